@@ -1,0 +1,99 @@
+package diag
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// Code names one kind of diagnostic for ever: "AF012", "EXPR003". Each has a
+// page that `espalier explain CODE` prints.
+type Code string
+
+// Severity orders diagnostics by weight.
+type Severity int
+
+// The severities. A Note informs; a Warning works but is probably not meant;
+// an Error makes the workflow invalid.
+const (
+	Note Severity = iota
+	Warning
+	Error
+)
+
+func (s Severity) String() string { return [...]string{"note", "warning", "error"}[s] }
+
+// MarshalText writes the severity's name.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Diagnostic is one thing to say about one place.
+type Diagnostic struct {
+	Code     Code
+	Severity Severity
+	Span     source.Span
+	Message  string // one sentence: what is wrong
+	Help     string // one sentence: what to do about it
+	Related  []Related
+	// Lenient marks a Note about something that was accepted although the
+	// format's rules do not allow it; --strict makes it an error.
+	Lenient bool
+}
+
+// Related is another place that explains the first ("first defined here").
+type Related struct {
+	Span    source.Span
+	Message string
+}
+
+// List is diagnostics in the order in which they were found.
+type List []Diagnostic
+
+// Add appends a diagnostic.
+func (l *List) Add(d Diagnostic) { *l = append(*l, d) }
+
+// Errors reports whether the list holds an error.
+func (l List) Errors() bool {
+	return slices.ContainsFunc(l, func(d Diagnostic) bool { return d.Severity == Error })
+}
+
+// Count says how many diagnostics have the severity.
+func (l List) Count(s Severity) int {
+	n := 0
+	for _, d := range l {
+		if d.Severity == s {
+			n++
+		}
+	}
+	return n
+}
+
+// Strict returns the list as --strict sees it: warnings, and notes about
+// leniency, are errors. It never changes anything else.
+func (l List) Strict() List {
+	out := slices.Clone(l)
+	for i := range out {
+		if out[i].Severity == Warning || out[i].Lenient {
+			out[i].Severity = Error
+		}
+	}
+	return out
+}
+
+// Sorted returns the list in the order of the text, by file, place and code,
+// without exact repetitions.
+func (l List) Sorted() List {
+	out := slices.Clone(l)
+	slices.SortStableFunc(out, func(a, b Diagnostic) int {
+		return cmp.Or(
+			cmp.Compare(a.Span.File, b.Span.File),
+			cmp.Compare(a.Span.Start, b.Span.Start),
+			cmp.Compare(a.Span.End, b.Span.End),
+			cmp.Compare(a.Code, b.Code),
+			cmp.Compare(a.Message, b.Message),
+		)
+	})
+	return slices.CompactFunc(out, func(a, b Diagnostic) bool {
+		return a.Code == b.Code && a.Span == b.Span && a.Message == b.Message
+	})
+}

@@ -1,0 +1,71 @@
+package diag
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Nearest returns the candidate that was probably meant by name, or "" when
+// none is close: at most a third of its letters may differ, and at least one.
+func Nearest(name string, candidates []string) string {
+	best, bestDistance := "", max(1, len([]rune(name))/3)+1
+	sorted := slices.Clone(candidates)
+	slices.Sort(sorted)
+	for _, c := range sorted {
+		if strings.EqualFold(c, name) && c != name {
+			return c
+		}
+		if d := distance(name, c); d < bestDistance {
+			best, bestDistance = c, d
+		}
+	}
+	return best
+}
+
+// DidYouMean is the help sentence for an unknown name: the nearest candidate
+// if there is one, otherwise the list of what there is.
+func DidYouMean(name string, candidates []string) string {
+	if near := Nearest(name, candidates); near != "" {
+		return fmt.Sprintf("Did you mean %q?", near)
+	}
+	if len(candidates) == 0 {
+		return ""
+	}
+	sorted := slices.Clone(candidates)
+	slices.Sort(sorted)
+	sorted = slices.Compact(sorted)
+	const most = 12
+	more := ""
+	if len(sorted) > most {
+		more = fmt.Sprintf(" and %d more", len(sorted)-most)
+		sorted = sorted[:most]
+	}
+	return "There is " + strings.Join(sorted, ", ") + more + "."
+}
+
+// distance counts the letters to insert, delete, replace or swap with their
+// neighbour to make b of a.
+func distance(a, b string) int {
+	s, t := []rune(strings.ToLower(a)), []rune(strings.ToLower(b))
+	before, previous := make([]int, len(t)+1), make([]int, len(t)+1)
+	for j := range previous {
+		previous[j] = j
+	}
+	for i := 1; i <= len(s); i++ {
+		row := make([]int, len(t)+1)
+		row[0] = i
+		for j := 1; j <= len(t); j++ {
+			cost := 1
+			if s[i-1] == t[j-1] {
+				cost = 0
+			}
+			row[j] = min(previous[j]+1, row[j-1]+1, previous[j-1]+cost)
+			if i > 1 && j > 1 && s[i-1] == t[j-2] && s[i-2] == t[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, previous = previous, row
+	}
+	return previous[len(t)]
+}

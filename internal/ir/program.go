@@ -1,0 +1,208 @@
+package ir
+
+import (
+	"encoding/json"
+
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// Program is a whole workflow.
+type Program struct {
+	Format      string `json:"format"`            // the format's name: "agent-flow"
+	Dialect     string `json:"dialect,omitempty"` // which generation or flavour of it, if it has several
+	Level       string `json:"level,omitempty"`   // what the format calls this degree of complexity: "Layer 2 (graph)"
+	Name        string `json:"name"`
+	Version     string `json:"version,omitempty"`
+	Description string `json:"description,omitempty"`
+	// Meta is what else the file says about itself, in its order. Scalars can
+	// be read by conditions as workflow.NAME.
+	Meta []Meta `json:"meta,omitempty"`
+
+	Input    *Contract `json:"input,omitempty"`
+	Output   *Contract `json:"output,omitempty"`
+	Vars     []Var     `json:"vars,omitempty"`
+	Triggers []Trigger `json:"triggers,omitempty"`
+	Budget   Budget    `json:"budget,omitzero"`
+	Tools    Tools     `json:"tools,omitzero"`
+	Agents   []Agent   `json:"agents,omitempty"`
+	Audit    *Audit    `json:"audit,omitempty"`
+
+	// MayIntervene lets a person pause the run and edit its state.
+	MayIntervene bool `json:"may_intervene,omitempty"`
+	// NoResume refuses to carry a stopped run on.
+	NoResume bool `json:"no_resume,omitempty"`
+	// CheckpointEvery notes a checkpoint in the records each so many steps.
+	// What is durable does not depend on it: every step is.
+	CheckpointEvery int `json:"checkpoint_every,omitempty"`
+
+	// Blocks[0] is the body of the program.
+	Blocks []Block `json:"blocks"`
+	// Children are the programs that Call actions name, by their position.
+	Children []Program `json:"children,omitempty"`
+	// Files are the other files that went into this program. Together with
+	// the program they are what a run pins.
+	Files []File `json:"files,omitempty"`
+
+	Span source.Span `json:"span,omitzero"`
+}
+
+// Body is the number of the program's outermost block.
+const Body BlockID = 0
+
+// BlockID is the number of a block in its Program.
+type BlockID int
+
+// Block is steps that run in one scope. Steps[0] is where it begins.
+type Block struct {
+	Name  string      `json:"name,omitempty"`
+	Steps []Step      `json:"steps"`
+	Span  source.Span `json:"span,omitzero"`
+}
+
+// Meta is one fact that a file states about itself.
+type Meta struct {
+	Name  string          `json:"name"`
+	Value json.RawMessage `json:"value"`
+	Span  source.Span     `json:"span,omitzero"`
+}
+
+// Contract is what goes in or comes out: a JSON Schema.
+type Contract struct {
+	Schema json.RawMessage `json:"schema,omitempty"`
+	Span   source.Span     `json:"span,omitzero"`
+}
+
+// Reducer says how a write meets what is already there.
+type Reducer string
+
+// The reducers. Append adds to the end of a list, Merge lays an object over
+// the one that is there, key by key.
+const (
+	Set    Reducer = "set"
+	Append Reducer = "append"
+	Merge  Reducer = "merge"
+)
+
+// Var declares a variable before anything writes it.
+type Var struct {
+	Path    string          `json:"path"`
+	Reducer Reducer         `json:"reducer,omitempty"` // empty means Set
+	Schema  json.RawMessage `json:"schema,omitempty"`
+	Init    json.RawMessage `json:"init,omitempty"`
+	Span    source.Span     `json:"span,omitzero"`
+}
+
+// TriggerKind is a way in which runs begin.
+type TriggerKind string
+
+// The ways in which runs begin.
+const (
+	OnSchedule TriggerKind = "schedule"
+	OnDemand   TriggerKind = "manual"
+	OnAPI      TriggerKind = "api"
+	OnEvent    TriggerKind = "event"
+)
+
+// Trigger is one way in which runs of the program begin.
+type Trigger struct {
+	Kind     TriggerKind `json:"kind"`
+	Off      bool        `json:"off,omitempty"`      // stated, but switched off
+	Schedule string      `json:"schedule,omitempty"` // cron expression
+	Timezone string      `json:"timezone,omitempty"` // IANA name; empty means UTC
+	Event    string      `json:"event,omitempty"`
+	Span     source.Span `json:"span,omitzero"`
+	// TimezoneSpan is apart because the two are checked apart.
+	TimezoneSpan source.Span `json:"timezone_span,omitzero"`
+}
+
+// Limit is a bound that somebody wrote down; a nil *Limit is no bound.
+type Limit struct {
+	Max  int64       `json:"max"`
+	Span source.Span `json:"span,omitzero"`
+}
+
+// Budget bounds a run, a branch or a child. Time is active time: waiting for
+// people and events does not count.
+type Budget struct {
+	Steps         *Limit `json:"steps,omitempty"`
+	ToolCalls     *Limit `json:"tool_calls,omitempty"`
+	Tokens        *Limit `json:"tokens,omitempty"`
+	ActiveSeconds *Limit `json:"active_seconds,omitempty"`
+	MicroDollars  *Limit `json:"micro_dollars,omitempty"`
+}
+
+// Tools is which tools may be called at all.
+type Tools struct {
+	Allow         []Name `json:"allow,omitempty"`
+	AllowAll      bool   `json:"allow_all,omitempty"` // no allowlist was given
+	Deny          []Name `json:"deny,omitempty"`
+	WorkersMayUse bool   `json:"workers_may_use,omitempty"` // branches of a Parallel
+}
+
+// Name is a name and where it was written.
+type Name struct {
+	Name string      `json:"name"`
+	Span source.Span `json:"span,omitzero"`
+}
+
+// Agent is a model with a role. Steps refer to it by ID.
+type Agent struct {
+	ID           string `json:"id"`
+	Role         string `json:"role,omitempty"`
+	Goal         string `json:"goal,omitempty"`
+	Instructions string `json:"instructions,omitempty"` // text that goes before everything else
+	Expected     string `json:"expected,omitempty"`
+	Provider     string `json:"provider,omitempty"`
+	Model        string `json:"model,omitempty"`
+	// MaxTokens caps each reply; 0 means the engine's default.
+	MaxTokens int             `json:"max_tokens,omitempty"`
+	Tools     []Name          `json:"tools,omitempty"`
+	Options   json.RawMessage `json:"options,omitempty"` // passed to the provider
+	// Implied agents were made by the format's lowering, not written down.
+	Implied bool        `json:"implied,omitempty"`
+	Span    source.Span `json:"span,omitzero"`
+}
+
+// Audit is what the file asks of the audit log.
+type Audit struct {
+	Level          string      `json:"level,omitempty"`
+	RequiredEvents []Name      `json:"required_events,omitempty"`
+	RequiredIDs    []Name      `json:"required_ids,omitempty"`
+	RedactPII      bool        `json:"redact_pii,omitempty"`
+	RedactSecrets  bool        `json:"redact_secrets,omitempty"`
+	RedactPatterns []Name      `json:"redact_patterns,omitempty"`
+	Span           source.Span `json:"span,omitzero"`
+}
+
+// File is another file that went into the program.
+type File struct {
+	Path   string `json:"path"`
+	Role   string `json:"role"` // schema, skill, base, prompt, …
+	SHA256 string `json:"sha256"`
+}
+
+// Step finds a step of a block by its ID, or returns nil.
+func (p *Program) Step(b BlockID, id string) *Step {
+	for i := range p.Blocks[b].Steps {
+		if p.Blocks[b].Steps[i].ID == id {
+			return &p.Blocks[b].Steps[i]
+		}
+	}
+	return nil
+}
+
+// Agent finds an agent by its ID, or returns nil.
+func (p *Program) Agent(id string) *Agent {
+	for i := range p.Agents {
+		if p.Agents[i].ID == id {
+			return &p.Agents[i]
+		}
+	}
+	return nil
+}
+
+// AddBlock appends a block and returns its number.
+func (p *Program) AddBlock(b Block) BlockID {
+	p.Blocks = append(p.Blocks, b)
+	return BlockID(len(p.Blocks) - 1)
+}

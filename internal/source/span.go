@@ -1,0 +1,66 @@
+package source
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Span is the bytes [Start, End) of a file. The zero Span points nowhere.
+type Span struct {
+	File       string
+	Start, End int
+}
+
+// IsZero reports whether the span points nowhere.
+func (s Span) IsZero() bool { return s == Span{} }
+
+// Sub returns the part [start, end) of the span, counted from its start and
+// clamped to it.
+func (s Span) Sub(start, end int) Span {
+	start = min(max(start, 0), s.End-s.Start)
+	end = min(max(end, start), s.End-s.Start)
+	return Span{File: s.File, Start: s.Start + start, End: s.Start + end}
+}
+
+// MarshalText writes `file#start-end`, so that a span is one short string in
+// JSON; the zero span is the empty string.
+func (s Span) MarshalText() ([]byte, error) {
+	if s.IsZero() {
+		return []byte{}, nil
+	}
+	return fmt.Appendf(nil, "%s#%d-%d", s.File, s.Start, s.End), nil
+}
+
+// UnmarshalText reads what MarshalText wrote.
+func (s *Span) UnmarshalText(b []byte) error {
+	text := string(b)
+	if text == "" {
+		*s = Span{}
+		return nil
+	}
+	hash := strings.LastIndexByte(text, '#')
+	if hash < 0 {
+		return fmt.Errorf("span %q has no #", text)
+	}
+	from, to, ok := strings.Cut(text[hash+1:], "-")
+	start, err1 := strconv.Atoi(from)
+	end, err2 := strconv.Atoi(to)
+	if !ok || err1 != nil || err2 != nil || start < 0 || end < start {
+		return fmt.Errorf("span %q is not file#start-end", text)
+	}
+	*s = Span{File: text[:hash], Start: start, End: end}
+	return nil
+}
+
+// Set is the files that spans may point into, by path.
+type Set map[string]*File
+
+// Add puts files in the set.
+func (s Set) Add(files ...*File) {
+	for _, f := range files {
+		if f != nil {
+			s[f.Path] = f
+		}
+	}
+}
