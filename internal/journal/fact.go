@@ -1,0 +1,264 @@
+package journal
+
+import "encoding/json"
+
+// Fact is one of the types below. The set is closed.
+type Fact interface{ factName() string }
+
+// Place is a step in a frame: where something happens.
+type Place struct {
+	Frame string `json:"f,omitempty"` // path of the frame; empty is the run's body
+	Step  string `json:"s"`
+	Visit int    `json:"v,omitempty"` // how often the frame had entered the step before
+}
+
+// Work is a task: a place, which part of the step's work, and which attempt.
+// Its Key is stable across crashes and unique for ever.
+type Work struct {
+	Place
+	Part    string `json:"p,omitempty"` // empty, or "verdict", "combine", "work"
+	Attempt int    `json:"a,omitempty"` // from 0
+}
+
+// Usage is what has been used, or may be.
+type Usage struct {
+	Steps        int64 `json:"steps,omitempty"`
+	ModelCalls   int64 `json:"model_calls,omitempty"`
+	ToolCalls    int64 `json:"tool_calls,omitempty"`
+	InputTokens  int64 `json:"input_tokens,omitempty"`
+	OutputTokens int64 `json:"output_tokens,omitempty"`
+	MicroDollars int64 `json:"micro_dollars,omitempty"`
+}
+
+// Write is a variable that a step set.
+type Write struct {
+	Path    string `json:"path"`
+	Part    string `json:"part,omitempty"`    // key of the value; empty is all of it
+	Reducer string `json:"reducer,omitempty"` // empty is "set"
+}
+
+// Actor is who did something: the operating-system user, and whom they claim to be.
+type Actor struct {
+	User string `json:"user,omitempty"`
+	As   string `json:"as,omitempty"`
+}
+
+// RunStarted begins a stream.
+type RunStarted struct {
+	Name       string          `json:"name"`
+	Format     string          `json:"format"`
+	Definition string          `json:"definition"` // hash of the pinned definition
+	Input      Value           `json:"input"`
+	Options    json.RawMessage `json:"options,omitempty"` // how the caller asked to run it: the engine's own business
+	By         Actor           `json:"by,omitzero"`
+}
+
+// RunFinished ends a stream; nothing follows it.
+type RunFinished struct {
+	Outcome string `json:"outcome"` // ok, failed, rejected, cancelled
+	Reason  string `json:"reason,omitempty"`
+	Error   string `json:"error,omitempty"`
+	Status  int    `json:"status,omitempty"` // exit code of the author's choice
+	Output  Value  `json:"output,omitzero"`
+	Last    string `json:"last,omitempty"` // step that ended it
+}
+
+// FrameOpened activates a block.
+type FrameOpened struct {
+	Frame   string           `json:"f"`
+	Parent  string           `json:"parent,omitempty"`
+	Step    string           `json:"s"`                 // the parent's step that it belongs to
+	Program string           `json:"program,omitempty"` // "0.1": child 1 of child 0; empty is the root's
+	Block   int              `json:"b,omitempty"`
+	Index   int              `json:"i,omitempty"`
+	Name    string           `json:"name,omitempty"`
+	Vars    map[string]Value `json:"vars,omitempty"`  // what its scope begins with
+	Child   RunID            `json:"child,omitempty"` // a child run: its own id, and a scope that sees nothing outside
+	Budget  *Limits          `json:"budget,omitempty"`
+}
+
+// Limits are the budgets of a frame; nil is without limit.
+type Limits struct {
+	Steps         *int64 `json:"steps,omitempty"`
+	ToolCalls     *int64 `json:"tool_calls,omitempty"`
+	Tokens        *int64 `json:"tokens,omitempty"`
+	ActiveSeconds *int64 `json:"active_seconds,omitempty"`
+	MicroDollars  *int64 `json:"micro_dollars,omitempty"`
+}
+
+// FrameClosed ends the activation of a block.
+type FrameClosed struct {
+	Frame   string `json:"f"`
+	Outcome string `json:"outcome"` // ok, failed, rejected, cancelled, break, jump
+	To      string `json:"to,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Error   string `json:"error,omitempty"`
+	Value   Value  `json:"value,omitzero"` // what a child run gives back
+}
+
+// StepEntered begins a step that is made of frames.
+type StepEntered struct {
+	Place
+	Mode  string `json:"mode"` // parallel, loop, call
+	Total int    `json:"total,omitempty"`
+	Items Value  `json:"items,omitzero"` // of a loop or fan-out over a list
+	Via   *int   `json:"via,omitempty"`  // the limited edge that led here
+	For   string `json:"for,omitempty"`  // the step that it stands in for
+}
+
+// StepLeft ends a step that is not a task: made of frames, a mere choice, or skipped.
+type StepLeft struct {
+	Place
+	Outcome string  `json:"outcome"`
+	Reason  string  `json:"reason,omitempty"`
+	Error   string  `json:"error,omitempty"`
+	Value   Value   `json:"value,omitzero"`
+	Writes  []Write `json:"writes,omitempty"`
+	Merge   bool    `json:"merge,omitempty"` // the branches' scopes are laid over this one, in order
+	To      string  `json:"to,omitempty"`    // a jump out of a loop goes here
+	Via     *int    `json:"via,omitempty"`
+	For     string  `json:"for,omitempty"`
+}
+
+// TaskStarted is the intent to do a task: durable before it is done.
+type TaskStarted struct {
+	Work
+	Kind  string `json:"kind"`
+	Rerun int    `json:"rerun,omitempty"` // how often it was lost before
+	Via   *int   `json:"via,omitempty"`
+	For   string `json:"for,omitempty"`
+	// MissingReads are the reads that no step had written.
+	MissingReads []string `json:"missing,omitempty"`
+}
+
+// TaskEnded is the result of a task: durable before anybody sees it.
+type TaskEnded struct {
+	Work
+	Outcome string  `json:"outcome"`         // ok, failed, rejected, cancelled, skipped
+	Class   string  `json:"class,omitempty"` // of the error: TIMEOUT, API_ERROR, …
+	Error   string  `json:"error,omitempty"`
+	Value   Value   `json:"value,omitzero"`
+	Writes  []Write `json:"writes,omitempty"`
+	Usage   Usage   `json:"usage,omitzero"`
+	// Final is false when another attempt follows.
+	Final bool `json:"final,omitempty"`
+}
+
+// TaskLost is a task whose outcome nobody knows: its process is gone.
+type TaskLost struct {
+	Work
+	Why     string `json:"why"`
+	Charged Usage  `json:"charged,omitzero"` // reservations that may have been spent
+}
+
+// TaskNoted is something that happened inside a running task: a message, a
+// reply, a tool's result. N numbers the notes of one task from 1.
+type TaskNoted struct {
+	Work
+	N    int             `json:"n"`
+	Kind string          `json:"kind"`
+	Data json.RawMessage `json:"data,omitempty"`
+	// Settles is the reservation that this note ends, and Usage what it came to.
+	Settles int   `json:"settles,omitempty"`
+	Usage   Usage `json:"usage,omitzero"`
+}
+
+// Reserved sets aside what a call inside a task may use at worst.
+type Reserved struct {
+	Work
+	N      int   `json:"n"`
+	Amount Usage `json:"amount"`
+}
+
+// BudgetWait is a reservation or a start that has to wait for budget.
+type BudgetWait struct {
+	Work
+	N      int    `json:"n,omitempty"` // of the reservation; 0 is the start of the task
+	Amount Usage  `json:"amount"`
+	Budget string `json:"budget"` // which one is short
+}
+
+// BudgetRaised changes a limit of the run.
+type BudgetRaised struct {
+	Budget string `json:"budget"`
+	To     int64  `json:"to"`
+	By     Actor  `json:"by,omitzero"`
+}
+
+// RetrySet plans another attempt.
+type RetrySet struct {
+	Work        // the attempt to come
+	Due  Millis `json:"due"`
+}
+
+// TimerFired is a moment that has come: of a retry, a gate, or a deadline.
+type TimerFired struct {
+	Place
+	What string `json:"what"` // retry, gate, deadline
+}
+
+// GateOpened asks somebody, or waits for something.
+type GateOpened struct {
+	Place
+	Kind   string `json:"kind"` // person, event, doubt
+	Digest string `json:"digest,omitempty"`
+	Shows  Value  `json:"shows,omitzero"`
+	Event  string `json:"event,omitempty"`
+	Due    Millis `json:"due,omitempty"`
+	Task   *Work  `json:"task,omitempty"` // in doubt
+	Via    *int   `json:"via,omitempty"`
+	For    string `json:"for,omitempty"`
+}
+
+// GateDecided is the answer.
+type GateDecided struct {
+	Place
+	Outcome string  `json:"outcome"` // ok, rejected, failed, skipped; of a doubt also rerun
+	Method  string  `json:"method"`
+	By      Actor   `json:"by,omitzero"`
+	Note    string  `json:"note,omitempty"`
+	Digest  string  `json:"digest,omitempty"`
+	Reason  string  `json:"reason,omitempty"`
+	Value   Value   `json:"value,omitzero"`
+	Writes  []Write `json:"writes,omitempty"`
+}
+
+// InputRefused is something the world said that came too late or did not fit.
+type InputRefused struct {
+	Input string `json:"input"`
+	Why   string `json:"why"`
+	By    Actor  `json:"by,omitzero"`
+}
+
+// CancelRequested stops a frame and everything below it.
+type CancelRequested struct {
+	Frame  string `json:"f,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	By     Actor  `json:"by,omitzero"`
+}
+
+// Paused holds back new tasks; Continued lets them go on.
+type (
+	Paused struct {
+		By Actor `json:"by,omitzero"`
+	}
+	Continued struct {
+		By Actor `json:"by,omitzero"`
+	}
+)
+
+// StateEdited is a person's change to a variable.
+type StateEdited struct {
+	Path  string `json:"path"`
+	Value Value  `json:"value"`
+	By    Actor  `json:"by,omitzero"`
+}
+
+// Claimed is another process taking the run over.
+type Claimed struct {
+	Owner string `json:"owner"`
+}
+
+// Key is the task's stable name: frame, step, visit, part and attempt. Tools
+// get it as their idempotency key.
+func (w Work) Key() string { return string(w.appendKey(nil)) }

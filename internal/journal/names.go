@@ -1,0 +1,25 @@
+package journal
+
+func (RunStarted) factName() string      { return "RunStarted" }
+func (RunFinished) factName() string     { return "RunFinished" }
+func (FrameOpened) factName() string     { return "FrameOpened" }
+func (FrameClosed) factName() string     { return "FrameClosed" }
+func (StepEntered) factName() string     { return "StepEntered" }
+func (StepLeft) factName() string        { return "StepLeft" }
+func (TaskStarted) factName() string     { return "TaskStarted" }
+func (TaskEnded) factName() string       { return "TaskEnded" }
+func (TaskLost) factName() string        { return "TaskLost" }
+func (TaskNoted) factName() string       { return "TaskNoted" }
+func (Reserved) factName() string        { return "Reserved" }
+func (BudgetWait) factName() string      { return "BudgetWait" }
+func (BudgetRaised) factName() string    { return "BudgetRaised" }
+func (RetrySet) factName() string        { return "RetrySet" }
+func (TimerFired) factName() string      { return "TimerFired" }
+func (GateOpened) factName() string      { return "GateOpened" }
+func (GateDecided) factName() string     { return "GateDecided" }
+func (InputRefused) factName() string    { return "InputRefused" }
+func (CancelRequested) factName() string { return "CancelRequested" }
+func (Paused) factName() string          { return "Paused" }
+func (Continued) factName() string       { return "Continued" }
+func (StateEdited) factName() string     { return "StateEdited" }
+func (Claimed) factName() string         { return "Claimed" }
