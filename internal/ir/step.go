@@ -55,9 +55,13 @@ type Ref struct {
 type Write struct {
 	Path string `json:"path"`
 	// Part is the key of the result to take; empty takes all of it.
-	Part    string      `json:"part,omitempty"`
-	Reducer Reducer     `json:"reducer,omitempty"` // empty: as the variable is declared, else Set
-	Span    source.Span `json:"span,omitzero"`
+	Part    string  `json:"part,omitempty"`
+	Reducer Reducer `json:"reducer,omitempty"` // empty: as the variable is declared, else Set
+	// Under is the key that a Merge puts a result under which is not an
+	// object with that key; AsList makes a list of its values first.
+	Under  string      `json:"under,omitempty"`
+	AsList bool        `json:"as_list,omitempty"`
+	Span   source.Span `json:"span,omitzero"`
 }
 
 // Millis is a duration in milliseconds.

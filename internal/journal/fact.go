@@ -35,6 +35,10 @@ type Write struct {
 	Path    string `json:"path"`
 	Part    string `json:"part,omitempty"`    // key of the value; empty is all of it
 	Reducer string `json:"reducer,omitempty"` // empty is "set"
+	// Under is the key that a merge puts a value under which is not an object
+	// with that key; AsList makes a list of its values first.
+	Under  string `json:"under,omitempty"`
+	AsList bool   `json:"as_list,omitempty"`
 }
 
 // Actor is who did something: the operating-system user, and whom they claim to be.
@@ -45,12 +49,14 @@ type Actor struct {
 
 // RunStarted begins a stream.
 type RunStarted struct {
-	Name       string          `json:"name"`
-	Format     string          `json:"format"`
-	Definition string          `json:"definition"` // hash of the pinned definition
-	Input      Value           `json:"input"`
-	Options    json.RawMessage `json:"options,omitempty"` // how the caller asked to run it: the engine's own business
-	By         Actor           `json:"by,omitzero"`
+	Name       string           `json:"name"`
+	Format     string           `json:"format"`
+	Definition string           `json:"definition"` // hash of the pinned definition
+	Input      Value            `json:"input"`
+	Options    json.RawMessage  `json:"options,omitempty"` // how the caller asked to run it: the engine's own business
+	Vars       map[string]Value `json:"vars,omitempty"`    // what the scope begins with, besides the input
+	Budget     *Limits          `json:"budget,omitempty"`
+	By         Actor            `json:"by,omitzero"`
 }
 
 // RunFinished ends a stream; nothing follows it.
@@ -148,6 +154,7 @@ type TaskEnded struct {
 type TaskLost struct {
 	Work
 	Why     string `json:"why"`
+	Policy  string `json:"policy"`           // rerun, ask
 	Charged Usage  `json:"charged,omitzero"` // reservations that may have been spent
 }
 
@@ -232,7 +239,11 @@ type InputRefused struct {
 
 // CancelRequested stops a frame and everything below it.
 type CancelRequested struct {
-	Frame  string `json:"f,omitempty"`
+	Frame string `json:"f,omitempty"`
+	// Below spares the frame itself: only what its current step opened stops.
+	Below bool `json:"below,omitempty"`
+	// Failed makes the frame end as failed instead of cancelled.
+	Failed bool   `json:"failed,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	By     Actor  `json:"by,omitzero"`
 }
