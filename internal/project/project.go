@@ -1,0 +1,220 @@
+package project
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// Project is a folder within which workflows may refer to each other.
+type Project struct {
+	Root string // absolute, free of symbolic links
+
+	space *Workspace
+	// roots are the folders that may be read from, the project's first; the
+	// others are skills in the user's own folders, each confined to itself.
+	roots []confined
+	files map[string]*source.File // by absolute path: one text is one File
+
+	skills  []Skill
+	skipped []Skipped
+	scanned bool
+}
+
+type confined struct {
+	dir  string
+	root *os.Root
+}
+
+func (p *Project) close() error {
+	var err error
+	for _, r := range p.roots {
+		err = errors.Join(err, r.root.Close())
+	}
+	return err
+}
+
+// Read follows a reference as it is written in a file: from the file's own
+// folder, then from the root that the file is confined to. Failures are
+// *source.RefError.
+func (p *Project) Read(from *source.File, ref string) (*source.File, error) {
+	switch {
+	case ref == "":
+		return nil, &source.RefError{Ref: ref, Problem: source.RefMissing}
+	case strings.Contains(ref, "://"):
+		return nil, &source.RefError{Ref: ref, Problem: source.RefEscapes, Detail: "only files of the project can be referred to"}
+	case isAbsolute(ref):
+		return nil, &source.RefError{Ref: ref, Problem: source.RefAbsolute}
+	}
+	within := p.confining(from)
+	folder := "."
+	if rel, err := filepath.Rel(within.dir, filepath.Dir(from.Abs)); err == nil && from.Abs != "" {
+		folder = rel
+	}
+	var first error
+	for _, name := range []string{filepath.Join(folder, ref), filepath.Clean(ref)} {
+		f, err := p.open(within, name, ref)
+		if err == nil {
+			return f, nil
+		}
+		var failed *source.RefError
+		if errors.As(err, &failed) && failed.Problem != source.RefMissing {
+			return nil, err
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
+}
+
+// confining is the innermost root that holds the file.
+func (p *Project) confining(f *source.File) confined {
+	best := p.roots[0]
+	for _, r := range p.roots[1:] {
+		if inside(r.dir, f.Abs) && (len(r.dir) > len(best.dir) || !inside(best.dir, f.Abs)) {
+			best = r
+		}
+	}
+	return best
+}
+
+// open reads a file by its name below a root.
+func (p *Project) open(within confined, name, ref string) (*source.File, error) {
+	if !filepath.IsLocal(name) {
+		return nil, &source.RefError{Ref: ref, Problem: source.RefEscapes}
+	}
+	info, err := within.root.Stat(name)
+	if err != nil {
+		return nil, refused(within, name, ref, err)
+	}
+	abs, err := filepath.EvalSymlinks(filepath.Join(within.dir, name))
+	if err != nil {
+		return nil, refused(within, name, ref, err)
+	}
+	if f, ok := p.files[abs]; ok {
+		return f, nil
+	}
+	text, err := readText(ref, info, func() (fs.File, error) { return within.root.Open(name) })
+	if err != nil {
+		return nil, err
+	}
+	f := source.NewFile(p.space.Display(abs), text)
+	f.Abs = abs
+	p.files[abs] = f
+	return f, nil
+}
+
+// refused turns what an os.Root said into a reference that failed.
+func refused(within confined, name, ref string, err error) error {
+	failed := &source.RefError{Ref: ref, Problem: source.RefUnread, Detail: reason(err)}
+	var number syscall.Errno
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		failed.Problem, failed.Detail = source.RefMissing, ""
+		if entries, err := fs.ReadDir(within.root.FS(), filepath.ToSlash(filepath.Dir(name))); err == nil {
+			if near := diag.Nearest(filepath.Base(name), entryNames(entries)); near != "" {
+				failed.Near = []string{path.Join(path.Dir(filepath.ToSlash(ref)), near)}
+			}
+		}
+	case errors.As(err, &number):
+		// A path component that is a file: nothing can be there.
+		if errors.Is(err, syscall.ENOTDIR) {
+			failed.Problem = source.RefMissing
+		}
+	default:
+		// The operating system did not object, so the os.Root did: the path
+		// leaves it.
+		failed.Problem, failed.Detail = source.RefEscapes, "a symbolic link on the way leads out of the project"
+	}
+	return failed
+}
+
+// isAbsolute knows the absolute paths of every system, so that a workflow is
+// as wrong on one machine as on another.
+func isAbsolute(ref string) bool {
+	if filepath.IsAbs(ref) || strings.HasPrefix(ref, "/") || strings.HasPrefix(ref, `\`) {
+		return true
+	}
+	return len(ref) >= 2 && ref[1] == ':' && ('a' <= ref[0]|0x20 && ref[0]|0x20 <= 'z')
+}
+
+// Skipped is a file or folder that a search had to leave out.
+type Skipped struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
+// Searching is bounded: somebody may well type `espalier list` in a home
+// folder or at the root of a disk.
+const (
+	maxDepth   = 16
+	maxFolders = 20_000
+)
+
+// Candidates lists, by display path in sorted order, the files below a folder
+// whose names could be workflows'. Hidden folders are left out, except those
+// where workflows and skills are kept; symbolic links are not followed.
+func (p *Project) Candidates(dir string) (paths []string, skipped []Skipped) {
+	start, err := realPath(p.space.abs(dir))
+	if err != nil {
+		return nil, []Skipped{{Path: filepath.ToSlash(dir), Reason: reason(err)}}
+	}
+	folders := 0
+	var walk func(at string, depth int)
+	walk = func(at string, depth int) {
+		folders++
+		if depth > maxDepth || folders > maxFolders {
+			if folders <= maxFolders+1 {
+				skipped = append(skipped, Skipped{Path: p.space.Display(at), Reason: "there are too many folders to look into them all"})
+			}
+			return
+		}
+		entries, err := os.ReadDir(at)
+		if err != nil {
+			skipped = append(skipped, Skipped{Path: p.space.Display(at), Reason: reason(err)})
+		}
+		for _, e := range entries {
+			full := filepath.Join(at, e.Name())
+			switch {
+			case e.IsDir():
+				if !leftOut(e.Name()) {
+					walk(full, depth+1)
+				}
+			case e.Type().IsRegular() && couldBeWorkflow(e.Name()):
+				paths = append(paths, p.space.Display(full))
+			}
+		}
+	}
+	walk(start, 0)
+	slices.Sort(paths)
+	return paths, skipped
+}
+
+func leftOut(folder string) bool {
+	switch folder {
+	case ".agents", ".claude", ".awf":
+		return false
+	case "node_modules", "vendor":
+		return true
+	}
+	return strings.HasPrefix(folder, ".")
+}
+
+// couldBeWorkflow goes by the file extensions of the five formats, so that
+// searching need not open every file.
+func couldBeWorkflow(name string) bool {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".md", ".yaml", ".yml", ".aiflow":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,264 @@
+package project
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// MaxFileSize is the most that is read of one file. Workflows are written by
+// hand; what is larger is something else.
+const MaxFileSize = 4 << 20
+
+// Workspace is what one invocation of Espalier can see: the working folder,
+// the user's own folders, and the projects of the files that were named.
+type Workspace struct {
+	dir, home, config string
+	projects          map[string]*Project
+}
+
+// NewWorkspace looks out from a working folder. home and config are the
+// user's folders; either may be empty.
+func NewWorkspace(dir, home, config string) (*Workspace, error) {
+	real, err := realPath(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Workspace{dir: real, home: home, config: config, projects: map[string]*Project{}}, nil
+}
+
+// Close lets go of every project that was opened.
+func (w *Workspace) Close() error {
+	var err error
+	for _, p := range w.projects {
+		err = errors.Join(err, p.close())
+	}
+	return err
+}
+
+// Here is the project of the working folder.
+func (w *Workspace) Here() (*Project, error) { return w.at(FindRoot(w.dir)) }
+
+// At is the project of a folder.
+func (w *Workspace) At(dir string) (*Project, error) {
+	real, err := realPath(w.abs(dir))
+	if err != nil {
+		return nil, err
+	}
+	return w.at(FindRoot(real))
+}
+
+// Rooted is the project that begins at the folder, whatever the folder holds.
+func (w *Workspace) Rooted(dir string) (*Project, error) {
+	real, err := realPath(w.abs(dir))
+	if err != nil {
+		return nil, err
+	}
+	return w.at(real)
+}
+
+func (w *Workspace) at(root string) (*Project, error) {
+	if p, ok := w.projects[root]; ok {
+		return p, nil
+	}
+	opened, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, err
+	}
+	p := &Project{
+		Root: root, space: w, files: map[string]*source.File{},
+		roots: []confined{{dir: root, root: opened}},
+	}
+	w.projects[root] = p
+	return p, nil
+}
+
+// File reads a file that the user named and opens its project. Failures are
+// *source.RefError, unless the project itself cannot be opened.
+func (w *Workspace) File(path string) (*Project, *source.File, error) {
+	real, err := realPath(w.abs(path))
+	if err != nil {
+		return nil, nil, w.unreadable(path, err)
+	}
+	p, err := w.at(FindRoot(filepath.Dir(real)))
+	if err != nil {
+		return nil, nil, err
+	}
+	if f, ok := p.files[real]; ok {
+		return p, f, nil
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return nil, nil, w.unreadable(path, err)
+	}
+	text, err := readText(path, info, func() (fs.File, error) { return os.Open(real) })
+	if err != nil {
+		return nil, nil, err
+	}
+	f := source.NewFile(w.typed(path, real), text)
+	f.Abs = real
+	p.files[real] = f
+	return p, f, nil
+}
+
+// Text is a file whose text the user gave by other means, such as standard
+// input, under a name that says where it would lie.
+func (w *Workspace) Text(name, text string) (*Project, *source.File, error) {
+	abs := w.abs(name)
+	dir := filepath.Dir(abs)
+	if real, err := realPath(dir); err == nil {
+		dir = real
+	}
+	p, err := w.at(FindRoot(dir))
+	if err != nil {
+		return nil, nil, w.unreadable(name, err)
+	}
+	f := source.NewFile(filepath.ToSlash(filepath.Clean(name)), text)
+	f.Abs = filepath.Join(dir, filepath.Base(abs))
+	p.files[f.Abs] = f
+	return p, f, nil
+}
+
+// IsDir reports whether a path that the user named is a folder.
+func (w *Workspace) IsDir(path string) bool {
+	info, err := os.Stat(w.abs(path))
+	return err == nil && info.IsDir()
+}
+
+// Exists reports whether there is anything at a path that the user named.
+func (w *Workspace) Exists(path string) bool {
+	_, err := os.Stat(w.abs(path))
+	return err == nil
+}
+
+// Main returns the file that stands for a folder: its workflow.yaml or its
+// SKILL.md, spelled exactly so; "" when it has neither.
+func (w *Workspace) Main(dir string) string {
+	entries, err := os.ReadDir(w.abs(dir))
+	if err != nil {
+		return ""
+	}
+	for _, name := range []string{"workflow.yaml", skillFile} {
+		if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == name && !e.IsDir() }) {
+			return filepath.Join(dir, name)
+		}
+	}
+	return ""
+}
+
+// Display is how a path is shown: from the working folder when that is
+// shorter, with forward slashes.
+func (w *Workspace) Display(abs string) string {
+	rel, err := filepath.Rel(w.dir, abs)
+	if err != nil || len(rel) > len(abs) {
+		return filepath.ToSlash(abs)
+	}
+	return filepath.ToSlash(rel)
+}
+
+func (w *Workspace) abs(path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(w.dir, path)
+}
+
+// typed keeps the name under which the user knows a file.
+func (w *Workspace) typed(path, real string) string {
+	path = filepath.Clean(path)
+	if filepath.IsAbs(path) {
+		return w.Display(real)
+	}
+	return filepath.ToSlash(path)
+}
+
+// unreadable says why a path that the user named cannot be used.
+func (w *Workspace) unreadable(path string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return &source.RefError{Ref: path, Problem: source.RefUnread, Detail: reason(err)}
+	}
+	near := &source.RefError{Ref: path, Problem: source.RefMissing}
+	dir, base := filepath.Split(path)
+	entries, err := os.ReadDir(w.abs(dir))
+	if err != nil {
+		return near
+	}
+	if one := diag.Nearest(base, entryNames(entries)); one != "" {
+		near.Near = []string{filepath.ToSlash(dir + one)}
+	}
+	return near
+}
+
+// realPath is absolute and free of symbolic links, so that one file has one
+// path and one project.
+func realPath(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
+}
+
+// readText reads a whole file. The kind of file is looked at before it is
+// opened: opening a named pipe waits for a writer.
+func readText(name string, info fs.FileInfo, open func() (fs.File, error)) (string, error) {
+	if !info.Mode().IsRegular() {
+		return "", &source.RefError{Ref: name, Problem: source.RefNotFile, Detail: kindOf(info)}
+	}
+	f, err := open()
+	if err != nil {
+		return "", &source.RefError{Ref: name, Problem: source.RefUnread, Detail: reason(err)}
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
+	switch {
+	case err != nil:
+		return "", &source.RefError{Ref: name, Problem: source.RefUnread, Detail: reason(err)}
+	case len(raw) > MaxFileSize:
+		return "", &source.RefError{Ref: name, Problem: source.RefTooLarge, Detail: fmt.Sprintf("files may have up to %d MiB", MaxFileSize>>20)}
+	case !utf8.Valid(raw):
+		return "", &source.RefError{Ref: name, Problem: source.RefUnread, Detail: "it is not UTF-8 text"}
+	}
+	return string(raw), nil
+}
+
+func kindOf(info fs.FileInfo) string {
+	if info.IsDir() {
+		return "it is a folder"
+	}
+	return "it is a special file"
+}
+
+// reason is what the operating system said, without the path, which the
+// message around it has already.
+func reason(err error) string {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
+}
+
+func entryNames(entries []fs.DirEntry) []string {
+	names := map[string]bool{}
+	for _, e := range entries {
+		names[e.Name()] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// inside reports whether path is dir or lies in it; both are real paths.
+func inside(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
