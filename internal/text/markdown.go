@@ -1,17 +1,30 @@
 package text
 
-import "github.com/espalier-run/espalier/internal/source"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/parser"
+	mdtext "github.com/yuin/goldmark/text"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+)
 
 // Document is a Markdown file cut into what formats look at.
 type Document struct {
 	File *source.File
-	// Frontmatter is the text between the --- lines.
+	// Frontmatter is the text between the --- lines. When it is never closed,
+	// it is the lines down to the first empty one.
 	Frontmatter                       Region
 	HasFrontmatter, FrontmatterClosed bool
 	// Body is everything after it.
 	Body     Region
-	Headings []Heading
-	Fences   []Fence // outermost ones only; a fence inside a fence is text
+	Headings []Heading // of the document itself, not those in lists and quotations
+	Fences   []Fence   // outermost ones only; a fence inside a fence is text
 }
 
 // Region is the bytes [Start, End) of a file.
@@ -28,11 +41,214 @@ type Heading struct {
 type Fence struct {
 	Info     string // the first word after the fence: "step"
 	InfoSpan source.Span
-	Content  Region      // between the two fence lines
-	Span     source.Span // the fences included
-	Closed   bool
-	Heading  int // index of the heading above it, -1 when there is none
+	// Content is whole lines between the two fence lines, with the
+	// indentation that they have in a list.
+	Content Region
+	Span    source.Span // the fences included
+	Closed  bool
+	Quoted  bool // in a quotation: every line begins with >, so Content is not what is meant
+	Heading int  // index of the heading above it, -1 when there is none
 }
 
-// ParseMarkdown cuts a file up. It cannot fail: any text is Markdown.
-func ParseMarkdown(f *source.File) *Document { return nil }
+// blockParser knows blocks only: nobody here looks at emphasis and links.
+var blockParser = sync.OnceValue(func() parser.Parser {
+	return parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
+})
+
+// ParseMarkdown cuts a file up. It cannot fail: any text is Markdown. What is
+// suspicious all the same is told by Problems.
+func ParseMarkdown(f *source.File) *Document {
+	d := &Document{File: f}
+	d.splitFrontmatter()
+	base := d.Body.Start
+	body := []byte(f.Text[base:])
+	root := blockParser().Parse(mdtext.NewReader(body))
+	// A node in a list or in a quotation is found on the way down; recursion
+	// is not needed, so deep nesting costs nothing.
+	quotes := 0
+	for n := root.FirstChild(); n != nil; {
+		switch n := n.(type) {
+		case *ast.Heading:
+			if n.Parent() == root {
+				d.Headings = append(d.Headings, d.heading(n, base))
+			}
+		case *ast.FencedCodeBlock:
+			d.Fences = append(d.Fences, d.fence(n, base, quotes > 0))
+		}
+		if n.FirstChild() != nil {
+			if n.Kind() == ast.KindBlockquote {
+				quotes++
+			}
+			n = n.FirstChild()
+			continue
+		}
+		for n != nil && n.NextSibling() == nil {
+			n = n.Parent()
+			if n == root {
+				n = nil
+			} else if n != nil && n.Kind() == ast.KindBlockquote {
+				quotes--
+			}
+		}
+		if n != nil {
+			n = n.NextSibling()
+		}
+	}
+	// A fence line that opens the next block does not close this one: the list
+	// or the quotation that this one stood in has ended.
+	for i := range d.Fences {
+		if fence := &d.Fences[i]; i+1 < len(d.Fences) && fence.Span.End > d.Fences[i+1].Span.Start {
+			fence.Closed = false
+			fence.Span.End = max(fence.Content.End, fence.Span.Start)
+		}
+	}
+	return d
+}
+
+func (d *Document) splitFrontmatter() {
+	text := d.File.Text
+	start := len(text) - len(strings.TrimPrefix(text, "\ufeff"))
+	d.Body = Region{start, len(text)}
+	first, next := nextLine(text, start)
+	if !isMarker(first) {
+		return
+	}
+	d.Frontmatter.Start = next
+	for at := next; at < len(text); {
+		line, after := nextLine(text, at)
+		if isMarker(line) {
+			d.HasFrontmatter, d.FrontmatterClosed = true, true
+			d.Frontmatter.End = at
+			d.Body.Start = after
+			return
+		}
+		at = after
+	}
+	// Without a second line this may be a rule above the text, unless a key
+	// follows at once.
+	line, _ := nextLine(text, next)
+	if key, _, found := strings.Cut(line, ":"); !found || !isKey(key) {
+		d.Frontmatter = Region{}
+		return
+	}
+	d.HasFrontmatter = true
+	at := next
+	for at < len(text) {
+		line, after := nextLine(text, at)
+		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "# ") || strings.HasPrefix(line, "```") {
+			break
+		}
+		at = after
+	}
+	d.Frontmatter.End = at
+	d.Body.Start = at
+}
+
+// nextLine returns the line at an offset without its line break, and where the
+// line after it begins.
+func nextLine(s string, at int) (line string, next int) {
+	end := strings.IndexByte(s[at:], '\n')
+	if end < 0 {
+		return s[at:], len(s)
+	}
+	return strings.TrimSuffix(s[at:at+end], "\r"), at + end + 1
+}
+
+func isMarker(line string) bool { return strings.TrimRight(line, " \t\r") == "---" }
+
+func (d *Document) heading(n *ast.Heading, base int) Heading {
+	start := min(base+max(n.Pos(), 0), len(d.File.Text))
+	end := start
+	var parts []string
+	for _, line := range n.Lines().Sliced(0, n.Lines().Len()) {
+		parts = append(parts, strings.TrimSpace(d.File.Text[base+line.Start:base+line.Stop]))
+		end = max(end, base+line.Start+len(strings.TrimRight(d.File.Text[base+line.Start:base+line.Stop], " \t\r\n")))
+	}
+	if end == start { // nothing but the hashes
+		end = start + min(n.Level, len(d.File.Text)-start)
+	}
+	return Heading{Level: n.Level, Text: strings.Join(parts, " "), Span: d.File.Span(start, end)}
+}
+
+func (d *Document) fence(n *ast.FencedCodeBlock, base int, quoted bool) Fence {
+	text := d.File.Text
+	start := min(base+max(n.Pos(), 0), len(text))
+	line, after := nextLine(text, start)
+	length := fenceLength(line)
+	rest := strings.TrimLeft(line[length:], " \t")
+	infoStart := start + len(line) - len(rest)
+	info := rest
+	if i := strings.IndexAny(rest, " \t"); i >= 0 {
+		info = rest[:i]
+	}
+	fence := Fence{
+		Info:     info,
+		InfoSpan: d.File.Span(infoStart, infoStart+len(info)),
+		Content:  Region{after, after},
+		Quoted:   quoted,
+		Heading:  len(d.Headings) - 1,
+	}
+	if lines := n.Lines(); lines.Len() > 0 {
+		fence.Content.End = min(max(base+lines.At(lines.Len()-1).Stop, after), len(text))
+	}
+	end := fence.Content.End
+	closing, _ := nextLine(text, end)
+	if bar := strings.Trim(closing, " \t>"); length > 0 && len(bar) >= length && fenceLength(bar) == len(bar) && bar[0] == line[0] {
+		fence.Closed = true
+		end += len(strings.TrimRight(closing, " \t"))
+	}
+	fence.Span = d.File.Span(start, end)
+	return fence
+}
+
+// fenceLength counts the fence characters that s begins with.
+func fenceLength(s string) int {
+	if s == "" || s[0] != '`' && s[0] != '~' {
+		return 0
+	}
+	return len(s) - len(strings.TrimLeft(s, s[:1]))
+}
+
+// Problems tells what is suspicious about the document. blocks are the info
+// words of the fences that mean something to the format: what is wrong with
+// one of them is an error, with any other a warning.
+func (d *Document) Problems(blocks ...string) diag.List {
+	var out diag.List
+	if d.HasFrontmatter && !d.FrontmatterClosed {
+		out.Add(diag.Diagnostic{
+			Code: CodeFrontmatter, Severity: diag.Error, Span: d.opening(),
+			Message: "The frontmatter that begins here is never closed.",
+			Help:    "Write a line with --- after its last key.",
+		})
+	}
+	for _, fence := range d.Fences {
+		ours := slices.Contains(blocks, fence.Info)
+		line, _ := nextLine(d.File.Text, fence.Span.Start)
+		opening := d.File.Span(fence.Span.Start, fence.Span.Start+len(strings.TrimRight(line, " \t")))
+		if !fence.Closed {
+			severity := diag.Warning
+			if ours {
+				severity = diag.Error
+			}
+			out.Add(diag.Diagnostic{
+				Code: CodeFence, Severity: severity, Span: opening,
+				Message: "This block is never closed, so the text that follows belongs to it.",
+				Help:    fmt.Sprintf("Write a line with %s after its last line.", line[:fenceLength(line)]),
+			})
+		}
+		if fence.Quoted && ours {
+			out.Add(diag.Diagnostic{
+				Code: CodeQuoted, Severity: diag.Error, Span: opening,
+				Message: fmt.Sprintf("This %s block stands in a quotation and is not read.", fence.Info),
+				Help:    "Remove the > at the beginning of its lines.",
+			})
+		}
+	}
+	return out
+}
+
+// opening is the first --- line.
+func (d *Document) opening() source.Span {
+	start := strings.Index(d.File.Text, "---")
+	return d.File.Span(start, start+3)
+}

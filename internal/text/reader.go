@@ -1,13 +1,25 @@
 package text
 
 import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
 // Reader takes a map apart key by key and reports, with a format's own codes,
-// what is missing, of the wrong type or unknown.
-type Reader struct{}
+// what is missing, of the wrong type or unknown. A key whose value is null
+// counts as absent, except that Require calls it empty.
+type Reader struct {
+	node  *Node
+	what  string
+	codes Codes
+	out   *diag.List
+	asked []string
+}
 
 // Codes is what a format calls the mistakes that a Reader finds.
 type Codes struct {
@@ -24,5 +36,257 @@ type Text struct {
 	Span  source.Span
 }
 
-// Read begins to take n apart. what names it in messages ("step", "agent").
-func Read(n *Node, what string, codes Codes, out *diag.List) *Reader { return nil }
+// IsZero reports whether there is no text at all: neither content nor place.
+func (t Text) IsZero() bool { return t == Text{} }
+
+// Text is the scalar's content and place.
+func (n *Node) Text() Text { return Text{Value: n.Value, Span: n.Span} }
+
+// Read begins to take n apart. what names it in messages ("step", "agent"). A
+// node that is not a map is reported and read as an empty one; nil and Null
+// are empty maps.
+func Read(n *Node, what string, codes Codes, out *diag.List) *Reader {
+	r := &Reader{node: n, what: what, codes: codes, out: out}
+	if n == nil || n.Kind == Null {
+		r.node = &Node{Kind: Map}
+		if n != nil {
+			r.node.Span = n.Span
+		}
+	} else if n.Kind != Map {
+		r.report(codes.WrongType, diag.Error, n.Span, fmt.Sprintf("The %s must be a map, but this is %s.", what, n.Kind),
+			`Write it as lines of "key: value".`)
+		r.node = &Node{Kind: Map, Span: n.Span}
+	}
+	return r
+}
+
+func (r *Reader) report(code diag.Code, severity diag.Severity, span source.Span, message, help string) {
+	r.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: span, Message: message, Help: help})
+}
+
+func (r *Reader) wrongType(key string, n *Node, wanted, help string) {
+	r.report(r.codes.WrongType, diag.Error, n.headSpan(), fmt.Sprintf("%q of the %s must be %s, but this is %s.", key, r.what, wanted, n.Kind), help)
+}
+
+// headSpan is the span of a scalar, and the first line of anything larger.
+func (n *Node) headSpan() source.Span {
+	if n.Kind == Map && len(n.Pairs) > 0 && n.Pairs[0].Key.Span.Start >= n.Span.Start {
+		return source.Span{File: n.Span.File, Start: n.Span.Start, End: min(n.Pairs[0].Key.Span.End, n.Span.End)}
+	}
+	if n.Kind == List && len(n.Items) > 0 && n.Items[0].Span.Start >= n.Span.Start {
+		return source.Span{File: n.Span.File, Start: n.Span.Start, End: min(n.Items[0].headSpan().End, n.Span.End)}
+	}
+	return n.Span
+}
+
+// Has reports whether the key is there with a value. It does not make the key
+// a known one.
+func (r *Reader) Has(key string) bool {
+	n := r.node.Get(key)
+	return n != nil && n.Kind != Null
+}
+
+// Node returns the value of a key, or nil, and makes the key a known one.
+func (r *Reader) Node(key string) *Node {
+	r.know(key)
+	if n := r.node.Get(key); n != nil && n.Kind != Null {
+		return n
+	}
+	return nil
+}
+
+// KeySpan is where the key itself stands; the zero span if it does not.
+func (r *Reader) KeySpan(key string) source.Span {
+	if k := r.node.Key(key); k != nil {
+		return k.Span
+	}
+	return source.Span{}
+}
+
+// Span is the whole map.
+func (r *Reader) Span() source.Span { return r.node.Span }
+
+func (r *Reader) know(key string) {
+	if !slices.Contains(r.asked, key) {
+		r.asked = append(r.asked, key)
+	}
+}
+
+// String returns a text. Numbers and booleans are taken as they are written.
+func (r *Reader) String(key string) Text {
+	n := r.Node(key)
+	if n == nil {
+		return Text{}
+	}
+	if n.Kind >= List {
+		r.wrongType(key, n, "a text", fmt.Sprintf("Write %s: and the text after it.", key))
+		return Text{}
+	}
+	return n.Text()
+}
+
+// Strings returns a list of texts. One text alone is a list of one; entries
+// that are not texts are reported and left out.
+func (r *Reader) Strings(key string) []Text {
+	n := r.Node(key)
+	switch {
+	case n == nil:
+		return nil
+	case n.Kind < List:
+		return []Text{n.Text()}
+	case n.Kind == Map:
+		r.wrongType(key, n, "a list of texts", fmt.Sprintf("Write %s: [one, two].", key))
+		return nil
+	}
+	out := make([]Text, 0, len(n.Items))
+	for _, item := range n.Items {
+		switch {
+		case item.Kind == Null:
+			r.report(r.codes.WrongType, diag.Error, item.Span, fmt.Sprintf("An entry of %q of the %s is empty.", key, r.what),
+				"Write a text there, or remove the entry.")
+		case item.Kind >= List:
+			r.report(r.codes.WrongType, diag.Error, item.headSpan(),
+				fmt.Sprintf("An entry of %q of the %s must be a text, but this is %s.", key, r.what, item.Kind),
+				"Write one text per entry; put it in quotes if it holds a colon.")
+		default:
+			out = append(out, item.Text())
+		}
+	}
+	return out
+}
+
+// Int returns a whole number that is at least least.
+func (r *Reader) Int(key string, least int64) (n int64, at source.Span, ok bool) {
+	node := r.Node(key)
+	if node == nil {
+		return 0, source.Span{}, false
+	}
+	if node.Kind != Int {
+		help := fmt.Sprintf("Write a number without quotes: %s: %d.", key, max(least, 1))
+		r.wrongType(key, node, "a whole number", help)
+		return 0, node.Span, false
+	}
+	value, _ := parseInteger(node.Value)
+	switch {
+	case value == nil || !value.IsInt64():
+		r.report(r.codes.BadValue, diag.Error, node.Span, fmt.Sprintf("%q of the %s is too large a number.", key, r.what),
+			"Write a number below 9223372036854775808.")
+		return 0, node.Span, false
+	case value.Cmp(big.NewInt(least)) < 0:
+		r.report(r.codes.BadValue, diag.Error, node.Span, fmt.Sprintf("%q of the %s must be at least %d.", key, r.what, least),
+			fmt.Sprintf("Write %s: %d or more.", key, least))
+		return 0, node.Span, false
+	}
+	return value.Int64(), node.Span, true
+}
+
+// Bool returns true or false.
+func (r *Reader) Bool(key string) (b bool, at source.Span, ok bool) {
+	n := r.Node(key)
+	if n == nil {
+		return false, source.Span{}, false
+	}
+	if n.Kind != Bool {
+		help := "Write true or false, without quotes."
+		switch strings.ToLower(n.Value) {
+		case "yes", "on", "y", "1", "true":
+			help = fmt.Sprintf("Write %s: true.", key)
+		case "no", "off", "n", "0", "false":
+			help = fmt.Sprintf("Write %s: false.", key)
+		}
+		r.wrongType(key, n, "true or false", help)
+		return false, n.Span, false
+	}
+	return isTrue(n.Value), n.Span, true
+}
+
+// Enum returns a text that is one of those allowed, or the zero Text.
+func (r *Reader) Enum(key string, allowed ...string) Text {
+	t := r.String(key)
+	if t.IsZero() || slices.Contains(allowed, t.Value) {
+		return t
+	}
+	help := diag.Nearest(t.Value, allowed)
+	if help != "" {
+		help = fmt.Sprintf("Did you mean %q?", help)
+	} else {
+		help = "Write one of: " + strings.Join(allowed, ", ") + "."
+	}
+	r.report(r.codes.BadValue, diag.Error, t.Span, fmt.Sprintf("%q of the %s cannot be %q.", key, r.what, t.Value), help)
+	return Text{}
+}
+
+// Map returns a map, or nil.
+func (r *Reader) Map(key string) *Node {
+	n := r.Node(key)
+	if n != nil && n.Kind != Map {
+		r.wrongType(key, n, "a map", fmt.Sprintf(`Write lines of "key: value", indented below %s:.`, key))
+		return nil
+	}
+	return n
+}
+
+// List returns the entries of a list.
+func (r *Reader) List(key string) []*Node {
+	n := r.Node(key)
+	if n == nil {
+		return nil
+	}
+	if n.Kind != List {
+		r.wrongType(key, n, "a list", fmt.Sprintf(`Begin each entry below %s: with "- ".`, key))
+		return nil
+	}
+	return n.Items
+}
+
+// Require reports the keys that are missing, at the first key of the map, and
+// those that are empty, where they stand.
+func (r *Reader) Require(keys ...string) {
+	for _, key := range keys {
+		r.know(key)
+		n := r.node.Get(key)
+		switch {
+		case n == nil:
+			help := fmt.Sprintf("Add a line with %s: and its value.", key)
+			if near := diag.Nearest(key, r.unasked(keys)); near != "" {
+				help = fmt.Sprintf("There is a key %q; rename it to %q.", near, key)
+			}
+			r.report(r.codes.Missing, diag.Error, r.firstKey(), fmt.Sprintf("The %s has no %q.", r.what, key), help)
+		case n.Kind == Null || n.Kind == String && strings.TrimSpace(n.Value) == "":
+			r.report(r.codes.Missing, diag.Error, r.KeySpan(key), fmt.Sprintf("%q of the %s is empty.", key, r.what),
+				fmt.Sprintf("Write a value after %s:.", key))
+		}
+	}
+}
+
+// unasked are the keys that are there and that nobody has asked for.
+func (r *Reader) unasked(required []string) []string {
+	var out []string
+	for _, p := range r.node.Pairs {
+		if name := p.Key.Value; !slices.Contains(r.asked, name) && !slices.Contains(required, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func (r *Reader) firstKey() source.Span {
+	if len(r.node.Pairs) > 0 {
+		return r.node.Pairs[0].Key.Span
+	}
+	return r.node.Span
+}
+
+// Done reports the keys that nobody has asked for.
+func (r *Reader) Done() {
+	for _, p := range r.node.Pairs {
+		if slices.Contains(r.asked, p.Key.Value) {
+			continue
+		}
+		r.out.Add(diag.Diagnostic{
+			Code: r.codes.Unknown, Severity: r.codes.UnknownAs, Span: p.Key.Span, Lenient: r.codes.UnknownLenient,
+			Message: fmt.Sprintf("The %s has no key %q.", r.what, p.Key.Value),
+			Help:    diag.DidYouMean(p.Key.Value, r.asked),
+		})
+	}
+}

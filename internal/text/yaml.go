@@ -2,15 +2,17 @@ package text
 
 import (
 	"encoding/json"
+	"math/big"
+	"strconv"
+	"strings"
 
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
 // Kind is the shape of a YAML node.
 type Kind int
 
-// The shapes.
+// The shapes. A date such as 2020-01-01 is a String.
 const (
 	Null Kind = iota
 	Bool
@@ -21,7 +23,15 @@ const (
 	Map
 )
 
+// String names the shape as messages do: "a list".
+func (k Kind) String() string {
+	return [...]string{"nothing", "true or false", "a whole number", "a number", "a text", "a list", "a map"}[k]
+}
+
 // Node is a YAML value and the bytes that it was written with.
+//
+// An alias is the very node of its anchor, so one Node may stand in several
+// places of a tree; there are no cycles.
 type Node struct {
 	Kind Kind
 	// Value is a scalar's content as text: what a plain scalar says, what
@@ -31,19 +41,164 @@ type Node struct {
 	Pairs []Pair  // of a map, in the order of the file
 	// Span is the whole value. When a scalar's content stands in the file
 	// letter by letter, Span is exactly that content (without quotes), so that
-	// len(Value) == Span.End-Span.Start and parts of it can be pointed at.
+	// len(Value) == Span.End-Span.Start and parts of it can be pointed at. When
+	// it does not (escapes, folded lines), the two lengths always differ.
 	Span source.Span
 }
 
-// Pair is one entry of a map.
+// Pair is one entry of a map. The key is a scalar; its Value is its name, also
+// when YAML takes it for something else than a string (on, 2, null).
 type Pair struct{ Key, Value *Node }
 
-// ParseYAML reads the bytes [start, end) of a file as one YAML document. It
-// returns a Null node for an empty one, and nil only with an error.
-func ParseYAML(f *source.File, start, end int) (*Node, diag.List) { return nil, nil }
-
 // Get returns the value of a key of a map, or nil.
-func (n *Node) Get(key string) *Node { return nil }
+func (n *Node) Get(key string) *Node {
+	if n == nil {
+		return nil
+	}
+	for _, p := range n.Pairs {
+		if p.Key.Value == key {
+			return p.Value
+		}
+	}
+	return nil
+}
 
-// JSON is the value as JSON, maps in the order of the file.
-func (n *Node) JSON() json.RawMessage { return nil }
+// Key returns the key's own node, or nil.
+func (n *Node) Key(key string) *Node {
+	if n == nil {
+		return nil
+	}
+	for _, p := range n.Pairs {
+		if p.Key.Value == key {
+			return p.Key
+		}
+	}
+	return nil
+}
+
+// Keys returns the names of a map's keys in the order of the file.
+func (n *Node) Keys() []string {
+	if n == nil {
+		return nil
+	}
+	keys := make([]string, len(n.Pairs))
+	for i, p := range n.Pairs {
+		keys[i] = p.Key.Value
+	}
+	return keys
+}
+
+// Exact reports whether the scalar's content stands in the file letter by
+// letter, so that offsets in Value are offsets in Span.
+func (n *Node) Exact() bool {
+	return n.Kind < List && len(n.Value) == n.Span.End-n.Span.Start
+}
+
+// JSON is the value as JSON, maps in the order of the file, whole numbers with
+// all their digits.
+func (n *Node) JSON() json.RawMessage { return n.appendJSON(nil) }
+
+func (n *Node) appendJSON(b []byte) []byte {
+	if n == nil {
+		return append(b, "null"...)
+	}
+	switch n.Kind {
+	case Bool:
+		return strconv.AppendBool(b, isTrue(n.Value))
+	case Int:
+		return append(b, integerText(n.Value)...)
+	case Float:
+		return append(b, floatText(n.Value)...)
+	case String:
+		return appendJSONString(b, n.Value)
+	case List:
+		b = append(b, '[')
+		for i, item := range n.Items {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = item.appendJSON(b)
+		}
+		return append(b, ']')
+	case Map:
+		b = append(b, '{')
+		for i, p := range n.Pairs {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendJSONString(b, p.Key.Value), ':')
+			b = p.Value.appendJSON(b)
+		}
+		return append(b, '}')
+	default:
+		return append(b, "null"...)
+	}
+}
+
+func appendJSONString(b []byte, s string) []byte {
+	quoted, err := json.Marshal(s)
+	if err != nil { // a string always has a JSON form
+		return append(b, `""`...)
+	}
+	return append(b, quoted...)
+}
+
+func isTrue(s string) bool { return s == "true" || s == "True" || s == "TRUE" }
+
+// parseInteger reads the forms YAML has for whole numbers. A leading zero
+// means nothing, as in YAML 1.2; octal numbers begin with 0o.
+func parseInteger(s string) (*big.Int, bool) {
+	digits := strings.ReplaceAll(s, "_", "")
+	sign := ""
+	if digits != "" && (digits[0] == '+' || digits[0] == '-') {
+		if digits[0] == '-' {
+			sign = "-"
+		}
+		digits = digits[1:]
+	}
+	base := 10
+	if len(digits) > 2 && digits[0] == '0' {
+		switch digits[1] {
+		case 'x':
+			base = 16
+		case 'o':
+			base = 8
+		case 'b':
+			base = 2
+		}
+		if base != 10 {
+			digits = digits[2:]
+		}
+	}
+	if digits == "" || digits[0] == '+' || digits[0] == '-' {
+		return nil, false
+	}
+	return new(big.Int).SetString(sign+digits, base)
+}
+
+func integerText(s string) string {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return strconv.FormatInt(n, 10)
+	}
+	if n, ok := parseInteger(s); ok {
+		return n.String()
+	}
+	return "0"
+}
+
+// floatText keeps the author's digits where JSON would write them the same
+// way, so that 1.10 does not turn into 1.1.
+func floatText(s string) string {
+	if json.Valid([]byte(s)) {
+		return s
+	}
+	v, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
+	if err != nil {
+		return "0"
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "0"
+	}
+	return string(text)
+}

@@ -1,0 +1,32 @@
+package text
+
+import "github.com/espalier-run/espalier/internal/diag"
+
+// What can be wrong with a YAML text.
+const (
+	CodeSyntax      diag.Code = "YAML001" // not YAML, for a reason without a code of its own
+	CodeTab         diag.Code = "YAML002" // a tab where indentation or a value begins
+	CodeColon       diag.Code = "YAML003" // ": " inside a value without quotes
+	CodeQuote       diag.Code = "YAML004" // a quotation mark that is never closed
+	CodeBracket     diag.Code = "YAML005" // a bracket that is never closed, or a missing comma
+	CodeIndentation diag.Code = "YAML006" // a line whose indentation fits nowhere
+	CodeNeedsQuotes diag.Code = "YAML007" // a value that YAML can only read in quotes
+	CodeDuplicate   diag.Code = "YAML008" // the same key twice in one map
+	CodeSecond      diag.Code = "YAML009" // a second document after ---
+	CodeKey         diag.Code = "YAML010" // a list or a map as a key
+	CodeAnchor      diag.Code = "YAML011" // an alias without its anchor, or inside itself
+	CodeTooMuch     diag.Code = "YAML012" // nested too deep, or aliases that expand too far
+	CodeTag         diag.Code = "YAML013" // a !tag that means nothing here
+	CodeCharacter   diag.Code = "YAML014" // bytes that are not UTF-8, or control characters
+	CodeMerge       diag.Code = "YAML015" // << with something that is not a map
+	CodeNumber      diag.Code = "YAML016" // infinity or "not a number"
+	CodeEscape      diag.Code = "YAML017" // an unknown escape in double quotes
+	CodeNotAPair    diag.Code = "YAML018" // a line that is neither "key: value" nor "- entry"
+)
+
+// What can be wrong with a Markdown text.
+const (
+	CodeFrontmatter diag.Code = "MD001" // the frontmatter is never closed
+	CodeFence       diag.Code = "MD002" // a fenced block is never closed
+	CodeQuoted      diag.Code = "MD003" // a block that means something stands in a quotation
+)

@@ -1,0 +1,328 @@
+package text
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/espalier-run/espalier/internal/diag"
+)
+
+// explain reports why the library could not read the text. The library says
+// where it stopped and where the construct began; what went wrong is read from
+// the text at these two places, never from the words of its message.
+func (p *yamlParser) explain(err error, tooDeep bool) {
+	var e *yaml.LoadError
+	if !errors.As(err, &e) {
+		p.report(CodeSyntax, 0, 0, "This is not YAML: "+err.Error()+".", "")
+		return
+	}
+	if e.Stage == yaml.ReaderStage {
+		p.explainCharacter(e)
+		return
+	}
+	at, context := p.seek(e.Mark.Line, e.Mark.Column), -1
+	if e.ContextMark.Line > 0 {
+		context = p.seek(e.ContextMark.Line, e.ContextMark.Column)
+	}
+	if tooDeep {
+		p.report(CodeTooMuch, at, at+1, fmt.Sprintf("Values are nested more than %d deep here.", maxDepth), "Flatten the structure.")
+		return
+	}
+	m := mistake{p: p, at: at, context: context, stage: e.Stage}
+	for _, explained := range [...]func() bool{
+		m.tab, m.alias, m.openQuote, m.escape, m.openBracket, m.colon, m.listAfterKey, m.forbiddenStart, m.notAPair, m.trailing, m.indentation,
+	} {
+		if explained() {
+			return
+		}
+	}
+	p.report(CodeSyntax, at, wordEnd(p.text, at), "This is not YAML: "+e.Message+".",
+		"Check the quotation marks, the indentation and the colons of this line and of the one above.")
+}
+
+func (p *yamlParser) explainCharacter(e *yaml.LoadError) {
+	for i, r := range p.text {
+		if r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
+			p.report(CodeCharacter, i, i+utf8.RuneLen(r), fmt.Sprintf("The control character U+%04X is not allowed.", r),
+				`Remove it; in double quotes it can be written as an escape such as "\x07".`)
+			return
+		}
+	}
+	p.report(CodeCharacter, 0, 0, "This cannot be read as text: "+e.Message+".", "Save the file in the UTF-8 encoding.")
+}
+
+// mistake is a place where the library stopped. Each method looks for one
+// cause and reports it if it is the one.
+type mistake struct {
+	p       *yamlParser
+	at      int // where it stopped
+	context int // where the construct began that it was reading, or -1
+	stage   yaml.Stage
+}
+
+func (m mistake) char(at int) byte {
+	if at < 0 || at >= len(m.p.text) {
+		return 0
+	}
+	return m.p.text[at]
+}
+
+func lineStart(s string, at int) int {
+	at = min(at, len(s))
+	for at > 0 && !endsWithBreak(s[:at]) {
+		at--
+	}
+	return at
+}
+
+func lineAround(s string, at int) string { return s[lineStart(s, at):endOfLine(s, at)] }
+
+func wordEnd(s string, at int) int {
+	end := at
+	for end < len(s) && !isSpace(s[end]) && lineBreak(s[end:]) == 0 {
+		end++
+	}
+	return max(end, min(at+1, len(s)))
+}
+
+// tab finds a tab in the indentation of the line, or of the lines of the
+// construct that was being read.
+func (m mistake) tab() bool {
+	from := lineStart(m.p.text, m.at)
+	if m.context >= 0 && m.char(m.context) != '"' && m.char(m.context) != '\'' {
+		from = min(from, lineStart(m.p.text, m.context))
+	}
+	for start := from; start <= m.at && start < len(m.p.text); {
+		line := lineAround(m.p.text, start)
+		white := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+		if t := strings.IndexByte(white, '\t'); t >= 0 && white != line {
+			m.p.report(CodeTab, start+t, start+len(white), "This line is indented with a tab.", "Indent with spaces; YAML does not allow tabs there.")
+			return true
+		}
+		start = endOfLine(m.p.text, start)
+		if start < len(m.p.text) {
+			start += lineBreak(m.p.text[start:])
+		}
+	}
+	if m.char(m.at) == '\t' {
+		m.p.report(CodeTab, m.at, m.at+1, "A tab stands where a value is expected.", "Use spaces between the key and its value.")
+		return true
+	}
+	return false
+}
+
+func (m mistake) alias() bool {
+	if m.stage != yaml.ComposerStage || m.char(m.at) != '*' {
+		return false
+	}
+	end := wordEnd(m.p.text, m.at)
+	m.p.report(CodeAnchor, m.at, end, fmt.Sprintf("There is no anchor %q that this alias could repeat.", "&"+m.p.text[m.at+1:end]),
+		"Put the value in quotes if the asterisk belongs to the text.")
+	return true
+}
+
+func (m mistake) openQuote() bool {
+	quote := m.char(m.context)
+	if m.stage != yaml.ScannerStage || quote != '"' && quote != '\'' || closingQuote(m.p.text, m.context) < len(m.p.text) {
+		return false
+	}
+	if m.char(m.at) == '\\' {
+		return false
+	}
+	m.p.report(CodeQuote, m.context, m.context+1, "This quotation mark is never closed.",
+		fmt.Sprintf("Write a closing %c at the end of the text.", quote))
+	return true
+}
+
+func (m mistake) escape() bool {
+	if m.stage != yaml.ScannerStage || m.char(m.context) != '"' || m.char(m.at) != '\\' {
+		return false
+	}
+	end := m.at + 1
+	if end < len(m.p.text) && lineBreak(m.p.text[end:]) == 0 {
+		_, size := utf8.DecodeRuneInString(m.p.text[end:])
+		end += size
+	}
+	m.p.report(CodeEscape, m.at, end, fmt.Sprintf("%s is not an escape that YAML knows.", m.p.text[m.at:end]),
+		`Write the backslash twice, or use single quotes, in which it has no meaning.`)
+	return true
+}
+
+func (m mistake) openBracket() bool {
+	opening := m.char(m.context)
+	if m.stage != yaml.ParserStage || opening != '[' && opening != '{' {
+		return false
+	}
+	closing := map[byte]byte{'[': ']', '{': '}'}[opening]
+	if m.at < len(m.p.text) && lineStart(m.p.text, m.at) == lineStart(m.p.text, m.context) {
+		m.p.report(CodeBracket, m.at, wordEnd(m.p.text, m.at), fmt.Sprintf("A comma or a closing %c is missing before this.", closing),
+			"Separate the entries with commas, and put texts that hold commas, colons or brackets in quotes.")
+		return true
+	}
+	m.p.report(CodeBracket, m.context, m.context+1, "This bracket is never closed.", fmt.Sprintf("Write a closing %c after the last entry.", closing))
+	return true
+}
+
+// colon explains a colon where no key can be.
+func (m mistake) colon() bool {
+	if m.stage != yaml.ScannerStage || m.char(m.at) != ':' {
+		return false
+	}
+	start := lineStart(m.p.text, m.at)
+	line := lineAround(m.p.text, m.at)
+	before := line[:m.at-start]
+	if key, value, found := strings.Cut(before, ": "); found {
+		if strings.TrimLeft(value, " \t") != "" {
+			key = strings.TrimLeft(key, " -")
+			m.p.report(CodeColon, m.at, m.at+1, "This value holds a colon and a space, which YAML takes for another key.",
+				fmt.Sprintf("Put the value in quotes: %s: %s", key, quoted(strings.TrimSpace(line[strings.Index(line, ": ")+2:]))))
+			return true
+		}
+	}
+	above := lineStart(m.p.text, max(start-1, 0))
+	if start == 0 {
+		return false
+	}
+	aboveLine := strings.TrimRight(lineAround(m.p.text, above), " \t")
+	name, rest, found := strings.Cut(aboveLine, ":")
+	switch {
+	case found && rest != "" && !isSpace(rest[0]) && !strings.Contains(rest, ": ") && isKey(strings.TrimLeft(name, " -")):
+		colon := above + len(name)
+		m.p.report(CodeColon, colon, colon+1, fmt.Sprintf("There is no space after the colon of %q.", strings.TrimLeft(name, " -")),
+			fmt.Sprintf("Write %q.", strings.TrimSpace(name)+": "+rest))
+	case isKey(strings.TrimLeft(before, " -")) && len(before) > 0 && isSpace(before[0]) && found:
+		text := start + len(before) - len(strings.TrimLeft(before, " "))
+		m.p.report(CodeIndentation, text, m.at, "This line is indented although the key above it has a value already.",
+			"Give it the indentation of the keys it belongs with, or put the text above in quotes if this line belongs to it.")
+	case !found:
+		text := above + len(aboveLine) - len(strings.TrimLeft(aboveLine, " "))
+		m.p.report(CodeNotAPair, text, above+len(aboveLine), "This line has no colon, so it is not a key with a value.", pairHelp)
+	default:
+		return false
+	}
+	return true
+}
+
+const pairHelp = `Write "key: value" or, in a list, "- entry"; indent the line if it carries on the text above.`
+
+// isKey reports whether s looks like the name of a key.
+func isKey(s string) bool {
+	if s == "" {
+		return false
+	}
+	for _, r := range s {
+		if r < utf8.RuneSelf && !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.$/<>\"'", r) {
+			return false
+		}
+	}
+	return true
+}
+
+// quoted writes s in YAML quotes.
+func quoted(s string) string {
+	if !strings.ContainsAny(s, `"\`) {
+		return `"` + s + `"`
+	}
+	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+}
+
+func (m mistake) listAfterKey() bool {
+	if m.stage != yaml.ScannerStage || m.char(m.at) != '-' {
+		return false
+	}
+	m.p.report(CodeSyntax, m.at, m.at+1, "A list with dashes cannot begin on the line of its key.",
+		"Put each entry on a line of its own below the key, or write [one, two].")
+	return true
+}
+
+// forbiddenStart explains a value that begins with a character that YAML
+// keeps for itself.
+func (m mistake) forbiddenStart() bool {
+	if m.stage != yaml.ScannerStage {
+		return false
+	}
+	at := m.at
+	if m.context >= 0 && strings.IndexByte("|>!&*%", m.char(m.context)) >= 0 {
+		at = m.context
+	}
+	c := m.char(at)
+	if c == 0 || strings.IndexByte("@`%|>!&*,]}", c) < 0 {
+		return false
+	}
+	if c == ',' || c == ']' || c == '}' {
+		m.p.report(CodeNeedsQuotes, at, at+1, fmt.Sprintf("There is a %c here that belongs to nothing.", c),
+			"Remove it, or put the value in quotes if it belongs to the text.")
+		return true
+	}
+	end := endOfLine(m.p.text, at)
+	m.p.report(CodeNeedsQuotes, at, at+1, fmt.Sprintf("A value without quotes cannot begin like this: %c has a meaning of its own.", c),
+		fmt.Sprintf("Put the value in quotes: %s", quoted(strings.TrimSpace(m.p.text[at:end]))))
+	return true
+}
+
+// notAPair explains a line of words in the middle of a map.
+func (m mistake) notAPair() bool {
+	if m.stage != yaml.ScannerStage || m.context < 0 || strings.IndexByte("|>\"'", m.char(m.context)) >= 0 {
+		return false
+	}
+	end := endOfLine(m.p.text, m.context)
+	if lineStart(m.p.text, m.context) == lineStart(m.p.text, m.at) && m.at < len(m.p.text) {
+		return false
+	}
+	m.p.report(CodeNotAPair, m.context, end, "This line has no colon, so it is not a key with a value.", pairHelp)
+	return true
+}
+
+// trailing explains text after a value that was complete: [a] b, "a" b.
+func (m mistake) trailing() bool {
+	start := lineStart(m.p.text, m.at)
+	before := strings.TrimLeft(m.p.text[start:min(m.at, len(m.p.text))], " -")
+	if m.stage != yaml.ParserStage || before == "" || m.at >= len(m.p.text) || lineBreak(m.p.text[m.at:]) > 0 {
+		return false
+	}
+	end := endOfLine(m.p.text, m.at)
+	value := m.p.text[start:end]
+	if _, after, found := strings.Cut(value, ": "); found {
+		value = after
+	}
+	m.p.report(CodeNeedsQuotes, m.at, end, "There is text after the end of the value.",
+		"Put the whole value in quotes: "+quoted(strings.TrimSpace(value)))
+	return true
+}
+
+func (m mistake) indentation() bool {
+	if m.stage != yaml.ParserStage {
+		return false
+	}
+	start := lineStart(m.p.text, m.at)
+	line := lineAround(m.p.text, m.at)
+	if strings.TrimSpace(line) == "" {
+		return false
+	}
+	first := start + len(line) - len(strings.TrimLeft(line, " "))
+	what := "The indentation of this line fits none of the lines above."
+	help := "Give it as many spaces as the lines that it belongs with."
+	if m.char(m.context) == '-' && m.char(first) != '-' {
+		what = "This key stands among the entries of a list."
+		help = `Begin the entry with "- ", or indent the list deeper than the key.`
+	} else if m.char(first) == '-' && first == start && m.context >= 0 {
+		what = "This list entry stands among the keys of a map."
+		help = "Indent it below the key that the list belongs to."
+	}
+	m.p.report(CodeIndentation, first, wordEnd(m.p.text, first), what, help)
+	return true
+}
+
+// repairable are the mistakes after which reading can go on, as if the value
+// of the line had been in quotes.
+func repairable(code diag.Code) bool {
+	switch code {
+	case CodeColon, CodeNeedsQuotes, CodeAnchor, CodeTag, CodeIndentation:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,644 @@
+package text
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+const (
+	// maxDepth is far beyond any workflow and keeps recursion small.
+	maxDepth = 100
+	// maxExpanded is how many nodes aliases may add to a tree when every
+	// alias is counted as the copy that it stands for.
+	maxExpanded = 10_000
+)
+
+// ParseYAML reads the bytes [start, end) of a file as one YAML document. It
+// returns a Null node for an empty one, and nil only with an error. A tree may
+// come together with errors: duplicate keys, or a value that should have been
+// quoted and was read as if it were, so that one mistake does not hide the
+// next.
+func ParseYAML(f *source.File, start, end int) (*Node, diag.List) {
+	n, repairs, out := parseRepairing(f, start, end)
+	if len(repairs) > 0 {
+		found := make(diag.List, 0, len(out)+len(repairs))
+		for _, r := range repairs {
+			found = append(found, r.Problem)
+		}
+		out = append(found, out...)
+	}
+	return n, out
+}
+
+// yamlParser turns the library's tree, which knows lines and columns of where
+// things begin, into ours, which knows bytes of where they begin and end.
+type yamlParser struct {
+	file *source.File
+	base int    // where text begins in the file
+	text string // the region, possibly with repaired lines of equal length
+	out  diag.List
+
+	anchors  map[*yaml.Node]*anchored
+	expanded int
+	line     int // of the cursor, both from 1 as the library counts
+	column   int
+	offset   int // of the cursor in text
+	nodes    []Node
+}
+
+type anchored struct {
+	node *Node
+	size int
+	open bool // still being read: an alias to it would be a cycle
+}
+
+// parseOnce reads text, which stands at base in the file.
+func parseOnce(f *source.File, base int, text string) (*Node, diag.List) {
+	if rest, ok := strings.CutPrefix(text, "\ufeff"); ok {
+		base, text = base+len(text)-len(rest), rest
+	}
+	p := &yamlParser{file: f, base: base, text: text, line: 1, column: 1}
+	if at := invalidUTF8(text); at >= 0 {
+		p.report(CodeCharacter, at, at+1, "This byte is not part of UTF-8 text.", "Save the file in the UTF-8 encoding.")
+		return nil, p.out
+	}
+	limit := &depthLimit{}
+	loader, err := yaml.NewLoader(strings.NewReader(text), yaml.WithPlugin(limit))
+	if err != nil { // only wrong options make it fail
+		p.report(CodeSyntax, 0, 0, err.Error(), "")
+		return nil, p.out
+	}
+	var document, second yaml.Node
+	if err := loader.Load(&document); errors.Is(err, io.EOF) {
+		return &Node{Span: f.Span(base, base)}, nil
+	} else if err != nil {
+		p.explain(err, limit.hit)
+		return nil, p.out
+	}
+	var root *Node
+	if len(document.Content) > 0 {
+		root, _ = p.node(document.Content[0])
+	}
+	if err := loader.Load(&second); err == nil {
+		at := p.seek(second.Line, second.Column)
+		p.report(CodeSecond, at, endOfLine(text, at), "A second YAML document begins here; only one is allowed.",
+			"Remove the line with --- and what follows it, or indent it if it belongs to a text.")
+	} else if !errors.Is(err, io.EOF) {
+		p.explain(err, limit.hit)
+		return nil, p.out
+	}
+	return root, p.out
+}
+
+type depthLimit struct{ hit bool }
+
+var errDepth = errors.New("nested too deep")
+
+func (d *depthLimit) CheckDepth(depth int, _ *yaml.DepthContext) error {
+	if depth > maxDepth {
+		d.hit = true
+		return errDepth
+	}
+	return nil
+}
+
+func (*depthLimit) CheckAlias(int, int) error { return nil }
+
+func invalidUTF8(s string) int {
+	if utf8.ValidString(s) {
+		return -1
+	}
+	for i, r := range s {
+		if r == utf8.RuneError {
+			if _, size := utf8.DecodeRuneInString(s[i:]); size == 1 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+func (p *yamlParser) report(code diag.Code, start, end int, message, help string) {
+	p.out.Add(diag.Diagnostic{
+		Code: code, Severity: diag.Error, Span: p.span(start, end), Message: message, Help: help,
+	})
+}
+
+func (p *yamlParser) span(start, end int) source.Span {
+	end = min(end, len(p.text))
+	return p.file.Span(p.base+min(start, end), p.base+end)
+}
+
+func (p *yamlParser) new(kind Kind, value string, start, end int) *Node {
+	if len(p.nodes) == cap(p.nodes) {
+		p.nodes = make([]Node, 0, 32) // one allocation for many nodes
+	}
+	p.nodes = append(p.nodes, Node{Kind: kind, Value: value, Span: p.span(start, end)})
+	return &p.nodes[len(p.nodes)-1]
+}
+
+// seek moves the cursor to a place as the library counts it and returns its
+// offset. The tree is walked in the order of the text, so the cursor hardly
+// ever goes back.
+func (p *yamlParser) seek(line, column int) int {
+	if line < p.line || line == p.line && column < p.column {
+		p.line, p.column, p.offset = 1, 1, 0
+	}
+	for p.offset < len(p.text) && (p.line < line || p.line == line && p.column < column) {
+		if size := lineBreak(p.text[p.offset:]); size > 0 {
+			if p.line == line {
+				break
+			}
+			p.offset += size
+			p.line++
+			p.column = 1
+			continue
+		}
+		size := 1
+		if p.text[p.offset] >= utf8.RuneSelf {
+			_, size = utf8.DecodeRuneInString(p.text[p.offset:])
+		}
+		p.offset += size
+		p.column++
+	}
+	return p.offset
+}
+
+// lineBreak returns the length of the line break that s begins with, by the
+// library's idea of one, or 0.
+func lineBreak(s string) int {
+	switch s[0] {
+	case '\n':
+		return 1
+	case '\r':
+		if len(s) > 1 && s[1] == '\n' {
+			return 2
+		}
+		return 1
+	case 0xC2:
+		if strings.HasPrefix(s, "\u0085") {
+			return 2
+		}
+	case 0xE2:
+		if strings.HasPrefix(s, "\u2028") || strings.HasPrefix(s, "\u2029") {
+			return 3
+		}
+	}
+	return 0
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' }
+
+// node converts n and returns where its text ends, closing quotes and brackets
+// included.
+func (p *yamlParser) node(n *yaml.Node) (*Node, int) {
+	start := p.seek(n.Line, n.Column)
+	if n.Kind == yaml.AliasNode {
+		return p.alias(n, start)
+	}
+	var a *anchored
+	if n.Anchor != "" {
+		a = &anchored{open: true}
+		if p.anchors == nil {
+			p.anchors = map[*yaml.Node]*anchored{}
+		}
+		p.anchors[n] = a
+	}
+	content := start
+	if n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 || n.Tag == "!" {
+		content = p.skipProperties(start)
+	}
+	var node *Node
+	var end int
+	switch n.Kind {
+	case yaml.MappingNode:
+		node, end = p.mapping(n, content)
+	case yaml.SequenceNode:
+		node, end = p.sequence(n, content)
+	default:
+		node, end = p.scalar(n, start, content)
+	}
+	if a != nil {
+		*a = anchored{node: node, size: p.size(node)}
+	}
+	return node, end
+}
+
+// size counts a node as if every alias in it were a copy. Only anchored nodes
+// are counted, and counting stops at the limit.
+func (p *yamlParser) size(n *Node) int {
+	total := 1
+	for _, item := range n.Items {
+		if total <= maxExpanded {
+			total += p.size(item)
+		}
+	}
+	for _, pair := range n.Pairs {
+		if total <= maxExpanded {
+			total += 1 + p.size(pair.Value)
+		}
+	}
+	return total
+}
+
+func (p *yamlParser) alias(n *yaml.Node, start int) (*Node, int) {
+	end := start + 1
+	for end < len(p.text) && !isSpace(p.text[end]) && lineBreak(p.text[end:]) == 0 && !strings.ContainsRune(",[]{}", rune(p.text[end])) {
+		end++
+	}
+	name := n.Value
+	a := p.anchors[n.Alias]
+	if a == nil || a.open {
+		p.report(CodeAnchor, start, end, fmt.Sprintf("The alias %q stands inside the value that it repeats.", name),
+			"Write the value out here, or put the anchor on a part that does not contain the alias.")
+		return p.new(Null, "", start, start), end
+	}
+	if p.expanded > maxExpanded {
+		return p.new(Null, "", start, start), end // has been reported
+	}
+	p.expanded += a.size
+	if p.expanded > maxExpanded {
+		p.report(CodeTooMuch, start, end, fmt.Sprintf("The aliases of this text repeat more than %d values.", maxExpanded),
+			"Write out what is needed instead of repeating it by aliases.")
+		return p.new(Null, "", start, start), end
+	}
+	return a.node, end
+}
+
+// skipProperties returns where the content begins after &anchors and !tags. A
+// node may consist of them alone; then that is right behind them.
+func (p *yamlParser) skipProperties(at int) int {
+	behind := at
+	for at < len(p.text) && (p.text[at] == '&' || p.text[at] == '!') {
+		if strings.HasPrefix(p.text[at:], "!<") {
+			if closing := strings.IndexByte(p.text[at:], '>'); closing > 0 {
+				at += closing
+			}
+		}
+		for at < len(p.text) && !isSpace(p.text[at]) && lineBreak(p.text[at:]) == 0 && !strings.ContainsRune(",[]{}", rune(p.text[at])) {
+			at++
+		}
+		behind = at
+		at = p.skipBlank(at)
+	}
+	if at == len(p.text) {
+		return behind
+	}
+	return at
+}
+
+// skipBlank returns the offset of the next thing that is neither white space
+// nor a comment.
+func (p *yamlParser) skipBlank(at int) int {
+	for at < len(p.text) {
+		switch size := lineBreak(p.text[at:]); {
+		case size > 0:
+			at += size
+		case isSpace(p.text[at]):
+			at++
+		case p.text[at] == '#' && (at == 0 || isSpace(p.text[at-1]) || endsWithBreak(p.text[:at])):
+			at = endOfLine(p.text, at)
+		default:
+			return at
+		}
+	}
+	return at
+}
+
+func endsWithBreak(s string) bool {
+	return strings.HasSuffix(s, "\n") || strings.HasSuffix(s, "\r") || strings.HasSuffix(s, "\u0085") ||
+		strings.HasSuffix(s, "\u2028") || strings.HasSuffix(s, "\u2029")
+}
+
+// endOfLine returns the offset of the line break after at.
+func endOfLine(s string, at int) int {
+	for at < len(s) && lineBreak(s[at:]) == 0 {
+		at++
+	}
+	return at
+}
+
+func (p *yamlParser) sequence(n *yaml.Node, start int) (*Node, int) {
+	p.checkTag(n, start, "!!seq")
+	node := p.new(List, "", start, start)
+	node.Items = make([]*Node, 0, len(n.Content))
+	end := start
+	for _, c := range n.Content {
+		item, itemEnd := p.node(c)
+		node.Items = append(node.Items, item)
+		end = max(end, itemEnd)
+	}
+	end = p.close(n, '[', ']', start, end)
+	node.Span = p.span(start, end)
+	return node, end
+}
+
+// close finds the end of a list or a map in brackets; others end with their
+// last entry.
+func (p *yamlParser) close(n *yaml.Node, opening, closing byte, start, end int) int {
+	if n.Style&yaml.FlowStyle == 0 || start >= len(p.text) || p.text[start] != opening {
+		return end
+	}
+	end = max(end, start+1)
+	for {
+		end = p.skipBlank(end)
+		switch {
+		case end >= len(p.text):
+			return end
+		case p.text[end] == closing:
+			return end + 1
+		case strings.IndexByte(",:?", p.text[end]) >= 0:
+			end++ // a comma before the bracket, or an entry that is empty
+		default:
+			return end
+		}
+	}
+}
+
+func (p *yamlParser) mapping(n *yaml.Node, start int) (*Node, int) {
+	p.checkTag(n, start, "!!map")
+	node := p.new(Map, "", start, start)
+	node.Pairs = make([]Pair, 0, len(n.Content)/2)
+	seen := make(map[string]*Node, len(n.Content)/2)
+	var merges []*Node
+	end := start
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, keyEnd := p.node(n.Content[i])
+		value, valueEnd := p.node(n.Content[i+1])
+		end = max(end, keyEnd, valueEnd)
+		switch {
+		case key.Kind == List || key.Kind == Map:
+			p.report(CodeKey, key.Span.Start-p.base, key.Span.End-p.base, "A key must be a word or a text, not "+key.Kind.String()+".",
+				"Write a plain key, and put lists and maps after its colon.")
+		case n.Content[i].Tag == "!!merge":
+			merges = append(merges, p.merged(value)...)
+		default:
+			if first := seen[key.Value]; first != nil {
+				p.out.Add(diag.Diagnostic{
+					Code: CodeDuplicate, Severity: diag.Error, Span: key.Span,
+					Message: fmt.Sprintf("The key %q is written twice.", key.Value),
+					Help:    "Keep one of the two, or give the second one another name.",
+					Related: []diag.Related{{Span: first.Span, Message: "first written here"}},
+				})
+				continue
+			}
+			seen[key.Value] = key
+			node.Pairs = append(node.Pairs, Pair{Key: key, Value: value})
+		}
+	}
+	for _, m := range merges {
+		for _, pair := range m.Pairs {
+			if seen[pair.Key.Value] == nil {
+				seen[pair.Key.Value] = pair.Key
+				node.Pairs = append(node.Pairs, pair)
+			}
+		}
+	}
+	end = p.close(n, '{', '}', start, end)
+	node.Span = p.span(start, end)
+	return node, end
+}
+
+// merged returns the maps that the value of a << key stands for.
+func (p *yamlParser) merged(value *Node) []*Node {
+	maps := []*Node{value}
+	if value.Kind == List {
+		maps = value.Items
+	}
+	for _, m := range maps {
+		if m.Kind != Map {
+			p.report(CodeMerge, m.Span.Start-p.base, m.Span.End-p.base, "Only a map can be merged by <<, not "+m.Kind.String()+".",
+				`Let << point to a map, as in "<<: *defaults", or put the key in quotes if it is a name.`)
+			return nil
+		}
+	}
+	return maps
+}
+
+func (p *yamlParser) scalar(n *yaml.Node, start, content int) (*Node, int) {
+	kind := p.kind(n, start)
+	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle
+	const block = yaml.LiteralStyle | yaml.FoldedStyle
+	switch {
+	case n.Style&quoted != 0:
+		end := closingQuote(p.text, content)
+		inner, innerEnd := min(content+1, end), max(end-1, content)
+		if innerEnd >= inner && p.text[inner:innerEnd] == n.Value {
+			return p.new(kind, n.Value, inner, innerEnd), end
+		}
+		return p.inexact(kind, n.Value, content, end), end
+	case n.Style&block != 0:
+		return p.block(n, kind, content)
+	case n.Value == "":
+		// Nothing is written; the place is right behind what there is.
+		at := start
+		if content > start {
+			at = p.behindProperties(start)
+		}
+		return p.new(kind, "", at, at), at
+	case strings.HasPrefix(p.text[content:], n.Value):
+		end := content + len(n.Value)
+		return p.new(kind, n.Value, content, end), end
+	default:
+		end := foldedEnd(p.text, content, n.Value)
+		return p.inexact(kind, n.Value, content, end), end
+	}
+}
+
+// inexact makes a scalar whose content is not what stands in the file. The
+// lengths of the two must differ, so in the rare case that they agree by
+// accident the last byte is left out of the span.
+func (p *yamlParser) inexact(kind Kind, value string, start, end int) *Node {
+	if end-start == len(value) && end > start {
+		end--
+	}
+	return p.new(kind, value, start, end)
+}
+
+func (p *yamlParser) behindProperties(at int) int {
+	behind := at
+	for at < len(p.text) && (p.text[at] == '&' || p.text[at] == '!') {
+		for at < len(p.text) && !isSpace(p.text[at]) && lineBreak(p.text[at:]) == 0 && !strings.ContainsRune(",[]{}", rune(p.text[at])) {
+			at++
+		}
+		behind = at
+		for at < len(p.text) && isSpace(p.text[at]) {
+			at++
+		}
+	}
+	return behind
+}
+
+// closingQuote returns the offset behind the quotation mark that closes the
+// one at start.
+func closingQuote(s string, start int) int {
+	if start >= len(s) {
+		return len(s)
+	}
+	quote := s[start]
+	for i := start + 1; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && quote == '"':
+			i++
+		case s[i] == quote && quote == '\'' && i+1 < len(s) && s[i+1] == '\'':
+			i++
+		case s[i] == quote:
+			return i + 1
+		}
+	}
+	return len(s)
+}
+
+// foldedEnd returns where a plain scalar over several lines ends: its words
+// stand there in order, with line breaks and indentation where value has a
+// space or line breaks.
+func foldedEnd(s string, start int, value string) int {
+	at, v := start, 0
+	for v < len(value) && at < len(s) {
+		gap, broken := at, false
+		for gap < len(s) {
+			size := lineBreak(s[gap:])
+			if size == 0 && !isSpace(s[gap]) {
+				break
+			}
+			broken = broken || size > 0
+			gap += max(size, 1)
+		}
+		if broken {
+			for v < len(value) && (lineBreak(value[v:]) > 0 || value[v] == ' ') {
+				v += max(lineBreak(value[v:]), 1)
+			}
+			at = gap
+			continue
+		}
+		if s[at] != value[v] {
+			break
+		}
+		at, v = at+1, v+1
+	}
+	return at
+}
+
+// block finds the content of a literal or folded block, which begins in the
+// line after its header.
+func (p *yamlParser) block(n *yaml.Node, kind Kind, header int) (*Node, int) {
+	type line struct{ start, end int }
+	var lines []line // of the content, without their line breaks
+	at := endOfLine(p.text, header)
+	headerEnd := at
+	lead := func(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
+	indent := -1
+	for at < len(p.text) {
+		at += lineBreak(p.text[at:])
+		end := endOfLine(p.text, at)
+		text := p.text[at:end]
+		if strings.Trim(text, " ") != "" {
+			if indent < 0 {
+				indent = lead(text) - lead(strings.TrimLeft(n.Value, "\r\n\u0085\u2028\u2029"))
+			}
+			marker := strings.HasPrefix(text, "---") || strings.HasPrefix(text, "...")
+			if lead(text) < indent || n.Value == "" || indent == 0 && marker {
+				break
+			}
+			lines = append(lines, line{at, end})
+		} else if at < len(p.text) {
+			lines = append(lines, line{at, end})
+		}
+		at = end
+	}
+	for len(lines) > 0 && strings.Trim(p.text[lines[len(lines)-1].start:lines[len(lines)-1].end], " ") == "" {
+		lines = lines[:len(lines)-1]
+	}
+	if len(lines) == 0 {
+		return p.inexact(kind, n.Value, header, headerEnd), headerEnd
+	}
+	start, end := lines[0].start, lines[len(lines)-1].end
+	start += min(max(indent, 0), lead(p.text[start:lines[0].end]))
+	for _, e := range [...]int{end, end + 1} {
+		if e <= len(p.text) && p.text[start:e] == n.Value {
+			return p.new(kind, n.Value, start, e), end
+		}
+	}
+	return p.inexact(kind, n.Value, start, end), end
+}
+
+// kind tells what a scalar is.
+func (p *yamlParser) kind(n *yaml.Node, start int) Kind {
+	plain := n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) == 0
+	if plain && n.Tag != "!" {
+		return p.plainKind(n, start)
+	}
+	switch n.Tag {
+	case "!!str", "!":
+		return String
+	case "!!null", "!!bool", "!!int", "!!float":
+		bare := yaml.Node{Value: n.Value}
+		if _, err := strconv.ParseFloat(n.Value, 64); err == nil {
+			bare.Tag = "!!float"
+		}
+		kind := p.plainKind(&bare, start)
+		if kind == tagKinds[n.Tag] || kind == Int && n.Tag == "!!float" {
+			return kind
+		}
+	}
+	p.badTag(n, start)
+	return String
+}
+
+var tagKinds = map[string]Kind{"!!null": Null, "!!bool": Bool, "!!int": Int, "!!float": Float}
+
+// plainKind tells what a scalar without quotes is. The library has resolved
+// its tag, but takes large whole numbers for fractions, 017 for octal and
+// 2020-01-01 for a time.
+func (p *yamlParser) plainKind(n *yaml.Node, start int) Kind {
+	switch s := n.Value; s {
+	case "", "~", "null", "Null", "NULL":
+		return Null
+	case "true", "True", "TRUE", "false", "False", "FALSE":
+		return Bool
+	default:
+		if c := s[0]; (c < '0' || c > '9') && c != '+' && c != '-' && c != '.' {
+			return String
+		}
+		if _, ok := parseInteger(s); ok {
+			return Int
+		}
+		if n.Tag == "!!float" {
+			if strings.Trim(strings.ToLower(s), "+-.") == "inf" || strings.EqualFold(s, ".nan") {
+				p.report(CodeNumber, start, start+len(s), fmt.Sprintf("%s is not a number that a workflow can use.", s),
+					fmt.Sprintf("Write a finite number, or %q in quotes if a text is meant.", s))
+				return String
+			}
+			return Float
+		}
+		return String
+	}
+}
+
+func (p *yamlParser) checkTag(n *yaml.Node, start int, own string) {
+	if n.Style&yaml.TaggedStyle != 0 && n.Tag != own {
+		p.badTag(n, start)
+	}
+}
+
+func (p *yamlParser) badTag(n *yaml.Node, start int) {
+	at := p.seek(n.Line, n.Column)
+	if tag := strings.IndexByte(p.text[at:endOfLine(p.text, at)], '!'); tag >= 0 {
+		at += tag
+	}
+	end := at
+	for end < len(p.text) && !isSpace(p.text[end]) && lineBreak(p.text[end:]) == 0 {
+		end++
+	}
+	p.report(CodeTag, at, max(end, start), fmt.Sprintf("The tag %q means nothing here.", p.text[at:end]),
+		"Remove it, or put the whole value in quotes if the exclamation mark belongs to the text.")
+}

@@ -1,0 +1,188 @@
+package text
+
+import (
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// Repair is a value that was not YAML and was read as if it had been written
+// in quotes.
+type Repair struct {
+	Key   string
+	Value Text
+	// Problem is the error that it would have been.
+	Problem diag.Diagnostic
+}
+
+// ParseYAMLLenient reads like ParseYAML, but a value of a "key: value" line
+// that YAML can only read in quotes is taken as it stands: a colon and a space
+// in it, or a reserved character at its beginning. What was taken so is
+// returned as data, not reported.
+func ParseYAMLLenient(f *source.File, start, end int) (*Node, []Repair, diag.List) {
+	return parseRepairing(f, start, end)
+}
+
+// maxRepairs bounds the work for a text that is not YAML at all.
+const maxRepairs = 30
+
+// parseRepairing reads a region. When a mistake is one that quotes would mend,
+// the value is replaced by a harmless word of the same length, so that all
+// offsets stay what they are, and the region is read again; at the end the
+// value takes the word's place in the tree.
+func parseRepairing(f *source.File, start, end int) (*Node, []Repair, diag.List) {
+	region := f.Span(start, end)
+	start, end = region.Start, region.End
+	text := f.Text[start:end]
+	node, out := parseOnce(f, start, text)
+	if node != nil && !needsRepair(out) {
+		return node, nil, out
+	}
+	firstOut := out
+	var repairs []Repair
+	mended := text
+	for len(repairs) < maxRepairs {
+		problem, ok := firstRepairable(out)
+		if !ok {
+			break
+		}
+		entry, ok := entryAround(mended, problem.Span.Start-start)
+		if !ok || problem.Code == CodeIndentation && entry.lines == 1 {
+			break
+		}
+		original := text[entry.start:entry.end]
+		repairs = append(repairs, Repair{
+			Key:     entry.key,
+			Value:   Text{Value: fold(original), Span: f.Span(start+entry.start, start+entry.end)},
+			Problem: problem,
+		})
+		mended = mended[:entry.start] + harmless(mended[entry.start:entry.end]) + mended[entry.end:]
+		node, out = parseOnce(f, start, mended)
+	}
+	if len(repairs) == 0 {
+		return node, nil, firstOut
+	}
+	if node != nil {
+		put := map[int]Text{}
+		for _, r := range repairs {
+			put[r.Value.Span.Start] = r.Value
+		}
+		replace(node, put)
+	}
+	return node, repairs, out
+}
+
+func needsRepair(l diag.List) bool {
+	_, ok := firstRepairable(l)
+	return ok
+}
+
+func firstRepairable(l diag.List) (diag.Diagnostic, bool) {
+	for _, d := range l {
+		if repairable(d.Code) {
+			return d, true
+		}
+	}
+	return diag.Diagnostic{}, false
+}
+
+// entry is the value of a "key: value" line, with the deeper indented lines
+// that carry it on.
+type entry struct {
+	key        string
+	start, end int
+	lines      int
+}
+
+// entryAround finds the entry whose text the offset is in. It must have a
+// value on the line of its key, and that value must not be a quoted text, a
+// block or anything else with a structure of its own that is complete.
+func entryAround(s string, at int) (entry, bool) {
+	start := lineStart(s, at)
+	for {
+		line := lineAround(s, start)
+		if e, ok := entryAt(s, start); ok && e.end > at {
+			return e, true
+		}
+		if start == 0 || line == strings.TrimLeft(line, " ") && line != "" {
+			return entry{}, false
+		}
+		start = lineStart(s, start-1)
+	}
+}
+
+func entryAt(s string, start int) (entry, bool) {
+	line := lineAround(s, start)
+	trimmed := strings.TrimLeft(line, " ")
+	indent := len(line) - len(trimmed)
+	for strings.HasPrefix(trimmed, "- ") {
+		trimmed = strings.TrimLeft(trimmed[2:], " ")
+		indent = len(line) - len(trimmed)
+	}
+	key, value, found := strings.Cut(trimmed, ": ")
+	if !found || !isKey(key) || key[0] == '"' || key[0] == '\'' {
+		return entry{}, false
+	}
+	value = strings.TrimLeft(value, " ")
+	if value == "" || value[0] == '#' {
+		return entry{}, false
+	}
+	e := entry{key: key, start: start + len(line) - len(value), lines: 1}
+	e.end = start + len(strings.TrimRight(line, " \t"))
+	if value[0] == '|' || value[0] == '>' {
+		return e, true
+	}
+	for next := endOfLine(s, start); next < len(s); next = endOfLine(s, next) {
+		next += lineBreak(s[next:])
+		more := lineAround(s, next)
+		text := strings.TrimLeft(more, " ")
+		if text == "" || len(more)-len(text) <= indent || next >= len(s) {
+			break
+		}
+		e.end = next + len(strings.TrimRight(more, " \t"))
+		e.lines++
+	}
+	return e, true
+}
+
+// harmless returns a plain scalar that is as long as s and has its lines.
+func harmless(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		size := lineBreak(s[i:])
+		switch {
+		case size > 0:
+			b.WriteString(s[i : i+size])
+		case isSpace(s[i]):
+			size = 1
+			b.WriteByte(' ')
+		default:
+			size = 1
+			b.WriteByte('x')
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// fold joins the lines of a plain scalar as YAML does.
+func fold(s string) string {
+	lines := strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("\n\r\u0085\u2028\u2029", r) })
+	for i := range lines {
+		lines[i] = strings.Trim(lines[i], " \t")
+	}
+	return strings.Join(lines, " ")
+}
+
+func replace(n *Node, put map[int]Text) {
+	if t, ok := put[n.Span.Start]; ok && n.Kind < List {
+		n.Kind, n.Value, n.Span = String, t.Value, t.Span
+	}
+	for _, item := range n.Items {
+		replace(item, put)
+	}
+	for _, pair := range n.Pairs {
+		replace(pair.Value, put)
+	}
+}
