@@ -1,6 +1,9 @@
 package expr
 
 import (
+	"maps"
+	"strings"
+
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -11,38 +14,193 @@ type Dialect string
 // AgentFlow is the strict dialect of Agent Flow files.
 const AgentFlow Dialect = "agent-flow"
 
+// Dialects lists the dialects there are.
+func Dialects() []Dialect { return []Dialect{AgentFlow} }
+
 // Expr is a parsed expression. As JSON it is its dialect, text and place, and
 // is parsed again when read.
 type Expr struct {
 	Dialect Dialect
 	Text    string
 	Span    source.Span
-	// Names says what bare names stand for: "tier" → "input.tier". A name
-	// that is not in it stands for itself.
+	// Names says what bare names stand for: "tier" → "input.tier". It is
+	// applied to the first segment of a path. A name that is not in it stands
+	// for itself.
 	Names map[string]string
+
+	root   *node
+	broken bool // Text has mistakes; root holds what could be understood
 }
 
 // Path is a name that an expression reads, and where.
 type Path struct {
-	Segments []string // after Names was applied
-	Written  []string // as the author wrote it
-	Span     source.Span
+	// Segments is the path after Names was applied, without a trailing
+	// .length. Indexes are segments like any other: list.0, list[0].
+	Segments []string
+	// Written is the path as the author wrote it, .length included.
+	Written []string
+	// Length says that Written ends in .length: the value is a text, a list
+	// or an object, unless it has a key of that name.
+	Length bool
+	Span   source.Span
 }
+
+// String is the path as an author would write it, after Names was applied.
+func (p Path) String() string { return pathText(p.Segments) }
 
 // Env is what an expression can see.
 type Env interface {
-	// Lookup returns the value at a path; false when there is none.
+	// Lookup returns the value at a path; false when there is none. It need
+	// not know about .length: the path without it is asked for next.
 	Lookup(path []string) (any, bool)
 }
 
-// Parse reads an expression. at is where text stands in its file.
-func Parse(d Dialect, text string, at source.Span) (*Expr, diag.List) { return nil, nil }
+// Parse reads a condition. at is where text stands in its file; when it is as
+// long as the text, diagnostics point into it, otherwise at all of it.
+//
+// The expression is never nil. When its text does not parse it can tell its
+// Paths, as far as they were understood, but not be evaluated. d must be one
+// of Dialects.
+func Parse(d Dialect, text string, at source.Span) (*Expr, diag.List) {
+	e, p := parse(d, text, at)
+	if !e.broken {
+		p.lintCondition(e.root)
+	}
+	return e, p.diags
+}
+
+// ParseValue reads an expression that may have any value, such as the items
+// of a loop. Otherwise it is like Parse.
+func ParseValue(d Dialect, text string, at source.Span) (*Expr, diag.List) {
+	e, p := parse(d, text, at)
+	if !e.broken {
+		p.lintValue(e.root)
+	}
+	return e, p.diags
+}
 
 // Paths lists every name that the expression reads, in the order of the text.
-func (e *Expr) Paths() []Path { return nil }
+// Functions and constants are not names.
+func (e *Expr) Paths() []Path {
+	if e == nil || e.root == nil {
+		return nil
+	}
+	var out []Path
+	e.root.walk(func(n *node) {
+		if n.op != opPath {
+			return
+		}
+		p := Path{Segments: e.resolve(n.path), Written: n.path, Span: e.span(n)}
+		if last := len(p.Segments) - 1; len(n.path) > 1 && p.Segments[last] == lengthKey {
+			p.Segments, p.Length = p.Segments[:last:last], true
+		}
+		out = append(out, p)
+	})
+	return out
+}
 
-// Eval computes the value.
-func (e *Expr) Eval(env Env) (any, error) { return nil, nil }
+// Eval computes the value: nil, bool, float64, string, []any or
+// map[string]any. Errors are *EvalError.
+func (e *Expr) Eval(env Env) (any, error) {
+	v, err := e.eval(env)
+	if err != nil {
+		return nil, err
+	}
+	return v.plain(), nil
+}
 
-// Bool computes whether the condition holds.
-func (e *Expr) Bool(env Env) (bool, error) { return false, nil }
+// Bool computes whether the condition holds. Errors are *EvalError.
+func (e *Expr) Bool(env Env) (bool, error) {
+	v, err := e.eval(env)
+	if err == nil {
+		var ok bool
+		if ok, err = (&evaluator{e: e, rules: e.Dialect.rules(), env: env}).truth(e.root, v); err == nil {
+			return ok, nil
+		}
+	}
+	return false, err
+}
+
+// String is the expression in its canonical form: one way of writing
+// operators, strings and numbers, and no parentheses that do nothing. It reads
+// back as an expression of the same meaning. What cannot be parsed is
+// returned as it was written.
+func (e *Expr) String() string {
+	switch {
+	case e == nil:
+		return ""
+	case e.root == nil || e.broken:
+		return e.Text
+	}
+	var b strings.Builder
+	e.root.write(&b)
+	return b.String()
+}
+
+// Equal reports whether two expressions are the same text in the same place
+// with the same meaning of its names.
+func (e *Expr) Equal(o *Expr) bool {
+	if e == nil || o == nil {
+		return e == o
+	}
+	return e.Dialect == o.Dialect && e.Text == o.Text && e.Span == o.Span && maps.Equal(e.Names, o.Names)
+}
+
+// Part is one sub-expression and what it came to.
+type Part struct {
+	Text  string
+	Span  source.Span
+	Depth int // how many expressions it lies in
+	Value any
+	Err   error // then Value is nil
+}
+
+// Parts evaluates every sub-expression on its own, inner ones before the one
+// that they are part of. Constants are left out, unless there is nothing else.
+func (e *Expr) Parts(env Env) []Part {
+	if e == nil || e.root == nil || e.broken {
+		return nil
+	}
+	ev := &evaluator{e: e, rules: e.Dialect.rules(), env: env}
+	var out []Part
+	var visit func(n *node, depth int)
+	visit = func(n *node, depth int) {
+		for _, kid := range n.kids {
+			visit(kid, depth+1)
+		}
+		if n.fixed && n != e.root {
+			return
+		}
+		part := Part{Text: e.Text[n.start:n.end], Span: e.span(n), Depth: depth}
+		v, err := ev.eval(n)
+		if err != nil {
+			part.Err = err
+		} else {
+			part.Value = v.plain()
+		}
+		out = append(out, part)
+	}
+	visit(e.root, 0)
+	return out
+}
+
+// span is where a node stands in the file.
+func (e *Expr) span(n *node) source.Span { return place(e.Span, e.Text, n.start, n.end) }
+
+// place narrows a span to some bytes of the text that stands there, provided
+// that it stands there as it is, without quotes or escapes of the file around.
+func place(at source.Span, text string, start, end int) source.Span {
+	if at.End-at.Start != len(text) {
+		return at
+	}
+	return at.Sub(start, end)
+}
+
+// resolve applies Names to a path.
+func (e *Expr) resolve(path []string) []string {
+	full, ok := e.Names[path[0]]
+	if !ok {
+		return path
+	}
+	return append(strings.Split(full, "."), path[1:]...)
+}

@@ -1,0 +1,29 @@
+package expr
+
+import "github.com/espalier-run/espalier/internal/diag"
+
+// The codes of this package.
+const (
+	CodeEmpty        diag.Code = "EXPR001" // nothing is written
+	CodeCharacter    diag.Code = "EXPR002" // a character that means nothing here
+	CodeString       diag.Code = "EXPR003" // a string without its closing quote
+	CodeEscape       diag.Code = "EXPR004" // a backslash sequence that does not exist
+	CodeNumber       diag.Code = "EXPR005" // something that starts like a number and is none
+	CodeOperand      diag.Code = "EXPR006" // an operator without one of its operands
+	CodeUnclosed     diag.Code = "EXPR007" // a parenthesis or bracket that is never closed
+	CodeSingleEquals diag.Code = "EXPR008" // = instead of ==
+	CodeChained      diag.Code = "EXPR009" // a < b < c
+	CodeFunction     diag.Code = "EXPR010" // a function that does not exist
+	CodeArguments    diag.Code = "EXPR011" // the wrong number of arguments
+	CodeUnexpected   diag.Code = "EXPR012" // text where an operator or the end should be
+	CodeTooDeep      diag.Code = "EXPR013" // nested too deeply
+	CodeTooLong      diag.Code = "EXPR014" // too long a text or list
+	CodeSymbol       diag.Code = "EXPR015" // && || ! instead of and, or, not
+	CodeConstantName diag.Code = "EXPR016" // None, TRUE, undefined instead of null, true
+	CodePath         diag.Code = "EXPR017" // a malformed name: a. or a[b] or a.f()
+	CodeIs           diag.Code = "EXPR018" // `is` with something other than empty
+	CodeNotCondition diag.Code = "EXPR019" // a value that can be neither true nor false
+	CodeConstant     diag.Code = "EXPR020" // always true or always false
+	CodeNeverEqual   diag.Code = "EXPR021" // a comparison that its types decide
+	CodeOperandType  diag.Code = "EXPR022" // an operator or function that does not take such a value
+)

@@ -1,0 +1,215 @@
+package expr
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// dialect is everything that differs between the formats' conditions.
+type dialect struct {
+	// words are the operators that are written with letters, in any case, and
+	// reserved: no bare name can be one of them.
+	words map[string]tokenKind
+	// constants are spelled exactly so.
+	constants map[string]value
+	// elsewhere is how other languages spell the constants.
+	elsewhere map[string]string
+	// symbols says that && || ! belong to the language; elsewhere they are
+	// understood, with a note.
+	symbols   bool
+	functions map[string]*function
+	profile   profile
+}
+
+// function takes one or two arguments. A function that is an operator written
+// as a call only has an op.
+type function struct {
+	takes   int
+	op      op
+	operand kind // what the first argument can be
+	result  kind
+	run     func(a, b value) (value, Problem)
+}
+
+// profile is how a dialect looks at values.
+type profile struct {
+	// truth is what a condition of that value means.
+	truth func(v value) (bool, Problem)
+	equal func(a, b value) (bool, Problem)
+	// order is negative, 0 or positive; false when the two are not ordered,
+	// and then every comparison is false.
+	order    func(a, b value) (int, bool, Problem)
+	contains func(whole, part value) (bool, Problem)
+}
+
+// rules finds the dialect, nil if there is none of that name.
+func (d Dialect) rules() *dialect {
+	if d == AgentFlow {
+		return &agentFlow
+	}
+	return nil
+}
+
+var agentFlow = dialect{
+	words: map[string]tokenKind{
+		"and": tokAnd, "or": tokOr, "not": tokNot, "contains": tokContains, "in": tokIn, "is": tokIs,
+	},
+	constants: map[string]value{
+		"null": null(), "true": boolean(true), "false": boolean(false),
+	},
+	elsewhere: map[string]string{
+		"none": "null", "nil": "null", "undefined": "null", "null": "null", "true": "true", "false": "false",
+	},
+	functions: map[string]*function{
+		"contains": {takes: 2, op: opContains},
+		"len":      {takes: 1, operand: sized | kindNull, result: kindNumber | kindNull, run: lengthOf},
+		"text":     {takes: 1, operand: anyKind, result: kindText, run: textOf},
+		"lower":    {takes: 1, operand: kindText | kindNull, result: kindText | kindNull, run: onText(strings.ToLower)},
+		"upper":    {takes: 1, operand: kindText | kindNull, result: kindText | kindNull, run: onText(strings.ToUpper)},
+		"trim":     {takes: 1, operand: kindText | kindNull, result: kindText | kindNull, run: onText(strings.TrimSpace)},
+	},
+	profile: profile{truth: strictTruth, equal: strictEqual, order: strictOrder, contains: strictContains},
+}
+
+func lengthOf(a, _ value) (value, Problem) {
+	if a.kind == kindNull {
+		return a, ""
+	}
+	n := a.length()
+	if n < 0 {
+		return value{}, ProblemType
+	}
+	return number(float64(n)), ""
+}
+
+func textOf(a, _ value) (value, Problem) {
+	s, problem := a.canonical()
+	return text(s), problem
+}
+
+// onText makes a function of texts out of one of strings. null stays null.
+func onText(change func(string) string) func(a, b value) (value, Problem) {
+	return func(a, _ value) (value, Problem) {
+		switch {
+		case a.kind == kindNull:
+			return a, ""
+		case a.kind != kindText:
+			return value{}, ProblemType
+		case len(a.str) > maxResult:
+			return value{}, ProblemSize
+		}
+		return text(change(a.str)), ""
+	}
+}
+
+func strictTruth(v value) (bool, Problem) {
+	switch v.kind {
+	case kindBool:
+		return v.num != 0, ""
+	case kindNull:
+		return false, ""
+	default:
+		return false, ProblemNotCondition
+	}
+}
+
+func strictEqual(a, b value) (bool, Problem) {
+	visits := maxVisits
+	return deepEqual(a, b, &visits, maxLevels)
+}
+
+// deepEqual compares without conversion: values of two types are unequal.
+func deepEqual(a, b value, visits *int, levels int) (bool, Problem) {
+	if *visits--; *visits < 0 || levels == 0 {
+		return false, ProblemSize
+	}
+	if a.kind != b.kind {
+		return false, ""
+	}
+	switch a.kind {
+	case kindNull:
+		return true, ""
+	case kindBool, kindNumber:
+		return a.num == b.num, ""
+	case kindText:
+		return a.str == b.str, ""
+	case kindList:
+		x, y := a.ref.([]any), b.ref.([]any)
+		if len(x) != len(y) {
+			return false, ""
+		}
+		for i := range x {
+			if same, problem := deepEqual(of(x[i]), of(y[i]), visits, levels-1); !same || problem != "" {
+				return false, problem
+			}
+		}
+		return true, ""
+	case kindObject:
+		x, y := a.ref.(map[string]any), b.ref.(map[string]any)
+		if len(x) != len(y) {
+			return false, ""
+		}
+		// In a fixed order, because a bound may be met on the way.
+		for _, key := range slices.Sorted(maps.Keys(x)) {
+			other, ok := y[key]
+			if !ok {
+				return false, ""
+			}
+			if same, problem := deepEqual(of(x[key]), of(other), visits, levels-1); !same || problem != "" {
+				return false, problem
+			}
+		}
+		return true, ""
+	default:
+		return false, ProblemType
+	}
+}
+
+func strictOrder(a, b value) (int, bool, Problem) {
+	switch {
+	case a.kind == kindNull || b.kind == kindNull:
+		return 0, false, ""
+	case a.kind == kindNumber && b.kind == kindNumber:
+		if a.num != a.num || b.num != b.num { // NaN
+			return 0, false, ""
+		}
+		return cmp.Compare(a.num, b.num), true, ""
+	case a.kind == kindText && b.kind == kindText:
+		return strings.Compare(a.str, b.str), true, ""
+	default:
+		return 0, false, ProblemType
+	}
+}
+
+func strictContains(whole, part value) (bool, Problem) {
+	switch whole.kind {
+	case kindNull:
+		return false, ""
+	case kindText:
+		switch part.kind {
+		case kindText:
+			return strings.Contains(whole.str, part.str), ""
+		case kindNull:
+			return false, ""
+		}
+	case kindList:
+		visits := maxVisits
+		for _, item := range whole.ref.([]any) {
+			if same, problem := deepEqual(of(item), part, &visits, maxLevels); same || problem != "" {
+				return same, problem
+			}
+		}
+		return false, ""
+	case kindObject:
+		switch part.kind {
+		case kindText:
+			_, ok := whole.ref.(map[string]any)[part.str]
+			return ok, ""
+		case kindNull:
+			return false, ""
+		}
+	}
+	return false, ProblemType
+}

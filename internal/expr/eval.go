@@ -1,0 +1,234 @@
+package expr
+
+import (
+	"fmt"
+
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// Problem is why an evaluation has no result.
+type Problem string
+
+// The problems.
+const (
+	ProblemNotParsed    Problem = "not_parsed"    // the expression has mistakes, or was never parsed
+	ProblemNotCondition Problem = "not_condition" // a condition came to something that is neither true nor false
+	ProblemType         Problem = "type"          // an operator or function met a value that it does not take
+	ProblemSize         Problem = "size"          // a value is too large or too deep to look into
+)
+
+// EvalError is an evaluation without a result.
+type EvalError struct {
+	Problem Problem
+	Span    source.Span // of the part that is to blame
+	Text    string      // of that part
+	Message string      // one sentence: what is wrong
+	Help    string      // one sentence: what to do
+}
+
+func (e *EvalError) Error() string { return e.Message + " " + e.Help }
+
+// evaluator walks a tree. Evaluation stops at the first error.
+type evaluator struct {
+	e     *Expr
+	rules *dialect
+	env   Env
+}
+
+func (e *Expr) eval(env Env) (value, error) {
+	if e == nil || e.root == nil || e.broken {
+		err := &EvalError{Problem: ProblemNotParsed, Message: "The expression cannot be evaluated.", Help: "Mend its mistakes first."}
+		if e != nil {
+			err.Span, err.Text = e.Span, e.Text
+		}
+		return value{}, err
+	}
+	ev := evaluator{e: e, rules: e.Dialect.rules(), env: env}
+	return ev.eval(e.root)
+}
+
+// eval returns an error rather than an *EvalError so that nil stays nil.
+func (ev *evaluator) eval(n *node) (value, error) {
+	if n.fixed {
+		return n.value, nil
+	}
+	switch n.op {
+	case opPath:
+		return ev.lookup(n)
+	case opList:
+		items := make([]any, len(n.kids))
+		for i, kid := range n.kids {
+			v, err := ev.eval(kid)
+			if err != nil {
+				return value{}, err
+			}
+			items[i] = v.plain()
+		}
+		return of(items), nil
+	case opAnd, opOr:
+		return ev.series(n)
+	}
+
+	a, err := ev.eval(n.kids[0])
+	if err != nil {
+		return value{}, err
+	}
+	switch n.op {
+	case opNot:
+		ok, err := ev.truth(n.kids[0], a)
+		return boolean(!ok), err
+	case opEmpty:
+		return boolean(isEmpty(a)), nil
+	case opNotEmpty:
+		return boolean(!isEmpty(a)), nil
+	}
+	var b value
+	if len(n.kids) > 1 {
+		if b, err = ev.eval(n.kids[1]); err != nil {
+			return value{}, err
+		}
+	}
+	v, problem := ev.apply(n, a, b)
+	if problem != "" {
+		return value{}, ev.fail(n, problem, a, b)
+	}
+	return v, nil
+}
+
+// series stops as soon as the result is certain.
+func (ev *evaluator) series(n *node) (value, error) {
+	for _, kid := range n.kids {
+		v, err := ev.eval(kid)
+		if err != nil {
+			return value{}, err
+		}
+		ok, err := ev.truth(kid, v)
+		if err != nil {
+			return value{}, err
+		}
+		if ok == (n.op == opOr) {
+			return boolean(ok), nil
+		}
+	}
+	return boolean(n.op == opAnd), nil
+}
+
+func (ev *evaluator) truth(n *node, v value) (bool, error) {
+	ok, problem := ev.rules.profile.truth(v)
+	if problem != "" {
+		return false, ev.fail(n, problem, v, value{})
+	}
+	return ok, nil
+}
+
+func isEmpty(v value) bool { return v.kind == kindNull || v.length() == 0 }
+
+// apply computes an operator of one or two operands.
+func (ev *evaluator) apply(n *node, a, b value) (value, Problem) {
+	profile := &ev.rules.profile
+	switch n.op {
+	case opCall:
+		return n.call.run(a, b)
+	case opEqual, opUnequal:
+		same, problem := profile.equal(a, b)
+		return boolean(same == (n.op == opEqual)), problem
+	case opContains:
+		ok, problem := profile.contains(a, b)
+		return boolean(ok), problem
+	case opNotContains:
+		ok, problem := profile.contains(a, b)
+		return boolean(!ok), problem
+	case opIn:
+		ok, problem := profile.contains(b, a)
+		return boolean(ok), problem
+	case opNotIn:
+		ok, problem := profile.contains(b, a)
+		return boolean(!ok), problem
+	}
+	order, ordered, problem := profile.order(a, b)
+	if !ordered {
+		return boolean(false), problem
+	}
+	switch n.op {
+	case opLess:
+		return boolean(order < 0), ""
+	case opLessEqual:
+		return boolean(order <= 0), ""
+	case opGreater:
+		return boolean(order > 0), ""
+	default:
+		return boolean(order >= 0), ""
+	}
+}
+
+// lookup reads a path: as it is, or as the length of what comes before.
+func (ev *evaluator) lookup(n *node) (value, error) {
+	if ev.env == nil {
+		return null(), nil
+	}
+	path := ev.e.resolve(n.path)
+	found, ok := ev.env.Lookup(path)
+	v := null()
+	if ok {
+		v = of(found)
+	} else if last := len(path) - 1; len(n.path) > 1 && path[last] == lengthKey {
+		if found, ok = ev.env.Lookup(path[:last]); ok {
+			if size := of(found).length(); size >= 0 {
+				v = number(float64(size))
+			}
+		}
+	}
+	if v.kind == kindForeign {
+		return value{}, ev.fail(n, ProblemType, v, value{})
+	}
+	return v, nil
+}
+
+// fail explains why a node has no value.
+func (ev *evaluator) fail(n *node, problem Problem, a, b value) error {
+	e := &EvalError{Problem: problem, Span: ev.e.span(n), Text: ev.e.Text[n.start:n.end]}
+	switch {
+	case problem == ProblemNotCondition:
+		e.Message = fmt.Sprintf("%s is %s, not true or false.", e.Text, a.kind.article())
+		e.Help = "Say what should hold, such as " + e.Text + " != null."
+	case problem == ProblemSize:
+		e.Message = fmt.Sprintf("%s looks at a value that is too large.", e.Text)
+		e.Help = "Compare a part of it, or its length."
+	case n.op == opPath:
+		e.Message = fmt.Sprintf("%s holds %T, which is not plain data.", e.Text, a.ref)
+		e.Help = "Give conditions null, booleans, numbers, texts, lists and objects."
+	case n.op == opCall:
+		e.Message = fmt.Sprintf("%s cannot be taken of %s.", n.name, a.kind.article())
+		e.Help = fmt.Sprintf("Give %s %s.", n.name, kinds(n.call.operand&^kindNull))
+	case n.op == opContains || n.op == opNotContains || n.op == opIn || n.op == opNotIn:
+		if n.op == opIn || n.op == opNotIn {
+			a, b = b, a
+		}
+		e.Message = fmt.Sprintf("In %s, %s cannot contain %s.", e.Text, a.kind.article(), b.kind.article())
+		e.Help = containsHelp
+	default:
+		e.Message = fmt.Sprintf("In %s, %s and %s have no order.", e.Text, a.kind.article(), b.kind.article())
+		e.Help = orderHelp
+	}
+	return e
+}
+
+const (
+	containsHelp = "Look for a text in a text, for anything in a list, or for a key in an object; text(x) makes a text of any value."
+	orderHelp    = "Compare a number with a number or a text with a text; len(x) is the number of elements."
+)
+
+// kinds lists kinds as a sentence has them.
+func kinds(set kind) string {
+	var out string
+	for k := kindNull; k < kindForeign; k <<= 1 {
+		if set&k == 0 {
+			continue
+		}
+		if out != "" {
+			out += " or "
+		}
+		out += k.article()
+	}
+	return out
+}

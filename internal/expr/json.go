@@ -1,0 +1,45 @@
+package expr
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+type wire struct {
+	Dialect Dialect           `json:"dialect"`
+	Text    string            `json:"text"`
+	Span    source.Span       `json:"span,omitzero"`
+	Names   map[string]string `json:"names,omitempty"`
+}
+
+// MarshalJSON writes the expression's dialect, text, place and names.
+func (e *Expr) MarshalJSON() ([]byte, error) {
+	if e == nil {
+		return []byte("null"), nil
+	}
+	return json.Marshal(wire{e.Dialect, e.Text, e.Span, e.Names})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote and parses the text again. A text
+// that does not parse is an error.
+func (e *Expr) UnmarshalJSON(raw []byte) error {
+	var w wire
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return err
+	}
+	if !slices.Contains(Dialects(), w.Dialect) {
+		return fmt.Errorf("there is no dialect %q", w.Dialect)
+	}
+	read, p := parse(w.Dialect, w.Text, w.Span)
+	if read.broken {
+		first := slices.IndexFunc(p.diags, func(d diag.Diagnostic) bool { return d.Severity == diag.Error })
+		return fmt.Errorf("the expression %q does not parse: %s", w.Text, p.diags[first].Message)
+	}
+	*e = *read
+	e.Names = w.Names
+	return nil
+}

@@ -1,0 +1,353 @@
+package expr
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+type tokenKind uint8
+
+const (
+	tokEnd  tokenKind = iota
+	tokBad            // already complained about; stands for an operand
+	tokSkip           // already complained about; as if it were not there
+	tokName
+	tokSegment // .name or .0, the dot included
+	tokConstant
+	tokOpen
+	tokClose
+	tokListOpen
+	tokListClose
+	tokComma
+	tokAnd
+	tokOr
+	tokNot
+	tokBang
+	tokContains
+	tokIn
+	tokIs
+	tokEqual
+	tokUnequal
+	tokLess
+	tokLessEqual
+	tokGreater
+	tokGreaterEqual
+)
+
+type token struct {
+	kind       tokenKind
+	start, end int
+	value      value // of a constant
+}
+
+var punctuation = map[string]tokenKind{
+	"(": tokOpen, ")": tokClose, "[": tokListOpen, "]": tokListClose, ",": tokComma,
+	"==": tokEqual, "!=": tokUnequal, "<": tokLess, "<=": tokLessEqual, ">": tokGreater, ">=": tokGreaterEqual,
+	"&&": tokAnd, "||": tokOr, "!": tokBang,
+}
+
+// longer are operators of other languages that would otherwise be read as two.
+var longer = map[string]string{"===": "==", "!==": "!=", "<>": "!=", "=>": ">=", "=<": "<="}
+
+// wordEnd returns where the run of letters, digits, _ and inner hyphens that
+// starts at i ends. There is no subtraction, so a hyphen can belong to a name.
+func wordEnd(s string, i int) int {
+	for i < len(s) {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r == '-' {
+			next, _ := utf8.DecodeRuneInString(s[i+1:])
+			if i == 0 || !isWord(next) || !isWord(lastRune(s[:i])) {
+				break
+			}
+		} else if !isWord(r) {
+			break
+		}
+		i += size
+	}
+	return i
+}
+
+func lastRune(s string) rune {
+	r, _ := utf8.DecodeLastRuneInString(s)
+	return r
+}
+
+func isWord(r rune) bool {
+	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.Is(unicode.M, r))
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// lex cuts the text into tokens, the last of which is tokEnd.
+func (p *parser) lex() []token {
+	var out []token
+	for at := 0; at < len(p.text); {
+		c := p.text[at]
+		if c == ' ' || c == '\t' || c == '\n' || c == '\r' {
+			at++
+			continue
+		}
+		t := p.next(at)
+		at = t.end
+		if t.kind != tokSkip {
+			out = append(out, t)
+		}
+	}
+	return append(out, token{kind: tokEnd, start: len(p.text), end: len(p.text)})
+}
+
+func (p *parser) next(at int) token {
+	rest := p.text[at:]
+	r, size := utf8.DecodeRuneInString(rest)
+	switch {
+	case r == '"' || r == '\'':
+		return p.lexString(at)
+	case isDigit(rest[0]), r == '-' && len(rest) > 1 && isDigit(rest[1]):
+		return p.lexNumber(at)
+	case r == '.':
+		return token{kind: tokSegment, start: at, end: max(at+1, wordEnd(p.text, at+1))}
+	case isWord(r):
+		return p.lexWord(at)
+	}
+	for _, n := range []int{3, 2, 1} {
+		if len(rest) < n {
+			continue
+		}
+		if meant, ok := longer[rest[:n]]; ok {
+			p.add(CodeCharacter, at, at+n, fmt.Sprintf("There is no operator %s.", rest[:n]), fmt.Sprintf("Write %s.", meant))
+			return token{kind: punctuation[meant], start: at, end: at + n}
+		}
+		if kind, ok := punctuation[rest[:n]]; ok {
+			return token{kind: kind, start: at, end: at + n}
+		}
+	}
+	if r == '=' {
+		p.add(CodeSingleEquals, at, at+1, "A single = does not compare.", "Write == to compare.")
+		return token{kind: tokEqual, start: at, end: at + 1}
+	}
+	return p.lexStranger(at, r, size)
+}
+
+// lexStranger reports a character that starts nothing, and reads it as what
+// was probably meant, so that the rest of the text can be understood.
+func (p *parser) lexStranger(at int, r rune, size int) token {
+	t := token{kind: tokBad, start: at, end: at + size}
+	help := "Remove it, or put text in quotes."
+	rest := p.text[at:]
+	switch {
+	case r == utf8.RuneError && size == 1:
+		p.add(CodeCharacter, at, t.end, "The text is not valid UTF-8 here.", "Save the file as UTF-8.")
+		return t
+	case strings.HasPrefix(rest, "{{"), strings.HasPrefix(rest, "}}"), strings.HasPrefix(rest, "${"):
+		t.kind, t.end, help = tokSkip, at+2, "Conditions are not templates: write the name alone, such as input.name."
+	case r == '{' || r == '}':
+		help = "Objects cannot be written in a condition; compare their parts."
+	case r == '`':
+		t.kind, help = tokSkip, "Write text in \"quotes\" and names without."
+	case strings.ContainsRune("“”„«»", r):
+		t.end, help = p.afterQuote(t.end, "“”„«»"), "Write straight quotes: \"text\"."
+	case strings.ContainsRune("‘’‚", r):
+		t.end, help = p.afterQuote(t.end, "‘’‚"), "Write straight quotes: 'text'."
+	case strings.ContainsRune("+-*/%^", r):
+		help = "Conditions compare and cannot calculate: let a step compute the value."
+	case r == '&':
+		t.kind, help = tokAnd, "Write and."
+	case r == '|':
+		t.kind, help = tokOr, "Write or."
+	case r == '≠':
+		t.kind, help = tokUnequal, "Write !=."
+	case r == '≤':
+		t.kind, help = tokLessEqual, "Write <=."
+	case r == '≥':
+		t.kind, help = tokGreaterEqual, "Write >=."
+	case r == '$' || r == '@':
+		t.kind, help = tokSkip, "Write the name without it."
+	}
+	shown := p.text[at:t.end]
+	if t.end == at+size && !unicode.IsGraphic(r) {
+		shown = fmt.Sprintf("The character U+%04X", r)
+	}
+	p.add(CodeCharacter, at, t.end, shown+" means nothing in a condition.", help)
+	return t
+}
+
+// afterQuote finds the end of a text in typographic quotes.
+func (p *parser) afterQuote(from int, quotes string) int {
+	i := strings.IndexAny(p.text[from:], quotes)
+	if i < 0 {
+		return len(p.text)
+	}
+	_, size := utf8.DecodeRuneInString(p.text[from+i:])
+	return from + i + size
+}
+
+func (p *parser) lexWord(at int) token {
+	t := token{kind: tokName, start: at, end: wordEnd(p.text, at)}
+	word := p.text[at:t.end]
+	if v, ok := p.rules.constants[word]; ok {
+		t.kind, t.value = tokConstant, v
+		return t
+	}
+	folded := strings.ToLower(word)
+	if kind, ok := p.rules.words[folded]; ok {
+		t.kind = kind
+		return t
+	}
+	if meant, ok := p.rules.elsewhere[folded]; ok {
+		p.add(CodeConstantName, at, t.end, fmt.Sprintf("%s is not how it is written here.", word), fmt.Sprintf("Write %s.", meant))
+		t.kind, t.value = tokConstant, p.rules.constants[meant]
+	}
+	return t
+}
+
+// lexNumber reads a number as JSON has it. What goes on like a name or with a
+// second point (2nd, 1.2.3) is taken as a whole, and is none.
+func (p *parser) lexNumber(at int) token {
+	end := at
+	if p.text[end] == '-' {
+		end++
+	}
+	for end < len(p.text) {
+		c := p.text[end]
+		exponentSign := (c == '+' || c == '-') && (p.text[end-1] == 'e' || p.text[end-1] == 'E')
+		if c == '.' || exponentSign {
+			end++
+			continue
+		}
+		next := wordEnd(p.text, end)
+		if next == end {
+			break
+		}
+		// wordEnd takes inner hyphens along, which is right for 2024-01-31.
+		end = next
+	}
+	t := token{kind: tokConstant, start: at, end: end}
+	word := p.text[at:end]
+	f, err := strconv.ParseFloat(word, 64)
+	switch {
+	case !isJSONNumber(word):
+		p.add(CodeNumber, at, end, fmt.Sprintf("%s is not a number.", word), fmt.Sprintf("Write numbers like 3, -1.5 or 2e6, and put anything else in quotes: %s.", quote(word)))
+		t.kind = tokBad
+	case err != nil || math.IsInf(f, 0):
+		p.add(CodeNumber, at, end, fmt.Sprintf("%s is too large a number.", word), "Write a number below 1.8e308.")
+		t.kind = tokBad
+	}
+	t.value = number(f)
+	return t
+}
+
+func isJSONNumber(s string) bool {
+	s = strings.TrimPrefix(s, "-")
+	whole := len(s) - len(strings.TrimLeft(s, "0123456789"))
+	if whole == 0 || whole > 1 && s[0] == '0' {
+		return false
+	}
+	if s = s[whole:]; strings.HasPrefix(s, ".") {
+		digits := len(s) - 1 - len(strings.TrimLeft(s[1:], "0123456789"))
+		if digits == 0 {
+			return false
+		}
+		s = s[1+digits:]
+	}
+	if s != "" && (s[0] == 'e' || s[0] == 'E') {
+		s = s[1:]
+		if s != "" && (s[0] == '+' || s[0] == '-') {
+			s = s[1:]
+		}
+		return s != "" && strings.TrimLeft(s, "0123456789") == ""
+	}
+	return s == ""
+}
+
+var escapes = map[byte]byte{'"': '"', '\'': '\'', '\\': '\\', '/': '/', 'n': '\n', 'r': '\r', 't': '\t'}
+
+func (p *parser) lexString(at int) token {
+	var b strings.Builder
+	closing := p.text[at]
+	i := at + 1
+	for i < len(p.text) && p.text[i] != closing {
+		if p.text[i] != '\\' {
+			r, size := utf8.DecodeRuneInString(p.text[i:])
+			if r == utf8.RuneError && size == 1 {
+				p.add(CodeCharacter, i, i+1, "The text is not valid UTF-8 here.", "Save the file as UTF-8.")
+			}
+			b.WriteString(p.text[i : i+size])
+			i += size
+			continue
+		}
+		i += p.lexEscape(&b, i)
+	}
+	t := token{kind: tokConstant, start: at, end: min(i+1, len(p.text)), value: text(b.String())}
+	if i >= len(p.text) {
+		p.add(CodeString, at, len(p.text), "The string has no closing quote.", fmt.Sprintf("Add %c where the string ends.", closing))
+	}
+	return t
+}
+
+// lexEscape reads a backslash and what belongs to it, and returns its length.
+func (p *parser) lexEscape(b *strings.Builder, at int) int {
+	rest := p.text[at:]
+	if len(rest) == 1 {
+		return 1 // the string is not closed, which is said anyway
+	}
+	if c, ok := escapes[rest[1]]; ok {
+		b.WriteByte(c)
+		return 2
+	}
+	if rest[1] == 'u' {
+		if r, size := unicodeEscape(rest); size > 0 {
+			b.WriteRune(r)
+			return size
+		}
+		end := at + 2
+		for end < len(p.text) && end < at+6 && isHex(p.text[end]) {
+			end++
+		}
+		p.add(CodeEscape, at, end, fmt.Sprintf("%s is not a character.", p.text[at:end]), `Write \u and four hexadecimal digits, such as \u00e9.`)
+		return end - at
+	}
+	_, size := utf8.DecodeRuneInString(rest[1:])
+	p.add(CodeEscape, at, at+1+size, fmt.Sprintf("There is no escape %s.", rest[:1+size]), `Write \\ for a backslash; there are also \n, \t, \r, \", \' and \u00e9.`)
+	return 1 + size
+}
+
+// unicodeEscape reads \uXXXX, or a pair of them for one large character.
+func unicodeEscape(s string) (rune, int) {
+	r := hexRune(s)
+	if r < 0 {
+		return 0, 0
+	}
+	if !utf16.IsSurrogate(r) {
+		return r, 6
+	}
+	if low := hexRune(s[6:]); low >= 0 {
+		if pair := utf16.DecodeRune(r, low); pair != unicode.ReplacementChar {
+			return pair, 12
+		}
+	}
+	return 0, 0
+}
+
+func hexRune(s string) rune {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return -1
+	}
+	n := rune(0)
+	for i := 2; i < 6; i++ {
+		if !isHex(s[i]) {
+			return -1
+		}
+		digit, _ := strconv.ParseUint(s[i:i+1], 16, 8)
+		n = n<<4 | rune(digit)
+	}
+	return n
+}
+
+func isHex(c byte) bool {
+	return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}

@@ -1,0 +1,180 @@
+package expr
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Lint says only what is certain whatever the variables hold.
+
+// lintCondition looks at an expression whose value decides something.
+func (p *parser) lintCondition(n *node) {
+	before := len(p.diags)
+	p.lintValue(n)
+	if len(p.diags) != before {
+		return
+	}
+	p.lintDecides(n)
+}
+
+// lintDecides finds the parts that are always true or always false.
+func (p *parser) lintDecides(n *node) {
+	if n.types()&(kindBool|kindNull) == 0 {
+		p.notCondition(n)
+		return
+	}
+	if result, ok := p.certain(n); ok {
+		help := "Remove the condition if it is always to hold, or compare something that changes."
+		if n.op == opNot || n.op == opAnd || n.op == opOr {
+			help = "Remove the part that decides it, or compare something that changes."
+		}
+		n.walk(func(kid *node) {
+			if kid.op == opConstant && looksLikePath(kid.value.str) {
+				help = fmt.Sprintf("Write %s without quotes if you mean the variable.", kid.value.str)
+			}
+		})
+		p.warn(CodeConstant, n, fmt.Sprintf("%s is always %t.", p.text[n.start:n.end], result), help)
+		return
+	}
+	if n.op == opAnd || n.op == opOr || n.op == opNot {
+		for _, kid := range n.kids {
+			p.lintDecides(kid)
+		}
+	}
+}
+
+func (p *parser) notCondition(n *node) {
+	help := "Compare it with something, such as x == " + p.text[n.start:n.end] + "."
+	switch {
+	case n.op == opConstant && looksLikePath(n.value.str):
+		help = fmt.Sprintf("Write %s without quotes if you mean the variable.", n.value.str)
+	case n.op == opCall && n.call.result&kindNumber != 0:
+		help = "Compare it, such as " + p.text[n.start:n.end] + " > 0."
+	case n.op == opCall:
+		help = "Compare it, such as " + p.text[n.start:n.end] + ` == "yes".`
+	}
+	p.add(CodeNotCondition, n.start, n.end, fmt.Sprintf("%s is %s, not true or false.", p.text[n.start:n.end], kinds(n.types()&^kindNull)), help)
+}
+
+func looksLikePath(s string) bool {
+	for _, namespace := range []string{"input.", "state.", "output.", "workflow."} {
+		if strings.HasPrefix(s, namespace) && !strings.ContainsAny(s, " \t\n") {
+			return true
+		}
+	}
+	return false
+}
+
+// lintValue looks at every operator's operands.
+func (p *parser) lintValue(n *node) {
+	for _, kid := range n.kids {
+		p.lintValue(kid)
+	}
+	switch n.op {
+	case opAnd, opOr, opNot:
+		for _, kid := range n.kids {
+			if kid.types()&(kindBool|kindNull) == 0 {
+				p.notCondition(kid)
+			}
+		}
+	case opEqual, opUnequal:
+		p.lintEqual(n)
+	case opLess, opLessEqual, opGreater, opGreaterEqual:
+		p.lintOrder(n)
+	case opContains, opNotContains:
+		p.lintContains(n, n.kids[0], n.kids[1])
+	case opIn, opNotIn:
+		p.lintContains(n, n.kids[1], n.kids[0])
+	case opCall:
+		if arg := n.kids[0].types(); arg&n.call.operand == 0 {
+			p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("%s cannot be taken of %s.", n.name, kinds(arg)), fmt.Sprintf("Give %s %s.", n.name, kinds(n.call.operand&^kindNull)))
+		}
+	}
+}
+
+func (p *parser) lintEqual(n *node) {
+	a, b := n.kids[0].types(), n.kids[1].types()
+	if a&b != 0 {
+		return
+	}
+	help := "Compare values of the same type."
+	for i, kid := range n.kids {
+		other := n.kids[1-i]
+		if kid.op == opConstant && kid.value.kind == kindText && other.types()&(kindNumber|kindBool) != 0 {
+			help = fmt.Sprintf("Write %s without quotes.", kid.value.str)
+		}
+		if kid.op == opConstant && kid.value.kind != kindText && other.types()&kindText != 0 {
+			help = fmt.Sprintf("Write %s.", quote(kid.value.literal()))
+		}
+	}
+	p.warn(CodeNeverEqual, n, fmt.Sprintf("%s and %s are never equal, so this is always %t.", upperFirst(kinds(a)), kinds(b), n.op == opUnequal), help)
+}
+
+func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+func (p *parser) lintOrder(n *node) {
+	a, b := n.kids[0].types(), n.kids[1].types()
+	switch {
+	case a == kindNull || b == kindNull:
+		p.warn(CodeNeverEqual, n, "Nothing is smaller or larger than null, so this is always false.", "Write == null or != null.")
+	case a&b&(kindNumber|kindText) == 0:
+		message := fmt.Sprintf("%s cannot be ordered against %s.", upperFirst(kinds(a&^kindNull)), kinds(b&^kindNull))
+		for _, side := range []kind{a, b} {
+			if side&(kindNumber|kindText) == 0 {
+				message = fmt.Sprintf("%s has no order.", upperFirst(kinds(side)))
+			}
+		}
+		p.add(CodeOperandType, n.start, n.end, message, orderHelp)
+	}
+}
+
+func (p *parser) lintContains(n, whole, part *node) {
+	a, b := whole.types(), part.types()
+	switch {
+	case a&(sized|kindNull) == 0:
+		p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("%s cannot contain anything.", upperFirst(kinds(a))), containsHelp)
+	case a&^kindNull == kindText && b&(kindText|kindNull) == 0:
+		p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("A text cannot contain %s.", kinds(b)), containsHelp)
+	}
+}
+
+// types is the kinds of value that a node can come to.
+func (n *node) types() kind {
+	switch n.op {
+	case opConstant:
+		return n.value.kind
+	case opPath, opBroken:
+		return anyKind
+	case opList:
+		return kindList
+	case opCall:
+		return n.call.result
+	default:
+		return kindBool
+	}
+}
+
+// certain computes what a condition comes to when no variable can change it.
+func (p *parser) certain(n *node) (result, ok bool) {
+	if n.readsNothing() {
+		ev := evaluator{e: &Expr{Text: p.text, Span: p.at}, rules: p.rules}
+		v, err := ev.eval(n)
+		if err != nil {
+			return false, false
+		}
+		result, err = ev.truth(n, v)
+		return result, err == nil
+	}
+	switch n.op {
+	case opNot:
+		result, ok = p.certain(n.kids[0])
+		return !result, ok
+	case opAnd, opOr:
+		for _, kid := range n.kids {
+			if result, ok = p.certain(kid); ok && result == (n.op == opOr) {
+				return result, true
+			}
+		}
+	}
+	return false, false
+}

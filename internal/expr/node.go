@@ -1,0 +1,185 @@
+package expr
+
+import (
+	"strings"
+)
+
+// op is what a node does.
+type op uint8
+
+const (
+	opBroken op = iota // what could not be understood; kids are what could
+	opConstant
+	opPath
+	opList
+	opCall
+	opNot
+	opAnd
+	opOr
+	opEqual
+	opUnequal
+	opLess
+	opLessEqual
+	opGreater
+	opGreaterEqual
+	opContains
+	opNotContains
+	opIn
+	opNotIn
+	opEmpty
+	opNotEmpty
+)
+
+// node is one expression of the tree. Which fields matter depends on op.
+type node struct {
+	op         op
+	start, end int // its bytes in the text
+	kids       []*node
+	value      value // of a constant, and of a list of constants
+	fixed      bool  // value is set
+	path       []string
+	call       *function
+	name       string // of the function
+}
+
+const lengthKey = "length"
+
+// How tightly things bind, loosest first. A comparison has no associativity.
+const (
+	bindAny = iota
+	bindOr
+	bindAnd
+	bindNot
+	bindCompare
+	bindOperand
+)
+
+func (n *node) binding() int {
+	switch n.op {
+	case opOr:
+		return bindOr
+	case opAnd:
+		return bindAnd
+	case opNot:
+		return bindNot
+	case opBroken, opConstant, opPath, opList, opCall:
+		return bindOperand
+	default:
+		return bindCompare
+	}
+}
+
+var opText = map[op]string{
+	opEqual: "==", opUnequal: "!=", opLess: "<", opLessEqual: "<=", opGreater: ">", opGreaterEqual: ">=",
+	opContains: "contains", opNotContains: "not contains", opIn: "in", opNotIn: "not in",
+	opEmpty: "is empty", opNotEmpty: "is not empty", opAnd: "and", opOr: "or", opNot: "not",
+}
+
+// walk visits the node and all below it in the order of the text.
+func (n *node) walk(visit func(*node)) {
+	visit(n)
+	for _, kid := range n.kids {
+		kid.walk(visit)
+	}
+}
+
+// readsNothing says that the value is the same in any environment.
+func (n *node) readsNothing() bool {
+	nothing := true
+	n.walk(func(n *node) { nothing = nothing && n.op != opPath && n.op != opBroken })
+	return nothing
+}
+
+// write appends the canonical text.
+func (n *node) write(b *strings.Builder) {
+	switch n.op {
+	case opBroken:
+	case opConstant:
+		b.WriteString(n.value.literal())
+	case opPath:
+		b.WriteString(pathText(n.path))
+	case opList:
+		writeKids(b, "[", n.kids, "]")
+	case opCall:
+		writeKids(b, n.name+"(", n.kids, ")")
+	case opNot:
+		b.WriteString("not ")
+		n.writeKid(b, 0, bindNot)
+	case opAnd, opOr:
+		for i := range n.kids {
+			if i > 0 {
+				b.WriteString(" " + opText[n.op] + " ")
+			}
+			n.writeKid(b, i, n.binding()+1)
+		}
+	case opEmpty, opNotEmpty:
+		n.writeKid(b, 0, bindOperand)
+		b.WriteString(" " + opText[n.op])
+	default:
+		n.writeKid(b, 0, bindOperand)
+		b.WriteString(" " + opText[n.op] + " ")
+		n.writeKid(b, 1, bindOperand)
+	}
+}
+
+// writeKid puts parentheses around a kid that binds more loosely than needed.
+func (n *node) writeKid(b *strings.Builder, i, needed int) {
+	if n.kids[i].binding() >= needed {
+		n.kids[i].write(b)
+		return
+	}
+	b.WriteByte('(')
+	n.kids[i].write(b)
+	b.WriteByte(')')
+}
+
+func writeKids(b *strings.Builder, open string, kids []*node, end string) {
+	b.WriteString(open)
+	for i, kid := range kids {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		kid.write(b)
+	}
+	b.WriteString(end)
+}
+
+// pathText writes a path: a.b.0, and a["odd key"] where a dot would not do.
+func pathText(segments []string) string {
+	var b strings.Builder
+	for i, s := range segments {
+		switch {
+		case i == 0:
+			b.WriteString(s)
+		case s != "" && wordEnd(s, 0) == len(s):
+			b.WriteByte('.')
+			b.WriteString(s)
+		default:
+			b.WriteByte('[')
+			b.WriteString(quote(s))
+			b.WriteByte(']')
+		}
+	}
+	return b.String()
+}
+
+// same reports whether two trees mean the same, wherever they stand.
+func (n *node) same(o *node) bool {
+	if n.op != o.op || n.name != o.name || len(n.kids) != len(o.kids) || len(n.path) != len(o.path) {
+		return false
+	}
+	for i := range n.path {
+		if n.path[i] != o.path[i] {
+			return false
+		}
+	}
+	for i := range n.kids {
+		if !n.kids[i].same(o.kids[i]) {
+			return false
+		}
+	}
+	if n.op != opConstant {
+		return true
+	}
+	return n.value.kind == o.value.kind && n.value.num == o.value.num && n.value.str == o.value.str
+}

@@ -1,0 +1,483 @@
+package expr
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// The bounds of an expression.
+const (
+	maxText  = 4096 // bytes
+	maxDepth = 64   // levels of nesting
+	maxItems = 256  // elements of a list
+	maxDiags = 8    // after so many mistakes, more only confuse
+)
+
+type parser struct {
+	rules *dialect
+	text  string
+	at    source.Span
+	diags diag.List
+
+	tokens     []token
+	pos        int
+	depth      int
+	unexpected bool // EXPR012 was said; once is enough
+}
+
+// parse reads a text; the expression is broken when there was an error.
+func parse(d Dialect, text string, at source.Span) (*Expr, *parser) {
+	rules := d.rules()
+	if rules == nil {
+		panic(fmt.Sprintf("expr: there is no dialect %q", d)) // a programming mistake: Dialects lists what there is
+	}
+	p := &parser{rules: rules, text: text, at: at}
+	e := &Expr{Dialect: d, Text: text, Span: at}
+	switch {
+	case strings.TrimSpace(text) == "":
+		p.add(CodeEmpty, 0, len(text), "The condition is empty.", "Write a condition such as input.name != null, or remove the key.")
+	case len(text) > maxText:
+		p.add(CodeTooLong, maxText, len(text), fmt.Sprintf("The expression is %d bytes long; the limit is %d.", len(text), maxText),
+			"Let a step compute the decision and compare its result.")
+	default:
+		p.tokens = p.lex()
+		e.root = p.parseAll()
+	}
+	e.broken = p.diags.Errors()
+	return e, p
+}
+
+func (p *parser) add(code diag.Code, start, end int, message, help string, related ...diag.Related) {
+	p.report(diag.Diagnostic{Code: code, Severity: diag.Error, Span: place(p.at, p.text, start, end), Message: message, Help: help, Related: related})
+}
+
+func (p *parser) warn(code diag.Code, n *node, message, help string) {
+	p.report(diag.Diagnostic{Code: code, Severity: diag.Warning, Span: place(p.at, p.text, n.start, n.end), Message: message, Help: help})
+}
+
+func (p *parser) lenient(code diag.Code, start, end int, message, help string) {
+	p.report(diag.Diagnostic{Code: code, Severity: diag.Note, Lenient: true, Span: place(p.at, p.text, start, end), Message: message, Help: help})
+}
+
+// report keeps the first mistakes. Dropping an error is safe only because the
+// list then already holds some: the cap counts errors alone.
+func (p *parser) report(d diag.Diagnostic) {
+	if d.Severity != diag.Error && len(p.diags) < 4*maxDiags || p.diags.Count(diag.Error) < maxDiags {
+		p.diags.Add(d)
+	}
+}
+
+func (p *parser) peek() token { return p.tokens[p.pos] }
+
+func (p *parser) take() token {
+	t := p.tokens[p.pos]
+	if t.kind != tokEnd {
+		p.pos++
+	}
+	return t
+}
+
+func (p *parser) written(t token) string { return p.text[t.start:t.end] }
+
+// giveUp makes everything that follows the end.
+func (p *parser) giveUp() { p.pos = len(p.tokens) - 1 }
+
+// parseAll reads the whole text, going on after what does not belong there.
+func (p *parser) parseAll() *node {
+	root := p.parse(bindAny)
+	for p.peek().kind != tokEnd {
+		p.complainAbout(p.peek())
+		before := p.pos
+		rest := &node{op: opBroken}
+		if p.startsOperand(p.peek()) {
+			rest = p.parse(bindAny)
+		}
+		if p.pos == before {
+			p.take()
+		}
+		root = &node{op: opBroken, start: root.start, end: p.lastEnd(), kids: []*node{root, rest}}
+	}
+	return root
+}
+
+func (p *parser) startsOperand(t token) bool {
+	switch t.kind {
+	case tokBad, tokName, tokConstant, tokOpen, tokListOpen, tokNot, tokBang:
+		return true
+	case tokContains: // contains(a, b)
+		return p.tokens[p.pos+1].kind == tokOpen
+	}
+	return false
+}
+
+// complainAbout says that a token stands where an operator or the end should.
+func (p *parser) complainAbout(t token) {
+	if p.unexpected || t.kind == tokBad {
+		return
+	}
+	p.unexpected = true
+	what := fmt.Sprintf("%s is not expected here.", p.written(t))
+	help := "Put and, or or a comparison such as == before it."
+	switch t.kind {
+	case tokClose, tokListClose:
+		help = fmt.Sprintf("Remove it, or open it with %s further left.", map[tokenKind]string{tokClose: "(", tokListClose: "["}[t.kind])
+	case tokComma:
+		help = "Write a list in brackets: [a, b]."
+	case tokConstant:
+		if t.value.kind == kindNumber && t.value.num < 0 {
+			help = "Conditions compare and cannot calculate: let a step compute the value."
+		}
+	}
+	p.add(CodeUnexpected, t.start, t.end, what, help)
+}
+
+// lastEnd is where the last token that was taken ends.
+func (p *parser) lastEnd() int {
+	if p.pos == 0 {
+		return 0
+	}
+	return p.tokens[p.pos-1].end
+}
+
+var comparisons = map[tokenKind]op{
+	tokEqual: opEqual, tokUnequal: opUnequal, tokLess: opLess, tokLessEqual: opLessEqual,
+	tokGreater: opGreater, tokGreaterEqual: opGreaterEqual, tokContains: opContains, tokIn: opIn,
+}
+
+// parse reads an expression whose operators bind at least so tightly.
+func (p *parser) parse(binding int) *node {
+	left := p.operand()
+	for {
+		t := p.peek()
+		switch {
+		case t.kind == tokOr && binding <= bindOr:
+			left = p.series(left, tokOr, opOr, bindAnd)
+		case t.kind == tokAnd && binding <= bindAnd:
+			left = p.series(left, tokAnd, opAnd, bindNot)
+		case binding <= bindCompare && p.comparesNext():
+			left = p.comparison(left)
+		default:
+			return left
+		}
+	}
+}
+
+// series reads `a and b and c`, which is one node however long it is.
+func (p *parser) series(first *node, word tokenKind, o op, binding int) *node {
+	n := &node{op: o, start: first.start, kids: []*node{first}}
+	for p.peek().kind == word {
+		operator := p.take()
+		p.noteSymbol(operator, opText[o])
+		n.kids = append(n.kids, p.after(operator, binding))
+	}
+	n.end = p.lastEnd()
+	return n
+}
+
+// noteSymbol mentions an operator that is understood, but written otherwise.
+func (p *parser) noteSymbol(t token, word string) {
+	if c := p.text[t.start]; (c == '&' || c == '|' || c == '!') && !p.rules.symbols {
+		p.lenient(CodeSymbol, t.start, t.end, fmt.Sprintf("%s was understood as %q.", p.written(t), word), fmt.Sprintf("Write %s.", word))
+	}
+}
+
+// after reads the right operand of an operator.
+func (p *parser) after(operator token, binding int) *node {
+	if t := p.peek(); !p.startsOperand(t) && t.kind != tokSegment {
+		p.add(CodeOperand, operator.start, operator.end, fmt.Sprintf("There is nothing to the right of %s.", p.written(operator)), "Write the value or condition that belongs there.")
+		return &node{op: opBroken, start: operator.end, end: operator.end}
+	}
+	return p.parse(binding)
+}
+
+func (p *parser) comparesNext() bool {
+	t := p.peek()
+	if t.kind == tokNot {
+		next := p.tokens[p.pos+1].kind
+		return next == tokIn || next == tokContains
+	}
+	return t.kind == tokIs || comparisons[t.kind] != opBroken
+}
+
+func (p *parser) comparison(left *node) *node {
+	n := p.oneComparison(left)
+	for p.comparesNext() {
+		t := p.peek()
+		p.add(CodeChained, t.start, t.end, "Comparisons cannot be chained.", "Compare two values at a time and join the parts with and.")
+		n = &node{op: opBroken, start: n.start, kids: []*node{p.oneComparison(n)}}
+		n.end = p.lastEnd()
+	}
+	return n
+}
+
+func (p *parser) oneComparison(left *node) *node {
+	operator := p.take()
+	if operator.kind == tokIs {
+		return p.isEmpty(left, operator)
+	}
+	o := comparisons[operator.kind]
+	if operator.kind == tokNot {
+		if o = opNotIn; p.peek().kind == tokContains {
+			o = opNotContains
+		}
+		operator.end = p.take().end
+	}
+	right := p.after(operator, bindOperand)
+	return &node{op: o, start: left.start, end: p.lastEnd(), kids: []*node{left, right}}
+}
+
+// isEmpty reads what follows `is`: empty, not empty, non-empty.
+func (p *parser) isEmpty(left *node, is token) *node {
+	o := opEmpty
+	negated := ""
+	if p.peek().kind == tokNot {
+		p.take()
+		o, negated = opNotEmpty, "not "
+	}
+	n := &node{op: o, start: left.start, kids: []*node{left}}
+	t := p.peek()
+	word := strings.ToLower(p.written(t))
+	switch {
+	case t.kind == tokName && word == "empty":
+		p.take()
+	case t.kind == tokName && word == "non-empty" && negated == "":
+		p.take()
+		n.op = opNotEmpty
+	default:
+		help := "Write is empty, is not empty, or compare with == or !=."
+		if p.startsOperand(t) {
+			p.pos++
+			if t.kind == tokConstant {
+				help = fmt.Sprintf("Write %s %s.", map[string]string{"": "==", "not ": "!="}[negated], p.written(t))
+			}
+		}
+		p.add(CodeIs, is.start, p.lastEnd(), fmt.Sprintf("%s can only be followed by empty or not empty.", p.written(is)), help)
+		n.op = opBroken
+	}
+	n.end = p.lastEnd()
+	return n
+}
+
+// operand reads what stands between operators.
+func (p *parser) operand() *node {
+	if p.depth++; p.depth > maxDepth {
+		t := p.peek()
+		p.add(CodeTooDeep, t.start, t.end, fmt.Sprintf("The expression is nested more than %d levels deep.", maxDepth), "Let a step compute a part of it.")
+		p.giveUp()
+	}
+	defer func() { p.depth-- }()
+	t := p.take()
+	n := &node{start: t.start, end: t.end}
+	switch t.kind {
+	case tokBad:
+	case tokConstant:
+		n.op, n.value, n.fixed = opConstant, t.value, true
+	case tokName:
+		if next := p.peek(); next.kind == tokOpen {
+			return p.call(t)
+		}
+		n.path = []string{p.written(t)}
+		return p.path(n)
+	case tokOpen:
+		n = p.parse(bindAny)
+		p.close(t, tokClose, ")")
+	case tokListOpen:
+		n.op, n.kids = opList, p.items(t, tokListClose, "]")
+		n.end = p.lastEnd()
+		p.list(n)
+	case tokNot:
+		n.op, n.kids = opNot, []*node{p.after(t, bindNot)}
+		n.end = p.lastEnd()
+	case tokBang:
+		return p.bang(t, n)
+	case tokSegment:
+		p.add(CodePath, t.start, t.end, fmt.Sprintf("There is no name before %s.", p.written(t)), "Write the whole name, such as input.name; a number below 1 starts with 0.")
+	case tokEnd:
+		if !p.diags.Errors() {
+			p.add(CodeOperand, 0, len(p.text), "The condition has no value.", "Write a condition such as input.name != null.")
+		}
+	default:
+		if t.kind == tokContains && p.peek().kind == tokOpen {
+			return p.call(t)
+		}
+		p.missingLeft(t)
+		p.pos-- // the operator is read by whoever asked for the operand
+	}
+	return n
+}
+
+// missingLeft says that a token cannot begin an operand.
+func (p *parser) missingLeft(t token) {
+	switch t.kind {
+	case tokClose, tokListClose, tokComma:
+		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing before %s.", p.written(t)), "Write the value that belongs there.")
+	case tokAnd, tokOr, tokIs, tokIn, tokContains:
+		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing to the left of %s.", p.written(t)),
+			fmt.Sprintf("Write what belongs there; a variable of that name is written with its namespace, such as input.%s.", p.written(t)))
+	default:
+		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing to the left of %s.", p.written(t)), "Write the value that belongs there.")
+	}
+}
+
+// bang reads `!x`. It binds more tightly than not does, and other languages
+// agree; before a comparison that surprises people, so it is not accepted.
+func (p *parser) bang(t token, n *node) *node {
+	n.op = opNot
+	n.kids = []*node{p.after(t, bindOperand)}
+	n.end = p.lastEnd()
+	if !p.comparesNext() {
+		p.noteSymbol(t, opText[opNot])
+	} else {
+		p.add(CodeSymbol, t.start, t.end, "It is not clear what ! belongs to here.", "Write not before the whole comparison, or put (not x) in parentheses.")
+	}
+	return n
+}
+
+// close expects a closing bracket.
+func (p *parser) close(open token, kind tokenKind, text string) {
+	if p.peek().kind == kind {
+		p.take()
+		return
+	}
+	if t := p.peek(); t.kind != tokEnd {
+		p.complainAbout(t)
+		for k := p.peek().kind; k != kind && k != tokEnd; k = p.peek().kind {
+			p.take()
+		}
+		if p.peek().kind == kind {
+			p.take()
+			return
+		}
+	}
+	end := p.lastEnd()
+	p.add(CodeUnclosed, end, end, fmt.Sprintf("%s is never closed.", p.written(open)), fmt.Sprintf("Add %s where it ends.", text),
+		diag.Related{Span: place(p.at, p.text, open.start, open.end), Message: "It is opened here."})
+}
+
+// items reads expressions between commas, and the closing bracket.
+func (p *parser) items(open token, kind tokenKind, text string) []*node {
+	var out []*node
+	if p.peek().kind == kind {
+		p.take()
+		return nil
+	}
+	for {
+		if t := p.peek(); t.kind == tokEnd {
+			break
+		}
+		out = append(out, p.parse(bindAny))
+		if p.peek().kind != tokComma {
+			break
+		}
+		p.take()
+	}
+	p.close(open, kind, text)
+	return out
+}
+
+// list completes a list; one of constants only is a constant itself.
+func (p *parser) list(n *node) {
+	if len(n.kids) > maxItems {
+		p.add(CodeTooLong, n.start, n.end, fmt.Sprintf("The list has %d elements; the limit is %d.", len(n.kids), maxItems), "Keep the list in a variable.")
+		return
+	}
+	values := make([]any, len(n.kids))
+	for i, kid := range n.kids {
+		if !kid.fixed {
+			return
+		}
+		values[i] = kid.value.plain()
+	}
+	n.value, n.fixed = of(values), true
+}
+
+func (p *parser) call(name token) *node {
+	open := p.take()
+	n := &node{op: opCall, start: name.start, name: p.functionName(name), kids: p.items(open, tokClose, ")")}
+	n.end = p.lastEnd()
+	n.call = p.rules.functions[n.name]
+	switch {
+	case n.call == nil:
+		p.add(CodeFunction, name.start, name.end, fmt.Sprintf("There is no function %q.", n.name), diag.DidYouMean(n.name, slices.Collect(maps.Keys(p.rules.functions))))
+		n.op = opBroken
+	case len(n.kids) != n.call.takes:
+		p.add(CodeArguments, name.start, n.end, fmt.Sprintf("%s takes %d and was given %d.", n.name, n.call.takes, len(n.kids)),
+			fmt.Sprintf("Write %s(%s).", n.name, []string{"a", "a, b"}[n.call.takes-1]))
+		n.op = opBroken
+	case n.call.op != opBroken:
+		n.op, n.name, n.call = n.call.op, "", nil
+	}
+	return n
+}
+
+// functionName is the name of a function; that of an operator may be written
+// in any case, like the operator.
+func (p *parser) functionName(t token) string {
+	if t.kind != tokName {
+		return strings.ToLower(p.written(t))
+	}
+	return p.written(t)
+}
+
+// path reads the rest of a name: .segment, [0], ["key"].
+func (p *parser) path(n *node) *node {
+	n.op = opPath
+	for {
+		t := p.peek()
+		switch {
+		case t.start != n.end:
+			return n
+		case t.kind == tokSegment:
+			p.take()
+			if t.end == t.start+1 {
+				p.add(CodePath, n.start, t.end, "The name ends in a dot.", "Write what follows the dot, or remove it.")
+				n.op = opBroken
+			}
+			n.path = append(n.path, p.text[t.start+1:t.end])
+		case t.kind == tokListOpen:
+			p.index(n)
+		case t.kind == tokOpen:
+			p.add(CodePath, n.start, t.end, fmt.Sprintf("%s is not a function.", p.text[n.start:n.end]), fmt.Sprintf("Functions stand before what they look at, such as len(x); there is %s.", strings.Join(slices.Sorted(maps.Keys(p.rules.functions)), ", ")))
+			p.take()
+			kids := p.items(t, tokClose, ")")
+			return &node{op: opBroken, start: n.start, end: p.lastEnd(), kids: append([]*node{n}, kids...)}
+		default:
+			return n
+		}
+		n.end = p.lastEnd()
+	}
+}
+
+// index reads [0] or ["key"] after a name.
+func (p *parser) index(n *node) {
+	open := p.take()
+	t := p.peek()
+	switch {
+	case t.kind == tokConstant && t.value.kind == kindText:
+		n.path = append(n.path, t.value.str)
+		p.take()
+	case t.kind == tokConstant && t.value.kind == kindNumber && isIndex(p.written(t)):
+		n.path = append(n.path, p.written(t))
+		p.take()
+	default:
+		p.add(CodePath, open.start, t.end, "An index is a whole number or a text in quotes.", `Write [0] for the first element, or ["key"].`)
+		for k := p.peek().kind; k != tokListClose && k != tokEnd; k = p.peek().kind {
+			p.take()
+		}
+		if p.peek().kind == tokEnd {
+			return
+		}
+	}
+	p.close(open, tokListClose, "]")
+}
+
+func isIndex(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 31)
+	return err == nil
+}
