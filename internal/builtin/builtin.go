@@ -1,0 +1,34 @@
+package builtin
+
+import (
+	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/format/agentflow"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/agent"
+	"github.com/espalier-run/espalier/internal/step/combine"
+	"github.com/espalier-run/espalier/internal/step/script"
+	"github.com/espalier-run/espalier/internal/step/tool"
+	"github.com/espalier-run/espalier/internal/step/transform"
+)
+
+// Formats returns every file format that is recognised.
+func Formats() format.Set {
+	return format.Set{
+		agentflow.Format{},
+		format.Planned("awf", "AWF", isAWF),
+		format.Planned("nof", "NOF", isNOF),
+		format.Planned("agentfile", "Agentfile", isAgentfile),
+		format.Planned("aiflow", "AIFLOW", isAIFLOW),
+	}
+}
+
+// Kinds returns every kind of leaf work.
+func Kinds() step.Set {
+	return step.NewSet(
+		agent.Kind{},
+		combine.Kind{},
+		script.Kind{},
+		tool.Kind{},
+		transform.Kind{},
+	)
+}
