@@ -1,0 +1,661 @@
+package graph
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+)
+
+// Options says what a picture shows besides the flow.
+type Options struct {
+	// Data adds an edge from each step that writes a key to each that reads it.
+	Data bool
+}
+
+// Build makes the picture of a program.
+func Build(p *ir.Program, o Options) *Graph {
+	b := &builder{
+		program: p,
+		graph:   &Graph{Name: clean(p.Name), Format: p.Format, Description: clean(p.Description)},
+		taken:   map[string]bool{},
+		open:    map[ir.BlockID]bool{},
+		edgeAt:  map[edgeKey]int{},
+	}
+	if len(p.Blocks) > 0 {
+		body := b.block(ir.Body, place{}, nil)
+		b.begin(body)
+	} else {
+		b.begin(nil)
+	}
+	b.edges()
+	if o.Data {
+		b.dataEdges()
+	}
+	return b.graph
+}
+
+type builder struct {
+	program *ir.Program
+	graph   *Graph
+	taken   map[string]bool // IDs in use
+	open    map[ir.BlockID]bool
+	scopes  []*scope // every block that is drawn, outer before inner
+	edgeAt  map[edgeKey]int
+}
+
+type edgeKey struct {
+	kind            EdgeKind
+	from, to, label string
+}
+
+// place is where a block is drawn.
+type place struct {
+	group string
+	lane  int
+	path  string // prefix of the steps' paths
+}
+
+// scope is one drawn block: its steps and the names they have in the picture.
+type scope struct {
+	place
+	steps  []ir.Step
+	nodes  []string // by position in steps
+	byID   map[string]int
+	parent *scope // the enclosing block that edges may lead to, nil when a Parallel lies between
+	inLoop bool
+	// outer and at say which step of which scope this block belongs to.
+	outer *scope
+	at    int
+	inner [][]*scope // blocks inside each step
+}
+
+// block draws the steps of a block, and of the blocks inside it.
+func (b *builder) block(id ir.BlockID, at place, outer *scope) *scope {
+	if int(id) < 0 || int(id) >= len(b.program.Blocks) || b.open[id] {
+		return nil // a program that names itself or nothing is reported by the checks
+	}
+	b.open[id] = true
+	defer delete(b.open, id)
+	steps := b.program.Blocks[id].Steps
+	s := &scope{place: at, steps: steps, nodes: make([]string, len(steps)), byID: make(map[string]int, len(steps)),
+		outer: outer, inner: make([][]*scope, len(steps))}
+	b.scopes = append(b.scopes, s)
+	for i := range steps {
+		if _, seen := s.byID[steps[i].ID]; !seen {
+			s.byID[steps[i].ID] = i
+		}
+	}
+	for i := range steps {
+		b.step(s, i)
+	}
+	return s
+}
+
+func (b *builder) step(s *scope, i int) {
+	st := &s.steps[i]
+	path := s.path + st.ID
+	id := b.id("step-" + path)
+	s.nodes[i] = id
+	tone, icon := look(st.Action)
+	label := st.Type
+	if label == "" {
+		label = ir.ActionName(st.Action)
+	}
+	switch a := st.Action.(type) {
+	case ir.Parallel:
+		g := Group{ID: id, Kind: GroupBundle, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
+			Label: clean(label), Detail: clean(a.Name), Title: clean(st.ID), Text: clean(st.Description),
+			Notes: stepNotes(st), Footer: joinText(a), Reads: readPaths(st), Writes: writePaths(st)}
+		at := len(b.graph.Groups)
+		b.graph.Groups = append(b.graph.Groups, g)
+		branches := a.Branches
+		if a.Each != nil {
+			branches = append(branches[:len(branches):len(branches)], ir.Branch{Name: "each", Block: a.Each.Block})
+			g.Notes = append([]Note{{NoteCheck, "for each " + clean(a.Each.Var) + " in " + condition(a.Each.Items)}}, g.Notes...)
+		}
+		for n, branch := range branches {
+			g.Lanes = append(g.Lanes, clean(branch.Name))
+			inside := place{group: id, lane: n, path: path + "."}
+			if !b.single(branch.Block) {
+				inside.path += branch.Name + "."
+			}
+			if in := b.block(branch.Block, inside, s); in != nil {
+				in.at = i
+				s.inner[i] = append(s.inner[i], in)
+				if branch.When != nil && len(in.nodes) > 0 {
+					b.note(in.nodes[0], Note{NoteWhen, condition(branch.When)})
+				}
+			}
+		}
+		b.graph.Groups[at].Lanes, b.graph.Groups[at].Notes = g.Lanes, g.Notes
+	case ir.Loop:
+		b.graph.Groups = append(b.graph.Groups, Group{ID: id, Kind: GroupLoop, Tone: tone, Icon: icon, Step: path,
+			Group: s.group, Lane: s.lane, Label: clean(label), Title: clean(st.ID), Text: clean(st.Description),
+			Notes: append(loopNotes(a), stepNotes(st)...), Lanes: []string{""}, Reads: readPaths(st), Writes: writePaths(st)})
+		if in := b.block(a.Block, place{group: id, path: path + "."}, s); in != nil {
+			in.at, in.parent, in.inLoop = i, s, true
+			s.inner[i] = append(s.inner[i], in)
+		}
+	default:
+		n := Node{ID: id, Kind: NodeStep, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
+			Label: clean(label), Detail: b.detail(st), Title: clean(st.ID), Text: clean(st.Description),
+			Notes: stepNotes(st), Reads: readPaths(st), Writes: writePaths(st)}
+		switch a := st.Action.(type) {
+		case ir.Gate:
+			if a.Decider == ir.Event {
+				n.Kind = NodeWait
+			}
+			if note := waitText(a); note != "" {
+				n.Notes = append(n.Notes, Note{NoteWait, note})
+			}
+		case ir.End:
+			n.Kind = NodeEnd
+			if n.Text == "" {
+				n.Text = clean(a.Message)
+			}
+			if a.Failed {
+				n.Icon = IconCross
+			}
+			if a.Check != nil {
+				n.Notes = append(n.Notes, Note{NoteCheck, "expects " + condition(a.Check)})
+			}
+		}
+		b.graph.Nodes = append(b.graph.Nodes, n)
+	}
+	for _, file := range st.Produces {
+		artifact := Node{ID: b.id("artifact-" + path + "-" + file.Name), Kind: NodeArtifact, Tone: ToneNeutral, Icon: IconFile,
+			Step: path, Group: s.group, Lane: s.lane, Title: clean(file.Name)}
+		b.graph.Nodes = append(b.graph.Nodes, artifact)
+		b.edge(EdgeProduces, id, artifact.ID, "")
+	}
+}
+
+func (b *builder) single(id ir.BlockID) bool {
+	return int(id) >= 0 && int(id) < len(b.program.Blocks) && len(b.program.Blocks[id].Steps) == 1
+}
+
+func (b *builder) note(id string, n Note) {
+	for i := range b.graph.Nodes {
+		if b.graph.Nodes[i].ID == id {
+			b.graph.Nodes[i].Notes = append(b.graph.Nodes[i].Notes, n)
+		}
+	}
+	for i := range b.graph.Groups {
+		if b.graph.Groups[i].ID == id {
+			b.graph.Groups[i].Notes = append(b.graph.Groups[i].Notes, n)
+		}
+	}
+}
+
+// begin draws the triggers, or a plain start, and leads them to the first step.
+func (b *builder) begin(body *scope) {
+	first := ""
+	if body != nil && len(body.nodes) > 0 {
+		first = body.nodes[0]
+	}
+	var nodes []Node
+	for i, t := range b.program.Triggers {
+		n := Node{ID: b.id("trigger-" + strconv.Itoa(i+1)), Kind: NodeTrigger, Tone: ToneNeutral, Icon: triggerIcon(t.Kind),
+			Label: clean(string(t.Kind)), Off: t.Off}
+		switch t.Kind {
+		case ir.OnSchedule:
+			n.Title, n.Text = clean(t.Schedule), clean(t.Timezone)
+			if n.Text == "" {
+				n.Text = "UTC"
+			}
+		case ir.OnEvent:
+			n.Title = clean(t.Event)
+		case ir.OnAPI:
+			n.Title = "HTTP request"
+		case ir.OnDemand:
+			n.Title = "started by hand"
+		}
+		nodes = append(nodes, n)
+	}
+	if len(nodes) == 0 {
+		nodes = append(nodes, Node{ID: b.id("start"), Kind: NodeStart, Tone: ToneNeutral, Icon: IconPlay, Title: "start"})
+	}
+	b.graph.Nodes = append(nodes, b.graph.Nodes...)
+	if first == "" {
+		return
+	}
+	for _, n := range nodes {
+		b.edge(EdgeFlow, n.ID, first, "")
+	}
+}
+
+// edges draws how each step goes on.
+func (b *builder) edges() {
+	end := ""
+	for _, s := range b.scopes {
+		ways := b.ways(s)
+		for i := range s.steps {
+			for _, w := range ways[i] {
+				to := w.to
+				if w.ends {
+					if s.outer != nil {
+						continue // a branch or an iteration that is over needs no sign
+					}
+					if end == "" {
+						end = b.id("end")
+						b.graph.Nodes = append(b.graph.Nodes, Node{ID: end, Kind: NodeEnd, Tone: ToneEnd, Icon: IconStop, Title: "end"})
+					}
+					to = end
+				}
+				b.edge(w.kind, s.nodes[i], to, w.label)
+			}
+		}
+	}
+}
+
+// way is one way on from a step: to a node, or to where the block is over.
+type way struct {
+	kind  EdgeKind
+	to    string
+	ends  bool
+	label string
+}
+
+// ways lists for each step of a scope where it leads.
+func (b *builder) ways(s *scope) [][]way {
+	own := make([][]way, len(s.steps))      // from the step's edges
+	jumps := make([]bool, len(s.steps))     // has an edge that is not sequential
+	onward := make([]bool, len(s.steps))    // entered in another way than as a fallback
+	standsIn := make([][]int, len(s.steps)) // the steps it is the fallback of
+	for i := range s.steps {
+		st := &s.steps[i]
+		if i == 0 {
+			onward[i] = true
+		}
+		if st.Fallback != nil {
+			if t, ok := s.byID[st.Fallback.Name]; ok {
+				standsIn[t] = append(standsIn[t], i)
+			}
+		}
+		own[i] = b.stepWays(s, st, s.nodes[i])
+		for _, e := range st.Next {
+			if !e.Sequential {
+				jumps[i] = true
+			}
+			if t, ok := s.byID[e.To.Step]; ok && e.To.Step != "" {
+				onward[t] = true
+			}
+		}
+	}
+	all := make([][]way, len(s.steps))
+	for i := range s.steps {
+		if onward[i] || jumps[i] || len(standsIn[i]) == 0 {
+			all[i] = append(all[i], own[i]...)
+		}
+		if !jumps[i] {
+			// A stand-in is followed by what would have followed the step.
+			for _, primary := range standsIn[i] {
+				for _, w := range own[primary] {
+					if !w.kind.wrong() && w.kind != EdgeSkipped && w.to != s.nodes[i] {
+						all[i] = append(all[i], w)
+					}
+				}
+			}
+		}
+		if f := s.steps[i].Fallback; f != nil {
+			if t, ok := s.byID[f.Name]; ok {
+				all[i] = append(all[i], way{kind: EdgeFallback, to: s.nodes[t], label: "fallback"})
+			}
+		}
+	}
+	return all
+}
+
+// stepWays draws the edges of one step as they are written.
+func (b *builder) stepWays(s *scope, st *ir.Step, from string) []way {
+	if _, over := st.Action.(ir.End); over {
+		return nil
+	}
+	var ways []way
+	_, decides := st.Action.(ir.Route)
+	always, some := false, false // an edge after "ok" that always, or at times, matches
+	for _, e := range st.Next {
+		w := way{kind: edgeKind(e, decides), label: edgeLabel(e)}
+		if has(e.On, ir.OK) {
+			some = true
+			if e.When == nil && e.Limit == 0 {
+				always = true
+			}
+		}
+		switch {
+		case e.To.Exit == ir.ExitFail:
+			reason := clean(e.To.Reason)
+			if reason == "" {
+				reason = "fails"
+			}
+			w.kind = EdgeFailed
+			w.to = b.terminal(s, from, NodeFail, reason, ToneError, IconCross)
+		case e.To.Exit == ir.ExitLoop:
+			w.to = b.terminal(s, from, NodeExit, "leave the loop", ToneLoop, IconLeave)
+		case e.To.Exit == ir.ExitBlock:
+			if s.inLoop {
+				w.to = b.terminal(s, from, NodeExit, "next round", ToneLoop, IconRepeat)
+			} else {
+				w.ends = true
+			}
+		default:
+			if t, ok := s.byID[e.To.Step]; ok {
+				w.to = s.nodes[t]
+				break
+			}
+			group, target := b.outside(s, e.To.Step)
+			if target == "" {
+				continue // dangling: the checks report it
+			}
+			w.to = b.terminal(s, from, NodeExit, "to "+clean(e.To.Step), ToneLoop, IconLeave)
+			b.edge(EdgeJump, group, target, "")
+		}
+		ways = append(ways, w)
+	}
+	if !always {
+		w := way{kind: EdgeFlow, ends: true}
+		if some {
+			w.label = "otherwise"
+		}
+		ways = append(ways, w)
+	}
+	return ways
+}
+
+// outside finds a step of an enclosing block, and the frame that has to be left.
+func (b *builder) outside(s *scope, id string) (group, target string) {
+	for in := s; in.parent != nil; in = in.parent {
+		if t, ok := in.parent.byID[id]; ok {
+			return in.parent.nodes[in.at], in.parent.nodes[t]
+		}
+	}
+	return "", ""
+}
+
+// terminal adds a small node that only ends an edge.
+func (b *builder) terminal(s *scope, from string, kind NodeKind, text string, tone Tone, icon Icon) string {
+	id := b.id(string(kind) + "-" + strings.TrimPrefix(from, "step-"))
+	b.graph.Nodes = append(b.graph.Nodes, Node{ID: id, Kind: kind, Tone: tone, Icon: icon, Group: s.group, Lane: s.lane, Title: text})
+	return id
+}
+
+// edge adds an edge, or its label to the same edge when it is there already.
+func (b *builder) edge(kind EdgeKind, from, to, label string) {
+	key := edgeKey{kind: kind, from: from, to: to}
+	if kind == EdgeData {
+		key.label = label // each key has its own line
+	}
+	if i, there := b.edgeAt[key]; there {
+		if e := &b.graph.Edges[i]; kind != EdgeData && label != "" && e.Label != "" && e.Label != label {
+			e.Label += ", " + label
+		}
+		return
+	}
+	b.edgeAt[key] = len(b.graph.Edges)
+	b.graph.Edges = append(b.graph.Edges, Edge{ID: b.id("edge-" + from + "-" + to), Kind: kind, From: from, To: to, Label: label})
+}
+
+// id makes a name unique, and safe in XML, in links and in class names.
+func (b *builder) id(wanted string) string {
+	const longest = 120
+	var s strings.Builder
+	for _, r := range wanted {
+		if s.Len() >= longest {
+			break
+		}
+		switch {
+		case r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '_' || r == '.'):
+			s.WriteRune(r)
+		default:
+			fmt.Fprintf(&s, "_%x", r)
+		}
+	}
+	id := s.String()
+	for n := 2; b.taken[id]; n++ {
+		id = s.String() + "~" + strconv.Itoa(n)
+	}
+	b.taken[id] = true
+	return id
+}
+
+func edgeKind(e ir.Edge, decides bool) EdgeKind {
+	switch {
+	case has(e.On, ir.OK) && decides, has(e.On, ir.OK) && e.When != nil:
+		return EdgeBranch
+	case has(e.On, ir.OK) && e.Sequential:
+		return EdgeFlow
+	case has(e.On, ir.OK):
+		return EdgeJump
+	case has(e.On, ir.Failed):
+		return EdgeFailed
+	case has(e.On, ir.Rejected):
+		return EdgeRejected
+	case has(e.On, ir.Skipped):
+		return EdgeSkipped
+	default:
+		return EdgeFlow
+	}
+}
+
+func has(all []ir.Outcome, one ir.Outcome) bool {
+	for _, o := range all {
+		if o == one {
+			return true
+		}
+	}
+	return false
+}
+
+func edgeLabel(e ir.Edge) string {
+	label := clean(e.Label)
+	if label == "" {
+		switch {
+		case e.When != nil:
+			label = condition(e.When)
+		case has(e.On, ir.OK):
+		case has(e.On, ir.Failed):
+			label = "on error"
+		case has(e.On, ir.Rejected):
+			label = "rejected"
+		case has(e.On, ir.Skipped):
+			label = "skipped"
+		}
+	}
+	if e.Limit > 0 {
+		label = strings.TrimSpace(label + " (at most " + strconv.Itoa(e.Limit) + "×)")
+	}
+	return label
+}
+
+// detail names who or what does the step.
+func (b *builder) detail(st *ir.Step) string {
+	switch a := st.Action.(type) {
+	case ir.Task:
+		return taskDetail(a)
+	case ir.Gate:
+		if a.Verdict != nil {
+			return taskDetail(*a.Verdict)
+		}
+		if a.Decider == ir.Person {
+			return "a person decides"
+		}
+	case ir.Call:
+		if a.Child >= 0 && a.Child < len(b.program.Children) {
+			return clean(b.program.Children[a.Child].Name)
+		}
+	case ir.End:
+		if a.Work != nil {
+			return taskDetail(*a.Work)
+		}
+	}
+	return ""
+}
+
+// taskDetail is the one setting of a task that a picture shows.
+func taskDetail(t ir.Task) string {
+	for _, name := range []string{"agent", "tool", "language"} {
+		var text string
+		if json.Unmarshal(t.Settings.Get(name), &text) == nil && text != "" {
+			return clean(text)
+		}
+	}
+	return ""
+}
+
+func stepNotes(st *ir.Step) []Note {
+	var notes []Note
+	if st.When != nil {
+		notes = append(notes, Note{NoteWhen, condition(st.When)})
+	}
+	if st.StopWhen != nil {
+		notes = append(notes, Note{NoteStop, condition(st.StopWhen)})
+	}
+	if n := st.Attempts(); n > 1 {
+		notes = append(notes, Note{NoteRetry, fmt.Sprintf("up to %d attempts", n)})
+	}
+	if st.SkipOnError {
+		notes = append(notes, Note{NoteSkip, "skipped on error"})
+	}
+	return notes
+}
+
+func loopNotes(l ir.Loop) []Note {
+	var notes []Note
+	if l.Each != nil {
+		notes = append(notes, Note{NoteCheck, "for each " + clean(l.Each.Var) + " in " + condition(l.Each.Items)})
+	}
+	if l.While != nil {
+		notes = append(notes, Note{NoteCheck, "while " + condition(l.While)})
+	}
+	if l.BreakWhen != nil {
+		notes = append(notes, Note{NoteCheck, "until " + condition(l.BreakWhen)})
+	}
+	switch {
+	case l.MaxExpr != nil:
+		notes = append(notes, Note{NoteCheck, "at most " + condition(l.MaxExpr) + " rounds"})
+	case l.Max > 0:
+		notes = append(notes, Note{NoteCheck, fmt.Sprintf("at most %d rounds", l.Max)})
+	}
+	return notes
+}
+
+// joinText says how the branches of a bundle come together.
+func joinText(p ir.Parallel) string {
+	if p.Combine != nil {
+		text := "results combined"
+		var strategy, critic string
+		if json.Unmarshal(p.Combine.Settings.Get("strategy"), &strategy) == nil && strategy != "" {
+			text += ": " + clean(strategy)
+		}
+		if json.Unmarshal(p.Combine.Settings.Get("critic"), &critic) == nil && critic != "" {
+			text += ", critic " + clean(critic)
+		}
+		return text
+	}
+	switch p.Join {
+	case ir.JoinAny:
+		return "the first that ends well wins"
+	case ir.JoinBest:
+		return "failures are only recorded"
+	default:
+		return ""
+	}
+}
+
+func waitText(g ir.Gate) string {
+	var parts []string
+	if g.Event != "" {
+		parts = append(parts, "until "+clean(g.Event))
+	}
+	if g.Timeout > 0 {
+		text := "at most " + duration(g.Timeout)
+		switch g.OnTimeout {
+		case ir.TimeoutSkip:
+			text += ", then goes on"
+		case ir.TimeoutFallback:
+			text += ", then the fallback"
+		case ir.TimeoutFail, ir.TimeoutNotify:
+			text += ", then fails"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// duration writes a time as people say it: "24 h", "1 h 30 min", "500 ms".
+func duration(m ir.Millis) string {
+	if m < 1000 {
+		return fmt.Sprintf("%d ms", m)
+	}
+	d := time.Duration(m) * time.Millisecond
+	if m > 100*365*24*3600*1000 {
+		return "years"
+	}
+	var parts []string
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}} {
+		if n := d / unit.size; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, unit.name))
+			d -= n * unit.size
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+func condition(e *expr.Expr) string {
+	if e == nil {
+		return ""
+	}
+	return clean(e.Text)
+}
+
+func readPaths(st *ir.Step) []string {
+	var all []string
+	for _, r := range st.Reads {
+		all = append(all, clean(r.Path))
+	}
+	return all
+}
+
+func writePaths(st *ir.Step) []string {
+	var all []string
+	for _, w := range st.Writes {
+		all = append(all, clean(w.Path))
+	}
+	return all
+}
+
+// clean makes one line of a text: every run of white space becomes a space,
+// and what cannot be shown (controls, broken encoding) goes.
+func clean(s string) string {
+	const longest = 20_000
+	var out strings.Builder
+	space := false
+	for _, r := range s {
+		switch {
+		case unicode.IsSpace(r):
+			space = true
+			continue
+		case r == utf8.RuneError, unicode.IsControl(r), unicode.In(r, unicode.Bidi_Control), r == 0xFFFE, r == 0xFFFF:
+			continue
+		}
+		if space && out.Len() > 0 {
+			out.WriteByte(' ')
+		}
+		space = false
+		out.WriteRune(r)
+		if out.Len() > longest {
+			break
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,219 @@
+package graph
+
+// card is what a node or the head of a frame looks like: its size, and the
+// text on it, measured from its top left corner.
+type card struct {
+	w, h  float64
+	shape cardShape
+	texts []cardText
+	icon  Icon
+	iconX float64 // centre
+	iconY float64
+	// iconSize is the side of the square that the icon is drawn in.
+	iconSize float64
+}
+
+type cardShape int
+
+const (
+	shapeStep cardShape = iota
+	shapeHexagon
+	shapeCall
+	shapePill
+	shapeFile
+)
+
+type cardText struct {
+	x, y  float64 // of the baseline's left end
+	text  string
+	cut   cut
+	size  float64
+	paint paint
+}
+
+// The measures of a card.
+const (
+	labelSize = 11.0
+	titleSize = 15.0
+	textSize  = 12.0
+	noteSize  = 11.5
+
+	cardPad      = 14.0
+	cardMinWidth = 216.0
+	cardMaxText  = 250.0 // widest line before it is shortened
+	smallMinimum = 150.0 // least width of a step inside a bundle
+)
+
+// stacker puts lines of text under each other.
+type stacker struct {
+	ruler *ruler
+	x, y  float64 // left edge and top of the next line
+	w     float64 // widest line so far
+	texts []cardText
+}
+
+func (s *stacker) line(text string, c cut, size float64, p paint, gap float64) {
+	s.y += gap
+	s.texts = append(s.texts, cardText{s.x, s.y + size*0.92, text, c, size, p})
+	s.y += size * 1.22
+	s.w = max(s.w, s.ruler.width(c, size, text))
+}
+
+// head writes the line over the title: what it is, and who does it.
+func (s *stacker) head(label, detail string, tone Tone, room float64) {
+	label = s.ruler.fit(bold, labelSize, label, room)
+	w := s.ruler.width(bold, labelSize, label)
+	y := s.y + labelSize*0.92
+	s.texts = append(s.texts, cardText{s.x, y, label, bold, labelSize, tone.ink()})
+	if detail != "" && w+40 < room {
+		dot := "  ·  "
+		if label == "" {
+			dot = ""
+		}
+		detail = s.ruler.fit(regular, labelSize, dot+detail, room-w)
+		s.texts = append(s.texts, cardText{s.x + w, y, detail, regular, labelSize, tone.ink()})
+		w += s.ruler.width(regular, labelSize, detail)
+	}
+	s.w = max(s.w, w)
+	s.y += labelSize * 1.22
+}
+
+func (s *stacker) notes(notes []Note, p paint, room float64) {
+	for i, n := range notes {
+		gap := 1.0
+		if i == 0 {
+			gap = 4
+		}
+		for j, l := range s.ruler.wrap(italic, noteSize, n.String(), room, 2) {
+			if j > 0 {
+				gap = 0
+			}
+			s.line(l, italic, noteSize, p, gap)
+		}
+	}
+}
+
+func (r *ruler) card(n *Node) *card {
+	switch n.Kind {
+	case NodeTrigger, NodeStart, NodeWait:
+		return r.pill(n, 13, 20, 9)
+	case NodeEnd:
+		return r.pill(n, 13, 18, 8)
+	case NodeFail, NodeExit:
+		return r.pill(n, 11, 14, 5)
+	case NodeArtifact:
+		return r.file(n)
+	default:
+		return r.step(n)
+	}
+}
+
+func (r *ruler) step(n *Node) *card {
+	c := &card{icon: n.Icon, iconSize: 13}
+	pad, width := cardPad, cardMinWidth
+	if n.Group != "" {
+		width = smallMinimum
+	}
+	switch {
+	case n.Tone == ToneDecision:
+		c.shape = shapeHexagon
+		pad = 24
+	case n.Icon == IconNested:
+		c.shape = shapeCall
+		pad = 18
+	}
+	s := &stacker{ruler: r, x: pad, y: 11}
+	label := n.Label
+	const iconRoom = 18.0
+	s.x += iconRoom
+	s.head(label, n.Detail, n.Tone, cardMaxText-iconRoom)
+	s.w += iconRoom
+	s.x -= iconRoom
+	c.iconX, c.iconY = pad+6.5, 11+labelSize*0.55
+	title := r.fit(bold, titleSize, n.Title, cardMaxText)
+	if title != "" {
+		s.line(title, bold, titleSize, n.Tone.title(), 4)
+	}
+	inner := max(s.w, width-2*pad)
+	for i, l := range r.wrap(regular, textSize, n.Text, inner, 2) {
+		gap := 0.0
+		if i == 0 {
+			gap = 3
+		}
+		s.line(l, regular, textSize, n.Tone.body(), gap)
+	}
+	s.notes(n.Notes, n.Tone.body(), inner)
+	c.texts = s.texts
+	c.w = max(width, s.w+2*pad)
+	c.h = s.y + 11
+	return c
+}
+
+// pill is a small node: an icon, a title, and whatever else in one or two lines.
+func (r *ruler) pill(n *Node, size, icon, pad float64) *card {
+	c := &card{shape: shapePill, icon: n.Icon, iconSize: icon}
+	s := &stacker{ruler: r, x: pad + icon + 8, y: pad}
+	title := r.fit(bold, size, n.Title, cardMaxText)
+	if title != "" {
+		s.line(title, bold, size, n.Tone.title(), 0)
+	}
+	second := ""
+	switch {
+	case n.Kind == NodeTrigger:
+		second = n.Label
+		if n.Text != "" {
+			second += "  ·  " + n.Text
+		}
+		if n.Off {
+			second += "  ·  switched off"
+		}
+	case n.Kind != NodeWait:
+		second = n.Text
+	case n.Text != "" && len(n.Notes) == 0:
+		second = n.Text
+	}
+	for _, l := range r.wrap(regular, labelSize, second, 190, 2) {
+		s.line(l, regular, labelSize, n.Tone.body(), 1)
+	}
+	s.notes(n.Notes, n.Tone.body(), 200)
+	c.texts = s.texts
+	c.h = max(s.y+pad, icon+2*pad)
+	if len(s.texts) == 1 { // one line sits in the middle
+		c.texts[0].y = c.h/2 + size*0.35
+	}
+	c.w = s.x + s.w + pad + 8
+	c.iconX, c.iconY = pad+icon/2+2, c.h/2
+	return c
+}
+
+func (r *ruler) file(n *Node) *card {
+	c := &card{shape: shapeFile, icon: n.Icon, iconSize: 13, h: 30}
+	title := r.fit(regular, textSize, n.Title, 190)
+	c.texts = []cardText{{30, 19.5, title, regular, textSize, paintText}}
+	c.w = 30 + r.width(regular, textSize, title) + 18
+	c.iconX, c.iconY = 18, 15
+	return c
+}
+
+// frameHead is the head of a frame. The frame is at least as wide.
+func (r *ruler) frameHead(g *Group, room float64) *card {
+	c := &card{icon: g.Icon, iconSize: 13, iconX: cardPad + 6.5, iconY: 11 + labelSize*0.55}
+	room = max(room-2*cardPad, cardMaxText)
+	s := &stacker{ruler: r, x: cardPad + 18, y: 11}
+	s.head(g.Label, g.Detail, g.Tone, room-18)
+	s.w += 18
+	s.x -= 18
+	s.line(r.fit(bold, titleSize, g.Title, room), bold, titleSize, paintText, 4)
+	for i, l := range r.wrap(regular, textSize, g.Text, room, 2) {
+		gap := 0.0
+		if i == 0 {
+			gap = 3
+		}
+		s.line(l, regular, textSize, paintMuted, gap)
+	}
+	s.notes(g.Notes, paintMuted, room)
+	c.texts = s.texts
+	c.w = s.w + 2*cardPad
+	c.h = s.y
+	return c
+}

@@ -1,0 +1,123 @@
+package graph
+
+import (
+	"strings"
+	"unicode"
+
+	"golang.org/x/image/font"
+	"golang.org/x/image/font/gofont/gobold"
+	"golang.org/x/image/font/gofont/goitalic"
+	"golang.org/x/image/font/gofont/goregular"
+	"golang.org/x/image/font/sfnt"
+	"golang.org/x/image/math/fixed"
+)
+
+// cut is a cut of the one font family that pictures are set in.
+type cut int
+
+const (
+	regular cut = iota
+	bold
+	italic
+)
+
+// ruler measures text in the Go fonts. They run a little wider than Helvetica
+// and its relatives, so what fits here fits in the fonts an SVG falls back to.
+type ruler struct {
+	fonts    [3]*sfnt.Font
+	advances [3]map[rune]float64 // in em
+	buffer   sfnt.Buffer
+}
+
+func newRuler() (*ruler, error) {
+	r := &ruler{}
+	for i, ttf := range [][]byte{regular: goregular.TTF, bold: gobold.TTF, italic: goitalic.TTF} {
+		f, err := sfnt.Parse(ttf)
+		if err != nil {
+			return nil, err
+		}
+		r.fonts[i] = f
+		r.advances[i] = map[rune]float64{}
+	}
+	return r, nil
+}
+
+// advance is how far a character moves the pen, in em. Characters that the Go
+// fonts lack count as wide: whichever font draws them in the end, they fit.
+func (r *ruler) advance(c cut, ch rune) float64 {
+	if a, known := r.advances[c][ch]; known {
+		return a
+	}
+	const em = 1000
+	a := missingAdvance(ch)
+	if g, err := r.fonts[c].GlyphIndex(&r.buffer, ch); err == nil && g != 0 {
+		if w, err := r.fonts[c].GlyphAdvance(&r.buffer, g, fixed.I(em), font.HintingNone); err == nil {
+			a = float64(w) / 64 / em
+		}
+	}
+	r.advances[c][ch] = a
+	return a
+}
+
+func missingAdvance(ch rune) float64 {
+	switch {
+	case unicode.In(ch, unicode.Mn, unicode.Me, unicode.Cf, unicode.Variation_Selector):
+		return 0
+	case ch >= 0x1100:
+		return 1.1
+	default:
+		return 0.7
+	}
+}
+
+func (r *ruler) width(c cut, size float64, s string) float64 {
+	w := 0.0
+	for _, ch := range s {
+		w += r.advance(c, ch)
+	}
+	return w * size
+}
+
+// fit shortens a text to a width, with "…" at the end when something is lost.
+func (r *ruler) fit(c cut, size float64, s string, width float64) string {
+	w, room := 0.0, 0
+	dots := r.width(c, size, "…")
+	for i, ch := range s {
+		if w+dots <= width {
+			room = i // everything before i and the dots fit
+		}
+		w += r.advance(c, ch) * size
+		if w > width {
+			return strings.TrimRight(s[:room], " .,;:") + "…"
+		}
+	}
+	return s
+}
+
+// wrap breaks a text into at most max lines of a width.
+func (r *ruler) wrap(c cut, size float64, s string, width float64, max int) []string {
+	var lines []string
+	words := strings.Fields(s)
+	space := r.width(c, size, " ")
+	for len(words) > 0 && len(lines) < max-1 {
+		w := r.width(c, size, words[0])
+		if w > width {
+			break // a word too long for any line: the last line cuts it
+		}
+		n := 1
+		for n < len(words) {
+			next := r.width(c, size, words[n])
+			if w+space+next > width {
+				break
+			}
+			w += space + next
+			n++
+		}
+		lines = append(lines, strings.Join(words[:n], " "))
+		words = words[n:]
+	}
+	if len(words) > 0 {
+		lines = append(lines, r.fit(c, size, strings.Join(words, " "), width))
+	}
+	return lines
+}

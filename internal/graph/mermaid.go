@@ -1,0 +1,183 @@
+package graph
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Mermaid writes the graph as a Mermaid flowchart.
+func (g *Graph) Mermaid(w io.Writer) error {
+	m := &mermaid{graph: g, outline: g.outline(), names: map[string]string{}, taken: map[string]bool{}}
+	m.out.WriteString("flowchart TD\n")
+	m.write("", 1)
+	for i := range g.Edges {
+		m.edge(i)
+	}
+	m.styles()
+	_, err := w.Write(m.out.Bytes())
+	return err
+}
+
+type mermaid struct {
+	outline
+	graph *Graph
+	out   bytes.Buffer
+	names map[string]string
+	taken map[string]bool
+	red   []string // numbers of the edges that are drawn red
+	grey  []string
+	bold  []string
+}
+
+// name is the ID in the flowchart. Its prefix keeps it clear of Mermaid's own
+// words ("end", "subgraph") and of the o and x that turn an arrow's head.
+func (m *mermaid) name(id string) string {
+	if n := m.names[id]; n != "" {
+		return n
+	}
+	var s strings.Builder
+	s.WriteString("n_")
+	for _, r := range strings.TrimPrefix(id, "step-") {
+		if r < 128 && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			s.WriteRune(r)
+		} else {
+			s.WriteByte('_')
+		}
+	}
+	name := s.String()
+	for n := 2; m.taken[name]; n++ {
+		name = s.String() + "_" + strconv.Itoa(n)
+	}
+	m.taken[name] = true
+	m.names[id] = name
+	return name
+}
+
+func (m *mermaid) write(group string, depth int) {
+	pad := strings.Repeat("  ", depth)
+	for _, id := range m.members[group] {
+		if n := m.nodes[id]; n != nil {
+			open, shut := mermaidShape(n)
+			fmt.Fprintf(&m.out, "%s%s%s\"%s\"%s:::%s\n", pad, m.name(id), open, mermaidText(n.lines()), shut, mermaidClass(n.Tone))
+			continue
+		}
+		c := m.groups[id]
+		lines := c.lines()
+		if c.Footer != "" {
+			lines = append(lines, c.Footer)
+		}
+		fmt.Fprintf(&m.out, "%ssubgraph %s[\"%s\"]\n%s  direction TB\n", pad, m.name(id), mermaidText(lines), pad)
+		m.write(id, depth+1)
+		fmt.Fprintf(&m.out, "%send\n", pad)
+	}
+}
+
+func mermaidShape(n *Node) (open, shut string) {
+	switch {
+	case n.Kind == NodeTrigger, n.Kind == NodeStart, n.Kind == NodeEnd:
+		return "([", "])"
+	case n.Kind == NodeArtifact:
+		return "[/", "/]"
+	case n.Kind == NodeWait, n.Kind == NodeFail, n.Kind == NodeExit:
+		return "(", ")"
+	case n.Tone == ToneDecision:
+		return "{{", "}}"
+	case n.Icon == IconNested:
+		return "[[", "]]"
+	default:
+		return "[", "]"
+	}
+}
+
+func (m *mermaid) edge(i int) {
+	e := &m.graph.Edges[i]
+	arrow := "-->"
+	n := strconv.Itoa(i)
+	switch {
+	case e.Kind.wrong():
+		arrow = "-.->"
+		m.red = append(m.red, n)
+	case e.Kind == EdgeData:
+		arrow = "-.->"
+		m.grey = append(m.grey, n)
+	case e.Kind == EdgeSkipped, e.Kind == EdgeProduces:
+		arrow = "-.->"
+	}
+	if e.Taken {
+		m.bold = append(m.bold, n)
+	}
+	label := ""
+	if e.Label != "" {
+		label = `|"` + mermaidText([]string{shorten(e.Label, 60)}) + `"|`
+	}
+	fmt.Fprintf(&m.out, "  %s %s%s %s\n", m.name(e.From), arrow, label, m.name(e.To))
+}
+
+// styles writes the colours of the light theme. The text colour is stated as
+// well, so that a dark page does not put white text on a light surface.
+func (m *mermaid) styles() {
+	light := palette(false)
+	used := map[Tone]bool{}
+	for i := range m.graph.Nodes {
+		used[m.graph.Nodes[i].Tone] = true
+	}
+	for _, t := range tones() {
+		if used[t] {
+			fmt.Fprintf(&m.out, "  classDef %s fill:%s,stroke:%s,color:%s\n", mermaidClass(t), light.hex(t.fill()), light.hex(t.line()), light.hex(t.title()))
+		}
+	}
+	for i := range m.graph.Groups {
+		c := &m.graph.Groups[i]
+		fmt.Fprintf(&m.out, "  style %s fill:%s,stroke:%s,color:%s\n", m.name(c.ID), light.hex(c.Tone.fill()), light.hex(c.Tone.line()), light.hex(paintText))
+	}
+	for _, l := range []struct {
+		edges []string
+		style string
+	}{
+		{m.red, "stroke:" + light.hex(paintError)},
+		{m.grey, "stroke:" + light.hex(paintData)},
+		{m.bold, "stroke-width:3px"},
+	} {
+		if len(l.edges) > 0 {
+			fmt.Fprintf(&m.out, "  linkStyle %s %s\n", strings.Join(l.edges, ","), l.style)
+		}
+	}
+}
+
+// mermaidClass keeps class names clear of Mermaid's own words.
+func mermaidClass(t Tone) string { return "tone_" + string(t) }
+
+// mermaidText joins lines and writes whatever could mean something to Mermaid,
+// to its Markdown or to HTML as a numbered character.
+func mermaidText(lines []string) string {
+	var s strings.Builder
+	for i, line := range lines {
+		if i > 0 {
+			s.WriteString("<br/>")
+		}
+		digits := true // only digits so far: "1." would begin a list
+		for at, r := range line {
+			plain := unicode.IsLetter(r) || unicode.IsDigit(r) || r > 0x2000 || strings.ContainsRune(" ,:'/_()=!?", r) ||
+				r == '.' && !digits || (r == '-' || r == '+') && at > 0
+			if r != '.' && !unicode.IsDigit(r) {
+				digits = false
+			}
+			switch {
+			case r == '"':
+				s.WriteString("#quot;")
+			case plain:
+				s.WriteRune(r)
+			default:
+				fmt.Fprintf(&s, "#%d;", r)
+			}
+		}
+	}
+	if s.Len() == 0 {
+		return " "
+	}
+	return s.String()
+}

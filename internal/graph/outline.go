@@ -1,0 +1,94 @@
+package graph
+
+// outline is the graph as a tree: what lies directly in each frame, in the
+// order of the document. "" is the page itself.
+type outline struct {
+	nodes   map[string]*Node
+	groups  map[string]*Group
+	members map[string][]string
+}
+
+func (g *Graph) outline() outline {
+	o := outline{nodes: map[string]*Node{}, groups: map[string]*Group{}, members: map[string][]string{}}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		o.nodes[n.ID] = n
+		o.members[n.Group] = append(o.members[n.Group], n.ID)
+	}
+	for i := range g.Groups {
+		c := &g.Groups[i]
+		o.groups[c.ID] = c
+		o.members[c.Group] = append(o.members[c.Group], c.ID)
+	}
+	return o
+}
+
+// text is what writers without a layout of their own put into a node, line by line.
+func (n *Node) lines() []string {
+	return boxLines(n.Label, n.Detail, n.Title, n.Text, n.Notes, n.State, n.Off)
+}
+
+func (g *Group) lines() []string {
+	return boxLines(g.Label, g.Detail, g.Title, g.Text, g.Notes, g.State, false)
+}
+
+func boxLines(label, detail, title, text string, notes []Note, state string, off bool) []string {
+	var lines []string
+	if title != "" {
+		lines = append(lines, shorten(title, 60))
+	}
+	if text != "" {
+		lines = append(lines, shorten(text, 60))
+	}
+	kind := label
+	if kind != "" && detail != "" {
+		kind += ": "
+	}
+	kind += detail
+	if off {
+		kind += " (off)"
+	}
+	if kind != "" {
+		lines = append(lines, shorten(kind, 60))
+	}
+	for _, n := range notes {
+		lines = append(lines, shorten(n.String(), 60))
+	}
+	if state != "" {
+		lines = append(lines, shorten(state, 60))
+	}
+	return lines
+}
+
+// String is the note as a picture writes it.
+func (n Note) String() string {
+	switch n.Kind {
+	case NoteWhen:
+		return "when " + n.Text
+	case NoteStop:
+		return "stops when " + n.Text
+	case NoteWait:
+		return "waits " + n.Text
+	default:
+		return n.Text
+	}
+}
+
+// shorten cuts a text to n characters, the last of which then is "…".
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	count := 0
+	cut := 0
+	for i := range s {
+		if count == n-1 {
+			cut = i
+		}
+		count++
+	}
+	if count <= n {
+		return s
+	}
+	return s[:cut] + "…"
+}

@@ -1,0 +1,197 @@
+package graph
+
+import (
+	"fmt"
+
+	"github.com/espalier-run/espalier/internal/ir"
+)
+
+// Tone is what decides the colour of a node. Tones are also class names.
+type Tone string
+
+// The tones.
+const (
+	ToneTransform Tone = "transform"
+	ToneTool      Tone = "tool"
+	ToneBundle    Tone = "bundle"
+	ToneGate      Tone = "gate"
+	ToneSkill     Tone = "skill"
+	ToneDecision  Tone = "decision"
+	ToneLoop      Tone = "loop"
+	ToneEnd       Tone = "end"
+	ToneNeutral   Tone = "neutral" // triggers, artifacts
+	ToneError     Tone = "error"   // where an edge fails the run
+)
+
+// Icon is a small symbol on a node.
+type Icon string
+
+// The icons.
+const (
+	IconClock    Icon = "clock"
+	IconBolt     Icon = "bolt"
+	IconCode     Icon = "code"
+	IconPlay     Icon = "play"
+	IconPerson   Icon = "person"
+	IconCheck    Icon = "check"
+	IconSplit    Icon = "split"
+	IconParallel Icon = "parallel"
+	IconRepeat   Icon = "repeat"
+	IconNested   Icon = "nested"
+	IconSpark    Icon = "spark"
+	IconGear     Icon = "gear"
+	IconWrench   Icon = "wrench"
+	IconFile     Icon = "file"
+	IconCross    Icon = "cross"
+	IconLeave    Icon = "leave"
+	IconStop     Icon = "stop"
+)
+
+// look decides tone and icon of a step from what it does, whatever format it
+// was written in. A task kind that is not listed acts on the world, like a tool.
+func look(a ir.Action) (Tone, Icon) {
+	switch a := a.(type) {
+	case ir.Task:
+		switch a.Kind {
+		case "agent":
+			return ToneSkill, IconSpark
+		case "transform", "script":
+			return ToneTransform, IconGear
+		case "combine":
+			return ToneBundle, IconParallel
+		default:
+			return ToneTool, IconWrench
+		}
+	case ir.Route:
+		return ToneDecision, IconSplit
+	case ir.Gate:
+		switch a.Decider {
+		case ir.Person:
+			return ToneGate, IconPerson
+		case ir.Event:
+			return ToneGate, IconClock
+		default:
+			return ToneGate, IconCheck
+		}
+	case ir.Parallel:
+		return ToneBundle, IconParallel
+	case ir.Loop:
+		return ToneLoop, IconRepeat
+	case ir.Call:
+		return ToneSkill, IconNested
+	case ir.End:
+		return ToneEnd, IconStop
+	default:
+		return ToneNeutral, ""
+	}
+}
+
+// triggerIcon is the symbol of a way to begin.
+func triggerIcon(k ir.TriggerKind) Icon {
+	switch k {
+	case ir.OnSchedule:
+		return IconClock
+	case ir.OnEvent:
+		return IconBolt
+	case ir.OnAPI:
+		return IconCode
+	default:
+		return IconPlay
+	}
+}
+
+// paint names a colour; what it is depends on the theme.
+type paint string
+
+// The paints that do not belong to a tone.
+const (
+	paintPage  paint = "page"  // behind everything
+	paintText  paint = "text"  // titles
+	paintMuted paint = "muted" // descriptions and labels
+	paintEdge  paint = "edge"
+	paintError paint = "error-edge"
+	paintData  paint = "data-edge"
+	paintChip  paint = "chip" // behind the label of an edge
+)
+
+// fill, line and ink are the three paints of a tone: its surface, its outline
+// and the text on its surface.
+func (t Tone) fill() paint { return paint(t) + "-fill" }
+func (t Tone) line() paint { return paint(t) + "-line" }
+func (t Tone) ink() paint  { return paint(t) + "-ink" }
+
+// title is the paint of the title on a surface of the tone.
+func (t Tone) title() paint {
+	if t == ToneEnd {
+		return ToneEnd.ink()
+	}
+	return paintText
+}
+
+// body is the paint of plain text on a surface of the tone.
+func (t Tone) body() paint {
+	if t == ToneEnd {
+		return ToneEnd.ink()
+	}
+	return paintMuted
+}
+
+// colour is a paint in both themes, as 0xRRGGBB.
+type colour struct {
+	paint       paint
+	light, dark uint32
+}
+
+// colours is every paint there is.
+func colours() []colour {
+	var all []colour
+	for _, t := range []struct {
+		tone        Tone
+		light, dark [3]uint32 // fill, line, ink
+	}{
+		{ToneTransform, [3]uint32{0xEAF2FE, 0x3B82F6, 0x1D4ED8}, [3]uint32{0x15233D, 0x5B9BFF, 0x9CC5FF}},
+		{ToneTool, [3]uint32{0xE8F7ED, 0x22A35A, 0x146B39}, [3]uint32{0x12291C, 0x3FBF77, 0x8CE3B0}},
+		{ToneBundle, [3]uint32{0xE6F6F5, 0x14A3A0, 0x0A6866}, [3]uint32{0x10282A, 0x2FC4C0, 0x86E6E2}},
+		{ToneGate, [3]uint32{0xFFEEEB, 0xF0604D, 0xB12F1F}, [3]uint32{0x371B17, 0xFF7F6E, 0xFFB5AA}},
+		{ToneSkill, [3]uint32{0xF3EEFE, 0x8B5CF6, 0x6428D8}, [3]uint32{0x251C3D, 0xA78BFA, 0xCDBBFF}},
+		{ToneDecision, [3]uint32{0xFFF5DC, 0xE59A0B, 0x855000}, [3]uint32{0x332709, 0xF5B63B, 0xFFD685}},
+		{ToneLoop, [3]uint32{0xEEF1F8, 0x6478B4, 0x3D4F88}, [3]uint32{0x1B2134, 0x8496D0, 0xB9C5EE}},
+		{ToneEnd, [3]uint32{0x3D434E, 0x3D434E, 0xFFFFFF}, [3]uint32{0x4A515E, 0x7B8494, 0xFFFFFF}},
+		{ToneNeutral, [3]uint32{0xF5F6F8, 0x9AA1AD, 0x4B5260}, [3]uint32{0x20242C, 0x6B7380, 0xC0C7D2}},
+		{ToneError, [3]uint32{0xFDECEA, 0xD92D20, 0xA81E13}, [3]uint32{0x3A1715, 0xFF6B5E, 0xFFB3AC}},
+	} {
+		all = append(all,
+			colour{t.tone.fill(), t.light[0], t.dark[0]},
+			colour{t.tone.line(), t.light[1], t.dark[1]},
+			colour{t.tone.ink(), t.light[2], t.dark[2]})
+	}
+	return append(all,
+		colour{paintPage, 0xFFFFFF, 0x101318},
+		colour{paintText, 0x1B1F27, 0xF0F2F6},
+		colour{paintMuted, 0x525967, 0xAEB6C3},
+		colour{paintEdge, 0x5F6775, 0x949DAB},
+		colour{paintError, 0xD92D20, 0xFF6B5E},
+		colour{paintData, 0x868E9C, 0x7D8695},
+		colour{paintChip, 0xFFFFFF, 0x101318})
+}
+
+// tones lists the tones in the order in which styles are written.
+func tones() []Tone {
+	return []Tone{ToneTransform, ToneTool, ToneBundle, ToneGate, ToneSkill, ToneDecision, ToneLoop, ToneEnd, ToneNeutral, ToneError}
+}
+
+// theme is what each paint is.
+type theme map[paint]uint32
+
+func palette(dark bool) theme {
+	t := theme{}
+	for _, c := range colours() {
+		t[c.paint] = c.light
+		if dark {
+			t[c.paint] = c.dark
+		}
+	}
+	return t
+}
+
+func (t theme) hex(p paint) string { return fmt.Sprintf("#%06x", t[p]) }
