@@ -1,0 +1,88 @@
+package diag
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// Report is a list as JSON output has it. Its field names are a promise to
+// scripts.
+type Report struct {
+	Diagnostics []ReportEntry `json:"diagnostics"`
+	Errors      int           `json:"errors"`
+	Warnings    int           `json:"warnings"`
+	Notes       int           `json:"notes"`
+}
+
+// ReportEntry is one diagnostic of a Report. A diagnostic that is about no
+// place has no file, one whose file could not be read no lines and columns.
+type ReportEntry struct {
+	Code     Code            `json:"code"`
+	Severity Severity        `json:"severity"`
+	File     string          `json:"file,omitempty"`
+	Start    *ReportPlace    `json:"start,omitempty"`
+	End      *ReportPlace    `json:"end,omitempty"`
+	Message  string          `json:"message"`
+	Help     string          `json:"help,omitempty"`
+	Related  []ReportRelated `json:"related,omitempty"`
+	Lenient  bool            `json:"lenient,omitempty"`
+}
+
+// ReportPlace is a place: line and column from 1, columns in characters, the
+// offset in bytes from 0.
+type ReportPlace struct {
+	source.Position
+	Offset int `json:"offset"`
+}
+
+// ReportRelated is another place that explains the first.
+type ReportRelated struct {
+	File    string       `json:"file,omitempty"`
+	Start   *ReportPlace `json:"start,omitempty"`
+	End     *ReportPlace `json:"end,omitempty"`
+	Message string       `json:"message"`
+}
+
+// NewReport makes the report of a list.
+func NewReport(files source.Set, l List) Report {
+	r := Report{
+		Diagnostics: make([]ReportEntry, 0, len(l)),
+		Errors:      l.Count(Error),
+		Warnings:    l.Count(Warning),
+		Notes:       l.Count(Note),
+	}
+	places := func(s source.Span) (start, end *ReportPlace) {
+		f := files[s.File]
+		if f == nil || s.IsZero() {
+			return nil, nil
+		}
+		return &ReportPlace{f.Position(s.Start), s.Start}, &ReportPlace{f.Position(s.End), s.End}
+	}
+	for _, d := range l {
+		e := ReportEntry{
+			Code: d.Code, Severity: d.Severity, File: d.Span.File, Message: d.Message, Help: d.Help, Lenient: d.Lenient,
+		}
+		e.Start, e.End = places(d.Span)
+		for _, other := range d.Related {
+			related := ReportRelated{File: other.Span.File, Message: other.Message}
+			related.Start, related.End = places(other.Span)
+			e.Related = append(e.Related, related)
+		}
+		r.Diagnostics = append(r.Diagnostics, e)
+	}
+	return r
+}
+
+// WriteJSON writes the report of a list as indented JSON.
+func WriteJSON(w io.Writer, files source.Set, l List) error {
+	return writeIndented(w, NewReport(files, l))
+}
+
+func writeIndented(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

@@ -1,0 +1,176 @@
+package diag
+
+import (
+	"io"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf16"
+
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// SARIF is how a list is written in the Static Analysis Results Interchange
+// Format 2.1.0, which code hosts and editors read.
+type SARIF struct {
+	Files   source.Set
+	Version string // of Espalier
+	// Describe returns the title of a code's page, or "".
+	Describe func(Code) string
+	// HelpURI returns the address of a code's page; only https addresses are
+	// written. It may be nil.
+	HelpURI func(Code) string
+}
+
+// Write writes a list.
+func (s SARIF) Write(w io.Writer, l List) error {
+	rules, index := s.rules(l)
+	results := make([]sarifResult, 0, len(l))
+	for _, d := range l {
+		text := d.Message
+		if d.Help != "" {
+			text += " " + d.Help // viewers show nothing but the message
+		}
+		r := sarifResult{
+			RuleID: d.Code, RuleIndex: index[d.Code], Level: d.Severity, Message: sarifText{text},
+			Locations: []sarifLocation{},
+		}
+		if !d.Span.IsZero() {
+			r.Locations = append(r.Locations, s.location(d.Span))
+		}
+		for i, other := range d.Related {
+			if other.Span.IsZero() {
+				continue
+			}
+			related := s.location(other.Span)
+			related.ID = i + 1
+			related.Message = &sarifText{other.Message}
+			r.Related = append(r.Related, related)
+		}
+		results = append(results, r)
+	}
+	return writeIndented(w, sarifLog{
+		Schema:  "https://json.schemastore.org/sarif-2.1.0.json",
+		Version: "2.1.0",
+		Runs: []sarifRun{{
+			Tool:       sarifTool{sarifDriver{Name: "espalier", Version: s.Version, Rules: rules}},
+			ColumnKind: "utf16CodeUnits",
+			Results:    results,
+		}},
+	})
+}
+
+// rules describes the codes that the list uses, in their order.
+func (s SARIF) rules(l List) ([]sarifRule, map[Code]int) {
+	var codes []Code
+	for _, d := range l {
+		codes = append(codes, d.Code)
+	}
+	slices.Sort(codes)
+	codes = slices.Compact(codes)
+	rules := make([]sarifRule, 0, len(codes))
+	index := map[Code]int{}
+	for i, code := range codes {
+		index[code] = i
+		rule := sarifRule{ID: code}
+		if s.Describe != nil {
+			if title := s.Describe(code); title != "" {
+				rule.Short = &sarifText{title}
+			}
+		}
+		if s.HelpURI != nil {
+			if address := s.HelpURI(code); strings.HasPrefix(address, "https://") {
+				rule.HelpURI = address
+			}
+		}
+		rules = append(rules, rule)
+	}
+	return rules, index
+}
+
+func (s SARIF) location(span source.Span) sarifLocation {
+	at := sarifPhysical{Artifact: artifact(span.File)}
+	if f := s.Files[span.File]; f != nil {
+		start, end := utf16Position(f, span.Start), utf16Position(f, span.End)
+		at.Region = &sarifRegion{start.Line, start.Column, end.Line, end.Column}
+	}
+	return sarifLocation{Physical: at}
+}
+
+// artifact names a file as a URI: relative to the source's root when the path
+// is, a file: address otherwise.
+func artifact(file string) sarifArtifact {
+	if drive := len(file) > 2 && file[1:3] == ":/"; drive || path.IsAbs(file) {
+		return sarifArtifact{URI: (&url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(file, "/")}).String()}
+	}
+	return sarifArtifact{URI: (&url.URL{Path: path.Clean(file)}).String(), BaseID: "%SRCROOT%"}
+}
+
+// utf16Position counts columns as editors and code hosts do.
+func utf16Position(f *source.File, offset int) source.Position {
+	p := f.Position(offset)
+	line := f.Line(p.Line)
+	before := line[:min(offset-f.Offset(p.Line, 1), len(line))]
+	p.Column = 1
+	for _, r := range before {
+		p.Column += max(utf16.RuneLen(r), 1)
+	}
+	return p
+}
+
+type (
+	sarifLog struct {
+		Schema  string     `json:"$schema"`
+		Version string     `json:"version"`
+		Runs    []sarifRun `json:"runs"`
+	}
+	sarifRun struct {
+		Tool       sarifTool     `json:"tool"`
+		ColumnKind string        `json:"columnKind"`
+		Results    []sarifResult `json:"results"`
+	}
+	sarifTool struct {
+		Driver sarifDriver `json:"driver"`
+	}
+	sarifDriver struct {
+		Name    string      `json:"name"`
+		Version string      `json:"version,omitempty"`
+		Rules   []sarifRule `json:"rules"`
+	}
+	sarifRule struct {
+		ID      Code       `json:"id"`
+		Short   *sarifText `json:"shortDescription,omitempty"`
+		HelpURI string     `json:"helpUri,omitempty"`
+	}
+	sarifText struct {
+		Text string `json:"text"`
+	}
+	sarifResult struct {
+		RuleID    Code            `json:"ruleId"`
+		RuleIndex int             `json:"ruleIndex"`
+		Level     Severity        `json:"level"`
+		Message   sarifText       `json:"message"`
+		Locations []sarifLocation `json:"locations"`
+		Related   []sarifLocation `json:"relatedLocations,omitempty"`
+	}
+	sarifLocation struct {
+		ID       int           `json:"id,omitempty"`
+		Physical sarifPhysical `json:"physicalLocation"`
+		Message  *sarifText    `json:"message,omitempty"`
+	}
+	sarifPhysical struct {
+		Artifact sarifArtifact `json:"artifactLocation"`
+		Region   *sarifRegion  `json:"region,omitempty"`
+	}
+	sarifArtifact struct {
+		URI    string `json:"uri"`
+		BaseID string `json:"uriBaseId,omitempty"`
+	}
+	sarifRegion struct {
+		StartLine   int `json:"startLine"`
+		StartColumn int `json:"startColumn"`
+		EndLine     int `json:"endLine"`
+		EndColumn   int `json:"endColumn"`
+	}
+)
