@@ -66,7 +66,7 @@ func Parse(d Dialect, text string, at source.Span) (*Expr, diag.List) {
 	if !e.broken {
 		p.lintCondition(e.root)
 	}
-	return e, p.diags
+	return e, p.diags.Sorted()
 }
 
 // ParseValue reads an expression that may have any value, such as the items
@@ -76,7 +76,7 @@ func ParseValue(d Dialect, text string, at source.Span) (*Expr, diag.List) {
 	if !e.broken {
 		p.lintValue(e.root)
 	}
-	return e, p.diags
+	return e, p.diags.Sorted()
 }
 
 // Paths lists every name that the expression reads, in the order of the text.

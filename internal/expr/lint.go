@@ -19,7 +19,7 @@ func (p *parser) lintCondition(n *node) {
 
 // lintDecides finds the parts that are always true or always false.
 func (p *parser) lintDecides(n *node) {
-	if n.types()&(kindBool|kindNull) == 0 {
+	if neverTrueOrFalse(n) {
 		p.notCondition(n)
 		return
 	}
@@ -41,6 +41,13 @@ func (p *parser) lintDecides(n *node) {
 			p.lintDecides(kid)
 		}
 	}
+}
+
+// neverTrueOrFalse finds what cannot be a condition. The constant null can be
+// one, if not a useful one.
+func neverTrueOrFalse(n *node) bool {
+	types := n.types()
+	return types&kindBool == 0 && types != kindNull
 }
 
 func (p *parser) notCondition(n *node) {
@@ -73,7 +80,7 @@ func (p *parser) lintValue(n *node) {
 	switch n.op {
 	case opAnd, opOr, opNot:
 		for _, kid := range n.kids {
-			if kid.types()&(kindBool|kindNull) == 0 {
+			if neverTrueOrFalse(kid) {
 				p.notCondition(kid)
 			}
 		}

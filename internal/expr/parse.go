@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -118,10 +117,11 @@ func (p *parser) startsOperand(t token) bool {
 
 // complainAbout says that a token stands where an operator or the end should.
 func (p *parser) complainAbout(t token) {
-	if p.unexpected || t.kind == tokBad {
+	told := p.unexpected || t.kind == tokBad // what follows a stray character is its consequence
+	p.unexpected = true
+	if told {
 		return
 	}
-	p.unexpected = true
 	what := fmt.Sprintf("%s is not expected here.", p.written(t))
 	help := "Put and, or or a comparison such as == before it."
 	switch t.kind {
@@ -129,6 +129,12 @@ func (p *parser) complainAbout(t token) {
 		help = fmt.Sprintf("Remove it, or open it with %s further left.", map[tokenKind]string{tokClose: "(", tokListClose: "["}[t.kind])
 	case tokComma:
 		help = "Write a list in brackets: [a, b]."
+	case tokSegment:
+		help = "Write the name without a space before the dot."
+	case tokName:
+		if quote := p.text[max(0, t.start-1)]; quote == '\'' || quote == '"' {
+			help = fmt.Sprintf("Write \\%c for a quote inside a string.", quote)
+		}
 	case tokConstant:
 		if t.value.kind == kindNumber && t.value.num < 0 {
 			help = "Conditions compare and cannot calculate: let a step compute the value."
@@ -152,16 +158,17 @@ var comparisons = map[tokenKind]op{
 
 // parse reads an expression whose operators bind at least so tightly.
 func (p *parser) parse(binding int) *node {
+	start := p.peek().start // of an opening parenthesis, if there is one
 	left := p.operand()
 	for {
 		t := p.peek()
 		switch {
 		case t.kind == tokOr && binding <= bindOr:
-			left = p.series(left, tokOr, opOr, bindAnd)
+			left = p.series(start, left, tokOr, opOr, bindAnd)
 		case t.kind == tokAnd && binding <= bindAnd:
-			left = p.series(left, tokAnd, opAnd, bindNot)
+			left = p.series(start, left, tokAnd, opAnd, bindNot)
 		case binding <= bindCompare && p.comparesNext():
-			left = p.comparison(left)
+			left = p.comparison(start, left)
 		default:
 			return left
 		}
@@ -169,8 +176,8 @@ func (p *parser) parse(binding int) *node {
 }
 
 // series reads `a and b and c`, which is one node however long it is.
-func (p *parser) series(first *node, word tokenKind, o op, binding int) *node {
-	n := &node{op: o, start: first.start, kids: []*node{first}}
+func (p *parser) series(start int, first *node, word tokenKind, o op, binding int) *node {
+	n := &node{op: o, start: start, kids: []*node{first}}
 	for p.peek().kind == word {
 		operator := p.take()
 		p.noteSymbol(operator, opText[o])
@@ -182,8 +189,10 @@ func (p *parser) series(first *node, word tokenKind, o op, binding int) *node {
 
 // noteSymbol mentions an operator that is understood, but written otherwise.
 func (p *parser) noteSymbol(t token, word string) {
-	if c := p.text[t.start]; (c == '&' || c == '|' || c == '!') && !p.rules.symbols {
-		p.lenient(CodeSymbol, t.start, t.end, fmt.Sprintf("%s was understood as %q.", p.written(t), word), fmt.Sprintf("Write %s.", word))
+	switch symbol := p.written(t); {
+	case p.rules.symbols:
+	case symbol == "&&", symbol == "||", symbol == "!":
+		p.lenient(CodeSymbol, t.start, t.end, fmt.Sprintf("%s was understood as %q.", symbol, word), fmt.Sprintf("Write %s.", word))
 	}
 }
 
@@ -205,21 +214,21 @@ func (p *parser) comparesNext() bool {
 	return t.kind == tokIs || comparisons[t.kind] != opBroken
 }
 
-func (p *parser) comparison(left *node) *node {
-	n := p.oneComparison(left)
+func (p *parser) comparison(start int, left *node) *node {
+	n := p.oneComparison(start, left)
 	for p.comparesNext() {
 		t := p.peek()
 		p.add(CodeChained, t.start, t.end, "Comparisons cannot be chained.", "Compare two values at a time and join the parts with and.")
-		n = &node{op: opBroken, start: n.start, kids: []*node{p.oneComparison(n)}}
+		n = &node{op: opBroken, start: start, kids: []*node{p.oneComparison(start, n)}}
 		n.end = p.lastEnd()
 	}
 	return n
 }
 
-func (p *parser) oneComparison(left *node) *node {
+func (p *parser) oneComparison(start int, left *node) *node {
 	operator := p.take()
 	if operator.kind == tokIs {
-		return p.isEmpty(left, operator)
+		return p.isEmpty(start, left, operator)
 	}
 	o := comparisons[operator.kind]
 	if operator.kind == tokNot {
@@ -229,18 +238,18 @@ func (p *parser) oneComparison(left *node) *node {
 		operator.end = p.take().end
 	}
 	right := p.after(operator, bindOperand)
-	return &node{op: o, start: left.start, end: p.lastEnd(), kids: []*node{left, right}}
+	return &node{op: o, start: start, end: p.lastEnd(), kids: []*node{left, right}}
 }
 
 // isEmpty reads what follows `is`: empty, not empty, non-empty.
-func (p *parser) isEmpty(left *node, is token) *node {
+func (p *parser) isEmpty(start int, left *node, is token) *node {
 	o := opEmpty
 	negated := ""
 	if p.peek().kind == tokNot {
 		p.take()
 		o, negated = opNotEmpty, "not "
 	}
-	n := &node{op: o, start: left.start, kids: []*node{left}}
+	n := &node{op: o, start: start, kids: []*node{left}}
 	t := p.peek()
 	word := strings.ToLower(p.written(t))
 	switch {
@@ -399,12 +408,15 @@ func (p *parser) list(n *node) {
 
 func (p *parser) call(name token) *node {
 	open := p.take()
+	before := p.diags.Count(diag.Error)
 	n := &node{op: opCall, start: name.start, name: p.functionName(name), kids: p.items(open, tokClose, ")")}
 	n.end = p.lastEnd()
 	n.call = p.rules.functions[n.name]
 	switch {
 	case n.call == nil:
 		p.add(CodeFunction, name.start, name.end, fmt.Sprintf("There is no function %q.", n.name), diag.DidYouMean(n.name, slices.Collect(maps.Keys(p.rules.functions))))
+		n.op = opBroken
+	case p.diags.Count(diag.Error) > before: // who knows how many there should be
 		n.op = opBroken
 	case len(n.kids) != n.call.takes:
 		p.add(CodeArguments, name.start, n.end, fmt.Sprintf("%s takes %d and was given %d.", n.name, n.call.takes, len(n.kids)),
@@ -462,7 +474,7 @@ func (p *parser) index(n *node) {
 	case t.kind == tokConstant && t.value.kind == kindText:
 		n.path = append(n.path, t.value.str)
 		p.take()
-	case t.kind == tokConstant && t.value.kind == kindNumber && isIndex(p.written(t)):
+	case t.kind == tokConstant && t.value.kind == kindNumber && index(p.written(t)) >= 0:
 		n.path = append(n.path, p.written(t))
 		p.take()
 	default:
@@ -475,9 +487,4 @@ func (p *parser) index(n *node) {
 		}
 	}
 	p.close(open, tokListClose, "]")
-}
-
-func isIndex(s string) bool {
-	_, err := strconv.ParseUint(s, 10, 31)
-	return err == nil
 }

@@ -67,8 +67,8 @@ func boolean(b bool) value {
 
 // of takes a Go value apart. Numbers of every Go type are one type here; a
 // json.Number beyond the range of float64 is the largest there is.
-func of(v any) value {
-	switch v := v.(type) {
+func of(plain any) value {
+	switch v := plain.(type) {
 	case nil:
 		return null()
 	case bool:
@@ -78,9 +78,9 @@ func of(v any) value {
 	case string:
 		return text(v)
 	case []any:
-		return value{kind: kindList, ref: v}
+		return value{kind: kindList, ref: plain} // v would be put into a new interface
 	case map[string]any:
-		return value{kind: kindObject, ref: v}
+		return value{kind: kindObject, ref: plain}
 	case json.Number:
 		f, err := strconv.ParseFloat(string(v), 64)
 		if err != nil && !math.IsInf(f, 0) {
@@ -237,7 +237,7 @@ func formatNumber(f float64) string {
 	case f == 0:
 		return "0" // also for -0
 	case size >= 1e21 || size < 1e-6:
-		return strconv.FormatFloat(f, 'e', -1, 64)
+		return strings.Replace(strconv.FormatFloat(f, 'e', -1, 64), "e-0", "e-", 1)
 	default:
 		return strconv.FormatFloat(f, 'f', -1, 64)
 	}
@@ -282,6 +282,10 @@ type Values map[string]any
 
 // Lookup finds the value at a path.
 func (v Values) Lookup(path []string) (any, bool) {
+	if len(path) == 1 {
+		found, ok := v[path[0]]
+		return found, ok
+	}
 	// The key is built on the stack: looking a name up should cost nothing.
 	var room [96]byte
 	key := room[:0]
@@ -311,8 +315,8 @@ func Descend(v any, path []string) (any, bool) {
 			}
 			v = next
 		case []any:
-			i, err := strconv.Atoi(segment)
-			if err != nil || i < 0 || i >= len(at) || segment[0] == '+' {
+			i := index(segment)
+			if i < 0 || i >= len(at) {
 				return nil, false
 			}
 			v = at[i]
@@ -321,4 +325,20 @@ func Descend(v any, path []string) (any, bool) {
 		}
 	}
 	return v, true
+}
+
+// index reads the position of a list's element, -1 when it is none. Most
+// segments are none, so saying so must be cheap.
+func index(s string) int {
+	if s == "" || len(s) > 9 {
+		return -1
+	}
+	n := 0
+	for i := range len(s) {
+		if !isDigit(s[i]) {
+			return -1
+		}
+		n = 10*n + int(s[i]-'0')
+	}
+	return n
 }
