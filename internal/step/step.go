@@ -5,19 +5,46 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// Kind is one kind of leaf work.
+// Kind is one kind of leaf work. Its methods accept any task of its name,
+// also one whose settings are wrong: Check says so, the others make the best
+// of what there is.
 type Kind interface {
 	// Name is what ir.Task.Kind says.
 	Name() string
 	// Check looks at the settings of a task of this kind. s is the step that
 	// the task belongs to.
 	Check(p *ir.Program, s *ir.Step, t *ir.Task) diag.List
-	// Bound is the worst case of one attempt.
+	// Uses lists what the task names outside itself, for checks that look at
+	// the whole program.
+	Uses(t *ir.Task) Uses
+	// Bound is what one attempt can cost.
 	Bound(p *ir.Program, s *ir.Step, t *ir.Task) Bound
 }
 
-// Bound is what one attempt of a task can cost at worst.
+// Uses is what a task names outside itself, and where.
+type Uses struct {
+	Agents  []ir.Name
+	Tools   []ir.Name     // called by the task itself; an agent has its own list
+	Schemas []ir.Contract // JSON Schemas that stand in the settings
+}
+
+// Bound is what one attempt of a task can cost.
 type Bound struct {
+	// Base is an attempt in which everything goes well at once.
+	Base Cost `json:"base"`
+	// Worst is the most that an attempt can cost.
+	Worst Cost `json:"worst"`
+	// Reserve is the fewest tokens that must be free before the attempt can
+	// begin: what its first model call has to reserve. A reply cap that
+	// nobody wrote down does not count, because it can be lowered.
+	Reserve int64 `json:"reserve,omitempty"`
+	// Agent is who makes the model calls, "" when nobody does.
+	Agent string `json:"agent,omitempty"`
+	Model string `json:"model,omitempty"`
+}
+
+// Cost is what work uses up.
+type Cost struct {
 	ModelCalls Amount `json:"model_calls"`
 	ToolCalls  Amount `json:"tool_calls"`
 	// PromptTokens is an estimate: the text that is known now, and the
@@ -26,46 +53,7 @@ type Bound struct {
 	// ReplyTokens is a hard cap.
 	ReplyTokens Amount `json:"reply_tokens"`
 	Seconds     Amount `json:"seconds"` // active time
-	// Agent is who makes the model calls, "" when nobody does.
-	Agent string `json:"agent,omitempty"`
-	Model string `json:"model,omitempty"`
 }
-
-// Amount is a number or, with a reason, none.
-type Amount struct {
-	N int64 `json:"n"`
-	// Unbounded says why there is no bound; then N is meaningless.
-	Unbounded string `json:"unbounded,omitempty"`
-}
-
-// Plus adds; without a bound on one side the sum has none either.
-func (a Amount) Plus(b Amount) Amount {
-	switch {
-	case a.Unbounded != "":
-		return a
-	case b.Unbounded != "":
-		return b
-	}
-	return Amount{N: saturate(a.N + b.N)}
-}
-
-// Times multiplies. Nothing, however often, stays nothing.
-func (a Amount) Times(n int64) Amount {
-	if a.Unbounded != "" {
-		return a
-	}
-	if a.N == 0 || n == 0 {
-		return Amount{}
-	}
-	if a.N > maxAmount/n {
-		return Amount{N: maxAmount}
-	}
-	return Amount{N: a.N * n}
-}
-
-const maxAmount = int64(1) << 60 // far beyond any budget, far from overflow
-
-func saturate(n int64) int64 { return min(n, maxAmount) }
 
 // Set is the kinds that ship, by name.
 type Set map[string]Kind

@@ -1,0 +1,160 @@
+package check
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// agents reports agents that do not exist and agents that nobody asks.
+func (c *checker) agents() {
+	var there []string
+	for i := range c.p.Agents {
+		if !c.p.Agents[i].Implied {
+			there = append(there, c.p.Agents[i].ID)
+		}
+	}
+	used := map[string]bool{}
+	for _, t := range c.found {
+		for _, a := range t.uses.Agents {
+			used[a.Name] = true
+			if c.p.Agent(a.Name) == nil {
+				help := diag.DidYouMean(a.Name, there)
+				if len(there) == 0 {
+					help = fmt.Sprintf("Define an agent %q with a role and a goal.", a.Name)
+				}
+				c.add(CodeNoAgent, diag.Error, spanOr(a.Span, t.step.Span),
+					fmt.Sprintf("There is no agent %q.", a.Name), help)
+			}
+		}
+	}
+	for i := range c.p.Agents {
+		a := &c.p.Agents[i]
+		if !a.Implied && !used[a.ID] {
+			c.add(CodeUnusedAgent, diag.Warning, a.Span,
+				fmt.Sprintf("No step asks agent %q.", a.ID),
+				fmt.Sprintf("Name it in the step that it is meant for (\"agent: %s\"), or remove it.", a.ID))
+		}
+	}
+}
+
+// tools reports tools that the workflow's own lists refuse.
+func (c *checker) tools() {
+	for _, t := range c.found {
+		for _, name := range t.uses.Tools {
+			if why, at := c.refused(name.Name); why != "" {
+				c.add(CodeToolRefused, diag.Error, spanOr(name.Span, t.step.Span),
+					fmt.Sprintf("Step %q cannot call %q: %s.", t.step.ID, name.Name, why),
+					c.toolHelp(name.Name), relatedAt(at)...)
+			}
+		}
+	}
+	for i := range c.p.Agents {
+		a := &c.p.Agents[i]
+		for _, name := range a.Tools {
+			if why, at := c.refused(name.Name); why != "" {
+				c.add(CodeToolRefused, diag.Warning, spanOr(name.Span, a.Span),
+					fmt.Sprintf("Agent %q will not get the tool %q: %s.", a.ID, name.Name, why),
+					c.toolHelp(name.Name), relatedAt(at)...)
+			}
+		}
+	}
+	for i := range c.p.Tools.Deny {
+		deny := &c.p.Tools.Deny[i]
+		for j := range c.p.Tools.Allow {
+			if c.p.Tools.Allow[j].Name == deny.Name {
+				c.add(CodeToolRefused, diag.Warning, deny.Span,
+					fmt.Sprintf("%q is on the allowlist and on the denylist; the denylist wins.", deny.Name),
+					"Take it off one of the two lists.",
+					diag.Related{Span: c.p.Tools.Allow[j].Span, Message: "allowed here"})
+			}
+		}
+	}
+	c.workers()
+}
+
+// workers reports agents with tools that work in a branch, where none may be
+// used.
+func (c *checker) workers() {
+	if c.p.Tools.WorkersMayUse {
+		return
+	}
+	for _, t := range c.found {
+		if !c.inBranch(t.block) {
+			continue
+		}
+		for _, name := range t.uses.Agents {
+			if a := c.p.Agent(name.Name); a != nil && len(a.Tools) > 0 {
+				c.add(CodeWorkerTools, diag.Warning, spanOr(name.Span, t.step.Span),
+					fmt.Sprintf("Agent %q has tools, but as a worker it will not get them.", a.ID),
+					"Set workers_can_call_tools to true under tools, or give the work to an agent without tools.",
+					diag.Related{Span: a.Span, Message: "the agent"})
+			}
+		}
+	}
+}
+
+// inBranch reports whether a block runs, at whatever depth, in a fan-out.
+func (c *checker) inBranch(b ir.BlockID) bool {
+	for up := c.flow.inside[b]; up.step != nil; up = c.flow.inside[up.block] {
+		if !up.loop {
+			return true
+		}
+	}
+	return false
+}
+
+func relatedAt(at source.Span) []diag.Related {
+	if at.IsZero() {
+		return nil
+	}
+	return []diag.Related{{Span: at, Message: "refused here"}}
+}
+
+// refused says why a tool may not be called, and where that is written.
+func (c *checker) refused(name string) (why string, at source.Span) {
+	t := &c.p.Tools
+	for i := range t.Deny {
+		if toolMatches(t.Deny[i].Name, name) {
+			return "it is on the denylist", t.Deny[i].Span
+		}
+	}
+	if !t.AllowAll && !slices.ContainsFunc(t.Allow, func(n ir.Name) bool { return toolMatches(n.Name, name) }) {
+		return "it is not on the allowlist", source.Span{}
+	}
+	return "", source.Span{}
+}
+
+func (c *checker) toolHelp(name string) string {
+	var allowed []string
+	for i := range c.p.Tools.Allow {
+		if one := c.p.Tools.Allow[i].Name; one != name {
+			allowed = append(allowed, one)
+		}
+	}
+	if near := diag.Nearest(name, allowed); near != "" {
+		return fmt.Sprintf("Did you mean %q?", near)
+	}
+	if why, _ := c.refused(name); why == "it is on the denylist" {
+		return "Take it off the denylist, or do without it."
+	}
+	return fmt.Sprintf("Add %q to the allowlist, or do without it.", name)
+}
+
+// toolMatches reports whether an entry of a list means a tool. An entry may
+// end in a pattern ("github.*"), and both may narrow a tool down in brackets
+// ("Bash(git status)"), which concerns its arguments and not its name.
+func toolMatches(entry, name string) bool {
+	entry, _, _ = strings.Cut(entry, "(")
+	name, _, _ = strings.Cut(name, "(")
+	if entry == name {
+		return true
+	}
+	ok, err := path.Match(entry, name)
+	return ok && err == nil
+}

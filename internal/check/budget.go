@@ -1,0 +1,323 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// least is the cheapest way through, as far as it is certain.
+type least struct {
+	steps     int64 // step executions
+	toolCalls int64
+	// reserve is the largest number of tokens that one call must find free,
+	// and largest is the step that makes the call.
+	reserve int64
+	largest *ir.Step
+}
+
+// need is one dimension of least, or one place on the way to it.
+type need struct {
+	n  int64
+	at *ir.Step
+}
+
+// measure is how a dimension of least adds up along a path.
+type measure struct {
+	of   func(s *ir.Step) need // what a step needs when it runs and goes well
+	join func(a, b need) need
+	fail int64 // what a step needs at least when it fails
+}
+
+func sum(a, b need) need { return need{n: min(a.n+b.n, 1<<60)} }
+
+func larger(a, b need) need {
+	if b.n > a.n {
+		return b
+	}
+	return a
+}
+
+// cheapest is the least that a block can need until it closes well or the
+// program ends well; false when it never does.
+func (e *estimator) cheapest(b ir.BlockID, m measure) (need, bool) {
+	if b < 0 || int(b) >= len(e.p.Blocks) || len(e.p.Blocks[b].Steps) == 0 {
+		return need{}, true
+	}
+	known := make(map[int]need) // on arrival at a node
+	first := e.flow.start[b]
+	known[first] = need{}
+	done, found := need{}, false
+	finish := func(n need) {
+		if !found || n.n < done.n {
+			done, found = n, true
+		}
+	}
+	todo := []int{first}
+	// Needs only shrink from one arrival to the next and never fall below
+	// nothing, so this ends; in practice each node is seen once or twice.
+	for len(todo) > 0 {
+		n := todo[0]
+		todo = todo[1:]
+		at := &e.flow.nodes[n]
+		here := known[n]
+		well := m.join(here, m.of(at.step))
+		skip := here
+		if at.step.When == nil && !at.step.SkipOnError {
+			skip = well
+		}
+		failed := m.join(here, need{n: m.fail, at: at.step})
+		if at.step.When != nil {
+			failed = here // standing in for a step that was skipped
+		}
+		if at.ends {
+			finish(well)
+		}
+		if at.closes {
+			finish(skip)
+		}
+		e.ways(n, func(to int, w *way) {
+			arrive := well
+			switch w.on {
+			case ir.Skipped:
+				arrive = skip
+			case ir.Failed:
+				arrive = failed
+			}
+			if before, ok := known[to]; !ok || arrive.n < before.n {
+				known[to] = arrive
+				todo = append(todo, to)
+			}
+		})
+	}
+	return done, found
+}
+
+// countSteps counts executions. The steps of branches count against their own
+// budget, those of a child against the caller's.
+func (e *estimator) countSteps() measure {
+	return measure{join: sum, fail: 1, of: func(s *ir.Step) need {
+		n := need{n: 1}
+		if call, ok := s.Action.(ir.Call); ok {
+			if child := e.child(call.Child); child != nil {
+				if more, ok := child.cheapest(ir.Body, child.countSteps()); ok {
+					n.n += more.n
+				}
+			}
+		}
+		return n
+	}}
+}
+
+// countTools counts tool calls that cannot be avoided.
+func (e *estimator) countTools() measure {
+	return measure{join: sum, of: func(s *ir.Step) need {
+		n := need{n: e.step(s).bound.Base.ToolCalls.N}
+		e.certain(s, func(in *estimator, b ir.BlockID) {
+			if more, ok := in.cheapest(b, in.countTools()); ok {
+				n = sum(n, more)
+			}
+		})
+		return n
+	}}
+}
+
+// largestCall finds the largest reservation that cannot be avoided.
+func (e *estimator) largestCall() measure {
+	return measure{join: larger, of: func(s *ir.Step) need {
+		n := need{n: e.step(s).bound.Reserve, at: s}
+		e.certain(s, func(in *estimator, b ir.BlockID) {
+			if more, ok := in.cheapest(b, in.largestCall()); ok {
+				n = larger(n, more)
+			}
+		})
+		return n
+	}}
+}
+
+// certain calls do for the blocks that run for certain when a step goes well.
+func (e *estimator) certain(s *ir.Step, do func(*estimator, ir.BlockID)) {
+	switch a := s.Action.(type) {
+	case ir.Parallel:
+		if a.Join != ir.JoinAll && a.Join != ir.JoinSettle {
+			return
+		}
+		for i := range a.Branches {
+			b := &a.Branches[i]
+			if b.When == nil && e.flow.owns(s, b.Block, b.Name) {
+				do(e, b.Block)
+			}
+		}
+	case ir.Call:
+		if child := e.child(a.Child); child != nil {
+			do(child, ir.Body)
+		}
+	}
+}
+
+// least finds the cheapest way through a block; nil when there is none.
+func (e *estimator) least(b ir.BlockID) *least {
+	n, ok := e.cheapest(b, e.countSteps())
+	if !ok {
+		return nil
+	}
+	tools, _ := e.cheapest(b, e.countTools())
+	call, _ := e.cheapest(b, e.largestCall())
+	return &least{steps: n.n, toolCalls: tools.n, reserve: call.n, largest: call.at}
+}
+
+// bill is a budget, what it is for and what is known about the cost.
+type bill struct {
+	scope       string // of a branch; empty for the run
+	budget      ir.Budget
+	base, worst vector
+	least       *least
+}
+
+// bills are the budgets that a program declares.
+func (e *estimator) bills(base, worst vector) []bill {
+	var list []bill
+	if e.p.Budget != (ir.Budget{}) {
+		list = append(list, bill{budget: e.p.Budget, base: base, worst: worst, least: e.least(ir.Body)})
+	}
+	for b := range e.p.Blocks {
+		for i := range e.p.Blocks[b].Steps {
+			s := &e.p.Blocks[b].Steps[i]
+			par, ok := s.Action.(ir.Parallel)
+			if !ok {
+				continue
+			}
+			for j := range par.Branches {
+				branch := &par.Branches[j]
+				if branch.Budget == (ir.Budget{}) || branch.Block < 0 || int(branch.Block) >= len(e.p.Blocks) {
+					continue
+				}
+				cost := e.block(branch.Block)
+				list = append(list, bill{
+					scope: e.flow.path(ir.BlockID(b), s) + "/" + branch.Name, budget: branch.Budget,
+					base: cost.base, worst: cost.worst, least: e.least(branch.Block),
+				})
+			}
+		}
+	}
+	return list
+}
+
+// item is one line of a bill.
+type item struct {
+	line BudgetLine
+	at   source.Span
+	step *ir.Step // that alone is too large, if one is
+}
+
+// items compares a bill's budget with its costs.
+func (b *bill) items(perStep []StepCost) []item {
+	var list []item
+	put := func(name string, d int, limit *ir.Limit, needs func(*least) (n int64, because string)) {
+		if limit == nil {
+			return
+		}
+		line := BudgetLine{Name: name, Scope: b.scope, Limit: limit.Max, Base: b.base[d], Worst: b.worst[d], Verdict: Fits}
+		var culprit *ir.Step
+		if b.worst[d].Exceeds(limit.Max) {
+			line.Verdict, line.Because = MayExceed, b.because(d, perStep)
+		}
+		if b.least != nil && needs != nil {
+			if n, because := needs(b.least); n > limit.Max {
+				line.Verdict, line.Because = CannotFinish, because
+				if d == tokens {
+					culprit = b.least.largest
+				}
+			}
+		}
+		list = append(list, item{line: line, at: limit.Span, step: culprit})
+	}
+	put("steps", steps, b.budget.Steps, func(l *least) (int64, string) {
+		return l.steps, fmt.Sprintf("the shortest way through has %s steps", step.N(l.steps))
+	})
+	put("tool calls", toolCalls, b.budget.ToolCalls, func(l *least) (int64, string) {
+		return l.toolCalls, fmt.Sprintf("every way through makes %s tool calls at least", step.N(l.toolCalls))
+	})
+	put("tokens", tokens, b.budget.Tokens, func(l *least) (int64, string) {
+		if l.largest == nil {
+			return l.reserve, ""
+		}
+		return l.reserve, fmt.Sprintf("one call of step %q reserves %s tokens, its prompt and its largest reply", l.largest.ID, step.N(l.reserve))
+	})
+	put("active seconds", activeSeconds, b.budget.ActiveSeconds, nil)
+	return list
+}
+
+// because says what makes a cost so large.
+func (b *bill) because(d int, perStep []StepCost) string {
+	if why := b.worst[d].Unbounded; why != "" {
+		return "unbounded because " + why
+	}
+	if b.scope != "" {
+		return ""
+	}
+	var most *StepCost
+	for i := range perStep {
+		s := &perStep[i]
+		if most == nil || s.Worst.at(d).Exceeds(most.Worst.at(d).N) {
+			most = s
+		}
+	}
+	if most == nil || most.Worst.at(d).N == 0 {
+		return ""
+	}
+	return fmt.Sprintf("step %q alone can use %s", most.Step, most.Worst.at(d))
+}
+
+func (t Totals) at(d int) step.Amount {
+	switch d {
+	case steps:
+		return t.Steps
+	case toolCalls:
+		return t.ToolCalls
+	case tokens:
+		return t.Tokens
+	default:
+		return t.ActiveSeconds
+	}
+}
+
+// compare is the report's lines about budgets.
+func (e *estimator) compare(base, worst vector, perStep []StepCost) []BudgetLine {
+	out := []BudgetLine{}
+	for _, b := range e.bills(base, worst) {
+		for _, i := range b.items(perStep) {
+			out = append(out, i.line)
+		}
+	}
+	return out
+}
+
+// budgets reports budgets that no way through the workflow fits.
+func (c *checker) budgets() {
+	if c.list.Errors() {
+		return // figures about a broken workflow would only distract
+	}
+	e := newEstimator(c.p, c.kinds, c.flow)
+	for _, b := range e.bills(vector{}, vector{}) {
+		for _, i := range b.items(nil) {
+			if i.line.Verdict != CannotFinish {
+				continue
+			}
+			who := "This workflow"
+			if b.scope != "" {
+				who = fmt.Sprintf("Worker %q", b.scope)
+			}
+			var related []diag.Related
+			if i.step != nil && !i.step.Span.IsZero() {
+				related = append(related, diag.Related{Span: i.step.Span, Message: "the step"})
+			}
+			c.add(CodeCannotFinish, diag.Error, spanOr(i.at, c.p.Span),
+				fmt.Sprintf("%s cannot finish inside its budget of %s %s: %s.", who, step.N(i.line.Limit), i.line.Name, i.line.Because),
+				"Raise the budget, or let the workflow do less.", related...)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// Program checks what must hold for any program. Children are only looked at
+// where they are called: they were checked when they were compiled.
+func Program(p *ir.Program, kinds step.Set) diag.List {
+	c := &checker{p: p, kinds: kinds, flow: newFlow(p), domains: newDomains(p)}
+	c.tasks()
+	c.names()
+	c.targets()
+	c.fallbackCycles()
+	c.reachability()
+	c.data()
+	c.conditions()
+	c.decisions()
+	c.repetitions()
+	c.agents()
+	c.tools()
+	c.structure()
+	c.header()
+	c.budgets()
+	return c.list
+}
+
+type checker struct {
+	p       *ir.Program
+	kinds   step.Set
+	flow    *flow
+	domains *domains
+	found   []usedTask // every task of the program
+	reached []bool     // by node: some way leads to it
+	list    diag.List
+}
+
+// usedTask is a task, the step that it belongs to and what it names.
+type usedTask struct {
+	block ir.BlockID
+	step  *ir.Step
+	task  *ir.Task
+	uses  step.Uses
+}
+
+func (c *checker) add(code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
+	c.list.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
+}
+
+// steps calls do for every step of the program.
+func (c *checker) steps(do func(b ir.BlockID, s *ir.Step)) {
+	for b := range c.p.Blocks {
+		for i := range c.p.Blocks[b].Steps {
+			do(ir.BlockID(b), &c.p.Blocks[b].Steps[i])
+		}
+	}
+}
+
+// tasksOf are the pieces of leaf work in a step.
+func tasksOf(s *ir.Step) []*ir.Task {
+	switch a := s.Action.(type) {
+	case ir.Task:
+		return []*ir.Task{&a}
+	case ir.Gate:
+		if a.Verdict != nil {
+			return []*ir.Task{a.Verdict}
+		}
+	case ir.Parallel:
+		if a.Combine != nil {
+			return []*ir.Task{a.Combine}
+		}
+	case ir.End:
+		if a.Work != nil {
+			return []*ir.Task{a.Work}
+		}
+	}
+	return nil
+}
+
+// tasks asks every kind about the settings of its tasks.
+func (c *checker) tasks() {
+	c.steps(func(b ir.BlockID, s *ir.Step) {
+		for _, t := range tasksOf(s) {
+			kind, ok := c.kinds[t.Kind]
+			if !ok {
+				c.add(step.CodeSettings, diag.Error, s.Span,
+					fmt.Sprintf("Step %q asks for work of kind %q, which does not exist.", s.ID, t.Kind),
+					diag.DidYouMean(t.Kind, keys(c.kinds)))
+				continue
+			}
+			c.list = append(c.list, kind.Check(c.p, s, t)...)
+			uses := kind.Uses(t)
+			c.found = append(c.found, usedTask{block: b, step: s, task: t, uses: uses})
+			for i := range uses.Schemas {
+				c.schema(&uses.Schemas[i], fmt.Sprintf("the reply of step %q", s.ID))
+			}
+		}
+	})
+}
+
+func keys[V any](m map[string]V) []string {
+	list := make([]string, 0, len(m))
+	for k := range m {
+		list = append(list, k)
+	}
+	return list
+}

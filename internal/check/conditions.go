@@ -1,0 +1,151 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+)
+
+// condition is an expression of a step and what it decides.
+type condition struct {
+	expr  *expr.Expr
+	after bool   // looked at when the step has done its work, not before
+	dead  string // what can never happen when it never holds; "" when that is no matter
+}
+
+// conditionsOf are all expressions of a step.
+func conditionsOf(s *ir.Step) []condition {
+	var list []condition
+	put := func(e *expr.Expr, after bool, dead string) {
+		if e != nil {
+			list = append(list, condition{e, after, dead})
+		}
+	}
+	if s.When != nil {
+		put(s.When, false, fmt.Sprintf("step %q never runs", s.ID))
+	}
+	if s.StopWhen != nil {
+		put(s.StopWhen, true, fmt.Sprintf("step %q never ends the run early", s.ID))
+	}
+	for i := range s.Next {
+		if e := &s.Next[i]; e.When != nil {
+			way := fmt.Sprintf("the way from step %q to %q is never taken", s.ID, e.To.Step)
+			if e.Label != "" {
+				way = fmt.Sprintf("branch %q of step %q is never taken", e.Label, s.ID)
+			}
+			put(e.When, true, way)
+		}
+	}
+	switch a := s.Action.(type) {
+	case ir.Parallel:
+		if a.Each != nil {
+			put(a.Each.Items, false, "")
+		}
+		for i := range a.Branches {
+			if a.Branches[i].When != nil {
+				put(a.Branches[i].When, false, fmt.Sprintf("branch %q of step %q never runs", a.Branches[i].Name, s.ID))
+			}
+		}
+	case ir.Loop:
+		if a.Each != nil {
+			put(a.Each.Items, false, "")
+		}
+		put(a.MaxExpr, false, "")
+		if a.While != nil {
+			put(a.While, true, fmt.Sprintf("step %q never repeats anything", s.ID))
+		}
+		if a.BreakWhen != nil {
+			put(a.BreakWhen, true, fmt.Sprintf("step %q is never left early", s.ID))
+		}
+	case ir.Call:
+		for i := range a.Inputs {
+			put(a.Inputs[i].Value, false, "")
+		}
+	case ir.End:
+		if a.Check != nil {
+			put(a.Check, false, fmt.Sprintf("what step %q asks for at the end is never so", s.ID))
+		}
+	}
+	return list
+}
+
+// conditions reports conditions that can never hold.
+func (c *checker) conditions() {
+	c.steps(func(_ ir.BlockID, s *ir.Step) {
+		for _, cond := range conditionsOf(s) {
+			if cond.dead == "" {
+				continue
+			}
+			possible, sure, why := c.domains.canHold(cond.expr)
+			if possible {
+				continue
+			}
+			severity, help := diag.Warning, "Correct the condition, or remove what it guards."
+			if !sure {
+				severity, help = diag.Note, "That is all right for something that is switched by a setting of the file."
+			}
+			c.add(CodeNeverHolds, severity, spanOr(cond.expr.Span, s.Span),
+				fmt.Sprintf("This can never hold, so %s%s.", cond.dead, why), help)
+		}
+		c.shadowed(s)
+	})
+}
+
+// shadowed reports edges that an earlier edge always takes the place of.
+func (c *checker) shadowed(s *ir.Step) {
+	for i := range s.Next {
+		e := &s.Next[i]
+		for j := range i {
+			earlier := &s.Next[j]
+			if e.Sequential || earlier.Limit > 0 || !covers(earlier.On, e.On) || !sameCondition(earlier.When, e.When) {
+				continue
+			}
+			at := spanOr(e.Span, s.Span)
+			c.add(CodeNeverHolds, diag.Warning, at,
+				fmt.Sprintf("This way on from step %q is never taken: an earlier one is always taken in its place.", s.ID),
+				"Remove it, or put it before the other.",
+				diag.Related{Span: spanOr(earlier.Span, s.Span), Message: "taken instead"})
+			break
+		}
+	}
+}
+
+func covers(a, b []ir.Outcome) bool {
+	return !slices.ContainsFunc(b, func(o ir.Outcome) bool { return !slices.Contains(a, o) })
+}
+
+// sameCondition reports whether the first holds whenever the second does.
+func sameCondition(a, b *expr.Expr) bool {
+	return a == nil || b != nil && a.Text == b.Text
+}
+
+// decisions reports decisions that some value has no way out of.
+func (c *checker) decisions() {
+	c.steps(func(_ ir.BlockID, s *ir.Step) {
+		if _, ok := s.Action.(ir.Route); !ok {
+			return
+		}
+		var arms []*expr.Expr
+		for i := range s.Next {
+			e := &s.Next[i]
+			if !slices.Contains(e.On, ir.OK) {
+				continue
+			}
+			if e.When == nil && e.To.Exit != ir.ExitFail {
+				return
+			}
+			if e.When != nil {
+				arms = append(arms, e.When)
+			}
+		}
+		if len(arms) == 0 || c.domains.alwaysOne(arms) {
+			return
+		}
+		c.add(CodeNoDefault, diag.Warning, s.Span,
+			fmt.Sprintf("Decision %q has no default: the run fails when no branch matches.", s.ID),
+			"Add a default branch that says where to go with any other value.")
+	})
+}

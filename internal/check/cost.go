@@ -1,0 +1,562 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// Estimate computes what a run of the program can cost.
+//
+// Each block is a graph; its worst case is its longest path. Steps that lead
+// back to each other are first drawn together into one: when limited edges
+// alone close the circle it is passed as often as they allow, otherwise it is
+// as dear as its dearest step, as often as a run may execute steps at all.
+func Estimate(p *ir.Program, kinds step.Set) Report {
+	return newEstimator(p, kinds, newFlow(p)).report()
+}
+
+type estimator struct {
+	p       *ir.Program
+	kinds   step.Set
+	flow    *flow
+	domains *domains
+	costs   map[*ir.Step]*stepCost
+	blocks  map[ir.BlockID]*blockCost
+	childs  map[int]*estimator
+}
+
+// stepCost is what one step costs.
+type stepCost struct {
+	bound step.Bound
+	own   vector // one attempt, without what lies inside it
+	base  vector // one happy visit, with what lies inside it
+	worst vector // one visit, all attempts, with what lies inside it
+}
+
+// blockCost is what one activation of a block costs.
+type blockCost struct {
+	base, worst vector
+	visits      map[*ir.Step]step.Amount
+}
+
+func newEstimator(p *ir.Program, kinds step.Set, f *flow) *estimator {
+	return &estimator{
+		p: p, kinds: kinds, flow: f, domains: newDomains(p),
+		costs: map[*ir.Step]*stepCost{}, blocks: map[ir.BlockID]*blockCost{}, childs: map[int]*estimator{},
+	}
+}
+
+// block costs a block. One that contains itself, which no format writes, has
+// no bound.
+func (e *estimator) block(b ir.BlockID) *blockCost {
+	if c, ok := e.blocks[b]; ok {
+		if c == nil {
+			var endless vector
+			return &blockCost{worst: endless.plus(unbounded("a block contains itself"))}
+		}
+		return c
+	}
+	if b < 0 || int(b) >= len(e.p.Blocks) || len(e.p.Blocks[b].Steps) == 0 {
+		return &blockCost{}
+	}
+	e.blocks[b] = nil
+	c := &blockCost{visits: map[*ir.Step]step.Amount{}}
+	c.worst = e.longest(b, c.visits)
+	c.base = e.pass(e.flow.start[b], map[int]*vector{})
+	c.worst = c.worst.max(c.base)
+	e.blocks[b] = c
+	return c
+}
+
+func unbounded(why string) vector {
+	var v vector
+	for i := range v {
+		v[i].Unbounded = why
+	}
+	return v
+}
+
+// ways are the ways on inside a node's block.
+func (e *estimator) ways(n int, do func(to int, w *way)) {
+	at := &e.flow.nodes[n]
+	for i := range at.ways {
+		if w := &at.ways[i]; e.flow.nodes[w.to].block == at.block {
+			do(w.to, w)
+		}
+	}
+}
+
+// longest is the dearest path through a block, in each dimension for itself.
+func (e *estimator) longest(b ir.BlockID, visits map[*ir.Step]step.Amount) vector {
+	comps := e.flow.components(b, anyWay)
+	of := map[int]int{}
+	for i := range comps {
+		for _, n := range comps[i].nodes {
+			of[n] = i
+		}
+	}
+	reach := e.reach(b)
+	best := make([]vector, len(comps)) // from a component to the end of the block
+	// Components come in the order of their ends: what follows is known.
+	for i := range comps {
+		c := &comps[i]
+		var onward vector
+		for _, n := range c.nodes {
+			e.ways(n, func(to int, _ *way) {
+				if j, ok := of[to]; ok && j != i && j < i {
+					onward = onward.max(best[j])
+				}
+			})
+		}
+		inside, times := e.component(c)
+		best[i] = inside.plus(onward)
+		for _, n := range c.nodes {
+			if reach[n] {
+				s := e.flow.nodes[n].step
+				visits[s] = visits[s].Plus(times)
+			}
+		}
+	}
+	return best[of[e.flow.start[b]]]
+}
+
+// reach are the nodes of a block that its first step leads to.
+func (e *estimator) reach(b ir.BlockID) map[int]bool {
+	reach := map[int]bool{e.flow.start[b]: true}
+	todo := []int{e.flow.start[b]}
+	for len(todo) > 0 {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		e.ways(n, func(to int, _ *way) {
+			if !reach[to] {
+				reach[to] = true
+				todo = append(todo, to)
+			}
+		})
+	}
+	return reach
+}
+
+// component is the cost of passing through a component, and how often each of
+// its nodes can be visited.
+func (e *estimator) component(c *component) (vector, step.Amount) {
+	if !c.cyclic {
+		return e.step(e.flow.nodes[c.nodes[0]].step).worst, step.N(1)
+	}
+	member := map[int]bool{}
+	for _, n := range c.nodes {
+		member[n] = true
+	}
+	rounds := int64(1)
+	counted := map[*ir.Edge]bool{}
+	for _, n := range c.nodes {
+		e.ways(n, func(to int, w *way) {
+			if member[to] && w.edge != nil && !counted[w.edge] {
+				counted[w.edge] = true
+				rounds = step.N(rounds).Plus(step.N(int64(max(w.edge.Limit, 0)))).N
+			}
+		})
+	}
+	unlimited := func(n int, w *way) bool {
+		return member[n] && member[w.to] && (w.edge == nil || w.edge.Limit == 0)
+	}
+	rest := e.flow.components(e.flow.nodes[c.nodes[0]].block, unlimited)
+	if !slices.ContainsFunc(rest, func(r component) bool { return r.cyclic }) {
+		best := map[int]vector{}
+		var round vector
+		for _, r := range rest { // one node each, what follows first
+			n := r.nodes[0]
+			if !member[n] {
+				continue
+			}
+			var onward vector
+			e.ways(n, func(to int, w *way) {
+				if unlimited(n, w) {
+					onward = onward.max(best[to])
+				}
+			})
+			best[n] = e.step(e.flow.nodes[n].step).worst.plus(onward)
+			round = round.max(best[n])
+		}
+		return round.times(step.N(rounds)), step.N(rounds)
+	}
+	var dearest vector
+	for _, n := range c.nodes {
+		// The cap counts attempts, so what counts here is one of them.
+		s := e.flow.nodes[n].step
+		dearest = dearest.max(e.attempt(s))
+	}
+	return dearest.times(step.N(e.cap())), step.N(e.cap())
+}
+
+// cap is how many steps a run may execute at all.
+func (e *estimator) cap() int64 {
+	if limit := e.p.Budget.Steps; limit != nil {
+		return max(limit.Max, 0)
+	}
+	return DefaultStepCap
+}
+
+// pass is the dearest single pass from a node on: everything goes well, and
+// nothing is done twice.
+func (e *estimator) pass(n int, seen map[int]*vector) vector {
+	if v, ok := seen[n]; ok {
+		if v == nil {
+			return vector{} // back to where this pass has been
+		}
+		return *v
+	}
+	seen[n] = nil
+	var onward vector
+	e.ways(n, func(to int, w *way) {
+		if w.on == ir.OK {
+			onward = onward.max(e.pass(to, seen))
+		}
+	})
+	v := e.step(e.flow.nodes[n].step).base.plus(onward)
+	seen[n] = &v
+	return v
+}
+
+// attempt is one attempt of a step, with what lies inside it and the longest
+// delay before another.
+func (e *estimator) attempt(s *ir.Step) vector {
+	v := e.step(s).own.plus(e.inside(s))
+	if n := int64(s.Attempts()); n > 1 {
+		v[activeSeconds] = v[activeSeconds].Plus(step.N(delays(s.Retry, n) - delays(s.Retry, n-1)))
+	}
+	return v
+}
+
+// step costs one visit of a step.
+func (e *estimator) step(s *ir.Step) *stepCost {
+	if c, ok := e.costs[s]; ok {
+		return c
+	}
+	c := &stepCost{}
+	e.costs[s] = c // so that a block which contains itself comes to an end
+	for _, t := range tasksOf(s) {
+		if kind, ok := e.kinds[t.Kind]; ok {
+			c.bound = kind.Bound(e.p, s, t)
+		}
+	}
+	c.own = fromCost(c.bound.Worst)
+	c.own[steps] = step.N(1)
+	if s.Timeout > 0 {
+		c.own[activeSeconds] = c.own[activeSeconds].AtMost(seconds(s.Timeout))
+	}
+	if gate, ok := s.Action.(ir.Gate); ok && gate.Decider != ir.Work {
+		c.own[waitSeconds] = step.N(seconds(gate.Timeout))
+		if gate.Timeout <= 0 {
+			c.own[waitSeconds] = step.Amount{Unbounded: fmt.Sprintf("step %q waits without a timeout", s.ID)}
+		}
+	}
+	c.base = fromCost(c.bound.Base).plus(e.insideBase(s))
+	c.base[steps] = c.base[steps].Plus(step.N(1))
+	attempts := int64(s.Attempts())
+	c.worst = c.own.plus(e.inside(s)).times(step.N(attempts))
+	c.worst[activeSeconds] = c.worst[activeSeconds].Plus(step.N(delays(s.Retry, attempts)))
+	c.worst = c.worst.max(c.base)
+	return c
+}
+
+// inside is what the blocks and children of a step cost at worst in one
+// attempt.
+func (e *estimator) inside(s *ir.Step) vector {
+	switch a := s.Action.(type) {
+	case ir.Parallel:
+		return e.parallel(s, a)
+	case ir.Loop:
+		return e.block(a.Block).worst.times(e.rounds(s, a))
+	case ir.Call:
+		if child := e.child(a.Child); child != nil {
+			return capped(child.block(ir.Body).worst, child.p.Budget)
+		}
+	}
+	return vector{}
+}
+
+// insideBase is the same for a happy pass.
+func (e *estimator) insideBase(s *ir.Step) vector {
+	switch a := s.Action.(type) {
+	case ir.Parallel:
+		var list []vector
+		for i := range a.Branches {
+			list = append(list, e.block(a.Branches[i].Block).base)
+		}
+		if a.Each != nil {
+			list = append(list, e.block(a.Each.Block).base)
+		}
+		return together(list, a.MaxConcurrent)
+	case ir.Loop:
+		return e.block(a.Block).base
+	case ir.Call:
+		if child := e.child(a.Child); child != nil {
+			return child.block(ir.Body).base
+		}
+	}
+	return vector{}
+}
+
+func (e *estimator) child(i int) *estimator {
+	if i < 0 || i >= len(e.p.Children) {
+		return nil
+	}
+	if e.childs[i] == nil {
+		child := &e.p.Children[i]
+		e.childs[i] = newEstimator(child, e.kinds, newFlow(child))
+	}
+	return e.childs[i]
+}
+
+// parallel is branches side by side: their costs add up, their times overlap.
+func (e *estimator) parallel(s *ir.Step, par ir.Parallel) vector {
+	var list []vector
+	for i := range par.Branches {
+		b := &par.Branches[i]
+		list = append(list, capped(e.block(b.Block).worst, b.Budget))
+	}
+	sum := together(list, par.MaxConcurrent)
+	if par.Each == nil {
+		return sum
+	}
+	items := e.items(par.Each, fmt.Sprintf("step %q fans out over a list of unknown length", s.ID))
+	one := e.block(par.Each.Block).worst
+	all := one.times(items)
+	all[steps] = step.Amount{}
+	switch {
+	case par.MaxConcurrent <= 0:
+		all[activeSeconds], all[waitSeconds] = one[activeSeconds], one[waitSeconds]
+	case items.Unbounded == "":
+		waves := (items.N + int64(par.MaxConcurrent) - 1) / int64(par.MaxConcurrent)
+		all[activeSeconds], all[waitSeconds] = one[activeSeconds].Times(waves), one[waitSeconds].Times(waves)
+	}
+	return sum.plus(all)
+}
+
+// together adds up branches that run side by side, at most so many at a time.
+// The steps of branches count against their own budgets only.
+func together(list []vector, most int) vector {
+	var sum vector
+	for _, v := range list {
+		sum = sum.plus(v)
+	}
+	sum[steps] = step.Amount{}
+	for _, d := range []int{activeSeconds, waitSeconds} {
+		sum[d] = makespan(list, d, most)
+	}
+	return sum
+}
+
+// makespan is how long it takes until the last branch is done, when each
+// begins as soon as there is room, in their order.
+func makespan(list []vector, d, most int) step.Amount {
+	if most <= 0 || most > len(list) {
+		most = len(list)
+	}
+	if most == 0 {
+		return step.Amount{}
+	}
+	busy := make([]int64, most)
+	for _, v := range list {
+		if v[d].Unbounded != "" {
+			return v[d]
+		}
+		next := 0
+		for i := range busy {
+			if busy[i] < busy[next] {
+				next = i
+			}
+		}
+		busy[next] = step.N(busy[next]).Plus(v[d]).N
+	}
+	return step.N(slices.Max(busy))
+}
+
+// capped lowers a cost to a budget: it cannot be overshot, only refused.
+func capped(v vector, b ir.Budget) vector {
+	lower := func(limit *ir.Limit, ds ...int) {
+		if limit != nil {
+			for _, d := range ds {
+				v[d] = v[d].AtMost(max(limit.Max, 0))
+			}
+		}
+	}
+	lower(b.Steps, steps)
+	lower(b.ToolCalls, toolCalls)
+	lower(b.Tokens, tokens, promptTokens, replyTokens)
+	lower(b.ActiveSeconds, activeSeconds)
+	return v
+}
+
+// rounds is how often a loop can go round.
+func (e *estimator) rounds(s *ir.Step, loop ir.Loop) step.Amount {
+	n := step.Amount{Unbounded: fmt.Sprintf("step %q repeats without a limit", s.ID)}
+	if loop.Each != nil {
+		n = e.items(loop.Each, fmt.Sprintf("step %q repeats for every item of a list of unknown length", s.ID))
+	}
+	if loop.Max > 0 {
+		n = n.AtMost(int64(loop.Max))
+	}
+	if limit := e.p.Budget.Steps; limit != nil {
+		n = n.AtMost(max(limit.Max, 0)) // each round executes a step at least
+	}
+	return n
+}
+
+// items is how long a list can be.
+func (e *estimator) items(each *ir.Each, unknown string) step.Amount {
+	if each.Items == nil {
+		return step.Amount{}
+	}
+	paths := each.Items.Paths()
+	if len(paths) == 0 {
+		if v, err := each.Items.Eval(known{}); err == nil {
+			if list, ok := v.([]any); ok {
+				return step.N(int64(len(list)))
+			}
+		}
+	}
+	if len(paths) == 1 && paths[0].String() == strings.TrimSpace(each.Items.Text) && paths[0].Segments[0] == inputRoot {
+		at := e.domains.schema
+		for _, name := range paths[0].Segments[1:] {
+			if at == nil {
+				break
+			}
+			at = at.Properties[name]
+		}
+		if at != nil && at.MaxItems != nil {
+			return step.N(max(*at.MaxItems, 0))
+		}
+	}
+	return step.Amount{Unbounded: unknown}
+}
+
+func seconds(m ir.Millis) int64 { return (int64(m) + 999) / 1000 }
+
+// delays is how long a step waits between its attempts in all, in seconds.
+func delays(r *ir.Retry, attempts int64) int64 {
+	if r == nil || len(r.Delays) == 0 {
+		return 0
+	}
+	const mostCounted = 1000 // nobody tries more often and expects an end
+	var sum, delay float64
+	delay = float64(r.Delays[0])
+	for i := range min(attempts-1, mostCounted) {
+		switch r.Backoff {
+		case ir.List:
+			delay = float64(r.Delays[min(int(i), len(r.Delays)-1)])
+		case ir.Linear:
+			delay = float64(r.Delays[0]) * float64(i+1)
+		case ir.Exponential:
+			if i > 0 {
+				delay *= max(r.Multiplier, 1)
+			}
+		}
+		if r.MaxDelay > 0 {
+			delay = min(delay, float64(r.MaxDelay))
+		}
+		sum += max(delay, 0) * (1 + max(r.Jitter, 0))
+	}
+	const longest = 1e15
+	return seconds(ir.Millis(min(sum, longest)))
+}
+
+// report puts it all together.
+func (e *estimator) report() Report {
+	var r Report
+	body := &blockCost{}
+	if len(e.p.Blocks) > 0 {
+		body = e.block(ir.Body)
+	}
+	base, worst := body.base, body.worst
+	at := func(d int) Range { return Range{Base: base[d], Worst: worst[d]} }
+	r.Steps, r.ModelCalls, r.ToolCalls = at(steps), at(modelCalls), at(toolCalls)
+	r.PromptTokens, r.ReplyTokens, r.Tokens = at(promptTokens), at(replyTokens), at(tokens)
+	r.ActiveSeconds, r.WaitSeconds = at(activeSeconds), at(waitSeconds)
+	r.PerStep = []StepCost{}
+	e.perStep(ir.Body, "", step.N(1), &r.PerStep)
+	r.PerAgent = perAgent(r.PerStep)
+	r.Budgets = e.compare(base, worst, r.PerStep)
+	return r
+}
+
+// perStep lists the steps of a block that can be entered so often.
+func (e *estimator) perStep(b ir.BlockID, prefix string, often step.Amount, into *[]StepCost) {
+	if int(b) >= len(e.p.Blocks) {
+		return
+	}
+	cost := e.block(b)
+	for i := range e.p.Blocks[b].Steps {
+		s := &e.p.Blocks[b].Steps[i]
+		c := e.step(s)
+		visits := cost.visits[s].By(often)
+		attempts := int64(s.Attempts())
+		tries := visits.Times(attempts)
+		path := prefix + s.ID
+		*into = append(*into, StepCost{
+			Step: path, Type: s.Type, Attempts: s.Attempts(), Visits: visits, Bound: c.bound,
+			Worst: c.own.times(tries).totals(),
+		})
+		switch a := s.Action.(type) {
+		case ir.Loop:
+			if e.flow.owns(s, a.Block, "") {
+				e.perStep(a.Block, path+"/", tries.By(e.rounds(s, a)), into)
+			}
+		case ir.Parallel:
+			for j := range a.Branches {
+				branch := &a.Branches[j]
+				inner := path + "/"
+				if !e.alone(branch) {
+					inner += branch.Name + "/"
+				}
+				if e.flow.owns(s, branch.Block, branch.Name) {
+					e.perStep(branch.Block, inner, tries, into)
+				}
+			}
+			if a.Each != nil && e.flow.owns(s, a.Each.Block, "") {
+				e.perStep(a.Each.Block, path+"/", tries.By(e.items(a.Each, "the list has no known length")), into)
+			}
+		case ir.Call:
+			if child := e.child(a.Child); child != nil {
+				child.perStep(ir.Body, path+"/", tries, into)
+			}
+		}
+	}
+}
+
+// alone reports whether a branch is one step of its own name, so that naming
+// both would say everything twice.
+func (e *estimator) alone(b *ir.Branch) bool {
+	if b.Block < 0 || int(b.Block) >= len(e.p.Blocks) {
+		return false
+	}
+	inner := e.p.Blocks[b.Block].Steps
+	return len(inner) == 1 && inner[0].ID == b.Name
+}
+
+func perAgent(list []StepCost) []AgentCost {
+	out := []AgentCost{}
+	for i := range list {
+		s := &list[i]
+		if s.Bound.Agent == "" {
+			continue
+		}
+		at := slices.IndexFunc(out, func(a AgentCost) bool { return a.Agent == s.Bound.Agent && a.Model == s.Bound.Model })
+		if at < 0 {
+			out = append(out, AgentCost{Agent: s.Bound.Agent, Model: s.Bound.Model})
+			at = len(out) - 1
+		}
+		a := &out[at]
+		a.ModelCalls = a.ModelCalls.Plus(s.Worst.ModelCalls)
+		a.ToolCalls = a.ToolCalls.Plus(s.Worst.ToolCalls)
+		a.PromptTokens = a.PromptTokens.Plus(s.Worst.PromptTokens)
+		a.ReplyTokens = a.ReplyTokens.Plus(s.Worst.ReplyTokens)
+		a.Tokens = a.Tokens.Plus(s.Worst.Tokens)
+	}
+	return out
+}

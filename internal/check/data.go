@@ -1,0 +1,322 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// The variables that every program has: what it was given, and what its file
+// says about itself. Nothing writes them.
+const (
+	inputRoot    = "input"
+	workflowRoot = "workflow"
+)
+
+// data checks that what is read is there when it is read.
+func (c *checker) data() {
+	w := c.written()
+	c.steps(func(b ir.BlockID, s *ir.Step) {
+		for i := range s.Writes {
+			if root := rootOf(s.Writes[i].Path); root == inputRoot || root == workflowRoot {
+				c.add(CodeReadOnly, diag.Error, spanOr(s.Writes[i].Span, s.Span),
+					fmt.Sprintf("Step %q writes %q, but %q can only be read.", s.ID, s.Writes[i].Path, root),
+					fmt.Sprintf("Write to a variable of the run instead, such as state%s.", strings.TrimPrefix(s.Writes[i].Path, root)))
+			}
+		}
+		for i := range s.Reads {
+			r := &s.Reads[i]
+			c.read(w, b, s, r.Path, spanOr(r.Span, s.Span))
+		}
+		for _, cond := range conditionsOf(s) {
+			for _, path := range cond.expr.Paths() {
+				c.named(w, s, cond, path)
+			}
+		}
+	})
+	c.outputs(w)
+}
+
+// writers knows who writes what.
+type writers struct {
+	c     *checker
+	by    []writer
+	vars  []string // declared before anything writes them, loop variables included
+	after map[*ir.Step][]bool
+}
+
+type writer struct {
+	path string
+	step *ir.Step
+}
+
+func (c *checker) written() *writers {
+	w := &writers{c: c, after: map[*ir.Step][]bool{}}
+	for i := range c.p.Vars {
+		w.vars = append(w.vars, c.p.Vars[i].Path)
+	}
+	c.steps(func(_ ir.BlockID, s *ir.Step) {
+		for i := range s.Writes {
+			w.by = append(w.by, writer{path: s.Writes[i].Path, step: s})
+		}
+		switch a := s.Action.(type) {
+		case ir.Loop:
+			if a.Each != nil {
+				w.vars = append(w.vars, a.Each.Var)
+			}
+		case ir.Parallel:
+			if a.Each != nil {
+				w.vars = append(w.vars, a.Each.Var)
+			}
+		}
+	})
+	return w
+}
+
+// of lists the steps that write something of a path.
+func (w *writers) of(path string) []*ir.Step {
+	var list []*ir.Step
+	for i := range w.by {
+		if step.Overlap(w.by[i].path, path) && (len(list) == 0 || list[len(list)-1] != w.by[i].step) {
+			list = append(list, w.by[i].step)
+		}
+	}
+	return list
+}
+
+func (w *writers) declared(path string) bool {
+	return slices.ContainsFunc(w.vars, func(v string) bool { return step.Overlap(v, path) })
+}
+
+// keys are all names that a read or a condition could have meant.
+func (w *writers) keys() []string {
+	var list []string
+	for i := range w.by {
+		list = append(list, w.by[i].path)
+	}
+	list = append(list, w.vars...)
+	for _, name := range w.c.domains.inputs() {
+		list = append(list, inputRoot+"."+name)
+	}
+	return list
+}
+
+// before reports whether some way leads from a write to the step. The write
+// happened when the step ended well, or was a gate that said no.
+func (w *writers) before(from, to *ir.Step) bool {
+	reach, ok := w.after[from]
+	if !ok {
+		f := w.c.flow
+		var next []int
+		for _, n := range f.nodesOf[from] {
+			f.after(n, func(at int, way *way) bool { return at != n || wrote(way.on) }, func(m int) { next = append(next, m) })
+		}
+		reach = f.walk(next, anyWay)
+		w.after[from] = reach
+	}
+	return slices.ContainsFunc(w.c.flow.nodesOf[to], func(n int) bool { return reach[n] })
+}
+
+func wrote(o ir.Outcome) bool { return o == ir.OK || o == ir.Rejected }
+
+// read checks one read of a step.
+func (c *checker) read(w *writers, b ir.BlockID, s *ir.Step, path string, at source.Span) {
+	switch rootOf(path) {
+	case inputRoot:
+		c.input(path, at)
+		return
+	case workflowRoot:
+		if !c.domains.fact(path) {
+			c.add(CodeNeverWritten, diag.Error, at,
+				fmt.Sprintf("Step %q reads %q, which the file does not say about itself.", s.ID, path),
+				diag.DidYouMean(path, c.domains.facts()))
+		}
+		return
+	}
+	if w.declared(path) {
+		return
+	}
+	steps := w.of(path)
+	if len(steps) == 0 {
+		c.add(CodeNeverWritten, diag.Error, at,
+			fmt.Sprintf("Step %q reads %q, but no step writes it.", s.ID, path),
+			diag.DidYouMean(path, w.keys()))
+		return
+	}
+	if !c.enters(s) {
+		return // reported as unreachable; order means nothing there
+	}
+	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return w.before(from, s) }) {
+		c.writtenLater(s, steps, path, at, "reads")
+		return
+	}
+	if without := c.misses(s, path, steps); without != "" {
+		c.add(CodeMaybeMissing, diag.Note, at,
+			fmt.Sprintf("%q may be missing when step %q reads it: %s.", path, s.ID, without),
+			"The step then gets null for it; say in its description what to do in that case, or give it a condition.",
+			diag.Related{Span: steps[0].Span, Message: "written here"})
+	}
+}
+
+func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, at source.Span, does string) {
+	if steps[0] == s {
+		c.add(CodeWrittenLater, diag.Error, at,
+			fmt.Sprintf("Step %q %s %q, which only it writes itself, afterwards.", s.ID, does, path),
+			"Let an earlier step write it, or read what this one is to be made of.")
+		return
+	}
+	c.add(CodeWrittenLater, diag.Error, at,
+		fmt.Sprintf("Step %q %s %q before step %q writes it.", s.ID, does, path, steps[0].ID),
+		fmt.Sprintf("Move step %q before step %q, or let an earlier step write %q.", steps[0].ID, s.ID, path),
+		diag.Related{Span: steps[0].Span, Message: "written only here"})
+}
+
+// misses says how a step can be reached without the path having been
+// written, "" when it cannot or when the step's own condition takes care.
+func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) string {
+	if s.When != nil {
+		for _, p := range s.When.Paths() {
+			if step.Overlap(strings.Join(p.Segments, "."), path) {
+				return ""
+			}
+		}
+	}
+	isWriter := func(at *ir.Step) bool { return slices.Contains(steps, at) || c.holds(at, steps) }
+	entered := c.flow.walk(c.flow.entry(), func(n int, w *way) bool {
+		at := c.flow.nodes[n].step
+		return !isWriter(at) || !wrote(w.on)
+	})
+	if !slices.ContainsFunc(c.flow.nodesOf[s], func(n int) bool { return entered[n] }) {
+		return ""
+	}
+	for _, from := range steps {
+		if from != s && from.When != nil {
+			if s.When != nil && s.When.Text == from.When.Text {
+				return "" // they run together or not at all
+			}
+			return fmt.Sprintf("step %q, which writes it, runs only when %s", from.ID, from.When.Text)
+		}
+		if from.SkipOnError {
+			return fmt.Sprintf("step %q, which writes it, is skipped when it fails", from.ID)
+		}
+	}
+	return "not every way there leads through a step that writes it"
+}
+
+// holds reports whether one of the steps lies inside a step.
+func (c *checker) holds(outer *ir.Step, steps []*ir.Step) bool {
+	switch outer.Action.(type) {
+	case ir.Loop, ir.Parallel:
+	default:
+		return false
+	}
+	for _, s := range steps {
+		for up := c.flow.inside[c.blockOf(s)]; up.step != nil; up = c.flow.inside[up.block] {
+			if up.step == outer {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (c *checker) blockOf(s *ir.Step) ir.BlockID { return c.flow.nodes[c.flow.nodesOf[s][0]].block }
+
+// input checks a read of the run's input against what the input may be.
+func (c *checker) input(path string, at source.Span) {
+	missing, closed := c.domains.undeclared(strings.Split(path, "."))
+	if missing == "" {
+		return
+	}
+	severity, message := diag.Warning, fmt.Sprintf("The input schema does not declare %q.", missing)
+	if closed {
+		severity, message = diag.Error, fmt.Sprintf("The input can never have %q: its schema allows no other properties.", missing)
+	}
+	c.add(CodeNoSuchInput, severity, at, message, c.inputHelp(missing))
+}
+
+func (c *checker) inputHelp(missing string) string {
+	var there []string
+	for _, name := range c.domains.inputs() {
+		there = append(there, inputRoot+"."+name)
+	}
+	if diag.Nearest(missing, there) != "" {
+		return diag.DidYouMean(missing, there)
+	}
+	return fmt.Sprintf("Add %q to the properties of the input schema.", strings.TrimPrefix(missing, inputRoot+"."))
+}
+
+// named checks a name in a condition.
+func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) {
+	dotted := strings.Join(path.Segments, ".")
+	at := spanOr(path.Span, spanOr(cond.expr.Span, s.Span))
+	switch rootOf(dotted) {
+	case inputRoot:
+		c.input(dotted, at)
+		return
+	case workflowRoot:
+		if len(path.Segments) == 1 || c.domains.fact(dotted) {
+			return
+		}
+		c.add(CodeNoSuchName, diag.Error, at,
+			fmt.Sprintf("The file does not say %q about itself, so it is always null here.", path.Segments[1]),
+			diag.DidYouMean(dotted, c.domains.facts()))
+		return
+	}
+	if w.declared(dotted) {
+		return
+	}
+	steps := w.of(dotted)
+	if len(steps) == 0 {
+		severity := diag.Error
+		if len(path.Segments) == 1 && !c.domains.inputKnown() {
+			severity = diag.Warning // the input may have it
+		}
+		c.add(CodeNoSuchName, severity, at,
+			fmt.Sprintf("Nothing is called %q here: no step writes it, so it is always null.", dotted),
+			diag.DidYouMean(dotted, append(w.keys(), c.domains.facts()...)))
+		return
+	}
+	if !c.enters(s) || cond.after && slices.Contains(steps, s) {
+		return
+	}
+	inside := func(from *ir.Step) bool { return cond.after && c.holds(s, []*ir.Step{from}) }
+	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return inside(from) || w.before(from, s) }) {
+		c.writtenLater(s, steps, dotted, at, "looks at")
+	}
+}
+
+// outputs reports promised outputs that no step writes.
+func (c *checker) outputs(w *writers) {
+	const outputRoot = "output"
+	if c.p.Output == nil || len(w.by) == 0 {
+		return
+	}
+	var schema struct {
+		Required []string `json:"required"`
+	}
+	if json.Unmarshal(c.p.Output.Schema, &schema) != nil {
+		return
+	}
+	for _, name := range schema.Required {
+		path := outputRoot + "." + name
+		if len(w.of(path)) == 0 && !w.declared(path) {
+			c.add(CodeNoOutput, diag.Warning, c.p.Output.Span,
+				fmt.Sprintf("The output must have %q, but no step writes %q.", name, path),
+				fmt.Sprintf("Add %q to the writes of the step that makes it, or take it off the required list.", path))
+		}
+	}
+}
+
+// rootOf is the first segment of a dotted path.
+func rootOf(path string) string {
+	root, _, _ := strings.Cut(path, ".")
+	return root
+}

@@ -1,0 +1,301 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+)
+
+// domains knows which values names can have before anything has run: what the
+// file says about itself, and inputs whose schema lists their values. A
+// condition on such names alone can be tried with every combination.
+type domains struct {
+	p      *ir.Program
+	schema *shape // of the input, nil when nothing is known
+}
+
+// shape is as much of a JSON Schema as is read here.
+type shape struct {
+	Type                 json.RawMessage   `json:"type"`
+	Properties           map[string]*shape `json:"properties"`
+	Required             []string          `json:"required"`
+	AdditionalProperties json.RawMessage   `json:"additionalProperties"`
+	Enum                 []any             `json:"enum"`
+	Const                json.RawMessage   `json:"const"`
+	MaxItems             *int64            `json:"maxItems"`
+	Default              json.RawMessage   `json:"default"`
+
+	// With one of these the properties are not the whole truth.
+	Ref               json.RawMessage `json:"$ref"`
+	DynamicRef        json.RawMessage `json:"$dynamicRef"`
+	AllOf             json.RawMessage `json:"allOf"`
+	AnyOf             json.RawMessage `json:"anyOf"`
+	OneOf             json.RawMessage `json:"oneOf"`
+	If                json.RawMessage `json:"if"`
+	PatternProperties json.RawMessage `json:"patternProperties"`
+}
+
+func (s *shape) open() bool {
+	return s.Ref != nil || s.DynamicRef != nil || s.AllOf != nil || s.AnyOf != nil || s.OneOf != nil ||
+		s.If != nil || s.PatternProperties != nil
+}
+
+// hasDefault reports whether a property gets a value when it is left out.
+func (s *shape) hasDefault(name string) bool {
+	p := s.Properties[name]
+	return p != nil && p.Default != nil
+}
+
+func newDomains(p *ir.Program) *domains {
+	d := &domains{p: p}
+	if p.Input != nil && len(p.Input.Schema) > 0 {
+		var s shape
+		if json.Unmarshal(p.Input.Schema, &s) == nil {
+			d.schema = &s
+		}
+	}
+	return d
+}
+
+// inputKnown reports whether the input's properties are declared at all.
+func (d *domains) inputKnown() bool {
+	return d.schema != nil && !d.schema.open() && len(d.schema.Properties) > 0
+}
+
+// inputs are the declared properties of the input.
+func (d *domains) inputs() []string {
+	if d.schema == nil {
+		return nil
+	}
+	return keys(d.schema.Properties)
+}
+
+// undeclared follows a path into the input's schema. It returns the part of
+// the path that is not declared, "" when all is or nothing can be said, and
+// whether the schema rules it out.
+func (d *domains) undeclared(path []string) (missing string, closed bool) {
+	at := d.schema
+	for i := 1; i < len(path); i++ {
+		if at == nil || at.open() || len(at.Properties) == 0 {
+			return "", false
+		}
+		next, ok := at.Properties[path[i]]
+		if !ok {
+			extra := strings.TrimSpace(string(at.AdditionalProperties))
+			if extra != "" && extra != "false" && extra != "true" {
+				return "", false // described by a schema of their own
+			}
+			return strings.Join(path[:i+1], "."), extra == "false"
+		}
+		at = next
+	}
+	return "", false
+}
+
+// own are the facts that have a field of their own in a program.
+func (d *domains) own() map[string]string {
+	own := map[string]string{"name": d.p.Name}
+	if d.p.Version != "" {
+		own["version"] = d.p.Version
+	}
+	if d.p.Description != "" {
+		own["description"] = d.p.Description
+	}
+	return own
+}
+
+// fact reports whether the file says something about itself under the path.
+func (d *domains) fact(path string) bool {
+	name, _, _ := strings.Cut(strings.TrimPrefix(path, workflowRoot+"."), ".")
+	if path == workflowRoot || d.own()[name] != "" {
+		return true
+	}
+	return slices.ContainsFunc(d.p.Meta, func(m ir.Meta) bool { return m.Name == name })
+}
+
+// facts are the paths of what the file says about itself.
+func (d *domains) facts() []string {
+	var list []string
+	for name := range d.own() {
+		list = append(list, workflowRoot+"."+name)
+	}
+	for i := range d.p.Meta {
+		list = append(list, workflowRoot+"."+d.p.Meta[i].Name)
+	}
+	return list
+}
+
+// values lists what a path can be; false when that is not known.
+func (d *domains) values(path []string) (list []any, fixed, ok bool) {
+	if len(path) < 2 {
+		return nil, false, false
+	}
+	switch path[0] {
+	case workflowRoot:
+		if len(path) > 2 {
+			return nil, false, false
+		}
+		if own := d.own()[path[1]]; own != "" {
+			return []any{own}, true, true
+		}
+		for i := range d.p.Meta {
+			if d.p.Meta[i].Name == path[1] {
+				var v any
+				if json.Unmarshal(d.p.Meta[i].Value, &v) != nil {
+					return nil, false, false
+				}
+				return []any{v}, true, true
+			}
+		}
+	case inputRoot:
+		list, ok = d.inputValues(path)
+		return list, false, ok
+	}
+	return nil, false, false
+}
+
+func (d *domains) inputValues(path []string) ([]any, bool) {
+	at, optional := d.schema, false
+	for _, name := range path[1:] {
+		if at == nil || at.open() {
+			return nil, false
+		}
+		optional = optional || !slices.Contains(at.Required, name) && !at.hasDefault(name)
+		at = at.Properties[name]
+	}
+	if at == nil || at.open() {
+		return nil, false
+	}
+	var list []any
+	var one any
+	switch {
+	case at.Const != nil && json.Unmarshal(at.Const, &one) == nil:
+		list = []any{one}
+	case at.Enum != nil:
+		list = slices.Clone(at.Enum)
+	case string(at.Type) == `"boolean"`:
+		list = []any{true, false}
+	default:
+		return nil, false
+	}
+	if optional {
+		list = append(list, nil)
+	}
+	return list, true
+}
+
+// most is how many combinations are tried at most.
+const most = 256
+
+// try evaluates conditions with every combination of the values that their
+// names can have, until keep says stop. It returns false when a name can be
+// anything, or there are too many combinations.
+func (d *domains) try(conds []*expr.Expr, keep func(env map[string]any) bool) (tried, allFixed bool) {
+	var names []string
+	var choices [][]any
+	total := 1
+	allFixed = true
+	for _, e := range conds {
+		for _, p := range e.Paths() {
+			name := strings.Join(p.Segments, ".")
+			if slices.Contains(names, name) {
+				continue
+			}
+			values, fixed, ok := d.values(p.Segments)
+			if !ok {
+				return false, false
+			}
+			allFixed = allFixed && fixed
+			total *= len(values)
+			if total > most || total == 0 {
+				return false, false
+			}
+			names, choices = append(names, name), append(choices, values)
+		}
+	}
+	allFixed = allFixed && len(names) > 0
+	env := map[string]any{}
+	for n := range total {
+		for i, values := range choices {
+			env[names[i]] = values[n%len(values)]
+			n /= len(values)
+		}
+		if !keep(env) {
+			break
+		}
+	}
+	return true, allFixed
+}
+
+// canHold reports whether a condition can hold. When it cannot, sure is false
+// if only settings of the file itself stand against it, and why names them.
+func (d *domains) canHold(e *expr.Expr) (possible, sure bool, why string) {
+	holds := false
+	tried, allFixed := d.try([]*expr.Expr{e}, func(env map[string]any) bool {
+		ok, err := e.Bool(known(env))
+		holds = ok || err != nil
+		return !holds
+	})
+	if !tried || holds {
+		return true, false, ""
+	}
+	return false, !allFixed, d.describe(e)
+}
+
+// describe says what the names of a condition can be.
+func (d *domains) describe(e *expr.Expr) string {
+	var parts []string
+	for _, p := range e.Paths() {
+		values, fixed, _ := d.values(p.Segments)
+		var words []string
+		for _, v := range values {
+			if v == nil {
+				continue // an input that was left out; it goes without saying
+			}
+			raw, err := json.Marshal(v)
+			if err != nil {
+				continue
+			}
+			words = append(words, string(raw))
+		}
+		name := strings.Join(p.Written, ".")
+		if fixed {
+			name += " is " + strings.Join(words, ", ")
+		} else {
+			name += " is one of " + strings.Join(words, ", ")
+		}
+		if !slices.Contains(parts, name) {
+			parts = append(parts, name)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": %s", strings.Join(parts, "; "))
+}
+
+// alwaysOne reports whether one of the conditions always holds.
+func (d *domains) alwaysOne(conds []*expr.Expr) bool {
+	all := true
+	tried, _ := d.try(conds, func(env map[string]any) bool {
+		all = slices.ContainsFunc(conds, func(e *expr.Expr) bool {
+			ok, err := e.Bool(known(env))
+			return ok && err == nil
+		})
+		return all
+	})
+	return tried && all
+}
+
+// known is values by dotted path, as an expression sees them.
+type known map[string]any
+
+// Lookup returns the value at a path.
+func (k known) Lookup(path []string) (any, bool) {
+	v, ok := k[strings.Join(path, ".")]
+	return v, ok && v != nil
+}

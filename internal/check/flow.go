@@ -1,0 +1,359 @@
+package check
+
+import (
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/ir"
+)
+
+// flow is a program as a graph of the ways in which its steps can follow each
+// other. A step has one node for being itself, and one more for each step that
+// it stands in for, because what follows then is what would have followed the
+// other.
+type flow struct {
+	p       *ir.Program
+	nodes   []node
+	start   []int       // by block: the node of its first step; they lie in a row
+	inside  []container // by block: the step that runs it
+	nodesOf map[*ir.Step][]int
+}
+
+// container is the step that runs a block. The body has none.
+type container struct {
+	step  *ir.Step
+	block ir.BlockID // that the step stands in
+	loop  bool
+	name  string // of the branch, when it has one
+}
+
+type node struct {
+	step   *ir.Step
+	block  ir.BlockID
+	stands int // the node that it stands in for, or -1
+	ways   []way
+	closes bool // may close its block well, having done its work or skipped it
+	fails  bool // may close its block badly
+	ends   bool // may end the whole program well
+}
+
+// way is one way on from a node.
+type way struct {
+	to    int
+	on    ir.Outcome
+	edge  *ir.Edge // nil when the step it leads to stands in for this one
+	leaps bool     // leaves this node's block for an enclosing one
+}
+
+// noStep stands for a target that does not exist.
+const noStep = -1
+
+func newFlow(p *ir.Program) *flow {
+	f := &flow{p: p, start: make([]int, len(p.Blocks)), inside: make([]container, len(p.Blocks)), nodesOf: map[*ir.Step][]int{}}
+	for b := range p.Blocks {
+		f.start[b] = len(f.nodes)
+		for i := range p.Blocks[b].Steps {
+			f.add(node{step: &p.Blocks[b].Steps[i], block: ir.BlockID(b), stands: -1})
+		}
+	}
+	seen := make([]bool, len(p.Blocks))
+	if len(seen) > 0 {
+		seen[ir.Body] = true
+		f.nest(ir.Body, seen)
+	}
+	// Stand-ins are added while walking, so the list grows.
+	for n := 0; n < len(f.nodes); n++ {
+		f.connect(n)
+	}
+	f.lift()
+	return f
+}
+
+// lift gives a step that holds blocks the jumps that lead out of them: seen
+// from its own block, it is that step that goes there.
+func (f *flow) lift() {
+	for n := range f.nodes {
+		for _, w := range f.nodes[n].ways {
+			if !w.leaps || f.nodes[n].block == f.nodes[w.to].block {
+				continue
+			}
+			w.leaps = false
+			for _, outer := range f.nodesOf[f.holder(f.nodes[n].block, f.nodes[w.to].block)] {
+				f.nodes[outer].ways = append(f.nodes[outer].ways, w)
+			}
+		}
+	}
+}
+
+func (f *flow) add(n node) int {
+	f.nodes = append(f.nodes, n)
+	at := len(f.nodes) - 1
+	f.nodesOf[n.step] = append(f.nodesOf[n.step], at)
+	return at
+}
+
+// nest finds out which step runs which block.
+func (f *flow) nest(b ir.BlockID, seen []bool) {
+	for i := range f.p.Blocks[b].Steps {
+		s := &f.p.Blocks[b].Steps[i]
+		_, loop := s.Action.(ir.Loop)
+		for inner, name := range f.blocksOf(s) {
+			if seen[inner] {
+				continue
+			}
+			seen[inner] = true
+			f.inside[inner] = container{step: s, block: b, loop: loop, name: name}
+			f.nest(inner, seen)
+		}
+	}
+}
+
+// blocksOf yields the blocks that a step runs, with the names of branches.
+func (f *flow) blocksOf(s *ir.Step) func(yield func(ir.BlockID, string) bool) {
+	return func(yield func(ir.BlockID, string) bool) {
+		exists := func(b ir.BlockID) bool { return b >= 0 && int(b) < len(f.p.Blocks) }
+		switch a := s.Action.(type) {
+		case ir.Loop:
+			if exists(a.Block) {
+				yield(a.Block, "")
+			}
+		case ir.Parallel:
+			if a.Each != nil && exists(a.Each.Block) && !yield(a.Each.Block, "") {
+				return
+			}
+			for i := range a.Branches {
+				if exists(a.Branches[i].Block) && !yield(a.Branches[i].Block, a.Branches[i].Name) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// find looks a step up in a block and, as jumps may, in the blocks around it
+// up to the nearest fan-out.
+func (f *flow) find(b ir.BlockID, id string) (n int, leaps bool) {
+	for {
+		for i := range f.p.Blocks[b].Steps {
+			if f.p.Blocks[b].Steps[i].ID == id {
+				return f.start[b] + i, leaps
+			}
+		}
+		up := f.inside[b]
+		if up.step == nil || !up.loop {
+			return noStep, false
+		}
+		b, leaps = up.block, true
+	}
+}
+
+// outcomes are how a step can end, as far as its own edges are concerned.
+func outcomes(s *ir.Step) (list []ir.Outcome, fallback bool) {
+	if _, end := s.Action.(ir.End); !end {
+		list = append(list, ir.OK)
+	}
+	skipped, failed := s.When != nil, false
+	switch a := s.Action.(type) {
+	case ir.Gate:
+		if a.Decider != ir.Event {
+			list = append(list, ir.Rejected)
+		}
+		failed = a.Decider == ir.Work || a.Timeout > 0
+		skipped = skipped || a.OnTimeout == ir.TimeoutSkip
+	case ir.Task, ir.Parallel, ir.Loop, ir.Call:
+		failed = true
+	case ir.End:
+		failed = a.Work != nil
+	}
+	if s.Fallback != nil {
+		if _, gate := s.Action.(ir.Gate); gate && s.When == nil && skipped {
+			list = append(list, ir.Skipped) // by its timeout
+		}
+		return list, failed || skipped
+	}
+	if failed && s.SkipOnError {
+		skipped, failed = true, false
+	}
+	if skipped {
+		list = append(list, ir.Skipped)
+	}
+	if failed {
+		list = append(list, ir.Failed)
+	}
+	return list, false
+}
+
+// edges are the edges that count at a node: the step's own, or when it stands
+// in for another its own jumps and then those of the other.
+func (f *flow) edges(n int) []*ir.Edge {
+	var list []*ir.Edge
+	for at := n; at >= 0; at = f.nodes[at].stands {
+		s := f.nodes[at].step
+		for i := range s.Next {
+			if !s.Next[i].Sequential || f.nodes[at].stands < 0 {
+				list = append(list, &s.Next[i])
+			}
+		}
+	}
+	return list
+}
+
+func (f *flow) connect(n int) {
+	s, block := f.nodes[n].step, f.nodes[n].block
+	if end, ok := s.Action.(ir.End); ok && !end.Failed {
+		f.nodes[n].ends = true
+	}
+	if s.StopWhen != nil {
+		f.nodes[n].ends = true
+	}
+	list, fallback := outcomes(s)
+	edges := f.edges(n)
+	for _, o := range list {
+		open := true // no edge is certain to be taken yet
+		for _, e := range edges {
+			if !slices.Contains(e.On, o) {
+				continue
+			}
+			switch e.To.Exit {
+			case ir.ExitFail:
+				f.nodes[n].fails = true
+			case ir.ExitBlock, ir.ExitLoop:
+				f.nodes[n].closes = true
+			default:
+				to, leaps := f.find(block, e.To.Step)
+				if to != noStep {
+					f.nodes[n].ways = append(f.nodes[n].ways, way{to: to, on: o, edge: e, leaps: leaps})
+				}
+			}
+			if e.When == nil && e.Limit == 0 {
+				open = false
+				break
+			}
+		}
+		if open && (o == ir.OK || o == ir.Skipped) {
+			f.nodes[n].closes = true
+		} else if open {
+			f.nodes[n].fails = true
+		}
+	}
+	if !fallback {
+		return
+	}
+	to, _ := f.find(block, s.Fallback.Name)
+	if to == noStep || f.nodes[to].block != block {
+		f.nodes[n].fails = true
+		return
+	}
+	for at := n; at >= 0; at = f.nodes[at].stands {
+		if f.nodes[at].step == f.nodes[to].step {
+			return // a circle of stand-ins, which is reported elsewhere
+		}
+	}
+	stand := f.add(node{step: f.nodes[to].step, block: block, stands: n})
+	f.nodes[n].ways = append(f.nodes[n].ways, way{to: stand, on: ir.Failed})
+}
+
+// after calls visit for every node that can be entered directly once a node is
+// done, by a way that take accepts; leaving a block goes on with the step that
+// ran it.
+func (f *flow) after(n int, take func(n int, w *way) bool, visit func(int)) {
+	for i := range f.nodes[n].ways {
+		if take(n, &f.nodes[n].ways[i]) {
+			visit(f.nodes[n].ways[i].to)
+		}
+	}
+	if !f.nodes[n].closes && !f.nodes[n].fails {
+		return
+	}
+	up := f.inside[f.nodes[n].block]
+	if up.step == nil {
+		return
+	}
+	if up.loop {
+		visit(f.start[f.nodes[n].block])
+	}
+	for _, c := range f.nodesOf[up.step] {
+		f.after(c, take, visit)
+	}
+}
+
+func anyWay(int, *way) bool { return true }
+
+// walk marks everything that can run once the nodes in todo are entered.
+// through says by which ways a node may be left.
+func (f *flow) walk(todo []int, through func(n int, w *way) bool) []bool {
+	entered := make([]bool, len(f.nodes))
+	push := func(n int) {
+		if !entered[n] {
+			entered[n] = true
+			todo = append(todo, n)
+		}
+	}
+	first := todo
+	todo = nil
+	for _, n := range first {
+		push(n)
+	}
+	for len(todo) > 0 {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for inner := range f.blocksOf(f.nodes[n].step) {
+			if len(f.p.Blocks[inner].Steps) > 0 {
+				push(f.start[inner])
+			}
+		}
+		f.after(n, through, push)
+	}
+	return entered
+}
+
+// entry is the first node of the program, if it has any.
+func (f *flow) entry() []int {
+	if len(f.p.Blocks) == 0 || len(f.p.Blocks[ir.Body].Steps) == 0 {
+		return nil
+	}
+	return []int{f.start[ir.Body]}
+}
+
+// path names a step with the steps that it lies inside.
+func (f *flow) path(b ir.BlockID, s *ir.Step) string {
+	up := f.inside[b]
+	if up.step == nil {
+		return s.ID
+	}
+	outer := f.path(up.block, up.step)
+	if up.name != "" && up.name != s.ID {
+		outer += "/" + up.name
+	}
+	return outer + "/" + s.ID
+}
+
+// within reports whether a block is another or lies inside it.
+func (f *flow) within(b, outer ir.BlockID) bool {
+	for b != outer {
+		up := f.inside[b]
+		if up.step == nil {
+			return false
+		}
+		b = up.block
+	}
+	return true
+}
+
+// holder is the step of an outer block that a block lies inside, nil when
+// there is none.
+func (f *flow) holder(b, outer ir.BlockID) *ir.Step {
+	for {
+		up := f.inside[b]
+		if up.step == nil || up.block == outer {
+			return up.step
+		}
+		b = up.block
+	}
+}
+
+// owns reports whether a step is the one that runs a block, under this name
+// of a branch. Formats give each block to one step; a program that does not
+// must not make walks over it endless.
+func (f *flow) owns(s *ir.Step, b ir.BlockID, name string) bool {
+	return b > ir.Body && int(b) < len(f.inside) && f.inside[b].step == s && f.inside[b].name == name
+}

@@ -1,0 +1,221 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// DefaultStepCap is how many step executions a run may have when nothing that
+// the file says bounds a repetition.
+const DefaultStepCap = 1000
+
+// component is a set of nodes of one block that can all reach each other.
+type component struct {
+	nodes  []int
+	cyclic bool
+}
+
+// components finds them, those further down the flow first (Tarjan's
+// algorithm, without recursion: a chain of steps may be long).
+func (f *flow) components(b ir.BlockID, follow func(n int, w *way) bool) []component {
+	const unseen = 0
+	order, low := make([]int, len(f.nodes)), make([]int, len(f.nodes))
+	done := make([]bool, len(f.nodes))
+	type frame struct{ n, next int }
+	var calls []frame
+	var stack []int
+	var found []component
+	clock := unseen
+	enter := func(n int) {
+		clock++
+		order[n], low[n] = clock, clock
+		stack = append(stack, n)
+		calls = append(calls, frame{n: n})
+	}
+	for root := range f.nodes {
+		if f.nodes[root].block != b || order[root] != unseen {
+			continue
+		}
+		enter(root)
+		for len(calls) > 0 {
+			top := &calls[len(calls)-1]
+			if ways := f.nodes[top.n].ways; top.next < len(ways) {
+				w := &ways[top.next]
+				top.next++
+				switch {
+				case f.nodes[w.to].block != b || !follow(top.n, w):
+				case order[w.to] == unseen:
+					enter(w.to)
+				case !done[w.to]:
+					low[top.n] = min(low[top.n], order[w.to])
+				}
+				continue
+			}
+			n := top.n
+			calls = calls[:len(calls)-1]
+			if len(calls) > 0 {
+				up := calls[len(calls)-1].n
+				low[up] = min(low[up], low[n])
+			}
+			if low[n] != order[n] {
+				continue
+			}
+			var c component
+			for {
+				m := stack[len(stack)-1]
+				stack = stack[:len(stack)-1]
+				done[m] = true
+				c.nodes = append(c.nodes, m)
+				if m == n {
+					break
+				}
+			}
+			c.cyclic = len(c.nodes) > 1 || f.loopsOnItself(n, follow)
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+func (f *flow) loopsOnItself(n int, follow func(n int, w *way) bool) bool {
+	for i := range f.nodes[n].ways {
+		if w := &f.nodes[n].ways[i]; w.to == n && follow(n, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// repetitions reports what goes round without an end, or with none but the
+// engine's own.
+func (c *checker) repetitions() {
+	for b := range c.p.Blocks {
+		for _, comp := range c.flow.components(ir.BlockID(b), anyWay) {
+			if comp.cyclic && c.enters(c.flow.nodes[comp.nodes[0]].step) {
+				c.circle(comp)
+			}
+		}
+	}
+	c.steps(func(_ ir.BlockID, s *ir.Step) {
+		if loop, ok := s.Action.(ir.Loop); ok && c.enters(s) {
+			c.loop(s, loop)
+		}
+	})
+}
+
+// circle looks at steps that lead back to each other.
+func (c *checker) circle(comp component) {
+	member := map[int]bool{}
+	for _, n := range comp.nodes {
+		member[n] = true
+	}
+	leaves, limited := false, true
+	var back *ir.Edge
+	var from *ir.Step
+	for _, n := range comp.nodes {
+		at := &c.flow.nodes[n]
+		leaves = leaves || at.ends || at.closes
+		for i := range at.ways {
+			w := &at.ways[i]
+			if !member[w.to] && w.on != ir.Failed {
+				leaves = true
+			}
+			if member[w.to] && w.to <= n && w.edge != nil && (back == nil || !w.edge.Sequential && back.Sequential) {
+				back, from = w.edge, at.step
+			}
+		}
+	}
+	rest := c.flow.components(c.flow.nodes[comp.nodes[0]].block, func(n int, w *way) bool {
+		return member[n] && member[w.to] && (w.edge == nil || w.edge.Limit == 0)
+	})
+	for _, r := range rest {
+		limited = limited && !r.cyclic
+	}
+	if limited {
+		return
+	}
+	names := c.circleNames(comp)
+	at, help := c.flow.nodes[comp.nodes[0]].step.Span, "Give a step in it a condition, so that it is left when the work is done."
+	if back != nil {
+		at = spanOr(back.Span, from.Span)
+	}
+	switch {
+	case !leaves && c.bounded():
+		c.add(CodeEndless, diag.Warning, at,
+			fmt.Sprintf("%s lead round in a circle that nothing leaves, so every run ends by using up its budget.", names), help)
+	case !leaves:
+		c.add(CodeEndless, diag.Error, at,
+			fmt.Sprintf("%s lead round in a circle that nothing leaves, and no budget stops it.", names), help)
+	case !c.bounded():
+		c.add(CodeOnlyCap, diag.Warning, at,
+			fmt.Sprintf("%s can repeat without a limit of their own: only the default cap of %s step executions stops them.", names, step.N(DefaultStepCap)),
+			"Give the workflow a budget of steps or tokens, or a deadline.")
+	}
+}
+
+func (c *checker) circleNames(comp component) string {
+	inside := map[*ir.Step]bool{}
+	for _, n := range comp.nodes {
+		inside[c.flow.nodes[n].step] = true
+	}
+	var names []string
+	c.steps(func(_ ir.BlockID, s *ir.Step) {
+		if inside[s] {
+			names = append(names, fmt.Sprintf("%q", s.ID))
+		}
+	})
+	if len(names) > 4 {
+		names = append(names[:3], fmt.Sprintf("%d others", len(names)-3))
+	}
+	last := len(names) - 1
+	if last == 0 {
+		return "The ways on from step " + names[0]
+	}
+	return "Steps " + strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// bounded reports whether the file itself bounds how much a run can do.
+func (c *checker) bounded() bool {
+	b := c.p.Budget
+	return b.Steps != nil || b.Tokens != nil || b.ActiveSeconds != nil || b.MicroDollars != nil
+}
+
+// loop looks at a step that repeats a block.
+func (c *checker) loop(s *ir.Step, loop ir.Loop) {
+	if loop.Max > 0 || loop.Each != nil || c.bounded() {
+		return
+	}
+	at := spanOr(loop.Span, s.Span)
+	if loop.While == nil && loop.BreakWhen == nil && loop.MaxExpr == nil && !c.leavesLoop(loop.Block) {
+		c.add(CodeEndless, diag.Error, at,
+			fmt.Sprintf("Step %q repeats without an end: it has no limit and no condition.", s.ID),
+			"Give it a limit, or a condition that ends it.")
+		return
+	}
+	c.add(CodeOnlyCap, diag.Warning, at,
+		fmt.Sprintf("Step %q can repeat without a limit of its own: only its condition and the default cap of %s step executions stop it.", s.ID, step.N(DefaultStepCap)),
+		"Give it a limit.")
+}
+
+// leavesLoop reports whether a step inside a loop's block can leave the loop
+// for good.
+func (c *checker) leavesLoop(b ir.BlockID) bool {
+	for n := range c.flow.nodes {
+		at := &c.flow.nodes[n]
+		if !c.flow.within(at.block, b) {
+			continue
+		}
+		if at.ends || slices.ContainsFunc(at.ways, func(w way) bool { return !c.flow.within(c.flow.nodes[w.to].block, b) }) {
+			return true
+		}
+		if at.block == b && slices.ContainsFunc(at.step.Next, func(e ir.Edge) bool { return e.To.Exit == ir.ExitLoop }) {
+			return true
+		}
+	}
+	return false
+}

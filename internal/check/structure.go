@@ -1,0 +1,104 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+)
+
+// structure checks the actions that hold others, or wait.
+func (c *checker) structure() {
+	c.steps(func(_ ir.BlockID, s *ir.Step) {
+		switch a := s.Action.(type) {
+		case ir.Parallel:
+			c.parallel(s, a)
+		case ir.Gate:
+			c.gate(s, a)
+		case ir.Call:
+			c.call(s, a)
+		}
+	})
+}
+
+func (c *checker) parallel(s *ir.Step, par ir.Parallel) {
+	if len(par.Branches) == 0 && par.Each == nil {
+		c.add(CodeNoBranches, diag.Error, spanOr(par.Span, s.Span),
+			fmt.Sprintf("Step %q fans out to nobody: it has no branches.", s.ID),
+			"Give it at least one worker.")
+	}
+	whole := &c.p.Budget
+	for i := range par.Branches {
+		b := &par.Branches[i]
+		c.share(s, b.Name, "tokens", b.Budget.Tokens, whole.Tokens)
+		c.share(s, b.Name, "tool calls", b.Budget.ToolCalls, whole.ToolCalls)
+		c.share(s, b.Name, "seconds", b.Budget.ActiveSeconds, whole.ActiveSeconds)
+	}
+}
+
+// share reports a branch that may use more than the whole run.
+func (c *checker) share(s *ir.Step, branch, what string, part, whole *ir.Limit) {
+	if part == nil || whole == nil || part.Max <= whole.Max {
+		return
+	}
+	c.add(CodeBudgetShare, diag.Warning, spanOr(part.Span, s.Span),
+		fmt.Sprintf("Each worker of step %q may use %d %s, but the whole run only %d.", s.ID, part.Max, what, whole.Max),
+		"Lower the one or raise the other; the smaller of the two is what counts.",
+		diag.Related{Span: whole.Span, Message: "the budget of the run"})
+}
+
+func (c *checker) gate(s *ir.Step, g ir.Gate) {
+	at := spanOr(g.Span, s.Span)
+	switch {
+	case g.Decider == ir.Event && g.Event == "":
+		c.add(CodeNoDecision, diag.Error, at,
+			fmt.Sprintf("Step %q waits for an event that has no name.", s.ID),
+			"Say which event lets it go on.")
+	case g.Timeout < 0:
+		c.add(CodeNoDecision, diag.Error, at,
+			fmt.Sprintf("Step %q has a timeout below zero.", s.ID),
+			"Write how long it may wait, or leave the timeout out to wait for ever.")
+	case g.OnTimeout == ir.TimeoutFallback && s.Fallback == nil:
+		c.add(CodeNoDecision, diag.Error, at,
+			fmt.Sprintf("Step %q is to fall back when nobody comes, but has no fallback.", s.ID),
+			"Name the step that stands in for it as its fallback, or choose another reaction to the timeout.")
+	}
+}
+
+// call checks that a child gets the inputs that it asks for.
+func (c *checker) call(s *ir.Step, call ir.Call) {
+	if call.Child < 0 || call.Child >= len(c.p.Children) {
+		return // the format could not compile it, and said why
+	}
+	child := &c.p.Children[call.Child]
+	if child.Input == nil {
+		return
+	}
+	var schema shape
+	if json.Unmarshal(child.Input.Schema, &schema) != nil {
+		return
+	}
+	given := map[string]bool{}
+	for i := range call.Inputs {
+		given[call.Inputs[i].Name] = true
+	}
+	if call.PassReads {
+		for i := range s.Reads {
+			path := s.Reads[i].Path
+			if !strings.Contains(path, ".") || len(s.Reads) == 1 {
+				return // a whole namespace, or one object, may hold anything
+			}
+			given[path[strings.LastIndexByte(path, '.')+1:]] = true
+		}
+	}
+	for _, name := range schema.Required {
+		if given[name] || schema.hasDefault(name) {
+			continue
+		}
+		c.add(CodeChildInput, diag.Warning, spanOr(call.Span, s.Span),
+			fmt.Sprintf("Workflow %q needs the input %q, which step %q does not give it.", child.Name, name, s.ID),
+			fmt.Sprintf("Let the step read something whose name ends in %q.", "."+name))
+	}
+}

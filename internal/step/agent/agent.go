@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// Settings is what a task of this kind says.
+type Settings struct {
+	Agent    string          `json:"agent"`              // ID of the agent
+	Task     string          `json:"task,omitempty"`     // what to do
+	Expected string          `json:"expected,omitempty"` // what the reply should be, in words
+	Schema   json.RawMessage `json:"schema,omitempty"`   // what the reply must be, as JSON Schema
+	Verdict  bool            `json:"verdict,omitempty"`  // the reply must have a boolean "approved"
+	MaxTurns int             `json:"max_turns,omitempty"`
+}
+
+// structured reports whether the reply must have a form, so that a reply
+// without it is sent back for repair.
+func (s Settings) structured() bool { return s.Verdict || s.Schema != nil }
+
+// Kind is the step kind "agent".
+type Kind struct{}
+
+var _ step.Kind = Kind{}
+
+// Name is "agent".
+func (Kind) Name() string { return "agent" }
+
+// Check wants something to do and a sensible number of turns. Whether the
+// agent exists is a question to the whole program, not asked here.
+func (Kind) Check(p *ir.Program, s *ir.Step, t *ir.Task) diag.List {
+	set, list := step.Decode[Settings](s, t)
+	if set.MaxTurns < 0 {
+		list.Add(step.Misfit(s, t, "max_turns", "an agent needs at least one turn"))
+	}
+	a := p.Agent(set.Agent)
+	if a != nil && blank(set.Task, set.Expected, a.Role, a.Goal, a.Instructions, a.Expected) {
+		list.Add(diag.Diagnostic{
+			Code: step.CodeNothingToAsk, Severity: diag.Warning, Span: step.At(s, t, "task"),
+			Message: fmt.Sprintf("Step %q asks agent %q for nothing: neither of them says what to do.", s.ID, set.Agent),
+			Help:    "Describe the step, or give the agent a role and a goal.",
+		})
+	}
+	return list
+}
+
+// Uses names the agent, and the schema of its reply.
+func (Kind) Uses(t *ir.Task) step.Uses {
+	var u step.Uses
+	if name, ok := step.NameOf(t, "agent"); ok {
+		u.Agents = append(u.Agents, name)
+	}
+	if raw := t.Settings.Get("schema"); raw != nil {
+		u.Schemas = append(u.Schemas, ir.Contract{Schema: raw, Span: t.Settings.At("schema")})
+	}
+	return u
+}
+
+// Bound is one model call at best. At worst an agent with tools uses all its
+// turns, calling a tool in each but the last, and a reply that must have a
+// form is repaired as often as that is tried.
+func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
+	set, _ := step.Decode[Settings](s, t)
+	talk := step.Talk{
+		Known: step.TextTokens(set.Task, set.Expected),
+		Reads: step.ReadTokens(p, s),
+		Turns: 1,
+	}
+	if set.structured() {
+		talk.Repairs = step.RepairCalls
+		talk.Known += step.TextTokens(string(set.Schema))
+	}
+	a := p.Agent(set.Agent)
+	if a != nil {
+		if len(a.Tools) > 0 {
+			talk.Turns = step.DefaultMaxTurns
+			if set.MaxTurns > 0 {
+				talk.Turns = int64(set.MaxTurns)
+			}
+		}
+	}
+	return talk.Bound(a)
+}
+
+func blank(texts ...string) bool { return strings.TrimSpace(strings.Join(texts, "")) == "" }

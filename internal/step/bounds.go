@@ -1,0 +1,130 @@
+package step
+
+import (
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+)
+
+// The limits that hold when the file says nothing. They are the engine's own
+// defaults, so an estimate and a run agree.
+const (
+	DefaultReplyTokens = 4096 // cap of one model reply
+	DefaultMaxTurns    = 20   // model calls of an agent that has tools
+	RepairCalls        = 2    // further calls when a reply must have a form and has not
+	ModelCallSeconds   = 120
+	ToolCallSeconds    = 60
+	ScriptSeconds      = 600
+)
+
+// What an estimate assumes about text whose size is only known at run time.
+const (
+	AssumedInputTokens  = 2000 // one thing read from the run's input
+	AssumedResultTokens = 1000 // one result of a tool, a script or a child workflow
+	AssumedNoteTokens   = 100  // what a gate writes down, what a repair call is told
+)
+
+// charsPerToken is the usual rule of thumb for the text of European languages.
+const charsPerToken = 4
+
+// TextTokens estimates how many tokens the texts have, rounded up.
+func TextTokens(texts ...string) int64 {
+	n := 0
+	for _, t := range texts {
+		n += len(t)
+	}
+	return int64((n + charsPerToken - 1) / charsPerToken)
+}
+
+// ReplyCap is the cap on one reply of the agent; nil has the default.
+func ReplyCap(a *ir.Agent) int64 {
+	if a == nil || a.MaxTokens <= 0 {
+		return DefaultReplyTokens
+	}
+	return min(int64(a.MaxTokens), maxReply)
+}
+
+const maxReply = 1 << 40 // sums of these stay far from overflow
+
+// ReadTokens estimates how many tokens the step's reads have: the largest
+// results of the steps that write them, and an assumption about the rest.
+func ReadTokens(p *ir.Program, s *ir.Step) int64 {
+	var sum int64
+	for _, r := range s.Reads {
+		sum += readTokens(p, r.Path)
+	}
+	return sum
+}
+
+func readTokens(p *ir.Program, path string) int64 {
+	var largest int64
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			s := &p.Blocks[b].Steps[i]
+			for _, w := range s.Writes {
+				if Overlap(w.Path, path) {
+					largest = max(largest, ResultTokens(p, s.Action))
+					break
+				}
+			}
+		}
+	}
+	if largest == 0 {
+		return AssumedInputTokens
+	}
+	return largest
+}
+
+// ResultTokens estimates the result of an action.
+func ResultTokens(p *ir.Program, a ir.Action) int64 { return resultTokens(p, a, 0) }
+
+// resultTokens does it. Depth guards against a
+// block that contains itself, which no format writes.
+func resultTokens(p *ir.Program, a ir.Action, depth int) int64 {
+	const deepest = 8
+	switch a := a.(type) {
+	case ir.Task:
+		return taskTokens(p, &a)
+	case ir.End:
+		if a.Work != nil {
+			return taskTokens(p, a.Work)
+		}
+	case ir.Gate:
+		if a.Verdict != nil {
+			return AssumedNoteTokens + taskTokens(p, a.Verdict)
+		}
+		return AssumedNoteTokens
+	case ir.Parallel:
+		var sum int64
+		for _, b := range a.Branches {
+			if depth > deepest || int(b.Block) >= len(p.Blocks) || b.Block < 0 {
+				continue
+			}
+			var largest int64
+			for i := range p.Blocks[b.Block].Steps {
+				largest = max(largest, resultTokens(p, p.Blocks[b.Block].Steps[i].Action, depth+1))
+			}
+			sum += largest
+		}
+		return max(sum, AssumedResultTokens)
+	}
+	return AssumedResultTokens
+}
+
+func taskTokens(p *ir.Program, t *ir.Task) int64 {
+	for _, setting := range []string{"agent", "critic"} {
+		if name, ok := text(t.Settings.Get(setting)); ok {
+			return ReplyCap(p.Agent(name))
+		}
+	}
+	return AssumedResultTokens
+}
+
+// Overlap reports whether two dotted paths can mean the same data: they are
+// equal, or one lies inside the other.
+func Overlap(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return strings.HasPrefix(b, a) && (len(a) == len(b) || b[len(a)] == '.')
+}

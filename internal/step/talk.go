@@ -1,0 +1,48 @@
+package step
+
+import "github.com/espalier-run/espalier/internal/ir"
+
+// Talk is a conversation with a model, as far as its cost goes.
+type Talk struct {
+	Known   int64 // tokens of the text that is known now, without the agent's own
+	Reads   int64 // tokens of what the step reads, as far as one can guess
+	Turns   int64 // model calls at most; each but the last may call a tool
+	Repairs int64 // further calls when a reply must have a form and has not
+}
+
+// Bound is what the conversation costs. Each call sends everything again that
+// was said before, so the prompt grows with every turn. a may be nil.
+func (t Talk) Bound(a *ir.Agent) Bound {
+	t.Turns = min(max(t.Turns, 1), mostTurns)
+	known, reply := t.Known, ReplyCap(a)
+	var b Bound
+	if a != nil {
+		known += TextTokens(a.Instructions, a.Role, a.Goal, a.Expected)
+		b.Agent, b.Model = a.ID, a.Model
+		b.Reserve = int64(max(a.MaxTokens, 0))
+	}
+	b.Reserve += known
+	first := known + t.Reads
+	b.Base = Cost{
+		ModelCalls: N(1), PromptTokens: N(first), ReplyTokens: N(reply), Seconds: N(ModelCallSeconds),
+	}
+	calls, tools := t.Turns+t.Repairs, t.Turns-1
+	// After call k the prompt has grown by k replies, the results of the
+	// tools called so far, and a note for each repair.
+	prompt := N(first).Times(calls).
+		Plus(N(reply).Times(pairs(calls))).
+		Plus(N(AssumedResultTokens).Times(pairs(t.Turns) + tools*t.Repairs)).
+		Plus(N(AssumedNoteTokens).Times(pairs(t.Repairs + 1)))
+	b.Worst = Cost{
+		ModelCalls: N(calls), ToolCalls: N(tools), PromptTokens: prompt,
+		ReplyTokens: N(reply).Times(calls),
+		Seconds:     N(ModelCallSeconds).Times(calls).Plus(N(ToolCallSeconds).Times(tools)),
+	}
+	return b
+}
+
+// mostTurns keeps a silly number of turns from overflowing.
+const mostTurns = 1 << 20
+
+// pairs is 0+1+…+(n-1).
+func pairs(n int64) int64 { return n * (n - 1) / 2 }

@@ -1,0 +1,2 @@
+// Package tool is the step kind that calls one tool.
+package tool

@@ -1,0 +1,60 @@
+package tool
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// Settings is what a task of this kind says.
+type Settings struct {
+	Tool string                     `json:"tool"`
+	Args map[string]json.RawMessage `json:"args,omitempty"`
+}
+
+// A tool's name is one word: letters, digits and the signs that MCP servers
+// and the formats use to put a server or a family before it.
+var name = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:/-]{0,127}$`)
+
+// Kind is the step kind "tool".
+type Kind struct{}
+
+var _ step.Kind = Kind{}
+
+// Name is "tool".
+func (Kind) Name() string { return "tool" }
+
+// Check wants a name that can be a tool's. Whether there is such a tool is
+// known only where the workflow runs.
+func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
+	set, list := step.Decode[Settings](s, t)
+	if list.Errors() {
+		return list
+	}
+	if !name.MatchString(set.Tool) {
+		list.Add(diag.Diagnostic{
+			Code: step.CodeToolName, Severity: diag.Error, Span: step.At(s, t, "tool"),
+			Message: fmt.Sprintf("%q cannot be the name of a tool.", set.Tool),
+			Help:    "Write one word that begins with a letter, such as web_search or files.read; arguments go under args.",
+		})
+	}
+	return list
+}
+
+// Uses names the tool.
+func (Kind) Uses(t *ir.Task) step.Uses {
+	if name, ok := step.NameOf(t, "tool"); ok {
+		return step.Uses{Tools: []ir.Name{name}}
+	}
+	return step.Uses{}
+}
+
+// Bound is one call.
+func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound {
+	call := step.Cost{ToolCalls: step.N(1), Seconds: step.N(step.ToolCallSeconds)}
+	return step.Bound{Base: call, Worst: call}
+}
