@@ -199,7 +199,7 @@ func (ev *evaluator) fail(n *node, problem Problem, a, b value) error {
 		e.Help = "Give conditions null, booleans, numbers, texts, lists and objects."
 	case n.op == opCall:
 		e.Message = fmt.Sprintf("%s cannot be taken of %s.", n.name, a.kind.article())
-		e.Help = fmt.Sprintf("Give %s %s.", n.name, kinds(n.call.operand&^kindNull))
+		e.Help = fmt.Sprintf("Give %s %s.", n.name, kinds(withoutNull(n.call.operand)))
 	case n.op == opContains || n.op == opNotContains || n.op == opIn || n.op == opNotIn:
 		if n.op == opIn || n.op == opNotIn {
 			a, b = b, a

@@ -264,7 +264,7 @@ func TestBounds(t *testing.T) {
 		if len(diags) > 0 {
 			got = diags[0].Code
 		}
-		if got != c.want || len(diags) > 1 && c.want == "" {
+		if got != c.want || len(diags) > 1 {
 			t.Errorf("%s: %v", c.name, diags)
 		}
 		if _, err := e.Eval(Values{}); (err != nil) != (c.want != "") {
@@ -553,5 +553,31 @@ func BenchmarkParse(b *testing.B) {
 	text := typical[3]
 	for b.Loop() {
 		Parse(AgentFlow, text, at(text))
+	}
+}
+
+func TestHelpSaysWhatToWrite(t *testing.T) {
+	for text, want := range map[string]string{
+		`lenn(a) > 0`:            `Did you mean "len"?`,
+		`LOWER(a) == "x"`:        `Did you mean "lower"?`,
+		`a = 1`:                  `Write ==.`,
+		`a is not null`:          `Write != null.`,
+		`a == 'it's'`:            `Write \' for a quote inside a string.`,
+		`"input.tier" == "x"`:    `Write input.tier without quotes if you mean the variable.`,
+		`"input.tier"`:           `Write input.tier without quotes if you mean the variable.`,
+		`len(a) == "3"`:          `Write 3 without quotes.`,
+		`text(a) == 3`:           `Write "3".`,
+		`a && b`:                 `Write and.`,
+		`version == 1.2.3`:       `Write numbers like 3, -1.5 or 2e6, and put anything else in quotes: "1.2.3".`,
+		`len(a)`:                 `Compare it, such as len(a) > 0.`,
+		`a .b == 1`:              `Write the name without a space before the dot.`,
+		`contains == "x"`:        `Write what belongs there; a variable of that name is written with its namespace, such as input.contains.`,
+		`a.b.includes("x")`:      `Functions stand before what they look at, such as len(x); there is contains, len, lower, text, trim, upper.`,
+		`{{ a }} == 1 and b > 3`: `Conditions are not templates: write the name alone, such as input.name.`,
+	} {
+		_, diags := Parse(AgentFlow, text, at(text))
+		if len(diags) == 0 || diags[0].Help != want {
+			t.Errorf("%s: %+v", text, diags)
+		}
 	}
 }

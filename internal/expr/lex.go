@@ -119,7 +119,7 @@ func (p *parser) next(at int) token {
 			continue
 		}
 		if meant, ok := longer[rest[:n]]; ok {
-			p.add(CodeCharacter, at, at+n, fmt.Sprintf("There is no operator %s.", rest[:n]), fmt.Sprintf("Write %s.", meant))
+			p.add(CodeCharacter, at, at+n, fmt.Sprintf("There is no operator %q.", rest[:n]), fmt.Sprintf("Write %s.", meant))
 			return token{kind: punctuation[meant], start: at, end: at + n}
 		}
 		if kind, ok := punctuation[rest[:n]]; ok {
@@ -127,7 +127,7 @@ func (p *parser) next(at int) token {
 		}
 	}
 	if r == '=' {
-		p.add(CodeSingleEquals, at, at+1, "A single = does not compare.", "Write == to compare.")
+		p.add(CodeSingleEquals, at, at+1, `A single "=" does not compare.`, "Write ==.")
 		return token{kind: tokEqual, start: at, end: at + 1}
 	}
 	return p.lexStranger(at, r, size)
@@ -168,7 +168,7 @@ func (p *parser) lexStranger(at int, r rune, size int) token {
 	case r == '$' || r == '@':
 		t.kind, help = tokSkip, "Write the name without it."
 	}
-	shown := p.text[at:t.end]
+	shown := inQuotes(p.text[at:t.end])
 	if t.end == at+size && !unicode.IsGraphic(r) {
 		shown = fmt.Sprintf("The character U+%04X", r)
 	}
@@ -199,7 +199,7 @@ func (p *parser) lexWord(at int) token {
 		return t
 	}
 	if meant, ok := p.rules.elsewhere[folded]; ok {
-		p.add(CodeConstantName, at, t.end, fmt.Sprintf("%s is not how it is written here.", word), fmt.Sprintf("Write %s.", meant))
+		p.add(CodeConstantName, at, t.end, fmt.Sprintf("%q is the word of another language.", word), fmt.Sprintf("Write %s.", meant))
 		t.kind, t.value = tokConstant, p.rules.constants[meant]
 	}
 	return t
@@ -231,10 +231,10 @@ func (p *parser) lexNumber(at int) token {
 	f, err := strconv.ParseFloat(word, 64)
 	switch {
 	case !isJSONNumber(word):
-		p.add(CodeNumber, at, end, fmt.Sprintf("%s is not a number.", word), fmt.Sprintf("Write numbers like 3, -1.5 or 2e6, and put anything else in quotes: %s.", quote(word)))
+		p.add(CodeNumber, at, end, fmt.Sprintf("%q is not a number.", word), fmt.Sprintf("Write numbers like 3, -1.5 or 2e6, and put anything else in quotes: %s.", quote(word)))
 		t.kind = tokBad
 	case err != nil || math.IsInf(f, 0):
-		p.add(CodeNumber, at, end, fmt.Sprintf("%s is too large a number.", word), "Write a number below 1.8e308.")
+		p.add(CodeNumber, at, end, fmt.Sprintf("%q is too large a number.", word), "Write a number below 1.8e308.")
 		t.kind = tokBad
 	}
 	t.value = number(f)

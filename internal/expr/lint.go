@@ -60,7 +60,7 @@ func (p *parser) notCondition(n *node) {
 	case n.op == opCall:
 		help = "Compare it, such as " + p.text[n.start:n.end] + ` == "yes".`
 	}
-	p.add(CodeNotCondition, n.start, n.end, fmt.Sprintf("%s is %s, not true or false.", p.text[n.start:n.end], kinds(n.types()&^kindNull)), help)
+	p.add(CodeNotCondition, n.start, n.end, fmt.Sprintf("%s is %s, not true or false.", p.text[n.start:n.end], kinds(withoutNull(n.types()))), help)
 }
 
 func looksLikePath(s string) bool {
@@ -94,7 +94,7 @@ func (p *parser) lintValue(n *node) {
 		p.lintContains(n, n.kids[1], n.kids[0])
 	case opCall:
 		if arg := n.kids[0].types(); arg&n.call.operand == 0 {
-			p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("%s cannot be taken of %s.", n.name, kinds(arg)), fmt.Sprintf("Give %s %s.", n.name, kinds(n.call.operand&^kindNull)))
+			p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("%s cannot be taken of %s.", n.name, kinds(arg)), fmt.Sprintf("Give %s %s.", n.name, kinds(withoutNull(n.call.operand))))
 		}
 	}
 }
@@ -114,7 +114,16 @@ func (p *parser) lintEqual(n *node) {
 			help = fmt.Sprintf("Write %s.", quote(kid.value.literal()))
 		}
 	}
-	p.warn(CodeNeverEqual, n, fmt.Sprintf("%s and %s are never equal, so this is always %t.", upperFirst(kinds(a)), kinds(b), n.op == opUnequal), help)
+	p.warn(CodeNeverEqual, n, fmt.Sprintf("%s and %s are never equal, so this is always %t.", upperFirst(kinds(withoutNull(a))), kinds(withoutNull(b)), n.op == opUnequal), help)
+}
+
+// withoutNull drops the null that a missing value would be, which is beside
+// the point when the types of the others decide.
+func withoutNull(set kind) kind {
+	if set == kindNull {
+		return set
+	}
+	return set &^ kindNull
 }
 
 func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
@@ -125,10 +134,10 @@ func (p *parser) lintOrder(n *node) {
 	case a == kindNull || b == kindNull:
 		p.warn(CodeNeverEqual, n, "Nothing is smaller or larger than null, so this is always false.", "Write == null or != null.")
 	case a&b&(kindNumber|kindText) == 0:
-		message := fmt.Sprintf("%s cannot be ordered against %s.", upperFirst(kinds(a&^kindNull)), kinds(b&^kindNull))
+		message := fmt.Sprintf("%s cannot be ordered against %s.", upperFirst(kinds(withoutNull(a))), kinds(withoutNull(b)))
 		for _, side := range []kind{a, b} {
 			if side&(kindNumber|kindText) == 0 {
-				message = fmt.Sprintf("%s has no order.", upperFirst(kinds(side)))
+				message = fmt.Sprintf("%s has no order.", upperFirst(kinds(withoutNull(side))))
 			}
 		}
 		p.add(CodeOperandType, n.start, n.end, message, orderHelp)

@@ -28,6 +28,7 @@ type parser struct {
 	pos        int
 	depth      int
 	unexpected bool // EXPR012 was said; once is enough
+	gaveUp     bool // the rest was not looked at, so nothing is said about it
 }
 
 // parse reads a text; the expression is broken when there was an error.
@@ -84,8 +85,22 @@ func (p *parser) take() token {
 
 func (p *parser) written(t token) string { return p.text[t.start:t.end] }
 
+// shown is a token as a sentence has it.
+func (p *parser) shown(t token) string { return inQuotes(p.written(t)) }
+
+// inQuotes sets a word apart from the sentence, unless it has quotes already.
+func inQuotes(s string) string {
+	if strings.ContainsAny(s, `"'`) {
+		return s
+	}
+	return `"` + s + `"`
+}
+
 // giveUp makes everything that follows the end.
-func (p *parser) giveUp() { p.pos = len(p.tokens) - 1 }
+func (p *parser) giveUp() {
+	p.pos = len(p.tokens) - 1
+	p.gaveUp = true
+}
 
 // parseAll reads the whole text, going on after what does not belong there.
 func (p *parser) parseAll() *node {
@@ -122,7 +137,7 @@ func (p *parser) complainAbout(t token) {
 	if told {
 		return
 	}
-	what := fmt.Sprintf("%s is not expected here.", p.written(t))
+	what := fmt.Sprintf("%s is not expected here.", p.shown(t))
 	help := "Put and, or or a comparison such as == before it."
 	switch t.kind {
 	case tokClose, tokListClose:
@@ -192,14 +207,14 @@ func (p *parser) noteSymbol(t token, word string) {
 	switch symbol := p.written(t); {
 	case p.rules.symbols:
 	case symbol == "&&", symbol == "||", symbol == "!":
-		p.lenient(CodeSymbol, t.start, t.end, fmt.Sprintf("%s was understood as %q.", symbol, word), fmt.Sprintf("Write %s.", word))
+		p.lenient(CodeSymbol, t.start, t.end, fmt.Sprintf("%q was understood as %q.", symbol, word), fmt.Sprintf("Write %s.", word))
 	}
 }
 
 // after reads the right operand of an operator.
 func (p *parser) after(operator token, binding int) *node {
 	if t := p.peek(); !p.startsOperand(t) && t.kind != tokSegment {
-		p.add(CodeOperand, operator.start, operator.end, fmt.Sprintf("There is nothing to the right of %s.", p.written(operator)), "Write the value or condition that belongs there.")
+		p.add(CodeOperand, operator.start, operator.end, fmt.Sprintf("There is nothing to the right of %s.", p.shown(operator)), "Write the value or condition that belongs there.")
 		return &node{op: opBroken, start: operator.end, end: operator.end}
 	}
 	return p.parse(binding)
@@ -266,7 +281,7 @@ func (p *parser) isEmpty(start int, left *node, is token) *node {
 				help = fmt.Sprintf("Write %s %s.", map[string]string{"": "==", "not ": "!="}[negated], p.written(t))
 			}
 		}
-		p.add(CodeIs, is.start, p.lastEnd(), fmt.Sprintf("%s can only be followed by empty or not empty.", p.written(is)), help)
+		p.add(CodeIs, is.start, p.lastEnd(), fmt.Sprintf("%s can only be followed by empty or not empty.", p.shown(is)), help)
 		n.op = opBroken
 	}
 	n.end = p.lastEnd()
@@ -306,7 +321,7 @@ func (p *parser) operand() *node {
 	case tokBang:
 		return p.bang(t, n)
 	case tokSegment:
-		p.add(CodePath, t.start, t.end, fmt.Sprintf("There is no name before %s.", p.written(t)), "Write the whole name, such as input.name; a number below 1 starts with 0.")
+		p.add(CodePath, t.start, t.end, fmt.Sprintf("There is no name before %s.", p.shown(t)), "Write the whole name, such as input.name; a number below 1 starts with 0.")
 	case tokEnd:
 		if !p.diags.Errors() {
 			p.add(CodeOperand, 0, len(p.text), "The condition has no value.", "Write a condition such as input.name != null.")
@@ -325,12 +340,12 @@ func (p *parser) operand() *node {
 func (p *parser) missingLeft(t token) {
 	switch t.kind {
 	case tokClose, tokListClose, tokComma:
-		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing before %s.", p.written(t)), "Write the value that belongs there.")
+		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing before %s.", p.shown(t)), "Write the value that belongs there.")
 	case tokAnd, tokOr, tokIs, tokIn, tokContains:
-		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing to the left of %s.", p.written(t)),
+		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing to the left of %s.", p.shown(t)),
 			fmt.Sprintf("Write what belongs there; a variable of that name is written with its namespace, such as input.%s.", p.written(t)))
 	default:
-		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing to the left of %s.", p.written(t)), "Write the value that belongs there.")
+		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing to the left of %s.", p.shown(t)), "Write the value that belongs there.")
 	}
 }
 
@@ -343,7 +358,7 @@ func (p *parser) bang(t token, n *node) *node {
 	if !p.comparesNext() {
 		p.noteSymbol(t, opText[opNot])
 	} else {
-		p.add(CodeSymbol, t.start, t.end, "It is not clear what ! belongs to here.", "Write not before the whole comparison, or put (not x) in parentheses.")
+		p.add(CodeSymbol, t.start, t.end, `It is not clear what "!" belongs to here.`, "Write not before the whole comparison, or put (not x) in parentheses.")
 	}
 	return n
 }
@@ -352,6 +367,9 @@ func (p *parser) bang(t token, n *node) *node {
 func (p *parser) close(open token, kind tokenKind, text string) {
 	if p.peek().kind == kind {
 		p.take()
+		return
+	}
+	if p.gaveUp {
 		return
 	}
 	if t := p.peek(); t.kind != tokEnd {
@@ -365,7 +383,7 @@ func (p *parser) close(open token, kind tokenKind, text string) {
 		}
 	}
 	end := p.lastEnd()
-	p.add(CodeUnclosed, end, end, fmt.Sprintf("%s is never closed.", p.written(open)), fmt.Sprintf("Add %s where it ends.", text),
+	p.add(CodeUnclosed, end, end, fmt.Sprintf("%s is never closed.", p.shown(open)), fmt.Sprintf("Add %q where it ends.", text),
 		diag.Related{Span: place(p.at, p.text, open.start, open.end), Message: "It is opened here."})
 }
 
@@ -419,7 +437,7 @@ func (p *parser) call(name token) *node {
 	case p.diags.Count(diag.Error) > before: // who knows how many there should be
 		n.op = opBroken
 	case len(n.kids) != n.call.takes:
-		p.add(CodeArguments, name.start, n.end, fmt.Sprintf("%s takes %d and was given %d.", n.name, n.call.takes, len(n.kids)),
+		p.add(CodeArguments, name.start, n.end, fmt.Sprintf("%q takes %s, not %d.", n.name, []string{"one argument", "two arguments"}[n.call.takes-1], len(n.kids)),
 			fmt.Sprintf("Write %s(%s).", n.name, []string{"a", "a, b"}[n.call.takes-1]))
 		n.op = opBroken
 	case n.call.op != opBroken:
@@ -455,7 +473,7 @@ func (p *parser) path(n *node) *node {
 		case t.kind == tokListOpen:
 			p.index(n)
 		case t.kind == tokOpen:
-			p.add(CodePath, n.start, t.end, fmt.Sprintf("%s is not a function.", p.text[n.start:n.end]), fmt.Sprintf("Functions stand before what they look at, such as len(x); there is %s.", strings.Join(slices.Sorted(maps.Keys(p.rules.functions)), ", ")))
+			p.add(CodePath, n.start, t.end, fmt.Sprintf("%s is not a function.", inQuotes(p.text[n.start:n.end])), fmt.Sprintf("Functions stand before what they look at, such as len(x); there is %s.", strings.Join(slices.Sorted(maps.Keys(p.rules.functions)), ", ")))
 			p.take()
 			kids := p.items(t, tokClose, ")")
 			return &node{op: opBroken, start: n.start, end: p.lastEnd(), kids: append([]*node{n}, kids...)}
