@@ -51,6 +51,29 @@ func checkTree(t *testing.T, f *source.File, n *text.Node) {
 	}
 }
 
+// checkOrder holds that values stand in their parent, in order and without
+// overlap. Aliases and merged keys stand elsewhere, so texts with an asterisk
+// are not asked.
+func checkOrder(t *testing.T, n *text.Node) {
+	t.Helper()
+	at := n.Span.Start
+	inside := func(child *text.Node) {
+		t.Helper()
+		if child.Span.Start < at || child.Span.End > n.Span.End {
+			t.Fatalf("%s %q at %d-%d is not where it should be, in %d-%d", child.Kind, child.Value, child.Span.Start, child.Span.End, at, n.Span.End)
+		}
+		at = child.Span.End
+		checkOrder(t, child)
+	}
+	for _, item := range n.Items {
+		inside(item)
+	}
+	for _, p := range n.Pairs {
+		inside(p.Key)
+		inside(p.Value)
+	}
+}
+
 func FuzzYAML(f *testing.F) {
 	for _, seed := range []string{
 		"", "a: b\n", "a: b: c\n", "a:\n\t- x\n", "a: \"x\nb: c\n", "a: [x, y\nb: c\n", "a:\n  b: 1\n c: 2\n",
@@ -66,6 +89,10 @@ func FuzzYAML(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string, start, end int) {
 		file := source.NewFile("a.yaml", s)
+		if whole, _ := text.ParseYAML(file, 0, len(s)); whole != nil && !strings.ContainsAny(s, "*<") {
+			checkTree(t, file, whole)
+			checkOrder(t, whole)
+		}
 		n, list := text.ParseYAML(file, start, end)
 		checkDiagnostics(t, file, list)
 		if n == nil && !list.Errors() {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -53,6 +52,7 @@ type yamlParser struct {
 	column   int
 	offset   int // of the cursor in text
 	nodes    []Node
+	last     int // where the value ends that was read last
 }
 
 type anchored struct {
@@ -71,6 +71,15 @@ func parseOnce(f *source.File, base int, text string) (*Node, diag.List) {
 		p.report(CodeCharacter, at, at+1, "This byte is not part of UTF-8 text.", "Save the file in the UTF-8 encoding.")
 		return nil, p.out
 	}
+	if n := parsePlain(p); n != nil {
+		return n, nil
+	}
+	return p.parseAny()
+}
+
+// parseAny reads the text through the library.
+func (p *yamlParser) parseAny() (*Node, diag.List) {
+	f, base, text := p.file, p.base, p.text
 	limit := &depthLimit{}
 	loader, err := yaml.NewLoader(strings.NewReader(text), yaml.WithPlugin(limit))
 	if err != nil { // only wrong options make it fail
@@ -565,7 +574,7 @@ func (p *yamlParser) block(n *yaml.Node, kind Kind, header int) (*Node, int) {
 	start += min(max(indent, 0), lead(p.text[start:lines[0].end]))
 	for _, e := range [...]int{end, end + 1} {
 		if e <= len(p.text) && p.text[start:e] == n.Value {
-			return p.new(kind, n.Value, start, e), end
+			return p.new(kind, n.Value, start, e), e
 		}
 	}
 	return p.inexact(kind, n.Value, start, end), end
@@ -573,20 +582,18 @@ func (p *yamlParser) block(n *yaml.Node, kind Kind, header int) (*Node, int) {
 
 // kind tells what a scalar is.
 func (p *yamlParser) kind(n *yaml.Node, start int) Kind {
-	plain := n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) == 0
-	if plain && n.Tag != "!" {
-		return p.plainKind(n, start)
+	const text = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+	if n.Style&yaml.TaggedStyle == 0 {
+		if n.Style&text != 0 || n.Tag == "!" {
+			return String
+		}
+		return p.finite(n.Value, start)
 	}
 	switch n.Tag {
-	case "!!str", "!":
+	case "!!str":
 		return String
 	case "!!null", "!!bool", "!!int", "!!float":
-		bare := yaml.Node{Value: n.Value}
-		if _, err := strconv.ParseFloat(n.Value, 64); err == nil {
-			bare.Tag = "!!float"
-		}
-		kind := p.plainKind(&bare, start)
-		if kind == tagKinds[n.Tag] || kind == Int && n.Tag == "!!float" {
+		if kind := p.finite(n.Value, start); kind == tagKinds[n.Tag] || kind == Int && n.Tag == "!!float" {
 			return kind
 		}
 	}
@@ -596,32 +603,13 @@ func (p *yamlParser) kind(n *yaml.Node, start int) Kind {
 
 var tagKinds = map[string]Kind{"!!null": Null, "!!bool": Bool, "!!int": Int, "!!float": Float}
 
-// plainKind tells what a scalar without quotes is. The library has resolved
-// its tag, but takes large whole numbers for fractions, 017 for octal and
-// 2020-01-01 for a time.
-func (p *yamlParser) plainKind(n *yaml.Node, start int) Kind {
-	switch s := n.Value; s {
-	case "", "~", "null", "Null", "NULL":
-		return Null
-	case "true", "True", "TRUE", "false", "False", "FALSE":
-		return Bool
-	default:
-		if c := s[0]; (c < '0' || c > '9') && c != '+' && c != '-' && c != '.' {
-			return String
-		}
-		if _, ok := parseInteger(s); ok {
-			return Int
-		}
-		if n.Tag == "!!float" {
-			if strings.Trim(strings.ToLower(s), "+-.") == "inf" || strings.EqualFold(s, ".nan") {
-				p.report(CodeNumber, start, start+len(s), fmt.Sprintf("%s is not a number that a workflow can use.", s),
-					fmt.Sprintf("Write a finite number, or %q in quotes if a text is meant.", s))
-				return String
-			}
-			return Float
-		}
-		return String
+// finite is scalarKind, and reports numbers that JSON has no form for.
+func (p *yamlParser) finite(s string, start int) Kind {
+	if isEndless(s) {
+		p.report(CodeNumber, start, start+len(s), fmt.Sprintf("%s is not a number that a workflow can use.", s),
+			fmt.Sprintf("Write a finite number, or %q in quotes if a text is meant.", s))
 	}
+	return scalarKind(s)
 }
 
 func (p *yamlParser) checkTag(n *yaml.Node, start int, own string) {

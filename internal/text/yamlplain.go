@@ -1,0 +1,410 @@
+package text
+
+import (
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// plainReader reads the simple YAML that most blocks of a workflow are: maps
+// and lists by indentation, values on one line, short lists in brackets,
+// literal blocks. It takes a tenth of the library's time, and gives up at the
+// first thing it is not sure of: then the library reads the text. It never
+// reports anything, and where it succeeds its tree is the library's, which a
+// fuzz test holds.
+type plainReader struct {
+	p    *yamlParser
+	text string
+
+	// The next line that is neither empty nor a comment; first == len(text)
+	// at the end.
+	first, end int // offsets of its content, without the line break
+	indent     int
+}
+
+// parsePlain returns nil when the text is not simple enough.
+func parsePlain(p *yamlParser) *Node {
+	if !simpleText(p.text) {
+		return nil
+	}
+	r := &plainReader{p: p, text: p.text}
+	r.advance(0)
+	if r.first == len(r.text) {
+		return nil
+	}
+	n, ok := r.block(r.indent, 0)
+	if !ok || r.first < len(r.text) {
+		return nil
+	}
+	return n
+}
+
+// simpleText reports whether a text ends with a newline and holds no tabs, no
+// control characters and no line breaks but newlines.
+func simpleText(s string) bool {
+	if s == "" || s[len(s)-1] != '\n' {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c >= 0x20 && c < 0x7F, c == '\n':
+		case c < 0x80:
+			return false
+		case c == 0xC2 && s[i+1] < 0xA0, c == 0xE2 && s[i+1] == 0x80, c == 0xEF:
+			return false
+		}
+	}
+	return true
+}
+
+// advance moves to the next line with content; at is the beginning of a line.
+func (r *plainReader) advance(at int) {
+	for at < len(r.text) {
+		end := at + strings.IndexByte(r.text[at:], '\n')
+		first := at
+		for first < end && r.text[first] == ' ' {
+			first++
+		}
+		if first < end && r.text[first] != '#' {
+			r.first, r.end, r.indent = first, end, first-at
+			return
+		}
+		at = end + 1
+	}
+	r.first, r.end, r.indent = len(r.text), len(r.text), -1
+}
+
+// next moves to the line after the present one.
+func (r *plainReader) next() { r.advance(r.end + 1) }
+
+// maxPlainDepth is where the library takes over, with its own limit.
+const maxPlainDepth = 40
+
+// block reads a map or a list whose lines have the indentation.
+func (r *plainReader) block(indent, depth int) (*Node, bool) {
+	if depth > maxPlainDepth {
+		return nil, false
+	}
+	if r.isEntry() {
+		return r.list(indent, depth)
+	}
+	return r.mapping(indent, depth)
+}
+
+// isEntry reports whether the line is "- something".
+func (r *plainReader) isEntry() bool {
+	return r.text[r.first] == '-' && r.first+1 < r.end && r.text[r.first+1] == ' '
+}
+
+func (r *plainReader) list(indent, depth int) (*Node, bool) {
+	start := r.first
+	var items []*Node
+	for r.indent == indent && r.isEntry() {
+		dash := r.first
+		for r.first++; r.first < r.end && r.text[r.first] == ' '; r.first++ {
+		}
+		if r.first == r.end {
+			return nil, false
+		}
+		var item *Node
+		var ok bool
+		if _, isPair := r.key(); isPair {
+			r.indent = indent + r.first - dash
+			item, ok = r.mapping(r.indent, depth+1)
+		} else {
+			item, ok = r.value(r.first, indent)
+		}
+		if !ok {
+			return nil, false
+		}
+		items = append(items, item)
+	}
+	if r.indent > indent {
+		return nil, false
+	}
+	n := r.p.new(List, "", start, r.p.last)
+	n.Items = items
+	return n, true
+}
+
+func (r *plainReader) mapping(indent, depth int) (*Node, bool) {
+	start := r.first
+	pairs := make([]Pair, 0, 8)
+	for r.indent == indent && !r.isEntry() {
+		colon, ok := r.key()
+		if !ok {
+			return nil, false
+		}
+		name := r.text[r.first:colon]
+		for i := range pairs {
+			if pairs[i].Key.Value == name {
+				return nil, false
+			}
+		}
+		key := r.p.new(scalarKind(name), name, r.first, colon)
+		value, ok := r.after(colon+1, indent, depth)
+		if !ok {
+			return nil, false
+		}
+		pairs = append(pairs, Pair{Key: key, Value: value})
+	}
+	if r.indent > indent || r.indent == indent && indent == 0 {
+		return nil, false
+	}
+	n := r.p.new(Map, "", start, r.p.last)
+	n.Pairs = pairs
+	return n, true
+}
+
+// key finds the colon of a simple key at the beginning of the line.
+func (r *plainReader) key() (colon int, ok bool) {
+	at := r.first
+	for at < r.end && isWordByte(r.text[at]) {
+		at++
+	}
+	if at == r.first || at-r.first > 100 || at == r.end || r.text[at] != ':' || !isLetter(r.text[r.first]) {
+		return 0, false
+	}
+	return at, at+1 == r.end || r.text[at+1] == ' '
+}
+
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
+
+func isWordByte(c byte) bool { return isLetter(c) || c >= '0' && c <= '9' || c == '-' || c == '.' }
+
+// after reads the value behind a colon: on the same line, or in the lines
+// below that are indented deeper.
+func (r *plainReader) after(at, indent, depth int) (*Node, bool) {
+	from := at
+	for at < r.end && r.text[at] == ' ' {
+		at++
+	}
+	if at < r.end {
+		return r.value(at, indent)
+	}
+	r.next()
+	switch {
+	case r.indent > indent, r.indent == indent && r.isEntry():
+		return r.block(r.indent, depth+1)
+	default:
+		r.p.last = from
+		return r.p.new(Null, "", from, from), true
+	}
+}
+
+// value reads what begins at an offset of the line, and moves to the line
+// after it. Lines that carry it on are left to the library.
+func (r *plainReader) value(at, indent int) (*Node, bool) {
+	var n *Node
+	var end int
+	switch c := r.text[at]; {
+	case c == '|':
+		return r.literal(at, indent)
+	case c == '[':
+		n, end = r.flow(at)
+	case c == '"' || c == '\'':
+		n, end = r.quoted(at)
+	case isLetter(c) || c >= '0' && c <= '9' || c >= 0x80 || c == '/' || c == '(' || c == '$':
+		end = r.plainEnd(at)
+		if end > at {
+			value := r.text[at:end]
+			n = r.p.new(scalarKind(value), value, at, end)
+		}
+	}
+	if n == nil || !r.onlyComment(end) {
+		return nil, false
+	}
+	r.p.last = end
+	r.next()
+	return n, r.indent <= indent
+}
+
+// onlyComment reports whether the rest of the line says nothing.
+func (r *plainReader) onlyComment(at int) bool {
+	rest := r.text[at:r.end]
+	trimmed := strings.TrimLeft(rest, " ")
+	return trimmed == "" || trimmed[0] == '#' && len(trimmed) < len(rest)
+}
+
+// plainEnd returns where a scalar without quotes ends, or at if there is a
+// colon in it that might mean something.
+func (r *plainReader) plainEnd(at int) int {
+	rest := r.text[at:r.end]
+	if strings.Contains(rest, ": ") {
+		return at
+	}
+	if comment := strings.Index(rest, " #"); comment >= 0 {
+		rest = rest[:comment]
+	}
+	rest = strings.TrimRight(rest, " ")
+	if strings.HasSuffix(rest, ":") {
+		return at
+	}
+	return at + len(rest)
+}
+
+func (r *plainReader) quoted(at int) (*Node, int) {
+	length := strings.IndexByte(r.text[at+1:r.end], r.text[at])
+	if length < 0 {
+		return nil, 0
+	}
+	start, end := at+1, at+1+length
+	if r.text[at] == '"' && strings.IndexByte(r.text[start:end], '\\') >= 0 || end+1 < r.end && r.text[end+1] == '\'' {
+		return nil, 0
+	}
+	return r.p.new(String, r.text[start:end], start, end), end + 1
+}
+
+// flow reads a list of words in brackets.
+func (r *plainReader) flow(start int) (*Node, int) {
+	var items []*Node
+	for at := start + 1; at < r.end; {
+		switch c := r.text[at]; {
+		case c == ' ':
+			at++
+		case c == ']':
+			n := r.p.new(List, "", start, at+1)
+			n.Items = items
+			return n, at + 1
+		case isLetter(c) || c >= '0' && c <= '9' || c == '"' || c == '\'':
+			var item *Node
+			if c == '"' || c == '\'' {
+				item, at = r.quoted(at)
+				if item == nil {
+					return nil, 0
+				}
+			} else {
+				end := at
+				for end < r.end && (isWordByte(r.text[end]) || r.text[end] == ' ' || r.text[end] == '/') {
+					end++
+				}
+				value := strings.TrimRight(r.text[at:end], " ")
+				item = r.p.new(scalarKind(value), value, at, at+len(value))
+				at = end
+			}
+			items = append(items, item)
+			for at < r.end && r.text[at] == ' ' {
+				at++
+			}
+			if at < r.end && r.text[at] == ',' {
+				at++
+			} else if at == r.end || r.text[at] != ']' {
+				return nil, 0
+			}
+		default:
+			return nil, 0
+		}
+	}
+	return nil, 0
+}
+
+// literal reads a block after "|" or "|-" whose lines are not odd in any way.
+func (r *plainReader) literal(header, indent int) (*Node, bool) {
+	mark := strings.TrimRight(r.text[header:r.end], " ")
+	if mark != "|" && mark != "|-" {
+		return nil, false
+	}
+	var b strings.Builder
+	own, blank := -1, 0
+	at := r.end + 1
+	for at < len(r.text) {
+		end := at + strings.IndexByte(r.text[at:], '\n')
+		lead := at
+		for lead < end && r.text[lead] == ' ' {
+			lead++
+		}
+		if lead == end {
+			if own < 0 || lead-at > own {
+				return nil, false
+			}
+			blank++
+			at = end + 1
+			continue
+		}
+		if own < 0 {
+			own = lead - at
+		}
+		if own <= indent {
+			return nil, false
+		}
+		if lead-at < own {
+			break
+		}
+		for ; blank > 0; blank-- {
+			b.WriteByte('\n')
+		}
+		b.WriteString(r.text[at+own : end+1])
+		at = end + 1
+	}
+	value := b.String()
+	if value == "" {
+		return nil, false
+	}
+	if mark == "|-" {
+		value = value[:len(value)-1]
+	}
+	n, end := r.p.block(&yaml.Node{Value: value}, String, header)
+	r.p.last = end
+	r.advance(at)
+	return n, r.indent <= indent
+}
+
+// scalarKind tells what a scalar without quotes is. It follows YAML 1.2, where
+// the library takes large whole numbers for fractions, 017 for octal and
+// 2020-01-01 for a time.
+func scalarKind(s string) Kind {
+	switch s {
+	case "", "~", "null", "Null", "NULL":
+		return Null
+	case "true", "True", "TRUE", "false", "False", "FALSE":
+		return Bool
+	}
+	if c := s[0]; (c < '0' || c > '9') && c != '+' && c != '-' && c != '.' {
+		return String
+	}
+	switch {
+	case isInteger(s):
+		return Int
+	case isFloat(s):
+		return Float
+	}
+	return String
+}
+
+func isInteger(s string) bool {
+	if _, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return true
+	}
+	_, ok := parseInteger(s)
+	return ok
+}
+
+// isFloat reports whether s is a finite number: digits, a dot, an exponent.
+func isFloat(s string) bool {
+	digits := false
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9':
+			digits = true
+		case c == '.' || c == '_' || c == '+' || c == '-':
+		case (c == 'e' || c == 'E') && digits:
+		default:
+			return false
+		}
+	}
+	if !digits {
+		return false
+	}
+	_, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
+	return err == nil
+}
+
+// isEndless reports whether s is YAML's infinity or "not a number".
+func isEndless(s string) bool {
+	switch strings.TrimLeft(s, "+-") {
+	case ".inf", ".Inf", ".INF":
+		return true
+	}
+	return s == ".nan" || s == ".NaN" || s == ".NAN"
+}
