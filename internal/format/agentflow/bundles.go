@@ -1,0 +1,182 @@
+package agentflow
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// parallel gives every worker of the bundle a branch of its own.
+func (l *lowering) parallel(s *step) ir.Action {
+	par := ir.Parallel{Join: ir.JoinSettle, Span: s.key("bundle")}
+	name := s.word("bundle")
+	b := l.bundle(name)
+	if b == nil {
+		return par
+	}
+	l.used[b.word("name").Value] = true
+	par.Name = b.word("name").Value
+	if l.doc.runtime != nil {
+		if n, _, ok := l.doc.runtime.number("max_concurrency"); ok {
+			par.MaxConcurrent = int(n)
+		}
+	}
+	for _, w := range l.workers(b) {
+		par.Branches = append(par.Branches, l.branch(s, b, w))
+	}
+	combine := l.combine(s, b)
+	par.Combine = &combine
+	return par
+}
+
+func (l *lowering) bundle(name text.Text) *values {
+	if name.Value == "" {
+		return nil
+	}
+	if b, ok := l.bundles[name.Value]; ok {
+		return b
+	}
+	var names []string
+	for known := range l.bundles {
+		names = append(names, known)
+	}
+	slices.Sort(names)
+	help := diag.DidYouMean(name.Value, names)
+	if help == "" {
+		help = fmt.Sprintf("Add a ```bundle block with \"name: %s\".", name.Value)
+	}
+	l.report(CodeNoBundle, diag.Error, name.Span, fmt.Sprintf("There is no bundle %q.", name.Value), help)
+	return l.bundles[diag.Nearest(name.Value, names)]
+}
+
+// worker is one worker of a bundle, with its name made unique.
+type worker struct {
+	*values
+	id text.Text
+}
+
+// workers lists those of a bundle; mistakes are reported with the first step
+// that uses it.
+func (l *lowering) workers(b *values) []worker {
+	var out []worker
+	first := map[string]source.Span{}
+	for i, v := range b.list("workers") {
+		w := worker{v, v.word("id")}
+		if w.id.Value == "" {
+			w.id = text.Text{Value: fmt.Sprintf("worker_%d", i+1), Span: v.first}
+		}
+		if at, ok := first[w.id.Value]; ok {
+			l.duplicate(w.id, "worker", at)
+			w.id.Value = fmt.Sprintf("%s_%d", w.id.Value, i+1)
+		} else {
+			l.checkID(w.id, "worker")
+		}
+		first[w.id.Value] = w.id.Span
+		out = append(out, w)
+	}
+	if len(out) == 0 && b.has("workers") {
+		l.report(CodeWorker, diag.Error, b.key("workers"), fmt.Sprintf("The bundle %q has no workers.", b.word("name").Value), "Add at least one entry with \"id\" and \"agent\".")
+	}
+	return out
+}
+
+func (l *lowering) branch(s *step, b *values, w worker) ir.Branch {
+	budgets := b.object("budgets")
+	one := ir.Branch{
+		Name: w.id.Value, Span: w.id.Span, When: l.condition(w.word("when")),
+		Budget: ir.Budget{
+			Steps: limit(budgets, "max_steps_per_worker"), Tokens: limit(budgets, "max_tokens_per_worker"),
+			ActiveSeconds: limit(budgets, "deadline_seconds_per_worker"),
+		},
+	}
+	agent, at := l.workerAgent(b, w)
+	task := s.agentTask(agent, at)
+	if fields := b.object("worker_output").words("required_fields"); len(fields) > 0 {
+		task.Settings.Put("schema", schemaOf(plain(fields)), b.object("worker_output").key("required_fields"))
+	}
+	one.Block = l.p.AddBlock(ir.Block{Name: w.id.Value, Span: w.span, Steps: []ir.Step{{
+		ID: w.id.Value, Type: "worker", Description: s.word("description").Value, Action: task, Reads: s.ir.Reads, Span: w.id.Span,
+	}}})
+	return one
+}
+
+// workerAgent is who does a worker's work: its agent, or one made of its role (F41).
+func (l *lowering) workerAgent(b *values, w worker) (string, source.Span) {
+	agent, role := w.word("agent"), w.word("role")
+	switch {
+	case agent.Value != "":
+		if role.Value != "" {
+			l.report(CodeUnusedChoice, diag.Warning, w.key("role"), "The role does nothing here, because the worker has an agent.", "Remove \"role\" or \"agent\".")
+		}
+		return agent.Value, agent.Span
+	case role.Value != "":
+		l.generic(w.key("role"), fmt.Sprintf("No agent is named for the worker %q; one is made of its role.", w.id.Value), "Define an ```agent block with this role and name it in \"agent\".")
+	default:
+		l.report(CodeWorker, diag.Error, w.id.Span, fmt.Sprintf("The worker %q has no agent.", w.id.Value), "Add \"agent\" with the id of an agent.")
+	}
+	name := b.word("name").Value + "_" + w.id.Value
+	return l.impliedAgent(name, role.Value, "", w.id.Span), w.id.Span
+}
+
+// combine puts the workers' results together.
+func (l *lowering) combine(s *step, b *values) ir.Task {
+	merge, output := b.object("merge"), b.object("worker_output")
+	t := ir.Task{Kind: "combine"}
+	strategy, conflict := merge.word("strategy"), merge.word("conflict")
+	t.Settings.Put("strategy", strategy.Value, strategy.Span)
+	if keys := merge.words("dedupe_key"); len(keys) > 0 {
+		t.Settings.Put("dedupe_key", plain(keys), merge.key("dedupe_key"))
+	}
+	if conflict.Value == "" {
+		conflict = text.Text{Value: "fail", Span: strategy.Span} // F22
+		if strategy.Value == "send_to_critic" {
+			conflict.Value = "send_to_critic"
+		}
+	}
+	t.Settings.Put("conflict", conflict.Value, conflict.Span)
+	critical := strategy.Value == "send_to_critic" || conflict.Value == "send_to_critic"
+	if critic := l.critic(s, merge); critic.Value != "" && critical {
+		t.Settings.Put("critic", critic.Value, critic.Span)
+	}
+	if !critical {
+		for _, v := range []*values{s.values, merge} {
+			key := map[bool]string{true: "agent", false: "critic"}[v == s.values]
+			if v.has(key) {
+				l.report(CodeUnusedChoice, diag.Warning, v.key(key), fmt.Sprintf("%q does nothing here, because no conflict is sent to a critic.", key), "Write \"conflict: send_to_critic\" under \"merge\", or remove it.")
+			}
+		}
+	}
+	if fields := output.words("required_fields"); len(fields) > 0 {
+		t.Settings.Put("required_fields", plain(fields), output.key("required_fields"))
+	}
+	if format := output.word("format"); format.Value != "" {
+		t.Settings.Put("format", format.Value, format.Span)
+	}
+	return t
+}
+
+// critic is who settles contradictions: the merge's critic, the step's agent,
+// an agent called critic, or the agent of the first critic gate (F23). Without
+// one the setting is left out, which is an error for whoever checks it.
+func (l *lowering) critic(s *step, merge *values) text.Text {
+	if c := merge.word("critic"); c.Value != "" {
+		return c
+	}
+	if a := s.word("agent"); a.Value != "" {
+		return a
+	}
+	if a := l.p.Agent("critic"); a != nil {
+		return text.Text{Value: a.ID, Span: merge.word("strategy").Span}
+	}
+	for _, other := range l.steps {
+		a := other.word("agent")
+		if other.kind == "gate" && a.Value != "" && (other.word("gate_method").Value == "critic_agent" || !other.has("gate_method")) {
+			return text.Text{Value: a.Value, Span: merge.word("strategy").Span}
+		}
+	}
+	return text.Text{}
+}

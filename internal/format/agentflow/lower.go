@@ -1,0 +1,374 @@
+package agentflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// levels are the layers of the specification.
+var levels = []string{"Layer 0 (skill)", "Layer 1 (linear)", "Layer 2 (graph)", "Layer 3 (long-running)"}
+
+// lowering turns one document into a program.
+type lowering struct {
+	file  *source.File
+	files format.Files
+	doc   *document
+	out   *diag.List
+	p     *ir.Program
+
+	steps    []*step          // in the order of the document
+	byID     map[string]*step // the first of each name
+	bundles  map[string]*values
+	used     map[string]bool // bundles that a step uses
+	children map[string]int  // by path: position in Program.Children, -1 when unusable
+	names    nameTable
+
+	base     *source.File // what extends names, when it can be read
+	baseUsed bool
+}
+
+// step is a step block on its way to an ir.Step.
+type step struct {
+	*values
+	id    text.Text
+	kind  string // its type; subagent_bundle is parallel
+	index int
+	// offChain steps are entered only as a fallback (F3), by a branch (F11) or by goto.
+	offChain bool
+	fallback *step
+	jump     *step // goto
+	arms     []arm
+	ir       ir.Step
+}
+
+// arm is one branch of a decision.
+type arm struct {
+	key text.Text // in its canonical form
+	to  *step
+	at  source.Span
+}
+
+func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
+	l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
+}
+
+func (l *lowering) add(list diag.List) { *l.out = append(*l.out, list...) }
+
+func (l *lowering) program() *ir.Program {
+	if !l.doc.workflow {
+		return l.skill()
+	}
+	if l.doc.head == nil { // hopeless frontmatter, already reported
+		l.doc.head = &values{shape: frontmatterShape, found: make([]value, len(frontmatterShape.fields)), first: l.firstLine()}
+	}
+	l.children, l.used = map[string]int{}, map[string]bool{}
+	head := l.doc.head
+	l.p = &ir.Program{
+		Format: Format{}.Name(), Level: l.level(),
+		Name: head.word("name").Value, Version: head.word("version").Value, Description: head.word("description").Value,
+		Blocks: make([]ir.Block, 1), Span: l.firstLine(),
+	}
+	if name := head.word("name"); name.Value != "" {
+		l.p.Span = name.Span
+		l.checkName(name, false)
+	}
+	l.frontmatter()
+	l.agents()
+	l.bundles = uniqueNames(l, l.doc.bundles, "name", "bundle")
+	l.identifySteps()
+	l.names = l.nameTable()
+	l.overlayBase()
+	l.resolveSteps()
+	for _, s := range l.steps {
+		l.lowerStep(s)
+	}
+	l.connect()
+	l.checkSiblings()
+	l.runtime()
+	l.observability()
+	l.overlayChanges()
+	for _, b := range l.doc.bundles {
+		if name := b.word("name"); name.Value != "" && l.bundles[name.Value] == b && !l.used[name.Value] {
+			l.report(CodeUnusedBundle, diag.Warning, name.Span, fmt.Sprintf("No step uses the bundle %q.", name.Value),
+				fmt.Sprintf("Write \"bundle: %s\" in a parallel step, or remove the block.", name.Value))
+		}
+	}
+	return l.p
+}
+
+// level infers the layer from the content, as the specification asks.
+func (l *lowering) level() string {
+	if l.doc.runtime != nil {
+		return levels[3]
+	}
+	for _, s := range l.doc.steps {
+		for _, key := range []string{"when", "branches", "bundle", "goto"} {
+			if s.has(key) {
+				return levels[2]
+			}
+		}
+	}
+	return levels[1]
+}
+
+func (l *lowering) frontmatter() {
+	head := l.doc.head
+	if l.doc.front != nil && !head.has("version") {
+		at := head.key("kind")
+		l.report(CodeNeedsVersion, diag.Warning, at, "The workflow has no version.", "Add \"version: 1.0.0\".")
+	}
+	l.meta()
+	budgets := head.object("budgets")
+	l.p.Budget = ir.Budget{
+		Steps: limit(budgets, "max_steps"), ToolCalls: limit(budgets, "max_tool_calls"),
+		Tokens: limit(budgets, "max_tokens"), ActiveSeconds: limit(budgets, "deadline_seconds"),
+	}
+	tools := head.object("tools")
+	l.p.Tools = ir.Tools{
+		Allow: named(tools.words("allowlist")), AllowAll: !tools.has("allowlist"), Deny: named(tools.words("denylist")),
+		WorkersMayUse: tools.flag("workers_can_call_tools", false),
+	}
+	l.triggers(head.object("triggers"))
+	l.p.Input, l.p.Output = l.contract("input"), l.contract("output")
+	for _, key := range []string{"allowed-tools", "agent", "context", "disable-model-invocation"} {
+		if head.has(key) {
+			l.report(CodeSkillKey, diag.Warning, head.key(key), fmt.Sprintf("%q is a key of skills and does nothing in a workflow.", key),
+				"Remove it; tools are given to agents with \"tools\" and limited by \"tools: allowlist\" here.")
+		}
+	}
+}
+
+// meta keeps what the frontmatter says and nothing else in the program holds.
+func (l *lowering) meta() {
+	if l.doc.front == nil {
+		return
+	}
+	for _, pair := range l.doc.front.Pairs {
+		key, n := pair.Key.Value, pair.Value
+		raw := n.JSON()
+		if f := frontmatterShape.field(key); f != nil {
+			switch f.kind {
+			case object, tools:
+				if key != "hooks" && key != "allowed-tools" {
+					continue
+				}
+			case word, release, choice, hint:
+				// Conditions compare without conversion, so 1.0 must be a text here.
+				raw = quoted(joined(n).Value)
+			}
+		}
+		l.p.Meta = append(l.p.Meta, ir.Meta{Name: key, Value: raw, Span: n.Span})
+	}
+	if l.doc.purpose.Value != "" {
+		l.p.Meta = append(l.p.Meta, ir.Meta{Name: "purpose", Value: quoted(l.doc.purpose.Value), Span: l.doc.purpose.Span})
+	}
+	versions := map[string]string{}
+	for _, b := range l.doc.bundles {
+		if v := b.word("version"); v.Value != "" {
+			versions[b.word("name").Value] = v.Value
+		}
+	}
+	if len(versions) > 0 {
+		raw, err := json.Marshal(versions)
+		if err == nil { // texts always have a JSON form
+			l.p.Meta = append(l.p.Meta, ir.Meta{Name: "bundle_versions", Value: raw})
+		}
+	}
+}
+
+func quoted(s string) json.RawMessage {
+	return (&text.Node{Kind: text.String, Value: s}).JSON()
+}
+
+func limit(v *values, name string) *ir.Limit {
+	n, at, ok := v.number(name)
+	if !ok {
+		return nil
+	}
+	return &ir.Limit{Max: n, Span: at}
+}
+
+func (l *lowering) triggers(v *values) {
+	manual := ir.Trigger{Kind: ir.OnDemand, Off: !v.flag("manual", true)}
+	if v.has("manual") {
+		manual.Span = v.word("manual").Span
+	}
+	l.p.Triggers = []ir.Trigger{manual}
+	zone := v.word("timezone")
+	if schedule := v.word("schedule"); schedule.Value != "" {
+		l.p.Triggers = append(l.p.Triggers, ir.Trigger{
+			Kind: ir.OnSchedule, Schedule: schedule.Value, Span: schedule.Span, Timezone: zone.Value, TimezoneSpan: zone.Span,
+		})
+	} else if zone.Value != "" {
+		l.report(CodeTimezone, diag.Warning, v.key("timezone"), "There is a time zone, but no schedule for it.", "Add \"schedule\" with a cron expression, or remove the time zone.")
+	}
+	if v.has("api") {
+		l.p.Triggers = append(l.p.Triggers, ir.Trigger{Kind: ir.OnAPI, Off: !v.flag("api", false), Span: v.word("api").Span})
+	}
+	if event := v.word("event"); event.Value != "" {
+		l.p.Triggers = append(l.p.Triggers, ir.Trigger{Kind: ir.OnEvent, Event: event.Value, Span: event.Span})
+	}
+}
+
+func (l *lowering) agents() {
+	first := uniqueNames(l, l.doc.agents, "id", "agent")
+	for _, v := range l.doc.agents {
+		id := v.word("id")
+		if id.Value == "" || first[id.Value] != v {
+			continue
+		}
+		agent := ir.Agent{
+			ID: id.Value, Span: id.Span, Role: v.word("role").Value, Goal: v.word("goal").Value,
+			Expected: v.word("expected_output").Value, Model: v.word("model").Value, Tools: named(v.words("tools")),
+		}
+		if agent.Model == "" {
+			agent.Model = l.doc.head.word("model").Value
+		}
+		if n, _, ok := v.number("max_tokens"); ok {
+			agent.MaxTokens = int(n)
+		}
+		l.p.Agents = append(l.p.Agents, agent)
+	}
+}
+
+// impliedAgent makes an agent for work that nobody was named for (F41).
+func (l *lowering) impliedAgent(name, role, expected string, at source.Span) string {
+	id := name
+	for l.p.Agent(id) != nil {
+		id += "_worker"
+	}
+	l.p.Agents = append(l.p.Agents, ir.Agent{
+		ID: id, Role: role, Expected: expected, Model: l.doc.head.word("model").Value, Implied: true, Span: at,
+	})
+	return id
+}
+
+// uniqueNames indexes blocks by their name and reports those that repeat one.
+func uniqueNames(l *lowering, blocks []*values, key, what string) map[string]*values {
+	first := map[string]*values{}
+	for _, v := range blocks {
+		name := v.word(key)
+		if name.Value == "" {
+			continue
+		}
+		if other, ok := first[name.Value]; ok {
+			l.duplicate(name, what, other.word(key).Span)
+			continue
+		}
+		first[name.Value] = v
+		l.checkID(name, what)
+	}
+	return first
+}
+
+func (l *lowering) duplicate(name text.Text, what string, first source.Span) {
+	l.report(CodeDuplicate, diag.Error, name.Span, fmt.Sprintf("There is already a %s %q.", what, name.Value), "Give one of the two another name.",
+		diag.Related{Span: first, Message: "It is first defined here."})
+}
+
+// checkID holds an id to the characters that paths and records can carry, and
+// mentions the custom of snake_case.
+func (l *lowering) checkID(id text.Text, what string) {
+	odd := strings.IndexFunc(id.Value, func(r rune) bool {
+		return r > 0x7e || !isWordByte(byte(r)) && r != '-'
+	})
+	better := strings.ReplaceAll(kebab(id.Value), "-", "_")
+	switch {
+	case odd >= 0:
+		help := "Use letters, digits and underscores."
+		if better != "" {
+			help = fmt.Sprintf("Write %q.", better)
+		}
+		l.report(CodeBadID, diag.Error, id.Span, fmt.Sprintf("The id of a %s cannot be %q.", what, id.Value), help)
+	case what != "worker" && what != "waitpoint" && id.Value != better && better != "":
+		l.report(CodeConvention, diag.Note, id.Span, fmt.Sprintf("The id %q is not written in snake_case, as is usual.", id.Value), fmt.Sprintf("Write %q.", better))
+	}
+}
+
+func isWordByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
+}
+
+// checkReason mentions the custom of UPPER_SNAKE_CASE for reason codes.
+func (l *lowering) checkReason(t text.Text) string {
+	better := strings.ToUpper(strings.ReplaceAll(kebab(t.Value), "-", "_"))
+	if t.Value != "" && t.Value != better && better != "" {
+		l.report(CodeConvention, diag.Note, t.Span, fmt.Sprintf("The reason code %q is not written in UPPER_SNAKE_CASE, as is usual.", t.Value), fmt.Sprintf("Write %q.", better))
+	}
+	return t.Value
+}
+
+// overlayBase finds the base skill (F41).
+func (l *lowering) overlayBase() {
+	if ref := l.doc.head.word("extends"); ref.Value != "" {
+		l.base = l.skillFileOf(ref, "base skill")
+	}
+}
+
+// overlayChanges applies the override blocks and the text under "Base Skill".
+func (l *lowering) overlayChanges() {
+	extends := l.doc.head.word("extends")
+	noBase := extends.Value == ""
+	if noBase {
+		const help = "Add \"extends\" with the path of the base skill to the frontmatter."
+		for _, o := range l.doc.overrides {
+			l.report(CodeNoBase, diag.Warning, o.first, "This overrides a base skill, but the workflow extends none.", help)
+		}
+		if l.doc.baseText.Value != "" {
+			l.report(CodeNoBase, diag.Warning, l.doc.baseText.Span, "This text is meant for a base skill, but the workflow extends none.", help)
+		}
+		return
+	}
+	if l.base == nil {
+		return // already reported
+	}
+	if !l.baseUsed {
+		l.report(CodeUnusedBase, diag.Warning, extends.Span, "No step uses the base skill.", fmt.Sprintf("Add a step with \"type: skill\" and \"skill_ref: %s\".", extends.Value))
+		return
+	}
+	i := l.children[l.base.Path]
+	if i < 0 {
+		return
+	}
+	base := &l.p.Children[i]
+	for _, o := range l.doc.overrides {
+		l.override(base, o)
+	}
+	if l.doc.baseText.Value == "" {
+		return
+	}
+	base.Agents = slices.Clone(base.Agents) // the compiled base may be shared
+	for k := range base.Agents {
+		if agent := &base.Agents[k]; agent.Implied && agent.Instructions != "" {
+			agent.Instructions += "\n\n" + l.doc.baseText.Value
+			return
+		}
+	}
+	l.report(CodeNoBase, diag.Warning, l.doc.baseText.Span, fmt.Sprintf("This text cannot be added to %q, which is not a plain skill.", extends.Value),
+		"Write it into that workflow, or extend a SKILL.md.")
+}
+
+// override replaces a contract of the base skill (F37).
+func (l *lowering) override(base *ir.Program, o *values) {
+	target, with := o.word("target"), o.word("replace_with")
+	targets := map[string]**ir.Contract{"base_skill.output": &base.Output, "base_skill.input": &base.Input}
+	slot, ok := targets[target.Value]
+	switch {
+	case target.Value == "" || with.Value == "": // already reported
+	case !ok:
+		l.report(CodeTarget, diag.Warning, target.Span, fmt.Sprintf("%q cannot be overridden; the block does nothing.", target.Value),
+			diag.DidYouMean(target.Value, []string{"base_skill.output", "base_skill.input"}))
+	default:
+		if c := l.schemaFile(with); c != nil {
+			*slot = c
+		}
+	}
+}

@@ -1,0 +1,329 @@
+package agentflow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// document is the syntax tree of a file.
+type document struct {
+	file *source.File
+	md   *text.Document
+	// front is the frontmatter's map; nil when there is none or it is hopeless.
+	front *text.Node
+	// workflow says that the kind is Agent Flow's; otherwise this is a skill
+	// and nothing below is filled.
+	workflow bool
+	head     *values // the frontmatter by its shape
+
+	steps, agents, bundles, overrides []*values
+	runtime, observability            *values // nil without such a block
+	// broken says that some step block could not be read at all.
+	broken   bool
+	purpose  text.Text
+	baseText text.Text // what stands under "Base Skill"
+}
+
+// The headings that mean something, and the blocks that usually stand below.
+var sections = map[string]string{
+	"purpose": "", "agents": "agent", "steps": "step", "bundles": "bundle", "runtime": "runtime",
+	"observability": "observability", "base skill": "",
+}
+
+func blockNames() []string {
+	var names []string
+	for _, s := range blockShapes {
+		names = append(names, s.what)
+	}
+	return names
+}
+
+// parse reads a file; nil when nothing can be made of it.
+func parse(f *source.File, out *diag.List) *document {
+	d := &document{file: f, md: text.ParseMarkdown(f)}
+	if d.md.HasFrontmatter {
+		d.readFrontmatter(out)
+	}
+	if !d.workflow {
+		*out = append(*out, d.md.Problems()...)
+		if d.md.HasFrontmatter && d.front == nil {
+			return nil
+		}
+		d.noteBlocks(out)
+		return d
+	}
+	*out = append(*out, d.md.Problems(blockNames()...)...)
+	d.readBlocks(out)
+	d.purpose = d.section("purpose")
+	d.baseText = d.section("base skill")
+	return d
+}
+
+// readFrontmatter decides whether the file is a workflow, and how strictly
+// its frontmatter is to be read: exactly in a workflow, leniently in a skill.
+func (d *document) readFrontmatter(out *diag.List) {
+	node, repairs, list := text.ParseYAMLLenient(d.file, d.md.Frontmatter.Start, d.md.Frontmatter.End)
+	kindText := ""
+	if node == nil || node.Kind != text.Map {
+		for key, value := range frontmatterLines(d.file.Text) {
+			if key == "kind" {
+				kindText = value
+			}
+		}
+	} else if k := node.Get("kind"); k != nil {
+		kindText = k.Value
+	}
+	d.workflow = kindText == workflowKind || strings.HasPrefix(kindText, "agent-flow/") || diag.Nearest(kindText, []string{workflowKind}) != ""
+	for _, r := range repairs {
+		problem := r.Problem
+		if !d.workflow {
+			problem.Code, problem.Severity, problem.Lenient = CodeRepaired, diag.Note, true
+			problem.Message = fmt.Sprintf("The value of %q is not YAML as it stands; it was read as if it were in quotes.", r.Key)
+			problem.Help = "Put the value in double quotes."
+			problem.Span = r.Value.Span
+		}
+		out.Add(problem)
+	}
+	*out = append(*out, list...)
+	if node == nil {
+		return
+	}
+	if node.Kind == text.Null {
+		node = &text.Node{Kind: text.Map, Span: node.Span}
+	}
+	if node.Kind != text.Map {
+		out.Add(diag.Diagnostic{
+			Code: CodeWrongType, Severity: diag.Error, Span: node.Span,
+			Message: fmt.Sprintf("The frontmatter must be a map, but this is %s.", node.Kind),
+			Help:    `Write lines of "key: value" between the two --- lines.`,
+		})
+		return
+	}
+	d.front = node
+	if d.workflow {
+		d.head = bind(node, frontmatterShape, frontmatterShape.what, out)
+	}
+}
+
+// noteBlocks says that a skill's blocks are not read (F32, F33).
+func (d *document) noteBlocks(out *diag.List) {
+	for _, fence := range d.md.Fences {
+		if slices.Contains(blockNames(), fence.Info) {
+			out.Add(diag.Diagnostic{
+				Code: CodeNoKind, Severity: diag.Warning, Span: fence.InfoSpan,
+				Message: fmt.Sprintf("This %s block is not read, because the file is a plain skill.", fence.Info),
+				Help:    fmt.Sprintf("Add \"kind: %s\" to the frontmatter to make it a workflow, or label the block yaml if it is only an example.", workflowKind),
+			})
+			return
+		}
+	}
+}
+
+// readBlocks reads the labelled fences. The label decides, the heading above
+// is only a custom (F33).
+func (d *document) readBlocks(out *diag.List) {
+	strayed := map[string]bool{}
+	for i := range d.md.Fences {
+		fence := &d.md.Fences[i]
+		if fence.Quoted {
+			continue
+		}
+		if !slices.Contains(blockNames(), fence.Info) {
+			d.lookAtOther(fence, out)
+			continue
+		}
+		if !strayed[fence.Info] {
+			strayed[fence.Info] = d.checkSection(fence, out)
+		}
+		d.readParts(fence, out)
+	}
+}
+
+// readParts reads a block, and as blocks of their own those that it has
+// swallowed because its closing line is missing.
+func (d *document) readParts(fence *text.Fence, out *diag.List) {
+	label, labelSpan := fence.Info, fence.InfoSpan
+	start := fence.Content.Start
+	for at := start; at < fence.Content.End; {
+		end := at + lineLength(d.file.Text[at:fence.Content.End])
+		line := strings.TrimRight(d.file.Text[at:end], " \t\r\n")
+		info := strings.TrimLeft(line, "`~")
+		if marks := len(line) - len(info); marks >= 3 && slices.Contains(blockNames(), info) {
+			out.Add(diag.Diagnostic{
+				Code: CodeUnclosed, Severity: diag.Error, Span: labelSpan,
+				Message: fmt.Sprintf("This %s block is not closed before the next block begins.", label),
+				Help:    fmt.Sprintf("Write a line with %s after its last line.", line[:marks]),
+				Related: []diag.Related{{Span: d.file.Span(at, at+len(line)), Message: "The next block begins here."}},
+			})
+			d.readBlock(label, labelSpan, start, at, out)
+			label, labelSpan, start = info, d.file.Span(at+marks, at+len(line)), end
+		}
+		at = end
+	}
+	d.readBlock(label, labelSpan, start, fence.Content.End, out)
+}
+
+func lineLength(s string) int {
+	if i := strings.IndexByte(s, '\n'); i >= 0 {
+		return i + 1
+	}
+	return len(s)
+}
+
+func (d *document) readBlock(label string, labelSpan source.Span, start, end int, out *diag.List) {
+	node, list := text.ParseYAML(d.file, start, end)
+	*out = append(*out, list...)
+	if node == nil || node.Kind != text.Map {
+		d.broken = d.broken || label == stepShape.what
+		if node != nil {
+			out.Add(diag.Diagnostic{
+				Code: CodeWrongType, Severity: diag.Error, Span: labelSpan,
+				Message: fmt.Sprintf("The %s block must hold keys and values, but there is %s.", label, node.Kind),
+				Help:    `Write lines of "key: value".`,
+			})
+		}
+		return
+	}
+	s := blockShapes[slices.IndexFunc(blockShapes, func(s *shape) bool { return s.what == label })]
+	v := bind(node, s, s.what, out)
+	switch s {
+	case stepShape:
+		d.steps = append(d.steps, v)
+	case agentShape:
+		d.agents = append(d.agents, v)
+	case bundleShape:
+		d.bundles = append(d.bundles, v)
+	case overrideShape:
+		d.overrides = append(d.overrides, v)
+	case runtimeShape:
+		d.only(&d.runtime, v, labelSpan, out)
+	case observabilityShape:
+		d.only(&d.observability, v, labelSpan, out)
+	}
+}
+
+// only keeps the first block of a kind that there can be only one of.
+func (d *document) only(slot **values, v *values, at source.Span, out *diag.List) {
+	if *slot == nil {
+		*slot = v
+		return
+	}
+	out.Add(diag.Diagnostic{
+		Code: CodeSecondBlock, Severity: diag.Error, Span: at,
+		Message: fmt.Sprintf("There is a second %s block.", v.shape.what),
+		Help:    "Put its keys into the first one.",
+		Related: []diag.Related{{Span: (*slot).first, Message: "The first one is here."}},
+	})
+}
+
+// lookAtOther warns of fences that were probably meant as blocks.
+func (d *document) lookAtOther(fence *text.Fence, out *diag.List) {
+	if near := diag.Nearest(fence.Info, blockNames()); fence.Info != "" && near != "" {
+		out.Add(diag.Diagnostic{
+			Code: CodeNearFence, Severity: diag.Warning, Span: fence.InfoSpan,
+			Message: fmt.Sprintf("A block labelled %q is not read.", fence.Info),
+			Help:    fmt.Sprintf("Did you mean %q?", near),
+		})
+		return
+	}
+	switch strings.ToLower(fence.Info) {
+	case "", "yaml", "yml":
+	default:
+		return
+	}
+	if usual := sections[d.wellKnown(fence.Heading)]; usual != "" {
+		span := fence.InfoSpan
+		if fence.Info == "" {
+			span = d.file.Span(fence.Span.Start, fence.Span.Start+3)
+		}
+		out.Add(diag.Diagnostic{
+			Code: CodeUnlabeled, Severity: diag.Warning, Span: span,
+			Message: fmt.Sprintf("This block is not read, because it is not labelled %q.", usual),
+			Help:    fmt.Sprintf("Begin it with ```%s.", usual),
+		})
+	}
+}
+
+// checkSection says when a block stands under another heading than usual.
+func (d *document) checkSection(fence *text.Fence, out *diag.List) bool {
+	usual := ""
+	for heading, block := range sections {
+		if block == fence.Info {
+			usual = heading
+		}
+	}
+	above := d.wellKnown(fence.Heading)
+	if usual == "" || above == usual {
+		return false
+	}
+	title := strings.ToUpper(usual[:1]) + usual[1:]
+	found := diag.Diagnostic{
+		Code: CodeSection, Severity: diag.Note, Span: fence.InfoSpan,
+		Message: fmt.Sprintf("This %s block does not stand under the heading %q.", fence.Info, title),
+		Help:    fmt.Sprintf("Write \"## %s\" above the %s blocks, so that readers find them.", title, fence.Info),
+	}
+	if above != "" {
+		found.Severity = diag.Warning
+		found.Message = fmt.Sprintf("This %s block stands under the heading %q.", fence.Info, strings.ToUpper(above[:1])+above[1:])
+		found.Help = fmt.Sprintf("Move it under a heading %q.", "## "+title)
+	}
+	out.Add(found)
+	return true
+}
+
+// wellKnown is the innermost well-known heading that a heading stands under,
+// itself included, in lower case; "" when there is none.
+func (d *document) wellKnown(heading int) string {
+	level := 7
+	for i := heading; i >= 0; i-- {
+		h := d.md.Headings[i]
+		if h.Level >= level {
+			continue
+		}
+		level = h.Level
+		if name := strings.ToLower(h.Text); hasSection(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+func hasSection(name string) bool { _, ok := sections[name]; return ok }
+
+// section is the text between a heading and the next well-known one, without
+// the blocks that mean something.
+func (d *document) section(name string) text.Text {
+	for i, h := range d.md.Headings {
+		if strings.ToLower(h.Text) != name {
+			continue
+		}
+		end := len(d.file.Text)
+		for _, next := range d.md.Headings[i+1:] {
+			if hasSection(strings.ToLower(next.Text)) {
+				end = next.Span.Start
+				break
+			}
+		}
+		return text.Text{Value: d.prose(h.Span.End, end), Span: h.Span}
+	}
+	return text.Text{}
+}
+
+// prose is the text between two offsets without blocks, trimmed.
+func (d *document) prose(start, end int) string {
+	var b strings.Builder
+	for _, fence := range d.md.Fences {
+		if fence.Span.Start < start || fence.Span.Start >= end || !slices.Contains(blockNames(), fence.Info) {
+			continue
+		}
+		b.WriteString(d.file.Text[start:fence.Span.Start])
+		start = min(fence.Span.End, end)
+	}
+	b.WriteString(d.file.Text[start:end])
+	return strings.TrimSpace(strings.ReplaceAll(b.String(), "\r\n", "\n"))
+}

@@ -1,0 +1,351 @@
+package agentflow
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// readOnlyTools is what a skill may use when it does not say (F26).
+var readOnlyTools = []string{"Read", "Glob", "Grep"}
+
+const (
+	maxNameLength        = 64
+	maxDescriptionLength = 1024
+	maxCompatibility     = 500
+)
+
+// skill lowers a plain skill, Layer 0: one step, done by an agent that is made
+// of the skill's text. Whatever is unusual is noted and accepted (F34).
+func (l *lowering) skill() *ir.Program {
+	body := strings.TrimSpace(strings.ReplaceAll(l.file.Text[l.doc.md.Body.Start:], "\r\n", "\n"))
+	start := l.firstLine()
+	name, description := l.skillName(start), l.skillDescription(start, body)
+	p := &ir.Program{
+		Format: Format{}.Name(), Level: levels[0], Name: name.Value, Description: description.Value,
+		Version: l.scalar("version").Value, Tools: ir.Tools{AllowAll: true},
+		Triggers: []ir.Trigger{{Kind: ir.OnDemand}}, Span: name.Span,
+	}
+	l.skillMeta(p)
+
+	step := ir.Step{
+		ID: "skill", Type: "skill", Description: description.Value, Implied: true, Span: name.Span,
+		Reads: []ir.Ref{{Path: "input"}}, Writes: []ir.Write{{Path: "output", Reducer: ir.Merge}},
+	}
+	var settings ir.Settings
+	if n := l.doc.front.Get("disable-model-invocation"); n != nil && n.Value == "true" {
+		settings.Put("mode", "text", n.Span) // F46
+		settings.Put("text", body, l.bodySpan())
+		step.Action = ir.Task{Kind: "transform", Settings: settings}
+	} else {
+		agent := ir.Agent{
+			ID: name.Value, Role: description.Value, Instructions: body, Model: l.scalar("model").Value,
+			Implied: true, Span: name.Span,
+		}
+		if granted := l.doc.front.Get("allowed-tools"); granted != nil {
+			agent.Tools = named(toolNames(granted))
+		} else {
+			for _, tool := range readOnlyTools {
+				agent.Tools = append(agent.Tools, ir.Name{Name: tool})
+			}
+		}
+		p.Agents = []ir.Agent{agent}
+		settings.Put("agent", agent.ID, name.Span)
+		settings.Put("task", description.Value, description.Span)
+		step.Action = ir.Task{Kind: "agent", Settings: settings}
+	}
+	p.Blocks = []ir.Block{{Steps: []ir.Step{step}, Span: l.bodySpan()}}
+	return p
+}
+
+// scalar is a value of a skill's frontmatter as text, whatever its type was
+// meant to be; zero for lists and maps.
+func (l *lowering) scalar(key string) text.Text {
+	if n := l.doc.front.Get(key); n != nil && n.Kind != text.Null && n.Kind < text.List {
+		return n.Text()
+	}
+	return text.Text{}
+}
+
+func (l *lowering) skillName(start source.Span) text.Text {
+	name := l.scalar("name")
+	folder, isSkill := l.folder()
+	switch {
+	case !l.doc.md.HasFrontmatter:
+		l.lenient(CodeNoFrontmatter, start, "The skill has no frontmatter; its name is taken from its place and its description from its text.",
+			fmt.Sprintf("Begin the file with a line of ---, then \"name: %s\", \"description: …\" and another line of ---.", kebab(folder)))
+	case strings.TrimSpace(name.Value) == "":
+		l.lenient(CodeSkillName, start, "The skill has no name; it is taken from its place.", fmt.Sprintf("Add \"name: %s\".", kebab(folder)))
+	}
+	if strings.TrimSpace(name.Value) == "" {
+		return text.Text{Value: folder, Span: start}
+	}
+	l.checkName(name, true)
+	if isSkill && folder != name.Value {
+		l.lenient(CodeFolderName, name.Span, fmt.Sprintf("The skill is called %q, but its folder %q.", name.Value, folder),
+			"Give both the same name: other programs find skills by their folder.")
+	}
+	return name
+}
+
+// folder is what the file's place calls it: the folder of a SKILL.md, whose
+// name is then a rule, else the file's own name.
+func (l *lowering) folder() (name string, rule bool) {
+	at := l.file.Path
+	if l.file.Abs != "" {
+		at = filepath.ToSlash(l.file.Abs)
+	}
+	base := path.Base(at)
+	if dir := path.Base(path.Dir(at)); base == skillFile && dir != "." && dir != "/" {
+		return dir, true
+	}
+	return strings.TrimSuffix(base, path.Ext(base)), false
+}
+
+// checkName holds a name to the pattern of names: a note in a skill, a warning
+// in a workflow.
+func (l *lowering) checkName(name text.Text, skill bool) {
+	problem := ""
+	switch {
+	case skill && utf8.RuneCountInString(name.Value) > maxNameLength:
+		problem = fmt.Sprintf("is longer than %d characters", maxNameLength)
+	case !isKebab(name.Value):
+		problem = "should have only lower-case letters, digits and single hyphens"
+	}
+	if problem == "" {
+		return
+	}
+	found := diag.Diagnostic{
+		Code: CodeSkillName, Severity: diag.Warning, Span: name.Span,
+		Message: fmt.Sprintf("The name %q %s.", name.Value, problem), Help: "Choose a shorter name.",
+	}
+	if better := kebab(name.Value); better != name.Value {
+		found.Help = fmt.Sprintf("Write %q.", better)
+	}
+	if skill {
+		found.Severity, found.Lenient = diag.Note, true
+	}
+	l.out.Add(found)
+}
+
+func isKebab(s string) bool { return s != "" && s == kebab(s) }
+
+// kebab writes a name in lower case with single hyphens.
+func kebab(s string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(s) {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			b.WriteRune(r)
+		} else if b.Len() > 0 && !strings.HasSuffix(b.String(), "-") {
+			b.WriteByte('-')
+		}
+	}
+	return strings.TrimSuffix(b.String(), "-")
+}
+
+func (l *lowering) skillDescription(start source.Span, body string) text.Text {
+	description := l.scalar("description")
+	if n := l.doc.front.Get("description"); n != nil && n.Kind >= text.List {
+		l.lenient(CodeSkillType, headOf(n), fmt.Sprintf("The description should be a text, but this is %s.", n.Kind), "Write it in one text, in quotes if it holds a colon.")
+		description = joined(n)
+	}
+	if strings.TrimSpace(description.Value) != "" {
+		l.tooLong("description", description, maxDescriptionLength)
+		return description
+	}
+	paragraph := firstParagraph(body)
+	if l.doc.md.HasFrontmatter || paragraph == "" {
+		l.out.Add(diag.Diagnostic{
+			Code: CodeNoDescription, Severity: diag.Warning, Span: start,
+			Message: "The skill has no description, so nobody can tell when to use it.",
+			Help:    "Add \"description: …\" to the frontmatter: what it does and when to use it.",
+		})
+	}
+	return text.Text{Value: paragraph, Span: start}
+}
+
+func (l *lowering) tooLong(key string, t text.Text, limit int) {
+	if n := utf8.RuneCountInString(t.Value); n > limit {
+		l.lenient(CodeTooLong, t.Span, fmt.Sprintf("The %s has %d characters; other programs allow %d.", key, n, limit), "Shorten it.")
+	}
+}
+
+// firstParagraph is the first lines of running text.
+func firstParagraph(body string) string {
+	var lines []string
+	fenced := false
+	for line := range strings.SplitSeq(body, "\n") {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~") {
+			fenced = !fenced
+			line = ""
+		}
+		plain := line != "" && !fenced && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "<!--")
+		if plain {
+			lines = append(lines, line)
+		} else if lines != nil {
+			break
+		}
+	}
+	words := []rune(strings.Join(lines, " "))
+	return string(words[:min(len(words), maxDescriptionLength)])
+}
+
+// skillMeta keeps everything that the frontmatter says, and notes what is
+// outside the rules of Agent Skills.
+func (l *lowering) skillMeta(p *ir.Program) {
+	if l.doc.front == nil {
+		return
+	}
+	for _, pair := range l.doc.front.Pairs {
+		key, n := pair.Key.Value, pair.Value
+		if key != "allowed-tools" {
+			p.Meta = append(p.Meta, ir.Meta{Name: key, Value: n.JSON(), Span: n.Span})
+		}
+		if frontmatterShape.field(key) == nil {
+			l.lenient(CodeSkillUnknownKey, pair.Key.Span, fmt.Sprintf("%q is not a key of skills; it is kept and shown, but does nothing.", key), l.nearKey(key))
+			continue
+		}
+		l.skillValue(key, n)
+	}
+}
+
+func (l *lowering) nearKey(key string) string {
+	var known []string
+	for _, f := range frontmatterShape.fields {
+		known = append(known, f.name)
+	}
+	if near := diag.Nearest(key, known); near != "" {
+		return fmt.Sprintf("Did you mean %q?", near)
+	}
+	return "Put it under \"metadata\", which is there for such things."
+}
+
+// skillValue looks at the values that the rules of Agent Skills speak of.
+func (l *lowering) skillValue(key string, n *text.Node) {
+	switch key {
+	case "compatibility":
+		l.tooLong(key, n.Text(), maxCompatibility)
+	case "metadata":
+		if n.Kind != text.Map {
+			l.lenient(CodeSkillType, headOf(n), fmt.Sprintf("%q should be a map from names to texts, but this is %s.", key, n.Kind), "Write lines of \"name: text\" below it.")
+			return
+		}
+		for _, pair := range n.Pairs {
+			if pair.Value.Kind != text.String {
+				l.lenient(CodeSkillType, headOf(pair.Value), fmt.Sprintf("%q in \"metadata\" should be a text, but this is %s.", pair.Key.Value, pair.Value.Kind), "Put the value in quotes.")
+			}
+		}
+	case "argument-hint":
+		if n.Kind >= text.List {
+			l.lenient(CodeSkillType, headOf(n), fmt.Sprintf("%q should be a text, but YAML takes this for %s.", key, n.Kind), "Put it in quotes: argument-hint: \"[…]\".")
+		}
+	case "allowed-tools":
+		if n.Kind == text.Map {
+			l.lenient(CodeSkillType, headOf(n), "\"allowed-tools\" should be a list of tools, but this is a map; no tool is allowed.", "Write the tools with spaces between them: allowed-tools: Read Grep.")
+		}
+	case "kind":
+		l.lenient(CodeOtherKind, n.Span, fmt.Sprintf("The kind %q is not Agent Flow's; the file is read as a plain skill.", n.Value), fmt.Sprintf("Write \"kind: %s\" for a workflow, or remove the line.", workflowKind))
+	}
+}
+
+// toolNames reads the ways in which people list tools: a YAML list, or one text
+// with commas or spaces between the names, outside parentheses (F34).
+func toolNames(n *text.Node) []text.Text {
+	var out []text.Text
+	switch {
+	case n.Kind == text.List:
+		for _, item := range n.Items {
+			if item.Kind < text.List && strings.TrimSpace(item.Value) != "" {
+				out = append(out, item.Text())
+			}
+		}
+	case n.Kind != text.Map && n.Kind != text.Null:
+		depth, start := 0, -1
+		for i := 0; i <= len(n.Value); i++ {
+			separator := i == len(n.Value)
+			if !separator {
+				switch c := n.Value[i]; c {
+				case '(':
+					depth++
+				case ')':
+					depth = max(0, depth-1)
+				case ' ', ',', '\t', '\n', '\r':
+					separator = depth == 0
+				}
+			}
+			switch {
+			case separator && start >= 0:
+				out = append(out, text.Text{Value: n.Value[start:i], Span: part(n, start, i)})
+				start = -1
+			case !separator && start < 0:
+				start = i
+			}
+		}
+	}
+	return out
+}
+
+// joined is a text, or the list that an unquoted [x] makes, as a text again.
+func joined(n *text.Node) text.Text {
+	if n.Kind < text.List {
+		return n.Text()
+	}
+	var items []string
+	for _, item := range n.Items {
+		items = append(items, item.Value)
+	}
+	return text.Text{Value: "[" + strings.Join(items, ", ") + "]", Span: n.Span}
+}
+
+// part is the place of some bytes of a scalar, or all of it when its content
+// does not stand in the file letter by letter.
+func part(n *text.Node, start, end int) source.Span {
+	if n.Exact() {
+		return n.Span.Sub(start, end)
+	}
+	return n.Span
+}
+
+// headOf is where a value begins: a scalar, or the first line of anything larger.
+func headOf(n *text.Node) source.Span {
+	if n.Kind == text.Map && len(n.Pairs) > 0 {
+		return n.Pairs[0].Key.Span
+	}
+	if n.Kind == text.List && len(n.Items) > 0 {
+		return headOf(n.Items[0])
+	}
+	return n.Span
+}
+
+// firstLine is where to point at when something is missing from the file: the
+// first key, else the first line.
+func (l *lowering) firstLine() source.Span {
+	if l.doc.front != nil && len(l.doc.front.Pairs) > 0 {
+		return l.doc.front.Pairs[0].Key.Span
+	}
+	return l.file.Span(0, len(l.file.Line(1)))
+}
+
+func (l *lowering) bodySpan() source.Span {
+	return l.file.Span(l.doc.md.Body.Start, len(l.file.Text))
+}
+
+func (l *lowering) lenient(code diag.Code, at source.Span, message, help string) {
+	l.out.Add(diag.Diagnostic{Code: code, Severity: diag.Note, Span: at, Message: message, Help: help, Lenient: true})
+}
+
+func named(list []text.Text) []ir.Name {
+	var out []ir.Name
+	for _, t := range list {
+		out = append(out, ir.Name{Name: t.Value, Span: t.Span})
+	}
+	return out
+}

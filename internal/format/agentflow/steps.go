@@ -1,0 +1,694 @@
+package agentflow
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// identifySteps gives every step block a name of its own and a type.
+func (l *lowering) identifySteps() {
+	if len(l.doc.steps) == 0 && !l.doc.broken {
+		l.report(CodeNoSteps, diag.Error, l.doc.head.first, "The workflow has no steps.", "Add a ```step block under \"## Steps\", or remove \"kind\" if this is a plain skill.")
+	}
+	l.byID = map[string]*step{}
+	for i, v := range l.doc.steps {
+		s := &step{values: v, index: i, id: v.word("id"), kind: v.word("type").Value}
+		if s.kind == "" { // missing or misspelt, and reported
+			s.kind = "transform"
+			if n := v.node("type"); n != nil {
+				s.kind = cmp.Or(diag.Nearest(n.Value, stepTypeNames()), s.kind)
+			}
+		}
+		if s.id.Value == "" {
+			s.id = text.Text{Value: fmt.Sprintf("step_%d", i+1), Span: v.first}
+		} else {
+			l.checkID(s.id, "step")
+		}
+		if other, ok := l.byID[s.id.Value]; ok {
+			l.duplicate(s.id, "step", other.id.Span)
+			s.id.Value = fmt.Sprintf("%s_%d", s.id.Value, i+1) // so that the program stays well-formed
+		} else {
+			l.byID[s.id.Value] = s
+		}
+		l.checkFields(s)
+		if s.kind == "subagent_bundle" {
+			s.kind = "parallel"
+		}
+		l.steps = append(l.steps, s)
+	}
+}
+
+// checkFields reports what the step's type needs and does not use.
+func (l *lowering) checkFields(s *step) {
+	for _, group := range findStepType(s.kind).needs {
+		if slices.ContainsFunc(group, s.has) {
+			continue
+		}
+		at := s.id.Span
+		if s.word("type").Value != "" {
+			at = s.word("type").Span
+		}
+		l.report(CodeMissing, diag.Error, at, fmt.Sprintf("A %s step needs %q.", s.kind, group[0]), fmt.Sprintf("Add a line with %s: and its value.", group[0]))
+	}
+	for i := range stepShape.fields {
+		f := &stepShape.fields[i]
+		if f.types == nil || slices.Contains(f.types, s.kind) || !s.has(f.name) {
+			continue
+		}
+		l.report(CodeNotForType, diag.Warning, s.key(f.name), fmt.Sprintf("%q does nothing in a %s step.", f.name, s.kind),
+			fmt.Sprintf("Remove it, or use it in a step of type %s.", strings.Join(f.types, ", ")))
+	}
+}
+
+// applies reports whether the step has the key and its type uses it.
+func (s *step) applies(key string) bool {
+	types := stepShape.field(key).types
+	return s.has(key) && (types == nil || slices.Contains(types, s.kind))
+}
+
+// find resolves the name of a step. An unknown one is reported; the nearest
+// name then stands in for it, so that the rest can be checked.
+func (l *lowering) find(name text.Text, what string) *step {
+	if s, ok := l.byID[name.Value]; ok {
+		return s
+	}
+	var ids []string
+	for _, s := range l.steps {
+		ids = append(ids, s.id.Value)
+	}
+	l.report(CodeNoStep, diag.Error, name.Span, fmt.Sprintf("There is no step %q for %q to go to.", name.Value, what), diag.DidYouMean(name.Value, ids))
+	return l.byID[diag.Nearest(name.Value, ids)]
+}
+
+// resolveSteps finds out who leads to whom, and which steps are off the chain.
+func (l *lowering) resolveSteps() {
+	for _, s := range l.steps {
+		if name := s.word("goto"); name.Value != "" && s.applies("goto") {
+			s.jump = l.find(name, "goto")
+		}
+		l.resolveFallback(s)
+		if s.kind == "decision" {
+			l.resolveBranches(s)
+		}
+	}
+}
+
+func (l *lowering) resolveFallback(s *step) {
+	if !s.applies("fallback") && !s.applies("on_error") {
+		return
+	}
+	policy, name := s.word("on_error"), s.word("fallback")
+	if name.Value == "" {
+		if policy.Value == "fallback" && !s.has("fallback") {
+			l.report(CodeOnError, diag.Error, policy.Span, "on_error is \"fallback\", but no fallback is named.", "Add \"fallback\" with the id of the step that takes over.")
+		}
+		return
+	}
+	if policy.Value == "stop" || policy.Value == "skip" {
+		l.report(CodeOnError, diag.Error, policy.Span, fmt.Sprintf("on_error is %q, but there is also a fallback.", policy.Value), "Write \"on_error: fallback\", or remove the fallback.",
+			diag.Related{Span: s.key("fallback"), Message: "The fallback is here."})
+	}
+	target := l.find(name, "fallback")
+	switch {
+	case target == nil:
+	case target == s:
+		l.report(CodeOwnFallback, diag.Error, name.Span, fmt.Sprintf("The step %q is its own fallback.", s.id.Value), "Name another step, or use \"retry\" to try the same one again.")
+	case target.index < s.index:
+		l.report(CodeEarlyFall, diag.Warning, name.Span, fmt.Sprintf("The fallback %q stands before this step, so it also runs in its turn.", target.id.Value),
+			"Move it below this step if it should run only as the fallback.", diag.Related{Span: target.id.Span, Message: "It stands here."})
+		s.fallback = target
+	default:
+		s.fallback, target.offChain = target, true
+	}
+}
+
+// resolveBranches reads the arms of a decision, the default last. A target
+// that stands before the decision is a way back and stays on the chain.
+func (l *lowering) resolveBranches(s *step) {
+	n := s.node("branches")
+	if n == nil {
+		return
+	}
+	seen := map[string]source.Span{}
+	var otherwise []arm
+	for _, pair := range n.Pairs {
+		key := branchKey(pair.Key)
+		if first, ok := seen[key]; ok {
+			l.duplicate(text.Text{Value: key, Span: pair.Key.Span}, "branch", first)
+			continue
+		}
+		seen[key] = pair.Key.Span
+		if pair.Value.Kind != text.String {
+			l.report(CodeWrongType, diag.Error, headOf(pair.Value), fmt.Sprintf("The branch %q must name a step, but this is %s.", key, pair.Value.Kind), "Write the id of the step to go to.")
+			continue
+		}
+		to := l.find(pair.Value.Text(), "branches")
+		if to == nil {
+			continue
+		}
+		if to.index > s.index {
+			to.offChain = true
+		}
+		one := arm{key: text.Text{Value: key, Span: pair.Key.Span}, to: to, at: pair.Value.Span}
+		if key == "default" {
+			otherwise = append(otherwise, one)
+		} else {
+			s.arms = append(s.arms, one)
+		}
+	}
+	s.arms = append(s.arms, otherwise...)
+	if len(n.Pairs) == 0 {
+		l.report(CodeMissing, diag.Error, s.key("branches"), "The decision has no branches.", "Add lines of \"value: step\", and one of \"default: step\".")
+	}
+}
+
+// branchKey is the text that a value is compared with: numbers and booleans in
+// the form that the function text() gives them (F10).
+func branchKey(n *text.Node) string {
+	switch n.Kind {
+	case text.Bool, text.Null:
+		if n.Kind == text.Null {
+			return "null"
+		}
+		return strings.ToLower(n.Value)
+	case text.Int, text.Float:
+		if e, list := expr.ParseValue(expr.AgentFlow, "text("+n.Value+")", n.Span); !list.Errors() {
+			if v, err := e.Eval(nothing{}); err == nil {
+				return fmt.Sprint(v)
+			}
+		}
+	}
+	return n.Value
+}
+
+// nothing is an environment without names.
+type nothing struct{}
+
+func (nothing) Lookup([]string) (any, bool) { return nil, false }
+
+// lowerStep fills everything but the edges.
+func (l *lowering) lowerStep(s *step) {
+	s.ir = ir.Step{
+		ID: s.id.Value, Type: s.word("type").Value, Description: s.word("description").Value, Span: s.id.Span,
+		When: l.condition(s.word("when")), Reads: l.reads(s), Writes: l.writes(s),
+		ReasonOK: l.checkReason(s.word("reason_code")), ReasonFail: l.checkReason(s.word("reason_code_on_fail")),
+	}
+	if s.ir.Type == "" {
+		s.ir.Type = s.kind
+	}
+	if s.applies("output_files") {
+		s.ir.Produces = named(s.words("output_files"))
+	}
+	if s.applies("audit_output") {
+		s.ir.AuditFile = s.word("audit_output").Value
+	}
+	if s.applies("on_error") || s.applies("retry") {
+		s.ir.SkipOnError = s.word("on_error").Value == "skip"
+		s.ir.Retry = l.retry(s)
+	}
+	if s.fallback != nil {
+		s.ir.Fallback = &ir.Name{Name: s.fallback.id.Value, Span: s.word("fallback").Span}
+	}
+	stop := l.condition(s.word("stop_condition"))
+	if s.kind == "end" {
+		s.ir.Action = l.end(s, stop)
+		return
+	}
+	s.ir.StopWhen = stop
+	switch s.kind {
+	case "skill":
+		s.ir.Action = l.skillStep(s)
+	case "tool":
+		s.ir.Action = l.toolTask(s)
+	case "decision":
+		s.ir.Action = ir.Route{}
+		if reads := s.words("reads"); len(reads) > 1 {
+			l.report(CodeSelector, diag.Warning, reads[1].Span, "A decision looks at the first key that it reads only.", "Remove the other keys, or let a step before it combine them into one.",
+				diag.Related{Span: reads[0].Span, Message: "This is what decides."})
+		}
+	case "gate":
+		s.ir.Action = l.gate(s)
+	case "parallel":
+		s.ir.Action = l.parallel(s)
+	default:
+		s.ir.Action = l.transform(s)
+	}
+}
+
+func (l *lowering) reads(s *step) []ir.Ref {
+	var out []ir.Ref
+	for _, r := range s.words("reads") {
+		if l.checkKey(r, "read") {
+			out = append(out, ir.Ref{Path: r.Value, Span: r.Span})
+		}
+	}
+	return out
+}
+
+// writes gives one write the whole result, several the part that the last
+// segment of each key names (F8). All of the output is merged into (F7).
+func (l *lowering) writes(s *step) []ir.Write {
+	if !s.applies("writes") {
+		return nil
+	}
+	keys := s.words("writes")
+	var out []ir.Write
+	for _, key := range keys {
+		if !l.checkKey(key, "write") {
+			continue
+		}
+		w := ir.Write{Path: key.Value, Span: key.Span}
+		if len(keys) > 1 {
+			w.Part = key.Value[strings.LastIndexByte(key.Value, '.')+1:]
+		}
+		if key.Value == "output" {
+			w.Reducer = ir.Merge
+			w.Under, w.AsList = l.onlyOutput()
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// onlyOutput is the one property that the output must have, if it is one, and
+// whether that is a list. A result without it is put there (F7).
+func (l *lowering) onlyOutput() (name string, list bool) {
+	if l.p.Output == nil {
+		return "", false
+	}
+	var schema struct {
+		Required   []string `json:"required"`
+		Properties map[string]struct {
+			Type any `json:"type"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(l.p.Output.Schema, &schema) != nil || len(schema.Required) != 1 {
+		return "", false
+	}
+	name = schema.Required[0]
+	return name, schema.Properties[name].Type == "array"
+}
+
+// checkKey reports keys of the state that cannot be read or written.
+func (l *lowering) checkKey(key text.Text, verb string) bool {
+	space, rest, dotted := strings.Cut(key.Value, ".")
+	known := space == "input" || space == "state" || space == "output"
+	malformed := dotted && slices.ContainsFunc(strings.Split(rest, "."), func(segment string) bool {
+		return segment == "" || strings.IndexFunc(segment, func(r rune) bool { return r < 0x80 && !isWordByte(byte(r)) && r != '-' }) >= 0
+	})
+	switch {
+	case known && malformed, !known && strings.ContainsAny(key.Value, " \t"), key.Value == "":
+		l.report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q is not a key that a step can %s.", key.Value, verb), "Write names of letters, digits and underscores with dots between them, such as state.report.")
+	case !known:
+		help := fmt.Sprintf("Write %q, if it is something that steps hand on.", "state."+key.Value)
+		if near := diag.Nearest(space, namespaces[:3]); near != "" && dotted {
+			help = fmt.Sprintf("Did you mean %q?", near+"."+rest)
+		}
+		l.report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q does not begin with input, state or output.", key.Value), help)
+	case verb == "write" && space == "input":
+		l.report(CodeWritesInput, diag.Error, key.Span, "The input cannot be written to.", fmt.Sprintf("Write %q instead.", "state."+cmp.Or(rest, "request")))
+	case verb == "write" && key.Value == "state":
+		l.report(CodeKey, diag.Error, key.Span, "A step cannot write all of the state.", "Name the keys that it writes, such as state.report.")
+	default:
+		return true
+	}
+	return false
+}
+
+// defaultDelays are those of the specification's sample (F14).
+var defaultDelays = []ir.Millis{500, 2000, 5000}
+
+const defaultAttempts = 3
+
+// retry reads the retry block; on_error: retry without one has defaults (F14).
+func (l *lowering) retry(s *step) *ir.Retry {
+	policy := s.word("on_error")
+	if !s.has("retry") {
+		if policy.Value != "retry" {
+			return nil
+		}
+		return &ir.Retry{MaxAttempts: defaultAttempts, Backoff: ir.List, Delays: defaultDelays, Span: policy.Span}
+	}
+	v := s.object("retry")
+	r := &ir.Retry{MaxAttempts: defaultAttempts, Backoff: ir.List, Span: s.key("retry")}
+	if n, _, ok := v.number("max_attempts"); ok {
+		r.MaxAttempts = int(n)
+	}
+	for _, delay := range v.words("backoff_ms") {
+		if n, err := strconv.ParseInt(delay.Value, 0, 64); err == nil {
+			r.Delays = append(r.Delays, ir.Millis(n))
+		}
+	}
+	if !v.has("backoff_ms") {
+		r.Delays = defaultDelays
+	}
+	for _, class := range v.words("retry_on") {
+		switch {
+		case class.Value == "BUDGET":
+			l.report(CodeErrorClass, diag.Warning, class.Span, "A step that ran out of budget is never tried again.", "Remove BUDGET.")
+			continue
+		case !slices.Contains(errorClasses, class.Value):
+			l.report(CodeErrorClass, diag.Warning, class.Span, fmt.Sprintf("There are no errors of the class %q, so they are never retried.", class.Value), diag.DidYouMean(class.Value, errorClasses))
+		}
+		r.On = append(r.On, class.Value)
+	}
+	return r
+}
+
+// describe puts what is to be done and what should come of it.
+func (s *step) describe(settings *ir.Settings) {
+	if d := s.word("description"); d.Value != "" {
+		settings.Put("task", d.Value, d.Span)
+	}
+	if e := s.word("expected_output"); e.Value != "" {
+		settings.Put("expected", e.Value, e.Span)
+	}
+}
+
+func (s *step) agentTask(agent string, at source.Span) ir.Task {
+	t := ir.Task{Kind: "agent"}
+	t.Settings.Put("agent", agent, at)
+	s.describe(&t.Settings)
+	return t
+}
+
+// transform is a script, the check of the input contract, or a model call (F27).
+func (l *lowering) transform(s *step) ir.Action {
+	if s.has("code") {
+		return l.script(s)
+	}
+	t := ir.Task{Kind: "transform"}
+	reads := s.words("reads")
+	mode, at := "model", s.id.Span
+	if len(reads) == 1 && reads[0].Value == "input" && l.p.Input != nil {
+		mode, at = "validate", reads[0].Span
+		if s.has("expected_output") {
+			l.report(CodePassThrough, diag.Note, s.key("expected_output"), "A transform that reads all of the input checks it against its schema and passes it on; no model is called.",
+				"Use a step of type skill with an agent if a model should produce this.")
+		}
+	}
+	t.Settings.Put("mode", mode, at)
+	s.describe(&t.Settings)
+	return t
+}
+
+func (l *lowering) script(s *step) ir.Task {
+	if s.has("tool") {
+		l.report(CodeUnusedChoice, diag.Warning, s.key("tool"), "The tool is not called, because the step has code.", "Remove \"tool\" or \"code\".",
+			diag.Related{Span: s.key("code"), Message: "The code is here."})
+	}
+	v := s.object("code")
+	t := ir.Task{Kind: "script"}
+	language, script := v.word("language"), v.word("script")
+	t.Settings.Put("language", language.Value, language.Span)
+	t.Settings.Put("script", script.Value, script.Span)
+	if needed := v.words("dependencies"); len(needed) > 0 {
+		t.Settings.Put("dependencies", plain(needed), v.key("dependencies"))
+	}
+	return t
+}
+
+func (l *lowering) toolTask(s *step) ir.Task {
+	if s.has("code") {
+		return l.script(s)
+	}
+	t := ir.Task{Kind: "tool"}
+	tool := s.word("tool")
+	t.Settings.Put("tool", tool.Value, tool.Span)
+	if args := s.node("args"); args != nil {
+		t.Settings.Put("args", args.JSON(), args.Span)
+	}
+	return t
+}
+
+func plain(list []text.Text) []string {
+	out := make([]string, len(list))
+	for i, t := range list {
+		out[i] = t.Value
+	}
+	return out
+}
+
+// skillStep hands over to an agent, to another skill or workflow, to the base
+// skill, or to an agent made for the purpose (F41).
+func (l *lowering) skillStep(s *step) ir.Action {
+	agent, ref := s.word("agent"), s.word("skill_ref")
+	switch {
+	case s.has("skill_ref"):
+		if s.has("agent") {
+			l.report(CodeUnusedChoice, diag.Warning, s.key("agent"), "The agent is not asked, because the step runs a skill.", "Remove \"agent\" or \"skill_ref\".",
+				diag.Related{Span: s.key("skill_ref"), Message: "The skill is here."})
+		}
+		if ref.Value != "" {
+			if f := l.skillFileOf(ref, "skill"); f != nil {
+				return l.call(s, f, ref.Span)
+			}
+		}
+	case s.has("agent"):
+		return s.agentTask(agent.Value, agent.Span)
+	case l.base != nil:
+		return l.call(s, l.base, s.id.Span)
+	case l.doc.head.word("extends").Value == "":
+		l.generic(s.word("type").Span, "This step names neither an agent nor a skill; a generic agent does it.", "Add \"agent\" or \"skill_ref\".")
+	}
+	return s.agentTask(l.impliedAgent(s.id.Value, s.word("description").Value, s.word("expected_output").Value, s.id.Span), s.id.Span)
+}
+
+func (l *lowering) generic(at source.Span, message, help string) {
+	l.report(CodeGeneric, diag.Warning, at, message, help)
+}
+
+func (l *lowering) call(s *step, f *source.File, at source.Span) ir.Action {
+	role := "skill"
+	if l.base != nil && f.Path == l.base.Path {
+		role, l.baseUsed = "base", true
+	}
+	if i := l.child(f, role, at); i >= 0 {
+		return ir.Call{Child: i, PassReads: true, Span: at}
+	}
+	// The child has errors; the program is well-formed all the same.
+	return s.agentTask(l.impliedAgent(s.id.Value, s.word("description").Value, "", at), at)
+}
+
+// gate says who decides (F40).
+func (l *lowering) gate(s *step) ir.Action {
+	method, agent := s.word("gate_method"), s.word("agent")
+	if method.Value == "" {
+		method.Value, method.Span = "human_review", s.word("type").Span
+		if s.has("agent") {
+			method.Value = "critic_agent"
+		}
+	}
+	g := ir.Gate{Span: method.Span}
+	unused := func(key, why string) {
+		if s.has(key) {
+			l.report(CodeUnusedChoice, diag.Warning, s.key(key), fmt.Sprintf("%q does nothing here, because %s.", key, why), "Remove it, or choose another gate_method.",
+				diag.Related{Span: method.Span, Message: "The method is chosen here."})
+		}
+	}
+	switch method.Value {
+	case "human_review":
+		g.Decider = ir.Person
+		for _, key := range []string{"agent", "tool", "code"} {
+			unused(key, "a person decides")
+		}
+	case "critic_agent":
+		g.Decider = ir.Work
+		for _, key := range []string{"tool", "code"} {
+			unused(key, "an agent decides")
+		}
+		if agent.Value == "" {
+			l.report(CodeGateDecider, diag.Error, method.Span, "No agent is named to decide at this gate.", "Add \"agent\" with the id of the critic.")
+		}
+		verdict := s.agentTask(agent.Value, agent.Span)
+		verdict.Settings.Put("verdict", true, method.Span)
+		g.Verdict = &verdict
+	default:
+		g.Decider = ir.Work
+		unused("agent", "a check decides")
+		verdict := l.check(s, method)
+		g.Verdict = &verdict
+	}
+	return g
+}
+
+// check is what decides at an automated gate: code, a tool, or that all that
+// is read is there.
+func (l *lowering) check(s *step, method text.Text) ir.Task {
+	if s.has("code") || s.has("tool") {
+		return l.toolTask(s)
+	}
+	if len(s.words("reads")) == 0 {
+		l.report(CodeGateDecider, diag.Error, method.Span, "This gate has nothing to check.", "Add \"reads\" with what must be there, or \"code\" or \"tool\" that decides.")
+	}
+	t := ir.Task{Kind: "transform"}
+	t.Settings.Put("mode", "present", method.Span)
+	return t
+}
+
+// end ends the workflow. When it writes, somebody has to make what it writes.
+func (l *lowering) end(s *step, check *expr.Expr) ir.Action {
+	e := ir.End{Check: check}
+	if len(s.ir.Writes) > 0 {
+		l.generic(s.key("writes"), "Nobody is named to make what this end step writes; a generic agent does it.", "Write it in a step of type skill or transform before the end.")
+		work := s.agentTask(l.impliedAgent(s.id.Value, s.word("description").Value, s.word("expected_output").Value, s.id.Span), s.id.Span)
+		e.Work = &work
+	}
+	return e
+}
+
+// connect gives every step its edges.
+func (l *lowering) connect() {
+	for _, s := range l.steps {
+		s.ir.Next = l.edges(s)
+		l.p.Blocks[ir.Body].Steps = append(l.p.Blocks[ir.Body].Steps, s.ir)
+	}
+	l.p.Blocks[ir.Body].Span = l.bodySpan()
+}
+
+// following is the next step on the chain, or nil.
+func (l *lowering) following(s *step) *step {
+	for _, next := range l.steps[s.index+1:] {
+		if !next.offChain {
+			return next
+		}
+	}
+	return nil
+}
+
+func (l *lowering) edges(s *step) []ir.Edge {
+	var out []ir.Edge
+	var after []ir.Outcome // what document order leads on from
+	switch {
+	case s.kind == "decision":
+		out = l.branches(s)
+	case s.kind == "end":
+	case s.jump != nil:
+		out = append(out, ir.Edge{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: s.jump.id.Value}, Label: "goto", Span: s.word("goto").Span})
+	default:
+		after = append(after, ir.OK)
+	}
+	// A step that cannot be skipped has no way on for that case.
+	if after != nil || s.ir.When != nil || s.ir.SkipOnError {
+		after = append(after, ir.Skipped)
+	}
+	next := l.following(s)
+	if next == nil {
+		return out
+	}
+	to := ir.Target{Step: next.id.Value}
+	if after != nil {
+		out = append(out, ir.Edge{On: after, To: to, Sequential: true, Span: next.id.Span})
+	}
+	if s.kind == "gate" && l.mentioned(s) {
+		out = append(out, ir.Edge{On: []ir.Outcome{ir.Rejected}, To: to, Label: "rejected", Sequential: true, Span: next.id.Span})
+	}
+	return out
+}
+
+// branches compares the first read with the key of each arm (F10).
+func (l *lowering) branches(s *step) []ir.Edge {
+	var out []ir.Edge
+	on := []ir.Outcome{ir.OK}
+	covered := false
+	for _, a := range s.arms {
+		edge := ir.Edge{On: on, To: ir.Target{Step: a.to.id.Value}, Label: a.key.Value, Span: a.at}
+		if a.key.Value == "default" {
+			covered = true
+		} else if len(s.ir.Reads) > 0 {
+			edge.When, _ = expr.Parse(expr.AgentFlow, fmt.Sprintf("text(%s) == %s", s.ir.Reads[0].Path, quoted(a.key.Value)), a.key.Span)
+		}
+		out = append(out, edge)
+	}
+	if !covered {
+		out = append(out, ir.Edge{On: on, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}, Label: "no match", Span: s.key("branches")})
+	}
+	return out
+}
+
+// mentioned reports whether a later condition or selector looks at what the
+// gate writes; only then does a rejected run go on (F4).
+func (l *lowering) mentioned(gate *step) bool {
+	for _, w := range gate.ir.Writes {
+		key := strings.Split(w.Path, ".")
+		for _, s := range l.steps[gate.index+1:] {
+			if s.kind == "decision" && len(s.ir.Reads) > 0 && overlap(key, strings.Split(s.ir.Reads[0].Path, ".")) {
+				return true
+			}
+			if s.ir.When == nil {
+				continue
+			}
+			for _, path := range s.ir.When.Paths() {
+				if overlap(key, path.Segments) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// overlap reports whether one path leads to or into the other.
+func overlap(a, b []string) bool {
+	n := min(len(a), len(b))
+	return slices.Equal(a[:n], b[:n])
+}
+
+// checkSiblings warns of arms of several steps that do not end with a jump:
+// document order leads them into the steps of the next arm (F11).
+func (l *lowering) checkSiblings() {
+	for _, decision := range l.steps {
+		var starts []*step // the arms below the decision, in document order
+		for _, a := range decision.arms {
+			if a.to.index > decision.index && !slices.Contains(starts, a.to) {
+				starts = append(starts, a.to)
+			}
+		}
+		slices.SortFunc(starts, func(a, b *step) int { return a.index - b.index })
+		for i := 0; i+1 < len(starts); i++ {
+			l.checkArm(starts, i)
+		}
+	}
+}
+
+// checkArm follows one arm by document order until it jumps, ends or passes
+// the next arm's start.
+func (l *lowering) checkArm(starts []*step, i int) {
+	sibling, last := starts[i+1], starts[len(starts)-1]
+	at := starts[i]
+	for at.index < sibling.index {
+		if at.jump != nil || at.kind == "end" || at.kind == "decision" {
+			return
+		}
+		next := l.following(at)
+		if next == nil {
+			return
+		}
+		if next.index > sibling.index && next.index < last.index {
+			l.report(CodeSiblings, diag.Warning, at.id.Span, fmt.Sprintf("After %q the flow passes over %q, another arm of the same decision, and runs into %q.", at.id.Value, sibling.id.Value, next.id.Value),
+				"End this arm with \"goto\" and the step where the arms meet again.",
+				diag.Related{Span: sibling.id.Span, Message: "The other arm begins here."}, diag.Related{Span: next.id.Span, Message: "It goes on here."})
+			return
+		}
+		at = next
+	}
+}
+
+// schemaOf is a JSON Schema that asks for some fields.
+func schemaOf(fields []string) json.RawMessage {
+	raw, err := json.Marshal(map[string]any{"type": "object", "required": fields})
+	if err != nil {
+		panic(fmt.Sprintf("agentflow: schema: %v", err)) // texts always have a JSON form
+	}
+	return raw
+}
