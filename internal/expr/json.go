@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -21,7 +22,12 @@ func (e *Expr) MarshalJSON() ([]byte, error) {
 	if e == nil {
 		return []byte("null"), nil
 	}
-	return json.Marshal(wire{e.Dialect, e.Text, e.Span, e.Names})
+	// Whether <, > and & are escaped is for the outer encoder to say.
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(wire{e.Dialect, e.Text, e.Span, e.Names})
+	return b.Bytes(), err
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote and parses the text again. A text

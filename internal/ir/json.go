@@ -38,7 +38,12 @@ func (s Step) MarshalJSON() ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("step %q has no action", s.ID)
 	}
-	return json.Marshal(box)
+	// Whether <, > and & are escaped is for the outer encoder to say.
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(box)
+	return b.Bytes(), err
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.

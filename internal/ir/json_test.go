@@ -1,0 +1,246 @@
+package ir
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// encode writes JSON as people read it: a condition keeps its < and >.
+func encode(t rapid.TB, v any) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// roundTrip checks that a program is the same after it was written and read,
+// and that writing it again gives the same bytes.
+func roundTrip(t rapid.TB, p *Program) {
+	t.Helper()
+	raw := encode(t, p)
+	back := new(Program)
+	if err := decodeStrict(raw, back); err != nil {
+		t.Fatalf("%v\n%s", err, raw)
+	}
+	if d := cmp.Diff(p, back); d != "" {
+		t.Fatalf("%s\n%s", d, raw)
+	}
+	if again := encode(t, back); !bytes.Equal(raw, again) {
+		t.Fatalf("not stable:\n%s\n%s", raw, again)
+	}
+}
+
+// A field that is added later is drawn like the others: fill goes by type.
+func TestProgramsRoundTrip(t *testing.T) {
+	filled := map[string]bool{}
+	rapid.Check(t, func(t *rapid.T) {
+		p := new(Program)
+		fill(t, reflect.ValueOf(p).Elem(), 4, filled)
+		roundTrip(t, p)
+	})
+	for _, of := range []any{
+		Program{}, Block{}, Meta{}, Contract{}, Var{}, Trigger{}, Limit{}, Budget{}, Tools{}, Name{}, Agent{}, Audit{}, File{},
+		Step{}, Ref{}, Write{}, Edge{}, Target{}, Retry{}, Setting{}, Task{}, Gate{}, Parallel{}, Branch{}, Each{}, Loop{}, Call{}, Binding{}, End{},
+	} {
+		typ := reflect.TypeOf(of)
+		for i := range typ.NumField() {
+			if name := typ.Name() + "." + typ.Field(i).Name; !filled[name] {
+				t.Errorf("%s was never drawn", name)
+			}
+		}
+	}
+}
+
+var (
+	rawType    = reflect.TypeFor[json.RawMessage]()
+	exprType   = reflect.TypeFor[*expr.Expr]()
+	spanType   = reflect.TypeFor[source.Span]()
+	actionType = reflect.TypeFor[Action]()
+	actions    = []reflect.Type{
+		reflect.TypeFor[Task](), reflect.TypeFor[Route](), reflect.TypeFor[Gate](), reflect.TypeFor[Parallel](),
+		reflect.TypeFor[Loop](), reflect.TypeFor[Call](), reflect.TypeFor[End](),
+	}
+)
+
+// fill draws a value. levels bounds the nesting of slices and pointers;
+// filled notes which fields were ever other than zero.
+func fill(t *rapid.T, v reflect.Value, levels int, filled map[string]bool) {
+	switch v.Type() {
+	case rawType:
+		v.SetBytes([]byte(rapid.SampledFrom([]string{`null`, `{"type":"object","a":[1,2.50,"x"]}`, `"<&>"`, `0`, `[]`, `{}`, `false`}).Draw(t, "raw")))
+		return
+	case exprType:
+		if rapid.Bool().Draw(t, "expr") {
+			text := rapid.SampledFrom([]string{`a < 3 and b > "<&>"`, `tier in ["x", 1]`, `text(state.kind) == "other"`}).Draw(t, "text")
+			e, diags := expr.Parse(expr.AgentFlow, text, source.Span{File: "f.md", Start: 2, End: 2 + len(text)})
+			if len(diags) > 0 {
+				t.Fatal(diags)
+			}
+			if rapid.Bool().Draw(t, "names") {
+				e.Names = map[string]string{"tier": "input.tier", "a": "state.a"}
+			}
+			v.Set(reflect.ValueOf(e))
+		}
+		return
+	case spanType:
+		if rapid.Bool().Draw(t, "span") {
+			start := rapid.IntRange(0, 9).Draw(t, "start")
+			v.Set(reflect.ValueOf(source.Span{File: rapid.SampledFrom([]string{"f.md", "a#1-2/b.md", ""}).Draw(t, "file"), Start: start, End: start + 3}))
+		}
+		return
+	case actionType:
+		action := reflect.New(rapid.SampledFrom(actions).Draw(t, "action")).Elem()
+		fill(t, action, levels, filled)
+		v.Set(action)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			optional := strings.Contains(field.Tag.Get("json"), ",omitempty") && field.Type == rawType
+			if optional && rapid.Bool().Draw(t, "absent") {
+				continue
+			}
+			fill(t, v.Field(i), levels, filled)
+			if !v.Field(i).IsZero() {
+				filled[v.Type().Name()+"."+field.Name] = true
+			}
+		}
+	case reflect.Pointer:
+		if levels > 0 && rapid.Bool().Draw(t, "pointer") {
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(t, v.Elem(), levels-1, filled)
+		}
+	case reflect.Slice:
+		if n := rapid.IntRange(0, 2).Draw(t, "length"); levels > 0 && n > 0 {
+			v.Set(reflect.MakeSlice(v.Type(), n, n))
+			for i := range n {
+				fill(t, v.Index(i), levels-1, filled)
+			}
+		}
+	case reflect.String:
+		v.SetString(rapid.StringN(0, 6, -1).Draw(t, "string"))
+	case reflect.Bool:
+		v.SetBool(rapid.Bool().Draw(t, "bool"))
+	case reflect.Int, reflect.Int64:
+		v.SetInt(rapid.Int64().Draw(t, "int"))
+	case reflect.Float64:
+		v.SetFloat(rapid.Float64().Draw(t, "float"))
+	default:
+		t.Fatalf("fill cannot draw a %s: teach it", v.Type())
+	}
+}
+
+func TestStepNeedsExactlyOneAction(t *testing.T) {
+	for _, raw := range []string{
+		`{"id":"a","type":"x"}`,
+		`{"id":"a","type":"x","task":null}`,
+		`{"id":"a","type":"x","task":{"kind":"agent"},"end":{}}`,
+	} {
+		if err := json.Unmarshal([]byte(raw), new(Step)); err == nil {
+			t.Errorf("%s was accepted", raw)
+		}
+	}
+	if _, err := json.Marshal(Step{ID: "a"}); err == nil {
+		t.Error("a step without an action was written")
+	}
+}
+
+// A condition that does not parse must not come back as "no condition".
+func TestBrokenConditionsAreNotRead(t *testing.T) {
+	raw := `{"id":"a","type":"x","when":{"dialect":"agent-flow","text":"a ="},"route":{}}`
+	if err := json.Unmarshal([]byte(raw), new(Step)); err == nil {
+		t.Error("it was accepted")
+	}
+}
+
+// An explicit null is something else than nothing: the variable exists.
+func TestNullIsKeptApartFromAbsence(t *testing.T) {
+	p := &Program{Vars: []Var{{Path: "state.a", Init: json.RawMessage("null")}, {Path: "state.b"}}}
+	roundTrip(t, p)
+	back := new(Program)
+	if err := json.Unmarshal(encode(t, p), back); err != nil {
+		t.Fatal(err)
+	}
+	if back.Vars[0].Init == nil || back.Vars[1].Init != nil {
+		t.Errorf("%q and %q", back.Vars[0].Init, back.Vars[1].Init)
+	}
+}
+
+func TestConditionsStayReadable(t *testing.T) {
+	when, _ := expr.Parse(expr.AgentFlow, `a < 3 and b > 1`, source.Span{})
+	p := &Program{Blocks: []Block{{Steps: []Step{{ID: "a", When: when, Action: Route{}}}}}}
+	if raw := string(encode(t, p)); !strings.Contains(raw, `"a < 3 and b > 1"`) {
+		t.Error(raw)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	var s Settings
+	at := source.Span{File: "f", Start: 1, End: 2}
+	s.Put("z", 1, at)
+	s.Put("a", []string{"x", "y"}, source.Span{})
+	if string(s.Get("z")) != "1" || s.Get("b") != nil || s.At("z") != at || !s.At("b").IsZero() {
+		t.Error(s)
+	}
+	if s[0].Name != "z" || s[1].Name != "a" {
+		t.Error("the order of the file was lost")
+	}
+	var into struct {
+		A []string `json:"a"`
+		Z int      `json:"z"`
+	}
+	if err := s.Decode(&into); err != nil || into.Z != 1 || len(into.A) != 2 {
+		t.Error(into, err)
+	}
+	for name, v := range map[string]any{"unknown": 1, "z": "text"} {
+		var bad Settings
+		bad.Put(name, v, at)
+		if err := bad.Decode(&into); err == nil {
+			t.Errorf("%s: %v was accepted", name, v)
+		}
+	}
+	if err := (Settings)(nil).Decode(&into); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLookups(t *testing.T) {
+	p := &Program{Agents: []Agent{{ID: "writer"}}}
+	p.AddBlock(Block{})
+	inner := p.AddBlock(Block{Steps: []Step{{ID: "a", Action: Route{}}, {ID: "b", Action: End{}}}})
+	if s := p.Step(inner, "b"); s == nil || ActionName(s.Action) != "end" {
+		t.Error(s)
+	}
+	if p.Step(Body, "b") != nil || p.Step(inner, "c") != nil {
+		t.Error("a step was found where there is none")
+	}
+	if p.Agent("writer") == nil || p.Agent("reader") != nil {
+		t.Error("agents")
+	}
+	if ActionName(nil) != "" {
+		t.Error("no action has no name")
+	}
+	for attempts, s := range map[int]Step{1: {}, 3: {Retry: &Retry{MaxAttempts: 3}}} {
+		if s.Attempts() != attempts {
+			t.Errorf("%d attempts, not %d", s.Attempts(), attempts)
+		}
+	}
+	if none := (&Step{Retry: &Retry{}}); none.Attempts() != 1 {
+		t.Error("a retry without attempts still has the first")
+	}
+}
