@@ -77,20 +77,27 @@ func (p *Project) openSkill(s *Skill) (*source.File, error) {
 	return p.open(s.within, s.file, s.Name)
 }
 
+// SkillOf returns the skill whose SKILL.md a file is.
+func (p *Project) SkillOf(f *source.File) (Skill, bool) {
+	p.scan()
+	i := slices.IndexFunc(p.skills, func(s Skill) bool { return s.abs == f.Abs })
+	if i < 0 {
+		return Skill{}, false
+	}
+	return p.skills[i], true
+}
+
 // Shadowing says so when a file is a skill that is hidden by another one.
 func (p *Project) Shadowing(f *source.File) diag.List {
-	p.scan()
-	for _, s := range p.skills {
-		if s.abs != f.Abs || s.ShadowedBy == "" {
-			continue
-		}
-		return diag.List{{
-			Code: CodeShadowed, Severity: diag.Note, Span: f.Span(0, len(f.Line(1))),
-			Message: fmt.Sprintf("The skill %q here is hidden by %s.", s.Name, s.ShadowedBy),
-			Help:    fmt.Sprintf("Rename or remove one of the two; whoever asks for %q gets the other one.", s.Name),
-		}}
+	s, ok := p.SkillOf(f)
+	if !ok || s.ShadowedBy == "" {
+		return nil
 	}
-	return nil
+	return diag.List{{
+		Code: CodeShadowed, Severity: diag.Note, Span: f.Span(0, len(f.Line(1))),
+		Message: fmt.Sprintf("The skill %q here is hidden by %s.", s.Name, s.ShadowedBy),
+		Help:    fmt.Sprintf("Rename or remove one of the two; whoever asks for %q gets the other one.", s.Name),
+	}}
 }
 
 func (p *Project) scan() {

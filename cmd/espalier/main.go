@@ -1,0 +1,22 @@
+// Command espalier reads, checks and draws workflows of LLM agents.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/espalier-run/espalier/internal/cli"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	dir, err := os.Getwd()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "espalier: the working folder is gone:", err)
+		return 6
+	}
+	return cli.Main(cli.World{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Dir: dir,
+	}, os.Args[1:])
+}

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/project"
+)
+
+// World is everything outside the program that commands touch.
+type World struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	Dir            string // the working folder
+}
+
+// Main runs one command line and returns the exit code.
+func Main(w World, args []string) int {
+	a := &app{World: w, stdout: w.Stdout, stderr: w.Stderr}
+	a.colorOut, a.colorErr = a.wantsColor(w.Stdout), a.wantsColor(w.Stderr)
+	defer a.close()
+	root := a.root()
+	root.SetArgs(args)
+	return a.exit(root.Execute())
+}
+
+// app is one invocation.
+type app struct {
+	World
+	stdout, stderr     io.Writer
+	colorOut, colorErr bool
+	json               bool
+	opened             *project.Workspace
+}
+
+// workspace is opened when a command first needs files.
+func (a *app) workspace() (*project.Workspace, error) {
+	if a.opened != nil {
+		return a.opened, nil
+	}
+	home := a.Getenv("HOME")
+	if home == "" {
+		home, _ = os.UserHomeDir() // without one there are no user's skills, and that is all
+	}
+	config := a.Getenv("XDG_CONFIG_HOME")
+	if config == "" && home != "" {
+		config = home + "/.config"
+	}
+	w, err := project.NewWorkspace(a.Dir, home, config)
+	if err != nil {
+		return nil, fmt.Errorf("the working folder cannot be used: %w", err)
+	}
+	a.opened = w
+	return w, nil
+}
+
+func (a *app) close() {
+	if a.opened != nil {
+		a.opened.Close() // only read from: nothing can be lost
+	}
+}
+
+const (
+	groupCheck = "check"
+	groupFind  = "find"
+	groupHelp  = "help"
+)
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "espalier",
+		Short: "Read, check and draw workflows of LLM agents",
+		Long: `Espalier reads workflows of LLM agents, says what is wrong with them and what
+they can cost at worst, and draws them. A workflow is named by its path, by its
+folder, or by its name as "espalier list" shows it.`,
+		Example: `  espalier new invoice-check --pattern pipeline   begin a workflow
+  espalier validate .                             check every workflow here
+  espalier show invoice-check                     what it does, on one page
+  espalier graph invoice-check -o flow.svg        a picture
+  espalier explain AF001                          what a code means`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.ArbitraryArgs, // an unknown command arrives as an argument
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			return cmd.Help()
+		},
+	}
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetIn(a.Stdin)
+	root.SetFlagErrorFunc(flagError)
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddGroup(
+		&cobra.Group{ID: groupCheck, Title: "Look at a workflow:"},
+		&cobra.Group{ID: groupFind, Title: "Find and begin workflows:"},
+		&cobra.Group{ID: groupHelp, Title: "Reference:"},
+	)
+	in := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			c.DisableFlagsInUseLine = true
+			root.AddCommand(c)
+		}
+	}
+	in(groupCheck, a.validateCommand(), a.showCommand(), a.graphCommand(), a.costCommand())
+	in(groupFind, a.listCommand(), a.newCommand())
+	in(groupHelp, a.explainCommand(), a.schemaCommand(), a.exprCommand(), a.versionCommand(), a.completionCommand())
+	a.addHelp(root)
+	return root
+}
+
+func unknownCommand(root *cobra.Command, name string) error {
+	help := fmt.Sprintf("%q lists the commands.", root.Name()+" help")
+	if near := diag.Nearest(name, commandNames(root)); near != "" {
+		help = fmt.Sprintf("Did you mean %q? %s", root.Name()+" "+near, help)
+	} else if strings.HasSuffix(name, ".md") || strings.ContainsAny(name, `/\`) {
+		help = fmt.Sprintf("To check a file: %q", root.Name()+" validate "+name)
+	}
+	return usage(help, "there is no command %q", name)
+}
+
+func commandNames(root *cobra.Command) []string {
+	var names []string
+	for _, c := range root.Commands() {
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}
+
+// jsonFlag adds --json to a command that reports.
+func (a *app) jsonFlag(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON instead of text")
+	return cmd
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/explain"
+)
+
+var shells = []string{"bash", "zsh", "fish", "powershell"}
+
+func (a *app) completionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion " + strings.Join(shells, "|"),
+		Short: "Print a script that completes commands in your shell",
+		Long: `Print a script that completes commands, flags, names of workflows and codes
+in your shell.`,
+		Example: `  espalier completion bash > ~/.local/share/bash-completion/completions/espalier
+  espalier completion zsh > "${fpath[1]}/_espalier"
+  espalier completion fish > ~/.config/fish/completions/espalier.fish
+  espalier completion powershell | Out-String | Invoke-Expression`,
+		ValidArgs: shells,
+		Args:      takes(1, 1, "the name of a shell: "+strings.Join(shells, ", ")),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := cmd.Root()
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(a.stdout, true)
+			case "zsh":
+				return root.GenZshCompletion(a.stdout)
+			case "fish":
+				return root.GenFishCompletion(a.stdout, true)
+			case "powershell":
+				return root.GenPowerShellCompletionWithDesc(a.stdout)
+			}
+			return usage(diag.DidYouMean(args[0], shells), "there is no completion for %q", args[0])
+		},
+	}
+}
+
+// completeWorkflow offers the names of discovered workflows, and files.
+func (a *app) completeWorkflow(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	found, err := a.discover()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	var names []string
+	for _, w := range found.workflows {
+		names = append(names, w.Name+"\t"+w.Description)
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}
+
+func completeCode(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	var out []string
+	for _, code := range explain.Codes() {
+		if page, ok := explain.Lookup(code); ok && len(args) == 0 && strings.HasPrefix(code, strings.ToUpper(prefix)) {
+			out = append(out, fmt.Sprintf("%s\t%s", code, page.Title))
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}

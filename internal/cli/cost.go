@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+const noPrices = "no price table is configured"
+
+type costReport struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+	check.Report
+	Money moneyReport `json:"money"`
+}
+
+// moneyReport says why there is no sum of money, rather than a sum that could
+// be wrong.
+type moneyReport struct {
+	Known   bool   `json:"known"`
+	Because string `json:"because,omitempty"`
+}
+
+func (a *app) costCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
+		Use:   "cost WORKFLOW [--json]",
+		Short: "Say what a run can cost at worst, before it is started",
+		Long: `Say what a run of a workflow uses on one happy pass (base) and at worst, over
+all paths, with every retry, fallback and repetition; for each step and each
+agent; and how that compares with the declared budgets. Prompt tokens are
+estimates, everything else is a bound.`,
+		Args:              takes(1, 1, "one workflow"),
+		ValidArgsFunction: a.completeWorkflow,
+		RunE: func(_ *cobra.Command, args []string) error {
+			an, err := a.usable(args[0])
+			if err != nil {
+				return err
+			}
+			report := costReport{
+				Name: an.name(), Path: an.file.Path,
+				Report: check.Estimate(an.program, builtin.Kinds()),
+				Money:  moneyReport{Because: noPrices},
+			}
+			if a.json {
+				return a.writeJSON(report)
+			}
+			return a.printCost(report)
+		},
+	})
+}
+
+func (a *app) printCost(r costReport) error {
+	p := a.page()
+	p.title(r.Name, "what a run can cost")
+	p.section("In all")
+	p.table(rangesTable(r.Report))
+	p.section("At worst, by step")
+	p.table(perStepTable(r.PerStep))
+	if len(r.PerAgent) > 0 {
+		p.section("At worst, by agent")
+		p.table(perAgentTable(r.PerAgent))
+	}
+	p.section("Budgets")
+	if len(r.Budgets) == 0 {
+		p.text("No budget is declared: nothing but the steps themselves bounds a run.")
+	} else {
+		p.table(budgetTable(r.Budgets))
+		for _, b := range r.Budgets {
+			if b.Because != "" {
+				p.text(sentence(fmt.Sprintf("%s: %s", strings.TrimSpace(b.Scope+" "+b.Name), b.Because)))
+			}
+		}
+	}
+	p.section("Notes")
+	for _, reason := range unboundedReasons(r.Report) {
+		p.text("Unbounded: " + sentence(reason))
+	}
+	p.text("Money is unknown: " + noPrices + ".")
+	return p.print()
+}
+
+func rangesTable(r check.Report) table {
+	t := table{header: []string{"", "BASE", "WORST"}, right: []int{1, 2}}
+	for _, line := range []struct {
+		name string
+		r    check.Range
+		time bool
+	}{
+		{name: "steps", r: r.Steps},
+		{name: "model calls", r: r.ModelCalls},
+		{name: "tool calls", r: r.ToolCalls},
+		{name: "prompt tokens (estimate)", r: r.PromptTokens},
+		{name: "reply tokens", r: r.ReplyTokens},
+		{name: "active time", r: r.ActiveSeconds, time: true},
+		{name: "waiting for people and events", r: r.WaitSeconds, time: true},
+	} {
+		show := step.Amount.String
+		if line.time {
+			show = amountOfTime
+		}
+		t.add(line.name, show(line.r.Base), show(line.r.Worst))
+	}
+	return t
+}
+
+func perStepTable(steps []check.StepCost) table {
+	t := table{
+		header: []string{"STEP", "STARTS", "CALLS", "TOOLS", "PROMPT", "REPLY", "ACTIVE"},
+		right:  []int{1, 2, 3, 4, 5, 6},
+	}
+	for _, s := range steps {
+		t.add(s.Step, s.Visits.Times(int64(s.Attempts)).String(), some(s.Worst.ModelCalls), some(s.Worst.ToolCalls),
+			some(s.Worst.PromptTokens), some(s.Worst.ReplyTokens), amountOfTime(s.Worst.ActiveSeconds))
+	}
+	return t
+}
+
+func perAgentTable(agents []check.AgentCost) table {
+	t := table{
+		header: []string{"AGENT", "MODEL", "CALLS", "TOOLS", "PROMPT", "REPLY", "TOKENS", "MONEY"},
+		right:  []int{2, 3, 4, 5, 6, 7},
+	}
+	for _, c := range agents {
+		t.add(c.Agent, c.Model, some(c.ModelCalls), some(c.ToolCalls), some(c.PromptTokens), some(c.ReplyTokens), some(c.Tokens), "unknown")
+	}
+	return t
+}
+
+func budgetTable(budgets []check.BudgetLine) table {
+	t := table{header: []string{"BUDGET", "OF", "LIMIT", "BASE", "WORST", "VERDICT"}, right: []int{2, 3, 4}}
+	for _, b := range budgets {
+		of := b.Scope
+		if of == "" {
+			of = "the run"
+		}
+		t.add(b.Name, of, step.N(b.Limit).String(), b.Base.String(), b.Worst.String(), string(b.Verdict))
+	}
+	return t
+}
+
+// some leaves zeros out, so that the figures that matter stand out.
+func some(a step.Amount) string {
+	if a == (step.Amount{}) {
+		return "-"
+	}
+	return a.String()
+}
+
+func amountOfTime(a step.Amount) string {
+	if a.Unbounded != "" {
+		return a.String()
+	}
+	return seconds(a.N)
+}
+
+// seconds writes a time as people say it, in at most two units.
+func seconds(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	units := []struct {
+		name string
+		size int64
+	}{{"d", 86400}, {"h", 3600}, {"min", 60}, {"s", 1}}
+	for i, u := range units {
+		if n < u.size {
+			continue
+		}
+		text := fmt.Sprintf("%s %s", step.N(n/u.size), u.name)
+		if rest := n % u.size; rest > 0 && i+1 < len(units) && rest/units[i+1].size > 0 {
+			text += fmt.Sprintf(" %d %s", rest/units[i+1].size, units[i+1].name)
+		}
+		return text
+	}
+	return ""
+}
+
+// unboundedReasons lists why figures have no bound, each reason once.
+func unboundedReasons(r check.Report) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, one := range []check.Range{
+		r.Steps, r.ModelCalls, r.ToolCalls, r.PromptTokens, r.ReplyTokens, r.Tokens, r.ActiveSeconds, r.WaitSeconds,
+	} {
+		for _, amount := range []step.Amount{one.Base, one.Worst} {
+			if reason := amount.Unbounded; reason != "" && !seen[reason] {
+				seen[reason] = true
+				out = append(out, reason)
+			}
+		}
+	}
+	return out
+}

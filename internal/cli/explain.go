@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/explain"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
+		Use:   "explain [CODE] [--json]",
+		Short: "Explain a code such as AF001, with a bad and a good example",
+		Long: `Explain the code of a diagnostic: what it means, how to mend it, an example
+that produces it and one that does not. Without a code, list them all.`,
+		Example: `  espalier explain AF001
+  espalier explain`,
+		Args:              takes(0, 1, "one code"),
+		ValidArgsFunction: completeCode,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.listCodes()
+			}
+			page, ok := explain.Lookup(args[0])
+			if !ok {
+				help := `"espalier explain" lists all codes.`
+				if near := diag.Nearest(strings.ToUpper(args[0]), explain.Codes()); near != "" {
+					help = fmt.Sprintf("Did you mean %q? %s", near, help)
+				}
+				return usage(help, "there is no code %q", args[0])
+			}
+			if a.json {
+				return a.writeJSON(page)
+			}
+			return a.printPage(page)
+		},
+	})
+}
+
+func (a *app) listCodes() error {
+	type title struct {
+		Code  string `json:"code"`
+		Title string `json:"title"`
+	}
+	titles := []title{}
+	t := table{}
+	for _, code := range explain.Codes() {
+		page, _ := explain.Lookup(code)
+		titles = append(titles, title{code, page.Title})
+		t.add(code, page.Title)
+	}
+	if a.json {
+		return a.writeJSON(titles)
+	}
+	return t.write(a.stdout, a.columns(), "")
+}
+
+func (a *app) printPage(page explain.Page) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s\n", a.paint(a.colorOut, bold, page.Code+": "+page.Title))
+	for paragraph := range strings.SplitSeq(page.Text, "\n\n") {
+		fmt.Fprintf(&out, "\n%s\n", reflow(paragraph, a.columns()))
+	}
+	example := func(what string, files []explain.File) {
+		fmt.Fprintf(&out, "\n%s %s\n\n", a.paint(a.colorOut, bold, what+":"), files[0].Path)
+		for line := range strings.Lines(strings.TrimRight(files[0].Text, "\n")) {
+			fmt.Fprintln(&out, strings.TrimRight("    "+line, " \r\n"))
+		}
+		if len(files) > 1 {
+			var others []string
+			for _, f := range files[1:] {
+				others = append(others, path.Clean(f.Path))
+			}
+			fmt.Fprintf(&out, "\n  together with %s\n", strings.Join(others, ", "))
+		}
+	}
+	example("Bad", page.Bad)
+	example("Good", page.Good)
+	_, err := fmt.Fprint(a.stdout, out.String())
+	return err
+}
+
+// reflow wraps a paragraph of Markdown; what is laid out by hand stays.
+func reflow(paragraph string, columns int) string {
+	for line := range strings.Lines(paragraph) {
+		if strings.ContainsAny(line[:1], " \t-*|>") {
+			return strings.TrimRight(paragraph, "\n")
+		}
+	}
+	return strings.Join(wrap(paragraph, columns), "\n")
+}

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+func (a *app) exprCommand() *cobra.Command {
+	var dialect, context string
+	cmd := a.jsonFlag(&cobra.Command{
+		Use:   "expr EXPRESSION [--dialect D] [--context FILE.json] [--json]",
+		Short: "Evaluate one condition and show how it came about",
+		Long: `Evaluate a condition as workflows have them, and show what each part of it comes
+to. The context is a JSON object of the names that the condition may use;
+what is not in it is null.`,
+		Example: `  espalier expr 'len(input.docs) > 1 and input.tier != "starter"' --context context.json
+  espalier expr '"pdf" in ["pdf", "docx"]'`,
+		Args:              takes(1, 1, "one expression, in quotes"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(_ *cobra.Command, args []string) error {
+			var dialects []string
+			for _, d := range expr.Dialects() {
+				dialects = append(dialects, string(d))
+			}
+			if !slices.Contains(dialects, dialect) {
+				return usage(diag.DidYouMean(dialect, dialects), "there is no dialect %q", dialect)
+			}
+			env, err := a.readContext(context)
+			if err != nil {
+				return err
+			}
+			text := source.NewFile("expression", args[0])
+			e, list := expr.ParseValue(expr.Dialect(dialect), args[0], text.Span(0, len(args[0])))
+			if len(list) > 0 {
+				if err := (diag.Printer{Files: source.Set{text.Path: text}, Color: a.colorErr}).Print(a.stderr, list); err != nil {
+					return err
+				}
+			}
+			if list.Errors() {
+				return &failure{code: exitUsage}
+			}
+			return a.printExpr(e, env)
+		},
+	})
+	cmd.Flags().StringVar(&dialect, "dialect", string(expr.AgentFlow), "the format whose rules hold, `D`")
+	cmd.Flags().StringVar(&context, "context", "", "JSON `FILE` with the names that may be used")
+	return cmd
+}
+
+func (a *app) readContext(path string) (expr.Values, error) {
+	values := expr.Values{}
+	if path == "" {
+		return values, nil
+	}
+	space, err := a.workspace()
+	if err != nil {
+		return nil, err
+	}
+	_, f, err := space.File(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal([]byte(f.Text), &values); err != nil {
+		return nil, usage(`Write an object such as {"input": {"tier": "team"}}.`, "%s is not a JSON object: %v", path, err)
+	}
+	return values, nil
+}
+
+type exprPart struct {
+	Text  string `json:"text"`
+	Depth int    `json:"depth"`
+	Value any    `json:"value"`
+	Error string `json:"error,omitempty"`
+}
+
+func (a *app) printExpr(e *expr.Expr, env expr.Values) error {
+	value, failed := e.Eval(env)
+	var parts []exprPart
+	for _, p := range e.Parts(env) {
+		part := exprPart{Text: p.Text, Depth: p.Depth, Value: p.Value}
+		if p.Err != nil {
+			part.Error = p.Err.Error()
+		}
+		parts = append(parts, part)
+	}
+	if a.json {
+		report := struct {
+			Expression string     `json:"expression"`
+			Canonical  string     `json:"canonical"`
+			Value      any        `json:"value"`
+			Error      string     `json:"error,omitempty"`
+			Parts      []exprPart `json:"parts"`
+		}{Expression: e.Text, Canonical: e.String(), Value: value, Parts: parts}
+		if failed != nil {
+			report.Error = failed.Error()
+		}
+		if err := a.writeJSON(report); err != nil {
+			return err
+		}
+	} else {
+		t := table{}
+		for _, p := range parts {
+			shown := "= " + jsonText(p.Value)
+			if p.Error != "" {
+				shown = "! " + p.Error
+			}
+			t.add(strings.Join(strings.Fields(p.Text), " "), shown)
+		}
+		if err := t.write(a.stdout, a.columns(), ""); err != nil {
+			return err
+		}
+	}
+	if failed != nil {
+		return usage("", "the expression has no value: %v", failed)
+	}
+	return nil
+}
+
+func jsonText(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(raw)
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/diag"
+)
+
+const environmentHelp = `Espalier reads these variables:
+
+  NO_COLOR         set to anything: no colours
+  CLICOLOR_FORCE   set to anything but 0: colours also when the output is not a
+                   terminal
+  COLUMNS          how wide a page may be; else the width of the terminal, or 80
+  HOME             skills of the user are in ~/.agents/skills and ~/.claude/skills
+  XDG_CONFIG_HOME  and in $XDG_CONFIG_HOME/awf/skills (or ~/.config/awf/skills)
+
+Nothing else is read, nothing is sent anywhere, and no command asks a question.
+`
+
+const formatsHelp = `Espalier recognises workflows in these formats:
+
+  agent-flow  Agent Flow: Markdown with "kind: agent-flow/workflow" in its
+              frontmatter; and any SKILL.md, which is Layer 0 of it
+  awf         YAML below .awf/workflows, or with "states:" and "initial:"
+  nof         *.nof.md, or Markdown with "format: nof/..." in its frontmatter
+  agentfile   a folder with a workflow.yaml
+  aiflow      *.aiflow
+
+This version reads agent-flow. Files in the others are listed and named, and
+"espalier validate" says that they cannot be read yet.
+
+A project begins at the nearest folder, from the workflow upwards, that holds
+.espalier, espalier.yaml, .awf, agentfile.yaml, workflows/*/workflow.yaml or
+.git. What a workflow refers to is looked for in its own folder, then from
+there, and never outside. Skills are found by the name of their folder in
+.agents/skills, .claude/skills and .awf/skills of the project, then of the
+user; the project's hide the user's.
+`
+
+const rootHelpTemplate = `{{.Long}}
+
+Usage:
+  espalier COMMAND [ARGUMENTS] [FLAGS]
+{{range $group := .Groups}}
+{{.Title}}
+{{- range $.Commands}}{{if and (eq .GroupID $group.ID) (not .Hidden)}}
+  {{rpad .Name 12}}{{.Short}}{{end}}{{end}}
+{{end}}
+More to read:
+{{- range .Commands}}{{if .IsAdditionalHelpTopicCommand}}
+  help {{rpad .Name 14}}{{.Short}}{{end}}{{end}}
+
+Examples:
+{{.Example}}
+
+Exit codes:
+  0 success · 2 wrong usage or unknown file · 3 the workflow is invalid ·
+  6 not ready; "espalier help exit-codes" has them all
+
+Environment:
+  NO_COLOR and CLICOLOR_FORCE for colours, COLUMNS for the width
+
+"espalier COMMAND --help" says more about a command.
+`
+
+const commandHelpTemplate = `{{if .Long}}{{.Long}}{{else}}{{.Short}}.{{end}}
+{{if .Runnable}}
+Usage:
+  {{.UseLine}}
+{{end}}{{if .HasExample}}
+Examples:
+{{.Example}}
+{{end}}{{if .HasAvailableLocalFlags}}
+Flags:
+{{.LocalFlags.FlagUsages}}{{end}}`
+
+func (a *app) addHelp(root *cobra.Command) {
+	root.SetHelpTemplate(commandHelpTemplate)
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		template := commandHelpTemplate
+		switch {
+		case cmd == root:
+			template = rootHelpTemplate
+		case !cmd.Runnable():
+			fmt.Fprint(a.stdout, cmd.Long)
+			return
+		}
+		cmd.SetUsageTemplate(template) // Usage prints to stderr, Help must not
+		fmt.Fprint(a.stdout, cmd.UsageString())
+	})
+	root.AddCommand(
+		&cobra.Command{Use: "exit-codes", Short: "How commands end", Long: exitCodesHelp},
+		&cobra.Command{Use: "environment", Short: "Variables that are read", Long: environmentHelp},
+		&cobra.Command{Use: "formats", Short: "Which files are workflows, and where they are found", Long: formatsHelp},
+	)
+	help := &cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "Explain a command, or one of the topics below",
+		GroupID: groupHelp,
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return commandNames(root), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return root.Help()
+			}
+			cmd, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 || cmd == root {
+				help := `"espalier help" lists the commands and topics.`
+				if near := diag.Nearest(args[0], commandNames(root)); near != "" {
+					help = fmt.Sprintf("Did you mean \"espalier help %s\"? %s", near, help)
+				}
+				return usage(help, "there is no help on %q", args[0])
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+	}
+	root.SetHelpCommand(help)
+	root.AddCommand(help)
+}

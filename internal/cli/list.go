@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/project"
+)
+
+func (a *app) listCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
+		Use:   "list [--json]",
+		Short: "List the workflows of this project and the user's skills",
+		Long: `List the workflows of the project around the working folder, and the skills in
+the user's folders. "espalier help formats" says which files are workflows and
+where a project begins.`,
+		Args: takes(0, 0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			found, err := a.discover()
+			if err != nil {
+				return err
+			}
+			if a.json {
+				report := struct {
+					Root      string            `json:"root"`
+					Workflows []workflow        `json:"workflows"`
+					Skipped   []project.Skipped `json:"skipped"`
+				}{a.opened.Display(found.root), found.workflows, found.skipped}
+				if report.Workflows == nil {
+					report.Workflows = []workflow{}
+				}
+				if report.Skipped == nil {
+					report.Skipped = []project.Skipped{}
+				}
+				return a.writeJSON(report)
+			}
+			t := table{
+				header: []string{"NAME", "FORMAT", "PROBLEMS", "PATH"},
+				paint:  func(s string) string { return a.paint(a.colorOut, dim, s) },
+			}
+			for _, w := range found.workflows {
+				t.add(w.Name, w.Format, problems(w.Problems), w.Path)
+				t.under(fit(w.Description, a.columns()-underIndent))
+			}
+			if err := t.write(a.stdout, a.columns(), ""); err != nil {
+				return err
+			}
+			for _, w := range found.workflows {
+				if w.ShadowedBy != "" {
+					a.note("%s is hidden by %s, which has the same name.", w.Path, w.ShadowedBy)
+				}
+			}
+			for _, s := range found.skipped {
+				a.note("%s was left out: %s", s.Path, sentence(s.Reason))
+			}
+			if len(found.workflows) == 0 {
+				a.note("There are no workflows in %s; \"espalier new NAME\" begins one.", a.opened.Display(found.root))
+			}
+			return nil
+		},
+	})
+}
+
+func problems(n map[string]int) string {
+	var parts []string
+	if e := n["errors"]; e > 0 {
+		parts = append(parts, plural(e, "error"))
+	}
+	if w := n["warnings"]; w > 0 {
+		parts = append(parts, plural(w, "warning"))
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/term"
+)
+
+const (
+	bold  = "\x1b[1m"
+	dim   = "\x1b[2m"
+	red   = "\x1b[31m"
+	reset = "\x1b[0m"
+)
+
+// wantsColor follows NO_COLOR and CLICOLOR_FORCE, and else colours only what
+// a person looks at.
+func (a *app) wantsColor(w io.Writer) bool {
+	if a.Getenv("NO_COLOR") != "" || a.Getenv("TERM") == "dumb" {
+		return false
+	}
+	if force := a.Getenv("CLICOLOR_FORCE"); force != "" && force != "0" {
+		return true
+	}
+	return isTerminal(w)
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+func (a *app) paint(on bool, style, text string) string {
+	if !on || text == "" {
+		return text
+	}
+	return style + text + reset
+}
+
+// columns is how wide a page may be: as wide as the terminal, within reason.
+func (a *app) columns() int {
+	if n, err := strconv.Atoi(a.Getenv("COLUMNS")); err == nil && n > 0 {
+		return clampColumns(n)
+	}
+	if f, ok := a.stdout.(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
+			return clampColumns(n)
+		}
+	}
+	return 80
+}
+
+func clampColumns(n int) int { return min(max(n, 60), 160) }
+
+// writeJSON prints a value for machines: indented, without HTML escapes.
+func (a *app) writeJSON(v any) error {
+	return a.deliver("", func(w io.Writer) error { return encode(w, v) })
+}
+
+func encode(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// deliver writes a result to a file, or to stdout when none is named.
+func (a *app) deliver(path string, write func(io.Writer) error) error {
+	var out bytes.Buffer
+	if err := write(&out); err != nil {
+		return err
+	}
+	if path == "" || path == "-" {
+		_, err := a.stdout.Write(out.Bytes())
+		return err
+	}
+	return a.replaceFile(path, out.Bytes())
+}
+
+// replaceFile writes a file so that others see the old content or the new
+// one, never a part of it; when it fails, nothing is left behind.
+func (a *app) replaceFile(path string, content []byte) error {
+	full := a.inDir(path)
+	mode := fs.FileMode(0o644)
+	if info, err := os.Stat(full); err == nil {
+		if !info.Mode().IsRegular() {
+			return usage("Name a file to write to.", "%q is not a regular file", path)
+		}
+		mode = info.Mode().Perm()
+	}
+	temp, err := os.CreateTemp(filepath.Dir(full), ".espalier-*")
+	if err != nil {
+		return cannotWrite(path, err)
+	}
+	_, err = temp.Write(content)
+	err = errors.Join(err, temp.Chmod(mode), temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), full)
+	}
+	if err != nil {
+		os.Remove(temp.Name())
+		return cannotWrite(path, err)
+	}
+	return nil
+}
+
+func cannotWrite(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return usage("Create the folder first.", "the folder of %q does not exist", path)
+	}
+	return &failure{
+		code:    exitNotReady,
+		message: fmt.Sprintf("%q cannot be written: %v", path, bareReason(err)),
+		help:    "Check that the folder may be written to, or name another file with -o.",
+	}
+}
+
+func bareReason(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+func (a *app) inDir(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(a.Dir, path)
+}
+
+// note prints something for people beside the result.
+func (a *app) note(format string, args ...any) {
+	fmt.Fprintf(a.stderr, format+"\n", args...)
+}
+
+// plural writes "1 file", "3 files".
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + one + "s"
+}

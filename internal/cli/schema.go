@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/format"
+)
+
+func (a *app) schemaCommand() *cobra.Command {
+	var output string
+	cmd := a.jsonFlag(&cobra.Command{
+		Use:   "schema [FORMAT [BLOCK]] [-o FILE] [--json]",
+		Short: "Print JSON Schemas of a format, for editors",
+		Long: `Print the JSON Schema of a format's main part or of one of its blocks. Editors
+use it to complete and check what is written. Without a format, list what
+there is.`,
+		Example: `  espalier schema agent-flow
+  espalier schema agent-flow step`,
+		Args: takes(0, 2, "a format and a block"),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var out []string
+			switch len(args) {
+			case 0:
+				for _, f := range withSchemas() {
+					out = append(out, f.Name())
+				}
+			case 1:
+				if f := builtin.Formats().Find(args[0]); f != nil {
+					out = blocks(f)
+				}
+			}
+			return out, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.listSchemas()
+			}
+			chosen, err := findSchema(args)
+			if err != nil {
+				return err
+			}
+			return a.deliver(output, func(w io.Writer) error {
+				var pretty bytes.Buffer
+				if err := json.Indent(&pretty, chosen.Schema, "", "  "); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintln(w, strings.TrimRight(pretty.String(), "\n"))
+				return err
+			})
+		},
+	})
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write to this `FILE`")
+	return cmd
+}
+
+func withSchemas() format.Set {
+	var out format.Set
+	for _, f := range builtin.Formats() {
+		if len(f.Schemas()) > 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func blocks(f format.Format) []string {
+	var out []string
+	for _, s := range f.Schemas() {
+		out = append(out, s.Block)
+	}
+	return out
+}
+
+func findSchema(args []string) (format.Schema, error) {
+	f := builtin.Formats().Find(args[0])
+	if f == nil {
+		return format.Schema{}, usage(diag.DidYouMean(args[0], withSchemas().Names()), "there is no format %q", args[0])
+	}
+	schemas := f.Schemas()
+	if len(schemas) == 0 {
+		return format.Schema{}, usage(diag.DidYouMean("", withSchemas().Names()), "the format %q has no schemas yet", args[0])
+	}
+	if len(args) == 1 {
+		return schemas[0], nil
+	}
+	for _, s := range schemas {
+		if s.Block == args[1] {
+			return s, nil
+		}
+	}
+	return format.Schema{}, usage(diag.DidYouMean(args[1], blocks(f)), "%s has no block %q", args[0], args[1])
+}
+
+func (a *app) listSchemas() error {
+	type entry struct {
+		Format string   `json:"format"`
+		Blocks []string `json:"blocks"`
+	}
+	list := []entry{}
+	t := table{header: []string{"FORMAT", "BLOCKS"}}
+	for _, f := range withSchemas() {
+		list = append(list, entry{f.Name(), blocks(f)})
+		t.add(f.Name(), strings.Join(blocks(f), ", "))
+	}
+	if a.json {
+		return a.writeJSON(list)
+	}
+	return t.write(a.stdout, a.columns(), "")
+}

@@ -1,0 +1,560 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+func (a *app) showCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
+		Use:   "show WORKFLOW [--json]",
+		Short: "Show what a workflow does, on one page",
+		Long: `Show a workflow on one page: what it is, how it is started, what goes in and
+out, its steps, agents and bundles, and what a run can cost at worst.`,
+		Example: `  espalier show flow.md
+  espalier show skills/minutes
+  espalier show support-triage --json`,
+		Args:              takes(1, 1, "one workflow"),
+		ValidArgsFunction: a.completeWorkflow,
+		RunE: func(_ *cobra.Command, args []string) error {
+			an, err := a.usable(args[0])
+			if err != nil {
+				return err
+			}
+			s := summarise(an)
+			if a.json {
+				return a.writeJSON(s)
+			}
+			if err := a.printSummary(s); err != nil {
+				return err
+			}
+			if n := len(an.diagnostics); n > 0 {
+				a.note("\n%s; \"espalier validate %s\" shows them.", diag.Summary(an.diagnostics), an.file.Path)
+			}
+			return nil
+		},
+	})
+}
+
+// summary is a workflow as show prints it.
+type summary struct {
+	Name        string         `json:"name"`
+	Version     string         `json:"version,omitempty"`
+	Description string         `json:"description,omitempty"`
+	Format      string         `json:"format"`
+	Level       string         `json:"level,omitempty"`
+	Path        string         `json:"path"`
+	Facts       []fact         `json:"facts"`
+	Triggers    []ir.Trigger   `json:"triggers"`
+	Inputs      []field        `json:"inputs"`
+	Outputs     []field        `json:"outputs"`
+	Budget      ir.Budget      `json:"budget"`
+	Tools       ir.Tools       `json:"tools"`
+	Steps       []stepRow      `json:"steps"`
+	Agents      []ir.Agent     `json:"agents"`
+	Bundles     []bundle       `json:"bundles"`
+	Files       []ir.File      `json:"files"`
+	Cost        check.Report   `json:"cost"`
+	Problems    map[string]int `json:"problems"`
+}
+
+// fact is what the file says about itself beyond its name.
+type fact struct {
+	Name  string          `json:"name"`
+	Value json.RawMessage `json:"value"`
+}
+
+// field is one property of an input or output.
+type field struct {
+	Name        string          `json:"name"`
+	Type        string          `json:"type,omitempty"`
+	Required    bool            `json:"required"`
+	Default     json.RawMessage `json:"default,omitempty"`
+	Description string          `json:"description,omitempty"`
+}
+
+type stepRow struct {
+	ID          string   `json:"id"`
+	Inside      []string `json:"inside,omitempty"` // the steps around it, outermost first
+	Type        string   `json:"type"`
+	By          string   `json:"by,omitempty"` // agent, tool, bundle or person that does it
+	Description string   `json:"description,omitempty"`
+	Reads       []string `json:"reads"`
+	Writes      []string `json:"writes"`
+	When        string   `json:"when,omitempty"`
+	Ways        []way    `json:"ways,omitempty"` // on from here, other than to the next step
+	Implied     bool     `json:"implied,omitempty"`
+}
+
+// way is a jump that somebody wrote down.
+type way struct {
+	Label string `json:"label"`
+	To    string `json:"to"`
+}
+
+type bundle struct {
+	Name    string   `json:"name"`
+	Step    string   `json:"step"`
+	Workers []string `json:"workers"`
+	Join    ir.Join  `json:"join"`
+	Combine string   `json:"combine,omitempty"`
+	Each    string   `json:"each,omitempty"` // the list that it fans out over
+}
+
+func summarise(an analysis) summary {
+	p := an.program
+	s := summary{
+		Name: an.name(), Version: p.Version, Description: p.Description, Format: p.Format, Level: p.Level, Path: an.file.Path,
+		Facts: []fact{}, Triggers: orEmpty(p.Triggers), Inputs: fields(p.Input), Outputs: fields(p.Output),
+		Budget: p.Budget, Tools: p.Tools, Steps: []stepRow{}, Agents: orEmpty(p.Agents), Bundles: []bundle{}, Files: orEmpty(p.Files),
+		Cost: check.Estimate(p, builtin.Kinds()), Problems: counts(an.diagnostics),
+	}
+	for _, m := range p.Meta {
+		switch m.Name {
+		case "name", "kind", "version", "description":
+			continue // shown in their own places
+		}
+		s.Facts = append(s.Facts, fact{m.Name, m.Value})
+	}
+	if len(p.Blocks) > 0 {
+		s.block(p, builtin.Kinds(), ir.Body, nil)
+	}
+	return s
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+func (s *summary) block(p *ir.Program, kinds step.Set, id ir.BlockID, inside []string) {
+	for i := range p.Blocks[id].Steps {
+		one := &p.Blocks[id].Steps[i]
+		row := stepRow{
+			ID: one.ID, Inside: inside, Type: one.Type, By: doneBy(p, kinds, one), Description: one.Description,
+			Reads: []string{}, Writes: []string{}, Ways: ways(one), Implied: one.Implied,
+		}
+		for _, r := range one.Reads {
+			row.Reads = append(row.Reads, r.Path)
+		}
+		for _, w := range one.Writes {
+			row.Writes = append(row.Writes, w.Path)
+		}
+		if one.When != nil {
+			row.When = one.When.Text
+		}
+		s.Steps = append(s.Steps, row)
+		within := append(slices.Clip(inside), one.ID)
+		switch action := one.Action.(type) {
+		case ir.Parallel:
+			b := bundle{Name: action.Name, Step: one.ID, Workers: []string{}, Join: action.Join, Combine: settingsText(action.Combine)}
+			for _, branch := range action.Branches {
+				b.Workers = append(b.Workers, branch.Name)
+				s.block(p, kinds, branch.Block, within)
+			}
+			if action.Each != nil {
+				b.Each = action.Each.Items.Text
+				s.block(p, kinds, action.Each.Block, within)
+			}
+			s.Bundles = append(s.Bundles, b)
+		case ir.Loop:
+			s.block(p, kinds, action.Block, within)
+		}
+	}
+}
+
+// doneBy says who or what does a step.
+func doneBy(p *ir.Program, kinds step.Set, s *ir.Step) string {
+	switch action := s.Action.(type) {
+	case ir.Task:
+		return taskBy(kinds, &action)
+	case ir.Gate:
+		switch action.Decider {
+		case ir.Person:
+			return "a person"
+		case ir.Event:
+			return "event " + action.Event
+		}
+		if action.Verdict != nil {
+			return taskBy(kinds, action.Verdict)
+		}
+	case ir.Parallel:
+		return action.Name
+	case ir.Call:
+		if action.Child < len(p.Children) {
+			return p.Children[action.Child].Name
+		}
+	case ir.End:
+		if action.Work != nil {
+			return taskBy(kinds, action.Work)
+		}
+	}
+	return ""
+}
+
+func taskBy(kinds step.Set, t *ir.Task) string {
+	kind, ok := kinds[t.Kind]
+	if !ok {
+		return t.Kind
+	}
+	uses := kind.Uses(t)
+	var names []string
+	for _, n := range slices.Concat(uses.Agents, uses.Tools) {
+		if n.Name != "" {
+			names = append(names, n.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func ways(s *ir.Step) []way {
+	var out []way
+	for _, e := range s.Next {
+		if e.Sequential {
+			continue
+		}
+		to := e.To.Step
+		if to == "" {
+			to = strings.TrimSpace(string(e.To.Exit) + " " + e.To.Reason)
+		}
+		label := e.Label
+		if label == "" {
+			var on []string
+			for _, o := range e.On {
+				on = append(on, string(o))
+			}
+			label = strings.Join(on, "/")
+			if label == string(ir.OK) {
+				label = "then"
+			}
+			if e.When != nil {
+				label = e.When.Text
+			}
+		}
+		out = append(out, way{label, to})
+	}
+	if s.Fallback != nil {
+		out = append(out, way{"instead", s.Fallback.Name})
+	}
+	if s.StopWhen != nil {
+		out = append(out, way{s.StopWhen.Text, "end"})
+	}
+	return out
+}
+
+// settingsText writes a task's settings without understanding them.
+func settingsText(t *ir.Task) string {
+	if t == nil {
+		return ""
+	}
+	var parts []string
+	for _, s := range t.Settings {
+		if v := plain(s.Value); v != "" {
+			parts = append(parts, s.Name+" "+v)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// plain writes JSON as people would: strings bare, lists with commas.
+func plain(raw json.RawMessage) string {
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		return string(raw)
+	}
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case bool:
+		return map[bool]string{true: "yes", false: "no"}[v]
+	case []any:
+		var items []string
+		for _, item := range v {
+			text, ok := item.(string)
+			if !ok {
+				return string(raw)
+			}
+			items = append(items, text)
+		}
+		return strings.Join(items, ", ")
+	}
+	return string(raw)
+}
+
+// fields lists the properties of a contract, in the order of the file.
+func fields(c *ir.Contract) []field {
+	out := []field{}
+	if c == nil {
+		return out
+	}
+	var schema struct {
+		Properties json.RawMessage `json:"properties"`
+		Required   []string        `json:"required"`
+	}
+	if json.Unmarshal(c.Schema, &schema) != nil || schema.Properties == nil {
+		return out
+	}
+	d := json.NewDecoder(bytes.NewReader(schema.Properties))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return out
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return out
+		}
+		var raw json.RawMessage
+		if d.Decode(&raw) != nil {
+			return out
+		}
+		name, _ := key.(string)
+		f := field{Name: name, Required: slices.Contains(schema.Required, name)}
+		var property struct {
+			Type        any             `json:"type"`
+			Enum        []any           `json:"enum"`
+			Items       map[string]any  `json:"items"`
+			Default     json.RawMessage `json:"default"`
+			Description string          `json:"description"`
+		}
+		if json.Unmarshal(raw, &property) == nil {
+			f.Type = typeText(property.Type, property.Enum, property.Items)
+			f.Default, f.Description = property.Default, property.Description
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func typeText(t any, enum []any, items map[string]any) string {
+	if len(enum) > 0 {
+		var values []string
+		for _, v := range enum {
+			values = append(values, fmt.Sprint(v))
+		}
+		return strings.Join(values, " | ")
+	}
+	switch t := t.(type) {
+	case string:
+		if of, ok := items["type"].(string); ok && t == "array" {
+			return "list of " + of
+		}
+		return t
+	case []any:
+		var names []string
+		for _, one := range t {
+			names = append(names, fmt.Sprint(one))
+		}
+		return strings.Join(names, " | ")
+	}
+	return ""
+}
+
+func (a *app) printSummary(s summary) error {
+	p := a.page()
+	p.title(strings.TrimSpace(s.Name+" "+s.Version), strings.Trim(s.Format+" · "+s.Level, " ·"))
+	p.paragraph(s.Description)
+	p.out.WriteString("\n")
+	p.table(factsTable(s))
+	if len(s.Inputs) > 0 {
+		p.section("Inputs")
+		p.table(fieldsTable(s.Inputs))
+	}
+	if len(s.Outputs) > 0 {
+		p.section("Outputs")
+		p.table(fieldsTable(s.Outputs))
+	}
+	p.section("Steps")
+	p.table(stepsTable(s.Steps))
+	if len(s.Agents) > 0 {
+		p.section("Agents")
+		p.table(agentsTable(s.Agents))
+	}
+	if len(s.Bundles) > 0 {
+		p.section("Side by side")
+		p.table(bundlesTable(s.Bundles))
+	}
+	p.section("What a run can cost")
+	p.table(rangesTable(s.Cost))
+	for _, b := range s.Cost.Budgets {
+		if b.Verdict == check.Fits || b.Scope != "" && b.Verdict != check.CannotFinish {
+			continue // "espalier cost" has them all
+		}
+		text := fmt.Sprintf("Budget of %s %s: %s", step.N(b.Limit), b.Name, b.Verdict)
+		if b.Scope != "" {
+			text = b.Scope + ": " + text
+		}
+		if b.Because != "" {
+			text += ", " + b.Because
+		}
+		p.text(sentence(text))
+	}
+	for _, reason := range unboundedReasons(s.Cost) {
+		p.text("Unbounded: " + sentence(reason))
+	}
+	return p.print()
+}
+
+func factsTable(s summary) table {
+	t := table{}
+	t.add("file", s.Path)
+	for _, f := range s.Facts {
+		if v := strings.ReplaceAll(plain(f.Value), "**", ""); v != "" {
+			t.add(strings.ReplaceAll(f.Name, "_", " "), v)
+		}
+	}
+	if text := triggersText(s.Triggers); text != "" {
+		t.add("started", text)
+	}
+	if text := budgetText(s.Budget); text != "" {
+		t.add("budget", text)
+	}
+	if text := toolsText(s.Tools); text != "" {
+		t.add("tools", text)
+	}
+	for _, f := range s.Files {
+		t.add("uses "+f.Role, f.Path)
+	}
+	return t
+}
+
+func triggersText(triggers []ir.Trigger) string {
+	var parts []string
+	for _, t := range triggers {
+		var text string
+		switch t.Kind {
+		case ir.OnSchedule:
+			zone := t.Timezone
+			if zone == "" {
+				zone = "UTC"
+			}
+			text = fmt.Sprintf("by schedule %q (%s)", t.Schedule, zone)
+		case ir.OnDemand:
+			text = "on demand"
+		case ir.OnAPI:
+			text = "through the API"
+		case ir.OnEvent:
+			text = "by event " + t.Event
+		}
+		if t.Off {
+			text = "not " + text
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func budgetText(b ir.Budget) string {
+	var parts []string
+	add := func(l *ir.Limit, what string) {
+		if l != nil {
+			parts = append(parts, step.N(l.Max).String()+" "+what)
+		}
+	}
+	add(b.Steps, "steps")
+	add(b.ToolCalls, "tool calls")
+	add(b.Tokens, "tokens")
+	if b.ActiveSeconds != nil {
+		parts = append(parts, seconds(b.ActiveSeconds.Max)+" of active time")
+	}
+	if b.MicroDollars != nil {
+		parts = append(parts, fmt.Sprintf("$%.2f", float64(b.MicroDollars.Max)/1e6))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func toolsText(t ir.Tools) string {
+	var parts []string
+	if len(t.Allow) > 0 {
+		parts = append(parts, "only "+names(t.Allow))
+	}
+	if len(t.Deny) > 0 {
+		parts = append(parts, "never "+names(t.Deny))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func names(list []ir.Name) string {
+	var out []string
+	for _, n := range list {
+		out = append(out, n.Name)
+	}
+	return strings.Join(out, ", ")
+}
+
+func fieldsTable(fields []field) table {
+	t := table{}
+	for _, f := range fields {
+		need := "optional"
+		switch {
+		case f.Required:
+			need = "required"
+		case f.Default != nil:
+			need = "default " + string(f.Default)
+		}
+		t.add(f.Name, f.Type, need, f.Description)
+	}
+	return t
+}
+
+func stepsTable(steps []stepRow) table {
+	t := table{header: []string{"STEP", "TYPE", "BY", "READS → WRITES"}}
+	for _, s := range steps {
+		flow := strings.Join(s.Reads, ", ")
+		if len(s.Writes) > 0 {
+			flow = strings.TrimSpace(flow + " → " + strings.Join(s.Writes, ", "))
+		}
+		var jumps []string
+		if s.When != "" {
+			jumps = append(jumps, "when "+s.When)
+		}
+		for _, w := range s.Ways {
+			jumps = append(jumps, w.Label+" → "+w.To)
+		}
+		t.add(strings.Repeat("· ", len(s.Inside))+s.ID, s.Type, s.By, flow)
+		t.under(strings.Join(jumps, "; "))
+	}
+	return t
+}
+
+func agentsTable(agents []ir.Agent) table {
+	t := table{header: []string{"AGENT", "MODEL", "REPLY", "TOOLS", "ROLE"}, right: []int{2}}
+	for _, a := range agents {
+		most := ""
+		if a.MaxTokens > 0 {
+			most = step.N(int64(a.MaxTokens)).String()
+		}
+		role := a.Role
+		if role == "" {
+			role = a.Goal
+		}
+		t.add(a.ID, strings.TrimSpace(a.Provider+" "+a.Model), most, names(a.Tools), role)
+	}
+	return t
+}
+
+func bundlesTable(bundles []bundle) table {
+	t := table{header: []string{"BUNDLE", "STEP", "WORKERS", "MERGE"}}
+	for _, b := range bundles {
+		workers := strings.Join(b.Workers, ", ")
+		if b.Each != "" {
+			workers = "one for each of " + b.Each
+		}
+		t.add(b.Name, b.Step, workers, b.Combine)
+	}
+	return t
+}

@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/width"
+)
+
+// table is text in columns that fits a width: the widest columns give way and
+// their cells wrap.
+type table struct {
+	header []string
+	rows   [][]string
+	below  map[int]string      // text under a row, across all columns
+	right  []int               // columns of numbers
+	paint  func(string) string // of the header; nil for none
+}
+
+func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// under puts text below the last row.
+func (t *table) under(text string) {
+	if t.below == nil {
+		t.below = map[int]string{}
+	}
+	t.below[len(t.rows)-1] = text
+}
+
+const (
+	columnGap = 2
+	leastCell = 6
+	// underIndent sets text below a row apart from the next row.
+	underIndent = 4
+	// wholeWord is how long a word may be and still count as one that a
+	// column should not break.
+	wholeWord = 24
+)
+
+// write prints the table, each line after indent. Columns that are empty in
+// every row are left out.
+func (t *table) write(w io.Writer, columns int, indent string) error {
+	keep := t.filled()
+	if len(keep) == 0 {
+		return nil
+	}
+	widths, words := make([]int, len(keep)), make([]int, len(keep))
+	all := t.rows
+	if t.header != nil {
+		all = append([][]string{t.header}, t.rows...)
+	}
+	for _, row := range all {
+		for i, c := range keep {
+			if c < len(row) {
+				widths[i] = max(widths[i], textWidth(row[c]))
+				for word := range strings.FieldsSeq(row[c]) {
+					words[i] = max(words[i], min(textWidth(word), wholeWord))
+				}
+			}
+		}
+	}
+	shrink(widths, words, columns-textWidth(indent)-columnGap*(len(widths)-1))
+	var out strings.Builder
+	for n, row := range all {
+		cells := make([][]string, len(keep))
+		lines := 1
+		for i, c := range keep {
+			if c < len(row) {
+				cells[i] = wrap(row[c], widths[i])
+				lines = max(lines, len(cells[i]))
+			}
+		}
+		for l := range lines {
+			var line strings.Builder
+			for i := range keep {
+				text := ""
+				if l < len(cells[i]) {
+					text = cells[i][l]
+				}
+				room := strings.Repeat(" ", max(0, widths[i]-textWidth(text)))
+				if slices.Contains(t.right, keep[i]) {
+					text, room = room+text, ""
+				}
+				line.WriteString(text + room + strings.Repeat(" ", columnGap))
+			}
+			text := strings.TrimRight(line.String(), " ")
+			if n == 0 && t.header != nil && t.paint != nil {
+				text = t.paint(text)
+			}
+			out.WriteString(strings.TrimRight(indent+text, " ") + "\n")
+		}
+		if t.header != nil {
+			n--
+		}
+		if text := t.below[n]; text != "" {
+			for _, line := range wrap(text, columns-textWidth(indent)-underIndent) {
+				out.WriteString(indent + strings.Repeat(" ", underIndent) + line + "\n")
+			}
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func (t *table) filled() []int {
+	var keep []int
+	most := 0
+	for _, row := range t.rows {
+		most = max(most, len(row))
+	}
+	for c := range most {
+		for _, row := range t.rows {
+			if c < len(row) && row[c] != "" {
+				keep = append(keep, c)
+				break
+			}
+		}
+	}
+	return keep
+}
+
+// shrink takes from the widest column, bit by bit, until all fit: first from
+// those that can give way without breaking words.
+func shrink(widths, words []int, room int) {
+	total := 0
+	for _, w := range widths {
+		total += w
+	}
+	for total > room {
+		widest := -1
+		for _, least := range [][]int{words, nil} {
+			for i, w := range widths {
+				if w > leastCell && (least == nil || w > least[i]) && (widest < 0 || w > widths[widest]) {
+					widest = i
+				}
+			}
+			if widest >= 0 {
+				break
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		widths[widest]--
+		total--
+	}
+}
+
+// fit keeps as many words as there is room for on one line.
+func fit(text string, columns int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if textWidth(text) <= columns {
+		return text
+	}
+	return wrap(text, columns-1)[0] + "…"
+}
+
+// wrap breaks text into lines of at most so many columns, between words where
+// it can. Line breaks in the text count as spaces.
+func wrap(text string, columns int) []string {
+	var lines []string
+	line, used := "", 0
+	flush := func() {
+		if line != "" {
+			lines = append(lines, line)
+		}
+		line, used = "", 0
+	}
+	for word := range strings.FieldsSeq(text) {
+		n := textWidth(word)
+		if used > 0 && used+1+n > columns {
+			flush()
+		}
+		for n > columns {
+			head, tail := split(word, columns)
+			lines = append(lines, head)
+			word, n = tail, textWidth(tail)
+		}
+		if used > 0 {
+			line += " "
+			used++
+		}
+		line += word
+		used += n
+	}
+	flush()
+	return lines
+}
+
+// split cuts a word that is too long for a line, after a slash, hyphen or the
+// like when there is one in the second half.
+func split(word string, columns int) (head, tail string) {
+	used, cut := 0, 0
+	for i, r := range word {
+		w := runeWidth(r)
+		if used+w > columns && i > 0 {
+			if cut == 0 {
+				cut = i
+			}
+			break
+		}
+		used += w
+		if strings.ContainsRune("/-_,", r) && used > columns/2 {
+			cut = i + 1
+		}
+	}
+	if cut == 0 {
+		return word, ""
+	}
+	return word[:cut], word[cut:]
+}
+
+func textWidth(s string) int {
+	n := 0
+	for _, r := range s {
+		n += runeWidth(r)
+	}
+	return n
+}
+
+func runeWidth(r rune) int {
+	if r < 0x300 {
+		return 1
+	}
+	if unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r) || unicode.Is(unicode.Cf, r) {
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}

@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/explain"
+	"github.com/espalier-run/espalier/internal/project"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+func (a *app) validateCommand() *cobra.Command {
+	var (
+		strict, sarif     bool
+		output, stdinName string
+	)
+	cmd := a.jsonFlag(&cobra.Command{
+		Use:   "validate PATH... [--strict] [--json|--sarif] [-o FILE]",
+		Short: "Say everything that is wrong with workflows",
+		Long: `Check workflows and say everything that is wrong with them: the place, what is
+wrong and what to do. A folder means every workflow in it; "-" reads one from
+standard input.
+
+Ends with 0 when nothing is an error, and with 3 otherwise. --strict makes
+errors of warnings and of what was let pass although a format does not allow
+it.`,
+		Example: `  espalier validate flow.md
+  espalier validate . --strict
+  espalier validate . --sarif -o espalier.sarif
+  cat draft.md | espalier validate - --stdin-name flows/draft.md`,
+		Args:              takes(1, -1, `at least one file or folder; "espalier validate ." checks every workflow here`),
+		ValidArgsFunction: a.completeWorkflow,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if a.json && sarif {
+				return usage("Choose one of the two.", "--json and --sarif exclude each other")
+			}
+			v := &validation{app: a, stdinName: stdinName, files: source.Set{}, seen: map[string]bool{}}
+			for _, arg := range args {
+				if err := v.add(arg); err != nil {
+					return err
+				}
+			}
+			list := v.list.Sorted()
+			if strict {
+				list = list.Strict()
+			}
+			if err := a.deliver(output, func(w io.Writer) error {
+				switch {
+				case a.json:
+					return encode(w, v.report(list))
+				case sarif:
+					return diag.SARIF{Files: v.files, Version: readVersion().Version, Describe: title}.Write(w, list)
+				}
+				return a.printDiagnostics(w, v.files, list, output == "")
+			}); err != nil {
+				return err
+			}
+			return v.finish(list)
+		},
+	})
+	flags := cmd.Flags()
+	flags.BoolVar(&strict, "strict", false, "make errors of warnings and of what is only tolerated")
+	flags.BoolVar(&sarif, "sarif", false, "print SARIF 2.1.0, for code scanning")
+	flags.StringVarP(&output, "output", "o", "", "write to this `FILE`")
+	flags.StringVar(&stdinName, "stdin-name", "stdin.md", "the `PATH` that \"-\" would have as a file")
+	return cmd
+}
+
+// validation collects what several paths lead to.
+type validation struct {
+	*app
+	stdinName string
+	workflows []string
+	list      diag.List
+	files     source.Set
+	seen      map[string]bool // a file may be reached by several paths
+	skipped   []project.Skipped
+}
+
+func (v *validation) add(arg string) error {
+	space, err := v.workspace()
+	if err != nil {
+		return err
+	}
+	switch {
+	case arg == "-":
+		text, err := io.ReadAll(io.LimitReader(v.Stdin, project.MaxFileSize))
+		if err != nil {
+			return fmt.Errorf("standard input cannot be read: %w", err)
+		}
+		p, f, err := space.Text(v.stdinName, string(text))
+		if err != nil {
+			return err
+		}
+		v.take(analyse(p, f))
+	case space.IsDir(arg):
+		p, err := space.At(arg)
+		if err != nil {
+			return err
+		}
+		found, err := v.discoverBelow(p, arg)
+		if err != nil {
+			return err
+		}
+		v.skipped = append(v.skipped, found.skipped...)
+		if len(found.workflows) == 0 && len(found.skipped) == 0 {
+			return usage(`"espalier help formats" says which files are workflows.`, "there are no workflows in %q", arg)
+		}
+		for _, w := range found.workflows {
+			v.take(w.analysis)
+		}
+	default:
+		an, err := v.resolve(arg)
+		if err != nil {
+			return err
+		}
+		v.take(an)
+	}
+	return nil
+}
+
+func (v *validation) take(an analysis) {
+	if v.seen[an.file.Abs] {
+		return
+	}
+	v.seen[an.file.Abs] = true
+	v.workflows = append(v.workflows, an.file.Path)
+	v.list = append(v.list, an.diagnostics...)
+	for _, f := range an.files {
+		v.files.Add(f)
+	}
+}
+
+func (v *validation) finish(list diag.List) error {
+	for _, s := range v.skipped {
+		v.note("%s was left out: %s", s.Path, sentence(s.Reason))
+	}
+	summary := diag.Summary(list)
+	if summary == "" {
+		summary = "ok"
+	}
+	v.note("%s: %s", plural(len(v.seen), "workflow"), summary)
+	switch {
+	case list.Errors():
+		return errInvalid
+	case len(v.skipped) > 0:
+		return &failure{code: exitUsage, message: "not everything could be checked"}
+	}
+	return nil
+}
+
+// validationReport is what validate prints as JSON.
+type validationReport struct {
+	Outcome   string   `json:"outcome"` // valid or invalid
+	Workflows []string `json:"workflows"`
+	diag.Report
+	Skipped []project.Skipped `json:"skipped,omitempty"`
+}
+
+func (v *validation) report(list diag.List) validationReport {
+	r := validationReport{Outcome: "valid", Workflows: v.workflows, Report: diag.NewReport(v.files, list), Skipped: v.skipped}
+	if list.Errors() {
+		r.Outcome = "invalid"
+	}
+	return r
+}
+
+// printDiagnostics is for people; onScreen says that they see it right away.
+func (a *app) printDiagnostics(w io.Writer, files source.Set, list diag.List, onScreen bool) error {
+	if err := (diag.Printer{Files: files, Color: a.colorOut && onScreen}).Print(w, list); err != nil {
+		return err
+	}
+	if len(list) == 0 || !onScreen {
+		return nil
+	}
+	_, err := fmt.Fprintln(w) // before the summary
+	return err
+}
+
+func title(code diag.Code) string {
+	page, _ := explain.Lookup(string(code))
+	return page.Title
+}

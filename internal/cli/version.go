@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+type versionReport struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Modified bool   `json:"modified,omitempty"` // built from files that are not in the commit
+	Date     string `json:"date,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
+		Use:   "version",
+		Short: "Print the version of Espalier",
+		Args:  takes(0, 0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			v := readVersion()
+			if a.json {
+				return a.writeJSON(v)
+			}
+			fmt.Fprintf(a.stdout, "espalier %s", v.Version)
+			if v.Commit != "" {
+				fmt.Fprintf(a.stdout, " (%.12s", v.Commit)
+				if v.Modified {
+					fmt.Fprint(a.stdout, ", modified")
+				}
+				fmt.Fprint(a.stdout, ")")
+			}
+			_, err := fmt.Fprintf(a.stdout, " %s %s\n", v.Go, v.Platform)
+			return err
+		},
+	})
+}
+
+func readVersion() versionReport {
+	v := versionReport{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	v.Version = info.Main.Version
+	if v.Version == "" || v.Version == "(devel)" {
+		v.Version = "devel"
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Commit = s.Value
+		case "vcs.time":
+			v.Date = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}

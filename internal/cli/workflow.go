@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/project"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// analysis is all that can be said about one file.
+type analysis struct {
+	file        *source.File
+	format      string
+	program     *ir.Program // usable unless the diagnostics have an error
+	diagnostics diag.List
+	files       source.Set
+}
+
+// analyse compiles and checks a file. A program with mistakes is checked too,
+// so that one run shows them all.
+func analyse(p *project.Project, f *source.File) analysis {
+	r := builtin.Formats().Compile(f, p)
+	list := r.Diagnostics
+	if r.Program != nil {
+		list = append(list, check.Program(r.Program, builtin.Kinds())...)
+	}
+	list = append(list, p.Shadowing(f)...)
+	return analysis{file: f, format: r.Format, program: r.Program, diagnostics: list.Sorted(), files: r.Files}
+}
+
+func (an *analysis) name() string {
+	if an.program != nil && an.program.Name != "" {
+		return an.program.Name
+	}
+	return fileName(an.file.Path)
+}
+
+// fileName is what a workflow is called when it does not say: by its folder
+// when it stands for that, else by its file.
+func fileName(p string) string {
+	base := path.Base(p)
+	if base == "SKILL.md" || base == "workflow.yaml" {
+		if dir := path.Base(path.Dir(p)); dir != "." && dir != "/" && dir != ".." {
+			return dir
+		}
+	}
+	name, _, _ := strings.Cut(base, ".")
+	return name
+}
+
+// workflow is one that was discovered.
+type workflow struct {
+	Name        string         `json:"name"`
+	Format      string         `json:"format"`
+	Level       string         `json:"level,omitempty"`
+	Path        string         `json:"path"`
+	Scope       project.Scope  `json:"scope"`
+	Description string         `json:"description,omitempty"`
+	ShadowedBy  string         `json:"shadowed_by,omitempty"`
+	Problems    map[string]int `json:"problems"` // errors, warnings, notes
+
+	project  *project.Project
+	analysis analysis
+}
+
+type discovered struct {
+	root      string
+	workflows []workflow
+	skipped   []project.Skipped
+}
+
+// discover finds every workflow of the project around the working folder, and
+// the user's skills.
+func (a *app) discover() (discovered, error) {
+	space, err := a.workspace()
+	if err != nil {
+		return discovered{}, err
+	}
+	here, err := space.Here()
+	if err != nil {
+		return discovered{}, err
+	}
+	found, err := a.discoverBelow(here, here.Root)
+	if err != nil {
+		return discovered{}, err
+	}
+	skills, skipped := here.Skills()
+	found.skipped = append(found.skipped, skipped...)
+	for _, s := range skills {
+		if s.Scope != project.OfUser {
+			continue // found below the root already
+		}
+		p, f, err := space.File(s.Path)
+		if err != nil {
+			found.skip(s.Path, err)
+			continue
+		}
+		w := describe(p, f)
+		w.Scope, w.ShadowedBy = s.Scope, s.ShadowedBy
+		found.workflows = append(found.workflows, w)
+	}
+	slices.SortStableFunc(found.workflows, func(x, y workflow) int {
+		return strings.Compare(x.Name, y.Name)
+	})
+	return found, nil
+}
+
+// discoverBelow finds the workflows of one folder, by path.
+func (a *app) discoverBelow(p *project.Project, dir string) (discovered, error) {
+	space, err := a.workspace()
+	if err != nil {
+		return discovered{}, err
+	}
+	found := discovered{root: p.Root}
+	paths, skipped := p.Candidates(dir)
+	found.skipped = skipped
+	for _, candidate := range paths {
+		home, f, err := space.File(candidate)
+		if err != nil {
+			found.skip(candidate, err)
+			continue
+		}
+		if len(builtin.Formats().Certain(f)) == 0 {
+			continue
+		}
+		found.workflows = append(found.workflows, describe(home, f))
+	}
+	return found, nil
+}
+
+func (d *discovered) skip(path string, err error) {
+	reason := err.Error()
+	var ref *source.RefError
+	if errors.As(err, &ref) && ref.Detail != "" {
+		reason = ref.Detail
+	}
+	d.skipped = append(d.skipped, project.Skipped{Path: path, Reason: reason})
+}
+
+func describe(p *project.Project, f *source.File) workflow {
+	an := analyse(p, f)
+	w := workflow{
+		Name: an.name(), Format: an.format, Path: f.Path, Scope: project.OfProject,
+		Problems: counts(an.diagnostics), project: p, analysis: an,
+	}
+	if an.program != nil {
+		w.Description, w.Level = an.program.Description, an.program.Level
+	}
+	if s, ok := p.SkillOf(f); ok {
+		w.ShadowedBy = s.ShadowedBy
+	}
+	return w
+}
+
+func counts(l diag.List) map[string]int {
+	return map[string]int{"errors": l.Count(diag.Error), "warnings": l.Count(diag.Warning), "notes": l.Count(diag.Note)}
+}
+
+// resolve finds the workflow that the user means: a path, a folder, or the
+// name of a discovered one.
+func (a *app) resolve(arg string) (analysis, error) {
+	space, err := a.workspace()
+	if err != nil {
+		return analysis{}, err
+	}
+	switch {
+	case space.IsDir(arg):
+		if main := space.Main(arg); main != "" {
+			return a.read(main)
+		}
+		return a.resolveFolder(space, arg)
+	case space.Exists(arg) || looksLikePath(arg):
+		return a.read(arg)
+	}
+	return a.resolveName(arg)
+}
+
+func (a *app) read(path string) (analysis, error) {
+	space, err := a.workspace()
+	if err != nil {
+		return analysis{}, err
+	}
+	p, f, err := space.File(path)
+	if err != nil {
+		return analysis{}, err
+	}
+	return analyse(p, f), nil
+}
+
+func (a *app) resolveFolder(space *project.Workspace, dir string) (analysis, error) {
+	p, err := space.At(dir)
+	if err != nil {
+		return analysis{}, err
+	}
+	found, err := a.discoverBelow(p, dir)
+	if err != nil {
+		return analysis{}, err
+	}
+	switch len(found.workflows) {
+	case 0:
+		if !looksLikePath(dir) {
+			return a.resolveName(dir) // a folder may bear a workflow's name by chance
+		}
+		return analysis{}, usage("A folder stands for its workflow.yaml or its SKILL.md, or for the only workflow in it.",
+			"there is no workflow in the folder %q", dir)
+	case 1:
+		return found.workflows[0].analysis, nil
+	}
+	return analysis{}, usage("Name one of these:\n"+choices(found.workflows), "there are %d workflows in the folder %q", len(found.workflows), dir)
+}
+
+func (a *app) resolveName(name string) (analysis, error) {
+	found, err := a.discover()
+	if err != nil {
+		return analysis{}, err
+	}
+	for _, says := range []func(w workflow) string{
+		func(w workflow) string { return w.Name },
+		func(w workflow) string { return fileName(w.Path) },
+	} {
+		var matches []workflow
+		for _, w := range found.workflows {
+			if says(w) == name && w.ShadowedBy == "" {
+				matches = append(matches, w)
+			}
+		}
+		switch len(matches) {
+		case 0:
+		case 1:
+			return matches[0].analysis, nil
+		default:
+			return analysis{}, usage("Name one of these by its path:\n"+choices(matches), "there are %d workflows called %q", len(matches), name)
+		}
+	}
+	var names []string
+	for _, w := range found.workflows {
+		names = append(names, w.Name)
+	}
+	help := diag.DidYouMean(name, names)
+	if help == "" {
+		help = fmt.Sprintf("There are no workflows in %s; \"espalier new %s\" begins one.", a.opened.Display(found.root), name)
+	}
+	return analysis{}, usage(help, "there is no file and no workflow called %q", name)
+}
+
+func looksLikePath(arg string) bool {
+	return strings.ContainsAny(arg, `/\`) || strings.Contains(arg, ".")
+}
+
+func choices(workflows []workflow) string {
+	var lines []string
+	for _, w := range workflows {
+		lines = append(lines, "  "+w.Path)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// usable returns the program of a workflow, or shows why it cannot be used.
+func (a *app) usable(arg string) (analysis, error) {
+	an, err := a.resolve(arg)
+	if err != nil {
+		return an, err
+	}
+	if !an.diagnostics.Errors() {
+		return an, nil
+	}
+	if err := (diag.Printer{Files: an.files, Color: a.colorErr}).Print(a.stderr, an.diagnostics); err != nil {
+		return an, err
+	}
+	a.note("\n%s: %s", an.file.Path, diag.Summary(an.diagnostics))
+	return an, errInvalid
+}
