@@ -89,6 +89,7 @@ func appendFact(b []byte, fact Fact) ([]byte, error) {
 		o.place(&f.Place)
 		o.text("mode", f.Mode)
 		o.someInt("total", int64(f.Total))
+		o.someInt("max", int64(f.Max))
 		o.someValue("items", &f.Items)
 		o.intPointer("via", f.Via)
 		o.someText("for", f.For)

@@ -19,7 +19,8 @@ type Store interface {
 	// for the store. Batches of one caller are appended in order.
 	//
 	// A batch that does not follow the run's last event, has an old fence, or
-	// takes a message that is not in the inbox is refused with ErrConflict.
+	// takes a message that is not in the inbox is refused with ErrConflict; one
+	// that begins a run which is there already, with ErrExists.
 	Append(b Batch, done func(error))
 	// Events reads a run's stream after a Seq, in order.
 	Events(ctx context.Context, run RunID, after Seq) iter.Seq2[Event, error]

@@ -1,0 +1,59 @@
+package queue_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/journal/queue"
+)
+
+func TestEverythingIsTakenOnceAndInOrder(t *testing.T) {
+	const putters, each = 8, 2000
+	q := queue.New[[2]int]()
+	var wg sync.WaitGroup
+	for p := range putters {
+		wg.Go(func() {
+			for i := range each {
+				if !q.Put([2]int{p, i}) {
+					t.Error("an open queue refused an item")
+				}
+			}
+		})
+	}
+	go func() { wg.Wait(); q.Close() }()
+
+	var next [putters]int
+	for {
+		items := q.Take()
+		if len(items) == 0 {
+			break
+		}
+		for _, item := range items {
+			if item[1] != next[item[0]] {
+				t.Fatalf("putter %d: took %d, expected %d", item[0], item[1], next[item[0]])
+			}
+			next[item[0]]++
+		}
+	}
+	for p, n := range next {
+		if n != each {
+			t.Errorf("putter %d: %d of %d items", p, n, each)
+		}
+	}
+	if q.Put([2]int{}) {
+		t.Error("a closed queue took an item")
+	}
+}
+
+func TestWhatIsLeftAtCloseIsTaken(t *testing.T) {
+	q := queue.New[int]()
+	q.Put(1)
+	q.Put(2)
+	q.Close()
+	if got := q.Take(); len(got) != 2 {
+		t.Errorf("took %v", got)
+	}
+	if got := q.Take(); len(got) != 0 {
+		t.Errorf("took %v from an empty queue", got)
+	}
+}
