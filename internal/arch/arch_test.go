@@ -1,0 +1,233 @@
+package arch
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/espalier-run/espalier"
+
+// layers says what each package may import, besides what those may import in
+// turn. Everything meets in source, diag and ir; formats and step kinds never
+// see each other, so that each can be read, tested and replaced alone.
+var layers = map[string][]string{
+	"internal/source":  {},
+	"internal/diag":    {"internal/source"},
+	"internal/expr":    {"internal/diag"},
+	"internal/ir":      {"internal/expr"},
+	"internal/text":    {"internal/diag"},
+	"internal/explain": {},
+	"internal/project": {"internal/diag"},
+
+	"internal/format":   {"internal/ir", "internal/text"},
+	"internal/provider": {"internal/ir"},
+	"internal/tool":     {"internal/ir"},
+	"internal/step":     {"internal/ir", "internal/provider", "internal/tool"},
+	"internal/check":    {"internal/ir", "internal/step"},
+
+	"internal/journal": {"internal/ir"},
+	"internal/plan":    {"internal/ir", "internal/journal"},
+	"internal/engine":  {"internal/plan", "internal/step", "internal/journal"},
+	"internal/report":  {"internal/journal", "internal/ir"},
+	"internal/graph":   {"internal/ir", "internal/plan"},
+
+	"internal/builtin": {"internal/format", "internal/step", "internal/provider", "internal/tool", "internal/journal", "internal/report"},
+	"internal/cli": {
+		"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph",
+		"internal/project", "internal/explain",
+	},
+	"internal/web":  {"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph", "internal/project"},
+	"cmd/espalier":  {"internal/cli", "internal/web"},
+	"internal/arch": {},
+}
+
+// seams are the packages whose subfolders are leaves: implementations of one
+// interface. A leaf may import its seam and what the seam may import; only
+// builtin imports leaves.
+var seams = []string{
+	"internal/format", "internal/step", "internal/provider", "internal/tool", "internal/journal", "internal/report",
+}
+
+// shared are folders below a seam that are no implementations of it but what
+// several of them need.
+var shared = map[string]string{
+	"internal/journal/filelock": "internal/journal",
+	"internal/journal/owner":    "internal/journal",
+	"internal/journal/queue":    "internal/journal",
+}
+
+func TestImportsPointDown(t *testing.T) {
+	root := moduleRoot(t)
+	imports := imports(t, root)
+	for _, from := range slices.Sorted(maps.Keys(imports)) {
+		for _, to := range slices.Sorted(maps.Keys(imports[from])) {
+			if why := objection(from, to); why != "" {
+				t.Errorf("%s imports %s (%s): %s", from, to, imports[from][to], why)
+			}
+		}
+	}
+}
+
+// objection says why from must not import to; "" when it may.
+func objection(from, to string) string {
+	home, fromLeaf := layerOf(from)
+	target, toLeaf := layerOf(to)
+	switch {
+	case layers[home] == nil:
+		return fmt.Sprintf("%s has no place in the layers yet; give it one in this test and in docs/architecture.md", from)
+	case layers[target] == nil:
+		return fmt.Sprintf("%s has no place in the layers yet; give it one in this test and in docs/architecture.md", to)
+	case toLeaf && from != "internal/builtin" && (shared[to] == "" || shared[to] != home || !fromLeaf):
+		return "only builtin imports leaves; put what both need into the seam, " + target
+	case fromLeaf && target == home || shared[to] == home && home != "":
+		return ""
+	case from == "internal/builtin" && toLeaf && slices.Contains(layers[from], target):
+		return ""
+	case !reach(home)[target]:
+		may := slices.Sorted(maps.Keys(reach(home)))
+		return fmt.Sprintf("%s may import only %s; otherwise lower layers come to depend on higher ones", home, strings.Join(may, ", "))
+	}
+	return ""
+}
+
+// layerOf returns the entry of the table that a package falls under, and
+// whether it is a leaf of it.
+func layerOf(pkg string) (layer string, leaf bool) {
+	if dir := path.Dir(pkg); slices.Contains(seams, dir) {
+		return dir, true
+	}
+	return pkg, false
+}
+
+// reach is everything that a layer may import, directly or through others.
+func reach(layer string) map[string]bool {
+	seen := map[string]bool{}
+	var visit func(string)
+	visit = func(at string) {
+		for _, next := range layers[at] {
+			if !seen[next] {
+				seen[next] = true
+				visit(next)
+			}
+		}
+	}
+	visit(layer)
+	return seen
+}
+
+// imports reads the import clauses of every file that is not a test, from the
+// files themselves: package → imported package → where.
+func imports(t *testing.T, root string) map[string]map[string]string {
+	t.Helper()
+	out := map[string]map[string]string{}
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && name != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		pkg := path.Dir(filepath.ToSlash(rel))
+		if out[pkg] == nil {
+			out[pkg] = map[string]string{}
+		}
+		for _, spec := range file.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if to, ours := strings.CutPrefix(imported, module+"/"); ours {
+				out[pkg][to] = filepath.ToSlash(rel)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) < 5 {
+		t.Fatalf("found only %d packages below %s", len(out), root)
+	}
+	return out
+}
+
+func moduleRoot(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			t.Fatal("there is no go.mod above this test")
+		}
+		dir = up
+	}
+}
+
+// The rule itself is tested, because a table that forbids nothing passes too.
+func TestObjection(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		allowed  bool
+	}{
+		{"internal/diag", "internal/source", true},
+		{"internal/source", "internal/diag", false},
+		{"internal/ir", "internal/source", true},
+		{"internal/ir", "internal/check", false},
+		{"internal/format", "internal/ir", true},
+		{"internal/format", "internal/step", false},
+		{"internal/format/agentflow", "internal/format", true},
+		{"internal/format/agentflow", "internal/text", true},
+		{"internal/format/agentflow", "internal/format/awf", false},
+		{"internal/format/agentflow", "internal/step/agent", false},
+		{"internal/format/agentflow", "internal/check", false},
+		{"internal/format", "internal/format/agentflow", false},
+		{"internal/step/agent", "internal/step", true},
+		{"internal/step/agent", "internal/project", false},
+		{"internal/check", "internal/step", true},
+		{"internal/check", "internal/step/agent", false},
+		{"internal/builtin", "internal/format/agentflow", true},
+		{"internal/builtin", "internal/step/agent", true},
+		{"internal/builtin", "internal/cli", false},
+		{"internal/cli", "internal/builtin", true},
+		{"internal/cli", "internal/format/agentflow", false},
+		{"internal/project", "internal/format", false},
+		{"cmd/espalier", "internal/cli", true},
+		{"internal/plan", "internal/engine", false},
+		{"internal/journal/sqlite", "internal/journal/queue", true},
+		{"internal/journal/sqlite", "internal/journal/memory", false},
+		{"internal/journal", "internal/journal/queue", false},
+		{"internal/engine", "internal/journal/queue", false},
+		{"internal/newcomer", "internal/source", false},
+	} {
+		if why := objection(c.from, c.to); (why == "") != c.allowed {
+			t.Errorf("%s → %s: got %q, want allowed %t", c.from, c.to, why, c.allowed)
+		}
+	}
+}

@@ -1,0 +1,3 @@
+// Package arch is the test that keeps the layers: which package may import
+// which.
+package arch
