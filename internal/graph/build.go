@@ -114,6 +114,7 @@ func (b *builder) step(s *scope, i int) {
 			Label: clean(label), Detail: clean(a.Name), Title: clean(st.ID), Text: clean(st.Description),
 			Notes: stepNotes(st), Footer: joinText(a), Reads: readPaths(st), Writes: writePaths(st)}
 		at := len(b.graph.Groups)
+		g.Order = b.next()
 		b.graph.Groups = append(b.graph.Groups, g)
 		branches := a.Branches
 		if a.Each != nil {
@@ -136,7 +137,7 @@ func (b *builder) step(s *scope, i int) {
 		}
 		b.graph.Groups[at].Lanes, b.graph.Groups[at].Notes = g.Lanes, g.Notes
 	case ir.Loop:
-		b.graph.Groups = append(b.graph.Groups, Group{ID: id, Kind: GroupLoop, Tone: tone, Icon: icon, Step: path,
+		b.graph.Groups = append(b.graph.Groups, Group{ID: id, Kind: GroupLoop, Order: b.next(), Tone: tone, Icon: icon, Step: path,
 			Group: s.group, Lane: s.lane, Label: clean(label), Title: clean(st.ID), Text: clean(st.Description),
 			Notes: append(loopNotes(a), stepNotes(st)...), Lanes: []string{""}, Reads: readPaths(st), Writes: writePaths(st)})
 		if in := b.block(a.Block, place{group: id, path: path + "."}, s); in != nil {
@@ -167,12 +168,12 @@ func (b *builder) step(s *scope, i int) {
 				n.Notes = append(n.Notes, Note{NoteCheck, "expects " + condition(a.Check)})
 			}
 		}
-		b.graph.Nodes = append(b.graph.Nodes, n)
+		b.add(n)
 	}
 	for _, file := range st.Produces {
 		artifact := Node{ID: b.id("artifact-" + path + "-" + file.Name), Kind: NodeArtifact, Tone: ToneNeutral, Icon: IconFile,
 			Step: path, Group: s.group, Lane: s.lane, Title: clean(file.Name)}
-		b.graph.Nodes = append(b.graph.Nodes, artifact)
+		b.add(artifact)
 		b.edge(EdgeProduces, id, artifact.ID, "")
 	}
 }
@@ -222,6 +223,9 @@ func (b *builder) begin(body *scope) {
 	if len(nodes) == 0 {
 		nodes = append(nodes, Node{ID: b.id("start"), Kind: NodeStart, Tone: ToneNeutral, Icon: IconPlay, Title: "start"})
 	}
+	for i := range nodes {
+		nodes[i].Order = i - len(nodes) // before everything else
+	}
 	b.graph.Nodes = append(nodes, b.graph.Nodes...)
 	if first == "" {
 		return
@@ -245,7 +249,7 @@ func (b *builder) edges() {
 					}
 					if end == "" {
 						end = b.id("end")
-						b.graph.Nodes = append(b.graph.Nodes, Node{ID: end, Kind: NodeEnd, Tone: ToneEnd, Icon: IconStop, Title: "end"})
+						b.add(Node{ID: end, Kind: NodeEnd, Tone: ToneEnd, Icon: IconStop, Title: "end"})
 					}
 					to = end
 				}
@@ -382,9 +386,17 @@ func (b *builder) outside(s *scope, id string) (group, target string) {
 // terminal adds a small node that only ends an edge.
 func (b *builder) terminal(s *scope, from string, kind NodeKind, text string, tone Tone, icon Icon) string {
 	id := b.id(string(kind) + "-" + strings.TrimPrefix(from, "step-"))
-	b.graph.Nodes = append(b.graph.Nodes, Node{ID: id, Kind: kind, Tone: tone, Icon: icon, Group: s.group, Lane: s.lane, Title: text})
+	b.add(Node{ID: id, Kind: kind, Tone: tone, Icon: icon, Group: s.group, Lane: s.lane, Title: text})
 	return id
 }
+
+// add adds a node as the next in the order of the document.
+func (b *builder) add(n Node) {
+	n.Order = b.next()
+	b.graph.Nodes = append(b.graph.Nodes, n)
+}
+
+func (b *builder) next() int { return len(b.graph.Nodes) + len(b.graph.Groups) }
 
 // edge adds an edge, or its label to the same edge when it is there already.
 func (b *builder) edge(kind EdgeKind, from, to, label string) {

@@ -35,6 +35,7 @@ type Node struct {
 	// Group is the frame that the node lies in and Lane the branch of it.
 	Group  string   `json:"group,omitempty"`
 	Lane   int      `json:"lane,omitempty"`
+	Order  int      `json:"order"`            // position in the document, frames counted as well
 	Label  string   `json:"label,omitempty"`  // the format's word for what it is
 	Detail string   `json:"detail,omitempty"` // who or what does it: an agent, a tool, a child
 	Title  string   `json:"title,omitempty"`
@@ -85,6 +86,7 @@ type Group struct {
 	Step   string    `json:"step"`
 	Group  string    `json:"group,omitempty"` // the frame it lies in itself
 	Lane   int       `json:"lane,omitempty"`
+	Order  int       `json:"order"`
 	Label  string    `json:"label,omitempty"`
 	Detail string    `json:"detail,omitempty"`
 	Title  string    `json:"title"`

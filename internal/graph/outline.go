@@ -1,5 +1,7 @@
 package graph
 
+import "slices"
+
 // outline is the graph as a tree: what lies directly in each frame, in the
 // order of the document. "" is the page itself.
 type outline struct {
@@ -20,10 +22,20 @@ func (g *Graph) outline() outline {
 		o.groups[c.ID] = c
 		o.members[c.Group] = append(o.members[c.Group], c.ID)
 	}
+	for _, inside := range o.members {
+		slices.SortStableFunc(inside, func(a, b string) int { return o.order(a) - o.order(b) })
+	}
 	return o
 }
 
-// text is what writers without a layout of their own put into a node, line by line.
+func (o outline) order(id string) int {
+	if n := o.nodes[id]; n != nil {
+		return n.Order
+	}
+	return o.groups[id].Order
+}
+
+// lines is what writers without a layout of their own put into a node, line by line.
 func (n *Node) lines() []string {
 	return boxLines(n.Label, n.Detail, n.Title, n.Text, n.Notes, n.State, n.Off)
 }

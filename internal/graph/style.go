@@ -195,3 +195,19 @@ func palette(dark bool) theme {
 }
 
 func (t theme) hex(p paint) string { return fmt.Sprintf("#%06x", t[p]) }
+
+// stateTone is the colour of a state of a run. States that are not listed are neutral.
+func stateTone(state string) Tone {
+	switch state {
+	case "running":
+		return ToneTransform
+	case "ok":
+		return ToneTool
+	case "waiting":
+		return ToneDecision
+	case "failed", "rejected":
+		return ToneError
+	default:
+		return ToneNeutral
+	}
+}

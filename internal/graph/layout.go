@@ -1,0 +1,408 @@
+package graph
+
+import (
+	"math"
+	"slices"
+)
+
+type point struct{ x, y float64 }
+
+type rect struct{ x, y, w, h float64 }
+
+func (r rect) right() float64      { return r.x + r.w }
+func (r rect) bottom() float64     { return r.y + r.h }
+func (r rect) centre() point       { return point{r.x + r.w/2, r.y + r.h/2} }
+func (r rect) grow(d float64) rect { return rect{r.x - d, r.y - d, r.w + 2*d, r.h + 2*d} }
+
+// picture is a graph in which everything has its place.
+type picture struct {
+	w, h   float64
+	cards  map[string]*card // of nodes, and the heads of groups
+	boxes  map[string]rect
+	routes []route
+	lanes  []laneName
+}
+
+// route is the way of an edge over the page.
+type route struct {
+	edge   int     // position in Graph.Edges
+	points []point // from the source to the target
+	curved bool    // corners are rounded
+	label  rect    // where the label stands, when text is not empty
+	text   string
+	upward bool // the label runs from bottom to top
+}
+
+// laneName is the name of a branch with several steps.
+type laneName struct {
+	frame rect
+	text  string
+	tone  Tone
+}
+
+// The distances of a picture.
+const (
+	pageMargin    = 28.0
+	besideGap     = 36.0 // between boxes in a row
+	bendGap       = 18.0 // around a line that passes between boxes
+	rowGap        = 34.0 // between rows of boxes
+	labelRowGap   = 13.0 // between a row of boxes and the labels under it
+	trackGap      = 12.0 // between horizontal lines
+	laneGap       = 18.0 // between vertical lines beside the boxes
+	artifactGap   = 30.0
+	artifactStack = 8.0
+	framePad      = 18.0
+	labelHeight   = 18.0
+	edgeLabelSize = 11.0
+	widestFrame   = 1000.0 // branches of a bundle go into a second row beyond this
+	mostArtifacts = 8      // of one step
+)
+
+// arrange gives everything in a graph its place.
+func arrange(g *Graph) (*picture, error) {
+	r, err := newRuler()
+	if err != nil {
+		return nil, err
+	}
+	a := &arranger{outline: g.outline(), graph: g, ruler: r,
+		picture:   &picture{cards: map[string]*card{}, boxes: map[string]rect{}},
+		artifacts: map[string][]int{}, leaving: map[string][]int{}, insets: map[string][]inset{}}
+	for i := range g.Edges {
+		e := &g.Edges[i]
+		switch {
+		case e.Kind == EdgeProduces:
+			a.artifacts[e.From] = append(a.artifacts[e.From], i)
+		case e.Kind.control():
+			a.leaving[e.From] = append(a.leaving[e.From], i)
+		}
+	}
+	for i := range g.Nodes {
+		a.picture.cards[g.Nodes[i].ID] = r.card(&g.Nodes[i])
+	}
+	body := a.block(a.items("", 0))
+	a.put(body, 0, 0)
+	a.dataLanes()
+	a.crop()
+	return a.picture, nil
+}
+
+type arranger struct {
+	outline
+	graph     *Graph
+	ruler     *ruler
+	picture   *picture
+	artifacts map[string][]int // edges from a step to its files
+	leaving   map[string][]int // control edges from a node
+	insets    map[string][]inset
+}
+
+// drawing is a block that has been laid out by itself, from (0, 0).
+type drawing struct {
+	w, h   float64
+	boxes  map[string]rect
+	routes []route
+}
+
+// inset is a drawing inside a frame.
+type inset struct {
+	*drawing
+	x, y float64
+	name string // shown when not empty
+}
+
+// items lists what lies in a lane of a frame, without artifacts: these go
+// where their step goes.
+func (a *arranger) items(group string, lane int) []string {
+	var items []string
+	for _, id := range a.members[group] {
+		if n := a.nodes[id]; n != nil {
+			if n.Lane == lane && n.Kind != NodeArtifact {
+				items = append(items, id)
+			}
+		} else if a.groups[id].Lane == lane {
+			items = append(items, id)
+		}
+	}
+	return items
+}
+
+// size is how much room an item takes: left and right of its middle, and in height.
+type size struct{ left, right, w, h, rowHeight float64 }
+
+func (a *arranger) size(id string) size {
+	var s size
+	if g := a.groups[id]; g != nil {
+		s.w, s.h = a.frame(g)
+	} else {
+		c := a.picture.cards[id]
+		s.w, s.h = c.w, c.h
+	}
+	s.left, s.right = s.w/2, s.w/2
+	w, h := a.artifactStack(id)
+	if w > 0 {
+		s.right += artifactGap + w
+	}
+	s.rowHeight = max(s.h, h)
+	return s
+}
+
+// artifactStack is the room that the files of a step take.
+func (a *arranger) artifactStack(id string) (w, h float64) {
+	files := a.artifacts[id]
+	for i, e := range files {
+		if i == mostArtifacts {
+			break
+		}
+		c := a.picture.cards[a.graph.Edges[e].To]
+		w = max(w, c.w)
+		if h > 0 {
+			h += artifactStack
+		}
+		h += c.h
+	}
+	return w, h
+}
+
+// frame lays out the inside of a frame and returns the size of the whole.
+func (a *arranger) frame(g *Group) (w, h float64) {
+	var lanes []*drawing
+	total := 0.0
+	for i := range g.Lanes {
+		d := a.block(a.items(g.ID, i))
+		lanes = append(lanes, d)
+		total += d.w + 22
+	}
+	perRow := len(lanes)
+	if total > widestFrame && perRow > 1 {
+		rows := int(math.Ceil(total / widestFrame))
+		perRow = (len(lanes) + rows - 1) / rows
+	}
+	inner := 0.0
+	for at := 0; at < len(lanes); at += perRow {
+		row := -22.0
+		for _, d := range lanes[at:min(at+perRow, len(lanes))] {
+			row += d.w + 22
+		}
+		inner = max(inner, row)
+	}
+	head := a.ruler.frameHead(g, inner+2*framePad)
+	a.picture.cards[g.ID] = head
+	w = max(inner+2*framePad, head.w)
+	if g.Footer != "" {
+		w = max(w, a.ruler.width(regular, labelSize, a.ruler.fit(regular, labelSize, g.Footer, 420))+2*cardPad)
+	}
+	w = math.Ceil(w)
+	y := head.h + 14
+	for at := 0; at < len(lanes); at += perRow {
+		row := lanes[at:min(at+perRow, len(lanes))]
+		rowWidth, rowHeight, named := -22.0, 0.0, 0.0
+		for i, d := range row {
+			rowWidth += d.w + 22
+			rowHeight = max(rowHeight, d.h)
+			if a.laneName(g, at+i) != "" {
+				named = 22
+			}
+		}
+		x := (w - rowWidth) / 2
+		for i, d := range row {
+			top := y + named
+			if named == 0 {
+				top += (rowHeight - d.h) / 2
+			}
+			a.insets[g.ID] = append(a.insets[g.ID], inset{d, x, top, a.laneName(g, at+i)})
+			x += d.w + 22
+		}
+		y += named + rowHeight + 14
+	}
+	h = y + 4
+	if g.Footer != "" {
+		h += 18
+	}
+	return w, math.Ceil(h)
+}
+
+func (a *arranger) laneName(g *Group, lane int) string {
+	if len(g.Lanes) < 2 || len(a.items(g.ID, lane)) < 2 {
+		return ""
+	}
+	return g.Lanes[lane]
+}
+
+// put places a drawing on the page, with everything inside its frames.
+func (a *arranger) put(d *drawing, x, y float64) {
+	for _, r := range d.routes {
+		moved := r
+		moved.points = make([]point, len(r.points))
+		for i, p := range r.points {
+			moved.points[i] = point{p.x + x, p.y + y}
+		}
+		moved.label.x += x
+		moved.label.y += y
+		a.picture.routes = append(a.picture.routes, moved)
+	}
+	for id, box := range d.boxes {
+		box.x += x
+		box.y += y
+		a.picture.boxes[id] = box
+		g := a.groups[id]
+		if g == nil {
+			continue
+		}
+		for _, in := range a.insets[id] {
+			if in.name != "" {
+				a.picture.lanes = append(a.picture.lanes, laneName{
+					frame: rect{box.x + in.x - 8, box.y + in.y - 22, in.w + 16, in.h + 30}, text: in.name, tone: g.Tone})
+			}
+			a.put(in.drawing, box.x+in.x, box.y+in.y)
+		}
+	}
+}
+
+// dataLanes leads the data edges down the left side of the page: one line for
+// each key of each writer, outside of everything that it passes.
+func (a *arranger) dataLanes() {
+	type lane struct {
+		from, label string
+		edges       []int
+		top, bottom float64
+	}
+	var lanes []*lane
+	byKey := map[[2]string]*lane{}
+	for i := range a.graph.Edges {
+		e := &a.graph.Edges[i]
+		if e.Kind != EdgeData {
+			continue
+		}
+		key := [2]string{e.From, e.Label}
+		l := byKey[key]
+		if l == nil {
+			l = &lane{from: e.From, label: e.Label, top: math.Inf(1), bottom: math.Inf(-1)}
+			byKey[key] = l
+			lanes = append(lanes, l)
+		}
+		l.edges = append(l.edges, i)
+		for _, id := range []string{e.From, e.To} {
+			y := a.picture.boxes[id].centre().y
+			l.top, l.bottom = min(l.top, y), max(l.bottom, y)
+		}
+	}
+	if len(lanes) == 0 {
+		return
+	}
+	slices.SortStableFunc(lanes, func(p, q *lane) int {
+		switch a, b := p.bottom-p.top, q.bottom-q.top; {
+		case a < b:
+			return -1
+		case a > b:
+			return 1
+		default:
+			return 0
+		}
+	})
+	leaves, arrives := map[string]int{}, map[string]int{}
+	type taken struct{ x, top, bottom float64 }
+	var used []taken
+	for _, l := range lanes {
+		text := a.ruler.fit(regular, edgeLabelSize, l.label, 150)
+		length := a.ruler.width(regular, edgeLabelSize, text) + 10
+		middle := (l.top + l.bottom) / 2
+		top, bottom := min(l.top, middle-length/2), max(l.bottom, middle+length/2)
+		x := math.Inf(1)
+		for _, box := range a.picture.boxes {
+			if box.y < bottom+8 && box.bottom() > top-8 {
+				x = min(x, box.x)
+			}
+		}
+		for _, r := range a.picture.routes {
+			for _, p := range r.points {
+				if !a.isData(r.edge) && p.y < bottom+8 && p.y > top-8 {
+					x = min(x, p.x)
+				}
+			}
+			if r.text != "" && r.label.y < bottom+8 && r.label.bottom() > top-8 && !a.isData(r.edge) {
+				x = min(x, r.label.x)
+			}
+		}
+		x -= 24
+		for moved := true; moved; {
+			moved = false
+			for _, u := range used {
+				if u.top < bottom+6 && u.bottom > top-6 && math.Abs(u.x-x) < laneGap {
+					x = u.x - laneGap
+					moved = true
+				}
+			}
+		}
+		used = append(used, taken{x, top, bottom})
+		from := a.picture.boxes[l.from]
+		out := spread(from, leaves[l.from], 6)
+		leaves[l.from]++
+		for i, e := range l.edges {
+			to := a.picture.boxes[a.graph.Edges[e].To]
+			in := spread(to, arrives[a.graph.Edges[e].To], -6)
+			arrives[a.graph.Edges[e].To]++
+			r := route{edge: e, curved: true, points: []point{{from.x, out}, {x, out}, {x, in}, {to.x, in}}}
+			if i == 0 {
+				r.text, r.upward = text, true
+				r.label = rect{x - labelHeight/2, middle - length/2, labelHeight, length}
+			}
+			a.picture.routes = append(a.picture.routes, r)
+		}
+	}
+}
+
+func (a *arranger) isData(edge int) bool { return a.graph.Edges[edge].Kind == EdgeData }
+
+// spread is where the n-th line meets the side of a box: beside its middle,
+// each further from it than the one before.
+func spread(box rect, n int, step float64) float64 {
+	room := math.Floor((box.h/2 - 10) / math.Abs(step))
+	if room < 1 {
+		return box.centre().y
+	}
+	return box.centre().y + step*float64(1+n%int(room))
+}
+
+// crop moves everything so that the page begins at (0, 0) with a margin.
+func (a *arranger) crop() {
+	p := a.picture
+	left, top := math.Inf(1), math.Inf(1)
+	right, bottom := math.Inf(-1), math.Inf(-1)
+	cover := func(r rect) {
+		left, top = min(left, r.x), min(top, r.y)
+		right, bottom = max(right, r.right()), max(bottom, r.bottom())
+	}
+	for _, b := range p.boxes {
+		cover(b)
+	}
+	for _, r := range p.routes {
+		for _, pt := range r.points {
+			cover(rect{pt.x, pt.y, 0, 0})
+		}
+		if r.text != "" {
+			cover(r.label)
+		}
+	}
+	if len(p.boxes) == 0 {
+		left, top, right, bottom = 0, 0, 120, 40
+	}
+	dx, dy := math.Round(pageMargin-left), math.Round(pageMargin-top)
+	for id, b := range p.boxes {
+		b.x += dx
+		b.y += dy
+		p.boxes[id] = b
+	}
+	for i := range p.routes {
+		for j := range p.routes[i].points {
+			p.routes[i].points[j].x += dx
+			p.routes[i].points[j].y += dy
+		}
+		p.routes[i].label.x += dx
+		p.routes[i].label.y += dy
+	}
+	for i := range p.lanes {
+		p.lanes[i].frame.x += dx
+		p.lanes[i].frame.y += dy
+	}
+	p.w, p.h = math.Ceil(right-left+2*pageMargin), math.Ceil(bottom-top+2*pageMargin)
+}

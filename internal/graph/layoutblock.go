@@ -1,0 +1,326 @@
+package graph
+
+import "slices"
+
+// block is one block while it is laid out. The method is the classic one for
+// layered drawings, with what we know about workflows built in:
+//
+//	rank     loops are cut, each box gets a row below everything that leads to it;
+//	         a stand-in shares the row of the step that it stands in for
+//	fill     lines over several rows become bends, labels get rows of their own
+//	sort     boxes are ordered inside their rows so that few lines cross
+//	align    boxes that belong under each other are tied into one column
+//	settle   columns are moved as near to their neighbours as the room allows
+//	trace    rows get their height and lines their way
+type block struct {
+	*arranger
+	items    []string
+	sizes    []size
+	boxes    []box // the items first, then bends and labels
+	links    []link
+	side     []int   // the item that a stand-in stands beside, or -1
+	standIns [][]int // the other way round
+	ranks    []int
+	rows     [][]int
+	segs     []seg // between neighbouring rows
+}
+
+// box is an item, a bend of a line or a label.
+type box struct {
+	link        int // of a label; -1 otherwise
+	bend        bool
+	left, right float64
+	h           float64
+	row, pos    int
+	column      int
+	x, y        float64 // its middle
+}
+
+// link is an edge inside the block.
+type link struct {
+	edge     int // -1: only keeps the order of the document, and is not drawn
+	from, to int
+	kind     EdgeKind
+	text     string
+	width    float64 // of the label
+	back     bool    // leads up again
+	beside   bool    // to a stand-in in the same row
+	path     []int   // boxes from source to target
+}
+
+// seg is a piece of a line between two neighbouring rows.
+type seg struct {
+	upper, lower int
+	style        lineStyle
+	weight       float64
+}
+
+// lineStyle is what lines must share to run together.
+type lineStyle int
+
+const (
+	lineNormal lineStyle = iota
+	lineWrong
+	lineSkipped
+)
+
+func styleOf(k EdgeKind) lineStyle {
+	switch {
+	case k.wrong():
+		return lineWrong
+	case k == EdgeSkipped:
+		return lineSkipped
+	default:
+		return lineNormal
+	}
+}
+
+// block lays out items and the edges between them.
+func (a *arranger) block(items []string) *drawing {
+	if len(items) == 0 {
+		return &drawing{w: 60, h: 20, boxes: map[string]rect{}}
+	}
+	b := &block{arranger: a, items: items}
+	index := make(map[string]int, len(items))
+	for i, id := range items {
+		index[id] = i
+		s := a.size(id)
+		b.sizes = append(b.sizes, s)
+		b.boxes = append(b.boxes, box{link: -1, left: s.left, right: s.right, h: s.rowHeight})
+	}
+	for i, id := range items {
+		for _, e := range a.leaving[id] {
+			edge := &a.graph.Edges[e]
+			to, inside := index[edge.To]
+			if !inside {
+				continue
+			}
+			l := link{edge: e, from: i, to: to, kind: edge.Kind}
+			if edge.Label != "" {
+				l.text = a.ruler.fit(regular, edgeLabelSize, edge.Label, 170)
+				l.width = a.ruler.width(regular, edgeLabelSize, l.text) + 14
+			}
+			b.links = append(b.links, l)
+		}
+	}
+	b.rank()
+	b.fill()
+	b.sort()
+	b.align()
+	b.settle()
+	return b.trace()
+}
+
+// rank decides the rows.
+func (b *block) rank() {
+	n := len(b.items)
+	b.side = make([]int, n)
+	b.standIns = make([][]int, n)
+	entered := make([]int, n)
+	asFallback := make([]int, n)
+	for i := range b.side {
+		b.side[i] = -1
+	}
+	for _, l := range b.links {
+		if l.kind == EdgeFallback {
+			asFallback[l.to]++
+		} else {
+			entered[l.to]++
+		}
+	}
+	for i := range b.links {
+		l := &b.links[i]
+		if l.kind == EdgeFallback && asFallback[l.to] == 1 && entered[l.to] == 0 && l.to != b.root(l.from) {
+			b.side[l.to] = l.from
+			b.standIns[l.from] = append(b.standIns[l.from], l.to)
+			l.beside = true
+		}
+	}
+	for i := range b.side {
+		if b.isSide(i) { // its files go to its left: the step that it stands in for is on its right
+			b.boxes[i].left, b.boxes[i].right = b.boxes[i].right, b.boxes[i].left
+		}
+	}
+	// What nothing leads to stays where the document has it.
+	for i := 1; i < n; i++ {
+		node := b.nodes[b.items[i]]
+		begins := node != nil && (node.Kind == NodeTrigger || node.Kind == NodeStart)
+		if entered[i]+asFallback[i] == 0 && !begins {
+			b.links = append(b.links, link{edge: -1, from: i - 1, to: i})
+		}
+	}
+
+	out := make([][]int, n)
+	for i, l := range b.links {
+		if !l.beside {
+			from := b.root(l.from)
+			out[from] = append(out[from], i)
+		}
+	}
+	const (
+		fresh = iota
+		open
+		done
+	)
+	state := make([]int, n)
+	var order []int // every item after all that it leads to
+	var visit func(int)
+	visit = func(u int) {
+		state[u] = open
+		for _, i := range out[u] {
+			switch v := b.root(b.links[i].to); state[v] {
+			case open:
+				b.links[i].back = true
+			case fresh:
+				visit(v)
+			}
+		}
+		state[u] = done
+		order = append(order, u)
+	}
+	for i := range n {
+		if r := b.root(i); state[r] == fresh {
+			visit(r)
+		}
+	}
+	b.ranks = make([]int, n)
+	for _, u := range slices.Backward(order) {
+		for _, i := range out[u] {
+			if l := &b.links[i]; !l.back {
+				v := b.root(l.to)
+				b.ranks[v] = max(b.ranks[v], b.ranks[u]+1)
+			}
+		}
+	}
+	for i := range n {
+		b.ranks[i] = b.ranks[b.root(i)]
+	}
+}
+
+// root is the step at the end of a row of stand-ins.
+func (b *block) root(i int) int {
+	for b.side[i] >= 0 {
+		i = b.side[i]
+	}
+	return i
+}
+
+// fill makes the rows, with a row for labels where there are any, and puts a
+// bend wherever a line passes a row. Lines of one style to one box share their
+// bends: they run together from where they meet.
+func (b *block) fill() {
+	labelled := map[int]bool{} // ranks that have labels under them
+	deepest := 0
+	for _, r := range b.ranks {
+		deepest = max(deepest, r)
+	}
+	for i := range b.links {
+		if l := &b.links[i]; l.text != "" && !l.back && !l.beside {
+			labelled[b.ranks[l.from]] = true
+		}
+	}
+	rowOf := make([]int, deepest+1)
+	rows := 0
+	for r := range rowOf {
+		rowOf[r] = rows
+		rows++
+		if labelled[r] {
+			rows++
+		}
+	}
+	b.rows = make([][]int, rows)
+	for i := range b.items {
+		b.boxes[i].row = rowOf[b.ranks[i]]
+	}
+	type bus struct {
+		to    int
+		style lineStyle
+		row   int
+	}
+	shared := map[bus]int{}
+	known := map[[3]int]int{} // segments that exist
+	for i := range b.links {
+		l := &b.links[i]
+		if l.back || l.beside || l.edge < 0 {
+			continue
+		}
+		style := styleOf(l.kind)
+		from, to := b.boxes[l.from].row, b.boxes[l.to].row
+		l.path = []int{l.from}
+		for row := from + 1; row < to; row++ {
+			if row == from+1 && l.text != "" {
+				b.boxes = append(b.boxes, box{link: i, left: l.width / 2, right: l.width / 2, h: labelHeight, row: row})
+				l.path = append(l.path, len(b.boxes)-1)
+				continue
+			}
+			key := bus{l.to, style, row}
+			at, there := shared[key]
+			if !there {
+				b.boxes = append(b.boxes, box{link: -1, bend: true, row: row})
+				at = len(b.boxes) - 1
+				shared[key] = at
+			}
+			l.path = append(l.path, at)
+		}
+		l.path = append(l.path, l.to)
+		weight := 3.0
+		if style != lineNormal {
+			weight = 1
+		}
+		for j := 1; j < len(l.path); j++ {
+			key := [3]int{l.path[j-1], l.path[j], int(style)}
+			if at, there := known[key]; there {
+				b.segs[at].weight += weight
+				continue
+			}
+			known[key] = len(b.segs)
+			b.segs = append(b.segs, seg{upper: l.path[j-1], lower: l.path[j], style: style, weight: weight})
+		}
+	}
+	// First order: lines about trouble to the left, then the document, then other lines.
+	wrong := map[int]bool{}
+	for _, s := range b.segs {
+		if s.style == lineWrong {
+			wrong[s.lower] = true
+		}
+	}
+	for _, before := range []bool{true, false} {
+		for i := range b.boxes {
+			if early := b.boxes[i].bend && wrong[i]; early == before && !b.isSide(i) {
+				b.rows[b.boxes[i].row] = append(b.rows[b.boxes[i].row], i)
+			}
+		}
+	}
+	b.restoreSides()
+}
+
+func (b *block) isSide(i int) bool { return i < len(b.items) && b.side[i] >= 0 }
+
+// restoreSides puts every stand-in directly left of its step.
+func (b *block) restoreSides() {
+	for r := range b.rows {
+		b.restoreRow(r)
+	}
+}
+
+func (b *block) restoreRow(r int) {
+	var full []int
+	var add func(int)
+	add = func(i int) {
+		if i < len(b.items) {
+			for _, s := range b.standIns[i] {
+				add(s)
+			}
+		}
+		full = append(full, i)
+	}
+	for _, i := range b.rows[r] {
+		if !b.isSide(i) {
+			add(i)
+		}
+	}
+	b.rows[r] = full
+	for pos, i := range full {
+		b.boxes[i].pos = pos
+	}
+}

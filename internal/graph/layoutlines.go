@@ -1,0 +1,455 @@
+package graph
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// run is a horizontal piece of lines in the gap between two rows: it comes
+// from above at x1 and goes on at x2.
+type run struct {
+	x1, x2 float64
+	// Runs from one place or to one place may share a track.
+	from, to [2]int
+	track    int
+}
+
+func (r *run) low() float64  { return min(r.x1, r.x2) }
+func (r *run) high() float64 { return max(r.x1, r.x2) }
+
+// inside reports whether a vertical line at x would cross the run.
+func (r *run) inside(x float64) bool { return x > r.low()+0.5 && x < r.high()-0.5 }
+
+// loopBack is the way of a link that leads up again: a vertical lane beside
+// the boxes, reached from the sides of its ends or, when something stands in
+// the way, through the gaps above and below them.
+type loopBack struct {
+	link       int
+	right      bool
+	x          float64
+	exit       *run // nil: straight out of the side
+	entry      *run
+	first, end int // rows
+}
+
+// lines is the tracing of one block.
+type lines struct {
+	*block
+	gaps  [][]*run // gap i is above row i, the last one below all rows
+	at    map[[3]int]*run
+	loops []loopBack
+	ports map[[3]int]point // x where a segment leaves its upper and meets its lower box
+}
+
+// trace gives rows and lines their places and returns the finished drawing.
+func (b *block) trace() *drawing {
+	t := &lines{block: b, gaps: make([][]*run, len(b.rows)+1), at: map[[3]int]*run{}, ports: map[[3]int]point{}}
+	t.findPorts()
+	for _, s := range b.segs {
+		key := [3]int{s.upper, s.lower, int(s.style)}
+		p := t.ports[key]
+		if math.Abs(p.x-p.y) < 0.5 {
+			continue
+		}
+		r := &run{x1: p.x, x2: p.y, from: [2]int{s.upper, int(s.style)}, to: [2]int{s.lower, int(s.style)}}
+		t.at[key] = r
+		g := b.boxes[s.lower].row
+		t.gaps[g] = append(t.gaps[g], r)
+	}
+	t.findLoops()
+	tops := t.stackRows()
+	return t.draw(tops)
+}
+
+// findPorts decides where lines touch boxes. Lines that go on as planned use
+// the middle; others stand a little beside it, towards where they come from.
+func (t *lines) findPorts() {
+	type end struct {
+		box   int
+		lower bool
+	}
+	mixed := map[end]map[lineStyle]bool{}
+	note := func(e end, s lineStyle) {
+		if mixed[e] == nil {
+			mixed[e] = map[lineStyle]bool{}
+		}
+		mixed[e][s] = true
+	}
+	for _, s := range t.segs {
+		note(end{s.upper, false}, s.style)
+		note(end{s.lower, true}, s.style)
+	}
+	x := func(i, other int, lower bool, style lineStyle) float64 {
+		b, o := &t.boxes[i], &t.boxes[other]
+		if i >= len(t.items) {
+			return b.x
+		}
+		half := t.sizes[i].w / 2
+		if style != lineNormal && len(mixed[end{i, lower}]) > 1 {
+			aside := min(30, half/2)
+			if o.x > b.x || o.x == b.x && style == lineSkipped {
+				return b.x + aside
+			}
+			return b.x - aside
+		}
+		// A line that almost meets the middle rather stays straight.
+		if other >= len(t.items) && math.Abs(o.x-b.x) <= min(26, half-18) {
+			return o.x
+		}
+		return b.x
+	}
+	for _, s := range t.segs {
+		t.ports[[3]int{s.upper, s.lower, int(s.style)}] = point{x(s.upper, s.lower, false, s.style), x(s.lower, s.upper, true, s.style)}
+	}
+}
+
+// findLoops chooses a side and a lane for each link that leads up again, the
+// short ones nearest to the boxes.
+func (t *lines) findLoops() {
+	for i := range t.links {
+		l := &t.links[i]
+		if !l.back || l.edge < 0 {
+			continue
+		}
+		p := loopBack{link: i, first: t.boxes[l.to].row, end: t.boxes[l.from].row}
+		if p.first > p.end {
+			p.first, p.end = p.end, p.first
+		}
+		t.loops = append(t.loops, p)
+	}
+	slices.SortStableFunc(t.loops, func(p, q loopBack) int { return (p.end - p.first) - (q.end - q.first) })
+	for i := range t.loops {
+		p := &t.loops[i]
+		l := &t.links[p.link]
+		left := t.reach(p, false) + t.obstacles(l.from, false) + t.obstacles(l.to, false)
+		right := t.reach(p, true) + t.obstacles(l.from, true) + t.obstacles(l.to, true)
+		if l.kind.wrong() {
+			right += 60
+		}
+		p.right = right <= left
+		edge := math.Inf(1)
+		if p.right {
+			edge = math.Inf(-1)
+		}
+		for r := p.first; r <= p.end; r++ {
+			for _, k := range t.rows[r] {
+				if p.right {
+					edge = max(edge, t.boxes[k].x+t.boxes[k].right)
+				} else {
+					edge = min(edge, t.boxes[k].x-t.boxes[k].left)
+				}
+			}
+		}
+		away := max(24, l.width/2+8)
+		for _, q := range t.loops[:i] {
+			if q.right != p.right || q.first > p.end || q.end < p.first {
+				continue
+			}
+			clear := max(laneGap, (t.links[q.link].width+l.width)/2+6)
+			if p.right {
+				away = max(away, q.x+clear-edge)
+			} else {
+				away = max(away, edge-q.x+clear)
+			}
+		}
+		p.x = edge - away
+		if p.right {
+			p.x = edge + away
+		}
+		p.x = math.Round(p.x)
+		aside := 14.0
+		if !p.right {
+			aside = -aside
+		}
+		if t.obstacles(l.from, p.right) > 0 {
+			p.exit = &run{x1: t.boxes[l.from].x + 2*aside, x2: p.x, from: [2]int{-1, p.link}, to: [2]int{-1, p.link}}
+			g := t.boxes[l.from].row + 1
+			t.gaps[g] = append(t.gaps[g], p.exit)
+		}
+		if t.obstacles(l.to, p.right) > 0 {
+			p.entry = &run{x1: p.x, x2: t.boxes[l.to].x + 2*aside, from: [2]int{-2, p.link}, to: [2]int{-2, p.link}}
+			g := t.boxes[l.to].row
+			t.gaps[g] = append(t.gaps[g], p.entry)
+		}
+	}
+}
+
+// reach is how far out a lane on one side would have to go.
+func (t *lines) reach(p *loopBack, right bool) float64 {
+	l := &t.links[p.link]
+	from := (t.boxes[l.from].x + t.boxes[l.to].x) / 2
+	far := 0.0
+	for r := p.first; r <= p.end; r++ {
+		for _, k := range t.rows[r] {
+			if right {
+				far = max(far, t.boxes[k].x+t.boxes[k].right-from)
+			} else {
+				far = max(far, from-t.boxes[k].x+t.boxes[k].left)
+			}
+		}
+	}
+	return far
+}
+
+// obstacles says what it costs to leave an item sideways: nothing when only
+// lines are in the way.
+func (t *lines) obstacles(i int, right bool) float64 {
+	b := &t.boxes[i]
+	if right && b.right > t.sizes[i].w/2+1 || !right && b.left > t.sizes[i].w/2+1 {
+		return 80 // its own artifacts
+	}
+	for _, k := range t.rows[b.row] {
+		if o := &t.boxes[k]; !o.bend && (right && o.pos > b.pos || !right && o.pos < b.pos) {
+			return 80
+		}
+	}
+	return 0
+}
+
+// assign puts the runs of a gap on tracks so that different lines never lie
+// on each other, and few cross. It returns the number of tracks.
+func assign(runs []*run) int {
+	crossing := func(upper, lower *run) int {
+		n := 0
+		if lower.inside(upper.x2) {
+			n++
+		}
+		if upper.inside(lower.x1) {
+			n++
+		}
+		if math.Abs(upper.x2-lower.x1) < 4 && upper.to != lower.to {
+			n += 10 // their vertical parts would lie on each other
+		}
+		return n
+	}
+	var order []*run
+	for _, r := range runs {
+		at, best, sum := len(order), 0, 0
+		// From the bottom up: what it costs to stand above each of the others.
+		for i := len(order) - 1; i >= 0; i-- {
+			sum += crossing(r, order[i]) - crossing(order[i], r)
+			if sum < best {
+				at, best = i, sum
+			}
+		}
+		order = slices.Insert(order, at, r)
+	}
+	tracks := 0
+	for i, r := range order {
+		r.track = 0
+		for _, o := range order[:i] {
+			if r.low() > o.high()+6 || o.low() > r.high()+6 {
+				continue
+			}
+			if o.from == r.from || o.to == r.to {
+				r.track = max(r.track, o.track)
+			} else {
+				r.track = max(r.track, o.track+1)
+			}
+		}
+		tracks = max(tracks, r.track+1)
+	}
+	return tracks
+}
+
+// gapPlan is where a gap's tracks begin, and how high the gap is.
+type gapPlan struct{ first, height float64 }
+
+// stackRows gives boxes their y and returns where each gap begins.
+func (t *lines) stackRows() []float64 {
+	tops := make([]float64, len(t.gaps))
+	plans := make([]gapPlan, len(t.gaps))
+	y := 0.0
+	for g := range t.gaps {
+		tracks := float64(assign(t.gaps[g]))
+		p := gapPlan{first: 13}
+		switch {
+		case g == 0 || g == len(t.rows):
+			if tracks > 0 {
+				p.height = 13 + tracks*trackGap + 8
+			}
+		case t.labelRow(g):
+			p.height = labelRowGap
+			if tracks > 0 {
+				p.height = 13 + (tracks-1)*trackGap + 10
+			}
+		case t.labelRow(g-1) && tracks == 0:
+			p.height = 22
+		default:
+			p.height = rowGap + max(0, tracks-1)*trackGap
+		}
+		plans[g] = p
+		tops[g] = y + p.first
+		y += p.height
+		if g == len(t.rows) {
+			break
+		}
+		h := 0.0
+		for _, i := range t.rows[g] {
+			h = max(h, t.boxes[i].h)
+		}
+		for _, i := range t.rows[g] {
+			t.boxes[i].y = y + h/2
+		}
+		y += h
+	}
+	return tops
+}
+
+// labelRow reports whether a row holds labels, not items.
+func (t *lines) labelRow(r int) bool {
+	for _, i := range t.rows[r] {
+		if i < len(t.items) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *lines) draw(tops []float64) *drawing {
+	d := &drawing{boxes: map[string]rect{}}
+	for i, id := range t.items {
+		b, s := &t.boxes[i], t.sizes[i]
+		box := rect{b.x - s.w/2, b.y - s.h/2, s.w, s.h}
+		d.boxes[id] = box
+		t.drawArtifacts(d, id, box, b.left > b.right)
+	}
+	trackY := func(gap int, r *run) float64 { return tops[gap] + float64(r.track)*trackGap }
+	for i := range t.links {
+		l := &t.links[i]
+		switch {
+		case l.edge < 0 || l.back:
+		case l.beside:
+			from, to := d.boxes[t.items[l.from]], d.boxes[t.items[l.to]]
+			y := to.centre().y
+			r := route{edge: l.edge, points: []point{{from.x, y}, {to.right(), y}}, text: l.text}
+			middle := (from.x + to.right() + 8) / 2
+			r.label = rect{middle - l.width/2, y - labelHeight/2, l.width, labelHeight}
+			d.routes = append(d.routes, r)
+		default:
+			r := route{edge: l.edge, curved: true, text: l.text}
+			for j := 1; j < len(l.path); j++ {
+				key := [3]int{l.path[j-1], l.path[j], int(styleOf(l.kind))}
+				p := t.ports[key]
+				if j == 1 {
+					r.points = append(r.points, point{p.x, d.boxes[t.items[l.from]].bottom()})
+				}
+				if horizontal := t.at[key]; horizontal != nil {
+					y := trackY(t.boxes[l.path[j]].row, horizontal)
+					r.points = append(r.points, point{p.x, y}, point{p.y, y})
+				}
+				if j == len(l.path)-1 {
+					r.points = append(r.points, point{p.y, d.boxes[t.items[l.to]].y})
+				}
+				if b := &t.boxes[l.path[j]]; b.link == i {
+					r.label = rect{b.x - l.width/2, b.y - labelHeight/2, l.width, labelHeight}
+				}
+			}
+			d.routes = append(d.routes, r)
+		}
+	}
+	leaving, arriving := map[int]int{}, map[int]int{}
+	for _, p := range t.loops {
+		l := &t.links[p.link]
+		from, to := d.boxes[t.items[l.from]], d.boxes[t.items[l.to]]
+		r := route{edge: l.edge, curved: true, text: l.text}
+		sideOf := func(box rect) float64 {
+			if p.right {
+				return box.right()
+			}
+			return box.x
+		}
+		if p.exit == nil {
+			y := spread(from, leaving[l.from], 7)
+			leaving[l.from]++
+			r.points = append(r.points, point{sideOf(from), y}, point{p.x, y})
+		} else {
+			y := trackY(t.boxes[l.from].row+1, p.exit)
+			r.points = append(r.points, point{p.exit.x1, from.bottom()}, point{p.exit.x1, y}, point{p.x, y})
+		}
+		if p.entry == nil {
+			y := spread(to, arriving[l.to], -7)
+			arriving[l.to]++
+			r.points = append(r.points, point{p.x, y}, point{sideOf(to), y})
+		} else {
+			y := trackY(t.boxes[l.to].row, p.entry)
+			r.points = append(r.points, point{p.x, y}, point{p.entry.x2, y}, point{p.entry.x2, to.y})
+		}
+		if l.text != "" {
+			middle := (r.points[len(r.points)-2].y + r.points[1].y) / 2
+			if p.exit != nil {
+				middle = (r.points[len(r.points)-2].y + r.points[2].y) / 2
+			}
+			r.label = rect{p.x - l.width/2, middle - labelHeight/2, l.width, labelHeight}
+		}
+		d.routes = append(d.routes, r)
+	}
+	return d.normalise()
+}
+
+// drawArtifacts stacks the files of a step beside it.
+func (t *lines) drawArtifacts(d *drawing, id string, box rect, leftward bool) {
+	files := t.artifacts[id]
+	_, h := t.artifactStack(id)
+	y := box.centre().y - h/2
+	for i, e := range files {
+		if i == mostArtifacts {
+			break
+		}
+		to := t.graph.Edges[e].To
+		c := t.picture.cards[to]
+		if i == mostArtifacts-1 && len(files) > mostArtifacts {
+			c.texts[0].text = fmt.Sprintf("and %d more", len(files)-mostArtifacts+1)
+		}
+		from, side, target, turn := box.right(), box.right()+artifactGap, box.right()+artifactGap, box.right()+artifactGap/2
+		if leftward {
+			from, target, turn = box.x, box.x-artifactGap, box.x-artifactGap/2
+			side = target - c.w
+		}
+		d.boxes[to] = rect{side, y, c.w, c.h}
+		middle := y + c.h/2
+		d.routes = append(d.routes, route{edge: e, curved: true, points: []point{
+			{from, box.centre().y}, {turn, box.centre().y}, {turn, middle}, {target, middle}}})
+		y += c.h + artifactStack
+	}
+}
+
+// normalise moves a drawing to (0, 0) and measures it.
+func (d *drawing) normalise() *drawing {
+	left, top := math.Inf(1), math.Inf(1)
+	right, bottom := math.Inf(-1), math.Inf(-1)
+	cover := func(x, y float64) {
+		left, top = min(left, x), min(top, y)
+		right, bottom = max(right, x), max(bottom, y)
+	}
+	for _, b := range d.boxes {
+		cover(b.x, b.y)
+		cover(b.right(), b.bottom())
+	}
+	for _, r := range d.routes {
+		for _, p := range r.points {
+			cover(p.x, p.y)
+		}
+		if r.text != "" {
+			cover(r.label.x, r.label.y)
+			cover(r.label.right(), r.label.bottom())
+		}
+	}
+	for id, b := range d.boxes {
+		b.x -= left
+		b.y -= top
+		d.boxes[id] = b
+	}
+	for i := range d.routes {
+		r := &d.routes[i]
+		for j := range r.points {
+			r.points[j].x -= left
+			r.points[j].y -= top
+		}
+		r.label.x -= left
+		r.label.y -= top
+	}
+	d.w, d.h = right-left, bottom-top
+	return d
+}

@@ -1,0 +1,287 @@
+package graph
+
+import (
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"io"
+	"math"
+
+	"golang.org/x/image/font/sfnt"
+	"golang.org/x/image/math/fixed"
+	"golang.org/x/image/vector"
+)
+
+// The limits of a PNG: two pixels for each unit, unless that makes a side or
+// the whole too large to handle.
+const (
+	pngScale   = 2.0
+	pngMaxSide = 16_000.0
+	pngMaxArea = 50e6
+)
+
+// PNG writes the picture in the light theme, on an opaque page.
+func (g *Graph) PNG(w io.Writer) error {
+	p, err := arrange(g)
+	if err != nil {
+		return err
+	}
+	r, err := newRuler()
+	if err != nil {
+		return err
+	}
+	img := paintScene(compose(g, p), r, palette(false))
+	e := png.Encoder{CompressionLevel: png.BestSpeed}
+	return e.Encode(w, img)
+}
+
+func paintScene(s *scene, r *ruler, t theme) *image.RGBA {
+	scale := min(pngScale, pngMaxSide/s.w, pngMaxSide/s.h, math.Sqrt(pngMaxArea/(s.w*s.h)))
+	c := &canvas{ruler: r, scale: scale, theme: t,
+		img: image.NewRGBA(image.Rect(0, 0, max(1, int(s.w*scale)), max(1, int(s.h*scale))))}
+	draw.Draw(c.img, c.img.Bounds(), image.NewUniform(c.colour(paintPage)), image.Point{}, draw.Src)
+	for i := range s.parts {
+		for j := range s.parts[i].shapes {
+			c.shape(&s.parts[i].shapes[j])
+		}
+	}
+	return c.img
+}
+
+type canvas struct {
+	ruler  *ruler
+	scale  float64
+	theme  theme
+	img    *image.RGBA
+	raster vector.Rasterizer
+}
+
+func (c *canvas) colour(p paint) color.RGBA {
+	v := c.theme[p]
+	return color.RGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 0xFF}
+}
+
+func (c *canvas) shape(s *shape) {
+	if s.text != nil {
+		c.fill(c.glyphs(s.text), s.fill)
+		return
+	}
+	lines := flatten(s.path, c.scale)
+	if s.fill != "" {
+		c.fill(lines, s.fill)
+	}
+	if s.stroke != "" {
+		width := max(s.width*c.scale, 0.6)
+		var outline [][]point
+		for _, l := range lines {
+			for _, piece := range dashes(l, s.dash, c.scale) {
+				outline = append(outline, strokePieces(piece, width/2)...)
+			}
+		}
+		c.fill(outline, s.stroke)
+	}
+}
+
+// fill paints closed polygons, given in pixels.
+func (c *canvas) fill(polygons [][]point, p paint) {
+	left, top := math.Inf(1), math.Inf(1)
+	right, bottom := math.Inf(-1), math.Inf(-1)
+	for _, poly := range polygons {
+		for _, pt := range poly {
+			left, top = min(left, pt.x), min(top, pt.y)
+			right, bottom = max(right, pt.x), max(bottom, pt.y)
+		}
+	}
+	if left > right {
+		return
+	}
+	area := image.Rect(int(math.Floor(left)), int(math.Floor(top)), int(math.Ceil(right))+1, int(math.Ceil(bottom))+1)
+	if area.Intersect(c.img.Bounds()).Empty() {
+		return
+	}
+	c.raster.Reset(area.Dx(), area.Dy())
+	ox, oy := float64(area.Min.X), float64(area.Min.Y)
+	for _, poly := range polygons {
+		if len(poly) < 2 {
+			continue
+		}
+		c.raster.MoveTo(float32(poly[0].x-ox), float32(poly[0].y-oy))
+		for _, pt := range poly[1:] {
+			c.raster.LineTo(float32(pt.x-ox), float32(pt.y-oy))
+		}
+		c.raster.ClosePath()
+	}
+	c.raster.Draw(c.img, area, image.NewUniform(c.colour(p)), image.Point{})
+}
+
+// flatten turns a path into lines of points, in pixels.
+func flatten(p path, scale float64) [][]point {
+	var all [][]point
+	var now []point
+	at := func(q point) point { return point{q.x * scale, q.y * scale} }
+	for _, c := range p {
+		a, b, d := at(c.points[0]), at(c.points[1]), at(c.points[2])
+		switch c.op {
+		case 'M':
+			if len(now) > 1 {
+				all = append(all, now)
+			}
+			now = []point{a}
+		case 'L':
+			now = append(now, a)
+		case 'Q':
+			from := now[len(now)-1]
+			now = bezier(now, from, mix(from, a, 2.0/3), mix(b, a, 2.0/3), b)
+		case 'C':
+			now = bezier(now, now[len(now)-1], a, b, d)
+		case 'Z':
+			if len(now) > 0 {
+				now = append(now, now[0])
+			}
+		}
+	}
+	if len(now) > 1 {
+		all = append(all, now)
+	}
+	return all
+}
+
+func mix(a, b point, t float64) point { return point{a.x + (b.x-a.x)*t, a.y + (b.y-a.y)*t} }
+
+func bezier(to []point, p0, p1, p2, p3 point) []point {
+	length := math.Hypot(p1.x-p0.x, p1.y-p0.y) + math.Hypot(p2.x-p1.x, p2.y-p1.y) + math.Hypot(p3.x-p2.x, p3.y-p2.y)
+	steps := int(min(max(length/3, 6), 60))
+	for i := 1; i <= steps; i++ {
+		t := float64(i) / float64(steps)
+		a, b, c := mix(p0, p1, t), mix(p1, p2, t), mix(p2, p3, t)
+		d, e := mix(a, b, t), mix(b, c, t)
+		to = append(to, mix(d, e, t))
+	}
+	return to
+}
+
+// dashes cuts a line into the pieces that are drawn.
+func dashes(line []point, pattern []float64, scale float64) [][]point {
+	if len(pattern) == 0 {
+		return [][]point{line}
+	}
+	var all [][]point
+	now := []point{line[0]}
+	on, index := true, 0
+	left := pattern[0] * scale
+	for i := 1; i < len(line); i++ {
+		from := line[i-1]
+		for {
+			l := math.Hypot(line[i].x-from.x, line[i].y-from.y)
+			if l <= left {
+				left -= l
+				now = append(now, line[i])
+				break
+			}
+			from = towards(from, line[i], left)
+			now = append(now, from)
+			if on {
+				all = append(all, now)
+			}
+			on = !on
+			index = (index + 1) % len(pattern)
+			left = pattern[index] * scale
+			now = []point{from}
+		}
+	}
+	if on && len(now) > 1 {
+		all = append(all, now)
+	}
+	return all
+}
+
+// strokePieces are the polygons that cover a line of some width: a bar for each
+// straight piece and a disc for each joint, all turning the same way so that
+// where they overlap they add up.
+func strokePieces(line []point, half float64) [][]point {
+	var all [][]point
+	for i := 1; i < len(line); i++ {
+		a, b := line[i-1], line[i]
+		l := math.Hypot(b.x-a.x, b.y-a.y)
+		if l < 1e-6 {
+			continue
+		}
+		dx, dy := -(b.y-a.y)/l*half, (b.x-a.x)/l*half
+		all = append(all, []point{{a.x - dx, a.y - dy}, {b.x - dx, b.y - dy}, {b.x + dx, b.y + dy}, {a.x + dx, a.y + dy}})
+	}
+	if half < 0.6 {
+		return all
+	}
+	corners := max(8, int(half*5))
+	for _, p := range line {
+		disc := make([]point, corners)
+		for k := range disc {
+			sin, cos := math.Sincos(2 * math.Pi * float64(k) / float64(corners))
+			disc[k] = point{p.x + half*cos, p.y + half*sin}
+		}
+		all = append(all, disc)
+	}
+	return all
+}
+
+// glyphs are the outlines of a text. A character that the fonts lack becomes
+// an empty box as wide as it was measured.
+func (c *canvas) glyphs(t *sceneText) [][]point {
+	width := c.ruler.width(t.cut, t.size, t.text)
+	x := 0.0
+	if t.anchor == anchorMiddle {
+		x = -width / 2
+	}
+	place := func(px, py float64) point {
+		if t.upward {
+			px, py = py, -px
+		}
+		return point{(t.x + px) * c.scale, (t.y + py) * c.scale}
+	}
+	var all [][]point
+	f := c.ruler.fonts[t.cut]
+	const em = 1024
+	unit := t.size / em / 64
+	for _, ch := range t.text {
+		advance := c.ruler.advance(t.cut, ch) * t.size
+		glyph, err := f.GlyphIndex(&c.ruler.buffer, ch)
+		if err != nil || glyph == 0 {
+			if advance > 0 && ch != ' ' {
+				w, h := advance*0.8, t.size*0.7
+				all = append(all,
+					[]point{place(x+1, 0), place(x+w, 0), place(x+w, -h), place(x+1, -h), place(x+1, 0)},
+					[]point{place(x+2, -1), place(x+2, 1-h), place(x+w-1, 1-h), place(x+w-1, -1), place(x+2, -1)})
+			}
+			x += advance
+			continue
+		}
+		segments, err := f.LoadGlyph(&c.ruler.buffer, glyph, fixed.I(em), nil)
+		if err == nil {
+			at := func(p fixed.Point26_6) point { return place(x+float64(p.X)*unit, float64(p.Y)*unit) }
+			var now []point
+			for _, s := range segments {
+				switch s.Op {
+				case sfnt.SegmentOpMoveTo:
+					if len(now) > 0 {
+						all = append(all, now)
+					}
+					now = []point{at(s.Args[0])}
+				case sfnt.SegmentOpLineTo:
+					now = append(now, at(s.Args[0]))
+				case sfnt.SegmentOpQuadTo:
+					from := now[len(now)-1]
+					a, b := at(s.Args[0]), at(s.Args[1])
+					now = bezier(now, from, mix(from, a, 2.0/3), mix(b, a, 2.0/3), b)
+				case sfnt.SegmentOpCubeTo:
+					now = bezier(now, now[len(now)-1], at(s.Args[0]), at(s.Args[1]), at(s.Args[2]))
+				}
+			}
+			if len(now) > 0 {
+				all = append(all, now)
+			}
+		}
+		x += advance
+	}
+	return all
+}

@@ -1,0 +1,386 @@
+package graph
+
+import (
+	"math"
+	"strings"
+)
+
+// scene is a picture as shapes in the order in which they are painted.
+type scene struct {
+	w, h        float64
+	name        string
+	description string
+	parts       []part
+}
+
+// part is what belongs together: a node, a frame, an edge.
+type part struct {
+	id, class string
+	title     string // tooltip
+	href      string
+	data      [][2]string
+	shapes    []shape
+}
+
+// shape is one path or one line of text.
+type shape struct {
+	path   path
+	fill   paint // empty: not filled
+	stroke paint // empty: no outline
+	width  float64
+	dash   []float64
+	text   *sceneText
+}
+
+type sceneText struct {
+	x, y   float64 // baseline
+	text   string
+	cut    cut
+	size   float64
+	anchor anchor
+	upward bool
+}
+
+type anchor int
+
+const (
+	anchorStart anchor = iota
+	anchorMiddle
+)
+
+// path is a list of drawing commands, as in SVG: M, L, Q, C and Z.
+type path []command
+
+type command struct {
+	op     byte
+	points [3]point
+}
+
+func (p *path) move(x, y float64) { *p = append(*p, command{'M', [3]point{{x, y}}}) }
+func (p *path) line(x, y float64) { *p = append(*p, command{'L', [3]point{{x, y}}}) }
+func (p *path) quad(x1, y1, x, y float64) {
+	*p = append(*p, command{'Q', [3]point{{x1, y1}, {x, y}}})
+}
+func (p *path) cubic(x1, y1, x2, y2, x, y float64) {
+	*p = append(*p, command{'C', [3]point{{x1, y1}, {x2, y2}, {x, y}}})
+}
+func (p *path) shut() { *p = append(*p, command{op: 'Z'}) }
+
+// round is how far a control point lies out on a quarter of a circle.
+const round = 0.5523
+
+func roundRect(r rect, radius float64) path {
+	radius = min(radius, r.w/2, r.h/2)
+	k := radius * (1 - round)
+	var p path
+	p.move(r.x+radius, r.y)
+	p.line(r.right()-radius, r.y)
+	p.cubic(r.right()-k, r.y, r.right(), r.y+k, r.right(), r.y+radius)
+	p.line(r.right(), r.bottom()-radius)
+	p.cubic(r.right(), r.bottom()-k, r.right()-k, r.bottom(), r.right()-radius, r.bottom())
+	p.line(r.x+radius, r.bottom())
+	p.cubic(r.x+k, r.bottom(), r.x, r.bottom()-k, r.x, r.bottom()-radius)
+	p.line(r.x, r.y+radius)
+	p.cubic(r.x, r.y+k, r.x+k, r.y, r.x+radius, r.y)
+	p.shut()
+	return p
+}
+
+// leftBar is the left edge of a rounded rectangle, as a stripe.
+func leftBar(r rect, radius, width float64) path {
+	k := radius * (1 - round)
+	var p path
+	p.move(r.x+radius, r.y)
+	p.cubic(r.x+k, r.y, r.x, r.y+k, r.x, r.y+radius)
+	p.line(r.x, r.bottom()-radius)
+	p.cubic(r.x, r.bottom()-k, r.x+k, r.bottom(), r.x+radius, r.bottom())
+	p.cubic(r.x+width, r.bottom(), r.x+width, r.bottom()-k, r.x+width, r.bottom()-radius)
+	p.line(r.x+width, r.y+radius)
+	p.cubic(r.x+width, r.y+k, r.x+width, r.y, r.x+radius, r.y)
+	p.shut()
+	return p
+}
+
+func polygon(points ...point) path {
+	var p path
+	for i, pt := range points {
+		if i == 0 {
+			p.move(pt.x, pt.y)
+		} else {
+			p.line(pt.x, pt.y)
+		}
+	}
+	p.shut()
+	return p
+}
+
+// compose turns a placed graph into shapes.
+func compose(g *Graph, p *picture) *scene {
+	s := &scene{w: p.w, h: p.h, name: g.Name, description: g.Description}
+	for i := range g.Groups {
+		if box, ok := p.boxes[g.Groups[i].ID]; ok {
+			s.parts = append(s.parts, framePart(&g.Groups[i], box, p.cards[g.Groups[i].ID]))
+		}
+	}
+	for _, l := range p.lanes {
+		s.parts = append(s.parts, part{class: "lane", shapes: []shape{
+			{path: roundRect(l.frame, 8), stroke: l.tone.line(), width: 0.8, dash: []float64{2, 3}},
+			{fill: l.tone.ink(), text: &sceneText{x: l.frame.x + 10, y: l.frame.y + 15, text: l.text, cut: bold, size: labelSize}},
+		}})
+	}
+	// Lines about data lie under those that a run follows.
+	for _, data := range []bool{true, false} {
+		for _, r := range p.routes {
+			if e := &g.Edges[r.edge]; (e.Kind == EdgeData) == data {
+				s.parts = append(s.parts, edgePart(e, r))
+			}
+		}
+	}
+	for i := range g.Nodes {
+		if box, ok := p.boxes[g.Nodes[i].ID]; ok {
+			s.parts = append(s.parts, nodePart(&g.Nodes[i], box, p.cards[g.Nodes[i].ID]))
+		}
+	}
+	for _, r := range p.routes {
+		if r.text != "" {
+			s.parts = append(s.parts, labelPart(&g.Edges[r.edge], r))
+		}
+	}
+	return s
+}
+
+func framePart(g *Group, box rect, head *card) part {
+	pt := part{id: g.ID, class: "group " + string(g.Kind) + " tone-" + string(g.Tone), title: tooltip(g.Title, g.Text, g.Reads, g.Writes),
+		href: "#" + g.ID, data: [][2]string{{"step", g.Step}}}
+	pt.shapes = append(pt.shapes, shape{path: roundRect(box, 12), fill: g.Tone.fill(), stroke: g.Tone.line(), width: 1.4})
+	pt.addTexts(box, head)
+	pt.addIcon(box, head, g.Tone.ink())
+	if g.Footer != "" {
+		y := box.bottom() - 27
+		var rule path
+		rule.move(box.x+cardPad, y)
+		rule.line(box.right()-cardPad, y)
+		text := shorten(g.Footer, 80)
+		pt.shapes = append(pt.shapes, shape{path: rule, stroke: g.Tone.line(), width: 0.8, dash: []float64{3, 3}},
+			shape{fill: g.Tone.ink(), text: &sceneText{x: box.centre().x, y: y + 17, text: text, cut: regular, size: labelSize, anchor: anchorMiddle}})
+	}
+	pt.addState(g.State, box)
+	return pt
+}
+
+func nodePart(n *Node, box rect, c *card) part {
+	pt := part{id: n.ID, class: "node " + string(n.Kind) + " tone-" + string(n.Tone), title: tooltip(n.Title, n.Text, n.Reads, n.Writes)}
+	if n.Step != "" {
+		pt.data = append(pt.data, [2]string{"step", n.Step})
+		pt.href = "#" + n.ID
+	}
+	outline := shape{fill: n.Tone.fill(), stroke: n.Tone.line(), width: 1.3}
+	if n.Off {
+		outline.dash = []float64{4, 3}
+	}
+	iconPaint := n.Tone.ink()
+	switch c.shape {
+	case shapeHexagon:
+		const slant = 13
+		middle := box.centre().y
+		outline.path = polygon(point{box.x + slant, box.y}, point{box.right() - slant, box.y}, point{box.right(), middle},
+			point{box.right() - slant, box.bottom()}, point{box.x + slant, box.bottom()}, point{box.x, middle})
+		pt.shapes = append(pt.shapes, outline)
+	case shapePill:
+		outline.path = roundRect(box, 22)
+		pt.shapes = append(pt.shapes, outline)
+	case shapeFile:
+		const fold = 9
+		outline.width = 1
+		outline.path = polygon(point{box.x, box.y}, point{box.right() - fold, box.y}, point{box.right(), box.y + fold},
+			point{box.right(), box.bottom()}, point{box.x, box.bottom()})
+		var corner path
+		corner.move(box.right()-fold, box.y)
+		corner.line(box.right()-fold, box.y+fold)
+		corner.line(box.right(), box.y+fold)
+		pt.shapes = append(pt.shapes, outline, shape{path: corner, stroke: n.Tone.line(), width: 1})
+	case shapeCall:
+		outline.path = roundRect(box, 8)
+		pt.shapes = append(pt.shapes, outline)
+		for _, x := range []float64{box.x + 6, box.right() - 6} {
+			var bar path
+			bar.move(x, box.y)
+			bar.line(x, box.bottom())
+			pt.shapes = append(pt.shapes, shape{path: bar, stroke: n.Tone.line(), width: 1.3})
+		}
+	default:
+		outline.path = roundRect(box, 9)
+		pt.shapes = append(pt.shapes, outline, shape{path: leftBar(box, 9, 5), fill: n.Tone.line()})
+	}
+	pt.addTexts(box, c)
+	pt.addIcon(box, c, iconPaint)
+	pt.addState(n.State, box)
+	return pt
+}
+
+func (pt *part) addTexts(box rect, c *card) {
+	for _, t := range c.texts {
+		if strings.TrimSpace(t.text) == "" {
+			continue
+		}
+		pt.shapes = append(pt.shapes, shape{fill: t.paint, text: &sceneText{x: box.x + t.x, y: box.y + t.y, text: t.text, cut: t.cut, size: t.size}})
+	}
+}
+
+func (pt *part) addIcon(box rect, c *card, p paint) {
+	if c.icon != "" {
+		pt.shapes = append(pt.shapes, iconShapes(c.icon, box.x+c.iconX-c.iconSize/2, box.y+c.iconY-c.iconSize/2, c.iconSize, p)...)
+	}
+}
+
+// addState marks how far a run has come.
+func (pt *part) addState(state string, box rect) {
+	if state == "" {
+		return
+	}
+	tone := stateTone(state)
+	pt.class += " state-" + string(tone)
+	pt.data = append(pt.data, [2]string{"state", state})
+	text := shorten(state, 16)
+	w := float64(len([]rune(text)))*6.2 + 14
+	badge := rect{box.right() - w - 8, box.y - 8, w, 16}
+	pt.shapes = append(pt.shapes,
+		shape{path: roundRect(box.grow(3), 12), stroke: tone.line(), width: 2},
+		shape{path: roundRect(badge, 8), fill: tone.fill(), stroke: tone.line(), width: 1.2},
+		shape{fill: tone.ink(), text: &sceneText{x: badge.centre().x, y: badge.y + 11.5, text: text, cut: bold, size: 10, anchor: anchorMiddle}})
+}
+
+// edgeLook is how an edge is drawn.
+func edgeLook(e *Edge) (p paint, width float64, dash []float64) {
+	width = 1.5
+	switch {
+	case e.Kind.wrong():
+		p, dash = paintError, []float64{5, 4}
+	case e.Kind == EdgeData:
+		p, width, dash = paintData, 1.1, []float64{4, 4}
+	case e.Kind == EdgeProduces:
+		p, width, dash = ToneNeutral.line(), 1.1, []float64{2, 3}
+	case e.Kind == EdgeSkipped:
+		p, width, dash = paintEdge, 1.2, []float64{2, 3}
+	default:
+		p = paintEdge
+	}
+	if e.Taken {
+		width = 3
+	}
+	return p, width, dash
+}
+
+func edgePart(e *Edge, r route) part {
+	class := "edge edge-" + string(e.Kind)
+	if e.Taken {
+		class += " taken"
+	}
+	pt := part{id: e.ID, class: class, title: e.Label, data: [][2]string{{"from", e.From}, {"to", e.To}}}
+	p, width, dash := edgeLook(e)
+	points := tidy(r.points)
+	if len(points) < 2 {
+		return pt
+	}
+	head := arrowHead(points, width)
+	if e.Kind != EdgeProduces {
+		points[len(points)-1] = towards(points[len(points)-1], points[len(points)-2], 6)
+	}
+	// Drawn from its end: dashes of lines that join then coincide.
+	reversed := make([]point, len(points))
+	for i, q := range points {
+		reversed[len(points)-1-i] = q
+	}
+	pt.shapes = append(pt.shapes, shape{path: rounded(reversed, 8), stroke: p, width: width, dash: dash})
+	if e.Kind != EdgeProduces {
+		pt.shapes = append(pt.shapes, shape{path: head, fill: p})
+	}
+	return pt
+}
+
+func labelPart(e *Edge, r route) part {
+	p := paintMuted
+	if e.Kind.wrong() {
+		p = ToneError.ink()
+	}
+	middle := r.label.centre()
+	text := &sceneText{x: middle.x, y: middle.y + edgeLabelSize*0.36, text: r.text, cut: regular, size: edgeLabelSize, anchor: anchorMiddle}
+	if r.upward {
+		text.x, text.y, text.upward = middle.x+edgeLabelSize*0.36, middle.y, true
+	}
+	return part{class: "edge-label", data: [][2]string{{"edge", e.ID}}, shapes: []shape{
+		{path: roundRect(r.label, 5), fill: paintChip},
+		{fill: p, text: text},
+	}}
+}
+
+// tidy drops points that a line does not turn at.
+func tidy(points []point) []point {
+	var out []point
+	for _, p := range points {
+		if n := len(out); n > 0 && math.Hypot(out[n-1].x-p.x, out[n-1].y-p.y) < 0.3 {
+			continue
+		}
+		if n := len(out); n > 1 {
+			a, b := out[n-2], out[n-1]
+			if math.Abs((b.x-a.x)*(p.y-b.y)-(b.y-a.y)*(p.x-b.x)) < 0.01 && (b.x-a.x)*(p.x-b.x)+(b.y-a.y)*(p.y-b.y) > 0 {
+				out[n-1] = p
+				continue
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// towards is the point d away from p on the way to q.
+func towards(p, q point, d float64) point {
+	l := math.Hypot(q.x-p.x, q.y-p.y)
+	if l == 0 {
+		return p
+	}
+	return point{p.x + (q.x-p.x)*d/l, p.y + (q.y-p.y)*d/l}
+}
+
+// rounded draws a line through points with its corners cut to arcs.
+func rounded(points []point, radius float64) path {
+	var p path
+	p.move(points[0].x, points[0].y)
+	for i := 1; i < len(points)-1; i++ {
+		a, b, c := points[i-1], points[i], points[i+1]
+		r := min(radius, math.Hypot(b.x-a.x, b.y-a.y)/2, math.Hypot(c.x-b.x, c.y-b.y)/2)
+		in, out := towards(b, a, r), towards(b, c, r)
+		p.line(in.x, in.y)
+		p.quad(b.x, b.y, out.x, out.y)
+	}
+	last := points[len(points)-1]
+	p.line(last.x, last.y)
+	return p
+}
+
+func arrowHead(points []point, width float64) path {
+	tip := points[len(points)-1]
+	back := towards(tip, points[len(points)-2], 8+width*0.6)
+	half := 3.2 + width*0.7
+	l := math.Hypot(tip.x-back.x, tip.y-back.y)
+	if l == 0 {
+		return nil
+	}
+	dx, dy := -(tip.y-back.y)/l*half, (tip.x-back.x)/l*half
+	return polygon(tip, point{back.x + dx, back.y + dy}, point{back.x - dx, back.y - dy})
+}
+
+// tooltip is what a reader sees when the pointer rests on a step.
+func tooltip(title, text string, reads, writes []string) string {
+	var lines []string
+	if title != "" {
+		lines = append(lines, shorten(title, 200))
+	}
+	if text != "" {
+		lines = append(lines, shorten(text, 600))
+	}
+	if len(reads)+len(writes) > 0 {
+		lines = append(lines, strings.TrimSpace(shorten(strings.Join(reads, ", "), 300)+" → "+shorten(strings.Join(writes, ", "), 300)))
+	}
+	return strings.Join(lines, "\n")
+}

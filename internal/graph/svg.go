@@ -1,0 +1,168 @@
+package graph
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// fontStack is what an SVG is set in: the Go fonts, in which everything was
+// measured, or what runs no wider.
+const fontStack = `"Go","Helvetica Neue",Helvetica,Arial,"Liberation Sans",sans-serif`
+
+// SVG writes the picture as one file that needs nothing else.
+func (g *Graph) SVG(w io.Writer) error {
+	p, err := arrange(g)
+	if err != nil {
+		return err
+	}
+	s := &svg{scene: compose(g, p)}
+	s.write()
+	_, err = w.Write(s.out.Bytes())
+	return err
+}
+
+type svg struct {
+	*scene
+	out bytes.Buffer
+}
+
+func (s *svg) write() {
+	name := s.name
+	if name == "" {
+		name = "workflow"
+	}
+	fmt.Fprintf(&s.out, `<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %s %s" role="img" aria-labelledby="graph-title" class="espalier-graph">`,
+		number(s.w), number(s.h), number(s.w), number(s.h))
+	s.out.WriteByte('\n')
+	fmt.Fprintf(&s.out, "<title id=\"graph-title\">%s</title>\n", escape(name))
+	if s.description != "" {
+		fmt.Fprintf(&s.out, "<desc>%s</desc>\n", escape(s.description))
+	}
+	s.style()
+	fmt.Fprintf(&s.out, "<rect class=\"f-page\" width=\"%s\" height=\"%s\"/>\n", number(s.w), number(s.h))
+	for i := range s.parts {
+		s.part(&s.parts[i])
+	}
+	s.out.WriteString("</svg>\n")
+}
+
+// style writes the colours as variables, so that a page can replace them, with
+// the dark theme for readers who prefer it. The plain value goes first for
+// viewers that do not know variables.
+func (s *svg) style() {
+	var light, dark, classes strings.Builder
+	for _, c := range colours() {
+		fmt.Fprintf(&light, "--%s:#%06x;", c.paint, c.light)
+		fmt.Fprintf(&dark, "--%s:#%06x;", c.paint, c.dark)
+		fmt.Fprintf(&classes, ".f-%[1]s{fill:#%06[2]x;fill:var(--%[1]s)}.s-%[1]s{stroke:#%06[2]x;stroke:var(--%[1]s)}\n", c.paint, c.light)
+	}
+	fmt.Fprintf(&s.out, "<style>\n.espalier-graph{color-scheme:light dark;%s}\n@media (prefers-color-scheme:dark){.espalier-graph{%s}}\n", light.String(), dark.String())
+	s.out.WriteString(classes.String())
+	fmt.Fprintf(&s.out, "text{font-family:%s;white-space:pre}\n.b{font-weight:bold}.i{font-style:italic}.m{text-anchor:middle}\n", fontStack)
+	s.out.WriteString("path{fill:none;stroke-linecap:round;stroke-linejoin:round}\n</style>\n")
+}
+
+func (s *svg) part(p *part) {
+	s.out.WriteString("<g")
+	s.attribute("id", p.id)
+	s.attribute("class", p.class)
+	for _, d := range p.data {
+		s.attribute("data-"+d[0], d[1])
+	}
+	s.out.WriteString(">")
+	if p.title != "" {
+		fmt.Fprintf(&s.out, "<title>%s</title>", escape(p.title))
+	}
+	if p.href != "" {
+		s.out.WriteString("<a")
+		s.attribute("href", p.href)
+		s.out.WriteString(">")
+	}
+	for i := range p.shapes {
+		s.shape(&p.shapes[i])
+	}
+	if p.href != "" {
+		s.out.WriteString("</a>")
+	}
+	s.out.WriteString("</g>\n")
+}
+
+func (s *svg) attribute(name, value string) {
+	if value != "" {
+		fmt.Fprintf(&s.out, ` %s="%s"`, name, escape(value))
+	}
+}
+
+func (s *svg) shape(sh *shape) {
+	var class []string
+	if sh.fill != "" {
+		class = append(class, "f-"+string(sh.fill))
+	}
+	if sh.stroke != "" {
+		class = append(class, "s-"+string(sh.stroke))
+	}
+	if t := sh.text; t != nil {
+		switch t.cut {
+		case bold:
+			class = append(class, "b")
+		case italic:
+			class = append(class, "i")
+		}
+		if t.anchor == anchorMiddle {
+			class = append(class, "m")
+		}
+		s.out.WriteString("<text")
+		s.attribute("class", strings.Join(class, " "))
+		fmt.Fprintf(&s.out, ` x="%s" y="%s" font-size="%s"`, number(t.x), number(t.y), number(t.size))
+		if t.upward {
+			fmt.Fprintf(&s.out, ` transform="rotate(-90 %s %s)"`, number(t.x), number(t.y))
+		}
+		fmt.Fprintf(&s.out, ">%s</text>", escape(t.text))
+		return
+	}
+	s.out.WriteString("<path")
+	s.attribute("class", strings.Join(class, " "))
+	s.out.WriteString(` d="`)
+	for _, c := range sh.path {
+		s.out.WriteByte(c.op)
+		n := map[byte]int{'M': 1, 'L': 1, 'Q': 2, 'C': 3, 'Z': 0}[c.op]
+		for i, pt := range c.points[:n] {
+			if i > 0 {
+				s.out.WriteByte(' ')
+			}
+			s.out.WriteString(number(pt.x) + " " + number(pt.y))
+		}
+	}
+	s.out.WriteByte('"')
+	if sh.stroke != "" {
+		fmt.Fprintf(&s.out, ` stroke-width="%s"`, number(sh.width))
+	}
+	if len(sh.dash) > 0 {
+		var parts []string
+		for _, d := range sh.dash {
+			parts = append(parts, number(d))
+		}
+		fmt.Fprintf(&s.out, ` stroke-dasharray="%s"`, strings.Join(parts, " "))
+	}
+	s.out.WriteString("/>")
+}
+
+// number writes a coordinate with one decimal at most... two would be noise.
+func number(x float64) string {
+	text := strconv.FormatFloat(x, 'f', 1, 64)
+	return strings.TrimSuffix(text, ".0")
+}
+
+// escape makes text safe inside an element and an attribute. Characters that
+// XML does not allow are replaced.
+func escape(s string) string {
+	var b bytes.Buffer
+	if err := xml.EscapeText(&b, []byte(s)); err != nil {
+		return "" // a bytes.Buffer does not fail
+	}
+	return b.String()
+}
