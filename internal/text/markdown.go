@@ -73,7 +73,7 @@ func ParseMarkdown(f *source.File) *Document {
 				d.Headings = append(d.Headings, d.heading(n, base))
 			}
 		case *ast.FencedCodeBlock:
-			d.Fences = append(d.Fences, d.fence(n, base, quotes > 0))
+			d.addFence(n, base, quotes > 0)
 		}
 		if n.FirstChild() != nil {
 			if n.Kind() == ast.KindBlockquote {
@@ -170,6 +170,33 @@ func (d *Document) heading(n *ast.Heading, base int) Heading {
 	return Heading{Level: n.Level, Text: strings.Join(parts, " "), Span: d.File.Span(start, end)}
 }
 
+// addFence adds a fenced block. When the very line that opened it comes again
+// inside, its closing line was forgotten: Markdown would take the next block
+// for text of this one, but cutting there does not let one mistake hide a
+// block.
+func (d *Document) addFence(n *ast.FencedCodeBlock, base int, quoted bool) {
+	fence := d.fence(n, base, quoted)
+	if fence.Info != "" {
+		text := d.File.Text
+		opening, _ := nextLine(text, fence.Span.Start)
+		for at := fence.Content.Start; at < fence.Content.End; {
+			line, next := nextLine(text, at)
+			if trimmed := strings.TrimLeft(line, " "); trimmed == opening {
+				cut := fence
+				cut.Content.End, cut.Span.End, cut.Closed = at, at, false
+				d.Fences = append(d.Fences, cut)
+				shift := at + len(line) - len(trimmed) - fence.Span.Start
+				fence.Span.Start += shift
+				fence.InfoSpan.Start += shift
+				fence.InfoSpan.End += shift
+				fence.Content.Start = next
+			}
+			at = next
+		}
+	}
+	d.Fences = append(d.Fences, fence)
+}
+
 func (d *Document) fence(n *ast.FencedCodeBlock, base int, quoted bool) Fence {
 	text := d.File.Text
 	start := min(base+max(n.Pos(), 0), len(text))
@@ -225,14 +252,21 @@ func (d *Document) Problems(blocks ...string) diag.List {
 		ours := slices.Contains(blocks, fence.Info)
 		line, _ := nextLine(d.File.Text, fence.Span.Start)
 		opening := d.File.Span(fence.Span.Start, fence.Span.Start+len(strings.TrimRight(line, " \t")))
-		if !fence.Closed {
+		if next := d.blockInside(fence, blocks); ours && next.End > 0 {
+			out.Add(diag.Diagnostic{
+				Code: CodeFence, Severity: diag.Error, Span: opening,
+				Message: "This block is not closed before the next one begins.",
+				Help:    fmt.Sprintf("Write a line with %s after its last line.", line[:fenceLength(line)]),
+				Related: []diag.Related{{Span: next, Message: "the next one begins here"}},
+			})
+		} else if !fence.Closed {
 			severity := diag.Warning
 			if ours {
 				severity = diag.Error
 			}
 			out.Add(diag.Diagnostic{
 				Code: CodeFence, Severity: severity, Span: opening,
-				Message: "This block is never closed, so the text that follows belongs to it.",
+				Message: "This block is never closed.",
 				Help:    fmt.Sprintf("Write a line with %s after its last line.", line[:fenceLength(line)]),
 			})
 		}
@@ -245,6 +279,24 @@ func (d *Document) Problems(blocks ...string) diag.List {
 		}
 	}
 	return out
+}
+
+// blockInside finds a line in a fence that would open another block, had this
+// one been closed; the zero span if there is none.
+func (d *Document) blockInside(fence Fence, blocks []string) source.Span {
+	text := d.File.Text
+	own := fenceLength(text[fence.Span.Start:])
+	for at := fence.Content.Start; at < fence.Content.End; {
+		line, next := nextLine(text, at)
+		trimmed := strings.TrimSpace(line)
+		length := fenceLength(trimmed)
+		if length >= own && trimmed[0] == text[fence.Span.Start] && slices.Contains(blocks, strings.TrimSpace(trimmed[length:])) {
+			start := at + strings.Index(line, trimmed)
+			return d.File.Span(start, start+len(trimmed))
+		}
+		at = next
+	}
+	return source.Span{}
 }
 
 // opening is the first --- line.

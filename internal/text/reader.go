@@ -19,6 +19,7 @@ type Reader struct {
 	codes Codes
 	out   *diag.List
 	asked []string
+	wrong bool // the node was not a map, so nothing can be missing in it
 }
 
 // Codes is what a format calls the mistakes that a Reader finds.
@@ -55,7 +56,7 @@ func Read(n *Node, what string, codes Codes, out *diag.List) *Reader {
 	} else if n.Kind != Map {
 		r.report(codes.WrongType, diag.Error, n.Span, fmt.Sprintf("The %s must be a map, but this is %s.", what, n.Kind),
 			`Write it as lines of "key: value".`)
-		r.node = &Node{Kind: Map, Span: n.Span}
+		r.node, r.wrong = &Node{Kind: Map, Span: n.Span}, true
 	}
 	return r
 }
@@ -246,6 +247,7 @@ func (r *Reader) Require(keys ...string) {
 		r.know(key)
 		n := r.node.Get(key)
 		switch {
+		case r.wrong:
 		case n == nil:
 			help := fmt.Sprintf("Add a line with %s: and its value.", key)
 			if near := diag.Nearest(key, r.unasked(keys)); near != "" {

@@ -34,7 +34,7 @@ func (p *yamlParser) explain(err error, tooDeep bool) {
 	}
 	m := mistake{p: p, at: at, context: context, stage: e.Stage}
 	for _, explained := range [...]func() bool{
-		m.tab, m.alias, m.openQuote, m.escape, m.openBracket, m.colon, m.listAfterKey, m.forbiddenStart, m.notAPair, m.trailing, m.indentation,
+		m.tab, m.alias, m.openQuote, m.escape, m.openBracket, m.colon, m.listAfterKey, m.forbiddenStart, m.notAPair, m.outOfPlace, m.trailing, m.indentation,
 	} {
 		if explained() {
 			return
@@ -194,7 +194,10 @@ func (m mistake) colon() bool {
 		colon := above + len(name)
 		m.p.report(CodeColon, colon, colon+1, fmt.Sprintf("There is no space after the colon of %q.", strings.TrimLeft(name, " -")),
 			fmt.Sprintf("Write %q.", strings.TrimSpace(name)+": "+rest))
-	case isKey(strings.TrimLeft(before, " -")) && len(before) > 0 && isSpace(before[0]) && found:
+	case found && strings.HasPrefix(before, " ") && !isKey(strings.TrimLeft(before, " -")):
+		m.p.report(CodeColon, m.at, m.at+1, "This line carries on the value above, and YAML takes the colon and the space in it for another key.",
+			"Put the whole value in quotes, or begin it with |- on the line of its key.")
+	case found && strings.HasPrefix(before, " "):
 		text := start + len(before) - len(strings.TrimLeft(before, " "))
 		m.p.report(CodeIndentation, text, m.at, "This line is indented although the key above it has a value already.",
 			"Give it the indentation of the keys it belongs with, or put the text above in quotes if this line belongs to it.")
@@ -250,13 +253,8 @@ func (m mistake) forbiddenStart() bool {
 		at = m.context
 	}
 	c := m.char(at)
-	if c == 0 || strings.IndexByte("@`%|>!&*,]}", c) < 0 {
+	if c == 0 || strings.IndexByte("@`%|>!&*", c) < 0 {
 		return false
-	}
-	if c == ',' || c == ']' || c == '}' {
-		m.p.report(CodeNeedsQuotes, at, at+1, fmt.Sprintf("There is a %c here that belongs to nothing.", c),
-			"Remove it, or put the value in quotes if it belongs to the text.")
-		return true
 	}
 	end := endOfLine(m.p.text, at)
 	m.p.report(CodeNeedsQuotes, at, at+1, fmt.Sprintf("A value without quotes cannot begin like this: %c has a meaning of its own.", c),
@@ -274,6 +272,25 @@ func (m mistake) notAPair() bool {
 		return false
 	}
 	m.p.report(CodeNotAPair, m.context, end, "This line has no colon, so it is not a key with a value.", pairHelp)
+	return true
+}
+
+// outOfPlace explains single characters that mean something elsewhere.
+func (m mistake) outOfPlace() bool {
+	if m.stage != yaml.ParserStage {
+		return false
+	}
+	switch c := m.char(m.at); c {
+	case ',', ']', '}':
+		m.p.report(CodeNeedsQuotes, m.at, m.at+1, fmt.Sprintf("The %c here belongs to nothing.", c),
+			"Remove it, or put the whole value in quotes if it belongs to a text.")
+	case ':':
+		m.p.report(CodeNotAPair, m.at, m.at+1, "There is no key before this colon.", `Write "key: value".`)
+	case '%':
+		m.p.report(CodeSyntax, m.at, wordEnd(m.p.text, m.at), "Lines for YAML programs, such as %YAML and %TAG, are not allowed here.", "Remove the line.")
+	default:
+		return false
+	}
 	return true
 }
 
@@ -321,7 +338,7 @@ func (m mistake) indentation() bool {
 // of the line had been in quotes.
 func repairable(code diag.Code) bool {
 	switch code {
-	case CodeColon, CodeNeedsQuotes, CodeAnchor, CodeTag, CodeIndentation:
+	case CodeColon, CodeNeedsQuotes, CodeAnchor, CodeTag:
 		return true
 	}
 	return false

@@ -425,6 +425,9 @@ func (p *yamlParser) merged(value *Node) []*Node {
 	}
 	for _, m := range maps {
 		if m.Kind != Map {
+			if p.expanded > maxExpanded {
+				return nil // it was an alias, and has been reported
+			}
 			p.report(CodeMerge, m.Span.Start-p.base, m.Span.End-p.base, "Only a map can be merged by <<, not "+m.Kind.String()+".",
 				`Let << point to a map, as in "<<: *defaults", or put the key in quotes if it is a name.`)
 			return nil

@@ -78,8 +78,12 @@ func (r *plainReader) advance(at int) {
 // next moves to the line after the present one.
 func (r *plainReader) next() { r.advance(r.end + 1) }
 
-// maxPlainDepth is where the library takes over, with its own limit.
-const maxPlainDepth = 40
+const (
+	// maxPlainDepth is where the library takes over, with its own limit.
+	maxPlainDepth = 40
+	// maxPlainPairs is how many keys are compared one by one.
+	maxPlainPairs = 32
+)
 
 // block reads a map or a list whose lines have the indentation.
 func (r *plainReader) block(indent, depth int) (*Node, bool) {
@@ -133,7 +137,7 @@ func (r *plainReader) mapping(indent, depth int) (*Node, bool) {
 	pairs := make([]Pair, 0, 8)
 	for r.indent == indent && !r.isEntry() {
 		colon, ok := r.key()
-		if !ok {
+		if !ok || len(pairs) == maxPlainPairs {
 			return nil, false
 		}
 		name := r.text[r.first:colon]

@@ -1,10 +1,12 @@
 package text
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
 
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -22,18 +24,65 @@ func FuzzPlain(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		file := source.NewFile("a.yaml", s)
-		parser := func() *yamlParser { return &yamlParser{file: file, text: s, line: 1, column: 1} }
-		got := parsePlain(parser())
-		if got == nil || invalidUTF8(s) >= 0 {
-			return
+		comparePlain(t, s)
+	})
+}
+
+// comparePlain reports whether the quick reader read the text.
+func comparePlain(t interface{ Fatalf(string, ...any) }, s string) bool {
+	file := source.NewFile("a.yaml", s)
+	parser := func() *yamlParser { return &yamlParser{file: file, text: s, line: 1, column: 1} }
+	got := parsePlain(parser())
+	if got == nil || invalidUTF8(s) >= 0 {
+		return false
+	}
+	want, list := parser().parseAny()
+	if len(list) > 0 {
+		t.Fatalf("%q is read as if nothing were wrong: %+v", s, list)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("%q: the library's tree (-) is not the quick one (+):\n%s", s, diff)
+	}
+	return true
+}
+
+// TestPlainLines makes texts out of lines that are each likely to be YAML,
+// which a fuzzer seldom finds.
+func TestPlainLines(t *testing.T) {
+	values := []string{
+		"", "b", "b c", " b", "1", "1.0", "1.0.0", "0x1g", "-1", "+1", "~", "null", "true", "yes", "[a, b]", "[a b, 'c', \"d\",]", "[]", "[a,,b]", "[a", "[a: b]", "[a] b",
+		"{}", "{a: b}", "'q'", "\"q\"", "'it''s'", "\"a\\n\"", "'a' b", "|", "|-", "|+", "|2", ">", ">-", "a: b", "a:", "a #c", "a#c", "# c", "*x", "&x a", "!t a", "é", "(a)", "/a", "$a", "a - b",
+		"2020-01-01", "017", "a, b", "- a", "@a", "<<", "1e3", "1e999", "12345678901234567890123", "a ? b", "? a", "'", "\"", "0o7", ".5", "a:b", "http://x/y#z",
+	}
+	keys := []string{"a", "b", "c", "d_e", "f-g", "h.i", "true", "null", "on", "'q'", "2", "é", "<<", "x y"}
+	read := 0
+	rapid.Check(t, func(t *rapid.T) {
+		var b strings.Builder
+		for range rapid.IntRange(1, 7).Draw(t, "lines") {
+			b.WriteString(strings.Repeat(" ", rapid.IntRange(0, 5).Draw(t, "indent")))
+			switch rapid.IntRange(0, 9).Draw(t, "form") {
+			case 0:
+				b.WriteString("# comment")
+			case 1:
+			case 2:
+				b.WriteString("- " + rapid.SampledFrom(values).Draw(t, "entry"))
+			case 3:
+				b.WriteString(rapid.SampledFrom(values).Draw(t, "words"))
+			case 4:
+				b.WriteString("-")
+				fallthrough
+			default:
+				b.WriteString(rapid.SampledFrom([]string{"", "", "", "- ", " "}).Draw(t, "dash"))
+				b.WriteString(rapid.SampledFrom(keys).Draw(t, "key") + ":" + rapid.SampledFrom([]string{" ", " ", " ", "", "  "}).Draw(t, "gap"))
+				b.WriteString(rapid.SampledFrom(values).Draw(t, "value"))
+			}
+			b.WriteString(rapid.SampledFrom([]string{"\n", "\n", "\n", " \n", " # c\n"}).Draw(t, "end"))
 		}
-		want, list := parser().parseAny()
-		if len(list) > 0 {
-			t.Fatalf("read as if nothing were wrong: %+v", list)
-		}
-		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("the library's tree (-) is not the quick one (+):\n%s", diff)
+		if comparePlain(t, b.String()) {
+			read++
 		}
 	})
+	if read == 0 {
+		t.Error("the quick reader gave up on every text")
+	}
 }

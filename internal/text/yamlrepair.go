@@ -48,7 +48,7 @@ func parseRepairing(f *source.File, start, end int) (*Node, []Repair, diag.List)
 			break
 		}
 		entry, ok := entryAround(mended, problem.Span.Start-start)
-		if !ok || problem.Code == CodeIndentation && entry.lines == 1 {
+		if !ok {
 			break
 		}
 		original := text[entry.start:entry.end]
@@ -92,12 +92,10 @@ func firstRepairable(l diag.List) (diag.Diagnostic, bool) {
 type entry struct {
 	key        string
 	start, end int
-	lines      int
 }
 
 // entryAround finds the entry whose text the offset is in. It must have a
-// value on the line of its key, and that value must not be a quoted text, a
-// block or anything else with a structure of its own that is complete.
+// value on the line of its key.
 func entryAround(s string, at int) (entry, bool) {
 	start := lineStart(s, at)
 	for {
@@ -124,24 +122,23 @@ func entryAt(s string, start int) (entry, bool) {
 	if !found || !isKey(key) || key[0] == '"' || key[0] == '\'' {
 		return entry{}, false
 	}
-	value = strings.TrimLeft(value, " ")
+	value = strings.TrimLeft(value, " \t")
 	if value == "" || value[0] == '#' {
 		return entry{}, false
 	}
-	e := entry{key: key, start: start + len(line) - len(value), lines: 1}
+	e := entry{key: key, start: start + len(line) - len(value)}
 	e.end = start + len(strings.TrimRight(line, " \t"))
-	if value[0] == '|' || value[0] == '>' {
-		return e, true
-	}
 	for next := endOfLine(s, start); next < len(s); next = endOfLine(s, next) {
 		next += lineBreak(s[next:])
 		more := lineAround(s, next)
 		text := strings.TrimLeft(more, " ")
-		if text == "" || len(more)-len(text) <= indent || next >= len(s) {
+		if text == "" {
+			continue // an empty line belongs to it if a deeper one follows
+		}
+		if len(more)-len(text) <= indent {
 			break
 		}
 		e.end = next + len(strings.TrimRight(more, " \t"))
-		e.lines++
 	}
 	return e, true
 }
@@ -166,13 +163,29 @@ func harmless(s string) string {
 	return b.String()
 }
 
-// fold joins the lines of a plain scalar as YAML does.
+// fold joins the lines of a plain scalar as YAML does: by a space, or by one
+// newline for each empty line between them.
 func fold(s string) string {
-	lines := strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("\n\r\u0085\u2028\u2029", r) })
-	for i := range lines {
-		lines[i] = strings.Trim(lines[i], " \t")
+	var b strings.Builder
+	empty := 0
+	for at := 0; ; {
+		end := endOfLine(s, at)
+		switch line := strings.Trim(s[at:end], " \t"); {
+		case line == "":
+			empty++
+		case empty > 0:
+			b.WriteString(strings.Repeat("\n", empty) + line)
+			empty = 0
+		case at > 0:
+			b.WriteString(" " + line)
+		default:
+			b.WriteString(line)
+		}
+		if end == len(s) {
+			return b.String()
+		}
+		at = end + lineBreak(s[end:])
 	}
-	return strings.Join(lines, " ")
 }
 
 func replace(n *Node, put map[int]Text) {

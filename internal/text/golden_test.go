@@ -1,0 +1,135 @@
+package text_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+var update = flag.Bool("update", false, "rewrite the expectations in testdata")
+
+// TestGolden reads every NAME.yaml and NAME.md of the archives and compares
+// what comes of it with NAME.out. In the inputs ␍ stands for a carriage
+// return, → for a tab and ¶ for "no newline here", so that editors keep them.
+func TestGolden(t *testing.T) {
+	archives, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(archives) == 0 {
+		t.Fatal("no archives", err)
+	}
+	for _, path := range archives {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wanted := map[string]string{}
+		for _, f := range archive.Files {
+			wanted[f.Name] = string(f.Data)
+		}
+		rewritten := &txtar.Archive{Comment: archive.Comment}
+		for _, f := range archive.Files {
+			name, kind, _ := strings.Cut(f.Name, ".")
+			if kind == "out" {
+				continue
+			}
+			in := strings.NewReplacer("␍", "\r", "→", "\t", "¶\n", "").Replace(string(f.Data))
+			file := source.NewFile(f.Name, in)
+			var got string
+			if kind == "md" {
+				got = describeDocument(file)
+			} else {
+				got = describeYAML(file)
+			}
+			rewritten.Files = append(rewritten.Files, f, txtar.File{Name: name + ".out", Data: []byte(got)})
+			t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar")+"/"+name, func(t *testing.T) {
+				if diff := cmp.Diff(wanted[name+".out"], got); diff != "" && !*update {
+					t.Errorf("%s (-wanted +got):\n%s", f.Name, diff)
+				}
+			})
+		}
+		if *update {
+			if err := os.WriteFile(path, txtar.Format(rewritten), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func describeYAML(f *source.File) string {
+	var b strings.Builder
+	n, list := text.ParseYAML(f, 0, len(f.Text))
+	if n != nil {
+		describeNode(&b, f, n, "")
+	}
+	printList(&b, f, list)
+	if _, repairs, rest := text.ParseYAMLLenient(f, 0, len(f.Text)); len(repairs) > 0 {
+		for _, r := range repairs {
+			fmt.Fprintf(&b, "repaired %s %s = %q\n", r.Problem.Code, r.Key, r.Value.Value)
+		}
+		if rest.Errors() {
+			b.WriteString("still wrong\n")
+		}
+	}
+	return b.String()
+}
+
+func printList(b *strings.Builder, f *source.File, list diag.List) {
+	if err := (diag.Printer{Files: source.Set{f.Path: f}}).Print(b, list); err != nil {
+		panic(err) // a strings.Builder takes everything
+	}
+}
+
+// describeNode writes a tree, each scalar as what it is, its value, and what
+// stands at its place in the file if that is something else.
+func describeNode(b *strings.Builder, f *source.File, n *text.Node, indent string) {
+	place := f.Text[n.Span.Start:n.Span.End]
+	switch n.Kind {
+	case text.Map:
+		fmt.Fprintf(b, "map %q\n", place)
+		for _, p := range n.Pairs {
+			fmt.Fprintf(b, "%s  %s: ", indent, p.Key.Value)
+			describeNode(b, f, p.Value, indent+"  ")
+		}
+	case text.List:
+		fmt.Fprintf(b, "list %q\n", place)
+		for _, item := range n.Items {
+			b.WriteString(indent + "  - ")
+			describeNode(b, f, item, indent+"  ")
+		}
+	default:
+		kind := [...]string{"null", "bool", "int", "float", "string"}[n.Kind]
+		if n.Exact() {
+			fmt.Fprintf(b, "%s %q at %d\n", kind, n.Value, n.Span.Start)
+		} else {
+			fmt.Fprintf(b, "%s %q written %q\n", kind, n.Value, place)
+		}
+	}
+}
+
+func describeDocument(f *source.File) string {
+	var b strings.Builder
+	d := text.ParseMarkdown(f)
+	region := func(r text.Region) string { return f.Text[r.Start:r.End] }
+	if d.HasFrontmatter {
+		fmt.Fprintf(&b, "frontmatter %q closed %v\n", region(d.Frontmatter), d.FrontmatterClosed)
+	}
+	fmt.Fprintf(&b, "body from %d\n", d.Body.Start)
+	for i, h := range d.Headings {
+		fmt.Fprintf(&b, "heading %d: level %d %q written %q\n", i, h.Level, h.Text, f.Text[h.Span.Start:h.Span.End])
+	}
+	for _, fence := range d.Fences {
+		fmt.Fprintf(&b, "fence %q under %d closed %v quoted %v\n  content %q\n  whole   %q\n", fence.Info, fence.Heading, fence.Closed, fence.Quoted,
+			region(fence.Content), f.Text[fence.Span.Start:fence.Span.End])
+	}
+	printList(&b, f, d.Problems("step", "agent"))
+	return b.String()
+}
