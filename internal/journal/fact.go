@@ -95,11 +95,14 @@ type Limits struct {
 // FrameClosed ends the activation of a block.
 type FrameClosed struct {
 	Frame   string `json:"f"`
-	Outcome string `json:"outcome"` // ok, failed, rejected, cancelled, break, jump
+	Outcome string `json:"outcome"` // ok, failed, rejected, cancelled, break, jump, end
 	To      string `json:"to,omitempty"`
+	Class   string `json:"class,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Error   string `json:"error,omitempty"`
-	Value   Value  `json:"value,omitzero"` // what a child run gives back
+	Value   Value  `json:"value,omitzero"`   // what it gives back
+	Status  int    `json:"status,omitempty"` // exit code of the author's choice
+	Step    string `json:"s,omitempty"`      // that ended it
 }
 
 // StepEntered begins a step that is made of frames.
@@ -107,6 +110,7 @@ type StepEntered struct {
 	Place
 	Mode  string `json:"mode"` // parallel, loop, call
 	Total int    `json:"total,omitempty"`
+	Max   int    `json:"max,omitempty"`  // iterations at most; 0 is without limit
 	Items Value  `json:"items,omitzero"` // of a loop or fan-out over a list
 	Via   *int   `json:"via,omitempty"`  // the limited edge that led here
 	For   string `json:"for,omitempty"`  // the step that it stands in for
@@ -116,12 +120,14 @@ type StepEntered struct {
 type StepLeft struct {
 	Place
 	Outcome string  `json:"outcome"`
+	Class   string  `json:"class,omitempty"`
 	Reason  string  `json:"reason,omitempty"`
 	Error   string  `json:"error,omitempty"`
 	Value   Value   `json:"value,omitzero"`
 	Writes  []Write `json:"writes,omitempty"`
 	Merge   bool    `json:"merge,omitempty"` // the branches' scopes are laid over this one, in order
 	To      string  `json:"to,omitempty"`    // a jump out of a loop goes here
+	Status  int     `json:"status,omitempty"`
 	Via     *int    `json:"via,omitempty"`
 	For     string  `json:"for,omitempty"`
 }
@@ -183,6 +189,17 @@ type BudgetWait struct {
 	N      int    `json:"n,omitempty"` // of the reservation; 0 is the start of the task
 	Amount Usage  `json:"amount"`
 	Budget string `json:"budget"` // which one is short
+	Via    *int   `json:"via,omitempty"`
+	For    string `json:"for,omitempty"`
+}
+
+// BudgetRefused is a reservation that can never be granted: the branch's own
+// budget is used up.
+type BudgetRefused struct {
+	Work
+	N      int    `json:"n"`
+	Amount Usage  `json:"amount"`
+	Budget string `json:"budget"`
 }
 
 // BudgetRaised changes a limit of the run.
@@ -222,12 +239,21 @@ type GateDecided struct {
 	Place
 	Outcome string  `json:"outcome"` // ok, rejected, failed, skipped; of a doubt also rerun
 	Method  string  `json:"method"`
+	Event   string  `json:"event,omitempty"` // the signal that did it
 	By      Actor   `json:"by,omitzero"`
 	Note    string  `json:"note,omitempty"`
 	Digest  string  `json:"digest,omitempty"`
+	Class   string  `json:"class,omitempty"`
 	Reason  string  `json:"reason,omitempty"`
 	Value   Value   `json:"value,omitzero"`
 	Writes  []Write `json:"writes,omitempty"`
+}
+
+// Signalled is an event from outside that nothing waits for yet.
+type Signalled struct {
+	Event string          `json:"event"`
+	Data  json.RawMessage `json:"data,omitempty"`
+	By    Actor           `json:"by,omitzero"`
 }
 
 // InputRefused is something the world said that came too late or did not fit.

@@ -12,6 +12,8 @@ func (TaskLost) factName() string        { return "TaskLost" }
 func (TaskNoted) factName() string       { return "TaskNoted" }
 func (Reserved) factName() string        { return "Reserved" }
 func (BudgetWait) factName() string      { return "BudgetWait" }
+func (BudgetRefused) factName() string   { return "BudgetRefused" }
+func (Signalled) factName() string       { return "Signalled" }
 func (BudgetRaised) factName() string    { return "BudgetRaised" }
 func (RetrySet) factName() string        { return "RetrySet" }
 func (TimerFired) factName() string      { return "TimerFired" }

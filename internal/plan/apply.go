@@ -1,0 +1,391 @@
+package plan
+
+import (
+	"container/heap"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Fold applies the events of one or more whole appends. Nothing is left to be
+// decided at the end of an append, so nothing stays marked.
+func (s *State) Fold(events []journal.Event) {
+	for i := range events {
+		s.Apply(&events[i])
+	}
+	s.settled()
+}
+
+func (s *State) settled() {
+	for _, f := range s.moved {
+		f.marked = false
+	}
+	s.moved = s.moved[:0]
+}
+
+// Apply takes one event into the state. It needs no Program: everything that
+// was decided is in the facts.
+func (s *State) Apply(e *journal.Event) {
+	s.Seq, s.At = e.Seq, e.At
+	switch x := e.Fact.(type) {
+	case journal.RunStarted:
+		s.Name, s.Format, s.Definition, s.Options, s.Started = x.Name, x.Format, x.Definition, x.Options, e.At
+		root := &Frame{Phase: Beginning, Scope: map[string]journal.Value{}, Ledger: &Ledger{}}
+		for key, v := range x.Vars {
+			root.Scope[key] = v
+		}
+		root.Scope["input"] = x.Input
+		if x.Budget != nil {
+			root.Ledger.Limits = *x.Budget
+		}
+		s.Frames = map[string]*Frame{"": root}
+		s.mark(root)
+	case journal.RunFinished:
+		s.Finished, s.Spent = &x, s.Root().Ledger
+		clear(s.Frames)
+		s.Starved, s.timers, s.moved = nil, nil, nil
+	case journal.FrameOpened:
+		s.openFrame(&x)
+	case journal.FrameClosed:
+		s.closeFrame(&x)
+	case journal.StepEntered:
+		f := s.enterStep(x.Place, x.Via, x.For)
+		f.Phase, f.Part = Grouped, ""
+		f.Group = &Group{Mode: x.Mode, Total: x.Total, Max: x.Max, Items: x.Items}
+		s.mark(f)
+	case journal.StepLeft:
+		f := s.enterStep(x.Place, x.Via, x.For)
+		if x.Merge && f.Group != nil {
+			for i := range f.Group.Next {
+				if r := f.Group.Results[i]; r != nil {
+					for key, v := range r.Scope {
+						s.set(f, journal.Write{Path: key}, v)
+					}
+				}
+			}
+		}
+		for _, w := range x.Writes {
+			s.set(f, w, x.Value)
+		}
+		s.endStep(f, Ending{Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Value: x.Value, To: x.To, Status: x.Status})
+	case journal.TaskStarted:
+		f := s.enterStep(x.Place, x.Via, x.For)
+		if x.Rerun == 0 {
+			f.Notes = 0
+		}
+		f.Phase, f.Part, f.Attempt, f.Rerun, f.Due = Working, x.Part, x.Attempt, x.Rerun, 0
+		s.unstarve(x.Work, 0)
+		s.Open++
+		s.ledgers(f, func(owner *Frame, l *Ledger) {
+			if x.Rerun == 0 {
+				l.Used.Steps++
+			}
+			if l.Open == 0 {
+				l.Since = e.At
+			}
+			l.Open++
+			if due := l.deadline(); due != 0 {
+				heap.Push(&s.timers, timer{due: due, path: owner.Path, limit: true})
+			}
+		})
+	case journal.TaskEnded:
+		f := s.frame(x.Frame)
+		s.stopClock(f, e.At)
+		s.release(f, x.Usage)
+		for _, w := range x.Writes {
+			s.set(f, w, x.Value)
+		}
+		if !x.Final { // another attempt follows; what the step is made of stays
+			f.Phase, f.Last = Resting, Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error}
+			return
+		}
+		s.endStep(f, Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error, Value: x.Value})
+	case journal.TaskLost:
+		f := s.frame(x.Frame)
+		s.stopClock(f, e.At)
+		s.release(f, x.Charged)
+		f.Phase, f.Last = Lost, Ending{Reason: x.Policy}
+		s.mark(f)
+	case journal.TaskNoted:
+		f := s.frame(x.Frame)
+		f.Notes = x.N
+		held := f.Reserved[x.Settles]
+		delete(f.Reserved, x.Settles)
+		s.ledgers(f, func(_ *Frame, l *Ledger) {
+			l.Held = minus(l.Held, held)
+			l.Used = plus(l.Used, x.Usage)
+		})
+	case journal.Reserved:
+		f := s.frame(x.Frame)
+		s.unstarve(x.Work, x.N)
+		if f.Reserved == nil {
+			f.Reserved = map[int]journal.Usage{}
+		}
+		f.Reserved[x.N] = x.Amount
+		s.ledgers(f, func(_ *Frame, l *Ledger) { l.Held = plus(l.Held, x.Amount) })
+	case journal.BudgetWait:
+		f := s.frame(x.Frame)
+		if x.N == 0 {
+			f = s.enterStep(x.Place, x.Via, x.For)
+			f.Phase, f.Part, f.Attempt, f.Due = Starving, x.Part, x.Attempt, 0
+		}
+		s.Starved = append(s.Starved, Starved{Work: x.Work, N: x.N, Amount: x.Amount, Budget: x.Budget})
+	case journal.BudgetRefused:
+		s.unstarve(x.Work, x.N)
+	case journal.Signalled:
+		if s.Signals == nil {
+			s.Signals = map[string][]Signalled{}
+		}
+		s.Signals[x.Event] = append(s.Signals[x.Event], Signalled{Data: x.Data, By: x.By})
+	case journal.BudgetRaised:
+		s.Root().Ledger.raise(x.Budget, x.To)
+		if x.Budget == BudgetDeadline && s.Expired {
+			s.Expired = false
+			s.MarkAll()
+		}
+	case journal.RetrySet:
+		f := s.frame(x.Frame)
+		f.Phase, f.Attempt, f.Part = Resting, x.Attempt, x.Part
+		s.setDue(f, x.Due)
+	case journal.TimerFired:
+		s.fireTimer(&x)
+	case journal.GateOpened:
+		f := s.enterStep(x.Place, x.Via, x.For)
+		f.Phase = Asking
+		f.Gate = &Gate{Kind: x.Kind, Event: x.Event, Digest: x.Digest, Opened: e.At}
+		s.setDue(f, x.Due)
+	case journal.GateDecided:
+		f := s.frame(x.Frame)
+		f.Gate, f.Due = nil, 0
+		if waiting := s.Signals[x.Event]; len(waiting) > 0 {
+			if s.Signals[x.Event] = waiting[1:]; len(waiting) == 1 {
+				delete(s.Signals, x.Event)
+			}
+		}
+		if x.Outcome == OutcomeRerun {
+			f.Phase, f.Rerun = Ready, f.Rerun+1
+			s.mark(f)
+			return
+		}
+		for _, w := range x.Writes {
+			s.set(f, w, x.Value)
+		}
+		s.endStep(f, Ending{Outcome: x.Outcome, Reason: x.Reason, Class: x.Class, Value: x.Value})
+	case journal.CancelRequested:
+		s.cancel(&x)
+	case journal.Paused:
+		s.Paused = true
+	case journal.Continued:
+		s.Paused = false
+		s.MarkAll()
+	case journal.StateEdited:
+		s.set(s.Root(), journal.Write{Path: x.Path}, x.Value)
+	case journal.InputRefused, journal.Claimed:
+		// They are for the records only.
+	default:
+		panic(fmt.Sprintf("plan: a fact of type %T", e.Fact))
+	}
+}
+
+func (s *State) frame(path string) *Frame {
+	f := s.Frames[path]
+	if f == nil {
+		panic(fmt.Sprintf("plan: the journal speaks of frame %q, which is not open", path))
+	}
+	return f
+}
+
+// enterStep moves a frame to a step.
+func (s *State) enterStep(at journal.Place, via *int, standIn string) *Frame {
+	f := s.frame(at.Frame)
+	if via != nil {
+		if f.Taken == nil {
+			f.Taken = map[string]int{}
+		}
+		f.Taken[edgeKey(f.Step, *via)]++
+	}
+	if at.Step != f.Step || at.Visit != f.Visit {
+		f.Part, f.Attempt, f.Rerun = "", 0, 0
+	}
+	f.Step, f.Visit, f.For = at.Step, at.Visit, standIn
+	if at.Visit > 0 {
+		if f.Visits == nil {
+			f.Visits = map[string]int{}
+		}
+		f.Visits[at.Step] = at.Visit
+	}
+	return f
+}
+
+func edgeKey(step string, edge int) string { return fmt.Sprintf("%s>%d", step, edge) }
+
+func (s *State) endStep(f *Frame, end Ending) {
+	f.Phase, f.Group, f.Gate, f.Due = Ended, nil, nil, 0
+	if f.Part == "" && end.Outcome == OutcomeOK {
+		s.top(f).Refused = ""
+	}
+	if end.Outcome == OutcomeRejected {
+		s.top(f).Refused = f.Step
+	}
+	f.Last = end
+	s.mark(f)
+}
+
+func (s *State) openFrame(x *journal.FrameOpened) {
+	parent := s.frame(x.Parent)
+	f := &Frame{
+		Path: x.Frame, Parent: x.Parent, Program: x.Program, Block: ir.BlockID(x.Block), Index: x.Index, Name: x.Name,
+		Child: x.Child, Phase: Beginning,
+	}
+	if len(x.Vars) > 0 {
+		f.Scope = make(map[string]journal.Value, len(x.Vars))
+		for key, v := range x.Vars {
+			f.Scope[key] = v
+		}
+	}
+	if parent.Group.Mode == ModeLoop {
+		f.Own = slices.Sorted(maps.Keys(x.Vars))
+	}
+	if x.Budget != nil {
+		f.Ledger = &Ledger{Limits: *x.Budget}
+	}
+	s.Frames[x.Frame] = f
+	parent.Group.Live++
+	parent.Group.Next = max(parent.Group.Next, x.Index+1)
+	s.mark(f)
+}
+
+func (s *State) closeFrame(x *journal.FrameClosed) {
+	f := s.frame(x.Frame)
+	parent := s.frame(f.Parent)
+	g := parent.Group
+	g.Live--
+	end := Ending{Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Value: x.Value, To: x.To, Status: x.Status, Step: x.Step}
+	result := &BranchResult{Name: f.Name, Ending: end}
+	switch x.Outcome {
+	case OutcomeFailed:
+		g.Failed++
+	case OutcomeRejected:
+		g.Rejected++
+	case OutcomeCancelled, OutcomeSkipped:
+	default:
+		g.OK++
+	}
+	at := f.Index
+	switch g.Mode {
+	case ModeLoop:
+		// An iteration writes into the scope around it as it ends; only its
+		// own variables die with it.
+		at = 0
+		for key, v := range f.Scope {
+			if !slices.Contains(f.Own, key) {
+				s.set(parent, journal.Write{Path: key}, v)
+			}
+		}
+	case ModeParallel:
+		result.Scope = f.Scope
+	case ModeCall:
+		at = 0
+	}
+	if g.Results == nil {
+		g.Results = map[int]*BranchResult{}
+	}
+	g.Results[at] = result
+	delete(s.Frames, x.Frame)
+	s.dropStarved(x.Frame)
+	s.mark(parent)
+}
+
+// stopClock ends the active time of a task.
+func (s *State) stopClock(f *Frame, at journal.Millis) {
+	s.Open--
+	s.ledgers(f, func(_ *Frame, l *Ledger) {
+		l.Open--
+		if l.Open == 0 {
+			l.Active += at - l.Since
+			l.Since = 0
+		}
+	})
+}
+
+// release ends all reservations of a frame's task and charges what was used besides.
+func (s *State) release(f *Frame, used journal.Usage) {
+	var held journal.Usage
+	for _, amount := range f.Reserved {
+		held = plus(held, amount)
+	}
+	f.Reserved = nil
+	s.ledgers(f, func(_ *Frame, l *Ledger) {
+		l.Held = minus(l.Held, held)
+		l.Used = plus(l.Used, used)
+	})
+	s.dropStarved(f.Path)
+}
+
+func (s *State) unstarve(w journal.Work, n int) {
+	for i := range s.Starved {
+		if s.Starved[i].N == n && s.Starved[i].Work == w {
+			s.Starved = append(s.Starved[:i], s.Starved[i+1:]...)
+			return
+		}
+	}
+}
+
+func (s *State) dropStarved(frame string) {
+	kept := s.Starved[:0]
+	for _, one := range s.Starved {
+		if one.Work.Frame != frame {
+			kept = append(kept, one)
+		}
+	}
+	s.Starved = kept
+	if len(s.Starved) == 0 {
+		s.Starved = nil
+	}
+}
+
+func (s *State) fireTimer(x *journal.TimerFired) {
+	switch x.What {
+	case TimerRetry:
+		f := s.frame(x.Frame)
+		f.Phase, f.Due = Ready, 0
+		s.mark(f)
+	case TimerGate:
+		f := s.frame(x.Frame)
+		f.Phase, f.Due = Overdue, 0
+		s.mark(f)
+	case TimerDeadline:
+		if x.Frame == "" {
+			s.Expired = true
+		}
+	}
+}
+
+func (s *State) cancel(x *journal.CancelRequested) {
+	if x.Below {
+		s.frame(x.Frame).Group.Stopped = true
+	}
+	prefix := x.Frame + "/"
+	for _, path := range s.paths() {
+		inside := x.Frame == "" || strings.HasPrefix(path, prefix)
+		if path == x.Frame {
+			if x.Below {
+				continue
+			}
+			inside = true
+		}
+		if !inside {
+			continue
+		}
+		f := s.Frames[path]
+		f.Cancelled = true
+		if path == x.Frame && x.Failed {
+			f.FailedBy = x.Reason
+		}
+		s.mark(f)
+	}
+}

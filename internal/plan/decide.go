@@ -1,0 +1,646 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// visitCap is how often a frame may come back to one step when no budget of
+// steps bounds the run: a cycle of jumps ends some time.
+const visitCap = 1000
+
+// Start begins a run.
+func Start(p *Program, run journal.RunID, start journal.RunStarted, now journal.Millis) (*State, []journal.Event) {
+	s := &State{Run: run}
+	d := &decider{s: s, p: p, now: now}
+	d.fact(nil, start)
+	d.settleAll()
+	return s, d.out
+}
+
+// Decide turns inputs, and everything that is due by now, into events; they
+// belong into one append. It changes the state: if the append fails, throw
+// the state away.
+func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Event {
+	d := &decider{s: s, p: p, now: now}
+	for _, one := range in {
+		if s.Finished != nil {
+			break
+		}
+		if err := s.Check(p, one); err != nil {
+			d.refuse(one, err)
+			continue
+		}
+		d.take(one)
+		d.settleAll()
+	}
+	d.fireTimers()
+	d.settleAll()
+	return d.out
+}
+
+type decider struct {
+	s   *State
+	p   *Program
+	now journal.Millis
+	out []journal.Event
+}
+
+// fact adds an event to the batch and applies it.
+func (d *decider) fact(f *Frame, fact journal.Fact) {
+	e := journal.Event{Seq: d.s.Seq + 1, At: max(d.now, d.s.At), Fact: fact}
+	if f != nil {
+		e.Run = d.s.RunOf(f)
+	}
+	d.out = append(d.out, e)
+	d.s.Apply(&d.out[len(d.out)-1])
+}
+
+// settleAll looks at frames until nothing moves any more.
+func (d *decider) settleAll() {
+	for {
+		for len(d.s.moved) > 0 {
+			queue := d.s.moved
+			d.s.moved = nil
+			for _, f := range queue {
+				f.marked = false
+				if d.s.Finished == nil && d.s.Frames[f.Path] == f {
+					d.settle(f)
+				}
+			}
+		}
+		if d.s.Finished != nil || !d.feed() {
+			return
+		}
+	}
+}
+
+// settle does what there is to do in one frame.
+func (d *decider) settle(f *Frame) {
+	if f.Cancelled {
+		d.settleCancelled(f)
+		return
+	}
+	if d.s.Paused || d.s.Expired {
+		return
+	}
+	switch f.Phase {
+	case Beginning:
+		d.enter(f, d.block(f).Steps[0].ID, nil, "")
+	case Ready:
+		d.startTask(f, f.Work(), f.Rerun, nil, f.For)
+	case Lost:
+		d.recover(f)
+	case Overdue:
+		d.timeOut(f)
+	case Grouped:
+		d.group(f)
+	case Ended:
+		d.after(f)
+	}
+}
+
+func (d *decider) unit(f *Frame) *unit               { return d.p.unit(f.Program) }
+func (d *decider) block(f *Frame) *ir.Block          { return &d.unit(f).ir.Blocks[f.Block] }
+func (d *decider) step(f *Frame) *ir.Step            { return d.unit(f).step(f.Block, f.Step) }
+func (d *decider) scope(f *Frame) *scope             { return &scope{s: d.s, p: d.p, f: f} }
+func (d *decider) left(f *Frame, x journal.StepLeft) { d.fact(f, x) }
+
+// holds evaluates a condition in a frame.
+func (d *decider) holds(e *expr.Expr, sc *scope) (bool, error) {
+	ok, err := e.Bool(sc)
+	if sc.err != nil {
+		return false, sc.err
+	}
+	return ok, err
+}
+
+// enter goes to a step of the frame's block. via is the limited edge that led
+// there, standIn the step that it takes the place of.
+func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
+	u := d.unit(f)
+	step := u.step(f.Block, id)
+	at := journal.Place{Frame: f.Path, Step: id}
+	if step == nil {
+		d.close(f, Ending{Outcome: OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", id), Step: f.Step})
+		return
+	}
+	if u.again[f.Block][id] {
+		at.Visit = f.Visits[id] + 1
+		if at.Visit > visitCap && d.s.Root().Ledger.Limits.Steps == nil {
+			d.left(f, journal.StepLeft{
+				Place: at, Outcome: OutcomeFailed, Class: ClassBudget, Via: via, For: standIn,
+				Error: fmt.Sprintf("step %q has been reached %d times; set a budget of steps if that is meant", id, visitCap),
+			})
+			return
+		}
+	}
+	if step.When != nil {
+		ok, err := d.holds(step.When, d.scope(f))
+		if err != nil {
+			d.left(f, journal.StepLeft{Place: at, Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error(), Via: via, For: standIn})
+			return
+		}
+		if !ok {
+			d.left(f, journal.StepLeft{Place: at, Outcome: OutcomeSkipped, Reason: ReasonCondition, Via: via, For: standIn})
+			return
+		}
+	}
+	switch a := step.Action.(type) {
+	case ir.Task:
+		d.startTask(f, journal.Work{Place: at}, 0, via, standIn)
+	case ir.Route:
+		d.left(f, journal.StepLeft{Place: at, Outcome: OutcomeOK, Via: via, For: standIn})
+	case ir.Gate:
+		d.enterGate(f, at, &a, via, standIn)
+	case ir.End:
+		if a.Work != nil {
+			d.startTask(f, journal.Work{Place: at, Part: PartWork}, 0, via, standIn)
+			return
+		}
+		d.left(f, journal.StepLeft{Place: at, Outcome: OutcomeOK, Via: via, For: standIn})
+	case ir.Parallel:
+		d.enterParallel(f, at, &a, via, standIn)
+	case ir.Loop:
+		d.enterLoop(f, at, &a, via, standIn)
+	case ir.Call:
+		d.fact(f, journal.StepEntered{Place: at, Mode: ModeCall, Total: 1, Via: via, For: standIn})
+	}
+}
+
+// The parts of a step's work that are tasks of their own.
+const (
+	PartVerdict = "verdict" // of a gate that work decides
+	PartCombine = "combine" // of a parallel step
+	PartWork    = "work"    // of an end
+)
+
+// ReasonCondition is why a step was skipped whose condition was false.
+const ReasonCondition = "SKIPPED_CONDITION"
+
+// taskOf is the leaf work that a part of a step does.
+func taskOf(step *ir.Step, part string) *ir.Task {
+	switch a := step.Action.(type) {
+	case ir.Task:
+		return &a
+	case ir.Gate:
+		return a.Verdict
+	case ir.Parallel:
+		return a.Combine
+	case ir.End:
+		return a.Work
+	}
+	return nil
+}
+
+// TaskOf is the leaf work of an open task.
+func (s *State) TaskOf(p *Program, f *Frame) *ir.Task { return taskOf(s.StepOf(p, f), f.Part) }
+
+// startTask intends to do a task, if there is budget for it.
+func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, standIn string) {
+	step := d.unit(f).step(f.Block, w.Step)
+	if rerun == 0 {
+		amount := journal.Usage{Steps: 1}
+		if budget, at, _ := d.s.short(f, amount); budget != "" {
+			if at.Path != "" {
+				d.left(f, journal.StepLeft{
+					Place: w.Place, Outcome: OutcomeFailed, Class: ClassBudget, Via: via, For: standIn,
+					Error: fmt.Sprintf("the budget of %s is used up", budget),
+				})
+				return
+			}
+			d.fact(f, journal.BudgetWait{Work: w, Amount: amount, Budget: budget, Via: via, For: standIn})
+			return
+		}
+	}
+	_, missing := d.s.Reads(d.p, f, step)
+	d.fact(f, journal.TaskStarted{Work: w, Kind: taskOf(step, w.Part).Kind, Rerun: rerun, Via: via, For: standIn, MissingReads: missing})
+}
+
+func (d *decider) enterGate(f *Frame, at journal.Place, g *ir.Gate, via *int, standIn string) {
+	if g.Decider == ir.Work {
+		d.startTask(f, journal.Work{Place: at, Part: PartVerdict}, 0, via, standIn)
+		return
+	}
+	kind := GatePerson
+	if g.Decider == ir.Event {
+		kind = GateEvent
+	}
+	opened := journal.GateOpened{Place: at, Kind: kind, Event: g.Event, Via: via, For: standIn}
+	if g.Timeout > 0 {
+		opened.Due = d.now + journal.Millis(g.Timeout)
+	}
+	d.fact(f, opened)
+	if waiting := d.s.Signals[g.Event]; kind == GateEvent && len(waiting) > 0 {
+		d.pass(f, &Signal{Event: g.Event, Data: waiting[0].Data, By: waiting[0].By})
+	}
+}
+
+func (d *decider) enterParallel(f *Frame, at journal.Place, a *ir.Parallel, via *int, standIn string) {
+	entered := journal.StepEntered{Place: at, Mode: ModeParallel, Total: len(a.Branches), Via: via, For: standIn}
+	if a.Each != nil {
+		items, err := d.items(f, a.Each)
+		if err != nil {
+			d.left(f, journal.StepLeft{Place: at, Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error(), Via: via, For: standIn})
+			return
+		}
+		entered.Total, entered.Items = len(items), journal.Value{JSON: mustJSON(items)}
+	}
+	d.fact(f, entered)
+}
+
+func (d *decider) enterLoop(f *Frame, at journal.Place, a *ir.Loop, via *int, standIn string) {
+	entered := journal.StepEntered{Place: at, Mode: ModeLoop, Max: a.Max, Via: via, For: standIn}
+	fail := func(err error) {
+		d.left(f, journal.StepLeft{Place: at, Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error(), Via: via, For: standIn})
+	}
+	if a.Each != nil {
+		items, err := d.items(f, a.Each)
+		if err != nil {
+			fail(err)
+			return
+		}
+		entered.Total, entered.Items = len(items), journal.Value{JSON: mustJSON(items)}
+	}
+	if a.MaxExpr != nil {
+		v, err := a.MaxExpr.Eval(d.scope(f))
+		n, ok := v.(float64)
+		if err == nil && (!ok || n != float64(int(n)) || n < 1) {
+			err = fmt.Errorf("the limit of the loop is %s, not a whole number from 1", mustJSON(v))
+		}
+		if err != nil {
+			fail(err)
+			return
+		}
+		if entered.Max == 0 || int(n) < entered.Max {
+			entered.Max = int(n)
+		}
+	}
+	d.fact(f, entered)
+}
+
+func (d *decider) items(f *Frame, each *ir.Each) ([]any, error) {
+	sc := d.scope(f)
+	v, err := each.Items.Eval(sc)
+	if err == nil {
+		err = sc.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	items, ok := v.([]any)
+	if !ok && v != nil {
+		return nil, fmt.Errorf("%q is not a list", each.Items.Text)
+	}
+	return items, nil
+}
+
+// after chooses where a frame goes once a step is over.
+func (d *decider) after(f *Frame) {
+	step, end := d.step(f), f.Last
+	end.Step = f.Step
+	switch end.Outcome {
+	case OutcomeEnd, OutcomeCancelled:
+		d.close(f, end)
+		return
+	case OutcomeJump:
+		d.goTo(f, end.To, nil)
+		return
+	}
+	outcome := ir.Outcome(end.Outcome)
+	passedOver := outcome == ir.Skipped && end.Reason == ReasonCondition
+	if step.Fallback != nil && (outcome == ir.Failed || passedOver) {
+		primary := f.For
+		if primary == "" {
+			primary = f.Step
+		}
+		d.enter(f, step.Fallback.Name, nil, primary)
+		return
+	}
+	if outcome == ir.Failed && step.SkipOnError {
+		outcome = ir.Skipped
+	}
+	if outcome == ir.OK {
+		if a, isEnd := step.Action.(ir.End); isEnd {
+			d.close(f, d.ending(f, step, &a))
+			return
+		}
+		if step.StopWhen != nil {
+			stop, err := d.holds(step.StopWhen, d.scope(f))
+			if err != nil {
+				d.close(f, Ending{Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error(), Step: f.Step})
+				return
+			}
+			if stop {
+				d.close(f, Ending{Outcome: OutcomeEnd, Step: f.Step})
+				return
+			}
+		}
+	}
+	edge, via, err := d.choose(f, step, outcome)
+	switch {
+	case err != nil:
+		d.close(f, Ending{Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error(), Step: f.Step})
+	case edge == nil:
+		if outcome == ir.OK || outcome == ir.Skipped { // a step's reason is not the block's
+			end.Outcome, end.Reason, end.Class, end.Error = OutcomeOK, "", "", ""
+		}
+		d.close(f, end)
+	case edge.To.Step != "":
+		d.goTo(f, edge.To.Step, via)
+	case edge.To.Exit == ir.ExitLoop:
+		d.close(f, Ending{Outcome: OutcomeBreak, Value: end.Value, Step: f.Step})
+	case edge.To.Exit == ir.ExitFail:
+		d.close(f, Ending{Outcome: OutcomeFailed, Class: edge.To.Reason, Reason: edge.To.Reason, Step: f.Step,
+			Error: fmt.Sprintf("no way on from step %q", f.Step)})
+	default:
+		d.close(f, Ending{Outcome: OutcomeOK, Reason: edge.To.Reason, Value: end.Value, Step: f.Step})
+	}
+}
+
+// choose finds the first edge that matches. A step that stands in for another
+// one follows its own jumps first, then what the other would have followed.
+func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge, *int, error) {
+	sc := d.scope(f)
+	try := func(edges []ir.Edge, jumpsOnly bool) (*ir.Edge, *int, error) {
+		for i := range edges {
+			e := &edges[i]
+			if jumpsOnly && e.Sequential || !matches(e.On, outcome) {
+				continue
+			}
+			if e.Limit > 0 && f.Taken[edgeKey(f.Step, i)] >= e.Limit {
+				continue
+			}
+			if e.When != nil {
+				ok, err := d.holds(e.When, sc)
+				if err != nil {
+					return nil, nil, err
+				}
+				if !ok {
+					continue
+				}
+			}
+			if e.Limit > 0 {
+				return e, &i, nil
+			}
+			return e, nil, nil
+		}
+		return nil, nil, nil
+	}
+	if f.For == "" {
+		return try(step.Next, false)
+	}
+	if edge, via, err := try(step.Next, true); edge != nil || err != nil {
+		return edge, via, err
+	}
+	return try(d.unit(f).step(f.Block, f.For).Next, false)
+}
+
+func matches(on []ir.Outcome, outcome ir.Outcome) bool {
+	for _, o := range on {
+		if o == outcome {
+			return true
+		}
+	}
+	return false
+}
+
+// goTo enters a step of this block, or leaves it for one around it.
+func (d *decider) goTo(f *Frame, step string, via *int) {
+	if _, here := d.unit(f).index[f.Block][step]; here {
+		d.enter(f, step, via, "")
+		return
+	}
+	d.close(f, Ending{Outcome: OutcomeJump, To: step, Step: f.Step})
+}
+
+// ending is how an end step ends its program.
+func (d *decider) ending(f *Frame, step *ir.Step, a *ir.End) Ending {
+	end := Ending{Outcome: OutcomeEnd, Status: a.Status, Step: step.ID}
+	if a.Failed {
+		end.Class, end.Error = ClassEnded, a.Message
+		if end.Error == "" {
+			end.Error = fmt.Sprintf("the workflow ended at %q", step.ID)
+		}
+	}
+	if a.Check != nil {
+		if ok, err := d.holds(a.Check, d.scope(f)); err != nil || !ok {
+			end.Reason = ReasonStopNotMet
+		}
+	}
+	return end
+}
+
+// ClassEnded is the class of a failure that the author of a workflow chose.
+const ClassEnded = "ENDED"
+
+// ReasonStopNotMet is noted when a run ended although its condition for that did not hold.
+const ReasonStopNotMet = "STOP_CONDITION_NOT_MET"
+
+// close ends a frame; of the body, the run.
+func (d *decider) close(f *Frame, end Ending) {
+	if f.Path == "" {
+		d.finish(f, end)
+		return
+	}
+	parent := d.s.Frames[f.Parent]
+	mode := parent.Group.Mode
+	if end.Outcome == OutcomeJump && mode != ModeLoop {
+		end = Ending{Outcome: OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", end.To), Step: end.Step}
+	}
+	if mode != ModeLoop {
+		end = d.concluded(f, end)
+	} else if end.Outcome == OutcomeOK {
+		loop := d.step(parent).Action.(ir.Loop)
+		if loop.BreakWhen != nil {
+			stop, err := d.holds(loop.BreakWhen, d.scope(f))
+			switch {
+			case err != nil:
+				end = Ending{Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error(), Step: end.Step}
+			case stop:
+				end.Outcome = OutcomeBreak
+			}
+		}
+	}
+	if mode == ModeCall && end.Outcome == OutcomeOK {
+		end.Value = d.output(f)
+	}
+	d.fact(f, journal.FrameClosed{
+		Frame: f.Path, Outcome: end.Outcome, To: end.To, Class: end.Class, Reason: end.Reason, Error: end.Error,
+		Value: end.Value, Status: end.Status, Step: end.Step,
+	})
+}
+
+// concluded turns a wish to end, to break or to be over into a final outcome.
+func (d *decider) concluded(f *Frame, end Ending) Ending {
+	switch end.Outcome {
+	case OutcomeEnd, OutcomeBreak:
+		if end.Class != "" {
+			end.Outcome = OutcomeFailed
+		} else {
+			end.Outcome = OutcomeOK
+		}
+	}
+	if end.Outcome == OutcomeOK && f.Refused != "" && (f.Path == "" || f.Child != "") {
+		end.Outcome, end.Reason, end.Step = OutcomeRejected, ReasonRejected, f.Refused
+	}
+	if end.Outcome == OutcomeOK && (f.Path == "" || f.Child != "") && d.p.CheckOutput != nil {
+		raw, err := d.p.raw(d.output(f))
+		if err == nil {
+			err = d.p.CheckOutput(d.unit(f).ir, raw)
+		}
+		if err != nil {
+			end.Outcome, end.Class, end.Error = OutcomeFailed, ClassInvalid, err.Error()
+		}
+	}
+	return end
+}
+
+// ReasonRejected is why a run ended that a gate did not let pass.
+const ReasonRejected = "GATE_REJECTED"
+
+func (d *decider) output(top *Frame) journal.Value {
+	if v, ok := top.Scope["output"]; ok {
+		return v
+	}
+	return top.Last.Value
+}
+
+func (d *decider) finish(root *Frame, end Ending) {
+	if end.Outcome == OutcomeJump {
+		end = Ending{Outcome: OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", end.To), Step: end.Step}
+	}
+	end = d.concluded(root, end)
+	done := journal.RunFinished{Outcome: end.Outcome, Reason: end.Reason, Error: end.Error, Status: end.Status, Last: end.Step}
+	if done.Reason == "" {
+		done.Reason = end.Class
+	}
+	if v, ok := root.Scope["output"]; ok {
+		done.Output = v
+	} else if end.Outcome == OutcomeOK {
+		done.Output = root.Last.Value
+	}
+	d.fact(nil, done)
+}
+
+// settleCancelled closes a frame that is to stop, as soon as nothing is at work in it.
+func (d *decider) settleCancelled(f *Frame) {
+	switch f.Phase {
+	case Working:
+		return
+	case Grouped:
+		if f.Group.Live > 0 {
+			return
+		}
+		d.left(f, journal.StepLeft{Place: f.Place(), Outcome: OutcomeCancelled, For: f.For})
+	case Resting, Ready, Asking, Overdue, Lost, Starving:
+		d.left(f, journal.StepLeft{Place: f.Place(), Outcome: OutcomeCancelled, For: f.For})
+	}
+	end := Ending{Outcome: OutcomeCancelled, Step: f.Step}
+	if f.FailedBy != "" {
+		end = Ending{Outcome: OutcomeFailed, Class: f.FailedBy, Reason: f.FailedBy, Step: f.Step, Error: "stopped: " + f.FailedBy}
+	}
+	d.close(f, end)
+}
+
+// recover deals with a task that nobody knows the end of.
+func (d *decider) recover(f *Frame) {
+	if f.Last.Reason == PolicyRerun {
+		d.startTask(f, f.Work(), f.Rerun+1, nil, f.For)
+		return
+	}
+	d.fact(f, journal.GateOpened{Place: f.Place(), Kind: GateDoubt, For: f.For})
+}
+
+// timeOut deals with a gate that nobody came to.
+func (d *decider) timeOut(f *Frame) {
+	step := d.step(f)
+	g, _ := step.Action.(ir.Gate)
+	decided := journal.GateDecided{Place: f.Place(), Outcome: OutcomeFailed, Method: MethodTimeout, Class: ClassTimeout, Reason: ClassTimeout}
+	if g.OnTimeout == ir.TimeoutSkip {
+		decided.Outcome, decided.Class = OutcomeSkipped, ""
+		decided.Value = journal.Value{JSON: json.RawMessage("null")}
+		decided.Writes = d.writes(f, step)
+	}
+	d.fact(f, decided)
+}
+
+// How gates are decided, for the records.
+const (
+	MethodPerson    = "human_review"
+	MethodEvent     = "event"
+	MethodCritic    = "critic_agent"
+	MethodAutomated = "automated"
+	MethodTimeout   = "timeout"
+)
+
+// fireTimers lets everything that is due by now happen, in the order of the times.
+func (d *decider) fireTimers() {
+	for d.s.Finished == nil {
+		t, f, ok := d.s.nextTimer()
+		if !ok || t.due > d.now {
+			return
+		}
+		switch {
+		case t.limit:
+			d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerDeadline})
+			if f.Path != "" {
+				d.fact(f, journal.CancelRequested{Frame: f.Path, Failed: true, Reason: ClassTimeout})
+			}
+		case f.Phase == Resting:
+			d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerRetry})
+		default:
+			d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerGate})
+		}
+	}
+}
+
+// feed grants what waits for budget, first come, first served, and reports
+// whether it did anything.
+func (d *decider) feed() bool {
+	if d.s.Expired || len(d.s.Starved) == 0 {
+		return false
+	}
+	head := d.s.Starved[0]
+	f := d.s.Frames[head.Work.Frame]
+	if head.N == 0 && d.s.Paused {
+		return false
+	}
+	budget, at, later := d.s.short(f, head.Amount)
+	switch {
+	case budget == "" && head.N == 0:
+		step := d.unit(f).step(f.Block, head.Work.Step)
+		_, missing := d.s.Reads(d.p, f, step)
+		d.fact(f, journal.TaskStarted{Work: head.Work, Kind: taskOf(step, head.Work.Part).Kind, For: f.For, MissingReads: missing})
+	case budget == "":
+		d.fact(f, journal.Reserved{Work: head.Work, N: head.N, Amount: head.Amount})
+	case at.Path != "" && !later:
+		d.fact(f, journal.BudgetRefused{Work: head.Work, N: head.N, Amount: head.Amount, Budget: budget})
+	default:
+		return false
+	}
+	return true
+}
+
+// framePath is the path of a frame below a step.
+func framePath(f *Frame, last string) string {
+	var b strings.Builder
+	if f.Path != "" {
+		b.WriteString(f.Path)
+		b.WriteByte('/')
+	}
+	b.WriteString(segment(f.Step))
+	if f.Visit > 0 {
+		b.WriteByte('~')
+		b.WriteString(strconv.Itoa(f.Visit))
+	}
+	b.WriteByte('/')
+	b.WriteString(last)
+	return b.String()
+}

@@ -1,0 +1,324 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// group moves a step on that is made of frames.
+func (d *decider) group(f *Frame) {
+	switch a := d.step(f).Action.(type) {
+	case ir.Parallel:
+		d.parallel(f, &a)
+	case ir.Loop:
+		d.loop(f, &a)
+	case ir.Call:
+		d.call(f, &a)
+	}
+}
+
+func (d *decider) parallel(f *Frame, a *ir.Parallel) {
+	g := f.Group
+	settled := a.Join == ir.JoinAll && g.Failed+g.Rejected > 0 || a.Join == ir.JoinAny && g.OK > 0
+	if settled && g.Live > 0 && !g.Stopped {
+		d.fact(f, journal.CancelRequested{Frame: f.Path, Below: true})
+	}
+	for !settled && !g.Stopped && g.Next < g.Total && (a.MaxConcurrent == 0 || g.Live < a.MaxConcurrent) {
+		d.openBranch(f, a, g.Next)
+	}
+	if g.Live == 0 && (settled || g.Stopped || g.Next >= g.Total) {
+		d.join(f, a)
+	}
+}
+
+func (d *decider) openBranch(f *Frame, a *ir.Parallel, i int) {
+	opened := journal.FrameOpened{Parent: f.Path, Step: f.Step, Program: f.Program, Index: i}
+	if a.Each != nil {
+		opened.Block, opened.Name = int(a.Each.Block), strconv.Itoa(i)
+		opened.Vars = loopVars(f.Group, a.Each, i, f.Group.item(i))
+		opened.Frame = framePath(f, opened.Name)
+		d.fact(f, opened)
+		return
+	}
+	branch := &a.Branches[i]
+	opened.Block, opened.Name, opened.Budget = int(branch.Block), branch.Name, limits(&branch.Budget)
+	opened.Frame = framePath(f, segment(branch.Name))
+	runs, err := true, error(nil)
+	if branch.When != nil {
+		runs, err = d.holds(branch.When, d.scope(f))
+	}
+	d.fact(f, opened)
+	switch {
+	case err != nil:
+		d.fact(f, journal.FrameClosed{Frame: opened.Frame, Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error()})
+	case !runs:
+		d.fact(f, journal.FrameClosed{Frame: opened.Frame, Outcome: OutcomeSkipped, Reason: ReasonCondition})
+	}
+}
+
+// join ends a parallel step, or begins to combine what its branches made.
+func (d *decider) join(f *Frame, a *ir.Parallel) {
+	g := f.Group
+	left := journal.StepLeft{Place: f.Place(), Outcome: OutcomeOK, For: f.For}
+	switch {
+	case a.Join == ir.JoinBest:
+	case a.Join == ir.JoinAny && g.OK > 0:
+	case a.Join == ir.JoinAny, g.Failed > 0:
+		left.Outcome = OutcomeFailed
+	case g.Rejected > 0:
+		left.Outcome = OutcomeRejected
+	}
+	if left.Outcome == OutcomeFailed {
+		for _, r := range d.s.Branches(f) {
+			if r.Outcome == OutcomeFailed {
+				left.Class, left.Reason, left.Error = r.Class, r.Reason, fmt.Sprintf("%s: %s", r.Name, r.Error)
+				break
+			}
+		}
+		if left.Error == "" {
+			left.Error = "no branch ended well"
+		}
+	}
+	if left.Outcome == OutcomeOK {
+		if a.Combine != nil {
+			d.startTask(f, journal.Work{Place: f.Place(), Part: PartCombine}, 0, nil, f.For)
+			return
+		}
+		step := d.step(f)
+		left.Merge = true
+		if len(step.Writes) > 0 {
+			left.Writes, left.Value = d.writes(f, step), journal.Value{JSON: mustJSON(d.results(f))}
+		}
+	}
+	d.left(f, left)
+}
+
+// BranchValue is a branch's result as a combine task or a write sees it.
+type BranchValue struct {
+	Branch  string          `json:"branch"`
+	Outcome string          `json:"outcome"`
+	Error   string          `json:"error,omitempty"`
+	Value   json.RawMessage `json:"value"`
+}
+
+func (d *decider) results(f *Frame) []BranchValue {
+	values, _ := d.s.BranchValues(d.p, f) // a value that cannot be read is null here, as for everybody
+	return values
+}
+
+// BranchValues are the branches' results in branch order, with their values.
+func (s *State) BranchValues(p *Program, f *Frame) ([]BranchValue, error) {
+	out := []BranchValue{}
+	var first error
+	for _, r := range s.Branches(f) {
+		raw, err := p.raw(r.Value)
+		if err != nil {
+			raw = json.RawMessage("null")
+			if first == nil {
+				first = err
+			}
+		}
+		out = append(out, BranchValue{Branch: r.Name, Outcome: r.Outcome, Error: r.Error, Value: raw})
+	}
+	return out, first
+}
+
+func (d *decider) loop(f *Frame, a *ir.Loop) {
+	g := f.Group
+	if g.Live > 0 {
+		return
+	}
+	left := journal.StepLeft{Place: f.Place(), Outcome: OutcomeOK, For: f.For}
+	if last := g.Results[0]; last != nil {
+		switch last.Outcome {
+		case OutcomeOK:
+		case OutcomeBreak:
+			d.leaveLoop(f, left)
+			return
+		case OutcomeJump:
+			left.Outcome, left.To = OutcomeJump, last.To
+			d.left(f, left)
+			return
+		default: // failed, rejected, cancelled, end
+			left.Outcome, left.Class, left.Reason, left.Error = last.Outcome, last.Class, last.Reason, last.Error
+			left.Status = last.Status
+			d.left(f, left)
+			return
+		}
+	}
+	i := g.Next
+	if a.Each != nil && i >= g.Total {
+		d.leaveLoop(f, left)
+		return
+	}
+	vars := loopVars(g, a.Each, i, g.item(i))
+	if a.While != nil {
+		sc := d.scope(f)
+		sc.extra = vars
+		goOn, err := d.holds(a.While, sc)
+		if err != nil {
+			left.Outcome, left.Class, left.Error = OutcomeFailed, ClassCondition, err.Error()
+			d.left(f, left)
+			return
+		}
+		if !goOn {
+			d.leaveLoop(f, left)
+			return
+		}
+	}
+	if g.Max > 0 && i >= g.Max {
+		if a.FailAtMax || a.Each != nil {
+			left.Outcome, left.Class = OutcomeFailed, ClassLoopLimit
+			left.Error = fmt.Sprintf("the loop has reached its limit of %d iterations", g.Max)
+			d.left(f, left)
+			return
+		}
+		left.Reason = ClassLoopLimit
+		d.leaveLoop(f, left)
+		return
+	}
+	d.fact(f, journal.FrameOpened{
+		Frame: framePath(f, strconv.Itoa(i)), Parent: f.Path, Step: f.Step, Program: f.Program, Block: int(a.Block), Index: i, Vars: vars,
+	})
+}
+
+// leaveLoop ends a loop well; what it gives is how often it went round.
+func (d *decider) leaveLoop(f *Frame, left journal.StepLeft) {
+	if step := d.step(f); len(step.Writes) > 0 {
+		left.Writes = d.writes(f, step)
+		left.Value = journal.Value{JSON: mustJSON(map[string]int{"iterations": f.Group.Next})}
+	}
+	d.left(f, left)
+}
+
+// loopVars are the variables that an iteration begins with.
+func loopVars(g *Group, each *ir.Each, i int, item json.RawMessage) map[string]journal.Value {
+	length := -1
+	if each != nil {
+		length = g.Total
+	}
+	vars := map[string]journal.Value{
+		"loop": {JSON: fmt.Appendf(nil, `{"index":%d,"first":%t,"last":%t,"length":%d}`, i, i == 0, i == length-1, length)},
+	}
+	if each != nil {
+		vars[each.Var] = journal.Value{JSON: item}
+	}
+	return vars
+}
+
+// item is the i-th item of a list that was taken apart once.
+func (g *Group) item(i int) json.RawMessage {
+	if g.items == nil && len(g.Items.JSON) > 0 {
+		if json.Unmarshal(g.Items.JSON, &g.items) != nil {
+			g.items = []json.RawMessage{}
+		}
+	}
+	if i >= len(g.items) {
+		return nil
+	}
+	return g.items[i]
+}
+
+func (d *decider) call(f *Frame, a *ir.Call) {
+	g := f.Group
+	if g.Next == 0 {
+		d.openChild(f, a)
+		return
+	}
+	last := g.Results[0]
+	if g.Live > 0 || last == nil {
+		return
+	}
+	step := d.step(f)
+	left := journal.StepLeft{
+		Place: f.Place(), Outcome: last.Outcome, Class: last.Class, Reason: last.Reason, Error: last.Error, For: f.For,
+	}
+	if last.Outcome == OutcomeOK {
+		value, err := d.checked(step, last.Value)
+		if err != nil {
+			left.Outcome, left.Class, left.Error = OutcomeFailed, ClassInvalid, err.Error()
+		} else {
+			left.Value, left.Writes = value, d.writes(f, step)
+		}
+	}
+	d.left(f, left)
+}
+
+func (d *decider) openChild(f *Frame, a *ir.Call) {
+	u := d.unit(f)
+	child := &u.ir.Children[a.Child]
+	step := d.step(f)
+	input := map[string]json.RawMessage{}
+	if a.PassReads {
+		values, _ := d.s.Reads(d.p, f, step)
+		for path, v := range values {
+			input[path[strings.LastIndexByte(path, '.')+1:]] = v
+		}
+	}
+	for _, b := range a.Inputs {
+		v, err := b.Value.Eval(d.scope(f))
+		if err != nil {
+			d.left(f, journal.StepLeft{
+				Place: f.Place(), Outcome: OutcomeFailed, Class: ClassCondition, For: f.For,
+				Error: fmt.Sprintf("input %q: %v", b.Name, err),
+			})
+			return
+		}
+		input[b.Name] = mustJSON(v)
+	}
+	path := framePath(f, "call")
+	vars := InitialVars(child)
+	vars["input"] = journal.Value{JSON: mustJSON(input)}
+	d.fact(f, journal.FrameOpened{
+		Frame: path, Parent: f.Path, Step: f.Step, Program: childPath(f.Program, a.Child), Name: child.Name,
+		Child: ChildID(d.s.Run, path), Vars: vars, Budget: limits(&child.Budget),
+	})
+}
+
+// InitialVars are the variables that a program's scope begins with.
+func InitialVars(p *ir.Program) map[string]journal.Value {
+	vars := map[string]journal.Value{}
+	for _, v := range p.Vars {
+		if len(v.Init) > 0 {
+			vars[v.Path] = journal.Value{JSON: v.Init}
+		}
+	}
+	return vars
+}
+
+// LimitsOf are a program's budgets as facts carry them.
+func LimitsOf(p *ir.Program) *journal.Limits { return limits(&p.Budget) }
+
+func limits(b *ir.Budget) *journal.Limits {
+	limit := func(l *ir.Limit) *int64 {
+		if l == nil {
+			return nil
+		}
+		return &l.Max
+	}
+	out := journal.Limits{
+		Steps: limit(b.Steps), ToolCalls: limit(b.ToolCalls), Tokens: limit(b.Tokens),
+		ActiveSeconds: limit(b.ActiveSeconds), MicroDollars: limit(b.MicroDollars),
+	}
+	if out == (journal.Limits{}) {
+		return nil
+	}
+	return &out
+}
+
+// ChildID derives the id of a child run from where it is called, in the shape
+// of a UUID v4, so that it is the same whoever computes it.
+func ChildID(root journal.RunID, frame string) journal.RunID {
+	sum := sha256.Sum256([]byte(string(root) + "\x00" + frame))
+	sum[6] = sum[6]&0x0f | 0x40
+	sum[8] = sum[8]&0x3f | 0x80
+	h := hex.EncodeToString(sum[:16])
+	return journal.RunID(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:])
+}

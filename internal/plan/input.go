@@ -1,0 +1,162 @@
+package plan
+
+import (
+	"encoding/json"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Input is something that the world says. Deciding turns it into facts, or
+// into InputRefused with the reason.
+type Input interface{ inputName() string }
+
+// The outcomes that facts carry. The first four are also ir's.
+const (
+	OutcomeOK        = "ok"
+	OutcomeFailed    = "failed"
+	OutcomeSkipped   = "skipped"
+	OutcomeRejected  = "rejected"
+	OutcomeCancelled = "cancelled"
+	OutcomeBreak     = "break" // of a frame: leave the loop
+	OutcomeJump      = "jump"  // of a frame: go on at a step of an enclosing block
+	OutcomeEnd       = "end"   // of a frame: the whole program is over
+	OutcomeRerun     = "rerun" // of a doubt: do the task again
+)
+
+// The ways in which a step can be made of frames.
+const (
+	ModeParallel = "parallel"
+	ModeLoop     = "loop"
+	ModeCall     = "call"
+)
+
+// What timers are for.
+const (
+	TimerRetry    = "retry"
+	TimerGate     = "gate"
+	TimerDeadline = "deadline"
+)
+
+// The kinds of gates.
+const (
+	GatePerson = "person"
+	GateEvent  = "event"
+	GateDoubt  = "doubt"
+)
+
+// The classes of errors that the plan itself gives. Step kinds have more.
+const (
+	ClassTimeout   = "TIMEOUT"
+	ClassBudget    = "BUDGET"
+	ClassInvalid   = "INVALID_OUTPUT"
+	ClassCondition = "CONDITION"
+	ClassNoBranch  = "NO_BRANCH"
+	ClassLoopLimit = "LOOP_LIMIT"
+)
+
+// What to do with a task that nobody knows the end of.
+const (
+	PolicyRerun = "rerun"
+	PolicyAsk   = "ask"
+)
+
+// Result is how a task ended.
+type Result struct {
+	Work    journal.Work
+	Outcome string // ok, failed, cancelled
+	Class   string
+	Error   string
+	// Exit is a command's exit code, for retries that look at it.
+	Exit  int
+	Value journal.Value
+	Usage journal.Usage // what no note has settled yet
+}
+
+// Note is something that happened inside a task. Settles ends a reservation.
+type Note struct {
+	Work    journal.Work
+	N       int
+	Kind    string
+	Data    json.RawMessage
+	Settles int
+	Usage   journal.Usage
+}
+
+// Reserve asks for budget before a call inside a task.
+type Reserve struct {
+	Work   journal.Work
+	N      int
+	Amount journal.Usage
+}
+
+// Gone says that the process which did a task is gone.
+type Gone struct {
+	Work   journal.Work
+	Why    string
+	Policy string
+}
+
+// Decision answers an open gate.
+type Decision struct {
+	// Frame and Step say which; an empty Step means the only one there is.
+	Frame, Step string
+	Answer      string // approve, reject; of a doubt: rerun, skip, result, fail
+	// Digest is of what the person saw; it must be what is asked now.
+	Digest string
+	Note   string
+	Value  json.RawMessage
+	By     journal.Actor
+}
+
+// The answers.
+const (
+	Approve      = "approve"
+	Reject       = "reject"
+	AnswerRerun  = "rerun"
+	AnswerSkip   = "skip"
+	AnswerResult = "result"
+	AnswerFail   = "fail"
+)
+
+// Signal is an event from outside.
+type Signal struct {
+	Event string
+	Data  json.RawMessage
+	By    journal.Actor
+}
+
+// Interventions of a person.
+type (
+	Cancel struct {
+		Reason string
+		By     journal.Actor
+	}
+	Pause    struct{ By journal.Actor }
+	Continue struct{ By journal.Actor }
+	Raise    struct {
+		Budget string
+		To     int64
+		By     journal.Actor
+	}
+	Edit struct {
+		Path  string
+		Value json.RawMessage
+		By    journal.Actor
+	}
+)
+
+// TakenOver notes that another process owns the run now.
+type TakenOver struct{ Owner string }
+
+func (Result) inputName() string    { return "result" }
+func (Note) inputName() string      { return "note" }
+func (Reserve) inputName() string   { return "reserve" }
+func (Gone) inputName() string      { return "gone" }
+func (Decision) inputName() string  { return "decision" }
+func (Signal) inputName() string    { return "signal" }
+func (Cancel) inputName() string    { return "cancel" }
+func (Pause) inputName() string     { return "pause" }
+func (Continue) inputName() string  { return "continue" }
+func (Raise) inputName() string     { return "raise" }
+func (Edit) inputName() string      { return "edit" }
+func (TakenOver) inputName() string { return "taken over" }

@@ -1,0 +1,144 @@
+package plan
+
+import (
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Ledger is a budget and what has been drawn on it. The run has one; a branch
+// or a child may have one of its own, and then draws on both.
+type Ledger struct {
+	Limits journal.Limits `json:"limits,omitzero"`
+	Used   journal.Usage  `json:"used,omitzero"`
+	Held   journal.Usage  `json:"held,omitzero"` // reserved and not settled
+
+	// Active time: the time during which at least one task was open.
+	Open   int            `json:"open,omitempty"`
+	Since  journal.Millis `json:"since,omitempty"`
+	Active journal.Millis `json:"active,omitempty"`
+}
+
+// The names of budgets, as people write them after --raise.
+const (
+	BudgetSteps    = "steps"
+	BudgetTools    = "tool_calls"
+	BudgetTokens   = "tokens"
+	BudgetMoney    = "micro_dollars"
+	BudgetDeadline = "active_seconds"
+)
+
+// Budgets are the names of all budgets.
+var Budgets = []string{BudgetSteps, BudgetTools, BudgetTokens, BudgetMoney, BudgetDeadline}
+
+// short names the first budget that an amount does not fit into, "" if it
+// fits. later tells whether it may fit once reservations are settled.
+func (l *Ledger) short(amount journal.Usage) (budget string, later bool) {
+	over := func(limit *int64, used, held, more int64) (short, wait bool) {
+		if limit == nil || more == 0 || used+held+more <= *limit {
+			return false, false
+		}
+		return true, used+more <= *limit
+	}
+	for _, b := range []struct {
+		name             string
+		limit            *int64
+		used, held, more int64
+	}{
+		{BudgetSteps, l.Limits.Steps, l.Used.Steps, l.Held.Steps, amount.Steps},
+		{BudgetTools, l.Limits.ToolCalls, l.Used.ToolCalls, l.Held.ToolCalls, amount.ToolCalls},
+		{BudgetTokens, l.Limits.Tokens, tokens(l.Used), tokens(l.Held), tokens(amount)},
+		{BudgetMoney, l.Limits.MicroDollars, l.Used.MicroDollars, l.Held.MicroDollars, amount.MicroDollars},
+	} {
+		if short, wait := over(b.limit, b.used, b.held, b.more); short {
+			return b.name, wait
+		}
+	}
+	return "", false
+}
+
+func tokens(u journal.Usage) int64 { return u.InputTokens + u.OutputTokens }
+
+// deadline is when the active time is used up if nothing stops the clock; 0
+// when the clock stands or there is no limit.
+func (l *Ledger) deadline() journal.Millis {
+	if l.Limits.ActiveSeconds == nil || l.Open == 0 {
+		return 0
+	}
+	return l.Since + journal.Millis(*l.Limits.ActiveSeconds*1000) - l.Active
+}
+
+// raise changes a limit; false when there is no such budget.
+func (l *Ledger) raise(budget string, to int64) bool {
+	switch budget {
+	case BudgetSteps:
+		l.Limits.Steps = &to
+	case BudgetTools:
+		l.Limits.ToolCalls = &to
+	case BudgetTokens:
+		l.Limits.Tokens = &to
+	case BudgetMoney:
+		l.Limits.MicroDollars = &to
+	case BudgetDeadline:
+		l.Limits.ActiveSeconds = &to
+	default:
+		return false
+	}
+	return true
+}
+
+// Limit is the value of a named budget; nil when there is none.
+func (l *Ledger) Limit(budget string) *int64 {
+	switch budget {
+	case BudgetSteps:
+		return l.Limits.Steps
+	case BudgetTools:
+		return l.Limits.ToolCalls
+	case BudgetTokens:
+		return l.Limits.Tokens
+	case BudgetMoney:
+		return l.Limits.MicroDollars
+	case BudgetDeadline:
+		return l.Limits.ActiveSeconds
+	}
+	return nil
+}
+
+func plus(a, b journal.Usage) journal.Usage  { return combine(a, b, 1) }
+func minus(a, b journal.Usage) journal.Usage { return combine(a, b, -1) }
+
+func combine(a, b journal.Usage, sign int64) journal.Usage {
+	return journal.Usage{
+		Steps:        a.Steps + sign*b.Steps,
+		ModelCalls:   a.ModelCalls + sign*b.ModelCalls,
+		ToolCalls:    a.ToolCalls + sign*b.ToolCalls,
+		InputTokens:  a.InputTokens + sign*b.InputTokens,
+		OutputTokens: a.OutputTokens + sign*b.OutputTokens,
+		MicroDollars: a.MicroDollars + sign*b.MicroDollars,
+	}
+}
+
+// ledgers calls do for every ledger that work in a frame draws on.
+func (s *State) ledgers(f *Frame, do func(f *Frame, l *Ledger)) {
+	for {
+		if f.Ledger != nil {
+			do(f, f.Ledger)
+		}
+		if f.Path == "" {
+			return
+		}
+		f = s.Frames[f.Parent]
+	}
+}
+
+// short looks for a budget that an amount does not fit into. at is the frame
+// whose ledger it is; later tells whether waiting may help.
+func (s *State) short(f *Frame, amount journal.Usage) (budget string, at *Frame, later bool) {
+	s.ledgers(f, func(owner *Frame, l *Ledger) {
+		if budget != "" {
+			return
+		}
+		if name, wait := l.short(amount); name != "" {
+			budget, at, later = name, owner, wait
+		}
+	})
+	return budget, at, later
+}

@@ -1,0 +1,920 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// world plays everybody but the plan: it does tasks, tells the time, and
+// checks the plan's three laws after every batch.
+type world struct {
+	t     testing.TB
+	p     *plan.Program
+	s     *plan.State
+	log   []journal.Event
+	now   journal.Millis
+	tasks []journal.Work // open, in the order in which they were started
+	done  map[string]int // how often each task key was done
+	// do says how a task ends; nil ends every task well with its key as value.
+	do    func(w journal.Work) plan.Result
+	quick bool // leave the laws out
+}
+
+func start(t testing.TB, program *ir.Program, input string) *world {
+	t.Helper()
+	w := &world{t: t, p: plan.Compile(program), now: 1000, done: map[string]int{}}
+	if input == "" {
+		input = "{}"
+	}
+	s, events := plan.Start(w.p, "run-1", journal.RunStarted{
+		Name: program.Name, Input: journal.Value{JSON: json.RawMessage(input)}, Vars: plan.InitialVars(program), Budget: plan.LimitsOf(program),
+	}, w.now)
+	w.s = s
+	w.took(events)
+	return w
+}
+
+func (w *world) tell(in ...plan.Input) []journal.Event {
+	w.t.Helper()
+	events := w.s.Decide(w.p, w.now, in...)
+	w.took(events)
+	return events
+}
+
+func (w *world) took(events []journal.Event) {
+	w.t.Helper()
+	w.log = append(w.log, events...)
+	for _, e := range events {
+		if x, ok := e.Fact.(journal.TaskStarted); ok {
+			w.tasks = append(w.tasks, x.Work)
+		}
+	}
+	if !w.quick {
+		w.laws()
+	}
+}
+
+// laws: the fold equals the live state, deciding again yields nothing, and a
+// snapshot round trip changes nothing.
+func (w *world) laws() {
+	w.t.Helper()
+	live := string(w.s.Snapshot())
+	folded := &plan.State{Run: w.s.Run}
+	folded.Fold(w.log)
+	if diff := cmp.Diff(live, string(folded.Snapshot())); diff != "" {
+		w.t.Fatalf("the fold differs from the live state (-live +fold):\n%s", diff)
+	}
+	restored, err := plan.Restore([]byte(live))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if diff := cmp.Diff(live, string(restored.Snapshot())); diff != "" {
+		w.t.Fatalf("a snapshot round trip changes the state:\n%s", diff)
+	}
+	for name, s := range map[string]*plan.State{"folded": folded, "restored": restored} {
+		liveWake, liveOK := w.s.Wake()
+		wake, ok := s.Wake()
+		if wake != liveWake || ok != liveOK {
+			w.t.Fatalf("the %s state wakes at %d (%t), the live one at %d (%t)", name, wake, ok, liveWake, liveOK)
+		}
+		s.MarkAll()
+		if more := s.Decide(w.p, w.s.At); len(more) > 0 {
+			w.t.Fatalf("deciding again on the %s state yields %v", name, describe(more))
+		}
+	}
+}
+
+// result ends the n-th open task as the world's do says.
+func (w *world) result(n int) {
+	w.t.Helper()
+	task := w.tasks[n]
+	w.tasks = slices.Delete(w.tasks, n, n+1)
+	w.done[task.Key()]++
+	r := plan.Result{Outcome: plan.OutcomeOK}
+	if w.do != nil {
+		r = w.do(task)
+	}
+	r.Work = task
+	if r.Outcome == plan.OutcomeOK && r.Value.IsZero() {
+		r.Value = journal.Value{JSON: fmt.Appendf(nil, "%q", task.Key())}
+	}
+	w.tell(r)
+}
+
+// run ends tasks and lets time pass until nothing moves; pick chooses among open tasks.
+func (w *world) run(pick func(n int) int) {
+	w.t.Helper()
+	for range 100_000 {
+		if len(w.tasks) > 0 {
+			w.result(pick(len(w.tasks)))
+			continue
+		}
+		wake, ok := w.s.Wake()
+		if !ok || w.s.Finished != nil || w.s.Paused || w.s.Expired {
+			return
+		}
+		w.now = max(w.now, wake)
+		if len(w.tell()) == 0 {
+			w.t.Fatalf("woken at %d for nothing", wake)
+		}
+	}
+	w.t.Fatal("the run does not come to rest")
+}
+
+func first(int) int { return 0 }
+
+func describe(events []journal.Event) string {
+	var b strings.Builder
+	for _, e := range events {
+		fmt.Fprintln(&b, line(e))
+	}
+	return b.String()
+}
+
+func line(e journal.Event) string {
+	switch x := e.Fact.(type) {
+	case journal.TaskStarted:
+		return withFor("start "+x.Key(), x.For)
+	case journal.TaskEnded:
+		return strings.TrimSpace(fmt.Sprintf("end %s %s %s", x.Key(), x.Outcome, x.Class))
+	case journal.StepLeft:
+		return withFor(strings.TrimSpace(fmt.Sprintf("left %s %s %s%s", x.Place.Key(), x.Outcome, x.Class, x.To)), x.For)
+	case journal.StepEntered:
+		return fmt.Sprintf("enter %s %s", x.Place.Key(), x.Mode)
+	case journal.FrameOpened:
+		return "open " + x.Frame
+	case journal.FrameClosed:
+		return strings.TrimSpace(fmt.Sprintf("close %s %s %s", x.Frame, x.Outcome, x.Class))
+	case journal.GateOpened:
+		return fmt.Sprintf("ask %s %s", x.Place.Key(), x.Kind)
+	case journal.GateDecided:
+		return fmt.Sprintf("decided %s %s %s", x.Place.Key(), x.Outcome, x.Method)
+	case journal.RetrySet:
+		return fmt.Sprintf("retry %s at %d", x.Key(), x.Due)
+	case journal.TimerFired:
+		return fmt.Sprintf("timer %s %s", x.Place.Key(), x.What)
+	case journal.RunFinished:
+		return strings.TrimSpace(fmt.Sprintf("finished %s %s", x.Outcome, x.Reason))
+	case journal.BudgetWait:
+		return fmt.Sprintf("short %s %s", x.Key(), x.Budget)
+	case journal.BudgetRefused:
+		return fmt.Sprintf("refused %s %s", x.Key(), x.Budget)
+	case journal.Reserved:
+		return fmt.Sprintf("reserved %s %d", x.Key(), x.N)
+	case journal.InputRefused:
+		return "no: " + x.Why
+	case journal.TaskLost:
+		return fmt.Sprintf("lost %s %s", x.Key(), x.Policy)
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%T", e.Fact), "journal.")
+}
+
+func withFor(text, standIn string) string {
+	if standIn != "" {
+		return text + " for " + standIn
+	}
+	return text
+}
+
+// Programs are built with a few words.
+
+func program(steps ...ir.Step) *ir.Program {
+	return &ir.Program{Name: "test", MayIntervene: true, Blocks: []ir.Block{{Steps: steps}}}
+}
+
+// chain links steps in order, unless they have edges already.
+func chain(steps ...ir.Step) []ir.Step {
+	for i := range steps[:len(steps)-1] {
+		if steps[i].Next == nil {
+			steps[i].Next = []ir.Edge{on(steps[i+1].ID, ir.OK, ir.Skipped)}
+			steps[i].Next[0].Sequential = true
+		}
+	}
+	return steps
+}
+
+func on(to string, outcomes ...ir.Outcome) ir.Edge {
+	return ir.Edge{On: outcomes, To: ir.Target{Step: to}}
+}
+
+func task(id string) ir.Step {
+	return ir.Step{ID: id, Type: "task", Action: ir.Task{Kind: "test"}, Writes: []ir.Write{{Path: "state." + id}}}
+}
+
+func cond(t testing.TB, text string) *expr.Expr {
+	t.Helper()
+	e, problems := expr.Parse(expr.AgentFlow, text, source.Span{})
+	if problems.Errors() {
+		t.Fatalf("%s: %v", text, problems)
+	}
+	return e
+}
+
+func items(t testing.TB, text string) *expr.Expr {
+	t.Helper()
+	e, problems := expr.ParseValue(expr.AgentFlow, text, source.Span{})
+	if problems.Errors() {
+		t.Fatalf("%s: %v", text, problems)
+	}
+	return e
+}
+
+func failing(ids ...string) func(journal.Work) plan.Result {
+	return func(w journal.Work) plan.Result {
+		if slices.Contains(ids, w.Step) || slices.Contains(ids, w.Key()) {
+			return plan.Result{Outcome: plan.OutcomeFailed, Class: "API_ERROR", Error: "no luck"}
+		}
+		return plan.Result{Outcome: plan.OutcomeOK}
+	}
+}
+
+func value(text string) plan.Result {
+	return plan.Result{Outcome: plan.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(text)}}
+}
+
+func limit(n int64) *ir.Limit { return &ir.Limit{Max: n} }
+
+// TestPaths holds programs to the events that they lead to.
+func TestPaths(t *testing.T) {
+	edit := func(s ir.Step, change func(*ir.Step)) ir.Step { change(&s); return s }
+	for _, c := range []struct {
+		name    string
+		program func() *ir.Program
+		input   string
+		do      func(journal.Work) plan.Result
+		want    string
+	}{
+		{
+			name:    "one append carries the end of a step and the start of the next",
+			program: func() *ir.Program { return program(chain(task("a"), task("b"))...) },
+			want:    "start a#0; end a#0 ok; start b#0; end b#0 ok; finished ok",
+		},
+		{
+			name: "a false condition skips",
+			program: func() *ir.Program {
+				return program(chain(task("a"), edit(task("b"), func(s *ir.Step) { s.When = cond(t, `state.a == "x"`) }), task("c"))...)
+			},
+			want: "start a#0; end a#0 ok; left b skipped; start c#0; end c#0 ok; finished ok",
+		},
+		{
+			name: "a condition that cannot be evaluated fails the step",
+			program: func() *ir.Program {
+				return program(edit(task("a"), func(s *ir.Step) { s.When = cond(t, `input.n < "x"`) }))
+			},
+			input: `{"n": 1}`,
+			want:  "left a failed CONDITION; finished failed CONDITION",
+		},
+		{
+			name:    "a failure without anything else fails the run",
+			program: func() *ir.Program { return program(chain(task("a"), task("b"))...) },
+			do:      failing("a"),
+			want:    "start a#0; end a#0 failed API_ERROR; finished failed API_ERROR",
+		},
+		{
+			name: "skip on error",
+			program: func() *ir.Program {
+				return program(chain(edit(task("a"), func(s *ir.Step) { s.SkipOnError = true }), task("b"))...)
+			},
+			do:   failing("a"),
+			want: "start a#0; end a#0 failed API_ERROR; start b#0; end b#0 ok; finished ok",
+		},
+		{
+			name: "a fallback takes the place of a step that failed, and its way on",
+			program: func() *ir.Program {
+				steps := chain(edit(task("a"), func(s *ir.Step) { s.Fallback = &ir.Name{Name: "spare"} }), task("b"))
+				return program(append(steps, task("spare"))...)
+			},
+			do:   failing("a"),
+			want: "start a#0; end a#0 failed API_ERROR; start spare#0 for a; end spare#0 ok; start b#0; end b#0 ok; finished ok",
+		},
+		{
+			name: "a fallback takes the place of a step that was skipped",
+			program: func() *ir.Program {
+				steps := chain(edit(task("a"), func(s *ir.Step) {
+					s.Fallback = &ir.Name{Name: "spare"}
+					s.When = cond(t, "input.go == true")
+				}), task("b"))
+				return program(append(steps, task("spare"))...)
+			},
+			want: "left a skipped; start spare#0 for a; end spare#0 ok; start b#0; end b#0 ok; finished ok",
+		},
+		{
+			name: "a fallback shared by two steps returns to each one's own successor",
+			program: func() *ir.Program {
+				spare := func(s *ir.Step) { s.Fallback = &ir.Name{Name: "spare"} }
+				steps := chain(edit(task("a"), spare), task("b"), edit(task("c"), spare), task("d"))
+				return program(append(steps, task("spare"))...)
+			},
+			do: failing("a", "c"),
+			want: "start a#0; end a#0 failed API_ERROR; start spare~1#0 for a; end spare~1#0 ok; start b~1#0; end b~1#0 ok; " +
+				"start c~1#0; end c~1#0 failed API_ERROR; start spare~2#0 for c; end spare~2#0 ok; start d#0; end d#0 ok; finished ok",
+		},
+		{
+			name: "ordered edges, the first that holds",
+			program: func() *ir.Program {
+				pick := ir.Step{ID: "pick", Action: ir.Route{}, Next: []ir.Edge{
+					{On: []ir.Outcome{ir.OK}, When: cond(t, `input.kind == "x"`), To: ir.Target{Step: "b"}},
+					{On: []ir.Outcome{ir.OK}, When: cond(t, `input.kind == "y"`), To: ir.Target{Step: "a"}},
+					{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}},
+				}}
+				return program(pick, task("a"), task("b"))
+			},
+			input: `{"kind": "y"}`,
+			want:  "left pick ok; start a#0; end a#0 ok; finished ok",
+		},
+		{
+			name: "no branch fits",
+			program: func() *ir.Program {
+				return program(ir.Step{ID: "pick", Action: ir.Route{}, Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}}}})
+			},
+			want: "left pick ok; finished failed NO_BRANCH",
+		},
+		{
+			name: "a limited edge goes back so often and no more",
+			program: func() *ir.Program {
+				b := task("b")
+				b.Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "a"}, Limit: 2}}
+				return program(chain(task("a"), b)...)
+			},
+			want: "start a~1#0; end a~1#0 ok; start b~1#0; end b~1#0 ok; start a~2#0; end a~2#0 ok; start b~2#0; end b~2#0 ok; " +
+				"start a~3#0; end a~3#0 ok; start b~3#0; end b~3#0 ok; finished ok",
+		},
+		{
+			name: "retries with their delays, then failure",
+			program: func() *ir.Program {
+				return program(edit(task("a"), func(s *ir.Step) {
+					s.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.List, Delays: []ir.Millis{500, 2000}}
+				}))
+			},
+			do: failing("a"),
+			want: "start a#0; end a#0 failed API_ERROR; retry a#1 at 1500; timer a retry; start a#1; end a#1 failed API_ERROR; " +
+				"retry a#2 at 3500; timer a retry; start a#2; end a#2 failed API_ERROR; finished failed API_ERROR",
+		},
+		{
+			name: "an error class that is not listed is not retried",
+			program: func() *ir.Program {
+				return program(edit(task("a"), func(s *ir.Step) {
+					s.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant, On: []string{"TIMEOUT"}}
+				}))
+			},
+			do:   failing("a"),
+			want: "start a#0; end a#0 failed API_ERROR; finished failed API_ERROR",
+		},
+		{
+			name: "several writes need their parts",
+			program: func() *ir.Program {
+				return program(edit(task("a"), func(s *ir.Step) {
+					s.Writes = []ir.Write{{Path: "state.x", Part: "x"}, {Path: "state.y", Part: "y"}}
+				}))
+			},
+			do:   func(journal.Work) plan.Result { return value(`{"x": 1}`) },
+			want: "start a#0; end a#0 failed INVALID_OUTPUT; finished failed INVALID_OUTPUT",
+		},
+		{
+			name: "a critic lets pass",
+			program: func() *ir.Program {
+				return program(chain(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}, task("b"))...)
+			},
+			do:   func(w journal.Work) plan.Result { return value(`{"approved": true}`) },
+			want: "start g:verdict#0; end g:verdict#0 ok; start b#0; end b#0 ok; finished ok",
+		},
+		{
+			name: "a critic says no: not an error, but the end",
+			program: func() *ir.Program {
+				return program(chain(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}, task("b"))...)
+			},
+			do:   func(w journal.Work) plan.Result { return value(`{"approved": false}`) },
+			want: "start g:verdict#0; end g:verdict#0 rejected; finished rejected",
+		},
+		{
+			name: "a verdict that is none never passes",
+			program: func() *ir.Program {
+				return program(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}})
+			},
+			do:   func(w journal.Work) plan.Result { return value(`{"approved": "yes"}`) },
+			want: "start g:verdict#0; end g:verdict#0 failed INVALID_OUTPUT; finished failed INVALID_OUTPUT",
+		},
+		{
+			name: "an end in the middle",
+			program: func() *ir.Program {
+				return program(chain(task("a"), ir.Step{ID: "stop", Action: ir.End{}}, task("b"))...)
+			},
+			want: "start a#0; end a#0 ok; left stop ok; finished ok",
+		},
+		{
+			name: "a stop condition",
+			program: func() *ir.Program {
+				return program(chain(edit(task("a"), func(s *ir.Step) { s.StopWhen = cond(t, `state.a == "a#0"`) }), task("b"))...)
+			},
+			want: "start a#0; end a#0 ok; finished ok",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := start(t, c.program(), c.input)
+			w.do = c.do
+			w.run(first)
+			got := strings.ReplaceAll(strings.TrimSpace(describe(w.log[1:])), "\n", "; ")
+			if diff := cmp.Diff(strings.ReplaceAll(c.want, "; ", "\n"), strings.ReplaceAll(got, "; ", "\n")); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// branches makes a parallel step of one-task branches.
+func branches(p *ir.Program, id string, join ir.Join, most int, names ...string) ir.Step {
+	par := ir.Parallel{Join: join, MaxConcurrent: most}
+	for _, n := range names {
+		par.Branches = append(par.Branches, ir.Branch{Name: n, Block: p.AddBlock(ir.Block{Steps: []ir.Step{task(n)}})})
+	}
+	return ir.Step{ID: id, Action: par}
+}
+
+func TestParallel(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		join ir.Join
+		most int
+		do   func(journal.Work) plan.Result
+		pick func(int) int
+		want string
+	}{
+		{name: "all", join: ir.JoinAll, want: "finished ok"},
+		{name: "one at a time", join: ir.JoinAll, most: 1, want: "finished ok"},
+		{name: "all, one fails", join: ir.JoinAll, do: failing("y"), want: "finished failed API_ERROR"},
+		{name: "any, one fails", join: ir.JoinAny, do: failing("x"), want: "finished ok"},
+		{name: "any, all fail", join: ir.JoinAny, do: failing("x", "y", "z"), want: "finished failed API_ERROR"},
+		{name: "settle, one fails", join: ir.JoinSettle, do: failing("x"), want: "finished failed API_ERROR"},
+		{name: "best effort", join: ir.JoinBest, do: failing("x", "y", "z"), want: "finished ok"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := program()
+			p.Blocks[0].Steps = chain(branches(p, "fan", c.join, c.most, "x", "y", "z"), task("after"))
+			w := start(t, p, "")
+			w.do = func(task journal.Work) plan.Result {
+				if f := w.s.Frames[task.Frame]; f != nil && f.Cancelled {
+					return plan.Result{Outcome: plan.OutcomeCancelled}
+				}
+				if c.do == nil {
+					return plan.Result{Outcome: plan.OutcomeOK}
+				}
+				return c.do(task)
+			}
+			w.run(first)
+			if got := line(w.log[len(w.log)-1]); got != c.want {
+				t.Errorf("got %s, want %s\n%s", got, c.want, describe(w.log))
+			}
+			started, ended := 0, 0
+			for _, e := range w.log {
+				switch e.Fact.(type) {
+				case journal.FrameOpened, journal.TaskStarted:
+					started++
+				case journal.FrameClosed, journal.TaskEnded:
+					ended++
+				}
+			}
+			if started != ended {
+				t.Errorf("%d frames and tasks began, %d ended\n%s", started, ended, describe(w.log))
+			}
+		})
+	}
+}
+
+func TestBranchesAreMergedInTheirOrderWhateverFinishesFirst(t *testing.T) {
+	p := program()
+	fan := branches(p, "fan", ir.JoinAll, 0, "x", "y")
+	for b := 1; b <= 2; b++ {
+		p.Blocks[b].Steps[0].Writes = []ir.Write{{Path: "state.same"}}
+	}
+	p.Blocks[0].Steps = chain(fan, task("after"))
+	for _, order := range [][]int{{0, 0}, {1, 0}} {
+		w := start(t, p, "")
+		w.result(order[0])
+		w.result(order[1])
+		if got := string(w.s.Root().Scope["state.same"].JSON); got != `"fan/y/y#0"` {
+			t.Errorf("order %v: the last branch wins, got %s", order, got)
+		}
+	}
+}
+
+func TestBranchesDoNotSeeEachOther(t *testing.T) {
+	p := program()
+	fan := branches(p, "fan", ir.JoinAll, 0, "x", "y")
+	p.Blocks[2].Steps[0].When = cond(t, `state.x != null`)
+	p.Blocks[0].Steps = []ir.Step{fan}
+	w := start(t, p, "")
+	w.run(first)
+	if w.done["fan/y/y#0"] != 0 {
+		t.Error("branch y saw what branch x wrote")
+	}
+}
+
+func TestLoopWithEarlyExit(t *testing.T) {
+	p := program()
+	body := p.AddBlock(ir.Block{Steps: []ir.Step{{
+		ID: "body", Action: ir.Task{Kind: "test"}, Writes: []ir.Write{{Path: "state.seen", Reducer: ir.Append}},
+		Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, When: cond(t, `item == "c"`), To: ir.Target{Step: "found"}}},
+	}}})
+	loop := ir.Step{ID: "each", Action: ir.Loop{Block: body, Each: &ir.Each{Items: items(t, "input.list"), Var: "item"}}, Next: []ir.Edge{on("none", ir.OK)}}
+	p.Blocks[0].Steps = []ir.Step{loop, task("found"), task("none")}
+	w := start(t, p, `{"list": ["a", "b", "c", "d"]}`)
+	w.run(first)
+	if w.done["each/2/body#0"] != 1 || w.done["each/3/body#0"] != 0 || w.done["found#0"] != 1 || w.done["none#0"] != 0 {
+		t.Errorf("done: %v", w.done)
+	}
+
+	w = start(t, p, `{"list": ["a", "b"]}`)
+	w.run(first)
+	if w.done["found#0"] != 0 || w.done["none#0"] != 1 {
+		t.Errorf("done: %v", w.done)
+	}
+}
+
+func TestLoopLimits(t *testing.T) {
+	loop := func(l ir.Loop) *ir.Program {
+		p := program()
+		l.Block = p.AddBlock(ir.Block{Steps: []ir.Step{task("body")}})
+		p.Blocks[0].Steps = []ir.Step{{ID: "loop", Action: l}}
+		return p
+	}
+	each := &ir.Each{Items: items(t, "input.list"), Var: "item"}
+	for _, c := range []struct {
+		name string
+		loop ir.Loop
+		want string
+		n    int
+	}{
+		{"while", ir.Loop{While: cond(t, "loop.index < 3")}, "finished ok", 3},
+		{"while reaches its limit and ends well", ir.Loop{While: cond(t, "loop.index < 30"), Max: 2}, "finished ok", 2},
+		{"or fails", ir.Loop{While: cond(t, "loop.index < 30"), Max: 2, FailAtMax: true}, "finished failed LOOP_LIMIT", 2},
+		{"a list is never cut short in silence", ir.Loop{Each: each, Max: 2}, "finished failed LOOP_LIMIT", 2},
+		{"a list that just fits", ir.Loop{Each: each, Max: 3}, "finished ok", 3},
+		{"break", ir.Loop{Each: each, BreakWhen: cond(t, "item == 2")}, "finished ok", 2},
+		{"a computed limit", ir.Loop{While: cond(t, "loop.index < 30"), MaxExpr: items(t, "input.most")}, "finished ok", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := start(t, loop(c.loop), `{"list": [1, 2, 3], "most": 1}`)
+			w.run(first)
+			if got := line(w.log[len(w.log)-1]); got != c.want || len(w.done) != c.n {
+				t.Errorf("got %s after %d iterations, want %s after %d", got, len(w.done), c.want, c.n)
+			}
+		})
+	}
+}
+
+func TestChildRun(t *testing.T) {
+	child := program(chain(task("one"), task("two"))...)
+	child.Blocks[0].Steps[1].Writes = []ir.Write{{Path: "output", Reducer: ir.Merge, Under: "result"}}
+	p := program(chain(
+		task("before"),
+		ir.Step{ID: "call", Action: ir.Call{PassReads: true}, Reads: []ir.Ref{{Path: "state.before"}}, Writes: []ir.Write{{Path: "state.got"}}},
+		task("after"))...)
+	p.Children = []ir.Program{*child}
+	w := start(t, p, "")
+	w.run(first)
+	if got := string(w.s.Finished.Output.JSON); w.s.Finished.Outcome != "ok" {
+		t.Fatalf("%s\n%s", got, describe(w.log))
+	}
+	var runs []journal.RunID
+	for _, e := range w.log {
+		if x, ok := e.Fact.(journal.StepLeft); ok && x.Step == "call" {
+			if string(x.Value.JSON) != `{"result":"call/call/two#0"}` {
+				t.Errorf("the child gave %s", x.Value.JSON)
+			}
+		}
+		if x, ok := e.Fact.(journal.TaskStarted); ok {
+			runs = append(runs, e.Run)
+			_ = x
+		}
+	}
+	id := plan.ChildID("run-1", "call/call")
+	if diff := cmp.Diff([]journal.RunID{"", id, id, ""}, runs); diff != "" {
+		t.Errorf("events carry the run they belong to:\n%s", diff)
+	}
+}
+
+func TestGate(t *testing.T) {
+	gate := func(g ir.Gate) *ir.Program {
+		return program(chain(task("a"), ir.Step{ID: "g", Action: g, Reads: []ir.Ref{{Path: "state.a"}}, Writes: []ir.Write{{Path: "state.g"}}}, task("b"))...)
+	}
+	digest := func(w *world) string {
+		_, d := w.s.Shown(w.p, w.s.OpenGates()[0])
+		return d
+	}
+	t.Run("approve once", func(t *testing.T) {
+		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
+		w.run(first)
+		if s := w.s.Summary(); s.Status != journal.Waiting || s.Waiting != "approval: g" {
+			t.Errorf("%+v", s)
+		}
+		d := digest(w)
+		yes := plan.Decision{Step: "g", Answer: plan.Approve, Digest: d, By: journal.Actor{User: "eva"}}
+		w.tell(yes, yes)
+		w.run(first)
+		if got := describe(w.log); !strings.Contains(got, "decided g ok human_review") || !strings.Contains(got, "no: nothing is waiting") {
+			t.Error(got)
+		}
+	})
+	t.Run("a decision on something else is refused", func(t *testing.T) {
+		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
+		w.run(first)
+		d := digest(w)
+		w.tell(plan.Edit{Path: "state.a", Value: json.RawMessage(`"changed"`)})
+		err := w.s.Check(w.p, plan.Decision{Step: "g", Answer: plan.Approve, Digest: d})
+		if r, ok := plan.IsRefusal(err); !ok || r.Code != plan.Changed {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("approval and timeout race: what came first counts", func(t *testing.T) {
+		w := start(t, gate(ir.Gate{Decider: ir.Person, Timeout: 100}), "")
+		w.run(func(n int) int { return 0 })
+		if w.s.Finished == nil || w.s.Finished.Reason != "TIMEOUT" {
+			t.Errorf("%+v", w.s.Finished)
+		}
+		w = start(t, gate(ir.Gate{Decider: ir.Person, Timeout: 100}), "")
+		w.result(0)
+		w.now += 500 // late, but the person was heard before the clock
+		w.tell(plan.Decision{Answer: plan.Approve, Digest: digest(w)})
+		w.run(first)
+		if w.s.Finished.Outcome != "ok" {
+			t.Errorf("%+v", w.s.Finished)
+		}
+	})
+	t.Run("an event may come before anybody waits for it", func(t *testing.T) {
+		w := start(t, gate(ir.Gate{Decider: ir.Event, Event: "papers"}), "")
+		w.tell(plan.Signal{Event: "papers", Data: json.RawMessage(`{"n":1}`)})
+		w.run(first)
+		if w.s.Finished == nil || w.done["b#0"] != 1 {
+			t.Error(describe(w.log))
+		}
+		if err := w.s.Check(w.p, plan.Signal{Event: "papers"}); err == nil {
+			t.Error("a run that is over takes no signals")
+		}
+	})
+	t.Run("an unknown event is refused", func(t *testing.T) {
+		w := start(t, gate(ir.Gate{Decider: ir.Event, Event: "papers"}), "")
+		if r, ok := plan.IsRefusal(w.s.Check(w.p, plan.Signal{Event: "paper"})); !ok || r.Code != plan.Unknown {
+			t.Error("not refused")
+		}
+	})
+	t.Run("an event on an approval needs a verdict", func(t *testing.T) {
+		w := start(t, gate(ir.Gate{Decider: ir.Person, Event: "ok"}), "")
+		w.run(first)
+		if r, ok := plan.IsRefusal(w.s.Check(w.p, plan.Signal{Event: "ok"})); !ok || r.Code != plan.WrongKind {
+			t.Error("not refused")
+		}
+		w.tell(plan.Signal{Event: "ok", Data: json.RawMessage(`{"approved": false}`)})
+		if w.s.Finished == nil || w.s.Finished.Outcome != "rejected" {
+			t.Error(describe(w.log))
+		}
+	})
+	t.Run("skip on timeout", func(t *testing.T) {
+		w := start(t, gate(ir.Gate{Decider: ir.Event, Event: "e", Timeout: 100, OnTimeout: ir.TimeoutSkip}), "")
+		w.run(first)
+		if w.s.Finished == nil || w.s.Finished.Outcome != "ok" {
+			t.Error(describe(w.log))
+		}
+	})
+}
+
+func TestDoubt(t *testing.T) {
+	lost := func(policy string) *world {
+		w := start(t, program(chain(task("a"), task("b"))...), "")
+		task := w.tasks[0]
+		w.tasks = nil
+		w.tell(plan.Gone{Work: task, Why: "crash", Policy: policy})
+		return w
+	}
+	w := lost(plan.PolicyRerun)
+	if len(w.tasks) != 1 || w.tasks[0].Key() != "a#0" {
+		t.Fatalf("the same task again, with the same key: %v", w.tasks)
+	}
+	w.run(first)
+	if w.s.Spent.Used.Steps != 2 {
+		t.Errorf("a rerun does not count as a step: %d", w.s.Spent.Used.Steps)
+	}
+	for answer, want := range map[string]string{
+		plan.AnswerRerun: "ok", plan.AnswerSkip: "ok", plan.AnswerResult: "ok", plan.AnswerFail: "failed",
+	} {
+		w := lost(plan.PolicyAsk)
+		if w.s.Summary().Waiting != "doubt: a" {
+			t.Errorf("%+v", w.s.Summary())
+		}
+		w.tell(plan.Decision{Step: "a", Answer: plan.Approve})
+		if len(w.tasks) > 0 {
+			t.Fatal("a doubt cannot be approved")
+		}
+		w.tell(plan.Decision{Step: "a", Answer: answer, Value: json.RawMessage("1")})
+		w.run(first)
+		if w.s.Finished.Outcome != want {
+			t.Errorf("%s: %+v", answer, w.s.Finished)
+		}
+	}
+}
+
+func TestBudgets(t *testing.T) {
+	t.Run("steps park the run until they are raised", func(t *testing.T) {
+		p := program(chain(task("a"), task("b"), task("c"))...)
+		p.Budget.Steps = limit(2)
+		w := start(t, p, "")
+		w.run(first)
+		if s := w.s.Summary(); s.Status != journal.Exceeded || s.Waiting != "budget: steps" {
+			t.Fatalf("%+v\n%s", s, describe(w.log))
+		}
+		w.tell(plan.Raise{Budget: plan.BudgetSteps, To: 2})
+		w.tell(plan.Raise{Budget: plan.BudgetSteps, To: 3})
+		w.run(first)
+		if w.s.Finished == nil || w.s.Finished.Outcome != "ok" {
+			t.Error(describe(w.log))
+		}
+	})
+	t.Run("a fan-out never reserves more than there is", func(t *testing.T) {
+		p := program()
+		var names []string
+		for i := range 50 {
+			names = append(names, fmt.Sprintf("w%d", i))
+		}
+		p.Blocks[0].Steps = []ir.Step{branches(p, "fan", ir.JoinAll, 0, names...)}
+		p.Budget.Tokens = limit(300)
+		w := start(t, p, "")
+		for _, task := range w.tasks {
+			w.tell(plan.Reserve{Work: task, N: 1, Amount: journal.Usage{InputTokens: 60, OutputTokens: 40}})
+			if held := w.s.Root().Ledger.Held; held.InputTokens+held.OutputTokens > 300 {
+				t.Fatal("overshot")
+			}
+		}
+		// Each granted call uses 30: then others may go on, in order, until 300 are gone.
+		granted := 0
+		for {
+			f := slices.IndexFunc(w.tasks, func(task journal.Work) bool { return w.s.Frames[task.Frame].Reserved != nil })
+			if f < 0 {
+				break
+			}
+			granted++
+			task := w.tasks[f]
+			w.tasks = slices.Delete(w.tasks, f, f+1)
+			w.tell(plan.Note{Work: task, N: 1, Kind: "reply", Settles: 1, Usage: journal.Usage{OutputTokens: 30}},
+				plan.Result{Work: task, Outcome: plan.OutcomeOK, Value: journal.Value{JSON: json.RawMessage("1")}})
+		}
+		used := w.s.Root().Ledger.Used
+		if granted != 7 || used.OutputTokens != 210 || w.s.Summary().Status != journal.Exceeded {
+			t.Errorf("%d granted, %d used, %+v", granted, used.OutputTokens, w.s.Summary())
+		}
+		w.tell(plan.Raise{Budget: plan.BudgetTokens, To: 1 << 30})
+		for _, task := range slices.Clone(w.tasks) {
+			if w.s.Frames[task.Frame].Reserved == nil {
+				t.Fatal("still waiting after the raise")
+			}
+		}
+		w.run(first)
+		if w.s.Finished.Outcome != "ok" {
+			t.Error(describe(w.log[len(w.log)-3:]))
+		}
+	})
+	t.Run("a branch's own budget fails the branch, not the others", func(t *testing.T) {
+		p := program()
+		fan := branches(p, "fan", ir.JoinBest, 0, "x", "y")
+		par := fan.Action.(ir.Parallel)
+		par.Branches[0].Budget.Tokens = limit(10)
+		fan.Action = par
+		p.Blocks[0].Steps = []ir.Step{fan}
+		w := start(t, p, "")
+		events := w.tell(plan.Reserve{Work: w.tasks[0], N: 1, Amount: journal.Usage{OutputTokens: 20}})
+		if got := describe(events); got != "refused fan/x/x#0 tokens\n" {
+			t.Error(got)
+		}
+	})
+	t.Run("a lost reservation is charged", func(t *testing.T) {
+		p := program(task("a"))
+		p.Budget.Tokens = limit(100)
+		w := start(t, p, "")
+		task := w.tasks[0]
+		w.tell(plan.Reserve{Work: task, N: 1, Amount: journal.Usage{OutputTokens: 70}})
+		w.tell(plan.Gone{Work: task, Policy: plan.PolicyRerun})
+		if l := w.s.Root().Ledger; l.Used.OutputTokens != 70 || l.Held.OutputTokens != 0 {
+			t.Errorf("%+v", l)
+		}
+	})
+	t.Run("the deadline counts active time and can be raised", func(t *testing.T) {
+		p := program(chain(task("a"), ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Event, Event: "e"}}, task("b"))...)
+		p.Budget.ActiveSeconds = limit(10)
+		w := start(t, p, "")
+		w.now += 4000
+		w.result(0)
+		w.now += 3_600_000 // waiting is free
+		w.tell(plan.Signal{Event: "e"})
+		wake, ok := w.s.Wake()
+		if !ok || wake != w.now+6000 {
+			t.Fatalf("wakes at %d, now %d", wake, w.now)
+		}
+		w.now = wake
+		w.tell()
+		if s := w.s.Summary(); s.Status != journal.Exceeded {
+			t.Fatalf("%+v", s)
+		}
+		task := w.tasks[0]
+		w.tasks = nil
+		w.tell(plan.Gone{Work: task, Why: "deadline", Policy: plan.PolicyRerun})
+		w.tell(plan.Raise{Budget: plan.BudgetDeadline, To: 20})
+		w.run(first)
+		if w.s.Finished == nil || w.s.Finished.Outcome != "ok" {
+			t.Error(describe(w.log))
+		}
+	})
+}
+
+func TestCancelAndPause(t *testing.T) {
+	p := program()
+	p.Blocks[0].Steps = chain(branches(p, "fan", ir.JoinAll, 0, "x", "y"), task("after"))
+	w := start(t, p, "")
+	w.tell(plan.Cancel{Reason: "enough"})
+	if w.s.Finished != nil {
+		t.Fatal("a run is over only when its tasks are")
+	}
+	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: plan.OutcomeCancelled} }
+	w.run(first)
+	if w.s.Finished == nil || w.s.Finished.Outcome != "cancelled" {
+		t.Error(describe(w.log))
+	}
+
+	w = start(t, program(chain(task("a"), task("b"))...), "")
+	w.tell(plan.Pause{})
+	w.result(0)
+	if len(w.tasks) > 0 || w.s.Summary().Status != journal.PausedAt {
+		t.Errorf("%+v", w.s.Summary())
+	}
+	w.tell(plan.Continue{})
+	w.run(first)
+	if w.s.Finished == nil {
+		t.Error(describe(w.log))
+	}
+}
+
+// TestAnyOrderOfTheSameResultsEndsTheSame is the law that makes crashes,
+// races and slow machines harmless.
+func TestAnyOrderOfTheSameResultsEndsTheSame(t *testing.T) {
+	p := program()
+	inner := branches(p, "inner", ir.JoinSettle, 2, "p", "q", "r")
+	outer := p.AddBlock(ir.Block{Steps: chain(task("first"), inner, task("last"))})
+	retried := task("retried")
+	retried.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Exponential, Delays: []ir.Millis{100}, Jitter: 0.5}
+	body := p.AddBlock(ir.Block{Steps: chain(task("in1"), retried)})
+	loop := p.AddBlock(ir.Block{Steps: []ir.Step{{ID: "loop", Action: ir.Loop{Block: body, Each: &ir.Each{Items: items(t, "[1, 2, 3]"), Var: "item"}}}}})
+	p.Blocks[0].Steps = chain(task("begin"), ir.Step{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
+		{Name: "a", Block: outer}, {Name: "b", Block: loop},
+	}}}, task("end"))
+	do := func(w journal.Work) plan.Result {
+		if w.Step == "retried" && w.Attempt < 2 {
+			return plan.Result{Outcome: plan.OutcomeFailed, Class: "TIMEOUT"}
+		}
+		return plan.Result{Outcome: plan.OutcomeOK}
+	}
+	final := ""
+	for seed := range uint64(200) {
+		w := start(t, p, "")
+		w.quick = seed > 20
+		w.do = do
+		r := rand.New(rand.NewPCG(seed, 1))
+		w.run(func(n int) int { return r.IntN(n) })
+		keys := make([]string, 0, len(w.done))
+		for key, n := range w.done {
+			if n != 1 {
+				t.Fatalf("seed %d: %s was done %d times", seed, key, n)
+			}
+			keys = append(keys, key)
+		}
+		slices.Sort(keys)
+		got := fmt.Sprint(keys, w.s.Finished, w.s.Spent.Used)
+		if final == "" {
+			final = got
+		}
+		if got != final {
+			t.Fatalf("seed %d ends otherwise:\n%s\n%s", seed, got, final)
+		}
+	}
+}
+
+func TestLongChainsStayLinear(t *testing.T) {
+	var steps []ir.Step
+	for i := range 20_000 {
+		steps = append(steps, task(fmt.Sprintf("s%d", i)))
+	}
+	w := start(t, program(chain(steps...)...), "")
+	w.quick = true
+	w.run(first)
+	if w.s.Finished.Outcome != "ok" || len(w.done) != 20_000 {
+		t.Error("not done")
+	}
+}

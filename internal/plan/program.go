@@ -1,0 +1,189 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+)
+
+// Program is an ir.Program with what deciding looks up all the time.
+type Program struct {
+	units map[string]*unit
+	// Blobs reads values that are kept by hash. What a hash stands for never
+	// changes, so reading it leaves deciding pure.
+	Blobs func(hash string) (json.RawMessage, error)
+	// CheckOutput holds a program's output against its contract; nil checks nothing.
+	CheckOutput func(p *ir.Program, output json.RawMessage) error
+}
+
+// unit is one program of the tree of programs: the root or a child.
+type unit struct {
+	ir    *ir.Program
+	path  string
+	index []map[string]int // per block: step id → position
+	again []map[string]bool
+	meta  map[string]json.RawMessage
+}
+
+// Compile indexes a program and its children.
+func Compile(p *ir.Program) *Program {
+	out := &Program{units: map[string]*unit{}}
+	out.add(p, "")
+	return out
+}
+
+func (p *Program) add(program *ir.Program, path string) {
+	u := &unit{ir: program, path: path, meta: map[string]json.RawMessage{}}
+	for _, m := range program.Meta {
+		u.meta[m.Name] = m.Value
+	}
+	for b := range program.Blocks {
+		index := make(map[string]int, len(program.Blocks[b].Steps))
+		for i := range program.Blocks[b].Steps {
+			index[program.Blocks[b].Steps[i].ID] = i
+		}
+		u.index = append(u.index, index)
+		u.again = append(u.again, revisitable(&program.Blocks[b], index))
+	}
+	p.units[path] = u
+	for i := range program.Children {
+		p.add(&program.Children[i], childPath(path, i))
+	}
+}
+
+func childPath(path string, child int) string {
+	if path == "" {
+		return strconv.Itoa(child)
+	}
+	return path + "." + strconv.Itoa(child)
+}
+
+func (p *Program) unit(path string) *unit {
+	u := p.units[path]
+	if u == nil {
+		panic(fmt.Sprintf("plan: the journal names program %q, which the pinned definition does not have", path))
+	}
+	return u
+}
+
+func (u *unit) step(block ir.BlockID, id string) *ir.Step {
+	i, ok := u.index[block][id]
+	if !ok {
+		return nil
+	}
+	return &u.ir.Blocks[block].Steps[i]
+}
+
+// revisitable finds the steps that one frame may enter more than once: those
+// on a cycle of edges. Only they need a visit number in their keys.
+func revisitable(b *ir.Block, index map[string]int) map[string]bool {
+	n := len(b.Steps)
+	next := make([][]int, n)
+	link := func(from int, id string) {
+		if to, ok := index[id]; ok {
+			next[from] = append(next[from], to)
+		}
+	}
+	for i := range b.Steps {
+		for _, e := range b.Steps[i].Next {
+			link(i, e.To.Step)
+		}
+	}
+	for i := range b.Steps {
+		// A fallback returns to where its primary would have gone.
+		onward := slices.Clone(next[i])
+		seen := map[int]bool{i: true}
+		at := i
+		for b.Steps[at].Fallback != nil {
+			to, ok := index[b.Steps[at].Fallback.Name]
+			if !ok || seen[to] {
+				break
+			}
+			seen[to] = true
+			next[at] = append(next[at], to)
+			next[to] = append(next[to], onward...)
+			at = to
+		}
+	}
+	again := map[string]bool{}
+	for _, group := range components(next) {
+		cyclic := len(group) > 1
+		for _, to := range next[group[0]] {
+			cyclic = cyclic || to == group[0]
+		}
+		if cyclic {
+			for _, i := range group {
+				again[b.Steps[i].ID] = true
+			}
+		}
+	}
+	return again
+}
+
+// components are the strongly connected parts of a graph (Tarjan), without
+// recursion, so that a chain of any length is fine.
+func components(next [][]int) [][]int {
+	n := len(next)
+	number, low, on := make([]int, n), make([]int, n), make([]bool, n)
+	var stack []int
+	var out [][]int
+	count := 0
+	type visit struct{ node, edge int }
+	for start := range n {
+		if number[start] != 0 {
+			continue
+		}
+		work := []visit{{start, 0}}
+		for len(work) > 0 {
+			v := &work[len(work)-1]
+			if v.edge == 0 {
+				count++
+				number[v.node], low[v.node] = count, count
+				stack, on[v.node] = append(stack, v.node), true
+			}
+			if v.edge < len(next[v.node]) {
+				to := next[v.node][v.edge]
+				v.edge++
+				if number[to] == 0 {
+					work = append(work, visit{to, 0})
+				} else if on[to] {
+					low[v.node] = min(low[v.node], number[to])
+				}
+				continue
+			}
+			if low[v.node] == number[v.node] {
+				var group []int
+				for {
+					top := stack[len(stack)-1]
+					stack, on[top] = stack[:len(stack)-1], false
+					group = append(group, top)
+					if top == v.node {
+						break
+					}
+				}
+				out = append(out, group)
+			}
+			done := v.node
+			work = work[:len(work)-1]
+			if len(work) > 0 {
+				parent := work[len(work)-1].node
+				low[parent] = min(low[parent], low[done])
+			}
+		}
+	}
+	return out
+}
+
+var escaper = strings.NewReplacer("%", "%25", "/", "%2F", "~", "%7E", "#", "%23", ":", "%3A")
+
+// segment makes a name safe to be part of a frame's path.
+func segment(name string) string {
+	if !strings.ContainsAny(name, "%/~#:") {
+		return name
+	}
+	return escaper.Replace(name)
+}

@@ -1,0 +1,169 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// paths are the open frames in an order that never changes.
+func (s *State) paths() []string { return slices.Sorted(maps.Keys(s.Frames)) }
+
+// OpenTask is a task that was started and has not ended.
+type OpenTask struct {
+	journal.Work
+	Rerun int
+	Frame *Frame
+}
+
+// OpenTasks lists the tasks that were started and have not ended.
+func (s *State) OpenTasks() []OpenTask {
+	var out []OpenTask
+	for _, path := range s.paths() {
+		if f := s.Frames[path]; f.Phase == Working {
+			out = append(out, OpenTask{Work: f.Work(), Rerun: f.Rerun, Frame: f})
+		}
+	}
+	return out
+}
+
+// OpenGates lists the frames whose gates are open.
+func (s *State) OpenGates() []*Frame {
+	var out []*Frame
+	for _, path := range s.paths() {
+		if f := s.Frames[path]; f.Phase == Asking {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// StepOf is the step at which a frame stands.
+func (s *State) StepOf(p *Program, f *Frame) *ir.Step { return p.unit(f.Program).step(f.Block, f.Step) }
+
+// Shown is exactly what a gate shows: the values of its step's reads, and
+// their digest, which a decision has to name.
+func (s *State) Shown(p *Program, f *Frame) (map[string]json.RawMessage, string) {
+	reads, _ := s.Reads(p, f, s.StepOf(p, f))
+	raw := mustJSON(struct {
+		Run   journal.RunID              `json:"run"`
+		Gate  string                     `json:"gate"`
+		Kind  string                     `json:"kind"`
+		Reads map[string]json.RawMessage `json:"reads"`
+	}{s.Run, f.Work().Key(), f.Gate.Kind, reads})
+	sum := sha256.Sum256(raw)
+	return reads, hex.EncodeToString(sum[:])
+}
+
+// Reads are the values of what a step reads, by their paths, and the paths
+// that nobody has written.
+func (s *State) Reads(p *Program, f *Frame, step *ir.Step) (values map[string]json.RawMessage, missing []string) {
+	values = make(map[string]json.RawMessage, len(step.Reads))
+	sc := &scope{s: s, p: p, f: f}
+	for _, r := range step.Reads {
+		v, ok := sc.Lookup(strings.Split(r.Path, "."))
+		if !ok {
+			missing = append(missing, r.Path)
+		}
+		values[r.Path] = mustJSON(v)
+	}
+	return values, missing
+}
+
+// Branches are the results that a combine task puts together, in branch order.
+func (s *State) Branches(f *Frame) []*BranchResult {
+	if f.Group == nil {
+		return nil
+	}
+	out := make([]*BranchResult, 0, len(f.Group.Results))
+	for i := range f.Group.Next {
+		if r := f.Group.Results[i]; r != nil {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Summary is what the run list and the clock need to know.
+func (s *State) Summary() journal.Index {
+	if s.Finished != nil {
+		return journal.Index{Status: journal.Finished, Outcome: s.Finished.Outcome}
+	}
+	var out journal.Index
+	if wake, ok := s.Wake(); ok {
+		out.Wake = wake
+	}
+	stuck := 0 // tasks that are open but wait for budget
+	for _, one := range s.Starved {
+		if one.N > 0 {
+			stuck++
+		}
+	}
+	switch {
+	case s.Expired:
+		out.Status, out.Waiting = journal.Exceeded, "budget: "+BudgetDeadline
+	case s.Open > stuck:
+		out.Status = journal.Running
+	case len(s.Starved) > 0:
+		out.Status, out.Waiting = journal.Exceeded, "budget: "+s.Starved[0].Budget
+	case s.Paused:
+		out.Status, out.Waiting = journal.PausedAt, "paused"
+	default:
+		out.Status, out.Waiting = journal.Waiting, s.waitingFor()
+	}
+	return out
+}
+
+// waitingFor says in a few words what a run that does nothing waits for.
+func (s *State) waitingFor() string {
+	var first string
+	more := -1
+	for _, path := range s.paths() {
+		f := s.Frames[path]
+		var what string
+		switch {
+		case f.Phase == Asking && f.Gate.Kind == GatePerson:
+			what = "approval: " + f.Place().Key()
+		case f.Phase == Asking && f.Gate.Kind == GateEvent:
+			what = "event: " + f.Gate.Event
+		case f.Phase == Asking && f.Gate.Kind == GateDoubt:
+			what = "doubt: " + f.Place().Key()
+		case f.Phase == Resting:
+			what = "retry: " + f.Place().Key()
+		default:
+			continue
+		}
+		more++
+		// A person comes before a clock: that is what somebody can do something about.
+		if first == "" || strings.HasPrefix(first, "retry: ") && !strings.HasPrefix(what, "retry: ") {
+			first = what
+		}
+	}
+	if more > 0 {
+		return fmt.Sprintf("%s (+%d)", first, more)
+	}
+	return first
+}
+
+// Snapshot encodes the state: a cache of the fold, never a second truth.
+func (s *State) Snapshot() []byte { return mustJSON(s) }
+
+// Restore decodes a snapshot.
+func Restore(snapshot []byte) (*State, error) {
+	s := &State{}
+	if err := json.Unmarshal(snapshot, s); err != nil {
+		return nil, fmt.Errorf("%w: snapshot: %w", journal.ErrCorrupt, err)
+	}
+	if s.Frames == nil {
+		s.Frames = map[string]*Frame{}
+	}
+	s.rebuildTimers()
+	return s, nil
+}

@@ -1,0 +1,282 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// scope is what expressions in a frame can see: the frame's own variables,
+// then those of the frames around it, up to where its program began.
+type scope struct {
+	s *State
+	p *Program
+	f *Frame
+	// extra lies over everything: variables of a loop that is about to begin
+	// its next iteration.
+	extra map[string]journal.Value
+	err   error // the first value that could not be read
+}
+
+// Lookup finds a variable: the longest declared key that begins the path,
+// then down into its value.
+func (sc *scope) Lookup(path []string) (any, bool) {
+	if v, ok := sc.find(path, sc.extra); ok {
+		return v, true
+	}
+	f := sc.f
+	for {
+		if v, ok := sc.find(path, f.Scope); ok {
+			return v, true
+		}
+		if f.Path == "" || f.Child != "" {
+			break
+		}
+		f = sc.s.Frames[f.Parent]
+	}
+	if len(path) >= 1 && path[0] == "workflow" {
+		return sc.meta(path[1:])
+	}
+	if whole := sc.namespace(path); whole != nil {
+		return whole, true
+	}
+	return nil, false
+}
+
+func (sc *scope) find(path []string, vars map[string]journal.Value) (any, bool) {
+	if len(vars) == 0 {
+		return nil, false
+	}
+	for n := len(path); n > 0; n-- {
+		v, ok := vars[strings.Join(path[:n], ".")]
+		if !ok {
+			continue
+		}
+		value, err := sc.p.decode(v)
+		if err != nil {
+			if sc.err == nil {
+				sc.err = err
+			}
+			return nil, false
+		}
+		return descend(value, path[n:])
+	}
+	return nil, false
+}
+
+func (sc *scope) meta(path []string) (any, bool) {
+	u := sc.p.unit(sc.f.Program)
+	if len(path) == 0 {
+		return nil, false
+	}
+	raw, ok := u.meta[path[0]]
+	if !ok {
+		return nil, false
+	}
+	var value any
+	if json.Unmarshal(raw, &value) != nil {
+		return nil, false
+	}
+	return descend(value, path[1:])
+}
+
+// namespace gathers all variables below a path into one object: what reading
+// "state" means when only "state.a" and "state.b" were written.
+func (sc *scope) namespace(path []string) map[string]any {
+	prefix := strings.Join(path, ".") + "."
+	var whole map[string]any
+	gather := func(vars map[string]journal.Value) {
+		for key, v := range vars {
+			rest, ok := strings.CutPrefix(key, prefix)
+			if !ok {
+				continue
+			}
+			if _, closer := whole[rest]; closer {
+				continue
+			}
+			if value, err := sc.p.decode(v); err == nil {
+				if whole == nil {
+					whole = map[string]any{}
+				}
+				whole[rest] = value
+			}
+		}
+	}
+	for f := sc.f; ; f = sc.s.Frames[f.Parent] {
+		gather(f.Scope)
+		if f.Path == "" || f.Child != "" {
+			return whole
+		}
+	}
+}
+
+func descend(value any, path []string) (any, bool) {
+	for _, name := range path {
+		object, ok := value.(map[string]any)
+		if !ok {
+			return indexed(value, name)
+		}
+		if value, ok = object[name]; !ok {
+			return nil, false
+		}
+	}
+	return value, true
+}
+
+// indexed reads list.0; anything else below a value that is no object is absent.
+func indexed(value any, name string) (any, bool) {
+	list, ok := value.([]any)
+	if !ok {
+		return nil, false
+	}
+	var i int
+	if _, err := fmt.Sscanf(name, "%d", &i); err != nil || i < 0 || i >= len(list) {
+		return nil, false
+	}
+	return list[i], true
+}
+
+func (p *Program) decode(v journal.Value) (any, error) {
+	raw, err := p.raw(v)
+	if err != nil {
+		return nil, err
+	}
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
+// raw is the JSON of a value, wherever it is kept.
+func (p *Program) raw(v journal.Value) (json.RawMessage, error) {
+	if v.Hash == "" {
+		if len(v.JSON) == 0 {
+			return json.RawMessage("null"), nil
+		}
+		return v.JSON, nil
+	}
+	if p.Blobs == nil {
+		return nil, fmt.Errorf("value %s is kept by hash and there is nowhere to read it from", v.Hash)
+	}
+	return p.Blobs(v.Hash)
+}
+
+// set applies one write to a scope. What is there already matters only to
+// reducers other than set, and is found through the frames around.
+func (s *State) set(f *Frame, w journal.Write, value journal.Value) {
+	if f.Scope == nil {
+		f.Scope = map[string]journal.Value{}
+	}
+	if w.Part != "" {
+		value = part(value, w.Part)
+	}
+	switch w.Reducer {
+	case "append":
+		value = appended(s.visible(f, w.Path), value)
+	case "merge":
+		value = merged(s.visible(f, w.Path), under(value, w))
+	}
+	f.Scope[w.Path] = value
+}
+
+// visible is a variable as a frame sees it, by its exact key.
+func (s *State) visible(f *Frame, key string) journal.Value {
+	for {
+		if v, ok := f.Scope[key]; ok {
+			return v
+		}
+		if f.Path == "" || f.Child != "" {
+			return journal.Value{}
+		}
+		f = s.Frames[f.Parent]
+	}
+}
+
+func part(v journal.Value, name string) journal.Value {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(v.JSON, &object) != nil {
+		return journal.Value{JSON: json.RawMessage("null")}
+	}
+	raw, ok := object[name]
+	if !ok {
+		raw = json.RawMessage("null")
+	}
+	return journal.Value{JSON: raw}
+}
+
+func appended(before, more journal.Value) journal.Value {
+	var list []json.RawMessage
+	if len(before.JSON) > 0 {
+		if json.Unmarshal(before.JSON, &list) != nil {
+			list = []json.RawMessage{before.JSON}
+		}
+	}
+	var items []json.RawMessage
+	if json.Unmarshal(more.JSON, &items) != nil {
+		items = []json.RawMessage{more.JSON}
+	}
+	return journal.Value{JSON: mustJSON(slices.Concat(list, items))}
+}
+
+func merged(before, more journal.Value) journal.Value {
+	var object, over map[string]json.RawMessage
+	if json.Unmarshal(more.JSON, &over) != nil || over == nil {
+		return more
+	}
+	if len(before.JSON) == 0 || json.Unmarshal(before.JSON, &object) != nil || object == nil {
+		return more
+	}
+	for key, v := range over {
+		object[key] = v
+	}
+	return journal.Value{JSON: mustJSON(object)}
+}
+
+// under makes an object of a result that is none, or lacks the key that must be there.
+func under(v journal.Value, w journal.Write) journal.Value {
+	if w.Under == "" {
+		return v
+	}
+	var object map[string]json.RawMessage
+	isObject := json.Unmarshal(v.JSON, &object) == nil && object != nil
+	if isObject {
+		if _, has := object[w.Under]; has {
+			return v
+		}
+	}
+	raw := v.JSON
+	if len(raw) == 0 {
+		raw = json.RawMessage("null")
+	}
+	if w.AsList && !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")) {
+		list := []json.RawMessage{raw}
+		if isObject {
+			list = list[:0]
+			keys := make([]string, 0, len(object))
+			for key := range object {
+				keys = append(keys, key)
+			}
+			sort.Strings(keys)
+			for _, key := range keys {
+				list = append(list, object[key])
+			}
+		}
+		raw = mustJSON(list)
+	}
+	return journal.Value{JSON: mustJSON(map[string]json.RawMessage{w.Under: raw})}
+}
+
+// mustJSON encodes what is known to be encodable: parts of decoded JSON.
+func mustJSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic("plan: " + err.Error())
+	}
+	return raw
+}

@@ -1,0 +1,196 @@
+package plan
+
+import (
+	"encoding/json"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// State is where a run stands: the fold of its events, as plain data.
+type State struct {
+	Run        journal.RunID          `json:"run"`
+	Seq        journal.Seq            `json:"seq"`
+	Name       string                 `json:"name"`
+	Format     string                 `json:"format"`
+	Definition string                 `json:"definition"`
+	Options    json.RawMessage        `json:"options,omitempty"`
+	Started    journal.Millis         `json:"started"`
+	At         journal.Millis         `json:"at"` // of the last event
+	Frames     map[string]*Frame      `json:"frames"`
+	Open       int                    `json:"open,omitempty"` // tasks that are being done
+	Paused     bool                   `json:"paused,omitempty"`
+	Expired    bool                   `json:"expired,omitempty"` // the run's deadline has passed
+	Starved    []Starved              `json:"starved,omitempty"` // first come, first served
+	Signals    map[string][]Signalled `json:"signals,omitempty"` // events that came before anything waited for them
+	Spent      *Ledger                `json:"spent,omitempty"`   // of a run that is over
+	Finished   *journal.RunFinished   `json:"finished,omitempty"`
+
+	moved  []*Frame // frames that something happened to since they were last looked at
+	timers timers
+}
+
+// Frame is one activation of a block.
+type Frame struct {
+	Path    string                   `json:"path"`
+	Parent  string                   `json:"parent,omitempty"`
+	Program string                   `json:"program,omitempty"`
+	Block   ir.BlockID               `json:"block,omitempty"`
+	Index   int                      `json:"index,omitempty"`
+	Name    string                   `json:"name,omitempty"`
+	Child   journal.RunID            `json:"child,omitempty"` // it begins a child run
+	Scope   map[string]journal.Value `json:"scope,omitempty"`
+	Own     []string                 `json:"own,omitempty"` // variables of an iteration that end with it
+
+	// Where it stands.
+	Phase   Phase          `json:"phase"`
+	Step    string         `json:"step,omitempty"`
+	Visit   int            `json:"visit,omitempty"`
+	Part    string         `json:"part,omitempty"`
+	Attempt int            `json:"attempt,omitempty"`
+	Rerun   int            `json:"rerun,omitempty"`
+	For     string         `json:"for,omitempty"` // the step that the current one stands in for
+	Due     journal.Millis `json:"due,omitempty"`
+	Gate    *Gate          `json:"gate,omitempty"`
+	Group   *Group         `json:"group,omitempty"`
+	Notes   int            `json:"notes,omitempty"` // number of the task's last note
+	// Reserved is what the task that is being done has set aside, by number.
+	Reserved map[int]journal.Usage `json:"reserved,omitempty"`
+
+	// Last is how the last step ended.
+	Last Ending `json:"last,omitzero"`
+
+	Visits    map[string]int `json:"visits,omitempty"`    // of steps on cycles
+	Taken     map[string]int `json:"taken,omitempty"`     // of limited edges
+	Refused   string         `json:"refused,omitempty"`   // a gate said no, and no work has been done since
+	Cancelled bool           `json:"cancelled,omitempty"` // to be closed as soon as nothing is at work in it
+	FailedBy  string         `json:"failed_by,omitempty"` // cancelled, but counts as failed for this reason
+	Ledger    *Ledger        `json:"ledger,omitempty"`    // a budget of its own
+
+	marked bool
+}
+
+// Phase is what a frame is doing.
+type Phase string
+
+// The phases.
+const (
+	Beginning Phase = "begin"    // nothing yet
+	Working   Phase = "task"     // a task is being done
+	Resting   Phase = "retry"    // waits for the time of the next attempt
+	Ready     Phase = "ready"    // the task may start again
+	Asking    Phase = "gate"     // a gate is open
+	Overdue   Phase = "overdue"  // a gate's time is up
+	Grouped   Phase = "group"    // frames below are at work
+	Starving  Phase = "starving" // the task may not start before there is budget
+	Lost      Phase = "lost"     // nobody knows how the task ended
+	Ended     Phase = "ended"    // the step is over; where to next?
+)
+
+// Gate is a question that is open.
+type Gate struct {
+	Kind   string         `json:"kind"` // person, event, doubt
+	Event  string         `json:"event,omitempty"`
+	Digest string         `json:"digest,omitempty"`
+	Opened journal.Millis `json:"opened"`
+}
+
+// Ending is how a step or a frame ended.
+type Ending struct {
+	Outcome string        `json:"outcome,omitempty"`
+	Class   string        `json:"class,omitempty"` // of an error
+	Reason  string        `json:"reason,omitempty"`
+	Error   string        `json:"error,omitempty"`
+	Value   journal.Value `json:"value,omitzero"`
+	To      string        `json:"to,omitempty"`     // outcome jump: a step of an enclosing block
+	Status  int           `json:"status,omitempty"` // exit code of the author's choice
+	Step    string        `json:"step,omitempty"`   // that said so
+}
+
+// Group is a step that is made of frames.
+type Group struct {
+	Mode    string        `json:"mode"` // parallel, loop, call
+	Total   int           `json:"total,omitempty"`
+	Max     int           `json:"max,omitempty"`
+	Next    int           `json:"next,omitempty"` // index of the next frame to open
+	Live    int           `json:"live,omitempty"`
+	Stopped bool          `json:"stopped,omitempty"` // the rest has been cancelled
+	Items   journal.Value `json:"items,omitzero"`
+	// Results of parallel branches by index; of a loop or a call the last one.
+	Results  map[int]*BranchResult `json:"results,omitempty"`
+	OK       int                   `json:"ok,omitempty"`
+	Failed   int                   `json:"failed,omitempty"`
+	Rejected int                   `json:"rejected,omitempty"`
+
+	items []json.RawMessage // Items taken apart, once
+}
+
+// BranchResult is how a frame below ended, and what it had written.
+type BranchResult struct {
+	Name string `json:"name,omitempty"`
+	Ending
+	Scope map[string]journal.Value `json:"scope,omitempty"`
+}
+
+// Signalled is an event that nothing has waited for yet.
+type Signalled struct {
+	Data json.RawMessage `json:"data,omitempty"`
+	By   journal.Actor   `json:"by,omitzero"`
+}
+
+// Starved is a task that waits for budget: to start (N is 0) or to go on.
+type Starved struct {
+	Work   journal.Work  `json:"work"`
+	N      int           `json:"n,omitempty"`
+	Amount journal.Usage `json:"amount"`
+	Budget string        `json:"budget"`
+}
+
+// Root is the frame of the run's body; nil before the run has started.
+func (s *State) Root() *Frame { return s.Frames[""] }
+
+// Work is the task that a frame is doing, or is about to.
+func (f *Frame) Work() journal.Work {
+	return journal.Work{Place: f.Place(), Part: f.Part, Attempt: f.Attempt}
+}
+
+// Place is where a frame stands.
+func (f *Frame) Place() journal.Place {
+	return journal.Place{Frame: f.Path, Step: f.Step, Visit: f.Visit}
+}
+
+// mark notes that deciding has to look at a frame.
+func (s *State) mark(f *Frame) {
+	if f != nil && !f.marked {
+		f.marked = true
+		s.moved = append(s.moved, f)
+	}
+}
+
+// MarkAll makes the next decision look at every frame. After a complete
+// batch there is nothing to find; it is how a law of the plan is tested, and
+// how work that was held back goes on.
+func (s *State) MarkAll() {
+	for _, path := range s.paths() {
+		s.mark(s.Frames[path])
+	}
+}
+
+// RunOf is the run that a frame belongs to in the records: the run itself or
+// a child; empty stands for the run itself.
+func (s *State) RunOf(f *Frame) journal.RunID {
+	for ; f != nil && f.Path != ""; f = s.Frames[f.Parent] {
+		if f.Child != "" {
+			return f.Child
+		}
+	}
+	return ""
+}
+
+// top is the frame in which the program of f began.
+func (s *State) top(f *Frame) *Frame {
+	for f.Path != "" && f.Child == "" {
+		f = s.Frames[f.Parent]
+	}
+	return f
+}

@@ -1,0 +1,524 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Refusal is why an input does not fit.
+type Refusal struct {
+	Code RefusalCode
+	Why  string
+}
+
+func (r *Refusal) Error() string { return r.Why }
+
+// RefusalCode tells refusals apart.
+type RefusalCode string
+
+// The refusals.
+const (
+	TooLate    RefusalCode = "too-late"   // it is over already
+	NoGate     RefusalCode = "no-gate"    // nothing is asked, or not that
+	Ambiguous  RefusalCode = "ambiguous"  // several gates are open
+	Changed    RefusalCode = "changed"    // what was decided on is not what is asked now
+	WrongKind  RefusalCode = "wrong-kind" // the gate takes other answers
+	NotAllowed RefusalCode = "not-allowed"
+	Unknown    RefusalCode = "unknown"
+)
+
+func refusal(code RefusalCode, format string, args ...any) *Refusal {
+	return &Refusal{Code: code, Why: fmt.Sprintf(format, args...)}
+}
+
+// Check tells whether an input would be refused, and why, without taking it.
+func (s *State) Check(p *Program, in Input) error {
+	if s.Finished != nil {
+		return refusal(TooLate, "the run is over: %s", s.Finished.Outcome)
+	}
+	switch x := in.(type) {
+	case Result:
+		return s.checkOpen(x.Work)
+	case Note:
+		return s.checkOpen(x.Work)
+	case Reserve:
+		return s.checkOpen(x.Work)
+	case Gone:
+		return s.checkOpen(x.Work)
+	case Decision:
+		_, err := s.gateFor(p, &x)
+		return err
+	case Signal:
+		return s.checkSignal(p, &x)
+	case Cancel:
+		if s.Root().Cancelled {
+			return refusal(TooLate, "the run is being cancelled already")
+		}
+	case Pause:
+		if s.Paused {
+			return refusal(TooLate, "the run is paused already")
+		}
+	case Continue:
+		if !s.Paused {
+			return refusal(TooLate, "the run is not paused")
+		}
+	case Raise:
+		return s.checkRaise(&x)
+	case Edit:
+		return s.checkEdit(p, &x)
+	}
+	return nil
+}
+
+func (s *State) checkOpen(w journal.Work) error {
+	f := s.Frames[w.Frame]
+	if f == nil || f.Phase != Working || f.Work() != w {
+		return refusal(TooLate, "task %s is not being done", w.Key())
+	}
+	return nil
+}
+
+func (s *State) checkRaise(x *Raise) error {
+	if !slices.Contains(Budgets, x.Budget) {
+		return refusal(Unknown, "there is no budget %q; there is %s", x.Budget, strings.Join(Budgets, ", "))
+	}
+	if now := s.Root().Ledger.Limit(x.Budget); now == nil {
+		return refusal(NotAllowed, "the run has no limit of %s to raise", x.Budget)
+	} else if x.To <= *now {
+		return refusal(NotAllowed, "the limit of %s is %d already", x.Budget, *now)
+	}
+	return nil
+}
+
+func (s *State) checkEdit(p *Program, x *Edit) error {
+	switch {
+	case !p.unit("").ir.MayIntervene:
+		return refusal(NotAllowed, "this workflow does not let anybody change its state while it runs")
+	case s.Open > 0:
+		return refusal(NotAllowed, "a step is being done; pause the run first")
+	case x.Path == "input" || strings.HasPrefix(x.Path, "input."):
+		return refusal(NotAllowed, "the input of a run cannot be changed")
+	case x.Path == "":
+		return refusal(Unknown, "an edit needs the name of a variable")
+	case !json.Valid(x.Value):
+		return refusal(Unknown, "the new value is not JSON")
+	}
+	return nil
+}
+
+// gateFor finds the gate that a decision is about.
+func (s *State) gateFor(p *Program, x *Decision) (*Frame, error) {
+	var found []*Frame
+	for _, f := range s.OpenGates() {
+		if x.Step != "" && x.Step != f.Step && x.Step != f.Place().Key() || x.Frame != "" && x.Frame != f.Path {
+			continue
+		}
+		found = append(found, f)
+	}
+	names := func(frames []*Frame) string {
+		var out []string
+		for _, f := range frames {
+			out = append(out, f.Place().Key())
+		}
+		return strings.Join(out, ", ")
+	}
+	switch open := s.OpenGates(); {
+	case len(open) == 0:
+		return nil, refusal(NoGate, "nothing is waiting for a decision")
+	case len(found) == 0:
+		return nil, refusal(NoGate, "step %q is not waiting for a decision; %s is", x.Step, names(open))
+	case len(found) > 1:
+		return nil, refusal(Ambiguous, "several steps are waiting for a decision: name one of %s", names(found))
+	}
+	f := found[0]
+	var takes []string
+	switch f.Gate.Kind {
+	case GateDoubt:
+		takes = []string{AnswerRerun, AnswerSkip, AnswerResult, AnswerFail}
+	case GatePerson:
+		takes = []string{Approve, Reject}
+	default:
+		return nil, refusal(WrongKind, "step %q waits for the event %q, not for a decision", f.Step, f.Gate.Event)
+	}
+	if !slices.Contains(takes, x.Answer) {
+		return nil, refusal(WrongKind, "step %q takes %s, not %s", f.Step, strings.Join(takes, " or "), x.Answer)
+	}
+	if x.Answer == AnswerResult && !json.Valid(x.Value) {
+		return nil, refusal(Unknown, "the result is not JSON")
+	}
+	if f.Gate.Kind == GatePerson {
+		if _, digest := s.Shown(p, f); digest != x.Digest {
+			return nil, refusal(Changed, "what step %q asks is not what the decision was about; look at it again", f.Step)
+		}
+	}
+	return f, nil
+}
+
+func (s *State) checkSignal(p *Program, x *Signal) error {
+	var known []string
+	for _, u := range p.units {
+		for b := range u.ir.Blocks {
+			for i := range u.ir.Blocks[b].Steps {
+				if g, ok := u.ir.Blocks[b].Steps[i].Action.(ir.Gate); ok && g.Event != "" {
+					known = append(known, g.Event)
+				}
+			}
+		}
+	}
+	if !slices.Contains(known, x.Event) {
+		slices.Sort(known)
+		return refusal(Unknown, "nothing in this workflow waits for the event %q; there is: %s", x.Event, strings.Join(slices.Compact(known), ", "))
+	}
+	if len(x.Data) > 0 && !json.Valid(x.Data) {
+		return refusal(Unknown, "the data of the event is not JSON")
+	}
+	for _, f := range s.OpenGates() {
+		if f.Gate.Event == x.Event && f.Gate.Kind == GatePerson {
+			if _, ok := verdict(x.Data); !ok {
+				return refusal(WrongKind, `step %q is an approval: the event must say {"approved": true} or {"approved": false}`, f.Step)
+			}
+		}
+	}
+	return nil
+}
+
+// verdict reads {"approved": true|false}; anything else is none.
+func verdict(raw json.RawMessage) (approved, ok bool) {
+	var v struct {
+		Approved *bool `json:"approved"`
+	}
+	if json.Unmarshal(raw, &v) != nil || v.Approved == nil {
+		return false, false
+	}
+	return *v.Approved, true
+}
+
+func (d *decider) refuse(in Input, err error) {
+	why := err.Error()
+	refused := journal.InputRefused{Input: in.inputName(), Why: why}
+	switch x := in.(type) {
+	case Decision:
+		refused.By = x.By
+	case Signal:
+		refused.By = x.By
+	case Cancel:
+		refused.By = x.By
+	}
+	d.fact(nil, refused)
+}
+
+// take turns an input that fits into facts.
+func (d *decider) take(in Input) {
+	switch x := in.(type) {
+	case Result:
+		d.endTask(d.s.Frames[x.Work.Frame], &x)
+	case Note:
+		if f := d.s.Frames[x.Work.Frame]; x.N > f.Notes { // the same note may be sent again
+			d.fact(f, journal.TaskNoted{Work: x.Work, N: x.N, Kind: x.Kind, Data: x.Data, Settles: x.Settles, Usage: x.Usage})
+		}
+	case Reserve:
+		d.reserve(&x)
+	case Gone:
+		d.gone(&x)
+	case Decision:
+		f, err := d.s.gateFor(d.p, &x)
+		if err == nil {
+			d.decide(f, &x)
+		}
+	case Signal:
+		d.signal(&x)
+	case Cancel:
+		d.fact(nil, journal.CancelRequested{Reason: x.Reason, By: x.By})
+	case Pause:
+		d.fact(nil, journal.Paused{By: x.By})
+	case Continue:
+		d.fact(nil, journal.Continued{By: x.By})
+	case Raise:
+		d.fact(nil, journal.BudgetRaised{Budget: x.Budget, To: x.To, By: x.By})
+	case Edit:
+		d.fact(nil, journal.StateEdited{Path: x.Path, Value: journal.Value{JSON: x.Value}, By: x.By})
+	case TakenOver:
+		d.fact(nil, journal.Claimed{Owner: x.Owner})
+	}
+}
+
+// writes are what a step's result goes into, with how it meets what is there.
+func (d *decider) writes(f *Frame, step *ir.Step) []journal.Write {
+	if len(step.Writes) == 0 {
+		return nil
+	}
+	out := make([]journal.Write, 0, len(step.Writes))
+	for _, w := range step.Writes {
+		reducer := w.Reducer
+		if reducer == "" {
+			for _, v := range d.unit(f).ir.Vars {
+				if v.Path == w.Path {
+					reducer = v.Reducer
+				}
+			}
+		}
+		if reducer == ir.Set {
+			reducer = ""
+		}
+		out = append(out, journal.Write{Path: w.Path, Part: w.Part, Reducer: string(reducer), Under: w.Under, AsList: w.AsList})
+	}
+	return out
+}
+
+// checked tells whether a result has all the parts that a step writes. A value
+// that is taken apart has to be at hand, not behind its hash.
+func (d *decider) checked(step *ir.Step, v journal.Value) (journal.Value, error) {
+	whole := true
+	for _, w := range step.Writes {
+		whole = whole && w.Part == "" && (w.Reducer == "" || w.Reducer == ir.Set)
+	}
+	if whole {
+		return v, nil
+	}
+	raw, err := d.p.raw(v)
+	if err != nil {
+		return v, err
+	}
+	var object map[string]json.RawMessage
+	isObject := json.Unmarshal(raw, &object) == nil && object != nil
+	for _, w := range step.Writes {
+		if w.Part == "" {
+			continue
+		}
+		if !isObject {
+			return v, fmt.Errorf("the result is not an object with the keys that step %q writes", step.ID)
+		}
+		if _, ok := object[w.Part]; !ok {
+			return v, fmt.Errorf("the result has no %q, which step %q writes to %q", w.Part, step.ID, w.Path)
+		}
+	}
+	return journal.Value{JSON: raw}, nil
+}
+
+func (d *decider) endTask(f *Frame, r *Result) {
+	step := d.step(f)
+	ended := journal.TaskEnded{
+		Work: r.Work, Outcome: r.Outcome, Class: r.Class, Error: r.Error, Value: r.Value, Usage: r.Usage, Final: true,
+	}
+	if r.Outcome == OutcomeOK {
+		switch {
+		case f.Part == PartVerdict:
+			d.judge(f, step, &ended)
+		default:
+			value, err := d.checked(step, r.Value)
+			if err != nil {
+				ended.Outcome, ended.Class, ended.Error = OutcomeFailed, ClassInvalid, err.Error()
+			} else {
+				ended.Value, ended.Writes = value, d.writes(f, step)
+			}
+		}
+	}
+	retries := ended.Outcome == OutcomeFailed && !f.Cancelled && retryable(step, f.Attempt, ended.Class, r.Exit)
+	ended.Final = !retries
+	d.fact(f, ended)
+	if retries {
+		next := r.Work
+		next.Attempt++
+		d.fact(f, journal.RetrySet{Work: next, Due: d.now + delay(step.Retry, next)})
+	}
+}
+
+// judge turns a verdict into an outcome. Whatever is not clearly a verdict is
+// a failure: a gate never passes by accident.
+func (d *decider) judge(f *Frame, step *ir.Step, ended *journal.TaskEnded) {
+	raw, err := d.p.raw(ended.Value)
+	approved, ok := verdict(raw)
+	if err != nil || !ok {
+		ended.Outcome, ended.Class = OutcomeFailed, ClassInvalid
+		ended.Error = `the verdict has no "approved" that is true or false`
+		return
+	}
+	method := MethodAutomated
+	if task := taskOf(step, f.Part); task.Kind == "agent" {
+		method = MethodCritic
+	}
+	result := "approved"
+	if !approved {
+		ended.Outcome, result = OutcomeRejected, "rejected"
+	}
+	ended.Value = gateValue(result, method, "", "", d.now, raw)
+	ended.Writes = d.writes(f, step)
+}
+
+// gateValue is what a gate writes: who let it pass, or did not, how and why.
+func gateValue(result, method, actor, evidence string, at journal.Millis, review json.RawMessage) journal.Value {
+	return journal.Value{JSON: mustJSON(struct {
+		Result    string          `json:"gate_result"`
+		Actor     string          `json:"actor,omitempty"`
+		Method    string          `json:"method"`
+		Evidence  string          `json:"evidence,omitempty"`
+		DecidedAt string          `json:"decided_at"`
+		Review    json.RawMessage `json:"review,omitempty"`
+	}{result, actor, method, evidence, at.Time().Format("2006-01-02T15:04:05.000Z07:00"), review})}
+}
+
+func retryable(step *ir.Step, attempt int, class string, exit int) bool {
+	if attempt+1 >= step.Attempts() || class == ClassBudget {
+		return false
+	}
+	if on := step.Retry.On; len(on) > 0 && !slices.Contains(on, class) {
+		return false
+	}
+	if codes := step.Retry.ExitCodes; len(codes) > 0 && exit != 0 && !slices.Contains(codes, exit) {
+		return false
+	}
+	return true
+}
+
+// delay is how long to wait before an attempt. Jitter comes from the task's
+// key, so that it is spread between tasks and the same for everybody who asks.
+func delay(r *ir.Retry, next journal.Work) journal.Millis {
+	if len(r.Delays) == 0 {
+		return 0
+	}
+	n := next.Attempt // 1 is the first retry
+	base := float64(r.Delays[0])
+	switch r.Backoff {
+	case ir.List:
+		base = float64(r.Delays[min(n-1, len(r.Delays)-1)])
+	case ir.Linear:
+		base *= float64(n)
+	case ir.Exponential:
+		factor := r.Multiplier
+		if factor == 0 {
+			factor = 2
+		}
+		base *= math.Pow(factor, float64(n-1))
+	}
+	if r.MaxDelay > 0 {
+		base = min(base, float64(r.MaxDelay))
+	}
+	if r.Jitter > 0 {
+		h := fnv.New64a()
+		h.Write([]byte(next.Key()))
+		base *= 1 + r.Jitter*(float64(h.Sum64()>>11)/float64(1<<52)-1)
+	}
+	return journal.Millis(min(base, float64(math.MaxInt64/4)))
+}
+
+func (d *decider) reserve(x *Reserve) {
+	f := d.s.Frames[x.Work.Frame]
+	if _, has := f.Reserved[x.N]; has || slices.ContainsFunc(d.s.Starved, func(one Starved) bool { return one.N == x.N && one.Work == x.Work }) {
+		return // asked before: the answer is on its way
+	}
+	budget, at, later := d.s.short(f, x.Amount)
+	switch {
+	case budget == "" && len(d.s.Starved) == 0:
+		d.fact(f, journal.Reserved{Work: x.Work, N: x.N, Amount: x.Amount})
+	case budget != "" && at.Path != "" && !later:
+		d.fact(f, journal.BudgetRefused{Work: x.Work, N: x.N, Amount: x.Amount, Budget: budget})
+	default:
+		if budget == "" { // it would fit, but others came first
+			budget = d.s.Starved[0].Budget
+		}
+		d.fact(f, journal.BudgetWait{Work: x.Work, N: x.N, Amount: x.Amount, Budget: budget})
+	}
+}
+
+// gone records that nobody knows how a task ended. What it had reserved may
+// have been spent, so it is charged.
+func (d *decider) gone(x *Gone) {
+	f := d.s.Frames[x.Work.Frame]
+	var charged journal.Usage
+	for _, amount := range f.Reserved {
+		charged = plus(charged, amount)
+	}
+	d.fact(f, journal.TaskLost{Work: x.Work, Why: x.Why, Policy: x.Policy, Charged: charged})
+}
+
+func (d *decider) decide(f *Frame, x *Decision) {
+	step := d.step(f)
+	decided := journal.GateDecided{Place: f.Place(), Method: MethodPerson, By: x.By, Note: x.Note, Digest: x.Digest}
+	who := x.By.User
+	if x.By.As != "" {
+		who = x.By.As
+	}
+	switch x.Answer {
+	case Approve:
+		decided.Outcome = OutcomeOK
+		decided.Value, decided.Writes = gateValue("approved", MethodPerson, who, x.Note, d.now, x.Value), d.writes(f, step)
+	case Reject:
+		decided.Outcome = OutcomeRejected
+		decided.Value, decided.Writes = gateValue("rejected", MethodPerson, who, x.Note, d.now, x.Value), d.writes(f, step)
+	case AnswerRerun:
+		decided.Outcome = OutcomeRerun
+	case AnswerSkip:
+		decided.Outcome = OutcomeSkipped
+	case AnswerFail:
+		decided.Outcome, decided.Class = OutcomeFailed, ClassInDoubt
+	case AnswerResult:
+		decided.Outcome = OutcomeOK
+		if f.Part == PartVerdict {
+			var ended journal.TaskEnded
+			ended.Value, ended.Outcome = journal.Value{JSON: x.Value}, OutcomeOK
+			d.judge(f, step, &ended)
+			decided.Outcome, decided.Class, decided.Value, decided.Writes = ended.Outcome, ended.Class, ended.Value, ended.Writes
+			break
+		}
+		value, err := d.checked(step, journal.Value{JSON: x.Value})
+		if err != nil {
+			d.refuse(*x, err)
+			return
+		}
+		decided.Value, decided.Writes = value, d.writes(f, step)
+	}
+	d.fact(f, decided)
+}
+
+// ClassInDoubt is the class of a task that a person said has failed.
+const ClassInDoubt = "IN_DOUBT"
+
+func (d *decider) signal(x *Signal) {
+	passed := false
+	for _, f := range d.s.OpenGates() {
+		if f.Gate.Event == x.Event {
+			d.pass(f, x)
+			passed = true
+		}
+	}
+	if !passed {
+		d.fact(nil, journal.Signalled{Event: x.Event, Data: x.Data, By: x.By})
+	}
+}
+
+// pass lets an event settle a gate.
+func (d *decider) pass(f *Frame, x *Signal) {
+	step := d.step(f)
+	decided := journal.GateDecided{Place: f.Place(), Outcome: OutcomeOK, Method: MethodEvent, Event: x.Event, By: x.By}
+	if f.Gate.Kind == GatePerson {
+		approved, _ := verdict(x.Data)
+		result := "approved"
+		if !approved {
+			decided.Outcome, result = OutcomeRejected, "rejected"
+		}
+		_, decided.Digest = d.s.Shown(d.p, f)
+		decided.Value = gateValue(result, MethodEvent, x.By.User, "", d.now, x.Data)
+	} else {
+		raw := x.Data
+		if len(raw) == 0 {
+			raw = json.RawMessage("null")
+		}
+		decided.Value = journal.Value{JSON: raw}
+	}
+	decided.Writes = d.writes(f, step)
+	d.fact(f, decided)
+}
+
+// IsRefusal unwraps a refusal.
+func IsRefusal(err error) (*Refusal, bool) {
+	var r *Refusal
+	return r, errors.As(err, &r)
+}

@@ -1,0 +1,79 @@
+package plan
+
+import (
+	"cmp"
+	"container/heap"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// timer is a moment at which a frame has to be looked at again. Entries are
+// not removed when their reason goes away; they are compared with the frame
+// when their time comes.
+type timer struct {
+	due   journal.Millis
+	path  string
+	limit bool // the frame's deadline, not its retry or gate
+}
+
+type timers []timer
+
+func (t timers) Len() int      { return len(t) }
+func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+func (t timers) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(t[i].due, t[j].due), cmp.Compare(t[i].path, t[j].path)) < 0
+}
+func (t *timers) Push(x any) { *t = append(*t, x.(timer)) }
+func (t *timers) Pop() any {
+	last := (*t)[len(*t)-1]
+	*t = (*t)[:len(*t)-1]
+	return last
+}
+
+func (s *State) setDue(f *Frame, due journal.Millis) {
+	f.Due = due
+	if due != 0 {
+		heap.Push(&s.timers, timer{due: due, path: f.Path})
+	}
+}
+
+// nextTimer returns the earliest timer that still means something.
+func (s *State) nextTimer() (timer, *Frame, bool) {
+	for len(s.timers) > 0 {
+		t := s.timers[0]
+		f := s.Frames[t.path]
+		switch {
+		case f == nil:
+		case t.limit && f.Ledger != nil && f.Ledger.deadline() == t.due && !f.Cancelled && !s.Expired:
+			return t, f, true
+		case !t.limit && f.Due == t.due && !f.Cancelled:
+			return t, f, true
+		}
+		heap.Pop(&s.timers)
+	}
+	return timer{}, nil, false
+}
+
+// rebuildTimers finds all timers again, after a snapshot was restored.
+func (s *State) rebuildTimers() {
+	s.timers = nil
+	for _, path := range s.paths() {
+		f := s.Frames[path]
+		if f.Due != 0 {
+			heap.Push(&s.timers, timer{due: f.Due, path: path})
+		}
+		if f.Ledger != nil && f.Ledger.deadline() != 0 {
+			heap.Push(&s.timers, timer{due: f.Ledger.deadline(), path: path, limit: true})
+		}
+	}
+}
+
+// Wake is when the run has to be looked at again if nothing happens before:
+// false when no moment is known.
+func (s *State) Wake() (journal.Millis, bool) {
+	if s.Finished != nil {
+		return 0, false
+	}
+	t, _, ok := s.nextTimer()
+	return t.due, ok
+}
