@@ -202,5 +202,9 @@ func (e *Expr) resolve(path []string) []string {
 	if !ok {
 		return path
 	}
-	return append(strings.Split(full, "."), path[1:]...)
+	out := make([]string, 0, strings.Count(full, ".")+len(path))
+	for segment := range strings.SplitSeq(full, ".") {
+		out = append(out, segment)
+	}
+	return append(out, path[1:]...)
 }

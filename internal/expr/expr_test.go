@@ -535,6 +535,20 @@ func TestEvaluationDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// A bare name costs the path that it stands for, and nothing else.
+func TestBoundNamesAllocateOnce(t *testing.T) {
+	e, _ := Parse(AgentFlow, `tier == "silver"`, source.Span{})
+	e.Names = map[string]string{"tier": "input.tier"}
+	allocs := testing.AllocsPerRun(100, func() {
+		if ok, err := e.Bool(typicalEnv); !ok || err != nil {
+			t.Error(ok, err)
+		}
+	})
+	if allocs > 1 {
+		t.Errorf("%v allocations", allocs)
+	}
+}
+
 func BenchmarkBool(b *testing.B) {
 	for _, text := range typical {
 		e, _ := Parse(AgentFlow, text, source.Span{})

@@ -264,7 +264,8 @@ func isJSONNumber(s string) bool {
 	return s == ""
 }
 
-var escapes = map[byte]byte{'"': '"', '\'': '\'', '\\': '\\', '/': '/', 'n': '\n', 'r': '\r', 't': '\t'}
+// escapes are those of JSON, so that any JSON string is a string here, and \'.
+var escapes = map[byte]byte{'"': '"', '\'': '\'', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 func (p *parser) lexString(at int) token {
 	var b strings.Builder

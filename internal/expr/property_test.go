@@ -76,6 +76,24 @@ func drawLeaf(t *rapid.T) string {
 	}
 }
 
+// Formats write conditions of their own around texts that they found in a file.
+func TestJSONStringsAreStrings(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.String().Draw(t, "text")
+		raw, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, diags := ParseValue(AgentFlow, string(raw), at(string(raw)))
+		if len(diags) > 0 {
+			t.Fatal(diags)
+		}
+		if got, err := e.Eval(nil); err != nil || got != want {
+			t.Fatalf("%s became %q, %v", raw, got, err)
+		}
+	})
+}
+
 // plain draws a value of an environment.
 func plain(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
