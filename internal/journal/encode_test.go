@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -12,11 +13,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// everyFact has one value of each type of fact; names.go is the list.
-var everyFact = []Fact{
-	RunStarted{}, RunFinished{}, FrameOpened{}, FrameClosed{}, StepEntered{}, StepLeft{}, TaskStarted{}, TaskEnded{},
-	TaskLost{}, TaskNoted{}, Reserved{}, BudgetWait{}, BudgetRaised{}, RetrySet{}, TimerFired{}, GateOpened{},
-	GateDecided{}, InputRefused{}, CancelRequested{}, Paused{}, Continued{}, StateEdited{}, Claimed{},
+// A fact that is missing from the list could not be stored.
+func TestEveryFactIsListed(t *testing.T) {
+	names, err := os.ReadFile("names.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(names, []byte("factName() string")); n != len(everyFact()) {
+		t.Errorf("%d facts, %d listed", n, len(everyFact()))
+	}
 }
 
 var rawType = reflect.TypeFor[json.RawMessage]()
@@ -74,7 +79,7 @@ func fill(t *rapid.T, v reflect.Value) {
 }
 
 func drawEvent(t *rapid.T) Event {
-	fact := reflect.New(reflect.TypeOf(rapid.SampledFrom(everyFact).Draw(t, "fact"))).Elem()
+	fact := reflect.New(reflect.TypeOf(rapid.SampledFrom(everyFact()).Draw(t, "fact"))).Elem()
 	fill(t, fact)
 	return Event{
 		Seq:  Seq(rapid.Int64().Draw(t, "seq")),
@@ -132,7 +137,7 @@ func TestEveryEventSurvivesTheJournal(t *testing.T) {
 
 // Random facts have few fields set at once; here every field has a value.
 func TestNoFieldOfAFactIsForgotten(t *testing.T) {
-	for _, zero := range everyFact {
+	for _, zero := range everyFact() {
 		v := reflect.New(reflect.TypeOf(zero)).Elem()
 		occupy(v)
 		events := []Event{{Seq: 1, Fact: v.Interface().(Fact)}}
@@ -202,7 +207,7 @@ func TestRawFieldsAreLeftOutWhenEmpty(t *testing.T) {
 			}
 		}
 	}
-	for _, f := range everyFact {
+	for _, f := range everyFact() {
 		visit(f.factName(), reflect.TypeOf(f))
 	}
 }
@@ -276,7 +281,7 @@ func TestDamageIsNamed(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, zero := range everyFact {
+	for _, zero := range everyFact() {
 		v := reflect.New(reflect.TypeOf(zero)).Elem()
 		occupy(v)
 		body, err := Encode(nil, []Event{{Seq: 1, At: 2, Run: "r", Fact: v.Interface().(Fact)}, {Seq: 2, Fact: zero}})
@@ -292,6 +297,21 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("not an ErrCorrupt: %v", err)
 			}
 			return
+		}
+		// The short way must understand what encoding/json does.
+		for i, line := range bytes.Split(bytes.TrimSuffix(body, []byte("\n")), []byte("\n")) {
+			if len(events) == 0 {
+				break
+			}
+			want := reflect.New(reflect.TypeOf(events[i].Fact))
+			var e Event
+			_, data, err := openEnvelope(line, &e)
+			if err == nil {
+				err = json.Unmarshal(data, want.Interface())
+			}
+			if diff := cmp.Diff(want.Elem().Interface(), events[i].Fact); err != nil || diff != "" {
+				t.Fatalf("%v %s\n%s", err, diff, line)
+			}
 		}
 		// What was understood must be the same after another round.
 		again, err := Encode(nil, events)
@@ -314,6 +334,25 @@ var chainStep = []Event{
 		Value: Value{JSON: json.RawMessage(`{"summary":"short","score":0.93}`)}, Writes: []Write{{Path: "state.summary"}},
 		Usage: Usage{Steps: 1, ModelCalls: 1, InputTokens: 812, OutputTokens: 95}, Final: true}},
 	{Seq: 42, At: 1763170000000, Fact: TaskStarted{Work: Work{Place: Place{Step: "review"}}, Kind: "agent"}},
+}
+
+// What Encode writes is read the short way: otherwise it would be slow, and
+// no other test would tell.
+func TestWhatIsWrittenIsReadTheShortWay(t *testing.T) {
+	for _, zero := range everyFact() {
+		full := reflect.New(reflect.TypeOf(zero)).Elem()
+		occupy(full)
+		for _, f := range []Fact{zero, full.Interface().(Fact)} {
+			data, err := appendFact(nil, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := reader{data: data}
+			if !r.read(factShapes().byName[f.factName()].shape, reflect.New(reflect.TypeOf(f)).Elem()) || len(r.data) > 0 {
+				t.Errorf("gave up at %q of %s", r.data, data)
+			}
+		}
+	}
 }
 
 func BenchmarkEncodeChainStep(b *testing.B) {
