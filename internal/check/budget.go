@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -256,12 +257,12 @@ func (b *bill) because(d int, perStep []StepCost) string {
 	if why := b.worst[d].Unbounded; why != "" {
 		return "unbounded because " + why
 	}
-	if b.scope != "" {
-		return ""
-	}
 	var most *StepCost
 	for i := range perStep {
 		s := &perStep[i]
+		if b.scope != "" && s.Step != b.scope && !strings.HasPrefix(s.Step, b.scope+"/") {
+			continue
+		}
 		if most == nil || s.Worst.at(d).Exceeds(most.Worst.at(d).N) {
 			most = s
 		}

@@ -9,13 +9,12 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// Program checks what must hold for any program. Children are only looked at
-// where they are called: they were checked when they were compiled.
+// Program checks what must hold for any program that is Sound; of one that is
+// not it checks what it can. Children are only looked at where they are
+// called: they were checked when they were compiled.
 func Program(p *ir.Program, kinds step.Set) diag.List {
 	c := &checker{p: p, kinds: kinds, flow: newFlow(p), domains: newDomains(p)}
 	c.tasks()
-	c.names()
-	c.targets()
 	c.fallbackCycles()
 	c.reachability()
 	c.data()
@@ -88,10 +87,7 @@ func (c *checker) tasks() {
 		for _, t := range tasksOf(s) {
 			kind, ok := c.kinds[t.Kind]
 			if !ok {
-				c.add(step.CodeSettings, diag.Error, s.Span,
-					fmt.Sprintf("Step %q asks for work of kind %q, which does not exist.", s.ID, t.Kind),
-					diag.DidYouMean(t.Kind, keys(c.kinds)))
-				continue
+				continue // Sound reports it
 			}
 			c.list = append(c.list, kind.Check(c.p, s, t)...)
 			uses := kind.Uses(t)

@@ -76,8 +76,8 @@ func conditionsOf(s *ir.Step) []condition {
 func (c *checker) conditions() {
 	c.steps(func(_ ir.BlockID, s *ir.Step) {
 		for _, cond := range conditionsOf(s) {
-			if cond.dead == "" {
-				continue
+			if cond.dead == "" || len(cond.expr.Paths()) == 0 {
+				continue // a constant was reported when it was parsed
 			}
 			possible, sure, why := c.domains.canHold(cond.expr)
 			if possible {
@@ -90,36 +90,7 @@ func (c *checker) conditions() {
 			c.add(CodeNeverHolds, severity, spanOr(cond.expr.Span, s.Span),
 				fmt.Sprintf("This can never hold, so %s%s.", cond.dead, why), help)
 		}
-		c.shadowed(s)
 	})
-}
-
-// shadowed reports edges that an earlier edge always takes the place of.
-func (c *checker) shadowed(s *ir.Step) {
-	for i := range s.Next {
-		e := &s.Next[i]
-		for j := range i {
-			earlier := &s.Next[j]
-			if e.Sequential || earlier.Limit > 0 || !covers(earlier.On, e.On) || !sameCondition(earlier.When, e.When) {
-				continue
-			}
-			at := spanOr(e.Span, s.Span)
-			c.add(CodeNeverHolds, diag.Warning, at,
-				fmt.Sprintf("This way on from step %q is never taken: an earlier one is always taken in its place.", s.ID),
-				"Remove it, or put it before the other.",
-				diag.Related{Span: spanOr(earlier.Span, s.Span), Message: "taken instead"})
-			break
-		}
-	}
-}
-
-func covers(a, b []ir.Outcome) bool {
-	return !slices.ContainsFunc(b, func(o ir.Outcome) bool { return !slices.Contains(a, o) })
-}
-
-// sameCondition reports whether the first holds whenever the second does.
-func sameCondition(a, b *expr.Expr) bool {
-	return a == nil || b != nil && a.Text == b.Text
 }
 
 // decisions reports decisions that some value has no way out of.

@@ -255,7 +255,11 @@ func (e *estimator) step(s *ir.Step) *stepCost {
 			c.own[waitSeconds] = step.Amount{Unbounded: fmt.Sprintf("step %q waits without a timeout", s.ID)}
 		}
 	}
-	c.base = fromCost(c.bound.Base).plus(e.insideBase(s))
+	c.base = fromCost(c.bound.Base)
+	if s.Timeout > 0 {
+		c.base[activeSeconds] = c.base[activeSeconds].AtMost(seconds(s.Timeout))
+	}
+	c.base = c.base.plus(e.insideBase(s))
 	c.base[steps] = c.base[steps].Plus(step.N(1))
 	attempts := int64(s.Attempts())
 	c.worst = c.own.plus(e.inside(s)).times(step.N(attempts))

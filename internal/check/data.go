@@ -24,16 +24,12 @@ const (
 func (c *checker) data() {
 	w := c.written()
 	c.steps(func(b ir.BlockID, s *ir.Step) {
-		for i := range s.Writes {
-			if root := rootOf(s.Writes[i].Path); root == inputRoot || root == workflowRoot {
-				c.add(CodeReadOnly, diag.Error, spanOr(s.Writes[i].Span, s.Span),
-					fmt.Sprintf("Step %q writes %q, but %q can only be read.", s.ID, s.Writes[i].Path, root),
-					fmt.Sprintf("Write to a variable of the run instead, such as state%s.", strings.TrimPrefix(s.Writes[i].Path, root)))
-			}
-		}
 		for i := range s.Reads {
 			r := &s.Reads[i]
-			c.read(w, b, s, r.Path, spanOr(r.Span, s.Span))
+			if up := c.flow.inside[b]; up.step != nil && slices.Contains(up.step.Reads, *r) {
+				continue // handed down by the step around it, and checked there
+			}
+			c.read(w, s, r.Path, spanOr(r.Span, s.Span))
 		}
 		for _, cond := range conditionsOf(s) {
 			for _, path := range cond.expr.Paths() {
@@ -127,7 +123,7 @@ func (w *writers) before(from, to *ir.Step) bool {
 func wrote(o ir.Outcome) bool { return o == ir.OK || o == ir.Rejected }
 
 // read checks one read of a step.
-func (c *checker) read(w *writers, b ir.BlockID, s *ir.Step, path string, at source.Span) {
+func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	switch rootOf(path) {
 	case inputRoot:
 		c.input(path, at)

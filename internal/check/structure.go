@@ -9,14 +9,12 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// structure checks the actions that hold others, or wait.
+// structure checks the actions that hold others.
 func (c *checker) structure() {
 	c.steps(func(_ ir.BlockID, s *ir.Step) {
 		switch a := s.Action.(type) {
 		case ir.Parallel:
 			c.parallel(s, a)
-		case ir.Gate:
-			c.gate(s, a)
 		case ir.Call:
 			c.call(s, a)
 		}
@@ -24,11 +22,6 @@ func (c *checker) structure() {
 }
 
 func (c *checker) parallel(s *ir.Step, par ir.Parallel) {
-	if len(par.Branches) == 0 && par.Each == nil {
-		c.add(CodeNoBranches, diag.Error, spanOr(par.Span, s.Span),
-			fmt.Sprintf("Step %q fans out to nobody: it has no branches.", s.ID),
-			"Give it at least one worker.")
-	}
 	whole := &c.p.Budget
 	for i := range par.Branches {
 		b := &par.Branches[i]
@@ -47,24 +40,6 @@ func (c *checker) share(s *ir.Step, branch, what string, part, whole *ir.Limit) 
 		fmt.Sprintf("Each worker of step %q may use %d %s, but the whole run only %d.", s.ID, part.Max, what, whole.Max),
 		"Lower the one or raise the other; the smaller of the two is what counts.",
 		diag.Related{Span: whole.Span, Message: "the budget of the run"})
-}
-
-func (c *checker) gate(s *ir.Step, g ir.Gate) {
-	at := spanOr(g.Span, s.Span)
-	switch {
-	case g.Decider == ir.Event && g.Event == "":
-		c.add(CodeNoDecision, diag.Error, at,
-			fmt.Sprintf("Step %q waits for an event that has no name.", s.ID),
-			"Say which event lets it go on.")
-	case g.Timeout < 0:
-		c.add(CodeNoDecision, diag.Error, at,
-			fmt.Sprintf("Step %q has a timeout below zero.", s.ID),
-			"Write how long it may wait, or leave the timeout out to wait for ever.")
-	case g.OnTimeout == ir.TimeoutFallback && s.Fallback == nil:
-		c.add(CodeNoDecision, diag.Error, at,
-			fmt.Sprintf("Step %q is to fall back when nobody comes, but has no fallback.", s.ID),
-			"Name the step that stands in for it as its fallback, or choose another reaction to the timeout.")
-	}
 }
 
 // call checks that a child gets the inputs that it asks for.

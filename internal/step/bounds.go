@@ -12,9 +12,16 @@ const (
 	DefaultReplyTokens = 4096 // cap of one model reply
 	DefaultMaxTurns    = 20   // model calls of an agent that has tools
 	RepairCalls        = 2    // further calls when a reply must have a form and has not
-	ModelCallSeconds   = 120
+	ModelCallSeconds   = 120  // before a call counts as failed
 	ToolCallSeconds    = 60
 	ScriptSeconds      = 600
+)
+
+// How long things usually take, for the happy pass.
+const (
+	UsualModelSeconds  = 20
+	UsualToolSeconds   = 5
+	UsualScriptSeconds = 10
 )
 
 // What an estimate assumes about text whose size is only known at run time.
@@ -113,8 +120,8 @@ func resultTokens(p *ir.Program, a ir.Action, depth int) int64 {
 
 func taskTokens(p *ir.Program, t *ir.Task) int64 {
 	for _, setting := range []string{"agent", "critic"} {
-		if name, ok := text(t.Settings.Get(setting)); ok {
-			return ReplyCap(p.Agent(name))
+		if name, ok := NameOf(t, setting); ok {
+			return ReplyCap(p.Agent(name.Name))
 		}
 	}
 	return AssumedResultTokens

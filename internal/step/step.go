@@ -6,13 +6,18 @@ import (
 )
 
 // Kind is one kind of leaf work. Its methods accept any task of its name,
-// also one whose settings are wrong: Check says so, the others make the best
-// of what there is.
+// also one whose settings are wrong: Understands says so, the others make the
+// best of what there is.
 type Kind interface {
 	// Name is what ir.Task.Kind says.
 	Name() string
-	// Check looks at the settings of a task of this kind. s is the step that
-	// the task belongs to.
+	// Understands is an error when the settings are not of this kind's form.
+	// That is a mistake of whoever made the program, not of its author: a
+	// format reports what it cannot read in its own words.
+	Understands(t *ir.Task) error
+	// Check looks at what the author of the workflow wrote into the settings
+	// of a task. s is the step that the task belongs to. A setting that is
+	// missing or empty was already reported by the format.
 	Check(p *ir.Program, s *ir.Step, t *ir.Task) diag.List
 	// Uses lists what the task names outside itself, for checks that look at
 	// the whole program.

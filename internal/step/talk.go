@@ -24,7 +24,7 @@ func (t Talk) Bound(a *ir.Agent) Bound {
 	b.Reserve += known
 	first := known + t.Reads
 	b.Base = Cost{
-		ModelCalls: N(1), PromptTokens: N(first), ReplyTokens: N(reply), Seconds: N(ModelCallSeconds),
+		ModelCalls: N(1), PromptTokens: N(first), ReplyTokens: N(reply), Seconds: N(UsualModelSeconds),
 	}
 	calls, tools := t.Turns+t.Repairs, t.Turns-1
 	// After call k the prompt has grown by k replies, the results of the

@@ -2,8 +2,8 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -32,23 +32,21 @@ var _ step.Kind = Kind{}
 // Name is "agent".
 func (Kind) Name() string { return "agent" }
 
-// Check wants something to do and a sensible number of turns. Whether the
-// agent exists is a question to the whole program, not asked here.
-func (Kind) Check(p *ir.Program, s *ir.Step, t *ir.Task) diag.List {
-	set, list := step.Decode[Settings](s, t)
+// Understands wants an agent and no negative number of turns.
+func (Kind) Understands(t *ir.Task) error {
+	set, err := step.Decode[Settings](t)
+	if set.Agent == "" {
+		err = errors.Join(err, errors.New("no agent is named"))
+	}
 	if set.MaxTurns < 0 {
-		list.Add(step.Misfit(s, t, "max_turns", "an agent needs at least one turn"))
+		err = errors.Join(err, fmt.Errorf("max_turns is %d", set.MaxTurns))
 	}
-	a := p.Agent(set.Agent)
-	if a != nil && blank(set.Task, set.Expected, a.Role, a.Goal, a.Instructions, a.Expected) {
-		list.Add(diag.Diagnostic{
-			Code: step.CodeNothingToAsk, Severity: diag.Warning, Span: step.At(s, t, "task"),
-			Message: fmt.Sprintf("Step %q asks agent %q for nothing: neither of them says what to do.", s.ID, set.Agent),
-			Help:    "Describe the step, or give the agent a role and a goal.",
-		})
-	}
-	return list
+	return err
 }
+
+// Check has nothing to say: whether the agent exists is a question to the
+// whole program.
+func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
 // Uses names the agent, and the schema of its reply.
 func (Kind) Uses(t *ir.Task) step.Uses {
@@ -66,7 +64,7 @@ func (Kind) Uses(t *ir.Task) step.Uses {
 // turns, calling a tool in each but the last, and a reply that must have a
 // form is repaired as often as that is tried.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
-	set, _ := step.Decode[Settings](s, t)
+	set := step.Lenient[Settings](t)
 	talk := step.Talk{
 		Known: step.TextTokens(set.Task, set.Expected),
 		Reads: step.ReadTokens(p, s),
@@ -87,5 +85,3 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 	}
 	return talk.Bound(a)
 }
-
-func blank(texts ...string) bool { return strings.TrimSpace(strings.Join(texts, "")) == "" }

@@ -2,8 +2,8 @@ package combine
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -35,12 +35,6 @@ const (
 	Fail      = "fail"
 )
 
-// Strategies are the ways to merge.
-func Strategies() []string { return []string{ByType, Union, Vote, Critic} }
-
-// Conflicts are the ways to settle a conflict.
-func Conflicts() []string { return []string{FirstWins, LastWins, Critic, Fail} }
-
 // Kind is the step kind "combine".
 type Kind struct{}
 
@@ -49,27 +43,19 @@ var _ step.Kind = Kind{}
 // Name is "combine".
 func (Kind) Name() string { return "combine" }
 
-// Check wants a strategy and a conflict rule that exist, and somebody to be
-// the critic when one is asked for.
-func (Kind) Check(p *ir.Program, s *ir.Step, t *ir.Task) diag.List {
-	set, list := step.Decode[Settings](s, t)
-	if list.Errors() {
-		return list
-	}
-	if !slices.Contains(Strategies(), set.Strategy) {
-		list.Add(diag.Diagnostic{
-			Code: step.CodeStrategy, Severity: diag.Error, Span: step.At(s, t, "strategy"),
-			Message: fmt.Sprintf("There is no merge strategy %q.", set.Strategy),
-			Help:    diag.DidYouMean(set.Strategy, Strategies()),
-		})
-	}
-	if set.Conflict != "" && !slices.Contains(Conflicts(), set.Conflict) {
-		list.Add(diag.Diagnostic{
-			Code: step.CodeConflict, Severity: diag.Error, Span: step.At(s, t, "conflict"),
-			Message: fmt.Sprintf("There is no way to settle conflicts called %q.", set.Conflict),
-			Help:    diag.DidYouMean(set.Conflict, Conflicts()),
-		})
-	}
+// Understands wants a strategy and a conflict rule that exist.
+func (Kind) Understands(t *ir.Task) error {
+	set, err := step.Decode[Settings](t)
+	return errors.Join(err,
+		step.OneOf("strategy", set.Strategy, ByType, Union, Vote, Critic),
+		step.OneOf("conflict", cmp.Or(set.Conflict, Fail), FirstWins, LastWins, Critic, Fail))
+}
+
+// Check wants somebody to be the critic when one is asked for, and no vote
+// that can end in a tie.
+func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
+	set := step.Lenient[Settings](t)
+	var list diag.List
 	if asksCritic(set) && set.Critic == "" {
 		at := "conflict"
 		if set.Conflict != Critic {
@@ -112,7 +98,7 @@ func (Kind) Uses(t *ir.Task) step.Uses {
 // branch's result in one call, with repairs, because its reply must have the
 // form of a result.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
-	set, _ := step.Decode[Settings](s, t)
+	set := step.Lenient[Settings](t)
 	if !asksCritic(set) {
 		return step.Bound{}
 	}

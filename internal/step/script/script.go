@@ -1,6 +1,7 @@
 package script
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,20 +36,27 @@ var _ step.Kind = Kind{}
 // Name is "script".
 func (Kind) Name() string { return "script" }
 
+// Understands wants a language and a script, whatever they are.
+func (Kind) Understands(t *ir.Task) error {
+	set, err := step.Decode[Settings](t)
+	if set.Language == "" || set.Script == "" {
+		err = errors.Join(err, errors.New("there is no language or no script"))
+	}
+	return err
+}
+
 // Check wants a language that can be run and at least one line to run in it.
 func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
-	set, list := step.Decode[Settings](s, t)
-	if list.Errors() {
-		return list
-	}
-	if !slices.Contains(Languages(), set.Language) {
+	set := step.Lenient[Settings](t)
+	var list diag.List
+	if set.Language != "" && !slices.Contains(Languages(), set.Language) {
 		list.Add(diag.Diagnostic{
 			Code: step.CodeLanguage, Severity: diag.Error, Span: step.At(s, t, "language"),
 			Message: fmt.Sprintf("Scripts in %q cannot be run.", set.Language),
 			Help:    suggest(set.Language),
 		})
 	}
-	if empty(set.Script) {
+	if set.Script != "" && empty(set.Script) {
 		list.Add(diag.Diagnostic{
 			Code: step.CodeEmptyScript, Severity: diag.Error, Span: step.At(s, t, "script"),
 			Message: fmt.Sprintf("The script of step %q has nothing to run.", s.ID),
@@ -81,6 +89,8 @@ func (Kind) Uses(*ir.Task) step.Uses { return step.Uses{} }
 
 // Bound is the time a script may take. It calls no models and no tools.
 func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound {
-	time := step.Cost{Seconds: step.N(step.ScriptSeconds)}
-	return step.Bound{Base: time, Worst: time}
+	return step.Bound{
+		Base:  step.Cost{Seconds: step.N(step.UsualScriptSeconds)},
+		Worst: step.Cost{Seconds: step.N(step.ScriptSeconds)},
+	}
 }

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 
@@ -28,14 +29,21 @@ var _ step.Kind = Kind{}
 // Name is "tool".
 func (Kind) Name() string { return "tool" }
 
+// Understands wants a tool, whatever its name.
+func (Kind) Understands(t *ir.Task) error {
+	set, err := step.Decode[Settings](t)
+	if set.Tool == "" {
+		err = errors.Join(err, errors.New("no tool is named"))
+	}
+	return err
+}
+
 // Check wants a name that can be a tool's. Whether there is such a tool is
 // known only where the workflow runs.
 func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
-	set, list := step.Decode[Settings](s, t)
-	if list.Errors() {
-		return list
-	}
-	if !name.MatchString(set.Tool) {
+	set := step.Lenient[Settings](t)
+	var list diag.List
+	if set.Tool != "" && !name.MatchString(set.Tool) {
 		list.Add(diag.Diagnostic{
 			Code: step.CodeToolName, Severity: diag.Error, Span: step.At(s, t, "tool"),
 			Message: fmt.Sprintf("%q cannot be the name of a tool.", set.Tool),
@@ -55,6 +63,8 @@ func (Kind) Uses(t *ir.Task) step.Uses {
 
 // Bound is one call.
 func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound {
-	call := step.Cost{ToolCalls: step.N(1), Seconds: step.N(step.ToolCallSeconds)}
-	return step.Bound{Base: call, Worst: call}
+	return step.Bound{
+		Base:  step.Cost{ToolCalls: step.N(1), Seconds: step.N(step.UsualToolSeconds)},
+		Worst: step.Cost{ToolCalls: step.N(1), Seconds: step.N(step.ToolCallSeconds)},
+	}
 }

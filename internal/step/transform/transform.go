@@ -1,8 +1,7 @@
 package transform
 
 import (
-	"fmt"
-	"strings"
+	"errors"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -36,33 +35,21 @@ var _ step.Kind = Kind{}
 // Name is "transform".
 func (Kind) Name() string { return "transform" }
 
-// Check wants a mode that exists, and for a model something to do.
-func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
-	set, list := step.Decode[Settings](s, t)
-	switch set.Mode {
-	case Validate, Text, Present:
-	case Model:
-		if strings.TrimSpace(set.Task+set.Expected) == "" {
-			list.Add(diag.Diagnostic{
-				Code: step.CodeNothingToAsk, Severity: diag.Warning, Span: step.At(s, t, "task"),
-				Message: fmt.Sprintf("Step %q asks a model for nothing: it does not say what to do.", s.ID),
-				Help:    "Describe what the step does with what it reads.",
-			})
-		}
-	default:
-		if !list.Errors() {
-			list.Add(step.Misfit(s, t, "mode", fmt.Sprintf("there is no mode %q", set.Mode)))
-		}
-	}
-	return list
+// Understands wants a mode that exists.
+func (Kind) Understands(t *ir.Task) error {
+	set, err := step.Decode[Settings](t)
+	return errors.Join(err, step.OneOf("mode", string(set.Mode), string(Validate), string(Model), string(Text), string(Present)))
 }
+
+// Check has nothing to say: the modes are chosen by the format.
+func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
 // Uses is nothing: a transform works on what it reads.
 func (Kind) Uses(*ir.Task) step.Uses { return step.Uses{} }
 
 // Bound is one model call in mode "model" and nothing worth counting otherwise.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
-	set, _ := step.Decode[Settings](s, t)
+	set := step.Lenient[Settings](t)
 	if set.Mode != Model {
 		return step.Bound{}
 	}

@@ -1,0 +1,135 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// Sound is an error unless the program is one that a format may give back
+// without having reported an error: names are given once, targets and blocks
+// and children exist, every task is understood by its kind, and so on. The
+// author of a workflow never sees it. Formats tell their authors about such
+// mistakes in their own words and places; their tests, and whoever reads a
+// stored program, ask Sound.
+func Sound(p *ir.Program, kinds step.Set) error {
+	if len(p.Blocks) == 0 {
+		return errors.New("the program has no blocks")
+	}
+	s := &soundness{p: p, kinds: kinds, owner: make([]string, len(p.Blocks))}
+	s.owner[ir.Body] = "the program"
+	f := newFlow(p)
+	for b := range p.Blocks {
+		s.block(f, ir.BlockID(b))
+	}
+	for b, owner := range s.owner {
+		s.want(owner != "", "block %d belongs to no step", b)
+	}
+	agents := map[string]bool{}
+	for i := range p.Agents {
+		s.want(!agents[p.Agents[i].ID], "two agents are called %q", p.Agents[i].ID)
+		agents[p.Agents[i].ID] = true
+	}
+	for i := range p.Children {
+		if err := Sound(&p.Children[i], kinds); err != nil {
+			s.problems = append(s.problems, fmt.Errorf("child %d: %w", i, err))
+		}
+	}
+	return errors.Join(s.problems...)
+}
+
+type soundness struct {
+	p        *ir.Program
+	kinds    step.Set
+	owner    []string // by block: the step that runs it
+	problems []error
+}
+
+func (s *soundness) want(ok bool, format string, args ...any) {
+	if !ok {
+		s.problems = append(s.problems, fmt.Errorf(format, args...))
+	}
+}
+
+func (s *soundness) block(f *flow, b ir.BlockID) {
+	block := &s.p.Blocks[b]
+	s.want(len(block.Steps) > 0, "block %d has no steps", b)
+	ids := map[string]bool{}
+	for i := range block.Steps {
+		at := &block.Steps[i]
+		s.want(at.ID != "", "step %d of block %d has no name", i, b)
+		s.want(!ids[at.ID], "two steps of block %d are called %q", b, at.ID)
+		ids[at.ID] = true
+		s.edges(f, b, at)
+		s.action(at)
+		for _, t := range tasksOf(at) {
+			if kind, ok := s.kinds[t.Kind]; !ok {
+				s.want(false, "step %q: there is no kind of work %q", at.ID, t.Kind)
+			} else if err := kind.Understands(t); err != nil {
+				s.problems = append(s.problems, fmt.Errorf("step %q: %w", at.ID, err))
+			}
+		}
+		for j := range at.Writes {
+			root := rootOf(at.Writes[j].Path)
+			s.want(root != inputRoot && root != workflowRoot, "step %q writes %q, which can only be read", at.ID, at.Writes[j].Path)
+		}
+	}
+}
+
+func (s *soundness) edges(f *flow, b ir.BlockID, at *ir.Step) {
+	for i := range at.Next {
+		to := at.Next[i].To
+		s.want((to.Step == "") != (to.Exit == ""), "step %q: edge %d leads to a step and an exit, or to nothing", at.ID, i)
+		s.want(len(at.Next[i].On) > 0, "step %q: edge %d is for no outcome", at.ID, i)
+		if to.Step != "" {
+			n, _ := f.find(b, to.Step)
+			s.want(n != noStep, "step %q goes on to %q, which is not there", at.ID, to.Step)
+		}
+	}
+	if at.Fallback != nil {
+		s.want(s.p.Step(b, at.Fallback.Name) != nil, "step %q falls back to %q, which is not there", at.ID, at.Fallback.Name)
+		s.want(at.Fallback.Name != at.ID, "step %q falls back to itself", at.ID)
+	}
+}
+
+func (s *soundness) action(at *ir.Step) {
+	switch a := at.Action.(type) {
+	case ir.Task, ir.Route, ir.End:
+	case ir.Gate:
+		s.want(a.Decider != ir.Event || a.Event != "", "step %q waits for an event without a name", at.ID)
+		s.want((a.Decider == ir.Work) == (a.Verdict != nil), "step %q: a verdict and who decides do not fit together", at.ID)
+		s.want(a.Timeout >= 0, "step %q has a timeout below zero", at.ID)
+		s.want(a.OnTimeout != ir.TimeoutFallback || at.Fallback != nil, "step %q falls back in time, to nothing", at.ID)
+	case ir.Parallel:
+		s.want((len(a.Branches) > 0) != (a.Each != nil), "step %q fans out to nobody, or in two ways", at.ID)
+		names := map[string]bool{}
+		for i := range a.Branches {
+			s.want(!names[a.Branches[i].Name], "step %q has two branches %q", at.ID, a.Branches[i].Name)
+			names[a.Branches[i].Name] = true
+			s.own(a.Branches[i].Block, at)
+		}
+		if a.Each != nil {
+			s.want(a.Each.Items != nil && a.Each.Var != "", "step %q fans out over nothing", at.ID)
+			s.own(a.Each.Block, at)
+		}
+	case ir.Loop:
+		s.own(a.Block, at)
+		s.want(a.Max >= 0, "step %q repeats fewer than no times", at.ID)
+	case ir.Call:
+		s.want(a.Child >= 0 && a.Child < len(s.p.Children), "step %q calls child %d, which is not there", at.ID, a.Child)
+	default:
+		s.want(false, "step %q has no action", at.ID)
+	}
+}
+
+// own notes that a step runs a block.
+func (s *soundness) own(b ir.BlockID, at *ir.Step) {
+	if b <= ir.Body || int(b) >= len(s.p.Blocks) {
+		s.want(false, "step %q runs block %d, which is not there for it", at.ID, b)
+		return
+	}
+	s.want(s.owner[b] == "", "step %q runs block %d, which %s runs already", at.ID, b, s.owner[b])
+	s.owner[b] = fmt.Sprintf("step %q", at.ID)
+}

@@ -1,0 +1,2 @@
+// Package steptest is the suite that every step kind passes.
+package steptest
