@@ -78,15 +78,12 @@ func crop(line string, start, end int) cropped {
 		for from = startCell; from > 0 && room > 0; from-- {
 			room -= cells[from-1].width
 		}
-		if from < 4 {
-			from = 0
-		}
 		room = maxLine
 		for to = from; to < len(cells) && room > 0; to++ {
 			room -= cells[to].width
 		}
-		if len(cells)-to < 4 {
-			to = len(cells)
+		for ; from > 0 && room > 0; from-- {
+			room -= cells[from-1].width
 		}
 	}
 	out := cropped{}

@@ -37,10 +37,20 @@ type Position struct {
 	Column int `json:"column"`
 }
 
-// Position converts a byte offset.
+// Position converts a byte offset. An offset inside a character is that
+// character's place.
 func (f *File) Position(offset int) Position {
 	starts := f.lineStarts()
 	offset = min(max(offset, 0), len(f.Text))
+	for start := offset; start > max(offset-utf8.UTFMax, 0); {
+		start--
+		if utf8.RuneStart(f.Text[start]) {
+			if _, size := utf8.DecodeRuneInString(f.Text[start:]); start+size > offset {
+				offset = start
+			}
+			break
+		}
+	}
 	i := sort.Search(len(starts), func(i int) bool { return starts[i] > offset }) - 1
 	return Position{Line: i + 1, Column: utf8.RuneCountInString(f.Text[starts[i]:offset]) + 1}
 }

@@ -1,0 +1,86 @@
+package diag_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+func TestStrict(t *testing.T) {
+	list := diag.List{
+		{Code: "A", Severity: diag.Note}, {Code: "B", Severity: diag.Note, Lenient: true}, {Code: "C", Severity: diag.Warning}, {Code: "D", Severity: diag.Error},
+	}
+	var got []diag.Severity
+	for _, d := range list.Strict() {
+		got = append(got, d.Severity)
+	}
+	if diff := cmp.Diff([]diag.Severity{diag.Note, diag.Error, diag.Error, diag.Error}, got); diff != "" {
+		t.Error(diff)
+	}
+	if list[1].Severity != diag.Note {
+		t.Error("the list itself has changed")
+	}
+	if !list.Errors() || list[:3].Errors() {
+		t.Error("Errors does not look at severities alone")
+	}
+}
+
+func TestSorted(t *testing.T) {
+	at := func(code diag.Code, file string, start, end int) diag.Diagnostic {
+		return diag.Diagnostic{Code: code, Span: source.Span{File: file, Start: start, End: end}, Message: string(code)}
+	}
+	list := diag.List{at("B", "b", 0, 1), at("A", "a", 5, 6), at("C", "a", 5, 6), at("A", "a", 5, 6), at("A", "a", 0, 9), at("A", "a", 0, 2)}
+	want := diag.List{at("A", "a", 0, 2), at("A", "a", 0, 9), at("A", "a", 5, 6), at("C", "a", 5, 6), at("B", "b", 0, 1)}
+	if diff := cmp.Diff(want, list.Sorted()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	steps := []string{"validate_input", "extract", "review", "Publish", "id"}
+	for name, want := range map[string]string{
+		"validate_inptu": "validate_input", // two letters swapped
+		"validateinput":  "validate_input",
+		"extrcat":        "extract",
+		"extracts":       "extract",
+		"reveiw":         "review",
+		"publish":        "Publish", // only the case differs
+		"PUBLISH":        "Publish",
+		"di":             "id",
+		"x":              "",
+		"approve":        "",
+		"":               "",
+		"validate":       "", // six letters away is a guess, not a help
+	} {
+		if got := diag.Nearest(name, steps); got != want {
+			t.Errorf("nearest to %q is %q, want %q", name, got, want)
+		}
+	}
+	if got := diag.Nearest("ab", []string{"ac", "aa"}); got != "aa" {
+		t.Errorf("of two that are equally near the first by name is taken, not %q", got)
+	}
+	if got := diag.Nearest("résumé", []string{"resume", "résume"}); got != "résume" {
+		t.Errorf("letters are counted, not bytes: %q", got)
+	}
+}
+
+func TestDidYouMean(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		candidates []string
+		want       string
+	}{
+		{"reviw", []string{"review"}, `Did you mean "review"?`},
+		{"x", []string{"review", "extract", "review"}, "There is extract, review."},
+		{"x", nil, ""},
+		{"zzz", []string{"a01", "a02", "a03", "a04", "a05", "a06", "a07", "a08", "a09", "a10", "a11", "a12", "a13", "a14"},
+			"There is a01, a02, a03, a04, a05, a06, a07, a08, a09, a10, a11, a12 and 2 more."},
+	} {
+		if got := diag.DidYouMean(c.name, c.candidates); got != c.want {
+			t.Errorf("%q: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
