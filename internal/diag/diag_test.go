@@ -76,8 +76,11 @@ func TestDidYouMean(t *testing.T) {
 		{"reviw", []string{"review"}, `Did you mean "review"?`},
 		{"x", []string{"review", "extract", "review"}, "There is extract, review."},
 		{"x", nil, ""},
-		{"zzz", []string{"a01", "a02", "a03", "a04", "a05", "a06", "a07", "a08", "a09", "a10", "a11", "a12", "a13", "a14"},
-			"There is a01, a02, a03, a04, a05, a06, a07, a08, a09, a10, a11, a12 and 2 more."},
+		{
+			"zzz",
+			[]string{"a01", "a02", "a03", "a04", "a05", "a06", "a07", "a08", "a09", "a10", "a11", "a12", "a13", "a14"},
+			"There is a01, a02, a03, a04, a05, a06, a07, a08, a09, a10, a11, a12 and 2 more.",
+		},
 	} {
 		if got := diag.DidYouMean(c.name, c.candidates); got != c.want {
 			t.Errorf("%q: %q, want %q", c.name, got, c.want)

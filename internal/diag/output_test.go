@@ -17,8 +17,10 @@ func sample() (source.Set, diag.List) {
 	files := source.Set{}
 	files.Add(f, other)
 	return files, diag.List{
-		{Code: "YAML008", Severity: diag.Error, Span: f.Span(22, 24), Message: `The key "id" is written twice.`, Help: "Keep one.",
-			Related: []diag.Related{{Span: f.Span(11, 13), Message: "first written here"}, {Span: other.Span(0, 1), Message: "also here"}}},
+		{
+			Code: "YAML008", Severity: diag.Error, Span: f.Span(22, 24), Message: `The key "id" is written twice.`, Help: "Keep one.",
+			Related: []diag.Related{{Span: f.Span(11, 13), Message: "first written here"}, {Span: other.Span(0, 1), Message: "also here"}},
+		},
 		{Code: "AF007", Severity: diag.Note, Span: f.Span(2, 10), Message: "A <note>.", Lenient: true},
 		{Code: "PRJ001", Severity: diag.Warning, Message: "About no place."},
 		{Code: "FMT001", Severity: diag.Error, Span: source.Span{File: "gone.md", Start: 1, End: 2}, Message: "Not read."},

@@ -59,10 +59,14 @@ func TestReader(t *testing.T) {
 			}
 			r.Done()
 		}, ""},
-		{"a list for a text", "a: [b]\n", func(r *text.Reader) { r.String("a") },
-			`WRONG "[b" "a" of the step must be a text, but this is a list. Write a: and the text after it.`},
-		{"a map for a text", "a:\n  b: c\n", func(r *text.Reader) { r.String("a") },
-			`WRONG "b" "a" of the step must be a text, but this is a map. Write a: and the text after it.`},
+		{
+			"a list for a text", "a: [b]\n", func(r *text.Reader) { r.String("a") },
+			`WRONG "[b" "a" of the step must be a text, but this is a list. Write a: and the text after it.`,
+		},
+		{
+			"a map for a text", "a:\n  b: c\n", func(r *text.Reader) { r.String("a") },
+			`WRONG "b" "a" of the step must be a text, but this is a map. Write a: and the text after it.`,
+		},
 		{"texts", "a: [b, 'c', 3]\nd: e\n", func(r *text.Reader) {
 			var got []string
 			for _, s := range append(r.Strings("a"), r.Strings("d")...) {
@@ -79,9 +83,11 @@ func TestReader(t *testing.T) {
 		}, `WRONG "[c" An entry of "a" of the step must be a text, but this is a list. Write one text per entry; put it in quotes if it holds a colon.
 WRONG "d" An entry of "a" of the step must be a text, but this is a map. Write one text per entry; put it in quotes if it holds a colon.
 WRONG "" An entry of "a" of the step is empty. Write a text there, or remove the entry.`},
-		{"a map for a list", "a: {b: c}\n", func(r *text.Reader) { r.Strings("a"); r.List("a") },
+		{
+			"a map for a list", "a: {b: c}\n", func(r *text.Reader) { r.Strings("a"); r.List("a") },
 			`WRONG "{b" "a" of the step must be a list of texts, but this is a map. Write a: [one, two].
-WRONG "{b" "a" of the step must be a list, but this is a map. Begin each entry below a: with "- ".`},
+WRONG "{b" "a" of the step must be a list, but this is a map. Begin each entry below a: with "- ".`,
+		},
 		{"numbers", "a: 3\nb: 1_000\nc: 0x10\n", func(r *text.Reader) {
 			for key, want := range map[string]int64{"a": 3, "b": 1000, "c": 16} {
 				if n, at, ok := r.Int(key, 1); n != want || !ok || at.IsZero() {
@@ -118,18 +124,26 @@ WRONG "maybe" "e" of the step must be true or false, but this is a text. Write t
 			}
 		}, `BAD "stpo" "b" of the step cannot be "stpo". Did you mean "stop"?
 BAD "never" "c" of the step cannot be "never". Write one of: stop, skip.`},
-		{"required", "tpye: x\nid:\ndescription: ''\n", func(r *text.Reader) { r.Require("id", "type", "description", "role") },
+		{
+			"required", "tpye: x\nid:\ndescription: ''\n", func(r *text.Reader) { r.Require("id", "type", "description", "role") },
 			`MISSING "id" "id" of the step is empty. Write a value after id:.
 MISSING "tpye" The step has no "type". There is a key "tpye"; rename it to "type".
 MISSING "description" "description" of the step is empty. Write a value after description:.
-MISSING "tpye" The step has no "role". Add a line with role: and its value.`},
-		{"unknown", "id: a\nread: [b]\n\"x\": 1\n", func(r *text.Reader) { r.String("id"); r.Strings("reads"); r.Done() },
+MISSING "tpye" The step has no "role". Add a line with role: and its value.`,
+		},
+		{
+			"unknown", "id: a\nread: [b]\n\"x\": 1\n", func(r *text.Reader) { r.String("id"); r.Strings("reads"); r.Done() },
 			`UNKNOWN "read" The step has no key "read". Did you mean "reads"?
-UNKNOWN "x" The step has no key "x". There is id, reads.`},
-		{"not a map", "[a]\n", func(r *text.Reader) { r.Require("id") },
-			`WRONG "[a]" The step must be a map, but this is a list. Write it as lines of "key: value".`},
-		{"empty", "# nothing\n", func(r *text.Reader) { r.Require("id") },
-			`MISSING "" The step has no "id". Add a line with id: and its value.`},
+UNKNOWN "x" The step has no key "x". There is id, reads.`,
+		},
+		{
+			"not a map", "[a]\n", func(r *text.Reader) { r.Require("id") },
+			`WRONG "[a]" The step must be a map, but this is a list. Write it as lines of "key: value".`,
+		},
+		{
+			"empty", "# nothing\n", func(r *text.Reader) { r.Require("id") },
+			`MISSING "" The step has no "id". Add a line with id: and its value.`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, read(t, c.in, c.take)); diff != "" {
