@@ -110,8 +110,11 @@ func (m memory) Skill(name string) (*source.File, error) {
 			near = append(near, path.Base(path.Dir(p)))
 		}
 	}
-	slices.Sort(near)
-	return nil, &source.RefError{Ref: name, Problem: source.RefMissing, Near: near}
+	problem := &source.RefError{Ref: name, Problem: source.RefMissing}
+	if best := diag.Nearest(name, near); best != "" {
+		problem.Near = []string{best}
+	}
+	return nil, problem
 }
 
 func (m memory) near(ref string) []string {
@@ -145,6 +148,39 @@ func compile(archive *txtar.Archive) format.Result {
 
 func compileText(name, text string) format.Result {
 	return compile(&txtar.Archive{Files: []txtar.File{{Name: name, Data: []byte(text)}}})
+}
+
+func FuzzAgentFlow(f *testing.F) {
+	for _, name := range caseNames(f) {
+		archive, err := txtar.ParseFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(archive.Files[0].Name, string(archive.Files[0].Data))
+	}
+	f.Fuzz(func(t *testing.T, name, text string) {
+		if (agentflow.Format{}).Match(source.NewFile(name, text)) == format.No {
+			name = "flow.md"
+		}
+		checkWellFormed(t, compileText(name, text))
+	})
+}
+
+// BenchmarkCompile reads a workflow of twelve steps with everything in it.
+func BenchmarkCompile(b *testing.B) {
+	archive, err := txtar.ParseFile("testdata/real-twelve-steps.txtar")
+	if err != nil {
+		b.Fatal(err)
+	}
+	text := string(archive.Files[0].Data)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		program, list := agentflow.Format{}.Compile(source.NewFile("flow.md", text), nil)
+		if program == nil || list.Errors() {
+			b.Fatal(list)
+		}
+	}
 }
 
 // checkWellFormed holds what every result must keep to, also one with errors.

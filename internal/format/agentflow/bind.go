@@ -2,6 +2,7 @@ package agentflow
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
@@ -65,6 +66,14 @@ func bind(n *text.Node, s *shape, what string, out *diag.List) *values {
 		case flag:
 			at.flag, at.text.Span, at.ok = r.Bool(f.name)
 		case words:
+			if at.node.Kind == text.String && strings.Contains(at.node.Value, ",") {
+				out.Add(diag.Diagnostic{
+					Code: CodeWrongType, Severity: diag.Error, Span: at.node.Span,
+					Message: fmt.Sprintf("%q of the %s must be a list of texts, but this is one text with commas.", f.name, what),
+					Help:    fmt.Sprintf("Write %s: [%s].", f.name, at.node.Value),
+				})
+				break
+			}
 			at.list = r.Strings(f.name)
 		case numbers:
 			at.list = wholeNumbers(r, f, at.node, what, out)

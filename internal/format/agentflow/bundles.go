@@ -12,12 +12,11 @@ import (
 
 // parallel gives every worker of the bundle a branch of its own.
 func (l *lowering) parallel(s *step) ir.Action {
-	par := ir.Parallel{Join: ir.JoinSettle, Span: s.key("bundle")}
-	name := s.word("bundle")
-	b := l.bundle(name)
+	b := l.bundle(s.word("bundle"))
 	if b == nil {
-		return par
+		return s.placeholder()
 	}
+	par := ir.Parallel{Join: ir.JoinSettle, Span: s.key("bundle")}
 	l.used[b.word("name").Value] = true
 	par.Name = b.word("name").Value
 	if l.doc.runtime != nil {
@@ -127,6 +126,9 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 	merge, output := b.object("merge"), b.object("worker_output")
 	t := ir.Task{Kind: "combine"}
 	strategy, conflict := merge.word("strategy"), merge.word("conflict")
+	if strategy.Value == "" { // reported
+		strategy = text.Text{Value: mergeMethods[0], Span: b.first}
+	}
 	t.Settings.Put("strategy", strategy.Value, strategy.Span)
 	if keys := merge.words("dedupe_key"); len(keys) > 0 {
 		t.Settings.Put("dedupe_key", plain(keys), merge.key("dedupe_key"))

@@ -38,7 +38,6 @@ const (
 	CodeNearFence diag.Code = "AF031" // a fence whose label looks like a known one
 	CodeUnlabeled diag.Code = "AF032" // a fence in a section of blocks without a label
 	CodeSection   diag.Code = "AF033" // a block under another heading than usual
-	CodeUnclosed  diag.Code = "AF034" // a block that is not closed before the next one begins
 )
 
 // What can be wrong with steps.

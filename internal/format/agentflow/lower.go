@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
@@ -55,6 +56,16 @@ type arm struct {
 	to  *step
 	at  source.Span
 }
+
+// article puts "a" or "an" before a name.
+func article(name string) string {
+	if strings.ContainsAny(name[:1], "aeiou") {
+		return "an " + name
+	}
+	return "a " + name
+}
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
 	l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
@@ -140,8 +151,11 @@ func (l *lowering) frontmatter() {
 	l.p.Input, l.p.Output = l.contract("input"), l.contract("output")
 	for _, key := range []string{"allowed-tools", "agent", "context", "disable-model-invocation"} {
 		if head.has(key) {
-			l.report(CodeSkillKey, diag.Warning, head.key(key), fmt.Sprintf("%q is a key of skills and does nothing in a workflow.", key),
-				"Remove it; tools are given to agents with \"tools\" and limited by \"tools: allowlist\" here.")
+			help := "Remove it."
+			if key == "allowed-tools" {
+				help = "Give tools to agents with \"tools\", and limit them with \"tools: allowlist\" here."
+			}
+			l.report(CodeSkillKey, diag.Warning, head.key(key), fmt.Sprintf("%q is a key of skills and does nothing in a workflow.", key), help)
 		}
 	}
 }
@@ -270,7 +284,7 @@ func uniqueNames(l *lowering, blocks []*values, key, what string) map[string]*va
 }
 
 func (l *lowering) duplicate(name text.Text, what string, first source.Span) {
-	l.report(CodeDuplicate, diag.Error, name.Span, fmt.Sprintf("There is already a %s %q.", what, name.Value), "Give one of the two another name.",
+	l.report(CodeDuplicate, diag.Error, name.Span, fmt.Sprintf("There is already %s %q.", article(what), name.Value), "Give one of the two another name.",
 		diag.Related{Span: first, Message: "It is first defined here."})
 }
 
@@ -284,10 +298,10 @@ func (l *lowering) checkID(id text.Text, what string) {
 	switch {
 	case odd >= 0:
 		help := "Use letters, digits and underscores."
-		if better != "" {
+		if better != "" && len(id.Value) == utf8.RuneCountInString(id.Value) {
 			help = fmt.Sprintf("Write %q.", better)
 		}
-		l.report(CodeBadID, diag.Error, id.Span, fmt.Sprintf("The id of a %s cannot be %q.", what, id.Value), help)
+		l.report(CodeBadID, diag.Error, id.Span, fmt.Sprintf("The id of %s cannot be %q.", article(what), id.Value), help)
 	case what != "worker" && what != "waitpoint" && id.Value != better && better != "":
 		l.report(CodeConvention, diag.Note, id.Span, fmt.Sprintf("The id %q is not written in snake_case, as is usual.", id.Value), fmt.Sprintf("Write %q.", better))
 	}

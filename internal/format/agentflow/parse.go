@@ -35,14 +35,6 @@ var sections = map[string]string{
 	"observability": "observability", "base skill": "",
 }
 
-func blockNames() []string {
-	var names []string
-	for _, s := range blockShapes {
-		names = append(names, s.what)
-	}
-	return names
-}
-
 // parse reads a file; nil when nothing can be made of it.
 func parse(f *source.File, out *diag.List) *document {
 	d := &document{file: f, md: text.ParseMarkdown(f)}
@@ -57,7 +49,7 @@ func parse(f *source.File, out *diag.List) *document {
 		d.noteBlocks(out)
 		return d
 	}
-	*out = append(*out, d.md.Problems(blockNames()...)...)
+	*out = append(*out, d.md.Problems(blockNames...)...)
 	d.readBlocks(out)
 	d.purpose = d.section("purpose")
 	d.baseText = d.section("base skill")
@@ -113,7 +105,7 @@ func (d *document) readFrontmatter(out *diag.List) {
 // noteBlocks says that a skill's blocks are not read (F32, F33).
 func (d *document) noteBlocks(out *diag.List) {
 	for _, fence := range d.md.Fences {
-		if slices.Contains(blockNames(), fence.Info) {
+		if slices.Contains(blockNames, fence.Info) {
 			out.Add(diag.Diagnostic{
 				Code: CodeNoKind, Severity: diag.Warning, Span: fence.InfoSpan,
 				Message: fmt.Sprintf("This %s block is not read, because the file is a plain skill.", fence.Info),
@@ -133,56 +125,26 @@ func (d *document) readBlocks(out *diag.List) {
 		if fence.Quoted {
 			continue
 		}
-		if !slices.Contains(blockNames(), fence.Info) {
+		if !slices.Contains(blockNames, fence.Info) {
 			d.lookAtOther(fence, out)
 			continue
 		}
 		if !strayed[fence.Info] {
 			strayed[fence.Info] = d.checkSection(fence, out)
 		}
-		d.readParts(fence, out)
+		d.readBlock(fence, out)
 	}
 }
 
-// readParts reads a block, and as blocks of their own those that it has
-// swallowed because its closing line is missing.
-func (d *document) readParts(fence *text.Fence, out *diag.List) {
-	label, labelSpan := fence.Info, fence.InfoSpan
-	start := fence.Content.Start
-	for at := start; at < fence.Content.End; {
-		end := at + lineLength(d.file.Text[at:fence.Content.End])
-		line := strings.TrimRight(d.file.Text[at:end], " \t\r\n")
-		info := strings.TrimLeft(line, "`~")
-		if marks := len(line) - len(info); marks >= 3 && slices.Contains(blockNames(), info) {
-			out.Add(diag.Diagnostic{
-				Code: CodeUnclosed, Severity: diag.Error, Span: labelSpan,
-				Message: fmt.Sprintf("This %s block is not closed before the next block begins.", label),
-				Help:    fmt.Sprintf("Write a line with %s after its last line.", line[:marks]),
-				Related: []diag.Related{{Span: d.file.Span(at, at+len(line)), Message: "The next block begins here."}},
-			})
-			d.readBlock(label, labelSpan, start, at, out)
-			label, labelSpan, start = info, d.file.Span(at+marks, at+len(line)), end
-		}
-		at = end
-	}
-	d.readBlock(label, labelSpan, start, fence.Content.End, out)
-}
-
-func lineLength(s string) int {
-	if i := strings.IndexByte(s, '\n'); i >= 0 {
-		return i + 1
-	}
-	return len(s)
-}
-
-func (d *document) readBlock(label string, labelSpan source.Span, start, end int, out *diag.List) {
-	node, list := text.ParseYAML(d.file, start, end)
+func (d *document) readBlock(fence *text.Fence, out *diag.List) {
+	label := fence.Info
+	node, list := text.ParseYAML(d.file, fence.Content.Start, fence.Content.End)
 	*out = append(*out, list...)
 	if node == nil || node.Kind != text.Map {
 		d.broken = d.broken || label == stepShape.what
 		if node != nil {
 			out.Add(diag.Diagnostic{
-				Code: CodeWrongType, Severity: diag.Error, Span: labelSpan,
+				Code: CodeWrongType, Severity: diag.Error, Span: fence.InfoSpan,
 				Message: fmt.Sprintf("The %s block must hold keys and values, but there is %s.", label, node.Kind),
 				Help:    `Write lines of "key: value".`,
 			})
@@ -201,9 +163,9 @@ func (d *document) readBlock(label string, labelSpan source.Span, start, end int
 	case overrideShape:
 		d.overrides = append(d.overrides, v)
 	case runtimeShape:
-		d.only(&d.runtime, v, labelSpan, out)
+		d.only(&d.runtime, v, fence.InfoSpan, out)
 	case observabilityShape:
-		d.only(&d.observability, v, labelSpan, out)
+		d.only(&d.observability, v, fence.InfoSpan, out)
 	}
 }
 
@@ -223,7 +185,7 @@ func (d *document) only(slot **values, v *values, at source.Span, out *diag.List
 
 // lookAtOther warns of fences that were probably meant as blocks.
 func (d *document) lookAtOther(fence *text.Fence, out *diag.List) {
-	if near := diag.Nearest(fence.Info, blockNames()); fence.Info != "" && near != "" {
+	if near := diag.Nearest(fence.Info, blockNames); fence.Info != "" && near != "" {
 		out.Add(diag.Diagnostic{
 			Code: CodeNearFence, Severity: diag.Warning, Span: fence.InfoSpan,
 			Message: fmt.Sprintf("A block labelled %q is not read.", fence.Info),
@@ -261,7 +223,7 @@ func (d *document) checkSection(fence *text.Fence, out *diag.List) bool {
 	if usual == "" || above == usual {
 		return false
 	}
-	title := strings.ToUpper(usual[:1]) + usual[1:]
+	title := upper(usual)
 	found := diag.Diagnostic{
 		Code: CodeSection, Severity: diag.Note, Span: fence.InfoSpan,
 		Message: fmt.Sprintf("This %s block does not stand under the heading %q.", fence.Info, title),
@@ -269,7 +231,7 @@ func (d *document) checkSection(fence *text.Fence, out *diag.List) bool {
 	}
 	if above != "" {
 		found.Severity = diag.Warning
-		found.Message = fmt.Sprintf("This %s block stands under the heading %q.", fence.Info, strings.ToUpper(above[:1])+above[1:])
+		found.Message = fmt.Sprintf("This %s block stands under the heading %q.", fence.Info, upper(above))
 		found.Help = fmt.Sprintf("Move it under a heading %q.", "## "+title)
 	}
 	out.Add(found)
@@ -318,7 +280,7 @@ func (d *document) section(name string) text.Text {
 func (d *document) prose(start, end int) string {
 	var b strings.Builder
 	for _, fence := range d.md.Fences {
-		if fence.Span.Start < start || fence.Span.Start >= end || !slices.Contains(blockNames(), fence.Info) {
+		if fence.Span.Start < start || fence.Span.Start >= end || !slices.Contains(blockNames, fence.Info) {
 			continue
 		}
 		b.WriteString(d.file.Text[start:fence.Span.Start])

@@ -69,8 +69,7 @@ func (l *lowering) schemaFile(ref text.Text) *ir.Contract {
 // skillFileOf finds what a skill_ref or extends names: a path, a folder with a
 // SKILL.md in it, or the bare name of a skill.
 func (l *lowering) skillFileOf(ref text.Text, what string) *source.File {
-	bare := !strings.ContainsAny(ref.Value, `/\`) && path.Ext(ref.Value) == ""
-	if bare {
+	if isBare(ref.Value) {
 		f, err := l.files.Skill(ref.Value)
 		if err == nil {
 			return f
@@ -96,6 +95,9 @@ func (l *lowering) skillFileOf(ref text.Text, what string) *source.File {
 	return f
 }
 
+// isBare tells the name of a skill from a path.
+func isBare(ref string) bool { return !strings.ContainsAny(ref, `/\`) && path.Ext(ref) == "" }
+
 // refProblem explains why a reference could not be followed.
 func (l *lowering) refProblem(ref text.Text, what string, err error) {
 	var problem *source.RefError
@@ -108,11 +110,11 @@ func (l *lowering) refProblem(ref text.Text, what string, err error) {
 		found.Code = CodeRefMissing
 		found.Message = fmt.Sprintf("There is no %s %q.", what, ref.Value)
 		found.Help = "Paths are looked up from this file's folder, then from the project's root."
+		if isBare(ref.Value) {
+			found.Help = "A name without a path is looked up among the project's and the user's skills; write the path of the file otherwise."
+		}
 		if len(problem.Near) > 0 {
-			found.Help = diag.DidYouMean(ref.Value, problem.Near)
-			if diag.Nearest(ref.Value, problem.Near) == "" {
-				found.Help = fmt.Sprintf("Did you mean %q?", problem.Near[0])
-			}
+			found.Help = fmt.Sprintf("Did you mean %q?", problem.Near[0])
 		}
 	case source.RefAbsolute:
 		found.Code = CodeRefAbsolute

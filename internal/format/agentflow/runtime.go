@@ -72,7 +72,7 @@ func (l *lowering) waitpoint(w *values, first map[string]source.Span) {
 		l.duplicate(id, "step", other.id.Span)
 		return
 	}
-	s := l.find(after, "after_step")
+	s := l.find(after)
 	if s == nil {
 		return
 	}

@@ -40,8 +40,8 @@ const (
 	choice              // one of a few words
 	number              // a whole number
 	flag                // true or false
-	words               // a list of texts
-	numbers             // a list of whole numbers
+	words               // a list of texts, or one text
+	numbers             // a list of whole numbers, or one
 	routes              // a map from texts to texts
 	object              // a map with a shape of its own
 	objects             // a list of such maps
@@ -87,13 +87,12 @@ var stepTypes = []stepType{
 	{"end", "end the workflow here", nil},
 }
 
-func stepTypeNames() []string {
-	var names []string
+var stepTypeNames = func() (names []string) {
 	for _, t := range stepTypes {
 		names = append(names, t.name)
 	}
 	return names
-}
+}()
 
 func findStepType(name string) *stepType {
 	for i := range stepTypes {
@@ -196,7 +195,7 @@ var stepShape = &shape{
 	what: "step", doc: "One step of a workflow.",
 	fields: []field{
 		{name: "id", kind: word, required: true, doc: "Stable identifier, unique in the workflow, in snake_case."},
-		{name: "type", kind: choice, required: true, choices: stepTypeNames(), doc: "What kind of step this is."},
+		{name: "type", kind: choice, required: true, choices: stepTypeNames, doc: "What kind of step this is."},
 		{name: "description", kind: word, doc: "What the step does, in words that anybody understands."},
 		{name: "reads", kind: words, doc: "Keys that the step needs: input, input.KEY, state.KEY, output.KEY."},
 		{name: "writes", kind: words, types: writing, doc: "Keys that the step produces: state.KEY, output.KEY, or output for all of it."},
@@ -365,6 +364,13 @@ var overrideShape = &shape{
 // Schemas lists them.
 var blockShapes = []*shape{stepShape, agentShape, bundleShape, runtimeShape, observabilityShape, overrideShape}
 
+var blockNames = func() (names []string) {
+	for _, s := range blockShapes {
+		names = append(names, s.what)
+	}
+	return names
+}()
+
 func (s *shape) field(name string) *field {
 	for i := range s.fields {
 		if s.fields[i].name == name {
@@ -459,10 +465,9 @@ func (f *field) schema() map[string]any {
 		out = map[string]any{"type": "integer", "minimum": f.least}
 	case flag:
 		out = map[string]any{"type": "boolean"}
-	case words:
-		out = list(text())
 	case numbers:
-		out = list(map[string]any{"type": "integer", "minimum": f.least})
+		one := map[string]any{"type": "integer", "minimum": f.least}
+		out = map[string]any{"anyOf": []any{one, list(one)}}
 	case routes:
 		out = map[string]any{"type": "object", "additionalProperties": text(), "minProperties": 1}
 	case object:
@@ -471,7 +476,7 @@ func (f *field) schema() map[string]any {
 		out = list(f.shape.schema())
 	case free:
 		out = map[string]any{"type": "object"}
-	case tools, hint:
+	case words, tools, hint:
 		out = map[string]any{"anyOf": []any{text(), list(text())}}
 	}
 	out["description"] = f.doc

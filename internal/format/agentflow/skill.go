@@ -187,7 +187,7 @@ func firstParagraph(body string) string {
 			fenced = !fenced
 			line = ""
 		}
-		plain := line != "" && !fenced && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "<!--")
+		plain := strings.Trim(line, "-*_= ") != "" && !fenced && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "<!--")
 		if plain {
 			lines = append(lines, line)
 		} else if lines != nil {

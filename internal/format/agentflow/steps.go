@@ -24,10 +24,10 @@ func (l *lowering) identifySteps() {
 	for i, v := range l.doc.steps {
 		s := &step{values: v, index: i, id: v.word("id"), kind: v.word("type").Value}
 		if s.kind == "" { // missing or misspelt, and reported
-			s.kind = "transform"
 			if n := v.node("type"); n != nil {
-				s.kind = cmp.Or(diag.Nearest(n.Value, stepTypeNames()), s.kind)
+				s.kind = diag.Nearest(n.Value, stepTypeNames)
 			}
+			s.kind = cmp.Or(s.kind, "transform")
 		}
 		if s.id.Value == "" {
 			s.id = text.Text{Value: fmt.Sprintf("step_%d", i+1), Span: v.first}
@@ -58,14 +58,14 @@ func (l *lowering) checkFields(s *step) {
 		if s.word("type").Value != "" {
 			at = s.word("type").Span
 		}
-		l.report(CodeMissing, diag.Error, at, fmt.Sprintf("A %s step needs %q.", s.kind, group[0]), fmt.Sprintf("Add a line with %s: and its value.", group[0]))
+		l.report(CodeMissing, diag.Error, at, fmt.Sprintf("%s step needs %q.", upper(article(s.kind)), group[0]), fmt.Sprintf("Add a line with %s: and its value.", group[0]))
 	}
 	for i := range stepShape.fields {
 		f := &stepShape.fields[i]
 		if f.types == nil || slices.Contains(f.types, s.kind) || !s.has(f.name) {
 			continue
 		}
-		l.report(CodeNotForType, diag.Warning, s.key(f.name), fmt.Sprintf("%q does nothing in a %s step.", f.name, s.kind),
+		l.report(CodeNotForType, diag.Warning, s.key(f.name), fmt.Sprintf("%q does nothing in %s step.", f.name, article(s.kind)),
 			fmt.Sprintf("Remove it, or use it in a step of type %s.", strings.Join(f.types, ", ")))
 	}
 }
@@ -78,7 +78,7 @@ func (s *step) applies(key string) bool {
 
 // find resolves the name of a step. An unknown one is reported; the nearest
 // name then stands in for it, so that the rest can be checked.
-func (l *lowering) find(name text.Text, what string) *step {
+func (l *lowering) find(name text.Text) *step {
 	if s, ok := l.byID[name.Value]; ok {
 		return s
 	}
@@ -86,7 +86,7 @@ func (l *lowering) find(name text.Text, what string) *step {
 	for _, s := range l.steps {
 		ids = append(ids, s.id.Value)
 	}
-	l.report(CodeNoStep, diag.Error, name.Span, fmt.Sprintf("There is no step %q for %q to go to.", name.Value, what), diag.DidYouMean(name.Value, ids))
+	l.report(CodeNoStep, diag.Error, name.Span, fmt.Sprintf("There is no step %q.", name.Value), diag.DidYouMean(name.Value, ids))
 	return l.byID[diag.Nearest(name.Value, ids)]
 }
 
@@ -94,7 +94,7 @@ func (l *lowering) find(name text.Text, what string) *step {
 func (l *lowering) resolveSteps() {
 	for _, s := range l.steps {
 		if name := s.word("goto"); name.Value != "" && s.applies("goto") {
-			s.jump = l.find(name, "goto")
+			s.jump = l.find(name)
 		}
 		l.resolveFallback(s)
 		if s.kind == "decision" {
@@ -118,11 +118,12 @@ func (l *lowering) resolveFallback(s *step) {
 		l.report(CodeOnError, diag.Error, policy.Span, fmt.Sprintf("on_error is %q, but there is also a fallback.", policy.Value), "Write \"on_error: fallback\", or remove the fallback.",
 			diag.Related{Span: s.key("fallback"), Message: "The fallback is here."})
 	}
-	target := l.find(name, "fallback")
+	target := l.find(name)
 	switch {
 	case target == nil:
 	case target == s:
 		l.report(CodeOwnFallback, diag.Error, name.Span, fmt.Sprintf("The step %q is its own fallback.", s.id.Value), "Name another step, or use \"retry\" to try the same one again.")
+	case target.index < s.index && target.id.Value != name.Value: // a guess, after the error
 	case target.index < s.index:
 		l.report(CodeEarlyFall, diag.Warning, name.Span, fmt.Sprintf("The fallback %q stands before this step, so it also runs in its turn.", target.id.Value),
 			"Move it below this step if it should run only as the fallback.", diag.Related{Span: target.id.Span, Message: "It stands here."})
@@ -144,7 +145,8 @@ func (l *lowering) resolveBranches(s *step) {
 	for _, pair := range n.Pairs {
 		key := branchKey(pair.Key)
 		if first, ok := seen[key]; ok {
-			l.duplicate(text.Text{Value: key, Span: pair.Key.Span}, "branch", first)
+			l.report(CodeDuplicate, diag.Error, pair.Key.Span, fmt.Sprintf("There is already a branch for %q.", key), "Remove one of the two; branches are compared as texts.",
+				diag.Related{Span: first, Message: "The first one is here."})
 			continue
 		}
 		seen[key] = pair.Key.Span
@@ -152,7 +154,7 @@ func (l *lowering) resolveBranches(s *step) {
 			l.report(CodeWrongType, diag.Error, headOf(pair.Value), fmt.Sprintf("The branch %q must name a step, but this is %s.", key, pair.Value.Kind), "Write the id of the step to go to.")
 			continue
 		}
-		to := l.find(pair.Value.Text(), "branches")
+		to := l.find(pair.Value.Text())
 		if to == nil {
 			continue
 		}
@@ -337,7 +339,7 @@ func (l *lowering) retry(s *step) *ir.Retry {
 		if policy.Value != "retry" {
 			return nil
 		}
-		return &ir.Retry{MaxAttempts: defaultAttempts, Backoff: ir.List, Delays: defaultDelays, Span: policy.Span}
+		return &ir.Retry{MaxAttempts: defaultAttempts, Backoff: ir.List, Delays: slices.Clone(defaultDelays), Span: policy.Span}
 	}
 	v := s.object("retry")
 	r := &ir.Retry{MaxAttempts: defaultAttempts, Backoff: ir.List, Span: s.key("retry")}
@@ -350,7 +352,7 @@ func (l *lowering) retry(s *step) *ir.Retry {
 		}
 	}
 	if !v.has("backoff_ms") {
-		r.Delays = defaultDelays
+		r.Delays = slices.Clone(defaultDelays)
 	}
 	for _, class := range v.words("retry_on") {
 		switch {
@@ -387,7 +389,6 @@ func (l *lowering) transform(s *step) ir.Action {
 	if s.has("code") {
 		return l.script(s)
 	}
-	t := ir.Task{Kind: "transform"}
 	reads := s.words("reads")
 	mode, at := "model", s.id.Span
 	if len(reads) == 1 && reads[0].Value == "input" && l.p.Input != nil {
@@ -397,10 +398,19 @@ func (l *lowering) transform(s *step) ir.Action {
 				"Use a step of type skill with an agent if a model should produce this.")
 		}
 	}
+	return s.transformTask(mode, at)
+}
+
+func (s *step) transformTask(mode string, at source.Span) ir.Task {
+	t := ir.Task{Kind: "transform"}
 	t.Settings.Put("mode", mode, at)
 	s.describe(&t.Settings)
 	return t
 }
+
+// placeholder stands for work that could not be made out, after the error: the
+// program stays well-formed and nothing is reported twice.
+func (s *step) placeholder() ir.Task { return s.transformTask("model", s.id.Span) }
 
 func (l *lowering) script(s *step) ir.Task {
 	if s.has("tool") {
@@ -410,6 +420,9 @@ func (l *lowering) script(s *step) ir.Task {
 	v := s.object("code")
 	t := ir.Task{Kind: "script"}
 	language, script := v.word("language"), v.word("script")
+	if language.Value == "" || script.Value == "" {
+		return s.placeholder()
+	}
 	t.Settings.Put("language", language.Value, language.Span)
 	t.Settings.Put("script", script.Value, script.Span)
 	if needed := v.words("dependencies"); len(needed) > 0 {
@@ -424,6 +437,9 @@ func (l *lowering) toolTask(s *step) ir.Task {
 	}
 	t := ir.Task{Kind: "tool"}
 	tool := s.word("tool")
+	if tool.Value == "" {
+		return s.placeholder()
+	}
 	t.Settings.Put("tool", tool.Value, tool.Span)
 	if args := s.node("args"); args != nil {
 		t.Settings.Put("args", args.JSON(), args.Span)
@@ -477,7 +493,7 @@ func (l *lowering) call(s *step, f *source.File, at source.Span) ir.Action {
 		return ir.Call{Child: i, PassReads: true, Span: at}
 	}
 	// The child has errors; the program is well-formed all the same.
-	return s.agentTask(l.impliedAgent(s.id.Value, s.word("description").Value, "", at), at)
+	return s.placeholder()
 }
 
 // gate says who decides (F40).
@@ -509,6 +525,7 @@ func (l *lowering) gate(s *step) ir.Action {
 		}
 		if agent.Value == "" {
 			l.report(CodeGateDecider, diag.Error, method.Span, "No agent is named to decide at this gate.", "Add \"agent\" with the id of the critic.")
+			agent = text.Text{Value: l.impliedAgent(s.id.Value, s.word("description").Value, "", method.Span), Span: method.Span}
 		}
 		verdict := s.agentTask(agent.Value, agent.Span)
 		verdict.Settings.Put("verdict", true, method.Span)
@@ -601,12 +618,16 @@ func (l *lowering) branches(s *step) []ir.Edge {
 	var out []ir.Edge
 	on := []ir.Outcome{ir.OK}
 	covered := false
+	selector := "input" // after the error, when nothing is read
+	if len(s.ir.Reads) > 0 {
+		selector = s.ir.Reads[0].Path
+	}
 	for _, a := range s.arms {
 		edge := ir.Edge{On: on, To: ir.Target{Step: a.to.id.Value}, Label: a.key.Value, Span: a.at}
 		if a.key.Value == "default" {
 			covered = true
-		} else if len(s.ir.Reads) > 0 {
-			edge.When, _ = expr.Parse(expr.AgentFlow, fmt.Sprintf("text(%s) == %s", s.ir.Reads[0].Path, quoted(a.key.Value)), a.key.Span)
+		} else {
+			edge.When, _ = expr.Parse(expr.AgentFlow, fmt.Sprintf("text(%s) == %s", selector, quoted(a.key.Value)), a.key.Span)
 		}
 		out = append(out, edge)
 	}
