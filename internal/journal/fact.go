@@ -218,7 +218,8 @@ type RetrySet struct {
 // TimerFired is a moment that has come: of a retry, a gate, or a deadline.
 type TimerFired struct {
 	Place
-	What string `json:"what"` // retry, gate, deadline
+	What string `json:"what"`          // retry, gate, deadline
+	Run  bool   `json:"run,omitempty"` // the deadline is the run's, not the frame's
 }
 
 // GateOpened asks somebody, or waits for something.

@@ -143,6 +143,9 @@ func (s *State) Apply(e *journal.Event) {
 		s.Signals[x.Event] = append(s.Signals[x.Event], Signalled{Data: x.Data, By: x.By})
 	case journal.BudgetRaised:
 		s.Root().Ledger.raise(x.Budget, x.To)
+		if due := s.Root().Ledger.deadline(); due != 0 {
+			heap.Push(&s.timers, timer{due: due, limit: true})
+		}
 		if x.Budget == BudgetDeadline && s.Expired {
 			s.Expired = false
 			s.MarkAll()
@@ -225,6 +228,7 @@ func edgeKey(step string, edge int) string { return fmt.Sprintf("%s>%d", step, e
 
 func (s *State) endStep(f *Frame, end Ending) {
 	f.Phase, f.Group, f.Gate, f.Due = Ended, nil, nil, 0
+	s.dropStarved(f.Path)
 	if f.Part == "" && end.Outcome == OutcomeOK {
 		s.top(f).Refused = ""
 	}
@@ -359,9 +363,7 @@ func (s *State) fireTimer(x *journal.TimerFired) {
 		f.Phase, f.Due = Overdue, 0
 		s.mark(f)
 	case TimerDeadline:
-		if x.Frame == "" {
-			s.Expired = true
-		}
+		s.Expired = s.Expired || x.Run
 	}
 }
 

@@ -21,6 +21,9 @@ func Start(p *Program, run journal.RunID, start journal.RunStarted, now journal.
 	d := &decider{s: s, p: p, now: now}
 	d.fact(nil, start)
 	d.settleAll()
+	for d.fireTimers() {
+		d.settleAll()
+	}
 	return s, d.out
 }
 
@@ -40,8 +43,9 @@ func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Ev
 		d.take(one)
 		d.settleAll()
 	}
-	d.fireTimers()
-	d.settleAll()
+	for d.fireTimers() {
+		d.settleAll() // which may set a timer that is due at once
+	}
 	return d.out
 }
 
@@ -205,14 +209,23 @@ func (s *State) TaskOf(p *Program, f *Frame) *ir.Task { return taskOf(s.StepOf(p
 // startTask intends to do a task, if there is budget for it.
 func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, standIn string) {
 	step := d.unit(f).step(f.Block, w.Step)
+	if spent := d.s.outOfTime(f); spent != nil {
+		if spent.Path != "" {
+			d.left(f, journal.StepLeft{
+				Place: w.Place, Outcome: OutcomeFailed, Class: ClassTimeout, Via: via, For: standIn,
+				Error: "there is no time left to do it in",
+			})
+			return
+		}
+		// The frame stays where it is, and goes on from there when the deadline is raised.
+		d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerDeadline, Run: true})
+		return
+	}
 	if rerun == 0 {
 		amount := journal.Usage{Steps: 1}
 		if budget, at, _ := d.s.short(f, amount); budget != "" {
 			if at.Path != "" {
-				d.left(f, journal.StepLeft{
-					Place: w.Place, Outcome: OutcomeFailed, Class: ClassBudget, Via: via, For: standIn,
-					Error: fmt.Sprintf("the budget of %s is used up", budget),
-				})
+				d.noBudget(f, w.Place, budget, via, standIn)
 				return
 			}
 			d.fact(f, journal.BudgetWait{Work: w, Amount: amount, Budget: budget, Via: via, For: standIn})
@@ -221,6 +234,14 @@ func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, stand
 	}
 	_, missing := d.s.Reads(d.p, f, step)
 	d.fact(f, journal.TaskStarted{Work: w, Kind: taskOf(step, w.Part).Kind, Rerun: rerun, Via: via, For: standIn, MissingReads: missing})
+}
+
+// noBudget fails a step that a branch's own budget has nothing left for.
+func (d *decider) noBudget(f *Frame, at journal.Place, budget string, via *int, standIn string) {
+	d.left(f, journal.StepLeft{
+		Place: at, Outcome: OutcomeFailed, Class: ClassBudget, Via: via, For: standIn,
+		Error: fmt.Sprintf("the budget of %s is used up", budget),
+	})
 }
 
 func (d *decider) enterGate(f *Frame, at journal.Place, g *ir.Gate, via *int, standIn string) {
@@ -581,15 +602,16 @@ const (
 )
 
 // fireTimers lets everything that is due by now happen, in the order of the times.
-func (d *decider) fireTimers() {
+func (d *decider) fireTimers() (fired bool) {
 	for d.s.Finished == nil {
 		t, f, ok := d.s.nextTimer()
 		if !ok || t.due > d.now {
-			return
+			return fired
 		}
+		fired = true
 		switch {
 		case t.limit:
-			d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerDeadline})
+			d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerDeadline, Run: f.Path == ""})
 			if f.Path != "" {
 				d.fact(f, journal.CancelRequested{Frame: f.Path, Failed: true, Reason: ClassTimeout})
 			}
@@ -599,6 +621,7 @@ func (d *decider) fireTimers() {
 			d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerGate})
 		}
 	}
+	return fired
 }
 
 // feed grants what waits for budget, first come, first served, and reports
@@ -620,6 +643,8 @@ func (d *decider) feed() bool {
 		d.fact(f, journal.TaskStarted{Work: head.Work, Kind: taskOf(step, head.Work.Part).Kind, For: f.For, MissingReads: missing})
 	case budget == "":
 		d.fact(f, journal.Reserved{Work: head.Work, N: head.N, Amount: head.Amount})
+	case at.Path != "" && !later && head.N == 0:
+		d.noBudget(f, head.Work.Place, budget, nil, f.For)
 	case at.Path != "" && !later:
 		d.fact(f, journal.BudgetRefused{Work: head.Work, N: head.N, Amount: head.Amount, Budget: budget})
 	default:

@@ -142,3 +142,13 @@ func (s *State) short(f *Frame, amount journal.Usage) (budget string, at *Frame,
 	})
 	return budget, at, later
 }
+
+// outOfTime finds a frame around f whose active time is used up.
+func (s *State) outOfTime(f *Frame) (spent *Frame) {
+	s.ledgers(f, func(owner *Frame, l *Ledger) {
+		if l.Limits.ActiveSeconds != nil && l.Open == 0 && l.Active >= journal.Millis(*l.Limits.ActiveSeconds*1000) {
+			spent = owner // the outermost one counts
+		}
+	})
+	return spent
+}

@@ -17,10 +17,17 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
+// reporter is what tests and property tests have in common.
+type reporter interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // world plays everybody but the plan: it does tasks, tells the time, and
 // checks the plan's three laws after every batch.
 type world struct {
-	t     testing.TB
+	t     reporter
 	p     *plan.Program
 	s     *plan.State
 	log   []journal.Event
@@ -32,7 +39,7 @@ type world struct {
 	quick bool // leave the laws out
 }
 
-func start(t testing.TB, program *ir.Program, input string) *world {
+func start(t reporter, program *ir.Program, input string) *world {
 	t.Helper()
 	w := &world{t: t, p: plan.Compile(program), now: 1000, done: map[string]int{}}
 	if input == "" {
@@ -213,7 +220,7 @@ func task(id string) ir.Step {
 	return ir.Step{ID: id, Type: "task", Action: ir.Task{Kind: "test"}, Writes: []ir.Write{{Path: "state." + id}}}
 }
 
-func cond(t testing.TB, text string) *expr.Expr {
+func cond(t reporter, text string) *expr.Expr {
 	t.Helper()
 	e, problems := expr.Parse(expr.AgentFlow, text, source.Span{})
 	if problems.Errors() {
@@ -222,7 +229,7 @@ func cond(t testing.TB, text string) *expr.Expr {
 	return e
 }
 
-func items(t testing.TB, text string) *expr.Expr {
+func items(t reporter, text string) *expr.Expr {
 	t.Helper()
 	e, problems := expr.ParseValue(expr.AgentFlow, text, source.Span{})
 	if problems.Errors() {

@@ -44,7 +44,7 @@ func (s *State) nextTimer() (timer, *Frame, bool) {
 		f := s.Frames[t.path]
 		switch {
 		case f == nil:
-		case t.limit && f.Ledger != nil && f.Ledger.deadline() == t.due && !f.Cancelled && !s.Expired:
+		case t.limit && f.Ledger != nil && f.Ledger.deadline() == t.due && !f.Cancelled && !(s.Expired && t.path == ""):
 			return t, f, true
 		case !t.limit && f.Due == t.due && !f.Cancelled:
 			return t, f, true

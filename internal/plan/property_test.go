@@ -1,0 +1,301 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+)
+
+// generator makes programs of every kind of control flow, nested at random.
+type generator struct {
+	t *rapid.T
+	p *ir.Program
+	n int // of steps so far, for unique names
+}
+
+func (g *generator) pick(label string, from ...string) string {
+	return rapid.SampledFrom(from).Draw(g.t, label)
+}
+
+func (g *generator) chance(label string, percent int) bool {
+	return rapid.IntRange(1, 100).Draw(g.t, label) <= percent
+}
+
+func (g *generator) id(prefix string) string {
+	g.n++
+	return fmt.Sprintf("%s%d", prefix, g.n)
+}
+
+func (g *generator) block(depth int) ir.BlockID {
+	var steps []ir.Step
+	for range rapid.IntRange(1, 3).Draw(g.t, "steps") {
+		steps = append(steps, g.step(depth))
+	}
+	chain(steps...)
+	for i := range steps {
+		if i > 0 && g.chance("back", 15) {
+			steps[i].Next = append([]ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: steps[rapid.IntRange(0, i).Draw(g.t, "to")].ID}, Limit: 2}}, steps[i].Next...)
+		}
+		if i+1 < len(steps) && g.chance("fallback", 15) {
+			steps[i].Fallback = &ir.Name{Name: steps[i+1].ID}
+		}
+		if g.chance("on failure", 15) {
+			steps[i].Next = append(steps[i].Next, on(steps[len(steps)-1].ID, ir.Failed, ir.Rejected))
+			steps[i].Next[len(steps[i].Next)-1].Limit = 1
+		}
+	}
+	return g.p.AddBlock(ir.Block{Steps: steps})
+}
+
+func (g *generator) step(depth int) ir.Step {
+	kinds := []string{"task", "task", "task", "route", "person", "event", "critic"}
+	if depth > 0 {
+		kinds = append(kinds, "parallel", "fan", "loop", "while", "call")
+	}
+	s := task(g.id("s"))
+	if g.chance("when", 15) {
+		s.When = cond(g.t, g.pick("condition", "input.yes == true", "input.no == true", "state.s1 != null"))
+	}
+	switch g.pick("kind", kinds...) {
+	case "task":
+		if g.chance("retry", 20) {
+			s.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{50}}
+		}
+		s.SkipOnError = g.chance("skip", 15)
+	case "route":
+		s.Action, s.Writes = ir.Route{}, nil
+	case "person":
+		s.Action = ir.Gate{Decider: ir.Person, Timeout: ir.Millis(rapid.SampledFrom([]int{0, 1000}).Draw(g.t, "timeout"))}
+	case "event":
+		s.Action = ir.Gate{Decider: ir.Event, Event: g.pick("event", "e1", "e2"), OnTimeout: ir.TimeoutSkip, Timeout: 5000}
+	case "critic":
+		s.Action = ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}
+	case "parallel":
+		par := ir.Parallel{
+			Join:          ir.Join(g.pick("join", "all", "any", "settle", "best")),
+			MaxConcurrent: rapid.IntRange(0, 2).Draw(g.t, "most"),
+		}
+		for range rapid.IntRange(1, 3).Draw(g.t, "branches") {
+			b := ir.Branch{Name: g.id("b"), Block: g.block(depth - 1)}
+			if g.chance("branch when", 15) {
+				b.When = cond(g.t, "input.no == true")
+			}
+			if g.chance("branch budget", 15) {
+				b.Budget.Steps = limit(2)
+			}
+			if g.chance("branch deadline", 15) {
+				b.Budget.ActiveSeconds = limit(1)
+			}
+			par.Branches = append(par.Branches, b)
+		}
+		if g.chance("combine", 40) {
+			par.Combine = &ir.Task{Kind: "combine"}
+		}
+		s.Action = par
+	case "fan":
+		s.Action = ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{Items: items(g.t, "input.list"), Var: "x", Block: g.block(depth - 1)}}
+	case "loop":
+		s.Action = ir.Loop{Block: g.block(depth - 1), Each: &ir.Each{Items: items(g.t, "input.list"), Var: "x"}, Max: rapid.IntRange(0, 3).Draw(g.t, "max")}
+	case "while":
+		s.Action = ir.Loop{Block: g.block(depth - 1), While: cond(g.t, "loop.index < 2"), BreakWhen: cond(g.t, g.pick("break", "input.yes == true", "input.no == true"))}
+	case "call":
+		child := &generator{t: g.t, p: &ir.Program{Name: g.id("child")}}
+		child.n = g.n
+		child.program(depth - 1)
+		g.n = child.n
+		g.p.Children = append(g.p.Children, *child.p)
+		s.Action = ir.Call{Child: len(g.p.Children) - 1, PassReads: true}
+	}
+	return s
+}
+
+// program fills blocks so that the body is block 0.
+func (g *generator) program(depth int) {
+	g.p.Blocks = []ir.Block{{}}
+	body := g.block(depth)
+	g.p.Blocks[0] = g.p.Blocks[body]
+	if g.chance("end", 30) {
+		steps := g.p.Blocks[0].Steps
+		last := &steps[len(steps)-1]
+		end := ir.Step{ID: g.id("end"), Action: ir.End{Failed: g.chance("badly", 30)}}
+		last.Next = append(last.Next, on(end.ID, ir.OK, ir.Skipped))
+		g.p.Blocks[0].Steps = append(steps, end)
+	}
+}
+
+// TestRandomPrograms drives random programs through random events and holds
+// the plan to its laws after every batch; whatever happens, the run can be
+// brought to its end.
+func TestRandomPrograms(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := &generator{t: t, p: &ir.Program{Name: "random", MayIntervene: true}}
+		g.program(2)
+		if g.chance("budget", 30) {
+			g.p.Budget.Steps = limit(rapid.Int64Range(1, 12).Draw(t, "max steps"))
+		}
+		if g.chance("tokens", 30) {
+			g.p.Budget.Tokens = limit(rapid.Int64Range(10, 100).Draw(t, "max tokens"))
+		}
+		if g.chance("deadline", 20) {
+			g.p.Budget.ActiveSeconds = limit(2)
+		}
+		w := start(t, g.p, `{"yes": true, "no": false, "list": [1, 2]}`)
+		for range rapid.IntRange(5, 80).Draw(t, "events") {
+			if w.s.Finished != nil {
+				break
+			}
+			w.now += journal.Millis(rapid.SampledFrom([]int{0, 0, 1, 60, 700}).Draw(t, "later"))
+			g.happen(w)
+			w.invariants()
+		}
+		g.bringToAnEnd(w)
+	})
+}
+
+func (g *generator) result(w journal.Work) plan.Result {
+	r := plan.Result{Work: w, Outcome: g.pick("outcome", plan.OutcomeOK, plan.OutcomeOK, plan.OutcomeOK, plan.OutcomeFailed), Class: "API_ERROR"}
+	if r.Outcome == plan.OutcomeOK {
+		r.Class = ""
+		r.Value = journal.Value{JSON: json.RawMessage(g.pick("value", `{"approved": true}`, `{"approved": false}`, `1`))}
+	}
+	return r
+}
+
+// happen lets one random thing happen.
+func (g *generator) happen(w *world) {
+	// Tasks of cancelled frames and of runs that are over may still report.
+	if len(w.tasks) > 0 && g.chance("work", 75) {
+		i := rapid.IntRange(0, len(w.tasks)-1).Draw(g.t, "task")
+		task := w.tasks[i]
+		gone := func() { w.tasks = slices.Delete(w.tasks, i, i+1) }
+		switch g.pick("what", "result", "result", "result", "reserve", "note", "gone") {
+		case "result":
+			gone()
+			w.tell(g.result(task))
+		case "reserve":
+			w.tell(plan.Reserve{Work: task, N: rapid.IntRange(1, 2).Draw(g.t, "n"), Amount: journal.Usage{OutputTokens: 20, ModelCalls: 1}})
+		case "note":
+			w.tell(plan.Note{Work: task, N: rapid.IntRange(1, 3).Draw(g.t, "n"), Kind: "reply", Settles: 1, Usage: journal.Usage{OutputTokens: 7}})
+		case "gone":
+			gone()
+			w.tell(plan.Gone{Work: task, Why: "crash", Policy: g.pick("policy", plan.PolicyRerun, plan.PolicyAsk)})
+		}
+		return
+	}
+	switch g.pick("else", "decide", "decide", "signal", "time", "pause", "continue", "cancel", "edit", "raise", "late") {
+	case "decide":
+		for _, f := range w.s.OpenGates() {
+			answer := g.pick("answer", plan.Approve, plan.Reject, plan.AnswerRerun, plan.AnswerSkip, plan.AnswerFail, plan.AnswerResult)
+			_, digest := w.s.Shown(w.p, f)
+			w.tell(plan.Decision{Frame: f.Path, Step: f.Step, Answer: answer, Digest: digest, Value: json.RawMessage(`{"approved": true}`)})
+			return
+		}
+	case "signal":
+		w.tell(plan.Signal{Event: g.pick("event", "e1", "e2")})
+	case "time":
+		if wake, ok := w.s.Wake(); ok {
+			w.now = max(w.now, wake)
+		}
+		w.tell()
+	case "pause":
+		w.tell(plan.Pause{})
+	case "continue":
+		w.tell(plan.Continue{})
+	case "cancel":
+		if g.chance("really", 20) {
+			w.tell(plan.Cancel{})
+		}
+	case "edit":
+		w.tell(plan.Edit{Path: "state.s1", Value: json.RawMessage("5")})
+	case "raise":
+		w.tell(plan.Raise{Budget: g.pick("budget", plan.Budgets...), To: 1 << 20})
+	case "late":
+		w.tell(plan.Result{Work: journal.Work{Place: journal.Place{Step: "s1"}, Attempt: 7}, Outcome: plan.OutcomeOK})
+	}
+}
+
+// bringToAnEnd answers everything until the run is over.
+func (g *generator) bringToAnEnd(w *world) {
+	for range 2000 {
+		if w.s.Finished != nil {
+			return
+		}
+		switch {
+		case w.s.Paused:
+			w.tell(plan.Continue{})
+		case w.s.Expired || w.s.Summary().Status == journal.Exceeded:
+			for _, budget := range plan.Budgets {
+				w.tell(plan.Raise{Budget: budget, To: 1 << 40})
+			}
+			if w.s.Finished == nil && w.s.Summary().Status == journal.Exceeded {
+				w.t.Fatalf("still short of budget: %+v", w.s.Starved)
+			}
+		case len(w.tasks) > 0:
+			task := w.tasks[0]
+			w.tasks = w.tasks[1:]
+			r := plan.Result{Work: task, Outcome: plan.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(`{"approved": true}`)}}
+			if f := w.s.Frames[task.Frame]; f != nil && f.Cancelled {
+				r = plan.Result{Work: task, Outcome: plan.OutcomeCancelled}
+			}
+			w.tell(r)
+		case len(w.s.OpenGates()) > 0:
+			f := w.s.OpenGates()[0]
+			_, digest := w.s.Shown(w.p, f)
+			switch f.Gate.Kind {
+			case plan.GatePerson:
+				w.tell(plan.Decision{Frame: f.Path, Step: f.Step, Answer: plan.Approve, Digest: digest})
+			case plan.GateDoubt:
+				w.tell(plan.Decision{Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun})
+			default:
+				w.tell(plan.Signal{Event: f.Gate.Event})
+			}
+		default:
+			wake, ok := w.s.Wake()
+			if !ok {
+				w.t.Fatalf("nothing is left to do and the run is not over\n%s\n%s", w.s.Snapshot(), describe(w.log))
+			}
+			w.now = max(w.now, wake)
+			w.tell()
+		}
+		w.invariants()
+	}
+	w.t.Fatalf("the run does not come to an end\n%s", w.s.Snapshot())
+}
+
+// invariants hold in every state: nothing is counted twice or forgotten, and
+// no budget is overshot.
+func (w *world) invariants() {
+	if w.s.Finished != nil {
+		return
+	}
+	open := len(w.s.OpenTasks())
+	if open != w.s.Open {
+		w.t.Fatalf("%d tasks are open, the state says %d", open, w.s.Open)
+	}
+	for path, f := range w.s.Frames {
+		live := 0
+		for _, other := range w.s.Frames {
+			if other.Path != "" && other.Parent == path {
+				live++
+			}
+		}
+		if f.Group != nil && f.Group.Live != live || f.Group == nil && live > 0 {
+			w.t.Fatalf("frame %q has %d frames below it; it says %+v", path, live, f.Group)
+		}
+		if l := f.Ledger; l != nil {
+			if l.Held.OutputTokens < 0 || l.Open < 0 || l.Held.ModelCalls < 0 {
+				w.t.Fatalf("frame %q: %+v", path, l)
+			}
+			if max := l.Limits.Steps; max != nil && l.Used.Steps > *max {
+				w.t.Fatalf("frame %q: %d of %d steps used", path, l.Used.Steps, *max)
+			}
+		}
+	}
+}
