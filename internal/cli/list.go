@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,7 @@ where a project begins.`,
 				paint:  func(s string) string { return a.paint(a.colorOut, dim, s) },
 			}
 			for _, w := range found.workflows {
-				t.add(w.Name, w.Format, problems(w.Problems), w.Path)
+				t.add(w.Name, cmp.Or(w.Format, "?"), problems(w.Problems), w.Path)
 				t.under(fit(w.Description, a.columns()-underIndent))
 			}
 			if err := t.write(a.stdout, a.columns(), ""); err != nil {

@@ -163,7 +163,11 @@ func (s *summary) block(p *ir.Program, kinds step.Set, id ir.BlockID, inside []s
 			b := bundle{Name: action.Name, Step: one.ID, Workers: []string{}, Join: action.Join, Combine: settingsText(action.Combine)}
 			for _, branch := range action.Branches {
 				b.Workers = append(b.Workers, branch.Name)
+				first := len(s.Steps)
 				s.block(p, kinds, branch.Block, within)
+				if branch.When != nil && first < len(s.Steps) && s.Steps[first].When == "" {
+					s.Steps[first].When = branch.When.Text
+				}
 			}
 			if action.Each != nil {
 				b.Each = action.Each.Items.Text
@@ -247,7 +251,7 @@ func ways(s *ir.Step) []way {
 		out = append(out, way{label, to})
 	}
 	if s.Fallback != nil {
-		out = append(out, way{"instead", s.Fallback.Name})
+		out = append(out, way{"if it fails or is skipped", s.Fallback.Name})
 	}
 	if s.StopWhen != nil {
 		out = append(out, way{s.StopWhen.Text, "end"})

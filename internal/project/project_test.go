@@ -450,4 +450,10 @@ func TestTextUnderAName(t *testing.T) {
 	if _, err := p.Read(f, "schema.json"); err != nil {
 		t.Error(err)
 	}
+	if p, f, err = w.Text("not/there/yet.md", "text"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Read(f, "flows/schema.json"); err != nil {
+		t.Error(err)
+	}
 }

@@ -115,16 +115,21 @@ func (w *Workspace) File(path string) (*Project, *source.File, error) {
 // input, under a name that says where it would lie.
 func (w *Workspace) Text(name, text string) (*Project, *source.File, error) {
 	abs := w.abs(name)
-	dir := filepath.Dir(abs)
-	if real, err := realPath(dir); err == nil {
-		dir = real
+	dir, below := filepath.Dir(abs), filepath.Base(abs)
+	real, err := realPath(dir)
+	for err != nil && filepath.Dir(dir) != dir { // the folder need not exist yet
+		dir, below = filepath.Dir(dir), filepath.Join(filepath.Base(dir), below)
+		real, err = realPath(dir)
 	}
-	p, err := w.at(FindRoot(dir))
 	if err != nil {
 		return nil, nil, w.unreadable(name, err)
 	}
+	p, err := w.at(FindRoot(real))
+	if err != nil {
+		return nil, nil, err
+	}
 	f := source.NewFile(filepath.ToSlash(filepath.Clean(name)), text)
-	f.Abs = filepath.Join(dir, filepath.Base(abs))
+	f.Abs = filepath.Join(real, below)
 	p.files[f.Abs] = f
 	return p, f, nil
 }

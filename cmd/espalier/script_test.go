@@ -1,0 +1,110 @@
+package main
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"espalier": main})
+}
+
+// TestScripts runs the whole product through its command line.
+func TestScripts(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join(root, "testdata", "script"),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv("REPOSITORY", root)
+			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o755)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":  exits,
+			"isjson": isJSON,
+			"isxml":  isXML,
+			"ispng":  isPNG,
+		},
+	})
+}
+
+// exits CODE ARGS... runs espalier and wants this exit code.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 1 {
+		ts.Fatalf("usage: exits CODE [ARGUMENT...]")
+	}
+	got := "0"
+	if err := ts.Exec("espalier", args[1:]...); err != nil {
+		var exit interface{ ExitCode() int }
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = fmt.Sprint(exit.ExitCode())
+	}
+	if got != args[0] {
+		ts.Fatalf("espalier %s: exit code %s, want %s", strings.Join(args[1:], " "), got, args[0])
+	}
+}
+
+// isjson FILE [PATH VALUE] wants JSON in which the dotted path has the value.
+func isJSON(ts *testscript.TestScript, _ bool, args []string) {
+	var v any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &v))
+	if len(args) == 1 {
+		return
+	}
+	for _, key := range strings.Split(args[1], ".") {
+		switch at := v.(type) {
+		case map[string]any:
+			v = at[key]
+		case []any:
+			if key == "length" {
+				v = float64(len(at))
+				continue
+			}
+			var i int
+			if _, err := fmt.Sscan(key, &i); err != nil || i >= len(at) {
+				ts.Fatalf("%s: there is no %s", args[0], args[1])
+			}
+			v = at[i]
+		default:
+			ts.Fatalf("%s: there is no %s", args[0], args[1])
+		}
+	}
+	if got := fmt.Sprint(v); got != args[2] {
+		ts.Fatalf("%s: %s is %s, want %s", args[0], args[1], got, args[2])
+	}
+}
+
+// isxml FILE wants well-formed XML.
+func isXML(ts *testscript.TestScript, _ bool, args []string) {
+	d := xml.NewDecoder(strings.NewReader(ts.ReadFile(args[0])))
+	for {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			ts.Fatalf("%s: %v", args[0], err)
+		}
+	}
+}
+
+// ispng FILE wants a picture.
+func isPNG(ts *testscript.TestScript, _ bool, args []string) {
+	_, err := png.Decode(strings.NewReader(ts.ReadFile(args[0])))
+	ts.Check(err)
+}
