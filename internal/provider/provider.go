@@ -1,0 +1,176 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// Model answers requests.
+type Model interface {
+	// Generate streams a reply: any number of pieces as they come, and last
+	// the whole of it. An error ends the stream; it is an *Error when the
+	// model's side is to blame.
+	Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error]
+}
+
+// Request is everything a model gets to see.
+type Request struct {
+	Model     string    `json:"model,omitempty"`
+	System    string    `json:"system,omitempty"`
+	Messages  []Message `json:"messages"`
+	Tools     []Tool    `json:"tools,omitempty"`
+	MaxTokens int       `json:"max_tokens,omitempty"`
+	// Schema asks for a reply that is JSON of this shape.
+	Schema  json.RawMessage `json:"schema,omitempty"`
+	Options json.RawMessage `json:"options,omitempty"` // the provider's own, passed on as they are
+	// For says what the request is for. Models of the network never see it;
+	// offline ones choose their reply by it.
+	For Purpose `json:"for,omitzero"`
+}
+
+// Purpose is where in a workflow a request comes from.
+type Purpose struct {
+	Workflow string `json:"workflow,omitempty"`
+	Step     string `json:"step,omitempty"`
+	Agent    string `json:"agent,omitempty"`
+	Key      string `json:"key,omitempty"`     // of the task: stable across crashes
+	Attempt  int    `json:"attempt,omitempty"` // of the task, from 0
+	Turn     int    `json:"turn,omitempty"`    // of the conversation, from 0
+	// Keys are what the reply must have at least; Choices are texts of which
+	// the value of a key has to be one, because a later step decides by it.
+	Keys    []string            `json:"keys,omitempty"`
+	Choices map[string][]string `json:"choices,omitempty"`
+	Verdict bool                `json:"verdict,omitempty"` // "approved" must be true or false
+	// Expected is the author's description of the reply.
+	Expected string `json:"expected,omitempty"`
+}
+
+// Role is who says something.
+type Role string
+
+// The roles.
+const (
+	User      Role = "user"
+	Assistant Role = "assistant"
+)
+
+// Message is one turn of a conversation.
+type Message struct {
+	Role   Role    `json:"role"`
+	Blocks []Block `json:"blocks"`
+}
+
+// BlockType is what a block carries.
+type BlockType string
+
+// The types of blocks.
+const (
+	Text       BlockType = "text"
+	Thinking   BlockType = "thinking"
+	ToolUse    BlockType = "tool_use"
+	ToolResult BlockType = "tool_result"
+)
+
+// Block is one piece of a message.
+type Block struct {
+	Type BlockType `json:"type"`
+	Text string    `json:"text,omitempty"` // text and thinking
+	// Signature is what some providers want back with their thinking.
+	Signature string          `json:"signature,omitempty"`
+	ToolID    string          `json:"tool_id,omitempty"`
+	ToolName  string          `json:"tool_name,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`   // of a tool use
+	Content   json.RawMessage `json:"content,omitempty"` // of a tool result
+	IsError   bool            `json:"is_error,omitempty"`
+}
+
+// Tool is a tool that a model may ask for.
+type Tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"schema,omitempty"` // of its input
+}
+
+// Chunk is a piece of a reply. The last one carries the whole Reply.
+type Chunk struct {
+	Type  BlockType
+	Text  string
+	Reply *Reply
+}
+
+// StopReason is why a model stopped.
+type StopReason string
+
+// The reasons.
+const (
+	Done      StopReason = "done"
+	WantsTool StopReason = "tool_use"
+	CutOff    StopReason = "max_tokens"
+	Refused   StopReason = "refused"
+)
+
+// Reply is a whole answer.
+type Reply struct {
+	Blocks []Block    `json:"blocks"`
+	Stop   StopReason `json:"stop"`
+	Usage  Usage      `json:"usage"`
+	Model  string     `json:"model"`
+	// Offline is "simulated" or "scripted" when no real model answered; the
+	// records and the screen say so wherever the reply appears.
+	Offline string `json:"offline,omitempty"`
+}
+
+// Text is the reply's text blocks, joined.
+func (r *Reply) Text() string {
+	var out []byte
+	for _, b := range r.Blocks {
+		if b.Type == Text {
+			out = append(out, b.Text...)
+		}
+	}
+	return string(out)
+}
+
+// Usage is the tokens of one reply.
+type Usage struct {
+	Input      int64 `json:"input"`
+	Output     int64 `json:"output"`
+	CacheRead  int64 `json:"cache_read,omitempty"`
+	CacheWrite int64 `json:"cache_write,omitempty"`
+}
+
+// Class is what kind of failure it was, in the words that workflows retry on.
+type Class string
+
+// The classes.
+const (
+	Timeout    Class = "TIMEOUT"
+	RateLimit  Class = "RATE_LIMIT"
+	APIError   Class = "API_ERROR"
+	BadRequest Class = "BAD_REQUEST" // and anything else that trying again does not help
+	NoQuota    Class = "NO_QUOTA"
+	NotReady   Class = "NOT_READY" // a key is missing
+)
+
+// Error is a model's failure.
+type Error struct {
+	Class      Class
+	Status     int
+	RetryAfter time.Duration // what the provider asked for; 0 when it did not
+	Message    string
+}
+
+func (e *Error) Error() string {
+	if e.Status != 0 {
+		return fmt.Sprintf("%s (%d): %s", e.Class, e.Status, e.Message)
+	}
+	return fmt.Sprintf("%s: %s", e.Class, e.Message)
+}
+
+// Retryable tells whether trying again may help.
+func (e *Error) Retryable() bool {
+	return e.Class == Timeout || e.Class == RateLimit || e.Class == APIError
+}

@@ -1,0 +1,39 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Tool does one thing in the world.
+type Tool interface {
+	Spec() Spec
+	Call(ctx context.Context, call Call) (Result, error)
+}
+
+// Spec is what a tool says about itself.
+type Spec struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"schema,omitempty"` // of its input
+	// SideEffects tells whether calling it twice may do something twice.
+	SideEffects bool `json:"side_effects,omitempty"`
+	// TakesKey tells whether it does nothing twice when the call's key is the same.
+	TakesKey bool `json:"takes_key,omitempty"`
+}
+
+// Call is one use of a tool.
+type Call struct {
+	Key   string // stable across crashes: the idempotency key
+	Input json.RawMessage
+	Dir   string // the run's folder
+}
+
+// Result is what a tool gives back. IsError means that the tool worked and
+// says no; an error of Call means that it did not work.
+type Result struct {
+	Output  json.RawMessage `json:"output"`
+	IsError bool            `json:"is_error,omitempty"`
+	// Offline is "simulated" or "scripted" when nothing real was called.
+	Offline string `json:"offline,omitempty"`
+}
