@@ -24,6 +24,7 @@ func (c *checker) agents() {
 		for _, a := range t.uses.Agents {
 			used[a.Name] = true
 			if c.p.Agent(a.Name) == nil {
+				used[diag.Nearest(a.Name, there)] = true // probably the one that was meant
 				help := diag.DidYouMean(a.Name, there)
 				if len(there) == 0 {
 					help = fmt.Sprintf("Define an agent %q with a role and a goal.", a.Name)

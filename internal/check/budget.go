@@ -316,8 +316,12 @@ func (c *checker) budgets() {
 			if i.step != nil && !i.step.Span.IsZero() {
 				related = append(related, diag.Related{Span: i.step.Span, Message: "the step"})
 			}
+			what := i.line.Name
+			if i.line.Limit == 1 {
+				what = strings.TrimSuffix(what, "s")
+			}
 			c.add(CodeCannotFinish, diag.Error, spanOr(i.at, c.p.Span),
-				fmt.Sprintf("%s cannot finish inside its budget of %s %s: %s.", who, step.N(i.line.Limit), i.line.Name, i.line.Because),
+				fmt.Sprintf("%s cannot finish inside its budget of %s %s: %s.", who, step.N(i.line.Limit), what, i.line.Because),
 				"Raise the budget, or let the workflow do less.", related...)
 		}
 	}

@@ -104,6 +104,18 @@ func (w *writers) keys() []string {
 	return list
 }
 
+// help says what could have been meant by a name that nothing has.
+func (w *writers) help(path string, facts ...string) string {
+	keys := w.keys()
+	if near := diag.Nearest(path, append(facts, keys...)); near != "" {
+		return fmt.Sprintf("Did you mean %q?", near)
+	}
+	if help := diag.DidYouMean(path, keys); help != "" {
+		return help
+	}
+	return fmt.Sprintf("Let an earlier step write %q.", path)
+}
+
 // before reports whether some way leads from a write to the step. The write
 // happened when the step ended well, or was a gate that said no.
 func (w *writers) before(from, to *ir.Step) bool {
@@ -143,10 +155,10 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	if len(steps) == 0 {
 		c.add(CodeNeverWritten, diag.Error, at,
 			fmt.Sprintf("Step %q reads %q, but no step writes it.", s.ID, path),
-			diag.DidYouMean(path, w.keys()))
+			w.help(path))
 		return
 	}
-	if !c.enters(s) {
+	if !c.enters(s) || !slices.ContainsFunc(steps, c.enters) {
 		return // reported as unreachable; order means nothing there
 	}
 	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return w.before(from, s) }) {
@@ -277,10 +289,10 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 		}
 		c.add(CodeNoSuchName, severity, at,
 			fmt.Sprintf("Nothing is called %q here: no step writes it, so it is always null.", dotted),
-			diag.DidYouMean(dotted, append(w.keys(), c.domains.facts()...)))
+			w.help(dotted, c.domains.facts()...))
 		return
 	}
-	if !c.enters(s) || cond.after && slices.Contains(steps, s) {
+	if !c.enters(s) || !slices.ContainsFunc(steps, c.enters) || cond.after && slices.Contains(steps, s) {
 		return
 	}
 	inside := func(from *ir.Step) bool { return cond.after && c.holds(s, []*ir.Step{from}) }

@@ -39,6 +39,17 @@ type shape struct {
 	PatternProperties json.RawMessage `json:"patternProperties"`
 }
 
+// UnmarshalJSON reads a schema; true and false are schemas, too, that say
+// nothing about properties.
+func (s *shape) UnmarshalJSON(raw []byte) error {
+	if string(raw) == "true" || string(raw) == "false" {
+		*s = shape{}
+		return nil
+	}
+	type plain shape
+	return json.Unmarshal(raw, (*plain)(s))
+}
+
 func (s *shape) open() bool {
 	return s.Ref != nil || s.DynamicRef != nil || s.AllOf != nil || s.AnyOf != nil || s.OneOf != nil ||
 		s.If != nil || s.PatternProperties != nil

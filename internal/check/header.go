@@ -2,7 +2,7 @@ package check
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -140,35 +140,37 @@ func (c *checker) schema(contract *ir.Contract, of string) {
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(contract.Schema))
 	if err != nil {
-		c.badSchema(contract, of, "", "it is not JSON")
+		c.badSchema(contract, of, problem{why: "it is not JSON"})
 		return
 	}
 	const here = "schema:///"
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(noLoader{})
 	if err := compiler.AddResource(here, doc); err != nil {
-		c.badSchema(contract, of, "", err.Error())
+		c.badSchema(contract, of, problem{why: err.Error()})
 		return
 	}
 	if _, err = compiler.Compile(here); err == nil {
 		return
 	}
-	pointer, why := schemaProblem(err, here)
-	c.badSchema(contract, of, pointer, why)
+	c.badSchema(contract, of, schemaProblem(err, here))
 }
 
-func (c *checker) badSchema(contract *ir.Contract, of, pointer, why string) {
+func (c *checker) badSchema(contract *ir.Contract, of string, p problem) {
 	where := ""
-	if pointer != "" {
-		where = " at " + pointer
+	if p.pointer != "" {
+		where = " at " + p.pointer
 	}
 	c.add(CodeSchema, diag.Error, contract.Span,
-		fmt.Sprintf("The schema of %s is not a JSON Schema%s: %s.", of, where, why),
-		"Correct it as JSON Schema (draft 2020-12) wants it.")
+		fmt.Sprintf("The schema of %s is not a JSON Schema%s: %s.", of, where, p.why),
+		cmp.Or(p.help, "Correct it as JSON Schema (draft 2020-12) wants it."))
 }
 
+// problem is what is wrong with a schema, where in it, and what to do.
+type problem struct{ pointer, why, help string }
+
 // schemaProblem finds the innermost complaint, and where in the schema it is.
-func schemaProblem(err error, here string) (pointer, why string) {
+func schemaProblem(err error, here string) problem {
 	var (
 		invalid *jsonschema.SchemaValidationError
 		load    *jsonschema.LoadURLError
@@ -180,19 +182,21 @@ func schemaProblem(err error, here string) (pointer, why string) {
 	case errors.As(err, &invalid):
 		var deep *jsonschema.ValidationError
 		if errors.As(invalid.Err, &deep) {
-			deep = innermost(deep)
-			return "/" + strings.Join(deep.InstanceLocation, "/"), complaint(deep)
+			return complaint(innermost(deep))
 		}
 	case errors.As(err, &load):
-		return "", fmt.Sprintf("it refers to %q, and only references inside the schema itself are followed", strings.TrimPrefix(load.URL, here))
+		return problem{
+			why:  fmt.Sprintf("it refers to %q, and only references inside the schema itself are followed", strings.TrimPrefix(load.URL, here)),
+			help: "Copy what it refers to under \"$defs\", and refer to it there.",
+		}
 	case errors.As(err, &regex):
-		return strings.TrimPrefix(regex.URL, here+"#"), fmt.Sprintf("%q is not a regular expression", regex.Regex)
+		return problem{pointer: strings.TrimPrefix(regex.URL, here+"#"), why: fmt.Sprintf("%q is not a regular expression", regex.Regex)}
 	case errors.As(err, &ref):
-		return "", fmt.Sprintf("it refers to %q, which it does not have", strings.TrimPrefix(ref.URL, here))
+		return problem{why: fmt.Sprintf("it refers to %q, which it does not have", strings.TrimPrefix(ref.URL, here))}
 	case errors.As(err, &anchor):
-		return "", fmt.Sprintf("it refers to the anchor %q, which it does not have", anchor.Reference)
+		return problem{why: fmt.Sprintf("it refers to the anchor %q, which it does not have", anchor.Reference)}
 	}
-	return "", strings.ReplaceAll(err.Error(), here, "")
+	return problem{why: strings.ReplaceAll(err.Error(), here, "")}
 }
 
 // innermost follows the causes down to the one that says most: the deepest
@@ -209,31 +213,22 @@ func innermost(e *jsonschema.ValidationError) *jsonschema.ValidationError {
 	return best
 }
 
-// english is what the library's own sentences are printed with.
-var english = message.NewPrinter(language.English)
-
 // complaint says what is wrong with a value in a schema.
-func complaint(e *jsonschema.ValidationError) string {
+func complaint(e *jsonschema.ValidationError) problem {
+	p := problem{pointer: "/" + strings.Join(e.InstanceLocation, "/"), why: e.ErrorKind.LocalizedString(message.NewPrinter(language.English))}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Enum:
-		got, err := json.Marshal(k.Got)
-		if err != nil {
-			break
-		}
 		var want []string
 		for _, v := range k.Want {
-			if s, ok := v.(string); ok {
-				want = append(want, s)
-			}
+			want = append(want, fmt.Sprint(v))
 		}
-		if s, ok := k.Got.(string); ok {
-			if near := diag.Nearest(s, want); near != "" {
-				return fmt.Sprintf("%s is not allowed here; did you mean %q?", got, near)
-			}
-		}
-		return fmt.Sprintf("%s is not one of %s", got, strings.Join(want, ", "))
+		got := fmt.Sprint(k.Got)
+		p.why = fmt.Sprintf("%q is not a value that it may have there", got)
+		p.help = diag.DidYouMean(got, want)
+	case *kind.Format:
+		p.why = fmt.Sprintf("%q is not a valid %s", fmt.Sprint(k.Got), k.Want)
 	case *kind.Type:
-		return fmt.Sprintf("it wants %s, not %s", strings.Join(k.Want, " or "), k.Got)
+		p.why = fmt.Sprintf("it wants %s there, not %s", strings.Join(k.Want, " or "), k.Got)
 	}
-	return e.ErrorKind.LocalizedString(english)
+	return p
 }

@@ -147,13 +147,13 @@ func (c *checker) circle(comp component) {
 	switch {
 	case !leaves && c.bounded():
 		c.add(CodeEndless, diag.Warning, at,
-			fmt.Sprintf("%s lead round in a circle that nothing leaves, so every run ends by using up its budget.", names), help)
+			fmt.Sprintf("%s, and nothing leaves that circle, so every run ends by using up its budget.", names), help)
 	case !leaves:
 		c.add(CodeEndless, diag.Error, at,
-			fmt.Sprintf("%s lead round in a circle that nothing leaves, and no budget stops it.", names), help)
+			fmt.Sprintf("%s, nothing leaves that circle, and no budget stops it.", names), help)
 	case !c.bounded():
 		c.add(CodeOnlyCap, diag.Warning, at,
-			fmt.Sprintf("%s can repeat without a limit of their own: only the default cap of %s step executions stops them.", names, step.N(DefaultStepCap)),
+			fmt.Sprintf("%s, and nothing says how often: only the default cap of %s step executions would stop it.", names, step.N(DefaultStepCap)),
 			"Give the workflow a budget of steps or tokens, or a deadline.")
 	}
 }
@@ -174,9 +174,9 @@ func (c *checker) circleNames(comp component) string {
 	}
 	last := len(names) - 1
 	if last == 0 {
-		return "The ways on from step " + names[0]
+		return "Step " + names[0] + " leads back to itself"
 	}
-	return "Steps " + strings.Join(names[:last], ", ") + " and " + names[last]
+	return "Steps " + strings.Join(names[:last], ", ") + " and " + names[last] + " lead back to each other"
 }
 
 // bounded reports whether the file itself bounds how much a run can do.

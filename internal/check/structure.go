@@ -7,6 +7,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/step"
 )
 
 // structure checks the actions that hold others.
@@ -25,19 +26,19 @@ func (c *checker) parallel(s *ir.Step, par ir.Parallel) {
 	whole := &c.p.Budget
 	for i := range par.Branches {
 		b := &par.Branches[i]
-		c.share(s, b.Name, "tokens", b.Budget.Tokens, whole.Tokens)
-		c.share(s, b.Name, "tool calls", b.Budget.ToolCalls, whole.ToolCalls)
-		c.share(s, b.Name, "seconds", b.Budget.ActiveSeconds, whole.ActiveSeconds)
+		c.share(s, "tokens", b.Budget.Tokens, whole.Tokens)
+		c.share(s, "tool calls", b.Budget.ToolCalls, whole.ToolCalls)
+		c.share(s, "seconds", b.Budget.ActiveSeconds, whole.ActiveSeconds)
 	}
 }
 
 // share reports a branch that may use more than the whole run.
-func (c *checker) share(s *ir.Step, branch, what string, part, whole *ir.Limit) {
+func (c *checker) share(s *ir.Step, what string, part, whole *ir.Limit) {
 	if part == nil || whole == nil || part.Max <= whole.Max {
 		return
 	}
 	c.add(CodeBudgetShare, diag.Warning, spanOr(part.Span, s.Span),
-		fmt.Sprintf("Each worker of step %q may use %d %s, but the whole run only %d.", s.ID, part.Max, what, whole.Max),
+		fmt.Sprintf("Each worker of step %q may use %s %s, but the whole run only %s.", s.ID, step.N(part.Max), what, step.N(whole.Max)),
 		"Lower the one or raise the other; the smaller of the two is what counts.",
 		diag.Related{Span: whole.Span, Message: "the budget of the run"})
 }

@@ -68,8 +68,12 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 		})
 	}
 	if n := voters(s); set.Strategy == Vote && n > 0 && n%2 == 0 {
+		severity := diag.Note // somebody thought of it
+		if cmp.Or(set.Conflict, Fail) == Fail {
+			severity = diag.Warning
+		}
 		list.Add(diag.Diagnostic{
-			Code: step.CodeEvenVoters, Severity: diag.Warning, Span: step.At(s, t, "strategy"),
+			Code: step.CodeEvenVoters, Severity: severity, Span: step.At(s, t, "strategy"),
 			Message: fmt.Sprintf("%d workers vote in step %q, so a vote can end in a tie.", n, s.ID),
 			Help:    fmt.Sprintf("Let an odd number of workers vote; a tie is settled as a conflict (%s).", cmp.Or(set.Conflict, Fail)),
 		})
