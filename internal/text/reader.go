@@ -133,6 +133,10 @@ func (r *Reader) Strings(key string) []Text {
 	switch {
 	case n == nil:
 		return nil
+	case n.Kind < List && strings.HasPrefix(n.Value, "-") && !n.Exact():
+		// Lines such as "-one" are no entries but the words of one text.
+		r.wrongType(key, n, "a list of texts", "Put a space after the dash of each entry.")
+		return nil
 	case n.Kind < List:
 		return []Text{n.Text()}
 	case n.Kind == Map:

@@ -88,6 +88,10 @@ WRONG "" An entry of "a" of the step is empty. Write a text there, or remove the
 			`WRONG "{b" "a" of the step must be a list of texts, but this is a map. Write a: [one, two].
 WRONG "{b" "a" of the step must be a list, but this is a map. Begin each entry below a: with "- ".`,
 		},
+		{
+			"dashes without spaces", "a:\n  -b\n  -c\n", func(r *text.Reader) { r.Strings("a") },
+			`WRONG "-b\n  -c" "a" of the step must be a list of texts, but this is a text. Put a space after the dash of each entry.`,
+		},
 		{"numbers", "a: 3\nb: 1_000\nc: 0x10\n", func(r *text.Reader) {
 			for key, want := range map[string]int64{"a": 3, "b": 1000, "c": 16} {
 				if n, at, ok := r.Int(key, 1); n != want || !ok || at.IsZero() {

@@ -17,7 +17,7 @@ import (
 func (p *yamlParser) explain(err error, tooDeep bool) {
 	var e *yaml.LoadError
 	if !errors.As(err, &e) {
-		p.report(CodeSyntax, 0, 0, "This is not YAML: "+err.Error()+".", "")
+		p.report(CodeSyntax, 0, 0, "This is not YAML: "+err.Error()+".", lookHere)
 		return
 	}
 	if e.Stage == yaml.ReaderStage {
@@ -34,15 +34,16 @@ func (p *yamlParser) explain(err error, tooDeep bool) {
 	}
 	m := mistake{p: p, at: at, context: context, stage: e.Stage}
 	for _, explained := range [...]func() bool{
-		m.tab, m.alias, m.openQuote, m.escape, m.openBracket, m.colon, m.listAfterKey, m.forbiddenStart, m.notAPair, m.outOfPlace, m.trailing, m.indentation,
+		m.tab, m.alias, m.openQuote, m.swallowed, m.escape, m.openBracket, m.colon, m.listAfterKey, m.forbiddenStart, m.notAPair, m.outOfPlace, m.trailing, m.indentation,
 	} {
 		if explained() {
 			return
 		}
 	}
-	p.report(CodeSyntax, at, wordEnd(p.text, at), "This is not YAML: "+e.Message+".",
-		"Check the quotation marks, the indentation and the colons of this line and of the one above.")
+	p.report(CodeSyntax, at, wordEnd(p.text, at), "This is not YAML: "+e.Message+".", lookHere)
 }
+
+const lookHere = "Check the quotation marks, the indentation and the colons of this line and of the one above."
 
 func (p *yamlParser) explainCharacter(e *yaml.LoadError) {
 	for i, r := range p.text {
@@ -133,9 +134,51 @@ func (m mistake) openQuote() bool {
 	if m.char(m.at) == '\\' {
 		return false
 	}
-	m.p.report(CodeQuote, m.context, m.context+1, "This quotation mark is never closed.",
-		fmt.Sprintf("Write a closing %c at the end of the text.", quote))
+	m.reportQuote(m.context)
 	return true
+}
+
+// swallowed explains a quotation mark that was forgotten further up: the text
+// went on to the next mark in the file, and stopped making sense there.
+func (m mistake) swallowed() bool {
+	if m.stage != yaml.ParserStage || m.at >= len(m.p.text) {
+		return false
+	}
+	end := len(strings.TrimRight(m.p.text[:m.at], " "))
+	quote := m.char(end - 1)
+	if quote != '"' && quote != '\'' {
+		return false
+	}
+	for start := lineStart(m.p.text, m.at); start > 0; {
+		start = lineStart(m.p.text, start-1)
+		line := lineAround(m.p.text, start)
+		_, value, found := cutPair(line)
+		if !found || value == "" || value[0] != quote {
+			continue
+		}
+		opening := start + len(line) - len(value)
+		if closingQuote(m.p.text, opening) == end {
+			m.reportQuote(opening)
+			return true
+		}
+	}
+	return false
+}
+
+func (m mistake) reportQuote(at int) {
+	m.p.report(CodeQuote, at, at+1, "This quotation mark is never closed.",
+		fmt.Sprintf("Write a closing %c at the end of the text.", m.char(at)))
+}
+
+// cutPair cuts a line at the colon of its key. The value begins with its first
+// character that is not a space or a tab.
+func cutPair(line string) (key, value string, found bool) {
+	for i := range len(line) {
+		if line[i] == ':' && i+1 < len(line) && isSpace(line[i+1]) {
+			return strings.TrimLeft(line[:i], " -"), strings.TrimLeft(line[i+1:], " \t"), true
+		}
+	}
+	return "", "", false
 }
 
 func (m mistake) escape() bool {
@@ -158,13 +201,33 @@ func (m mistake) openBracket() bool {
 		return false
 	}
 	closing := map[byte]byte{'[': ']', '{': '}'}[opening]
-	if m.at < len(m.p.text) && lineStart(m.p.text, m.at) == lineStart(m.p.text, m.context) {
+	if m.at < len(m.p.text) && (lineStart(m.p.text, m.at) == lineStart(m.p.text, m.context) || isClosed(m.p.text, m.context)) {
 		m.p.report(CodeBracket, m.at, wordEnd(m.p.text, m.at), fmt.Sprintf("A comma or a closing %c is missing before this.", closing),
 			"Separate the entries with commas, and put texts that hold commas, colons or brackets in quotes.")
 		return true
 	}
 	m.p.report(CodeBracket, m.context, m.context+1, "This bracket is never closed.", fmt.Sprintf("Write a closing %c after the last entry.", closing))
 	return true
+}
+
+// isClosed reports whether the bracket at an offset has a partner.
+func isClosed(s string, at int) bool {
+	depth := 0
+	for i := at; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			if depth--; depth == 0 {
+				return true
+			}
+		case '"', '\'':
+			if isSpace(s[i-1]) || strings.IndexByte("[{,:\n", s[i-1]) >= 0 {
+				i = closingQuote(s, i) - 1
+			}
+		}
+	}
+	return false
 }
 
 // colon explains a colon where no key can be.
@@ -175,13 +238,11 @@ func (m mistake) colon() bool {
 	start := lineStart(m.p.text, m.at)
 	line := lineAround(m.p.text, m.at)
 	before := line[:m.at-start]
-	if key, value, found := strings.Cut(before, ": "); found {
-		if strings.TrimLeft(value, " \t") != "" {
-			key = strings.TrimLeft(key, " -")
-			m.p.report(CodeColon, m.at, m.at+1, "This value holds a colon and a space, which YAML takes for another key.",
-				fmt.Sprintf("Put the value in quotes: %s: %s", key, quoted(strings.TrimSpace(line[strings.Index(line, ": ")+2:]))))
-			return true
-		}
+	if _, first, found := cutPair(before); found && first != "" {
+		key, value, _ := cutPair(line)
+		m.p.report(CodeColon, m.at, m.at+1, "This value holds a colon and a space, which YAML takes for another key.",
+			fmt.Sprintf("Put the value in quotes: %s: %s", key, quoted(strings.TrimSpace(value))))
+		return true
 	}
 	above := lineStart(m.p.text, max(start-1, 0))
 	if start == 0 {
@@ -253,7 +314,7 @@ func (m mistake) forbiddenStart() bool {
 		at = m.context
 	}
 	c := m.char(at)
-	if c == 0 || strings.IndexByte("@`%|>!&*", c) < 0 {
+	if c == 0 || strings.IndexByte("@`%|>!&*?", c) < 0 {
 		return false
 	}
 	end := endOfLine(m.p.text, at)
@@ -303,7 +364,7 @@ func (m mistake) trailing() bool {
 	}
 	end := endOfLine(m.p.text, m.at)
 	value := m.p.text[start:end]
-	if _, after, found := strings.Cut(value, ": "); found {
+	if _, after, found := cutPair(value); found {
 		value = after
 	}
 	m.p.report(CodeNeedsQuotes, m.at, end, "There is text after the end of the value.",

@@ -83,7 +83,7 @@ func (p *yamlParser) parseAny() (*Node, diag.List) {
 	limit := &depthLimit{}
 	loader, err := yaml.NewLoader(strings.NewReader(text), yaml.WithPlugin(limit))
 	if err != nil { // only wrong options make it fail
-		p.report(CodeSyntax, 0, 0, err.Error(), "")
+		p.report(CodeSyntax, 0, 0, "This is not YAML: "+err.Error()+".", lookHere)
 		return nil, p.out
 	}
 	var document, second yaml.Node
@@ -385,6 +385,9 @@ func (p *yamlParser) mapping(n *yaml.Node, start int) (*Node, int) {
 		value, valueEnd := p.node(n.Content[i+1])
 		end = max(end, keyEnd, valueEnd)
 		switch {
+		case key.Kind == Map && strings.HasPrefix(p.text[start:], "{{") && key.Span.Start == p.base+start+1:
+			p.report(CodeNeedsQuotes, start, start+2, "A value without quotes cannot begin with {{, which YAML takes for a map in a map.",
+				fmt.Sprintf("Put the whole value in quotes, with %q in it.", "{"+p.file.Text[key.Span.Start:key.Span.End]+"}"))
 		case key.Kind == List || key.Kind == Map:
 			p.report(CodeKey, key.Span.Start-p.base, key.Span.End-p.base, "A key must be a word or a text, not "+key.Kind.String()+".",
 				"Write a plain key, and put lists and maps after its colon.")

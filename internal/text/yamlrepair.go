@@ -118,11 +118,10 @@ func entryAt(s string, start int) (entry, bool) {
 		trimmed = strings.TrimLeft(trimmed[2:], " ")
 		indent = len(line) - len(trimmed)
 	}
-	key, value, found := strings.Cut(trimmed, ": ")
+	key, value, found := cutPair(trimmed)
 	if !found || !isKey(key) || key[0] == '"' || key[0] == '\'' {
 		return entry{}, false
 	}
-	value = strings.TrimLeft(value, " \t")
 	if value == "" || value[0] == '#' {
 		return entry{}, false
 	}
