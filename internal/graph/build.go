@@ -604,7 +604,7 @@ func waitText(g ir.Gate) string {
 // duration writes a time as people say it: "24 h", "1 h 30 min", "500 ms".
 func duration(m ir.Millis) string {
 	if m < 1000 {
-		return fmt.Sprintf("%d ms", m)
+		return fmt.Sprintf("%d\u00a0ms", m)
 	}
 	d := time.Duration(m) * time.Millisecond
 	if m > 100*365*24*3600*1000 {
@@ -616,11 +616,11 @@ func duration(m ir.Millis) string {
 		name string
 	}{{time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}} {
 		if n := d / unit.size; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, unit.name))
+			parts = append(parts, fmt.Sprintf("%d\u00a0%s", n, unit.name))
 			d -= n * unit.size
 		}
 	}
-	return strings.Join(parts, " ")
+	return strings.Join(parts, "\u00a0")
 }
 
 func condition(e *expr.Expr) string {

@@ -39,7 +39,7 @@ const (
 	noteSize  = 11.5
 
 	cardPad      = 14.0
-	cardMinWidth = 216.0
+	cardMinWidth = 232.0
 	cardMaxText  = 250.0 // widest line before it is shortened
 	smallMinimum = 150.0 // least width of a step inside a bundle
 )
@@ -93,7 +93,7 @@ func (s *stacker) notes(notes []Note, p paint, room float64) {
 	}
 }
 
-func (r *ruler) card(n *Node) *card {
+func (r *ruler) card(n *Node, textLines int) *card {
 	switch n.Kind {
 	case NodeTrigger, NodeStart, NodeWait:
 		return r.pill(n, 13, 20, 9)
@@ -104,11 +104,12 @@ func (r *ruler) card(n *Node) *card {
 	case NodeArtifact:
 		return r.file(n)
 	default:
-		return r.step(n)
+		return r.step(n, textLines)
 	}
 }
 
-func (r *ruler) step(n *Node) *card {
+// step is the card of a step, with its description in a few lines.
+func (r *ruler) step(n *Node, textLines int) *card {
 	c := &card{icon: n.Icon, iconSize: 13}
 	pad, width := cardPad, cardMinWidth
 	if n.Group != "" {
@@ -135,7 +136,7 @@ func (r *ruler) step(n *Node) *card {
 		s.line(title, bold, titleSize, n.Tone.title(), 4)
 	}
 	inner := max(s.w, width-2*pad)
-	for i, l := range r.wrap(regular, textSize, n.Text, inner, 2) {
+	for i, l := range r.wrap(regular, textSize, n.Text, inner, textLines) {
 		gap := 0.0
 		if i == 0 {
 			gap = 3

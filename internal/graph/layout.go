@@ -30,7 +30,8 @@ type route struct {
 	curved bool    // corners are rounded
 	label  rect    // where the label stands, when text is not empty
 	text   string
-	upward bool // the label runs from bottom to top
+	upward bool    // the label runs from bottom to top
+	trunk  float64 // x of the vertical line that it shares with others, when not 0
 }
 
 // laneName is the name of a branch with several steps.
@@ -76,10 +77,17 @@ func arrange(g *Graph) (*picture, error) {
 			a.leaving[e.From] = append(a.leaving[e.From], i)
 		}
 	}
+	textLines := 3
+	if len(g.Nodes) > 24 {
+		textLines = 2
+	}
 	for i := range g.Nodes {
-		a.picture.cards[g.Nodes[i].ID] = r.card(&g.Nodes[i])
+		a.picture.cards[g.Nodes[i].ID] = r.card(&g.Nodes[i], textLines)
 	}
 	body := a.block(a.items("", 0))
+	if !slices.ContainsFunc(g.Edges, func(e Edge) bool { return e.Kind == EdgeData }) {
+		body = g.fold(body)
+	}
 	a.put(body, 0, 0)
 	a.dataLanes()
 	a.crop()
@@ -101,6 +109,13 @@ type drawing struct {
 	w, h   float64
 	boxes  map[string]rect
 	routes []route
+	seams  []seam // where it may be continued in another column
+}
+
+// seam is a place where a drawing can be taken apart: only edge crosses it.
+type seam struct {
+	edge int
+	y    float64
 }
 
 // inset is a drawing inside a frame.
@@ -165,12 +180,18 @@ func (a *arranger) artifactStack(id string) (w, h float64) {
 
 // frame lays out the inside of a frame and returns the size of the whole.
 func (a *arranger) frame(g *Group) (w, h float64) {
+	a.matchWorkers(g)
 	var lanes []*drawing
-	total := 0.0
+	total, between := 0.0, 22.0
 	for i := range g.Lanes {
 		d := a.block(a.items(g.ID, i))
 		lanes = append(lanes, d)
-		total += d.w + 22
+		if a.laneName(g, i) != "" {
+			between = 38
+		}
+	}
+	for _, d := range lanes {
+		total += d.w + between
 	}
 	perRow := len(lanes)
 	if total > widestFrame && perRow > 1 {
@@ -179,11 +200,14 @@ func (a *arranger) frame(g *Group) (w, h float64) {
 	}
 	inner := 0.0
 	for at := 0; at < len(lanes); at += perRow {
-		row := -22.0
+		row := -between
 		for _, d := range lanes[at:min(at+perRow, len(lanes))] {
-			row += d.w + 22
+			row += d.w + between
 		}
 		inner = max(inner, row)
+	}
+	if between > 22 {
+		inner += 12
 	}
 	head := a.ruler.frameHead(g, inner+2*framePad)
 	a.picture.cards[g.ID] = head
@@ -195,12 +219,12 @@ func (a *arranger) frame(g *Group) (w, h float64) {
 	y := head.h + 14
 	for at := 0; at < len(lanes); at += perRow {
 		row := lanes[at:min(at+perRow, len(lanes))]
-		rowWidth, rowHeight, named := -22.0, 0.0, 0.0
+		rowWidth, rowHeight, named := -between, 0.0, 0.0
 		for i, d := range row {
-			rowWidth += d.w + 22
+			rowWidth += d.w + between
 			rowHeight = max(rowHeight, d.h)
 			if a.laneName(g, at+i) != "" {
-				named = 22
+				named = 24
 			}
 		}
 		x := (w - rowWidth) / 2
@@ -210,9 +234,12 @@ func (a *arranger) frame(g *Group) (w, h float64) {
 				top += (rowHeight - d.h) / 2
 			}
 			a.insets[g.ID] = append(a.insets[g.ID], inset{d, x, top, a.laneName(g, at+i)})
-			x += d.w + 22
+			x += d.w + between
 		}
 		y += named + rowHeight + 14
+		if named > 0 {
+			y += 6
+		}
 	}
 	h = y + 4
 	if g.Footer != "" {
@@ -226,6 +253,30 @@ func (a *arranger) laneName(g *Group, lane int) string {
 		return ""
 	}
 	return g.Lanes[lane]
+}
+
+// matchWorkers gives single steps beside each other in a frame one size.
+func (a *arranger) matchWorkers(g *Group) {
+	var cards []*card
+	w, h := 0.0, 0.0
+	for i := range g.Lanes {
+		items := a.items(g.ID, i)
+		if len(items) == 1 && a.stretches(items[0]) {
+			c := a.picture.cards[items[0]]
+			cards = append(cards, c)
+			w, h = max(w, c.w), max(h, c.h)
+		}
+	}
+	for _, c := range cards {
+		c.w = w
+		c.h = h
+	}
+}
+
+// stretches reports whether a node is a card that may be made higher.
+func (a *arranger) stretches(id string) bool {
+	n := a.nodes[id]
+	return n != nil && n.Kind == NodeStep && a.picture.cards[id].shape != shapeHexagon
 }
 
 // put places a drawing on the page, with everything inside its frames.
@@ -251,107 +302,12 @@ func (a *arranger) put(d *drawing, x, y float64) {
 		for _, in := range a.insets[id] {
 			if in.name != "" {
 				a.picture.lanes = append(a.picture.lanes, laneName{
-					frame: rect{box.x + in.x - 8, box.y + in.y - 22, in.w + 16, in.h + 30}, text: in.name, tone: g.Tone})
+					frame: rect{box.x + in.x - 10, box.y + in.y - 24, in.w + 20, in.h + 34}, text: in.name, tone: g.Tone})
 			}
 			a.put(in.drawing, box.x+in.x, box.y+in.y)
 		}
 	}
 }
-
-// dataLanes leads the data edges down the left side of the page: one line for
-// each key of each writer, outside of everything that it passes.
-func (a *arranger) dataLanes() {
-	type lane struct {
-		from, label string
-		edges       []int
-		top, bottom float64
-	}
-	var lanes []*lane
-	byKey := map[[2]string]*lane{}
-	for i := range a.graph.Edges {
-		e := &a.graph.Edges[i]
-		if e.Kind != EdgeData {
-			continue
-		}
-		key := [2]string{e.From, e.Label}
-		l := byKey[key]
-		if l == nil {
-			l = &lane{from: e.From, label: e.Label, top: math.Inf(1), bottom: math.Inf(-1)}
-			byKey[key] = l
-			lanes = append(lanes, l)
-		}
-		l.edges = append(l.edges, i)
-		for _, id := range []string{e.From, e.To} {
-			y := a.picture.boxes[id].centre().y
-			l.top, l.bottom = min(l.top, y), max(l.bottom, y)
-		}
-	}
-	if len(lanes) == 0 {
-		return
-	}
-	slices.SortStableFunc(lanes, func(p, q *lane) int {
-		switch a, b := p.bottom-p.top, q.bottom-q.top; {
-		case a < b:
-			return -1
-		case a > b:
-			return 1
-		default:
-			return 0
-		}
-	})
-	leaves, arrives := map[string]int{}, map[string]int{}
-	type taken struct{ x, top, bottom float64 }
-	var used []taken
-	for _, l := range lanes {
-		text := a.ruler.fit(regular, edgeLabelSize, l.label, 150)
-		length := a.ruler.width(regular, edgeLabelSize, text) + 10
-		middle := (l.top + l.bottom) / 2
-		top, bottom := min(l.top, middle-length/2), max(l.bottom, middle+length/2)
-		x := math.Inf(1)
-		for _, box := range a.picture.boxes {
-			if box.y < bottom+8 && box.bottom() > top-8 {
-				x = min(x, box.x)
-			}
-		}
-		for _, r := range a.picture.routes {
-			for _, p := range r.points {
-				if !a.isData(r.edge) && p.y < bottom+8 && p.y > top-8 {
-					x = min(x, p.x)
-				}
-			}
-			if r.text != "" && r.label.y < bottom+8 && r.label.bottom() > top-8 && !a.isData(r.edge) {
-				x = min(x, r.label.x)
-			}
-		}
-		x -= 24
-		for moved := true; moved; {
-			moved = false
-			for _, u := range used {
-				if u.top < bottom+6 && u.bottom > top-6 && math.Abs(u.x-x) < laneGap {
-					x = u.x - laneGap
-					moved = true
-				}
-			}
-		}
-		used = append(used, taken{x, top, bottom})
-		from := a.picture.boxes[l.from]
-		out := spread(from, leaves[l.from], 6)
-		leaves[l.from]++
-		for i, e := range l.edges {
-			to := a.picture.boxes[a.graph.Edges[e].To]
-			in := spread(to, arrives[a.graph.Edges[e].To], -6)
-			arrives[a.graph.Edges[e].To]++
-			r := route{edge: e, curved: true, points: []point{{from.x, out}, {x, out}, {x, in}, {to.x, in}}}
-			if i == 0 {
-				r.text, r.upward = text, true
-				r.label = rect{x - labelHeight/2, middle - length/2, labelHeight, length}
-			}
-			a.picture.routes = append(a.picture.routes, r)
-		}
-	}
-}
-
-func (a *arranger) isData(edge int) bool { return a.graph.Edges[edge].Kind == EdgeData }
 
 // spread is where the n-th line meets the side of a box: beside its middle,
 // each further from it than the one before.
@@ -396,6 +352,9 @@ func (a *arranger) crop() {
 		for j := range p.routes[i].points {
 			p.routes[i].points[j].x += dx
 			p.routes[i].points[j].y += dy
+		}
+		if p.routes[i].trunk != 0 {
+			p.routes[i].trunk += dx
 		}
 		p.routes[i].label.x += dx
 		p.routes[i].label.y += dy

@@ -33,6 +33,18 @@ type loopBack struct {
 	first, end int // rows
 }
 
+// outside reports whether the label stands beside the lane, which is too
+// short to carry it.
+func (p *loopBack) outside(l *link) bool { return l.from == l.to }
+
+// labelRoom is how far the label reaches to both sides of the lane.
+func (p *loopBack) labelRoom(l *link) (inner, outer float64) {
+	if p.outside(l) {
+		return 0, l.width + 2
+	}
+	return l.width / 2, l.width / 2
+}
+
 // lines is the tracing of one block.
 type lines struct {
 	*block
@@ -59,7 +71,43 @@ func (b *block) trace() *drawing {
 	}
 	t.findLoops()
 	tops := t.stackRows()
-	return t.draw(tops)
+	d := t.draw(tops)
+	d.seams = t.findSeams(d)
+	return d
+}
+
+// findSeams finds the places where nothing but one straight line leads from
+// what is above to what is below.
+func (t *lines) findSeams(d *drawing) []seam {
+	crossing := make([]int, len(t.rows)) // links over the gap above each row
+	only := make([]int, len(t.rows))
+	for i := range t.links {
+		l := &t.links[i]
+		if l.edge < 0 {
+			continue
+		}
+		from, to := t.boxes[l.from].row, t.boxes[l.to].row
+		for g := min(from, to) + 1; g <= max(from, to); g++ {
+			crossing[g]++
+			only[g] = i
+		}
+	}
+	var seams []seam
+	for g, n := range crossing {
+		if n != 1 {
+			continue
+		}
+		if l := &t.links[only[g]]; !l.back && t.boxes[l.to].row-t.boxes[l.from].row == 1 {
+			top := math.Inf(1)
+			for _, i := range t.rows[g] {
+				if i < len(t.items) {
+					top = min(top, d.boxes[t.items[i]].y)
+				}
+			}
+			seams = append(seams, seam{edge: l.edge, y: top - rowGap/2})
+		}
+	}
+	return seams
 }
 
 // findPorts decides where lines touch boxes. Lines that go on as planned use
@@ -141,12 +189,14 @@ func (t *lines) findLoops() {
 				}
 			}
 		}
-		away := max(24, l.width/2+8)
+		inner, _ := p.labelRoom(l)
+		away := max(24, inner+8)
 		for _, q := range t.loops[:i] {
 			if q.right != p.right || q.first > p.end || q.end < p.first {
 				continue
 			}
-			clear := max(laneGap, (t.links[q.link].width+l.width)/2+6)
+			_, outer := q.labelRoom(&t.links[q.link])
+			clear := max(laneGap, inner+outer+6)
 			if p.right {
 				away = max(away, q.x+clear-edge)
 			} else {
@@ -253,38 +303,36 @@ func assign(runs []*run) int {
 	return tracks
 }
 
-// gapPlan is where a gap's tracks begin, and how high the gap is.
-type gapPlan struct{ first, height float64 }
+// firstTrack is how far under a row the first horizontal line runs.
+const firstTrack = 13.0
 
-// stackRows gives boxes their y and returns where each gap begins.
+// stackRows gives boxes their y and returns where the tracks of each gap begin.
 func (t *lines) stackRows() []float64 {
 	tops := make([]float64, len(t.gaps))
-	plans := make([]gapPlan, len(t.gaps))
 	y := 0.0
 	for g := range t.gaps {
 		tracks := float64(assign(t.gaps[g]))
-		p := gapPlan{first: 13}
+		height := rowGap + max(0, tracks-1)*trackGap
 		switch {
 		case g == 0 || g == len(t.rows):
+			height = 0
 			if tracks > 0 {
-				p.height = 13 + tracks*trackGap + 8
+				height = firstTrack + tracks*trackGap + 8
 			}
 		case t.labelRow(g):
-			p.height = labelRowGap
+			height = labelRowGap
 			if tracks > 0 {
-				p.height = 13 + (tracks-1)*trackGap + 10
+				height = firstTrack + (tracks-1)*trackGap + 10
 			}
 		case t.labelRow(g-1) && tracks == 0:
-			p.height = 22
-		default:
-			p.height = rowGap + max(0, tracks-1)*trackGap
+			height = 22
 		}
-		plans[g] = p
-		tops[g] = y + p.first
-		y += p.height
+		tops[g] = y + firstTrack
+		y += height
 		if g == len(t.rows) {
 			break
 		}
+		t.levelRow(g)
 		h := 0.0
 		for _, i := range t.rows[g] {
 			h = max(h, t.boxes[i].h)
@@ -295,6 +343,23 @@ func (t *lines) stackRows() []float64 {
 		y += h
 	}
 	return tops
+}
+
+// levelRow makes cards beside each other equally high, if they nearly are.
+func (t *lines) levelRow(r int) {
+	const nearly = 40
+	highest := 0.0
+	for _, i := range t.rows[r] {
+		if i < len(t.items) && t.stretches(t.items[i]) {
+			highest = max(highest, t.sizes[i].h)
+		}
+	}
+	for _, i := range t.rows[r] {
+		if i < len(t.items) && t.stretches(t.items[i]) && highest-t.sizes[i].h <= nearly {
+			t.sizes[i].h = highest
+			t.boxes[i].h = max(t.boxes[i].h, highest)
+		}
+	}
 }
 
 // labelRow reports whether a row holds labels, not items.
@@ -313,7 +378,7 @@ func (t *lines) draw(tops []float64) *drawing {
 		b, s := &t.boxes[i], t.sizes[i]
 		box := rect{b.x - s.w/2, b.y - s.h/2, s.w, s.h}
 		d.boxes[id] = box
-		t.drawArtifacts(d, id, box, b.left > b.right)
+		t.drawArtifacts(d, id, box, b.left > b.right+1)
 	}
 	trackY := func(gap int, r *run) float64 { return tops[gap] + float64(r.track)*trackGap }
 	for i := range t.links {
@@ -381,7 +446,13 @@ func (t *lines) draw(tops []float64) *drawing {
 			if p.exit != nil {
 				middle = (r.points[len(r.points)-2].y + r.points[2].y) / 2
 			}
-			r.label = rect{p.x - l.width/2, middle - labelHeight/2, l.width, labelHeight}
+			x := p.x - l.width/2
+			if p.outside(l) && p.right {
+				x = p.x + 2
+			} else if p.outside(l) {
+				x = p.x - 2 - l.width
+			}
+			r.label = rect{x, middle - labelHeight/2, l.width, labelHeight}
 		}
 		d.routes = append(d.routes, r)
 	}

@@ -223,17 +223,36 @@ func (b *block) spine() [][2]int {
 		if u < 0 {
 			continue
 		}
-		switch {
-		case after[u] == v:
+		if after[u] == v {
 			pairs = append(pairs, [2]int{u, v})
-		case !b.minor(v):
+		} else {
 			arms[u] = append(arms[u], v)
 		}
 	}
+	onward := map[[2]int]bool{}
+	for _, l := range b.links {
+		if l.kind == EdgeFlow {
+			onward[[2]int{l.from, l.to}] = true
+		}
+	}
 	for u, all := range arms {
+		chain := slices.DeleteFunc(slices.Clone(all), func(v int) bool { return !onward[[2]int{u, v}] })
+		if len(chain) == 1 {
+			all = chain // the others are jumps: the chain goes on straight
+		}
+		if major := slices.DeleteFunc(slices.Clone(all), b.minor); len(major) > 0 {
+			all = major
+		}
 		if len(all)%2 == 1 {
 			slices.SortFunc(all, func(p, q int) int { return b.boxes[p].pos - b.boxes[q].pos })
 			pairs = append(pairs, [2]int{u, all[len(all)/2]})
+		}
+	}
+	for v, all := range in {
+		// Several ways to begin: the middle one stands over the first step.
+		if len(all)%2 == 1 && before[v] < 0 {
+			slices.SortFunc(all, func(p, q int) int { return b.boxes[p].pos - b.boxes[q].pos })
+			pairs = append(pairs, [2]int{all[len(all)/2], v})
 		}
 	}
 	return pairs
@@ -404,6 +423,34 @@ func (b *block) settle() {
 		}
 		if !moved {
 			break
+		}
+	}
+	// A column that is almost in line with its neighbour moves into line when
+	// there is room: small steps in a line look like mistakes.
+	free := func(c int, to float64) bool {
+		for _, l := range limits {
+			if l.left == c && x[l.right] < to+l.gap || l.right == c && to < x[l.left]+l.gap {
+				return false
+			}
+		}
+		return true
+	}
+	size := make([]int, n)
+	for i := range b.boxes {
+		size[b.boxes[i].column]++
+	}
+	for _, s := range b.segs {
+		p, q := b.boxes[s.upper].column, b.boxes[s.lower].column
+		if size[p] > size[q] {
+			p, q = q, p
+		}
+		const almost = 14
+		if d := math.Abs(x[p] - x[q]); d > 0 && d <= almost {
+			if free(p, x[q]) {
+				x[p] = x[q]
+			} else if free(q, x[p]) {
+				x[q] = x[p]
+			}
 		}
 	}
 	for i := range b.boxes {

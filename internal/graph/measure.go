@@ -88,7 +88,12 @@ func (r *ruler) fit(c cut, size float64, s string, width float64) string {
 		}
 		w += r.advance(c, ch) * size
 		if w > width {
-			return strings.TrimRight(s[:room], " .,;:") + "…"
+			kept := s[:room]
+			// Rather between two words, when that does not lose much.
+			if space := strings.LastIndexByte(kept, ' '); space > len(kept)*2/3 && s[room] != ' ' {
+				kept = kept[:space]
+			}
+			return strings.TrimRight(kept, " .,;:") + "…"
 		}
 	}
 	return s
@@ -96,8 +101,11 @@ func (r *ruler) fit(c cut, size float64, s string, width float64) string {
 
 // wrap breaks a text into at most max lines of a width.
 func (r *ruler) wrap(c cut, size float64, s string, width float64, max int) []string {
+	if s == "" {
+		return nil
+	}
 	var lines []string
-	words := strings.Fields(s)
+	words := strings.Split(s, " ") // cleaned text has single spaces, and others are not to be broken at
 	space := r.width(c, size, " ")
 	for len(words) > 0 && len(lines) < max-1 {
 		w := r.width(c, size, words[0])

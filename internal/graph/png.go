@@ -75,7 +75,7 @@ func (c *canvas) shape(s *shape) {
 		width := max(s.width*c.scale, 0.6)
 		var outline [][]point
 		for _, l := range lines {
-			for _, piece := range dashes(l, s.dash, c.scale) {
+			for _, piece := range dashes(l, s.dash, s.phase, c.scale) {
 				outline = append(outline, strokePieces(piece, width/2)...)
 			}
 		}
@@ -162,14 +162,19 @@ func bezier(to []point, p0, p1, p2, p3 point) []point {
 }
 
 // dashes cuts a line into the pieces that are drawn.
-func dashes(line []point, pattern []float64, scale float64) [][]point {
+func dashes(line []point, pattern []float64, phase, scale float64) [][]point {
 	if len(pattern) == 0 {
 		return [][]point{line}
 	}
 	var all [][]point
 	now := []point{line[0]}
 	on, index := true, 0
-	left := pattern[0] * scale
+	for phase >= pattern[index] {
+		phase -= pattern[index]
+		on = !on
+		index = (index + 1) % len(pattern)
+	}
+	left := (pattern[index] - phase) * scale
 	for i := 1; i < len(line); i++ {
 		from := line[i-1]
 		for {

@@ -29,6 +29,7 @@ type shape struct {
 	stroke paint // empty: no outline
 	width  float64
 	dash   []float64
+	phase  float64 // where in the dashes the path begins
 	text   *sceneText
 }
 
@@ -141,12 +142,29 @@ func compose(g *Graph, p *picture) *scene {
 			s.parts = append(s.parts, nodePart(&g.Nodes[i], box, p.cards[g.Nodes[i].ID]))
 		}
 	}
+	surface := g.surfaces()
 	for _, r := range p.routes {
 		if r.text != "" {
-			s.parts = append(s.parts, labelPart(&g.Edges[r.edge], r))
+			s.parts = append(s.parts, labelPart(&g.Edges[r.edge], r, surface[g.Edges[r.edge].From]))
 		}
 	}
 	return s
+}
+
+// surfaces says for every node and group what it stands on.
+func (g *Graph) surfaces() map[string]paint {
+	fills := map[string]paint{"": paintPage}
+	for i := range g.Groups {
+		fills[g.Groups[i].ID] = g.Groups[i].Tone.fill()
+	}
+	on := map[string]paint{}
+	for i := range g.Nodes {
+		on[g.Nodes[i].ID] = fills[g.Nodes[i].Group]
+	}
+	for i := range g.Groups {
+		on[g.Groups[i].ID] = fills[g.Groups[i].Group]
+	}
+	return on
 }
 
 func framePart(g *Group, box rect, head *card) part {
@@ -291,14 +309,18 @@ func edgePart(e *Edge, r route) part {
 	for i, q := range points {
 		reversed[len(points)-1-i] = q
 	}
-	pt.shapes = append(pt.shapes, shape{path: rounded(reversed, 8), stroke: p, width: width, dash: dash})
+	line := shape{path: rounded(reversed, 8), stroke: p, width: width, dash: dash}
+	if r.trunk != 0 {
+		line.phase = trunkPhase(line.path, r.trunk, dash)
+	}
+	pt.shapes = append(pt.shapes, line)
 	if e.Kind != EdgeProduces {
 		pt.shapes = append(pt.shapes, shape{path: head, fill: p})
 	}
 	return pt
 }
 
-func labelPart(e *Edge, r route) part {
+func labelPart(e *Edge, r route, behind paint) part {
 	p := paintMuted
 	if e.Kind.wrong() {
 		p = ToneError.ink()
@@ -309,7 +331,7 @@ func labelPart(e *Edge, r route) part {
 		text.x, text.y, text.upward = middle.x+edgeLabelSize*0.36, middle.y, true
 	}
 	return part{class: "edge-label", data: [][2]string{{"edge", e.ID}}, shapes: []shape{
-		{path: roundRect(r.label, 5), fill: paintChip},
+		{path: roundRect(r.label, 5), fill: behind},
 		{fill: p, text: text},
 	}}
 }
@@ -331,6 +353,33 @@ func tidy(points []point) []point {
 		out = append(out, p)
 	}
 	return out
+}
+
+// trunkPhase is how far into its dashes a path must begin for them to lie at
+// the same heights on the vertical line at x, whichever path draws them.
+func trunkPhase(p path, x float64, dash []float64) float64 {
+	period := 0.0
+	for _, d := range dash {
+		period += d
+	}
+	if period == 0 {
+		return 0
+	}
+	length := 0.0
+	for _, line := range flatten(p, 1) {
+		for i := 1; i < len(line); i++ {
+			a, b := line[i-1], line[i]
+			if math.Abs(a.x-x) < 0.01 && math.Abs(b.x-x) < 0.01 {
+				at := a.y // downwards the phase grows with y, upwards it falls
+				if b.y < a.y {
+					at = dash[0] - a.y
+				}
+				return math.Mod(math.Mod(at-length, period)+period, period)
+			}
+			length += math.Hypot(b.x-a.x, b.y-a.y)
+		}
+	}
+	return 0
 }
 
 // towards is the point d away from p on the way to q.

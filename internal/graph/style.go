@@ -111,7 +111,6 @@ const (
 	paintEdge  paint = "edge"
 	paintError paint = "error-edge"
 	paintData  paint = "data-edge"
-	paintChip  paint = "chip" // behind the label of an edge
 )
 
 // fill, line and ink are the three paints of a tone: its surface, its outline
@@ -171,8 +170,7 @@ func colours() []colour {
 		colour{paintMuted, 0x525967, 0xAEB6C3},
 		colour{paintEdge, 0x5F6775, 0x949DAB},
 		colour{paintError, 0xD92D20, 0xFF6B5E},
-		colour{paintData, 0x868E9C, 0x7D8695},
-		colour{paintChip, 0xFFFFFF, 0x101318})
+		colour{paintData, 0x868E9C, 0x7D8695})
 }
 
 // tones lists the tones in the order in which styles are written.

@@ -147,11 +147,14 @@ func (s *svg) shape(sh *shape) {
 			parts = append(parts, number(d))
 		}
 		fmt.Fprintf(&s.out, ` stroke-dasharray="%s"`, strings.Join(parts, " "))
+		if sh.phase != 0 {
+			fmt.Fprintf(&s.out, ` stroke-dashoffset="%s"`, number(sh.phase))
+		}
 	}
 	s.out.WriteString("/>")
 }
 
-// number writes a coordinate with one decimal at most... two would be noise.
+// number writes a coordinate with at most one decimal.
 func number(x float64) string {
 	text := strconv.FormatFloat(x, 'f', 1, 64)
 	return strings.TrimSuffix(text, ".0")
