@@ -5,13 +5,9 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
-	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
-
-	"golang.org/x/tools/txtar"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
@@ -79,68 +75,6 @@ func codes(t *testing.T) map[string]string {
 		return true
 	})
 	return out
-}
-
-// page is the project that the bad or the good half of a page is.
-type page map[string]*source.File
-
-func half(archive *txtar.Archive, prefix string) (first *source.File, p page) {
-	p = page{}
-	for _, part := range archive.Files {
-		name, ok := strings.CutPrefix(part.Name, prefix)
-		if !ok {
-			continue
-		}
-		p[name] = source.NewFile(name, string(part.Data))
-		if first == nil {
-			first = p[name]
-		}
-	}
-	return first, p
-}
-
-func (p page) Read(from *source.File, ref string) (*source.File, error) {
-	at := path.Join(path.Dir(from.Path), ref)
-	problem := source.RefMissing
-	switch {
-	case path.IsAbs(ref):
-		problem = source.RefAbsolute
-	case strings.HasPrefix(at, ".."):
-		problem = source.RefEscapes
-	case p[at] != nil:
-		return p[at], nil
-	}
-	for name := range p {
-		if strings.HasPrefix(name, at+"/") {
-			problem = source.RefNotFile
-		}
-	}
-	return nil, &source.RefError{Ref: ref, Problem: problem}
-}
-
-func (p page) Skill(name string) (*source.File, error) { return noFiles{}.Skill(name) }
-
-// TestPages holds every code to its page: the bad example produces it, the
-// good one does not, and has no other error either.
-func TestPages(t *testing.T) {
-	for code, name := range codes(t) {
-		raw, err := os.ReadFile("../../explain/pages/" + code + ".txtar")
-		if err != nil {
-			t.Errorf("%s has no page: %v", name, err)
-			continue
-		}
-		archive := txtar.Parse(raw)
-		set := format.Set{Format{}}
-		has := func(d diag.Diagnostic) bool { return string(d.Code) == code }
-		bad, files := half(archive, "bad/")
-		if got := set.Compile(bad, files); !slices.ContainsFunc(got.Diagnostics, has) {
-			t.Errorf("%s: the bad example gives %v", code, got.Diagnostics)
-		}
-		good, files := half(archive, "good/")
-		if got := set.Compile(good, files); slices.ContainsFunc(got.Diagnostics, has) || got.Diagnostics.Errors() {
-			t.Errorf("%s: the good example gives %v", code, got.Diagnostics)
-		}
-	}
 }
 
 // TestCasesCoverEveryCode: a rule without a case is a rule that nobody holds.

@@ -78,7 +78,7 @@ func (l *lowering) program() *ir.Program {
 		return l.skill()
 	}
 	if l.doc.head == nil { // hopeless frontmatter, already reported
-		l.doc.head = &values{shape: frontmatterShape, found: make([]value, len(frontmatterShape.fields)), first: l.firstLine()}
+		l.doc.head = &values{shape: frontmatterShape, first: l.firstLine()}
 	}
 	l.children, l.used = map[string]int{}, map[string]bool{}
 	head := l.doc.head
@@ -167,7 +167,7 @@ func (l *lowering) meta() {
 	}
 	for _, pair := range l.doc.front.Pairs {
 		key, n := pair.Key.Value, pair.Value
-		raw := n.JSON()
+		var raw json.RawMessage
 		if f := frontmatterShape.field(key); f != nil {
 			switch f.kind {
 			case object, tools:
@@ -178,6 +178,9 @@ func (l *lowering) meta() {
 				// Conditions compare without conversion, so 1.0 must be a text here.
 				raw = quoted(joined(n).Value)
 			}
+		}
+		if raw == nil {
+			raw = n.JSON()
 		}
 		l.p.Meta = append(l.p.Meta, ir.Meta{Name: key, Value: raw, Span: n.Span})
 	}
