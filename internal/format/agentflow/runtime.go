@@ -110,7 +110,8 @@ var timeouts = map[string]ir.OnTimeout{
 }
 
 // splice puts a waiting step between a step (and what already waits after it)
-// and where it goes when it ended well. A skipped step does not wait.
+// and where it goes when it ended well. A skipped step does not wait. A
+// fallback goes on where its step would have gone on, so its waiting step does.
 func (l *lowering) splice(s *step, gate ir.Gate) {
 	steps := &l.p.Blocks[ir.Body].Steps
 	i := slices.IndexFunc(*steps, func(one ir.Step) bool { return one.ID == s.id.Value })
@@ -124,7 +125,11 @@ func (l *lowering) splice(s *step, gate ir.Gate) {
 		wait.Fallback = s.ir.Fallback
 	}
 	var stay []ir.Edge
-	for _, e := range (*steps)[i].Next {
+	leaving := (*steps)[i].Next
+	if p := l.standsInFor(s); p != nil && (*steps)[i].ID == s.id.Value && s.jump == nil {
+		leaving = l.edges(p)
+	}
+	for _, e := range leaving {
 		if !slices.Contains(e.On, ir.OK) {
 			stay = append(stay, e)
 			continue
@@ -137,8 +142,24 @@ func (l *lowering) splice(s *step, gate ir.Gate) {
 			stay = append(stay, e)
 		}
 	}
-	(*steps)[i].Next = append([]ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: wait.ID}, Sequential: true, Span: gate.Span}}, stay...)
+	// The jump is written down, in the waitpoint; so a fallback keeps to it too.
+	(*steps)[i].Next = append([]ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: wait.ID}, Span: gate.Span}}, stay...)
 	*steps = slices.Insert(*steps, i+1, wait)
+}
+
+// standsInFor is the step whose fallback s is; nil when there is none, or more
+// than one.
+func (l *lowering) standsInFor(s *step) *step {
+	var found *step
+	for _, other := range l.steps {
+		if other.fallback == s {
+			if found != nil {
+				return nil
+			}
+			found = other
+		}
+	}
+	return found
 }
 
 // approveStart makes a run begin with somebody's approval (F21).

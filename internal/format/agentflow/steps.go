@@ -94,7 +94,9 @@ func (l *lowering) find(name text.Text) *step {
 func (l *lowering) resolveSteps() {
 	for _, s := range l.steps {
 		if name := s.word("goto"); name.Value != "" && s.applies("goto") {
-			s.jump = l.find(name)
+			if s.jump = l.find(name); s.jump == s && name.Value != s.id.Value {
+				s.jump = nil // a bad guess, after the error
+			}
 		}
 		l.resolveFallback(s)
 		if s.kind == "decision" {
@@ -587,7 +589,7 @@ func (l *lowering) edges(s *step) []ir.Edge {
 	var out []ir.Edge
 	var after []ir.Outcome // what document order leads on from
 	switch {
-	case s.kind == "decision":
+	case len(s.arms) > 0:
 		out = l.branches(s)
 	case s.kind == "end":
 	case s.jump != nil:
