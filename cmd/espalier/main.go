@@ -4,6 +4,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"github.com/espalier-run/espalier/internal/cli"
 )
@@ -11,6 +12,9 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
+	// Commands are short: memory that is free in a moment anyway is worth
+	// less than the time to collect it.
+	debug.SetGCPercent(400)
 	dir, err := os.Getwd()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "espalier: the working folder is gone:", err)

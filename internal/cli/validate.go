@@ -101,16 +101,20 @@ func (v *validation) add(arg string) error {
 		if err != nil {
 			return err
 		}
-		found, err := v.discoverBelow(p, arg)
+		var found discovered
+		any := false
+		err = v.discoverBelow(&found, p, arg, func(p *project.Project, f *source.File) {
+			any = true
+			if !v.seen[f.Abs] {
+				v.take(analyse(p, f))
+			}
+		})
 		if err != nil {
 			return err
 		}
 		v.skipped = append(v.skipped, found.skipped...)
-		if len(found.workflows) == 0 && len(found.skipped) == 0 {
+		if !any && len(found.skipped) == 0 {
 			return usage(`"espalier help formats" says which files are workflows.`, "there are no workflows in %q", arg)
-		}
-		for _, w := range found.workflows {
-			v.take(w.analysis)
 		}
 	default:
 		an, err := v.resolve(arg)

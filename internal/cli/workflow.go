@@ -67,7 +67,6 @@ type workflow struct {
 	ShadowedBy  string         `json:"shadowed_by,omitempty"`
 	Problems    map[string]int `json:"problems"` // errors, warnings, notes
 
-	project  *project.Project
 	analysis analysis
 }
 
@@ -88,7 +87,10 @@ func (a *app) discover() (discovered, error) {
 	if err != nil {
 		return discovered{}, err
 	}
-	found, err := a.discoverBelow(here, here.Root)
+	found := discovered{root: here.Root}
+	err = a.discoverBelow(&found, here, here.Root, func(p *project.Project, f *source.File) {
+		found.workflows = append(found.workflows, describe(p, f))
+	})
 	if err != nil {
 		return discovered{}, err
 	}
@@ -113,27 +115,27 @@ func (a *app) discover() (discovered, error) {
 	return found, nil
 }
 
-// discoverBelow finds the workflows of one folder, by path.
-func (a *app) discoverBelow(p *project.Project, dir string) (discovered, error) {
+// discoverBelow visits the workflows of one folder, in the order of their
+// paths, and notes what had to be left out.
+func (a *app) discoverBelow(found *discovered, p *project.Project, dir string, visit func(*project.Project, *source.File)) error {
 	space, err := a.workspace()
 	if err != nil {
-		return discovered{}, err
+		return err
 	}
-	found := discovered{root: p.Root}
+	formats := builtin.Formats()
 	paths, skipped := p.Candidates(dir)
-	found.skipped = skipped
+	found.skipped = append(found.skipped, skipped...)
 	for _, candidate := range paths {
 		home, f, err := space.File(candidate)
 		if err != nil {
 			found.skip(candidate, err)
 			continue
 		}
-		if len(builtin.Formats().Certain(f)) == 0 {
-			continue
+		if len(formats.Certain(f)) > 0 {
+			visit(home, f)
 		}
-		found.workflows = append(found.workflows, describe(home, f))
 	}
-	return found, nil
+	return nil
 }
 
 func (d *discovered) skip(path string, err error) {
@@ -149,7 +151,7 @@ func describe(p *project.Project, f *source.File) workflow {
 	an := analyse(p, f)
 	w := workflow{
 		Name: an.name(), Format: an.format, Path: f.Path, Scope: project.OfProject,
-		Problems: counts(an.diagnostics), project: p, analysis: an,
+		Problems: counts(an.diagnostics), analysis: an,
 	}
 	if an.program != nil {
 		w.Description, w.Level = an.program.Description, an.program.Level
@@ -200,11 +202,14 @@ func (a *app) resolveFolder(space *project.Workspace, dir string) (analysis, err
 	if err != nil {
 		return analysis{}, err
 	}
-	found, err := a.discoverBelow(p, dir)
-	if err != nil {
+	var found discovered
+	var workflows []workflow
+	if err := a.discoverBelow(&found, p, dir, func(p *project.Project, f *source.File) {
+		workflows = append(workflows, describe(p, f))
+	}); err != nil {
 		return analysis{}, err
 	}
-	switch len(found.workflows) {
+	switch len(workflows) {
 	case 0:
 		if !looksLikePath(dir) {
 			return a.resolveName(dir) // a folder may bear a workflow's name by chance
@@ -212,9 +217,9 @@ func (a *app) resolveFolder(space *project.Workspace, dir string) (analysis, err
 		return analysis{}, usage("A folder stands for its workflow.yaml or its SKILL.md, or for the only workflow in it.",
 			"there is no workflow in the folder %q", dir)
 	case 1:
-		return found.workflows[0].analysis, nil
+		return workflows[0].analysis, nil
 	}
-	return analysis{}, usage("Name one of these:\n"+choices(found.workflows), "there are %d workflows in the folder %q", len(found.workflows), dir)
+	return analysis{}, usage("Name one of these:\n"+choices(workflows), "there are %d workflows in the folder %q", len(workflows), dir)
 }
 
 func (a *app) resolveName(name string) (analysis, error) {

@@ -25,6 +25,7 @@ const MaxFileSize = 4 << 20
 type Workspace struct {
 	dir, home, config string
 	projects          map[string]*Project
+	roots             map[string]string // FindRoot by folder: it asks the disk a lot
 }
 
 // NewWorkspace looks out from a working folder. home and config are the
@@ -34,7 +35,7 @@ func NewWorkspace(dir, home, config string) (*Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Workspace{dir: real, home: home, config: config, projects: map[string]*Project{}}, nil
+	return &Workspace{dir: real, home: home, config: config, projects: map[string]*Project{}, roots: map[string]string{}}, nil
 }
 
 // Close lets go of every project that was opened.
@@ -47,7 +48,7 @@ func (w *Workspace) Close() error {
 }
 
 // Here is the project of the working folder.
-func (w *Workspace) Here() (*Project, error) { return w.at(FindRoot(w.dir)) }
+func (w *Workspace) Here() (*Project, error) { return w.of(w.dir) }
 
 // At is the project of a folder.
 func (w *Workspace) At(dir string) (*Project, error) {
@@ -55,7 +56,7 @@ func (w *Workspace) At(dir string) (*Project, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w.at(FindRoot(real))
+	return w.of(real)
 }
 
 // Rooted is the project that begins at the folder, whatever the folder holds.
@@ -65,6 +66,16 @@ func (w *Workspace) Rooted(dir string) (*Project, error) {
 		return nil, err
 	}
 	return w.at(real)
+}
+
+// of is the project that a folder, given by its real path, belongs to.
+func (w *Workspace) of(dir string) (*Project, error) {
+	root, ok := w.roots[dir]
+	if !ok {
+		root = FindRoot(dir)
+		w.roots[dir] = root
+	}
+	return w.at(root)
 }
 
 func (w *Workspace) at(root string) (*Project, error) {
@@ -90,7 +101,7 @@ func (w *Workspace) File(path string) (*Project, *source.File, error) {
 	if err != nil {
 		return nil, nil, w.unreadable(path, err)
 	}
-	p, err := w.at(FindRoot(filepath.Dir(real)))
+	p, err := w.of(filepath.Dir(real))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -124,7 +135,7 @@ func (w *Workspace) Text(name, text string) (*Project, *source.File, error) {
 	if err != nil {
 		return nil, nil, w.unreadable(name, err)
 	}
-	p, err := w.at(FindRoot(real))
+	p, err := w.of(real)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,0 +1,56 @@
+# Everything is built and tested with the Go toolchain alone; `make help` lists the targets.
+
+GO ?= go
+BIN := bin
+ESPALIER := $(BIN)/espalier
+EXAMPLE := examples/agent-flow/contract-review.md
+
+# The race detector needs cgo, and cgo a C compiler. The product itself needs neither.
+RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo build install test lint check fix bench
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/espalier, one binary without cgo
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(ESPALIER) ./cmd/espalier
+
+install: ## install espalier where Go installs programs
+	CGO_ENABLED=0 $(GO) install -trimpath ./cmd/espalier
+
+demo: build ## see what Espalier does, without a key or an account
+	@echo; echo '$$ espalier list'; $(ESPALIER) list
+	@echo; echo '$$ espalier validate examples'; $(ESPALIER) validate examples >/dev/null
+	@echo; echo '$$ espalier show $(EXAMPLE)'; $(ESPALIER) show $(EXAMPLE)
+	@mkdir -p $(BIN)/demo
+	@echo; echo '$$ espalier graph $(EXAMPLE) -o $(BIN)/demo/contract-review.svg'
+	@$(ESPALIER) graph $(EXAMPLE) -o $(BIN)/demo/contract-review.svg
+	@echo 'The picture is in $(BIN)/demo/contract-review.svg.'
+	@echo; echo 'Now with two mistakes in it:'
+	@sed -e 's/agent: summariser/agent: sumariser/' -e 's/reads: \[state.summary, state.findings\]/reads: [state.sumary, state.findings]/' \
+		$(EXAMPLE) > $(BIN)/demo/broken.md
+	@echo '$$ espalier validate $(BIN)/demo/broken.md'
+	@$(ESPALIER) validate $(BIN)/demo/broken.md; [ $$? -eq 3 ]
+
+test: ## run all tests, with the race detector when there is a C compiler
+	@$(if $(RACE),,echo 'No C compiler was found: the tests run without the race detector.')
+	$(GO) test $(RACE) ./...
+
+lint: ## format, vet, staticcheck, and builds for other systems
+	@unformatted=$$($(GO) tool gofumpt -l .); if [ -n "$$unformatted" ]; then \
+		echo "These files are not formatted; \"make fix\" does it:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/espalier
+	CGO_ENABLED=0 GOOS=windows $(GO) build -o /dev/null ./cmd/espalier
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/espalier
+
+check: lint test ## what CI runs: lint, then all tests
+
+fix: ## mend what a machine can mend
+	$(GO) tool gofumpt -w .
+
+bench: ## measure validation, start-up and layout
+	$(GO) run ./internal/bench

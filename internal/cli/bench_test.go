@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"os"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/project"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// BenchmarkValidate is one workflow of twelve steps from text to diagnostics.
+func BenchmarkValidate(b *testing.B) {
+	raw, err := os.ReadFile("../bench/twelve.md.txt")
+	if err != nil {
+		b.Fatal(err)
+	}
+	space, err := project.NewWorkspace(b.TempDir(), "", "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer space.Close()
+	p, err := space.Rooted(".")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		an := analyse(p, source.NewFile("flow.md", string(raw)))
+		if an.diagnostics.Errors() {
+			b.Fatal(an.diagnostics)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// run is one command line in a folder, with nothing in the environment.
+func run(t *testing.T, dir string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	home := t.TempDir()
+	code = Main(World{
+		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err, Dir: dir,
+		Getenv: func(name string) string { return map[string]string{"HOME": home}[name] },
+	}, args)
+	return code, out.String(), err.String()
+}
+
+// Every example is valid, and every command has something to say about it.
+func TestExamples(t *testing.T) {
+	root := filepath.Join("..", "..", "examples")
+	var found []string
+	err := filepath.WalkDir(root, func(name string, d os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(name, ".md") && !strings.HasSuffix(name, "README.md") {
+			found = append(found, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) < 6 {
+		t.Fatalf("found only %d examples", len(found))
+	}
+	for _, path := range found {
+		t.Run(filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path), func(t *testing.T) {
+			code, stdout, stderr := run(t, ".", "validate", path)
+			if code != 0 || strings.Contains(stderr, "warning") {
+				t.Errorf("validate: %d\n%s%s", code, stdout, stderr)
+			}
+			for _, args := range [][]string{{"show"}, {"cost"}, {"show", "--json"}, {"cost", "--json"}, {"graph"}, {"graph", "--data", "--format", "svg"}} {
+				code, stdout, stderr := run(t, ".", append(args, path)...)
+				if code != 0 || stdout == "" {
+					t.Errorf("%s: %d %s", args, code, stderr)
+				}
+				if len(args) > 1 || args[0] == "graph" {
+					continue
+				}
+				for line := range strings.Lines(stdout) {
+					if textWidth(strings.TrimRight(line, "\n")) > 80 && !strings.Contains(line, path) {
+						t.Errorf("%s: this line is wider than 80 columns: %s", args, line)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestPatternsAreAllThere(t *testing.T) {
+	entries, err := templates.ReadDir("templates")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != len(patterns) {
+		t.Errorf("%d templates, %d patterns", len(entries), len(patterns))
+	}
+	for _, p := range patterns {
+		if text, err := fromTemplate(p, "some-name"); err != nil || strings.Contains(text, "{{") || !strings.Contains(text, "name: some-name\n") {
+			t.Errorf("%s: %v\n%s", p, err, text)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "-", 1: "1 s", 59: "59 s", 60: "1 min", 90: "1 min 30 s", 3600: "1 h", 3660: "1 h 1 min", 3601: "1 h", 86400: "1 d",
+		86400*3 + 7200: "3 d 2 h", 86400 * 5000: "5,000 d",
+	} {
+		if got := seconds(n); got != want {
+			t.Errorf("%d: got %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestFileName(t *testing.T) {
+	for path, want := range map[string]string{
+		"a/flow.md": "flow", "review.nof.md": "review", "a/minutes/SKILL.md": "minutes", "w/clean/workflow.yaml": "clean", "SKILL.md": "SKILL",
+	} {
+		if got := fileName(path); got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestWrapKeepsEveryWordAndTheWidth(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[a-zäß漢字_/.,-]{0,30}( [a-z→漢-]{1,12}){0,12}`).Draw(t, "text")
+		columns := rapid.IntRange(2, 40).Draw(t, "columns")
+		lines := wrap(text, columns)
+		for _, line := range lines {
+			if textWidth(line) > columns {
+				t.Fatalf("%q is wider than %d", line, columns)
+			}
+		}
+		squeeze := func(s string) string { return strings.Join(strings.Fields(s), "") }
+		if got := squeeze(strings.Join(lines, "")); got != squeeze(text) {
+			t.Fatalf("got %q from %q", lines, text)
+		}
+	})
+}
+
+func TestTable(t *testing.T) {
+	table := table{header: []string{"NAME", "EMPTY", "N", "TEXT"}, right: []int{2}}
+	table.add("one", "", "5", "a few words that do not fit on one line")
+	table.under("below the row")
+	table.add("漢字", "", "1,000", "short")
+	var out strings.Builder
+	if err := table.write(&out, 30, "  "); err != nil {
+		t.Fatal(err)
+	}
+	want := `  NAME      N  TEXT
+  one       5  a few words
+               that do not fit
+               on one line
+      below the row
+  漢字  1,000  short
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// Nobody sees half a file, and nothing is left when writing fails.
+func TestReplaceFile(t *testing.T) {
+	dir := t.TempDir()
+	a := &app{World: World{Dir: dir, Getenv: func(string) string { return "" }}}
+	target := filepath.Join(dir, "out.txt")
+	if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.replaceFile("out.txt", []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := os.ReadFile(target); err != nil || string(raw) != "new" {
+		t.Errorf("got %q, %v", raw, err)
+	}
+	if info, err := os.Stat(target); err != nil || info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("the file's mode changed: %v, %v", info.Mode(), err)
+	}
+	if err := a.replaceFile("no/such/folder.txt", nil); err == nil {
+		t.Error("there is no such folder")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("got %v, %v", entries, err)
+	}
+}
