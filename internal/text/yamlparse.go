@@ -222,9 +222,9 @@ func (p *yamlParser) node(n *yaml.Node) (*Node, int) {
 		}
 		p.anchors[n] = a
 	}
-	content := start
+	behind, content := start, start
 	if n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 || n.Tag == "!" {
-		content = p.skipProperties(start)
+		behind, content = p.properties(start)
 	}
 	var node *Node
 	var end int
@@ -234,7 +234,7 @@ func (p *yamlParser) node(n *yaml.Node) (*Node, int) {
 	case yaml.SequenceNode:
 		node, end = p.sequence(n, content)
 	default:
-		node, end = p.scalar(n, start, content)
+		node, end = p.scalar(n, behind, content)
 	}
 	if a != nil {
 		*a = anchored{node: node, size: p.size(node)}
@@ -260,10 +260,7 @@ func (p *yamlParser) size(n *Node) int {
 }
 
 func (p *yamlParser) alias(n *yaml.Node, start int) (*Node, int) {
-	end := start + 1
-	for end < len(p.text) && !isSpace(p.text[end]) && lineBreak(p.text[end:]) == 0 && !strings.ContainsRune(",[]{}", rune(p.text[end])) {
-		end++
-	}
+	end := p.nameEnd(start)
 	name := n.Value
 	a := p.anchors[n.Alias]
 	if a == nil || a.open {
@@ -283,24 +280,36 @@ func (p *yamlParser) alias(n *yaml.Node, start int) (*Node, int) {
 	return a.node, end
 }
 
-// skipProperties returns where the content begins after &anchors and !tags. A
-// node may consist of them alone; then that is right behind them.
-func (p *yamlParser) skipProperties(at int) int {
-	behind := at
+// properties reads the &anchors and !tags at an offset. It returns where the
+// content begins and, because a node may consist of properties alone, where
+// they end in their line.
+func (p *yamlParser) properties(at int) (behind, content int) {
+	behind = at
+	sameLine := true
 	for at < len(p.text) && (p.text[at] == '&' || p.text[at] == '!') {
 		if strings.HasPrefix(p.text[at:], "!<") {
 			if closing := strings.IndexByte(p.text[at:], '>'); closing > 0 {
 				at += closing
 			}
 		}
-		for at < len(p.text) && !isSpace(p.text[at]) && lineBreak(p.text[at:]) == 0 && !strings.ContainsRune(",[]{}", rune(p.text[at])) {
-			at++
+		at = p.nameEnd(at)
+		if sameLine {
+			behind = at
 		}
-		behind = at
-		at = p.skipBlank(at)
+		next := p.skipBlank(at)
+		sameLine = sameLine && endOfLine(p.text, at) >= next
+		at = next
 	}
 	if at == len(p.text) {
-		return behind
+		return behind, behind
+	}
+	return behind, at
+}
+
+// nameEnd returns where the name of an anchor, an alias or a tag ends.
+func (p *yamlParser) nameEnd(at int) int {
+	for at < len(p.text) && !isSpace(p.text[at]) && lineBreak(p.text[at:]) == 0 && strings.IndexByte(",[]{}", p.text[at]) < 0 {
+		at++
 	}
 	return at
 }
@@ -337,7 +346,7 @@ func endOfLine(s string, at int) int {
 }
 
 func (p *yamlParser) sequence(n *yaml.Node, start int) (*Node, int) {
-	p.checkTag(n, start, "!!seq")
+	p.checkTag(n, "!!seq")
 	node := p.new(List, "", start, start)
 	node.Items = make([]*Node, 0, len(n.Content))
 	end := start
@@ -374,7 +383,7 @@ func (p *yamlParser) close(n *yaml.Node, opening, closing byte, start, end int) 
 }
 
 func (p *yamlParser) mapping(n *yaml.Node, start int) (*Node, int) {
-	p.checkTag(n, start, "!!map")
+	p.checkTag(n, "!!map")
 	node := p.new(Map, "", start, start)
 	node.Pairs = make([]Pair, 0, len(n.Content)/2)
 	seen := make(map[string]*Node, len(n.Content)/2)
@@ -439,8 +448,8 @@ func (p *yamlParser) merged(value *Node) []*Node {
 	return maps
 }
 
-func (p *yamlParser) scalar(n *yaml.Node, start, content int) (*Node, int) {
-	kind := p.kind(n, start)
+func (p *yamlParser) scalar(n *yaml.Node, behind, content int) (*Node, int) {
+	kind := p.kind(n, content)
 	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle
 	const block = yaml.LiteralStyle | yaml.FoldedStyle
 	switch {
@@ -454,12 +463,7 @@ func (p *yamlParser) scalar(n *yaml.Node, start, content int) (*Node, int) {
 	case n.Style&block != 0:
 		return p.block(n, kind, content)
 	case n.Value == "":
-		// Nothing is written; the place is right behind what there is.
-		at := start
-		if content > start {
-			at = p.behindProperties(start)
-		}
-		return p.new(kind, "", at, at), at
+		return p.new(kind, "", behind, behind), behind // nothing is written
 	case strings.HasPrefix(p.text[content:], n.Value):
 		end := content + len(n.Value)
 		return p.new(kind, n.Value, content, end), end
@@ -477,20 +481,6 @@ func (p *yamlParser) inexact(kind Kind, value string, start, end int) *Node {
 		end--
 	}
 	return p.new(kind, value, start, end)
-}
-
-func (p *yamlParser) behindProperties(at int) int {
-	behind := at
-	for at < len(p.text) && (p.text[at] == '&' || p.text[at] == '!') {
-		for at < len(p.text) && !isSpace(p.text[at]) && lineBreak(p.text[at:]) == 0 && !strings.ContainsRune(",[]{}", rune(p.text[at])) {
-			at++
-		}
-		behind = at
-		for at < len(p.text) && isSpace(p.text[at]) {
-			at++
-		}
-	}
-	return behind
 }
 
 // closingQuote returns the offset behind the quotation mark that closes the
@@ -587,23 +577,23 @@ func (p *yamlParser) block(n *yaml.Node, kind Kind, header int) (*Node, int) {
 }
 
 // kind tells what a scalar is.
-func (p *yamlParser) kind(n *yaml.Node, start int) Kind {
+func (p *yamlParser) kind(n *yaml.Node, at int) Kind {
 	const text = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	if n.Style&yaml.TaggedStyle == 0 {
 		if n.Style&text != 0 || n.Tag == "!" {
 			return String
 		}
-		return p.finite(n.Value, start)
+		return p.finite(n.Value, at)
 	}
 	switch n.Tag {
 	case "!!str":
 		return String
 	case "!!null", "!!bool", "!!int", "!!float":
-		if kind := p.finite(n.Value, start); kind == tagKinds[n.Tag] || kind == Int && n.Tag == "!!float" {
+		if kind := p.finite(n.Value, at); kind == tagKinds[n.Tag] || kind == Int && n.Tag == "!!float" {
 			return kind
 		}
 	}
-	p.badTag(n, start)
+	p.badTag(n)
 	return String
 }
 
@@ -618,21 +608,18 @@ func (p *yamlParser) finite(s string, start int) Kind {
 	return scalarKind(s)
 }
 
-func (p *yamlParser) checkTag(n *yaml.Node, start int, own string) {
+func (p *yamlParser) checkTag(n *yaml.Node, own string) {
 	if n.Style&yaml.TaggedStyle != 0 && n.Tag != own {
-		p.badTag(n, start)
+		p.badTag(n)
 	}
 }
 
-func (p *yamlParser) badTag(n *yaml.Node, start int) {
+func (p *yamlParser) badTag(n *yaml.Node) {
 	at := p.seek(n.Line, n.Column)
 	if tag := strings.IndexByte(p.text[at:endOfLine(p.text, at)], '!'); tag >= 0 {
-		at += tag
+		at += tag // behind an anchor
 	}
-	end := at
-	for end < len(p.text) && !isSpace(p.text[end]) && lineBreak(p.text[end:]) == 0 {
-		end++
-	}
-	p.report(CodeTag, at, max(end, start), fmt.Sprintf("The tag %q means nothing here.", p.text[at:end]),
+	end := p.nameEnd(at)
+	p.report(CodeTag, at, end, fmt.Sprintf("The tag %q means nothing here.", p.text[at:end]),
 		"Remove it, or put the whole value in quotes if the exclamation mark belongs to the text.")
 }
