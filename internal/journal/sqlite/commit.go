@@ -1,0 +1,157 @@
+package sqlite
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/queue"
+)
+
+// job is something to be written, alone or among others.
+type job struct {
+	batch journal.Batch
+	body  []byte
+	// write is what to do when it is not the append of a batch.
+	write func(*conn) error
+	err   error
+	done  func(error)
+}
+
+// refusal is an error of one job that has left nothing behind; the others of
+// its group are not concerned.
+type refusal struct{ error }
+
+func refuse(err error) error { return refusal{err} }
+
+func refusef(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
+
+// A group is bounded so that another process does not wait long for its end,
+// and the first of a group not for the last.
+const maxGroup = 256
+
+// commit is the one goroutine that writes. Stacks of goroutines that come and
+// go would have to grow anew each time: SQLite needs deep ones.
+func (s *Store) commit() {
+	defer close(s.stopped)
+	defer s.told.close()
+	for {
+		jobs := s.jobs.Take()
+		if len(jobs) == 0 {
+			return
+		}
+		for len(jobs) > 0 {
+			n := min(len(jobs), maxGroup)
+			s.commitGroup(jobs[:n])
+			jobs = jobs[n:]
+		}
+	}
+}
+
+func (s *Store) commitGroup(group []job) {
+	s.want.yield()
+	err := s.transact(group)
+	if err != nil && len(group) > 1 && !isBusy(err) {
+		// One of them cannot be written: find out which, and write the others.
+		for i := range group {
+			if err := s.transact(group[i : i+1]); err != nil {
+				group[i].err = err
+			}
+		}
+	} else if err != nil {
+		for i := range group {
+			group[i].err = err
+		}
+	}
+	if slices.ContainsFunc(group, func(j job) bool { return j.err == nil }) {
+		s.bell.Ring()
+	}
+	s.told.tell(group)
+}
+
+// transact writes a group in one transaction. A job's err is set when it has
+// been refused; an error that is returned is that of the whole group, of
+// which nothing is left then.
+func (s *Store) transact(group []job) error {
+	if err := s.begin(); err != nil {
+		return s.explain(err)
+	}
+	for i := range group {
+		j := &group[i]
+		if j.write != nil {
+			j.err = j.write(s.writer)
+		} else {
+			j.err = appendBatch(s.writer, &j.batch, j.body)
+		}
+		if _, refused := j.err.(refusal); j.err != nil && !refused {
+			s.writer.script("ROLLBACK")
+			return s.explain(j.err)
+		}
+	}
+	if _, err := s.writer.exec("COMMIT"); err != nil {
+		s.writer.script("ROLLBACK")
+		return s.explain(err)
+	}
+	return nil
+}
+
+// teller calls back. Small groups are told at once by the committer; the many
+// of a large one by another goroutine, while the next group is being written.
+type teller struct {
+	line    *queue.Queue[outcome]
+	pending atomic.Int64 // handed over and not told yet
+	stopped chan struct{}
+}
+
+type outcome struct {
+	done func(error)
+	err  error
+}
+
+const toldAtOnce = 4
+
+func newTeller() *teller {
+	t := &teller{line: queue.New[outcome](), stopped: make(chan struct{})}
+	go func() {
+		defer close(t.stopped)
+		for {
+			outcomes := t.line.Take()
+			if len(outcomes) == 0 {
+				return
+			}
+			for _, o := range outcomes {
+				o.done(o.err)
+			}
+			t.pending.Add(int64(-len(outcomes)))
+		}
+	}()
+	return t
+}
+
+func (t *teller) tell(group []job) {
+	// Nobody is told before those whose append came earlier.
+	if len(group) <= toldAtOnce && t.pending.Load() == 0 {
+		for i := range group {
+			group[i].done(plain(group[i].err))
+		}
+		return
+	}
+	t.pending.Add(int64(len(group)))
+	for i := range group {
+		t.line.Put(outcome{group[i].done, plain(group[i].err)})
+	}
+}
+
+func (t *teller) close() {
+	t.line.Close()
+	<-t.stopped
+}
+
+// plain takes the mark of a refusal off.
+func plain(err error) error {
+	if r, ok := err.(refusal); ok {
+		return r.error
+	}
+	return err
+}

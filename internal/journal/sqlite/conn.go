@@ -1,0 +1,116 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	sqlite "modernc.org/sqlite"
+)
+
+// conn is a connection without database/sql around it: the committer has it to
+// itself and runs the same few statements for ever. It is used by one
+// goroutine.
+type conn struct {
+	driver.Conn
+	prepared map[string]driver.Stmt
+	args     []driver.NamedValue
+}
+
+func connect(dsn string) (*conn, error) {
+	c, err := new(sqlite.Driver).Open(dsn)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: c, prepared: map[string]driver.Stmt{}}, nil
+}
+
+// dsn names the file as a URI, in which no character of a path has a meaning
+// of its own.
+func dsn(path string, parameters ...string) string {
+	slashed := filepath.ToSlash(path)
+	if !strings.HasPrefix(slashed, "/") {
+		slashed = "/" + slashed // C:/…
+	}
+	u := url.URL{Scheme: "file", Path: slashed, RawQuery: strings.Join(parameters, "&")}
+	return u.String()
+}
+
+// script runs statements that are needed once.
+func (c *conn) script(text string) error {
+	_, err := c.Conn.(driver.ExecerContext).ExecContext(context.Background(), text, nil)
+	return err
+}
+
+// exec runs a statement that is needed often. The context is never that of a
+// caller: a statement of a shared transaction is not one caller's to interrupt.
+func (c *conn) exec(query string, args ...any) (driver.Result, error) {
+	stmt, err := c.prepare(query)
+	if err != nil {
+		return nil, err
+	}
+	return stmt.(driver.StmtExecContext).ExecContext(context.Background(), c.bind(args))
+}
+
+// changed runs a statement and counts the rows that it changed.
+func (c *conn) changed(query string, args ...any) (int64, error) {
+	result, err := c.exec(query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+var errNoRow = errors.New("no row")
+
+// row runs a query for one row of so many columns; errNoRow when there is none.
+func (c *conn) row(columns int, query string, args ...any) ([]driver.Value, error) {
+	stmt, err := c.prepare(query)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := stmt.(driver.StmtQueryContext).QueryContext(context.Background(), c.bind(args))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	values := make([]driver.Value, columns)
+	if err := rows.Next(values); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, errNoRow
+		}
+		return nil, err
+	}
+	return values, nil
+}
+
+func (c *conn) prepare(query string) (driver.Stmt, error) {
+	stmt := c.prepared[query]
+	if stmt == nil {
+		var err error
+		if stmt, err = c.Conn.Prepare(query); err != nil {
+			return nil, err
+		}
+		c.prepared[query] = stmt
+	}
+	return stmt, nil
+}
+
+func (c *conn) bind(args []any) []driver.NamedValue {
+	c.args = c.args[:0]
+	for i, a := range args {
+		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: a})
+	}
+	return c.args
+}
+
+func (c *conn) Close() error {
+	for _, stmt := range c.prepared {
+		stmt.Close()
+	}
+	return c.Conn.Close()
+}

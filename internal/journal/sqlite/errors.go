@@ -1,0 +1,59 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	driver "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// code is SQLite's result code without its extension; 0 when the error is not SQLite's.
+func code(err error) int {
+	var e *driver.Error
+	if errors.As(err, &e) {
+		return e.Code() & 0xff
+	}
+	return lib.SQLITE_OK
+}
+
+func isBusy(err error) bool {
+	c := code(err)
+	return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED
+}
+
+// explain gives an error of SQLite or of the file system the meaning that the
+// journal has for it.
+func explain(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var meaning error
+	switch code(err) {
+	case lib.SQLITE_FULL:
+		meaning = journal.ErrFull
+	case lib.SQLITE_READONLY, lib.SQLITE_PERM, lib.SQLITE_CANTOPEN:
+		meaning = journal.ErrReadOnly
+	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL:
+		meaning = journal.ErrBusy
+	case lib.SQLITE_NOTADB:
+		meaning = journal.ErrNotJournal
+	case lib.SQLITE_CORRUPT:
+		meaning = journal.ErrCorrupt
+	case lib.SQLITE_OK:
+		switch {
+		case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+			meaning = journal.ErrReadOnly
+		case errors.Is(err, syscall.ENOSPC):
+			meaning = journal.ErrFull
+		}
+	}
+	if meaning == nil {
+		return fmt.Errorf("the journal %s: %w", path, err)
+	}
+	return fmt.Errorf("%w: %s: %w", meaning, path, err)
+}

@@ -1,0 +1,246 @@
+package sqlite
+
+import (
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/filelock"
+	"github.com/espalier-run/espalier/internal/journal/queue"
+)
+
+// Options are the choices of a store. The zero Options are the safe ones.
+type Options struct {
+	// Relaxed leaves out the fsync of each commit: what was appended survives
+	// the death of the process, but the last moments not that of the machine.
+	Relaxed bool
+	// Patience is how long a write may wait for another program that keeps
+	// the file locked; 10 seconds when zero.
+	Patience time.Duration
+}
+
+// Store is a journal.Store in a SQLite file.
+type Store struct {
+	path     string
+	patience time.Duration
+	jobs     *queue.Queue[job]
+	bell     queue.Bell
+	closed   atomic.Bool
+	stopped  chan struct{}
+	reader   *sql.DB
+
+	// Only the committer uses these.
+	writer *conn
+	want   want
+	told   *teller
+}
+
+var _ journal.Store = (*Store)(nil)
+
+// applicationID marks a SQLite file as a journal: "Espl".
+const applicationID = 0x4573706c
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Open opens the journal in a file, or makes it, with its folder.
+func Open(path string, o Options) (*Store, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{path: path, patience: o.Patience, jobs: queue.New[job](), stopped: make(chan struct{})}
+	if s.patience == 0 {
+		s.patience = 10 * time.Second
+	}
+	if err := s.open(o); err != nil {
+		return nil, err
+	}
+	s.told = newTeller()
+	go s.commit()
+	return s, nil
+}
+
+func (s *Store) open(o Options) error {
+	if err := create(s.path); err != nil {
+		return explain(s.path, err)
+	}
+	lock, err := filelock.Open(s.path + "-want")
+	if err != nil {
+		return explain(s.path, err)
+	}
+	s.want.file = lock
+	if s.writer, err = connect(dsn(s.path, "_txlock=immediate")); err != nil {
+		lock.Close()
+		return explain(s.path, err)
+	}
+	if err := s.prepareFile(o); err != nil {
+		s.writer.Close()
+		lock.Close()
+		return err
+	}
+	// Readers never write, and only a recovery after a crash makes them wait.
+	s.reader, err = sql.Open("sqlite", dsn(s.path, "_busy_timeout=5000", "_query_only=1"))
+	if err != nil {
+		s.writer.Close()
+		lock.Close()
+		return explain(s.path, err)
+	}
+	s.reader.SetMaxOpenConns(4)
+	s.reader.SetMaxIdleConns(4)
+	return nil
+}
+
+// create makes an empty file that only its owner may read; SQLite gives the
+// files beside it the same mode.
+func create(path string) error {
+	if info, err := os.Stat(path); err == nil {
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%w: it is not a regular file", journal.ErrNotJournal)
+		}
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// prepareFile makes sure that the file is a journal of a version that we know,
+// before anything in it is changed.
+func (s *Store) prepareFile(o Options) error {
+	steps, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return err
+	}
+	slices.Sort(steps)
+	var version int
+	if err := s.patiently(func() error {
+		version, err = s.version()
+		return err
+	}); err != nil {
+		return s.explain(err)
+	}
+	if version > len(steps) {
+		return &journal.NewerError{Path: s.path, Have: version, Expect: len(steps)}
+	}
+
+	durability := "FULL"
+	if o.Relaxed {
+		durability = "NORMAL"
+	}
+	// A short WAL is used over and over; a growing one costs more per fsync.
+	if err := s.patiently(func() error {
+		return s.writer.script("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 250; PRAGMA synchronous = " + durability)
+	}); err != nil {
+		return s.explain(err)
+	}
+	if version == len(steps) {
+		return nil
+	}
+	return s.explain(s.migrate(steps))
+}
+
+// version is how many migrations the file has seen.
+func (s *Store) version() (int, error) {
+	row, err := s.writer.row(3, "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)")
+	if err != nil {
+		return 0, err
+	}
+	id, version, tables := row[0].(int64), row[1].(int64), row[2].(int64)
+	if id != applicationID && (id != 0 || version != 0 || tables != 0) {
+		return 0, fmt.Errorf("%w: it is a SQLite file of something else", journal.ErrNotJournal)
+	}
+	return int(version), nil
+}
+
+func (s *Store) migrate(steps []string) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	err := s.upgrade(steps)
+	if err == nil {
+		_, err = s.writer.exec("COMMIT")
+	}
+	if err != nil {
+		s.writer.script("ROLLBACK")
+	}
+	return err
+}
+
+func (s *Store) upgrade(steps []string) error {
+	version, err := s.version() // another process may have been faster
+	if err != nil {
+		return err
+	}
+	for i := version; i < len(steps); i++ {
+		text, err := migrations.ReadFile(steps[i])
+		if err != nil {
+			return err
+		}
+		if err := s.writer.script(string(text)); err != nil {
+			return fmt.Errorf("%s: %w", strings.TrimPrefix(steps[i], "migrations/"), err)
+		}
+	}
+	return s.writer.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(steps)))
+}
+
+// patiently repeats what fails because another program holds a lock.
+func (s *Store) patiently(try func() error) error {
+	defer s.want.enter()
+	var deadline time.Time
+	for {
+		err := try()
+		if !isBusy(err) {
+			return err
+		}
+		now := time.Now()
+		if deadline.IsZero() {
+			deadline = now.Add(s.patience)
+		}
+		if now.After(deadline) {
+			return err
+		}
+		s.want.wait()
+	}
+}
+
+func (s *Store) begin() error {
+	return s.patiently(func() error {
+		_, err := s.writer.exec("BEGIN IMMEDIATE")
+		return err
+	})
+}
+
+// explain gives an error its meaning, unless it has one.
+func (s *Store) explain(err error) error {
+	if errors.Is(err, journal.ErrNotJournal) {
+		return fmt.Errorf("%w: %s", err, s.path)
+	}
+	return explain(s.path, err)
+}
+
+// Close implements journal.Store.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		<-s.stopped
+		return nil
+	}
+	s.jobs.Close()
+	<-s.stopped
+	err := errors.Join(s.reader.Close(), s.writer.Close(), s.want.file.Close())
+	return explain(s.path, err)
+}

@@ -1,0 +1,431 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Readers fetch a page at a time and hold nothing open while their caller
+// works: an open read would keep the WAL from being used over again.
+const page = 256
+
+// failed gives an error of reading its meaning.
+func (s *Store) failed(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case s.closed.Load():
+		return journal.ErrClosed
+	}
+	return s.explain(err)
+}
+
+// stored is a row of appends.
+type stored struct {
+	pos, run, prev int64
+	seq            journal.Seq
+	body           []byte
+}
+
+func (a *stored) decode(run journal.RunID) ([]journal.Event, error) {
+	events, err := journal.Decode(a.body)
+	if err == nil && (len(events) == 0 || events[len(events)-1].Seq != a.seq) {
+		err = fmt.Errorf("it does not end with event %d", a.seq)
+	}
+	for i := 1; i < len(events) && err == nil; i++ {
+		if events[i].Seq != events[i-1].Seq+1 {
+			err = fmt.Errorf("event %d follows event %d", events[i].Seq, events[i-1].Seq)
+		}
+	}
+	if err != nil {
+		return nil, &journal.CorruptError{Run: run, Pos: journal.Pos(a.pos), Why: err}
+	}
+	return events, nil
+}
+
+// Events implements journal.Store.
+func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
+	return func(yield func(journal.Event, error) bool) {
+		rows, last, err := s.chain(ctx, id, after)
+		if err != nil {
+			yield(journal.Event{}, err)
+			return
+		}
+		damaged := func(pos int64, format string, args ...any) {
+			yield(journal.Event{}, &journal.CorruptError{Run: id, Pos: journal.Pos(pos), Why: fmt.Errorf(format, args...)})
+		}
+		next := after + 1
+		for i := range rows {
+			if ctx.Err() != nil {
+				yield(journal.Event{}, ctx.Err())
+				return
+			}
+			events, err := rows[i].decode(id)
+			if err != nil {
+				yield(journal.Event{}, err)
+				return
+			}
+			first := events[0].Seq
+			if first > next || i > 0 && first != next {
+				damaged(rows[i].pos, "event %d stands where %d should", first, next)
+				return
+			}
+			for _, e := range events {
+				if e.Seq > after && !yield(e, nil) {
+					return
+				}
+			}
+			next = rows[i].seq + 1
+			rows[i].body = nil
+		}
+		if next <= last {
+			damaged(0, "events %d to %d are missing", next, last)
+		}
+	}
+}
+
+// chain reads a run's appends that go beyond an event, the oldest first, and
+// the number of the run's last event.
+func (s *Store) chain(ctx context.Context, id journal.RunID, after journal.Seq) ([]stored, journal.Seq, error) {
+	tx, err := s.reader.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, 0, s.failed(ctx, err)
+	}
+	defer tx.Rollback()
+	var n, head int64
+	var last journal.Seq
+	var of journal.RunID
+	switch err := tx.QueryRowContext(ctx, "SELECT n, head, seq, root FROM runs WHERE id = ?", id).Scan(&n, &head, &last, &of); {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, 0, fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)
+	case err != nil:
+		return nil, 0, s.failed(ctx, err)
+	case of != "":
+		return nil, 0, &journal.ChildError{Root: of}
+	}
+	// Positions fall from row to row, so that a damaged chain still has an end.
+	rows, err := tx.QueryContext(ctx, `WITH RECURSIVE chain (pos, run, prev, seq, body) AS (
+			SELECT pos, run, prev, seq, body FROM appends WHERE pos = ?1 AND seq > ?2
+			UNION ALL
+			SELECT a.pos, a.run, a.prev, a.seq, a.body FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos WHERE a.seq > ?2
+		) SELECT pos, run, prev, seq, body FROM chain`, head, after)
+	if err != nil {
+		return nil, 0, s.failed(ctx, err)
+	}
+	defer rows.Close()
+	var chain []stored
+	for rows.Next() {
+		var a stored
+		if err := rows.Scan(&a.pos, &a.run, &a.prev, &a.seq, &a.body); err != nil {
+			return nil, 0, s.failed(ctx, err)
+		}
+		if a.run != n {
+			return nil, 0, &journal.CorruptError{Run: id, Pos: journal.Pos(a.pos), Why: errors.New("the append is another run's")}
+		}
+		chain = append(chain, a)
+	}
+	slices.Reverse(chain)
+	return chain, last, s.failed(ctx, rows.Err())
+}
+
+// Tail implements journal.Store.
+func (s *Store) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.Appended, error] {
+	return func(yield func(journal.Appended, error) bool) {
+		for {
+			rows, ids, err := s.tailPage(ctx, after)
+			if err != nil {
+				yield(journal.Appended{}, err)
+				return
+			}
+			for i := range rows {
+				events, err := rows[i].decode(ids[i])
+				if err == nil {
+					err = ctx.Err()
+				}
+				if err != nil {
+					yield(journal.Appended{}, err)
+					return
+				}
+				after = journal.Pos(rows[i].pos)
+				if !yield(journal.Appended{Pos: after, Run: ids[i], Events: events}, nil) {
+					return
+				}
+			}
+			if len(rows) < page {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) tailPage(ctx context.Context, after journal.Pos) ([]stored, []journal.RunID, error) {
+	rows, err := s.reader.QueryContext(ctx, `SELECT a.pos, a.seq, a.body, r.id FROM appends a LEFT JOIN runs r ON r.n = a.run
+		WHERE a.pos > ? AND a.run <> 0 ORDER BY a.pos LIMIT ?`, after, page)
+	if err != nil {
+		return nil, nil, s.failed(ctx, err)
+	}
+	defer rows.Close()
+	var found []stored
+	var ids []journal.RunID
+	for rows.Next() {
+		var a stored
+		var id sql.NullString
+		if err := rows.Scan(&a.pos, &a.seq, &a.body, &id); err != nil {
+			return nil, nil, s.failed(ctx, err)
+		}
+		if !id.Valid {
+			return nil, nil, &journal.CorruptError{Pos: journal.Pos(a.pos), Why: errors.New("the append is of a run that is not there")}
+		}
+		found, ids = append(found, a), append(ids, journal.RunID(id.String))
+	}
+	return found, ids, s.failed(ctx, rows.Err())
+}
+
+// Last implements journal.Store.
+func (s *Store) Last(ctx context.Context) (journal.Pos, error) {
+	var pos journal.Pos
+	err := s.reader.QueryRowContext(ctx, "SELECT coalesce(max(pos), 0) FROM appends").Scan(&pos)
+	return pos, s.failed(ctx, err)
+}
+
+// Changed implements journal.Store.
+func (s *Store) Changed() <-chan struct{} { return s.bell.Next() }
+
+// rootNumber looks a run up that has a stream of its own.
+func (s *Store) rootNumber(ctx context.Context, id journal.RunID) (int64, error) {
+	var n int64
+	var of journal.RunID
+	switch err := s.reader.QueryRowContext(ctx, "SELECT n, root FROM runs WHERE id = ?", id).Scan(&n, &of); {
+	case errors.Is(err, sql.ErrNoRows):
+		return 0, fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)
+	case err != nil:
+		return 0, s.failed(ctx, err)
+	case of != "":
+		return 0, &journal.ChildError{Root: of}
+	}
+	return n, nil
+}
+
+// Inbox implements journal.Store.
+func (s *Store) Inbox(ctx context.Context, id journal.RunID) ([]journal.Posted, error) {
+	n, err := s.rootNumber(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.reader.QueryContext(ctx, "SELECT id, kind, data, at FROM inbox WHERE run = ? ORDER BY id", n)
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	defer rows.Close()
+	var posted []journal.Posted
+	for rows.Next() {
+		var p journal.Posted
+		if err := rows.Scan(&p.ID, &p.Kind, &p.Data, &p.At); err != nil {
+			return nil, s.failed(ctx, err)
+		}
+		posted = append(posted, p)
+	}
+	return posted, s.failed(ctx, rows.Err())
+}
+
+// Mail implements journal.Store.
+func (s *Store) Mail(ctx context.Context) ([]journal.Mailbox, error) {
+	rows, err := s.reader.QueryContext(ctx, `SELECT id, owner FROM runs
+		WHERE n IN (SELECT DISTINCT run FROM inbox) AND status <> 'finished' ORDER BY n`)
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	defer rows.Close()
+	var boxes []journal.Mailbox
+	for rows.Next() {
+		var m journal.Mailbox
+		if err := rows.Scan(&m.Run, &m.Owner); err != nil {
+			return nil, s.failed(ctx, err)
+		}
+		boxes = append(boxes, m)
+	}
+	return boxes, s.failed(ctx, rows.Err())
+}
+
+// Due implements journal.Store.
+func (s *Store) Due(ctx context.Context, now journal.Millis) ([]journal.RunID, journal.Millis, error) {
+	// In ascending order, the first that is not due yet is the next to be.
+	rows, err := s.reader.QueryContext(ctx, `SELECT id, wake FROM runs
+		WHERE wake > 0 AND root = '' AND status <> 'finished' ORDER BY wake, n`)
+	if err != nil {
+		return nil, 0, s.failed(ctx, err)
+	}
+	defer rows.Close()
+	var due []journal.RunID
+	for rows.Next() {
+		var id journal.RunID
+		var wake journal.Millis
+		if err := rows.Scan(&id, &wake); err != nil {
+			return nil, 0, s.failed(ctx, err)
+		}
+		if wake > now {
+			return due, wake, nil
+		}
+		due = append(due, id)
+	}
+	return due, 0, s.failed(ctx, rows.Err())
+}
+
+const entryColumns = "id, root, parent, name, format, definition, started, updated, seq, owner, status, outcome, wake, waiting"
+
+func scanEntry(scan func(...any) error, more ...any) (journal.Entry, error) {
+	var e journal.Entry
+	err := scan(append([]any{
+		&e.ID, &e.Root, &e.Parent, &e.Name, &e.Format, &e.Definition, &e.Started, &e.Updated, &e.Seq, &e.Owner,
+		&e.Status, &e.Outcome, &e.Wake, &e.Waiting,
+	}, more...)...)
+	return e, err
+}
+
+// Entry implements journal.Store.
+func (s *Store) Entry(ctx context.Context, id journal.RunID) (journal.Entry, error) {
+	e, err := scanEntry(s.reader.QueryRowContext(ctx, "SELECT "+entryColumns+" FROM runs WHERE id = ?", id).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return e, fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)
+	}
+	return e, s.failed(ctx, err)
+}
+
+// Runs implements journal.Store.
+func (s *Store) Runs(ctx context.Context, f journal.Filter) iter.Seq2[journal.Entry, error] {
+	return func(yield func(journal.Entry, error) bool) {
+		query, args := listing(&f)
+		before := int64(math.MaxInt64)
+		for left := f.Limit; ; {
+			size := page
+			if f.Limit > 0 {
+				size = min(size, left)
+			}
+			entries, oldest, err := s.runsPage(ctx, query, append(slices.Clone(args), before, size))
+			if err != nil {
+				yield(journal.Entry{}, err)
+				return
+			}
+			for _, e := range entries {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			left -= len(entries)
+			if len(entries) < page || f.Limit > 0 && left == 0 {
+				return
+			}
+			before = oldest
+		}
+	}
+}
+
+// listing is the query of a page of runs, of which the last two arguments are
+// still missing: before which run, and how many.
+func listing(f *journal.Filter) (string, []any) {
+	var where []string
+	var args []any
+	add := func(condition string, values ...any) {
+		where = append(where, condition)
+		args = append(args, values...)
+	}
+	number := "n"
+	switch {
+	case f.Root != "":
+		add("root = ? AND root <> ''", f.Root)
+	case !f.Children:
+		add("root = ''")
+	}
+	if f.Unfinished || f.Status != "" && f.Status != journal.Finished {
+		add("status <> 'finished'") // in these words, so that the partial indexes apply
+	}
+	if f.Status != "" {
+		add("status = ?", f.Status)
+	}
+	if f.Name != "" {
+		add("name = ?", f.Name)
+	}
+	if f.Prefix != "" {
+		add("id >= ?", f.Prefix)
+		if end := afterPrefix(f.Prefix); end != "" {
+			add("id < ?", end)
+		}
+		number = "+n" // few have the prefix: find them by id, then sort
+	}
+	add(number + " < ?")
+	return "SELECT " + entryColumns + ", n FROM runs WHERE " + strings.Join(where, " AND ") + " ORDER BY " + number + " DESC LIMIT ?", args
+}
+
+// afterPrefix is the first text after all those that begin with prefix; empty
+// when there is none.
+func afterPrefix(prefix string) string {
+	end := []byte(prefix)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i] < 0xff {
+			end[i]++
+			return string(end[:i+1])
+		}
+	}
+	return ""
+}
+
+func (s *Store) runsPage(ctx context.Context, query string, args []any) ([]journal.Entry, int64, error) {
+	rows, err := s.reader.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, 0, s.failed(ctx, err)
+	}
+	defer rows.Close()
+	var entries []journal.Entry
+	var n int64
+	for rows.Next() {
+		e, err := scanEntry(rows.Scan, &n)
+		if err != nil {
+			return nil, 0, s.failed(ctx, err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, n, s.failed(ctx, rows.Err())
+}
+
+// Blob implements journal.Store.
+func (s *Store) Blob(ctx context.Context, hash string) ([]byte, error) {
+	var data []byte
+	err := s.reader.QueryRowContext(ctx, "SELECT data FROM blobs WHERE hash = ?", hash).Scan(&data)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("%w: %s", journal.ErrUnknownBlob, hash)
+	}
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != hash {
+		return nil, fmt.Errorf("%w: the value %s has another hash", journal.ErrCorrupt, hash)
+	}
+	return data, nil
+}
+
+// Snapshot implements journal.Store.
+func (s *Store) Snapshot(ctx context.Context, id journal.RunID) (journal.Seq, []byte, error) {
+	n, err := s.rootNumber(ctx, id)
+	if err != nil {
+		return 0, nil, err
+	}
+	var seq journal.Seq
+	var state []byte
+	err = s.reader.QueryRowContext(ctx, "SELECT seq, state FROM snapshots WHERE run = ?", n).Scan(&seq, &state)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil, nil
+	}
+	return seq, state, s.failed(ctx, err)
+}
