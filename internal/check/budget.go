@@ -10,23 +10,14 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// least is the cheapest way through, as far as it is certain.
-type least struct {
-	steps     int64 // step executions
-	toolCalls int64
-	// reserve is the largest number of tokens that one call must find free,
-	// and largest is the step that makes the call.
-	reserve int64
-	largest *ir.Step
-}
-
-// need is one dimension of least, or one place on the way to it.
+// need is what the cheapest way through needs for certain of one thing, and
+// for the largest call the step that makes it.
 type need struct {
 	n  int64
 	at *ir.Step
 }
 
-// measure is how a dimension of least adds up along a path.
+// measure is how a need adds up along a path.
 type measure struct {
 	of   func(s *ir.Step) need // what a step needs when it runs and goes well
 	join func(a, b need) need
@@ -116,7 +107,7 @@ func (e *estimator) countSteps() measure {
 // countTools counts tool calls that cannot be avoided.
 func (e *estimator) countTools() measure {
 	return measure{join: sum, of: func(s *ir.Step) need {
-		n := need{n: e.step(s).bound.Base.ToolCalls.N}
+		n := need{n: e.bound(s).Base.ToolCalls.N}
 		e.certain(s, func(in *estimator, b ir.BlockID) {
 			if more, ok := in.cheapest(b, in.countTools()); ok {
 				n = sum(n, more)
@@ -129,7 +120,7 @@ func (e *estimator) countTools() measure {
 // largestCall finds the largest reservation that cannot be avoided.
 func (e *estimator) largestCall() measure {
 	return measure{join: larger, of: func(s *ir.Step) need {
-		n := need{n: e.step(s).bound.Reserve, at: s}
+		n := need{n: e.bound(s).Reserve, at: s}
 		e.certain(s, func(in *estimator, b ir.BlockID) {
 			if more, ok := in.cheapest(b, in.largestCall()); ok {
 				n = larger(n, more)
@@ -159,30 +150,19 @@ func (e *estimator) certain(s *ir.Step, do func(*estimator, ir.BlockID)) {
 	}
 }
 
-// least finds the cheapest way through a block; nil when there is none.
-func (e *estimator) least(b ir.BlockID) *least {
-	n, ok := e.cheapest(b, e.countSteps())
-	if !ok {
-		return nil
-	}
-	tools, _ := e.cheapest(b, e.countTools())
-	call, _ := e.cheapest(b, e.largestCall())
-	return &least{steps: n.n, toolCalls: tools.n, reserve: call.n, largest: call.at}
-}
-
 // bill is a budget, what it is for and what is known about the cost.
 type bill struct {
 	scope       string // of a branch; empty for the run
+	block       ir.BlockID
 	budget      ir.Budget
 	base, worst vector
-	least       *least
 }
 
-// bills are the budgets that a program declares.
-func (e *estimator) bills(base, worst vector) []bill {
+// bills are the budgets that a program declares, without any costs.
+func (e *estimator) bills() []bill {
 	var list []bill
 	if e.p.Budget != (ir.Budget{}) {
-		list = append(list, bill{budget: e.p.Budget, base: base, worst: worst, least: e.least(ir.Body)})
+		list = append(list, bill{budget: e.p.Budget})
 	}
 	for b := range e.p.Blocks {
 		for i := range e.p.Blocks[b].Steps {
@@ -196,11 +176,7 @@ func (e *estimator) bills(base, worst vector) []bill {
 				if branch.Budget == (ir.Budget{}) || branch.Block < 0 || int(branch.Block) >= len(e.p.Blocks) {
 					continue
 				}
-				cost := e.block(branch.Block)
-				list = append(list, bill{
-					scope: e.flow.path(ir.BlockID(b), s) + "/" + branch.Name, budget: branch.Budget,
-					base: cost.base, worst: cost.worst, least: e.least(branch.Block),
-				})
+				list = append(list, bill{scope: e.flow.path(ir.BlockID(b), s) + "/" + branch.Name, block: branch.Block, budget: branch.Budget})
 			}
 		}
 	}
@@ -214,41 +190,36 @@ type item struct {
 	step *ir.Step // that alone is too large, if one is
 }
 
-// items compares a bill's budget with its costs.
-func (b *bill) items(perStep []StepCost) []item {
+// items compares a bill's budget with its costs, and with what its block needs
+// on any way through.
+func (e *estimator) items(b *bill, perStep []StepCost) []item {
 	var list []item
-	put := func(name string, d int, limit *ir.Limit, needs func(*least) (n int64, because string)) {
+	put := func(name string, d int, limit *ir.Limit, m *measure, because func(need) string) {
 		if limit == nil {
 			return
 		}
-		line := BudgetLine{Name: name, Scope: b.scope, Limit: limit.Max, Base: b.base[d], Worst: b.worst[d], Verdict: Fits}
-		var culprit *ir.Step
+		one := item{at: limit.Span, line: BudgetLine{Name: name, Scope: b.scope, Limit: limit.Max, Base: b.base[d], Worst: b.worst[d], Verdict: Fits}}
 		if b.worst[d].Exceeds(limit.Max) {
-			line.Verdict, line.Because = MayExceed, b.because(d, perStep)
+			one.line.Verdict, one.line.Because = MayExceed, b.because(d, perStep)
 		}
-		if b.least != nil && needs != nil {
-			if n, because := needs(b.least); n > limit.Max {
-				line.Verdict, line.Because = CannotFinish, because
-				if d == tokens {
-					culprit = b.least.largest
-				}
+		if m != nil {
+			if least, ok := e.cheapest(b.block, *m); ok && least.n > limit.Max {
+				one.line.Verdict, one.line.Because, one.step = CannotFinish, because(least), least.at
 			}
 		}
-		list = append(list, item{line: line, at: limit.Span, step: culprit})
+		list = append(list, one)
 	}
-	put("steps", steps, b.budget.Steps, func(l *least) (int64, string) {
-		return l.steps, fmt.Sprintf("the shortest way through has %s steps", step.N(l.steps))
+	countSteps, countTools, largestCall := e.countSteps(), e.countTools(), e.largestCall()
+	put("steps", steps, b.budget.Steps, &countSteps, func(n need) string {
+		return fmt.Sprintf("the shortest way through has %s steps", step.N(n.n))
 	})
-	put("tool calls", toolCalls, b.budget.ToolCalls, func(l *least) (int64, string) {
-		return l.toolCalls, fmt.Sprintf("every way through makes %s tool calls at least", step.N(l.toolCalls))
+	put("tool calls", toolCalls, b.budget.ToolCalls, &countTools, func(n need) string {
+		return fmt.Sprintf("every way through makes %s tool calls at least", step.N(n.n))
 	})
-	put("tokens", tokens, b.budget.Tokens, func(l *least) (int64, string) {
-		if l.largest == nil {
-			return l.reserve, ""
-		}
-		return l.reserve, fmt.Sprintf("one call of step %q reserves %s tokens, its prompt and its largest reply", l.largest.ID, step.N(l.reserve))
+	put("tokens", tokens, b.budget.Tokens, &largestCall, func(n need) string {
+		return fmt.Sprintf("one call of step %q reserves %s tokens, its prompt and its largest reply", n.at.ID, step.N(n.n))
 	})
-	put("active seconds", activeSeconds, b.budget.ActiveSeconds, nil)
+	put("active seconds", activeSeconds, b.budget.ActiveSeconds, nil, nil)
 	return list
 }
 
@@ -289,8 +260,12 @@ func (t Totals) at(d int) step.Amount {
 // compare is the report's lines about budgets.
 func (e *estimator) compare(base, worst vector, perStep []StepCost) []BudgetLine {
 	out := []BudgetLine{}
-	for _, b := range e.bills(base, worst) {
-		for _, i := range b.items(perStep) {
+	for _, b := range e.bills() {
+		b.base, b.worst = base, worst
+		if b.scope != "" {
+			b.base, b.worst = e.block(b.block).base, e.block(b.block).worst
+		}
+		for _, i := range e.items(&b, perStep) {
 			out = append(out, i.line)
 		}
 	}
@@ -303,8 +278,8 @@ func (c *checker) budgets() {
 		return // figures about a broken workflow would only distract
 	}
 	e := newEstimator(c.p, c.kinds, c.flow)
-	for _, b := range e.bills(vector{}, vector{}) {
-		for _, i := range b.items(nil) {
+	for _, b := range e.bills() {
+		for _, i := range e.items(&b, nil) {
 			if i.line.Verdict != CannotFinish {
 				continue
 			}

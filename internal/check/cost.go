@@ -24,6 +24,7 @@ type estimator struct {
 	kinds   step.Set
 	flow    *flow
 	domains *domains
+	bounds  map[*ir.Step]step.Bound
 	costs   map[*ir.Step]*stepCost
 	blocks  map[ir.BlockID]*blockCost
 	childs  map[int]*estimator
@@ -46,7 +47,7 @@ type blockCost struct {
 func newEstimator(p *ir.Program, kinds step.Set, f *flow) *estimator {
 	return &estimator{
 		p: p, kinds: kinds, flow: f, domains: newDomains(p),
-		costs: map[*ir.Step]*stepCost{}, blocks: map[ir.BlockID]*blockCost{}, childs: map[int]*estimator{},
+		bounds: map[*ir.Step]step.Bound{}, costs: map[*ir.Step]*stepCost{}, blocks: map[ir.BlockID]*blockCost{}, childs: map[int]*estimator{},
 	}
 }
 
@@ -232,6 +233,21 @@ func (e *estimator) attempt(s *ir.Step) vector {
 	return v
 }
 
+// bound is what its kind says about one attempt of a step.
+func (e *estimator) bound(s *ir.Step) step.Bound {
+	if b, ok := e.bounds[s]; ok {
+		return b
+	}
+	var b step.Bound
+	for _, t := range tasksOf(s) { // one at most
+		if kind, ok := e.kinds[t.Kind]; ok {
+			b = kind.Bound(e.p, s, t)
+		}
+	}
+	e.bounds[s] = b
+	return b
+}
+
 // step costs one visit of a step.
 func (e *estimator) step(s *ir.Step) *stepCost {
 	if c, ok := e.costs[s]; ok {
@@ -239,11 +255,7 @@ func (e *estimator) step(s *ir.Step) *stepCost {
 	}
 	c := &stepCost{}
 	e.costs[s] = c // so that a block which contains itself comes to an end
-	for _, t := range tasksOf(s) {
-		if kind, ok := e.kinds[t.Kind]; ok {
-			c.bound = kind.Bound(e.p, s, t)
-		}
-	}
+	c.bound = e.bound(s)
 	c.own = fromCost(c.bound.Worst)
 	c.own[steps] = step.N(1)
 	if s.Timeout > 0 {
@@ -328,7 +340,7 @@ func (e *estimator) parallel(s *ir.Step, par ir.Parallel) vector {
 	if par.Each == nil {
 		return sum
 	}
-	items := e.items(par.Each, fmt.Sprintf("step %q fans out over a list of unknown length", s.ID))
+	items := e.length(par.Each, fmt.Sprintf("step %q fans out over a list of unknown length", s.ID))
 	one := e.block(par.Each.Block).worst
 	all := one.times(items)
 	all[steps] = step.Amount{}
@@ -401,7 +413,7 @@ func capped(v vector, b ir.Budget) vector {
 func (e *estimator) rounds(s *ir.Step, loop ir.Loop) step.Amount {
 	n := step.Amount{Unbounded: fmt.Sprintf("step %q repeats without a limit", s.ID)}
 	if loop.Each != nil {
-		n = e.items(loop.Each, fmt.Sprintf("step %q repeats for every item of a list of unknown length", s.ID))
+		n = e.length(loop.Each, fmt.Sprintf("step %q repeats for every item of a list of unknown length", s.ID))
 	}
 	if loop.Max > 0 {
 		n = n.AtMost(int64(loop.Max))
@@ -412,8 +424,8 @@ func (e *estimator) rounds(s *ir.Step, loop ir.Loop) step.Amount {
 	return n
 }
 
-// items is how long a list can be.
-func (e *estimator) items(each *ir.Each, unknown string) step.Amount {
+// length is how long a list can be.
+func (e *estimator) length(each *ir.Each, unknown string) step.Amount {
 	if each.Items == nil {
 		return step.Amount{}
 	}
@@ -523,7 +535,7 @@ func (e *estimator) perStep(b ir.BlockID, prefix string, often step.Amount, into
 				}
 			}
 			if a.Each != nil && e.flow.owns(s, a.Each.Block, "") {
-				e.perStep(a.Each.Block, path+"/", tries.By(e.items(a.Each, "the list has no known length")), into)
+				e.perStep(a.Each.Block, path+"/", tries.By(e.length(a.Each, "the list has no known length")), into)
 			}
 		case ir.Call:
 			if child := e.child(a.Child); child != nil {

@@ -3,6 +3,7 @@ package ir
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/source"
@@ -329,13 +330,18 @@ func (s Settings) At(name string) source.Span {
 // Decode fills a struct with the settings. A setting that the struct does not
 // have, or of another type, is an error: kinds and formats must agree.
 func (s Settings) Decode(into any) error {
-	object := make(map[string]json.RawMessage, len(s))
-	for _, one := range s {
-		object[one.Name] = one.Value
+	// Names and values are put together by hand: programs are checked far
+	// more often than they change, and most of the time went here.
+	raw := make([]byte, 0, 256)
+	raw = append(raw, '{')
+	for i, one := range s {
+		if i > 0 {
+			raw = append(raw, ',')
+		}
+		raw = strconv.AppendQuote(raw, one.Name)
+		raw = append(raw, ':')
+		raw = append(raw, one.Value...)
 	}
-	raw, err := json.Marshal(object)
-	if err != nil {
-		return err
-	}
+	raw = append(raw, '}')
 	return decodeStrict(raw, into)
 }

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,7 +62,9 @@ func At(s *ir.Step, t *ir.Task, setting string) source.Span {
 func NameOf(t *ir.Task, setting string) (ir.Name, bool) {
 	var name string
 	raw := t.Settings.Get(setting)
-	if raw == nil || json.Unmarshal(raw, &name) != nil || name == "" {
+	if last := len(raw) - 1; last > 1 && raw[0] == '"' && raw[last] == '"' && bytes.IndexByte(raw, '\\') < 0 {
+		name = string(raw[1:last]) // as nearly all are; this is asked often
+	} else if raw == nil || json.Unmarshal(raw, &name) != nil || name == "" {
 		return ir.Name{}, false
 	}
 	return ir.Name{Name: name, Span: t.Settings.At(setting)}, true

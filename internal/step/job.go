@@ -1,0 +1,151 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// Runner is a Kind that does its work.
+type Runner interface {
+	Kind
+	// Recovery is what happens to a task that was started and whose end
+	// nobody knows.
+	Recovery(t *ir.Task) Recovery
+	// Run does one attempt. An error is an *Error, or the context's.
+	Run(ctx context.Context, job *Job) (Result, error)
+}
+
+// Recovery is what happens to a task that may or may not have acted.
+type Recovery string
+
+// The recoveries.
+const (
+	Rerun Recovery = "rerun" // doing it again does no harm
+	Ask   Recovery = "ask"   // a person decides
+)
+
+// Job is one attempt at a task, and everything it may use.
+type Job struct {
+	Run      journal.RunID // the run, or child run, that it belongs to
+	Key      string        // stable across crashes: the idempotency key
+	Attempt  int           // from 0
+	Rerun    int           // how often this attempt was lost before
+	Workflow *ir.Program
+	Step     *ir.Step
+	Task     *ir.Task
+	// Reads are what the step reads, in the order of the file.
+	Reads []Read
+	// Branches are what a combine task puts together, in branch order.
+	Branches []Branch
+	// Iteration is the innermost loop's index, for work that wants to vary.
+	Iteration int
+	// History is what this attempt had noted before it was lost.
+	History []journal.TaskNoted
+	// Dir is the run's folder: the working folder of commands.
+	Dir string
+	// Choices are the texts that a later decision chooses by, per written key.
+	Choices map[string][]string
+
+	Model provider.Model
+	Tools Toolbox
+	Log   Log
+}
+
+// Read is one value that a step reads.
+type Read struct {
+	Path    string
+	Value   json.RawMessage
+	Missing bool // nobody has written it; the value is null
+}
+
+// Branch is the result of one branch of a parallel step.
+type Branch struct {
+	Name    string
+	Outcome ir.Outcome
+	Error   string
+	Value   json.RawMessage
+}
+
+// Toolbox finds tools by name.
+type Toolbox interface {
+	// Tool returns nil when there is none of that name.
+	Tool(name string) tool.Tool
+}
+
+// Log makes what happens inside a task durable.
+type Log interface {
+	// Note returns when the notes are durable. A note that settles a
+	// reservation says what was really used.
+	Note(ctx context.Context, notes ...Note) error
+	// Reserve returns when the amount is set aside; an *Error of class
+	// BUDGET when it never will be. notes are made durable with it.
+	Reserve(ctx context.Context, amount journal.Usage, notes ...Note) (Reservation, error)
+}
+
+// Reservation is a number that a note settles.
+type Reservation int
+
+// Note is something that happened inside a task.
+type Note struct {
+	Kind    string
+	Data    any // encoded as JSON
+	Settles Reservation
+	Usage   journal.Usage
+}
+
+// Result is what a task gives.
+type Result struct {
+	Value json.RawMessage
+	// Usage is what no note has settled.
+	Usage journal.Usage
+}
+
+// Error is a failure of a task, with the class that retries look at.
+type Error struct {
+	Class   string
+	Message string
+	Exit    int // of a command
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Errorf makes an Error.
+func Errorf(class, format string, args ...any) *Error {
+	return &Error{Class: class, Message: fmt.Sprintf(format, args...)}
+}
+
+// The classes of failures that step kinds give.
+const (
+	ClassTimeout = "TIMEOUT"
+	ClassTool    = "TOOL_ERROR"
+	ClassInvalid = "INVALID_OUTPUT"
+	ClassInput   = "INVALID_INPUT"
+	ClassBudget  = "BUDGET"
+	ClassCommand = "COMMAND_FAILED"
+	ClassMissing = "NOT_READY" // something that the step needs is not there
+)
+
+// Object is the reads as one JSON object, by the last part of their names:
+// what a command, a tool or a model is given.
+func (j *Job) Object() map[string]json.RawMessage {
+	out := make(map[string]json.RawMessage, len(j.Reads))
+	for _, r := range j.Reads {
+		out[lastSegment(r.Path)] = r.Value
+	}
+	return out
+}
+
+func lastSegment(path string) string {
+	for i := len(path) - 1; i >= 0; i-- {
+		if path[i] == '.' {
+			return path[i+1:]
+		}
+	}
+	return path
+}
