@@ -4,6 +4,8 @@ GO ?= go
 BIN := bin
 ESPALIER := $(BIN)/espalier
 EXAMPLE := examples/agent-flow/contract-review.md
+# Not .md: it is not to be found as a workflow.
+BROKEN := $(BIN)/broken.txt
 
 # The race detector needs cgo, and cgo a C compiler. The product itself needs neither.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
@@ -24,15 +26,14 @@ demo: build ## see what Espalier does, without a key or an account
 	@echo; echo '$$ espalier list'; $(ESPALIER) list
 	@echo; echo '$$ espalier validate examples'; $(ESPALIER) validate examples >/dev/null
 	@echo; echo '$$ espalier show $(EXAMPLE)'; $(ESPALIER) show $(EXAMPLE)
-	@mkdir -p $(BIN)/demo
-	@echo; echo '$$ espalier graph $(EXAMPLE) -o $(BIN)/demo/contract-review.svg'
-	@$(ESPALIER) graph $(EXAMPLE) -o $(BIN)/demo/contract-review.svg
-	@echo 'The picture is in $(BIN)/demo/contract-review.svg.'
+	@echo; echo '$$ espalier graph $(EXAMPLE) -o $(BIN)/contract-review.svg'
+	@$(ESPALIER) graph $(EXAMPLE) -o $(BIN)/contract-review.svg
+	@echo 'The picture is in $(BIN)/contract-review.svg.'
 	@echo; echo 'Now with two mistakes in it:'
 	@sed -e 's/agent: summariser/agent: sumariser/' -e 's/reads: \[state.summary, state.findings\]/reads: [state.sumary, state.findings]/' \
-		$(EXAMPLE) > $(BIN)/demo/broken.md
-	@echo '$$ espalier validate $(BIN)/demo/broken.md'
-	@$(ESPALIER) validate $(BIN)/demo/broken.md; [ $$? -eq 3 ]
+		$(EXAMPLE) > $(BROKEN)
+	@echo '$$ espalier validate - < broken.md'
+	@$(ESPALIER) validate - --stdin-name broken.md < $(BROKEN); [ $$? -eq 3 ]
 
 test: ## run all tests, with the race detector when there is a C compiler
 	@$(if $(RACE),,echo 'No C compiler was found: the tests run without the race detector.')

@@ -4,9 +4,17 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime/debug"
 
 	"github.com/espalier-run/espalier/internal/cli"
+)
+
+// Two of the exit codes that `espalier help exit-codes` lists; the others are
+// the business of package cli.
+const (
+	exitNotReady    = 6
+	exitInterrupted = 130
 )
 
 func main() { os.Exit(run()) }
@@ -15,10 +23,16 @@ func run() int {
 	// Commands are short: memory that is free in a moment anyway is worth
 	// less than the time to collect it.
 	debug.SetGCPercent(400)
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
+	go func() {
+		<-interrupted
+		os.Exit(exitInterrupted)
+	}()
 	dir, err := os.Getwd()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "espalier: the working folder is gone:", err)
-		return 6
+		return exitNotReady
 	}
 	return cli.Main(cli.World{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Dir: dir,

@@ -73,6 +73,7 @@ const (
 )
 
 func (a *app) root() *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:   "espalier",
 		Short: "Read, check and draw workflows of LLM agents",
@@ -88,12 +89,16 @@ folder, or by its name as "espalier list" shows it.`,
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs, // an unknown command arrives as an argument
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
+			switch {
+			case len(args) > 0:
 				return unknownCommand(cmd, args[0])
+			case version:
+				return a.printVersion()
 			}
 			return cmd.Help()
 		},
 	}
+	root.Flags().BoolVar(&version, "version", false, "like the command version")
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetIn(a.Stdin)

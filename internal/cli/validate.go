@@ -87,7 +87,7 @@ func (v *validation) add(arg string) error {
 	}
 	switch {
 	case arg == "-":
-		text, err := io.ReadAll(io.LimitReader(v.Stdin, project.MaxFileSize))
+		text, err := io.ReadAll(io.LimitReader(v.Stdin, project.MaxFileSize+1))
 		if err != nil {
 			return fmt.Errorf("standard input cannot be read: %w", err)
 		}

@@ -22,23 +22,24 @@ func (a *app) versionCommand() *cobra.Command {
 		Use:   "version",
 		Short: "Print the version of Espalier",
 		Args:  takes(0, 0, ""),
-		RunE: func(*cobra.Command, []string) error {
-			v := readVersion()
-			if a.json {
-				return a.writeJSON(v)
-			}
-			fmt.Fprintf(a.stdout, "espalier %s", v.Version)
-			if v.Commit != "" {
-				fmt.Fprintf(a.stdout, " (%.12s", v.Commit)
-				if v.Modified {
-					fmt.Fprint(a.stdout, ", modified")
-				}
-				fmt.Fprint(a.stdout, ")")
-			}
-			_, err := fmt.Fprintf(a.stdout, " %s %s\n", v.Go, v.Platform)
-			return err
-		},
+		RunE:  func(*cobra.Command, []string) error { return a.printVersion() },
 	})
+}
+
+func (a *app) printVersion() error {
+	v := readVersion()
+	if a.json {
+		return a.writeJSON(v)
+	}
+	built := ""
+	switch {
+	case v.Commit != "" && v.Modified:
+		built = fmt.Sprintf(" (%.12s, modified)", v.Commit)
+	case v.Commit != "":
+		built = fmt.Sprintf(" (%.12s)", v.Commit)
+	}
+	_, err := fmt.Fprintf(a.stdout, "espalier %s%s %s %s\n", v.Version, built, v.Go, v.Platform)
+	return err
 }
 
 func readVersion() versionReport {

@@ -257,7 +257,7 @@ func (a *app) resolveName(name string) (analysis, error) {
 }
 
 func looksLikePath(arg string) bool {
-	return strings.ContainsAny(arg, `/\`) || strings.Contains(arg, ".")
+	return strings.ContainsAny(arg, `/\`) || project.CouldBeWorkflow(arg)
 }
 
 func choices(workflows []workflow) string {

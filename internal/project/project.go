@@ -189,7 +189,7 @@ func (p *Project) Candidates(dir string) (paths []string, skipped []Skipped) {
 				if !leftOut(e.Name()) {
 					walk(full, depth+1)
 				}
-			case e.Type().IsRegular() && couldBeWorkflow(e.Name()):
+			case e.Type().IsRegular() && CouldBeWorkflow(e.Name()):
 				paths = append(paths, p.space.Display(full))
 			}
 		}
@@ -209,9 +209,9 @@ func leftOut(folder string) bool {
 	return strings.HasPrefix(folder, ".")
 }
 
-// couldBeWorkflow goes by the file extensions of the five formats, so that
-// searching need not open every file.
-func couldBeWorkflow(name string) bool {
+// CouldBeWorkflow goes by the file extensions of the formats, so that searching
+// need not open every file.
+func CouldBeWorkflow(name string) bool {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".md", ".yaml", ".yml", ".aiflow":
 		return true

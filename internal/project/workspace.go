@@ -139,6 +139,9 @@ func (w *Workspace) Text(name, text string) (*Project, *source.File, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := acceptable(name, text); err != nil {
+		return nil, nil, err
+	}
 	f := source.NewFile(filepath.ToSlash(filepath.Clean(name)), text)
 	f.Abs = filepath.Join(real, below)
 	p.files[f.Abs] = f
@@ -237,15 +240,21 @@ func readText(name string, info fs.FileInfo, open func() (fs.File, error)) (stri
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", &source.RefError{Ref: name, Problem: source.RefUnread, Detail: reason(err)}
-	case len(raw) > MaxFileSize:
-		return "", &source.RefError{Ref: name, Problem: source.RefTooLarge, Detail: fmt.Sprintf("files may have up to %d MiB", MaxFileSize>>20)}
-	case !utf8.Valid(raw):
-		return "", &source.RefError{Ref: name, Problem: source.RefUnread, Detail: "it is not UTF-8 text"}
 	}
-	return string(raw), nil
+	text := string(raw)
+	return text, acceptable(name, text)
+}
+
+func acceptable(name, text string) error {
+	switch {
+	case len(text) > MaxFileSize:
+		return &source.RefError{Ref: name, Problem: source.RefTooLarge, Detail: fmt.Sprintf("files may have up to %d MiB", MaxFileSize>>20)}
+	case !utf8.ValidString(text):
+		return &source.RefError{Ref: name, Problem: source.RefUnread, Detail: "it is not UTF-8 text"}
+	}
+	return nil
 }
 
 func kindOf(info fs.FileInfo) string {
