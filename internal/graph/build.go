@@ -218,6 +218,9 @@ func (b *builder) begin(body *scope) {
 		case ir.OnDemand:
 			n.Title = "started by hand"
 		}
+		if n.Title == "" {
+			n.Title = "starts a run"
+		}
 		nodes = append(nodes, n)
 	}
 	if len(nodes) == 0 {

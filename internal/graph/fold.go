@@ -33,6 +33,9 @@ func (g *Graph) fold(d *drawing) *drawing {
 			h = max(h, c.y-top+columnHead)
 			top = c.y
 		}
+		if h > 0.7*d.h {
+			continue // hardly lower than before: not worth the long line
+		}
 		if s := math.Abs(math.Log(w / h / slide)); s < score {
 			best, score = seams, s
 		}

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"maps"
 	"math"
 	"slices"
 )
@@ -291,7 +292,8 @@ func (a *arranger) put(d *drawing, x, y float64) {
 		moved.label.y += y
 		a.picture.routes = append(a.picture.routes, moved)
 	}
-	for id, box := range d.boxes {
+	for _, id := range slices.Sorted(maps.Keys(d.boxes)) { // the same picture every time
+		box := d.boxes[id]
 		box.x += x
 		box.y += y
 		a.picture.boxes[id] = box

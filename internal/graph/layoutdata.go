@@ -183,7 +183,7 @@ func (a *arranger) dataEnd(id string, l *dataLane, n int, reads bool) []point {
 		edge, sign = box.right(), 1
 	}
 	if a.blocked(id, l.right) {
-		x := box.centre().x + sign*(min(box.w/4, 50)+float64(n%4)*8)
+		x := box.centre().x + sign*min(box.w/2-8, min(box.w/4, 50)+float64(n%4)*8)
 		y := box.bottom() + 6 + float64(n%2)*3
 		from := box.bottom()
 		if reads {

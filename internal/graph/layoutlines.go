@@ -208,17 +208,20 @@ func (t *lines) findLoops() {
 			p.x = edge + away
 		}
 		p.x = math.Round(p.x)
-		aside := 14.0
-		if !p.right {
-			aside = -aside
+		aside := func(i int) float64 {
+			d := min(28, t.sizes[i].w/2-10)
+			if !p.right {
+				d = -d
+			}
+			return t.boxes[i].x + d
 		}
 		if t.obstacles(l.from, p.right) > 0 {
-			p.exit = &run{x1: t.boxes[l.from].x + 2*aside, x2: p.x, from: [2]int{-1, p.link}, to: [2]int{-1, p.link}}
+			p.exit = &run{x1: aside(l.from), x2: p.x, from: [2]int{-1, p.link}, to: [2]int{-1, p.link}}
 			g := t.boxes[l.from].row + 1
 			t.gaps[g] = append(t.gaps[g], p.exit)
 		}
 		if t.obstacles(l.to, p.right) > 0 {
-			p.entry = &run{x1: p.x, x2: t.boxes[l.to].x + 2*aside, from: [2]int{-2, p.link}, to: [2]int{-2, p.link}}
+			p.entry = &run{x1: p.x, x2: aside(l.to), from: [2]int{-2, p.link}, to: [2]int{-2, p.link}}
 			g := t.boxes[l.to].row
 			t.gaps[g] = append(t.gaps[g], p.entry)
 		}

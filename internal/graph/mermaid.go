@@ -66,11 +66,14 @@ func (m *mermaid) write(group string, depth int) {
 			continue
 		}
 		c := m.groups[id]
-		lines := c.lines()
-		if c.Footer != "" {
-			lines = append(lines, c.Footer)
+		// Mermaid keeps room for one line over the inside of a subgraph.
+		title := c.Title
+		if c.Detail != "" {
+			title += ": " + c.Detail
+		} else if c.Text != "" {
+			title += ": " + c.Text
 		}
-		fmt.Fprintf(&m.out, "%ssubgraph %s[\"%s\"]\n%s  direction TB\n", pad, m.name(id), mermaidText(lines), pad)
+		fmt.Fprintf(&m.out, "%ssubgraph %s[\"%s\"]\n%s  direction TB\n", pad, m.name(id), mermaidText([]string{shorten(title, 40)}), pad)
 		m.write(id, depth+1)
 		fmt.Fprintf(&m.out, "%send\n", pad)
 	}
@@ -161,7 +164,7 @@ func mermaidText(lines []string) string {
 		}
 		digits := true // only digits so far: "1." would begin a list
 		for at, r := range line {
-			plain := unicode.IsLetter(r) || unicode.IsDigit(r) || r > 0x2000 || strings.ContainsRune(" ,:'/_()=!?", r) ||
+			plain := unicode.IsLetter(r) || unicode.IsDigit(r) || r > 0xA0 || strings.ContainsRune(" ,:'/_()=!?", r) ||
 				r == '.' && !digits || (r == '-' || r == '+') && at > 0
 			if r != '.' && !unicode.IsDigit(r) {
 				digits = false

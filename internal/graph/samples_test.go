@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -245,5 +246,43 @@ func loops() *ir.Program {
 
 // samples are the programs that the tests draw, by name.
 func samples() map[string]*ir.Program {
-	return map[string]*ir.Program{"five": fiveSteps(), "twelve": twelveSteps(), "sixty": sixtySteps(), "loops": loops()}
+	return map[string]*ir.Program{"five": fiveSteps(), "twelve": twelveSteps(), "sixty": sixtySteps(), "loops": loops(), "hostile": hostile()}
+}
+
+// hostile has names and texts that mean something to XML, HTML, Markdown,
+// Mermaid and DOT, or nothing to any font.
+func hostile() *ir.Program {
+	f := newFlow(`"quoted" <name> & more`, "a\x00b\x1b[31m ]]> --> <!--")
+	f.program.Triggers = []ir.Trigger{{Kind: ir.OnEvent, Event: `"<&>'`}, {Kind: "no such kind"}, {Kind: ir.OnSchedule}}
+	texts := []string{
+		"", "end", "subgraph", "graph", "click", "style", "default", "o", "x", "1. list", "- item", "* star", "+ plus", "# head",
+		`"`, `'`, "`code`", `\`, `\n`, `\"`, "a;b", "a%%b", "%%{init: {}}%%", "[x]", "(x)", "{x}", "{{x}}", "|x|", "a-->b", "<b>bold</b>", "&amp;", "#quot;", "@{ shape: x }", ":::c", "~~~", "$$x$$",
+		"<script>alert(1)</script>", "]]>", "line\nbreak\r\nand\ttab", "\u202eright to left", "日本語の説明", "👩‍👩‍👧‍👦 family", "e\u0301 combining",
+		"\xff\xfe broken", "\u0000nul", "\u2028", " spaced  out ", strings.Repeat("x", 10_000), strings.Repeat("word ", 2_000), "step-end", "..", "a.b", "a b",
+	}
+	for i, text := range texts {
+		s := f.add(step(text, text, text, work("agent", text)))
+		s.Reads, s.Writes = reads(text), writes(text)
+		if text != "" {
+			s.When = cond(text)
+			s.Produces = []ir.Name{{Name: text}}
+		}
+		if i%9 == 4 {
+			s.Action = ir.Route{}
+			s.Next = []ir.Edge{branch(text, texts[i-1]), branch("x"+text, texts[(i+1)%len(texts)]), {On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: text}, Label: text}}
+		}
+		if i%9 == 6 {
+			s.Action = f.bundle(text, step(text, text, text, work("agent", text)), step(text, text, text, work("tool", text)))
+		}
+		if i%11 == 5 {
+			s.Fallback = &ir.Name{Name: texts[(i+3)%len(texts)]}
+		}
+	}
+	// Twice the same step, a branch without steps, and blocks that are not there.
+	f.add(step("end", "end", "", ir.End{Message: `"`}))
+	f.add(step("hollow", "parallel", "", ir.Parallel{Branches: []ir.Branch{{Name: "none", Block: f.program.AddBlock(ir.Block{})}, {Name: "missing", Block: 9999}, {Name: "self", Block: ir.Body}}}))
+	f.add(step("nothing", "parallel", "", ir.Parallel{}))
+	f.add(step("astray", "call", "", ir.Call{Child: 7})).Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "no such step"}}}
+	f.add(ir.Step{ID: "no action"})
+	return f.done()
 }
