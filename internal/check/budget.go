@@ -39,9 +39,10 @@ func (e *estimator) cheapest(b ir.BlockID, m measure) (need, bool) {
 	if b < 0 || int(b) >= len(e.p.Blocks) || len(e.p.Blocks[b].Steps) == 0 {
 		return need{}, true
 	}
-	known := make(map[int]need) // on arrival at a node
 	first := e.flow.start[b]
-	known[first] = need{}
+	known := make([]need, len(e.flow.members[b])) // on arrival at a node, by its local position
+	arrived := make([]bool, len(known))
+	arrived[0] = true
 	done, found := need{}, false
 	finish := func(n need) {
 		if !found || n.n < done.n {
@@ -55,7 +56,7 @@ func (e *estimator) cheapest(b ir.BlockID, m measure) (need, bool) {
 		n := todo[0]
 		todo = todo[1:]
 		at := &e.flow.nodes[n]
-		here := known[n]
+		here := known[at.local]
 		well := m.join(here, m.of(at.step))
 		skip := here
 		if at.step.When == nil && !at.step.SkipOnError {
@@ -79,8 +80,8 @@ func (e *estimator) cheapest(b ir.BlockID, m measure) (need, bool) {
 			case ir.Failed:
 				arrive = failed
 			}
-			if before, ok := known[to]; !ok || arrive.n < before.n {
-				known[to] = arrive
+			if next := e.flow.nodes[to].local; !arrived[next] || arrive.n < known[next].n {
+				arrived[next], known[next] = true, arrive
 				todo = append(todo, to)
 			}
 		})

@@ -67,7 +67,7 @@ func (e *estimator) block(b ir.BlockID) *blockCost {
 	e.blocks[b] = nil
 	c := &blockCost{visits: map[*ir.Step]step.Amount{}}
 	c.worst = e.longest(b, c.visits)
-	c.base = e.pass(e.flow.start[b], map[int]*vector{})
+	c.base = e.pass(e.flow.start[b], make([]passing, len(e.flow.members[b])))
 	c.worst = c.worst.max(c.base)
 	e.blocks[b] = c
 	return c
@@ -94,10 +94,10 @@ func (e *estimator) ways(n int, do func(to int, w *way)) {
 // longest is the dearest path through a block, in each dimension for itself.
 func (e *estimator) longest(b ir.BlockID, visits map[*ir.Step]step.Amount) vector {
 	comps := e.flow.components(b, anyWay)
-	of := map[int]int{}
+	of := make([]int, len(e.flow.members[b])) // by local position: the component
 	for i := range comps {
 		for _, n := range comps[i].nodes {
-			of[n] = i
+			of[e.flow.nodes[n].local] = i
 		}
 	}
 	reach := e.reach(b)
@@ -108,7 +108,7 @@ func (e *estimator) longest(b ir.BlockID, visits map[*ir.Step]step.Amount) vecto
 		var onward vector
 		for _, n := range c.nodes {
 			e.ways(n, func(to int, _ *way) {
-				if j, ok := of[to]; ok && j != i && j < i {
+				if j := of[e.flow.nodes[to].local]; j != i {
 					onward = onward.max(best[j])
 				}
 			})
@@ -116,25 +116,27 @@ func (e *estimator) longest(b ir.BlockID, visits map[*ir.Step]step.Amount) vecto
 		inside, times := e.component(c)
 		best[i] = inside.plus(onward)
 		for _, n := range c.nodes {
-			if reach[n] {
+			if reach[e.flow.nodes[n].local] {
 				s := e.flow.nodes[n].step
 				visits[s] = visits[s].Plus(times)
 			}
 		}
 	}
-	return best[of[e.flow.start[b]]]
+	return best[of[0]]
 }
 
-// reach are the nodes of a block that its first step leads to.
-func (e *estimator) reach(b ir.BlockID) map[int]bool {
-	reach := map[int]bool{e.flow.start[b]: true}
+// reach are the nodes of a block that its first step leads to, by their local
+// positions.
+func (e *estimator) reach(b ir.BlockID) []bool {
+	reach := make([]bool, len(e.flow.members[b]))
+	reach[0] = true
 	todo := []int{e.flow.start[b]}
 	for len(todo) > 0 {
 		n := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		e.ways(n, func(to int, _ *way) {
-			if !reach[to] {
-				reach[to] = true
+			if at := e.flow.nodes[to].local; !reach[at] {
+				reach[at] = true
 				todo = append(todo, to)
 			}
 		})
@@ -148,22 +150,19 @@ func (e *estimator) component(c *component) (vector, step.Amount) {
 	if !c.cyclic {
 		return e.step(e.flow.nodes[c.nodes[0]].step).worst, step.N(1)
 	}
-	member := map[int]bool{}
-	for _, n := range c.nodes {
-		member[n] = true
-	}
+	member := e.flow.set(*c)
 	rounds := int64(1)
 	counted := map[*ir.Edge]bool{}
 	for _, n := range c.nodes {
 		e.ways(n, func(to int, w *way) {
-			if member[to] && w.edge != nil && !counted[w.edge] {
+			if member(to) && w.edge != nil && !counted[w.edge] {
 				counted[w.edge] = true
 				rounds = step.N(rounds).Plus(step.N(int64(max(w.edge.Limit, 0)))).N
 			}
 		})
 	}
 	unlimited := func(n int, w *way) bool {
-		return member[n] && member[w.to] && (w.edge == nil || w.edge.Limit == 0)
+		return member(n) && member(w.to) && (w.edge == nil || w.edge.Limit == 0)
 	}
 	rest := e.flow.components(e.flow.nodes[c.nodes[0]].block, unlimited)
 	if !slices.ContainsFunc(rest, func(r component) bool { return r.cyclic }) {
@@ -171,7 +170,7 @@ func (e *estimator) component(c *component) (vector, step.Amount) {
 		var round vector
 		for _, r := range rest { // one node each, what follows first
 			n := r.nodes[0]
-			if !member[n] {
+			if !member(n) {
 				continue
 			}
 			var onward vector
@@ -204,23 +203,26 @@ func (e *estimator) cap() int64 {
 
 // pass is the dearest single pass from a node on: everything goes well, and
 // nothing is done twice.
-func (e *estimator) pass(n int, seen map[int]*vector) vector {
-	if v, ok := seen[n]; ok {
-		if v == nil {
-			return vector{} // back to where this pass has been
-		}
-		return *v
+func (e *estimator) pass(n int, seen []passing) vector {
+	at := &seen[e.flow.nodes[n].local]
+	if at.entered {
+		return at.cost // nothing yet, when this leads back to where the pass has been
 	}
-	seen[n] = nil
+	at.entered = true
 	var onward vector
 	e.ways(n, func(to int, w *way) {
 		if w.on == ir.OK {
 			onward = onward.max(e.pass(to, seen))
 		}
 	})
-	v := e.step(e.flow.nodes[n].step).base.plus(onward)
-	seen[n] = &v
-	return v
+	at.cost = e.step(e.flow.nodes[n].step).base.plus(onward)
+	return at.cost
+}
+
+// passing is what is known about a node while the happy pass is looked for.
+type passing struct {
+	entered bool
+	cost    vector // from here to the end of the block
 }
 
 // attempt is one attempt of a step, with what lies inside it and the longest

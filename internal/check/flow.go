@@ -14,6 +14,7 @@ type flow struct {
 	p       *ir.Program
 	nodes   []node
 	start   []int       // by block: the node of its first step; they lie in a row
+	members [][]int     // by block: its nodes, stand-ins included
 	inside  []container // by block: the step that runs it
 	nodesOf map[*ir.Step][]int
 }
@@ -29,6 +30,7 @@ type container struct {
 type node struct {
 	step   *ir.Step
 	block  ir.BlockID
+	local  int // its position among the members of its block
 	stands int // the node that it stands in for, or -1
 	ways   []way
 	closes bool // may close its block well, having done its work or skipped it
@@ -48,7 +50,7 @@ type way struct {
 const noStep = -1
 
 func newFlow(p *ir.Program) *flow {
-	f := &flow{p: p, start: make([]int, len(p.Blocks)), inside: make([]container, len(p.Blocks)), nodesOf: map[*ir.Step][]int{}}
+	f := &flow{p: p, start: make([]int, len(p.Blocks)), members: make([][]int, len(p.Blocks)), inside: make([]container, len(p.Blocks)), nodesOf: map[*ir.Step][]int{}}
 	for b := range p.Blocks {
 		f.start[b] = len(f.nodes)
 		for i := range p.Blocks[b].Steps {
@@ -85,8 +87,10 @@ func (f *flow) lift() {
 }
 
 func (f *flow) add(n node) int {
+	at := len(f.nodes)
+	n.local = len(f.members[n.block])
+	f.members[n.block] = append(f.members[n.block], at)
 	f.nodes = append(f.nodes, n)
-	at := len(f.nodes) - 1
 	f.nodesOf[n.step] = append(f.nodesOf[n.step], at)
 	return at
 }

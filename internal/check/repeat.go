@@ -24,8 +24,11 @@ type component struct {
 // algorithm, without recursion: a chain of steps may be long).
 func (f *flow) components(b ir.BlockID, follow func(n int, w *way) bool) []component {
 	const unseen = 0
-	order, low := make([]int, len(f.nodes)), make([]int, len(f.nodes))
-	done := make([]bool, len(f.nodes))
+	members := f.members[b]
+	// By local position.
+	order, low := make([]int, len(members)), make([]int, len(members))
+	done := make([]bool, len(members))
+	local := func(n int) int { return f.nodes[n].local }
 	type frame struct{ n, next int }
 	var calls []frame
 	var stack []int
@@ -33,12 +36,12 @@ func (f *flow) components(b ir.BlockID, follow func(n int, w *way) bool) []compo
 	clock := unseen
 	enter := func(n int) {
 		clock++
-		order[n], low[n] = clock, clock
+		order[local(n)], low[local(n)] = clock, clock
 		stack = append(stack, n)
 		calls = append(calls, frame{n: n})
 	}
-	for root := range f.nodes {
-		if f.nodes[root].block != b || order[root] != unseen {
+	for at, root := range members {
+		if order[at] != unseen {
 			continue
 		}
 		enter(root)
@@ -49,27 +52,27 @@ func (f *flow) components(b ir.BlockID, follow func(n int, w *way) bool) []compo
 				top.next++
 				switch {
 				case f.nodes[w.to].block != b || !follow(top.n, w):
-				case order[w.to] == unseen:
+				case order[local(w.to)] == unseen:
 					enter(w.to)
-				case !done[w.to]:
-					low[top.n] = min(low[top.n], order[w.to])
+				case !done[local(w.to)]:
+					low[local(top.n)] = min(low[local(top.n)], order[local(w.to)])
 				}
 				continue
 			}
 			n := top.n
 			calls = calls[:len(calls)-1]
 			if len(calls) > 0 {
-				up := calls[len(calls)-1].n
-				low[up] = min(low[up], low[n])
+				up := local(calls[len(calls)-1].n)
+				low[up] = min(low[up], low[local(n)])
 			}
-			if low[n] != order[n] {
+			if low[local(n)] != order[local(n)] {
 				continue
 			}
 			var c component
 			for {
 				m := stack[len(stack)-1]
 				stack = stack[:len(stack)-1]
-				done[m] = true
+				done[local(m)] = true
 				c.nodes = append(c.nodes, m)
 				if m == n {
 					break
@@ -80,6 +83,16 @@ func (f *flow) components(b ir.BlockID, follow func(n int, w *way) bool) []compo
 		}
 	}
 	return found
+}
+
+// set is the nodes of a component, to be asked for.
+func (f *flow) set(c component) func(n int) bool {
+	block := f.nodes[c.nodes[0]].block
+	in := make([]bool, len(f.members[block]))
+	for _, n := range c.nodes {
+		in[f.nodes[n].local] = true
+	}
+	return func(n int) bool { return f.nodes[n].block == block && in[f.nodes[n].local] }
 }
 
 func (f *flow) loopsOnItself(n int, follow func(n int, w *way) bool) bool {
@@ -110,10 +123,7 @@ func (c *checker) repetitions() {
 
 // circle looks at steps that lead back to each other.
 func (c *checker) circle(comp component) {
-	member := map[int]bool{}
-	for _, n := range comp.nodes {
-		member[n] = true
-	}
+	member := c.flow.set(comp)
 	leaves, limited := false, true
 	var back *ir.Edge
 	var from *ir.Step
@@ -122,16 +132,16 @@ func (c *checker) circle(comp component) {
 		leaves = leaves || at.ends || at.closes
 		for i := range at.ways {
 			w := &at.ways[i]
-			if !member[w.to] && w.on != ir.Failed {
+			if !member(w.to) && w.on != ir.Failed {
 				leaves = true
 			}
-			if member[w.to] && w.to <= n && w.edge != nil && (back == nil || !w.edge.Sequential && back.Sequential) {
+			if member(w.to) && w.to <= n && w.edge != nil && (back == nil || !w.edge.Sequential && back.Sequential) {
 				back, from = w.edge, at.step
 			}
 		}
 	}
 	rest := c.flow.components(c.flow.nodes[comp.nodes[0]].block, func(n int, w *way) bool {
-		return member[n] && member[w.to] && (w.edge == nil || w.edge.Limit == 0)
+		return member(n) && member(w.to) && (w.edge == nil || w.edge.Limit == 0)
 	})
 	for _, r := range rest {
 		limited = limited && !r.cyclic
