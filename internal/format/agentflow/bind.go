@@ -141,14 +141,17 @@ func (v *values) find(name string) *value {
 	return nil
 }
 
-// at is like find, for keys that must be among those of the shape.
-func (v *values) at(name string) value {
+// at is like find, for keys that must be among those of the shape; an absent
+// one is empty.
+func (v *values) at(name string) *value {
 	if found := v.find(name); found != nil {
-		return *found
+		return found
 	}
 	v.mustKnow(name)
-	return value{}
+	return &absent
 }
+
+var absent value // never written to
 
 func (v *values) mustKnow(name string) *field {
 	f := v.shape.field(name)
@@ -160,8 +163,7 @@ func (v *values) mustKnow(name string) *field {
 
 // has reports whether the key is written down, with a usable value or not.
 func (v *values) has(name string) bool {
-	v.mustKnow(name)
-	return v.find(name) != nil
+	return v.at(name) != &absent
 }
 
 // key is where the key itself stands.

@@ -36,7 +36,7 @@ func (l *lowering) bundle(name text.Text) *values {
 	if name.Value == "" {
 		return nil
 	}
-	if b, ok := l.bundles[name.Value]; ok {
+	if b, ok := l.bundles[name.Value]; ok || l.doc.lost[bundleShape.what][name.Value] {
 		return b
 	}
 	var names []string

@@ -3,6 +3,7 @@ package agentflow
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -253,6 +254,11 @@ func (l *lowering) agents() {
 			agent.MaxTokens = int(n)
 		}
 		l.p.Agents = append(l.p.Agents, agent)
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.doc.lost[agentShape.what])) {
+		if l.p.Agent(id) == nil {
+			l.p.Agents = append(l.p.Agents, ir.Agent{ID: id, Implied: true})
+		}
 	}
 }
 

@@ -23,8 +23,9 @@ type document struct {
 
 	steps, agents, bundles, overrides []*values
 	runtime, observability            *values // nil without such a block
-	// broken says that some step block could not be read at all.
-	broken   bool
+	// lost is the names in blocks that could not be read at all, by label and
+	// name; referring to one of them is no mistake of its own.
+	lost     map[string]map[string]bool
 	purpose  text.Text
 	baseText text.Text // what stands under "Base Skill"
 }
@@ -141,7 +142,7 @@ func (d *document) readBlock(fence *text.Fence, out *diag.List) {
 	node, list := text.ParseYAML(d.file, fence.Content.Start, fence.Content.End)
 	*out = append(*out, list...)
 	if node == nil || node.Kind != text.Map {
-		d.broken = d.broken || label == stepShape.what
+		d.lose(fence)
 		if node != nil {
 			out.Add(diag.Diagnostic{
 				Code: CodeWrongType, Severity: diag.Error, Span: fence.InfoSpan,
@@ -166,6 +167,25 @@ func (d *document) readBlock(fence *text.Fence, out *diag.List) {
 		d.only(&d.runtime, v, fence.InfoSpan, out)
 	case observabilityShape:
 		d.only(&d.observability, v, fence.InfoSpan, out)
+	}
+}
+
+// lose remembers the name that a broken block seems to have.
+func (d *document) lose(fence *text.Fence) {
+	if d.lost == nil {
+		d.lost = map[string]map[string]bool{}
+	}
+	if d.lost[fence.Info] == nil {
+		d.lost[fence.Info] = map[string]bool{}
+	}
+	key := "id"
+	if fence.Info == bundleShape.what {
+		key = "name"
+	}
+	for line := range strings.Lines(d.file.Text[fence.Content.Start:fence.Content.End]) {
+		if before, after, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(before) == key {
+			d.lost[fence.Info][strings.Trim(after, "\"' \t\r\n")] = true
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 // identifySteps gives every step block a name of its own and a type.
 func (l *lowering) identifySteps() {
-	if len(l.doc.steps) == 0 && !l.doc.broken {
+	if len(l.doc.steps) == 0 && l.doc.lost[stepShape.what] == nil {
 		l.report(CodeNoSteps, diag.Error, l.doc.head.first, "The workflow has no steps.", "Add a ```step block under \"## Steps\", or remove \"kind\" if this is a plain skill.")
 	}
 	l.byID = map[string]*step{}
@@ -54,15 +54,11 @@ func (l *lowering) checkFields(s *step) {
 		if slices.ContainsFunc(group, s.has) {
 			continue
 		}
-		at := s.id.Span
-		if s.word("type").Value != "" {
-			at = s.word("type").Span
-		}
-		l.report(CodeMissing, diag.Error, at, fmt.Sprintf("%s step needs %q.", upper(article(s.kind)), group[0]), fmt.Sprintf("Add a line with %s: and its value.", group[0]))
+		l.report(CodeMissing, diag.Error, s.typeSpan(), fmt.Sprintf("%s step needs %q.", upper(article(s.kind)), group[0]), fmt.Sprintf("Add a line with %s: and its value.", group[0]))
 	}
-	for i := range stepShape.fields {
-		f := &stepShape.fields[i]
-		if f.types == nil || slices.Contains(f.types, s.kind) || !s.has(f.name) {
+	for i := range s.found {
+		f := s.found[i].field
+		if f.types == nil || slices.Contains(f.types, s.kind) {
 			continue
 		}
 		l.report(CodeNotForType, diag.Warning, s.key(f.name), fmt.Sprintf("%q does nothing in %s step.", f.name, article(s.kind)),
@@ -70,10 +66,21 @@ func (l *lowering) checkFields(s *step) {
 	}
 }
 
+// typeSpan is where the type stands, or the id when there is none.
+func (s *step) typeSpan() source.Span {
+	if n := s.node("type"); n != nil {
+		return n.Span
+	}
+	return s.id.Span
+}
+
 // applies reports whether the step has the key and its type uses it.
 func (s *step) applies(key string) bool {
-	types := stepShape.field(key).types
-	return s.has(key) && (types == nil || slices.Contains(types, s.kind))
+	if !s.has(key) {
+		return false
+	}
+	types := s.find(key).field.types
+	return types == nil || slices.Contains(types, s.kind)
 }
 
 // find resolves the name of a step. An unknown one is reported; the nearest
@@ -81,6 +88,9 @@ func (s *step) applies(key string) bool {
 func (l *lowering) find(name text.Text) *step {
 	if s, ok := l.byID[name.Value]; ok {
 		return s
+	}
+	if len(l.steps) == 0 || l.doc.lost[stepShape.what][name.Value] {
+		return nil // what is wrong has been said
 	}
 	var ids []string
 	for _, s := range l.steps {
@@ -477,7 +487,7 @@ func (l *lowering) skillStep(s *step) ir.Action {
 	case l.base != nil:
 		return l.call(s, l.base, s.id.Span)
 	case l.doc.head.word("extends").Value == "":
-		l.generic(s.word("type").Span, "This step names neither an agent nor a skill; a generic agent does it.", "Add \"agent\" or \"skill_ref\".")
+		l.generic(s.typeSpan(), "This step names neither an agent nor a skill; a generic agent does it.", "Add \"agent\" or \"skill_ref\".")
 	}
 	return s.agentTask(l.impliedAgent(s.id.Value, s.word("description").Value, s.word("expected_output").Value, s.id.Span), s.id.Span)
 }
@@ -502,7 +512,7 @@ func (l *lowering) call(s *step, f *source.File, at source.Span) ir.Action {
 func (l *lowering) gate(s *step) ir.Action {
 	method, agent := s.word("gate_method"), s.word("agent")
 	if method.Value == "" {
-		method.Value, method.Span = "human_review", s.word("type").Span
+		method.Value, method.Span = "human_review", s.typeSpan()
 		if s.has("agent") {
 			method.Value = "critic_agent"
 		}
