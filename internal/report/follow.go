@@ -1,0 +1,185 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Sink is a reader of the journal.
+type Sink interface {
+	// Record takes one append. The appends of a run come in order; one may
+	// come again, and the first to come need not be the run's first: a sink
+	// finds its place by what it has written. An error is reported and does
+	// not end the following: a sink makes up for it when it can.
+	Record(ctx context.Context, a journal.Appended) error
+}
+
+// Journal is what following needs of a journal.Store.
+type Journal interface {
+	Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.Appended, error]
+	Last(ctx context.Context) (journal.Pos, error)
+	Changed() <-chan struct{}
+}
+
+// FollowOptions are where and how to follow.
+type FollowOptions struct {
+	After journal.Pos
+	// Poll is how often to look for what other processes have appended; 0 is
+	// once in a second. Appends of this process are seen at once.
+	Poll time.Duration
+	Log  *slog.Logger     // nil is slog.Default
+	Now  func() time.Time // nil is time.Now; only how often it warns depends on it
+}
+
+// Follower feeds one sink in a goroutine of its own.
+type Follower struct {
+	journal Journal
+	sink    Sink
+	log     *slog.Logger
+	now     func() time.Time
+	stop    context.CancelFunc
+	done    chan struct{}
+	// kick makes the goroutine look at once.
+	kick chan struct{}
+
+	mu      sync.Mutex
+	pos     journal.Pos
+	waiting chan struct{} // closed when something has moved; nil when nobody waits
+	failed  error         // of the last record
+	stuck   error         // of the last look
+	warned  time.Time
+}
+
+// Follow begins to feed a sink.
+func Follow(j Journal, sink Sink, o FollowOptions) *Follower {
+	ctx, stop := context.WithCancel(context.Background())
+	f := &Follower{
+		journal: j, sink: sink, log: o.Log, now: o.Now, stop: stop, done: make(chan struct{}),
+		kick: make(chan struct{}, 1), pos: o.After,
+	}
+	if f.log == nil {
+		f.log = slog.Default()
+	}
+	if f.now == nil {
+		f.now = time.Now
+	}
+	poll := o.Poll
+	if poll <= 0 {
+		poll = time.Second
+	}
+	go f.run(ctx, poll)
+	return f
+}
+
+func (f *Follower) run(ctx context.Context, poll time.Duration) {
+	defer close(f.done)
+	ticker := time.NewTicker(poll)
+	defer ticker.Stop()
+	for {
+		changed := f.journal.Changed() // before reading, so that nothing falls between
+		f.look(ctx)
+		select {
+		case <-changed:
+		case <-f.kick:
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look hands over everything that is there.
+func (f *Follower) look(ctx context.Context) {
+	for a, err := range f.journal.Tail(ctx, f.Pos()) {
+		if err == nil {
+			err = f.sink.Record(ctx, a)
+			if ctx.Err() != nil {
+				return // it was interrupted: the append counts as not recorded
+			}
+			f.moved(a.Pos, err, nil)
+			continue
+		}
+		f.moved(0, nil, err)
+		return
+	}
+	f.moved(0, nil, nil)
+}
+
+// moved notes how far following has come, or what keeps it from going on, and
+// warns about trouble, once in a second at most. pos is 0 when there is no
+// append to speak of.
+func (f *Follower) moved(pos journal.Pos, failed, stuck error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stuck = stuck
+	if pos != 0 {
+		f.pos, f.failed = pos, failed
+	}
+	if f.waiting != nil {
+		close(f.waiting)
+		f.waiting = nil
+	}
+	err := cmp.Or(failed, stuck)
+	if err == nil {
+		return
+	}
+	if now := f.now(); now.Sub(f.warned) >= time.Second {
+		f.warned = now
+		f.log.Warn("a report could not be written; it will be completed later", "error", err)
+	}
+}
+
+// Pos is the place up to which the sink has had everything.
+func (f *Follower) Pos() journal.Pos {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pos
+}
+
+// Flush waits until the sink has had everything that was appended before the
+// call. It returns what went wrong last, if it has not been made up for.
+func (f *Follower) Flush(ctx context.Context) error {
+	last, err := f.journal.Last(ctx)
+	if err != nil {
+		return err
+	}
+	select {
+	case f.kick <- struct{}{}:
+	default:
+	}
+	for {
+		f.mu.Lock()
+		pos, failed, stuck := f.pos, f.failed, f.stuck
+		if f.waiting == nil {
+			f.waiting = make(chan struct{})
+		}
+		moved := f.waiting
+		f.mu.Unlock()
+		switch {
+		case stuck != nil:
+			return stuck
+		case pos >= last:
+			return failed
+		}
+		select {
+		case <-moved:
+		case <-f.done:
+			return errors.New("report: following has ended")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Close ends the following, between two appends, and waits for it.
+func (f *Follower) Close() {
+	f.stop()
+	<-f.done
+}
