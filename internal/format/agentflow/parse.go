@@ -82,6 +82,14 @@ func (d *document) readFrontmatter(out *diag.List) {
 		}
 		out.Add(problem)
 	}
+	if !d.workflow && node != nil {
+		// It could be read all the same, so the skill loads.
+		for i := range list {
+			if list[i].Severity == diag.Error {
+				list[i].Severity, list[i].Lenient = diag.Note, true
+			}
+		}
+	}
 	*out = append(*out, list...)
 	if node == nil {
 		return
