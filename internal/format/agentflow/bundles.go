@@ -1,6 +1,7 @@
 package agentflow
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -145,12 +146,8 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 		t.Settings.Put("critic", critic.Value, critic.Span)
 	}
 	if !critical {
-		for _, v := range []*values{s.values, merge} {
-			key := map[bool]string{true: "agent", false: "critic"}[v == s.values]
-			if v.has(key) {
-				l.report(CodeUnusedChoice, diag.Warning, v.key(key), fmt.Sprintf("%q does nothing here, because no conflict is sent to a critic.", key), "Write \"conflict: send_to_critic\" under \"merge\", or remove it.")
-			}
-		}
+		l.uselessCritic(s.values, "agent")
+		l.uselessCritic(merge, "critic")
 	}
 	if fields := output.words("required_fields"); len(fields) > 0 {
 		t.Settings.Put("required_fields", plain(fields), output.key("required_fields"))
@@ -159,6 +156,13 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 		t.Settings.Put("format", format.Value, format.Span)
 	}
 	return t
+}
+
+func (l *lowering) uselessCritic(v *values, key string) {
+	if v.has(key) {
+		l.report(CodeUnusedChoice, diag.Warning, v.key(key), fmt.Sprintf("%q does nothing here, because no conflict is sent to a critic.", key),
+			"Write \"conflict: send_to_critic\" under \"merge\", or remove it.")
+	}
 }
 
 // critic is who settles contradictions: the merge's critic, the step's agent,
@@ -181,4 +185,13 @@ func (l *lowering) critic(s *step, merge *values) text.Text {
 		}
 	}
 	return text.Text{}
+}
+
+// schemaOf is a JSON Schema that asks for some fields.
+func schemaOf(fields []string) json.RawMessage {
+	raw, err := json.Marshal(map[string]any{"type": "object", "required": fields})
+	if err != nil {
+		panic(fmt.Sprintf("agentflow: schema: %v", err)) // texts always have a JSON form
+	}
+	return raw
 }

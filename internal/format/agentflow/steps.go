@@ -716,12 +716,3 @@ func (l *lowering) checkArm(starts []*step, i int) {
 		at = next
 	}
 }
-
-// schemaOf is a JSON Schema that asks for some fields.
-func schemaOf(fields []string) json.RawMessage {
-	raw, err := json.Marshal(map[string]any{"type": "object", "required": fields})
-	if err != nil {
-		panic(fmt.Sprintf("agentflow: schema: %v", err)) // texts always have a JSON form
-	}
-	return raw
-}
