@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/source"
@@ -67,6 +68,9 @@ type Write struct {
 
 // Millis is a duration in milliseconds.
 type Millis int64
+
+// Duration converts to Go's own.
+func (m Millis) Duration() time.Duration { return time.Duration(m) * time.Millisecond }
 
 // Outcome is how a step ended, as far as control flow cares.
 type Outcome string

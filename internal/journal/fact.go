@@ -260,7 +260,9 @@ type Signalled struct {
 // InputRefused is something the world said that came too late or did not fit.
 type InputRefused struct {
 	Input string `json:"input"`
+	Code  string `json:"code,omitempty"`
 	Why   string `json:"why"`
+	Ref   string `json:"ref,omitempty"` // of the message that it answers
 	By    Actor  `json:"by,omitzero"`
 }
 

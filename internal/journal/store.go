@@ -111,7 +111,8 @@ type Status string
 // The statuses.
 const (
 	Running  Status = "running"
-	Waiting  Status = "waiting"  // for a person, an event or a time
+	Waiting  Status = "waiting"  // for a person or an event
+	Sleeping Status = "sleeping" // until a time comes
 	PausedAt Status = "paused"   // by a person
 	Exceeded Status = "exceeded" // a budget or the deadline holds it
 	Finished Status = "finished"

@@ -104,7 +104,7 @@ type Decision struct {
 	// Digest is of what the person saw; it must be what is asked now.
 	Digest string
 	Note   string
-	Value  json.RawMessage
+	Value  json.RawMessage `json:",omitempty"`
 	By     journal.Actor
 }
 
@@ -121,7 +121,7 @@ const (
 // Signal is an event from outside.
 type Signal struct {
 	Event string
-	Data  json.RawMessage
+	Data  json.RawMessage `json:",omitempty"`
 	By    journal.Actor
 }
 

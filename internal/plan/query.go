@@ -48,6 +48,19 @@ func (s *State) OpenGates() []*Frame {
 // StepOf is the step at which a frame stands.
 func (s *State) StepOf(p *Program, f *Frame) *ir.Step { return p.unit(f.Program).step(f.Block, f.Step) }
 
+// ProgramOf is the program that a frame runs: the run's own, or a child's.
+func (p *Program) ProgramOf(f *Frame) *ir.Program { return p.unit(f.Program).ir }
+
+// Iteration is the index of the innermost loop or fan-out around a frame.
+func (s *State) Iteration(f *Frame) int {
+	for ; f.Path != ""; f = s.Frames[f.Parent] {
+		if len(f.Own) > 0 {
+			return f.Index
+		}
+	}
+	return 0
+}
+
 // Shown is exactly what a gate shows: the values of its step's reads, and
 // their digest, which a decision has to name.
 func (s *State) Shown(p *Program, f *Frame) (map[string]json.RawMessage, string) {
@@ -116,40 +129,40 @@ func (s *State) Summary() journal.Index {
 	case s.Paused:
 		out.Status, out.Waiting = journal.PausedAt, "paused"
 	default:
-		out.Status, out.Waiting = journal.Waiting, s.waitingFor()
+		out.Status, out.Waiting = s.waitingFor()
 	}
 	return out
 }
 
-// waitingFor says in a few words what a run that does nothing waits for.
-func (s *State) waitingFor() string {
-	var first string
-	more := -1
+// waitingFor says in a few words what a run that does nothing waits for. A
+// person comes before a clock: that is what somebody can do something about.
+func (s *State) waitingFor() (status journal.Status, what string) {
+	asked, slept := []string{}, []string{}
 	for _, path := range s.paths() {
 		f := s.Frames[path]
-		var what string
 		switch {
 		case f.Phase == Asking && f.Gate.Kind == GatePerson:
-			what = "approval: " + f.Place().Key()
+			asked = append(asked, "approval: "+f.Place().Key())
 		case f.Phase == Asking && f.Gate.Kind == GateEvent:
-			what = "event: " + f.Gate.Event
+			asked = append(asked, "event: "+f.Gate.Event)
 		case f.Phase == Asking && f.Gate.Kind == GateDoubt:
-			what = "doubt: " + f.Place().Key()
+			asked = append(asked, "doubt: "+f.Place().Key())
 		case f.Phase == Resting:
-			what = "retry: " + f.Place().Key()
-		default:
-			continue
-		}
-		more++
-		// A person comes before a clock: that is what somebody can do something about.
-		if first == "" || strings.HasPrefix(first, "retry: ") && !strings.HasPrefix(what, "retry: ") {
-			first = what
+			slept = append(slept, "retry: "+f.Place().Key())
 		}
 	}
-	if more > 0 {
-		return fmt.Sprintf("%s (+%d)", first, more)
+	status = journal.Waiting
+	if len(slept) > 0 {
+		status = journal.Sleeping
 	}
-	return first
+	all := append(asked, slept...)
+	switch len(all) {
+	case 0:
+		return status, ""
+	case 1:
+		return status, all[0]
+	}
+	return status, fmt.Sprintf("%s (+%d)", all[0], len(all)-1)
 }
 
 // Snapshot encodes the state: a cache of the fold, never a second truth.

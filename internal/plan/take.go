@@ -202,8 +202,10 @@ func verdict(raw json.RawMessage) (approved, ok bool) {
 }
 
 func (d *decider) refuse(in Input, err error) {
-	why := err.Error()
-	refused := journal.InputRefused{Input: in.inputName(), Why: why}
+	refused := journal.InputRefused{Input: in.inputName(), Why: err.Error()}
+	if r, ok := IsRefusal(err); ok {
+		refused.Code = string(r.Code)
+	}
 	switch x := in.(type) {
 	case Decision:
 		refused.By = x.By

@@ -1,0 +1,264 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+)
+
+// schedule makes sure that a run in memory is looked at when its time comes.
+// The run's mutex is held.
+func (e *Engine) schedule(r *run) {
+	wake, ok := r.state.Wake()
+	if !ok {
+		return
+	}
+	e.mu.Lock()
+	e.sleeping[r.id] = wake
+	e.setTimer(wake)
+	e.mu.Unlock()
+}
+
+// setTimer keeps the engine's one timer at the earliest moment. e.mu is held.
+func (e *Engine) setTimer(at journal.Millis) {
+	if e.closed {
+		return
+	}
+	in := max(time.Until(at.Time()), 0)
+	if e.timer == nil {
+		e.timerAt = at
+		e.timer = time.AfterFunc(in, e.ring)
+		return
+	}
+	if e.timerAt == 0 || at < e.timerAt {
+		e.timerAt = at
+		e.timer.Reset(in)
+	}
+}
+
+// ring looks at the runs whose time has come, and sets the timer anew.
+func (e *Engine) ring() {
+	now := e.now()
+	var due []journal.RunID
+	var next journal.Millis
+	e.mu.Lock()
+	e.timerAt = 0
+	for id, wake := range e.sleeping {
+		if wake <= now {
+			due = append(due, id)
+			delete(e.sleeping, id)
+		} else if next == 0 || wake < next {
+			next = wake
+		}
+	}
+	if next != 0 {
+		e.setTimer(next)
+	}
+	all := e.all
+	e.mu.Unlock()
+	for _, id := range due {
+		e.nudge(id)
+	}
+	if all {
+		e.driveDue()
+	}
+}
+
+// nudge makes a run decide what is due by now, wherever it is.
+func (e *Engine) nudge(id journal.RunID) {
+	e.mu.Lock()
+	r := e.runs[id]
+	e.mu.Unlock()
+	if r != nil {
+		r.mu.Lock()
+		r.advance()
+		r.mu.Unlock()
+		return
+	}
+	if err := e.claim(context.Background(), id); err != nil && !harmless(err) {
+		e.Log.Error("run not driven", "run", id, "error", err)
+	}
+}
+
+// harmless errors mean that somebody else looks after a run.
+func harmless(err error) bool {
+	var owned *journal.OwnedError
+	return errors.As(err, &owned) || errors.Is(err, journal.ErrConflict) || errors.Is(err, ErrClosed) || errors.Is(err, journal.ErrFinished)
+}
+
+// driveDue claims every run of the store whose time has come.
+func (e *Engine) driveDue() {
+	ids, next, err := e.Store.Due(context.Background(), e.now())
+	if err != nil {
+		e.Log.Error("due runs not found", "error", err)
+		return
+	}
+	if next != 0 {
+		e.mu.Lock()
+		e.setTimer(next)
+		e.mu.Unlock()
+	}
+	for _, id := range ids {
+		e.nudge(id)
+	}
+}
+
+// readMail takes in what other processes have posted: for runs in memory, and
+// for all others when this process drives the whole store.
+func (e *Engine) readMail(ctx context.Context) {
+	boxes, err := e.Store.Mail(ctx)
+	if err != nil {
+		e.Log.Error("mail not read", "error", err)
+		return
+	}
+	for _, box := range boxes {
+		e.mu.Lock()
+		r, all := e.runs[box.Run], e.all
+		e.mu.Unlock()
+		if r == nil {
+			if all {
+				e.nudge(box.Run)
+			}
+			continue
+		}
+		posted, err := e.Store.Inbox(ctx, box.Run)
+		if err != nil {
+			e.Log.Error("inbox not read", "run", box.Run, "error", err)
+			continue
+		}
+		r.deliver(posted)
+	}
+}
+
+// deliver hands over messages, each once: they stay visible in the inbox
+// until the append that takes them is durable.
+func (r *run) deliver(posted []journal.Posted) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gone {
+		return
+	}
+	fresh := posted[:0]
+	for _, m := range posted {
+		if m.ID > r.heard {
+			r.heard = m.ID
+			fresh = append(fresh, m)
+		}
+	}
+	if len(fresh) > 0 {
+		r.queue = append(r.queue, r.mail(fresh)...)
+		r.advance()
+	}
+}
+
+// Listen reads mail whenever another process wakes this one, until the
+// context ends. Every engine that runs tasks has somebody listening.
+func (e *Engine) Listen(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.Process.Wakes():
+			e.readMail(ctx)
+		}
+	}
+}
+
+// Work drives every run of the store until the context ends: runs whose owner
+// is gone, timers, messages, runs that were started and left.
+func (e *Engine) Work(ctx context.Context) error {
+	e.mu.Lock()
+	e.all = true
+	e.mu.Unlock()
+	for entry, err := range e.Store.Runs(ctx, journal.Filter{Status: journal.Running}) {
+		if err != nil {
+			return err
+		}
+		if entry.Root == "" {
+			e.nudge(entry.ID)
+		}
+	}
+	e.driveDue()
+	e.readMail(ctx)
+	e.Listen(ctx)
+	return nil
+}
+
+// post leaves an input in a run's inbox and waits until its owner, or whoever
+// comes after it, has answered.
+func (e *Engine) post(ctx context.Context, id journal.RunID, in plan.Input, ref string) error {
+	m, err := encodeMessage(in, ref, e.now())
+	if err != nil {
+		return err
+	}
+	entry, err := e.Store.Entry(ctx, id)
+	if err != nil {
+		return err
+	}
+	owner, err := e.Store.Post(ctx, id, m)
+	if err != nil {
+		return err
+	}
+	if owner != "" {
+		if err := e.Process.Wake(owner); err != nil {
+			e.Log.Debug("owner not woken", "owner", owner, "error", err)
+		}
+	}
+	return e.answered(ctx, id, ref, entry.Seq)
+}
+
+// answered waits until the message has left the inbox, and says what came of
+// it. If the owner dies meanwhile, this process takes the run over.
+func (e *Engine) answered(ctx context.Context, id journal.RunID, ref string, after journal.Seq) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		posted, err := e.Store.Inbox(ctx, id)
+		if err != nil {
+			return err
+		}
+		waiting := false
+		for _, m := range posted {
+			if _, r, err := decodeMessage(m.Message); err == nil && r == ref {
+				waiting = true
+			}
+		}
+		if !waiting {
+			for event, err := range e.Store.Events(ctx, id, after) {
+				if err != nil {
+					return err
+				}
+				if x, ok := event.Fact.(journal.InputRefused); ok && x.Ref == ref {
+					return &plan.Refusal{Code: plan.RefusalCode(x.Code), Why: x.Why}
+				}
+			}
+			return nil
+		}
+		if err := e.claim(ctx, id); err != nil && !harmless(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// again hands requests to a run that was given up while they arrived.
+func (e *Engine) again(id journal.RunID, requests []request) {
+	requests = slices.DeleteFunc(requests, func(q request) bool { return q.inbox != 0 }) // they are read again with the claim
+	go func() {
+		if err := e.claim(context.Background(), id, requests...); err != nil {
+			for _, q := range requests {
+				if q.done != nil {
+					q.done(err)
+				}
+			}
+		}
+	}()
+}

@@ -1,0 +1,394 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// Process is this process among those that share a store: who is alive, and
+// how to wake them.
+type Process interface {
+	ID() journal.Owner
+	// Dead tells whether another process is gone for sure.
+	Dead(journal.Owner) bool
+	// Wake makes another process look at its inboxes.
+	Wake(journal.Owner) error
+	// Wakes is sent to when another process has woken this one.
+	Wakes() <-chan struct{}
+}
+
+// Host gives tasks what they need from outside.
+type Host interface {
+	// Equip fills in a job's model, tools and folder, as the run's options ask.
+	Equip(job *step.Job, options json.RawMessage) error
+}
+
+// Config is what an Engine is made of.
+type Config struct {
+	Store   journal.Store
+	Process Process
+	Kinds   map[string]step.Runner
+	Host    Host
+	Now     func() time.Time // nil is the clock of the machine
+	Log     *slog.Logger     // nil says nothing
+	// CheckOutput holds a run's output against its contract; nil checks nothing.
+	CheckOutput func(p *ir.Program, output json.RawMessage) error
+}
+
+// Engine drives runs of one store.
+type Engine struct {
+	Config
+
+	mu       sync.Mutex
+	runs     map[journal.RunID]*run
+	loading  map[journal.RunID]chan struct{}
+	programs map[string]*pinned               // by the definition's hash
+	failed   map[journal.RunID]error          // runs that could not be written any more
+	sleeping map[journal.RunID]journal.Millis // runs of ours that wait for a time
+	closed   bool
+	all      bool // drive every run of the store, not only ours
+	timer    *time.Timer
+	timerAt  journal.Millis // 0: not set
+	tasks    sync.WaitGroup
+	changed  chan struct{} // closed and renewed whenever a run comes to rest
+}
+
+// pinned is a definition that has been decoded and indexed once.
+type pinned struct {
+	def     *Definition
+	program *plan.Program
+}
+
+// New makes an engine.
+func New(c Config) *Engine {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Engine{
+		Config: c, runs: map[journal.RunID]*run{}, loading: map[journal.RunID]chan struct{}{},
+		programs: map[string]*pinned{}, changed: make(chan struct{}),
+		failed: map[journal.RunID]error{}, sleeping: map[journal.RunID]journal.Millis{},
+	}
+}
+
+// ErrClosed is returned by an engine that is shutting down.
+var ErrClosed = errors.New("the engine is shutting down")
+
+func (e *Engine) now() journal.Millis { return journal.MillisOf(e.Now()) }
+
+// Start begins a run and returns when its beginning is durable. Options are
+// the host's business; they are pinned with the run.
+func (e *Engine) Start(ctx context.Context, id journal.RunID, def *Definition, input, options json.RawMessage, by journal.Actor) error {
+	raw, hash, err := def.Encode()
+	if err != nil {
+		return err
+	}
+	pin, err := e.pin(hash, func() ([]byte, error) { return raw, nil })
+	if err != nil {
+		return err
+	}
+	r := newRun(e, id, pin)
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return ErrClosed
+	}
+	e.runs[id] = r
+	e.mu.Unlock()
+
+	blobs := []journal.Blob{{Hash: hash, Data: raw}}
+	value, blob := keep(input)
+	if blob != nil {
+		blobs = append(blobs, *blob)
+	}
+	begun := make(chan error, 1)
+	r.mu.Lock()
+	state, events := plan.Start(r.program, id, journal.RunStarted{
+		Name: def.Program.Name, Format: def.Program.Format, Definition: hash, Input: value, Options: options, By: by,
+		Vars: plan.InitialVars(def.Program), Budget: plan.LimitsOf(def.Program),
+	}, e.now())
+	r.state, r.fence = state, journal.FirstFence
+	r.append(events, nil, blobs, func(err error) { begun <- err })
+	r.mu.Unlock()
+	select {
+	case err := <-begun:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// pin decodes and indexes a definition, once.
+func (e *Engine) pin(hash string, read func() ([]byte, error)) (*pinned, error) {
+	e.mu.Lock()
+	pin := e.programs[hash]
+	e.mu.Unlock()
+	if pin != nil {
+		return pin, nil
+	}
+	raw, err := read()
+	if err != nil {
+		return nil, err
+	}
+	def, err := decodeDefinition(raw)
+	if err != nil {
+		return nil, err
+	}
+	pin = &pinned{def: def, program: plan.Compile(def.Program)}
+	e.mu.Lock()
+	e.programs[hash] = pin
+	e.mu.Unlock()
+	return pin, nil
+}
+
+// largeValue is the size from which a value is kept once, by its hash.
+const largeValue = 256 << 10
+
+// keep makes a Value of JSON, and a blob of it when it is large.
+func keep(raw json.RawMessage) (journal.Value, *journal.Blob) {
+	if len(raw) <= largeValue {
+		return journal.Value{JSON: raw}, nil
+	}
+	hash := hashOf(raw)
+	return journal.Value{Hash: hash, Size: len(raw)}, &journal.Blob{Hash: hash, Data: raw}
+}
+
+// Load folds a run's events without claiming it: for looking, not for writing.
+func (e *Engine) Load(ctx context.Context, id journal.RunID) (*plan.State, *plan.Program, *Definition, error) {
+	entry, err := e.Store.Entry(ctx, id)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	pin, err := e.pin(entry.Definition, func() ([]byte, error) { return e.Store.Blob(ctx, entry.Definition) })
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	state, err := e.fold(ctx, id)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return state, e.bind(pin), pin.def, nil
+}
+
+// bind gives a program the means to read large values. The index is shared.
+func (e *Engine) bind(pin *pinned) *plan.Program {
+	p := *pin.program
+	p.CheckOutput = e.CheckOutput
+	p.Blobs = func(hash string) (json.RawMessage, error) { return e.Store.Blob(context.Background(), hash) }
+	return &p
+}
+
+// fold rebuilds a run's state: from its newest snapshot if there is one, and
+// the events since.
+func (e *Engine) fold(ctx context.Context, id journal.RunID) (*plan.State, error) {
+	state := &plan.State{Run: id}
+	seq, snapshot, err := e.Store.Snapshot(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if seq > 0 {
+		if state, err = plan.Restore(snapshot); err != nil || state.Seq != seq {
+			// A snapshot is only a cache.
+			e.Log.Warn("snapshot ignored", "run", id, "error", err)
+			state, seq = &plan.State{Run: id}, 0
+		}
+	}
+	for event, err := range e.Store.Events(ctx, id, seq) {
+		if err != nil {
+			return nil, err
+		}
+		if event.Seq != state.Seq+1 {
+			return nil, fmt.Errorf("%w: run %s: event %d follows event %d", journal.ErrCorrupt, id, event.Seq, state.Seq)
+		}
+		state.Fold([]journal.Event{event})
+	}
+	return state, nil
+}
+
+// Resume claims a run and carries it on. It returns when the run is loaded;
+// Wait tells when it has come to rest. A run that another process owns gives
+// *journal.OwnedError.
+func (e *Engine) Resume(ctx context.Context, id journal.RunID) error {
+	return e.claim(ctx, id)
+}
+
+// claim makes sure that a run is in memory and ours, and hands requests to it:
+// a run without any that has nothing to do is given up again at once.
+func (e *Engine) claim(ctx context.Context, id journal.RunID, requests ...request) error {
+	for {
+		e.mu.Lock()
+		if e.closed {
+			e.mu.Unlock()
+			return ErrClosed
+		}
+		if r := e.runs[id]; r != nil {
+			e.mu.Unlock()
+			r.push(requests...)
+			return nil
+		}
+		// One loader at a time: claiming twice would fence ourselves off.
+		if loading := e.loading[id]; loading != nil {
+			e.mu.Unlock()
+			select {
+			case <-loading:
+				continue
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		loading := make(chan struct{})
+		e.loading[id] = loading
+		e.mu.Unlock()
+
+		r, err := e.load(ctx, id)
+		e.mu.Lock()
+		delete(e.loading, id)
+		if err == nil {
+			if e.closed {
+				err = ErrClosed
+			} else {
+				e.runs[id] = r
+			}
+		}
+		close(loading)
+		e.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		r.begin(requests)
+		return nil
+	}
+}
+
+func (e *Engine) load(ctx context.Context, id journal.RunID) (*run, error) {
+	claim, err := e.Store.Claim(ctx, id, e.Process.ID(), e.Process.Dead)
+	if err != nil {
+		return nil, err
+	}
+	pin, err := e.pin(claim.Definition, func() ([]byte, error) { return e.Store.Blob(ctx, claim.Definition) })
+	if err != nil {
+		return nil, err
+	}
+	r := newRun(e, id, pin)
+	if r.state, err = e.fold(ctx, id); err != nil {
+		return nil, err
+	}
+	if r.state.Seq != claim.Seq {
+		return nil, fmt.Errorf("%w: run %s: its stream ends at event %d, not %d", journal.ErrCorrupt, id, r.state.Seq, claim.Seq)
+	}
+	r.fence = claim.Fence
+	if r.posted, err = e.Store.Inbox(ctx, id); err != nil {
+		return nil, err
+	}
+	for _, f := range r.state.Frames {
+		if f.Child == "" {
+			continue
+		}
+		if r.children[f.Child], err = e.Store.Entry(ctx, f.Child); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.state.OpenTasks()) > 0 {
+		r.history = map[string][]journal.TaskNoted{}
+		for event, err := range e.Store.Events(ctx, id, 0) {
+			if err != nil {
+				return nil, err
+			}
+			if note, ok := event.Fact.(journal.TaskNoted); ok {
+				key := note.Key()
+				r.history[key] = append(r.history[key], note)
+			}
+		}
+	}
+	return r, nil
+}
+
+// Wait returns when a run has come to rest: finished, or waiting for somebody
+// or something. A run that waits only for a time is not at rest.
+func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, error) {
+	for {
+		e.mu.Lock()
+		here, changed, err := e.runs[id] != nil || e.loading[id] != nil, e.changed, e.failed[id]
+		delete(e.failed, id)
+		closed := e.closed
+		e.mu.Unlock()
+		if err != nil {
+			return journal.Entry{}, err
+		}
+		if !here {
+			entry, err := e.Store.Entry(ctx, id)
+			if err != nil || entry.Status != journal.Sleeping || closed {
+				return entry, err
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return journal.Entry{}, context.Cause(ctx)
+		}
+	}
+}
+
+// drop forgets a run that has come to rest. Its mutex is held.
+func (e *Engine) drop(r *run) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.runs[r.id] == r {
+		delete(e.runs, r.id)
+	}
+	if r.err != nil {
+		e.failed[r.id] = r.err
+	}
+	delete(e.sleeping, r.id)
+	if r.err == nil && r.state != nil && !e.closed {
+		if wake, ok := r.state.Wake(); ok {
+			e.sleeping[r.id] = wake
+			e.setTimer(wake)
+		}
+	}
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// Owns tells whether a run is in this process's memory.
+func (e *Engine) Owns(id journal.RunID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.runs[id] != nil
+}
+
+// Close parks every run: no new task begins, tasks that are being done are
+// cancelled, and the runs are given up as they are. It waits for the tasks.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	e.closed = true
+	runs := make([]*run, 0, len(e.runs))
+	for _, r := range e.runs {
+		runs = append(runs, r)
+	}
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	e.mu.Unlock()
+	for _, r := range runs {
+		r.park()
+	}
+	e.tasks.Wait()
+	for _, r := range runs {
+		r.release()
+	}
+	return nil
+}

@@ -1,0 +1,292 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// Why a task's context ends.
+var (
+	errCancelled = errors.New("cancelled")
+	errDeadline  = errors.New("the deadline has passed")
+	errParked    = errors.New("the run is parked")
+)
+
+// job is a task that is being done: the only thing that has a goroutine.
+type job struct {
+	r      *run
+	work   journal.Work
+	frame  string
+	cancel context.CancelCauseFunc
+	notes  int // number of the last note
+	calls  int // number of the last reservation
+	// waiting is the reservation that the task waits for.
+	waiting  int
+	answered chan error
+	recovery step.Recovery
+}
+
+// launch does a task in a goroutine of its own. r.mu is held.
+func (r *run) launch(t plan.OpenTask) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	j := &job{r: r, work: t.Work, frame: t.Work.Frame, cancel: cancel, recovery: step.Ask}
+	key := t.Key()
+	r.jobs[key] = j
+	history := r.history[key]
+	delete(r.history, key)
+	for _, n := range history {
+		j.notes = max(j.notes, n.N)
+		j.calls = max(j.calls, n.Settles)
+	}
+	task := r.state.TaskOf(r.program, t.Frame)
+	stepOf := r.state.StepOf(r.program, t.Frame)
+	runner := r.e.Kinds[task.Kind]
+	spec := &step.Job{
+		Run: r.runOf(t.Frame), Key: key, Attempt: t.Attempt, Rerun: t.Rerun,
+		Workflow: r.program.ProgramOf(t.Frame), Step: stepOf, Task: task, History: history, Log: j,
+		Iteration: r.state.Iteration(t.Frame), Choices: choices(r.program.ProgramOf(t.Frame), stepOf),
+	}
+	values, missing := r.state.Reads(r.program, t.Frame, stepOf)
+	absent := map[string]bool{}
+	for _, path := range missing {
+		absent[path] = true
+	}
+	for _, read := range stepOf.Reads {
+		spec.Reads = append(spec.Reads, step.Read{Path: read.Path, Value: values[read.Path], Missing: absent[read.Path]})
+	}
+	var inputErr error
+	if t.Part == plan.PartCombine {
+		branches, err := r.state.BranchValues(r.program, t.Frame)
+		inputErr = err
+		for _, b := range branches {
+			spec.Branches = append(spec.Branches, step.Branch{Name: b.Branch, Outcome: ir.Outcome(b.Outcome), Error: b.Error, Value: b.Value})
+		}
+	}
+	options := r.state.Options
+	timeout := stepOf.Timeout
+	if runner != nil {
+		j.recovery = runner.Recovery(task)
+	}
+	r.e.tasks.Go(func() {
+		defer cancel(nil)
+		if timeout > 0 {
+			var stop context.CancelFunc
+			ctx, stop = context.WithTimeoutCause(ctx, timeout.Duration(), errTimedOut)
+			defer stop()
+		}
+		var result step.Result
+		err := inputErr
+		switch {
+		case err != nil:
+		case runner == nil:
+			err = step.Errorf(step.ClassMissing, "nothing here does steps of kind %q", task.Kind)
+		default:
+			if r.e.Host != nil {
+				err = r.e.Host.Equip(spec, options)
+			}
+			if err == nil {
+				result, err = runSafely(ctx, runner, spec)
+			}
+		}
+		r.ended(j, ctx, result, err)
+	})
+}
+
+var errTimedOut = errors.New("the step's time is up")
+
+// runSafely keeps a mistake in a step kind from taking the process, and with
+// it every other run, down.
+func runSafely(ctx context.Context, runner step.Runner, spec *step.Job) (result step.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = step.Errorf("INTERNAL", "step kind %s: %v\n%s", runner.Name(), p, debug.Stack())
+		}
+	}()
+	return runner.Run(ctx, spec)
+}
+
+// ended takes a task's end into the run.
+func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) {
+	in := plan.Result{Work: j.work, Outcome: plan.OutcomeOK, Usage: result.Usage}
+	var blob *journal.Blob
+	var failure *step.Error
+	cause := context.Cause(ctx)
+	switch {
+	case err == nil:
+		in.Value, blob = keep(result.Value)
+	case errors.Is(cause, errParked):
+		r.forget(j)
+		return // the task stays open; whoever has the run next deals with it
+	case errors.Is(cause, errDeadline):
+		r.forget(j)
+		policy := plan.PolicyAsk
+		if j.recovery == step.Rerun {
+			policy = plan.PolicyRerun
+		}
+		r.push(request{in: plan.Gone{Work: j.work, Why: errDeadline.Error(), Policy: policy}})
+		return
+	case errors.Is(cause, errCancelled):
+		in.Outcome = plan.OutcomeCancelled
+	case errors.Is(cause, errTimedOut):
+		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, step.ClassTimeout, errTimedOut.Error()
+	case errors.As(err, &failure):
+		in.Outcome, in.Class, in.Error, in.Exit = plan.OutcomeFailed, failure.Class, failure.Message, failure.Exit
+	default:
+		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, "ERROR", err.Error()
+	}
+	r.forget(j)
+	r.push(request{in: in, blob: blob})
+}
+
+func (r *run) forget(j *job) {
+	r.mu.Lock()
+	if r.jobs[j.work.Key()] == j {
+		delete(r.jobs, j.work.Key())
+	}
+	r.mu.Unlock()
+}
+
+// Note makes notes durable.
+func (j *job) Note(ctx context.Context, notes ...step.Note) error {
+	requests, err := j.requests(notes)
+	if err != nil || len(requests) == 0 {
+		return err
+	}
+	done := make(chan error, 1)
+	requests[len(requests)-1].done = func(err error) { done <- err }
+	j.r.push(requests...)
+	select {
+	case err := <-done:
+		return j.told(err)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (j *job) requests(notes []step.Note) ([]request, error) {
+	var out []request
+	for _, n := range notes {
+		data, err := encode(n.Data)
+		if err != nil {
+			return nil, err
+		}
+		j.notes++
+		out = append(out, request{in: plan.Note{
+			Work: j.work, N: j.notes, Kind: n.Kind, Data: data, Settles: int(n.Settles), Usage: n.Usage,
+		}})
+	}
+	return out, nil
+}
+
+func encode(v any) (json.RawMessage, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("a note cannot be written: %w", err)
+	}
+	return json.RawMessage(strings.TrimSuffix(b.String(), "\n")), nil
+}
+
+// Reserve sets an amount aside, and makes notes durable in the same append.
+func (j *job) Reserve(ctx context.Context, amount journal.Usage, notes ...step.Note) (step.Reservation, error) {
+	requests, err := j.requests(notes)
+	if err != nil {
+		return 0, err
+	}
+	j.calls++
+	n := j.calls
+	j.r.mu.Lock()
+	j.waiting, j.answered = n, make(chan error, 1)
+	answered := j.answered
+	j.r.mu.Unlock()
+	refused := make(chan error, 1)
+	requests = append(requests, request{
+		in: plan.Reserve{Work: j.work, N: n, Amount: amount},
+		done: func(err error) {
+			if err != nil {
+				refused <- err
+			}
+		},
+	})
+	j.r.push(requests...)
+	select {
+	case err := <-answered:
+		return step.Reservation(n), err
+	case err := <-refused:
+		return 0, j.told(err)
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}
+
+// told turns the run's refusal of something from inside a task into why the
+// task has to end.
+func (j *job) told(err error) error {
+	if err == nil {
+		return nil
+	}
+	j.cancel(errParked)
+	return err
+}
+
+// answer tells a task what came of its reservation. r.mu is held.
+func (r *run) answer(w journal.Work, n int, err error) {
+	if j := r.jobs[w.Key()]; j != nil && j.waiting == n {
+		j.waiting = 0
+		j.answered <- err
+	}
+}
+
+func budgetError(budget string) error {
+	return step.Errorf(step.ClassBudget, "the budget of %s is used up", budget)
+}
+
+func (r *run) runOf(f *plan.Frame) journal.RunID {
+	if id := r.state.RunOf(f); id != "" {
+		return id
+	}
+	return r.id
+}
+
+// choices finds, for each key that a step writes, the texts by which a later
+// decision chooses: an offline model has to answer with one of them.
+func choices(p *ir.Program, s *ir.Step) map[string][]string {
+	var out map[string][]string
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			other := &p.Blocks[b].Steps[i]
+			if _, route := other.Action.(ir.Route); !route || len(other.Reads) == 0 {
+				continue
+			}
+			for _, w := range s.Writes {
+				if w.Path != other.Reads[0].Path {
+					continue
+				}
+				key := w.Part
+				for _, e := range other.Next {
+					if e.When == nil || e.Label == "" {
+						continue
+					}
+					if out == nil {
+						out = map[string][]string{}
+					}
+					out[key] = append(out[key], e.Label)
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,456 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+)
+
+// run is a run that this process owns and has in memory.
+type run struct {
+	e       *Engine
+	id      journal.RunID
+	program *plan.Program
+	def     *Definition
+
+	mu       sync.Mutex
+	state    *plan.State
+	fence    int64
+	queue    []request
+	inFlight bool
+	parked   bool  // the engine is shutting down: nothing new begins
+	gone     bool  // given up, or failed
+	err      error // why it failed
+	jobs     map[string]*job
+	index    journal.Index // as last written
+	children map[journal.RunID]journal.Entry
+
+	// What came with loading.
+	posted  []journal.Posted
+	heard   journal.InboxID // the newest message that was handed over
+	history map[string][]journal.TaskNoted
+
+	// What the last snapshot cost, and what has been written since.
+	snapshotSize, written int
+	// Large values of the append in flight, before the store has them.
+	fresh map[string]json.RawMessage
+}
+
+// request is something the world says, and whoever wants to know what came of it.
+type request struct {
+	in    plan.Input
+	ref   string
+	inbox journal.InboxID // 0: it did not come through the inbox
+	blob  *journal.Blob
+	done  func(error) // called once the answer is durable; may be nil
+}
+
+func newRun(e *Engine, id journal.RunID, pin *pinned) *run {
+	r := &run{e: e, id: id, def: pin.def, jobs: map[string]*job{}, children: map[journal.RunID]journal.Entry{}}
+	r.program = e.bind(pin)
+	stored := r.program.Blobs
+	r.program.Blobs = func(hash string) (json.RawMessage, error) {
+		if raw, ok := r.fresh[hash]; ok { // only called while r.mu is held
+			return raw, nil
+		}
+		return stored(hash)
+	}
+	return r
+}
+
+// begin carries a run on that was just loaded: tasks that its last owner left
+// behind, messages, and timers that are due.
+func (r *run) begin(more []request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.index = r.state.Summary()
+	requests := []request{}
+	starved := map[string]bool{}
+	for _, one := range r.state.Starved {
+		if one.N > 0 {
+			starved[one.Work.Key()] = true
+		}
+	}
+	for _, t := range r.state.OpenTasks() {
+		if starved[t.Key()] {
+			continue // it stood still before a call: it may go on where it was
+		}
+		kind := r.e.Kinds[r.state.TaskOf(r.program, t.Frame).Kind]
+		policy := plan.PolicyAsk
+		if kind != nil && string(kind.Recovery(r.state.TaskOf(r.program, t.Frame))) == plan.PolicyRerun {
+			policy = plan.PolicyRerun
+		}
+		requests = append(requests, request{in: plan.Gone{Work: t.Work, Why: "its process is gone", Policy: policy}})
+	}
+	if len(requests) > 0 {
+		requests = append([]request{{in: plan.TakenOver{Owner: string(r.e.Process.ID())}}}, requests...)
+	}
+	requests = append(requests, r.mail(r.posted)...)
+	r.posted = nil
+	requests = append(requests, more...)
+	r.queue = append(r.queue, requests...)
+	r.advance()
+	for _, t := range r.state.OpenTasks() {
+		if starved[t.Key()] && !r.gone && r.jobs[t.Key()] == nil && r.state.Summary().Status != journal.Exceeded {
+			r.launch(t)
+		}
+	}
+}
+
+// mail makes requests of inbox messages.
+func (r *run) mail(posted []journal.Posted) []request {
+	var out []request
+	for _, m := range posted {
+		r.heard = max(r.heard, m.ID)
+		in, ref, err := decodeMessage(m.Message)
+		if err != nil {
+			r.e.Log.Error("message ignored", "run", r.id, "error", err)
+			continue
+		}
+		out = append(out, request{in: in, ref: ref, inbox: m.ID})
+	}
+	return out
+}
+
+// push hands inputs to the run. They are decided on together as soon as the
+// append in flight is durable.
+func (r *run) push(requests ...request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gone {
+		for _, q := range requests {
+			if q.done != nil {
+				q.done(errGivenUp)
+			}
+		}
+		return
+	}
+	r.queue = append(r.queue, requests...)
+	r.advance()
+}
+
+// errGivenUp: the run is no longer in this process's hands.
+var errGivenUp = errors.New("the run has been given up by this process")
+
+// advance decides on everything that has queued up, and appends what follows.
+// r.mu is held.
+func (r *run) advance() {
+	if r.inFlight || r.gone {
+		return
+	}
+	queue := r.queue
+	r.queue = nil
+	var (
+		events []journal.Event
+		taken  []journal.InboxID
+		blobs  []journal.Blob
+		done   []func(error)
+		now    = r.e.now()
+	)
+	for _, q := range queue {
+		if q.blob != nil {
+			if r.fresh == nil {
+				r.fresh = map[string]json.RawMessage{}
+			}
+			r.fresh[q.blob.Hash] = q.blob.Data
+			blobs = append(blobs, *q.blob)
+		}
+		more := r.state.Decide(r.program, now, q.in)
+		var refused error
+		for i := range more {
+			if x, ok := more[i].Fact.(journal.InputRefused); ok && refused == nil {
+				refused = &plan.Refusal{Code: plan.RefusalCode(x.Code), Why: x.Why}
+				x.Ref = q.ref
+				more[i].Fact = x
+			}
+		}
+		if len(more) == 0 && r.state.Finished != nil && q.ref != "" {
+			refused = r.state.Check(r.program, q.in)
+		}
+		events = append(events, more...)
+		if q.inbox != 0 {
+			taken = append(taken, q.inbox)
+		}
+		if q.done != nil {
+			answer := q.done
+			done = append(done, func(err error) {
+				if err == nil {
+					err = refused
+				}
+				answer(err)
+			})
+		}
+	}
+	if len(queue) == 0 {
+		events = r.state.Decide(r.program, now)
+	}
+	if len(events) == 0 && len(taken) == 0 && !r.resting() {
+		for _, f := range done {
+			f(nil)
+		}
+		r.e.schedule(r)
+		return
+	}
+	r.append(events, taken, blobs, func(err error) {
+		for _, f := range done {
+			f(err)
+		}
+	})
+}
+
+// resting tells whether nothing is left for this process to do but wait.
+func (r *run) resting() bool {
+	if r.state.Finished != nil {
+		return true
+	}
+	status := r.state.Summary().Status
+	return status != journal.Running && r.state.Open == r.stuck()
+}
+
+// stuck counts the open tasks that wait for budget.
+func (r *run) stuck() int {
+	n := 0
+	for _, one := range r.state.Starved {
+		if one.N > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// append makes a batch durable and then lets it have its effect. r.mu is held.
+func (r *run) append(events []journal.Event, taken []journal.InboxID, blobs []journal.Blob, done func(error)) {
+	b := journal.Batch{Run: r.id, Fence: r.fence, After: r.state.Seq - journal.Seq(len(events)), Events: events, Taken: taken, Blobs: blobs}
+	if b.After == 0 {
+		b.Owner = r.e.Process.ID()
+	}
+	if index := r.state.Summary(); index != r.index || b.After == 0 {
+		r.index = index
+		b.Index = &index
+	}
+	b.Children = r.childRows(events)
+	b.Release = r.resting() && len(r.queue) == 0
+	for i := range events {
+		r.written += cost(&events[i])
+	}
+	if r.written > 64<<10 && r.written > 4*r.snapshotSize && r.state.Finished == nil {
+		b.Snapshot = r.state.Snapshot()
+		r.snapshotSize, r.written = len(b.Snapshot), 0
+	}
+	r.inFlight = true
+	r.e.Store.Append(b, func(err error) { r.appended(&b, err, done) })
+}
+
+// cost is roughly how many bytes an event takes.
+func cost(e *journal.Event) int {
+	const plain = 120
+	switch x := e.Fact.(type) {
+	case journal.TaskEnded:
+		return plain + len(x.Value.JSON)
+	case journal.TaskNoted:
+		return plain + len(x.Data)
+	case journal.StepLeft:
+		return plain + len(x.Value.JSON)
+	}
+	return plain
+}
+
+// appended is called when a batch is durable, or is not.
+func (r *run) appended(b *journal.Batch, err error, done func(error)) {
+	r.mu.Lock()
+	r.inFlight = false
+	r.fresh = nil
+	if err != nil {
+		// The state in memory is ahead of the truth: it is worth nothing now.
+		r.fail(err)
+		r.mu.Unlock()
+		done(err)
+		return
+	}
+	if b.Release && len(r.queue) > 0 {
+		// Something came while the run was being given up. Whoever claims it
+		// next must hear it; that may as well be us.
+		queue := r.queue
+		r.queue = nil
+		r.giveUp()
+		r.mu.Unlock()
+		done(nil)
+		r.e.again(r.id, queue)
+		return
+	}
+	for i := range b.Events {
+		r.effect(&b.Events[i])
+	}
+	if b.Release {
+		r.giveUp()
+		r.mu.Unlock()
+		done(nil)
+		return
+	}
+	if len(r.queue) > 0 {
+		r.advance()
+	} else {
+		r.e.schedule(r)
+	}
+	r.mu.Unlock()
+	done(nil)
+}
+
+// effect does what a durable fact asks for. r.mu is held.
+func (r *run) effect(e *journal.Event) {
+	switch x := e.Fact.(type) {
+	case journal.TaskStarted:
+		f := r.state.Frames[x.Frame]
+		if f != nil && f.Phase == plan.Working && f.Work() == x.Work && !r.parked {
+			r.launch(plan.OpenTask{Work: x.Work, Rerun: x.Rerun, Frame: f})
+		}
+	case journal.Reserved:
+		r.answer(x.Work, x.N, nil)
+	case journal.BudgetRefused:
+		r.answer(x.Work, x.N, budgetError(x.Budget))
+	case journal.CancelRequested:
+		for key, j := range r.jobs {
+			if x.Frame == "" || strings.HasPrefix(j.frame+"/", x.Frame+"/") {
+				r.jobs[key].cancel(errCancelled)
+			}
+		}
+	case journal.TimerFired:
+		if x.What == plan.TimerDeadline && x.Run {
+			for _, j := range r.jobs {
+				j.cancel(errDeadline)
+			}
+		}
+	}
+}
+
+// fail gives a run up that cannot be written any more. r.mu is held.
+func (r *run) fail(err error) {
+	r.err = err
+	r.giveUp()
+}
+
+// giveUp forgets the run. Tasks that still run are told; what they end with
+// is not recorded any more. r.mu is held.
+func (r *run) giveUp() {
+	if r.gone {
+		return
+	}
+	r.gone = true
+	for _, j := range r.jobs {
+		j.cancel(errParked)
+	}
+	queue := r.queue
+	r.queue = nil
+	err := r.err
+	if err == nil {
+		err = errGivenUp
+	}
+	r.e.drop(r)
+	for _, q := range queue {
+		if q.done != nil {
+			q.done(err)
+		}
+	}
+}
+
+// park begins to stop a run because the process is ending.
+func (r *run) park() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.parked = true
+	for _, j := range r.jobs {
+		j.cancel(errParked)
+	}
+}
+
+// release gives up a parked run whose tasks have ended, so that the next
+// process need not ask whether this one is alive.
+func (r *run) release() {
+	r.mu.Lock()
+	if r.gone {
+		r.mu.Unlock()
+		return
+	}
+	released := make(chan struct{})
+	r.gone = true
+	b := journal.Batch{Run: r.id, Fence: r.fence, After: r.state.Seq, Release: true}
+	if r.inFlight {
+		r.mu.Unlock()
+		return // what is being appended decides; the lock tells the rest
+	}
+	r.mu.Unlock()
+	r.e.Store.Append(b, func(error) { close(released) })
+	<-released
+}
+
+// childRows are the index rows of child runs that events begin or end.
+func (r *run) childRows(events []journal.Event) []journal.Entry {
+	var out []journal.Entry
+	for i := range events {
+		at := events[i].At
+		switch x := events[i].Fact.(type) {
+		case journal.FrameOpened:
+			if x.Child == "" {
+				continue
+			}
+			parent := events[i].Run
+			if parent == "" {
+				parent = r.id
+			}
+			entry := journal.Entry{
+				ID: x.Child, Root: r.id, Parent: parent, Name: x.Name, Format: r.state.Format, Started: at, Updated: at,
+				Index: journal.Index{Status: journal.Running},
+			}
+			r.children[x.Child] = entry
+			out = append(out, entry)
+		case journal.FrameClosed:
+			if events[i].Run == "" || plan.ChildID(r.id, x.Frame) != events[i].Run {
+				continue
+			}
+			entry := r.children[events[i].Run]
+			entry.ID, entry.Root, entry.Updated = events[i].Run, r.id, at
+			entry.Index = journal.Index{Status: journal.Finished, Outcome: x.Outcome}
+			delete(r.children, entry.ID)
+			out = append(out, entry)
+		}
+	}
+	return out
+}
+
+// Send says something to a run, wherever it is: to this process if it has the
+// run, to its owner through the inbox, or, when nobody has it, by claiming it.
+// A refusal is a *plan.Refusal. When it returns, the answer is durable.
+func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref string) error {
+	// Refuse at once what cannot fit; it may still be refused later.
+	state, program, _, err := e.Load(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := state.Check(program, in); err != nil {
+		return err
+	}
+	for {
+		answer := make(chan error, 1)
+		err := e.claim(ctx, id, request{in: in, ref: ref, done: func(err error) { answer <- err }})
+		var owned *journal.OwnedError
+		switch {
+		case errors.As(err, &owned):
+			return e.post(ctx, id, in, ref)
+		case err != nil:
+			return err
+		}
+		select {
+		case err = <-answer:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if !errors.Is(err, errGivenUp) {
+			return err
+		}
+	}
+}
