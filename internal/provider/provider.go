@@ -36,11 +36,18 @@ type Purpose struct {
 	Workflow string `json:"workflow,omitempty"`
 	Step     string `json:"step,omitempty"`
 	Agent    string `json:"agent,omitempty"`
-	Key      string `json:"key,omitempty"`     // of the task: stable across crashes
-	Attempt  int    `json:"attempt,omitempty"` // of the task, from 0
-	Turn     int    `json:"turn,omitempty"`    // of the conversation, from 0
+	Key      string `json:"key,omitempty"` // of the task: stable across crashes
+	// Visit is how often the step had been entered before, Iteration the index
+	// in the innermost loop around it, Attempt that of the task and Turn that
+	// of the conversation: all from 0. Together they are the only "how often"
+	// that offline models know: counting calls would forget them in a crash.
+	Visit     int `json:"visit,omitempty"`
+	Iteration int `json:"iteration,omitempty"`
+	Attempt   int `json:"attempt,omitempty"`
+	Turn      int `json:"turn,omitempty"`
 	// Keys are what the reply must have at least; Choices are texts of which
-	// the value of a key has to be one, because a later step decides by it.
+	// the value of a key has to be one, because a later step decides by it. A
+	// key may be a dotted path; the empty one is the reply itself.
 	Keys    []string            `json:"keys,omitempty"`
 	Choices map[string][]string `json:"choices,omitempty"`
 	Verdict bool                `json:"verdict,omitempty"` // "approved" must be true or false

@@ -1,0 +1,128 @@
+package provider
+
+import (
+	"context"
+	"iter"
+	"unicode/utf8"
+)
+
+// bytesPerToken is the usual rule of thumb for the text of European languages.
+const bytesPerToken = 4
+
+// Tokens estimates how many tokens the texts have, rounded up.
+func Tokens(texts ...string) int64 {
+	n := 0
+	for _, t := range texts {
+		n += len(t)
+	}
+	return int64((n + bytesPerToken - 1) / bytesPerToken)
+}
+
+// Tokens estimates what the request costs to read.
+func (r *Request) Tokens() int64 {
+	n := len(r.System) + len(r.Schema)
+	for _, m := range r.Messages {
+		n += size(m.Blocks)
+	}
+	for _, t := range r.Tools {
+		n += len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	return int64((n + bytesPerToken - 1) / bytesPerToken)
+}
+
+func size(blocks []Block) int {
+	n := 0
+	for _, b := range blocks {
+		n += b.size()
+	}
+	return n
+}
+
+func (b *Block) size() int { return len(b.Text) + len(b.ToolName) + len(b.Input) + len(b.Content) }
+
+// Play streams a reply that is known as a whole: in pieces, as a model would,
+// and cut off where the request says that it has to end. Usage that is zero is
+// estimated.
+func Play(ctx context.Context, req Request, reply Reply) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		reply := reply.fit(req.MaxTokens)
+		if reply.Usage == (Usage{}) {
+			reply.Usage = Usage{Input: req.Tokens(), Output: tokensOf(reply.Blocks)}
+		}
+		for _, b := range reply.Blocks {
+			if b.Type != Text && b.Type != Thinking {
+				continue
+			}
+			for piece := range pieces(b.Text) {
+				if err := ctx.Err(); err != nil {
+					yield(Chunk{}, err)
+					return
+				}
+				if !yield(Chunk{Type: b.Type, Text: piece}, nil) {
+					return
+				}
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield(Chunk{}, err)
+			return
+		}
+		yield(Chunk{Reply: &reply}, nil)
+	}
+}
+
+// tokensOf is never 0: there is no reply for nothing.
+func tokensOf(blocks []Block) int64 {
+	return max(1, int64((size(blocks)+bytesPerToken-1)/bytesPerToken))
+}
+
+// fit returns the reply, at most so many tokens long. Of a text the beginning
+// is kept, of a call for a tool all or nothing.
+func (r Reply) fit(tokens int) Reply {
+	if tokens <= 0 || tokensOf(r.Blocks) <= int64(tokens) {
+		return r
+	}
+	room := tokens * bytesPerToken
+	var kept []Block
+	for _, b := range r.Blocks {
+		if b.size() <= room {
+			kept = append(kept, b)
+			room -= b.size()
+			continue
+		}
+		if b.Type == Text || b.Type == Thinking {
+			for room > 0 && !utf8.RuneStart(b.Text[room]) {
+				room--
+			}
+			b.Text = b.Text[:room]
+			kept = append(kept, b)
+		}
+		break
+	}
+	r.Blocks, r.Stop = kept, CutOff
+	return r
+}
+
+// pieces cuts a text the way it would come over a network: after words, a few
+// at a time.
+func pieces(text string) iter.Seq[string] {
+	const about = 24
+	return func(yield func(string) bool) {
+		for len(text) > about {
+			end := about
+			for end < len(text) && text[end-1] != ' ' && text[end-1] != '\n' && end < 2*about {
+				end++
+			}
+			for end < len(text) && !utf8.RuneStart(text[end]) {
+				end++
+			}
+			if !yield(text[:end]) {
+				return
+			}
+			text = text[end:]
+		}
+		if text != "" {
+			yield(text)
+		}
+	}
+}

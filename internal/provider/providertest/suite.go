@@ -1,0 +1,370 @@
+package providertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/espalier-run/espalier/internal/provider"
+)
+
+// Subject is a model under test, and what it can do.
+type Subject struct {
+	Model provider.Model
+	// Offline is what its replies say of themselves; empty for a real model.
+	// An offline model gives the same reply to the same request, for ever.
+	Offline string
+	// NoTools: it never asks for a tool.
+	NoTools bool
+	// Failures are requests that fail, each with an error of its class.
+	Failures []Failure
+}
+
+// Failure is a request that cannot be answered.
+type Failure struct {
+	Request provider.Request
+	Want    provider.Error // Message is not compared
+}
+
+// The requests that the suite makes. A model must be ready to answer them.
+func AskText() provider.Request {
+	return ask("text", "Say hello, and tell at some length what an espalier is.")
+}
+
+// AskJSON wants an object {"answer": text, "score": 0…10}.
+func AskJSON() provider.Request {
+	r := ask("json", "Answer with an object that has an answer and a score.")
+	r.Schema = json.RawMessage(`{
+		"type": "object", "required": ["answer", "score"], "additionalProperties": false,
+		"properties": {"answer": {"type": "string"}, "score": {"type": "integer", "minimum": 0, "maximum": 10}}
+	}`)
+	return r
+}
+
+// AskTool offers one tool, which the model must ask for.
+func AskTool() provider.Request {
+	r := ask("tool", "Look up the weather in Leeds with the tool, then say it.")
+	r.Tools = []provider.Tool{{
+		Name: "weather", Description: "The weather in a city",
+		Schema: json.RawMessage(`{"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}`),
+	}}
+	return r
+}
+
+// AskShort wants more text than it allows: a reply is cut off, or very short.
+func AskShort() provider.Request {
+	r := ask("short", "Recite something that is much longer than a few words.")
+	r.MaxTokens = 5
+	return r
+}
+
+func ask(step, text string) provider.Request {
+	return provider.Request{
+		Model: "suite", System: "You take part in a test.", MaxTokens: 1000,
+		Messages: []provider.Message{{Role: provider.User, Blocks: []provider.Block{{Type: provider.Text, Text: text}}}},
+		For:      provider.Purpose{Workflow: "suite", Step: step, Agent: "tester", Key: step + "#0"},
+	}
+}
+
+// Run runs the suite.
+func Run(t *testing.T, s Subject) {
+	t.Run("text", func(t *testing.T) {
+		reply := s.answer(t, AskText())
+		if reply.Stop != provider.Done || strings.TrimSpace(reply.Text()) == "" {
+			t.Errorf("stopped with %q after %q", reply.Stop, reply.Text())
+		}
+	})
+	t.Run("json", func(t *testing.T) {
+		req := AskJSON()
+		reply := s.answer(t, req)
+		if err := Validate(req.Schema, []byte(reply.Text())); err != nil {
+			t.Errorf("%s\n%v", reply.Text(), err)
+		}
+	})
+	t.Run("short", func(t *testing.T) { s.answer(t, AskShort()) })
+	if !s.NoTools {
+		t.Run("tool", s.roundTrip)
+	}
+	for _, f := range s.Failures {
+		t.Run("failure "+f.Request.For.Step, func(t *testing.T) { s.failure(t, f) })
+	}
+	t.Run("cancelled before", s.cancelledBefore)
+	t.Run("cancelled between", s.cancelledBetween)
+	t.Run("left early", s.leftEarly)
+	t.Run("at once", s.atOnce)
+}
+
+// Collect reads a stream to its end and holds it to the rules of streams.
+func Collect(t testing.TB, stream iter.Seq2[provider.Chunk, error]) (*provider.Reply, error) {
+	t.Helper()
+	var said, thought strings.Builder
+	var reply *provider.Reply
+	var failed error
+	for c, err := range stream {
+		switch {
+		case failed != nil:
+			t.Fatalf("the stream goes on after its error %v", failed)
+		case reply != nil:
+			t.Fatalf("the stream goes on after the reply, with %+v, %v", c, err)
+		case err != nil:
+			failed = err
+			if c != (provider.Chunk{}) {
+				t.Errorf("the error %v comes with a piece: %+v", err, c)
+			}
+		case c.Reply != nil:
+			reply = c.Reply
+		case c.Type == provider.Text:
+			said.WriteString(c.Text)
+		case c.Type == provider.Thinking:
+			thought.WriteString(c.Text)
+		}
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	if reply == nil {
+		t.Fatal("the stream ends without a reply or an error")
+	}
+	if said.String() != reply.Text() {
+		t.Errorf("the pieces say %q, the reply %q", said.String(), reply.Text())
+	}
+	if got := thinking(reply); thought.String() != got {
+		t.Errorf("the pieces think %q, the reply %q", thought.String(), got)
+	}
+	return reply, nil
+}
+
+func thinking(r *provider.Reply) string {
+	var out strings.Builder
+	for _, b := range r.Blocks {
+		if b.Type == provider.Thinking {
+			out.WriteString(b.Text)
+		}
+	}
+	return out.String()
+}
+
+// answer asks, and holds the reply to the rules of replies.
+func (s Subject) answer(t *testing.T, req provider.Request) *provider.Reply {
+	t.Helper()
+	before := copied(t, req)
+	reply, err := Collect(t, s.Model.Generate(t.Context(), req))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, req); diff != "" {
+		t.Errorf("the request was changed:\n%s", diff)
+	}
+	Check(t, req, reply)
+	if reply.Offline != s.Offline {
+		t.Errorf("the reply calls itself %q, want %q", reply.Offline, s.Offline)
+	}
+	if s.Offline != "" {
+		again, err := Collect(t, s.Model.Generate(t.Context(), req))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(reply, again); diff != "" {
+			t.Errorf("asked again, it says something else:\n%s", diff)
+		}
+	}
+	return reply
+}
+
+func copied(t *testing.T, req provider.Request) provider.Request {
+	t.Helper()
+	raw, err := json.Marshal(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out provider.Request
+	if err := json.Unmarshal(raw, &out); err != nil {
+		t.Fatal(err)
+	}
+	// Marshalling compacts raw JSON; whoever changes it changes its meaning.
+	out.Schema = slices.Clone(req.Schema)
+	for i := range req.Tools {
+		out.Tools[i].Schema = slices.Clone(req.Tools[i].Schema)
+	}
+	return out
+}
+
+// Check holds a reply to what is true of every reply.
+func Check(t testing.TB, req provider.Request, r *provider.Reply) {
+	t.Helper()
+	if !slices.Contains([]provider.StopReason{provider.Done, provider.WantsTool, provider.CutOff, provider.Refused}, r.Stop) {
+		t.Errorf("it stopped because of %q", r.Stop)
+	}
+	if r.Model == "" {
+		t.Error("the reply does not say which model gave it")
+	}
+	if r.Usage.Input <= 0 || r.Usage.Output <= 0 || r.Usage.CacheRead < 0 || r.Usage.CacheWrite < 0 {
+		t.Errorf("usage %+v", r.Usage)
+	}
+	if most := int64(req.MaxTokens); most > 0 && r.Usage.Output > most {
+		t.Errorf("the reply has %d tokens, more than %d", r.Usage.Output, most)
+	}
+	calls := 0
+	ids := map[string]bool{}
+	for _, b := range r.Blocks {
+		switch b.Type {
+		case provider.Text, provider.Thinking:
+		case provider.ToolUse:
+			calls++
+			if b.ToolID == "" || ids[b.ToolID] {
+				t.Errorf("the id %q of a tool call is empty or not its own", b.ToolID)
+			}
+			ids[b.ToolID] = true
+			i := slices.IndexFunc(req.Tools, func(o provider.Tool) bool { return o.Name == b.ToolName })
+			if i < 0 {
+				t.Errorf("it asks for %q, which nobody offered", b.ToolName)
+			} else if err := Validate(req.Tools[i].Schema, b.Input); err != nil {
+				t.Errorf("input of %s: %s\n%v", b.ToolName, b.Input, err)
+			}
+		default:
+			t.Errorf("a reply has no %q", b.Type)
+		}
+	}
+	if (r.Stop == provider.WantsTool) != (calls > 0) && r.Stop != provider.CutOff {
+		t.Errorf("it stopped because of %q with %d tool calls", r.Stop, calls)
+	}
+}
+
+// roundTrip gives the model what it asks for until it has its answer.
+func (s Subject) roundTrip(t *testing.T) {
+	req := AskTool()
+	asked := 0
+	for turn := range 4 {
+		req.For.Turn = turn
+		reply := s.answer(t, req)
+		if reply.Stop != provider.WantsTool {
+			if asked == 0 || reply.Text() == "" {
+				t.Errorf("it asked %d times and then said %q", asked, reply.Text())
+			}
+			return
+		}
+		results := provider.Message{Role: provider.User}
+		for _, b := range reply.Blocks {
+			if b.Type == provider.ToolUse {
+				asked++
+				results.Blocks = append(results.Blocks, provider.Block{
+					Type: provider.ToolResult, ToolID: b.ToolID, ToolName: b.ToolName, Content: json.RawMessage(`{"weather":"rain"}`),
+				})
+			}
+		}
+		req.Messages = append(req.Messages, provider.Message{Role: provider.Assistant, Blocks: reply.Blocks}, results)
+	}
+	t.Errorf("it still asks, after %d calls", asked)
+}
+
+func (s Subject) failure(t *testing.T, f Failure) {
+	reply, err := Collect(t, s.Model.Generate(t.Context(), f.Request))
+	if err == nil {
+		t.Fatalf("it answered %q", reply.Text())
+	}
+	var got *provider.Error
+	if !errors.As(err, &got) {
+		t.Fatalf("%v is a %T", err, err)
+	}
+	if got.Class != f.Want.Class || got.Status != f.Want.Status || got.RetryAfter != f.Want.RetryAfter {
+		t.Errorf("got %+v, want %+v", got, f.Want)
+	}
+	if got.Message == "" {
+		t.Error("the error says nothing")
+	}
+}
+
+func (s Subject) cancelledBefore(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Collect(t, s.Model.Generate(ctx, AskText())); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A reply that nobody wants any more is not given: whoever cancelled has moved
+// on and would have to throw it away.
+func (s Subject) cancelledBetween(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	pieces := 0
+	for c, err := range s.Model.Generate(ctx, AskText()) {
+		if err != nil {
+			if !errors.Is(err, context.Canceled) || pieces == 0 {
+				t.Errorf("after %d pieces: %v", pieces, err)
+			}
+			return
+		}
+		if c.Reply != nil {
+			t.Fatalf("a reply after %d pieces, though the first was the end of it", pieces)
+		}
+		pieces++
+		cancel()
+	}
+	t.Error("the stream ends without an error")
+}
+
+func (s Subject) leftEarly(t *testing.T) {
+	for range s.Model.Generate(t.Context(), AskText()) {
+		break // an implementation that goes on yielding panics here
+	}
+}
+
+// atOnce asks from many sides at the same time; run with -race it finds
+// models that share what they should not.
+func (s Subject) atOnce(t *testing.T) {
+	var all sync.WaitGroup
+	replies := make([]*provider.Reply, 8)
+	for i := range replies {
+		all.Go(func() {
+			for c, err := range s.Model.Generate(t.Context(), AskText()) {
+				if err != nil {
+					t.Error(err)
+				}
+				if c.Reply != nil {
+					replies[i] = c.Reply
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, r := range replies {
+		if r == nil || s.Offline != "" && !reflect.DeepEqual(r, replies[0]) {
+			t.Errorf("got %+v and %+v", replies[0], r)
+		}
+	}
+}
+
+// Validate says why a JSON text does not satisfy a schema; nil when it does.
+// An empty schema wants JSON only.
+func Validate(schema json.RawMessage, text []byte) error {
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
+	if err != nil || len(schema) == 0 {
+		return err
+	}
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(schema)))
+	if err != nil {
+		return err
+	}
+	const here = "schema:///"
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	c.UseLoader(jsonschema.SchemeURLLoader{}) // knows no scheme: nothing is loaded
+	if err := c.AddResource(here, doc); err != nil {
+		return err
+	}
+	compiled, err := c.Compile(here)
+	if err != nil {
+		return err
+	}
+	return compiled.Validate(value)
+}

@@ -1,0 +1,120 @@
+package simulated
+
+import (
+	"fmt"
+	"regexp/syntax"
+	"strings"
+)
+
+// longestMatch keeps patterns such as (a{1000}){1000} from filling memory.
+const longestMatch = 4096
+
+// match makes up a text that contains a match of a regular expression, most
+// often; what stands at its edges (\b, ^ in the middle) may be wrong, so the
+// caller looks at the result.
+func (d dice) match(pattern, question string, least int) string {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return ""
+	}
+	m := matcher{dice: d, question: question}
+	m.write(re)
+	if out := m.out.String(); len(out) >= least || !m.grows {
+		return out
+	}
+	// Too short: once more, with what may be repeated repeated more often.
+	m = matcher{dice: d, question: question, extra: least}
+	m.write(re)
+	return m.out.String()
+}
+
+type matcher struct {
+	dice
+	question string
+	extra    int // repetitions beyond the fewest
+	grows    bool
+	n        int // questions so far
+	out      strings.Builder
+}
+
+func (m *matcher) choose(n int) int {
+	m.n++
+	return m.pick(fmt.Sprintf("%s~%d", m.question, m.n), n)
+}
+
+func (m *matcher) write(re *syntax.Regexp) {
+	if m.out.Len() > longestMatch {
+		return
+	}
+	switch re.Op {
+	case syntax.OpLiteral:
+		for _, r := range re.Rune {
+			m.out.WriteRune(r)
+		}
+	case syntax.OpCharClass:
+		m.out.WriteRune(m.from(re.Rune))
+	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		m.out.WriteByte("abcdefghijklmnopqrstuvwxyz"[m.choose(26)])
+	case syntax.OpCapture:
+		m.write(re.Sub[0])
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			m.write(sub)
+		}
+	case syntax.OpAlternate:
+		m.write(re.Sub[m.choose(len(re.Sub))])
+	case syntax.OpQuest:
+		m.repeat(re.Sub[0], 0, 1)
+	case syntax.OpStar:
+		m.repeat(re.Sub[0], 0, -1)
+	case syntax.OpPlus:
+		m.repeat(re.Sub[0], 1, -1)
+	case syntax.OpRepeat:
+		m.repeat(re.Sub[0], re.Min, re.Max)
+	}
+}
+
+func (m *matcher) repeat(re *syntax.Regexp, least, most int) {
+	n := least
+	if m.extra > 0 {
+		n += m.extra
+	} else if most < 0 || most > least {
+		n += m.choose(4)
+	}
+	if most >= 0 {
+		n = min(n, most)
+	}
+	m.grows = m.grows || most < 0 || most > n
+	for range n {
+		if m.out.Len() > longestMatch {
+			return
+		}
+		m.write(re)
+	}
+}
+
+// from chooses from ranges of characters, printable ones of ASCII if there
+// are any.
+func (m *matcher) from(ranges []rune) rune {
+	var plain []rune
+	for i := 0; i+1 < len(ranges); i += 2 {
+		for r := max(ranges[i], '!'); r <= min(ranges[i+1], '~'); r++ {
+			plain = append(plain, r)
+		}
+	}
+	var letters []rune
+	for _, r := range plain {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			letters = append(letters, r)
+		}
+	}
+	switch {
+	case len(letters) > 0:
+		return letters[m.choose(len(letters))]
+	case len(plain) > 0:
+		return plain[m.choose(len(plain))]
+	case len(ranges) > 0:
+		return ranges[0]
+	}
+	return ' '
+}

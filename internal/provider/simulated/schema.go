@@ -1,0 +1,863 @@
+package simulated
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+type schema = jsonschema.Schema
+
+const here = "schema:///"
+
+// nowhere loads no documents: schemas come from files that nobody vouches for.
+type nowhere struct{}
+
+var errElsewhere = errors.New("only references inside the schema itself are followed")
+
+// Load refuses.
+func (nowhere) Load(string) (any, error) { return nil, errElsewhere }
+
+// compile reads a JSON Schema.
+func compile(doc any) (*schema, error) {
+	c := jsonschema.NewCompiler()
+	c.UseLoader(nowhere{})
+	c.AssertFormat()
+	if err := c.AddResource(here, doc); err != nil {
+		return nil, err
+	}
+	return c.Compile(here)
+}
+
+func compileText(raw json.RawMessage) (*schema, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	return compile(doc)
+}
+
+// What keeps made-up values small and making them up quick.
+const (
+	deepest    = 40    // beyond, a branch of a schema is given up
+	roomyDepth = 4     // beyond, only what is required is there
+	roomyNodes = 120   // likewise
+	mostTries  = 4_000 // values made up, those thrown away included
+	mostItems  = 1_000
+	mostLength = 100_000
+)
+
+// maker makes up one value. It proposes and the validator disposes: what it
+// does not understand of a schema costs tries, never a wrong value.
+type maker struct {
+	dice
+	lean  bool // only what is required
+	happy bool // nothing to complain about
+	nodes int
+	tries int
+}
+
+// spot is where in the value something is made up.
+type spot struct {
+	path  string
+	name  string
+	depth int
+}
+
+func (s spot) below(name string) spot {
+	return spot{path: s.path + "/" + name, name: name, depth: s.depth + 1}
+}
+
+// again is the same place, asked once more for something else.
+func (s spot) again(n int) spot {
+	if n > 0 {
+		s.path += "~" + strconv.Itoa(n)
+	}
+	return s
+}
+
+// value makes up a value that satisfies all of the schemas.
+func (m *maker) value(all []*schema, at spot) (any, bool) {
+	m.nodes++
+	if at.name == "" && len(all) > 0 {
+		at.name = all[0].Title
+	}
+	if at.depth > deepest {
+		return nil, false
+	}
+	for flat := range m.readings(all, at) {
+		for v := range m.proposals(flat, at) {
+			if m.tries++; m.tries > mostTries {
+				return nil, false
+			}
+			if valid(all, v) {
+				return v, true
+			}
+		}
+		if m.tries > mostTries {
+			return nil, false
+		}
+	}
+	return nil, false
+}
+
+func valid(all []*schema, v any) bool {
+	for _, s := range all {
+		if s.Validate(v) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// roomy tells whether there is space for what is optional.
+func (m *maker) roomy(at spot) bool {
+	return !m.lean && at.depth < roomyDepth && m.nodes < roomyNodes
+}
+
+// readings are the ways to satisfy the schemas, each as a list of schemas
+// whose own keywords all apply: references followed, allOf joined, one way
+// taken where there are several.
+func (m *maker) readings(all []*schema, at spot) iter.Seq[[]*schema] {
+	return func(yield func([]*schema) bool) { m.read(all, nil, at, yield) }
+}
+
+// read returns false when nobody wants further readings.
+func (m *maker) read(open, flat []*schema, at spot, yield func([]*schema) bool) bool {
+	if m.tries++; m.tries > mostTries {
+		return false
+	}
+	if len(open) == 0 {
+		return yield(flat)
+	}
+	s, open := open[0], open[1:]
+	switch {
+	case s == nil || slices.Contains(flat, s):
+		return m.read(open, flat, at, yield)
+	case s.Bool != nil && !*s.Bool:
+		return true // a dead end
+	case s.Bool != nil:
+		return m.read(open, flat, at, yield)
+	}
+	flat = append(slices.Clone(flat), s)
+	open = append(slices.Clone(open), s.AllOf...)
+	open = append(open, s.Ref, s.RecursiveRef)
+	if s.DynamicRef != nil {
+		open = append(open, s.DynamicRef.Ref)
+	}
+	return m.choose(m.ways(s, at), open, flat, at, yield)
+}
+
+// choose goes through the combinations of one way of each kind.
+func (m *maker) choose(ways [][][]*schema, open, flat []*schema, at spot, yield func([]*schema) bool) bool {
+	if len(ways) == 0 {
+		return m.read(open, flat, at, yield)
+	}
+	for _, way := range ways[0] {
+		if !m.choose(ways[1:], append(slices.Clone(open), way...), flat, at, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// ways are the alternatives that a schema leaves: one list for each keyword,
+// of which one entry is to be taken.
+func (m *maker) ways(s *schema, at spot) [][][]*schema {
+	var out [][][]*schema
+	for i, of := range [][]*schema{s.AnyOf, s.OneOf} {
+		if len(of) == 0 {
+			continue
+		}
+		first := m.pick(at.path+" way "+strconv.Itoa(i), len(of))
+		order := append(slices.Clone(of[first:]), of[:first]...)
+		slices.SortStableFunc(order, func(a, b *schema) int { return effort(a, m.roomy(at)) - effort(b, m.roomy(at)) })
+		group := make([][]*schema, len(order))
+		for j, one := range order {
+			group[j] = []*schema{one}
+		}
+		out = append(out, group)
+	}
+	if s.If != nil {
+		out = append(out, [][]*schema{{s.If, s.Then}, {s.Else}})
+	}
+	dependent := maps.Clone(s.DependentSchemas)
+	for name, d := range s.Dependencies {
+		if sub, ok := d.(*schema); ok {
+			if dependent == nil {
+				dependent = map[string]*schema{}
+			}
+			dependent[name] = sub
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(dependent)) {
+		out = append(out, [][]*schema{{dependent[name]}, nil})
+	}
+	return out
+}
+
+// effort orders alternatives: null says nothing and comes last; where there
+// is no room, what refers to more schemas comes late too.
+func effort(s *schema, roomy bool) int {
+	n := 0
+	if s.Types != nil && slices.Equal(s.Types.ToStrings(), []string{"null"}) {
+		n = 2
+	}
+	if !roomy && (s.Ref != nil || len(s.Properties) > 0 || s.Items2020 != nil || len(s.AnyOf)+len(s.OneOf)+len(s.AllOf) > 0) {
+		n = 3
+	}
+	return n
+}
+
+// proposals are values to try for schemas that all apply.
+func (m *maker) proposals(flat []*schema, at spot) iter.Seq[any] {
+	return func(yield func(any) bool) {
+		for _, s := range flat {
+			if s.Const != nil {
+				yield(*s.Const)
+				return
+			}
+		}
+		for _, s := range flat {
+			if s.Enum != nil {
+				for v := range m.oneOf(s.Enum.Values, at) {
+					if !yield(v) {
+						return
+					}
+				}
+				return
+			}
+		}
+		if !m.lean {
+			for _, s := range flat {
+				for v := range m.oneOf(s.Examples, at) {
+					if !yield(v) {
+						return
+					}
+				}
+			}
+		}
+		for _, t := range m.types(flat, at) {
+			for v := range m.ofType(t, flat, at) {
+				if !yield(v) {
+					return
+				}
+			}
+		}
+		for _, s := range flat {
+			if s.Default != nil && !yield(*s.Default) {
+				return
+			}
+		}
+	}
+}
+
+// oneOf goes round a list, from another place each round.
+func (m *maker) oneOf(list []any, at spot) iter.Seq[any] {
+	return func(yield func(any) bool) {
+		if len(list) == 0 {
+			return
+		}
+		first := m.rotate(at.path, len(list))
+		for i := range list {
+			if !yield(list[(first+i)%len(list)]) {
+				return
+			}
+		}
+	}
+}
+
+// types are the JSON types to try, the likeliest first.
+func (m *maker) types(flat []*schema, at spot) []string {
+	allowed := []string{"string", "integer", "number", "boolean", "array", "object", "null"}
+	said := false
+	for _, s := range flat {
+		if s.Types == nil {
+			continue
+		}
+		said = true
+		names := s.Types.ToStrings()
+		allowed = slices.DeleteFunc(allowed, func(t string) bool {
+			return !slices.Contains(names, t) && (t != "integer" || !slices.Contains(names, "number"))
+		})
+	}
+	subject := about(at.name, description(flat))
+	likely := subject.typeFor()
+	if !said {
+		likely = hinted(flat, likely)
+	}
+	if likely == "integer" && !slices.Contains(allowed, "integer") {
+		likely = "number"
+	}
+	if subject == anything && slices.Contains(allowed, "integer") && slices.Contains(allowed, "number") && likely != "number" {
+		// "number" alone allows both; a fraction is what tells it apart.
+		allowed = slices.DeleteFunc(allowed, func(t string) bool { return t == "integer" })
+	}
+	if i := slices.Index(allowed, likely); i > 0 {
+		allowed = slices.Insert(slices.Delete(allowed, i, i+1), 0, likely)
+	}
+	return allowed
+}
+
+// hinted is the type that the keywords speak of.
+func hinted(flat []*schema, otherwise string) string {
+	for _, s := range flat {
+		switch {
+		case len(s.Properties)+len(s.PatternProperties)+len(s.Required) > 0 || s.MinProperties != nil || s.AdditionalProperties != nil:
+			return "object"
+		case s.Items != nil || s.Items2020 != nil || len(s.PrefixItems) > 0 || s.MinItems != nil || s.Contains != nil || s.UniqueItems:
+			return "array"
+		case s.MinLength != nil || s.MaxLength != nil || s.Pattern != nil || s.Format != nil:
+			return "string"
+		case s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil || s.MultipleOf != nil:
+			return "number"
+		}
+	}
+	return otherwise
+}
+
+func description(flat []*schema) string {
+	for _, s := range flat {
+		if s.Description != "" {
+			return s.Description
+		}
+	}
+	return ""
+}
+
+func (m *maker) ofType(t string, flat []*schema, at spot) iter.Seq[any] {
+	switch t {
+	case "string":
+		return m.strings(flat, at)
+	case "integer", "number":
+		return m.numbers(flat, at, t == "integer")
+	case "boolean":
+		first := m.yes(about(at.name, ""), at.path)
+		return slices.Values([]any{first, !first})
+	case "array":
+		return m.arrays(flat, at)
+	case "object":
+		return m.objects(flat, at)
+	}
+	return slices.Values([]any{nil})
+}
+
+// strings proposes texts.
+func (m *maker) strings(flat []*schema, at spot) iter.Seq[any] {
+	return func(yield func(any) bool) {
+		least, most := 0, -1
+		var patterns, formats []string
+		for _, s := range flat {
+			if s.MinLength != nil {
+				least = max(least, *s.MinLength)
+			}
+			if s.MaxLength != nil && (most < 0 || *s.MaxLength < most) {
+				most = *s.MaxLength
+			}
+			if s.Pattern != nil {
+				patterns = append(patterns, s.Pattern.String())
+			}
+			if s.Format != nil {
+				formats = append(formats, s.Format.Name)
+			}
+		}
+		if least > mostLength || most >= 0 && least > most {
+			return
+		}
+		for _, f := range formats {
+			for i := range formatted[f] {
+				v := formatted[f][(i+m.pick(at.path, len(formatted[f])))%len(formatted[f])]
+				if !yield(v) || !yield(fit(v, least, most)) {
+					return
+				}
+			}
+		}
+		if !yield(fit(m.text(about(at.name, description(flat)), at.name, at.path), least, most)) {
+			return
+		}
+		for _, p := range patterns {
+			for i := range 12 {
+				if !yield(m.match(p, at.again(i+1).path, least)) {
+					return
+				}
+			}
+		}
+		for i := range 4 { // when the word was taken, or was forbidden
+			if !yield(fit(fmt.Sprintf("simulated-%04d", m.pick(at.again(i+1).path, 10000)), least, most)) {
+				return
+			}
+		}
+	}
+}
+
+// formatted are texts of the formats that JSON Schema knows.
+var formatted = map[string][]string{
+	"email": samples[anEmail], "idn-email": samples[anEmail],
+	"date": samples[aDate], "date-time": samples[aMoment], "time": {"09:30:00Z", "16:00:00Z"},
+	"uri": samples[aLink], "iri": samples[aLink], "uri-reference": samples[aLink], "iri-reference": samples[aLink],
+	"uri-template": {"https://example.com/{id}"},
+	"uuid":         {"6b1f0a52-3c1e-4d57-9a64-0f2f6a1c7e11", "0d9c4f7e-5b2a-4c83-8e1d-7a35b6c2f940"},
+	"hostname":     {"www.example.com", "example.org"}, "idn-hostname": {"www.example.com"},
+	"ipv4": {"192.0.2.10", "198.51.100.7"}, "ipv6": {"2001:db8::1"},
+	"duration": {"P1D", "PT30M"}, "period": {"2026-03-14T09:30:00Z/P1D"}, "regex": {"^[a-z]+$"},
+	"json-pointer": {"/items/0"}, "relative-json-pointer": {"0/items"}, "semver": {"1.2.0"},
+}
+
+// fit makes a text as long as it has to be and no longer than it may be.
+func fit(text string, least, most int) string {
+	n := utf8.RuneCountInString(text)
+	if n < least {
+		const more = " and so on"
+		text += strings.Repeat(more, (least-n)/len(more)+1)
+		n, most = utf8.RuneCountInString(text), least
+	}
+	if most < 0 || n <= most {
+		return text
+	}
+	cut := string([]rune(text)[:most])
+	// Whole words, if that leaves enough.
+	if i := strings.LastIndexByte(cut, ' '); i > 0 && utf8.RuneCountInString(cut[:i]) >= max(least, most/2) && text[len(cut)] != ' ' {
+		cut = cut[:i]
+	}
+	if t := strings.TrimRight(cut, " ,;:"); utf8.RuneCountInString(t) >= least {
+		cut = t
+	}
+	return cut
+}
+
+// numbers proposes a likely number, moved into the range and on the grid that
+// the schemas ask for.
+func (m *maker) numbers(flat []*schema, at spot, whole bool) iter.Seq[any] {
+	return func(yield func(any) bool) {
+		var low, high, grid *big.Rat
+		for _, s := range flat {
+			for _, l := range []*big.Rat{s.Minimum, s.ExclusiveMinimum} {
+				if l != nil && (low == nil || l.Cmp(low) > 0) {
+					low = l
+				}
+			}
+			for _, h := range []*big.Rat{s.Maximum, s.ExclusiveMaximum} {
+				if h != nil && (high == nil || h.Cmp(high) < 0) {
+					high = h
+				}
+			}
+			if s.MultipleOf != nil {
+				grid = commonMultiple(grid, s.MultipleOf)
+			}
+		}
+		if whole {
+			grid = commonMultiple(grid, big.NewRat(1, 1))
+		}
+		likely, _ := new(big.Rat).SetString(m.number(about(at.name, ""), at.path))
+		tries := []*big.Rat{likely}
+		switch {
+		case low != nil && high != nil:
+			span := new(big.Rat).Sub(high, low)
+			for _, part := range []int64{5 + int64(m.pick(at.path, 4)), 5, 3, 7, 0, 10} {
+				tries = append(tries, new(big.Rat).Add(low, new(big.Rat).Mul(span, big.NewRat(part, 10))))
+			}
+			rounded, _ := new(big.Rat).SetString(tries[1].FloatString(2))
+			tries = slices.Insert(tries, 1, rounded)
+		case low != nil:
+			tries = append(tries, new(big.Rat).Add(low, likely), low)
+		case high != nil:
+			tries = append(tries, new(big.Rat).Sub(high, likely), high)
+		}
+		one := big.NewRat(1, 1)
+		if grid != nil {
+			one = grid
+		}
+		for _, edge := range []*big.Rat{low, high} {
+			if edge != nil {
+				tries = append(tries, edge, new(big.Rat).Add(edge, one), new(big.Rat).Sub(edge, one))
+			}
+		}
+		for _, n := range tries {
+			for _, v := range onGrid(n, grid) {
+				if low != nil && v.Cmp(low) < 0 || high != nil && v.Cmp(high) > 0 {
+					continue
+				}
+				if !yield(decimal(v)) {
+					return
+				}
+			}
+		}
+		// Other numbers, for those who need several.
+		for i := range 40 {
+			n := new(big.Rat).Set(likely)
+			if low != nil {
+				n = new(big.Rat).Set(low)
+			} else if high != nil {
+				n = new(big.Rat).Sub(high, new(big.Rat).Mul(one, big.NewRat(40, 1)))
+			}
+			step := int64(1 + (i+m.pick(at.path, 40))%40)
+			for _, v := range onGrid(n.Add(n, new(big.Rat).Mul(one, big.NewRat(step, 1))), grid) {
+				if !yield(decimal(v)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// onGrid is the number, or its neighbours that are multiples of grid.
+func onGrid(n, grid *big.Rat) []*big.Rat {
+	if grid == nil || grid.Sign() <= 0 {
+		return []*big.Rat{n}
+	}
+	quotient := new(big.Rat).Quo(n, grid)
+	floor := new(big.Int).Div(quotient.Num(), quotient.Denom()) // Euclidean: the floor, for positive denominators
+	below := new(big.Rat).Mul(new(big.Rat).SetInt(floor), grid)
+	return []*big.Rat{below, new(big.Rat).Add(below, grid)}
+}
+
+// commonMultiple is the least number that is a multiple of both; nil is none.
+func commonMultiple(a, b *big.Rat) *big.Rat {
+	if a == nil || a.Sign() == 0 || b.Sign() == 0 {
+		return b
+	}
+	// lcm(p/q, r/s) = lcm(p, r) / gcd(q, s), for fractions in lowest terms.
+	gcd := new(big.Int).GCD(nil, nil, a.Num(), b.Num())
+	lcm := new(big.Int).Mul(new(big.Int).Quo(a.Num(), gcd), b.Num())
+	return new(big.Rat).SetFrac(lcm, new(big.Int).GCD(nil, nil, a.Denom(), b.Denom()))
+}
+
+// decimal writes a number with all its digits. What comes from a schema always
+// has finitely many.
+func decimal(n *big.Rat) json.Number {
+	if n.IsInt() {
+		return json.Number(n.Num().String())
+	}
+	digits, exact := n.FloatPrec()
+	if !exact {
+		digits = 12
+	}
+	return json.Number(n.FloatString(digits))
+}
+
+// arrays proposes lists.
+func (m *maker) arrays(flat []*schema, at spot) iter.Seq[any] {
+	return func(yield func(any) bool) {
+		least, most := 0, mostItems
+		unique := false
+		for _, s := range flat {
+			if s.MinItems != nil {
+				least = max(least, *s.MinItems)
+			}
+			if s.MaxItems != nil {
+				most = min(most, *s.MaxItems)
+			}
+			if s.Contains != nil {
+				least = max(least, wanted(s))
+			}
+			unique = unique || s.UniqueItems
+		}
+		if least > most {
+			return
+		}
+		n := 2 + m.pick(at.path+" length", 2)
+		if !m.roomy(at) || m.happy && about(at.name, "") == complaints {
+			n = least
+		}
+		for _, n := range []int{n, least, least + 1} {
+			n = min(max(n, least), most)
+			list, ok := m.list(flat, at, n, unique)
+			if (ok || len(list) >= least) && !yield(list) {
+				return
+			}
+		}
+	}
+}
+
+// wanted is how many items must fit the schema's "contains".
+func wanted(s *schema) int {
+	if s.MinContains != nil {
+		return *s.MinContains
+	}
+	return 1
+}
+
+func (m *maker) list(flat []*schema, at spot, n int, unique bool) ([]any, bool) {
+	list := []any{}
+	for i := range n {
+		var all []*schema
+		for _, s := range flat {
+			if item, closed := itemSchema(s, i); closed {
+				return list, false
+			} else if item != nil {
+				all = append(all, item)
+			}
+			if s.Contains != nil && i < wanted(s) {
+				all = append(all, s.Contains)
+			}
+		}
+		item := spot{path: at.path + "/" + strconv.Itoa(i), name: singular(at.name), depth: at.depth + 1}
+		v, ok := m.value(all, item)
+		for try := 1; ok && unique && has(list, v) && try < 30; try++ {
+			v, ok = m.other(all, item.again(try), list)
+		}
+		if !ok || unique && has(list, v) {
+			return list, false
+		}
+		list = append(list, v)
+	}
+	return list, true
+}
+
+// other makes up a value that is not in the list.
+func (m *maker) other(all []*schema, at spot, list []any) (any, bool) {
+	for flat := range m.readings(all, at) {
+		for v := range m.proposals(flat, at) {
+			if m.tries++; m.tries > mostTries {
+				return nil, false
+			}
+			if !has(list, v) && valid(all, v) {
+				return v, true
+			}
+		}
+	}
+	return nil, false
+}
+
+func has(list []any, v any) bool {
+	return slices.ContainsFunc(list, func(w any) bool { return same(v, w) })
+}
+
+// same compares as JSON does: 1.0 is 1.
+func same(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for k := range a {
+			if other, ok := b[k]; !ok || !same(a[k], other) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, same)
+	case json.Number:
+		b, ok := b.(json.Number)
+		if !ok {
+			return false
+		}
+		x, ok1 := new(big.Rat).SetString(a.String())
+		y, ok2 := new(big.Rat).SetString(b.String())
+		return ok1 && ok2 && x.Cmp(y) == 0
+	}
+	return a == b
+}
+
+// itemSchema is what a schema says of item i; closed means that there must be
+// no such item.
+func itemSchema(s *schema, i int) (item *schema, closed bool) {
+	if i < len(s.PrefixItems) {
+		return s.PrefixItems[i], false
+	}
+	rest := any(s.Items2020)
+	switch items := s.Items.(type) {
+	case []*schema:
+		if i < len(items) {
+			return items[i], false
+		}
+		rest = s.AdditionalItems
+	case *schema:
+		rest = items
+	}
+	switch rest := rest.(type) {
+	case *schema:
+		return rest, false
+	case bool:
+		return nil, !rest
+	}
+	return nil, false
+}
+
+// objects proposes objects: with all that is declared, with what is required,
+// and with more than is declared.
+func (m *maker) objects(flat []*schema, at spot) iter.Seq[any] {
+	return func(yield func(any) bool) {
+		least, most := 0, -1
+		var required, optional []string
+		open := true // anything may be added
+		for _, s := range flat {
+			required = append(required, s.Required...)
+			optional = append(optional, slices.Sorted(maps.Keys(s.Properties))...)
+			if s.MinProperties != nil {
+				least = max(least, *s.MinProperties)
+			}
+			if s.MaxProperties != nil && (most < 0 || *s.MaxProperties < most) {
+				most = *s.MaxProperties
+			}
+			open = open && s.AdditionalProperties == nil && s.UnevaluatedProperties == nil && s.PropertyNames == nil
+		}
+		if least > mostItems {
+			return
+		}
+		optional = slices.DeleteFunc(unique(optional), func(name string) bool { return slices.Contains(required, name) })
+		required = unique(required)
+		if open && len(required)+len(optional) == 0 && m.roomy(at) {
+			optional = []string{"note"}
+		}
+		some := optional
+		if !m.roomy(at) {
+			some = nil
+		}
+		for _, names := range [][]string{some, nil, optional} {
+			object, ok := m.object(flat, at, required, names, least, most)
+			if ok && !yield(object) {
+				return
+			}
+		}
+	}
+}
+
+func unique(names []string) []string {
+	var out []string
+	for _, n := range names {
+		if !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func (m *maker) object(flat []*schema, at spot, required, optional []string, least, most int) (map[string]any, bool) {
+	out := map[string]any{}
+	open := slices.Clone(required)
+	for len(open) > 0 {
+		name := open[0]
+		open = open[1:]
+		if _, there := out[name]; there {
+			continue
+		}
+		v, ok := m.property(flat, at, name)
+		if !ok {
+			return nil, false
+		}
+		out[name] = v
+		open = append(open, drawn(flat, name)...)
+	}
+	room := func() bool { return most < 0 || len(out) < most }
+	for _, name := range optional {
+		if _, there := out[name]; there || !room() {
+			continue
+		}
+		if more := drawn(flat, name); slices.ContainsFunc(more, func(n string) bool { return out[n] == nil && !slices.Contains(optional, n) }) {
+			continue // it would bring others along that may not fit
+		}
+		if v, ok := m.property(flat, at, name); ok {
+			out[name] = v
+		}
+	}
+	for try := 0; len(out) < least && room() && try < 2*least+20; try++ {
+		name := m.newName(flat, at, try)
+		if _, there := out[name]; there {
+			continue
+		}
+		if v, ok := m.property(flat, at, name); ok {
+			out[name] = v
+		}
+	}
+	// A map of things of one kind looks strange when it is empty.
+	if len(out) == 0 && m.roomy(at) && room() {
+		if name := m.newName(flat, at, 0); mapLike(flat) {
+			if v, ok := m.property(flat, at, name); ok {
+				out[name] = v
+			}
+		}
+	}
+	return out, len(out) >= least
+}
+
+// drawn are the properties that must be there when name is.
+func drawn(flat []*schema, name string) []string {
+	var out []string
+	for _, s := range flat {
+		out = append(out, s.DependentRequired[name]...)
+		if names, ok := s.Dependencies[name].([]string); ok {
+			out = append(out, names...)
+		}
+	}
+	return out
+}
+
+func mapLike(flat []*schema) bool {
+	return slices.ContainsFunc(flat, func(s *schema) bool {
+		_, typed := s.AdditionalProperties.(*schema)
+		return typed || len(s.PatternProperties) > 0
+	})
+}
+
+// newName makes up the name of a property that nobody declared.
+func (m *maker) newName(flat []*schema, at spot, try int) string {
+	question := at.path + " name " + strconv.Itoa(try)
+	for _, s := range flat {
+		if s.PropertyNames != nil {
+			if v, ok := m.value([]*schema{s.PropertyNames}, spot{path: question, name: "key", depth: at.depth + 1}); ok {
+				if name, ok := v.(string); ok {
+					return name
+				}
+			}
+		}
+	}
+	var patterns []string
+	for _, s := range flat {
+		for p := range s.PatternProperties {
+			patterns = append(patterns, p.String())
+		}
+	}
+	if slices.Sort(patterns); len(patterns) > 0 && try%2 == 0 {
+		return m.match(patterns[try/2%len(patterns)], question, 0)
+	}
+	if try == 0 {
+		return "example"
+	}
+	return "example_" + strconv.Itoa(try+1)
+}
+
+// property makes up the value of one property.
+func (m *maker) property(flat []*schema, at spot, name string) (any, bool) {
+	var all []*schema
+	for _, s := range flat {
+		known := false
+		if p := s.Properties[name]; p != nil {
+			all, known = append(all, p), true
+		}
+		for _, pattern := range byPattern(s.PatternProperties) {
+			if pattern.MatchString(name) {
+				all, known = append(all, s.PatternProperties[pattern]), true
+			}
+		}
+		if known {
+			continue
+		}
+		switch rest := s.AdditionalProperties.(type) {
+		case bool:
+			if !rest {
+				return nil, false
+			}
+		case *schema:
+			all = append(all, rest)
+		}
+	}
+	return m.value(all, at.below(name))
+}
+
+func byPattern(m map[jsonschema.Regexp]*schema) []jsonschema.Regexp {
+	return slices.SortedFunc(maps.Keys(m), func(a, b jsonschema.Regexp) int { return strings.Compare(a.String(), b.String()) })
+}

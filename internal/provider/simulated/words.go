@@ -1,0 +1,249 @@
+package simulated
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// subject is what a value is about, as far as its name tells.
+type subject int
+
+const (
+	anything subject = iota
+	aSentence
+	aTitle
+	aPerson
+	aCompany
+	anEmail
+	aLink
+	aDate
+	aMoment
+	aPhone
+	aPlace
+	aCountry
+	aCurrency
+	aLanguage
+	aFile
+	aVersion
+	anID
+	aLevel
+	aStatus
+	aKind
+	aShare // from 0 to 1
+	aScore // from 0 to 10
+	aPercentage
+	aCount
+	aSum // of money
+	aYear
+	goodYes // true is what one hopes for
+	badYes  // false is what one hopes for
+	aList
+	complaints // a list that is empty when all is well
+)
+
+// subjects tells what words are about.
+var subjects = byWord(map[subject]string{
+	aSentence: `summary description text body draft content answer reply response message comment note notes reason
+		reasoning rationale explanation finding fact quote clause analysis report brief minutes story review feedback advice
+		recommendation suggestion conclusion action task question problem issue risk error detail details evidence goal abstract item
+		point statement decision observation result output markdown paragraph sentence prompt plan outcome justification critique
+		insight lesson step request`,
+	aTitle:   `title headline subject label heading topic caption theme product feature project`,
+	aPerson:  `owner author assignee person contact user customer client reviewer approver name sender recipient speaker attendee employee manager who`,
+	aCompany: `company vendor organisation organization supplier employer brand publisher competitor institution`,
+	anEmail:  `email mail`,
+	aLink:    `url uri link href website homepage webpage source citation`,
+	aDate:    `date deadline day due birthday published`,
+	aMoment:  `time timestamp datetime at when`,
+	aPhone:   `phone telephone mobile`,
+	aPlace:   `city town location place address region venue`,
+	aCountry: `country nation`, aCurrency: `currency`, aLanguage: `language locale lang`,
+	aFile:       `file path filename filepath document attachment artifact`,
+	aVersion:    `version release`,
+	anID:        `id identifier key ref code slug uuid sku`,
+	aLevel:      `severity priority level urgency importance impact likelihood tier grade size`,
+	aStatus:     `status state stage phase`,
+	aKind:       `kind type category class classification sentiment tone genre tag keyword intent role`,
+	aShare:      `confidence probability ratio share certainty similarity accuracy weight fraction relevance`,
+	aScore:      `score rating rank quality`,
+	aPercentage: `percent percentage pct`,
+	aCount:      `count total number quantity length pages words index position hours days weeks months age duration seconds tokens`,
+	aSum:        `price cost amount budget fee revenue salary value sum balance turnover`,
+	aYear:       `year`,
+	goodYes: `approved ok okay passed valid enough good complete completed done success successful ready satisfied accepted finished
+		correct verified resolved confirmed safe compliant accurate sufficient pass passes`,
+	badYes: `blocked failed invalid incomplete escalate escalated retry more rejected conflict duplicate spam unsafe revise revision
+		rework required needed needs flagged`,
+	aList: `items results findings actions steps tags keywords sources reasons recommendations questions facts topics points links
+		files names highlights options sections tasks entries records suggestions references citations attendees participants insights
+		quotes examples decisions deadlines owners changes rows list`,
+	complaints: `problems issues errors missing concerns violations blockers objections gaps warnings defects flaws`,
+})
+
+func byWord(words map[subject]string) map[string]subject {
+	out := map[string]subject{}
+	for s, all := range words {
+		for word := range strings.FieldsSeq(all) {
+			out[word] = s
+		}
+	}
+	return out
+}
+
+// about is what the value of a name is about. The last word counts most: a
+// customer_email is an email.
+func about(name, description string) subject {
+	words := split(name)
+	for _, word := range slices.Backward(words) {
+		if s := subjects[word]; s != anything {
+			return s
+		}
+	}
+	for _, word := range split(description) {
+		if s := subjects[word]; s == anEmail || s == aLink || s == aDate {
+			return s
+		}
+	}
+	return anything
+}
+
+// split takes a name apart: goodEnough, good_enough and Good-Enough are the
+// same two words.
+func split(name string) []string {
+	var words []string
+	var word []rune
+	end := func() {
+		if len(word) > 0 {
+			words = append(words, strings.ToLower(string(word)))
+			word = word[:0]
+		}
+	}
+	for _, r := range name {
+		switch {
+		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
+			end()
+		case unicode.IsUpper(r) && len(word) > 0 && !unicode.IsUpper(word[len(word)-1]):
+			end()
+			word = append(word, r)
+		default:
+			word = append(word, r)
+		}
+	}
+	end()
+	return words
+}
+
+// readable is a name as words in a sentence: "good enough".
+func readable(name string) string { return strings.Join(split(name), " ") }
+
+// singular names one of the things that a list's name stands for.
+func singular(name string) string {
+	lower := strings.ToLower(name)
+	switch {
+	case strings.HasSuffix(lower, "ies") && len(name) > 4:
+		return name[:len(name)-3] + "y"
+	case strings.HasSuffix(lower, "s") && !strings.HasSuffix(lower, "ss") && len(name) > 2:
+		return name[:len(name)-1]
+	case lower == "missing":
+		return "missing_point"
+	}
+	return name
+}
+
+// typeFor is the JSON type of a value of which only the name is known.
+func (s subject) typeFor() string {
+	switch s {
+	case aShare, aScore, aPercentage, aSum:
+		return "number"
+	case aCount, aYear:
+		return "integer"
+	case goodYes, badYes:
+		return "boolean"
+	case aList, complaints:
+		return "array"
+	}
+	return "string"
+}
+
+// samples are values that look human. None belongs to anybody: the addresses
+// and numbers are of the ranges set aside for examples.
+var samples = map[subject][]string{
+	aPerson:   {"Sam Example", "Alex Sample", "Robin Placeholder", "Kim Example"},
+	aCompany:  {"Example Ltd", "Sample & Sons", "Placeholder Works"},
+	anEmail:   {"sam@example.com", "alex@example.org", "robin@example.net"},
+	aLink:     {"https://example.com/one", "https://example.org/two", "https://example.net/three"},
+	aDate:     {"2026-03-14", "2026-05-02", "2026-09-21"},
+	aMoment:   {"2026-03-14T09:30:00Z", "2026-05-02T16:00:00Z", "2026-09-21T11:15:00Z"},
+	aPhone:    {"+44 20 7946 0123", "+44 113 496 0456"},
+	aPlace:    {"Leeds", "Porto", "Graz", "Utrecht"},
+	aCountry:  {"Portugal", "Austria", "Ireland"},
+	aCurrency: {"EUR", "GBP", "USD"},
+	aLanguage: {"en", "de", "pt"},
+	aFile:     {"notes.md", "report.md", "figures.csv"},
+	aVersion:  {"1.0.0", "1.2.0", "2.1.3"},
+	aLevel:    {"low", "medium", "high"},
+	aStatus:   {"open", "in progress", "done"},
+	aKind:     {"general", "standard", "other"},
+
+	aShare:      {"0.87", "0.92", "0.74", "0.81"},
+	aScore:      {"8", "7", "9"},
+	aPercentage: {"62", "18", "45"},
+	aCount:      {"3", "7", "12"},
+	aSum:        {"1250", "480", "99.5"},
+	aYear:       {"2026", "2025", "2024"},
+	anything:    {"3", "1", "5", "2"},
+}
+
+var sentences = []string{
+	"the main points agree with each other.",
+	"three points stand out, and none of them is urgent.",
+	"the picture is clear enough to go on.",
+	"one detail would deserve a second look.",
+	"nothing here stands in the way of the next step.",
+}
+
+// text is a text about something. Whatever could be taken for a statement
+// about the world says that it is made up.
+func (d dice) text(s subject, name, question string) string {
+	what := readable(name)
+	switch s {
+	case anID:
+		return fmt.Sprintf("sim-%04d", d.pick(question, 10000))
+	case aTitle:
+		return fmt.Sprintf("Simulated %s %d", or(what, "title"), 1+d.pick(question, 9))
+	}
+	if list := samples[s]; len(list) > 0 && s.typeFor() == "string" && s != anything {
+		return list[d.pick(question, len(list))]
+	}
+	return fmt.Sprintf("Simulated %s: %s", or(what, "text"), sentences[d.pick(question, len(sentences))])
+}
+
+// number is a likely number, as it is written.
+func (d dice) number(s subject, question string) string {
+	list := samples[s]
+	if s.typeFor() != "number" && s.typeFor() != "integer" {
+		list = samples[anything]
+	}
+	return list[d.pick(question, len(list))]
+}
+
+// yes is mostly what one hopes for, and over four rounds at least once the
+// other: whether a flow waits for yes or for no, it does not wait for ever.
+func (d dice) yes(s subject, question string) bool {
+	switch s {
+	case goodYes:
+		return d.rotate(question, 4) != 0
+	case badYes:
+		return d.rotate(question, 4) == 0
+	}
+	return d.rotate(question, 2) == 0
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
