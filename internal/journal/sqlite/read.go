@@ -170,9 +170,11 @@ func (s *Store) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.A
 	}
 }
 
+const tailQuery = `SELECT a.pos, a.seq, a.body, r.id FROM appends a LEFT JOIN runs r ON r.n = a.run
+	WHERE a.pos > ? AND a.run <> 0 ORDER BY a.pos LIMIT ?`
+
 func (s *Store) tailPage(ctx context.Context, after journal.Pos) ([]stored, []journal.RunID, error) {
-	rows, err := s.reader.QueryContext(ctx, `SELECT a.pos, a.seq, a.body, r.id FROM appends a LEFT JOIN runs r ON r.n = a.run
-		WHERE a.pos > ? AND a.run <> 0 ORDER BY a.pos LIMIT ?`, after, page)
+	rows, err := s.reader.QueryContext(ctx, tailQuery, after, page)
 	if err != nil {
 		return nil, nil, s.failed(ctx, err)
 	}
@@ -240,10 +242,11 @@ func (s *Store) Inbox(ctx context.Context, id journal.RunID) ([]journal.Posted, 
 	return posted, s.failed(ctx, rows.Err())
 }
 
+const mailQuery = "SELECT id, owner FROM runs WHERE n IN (SELECT DISTINCT run FROM inbox) AND status <> 'finished'"
+
 // Mail implements journal.Store.
 func (s *Store) Mail(ctx context.Context) ([]journal.Mailbox, error) {
-	rows, err := s.reader.QueryContext(ctx, `SELECT id, owner FROM runs
-		WHERE n IN (SELECT DISTINCT run FROM inbox) AND status <> 'finished' ORDER BY n`)
+	rows, err := s.reader.QueryContext(ctx, mailQuery)
 	if err != nil {
 		return nil, s.failed(ctx, err)
 	}
@@ -259,11 +262,12 @@ func (s *Store) Mail(ctx context.Context) ([]journal.Mailbox, error) {
 	return boxes, s.failed(ctx, rows.Err())
 }
 
+const dueQuery = "SELECT id, wake FROM runs WHERE wake > 0 AND root = '' AND status <> 'finished' ORDER BY wake, n"
+
 // Due implements journal.Store.
 func (s *Store) Due(ctx context.Context, now journal.Millis) ([]journal.RunID, journal.Millis, error) {
 	// In ascending order, the first that is not due yet is the next to be.
-	rows, err := s.reader.QueryContext(ctx, `SELECT id, wake FROM runs
-		WHERE wake > 0 AND root = '' AND status <> 'finished' ORDER BY wake, n`)
+	rows, err := s.reader.QueryContext(ctx, dueQuery)
 	if err != nil {
 		return nil, 0, s.failed(ctx, err)
 	}

@@ -28,5 +28,6 @@ func TestRelaxedStore(t *testing.T) {
 	journaltest.Run(t, journaltest.Subject{
 		Open:    func(t testing.TB, dir string) journal.Store { return openWith(t, dir, sqlite.Options{Relaxed: true}) },
 		Durable: true,
+		Small:   true,
 	})
 }

@@ -1,0 +1,75 @@
+//go:build unix && !solaris && !aix
+
+package owner
+
+import (
+	"bytes"
+	"os"
+	"syscall"
+)
+
+// ear is a named pipe that its process reads and others write to.
+type ear struct {
+	path    string
+	pipe    *os.File
+	stopped chan struct{}
+}
+
+const pipeSuffix = ".pipe"
+
+// listen calls wake whenever somebody calls.
+func listen(path string, wake func()) (*ear, error) {
+	e := &ear{path: path + pipeSuffix, stopped: make(chan struct{})}
+	if err := syscall.Mkfifo(e.path, 0o600); err != nil {
+		return nil, &os.PathError{Op: "mkfifo", Path: e.path, Err: err}
+	}
+	// Open for writing too, so that the pipe never comes to its end when the
+	// last caller hangs up.
+	pipe, err := os.OpenFile(e.path, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		os.Remove(e.path)
+		return nil, err
+	}
+	e.pipe = pipe
+	go func() {
+		defer close(e.stopped)
+		calls := make([]byte, 512)
+		for {
+			n, err := pipe.Read(calls)
+			if err != nil {
+				return
+			}
+			if bytes.IndexByte(calls[:n], hangUp) >= 0 {
+				return
+			}
+			wake()
+		}
+	}()
+	return e, nil
+}
+
+const (
+	ring   = 'w'
+	hangUp = 'q' // to oneself: a blocked read does not end by closing everywhere
+)
+
+func (e *ear) close() {
+	os.Remove(e.path)
+	e.pipe.Write([]byte{hangUp})
+	<-e.stopped
+	e.pipe.Close()
+}
+
+// call writes one byte. Nobody there to read it, or a pipe full of calls that
+// have not been heard yet, is all the same to the caller. An os.File would
+// wait for room in a full pipe.
+func call(path string) {
+	pipe, err := syscall.Open(path+pipeSuffix, syscall.O_WRONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer syscall.Close(pipe)
+	syscall.Write(pipe, []byte{ring})
+}
+
+func removeEar(path string) { os.Remove(path + pipeSuffix) }

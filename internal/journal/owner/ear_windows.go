@@ -1,0 +1,61 @@
+package owner
+
+import (
+	"os"
+	"time"
+)
+
+// ear is a file that callers lengthen and its process looks at: Windows has no
+// named pipes in folders.
+type ear struct {
+	path string
+	stop chan struct{}
+	done chan struct{}
+}
+
+const (
+	earSuffix = ".calls"
+	lookEvery = 50 * time.Millisecond
+)
+
+func listen(path string, wake func()) (*ear, error) {
+	e := &ear{path: path + earSuffix, stop: make(chan struct{}), done: make(chan struct{})}
+	if err := os.WriteFile(e.path, nil, 0o600); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(e.done)
+		look := time.NewTicker(lookEvery)
+		defer look.Stop()
+		var heard int64
+		for {
+			select {
+			case <-e.stop:
+				return
+			case <-look.C:
+			}
+			if info, err := os.Stat(e.path); err == nil && info.Size() != heard {
+				heard = info.Size()
+				wake()
+			}
+		}
+	}()
+	return e, nil
+}
+
+func (e *ear) close() {
+	close(e.stop)
+	<-e.done
+	os.Remove(e.path)
+}
+
+func call(path string) {
+	f, err := os.OpenFile(path+earSuffix, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return
+	}
+	f.Write([]byte{'w'})
+	f.Close()
+}
+
+func removeEar(path string) { os.Remove(path + earSuffix) }
