@@ -79,6 +79,24 @@ func fillColumns(d *drawing, highest float64) []seam {
 	return chosen
 }
 
+// lowest is where the last thing between two heights ends.
+func (d *drawing) lowest(top, bottom float64) float64 {
+	y := top
+	for _, b := range d.boxes {
+		if b.y >= top && b.y < bottom {
+			y = max(y, b.bottom())
+		}
+	}
+	for _, r := range d.routes {
+		for _, p := range r.points {
+			if p.y >= top && p.y < bottom {
+				y = max(y, p.y)
+			}
+		}
+	}
+	return y
+}
+
 // between measures how wide the drawing is between two heights.
 func (d *drawing) between(top, bottom float64) (left, right float64) {
 	left, right = math.Inf(1), math.Inf(-1)
@@ -102,7 +120,7 @@ func (d *drawing) between(top, bottom float64) (left, right float64) {
 
 // columns takes the drawing apart.
 func (g *Graph) columns(d *drawing, seams []seam) *drawing {
-	type column struct{ top, dx, dy, left float64 }
+	type column struct{ top, dx, dy, left, lowest float64 }
 	var all []column
 	x, top := 0.0, 0.0
 	for i := 0; i <= len(seams); i++ {
@@ -111,7 +129,7 @@ func (g *Graph) columns(d *drawing, seams []seam) *drawing {
 			bottom = seams[i].y
 		}
 		left, right := d.between(top, bottom)
-		c := column{top: top, dx: x - left, dy: -top, left: x}
+		c := column{top: top, dx: x - left, dy: -top, left: x, lowest: d.lowest(top, bottom)}
 		if i > 0 {
 			c.dy += columnHead - rowGap/2
 		}
@@ -147,7 +165,7 @@ func (g *Graph) columns(d *drawing, seams []seam) *drawing {
 			// Down, over to the gap between the columns, up, and in from above.
 			lane := b.left - columnGap/2
 			start, end := point{from.x + a.dx, from.y + a.dy}, point{to.x + b.dx, to.y + b.dy}
-			under, over := start.y+rowGap/2, end.y-columnHead
+			under, over := a.lowest+a.dy+rowGap/2, b.top+b.dy
 			moved.points = []point{start, {start.x, under}, {lane, under}, {lane, over}, {end.x, over}, end}
 		}
 		out.routes = append(out.routes, moved)

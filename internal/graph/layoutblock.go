@@ -132,8 +132,20 @@ func (b *block) rank() {
 		l := &b.links[i]
 		if l.kind == EdgeFallback && asFallback[l.to] == 1 && entered[l.to] == 0 && l.to != b.root(l.from) {
 			b.side[l.to] = l.from
-			b.standIns[l.from] = append(b.standIns[l.from], l.to)
 			l.beside = true
+		}
+	}
+	for i := range b.links {
+		l := &b.links[i]
+		if l.beside && b.isSide(l.from) && len(b.artifacts[b.items[l.from]]) > 0 {
+			// Its files stand where its own stand-in would have to: that one goes below.
+			b.side[l.to] = -1
+			l.beside = false
+		}
+	}
+	for i := range b.links {
+		if l := &b.links[i]; l.beside {
+			b.standIns[l.from] = append(b.standIns[l.from], l.to)
 		}
 	}
 	for i := range b.side {

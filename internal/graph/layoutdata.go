@@ -164,7 +164,7 @@ func (a *arranger) laneX(l *dataLane, before []*dataLane, flow []route) float64 
 		moved = false
 		for _, o := range before {
 			oTop, oBottom := min(o.top, o.middle-o.length/2)-8, max(o.bottom, o.middle+o.length/2)+8
-			if o.right == l.right && oTop < bottom && oBottom > top && math.Abs(o.x*sign-far) < laneGap {
+			if o.right == l.right && oTop < bottom && oBottom > top && math.Abs(o.x*sign-far) < laneGap-0.01 {
 				far = o.x*sign + laneGap
 				moved = true
 			}

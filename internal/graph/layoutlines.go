@@ -100,8 +100,14 @@ func (t *lines) findSeams(d *drawing) []seam {
 		if l := &t.links[only[g]]; !l.back && t.boxes[l.to].row-t.boxes[l.from].row == 1 {
 			top := math.Inf(1)
 			for _, i := range t.rows[g] {
-				if i < len(t.items) {
-					top = min(top, d.boxes[t.items[i]].y)
+				if i >= len(t.items) {
+					continue
+				}
+				top = min(top, d.boxes[t.items[i]].y)
+				for _, e := range t.artifacts[t.items[i]] {
+					if file, drawn := d.boxes[t.graph.Edges[e].To]; drawn {
+						top = min(top, file.y)
+					}
 				}
 			}
 			seams = append(seams, seam{edge: l.edge, y: top - rowGap/2})
@@ -135,7 +141,7 @@ func (t *lines) findPorts() {
 		}
 		half := t.sizes[i].w / 2
 		if style != lineNormal && len(mixed[end{i, lower}]) > 1 {
-			aside := min(30, half/2)
+			aside := math.Round(min(30, half/2))
 			if o.x > b.x || o.x == b.x && style == lineSkipped {
 				return b.x + aside
 			}
