@@ -1,0 +1,149 @@
+package transcript
+
+import (
+	"cmp"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Buffer is how many events a subscriber may be behind before it loses some.
+const Buffer = 256
+
+// FanOut hands events to subscribers and never waits for one: what a full
+// buffer has no room for is dropped for that subscriber, and counted. The file
+// has everything.
+type FanOut struct {
+	log *slog.Logger
+	now func() time.Time
+
+	mu     sync.Mutex
+	subs   map[*Subscription]struct{}
+	next   int
+	closed bool
+}
+
+// Subscription is one subscriber's end.
+type Subscription struct {
+	// C gives the events in the order of the file. It is closed by Close.
+	C <-chan Event
+
+	fan     *FanOut
+	c       chan Event
+	id      int
+	run     journal.RunID
+	sent    int64
+	dropped int64
+	warned  time.Time
+}
+
+// SubscriberStats is how one subscriber is doing.
+type SubscriberStats struct {
+	Subscriber int           `json:"subscriber"`
+	Run        journal.RunID `json:"run,omitempty"` // empty: all runs
+	Sent       int64         `json:"sent"`
+	Dropped    int64         `json:"dropped"`
+	Waiting    int           `json:"waiting"` // in its buffer
+}
+
+// NewFanOut makes one without subscribers. Nil means slog.Default and time.Now.
+func NewFanOut(log *slog.Logger, now func() time.Time) *FanOut {
+	if log == nil {
+		log = slog.Default()
+	}
+	if now == nil {
+		now = time.Now
+	}
+	return &FanOut{log: log, now: now, subs: map[*Subscription]struct{}{}}
+}
+
+// Subscribe begins to receive what is published from now on; run narrows it
+// to one run's file, empty is all.
+func (f *FanOut) Subscribe(run journal.RunID) *Subscription {
+	c := make(chan Event, Buffer)
+	s := &Subscription{C: c, fan: f, c: c, run: run}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		close(c)
+		return s
+	}
+	f.next++
+	s.id = f.next
+	f.subs[s] = struct{}{}
+	return s
+}
+
+// Wanted tells whether anybody listens to a run.
+func (f *FanOut) Wanted(run journal.RunID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for s := range f.subs {
+		if s.run == "" || s.run == run {
+			return true
+		}
+	}
+	return false
+}
+
+// Publish offers an event to every subscriber.
+func (f *FanOut) Publish(e Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for s := range f.subs {
+		if s.run != "" && string(s.run) != e.RunID {
+			continue
+		}
+		select {
+		case s.c <- e:
+			s.sent++
+		default:
+			f.drop(s)
+		}
+	}
+}
+
+func (f *FanOut) drop(s *Subscription) {
+	s.dropped++
+	if now := f.now(); now.Sub(s.warned) >= time.Second {
+		s.warned = now
+		f.log.Warn("a subscriber to the transcript is too slow and loses events", "subscriber", s.id, "dropped", s.dropped)
+	}
+}
+
+// Stats lists the subscribers in the order in which they came.
+func (f *FanOut) Stats() []SubscriberStats {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make([]SubscriberStats, 0, len(f.subs))
+	for s := range f.subs {
+		out = append(out, SubscriberStats{Subscriber: s.id, Run: s.run, Sent: s.sent, Dropped: s.dropped, Waiting: len(s.c)})
+	}
+	slices.SortFunc(out, func(a, b SubscriberStats) int { return cmp.Compare(a.Subscriber, b.Subscriber) })
+	return out
+}
+
+// Close ends the subscription; what is in its buffer can still be received.
+// Closing again does nothing.
+func (s *Subscription) Close() {
+	s.fan.mu.Lock()
+	defer s.fan.mu.Unlock()
+	if _, open := s.fan.subs[s]; open {
+		delete(s.fan.subs, s)
+		close(s.c)
+	}
+}
+
+// Close ends all subscriptions. Closing again does nothing.
+func (f *FanOut) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	for s := range f.subs {
+		delete(f.subs, s)
+		close(s.c)
+	}
+}

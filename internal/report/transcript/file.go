@@ -1,0 +1,199 @@
+package transcript
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
+)
+
+// file is one run's transcript, as far as it has been written or compared.
+type file struct {
+	run    journal.RunID
+	path   string
+	head   string // what all lines have behind their seq
+	f      *os.File
+	seq    int64 // of the last line, pending ones included
+	offset int64 // everything before it is on disk, and as it should be
+	used   int64 // when it was last written, as the writer counts
+	over   bool  // the run has ended
+	lines
+}
+
+// lines are to be written.
+type lines struct {
+	pending []byte
+	ends    []int // where each of them ends
+}
+
+// errRebuild: the file is not what this writer left; its lines have to be made
+// again from the beginning.
+var errRebuild = errors.New("the transcript has been changed by somebody else")
+
+func newFile(dir string, run *report.Run) (*file, error) {
+	name, err := fileName(string(run.ID))
+	if err != nil {
+		return nil, err
+	}
+	head := journal.AppendString([]byte(`,"run_id":`), string(run.ID))
+	if run.Parent != "" {
+		head = append(head, `,"parent_run_id":`...)
+		head = journal.AppendString(head, string(run.Parent))
+	}
+	return &file{run: run.ID, path: filepath.Join(dir, name), head: string(head)}, nil
+}
+
+// open opens the file, or makes it.
+func (f *file) open() error {
+	flags := os.O_RDWR | os.O_APPEND | os.O_CREATE
+	if f.offset > 0 {
+		flags &^= os.O_CREATE // it was there; if it is gone, all of it has to be written
+	}
+	opened, err := os.OpenFile(f.path, flags, 0o600)
+	if errors.Is(err, os.ErrNotExist) && f.offset > 0 {
+		return errRebuild
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(f.path), 0o700); err == nil {
+			opened, err = os.OpenFile(f.path, flags, 0o600)
+		}
+	}
+	f.f = opened
+	return err
+}
+
+func (f *file) close() {
+	if f.f != nil {
+		f.f.Close() // every line has been written by its own call; there is nothing left to fail
+		f.f = nil
+	}
+}
+
+// size is how much there is on disk. Somebody may have deleted or replaced the
+// file while it was open.
+func (f *file) size() (int64, error) {
+	if f.f == nil {
+		if err := f.open(); err != nil {
+			return 0, err
+		}
+	}
+	mine, err := f.f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	there, err := os.Stat(f.path)
+	switch {
+	case errors.Is(err, os.ErrNotExist), err == nil && !os.SameFile(mine, there), err == nil && mine.Size() < f.offset:
+		f.close()
+		return 0, errRebuild
+	case err != nil:
+		return 0, err
+	}
+	return mine.Size(), nil
+}
+
+// flush brings the pending lines to disk. Those that are there already are
+// passed over: an earlier life of this process or another one has written
+// them. It returns how many those were.
+func (f *file) flush() (there int, err error) {
+	size, err := f.size()
+	if err != nil {
+		return 0, err
+	}
+	if size > f.offset {
+		if there, err = f.compare(size); err != nil {
+			return there, err
+		}
+	}
+	start := 0
+	if there > 0 {
+		start = f.ends[there-1]
+	}
+	for _, end := range f.ends[there:] {
+		n, err := f.f.Write(f.pending[start:end])
+		if err != nil {
+			return there, err
+		}
+		f.offset += int64(n)
+		start = end
+	}
+	return there, nil
+}
+
+// compare counts the pending lines that the file has behind offset, and cuts
+// off a last line that is torn.
+func (f *file) compare(size int64) (there int, err error) {
+	rest := make([]byte, min(size-f.offset, int64(len(f.pending))))
+	if _, err := f.f.ReadAt(rest, f.offset); err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	start := 0
+	for there < len(f.ends) && f.ends[there] <= len(rest) && bytes.Equal(rest[start:f.ends[there]], f.pending[start:f.ends[there]]) {
+		start = f.ends[there]
+		there++
+	}
+	f.offset += int64(start)
+	if f.offset == size {
+		return there, nil
+	}
+	whole, err := f.wholeLines(size)
+	switch {
+	case err != nil:
+		return there, err
+	case whole < size: // its writer was interrupted
+		if err := f.f.Truncate(whole); err != nil {
+			return there, err
+		}
+	}
+	if whole > f.offset && there < len(f.ends) {
+		return there, f.setAside()
+	}
+	return there, nil
+}
+
+// wholeLines is where the last complete line behind offset ends.
+func (f *file) wholeLines(size int64) (int64, error) {
+	const step = 64 << 10
+	for end := size; end > f.offset; {
+		begin := max(f.offset, end-step)
+		part := make([]byte, end-begin)
+		if _, err := f.f.ReadAt(part, begin); err != nil {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(part, '\n'); i >= 0 {
+			return begin + int64(i) + 1, nil
+		}
+		end = begin
+	}
+	return f.offset, nil
+}
+
+// setAside keeps a file under another name whose lines are not those of the
+// journal. Nobody's data is thrown away, and the transcript becomes right.
+func (f *file) setAside() error {
+	f.close()
+	for n := 1; ; n++ {
+		aside := fmt.Sprintf("%s.damaged-%d", f.path, n)
+		if _, err := os.Lstat(aside); err == nil {
+			continue
+		}
+		if err := os.Rename(f.path, aside); err != nil {
+			return err
+		}
+		return &asideError{aside}
+	}
+}
+
+// asideError says where a damaged file went. It is an errRebuild.
+type asideError struct{ path string }
+
+func (e *asideError) Error() string {
+	return "a transcript did not match its run; it is kept as " + e.path
+}
+
+func (e *asideError) Is(target error) bool { return target == errRebuild }

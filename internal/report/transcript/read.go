@@ -1,0 +1,146 @@
+package transcript
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"time"
+)
+
+// MaxLine is the longest line that is read; a longer one counts as damaged.
+const MaxLine = 256 << 20
+
+// LineError is a line that is not an event.
+type LineError struct {
+	Line int // from 1
+	// Torn: the file ends in the middle of the line; its writer was
+	// interrupted, or has not finished yet.
+	Torn bool
+	Why  error
+}
+
+func (e *LineError) Error() string {
+	if e.Torn {
+		return fmt.Sprintf("line %d is not complete: %v", e.Line, e.Why)
+	}
+	return fmt.Sprintf("line %d is damaged: %v", e.Line, e.Why)
+}
+
+// Unwrap gives the reason.
+func (e *LineError) Unwrap() error { return e.Why }
+
+// Read reads a transcript line by line. Events of types that it does not know
+// come like all others, with their payload as it is. A line that is no event
+// gives a *LineError, and reading goes on behind it; any other error ends it.
+// It reads what Espalier writes and what the AWF program writes.
+func Read(r io.Reader) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		in := bufio.NewReaderSize(r, 64<<10)
+		var line []byte
+		for n := 1; ; n++ {
+			var err error
+			var long bool
+			line, long, err = readLine(in, line[:0])
+			if err != nil && !errors.Is(err, io.EOF) {
+				yield(Event{}, err)
+				return
+			}
+			last := err != nil
+			text := bytes.TrimSpace(line)
+			switch {
+			case last && len(line) == 0:
+				return
+			case len(text) == 0: // an empty line says nothing and harms nobody
+			case long:
+				if !yield(Event{}, &LineError{Line: n, Torn: last, Why: fmt.Errorf("it is longer than %d bytes", MaxLine)}) {
+					return
+				}
+			default:
+				e, err := Decode(text)
+				if err != nil {
+					e, err = Event{}, &LineError{Line: n, Torn: last, Why: err}
+				}
+				if !yield(e, err) {
+					return
+				}
+			}
+			if last {
+				return
+			}
+		}
+	}
+}
+
+// readLine reads up to and including the next line feed. Of a line that is too
+// long it keeps the beginning.
+func readLine(in *bufio.Reader, line []byte) (_ []byte, long bool, err error) {
+	for {
+		piece, err := in.ReadSlice('\n')
+		if len(line)+len(piece) > MaxLine {
+			long = true
+		} else {
+			line = append(line, piece...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, long, err
+		}
+	}
+}
+
+// Decode reads one line.
+func Decode(line []byte) (Event, error) {
+	var raw struct {
+		Seq         int64           `json:"seq"`
+		RunID       string          `json:"run_id"`
+		ParentRunID string          `json:"parent_run_id"`
+		ChildRunID  string          `json:"child_run_id"`
+		Type        *Type           `json:"type"`
+		Path        string          `json:"path"`
+		Iteration   int             `json:"iteration"`
+		Timestamp   string          `json:"timestamp"`
+		Payload     json.RawMessage `json:"payload"`
+	}
+	if err := json.Unmarshal(line, &raw); err != nil {
+		return Event{}, err
+	}
+	if raw.Type == nil {
+		return Event{}, errors.New("it has no type")
+	}
+	// A time that cannot be read is no reason to lose the event.
+	at, _ := time.Parse(time.RFC3339Nano, raw.Timestamp)
+	return Event{
+		Seq: raw.Seq, RunID: raw.RunID, ParentRunID: raw.ParentRunID, ChildRunID: raw.ChildRunID, Type: *raw.Type,
+		Path: raw.Path, Iteration: raw.Iteration, Timestamp: at, Payload: raw.Payload,
+	}, nil
+}
+
+// Step reads the payload of a run.* or step.* event.
+func (e *Event) Step() (Step, error) { return payload[Step](e) }
+
+// Message reads the payload of a message.* event.
+func (e *Event) Message() (Message, error) { return payload[Message](e) }
+
+// Tool reads the payload of a tool.* event.
+func (e *Event) Tool() (Tool, error) { return payload[Tool](e) }
+
+func payload[T any](e *Event) (T, error) {
+	var out T
+	if err := json.Unmarshal(e.Payload, &out); err != nil {
+		return out, fmt.Errorf("payload of %s: %w", e.Type, err)
+	}
+	return out, nil
+}
+
+// fileName is the name of a run's file. An id that is not a plain name would
+// lead out of the folder, so it has none.
+func fileName(run string) (string, error) {
+	if run == "" || strings.HasPrefix(run, ".") || strings.ContainsAny(run, "/\\:\x00") {
+		return "", fmt.Errorf("%q cannot be the name of a transcript", run)
+	}
+	return run + ".jsonl", nil
+}

@@ -1,0 +1,589 @@
+package transcript_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/filelock"
+	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/report/transcript"
+)
+
+var update = flag.Bool("update", false, "write the expected transcripts anew")
+
+var _ report.Sink = (*transcript.Writer)(nil)
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// frozen is a clock that stands, so that nothing happens because of time.
+func frozen() time.Time { return time.Unix(0, 0) }
+
+func writer(dir string, s *shelf) *transcript.Writer {
+	return transcript.New(transcript.Options{Dir: dir, Source: s, Program: s.Program, Log: quiet(), Now: frozen})
+}
+
+// write records appends as they are committed.
+func write(t testing.TB, dir string, r *recording, from, to int) {
+	t.Helper()
+	s := &shelf{program: r.program, appends: r.appends[:from]}
+	w := writer(dir, s)
+	for _, a := range r.appends[from:to] {
+		s.appends = append(s.appends, a)
+		if err := w.Record(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func undisturbed(t testing.TB, r *recording) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, dir, r, 0, len(r.appends))
+	return files(t, dir)
+}
+
+func TestTranscripts(t *testing.T) {
+	for _, r := range recordings(t) {
+		t.Run(r.name, func(t *testing.T) {
+			got := together(undisturbed(t, r))
+			path := filepath.Join("testdata", r.name+".txtar")
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestForm holds every line of every transcript to the form that is promised.
+func TestForm(t *testing.T) {
+	for _, r := range recordings(t) {
+		for name, text := range undisturbed(t, r) {
+			open := map[string]int{}
+			for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+				e, err := transcript.Decode([]byte(line))
+				if err != nil {
+					t.Fatalf("%s: %s: %v", r.name, line, err)
+				}
+				if e.Seq != int64(i+1) || e.RunID+".jsonl" != name || !e.Type.Known() {
+					t.Errorf("%s: line %d of %s: %s", r.name, i+1, name, line)
+				}
+				if (e.ParentRunID == "") != (e.RunID == string(run)) {
+					t.Errorf("%s: the lines of children, and only they, name their parent: %s", r.name, line)
+				}
+				if again := canonical(t, &e); again != line {
+					t.Errorf("%s: the bytes are not those of encoding/json:\n%s\n%s", r.name, line, again)
+				}
+				key := fmt.Sprintf("%s %s %d", e.Path, e.ChildRunID, e.Iteration)
+				switch e.Type {
+				case transcript.StepStarted, transcript.CallStarted:
+					open[e.Path]++
+				case transcript.StepCompleted, transcript.CallCompleted:
+					if open[e.Path]--; open[e.Path] < 0 {
+						t.Errorf("%s: %s ended before it began", r.name, key)
+					}
+				}
+			}
+			last := r.appends[len(r.appends)-1].Events
+			if _, over := last[len(last)-1].Fact.(journal.RunFinished); !over {
+				continue
+			}
+			for path, n := range open {
+				if n != 0 {
+					t.Errorf("%s: %s began and never ended", r.name, path)
+				}
+			}
+		}
+	}
+}
+
+// canonical encodes an event with encoding/json.
+func canonical(t *testing.T, e *transcript.Event) string {
+	t.Helper()
+	var payload any
+	var err error
+	switch {
+	case strings.HasPrefix(string(e.Type), "message."):
+		payload, err = e.Message()
+	case strings.HasPrefix(string(e.Type), "tool."):
+		payload, err = e.Tool()
+	default:
+		payload, err = e.Step()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := func(v any) []byte {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(v); err != nil {
+			t.Fatal(err)
+		}
+		return bytes.TrimSpace(b.Bytes())
+	}
+	e.Payload = encode(payload)
+	line := encode(e)
+	// A time.Time leaves trailing zeros out; the transcript does not.
+	short, _ := e.Timestamp.MarshalJSON()
+	long := []byte(`"` + e.Timestamp.Format("2006-01-02T15:04:05.000Z07:00") + `"`)
+	return string(bytes.Replace(line, short, long, 1))
+}
+
+// TestContinuing: whatever was written before a process died, and however the
+// last line was torn, going on gives the same bytes.
+func TestContinuing(t *testing.T) {
+	for _, r := range recordings(t) {
+		t.Run(r.name, func(t *testing.T) {
+			want := undisturbed(t, r)
+			root := string(run) + ".jsonl"
+			for committed := range len(r.appends) + 1 {
+				dir := t.TempDir()
+				write(t, dir, r, 0, committed)
+				write(t, dir, r, committed, len(r.appends))
+				if committed == len(r.appends) {
+					catchUp(t, dir, r)
+				}
+				if diff := cmp.Diff(want, files(t, dir)); diff != "" {
+					t.Fatalf("after %d appends: %s", committed, diff)
+				}
+			}
+			for name, text := range want {
+				dir := t.TempDir()
+				for _, size := range cuts(text, r.name == "linear" || r.name == "child") {
+					for other, whole := range want {
+						put(t, dir, other, whole)
+					}
+					put(t, dir, name, text[:size])
+					catchUp(t, dir, r)
+					if got := files(t, dir); got[name] != text || got[root] != want[root] || len(got) != len(want) {
+						t.Fatalf("%s cut at %d:\n%s", name, size, cmp.Diff(want, got))
+					}
+				}
+			}
+			// All deleted.
+			dir := t.TempDir()
+			catchUp(t, dir, r)
+			if diff := cmp.Diff(want, files(t, dir)); diff != "" {
+				t.Errorf("deleted and rebuilt:\n%s", diff)
+			}
+		})
+	}
+}
+
+// cuts are places at which a file may be torn: all of them, or those around
+// the ends of lines and one inside each.
+func cuts(text string, all bool) []int {
+	var out []int
+	for i := range len(text) {
+		if all || i == 0 || text[i-1] == '\n' || text[i] == '\n' || i > 1 && text[i-2] == '\n' || i%211 == 0 {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func put(t testing.TB, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func catchUp(t testing.TB, dir string, r *recording) {
+	t.Helper()
+	w := writer(dir, &shelf{program: r.program, appends: r.appends})
+	if err := w.CatchUp(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDeathInTheMiddle: the journal was ahead of the file, and the process
+// that goes on sees only the appends that come after.
+func TestDeathInTheMiddle(t *testing.T) {
+	for _, r := range recordings(t) {
+		want := undisturbed(t, r)
+		for committed := 1; committed < len(r.appends); committed++ {
+			for recorded := range committed + 1 {
+				dir := t.TempDir()
+				write(t, dir, r, 0, recorded)
+				write(t, dir, r, committed, len(r.appends))
+				if diff := cmp.Diff(want, files(t, dir)); diff != "" {
+					t.Fatalf("%s: %d of %d appends recorded: %s", r.name, recorded, committed, diff)
+				}
+			}
+		}
+	}
+}
+
+func TestAppendsThatComeAgain(t *testing.T) {
+	r := recorded(t, "child")
+	dir := t.TempDir()
+	s := &shelf{program: r.program, appends: r.appends}
+	w := writer(dir, s)
+	for range 3 {
+		for _, a := range r.appends {
+			if err := w.Record(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if diff := cmp.Diff(undisturbed(t, r), files(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+	if s.reads != 0 {
+		t.Errorf("the journal was read %d times for a run that was seen from its beginning", s.reads)
+	}
+}
+
+// TestALateReaderReadsARunOnce: coming back after a long time is linear.
+func TestALateReaderReadsARunOnce(t *testing.T) {
+	r := recorded(t, "loop")
+	s := &shelf{program: r.program, appends: r.appends}
+	w := writer(t.TempDir(), s)
+	for _, a := range r.appends[1:] {
+		if err := w.Record(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.reads != 1 {
+		t.Errorf("the run was read %d times", s.reads)
+	}
+}
+
+func TestDamage(t *testing.T) {
+	r := recorded(t, "linear")
+	want := undisturbed(t, r)
+	name := string(run) + ".jsonl"
+	lines := strings.SplitAfter(want[name], "\n")
+	for what, text := range map[string]string{
+		"a line changed":    strings.Replace(want[name], "prepare", "PREPARE", 1),
+		"a line removed":    lines[0] + strings.Join(lines[2:], ""),
+		"a line twice":      lines[0] + strings.Join(lines, ""),
+		"another run's":     strings.ReplaceAll(want[name], "1111", "2222"),
+		"a line in between": lines[0] + "{}\n" + strings.Join(lines[1:], ""),
+	} {
+		dir := t.TempDir()
+		put(t, dir, name, text)
+		catchUp(t, dir, r)
+		if got := files(t, dir)[name]; got != want[name] {
+			t.Errorf("%s: %s", what, cmp.Diff(want[name], got))
+		}
+		if kept, err := os.ReadFile(filepath.Join(dir, name+".damaged-1")); err != nil || string(kept) != text {
+			t.Errorf("%s: what was there is not kept: %v", what, err)
+		}
+	}
+	// Bytes of a torn write need not be a beginning of the line.
+	dir := t.TempDir()
+	put(t, dir, name, lines[0]+"\x00\x00\x00\x00")
+	catchUp(t, dir, r)
+	if got := files(t, dir)[name]; got != want[name] {
+		t.Error(cmp.Diff(want[name], got))
+	}
+}
+
+// TestFilesThatChangeUnderneath: deleted, cut or replaced while the run goes on.
+func TestFilesThatChangeUnderneath(t *testing.T) {
+	r := recorded(t, "child")
+	want := undisturbed(t, r)
+	name := string(run) + ".jsonl"
+	for what, disturb := range map[string]func(path string) error{
+		"deleted":   os.Remove,
+		"cut":       func(path string) error { return os.Truncate(path, 20) },
+		"emptied":   func(path string) error { return os.Truncate(path, 0) },
+		"overwrote": func(path string) error { return os.WriteFile(path, []byte("mine\nnow\n"), 0o600) },
+		"replaced": func(path string) error {
+			return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, []byte("mine\n"), 0o600))
+		},
+	} {
+		for at := 1; at < len(r.appends); at++ {
+			dir := t.TempDir()
+			s := &shelf{program: r.program}
+			w := writer(dir, s)
+			for i, a := range r.appends {
+				if i == at {
+					if err := disturb(filepath.Join(dir, name)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s.appends = append(s.appends, a)
+				if err := w.Record(t.Context(), a); err != nil {
+					t.Fatalf("%s before append %d: %v", what, at, err)
+				}
+			}
+			if diff := cmp.Diff(want, files(t, dir)); diff != "" {
+				t.Errorf("%s before append %d: %s", what, at, diff)
+			}
+		}
+	}
+}
+
+// TestTwoWriters: a process that is about to end and one that has just taken
+// the run over write at the same time.
+func TestTwoWriters(t *testing.T) {
+	r := recorded(t, "loop")
+	want := undisturbed(t, r)
+	for range 20 {
+		dir := t.TempDir()
+		var both sync.WaitGroup
+		for range 3 {
+			both.Go(func() {
+				lock, err := filelock.Open(filepath.Join(dir, ".lock"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer lock.Close()
+				s := &shelf{program: r.program, appends: r.appends}
+				w := transcript.New(transcript.Options{Dir: dir, Source: s, Program: s.Program, Lock: lock, Log: quiet(), Now: frozen})
+				for _, a := range r.appends {
+					if err := w.Record(t.Context(), a); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		both.Wait()
+		if diff := cmp.Diff(want, files(t, dir)); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+}
+
+func TestModes(t *testing.T) {
+	r := recorded(t, "child")
+	dir := filepath.Join(t.TempDir(), "storage", "transcripts")
+	write(t, dir, r, 0, len(r.appends))
+	for name := range files(t, dir) {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// TestTroubleIsMadeUpFor: a folder that cannot be written holds back one run,
+// the position, and nothing else.
+func TestTroubleIsMadeUpFor(t *testing.T) {
+	r := recorded(t, "linear")
+	want := undisturbed(t, r)
+	dir := t.TempDir()
+	name := string(run) + ".jsonl"
+	if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil { // a file of that name cannot be opened
+		t.Fatal(err)
+	}
+	s := &shelf{program: r.program}
+	now := time.Unix(100, 0)
+	w := transcript.New(transcript.Options{Dir: dir, Source: s, Program: s.Program, Log: quiet(), Now: func() time.Time { return now }})
+	for _, a := range r.appends {
+		now = now.Add(time.Second)
+		s.appends = append(s.appends, a)
+		if err := w.Record(t.Context(), a); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	if pos, err := w.Position(t.Context()); pos != 0 || err != nil {
+		t.Errorf("the position must not pass what is not written: %d, %v", pos, err)
+	}
+	if err := os.Remove(filepath.Join(dir, name)); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Second)
+	other := journal.Appended{Pos: 100, Run: "other", Events: r.appends[0].Events}
+	s.appends = append(s.appends, other)
+	if err := w.Record(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if got := files(t, dir); got[name] != want[name] {
+		t.Error(cmp.Diff(want[name], got[name]))
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if pos, err := writer(dir, s).Position(t.Context()); pos != 100 || err != nil {
+		t.Errorf("%d, %v", pos, err)
+	}
+}
+
+func TestPositionOfAnotherJournal(t *testing.T) {
+	dir := t.TempDir()
+	r := recorded(t, "linear")
+	for text, want := range map[string]journal.Pos{"2\n": 2, "99\n": 0, "x": 0, "-1": 0, "": 0} {
+		put(t, dir, ".position", text)
+		if pos, err := writer(dir, &shelf{program: r.program, appends: r.appends}).Position(t.Context()); pos != want || err != nil {
+			t.Errorf("%q: %d, %v", text, pos, err)
+		}
+	}
+}
+
+func TestRunsWithoutTranscript(t *testing.T) {
+	r := recorded(t, "loop")
+	dir := t.TempDir()
+	s := &shelf{program: r.program, appends: r.appends}
+	for _, from := range []int{0, 2} {
+		w := transcript.New(transcript.Options{Dir: dir, Source: s, Program: s.Program, Now: frozen, Skip: func(x journal.RunStarted) bool { return x.Name == "each" }})
+		for _, a := range r.appends[from:] {
+			if err := w.Record(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := files(t, dir); len(got) != 0 {
+		t.Error(got)
+	}
+	if s.reads > 1 {
+		t.Errorf("read %d times", s.reads)
+	}
+}
+
+func TestIdsThatAreNoFileNames(t *testing.T) {
+	r := recorded(t, "linear")
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "transcripts")
+	w := writer(dir, &shelf{program: r.program})
+	for _, id := range []journal.RunID{"../evil", "/evil", "a/b", `a\b`, "..", ".position", "c:evil"} {
+		if err := w.Record(t.Context(), journal.Appended{Pos: 1, Run: id, Events: r.appends[0].Events}); err == nil {
+			t.Errorf("%s was written", id)
+		}
+	}
+	if got := files(t, parent); len(got) != 0 {
+		t.Error(got)
+	}
+}
+
+func TestValuesKeptByHash(t *testing.T) {
+	r := recorded(t, "linear")
+	last := r.appends[len(r.appends)-1]
+	for i := range last.Events {
+		if x, ok := last.Events[i].Fact.(journal.RunFinished); ok {
+			x.Output = journal.Value{Hash: "abc", Size: 12}
+			last.Events[i].Fact = x
+		}
+	}
+	for want, blobs := range map[string]map[string][]byte{
+		`"result":{"big":[1,2]}}}`:                      {"abc": []byte("{\"big\": [1,\n2]}")},
+		`"result":{"lost":{"sha256":"abc","bytes":12}}`: nil,
+	} {
+		dir := t.TempDir()
+		w := writer(dir, &shelf{program: r.program, appends: r.appends, blobs: blobs})
+		if err := w.CatchUp(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+		if got := files(t, dir)[string(run)+".jsonl"]; !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+}
+
+func TestManyRunsAtOnce(t *testing.T) {
+	r := recorded(t, "gate-approved")
+	want := undisturbed(t, r)[string(run)+".jsonl"]
+	dir := t.TempDir()
+	s := &shelf{program: r.program}
+	w := writer(dir, s)
+	const n = 2500 // more than are kept in memory
+	pos := journal.Pos(0)
+	for _, a := range r.appends {
+		for i := range n {
+			pos++
+			a.Pos, a.Run = pos, journal.RunID(fmt.Sprintf("run-%d", i))
+			if i == 0 || i == n-1 {
+				s.appends = append(s.appends, a)
+			}
+			if i == 0 || i == n-1 || a.Events[0].Seq == 1 {
+				if err := w.Record(t.Context(), a); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	got := files(t, dir)
+	if len(got) != n {
+		t.Errorf("%d files", len(got))
+	}
+	for _, id := range []string{"run-0", fmt.Sprintf("run-%d", n-1)} {
+		if diff := cmp.Diff(want, strings.ReplaceAll(got[id+".jsonl"], id, string(run))); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestUnknownProgram(t *testing.T) {
+	r := recorded(t, "linear")
+	s := &shelf{program: r.program, appends: r.appends}
+	gone := errors.New("gone")
+	w := transcript.New(transcript.Options{Dir: t.TempDir(), Source: s, Now: frozen, Log: quiet(),
+		Program: func(context.Context, string) (*ir.Program, error) { return nil, gone }})
+	if err := w.Record(t.Context(), r.appends[0]); !errors.Is(err, gone) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestSubscribersHearWhatIsOnDisk(t *testing.T) {
+	r := recorded(t, "child")
+	dir := t.TempDir()
+	s := &shelf{program: r.program}
+	w := writer(dir, s)
+	all, one := w.FanOut().Subscribe(""), w.FanOut().Subscribe(run)
+	for _, a := range r.appends {
+		s.appends = append(s.appends, a)
+		if err := w.Record(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		for len(one.C) > 0 {
+			e := <-one.C
+			line := fmt.Sprintf(`{"seq":%d,"run_id":%q,`, e.Seq, run)
+			if text := files(t, dir)[string(run)+".jsonl"]; !strings.Contains(text, line) {
+				t.Fatalf("event %d was told before it was written", e.Seq)
+			}
+		}
+	}
+	lines := 0
+	for _, text := range files(t, dir) {
+		lines += strings.Count(text, "\n")
+	}
+	if len(all.C) != lines {
+		t.Errorf("%d events for %d lines", len(all.C), lines)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	all.Close()
+	all.Close()
+}
