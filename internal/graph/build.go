@@ -84,8 +84,10 @@ func (b *builder) block(id ir.BlockID, at place, outer *scope) *scope {
 	b.open[id] = true
 	defer delete(b.open, id)
 	steps := b.program.Blocks[id].Steps
-	s := &scope{place: at, steps: steps, nodes: make([]string, len(steps)), byID: make(map[string]int, len(steps)),
-		outer: outer, inner: make([][]*scope, len(steps))}
+	s := &scope{
+		place: at, steps: steps, nodes: make([]string, len(steps)), byID: make(map[string]int, len(steps)),
+		outer: outer, inner: make([][]*scope, len(steps)),
+	}
 	b.scopes = append(b.scopes, s)
 	for i := range steps {
 		if _, seen := s.byID[steps[i].ID]; !seen {
@@ -110,9 +112,11 @@ func (b *builder) step(s *scope, i int) {
 	}
 	switch a := st.Action.(type) {
 	case ir.Parallel:
-		g := Group{ID: id, Kind: GroupBundle, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
+		g := Group{
+			ID: id, Kind: GroupBundle, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
 			Label: clean(label), Detail: clean(a.Name), Title: clean(st.ID), Text: clean(st.Description),
-			Notes: stepNotes(st), Footer: joinText(a), Reads: readPaths(st), Writes: writePaths(st)}
+			Notes: stepNotes(st), Footer: joinText(a), Reads: readPaths(st), Writes: writePaths(st),
+		}
 		at := len(b.graph.Groups)
 		g.Order = b.next()
 		b.graph.Groups = append(b.graph.Groups, g)
@@ -137,17 +141,21 @@ func (b *builder) step(s *scope, i int) {
 		}
 		b.graph.Groups[at].Lanes, b.graph.Groups[at].Notes = g.Lanes, g.Notes
 	case ir.Loop:
-		b.graph.Groups = append(b.graph.Groups, Group{ID: id, Kind: GroupLoop, Order: b.next(), Tone: tone, Icon: icon, Step: path,
+		b.graph.Groups = append(b.graph.Groups, Group{
+			ID: id, Kind: GroupLoop, Order: b.next(), Tone: tone, Icon: icon, Step: path,
 			Group: s.group, Lane: s.lane, Label: clean(label), Title: clean(st.ID), Text: clean(st.Description),
-			Notes: append(loopNotes(a), stepNotes(st)...), Lanes: []string{""}, Reads: readPaths(st), Writes: writePaths(st)})
+			Notes: append(loopNotes(a), stepNotes(st)...), Lanes: []string{""}, Reads: readPaths(st), Writes: writePaths(st),
+		})
 		if in := b.block(a.Block, place{group: id, path: path + "."}, s); in != nil {
 			in.at, in.parent, in.inLoop = i, s, true
 			s.inner[i] = append(s.inner[i], in)
 		}
 	default:
-		n := Node{ID: id, Kind: NodeStep, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
+		n := Node{
+			ID: id, Kind: NodeStep, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
 			Label: clean(label), Detail: b.detail(st), Title: clean(st.ID), Text: clean(st.Description),
-			Notes: stepNotes(st), Reads: readPaths(st), Writes: writePaths(st)}
+			Notes: stepNotes(st), Reads: readPaths(st), Writes: writePaths(st),
+		}
 		switch a := st.Action.(type) {
 		case ir.Gate:
 			if a.Decider == ir.Event {
@@ -171,8 +179,10 @@ func (b *builder) step(s *scope, i int) {
 		b.add(n)
 	}
 	for _, file := range st.Produces {
-		artifact := Node{ID: b.id("artifact-" + path + "-" + file.Name), Kind: NodeArtifact, Tone: ToneNeutral, Icon: IconFile,
-			Step: path, Group: s.group, Lane: s.lane, Title: clean(file.Name)}
+		artifact := Node{
+			ID: b.id("artifact-" + path + "-" + file.Name), Kind: NodeArtifact, Tone: ToneNeutral, Icon: IconFile,
+			Step: path, Group: s.group, Lane: s.lane, Title: clean(file.Name),
+		}
 		b.add(artifact)
 		b.edge(EdgeProduces, id, artifact.ID, "")
 	}
@@ -203,8 +213,10 @@ func (b *builder) begin(body *scope) {
 	}
 	var nodes []Node
 	for i, t := range b.program.Triggers {
-		n := Node{ID: b.id("trigger-" + strconv.Itoa(i+1)), Kind: NodeTrigger, Tone: ToneNeutral, Icon: triggerIcon(t.Kind),
-			Label: clean(string(t.Kind)), Off: t.Off}
+		n := Node{
+			ID: b.id("trigger-" + strconv.Itoa(i+1)), Kind: NodeTrigger, Tone: ToneNeutral, Icon: triggerIcon(t.Kind),
+			Label: clean(string(t.Kind)), Off: t.Off,
+		}
 		switch t.Kind {
 		case ir.OnSchedule:
 			n.Title, n.Text = clean(t.Schedule), clean(t.Timezone)

@@ -28,7 +28,6 @@ type picture struct {
 type route struct {
 	edge   int     // position in Graph.Edges
 	points []point // from the source to the target
-	curved bool    // corners are rounded
 	label  rect    // where the label stands, when text is not empty
 	text   string
 	upward bool    // the label runs from bottom to top
@@ -66,9 +65,11 @@ func arrange(g *Graph) (*picture, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &arranger{outline: g.outline(), graph: g, ruler: r,
+	a := &arranger{
+		outline: g.outline(), graph: g, ruler: r,
 		picture:   &picture{cards: map[string]*card{}, boxes: map[string]rect{}},
-		artifacts: map[string][]int{}, leaving: map[string][]int{}, insets: map[string][]inset{}}
+		artifacts: map[string][]int{}, leaving: map[string][]int{}, insets: map[string][]inset{},
+	}
 	for i := range g.Edges {
 		e := &g.Edges[i]
 		switch {
@@ -304,7 +305,8 @@ func (a *arranger) put(d *drawing, x, y float64) {
 		for _, in := range a.insets[id] {
 			if in.name != "" {
 				a.picture.lanes = append(a.picture.lanes, laneName{
-					frame: rect{box.x + in.x - 10, box.y + in.y - 24, in.w + 20, in.h + 34}, text: in.name, tone: g.Tone})
+					frame: rect{box.x + in.x - 10, box.y + in.y - 24, in.w + 20, in.h + 34}, text: in.name, tone: g.Tone,
+				})
 			}
 			a.put(in.drawing, box.x+in.x, box.y+in.y)
 		}

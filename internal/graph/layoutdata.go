@@ -10,16 +10,16 @@ import (
 // dataLane is one vertical line beside the boxes that carries a key from the
 // steps that write it to those that read it.
 type dataLane struct {
-	label         string
-	edges         []int
-	top, bottom   float64
-	right         bool
-	x             float64
-	writers       []string
-	readers       []string
-	text          string
-	length        float64 // of the label
-	middle, depth float64
+	label       string
+	edges       []int
+	top, bottom float64
+	right       bool
+	x           float64
+	writers     []string
+	readers     []string
+	text        string
+	length      float64 // of the label
+	middle      float64
 }
 
 // dataLanes leads the data edges down the sides of the page. Writers whose
@@ -46,7 +46,7 @@ func (a *arranger) dataLanes() {
 		l.right = blocked[1] < blocked[0]
 	}
 	slices.SortStableFunc(lanes, func(p, q *dataLane) int { return cmp.Compare(p.bottom-p.top, q.bottom-q.top) })
-	var leaves, arrives = map[string]int{}, map[string]int{}
+	leaves, arrives := map[string]int{}, map[string]int{}
 	flow := a.picture.routes
 	for i, l := range lanes {
 		l.x = a.laneX(l, lanes[:i], flow)
@@ -62,7 +62,7 @@ func (a *arranger) dataLanes() {
 		}
 		for k, e := range l.edges {
 			edge := &a.graph.Edges[e]
-			r := route{edge: e, curved: true, trunk: l.x, points: slices.Clone(out[edge.From])}
+			r := route{edge: e, trunk: l.x, points: slices.Clone(out[edge.From])}
 			for _, p := range slices.Backward(in[edge.To]) {
 				r.points = append(r.points, p)
 			}

@@ -402,7 +402,7 @@ func (t *lines) draw(tops []float64) *drawing {
 			r.label = rect{middle - l.width/2, y - labelHeight/2, l.width, labelHeight}
 			d.routes = append(d.routes, r)
 		default:
-			r := route{edge: l.edge, curved: true, text: l.text}
+			r := route{edge: l.edge, text: l.text}
 			for j := 1; j < len(l.path); j++ {
 				key := [3]int{l.path[j-1], l.path[j], int(styleOf(l.kind))}
 				p := t.ports[key]
@@ -427,7 +427,7 @@ func (t *lines) draw(tops []float64) *drawing {
 	for _, p := range t.loops {
 		l := &t.links[p.link]
 		from, to := d.boxes[t.items[l.from]], d.boxes[t.items[l.to]]
-		r := route{edge: l.edge, curved: true, text: l.text}
+		r := route{edge: l.edge, text: l.text}
 		sideOf := func(box rect) float64 {
 			if p.right {
 				return box.right()
@@ -489,8 +489,9 @@ func (t *lines) drawArtifacts(d *drawing, id string, box rect, leftward bool) {
 		}
 		d.boxes[to] = rect{side, y, c.w, c.h}
 		middle := y + c.h/2
-		d.routes = append(d.routes, route{edge: e, curved: true, points: []point{
-			{from, box.centre().y}, {turn, box.centre().y}, {turn, middle}, {target, middle}}})
+		d.routes = append(d.routes, route{edge: e, points: []point{
+			{from, box.centre().y}, {turn, box.centre().y}, {turn, middle}, {target, middle},
+		}})
 		y += c.h + artifactStack
 	}
 }

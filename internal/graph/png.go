@@ -38,8 +38,10 @@ func (g *Graph) PNG(w io.Writer) error {
 
 func paintScene(s *scene, r *ruler, t theme) *image.RGBA {
 	scale := min(pngScale, pngMaxSide/s.w, pngMaxSide/s.h, math.Sqrt(pngMaxArea/(s.w*s.h)))
-	c := &canvas{ruler: r, scale: scale, theme: t,
-		img: image.NewRGBA(image.Rect(0, 0, max(1, int(s.w*scale)), max(1, int(s.h*scale))))}
+	c := &canvas{
+		ruler: r, scale: scale, theme: t,
+		img: image.NewRGBA(image.Rect(0, 0, max(1, int(s.w*scale)), max(1, int(s.h*scale)))),
+	}
 	draw.Draw(c.img, c.img.Bounds(), image.NewUniform(c.colour(paintPage)), image.Point{}, draw.Src)
 	for i := range s.parts {
 		for j := range s.parts[i].shapes {

@@ -141,8 +141,10 @@ func twelveSteps() *ir.Program {
 	s.Retry = &ir.Retry{MaxAttempts: 3}
 	s = f.add(step("classify", "decision", "Which form fits the findings?", ir.Route{}))
 	s.Reads = reads("state.findings")
-	s.Next = []ir.Edge{branch("brief", "write_brief"), branch("full", "write_report"),
-		{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "write_summary"}, Label: "default"}}
+	s.Next = []ir.Edge{
+		branch("brief", "write_brief"), branch("full", "write_report"),
+		{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "write_summary"}, Label: "default"},
+	}
 	s = f.add(step("write_brief", "skill", "One page for people in a hurry.", work("agent", "writer")))
 	s.Reads, s.Writes = reads("state.findings"), writes("state.draft")
 	s = f.add(step("write_report", "skill", "The whole story with sources, tables and an appendix.", work("agent", "writer")))
@@ -209,11 +211,13 @@ func loops() *ir.Program {
 	inner := f.program.AddBlock(ir.Block{Steps: []ir.Step{
 		{ID: "fetch", Type: "step", Description: "Get one page.", Action: work("command", ""), Next: []ir.Edge{
 			{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "parse"}},
-			{On: []ir.Outcome{ir.Failed}, To: ir.Target{Exit: ir.ExitLoop}}}},
+			{On: []ir.Outcome{ir.Failed}, To: ir.Target{Exit: ir.ExitLoop}},
+		}},
 		{ID: "parse", Type: "step", Description: "Take it apart.", Action: work("script", "python"), Next: []ir.Edge{
 			{On: []ir.Outcome{ir.OK}, When: cond("page.last"), To: ir.Target{Exit: ir.ExitLoop}},
 			{On: []ir.Outcome{ir.OK}, When: cond("page.broken"), To: ir.Target{Step: "report"}},
-			{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitBlock}}}},
+			{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitBlock}},
+		}},
 	}})
 	each := f.program.AddBlock(ir.Block{Steps: []ir.Step{
 		{ID: "summarise", Type: "agent", Action: work("agent", "writer"), Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "score"}}}},
@@ -233,10 +237,12 @@ func loops() *ir.Program {
 	f.add(step("both", "parallel", "", ir.Parallel{Branches: []ir.Branch{{Name: "left", Block: left}, {Name: "right", Block: right}}, Join: ir.JoinAny}))
 	s = f.add(step("improve", "agent", "Make it better.", work("agent", "writer")))
 	s.StopWhen = cond("state.score > 9")
-	s.Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, When: cond("state.score < 5"), To: ir.Target{Step: "judge"}, Limit: 3},
+	s.Next = []ir.Edge{
+		{On: []ir.Outcome{ir.OK}, When: cond("state.score < 5"), To: ir.Target{Step: "judge"}, Limit: 3},
 		{On: []ir.Outcome{ir.OK}, When: cond("state.score < 7"), To: ir.Target{Step: "improve"}},
 		{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "store"}},
-		{On: []ir.Outcome{ir.Failed}, To: ir.Target{Step: "report"}}}
+		{On: []ir.Outcome{ir.Failed}, To: ir.Target{Step: "report"}},
+	}
 	f.add(step("store", "tool", "Keep it.", work("tool", "save")))
 	f.add(step("finish", "end", "", ir.End{}))
 	f.off["report"] = true

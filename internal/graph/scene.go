@@ -62,6 +62,7 @@ func (p *path) line(x, y float64) { *p = append(*p, command{'L', [3]point{{x, y}
 func (p *path) quad(x1, y1, x, y float64) {
 	*p = append(*p, command{'Q', [3]point{{x1, y1}, {x, y}}})
 }
+
 func (p *path) cubic(x1, y1, x2, y2, x, y float64) {
 	*p = append(*p, command{'C', [3]point{{x1, y1}, {x2, y2}, {x, y}}})
 }
@@ -168,8 +169,10 @@ func (g *Graph) surfaces() map[string]paint {
 }
 
 func framePart(g *Group, box rect, head *card) part {
-	pt := part{id: g.ID, class: "group " + string(g.Kind) + " tone-" + string(g.Tone), title: tooltip(g.Title, g.Text, g.Reads, g.Writes),
-		href: "#" + g.ID, data: [][2]string{{"step", g.Step}}}
+	pt := part{
+		id: g.ID, class: "group " + string(g.Kind) + " tone-" + string(g.Tone), title: tooltip(g.Title, g.Text, g.Reads, g.Writes),
+		href: "#" + g.ID, data: [][2]string{{"step", g.Step}},
+	}
 	pt.shapes = append(pt.shapes, shape{path: roundRect(box, 12), fill: g.Tone.fill(), stroke: g.Tone.line(), width: 1.4})
 	pt.addTexts(box, head)
 	pt.addIcon(box, head, g.Tone.ink())
