@@ -78,13 +78,15 @@ func braced(text string, start int) map[string]any {
 	return object
 }
 
+var ofObjects = regexp.MustCompile(`\b(objects?|json|records?)\b`)
+
 var bulletLine = regexp.MustCompile("^[-*•]\\s+[\"'`*]*[A-Za-z_]\\w*[\"'`*]*\\s*(\\(|:|[-–—]\\s|$)")
 
 // bulleted reads "An object with:" and a list of keys below it.
 func bulleted(text string) map[string]any {
 	head, rest, _ := strings.Cut(text, "\n")
 	head = strings.ToLower(strings.TrimSpace(head))
-	if !strings.HasSuffix(head, ":") || !regexp.MustCompile(`\b(objects?|json|records?)\b`).MatchString(head) {
+	if !strings.HasSuffix(head, ":") || !ofObjects.MatchString(head) {
 		return nil
 	}
 	var fields []string
@@ -173,10 +175,27 @@ func pieces(text, separators string) []string {
 const deepestProse = 12
 
 func objectOf(inside string, depth int) map[string]any {
-	return fieldsOf(pieces(inside, ",;\n"), depth)
+	return fieldsOf(rejoined(pieces(inside, ",;\n")), depth)
 }
 
-var field = regexp.MustCompile("(?s)^[\"'`]?([A-Za-z_][\\w-]*(?: [\\w-]+){0,2})[\"'`]?(\\?)?\\s*(?:\\(([^)]*)\\))?\\s*(?:(?:[:=]|\\s[-–—]\\s)(.*))?$")
+var oneOfWords = regexp.MustCompile(`(?i)\b(one|any|either) of\b`)
+
+// rejoined puts together what belongs to one field although it has commas:
+// "level: one of low, medium or high".
+func rejoined(fields []string) []string {
+	var out []string
+	for i := 0; i < len(fields); i++ {
+		f := fields[i]
+		for oneOfWords.MatchString(f) && !strings.Contains(f, " or ") && i+1 < len(fields) && !strings.ContainsAny(fields[i+1], ":{") {
+			i++
+			f += "," + fields[i]
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+var field = regexp.MustCompile("(?s)^[\"'`]?([A-Za-z_][\\w-]*(?: [A-Za-z_][\\w-]*){0,2})[\"'`]?(\\?)?\\s*(?:\\(([^)]*)\\))?\\s*(?:(?:[:=]|\\s[-–—]\\s)(.*))?$")
 
 // fieldsOf is an object with these fields; nil when one of them is no field.
 func fieldsOf(fields []string, depth int) map[string]any {
@@ -215,6 +234,7 @@ var (
 	manyOf   = regexp.MustCompile(`(?i)^(?:one|any|either) of:?\s+(.+)$`)
 	between  = regexp.MustCompile(`(?i)^(?:(integer|int|number|float|decimal|whole number|score|rating)\b\s*)?[(\[]?\s*(?:from\s+|between\s+)?` +
 		`(-?\d{1,9}(?:\.\d{1,9})?)\s*(?:to|and|-|–|\.\.+|…)\s*(-?\d{1,9}(?:\.\d{1,9})?)\s*%?[)\]]?$`)
+	orWord  = regexp.MustCompile(`(?:^|\s+)or\s+`)
 	numeral = regexp.MustCompile(`^-?(0|[1-9]\d{0,8})(\.\d{1,9})?$`)
 	objects = regexp.MustCompile(`(?i)^(?:objects?|maps?|records?|dict(?:ionary)?)\b\s*(?:with|of|:)?\s*`)
 )
@@ -263,7 +283,7 @@ func typeOf(words string, depth int) map[string]any {
 	if parts := strings.Split(words, "/"); len(parts) > 1 && !strings.ContainsAny(words, " :") {
 		return alternatives(parts, depth)
 	}
-	if parts := regexp.MustCompile(`\s+or\s+`).Split(words, -1); len(parts) > 1 && len(words) < 60 && !strings.Contains(words, ",") {
+	if parts := orWord.Split(words, -1); len(parts) > 1 && len(words) < 60 && !strings.Contains(words, ",") {
 		return alternatives(parts, depth)
 	}
 	return map[string]any{"description": words}
@@ -355,7 +375,10 @@ func alternatives(parts []string, depth int) map[string]any {
 	if len(values) > 0 {
 		docs = append(docs, map[string]any{"enum": values})
 	}
-	if len(docs) == 1 {
+	switch len(docs) {
+	case 0:
+		return map[string]any{}
+	case 1:
 		return docs[0].(map[string]any)
 	}
 	return map[string]any{"anyOf": docs}
@@ -407,7 +430,7 @@ func rangeOf(word, low, high string) map[string]any {
 func splitWords(text string) []string {
 	var out []string
 	for _, p := range pieces(text, ",|") {
-		for _, q := range regexp.MustCompile(`(?:^|\s)or\s`).Split(p, -1) {
+		for _, q := range orWord.Split(p, -1) {
 			if q = strings.TrimSpace(q); q != "" {
 				out = append(out, q)
 			}

@@ -175,7 +175,9 @@ func (m Model) shapes(d dice, p provider.Purpose) []any {
 		}
 		for later := range most {
 			for _, native := range []bool{true, false} {
-				docs = append(docs, m.need(d, p, later, native))
+				if native || len(p.Choices) > 0 {
+					docs = append(docs, m.need(d, p, later, native))
+				}
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package simulated
 
 import (
 	"fmt"
+	"iter"
 	"regexp/syntax"
 	"strings"
 )
@@ -9,31 +10,47 @@ import (
 // longestMatch keeps patterns such as (a{1000}){1000} from filling memory.
 const longestMatch = 4096
 
-// match makes up a text that contains a match of a regular expression, most
+// matches makes up texts that contain a match of a regular expression, most
 // often; what stands at its edges (\b, ^ in the middle) may be wrong, so the
-// caller looks at the result.
-func (d dice) match(pattern, question string, least int) string {
-	re, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return ""
+// caller looks at the result. First come usual lengths, then all from the
+// shortest on.
+func (d dice) matches(pattern, question string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		re, err := syntax.Parse(pattern, syntax.Perl)
+		if err != nil {
+			return
+		}
+		for i := range 12 {
+			m := matcher{dice: d, question: fmt.Sprintf("%s match %d", question, i), extra: -1}
+			m.write(re)
+			if !yield(m.out.String()) {
+				return
+			}
+		}
+		for extra := range 200 {
+			m := matcher{dice: d, question: question, extra: extra}
+			m.write(re)
+			if !yield(m.out.String()) || !m.grows {
+				return
+			}
+		}
 	}
-	m := matcher{dice: d, question: question}
-	m.write(re)
-	if out := m.out.String(); len(out) >= least || !m.grows {
-		return out
+}
+
+// match makes up one text.
+func (d dice) match(pattern, question string) string {
+	for text := range d.matches(pattern, question) {
+		return text
 	}
-	// Too short: once more, with what may be repeated repeated more often.
-	m = matcher{dice: d, question: question, extra: least}
-	m.write(re)
-	return m.out.String()
+	return ""
 }
 
 type matcher struct {
 	dice
 	question string
-	extra    int // repetitions beyond the fewest
-	grows    bool
-	n        int // questions so far
+	extra    int  // repetitions beyond the fewest; -1 for any few
+	grows    bool // more repetitions would make it longer
+	n        int  // questions so far
 	out      strings.Builder
 }
 
@@ -76,9 +93,9 @@ func (m *matcher) write(re *syntax.Regexp) {
 
 func (m *matcher) repeat(re *syntax.Regexp, least, most int) {
 	n := least
-	if m.extra > 0 {
+	if m.extra >= 0 {
 		n += m.extra
-	} else if most < 0 || most > least {
+	} else {
 		n += m.choose(4)
 	}
 	if most >= 0 {

@@ -88,6 +88,11 @@ func (s spot) again(n int) spot {
 
 // value makes up a value that satisfies all of the schemas.
 func (m *maker) value(all []*schema, at spot) (any, bool) {
+	return m.valueBut(all, at, func(any) bool { return false })
+}
+
+// valueBut is value, without the values that are unwanted.
+func (m *maker) valueBut(all []*schema, at spot, unwanted func(any) bool) (any, bool) {
 	m.nodes++
 	if at.name == "" && len(all) > 0 {
 		at.name = all[0].Title
@@ -100,12 +105,9 @@ func (m *maker) value(all []*schema, at spot) (any, bool) {
 			if m.tries++; m.tries > mostTries {
 				return nil, false
 			}
-			if valid(all, v) {
+			if !unwanted(v) && valid(all, v) {
 				return v, true
 			}
-		}
-		if m.tries > mostTries {
-			return nil, false
 		}
 	}
 	return nil, false
@@ -386,8 +388,9 @@ func (m *maker) strings(flat []*schema, at spot) iter.Seq[any] {
 			return
 		}
 		for _, p := range patterns {
-			for i := range 12 {
-				if !yield(m.match(p, at.again(i+1).path, least)) {
+			for v := range m.matches(p, at.path) {
+				n := utf8.RuneCountInString(v)
+				if n >= least && (most < 0 || n <= most) && !yield(v) {
 					return
 				}
 			}
@@ -602,11 +605,12 @@ func (m *maker) list(flat []*schema, at spot, n int, unique bool) ([]any, bool) 
 			}
 		}
 		item := spot{path: at.path + "/" + strconv.Itoa(i), name: singular(at.name), depth: at.depth + 1}
-		v, ok := m.value(all, item)
-		for try := 1; ok && unique && has(list, v) && try < 30; try++ {
-			v, ok = m.other(all, item.again(try), list)
+		unwanted := func(v any) bool { return unique && has(list, v) || tooMuch(flat, i, v) }
+		v, ok := m.valueBut(all, item, unwanted)
+		for try := 1; !ok && try <= 5 && m.tries <= mostTries && len(list) > 0; try++ {
+			v, ok = m.valueBut(all, item.again(try), unwanted)
 		}
-		if !ok || unique && has(list, v) {
+		if !ok {
 			return list, false
 		}
 		list = append(list, v)
@@ -614,19 +618,11 @@ func (m *maker) list(flat []*schema, at spot, n int, unique bool) ([]any, bool) 
 	return list, true
 }
 
-// other makes up a value that is not in the list.
-func (m *maker) other(all []*schema, at spot, list []any) (any, bool) {
-	for flat := range m.readings(all, at) {
-		for v := range m.proposals(flat, at) {
-			if m.tries++; m.tries > mostTries {
-				return nil, false
-			}
-			if !has(list, v) && valid(all, v) {
-				return v, true
-			}
-		}
-	}
-	return nil, false
+// tooMuch tells whether v is one more than may fit a schema's "contains".
+func tooMuch(flat []*schema, i int, v any) bool {
+	return slices.ContainsFunc(flat, func(s *schema) bool {
+		return s.Contains != nil && s.MaxContains != nil && i >= wanted(s) && s.Contains.Validate(v) == nil
+	})
 }
 
 func has(list []any, v any) bool {
@@ -822,7 +818,7 @@ func (m *maker) newName(flat []*schema, at spot, try int) string {
 		}
 	}
 	if slices.Sort(patterns); len(patterns) > 0 && try%2 == 0 {
-		return m.match(patterns[try/2%len(patterns)], question, 0)
+		return m.match(patterns[try/2%len(patterns)], question)
 	}
 	if try == 0 {
 		return "example"
