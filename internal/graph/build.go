@@ -29,7 +29,7 @@ func Build(p *ir.Program, o Options) *Graph {
 		edgeAt:  map[edgeKey]int{},
 	}
 	if len(p.Blocks) > 0 {
-		body := b.block(ir.Body, place{}, nil)
+		body := b.block(ir.Body, place{}, nil, 0)
 		b.begin(body)
 	} else {
 		b.begin(nil)
@@ -77,7 +77,7 @@ type scope struct {
 }
 
 // block draws the steps of a block, and of the blocks inside it.
-func (b *builder) block(id ir.BlockID, at place, outer *scope) *scope {
+func (b *builder) block(id ir.BlockID, where place, outer *scope, at int) *scope {
 	if int(id) < 0 || int(id) >= len(b.program.Blocks) || b.open[id] {
 		return nil // a program that names itself or nothing is reported by the checks
 	}
@@ -85,8 +85,8 @@ func (b *builder) block(id ir.BlockID, at place, outer *scope) *scope {
 	defer delete(b.open, id)
 	steps := b.program.Blocks[id].Steps
 	s := &scope{
-		place: at, steps: steps, nodes: make([]string, len(steps)), byID: make(map[string]int, len(steps)),
-		outer: outer, inner: make([][]*scope, len(steps)),
+		place: where, steps: steps, nodes: make([]string, len(steps)), byID: make(map[string]int, len(steps)),
+		outer: outer, at: at, inner: make([][]*scope, len(steps)),
 	}
 	b.scopes = append(b.scopes, s)
 	for i := range steps {
@@ -131,8 +131,7 @@ func (b *builder) step(s *scope, i int) {
 			if !b.single(branch.Block) {
 				inside.path += branch.Name + "."
 			}
-			if in := b.block(branch.Block, inside, s); in != nil {
-				in.at = i
+			if in := b.block(branch.Block, inside, s, i); in != nil {
 				s.inner[i] = append(s.inner[i], in)
 				if branch.When != nil && len(in.nodes) > 0 {
 					b.note(in.nodes[0], Note{NoteWhen, condition(branch.When)})
@@ -146,8 +145,8 @@ func (b *builder) step(s *scope, i int) {
 			Group: s.group, Lane: s.lane, Label: clean(label), Title: clean(st.ID), Text: clean(st.Description),
 			Notes: append(loopNotes(a), stepNotes(st)...), Lanes: []string{""}, Reads: readPaths(st), Writes: writePaths(st),
 		})
-		if in := b.block(a.Block, place{group: id, path: path + "."}, s); in != nil {
-			in.at, in.parent, in.inLoop = i, s, true
+		if in := b.block(a.Block, place{group: id, path: path + "."}, s, i); in != nil {
+			in.parent, in.inLoop = s, true
 			s.inner[i] = append(s.inner[i], in)
 		}
 	default:
@@ -155,6 +154,9 @@ func (b *builder) step(s *scope, i int) {
 			ID: id, Kind: NodeStep, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
 			Label: clean(label), Detail: b.detail(st), Title: clean(st.ID), Text: clean(st.Description),
 			Notes: stepNotes(st), Reads: readPaths(st), Writes: writePaths(st),
+		}
+		if s.outer != nil && st.Description == s.outer.steps[s.at].Description {
+			n.Text = "" // the frame says it already
 		}
 		switch a := st.Action.(type) {
 		case ir.Gate:
@@ -616,7 +618,7 @@ func waitText(g ir.Gate) string {
 	return strings.Join(parts, ", ")
 }
 
-// duration writes a time as people say it: "24 h", "1 h 30 min", "500 ms".
+// duration writes a time as people say it: "3 days", "24 h", "1 h 30 min", "500 ms".
 func duration(m ir.Millis) string {
 	if m < 1000 {
 		return fmt.Sprintf("%d\u00a0ms", m)
@@ -629,8 +631,8 @@ func duration(m ir.Millis) string {
 	for _, unit := range []struct {
 		size time.Duration
 		name string
-	}{{time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}} {
-		if n := d / unit.size; n > 0 {
+	}{{24 * time.Hour, "days"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}} {
+		if n := d / unit.size; n > 1 || n == 1 && unit.name != "days" {
 			parts = append(parts, fmt.Sprintf("%d\u00a0%s", n, unit.name))
 			d -= n * unit.size
 		}

@@ -104,7 +104,7 @@ func TestNotes(t *testing.T) {
 	for step, want := range map[string]string{
 		"check_style":   `when input.service_tier != "starter"`,
 		"approve":       "waits until editor.decided, at most 24 h, then fails",
-		"press_release": "waits until press.ready, at most 48 h, then goes on",
+		"press_release": "waits until press.ready, at most 2 days, then goes on",
 	} {
 		if !slices.Contains(notes[step], want) {
 			t.Errorf("%s has the notes %q, want %q", step, notes[step], want)
@@ -151,6 +151,26 @@ func TestWorkersReadWhatComesBeforeTheirBundle(t *testing.T) {
 	f.add(step("all", "parallel", "", f.bundle("b", worker)))
 	g := Build(f.done(), Options{Data: true})
 	wantEdges(t, drawn(g, EdgeData), "a -data-> all.w [state.k]")
+}
+
+func TestDuration(t *testing.T) {
+	for ms, want := range map[ir.Millis]string{
+		0: "0 ms", 500: "500 ms", 5_000: "5 s", 90_000: "1 min 30 s", 86_400_000: "24 h", 100_800_000: "28 h", 604_800_000: "7 days", 1 << 60: "years",
+	} {
+		if got := strings.ReplaceAll(duration(ms), "\u00a0", " "); got != want {
+			t.Errorf("%d ms is %q, want %q", ms, got, want)
+		}
+	}
+}
+
+func TestWorkersDoNotRepeatTheirBundle(t *testing.T) {
+	f := newFlow("f", "")
+	f.add(step("all", "parallel", "The same words.", f.bundle("b", step("w", "worker", "The same words.", work("agent", "x")), step("v", "worker", "Other words.", work("agent", "x")))))
+	for _, n := range Build(f.done(), Options{}).Nodes {
+		if want := map[string]string{"all.w": "", "all.v": "Other words."}[n.Step]; n.Text != want {
+			t.Errorf("%s says %q, want %q", n.Step, n.Text, want)
+		}
+	}
 }
 
 func TestShorten(t *testing.T) {

@@ -20,6 +20,18 @@ type dataLane struct {
 	text        string
 	length      float64 // of the label
 	middle      float64
+	beside      bool // the lane is too short to carry its label
+}
+
+// besideLane is how far from its lane a label stands that is not on it.
+const besideLane = 11.0
+
+// outer is the room that the lane needs on its far side.
+func (l *dataLane) outer() float64 {
+	if l.beside {
+		return besideLane
+	}
+	return 0
 }
 
 // dataLanes leads the data edges down the sides of the page. Writers whose
@@ -35,6 +47,7 @@ func (a *arranger) dataLanes() {
 		l.text = a.ruler.fit(regular, edgeLabelSize, l.label, 150)
 		l.length = a.ruler.width(regular, edgeLabelSize, l.text) + 10
 		l.middle = (l.top + l.bottom) / 2
+		l.beside = l.bottom-l.top < l.length+70 // ends lie between the middles of their boxes
 		blocked := [2]int{}
 		for _, id := range slices.Concat(l.writers, l.readers) {
 			for side := range blocked {
@@ -68,7 +81,13 @@ func (a *arranger) dataLanes() {
 			}
 			if k == 0 {
 				r.text, r.upward = l.text, true
-				r.label = rect{l.x - labelHeight/2, l.middle - l.length/2, labelHeight, l.length}
+				x := l.x
+				if l.beside && l.right {
+					x += besideLane
+				} else if l.beside {
+					x -= besideLane
+				}
+				r.label = rect{x - labelHeight/2, l.middle - l.length/2, labelHeight, l.length}
 			}
 			a.picture.routes = append(a.picture.routes, r)
 		}
@@ -164,8 +183,8 @@ func (a *arranger) laneX(l *dataLane, before []*dataLane, flow []route) float64 
 		moved = false
 		for _, o := range before {
 			oTop, oBottom := min(o.top, o.middle-o.length/2)-8, max(o.bottom, o.middle+o.length/2)+8
-			if o.right == l.right && oTop < bottom && oBottom > top && math.Abs(o.x*sign-far) < laneGap-0.01 {
-				far = o.x*sign + laneGap
+			if o.right == l.right && oTop < bottom && oBottom > top && math.Abs(o.x*sign-far) < laneGap+o.outer()-0.01 {
+				far = o.x*sign + laneGap + o.outer()
 				moved = true
 			}
 		}

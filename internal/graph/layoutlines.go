@@ -142,6 +142,10 @@ func (t *lines) findPorts() {
 		half := t.sizes[i].w / 2
 		if style != lineNormal && len(mixed[end{i, lower}]) > 1 {
 			aside := math.Round(min(30, half/2))
+			// Rather straight to a label or a bend that is under or over the box.
+			if off := math.Abs(o.x - b.x); other >= len(t.items) && off >= 12 && off <= half-16 {
+				return o.x
+			}
 			if o.x > b.x || o.x == b.x && style == lineSkipped {
 				return b.x + aside
 			}
