@@ -344,6 +344,9 @@ func (b *builder) stepWays(s *scope, st *ir.Step, from string) []way {
 	always, some := false, false // an edge after "ok" that always, or at times, matches
 	for _, e := range st.Next {
 		w := way{kind: edgeKind(e, decides), label: edgeLabel(e)}
+		if w.kind == EdgeSkipped && !maySkip(st) {
+			continue
+		}
 		if has(e.On, ir.OK) {
 			some = true
 			if e.When == nil && e.Limit == 0 {
@@ -388,6 +391,12 @@ func (b *builder) stepWays(s *scope, st *ir.Step, from string) []way {
 		ways = append(ways, w)
 	}
 	return ways
+}
+
+// maySkip reports whether a step can end as skipped.
+func maySkip(st *ir.Step) bool {
+	g, gate := st.Action.(ir.Gate)
+	return st.When != nil || st.SkipOnError || gate && g.OnTimeout == ir.TimeoutSkip
 }
 
 // outside finds a step of an enclosing block, and the frame that has to be left.

@@ -93,6 +93,17 @@ func TestOutcomes(t *testing.T) {
 		"c -jump-> a", "c -skipped-> d [skipped]")
 }
 
+func TestSkippedIsDrawnOnlyWhereItCanHappen(t *testing.T) {
+	f := newFlow("f", "")
+	skip := ir.Edge{On: []ir.Outcome{ir.Skipped}, To: ir.Target{Step: "d"}}
+	f.add(step("a", "tool", "", work("tool", "x"))).Next = []ir.Edge{skip}
+	s := f.add(step("b", "tool", "", work("tool", "x")))
+	s.Next, s.SkipOnError = []ir.Edge{skip}, true
+	f.add(step("c", "gate", "", ir.Gate{Decider: ir.Event, OnTimeout: ir.TimeoutSkip})).Next = []ir.Edge{skip}
+	f.add(step("d", "end", "", ir.End{}))
+	wantEdges(t, drawn(Build(f.done(), Options{}), EdgeSkipped), "b -skipped-> d [skipped]", "c -skipped-> d [skipped]")
+}
+
 func TestNotes(t *testing.T) {
 	g := Build(twelveSteps(), Options{})
 	notes := map[string][]string{}
