@@ -30,8 +30,9 @@ var layers = map[string][]string{
 	"internal/project": {"internal/diag"},
 
 	"internal/format":   {"internal/ir", "internal/text"},
-	"internal/provider": {"internal/ir"},
 	"internal/tool":     {"internal/ir"},
+	// The scripted model reads a file with positions, which speaks for tools too.
+	"internal/provider": {"internal/ir", "internal/text", "internal/tool"},
 	"internal/step":     {"internal/ir", "internal/provider", "internal/tool", "internal/journal"},
 	"internal/check":    {"internal/ir", "internal/step"},
 

@@ -46,8 +46,11 @@ func (b *Block) size() int { return len(b.Text) + len(b.ToolName) + len(b.Input)
 func Play(ctx context.Context, req Request, reply Reply) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		reply := reply.fit(req.MaxTokens)
-		if reply.Usage == (Usage{}) {
-			reply.Usage = Usage{Input: req.Tokens(), Output: tokensOf(reply.Blocks)}
+		if reply.Usage.Input == 0 {
+			reply.Usage.Input = max(1, req.Tokens())
+		}
+		if reply.Usage.Output == 0 {
+			reply.Usage.Output = tokensOf(reply.Blocks)
 		}
 		for _, b := range reply.Blocks {
 			if b.Type != Text && b.Type != Thinking {

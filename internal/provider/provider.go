@@ -162,6 +162,11 @@ const (
 	NotReady   Class = "NOT_READY" // a key is missing
 )
 
+// Classes lists them all.
+func Classes() []Class {
+	return []Class{Timeout, RateLimit, APIError, BadRequest, NoQuota, NotReady}
+}
+
 // Error is a model's failure.
 type Error struct {
 	Class      Class

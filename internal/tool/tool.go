@@ -27,6 +27,19 @@ type Call struct {
 	Key   string // stable across crashes: the idempotency key
 	Input json.RawMessage
 	Dir   string // the run's folder
+	// For says where in a workflow the call comes from. Tools that do
+	// something never look at it; scripted ones choose their answer by it.
+	For Purpose
+}
+
+// Purpose is where in a workflow a call comes from. The numbers count from 0.
+type Purpose struct {
+	Workflow  string
+	Step      string
+	Agent     string
+	Visit     int // how often the step had been entered before
+	Iteration int // in the innermost loop around the step
+	Attempt   int // of the task
 }
 
 // Result is what a tool gives back. IsError means that the tool worked and
@@ -37,3 +50,11 @@ type Result struct {
 	// Offline is "simulated" or "scripted" when nothing real was called.
 	Offline string `json:"offline,omitempty"`
 }
+
+// Error is a call that did not work, with the class that retries look at.
+type Error struct {
+	Class   string
+	Message string
+}
+
+func (e *Error) Error() string { return e.Class + ": " + e.Message }

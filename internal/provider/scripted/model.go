@@ -1,0 +1,167 @@
+package scripted
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/provider"
+)
+
+// Options are what a script needs to be played.
+type Options struct {
+	// Simulate answers what the script has no entry for, when the script
+	// says "otherwise: simulate".
+	Simulate provider.Model
+	// Sleep waits for delays; nil waits for real.
+	Sleep func(ctx context.Context, d time.Duration) error
+}
+
+// Model plays the script's replies.
+func (s *Script) Model(o Options) provider.Model {
+	if o.Sleep == nil {
+		o.Sleep = sleep
+	}
+	return model{s, o}
+}
+
+type model struct {
+	script  *Script
+	options Options
+}
+
+// Generate streams the reply of the entry that fits best.
+func (m model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
+	return func(yield func(provider.Chunk, error) bool) {
+		from := originOf(req.For)
+		e := choose(m.script.replies, from, func(e *entry) bool { return !e.usedUp() || !e.asked(req) })
+		switch {
+		case e == nil && m.script.simulate && m.options.Simulate != nil:
+			m.options.Simulate.Generate(ctx, req)(yield)
+		case e == nil:
+			yield(provider.Chunk{}, m.script.miss(from, req))
+		default:
+			m.play(ctx, req, e, yield)
+		}
+	}
+}
+
+func (m model) play(ctx context.Context, req provider.Request, e *entry, yield func(provider.Chunk, error) bool) {
+	if err := ctx.Err(); err != nil {
+		yield(provider.Chunk{}, err)
+		return
+	}
+	if e.delay > 0 {
+		if err := m.options.Sleep(ctx, e.delay); err != nil {
+			yield(provider.Chunk{}, err)
+			return
+		}
+	}
+	for c, err := range provider.Play(ctx, req, e.answer(req)) {
+		if c.Reply != nil && e.fail != nil {
+			c, err = provider.Chunk{}, &provider.Error{
+				Class: provider.Class(e.fail.class), Status: e.fail.status, RetryAfter: e.fail.retryAfter, Message: e.fail.message,
+			}
+		}
+		if !yield(c, err) {
+			return
+		}
+	}
+}
+
+// answer is the entry as a reply. One that asks for tools does so until it
+// finds its calls in the conversation.
+func (e *entry) answer(req provider.Request) provider.Reply {
+	out := provider.Reply{Stop: provider.Done, Usage: e.usage, Model: Name, Offline: Name}
+	if e.thinking != "" {
+		out.Blocks = append(out.Blocks, provider.Block{Type: provider.Thinking, Text: e.thinking})
+	}
+	if len(e.calls) > 0 && !e.asked(req) {
+		for i, c := range e.calls {
+			out.Blocks = append(out.Blocks, provider.Block{Type: provider.ToolUse, ToolID: e.callID(i), ToolName: c.name, Input: c.input})
+		}
+		out.Stop = provider.WantsTool
+		return out
+	}
+	if e.reply != nil {
+		out.Blocks = append(out.Blocks, provider.Block{Type: provider.Text, Text: *e.reply})
+	}
+	if e.stop != "" {
+		out.Stop = e.stop
+	}
+	return out
+}
+
+func (e *entry) callID(i int) string { return fmt.Sprintf("script-%d-%d", e.line, i+1) }
+
+// asked tells whether the conversation has the entry's tool calls already.
+func (e *entry) asked(req provider.Request) bool {
+	for _, m := range req.Messages {
+		for _, b := range m.Blocks {
+			if b.Type == provider.ToolUse && b.ToolID == e.callID(0) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func originOf(p provider.Purpose) origin {
+	return origin{
+		workflow: p.Workflow, step: p.Step, agent: p.Agent, key: p.Key,
+		attempt: p.Attempt + 1, visit: p.Visit + 1, iteration: p.Iteration + 1, turn: p.Turn + 1,
+	}
+}
+
+// miss says that there is no reply, for whom, and which entry comes nearest.
+func (s *Script) miss(from origin, req provider.Request) *provider.Error {
+	return &provider.Error{
+		Class:   provider.BadRequest,
+		Message: fmt.Sprintf("%s has no reply for %s%s.%s", s.path, from, asking(req), s.near(s.replies, from)),
+	}
+}
+
+func (s *Script) near(entries []*entry, from origin) string {
+	if len(entries) == 0 {
+		return " It has none at all."
+	}
+	if e := nearest(entries, from); e != nil {
+		return fmt.Sprintf(" The nearest entry, in line %d, is for %s.", e.line, e)
+	}
+	return ""
+}
+
+// asking is the beginning of what was asked last.
+func asking(req provider.Request) string {
+	for i := len(req.Messages) - 1; i >= 0; i-- {
+		for _, b := range req.Messages[i].Blocks {
+			text := strings.Join(strings.Fields(b.Text), " ")
+			if b.Type != provider.Text || req.Messages[i].Role != provider.User || text == "" {
+				continue
+			}
+			return fmt.Sprintf(", which was asked: %q", shortened(text))
+		}
+	}
+	return ""
+}
+
+func shortened(text string) string {
+	const most = 120
+	if letters := []rune(text); len(letters) > most {
+		return string(letters[:most]) + "…"
+	}
+	return text
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

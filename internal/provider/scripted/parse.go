@@ -1,0 +1,311 @@
+package scripted
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+var codes = text.Codes{WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknown, BadValue: CodeBadValue, UnknownAs: diag.Error}
+
+// Parse reads a script. It is usable unless the list has an error.
+func Parse(f *source.File) (*Script, diag.List) {
+	node, out := text.ParseYAML(f, 0, len(f.Text))
+	p := &parser{file: f, out: &out}
+	s := &Script{path: f.Path}
+	if node == nil {
+		return s, out
+	}
+	r := text.Read(node, "script", codes, &out)
+	for _, n := range r.List("replies") {
+		s.replies = append(s.replies, p.reply(n))
+	}
+	if tools := r.Map("tools"); tools != nil {
+		for _, pair := range tools.Pairs {
+			s.tools = append(s.tools, p.tool(pair))
+		}
+	}
+	s.simulate = r.Enum("otherwise", "simulate", "fail").Value == "simulate"
+	r.Done()
+	p.neverAnswers(s.replies)
+	for _, t := range s.tools {
+		p.neverAnswers(t.answers)
+	}
+	return s, out
+}
+
+type parser struct {
+	file *source.File
+	out  *diag.List
+}
+
+func (p *parser) report(code diag.Code, at source.Span, message, help string) {
+	p.out.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: at, Message: message, Help: help})
+}
+
+// reply reads one entry of what models say.
+func (p *parser) reply(n *text.Node) *entry {
+	r := text.Read(n, "reply", codes, p.out)
+	e := p.entry(n, r)
+	e.when.turn = p.numbers(r, "turn")
+	if reply := r.Node("reply"); reply != nil {
+		said := string(reply.JSON())
+		if reply.Kind == text.String {
+			said = reply.Value
+		}
+		e.reply = &said
+	}
+	e.thinking = r.String("thinking").Value
+	for _, c := range r.List("tools") {
+		e.calls = append(e.calls, p.call(c))
+	}
+	e.stop = provider.StopReason(r.Enum("stop", string(provider.CutOff), string(provider.Refused)).Value)
+	var classes []string
+	for _, c := range provider.Classes() {
+		classes = append(classes, string(c))
+	}
+	e.fail = p.failure(r, classes)
+	if u := r.Map("usage"); u != nil {
+		e.usage = p.usage(u)
+	}
+	r.Done()
+	if n.Kind == text.Map {
+		p.whole(n, r)
+	}
+	return e
+}
+
+// whole holds that an entry says something, and nothing that contradicts
+// itself.
+func (p *parser) whole(n *text.Node, r *text.Reader) {
+	if !r.Has("reply") && !r.Has("tools") && !r.Has("fail") {
+		p.report(CodeMissing, head(n), `The reply says neither "reply" nor "tools" nor "fail".`,
+			`Add a line such as reply: "the text that the model says".`)
+	}
+	together := func(key, with, help string) {
+		if r.Has(key) && r.Has(with) {
+			p.report(CodeTogether, r.KeySpan(with), fmt.Sprintf("%q and %q of the reply do not go together.", key, with), help)
+		}
+	}
+	together("fail", "tools", `Write two entries: one asks for the tools, the other, with turn: 2, fails.`)
+	together("fail", "usage", `Remove "usage": nothing is used by what fails.`)
+	together("fail", "stop", `Remove one of them: what fails does not stop by itself.`)
+	if r.Has("stop") && r.Has("tools") && !r.Has("reply") {
+		together("tools", "stop", `Remove "stop": asking for tools is why the model stops.`)
+	}
+}
+
+// entry reads what replies and answers of tools have in common.
+func (p *parser) entry(n *text.Node, r *text.Reader) *entry {
+	e := &entry{span: head(n), line: p.file.Position(n.Span.Start).Line}
+	e.when = selector{
+		workflow: r.String("workflow"), step: r.String("step"), agent: r.String("agent"), key: r.String("key"),
+		attempt: p.numbers(r, "attempt"), visit: p.numbers(r, "visit"), iteration: p.numbers(r, "iteration"),
+	}
+	if _, err := path.Match(e.when.key.Value, ""); err != nil {
+		p.report(CodeBadValue, e.when.key.Span, fmt.Sprintf("%q is no pattern for keys.", e.when.key.Value),
+			"Write a task's key, with * for any text between two slashes: each/*/draft.")
+	}
+	e.delay = p.duration(r, "delay")
+	return e
+}
+
+// head is where an entry begins: its first key.
+func head(n *text.Node) source.Span {
+	if len(n.Pairs) > 0 {
+		return n.Pairs[0].Key.Span
+	}
+	return n.Span
+}
+
+var severalNumbers = regexp.MustCompile(`^([1-9]\d{0,5})\s*(?:(\+)|-\s*([1-9]\d{0,5}))?$`)
+
+// numbers reads 2, 2-4 or 2+.
+func (p *parser) numbers(r *text.Reader, key string) numbers {
+	t := r.String(key)
+	if t.IsZero() {
+		return numbers{}
+	}
+	m := severalNumbers.FindStringSubmatch(strings.TrimSpace(t.Value))
+	if m == nil {
+		p.report(CodeBadValue, t.Span, fmt.Sprintf("%q cannot be %q.", key, t.Value),
+			fmt.Sprintf("Write a number from 1 on, or several: %s: 2, %s: 2-4, %s: 2+.", key, key, key))
+		return numbers{}
+	}
+	from, _ := strconv.Atoi(m[1]) // at most six digits, like the other
+	to := from
+	switch {
+	case m[2] != "":
+		to = 0
+	case m[3] != "":
+		to, _ = strconv.Atoi(m[3])
+	}
+	if to != 0 && to < from {
+		p.report(CodeBadValue, t.Span, fmt.Sprintf("%q goes from %d to %d, which is nothing.", key, from, to),
+			fmt.Sprintf("Write %s: %d-%d.", key, to, from))
+	}
+	return numbers{from, to}
+}
+
+func (p *parser) duration(r *text.Reader, key string) time.Duration {
+	t := r.String(key)
+	if t.IsZero() {
+		return 0
+	}
+	d, err := time.ParseDuration(t.Value)
+	if err != nil || d < 0 {
+		p.report(CodeBadValue, t.Span, fmt.Sprintf("%q is no length of time.", t.Value),
+			fmt.Sprintf("Write a number and its unit: %s: 200ms, %s: 1.5s, %s: 2m.", key, key, key))
+		return 0
+	}
+	return d
+}
+
+func (p *parser) usage(n *text.Node) provider.Usage {
+	r := text.Read(n, "usage", codes, p.out)
+	var u provider.Usage
+	u.Input, _, _ = r.Int("input", 0)
+	u.Output, _, _ = r.Int("output", 0)
+	u.CacheRead, _, _ = r.Int("cache_read", 0)
+	u.CacheWrite, _, _ = r.Int("cache_write", 0)
+	r.Done()
+	return u
+}
+
+func (p *parser) call(n *text.Node) call {
+	r := text.Read(n, "tool call", codes, p.out)
+	r.Require("name")
+	c := call{name: r.String("name").Value, input: json.RawMessage("{}")}
+	if input := r.Map("input"); input != nil {
+		c.input = input.JSON()
+	}
+	r.Done()
+	return c
+}
+
+// failure reads fail: CLASS, or a map with more about it.
+func (p *parser) failure(r *text.Reader, classes []string) *failure {
+	n := r.Node("fail")
+	if n == nil {
+		return nil
+	}
+	f := &failure{message: "the script says so"}
+	if n.Kind != text.Map {
+		class := r.String("fail")
+		if class.IsZero() {
+			return f
+		}
+		f.class = class.Value
+		if !slices.Contains(classes, f.class) {
+			p.report(CodeBadValue, class.Span, fmt.Sprintf("There is no class of failures %q.", f.class), classHelp(f.class, classes))
+		}
+		return f
+	}
+	more := text.Read(n, "failure", codes, p.out)
+	more.Require("class")
+	f.class = more.Enum("class", classes...).Value
+	if m := more.String("message").Value; m != "" {
+		f.message = m
+	}
+	status, _, _ := more.Int("status", 100)
+	f.status = int(min(status, 999))
+	f.retryAfter = p.duration(more, "retry_after")
+	more.Done()
+	return f
+}
+
+func classHelp(class string, classes []string) string {
+	if near := diag.Nearest(class, classes); near != "" {
+		return fmt.Sprintf("Did you mean %q?", near)
+	}
+	return "Write one of: " + strings.Join(classes, ", ") + "."
+}
+
+// tool reads what a tool answers: a list, or a map with more about the tool.
+func (p *parser) tool(pair text.Pair) toolScript {
+	t := toolScript{spec: tool.Spec{Name: pair.Key.Value, Description: "Answers from " + p.file.Path + "."}}
+	answers := pair.Value.Items
+	if pair.Value.Kind != text.List {
+		r := text.Read(pair.Value, "tool", codes, p.out)
+		if d := r.String("description").Value; d != "" {
+			t.spec.Description = d
+		}
+		if schema := r.Map("schema"); schema != nil {
+			t.spec.Schema = schema.JSON()
+		}
+		t.spec.SideEffects, _, _ = r.Bool("side_effects")
+		t.spec.TakesKey, _, _ = r.Bool("takes_key")
+		answers = r.List("answers")
+		r.Done()
+	}
+	if len(answers) == 0 && (pair.Value.Kind == text.List || pair.Value.Kind == text.Null || pair.Value.Get("answers") == nil) {
+		p.report(CodeMissing, pair.Key.Span, fmt.Sprintf("The tool %q has no answers.", pair.Key.Value),
+			`Add an entry below it, such as "- output: {}".`)
+	}
+	for _, n := range answers {
+		t.answers = append(t.answers, p.answer(n))
+	}
+	return t
+}
+
+func (p *parser) answer(n *text.Node) *entry {
+	r := text.Read(n, "answer", codes, p.out)
+	e := p.entry(n, r)
+	if input := r.Map("input"); input != nil {
+		e.input = input.JSON()
+	}
+	if output := r.Node("output"); output != nil {
+		e.output = output.JSON()
+	}
+	if no := r.Node("error"); no != nil {
+		e.output, e.isError = no.JSON(), true
+	}
+	e.fail = p.failure(r, toolClasses)
+	r.Done()
+	var says []string
+	for _, key := range []string{"output", "error", "fail"} {
+		if r.Has(key) {
+			says = append(says, key)
+		}
+	}
+	switch {
+	case n.Kind != text.Map:
+	case len(says) == 0:
+		p.report(CodeMissing, head(n), `The answer says neither "output" nor "error" nor "fail".`, "Add a line such as output: {}.")
+	case len(says) > 1:
+		p.report(CodeTogether, r.KeySpan(says[1]), fmt.Sprintf("%q and %q of the answer do not go together.", says[0], says[1]),
+			`Keep one: "output" is what the tool gives, "error" what it says when it says no, "fail" that it did not work.`)
+	}
+	return e
+}
+
+// toolClasses are the ways in which a tool fails to work.
+var toolClasses = []string{"TOOL_ERROR", string(provider.Timeout), string(provider.RateLimit), string(provider.APIError), string(provider.NotReady)}
+
+// neverAnswers warns of entries that an earlier one always comes before.
+func (p *parser) neverAnswers(entries []*entry) {
+	for i, later := range entries {
+		for _, earlier := range entries[:i] {
+			if earlier.when.sameOrMore(later.when) && !earlier.usedUp() && !better(later, earlier) && string(earlier.input) == string(later.input) {
+				p.out.Add(diag.Diagnostic{
+					Code: CodeNever, Severity: diag.Warning, Span: later.span,
+					Message: fmt.Sprintf("This entry never answers: one above it is for %s too.", later),
+					Help:    "Remove one of the two, or tell them apart by attempt, visit, iteration or turn.",
+					Related: []diag.Related{{Span: earlier.span, Message: "This one answers."}},
+				})
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package scripted_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/provider/scripted"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+func parse(t testing.TB, script string) (*scripted.Script, diag.List) {
+	t.Helper()
+	f := source.NewFile("demo.yaml", script)
+	s, list := scripted.Parse(f)
+	for _, d := range list {
+		checkSpan(t, f, d.Span)
+		for _, r := range d.Related {
+			checkSpan(t, f, r.Span)
+		}
+		if d.Message == "" || d.Help == "" {
+			t.Errorf("%s says %q %q", d.Code, d.Message, d.Help)
+		}
+	}
+	return s, list
+}
+
+func checkSpan(t testing.TB, f *source.File, s source.Span) {
+	t.Helper()
+	if s.File != f.Path || s.Start > s.End || s.End > len(f.Text) {
+		t.Errorf("the span %+v is not in the file", s)
+	}
+}
+
+func good(t testing.TB, script string) *scripted.Script {
+	t.Helper()
+	s, list := parse(t, script)
+	for _, d := range list {
+		t.Fatalf("%s %s", d.Code, d.Message)
+	}
+	return s
+}
+
+const everything = `
+replies:
+  - step: research
+    attempt: 1-2
+    fail: RATE_LIMIT
+  - step: research
+    attempt: 3
+    fail: {class: API_ERROR, status: 529, retry_after: 2s, message: overloaded}
+    reply: "half of it"
+  - step: research
+    thinking: "let me see"
+    tools:
+      - name: web.search
+        input: {query: roses}
+      - name: clock
+    reply: {found: 3}
+    delay: 200ms
+    usage: {input: 900, output: 40, cache_read: 10, cache_write: 5}
+  - agent: critic
+    workflow: demo
+    visit: 2+
+    iteration: 1
+    turn: 1
+    reply: {approved: true}
+    stop: refused
+  - key: "each/*/draft"
+    reply: a text
+tools:
+  web.search:
+    - input: {query: roses}
+      output: [{title: Roses}]
+    - step: research
+      fail: {class: TIMEOUT, message: nobody there}
+  mail.send:
+    description: Sends a mail
+    side_effects: true
+    takes_key: false
+    schema: {type: object}
+    answers:
+      - error: {message: no such address}
+otherwise: simulate
+`
+
+func TestParse(t *testing.T) {
+	good(t, everything)
+	good(t, "")
+	good(t, "otherwise: fail\n")
+	for _, c := range []struct {
+		name, script string
+		want         string // code and the marked text
+		says         string
+	}{
+		{"not YAML", "replies: [", "YAML", ""},
+		{"a list", "- step: a\n", "PROV001", "must be a map"},
+		{"no list", "replies: {step: a}\n", "PROV001", "must be a list"},
+		{"a text for an entry", "replies:\n  - hello\n", "PROV001 hello", "must be a map"},
+		{"tools as a list", "tools:\n  - a\n", "PROV001", "must be a map"},
+		{"input as a text", "tools:\n  a:\n    - input: x\n      output: 1\n", "PROV001 x", ""},
+		{"nothing said", "replies:\n  - step: a\n    attempt: 1\n", "PROV002 step", "neither"},
+		{"no answers", "tools:\n  a: []\n", "PROV002 a", "no answers"},
+		{"no answers at all", "tools:\n  a:\n", "PROV002 a", "no answers"},
+		{"no answers in a map", "tools:\n  a: {side_effects: true}\n", "PROV002 a", "no answers"},
+		{"an answer without content", "tools:\n  a:\n    - step: x\n", "PROV002 step", "neither"},
+		{"a call without a name", "replies:\n  - tools: [{input: {}}]\n", "PROV002 input", "name"},
+		{"unknown key", "replies:\n  - stepp: a\n    reply: b\n", "PROV003 stepp", `Did you mean "step"?`},
+		{"turn of a tool", "tools:\n  a:\n    - turn: 1\n      output: 1\n", "PROV003 turn", ""},
+		{"unknown class", "replies:\n  - fail: RATELIMIT\n", "PROV004 RATELIMIT", "RATE_LIMIT"},
+		{"class of a tool", "replies:\n  - fail: TOOL_ERROR\n", "PROV004 TOOL_ERROR", ""},
+		{"unknown class in a map", "replies:\n  - fail: {class: NOPE}\n", "PROV004 NOPE", "Write one of"},
+		{"no class", "replies:\n  - fail: {status: 500}\n", "PROV002 status", "class"},
+		{"attempt from 0", "replies:\n  - attempt: 0\n    reply: a\n", "PROV004 0", "from 1"},
+		{"attempts backwards", "replies:\n  - attempt: 3-2\n    reply: a\n", "PROV004 3-2", "attempt: 2-3"},
+		{"delay without a unit", "replies:\n  - delay: 200\n    reply: a\n", "PROV004 200", "unit"},
+		{"delay backwards", "replies:\n  - delay: -2s\n    reply: a\n", "PROV004 -2s", ""},
+		{"otherwise", "otherwise: guess\n", "PROV004 guess", "simulate"},
+		{"stop", "replies:\n  - reply: a\n    stop: done\n", "PROV004 done", ""},
+		{"bad pattern", "replies:\n  - key: \"[a\"\n    reply: a\n", "PROV004 [a", ""},
+		{"usage", "replies:\n  - reply: a\n    usage: {input: -1}\n", "PROV004 -1", ""},
+		{"fail and tools", "replies:\n  - fail: TIMEOUT\n    tools: [{name: a}]\n", "PROV005 tools", "do not go together"},
+		{"fail and usage", "replies:\n  - fail: TIMEOUT\n    usage: {input: 1}\n", "PROV005 usage", ""},
+		{"fail and stop", "replies:\n  - fail: TIMEOUT\n    stop: refused\n", "PROV005 stop", ""},
+		{"tools and stop", "replies:\n  - tools: [{name: a}]\n    stop: refused\n", "PROV005 stop", ""},
+		{"output and fail", "tools:\n  a:\n    - output: 1\n      fail: TIMEOUT\n", "PROV005 fail", ""},
+		{"twice", "replies:\n  - step: a\n    reply: 1\n  - step: a\n    reply: 2\n", "PROV006 step", `step "a"`},
+		{"twice, narrower", "replies:\n  - step: a\n    attempt: 1+\n    reply: 1\n  - step: a\n    attempt: 2\n    reply: 2\n", "PROV006 step", `attempt 2`},
+		{"a tool twice", "tools:\n  a:\n    - output: 1\n    - output: 2\n", "PROV006 output", "anything"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, list := parse(t, c.script)
+			if len(list) != 1 {
+				t.Fatalf("got %+v", list)
+			}
+			d := list[0]
+			marked := string(d.Code) + " " + c.script[d.Span.Start:d.Span.End]
+			if !strings.HasPrefix(marked, c.want) || strings.Contains(c.want, " ") && marked != c.want {
+				t.Errorf("got %q, want %q: %s", marked, c.want, d.Message)
+			}
+			if !strings.Contains(d.Message+" "+d.Help, c.says) {
+				t.Errorf("%s %s", d.Message, d.Help)
+			}
+		})
+	}
+}
+
+// What looks like a repetition and is none.
+func TestEntriesThatAnswer(t *testing.T) {
+	for _, script := range []string{
+		"replies:\n  - step: a\n    reply: 1\n  - step: a\n    attempt: 2\n    reply: 2\n",
+		"replies:\n  - step: a\n    attempt: 2\n    reply: 1\n  - step: a\n    attempt: 1+\n    reply: 2\n",
+		"replies:\n  - step: a\n    tools: [{name: x}]\n  - step: a\n    reply: 2\n",
+		"replies:\n  - step: a\n    reply: 1\n  - agent: a\n    reply: 2\n",
+		"tools:\n  a:\n    - output: 1\n    - input: {x: 1}\n      output: 2\n    - input: {x: 2}\n      output: 3\n",
+	} {
+		good(t, script)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	script := "replies:\n  - step: reserch\n    reply: 1\n  - agent: nobody\n    reply: 2\n  - step: draft\n    workflow: child\n    reply: 3\n" +
+		"tools:\n  x:\n    - step: inner\n      output: 1\n    - workflow: other\n      output: 2\n"
+	p := &ir.Program{
+		Name: "demo", Agents: []ir.Agent{{ID: "writer"}}, Blocks: []ir.Block{{Steps: []ir.Step{{ID: "research"}, {ID: "draft"}}}},
+		Children: []ir.Program{{Name: "child", Blocks: []ir.Block{{Steps: []ir.Step{{ID: "inner"}}}}}},
+	}
+	var got []string
+	for _, d := range good(t, script).Check(p) {
+		if d.Code != scripted.CodeNoSuch || d.Severity != diag.Warning {
+			t.Errorf("got %+v", d)
+		}
+		got = append(got, script[d.Span.Start:d.Span.End]+": "+d.Help)
+	}
+	want := `reserch: Did you mean "research"?|nobody: There is writer.|other: There is child, demo.`
+	if strings.Join(got, "|") != want {
+		t.Errorf("got %q", got)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(everything)
+	f.Add("replies:\n  - step: a\n    fail: {class: x}\n")
+	f.Add("tools: {a: {answers: [{output: 1}, {error: 2, fail: TIMEOUT}]}}\n")
+	f.Fuzz(func(t *testing.T, script string) {
+		if s, _ := parse(t, script); s == nil {
+			t.Fatal("no script")
+		}
+	})
+}

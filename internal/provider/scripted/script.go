@@ -1,0 +1,118 @@
+package scripted
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// Name is what replies give as their model and as what they are.
+const Name = "scripted"
+
+// Script is a file that was read.
+type Script struct {
+	path     string
+	replies  []*entry
+	tools    []toolScript
+	simulate bool
+}
+
+// entry is one answer, and what it answers.
+type entry struct {
+	when selector
+	line int
+	span source.Span
+
+	delay time.Duration
+	fail  *failure
+
+	// Of a model.
+	reply    *string
+	thinking string
+	calls    []call
+	stop     provider.StopReason
+	usage    provider.Usage
+
+	// Of a tool.
+	input   json.RawMessage // what the call's input must have; nil for any
+	output  json.RawMessage
+	isError bool
+}
+
+type failure struct {
+	class      string
+	status     int
+	retryAfter time.Duration
+	message    string
+}
+
+type call struct {
+	name  string
+	input json.RawMessage
+}
+
+type toolScript struct {
+	spec    tool.Spec
+	answers []*entry
+}
+
+// usedUp tells whether the entry has nothing more to say once it has asked for
+// its tools.
+func (e *entry) usedUp() bool { return len(e.calls) > 0 && e.reply == nil && e.fail == nil }
+
+// String is what the entry is for, as a message says it.
+func (e *entry) String() string {
+	if e.input != nil {
+		return fmt.Sprintf("%s, with the input %s", e.when, e.input)
+	}
+	return e.when.String()
+}
+
+// Check reports the names in the script that the workflow does not have.
+func (s *Script) Check(p *ir.Program) diag.List {
+	names := map[string][]string{}
+	collect(p, names)
+	var out diag.List
+	check := func(e *entry) {
+		for _, n := range e.when.names() {
+			if have := names[n.key]; n.value.Value != "" && !slices.Contains(have, n.value.Value) {
+				out.Add(diag.Diagnostic{
+					Code: CodeNoSuch, Severity: diag.Warning, Span: n.value.Span,
+					Message: fmt.Sprintf("The workflow has no %s %q, so nobody ever asks for this.", n.key, n.value.Value),
+					Help:    or(diag.DidYouMean(n.value.Value, have), "Remove the entry."),
+				})
+			}
+		}
+	}
+	for _, e := range s.replies {
+		check(e)
+	}
+	for _, t := range s.tools {
+		for _, e := range t.answers {
+			check(e)
+		}
+	}
+	return out
+}
+
+func collect(p *ir.Program, names map[string][]string) {
+	names["workflow"] = append(names["workflow"], p.Name)
+	for _, a := range p.Agents {
+		names["agent"] = append(names["agent"], a.ID)
+	}
+	for _, b := range p.Blocks {
+		for i := range b.Steps {
+			names["step"] = append(names["step"], b.Steps[i].ID)
+		}
+	}
+	for i := range p.Children {
+		collect(&p.Children[i], names)
+	}
+}

@@ -1,0 +1,249 @@
+package scripted
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// selector says which requests an entry answers. What is empty does not count.
+type selector struct {
+	workflow, step, agent, key      text.Text
+	attempt, visit, iteration, turn numbers
+}
+
+// numbers are from…to, counted from 1; to is 0 for "and so on". The zero value
+// is any.
+type numbers struct{ from, to int }
+
+func (n numbers) any() bool       { return n.from == 0 }
+func (n numbers) has(at int) bool { return n.any() || at >= n.from && (n.to == 0 || at <= n.to) }
+
+// covers tells whether n has all that m has.
+func (n numbers) covers(m numbers) bool {
+	return n.any() || !m.any() && m.from >= n.from && (n.to == 0 || m.to != 0 && m.to <= n.to)
+}
+
+func (n numbers) String() string {
+	switch {
+	case n.to == n.from:
+		return strconv.Itoa(n.from)
+	case n.to == 0:
+		return strconv.Itoa(n.from) + "+"
+	}
+	return fmt.Sprintf("%d-%d", n.from, n.to)
+}
+
+// origin is where a request or a call comes from, counted from 1.
+type origin struct {
+	workflow, step, agent, key      string
+	attempt, visit, iteration, turn int
+}
+
+type name struct {
+	key   string
+	value text.Text
+}
+
+// names are the selectors that name something of the workflow, the most
+// specific first.
+func (s selector) names() []name {
+	return []name{{"step", s.step}, {"agent", s.agent}, {"workflow", s.workflow}}
+}
+
+type count struct {
+	key   string
+	value numbers
+}
+
+func (s selector) counts() []count {
+	return []count{{"visit", s.visit}, {"iteration", s.iteration}, {"attempt", s.attempt}, {"turn", s.turn}}
+}
+
+func (o origin) name(key string) string {
+	return map[string]string{"step": o.step, "agent": o.agent, "workflow": o.workflow}[key]
+}
+
+func (o origin) count(key string) int {
+	return map[string]int{"visit": o.visit, "iteration": o.iteration, "attempt": o.attempt, "turn": o.turn}[key]
+}
+
+// fits compares the selector with a request: how many of its conditions hold,
+// and how many do not.
+func (s selector) fits(o origin) (yes, no int) {
+	tell := func(ok bool) {
+		if ok {
+			yes++
+		} else {
+			no++
+		}
+	}
+	if s.key.Value != "" {
+		tell(matchesKey(s.key.Value, o.key))
+	}
+	for _, n := range s.names() {
+		if n.value.Value != "" {
+			tell(n.value.Value == o.name(n.key))
+		}
+	}
+	for _, c := range s.counts() {
+		if !c.value.any() {
+			tell(c.value.has(o.count(c.key)))
+		}
+	}
+	return yes, no
+}
+
+// sharesName tells whether the selector names something that o is from.
+func (s selector) sharesName(o origin) bool {
+	for _, n := range s.names() {
+		if n.value.Value != "" && n.value.Value == o.name(n.key) {
+			return true
+		}
+	}
+	return s.key.Value != "" && matchesKey(s.key.Value, o.key)
+}
+
+// matchesKey compares a key as written with a task's key, with or without its
+// attempt; * stands for anything between two slashes.
+func matchesKey(pattern, key string) bool {
+	whole, _ := path.Match(pattern, key)
+	if i := strings.LastIndexByte(key, '#'); i >= 0 && !whole {
+		whole, _ = path.Match(pattern, key[:i])
+	}
+	return whole
+}
+
+// rank orders entries that fit: what names the place more closely comes first,
+// then what is narrower.
+func (s selector) rank() (place, narrow int) {
+	for i, value := range []text.Text{s.workflow, s.agent, s.step, s.key} {
+		if value.Value != "" {
+			place += 1 << i
+		}
+	}
+	for _, c := range s.counts() {
+		if !c.value.any() {
+			narrow++
+		}
+	}
+	return place, narrow
+}
+
+// sameOrMore tells whether s fits whatever t fits, and is no less specific.
+func (s selector) sameOrMore(t selector) bool {
+	same := s.key.Value == t.key.Value
+	for i, n := range s.names() {
+		same = same && n.value.Value == t.names()[i].value.Value
+	}
+	for i, c := range s.counts() {
+		other := t.counts()[i].value
+		same = same && c.value.any() == other.any() && c.value.covers(other)
+	}
+	return same
+}
+
+// String is the selector as a message says it: step "draft", attempt 1.
+func (s selector) String() string {
+	var parts []string
+	if s.key.Value != "" {
+		parts = append(parts, fmt.Sprintf("key %q", s.key.Value))
+	}
+	for _, n := range s.names() {
+		if n.value.Value != "" {
+			parts = append(parts, fmt.Sprintf("%s %q", n.key, n.value.Value))
+		}
+	}
+	for _, c := range s.counts() {
+		if !c.value.any() {
+			parts = append(parts, c.key+" "+c.value.String())
+		}
+	}
+	if len(parts) == 0 {
+		return "anything"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// String is where a request comes from, as a message says it.
+func (o origin) String() string {
+	var parts []string
+	for _, key := range []string{"step", "agent", "workflow"} {
+		if o.name(key) != "" {
+			parts = append(parts, fmt.Sprintf("%s %q", key, o.name(key)))
+		}
+	}
+	if o.key != "" {
+		parts = append(parts, fmt.Sprintf("key %q", o.key))
+	}
+	for _, key := range []string{"visit", "iteration", "attempt", "turn"} {
+		if o.count(key) > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", key, o.count(key)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// choose returns the entry that answers, or nil.
+func choose(entries []*entry, o origin, also func(*entry) bool) *entry {
+	var best *entry
+	for _, e := range entries {
+		if _, no := e.when.fits(o); no > 0 || !also(e) {
+			continue
+		}
+		if best == nil || better(e, best) {
+			best = e
+		}
+	}
+	return best
+}
+
+// better tells whether e answers before f, when both would.
+func better(e, f *entry) bool {
+	place, narrow := e.when.rank()
+	otherPlace, otherNarrow := f.when.rank()
+	if place != otherPlace {
+		return place > otherPlace
+	}
+	if narrow != otherNarrow {
+		return narrow > otherNarrow
+	}
+	return len(e.input) > 0 && len(f.input) == 0
+}
+
+// nearest is the entry that lacks least to fit, or nil when none has anything
+// in common with the request.
+func nearest(entries []*entry, o origin) *entry {
+	var best *entry
+	bestYes, bestNo := 0, 0
+	for _, e := range entries {
+		yes, no := e.when.fits(o)
+		if e.when.sharesName(o) && (best == nil || no < bestNo || no == bestNo && yes > bestYes) {
+			best, bestYes, bestNo = e, yes, no
+		}
+	}
+	if best != nil {
+		return best
+	}
+	// Perhaps the step's name is only misspelt.
+	var steps []string
+	for _, e := range entries {
+		steps = append(steps, e.when.step.Value)
+	}
+	if i := slices.Index(steps, diag.Nearest(o.step, steps)); i >= 0 && steps[i] != "" {
+		return entries[i]
+	}
+	return nil
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,82 @@
+package scripted
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// Tools are the tools that the script answers for, in its order.
+func (s *Script) Tools(o Options) []tool.Tool {
+	if o.Sleep == nil {
+		o.Sleep = sleep
+	}
+	out := make([]tool.Tool, len(s.tools))
+	for i, t := range s.tools {
+		out[i] = scriptedTool{script: s, toolScript: t, sleep: o.Sleep}
+	}
+	return out
+}
+
+type scriptedTool struct {
+	toolScript
+	script *Script
+	sleep  func(context.Context, time.Duration) error
+}
+
+// Spec is what the script says about the tool.
+func (t scriptedTool) Spec() tool.Spec { return t.spec }
+
+// Call gives the answer that fits best.
+func (t scriptedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return tool.Result{}, err
+	}
+	from := origin{
+		workflow: c.For.Workflow, step: c.For.Step, agent: c.For.Agent, key: c.Key,
+		attempt: c.For.Attempt + 1, visit: c.For.Visit + 1, iteration: c.For.Iteration + 1,
+	}
+	e := choose(t.answers, from, func(e *entry) bool { return holds(c.Input, e.input) })
+	if e == nil {
+		return tool.Result{}, &tool.Error{Class: "TOOL_ERROR", Message: fmt.Sprintf("%s has no answer of the tool %q for %s, which was given %s.%s",
+			t.script.path, t.spec.Name, from, shortened(string(c.Input)), t.script.near(t.answers, from))}
+	}
+	if e.delay > 0 {
+		if err := t.sleep(ctx, e.delay); err != nil {
+			return tool.Result{}, err
+		}
+	}
+	if e.fail != nil {
+		return tool.Result{}, &tool.Error{Class: e.fail.class, Message: e.fail.message}
+	}
+	return tool.Result{Output: e.output, IsError: e.isError, Offline: Name}, nil
+}
+
+// holds tells whether an input has at least what is wanted of it.
+func holds(input, wanted json.RawMessage) bool {
+	if wanted == nil {
+		return true
+	}
+	var have, want any
+	if json.Unmarshal(input, &have) != nil || json.Unmarshal(wanted, &want) != nil {
+		return false
+	}
+	return within(have, want)
+}
+
+func within(have, want any) bool {
+	object, ok := want.(map[string]any)
+	if !ok {
+		return reflect.DeepEqual(have, want)
+	}
+	other, ok := have.(map[string]any)
+	for k, v := range object {
+		value, there := other[k]
+		ok = ok && there && within(value, v)
+	}
+	return ok
+}
