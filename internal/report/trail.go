@@ -17,6 +17,11 @@ const (
 
 	// ReasonCondition is why a step was passed over whose condition was false.
 	ReasonCondition = "SKIPPED_CONDITION"
+
+	// What a gate waits for.
+	GatePerson = "person"
+	GateEvent  = "event"
+	GateDoubt  = "doubt" // what became of a task that was lost
 )
 
 // Run is a run with records of its own: the stream's run or a child of it.

@@ -3,7 +3,6 @@ package report_test
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -69,8 +68,6 @@ func (w *world) took(events []journal.Event) {
 		}
 	}
 }
-
-func (w *world) events() []journal.Event { return slices.Concat(w.appends...) }
 
 // run does what there is to do until nothing moves.
 func (w *world) run() *world {
@@ -194,4 +191,3 @@ func bundle(p *ir.Program, id string, join ir.Join, workers ...string) ir.Step {
 	}
 	return ir.Step{ID: id, Type: "subagent_bundle", Action: par}
 }
-

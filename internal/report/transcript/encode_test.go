@@ -4,13 +4,13 @@ import "testing"
 
 func TestRawValues(t *testing.T) {
 	for raw, want := range map[string]string{
-		``:                        `null`,
+		``:                         `null`,
 		`{"a": [1,` + "\n" + `2]}`: `{"a":[1,2]}`,
-		`"a\u003cb\u003E\u0026"`:  `"a<b>&"`,
-		`"a\\u003cb"`:             `"a\\u003cb"`,
-		`"\\\u003c\u001b\u00e9"`:  `"\\<\u001b\u00e9"`,
-		`"\u00"`:                  `null`,
-		`"x" y`:                   `null`,
+		`"a\u003cb\u003E\u0026"`:   `"a<b>&"`,
+		`"a\\u003cb"`:              `"a\\u003cb"`,
+		`"\\\u003c\u001b\u00e9"`:   `"\\<\u001b\u00e9"`,
+		`"\u00"`:                   `null`,
+		`"x" y`:                    `null`,
 	} {
 		if got := string(appendRaw([]byte("before "), []byte(raw))); got != "before "+want {
 			t.Errorf("%s: %s, want %s", raw, got, want)

@@ -18,10 +18,11 @@ type file struct {
 	path   string
 	head   string // what all lines have behind their seq
 	f      *os.File
-	seq    int64 // of the last line, pending ones included
-	offset int64 // everything before it is on disk, and as it should be
-	used   int64 // when it was last written, as the writer counts
-	over   bool  // the run has ended
+	is     os.FileInfo // which file was opened
+	seq    int64       // of the last line, pending ones included
+	offset int64       // everything before it is on disk, and as it should be
+	used   int64       // when it was last written, as the writer counts
+	over   bool        // the run has ended
 	lines
 }
 
@@ -63,8 +64,15 @@ func (f *file) open() error {
 			opened, err = os.OpenFile(f.path, flags, 0o600)
 		}
 	}
+	if err != nil {
+		return err
+	}
+	if f.is, err = opened.Stat(); err != nil {
+		opened.Close()
+		return err
+	}
 	f.f = opened
-	return err
+	return nil
 }
 
 func (f *file) close() {
@@ -82,19 +90,15 @@ func (f *file) size() (int64, error) {
 			return 0, err
 		}
 	}
-	mine, err := f.f.Stat()
-	if err != nil {
-		return 0, err
-	}
 	there, err := os.Stat(f.path)
 	switch {
-	case errors.Is(err, os.ErrNotExist), err == nil && !os.SameFile(mine, there), err == nil && mine.Size() < f.offset:
+	case errors.Is(err, os.ErrNotExist), err == nil && (!os.SameFile(f.is, there) || there.Size() < f.offset):
 		f.close()
 		return 0, errRebuild
 	case err != nil:
 		return 0, err
 	}
-	return mine.Size(), nil
+	return there.Size(), nil
 }
 
 // flush brings the pending lines to disk. Those that are there already are

@@ -71,7 +71,7 @@ type Writer struct {
 // slower, not wrong: a run that is not in memory is read again.
 const (
 	maxRuns     = 2048
-	maxOpen     = 512
+	maxOpen     = 1200
 	maxPending  = 256 << 10
 	maxOutlines = 64
 )

@@ -1,0 +1,99 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/width"
+)
+
+// Clean makes text harmless for a terminal and fit for one line: what models,
+// tools and files say may hold commands to the terminal or turn the direction
+// of writing.
+func Clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t', r == '\r', r == '\u2028', r == '\u2029':
+			return ' '
+		case r == utf8.RuneError, unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
+			return '\uFFFD'
+		}
+		return r
+	}, text)
+}
+
+// Width is how many columns a clean text takes on a terminal.
+func Width(text string) int {
+	n := 0
+	for _, r := range text {
+		n += runeWidth(r)
+	}
+	return n
+}
+
+func runeWidth(r rune) int {
+	if r < 0x300 {
+		return 1
+	}
+	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) {
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
+
+// Shorten cuts a text to so many columns, with an ellipsis in its last one.
+func Shorten(text string, columns int) string {
+	if columns <= 0 {
+		return ""
+	}
+	if len(text) <= columns || Width(text) <= columns {
+		return text
+	}
+	n := 0
+	for i, r := range text {
+		if n+runeWidth(r) > columns-1 {
+			return text[:i] + "…"
+		}
+		n += runeWidth(r)
+	}
+	return text
+}
+
+// Duration is a duration as people like to read it: 250 ms, 2.1 s, 3 m 05 s, 2 h 05 m.
+func Duration(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	case d < time.Minute-50*time.Millisecond:
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+	}
+	s := int64(d.Round(time.Second) / time.Second)
+	switch {
+	case s < 3600:
+		return fmt.Sprintf("%d m %02d s", s/60, s%60)
+	case s < 48*3600:
+		return fmt.Sprintf("%d h %02d m", s/3600, s/60%60)
+	}
+	return fmt.Sprintf("%d d %d h", s/86400, s/3600%24)
+}
+
+// Number is a number with commas between its thousands.
+func Number(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, text = "-", text[1:]
+	}
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return sign + text
+}
