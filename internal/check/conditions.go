@@ -66,7 +66,7 @@ func conditionsOf(s *ir.Step) []condition {
 		}
 	case ir.End:
 		if a.Check != nil {
-			put(a.Check, false, fmt.Sprintf("what step %q asks for at the end is never so", s.ID))
+			put(a.Check, true, fmt.Sprintf("what step %q asks for at the end is never so", s.ID))
 		}
 	}
 	return list
