@@ -121,8 +121,8 @@ func summarise(an analysis) summary {
 		Cost: check.Estimate(p, builtin.Kinds()), Problems: counts(an.diagnostics),
 	}
 	for _, m := range p.Meta {
-		switch m.Name {
-		case "name", "kind", "version", "description":
+		switch {
+		case m.Name == "name", m.Name == "kind", m.Name == "description", m.Name == "version" && p.Version != "":
 			continue // shown in their own places
 		}
 		s.Facts = append(s.Facts, fact{m.Name, m.Value})

@@ -303,7 +303,7 @@ func dump(p *ir.Program) string {
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	say("%s %q %s, %s", p.Format, p.Name, p.Version, p.Level)
 	for _, m := range p.Meta {
-		if m.Name != "name" && m.Name != "version" && m.Name != "kind" {
+		if m.Name != "name" && m.Name != "kind" && (m.Name != "version" || p.Version == "") {
 			say("meta %s %s", m.Name, m.Value)
 		}
 	}

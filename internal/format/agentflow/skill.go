@@ -28,9 +28,10 @@ func (l *lowering) skill() *ir.Program {
 	body := strings.TrimSpace(strings.ReplaceAll(l.file.Text[l.doc.md.Body.Start:], "\r\n", "\n"))
 	start := l.firstLine()
 	name, description := l.skillName(start), l.skillDescription(start, body)
+	// Skills have no rule for versions: what a file says of its own is in Meta.
 	p := &ir.Program{
 		Format: Format{}.Name(), Level: levels[0], Name: name.Value, Description: description.Value,
-		Version: l.scalar("version").Value, Tools: ir.Tools{AllowAll: true},
+		Tools: ir.Tools{AllowAll: true},
 		Triggers: []ir.Trigger{{Kind: ir.OnDemand}}, Span: name.Span,
 	}
 	l.skillMeta(p)
