@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/explain"
 	"github.com/espalier-run/espalier/internal/project"
@@ -146,12 +147,32 @@ func validateExample(t *testing.T, files []explain.File) (diag.List, string) {
 		t.Fatal(err)
 	}
 	an := analyse(p, f)
+	if strings.HasSuffix(f.Path, ".script.yaml") {
+		an = analyseScript(t, space, f, files[1:])
+	}
 	checkSpans(t, an.diagnostics, an.files)
 	var shown strings.Builder
 	if err := (diag.Printer{Files: an.files}).Print(&shown, an.diagnostics); err != nil {
 		t.Fatal(err)
 	}
 	return an.diagnostics, shown.String()
+}
+
+// analyseScript reads a script of replies; a file beside it is the workflow
+// that it is for.
+func analyseScript(t *testing.T, space *project.Workspace, f *source.File, beside []explain.File) analysis {
+	t.Helper()
+	script, list := builtin.Script(f)
+	an := analysis{file: f, diagnostics: list, files: source.Set{}}
+	an.files.Add(f)
+	if len(beside) > 0 {
+		p, flow, err := space.File(beside[0].Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		an.diagnostics = append(an.diagnostics, script.Check(analyse(p, flow).program)...)
+	}
+	return an
 }
 
 // checkSpans holds that every diagnostic can be shown: its places lie in files
