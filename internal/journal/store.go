@@ -16,7 +16,7 @@ type Store interface {
 	// Append adds a batch, all or nothing, and then calls done exactly once:
 	// with nil when all of it is durable, else when nothing of it remains.
 	// Append itself never blocks and never calls done; done must not wait
-	// for the store. Batches of one caller are appended in order.
+	// for the store. Batches of one caller are appended, and reported, in order.
 	//
 	// A batch that does not follow the run's last event, has an old fence, or
 	// takes a message that is not in the inbox is refused with ErrConflict; one

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/filelock"
 	"github.com/espalier-run/espalier/internal/journal/owner"
 )
 
@@ -151,7 +152,12 @@ func TestWaking(t *testing.T) {
 func TestWhatIsNobodyIsDead(t *testing.T) {
 	dir := t.TempDir()
 	p := me(t, dir)
-	if err := os.WriteFile(filepath.Join(dir, "..", "outside.lock"), nil, 0o600); err != nil {
+	outside, err := filelock.Open(filepath.Join(dir, "..", "outside.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outside.Close()
+	if err := outside.Exclusive(); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []journal.Owner{"", "NOBODY", "../outside", "a/b", "."} {

@@ -2,6 +2,8 @@ package sqlite_test
 
 import (
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/journal"
@@ -30,4 +32,66 @@ func TestRelaxedStore(t *testing.T) {
 		Durable: true,
 		Small:   true,
 	})
+}
+
+// A large group is reported by another goroutine than a small one; even so
+// nobody hears of his append before those that came earlier.
+func TestReportsKeepTheirOrder(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer s.Close()
+	first, large := make(chan struct{}), make(chan struct{})
+	var mu sync.Mutex
+	var order []int
+	report := func(n int) func(error) {
+		return func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			order = append(order, n)
+			mu.Unlock()
+		}
+	}
+	committed := func(seq journal.Seq) {
+		for {
+			changed := s.Changed()
+			if e, err := s.Entry(t.Context(), "a"); err == nil && e.Seq >= seq {
+				return
+			}
+			<-changed
+		}
+	}
+	// While the committer reports the first append, many more line up.
+	reporting := make(chan struct{})
+	s.Append(journaltest.Start("a", "me"), func(error) {
+		close(reporting)
+		<-first
+	})
+	<-reporting
+	for n := range 10 {
+		s.Append(journaltest.Steps("a", 1, journal.Seq(n+1), 1), func(err error) {
+			if n == 0 {
+				<-large
+			}
+			report(n)(err)
+		})
+	}
+	close(first)
+	committed(11)
+	// While those are being reported, single ones are committed. When the
+	// second of them is, the committer is done with the first.
+	s.Append(journaltest.Steps("a", 1, 11, 1), report(10))
+	committed(12)
+	s.Append(journaltest.Steps("a", 1, 12, 1), report(11))
+	committed(13)
+	mu.Lock()
+	if len(order) != 0 {
+		t.Errorf("%v were reported too early", order)
+	}
+	mu.Unlock()
+	close(large)
+	s.Close()
+	if !slices.IsSorted(order) || len(order) != 12 {
+		t.Errorf("reported in the order %v", order)
+	}
 }
