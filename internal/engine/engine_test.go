@@ -268,13 +268,16 @@ func TestCrashAtEveryAppend(t *testing.T) {
 						if err == nil {
 							finish(t, e)
 						}
+						e.Close()
 						if _, err := disk.Entry(t.Context(), id); errors.Is(err, journal.ErrUnknownRun) {
 							continue // it never began
 						}
 						e = open(t, &stopping{Store: disk, left: second, after: !after}, kind, "two")
 						finish(t, e)
+						e.Close()
 						e = open(t, disk, kind, "three")
 						got, err := finish(t, e)
+						e.Close()
 						if err != nil {
 							t.Fatalf("%s: %v", label, err)
 						}

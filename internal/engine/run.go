@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
@@ -172,6 +173,14 @@ func (r *run) advance() {
 		if len(more) == 0 && r.state.Finished != nil && q.ref != "" {
 			refused = r.state.Check(r.program, q.in)
 		}
+		if x, ok := q.in.(plan.Reserve); ok && len(more) == 0 && !grants(events, x) {
+			// It was granted before the task asked again: in an earlier life of it.
+			if f := r.state.Frames[x.Work.Frame]; f != nil {
+				if _, granted := f.Reserved[x.N]; granted {
+					r.answer(x.Work, x.N, nil)
+				}
+			}
+		}
 		events = append(events, more...)
 		if q.inbox != 0 {
 			taken = append(taken, q.inbox)
@@ -200,6 +209,14 @@ func (r *run) advance() {
 		for _, f := range done {
 			f(err)
 		}
+	})
+}
+
+// grants tells whether events that are not durable yet grant a reservation.
+func grants(events []journal.Event, x plan.Reserve) bool {
+	return slices.ContainsFunc(events, func(e journal.Event) bool {
+		granted, ok := e.Fact.(journal.Reserved)
+		return ok && granted.Work == x.Work && granted.N == x.N
 	})
 }
 
