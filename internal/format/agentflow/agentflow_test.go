@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/format/agentflow"
@@ -204,6 +206,11 @@ func checkWellFormed(t testing.TB, r format.Result) {
 	if r.Program != nil {
 		checkProgram(t, r.Program)
 	}
+	if !r.Diagnostics.Errors() && r.Program != nil {
+		if err := check.Sound(r.Program, builtin.Kinds()); err != nil {
+			t.Errorf("nothing was an error, but: %v", err)
+		}
+	}
 }
 
 func checkSpan(t testing.TB, files source.Set, s source.Span, what string) {
@@ -338,7 +345,7 @@ func dump(p *ir.Program) string {
 	for i, block := range p.Blocks {
 		say("block %d", i)
 		for _, s := range block.Steps {
-			say("  %s%s %s: %s%s", s.ID, words(" (implied)", s.Implied), s.Type, action(s.Action), flow(s))
+			say("  %s%s %s%s: %s%s", s.ID, words(" (implied)", s.Implied), s.Type, words(fmt.Sprintf(" %q", s.Description), i > 0), action(s.Action), flow(s))
 			for _, e := range s.Next {
 				say("    %s", edge(e))
 			}

@@ -99,9 +99,18 @@ func (l *lowering) branch(s *step, b *values, w worker) ir.Branch {
 		task.Settings.Put("schema", schemaOf(plain(fields)), b.object("worker_output").key("required_fields"))
 	}
 	one.Block = l.p.AddBlock(ir.Block{Name: w.id.Value, Span: w.span, Steps: []ir.Step{{
-		ID: w.id.Value, Type: "worker", Description: s.word("description").Value, Action: task, Reads: s.ir.Reads, Span: w.id.Span,
+		ID: w.id.Value, Type: "worker", Description: l.workerDescription(s, agent), Action: task, Reads: s.ir.Reads, Span: w.id.Span,
 	}}})
 	return one
+}
+
+// workerDescription says what one worker does: its role. What all of them
+// have in common, the description of their step, is the task.
+func (l *lowering) workerDescription(s *step, agent string) string {
+	if a := l.p.Agent(agent); a != nil && a.Role != "" {
+		return a.Role
+	}
+	return s.word("description").Value
 }
 
 // workerAgent is who does a worker's work: its agent, or one made of its role (F41).

@@ -1,6 +1,7 @@
 package agentflow
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -107,7 +108,7 @@ func (l *lowering) folder() (name string, rule bool) {
 	if dir := path.Base(path.Dir(at)); base == skillFile && dir != "." && dir != "/" {
 		return dir, true
 	}
-	return strings.TrimSuffix(base, path.Ext(base)), false
+	return cmp.Or(strings.TrimSuffix(base, path.Ext(base)), "skill"), false // a file may be called just ".md"
 }
 
 // checkName holds a name to the pattern of names: a note in a skill, a warning
