@@ -22,6 +22,7 @@ const module = "github.com/espalier-run/espalier"
 // see each other, so that each can be read, tested and replaced alone.
 var layers = map[string][]string{
 	"internal/source":  {},
+	"internal/schema":  {},
 	"internal/diag":    {"internal/source"},
 	"internal/expr":    {"internal/diag"},
 	"internal/ir":      {"internal/expr"},
@@ -33,7 +34,7 @@ var layers = map[string][]string{
 	"internal/tool":     {"internal/ir"},
 	// The scripted model reads a file with positions, which speaks for tools too.
 	"internal/provider": {"internal/ir", "internal/text", "internal/tool"},
-	"internal/step":     {"internal/ir", "internal/provider", "internal/tool", "internal/journal"},
+	"internal/step":     {"internal/ir", "internal/provider", "internal/tool", "internal/journal", "internal/schema"},
 	"internal/check":    {"internal/ir", "internal/step"},
 
 	"internal/journal": {"internal/ir"},
