@@ -123,7 +123,7 @@ func plainShape(text string) map[string]any {
 }
 
 func listOf(items map[string]any) map[string]any {
-	return map[string]any{"type": "array", "items": items, "minItems": json.Number("1")}
+	return map[string]any{"type": "array", "items": items}
 }
 
 // closing finds the bracket that closes the one at start, or -1.

@@ -9,7 +9,7 @@ import (
 
 func TestShapeOf(t *testing.T) {
 	const text, flag, free = `{"type":"string"}`, `{"type":"boolean"}`, `{}`
-	list := func(item string) string { return `{"type":"array","minItems":1,"items":` + item + `}` }
+	list := func(item string) string { return `{"type":"array","items":` + item + `}` }
 	for expected, want := range map[string]string{
 		// As in the examples.
 		"List of objects: { fact, source, date, confidence }":      list(`{"type":"object","required":["fact","source","date","confidence"],"properties":{"fact":{},"source":{},"date":{},"confidence":{}}}`),

@@ -101,7 +101,7 @@ func (d dice) toolCalls(req provider.Request) ([]provider.Block, error) {
 			if err != nil {
 				return nil, badSchema("of the tool "+strconv.Quote(t.Name), err)
 			}
-			v, ok := (&maker{dice: d}).value([]*schema{s}, spot{path: "tool " + t.Name})
+			v, ok := newMaker(d).value([]*schema{s}, spot{path: "tool " + t.Name})
 			if !ok {
 				return nil, unsatisfied("of the tool " + strconv.Quote(t.Name))
 			}
@@ -140,9 +140,11 @@ func (m Model) text(d dice, req provider.Request) (string, error) {
 		}
 		all := append(slices.Clone(wanted), s)
 		for _, lean := range []bool{false, true} {
-			v, ok := (&maker{dice: d, happy: happy, lean: lean}).value(all, spot{})
+			maker := newMaker(d)
+			maker.happy, maker.lean = happy, lean
+			v, ok := maker.value(all, spot{})
 			if !ok {
-				break
+				continue // perhaps there was too much to try
 			}
 			text := string(encode(v, true))
 			if s, plain := v.(string); plain && len(wanted) == 0 {
@@ -212,7 +214,7 @@ func (m Model) need(d dice, p provider.Purpose, later int, native bool) map[stri
 			comment = "Simulated verdict: rejected, without anybody having looked."
 		}
 		properties := root["properties"].(map[string]any)
-		if properties["comment"] == nil {
+		if properties["comment"] == nil && p.Expected == "" {
 			properties["comment"] = map[string]any{"type": "string", "examples": []any{comment}}
 		}
 	}

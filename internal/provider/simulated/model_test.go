@@ -170,6 +170,9 @@ func TestVerdicts(t *testing.T) {
 			if !approved {
 				no++
 			}
+			if problems, _ := got["problems"].([]any); (len(problems) == 0) != approved {
+				t.Fatalf("approved %t with the problems %v", approved, problems)
+			}
 		}
 		if no < c.no-20 || no > c.no+20 || c.no == 0 && no > 0 || c.no == 100 && no < 100 {
 			t.Errorf("with %v it rejects %d of %d", c.rejects, no, c.among)

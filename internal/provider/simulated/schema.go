@@ -65,6 +65,22 @@ type maker struct {
 	happy bool // nothing to complain about
 	nodes int
 	tries int
+	limit int // of tries
+}
+
+func newMaker(d dice) *maker { return &maker{dice: d, limit: mostTries} }
+
+// sparingly makes up something that need not be there, with a part of the
+// tries that are left, so that enough remain for what must be there.
+func (m *maker) sparingly(spare bool, do func() (any, bool)) (any, bool) {
+	if !spare {
+		return do()
+	}
+	limit := m.limit
+	m.limit = m.tries + (limit-m.tries)/4
+	v, ok := do()
+	m.limit = limit
+	return v, ok
 }
 
 // spot is where in the value something is made up.
@@ -72,10 +88,18 @@ type spot struct {
 	path  string
 	name  string
 	depth int
+	// like is the path without the numbers of list items, nth their sum:
+	// neighbours in a list differ because they come one after the other.
+	like string
+	nth  int
 }
 
 func (s spot) below(name string) spot {
-	return spot{path: s.path + "/" + name, name: name, depth: s.depth + 1}
+	return spot{path: s.path + "/" + name, name: name, depth: s.depth + 1, like: s.like + "/" + name, nth: s.nth}
+}
+
+func (s spot) item(i int) spot {
+	return spot{path: s.path + "/" + strconv.Itoa(i), name: singular(s.name), depth: s.depth + 1, like: s.like + "/*", nth: s.nth + i}
 }
 
 // again is the same place, asked once more for something else.
@@ -102,7 +126,7 @@ func (m *maker) valueBut(all []*schema, at spot, unwanted func(any) bool) (any, 
 	}
 	for flat := range m.readings(all, at) {
 		for v := range m.proposals(flat, at) {
-			if m.tries++; m.tries > mostTries {
+			if m.tries++; m.tries > m.limit {
 				return nil, false
 			}
 			if !unwanted(v) && valid(all, v) {
@@ -136,7 +160,7 @@ func (m *maker) readings(all []*schema, at spot) iter.Seq[[]*schema] {
 
 // read returns false when nobody wants further readings.
 func (m *maker) read(open, flat []*schema, at spot, yield func([]*schema) bool) bool {
-	if m.tries++; m.tries > mostTries {
+	if m.tries++; m.tries > m.limit {
 		return false
 	}
 	if len(open) == 0 {
@@ -384,7 +408,7 @@ func (m *maker) strings(flat []*schema, at spot) iter.Seq[any] {
 				}
 			}
 		}
-		if !yield(fit(m.text(about(at.name, description(flat)), at.name, at.path), least, most)) {
+		if !yield(fit(m.text(about(at.name, description(flat)), at), least, most)) {
 			return
 		}
 		for _, p := range patterns {
@@ -461,7 +485,7 @@ func (m *maker) numbers(flat []*schema, at spot, whole bool) iter.Seq[any] {
 		if whole {
 			grid = commonMultiple(grid, big.NewRat(1, 1))
 		}
-		likely, _ := new(big.Rat).SetString(m.number(about(at.name, ""), at.path))
+		likely, _ := new(big.Rat).SetString(m.number(about(at.name, ""), at))
 		tries := []*big.Rat{likely}
 		switch {
 		case low != nil && high != nil:
@@ -574,7 +598,7 @@ func (m *maker) arrays(flat []*schema, at spot) iter.Seq[any] {
 		}
 		for _, n := range []int{n, least, least + 1} {
 			n = min(max(n, least), most)
-			list, ok := m.list(flat, at, n, unique)
+			list, ok := m.list(flat, at, least, n, unique)
 			if (ok || len(list) >= least) && !yield(list) {
 				return
 			}
@@ -590,7 +614,7 @@ func wanted(s *schema) int {
 	return 1
 }
 
-func (m *maker) list(flat []*schema, at spot, n int, unique bool) ([]any, bool) {
+func (m *maker) list(flat []*schema, at spot, least, n int, unique bool) ([]any, bool) {
 	list := []any{}
 	for i := range n {
 		var all []*schema
@@ -604,12 +628,15 @@ func (m *maker) list(flat []*schema, at spot, n int, unique bool) ([]any, bool) 
 				all = append(all, s.Contains)
 			}
 		}
-		item := spot{path: at.path + "/" + strconv.Itoa(i), name: singular(at.name), depth: at.depth + 1}
+		item := at.item(i)
 		unwanted := func(v any) bool { return unique && has(list, v) || tooMuch(flat, i, v) }
-		v, ok := m.valueBut(all, item, unwanted)
-		for try := 1; !ok && try <= 5 && m.tries <= mostTries && len(list) > 0; try++ {
-			v, ok = m.valueBut(all, item.again(try), unwanted)
-		}
+		v, ok := m.sparingly(i >= least, func() (any, bool) {
+			v, ok := m.valueBut(all, item, unwanted)
+			for try := 1; !ok && try <= 5 && m.tries <= m.limit && i > 0; try++ {
+				v, ok = m.valueBut(all, item.again(try), unwanted)
+			}
+			return v, ok
+		})
 		if !ok {
 			return list, false
 		}
@@ -756,7 +783,7 @@ func (m *maker) object(flat []*schema, at spot, required, optional []string, lea
 		if more := drawn(flat, name); slices.ContainsFunc(more, func(n string) bool { return out[n] == nil && !slices.Contains(optional, n) }) {
 			continue // it would bring others along that may not fit
 		}
-		if v, ok := m.property(flat, at, name); ok {
+		if v, ok := m.sparingly(true, func() (any, bool) { return m.property(flat, at, name) }); ok {
 			out[name] = v
 		}
 	}

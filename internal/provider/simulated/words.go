@@ -202,32 +202,37 @@ var sentences = []string{
 	"the picture is clear enough to go on.",
 	"one detail would deserve a second look.",
 	"nothing here stands in the way of the next step.",
+	"the sources say much the same in different words.",
+	"what was asked for can be done as described.",
 }
 
 // text is a text about something. Whatever could be taken for a statement
 // about the world says that it is made up.
-func (d dice) text(s subject, name, question string) string {
-	what := readable(name)
+func (d dice) text(s subject, at spot) string {
+	what := readable(at.name)
 	switch s {
 	case anID:
-		return fmt.Sprintf("sim-%04d", d.pick(question, 10000))
+		return fmt.Sprintf("sim-%04d", d.pick(at.path, 10000))
 	case aTitle:
-		return fmt.Sprintf("Simulated %s %d", or(what, "title"), 1+d.pick(question, 9))
+		return fmt.Sprintf("Simulated %s %d", or(what, "title"), 1+d.along(at, 9))
 	}
 	if list := samples[s]; len(list) > 0 && s.typeFor() == "string" && s != anything {
-		return list[d.pick(question, len(list))]
+		return list[d.along(at, len(list))]
 	}
-	return fmt.Sprintf("Simulated %s: %s", or(what, "text"), sentences[d.pick(question, len(sentences))])
+	return fmt.Sprintf("Simulated %s: %s", or(what, "text"), sentences[d.along(at, len(sentences))])
 }
 
 // number is a likely number, as it is written.
-func (d dice) number(s subject, question string) string {
+func (d dice) number(s subject, at spot) string {
 	list := samples[s]
 	if s.typeFor() != "number" && s.typeFor() != "integer" {
 		list = samples[anything]
 	}
-	return list[d.pick(question, len(list))]
+	return list[d.along(at, len(list))]
 }
+
+// along picks one of n, another one for each neighbour in a list.
+func (d dice) along(at spot, n int) int { return (d.pick(at.like, n) + at.nth) % n }
 
 // yes is mostly what one hopes for, and over four rounds at least once the
 // other: whether a flow waits for yes or for no, it does not wait for ever.

@@ -1,0 +1,74 @@
+package provider_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/provider/providertest"
+)
+
+// Whatever is played, and however short it has to be: the pieces make up the
+// reply, the reply is the beginning of what was meant, and it is whole unless
+// it says that it was cut off.
+func TestPlay(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var blocks []provider.Block
+		for range rapid.IntRange(0, 4).Draw(rt, "blocks") {
+			b := provider.Block{Type: rapid.SampledFrom([]provider.BlockType{provider.Text, provider.Thinking, provider.ToolUse}).Draw(rt, "type")}
+			if b.Type == provider.ToolUse {
+				b.ToolID, b.ToolName, b.Input = "id", "tool", json.RawMessage(`{"a":1}`)
+			} else {
+				b.Text = rapid.StringN(0, 80, -1).Draw(rt, "text")
+			}
+			blocks = append(blocks, b)
+		}
+		req := provider.Request{MaxTokens: rapid.IntRange(0, 40).Draw(rt, "most")}
+		whole := provider.Reply{Blocks: blocks, Stop: provider.Done, Model: "m"}
+		r, err := providertest.Collect(t, provider.Play(t.Context(), req, whole))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if r.Usage.Output < 1 || r.Usage.Input < 1 || req.MaxTokens > 0 && r.Usage.Output > int64(req.MaxTokens) {
+			rt.Fatalf("usage %+v of at most %d", r.Usage, req.MaxTokens)
+		}
+		if !strings.HasPrefix(whole.Text(), r.Text()) || !utf8.ValidString(r.Text()) && utf8.ValidString(whole.Text()) {
+			rt.Fatalf("%q of %q", r.Text(), whole.Text())
+		}
+		if cut := len(r.Blocks) < len(blocks) || r.Text() != whole.Text(); cut && r.Stop != provider.CutOff {
+			rt.Fatalf("%+v of %+v", r, whole)
+		}
+		if len(whole.Blocks) != len(blocks) {
+			rt.Fatal("what was played has changed")
+		}
+	})
+}
+
+func TestTokens(t *testing.T) {
+	for _, c := range []struct {
+		texts []string
+		want  int64
+	}{{nil, 0}, {[]string{"a"}, 1}, {[]string{"abcd"}, 1}, {[]string{"abc", "de"}, 2}} {
+		if got := provider.Tokens(c.texts...); got != c.want {
+			t.Errorf("%q: got %d, want %d", c.texts, got, c.want)
+		}
+	}
+}
+
+func TestRetryable(t *testing.T) {
+	for class, want := range map[provider.Class]bool{
+		provider.Timeout: true, provider.RateLimit: true, provider.APIError: true,
+		provider.BadRequest: false, provider.NoQuota: false, provider.NotReady: false,
+	} {
+		if got := (&provider.Error{Class: class}).Retryable(); got != want {
+			t.Errorf("%s: %t", class, got)
+		}
+	}
+	if len(provider.Classes()) != 6 {
+		t.Errorf("got %v", provider.Classes())
+	}
+}
