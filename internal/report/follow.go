@@ -21,6 +21,13 @@ type Sink interface {
 	Record(ctx context.Context, a journal.Appended) error
 }
 
+// Idler is a sink that has something to do when nothing happens: to try again
+// what went wrong, to let go of what it does not need. It is called now and
+// then, when the sink has had everything.
+type Idler interface {
+	Idle(ctx context.Context) error
+}
+
 // Journal is what following needs of a journal.Store.
 type Journal interface {
 	Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.Appended, error]
@@ -82,13 +89,20 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 	defer close(f.done)
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
+	idler, _ := f.sink.(Idler)
+	idle := false
 	for {
 		changed := f.journal.Changed() // before reading, so that nothing falls between
 		f.look(ctx)
+		if idle && idler != nil {
+			f.moved(0, idler.Idle(ctx), nil)
+		}
+		idle = false
 		select {
 		case <-changed:
 		case <-f.kick:
 		case <-ticker.C:
+			idle = true
 		case <-ctx.Done():
 			return
 		}

@@ -113,6 +113,35 @@ func TestTroubleDoesNotEndFollowing(t *testing.T) {
 	}
 }
 
+// patient is a sink that is told when nothing happens.
+type patient struct {
+	list
+	idle chan struct{}
+}
+
+func (p *patient) Idle(context.Context) error {
+	select {
+	case p.idle <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func TestIdle(t *testing.T) {
+	store := memory.New()
+	defer store.Close()
+	sink := &patient{idle: make(chan struct{}, 1)}
+	f := report.Follow(store, sink, report.FollowOptions{Poll: time.Millisecond})
+	defer f.Close()
+	<-sink.idle
+	add(t, store, "a")
+	<-sink.idle
+	<-sink.idle
+	if err := f.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // unreadable is a journal whose tail cannot be read.
 type unreadable struct{ journal.Store }
 

@@ -41,6 +41,7 @@ type Step struct {
 	Path      string // dotted names of the steps around it in its run, and its own
 	Kind      string
 	Info      *StepInfo // nil when the program is not known
+	Depth     int       // how many steps of its run are around it
 	Loop      bool      // it lies in a loop or in a fan-out over a list
 	Index     int       // of the innermost one
 	Attempt   int       // the last one, from 0
@@ -99,6 +100,7 @@ type Trail struct {
 type frame struct {
 	run    *Run
 	prefix string // path of the steps around, with a dot at its end
+	depth  int
 	loop   bool
 	index  int
 	unit   *unit
@@ -154,7 +156,7 @@ func (t *Trail) Take(e *journal.Event, emit func(*Moment)) error {
 			return err
 		}
 		delete(t.frames, x.Frame)
-		if f.run.At != nil && f.prefix == "" { // the body of a child run
+		if f.run.At != nil && f.depth == 0 { // the body of a child run
 			t.send(RunEnded, f.run, nil, x.Outcome, problem(x.Outcome, x.Error, x.Class, x.Reason), x.Value)
 		}
 	case journal.StepEntered:
@@ -238,7 +240,7 @@ func (t *Trail) open(at journal.Millis, x *journal.FrameOpened) error {
 	if parent.step == nil {
 		return fmt.Errorf("frame %q belongs to step %q, which is not open", x.Frame, x.Step)
 	}
-	f := &frame{run: parent.run, prefix: parent.prefix + x.Step + ".", loop: parent.loop, index: parent.index, block: x.Block}
+	f := &frame{run: parent.run, prefix: parent.prefix + x.Step + ".", depth: parent.depth + 1, loop: parent.loop, index: parent.index, block: x.Block}
 	if t.program != nil {
 		f.unit = t.program.units[x.Program]
 	}
@@ -252,7 +254,7 @@ func (t *Trail) open(at journal.Millis, x *journal.FrameOpened) error {
 	parent.step.Child = x.Child
 	t.announce(parent)
 	f.run = &Run{ID: x.Child, Parent: parent.run.ID, Name: x.Name, Began: at, At: parent.step}
-	f.prefix, f.loop, f.index = "", false, 0
+	f.prefix, f.depth, f.loop, f.index = "", 0, false, 0
 	t.send(RunBegan, f.run, nil, "", "", journal.Value{})
 	return nil
 }
@@ -274,7 +276,7 @@ func (t *Trail) begin(at journal.Millis, place journal.Place, kind string, annou
 }
 
 func (t *Trail) step(f *frame, name, kind string, at journal.Millis) *Step {
-	s := &Step{Run: f.run, Name: name, Path: name, Kind: kind, Loop: f.loop, Index: f.index, Began: at}
+	s := &Step{Run: f.run, Name: name, Path: name, Kind: kind, Depth: f.depth, Loop: f.loop, Index: f.index, Began: at}
 	if f.prefix != "" {
 		s.Path = f.prefix + name
 	}

@@ -60,10 +60,10 @@ type Writer struct {
 	outlines map[string]*report.Outline
 	ticks    int64
 	behind   map[journal.RunID]journal.Pos // runs that could not be written, since when
-	retried  time.Time
+	tidied   time.Time
+	mark     int64       // of ticks, when that was
 	pos      journal.Pos // everything up to here has come by
 	saved    journal.Pos
-	savedAt  time.Time
 	spare    []lines // buffers that no file uses now
 }
 
@@ -124,15 +124,30 @@ func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
 		}
 	}
 	w.pos = max(w.pos, a.Pos)
-	now := w.o.Now()
-	if len(w.behind) > 0 && now.Sub(w.retried) >= time.Second {
-		w.retried = now
-		err = errors.Join(err, w.retry(ctx, a.Run))
+	if now := w.o.Now(); now.Sub(w.tidied) >= time.Second {
+		err = errors.Join(err, w.tidy(ctx, now, a.Run))
 	}
-	if now.Sub(w.savedAt) >= time.Second {
-		w.savedAt = now
-		err = errors.Join(err, w.save())
+	return err
+}
+
+// Idle does what has to be done now and then although nothing happens.
+func (w *Writer) Idle(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.tidy(ctx, w.o.Now(), "")
+}
+
+// tidy tries again what could not be written, notes how far everything is, and
+// closes files that nobody has written to since the last time.
+func (w *Writer) tidy(ctx context.Context, now time.Time, except journal.RunID) error {
+	w.tidied = now
+	err := errors.Join(w.retry(ctx, except), w.save())
+	for f := range w.open {
+		if f.used <= w.mark {
+			w.closeFile(f)
+		}
 	}
+	w.mark = w.ticks
 	return err
 }
 

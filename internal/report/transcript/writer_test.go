@@ -353,7 +353,7 @@ func TestFilesThatChangeUnderneath(t *testing.T) {
 func TestTwoWriters(t *testing.T) {
 	r := recorded(t, "loop")
 	want := undisturbed(t, r)
-	for range 20 {
+	for range 8 {
 		dir := t.TempDir()
 		var both sync.WaitGroup
 		for range 3 {
@@ -434,6 +434,41 @@ func TestTroubleIsMadeUpFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if pos, err := writer(dir, s).Position(t.Context()); pos != 100 || err != nil {
+		t.Errorf("%d, %v", pos, err)
+	}
+}
+
+// TestIdle: what went wrong is made up for although nothing more happens.
+func TestIdle(t *testing.T) {
+	r := recorded(t, "linear")
+	dir := t.TempDir()
+	name := string(run) + ".jsonl"
+	if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := &shelf{program: r.program, appends: r.appends}
+	w := writer(dir, s)
+	for _, a := range r.appends {
+		if err := w.Record(t.Context(), a); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	if err := w.Idle(t.Context()); err == nil {
+		t.Fatal("no error")
+	}
+	if err := os.Remove(filepath.Join(dir, name)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := w.Idle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(undisturbed(t, r), files(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+	last, _ := s.Last(t.Context())
+	if pos, err := writer(dir, s).Position(t.Context()); pos != last || err != nil {
 		t.Errorf("%d, %v", pos, err)
 	}
 }

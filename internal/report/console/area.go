@@ -1,0 +1,226 @@
+package console
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/report"
+)
+
+// Size is the size of a terminal.
+type Size struct{ Columns, Rows int }
+
+// orUsual is the size, or a usual one where nothing is known.
+func (s Size) orUsual() Size {
+	if s.Columns <= 0 {
+		s.Columns = 80
+	}
+	if s.Rows <= 0 {
+		s.Rows = 24
+	}
+	return s
+}
+
+var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+
+// Area is the status area at a moment: lines that fit the terminal, the most
+// telling first to stay when there is no room for all.
+func (p *Progress) Area(now time.Time, size Size, s Style) []string {
+	if p.began == 0 {
+		return nil
+	}
+	size = size.orUsual()
+	width := size.Columns - 1 // the last column would wrap on some terminals
+	lines := []string{p.headline(now, width, &s)}
+	room := max(size.Rows-2, 1)
+	waits, works := p.sorted()
+	// What somebody can do something about comes first; then what is at work,
+	// and what is over as far as there is room.
+	var body []string
+	for _, a := range slices.Concat(waits, works) {
+		body = append(body, a.line(now, width, &s))
+	}
+	if over := len(body) - room; over > 0 {
+		body = append(body[:room-1], clip(&s, report.Dim, fmt.Sprintf("  … %d more at work", over+1), width))
+	}
+	var before []string
+	if free := room - len(body); free > 0 {
+		for _, n := range p.done[max(0, len(p.done)-min(free, 5)):] {
+			before = append(before, p.doneLine(&n, width, &s))
+		}
+	}
+	return slices.Concat(lines, before, body)
+}
+
+func clip(s *Style, c report.Colour, text string, width int) string {
+	return s.paint(c, report.Shorten(text, width))
+}
+
+func (p *Progress) headline(now time.Time, width int, s *Style) string {
+	mark := string(spinner[int(now.UnixMilli()/100)%len(spinner)])
+	var parts []string
+	switch {
+	case p.stopping:
+		parts = append(parts, "being cancelled")
+	case p.paused:
+		mark, parts = "‖", append(parts, "paused")
+	case p.starved != "":
+		mark, parts = "‖", append(parts, "waiting for budget: "+p.starved)
+	}
+	parts = append(parts, report.Duration(p.elapsed(now)), counted(p.used.Steps, p.limits.Steps, "step"))
+	if t := total(p.used); t > 0 || p.limits.Tokens != nil {
+		parts = append(parts, counted(t, p.limits.Tokens, "token"))
+	}
+	if p.limits.ToolCalls != nil {
+		parts = append(parts, counted(p.used.ToolCalls, p.limits.ToolCalls, "tool call"))
+	}
+	if m := p.limits.MicroDollars; m != nil {
+		parts = append(parts, fmt.Sprintf("$%.2f of $%.2f left", float64(*m-p.used.MicroDollars)/1e6, float64(*m)/1e6))
+	}
+	if p.offline != "" {
+		parts = append(parts, p.offline)
+	}
+	name := report.Shorten(report.Clean(p.name), max(width/2, 1))
+	rest := report.Shorten(strings.Join(parts, " · "), width-report.Width(name)-4)
+	return report.Shorten(mark+" ", width) + s.paint(report.Bold, name) + "  " + rest
+}
+
+// counted is how much of something has been used, and how much is left of it.
+func counted(used int64, limit *int64, what string) string {
+	if limit == nil {
+		return plural(used, what)
+	}
+	return fmt.Sprintf("%s of %s left", report.Number(max(*limit-used, 0)), plural(*limit, what))
+}
+
+// sorted are the open steps: those that wait for somebody, and the others as
+// a tree, each below the step around it.
+func (p *Progress) sorted() (waits, works []*active) {
+	for _, a := range p.active {
+		if a.wait != nil {
+			waits = append(waits, a)
+		} else {
+			works = append(works, a)
+		}
+	}
+	if len(works) > 200 { // nobody sees them all: the first are as good as any
+		return waits, works
+	}
+	slices.SortStableFunc(works, func(a, b *active) int { return strings.Compare(a.order(), b.order()) })
+	return waits, works
+}
+
+// order makes a step stand below the one around it.
+func (a *active) order() string {
+	key := strings.ReplaceAll(a.step.Path, ".", "\x00")
+	if a.step.Run.At != nil {
+		return (&active{step: a.step.Run.At}).order() + "\x00" + key
+	}
+	return key
+}
+
+// depth is how many open steps are around it, those of calling runs included.
+func depth(s *report.Step) int {
+	if s.Run.At != nil {
+		return s.Depth + 1 + depth(s.Run.At)
+	}
+	return s.Depth
+}
+
+func (a *active) line(now time.Time, width int, s *Style) string {
+	indent := strings.Repeat("  ", min(depth(a.step), 4)+1)
+	name := a.step.Name
+	if a.step.Loop {
+		name = fmt.Sprintf("%s[%d]", name, a.step.Index)
+	}
+	if a.wait != nil {
+		return fit(s, indent, "?", place(a.step), a.wait.waits(s), report.KindColour(a.step.Kind), report.Amber, width)
+	}
+	parts := []string{report.Duration(now.Sub(a.step.Began.Time()))}
+	if who := agentOf(a.step); who != "" && who != a.step.Name {
+		parts = append(parts, who)
+	}
+	switch {
+	case a.retry != 0:
+		parts = append(parts, "next attempt in "+report.Duration(a.retry.Time().Sub(now)))
+	case a.tool != "":
+		parts = append(parts, "tool "+a.tool)
+	case a.step.Attempt > 0:
+		parts = append(parts, fmt.Sprintf("attempt %d", a.step.Attempt+1))
+	}
+	if a.total > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d done", a.over, a.total))
+	} else if a.over > 0 {
+		parts = append(parts, fmt.Sprintf("%d done", a.over))
+	}
+	if a.tokens > 0 {
+		parts = append(parts, tokens(a.tokens))
+	}
+	if a.offline != "" {
+		parts = append(parts, a.offline)
+	}
+	return fit(s, indent, "▸", name, strings.Join(parts, " · "), report.KindColour(a.step.Kind), report.Dim, width)
+}
+
+// fit writes a mark, a name and what there is to say about it within a width;
+// the name gives way last.
+func fit(s *Style, indent, mark, name, text string, nameColour, textColour report.Colour, width int) string {
+	name, text = report.Clean(name), report.Clean(text)
+	start := indent
+	if mark != "" {
+		start += s.paint(textColour, mark) + " "
+		width -= report.Width(mark) + 1
+	}
+	width -= len(indent)
+	name = report.Shorten(name, max(width, 1))
+	if text = report.Shorten(text, width-report.Width(name)-2); text == "" {
+		return start + s.paint(nameColour, name)
+	}
+	return start + s.paint(nameColour, name) + "  " + s.paint(textColour, text)
+}
+
+func (p *Progress) doneLine(n *Notice, width int, s *Style) string {
+	text, colour := n.text(s)
+	mark := "✓"
+	switch {
+	case n.Event == StepSkipped || n.Outcome == report.OutcomeSkipped || n.Outcome == report.OutcomeCancelled:
+		mark = "–"
+	case n.Outcome == report.OutcomeFailed || n.Outcome == report.OutcomeRejected:
+		mark = "✗"
+	}
+	return fit(s, "  ", mark, n.place, text, report.KindColour(n.Kind), colour, width)
+}
+
+// Summary is what stays on the screen: a line for each outermost step, and
+// how the run ended or what it waits for. The last ones are never cut: they
+// hold what to read, and what to type.
+func (p *Progress) Summary(s Style) []string {
+	const uncut = 1 << 20
+	width := s.Width
+	if width <= 0 {
+		width = uncut
+	}
+	var lines []string
+	if p.more > 0 {
+		lines = append(lines, clip(&s, report.Dim, fmt.Sprintf("  … %s before", plural(int64(p.more), "step")), width))
+	}
+	for i := range p.done {
+		lines = append(lines, p.doneLine(&p.done[i], width, &s))
+	}
+	if p.end != nil {
+		text, colour := p.end.finished()
+		return append(lines, fit(&s, "", "", p.name, text, report.Bold, colour, uncut))
+	}
+	for _, a := range p.active {
+		if a.wait != nil {
+			lines = append(lines, fit(&s, "  ", "?", place(a.step), a.wait.waits(&s), report.KindColour(a.step.Kind), report.Amber, uncut))
+		}
+	}
+	if p.starved != "" {
+		n := Notice{For: ForBudget, Budget: p.starved, root: p.run}
+		lines = append(lines, fit(&s, "  ", "?", p.name, n.waits(&s), report.Bold, report.Amber, uncut))
+	}
+	return lines
+}

@@ -1,0 +1,426 @@
+package console_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/report/console"
+)
+
+var update = flag.Bool("update", false, "write the expected texts anew")
+
+var (
+	_ report.Sink = (*console.Lines)(nil)
+	_ report.Sink = (*console.JSON)(nil)
+	_ report.Sink = (*console.Live)(nil)
+)
+
+const run journal.RunID = "11111111-1111-4111-8111-111111111111"
+
+type recording struct {
+	name    string
+	outline func(string) (*report.Outline, error)
+	appends []journal.Appended
+}
+
+func recordings(t testing.TB) []*recording {
+	t.Helper()
+	paths, err := filepath.Glob("../testdata/runs/*.txtar")
+	if err != nil || len(paths) < 10 {
+		t.Fatalf("%d recordings: %v", len(paths), err)
+	}
+	var out []*recording
+	for _, path := range paths {
+		out = append(out, recorded(t, strings.TrimSuffix(filepath.Base(path), ".txtar")))
+	}
+	return out
+}
+
+func recorded(t testing.TB, name string) *recording {
+	t.Helper()
+	archive, err := txtar.ParseFile(filepath.Join("../testdata/runs", name+".txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := &ir.Program{}
+	if err := json.Unmarshal(archive.Files[0].Data, program); err != nil {
+		t.Fatal(err)
+	}
+	outline := report.NewOutline(program)
+	r := &recording{name: name, outline: func(string) (*report.Outline, error) { return outline, nil }}
+	for i, body := range strings.SplitAfter(string(archive.Files[1].Data), "\n\n") {
+		events, err := journal.Decode([]byte(strings.TrimSpace(body) + "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.appends = append(r.appends, journal.Appended{Pos: journal.Pos(i + 1), Run: run, Events: events})
+	}
+	return r
+}
+
+// Events lets a recording be the source of what came before.
+func (r *recording) Events(_ context.Context, _ journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
+	return func(yield func(journal.Event, error) bool) {
+		for _, a := range r.appends {
+			for _, e := range a.Events {
+				if e.Seq > after && !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (r *recording) options() console.Options {
+	return console.Options{Run: run, Source: r, Outline: r.outline}
+}
+
+func feed(t testing.TB, s report.Sink, appends []journal.Appended) {
+	t.Helper()
+	for _, a := range appends {
+		if err := s.Record(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// live is the area after each append, a little later, and the summary.
+func (r *recording) live(t *testing.T, size console.Size) string {
+	t.Helper()
+	var b strings.Builder
+	p := console.NewProgress(run, r.outline)
+	for _, a := range r.appends {
+		for i := range a.Events {
+			if _, err := p.Take(&a.Events[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now := a.Events[len(a.Events)-1].At.Time().Add(130 * time.Millisecond)
+		for _, line := range p.Area(now, size, console.Style{}) {
+			if report.Width(line) >= size.Columns {
+				t.Errorf("%d columns are too many: %q", report.Width(line), line)
+			}
+			fmt.Fprintln(&b, line)
+		}
+		fmt.Fprintln(&b)
+	}
+	for _, line := range p.Summary(console.Style{Width: size.Columns - 1}) {
+		fmt.Fprintln(&b, line)
+	}
+	return b.String()
+}
+
+func TestForms(t *testing.T) {
+	for _, r := range recordings(t) {
+		t.Run(r.name, func(t *testing.T) {
+			var lines, objects bytes.Buffer
+			feed(t, console.NewLines(&lines, r.options()), r.appends)
+			feed(t, console.NewJSON(&objects, r.options()), r.appends)
+			got := string(txtar.Format(&txtar.Archive{Files: []txtar.File{
+				{Name: "lines", Data: lines.Bytes()},
+				{Name: "live, 80 columns", Data: []byte(r.live(t, console.Size{Columns: 80, Rows: 24}))},
+				{Name: "live, 32 columns and 6 rows", Data: []byte(r.live(t, console.Size{Columns: 32, Rows: 6}))},
+				{Name: "json", Data: objects.Bytes()},
+			}}))
+			path := filepath.Join("testdata", r.name+".txtar")
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			for line := range strings.Lines(objects.String()) {
+				if !json.Valid([]byte(line)) {
+					t.Errorf("not JSON: %s", line)
+				}
+			}
+		})
+	}
+}
+
+// TestResumed: a console that comes later tells only what is new, and knows
+// what came before.
+func TestResumed(t *testing.T) {
+	for _, r := range recordings(t) {
+		var whole bytes.Buffer
+		feed(t, console.NewLines(&whole, r.options()), r.appends)
+		for from := 1; from < len(r.appends); from++ {
+			var before, after bytes.Buffer
+			feed(t, console.NewLines(&before, r.options()), r.appends[:from])
+			feed(t, console.NewLines(&after, r.options()), r.appends[from:])
+			if diff := cmp.Diff(whole.String(), before.String()+after.String()); diff != "" {
+				t.Fatalf("%s from append %d: %s", r.name, from, diff)
+			}
+		}
+	}
+}
+
+func TestAppendsThatComeAgainAndOtherRuns(t *testing.T) {
+	r := recorded(t, "linear")
+	var once, again bytes.Buffer
+	feed(t, console.NewLines(&once, r.options()), r.appends)
+	l := console.NewLines(&again, r.options())
+	for _, a := range r.appends {
+		other := a
+		other.Run = "another"
+		feed(t, l, []journal.Appended{a, other, a})
+	}
+	if diff := cmp.Diff(once.String(), again.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestNothingCommandsTheTerminal: what models and files say is only text.
+func TestNothingCommandsTheTerminal(t *testing.T) {
+	r := recorded(t, "gate-rejected")
+	evil := "\x1b[2J\u009b31m\u202eevil\r\n\a"
+	for _, a := range r.appends {
+		for i := range a.Events {
+			switch x := a.Events[i].Fact.(type) {
+			case journal.RunStarted:
+				x.Name += evil
+				a.Events[i].Fact = x
+			case journal.GateDecided:
+				x.Note, x.By.User = evil, evil
+				a.Events[i].Fact = x
+			case journal.TaskEnded:
+				x.Outcome, x.Error = "failed", evil
+				a.Events[i].Fact = x
+			}
+		}
+	}
+	var lines bytes.Buffer
+	feed(t, console.NewLines(&lines, r.options()), r.appends)
+	text := lines.String() + r.live(t, console.Size{Columns: 60, Rows: 10})
+	if !strings.Contains(text, "evil") || strings.ContainsAny(text, "\x1b\u009b\u202e\r\a") {
+		t.Errorf("%q", text)
+	}
+}
+
+// terminal is as much of a terminal as the screen uses.
+type terminal struct {
+	rows     []string
+	row      int
+	hidden   bool
+	writes   int
+	flickers int // times at which, between two writes, the area was empty
+}
+
+func (v *terminal) Write(p []byte) (int, error) {
+	v.writes++
+	text := string(p)
+	for len(text) > 0 {
+		switch {
+		case strings.HasPrefix(text, "\x1b["):
+			end := strings.IndexFunc(text[2:], func(r rune) bool { return r >= '@' && r <= '~' }) + 2
+			v.command(text[2:end], text[end])
+			text = text[end+1:]
+		case text[0] == '\r':
+			text = text[1:]
+		case text[0] == '\n':
+			text = text[1:]
+			v.row++
+		default:
+			end := strings.IndexAny(text, "\x1b\r\n")
+			if end < 0 {
+				end = len(text)
+			}
+			v.set(v.row, text[:end])
+			text = text[end:]
+		}
+	}
+	if len(strings.TrimSpace(strings.Join(v.rows, ""))) == 0 {
+		v.flickers++
+	}
+	return len(p), nil
+}
+
+func (v *terminal) line(i int) string {
+	for len(v.rows) <= i {
+		v.rows = append(v.rows, "")
+	}
+	return v.rows[i]
+}
+
+func (v *terminal) set(i int, text string) {
+	v.line(i)
+	v.rows[i] = text
+}
+
+func (v *terminal) command(args string, c byte) {
+	switch {
+	case args == "?25" && c == 'l':
+		v.hidden = true
+	case args == "?25" && c == 'h':
+		v.hidden = false
+	case c == 'A':
+		n := 0
+		fmt.Sscan(args, &n)
+		v.row -= n
+		if v.row < 0 {
+			panic("above the top")
+		}
+	case c == 'J':
+		v.line(v.row)
+		v.rows = v.rows[:v.row]
+	}
+}
+
+func TestLive(t *testing.T) {
+	for _, r := range recordings(t) {
+		size := console.Size{Columns: 80, Rows: 24}
+		v := &terminal{}
+		now := r.appends[0].Events[0].At.Time()
+		l := console.NewLive(v, r.options(), func() console.Size { return size }, func() time.Time { return now })
+		p := console.NewProgress(run, r.outline)
+		v.Write([]byte("$ espalier run\r\n"))
+		for _, a := range r.appends {
+			now = now.Add(time.Second)
+			feed(t, l, []journal.Appended{a})
+			for i := range a.Events {
+				p.Take(&a.Events[i])
+			}
+			now = now.Add(time.Second)
+			if err := l.Tick(); err != nil {
+				t.Fatal(err)
+			}
+			want := append([]string{"$ espalier run"}, p.Area(now, size, console.Style{})...)
+			if diff := cmp.Diff(want, v.rows); diff != "" {
+				t.Fatalf("%s: %s", r.name, diff)
+			}
+			if !v.hidden {
+				t.Error("the cursor blinks about")
+			}
+			before := v.writes
+			now = now.Add(10 * time.Millisecond)
+			if err := l.Tick(); err != nil || v.writes != before {
+				t.Errorf("%s: drawn again so soon: %v", r.name, err)
+			}
+		}
+		for range 2 {
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := append([]string{"$ espalier run"}, p.Summary(console.Style{Width: 79})...)
+		if diff := cmp.Diff(want, v.rows); diff != "" || v.hidden || v.flickers > 0 {
+			t.Errorf("%s: hidden %t, %d flickers: %s", r.name, v.hidden, v.flickers, diff)
+		}
+		before := v.writes
+		l.Tick()
+		if v.writes != before {
+			t.Error("drawn after the end")
+		}
+	}
+}
+
+// TestNarrower: in a terminal that was made narrower, what was drawn takes
+// more rows, and all of them are drawn over.
+func TestNarrower(t *testing.T) {
+	r := recorded(t, "waiting")
+	size := console.Size{Columns: 80, Rows: 24}
+	var out bytes.Buffer
+	now := time.UnixMilli(0)
+	l := console.NewLive(&out, r.options(), func() console.Size { return size }, func() time.Time { now = now.Add(time.Second); return now })
+	feed(t, l, r.appends[:len(r.appends)-1])
+	now = r.appends[0].Events[0].At.Time()
+	feed(t, l, r.appends[len(r.appends)-1:])
+	drawn := out.String()[strings.LastIndex(out.String(), "\x1b[?2026h"):]
+	out.Reset()
+	size.Columns = 30
+	if err := l.Tick(); err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(drawn) {
+		if i := strings.LastIndex(line, "\x1b[K"); i >= 0 {
+			text := line[:i]
+			if j := strings.LastIndexByte(text, 'A'); strings.Contains(text, "\x1b[") && j >= 0 {
+				text = text[j+1:]
+			}
+			rows += (report.Width(text) + 29) / 30
+		}
+	}
+	if want := fmt.Sprintf("\r\x1b[%dA", rows); !strings.Contains(out.String(), want) {
+		t.Errorf("%q is not in %q", want, out.String())
+	}
+}
+
+func TestManyWorkersFitTheScreen(t *testing.T) {
+	p := console.NewProgress(run, nil)
+	seq := journal.Seq(0)
+	take := func(f journal.Fact) {
+		seq++
+		if _, err := p.Take(&journal.Event{Seq: seq, At: 1000, Fact: f}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take(journal.RunStarted{Name: "wide"})
+	take(journal.StepEntered{Place: journal.Place{Step: "fan"}, Mode: "parallel", Total: 1000})
+	for i := range 1000 {
+		path := fmt.Sprintf("fan/%d", i)
+		take(journal.FrameOpened{Frame: path, Step: "fan", Index: i})
+		take(journal.TaskStarted{Work: journal.Work{Place: journal.Place{Frame: path, Step: "w"}}, Kind: "agent"})
+	}
+	for _, rows := range []int{1, 2, 3, 10, 24} {
+		lines := p.Area(time.UnixMilli(2000), console.Size{Columns: 40, Rows: rows}, console.Style{})
+		if len(lines) > max(rows-1, 2) {
+			t.Errorf("%d lines in %d rows", len(lines), rows)
+		}
+	}
+	lines := p.Area(time.UnixMilli(2000), console.Size{Columns: 40, Rows: 10}, console.Style{})
+	if last := lines[len(lines)-1]; last != "  … 994 more at work" {
+		t.Errorf("%q", last)
+	}
+}
+
+func TestColours(t *testing.T) {
+	r := recorded(t, "bundle")
+	o := r.options()
+	o.Style.Colour = true
+	var lines bytes.Buffer
+	feed(t, console.NewLines(&lines, o), r.appends)
+	for what, colour := range map[string]report.Colour{"extract": report.Cyan, "extract.W1_ACTIONS": report.Purple, "publish": report.Green} {
+		if !strings.Contains(lines.String(), colour.Paint(what)) {
+			t.Errorf("%s is not painted as in the graph:\n%s", what, lines.String())
+		}
+	}
+}
+
+func BenchmarkProgress(b *testing.B) {
+	r := recorded(b, "bundle")
+	events := 0
+	for b.Loop() {
+		p := console.NewProgress(run, r.outline)
+		for _, a := range r.appends {
+			for i := range a.Events {
+				if _, err := p.Take(&a.Events[i]); err != nil {
+					b.Fatal(err)
+				}
+				events++
+			}
+		}
+	}
+	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
+}

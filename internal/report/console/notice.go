@@ -1,0 +1,334 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
+)
+
+// What happened in a Notice. The names are part of what --json promises.
+type Event string
+
+// The events.
+const (
+	RunStarted   Event = "run.started"
+	RunFinished  Event = "run.finished"
+	RunClaimed   Event = "run.claimed" // another process carries it on
+	StepStarted  Event = "step.started"
+	StepFinished Event = "step.finished"
+	StepSkipped  Event = "step.skipped"
+	StepRetrying Event = "step.retrying"
+	StepLost     Event = "step.lost" // nobody knows how it ended
+	ModelReplied Event = "model.replied"
+	ToolFinished Event = "tool.finished"
+	WaitStarted  Event = "wait.started"
+	WaitFinished Event = "wait.finished"
+	Signalled    Event = "event.received" // before anything waited for it
+	Paused       Event = "run.paused"
+	Continued    Event = "run.continued"
+	Cancelling   Event = "run.cancelling"
+	BudgetRaised Event = "budget.raised"
+	StateEdited  Event = "state.edited"
+	InputRefused Event = "input.refused"
+)
+
+// What a run waits for.
+const (
+	ForApproval = "approval"
+	ForEvent    = "event"
+	ForDecision = "decision" // what to do about a step that was lost
+	ForBudget   = "budget"
+)
+
+// Notice is one thing that happened. Its JSON is what --json prints, a line
+// for each; fields that say nothing are left out.
+type Notice struct {
+	Seq       journal.Seq     `json:"seq"` // of the journal
+	At        Time            `json:"at"`
+	Run       journal.RunID   `json:"run"`
+	Parent    journal.RunID   `json:"parent,omitempty"` // of a child run
+	Event     Event           `json:"event"`
+	Path      string          `json:"path,omitempty"`
+	Iteration int             `json:"iteration,omitempty"`
+	Name      string          `json:"name,omitempty"` // of the workflow
+	Kind      string          `json:"kind,omitempty"` // of the step
+	Agent     string          `json:"agent,omitempty"`
+	Child     journal.RunID   `json:"child,omitempty"` // that the step calls
+	Outcome   string          `json:"outcome,omitempty"`
+	Reason    string          `json:"reason,omitempty"`
+	Error     string          `json:"error,omitempty"`
+	Status    int             `json:"status,omitempty"` // exit code of the author's choice
+	Result    json.RawMessage `json:"result,omitempty"`
+	// ResultHash stands for a result that is too large to be repeated.
+	ResultHash string `json:"result_sha256,omitempty"`
+	Millis     int64  `json:"ms,omitempty"` // how long it took
+	Tokens     int64  `json:"tokens,omitempty"`
+	Steps      int64  `json:"steps,omitempty"`   // of a run: done so far
+	Offline    string `json:"offline,omitempty"` // simulated or scripted: no real model answered
+	Model      string `json:"model,omitempty"`
+	Tool       string `json:"tool,omitempty"`
+	Attempt    int    `json:"attempt,omitempty"` // the one to come, from 1
+	Attempts   int    `json:"attempts,omitempty"`
+	For        string `json:"for,omitempty"`  // what is waited for
+	Step       string `json:"step,omitempty"` // as approve, reject and --decide take it
+	Signal     string `json:"signal,omitempty"`
+	Budget     string `json:"budget,omitempty"`
+	To         int64  `json:"to,omitempty"` // the new limit
+	Due        Time   `json:"due,omitzero"`
+	By         string `json:"by,omitempty"`
+	Note       string `json:"note,omitempty"`
+	Variable   string `json:"variable,omitempty"`
+
+	place string        // path as people see it, with the calling steps and the iteration
+	root  journal.RunID // how commands name the run
+	quiet bool          // another notice of the same event says it better
+}
+
+// Time is a moment; its JSON is RFC 3339 in UTC with milliseconds.
+type Time struct{ time.Time }
+
+// MarshalJSON writes it.
+func (t Time) MarshalJSON() ([]byte, error) {
+	return t.UTC().AppendFormat(nil, `"2006-01-02T15:04:05.000Z07:00"`), nil
+}
+
+// JSON is the notice as one line of JSON.
+func (n *Notice) JSON() ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(n)
+	return b.Bytes(), err
+}
+
+// Style is how lines are written.
+type Style struct {
+	Colour bool
+	Zone   *time.Location // nil is UTC
+	Width  int            // columns; 0 does not cut
+}
+
+func (s *Style) paint(c report.Colour, text string) string {
+	if !s.Colour {
+		return text
+	}
+	return c.Paint(text)
+}
+
+func (s *Style) clock(t Time) string {
+	if s.Zone == nil {
+		return t.UTC().Format("15:04:05")
+	}
+	return t.In(s.Zone).Format("15:04:05")
+}
+
+// Line is the notice on one line, "" when it is not worth one.
+func (n *Notice) Line(s Style) string {
+	text, colour := n.text(&s)
+	if text == "" || n.quiet {
+		return ""
+	}
+	place := report.Clean(n.place)
+	text = report.Clean(text)
+	clock := s.clock(n.At)
+	if s.Width > 0 {
+		text = report.Shorten(text, max(s.Width-len(clock)-report.Width(place)-4, 10))
+	}
+	return s.paint(report.Dim, clock) + "  " + s.paint(report.KindColour(n.Kind), place) + "  " + s.paint(colour, text)
+}
+
+func (n *Notice) text(s *Style) (string, report.Colour) {
+	switch n.Event {
+	case RunStarted:
+		if n.Parent != "" {
+			return "", report.Plain // the step that calls it has been told
+		}
+		return "run " + string(n.Run) + " started", report.Plain
+	case RunFinished:
+		return n.finished()
+	case RunClaimed:
+		return "carried on by another process", report.Dim
+	case StepStarted:
+		what := n.Kind
+		if n.Agent != "" {
+			what += " " + n.Agent
+		}
+		if n.Kind == report.KindTerminal || n.Kind == "decision" {
+			return "", report.Plain // it takes no time; its end says all
+		}
+		return "started (" + what + ")", report.Plain
+	case StepFinished:
+		return n.stepFinished()
+	case StepSkipped:
+		return "skipped: its condition is false", report.Dim
+	case StepRetrying:
+		text := fmt.Sprintf("failed: %s; attempt %d", n.Error, n.Attempt)
+		if n.Attempts > 0 {
+			text += fmt.Sprintf(" of %d", n.Attempts)
+		}
+		return text + " in " + report.Duration(n.Due.Sub(n.At.Time)), report.Amber
+	case StepLost:
+		if n.Reason == "rerun" {
+			return "was interrupted and is done again", report.Amber
+		}
+		return "was interrupted; nobody knows whether it was done", report.Amber
+	case ToolFinished:
+		if n.Error != "" {
+			return "tool " + n.Tool + " failed: " + n.Error, report.Amber
+		}
+		return "tool " + n.Tool + " returned", report.Plain
+	case WaitStarted:
+		return n.waits(s), report.Amber
+	case WaitFinished:
+		return n.decided()
+	case Signalled:
+		return "the event " + n.Signal + " came before anything waits for it", report.Plain
+	case Paused:
+		return "paused" + by(n.By), report.Amber
+	case Continued:
+		return "goes on" + by(n.By), report.Plain
+	case Cancelling:
+		return "being cancelled" + by(n.By) + because(n.Reason), report.Amber
+	case BudgetRaised:
+		return fmt.Sprintf("the budget of %s is %s now%s", n.Budget, report.Number(n.To), by(n.By)), report.Plain
+	case StateEdited:
+		return "changed " + n.Variable + by(n.By), report.Plain
+	case InputRefused:
+		return "refused" + by(n.By) + ": " + n.Error, report.Amber
+	}
+	return "", report.Plain // model.replied is told by the step's end
+}
+
+func by(who string) string {
+	if who == "" {
+		return ""
+	}
+	return " by " + who
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+// sums is what it cost: "in 2.1 s, 1,240 tokens, simulated".
+func (n *Notice) sums() string {
+	parts := []string{report.Duration(time.Duration(n.Millis) * time.Millisecond)}
+	if n.Tokens > 0 {
+		parts = append(parts, tokens(n.Tokens))
+	}
+	if n.Offline != "" {
+		parts = append(parts, n.Offline)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func tokens(n int64) string { return plural(n, "token") }
+
+func plural(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return report.Number(n) + " " + what + "s"
+}
+
+func (n *Notice) stepFinished() (string, report.Colour) {
+	switch n.Outcome {
+	case report.OutcomeFailed:
+		return "failed after " + n.sums() + because(why(n.Error)), report.Red
+	case report.OutcomeCancelled:
+		return "cancelled after " + n.sums(), report.Dim
+	case report.OutcomeRejected:
+		return "rejected after " + n.sums(), report.Red
+	case report.OutcomeSkipped:
+		return "skipped after " + n.sums(), report.Dim
+	}
+	if n.Millis == 0 && n.Tokens == 0 {
+		return "done", report.Green
+	}
+	return "done in " + n.sums(), report.Green
+}
+
+func (n *Notice) finished() (string, report.Colour) {
+	if n.Parent != "" {
+		return "", report.Plain // the step that called it tells
+	}
+	parts := []string{report.Duration(time.Duration(n.Millis) * time.Millisecond), plural(n.Steps, "step")}
+	if n.Tokens > 0 {
+		parts = append(parts, tokens(n.Tokens))
+	}
+	if n.Offline != "" {
+		parts = append(parts, n.Offline)
+	}
+	sums := strings.Join(parts, ", ")
+	switch n.Outcome {
+	case report.OutcomeOK:
+		return "finished in " + sums, report.Green
+	case report.OutcomeRejected:
+		return "rejected after " + sums, report.Red
+	case report.OutcomeCancelled:
+		return "cancelled after " + sums, report.Amber
+	}
+	return "failed after " + sums + because(why(n.Error)), report.Red
+}
+
+// why is an error without the outcome, which has been said already.
+func why(problem string) string { return strings.TrimPrefix(problem, report.OutcomeFailed+": ") }
+
+// waits says what is waited for, and what to type.
+func (n *Notice) waits(s *Style) string {
+	run := short(n.root)
+	var text string
+	switch n.For {
+	case ForApproval:
+		text = fmt.Sprintf("waiting for approval: espalier approve %s %s", run, n.Step)
+	case ForEvent:
+		text = fmt.Sprintf("waiting for the event %s: espalier signal %s %s", n.Signal, run, n.Signal)
+	case ForDecision:
+		text = fmt.Sprintf("waiting for a decision: espalier resume %s --decide %s=rerun|skip|result=JSON", run, n.Step)
+	case ForBudget:
+		return fmt.Sprintf("waiting for budget: %s is used up: espalier resume %s --raise %s=N", n.Budget, run, n.Budget)
+	}
+	if !n.Due.IsZero() {
+		text += ", until " + s.clock(n.Due)
+	}
+	return text
+}
+
+func (n *Notice) decided() (string, report.Colour) {
+	text, colour := "", report.Green
+	switch {
+	case n.Reason == "timeout":
+		text, colour = "nobody came in time", report.Red
+	case n.For == ForEvent:
+		text = "the event " + n.Signal + " came"
+	case n.For == ForDecision:
+		text = "decided: " + n.Outcome
+	case n.Outcome == report.OutcomeOK:
+		text = "approved"
+	case n.Outcome == report.OutcomeRejected:
+		text, colour = "rejected", report.Red
+	default:
+		text = n.Outcome
+	}
+	text += by(n.By)
+	if n.Note != "" {
+		text += ": " + n.Note
+	}
+	return text, colour
+}
+
+// short is the beginning of a run's id, enough to name it.
+func short(run journal.RunID) string {
+	if len(run) > 8 {
+		return string(run[:8])
+	}
+	return string(run)
+}

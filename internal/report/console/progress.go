@@ -1,0 +1,406 @@
+package console
+
+import (
+	"cmp"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
+)
+
+// Progress is where a run stands, as far as a screen shows it.
+type Progress struct {
+	run   journal.RunID
+	trail *report.Trail
+	seq   journal.Seq
+
+	name     string
+	began    journal.Millis
+	now      journal.Millis // of the last event
+	limits   journal.Limits
+	used     journal.Usage
+	offline  string
+	paused   bool
+	stopping bool
+	starved  string // the budget that is short
+	end      *Notice
+	active   []*active // steps that are open, in the order of their beginning
+	byStep   map[*report.Step]*active
+	parents  map[string]*active // the open step that a frame belongs to
+	done     []Notice           // outermost steps that are over, up to maxDone
+	more     int                // and how many besides
+	out      []Notice
+}
+
+// maxDone is how many steps that are over are kept for the summary.
+const maxDone = 100
+
+// active is a step that is open.
+type active struct {
+	step    *report.Step
+	tokens  int64
+	offline string
+	tool    string // that is running
+	failure string // of the last attempt
+	wait    *Notice
+	retry   journal.Millis // when the next attempt begins
+	total   int            // branches or items; 0 is not known
+	over    int            // of them
+}
+
+// NewProgress begins before the first event of a run. outline may be nil.
+func NewProgress(run journal.RunID, outline func(definition string) (*report.Outline, error)) *Progress {
+	return &Progress{run: run, trail: report.NewTrail(run, outline), byStep: map[*report.Step]*active{}, parents: map[string]*active{}}
+}
+
+// Seq is the last event that was taken.
+func (p *Progress) Seq() journal.Seq { return p.seq }
+
+// Over tells whether the run has finished.
+func (p *Progress) Over() bool { return p.end != nil }
+
+// Take takes the next event and returns what there is to tell. The notices
+// are valid until the next call.
+func (p *Progress) Take(e *journal.Event) ([]Notice, error) {
+	p.out = p.out[:0]
+	p.seq, p.now = e.Seq, e.At
+	// What a fact says about a step is told while the step is open.
+	switch x := e.Fact.(type) {
+	case journal.RunStarted:
+		p.name, p.began = x.Name, e.At
+		if x.Budget != nil {
+			p.limits = *x.Budget
+		}
+	case journal.TaskNoted:
+		p.note(e, &x)
+	case journal.TaskEnded:
+		if a := p.use(x.Frame, x.Usage); a != nil {
+			a.failure = cmp.Or(x.Error, x.Class)
+		}
+	case journal.GateDecided:
+		p.decided(e, &x)
+	case journal.FrameClosed:
+		if a := p.parents[x.Frame]; a != nil {
+			a.over++
+			delete(p.parents, x.Frame)
+		}
+	}
+	if err := p.trail.Take(e, func(m *report.Moment) { p.moment(e, m) }); err != nil {
+		return nil, err
+	}
+	p.after(e)
+	return p.out, nil
+}
+
+// tell adds a notice about a step, or about the run when there is none.
+func (p *Progress) tell(e *journal.Event, event Event, step *report.Step) *Notice {
+	n := Notice{Seq: e.Seq, At: Time{e.At.Time()}, Run: p.run, Event: event, place: p.name, root: p.run}
+	if step != nil {
+		n.Run, n.Parent, n.Path, n.Iteration, n.Kind = step.Run.ID, step.Run.Parent, step.Path, step.Iteration(), step.Kind
+		n.Agent, n.Child, n.place = agentOf(step), step.Child, place(step)
+	}
+	p.out = append(p.out, n)
+	return &p.out[len(p.out)-1]
+}
+
+// place is a step's path behind those of the steps that called its run.
+func place(s *report.Step) string {
+	text := s.Path
+	if s.Loop {
+		text += "[" + strconv.Itoa(s.Index) + "]"
+	}
+	if s.Run.At != nil {
+		return place(s.Run.At) + " › " + text
+	}
+	return text
+}
+
+func agentOf(s *report.Step) string {
+	if s.Info == nil {
+		return ""
+	}
+	var t *ir.Task
+	switch a := s.Info.Step.Action.(type) {
+	case ir.Task:
+		t = &a
+	case ir.Gate:
+		t = a.Verdict
+	}
+	if t == nil {
+		return ""
+	}
+	var id string
+	if raw := t.Settings.Get("agent"); raw != nil && json.Unmarshal(raw, &id) != nil {
+		return ""
+	}
+	return id
+}
+
+// moment tells what runs and steps do.
+func (p *Progress) moment(e *journal.Event, m *report.Moment) {
+	switch m.What {
+	case report.RunBegan:
+		n := p.tell(e, RunStarted, nil)
+		n.Run, n.Parent, n.Name = m.Run.ID, m.Run.Parent, m.Run.Name
+	case report.RunEnded:
+		n := p.tell(e, RunFinished, nil)
+		n.Run, n.Parent, n.Name, n.Outcome, n.Error = m.Run.ID, m.Run.Parent, m.Run.Name, m.Outcome, m.Error
+		n.Millis = int64(e.At - m.Run.Began)
+		n.result(m.Value)
+		if m.Run.Parent == "" {
+			n.Steps, n.Tokens, n.Offline = p.used.Steps, total(p.used), p.offline
+			if x, ok := e.Fact.(journal.RunFinished); ok {
+				n.Reason, n.Status = x.Reason, x.Status
+			}
+			end := *n
+			p.end = &end
+		}
+	case report.StepBegan:
+		a := &active{step: m.Step}
+		p.active, p.byStep[m.Step] = append(p.active, a), a
+		n := p.tell(e, StepStarted, m.Step)
+		_, n.quiet = e.Fact.(journal.GateOpened)
+	case report.StepSkipped:
+		p.keep(p.tell(e, StepSkipped, m.Step), m.Step)
+	case report.StepEnded:
+		n := p.tell(e, StepFinished, m.Step)
+		n.Outcome, n.Error, n.Millis = m.Outcome, m.Error, int64(e.At-m.Step.Began)
+		n.result(m.Value)
+		_, n.quiet = e.Fact.(journal.GateDecided)
+		if a := p.byStep[m.Step]; a != nil {
+			n.Tokens, n.Offline = a.tokens, a.offline
+			p.drop(a)
+		}
+		p.keep(n, m.Step)
+	}
+}
+
+func (n *Notice) result(v journal.Value) {
+	n.Result, n.ResultHash = v.JSON, v.Hash
+}
+
+// keep keeps the end of an outermost step for the summary.
+func (p *Progress) keep(n *Notice, s *report.Step) {
+	if s.Depth > 0 || s.Run.At != nil {
+		return
+	}
+	if len(p.done) >= maxDone {
+		p.done = p.done[1:]
+		p.more++
+	}
+	kept := *n
+	kept.Result = nil
+	p.done = append(p.done, kept)
+}
+
+func (p *Progress) drop(a *active) {
+	delete(p.byStep, a.step)
+	for i, one := range p.active {
+		if one == a {
+			p.active = append(p.active[:i], p.active[i+1:]...)
+			return
+		}
+	}
+}
+
+func total(u journal.Usage) int64 { return u.InputTokens + u.OutputTokens }
+
+// use counts what a step has used.
+func (p *Progress) use(frame string, u journal.Usage) *active {
+	p.used.ToolCalls += u.ToolCalls
+	p.used.ModelCalls += u.ModelCalls
+	p.used.InputTokens += u.InputTokens
+	p.used.OutputTokens += u.OutputTokens
+	p.used.MicroDollars += u.MicroDollars
+	a := p.byStep[p.trail.At(frame)]
+	if a != nil {
+		a.tokens += total(u)
+	}
+	return a
+}
+
+func (p *Progress) note(e *journal.Event, x *journal.TaskNoted) {
+	a := p.use(x.Frame, x.Usage)
+	if a == nil {
+		return
+	}
+	switch x.Kind {
+	case journal.NoteReply:
+		var r journal.Reply
+		if json.Unmarshal(x.Data, &r) != nil {
+			return
+		}
+		n := p.tell(e, ModelReplied, a.step)
+		n.Model, n.Offline, n.Tokens = r.Model, r.Offline, total(x.Usage)
+		if r.Offline != "" {
+			a.offline, p.offline = r.Offline, r.Offline
+		}
+	case journal.NoteToolCall:
+		var t journal.ToolUse
+		if json.Unmarshal(x.Data, &t) == nil {
+			a.tool = t.Name
+		}
+	case journal.NoteToolResult:
+		a.tool = ""
+		var t journal.ToolUse
+		if json.Unmarshal(x.Data, &t) == nil {
+			n := p.tell(e, ToolFinished, a.step)
+			n.Tool, n.Error = t.Name, t.Error
+		}
+	}
+}
+
+func (p *Progress) decided(e *journal.Event, x *journal.GateDecided) {
+	a := p.byStep[p.trail.At(x.Frame)]
+	if a == nil {
+		return
+	}
+	n := p.tell(e, WaitFinished, a.step)
+	n.Outcome, n.Reason, n.By, n.Note, n.Signal = x.Outcome, x.Method, actor(x.By), x.Note, x.Event
+	if a.wait != nil {
+		n.For = a.wait.For
+	}
+	a.wait = nil
+}
+
+func actor(a journal.Actor) string {
+	if a.As != "" {
+		return a.As
+	}
+	return a.User
+}
+
+// after tells what facts say that no moment does.
+func (p *Progress) after(e *journal.Event) {
+	switch x := e.Fact.(type) {
+	case journal.FrameOpened:
+		if a := p.byStep[p.trail.At(x.Parent)]; a != nil && x.Child == "" {
+			p.parents[x.Frame] = a
+		}
+	case journal.StepEntered:
+		if a := p.byStep[p.trail.At(x.Frame)]; a != nil {
+			a.total = x.Total
+		}
+	case journal.TaskStarted:
+		if x.Rerun == 0 {
+			p.used.Steps++
+		}
+		p.starved = ""
+		if a := p.byStep[p.trail.At(x.Frame)]; a != nil {
+			a.retry, a.tool = 0, ""
+		}
+	case journal.RetrySet:
+		p.retry(e, &x)
+	case journal.TaskLost:
+		p.use("", x.Charged)
+		n := p.tell(e, StepLost, p.trail.At(x.Frame))
+		n.Reason, n.Error = x.Policy, x.Why
+	case journal.GateOpened:
+		p.asks(e, &x)
+	case journal.BudgetWait:
+		if p.starved != x.Budget { // others may be waiting for it already
+			p.starved = x.Budget
+			n := p.tell(e, WaitStarted, p.trail.At(x.Frame))
+			n.For, n.Budget = ForBudget, x.Budget
+			if n.Path == "" {
+				n.Path, n.place = x.Step, x.Step
+			}
+		}
+	case journal.Reserved:
+		p.starved = ""
+	case journal.TimerFired:
+		if x.Run {
+			p.starved = "active_seconds"
+			n := p.tell(e, WaitStarted, nil)
+			n.For, n.Budget = ForBudget, p.starved
+		}
+	case journal.BudgetRaised:
+		p.raise(x.Budget, x.To)
+		n := p.tell(e, BudgetRaised, nil)
+		n.Budget, n.To, n.By = x.Budget, x.To, actor(x.By)
+	case journal.Signalled:
+		n := p.tell(e, Signalled, nil)
+		n.Signal, n.By = x.Event, actor(x.By)
+	case journal.InputRefused:
+		n := p.tell(e, InputRefused, nil)
+		n.Reason, n.Error, n.By = x.Input, x.Why, actor(x.By)
+	case journal.CancelRequested:
+		if x.Frame == "" && !x.Below {
+			p.stopping = true
+			n := p.tell(e, Cancelling, nil)
+			n.Reason, n.By = x.Reason, actor(x.By)
+		}
+	case journal.Paused:
+		p.paused = true
+		p.tell(e, Paused, nil).By = actor(x.By)
+	case journal.Continued:
+		p.paused = false
+		p.tell(e, Continued, nil).By = actor(x.By)
+	case journal.StateEdited:
+		n := p.tell(e, StateEdited, nil)
+		n.Variable, n.By = x.Path, actor(x.By)
+	case journal.Claimed:
+		p.tell(e, RunClaimed, nil)
+	}
+}
+
+func (p *Progress) retry(e *journal.Event, x *journal.RetrySet) {
+	a := p.byStep[p.trail.At(x.Frame)]
+	if a == nil {
+		return
+	}
+	a.retry = x.Due
+	n := p.tell(e, StepRetrying, a.step)
+	n.Attempt, n.Due, n.Error = x.Attempt+1, Time{x.Due.Time()}, a.failure
+	if a.step.Info != nil {
+		n.Attempts = a.step.Info.Step.Attempts()
+	}
+}
+
+func (p *Progress) asks(e *journal.Event, x *journal.GateOpened) {
+	a := p.byStep[p.trail.At(x.Frame)]
+	if a == nil {
+		return
+	}
+	n := p.tell(e, WaitStarted, a.step)
+	n.Signal, n.Step = x.Event, x.Place.Key()
+	if x.Due != 0 {
+		n.Due = Time{x.Due.Time()}
+	}
+	switch x.Kind {
+	case report.GatePerson:
+		n.For = ForApproval
+	case report.GateDoubt:
+		n.For = ForDecision
+	default:
+		n.For = ForEvent
+	}
+	wait := *n
+	a.wait = &wait
+}
+
+func (p *Progress) raise(budget string, to int64) {
+	switch budget {
+	case "steps":
+		p.limits.Steps = &to
+	case "tool_calls":
+		p.limits.ToolCalls = &to
+	case "tokens":
+		p.limits.Tokens = &to
+	case "micro_dollars":
+		p.limits.MicroDollars = &to
+	case "active_seconds":
+		p.limits.ActiveSeconds = &to
+	}
+}
+
+// elapsed is how long the run has been going.
+func (p *Progress) elapsed(now time.Time) time.Duration {
+	if p.end != nil {
+		return time.Duration(p.end.Millis) * time.Millisecond
+	}
+	return now.Sub(p.began.Time())
+}

@@ -1,0 +1,103 @@
+package console
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/report"
+)
+
+// Screen draws lines in place at the bottom of a terminal. Each drawing is one
+// write, marked as one for terminals that know how to show it at once.
+type Screen struct {
+	w      io.Writer
+	drawn  time.Time
+	widths []int // of the lines that stand there now
+	last   []byte
+}
+
+// The few commands to the terminal that it needs.
+const (
+	hideCursor = "\x1b[?25l"
+	showCursor = "\x1b[?25h"
+	beginFrame = "\x1b[?2026h"
+	endFrame   = "\x1b[?2026l"
+	clearLine  = "\x1b[K"
+	clearBelow = "\x1b[J"
+)
+
+// Draw puts lines in the place of those that were drawn before.
+func (s *Screen) Draw(lines []string, size Size) error {
+	var b bytes.Buffer
+	for _, line := range lines {
+		b.WriteString(line + clearLine + "\r\n")
+	}
+	if s.widths != nil && bytes.Equal(b.Bytes(), s.last) && s.rows(size) == len(s.widths) {
+		return nil // nothing has changed
+	}
+	var out bytes.Buffer
+	out.WriteString(beginFrame)
+	if s.widths == nil {
+		out.WriteString(hideCursor)
+	}
+	s.back(&out, size)
+	out.Write(b.Bytes())
+	out.WriteString(clearBelow + endFrame)
+	s.last = append(s.last[:0], b.Bytes()...)
+	s.widths = make([]int, len(lines))
+	for i, line := range lines {
+		s.widths[i] = report.Width(plain(line))
+	}
+	_, err := s.w.Write(out.Bytes())
+	return err
+}
+
+// Finish takes the lines away, prints others that stay, and shows the cursor.
+func (s *Screen) Finish(lines []string, size Size) error {
+	var out bytes.Buffer
+	s.back(&out, size)
+	out.WriteString(clearBelow)
+	for _, line := range lines {
+		out.WriteString(line + "\r\n")
+	}
+	if s.widths != nil {
+		out.WriteString(showCursor)
+	}
+	s.widths, s.last = nil, nil
+	_, err := s.w.Write(out.Bytes())
+	return err
+}
+
+// back goes to the beginning of what was drawn. In a terminal that has become
+// narrower, lines take several rows now.
+func (s *Screen) back(out *bytes.Buffer, size Size) {
+	out.WriteByte('\r')
+	if rows := s.rows(size); rows > 0 {
+		fmt.Fprintf(out, "\x1b[%dA", min(rows, max(size.orUsual().Rows-1, 1)))
+	}
+}
+
+func (s *Screen) rows(size Size) int {
+	rows, columns := 0, size.orUsual().Columns
+	for _, width := range s.widths {
+		rows += max(1, (width+columns-1)/columns)
+	}
+	return rows
+}
+
+// plain is a line without its colours.
+func plain(line string) string {
+	var b []byte
+	for i := 0; i < len(line); i++ {
+		if line[i] == '\x1b' {
+			for i < len(line) && line[i] != 'm' {
+				i++
+			}
+			continue
+		}
+		b = append(b, line[i])
+	}
+	return string(b)
+}
