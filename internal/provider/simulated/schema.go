@@ -55,6 +55,7 @@ const (
 	mostTries  = 4_000 // values made up, those thrown away included
 	mostItems  = 1_000
 	mostLength = 100_000
+	mostBits   = 4_096
 )
 
 // maker makes up one value. It proposes and the validator disposes: what it
@@ -480,6 +481,11 @@ func (m *maker) numbers(flat []*schema, at spot, whole bool) iter.Seq[any] {
 			}
 			if s.MultipleOf != nil {
 				grid = commonMultiple(grid, s.MultipleOf)
+			}
+		}
+		for _, n := range []*big.Rat{low, high, grid} {
+			if n != nil && (n.Num().BitLen() > mostBits || n.Denom().BitLen() > mostBits) {
+				return // arithmetic with a million digits takes seconds
 			}
 		}
 		if whole {

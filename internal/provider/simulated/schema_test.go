@@ -146,6 +146,7 @@ func TestSchemasWithoutAnswer(t *testing.T) {
 		"not a schema":    `{"type": "thing"}`,
 		"too long":        `{"type": "string", "minLength": 100000000}`,
 		"too many":        `{"type": "array", "minItems": 100000000}`,
+		"too large":       `{"type": "integer", "minimum": 1e20000}`,
 		"unknown pattern": `{"type": "string", "pattern": "(?=a)b"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
