@@ -59,7 +59,7 @@ type Follower struct {
 	mu      sync.Mutex
 	pos     journal.Pos
 	waiting chan struct{} // closed when something has moved; nil when nobody waits
-	failed  error         // of the last record
+	failed  error         // of the last append, or of idling since
 	stuck   error         // of the last look
 	warned  time.Time
 }
@@ -93,9 +93,8 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 	idle := false
 	for {
 		changed := f.journal.Changed() // before reading, so that nothing falls between
-		f.look(ctx)
-		if idle && idler != nil {
-			f.moved(0, idler.Idle(ctx), nil)
+		if f.look(ctx) && idle && idler != nil {
+			f.moved(f.Pos(), idler.Idle(ctx), nil)
 		}
 		idle = false
 		select {
@@ -109,21 +108,22 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 	}
 }
 
-// look hands over everything that is there.
-func (f *Follower) look(ctx context.Context) {
+// look hands over everything that is there, and tells whether it could.
+func (f *Follower) look(ctx context.Context) bool {
 	for a, err := range f.journal.Tail(ctx, f.Pos()) {
 		if err == nil {
 			err = f.sink.Record(ctx, a)
 			if ctx.Err() != nil {
-				return // it was interrupted: the append counts as not recorded
+				return false // it was interrupted: the append counts as not recorded
 			}
 			f.moved(a.Pos, err, nil)
 			continue
 		}
 		f.moved(0, nil, err)
-		return
+		return false
 	}
 	f.moved(0, nil, nil)
+	return true
 }
 
 // moved notes how far following has come, or what keeps it from going on, and
@@ -158,7 +158,8 @@ func (f *Follower) Pos() journal.Pos {
 }
 
 // Flush waits until the sink has had everything that was appended before the
-// call. It returns what went wrong last, if it has not been made up for.
+// call. It returns what went wrong with the last append, if anything did; what
+// a sink still owes, the sink itself says when it is closed.
 func (f *Follower) Flush(ctx context.Context) error {
 	last, err := f.journal.Last(ctx)
 	if err != nil {

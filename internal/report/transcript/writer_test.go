@@ -266,6 +266,23 @@ func TestAppendsThatComeAgain(t *testing.T) {
 	}
 }
 
+// TestAppendsThatOverlap: another store may cut a run into other appends.
+func TestAppendsThatOverlap(t *testing.T) {
+	r := recorded(t, "child")
+	dir := t.TempDir()
+	w := writer(dir, &shelf{program: r.program, appends: r.appends})
+	all := journal.Appended{Run: run}
+	for _, a := range r.appends {
+		all.Pos, all.Events = a.Pos, append(all.Events, a.Events...)
+		if err := w.Record(t.Context(), all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(undisturbed(t, r), files(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestALateReaderReadsARunOnce: coming back after a long time is linear.
 func TestALateReaderReadsARunOnce(t *testing.T) {
 	r := recorded(t, "loop")
@@ -322,6 +339,10 @@ func TestFilesThatChangeUnderneath(t *testing.T) {
 		"cut":       func(path string) error { return os.Truncate(path, 20) },
 		"emptied":   func(path string) error { return os.Truncate(path, 0) },
 		"overwrote": func(path string) error { return os.WriteFile(path, []byte("mine\nnow\n"), 0o600) },
+		"saved anew by an editor": func(path string) error {
+			text, err := os.ReadFile(path)
+			return errors.Join(err, os.Rename(path, path+".old"), os.WriteFile(path, text, 0o600))
+		},
 		"replaced": func(path string) error {
 			return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, []byte("mine\n"), 0o600))
 		},
