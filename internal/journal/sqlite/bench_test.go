@@ -196,6 +196,10 @@ func BenchmarkPostBesideABusyProcess(b *testing.B) {
 	s := open(b, dir)
 	defer s.Close()
 	var took []time.Duration
+	before, err := s.Last(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
 	for b.Loop() {
 		start := time.Now()
 		if _, err := s.Post(context.Background(), "shared", journal.Message{Kind: "x"}); err != nil {
@@ -203,7 +207,12 @@ func BenchmarkPostBesideABusyProcess(b *testing.B) {
 		}
 		took = append(took, time.Since(start))
 	}
+	after, err := s.Last(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
 	slices.Sort(took)
+	b.ReportMetric(float64(after-before)/b.Elapsed().Seconds(), "appends/s-beside")
 	b.ReportMetric(micros(took[len(took)/2]), "µs-median")
 	b.ReportMetric(micros(took[len(took)-1]), "µs-worst")
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/filelock"
 	"github.com/espalier-run/espalier/internal/journal/journaltest"
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
 )
@@ -362,4 +363,57 @@ func TestNoQueryReadsWhatItNeedNot(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The lock by which one who waits asks a busy writer to let him in is held as
+// long as he waits, and no longer.
+func TestOneWhoWaitsSaysSo(t *testing.T) {
+	dir := t.TempDir()
+	s := openWith(t, dir, sqlite.Options{Patience: time.Minute})
+	defer s.Close()
+	journaltest.Append(t, s, journaltest.Start("a", "me"))
+	want, err := filelock.OpenExisting(filepath.Join(dir, "espalier.db-want"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer want.Close()
+	waiting := func() bool {
+		free, err := want.TryExclusive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Unlock()
+		return !free
+	}
+	db, err := sql.Open("sqlite", filepath.Join(dir, "espalier.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if _, err := db.Exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	if waiting() {
+		t.Error("nobody waits yet")
+	}
+	outcome := make(chan error, 1)
+	s.Append(journaltest.Steps("a", 1, 1, 1), func(err error) { outcome <- err })
+	for !waiting() {
+		runtime.Gosched()
+	}
+	if _, err := db.Exec("ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-outcome; err != nil {
+		t.Fatal(err)
+	}
+	if waiting() {
+		t.Error("nobody waits any more")
+	}
+	// Somebody who asks and never comes does not stop the writer.
+	if err := want.Shared(); err != nil {
+		t.Fatal(err)
+	}
+	journaltest.Append(t, s, journaltest.Steps("a", 1, 2, 1))
 }
