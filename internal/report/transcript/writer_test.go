@@ -174,6 +174,7 @@ func TestContinuing(t *testing.T) {
 				if diff := cmp.Diff(want, files(t, dir)); diff != "" {
 					t.Fatalf("after %d appends: %s", committed, diff)
 				}
+				noneAside(t, dir)
 			}
 			for name, text := range want {
 				dir := t.TempDir()
@@ -187,6 +188,7 @@ func TestContinuing(t *testing.T) {
 						t.Fatalf("%s cut at %d:\n%s", name, size, cmp.Diff(want, got))
 					}
 				}
+				noneAside(t, dir)
 			}
 			// All deleted.
 			dir := t.TempDir()
@@ -241,6 +243,7 @@ func TestDeathInTheMiddle(t *testing.T) {
 				if diff := cmp.Diff(want, files(t, dir)); diff != "" {
 					t.Fatalf("%s: %d of %d appends recorded: %s", r.name, recorded, committed, diff)
 				}
+				noneAside(t, dir)
 			}
 		}
 	}
@@ -280,6 +283,15 @@ func TestAppendsThatOverlap(t *testing.T) {
 	}
 	if diff := cmp.Diff(undisturbed(t, r), files(t, dir)); diff != "" {
 		t.Error(diff)
+	}
+	noneAside(t, dir)
+}
+
+// noneAside: a file that was set aside would hide that wrong lines were written.
+func noneAside(t testing.TB, dir string) {
+	t.Helper()
+	if aside, err := filepath.Glob(filepath.Join(dir, "*.damaged-*")); err != nil || len(aside) > 0 {
+		t.Errorf("set aside: %v, %v", aside, err)
 	}
 }
 
@@ -398,6 +410,7 @@ func TestTwoWriters(t *testing.T) {
 		if diff := cmp.Diff(want, files(t, dir)); diff != "" {
 			t.Fatal(diff)
 		}
+		noneAside(t, dir)
 	}
 }
 
