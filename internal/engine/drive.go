@@ -204,9 +204,7 @@ func (e *Engine) post(ctx context.Context, id journal.RunID, in plan.Input, ref 
 		return err
 	}
 	if owner != "" {
-		if err := e.Process.Wake(owner); err != nil {
-			e.Log.Debug("owner not woken", "owner", owner, "error", err)
-		}
+		e.Process.Wake(owner)
 	}
 	return e.answered(ctx, id, ref, entry.Seq)
 }

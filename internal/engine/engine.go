@@ -21,8 +21,8 @@ type Process interface {
 	ID() journal.Owner
 	// Dead tells whether another process is gone for sure.
 	Dead(journal.Owner) bool
-	// Wake makes another process look at its inboxes.
-	Wake(journal.Owner) error
+	// Wake makes another process look at its inboxes, if it is there.
+	Wake(journal.Owner)
 	// Wakes is sent to when another process has woken this one.
 	Wakes() <-chan struct{}
 }
@@ -370,9 +370,11 @@ func (e *Engine) Owns(id journal.RunID) bool {
 	return e.runs[id] != nil
 }
 
-// Close parks every run: no new task begins, tasks that are being done are
-// cancelled, and the runs are given up as they are. It waits for the tasks.
-func (e *Engine) Close() error {
+// Close parks every run: no new task begins. Tasks that may be done again are
+// cancelled at once. Those that may not are waited for, until now is closed;
+// then they are cancelled too. The runs are given up as they are, for
+// whoever comes next.
+func (e *Engine) Close(now <-chan struct{}) {
 	e.mu.Lock()
 	e.closed = true
 	runs := make([]*run, 0, len(e.runs))
@@ -384,11 +386,23 @@ func (e *Engine) Close() error {
 	}
 	e.mu.Unlock()
 	for _, r := range runs {
-		r.park()
+		r.park(false)
+	}
+	for {
+		e.mu.Lock()
+		left, changed := len(e.runs), e.changed
+		e.mu.Unlock()
+		if left == 0 {
+			break
+		}
+		select {
+		case <-changed:
+		case <-now:
+			now = nil
+			for _, r := range runs {
+				r.park(true)
+			}
+		}
 	}
 	e.tasks.Wait()
-	for _, r := range runs {
-		r.release()
-	}
-	return nil
 }

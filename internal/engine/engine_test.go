@@ -68,7 +68,7 @@ type solo struct {
 
 func (s *solo) ID() journal.Owner         { return s.id }
 func (s *solo) Dead(o journal.Owner) bool { return o != s.id }
-func (s *solo) Wake(journal.Owner) error  { return nil }
+func (s *solo) Wake(journal.Owner)        {}
 func (s *solo) Wakes() <-chan struct{}    { return s.wakes }
 
 func open(t *testing.T, store journal.Store, kind *testKind, name string) *engine.Engine {
@@ -77,8 +77,15 @@ func open(t *testing.T, store journal.Store, kind *testKind, name string) *engin
 		Store: store, Process: &solo{id: journal.Owner(name), wakes: make(chan struct{}, 1)},
 		Kinds: map[string]step.Runner{"test": kind},
 	})
-	t.Cleanup(func() { e.Close() })
+	t.Cleanup(func() { stop(e) })
 	return e
+}
+
+// stop ends an engine without waiting for anything.
+func stop(e *engine.Engine) {
+	now := make(chan struct{})
+	close(now)
+	e.Close(now)
 }
 
 func newKind() *testKind {
@@ -268,16 +275,16 @@ func TestCrashAtEveryAppend(t *testing.T) {
 						if err == nil {
 							finish(t, e)
 						}
-						e.Close()
+						stop(e)
 						if _, err := disk.Entry(t.Context(), id); errors.Is(err, journal.ErrUnknownRun) {
 							continue // it never began
 						}
 						e = open(t, &stopping{Store: disk, left: second, after: !after}, kind, "two")
 						finish(t, e)
-						e.Close()
+						stop(e)
 						e = open(t, disk, kind, "three")
 						got, err := finish(t, e)
-						e.Close()
+						stop(e)
 						if err != nil {
 							t.Fatalf("%s: %v", label, err)
 						}
@@ -368,7 +375,7 @@ func TestInDoubt(t *testing.T) {
 	e := open(t, disk, kind, "one")
 	begin(t, e, program([]ir.Step{task("a"), task("b")}))
 	<-started
-	e.Close() // parks the run with task a open
+	stop(e) // parks the run with task a open
 	kind.hold = nil
 	e = open(t, disk, kind, "two")
 	if err := e.Resume(t.Context(), id); err != nil {

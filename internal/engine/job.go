@@ -51,7 +51,7 @@ func (r *run) launch(t plan.OpenTask) {
 	stepOf := r.state.StepOf(r.program, t.Frame)
 	runner := r.e.Kinds[task.Kind]
 	spec := &step.Job{
-		Run: r.runOf(t.Frame), Key: key, Attempt: t.Attempt, Rerun: t.Rerun,
+		Run: r.runOf(t.Frame), Key: key, Attempt: t.Attempt, Rerun: t.Rerun, Visit: max(t.Visit-1, 0),
 		Workflow: r.program.ProgramOf(t.Frame), Step: stepOf, Task: task, History: history, Log: j,
 		Iteration: r.state.Iteration(t.Frame), Choices: choices(r.program.ProgramOf(t.Frame), stepOf),
 	}
@@ -123,16 +123,11 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 	switch {
 	case err == nil:
 		in.Value, blob = keep(result.Value)
-	case errors.Is(cause, errParked):
+	case errors.Is(cause, errParked), errors.Is(cause, errDeadline):
+		// Whether it acted is not known. Of a run that was given up nothing
+		// is recorded: there the task stays open.
 		r.forget(j)
-		return // the task stays open; whoever has the run next deals with it
-	case errors.Is(cause, errDeadline):
-		r.forget(j)
-		policy := plan.PolicyAsk
-		if j.recovery == step.Rerun {
-			policy = plan.PolicyRerun
-		}
-		r.push(request{in: plan.Gone{Work: j.work, Why: errDeadline.Error(), Policy: policy}})
+		r.push(request{in: plan.Gone{Work: j.work, Why: cause.Error(), Policy: string(j.recovery)}})
 		return
 	case errors.Is(cause, errCancelled):
 		in.Outcome = plan.OutcomeCancelled

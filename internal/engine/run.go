@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/step"
 )
 
 // run is a run that this process owns and has in memory.
@@ -24,7 +25,6 @@ type run struct {
 	fence    int64
 	queue    []request
 	inFlight bool
-	parked   bool  // the engine is shutting down: nothing new begins
 	gone     bool  // given up, or failed
 	err      error // why it failed
 	jobs     map[string]*job
@@ -93,6 +93,7 @@ func (r *run) begin(more []request) {
 	}
 	requests = append(requests, r.mail(r.posted)...)
 	r.posted = nil
+	r.state.MarkAll() // its last owner may have held something back
 	requests = append(requests, more...)
 	r.queue = append(r.queue, requests...)
 	r.advance()
@@ -225,6 +226,9 @@ func (r *run) resting() bool {
 	if r.state.Finished != nil {
 		return true
 	}
+	if r.state.Hold {
+		return r.state.Open == r.stuck()
+	}
 	status := r.state.Summary().Status
 	return status != journal.Running && r.state.Open == r.stuck()
 }
@@ -323,9 +327,14 @@ func (r *run) effect(e *journal.Event) {
 	switch x := e.Fact.(type) {
 	case journal.TaskStarted:
 		f := r.state.Frames[x.Frame]
-		if f != nil && f.Phase == plan.Working && f.Work() == x.Work && !r.parked {
-			r.launch(plan.OpenTask{Work: x.Work, Rerun: x.Rerun, Frame: f})
+		if f == nil || f.Phase != plan.Working || f.Work() != x.Work {
+			return
 		}
+		if r.state.Hold { // it was intended and never begun
+			r.queue = append(r.queue, request{in: plan.Gone{Work: x.Work, Why: errParked.Error(), Policy: plan.PolicyRerun}})
+			return
+		}
+		r.launch(plan.OpenTask{Work: x.Work, Rerun: x.Rerun, Frame: f})
 	case journal.Reserved:
 		r.answer(x.Work, x.N, nil)
 	case journal.BudgetRefused:
@@ -375,34 +384,21 @@ func (r *run) giveUp() {
 	}
 }
 
-// park begins to stop a run because the process is ending.
-func (r *run) park() {
+// park begins to stop a run because the process is ending: what may be done
+// again is cancelled, or, if all is set, everything.
+func (r *run) park(all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.parked = true
-	for _, j := range r.jobs {
-		j.cancel(errParked)
-	}
-}
-
-// release gives up a parked run whose tasks have ended, so that the next
-// process need not ask whether this one is alive.
-func (r *run) release() {
-	r.mu.Lock()
 	if r.gone {
-		r.mu.Unlock()
 		return
 	}
-	released := make(chan struct{})
-	r.gone = true
-	b := journal.Batch{Run: r.id, Fence: r.fence, After: r.state.Seq, Release: true}
-	if r.inFlight {
-		r.mu.Unlock()
-		return // what is being appended decides; the lock tells the rest
+	r.state.Hold = true
+	for _, j := range r.jobs {
+		if all || j.recovery == step.Rerun {
+			j.cancel(errParked)
+		}
 	}
-	r.mu.Unlock()
-	r.e.Store.Append(b, func(error) { close(released) })
-	<-released
+	r.advance()
 }
 
 // childRows are the index rows of child runs that events begin or end.

@@ -43,6 +43,7 @@ func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Ev
 		d.take(one)
 		d.settleAll()
 	}
+	d.settleAll()
 	for d.fireTimers() {
 		d.settleAll() // which may set a timer that is due at once
 	}
@@ -91,7 +92,7 @@ func (d *decider) settle(f *Frame) {
 		d.settleCancelled(f)
 		return
 	}
-	if d.s.Paused || d.s.Expired {
+	if d.s.Paused || d.s.Expired || d.s.Hold {
 		return
 	}
 	switch f.Phase {
@@ -632,7 +633,7 @@ func (d *decider) feed() bool {
 	}
 	head := d.s.Starved[0]
 	f := d.s.Frames[head.Work.Frame]
-	if head.N == 0 && d.s.Paused {
+	if head.N == 0 && (d.s.Paused || d.s.Hold) {
 		return false
 	}
 	budget, at, later := d.s.short(f, head.Amount)

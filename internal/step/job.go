@@ -36,6 +36,7 @@ type Job struct {
 	Key      string        // stable across crashes: the idempotency key
 	Attempt  int           // from 0
 	Rerun    int           // how often this attempt was lost before
+	Visit    int           // how often the step was entered before, in a cycle of jumps
 	Workflow *ir.Program
 	Step     *ir.Step
 	Task     *ir.Task
