@@ -8,8 +8,8 @@ import (
 )
 
 // plainReader reads the simple YAML that most blocks of a workflow are: maps
-// and lists by indentation, values on one line, short lists in brackets,
-// literal blocks. It takes a tenth of the library's time, and gives up at the
+// and lists by indentation, values on one line, lists and maps in brackets on
+// one line, literal blocks. It takes a tenth of the library's time, and gives up at the
 // first thing it is not sure of: then the library reads the text. It never
 // reports anything, and where it succeeds its tree is the library's, which a
 // fuzz test holds.
@@ -113,11 +113,11 @@ func (r *plainReader) list(indent, depth int) (*Node, bool) {
 		}
 		var item *Node
 		var ok bool
-		if _, isPair := r.key(); isPair {
+		if _, isPair := r.key(r.first); isPair {
 			r.indent = indent + r.first - dash
 			item, ok = r.mapping(r.indent, depth+1)
 		} else {
-			item, ok = r.value(r.first, indent)
+			item, ok = r.value(r.first, indent, depth)
 		}
 		if !ok {
 			return nil, false
@@ -136,22 +136,16 @@ func (r *plainReader) mapping(indent, depth int) (*Node, bool) {
 	start := r.first
 	pairs := make([]Pair, 0, 8)
 	for r.indent == indent && !r.isEntry() {
-		colon, ok := r.key()
-		if !ok || len(pairs) == maxPlainPairs {
+		key, ok := r.key(r.first)
+		if !ok || !r.fresh(key, pairs) {
 			return nil, false
 		}
-		name := r.text[r.first:colon]
-		for i := range pairs {
-			if pairs[i].Key.Value == name {
-				return nil, false
-			}
-		}
-		key := r.p.new(scalarKind(name), name, r.first, colon)
-		value, ok := r.after(colon+1, indent, depth)
+		name := r.p.new(key.kind(), key.name, key.start, key.start+len(key.name))
+		value, ok := r.after(key.colon+1, indent, depth)
 		if !ok {
 			return nil, false
 		}
-		pairs = append(pairs, Pair{Key: key, Value: value})
+		pairs = append(pairs, Pair{Key: name, Value: value})
 	}
 	if r.indent > indent || r.indent == indent && indent == 0 {
 		return nil, false
@@ -161,16 +155,57 @@ func (r *plainReader) mapping(indent, depth int) (*Node, bool) {
 	return n, true
 }
 
-// key finds the colon of a simple key at the beginning of the line.
-func (r *plainReader) key() (colon int, ok bool) {
-	at := r.first
-	for at < r.end && isWordByte(r.text[at]) {
-		at++
+// plainKey is a key of letters and digits, or any in quotes.
+type plainKey struct {
+	name         string
+	start, colon int // of the name, without quotes, and of the colon after it
+	quoted       bool
+}
+
+func (k *plainKey) kind() Kind {
+	if k.quoted {
+		return String
 	}
-	if at == r.first || at-r.first > 100 || at == r.end || r.text[at] != ':' || !isLetter(r.text[r.first]) {
-		return 0, false
+	return scalarKind(k.name)
+}
+
+// fresh reports whether a map has room for the key and does not have it yet.
+func (r *plainReader) fresh(key plainKey, pairs []Pair) bool {
+	if len(pairs) == maxPlainPairs {
+		return false
 	}
-	return at, at+1 == r.end || r.text[at+1] == ' '
+	for i := range pairs {
+		if pairs[i].Key.Value == key.name {
+			return false
+		}
+	}
+	return true
+}
+
+// key reads a simple key and its colon at an offset of the line.
+func (r *plainReader) key(at int) (key plainKey, ok bool) {
+	end := at
+	if c := r.text[at]; c == '"' || c == '\'' {
+		start, closing, ok := r.quotation(at)
+		if !ok || start == closing {
+			return plainKey{}, false
+		}
+		key = plainKey{name: r.text[start:closing], start: start, quoted: true}
+		end = closing + 1
+	} else {
+		if !isLetter(c) {
+			return plainKey{}, false
+		}
+		for end < r.end && isWordByte(r.text[end]) {
+			end++
+		}
+		key = plainKey{name: r.text[at:end], start: at}
+	}
+	key.colon = end
+	if len(key.name) > 100 || end == r.end || r.text[end] != ':' {
+		return plainKey{}, false
+	}
+	return key, end+1 == r.end || r.text[end+1] == ' '
 }
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
@@ -185,7 +220,7 @@ func (r *plainReader) after(at, indent, depth int) (*Node, bool) {
 		at++
 	}
 	if at < r.end {
-		return r.value(at, indent)
+		return r.value(at, indent, depth)
 	}
 	r.next()
 	switch {
@@ -199,14 +234,14 @@ func (r *plainReader) after(at, indent, depth int) (*Node, bool) {
 
 // value reads what begins at an offset of the line, and moves to the line
 // after it. Lines that carry it on are left to the library.
-func (r *plainReader) value(at, indent int) (*Node, bool) {
+func (r *plainReader) value(at, indent, depth int) (*Node, bool) {
 	var n *Node
 	var end int
 	switch c := r.text[at]; {
 	case c == '|':
 		return r.literal(at, indent)
-	case c == '[':
-		n, end = r.flow(at)
+	case c == '[' || c == '{':
+		n, end = r.flow(at, depth+1)
 	case c == '"' || c == '\'':
 		n, end = r.quoted(at)
 	case isLetter(c) || c >= '0' && c <= '9' || c >= 0x80 || c == '/' || c == '(' || c == '$':
@@ -249,58 +284,100 @@ func (r *plainReader) plainEnd(at int) int {
 }
 
 func (r *plainReader) quoted(at int) (*Node, int) {
-	length := strings.IndexByte(r.text[at+1:r.end], r.text[at])
-	if length < 0 {
-		return nil, 0
-	}
-	start, end := at+1, at+1+length
-	if r.text[at] == '"' && strings.IndexByte(r.text[start:end], '\\') >= 0 || end+1 < r.end && r.text[end+1] == '\'' {
+	start, end, ok := r.quotation(at)
+	if !ok {
 		return nil, 0
 	}
 	return r.p.new(String, r.text[start:end], start, end), end + 1
 }
 
-// flow reads a list of words in brackets.
-func (r *plainReader) flow(start int) (*Node, int) {
+// quotation finds the content of quotes that close on the same line and mean
+// what stands in them.
+func (r *plainReader) quotation(at int) (start, end int, ok bool) {
+	length := strings.IndexByte(r.text[at+1:r.end], r.text[at])
+	if length < 0 {
+		return 0, 0, false
+	}
+	start, end = at+1, at+1+length
+	if r.text[at] == '"' && strings.IndexByte(r.text[start:end], '\\') >= 0 || end+1 < r.end && r.text[end+1] == '\'' {
+		return 0, 0, false
+	}
+	return start, end, true
+}
+
+// flow reads a list or a map in brackets that close on the same line. It
+// returns where they end, and nil when it gives up.
+func (r *plainReader) flow(start, depth int) (*Node, int) {
+	if depth > maxPlainDepth {
+		return nil, 0
+	}
+	kind, closing := List, byte(']')
+	if r.text[start] == '{' {
+		kind, closing = Map, '}'
+	}
 	var items []*Node
-	for at := start + 1; at < r.end; {
-		switch c := r.text[at]; {
-		case c == ' ':
-			at++
-		case c == ']':
-			n := r.p.new(List, "", start, at+1)
-			n.Items = items
+	var pairs []Pair
+	for at := r.skipSpaces(start + 1); at < r.end; at = r.skipSpaces(at) {
+		if r.text[at] == closing {
+			n := r.p.new(kind, "", start, at+1)
+			n.Items, n.Pairs = items, pairs
 			return n, at + 1
-		case isLetter(c) || c >= '0' && c <= '9' || c == '"' || c == '\'':
-			var item *Node
-			if c == '"' || c == '\'' {
-				item, at = r.quoted(at)
-				if item == nil {
-					return nil, 0
-				}
-			} else {
-				end := at
-				for end < r.end && (isWordByte(r.text[end]) || r.text[end] == ' ' || r.text[end] == '/') {
-					end++
-				}
-				value := strings.TrimRight(r.text[at:end], " ")
-				item = r.p.new(scalarKind(value), value, at, at+len(value))
-				at = end
-			}
-			items = append(items, item)
-			for at < r.end && r.text[at] == ' ' {
-				at++
-			}
-			if at < r.end && r.text[at] == ',' {
-				at++
-			} else if at == r.end || r.text[at] != ']' {
+		}
+		var name, value *Node
+		if kind == Map {
+			key, ok := r.key(at)
+			if !ok || !r.fresh(key, pairs) {
 				return nil, 0
 			}
-		default:
+			name = r.p.new(key.kind(), key.name, key.start, key.start+len(key.name))
+			at = r.skipSpaces(key.colon + 1)
+		}
+		if value, at = r.flowValue(at, depth); value == nil {
+			return nil, 0
+		}
+		if kind == Map {
+			pairs = append(pairs, Pair{Key: name, Value: value})
+		} else {
+			items = append(items, value)
+		}
+		if at = r.skipSpaces(at); at == r.end {
+			return nil, 0
+		}
+		if r.text[at] == ',' {
+			at++
+		} else if r.text[at] != closing {
 			return nil, 0
 		}
 	}
 	return nil, 0
+}
+
+func (r *plainReader) skipSpaces(at int) int {
+	for at < r.end && r.text[at] == ' ' {
+		at++
+	}
+	return at
+}
+
+// flowValue reads one value inside brackets.
+func (r *plainReader) flowValue(at, depth int) (*Node, int) {
+	if at == r.end {
+		return nil, 0
+	}
+	switch c := r.text[at]; {
+	case c == '[' || c == '{':
+		return r.flow(at, depth+1)
+	case c == '"' || c == '\'':
+		return r.quoted(at)
+	case !isLetter(c) && (c < '0' || c > '9') && c < 0x80:
+		return nil, 0
+	}
+	end := at
+	for end < r.end && (isWordByte(r.text[end]) || r.text[end] >= 0x80 || strings.IndexByte(" /()+$%=<>;'", r.text[end]) >= 0) {
+		end++
+	}
+	value := strings.TrimRight(r.text[at:end], " ")
+	return r.p.new(scalarKind(value), value, at, at+len(value)), end
 }
 
 // literal reads a block after "|" or "|-" whose lines are not odd in any way.

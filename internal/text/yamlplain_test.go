@@ -20,6 +20,7 @@ func FuzzPlain(f *testing.F) {
 		"a: |\n  x\n\n  y\nb: |-\n  z\n", "a: \"q\" # c\nb: 'r'\nc: # d\n  e: f\n", "# c\n\na: b # c\n  # d\nc: d\n", "a:\nb:\n", "  a: b\n  c: d\n",
 		"a: 1.0.0\nb: 1.10\nc: 1e3\nd: 2020-01-01\ne: 0x1F\nf: 017\ng: true\nh: null\ni: 12_000\nj: 1e999\n", "- a\n- b: c\n  d: e\n-  f: g\n   h: i\n",
 		"a: [x y, 'z', \"w\", ]\nb: []\n", "a: b c\n  d\n", "a: |\n  x\n # y\nb: c\n", "- - a\n", "a: é — ü\n", "a:\n  b:\n    - c\n  - d\n",
+		"a: {b: c, d: [e, {f: 1}], \"g h\": 'i', j: {}, }\n", "\"true\": a\n'x y': {k: it's, l: a/b (c)}\n- {a: b}\n", "a: [[1, 2], [], {b: [c]}]\n", "a: {b: c:d, e: f#g, h}\n",
 	} {
 		f.Add(seed)
 	}
@@ -51,10 +52,11 @@ func comparePlain(t interface{ Fatalf(string, ...any) }, s string) bool {
 func TestPlainLines(t *testing.T) {
 	values := []string{
 		"", "b", "b c", " b", "1", "1.0", "1.0.0", "0x1g", "-1", "+1", "~", "null", "true", "yes", "[a, b]", "[a b, 'c', \"d\",]", "[]", "[a,,b]", "[a", "[a: b]", "[a] b",
-		"{}", "{a: b}", "'q'", "\"q\"", "'it''s'", "\"a\\n\"", "'a' b", "|", "|-", "|+", "|2", ">", ">-", "a: b", "a:", "a #c", "a#c", "# c", "*x", "&x a", "!t a", "é", "(a)", "/a", "$a", "a - b",
+		"{}", "{a: b}", "{a: b, c: 1, }", "{ a: [b, {c: 'd'}] }", "{a: b, a: c}", "{a}", "{a: , b: c}", "{a:b}", "{\"a\": b}", "{\"a\":b}", "{'a b': c}", "{a: b c}", "{a: b: c}", "{a: b #c}", "{a: b",
+		"[{a: b}, [c, d]]", "[{a: b} c]", "[[a]", "{a: {b: {c: d}}}", "{a: it's, b: é — ü}", "[a/b, (c), d+e, $f, 50%, x=y, <z>, q;r]", "[- a]", "[a, - b]", "[a:b]", "[a :b]", "{true: 1, null: 2}", "[a # b]", "{a: b}}", "{? a}", "[a, b]: c", "{a: b}: c", "{a: 'b'c}", "{a: 'b''c'}", "[1.0, 2, x3]", "'q'", "\"q\"", "'it''s'", "\"a\\n\"", "'a' b", "|", "|-", "|+", "|2", ">", ">-", "a: b", "a:", "a #c", "a#c", "# c", "*x", "&x a", "!t a", "é", "(a)", "/a", "$a", "a - b",
 		"2020-01-01", "017", "a, b", "- a", "@a", "<<", "1e3", "1e999", "12345678901234567890123", "a ? b", "? a", "'", "\"", "0o7", ".5", "a:b", "http://x/y#z",
 	}
-	keys := []string{"a", "b", "c", "d_e", "f-g", "h.i", "true", "null", "on", "'q'", "2", "é", "<<", "x y"}
+	keys := []string{"a", "b", "c", "d_e", "f-g", "h.i", "true", "null", "on", "'q'", "\"q r\"", "'on'", "'a'", "\"\\n\"", "'q' ", "\"\"", "2", "é", "<<", "x y"}
 	read := 0
 	rapid.Check(t, func(t *rapid.T) {
 		var b strings.Builder
