@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -267,5 +269,31 @@ func TestEventsOutOfPlaceAreErrors(t *testing.T) {
 		if err := trail.Take(&journal.Event{Seq: 2, Fact: f}, func(*report.Moment) { t.Error("a moment") }); err == nil {
 			t.Errorf("%T before the run began", f)
 		}
+	}
+}
+
+// TestRepliesAreNotedAsTheyAre: a provider's reply is a note without translation.
+func TestRepliesAreNotedAsTheyAre(t *testing.T) {
+	reply := provider.Reply{
+		Blocks: []provider.Block{
+			{Type: provider.Thinking, Text: "t", Signature: "s"},
+			{Type: provider.ToolUse, ToolID: "i", ToolName: "n", Input: json.RawMessage(`{}`)},
+			{Type: provider.ToolResult, ToolID: "i", Content: json.RawMessage(`1`), IsError: true},
+		},
+		Stop: provider.WantsTool, Usage: provider.Usage{Input: 1, Output: 2, CacheRead: 3, CacheWrite: 4}, Model: "m", Offline: "simulated",
+	}
+	want, err := json.Marshal(reply)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var note journal.Reply
+	dec := json.NewDecoder(bytes.NewReader(want))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&note); err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(note)
+	if err != nil || string(got) != string(want) {
+		t.Errorf("%s\n%s\n%v", want, got, err)
 	}
 }

@@ -3,6 +3,7 @@ package transcript_test
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -126,4 +127,32 @@ func BenchmarkCatchUp(b *testing.B) {
 		events += count(appends)
 	}
 	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
+}
+
+// BenchmarkWaiting is what the writer holds in memory while many runs wait.
+func BenchmarkWaiting(b *testing.B) {
+	p, appends := steps("bench", 2)
+	const n = 20_000
+	for b.Loop() {
+		w := writer(b.TempDir(), &shelf{program: p})
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range n {
+			a := appends[0]
+			a.Run, a.Pos = journal.RunID(fmt.Sprintf("bench-%d", i)), journal.Pos(i+1)
+			if err := w.Record(b.Context(), a); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for range 2 {
+			if err := w.Idle(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/n, "heap-B/run")
+		w.Close()
+	}
 }
