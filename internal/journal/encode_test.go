@@ -330,9 +330,11 @@ func FuzzDecode(f *testing.F) {
 }
 
 var chainStep = []Event{
-	{Seq: 41, At: 1763170000000, Fact: TaskEnded{Work: Work{Place: Place{Step: "summarise"}}, Outcome: "ok",
+	{Seq: 41, At: 1763170000000, Fact: TaskEnded{
+		Work: Work{Place: Place{Step: "summarise"}}, Outcome: "ok",
 		Value: Value{JSON: json.RawMessage(`{"summary":"short","score":0.93}`)}, Writes: []Write{{Path: "state.summary"}},
-		Usage: Usage{Steps: 1, ModelCalls: 1, InputTokens: 812, OutputTokens: 95}, Final: true}},
+		Usage: Usage{Steps: 1, ModelCalls: 1, InputTokens: 812, OutputTokens: 95}, Final: true,
+	}},
 	{Seq: 42, At: 1763170000000, Fact: TaskStarted{Work: Work{Place: Place{Step: "review"}}, Kind: "agent"}},
 }
 

@@ -3,10 +3,31 @@ package journal
 // everyFact has one of each: what can be stored and read.
 func everyFact() []Fact {
 	return []Fact{
-		RunStarted{}, RunFinished{}, FrameOpened{}, FrameClosed{}, StepEntered{}, StepLeft{}, TaskStarted{},
-		TaskEnded{}, TaskLost{}, TaskNoted{}, Reserved{}, BudgetWait{}, BudgetRefused{}, Signalled{},
-		BudgetRaised{}, RetrySet{}, TimerFired{}, GateOpened{}, GateDecided{}, InputRefused{}, CancelRequested{},
-		Paused{}, Continued{}, StateEdited{}, Claimed{},
+		RunStarted{},
+		RunFinished{},
+		FrameOpened{},
+		FrameClosed{},
+		StepEntered{},
+		StepLeft{},
+		TaskStarted{},
+		TaskEnded{},
+		TaskLost{},
+		TaskNoted{},
+		Reserved{},
+		BudgetWait{},
+		BudgetRefused{},
+		Signalled{},
+		BudgetRaised{},
+		RetrySet{},
+		TimerFired{},
+		GateOpened{},
+		GateDecided{},
+		InputRefused{},
+		CancelRequested{},
+		Paused{},
+		Continued{},
+		StateEdited{},
+		Claimed{},
 	}
 }
 
