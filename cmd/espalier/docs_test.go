@@ -1,0 +1,629 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/explain"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// The documentation is run. In a ```console block, a line that begins with
+// "$ " is a command and the lines below it are what it prints, stdout and
+// stderr as a terminal shows them; a line of "..." stands for any lines. A
+// command that ends with "# exit 3" must end with that code, any other with 0.
+// The commands of a page run one after the other, in a folder of their own
+// that holds the examples. A block after a line that ends with "in `NAME`:" is
+// written to that file first.
+//
+// "go test ./cmd/espalier -run Docs -update" writes outputs and pictures anew;
+// outputs with "..." in them are mended by hand.
+var update = flag.Bool("update", false, "write the outputs and pictures of the documentation anew")
+
+const (
+	prompt  = "$ "
+	anyText = "..."
+)
+
+// documentation lists every page, by its path from the root of the repository.
+func documentation(t *testing.T) []string {
+	t.Helper()
+	pages := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+	found, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) < 8 {
+		t.Fatalf("found only %d pages in docs", len(found))
+	}
+	for _, name := range found {
+		pages = append(pages, "docs/"+filepath.Base(name))
+	}
+	return pages
+}
+
+func atRoot(path string) string { return filepath.Join("..", "..", filepath.FromSlash(path)) }
+
+func readPage(t *testing.T, page string) []string {
+	t.Helper()
+	raw, err := os.ReadFile(atRoot(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(string(raw), "\n")
+}
+
+// fence is one block of a page: the lines from first up to after.
+type fence struct {
+	label        string
+	first, after int
+}
+
+func (f fence) text(lines []string) string { return strings.Join(lines[f.first:f.after], "\n") + "\n" }
+
+func fences(t *testing.T, page string, lines []string) []fence {
+	t.Helper()
+	var found []fence
+	mark, open := "", 0
+	for i, line := range lines {
+		ticks := line[:len(line)-len(strings.TrimLeft(line, "`"))]
+		switch {
+		case mark == "" && len(ticks) >= 3:
+			mark, open = ticks, i
+		case mark != "" && line == mark:
+			found = append(found, fence{label: strings.TrimLeft(lines[open], "`"), first: open + 1, after: i})
+			mark = ""
+		}
+	}
+	if mark != "" {
+		t.Fatalf("%s:%d: this block is never closed", page, open+1)
+	}
+	return found
+}
+
+// command is one command of a page and what it must print: the lines from
+// first up to after. With a file it is not a command, but what is written there.
+type command struct {
+	text         string
+	file         string
+	exit         int
+	first, after int
+}
+
+var (
+	exitComment = regexp.MustCompile(`# exit (\d+)$`)
+	fileName    = regexp.MustCompile("\\bin `([\\w./-]+)`:$")
+)
+
+func commands(t *testing.T, page string, lines []string) []command {
+	t.Helper()
+	var all []command
+	for _, f := range fences(t, page, lines) {
+		if f.label != "console" {
+			if m := fileName.FindStringSubmatch(lines[max(f.first-3, 0)]); m != nil && lines[f.first-2] == "" {
+				all = append(all, command{text: f.text(lines), file: m[1], first: f.first, after: f.after})
+			}
+			continue
+		}
+		for i := f.first; i < f.after; {
+			text, ok := strings.CutPrefix(lines[i], prompt)
+			if !ok {
+				t.Fatalf("%s:%d: a console block must begin with a command", page, i+1)
+			}
+			c := command{text: text, first: i + 1}
+			if m := exitComment.FindStringSubmatch(text); m != nil {
+				c.exit, _ = strconv.Atoi(m[1])
+			}
+			for i++; i < f.after && !strings.HasPrefix(lines[i], prompt); i++ {
+			}
+			c.after = i
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// Nothing but the program itself and a few commands that change nothing else
+// may be shown; what they are called with stays inside the page's folder.
+var mayRun = []string{"espalier", "cat", "cd", "cp", "head", "ls", "mkdir", "sed"}
+
+// words are the programs that a command line starts. Quotes are respected,
+// everything else of the shell's grammar is not needed.
+func programs(line string) []string {
+	var names []string
+	var word strings.Builder
+	quote, begins := rune(0), true
+	flush := func() {
+		if word.Len() > 0 && begins {
+			names, begins = append(names, word.String()), false
+		}
+		word.Reset()
+	}
+	for _, r := range line {
+		switch {
+		case quote != 0:
+			if r == quote {
+				quote = 0
+			}
+		case r == '\'' || r == '"':
+			quote = r
+		case r == '|' || r == ';' || r == '&':
+			flush()
+			begins = true
+		case unicode.IsSpace(r):
+			flush()
+		default:
+			word.WriteRune(r)
+		}
+	}
+	flush()
+	return names
+}
+
+func TestDocsRun(t *testing.T) {
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("there is no sh to run the documentation with")
+	}
+	makefile := strings.Join(readPage(t, "Makefile"), "\n")
+	for _, page := range documentation(t) {
+		lines := readPage(t, page)
+		all := commands(t, page, lines)
+		if len(all) == 0 {
+			continue
+		}
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			s := newShell(t, shell)
+			var mended []string
+			next := 0
+			for _, c := range all {
+				mended = append(mended, lines[next:c.first]...)
+				next = c.after
+				want := lines[c.first:c.after]
+				if c.file != "" {
+					mended = append(mended, want...)
+					if err := os.WriteFile(filepath.Join(s.dir, filepath.FromSlash(c.file)), []byte(c.text), 0o644); err != nil {
+						t.Fatal(err)
+					}
+					continue
+				}
+				if target, ok := strings.CutPrefix(c.text, "make "); ok {
+					// These fetch and build for minutes; CI runs them.
+					if !strings.Contains(makefile, "\n"+target+":") {
+						t.Errorf("%s:%d: there is no target %q in the Makefile", page, c.first, target)
+					}
+					mended = append(mended, want...)
+					continue
+				}
+				for _, name := range programs(exitComment.ReplaceAllString(c.text, "")) {
+					if !slices.Contains(mayRun, name) {
+						t.Fatalf("%s:%d: %q is not a command that documentation may show", page, c.first, name)
+					}
+				}
+				got, exit := s.run(t, c.text)
+				if exit != c.exit {
+					t.Errorf("%s:%d: %s: exit code %d, want %d\n%s", page, c.first, c.text, exit, c.exit, strings.Join(got, "\n"))
+				}
+				if alike(want, got) {
+					mended = append(mended, want...)
+					continue
+				}
+				mended = append(mended, got...)
+				if !*update || slices.ContainsFunc(want, isAnyText) {
+					t.Errorf("%s:%d: %s\nprints\n%s\nbut the page says\n%s", page, c.first, c.text, strings.Join(got, "\n"), strings.Join(want, "\n"))
+				}
+			}
+			mended = append(mended, lines[next:]...)
+			if *update && !t.Failed() {
+				if err := os.WriteFile(atRoot(page), []byte(strings.Join(mended, "\n")), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func isAnyText(line string) bool { return strings.TrimSpace(line) == anyText }
+
+// alike compares lines with a pattern in which "..." stands for any lines.
+func alike(pattern, lines []string) bool {
+	if len(pattern) == 0 {
+		return len(lines) == 0
+	}
+	if isAnyText(pattern[0]) {
+		for skip := range len(lines) + 1 {
+			if alike(pattern[1:], lines[skip:]) {
+				return true
+			}
+		}
+		return false
+	}
+	return len(lines) > 0 && pattern[0] == lines[0] && alike(pattern[1:], lines[1:])
+}
+
+func TestDocsAlike(t *testing.T) {
+	for _, c := range []struct {
+		pattern, lines string
+		want           bool
+	}{
+		{"", "", true},
+		{"a", "a", true},
+		{"a", "b", false},
+		{"a", "a b", false},
+		{"a b", "a", false},
+		{"...", "", true},
+		{"... b", "a a b", true},
+		{"a ... d", "a b c d", true},
+		{"a ... d", "a b c", false},
+		{"a ...", "b", false},
+	} {
+		if got := alike(strings.Fields(c.pattern), strings.Fields(c.lines)); got != c.want {
+			t.Errorf("%q against %q: got %t", c.pattern, c.lines, got)
+		}
+	}
+	for line, want := range map[string]string{
+		`espalier expr 'a | rm'`:                 "espalier",
+		`cat x.md | espalier validate - && ls`:   "cat espalier ls",
+		`sed 's/a/b/; s/c/d/' x > y; curl "a b"`: "sed curl",
+	} {
+		if got := strings.Join(programs(line), " "); got != want {
+			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
+	}
+}
+
+// shell runs the commands of one page.
+type shell struct {
+	path, home, pwd string
+	dir             string // where the next command runs
+}
+
+func newShell(t *testing.T, path string) *shell {
+	t.Helper()
+	// Without links on the way: paths that are printed must not depend on them.
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shell{path: path, home: filepath.Join(base, "home"), pwd: filepath.Join(base, "pwd"), dir: filepath.Join(base, "work")}
+	if err := os.CopyFS(filepath.Join(s.dir, "examples"), os.DirFS(atRoot("examples"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{s.home, filepath.Join(s.dir, ".git")} { // where the project begins
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func (s *shell) run(t *testing.T, text string) (output []string, exit int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), s.path, "-c", text+"\ncode=$?; pwd >\"$WHERE\"; exit $code")
+	cmd.Dir = s.dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.home, "WHERE=" + s.pwd, "PWD=" + s.dir, "NO_COLOR=1", "COLUMNS=80", "LC_ALL=C"}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out // one pipe, so that the order is kept
+	var failed *exec.ExitError
+	if err := cmd.Run(); errors.As(err, &failed) {
+		exit = failed.ExitCode()
+	} else if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	where, err := os.ReadFile(s.pwd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.dir = strings.TrimSuffix(string(where), "\n")
+	if out.Len() == 0 {
+		return nil, exit
+	}
+	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n"), exit
+}
+
+// Data and workflows that pages show are what they say they are.
+func TestDocsBlocks(t *testing.T) {
+	for _, page := range documentation(t) {
+		lines := readPage(t, page)
+		for _, f := range fences(t, page, lines) {
+			text := f.text(lines)
+			at := fmt.Sprintf("%s:%d", page, f.first)
+			switch f.label {
+			case "console": // TestDocsRun
+			case "json":
+				if !json.Valid([]byte(text)) {
+					t.Errorf("%s: this is not JSON", at)
+				}
+			case "yaml":
+				var any any
+				if err := yaml.Unmarshal([]byte(text), &any); err != nil {
+					t.Errorf("%s: this is not YAML: %v", at, err)
+				}
+				checkUsage(t, at, text)
+			case "markdown":
+				if strings.HasPrefix(text, "---\n") { // a whole file
+					name := filepath.Join(t.TempDir(), "flow.md")
+					if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+						t.Fatal(err)
+					}
+					if out, err := exec.CommandContext(t.Context(), "espalier", "validate", "--strict", name).CombinedOutput(); err != nil {
+						t.Errorf("%s: this workflow is not valid: %v\n%s", at, err, out)
+					}
+				}
+			case "text", "html", "make", "go":
+			default:
+				t.Errorf("%s: a block labelled %q is not checked by anything; commands belong into console blocks", at, f.label)
+			}
+		}
+	}
+}
+
+var usage = regexp.MustCompile(`\bespalier ([a-z]+)((?: +[^\s|>]+)*)`)
+
+// checkUsage holds that commands named in running text exist, with their flags.
+func checkUsage(t *testing.T, at, text string) {
+	t.Helper()
+	for _, m := range usage.FindAllStringSubmatch(text, -1) {
+		help, err := exec.CommandContext(t.Context(), "espalier", "help", m[1]).Output()
+		if err != nil {
+			t.Errorf("%s: %q: there is no such command", at, m[0])
+			continue
+		}
+		for word := range strings.FieldsSeq(m[2]) {
+			if strings.HasPrefix(word, "--") && !bytes.Contains(help, []byte(word+" ")) {
+				t.Errorf("%s: %q: there is no flag %s", at, m[0], word)
+			}
+		}
+	}
+}
+
+var (
+	inlineCode = regexp.MustCompile("`[^`\n]+`")
+	codeName   = regexp.MustCompile(`\b(?:AF|WF|EXPR|YAML|MD|FMT|STEP|PRJ)\d{3}\b`)
+)
+
+// What running text names, exists: commands, flags, codes of diagnostics.
+func TestDocsNames(t *testing.T) {
+	known := explain.Codes()
+	for _, page := range documentation(t) {
+		lines := readPage(t, page)
+		for i, line := range lines {
+			for _, code := range codeName.FindAllString(line, -1) {
+				if !slices.Contains(known, code) {
+					t.Errorf("%s:%d: there is no code %s", page, i+1, code)
+				}
+			}
+		}
+		for i, line := range prose(t, page, lines) {
+			for _, code := range inlineCode.FindAllString(line, -1) {
+				checkUsage(t, fmt.Sprintf("%s:%d", page, i+1), strings.Trim(code, "`"))
+			}
+		}
+	}
+}
+
+// prose is the lines of a page with blocks emptied.
+func prose(t *testing.T, page string, lines []string) []string {
+	t.Helper()
+	out := slices.Clone(lines)
+	for _, f := range fences(t, page, lines) {
+		for i := f.first - 1; i <= f.after; i++ {
+			out[i] = ""
+		}
+	}
+	return out
+}
+
+var link = regexp.MustCompile(`\[([^\]]*)\]\(([^)\s]+)\)`)
+
+// Links within the repository lead somewhere: to a file, to a heading, and a
+// link called like a function to a file that declares it.
+func TestDocsLinks(t *testing.T) {
+	for _, page := range documentation(t) {
+		lines := readPage(t, page)
+		for i, line := range prose(t, page, lines) {
+			for _, m := range link.FindAllStringSubmatch(line, -1) {
+				if why := broken(t, page, m[1], m[2]); why != "" {
+					t.Errorf("%s:%d: %s: %s", page, i+1, m[0], why)
+				}
+			}
+		}
+	}
+}
+
+func broken(t *testing.T, page, name, target string) string {
+	t.Helper()
+	if strings.HasPrefix(target, "https://") {
+		return ""
+	}
+	path, heading, _ := strings.Cut(target, "#")
+	file := page
+	if path != "" {
+		file = filepath.ToSlash(filepath.Join(filepath.Dir(filepath.FromSlash(page)), filepath.FromSlash(path)))
+	}
+	if strings.HasPrefix(file, "..") {
+		return "this leads out of the repository"
+	}
+	if _, err := os.Stat(atRoot(file)); err != nil {
+		return "there is no " + file
+	}
+	if heading != "" && !slices.Contains(headings(t, file), heading) {
+		return fmt.Sprintf("%s has no heading #%s", file, heading)
+	}
+	if declared := strings.Trim(name, "`"); declared != name && strings.HasSuffix(file, ".go") {
+		if declared != filepath.Base(file) && !declares(t, file, declared) {
+			return fmt.Sprintf("%s does not declare %s", file, declared)
+		}
+	}
+	return ""
+}
+
+// headings lists the anchors of a page, as code hosting sites make them.
+func headings(t *testing.T, page string) []string {
+	t.Helper()
+	var out []string
+	for _, line := range prose(t, page, readPage(t, page)) {
+		title := strings.TrimLeft(line, "#")
+		if title == line || !strings.HasPrefix(title, " ") {
+			continue
+		}
+		var anchor strings.Builder
+		for _, r := range strings.ToLower(strings.TrimSpace(title)) {
+			switch {
+			case r == ' ':
+				anchor.WriteByte('-')
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				anchor.WriteRune(r)
+			}
+		}
+		out = append(out, anchor.String())
+	}
+	return out
+}
+
+// declares reports whether a Go file declares a name, which may be written with
+// its package or its type (check.Program, State.Apply), or is of that package.
+func declares(t *testing.T, file, name string) bool {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), atRoot(file), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name = name[strings.LastIndexByte(name, '.')+1:]
+	found := parsed.Name.Name == name
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			found = found || n.Name.Name == name
+		case *ast.TypeSpec:
+			found = found || n.Name.Name == name
+		case *ast.ValueSpec:
+			found = found || slices.ContainsFunc(n.Names, func(id *ast.Ident) bool { return id.Name == name })
+		}
+		return true
+	})
+	return found
+}
+
+// Every package has a place in the tour.
+func TestDocsTourIsComplete(t *testing.T) {
+	tour := strings.Join(readPage(t, "docs/architecture.md"), "\n")
+	entries, err := os.ReadDir(atRoot("internal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && !strings.Contains(tour, "\n| `"+e.Name()+"`") {
+			t.Errorf("docs/architecture.md has no row for internal/%s", e.Name())
+		}
+	}
+}
+
+// The figures that an estimate assumes are those of the code.
+func TestDocsAssumptions(t *testing.T) {
+	page := strings.Join(readPage(t, "docs/cost.md"), "\n")
+	for what, figures := range map[string][]int64{
+		"tokens of one reply":                             {step.DefaultReplyTokens, step.DefaultReplyTokens},
+		"model calls of an agent that has tools":          {step.DefaultMaxTurns, 1},
+		"further calls for a reply":                       {step.RepairCalls, 0},
+		"seconds of a model call":                         {step.ModelCallSeconds, step.UsualModelSeconds},
+		"seconds of a tool call":                          {step.ToolCallSeconds, step.UsualToolSeconds},
+		"seconds of a script":                             {step.ScriptSeconds, step.UsualScriptSeconds},
+		"executions of steps in a run":                    {check.DefaultStepCap},
+		"tokens of one thing that is read from the input": {step.AssumedInputTokens, step.AssumedInputTokens},
+		"tokens of a result of":                           {step.AssumedResultTokens, step.AssumedResultTokens},
+		"tokens of a gate's note":                         {step.AssumedNoteTokens, step.AssumedNoteTokens},
+	} {
+		row := `\n\| ` + regexp.QuoteMeta(what) + `[^|]*`
+		for _, n := range figures {
+			row += `\| ` + step.N(n).String() + ` `
+		}
+		if !regexp.MustCompile(row + `\|`).MatchString(page) {
+			t.Errorf("docs/cost.md does not say %v for %q", figures, what)
+		}
+	}
+}
+
+// Every key of every block has its place, and every decision that the code
+// names by its number.
+func TestDocsAgentFlowIsComplete(t *testing.T) {
+	page := strings.Join(readPage(t, "docs/agent-flow.md"), "\n")
+	for _, s := range builtin.Formats().Find("agent-flow").Schemas() {
+		_, section, ok := strings.Cut(page, "\n### "+s.Block+"\n")
+		if !ok {
+			t.Errorf("docs/agent-flow.md has no section on %s", s.Block)
+			continue
+		}
+		section, _, _ = strings.Cut(section, "\n##")
+		var schema struct {
+			Properties map[string]any `json:"properties"`
+		}
+		if err := json.Unmarshal(s.Schema, &schema); err != nil {
+			t.Fatal(err)
+		}
+		for key := range schema.Properties {
+			if !strings.Contains(section, "`"+key+"`") {
+				t.Errorf("docs/agent-flow.md does not mention %q of %s", key, s.Block)
+			}
+		}
+	}
+	for n := 1; n <= 46; n++ {
+		if !regexp.MustCompile(fmt.Sprintf(`\n\| [F0-9, ]*F%d\b`, n)).MatchString(page) {
+			t.Errorf("docs/agent-flow.md has no row for F%d", n)
+		}
+	}
+}
+
+// The pictures are what the program draws now.
+func TestDocsPictures(t *testing.T) {
+	drawn := map[string][]string{
+		"support-triage.svg":  {"examples/agent-flow/support-triage.md"},
+		"contract-review.svg": {"examples/agent-flow/contract-review.md", "--data"},
+	}
+	entries, err := os.ReadDir(atRoot("docs/pictures"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if drawn[e.Name()] == nil {
+			t.Errorf("nothing draws docs/pictures/%s", e.Name())
+		}
+	}
+	for name, args := range drawn {
+		cmd := exec.CommandContext(t.Context(), "espalier", append([]string{"graph", "--format", "svg"}, args...)...)
+		cmd.Dir = atRoot(".")
+		got, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		file := atRoot("docs/pictures/" + name)
+		if *update {
+			if err := os.WriteFile(file, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("docs/pictures/%s is not what the program draws now (%v); run this test with -update", name, err)
+		}
+	}
+}
