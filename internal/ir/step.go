@@ -1,9 +1,12 @@
 package ir
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"strconv"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/expr"
@@ -334,18 +337,51 @@ func (s Settings) At(name string) source.Span {
 // Decode fills a struct with the settings. A setting that the struct does not
 // have, or of another type, is an error: kinds and formats must agree.
 func (s Settings) Decode(into any) error {
-	// Names and values are put together by hand: programs are checked far
-	// more often than they change, and most of the time went here.
-	raw := make([]byte, 0, 256)
-	raw = append(raw, '{')
-	for i, one := range s {
-		if i > 0 {
-			raw = append(raw, ',')
+	// Done by hand, without the detour through one JSON object: programs are
+	// checked far more often than they change, and most of the time went here.
+	v := reflect.ValueOf(into).Elem()
+	t := v.Type()
+	left := len(s)
+	for i := range t.NumField() {
+		name := settingName(t.Field(i))
+		for j := range s {
+			if s[j].Name != name {
+				continue
+			}
+			if err := decodeInto(v.Field(i), s[j].Value); err != nil {
+				return err
+			}
+			left--
 		}
-		raw = strconv.AppendQuote(raw, one.Name)
-		raw = append(raw, ':')
-		raw = append(raw, one.Value...)
 	}
-	raw = append(raw, '}')
-	return decodeStrict(raw, into)
+	if left == 0 {
+		return nil
+	}
+	unknown := slices.IndexFunc(s, func(one Setting) bool {
+		return !slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return settingName(f) == one.Name })
+	})
+	return fmt.Errorf("there is no setting %q", s[unknown].Name)
+}
+
+func settingName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+// decodeInto decodes a value; plain texts, which are most, at once.
+func decodeInto(field reflect.Value, raw json.RawMessage) error {
+	if text, ok := plainText(raw); ok && field.Kind() == reflect.String {
+		field.SetString(text)
+		return nil
+	}
+	return decodeStrict(raw, field.Addr().Interface())
+}
+
+// plainText is the content of a JSON string without escapes.
+func plainText(raw json.RawMessage) (string, bool) {
+	last := len(raw) - 1
+	if last < 1 || raw[0] != '"' || raw[last] != '"' || bytes.IndexByte(raw, '\\') >= 0 {
+		return "", false
+	}
+	return string(raw[1:last]), true
 }
