@@ -118,8 +118,8 @@ func (a *app) printExpr(e *expr.Expr, env expr.Values) error {
 			return err
 		}
 	}
-	if failed != nil {
-		return usage("", "the expression has no value: %v", failed)
+	if failed != nil { // the reason stands in the report
+		return usage("", "the expression has no value")
 	}
 	return nil
 }

@@ -40,7 +40,11 @@ out, its steps, agents and bundles, and what a run can cost at worst.`,
 				return err
 			}
 			if n := len(an.diagnostics); n > 0 {
-				a.note("\n%s; \"espalier validate %s\" shows them.", diag.Summary(an.diagnostics), an.file.Path)
+				them := "them"
+				if n == 1 {
+					them = "it"
+				}
+				a.note("\n%s; \"espalier validate %s\" shows %s.", diag.Summary(an.diagnostics), an.file.Path, them)
 			}
 			return nil
 		},
