@@ -56,6 +56,7 @@ type Engine struct {
 	failed   map[journal.RunID]error          // runs that could not be written any more
 	sleeping map[journal.RunID]journal.Millis // runs of ours that wait for a time
 	closed   bool
+	held     bool // runs are written to, but nothing of them begins
 	all      bool // drive every run of the store, not only ours
 	timer    *time.Timer
 	timerAt  journal.Millis // 0: not set
@@ -119,7 +120,7 @@ func (e *Engine) Start(ctx context.Context, id journal.RunID, def *Definition, i
 	state, events := plan.Start(r.program, id, journal.RunStarted{
 		Name: def.Program.Name, Format: def.Program.Format, Definition: hash, Input: value, Options: options, By: by,
 		Vars: plan.InitialVars(def.Program), Budget: plan.LimitsOf(def.Program),
-	}, e.now())
+	}, e.now(), e.holding())
 	r.state, r.fence = state, journal.FirstFence
 	r.append(events, nil, blobs, func(err error) { begun <- err })
 	r.mu.Unlock()
@@ -181,6 +182,15 @@ func (e *Engine) Load(ctx context.Context, id journal.RunID) (*plan.State, *plan
 		return nil, nil, nil, err
 	}
 	return state, e.bind(pin), pin.def, nil
+}
+
+// Definition reads a pinned definition by its hash.
+func (e *Engine) Definition(ctx context.Context, hash string) (*Definition, error) {
+	pin, err := e.pin(hash, func() ([]byte, error) { return e.Store.Blob(ctx, hash) })
+	if err != nil {
+		return nil, err
+	}
+	return pin.def, nil
 }
 
 // bind gives a program the means to read large values. The index is shared.
@@ -301,7 +311,7 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (*run, error) {
 			return nil, err
 		}
 	}
-	if len(r.state.OpenTasks()) > 0 {
+	if r.state.MayResume() {
 		r.history = map[string][]journal.TaskNoted{}
 		for event, err := range e.Store.Events(ctx, id, 0) {
 			if err != nil {
@@ -361,6 +371,20 @@ func (e *Engine) drop(r *run) {
 	}
 	close(e.changed)
 	e.changed = make(chan struct{})
+}
+
+// Hold makes the engine record what it is told and begin no task: the runs
+// are left to others.
+func (e *Engine) Hold() {
+	e.mu.Lock()
+	e.held = true
+	e.mu.Unlock()
+}
+
+func (e *Engine) holding() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.held
 }
 
 // Owns tells whether a run is in this process's memory.

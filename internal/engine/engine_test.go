@@ -43,7 +43,8 @@ func (*testKind) Understands(*ir.Task) error                           { return 
 func (*testKind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List      { return nil }
 func (*testKind) Uses(*ir.Task) step.Uses                              { return step.Uses{} }
 func (*testKind) Bound(*ir.Program, *ir.Step, *ir.Task) (b step.Bound) { return b }
-func (k *testKind) Recovery(*ir.Task) step.Recovery                    { return k.recovery }
+
+func (k *testKind) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return k.recovery }
 
 func (k *testKind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if k.hold != nil {

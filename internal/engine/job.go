@@ -32,13 +32,25 @@ type job struct {
 	// waiting is the reservation that the task waits for.
 	waiting  int
 	answered chan error
-	recovery step.Recovery
+	runner   step.Runner // nil: nothing here does it
+	task     *ir.Task
+	history  []journal.TaskNoted // every note of the task so far; r.mu guards it
+}
+
+// recovery is what happens to the task if nobody learns how it ended. r.mu is held.
+func (j *job) recovery() string { return recovery(j.runner, j.task, j.history) }
+
+func recovery(runner step.Runner, task *ir.Task, history []journal.TaskNoted) string {
+	if runner != nil && runner.Recovery(task, history) == step.Rerun {
+		return plan.PolicyRerun
+	}
+	return plan.PolicyAsk
 }
 
 // launch does a task in a goroutine of its own. r.mu is held.
 func (r *run) launch(t plan.OpenTask) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	j := &job{r: r, work: t.Work, frame: t.Work.Frame, cancel: cancel, recovery: step.Ask}
+	j := &job{r: r, work: t.Work, frame: t.Work.Frame, cancel: cancel}
 	key := t.Key()
 	r.jobs[key] = j
 	history := r.history[key]
@@ -50,6 +62,7 @@ func (r *run) launch(t plan.OpenTask) {
 	task := r.state.TaskOf(r.program, t.Frame)
 	stepOf := r.state.StepOf(r.program, t.Frame)
 	runner := r.e.Kinds[task.Kind]
+	j.runner, j.task, j.history = runner, task, history
 	spec := &step.Job{
 		Run: r.runOf(t.Frame), Key: key, Attempt: t.Attempt, Rerun: t.Rerun, Visit: max(t.Visit-1, 0),
 		Workflow: r.program.ProgramOf(t.Frame), Step: stepOf, Task: task, History: history, Log: j,
@@ -73,9 +86,6 @@ func (r *run) launch(t plan.OpenTask) {
 	}
 	options := r.state.Options
 	timeout := stepOf.Timeout
-	if runner != nil {
-		j.recovery = runner.Recovery(task)
-	}
 	r.e.tasks.Go(func() {
 		defer cancel(nil)
 		if timeout > 0 {
@@ -120,14 +130,17 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 	var blob *journal.Blob
 	var failure *step.Error
 	cause := context.Cause(ctx)
+	notes, unwritten := j.requests(result.Notes)
+	if err == nil {
+		err = unwritten
+	}
 	switch {
 	case err == nil:
 		in.Value, blob = keep(result.Value)
 	case errors.Is(cause, errParked), errors.Is(cause, errDeadline):
 		// Whether it acted is not known. Of a run that was given up nothing
 		// is recorded: there the task stays open.
-		r.forget(j)
-		r.push(request{in: plan.Gone{Work: j.work, Why: cause.Error(), Policy: string(j.recovery)}})
+		r.lose(j, cause, notes)
 		return
 	case errors.Is(cause, errCancelled):
 		in.Outcome = plan.OutcomeCancelled
@@ -139,7 +152,21 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, "ERROR", err.Error()
 	}
 	r.forget(j)
-	r.push(request{in: in, blob: blob})
+	r.push(append(notes, request{in: in, blob: blob})...)
+}
+
+// lose gives a task up whose end nobody will know. What it had noted is kept:
+// whoever does it again goes on from there.
+func (r *run) lose(j *job, why error, notes []request) {
+	r.mu.Lock()
+	if r.history == nil {
+		r.history = map[string][]journal.TaskNoted{}
+	}
+	r.history[j.work.Key()] = j.history
+	policy := j.recovery()
+	r.mu.Unlock()
+	r.forget(j)
+	r.push(append(notes, request{in: plan.Gone{Work: j.work, Why: why.Error(), Policy: policy}})...)
 }
 
 func (r *run) forget(j *job) {
@@ -169,15 +196,19 @@ func (j *job) Note(ctx context.Context, notes ...step.Note) error {
 
 func (j *job) requests(notes []step.Note) ([]request, error) {
 	var out []request
+	j.r.mu.Lock()
+	defer j.r.mu.Unlock()
 	for _, n := range notes {
 		data, err := encode(n.Data)
 		if err != nil {
 			return nil, err
 		}
 		j.notes++
-		out = append(out, request{in: plan.Note{
-			Work: j.work, N: j.notes, Kind: n.Kind, Data: data, Settles: int(n.Settles), Usage: n.Usage,
-		}})
+		note := plan.Note{Work: j.work, N: j.notes, Kind: n.Kind, Data: data, Settles: int(n.Settles), Usage: n.Usage}
+		out = append(out, request{in: note})
+		j.history = append(j.history, journal.TaskNoted{
+			Work: note.Work, N: note.N, Kind: note.Kind, Data: note.Data, Settles: note.Settles, Usage: note.Usage,
+		})
 	}
 	return out, nil
 }

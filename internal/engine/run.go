@@ -10,7 +10,6 @@ import (
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
-	"github.com/espalier-run/espalier/internal/step"
 )
 
 // run is a run that this process owns and has in memory.
@@ -81,11 +80,8 @@ func (r *run) begin(more []request) {
 		if starved[t.Key()] {
 			continue // it stood still before a call: it may go on where it was
 		}
-		kind := r.e.Kinds[r.state.TaskOf(r.program, t.Frame).Kind]
-		policy := plan.PolicyAsk
-		if kind != nil && string(kind.Recovery(r.state.TaskOf(r.program, t.Frame))) == plan.PolicyRerun {
-			policy = plan.PolicyRerun
-		}
+		task := r.state.TaskOf(r.program, t.Frame)
+		policy := recovery(r.e.Kinds[task.Kind], task, r.history[t.Key()])
 		requests = append(requests, request{in: plan.Gone{Work: t.Work, Why: "its process is gone", Policy: policy}})
 	}
 	if len(requests) > 0 {
@@ -94,6 +90,7 @@ func (r *run) begin(more []request) {
 	requests = append(requests, r.mail(r.posted)...)
 	r.posted = nil
 	r.state.MarkAll() // its last owner may have held something back
+	r.state.Hold = r.e.holding()
 	requests = append(requests, more...)
 	r.queue = append(r.queue, requests...)
 	r.advance()
@@ -394,7 +391,7 @@ func (r *run) park(all bool) {
 	}
 	r.state.Hold = true
 	for _, j := range r.jobs {
-		if all || j.recovery == step.Rerun {
+		if all || j.recovery() == plan.PolicyRerun {
 			j.cancel(errParked)
 		}
 	}

@@ -45,8 +45,22 @@ func (s *State) OpenGates() []*Frame {
 	return out
 }
 
+// MayResume tells whether a task may go on from what it had noted: it is open,
+// or in doubt and a person may have it done again.
+func (s *State) MayResume() bool {
+	for _, f := range s.Frames {
+		if f.Phase == Working || f.Phase == Lost || f.Phase == Asking && f.Gate.Kind == GateDoubt {
+			return true
+		}
+	}
+	return false
+}
+
 // StepOf is the step at which a frame stands.
 func (s *State) StepOf(p *Program, f *Frame) *ir.Step { return p.unit(f.Program).step(f.Block, f.Step) }
+
+// Root is the run's own program.
+func (p *Program) Root() *ir.Program { return p.unit("").ir }
 
 // ProgramOf is the program that a frame runs: the run's own, or a child's.
 func (p *Program) ProgramOf(f *Frame) *ir.Program { return p.unit(f.Program).ir }

@@ -15,8 +15,9 @@ import (
 type Runner interface {
 	Kind
 	// Recovery is what happens to a task that was started and whose end
-	// nobody knows.
-	Recovery(t *ir.Task) Recovery
+	// nobody knows. history is what it had noted: a kind that notes before it
+	// acts knows from it whether it can have acted at all.
+	Recovery(t *ir.Task, history []journal.TaskNoted) Recovery
 	// Run does one attempt. An error is an *Error, or the context's.
 	Run(ctx context.Context, job *Job) (Result, error)
 }
@@ -100,9 +101,12 @@ type Note struct {
 	Usage   journal.Usage
 }
 
-// Result is what a task gives.
+// Result is what a task gives. Of a failed one only Usage and Notes count.
 type Result struct {
 	Value json.RawMessage
+	// Notes are made durable together with the result: the last ones need no
+	// write of their own.
+	Notes []Note
 	// Usage is what no note has settled.
 	Usage journal.Usage
 }
@@ -129,6 +133,8 @@ const (
 	ClassInput   = "INVALID_INPUT"
 	ClassBudget  = "BUDGET"
 	ClassCommand = "COMMAND_FAILED"
+	ClassAPI     = "API_ERROR" // a model's side is to blame
+	ClassDenied  = "NOT_ALLOWED"
 	ClassMissing = "NOT_READY" // something that the step needs is not there
 )
 
