@@ -278,7 +278,7 @@ func (c *checker) budgets() {
 	if c.list.Errors() {
 		return // figures about a broken workflow would only distract
 	}
-	e := newEstimator(c.p, c.kinds, c.flow)
+	e := newEstimator(c.p, c.kinds, c.flow, c.domains)
 	for _, b := range e.bills() {
 		for _, i := range e.items(&b, nil) {
 			if i.line.Verdict != CannotFinish {

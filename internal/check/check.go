@@ -93,7 +93,7 @@ func (c *checker) tasks() {
 			uses := kind.Uses(t)
 			c.found = append(c.found, usedTask{block: b, step: s, task: t, uses: uses})
 			for i := range uses.Schemas {
-				c.schema(&uses.Schemas[i], fmt.Sprintf("the reply of step %q", s.ID))
+				c.schema(&uses.Schemas[i], decoded(uses.Schemas[i].Schema), fmt.Sprintf("the reply of step %q", s.ID))
 			}
 		}
 	})

@@ -16,7 +16,7 @@ import (
 // alone close the circle it is passed as often as they allow, otherwise it is
 // as dear as its dearest step, as often as a run may execute steps at all.
 func Estimate(p *ir.Program, kinds step.Set) Report {
-	return newEstimator(p, kinds, newFlow(p)).report()
+	return newEstimator(p, kinds, newFlow(p), newDomains(p)).report()
 }
 
 type estimator struct {
@@ -44,9 +44,9 @@ type blockCost struct {
 	visits      map[*ir.Step]step.Amount
 }
 
-func newEstimator(p *ir.Program, kinds step.Set, f *flow) *estimator {
+func newEstimator(p *ir.Program, kinds step.Set, f *flow, d *domains) *estimator {
 	return &estimator{
-		p: p, kinds: kinds, flow: f, domains: newDomains(p),
+		p: p, kinds: kinds, flow: f, domains: d,
 		bounds: map[*ir.Step]step.Bound{}, costs: map[*ir.Step]*stepCost{}, blocks: map[ir.BlockID]*blockCost{}, childs: map[int]*estimator{},
 	}
 }
@@ -326,7 +326,7 @@ func (e *estimator) child(i int) *estimator {
 	}
 	if e.childs[i] == nil {
 		child := &e.p.Children[i]
-		e.childs[i] = newEstimator(child, e.kinds, newFlow(child))
+		e.childs[i] = newEstimator(child, e.kinds, newFlow(child), newDomains(child))
 	}
 	return e.childs[i]
 }
@@ -442,13 +442,10 @@ func (e *estimator) length(each *ir.Each, unknown string) step.Amount {
 	if len(paths) == 1 && paths[0].String() == strings.TrimSpace(each.Items.Text) && paths[0].Segments[0] == inputRoot {
 		at := e.domains.schema
 		for _, name := range paths[0].Segments[1:] {
-			if at == nil {
-				break
-			}
-			at = at.Properties[name]
+			at = at.property(name)
 		}
-		if at != nil && at.MaxItems != nil {
-			return step.N(max(*at.MaxItems, 0))
+		if most, ok := at["maxItems"].(float64); ok {
+			return step.N(int64(min(max(most, 0), 1<<53)))
 		}
 	}
 	return step.Amount{Unbounded: unknown}

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -307,13 +306,7 @@ func (c *checker) outputs(w *writers) {
 	if c.p.Output == nil || len(w.by) == 0 {
 		return
 	}
-	var schema struct {
-		Required []string `json:"required"`
-	}
-	if json.Unmarshal(c.p.Output.Schema, &schema) != nil {
-		return
-	}
-	for _, name := range schema.Required {
+	for _, name := range shapeOf(c.domains.output).required() {
 		path := outputRoot + "." + name
 		if len(w.of(path)) == 0 && !w.declared(path) {
 			c.add(CodeNoOutput, diag.Warning, c.p.Output.Span,

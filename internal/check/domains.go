@@ -14,75 +14,83 @@ import (
 // file says about itself, and inputs whose schema lists their values. A
 // condition on such names alone can be tried with every combination.
 type domains struct {
-	p      *ir.Program
-	schema *shape // of the input, nil when nothing is known
+	p             *ir.Program
+	input, output any // the schemas, decoded
+	schema        shape
 }
 
-// shape is as much of a JSON Schema as is read here.
-type shape struct {
-	Type                 json.RawMessage   `json:"type"`
-	Properties           map[string]*shape `json:"properties"`
-	Required             []string          `json:"required"`
-	AdditionalProperties json.RawMessage   `json:"additionalProperties"`
-	Enum                 []any             `json:"enum"`
-	Const                json.RawMessage   `json:"const"`
-	MaxItems             *int64            `json:"maxItems"`
-	Default              json.RawMessage   `json:"default"`
+// shape is a JSON Schema, of which only what concerns properties is read here;
+// nil when nothing is known.
+type shape map[string]any
 
-	// With one of these the properties are not the whole truth.
-	Ref               json.RawMessage `json:"$ref"`
-	DynamicRef        json.RawMessage `json:"$dynamicRef"`
-	AllOf             json.RawMessage `json:"allOf"`
-	AnyOf             json.RawMessage `json:"anyOf"`
-	OneOf             json.RawMessage `json:"oneOf"`
-	If                json.RawMessage `json:"if"`
-	PatternProperties json.RawMessage `json:"patternProperties"`
-}
-
-// UnmarshalJSON reads a schema; true and false are schemas, too, that say
-// nothing about properties.
-func (s *shape) UnmarshalJSON(raw []byte) error {
-	if string(raw) == "true" || string(raw) == "false" {
-		*s = shape{}
-		return nil
+// shapeOf reads a schema. True and false are schemas, too, that say nothing
+// about properties.
+func shapeOf(v any) shape {
+	switch v := v.(type) {
+	case map[string]any:
+		return v
+	case bool:
+		return shape{}
 	}
-	type plain shape
-	return json.Unmarshal(raw, (*plain)(s))
+	return nil
 }
 
-func (s *shape) open() bool {
-	return s.Ref != nil || s.DynamicRef != nil || s.AllOf != nil || s.AnyOf != nil || s.OneOf != nil ||
-		s.If != nil || s.PatternProperties != nil
+// open reports whether the properties are not the whole truth.
+func (s shape) open() bool {
+	for _, keyword := range [...]string{"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties"} {
+		if _, ok := s[keyword]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (s shape) properties() map[string]any {
+	all, _ := s["properties"].(map[string]any)
+	return all
+}
+
+// property is the schema of a property; nil when it is not declared.
+func (s shape) property(name string) shape { return shapeOf(s.properties()[name]) }
+
+// required are the properties that must be there.
+func (s shape) required() []string {
+	list, _ := s["required"].([]any)
+	var names []string
+	for _, v := range list {
+		if name, ok := v.(string); ok {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // hasDefault reports whether a property gets a value when it is left out.
-func (s *shape) hasDefault(name string) bool {
-	p := s.Properties[name]
-	return p != nil && p.Default != nil
+func (s shape) hasDefault(name string) bool {
+	_, ok := s.property(name)["default"]
+	return ok
 }
 
 func newDomains(p *ir.Program) *domains {
 	d := &domains{p: p}
-	if p.Input != nil && len(p.Input.Schema) > 0 {
-		var s shape
-		if json.Unmarshal(p.Input.Schema, &s) == nil {
-			d.schema = &s
-		}
+	if p.Input != nil {
+		d.input = decoded(p.Input.Schema)
+		d.schema = shapeOf(d.input)
+	}
+	if p.Output != nil {
+		d.output = decoded(p.Output.Schema)
 	}
 	return d
 }
 
 // inputKnown reports whether the input's properties are declared at all.
 func (d *domains) inputKnown() bool {
-	return d.schema != nil && !d.schema.open() && len(d.schema.Properties) > 0
+	return d.schema != nil && !d.schema.open() && len(d.schema.properties()) > 0
 }
 
 // inputs are the declared properties of the input.
 func (d *domains) inputs() []string {
-	if d.schema == nil {
-		return nil
-	}
-	return keys(d.schema.Properties)
+	return keys(d.schema.properties())
 }
 
 // undeclared follows a path into the input's schema. It returns the part of
@@ -91,18 +99,18 @@ func (d *domains) inputs() []string {
 func (d *domains) undeclared(path []string) (missing string, closed bool) {
 	at := d.schema
 	for i := 1; i < len(path); i++ {
-		if at == nil || at.open() || len(at.Properties) == 0 {
+		if at == nil || at.open() || len(at.properties()) == 0 {
 			return "", false
 		}
-		next, ok := at.Properties[path[i]]
-		if !ok {
-			extra := strings.TrimSpace(string(at.AdditionalProperties))
-			if extra != "" && extra != "false" && extra != "true" {
+		if _, ok := at.properties()[path[i]]; !ok {
+			extra, written := at["additionalProperties"]
+			allowed, plain := extra.(bool)
+			if written && !plain {
 				return "", false // described by a schema of their own
 			}
-			return strings.Join(path[:i+1], "."), extra == "false"
+			return strings.Join(path[:i+1], "."), written && !allowed
 		}
-		at = next
+		at = at.property(path[i])
 	}
 	return "", false
 }
@@ -175,22 +183,20 @@ func (d *domains) inputValues(path []string) ([]any, bool) {
 		if at == nil || at.open() {
 			return nil, false
 		}
-		optional = optional || !slices.Contains(at.Required, name) && !at.hasDefault(name)
-		at = at.Properties[name]
+		optional = optional || !slices.Contains(at.required(), name) && !at.hasDefault(name)
+		at = at.property(name)
 	}
 	if at == nil || at.open() {
 		return nil, false
 	}
 	var list []any
-	var one any
-	switch {
-	case at.Const != nil && json.Unmarshal(at.Const, &one) == nil:
+	if one, ok := at["const"]; ok {
 		list = []any{one}
-	case at.Enum != nil:
-		list = slices.Clone(at.Enum)
-	case string(at.Type) == `"boolean"`:
+	} else if values, ok := at["enum"].([]any); ok {
+		list = slices.Clone(values)
+	} else if at["type"] == "boolean" {
 		list = []any{true, false}
-	default:
+	} else {
 		return nil, false
 	}
 	if optional {

@@ -1,19 +1,12 @@
 package check
 
 import (
-	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/Masterminds/semver/v3"
 	"github.com/netresearch/go-cron"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -26,23 +19,20 @@ func (c *checker) header() {
 		c.trigger(&c.p.Triggers[i])
 	}
 	if c.p.Input != nil {
-		c.schema(c.p.Input, "the input")
+		c.schema(c.p.Input, c.domains.input, "the input")
 	}
 	if c.p.Output != nil {
-		c.schema(c.p.Output, "the output")
+		c.schema(c.p.Output, c.domains.output, "the output")
 	}
 	for i := range c.p.Vars {
 		v := &c.p.Vars[i]
-		c.schema(&ir.Contract{Schema: v.Schema, Span: v.Span}, fmt.Sprintf("%q", v.Path))
+		c.schema(&ir.Contract{Schema: v.Schema, Span: v.Span}, decoded(v.Schema), fmt.Sprintf("%q", v.Path))
 	}
 }
 
 func (c *checker) version() {
-	if c.p.Version == "" {
-		return
-	}
-	v, err := semver.StrictNewVersion(c.p.Version)
-	if err == nil && v.Prerelease() == "" && v.Metadata() == "" {
+	numbers := versionNumbers(c.p.Version)
+	if c.p.Version == "" || c.p.Version == strings.Join(numbers, ".") && len(numbers) == 3 {
 		return
 	}
 	at := c.p.Span
@@ -52,10 +42,30 @@ func (c *checker) version() {
 		}
 	}
 	help := "Write three numbers with dots, such as \"1.0.0\"."
-	if loose, err := semver.NewVersion(c.p.Version); err == nil {
-		help = fmt.Sprintf("Write \"%d.%d.%d\".", loose.Major(), loose.Minor(), loose.Patch())
+	if numbers != nil {
+		help = fmt.Sprintf("Write %q.", strings.Join(append(numbers, "0", "0")[:3], "."))
 	}
 	c.add(CodeVersion, diag.Warning, at, fmt.Sprintf("The version %q is not of the form X.Y.Z.", c.p.Version), help)
+}
+
+// versionNumbers are the one to three numbers that a version begins with, also
+// one with a "v" before them or a suffix after them; nil when there are none.
+func versionNumbers(version string) []string {
+	version = strings.TrimPrefix(version, "v")
+	if suffix := strings.IndexAny(version, "-+"); suffix >= 0 {
+		version = version[:suffix]
+	}
+	numbers := strings.Split(version, ".")
+	if len(numbers) > 3 {
+		return nil
+	}
+	for i, n := range numbers {
+		if n == "" || strings.Trim(n, "0123456789") != "" {
+			return nil
+		}
+		numbers[i] = cmp.Or(strings.TrimLeft(n, "0"), "0")
+	}
+	return numbers
 }
 
 // trigger checks a schedule and its time zone.
@@ -123,112 +133,4 @@ var commonZones = []string{
 	"Europe/Helsinki", "Europe/Istanbul", "Europe/Kyiv", "Europe/Lisbon", "Europe/London", "Europe/Madrid",
 	"Europe/Moscow", "Europe/Oslo", "Europe/Paris", "Europe/Prague", "Europe/Rome", "Europe/Stockholm",
 	"Europe/Vienna", "Europe/Warsaw", "Europe/Zurich",
-}
-
-// noLoader refuses every document that is not part of the schema itself.
-type noLoader struct{}
-
-var errElsewhere = errors.New("only references inside the schema itself are followed")
-
-// Load refuses.
-func (noLoader) Load(string) (any, error) { return nil, errElsewhere }
-
-// schema checks that a contract is a JSON Schema.
-func (c *checker) schema(contract *ir.Contract, of string) {
-	if len(contract.Schema) == 0 {
-		return
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(contract.Schema))
-	if err != nil {
-		c.badSchema(contract, of, problem{why: "it is not JSON"})
-		return
-	}
-	const here = "schema:///"
-	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(noLoader{})
-	if err := compiler.AddResource(here, doc); err != nil {
-		c.badSchema(contract, of, problem{why: err.Error()})
-		return
-	}
-	if _, err = compiler.Compile(here); err == nil {
-		return
-	}
-	c.badSchema(contract, of, schemaProblem(err, here))
-}
-
-func (c *checker) badSchema(contract *ir.Contract, of string, p problem) {
-	where := ""
-	if p.pointer != "" {
-		where = " at " + p.pointer
-	}
-	c.add(CodeSchema, diag.Error, contract.Span,
-		fmt.Sprintf("The schema of %s is not a JSON Schema%s: %s.", of, where, p.why),
-		cmp.Or(p.help, "Correct it as JSON Schema (draft 2020-12) wants it."))
-}
-
-// problem is what is wrong with a schema, where in it, and what to do.
-type problem struct{ pointer, why, help string }
-
-// schemaProblem finds the innermost complaint, and where in the schema it is.
-func schemaProblem(err error, here string) problem {
-	var (
-		invalid *jsonschema.SchemaValidationError
-		load    *jsonschema.LoadURLError
-		regex   *jsonschema.InvalidRegexError
-		ref     *jsonschema.JSONPointerNotFoundError
-		anchor  *jsonschema.AnchorNotFoundError
-	)
-	switch {
-	case errors.As(err, &invalid):
-		var deep *jsonschema.ValidationError
-		if errors.As(invalid.Err, &deep) {
-			return complaint(innermost(deep))
-		}
-	case errors.As(err, &load):
-		return problem{
-			why:  fmt.Sprintf("it refers to %q, and only references inside the schema itself are followed", strings.TrimPrefix(load.URL, here)),
-			help: "Copy what it refers to under \"$defs\", and refer to it there.",
-		}
-	case errors.As(err, &regex):
-		return problem{pointer: strings.TrimPrefix(regex.URL, here+"#"), why: fmt.Sprintf("%q is not a regular expression", regex.Regex)}
-	case errors.As(err, &ref):
-		return problem{why: fmt.Sprintf("it refers to %q, which it does not have", strings.TrimPrefix(ref.URL, here))}
-	case errors.As(err, &anchor):
-		return problem{why: fmt.Sprintf("it refers to the anchor %q, which it does not have", anchor.Reference)}
-	}
-	return problem{why: strings.ReplaceAll(err.Error(), here, "")}
-}
-
-// innermost follows the causes down to the one that says most: the deepest
-// place in the schema, the first of several in the order of their places.
-func innermost(e *jsonschema.ValidationError) *jsonschema.ValidationError {
-	best := e
-	for _, cause := range e.Causes {
-		deep := innermost(cause)
-		a, b := deep.InstanceLocation, best.InstanceLocation
-		if best == e || len(a) > len(b) || len(a) == len(b) && strings.Join(a, "/") < strings.Join(b, "/") {
-			best = deep
-		}
-	}
-	return best
-}
-
-// complaint says what is wrong with a value in a schema.
-func complaint(e *jsonschema.ValidationError) problem {
-	p := problem{pointer: "/" + strings.Join(e.InstanceLocation, "/"), why: e.ErrorKind.LocalizedString(message.NewPrinter(language.English))}
-	switch k := e.ErrorKind.(type) {
-	case *kind.Enum:
-		var want []string
-		for _, v := range k.Want {
-			want = append(want, fmt.Sprint(v))
-		}
-		got := fmt.Sprint(k.Got)
-		p.why = fmt.Sprintf("%q is not a value that it may have there", got)
-		p.help = diag.DidYouMean(got, want)
-	case *kind.Format:
-		p.why = fmt.Sprintf("%q is not a valid %s", fmt.Sprint(k.Got), k.Want)
-	case *kind.Type:
-		p.why = fmt.Sprintf("it wants %s there, not %s", strings.Join(k.Want, " or "), k.Got)
-	}
-	return p
 }

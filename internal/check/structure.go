@@ -1,7 +1,6 @@
 package check
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -52,10 +51,7 @@ func (c *checker) call(s *ir.Step, call ir.Call) {
 	if child.Input == nil {
 		return
 	}
-	var schema shape
-	if json.Unmarshal(child.Input.Schema, &schema) != nil {
-		return
-	}
+	schema := shapeOf(decoded(child.Input.Schema))
 	given := map[string]bool{}
 	for i := range call.Inputs {
 		given[call.Inputs[i].Name] = true
@@ -69,7 +65,7 @@ func (c *checker) call(s *ir.Step, call ir.Call) {
 			given[path[strings.LastIndexByte(path, '.')+1:]] = true
 		}
 	}
-	for _, name := range schema.Required {
+	for _, name := range schema.required() {
 		if given[name] || schema.hasDefault(name) {
 			continue
 		}
