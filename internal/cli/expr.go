@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,6 +66,10 @@ func (a *app) readContext(path string) (expr.Values, error) {
 		return nil, err
 	}
 	_, f, err := space.File(path)
+	var missing *source.RefError
+	if errors.As(err, &missing) && missing.Problem == source.RefMissing && len(missing.Near) == 0 {
+		return nil, usage("The context is a JSON file; without it every name is null.", "%v", err)
+	}
 	if err != nil {
 		return nil, err
 	}
