@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/espalier-run/espalier/internal/cli"
 )
@@ -23,11 +24,16 @@ func run() int {
 	// Commands are short: memory that is free in a moment anyway is worth
 	// less than the time to collect it.
 	debug.SetGCPercent(400)
-	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, os.Interrupt)
+	interrupted, heard := make(chan os.Signal, 2), make(chan os.Signal)
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		<-interrupted
-		os.Exit(exitInterrupted)
+		for s := range interrupted {
+			select {
+			case heard <- s: // the command deals with it
+			default:
+				os.Exit(exitInterrupted)
+			}
+		}
 	}()
 	dir, err := os.Getwd()
 	if err != nil {
@@ -35,6 +41,6 @@ func run() int {
 		return exitNotReady
 	}
 	return cli.Main(cli.World{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Dir: dir,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Dir: dir, Interrupts: heard,
 	}, os.Args[1:])
 }

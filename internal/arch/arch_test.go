@@ -43,7 +43,11 @@ var layers = map[string][]string{
 	"internal/report":  {"internal/journal", "internal/ir"},
 	"internal/graph":   {"internal/ir", "internal/plan"},
 
-	"internal/builtin": {"internal/format", "internal/step", "internal/provider", "internal/tool", "internal/journal", "internal/report"},
+	"internal/builtin": {
+		"internal/format", "internal/step", "internal/provider", "internal/tool", "internal/journal", "internal/report",
+		// It also puts the leaves together to something that runs.
+		"internal/engine",
+	},
 	"internal/cli": {
 		"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph",
 		"internal/project", "internal/explain",

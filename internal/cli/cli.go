@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/project"
 )
 
@@ -18,7 +19,13 @@ type World struct {
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	Dir            string // the working folder
+	// Interrupts is sent to when somebody wants the program to stop; nil never is.
+	Interrupts <-chan os.Signal
 }
+
+// stops is sent to when somebody wants the program to stop. Whoever listens
+// deals with it; when nobody does, the program just ends.
+func (a *app) stops() <-chan os.Signal { return a.Interrupts }
 
 // Main runs one command line and returns the exit code.
 func Main(w World, args []string) int {
@@ -67,6 +74,7 @@ func (a *app) close() {
 }
 
 const (
+	groupRun   = "run"
 	groupCheck = "check"
 	groupFind  = "find"
 	groupHelp  = "help"
@@ -105,6 +113,7 @@ folder, or by its name as "espalier list" shows it.`,
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddGroup(
+		&cobra.Group{ID: groupRun, Title: "Run workflows:"},
 		&cobra.Group{ID: groupCheck, Title: "Look at a workflow:"},
 		&cobra.Group{ID: groupFind, Title: "Find and begin workflows:"},
 		&cobra.Group{ID: groupHelp, Title: "Reference:"},
@@ -116,6 +125,13 @@ folder, or by its name as "espalier list" shows it.`,
 			root.AddCommand(c)
 		}
 	}
+	in(groupRun, a.runCommand(), a.resumeCommand(), a.workCommand(), a.runsCommand(), a.statusCommand(), a.outputCommand(),
+		a.decisionCommand("approve", plan.Approve, "Let a run pass a gate"),
+		a.decisionCommand("reject", plan.Reject, "Do not let a run pass a gate"),
+		a.signalCommand(),
+		a.interveneCommand("pause", "Hold a run before its next step", func() plan.Input { return plan.Pause{By: actor("")} }),
+		a.interveneCommand("cancel", "End a run", func() plan.Input { return plan.Cancel{By: actor(""), Reason: "cancelled by hand"} }),
+		a.editCommand(), a.transcriptCommand())
 	in(groupCheck, a.validateCommand(), a.showCommand(), a.graphCommand(), a.costCommand())
 	in(groupFind, a.listCommand(), a.newCommand())
 	in(groupHelp, a.explainCommand(), a.schemaCommand(), a.exprCommand(), a.versionCommand(), a.completionCommand())

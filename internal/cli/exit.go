@@ -15,9 +15,14 @@ import (
 // The exit codes, the same for every command; `espalier help exit-codes`.
 const (
 	exitOK       = 0
+	exitFailed   = 1 // the workflow ran and did not end well
 	exitUsage    = 2 // wrong usage, unknown file
 	exitInvalid  = 3 // the workflow is invalid
+	exitWaiting  = 4 // the run waits for somebody or something
+	exitBudget   = 5 // a budget or a deadline stopped it
 	exitNotReady = 6 // the machine is not ready: nothing was started
+
+	exitInterrupted = 130
 )
 
 const exitCodesHelp = `Every command ends with one of these codes:

@@ -151,6 +151,25 @@ func (s *Step) Attempts() int {
 	return s.Retry.MaxAttempts
 }
 
+// Tasks are the pieces of leaf work that the step may do.
+func (s *Step) Tasks() []*Task {
+	var t *Task
+	switch a := s.Action.(type) {
+	case Task:
+		t = &a
+	case Gate:
+		t = a.Verdict
+	case Parallel:
+		t = a.Combine
+	case End:
+		t = a.Work
+	}
+	if t == nil {
+		return nil
+	}
+	return []*Task{t}
+}
+
 // Action is what a step does. The set is closed.
 type Action interface{ actionName() string }
 

@@ -15,9 +15,9 @@ import (
 // steps bounds the run: a cycle of jumps ends some time.
 const visitCap = 1000
 
-// Start begins a run.
-func Start(p *Program, run journal.RunID, start journal.RunStarted, now journal.Millis) (*State, []journal.Event) {
-	s := &State{Run: run}
+// Start begins a run. With hold, nothing but its beginning is decided.
+func Start(p *Program, run journal.RunID, start journal.RunStarted, now journal.Millis, hold bool) (*State, []journal.Event) {
+	s := &State{Run: run, Hold: hold}
 	d := &decider{s: s, p: p, now: now}
 	d.fact(nil, start)
 	d.settleAll()

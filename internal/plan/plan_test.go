@@ -47,7 +47,7 @@ func start(t reporter, program *ir.Program, input string) *world {
 	}
 	s, events := plan.Start(w.p, "run-1", journal.RunStarted{
 		Name: program.Name, Input: journal.Value{JSON: json.RawMessage(input)}, Vars: plan.InitialVars(program), Budget: plan.LimitsOf(program),
-	}, w.now)
+	}, w.now, false)
 	w.s = s
 	w.took(events)
 	return w

@@ -153,7 +153,9 @@ func (p *Program) decode(v journal.Value) (any, error) {
 	return value, nil
 }
 
-// raw is the JSON of a value, wherever it is kept.
+// Raw is the JSON of a value, wherever it is kept.
+func (p *Program) Raw(v journal.Value) (json.RawMessage, error) { return p.raw(v) }
+
 func (p *Program) raw(v journal.Value) (json.RawMessage, error) {
 	if v.Hash == "" {
 		if len(v.JSON) == 0 {

@@ -46,7 +46,7 @@ func start(t reporter, program *ir.Program, input string) *world {
 		Name: program.Name, Format: program.Format, Definition: "definition",
 		Input: journal.Value{JSON: json.RawMessage(input)}, Vars: plan.InitialVars(program), Budget: plan.LimitsOf(program),
 		By: journal.Actor{User: "eva"},
-	}, w.now)
+	}, w.now, false)
 	w.s = s
 	w.took(events)
 	return w

@@ -1,0 +1,115 @@
+package builtin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/provider/scripted"
+	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// host gives tasks their model, their tools and their folder.
+type host struct {
+	runs string // folder of the runs' folders
+
+	mu      sync.Mutex
+	outfits map[string]*outfit // by the run's options
+}
+
+// outfit is what all tasks of runs with the same options use.
+type outfit struct {
+	model provider.Model
+	tools toolbox
+}
+
+type toolbox struct {
+	known    map[string]tool.Tool
+	simulate bool
+}
+
+// Tool finds a tool by its name.
+func (t toolbox) Tool(name string) tool.Tool {
+	if found := t.known[name]; found != nil {
+		return found
+	}
+	if t.simulate {
+		return simulatedTool{name}
+	}
+	return nil
+}
+
+// simulatedTool answers for a tool that nothing real is bound to, in runs that
+// are simulated. It says so.
+type simulatedTool struct{ name string }
+
+func (t simulatedTool) Spec() tool.Spec { return tool.Spec{Name: t.name} }
+
+func (t simulatedTool) Call(_ context.Context, call tool.Call) (tool.Result, error) {
+	out, err := json.Marshal(map[string]any{"simulated": true, "tool": t.name, "input": call.Input})
+	return tool.Result{Output: out, Offline: "simulated"}, err
+}
+
+// Equip fills in what a job needs.
+func (h *host) Equip(job *step.Job, options json.RawMessage) error {
+	o, err := h.outfit(options)
+	if err != nil {
+		return err
+	}
+	job.Model, job.Tools = o.model, o.tools
+	job.Dir = filepath.Join(h.runs, string(job.Run))
+	if err := os.MkdirAll(job.Dir, 0o700); err != nil {
+		return step.Errorf(step.ClassMissing, "the run's folder cannot be made: %v", err)
+	}
+	return nil
+}
+
+func (h *host) outfit(options json.RawMessage) (*outfit, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if o := h.outfits[string(options)]; o != nil {
+		return o, nil
+	}
+	var asked RunOptions
+	if len(options) > 0 {
+		if err := json.Unmarshal(options, &asked); err != nil {
+			return nil, fmt.Errorf("the run's options cannot be read: %w", err)
+		}
+	}
+	o := &outfit{tools: toolbox{known: map[string]tool.Tool{}, simulate: asked.Simulate}}
+	if asked.Simulate {
+		o.model = Simulated(asked.Seed)
+	}
+	if asked.ScriptName != "" {
+		script, problems := Script(source.NewFile(asked.ScriptName, asked.Script))
+		if problems.Errors() {
+			return nil, fmt.Errorf("%s: %s", asked.ScriptName, problems[0].Message)
+		}
+		played := scripted.Options{Simulate: Simulated(asked.Seed)}
+		o.model = script.Model(played)
+		for _, t := range script.Tools(played) {
+			o.tools.known[t.Spec().Name] = t
+		}
+	}
+	if h.outfits == nil {
+		h.outfits = map[string]*outfit{}
+	}
+	h.outfits[string(options)] = o
+	return o, nil
+}
+
+func joined(problems []schema.Problem) string {
+	var out []string
+	for _, p := range problems {
+		out = append(out, p.String())
+	}
+	return strings.Join(out, "; ")
+}

@@ -1,0 +1,163 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report/transcript"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// TranscriptOptions are how a transcript is printed.
+type TranscriptOptions struct {
+	Follow, Pretty, Colour bool
+	// Stop ends following.
+	Stop <-chan os.Signal
+}
+
+// Transcript prints the record of a run, as it is or as it grows.
+func (r *Runtime) Transcript(ctx context.Context, entry journal.Entry, o TranscriptOptions, w io.Writer) error {
+	root := entry.ID
+	if entry.Root != "" {
+		root = entry.Root
+	}
+	if err := r.Transcripts.CatchUp(ctx, root); err != nil {
+		return err
+	}
+	path, err := r.Transcripts.Path(entry.ID)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var in io.Reader = f
+	if o.Follow {
+		in = &growing{r: r, ctx: ctx, file: f, run: entry.ID, stop: o.Stop}
+	}
+	if o.Pretty {
+		return transcript.Pretty(w, transcript.Read(in), transcript.PrettyOptions{Colour: o.Colour})
+	}
+	_, err = io.Copy(w, in)
+	return err
+}
+
+// growing reads a file that another goroutine, or another process, appends to,
+// until the run is over.
+type growing struct {
+	r    *Runtime
+	ctx  context.Context
+	file *os.File
+	run  journal.RunID
+	stop <-chan os.Signal
+	over bool
+}
+
+func (g *growing) Read(p []byte) (int, error) {
+	for {
+		n, err := g.file.Read(p)
+		if n > 0 || err != nil && !errors.Is(err, io.EOF) {
+			return n, err
+		}
+		if g.over {
+			return 0, io.EOF
+		}
+		entry, err := g.r.Store.Entry(g.ctx, g.run)
+		if err != nil {
+			return 0, err
+		}
+		if entry.Status == journal.Finished {
+			g.over = true
+			if err := g.r.follow.Flush(g.ctx); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		if !g.r.moved(g.ctx, g.stop) {
+			return 0, io.EOF
+		}
+	}
+}
+
+// moved waits until something may have been appended by anybody; false when
+// somebody wants to stop.
+func (r *Runtime) moved(ctx context.Context, stop <-chan os.Signal) bool {
+	last, err := r.Store.Last(ctx)
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	seen := make(chan struct{})
+	go func() {
+		defer close(seen)
+		for range journal.Follow(ctx, r.Store, last, followPoll) {
+			return
+		}
+	}()
+	select {
+	case <-seen:
+		return r.follow.Flush(context.Background()) == nil
+	case <-stop:
+		return false
+	}
+}
+
+// Delete removes a run that is over, with its records and files.
+func (r *Runtime) Delete(ctx context.Context, id journal.RunID) error {
+	ids := []journal.RunID{id}
+	for child, err := range r.Store.Runs(ctx, journal.Filter{Root: id, Children: true}) {
+		if err != nil {
+			return err
+		}
+		ids = append(ids, child.ID)
+	}
+	if err := r.Store.Delete(ctx, id); err != nil {
+		return err
+	}
+	var errs []error
+	for _, one := range ids {
+		path, err := r.Transcripts.Path(one)
+		if err == nil {
+			if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+		}
+		errs = append(errs, err, os.RemoveAll(r.RunDir(one)))
+	}
+	return errors.Join(errs...)
+}
+
+// ModelSteps names the steps of a program, and of its children, that ask a model.
+func ModelSteps(p *ir.Program) []string {
+	kinds := Kinds()
+	var out []string
+	asks := func(s *ir.Step, t *ir.Task) bool {
+		k := kinds[t.Kind]
+		return k != nil && k.Bound(p, s, t).Worst.ModelCalls != (step.Amount{})
+	}
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			s := &p.Blocks[b].Steps[i]
+			for _, t := range s.Tasks() {
+				if asks(s, t) {
+					out = append(out, s.ID)
+					break
+				}
+			}
+		}
+	}
+	for i := range p.Children {
+		for _, name := range ModelSteps(&p.Children[i]) {
+			out = append(out, p.Children[i].Name+"."+name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,181 @@
+package builtin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/filelock"
+	"github.com/espalier-run/espalier/internal/journal/owner"
+	"github.com/espalier-run/espalier/internal/journal/sqlite"
+	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/report/transcript"
+	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// Runtime is a project's storage with everything that drives and records its runs.
+type Runtime struct {
+	Store   journal.Store
+	Process *owner.Process
+	Engine  *engine.Engine
+	// Transcripts writes what happened; it follows the journal by itself.
+	Transcripts *transcript.Writer
+
+	dir    string
+	log    *slog.Logger
+	follow *report.Follower
+	lock   *filelock.File
+}
+
+// RuntimeOptions are the choices of a Runtime.
+type RuntimeOptions struct {
+	// Relaxed leaves out the fsync of each commit.
+	Relaxed bool
+	Log     *slog.Logger
+}
+
+// OpenRuntime opens the storage folder of a project, and makes it if need be.
+func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	r := &Runtime{dir: dir, log: o.Log}
+	defer func() {
+		if err != nil {
+			r.Close()
+		}
+	}()
+	if err := makeStorage(dir); err != nil {
+		return nil, err
+	}
+	store, err := sqlite.Open(filepath.Join(dir, "espalier.db"), sqlite.Options{Relaxed: o.Relaxed})
+	if err != nil {
+		return nil, err
+	}
+	r.Store = store
+	if r.Process, err = owner.New(filepath.Join(dir, "owners")); err != nil {
+		return nil, err
+	}
+	kinds := map[string]step.Runner{}
+	for name, k := range Kinds() {
+		if runner, ok := k.(step.Runner); ok {
+			kinds[name] = runner
+		}
+	}
+	r.Engine = engine.New(engine.Config{
+		Store: store, Process: r.Process, Kinds: kinds, Log: o.Log, CheckOutput: checkOutput,
+		Host: &host{runs: filepath.Join(dir, "runs")},
+	})
+	transcripts := filepath.Join(dir, "storage", "transcripts")
+	if err := os.MkdirAll(transcripts, 0o700); err != nil {
+		return nil, err
+	}
+	if r.lock, err = filelock.Open(filepath.Join(transcripts, ".lock")); err != nil {
+		return nil, err
+	}
+	r.Transcripts = transcript.New(transcript.Options{
+		Dir: transcripts, Source: store, Lock: r.lock, Log: o.Log, Skip: withoutTranscript,
+		Program: func(ctx context.Context, definition string) (*ir.Program, error) {
+			def, err := r.Engine.Definition(ctx, definition)
+			if err != nil {
+				return nil, err
+			}
+			return def.Program, nil
+		},
+	})
+	pos, err := r.Transcripts.Position(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	r.follow = report.Follow(store, r.Transcripts, report.FollowOptions{After: pos, Log: o.Log})
+	return r, nil
+}
+
+// RunDir is the folder of a run's files.
+func (r *Runtime) RunDir(id journal.RunID) string { return filepath.Join(r.dir, "runs", string(id)) }
+
+// Close gives everything back. Runs must have been parked before.
+func (r *Runtime) Close() error {
+	var errs []error
+	if r.follow != nil {
+		errs = append(errs, r.follow.Flush(context.Background()))
+		r.follow.Close()
+	}
+	if r.Transcripts != nil {
+		errs = append(errs, r.Transcripts.Close())
+	}
+	if r.lock != nil {
+		errs = append(errs, r.lock.Close())
+	}
+	if r.Store != nil {
+		errs = append(errs, r.Store.Close())
+	}
+	if r.Process != nil {
+		errs = append(errs, r.Process.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// makeStorage makes the folder, readable by its owner alone and invisible to git.
+func makeStorage(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	ignore := filepath.Join(dir, ".gitignore")
+	if _, err := os.Lstat(ignore); err == nil {
+		return nil
+	}
+	return os.WriteFile(ignore, []byte("*\n"), 0o600)
+}
+
+// RunOptions is how somebody asked to run a workflow; it is pinned with the run.
+type RunOptions struct {
+	// Simulate answers for models, and for tools that nothing else answers for.
+	Simulate bool   `json:"simulate,omitempty"`
+	Seed     uint64 `json:"seed,omitempty"`
+	// Script is the text of a file of replies, under its name.
+	Script       string `json:"script,omitempty"`
+	ScriptName   string `json:"script_name,omitempty"`
+	NoTranscript bool   `json:"no_transcript,omitempty"`
+}
+
+// Encode is how options travel with a run.
+func (o RunOptions) Encode() json.RawMessage {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return raw
+}
+
+func withoutTranscript(s journal.RunStarted) bool {
+	var o RunOptions
+	return json.Unmarshal(s.Options, &o) == nil && o.NoTranscript
+}
+
+// checkOutput holds a program's output against its contract.
+func checkOutput(p *ir.Program, output json.RawMessage) error {
+	if p.Output == nil || len(p.Output.Schema) == 0 {
+		return nil
+	}
+	s, err := schema.Compile(p.Output.Schema)
+	if err != nil {
+		return err
+	}
+	if len(output) == 0 {
+		output = json.RawMessage("null")
+	}
+	problems, err := s.Check(output)
+	if err != nil || len(problems) == 0 {
+		return err
+	}
+	return fmt.Errorf("the output does not fit its schema: %s", joined(problems))
+}

@@ -1,0 +1,349 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+)
+
+func (a *app) resumeCommand() *cobra.Command {
+	var raise, decide []string
+	cmd := &cobra.Command{
+		Use:   "resume RUN [--raise BUDGET=N]… [--decide STEP=rerun|skip|fail|result=JSON]…",
+		Short: "Carry a run on",
+		Long: `Carry a run on from where it stands: after a crash, an interruption or a pause,
+with a higher budget, or with an answer about a step that nobody knows the end
+of. The run goes on with the workflow as it was when it began; what has changed
+since is told.`,
+		Args:              takes(1, 1, "one run"),
+		ValidArgsFunction: a.completeRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			says, err := resumeInputs(raise, decide)
+			if err != nil {
+				return err
+			}
+			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+				state, program, def, err := r.Engine.Load(ctx, entry.ID)
+				if err != nil {
+					return err
+				}
+				if program.Root().NoResume {
+					return usage("The run can still be looked at.", "the workflow says \"resume_supported: false\"")
+				}
+				if state.Finished != nil {
+					return journal.ErrFinished
+				}
+				a.tellChanges(def)
+				if state.Paused {
+					says = append(says, plan.Continue{By: actor("")})
+				}
+				return a.drive(r, entry.ID, func(ctx context.Context) error {
+					for _, in := range says {
+						if err := r.Engine.Send(ctx, entry.ID, in, uuid.NewString()); err != nil {
+							return err
+						}
+					}
+					return r.Engine.Resume(ctx, entry.ID)
+				})
+			})
+		},
+	}
+	flags := a.jsonFlag(cmd).Flags()
+	flags.StringArrayVar(&raise, "raise", nil, "raise a budget: `BUDGET=N`, with one of "+strings.Join(plan.Budgets, ", "))
+	flags.StringArrayVar(&decide, "decide", nil, "say what happened to a step in doubt: `STEP=ANSWER`")
+	return cmd
+}
+
+func resumeInputs(raise, decide []string) ([]plan.Input, error) {
+	var says []plan.Input
+	for _, one := range raise {
+		name, figure, ok := strings.Cut(one, "=")
+		n, err := strconv.ParseInt(figure, 10, 64)
+		if !ok || err != nil {
+			return nil, usage("Write --raise tokens=200000.", "--raise %q is not BUDGET=N", one)
+		}
+		says = append(says, plan.Raise{Budget: name, To: n, By: actor("")})
+	}
+	for _, one := range decide {
+		step, answer, ok := strings.Cut(one, "=")
+		value := ""
+		if ok {
+			answer, value, _ = strings.Cut(answer, "=")
+		}
+		d := plan.Decision{Step: step, Answer: answer, By: actor("")}
+		switch {
+		case !ok:
+			return nil, usage("Write --decide STEP=rerun, skip, fail, or result=JSON.", "--decide %q has no \"=\"", one)
+		case answer == plan.AnswerResult && json.Valid([]byte(value)):
+			d.Value = json.RawMessage(value)
+		case answer == plan.AnswerResult:
+			return nil, usage(`Write the result as JSON, as in --decide send='result={"sent": true}'.`, "the result in --decide %q is not JSON", one)
+		case answer != plan.AnswerRerun && answer != plan.AnswerSkip && answer != plan.AnswerFail:
+			return nil, usage("Write rerun, skip, fail, or result=JSON.", "%q is no answer", answer)
+		}
+		says = append(says, d)
+	}
+	return says, nil
+}
+
+// tellChanges says which files have changed since the run began.
+func (a *app) tellChanges(def *engine.Definition) {
+	space, err := a.workspace()
+	if err != nil {
+		return
+	}
+	here, err := space.Here()
+	if err != nil {
+		return
+	}
+	for _, f := range def.Sources {
+		path := filepath.Join(here.Root, filepath.FromSlash(f.Path))
+		raw, err := os.ReadFile(path)
+		sum := sha256.Sum256(raw)
+		switch {
+		case err != nil:
+			a.note("%s is not there any more; the run goes on with what it was.", f.Path)
+		case hex.EncodeToString(sum[:]) != f.SHA256:
+			a.note("%s has changed since the run began; the run goes on with what it was.", f.Path)
+		}
+	}
+}
+
+// onRun opens the storage, finds a run and does something with it.
+func (a *app) onRun(prefix string, do func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error) error {
+	r, err := a.existing()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	ctx := context.Background()
+	entry, err := findRun(ctx, r, prefix)
+	if err != nil {
+		return err
+	}
+	if entry.Root != "" {
+		root, err := r.Store.Entry(ctx, entry.Root)
+		if err != nil {
+			return err
+		}
+		a.note("%s is a part of run %s.", short(entry.ID), short(root.ID))
+		entry = root
+	}
+	if err := do(ctx, r, entry); err != nil {
+		return a.runTrouble(err)
+	}
+	return nil
+}
+
+func (a *app) decisionCommand(verb, answer, about string) *cobra.Command {
+	var (
+		note, as string
+		leave    bool
+	)
+	cmd := &cobra.Command{
+		Use:   verb + " RUN [STEP] [--note TEXT] [--as NAME] [--no-continue]",
+		Short: about,
+		Long: about + `. The decision is about exactly what "espalier status RUN" shows; if
+that has changed since, the decision is refused. It is recorded with the user
+of this machine; --as adds whom they claim to be.`,
+		Args:              takes(1, 2, "a run, and a step when several wait"),
+		ValidArgsFunction: a.completeRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+				d := plan.Decision{Answer: answer, Note: note, By: actor(as)}
+				if len(args) > 1 {
+					d.Step = args[1]
+				}
+				state, program, _, err := r.Engine.Load(ctx, entry.ID)
+				if err != nil {
+					return err
+				}
+				for _, f := range state.OpenGates() {
+					if d.Step == "" || d.Step == f.Step || d.Step == f.Place().Key() {
+						_, d.Digest = state.Shown(program, f)
+					}
+				}
+				return a.say(r, entry.ID, d, leave)
+			})
+		},
+	}
+	flags := a.jsonFlag(cmd).Flags()
+	flags.StringVar(&note, "note", "", "why, in a few words: it is recorded as evidence")
+	flags.StringVar(&as, "as", "", "whom you act for; recorded as claimed")
+	flags.BoolVar(&leave, "no-continue", false, "record the decision and leave the run to others")
+	return cmd
+}
+
+// say tells a run something and, unless it is to be left, carries it on.
+func (a *app) say(r *builtin.Runtime, id journal.RunID, in plan.Input, leave bool) error {
+	send := func(ctx context.Context) error { return r.Engine.Send(ctx, id, in, uuid.NewString()) }
+	if !leave {
+		return a.drive(r, id, send)
+	}
+	r.Engine.Hold()
+	if err := send(context.Background()); err != nil {
+		return err
+	}
+	now := make(chan struct{})
+	close(now)
+	r.Engine.Close(now)
+	a.note("Recorded.")
+	return nil
+}
+
+func (a *app) signalCommand() *cobra.Command {
+	var data string
+	var leave bool
+	cmd := &cobra.Command{
+		Use:               "signal RUN EVENT [--data JSON]",
+		Short:             "Tell a run that an event has happened",
+		Args:              takes(2, 2, "a run and an event"),
+		ValidArgsFunction: a.completeRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if data != "" && !json.Valid([]byte(data)) {
+				return usage(`Write it as JSON, as in --data '{"n": 1}'.`, "--data is not JSON")
+			}
+			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+				return a.say(r, entry.ID, plan.Signal{Event: args[1], Data: json.RawMessage(data), By: actor("")}, leave)
+			})
+		},
+	}
+	flags := a.jsonFlag(cmd).Flags()
+	flags.StringVar(&data, "data", "", "what the event carries, as `JSON`")
+	flags.BoolVar(&leave, "no-continue", false, "record the event and leave the run to others")
+	return cmd
+}
+
+func (a *app) interveneCommand(verb, about string, in func() plan.Input) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               verb + " RUN",
+		Short:             about,
+		Args:              takes(1, 1, "one run"),
+		ValidArgsFunction: a.completeRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+				if err := a.say(r, entry.ID, in(), true); err != nil {
+					return err
+				}
+				after, err := r.Store.Entry(ctx, entry.ID)
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.writeJSON(after)
+				}
+				a.note("Run %s: %s.", short(entry.ID), standing(after))
+				return nil
+			})
+		},
+	}
+	return a.jsonFlag(cmd)
+}
+
+func (a *app) editCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "edit RUN NAME=VALUE…",
+		Short: "Change a variable of a run that waits",
+		Long: `Change variables of a run between its steps. VALUE is JSON, or else text. The
+workflow has to allow it (human_in_the_loop), and the change is recorded.`,
+		Example:           `  espalier edit 3f2a state.draft="Dear Ms Brown, …"`,
+		Args:              takes(2, 100, "a run and what to change"),
+		ValidArgsFunction: a.completeRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var edits []plan.Edit
+			for _, one := range args[1:] {
+				name, text, ok := strings.Cut(one, "=")
+				if !ok {
+					return usage("Write NAME=VALUE.", "%q has no \"=\"", one)
+				}
+				value := json.RawMessage(text)
+				if !json.Valid(value) {
+					value, _ = json.Marshal(text) // text always encodes
+				}
+				edits = append(edits, plan.Edit{Path: name, Value: value, By: actor("")})
+			}
+			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+				r.Engine.Hold()
+				for _, edit := range edits {
+					if err := r.Engine.Send(ctx, entry.ID, edit, uuid.NewString()); err != nil {
+						return err
+					}
+				}
+				now := make(chan struct{})
+				close(now)
+				r.Engine.Close(now)
+				a.note("Recorded.")
+				return nil
+			})
+		},
+	}
+	return cmd
+}
+
+func (a *app) workCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "work",
+		Short: "Drive every run of the project until interrupted",
+		Long: `Stay in the foreground and drive every run of the project: runs whose process is
+gone, timers, approvals, runs that were begun with --detach.`,
+		Args: takes(0, 0, "nothing"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			space, err := a.workspace()
+			if err != nil {
+				return err
+			}
+			here, err := space.Here()
+			if err != nil {
+				return err
+			}
+			r, err := a.runtime(here.Root, builtin.RuntimeOptions{})
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			ctx, cancel := context.WithCancel(context.Background())
+			ended := make(chan error, 1)
+			go func() { ended <- r.Engine.Work(ctx) }()
+			a.note("Working in %s. Interrupt to stop.", a.display(here.Root))
+			select {
+			case err := <-ended:
+				cancel()
+				return err
+			case <-a.stops():
+			}
+			cancel()
+			now := make(chan struct{})
+			go func() {
+				<-a.stops()
+				close(now)
+			}()
+			r.Engine.Close(now)
+			return &failure{code: exitInterrupted, message: "stopped; the runs go on with the next \"espalier work\""}
+		},
+	}
+}
+
+// standing is how a run stands, in a few words.
+func standing(e journal.Entry) string {
+	switch {
+	case e.Status == journal.Finished:
+		return e.Outcome
+	case e.Waiting != "":
+		return fmt.Sprintf("%s (%s)", e.Status, e.Waiting)
+	}
+	return string(e.Status)
+}

@@ -1,0 +1,354 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+)
+
+var statuses = []string{
+	string(journal.Running), string(journal.Waiting), string(journal.Sleeping), string(journal.PausedAt),
+	string(journal.Exceeded), string(journal.Finished),
+}
+
+func (a *app) runsCommand() *cobra.Command {
+	var (
+		status, name string
+		open, all    bool
+		most         int
+	)
+	cmd := &cobra.Command{
+		Use:   "runs [--status STATUS] [--workflow NAME] [--open]",
+		Short: "List the runs of this project, the newest first",
+		Args:  takes(0, 0, "nothing"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if status != "" && !slices.Contains(statuses, status) {
+				return usage(diag.DidYouMean(status, statuses), "there is no status %q", status)
+			}
+			r, err := a.existing()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			list := []journal.Entry{}
+			filter := journal.Filter{Status: journal.Status(status), Name: name, Unfinished: open, Children: all, Limit: most}
+			for entry, err := range r.Store.Runs(context.Background(), filter) {
+				if err != nil {
+					return err
+				}
+				list = append(list, entry)
+			}
+			if a.json {
+				return a.writeJSON(list)
+			}
+			if len(list) == 0 {
+				a.note("No runs.")
+				return nil
+			}
+			for _, e := range list {
+				fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", short(e.ID), e.Started.Time().Local().Format(time.DateTime), e.Name, standing(e))
+			}
+			return nil
+		},
+	}
+	flags := a.jsonFlag(cmd).Flags()
+	flags.StringVar(&status, "status", "", "only runs that are "+strings.Join(statuses, ", "))
+	flags.StringVar(&name, "workflow", "", "only runs of this workflow")
+	flags.BoolVar(&open, "open", false, "only runs that are not over")
+	flags.BoolVar(&all, "children", false, "also runs that are part of others")
+	flags.IntVar(&most, "limit", 50, "how many at most; 0 is all")
+	cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp))
+	cmd.AddCommand(a.removeCommand())
+	return cmd
+}
+
+func (a *app) removeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "rm RUN…",
+		Short:             "Remove runs that are over, with their records and files",
+		Args:              takes(1, 1000, "runs"),
+		ValidArgsFunction: a.completeRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := a.existing()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			ctx := context.Background()
+			for _, arg := range args {
+				entry, err := findRun(ctx, r, arg)
+				if err != nil {
+					return err
+				}
+				if err := r.Delete(ctx, entry.ID); err != nil {
+					if errors.Is(err, journal.ErrUnfinished) {
+						return usage(fmt.Sprintf("Cancel it first: espalier cancel %s", short(entry.ID)), "run %s is not over", short(entry.ID))
+					}
+					return err
+				}
+				a.note("Run %s is removed.", short(entry.ID))
+			}
+			return nil
+		},
+	}
+}
+
+// status is what `espalier status --json` prints.
+type status struct {
+	journal.Entry
+	Step    []string       `json:"steps,omitempty"` // being done
+	Gates   []gate         `json:"gates,omitempty"`
+	Used    journal.Usage  `json:"used"`
+	Limits  journal.Limits `json:"limits,omitzero"`
+	Paused  bool           `json:"paused,omitempty"`
+	Reason  string         `json:"reason,omitempty"`
+	Error   string         `json:"error,omitempty"`
+	Offline string         `json:"offline,omitempty"` // simulated or scripted
+}
+
+// gate is a question that is open, with exactly what it shows.
+type gate struct {
+	Step        string                     `json:"step"`
+	Kind        string                     `json:"kind"`
+	Description string                     `json:"description,omitempty"`
+	Event       string                     `json:"event,omitempty"`
+	Shows       map[string]json.RawMessage `json:"shows,omitempty"`
+	Digest      string                     `json:"digest,omitempty"`
+	Until       string                     `json:"until,omitempty"`
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "status RUN",
+		Short:             "Show how a run stands and what it asks",
+		Args:              takes(1, 1, "one run"),
+		ValidArgsFunction: a.completeRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+				state, program, _, err := r.Engine.Load(ctx, entry.ID)
+				if err != nil {
+					return err
+				}
+				s := statusOf(state, program, entry)
+				if a.json {
+					return a.writeJSON(s)
+				}
+				a.printStatus(s)
+				return nil
+			})
+		},
+	}
+	return a.jsonFlag(cmd)
+}
+
+func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) status {
+	s := status{Entry: entry, Paused: state.Paused}
+	var o builtin.RunOptions
+	if json.Unmarshal(state.Options, &o) == nil {
+		switch {
+		case o.ScriptName != "":
+			s.Offline = "scripted"
+		case o.Simulate:
+			s.Offline = "simulated"
+		}
+	}
+	if state.Finished != nil {
+		s.Used, s.Limits = state.Spent.Used, state.Spent.Limits
+		s.Reason, s.Error = state.Finished.Reason, state.Finished.Error
+		return s
+	}
+	s.Used, s.Limits = state.Root().Ledger.Used, state.Root().Ledger.Limits
+	for _, t := range state.OpenTasks() {
+		s.Step = append(s.Step, t.Place.Key())
+	}
+	for _, f := range state.OpenGates() {
+		g := gate{Step: f.Place().Key(), Kind: f.Gate.Kind, Event: f.Gate.Event, Description: state.StepOf(program, f).Description}
+		if f.Gate.Kind == plan.GatePerson {
+			g.Shows, g.Digest = state.Shown(program, f)
+		}
+		if f.Due != 0 {
+			g.Until = f.Due.Time().Format(time.RFC3339)
+		}
+		s.Gates = append(s.Gates, g)
+	}
+	return s
+}
+
+func (a *app) printStatus(s status) {
+	w := a.stdout
+	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, bold, string(s.ID)), s.Name)
+	fmt.Fprintf(w, "  %s", standing(s.Entry))
+	if s.Offline != "" {
+		fmt.Fprintf(w, ", %s", s.Offline)
+	}
+	fmt.Fprintf(w, "\n  begun %s\n", s.Started.Time().Local().Format(time.DateTime))
+	if s.Error != "" {
+		fmt.Fprintf(w, "  %s\n", s.Error)
+	}
+	fmt.Fprintf(w, "  used: %s\n", usedWords(s.Used, s.Limits))
+	for _, step := range s.Step {
+		fmt.Fprintf(w, "  doing %s\n", step)
+	}
+	for _, g := range s.Gates {
+		fmt.Fprintln(w)
+		switch g.Kind {
+		case plan.GatePerson:
+			fmt.Fprintf(w, "%s asks for approval: %s\n", g.Step, g.Description)
+			for _, name := range slices.Sorted(mapKeys(g.Shows)) {
+				fmt.Fprintf(w, "  %s:\n%s\n", name, indented(g.Shows[name], "    "))
+			}
+			fmt.Fprintf(w, "  digest %s\n", g.Digest)
+			if g.Until != "" {
+				fmt.Fprintf(w, "  until %s\n", g.Until)
+			}
+			fmt.Fprintf(w, "  espalier approve %s %s    espalier reject %s %s\n", short(s.ID), g.Step, short(s.ID), g.Step)
+		case plan.GateEvent:
+			fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", g.Step, g.Event, g.Description, short(s.ID), g.Event)
+		case plan.GateDoubt:
+			fmt.Fprintf(w, "%s is in doubt: it was begun and nobody knows how it ended\n  espalier resume %s --decide %s=rerun|skip|fail|result=JSON\n", g.Step, short(s.ID), g.Step)
+		}
+	}
+}
+
+func usedWords(u journal.Usage, l journal.Limits) string {
+	of := func(n int64, limit *int64, what string) string {
+		if limit == nil {
+			return fmt.Sprintf("%d %s", n, what)
+		}
+		return fmt.Sprintf("%d of %d %s", n, *limit, what)
+	}
+	return strings.Join([]string{
+		of(u.Steps, l.Steps, "steps"), of(u.InputTokens+u.OutputTokens, l.Tokens, "tokens"), of(u.ToolCalls, l.ToolCalls, "tool calls"),
+	}, ", ")
+}
+
+func mapKeys(m map[string]json.RawMessage) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// indented is a value as people read it, each line with a margin.
+func indented(raw json.RawMessage, margin string) string {
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		var value any
+		if json.Unmarshal(raw, &value) == nil {
+			if pretty, err := json.MarshalIndent(value, "", "  "); err == nil {
+				text = string(pretty)
+			}
+		}
+	}
+	return margin + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+margin)
+}
+
+func (a *app) outputCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "output RUN [KEY]",
+		Short:             "Print what a run has given, or one part of it",
+		Args:              takes(1, 2, "a run, and a key"),
+		ValidArgsFunction: a.completeRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+				state, program, _, err := r.Engine.Load(ctx, entry.ID)
+				if err != nil {
+					return err
+				}
+				if state.Finished == nil {
+					return &failure{code: exitWaiting, message: fmt.Sprintf("run %s is not over: %s", short(entry.ID), standing(entry)), help: waitingHelp(entry, state)}
+				}
+				raw, err := program.Raw(state.Finished.Output)
+				if err != nil {
+					return err
+				}
+				if len(args) > 1 {
+					var object map[string]json.RawMessage
+					if json.Unmarshal(raw, &object) != nil || object[args[1]] == nil {
+						return usage(diag.DidYouMean(args[1], slices.Collect(mapKeys(object))), "the output has no %q", args[1])
+					}
+					raw = object[args[1]]
+				}
+				if a.json {
+					var value any
+					if err := json.Unmarshal(raw, &value); err != nil {
+						return err
+					}
+					return a.writeJSON(value)
+				}
+				return a.printValue(raw)
+			})
+		},
+	}
+	return a.jsonFlag(cmd)
+}
+
+func (a *app) transcriptCommand() *cobra.Command {
+	var follow, pretty bool
+	cmd := &cobra.Command{
+		Use:   "transcript RUN [--follow] [--pretty]",
+		Short: "Print the record of a run: every step, message and tool call",
+		Long: `Print the transcript of a run, one JSON object in a line. It is made from the
+journal: a file that was deleted or damaged is written again.`,
+		Args:              takes(1, 1, "one run"),
+		ValidArgsFunction: a.completeRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := a.existing()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			ctx := context.Background()
+			entry, err := findRun(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			err = r.Transcript(ctx, entry, builtin.TranscriptOptions{
+				Follow: follow, Pretty: pretty, Colour: a.colorOut, Stop: a.stops(),
+			}, a.stdout)
+			if errors.Is(err, os.ErrNotExist) {
+				return usage("It was run with --no-transcript, or nothing has happened yet.", "run %s has no transcript", short(entry.ID))
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&follow, "follow", false, "go on as the run does, until it is over")
+	flags.BoolVar(&pretty, "pretty", false, "write it for people")
+	return cmd
+}
+
+// completeRun completes ids of runs.
+func (a *app) completeRun(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	r, err := a.existing()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer r.Close()
+	var out []string
+	for e, err := range r.Store.Runs(context.Background(), journal.Filter{Prefix: prefix, Limit: 30}) {
+		if err != nil {
+			break
+		}
+		out = append(out, fmt.Sprintf("%s\t%s, %s", short(e.ID), e.Name, standing(e)))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,312 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+)
+
+// storage is the name of a project's own folder.
+const storage = ".espalier"
+
+// runtime opens the storage of a project, and makes it if need be.
+func (a *app) runtime(root string, o builtin.RuntimeOptions) (*builtin.Runtime, error) {
+	r, err := builtin.OpenRuntime(filepath.Join(root, storage), o)
+	if err != nil {
+		return nil, &failure{
+			code: exitNotReady, message: fmt.Sprintf("the storage in %s cannot be opened: %v", a.display(filepath.Join(root, storage)), err),
+			help: "Nothing was started. Check that the folder may be written to and that there is room on the disk.",
+		}
+	}
+	return r, nil
+}
+
+// existing opens the storage of the project around the working folder. It is
+// an error if there is none: no run can be there.
+func (a *app) existing() (*builtin.Runtime, error) {
+	space, err := a.workspace()
+	if err != nil {
+		return nil, err
+	}
+	here, err := space.Here()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(here.Root, storage, "espalier.db")); err != nil {
+		return nil, usage(`"espalier run WORKFLOW" begins one.`, "there are no runs in %s", a.display(here.Root))
+	}
+	return a.runtime(here.Root, builtin.RuntimeOptions{})
+}
+
+func (a *app) display(path string) string {
+	if a.opened != nil {
+		return a.opened.Display(path)
+	}
+	return path
+}
+
+// findRun finds a run by its id or a unique beginning of it.
+func findRun(ctx context.Context, r *builtin.Runtime, prefix string) (journal.Entry, error) {
+	var found []journal.Entry
+	for entry, err := range r.Store.Runs(ctx, journal.Filter{Prefix: strings.ToLower(prefix), Children: true, Limit: 6}) {
+		if err != nil {
+			return journal.Entry{}, err
+		}
+		found = append(found, entry)
+	}
+	switch {
+	case prefix == "":
+		return journal.Entry{}, usage(`"espalier runs" lists them.`, "a run is named by its id, or the beginning of it")
+	case len(found) == 0:
+		return journal.Entry{}, usage(`"espalier runs" lists them.`, "there is no run %q", prefix)
+	case len(found) > 1:
+		var ids []string
+		for _, e := range found {
+			ids = append(ids, "  "+string(e.ID)+"  "+e.Name)
+		}
+		return journal.Entry{}, usage("Write more of its id:\n"+strings.Join(ids, "\n"), "%q is the beginning of several runs", prefix)
+	}
+	return found[0], nil
+}
+
+// actor is the user of the operating system, and whom they claim to be.
+func actor(as string) journal.Actor {
+	who := journal.Actor{As: as}
+	if u, err := user.Current(); err == nil {
+		who.User = u.Username
+	}
+	return who
+}
+
+// drive shows a run's progress until it has come to rest, and says how it
+// stands. begin starts it, or says something to it.
+func (a *app) drive(r *builtin.Runtime, id journal.RunID, begin func(ctx context.Context) error) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done, err := r.Console(id, a.consoleForm(), a.consoleWriter(), a.colorErr && !a.json, func() (int, int) {
+		if f, ok := a.stderr.(*os.File); ok {
+			if columns, rows, err := term.GetSize(int(f.Fd())); err == nil {
+				return columns, rows
+			}
+		}
+		return a.columns(), 24
+	})
+	if err != nil {
+		return err
+	}
+	go r.Engine.Listen(ctx)
+	if err := begin(ctx); err != nil {
+		done()
+		return a.runTrouble(err)
+	}
+	rested := make(chan struct{})
+	var entry journal.Entry
+	go func() {
+		defer close(rested)
+		entry, err = r.Engine.Wait(ctx, id)
+	}()
+	select {
+	case <-rested:
+		if flushed := done(); err == nil && flushed != nil && !errors.Is(flushed, io.ErrClosedPipe) {
+			a.note("The progress could not be shown to the end: %v", flushed)
+		}
+		if err != nil {
+			return a.runTrouble(err)
+		}
+		return a.told(r, entry)
+	case <-a.stops():
+	}
+	// Interrupted: what may be done again is stopped, what may not is waited for.
+	a.note("\nStopping. What is being done is finished first; interrupt again to stop it now.")
+	now := make(chan struct{})
+	go func() {
+		<-a.stops()
+		close(now)
+	}()
+	r.Engine.Close(now)
+	<-rested
+	done()
+	return &failure{
+		code: exitInterrupted, message: fmt.Sprintf("run %s is parked", short(id)),
+		help: fmt.Sprintf("To go on: espalier resume %s", short(id)),
+	}
+}
+
+func (a *app) consoleForm() builtin.ConsoleForm {
+	switch {
+	case a.json:
+		return builtin.ConsoleJSON
+	case isTerminal(a.stderr):
+		return builtin.ConsoleLive
+	}
+	return builtin.ConsoleLines
+}
+
+func (a *app) consoleWriter() io.Writer {
+	if a.json {
+		return a.stdout
+	}
+	return a.stderr
+}
+
+// short is as much of a run's id as people need.
+func short(id journal.RunID) string { return string(id)[:8] }
+
+// told prints what came of a run, and turns it into an exit code.
+func (a *app) told(r *builtin.Runtime, entry journal.Entry) error {
+	ctx := context.Background()
+	state, program, _, err := r.Engine.Load(ctx, entry.ID)
+	if err != nil {
+		return err
+	}
+	switch entry.Status {
+	case journal.Finished:
+		end := state.Finished
+		if a.json {
+			if err := a.finalJSON(program, entry, end); err != nil {
+				return err
+			}
+		} else if end.Outcome == plan.OutcomeOK {
+			raw, err := program.Raw(end.Output)
+			if err != nil {
+				return err
+			}
+			if err := a.printValue(raw); err != nil {
+				return err
+			}
+		}
+		if end.Outcome == plan.OutcomeOK {
+			return nil
+		}
+		code := exitFailed
+		if end.Status > 0 && end.Status < 256 {
+			code = end.Status
+		}
+		why := end.Error
+		if why == "" {
+			why = end.Reason
+		}
+		return &failure{code: code, message: runSentence(entry, end.Outcome, why), help: fmt.Sprintf("To see what happened: espalier transcript %s --pretty", short(entry.ID))}
+	case journal.Exceeded:
+		return &failure{
+			code: exitBudget, message: fmt.Sprintf("run %s has used up a budget (%s)", short(entry.ID), entry.Waiting),
+			help: fmt.Sprintf("To go on with more: espalier resume %s --raise %s", short(entry.ID), raiseHint(state)),
+		}
+	case journal.Waiting, journal.PausedAt, journal.Sleeping:
+		return &failure{code: exitWaiting, message: fmt.Sprintf("run %s is waiting (%s)", short(entry.ID), entry.Waiting), help: waitingHelp(entry, state)}
+	}
+	return &failure{
+		code: exitNotReady, message: fmt.Sprintf("run %s is being done by another process", short(entry.ID)),
+		help: fmt.Sprintf("To look at it: espalier status %s", short(entry.ID)),
+	}
+}
+
+func runSentence(entry journal.Entry, outcome, why string) string {
+	text := fmt.Sprintf("run %s of %s %s", short(entry.ID), entry.Name, map[string]string{
+		plan.OutcomeFailed: "failed", plan.OutcomeRejected: "was rejected", plan.OutcomeCancelled: "was cancelled",
+	}[outcome])
+	if why != "" {
+		text += ": " + why
+	}
+	return text
+}
+
+// raiseHint is the budget that a run lacks, with a figure that would do for a while.
+func raiseHint(s *plan.State) string {
+	root := s.Root()
+	budget := plan.BudgetDeadline
+	if len(s.Starved) > 0 {
+		budget = s.Starved[0].Budget
+	}
+	if root == nil || root.Ledger.Limit(budget) == nil {
+		return budget + "=N"
+	}
+	return fmt.Sprintf("%s=%d", budget, 2*max(1, *root.Ledger.Limit(budget)))
+}
+
+// waitingHelp says what somebody can do for a run that waits.
+func waitingHelp(entry journal.Entry, s *plan.State) string {
+	id := short(entry.ID)
+	if s.Paused {
+		return "To go on: espalier resume " + id
+	}
+	var lines []string
+	for _, f := range s.OpenGates() {
+		switch f.Gate.Kind {
+		case plan.GatePerson:
+			lines = append(lines, fmt.Sprintf("To decide: espalier approve %s %s   (or reject; espalier status %s shows what is asked)", id, f.Place().Key(), id))
+		case plan.GateEvent:
+			lines = append(lines, fmt.Sprintf("To send the event: espalier signal %s %s", id, f.Gate.Event))
+		case plan.GateDoubt:
+			lines = append(lines, fmt.Sprintf("Nobody knows whether %s was done. To decide: espalier resume %s --decide %s=rerun|skip|fail|result=JSON", f.Place().Key(), id, f.Place().Key()))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// finalJSON is the last line of a stream of events: how the run stands.
+func (a *app) finalJSON(p *plan.Program, entry journal.Entry, end *journal.RunFinished) error {
+	raw, err := p.Raw(end.Output)
+	if err != nil {
+		return err
+	}
+	line, err := json.Marshal(map[string]any{
+		"event": "result", "run_id": entry.ID, "workflow": entry.Name, "outcome": end.Outcome,
+		"reason": end.Reason, "error": end.Error, "output": raw,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s\n", line)
+	return err
+}
+
+// printValue prints a result for people and pipes: text as it is, anything
+// else as indented JSON.
+func (a *app) printValue(raw json.RawMessage) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		_, err := fmt.Fprintln(a.stdout, strings.TrimSuffix(text, "\n"))
+		return err
+	}
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		return err
+	}
+	return a.writeJSON(value)
+}
+
+// runTrouble turns what engines and stores say into what a person can act on.
+func (a *app) runTrouble(err error) error {
+	var (
+		owned  *journal.OwnedError
+		said   *failure
+		reason *plan.Refusal
+	)
+	switch {
+	case errors.As(err, &said):
+		return said
+	case errors.As(err, &owned):
+		return &failure{code: exitNotReady, message: fmt.Sprintf("another process is working on this run (%s)", owned.Owner), help: "It goes on by itself; \"espalier status\" shows how it stands."}
+	case errors.As(err, &reason):
+		return &failure{code: exitUsage, message: reason.Why, help: `"espalier status RUN" shows what the run is waiting for.`}
+	case errors.Is(err, journal.ErrFinished):
+		return &failure{code: exitUsage, message: "the run is over", help: `"espalier output RUN" prints its result.`}
+	case errors.Is(err, engine.ErrClosed):
+		return &failure{code: exitInterrupted, message: "interrupted"}
+	}
+	return &failure{code: exitNotReady, message: err.Error(), help: "What was done so far is kept; \"espalier resume RUN\" goes on from there."}
+}
