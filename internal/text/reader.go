@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -108,6 +109,9 @@ func (r *Reader) KeySpan(key string) source.Span {
 func (r *Reader) Span() source.Span { return r.node.Span }
 
 func (r *Reader) know(key string) {
+	if r.asked == nil {
+		r.asked = make([]string, 0, len(r.node.Pairs)+1)
+	}
 	if !slices.Contains(r.asked, key) {
 		r.asked = append(r.asked, key)
 	}
@@ -170,6 +174,9 @@ func (r *Reader) Int(key string, least int64) (n int64, at source.Span, ok bool)
 		help := fmt.Sprintf("Write a number without quotes: %s: %d.", key, max(least, 1))
 		r.wrongType(key, node, "a whole number", help)
 		return 0, node.Span, false
+	}
+	if small, err := strconv.ParseInt(node.Value, 10, 64); err == nil && small >= least {
+		return small, node.Span, true
 	}
 	value, _ := parseInteger(node.Value)
 	switch {

@@ -136,11 +136,27 @@ func (n *Node) appendJSON(b []byte) []byte {
 }
 
 func appendJSONString(b []byte, s string) []byte {
+	if plainJSON(s) {
+		b = append(b, '"')
+		b = append(b, s...)
+		return append(b, '"')
+	}
 	quoted, err := json.Marshal(s)
 	if err != nil { // a string always has a JSON form
 		return append(b, `""`...)
 	}
 	return append(b, quoted...)
+}
+
+// plainJSON reports whether a text needs no escapes in JSON, as most do not.
+func plainJSON(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ', c >= 0x7F, c == '"', c == '\\', c == '<', c == '>', c == '&':
+			return false
+		}
+	}
+	return true
 }
 
 func isTrue(s string) bool { return s == "true" || s == "True" || s == "TRUE" }

@@ -52,6 +52,7 @@ type yamlParser struct {
 	column   int
 	offset   int // of the cursor in text
 	nodes    []Node
+	made     int // nodes so far
 	last     int // where the value ends that was read last
 }
 
@@ -149,8 +150,12 @@ func (p *yamlParser) span(start, end int) source.Span {
 
 func (p *yamlParser) new(kind Kind, value string, start, end int) *Node {
 	if len(p.nodes) == cap(p.nodes) {
-		p.nodes = make([]Node, 0, 32) // one allocation for many nodes
+		// One allocation for many nodes: a key and a value for each colon, and
+		// a value for each comma or so.
+		guess := 2*strings.Count(p.text, ":") + strings.Count(p.text, ",") + 4
+		p.nodes = make([]Node, 0, min(max(guess-p.made, 8), 256))
 	}
+	p.made++
 	p.nodes = append(p.nodes, Node{Kind: kind, Value: value, Span: p.span(start, end)})
 	return &p.nodes[len(p.nodes)-1]
 }

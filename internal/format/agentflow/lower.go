@@ -300,6 +300,9 @@ func (l *lowering) duplicate(name text.Text, what string, first source.Span) {
 // checkID holds an id to the characters that paths and records can carry, and
 // mentions the custom of snake_case.
 func (l *lowering) checkID(id text.Text, what string) {
+	if inCase(id.Value, 'a', 'z', '_') {
+		return
+	}
 	odd := strings.IndexFunc(id.Value, func(r rune) bool {
 		return r > 0x7e || !isWordByte(byte(r)) && r != '-'
 	})
@@ -322,8 +325,11 @@ func isWordByte(c byte) bool {
 
 // checkReason mentions the custom of UPPER_SNAKE_CASE for reason codes.
 func (l *lowering) checkReason(t text.Text) string {
+	if t.Value == "" || inCase(t.Value, 'A', 'Z', '_') {
+		return t.Value
+	}
 	better := strings.ToUpper(strings.ReplaceAll(kebab(t.Value), "-", "_"))
-	if t.Value != "" && t.Value != better && better != "" {
+	if better != "" {
 		l.report(CodeConvention, diag.Note, t.Span, fmt.Sprintf("The reason code %q is not written in UPPER_SNAKE_CASE, as is usual.", t.Value), fmt.Sprintf("Write %q.", better))
 	}
 	return t.Value

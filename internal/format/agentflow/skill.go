@@ -32,7 +32,7 @@ func (l *lowering) skill() *ir.Program {
 	// Skills have no rule for versions: what a file says of its own is in Meta.
 	p := &ir.Program{
 		Format: Format{}.Name(), Level: levels[0], Name: name.Value, Description: description.Value,
-		Tools: ir.Tools{AllowAll: true},
+		Tools:    ir.Tools{AllowAll: true},
 		Triggers: []ir.Trigger{{Kind: ir.OnDemand}}, Span: name.Span,
 	}
 	l.skillMeta(p)
@@ -137,7 +137,24 @@ func (l *lowering) checkName(name text.Text, skill bool) {
 	l.out.Add(found)
 }
 
-func isKebab(s string) bool { return s != "" && s == kebab(s) }
+func isKebab(s string) bool { return inCase(s, 'a', 'z', '-') }
+
+// inCase reports whether s is words of digits and the letters from first to
+// last, with one separator between them.
+func inCase(s string, first, last, separator byte) bool {
+	between := false
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= first && c <= last || c >= '0' && c <= '9':
+			between = true
+		case c == separator && between:
+			between = false
+		default:
+			return false
+		}
+	}
+	return between
+}
 
 // kebab writes a name in lower case with single hyphens.
 func kebab(s string) string {

@@ -578,10 +578,12 @@ func (l *lowering) end(s *step, check *expr.Expr) ir.Action {
 
 // connect gives every step its edges.
 func (l *lowering) connect() {
-	for _, s := range l.steps {
+	steps := make([]ir.Step, len(l.steps))
+	for i, s := range l.steps {
 		s.ir.Next = l.edges(s)
-		l.p.Blocks[ir.Body].Steps = append(l.p.Blocks[ir.Body].Steps, s.ir)
+		steps[i] = s.ir
 	}
+	l.p.Blocks[ir.Body].Steps = steps
 	l.p.Blocks[ir.Body].Span = l.bodySpan()
 }
 
