@@ -58,8 +58,11 @@ A file that is there already is never overwritten.`,
 			if a.json {
 				return a.writeJSON(map[string]string{"name": name, "pattern": pattern, "path": shown})
 			}
-			fmt.Fprintln(a.stdout, shown)
-			a.note("Next: write down what it does, then \"espalier validate %s\" and \"espalier show %s\".", shown, shown)
+			if _, err := fmt.Fprintln(a.stdout, shown); err != nil {
+				return err
+			}
+			word := shellWord(shown)
+			a.note("Next: write down what it does, then \"espalier validate %s\" and \"espalier show %s\".", word, word)
 			return nil
 		},
 	})

@@ -10,8 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"golang.org/x/term"
+
+	"github.com/espalier-run/espalier/internal/diag"
 )
 
 const (
@@ -138,9 +142,30 @@ func (a *app) inDir(path string) string {
 	return filepath.Join(a.Dir, path)
 }
 
-// note prints something for people beside the result.
+// note prints something for people beside the result. Its arguments may come
+// from a file.
 func (a *app) note(format string, args ...any) {
+	for i, arg := range args {
+		if text, ok := arg.(string); ok {
+			args[i] = diag.Printable(text)
+		}
+	}
 	fmt.Fprintf(a.stderr, format+"\n", args...)
+}
+
+// shellWord writes a path so that a shell takes it for one argument, in the
+// commands that are suggested.
+func shellWord(path string) string {
+	if strings.HasPrefix(path, "-") {
+		path = "./" + path
+	}
+	plain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-./@%+=:,", r)
+	}
+	if path != "" && strings.IndexFunc(path, func(r rune) bool { return !plain(r) }) < 0 {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
 // plural writes "1 file", "3 files".

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
 )
 
 // page is a report for the terminal: titles, paragraphs and tables that fit
@@ -19,6 +21,7 @@ const pageIndent = "  "
 func (a *app) page() *page { return &page{app: a, columns: a.columns()} }
 
 func (p *page) title(name, rest string) {
+	name, rest = diag.Printable(name), diag.Printable(rest)
 	fmt.Fprintf(&p.out, "%s", p.app.paint(p.app.colorOut, bold, name))
 	if rest != "" {
 		if textWidth(name)+3+textWidth(rest) > p.columns {

@@ -44,7 +44,7 @@ out, its steps, agents and bundles, and what a run can cost at worst.`,
 				if n == 1 {
 					them = "it"
 				}
-				a.note("\n%s; \"espalier validate %s\" shows %s.", diag.Summary(an.diagnostics), an.file.Path, them)
+				a.note("\n%s; \"espalier validate %s\" shows %s.", diag.Summary(an.diagnostics), shellWord(an.file.Path), them)
 			}
 			return nil
 		},

@@ -7,6 +7,8 @@ import (
 	"unicode"
 
 	"golang.org/x/text/width"
+
+	"github.com/espalier-run/espalier/internal/diag"
 )
 
 // table is text in columns that fits a width: the widest columns give way and
@@ -19,7 +21,13 @@ type table struct {
 	paint  func(string) string // of the header; nil for none
 }
 
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+// add appends a row. What it says may come from a file.
+func (t *table) add(cells ...string) {
+	for i := range cells {
+		cells[i] = diag.Printable(cells[i])
+	}
+	t.rows = append(t.rows, cells)
+}
 
 // under puts text below the last row.
 func (t *table) under(text string) {
@@ -168,7 +176,7 @@ func wrap(text string, columns int) []string {
 		}
 		line, used = "", 0
 	}
-	for word := range strings.FieldsSeq(text) {
+	for word := range strings.FieldsSeq(diag.Printable(text)) {
 		n := textWidth(word)
 		if used > 0 && used+1+n > columns {
 			flush()

@@ -247,7 +247,7 @@ func (a *app) resolveName(name string) (analysis, error) {
 	}
 	var names []string
 	for _, w := range found.workflows {
-		names = append(names, w.Name)
+		names = append(names, diag.Printable(w.Name))
 	}
 	help := diag.DidYouMean(name, names)
 	if help == "" {
@@ -263,7 +263,7 @@ func looksLikePath(arg string) bool {
 func choices(workflows []workflow) string {
 	var lines []string
 	for _, w := range workflows {
-		lines = append(lines, "  "+w.Path)
+		lines = append(lines, "  "+diag.Printable(w.Path))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -71,7 +71,7 @@ func (p Printer) diagnostic(w *bufio.Writer, d Diagnostic) {
 	if d.Code != "" {
 		head += "[" + string(d.Code) + "]"
 	}
-	fmt.Fprintf(w, "%s%s\n", p.paint(d.Severity.style(), head), p.paint(bold, ": "+printable(d.Message)))
+	fmt.Fprintf(w, "%s%s\n", p.paint(d.Severity.style(), head), p.paint(bold, ": "+Printable(d.Message)))
 
 	// The gutter is as wide as the largest line number of all frames, so that
 	// they stand below one another.
@@ -87,10 +87,10 @@ func (p Printer) diagnostic(w *bufio.Writer, d Diagnostic) {
 		if r.Span.File != d.Span.File {
 			p.place(w, gutter, ":::", r.Span)
 		}
-		p.frame(w, gutter, r.Span, blue, '-', printable(r.Message))
+		p.frame(w, gutter, r.Span, blue, '-', Printable(r.Message))
 	}
 	if d.Help != "" {
-		fmt.Fprintf(w, "%*s %s %s\n", gutter, "", p.paint(blue, "="), p.paint(green, "help:")+" "+printable(d.Help))
+		fmt.Fprintf(w, "%*s %s %s\n", gutter, "", p.paint(blue, "="), p.paint(green, "help:")+" "+Printable(d.Help))
 	}
 }
 
@@ -107,7 +107,7 @@ func (p Printer) place(w *bufio.Writer, gutter int, arrow string, s source.Span)
 	if s.IsZero() {
 		return
 	}
-	at := printable(s.File)
+	at := Printable(s.File)
 	if f := p.Files[s.File]; f != nil {
 		pos := f.Position(s.Start)
 		at = fmt.Sprintf("%s:%d:%d", at, pos.Line, pos.Column)

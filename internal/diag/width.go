@@ -129,9 +129,9 @@ func isDirection(r rune) bool {
 	return r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' || r == '\u200e' || r == '\u200f'
 }
 
-// printable makes a sentence fit to print: names in it come from files, which
+// Printable makes a sentence fit to print: names in it come from files, which
 // must not be able to send commands to a terminal or to begin new lines.
-func printable(s string) string {
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t' || r == '\r':
