@@ -183,6 +183,9 @@ func (l *loader) Compile(f *source.File, at source.Span) (*ir.Program, diag.List
 		one = l.compile(f)
 		l.done[identity(f)] = one
 	}
+	if one.format == "" {
+		return nil, referred(one.list, f, at)
+	}
 	if one.program != nil && count(one.program) > maxPrograms {
 		return nil, append(slices.Clip(one.list), diag.Diagnostic{
 			Code: CodeTooNested, Severity: diag.Error, Span: at,
@@ -220,6 +223,17 @@ func (l *loader) cycle(from int, f *source.File, at source.Span) diag.Diagnostic
 		Help:    "Remove one of the references; repeat steps inside one workflow with goto instead.",
 		Related: l.chain(from + 1),
 	}
+}
+
+// referred says why a file that no format takes was looked at.
+func referred(list diag.List, f *source.File, at source.Span) diag.List {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Related = append(slices.Clip(list[i].Related), diag.Related{
+			Span: at, Message: fmt.Sprintf("%s is referred to here.", f.Path),
+		})
+	}
+	return list
 }
 
 // chain points at the references that led from open[first-1] to the innermost

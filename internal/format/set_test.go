@@ -191,3 +191,21 @@ func TestPlannedFormatsSaySo(t *testing.T) {
 		t.Errorf("got %q, want %q", r.Diagnostics[0].Message, want)
 	}
 }
+
+// A file that no format takes is shown together with what refers to it.
+func TestUnknownChildSaysWhoRefersToIt(t *testing.T) {
+	for _, name := range []string{"a.toy", "twice.toy"} {
+		r := compile(t, folder{"a.toy": "call x.json", "twice.toy": "call x.json\ncall x.json", "x.json": "{}"}, name)
+		if len(r.Diagnostics) == 0 {
+			t.Fatalf("%s: nothing is wrong", name)
+		}
+		for _, d := range r.Diagnostics {
+			if d.Code != format.CodeNoFormat || d.Span.File != "x.json" {
+				t.Errorf("%s: %v", name, d)
+			}
+			if len(d.Related) != 1 || d.Related[0].Span.File != name || d.Related[0].Message != "x.json is referred to here." {
+				t.Errorf("%s: related is %v", name, d.Related)
+			}
+		}
+	}
+}

@@ -203,8 +203,14 @@ func (w *Workspace) typed(path, real string) string {
 
 // unreadable says why a path that the user named cannot be used.
 func (w *Workspace) unreadable(path string, err error) error {
+	if _, told := os.Stat(w.abs(path)); told != nil {
+		err = told // says more about links in a circle than following them does
+	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return &source.RefError{Ref: path, Problem: source.RefUnread, Detail: reason(err)}
+	}
+	if _, err := os.Lstat(w.abs(path)); err == nil {
+		return &source.RefError{Ref: path, Problem: source.RefUnread, Detail: "this symbolic link leads to nothing"}
 	}
 	near := &source.RefError{Ref: path, Problem: source.RefMissing}
 	dir, base := filepath.Split(path)
