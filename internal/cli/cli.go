@@ -110,7 +110,12 @@ folder, or by its name as "espalier list" shows it.`,
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetIn(a.Stdin)
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if args := cmd.Flags().Args(); cmd == root && len(args) > 0 {
+			return unknownCommand(root, args[0]) // whose flags cannot be known
+		}
+		return flagError(cmd, err)
+	})
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run workflows:"},

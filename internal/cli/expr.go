@@ -40,8 +40,19 @@ what is not in it is null.`,
 			}
 			text := source.NewFile("expression", args[0])
 			e, list := expr.ParseValue(expr.Dialect(dialect), args[0], text.Span(0, len(args[0])))
+			files := source.Set{text.Path: text}
+			if list.Errors() && a.json {
+				report := struct {
+					Expression string `json:"expression"`
+					diag.Report
+				}{args[0], diag.NewReport(files, list)}
+				if err := a.writeJSON(report); err != nil {
+					return err
+				}
+				return &failure{code: exitUsage}
+			}
 			if len(list) > 0 {
-				if err := (diag.Printer{Files: source.Set{text.Path: text}, Color: a.colorErr}).Print(a.stderr, list); err != nil {
+				if err := (diag.Printer{Files: files, Color: a.colorErr}).Print(a.stderr, list); err != nil {
 					return err
 				}
 			}
@@ -73,8 +84,13 @@ func (a *app) readContext(path string) (expr.Values, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal([]byte(f.Text), &values); err != nil {
-		return nil, usage(`Write an object such as {"input": {"tier": "team"}}.`, "%s is not a JSON object: %v", path, err)
+	const help = `Write an object such as {"input": {"tier": "team"}}.`
+	var wrongType *json.UnmarshalTypeError
+	switch err := json.Unmarshal([]byte(f.Text), &values); {
+	case errors.As(err, &wrongType):
+		return nil, usage(help, "%s is not a JSON object", path)
+	case err != nil:
+		return nil, usage(help, "%s is not JSON: %v", path, err)
 	}
 	return values, nil
 }

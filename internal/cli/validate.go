@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -39,8 +40,12 @@ it.`,
 			}
 			v := &validation{app: a, stdinName: stdinName, files: source.Set{}, seen: map[string]bool{}}
 			for _, arg := range args {
-				if err := v.add(arg); err != nil {
+				err := v.add(arg)
+				if err != nil && len(args) == 1 {
 					return err
+				}
+				if err != nil {
+					v.skip(arg, err)
 				}
 			}
 			list := v.list.Sorted()
@@ -126,6 +131,16 @@ func (v *validation) add(arg string) error {
 	return nil
 }
 
+// skip leaves out one of several paths, so that the others are checked.
+func (v *validation) skip(arg string, err error) {
+	reason := sentence(err.Error())
+	var ref *source.RefError
+	if errors.As(err, &ref) && len(ref.Near) > 0 {
+		reason += " " + unreadableFile(ref).help
+	}
+	v.skipped = append(v.skipped, project.Skipped{Path: arg, Reason: reason})
+}
+
 func (v *validation) take(an analysis) {
 	if v.seen[an.file.Abs] {
 		return
@@ -143,7 +158,10 @@ func (v *validation) finish(list diag.List) error {
 		v.note("%s was left out: %s", s.Path, sentence(s.Reason))
 	}
 	summary := diag.Summary(list)
-	if summary == "" {
+	switch {
+	case len(v.seen) == 0:
+		summary = "nothing was checked"
+	case summary == "":
 		summary = "ok"
 	}
 	v.note("%s: %s", plural(len(v.seen), "workflow"), summary)
@@ -158,16 +176,19 @@ func (v *validation) finish(list diag.List) error {
 
 // validationReport is what validate prints as JSON.
 type validationReport struct {
-	Outcome   string   `json:"outcome"` // valid or invalid
+	Outcome   string   `json:"outcome"` // valid, invalid, or incomplete when something was left out
 	Workflows []string `json:"workflows"`
 	diag.Report
 	Skipped []project.Skipped `json:"skipped,omitempty"`
 }
 
 func (v *validation) report(list diag.List) validationReport {
-	r := validationReport{Outcome: "valid", Workflows: v.workflows, Report: diag.NewReport(v.files, list), Skipped: v.skipped}
-	if list.Errors() {
+	r := validationReport{Outcome: "valid", Workflows: append([]string{}, v.workflows...), Report: diag.NewReport(v.files, list), Skipped: v.skipped}
+	switch {
+	case list.Errors():
 		r.Outcome = "invalid"
+	case len(v.skipped) > 0:
+		r.Outcome = "incomplete"
 	}
 	return r
 }
