@@ -72,6 +72,10 @@ var shared = map[string]string{
 	"internal/journal/filelock": "internal/journal",
 	"internal/journal/owner":    "internal/journal",
 	"internal/journal/queue":    "internal/journal",
+	// Agents, transforms and critics all talk with a model.
+	"internal/step/talk": "internal/step",
+	// Scripts run commands now, further kinds will.
+	"internal/step/process": "internal/step",
 }
 
 func TestImportsPointDown(t *testing.T) {

@@ -12,6 +12,11 @@ const (
 	NoteToolResult = "tool_result" // ToolUse, once it has run
 	NoteCommand    = "command"     // Command: what is handed to the system's shell or interpreter
 	NoteStream     = "stream"      // Stream: a piece of a reply, kept only when somebody asked for it
+
+	NoteModelError  = "model_error"    // ModelError: a call of a model that failed
+	NoteMerge       = "merge_decision" // MergeDecision: which of several results counts
+	NoteDone        = "done_by"        // DoneBy: what did a step that could be done in several ways
+	NoteMissingFile = "missing_file"   // MissingFile: a declared file that nobody made
 )
 
 // Prompt is a message to a model. Only what is new is noted: the answers of
@@ -73,7 +78,13 @@ type ToolUse struct {
 	Input    json.RawMessage `json:"input,omitempty"`
 	Output   json.RawMessage `json:"output,omitempty"`
 	Error    string          `json:"error,omitempty"`
+	Class    string          `json:"class,omitempty"`    // of the error, when the call itself did not work
 	Fidelity string          `json:"fidelity,omitempty"` // empty is ByRouter
+	// Repeatable calls do no harm when they are made again: the tool changes
+	// nothing, or takes the call's key.
+	Repeatable bool `json:"repeatable,omitempty"`
+	// Offline is "simulated" or "scripted" when nothing real was called.
+	Offline string `json:"offline,omitempty"`
 }
 
 // Command is what a step hands to a shell or an interpreter.
@@ -84,4 +95,31 @@ type Command struct {
 // Stream is a piece of a reply as it came.
 type Stream struct {
 	Chunk string `json:"chunk"`
+}
+
+// ModelError is a call of a model that failed.
+type ModelError struct {
+	Class   string `json:"class"`
+	Message string `json:"message"`
+	Status  int    `json:"status,omitempty"`
+}
+
+// MergeDecision is one choice in putting the results of branches together.
+type MergeDecision struct {
+	Key     string            `json:"key"`               // what was chosen: a type, or the values of the dedupe key
+	Kept    json.RawMessage   `json:"kept"`              // what counts
+	From    string            `json:"from,omitempty"`    // the branch that it came from; empty: of several, or of the critic
+	Dropped []json.RawMessage `json:"dropped,omitempty"` // what does not
+	Why     string            `json:"why"`               // duplicate, first_wins, last_wins, majority, critic
+}
+
+// DoneBy is what did a step that could be done in several ways.
+type DoneBy struct {
+	By string `json:"by"`
+}
+
+// MissingFile is a declared file that was not there after its step.
+type MissingFile struct {
+	Path string `json:"path"`
+	Why  string `json:"why,omitempty"`
 }
