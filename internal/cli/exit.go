@@ -104,6 +104,10 @@ func sentence(s string) string {
 // flagError is what a wrong flag leads to: a hint instead of the whole usage.
 func flagError(cmd *cobra.Command, err error) error {
 	help := fmt.Sprintf("%q lists the flags.", cmd.CommandPath()+" --help")
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) {
+		return usage(help, "%q cannot be the value of --%s", value.GetValue(), value.GetFlag().Name)
+	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		var names []string

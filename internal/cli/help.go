@@ -111,7 +111,10 @@ func (a *app) addHelp(root *cobra.Command) {
 				return root.Help()
 			}
 			cmd, rest, err := root.Find(args)
-			if err != nil || len(rest) > 0 || cmd == root {
+			if err == nil && len(rest) > 0 && cmd != root {
+				return usage("Usage: espalier help [COMMAND]", "espalier help takes one command, and %q is too much", rest[0])
+			}
+			if err != nil || cmd == root {
 				help := `"espalier help" lists the commands and topics.`
 				if near := diag.Nearest(args[0], commandNames(root)); near != "" {
 					help = fmt.Sprintf("Did you mean \"espalier help %s\"? %s", near, help)

@@ -93,6 +93,9 @@ func (a *app) deliver(path string, write func(io.Writer) error) error {
 // one, never a part of it; when it fails, nothing is left behind.
 func (a *app) replaceFile(path string, content []byte) error {
 	full := a.inDir(path)
+	if real, err := filepath.EvalSymlinks(full); err == nil {
+		full = real // a link stays one
+	}
 	mode := fs.FileMode(0o644)
 	if info, err := os.Stat(full); err == nil {
 		if !info.Mode().IsRegular() {

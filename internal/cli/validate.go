@@ -41,7 +41,7 @@ it.`,
 			v := &validation{app: a, stdinName: stdinName, files: source.Set{}, seen: map[string]bool{}}
 			for _, arg := range args {
 				err := v.add(arg)
-				if err != nil && len(args) == 1 {
+				if err != nil && (len(args) == 1 || errors.Is(err, errNoName)) {
 					return err
 				}
 				if err != nil {
@@ -91,6 +91,8 @@ func (v *validation) add(arg string) error {
 		return err
 	}
 	switch {
+	case arg == "":
+		return errNoName
 	case arg == "-":
 		text, err := io.ReadAll(io.LimitReader(v.Stdin, project.MaxFileSize+1))
 		if err != nil {

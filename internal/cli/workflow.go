@@ -166,9 +166,18 @@ func counts(l diag.List) map[string]int {
 	return map[string]int{"errors": l.Count(diag.Error), "warnings": l.Count(diag.Warning), "notes": l.Count(diag.Note)}
 }
 
+// errNoName answers an empty argument. As a path it would be the working
+// folder, but it is more likely a variable of a script that was not set.
+var errNoName = &failure{
+	code: exitUsage, message: "the name of the workflow is empty", help: "Name a file, a folder or a workflow.",
+}
+
 // resolve finds the workflow that the user means: a path, a folder, or the
 // name of a discovered one.
 func (a *app) resolve(arg string) (analysis, error) {
+	if arg == "" {
+		return analysis{}, errNoName
+	}
 	space, err := a.workspace()
 	if err != nil {
 		return analysis{}, err
