@@ -112,8 +112,12 @@ func say(t *testing.T, into *strings.Builder, project files, file *source.File) 
 		t.Errorf("%s: %v", file.Path, err)
 	}
 	for _, d := range check.Program(p, builtin.Kinds()).Sorted() {
-		at := file.Position(d.Span.Start)
-		fmt.Fprintf(into, "%s:%d:%d %s %s %s\n", file.Path, at.Line, at.Column, d.Severity, d.Code, d.Message)
+		at := project[d.Span.File].Position(d.Span.Start)
+		fmt.Fprintf(into, "%s:%d:%d %s %s %s\n", d.Span.File, at.Line, at.Column, d.Severity, d.Code, d.Message)
+		for _, r := range d.Related {
+			at := project[r.Span.File].Position(r.Span.Start)
+			fmt.Fprintf(into, "    %s:%d:%d %s\n", r.Span.File, at.Line, at.Column, r.Message)
+		}
 		if d.Span.IsZero() || d.Help == "" || !strings.HasSuffix(d.Message, ".") {
 			t.Errorf("%s: %+v has no place, no help or no full stop", file.Path, d)
 		}

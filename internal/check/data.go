@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -246,7 +247,12 @@ func (c *checker) input(path string, at source.Span) {
 	if closed {
 		severity, message = diag.Error, fmt.Sprintf("The input can never have %q: its schema allows no other properties.", missing)
 	}
-	c.add(CodeNoSuchInput, severity, at, message, c.inputHelp(missing))
+	var around []string // the pointer to where it would be declared
+	for _, name := range strings.Split(missing, ".")[1:] {
+		around = append(around, "properties", name)
+	}
+	c.add(CodeNoSuchInput, severity, at, message, c.inputHelp(missing),
+		diag.Related{Span: c.p.Input.At(pointerTo(around[:len(around)-1]...)), Message: "what is declared"})
 }
 
 func (c *checker) inputHelp(missing string) string {
@@ -306,10 +312,10 @@ func (c *checker) outputs(w *writers) {
 	if c.p.Output == nil || len(w.by) == 0 {
 		return
 	}
-	for _, name := range shapeOf(c.domains.output).required() {
+	for i, name := range shapeOf(c.domains.output).required() {
 		path := outputRoot + "." + name
 		if len(w.of(path)) == 0 && !w.declared(path) {
-			c.add(CodeNoOutput, diag.Warning, c.p.Output.Span,
+			c.add(CodeNoOutput, diag.Warning, c.p.Output.At(pointerTo("required", strconv.Itoa(i))),
 				fmt.Sprintf("The output must have %q, but no step writes %q.", name, path),
 				fmt.Sprintf("Add %q to the writes of the step that makes it, or take it off the required list.", path))
 		}

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -50,7 +52,7 @@ func compileSchema(raw json.RawMessage) *problem {
 		return &problem{why: err.Error()}
 	}
 	if _, err = compiler.Compile(here); err != nil {
-		p := schemaProblem(err, here)
+		p := schemaProblem(err, doc, here)
 		return &p
 	}
 	return nil
@@ -61,16 +63,21 @@ func (c *checker) badSchema(contract *ir.Contract, of string, p problem) {
 	if p.pointer != "" {
 		where = " at " + p.pointer
 	}
-	c.add(CodeSchema, diag.Error, contract.Span,
+	at := contract.At(p.pointer)
+	var related []diag.Related
+	if at.File != contract.Span.File && !contract.Span.IsZero() {
+		related = append(related, diag.Related{Span: contract.Span, Message: "the schema is referred to here"})
+	}
+	c.add(CodeSchema, diag.Error, at,
 		fmt.Sprintf("The schema of %s is not a JSON Schema%s: %s.", of, where, p.why),
-		cmp.Or(p.help, "Correct it as JSON Schema (draft 2020-12) wants it."))
+		cmp.Or(p.help, "Correct it as JSON Schema (draft 2020-12) wants it."), related...)
 }
 
 // problem is what is wrong with a schema, where in it, and what to do.
 type problem struct{ pointer, why, help string }
 
 // schemaProblem finds the innermost complaint, and where in the schema it is.
-func schemaProblem(err error, here string) problem {
+func schemaProblem(err error, doc any, here string) problem {
 	var (
 		invalid *jsonschema.SchemaValidationError
 		load    *jsonschema.LoadURLError
@@ -86,17 +93,58 @@ func schemaProblem(err error, here string) problem {
 		}
 	case errors.As(err, &load):
 		return problem{
-			why:  fmt.Sprintf("it refers to %q, and only references inside the schema itself are followed", strings.TrimPrefix(load.URL, here)),
-			help: "Copy what it refers to under \"$defs\", and refer to it there.",
+			pointer: refTo(doc, load.URL),
+			why:     fmt.Sprintf("it refers to %q, and only references inside the schema itself are followed", strings.TrimPrefix(load.URL, here)),
+			help:    "Copy what it refers to under \"$defs\", and refer to it there.",
 		}
 	case errors.As(err, &regex):
 		return problem{pointer: strings.TrimPrefix(regex.URL, here+"#"), why: fmt.Sprintf("%q is not a regular expression", regex.Regex)}
 	case errors.As(err, &ref):
-		return problem{why: fmt.Sprintf("it refers to %q, which it does not have", strings.TrimPrefix(ref.URL, here))}
+		return problem{pointer: refTo(doc, ref.URL), why: fmt.Sprintf("it refers to %q, which it does not have", strings.TrimPrefix(ref.URL, here))}
 	case errors.As(err, &anchor):
-		return problem{why: fmt.Sprintf("it refers to the anchor %q, which it does not have", anchor.Reference)}
+		return problem{pointer: refTo(doc, anchor.Reference), why: fmt.Sprintf("it refers to the anchor %q, which it does not have", strings.TrimPrefix(anchor.Reference, here+"#"))}
 	}
 	return problem{why: strings.ReplaceAll(err.Error(), here, "")}
+}
+
+// pointerTo is the JSON pointer of a path.
+func pointerTo(path ...string) string {
+	var b strings.Builder
+	for _, name := range path {
+		b.WriteByte('/')
+		b.WriteString(pointerEscapes.Replace(name))
+	}
+	return b.String()
+}
+
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+
+// refTo finds the reference that became a URL; "" when it cannot be told.
+func refTo(doc any, url string) string {
+	url, _ = strings.CutSuffix(url, "#")
+	var find func(v any, path []string) []string
+	find = func(v any, path []string) []string {
+		switch v := v.(type) {
+		case map[string]any:
+			for _, name := range slices.Sorted(maps.Keys(v)) {
+				at := append(slices.Clone(path), name)
+				if ref, ok := v[name].(string); ok && (name == "$ref" || name == "$dynamicRef") && ref != "" && strings.HasSuffix(url, strings.TrimSuffix(ref, "#")) {
+					return at
+				}
+				if found := find(v[name], at); found != nil {
+					return found
+				}
+			}
+		case []any:
+			for i := range v {
+				if found := find(v[i], append(slices.Clone(path), strconv.Itoa(i))); found != nil {
+					return found
+				}
+			}
+		}
+		return nil
+	}
+	return pointerTo(find(doc, nil)...)
 }
 
 // innermost follows the causes down to the one that says most: the deepest
@@ -115,7 +163,7 @@ func innermost(e *jsonschema.ValidationError) *jsonschema.ValidationError {
 
 // complaint says what is wrong with a value in a schema.
 func complaint(e *jsonschema.ValidationError) problem {
-	p := problem{pointer: "/" + strings.Join(e.InstanceLocation, "/"), why: e.ErrorKind.LocalizedString(message.NewPrinter(language.English))}
+	p := problem{pointer: pointerTo(e.InstanceLocation...), why: e.ErrorKind.LocalizedString(message.NewPrinter(language.English))}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Enum:
 		var want []string

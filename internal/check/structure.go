@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -65,12 +66,13 @@ func (c *checker) call(s *ir.Step, call ir.Call) {
 			given[path[strings.LastIndexByte(path, '.')+1:]] = true
 		}
 	}
-	for _, name := range schema.required() {
+	for i, name := range schema.required() {
 		if given[name] || schema.hasDefault(name) {
 			continue
 		}
 		c.add(CodeChildInput, diag.Warning, spanOr(call.Span, s.Span),
 			fmt.Sprintf("Workflow %q needs the input %q, which step %q does not give it.", child.Name, name, s.ID),
-			fmt.Sprintf("Let the step read something whose name ends in %q.", "."+name))
+			fmt.Sprintf("Let the step read something whose name ends in %q.", "."+name),
+			diag.Related{Span: child.Input.At(pointerTo("required", strconv.Itoa(i))), Message: "needed here"})
 	}
 }

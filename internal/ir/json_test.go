@@ -132,6 +132,16 @@ func fill(t *rapid.T, v reflect.Value, levels int, filled map[string]bool) {
 				fill(t, v.Index(i), levels-1, filled)
 			}
 		}
+	case reflect.Map:
+		if n := rapid.IntRange(0, 2).Draw(t, "entries"); levels > 0 && n > 0 {
+			v.Set(reflect.MakeMap(v.Type()))
+			for range n {
+				key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+				fill(t, key, levels-1, filled)
+				fill(t, value, levels-1, filled)
+				v.SetMapIndex(key, value)
+			}
+		}
 	case reflect.String:
 		v.SetString(rapid.StringN(0, 6, -1).Draw(t, "string"))
 	case reflect.Bool:
@@ -216,6 +226,18 @@ func TestSettings(t *testing.T) {
 	}
 	if err := (Settings)(nil).Decode(&into); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestPlacesInASchema(t *testing.T) {
+	at := func(n int) source.Span { return source.Span{File: "f", Start: n, End: n + 1} }
+	c := &Contract{Span: at(0), Places: map[string]source.Span{"/properties": at(1), "/properties/a": at(2), "/properties/a/type": at(3)}}
+	for pointer, want := range map[string]int{
+		"": 0, "/": 0, "/properties": 1, "/properties/b": 1, "/properties/b/c/d": 1, "/properties/a/type": 3, "/properties/a/enum/0": 2, "/required/0": 0, "properties": 0,
+	} {
+		if got := c.At(pointer); got != at(want) {
+			t.Errorf("%s: %v", pointer, got)
+		}
 	}
 }
 

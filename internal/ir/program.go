@@ -2,6 +2,7 @@ package ir
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -69,7 +70,21 @@ type Meta struct {
 // Contract is what goes in or comes out: a JSON Schema.
 type Contract struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
-	Span   source.Span     `json:"span,omitzero"`
+	// Places is where parts of the schema stand, by their JSON pointers.
+	Places map[string]source.Span `json:"places,omitempty"`
+	Span   source.Span            `json:"span,omitzero"`
+}
+
+// At is where the part of the schema that a JSON pointer leads to stands, or
+// the nearest part around it whose place is known.
+func (c *Contract) At(pointer string) source.Span {
+	for pointer != "" {
+		if at, ok := c.Places[pointer]; ok {
+			return at
+		}
+		pointer = pointer[:max(strings.LastIndexByte(pointer, '/'), 0)]
+	}
+	return c.Span
 }
 
 // Reducer says how a write meets what is already there.

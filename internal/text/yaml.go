@@ -135,6 +135,42 @@ func (n *Node) appendJSON(b []byte) []byte {
 	}
 }
 
+// maxPlaces bounds Places: nobody looks for a place among so many.
+const maxPlaces = 500
+
+// Places is where the parts of a value stand, by their JSON pointers: a scalar
+// itself, and of anything larger its key.
+func (n *Node) Places() map[string]source.Span {
+	all := map[string]source.Span{}
+	n.addPlaces(all, "")
+	return all
+}
+
+func (n *Node) addPlaces(all map[string]source.Span, pointer string) {
+	add := func(name string, child *Node, key source.Span) {
+		if len(all) >= maxPlaces {
+			return
+		}
+		at := pointer + "/" + name
+		if child.Kind < List && child.Span.End > child.Span.Start {
+			all[at] = child.Span
+		} else if !key.IsZero() {
+			all[at] = key
+		}
+		child.addPlaces(all, at)
+	}
+	for i, item := range n.Items {
+		add(strconv.Itoa(i), item, source.Span{})
+	}
+	for _, p := range n.Pairs {
+		name := p.Key.Value
+		if strings.ContainsAny(name, "~/") {
+			name = strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+		}
+		add(name, p.Value, p.Key.Span)
+	}
+}
+
 func appendJSONString(b []byte, s string) []byte {
 	if plainJSON(s) {
 		b = append(b, '"')

@@ -142,3 +142,25 @@ func TestYAMLLenient(t *testing.T) {
 		t.Errorf("%d repairs", len(repairs))
 	}
 }
+
+func TestPlaces(t *testing.T) {
+	const doc = "a: 1\n\"b/c\": {d: [x, {e: 'f'}], g: }\nh:\n  - i\n"
+	n, list := text.ParseYAML(source.NewFile("f.yaml", doc), 0, len(doc))
+	if len(list) > 0 {
+		t.Fatal(list)
+	}
+	got := map[string]string{}
+	for pointer, at := range n.Places() {
+		got[pointer] = doc[at.Start:at.End]
+	}
+	want := map[string]string{
+		"/a": "1", "/b~1c": "b/c", "/b~1c/d": "d", "/b~1c/d/0": "x", "/b~1c/d/1/e": "f", "/b~1c/g": "g", "/h": "h", "/h/0": "i",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	many := source.NewFile("f.yaml", "["+strings.Repeat("a, ", 10_000)+"]")
+	if n, _ := text.ParseYAML(many, 0, len(many.Text)); len(n.Places()) > 500 {
+		t.Error("too many places")
+	}
+}

@@ -25,7 +25,7 @@ func (l *lowering) contract(name string) *ir.Contract {
 			l.report(CodeTwoSchemas, diag.Error, v.key("schema_ref"), fmt.Sprintf("The %s has a schema here and another one in a file.", name), "Remove \"schema\" or \"schema_ref\".",
 				diag.Related{Span: v.key("schema"), Message: "The other one is here."})
 		}
-		return &ir.Contract{Schema: inline.JSON(), Span: inline.Span}
+		return &ir.Contract{Schema: inline.JSON(), Places: inline.Places(), Span: inline.Span}
 	}
 	if ref.Value == "" {
 		return nil
@@ -48,7 +48,7 @@ func (l *lowering) schemaFile(ref text.Text) *ir.Contract {
 		if n == nil || list.Errors() {
 			return nil
 		}
-		return &ir.Contract{Schema: n.JSON(), Span: ref.Span}
+		return &ir.Contract{Schema: n.JSON(), Places: n.Places(), Span: ref.Span}
 	}
 	raw := []byte(strings.TrimPrefix(f.Text, "\ufeff"))
 	var any json.RawMessage
@@ -63,7 +63,11 @@ func (l *lowering) schemaFile(ref text.Text) *ir.Contract {
 			diag.Related{Span: ref.Span, Message: "The schema is referred to here."})
 		return nil
 	}
-	return &ir.Contract{Schema: any, Span: ref.Span}
+	c := &ir.Contract{Schema: any, Span: ref.Span}
+	if n, list := text.ParseYAML(f, 0, len(f.Text)); !list.Errors() { // JSON is YAML, nearly always
+		c.Places = n.Places()
+	}
+	return c
 }
 
 // skillFileOf finds what a skill_ref or extends names: a path, a folder with a
