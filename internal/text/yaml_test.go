@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
