@@ -174,7 +174,7 @@ func (l *loader) Compile(f *source.File, at source.Span) (*ir.Program, diag.List
 			Code: CodeTooNested, Severity: diag.Error, Span: at,
 			Message: fmt.Sprintf("Workflows are nested more than %d deep here.", maxDepth),
 			Help:    "Call the inner workflows from an outer one, side by side, instead of one inside the other.",
-			Related: l.chain(1),
+			Related: ends(l.chain(1)),
 		}}
 	}
 	one, seen := l.done[identity(f)]
@@ -223,6 +223,14 @@ func (l *loader) cycle(from int, f *source.File, at source.Span) diag.Diagnostic
 		Help:    "Remove one of the references; repeat steps inside one workflow with goto instead.",
 		Related: l.chain(from + 1),
 	}
+}
+
+// ends keeps the first and the last two of a long way.
+func ends(way []diag.Related) []diag.Related {
+	if len(way) <= 3 {
+		return way
+	}
+	return append(way[:1:1], way[len(way)-2:]...)
 }
 
 // referred says why a file that no format takes was looked at.

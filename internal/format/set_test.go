@@ -160,8 +160,13 @@ func TestCompileBoundsDepth(t *testing.T) {
 		d[fmt.Sprintf("%d.toy", i)] = fmt.Sprintf("call %d.toy", i+1)
 	}
 	d["30.toy"] = ""
-	if r := compile(t, d, "0.toy"); codes(r.Diagnostics) != string(format.CodeTooNested) {
-		t.Errorf("got %+v", r.Diagnostics)
+	r := compile(t, d, "0.toy")
+	if codes(r.Diagnostics) != string(format.CodeTooNested) {
+		t.Fatalf("got %+v", r.Diagnostics)
+	}
+	// How it began and how it ended is enough; sixteen frames are a wall.
+	if way := r.Diagnostics[0].Related; len(way) != 3 || way[0].Span.File != "0.toy" || way[2].Span.File != "14.toy" {
+		t.Errorf("the way there is %+v", way)
 	}
 	if r := compile(t, d, "20.toy"); len(r.Diagnostics) > 0 {
 		t.Errorf("ten levels are fine, got %+v", r.Diagnostics)
