@@ -42,17 +42,25 @@ in your shell.`,
 }
 
 // completeWorkflow offers the names of discovered workflows, and files.
-func (a *app) completeWorkflow(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (a *app) completeWorkflow(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	return a.completeWorkflows(cmd, args, "")
+}
+
+// completeWorkflows is for commands that take any number of them. A name that
+// a terminal cannot show as it is, is not offered.
+func (a *app) completeWorkflows(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	found, err := a.discover()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	var names []string
 	for _, w := range found.workflows {
-		names = append(names, w.Name+"\t"+w.Description)
+		if w.Name == diag.Printable(w.Name) {
+			names = append(names, w.Name+"\t"+diag.Printable(w.Description))
+		}
 	}
 	return names, cobra.ShellCompDirectiveDefault
 }

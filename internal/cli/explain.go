@@ -16,14 +16,19 @@ func (a *app) explainCommand() *cobra.Command {
 		Use:   "explain [CODE] [--json]",
 		Short: "Explain a code such as AF001, with a bad and a good example",
 		Long: `Explain the code of a diagnostic: what it means, how to mend it, an example
-that produces it and one that does not. Without a code, list them all.`,
+that produces it and one that does not. Without a code, list them all; with the
+letters alone, those that begin with them.`,
 		Example: `  espalier explain AF001
+  espalier explain WF
   espalier explain`,
 		Args:              takes(0, 1, "one code"),
 		ValidArgsFunction: completeCode,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.listCodes()
+				return a.listCodes(explain.Codes())
+			}
+			if some := codesOf(args[0]); len(some) > 0 {
+				return a.listCodes(some)
 			}
 			page, ok := explain.Lookup(args[0])
 			if !ok {
@@ -41,14 +46,25 @@ that produces it and one that does not. Without a code, list them all.`,
 	})
 }
 
-func (a *app) listCodes() error {
+// codesOf returns the codes whose letters these are.
+func codesOf(letters string) []string {
+	var out []string
+	for _, code := range explain.Codes() {
+		if strings.TrimRight(code, "0123456789") == strings.ToUpper(letters) {
+			out = append(out, code)
+		}
+	}
+	return out
+}
+
+func (a *app) listCodes(codes []string) error {
 	type title struct {
 		Code  string `json:"code"`
 		Title string `json:"title"`
 	}
 	titles := []title{}
 	t := table{}
-	for _, code := range explain.Codes() {
+	for _, code := range codes {
 		page, _ := explain.Lookup(code)
 		titles = append(titles, title{code, page.Title})
 		t.add(code, page.Title)

@@ -33,10 +33,11 @@ func TestNothingReachesTheTerminalRaw(t *testing.T) {
 	for _, args := range [][]string{
 		{"list"}, {"validate", "."}, {"show", "evil"}, {"cost", "evil"}, {"graph", "evil"}, {"show", "evil/SKILL.md"},
 		{"show", "same"}, {"show", "nothing-like-it"}, {"show", "raw"}, {"show", "."},
+		{"__complete", "show", ""},
 	} {
 		_, stdout, stderr := run(t, dir, args...)
 		for _, text := range []string{stdout, stderr} {
-			if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && unicode.IsControl(r) || r == '\u202e' }); i >= 0 {
+			if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && unicode.IsControl(r) || r == '\u202e' }); i >= 0 {
 				t.Errorf("%s prints %q", strings.Join(args, " "), text[max(0, i-30):min(len(text), i+30)])
 			}
 		}

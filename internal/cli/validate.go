@@ -33,7 +33,7 @@ it.`,
   espalier validate . --sarif -o espalier.sarif
   cat draft.md | espalier validate - --stdin-name flows/draft.md`,
 		Args:              takes(1, -1, `at least one file or folder; "espalier validate ." checks every workflow here`),
-		ValidArgsFunction: a.completeWorkflow,
+		ValidArgsFunction: a.completeWorkflows,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if a.json && sarif {
 				return usage("Choose one of the two.", "--json and --sarif exclude each other")
