@@ -2,5 +2,5 @@
 // layout, each beside something known that is measured in the same run.
 package main
 
-// Processor time of child processes is used where it can be, because it says
-// the same on a busy machine; every figure is the median of several runs.
+// Everything runs in child processes, by turns, and what counts is the median
+// of their processor time, because that says nearly the same on a busy machine.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,11 +22,29 @@ import (
 var twelveSteps string
 
 func main() {
-	if err := run(); err != nil {
+	var err error
+	switch args := os.Args[1:]; {
+	case len(args) == 0:
+		err = run()
+	case len(args) == 2 && args[0] == decodeCommand:
+		err = decodeYAML(args[1])
+	case len(args) == 3 && args[0] == layoutCommand:
+		err = drawChain(args[1], args[2])
+	default:
+		err = fmt.Errorf("bench takes no arguments, not %q", args)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
+
+// What is measured inside bench itself runs in a process of its own, too: so
+// that everything is measured alike.
+const (
+	decodeCommand = "decode-yaml" // FOLDER
+	layoutCommand = "layout"      // NODES TIMES
+)
 
 func run() error {
 	dir, err := os.MkdirTemp("", "espalier-bench-")
@@ -33,17 +52,22 @@ func run() error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
 	espalier, empty, err := build(dir)
 	if err != nil {
 		return err
 	}
+	fmt.Println("Processor time (user and system, one core), then wall time in brackets; medians of runs by turns.")
 	if err := startUp(espalier, empty); err != nil {
 		return err
 	}
-	if err := validation(dir, espalier); err != nil {
+	if err := validation(dir, espalier, self); err != nil {
 		return err
 	}
-	return layout()
+	return layout(self)
 }
 
 // build compiles Espalier and, as the baseline of start-up, a program that
@@ -66,41 +90,75 @@ func build(dir string) (espalier, empty string, err error) {
 }
 
 // taken is how long a process took.
-type taken struct{ wall, cpu time.Duration }
+type taken struct{ cpu, wall time.Duration }
 
-func timed(name string, args ...string) (taken, error) {
-	cmd := exec.Command(name, args...)
-	cmd.Stderr = io.Discard
+func (t taken) String() string {
+	return fmt.Sprintf("%9.3f ms (%9.3f ms)", milliseconds(t.cpu), milliseconds(t.wall))
+}
+
+// per shares a time among so many pieces of work.
+func (t taken) per(n int) taken { return taken{t.cpu / time.Duration(n), t.wall / time.Duration(n)} }
+
+func (t taken) minus(u taken) taken {
+	return taken{max(t.cpu-u.cpu, 0), max(t.wall-u.wall, 0)}
+}
+
+// command is a program and its arguments.
+type command []string
+
+func (c command) run() (taken, error) {
+	cmd := exec.Command(c[0], c[1:]...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	began := time.Now()
 	if err := cmd.Run(); err != nil {
-		return taken{}, fmt.Errorf("%s %s: %w", filepath.Base(name), strings.Join(args, " "), err)
+		return taken{}, fmt.Errorf("%s %s: %w", filepath.Base(c[0]), strings.Join(c[1:], " "), err)
 	}
-	return taken{time.Since(began), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}, nil
+	return taken{cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), time.Since(began)}, nil
+}
+
+// byTurns runs commands one after the other, several rounds, so that all see
+// the same machine. It returns the median of each.
+func byTurns(rounds int, commands ...command) ([]taken, error) {
+	cpu, wall := make([][]time.Duration, len(commands)), make([][]time.Duration, len(commands))
+	for range rounds {
+		for i, c := range commands {
+			t, err := c.run()
+			if err != nil {
+				return nil, err
+			}
+			cpu[i], wall[i] = append(cpu[i], t.cpu), append(wall[i], t.wall)
+		}
+	}
+	medians := make([]taken, len(commands))
+	for i := range commands {
+		medians[i] = taken{median(cpu[i]), median(wall[i])}
+	}
+	return medians, nil
+}
+
+func met(ok bool) string {
+	if ok {
+		return "met"
+	}
+	return "NOT met"
 }
 
 func startUp(espalier, empty string) error {
-	const rounds = 101
-	var ours, theirs []time.Duration
-	for range rounds { // by turns, so that both see the same machine
-		a, err := timed(espalier, "version")
-		if err != nil {
-			return err
-		}
-		b, err := timed(empty)
-		if err != nil {
-			return err
-		}
-		ours, theirs = append(ours, a.wall), append(theirs, b.wall)
+	const rounds, aim = 41, 3.0
+	m, err := byTurns(rounds, command{espalier, "version"}, command{empty})
+	if err != nil {
+		return err
 	}
-	a, b := median(ours), median(theirs)
-	fmt.Printf("start-up    espalier version %8.2f ms   empty Go program %8.2f ms   ratio %5.2f   (aim: at most 3)\n",
-		milliseconds(a), milliseconds(b), ratio(a, b))
+	r := ratio(m[0].cpu, m[1].cpu)
+	fmt.Printf("\nstart-up, %d rounds\n", rounds)
+	fmt.Printf("  espalier version          %s\n", m[0])
+	fmt.Printf("  an empty Go program       %s\n", m[1])
+	fmt.Printf("  ratio %.2f, aim at most %.0f: %s\n", r, aim, met(r <= aim))
 	return nil
 }
 
-func validation(dir, espalier string) error {
-	const files, rounds = 1000, 7
+func validation(dir, espalier, self string) error {
+	const files, rounds, aim = 1000, 9, 2000.0
 	flows := filepath.Join(dir, "flows")
 	if err := os.Mkdir(flows, 0o755); err != nil {
 		return err
@@ -110,49 +168,39 @@ func validation(dir, espalier string) error {
 			return err
 		}
 	}
-	var ours []time.Duration
-	for range rounds {
-		t, err := timed(espalier, "validate", flows)
-		if err != nil {
-			return err
-		}
-		ours = append(ours, t.cpu)
-	}
-	baseline, err := bareYAML(flows, rounds)
+	m, err := byTurns(rounds, command{espalier, "validate", flows}, command{self, decodeCommand, flows})
 	if err != nil {
 		return err
 	}
-	each := median(ours) / files
-	fmt.Printf("validation  %7.0f files per core-second (12 steps each; aim: at least 2,000)   %.0f µs each   ratio to only decoding their YAML %5.2f\n",
-		float64(time.Second)/float64(each), microseconds(each), ratio(each, baseline))
+	ours, theirs := m[0].per(files), m[1].per(files)
+	speed := float64(time.Second) / float64(ours.cpu)
+	fmt.Printf("\nvalidation of %d workflows of 12 steps, start-up included, %d rounds; per workflow:\n", files, rounds)
+	fmt.Printf("  espalier validate         %s\n", ours)
+	fmt.Printf("  only decoding their YAML  %s\n", theirs)
+	fmt.Printf("  ratio %.2f; %.0f workflows per core-second, aim at least %.0f: %s\n", ratio(ours.cpu, theirs.cpu), speed, aim, met(speed >= aim))
 	return nil
 }
 
-// bareYAML is how long one file takes when its YAML is decoded and nothing
-// else is done.
-func bareYAML(dir string, rounds int) (time.Duration, error) {
+// decodeYAML reads every file of a folder, decodes its YAML and does nothing
+// else.
+func decodeYAML(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	var all []time.Duration
-	for range rounds {
-		began := time.Now()
-		for _, e := range entries {
-			raw, err := os.ReadFile(filepath.Join(dir, e.Name()))
-			if err != nil {
-				return 0, err
-			}
-			for _, part := range yamlParts(string(raw)) {
-				var v any
-				if err := yaml.Unmarshal([]byte(part), &v); err != nil {
-					return 0, err
-				}
+	for _, e := range entries {
+		raw, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return err
+		}
+		for _, part := range yamlParts(string(raw)) {
+			var v any
+			if err := yaml.Unmarshal([]byte(part), &v); err != nil {
+				return err
 			}
 		}
-		all = append(all, time.Since(began)/time.Duration(len(entries)))
 	}
-	return median(all), nil
+	return nil
 }
 
 // yamlParts cuts out the frontmatter and the fenced blocks.
@@ -169,26 +217,43 @@ func yamlParts(text string) []string {
 	return parts
 }
 
-func layout() error {
+func layout(self string) error {
 	const rounds = 5
-	var before time.Duration
+	fmt.Printf("\nlayout and drawing as SVG, %d rounds\n", rounds)
+	var before taken
 	for _, nodes := range []int{10, 100, 1000} {
-		p := chain(nodes)
-		var all []time.Duration
-		for range rounds {
-			began := time.Now()
-			if err := graph.Build(p, graph.Options{}).SVG(io.Discard); err != nil {
-				return err
-			}
-			all = append(all, time.Since(began))
+		times := max(1000/nodes, 3)
+		size := strconv.Itoa(nodes)
+		m, err := byTurns(rounds, command{self, layoutCommand, size, strconv.Itoa(times)}, command{self, layoutCommand, size, "0"})
+		if err != nil {
+			return err
 		}
-		m := median(all)
-		fmt.Printf("layout      %5d nodes   %9.2f ms", nodes, milliseconds(m))
-		if before > 0 {
-			fmt.Printf("   ratio to a tenth of the nodes %6.2f", ratio(m, before))
+		one := m[0].minus(m[1]).per(times)
+		fmt.Printf("  %5d nodes               %s", nodes, one)
+		if before.cpu > 0 {
+			fmt.Printf("   ratio to a tenth of the nodes %.1f", ratio(one.cpu, before.cpu))
 		}
 		fmt.Println()
-		before = m
+		before = one
+	}
+	return nil
+}
+
+// drawChain draws a picture of so many nodes so many times.
+func drawChain(nodes, times string) error {
+	n, err := strconv.Atoi(nodes)
+	if err != nil {
+		return err
+	}
+	again, err := strconv.Atoi(times)
+	if err != nil {
+		return err
+	}
+	p := chain(n)
+	for range again {
+		if err := graph.Build(p, graph.Options{}).SVG(io.Discard); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -220,4 +285,3 @@ func median(d []time.Duration) time.Duration {
 
 func ratio(a, b time.Duration) float64     { return float64(a) / float64(b) }
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
