@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/step"
 )
 
 // Form is what a reply has to be. The zero Form takes any text.
@@ -84,7 +85,7 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 		}
 	}
 	if r.schema != nil { // which may well ask for a text
-		if value := textValue(text); len(r.problems(value)) == 0 {
+		if value := step.JSON(text); len(r.problems(value)) == 0 {
 			return value, nil
 		}
 	}
@@ -136,17 +137,7 @@ func loose(text string) json.RawMessage {
 			return value
 		}
 	}
-	return textValue(text)
-}
-
-func textValue(text string) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(text); err != nil {
-		panic(fmt.Sprintf("talk: %v", err)) // texts always have a JSON form
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return step.JSON(text)
 }
 
 // candidates are the places where JSON can be in a reply, the likeliest first:

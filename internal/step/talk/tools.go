@@ -43,7 +43,7 @@ func resultBlock(id string, result journal.ToolUse) provider.Block {
 	if len(content) == 0 {
 		content = json.RawMessage("null")
 		if result.Error != "" {
-			content = textValue(result.Error)
+			content = step.JSON(result.Error)
 		}
 	}
 	return provider.Block{Type: provider.ToolResult, ToolID: id, ToolName: result.Name, Content: content, IsError: result.Error != ""}

@@ -38,9 +38,9 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 			return step.Result{Notes: doneBy(set.Mode)}, err
 		}
 	case Text:
-		value = encode(set.Text)
+		value = step.JSON(set.Text)
 	case Present:
-		value = encode(map[string]any{"approved": present(job.Reads)})
+		value = step.JSON(map[string]any{"approved": present(job.Reads)})
 	default:
 		return step.Result{}, step.Errorf(step.ClassInput, "there is no transform %q", set.Mode)
 	}
@@ -50,16 +50,6 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 // doneBy names what did the step. A model's part is told by its own notes.
 func doneBy(m Mode) []step.Note {
 	return []step.Note{{Kind: journal.NoteDone, Data: journal.DoneBy{By: string(m)}}}
-}
-
-func encode(v any) json.RawMessage {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic("transform: " + err.Error()) // texts and booleans always have a JSON form
-	}
-	return json.RawMessage(strings.TrimSuffix(b.String(), "\n"))
 }
 
 // validate holds the run's input against its contract, with the defaults

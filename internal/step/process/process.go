@@ -1,0 +1,146 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Command is what to run.
+type Command struct {
+	Path  string   // of the program
+	Args  []string // after the program's own name
+	Dir   string
+	Env   []string
+	Stdin []byte
+	// Grace is how long the command has to end by itself once it was asked
+	// to; 0 is DefaultGrace.
+	Grace time.Duration
+	// MaxOutput is how much it may write; 0 is DefaultMaxOutput.
+	MaxOutput int
+}
+
+// What holds when a command says nothing else.
+const (
+	DefaultGrace     = 2 * time.Second
+	DefaultMaxOutput = 16 << 20
+)
+
+// MaxErrors is how much is kept of what a command writes to its standard
+// error: the end of it.
+const MaxErrors = 64 << 10
+
+// How long the dead may take to be gone, and a pipe that somebody else holds
+// open to be given up.
+const (
+	mostDying = 5 * time.Second
+	mostDrain = time.Second
+)
+
+// Outcome is how a command ended.
+type Outcome struct {
+	Stdout []byte
+	Stderr []byte // the end of it
+	Exit   int    // 0 is well; that of a killed one is 128 and the signal
+	Signal string // that killed it
+}
+
+// ErrTooMuch is returned for a command that was killed because it wrote more
+// than it may.
+var ErrTooMuch = errors.New("it wrote more than it may")
+
+// ErrAlive is returned when a command was killed and is still there.
+var ErrAlive = errors.New("it was killed and is still there")
+
+// Run runs a command to its end. An error means that it could not be started,
+// that the context ended, or one of those above; how it ended otherwise is in
+// the outcome. When Run returns, nothing of the command is left.
+func Run(ctx context.Context, c Command) (Outcome, error) {
+	if ctx.Err() != nil {
+		return Outcome{}, context.Cause(ctx)
+	}
+	if c.Grace == 0 {
+		c.Grace = DefaultGrace
+	}
+	if c.MaxOutput == 0 {
+		c.MaxOutput = DefaultMaxOutput
+	}
+	return run(ctx, c)
+}
+
+// kept is what a pipe delivered: the beginning or the end, up to a size.
+type kept struct {
+	mu       sync.Mutex
+	data     []byte
+	most     int
+	end      bool // keep the end, not the beginning
+	overflow chan struct{}
+	once     sync.Once
+}
+
+func (k *kept) Write(p []byte) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.end:
+		k.data = append(k.data, p...)
+		if len(k.data) > 2*k.most { // now and then, not with every line
+			k.data = slices.Clone(k.data[len(k.data)-k.most:])
+		}
+	case len(k.data)+len(p) > k.most:
+		k.data = append(k.data, p[:k.most-len(k.data)]...)
+		k.once.Do(func() { close(k.overflow) })
+	default:
+		k.data = append(k.data, p...)
+	}
+	return len(p), nil
+}
+
+func (k *kept) bytes() []byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.end && len(k.data) > k.most {
+		return k.data[len(k.data)-k.most:]
+	}
+	return k.data
+}
+
+// pipe copies what is written to the file that it returns into k, until every
+// holder has closed it. done is closed then.
+func (k *kept) pipe() (write, read *os.File, done chan struct{}, err error) {
+	read, write, err = os.Pipe()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	done = make(chan struct{})
+	go func() {
+		defer close(done)
+		defer read.Close()
+		_, _ = io.Copy(k, read) // an error is the end of it: the deadline, or a closed pipe
+	}()
+	return write, read, done, nil
+}
+
+// Environment is what commands get to see of ours: what programs need to find
+// themselves and each other, and nothing that could be a secret.
+func Environment(environ []string, more ...string) []string {
+	var out []string
+	for _, one := range environ {
+		name, _, ok := strings.Cut(one, "=")
+		if ok && (slices.Contains(harmless, strings.ToUpper(name)) || strings.HasPrefix(name, "LC_")) {
+			out = append(out, one)
+		}
+	}
+	return append(out, more...)
+}
+
+var harmless = []string{
+	"PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER",
+	// What programs on Windows cannot do without.
+	"SYSTEMROOT", "COMSPEC", "PATHEXT", "TEMP", "TMP", "USERPROFILE",
+}

@@ -1,0 +1,258 @@
+//go:build unix
+
+package process_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/step/process"
+)
+
+func shell(script string) process.Command {
+	return process.Command{Path: "/bin/sh", Args: []string{"-c", script}, Env: process.Environment(os.Environ())}
+}
+
+func TestHowItEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		command        process.Command
+		stdout, stderr string
+		exit           int
+		signal         string
+	}{
+		"output":        {command: shell(`echo out; echo err >&2`), stdout: "out\n", stderr: "err\n"},
+		"an exit code":  {command: shell(`echo half; exit 7`), stdout: "half\n", exit: 7},
+		"a signal":      {command: shell(`kill -9 $$`), exit: 137, signal: "killed"},
+		"what it reads": {command: process.Command{Path: "/bin/cat", Stdin: []byte("given")}, stdout: "given"},
+		"what it does not read": {command: process.Command{
+			Path: "/bin/sh", Args: []string{"-c", "echo enough"}, Stdin: bytes.Repeat([]byte("x"), 1<<20),
+		}, stdout: "enough\n"},
+		"arguments as they are": {command: process.Command{Path: "/bin/sh", Args: []string{"-c", `printf '%s|' "$@"`, "sh", "a b", "", `"$HOME"`, "--"}}, stdout: `a b||"$HOME"|--|`},
+		"nothing that is open":  {command: shell(`cat <&3 2>/dev/null; echo $?`), stdout: "", stderr: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := process.Run(t.Context(), c.command)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name == "nothing that is open" { // the shells differ in what they make of it
+				if strings.TrimSpace(string(got.Stdout)) == "0" {
+					t.Error("the command sees the watcher's pipe")
+				}
+				return
+			}
+			if string(got.Stdout) != c.stdout || string(got.Stderr) != c.stderr || got.Exit != c.exit || got.Signal != c.signal {
+				t.Errorf("got %q, %q, exit %d %s", got.Stdout, got.Stderr, got.Exit, got.Signal)
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeStarted(t *testing.T) {
+	c := shell("true")
+	c.Dir = filepath.Join(t.TempDir(), "nowhere")
+	if _, err := process.Run(t.Context(), c); err == nil {
+		t.Error("a command ran in a folder that is not there")
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("why")
+	cancel(why)
+	if _, err := process.Run(ctx, shell("true")); !errors.Is(err, why) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// lifeline is a pipe with a name: reading it ends when the last process that
+// holds it is dead.
+type lifeline struct {
+	path  string
+	lines *bufio.Reader
+}
+
+func newLifeline(t *testing.T) *lifeline {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "line")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &lifeline{path: path}
+}
+
+// begun waits for the first line that a holder writes.
+func (l *lifeline) begun(t *testing.T) string {
+	t.Helper()
+	f, err := os.Open(l.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	l.lines = bufio.NewReader(f)
+	line, err := l.lines.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// dead waits until no holder lives; a survivor makes the test time out.
+func (l *lifeline) dead(t *testing.T) {
+	t.Helper()
+	if _, err := io.Copy(io.Discard, l.lines); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatItLeavesBehindIsKilled(t *testing.T) {
+	line := newLifeline(t)
+	began := make(chan struct{})
+	go func() {
+		line.begun(t)
+		close(began)
+	}()
+	// The one in the background also holds the output, which must not make us wait for it.
+	got, err := process.Run(t.Context(), shell(fmt.Sprintf(`exec 5>%q; sleep 1000 & echo on >&5; exec 5>&-; echo done`, line.path)))
+	if err != nil || string(got.Stdout) != "done\n" {
+		t.Fatalf("%q, %v", got.Stdout, err)
+	}
+	<-began
+	line.dead(t)
+}
+
+func TestCancelled(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		grace  time.Duration
+		stdout string
+	}{
+		"it may tidy up":       {script: `trap 'echo bye; exit 0' TERM; echo on >&5; sleep 1000 & wait`, grace: time.Minute, stdout: "bye\n"},
+		"or it is killed":      {script: `trap '' TERM; echo on >&5; sleep 1000; sleep 1000`, grace: time.Millisecond},
+		"with all its helpers": {script: `(trap '' TERM; sleep 1000) & (trap '' TERM; sleep 1000) & echo on >&5; wait`, grace: time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			line := newLifeline(t)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			why := errors.New("why")
+			began := make(chan struct{})
+			go func() {
+				line.begun(t)
+				cancel(why)
+				close(began)
+			}()
+			command := shell(fmt.Sprintf("exec 5>%q\n%s", line.path, c.script))
+			command.Grace = c.grace
+			got, err := process.Run(ctx, command)
+			if !errors.Is(err, why) || string(got.Stdout) != c.stdout {
+				t.Errorf("%q, %v", got.Stdout, err)
+			}
+			<-began
+			line.dead(t)
+		})
+	}
+}
+
+func TestTooMuchOutput(t *testing.T) {
+	c := shell(`yes`)
+	c.MaxOutput = 1000
+	got, err := process.Run(t.Context(), c)
+	if !errors.Is(err, process.ErrTooMuch) || len(got.Stdout) != 1000 {
+		t.Errorf("%d bytes, %v", len(got.Stdout), err)
+	}
+	c = shell(`printf 12345`)
+	c.MaxOutput = 5
+	if got, err := process.Run(t.Context(), c); err != nil || string(got.Stdout) != "12345" {
+		t.Errorf("exactly as much as it may: %q, %v", got.Stdout, err)
+	}
+}
+
+func TestTheEndOfTheErrorsIsKept(t *testing.T) {
+	got, err := process.Run(t.Context(), shell(`i=0; while [ $i -lt 30000 ]; do echo "line $i" >&2; i=$((i+1)); done`))
+	if err != nil || len(got.Stderr) != process.MaxErrors || !bytes.HasSuffix(got.Stderr, []byte("line 29999\n")) {
+		t.Errorf("%d bytes, %v", len(got.Stderr), err)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	got := process.Environment([]string{"PATH=/bin", "OPENAI_API_KEY=x", "LC_ALL=C", "HOME=/h", "LD_PRELOAD=y", "broken", "AWS_SECRET=z"}, "MORE=1")
+	if want := []string{"PATH=/bin", "LC_ALL=C", "HOME=/h", "MORE=1"}; !slices.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// The watcher must not be a child of the command: one that waits for all its
+// children would wait for ever.
+func TestTheWatcherIsNobodysChild(t *testing.T) {
+	got, err := process.Run(t.Context(), process.Command{Path: "/bin/sh", Args: []string{"-c", `ps -o pid= --ppid $$ 2>/dev/null | wc -l`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The shell's own children are ps and wc.
+	if n := strings.TrimSpace(string(got.Stdout)); n != "0" && n != "1" && n != "2" {
+		t.Errorf("the command has %s children", n)
+	}
+}
+
+const helper = "ESPALIER_TEST_HELPER"
+
+// TestMain lets the test binary play a process that runs a command and is killed.
+func TestMain(m *testing.M) {
+	if script := os.Getenv(helper); script != "" {
+		_, err := process.Run(context.Background(), shell(script))
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func TestItDiesWithUs(t *testing.T) {
+	for name, script := range map[string]string{
+		"a command":                   `echo on >&5; sleep 1000; sleep 1000`,
+		"one that ignores everything": `trap '' HUP INT QUIT TERM PIPE; (sleep 1000) & echo on >&5; sleep 1000; wait`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			line := newLifeline(t)
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			us := exec.Command(self)
+			us.Env = append(os.Environ(), helper+"="+fmt.Sprintf("exec 5>%q\n%s", line.path, script))
+			if err := us.Start(); err != nil {
+				t.Fatal(err)
+			}
+			line.begun(t)
+			if err := us.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = us.Wait()
+			line.dead(t)
+		})
+	}
+}
+
+func BenchmarkRun(b *testing.B) {
+	for b.Loop() {
+		if _, err := process.Run(b.Context(), shell("true")); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkBare(b *testing.B) {
+	for b.Loop() {
+		if err := exec.Command("/bin/sh", "-c", "true").Run(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
