@@ -55,7 +55,7 @@ it.`,
 			if err := a.deliver(output, func(w io.Writer) error {
 				switch {
 				case a.json:
-					return encode(w, v.report(list))
+					return encode(w, newReport(v.workflows, v.files, list, v.skipped))
 				case sarif:
 					return diag.SARIF{Files: v.files, Version: readVersion().Version, Describe: title}.Write(w, list)
 				}
@@ -184,12 +184,12 @@ type validationReport struct {
 	Skipped []project.Skipped `json:"skipped,omitempty"`
 }
 
-func (v *validation) report(list diag.List) validationReport {
-	r := validationReport{Outcome: "valid", Workflows: append([]string{}, v.workflows...), Report: diag.NewReport(v.files, list), Skipped: v.skipped}
+func newReport(workflows []string, files source.Set, list diag.List, skipped []project.Skipped) validationReport {
+	r := validationReport{Outcome: "valid", Workflows: append([]string{}, workflows...), Report: diag.NewReport(files, list), Skipped: skipped}
 	switch {
 	case list.Errors():
 		r.Outcome = "invalid"
-	case len(v.skipped) > 0:
+	case len(skipped) > 0:
 		r.Outcome = "incomplete"
 	}
 	return r

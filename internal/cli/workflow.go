@@ -277,7 +277,8 @@ func choices(workflows []workflow) string {
 	return strings.Join(lines, "\n")
 }
 
-// usable returns the program of a workflow, or shows why it cannot be used.
+// usable returns the program of a workflow, or shows why it cannot be used: in
+// JSON as validate does.
 func (a *app) usable(arg string) (analysis, error) {
 	an, err := a.resolve(arg)
 	if err != nil {
@@ -285,6 +286,12 @@ func (a *app) usable(arg string) (analysis, error) {
 	}
 	if !an.diagnostics.Errors() {
 		return an, nil
+	}
+	if a.json {
+		if err := a.writeJSON(newReport([]string{an.file.Path}, an.files, an.diagnostics, nil)); err != nil {
+			return an, err
+		}
+		return an, errInvalid
 	}
 	if err := (diag.Printer{Files: an.files, Color: a.colorErr}).Print(a.stderr, an.diagnostics); err != nil {
 		return an, err
