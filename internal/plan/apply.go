@@ -128,9 +128,8 @@ func (s *State) Apply(e *journal.Event) {
 		f.Reserved[x.N] = x.Amount
 		s.ledgers(f, func(_ *Frame, l *Ledger) { l.Held = plus(l.Held, x.Amount) })
 	case journal.BudgetWait:
-		f := s.frame(x.Frame)
 		if x.N == 0 {
-			f = s.enterStep(x.Place, x.Via, x.For)
+			f := s.enterStep(x.Place, x.Via, x.For)
 			f.Phase, f.Part, f.Attempt, f.Due = Starving, x.Part, x.Attempt, 0
 		}
 		s.Starved = append(s.Starved, Starved{Work: x.Work, N: x.N, Amount: x.Amount, Budget: x.Budget})

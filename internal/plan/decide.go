@@ -379,8 +379,10 @@ func (d *decider) after(f *Frame) {
 	case edge.To.Exit == ir.ExitLoop:
 		d.close(f, Ending{Outcome: OutcomeBreak, Value: end.Value, Step: f.Step})
 	case edge.To.Exit == ir.ExitFail:
-		d.close(f, Ending{Outcome: OutcomeFailed, Class: edge.To.Reason, Reason: edge.To.Reason, Step: f.Step,
-			Error: fmt.Sprintf("no way on from step %q", f.Step)})
+		d.close(f, Ending{
+			Outcome: OutcomeFailed, Class: edge.To.Reason, Reason: edge.To.Reason, Step: f.Step,
+			Error: fmt.Sprintf("no way on from step %q", f.Step),
+		})
 	default:
 		d.close(f, Ending{Outcome: OutcomeOK, Reason: edge.To.Reason, Value: end.Value, Step: f.Step})
 	}
