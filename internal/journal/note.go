@@ -108,9 +108,10 @@ type ModelError struct {
 type MergeDecision struct {
 	Key     string            `json:"key"`               // what was chosen: a type, or the values of the dedupe key
 	Kept    json.RawMessage   `json:"kept"`              // what counts
-	From    string            `json:"from,omitempty"`    // the branch that it came from; empty: of several, or of the critic
+	From    []string          `json:"from,omitempty"`    // the branches that said so
 	Dropped []json.RawMessage `json:"dropped,omitempty"` // what does not
-	Why     string            `json:"why"`               // duplicate, first_wins, last_wins, majority, critic
+	Why     string            `json:"why"`               // duplicate, majority, first_wins, last_wins, critic
+	Reason  string            `json:"reason,omitempty"`  // the critic's own words
 }
 
 // DoneBy is what did a step that could be done in several ways.

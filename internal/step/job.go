@@ -135,7 +135,8 @@ const (
 	ClassCommand = "COMMAND_FAILED"
 	ClassAPI     = "API_ERROR" // a model's side is to blame
 	ClassDenied  = "NOT_ALLOWED"
-	ClassMissing = "NOT_READY" // something that the step needs is not there
+	ClassMerge   = "MERGE_CONFLICT" // branches contradict each other
+	ClassMissing = "NOT_READY"      // something that the step needs is not there
 )
 
 // Object is the reads as one JSON object, by the last part of their names:

@@ -1,0 +1,149 @@
+package combine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/talk"
+)
+
+var _ step.Runner = Kind{}
+
+// Recovery is to go on: only a critic's replies cost anything, and they are noted.
+func (Kind) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return step.Rerun }
+
+// Run makes one result of those of the branches that ended well. Every choice
+// is noted, one by one.
+func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	set, err := step.Decode[Settings](job.Task)
+	if err != nil {
+		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
+	}
+	if ctx.Err() != nil {
+		return step.Result{}, context.Cause(ctx)
+	}
+	var branches []step.Branch
+	for _, b := range job.Branches {
+		if b.Outcome == ir.OK {
+			branches = append(branches, b)
+		}
+	}
+	if err := complete(set, branches); err != nil {
+		return step.Result{}, err
+	}
+	m := layOut(set, branches)
+	m.agree(set.Strategy == Vote)
+	result := step.Result{}
+	if conflicts := m.conflicts(); len(conflicts) > 0 {
+		if result, err = m.settle(ctx, job, set, conflicts); err != nil {
+			return result, err
+		}
+	}
+	result.Value = m.value()
+	result.Notes = append(result.Notes, m.decisions()...)
+	return result, nil
+}
+
+// complete wants every result to have the fields that the bundle asks for.
+func complete(set Settings, branches []step.Branch) error {
+	var missing []string
+	for _, b := range branches {
+		var object map[string]json.RawMessage
+		_ = json.Unmarshal(b.Value, &object) // what is no object has no fields
+		for _, field := range set.RequiredFields {
+			if _, ok := object[field]; !ok {
+				missing = append(missing, fmt.Sprintf("the result of worker %q has no %q", b.Name, field))
+			}
+		}
+	}
+	if len(missing) > 0 {
+		return step.Errorf(step.ClassInvalid, "%s", strings.Join(missing, "; "))
+	}
+	return nil
+}
+
+// settle decides what the branches disagree on.
+func (m *merge) settle(ctx context.Context, job *step.Job, set Settings, conflicts []*slot) (step.Result, error) {
+	policy := cmp.Or(set.Conflict, Fail)
+	if set.Strategy == Critic {
+		policy = Critic
+	}
+	switch policy {
+	case FirstWins:
+		for _, s := range conflicts {
+			s.choose(0, FirstWins)
+		}
+	case LastWins:
+		for _, s := range conflicts {
+			s.choose(s.last, LastWins)
+		}
+	case Critic:
+		return m.ask(ctx, job, set, conflicts)
+	default:
+		names := make([]string, len(conflicts))
+		for i, s := range conflicts {
+			names[i] = s.contradiction()
+		}
+		return step.Result{}, step.Errorf(step.ClassMerge, "the workers of step %q contradict each other: %s", job.Step.ID, strings.Join(names, "; "))
+	}
+	return step.Result{}, nil
+}
+
+// ask lets the critic choose among what the branches said, all at once.
+func (m *merge) ask(ctx context.Context, job *step.Job, set Settings, conflicts []*slot) (step.Result, error) {
+	critic := job.Workflow.Agent(set.Critic)
+	if critic == nil {
+		return step.Result{}, step.Errorf(step.ClassMissing, "conflicts in step %q go to the critic %q, and there is no such agent", job.Step.ID, set.Critic)
+	}
+	alone := *critic
+	alone.Tools = nil // a critic judges what is there
+	t := talk.Talk{Agent: &alone, Task: task, Form: talk.Form{Schema: ballot(conflicts)}}
+	for i, s := range conflicts {
+		t.Data = append(t.Data, talk.Data{Name: fmt.Sprintf("conflict %d", i+1), Value: s.question()})
+	}
+	result, err := t.Run(ctx, job)
+	if err != nil {
+		return result, err
+	}
+	var answers map[string]struct {
+		Choice int    `json:"choice"`
+		Reason string `json:"reason"`
+	}
+	if err := json.Unmarshal(result.Value, &answers); err != nil {
+		return result, step.Errorf(step.ClassInvalid, "the critic's answer cannot be read: %v", err)
+	}
+	for i, s := range conflicts {
+		answer := answers[strconv.Itoa(i+1)]
+		s.choose(answer.Choice-1, "critic")
+		s.reason = answer.Reason
+	}
+	return result, nil
+}
+
+const task = "Several workers did the same task side by side and contradict each other. For each conflict, choose the claim that is right. " +
+	"Answer under the conflict's number with the number of the claim as \"choice\" and a short \"reason\"."
+
+// ballot is the JSON Schema of the critic's answer: a choice for each conflict.
+func ballot(conflicts []*slot) json.RawMessage {
+	properties, required := map[string]any{}, []string{}
+	for i, s := range conflicts {
+		number := strconv.Itoa(i + 1)
+		required = append(required, number)
+		properties[number] = map[string]any{
+			"type": "object",
+			"properties": map[string]any{
+				"choice": map[string]any{"type": "integer", "minimum": 1, "maximum": len(s.claims)},
+				"reason": map[string]any{"type": "string"},
+			},
+			"required": []string{"choice", "reason"},
+		}
+	}
+	return step.JSON(map[string]any{"type": "object", "properties": properties, "required": required})
+}

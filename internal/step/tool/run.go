@@ -1,0 +1,227 @@
+package tool
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+var _ step.Runner = Kind{}
+
+// Recovery is to ask a person when the call was made and may have acted. A
+// call that was not made yet, or does no harm when it is made again, is made.
+func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
+	if made, returned := noted(history); made != nil && returned == nil && !made.Repeatable {
+		return step.Ask
+	}
+	return step.Rerun
+}
+
+// noted is what an earlier life of the task has left of its call.
+func noted(history []journal.TaskNoted) (made, returned *journal.ToolUse) {
+	for _, n := range history {
+		var use journal.ToolUse
+		if json.Unmarshal(n.Data, &use) != nil {
+			continue
+		}
+		switch n.Kind {
+		case journal.NoteToolCall:
+			made = &use
+		case journal.NoteToolResult:
+			returned = &use
+		}
+	}
+	return made, returned
+}
+
+// Run makes the call.
+func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	set, err := step.Decode[Settings](job.Task)
+	if err != nil {
+		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
+	}
+	made, returned := noted(job.History)
+	if returned != nil {
+		return result(job, *returned)
+	}
+	if refusal := step.Refusal(job.Workflow, job.Step, nil, set.Tool); refusal != "" {
+		return step.Result{}, step.Errorf(step.ClassDenied, "step %q may not call its tool: %s", job.Step.ID, refusal)
+	}
+	var found tool.Tool
+	if job.Tools != nil {
+		found = job.Tools.Tool(set.Tool)
+	}
+	if found == nil {
+		return step.Result{}, step.Errorf(step.ClassMissing, "step %q needs the tool %q, and there is none of that name", job.Step.ID, set.Tool)
+	}
+	input, err := input(job, set, found.Spec())
+	if err != nil {
+		return step.Result{}, err
+	}
+	if made != nil {
+		input = made.Input // the same call, under the same key
+	}
+	done, err := job.CallTool(ctx, step.ToolCall{
+		Tool: found, Name: set.Tool, CallID: job.Key + "/call:1", N: 1, Input: input, Noted: made != nil,
+	})
+	if err != nil {
+		return step.Result{Usage: done.InFlight}, err
+	}
+	out, err := result(job, done.Use)
+	out.Notes = []step.Note{done.Note}
+	return out, err
+}
+
+func result(job *step.Job, use journal.ToolUse) (step.Result, error) {
+	if use.Error != "" {
+		return step.Result{}, step.Errorf(cmp.Or(use.Class, step.ClassTool), "the tool %q of step %q: %s", use.Name, job.Step.ID, use.Error)
+	}
+	return step.Result{Value: use.Output}, nil
+}
+
+// input makes the tool's input (F39): the arguments if there are any, else the
+// one object that is read, else all that is read by name; of the latter what
+// the tool knows. It is checked before the call.
+func input(job *step.Job, set Settings, spec tool.Spec) (json.RawMessage, error) {
+	var raw json.RawMessage
+	if set.Args != nil {
+		filled, err := fill(job, set.Args)
+		if err != nil {
+			return nil, err
+		}
+		raw = filled
+	} else {
+		raw = reduce(read(job), spec.Schema)
+	}
+	if problems := step.BadInput(spec, raw); len(problems) > 0 {
+		return nil, step.Errorf(step.ClassInput, "the input of the tool %q in step %q does not fit: %s", set.Tool, job.Step.ID, strings.Join(problems, "; "))
+	}
+	return raw, nil
+}
+
+func read(job *step.Job) map[string]json.RawMessage {
+	if len(job.Reads) == 1 {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(job.Reads[0].Value, &object) == nil && object != nil {
+			return object
+		}
+	}
+	return job.Object()
+}
+
+// reduce keeps what a tool's schema declares; all if it declares nothing.
+func reduce(object map[string]json.RawMessage, schema json.RawMessage) json.RawMessage {
+	var declared struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(schema, &declared) == nil && len(declared.Properties) > 0 {
+		object = maps.Clone(object)
+		maps.DeleteFunc(object, func(name string, _ json.RawMessage) bool {
+			_, ok := declared.Properties[name]
+			return !ok
+		})
+	}
+	return step.JSON(object)
+}
+
+// fill puts what the step reads into the arguments.
+func fill(job *step.Job, args map[string]json.RawMessage) (json.RawMessage, error) {
+	out := map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		value, err := fillValue(job, args[name])
+		if err != nil {
+			return nil, err
+		}
+		out[name] = value
+	}
+	return step.JSON(out), nil
+}
+
+func fillValue(job *step.Job, raw json.RawMessage) (any, error) {
+	var list []json.RawMessage
+	var object map[string]json.RawMessage
+	var text string
+	switch {
+	case json.Unmarshal(raw, &object) == nil && object != nil:
+		return fill(job, object)
+	case json.Unmarshal(raw, &list) == nil && list != nil:
+		out := make([]any, len(list))
+		for i, one := range list {
+			value, err := fillValue(job, one)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = value
+		}
+		return out, nil
+	case json.Unmarshal(raw, &text) != nil || !strings.Contains(text, "{{"):
+		return raw, nil
+	}
+	return fillText(job, text)
+}
+
+// fillText replaces each {{path}} in a text. One that is all of the text gives
+// the value itself.
+func fillText(job *step.Job, text string) (any, error) {
+	var out strings.Builder
+	rest := text
+	for {
+		before, inner, opened := strings.Cut(rest, "{{")
+		path, after, closed := strings.Cut(inner, "}}")
+		out.WriteString(before)
+		if !opened || !closed {
+			if opened {
+				out.WriteString("{{" + inner)
+			}
+			return out.String(), nil
+		}
+		value, err := lookup(job, strings.TrimSpace(path))
+		if err != nil {
+			return nil, err
+		}
+		if len(path)+len("{{}}") == len(text) {
+			return value, nil
+		}
+		var plain string
+		if json.Unmarshal(value, &plain) != nil {
+			plain = string(value)
+		}
+		out.WriteString(plain)
+		rest = after
+	}
+}
+
+// lookup finds a path in what the step reads: the longest read that it begins
+// with, and then on inside.
+func lookup(job *step.Job, path string) (json.RawMessage, error) {
+	best := -1
+	for i, r := range job.Reads {
+		if (path == r.Path || strings.HasPrefix(path, r.Path+".")) && (best < 0 || len(r.Path) > len(job.Reads[best].Path)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return nil, step.Errorf(step.ClassInput, "an argument of step %q is {{%s}}, which the step does not read. Add it to \"reads\".", job.Step.ID, path)
+	}
+	value := job.Reads[best].Value
+	for name := range strings.SplitSeq(strings.TrimPrefix(strings.TrimPrefix(path, job.Reads[best].Path), "."), ".") {
+		if name == "" {
+			continue
+		}
+		var object map[string]json.RawMessage
+		_ = json.Unmarshal(value, &object) // what is no object has no parts
+		value = object[name]
+		if value == nil {
+			value = json.RawMessage("null") // as conditions have it: what is not there is null
+		}
+	}
+	return value, nil
+}
