@@ -127,7 +127,7 @@ func FuzzMarkdown(f *testing.F) {
 		"", "---\nname: x\n---\n# T\n", "---\nname: x\n", "---  \r\na: b\r\n--- \r\nbody", "\ufeff---\na: b\n---", "---\n---\n", "---",
 		"# A\n\n```step\nid: a\n```\n\n## B\n~~~~step x\n~~~\n~~~~\n", "````md\n```step\n```\n````\n", "```step\nid: a\n",
 		"- item\n\n  ```step\n  id: a\n  ```\n", "- ```step\n  id: a\n```\n", "> ```step\n> id: a\n> ```\n", "Title\n===\n\nTwo\nlines\n---\n", "##\n", "\t```step\n", "```\n```",
-		"# A #\n", "1. > - ```x\n```\n", "<div>\n```step\n</div>\n```\n",
+		"# A #\n", "1. > - ```x\n```\n", "<div>\n```step\n</div>\n```\n", ">\t```", ">\t````step\n>\tid: a\n>\t````\n",
 	} {
 		f.Add(seed)
 	}

@@ -199,7 +199,7 @@ func (d *Document) addFence(n *ast.FencedCodeBlock, base int, quoted bool) {
 
 func (d *Document) fence(n *ast.FencedCodeBlock, base int, quoted bool) Fence {
 	text := d.File.Text
-	start := min(base+max(n.Pos(), 0), len(text))
+	start := openingFence(text, min(base+max(n.Pos(), 0), len(text)))
 	line, after := nextLine(text, start)
 	length := fenceLength(line)
 	rest := strings.TrimLeft(line[length:], " \t")
@@ -226,6 +226,19 @@ func (d *Document) fence(n *ast.FencedCodeBlock, base int, quoted bool) Fence {
 	}
 	fence.Span = d.File.Span(start, end)
 	return fence
+}
+
+// openingFence is where the fence begins that opens a block in the line at an
+// offset. Behind a tab in a quotation the library is some bytes off.
+func openingFence(text string, at int) int {
+	begin := strings.LastIndexByte(text[:at], '\n') + 1
+	line, _ := nextLine(text, begin)
+	for i := range line {
+		if fenceLength(line[i:]) >= 3 {
+			return begin + i
+		}
+	}
+	return at
 }
 
 // fenceLength counts the fence characters that s begins with.
