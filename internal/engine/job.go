@@ -106,6 +106,9 @@ func (r *run) launch(t plan.OpenTask) {
 			if err == nil {
 				result, err = runSafely(ctx, runner, spec)
 			}
+			if ctx.Err() == nil {
+				result = spec.Finish(j.history, result, err)
+			}
 		}
 		r.ended(j, ctx, result, err)
 	})

@@ -1,0 +1,243 @@
+package step
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Finish looks after the files that a step declares, once its task has ended
+// (F42): a file that the task did not make itself is taken from its result
+// where that makes sense, and what is missing is noted. history is everything
+// that this attempt has noted. Files never lie outside of the run's folder.
+func (j *Job) Finish(history []journal.TaskNoted, r Result, failed error) Result {
+	if j.Dir == "" || len(j.Step.Produces) == 0 && j.Step.AuditFile == "" {
+		return r
+	}
+	missing := func(file string, err error) {
+		r.Notes = append(r.Notes, Note{Kind: journal.NoteMissingFile, Data: journal.MissingFile{Path: file, Why: err.Error()}})
+	}
+	root, err := os.OpenRoot(j.Dir)
+	if err != nil {
+		root = nil
+	} else {
+		defer root.Close()
+	}
+	for _, file := range j.Step.Produces {
+		switch {
+		case failed != nil:
+		case err != nil:
+			missing(file.Name, err)
+		default:
+			if err := j.produce(root, file.Name, history, r); err != nil {
+				missing(file.Name, err)
+			}
+		}
+	}
+	if file := j.Step.AuditFile; file != "" {
+		failure := err
+		if failure == nil {
+			failure = replace(root, file, j.audit(history, r, failed))
+		}
+		if failure != nil {
+			missing(file, failure)
+		}
+	}
+	return r
+}
+
+// Why a file is missing.
+var (
+	errNotMade  = errors.New("the step did not make it")
+	errNotText  = errors.New("the step did not make it, and it is not a file of text that its result could be written to")
+	errNotAFile = errors.New("there is something else of that name")
+)
+
+// produce makes sure of one file.
+func (j *Job) produce(root *os.Root, name string, history []journal.TaskNoted, r Result) error {
+	info, err := root.Stat(filepath.FromSlash(name))
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return errNotAFile
+	case err == nil && !(j.again() && !acted(history, r.Notes)):
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	there := err == nil
+	content, err := contentOf(name, r.Value)
+	if err != nil {
+		if there {
+			return nil
+		}
+		return err
+	}
+	return replace(root, name, content)
+}
+
+// again tells whether the step may have been done before, so that a file of
+// its name is what it made then.
+func (j *Job) again() bool { return j.Visit > 0 || j.Iteration > 0 || j.Attempt > 0 || j.Rerun > 0 }
+
+// acted tells whether the attempt can have made files itself.
+func acted(history []journal.TaskNoted, last []Note) bool {
+	acts := []string{journal.NoteCommand, journal.NoteToolCall}
+	return slices.ContainsFunc(history, func(n journal.TaskNoted) bool { return slices.Contains(acts, n.Kind) }) ||
+		slices.ContainsFunc(last, func(n Note) bool { return slices.Contains(acts, n.Kind) })
+}
+
+// contentOf is what of a result goes into a file: the part that is called like
+// the file, else all of it. Text goes into any file of text; anything else
+// only where its JSON does no harm. A wrong file is worse than none.
+func contentOf(name string, value json.RawMessage) ([]byte, error) {
+	ext := strings.ToLower(path.Ext(name))
+	var object map[string]json.RawMessage
+	if json.Unmarshal(value, &object) == nil {
+		base := path.Base(name)
+		for _, key := range []string{base, strings.TrimSuffix(base, path.Ext(base))} {
+			if part, ok := object[key]; ok {
+				value = part
+				break
+			}
+		}
+	}
+	var text *string
+	if json.Unmarshal(value, &text) != nil {
+		text = nil
+	}
+	switch {
+	case len(value) == 0 || string(value) == "null":
+		return nil, errNotMade
+	case ext == ".json" && text != nil && json.Valid([]byte(*text)):
+		return line(*text), nil
+	case text != nil && ext != ".json" && slices.Contains(textTypes, ext):
+		return line(*text), nil
+	case ext == ".json" || text == nil && slices.Contains(jsonToo, ext):
+		var b bytes.Buffer
+		if err := json.Indent(&b, value, "", "  "); err != nil {
+			return nil, err
+		}
+		return line(b.String()), nil
+	}
+	return nil, errNotText
+}
+
+// The endings of files that are text, and of those among them in which JSON
+// can be read too.
+var (
+	textTypes = []string{
+		".adoc", ".css", ".csv", ".htm", ".html", ".js", ".jsonl", ".log", ".markdown", ".md", ".mmd", ".ndjson", ".py",
+		".rst", ".sh", ".sql", ".srt", ".svg", ".tex", ".text", ".toml", ".tsv", ".txt", ".xml", ".yaml", ".yml",
+	}
+	jsonToo = []string{".log", ".markdown", ".md", ".text", ".txt", ".yaml", ".yml"}
+)
+
+// line ends a text with a line break, as files of text do.
+func line(text string) []byte {
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return []byte(text)
+}
+
+// replace puts a file into the folder, whole or not at all.
+func replace(root *os.Root, name string, content []byte) (err error) {
+	name = filepath.FromSlash(name)
+	dir, base := filepath.Split(name)
+	if dir = filepath.Clean(dir); dir != "." {
+		if err := root.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	fresh := filepath.Join(dir, "."+base+".new")
+	f, err := root.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = root.Rename(fresh, name)
+	}
+	if err != nil {
+		_ = root.Remove(fresh) // it is worth nothing now
+	}
+	return err
+}
+
+// audit is the step's own record: what it read, what came of it and what it cost.
+func (j *Job) audit(history []journal.TaskNoted, r Result, failed error) []byte {
+	type read struct {
+		Path    string          `json:"path"`
+		Value   json.RawMessage `json:"value"`
+		Missing bool            `json:"missing,omitempty"`
+	}
+	type branch struct {
+		Worker  string          `json:"worker"`
+		Outcome string          `json:"outcome"`
+		Error   string          `json:"error,omitempty"`
+		Value   json.RawMessage `json:"value,omitempty"`
+	}
+	out := struct {
+		Workflow string            `json:"workflow"`
+		Run      journal.RunID     `json:"run"`
+		Step     string            `json:"step"`
+		Attempt  int               `json:"attempt"` // from 1
+		Reads    []read            `json:"reads"`
+		Result   json.RawMessage   `json:"result,omitempty"`
+		Error    string            `json:"error,omitempty"`
+		Class    string            `json:"class,omitempty"`
+		Reason   string            `json:"reason,omitempty"`
+		Workers  []branch          `json:"workers,omitempty"`
+		Merges   []json.RawMessage `json:"merge_decisions,omitempty"`
+		Usage    journal.Usage     `json:"usage"`
+	}{Workflow: j.Workflow.Name, Run: j.Run, Step: j.Step.ID, Attempt: j.Attempt + 1, Reads: []read{}, Reason: j.Step.ReasonOK}
+	for _, one := range j.Reads {
+		out.Reads = append(out.Reads, read(one))
+	}
+	for _, b := range j.Branches {
+		out.Workers = append(out.Workers, branch{b.Name, string(b.Outcome), b.Error, b.Value})
+	}
+	count := func(kind string, data json.RawMessage, u journal.Usage) {
+		if kind == journal.NoteMerge {
+			out.Merges = append(out.Merges, data)
+		}
+		out.Usage = sum(out.Usage, u)
+	}
+	for _, n := range history {
+		count(n.Kind, n.Data, n.Usage)
+	}
+	for _, n := range r.Notes {
+		count(n.Kind, JSON(n.Data), n.Usage)
+	}
+	out.Usage = sum(out.Usage, r.Usage)
+	if failed == nil {
+		out.Result = r.Value
+	} else {
+		var f *Error
+		out.Error, out.Reason = failed.Error(), j.Step.ReasonFail
+		if errors.As(failed, &f) {
+			out.Class = f.Class
+		}
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, JSON(out), "", "  "); err != nil {
+		return line(string(JSON(out)))
+	}
+	return line(b.String())
+}
+
+func sum(a, b journal.Usage) journal.Usage {
+	return journal.Usage{
+		Steps: a.Steps + b.Steps, ModelCalls: a.ModelCalls + b.ModelCalls, ToolCalls: a.ToolCalls + b.ToolCalls,
+		InputTokens: a.InputTokens + b.InputTokens, OutputTokens: a.OutputTokens + b.OutputTokens,
+		MicroDollars: a.MicroDollars + b.MicroDollars,
+	}
+}
