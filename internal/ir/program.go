@@ -43,6 +43,8 @@ type Program struct {
 	// Files are the other files that went into this program. Together with
 	// the program they are what a run pins.
 	Files []File `json:"files,omitempty"`
+	// Unread is what could not be read of the file, after an error.
+	Unread Unread `json:"unread,omitzero"`
 
 	Span source.Span `json:"span,omitzero"`
 }
