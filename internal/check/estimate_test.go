@@ -57,6 +57,7 @@ func reads(paths ...string) build {
 		}
 	}
 }
+
 func writes(paths ...string) build {
 	return func(s *ir.Step) {
 		for _, p := range paths {
@@ -64,6 +65,7 @@ func writes(paths ...string) build {
 		}
 	}
 }
+
 func edge(to string, limit int, on ...ir.Outcome) build {
 	return func(s *ir.Step) {
 		if len(on) == 0 {
@@ -72,6 +74,7 @@ func edge(to string, limit int, on ...ir.Outcome) build {
 		s.Next = append(s.Next, ir.Edge{On: on, To: ir.Target{Step: to}, Limit: limit})
 	}
 }
+
 func exits(how ir.Exit, text string) build {
 	return func(s *ir.Step) {
 		e := ir.Edge{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: how}}
@@ -115,44 +118,59 @@ func TestEstimate(t *testing.T) {
 		"a conditional step counts": {program(row(task("a"), task("b", when("x.y == 1")))), "2 2", "2 2", "2,000 2,000", "0 0"},
 		"retries and their delays":  {program(row(task("a", retry(3, 500, 2000)))), "1 3", "1 3", "1,000 3,003", "0 0"},
 		"a fallback adds to its step": {
-			program(row(task("a", fallback("b"), edge("c", 0, ir.OK, ir.Skipped)), task("b"), task("c"))), "2 3", "2 3", "2,000 3,000", "0 0"},
+			program(row(task("a", fallback("b"), edge("c", 0, ir.OK, ir.Skipped)), task("b"), task("c"))), "2 3", "2 3", "2,000 3,000", "0 0",
+		},
 		"the dearer branch": {
 			program(ir.Block{Steps: []ir.Step{
 				task("r", acts(ir.Route{}), func(s *ir.Step) {
 					s.Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, When: cond("x.y == 1"), To: ir.Target{Step: "b"}}}
 				}, edge("a", 0)),
 				task("a", edge("c", 0)), task("b", edge("d", 0)), task("c", edge("d", 0)), task("d"),
-			}}), "4 4", "3 3", "3,000 3,000", "0 0"},
+			}}), "4 4", "3 3", "3,000 3,000", "0 0",
+		},
 		"side by side": {
 			program(row(task("p", acts(ir.Parallel{Branches: []ir.Branch{branch(1), branch(2), branch(3)}, Join: ir.JoinSettle}))),
-				row(task("x")), row(task("y")), row(task("z"))), "1 1", "3 3", "1,000 1,000", "0 0"},
+				row(task("x")), row(task("y")), row(task("z"))), "1 1", "3 3", "1,000 1,000", "0 0",
+		},
 		"two at a time": {
 			program(row(task("p", acts(ir.Parallel{Branches: []ir.Branch{branch(1), branch(2), branch(3)}, MaxConcurrent: 2, Join: ir.JoinSettle}))),
-				row(task("x")), row(task("y")), row(task("z"))), "1 1", "3 3", "2,000 2,000", "0 0"},
+				row(task("x")), row(task("y")), row(task("z"))), "1 1", "3 3", "2,000 2,000", "0 0",
+		},
 		"a branch within its budget": {
 			program(row(task("p", acts(ir.Parallel{Branches: []ir.Branch{{Name: "b", Block: 1, Budget: ir.Budget{ActiveSeconds: limit(1500)}}}, Join: ir.JoinSettle}))),
-				row(task("x"), task("y"))), "1 1", "2 2", "2,000 2,000", "0 0"},
+				row(task("x"), task("y"))), "1 1", "2 2", "2,000 2,000", "0 0",
+		},
 		"a loop with a limit": {
-			program(row(task("l", acts(ir.Loop{Block: 1, Max: 5}))), row(task("x"), task("y"))), "3 11", "2 10", "2,000 10,000", "0 0"},
+			program(row(task("l", acts(ir.Loop{Block: 1, Max: 5}))), row(task("x"), task("y"))), "3 11", "2 10", "2,000 10,000", "0 0",
+		},
 		"a loop over a list": {
-			program(row(task("l", acts(ir.Loop{Block: 1, Each: &ir.Each{Items: cond(`["a", "b", "c"]`), Var: "v"}}))), row(task("x"))), "2 4", "1 3", "1,000 3,000", "0 0"},
+			program(row(task("l", acts(ir.Loop{Block: 1, Each: &ir.Each{Items: cond(`["a", "b", "c"]`), Var: "v"}}))), row(task("x"))), "2 4", "1 3", "1,000 3,000", "0 0",
+		},
 		"a loop without a limit": {
-			program(row(task("l", acts(ir.Loop{Block: 1, While: cond("x.y == 1")}))), row(task("x"))), "2 unbounded", "1 unbounded", "1,000 unbounded", "0 0"},
+			program(row(task("l", acts(ir.Loop{Block: 1, While: cond("x.y == 1")}))), row(task("x"))), "2 unbounded", "1 unbounded", "1,000 unbounded", "0 0",
+		},
 		"a loop within the budget of steps": {
-			withSteps(program(row(task("l", acts(ir.Loop{Block: 1}))), row(task("x"))), 7), "2 8", "1 7", "1,000 7,000", "0 0"},
+			withSteps(program(row(task("l", acts(ir.Loop{Block: 1}))), row(task("x"))), 7), "2 8", "1 7", "1,000 7,000", "0 0",
+		},
 		"a fan-out over a list of unknown length": {
 			program(row(task("p", acts(ir.Parallel{Each: &ir.Each{Items: cond("x.list"), Var: "v", Block: 1}, Join: ir.JoinAll}))), row(task("x"))),
-			"1 1", "1 unbounded", "1,000 1,000", "0 0"},
+			"1 1", "1 unbounded", "1,000 1,000", "0 0",
+		},
 		"an edge back with a limit": {
-			program(row(task("a"), task("b", edge("a", 3)), task("c"))), "3 9", "3 9", "3,000 9,000", "0 0"},
+			program(row(task("a"), task("b", edge("a", 3)), task("c"))), "3 9", "3 9", "3,000 9,000", "0 0",
+		},
 		"an edge back without one": {
-			program(row(task("a"), task("b", when("x.y == 1"), edge("a", 0)), task("c"))), "2 1,001", "2 1,001", "2,000 1,001,000", "0 0"},
+			program(row(task("a"), task("b", when("x.y == 1"), edge("a", 0)), task("c"))), "2 1,001", "2 1,001", "2,000 1,001,000", "0 0",
+		},
 		"an edge back within the budget of steps": {
-			withSteps(program(row(task("a"), task("b", when("x.y == 1"), edge("a", 0)), task("c"))), 10), "2 11", "2 11", "2,000 11,000", "0 0"},
+			withSteps(program(row(task("a"), task("b", when("x.y == 1"), edge("a", 0)), task("c"))), 10), "2 11", "2 11", "2,000 11,000", "0 0",
+		},
 		"a jump out of a loop": {
-			program(row(task("l", acts(ir.Loop{Block: 1, Max: 2})), task("end", acts(ir.End{}))), row(task("x", edge("end", 0, ir.Failed)))), "3 4", "1 2", "1,000 2,000", "0 0"},
+			program(row(task("l", acts(ir.Loop{Block: 1, Max: 2})), task("end", acts(ir.End{}))), row(task("x", edge("end", 0, ir.Failed)))), "3 4", "1 2", "1,000 2,000", "0 0",
+		},
 		"a jump out of a loop and back to it": {
-			program(row(task("start"), task("l", acts(ir.Loop{Block: 1, Max: 2}))), row(task("x", edge("start", 4, ir.Failed)))), "3 20", "2 15", "2,000 15,000", "0 0"},
+			program(row(task("start"), task("l", acts(ir.Loop{Block: 1, Max: 2}))), row(task("x", edge("start", 4, ir.Failed)))), "3 20", "2 15", "2,000 15,000", "0 0",
+		},
 		"a person with time": {program(row(task("g", acts(ir.Gate{Decider: ir.Person, Timeout: 60_000})))), "1 1", "0 0", "0 0", "0 60"},
 		"a person without":   {program(row(task("g", acts(ir.Gate{Decider: ir.Person})))), "1 1", "0 0", "0 0", "0 unbounded"},
 		"nothing":            {program(ir.Block{}), "0 0", "0 0", "0 0", "0 0"},
@@ -162,13 +180,15 @@ func TestEstimate(t *testing.T) {
 				p := program(row(task("c", acts(ir.Call{Child: 0}), retry(2))))
 				p.Children = []ir.Program{*program(row(task("x"), task("y")))}
 				return p
-			}(), "3 6", "2 4", "2,000 4,000", "0 0"},
+			}(), "3 6", "2 4", "2,000 4,000", "0 0",
+		},
 		"a child within its own budget": {
 			func() *ir.Program {
 				p := program(row(task("c", acts(ir.Call{Child: 0}))))
 				p.Children = []ir.Program{*withSteps(program(row(task("x", retry(9)))), 4)}
 				return p
-			}(), "2 5", "1 9", "1,000 9,000", "0 0"},
+			}(), "2 5", "1 9", "1,000 9,000", "0 0",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := check.Estimate(c.p, units)
@@ -204,7 +224,8 @@ func TestUnboundedNamesTheStep(t *testing.T) {
 func TestPerStepAndAgent(t *testing.T) {
 	p := program(
 		row(task("a", retry(2)), task("l", acts(ir.Loop{Block: 1, Max: 3})), task("p", acts(ir.Parallel{
-			Branches: []ir.Branch{{Name: "W1", Block: 2}, {Name: "W2", Block: 3}}, Join: ir.JoinAll}))),
+			Branches: []ir.Branch{{Name: "W1", Block: 2}, {Name: "W2", Block: 3}}, Join: ir.JoinAll,
+		}))),
 		row(task("x")), row(task("W1")), row(task("y"), task("z")),
 	)
 	r := check.Estimate(p, units)
@@ -266,21 +287,25 @@ func TestPrograms(t *testing.T) {
 		"written inside a branch":     {program(row(task("p", acts(ir.Parallel{Branches: []ir.Branch{{Name: "b", Block: 1}}, Join: ir.JoinAll})), task("z", reads("v.a"))), row(task("y", writes("v.a")))), nil},
 		"written by a sibling branch": {
 			program(row(task("p", acts(ir.Parallel{Branches: []ir.Branch{{Name: "b", Block: 1}, {Name: "c", Block: 2}}, Join: ir.JoinAll}))),
-				row(task("y", writes("v.a"))), row(task("z", reads("v.a")))), []diag.Code{check.CodeWrittenLater}},
+				row(task("y", writes("v.a"))), row(task("z", reads("v.a")))), []diag.Code{check.CodeWrittenLater},
+		},
 		"while what the loop writes": {program(row(task("l", acts(ir.Loop{Block: 1, Max: 3, While: cond("v.more == true")}))), row(task("y", writes("v.more")))), nil},
 		"declared beforehand": {
 			func() *ir.Program {
 				p := program(row(task("a", reads("v.a"))))
 				p.Vars = []ir.Var{{Path: "v.a"}}
 				return p
-			}(), nil},
+			}(), nil,
+		},
 		"a gate that goes on when rejected": {
 			program(ir.Block{Steps: []ir.Step{
 				task("g", acts(ir.Gate{Decider: ir.Person}), writes("v.g"), edge("b", 0, ir.OK), edge("b", 0, ir.Rejected)),
 				task("b", reads("v.g")),
-			}}), nil},
+			}}), nil,
+		},
 		"only on failure": {
-			program(ir.Block{Steps: []ir.Step{task("a", edge("mend", 0, ir.Failed)), task("mend")}}), nil},
+			program(ir.Block{Steps: []ir.Step{task("a", edge("mend", 0, ir.Failed)), task("mend")}}), nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := check.Sound(c.p, units); err != nil {

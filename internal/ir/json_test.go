@@ -52,8 +52,35 @@ func TestProgramsRoundTrip(t *testing.T) {
 		roundTrip(t, p)
 	})
 	for _, of := range []any{
-		Program{}, Block{}, Meta{}, Contract{}, Var{}, Trigger{}, Limit{}, Budget{}, Tools{}, Name{}, Agent{}, Audit{}, File{},
-		Step{}, Ref{}, Write{}, Edge{}, Target{}, Retry{}, Setting{}, Task{}, Gate{}, Parallel{}, Branch{}, Each{}, Loop{}, Call{}, Binding{}, End{},
+		Program{},
+		Block{},
+		Meta{},
+		Contract{},
+		Var{},
+		Trigger{},
+		Limit{},
+		Budget{},
+		Tools{},
+		Name{},
+		Agent{},
+		Audit{},
+		File{},
+		Step{},
+		Ref{},
+		Write{},
+		Edge{},
+		Target{},
+		Retry{},
+		Setting{},
+		Task{},
+		Gate{},
+		Parallel{},
+		Branch{},
+		Each{},
+		Loop{},
+		Call{},
+		Binding{},
+		End{},
 	} {
 		typ := reflect.TypeOf(of)
 		for i := range typ.NumField() {
@@ -224,7 +251,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s: %v was accepted", name, v)
 		}
 	}
-	if err := (Settings)(nil).Decode(&into); err != nil {
+	if err := Settings(nil).Decode(&into); err != nil {
 		t.Error(err)
 	}
 }

@@ -19,15 +19,21 @@ func TestSuite(t *testing.T) {
 		steptest.Case{Name: "by type", Action: workers(2), Settings: steptest.Settings{"strategy": "combine_by_type", "dedupe_key": []string{"type"}}},
 		steptest.Case{Name: "union", Action: workers(2), Settings: steptest.Settings{"strategy": "union", "conflict": "first_wins", "required_fields": []string{"a"}, "format": "f"}},
 		steptest.Case{Name: "a critic", Action: workers(2), Settings: steptest.Settings{"strategy": "union", "conflict": "send_to_critic", "critic": "plain"}},
-		steptest.Case{Name: "F23: conflicts without a critic", Action: workers(2),
+		steptest.Case{
+			Name: "F23: conflicts without a critic", Action: workers(2),
 			Settings: steptest.Settings{"strategy": "union", "conflict": "send_to_critic"},
-			Codes:    []diag.Code{step.CodeNoCritic}, At: []string{"conflict"}},
-		steptest.Case{Name: "F23: a strategy without a critic", Action: workers(2),
+			Codes:    []diag.Code{step.CodeNoCritic}, At: []string{"conflict"},
+		},
+		steptest.Case{
+			Name: "F23: a strategy without a critic", Action: workers(2),
 			Settings: steptest.Settings{"strategy": "send_to_critic"},
-			Codes:    []diag.Code{step.CodeNoCritic}, At: []string{"strategy"}},
+			Codes:    []diag.Code{step.CodeNoCritic}, At: []string{"strategy"},
+		},
 		steptest.Case{Name: "F24: three voters", Action: workers(3), Settings: steptest.Settings{"strategy": "vote"}},
-		steptest.Case{Name: "F24: four voters", Action: workers(4), Settings: steptest.Settings{"strategy": "vote"},
-			Codes: []diag.Code{step.CodeEvenVoters}, At: []string{"strategy"}},
+		steptest.Case{
+			Name: "F24: four voters", Action: workers(4), Settings: steptest.Settings{"strategy": "vote"},
+			Codes: []diag.Code{step.CodeEvenVoters}, At: []string{"strategy"},
+		},
 		steptest.Case{Name: "another strategy", Settings: steptest.Settings{"strategy": "guess"}, Misfit: true},
 		steptest.Case{Name: "another rule", Settings: steptest.Settings{"strategy": "union", "conflict": "toss"}, Misfit: true},
 	)

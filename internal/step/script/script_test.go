@@ -13,12 +13,18 @@ import (
 func TestSuite(t *testing.T) {
 	cases := []steptest.Case{
 		{Name: "needs", Settings: steptest.Settings{"language": "python", "script": "print(1)", "dependencies": []string{"pandas"}}},
-		{Name: "unknown language", Settings: steptest.Settings{"language": "cobol", "script": "x"},
-			Codes: []diag.Code{step.CodeLanguage}, At: []string{"language"}},
-		{Name: "only comments", Settings: steptest.Settings{"language": "bash", "script": "# later\n\n"},
-			Codes: []diag.Code{step.CodeEmptyScript}, At: []string{"script"}},
-		{Name: "both", Settings: steptest.Settings{"language": "perl", "script": "  \n"},
-			Codes: []diag.Code{step.CodeLanguage, step.CodeEmptyScript}, At: []string{"language", "script"}},
+		{
+			Name: "unknown language", Settings: steptest.Settings{"language": "cobol", "script": "x"},
+			Codes: []diag.Code{step.CodeLanguage}, At: []string{"language"},
+		},
+		{
+			Name: "only comments", Settings: steptest.Settings{"language": "bash", "script": "# later\n\n"},
+			Codes: []diag.Code{step.CodeEmptyScript}, At: []string{"script"},
+		},
+		{
+			Name: "both", Settings: steptest.Settings{"language": "perl", "script": "  \n"},
+			Codes: []diag.Code{step.CodeLanguage, step.CodeEmptyScript}, At: []string{"language", "script"},
+		},
 		{Name: "neither", Misfit: true},
 	}
 	for _, language := range script.Languages() {

@@ -15,8 +15,10 @@ func TestSuite(t *testing.T) {
 		cases = append(cases, steptest.Case{Name: name, Settings: steptest.Settings{"tool": name, "args": map[string]any{"q": "x"}}})
 	}
 	for _, name := range []string{"web search", "search(x)", "9lives", "süche", "a\nb"} {
-		cases = append(cases, steptest.Case{Name: name, Settings: steptest.Settings{"tool": name},
-			Codes: []diag.Code{step.CodeToolName}, At: []string{"tool"}})
+		cases = append(cases, steptest.Case{
+			Name: name, Settings: steptest.Settings{"tool": name},
+			Codes: []diag.Code{step.CodeToolName}, At: []string{"tool"},
+		})
 	}
 	cases = append(cases,
 		steptest.Case{Name: "no tool", Misfit: true},
