@@ -210,6 +210,12 @@ func checkWellFormed(t testing.TB, r format.Result) {
 		if err := check.Sound(r.Program, builtin.Kinds()); err != nil {
 			t.Errorf("nothing was an error, but: %v", err)
 		}
+		for _, d := range check.Program(r.Program, builtin.Kinds()) {
+			checkSpan(t, r.Files, d.Span, d.Message)
+			for _, related := range d.Related {
+				checkSpan(t, r.Files, related.Span, related.Message)
+			}
+		}
 	}
 }
 
