@@ -34,7 +34,7 @@ func (p *yamlParser) explain(err error, tooDeep bool) {
 	}
 	m := mistake{p: p, at: at, context: context, stage: e.Stage}
 	for _, explained := range [...]func() bool{
-		m.tab, m.alias, m.openQuote, m.swallowed, m.escape, m.openBracket, m.colon, m.listAfterKey, m.forbiddenStart, m.notAPair, m.outOfPlace, m.trailing, m.indentation,
+		m.tab, m.alias, m.lines, m.openQuote, m.swallowed, m.escape, m.openBracket, m.colon, m.listAfterKey, m.forbiddenStart, m.notAPair, m.outOfPlace, m.trailing, m.indentation,
 	} {
 		if explained() {
 			return
@@ -166,8 +166,14 @@ func (m mistake) swallowed() bool {
 }
 
 func (m mistake) reportQuote(at int) {
-	m.p.report(CodeQuote, at, at+1, "This quotation mark is never closed.",
-		fmt.Sprintf("Write a closing %c at the end of the text.", m.char(at)))
+	written := strings.TrimSpace(m.p.text[at:endOfLine(m.p.text, at)])
+	help := fmt.Sprintf("Write a closing %c at the end of the text", m.char(at))
+	if strings.ContainsAny(written, `\#`) || strings.IndexByte(written[1:], written[0]) >= 0 {
+		help += "."
+	} else {
+		help += ": " + written + written[:1]
+	}
+	m.p.report(CodeQuote, at, at+1, "This quotation mark is never closed.", help)
 }
 
 // cutPair cuts a line at the colon of its key. The value begins with its first
@@ -201,33 +207,13 @@ func (m mistake) openBracket() bool {
 		return false
 	}
 	closing := map[byte]byte{'[': ']', '{': '}'}[opening]
-	if m.at < len(m.p.text) && (lineStart(m.p.text, m.at) == lineStart(m.p.text, m.context) || isClosed(m.p.text, m.context)) {
+	if m.at < len(m.p.text) && (lineStart(m.p.text, m.at) == lineStart(m.p.text, m.context) || closingBracket(m.p.text, m.context) > 0) {
 		m.p.report(CodeBracket, m.at, wordEnd(m.p.text, m.at), fmt.Sprintf("A comma or a closing %c is missing before this.", closing),
 			"Separate the entries with commas, and put texts that hold commas, colons or brackets in quotes.")
 		return true
 	}
 	m.p.report(CodeBracket, m.context, m.context+1, "This bracket is never closed.", fmt.Sprintf("Write a closing %c after the last entry.", closing))
 	return true
-}
-
-// isClosed reports whether the bracket at an offset has a partner.
-func isClosed(s string, at int) bool {
-	depth := 0
-	for i := at; i < len(s); i++ {
-		switch c := s[i]; c {
-		case '[', '{':
-			depth++
-		case ']', '}':
-			if depth--; depth == 0 {
-				return true
-			}
-		case '"', '\'':
-			if isSpace(s[i-1]) || strings.IndexByte("[{,:\n", s[i-1]) >= 0 {
-				i = closingQuote(s, i) - 1
-			}
-		}
-	}
-	return false
 }
 
 // colon explains a colon where no key can be.

@@ -75,7 +75,61 @@ func parseOnce(f *source.File, base int, text string) (*Node, diag.List) {
 	if n := parsePlain(p); n != nil {
 		return n, nil
 	}
-	return p.parseAny()
+	hidden, restore := hideSeparators(text)
+	if restore == nil {
+		return p.parseAny()
+	}
+	p.text = hidden
+	n, out := p.parseAny()
+	if n != nil {
+		n.eachScalar(func(s *Node) { s.Value = restore(s.Value) })
+	}
+	for i := range out {
+		out[i].Message, out[i].Help = restore(out[i].Message), restore(out[i].Help)
+	}
+	return n, out
+}
+
+// hideSeparators replaces the characters that end a line for the library, but
+// are text like any other in YAML 1.2, by others of the same length that the
+// text does not have. Without any of them, restore is nil.
+func hideSeparators(s string) (hidden string, restore func(string) string) {
+	var hide, back []string
+	spare := map[int]rune{2: '\u07FF', 3: '\uE000'}
+	for _, separator := range [...]string{"\u0085", "\u2028", "\u2029"} {
+		if !strings.Contains(s, separator) {
+			continue
+		}
+		stand := spare[len(separator)]
+		for strings.ContainsRune(s, stand) {
+			stand--
+			if stand < 0xE000 && len(separator) == 3 {
+				stand = 0xF8FF // the private characters go round
+			}
+		}
+		spare[len(separator)] = stand - 1
+		hide = append(hide, separator, string(stand))
+		back = append(back, string(stand), separator)
+	}
+	if hide == nil {
+		return s, nil
+	}
+	return strings.NewReplacer(hide...).Replace(s), strings.NewReplacer(back...).Replace
+}
+
+// eachScalar visits the scalars of a tree, keys included, each of them once
+// per place.
+func (n *Node) eachScalar(visit func(*Node)) {
+	if n.Kind < List {
+		visit(n)
+	}
+	for _, item := range n.Items {
+		item.eachScalar(visit)
+	}
+	for _, pair := range n.Pairs {
+		visit(pair.Key)
+		pair.Value.eachScalar(visit)
+	}
 }
 
 // parseAny reads the text through the library.
@@ -187,8 +241,7 @@ func (p *yamlParser) seek(line, column int) int {
 	return p.offset
 }
 
-// lineBreak returns the length of the line break that s begins with, by the
-// library's idea of one, or 0.
+// lineBreak returns the length of the line break that s begins with, or 0.
 func lineBreak(s string) int {
 	switch s[0] {
 	case '\n':
@@ -198,14 +251,6 @@ func lineBreak(s string) int {
 			return 2
 		}
 		return 1
-	case 0xC2:
-		if strings.HasPrefix(s, "\u0085") {
-			return 2
-		}
-	case 0xE2:
-		if strings.HasPrefix(s, "\u2028") || strings.HasPrefix(s, "\u2029") {
-			return 3
-		}
 	}
 	return 0
 }
@@ -338,8 +383,7 @@ func (p *yamlParser) skipBlank(at int) int {
 }
 
 func endsWithBreak(s string) bool {
-	return strings.HasSuffix(s, "\n") || strings.HasSuffix(s, "\r") || strings.HasSuffix(s, "\u0085") ||
-		strings.HasSuffix(s, "\u2028") || strings.HasSuffix(s, "\u2029")
+	return strings.HasSuffix(s, "\n") || strings.HasSuffix(s, "\r")
 }
 
 // endOfLine returns the offset of the line break after at.
@@ -405,6 +449,7 @@ func (p *yamlParser) mapping(n *yaml.Node, start int) (*Node, int) {
 		case key.Kind == List || key.Kind == Map:
 			p.report(CodeKey, key.Span.Start-p.base, key.Span.End-p.base, "A key must be a word or a text, not "+key.Kind.String()+".",
 				"Write a plain key, and put lists and maps after its colon.")
+		case n.Style&yaml.FlowStyle == 0 && n.Content[i].Style == 0 && value.Kind < List && p.gluedPair(key, node, seen):
 		case n.Content[i].Tag == "!!merge":
 			merges = append(merges, p.merged(value)...)
 		default:
@@ -432,6 +477,26 @@ func (p *yamlParser) mapping(n *yaml.Node, start int) (*Node, int) {
 	end = p.close(n, '{', '}', start, end)
 	node.Span = p.span(start, end)
 	return node, end
+}
+
+// gluedPair reads a line whose key has no colon, or no space after it, before
+// a value in brackets: "tags [a: b]". YAML takes it for a pair with the key
+// "tags [a".
+func (p *yamlParser) gluedPair(key, parent *Node, seen map[string]*Node) bool {
+	start := key.Span.Start - p.base
+	content := strings.TrimRight(p.text[start:endOfLine(p.text, start)], " \t")
+	name, bracket, ok := cutGlued(content)
+	if !ok {
+		return false
+	}
+	p.reportGlued(start, content, name, bracket)
+	value, list := parseOnce(p.file, p.base+start+bracket, content[bracket:])
+	if first := seen[name]; value != nil && first == nil && !list.Errors() {
+		key.Value, key.Span = name, p.span(start, start+len(name))
+		seen[name] = key
+		parent.Pairs = append(parent.Pairs, Pair{Key: key, Value: value})
+	}
+	return true
 }
 
 // merged returns the maps that the value of a << key stands for.
@@ -553,7 +618,7 @@ func (p *yamlParser) block(n *yaml.Node, kind Kind, header int) (*Node, int) {
 		text := p.text[at:end]
 		if strings.Trim(text, " ") != "" {
 			if indent < 0 {
-				indent = lead(text) - lead(strings.TrimLeft(n.Value, "\r\n\u0085\u2028\u2029"))
+				indent = lead(text) - lead(strings.TrimLeft(n.Value, "\r\n"))
 			}
 			marker := strings.HasPrefix(text, "---") || strings.HasPrefix(text, "...")
 			if lead(text) < indent || n.Value == "" || indent == 0 && marker {

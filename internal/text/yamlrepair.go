@@ -57,7 +57,12 @@ func parseRepairing(f *source.File, start, end int) (*Node, []Repair, diag.List)
 			Value:   Text{Value: fold(original), Span: f.Span(start+entry.start, start+entry.end)},
 			Problem: problem,
 		})
-		mended = mended[:entry.start] + harmless(mended[entry.start:entry.end]) + mended[entry.end:]
+		if from, to := problem.Span.Start-start, problem.Span.End-start; strings.IndexByte("[{", mended[entry.start]) >= 0 && isStray(mended[from:to]) {
+			// Without what is left over behind it, the list or the map is fine.
+			mended = mended[:from] + strings.Repeat(" ", to-from) + mended[to:]
+		} else {
+			mended = mended[:entry.start] + harmless(mended[entry.start:entry.end]) + mended[entry.end:]
+		}
 		node, out = parseOnce(f, start, mended)
 	}
 	if len(repairs) == 0 {

@@ -1,0 +1,378 @@
+package text
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+)
+
+// lineReader looks for a mistake line by line, as a person would, in a text
+// that the library could not read. The library often stops far below the
+// mistake: at the next quotation mark, or at the next line with a colon. Only
+// what is certain from the lines themselves is told; everything else is left
+// to what the library says.
+type lineReader struct {
+	m    mistake
+	text string
+	// The key above: the column that it begins at, the offset of its colon,
+	// and whether a value stands on its line.
+	column, colon int
+	hasKey        bool
+	hasValue      bool
+	emptyBlock    bool // the value is | without any lines
+}
+
+// lines reports the first mistake that the lines show.
+func (m mistake) lines() bool {
+	r := &lineReader{m: m, text: m.p.text}
+	for at := 0; at < len(r.text) && at <= m.at; {
+		next, found := r.line(at)
+		if found {
+			return true
+		}
+		at = next
+	}
+	return false
+}
+
+func (r *lineReader) report(code diag.Code, start, end int, message, help string) bool {
+	r.m.p.report(code, start, end, message, help)
+	return true
+}
+
+// after is where the line after the one at an offset begins.
+func (r *lineReader) after(at int) int {
+	end := endOfLine(r.text, at)
+	if end < len(r.text) {
+		end += lineBreak(r.text[end:])
+	}
+	return end
+}
+
+// skip moves over empty lines and comments.
+func (r *lineReader) skip(at int) int {
+	for at < len(r.text) {
+		if rest := strings.TrimLeft(lineAround(r.text, at), " \t"); rest != "" && rest[0] != '#' {
+			break
+		}
+		at = r.after(at)
+	}
+	return at
+}
+
+// indentAt is the number of spaces that the line at an offset begins with.
+func (r *lineReader) indentAt(at int) int {
+	return len(lineAround(r.text, at)) - len(strings.TrimLeft(lineAround(r.text, at), " "))
+}
+
+// line looks at one line; it returns where to go on.
+func (r *lineReader) line(at int) (next int, found bool) {
+	next = r.after(at)
+	line := strings.TrimRight(lineAround(r.text, at), " \t")
+	content := strings.TrimLeft(line, " ")
+	column := len(line) - len(content)
+	if content == "" || content[0] == '#' || content[0] == '\t' || line == "---" || line == "..." {
+		return next, false
+	}
+	entry := false
+	parent := column
+	for strings.HasPrefix(content, "- ") {
+		entry, parent = true, column
+		content = strings.TrimLeft(content[2:], " ")
+		column = len(line) - len(content)
+	}
+	if content == "" || content == "-" || content[0] == '#' {
+		r.hasKey = false
+		return next, false
+	}
+	key, value, isPair := linePair(content)
+	if !isPair {
+		switch {
+		case entry:
+			r.hasKey = false
+			return r.value(at, at+column, parent, next)
+		case r.hasKey && column > r.column && r.hasValue:
+			return next, false // it carries on the text above
+		case r.hasKey && column > r.column:
+			switch lines, pairs := r.below(at, column); {
+			case lines < 2:
+				return next, false
+			case 2*pairs < lines:
+				return next, r.reportBar()
+			default:
+				return next, r.notAPair(at+column, content, next)
+			}
+		case r.emptyBlock:
+			return next, r.report(CodeIndentation, at+column, at+len(line), "The text that begins with | on the line above must be indented.",
+				fmt.Sprintf("Put %d spaces or more before each of its lines.", r.column+2))
+		default:
+			return next, r.notAPair(at+column, content, next)
+		}
+	}
+	r.column, r.colon, r.hasKey, r.emptyBlock = column, at+column+len(key), true, false
+	r.hasValue = value != "" && value[0] != '#'
+	if !r.hasValue {
+		return next, false
+	}
+	return r.value(at, at+len(line)-len(value), column, next)
+}
+
+// linePair cuts the content of a line at the colon of a simple key, which may
+// stand in quotes.
+func linePair(content string) (key, value string, ok bool) {
+	end := 0
+	if c := content[0]; c == '"' || c == '\'' {
+		end = closingQuote(content, 0)
+	} else {
+		for end < len(content) && content[end] != ':' && isKey(content[end:end+1]) {
+			end++
+		}
+		if end < len(content) && content[end] >= 0x80 { // a letter of another script
+			end = max(strings.IndexByte(content, ':'), 0)
+		}
+	}
+	if end == 0 || end >= len(content) || content[end] != ':' || end+1 < len(content) && !isSpace(content[end+1]) {
+		return "", "", false
+	}
+	return content[:end], strings.TrimLeft(content[end+1:], " \t"), true
+}
+
+// value looks at the value that begins at an offset of a line. indent is the
+// column of its key or dash.
+func (r *lineReader) value(line, at, indent, next int) (int, bool) {
+	switch c := r.text[at]; c {
+	case '|', '>':
+		return r.block(indent, next)
+	case '"', '\'':
+		end := closingQuote(r.text, at)
+		if end <= endOfLine(r.text, at) {
+			return next, false
+		}
+		if !r.endsBefore(next, indent) {
+			return max(r.after(min(end, len(r.text))), next), false
+		}
+		r.m.reportQuote(at)
+		return next, true
+	case '[', '{':
+		end := closingBracket(r.text, at)
+		if end < 0 || end > endOfLine(r.text, at) {
+			if !r.endsBefore(next, indent) {
+				if end < 0 {
+					return len(r.text), false
+				}
+				return max(r.after(end), next), false
+			}
+			written := strings.TrimRight(r.text[at:endOfLine(r.text, at)], " \t")
+			help := fmt.Sprintf("Write a closing %c after the last entry", closingFor(c))
+			if strings.ContainsAny(written[1:], "[{#\"'") {
+				help += "."
+			} else {
+				help += ": " + written + string(closingFor(c))
+			}
+			return next, r.report(CodeBracket, at, at+1, "This bracket is never closed.", help)
+		}
+		rest := strings.TrimRight(r.text[end:endOfLine(r.text, end)], " \t")
+		if rest != "" && isStray(rest) {
+			start := end + len(rest) - len(strings.TrimLeft(rest, " \t"))
+			return next, r.report(CodeNeedsQuotes, start, end+len(rest), "There is something after the closing bracket.",
+				fmt.Sprintf("Remove it: %s", strings.TrimSpace(r.text[lineStart(r.text, line):end])))
+		}
+	}
+	return next, false
+}
+
+// isStray reports whether s is nothing but marks that close or separate, as
+// they are left over behind a list or a map in brackets.
+func isStray(s string) bool { return strings.Trim(s, " \t\"'`]},;") == "" }
+
+func closingFor(opening byte) byte {
+	if opening == '[' {
+		return ']'
+	}
+	return '}'
+}
+
+// closingBracket is the offset behind the bracket that closes the one at an
+// offset, or -1.
+func closingBracket(s string, at int) int {
+	depth := 0
+	for i := at; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case '"', '\'':
+			if isSpace(s[i-1]) || strings.IndexByte("[{,:\n", s[i-1]) >= 0 {
+				i = closingQuote(s, i) - 1
+			}
+		}
+	}
+	return -1
+}
+
+// endsBefore reports whether the value of a key at a column must have ended
+// before the line at an offset: the text ends there, or another key follows.
+func (r *lineReader) endsBefore(at, column int) bool {
+	at = r.skip(at)
+	if at >= len(r.text) {
+		return true
+	}
+	line := strings.TrimRight(lineAround(r.text, at), " \t")
+	content := strings.TrimLeft(line, " ")
+	if len(line)-len(content) > column {
+		return false
+	}
+	entry := strings.TrimLeft(strings.TrimPrefix(content, "- "), " ")
+	if len(entry) < len(content) && len(line)-len(content) == column {
+		return true // the entry after this one
+	}
+	if entry == "" {
+		return false
+	}
+	_, _, isPair := linePair(entry)
+	return isPair
+}
+
+// block skips the lines of a text after | or >. Its first line decides how
+// deep all of them stand.
+func (r *lineReader) block(indent, at int) (int, bool) {
+	first, own, lines := -1, 0, 0
+	for ; at < len(r.text); at = r.after(at) {
+		line := strings.TrimRight(lineAround(r.text, at), " \t")
+		content := strings.TrimLeft(line, " ")
+		if content == "" {
+			continue
+		}
+		column := len(line) - len(content)
+		switch {
+		case column <= indent:
+			r.emptyBlock = first < 0
+			return at, false
+		case first < 0:
+			first, own = at, column
+		case column < own && content[0] == '#':
+			continue
+		case column < own && lines == 1:
+			return at, r.report(CodeIndentation, first, first+own, "The first line of this text is indented further than the lines below it.",
+				fmt.Sprintf("Give all lines of the text the same indentation: %d spaces before %q.", column, firstWords(r.text, first)))
+		case column < own:
+			return at, r.report(CodeIndentation, at+column, at+len(line), "This line is indented less than the text that it belongs to.",
+				fmt.Sprintf("Indent it by %d spaces, as the lines above, or by %d if it is a key of its own.", own, indent))
+		}
+		lines++
+	}
+	return at, false
+}
+
+// firstWords is the content of a line, cut short.
+func firstWords(s string, at int) string {
+	words := strings.TrimSpace(lineAround(s, at))
+	if runes := []rune(words); len(runes) > 30 {
+		words = string(runes[:30]) + "…"
+	}
+	return words
+}
+
+// below counts the lines below a key without a value, at their indentation,
+// and those of them that have a key. It counts none when the library stopped
+// only further down: then there is nothing wrong with them.
+func (r *lineReader) below(at, column int) (lines, pairs int) {
+	for ; at < len(r.text); at = r.after(at) {
+		line := strings.TrimRight(lineAround(r.text, at), " \t")
+		content := strings.TrimLeft(line, " ")
+		if content == "" {
+			continue
+		}
+		if len(line)-len(content) <= r.column {
+			break
+		}
+		if len(line)-len(content) == column {
+			lines++
+			_, _, isPair := linePair(content)
+			_, _, isGlued := cutGlued(content)
+			if isPair || isGlued {
+				pairs++
+			}
+		}
+	}
+	if r.m.at > at {
+		return 0, 0
+	}
+	return lines, pairs
+}
+
+func (r *lineReader) reportBar() bool {
+	start := lineStart(r.text, r.colon)
+	written := strings.TrimLeft(r.text[start:r.colon], " -") + ": |"
+	return r.report(CodeNotAPair, start+r.column, r.colon+1, "A text over several lines needs a | after the colon of its key.",
+		fmt.Sprintf("Write %q and leave the lines below as they are.", written))
+}
+
+// notAPair explains a line that stands where a key must be and has none.
+func (r *lineReader) notAPair(at int, content string, next int) bool {
+	name, rest, hasColon := strings.Cut(content, ":")
+	if hasColon && isKey(name) && rest != "" && !isSpace(rest[0]) && !strings.HasPrefix(rest, "//") {
+		colon := at + len(name)
+		return r.report(CodeColon, colon, colon+1, fmt.Sprintf("There is no space after the colon of %q.", name),
+			fmt.Sprintf("Write %q.", name+": "+rest))
+	}
+	if glued, bracket, ok := cutGlued(content); ok {
+		r.m.p.reportGlued(at, content, glued, bracket)
+		return true
+	}
+	if content[0] == '"' || content[0] == '\'' || strings.IndexByte("[]{},|>@`%!&*?-", content[0]) >= 0 || strings.Contains(content, ": ") || strings.HasSuffix(content, ":") {
+		return false
+	}
+	return r.report(CodeNotAPair, at, at+len(content), "This line has no colon, so it is not a key with a value.", r.pairHelp(at, content, next))
+}
+
+// cutGlued finds the bracket that follows a key without ": " between them, in
+// a line that ends with its partner.
+func cutGlued(content string) (name string, bracket int, ok bool) {
+	bracket = strings.IndexAny(content, "[{")
+	if bracket <= 0 || closingBracket(content, bracket) != len(content) {
+		return "", 0, false
+	}
+	before := strings.TrimRight(content[:bracket], " ")
+	name = strings.TrimSuffix(before, ":")
+	return name, bracket, isKey(name) && (len(name) == len(before) || len(before) == bracket) && content[0] != '"' && content[0] != '\''
+}
+
+// reportGlued explains what cutGlued found at an offset.
+func (p *yamlParser) reportGlued(at int, content, name string, bracket int) {
+	help := fmt.Sprintf("Write %q.", name+": "+content[bracket:])
+	if content[bracket-1] == ':' {
+		p.report(CodeColon, at+len(name), at+len(name)+1, fmt.Sprintf("There is no space after the colon of %q.", name), help)
+		return
+	}
+	p.report(CodeNotAPair, at, at+len(name), fmt.Sprintf("There is no colon after the key %q.", name), help)
+}
+
+// pairHelp says what to write instead of a line without a colon.
+func (r *lineReader) pairHelp(at int, content string, next int) string {
+	word, rest, several := strings.Cut(content, " ")
+	rest = strings.TrimSpace(rest)
+	deeper := false
+	if below := r.skip(next); below < len(r.text) {
+		column := at - lineStart(r.text, at)
+		indent := r.indentAt(below)
+		deeper = indent > column || indent == column && strings.HasPrefix(r.text[below+indent:], "- ")
+	}
+	switch {
+	case !isKey(word) || word[0] == '"' || word[0] == '\'':
+		return pairHelp
+	case !several && deeper:
+		return fmt.Sprintf("Write %q.", word+":")
+	case !several:
+		return fmt.Sprintf("Write %q and its value.", word+":")
+	case strings.HasPrefix(rest, "= "):
+		return fmt.Sprintf("Write %q.", word+": "+strings.TrimSpace(rest[1:]))
+	case strings.HasPrefix(rest, "[") || strings.HasPrefix(rest, "{") || !strings.Contains(rest, " ") || word == strings.ToLower(word):
+		return fmt.Sprintf("Write %q; or indent the line if it carries on the text above.", word+": "+rest)
+	}
+	return pairHelp
+}
