@@ -29,7 +29,7 @@ func (c *checker) agents() {
 				if len(there) == 0 {
 					help = fmt.Sprintf("Define an agent %q with a role and a goal.", a.Name)
 				}
-				c.add(CodeNoAgent, diag.Error, spanOr(a.Span, t.step.Span),
+				c.missing(a.Name, CodeNoAgent, diag.Error, spanOr(a.Span, t.step.Span),
 					fmt.Sprintf("There is no agent %q.", a.Name), help)
 			}
 		}
@@ -37,7 +37,7 @@ func (c *checker) agents() {
 	for i := range c.p.Agents {
 		a := &c.p.Agents[i]
 		if !a.Implied && !used[a.ID] {
-			c.add(CodeUnusedAgent, diag.Warning, a.Span,
+			c.missing(a.ID, CodeUnusedAgent, diag.Warning, a.Span,
 				fmt.Sprintf("No step asks agent %q.", a.ID),
 				fmt.Sprintf("Name it in the step that it is meant for (\"agent: %s\"), or remove it.", a.ID))
 		}

@@ -51,6 +51,14 @@ func (c *checker) add(code diag.Code, severity diag.Severity, at source.Span, me
 	c.list.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
 }
 
+// missing is add for complaints that rest on a name being nowhere: what could
+// not be read of the file may have it.
+func (c *checker) missing(name string, code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
+	if !c.p.Unread.Explains(severity, name) {
+		c.add(code, severity, at, message, help, related...)
+	}
+}
+
 // steps calls do for every step of the program.
 func (c *checker) steps(do func(b ir.BlockID, s *ir.Step)) {
 	for b := range c.p.Blocks {

@@ -13,11 +13,12 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// The variables that every program has: what it was given, and what its file
-// says about itself. Nothing writes them.
+// The variables that every program has: what it was given and what its file
+// says about itself, which nothing writes, and what it gives back.
 const (
 	inputRoot    = "input"
 	workflowRoot = "workflow"
+	outputRoot   = "output"
 )
 
 // data checks that what is read is there when it is read.
@@ -46,6 +47,29 @@ type writers struct {
 	by    []writer
 	vars  []string // declared before anything writes them, loop variables included
 	after map[*ir.Step][]bool
+	// unwritten is where a name that nothing has was reported, by name; who
+	// else wants it is told there.
+	unwritten map[string]int
+}
+
+// nobody reports a name that nothing writes: the first time as a mistake, later
+// as one more place that it concerns.
+func (w *writers) nobody(path string, at source.Span, also string, report func()) {
+	key := path
+	if segments := strings.SplitN(path, ".", 3); len(segments) == 3 {
+		key = segments[0] + "." + segments[1]
+	}
+	if i, ok := w.unwritten[key]; ok {
+		d := &w.c.list[i]
+		if at != d.Span && !slices.ContainsFunc(d.Related, func(r diag.Related) bool { return r.Span == at }) {
+			d.Related = append(d.Related, diag.Related{Span: at, Message: also})
+		}
+		return
+	}
+	before := len(w.c.list)
+	if report(); len(w.c.list) > before {
+		w.unwritten[key] = before
+	}
 }
 
 type writer struct {
@@ -54,7 +78,7 @@ type writer struct {
 }
 
 func (c *checker) written() *writers {
-	w := &writers{c: c, after: map[*ir.Step][]bool{}}
+	w := &writers{c: c, after: map[*ir.Step][]bool{}, unwritten: map[string]int{}}
 	for i := range c.p.Vars {
 		w.vars = append(w.vars, c.p.Vars[i].Path)
 	}
@@ -142,7 +166,7 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 		return
 	case workflowRoot:
 		if !c.domains.fact(path) {
-			c.add(CodeNeverWritten, diag.Error, at,
+			c.missing(strings.TrimPrefix(path, workflowRoot+"."), CodeNeverWritten, diag.Error, at,
 				fmt.Sprintf("Step %q reads %q, which the file does not say about itself.", s.ID, path),
 				diag.DidYouMean(path, c.domains.facts()))
 		}
@@ -153,9 +177,14 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	}
 	steps := w.of(path)
 	if len(steps) == 0 {
-		c.add(CodeNeverWritten, diag.Error, at,
-			fmt.Sprintf("Step %q reads %q, but no step writes it.", s.ID, path),
-			w.help(path))
+		w.nobody(path, at, "also read here", func() {
+			c.missing(path, CodeNeverWritten, diag.Error, at,
+				fmt.Sprintf("Step %q reads %q, but no step writes it.", s.ID, path),
+				w.help(path))
+		})
+		return
+	}
+	if c.undeclaredOutput(w, path, at) {
 		return
 	}
 	if !c.enters(s) || !slices.ContainsFunc(steps, c.enters) {
@@ -166,7 +195,7 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 		return
 	}
 	if without := c.misses(s, path, steps); without != "" {
-		c.add(CodeMaybeMissing, diag.Note, at,
+		c.missing(path, CodeMaybeMissing, diag.Note, at,
 			fmt.Sprintf("%q may be missing when step %q reads it: %s.", path, s.ID, without),
 			"The step then gets null for it; say in its description what to do in that case, or give it a condition.",
 			diag.Related{Span: steps[0].Span, Message: "written here"})
@@ -175,12 +204,12 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 
 func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, at source.Span, does string) {
 	if steps[0] == s {
-		c.add(CodeWrittenLater, diag.Error, at,
+		c.missing(path, CodeWrittenLater, diag.Error, at,
 			fmt.Sprintf("Step %q %s %q, which only it writes itself, afterwards.", s.ID, does, path),
 			"Let an earlier step write it, or read what this one is to be made of.")
 		return
 	}
-	c.add(CodeWrittenLater, diag.Error, at,
+	c.missing(path, CodeWrittenLater, diag.Error, at,
 		fmt.Sprintf("Step %q %s %q before step %q writes it.", s.ID, does, path, steps[0].ID),
 		fmt.Sprintf("Move step %q before step %q, or let an earlier step write %q.", steps[0].ID, s.ID, path),
 		diag.Related{Span: steps[0].Span, Message: "written only here"})
@@ -239,7 +268,7 @@ func (c *checker) blockOf(s *ir.Step) ir.BlockID { return c.flow.nodes[c.flow.no
 
 // input checks a read of the run's input against what the input may be.
 func (c *checker) input(path string, at source.Span) {
-	missing, closed := c.domains.undeclared(strings.Split(path, "."))
+	missing, closed := undeclared(c.domains.schema, strings.Split(path, "."))
 	if missing == "" {
 		return
 	}
@@ -278,13 +307,13 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 		if len(path.Segments) == 1 || c.domains.fact(dotted) {
 			return
 		}
-		c.add(CodeNoSuchName, diag.Error, at,
+		c.missing(path.Segments[1], CodeNoSuchName, diag.Error, at,
 			fmt.Sprintf("The file does not say %q about itself, so it is always null here.", path.Segments[1]),
 			diag.DidYouMean(dotted, c.domains.facts()))
 		return
 	}
-	if w.declared(dotted) {
-		return
+	if w.declared(dotted) || slices.ContainsFunc(s.Reads, func(r ir.Ref) bool { return r.Path == dotted }) {
+		return // what the step reads is checked there
 	}
 	steps := w.of(dotted)
 	if len(steps) == 0 {
@@ -292,9 +321,14 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 		if len(path.Segments) == 1 && !c.domains.inputKnown() {
 			severity = diag.Warning // the input may have it
 		}
-		c.add(CodeNoSuchName, severity, at,
-			fmt.Sprintf("Nothing is called %q here: no step writes it, so it is always null.", dotted),
-			w.help(dotted, c.domains.facts()...))
+		w.nobody(dotted, at, "also looked at here", func() {
+			c.missing(dotted, CodeNoSuchName, severity, at,
+				fmt.Sprintf("Nothing is called %q here: no step writes it, so it is always null.", dotted),
+				w.help(dotted, c.domains.facts()...))
+		})
+		return
+	}
+	if c.undeclaredOutput(w, dotted, at) {
 		return
 	}
 	if !c.enters(s) || !slices.ContainsFunc(steps, c.enters) || cond.after && slices.Contains(steps, s) {
@@ -306,16 +340,39 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 	}
 }
 
+// undeclaredOutput reports a look at a part of the output that its schema does
+// not have, when the output is only ever written as a whole.
+func (c *checker) undeclaredOutput(w *writers, path string, at source.Span) bool {
+	if rootOf(path) != outputRoot || slices.ContainsFunc(w.by, func(by writer) bool { return by.path != outputRoot && step.Overlap(by.path, path) }) {
+		return false
+	}
+	declared := shapeOf(c.domains.output)
+	missing, closed := undeclared(declared, strings.Split(path, "."))
+	if missing == "" {
+		return false
+	}
+	severity, message := diag.Warning, fmt.Sprintf("The output schema does not declare %q, so it is probably null here.", missing)
+	if closed {
+		severity, message = diag.Error, fmt.Sprintf("The output can never have %q: its schema allows no other properties.", missing)
+	}
+	var there []string
+	for _, name := range keys(declared.properties()) {
+		there = append(there, outputRoot+"."+name)
+	}
+	c.missing(missing, CodeNoSuchName, severity, at, message, diag.DidYouMean(missing, there),
+		diag.Related{Span: c.p.Output.At("/properties"), Message: "what is declared"})
+	return true
+}
+
 // outputs reports promised outputs that no step writes.
 func (c *checker) outputs(w *writers) {
-	const outputRoot = "output"
 	if c.p.Output == nil || len(w.by) == 0 {
 		return
 	}
 	for i, name := range shapeOf(c.domains.output).required() {
 		path := outputRoot + "." + name
 		if len(w.of(path)) == 0 && !w.declared(path) {
-			c.add(CodeNoOutput, diag.Warning, c.p.Output.At(pointerTo("required", strconv.Itoa(i))),
+			c.missing(path, CodeNoOutput, diag.Warning, c.p.Output.At(pointerTo("required", strconv.Itoa(i))),
 				fmt.Sprintf("The output must have %q, but no step writes %q.", name, path),
 				fmt.Sprintf("Add %q to the writes of the step that makes it, or take it off the required list.", path))
 		}

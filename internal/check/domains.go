@@ -93,11 +93,10 @@ func (d *domains) inputs() []string {
 	return keys(d.schema.properties())
 }
 
-// undeclared follows a path into the input's schema. It returns the part of
+// undeclared follows a path into the schema of its root. It returns the part of
 // the path that is not declared, "" when all is or nothing can be said, and
 // whether the schema rules it out.
-func (d *domains) undeclared(path []string) (missing string, closed bool) {
-	at := d.schema
+func undeclared(at shape, path []string) (missing string, closed bool) {
 	for i := 1; i < len(path); i++ {
 		if at == nil || at.open() || len(at.properties()) == 0 {
 			return "", false

@@ -70,7 +70,7 @@ func (c *checker) reachability() {
 		if more > 0 {
 			message = fmt.Sprintf("Step %q can never run: no other step leads to it, nor to %s after it.", at.step.ID, count(more, "step"))
 		}
-		c.add(CodeUnreachable, diag.Warning, at.step.Span, message,
+		c.missing(at.step.ID, CodeUnreachable, diag.Warning, at.step.Span, message,
 			"Lead to it from another step (a goto, a branch, a fallback), or remove it.")
 	}
 }

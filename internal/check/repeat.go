@@ -146,7 +146,7 @@ func (c *checker) circle(comp component) {
 	for _, r := range rest {
 		limited = limited && !r.cyclic
 	}
-	if limited {
+	if limited || slices.ContainsFunc(comp.nodes, func(n int) bool { return c.p.Unread.Explains(diag.Error, c.flow.nodes[n].step.ID) }) {
 		return
 	}
 	names := c.circleNames(comp)
@@ -189,10 +189,11 @@ func (c *checker) circleNames(comp component) string {
 	return "Steps " + strings.Join(names[:last], ", ") + " and " + names[last] + " lead back to each other"
 }
 
-// bounded reports whether the file itself bounds how much a run can do.
+// bounded reports whether the file itself bounds how much a run can do, or may
+// do so where it could not be read.
 func (c *checker) bounded() bool {
 	b := c.p.Budget
-	return b.Steps != nil || b.Tokens != nil || b.ActiveSeconds != nil || b.MicroDollars != nil
+	return c.p.Unread.Header || b.Steps != nil || b.Tokens != nil || b.ActiveSeconds != nil || b.MicroDollars != nil
 }
 
 // loop looks at a step that repeats a block.

@@ -1,22 +1,37 @@
 package ir
 
-import "strings"
+import (
+	"strings"
 
-// Unread is the parts of a file that nothing could be made of, after an error
-// or a warning that says so. What is missing from a program may stand there:
-// a complaint that something is not defined, not written or not used asks
-// Mentions first, so that one mistake is reported once.
+	"github.com/espalier-run/espalier/internal/diag"
+)
+
+// Unread is the parts of a file that nothing could be made of, after a
+// diagnostic that says so. What a program lacks may stand there: a complaint
+// that something is not defined, not written or not used asks Explains first,
+// so that one mistake is reported once.
 type Unread struct {
 	// Header says that what the file states before its first step is among them.
 	Header bool     `json:"header,omitempty"`
 	Texts  []string `json:"texts,omitempty"`
+	// Warned are texts that only a warning was given for. They explain no
+	// error, else a file that cannot work would pass.
+	Warned []string `json:"warned,omitempty"`
 }
 
-// Mentions reports whether one of the names, or a path that begins with it,
-// occurs in what was not read.
-func (u *Unread) Mentions(names ...string) bool {
-	for _, text := range u.Texts {
+// Explains reports whether a complaint of some weight is probably only a
+// consequence, because a name that it rests on occurs in what was not read. A
+// dotted name occurs where something below or around it does.
+func (u *Unread) Explains(severity diag.Severity, names ...string) bool {
+	return occurs(u.Texts, names) || severity < diag.Error && occurs(u.Warned, names)
+}
+
+func occurs(texts, names []string) bool {
+	for _, text := range texts {
 		for _, name := range names {
+			if segments := strings.SplitN(name, ".", 3); len(segments) == 3 {
+				name = segments[0] + "." + segments[1]
+			}
 			if mentions(text, name) {
 				return true
 			}
@@ -25,20 +40,8 @@ func (u *Unread) Mentions(names ...string) bool {
 	return false
 }
 
-// MentionsPath is Mentions for a dotted path of the state: what stands below
-// or around it counts as well.
-func (u *Unread) MentionsPath(path string) bool {
-	if len(u.Texts) == 0 {
-		return false
-	}
-	root, rest, dotted := strings.Cut(path, ".")
-	if dotted {
-		first, _, _ := strings.Cut(rest, ".")
-		root += "." + first
-	}
-	return u.Mentions(root)
-}
-
+// mentions reports whether a text has a name as a whole word, or as the
+// beginning of a path.
 func mentions(text, name string) bool {
 	if name == "" {
 		return false
