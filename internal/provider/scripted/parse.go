@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -129,7 +130,9 @@ func head(n *text.Node) source.Span {
 	return n.Span
 }
 
-var severalNumbers = regexp.MustCompile(`^([1-9]\d{0,5})\s*(?:(\+)|-\s*([1-9]\d{0,5}))?$`)
+var severalNumbers = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([1-9]\d{0,5})\s*(?:(\+)|-\s*([1-9]\d{0,5}))?$`)
+})
 
 // numbers reads 2, 2-4 or 2+.
 func (p *parser) numbers(r *text.Reader, key string) numbers {
@@ -137,7 +140,7 @@ func (p *parser) numbers(r *text.Reader, key string) numbers {
 	if t.IsZero() {
 		return numbers{}
 	}
-	m := severalNumbers.FindStringSubmatch(strings.TrimSpace(t.Value))
+	m := severalNumbers().FindStringSubmatch(strings.TrimSpace(t.Value))
 	if m == nil {
 		p.report(CodeBadValue, t.Span, fmt.Sprintf("%q cannot be %q.", key, t.Value),
 			fmt.Sprintf("Write a number from 1 on, or several: %s: 2, %s: 2-4, %s: 2+.", key, key, key))

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -25,13 +26,18 @@ func shapeOf(expected string) map[string]any {
 	if doc := bulleted(expected); doc != nil {
 		return doc
 	}
-	if strings.ContainsRune(expected, '\n') || proseWords.MatchString(expected) {
+	if strings.ContainsRune(expected, '\n') || proseWords().MatchString(expected) {
 		return nil
 	}
 	return plainShape(strings.TrimRight(expected, ". "))
 }
 
-var proseWords = regexp.MustCompile(`(?i)\b(markdown|prose|text|paragraphs?|sentences?|bullets?|bulleted|words|html|essay|letter|page)\b`)
+// lazily compiles a pattern when it is first needed: most processes never do.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
+
+var proseWords = lazily(`(?i)\b(markdown|prose|text|paragraphs?|sentences?|bullets?|bulleted|words|html|essay|letter|page)\b`)
 
 // schemaIn is for authors who write the JSON Schema itself.
 func schemaIn(text string) map[string]any {
@@ -57,36 +63,36 @@ func schemaIn(text string) map[string]any {
 var (
 	// introduces is what stands before braces that list keys. A sentence that
 	// merely contains a {placeholder} does not.
-	introduces = regexp.MustCompile(`(?i)(^|[:\[(=]|\b(objects?|json|of|with|each|like|form|shape|keys|fields|as|records?|entries|items|maps?|entry))\s*$`)
-	severalOf  = regexp.MustCompile(`(?i)\b(lists?|arrays?|objects|records|entries|items|each)\b[^{]*$|\[\s*$`)
+	introduces = lazily(`(?i)(^|[:\[(=]|\b(objects?|json|of|with|each|like|form|shape|keys|fields|as|records?|entries|items|maps?|entry))\s*$`)
+	severalOf  = lazily(`(?i)\b(lists?|arrays?|objects|records|entries|items|each)\b[^{]*$|\[\s*$`)
 )
 
 // braced reads an object in braces that words lead up to.
 func braced(text string, start int) map[string]any {
 	before := text[:start]
 	end := closing(text, start)
-	if end < 0 || !introduces.MatchString(before) {
+	if end < 0 || !introduces().MatchString(before) {
 		return nil
 	}
 	object := objectOf(text[start+1:end], 0)
 	if object == nil {
 		return nil
 	}
-	if severalOf.MatchString(before) {
+	if severalOf().MatchString(before) {
 		return listOf(object)
 	}
 	return object
 }
 
-var ofObjects = regexp.MustCompile(`\b(objects?|json|records?)\b`)
+var ofObjects = lazily(`\b(objects?|json|records?)\b`)
 
-var bulletLine = regexp.MustCompile("^[-*•]\\s+[\"'`*]*[A-Za-z_]\\w*[\"'`*]*\\s*(\\(|:|[-–—]\\s|$)")
+var bulletLine = lazily("^[-*•]\\s+[\"'`*]*[A-Za-z_]\\w*[\"'`*]*\\s*(\\(|:|[-–—]\\s|$)")
 
 // bulleted reads "An object with:" and a list of keys below it.
 func bulleted(text string) map[string]any {
 	head, rest, _ := strings.Cut(text, "\n")
 	head = strings.ToLower(strings.TrimSpace(head))
-	if !strings.HasSuffix(head, ":") || !ofObjects.MatchString(head) {
+	if !strings.HasSuffix(head, ":") || !ofObjects().MatchString(head) {
 		return nil
 	}
 	var fields []string
@@ -95,13 +101,13 @@ func bulleted(text string) map[string]any {
 		if line == "" {
 			continue
 		}
-		if !bulletLine.MatchString(line) {
+		if !bulletLine().MatchString(line) {
 			return nil
 		}
 		fields = append(fields, strings.ReplaceAll(strings.TrimLeft(line, "-*• "), "*", ""))
 	}
 	object := fieldsOf(fields, 0)
-	if object != nil && severalOf.MatchString(head) {
+	if object != nil && severalOf().MatchString(head) {
 		return listOf(object)
 	}
 	return object
@@ -116,7 +122,7 @@ func plainShape(text string) map[string]any {
 		return nil
 	case doc["type"] == "string":
 		return nil // any text will do
-	case doc["type"] == nil && !strings.ContainsAny(text, "|/") && !manyOf.MatchString(text):
+	case doc["type"] == nil && !strings.ContainsAny(text, "|/") && !manyOf().MatchString(text):
 		return nil // "a letter or a call" are no two words to choose from
 	}
 	return doc
@@ -178,7 +184,7 @@ func objectOf(inside string, depth int) map[string]any {
 	return fieldsOf(rejoined(pieces(inside, ",;\n")), depth)
 }
 
-var oneOfWords = regexp.MustCompile(`(?i)\b(one|any|either) of\b`)
+var oneOfWords = lazily(`(?i)\b(one|any|either) of\b`)
 
 // rejoined puts together what belongs to one field although it has commas:
 // "level: one of low, medium or high".
@@ -186,7 +192,7 @@ func rejoined(fields []string) []string {
 	var out []string
 	for i := 0; i < len(fields); i++ {
 		f := fields[i]
-		for oneOfWords.MatchString(f) && !strings.Contains(f, " or ") && i+1 < len(fields) && !strings.ContainsAny(fields[i+1], ":{") {
+		for oneOfWords().MatchString(f) && !strings.Contains(f, " or ") && i+1 < len(fields) && !strings.ContainsAny(fields[i+1], ":{") {
 			i++
 			f += "," + fields[i]
 		}
@@ -195,7 +201,7 @@ func rejoined(fields []string) []string {
 	return out
 }
 
-var field = regexp.MustCompile("(?s)^[\"'`]?([A-Za-z_][\\w-]*(?: [A-Za-z_][\\w-]*){0,2})[\"'`]?(\\?)?\\s*(?:\\(([^)]*)\\))?\\s*(?:(?:[:=]|\\s[-–—]\\s)(.*))?$")
+var field = lazily("(?s)^[\"'`]?([A-Za-z_][\\w-]*(?: [A-Za-z_][\\w-]*){0,2})[\"'`]?(\\?)?\\s*(?:\\(([^)]*)\\))?\\s*(?:(?:[:=]|\\s[-–—]\\s)(.*))?$")
 
 // fieldsOf is an object with these fields; nil when one of them is no field.
 func fieldsOf(fields []string, depth int) map[string]any {
@@ -205,7 +211,7 @@ func fieldsOf(fields []string, depth int) map[string]any {
 		if f == "" || strings.Trim(f, ".…") == "" || f == "etc" || f == "etc." {
 			continue
 		}
-		parts := field.FindStringSubmatch(f)
+		parts := field().FindStringSubmatch(f)
 		if parts == nil || depth > deepestProse {
 			return nil
 		}
@@ -229,14 +235,14 @@ func fieldsOf(fields []string, depth int) map[string]any {
 }
 
 var (
-	articles = regexp.MustCompile(`(?i)^(a|an|the|optional|required|json|short|brief|single|one)\s+`)
-	several  = regexp.MustCompile(`(?i)^(?:(?:ordered|sorted|numbered|possibly empty|non-empty)\s+)?(?:lists?|arrays?)\b\s*(?:of\b|:)?\s*(.*)$`)
-	manyOf   = regexp.MustCompile(`(?i)^(?:one|any|either) of:?\s+(.+)$`)
-	between  = regexp.MustCompile(`(?i)^(?:(integer|int|number|float|decimal|whole number|score|rating)\b\s*)?[(\[]?\s*(?:from\s+|between\s+)?` +
+	articles = lazily(`(?i)^(a|an|the|optional|required|json|short|brief|single|one)\s+`)
+	several  = lazily(`(?i)^(?:(?:ordered|sorted|numbered|possibly empty|non-empty)\s+)?(?:lists?|arrays?)\b\s*(?:of\b|:)?\s*(.*)$`)
+	manyOf   = lazily(`(?i)^(?:one|any|either) of:?\s+(.+)$`)
+	between  = lazily(`(?i)^(?:(integer|int|number|float|decimal|whole number|score|rating)\b\s*)?[(\[]?\s*(?:from\s+|between\s+)?` +
 		`(-?\d{1,9}(?:\.\d{1,9})?)\s*(?:to|and|-|–|\.\.+|…)\s*(-?\d{1,9}(?:\.\d{1,9})?)\s*%?[)\]]?$`)
-	orWord  = regexp.MustCompile(`(?:^|\s+)or\s+`)
-	numeral = regexp.MustCompile(`^-?(0|[1-9]\d{0,8})(\.\d{1,9})?$`)
-	objects = regexp.MustCompile(`(?i)^(?:objects?|maps?|records?|dict(?:ionary)?)\b\s*(?:with|of|:)?\s*`)
+	orWord  = lazily(`(?:^|\s+)or\s+`)
+	numeral = lazily(`^-?(0|[1-9]\d{0,8})(\.\d{1,9})?$`)
+	objects = lazily(`(?i)^(?:objects?|maps?|records?|dict(?:ionary)?)\b\s*(?:with|of|:)?\s*`)
 )
 
 // typeOf reads the words for a type. Words that it does not know are kept as
@@ -246,16 +252,16 @@ func typeOf(words string, depth int) map[string]any {
 	if depth > deepestProse || words == "" {
 		return map[string]any{}
 	}
-	for articles.MatchString(words) {
-		if manyOf.MatchString(words) {
+	for articles().MatchString(words) {
+		if manyOf().MatchString(words) {
 			break
 		}
-		words = articles.ReplaceAllString(words, "")
+		words = articles().ReplaceAllString(words, "")
 	}
 	if doc := bracketed(words, depth); doc != nil {
 		return doc
 	}
-	if m := manyOf.FindStringSubmatch(words); m != nil {
+	if m := manyOf().FindStringSubmatch(words); m != nil {
 		return alternatives(splitWords(m[1]), depth)
 	}
 	if parts := pieces(words, "|"); len(parts) > 1 {
@@ -264,17 +270,17 @@ func typeOf(words string, depth int) map[string]any {
 	if inner, ok := strings.CutSuffix(words, "[]"); ok {
 		return listOf(typeOf(inner, depth+1))
 	}
-	if m := several.FindStringSubmatch(words); m != nil {
+	if m := several().FindStringSubmatch(words); m != nil {
 		item := typeOf(singularWords(m[1]), depth+1)
 		if d, ok := item["description"].(string); ok {
 			item = map[string]any{"title": lastWord(d)}
 		}
 		return listOf(item)
 	}
-	if m := between.FindStringSubmatch(words); m != nil {
+	if m := between().FindStringSubmatch(words); m != nil {
 		return rangeOf(m[1], m[2], m[3])
 	}
-	if numeral.MatchString(words) || len(words) > 1 && words[0] == '"' && words[len(words)-1] == '"' {
+	if numeral().MatchString(words) || len(words) > 1 && words[0] == '"' && words[len(words)-1] == '"' {
 		return literalType(words) // an example of the value
 	}
 	if doc := named(words); doc != nil {
@@ -283,7 +289,7 @@ func typeOf(words string, depth int) map[string]any {
 	if parts := strings.Split(words, "/"); len(parts) > 1 && !strings.ContainsAny(words, " :") {
 		return alternatives(parts, depth)
 	}
-	if parts := orWord.Split(words, -1); len(parts) > 1 && len(words) < 60 && !strings.Contains(words, ",") {
+	if parts := orWord().Split(words, -1); len(parts) > 1 && len(words) < 60 && !strings.Contains(words, ",") {
 		return alternatives(parts, depth)
 	}
 	return map[string]any{"description": words}
@@ -292,7 +298,7 @@ func typeOf(words string, depth int) map[string]any {
 // bracketed reads { … }, [ … ] and "object with { … }".
 func bracketed(words string, depth int) map[string]any {
 	rest := words
-	if m := objects.FindString(words); m != "" {
+	if m := objects().FindString(words); m != "" {
 		if rest = words[len(m):]; !strings.HasPrefix(rest, "{") {
 			return nil
 		}
@@ -391,7 +397,7 @@ func literal(word string) any {
 		return word == "true"
 	case word == "null":
 		return nil
-	case numeral.MatchString(word):
+	case numeral().MatchString(word):
 		return json.Number(word)
 	}
 	return strings.Trim(word, "\"'`")
@@ -430,7 +436,7 @@ func rangeOf(word, low, high string) map[string]any {
 func splitWords(text string) []string {
 	var out []string
 	for _, p := range pieces(text, ",|") {
-		for _, q := range orWord.Split(p, -1) {
+		for _, q := range orWord().Split(p, -1) {
 			if q = strings.TrimSpace(q); q != "" {
 				out = append(out, q)
 			}
