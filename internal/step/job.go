@@ -139,6 +139,17 @@ const (
 	ClassMissing = "NOT_READY"      // something that the step needs is not there
 )
 
+// Noted counts the notes of a kind that earlier lives of the attempt have left.
+func (j *Job) Noted(kind string) int {
+	n := 0
+	for _, note := range j.History {
+		if note.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
 // Object is the reads as one JSON object, by the last part of their names:
 // what a command, a tool or a model is given.
 func (j *Job) Object() map[string]json.RawMessage {

@@ -47,7 +47,8 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		}
 	}
 	result.Value = m.value()
-	result.Notes = append(result.Notes, m.decisions()...)
+	decisions := m.decisions()
+	result.Notes = append(result.Notes, decisions[min(job.Noted(journal.NoteMerge), len(decisions)):]...)
 	return result, nil
 }
 

@@ -22,14 +22,10 @@ var _ step.Runner = Kind{}
 
 // Recovery is to ask a person, unless the script cannot have begun.
 func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
-	if begun(history) {
+	if slices.ContainsFunc(history, func(n journal.TaskNoted) bool { return n.Kind == journal.NoteCommand }) {
 		return step.Ask
 	}
 	return step.Rerun
-}
-
-func begun(history []journal.TaskNoted) bool {
-	return slices.ContainsFunc(history, func(n journal.TaskNoted) bool { return n.Kind == journal.NoteCommand })
 }
 
 // Run runs the script in the run's folder. It finds what the step reads as a
@@ -51,7 +47,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, timely(err)
 	}
-	if !begun(job.History) {
+	if job.Noted(journal.NoteCommand) == 0 {
 		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: set.Script}}); err != nil {
 			return step.Result{}, err
 		}
@@ -136,12 +132,8 @@ func prepare(ctx context.Context, job *step.Job, set Settings) (process.Command,
 	if program == "" {
 		return process.Command{}, step.Errorf(step.ClassMissing, "step %q is written in %s, but %s is not there. %s", job.Step.ID, set.Language, in.programs[0], in.get)
 	}
-	stdin, err := json.Marshal(job.Object())
-	if err != nil {
-		return process.Command{}, step.Errorf(step.ClassInput, "what step %q reads cannot be handed to its script: %v", job.Step.ID, err)
-	}
 	command := process.Command{
-		Path: program, Args: []string{in.flag, set.Script}, Dir: job.Dir, Stdin: stdin,
+		Path: program, Args: []string{in.flag, set.Script}, Dir: job.Dir, Stdin: step.JSON(job.Object()),
 		Env: process.Environment(os.Environ(), "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Key),
 	}
 	return command, needed(ctx, job, set, in, command)

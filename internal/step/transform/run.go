@@ -35,7 +35,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		}.Run(ctx, job)
 	case Validate:
 		if value, err = validate(job); err != nil {
-			return step.Result{Notes: doneBy(set.Mode)}, err
+			return step.Result{Notes: doneBy(job, set.Mode)}, err
 		}
 	case Text:
 		value = step.JSON(set.Text)
@@ -44,11 +44,14 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	default:
 		return step.Result{}, step.Errorf(step.ClassInput, "there is no transform %q", set.Mode)
 	}
-	return step.Result{Value: value, Notes: doneBy(set.Mode)}, nil
+	return step.Result{Value: value, Notes: doneBy(job, set.Mode)}, nil
 }
 
 // doneBy names what did the step. A model's part is told by its own notes.
-func doneBy(m Mode) []step.Note {
+func doneBy(job *step.Job, m Mode) []step.Note {
+	if job.Noted(journal.NoteDone) > 0 {
+		return nil
+	}
 	return []step.Note{{Kind: journal.NoteDone, Data: journal.DoneBy{By: string(m)}}}
 }
 

@@ -1,0 +1,211 @@
+package combine_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/combine"
+	"github.com/espalier-run/espalier/internal/step/steptest"
+)
+
+// said are the results of workers w1, w2, …; an empty one was skipped.
+func said(values ...string) func(*step.Job) {
+	return func(job *step.Job) {
+		for i, v := range values {
+			b := step.Branch{Name: fmt.Sprintf("w%d", i+1), Outcome: ir.OK, Value: json.RawMessage(v)}
+			if v == "" {
+				b.Outcome, b.Value = ir.Skipped, json.RawMessage("null")
+			}
+			job.Branches = append(job.Branches, b)
+		}
+	}
+}
+
+func by(strategy, conflict string, more ...any) steptest.Settings {
+	s := steptest.Settings{"strategy": strategy}
+	if conflict != "" {
+		s["conflict"] = conflict
+	}
+	for i := 0; i < len(more); i += 2 {
+		s[more[i].(string)] = more[i+1]
+	}
+	return s
+}
+
+var (
+	key    = []any{"dedupe_key", []string{"type", "label"}}
+	critic = []any{"dedupe_key", []string{"label"}, "critic", "plain"}
+)
+
+func TestRuns(t *testing.T) {
+	const merge = journal.NoteMerge
+	asked := []string{journal.NotePrompt, journal.NoteReply, merge}
+	steptest.Runs(t, combine.Kind{},
+		steptest.Play{Name: "F22: by type", Settings: by("combine_by_type", ""), Notes: []string{},
+			With:  said(`{"type":"risk","items":[1,2],"confidence":1}`, `{"type":"action","items":[3]}`, `{"type":"risk","items":[1]}`),
+			Value: `{"risk":[1,2,1],"action":[3]}`},
+		steptest.Play{Name: "F22: by worker when there is no type", Settings: by("combine_by_type", ""),
+			With: said(`"a text"`, `{"file":"x"}`, `[1,2]`), Value: `{"w1":["a text"],"w2":[{"file":"x"}],"w3":[1,2]}`},
+		steptest.Play{Name: "F22: by the items' own types", Settings: by("combine_by_type", ""),
+			With: said(`[{"type":"a","n":1},{"type":"b","n":2}]`), Value: `{"a":[{"type":"a","n":1}],"b":[{"type":"b","n":2}]}`},
+		steptest.Play{Name: "F22: duplicates are dropped", Settings: by("combine_by_type", "", key...), Notes: []string{merge},
+			With:  said(`{"type":"risk","items":[{"label":"x","p":1.0}]}`, `{"type":"risk","items":[{"p":1,"label":"x"},{"label":"y","p":2}]}`),
+			Value: `{"risk":[{"label":"x","p":1.0},{"label":"y","p":2}]}`},
+		steptest.Play{Name: "F22: the same label of another type is another thing", Settings: by("combine_by_type", "", key...), Notes: []string{},
+			With:  said(`{"type":"risk","items":[{"label":"x","p":1}]}`, `{"type":"action","items":[{"label":"x","p":2}]}`),
+			Value: `{"risk":[{"label":"x","p":1}],"action":[{"label":"x","p":2}]}`},
+		steptest.Play{Name: "F22: a conflict fails", Settings: by("combine_by_type", "", key...), Class: step.ClassMerge,
+			With: said(`{"type":"risk","items":[{"label":"x","p":1}]}`, `{"type":"risk","items":[{"label":"x","p":2}]}`)},
+		steptest.Play{Name: "the first wins", Settings: by("combine_by_type", "first_wins", key...), Notes: []string{merge},
+			With:  said(`{"type":"risk","items":[{"label":"x","p":1}]}`, `{"type":"risk","items":[{"label":"x","p":2}]}`),
+			Value: `{"risk":[{"label":"x","p":1}]}`},
+		steptest.Play{Name: "the last wins", Settings: by("combine_by_type", "last_wins", key...), Notes: []string{merge},
+			With:  said(`{"type":"risk","items":[{"label":"x","p":1}]}`, `{"type":"risk","items":[{"label":"x","p":2}]}`, `{"type":"risk","items":[{"label":"x","p":1}]}`),
+			Value: `{"risk":[{"label":"x","p":1}]}`},
+		steptest.Play{Name: "items without a key stand for themselves", Settings: by("union", "", key...), Notes: []string{},
+			With: said(`[{"a":1}]`, `[{"a":1}]`), Value: `[{"a":1},{"a":1}]`},
+
+		steptest.Play{Name: "a union of lists", Settings: by("union", ""), Notes: []string{merge}, With: said(`[1,2]`, `[2,3]`), Value: `[1,2,3]`},
+		steptest.Play{Name: "a union of objects", Settings: by("union", ""), Notes: []string{merge},
+			With: said(`{"a":1,"b":2}`, `{"b":2,"c":3}`), Value: `{"a":1,"b":2,"c":3}`},
+		steptest.Play{Name: "a union of objects that disagree", Settings: by("union", ""), With: said(`{"a":1}`, `{"a":2}`), Class: step.ClassMerge},
+		steptest.Play{Name: "a union by key", Settings: by("union", "last_wins", "dedupe_key", []string{"id"}),
+			With: said(`[{"id":1,"v":1},{"id":2,"v":1}]`, `[{"id":1,"v":2}]`), Value: `[{"id":1,"v":2},{"id":2,"v":1}]`},
+		steptest.Play{Name: "a union of envelopes", Settings: by("union", ""), With: said(`{"items":[1]}`, `{"items":[2]}`), Value: `[1,2]`},
+		steptest.Play{Name: "those that were skipped are left out", Settings: by("union", ""), With: said(`[1]`, ``, `[2]`), Value: `[1,2]`},
+		steptest.Play{Name: "nobody", Settings: by("union", ""), With: said(``), Value: `[]`},
+
+		steptest.Play{Name: "a vote", Settings: by("vote", ""), Notes: []string{merge}, With: said(`"yes"`, `"no"`, `"yes"`), Value: `"yes"`},
+		steptest.Play{Name: "a vote on each key", Settings: by("vote", ""), Notes: []string{merge, merge},
+			With: said(`{"a":1,"b":"x"}`, `{"a":2,"b":"x"}`, `{"a":1,"b":"y"}`), Value: `{"a":1,"b":"x"}`},
+		steptest.Play{Name: "F24: a tie is a conflict", Settings: by("vote", ""), With: said(`"yes"`, `"no"`), Class: step.ClassMerge},
+		steptest.Play{Name: "F24: a tie is settled", Settings: by("vote", "first_wins"), With: said(`"yes"`, `"no"`), Value: `"yes"`},
+		steptest.Play{Name: "F24: most of several", Settings: by("vote", ""), With: said(`1`, `2`, `3`, `3`), Value: `3`},
+		steptest.Play{Name: "nobody votes", Settings: by("vote", ""), With: said(``), Value: `null`},
+
+		steptest.Play{Name: "F23: a critic chooses", Settings: by("union", "send_to_critic", critic...), Notes: asked,
+			Replies: []steptest.Reply{{Text: `{"1":{"choice":2,"reason":"newer"}}`}},
+			With:    said(`[{"label":"x","v":1}]`, `[{"label":"x","v":2}]`), Value: `[{"label":"x","v":2}]`},
+		steptest.Play{Name: "F23: a critic as strategy", Settings: by("send_to_critic", "", critic...), Notes: asked,
+			Replies: []steptest.Reply{{Text: `{"1":{"choice":1,"reason":"older"}}`}},
+			With:    said(`[{"label":"x","v":1}]`, `[{"label":"x","v":2}]`), Value: `[{"label":"x","v":1}]`},
+		steptest.Play{Name: "F23: a critic is asked for all at once", Settings: by("union", "send_to_critic", critic...),
+			Replies: []steptest.Reply{{Text: `{"1":{"choice":1,"reason":"a"}}`}, {Text: `{"1":{"choice":1,"reason":"a"},"2":{"choice":3,"reason":"b"}}`}, {Text: `{"1":{"choice":1,"reason":"a"},"2":{"choice":2,"reason":"b"}}`}},
+			With:    said(`[{"label":"x","v":1},{"label":"y","v":1}]`, `[{"label":"x","v":2},{"label":"y","v":2}]`), Value: `[{"label":"x","v":1},{"label":"y","v":2}]`},
+		steptest.Play{Name: "F23: nobody disagrees, nobody is asked", Settings: by("send_to_critic", "", critic...), Notes: []string{}, With: said(`[1]`, `[2]`), Value: `[1,2]`},
+		steptest.Play{Name: "F23: no such critic", Settings: by("union", "send_to_critic", "critic", "nobody"), With: said(`{"a":1}`, `{"a":2}`), Class: step.ClassMissing},
+
+		steptest.Play{Name: "required fields", Settings: by("union", "", "required_fields", []string{"type", "items"}),
+			With: said(`{"type":"a","items":[1]}`, `{"type":"a"}`), Class: step.ClassInvalid},
+	)
+}
+
+func run(t *testing.T, s steptest.Settings, with func(*step.Job), replies ...steptest.Reply) (*steptest.Log, *steptest.World, step.Result, error) {
+	t.Helper()
+	log, world := &steptest.Log{}, &steptest.World{Replies: replies}
+	result, err := steptest.Play{Settings: s, With: with}.Done(t, combine.Kind{}, log, world)
+	return log, world, result, err
+}
+
+func TestMissingFieldsAreNamed(t *testing.T) {
+	_, _, _, err := run(t, by("union", "", "required_fields", []string{"type", "items"}), said(`{"type":"a"}`, `7`))
+	for _, want := range []string{`worker "w1" has no "items"`, `worker "w2" has no "type"`, `worker "w2" has no "items"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v lacks %s", err, want)
+		}
+	}
+}
+
+func TestConflictsAreNamed(t *testing.T) {
+	_, _, _, err := run(t, by("union", ""), said(`{"a":1}`, `{"a":2}`, `{"a":1}`))
+	if want := `"a" (w1 and w3: 1; w2: 2)`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Error(err)
+	}
+}
+
+func TestDecisionsAreNotedOneByOne(t *testing.T) {
+	log, world, _, err := run(t, by("union", "send_to_critic", critic...),
+		said(`[{"label":"x","v":1},{"label":"y"}]`, `[{"label":"x","v":2},{"label":"y"},{"label":"z"}]`),
+		steptest.Reply{Text: `{"1":{"choice":2,"reason":"newer"}}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []journal.MergeDecision
+	for _, n := range log.Notes {
+		if n.Kind == journal.NoteMerge {
+			var d journal.MergeDecision
+			if err := json.Unmarshal(n.Data, &d); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, d)
+		}
+	}
+	want := []journal.MergeDecision{
+		{Key: "x", Kept: json.RawMessage(`{"label":"x","v":2}`), From: []string{"w2"}, Dropped: []json.RawMessage{json.RawMessage(`{"label":"x","v":1}`)}, Why: "critic", Reason: "newer"},
+		{Key: "y", Kept: json.RawMessage(`{"label":"y"}`), From: []string{"w1", "w2"}, Why: "duplicate"},
+	}
+	if string(step.JSON(got)) != string(step.JSON(want)) {
+		t.Errorf("got %s", step.JSON(got))
+	}
+	if req := world.Requests[0]; req.For.Agent != "plain" || len(req.Schema) == 0 || len(req.Tools) > 0 {
+		t.Errorf("%+v", req.For)
+	}
+}
+
+// Laws: what comes out of a union does not depend on chance, loses no key, and
+// every branch's key is kept or noted as dropped.
+func TestUnionLosesNothing(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		values := make([]string, rapid.IntRange(1, 4).Draw(r, "workers"))
+		for i := range values {
+			values[i] = string(step.JSON(rapid.MapOf(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.IntRange(0, 2)).Draw(r, "said")))
+		}
+		var first string
+		for range 3 {
+			log := &steptest.Log{}
+			job := steptest.Play{Settings: by("union", "first_wins"), With: said(values...)}.Job("combine", "", log, &steptest.World{})
+			result, err := (combine.Kind{}).Run(t.Context(), job)
+			if err != nil {
+				r.Fatal(err)
+			}
+			out := string(result.Value) + string(step.JSON(result.Notes))
+			if first == "" {
+				first = out
+			} else if out != first {
+				r.Fatalf("%s, and then %s", first, out)
+			}
+			var merged map[string]int
+			if err := json.Unmarshal(result.Value, &merged); err != nil {
+				r.Fatal(err)
+			}
+			for _, v := range values {
+				var one map[string]int
+				if err := json.Unmarshal([]byte(v), &one); err != nil {
+					r.Fatal(err)
+				}
+				for k, n := range one {
+					kept, ok := merged[k]
+					if !ok || kept != n && !strings.Contains(string(step.JSON(result.Notes)), `"dropped":[`) {
+						r.Fatalf("%s=%d of %s is lost in %s", k, n, v, result.Value)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestFailureIsTyped(t *testing.T) {
+	_, _, _, err := run(t, by("union", ""), said(`{"a":1}`, `{"a":2}`))
+	var f *step.Error
+	if !errors.As(err, &f) || f.Class != step.ClassMerge {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,118 @@
+package tool_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/steptest"
+	"github.com/espalier-run/espalier/internal/step/tool"
+	seam "github.com/espalier-run/espalier/internal/tool"
+)
+
+func with(t steptest.Tool) map[string]steptest.Tool { return map[string]steptest.Tool{"search": t} }
+
+var call = steptest.Settings{"tool": "search"}
+
+func TestRuns(t *testing.T) {
+	notes := []string{journal.NoteToolCall, journal.NoteToolResult}
+	acts := seam.Spec{SideEffects: true}
+	steptest.Runs(t, tool.Kind{},
+		steptest.Play{Name: "a call", Settings: call, Tools: with(steptest.Tool{Answer: `{"hits":2}`}), Value: `{"hits":2}`, Notes: notes},
+		steptest.Play{Name: "a call that acts", Settings: call, Tools: with(steptest.Tool{Spec: acts, Answer: `1`}), Value: `1`, Notes: notes},
+		steptest.Play{Name: "nothing to say", Settings: call, Tools: with(steptest.Tool{}), Value: `null`},
+		steptest.Play{Name: "what is not JSON", Settings: call, Tools: with(steptest.Tool{Answer: `x`}), Class: step.ClassTool},
+		steptest.Play{Name: "a no", Settings: call, Tools: with(steptest.Tool{Answer: `"not found"`, No: true}), Class: step.ClassTool, Notes: notes},
+		steptest.Play{Name: "a failure", Settings: call, Tools: with(steptest.Tool{Fail: &seam.Error{Class: "RATE_LIMIT", Message: "later"}}), Class: "RATE_LIMIT", Notes: notes},
+		steptest.Play{Name: "a failure of no class", Settings: call, Tools: with(steptest.Tool{Fail: errors.New("broken")}), Class: step.ClassTool},
+		steptest.Play{Name: "no such tool", Settings: call, Class: step.ClassMissing},
+		steptest.Play{Name: "F26: denied", Settings: call, Tools: with(steptest.Tool{}), Class: step.ClassDenied,
+			With: func(j *step.Job) { j.Workflow.Tools.Deny = []ir.Name{{Name: "search"}} }},
+		steptest.Play{Name: "F39: what does not fit", Settings: call, Class: step.ClassInput, Notes: []string{},
+			Tools: with(steptest.Tool{Spec: seam.Spec{Schema: json.RawMessage(`{"required":["q"]}`)}})},
+	)
+}
+
+// F39: how reads become arguments.
+func TestInput(t *testing.T) {
+	const schema = `{"type":"object","properties":{"q":{"type":"string"},"n":{"type":"integer"}}}`
+	read := func(pairs ...string) []step.Read {
+		var out []step.Read
+		for i := 0; i < len(pairs); i += 2 {
+			out = append(out, step.Read{Path: pairs[i], Value: json.RawMessage(pairs[i+1])})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		args   map[string]any
+		reads  []step.Read
+		schema string
+		want   string
+		fails  string
+	}{
+		"one object":                {reads: read("state.a", `{"q":"x","n":1}`), want: `{"n":1,"q":"x"}`},
+		"one text":                  {reads: read("state.q", `"x"`), want: `{"q":"x"}`},
+		"several":                   {reads: read("state.q", `"x"`, "input.n", `2`), want: `{"n":2,"q":"x"}`},
+		"nothing":                   {want: `{}`},
+		"reduced to what it knows":  {reads: read("state.a", `{"q":"x","more":1}`), schema: schema, want: `{"q":"x"}`},
+		"all if it knows nothing":   {reads: read("state.a", `{"q":"x","more":1}`), schema: `{}`, want: `{"more":1,"q":"x"}`},
+		"arguments as given":        {args: map[string]any{"q": "y", "n": 3}, reads: read("state.q", `"x"`), schema: schema, want: `{"n":3,"q":"y"}`},
+		"arguments are not reduced": {args: map[string]any{"q": "y", "z": 3}, schema: `{"properties":{"q":{}},"additionalProperties":false}`, fails: "z"},
+		"a value":                   {args: map[string]any{"n": "{{state.n}}"}, reads: read("state.n", `7`), schema: schema, want: `{"n":7}`},
+		"a value inside":            {args: map[string]any{"q": "{{ state.a.b.c }}"}, reads: read("state.a", `{"b":{"c":"deep"}}`), want: `{"q":"deep"}`},
+		"the longest name":          {args: map[string]any{"q": "{{state.a.b}}"}, reads: read("state.a", `{"b":1}`, "state.a.b", `2`), want: `{"q":2}`},
+		"text around":               {args: map[string]any{"q": "a {{state.q}} and {{state.n}}."}, reads: read("state.q", `"x"`, "state.n", `[1]`), want: `{"q":"a x and [1]."}`},
+		"deep down":                 {args: map[string]any{"q": []any{map[string]any{"r": "{{state.n}}"}}}, reads: read("state.n", `1`), want: `{"q":[{"r":1}]}`},
+		"what is not there is null": {args: map[string]any{"q": "{{state.a.z}}"}, reads: read("state.a", `1`), want: `{"q":null}`},
+		"braces that do not close":  {args: map[string]any{"q": "{{state.a"}, want: `{"q":"{{state.a"}`},
+		"what is not read":          {args: map[string]any{"q": "{{state.z}}"}, reads: read("state.a", `1`), fails: "state.z"},
+		"what does not fit":         {args: map[string]any{"n": "x"}, schema: schema, fails: "n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			settings := steptest.Settings{"tool": "search"}
+			if c.args != nil {
+				settings["args"] = c.args
+			}
+			log := &steptest.Log{}
+			_, err := steptest.Play{Settings: settings, With: func(j *step.Job) { j.Reads = c.reads }}.Done(t, tool.Kind{}, log,
+				&steptest.World{Tools: with(steptest.Tool{Spec: seam.Spec{Schema: json.RawMessage(c.schema)}, Answer: `1`})})
+			if c.fails != "" {
+				var failure *step.Error
+				if !errors.As(err, &failure) || failure.Class != step.ClassInput || !strings.Contains(failure.Message, c.fails) || len(log.Notes) > 0 {
+					t.Errorf("%v, %v", err, log.Kinds())
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var use journal.ToolUse
+			if err := json.Unmarshal(log.Notes[0].Data, &use); err != nil || string(use.Input) != c.want {
+				t.Errorf("got %s, %v", use.Input, err)
+			}
+		})
+	}
+}
+
+func TestRecovery(t *testing.T) {
+	note := func(kind string, repeatable bool) journal.TaskNoted {
+		return journal.TaskNoted{Kind: kind, Data: step.JSON(journal.ToolUse{Repeatable: repeatable})}
+	}
+	for name, c := range map[string]struct {
+		history []journal.TaskNoted
+		want    step.Recovery
+	}{
+		"not called":         {nil, step.Rerun},
+		"called, acts":       {[]journal.TaskNoted{note(journal.NoteToolCall, false)}, step.Ask},
+		"called, repeatable": {[]journal.TaskNoted{note(journal.NoteToolCall, true)}, step.Rerun},
+		"returned":           {[]journal.TaskNoted{note(journal.NoteToolCall, false), note(journal.NoteToolResult, false)}, step.Rerun},
+	} {
+		if got := (tool.Kind{}).Recovery(nil, c.history); got != c.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
