@@ -17,6 +17,8 @@ type values struct {
 	span  source.Span
 	// first is where the map begins: its first key.
 	first source.Span
+	// blank are the keys without a value. They were reported, too.
+	blank []string
 }
 
 // value is what stands after one key, usable or not; which parts are filled
@@ -38,46 +40,66 @@ var workflowCodes = text.Codes{
 	UnknownAs: diag.Warning,
 }
 
-// bind takes a map apart. A nil node counts as an empty map.
-func bind(n *text.Node, s *shape, what string, out *diag.List) *values {
-	r := text.Read(n, what, workflowCodes, out)
+// binder reads maps by their shapes.
+type binder struct {
+	out *diag.List
+	// unread is where keys and values stand that nothing could be made of;
+	// warned is those that only a warning was given for.
+	unread, warned []source.Span
+}
+
+// bind takes a map apart; parent is the shape around it, if there is one. A
+// nil node counts as an empty map.
+func (b *binder) bind(n *text.Node, s *shape, what string, parent *shape) *values {
+	r := text.Read(n, what, workflowCodes, b.out)
 	v := &values{shape: s, span: r.Span(), first: r.Span()}
-	unknown := false
-	if n != nil && n.Kind == text.Map && len(n.Pairs) > 0 {
+	if n != nil && n.Kind != text.Map && n.Kind != text.Null {
+		b.unread = append(b.unread, n.Span)
+		return v
+	}
+	rest := leftovers{what: what, parent: parent}
+	if n != nil && len(n.Pairs) > 0 {
 		v.first = n.Pairs[0].Key.Span
 		v.found = make([]value, 0, len(n.Pairs))
 		for _, pair := range n.Pairs {
 			f := s.field(pair.Key.Value)
-			if f == nil {
-				unknown = true
-			} else if pair.Value.Kind != text.Null && v.find(f.name) == nil {
-				v.found = append(v.found, readValue(r, f, pair, what, out))
+			switch {
+			case f == nil:
+				rest.strange = append(rest.strange, pair)
+			case v.find(f.name) != nil: // written twice, which was reported
+			case isBlank(pair.Value):
+				rest.blank = append(rest.blank, pair)
+				v.blank = append(v.blank, f.name)
+			default:
+				before := len(*b.out)
+				at := b.value(r, f, pair, what, s)
+				if len(*b.out) > before && len(at.nested) == 0 {
+					b.unread = append(b.unread, pair.Value.Span)
+				}
+				v.found = append(v.found, at)
 			}
 		}
 	}
-	for i := range s.fields {
-		if f := &s.fields[i]; f.required {
-			if at := v.find(f.name); at == nil || at.node == nil || at.node.Kind == text.String && strings.TrimSpace(at.node.Value) == "" {
-				r.Require(f.name)
-			}
-		}
-	}
-	if unknown && (!s.open || s == frontmatterShape) {
-		for i := range s.fields {
-			r.Node(s.fields[i].name) // known, so that they can be suggested
-		}
-		r.Done()
-	}
+	b.report(v, &rest)
 	return v
 }
 
-func readValue(r *text.Reader, f *field, pair text.Pair, what string, out *diag.List) value {
+// isBlank reports whether nothing is written after a key.
+func isBlank(n *text.Node) bool {
+	return n.Kind == text.Null || n.Kind == text.String && strings.TrimSpace(n.Value) == ""
+}
+
+func (b *binder) value(r *text.Reader, f *field, pair text.Pair, what string, s *shape) value {
+	out := b.out
 	at := value{field: f, key: pair.Key.Span, node: pair.Value}
 	switch f.kind {
 	case word, release:
 		at.text = r.String(f.name)
 	case choice:
-		at.text = r.Enum(f.name, f.choices...)
+		if at.text = r.Enum(f.name, f.choices...); at.text.IsZero() && at.node.Kind == text.String {
+			// After the error, what was probably meant.
+			at.text = text.Text{Value: diag.Nearest(at.node.Value, f.choices), Span: at.node.Span}
+		}
 	case number:
 		at.number, at.text.Span, at.ok = r.Int(f.name, int64(f.least))
 	case flag:
@@ -98,11 +120,11 @@ func readValue(r *text.Reader, f *field, pair text.Pair, what string, out *diag.
 		at.node = r.Map(f.name)
 	case object:
 		if at.node = r.Map(f.name); at.node != nil {
-			at.nested = []*values{bind(at.node, f.shape, f.name, out)}
+			at.nested = []*values{b.bind(at.node, f.shape, f.name, s)}
 		}
 	case objects:
 		for _, item := range r.List(f.name) {
-			at.nested = append(at.nested, bind(item, f.shape, f.shape.what, out))
+			at.nested = append(at.nested, b.bind(item, f.shape, f.shape.what, s))
 		}
 	case tools:
 		at.list = toolNames(at.node)

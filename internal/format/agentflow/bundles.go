@@ -37,7 +37,7 @@ func (l *lowering) bundle(name text.Text) *values {
 	if name.Value == "" {
 		return nil
 	}
-	if b, ok := l.bundles[name.Value]; ok || l.doc.lost[bundleShape.what][name.Value] {
+	if b, ok := l.bundles[name.Value]; ok || l.doc.unread.Explains(diag.Error, name.Value) {
 		return b
 	}
 	var names []string
@@ -145,7 +145,9 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 	}
 	if conflict.Value == "" {
 		conflict = text.Text{Value: "fail", Span: strategy.Span} // F22
-		if strategy.Value == "send_to_critic" {
+		// After an error, what fits the rest.
+		meant := merge.has("conflict") && (merge.has("critic") || s.has("agent"))
+		if strategy.Value == "send_to_critic" || meant {
 			conflict.Value = "send_to_critic"
 		}
 	}

@@ -17,6 +17,7 @@ const (
 	CodeNoSteps      diag.Code = "AF011" // a workflow without steps
 	CodeTimezone     diag.Code = "AF012" // a time zone without a schedule
 	CodeSkillKey     diag.Code = "AF013" // a key of skills that does nothing in a workflow
+	CodeNoValue      diag.Code = "AF014" // a key without a value
 )
 
 // What can be unusual about a SKILL.md, and is accepted.

@@ -3,7 +3,6 @@ package agentflow
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -72,6 +71,14 @@ func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span
 	l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
 }
 
+// missing is report for complaints that rest on a name being nowhere: what
+// could not be read of the file may have it.
+func (l *lowering) missing(name string, code diag.Code, severity diag.Severity, at source.Span, message, help string) {
+	if !l.doc.unread.Explains(severity, name) {
+		l.report(code, severity, at, message, help)
+	}
+}
+
 func (l *lowering) add(list diag.List) { *l.out = append(*l.out, list...) }
 
 func (l *lowering) program() *ir.Program {
@@ -108,11 +115,17 @@ func (l *lowering) program() *ir.Program {
 	l.observability()
 	l.overlayChanges()
 	for _, b := range l.doc.bundles {
-		if name := b.word("name"); name.Value != "" && l.bundles[name.Value] == b && !l.used[name.Value] {
-			l.report(CodeUnusedBundle, diag.Warning, name.Span, fmt.Sprintf("No step uses the bundle %q.", name.Value),
+		name := b.word("name")
+		if l.used[name.Value] {
+			continue
+		}
+		if name.Value != "" && l.bundles[name.Value] == b {
+			l.missing(name.Value, CodeUnusedBundle, diag.Warning, name.Span, fmt.Sprintf("No step uses the bundle %q.", name.Value),
 				fmt.Sprintf("Write \"bundle: %s\" in a parallel step, or remove the block.", name.Value))
 		}
+		l.doc.skip(&l.doc.unread.Warned, b.span) // nobody does what it says
 	}
+	l.p.Unread = l.doc.unread
 	return l.p
 }
 
@@ -133,7 +146,7 @@ func (l *lowering) level() string {
 
 func (l *lowering) frontmatter() {
 	head := l.doc.head
-	if l.doc.front != nil && !head.has("version") {
+	if l.doc.front != nil && !head.has("version") && !slices.Contains(head.blank, "version") {
 		at := head.key("kind")
 		l.report(CodeNeedsVersion, diag.Warning, at, "The workflow has no version.", "Add \"version: 1.0.0\".")
 	}
@@ -255,11 +268,6 @@ func (l *lowering) agents() {
 		}
 		l.p.Agents = append(l.p.Agents, agent)
 	}
-	for _, id := range slices.Sorted(maps.Keys(l.doc.lost[agentShape.what])) {
-		if l.p.Agent(id) == nil {
-			l.p.Agents = append(l.p.Agents, ir.Agent{ID: id, Implied: true})
-		}
-	}
 }
 
 // impliedAgent makes an agent for work that nobody was named for (F41).
@@ -345,8 +353,10 @@ func (l *lowering) overlayBase() {
 // overlayChanges applies the override blocks and the text under "Base Skill".
 func (l *lowering) overlayChanges() {
 	extends := l.doc.head.word("extends")
-	noBase := extends.Value == ""
-	if noBase {
+	if extends.Value == "" {
+		if l.doc.unread.Header {
+			return // it may stand there
+		}
 		const help = "Add \"extends\" with the path of the base skill to the frontmatter."
 		for _, o := range l.doc.overrides {
 			l.report(CodeNoBase, diag.Warning, o.first, "This overrides a base skill, but the workflow extends none.", help)
@@ -360,6 +370,9 @@ func (l *lowering) overlayChanges() {
 		return // already reported
 	}
 	if !l.baseUsed {
+		if l.doc.brokenSteps {
+			return // one of them may
+		}
 		l.report(CodeUnusedBase, diag.Warning, extends.Span, "No step uses the base skill.", fmt.Sprintf("Add a step with \"type: skill\" and \"skill_ref: %s\".", extends.Value))
 		return
 	}

@@ -95,6 +95,9 @@ func (l *lowering) condition(t text.Text) *expr.Expr {
 			continue
 		}
 		l.names.told[name] = true
+		if l.doc.unread.Header {
+			continue // what it stands for may be said there
+		}
 		if l.names.fields[name] && l.names.input[name] {
 			l.report(CodeAmbiguous, diag.Warning, path.Span, fmt.Sprintf("%q is both a field of the frontmatter and a property of the input; it is read as %s.", name, meaning),
 				fmt.Sprintf("Write \"workflow.%s\" or \"input.%s\".", name, name))

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -23,11 +24,12 @@ type document struct {
 
 	steps, agents, bundles, overrides []*values
 	runtime, observability            *values // nil without such a block
-	// lost is the names in blocks that could not be read at all, by label and
-	// name; referring to one of them is no mistake of its own.
-	lost     map[string]map[string]bool
-	purpose  text.Text
-	baseText text.Text // what stands under "Base Skill"
+	// unread is what could not be read; brokenSteps says that a whole step
+	// block is among it.
+	unread      ir.Unread
+	brokenSteps bool
+	purpose     text.Text
+	baseText    text.Text // what stands under "Base Skill"
 }
 
 // The headings that mean something, and the blocks that usually stand below.
@@ -50,6 +52,7 @@ func parse(f *source.File, out *diag.List) *document {
 		d.noteBlocks(out)
 		return d
 	}
+	d.md.Mend(blockNames, guessBlock)
 	*out = append(*out, d.md.Problems(blockNames...)...)
 	d.readBlocks(out)
 	d.purpose = d.section("purpose")
@@ -91,6 +94,7 @@ func (d *document) readFrontmatter(out *diag.List) {
 		}
 	}
 	*out = append(*out, list...)
+	d.unread = ir.Unread{Header: true, Texts: []string{d.file.Text[d.md.Frontmatter.Start:d.md.Frontmatter.End]}} // unless it proves usable
 	if node == nil {
 		return
 	}
@@ -105,9 +109,12 @@ func (d *document) readFrontmatter(out *diag.List) {
 		})
 		return
 	}
-	d.front = node
+	d.front, d.unread = node, ir.Unread{}
 	if d.workflow {
-		d.head = bind(node, frontmatterShape, frontmatterShape.what, out)
+		b := binder{out: out}
+		d.head = b.bind(node, frontmatterShape, frontmatterShape.what, nil)
+		d.unread.Header = len(repairs) > 0 || list.Errors() || len(b.unread) > 0
+		d.keep(&b)
 	}
 }
 
@@ -150,7 +157,8 @@ func (d *document) readBlock(fence *text.Fence, out *diag.List) {
 	node, list := text.ParseYAML(d.file, fence.Content.Start, fence.Content.End)
 	*out = append(*out, list...)
 	if node == nil || node.Kind != text.Map {
-		d.lose(fence)
+		d.brokenSteps = d.brokenSteps || label == stepShape.what
+		d.skip(&d.unread.Texts, d.file.Span(fence.Content.Start, fence.Content.End))
 		if node != nil {
 			out.Add(diag.Diagnostic{
 				Code: CodeWrongType, Severity: diag.Error, Span: fence.InfoSpan,
@@ -161,7 +169,9 @@ func (d *document) readBlock(fence *text.Fence, out *diag.List) {
 		return
 	}
 	s := blockShapes[slices.IndexFunc(blockShapes, func(s *shape) bool { return s.what == label })]
-	v := bind(node, s, s.what, out)
+	b := binder{out: out}
+	v := b.bind(node, s, s.what, nil)
+	d.keep(&b)
 	switch s {
 	case stepShape:
 		d.steps = append(d.steps, v)
@@ -178,22 +188,16 @@ func (d *document) readBlock(fence *text.Fence, out *diag.List) {
 	}
 }
 
-// lose remembers the name that a broken block seems to have.
-func (d *document) lose(fence *text.Fence) {
-	if d.lost == nil {
-		d.lost = map[string]map[string]bool{}
-	}
-	if d.lost[fence.Info] == nil {
-		d.lost[fence.Info] = map[string]bool{}
-	}
-	key := "id"
-	if fence.Info == bundleShape.what {
-		key = "name"
-	}
-	for line := range strings.Lines(d.file.Text[fence.Content.Start:fence.Content.End]) {
-		if before, after, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(before) == key {
-			d.lost[fence.Info][strings.Trim(after, "\"' \t\r\n")] = true
-		}
+// keep remembers what a binder could not read.
+func (d *document) keep(b *binder) {
+	d.skip(&d.unread.Texts, b.unread...)
+	d.skip(&d.unread.Warned, b.warned...)
+}
+
+// skip notes that parts of the file were not read.
+func (d *document) skip(list *[]string, places ...source.Span) {
+	for _, at := range places {
+		*list = append(*list, d.file.Text[at.Start:at.End])
 	}
 }
 
@@ -219,11 +223,20 @@ func (d *document) lookAtOther(fence *text.Fence, out *diag.List) {
 			Message: fmt.Sprintf("A block labelled %q is not read.", fence.Info),
 			Help:    fmt.Sprintf("Did you mean %q?", near),
 		})
+		d.skip(&d.unread.Warned, fence.Span)
 		return
 	}
 	switch strings.ToLower(fence.Info) {
 	case "", "yaml", "yml":
 	default:
+		if block, at := guessBlock(d.file.Text[fence.Content.Start:fence.Content.End]); block != "" && at == 0 {
+			out.Add(diag.Diagnostic{
+				Code: CodeNearFence, Severity: diag.Warning, Span: fence.InfoSpan,
+				Message: fmt.Sprintf("A block labelled %q is not read, and its keys are those of %s block.", fence.Info, article(block)),
+				Help:    fmt.Sprintf("Begin it with ```%s, or label it yaml if it is only an example.", block),
+			})
+			d.skip(&d.unread.Warned, fence.Span)
+		}
 		return
 	}
 	if usual := sections[d.wellKnown(fence.Heading)]; usual != "" {
@@ -236,7 +249,32 @@ func (d *document) lookAtOther(fence *text.Fence, out *diag.List) {
 			Message: fmt.Sprintf("This block is not read, because it is not labelled %q.", usual),
 			Help:    fmt.Sprintf("Begin it with ```%s.", usual),
 		})
+		d.skip(&d.unread.Warned, fence.Span)
 	}
+}
+
+// guessBlock tells which block the keys in some lines make, and where the
+// first of them stands; "" when they make none.
+func guessBlock(lines string) (block string, start int) {
+	best := 1
+	for _, s := range blockShapes {
+		first, known, at := -1, 0, 0
+		for line := range strings.Lines(lines) {
+			key, _, _ := strings.Cut(line, ":")
+			if len(key) < len(line) && s.field(key) != nil {
+				if known++; first < 0 {
+					first = at
+				}
+			} else if strings.TrimSpace(line) == "" && known == 1 {
+				first, known = -1, 0 // a lone line with a colon, in prose
+			}
+			at += len(line)
+		}
+		if known > best {
+			block, start, best = s.what, first, known
+		}
+	}
+	return block, start
 }
 
 // checkSection says when a block stands under another heading than usual.
@@ -257,13 +295,38 @@ func (d *document) checkSection(fence *text.Fence, out *diag.List) bool {
 		Message: fmt.Sprintf("This %s block does not stand under the heading %q.", fence.Info, title),
 		Help:    fmt.Sprintf("Write \"## %s\" above the %s blocks, so that readers find them.", title, fence.Info),
 	}
-	if above != "" {
+	if written := d.nearestHeading(fence.Heading, usual); !written.Span.IsZero() {
+		found.Severity, found.Span = diag.Warning, written.Span
+		found.Message = fmt.Sprintf("The heading %q above the %s blocks is not a usual one.", written.Text, fence.Info)
+		found.Help = fmt.Sprintf("Did you mean %q?", title)
+	} else if above != "" {
 		found.Severity = diag.Warning
 		found.Message = fmt.Sprintf("This %s block stands under the heading %q.", fence.Info, upper(above))
 		found.Help = fmt.Sprintf("Move it under a heading %q.", "## "+title)
 	}
 	out.Add(found)
 	return true
+}
+
+// nearestHeading is the heading that a heading stands under, itself included,
+// when it is nearly the usual one.
+func (d *document) nearestHeading(heading int, usual string) text.Heading {
+	level := 7
+	for i := heading; i >= 0; i-- {
+		h := d.md.Headings[i]
+		if h.Level >= level {
+			continue
+		}
+		level = h.Level
+		name := strings.ToLower(h.Text)
+		if hasSection(name) {
+			break
+		}
+		if diag.Nearest(name, []string{usual}) != "" {
+			return h
+		}
+	}
+	return text.Heading{}
 }
 
 // wellKnown is the innermost well-known heading that a heading stands under,

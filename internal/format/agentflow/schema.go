@@ -29,6 +29,8 @@ type field struct {
 	shape    *shape   // of an object, or of each of several objects
 	// types are the step types that the key means something to; none: all.
 	types []string
+	// remark keys say something to readers; a run is the same without them.
+	remark bool
 }
 
 // kind is what a value must look like.
@@ -119,11 +121,11 @@ var frontmatterShape = &shape{
 		{name: "name", kind: word, required: true, doc: "Identifier in lower case with hyphens; of a skill, the name of its folder."},
 		{name: "description", kind: word, required: true, doc: "What this does and when to use it."},
 		{name: "kind", kind: choice, choices: []string{workflowKind}, doc: "Makes the file a workflow; without it, it is a plain skill."},
-		{name: "version", kind: release, doc: "Version of the workflow, such as 1.0.0."},
-		{name: "category", kind: word, doc: "What sort of work this is, such as document-processing."},
-		{name: "icon", kind: word, doc: "An emoji or the name of one."},
-		{name: "status", kind: choice, choices: statuses, doc: "How far along the workflow is."},
-		{name: "owner", kind: word, doc: "The team or person responsible."},
+		{name: "version", kind: release, remark: true, doc: "Version of the workflow, such as 1.0.0."},
+		{name: "category", kind: word, remark: true, doc: "What sort of work this is, such as document-processing."},
+		{name: "icon", kind: word, remark: true, doc: "An emoji or the name of one."},
+		{name: "status", kind: choice, choices: statuses, remark: true, doc: "How far along the workflow is."},
+		{name: "owner", kind: word, remark: true, doc: "The team or person responsible."},
 		{name: "extends", kind: word, doc: "Path of the base skill that this workflow wraps."},
 		{name: "risk_profile", kind: choice, choices: riskProfiles, doc: "How much harm a mistake can do."},
 		{name: "budgets", kind: object, shape: budgetsShape, doc: "Hard limits of one run."},
@@ -131,17 +133,17 @@ var frontmatterShape = &shape{
 		{name: "tools", kind: object, shape: toolsShape, doc: "Which tools may be called at all."},
 		{name: "input", kind: object, shape: contractShape, doc: "What a run must be given."},
 		{name: "output", kind: object, shape: contractShape, doc: "What a run gives back."},
-		{name: "allowed-tools", kind: tools, doc: "Tools that the skill may use, separated by spaces or commas, or as a list."},
-		{name: "disable-model-invocation", kind: flag, doc: "The skill's text itself is the result; no model is called."},
-		{name: "user-invocable", kind: flag, doc: "Whether people may start the skill by its name."},
-		{name: "context", kind: choice, choices: []string{"fork"}, doc: "\"fork\" runs the skill in a context of its own."},
+		{name: "allowed-tools", kind: tools, remark: true, doc: "Tools that the skill may use, separated by spaces or commas, or as a list."},
+		{name: "disable-model-invocation", kind: flag, remark: true, doc: "The skill's text itself is the result; no model is called."},
+		{name: "user-invocable", kind: flag, remark: true, doc: "Whether people may start the skill by its name."},
+		{name: "context", kind: choice, choices: []string{"fork"}, remark: true, doc: "\"fork\" runs the skill in a context of its own."},
 		{name: "agent", kind: word, doc: "The agent that the skill is meant for."},
 		{name: "model", kind: word, doc: "The model to use; in a workflow, for agents that name none."},
-		{name: "argument-hint", kind: hint, doc: "What to write after the skill's name."},
-		{name: "hooks", kind: object, shape: hooksShape, doc: "Commands around a run of the skill."},
-		{name: "license", kind: word, doc: "Licence of the skill."},
-		{name: "compatibility", kind: word, doc: "What the skill needs around it, in at most 500 characters."},
-		{name: "metadata", kind: free, doc: "Anything else, as a map from names to text."},
+		{name: "argument-hint", kind: hint, remark: true, doc: "What to write after the skill's name."},
+		{name: "hooks", kind: object, shape: hooksShape, remark: true, doc: "Commands around a run of the skill."},
+		{name: "license", kind: word, remark: true, doc: "Licence of the skill."},
+		{name: "compatibility", kind: word, remark: true, doc: "What the skill needs around it, in at most 500 characters."},
+		{name: "metadata", kind: free, remark: true, doc: "Anything else, as a map from names to text."},
 	},
 }
 
@@ -203,10 +205,10 @@ var stepShape = &shape{
 		{name: "on_error", kind: choice, choices: errorPolicies, types: working, doc: "What a failure leads to; stop without it."},
 		{name: "fallback", kind: word, types: working, doc: "The step that takes this one's place when it fails or is skipped."},
 		{name: "retry", kind: object, shape: retryShape, types: working, doc: "How failed attempts are repeated."},
-		{name: "expected_output", kind: word, types: writing, doc: "What the step should produce, for the model and for readers."},
+		{name: "expected_output", kind: word, types: writing, remark: true, doc: "What the step should produce, for the model and for readers."},
 		{name: "stop_condition", kind: word, doc: "Condition; when it holds after the step, the workflow ends well."},
-		{name: "reason_code", kind: word, doc: "Recorded when the step ends well, in UPPER_SNAKE_CASE."},
-		{name: "reason_code_on_fail", kind: word, doc: "Recorded when the step fails, in UPPER_SNAKE_CASE."},
+		{name: "reason_code", kind: word, remark: true, doc: "Recorded when the step ends well, in UPPER_SNAKE_CASE."},
+		{name: "reason_code_on_fail", kind: word, remark: true, doc: "Recorded when the step fails, in UPPER_SNAKE_CASE."},
 		{name: "agent", kind: word, types: []string{"skill", "gate", "parallel", "subagent_bundle"}, doc: "The agent that does the step; of a bundle, the critic."},
 		{name: "skill_ref", kind: word, types: []string{"skill"}, doc: "Path or name of the skill or workflow to run."},
 		{name: "tool", kind: word, types: []string{"tool", "gate"}, doc: "The tool to call."},
@@ -248,7 +250,7 @@ var agentShape = &shape{
 		{name: "tools", kind: words, doc: "Tools that it may use; without it none."},
 		{name: "model", kind: word, doc: "The model to use."},
 		{name: "max_tokens", kind: number, least: 1, doc: "Most tokens of one reply."},
-		{name: "expected_output", kind: word, doc: "What its replies should look like."},
+		{name: "expected_output", kind: word, remark: true, doc: "What its replies should look like."},
 	},
 }
 
@@ -256,7 +258,7 @@ var bundleShape = &shape{
 	what: "bundle", doc: "Workers that run side by side, and how their results are put together.",
 	fields: []field{
 		{name: "name", kind: word, required: true, doc: "Identifier that steps refer to, in snake_case."},
-		{name: "version", kind: release, doc: "Version of the bundle."},
+		{name: "version", kind: release, remark: true, doc: "Version of the bundle."},
 		{name: "budgets", kind: object, shape: workerBudgetsShape, doc: "Limits of each worker."},
 		{name: "workers", kind: objects, shape: workerShape, required: true, doc: "Who takes part."},
 		{name: "merge", kind: object, shape: mergeShape, required: true, doc: "How results are put together."},
@@ -304,7 +306,7 @@ var workerOutputShape = &shape{
 var observabilityShape = &shape{
 	what: "observability", doc: "What the audit log must hold.",
 	fields: []field{
-		{name: "audit_level", kind: word, doc: "\"full\" records everything; any other level still records the required events."},
+		{name: "audit_level", kind: word, remark: true, doc: "\"full\" records everything; any other level still records the required events."},
 		{name: "log_format", kind: choice, choices: []string{"ndjson"}, doc: "How the log is written."},
 		{name: "required_events", kind: words, doc: "Events that the audit log must contain."},
 		{name: "required_ids", kind: words, doc: "Ids that the events must carry."},

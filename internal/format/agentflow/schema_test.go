@@ -96,7 +96,7 @@ func TestParserAndSchemasKnowTheSameKeys(t *testing.T) {
 			t.Errorf("the schema of %s refuses %s: %v", s.what, yaml, err)
 		}
 		var list diag.List
-		bind(n, s, s.what, &list)
+		(&binder{out: &list}).bind(n, s, s.what, nil)
 		if len(list) > 0 {
 			t.Errorf("the parser refuses %s: %v", yaml, list)
 		}
@@ -107,7 +107,7 @@ func TestParserAndSchemasKnowTheSameKeys(t *testing.T) {
 		if validate(compiled[s.what], n) == nil {
 			t.Errorf("the schema of %s takes unknown keys", s.what)
 		}
-		if bind(n, s, s.what, &list); len(list) != 1 || list[0].Code != CodeUnknownKey {
+		if (&binder{out: &list}).bind(n, s, s.what, nil); len(list) != 1 || list[0].Code != CodeUnknownKey {
 			t.Errorf("the parser of %s takes unknown keys: %v", s.what, list)
 		}
 	}

@@ -17,18 +17,12 @@ import (
 
 // identifySteps gives every step block a name of its own and a type.
 func (l *lowering) identifySteps() {
-	if len(l.doc.steps) == 0 && l.doc.lost[stepShape.what] == nil {
+	if len(l.doc.steps) == 0 && !l.doc.brokenSteps {
 		l.report(CodeNoSteps, diag.Error, l.doc.head.first, "The workflow has no steps.", "Add a ```step block under \"## Steps\", or remove \"kind\" if this is a plain skill.")
 	}
 	l.byID = map[string]*step{}
 	for i, v := range l.doc.steps {
-		s := &step{values: v, index: i, id: v.word("id"), kind: v.word("type").Value}
-		if s.kind == "" { // missing or misspelt, and reported
-			if n := v.node("type"); n != nil {
-				s.kind = diag.Nearest(n.Value, stepTypeNames)
-			}
-			s.kind = cmp.Or(s.kind, "transform")
-		}
+		s := &step{values: v, index: i, id: v.word("id"), kind: stepKind(v)}
 		if s.id.Value == "" {
 			s.id = text.Text{Value: fmt.Sprintf("step_%d", i+1), Span: v.first}
 		} else {
@@ -48,14 +42,8 @@ func (l *lowering) identifySteps() {
 	}
 }
 
-// checkFields reports what the step's type needs and does not use.
+// checkFields reports what the step's type does not use.
 func (l *lowering) checkFields(s *step) {
-	for _, group := range findStepType(s.kind).needs {
-		if slices.ContainsFunc(group, s.has) {
-			continue
-		}
-		l.report(CodeMissing, diag.Error, s.typeSpan(), fmt.Sprintf("%s step needs %q.", upper(article(s.kind)), group[0]), fmt.Sprintf("Add a line with %s: and its value.", group[0]))
-	}
 	for i := range s.found {
 		f := s.found[i].field
 		if f.types == nil || slices.Contains(f.types, s.kind) {
@@ -89,7 +77,7 @@ func (l *lowering) find(name text.Text) *step {
 	if s, ok := l.byID[name.Value]; ok {
 		return s
 	}
-	if len(l.steps) == 0 || l.doc.lost[stepShape.what][name.Value] {
+	if len(l.steps) == 0 || l.doc.unread.Explains(diag.Error, name.Value) {
 		return nil // what is wrong has been said
 	}
 	var ids []string
@@ -513,8 +501,11 @@ func (l *lowering) gate(s *step) ir.Action {
 	method, agent := s.word("gate_method"), s.word("agent")
 	if method.Value == "" {
 		method.Value, method.Span = "human_review", s.typeSpan()
-		if s.has("agent") {
+		switch {
+		case s.has("agent"):
 			method.Value = "critic_agent"
+		case s.has("gate_method") && (s.has("code") || s.has("tool")): // after an error, what fits the rest
+			method.Value = "automated"
 		}
 	}
 	g := ir.Gate{Span: method.Span}

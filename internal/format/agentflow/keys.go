@@ -1,0 +1,152 @@
+package agentflow
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// leftovers is what a map has beside the keys that were read.
+type leftovers struct {
+	what    string      // the map, in messages
+	parent  *shape      // around it, or nil
+	blank   []text.Pair // keys without a value
+	strange []text.Pair // keys that the shape does not have
+}
+
+// report says what a map lacks, and what is left over in it. A key that is
+// there, but empty or misspelt, is one mistake and not two.
+func (b *binder) report(v *values, rest *leftovers) {
+	for i := range v.shape.fields {
+		if f := &v.shape.fields[i]; f.required {
+			b.need(v, rest, []string{f.name}, v.first, fmt.Sprintf("The %s has no %q.", rest.what, f.name))
+		}
+	}
+	if v.shape == stepShape {
+		kind := stepKind(v)
+		for _, group := range findStepType(kind).needs {
+			at := v.first
+			if n := v.node("type"); n != nil {
+				at = n.Span
+			} else if id := v.word("id"); id.Value != "" {
+				at = id.Span
+			}
+			b.need(v, rest, group, at, fmt.Sprintf("%s step needs %q.", upper(article(kind)), group[0]))
+		}
+	}
+	for _, pair := range rest.blank {
+		f := v.shape.field(pair.Key.Value)
+		outside := func(p text.Pair) bool { return f.kind == object && f.shape.field(p.Key.Value) != nil }
+		if !slices.ContainsFunc(rest.strange, outside) { // which are told where they belong
+			b.blank(f, pair.Key)
+		}
+	}
+	if !v.shape.open || v.shape == frontmatterShape {
+		b.strange(v, rest)
+	}
+}
+
+// need reports a key that must be there; one of several is enough.
+func (b *binder) need(v *values, rest *leftovers, keys []string, at source.Span, message string) {
+	if slices.ContainsFunc(keys, func(key string) bool { return v.find(key) != nil }) {
+		return
+	}
+	found := diag.Diagnostic{
+		Code: CodeMissing, Severity: diag.Error, Span: at, Message: message,
+		Help: fmt.Sprintf("Add a line with %s: and its value.", keys[0]),
+	}
+	empty := slices.IndexFunc(rest.blank, func(p text.Pair) bool { return slices.Contains(keys, p.Key.Value) })
+	misspelt := slices.IndexFunc(rest.strange, func(p text.Pair) bool {
+		return slices.Contains(keys, diag.Nearest(p.Key.Value, v.shape.names()))
+	})
+	switch {
+	case empty >= 0:
+		key := rest.blank[empty].Key
+		found.Span = key.Span
+		found.Message = fmt.Sprintf("%q of the %s is empty.", key.Value, rest.what)
+		found.Help = fmt.Sprintf("Write a value after %s:.", key.Value)
+		rest.blank = slices.Delete(rest.blank, empty, empty+1)
+	case misspelt >= 0:
+		pair := rest.strange[misspelt]
+		found.Span = pair.Key.Span
+		found.Help = fmt.Sprintf("There is a key %q; rename it to %q.", pair.Key.Value, diag.Nearest(pair.Key.Value, v.shape.names()))
+		b.unread = append(b.unread, pairSpan(pair))
+		rest.strange = slices.Delete(rest.strange, misspelt, misspelt+1)
+	}
+	b.out.Add(found)
+}
+
+// blank reports a key without a value: an error when a run would be another
+// one without it.
+func (b *binder) blank(f *field, key *text.Node) {
+	severity := diag.Error
+	if f.remark {
+		severity = diag.Warning
+	}
+	b.out.Add(diag.Diagnostic{
+		Code: CodeNoValue, Severity: severity, Span: key.Span,
+		Message: fmt.Sprintf("%q has no value, so it says nothing.", f.name),
+		Help:    fmt.Sprintf("Write a value after %s:, or remove the line.", f.name),
+	})
+}
+
+// strange reports the keys that a map should not have, and where those belong
+// that only stand in the wrong place.
+func (b *binder) strange(v *values, rest *leftovers) {
+	var strayed []*shape // sections that stand in here with all their keys
+	for _, pair := range rest.strange {
+		key := pair.Key.Value
+		b.warned = append(b.warned, pairSpan(pair))
+		if slices.ContainsFunc(strayed, func(s *shape) bool { return s.field(key) != nil }) {
+			continue
+		}
+		found := diag.Diagnostic{
+			Code: CodeUnknownKey, Severity: diag.Warning, Span: pair.Key.Span,
+			Message: fmt.Sprintf("The %s has no key %q.", rest.what, key),
+			Help:    diag.DidYouMean(key, v.shape.names()),
+		}
+		if rest.parent != nil && rest.parent.field(rest.what) != nil {
+			found.Message = fmt.Sprintf("There is no key %q under %q.", key, rest.what)
+		}
+		inner := slices.IndexFunc(v.shape.fields, func(f field) bool { return f.kind == object && f.shape.field(key) != nil })
+		switch {
+		case diag.Nearest(key, v.shape.names()) != "":
+		case rest.parent != nil && rest.parent.field(key) != nil:
+			found.Help = fmt.Sprintf("It belongs beside %q, not under it: indent it as little.", rest.what)
+			if f := rest.parent.field(key); f.kind == object && pair.Value.Kind == text.Null {
+				strayed = append(strayed, f.shape)
+				found.Help = fmt.Sprintf("It belongs beside %q, not under it: indent it as little, and its keys below it more.", rest.what)
+			}
+		case inner >= 0:
+			found.Help = fmt.Sprintf("It belongs under %q: indent it below that key.", v.shape.fields[inner].name)
+		}
+		b.out.Add(found)
+	}
+}
+
+func pairSpan(p text.Pair) source.Span {
+	at := p.Key.Span
+	at.End = max(at.End, p.Value.Span.End)
+	return at
+}
+
+// names are the keys of a shape.
+func (s *shape) names() []string {
+	names := make([]string, len(s.fields))
+	for i := range s.fields {
+		names[i] = s.fields[i].name
+	}
+	return names
+}
+
+// stepKind is a step's type, or when it is missing or misspelt, and reported,
+// what was probably meant.
+func stepKind(v *values) string {
+	if kind := v.word("type").Value; kind != "" {
+		return kind
+	}
+	return "transform"
+}
