@@ -29,4 +29,5 @@ const (
 	CodeFrontmatter diag.Code = "MD001" // the frontmatter is never closed
 	CodeFence       diag.Code = "MD002" // a fenced block is never closed
 	CodeQuoted      diag.Code = "MD003" // a block that means something stands in a quotation
+	CodeUnopened    diag.Code = "MD004" // a block whose opening line is missing
 )

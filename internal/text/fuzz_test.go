@@ -127,6 +127,7 @@ func FuzzMarkdown(f *testing.F) {
 		"", "---\nname: x\n---\n# T\n", "---\nname: x\n", "---  \r\na: b\r\n--- \r\nbody", "\ufeff---\na: b\n---", "---\n---\n", "---",
 		"# A\n\n```step\nid: a\n```\n\n## B\n~~~~step x\n~~~\n~~~~\n", "````md\n```step\n```\n````\n", "```step\nid: a\n",
 		"- item\n\n  ```step\n  id: a\n  ```\n", "- ```step\n  id: a\n```\n", "> ```step\n> id: a\n> ```\n", "Title\n===\n\nTwo\nlines\n---\n", "##\n", "\t```step\n", "```\n```",
+		"```step\na: b\n``\n\n# B\n```step\n```\n", "id: a\n```\n\n```step\nb: c\n```\n", "```step\n\n# A\n\n```step\n```\n",
 		"# A #\n", "1. > - ```x\n```\n", "<div>\n```step\n</div>\n```\n", ">\t```", ">\t````step\n>\tid: a\n>\t````\n",
 	} {
 		f.Add(seed)
@@ -167,6 +168,19 @@ func FuzzMarkdown(f *testing.F) {
 				t.Fatalf("fence %d under heading %d of %d", i, fence.Heading, len(d.Headings))
 			}
 			text.ParseYAML(file, fence.Content.Start, fence.Content.End)
+		}
+		checkDiagnostics(t, file, d.Problems("step"))
+		d.Mend([]string{"step"}, func(lines string) (string, int) { return "step", len(lines) - len(strings.TrimLeft(lines, "\n")) })
+		for i, fence := range d.Fences {
+			checkSpan(t, file, fence.Span, fence.Info)
+			checkSpan(t, file, fence.InfoSpan, fence.Info)
+			region(fence.Content, fence.Info)
+			if i > 0 && fence.Span.Start < d.Fences[i-1].Span.End {
+				t.Fatalf("mended fences %d and %d overlap", i-1, i)
+			}
+			if fence.Heading >= len(d.Headings) {
+				t.Fatalf("mended fence %d under heading %d of %d", i, fence.Heading, len(d.Headings))
+			}
 		}
 		checkDiagnostics(t, file, d.Problems("step"))
 	})

@@ -118,6 +118,12 @@ func describeNode(b *strings.Builder, f *source.File, n *text.Node, indent strin
 func describeDocument(f *source.File) string {
 	var b strings.Builder
 	d := text.ParseMarkdown(f)
+	d.Mend([]string{"step", "agent"}, func(lines string) (string, int) {
+		if at := strings.Index(lines, "id: "); at >= 0 {
+			return "step", at
+		}
+		return "", 0
+	})
 	region := func(r text.Region) string { return f.Text[r.Start:r.End] }
 	if d.HasFrontmatter {
 		fmt.Fprintf(&b, "frontmatter %q closed %v\n", region(d.Frontmatter), d.FrontmatterClosed)

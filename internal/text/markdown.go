@@ -46,8 +46,12 @@ type Fence struct {
 	Content Region
 	Span    source.Span // the fences included
 	Closed  bool
-	Quoted  bool // in a quotation: every line begins with >, so Content is not what is meant
-	Heading int  // index of the heading above it, -1 when there is none
+	// Stop is what shows that an unclosed block has ended: the line that opens
+	// the next one, or a fence that is not quite one. Only Mend finds it.
+	Stop     source.Span
+	Unopened bool // by Mend: the line that opens it is missing, InfoSpan is its first line
+	Quoted   bool // in a quotation: every line begins with >, so Content is not what is meant
+	Heading  int  // index of the heading above it, -1 when there is none
 }
 
 // blockParser knows blocks only: nobody here looks at emphasis and links.
@@ -249,7 +253,8 @@ func fenceLength(s string) int {
 	return len(s) - len(strings.TrimLeft(s, s[:1]))
 }
 
-// Problems tells what is suspicious about the document. blocks are the info
+// Problems tells what is suspicious about the document, or was before Mend.
+// blocks are the info
 // words of the fences that mean something to the format: what is wrong with
 // one of them is an error, with any other a warning.
 func (d *Document) Problems(blocks ...string) diag.List {
@@ -265,23 +270,32 @@ func (d *Document) Problems(blocks ...string) diag.List {
 		ours := slices.Contains(blocks, fence.Info)
 		line, _ := nextLine(d.File.Text, fence.Span.Start)
 		opening := d.File.Span(fence.Span.Start, fence.Span.Start+len(strings.TrimRight(line, " \t")))
-		if next := d.blockInside(fence, blocks); ours && next.End > 0 {
+		switch {
+		case fence.Unopened:
 			out.Add(diag.Diagnostic{
-				Code: CodeFence, Severity: diag.Error, Span: opening,
-				Message: "This block is not closed before the next one begins.",
-				Help:    fmt.Sprintf("Write a line with %s after its last line.", line[:fenceLength(line)]),
-				Related: []diag.Related{{Span: next, Message: "the next one begins here"}},
+				Code: CodeUnopened, Severity: diag.Error, Span: fence.InfoSpan,
+				Message: fmt.Sprintf("The line that opens this %s block is missing.", fence.Info),
+				Help:    fmt.Sprintf("Write a line with ```%s above this one.", fence.Info),
 			})
-		} else if !fence.Closed {
-			severity := diag.Warning
-			if ours {
-				severity = diag.Error
-			}
-			out.Add(diag.Diagnostic{
-				Code: CodeFence, Severity: severity, Span: opening,
+		case !fence.Closed:
+			found := diag.Diagnostic{
+				Code: CodeFence, Severity: diag.Warning, Span: opening,
 				Message: "This block is never closed.",
 				Help:    fmt.Sprintf("Write a line with %s after its last line.", line[:fenceLength(line)]),
-			})
+			}
+			if ours {
+				found.Severity = diag.Error
+			}
+			switch {
+			case fence.Stop.End == 0:
+			case slices.Contains(blocks, strings.TrimSpace(strings.TrimLeft(d.File.Text[fence.Stop.Start:fence.Stop.End], "`~"))):
+				found.Message = "This block is not closed before the next one begins."
+				found.Related = []diag.Related{{Span: fence.Stop, Message: "the next one begins here"}}
+			default:
+				found.Help = fmt.Sprintf("Write a line with %s and nothing else where the block ends.", line[:fenceLength(line)])
+				found.Related = []diag.Related{{Span: fence.Stop, Message: "this does not close it"}}
+			}
+			out.Add(found)
 		}
 		if fence.Quoted && ours {
 			out.Add(diag.Diagnostic{
