@@ -20,8 +20,8 @@ type Settings struct {
 	MaxTurns int             `json:"max_turns,omitempty"`
 }
 
-// structured reports whether the reply must have a form, so that a reply
-// without it is sent back for repair.
+// structured reports whether the settings want the reply to have a form, so
+// that one without it is sent back for repair.
 func (s Settings) structured() bool { return s.Verdict || s.Schema != nil }
 
 // Kind is the step kind "agent".
@@ -70,7 +70,7 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 		Reads: step.ReadTokens(p, s),
 		Turns: 1,
 	}
-	if set.structured() {
+	if set.structured() || len(step.Parts(s)) > 0 {
 		talk.Repairs = step.RepairCalls
 		talk.Known += step.TextTokens(string(set.Schema))
 	}

@@ -272,3 +272,12 @@ func TestBudgetRefused(t *testing.T) {
 		t.Errorf("%v, %d calls", err, len(world.Requests))
 	}
 }
+
+// What a run may do, an estimate has to count: the worst of these is two repairs.
+func TestBoundCountsRepairsOfParts(t *testing.T) {
+	s, task := steptest.Case{Settings: plain}.Task("agent")
+	s.Writes = []ir.Write{{Path: "state.a", Part: "a"}, {Path: "state.b", Part: "b"}}
+	if got := (agent.Kind{}).Bound(steptest.Program(), s, task).Worst.ModelCalls.N; got != 1+step.RepairCalls {
+		t.Errorf("%d model calls", got)
+	}
+}

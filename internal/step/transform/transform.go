@@ -47,15 +47,20 @@ func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 // Uses is nothing: a transform works on what it reads.
 func (Kind) Uses(*ir.Task) step.Uses { return step.Uses{} }
 
-// Bound is one model call in mode "model" and nothing worth counting otherwise.
+// Bound is one model call in mode "model", with repairs when its reply must
+// have a form, and nothing worth counting otherwise.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 	set := step.Lenient[Settings](t)
 	if set.Mode != Model {
 		return step.Bound{}
 	}
-	return step.Talk{
+	talk := step.Talk{
 		Known: step.TextTokens(set.Task, set.Expected),
 		Reads: step.ReadTokens(p, s),
 		Turns: 1,
-	}.Bound(nil)
+	}
+	if len(step.Parts(s)) > 0 {
+		talk.Repairs = step.RepairCalls // the reply must have all that is written
+	}
+	return talk.Bound(nil)
 }
