@@ -72,7 +72,7 @@ func (s *solo) Dead(o journal.Owner) bool { return o != s.id }
 func (s *solo) Wake(journal.Owner)        {}
 func (s *solo) Wakes() <-chan struct{}    { return s.wakes }
 
-func open(t *testing.T, store journal.Store, kind *testKind, name string) *engine.Engine {
+func open(t *testing.T, store journal.Store, kind step.Runner, name string) *engine.Engine {
 	t.Helper()
 	e := engine.New(engine.Config{
 		Store: store, Process: &solo{id: journal.Owner(name), wakes: make(chan struct{}, 1)},

@@ -1,0 +1,97 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// noting is a kind whose recovery depends on what it has noted, and whose last
+// note comes with its result.
+type noting struct {
+	*testKind
+	seen chan string
+	hold func(ctx context.Context, job *step.Job) error
+}
+
+func (*noting) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
+	if len(history) > 0 {
+		return step.Ask
+	}
+	return step.Rerun
+}
+
+func (k *noting) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	k.seen <- kinds(job.History)
+	if err := job.Log.Note(ctx, step.Note{Kind: fmt.Sprintf("begun%d", len(job.History))}); err != nil {
+		return step.Result{}, err
+	}
+	if k.hold != nil {
+		if err := k.hold(ctx, job); err != nil {
+			return step.Result{}, err
+		}
+	}
+	return step.Result{Value: []byte("1"), Notes: []step.Note{{Kind: "done"}}}, nil
+}
+
+func kinds(notes []journal.TaskNoted) string {
+	out := ""
+	for _, n := range notes {
+		out += fmt.Sprintf("%d:%s ", n.N, n.Kind)
+	}
+	return out
+}
+
+// A task that a person has done again, in another process and long after,
+// still knows what it had noted, and its new notes come after the old ones.
+func TestNotesOutliveADoubt(t *testing.T) {
+	disk := memory.New()
+	begun := make(chan struct{})
+	kind := &noting{testKind: newKind(), seen: make(chan string, 2)}
+	kind.hold = func(ctx context.Context, _ *step.Job) error {
+		close(begun)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	e := open(t, disk, kind, "one")
+	begin(t, e, program([]ir.Step{task("a")}))
+	<-begun
+	stop(e)
+	kind.hold = nil
+	e = open(t, disk, kind, "two")
+	if err := e.Resume(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if entry := rest(t, e); entry.Waiting != "doubt: a" {
+		t.Fatalf("%+v", entry)
+	}
+	stop(e)
+	e = open(t, disk, kind, "three")
+	if err := e.Send(t.Context(), id, plan.Decision{Step: "a", Answer: plan.AnswerRerun}, "r"); err != nil {
+		t.Fatal(err)
+	}
+	if entry := rest(t, e); entry.Outcome != "ok" {
+		t.Fatalf("%+v", entry)
+	}
+	if first, second := <-kind.seen, <-kind.seen; first != "" || second != "1:begun0 " {
+		t.Errorf("first %q, then %q", first, second)
+	}
+	var notes []journal.TaskNoted
+	for event, err := range disk.Events(t.Context(), id, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, ok := event.Fact.(journal.TaskNoted); ok {
+			notes = append(notes, n)
+		}
+	}
+	if got := kinds(notes); got != "1:begun0 2:begun1 3:done " {
+		t.Error(got)
+	}
+}
