@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,7 +75,9 @@ func (s *Schema) Check(value json.RawMessage) ([]Problem, error) {
 		return nil, nil
 	case errors.As(err, &invalid):
 		out := complaints(invalid, nil)
-		slices.SortStableFunc(out, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
+		slices.SortFunc(out, func(a, b Problem) int {
+			return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message)) // the validator has no order
+		})
 		return slices.Compact(out), nil
 	}
 	return nil, err

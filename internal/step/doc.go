@@ -9,3 +9,8 @@ package step
 //
 // bounds.go holds every number that an estimate assumes, so that there is one
 // place to look at when a figure surprises.
+//
+// A kind that runs notes before it acts, and what came of it. So after a crash
+// its notes tell what it can have done: Recovery reads them, and Run goes on
+// from them instead of doing things twice. steptest holds every kind to that,
+// from each of its own notes on.

@@ -281,3 +281,21 @@ func TestBoundCountsRepairsOfParts(t *testing.T) {
 		t.Errorf("%d model calls", got)
 	}
 }
+
+// Notes that cannot have come from this conversation stop it: going on would
+// do things twice.
+func TestNotesThatDoNotFit(t *testing.T) {
+	for name, history := range map[string][]journal.TaskNoted{
+		"an answer before the question": {{Kind: journal.NoteReply, Data: step.JSON(provider.Reply{})}},
+		"a result of no call": {
+			{Kind: journal.NotePrompt, Data: step.JSON(journal.Prompt{})}, {Kind: journal.NoteToolResult, Data: step.JSON(journal.ToolUse{})},
+		},
+		"not what it should be": {{Kind: journal.NotePrompt, Data: json.RawMessage(`[]`)}},
+	} {
+		world := &steptest.World{Replies: says("x")}
+		_, err := steptest.Play{Settings: plain}.Done(t, agent.Kind{}, &steptest.Log{Notes: history}, world)
+		if err == nil || len(world.Requests) > 0 {
+			t.Errorf("%s: %v, %d calls", name, err, len(world.Requests))
+		}
+	}
+}
