@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/step"
 )
 
 // agents reports agents that do not exist and agents that nobody asks.
@@ -46,6 +47,7 @@ func (c *checker) agents() {
 
 // tools reports tools that the workflow's own lists refuse.
 func (c *checker) tools() {
+	c.toolNames()
 	for _, t := range c.found {
 		for _, name := range t.uses.Tools {
 			if why, at := c.refused(name.Name); why != "" {
@@ -77,6 +79,30 @@ func (c *checker) tools() {
 		}
 	}
 	c.workers()
+}
+
+// toolNames reports what cannot be a tool's name in the lists of the workflow
+// and of the agents that somebody wrote down. An entry may end in a pattern or
+// narrow the tool down in brackets.
+func (c *checker) toolNames() {
+	look := func(list []ir.Name) {
+		for i := range list {
+			name := list[i].Name
+			if before, _, ok := strings.Cut(name, "("); ok && strings.HasSuffix(name, ")") {
+				name = before
+			}
+			if name = strings.ReplaceAll(name, "*", "x"); !step.IsToolName(name) {
+				c.add(step.CodeToolName, diag.Error, list[i].Span, fmt.Sprintf("%q cannot be the name of a tool.", list[i].Name), step.ToolNameHelp+".")
+			}
+		}
+	}
+	look(c.p.Tools.Allow)
+	look(c.p.Tools.Deny)
+	for i := range c.p.Agents {
+		if !c.p.Agents[i].Implied {
+			look(c.p.Agents[i].Tools)
+		}
+	}
 }
 
 // workers reports agents with tools that work in a branch, where none may be

@@ -31,12 +31,16 @@ func (noLoader) Load(string) (any, error) { return nil, errElsewhere }
 
 // schema checks that a contract is a JSON Schema; doc is the same, decoded.
 func (c *checker) schema(contract *ir.Contract, doc any, of string) {
-	if len(contract.Schema) == 0 || isPlainSchema(doc) {
+	if len(contract.Schema) == 0 {
 		return
 	}
-	if p := compileSchema(contract.Schema); p != nil {
-		c.badSchema(contract, of, *p)
+	if !isPlainSchema(doc) {
+		if p := compileSchema(contract.Schema); p != nil {
+			c.badSchema(contract, of, *p)
+			return
+		}
 	}
+	c.doubtful(contract, doc, of)
 }
 
 // compileSchema says what is wrong with a schema; nil when nothing is.

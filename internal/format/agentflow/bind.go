@@ -73,8 +73,12 @@ func (b *binder) bind(n *text.Node, s *shape, what string, parent *shape) *value
 			default:
 				before := len(*b.out)
 				at := b.value(r, f, pair, what, s)
-				if len(*b.out) > before && len(at.nested) == 0 {
-					b.unread = append(b.unread, pair.Value.Span)
+				if len(at.nested) == 0 {
+					if len(*b.out) > before {
+						b.unread = append(b.unread, pair.Value.Span)
+					} else {
+						b.stray(&at)
+					}
 				}
 				v.found = append(v.found, at)
 			}

@@ -18,6 +18,7 @@ const (
 	CodeTimezone     diag.Code = "AF012" // a time zone without a schedule
 	CodeSkillKey     diag.Code = "AF013" // a key of skills that does nothing in a workflow
 	CodeNoValue      diag.Code = "AF014" // a key without a value
+	CodeStray        diag.Code = "AF015" // a value that ends in a quotation mark or bracket which nothing opened
 )
 
 // What can be unusual about a SKILL.md, and is accepted.
@@ -58,6 +59,7 @@ const (
 	CodeBound        diag.Code = "AF052" // what a bare name stands for
 	CodeAmbiguous    diag.Code = "AF053" // a bare name that could be two things
 	CodePassThrough  diag.Code = "AF054" // a transform that only checks the input
+	CodeFileOutside  diag.Code = "AF055" // a file outside of the run's folder
 )
 
 // What can be wrong with bundles, runtime and observability.

@@ -3,6 +3,7 @@ package agentflow
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
@@ -149,4 +150,40 @@ func stepKind(v *values) string {
 		return kind
 	}
 	return "transform"
+}
+
+// stray warns of a text that ends in a quotation mark or a bracket which it
+// does not open: one of a pair was forgotten.
+func (b *binder) stray(at *value) {
+	look := func(t text.Text) {
+		if t.Value == "" || strings.Contains(t.Value, "\n") {
+			return
+		}
+		last := t.Value[len(t.Value)-1:]
+		switch last {
+		case `"`:
+			if strings.Count(t.Value, last)%2 == 0 {
+				return
+			}
+		case "]", "}":
+			if strings.ContainsAny(t.Value, "[{") {
+				return
+			}
+		default:
+			return
+		}
+		b.out.Add(diag.Diagnostic{
+			Code: CodeStray, Severity: diag.Warning, Span: t.Span,
+			Message: fmt.Sprintf("This value ends with %s, but nothing opens it, so it is part of the value.", last),
+			Help:    "Write the other one of the pair as well, or remove it.",
+		})
+	}
+	switch at.field.kind {
+	case word:
+		look(at.text)
+	case words:
+		for _, t := range at.list {
+			look(t)
+		}
+	}
 }

@@ -204,6 +204,9 @@ func (l *lowering) meta() {
 	versions := map[string]string{}
 	for _, b := range l.doc.bundles {
 		if v := b.word("version"); v.Value != "" {
+			if !isVersion(v.Value) {
+				l.report(CodeBadValue, diag.Warning, v.Span, fmt.Sprintf("%q cannot be the version of a bundle.", v.Value), "Write three numbers with dots, such as \"1.0.0\".")
+			}
 			versions[b.word("name").Value] = v.Value
 		}
 	}
@@ -213,6 +216,18 @@ func (l *lowering) meta() {
 			l.p.Meta = append(l.p.Meta, ir.Meta{Name: "bundle_versions", Value: raw})
 		}
 	}
+}
+
+// isVersion reports whether a text is one to three numbers with dots between
+// them; the specification itself gives a bundle the version 1.0.
+func isVersion(s string) bool {
+	numbers := strings.Split(s, ".")
+	for _, n := range numbers {
+		if n == "" || strings.Trim(n, "0123456789") != "" {
+			return false
+		}
+	}
+	return len(numbers) <= 3
 }
 
 func quoted(s string) json.RawMessage {

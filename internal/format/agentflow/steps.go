@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -209,10 +211,12 @@ func (l *lowering) lowerStep(s *step) {
 		s.ir.Type = s.kind
 	}
 	if s.applies("output_files") {
-		s.ir.Produces = named(s.words("output_files"))
+		s.ir.Produces = named(l.inside(s.words("output_files")))
 	}
 	if s.applies("audit_output") {
-		s.ir.AuditFile = s.word("audit_output").Value
+		for _, file := range l.inside([]text.Text{s.word("audit_output")}) {
+			s.ir.AuditFile = file.Value
+		}
 	}
 	if s.applies("on_error") || s.applies("retry") {
 		s.ir.SkipOnError = s.word("on_error").Value == "skip"
@@ -245,6 +249,22 @@ func (l *lowering) lowerStep(s *step) {
 	default:
 		s.ir.Action = l.transform(s)
 	}
+}
+
+// inside keeps the names of files that lie in the run's folder.
+func (l *lowering) inside(files []text.Text) []text.Text {
+	var out []text.Text
+	for _, file := range files {
+		name := strings.ReplaceAll(file.Value, `\`, "/")
+		drive := len(name) > 1 && name[1] == ':'
+		if filepath.IsLocal(path.Clean(name)) && !drive && !strings.HasPrefix(name, "~") {
+			out = append(out, file)
+			continue
+		}
+		l.report(CodeFileOutside, diag.Error, file.Span, fmt.Sprintf("%q does not lie in the folder of the run.", file.Value),
+			"Write a path without a beginning / or ~ and without .. that lead out of it, such as reports/summary.md.")
+	}
+	return out
 }
 
 func (l *lowering) reads(s *step) []ir.Ref {
@@ -474,6 +494,7 @@ func (l *lowering) skillStep(s *step) ir.Action {
 		return s.agentTask(agent.Value, agent.Span)
 	case l.base != nil:
 		return l.call(s, l.base, s.id.Span)
+	case slices.Contains(s.blank, "agent") || slices.Contains(s.blank, "skill_ref"): // reported
 	case l.doc.head.word("extends").Value == "":
 		l.generic(s.typeSpan(), "This step names neither an agent nor a skill; a generic agent does it.", "Add \"agent\" or \"skill_ref\".")
 	}
@@ -521,6 +542,7 @@ func (l *lowering) gate(s *step) ir.Action {
 		for _, key := range []string{"agent", "tool", "code"} {
 			unused(key, "a person decides")
 		}
+		l.nothingToJudge(s, "The person who decides here is shown nothing.")
 	case "critic_agent":
 		g.Decider = ir.Work
 		for _, key := range []string{"tool", "code"} {
@@ -530,6 +552,7 @@ func (l *lowering) gate(s *step) ir.Action {
 			l.report(CodeGateDecider, diag.Error, method.Span, "No agent is named to decide at this gate.", "Add \"agent\" with the id of the critic.")
 			agent = text.Text{Value: l.impliedAgent(s.id.Value, s.word("description").Value, "", method.Span), Span: method.Span}
 		}
+		l.nothingToJudge(s, "The critic who decides here is given nothing to judge.")
 		verdict := s.agentTask(agent.Value, agent.Span)
 		verdict.Settings.Put("verdict", true, method.Span)
 		g.Verdict = &verdict
@@ -540,6 +563,12 @@ func (l *lowering) gate(s *step) ir.Action {
 		g.Verdict = &verdict
 	}
 	return g
+}
+
+func (l *lowering) nothingToJudge(s *step, message string) {
+	if len(s.words("reads")) == 0 && !slices.Contains(s.blank, "reads") {
+		l.report(CodeGateDecider, diag.Warning, s.typeSpan(), message, "Add \"reads\" with what is to be approved, such as reads: [state.draft].")
+	}
 }
 
 // check is what decides at an automated gate: code, a tool, or that all that

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -15,23 +14,6 @@ import (
 type Settings struct {
 	Tool string                     `json:"tool"`
 	Args map[string]json.RawMessage `json:"args,omitempty"`
-}
-
-const maxNameLength = 128
-
-// isName reports whether s can be a tool's name: one word of letters, digits
-// and the signs that MCP servers and the formats use to put a server or a
-// family before it.
-func isName(s string) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
-		case i > 0 && (c >= '0' && c <= '9' || strings.IndexByte("_.:/-", c) >= 0):
-		default:
-			return false
-		}
-	}
-	return s != "" && len(s) <= maxNameLength
 }
 
 // Kind is the step kind "tool".
@@ -56,11 +38,11 @@ func (Kind) Understands(t *ir.Task) error {
 func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	set := step.Lenient[Settings](t)
 	var list diag.List
-	if set.Tool != "" && !isName(set.Tool) {
+	if set.Tool != "" && !step.IsToolName(set.Tool) {
 		list.Add(diag.Diagnostic{
 			Code: step.CodeToolName, Severity: diag.Error, Span: step.At(s, t, "tool"),
 			Message: fmt.Sprintf("%q cannot be the name of a tool.", set.Tool),
-			Help:    "Write one word that begins with a letter, such as web_search or files.read; arguments go under args.",
+			Help:    step.ToolNameHelp + "; arguments go under args.",
 		})
 	}
 	return list

@@ -1,0 +1,131 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+)
+
+// keywords are those of JSON Schema, draft 2020-12, and a few of its relatives
+// that are still common.
+var keywords = []string{
+	"$anchor", "$comment", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$ref", "$schema", "$vocabulary",
+	"additionalProperties", "allOf", "anyOf", "const", "contains", "contentEncoding", "contentMediaType", "contentSchema",
+	"default", "definitions", "dependencies", "dependentRequired", "dependentSchemas", "deprecated", "description", "else", "enum",
+	"example", "examples", "exclusiveMaximum", "exclusiveMinimum", "format", "if", "items", "maxContains", "maxItems", "maxLength",
+	"maxProperties", "maximum", "minContains", "minItems", "minLength", "minProperties", "minimum", "multipleOf", "not", "oneOf",
+	"pattern", "patternProperties", "prefixItems", "properties", "propertyNames", "readOnly", "required", "then", "title", "type",
+	"unevaluatedItems", "unevaluatedProperties", "uniqueItems", "writeOnly",
+}
+
+// doubtful reports what is allowed in a JSON Schema, but hardly ever meant:
+// keywords that are misspelt, required properties that are not declared,
+// defaults that the schema itself refuses.
+func (c *checker) doubtful(contract *ir.Contract, doc any, of string) {
+	eachSchema(doc, nil, func(s shape, path []string) {
+		say := func(message, help string, more ...string) {
+			c.add(CodeDoubtfulSchema, diag.Warning, contract.At(pointerTo(append(slices.Clone(path), more...)...)), message, help)
+		}
+		for _, keyword := range slices.Sorted(maps.Keys(s)) {
+			if slices.Contains(keywords, keyword) {
+				continue
+			}
+			if near := diag.Nearest(keyword, keywords); len(near) > 3 { // "note" is not "not"
+				say(fmt.Sprintf("JSON Schema has no keyword %q, so it does nothing in the schema of %s.", keyword, of), fmt.Sprintf("Did you mean %q?", near), keyword)
+			}
+		}
+		declared := s.properties()
+		for i, name := range s.required() {
+			if _, ok := declared[name]; ok || len(declared) == 0 || s.open() {
+				continue
+			}
+			help := fmt.Sprintf("Add %q to the properties, or take it off the required list.", name)
+			if diag.Nearest(name, keys(declared)) != "" {
+				help = diag.DidYouMean(name, keys(declared))
+			}
+			say(fmt.Sprintf("The schema of %s requires %q, which its properties do not have.", of, name), help, "required", strconv.Itoa(i))
+		}
+		if value, ok := s["default"]; ok {
+			if why := s.refuses(value); why != "" {
+				say(fmt.Sprintf("This default does not fit its own schema: %s.", why), "Choose a default that the schema allows, or change the schema.", "default")
+			}
+		}
+	})
+}
+
+// refuses says why a value does not fit a schema, as far as its type and its
+// list of values tell; "" when they do not.
+func (s shape) refuses(value any) string {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return ""
+	}
+	if values, ok := s["enum"].([]any); ok && !slices.ContainsFunc(values, func(v any) bool { return reflect.DeepEqual(v, value) }) {
+		return fmt.Sprintf("%s is not in its enum", raw)
+	}
+	var types []string
+	switch t := s["type"].(type) {
+	case string:
+		types = []string{t}
+	case []any:
+		for _, one := range t {
+			if name, ok := one.(string); ok {
+				types = append(types, name)
+			}
+		}
+	}
+	if len(types) == 0 || slices.ContainsFunc(types, func(t string) bool { return isOfType(value, t) }) {
+		return ""
+	}
+	return fmt.Sprintf("%s is not of type %s", raw, strings.Join(types, " or "))
+}
+
+func isOfType(value any, name string) bool {
+	switch v := value.(type) {
+	case nil:
+		return name == "null"
+	case bool:
+		return name == "boolean"
+	case string:
+		return name == "string"
+	case float64:
+		return name == "number" || name == "integer" && v == math.Trunc(v)
+	case []any:
+		return name == "array"
+	}
+	return name == "object"
+}
+
+// eachSchema calls do for a schema and all schemas in it.
+func eachSchema(v any, path []string, do func(s shape, path []string)) {
+	object, ok := v.(map[string]any)
+	if !ok {
+		return
+	}
+	do(object, path)
+	for _, keyword := range slices.Sorted(maps.Keys(object)) {
+		at := append(slices.Clone(path), keyword)
+		switch keyword {
+		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
+			inner, _ := object[keyword].(map[string]any)
+			for _, name := range slices.Sorted(maps.Keys(inner)) {
+				eachSchema(inner[name], append(slices.Clone(at), name), do)
+			}
+		case "items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else", "unevaluatedItems", "unevaluatedProperties":
+			eachSchema(object[keyword], at, do)
+		case "allOf", "anyOf", "oneOf", "prefixItems":
+			inner, _ := object[keyword].([]any)
+			for i := range inner {
+				eachSchema(inner[i], append(slices.Clone(at), strconv.Itoa(i)), do)
+			}
+		}
+	}
+}

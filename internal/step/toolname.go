@@ -1,0 +1,23 @@
+package step
+
+import "strings"
+
+const maxToolName = 128
+
+// IsToolName reports whether s can be a tool's name: one word of letters, digits
+// and the signs that MCP servers and the formats use to put a server or a
+// family before it.
+func IsToolName(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
+		case i > 0 && (c >= '0' && c <= '9' || strings.IndexByte("_.:/-", c) >= 0):
+		default:
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxToolName
+}
+
+// ToolNameHelp says what a tool's name looks like, without a full stop.
+const ToolNameHelp = "Write one word that begins with a letter, such as web_search or files.read"
