@@ -60,8 +60,12 @@ func TestOverlap(t *testing.T) {
 		a, b string
 		want bool
 	}{
-		{"state.a", "state.a", true}, {"state", "state.a", true}, {"state.a.b", "state.a", true},
-		{"state.a", "state.ab", false}, {"state.a", "state.b", false}, {"state.a.b", "state.a.c", false},
+		{"state.a", "state.a", true},
+		{"state", "state.a", true},
+		{"state.a.b", "state.a", true},
+		{"state.a", "state.ab", false},
+		{"state.a", "state.b", false},
+		{"state.a.b", "state.a.c", false},
 	} {
 		if step.Overlap(c.a, c.b) != c.want || step.Overlap(c.b, c.a) != c.want {
 			t.Errorf("%s and %s: want %v", c.a, c.b, c.want)

@@ -52,49 +52,79 @@ func TestRuns(t *testing.T) {
 		steptest.Play{Name: "a fenced object", Settings: plain, Replies: says("```json\n{\"a\": 1}\n```"), Value: `{"a":1}`},
 		steptest.Play{Name: "a number is text", Settings: plain, Replies: says(`42`), Value: `"42"`},
 		steptest.Play{Name: "nothing is not an answer", Settings: plain, Replies: says(" \n"), Class: step.ClassInvalid},
-		steptest.Play{Name: "half a text is not an answer", Settings: plain,
-			Replies: []steptest.Reply{{Text: "Once upon", Stop: provider.CutOff}}, Class: step.ClassInvalid},
-		steptest.Play{Name: "a refusal is not an answer", Settings: plain,
-			Replies: []steptest.Reply{{Text: "I will not", Stop: provider.Refused}}, Class: step.ClassInvalid},
+		steptest.Play{
+			Name: "half a text is not an answer", Settings: plain,
+			Replies: []steptest.Reply{{Text: "Once upon", Stop: provider.CutOff}}, Class: step.ClassInvalid,
+		},
+		steptest.Play{
+			Name: "a refusal is not an answer", Settings: plain,
+			Replies: []steptest.Reply{{Text: "I will not", Stop: provider.Refused}}, Class: step.ClassInvalid,
+		},
 
-		steptest.Play{Name: "F8: several writes", Settings: plain, With: steptest.Writes("a", "b"),
-			Replies: says(`Sure: {"a":1,"b":[2,],} Enjoy.`), Value: `{"a":1,"b":[2]}`},
-		steptest.Play{Name: "F8: mended", Settings: plain, With: steptest.Writes("a", "b"),
-			Replies: says(`{"a":1}`, `no`, `{"a":1,"b":2}`), Value: `{"a":1,"b":2}`, Notes: []string{p, r, p, r, p, r}},
-		steptest.Play{Name: "F8: never", Settings: plain, With: steptest.Writes("a", "b"),
-			Replies: says(`{"a":1}`, `{"a":1}`, `{"a":1}`), Class: step.ClassInvalid},
+		steptest.Play{
+			Name: "F8: several writes", Settings: plain, With: steptest.Writes("a", "b"),
+			Replies: says(`Sure: {"a":1,"b":[2,],} Enjoy.`), Value: `{"a":1,"b":[2]}`,
+		},
+		steptest.Play{
+			Name: "F8: mended", Settings: plain, With: steptest.Writes("a", "b"),
+			Replies: says(`{"a":1}`, `no`, `{"a":1,"b":2}`), Value: `{"a":1,"b":2}`, Notes: []string{p, r, p, r, p, r},
+		},
+		steptest.Play{
+			Name: "F8: never", Settings: plain, With: steptest.Writes("a", "b"),
+			Replies: says(`{"a":1}`, `{"a":1}`, `{"a":1}`), Class: step.ClassInvalid,
+		},
 		steptest.Play{Name: "a schema", Settings: wanting, Replies: says(`{"n": "one"}`, `{"n": 1}`), Value: `{"n":1}`},
-		steptest.Play{Name: "a schema and half a reply", Settings: wanting,
-			Replies: []steptest.Reply{{Text: `{"n": 1`, Stop: provider.CutOff}, {Text: `{"n":1}`}}, Value: `{"n":1}`},
+		steptest.Play{
+			Name: "a schema and half a reply", Settings: wanting,
+			Replies: []steptest.Reply{{Text: `{"n": 1`, Stop: provider.CutOff}, {Text: `{"n":1}`}}, Value: `{"n":1}`,
+		},
 		steptest.Play{Name: "F40: approved", Settings: critic, Replies: says(`{"approved": true, "reason": "good"}`), Value: `{"approved":true,"reason":"good"}`},
-		steptest.Play{Name: "F40: what is no verdict", Settings: critic,
-			Replies: says(`{"approved": "yes"}`, `approved`, `{"approved": 1}`), Class: step.ClassInvalid},
+		steptest.Play{
+			Name: "F40: what is no verdict", Settings: critic,
+			Replies: says(`{"approved": "yes"}`, `approved`, `{"approved": 1}`), Class: step.ClassInvalid,
+		},
 		steptest.Play{Name: "F40: a verdict has no parts", Settings: critic, With: steptest.Writes("a", "b"), Replies: says(`{"approved": false}`), Value: `{"approved":false}`},
 
 		steptest.Play{Name: "a tool", Settings: handy, Replies: searches(1), Tools: search, Value: `"found"`, Notes: []string{p, r, tc, tr, r}},
 		steptest.Play{Name: "a tool three times", Settings: handy, Replies: searches(3), Tools: search, Value: `"found"`},
-		steptest.Play{Name: "two tools at once", Settings: handy, Tools: search, Value: `"found"`,
+		steptest.Play{
+			Name: "two tools at once", Settings: handy, Tools: search, Value: `"found"`,
 			Replies: []steptest.Reply{
 				{Calls: []steptest.Call{{Tool: "search", Input: `{"q":1}`}, {Tool: "search", Input: `{"q":2}`}}}, {Text: "found"},
-			}, Notes: []string{p, r, tc, tr, tc, tr, r}},
-		steptest.Play{Name: "a tool that acts", Settings: handy, Replies: searches(1), Value: `"found"`,
-			Tools: map[string]steptest.Tool{"search": {Spec: tool.Spec{SideEffects: true}, Answer: `1`}}},
-		steptest.Play{Name: "a tool that acts once for a key", Settings: handy, Replies: searches(1), Value: `"found"`,
-			Tools: map[string]steptest.Tool{"search": {Spec: tool.Spec{SideEffects: true, TakesKey: true}, Answer: `1`}}},
-		steptest.Play{Name: "a tool that says no", Settings: handy, Replies: searches(1), Value: `"found"`,
-			Tools: map[string]steptest.Tool{"search": {Answer: `"no such thing"`, No: true}}},
-		steptest.Play{Name: "a tool that does not work", Settings: handy, Replies: searches(1), Value: `"found"`,
-			Tools: map[string]steptest.Tool{"search": {Fail: errors.New("broken")}}},
+			}, Notes: []string{p, r, tc, tr, tc, tr, r},
+		},
+		steptest.Play{
+			Name: "a tool that acts", Settings: handy, Replies: searches(1), Value: `"found"`,
+			Tools: map[string]steptest.Tool{"search": {Spec: tool.Spec{SideEffects: true}, Answer: `1`}},
+		},
+		steptest.Play{
+			Name: "a tool that acts once for a key", Settings: handy, Replies: searches(1), Value: `"found"`,
+			Tools: map[string]steptest.Tool{"search": {Spec: tool.Spec{SideEffects: true, TakesKey: true}, Answer: `1`}},
+		},
+		steptest.Play{
+			Name: "a tool that says no", Settings: handy, Replies: searches(1), Value: `"found"`,
+			Tools: map[string]steptest.Tool{"search": {Answer: `"no such thing"`, No: true}},
+		},
+		steptest.Play{
+			Name: "a tool that does not work", Settings: handy, Replies: searches(1), Value: `"found"`,
+			Tools: map[string]steptest.Tool{"search": {Fail: errors.New("broken")}},
+		},
 		steptest.Play{Name: "a tool that is not there", Settings: handy, Replies: searches(1), Value: `"found"`, Notes: []string{p, r, tc, tr, r}},
-		steptest.Play{Name: "a tool with another input", Settings: handy, Replies: searches(1), Value: `"found"`,
-			Tools: map[string]steptest.Tool{"search": {Spec: tool.Spec{Schema: json.RawMessage(`{"required":["query"]}`)}}}},
+		steptest.Play{
+			Name: "a tool with another input", Settings: handy, Replies: searches(1), Value: `"found"`,
+			Tools: map[string]steptest.Tool{"search": {Spec: tool.Spec{Schema: json.RawMessage(`{"required":["query"]}`)}}},
+		},
 		steptest.Play{Name: "no end of tools", Settings: steptest.Settings{"agent": "handy", "max_turns": 2}, Replies: searches(3), Tools: search, Class: step.ClassInvalid},
 		steptest.Play{Name: "tools without having any", Settings: plain, Replies: searches(1), Tools: search, Class: step.ClassInvalid},
 
-		steptest.Play{Name: "a model that fails", Settings: plain, Class: "RATE_LIMIT",
-			Replies: []steptest.Reply{{Fail: &provider.Error{Class: provider.RateLimit, Message: "slow down"}}}, Notes: []string{p, journal.NoteModelError}},
-		steptest.Play{Name: "a model that fails later", Settings: handy, Tools: search, Class: "API_ERROR",
-			Replies: []steptest.Reply{searches(1)[0], {Fail: errors.New("cut")}}},
+		steptest.Play{
+			Name: "a model that fails", Settings: plain, Class: "RATE_LIMIT",
+			Replies: []steptest.Reply{{Fail: &provider.Error{Class: provider.RateLimit, Message: "slow down"}}}, Notes: []string{p, journal.NoteModelError},
+		},
+		steptest.Play{
+			Name: "a model that fails later", Settings: handy, Tools: search, Class: "API_ERROR",
+			Replies: []steptest.Reply{searches(1)[0], {Fail: errors.New("cut")}},
+		},
 		steptest.Play{Name: "an agent that does not exist", Settings: steptest.Settings{"agent": "nobody"}, Class: step.ClassMissing},
 	)
 }

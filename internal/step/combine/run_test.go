@@ -49,62 +49,94 @@ func TestRuns(t *testing.T) {
 	const merge = journal.NoteMerge
 	asked := []string{journal.NotePrompt, journal.NoteReply, merge}
 	steptest.Runs(t, combine.Kind{},
-		steptest.Play{Name: "F22: by type", Settings: by("combine_by_type", ""), Notes: []string{},
+		steptest.Play{
+			Name: "F22: by type", Settings: by("combine_by_type", ""), Notes: []string{},
 			With:  said(`{"type":"risk","items":[1,2],"confidence":1}`, `{"type":"action","items":[3]}`, `{"type":"risk","items":[1]}`),
-			Value: `{"risk":[1,2,1],"action":[3]}`},
-		steptest.Play{Name: "F22: by worker when there is no type", Settings: by("combine_by_type", ""),
-			With: said(`"a text"`, `{"file":"x"}`, `[1,2]`), Value: `{"w1":["a text"],"w2":[{"file":"x"}],"w3":[1,2]}`},
-		steptest.Play{Name: "F22: by the items' own types", Settings: by("combine_by_type", ""),
-			With: said(`[{"type":"a","n":1},{"type":"b","n":2}]`), Value: `{"a":[{"type":"a","n":1}],"b":[{"type":"b","n":2}]}`},
-		steptest.Play{Name: "F22: duplicates are dropped", Settings: by("combine_by_type", "", key...), Notes: []string{merge},
+			Value: `{"risk":[1,2,1],"action":[3]}`,
+		},
+		steptest.Play{
+			Name: "F22: by worker when there is no type", Settings: by("combine_by_type", ""),
+			With: said(`"a text"`, `{"file":"x"}`, `[1,2]`), Value: `{"w1":["a text"],"w2":[{"file":"x"}],"w3":[1,2]}`,
+		},
+		steptest.Play{
+			Name: "F22: by the items' own types", Settings: by("combine_by_type", ""),
+			With: said(`[{"type":"a","n":1},{"type":"b","n":2}]`), Value: `{"a":[{"type":"a","n":1}],"b":[{"type":"b","n":2}]}`,
+		},
+		steptest.Play{
+			Name: "F22: duplicates are dropped", Settings: by("combine_by_type", "", key...), Notes: []string{merge},
 			With:  said(`{"type":"risk","items":[{"label":"x","p":1.0}]}`, `{"type":"risk","items":[{"p":1,"label":"x"},{"label":"y","p":2}]}`),
-			Value: `{"risk":[{"label":"x","p":1.0},{"label":"y","p":2}]}`},
-		steptest.Play{Name: "F22: the same label of another type is another thing", Settings: by("combine_by_type", "", key...), Notes: []string{},
+			Value: `{"risk":[{"label":"x","p":1.0},{"label":"y","p":2}]}`,
+		},
+		steptest.Play{
+			Name: "F22: the same label of another type is another thing", Settings: by("combine_by_type", "", key...), Notes: []string{},
 			With:  said(`{"type":"risk","items":[{"label":"x","p":1}]}`, `{"type":"action","items":[{"label":"x","p":2}]}`),
-			Value: `{"risk":[{"label":"x","p":1}],"action":[{"label":"x","p":2}]}`},
-		steptest.Play{Name: "F22: a conflict fails", Settings: by("combine_by_type", "", key...), Class: step.ClassMerge,
-			With: said(`{"type":"risk","items":[{"label":"x","p":1}]}`, `{"type":"risk","items":[{"label":"x","p":2}]}`)},
-		steptest.Play{Name: "the first wins", Settings: by("combine_by_type", "first_wins", key...), Notes: []string{merge},
+			Value: `{"risk":[{"label":"x","p":1}],"action":[{"label":"x","p":2}]}`,
+		},
+		steptest.Play{
+			Name: "F22: a conflict fails", Settings: by("combine_by_type", "", key...), Class: step.ClassMerge,
+			With: said(`{"type":"risk","items":[{"label":"x","p":1}]}`, `{"type":"risk","items":[{"label":"x","p":2}]}`),
+		},
+		steptest.Play{
+			Name: "the first wins", Settings: by("combine_by_type", "first_wins", key...), Notes: []string{merge},
 			With:  said(`{"type":"risk","items":[{"label":"x","p":1}]}`, `{"type":"risk","items":[{"label":"x","p":2}]}`),
-			Value: `{"risk":[{"label":"x","p":1}]}`},
-		steptest.Play{Name: "the last wins", Settings: by("combine_by_type", "last_wins", key...), Notes: []string{merge},
+			Value: `{"risk":[{"label":"x","p":1}]}`,
+		},
+		steptest.Play{
+			Name: "the last wins", Settings: by("combine_by_type", "last_wins", key...), Notes: []string{merge},
 			With:  said(`{"type":"risk","items":[{"label":"x","p":1}]}`, `{"type":"risk","items":[{"label":"x","p":2}]}`, `{"type":"risk","items":[{"label":"x","p":1}]}`),
-			Value: `{"risk":[{"label":"x","p":1}]}`},
-		steptest.Play{Name: "items without a key stand for themselves", Settings: by("union", "", key...), Notes: []string{},
-			With: said(`[{"a":1}]`, `[{"a":1}]`), Value: `[{"a":1},{"a":1}]`},
+			Value: `{"risk":[{"label":"x","p":1}]}`,
+		},
+		steptest.Play{
+			Name: "items without a key stand for themselves", Settings: by("union", "", key...), Notes: []string{},
+			With: said(`[{"a":1}]`, `[{"a":1}]`), Value: `[{"a":1},{"a":1}]`,
+		},
 
 		steptest.Play{Name: "a union of lists", Settings: by("union", ""), Notes: []string{merge}, With: said(`[1,2]`, `[2,3]`), Value: `[1,2,3]`},
-		steptest.Play{Name: "a union of objects", Settings: by("union", ""), Notes: []string{merge},
-			With: said(`{"a":1,"b":2}`, `{"b":2,"c":3}`), Value: `{"a":1,"b":2,"c":3}`},
+		steptest.Play{
+			Name: "a union of objects", Settings: by("union", ""), Notes: []string{merge},
+			With: said(`{"a":1,"b":2}`, `{"b":2,"c":3}`), Value: `{"a":1,"b":2,"c":3}`,
+		},
 		steptest.Play{Name: "a union of objects that disagree", Settings: by("union", ""), With: said(`{"a":1}`, `{"a":2}`), Class: step.ClassMerge},
-		steptest.Play{Name: "a union by key", Settings: by("union", "last_wins", "dedupe_key", []string{"id"}),
-			With: said(`[{"id":1,"v":1},{"id":2,"v":1}]`, `[{"id":1,"v":2}]`), Value: `[{"id":1,"v":2},{"id":2,"v":1}]`},
+		steptest.Play{
+			Name: "a union by key", Settings: by("union", "last_wins", "dedupe_key", []string{"id"}),
+			With: said(`[{"id":1,"v":1},{"id":2,"v":1}]`, `[{"id":1,"v":2}]`), Value: `[{"id":1,"v":2},{"id":2,"v":1}]`,
+		},
 		steptest.Play{Name: "a union of envelopes", Settings: by("union", ""), With: said(`{"items":[1]}`, `{"items":[2]}`), Value: `[1,2]`},
 		steptest.Play{Name: "those that were skipped are left out", Settings: by("union", ""), With: said(`[1]`, ``, `[2]`), Value: `[1,2]`},
 		steptest.Play{Name: "nobody", Settings: by("union", ""), With: said(``), Value: `[]`},
 
 		steptest.Play{Name: "a vote", Settings: by("vote", ""), Notes: []string{merge}, With: said(`"yes"`, `"no"`, `"yes"`), Value: `"yes"`},
-		steptest.Play{Name: "a vote on each key", Settings: by("vote", ""), Notes: []string{merge, merge},
-			With: said(`{"a":1,"b":"x"}`, `{"a":2,"b":"x"}`, `{"a":1,"b":"y"}`), Value: `{"a":1,"b":"x"}`},
+		steptest.Play{
+			Name: "a vote on each key", Settings: by("vote", ""), Notes: []string{merge, merge},
+			With: said(`{"a":1,"b":"x"}`, `{"a":2,"b":"x"}`, `{"a":1,"b":"y"}`), Value: `{"a":1,"b":"x"}`,
+		},
 		steptest.Play{Name: "F24: a tie is a conflict", Settings: by("vote", ""), With: said(`"yes"`, `"no"`), Class: step.ClassMerge},
 		steptest.Play{Name: "F24: a tie is settled", Settings: by("vote", "first_wins"), With: said(`"yes"`, `"no"`), Value: `"yes"`},
 		steptest.Play{Name: "F24: most of several", Settings: by("vote", ""), With: said(`1`, `2`, `3`, `3`), Value: `3`},
 		steptest.Play{Name: "nobody votes", Settings: by("vote", ""), With: said(``), Value: `null`},
 
-		steptest.Play{Name: "F23: a critic chooses", Settings: by("union", "send_to_critic", critic...), Notes: asked,
+		steptest.Play{
+			Name: "F23: a critic chooses", Settings: by("union", "send_to_critic", critic...), Notes: asked,
 			Replies: []steptest.Reply{{Text: `{"1":{"choice":2,"reason":"newer"}}`}},
-			With:    said(`[{"label":"x","v":1}]`, `[{"label":"x","v":2}]`), Value: `[{"label":"x","v":2}]`},
-		steptest.Play{Name: "F23: a critic as strategy", Settings: by("send_to_critic", "", critic...), Notes: asked,
+			With:    said(`[{"label":"x","v":1}]`, `[{"label":"x","v":2}]`), Value: `[{"label":"x","v":2}]`,
+		},
+		steptest.Play{
+			Name: "F23: a critic as strategy", Settings: by("send_to_critic", "", critic...), Notes: asked,
 			Replies: []steptest.Reply{{Text: `{"1":{"choice":1,"reason":"older"}}`}},
-			With:    said(`[{"label":"x","v":1}]`, `[{"label":"x","v":2}]`), Value: `[{"label":"x","v":1}]`},
-		steptest.Play{Name: "F23: a critic is asked for all at once", Settings: by("union", "send_to_critic", critic...),
+			With:    said(`[{"label":"x","v":1}]`, `[{"label":"x","v":2}]`), Value: `[{"label":"x","v":1}]`,
+		},
+		steptest.Play{
+			Name: "F23: a critic is asked for all at once", Settings: by("union", "send_to_critic", critic...),
 			Replies: []steptest.Reply{{Text: `{"1":{"choice":1,"reason":"a"}}`}, {Text: `{"1":{"choice":1,"reason":"a"},"2":{"choice":3,"reason":"b"}}`}, {Text: `{"1":{"choice":1,"reason":"a"},"2":{"choice":2,"reason":"b"}}`}},
-			With:    said(`[{"label":"x","v":1},{"label":"y","v":1}]`, `[{"label":"x","v":2},{"label":"y","v":2}]`), Value: `[{"label":"x","v":1},{"label":"y","v":2}]`},
+			With:    said(`[{"label":"x","v":1},{"label":"y","v":1}]`, `[{"label":"x","v":2},{"label":"y","v":2}]`), Value: `[{"label":"x","v":1},{"label":"y","v":2}]`,
+		},
 		steptest.Play{Name: "F23: nobody disagrees, nobody is asked", Settings: by("send_to_critic", "", critic...), Notes: []string{}, With: said(`[1]`, `[2]`), Value: `[1,2]`},
 		steptest.Play{Name: "F23: no such critic", Settings: by("union", "send_to_critic", "critic", "nobody"), With: said(`{"a":1}`, `{"a":2}`), Class: step.ClassMissing},
 
-		steptest.Play{Name: "required fields", Settings: by("union", "", "required_fields", []string{"type", "items"}),
-			With: said(`{"type":"a","items":[1]}`, `{"type":"a"}`), Class: step.ClassInvalid},
+		steptest.Play{
+			Name: "required fields", Settings: by("union", "", "required_fields", []string{"type", "items"}),
+			With: said(`{"type":"a","items":[1]}`, `{"type":"a"}`), Class: step.ClassInvalid,
+		},
 	)
 }
 

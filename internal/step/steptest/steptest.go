@@ -154,7 +154,10 @@ func anything(t *testing.T, k step.Kind, cases []Case) {
 	}
 	values := []any{
 		nil, true, 0, -1, 1 << 62, 1.5, "", "plain", "handy", "send_to_critic", "vote", "model", "a b",
-		[]any{}, []string{"x"}, map[string]any{}, map[string]any{"type": 1},
+		[]any{},
+		[]string{"x"},
+		map[string]any{},
+		map[string]any{"type": 1},
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		c := Case{Settings: rapid.MapOfN(rapid.SampledFrom(names), rapid.SampledFrom(values), 0, -1).Draw(t, "settings")}

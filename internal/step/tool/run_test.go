@@ -30,10 +30,14 @@ func TestRuns(t *testing.T) {
 		steptest.Play{Name: "a failure", Settings: call, Tools: with(steptest.Tool{Fail: &seam.Error{Class: "RATE_LIMIT", Message: "later"}}), Class: "RATE_LIMIT", Notes: notes},
 		steptest.Play{Name: "a failure of no class", Settings: call, Tools: with(steptest.Tool{Fail: errors.New("broken")}), Class: step.ClassTool},
 		steptest.Play{Name: "no such tool", Settings: call, Class: step.ClassMissing},
-		steptest.Play{Name: "F26: denied", Settings: call, Tools: with(steptest.Tool{}), Class: step.ClassDenied,
-			With: func(j *step.Job) { j.Workflow.Tools.Deny = []ir.Name{{Name: "search"}} }},
-		steptest.Play{Name: "F39: what does not fit", Settings: call, Class: step.ClassInput, Notes: []string{},
-			Tools: with(steptest.Tool{Spec: seam.Spec{Schema: json.RawMessage(`{"required":["q"]}`)}})},
+		steptest.Play{
+			Name: "F26: denied", Settings: call, Tools: with(steptest.Tool{}), Class: step.ClassDenied,
+			With: func(j *step.Job) { j.Workflow.Tools.Deny = []ir.Name{{Name: "search"}} },
+		},
+		steptest.Play{
+			Name: "F39: what does not fit", Settings: call, Class: step.ClassInput, Notes: []string{},
+			Tools: with(steptest.Tool{Spec: seam.Spec{Schema: json.RawMessage(`{"required":["q"]}`)}}),
+		},
 	)
 }
 

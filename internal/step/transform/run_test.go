@@ -43,10 +43,14 @@ func TestRuns(t *testing.T) {
 		steptest.Play{Name: "F27: input that does not", Settings: mode("validate"), With: input(`{"pages":"two"}`), Class: step.ClassInput, Notes: done},
 		steptest.Play{Name: "F27: no contract", Settings: mode("validate"), With: reads(`[1]`), Value: `[1]`},
 		steptest.Play{Name: "text", Settings: mode("text"), Value: `"<b>fixed</b>"`, Notes: done},
-		steptest.Play{Name: "F27: a model", Settings: mode("model"), Replies: []steptest.Reply{{Text: "shorter"}}, Value: `"shorter"`,
-			Notes: []string{journal.NotePrompt, journal.NoteReply}},
-		steptest.Play{Name: "F8: a model with several writes", Settings: mode("model"), With: steptest.Writes("a"),
-			Replies: []steptest.Reply{{Text: "x"}, {Text: `{"a":1}`}}, Value: `{"a":1}`},
+		steptest.Play{
+			Name: "F27: a model", Settings: mode("model"), Replies: []steptest.Reply{{Text: "shorter"}}, Value: `"shorter"`,
+			Notes: []string{journal.NotePrompt, journal.NoteReply},
+		},
+		steptest.Play{
+			Name: "F8: a model with several writes", Settings: mode("model"), With: steptest.Writes("a"),
+			Replies: []steptest.Reply{{Text: "x"}, {Text: `{"a":1}`}}, Value: `{"a":1}`,
+		},
 		steptest.Play{Name: "F40: everything is there", Settings: mode("present"), With: reads(`1`, `"x"`, `true`, `0`, `[0]`), Value: `{"approved":true}`, Notes: done},
 		steptest.Play{Name: "F40: null", Settings: mode("present"), With: reads(`1`, `null`), Value: `{"approved":false}`},
 		steptest.Play{Name: "F40: false", Settings: mode("present"), With: reads(`false`), Value: `{"approved":false}`},
