@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -34,7 +35,7 @@ func Main(w World, args []string) int {
 	defer a.close()
 	root := a.root()
 	root.SetArgs(args)
-	return a.exit(root.Execute())
+	return a.exit(cmp.Or(root.Execute(), a.helpFailed))
 }
 
 // app is one invocation.
@@ -44,6 +45,7 @@ type app struct {
 	colorOut, colorErr bool
 	json               bool
 	opened             *project.Workspace
+	helpFailed         error // cobra's help cannot return one
 }
 
 // workspace is opened when a command first needs files.

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -159,5 +161,22 @@ func TestReplaceFile(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
 		t.Errorf("got %v, %v", entries, err)
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+// What cannot be written is a failure, for help as for every result.
+func TestFullDisk(t *testing.T) {
+	for _, args := range [][]string{{}, {"help"}, {"help", "formats"}, {"validate", "--help"}, {"version"}, {"explain", "AF001"}, {"list"}, {"completion", "bash"}} {
+		world := World{Stdin: strings.NewReader(""), Stdout: full{}, Stderr: io.Discard, Getenv: func(string) string { return "" }, Dir: t.TempDir()}
+		if err := os.WriteFile(filepath.Join(world.Dir, "flow.md"), []byte("---\nname: x\nkind: agent-flow/workflow\n---\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code := Main(world, args); code != exitNotReady {
+			t.Errorf("espalier %s ends with %d", strings.Join(args, " "), code)
+		}
 	}
 }

@@ -63,22 +63,31 @@ func pictureFormat(format, output string, json bool) (string, error) {
 	case json && format != "" && format != "json":
 		return "", usage("Choose one of the two.", "--json and --format %s exclude each other", format)
 	case json:
-		return "json", nil
+		return pictureFormat("json", output, false)
 	case format != "":
 		if !slices.Contains(pictureFormats, format) {
 			return "", usage(diag.DidYouMean(format, pictureFormats), "there is no picture format %q", format)
+		}
+		if ext := pictureExtension(output); ext != format && slices.Contains(pictureFormats, ext) {
+			return "", usage("Leave out --format, or give the file another extension.", "--format %s and the name %q exclude each other", format, output)
 		}
 		return format, nil
 	case output == "" || output == "-":
 		return "mmd", nil
 	}
-	ext := strings.ToLower(strings.TrimPrefix(filepath.Ext(output), "."))
-	if ext == "mermaid" {
-		ext = "mmd"
-	}
+	ext := pictureExtension(output)
 	if !slices.Contains(pictureFormats, ext) {
 		return "", usage(fmt.Sprintf("Give it one of the extensions .%s, or say --format.", strings.Join(pictureFormats, ", .")),
 			"the name %q does not say which kind of picture it is to be", output)
 	}
 	return ext, nil
+}
+
+// pictureExtension is what the extension of a file's name says it is.
+func pictureExtension(name string) string {
+	ext := strings.ToLower(strings.TrimPrefix(filepath.Ext(name), "."))
+	if ext == "mermaid" {
+		return "mmd"
+	}
+	return ext
 }

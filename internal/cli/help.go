@@ -85,11 +85,11 @@ func (a *app) addHelp(root *cobra.Command) {
 		case cmd == root:
 			template = rootHelpTemplate
 		case !cmd.Runnable():
-			fmt.Fprint(a.stdout, cmd.Long)
+			_, a.helpFailed = fmt.Fprint(a.stdout, cmd.Long)
 			return
 		}
 		cmd.SetUsageTemplate(template) // Usage prints to stderr, Help must not
-		fmt.Fprint(a.stdout, cmd.UsageString())
+		_, a.helpFailed = fmt.Fprint(a.stdout, cmd.UsageString())
 	})
 	root.AddCommand(
 		&cobra.Command{Use: "exit-codes", Short: "How commands end", Long: exitCodesHelp},

@@ -37,13 +37,14 @@ where a project begins.`,
 				return a.writeJSON(report)
 			}
 			t := table{
-				header: []string{"NAME", "FORMAT", "PROBLEMS", "PATH"},
-				paint:  func(s string) string { return a.paint(a.colorOut, dim, s) },
+				header: []string{"NAME", "FORMAT", "PROBLEMS", "PATH"}, whole: []int{0, 3},
+				paint: func(s string) string { return a.paint(a.colorOut, dim, s) },
 			}
 			for _, w := range found.workflows {
 				t.add(w.Name, cmp.Or(w.Format, "?"), problems(w.Problems), w.Path)
 				t.under(fit(w.Description, a.columns()-underIndent))
 			}
+			t.last = t.naturalWidth() > a.columns()
 			if err := t.write(a.stdout, a.columns(), ""); err != nil {
 				return err
 			}

@@ -62,7 +62,7 @@ func (a *app) columns() int {
 	return 80
 }
 
-func clampColumns(n int) int { return min(max(n, 60), 160) }
+func clampColumns(n int) int { return min(max(n, 40), 160) }
 
 // writeJSON prints a value for machines: indented, without HTML escapes.
 func (a *app) writeJSON(v any) error {

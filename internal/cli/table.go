@@ -18,6 +18,8 @@ type table struct {
 	rows   [][]string
 	below  map[int]string      // text under a row, across all columns
 	right  []int               // columns of numbers
+	whole  []int               // columns that are to be copied, and so never break
+	last   bool                // the last column stands on a line of its own
 	paint  func(string) string // of the header; nil for none
 }
 
@@ -51,10 +53,15 @@ const (
 // every row are left out.
 func (t *table) write(w io.Writer, columns int, indent string) error {
 	keep := t.filled()
+	own := -1 // the column below its row
+	if t.last && len(keep) > 1 {
+		own, keep = keep[len(keep)-1], keep[:len(keep)-1]
+	}
 	if len(keep) == 0 {
 		return nil
 	}
 	widths, words := make([]int, len(keep)), make([]int, len(keep))
+	indented := columns - textWidth(indent)
 	all := t.rows
 	if t.header != nil {
 		all = append([][]string{t.header}, t.rows...)
@@ -69,14 +76,28 @@ func (t *table) write(w io.Writer, columns int, indent string) error {
 			}
 		}
 	}
-	shrink(widths, words, columns-textWidth(indent)-columnGap*(len(widths)-1))
+	room := indented - columnGap*(len(widths)-1)
+	var giving, least []int // the columns that may give way
+	for i, c := range keep {
+		if slices.Contains(t.whole, c) {
+			room -= widths[i]
+			continue
+		}
+		giving, least = append(giving, widths[i]), append(least, words[i])
+	}
+	shrink(giving, least, room)
+	for i, c := range keep {
+		if !slices.Contains(t.whole, c) {
+			widths[i], giving = giving[0], giving[1:]
+		}
+	}
 	var out strings.Builder
 	for n, row := range all {
 		cells := make([][]string, len(keep))
 		lines := 1
 		for i, c := range keep {
 			if c < len(row) {
-				cells[i] = wrap(row[c], widths[i])
+				cells[i] = wrap(row[c], max(widths[i], 1))
 				lines = max(lines, len(cells[i]))
 			}
 		}
@@ -102,14 +123,32 @@ func (t *table) write(w io.Writer, columns int, indent string) error {
 		if t.header != nil {
 			n--
 		}
+		if n >= 0 && own >= 0 && own < len(row) && row[own] != "" {
+			out.WriteString(indent + strings.Repeat(" ", underIndent) + row[own] + "\n")
+		}
 		if text := t.below[n]; text != "" {
-			for _, line := range wrap(text, columns-textWidth(indent)-underIndent) {
+			for _, line := range wrap(text, indented-underIndent) {
 				out.WriteString(indent + strings.Repeat(" ", underIndent) + line + "\n")
 			}
 		}
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+// naturalWidth is how wide the table is when nothing gives way.
+func (t *table) naturalWidth() int {
+	total := 0
+	for _, c := range t.filled() {
+		widest := 0
+		for _, row := range append(t.rows[:len(t.rows):len(t.rows)], t.header) {
+			if c < len(row) {
+				widest = max(widest, textWidth(row[c]))
+			}
+		}
+		total += widest + columnGap
+	}
+	return total - columnGap
 }
 
 func (t *table) filled() []int {

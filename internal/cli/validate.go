@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -57,13 +60,17 @@ it.`,
 				case a.json:
 					return encode(w, newReport(v.workflows, v.files, list, v.skipped))
 				case sarif:
-					return diag.SARIF{Files: v.files, Version: readVersion().Version, Describe: title}.Write(w, list)
+					return diag.SARIF{Files: v.files, Root: v.repository(), Version: readVersion().Version, Describe: title}.Write(w, list)
 				}
 				return a.printDiagnostics(w, v.files, list, output == "")
 			}); err != nil {
 				return err
 			}
-			return v.finish(list)
+			err := v.finish(list)
+			if code := heaviest(list); code != "" && !a.json && !sarif {
+				a.note("\"espalier explain %s\" says more.", string(code))
+			}
+			return err
 		},
 	})
 	flags := cmd.Flags()
@@ -155,6 +162,26 @@ func (v *validation) take(an analysis) {
 	}
 }
 
+// repository is the folder that code hosts want paths to begin at: the
+// repository of the first workflow, or its project when there is none.
+func (v *validation) repository() string {
+	for _, path := range v.workflows {
+		f := v.files[path]
+		if f == nil || f.Abs == "" {
+			continue
+		}
+		for dir := filepath.Dir(f.Abs); ; dir = filepath.Dir(dir) {
+			if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+				return dir
+			}
+			if dir == filepath.Dir(dir) {
+				return project.FindRoot(filepath.Dir(f.Abs))
+			}
+		}
+	}
+	return ""
+}
+
 func (v *validation) finish(list diag.List) error {
 	for _, s := range v.skipped {
 		v.note("%s was left out: %s", s.Path, sentence(s.Reason))
@@ -174,6 +201,14 @@ func (v *validation) finish(list diag.List) error {
 		return &failure{code: exitUsage, message: "not everything could be checked"}
 	}
 	return nil
+}
+
+// heaviest is the code of the first of the worst diagnostics; "" without any.
+func heaviest(list diag.List) diag.Code {
+	if len(list) == 0 {
+		return ""
+	}
+	return slices.MaxFunc(list, func(a, b diag.Diagnostic) int { return int(a.Severity) - int(b.Severity) }).Code
 }
 
 // validationReport is what validate prints as JSON.

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/url"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -14,7 +15,10 @@ import (
 // SARIF is how a list is written in the Static Analysis Results Interchange
 // Format 2.1.0, which code hosts and editors read.
 type SARIF struct {
-	Files   source.Set
+	Files source.Set
+	// Root is the absolute path of the folder that paths are written relative
+	// to; "" leaves them as they are.
+	Root    string
 	Version string // of Espalier
 	// Describe returns the title of a code's page, or "".
 	Describe func(Code) string
@@ -56,6 +60,7 @@ func (s SARIF) Write(w io.Writer, l List) error {
 		Runs: []sarifRun{{
 			Tool:       sarifTool{sarifDriver{Name: "espalier", Version: s.Version, Rules: rules}},
 			ColumnKind: "utf16CodeUnits",
+			Bases:      s.bases(),
 			Results:    results,
 		}},
 	})
@@ -92,10 +97,35 @@ func (s SARIF) rules(l List) ([]sarifRule, map[Code]int) {
 func (s SARIF) location(span source.Span) sarifLocation {
 	at := sarifPhysical{Artifact: artifact(span.File)}
 	if f := s.Files[span.File]; f != nil {
+		at.Artifact = artifact(s.path(f))
 		start, end := utf16Position(f, span.Start), utf16Position(f, span.End)
 		at.Region = &sarifRegion{start.Line, start.Column, end.Line, end.Column}
 	}
 	return sarifLocation{Physical: at}
+}
+
+const sourceRoot = "%SRCROOT%"
+
+// bases says where the root is.
+func (s SARIF) bases() map[string]sarifArtifact {
+	if s.Root == "" {
+		return nil
+	}
+	folder := artifact(strings.TrimSuffix(filepath.ToSlash(s.Root), "/"))
+	folder.URI += "/"
+	return map[string]sarifArtifact{sourceRoot: folder}
+}
+
+// path is a file's path from the root, or the whole of it when it lies
+// elsewhere.
+func (s SARIF) path(f *source.File) string {
+	if s.Root == "" || f.Abs == "" {
+		return f.Path
+	}
+	if below, err := filepath.Rel(s.Root, f.Abs); err == nil && filepath.IsLocal(below) {
+		return filepath.ToSlash(below)
+	}
+	return filepath.ToSlash(f.Abs)
 }
 
 // artifact names a file as a URI: relative to the source's root when the path
@@ -104,7 +134,7 @@ func artifact(file string) sarifArtifact {
 	if drive := len(file) > 2 && file[1:3] == ":/"; drive || path.IsAbs(file) {
 		return sarifArtifact{URI: (&url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(file, "/")}).String()}
 	}
-	return sarifArtifact{URI: (&url.URL{Path: path.Clean(file)}).String(), BaseID: "%SRCROOT%"}
+	return sarifArtifact{URI: (&url.URL{Path: path.Clean(file)}).String(), BaseID: sourceRoot}
 }
 
 // utf16Position counts columns as editors and code hosts do.
@@ -126,9 +156,11 @@ type (
 		Runs    []sarifRun `json:"runs"`
 	}
 	sarifRun struct {
-		Tool       sarifTool     `json:"tool"`
-		ColumnKind string        `json:"columnKind"`
-		Results    []sarifResult `json:"results"`
+		Tool       sarifTool `json:"tool"`
+		ColumnKind string    `json:"columnKind"`
+		// Bases are the folders that addresses may be relative to.
+		Bases   map[string]sarifArtifact `json:"originalUriBaseIds,omitempty"`
+		Results []sarifResult            `json:"results"`
 	}
 	sarifTool struct {
 		Driver sarifDriver `json:"driver"`
