@@ -67,7 +67,7 @@ func (b *binder) bind(n *text.Node, s *shape, what string, parent *shape) *value
 			case f == nil:
 				rest.strange = append(rest.strange, pair)
 			case v.find(f.name) != nil: // written twice, which was reported
-			case isBlank(pair.Value):
+			case isBlank(f, pair.Value):
 				rest.blank = append(rest.blank, pair)
 				v.blank = append(v.blank, f.name)
 			default:
@@ -88,9 +88,10 @@ func (b *binder) bind(n *text.Node, s *shape, what string, parent *shape) *value
 	return v
 }
 
-// isBlank reports whether nothing is written after a key.
-func isBlank(n *text.Node) bool {
-	return n.Kind == text.Null || n.Kind == text.String && strings.TrimSpace(n.Value) == ""
+// isBlank reports whether nothing is written after a key. About an empty
+// condition its own language has something to say.
+func isBlank(f *field, n *text.Node) bool {
+	return n.Kind == text.Null || n.Kind == text.String && !f.condition && strings.TrimSpace(n.Value) == ""
 }
 
 func (b *binder) value(r *text.Reader, f *field, pair text.Pair, what string, s *shape) value {

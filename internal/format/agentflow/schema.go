@@ -31,6 +31,8 @@ type field struct {
 	types []string
 	// remark keys say something to readers; a run is the same without them.
 	remark bool
+	// condition keys hold an expression.
+	condition bool
 }
 
 // kind is what a value must look like.
@@ -201,12 +203,12 @@ var stepShape = &shape{
 		{name: "description", kind: word, doc: "What the step does, in words that anybody understands."},
 		{name: "reads", kind: words, doc: "Keys that the step needs: input, input.KEY, state.KEY, output.KEY."},
 		{name: "writes", kind: words, types: writing, doc: "Keys that the step produces: state.KEY, output.KEY, or output for all of it."},
-		{name: "when", kind: word, doc: "Condition; the step is skipped when it is false."},
+		{name: "when", kind: word, condition: true, doc: "Condition; the step is skipped when it is false."},
 		{name: "on_error", kind: choice, choices: errorPolicies, types: working, doc: "What a failure leads to; stop without it."},
 		{name: "fallback", kind: word, types: working, doc: "The step that takes this one's place when it fails or is skipped."},
 		{name: "retry", kind: object, shape: retryShape, types: working, doc: "How failed attempts are repeated."},
 		{name: "expected_output", kind: word, types: writing, remark: true, doc: "What the step should produce, for the model and for readers."},
-		{name: "stop_condition", kind: word, doc: "Condition; when it holds after the step, the workflow ends well."},
+		{name: "stop_condition", kind: word, condition: true, doc: "Condition; when it holds after the step, the workflow ends well."},
 		{name: "reason_code", kind: word, remark: true, doc: "Recorded when the step ends well, in UPPER_SNAKE_CASE."},
 		{name: "reason_code_on_fail", kind: word, remark: true, doc: "Recorded when the step fails, in UPPER_SNAKE_CASE."},
 		{name: "agent", kind: word, types: []string{"skill", "gate", "parallel", "subagent_bundle"}, doc: "The agent that does the step; of a bundle, the critic."},
@@ -281,7 +283,7 @@ var workerShape = &shape{
 		{name: "id", kind: word, required: true, doc: "Identifier, unique in the bundle."},
 		{name: "agent", kind: word, doc: "The agent that does the work."},
 		{name: "role", kind: word, doc: "What the worker does, when no agent is defined for it."},
-		{name: "when", kind: word, doc: "Condition; without it the worker always takes part."},
+		{name: "when", kind: word, condition: true, doc: "Condition; without it the worker always takes part."},
 	},
 }
 
