@@ -380,6 +380,16 @@ func TestPaths(t *testing.T) {
 			want: "start a#0; end a#0 failed API_ERROR; finished failed API_ERROR",
 		},
 		{
+			name: "what trying again does not help is not tried again",
+			program: func() *ir.Program {
+				return program(edit(task("a"), func(s *ir.Step) { s.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant} }))
+			},
+			do: func(journal.Work) plan.Result {
+				return plan.Result{Outcome: plan.OutcomeFailed, Class: "NOT_READY"}
+			},
+			want: "start a#0; end a#0 failed NOT_READY; finished failed NOT_READY",
+		},
+		{
 			name: "several writes need their parts",
 			program: func() *ir.Program {
 				return program(edit(task("a"), func(s *ir.Step) {

@@ -367,11 +367,16 @@ func gateValue(result, method, actor, evidence string, at journal.Millis, review
 	}{result, actor, method, evidence, at.Time().Format("2006-01-02T15:04:05.000Z07:00"), review})}
 }
 
+// hopeless are the classes of errors that trying again does not help; a step
+// that lists one of them all the same is taken at its word, but for budgets.
+var hopeless = []string{ClassBudget, "NOT_ALLOWED", "NOT_READY", "INVALID_INPUT", "BAD_REQUEST", "NO_QUOTA"}
+
 func retryable(step *ir.Step, attempt int, class string, exit int) bool {
 	if attempt+1 >= step.Attempts() || class == ClassBudget {
 		return false
 	}
-	if on := step.Retry.On; len(on) > 0 && !slices.Contains(on, class) {
+	on := step.Retry.On
+	if len(on) > 0 && !slices.Contains(on, class) || len(on) == 0 && slices.Contains(hopeless, class) {
 		return false
 	}
 	if codes := step.Retry.ExitCodes; len(codes) > 0 && exit != 0 && !slices.Contains(codes, exit) {
