@@ -32,6 +32,7 @@ type lowering struct {
 	children map[string]int  // by path: position in Program.Children, -1 when unusable
 	names    nameTable
 
+	late     bool         // a skill's frontmatter begins too late
 	base     *source.File // what extends names, when it can be read
 	baseUsed bool
 }

@@ -116,6 +116,9 @@ func (l *lowering) refProblem(ref text.Text, what string, err error) {
 		found.Help = "Paths are looked up from this file's folder, then from the project's root."
 		if isBare(ref.Value) {
 			found.Help = "A name without a path is looked up among the project's and the user's skills; write the path of the file otherwise."
+			if f, err := l.files.Read(l.file, path.Join("skills", ref.Value, skillFile)); err == nil {
+				problem.Near = []string{f.Path}
+			}
 		}
 		if len(problem.Near) > 0 {
 			found.Help = fmt.Sprintf("Did you mean %q?", problem.Near[0])

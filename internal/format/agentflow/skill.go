@@ -27,6 +27,7 @@ const (
 // of the skill's text. Whatever is unusual is noted and accepted (F34).
 func (l *lowering) skill() *ir.Program {
 	body := strings.TrimSpace(strings.ReplaceAll(l.file.Text[l.doc.md.Body.Start:], "\r\n", "\n"))
+	body, l.late = cutLate(body, l.doc.md.HasFrontmatter)
 	start := l.firstLine()
 	name, description := l.skillName(start), l.skillDescription(start, body)
 	// Skills have no rule for versions: what a file says of its own is in Meta.
@@ -67,6 +68,26 @@ func (l *lowering) skill() *ir.Program {
 	return p
 }
 
+// cutLate takes something off the text that looks like frontmatter, but stands
+// below empty lines.
+func cutLate(body string, hasFrontmatter bool) (rest string, late bool) {
+	inner, ok := strings.CutPrefix(body, "---\n")
+	if !ok || hasFrontmatter {
+		return body, false
+	}
+	block, rest, ok := strings.Cut(inner, "\n---")
+	if !ok || !strings.Contains(block, ":") || rest != "" && rest[0] != '\n' {
+		return body, false
+	}
+	return strings.TrimSpace(rest), true
+}
+
+// lateLine is the line that frontmatter would begin with.
+func (l *lowering) lateLine() source.Span {
+	at := strings.Index(l.file.Text, "---")
+	return l.file.Span(at, at+3)
+}
+
 // scalar is a value of a skill's frontmatter as text, whatever its type was
 // meant to be; zero for lists and maps.
 func (l *lowering) scalar(key string) text.Text {
@@ -80,6 +101,8 @@ func (l *lowering) skillName(start source.Span) text.Text {
 	name := l.scalar("name")
 	folder, isSkill := l.folder()
 	switch {
+	case l.late:
+		l.lenient(CodeNoFrontmatter, l.lateLine(), "This would be frontmatter, but it does not begin on the first line; it is not read.", "Remove what stands above it.")
 	case !l.doc.md.HasFrontmatter:
 		l.lenient(CodeNoFrontmatter, start, "The skill has no frontmatter; its name is taken from its place and its description from its text.",
 			fmt.Sprintf("Begin the file with a line of ---, then \"name: %s\", \"description: …\" and another line of ---.", kebab(folder)))
@@ -128,7 +151,13 @@ func (l *lowering) checkName(name text.Text, skill bool) {
 		Code: CodeSkillName, Severity: diag.Warning, Span: name.Span,
 		Message: fmt.Sprintf("The name %q %s.", name.Value, problem), Help: "Choose a shorter name.",
 	}
-	if better := kebab(name.Value); better != name.Value {
+	if better := kebab(name.Value); better == "" {
+		folder, _ := l.folder()
+		found.Help = "Choose a name of such letters."
+		if better = kebab(folder); better != "" {
+			found.Help = fmt.Sprintf("Write %q, after its place.", better)
+		}
+	} else if better != name.Value {
 		found.Help = fmt.Sprintf("Write %q.", better)
 	}
 	if skill {
@@ -173,7 +202,7 @@ func (l *lowering) skillDescription(start source.Span, body string) text.Text {
 	description := l.scalar("description")
 	if n := l.doc.front.Get("description"); n != nil && n.Kind >= text.List {
 		l.lenient(CodeSkillType, headOf(n), fmt.Sprintf("The description should be a text, but this is %s.", n.Kind), "Write it in one text, in quotes if it holds a colon.")
-		description = joined(n)
+		description = text.Text{Value: l.file.Text[n.Span.Start:n.Span.End], Span: n.Span}
 	}
 	if strings.TrimSpace(description.Value) != "" {
 		l.tooLong("description", description, maxDescriptionLength)
@@ -270,6 +299,16 @@ func (l *lowering) skillValue(key string, n *text.Node) {
 		if n.Kind == text.Map {
 			l.lenient(CodeSkillType, headOf(n), "\"allowed-tools\" should be a list of tools, but this is a map; no tool is allowed.", "Write the tools with spaces between them: allowed-tools: Read Grep.")
 		}
+		for _, item := range n.Items {
+			if item.Kind >= text.List {
+				l.lenient(CodeSkillType, headOf(item), fmt.Sprintf("An entry of \"allowed-tools\" should be the name of a tool, but this is %s; it is left out.", item.Kind), "Write one tool per entry.")
+			}
+		}
+		for _, tool := range toolNames(n) {
+			if strings.Count(tool.Value, "(") > strings.Count(tool.Value, ")") {
+				l.lenient(CodeSkillType, tool.Span, fmt.Sprintf("The bracket in %q is never closed, so all of this is one tool.", tool.Value), "Write a closing ) after what the tool may do.")
+			}
+		}
 	case "kind":
 		l.lenient(CodeOtherKind, n.Span, fmt.Sprintf("The kind %q is not Agent Flow's; the file is read as a plain skill.", n.Value), fmt.Sprintf("Write \"kind: %s\" for a workflow, or remove the line.", workflowKind))
 	}
@@ -333,15 +372,21 @@ func part(n *text.Node, start, end int) source.Span {
 	return n.Span
 }
 
-// headOf is where a value begins: a scalar, or the first line of anything larger.
+// headOf is where a value begins: a scalar, or anything larger up to its first
+// entry.
 func headOf(n *text.Node) source.Span {
-	if n.Kind == text.Map && len(n.Pairs) > 0 {
-		return n.Pairs[0].Key.Span
+	at, first := n.Span, n.Span
+	switch {
+	case n.Kind == text.Map && len(n.Pairs) > 0:
+		first = n.Pairs[0].Key.Span
+	case n.Kind == text.List && len(n.Items) > 0:
+		first = headOf(n.Items[0])
 	}
-	if n.Kind == text.List && len(n.Items) > 0 {
-		return headOf(n.Items[0])
+	if first.Start < at.Start { // an alias stands elsewhere
+		return first
 	}
-	return n.Span
+	at.End = min(at.End, max(first.End, at.Start))
+	return at
 }
 
 // firstLine is where to point at when something is missing from the file: the

@@ -506,11 +506,14 @@ func (l *lowering) generic(at source.Span, message, help string) {
 }
 
 func (l *lowering) call(s *step, f *source.File, at source.Span) ir.Action {
-	role := "skill"
+	role, named := "skill", at
 	if l.base != nil && f.Path == l.base.Path {
 		role, l.baseUsed = "base", true
+		if !s.has("skill_ref") {
+			named = l.doc.head.word("extends").Span
+		}
 	}
-	if i := l.child(f, role, at); i >= 0 {
+	if i := l.child(f, role, named); i >= 0 {
 		return ir.Call{Child: i, PassReads: true, Span: at}
 	}
 	// The child has errors; the program is well-formed all the same.
