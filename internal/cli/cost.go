@@ -68,7 +68,7 @@ func (a *app) printCost(r costReport) error {
 	}
 	p.section("Budgets")
 	if len(r.Budgets) == 0 {
-		p.text("No budget is declared: nothing but the steps themselves bounds a run.")
+		p.text(fmt.Sprintf("No budget is declared: only the steps themselves bound a run, and the default cap of %s step executions.", step.N(check.DefaultStepCap)))
 	} else {
 		p.table(budgetTable(r.Budgets))
 		for _, b := range r.Budgets {

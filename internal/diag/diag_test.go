@@ -74,12 +74,13 @@ func TestDidYouMean(t *testing.T) {
 		want       string
 	}{
 		{"reviw", []string{"review"}, `Did you mean "review"?`},
-		{"x", []string{"review", "extract", "review"}, "There is extract, review."},
+		{"x", []string{"review", "extract", "review"}, "There are extract and review."},
+		{"x", []string{"review", "review"}, "There is only review."},
 		{"x", nil, ""},
 		{
 			"zzz",
 			[]string{"a01", "a02", "a03", "a04", "a05", "a06", "a07", "a08", "a09", "a10", "a11", "a12", "a13", "a14"},
-			"There is a01, a02, a03, a04, a05, a06, a07, a08, a09, a10, a11, a12 and 2 more.",
+			"There are a01, a02, a03, a04, a05, a06, a07, a08, a09, a10, a11, a12 and 2 more.",
 		},
 	} {
 		if got := diag.DidYouMean(c.name, c.candidates); got != c.want {

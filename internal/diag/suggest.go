@@ -41,7 +41,15 @@ func DidYouMean(name string, candidates []string) string {
 		more = fmt.Sprintf(" and %d more", len(sorted)-most)
 		sorted = sorted[:most]
 	}
-	return "There is " + strings.Join(sorted, ", ") + more + "."
+	if len(sorted) == 1 {
+		return fmt.Sprintf("There is only %s.", sorted[0])
+	}
+	if more == "" {
+		last := len(sorted) - 1
+		more = " and " + sorted[last]
+		sorted = sorted[:last]
+	}
+	return "There are " + strings.Join(sorted, ", ") + more + "."
 }
 
 // distance counts the letters to insert, delete, replace or swap with their

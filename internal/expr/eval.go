@@ -2,6 +2,7 @@ package expr
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -220,15 +221,15 @@ const (
 
 // kinds lists kinds as a sentence has them.
 func kinds(set kind) string {
-	var out string
+	var list []string
 	for k := kindNull; k < kindForeign; k <<= 1 {
-		if set&k == 0 {
-			continue
+		if set&k != 0 {
+			list = append(list, k.article())
 		}
-		if out != "" {
-			out += " or "
-		}
-		out += k.article()
 	}
-	return out
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	last := len(list) - 1
+	return strings.Join(list[:last], ", ") + " or " + list[last]
 }

@@ -384,7 +384,7 @@ func (p *parser) close(open token, kind tokenKind, text string) {
 	}
 	end := p.lastEnd()
 	p.add(CodeUnclosed, end, end, fmt.Sprintf("%s is never closed.", p.shown(open)), fmt.Sprintf("Add %q where it ends.", text),
-		diag.Related{Span: place(p.at, p.text, open.start, open.end), Message: "It is opened here."})
+		diag.Related{Span: place(p.at, p.text, open.start, open.end), Message: "opened here"})
 }
 
 // items reads expressions between commas, and the closing bracket.

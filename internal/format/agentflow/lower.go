@@ -318,7 +318,7 @@ func uniqueNames(l *lowering, blocks []*values, key, what string) map[string]*va
 
 func (l *lowering) duplicate(name text.Text, what string, first source.Span) {
 	l.report(CodeDuplicate, diag.Error, name.Span, fmt.Sprintf("There is already %s %q.", article(what), name.Value), "Give one of the two another name.",
-		diag.Related{Span: first, Message: "It is first defined here."})
+		diag.Related{Span: first, Message: "first defined here"})
 }
 
 // checkID holds an id to the characters that paths and records can carry, and

@@ -211,7 +211,7 @@ func (d *document) only(slot **values, v *values, at source.Span, out *diag.List
 		Code: CodeSecondBlock, Severity: diag.Error, Span: at,
 		Message: fmt.Sprintf("There is a second %s block.", v.shape.what),
 		Help:    "Put its keys into the first one.",
-		Related: []diag.Related{{Span: (*slot).first, Message: "The first one is here."}},
+		Related: []diag.Related{{Span: (*slot).first, Message: "the first one"}},
 	})
 }
 

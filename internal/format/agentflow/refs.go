@@ -23,7 +23,7 @@ func (l *lowering) contract(name string) *ir.Contract {
 	if inline := v.node("schema"); inline != nil {
 		if v.has("schema_ref") {
 			l.report(CodeTwoSchemas, diag.Error, v.key("schema_ref"), fmt.Sprintf("The %s has a schema here and another one in a file.", name), "Remove \"schema\" or \"schema_ref\".",
-				diag.Related{Span: v.key("schema"), Message: "The other one is here."})
+				diag.Related{Span: v.key("schema"), Message: "the other one"})
 		}
 		return &ir.Contract{Schema: inline.JSON(), Places: inline.Places(), Span: inline.Span}
 	}
@@ -60,7 +60,7 @@ func (l *lowering) schemaFile(ref text.Text) *ir.Contract {
 			at = f.Span(end-1, end)
 		}
 		l.report(CodeSchemaFile, diag.Error, at, fmt.Sprintf("This is not JSON: %s.", err), "Mend the JSON here.",
-			diag.Related{Span: ref.Span, Message: "The schema is referred to here."})
+			diag.Related{Span: ref.Span, Message: "the schema is referred to here"})
 		return nil
 	}
 	c := &ir.Contract{Schema: any, Span: ref.Span}

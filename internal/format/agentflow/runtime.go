@@ -82,7 +82,7 @@ func (l *lowering) waitpoint(w *values, first map[string]source.Span) {
 	}
 	if w.word("on_timeout").Value == "fallback" && s.fallback == nil {
 		l.report(CodeWaitpoint, diag.Error, w.word("on_timeout").Span, fmt.Sprintf("The waitpoint falls back when time is up, but the step %q has no fallback.", s.id.Value),
-			"Add \"fallback\" to that step, or choose another on_timeout.", diag.Related{Span: s.id.Span, Message: "The step is here."})
+			"Add \"fallback\" to that step, or choose another on_timeout.", diag.Related{Span: s.id.Span, Message: "the step"})
 	}
 	steps := &l.p.Blocks[ir.Body].Steps
 	i := slices.IndexFunc(*steps, func(one ir.Step) bool { return one.ID == s.id.Value })

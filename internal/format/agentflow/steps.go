@@ -118,7 +118,7 @@ func (l *lowering) resolveFallback(s *step) {
 	}
 	if policy.Value == "stop" || policy.Value == "skip" {
 		l.report(CodeOnError, diag.Error, policy.Span, fmt.Sprintf("on_error is %q, but there is also a fallback.", policy.Value), "Write \"on_error: fallback\", or remove the fallback.",
-			diag.Related{Span: s.key("fallback"), Message: "The fallback is here."})
+			diag.Related{Span: s.key("fallback"), Message: "the fallback"})
 	}
 	target := l.find(name)
 	switch {
@@ -128,7 +128,7 @@ func (l *lowering) resolveFallback(s *step) {
 	case target.index < s.index && target.id.Value != name.Value: // a guess, after the error
 	case target.index < s.index:
 		l.report(CodeEarlyFall, diag.Warning, name.Span, fmt.Sprintf("The fallback %q stands before this step, so it also runs in its turn.", target.id.Value),
-			"Move it below this step if it should run only as the fallback.", diag.Related{Span: target.id.Span, Message: "It stands here."})
+			"Move it below this step if it should run only as the fallback.", diag.Related{Span: target.id.Span, Message: "the fallback stands here"})
 		s.fallback = target
 	default:
 		s.fallback, target.offChain = target, true
@@ -148,7 +148,7 @@ func (l *lowering) resolveBranches(s *step) {
 		key := branchKey(pair.Key)
 		if first, ok := seen[key]; ok {
 			l.report(CodeDuplicate, diag.Error, pair.Key.Span, fmt.Sprintf("There is already a branch for %q.", key), "Remove one of the two; branches are compared as texts.",
-				diag.Related{Span: first, Message: "The first one is here."})
+				diag.Related{Span: first, Message: "the first one"})
 			continue
 		}
 		seen[key] = pair.Key.Span
@@ -240,7 +240,7 @@ func (l *lowering) lowerStep(s *step) {
 		s.ir.Action = ir.Route{}
 		if reads := s.words("reads"); len(reads) > 1 {
 			l.report(CodeSelector, diag.Warning, reads[1].Span, "A decision looks at the first key that it reads only.", "Remove the other keys, or let a step before it combine them into one.",
-				diag.Related{Span: reads[0].Span, Message: "This is what decides."})
+				diag.Related{Span: reads[0].Span, Message: "this is what decides"})
 		}
 	case "gate":
 		s.ir.Action = l.gate(s)
@@ -435,7 +435,7 @@ func (s *step) placeholder() ir.Task { return s.transformTask("model", s.id.Span
 func (l *lowering) script(s *step) ir.Task {
 	if s.has("tool") {
 		l.report(CodeUnusedChoice, diag.Warning, s.key("tool"), "The tool is not called, because the step has code.", "Remove \"tool\" or \"code\".",
-			diag.Related{Span: s.key("code"), Message: "The code is here."})
+			diag.Related{Span: s.key("code"), Message: "the code"})
 	}
 	v := s.object("code")
 	t := ir.Task{Kind: "script"}
@@ -483,7 +483,7 @@ func (l *lowering) skillStep(s *step) ir.Action {
 	case s.has("skill_ref"):
 		if s.has("agent") {
 			l.report(CodeUnusedChoice, diag.Warning, s.key("agent"), "The agent is not asked, because the step runs a skill.", "Remove \"agent\" or \"skill_ref\".",
-				diag.Related{Span: s.key("skill_ref"), Message: "The skill is here."})
+				diag.Related{Span: s.key("skill_ref"), Message: "the skill"})
 		}
 		if ref.Value != "" {
 			if f := l.skillFileOf(ref, "skill"); f != nil {
@@ -536,7 +536,7 @@ func (l *lowering) gate(s *step) ir.Action {
 	unused := func(key, why string) {
 		if s.has(key) {
 			l.report(CodeUnusedChoice, diag.Warning, s.key(key), fmt.Sprintf("%q does nothing here, because %s.", key, why), "Remove it, or choose another gate_method.",
-				diag.Related{Span: method.Span, Message: "The method is chosen here."})
+				diag.Related{Span: method.Span, Message: "the method is chosen here"})
 		}
 	}
 	switch method.Value {
@@ -735,7 +735,7 @@ func (l *lowering) checkArm(starts []*step, i int) {
 		if next.index > sibling.index && next.index < last.index {
 			l.report(CodeSiblings, diag.Warning, at.id.Span, fmt.Sprintf("After %q the flow passes over %q, another arm of the same decision, and runs into %q.", at.id.Value, sibling.id.Value, next.id.Value),
 				"End this arm with \"goto\" and the step where the arms meet again.",
-				diag.Related{Span: sibling.id.Span, Message: "The other arm begins here."}, diag.Related{Span: next.id.Span, Message: "It goes on here."})
+				diag.Related{Span: sibling.id.Span, Message: "the other arm begins here"}, diag.Related{Span: next.id.Span, Message: "the flow goes on here"})
 			return
 		}
 		at = next

@@ -305,7 +305,7 @@ func (p *parser) neverAnswers(entries []*entry) {
 					Code: CodeNever, Severity: diag.Warning, Span: later.span,
 					Message: fmt.Sprintf("This entry never answers: one above it is for %s too.", later),
 					Help:    "Remove one of the two, or tell them apart by attempt, visit, iteration or turn.",
-					Related: []diag.Related{{Span: earlier.span, Message: "This one answers."}},
+					Related: []diag.Related{{Span: earlier.span, Message: "this one answers"}},
 				})
 				break
 			}

@@ -173,7 +173,7 @@ func TestCheck(t *testing.T) {
 		}
 		got = append(got, script[d.Span.Start:d.Span.End]+": "+d.Help)
 	}
-	want := `reserch: Did you mean "research"?|nobody: There is writer.|other: There is child, demo.`
+	want := `reserch: Did you mean "research"?|nobody: There is only writer.|other: There are child and demo.`
 	if strings.Join(got, "|") != want {
 		t.Errorf("got %q", got)
 	}
