@@ -260,11 +260,17 @@ func fenceLength(s string) int {
 func (d *Document) Problems(blocks ...string) diag.List {
 	var out diag.List
 	if d.HasFrontmatter && !d.FrontmatterClosed {
-		out.Add(diag.Diagnostic{
+		found := diag.Diagnostic{
 			Code: CodeFrontmatter, Severity: diag.Error, Span: d.opening(),
 			Message: "The frontmatter that begins here is never closed.",
 			Help:    "Write a line with --- after its last key.",
-		})
+		}
+		inside := strings.TrimRight(d.File.Text[d.Frontmatter.Start:d.Frontmatter.End], " \t\r\n")
+		if last := d.Frontmatter.Start + len(inside); inside != "" {
+			first := d.Frontmatter.Start + strings.LastIndexByte(inside, '\n') + 1
+			found.Related = []diag.Related{{Span: d.File.Span(first, last), Message: "perhaps this is its last line"}}
+		}
+		out.Add(found)
 	}
 	for _, fence := range d.Fences {
 		ours := slices.Contains(blocks, fence.Info)

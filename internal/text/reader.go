@@ -124,7 +124,11 @@ func (r *Reader) String(key string) Text {
 		return Text{}
 	}
 	if n.Kind >= List {
-		r.wrongType(key, n, "a text", fmt.Sprintf("Write %s: and the text after it.", key))
+		help := fmt.Sprintf("Write %s: and the text after it.", key)
+		if n.Kind == Map && len(n.Pairs) > 0 && n.Pairs[0].Key.Span.Start == n.Span.Start { // without brackets
+			help = fmt.Sprintf("Write %s: and the text after it, or %q if the lines below are the text.", key, key+": |")
+		}
+		r.wrongType(key, n, "a text", help)
 		return Text{}
 	}
 	return n.Text()

@@ -65,7 +65,7 @@ func TestReader(t *testing.T) {
 		},
 		{
 			"a map for a text", "a:\n  b: c\n", func(r *text.Reader) { r.String("a") },
-			`WRONG "b" "a" of the step must be a text, but this is a map. Write a: and the text after it.`,
+			`WRONG "b" "a" of the step must be a text, but this is a map. Write a: and the text after it, or "a: |" if the lines below are the text.`,
 		},
 		{"texts", "a: [b, 'c', 3]\nd: e\n", func(r *text.Reader) {
 			var got []string

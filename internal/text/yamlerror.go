@@ -226,11 +226,21 @@ func (m mistake) colon() bool {
 	before := line[:m.at-start]
 	if _, first, found := cutPair(before); found && first != "" {
 		key, value, _ := cutPair(line)
+		value = strings.TrimSpace(value)
+		opening := start + len(line) - len(strings.TrimLeft(line[len(line)-len(first)-len(line[m.at-start:]):], " \t"))
+		if missing := missingOpening(value); missing != "" {
+			m.p.report(CodeColon, opening, start+len(line), fmt.Sprintf("The %s that opens this value is missing.", missing),
+				fmt.Sprintf("Write %s: %s%s", key, missing, value))
+			return true
+		}
 		m.p.report(CodeColon, m.at, m.at+1, "This value holds a colon and a space, which YAML takes for another key.",
-			fmt.Sprintf("Put the value in quotes: %s: %s", key, quoted(strings.TrimSpace(value))))
+			fmt.Sprintf("Put the value in quotes: %s: %s", key, quoted(value)))
 		return true
 	}
 	above := lineStart(m.p.text, max(start-1, 0))
+	for above > 0 && isBlank(lineAround(m.p.text, above)) {
+		above = lineStart(m.p.text, above-1)
+	}
 	if start == 0 {
 		return false
 	}
@@ -247,7 +257,7 @@ func (m mistake) colon() bool {
 	case found && strings.HasPrefix(before, " "):
 		text := start + len(before) - len(strings.TrimLeft(before, " "))
 		m.p.report(CodeIndentation, text, m.at, "This line is indented although the key above it has a value already.",
-			"Give it the indentation of the keys it belongs with, or put the text above in quotes if this line belongs to it.")
+			likeAbove(aboveLine)+", or put the text above in quotes if this line belongs to it.")
 	case !found:
 		text := above + len(aboveLine) - len(strings.TrimLeft(aboveLine, " "))
 		m.p.report(CodeNotAPair, text, above+len(aboveLine), "This line has no colon, so it is not a key with a value.", pairHelp)
@@ -255,6 +265,41 @@ func (m mistake) colon() bool {
 		return false
 	}
 	return true
+}
+
+// missingOpening is the quotation mark or bracket that a value must have begun
+// with, because it ends with its partner and has it nowhere else.
+func missingOpening(value string) string {
+	last := len(value) - 1
+	if last < 1 {
+		return ""
+	}
+	switch c := value[last]; c {
+	case '"', '\'':
+		if strings.IndexByte(value, c) == last {
+			return string(c)
+		}
+	case ']', '}':
+		if opening := map[byte]string{']': "[", '}': "{"}[c]; strings.Count(value, opening) == strings.Count(value, string(c))-1 {
+			return opening
+		}
+	}
+	return ""
+}
+
+// likeAbove says how to indent a line as the key in the line above it.
+func likeAbove(line string) string {
+	column := len(line) - len(strings.TrimLeft(line, " -"))
+	if column == 0 {
+		return "Remove the spaces before it"
+	}
+	return fmt.Sprintf("Put %s before it, as before the key above", spaces(column))
+}
+
+// isBlank reports whether a line says nothing.
+func isBlank(line string) bool {
+	rest := strings.TrimLeft(line, " \t")
+	return rest == "" || rest[0] == '#'
 }
 
 const pairHelp = `Write "key: value" or, in a list, "- entry"; indent the line if it carries on the text above.`

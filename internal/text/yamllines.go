@@ -21,6 +21,17 @@ type lineReader struct {
 	hasKey        bool
 	hasValue      bool
 	emptyBlock    bool // the value is | without any lines
+	blockIndent   int  // of the text after | that has just ended, or 0
+	// The line of the key above, and the one of the key above that.
+	above, before pairLine
+}
+
+// pairLine is what matters about a line with a key: where it is, where the
+// key begins, and whether a value follows.
+type pairLine struct {
+	at, column      int
+	hasValue, entry bool
+	known           bool
 }
 
 // lines reports the first mistake that the lines show.
@@ -53,7 +64,7 @@ func (r *lineReader) after(at int) int {
 // skip moves over empty lines and comments.
 func (r *lineReader) skip(at int) int {
 	for at < len(r.text) {
-		if rest := strings.TrimLeft(lineAround(r.text, at), " \t"); rest != "" && rest[0] != '#' {
+		if !isBlank(lineAround(r.text, at)) {
 			break
 		}
 		at = r.after(at)
@@ -89,6 +100,9 @@ func (r *lineReader) line(at int) (next int, found bool) {
 	key, value, isPair := linePair(content)
 	if !isPair {
 		switch {
+		case !entry && len(content) > 1 && content[0] == '-' && isLetter(content[1]) && r.hasKey && !r.hasValue && r.dashFollows(next, column):
+			return next, r.report(CodeNotAPair, at+column, at+len(line), "There is no space after the dash of this entry.",
+				fmt.Sprintf("Write %q.", "- "+content[1:]))
 		case entry:
 			r.hasKey = false
 			return r.value(at, at+column, parent, next)
@@ -103,6 +117,9 @@ func (r *lineReader) line(at int) (next int, found bool) {
 			default:
 				return next, r.notAPair(at+column, content, next)
 			}
+		case r.blockIndent > 0 && !looksLikePair(content):
+			return next, r.report(CodeIndentation, at+column, at+len(line), "This line is indented less than the text above it.",
+				fmt.Sprintf("Indent it by %d spaces if it belongs to the text; if not, write a key and a colon.", r.blockIndent))
 		case r.emptyBlock:
 			return next, r.report(CodeIndentation, at+column, at+len(line), "The text that begins with | on the line above must be indented.",
 				fmt.Sprintf("Put %d spaces or more before each of its lines.", r.column+2))
@@ -110,12 +127,79 @@ func (r *lineReader) line(at int) (next int, found bool) {
 			return next, r.notAPair(at+column, content, next)
 		}
 	}
-	r.column, r.colon, r.hasKey, r.emptyBlock = column, at+column+len(key), true, false
+	r.column, r.colon, r.hasKey, r.emptyBlock, r.blockIndent = column, at+column+len(key), true, false, 0
 	r.hasValue = value != "" && value[0] != '#'
+	here := pairLine{at: at, column: column, hasValue: r.hasValue, entry: entry, known: true}
+	if strings.HasPrefix(key, "-") && !entry {
+		return next, r.report(CodeNotAPair, at+column, at+column+len(key), "There is no space after the dash of this entry.",
+			fmt.Sprintf("Write %q.", "- "+content[1:]))
+	}
+	if r.misplaced(here) {
+		return next, true
+	}
+	r.before, r.above = r.above, here
 	if !r.hasValue {
 		return next, false
 	}
 	return r.value(at, at+len(line)-len(value), column, next)
+}
+
+// looksLikePair reports whether two words could be a key and a value.
+func looksLikePair(content string) bool {
+	key, value, _ := strings.Cut(content, " ")
+	return isKey(key) && isKey(strings.TrimSpace(value)) || strings.Contains(key, ":")
+}
+
+// misplaced explains a line that is indented unlike those that it belongs
+// with. The library stops at the line after it.
+func (r *lineReader) misplaced(here pairLine) bool {
+	above, before := r.above, r.before
+	if !above.known || lineStart(r.text, r.m.at) != here.at {
+		return false
+	}
+	line := strings.TrimSpace(lineAround(r.text, above.at))
+	point := func(wanted int, message string) bool {
+		help := fmt.Sprintf("Put %s before it instead of %d.", spaces(wanted), above.column)
+		if wanted == 0 {
+			help = "Remove the spaces before it."
+		}
+		return r.report(CodeIndentation, above.at+above.column, above.at+len(strings.TrimRight(lineAround(r.text, above.at), " \t")), message, help)
+	}
+	switch {
+	case here.entry || above.entry:
+		return false
+	case here.column > above.column && above.hasValue && before.known &&
+		(before.column == here.column || !before.hasValue && before.column <= above.column && before.column < here.column):
+		if r.dashFollows(here.at, above.column) {
+			return r.report(CodeNotAPair, above.at+above.column, above.at+above.column+1, "This is the first key of a list entry, and its dash is missing.",
+				fmt.Sprintf("Write %q.", "- "+line))
+		}
+		return point(here.column, "This line is indented less than the lines that it belongs with.")
+	case here.column < above.column && above.hasValue && (!before.known || !before.hasValue && before.column < here.column):
+		return point(here.column, "This line is indented further than the lines that it belongs with.")
+	}
+	return false
+}
+
+// dashFollows reports whether a list goes on below at a column.
+func (r *lineReader) dashFollows(at, column int) bool {
+	for ; at < len(r.text); at = r.after(at) {
+		indent := r.indentAt(at)
+		rest := r.text[min(at+indent, len(r.text)):]
+		switch {
+		case strings.TrimSpace(lineAround(r.text, at)) == "", indent > column:
+		default:
+			return indent == column && strings.HasPrefix(rest, "- ")
+		}
+	}
+	return false
+}
+
+func spaces(n int) string {
+	if n == 1 {
+		return "1 space"
+	}
+	return fmt.Sprintf("%d spaces", n)
 }
 
 // linePair cuts the content of a line at the colon of a simple key, which may
@@ -250,7 +334,7 @@ func (r *lineReader) block(indent, at int) (int, bool) {
 		column := len(line) - len(content)
 		switch {
 		case column <= indent:
-			r.emptyBlock = first < 0
+			r.emptyBlock, r.blockIndent = first < 0, own
 			return at, false
 		case first < 0:
 			first, own = at, column

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -14,6 +15,8 @@ type Repair struct {
 	Value Text
 	// Problem is the error that it would have been.
 	Problem diag.Diagnostic
+
+	node *Node // the value, when it is no text
 }
 
 // ParseYAMLLenient reads like ParseYAML, but a value of a "key: value" line
@@ -52,11 +55,22 @@ func parseRepairing(f *source.File, start, end int) (*Node, []Repair, diag.List)
 			break
 		}
 		original := text[entry.start:entry.end]
-		repairs = append(repairs, Repair{
+		repair := Repair{
 			Key:     entry.key,
 			Value:   Text{Value: fold(original), Span: f.Span(start+entry.start, start+entry.end)},
 			Problem: problem,
-		})
+		}
+		switch missing := missingOpening(original); missing {
+		case "{":
+			// The space before the value takes the bracket's place.
+			if value, list := parseOnce(f, start+entry.start-1, missing+original); value != nil && len(list) == 0 && !slices.ContainsFunc(value.Keys(), isProse) {
+				value.Span = repair.Value.Span
+				repair.node = value
+			}
+		case `"`, "'":
+			repair.Value = Text{Value: fold(original[:len(original)-1]), Span: f.Span(start+entry.start, start+entry.end-1)}
+		}
+		repairs = append(repairs, repair)
 		if from, to := problem.Span.Start-start, problem.Span.End-start; strings.IndexByte("[{", mended[entry.start]) >= 0 && isStray(mended[from:to]) {
 			// Without what is left over behind it, the list or the map is fine.
 			mended = mended[:from] + strings.Repeat(" ", to-from) + mended[to:]
@@ -69,14 +83,17 @@ func parseRepairing(f *source.File, start, end int) (*Node, []Repair, diag.List)
 		return node, nil, firstOut
 	}
 	if node != nil {
-		put := map[int]Text{}
+		put := map[int]Repair{}
 		for _, r := range repairs {
-			put[r.Value.Span.Start] = r.Value
+			put[r.Value.Span.Start] = r
 		}
 		replace(node, put)
 	}
 	return node, repairs, out
 }
+
+// isProse reports whether a key is rather a piece of a sentence.
+func isProse(key string) bool { return !isKey(key) }
 
 func needsRepair(l diag.List) bool {
 	_, ok := firstRepairable(l)
@@ -192,9 +209,13 @@ func fold(s string) string {
 	}
 }
 
-func replace(n *Node, put map[int]Text) {
-	if t, ok := put[n.Span.Start]; ok && n.Kind < List {
-		n.Kind, n.Value, n.Span = String, t.Value, t.Span
+func replace(n *Node, put map[int]Repair) {
+	if r, ok := put[n.Span.Start]; ok && n.Kind < List {
+		if r.node != nil {
+			*n = *r.node
+			return
+		}
+		n.Kind, n.Value, n.Span = String, r.Value.Value, r.Value.Span
 	}
 	for _, item := range n.Items {
 		replace(item, put)
