@@ -25,19 +25,24 @@ func (c *checker) agents() {
 		for _, a := range t.uses.Agents {
 			used[a.Name] = true
 			if c.p.Agent(a.Name) == nil {
-				used[diag.Nearest(a.Name, there)] = true // probably the one that was meant
+				near := c.p.Agent(diag.Nearest(a.Name, there))
+				var related []diag.Related
+				if near != nil { // probably the one that was meant
+					used[near.ID] = true
+					related = append(related, diag.Related{Span: near.Span, Message: "defined here"})
+				}
 				help := diag.DidYouMean(a.Name, there)
 				if len(there) == 0 {
 					help = fmt.Sprintf("Define an agent %q with a role and a goal.", a.Name)
 				}
 				c.missing(a.Name, CodeNoAgent, diag.Error, spanOr(a.Span, t.step.Span),
-					fmt.Sprintf("There is no agent %q.", a.Name), help)
+					fmt.Sprintf("There is no agent %q.", a.Name), help, related...)
 			}
 		}
 	}
 	for i := range c.p.Agents {
 		a := &c.p.Agents[i]
-		if !a.Implied && !used[a.ID] {
+		if !a.Implied && !used[a.ID] && len(c.found) > 0 { // without any work there is more to say than that
 			c.missing(a.ID, CodeUnusedAgent, diag.Warning, a.Span,
 				fmt.Sprintf("No step asks agent %q.", a.ID),
 				fmt.Sprintf("Name it in the step that it is meant for (\"agent: %s\"), or remove it.", a.ID))

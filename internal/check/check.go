@@ -54,7 +54,11 @@ func (c *checker) add(code diag.Code, severity diag.Severity, at source.Span, me
 // missing is add for complaints that rest on a name being nowhere: what could
 // not be read of the file may have it.
 func (c *checker) missing(name string, code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
-	if !c.p.Unread.Explains(severity, name) {
+	names := []string{name}
+	if rootOf(name) == outputRoot {
+		names = append(names, outputRoot) // a step may write all of it
+	}
+	if !c.p.Unread.Explains(severity, names...) {
 		c.add(code, severity, at, message, help, related...)
 	}
 }

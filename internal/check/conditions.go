@@ -112,7 +112,7 @@ func (c *checker) decisions() {
 				arms = append(arms, e.When)
 			}
 		}
-		if len(arms) == 0 || c.domains.alwaysOne(arms) {
+		if len(arms) == 0 || c.p.Unread.Steps || c.domains.alwaysOne(arms) {
 			return
 		}
 		c.add(CodeNoDefault, diag.Warning, s.Span,

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -55,10 +56,7 @@ type writers struct {
 // nobody reports a name that nothing writes: the first time as a mistake, later
 // as one more place that it concerns.
 func (w *writers) nobody(path string, at source.Span, also string, report func()) {
-	key := path
-	if segments := strings.SplitN(path, ".", 3); len(segments) == 3 {
-		key = segments[0] + "." + segments[1]
-	}
+	key := writable(path)
 	if i, ok := w.unwritten[key]; ok {
 		d := &w.c.list[i]
 		if at != d.Span && !slices.ContainsFunc(d.Related, func(r diag.Related) bool { return r.Span == at }) {
@@ -75,6 +73,7 @@ func (w *writers) nobody(path string, at source.Span, also string, report func()
 type writer struct {
 	path string
 	step *ir.Step
+	at   source.Span
 }
 
 func (c *checker) written() *writers {
@@ -84,7 +83,7 @@ func (c *checker) written() *writers {
 	}
 	c.steps(func(_ ir.BlockID, s *ir.Step) {
 		for i := range s.Writes {
-			w.by = append(w.by, writer{path: s.Writes[i].Path, step: s})
+			w.by = append(w.by, writer{path: s.Writes[i].Path, step: s, at: s.Writes[i].Span})
 		}
 		switch a := s.Action.(type) {
 		case ir.Loop:
@@ -130,14 +129,46 @@ func (w *writers) keys() []string {
 
 // help says what could have been meant by a name that nothing has.
 func (w *writers) help(path string, facts ...string) string {
+	if w.c.p.Unread.Explains(diag.Warning, path) {
+		return "It stands in a part of the file that is not read, as another message says; mend that first."
+	}
 	keys := w.keys()
-	if near := diag.Nearest(path, append(facts, keys...)); near != "" {
+	if near := w.nearest(path, facts); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)
 	}
 	if help := diag.DidYouMean(path, keys); help != "" {
 		return help
 	}
 	return fmt.Sprintf("Let an earlier step write %q.", path)
+}
+
+// nearest is the name that was probably meant, also when only the part of it
+// that a step would write is misspelt.
+func (w *writers) nearest(path string, facts []string) string {
+	all := append(slices.Clone(facts), w.keys()...)
+	return cmp.Or(diag.Nearest(path, all), diag.Nearest(writable(path), all))
+}
+
+// writable is the part of a path that a step would write.
+func writable(path string) string {
+	if segments := strings.SplitN(path, ".", 3); len(segments) == 3 {
+		return segments[0] + "." + segments[1]
+	}
+	return path
+}
+
+// near is where the name is written that help proposes.
+func (w *writers) near(path string, facts ...string) []diag.Related {
+	if w.c.p.Unread.Explains(diag.Warning, path) {
+		return nil
+	}
+	near := w.nearest(path, facts)
+	for i := range w.by {
+		if w.by[i].path == near && !w.by[i].at.IsZero() {
+			return []diag.Related{{Span: w.by[i].at, Message: "written here"}}
+		}
+	}
+	return nil
 }
 
 // before reports whether some way leads from a write to the step. The write
@@ -180,7 +211,7 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 		w.nobody(path, at, "also read here", func() {
 			c.missing(path, CodeNeverWritten, diag.Error, at,
 				fmt.Sprintf("Step %q reads %q, but no step writes it.", s.ID, path),
-				w.help(path))
+				w.help(path), w.near(path)...)
 		})
 		return
 	}
@@ -324,7 +355,7 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 		w.nobody(dotted, at, "also looked at here", func() {
 			c.missing(dotted, CodeNoSuchName, severity, at,
 				fmt.Sprintf("Nothing is called %q here: no step writes it, so it is always null.", dotted),
-				w.help(dotted, c.domains.facts()...))
+				w.help(dotted, c.domains.facts()...), w.near(dotted, c.domains.facts()...)...)
 		})
 		return
 	}

@@ -50,7 +50,7 @@ func (c *checker) reachability() {
 	explained := make([]bool, len(c.flow.nodes))
 	for n := range c.flow.nodes {
 		at := &c.flow.nodes[n]
-		if at.stands >= 0 || explained[n] || c.enters(at.step) {
+		if at.stands >= 0 || explained[n] || c.enters(at.step) || c.p.Unread.Steps {
 			continue
 		}
 		if up := c.flow.inside[at.block]; at.block != ir.Body && (up.step == nil || !c.enters(up.step)) {

@@ -146,7 +146,7 @@ func (c *checker) circle(comp component) {
 	for _, r := range rest {
 		limited = limited && !r.cyclic
 	}
-	if limited || slices.ContainsFunc(comp.nodes, func(n int) bool { return c.p.Unread.Explains(diag.Error, c.flow.nodes[n].step.ID) }) {
+	if limited || c.p.Unread.Steps {
 		return
 	}
 	names := c.circleNames(comp)

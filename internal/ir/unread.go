@@ -12,8 +12,10 @@ import (
 // so that one mistake is reported once.
 type Unread struct {
 	// Header says that what the file states before its first step is among them.
-	Header bool     `json:"header,omitempty"`
-	Texts  []string `json:"texts,omitempty"`
+	Header bool `json:"header,omitempty"`
+	// Steps says that a step, or a way from one to another, is among them.
+	Steps bool     `json:"steps,omitempty"`
+	Texts []string `json:"texts,omitempty"`
 	// Warned are texts that only a warning was given for. They explain no
 	// error, else a file that cannot work would pass.
 	Warned []string `json:"warned,omitempty"`

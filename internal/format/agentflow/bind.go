@@ -2,6 +2,7 @@ package agentflow
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -46,6 +47,26 @@ type binder struct {
 	// unread is where keys and values stand that nothing could be made of;
 	// warned is those that only a warning was given for.
 	unread, warned []source.Span
+	// broken is where the YAML has mistakes. What stands there was read
+	// somehow, and nothing more is said about it.
+	broken []source.Span
+	cut    bool // the map ends before its time, so nothing is missing in it
+}
+
+// errorsIn is where the errors of a list are.
+func errorsIn(list diag.List) []source.Span {
+	var out []source.Span
+	for _, d := range list {
+		if d.Severity == diag.Error {
+			out = append(out, d.Span)
+		}
+	}
+	return out
+}
+
+func (b *binder) isBroken(p text.Pair) bool {
+	at := pairSpan(p)
+	return slices.ContainsFunc(b.broken, func(s source.Span) bool { return s.Start <= at.End && s.End >= at.Start })
 }
 
 // bind takes a map apart; parent is the shape around it, if there is one. A
@@ -63,6 +84,13 @@ func (b *binder) bind(n *text.Node, s *shape, what string, parent *shape) *value
 		v.found = make([]value, 0, len(n.Pairs))
 		for _, pair := range n.Pairs {
 			f := s.field(pair.Key.Value)
+			if b.broken != nil && (f == nil || f.shape == nil) && b.isBroken(pair) {
+				b.unread = append(b.unread, pairSpan(pair))
+				if f != nil {
+					v.found = append(v.found, b.guess(n, f, pair, s))
+				}
+				continue
+			}
 			switch {
 			case f == nil:
 				rest.strange = append(rest.strange, pair)
@@ -86,6 +114,17 @@ func (b *binder) bind(n *text.Node, s *shape, what string, parent *shape) *value
 	}
 	b.report(v, &rest)
 	return v
+}
+
+// guess reads a value that the YAML has a mistake in, as far as names go.
+func (b *binder) guess(n *text.Node, f *field, pair text.Pair, s *shape) value {
+	quiet := &binder{out: new(diag.List)}
+	at := quiet.value(text.Read(n, "", workflowCodes, quiet.out), f, pair, "", s)
+	at.list = nil
+	if f.condition {
+		at.text = text.Text{}
+	}
+	return at
 }
 
 // isBlank reports whether nothing is written after a key. About an empty

@@ -26,6 +26,9 @@ func (b *binder) report(v *values, rest *leftovers) {
 			b.need(v, rest, []string{f.name}, v.first, fmt.Sprintf("The %s has no %q.", rest.what, f.name))
 		}
 	}
+	if v.shape == frontmatterShape && slices.ContainsFunc(rest.strange, func(p text.Pair) bool { return p.Value.Value == workflowKind }) {
+		b.need(v, rest, []string{"kind"}, v.first, "The frontmatter has no \"kind\".")
+	}
 	if v.shape == stepShape {
 		kind := stepKind(v)
 		for _, group := range findStepType(kind).needs {
@@ -52,7 +55,7 @@ func (b *binder) report(v *values, rest *leftovers) {
 
 // need reports a key that must be there; one of several is enough.
 func (b *binder) need(v *values, rest *leftovers, keys []string, at source.Span, message string) {
-	if slices.ContainsFunc(keys, func(key string) bool { return v.find(key) != nil }) {
+	if b.cut || slices.ContainsFunc(keys, func(key string) bool { return v.find(key) != nil }) {
 		return
 	}
 	found := diag.Diagnostic{
@@ -113,6 +116,10 @@ func (b *binder) strange(v *values, rest *leftovers) {
 			found.Message = fmt.Sprintf("There is no key %q under %q.", key, rest.what)
 		}
 		inner := slices.IndexFunc(v.shape.fields, func(f field) bool { return f.kind == object && f.shape.field(key) != nil })
+		aunt := -1 // the section beside this one that has the key
+		if rest.parent != nil {
+			aunt = slices.IndexFunc(rest.parent.fields, func(f field) bool { return f.kind == object && f.shape != v.shape && f.shape.field(key) != nil })
+		}
 		switch {
 		case diag.Nearest(key, v.shape.names()) != "":
 		case rest.parent != nil && rest.parent.field(key) != nil:
@@ -121,6 +128,9 @@ func (b *binder) strange(v *values, rest *leftovers) {
 				strayed = append(strayed, f.shape)
 				found.Help = fmt.Sprintf("It belongs beside %q, not under it: indent it as little, and its keys below it more.", rest.what)
 			}
+		case aunt >= 0:
+			strayed = append(strayed, rest.parent.fields[aunt].shape)
+			found.Help = fmt.Sprintf("It belongs under %q, as other keys here may.", rest.parent.fields[aunt].name)
 		case inner >= 0:
 			found.Help = fmt.Sprintf("It belongs under %q: indent it below that key.", v.shape.fields[inner].name)
 		}
@@ -152,6 +162,10 @@ func stepKind(v *values) string {
 	return "transform"
 }
 
+// checkedNames are keys whose entries must be names that exist, or that can be
+// ones: a stray sign in them is reported as such.
+var checkedNames = []string{"reads", "writes", "tools", "allowlist", "denylist", "retry_on", "required_events", "required_ids"}
+
 // stray warns of a text that ends in a quotation mark or a bracket which it
 // does not open: one of a pair was forgotten.
 func (b *binder) stray(at *value) {
@@ -180,8 +194,13 @@ func (b *binder) stray(at *value) {
 	}
 	switch at.field.kind {
 	case word:
-		look(at.text)
+		if !at.field.condition {
+			look(at.text)
+		}
 	case words:
+		if slices.Contains(checkedNames, at.field.name) {
+			return
+		}
 		for _, t := range at.list {
 			look(t)
 		}

@@ -386,7 +386,7 @@ func (l *lowering) overlayChanges() {
 		return // already reported
 	}
 	if !l.baseUsed {
-		if l.doc.brokenSteps {
+		if l.doc.unread.Steps {
 			return // one of them may
 		}
 		l.report(CodeUnusedBase, diag.Warning, extends.Span, "No step uses the base skill.", fmt.Sprintf("Add a step with \"type: skill\" and \"skill_ref: %s\".", extends.Value))

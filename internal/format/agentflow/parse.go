@@ -24,12 +24,10 @@ type document struct {
 
 	steps, agents, bundles, overrides []*values
 	runtime, observability            *values // nil without such a block
-	// unread is what could not be read; brokenSteps says that a whole step
-	// block is among it.
-	unread      ir.Unread
-	brokenSteps bool
-	purpose     text.Text
-	baseText    text.Text // what stands under "Base Skill"
+	// unread is what could not be read.
+	unread   ir.Unread
+	purpose  text.Text
+	baseText text.Text // what stands under "Base Skill"
 }
 
 // The headings that mean something, and the blocks that usually stand below.
@@ -73,6 +71,8 @@ func (d *document) readFrontmatter(out *diag.List) {
 		}
 	} else if k := node.Get("kind"); k != nil {
 		kindText = k.Value
+	} else if i := slices.IndexFunc(node.Pairs, func(p text.Pair) bool { return p.Value.Value == workflowKind }); i >= 0 {
+		kindText = workflowKind // under a key that is misspelt
 	}
 	d.workflow = kindText == workflowKind || strings.HasPrefix(kindText, "agent-flow/") || diag.Nearest(kindText, []string{workflowKind}) != ""
 	for _, r := range repairs {
@@ -111,7 +111,10 @@ func (d *document) readFrontmatter(out *diag.List) {
 	}
 	d.front, d.unread = node, ir.Unread{}
 	if d.workflow {
-		b := binder{out: out}
+		b := binder{out: out, broken: errorsIn(list)}
+		for _, r := range repairs {
+			b.broken = append(b.broken, r.Problem.Span)
+		}
 		d.head = b.bind(node, frontmatterShape, frontmatterShape.what, nil)
 		d.unread.Header = len(repairs) > 0 || list.Errors() || len(b.unread) > 0
 		d.keep(&b)
@@ -157,7 +160,7 @@ func (d *document) readBlock(fence *text.Fence, out *diag.List) {
 	node, list := text.ParseYAML(d.file, fence.Content.Start, fence.Content.End)
 	*out = append(*out, list...)
 	if node == nil || node.Kind != text.Map {
-		d.brokenSteps = d.brokenSteps || label == stepShape.what
+		d.unread.Steps = d.unread.Steps || label == stepShape.what
 		d.skip(&d.unread.Texts, d.file.Span(fence.Content.Start, fence.Content.End))
 		if node != nil {
 			out.Add(diag.Diagnostic{
@@ -169,7 +172,7 @@ func (d *document) readBlock(fence *text.Fence, out *diag.List) {
 		return
 	}
 	s := blockShapes[slices.IndexFunc(blockShapes, func(s *shape) bool { return s.what == label })]
-	b := binder{out: out}
+	b := binder{out: out, broken: errorsIn(list), cut: !fence.Closed}
 	v := b.bind(node, s, s.what, nil)
 	d.keep(&b)
 	switch s {

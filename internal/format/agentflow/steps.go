@@ -19,7 +19,7 @@ import (
 
 // identifySteps gives every step block a name of its own and a type.
 func (l *lowering) identifySteps() {
-	if len(l.doc.steps) == 0 && !l.doc.brokenSteps {
+	if len(l.doc.steps) == 0 && !l.doc.unread.Steps {
 		l.report(CodeNoSteps, diag.Error, l.doc.head.first, "The workflow has no steps.", "Add a ```step block under \"## Steps\", or remove \"kind\" if this is a plain skill.")
 	}
 	l.byID = map[string]*step{}
@@ -86,8 +86,15 @@ func (l *lowering) find(name text.Text) *step {
 	for _, s := range l.steps {
 		ids = append(ids, s.id.Value)
 	}
-	l.report(CodeNoStep, diag.Error, name.Span, fmt.Sprintf("There is no step %q.", name.Value), diag.DidYouMean(name.Value, ids))
-	return l.byID[diag.Nearest(name.Value, ids)]
+	meant := l.byID[diag.Nearest(name.Value, ids)]
+	var related []diag.Related
+	if meant != nil {
+		related = append(related, diag.Related{Span: meant.id.Span, Message: "defined here"})
+	} else {
+		l.doc.unread.Steps = true // where this leads is not known
+	}
+	l.report(CodeNoStep, diag.Error, name.Span, fmt.Sprintf("There is no step %q.", name.Value), diag.DidYouMean(name.Value, ids), related...)
+	return meant
 }
 
 // resolveSteps finds out who leads to whom, and which steps are off the chain.
@@ -328,6 +335,11 @@ func (l *lowering) checkKey(key text.Text, verb string) bool {
 	malformed := dotted && slices.ContainsFunc(strings.Split(rest, "."), func(segment string) bool {
 		return segment == "" || strings.IndexFunc(segment, func(r rune) bool { return r < 0x80 && !isWordByte(byte(r)) && r != '-' }) >= 0
 	})
+	if strings.ContainsAny(key.Value, "[]{}\"'") {
+		l.doc.skip(&l.doc.unread.Texts, key.Span)
+		l.report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q is not a key that a step can %s.", key.Value, verb), fmt.Sprintf("Write the list with both its brackets: %ss: [state.one, state.two].", verb))
+		return false
+	}
 	switch {
 	case known && malformed, !known && strings.ContainsAny(key.Value, " \t"), key.Value == "":
 		l.report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q is not a key that a step can %s.", key.Value, verb), "Write names of letters, digits and underscores with dots between them, such as state.report.")
