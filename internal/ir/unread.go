@@ -14,7 +14,10 @@ type Unread struct {
 	// Header says that what the file states before its first step is among them.
 	Header bool `json:"header,omitempty"`
 	// Steps says that a step, or a way from one to another, is among them.
-	Steps bool     `json:"steps,omitempty"`
+	Steps bool `json:"steps,omitempty"`
+	// Rest says that the file seems to end before its time, so that anything
+	// may be among them.
+	Rest  bool     `json:"rest,omitempty"`
 	Texts []string `json:"texts,omitempty"`
 	// Warned are texts that only a warning was given for. They explain no
 	// error, else a file that cannot work would pass.
@@ -25,7 +28,7 @@ type Unread struct {
 // consequence, because a name that it rests on occurs in what was not read. A
 // dotted name occurs where something below or around it does.
 func (u *Unread) Explains(severity diag.Severity, names ...string) bool {
-	return occurs(u.Texts, names) || severity < diag.Error && occurs(u.Warned, names)
+	return u.Rest || occurs(u.Texts, names) || severity < diag.Error && occurs(u.Warned, names)
 }
 
 func occurs(texts, names []string) bool {

@@ -73,6 +73,9 @@ func (b *binder) need(v *values, rest *leftovers, keys []string, at source.Span,
 		found.Message = fmt.Sprintf("%q of the %s is empty.", key.Value, rest.what)
 		found.Help = fmt.Sprintf("Write a value after %s:.", key.Value)
 		rest.blank = slices.Delete(rest.blank, empty, empty+1)
+		if b.broken != nil {
+			return // its value may be what is wrong
+		}
 	case misspelt >= 0:
 		pair := rest.strange[misspelt]
 		found.Span = pair.Key.Span

@@ -159,9 +159,14 @@ func (d *document) readBlock(fence *text.Fence, out *diag.List) {
 	label := fence.Info
 	node, list := text.ParseYAML(d.file, fence.Content.Start, fence.Content.End)
 	*out = append(*out, list...)
+	if !fence.Closed && fence.Content.End == len(d.file.Text) {
+		d.unread.Rest, d.unread.Steps = true, true
+	}
+	if list.Errors() || node == nil || node.Kind != text.Map {
+		d.skip(&d.unread.Texts, d.file.Span(fence.Content.Start, fence.Content.End))
+	}
 	if node == nil || node.Kind != text.Map {
 		d.unread.Steps = d.unread.Steps || label == stepShape.what
-		d.skip(&d.unread.Texts, d.file.Span(fence.Content.Start, fence.Content.End))
 		if node != nil {
 			out.Add(diag.Diagnostic{
 				Code: CodeWrongType, Severity: diag.Error, Span: fence.InfoSpan,
