@@ -24,6 +24,7 @@ type lineReader struct {
 	blockIndent   int  // of the text after | that has just ended, or 0
 	// The line of the key above, and the one of the key above that.
 	above, before pairLine
+	dash          int // the column, from 1, of the list entry above; 0 when there is none
 }
 
 // pairLine is what matters about a line with a key: where it is, where the
@@ -100,11 +101,11 @@ func (r *lineReader) line(at int) (next int, found bool) {
 	key, value, isPair := linePair(content)
 	if !isPair {
 		switch {
-		case !entry && len(content) > 1 && content[0] == '-' && isLetter(content[1]) && r.hasKey && !r.hasValue && r.dashFollows(next, column):
+		case !entry && len(content) > 1 && content[0] == '-' && isLetter(content[1]) && r.dash == column+1:
 			return next, r.report(CodeNotAPair, at+column, at+len(line), "There is no space after the dash of this entry.",
 				fmt.Sprintf("Write %q.", "- "+content[1:]))
 		case entry:
-			r.hasKey = false
+			r.hasKey, r.dash = false, parent+1
 			return r.value(at, at+column, parent, next)
 		case r.hasKey && column > r.column && r.hasValue:
 			return next, false // it carries on the text above
@@ -128,6 +129,7 @@ func (r *lineReader) line(at int) (next int, found bool) {
 		}
 	}
 	r.column, r.colon, r.hasKey, r.emptyBlock, r.blockIndent = column, at+column+len(key), true, false, 0
+	r.dash = 0
 	r.hasValue = value != "" && value[0] != '#'
 	here := pairLine{at: at, column: column, hasValue: r.hasValue, entry: entry, known: true}
 	if strings.HasPrefix(key, "-") && !entry {
@@ -157,7 +159,6 @@ func (r *lineReader) misplaced(here pairLine) bool {
 	if !above.known || lineStart(r.text, r.m.at) != here.at {
 		return false
 	}
-	line := strings.TrimSpace(lineAround(r.text, above.at))
 	point := func(wanted int, message string) bool {
 		help := fmt.Sprintf("Put %s before it instead of %d.", spaces(wanted), above.column)
 		if wanted == 0 {
@@ -165,20 +166,35 @@ func (r *lineReader) misplaced(here pairLine) bool {
 		}
 		return r.report(CodeIndentation, above.at+above.column, above.at+len(strings.TrimRight(lineAround(r.text, above.at), " \t")), message, help)
 	}
+	follows := r.columnBelow(here.at)
 	switch {
-	case here.entry || above.entry:
+	case here.entry || above.entry || here.column == above.column:
+		return false
+	case here.column > above.column && above.hasValue && !before.hasValue && before.known && before.column <= above.column && r.dashFollows(here.at, above.column):
+		return r.report(CodeNotAPair, above.at+above.column, above.at+above.column+1, "This is the first key of a list entry, and its dash is missing.",
+			fmt.Sprintf("Write %q.", "- "+strings.TrimSpace(lineAround(r.text, above.at))))
+	case follows == above.column || follows != here.column && here.column%2 == 1 && above.column%2 == 0:
+		// This line is the odd one.
+		if here.column < above.column && above.hasValue {
+			above, here = here, above
+			return point(here.column, "This line is indented less than the lines that it belongs with.")
+		}
 		return false
 	case here.column > above.column && above.hasValue && before.known &&
 		(before.column == here.column || !before.hasValue && before.column <= above.column && before.column < here.column):
-		if r.dashFollows(here.at, above.column) {
-			return r.report(CodeNotAPair, above.at+above.column, above.at+above.column+1, "This is the first key of a list entry, and its dash is missing.",
-				fmt.Sprintf("Write %q.", "- "+line))
-		}
 		return point(here.column, "This line is indented less than the lines that it belongs with.")
 	case here.column < above.column && above.hasValue && (!before.known || !before.hasValue && before.column < here.column):
 		return point(here.column, "This line is indented further than the lines that it belongs with.")
 	}
 	return false
+}
+
+// columnBelow is the indentation of the next line that says something, or -1.
+func (r *lineReader) columnBelow(at int) int {
+	if at = r.skip(r.after(at)); at < len(r.text) {
+		return r.indentAt(at)
+	}
+	return -1
 }
 
 // dashFollows reports whether a list goes on below at a column.

@@ -401,12 +401,51 @@ func (p *yamlParser) sequence(n *yaml.Node, start int) (*Node, int) {
 	end := start
 	for _, c := range n.Content {
 		item, itemEnd := p.node(c)
-		node.Items = append(node.Items, item)
 		end = max(end, itemEnd)
+		if n.Style&yaml.FlowStyle == 0 && c.Style == 0 && c.Kind == yaml.ScalarNode && c.Anchor == "" && strings.Contains(c.Value, " - ") {
+			if entries := p.swallowedEntries(item, itemEnd); entries != nil {
+				node.Items = append(node.Items, entries...)
+				continue
+			}
+		}
+		node.Items = append(node.Items, item)
 	}
 	end = p.close(n, '[', ']', start, end)
 	node.Span = p.span(start, end)
 	return node, end
+}
+
+// swallowedEntries are the entries that YAML reads as the words of the entry
+// above, because they are indented further than it.
+func (p *yamlParser) swallowedEntries(item *Node, end int) []*Node {
+	at := item.Span.Start - p.base
+	dash := strings.LastIndexByte(p.text[:at], '-')
+	column := dash - lineStart(p.text, dash)
+	var entries []*Node
+	for at < end {
+		stop := min(endOfLine(p.text, at), end)
+		value := strings.TrimRight(p.text[at:stop], " \t")
+		entries = append(entries, p.new(scalarKind(value), value, at, at+len(value)))
+		if stop == end {
+			break
+		}
+		line := strings.TrimLeft(p.text[stop:end], " \t\r\n")
+		at = end - len(line)
+		rest := strings.TrimLeft(strings.TrimPrefix(line, "- "), " ")
+		if len(rest) == len(line) || rest == "" {
+			return nil
+		}
+		at += len(line) - len(rest)
+	}
+	if len(entries) < 2 {
+		return nil
+	}
+	for _, entry := range entries[1:] {
+		start := lineStart(p.text, entry.Span.Start-p.base)
+		p.report(CodeIndentation, entry.Span.Start-p.base, entry.Span.End-p.base, "This entry is indented further than the one above, so YAML reads it as words of that one.",
+			fmt.Sprintf("Put %s before its dash instead of %d.", spaces(column), strings.IndexByte(p.text[start:], '-')))
+	}
+	return entries
 }
 
 // close finds the end of a list or a map in brackets; others end with their

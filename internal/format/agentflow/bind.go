@@ -120,7 +120,9 @@ func (b *binder) bind(n *text.Node, s *shape, what string, parent *shape) *value
 func (b *binder) guess(n *text.Node, f *field, pair text.Pair, s *shape) value {
 	quiet := &binder{out: new(diag.List)}
 	at := quiet.value(text.Read(n, "", workflowCodes, quiet.out), f, pair, "", s)
-	at.list = nil
+	if pair.Value.Kind != text.List { // a list in brackets has been mended
+		at.list = nil
+	}
 	if f.condition {
 		at.text = text.Text{}
 	}
@@ -153,7 +155,7 @@ func (b *binder) value(r *text.Reader, f *field, pair text.Pair, what string, s 
 			out.Add(diag.Diagnostic{
 				Code: CodeWrongType, Severity: diag.Error, Span: at.node.Span,
 				Message: fmt.Sprintf("%q of the %s must be a list of texts, but this is one text with commas.", f.name, what),
-				Help:    fmt.Sprintf("Write %s: [%s].", f.name, at.node.Value),
+				Help:    fmt.Sprintf("Write %s: [%s].", f.name, strings.Trim(at.node.Value, "[] ")),
 			})
 			break
 		}
