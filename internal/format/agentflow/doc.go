@@ -10,6 +10,9 @@ package agentflow
 // Only names that lowering needs are resolved here (steps, bundles, files);
 // what must hold for any program is the business of package check. A program
 // is well-formed even when the file has errors: an unknown target is replaced
-// by the nearest name or left out, so that one mistake is reported once.
+// by the nearest name or left out. What could not be read (broken blocks,
+// values of the wrong type, misspelt keys) is kept in ir.Unread, and whoever
+// would complain that a name is missing asks there first. So one mistake is
+// reported once.
 //
 // F1, F2, … are the numbers of decisions where the specification is silent.

@@ -148,7 +148,10 @@ func (l *lowering) level() string {
 func (l *lowering) frontmatter() {
 	head := l.doc.head
 	if l.doc.front != nil && !head.has("version") && !slices.Contains(head.blank, "version") {
-		at := head.key("kind")
+		at := head.first
+		if head.has("kind") {
+			at = head.key("kind")
+		}
 		l.report(CodeNeedsVersion, diag.Warning, at, "The workflow has no version.", "Add \"version: 1.0.0\".")
 	}
 	l.meta()
