@@ -442,8 +442,12 @@ func (p *yamlParser) swallowedEntries(item *Node, end int) []*Node {
 	}
 	for _, entry := range entries[1:] {
 		start := lineStart(p.text, entry.Span.Start-p.base)
-		p.report(CodeIndentation, entry.Span.Start-p.base, entry.Span.End-p.base, "This entry is indented further than the one above, so YAML reads it as words of that one.",
-			fmt.Sprintf("Put %s before its dash instead of %d.", spaces(column), strings.IndexByte(p.text[start:], '-')))
+		help := fmt.Sprintf("Put %s before its dash instead of %d.", spaces(column), strings.IndexByte(p.text[start:], '-'))
+		if column == 0 {
+			help = "Remove the spaces before its dash."
+		}
+		p.report(CodeIndentation, entry.Span.Start-p.base, entry.Span.End-p.base,
+			"This entry is indented further than the one above, so YAML reads it as words of that one.", help)
 	}
 	return entries
 }
