@@ -422,8 +422,32 @@ func (m mistake) indentation() bool {
 		what = "This list entry stands among the keys of a map."
 		help = "Indent it below the key that the list belongs to."
 	}
+	if name, column, ok := m.nearColumn(start, first-start); ok {
+		help = fmt.Sprintf("There are %d spaces before it, and %d before %q; give both the same.", first-start, column, name)
+	}
 	m.p.report(CodeIndentation, first, wordEnd(m.p.text, first), what, help)
 	return true
+}
+
+// nearColumn finds the key above a line that has lines of its own below it and
+// nearly the same indentation.
+func (m mistake) nearColumn(start, column int) (key string, at int, ok bool) {
+	for start > 0 {
+		start = lineStart(m.p.text, start-1)
+		line := strings.TrimRight(lineAround(m.p.text, start), " \t")
+		content := strings.TrimLeft(line, " ")
+		if isBlank(line) || !strings.HasSuffix(line, ":") {
+			continue
+		}
+		at = len(line) - len(content)
+		if at != column && at >= column-2 && at <= column+2 {
+			return strings.TrimSuffix(content, ":"), at, true
+		}
+		if at < column {
+			break
+		}
+	}
+	return "", 0, false
 }
 
 // repairable are the mistakes after which reading can go on, as if the value

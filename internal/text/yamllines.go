@@ -24,7 +24,9 @@ type lineReader struct {
 	blockIndent   int  // of the text after | that has just ended, or 0
 	// The line of the key above, and the one of the key above that.
 	above, before pairLine
-	dash          int // the column, from 1, of the list entry above; 0 when there is none
+	// The list entry above, unless it has a key: its column, from 1, or 0; its
+	// line; and how many there are.
+	dash, entry, entries int
 }
 
 // pairLine is what matters about a line with a key: where it is, where the
@@ -105,7 +107,11 @@ func (r *lineReader) line(at int) (next int, found bool) {
 			return next, r.report(CodeNotAPair, at+column, at+len(line), "There is no space after the dash of this entry.",
 				fmt.Sprintf("Write %q.", "- "+content[1:]))
 		case entry:
-			r.hasKey, r.dash = false, parent+1
+			if r.entryMisplaced(at, parent) {
+				return next, true
+			}
+			r.hasKey, r.dash, r.entry = false, parent+1, at
+			r.entries++
 			return r.value(at, at+column, parent, next)
 		case r.hasKey && column > r.column && r.hasValue:
 			return next, false // it carries on the text above
@@ -129,7 +135,7 @@ func (r *lineReader) line(at int) (next int, found bool) {
 		}
 	}
 	r.column, r.colon, r.hasKey, r.emptyBlock, r.blockIndent = column, at+column+len(key), true, false, 0
-	r.dash = 0
+	r.dash, r.entries = 0, 0
 	r.hasValue = value != "" && value[0] != '#'
 	here := pairLine{at: at, column: column, hasValue: r.hasValue, entry: entry, known: true}
 	if strings.HasPrefix(key, "-") && !entry {
@@ -150,72 +156,6 @@ func (r *lineReader) line(at int) (next int, found bool) {
 func looksLikePair(content string) bool {
 	key, value, _ := strings.Cut(content, " ")
 	return isKey(key) && isKey(strings.TrimSpace(value)) || strings.Contains(key, ":")
-}
-
-// misplaced explains a line that is indented unlike those that it belongs
-// with. The library stops at the line after it.
-func (r *lineReader) misplaced(here pairLine) bool {
-	above, before := r.above, r.before
-	if !above.known || lineStart(r.text, r.m.at) != here.at {
-		return false
-	}
-	point := func(wanted int, message string) bool {
-		help := fmt.Sprintf("Put %s before it instead of %d.", spaces(wanted), above.column)
-		if wanted == 0 {
-			help = "Remove the spaces before it."
-		}
-		return r.report(CodeIndentation, above.at+above.column, above.at+len(strings.TrimRight(lineAround(r.text, above.at), " \t")), message, help)
-	}
-	follows := r.columnBelow(here.at)
-	switch {
-	case here.entry || above.entry || here.column == above.column:
-		return false
-	case here.column > above.column && above.hasValue && !before.hasValue && before.known && before.column <= above.column && r.dashFollows(here.at, above.column):
-		return r.report(CodeNotAPair, above.at+above.column, above.at+above.column+1, "This is the first key of a list entry, and its dash is missing.",
-			fmt.Sprintf("Write %q.", "- "+strings.TrimSpace(lineAround(r.text, above.at))))
-	case follows == above.column || follows != here.column && here.column%2 == 1 && above.column%2 == 0:
-		// This line is the odd one.
-		if here.column < above.column && above.hasValue {
-			above, here = here, above
-			return point(here.column, "This line is indented less than the lines that it belongs with.")
-		}
-		return false
-	case here.column > above.column && above.hasValue && before.known &&
-		(before.column == here.column || !before.hasValue && before.column <= above.column && before.column < here.column):
-		return point(here.column, "This line is indented less than the lines that it belongs with.")
-	case here.column < above.column && above.hasValue && (!before.known || !before.hasValue && before.column < here.column):
-		return point(here.column, "This line is indented further than the lines that it belongs with.")
-	}
-	return false
-}
-
-// columnBelow is the indentation of the next line that says something, or -1.
-func (r *lineReader) columnBelow(at int) int {
-	if at = r.skip(r.after(at)); at < len(r.text) {
-		return r.indentAt(at)
-	}
-	return -1
-}
-
-// dashFollows reports whether a list goes on below at a column.
-func (r *lineReader) dashFollows(at, column int) bool {
-	for ; at < len(r.text); at = r.after(at) {
-		indent := r.indentAt(at)
-		rest := r.text[min(at+indent, len(r.text)):]
-		switch {
-		case strings.TrimSpace(lineAround(r.text, at)) == "", indent > column:
-		default:
-			return indent == column && strings.HasPrefix(rest, "- ")
-		}
-	}
-	return false
-}
-
-func spaces(n int) string {
-	if n == 1 {
-		return "1 space"
-	}
-	return fmt.Sprintf("%d spaces", n)
 }
 
 // linePair cuts the content of a line at the colon of a simple key, which may

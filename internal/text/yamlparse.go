@@ -440,15 +440,15 @@ func (p *yamlParser) swallowedEntries(item *Node, end int) []*Node {
 	if len(entries) < 2 {
 		return nil
 	}
-	for _, entry := range entries[1:] {
-		start := lineStart(p.text, entry.Span.Start-p.base)
-		help := fmt.Sprintf("Put %s before its dash instead of %d.", spaces(column), strings.IndexByte(p.text[start:], '-'))
-		if column == 0 {
-			help = "Remove the spaces before its dash."
-		}
-		p.report(CodeIndentation, entry.Span.Start-p.base, entry.Span.End-p.base,
-			"This entry is indented further than the one above, so YAML reads it as words of that one.", help)
+	second := lineStart(p.text, entries[1].Span.Start-p.base)
+	below := strings.IndexByte(p.text[second:], '-')
+	if len(entries) > 2 {
+		p.report(CodeIndentation, item.Span.Start-p.base, entries[0].Span.End-p.base,
+			"This entry is indented less than those below, so YAML reads them as words of this one.", indentHelp(below, column))
+		return entries
 	}
+	p.report(CodeIndentation, entries[1].Span.Start-p.base, entries[1].Span.End-p.base,
+		"This entry is indented further than the one above, so YAML reads it as words of that one.", indentHelp(column, below))
 	return entries
 }
 

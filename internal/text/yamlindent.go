@@ -1,0 +1,114 @@
+package text
+
+import (
+	"fmt"
+	"strings"
+)
+
+// misplaced explains a line that is indented unlike those that it belongs
+// with. The library stops at it, or at the line after it.
+func (r *lineReader) misplaced(here pairLine) bool {
+	above, parent := r.above, r.before
+	switch {
+	case !above.known || lineStart(r.text, r.m.at) != here.at || here.column == above.column:
+		return false
+	case above.entry:
+		return r.dashMisplaced(above, here)
+	case here.entry || !above.hasValue:
+		return false
+	case parent.hasValue && parent.column == here.column && here.column > above.column:
+		return r.indent(above, here.column) // it stands between two that agree
+	}
+	follows := r.columnBelow(here.at)
+	if parent.known && (parent.hasValue || parent.column > above.column) {
+		return here.column < above.column && here.hasValue && follows == above.column && r.indent(here, above.column)
+	}
+	// The line above is the first one of its map; parent is the key of the map,
+	// if it is known. The line that the next one agrees with is right.
+	if here.column > above.column && parent.known && r.dashFollows(here.at, above.column) {
+		return r.report(CodeNotAPair, above.at+above.column, above.at+above.column+1, "This is the first key of a list entry, and its dash is missing.",
+			fmt.Sprintf("Write %q.", "- "+strings.TrimSpace(lineAround(r.text, above.at))))
+	}
+	usual := 0
+	if parent.known {
+		usual = parent.column + 2
+	}
+	odd := above.column != usual
+	switch {
+	case parent.known && here.column <= parent.column:
+		return false
+	case parent.known && above.column == parent.column, follows == here.column:
+		odd = true
+	case follows == above.column:
+		odd = false
+	}
+	if odd {
+		return r.indent(above, here.column)
+	}
+	return here.column < above.column && here.hasValue && r.indent(here, above.column)
+}
+
+// indent reports a line that needs another indentation.
+func (r *lineReader) indent(line pairLine, wanted int) bool {
+	message := "This line is indented less than the lines that it belongs with."
+	if line.column > wanted {
+		message = "This line is indented further than the lines that it belongs with."
+	}
+	end := line.at + len(strings.TrimRight(lineAround(r.text, line.at), " \t"))
+	return r.report(CodeIndentation, line.at+line.column, end, message, indentHelp(wanted, line.column))
+}
+
+func indentHelp(wanted, is int) string {
+	if wanted == 0 {
+		return "Remove the spaces before it."
+	}
+	return fmt.Sprintf("Put %s before it instead of %d.", spaces(wanted), is)
+}
+
+func spaces(n int) string {
+	if n == 1 {
+		return "1 space"
+	}
+	return fmt.Sprintf("%d spaces", n)
+}
+
+// dashMisplaced explains an entry with keys whose dash does not stand where
+// those below it do, so that its second key fits nowhere.
+func (r *lineReader) dashMisplaced(above, here pairLine) bool {
+	for at := r.after(here.at); at < len(r.text); at = r.after(at) {
+		column := r.indentAt(at)
+		if !strings.HasPrefix(r.text[at+column:], "- ") {
+			continue
+		}
+		is := r.indentAt(above.at)
+		return column != is && here.column == column+2 && r.indent(pairLine{at: above.at, column: is}, column)
+	}
+	return false
+}
+
+// entryMisplaced explains a first entry that is indented further than the
+// next one, which stands at an offset and a column.
+func (r *lineReader) entryMisplaced(at, column int) bool {
+	return r.entries == 1 && column < r.dash-1 && lineStart(r.text, r.m.at) == at && r.indent(pairLine{at: r.entry, column: r.dash - 1}, column)
+}
+
+// columnBelow is the indentation of the next line that says something, or -1.
+func (r *lineReader) columnBelow(at int) int {
+	if at = r.skip(r.after(at)); at < len(r.text) {
+		return r.indentAt(at)
+	}
+	return -1
+}
+
+// dashFollows reports whether a list goes on below at a column.
+func (r *lineReader) dashFollows(at, column int) bool {
+	for ; at < len(r.text); at = r.after(at) {
+		indent := r.indentAt(at)
+		switch {
+		case strings.TrimSpace(lineAround(r.text, at)) == "", indent > column:
+		default:
+			return indent == column && strings.HasPrefix(r.text[at+indent:], "- ")
+		}
+	}
+	return false
+}
