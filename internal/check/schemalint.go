@@ -3,7 +3,6 @@ package check
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -34,7 +33,7 @@ func (c *checker) doubtful(contract *ir.Contract, doc any, of string) {
 		say := func(message, help string, more ...string) {
 			c.add(CodeDoubtfulSchema, diag.Warning, contract.At(pointerTo(append(slices.Clone(path), more...)...)), message, help)
 		}
-		for _, keyword := range slices.Sorted(maps.Keys(s)) {
+		for keyword := range s {
 			if slices.Contains(keywords, keyword) {
 				continue
 			}
@@ -104,27 +103,28 @@ func isOfType(value any, name string) bool {
 	return name == "object"
 }
 
-// eachSchema calls do for a schema and all schemas in it.
+// eachSchema calls do for a schema and all schemas in it. The path is good only
+// until do returns.
 func eachSchema(v any, path []string, do func(s shape, path []string)) {
 	object, ok := v.(map[string]any)
 	if !ok {
 		return
 	}
 	do(object, path)
-	for _, keyword := range slices.Sorted(maps.Keys(object)) {
-		at := append(slices.Clone(path), keyword)
+	for keyword := range object { // diagnostics are sorted by their places
+		at := append(path, keyword)
 		switch keyword {
 		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
 			inner, _ := object[keyword].(map[string]any)
-			for _, name := range slices.Sorted(maps.Keys(inner)) {
-				eachSchema(inner[name], append(slices.Clone(at), name), do)
+			for name := range inner {
+				eachSchema(inner[name], append(at, name), do)
 			}
 		case "items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else", "unevaluatedItems", "unevaluatedProperties":
 			eachSchema(object[keyword], at, do)
 		case "allOf", "anyOf", "oneOf", "prefixItems":
 			inner, _ := object[keyword].([]any)
 			for i := range inner {
-				eachSchema(inner[i], append(slices.Clone(at), strconv.Itoa(i)), do)
+				eachSchema(inner[i], append(at, strconv.Itoa(i)), do)
 			}
 		}
 	}

@@ -22,7 +22,7 @@ type leftovers struct {
 // there, but empty or misspelt, is one mistake and not two.
 func (b *binder) report(v *values, rest *leftovers) {
 	for i := range v.shape.fields {
-		if f := &v.shape.fields[i]; f.required {
+		if f := &v.shape.fields[i]; f.required && v.find(f.name) == nil {
 			b.need(v, rest, []string{f.name}, v.first, fmt.Sprintf("The %s has no %q.", rest.what, f.name))
 		}
 	}
@@ -32,6 +32,9 @@ func (b *binder) report(v *values, rest *leftovers) {
 	if v.shape == stepShape {
 		kind := stepKind(v)
 		for _, group := range findStepType(kind).needs {
+			if v.hasOne(group) {
+				continue
+			}
 			at := v.first
 			if n := v.node("type"); n != nil {
 				at = n.Span
@@ -55,7 +58,7 @@ func (b *binder) report(v *values, rest *leftovers) {
 
 // need reports a key that must be there; one of several is enough.
 func (b *binder) need(v *values, rest *leftovers, keys []string, at source.Span, message string) {
-	if b.cut || slices.ContainsFunc(keys, func(key string) bool { return v.find(key) != nil }) {
+	if b.cut || v.hasOne(keys) {
 		return
 	}
 	found := diag.Diagnostic{
@@ -84,6 +87,10 @@ func (b *binder) need(v *values, rest *leftovers, keys []string, at source.Span,
 		rest.strange = slices.Delete(rest.strange, misspelt, misspelt+1)
 	}
 	b.out.Add(found)
+}
+
+func (v *values) hasOne(keys []string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { return v.find(key) != nil })
 }
 
 // blank reports a key without a value: an error when a run would be another
