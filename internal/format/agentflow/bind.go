@@ -157,6 +157,7 @@ func (b *binder) value(r *text.Reader, f *field, pair text.Pair, what string, s 
 				Message: fmt.Sprintf("%q of the %s must be a list of texts, but this is one text with commas.", f.name, what),
 				Help:    fmt.Sprintf("Write %s: [%s].", f.name, strings.Trim(at.node.Value, "[] ")),
 			})
+			at.list = pieces(at.node)
 			break
 		}
 		at.list = r.Strings(f.name)
@@ -178,6 +179,23 @@ func (b *binder) value(r *text.Reader, f *field, pair text.Pair, what string, s 
 		at.text = joined(at.node)
 	}
 	return at
+}
+
+// pieces are the texts between the commas of a text that was meant as a list.
+func pieces(n *text.Node) []text.Text {
+	if !n.Exact() {
+		return nil
+	}
+	var list []text.Text
+	at := n.Span.Start
+	for piece := range strings.SplitSeq(n.Value, ",") {
+		if word := strings.Trim(piece, "[] \t"); word != "" {
+			start := at + strings.Index(piece, word)
+			list = append(list, text.Text{Value: word, Span: source.Span{File: n.Span.File, Start: start, End: start + len(word)}})
+		}
+		at += len(piece) + 1
+	}
+	return list
 }
 
 // wholeNumbers reads one number or a list of them, as the texts that they are

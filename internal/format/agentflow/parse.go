@@ -47,6 +47,14 @@ func parse(f *source.File, out *diag.List) *document {
 		if d.md.HasFrontmatter && d.front == nil {
 			return nil
 		}
+		if at, ok := d.unopened(); ok {
+			out.Add(diag.Diagnostic{
+				Code: CodeNoKind, Severity: diag.Error, Span: at,
+				Message: "The line of --- that opens the frontmatter is missing, so this file is no workflow.",
+				Help:    "Write --- and nothing else on the first line of the file.",
+			})
+			return nil
+		}
 		d.noteBlocks(out)
 		return d
 	}
@@ -133,6 +141,32 @@ func (d *document) noteBlocks(out *diag.List) {
 			return
 		}
 	}
+}
+
+// unopened finds the first line of a workflow's frontmatter that no line of
+// three hyphens opens: perhaps there are two or four of them.
+func (d *document) unopened() (source.Span, bool) {
+	if d.md.HasFrontmatter {
+		return source.Span{}, false
+	}
+	at, first := 0, source.Span{}
+	kind := false
+	for line := range strings.Lines(d.file.Text) {
+		words := strings.TrimSpace(line)
+		if first.File == "" && words != "" {
+			first = d.file.Span(at, at+len(words))
+		}
+		switch key, value, _ := strings.Cut(words, ":"); {
+		case words == "---":
+			return first, kind
+		case strings.HasPrefix(words, "#"), strings.HasPrefix(words, "```"):
+			return source.Span{}, false
+		case key == "kind":
+			kind = kind || strings.TrimSpace(value) == workflowKind
+		}
+		at += len(line)
+	}
+	return source.Span{}, false
 }
 
 // readBlocks reads the labelled fences. The label decides, the heading above
