@@ -28,4 +28,5 @@ const (
 	CodeChildInput     diag.Code = "WF022" // a child workflow that lacks an input
 	CodeNoOutput       diag.Code = "WF023" // a promised output that nothing writes
 	CodeDoubtfulSchema diag.Code = "WF024" // a JSON Schema that probably says something else than was meant
+	CodeGivenNothing   diag.Code = "WF025" // work for an agent that is given nothing
 )

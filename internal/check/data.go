@@ -39,7 +39,49 @@ func (c *checker) data() {
 			}
 		}
 	})
+	c.givenNothing(w)
 	c.outputs(w)
+}
+
+// givenNothing notes steps whose agents see nothing of the run, although there
+// is something to see.
+func (c *checker) givenNothing(w *writers) {
+	asks := map[*ir.Step]bool{}
+	for _, t := range c.found {
+		asks[t.step] = len(t.uses.Agents) > 0
+	}
+	c.steps(func(b ir.BlockID, s *ir.Step) {
+		if b != ir.Body || s.Implied || len(s.Reads) > 0 || !c.handsOn(s, asks) {
+			return
+		}
+		earlier := func(by writer) bool { return by.step != s && w.before(by.step, s) }
+		if c.p.Input == nil && !slices.ContainsFunc(w.by, earlier) {
+			return
+		}
+		c.add(CodeGivenNothing, diag.Note, s.Span,
+			fmt.Sprintf("Step %q reads nothing, so it is given no more of the run than its own description.", s.ID),
+			"Let it read what it needs: the input, or what another step writes.")
+	})
+}
+
+// handsOn reports whether what a step reads is all that some agent, worker or
+// child gets.
+func (c *checker) handsOn(s *ir.Step, asks map[*ir.Step]bool) bool {
+	switch a := s.Action.(type) {
+	case ir.Task:
+		return asks[s]
+	case ir.Call:
+		return a.PassReads
+	case ir.Parallel:
+		for b := range c.flow.blocksOf(s) {
+			steps := c.p.Blocks[b].Steps
+			if len(steps) != 1 || !asks[&steps[0]] || len(steps[0].Reads) > 0 {
+				return false
+			}
+		}
+		return len(a.Branches) > 0
+	}
+	return false
 }
 
 // writers knows who writes what.
