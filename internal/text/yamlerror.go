@@ -432,6 +432,7 @@ func (m mistake) indentation() bool {
 // nearColumn finds the key above a line that has lines of its own below it and
 // nearly the same indentation.
 func (m mistake) nearColumn(start, column int) (key string, at int, ok bool) {
+	least := 2
 	for start > 0 {
 		start = lineStart(m.p.text, start-1)
 		line := strings.TrimRight(lineAround(m.p.text, start), " \t")
@@ -439,15 +440,15 @@ func (m mistake) nearColumn(start, column int) (key string, at int, ok bool) {
 		if isBlank(line) || !strings.HasSuffix(line, ":") {
 			continue
 		}
-		at = len(line) - len(content)
-		if at != column && at >= column-2 && at <= column+2 {
-			return strings.TrimSuffix(content, ":"), at, true
+		is := len(line) - len(content)
+		if off := max(is-column, column-is); off > 0 && off <= least {
+			key, at, ok, least = strings.TrimSuffix(content, ":"), is, true, off
 		}
-		if at < column {
+		if is < column {
 			break
 		}
 	}
-	return "", 0, false
+	return key, at, ok
 }
 
 // repairable are the mistakes after which reading can go on, as if the value

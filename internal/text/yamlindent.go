@@ -16,7 +16,7 @@ func (r *lineReader) misplaced(here pairLine) bool {
 		return r.dashMisplaced(above, here)
 	case here.entry || !above.hasValue:
 		return false
-	case parent.hasValue && parent.column == here.column && here.column > above.column:
+	case parent.hasValue && parent.column == here.column && here.column > above.column && here.hasValue:
 		return r.indent(above, here.column) // it stands between two that agree
 	}
 	follows := r.columnBelow(here.at)
@@ -86,10 +86,16 @@ func (r *lineReader) dashMisplaced(above, here pairLine) bool {
 	return false
 }
 
-// entryMisplaced explains a first entry that is indented further than the
-// next one, which stands at an offset and a column.
+// entryMisplaced explains an entry, at an offset and a column, that is indented
+// less than those around it, or a first one that is indented further.
 func (r *lineReader) entryMisplaced(at, column int) bool {
-	return r.entries == 1 && column < r.dash-1 && lineStart(r.text, r.m.at) == at && r.indent(pairLine{at: r.entry, column: r.dash - 1}, column)
+	if column >= r.dash-1 || lineStart(r.text, r.m.at) != at {
+		return false
+	}
+	if r.columnBelow(at) == r.dash-1 {
+		return r.indent(pairLine{at: at, column: column}, r.dash-1)
+	}
+	return r.entries == 1 && r.indent(pairLine{at: r.entry, column: r.dash - 1}, column)
 }
 
 // columnBelow is the indentation of the next line that says something, or -1.

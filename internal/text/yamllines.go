@@ -296,7 +296,7 @@ func (r *lineReader) block(indent, at int) (int, bool) {
 			first, own = at, column
 		case column < own && content[0] == '#':
 			continue
-		case column < own && lines == 1:
+		case column < own && lines == 1 && r.columnBelow(at) < own:
 			return at, r.report(CodeIndentation, first, first+own, "The first line of this text is indented further than the lines below it.",
 				fmt.Sprintf("Give all lines of the text the same indentation: %d spaces before %q.", column, firstWords(r.text, first)))
 		case column < own:
