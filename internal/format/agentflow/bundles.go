@@ -124,6 +124,7 @@ func (l *lowering) workerAgent(b *values, w worker) (string, source.Span) {
 		return agent.Value, agent.Span
 	case role.Value != "":
 		l.generic(w.key("role"), fmt.Sprintf("No agent is named for the worker %q; one is made of its role.", w.id.Value), "Define an ```agent block with this role and name it in \"agent\".")
+	case slices.Contains(w.blank, "agent"): // reported
 	default:
 		l.report(CodeWorker, diag.Error, w.id.Span, fmt.Sprintf("The worker %q has no agent.", w.id.Value), "Add \"agent\" with the id of an agent.")
 	}

@@ -44,6 +44,10 @@ func (b *binder) report(v *values, rest *leftovers) {
 			b.need(v, rest, group, at, fmt.Sprintf("%s step needs %q.", upper(article(kind)), group[0]))
 		}
 	}
+	if v.shape == contractShape && len(rest.strange) > 0 {
+		b.looseSchema(v, rest)
+		return
+	}
 	for _, pair := range rest.blank {
 		f := v.shape.field(pair.Key.Value)
 		outside := func(p text.Pair) bool { return f.kind == object && f.shape.field(p.Key.Value) != nil }
@@ -148,6 +152,24 @@ func (b *binder) strange(v *values, rest *leftovers) {
 	}
 }
 
+// looseSchema reports keys beside "schema" that are probably meant to be in it:
+// all of them are one mistake.
+func (b *binder) looseSchema(v *values, rest *leftovers) {
+	for _, pair := range rest.strange {
+		b.warned = append(b.warned, pairSpan(pair))
+	}
+	key := rest.strange[0].Key
+	found := diag.Diagnostic{
+		Code: CodeUnknownKey, Severity: diag.Warning, Span: key.Span,
+		Message: fmt.Sprintf("There is no key %q under %q.", key.Value, rest.what),
+		Help:    "Write the keys of a JSON Schema below \"schema:\", and indent them more.",
+	}
+	if near := diag.Nearest(key.Value, v.shape.names()); near != "" {
+		found.Help = fmt.Sprintf("Did you mean %q?", near)
+	}
+	b.out.Add(found)
+}
+
 func pairSpan(p text.Pair) source.Span {
 	at := p.Key.Span
 	at.End = max(at.End, p.Value.Span.End)
@@ -163,11 +185,18 @@ func (s *shape) names() []string {
 	return names
 }
 
-// stepKind is a step's type, or when it is missing or misspelt, and reported,
-// what was probably meant.
+// stepKind is a step's type, or when it is missing or unusable, and reported,
+// the one that its keys are made for.
 func stepKind(v *values) string {
 	if kind := v.word("type").Value; kind != "" {
 		return kind
+	}
+	for _, guess := range []struct{ key, kind string }{
+		{"bundle", "parallel"}, {"branches", "decision"}, {"gate_method", "gate"}, {"tool", "tool"}, {"agent", "skill"}, {"skill_ref", "skill"},
+	} {
+		if v.has(guess.key) {
+			return guess.kind
+		}
 	}
 	return "transform"
 }
@@ -204,7 +233,7 @@ func (b *binder) stray(at *value) {
 	}
 	switch at.field.kind {
 	case word:
-		if !at.field.condition {
+		if !at.field.condition && at.field.name != "id" { // ids have rules of their own
 			look(at.text)
 		}
 	case words:

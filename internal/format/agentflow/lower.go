@@ -340,6 +340,7 @@ func (l *lowering) checkID(id text.Text, what string) {
 		if better != "" && len(id.Value) == utf8.RuneCountInString(id.Value) {
 			help = fmt.Sprintf("Write %q.", better)
 		}
+		l.doc.skip(&l.doc.unread.Texts, id.Span) // others may say it right
 		l.report(CodeBadID, diag.Error, id.Span, fmt.Sprintf("The id of %s cannot be %q.", article(what), id.Value), help)
 	case what != "worker" && what != "waitpoint" && id.Value != better && better != "":
 		l.report(CodeConvention, diag.Note, id.Span, fmt.Sprintf("The id %q is not written in snake_case, as is usual.", id.Value), fmt.Sprintf("Write %q.", better))

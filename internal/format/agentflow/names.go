@@ -78,6 +78,9 @@ func (l *lowering) condition(t text.Text) *expr.Expr {
 	}
 	e, list := expr.Parse(expr.AgentFlow, t.Value, t.Span)
 	l.add(list)
+	if list.Errors() {
+		return nil // what it asks for is not known
+	}
 	for _, path := range e.Paths() {
 		name := path.Written[0]
 		if slices.Contains(namespaces, name) {

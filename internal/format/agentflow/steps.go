@@ -161,6 +161,7 @@ func (l *lowering) resolveBranches(s *step) {
 		seen[key] = pair.Key.Span
 		if pair.Value.Kind != text.String {
 			l.report(CodeWrongType, diag.Error, headOf(pair.Value), fmt.Sprintf("The branch %q must name a step, but this is %s.", key, pair.Value.Kind), "Write the id of the step to go to.")
+			l.doc.unread.Steps = true // where this leads is not known
 			continue
 		}
 		to := l.find(pair.Value.Text())
@@ -564,7 +565,9 @@ func (l *lowering) gate(s *step) ir.Action {
 			unused(key, "an agent decides")
 		}
 		if agent.Value == "" {
-			l.report(CodeGateDecider, diag.Error, method.Span, "No agent is named to decide at this gate.", "Add \"agent\" with the id of the critic.")
+			if !slices.Contains(s.blank, "agent") {
+				l.report(CodeGateDecider, diag.Error, method.Span, "No agent is named to decide at this gate.", "Add \"agent\" with the id of the critic.")
+			}
 			agent = text.Text{Value: l.impliedAgent(s.id.Value, s.word("description").Value, "", method.Span), Span: method.Span}
 		}
 		l.nothingToJudge(s, "The critic who decides here is given nothing to judge.")
