@@ -83,6 +83,7 @@ func FuzzYAML(f *testing.F) {
 		"a: !foo bar\nb: !!int 12\nc: !!float 1e3\n", "a: foo\n  bar\n\n  baz\n", "a: |2\n   x\n  y\n", "a: b\u2028c\u0085d\n",
 		"a: 0x1F\nb: 0o17\nc: .inf\nd: 2020-01-01\n", "a: 1\n---\nb: 2\n", "a: !<tag:x> y\n", "a: \x01\n", "a: \xff\n",
 		"description: Use this: it is good\n  and: that\nname: x\n", "on: push\ntrue: 1\n", "a: | x\n y\n", "a:b\nc: d\n", "words\na: b\n",
+		"!\n&0: 0\n0: 00", "a:\n  - b\n   - c\n", "a { b: c }\nd:[e: f]\n", "a:  b: c }\n", "a: b: c\"\n", "a: |\n   b\n  c\n d\n", "a:\n b: 1\n  c: 2\n",
 	} {
 		f.Add(seed, 0, len(seed))
 		f.Add("# Title\n"+seed+"\nafter", 8, 8+len(seed))

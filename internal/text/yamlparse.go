@@ -485,6 +485,9 @@ func (p *yamlParser) mapping(n *yaml.Node, start int) (*Node, int) {
 		key, keyEnd := p.node(n.Content[i])
 		value, valueEnd := p.node(n.Content[i+1])
 		end = max(end, keyEnd, valueEnd)
+		if i == 0 && n.Content[i].Kind != yaml.AliasNode {
+			start = min(start, key.Span.Start-p.base) // an anchor of the key may look like one of the map
+		}
 		switch {
 		case key.Kind == Map && strings.HasPrefix(p.text[start:], "{{") && key.Span.Start == p.base+start+1:
 			p.report(CodeNeedsQuotes, start, start+2, "A value without quotes cannot begin with {{, which YAML takes for a map in a map.",
