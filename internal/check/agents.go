@@ -21,22 +21,22 @@ func (c *checker) agents() {
 		}
 	}
 	used := map[string]bool{}
+	reported := map[string]int{} // by name: where in the list
 	for _, t := range c.found {
 		for _, a := range t.uses.Agents {
 			used[a.Name] = true
-			if c.p.Agent(a.Name) == nil {
-				near := c.p.Agent(diag.Nearest(a.Name, there))
-				var related []diag.Related
-				if near != nil { // probably the one that was meant
-					used[near.ID] = true
-					related = append(related, diag.Related{Span: near.Span, Message: "defined here"})
-				}
-				help := diag.DidYouMean(a.Name, there)
-				if len(there) == 0 {
-					help = fmt.Sprintf("Define an agent %q with a role and a goal.", a.Name)
-				}
-				c.missing(a.Name, CodeNoAgent, diag.Error, spanOr(a.Span, t.step.Span),
-					fmt.Sprintf("There is no agent %q.", a.Name), help, related...)
+			if c.p.Agent(a.Name) != nil {
+				continue
+			}
+			used[diag.Nearest(a.Name, there)] = true // probably the one that was meant
+			if i, ok := reported[a.Name]; ok {
+				c.list[i].Related = append(c.list[i].Related, diag.Related{Span: spanOr(a.Span, t.step.Span), Message: "also asked here"})
+				continue
+			}
+			before := len(c.list)
+			c.noAgent(a.Name, spanOr(a.Span, t.step.Span), there)
+			if len(c.list) > before {
+				reported[a.Name] = before
 			}
 		}
 	}
@@ -48,6 +48,18 @@ func (c *checker) agents() {
 				fmt.Sprintf("Name it in the step that it is meant for (\"agent: %s\"), or remove it.", a.ID))
 		}
 	}
+}
+
+func (c *checker) noAgent(name string, at source.Span, there []string) {
+	help := diag.DidYouMean(name, there)
+	if len(there) == 0 {
+		help = fmt.Sprintf("Define an agent %q with a role and a goal.", name)
+	}
+	var related []diag.Related
+	if near := c.p.Agent(diag.Nearest(name, there)); near != nil {
+		related = append(related, diag.Related{Span: near.Span, Message: "defined here"})
+	}
+	c.missing(name, CodeNoAgent, diag.Error, at, fmt.Sprintf("There is no agent %q.", name), help, related...)
 }
 
 // tools reports tools that the workflow's own lists refuse.
