@@ -37,7 +37,7 @@ demo: build ## see what Espalier does, without a key or an account
 
 test: ## run all tests, with the race detector when there is a C compiler
 	@$(if $(RACE),,echo 'No C compiler was found: the tests run without the race detector.')
-	$(GO) test $(RACE) ./...
+	GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) ./...
 
 lint: ## format, vet, staticcheck, and builds for other systems
 	@unformatted=$$($(GO) tool gofumpt -l .); if [ -n "$$unformatted" ]; then \

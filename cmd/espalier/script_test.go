@@ -15,6 +15,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// quickExit makes processes with the race detector end when they are done:
+// by default each of them lingers for a second.
+const quickExit = "atexit_sleep_ms=0"
+
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"espalier": main})
 }
@@ -32,6 +36,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("REPOSITORY", root)
+			e.Setenv("GORACE", quickExit)
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o755)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
