@@ -30,8 +30,8 @@ var layers = map[string][]string{
 	"internal/explain": {},
 	"internal/project": {"internal/diag"},
 
-	"internal/format":   {"internal/ir", "internal/text"},
-	"internal/tool":     {"internal/ir"},
+	"internal/format": {"internal/ir", "internal/text"},
+	"internal/tool":   {"internal/ir"},
 	// The scripted model reads a file with positions, which speaks for tools too.
 	"internal/provider": {"internal/ir", "internal/text", "internal/tool"},
 	"internal/step":     {"internal/ir", "internal/provider", "internal/tool", "internal/journal", "internal/schema"},

@@ -31,8 +31,16 @@ func TestNothingReachesTheTerminalRaw(t *testing.T) {
 	write("two\x1b[1m/SKILL.md", skill("same", "two"))
 	write("big\x07/SKILL.md", "\xff\xfe")
 	for _, args := range [][]string{
-		{"list"}, {"validate", "."}, {"show", "evil"}, {"cost", "evil"}, {"graph", "evil"}, {"show", "evil/SKILL.md"},
-		{"show", "same"}, {"show", "nothing-like-it"}, {"show", "raw"}, {"show", "."},
+		{"list"},
+		{"validate", "."},
+		{"show", "evil"},
+		{"cost", "evil"},
+		{"graph", "evil"},
+		{"show", "evil/SKILL.md"},
+		{"show", "same"},
+		{"show", "nothing-like-it"},
+		{"show", "raw"},
+		{"show", "."},
 		{"__complete", "show", ""},
 	} {
 		_, stdout, stderr := run(t, dir, args...)

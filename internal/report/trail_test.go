@@ -263,8 +263,16 @@ func TestEverythingThatBeginsEnds(t *testing.T) {
 func TestEventsOutOfPlaceAreErrors(t *testing.T) {
 	trail := report.NewTrail(run, nil)
 	for _, f := range []journal.Fact{
-		journal.TaskStarted{}, journal.TaskEnded{Final: true}, journal.TaskNoted{}, journal.StepLeft{}, journal.StepEntered{},
-		journal.FrameOpened{}, journal.FrameClosed{}, journal.GateOpened{}, journal.GateDecided{}, journal.RunFinished{},
+		journal.TaskStarted{},
+		journal.TaskEnded{Final: true},
+		journal.TaskNoted{},
+		journal.StepLeft{},
+		journal.StepEntered{},
+		journal.FrameOpened{},
+		journal.FrameClosed{},
+		journal.GateOpened{},
+		journal.GateDecided{},
+		journal.RunFinished{},
 	} {
 		if err := trail.Take(&journal.Event{Seq: 2, Fact: f}, func(*report.Moment) { t.Error("a moment") }); err == nil {
 			t.Errorf("%T before the run began", f)

@@ -67,7 +67,7 @@ func Run(t *testing.T, subject Subject) {
 		{"closing", closing},
 	}
 	if !subject.Small {
-		tests = append(tests, promise{"a hundred thousand runs", hundredThousand})
+		tests = append(tests, promise{"a great many runs", greatMany})
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -1108,11 +1108,11 @@ func closing(t *testing.T, s journal.Store) {
 	}
 }
 
-func hundredThousand(t *testing.T, s journal.Store) {
+func greatMany(t *testing.T, s journal.Store) {
 	if testing.Short() {
-		t.Skip("a hundred thousand runs take seconds")
+		t.Skip("a great many runs take seconds")
 	}
-	const n = 100_000
+	const n = many
 	var wg sync.WaitGroup
 	wg.Add(n)
 	for i := range n {

@@ -614,8 +614,10 @@ func TestUnknownProgram(t *testing.T) {
 	r := recorded(t, "linear")
 	s := &shelf{program: r.program, appends: r.appends}
 	gone := errors.New("gone")
-	w := transcript.New(transcript.Options{Dir: t.TempDir(), Source: s, Now: frozen, Log: quiet(),
-		Program: func(context.Context, string) (*ir.Program, error) { return nil, gone }})
+	w := transcript.New(transcript.Options{
+		Dir: t.TempDir(), Source: s, Now: frozen, Log: quiet(),
+		Program: func(context.Context, string) (*ir.Program, error) { return nil, gone },
+	})
 	if err := w.Record(t.Context(), r.appends[0]); !errors.Is(err, gone) {
 		t.Errorf("%v", err)
 	}
