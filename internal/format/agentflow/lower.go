@@ -429,8 +429,36 @@ func (l *lowering) override(base *ir.Program, o *values) {
 		l.report(CodeTarget, diag.Warning, target.Span, fmt.Sprintf("%q cannot be overridden; the block does nothing.", target.Value),
 			diag.DidYouMean(target.Value, []string{"base_skill.output", "base_skill.input"}))
 	default:
-		if c := l.schemaFile(with); c != nil {
-			*slot = c
+		c := l.schemaFile(with)
+		if c == nil {
+			return
+		}
+		*slot = c
+		if slot == &base.Output {
+			promise(base, c)
+		}
+	}
+}
+
+// promise tells the steps of a base skill that write all of its output what
+// that has to look like.
+func promise(base *ir.Program, c *ir.Contract) {
+	under, list := onlyRequired(c)
+	base.Blocks = slices.Clone(base.Blocks) // the compiled base may be shared
+	for b := range base.Blocks {
+		base.Blocks[b].Steps = slices.Clone(base.Blocks[b].Steps)
+		for i := range base.Blocks[b].Steps {
+			s := &base.Blocks[b].Steps[i]
+			if len(s.Writes) != 1 || s.Writes[0].Path != "output" {
+				continue
+			}
+			s.Writes = slices.Clone(s.Writes)
+			s.Writes[0].Under, s.Writes[0].AsList = under, list
+			if t, ok := s.Action.(ir.Task); ok && t.Kind == "agent" && t.Settings.Get("schema") == nil {
+				t.Settings = slices.Clone(t.Settings)
+				t.Settings.Put("schema", c.Schema, c.Span)
+				s.Action = t
+			}
 		}
 	}
 }

@@ -312,8 +312,10 @@ func (l *lowering) writes(s *step) []ir.Write {
 
 // onlyOutput is the one property that the output must have, if it is one, and
 // whether that is a list. A result without it is put there (F7).
-func (l *lowering) onlyOutput() (name string, list bool) {
-	if l.p.Output == nil {
+func (l *lowering) onlyOutput() (name string, list bool) { return onlyRequired(l.p.Output) }
+
+func onlyRequired(c *ir.Contract) (name string, list bool) {
+	if c == nil {
 		return "", false
 	}
 	var schema struct {
@@ -322,7 +324,7 @@ func (l *lowering) onlyOutput() (name string, list bool) {
 			Type any `json:"type"`
 		} `json:"properties"`
 	}
-	if json.Unmarshal(l.p.Output.Schema, &schema) != nil || len(schema.Required) != 1 {
+	if json.Unmarshal(c.Schema, &schema) != nil || len(schema.Required) != 1 {
 		return "", false
 	}
 	name = schema.Required[0]
