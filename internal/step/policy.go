@@ -1,8 +1,10 @@
 package step
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
 )
@@ -73,3 +75,28 @@ func Parts(s *ir.Step) []string {
 	}
 	return out
 }
+
+// Promised is the schema of the program's output when this step alone writes
+// all of it: then its result must fit, and whoever makes it had better know.
+func Promised(p *ir.Program, s *ir.Step) json.RawMessage {
+	if p.Output == nil || len(s.Writes) != 1 || s.Writes[0].Path != wholeOutput {
+		return nil
+	}
+	writers := 0
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			for _, w := range p.Blocks[b].Steps[i].Writes {
+				if w.Path == wholeOutput || strings.HasPrefix(w.Path, wholeOutput+".") {
+					writers++
+				}
+			}
+		}
+	}
+	if writers != 1 {
+		return nil
+	}
+	return p.Output.Schema
+}
+
+// wholeOutput is the variable that a program's result is read from.
+const wholeOutput = "output"

@@ -440,8 +440,8 @@ func (l *lowering) override(base *ir.Program, o *values) {
 	}
 }
 
-// promise tells the steps of a base skill that write all of its output what
-// that has to look like.
+// promise puts results of a base skill that lack the only property which its
+// output must have under that (F7).
 func promise(base *ir.Program, c *ir.Contract) {
 	under, list := onlyRequired(c)
 	base.Blocks = slices.Clone(base.Blocks) // the compiled base may be shared
@@ -454,11 +454,6 @@ func promise(base *ir.Program, c *ir.Contract) {
 			}
 			s.Writes = slices.Clone(s.Writes)
 			s.Writes[0].Under, s.Writes[0].AsList = under, list
-			if t, ok := s.Action.(ir.Task); ok && t.Kind == "agent" && t.Settings.Get("schema") == nil {
-				t.Settings = slices.Clone(t.Settings)
-				t.Settings.Put("schema", c.Schema, c.Span)
-				s.Action = t
-			}
 		}
 	}
 }

@@ -70,9 +70,10 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 		Reads: step.ReadTokens(p, s),
 		Turns: 1,
 	}
-	if set.structured() || len(step.Parts(s)) > 0 {
+	promised := step.Promised(p, s)
+	if set.structured() || len(step.Parts(s)) > 0 || len(promised) > 0 {
 		talk.Repairs = step.RepairCalls
-		talk.Known += step.TextTokens(string(set.Schema))
+		talk.Known += step.TextTokens(string(set.Schema), string(promised))
 	}
 	a := p.Agent(set.Agent)
 	if a != nil {

@@ -34,6 +34,9 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	}
 	if !set.Verdict { // what a gate writes is made of the verdict, not the verdict itself
 		t.Form.Parts, t.Choices = step.Parts(job.Step), job.Choices
+		if len(t.Form.Schema) == 0 {
+			t.Form.Schema = step.Promised(job.Workflow, job.Step)
+		}
 	}
 	return t.Run(ctx, job)
 }
