@@ -4,6 +4,7 @@ GO ?= go
 BIN := bin
 ESPALIER := $(BIN)/espalier
 EXAMPLE := examples/agent-flow/contract-review.md
+RUNS := examples/agent-flow/support-triage.md
 # Not .md: it is not to be found as a workflow.
 BROKEN := $(BIN)/broken.txt
 
@@ -29,7 +30,9 @@ demo: build ## see what Espalier does, without a key or an account
 	@echo; echo '$$ espalier graph $(EXAMPLE) -o $(BIN)/contract-review.svg'
 	@$(ESPALIER) graph $(EXAMPLE) -o $(BIN)/contract-review.svg
 	@echo 'The picture is in $(BIN)/contract-review.svg.'
-	@echo; echo 'Now with two mistakes in it:'
+	@echo; echo '$$ espalier run $(RUNS) --simulate'
+	@$(ESPALIER) run $(RUNS) --simulate --input ticket='I was billed twice' --input customer_id=42
+	@echo; echo 'The first workflow again, with two mistakes in it:'
 	@sed -e 's/agent: summariser/agent: sumariser/' -e 's/reads: \[state.summary, state.findings\]/reads: [state.sumary, state.findings]/' \
 		$(EXAMPLE) > $(BROKEN)
 	@echo '$$ espalier validate - < broken.md'
