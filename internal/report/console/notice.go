@@ -127,6 +127,19 @@ func (s *Style) clock(t Time) string {
 	return t.In(s.Zone).Format("15:04:05")
 }
 
+// moment is a time that may lie on another day than the one it is told on.
+func (s *Style) moment(t, told Time) string {
+	zone := s.Zone
+	if zone == nil {
+		zone = time.UTC
+	}
+	const day = "2006-01-02"
+	if t.In(zone).Format(day) == told.In(zone).Format(day) {
+		return s.clock(t)
+	}
+	return t.In(zone).Format(day + " 15:04")
+}
+
 // Line is the notice on one line, "" when it is not worth one.
 func (n *Notice) Line(s Style) string {
 	text, colour := n.text(&s)
@@ -180,6 +193,9 @@ func (n *Notice) text(s *Style) (string, report.Colour) {
 	case ToolFinished:
 		if n.Error != "" {
 			return "tool " + n.Tool + " failed: " + n.Error, report.Amber
+		}
+		if n.Offline != "" {
+			return "tool " + n.Tool + " returned, " + n.Offline, report.Plain
 		}
 		return "tool " + n.Tool + " returned", report.Plain
 	case WaitStarted:
@@ -297,7 +313,7 @@ func (n *Notice) waits(s *Style) string {
 		return fmt.Sprintf("waiting for budget: %s is used up: espalier resume %s --raise %s=N", n.Budget, run, n.Budget)
 	}
 	if !n.Due.IsZero() {
-		text += ", until " + s.clock(n.Due)
+		text += ", until " + s.moment(n.Due, n.At)
 	}
 	return text
 }

@@ -248,7 +248,10 @@ func (p *Progress) note(e *journal.Event, x *journal.TaskNoted) {
 		var t journal.ToolUse
 		if json.Unmarshal(x.Data, &t) == nil {
 			n := p.tell(e, ToolFinished, a.step)
-			n.Tool, n.Error = t.Name, t.Error
+			n.Tool, n.Error, n.Offline = t.Name, t.Error, t.Offline
+			if t.Offline != "" {
+				a.offline, p.offline = t.Offline, t.Offline
+			}
 		}
 	}
 }

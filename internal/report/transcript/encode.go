@@ -178,7 +178,12 @@ func appendNote(b []byte, n *journal.TaskNoted) ([]byte, error) {
 	if t.Fidelity == "" {
 		t.Fidelity = journal.ByRouter
 	}
-	return append(journal.AppendString(b, t.Fidelity), '}'), nil
+	b = journal.AppendString(b, t.Fidelity)
+	if t.Offline != "" {
+		b = append(b, `,"offline":`...)
+		b = journal.AppendString(b, t.Offline)
+	}
+	return append(b, '}'), nil
 }
 
 // appendUnread writes data whose form is not what its kind promises as text,

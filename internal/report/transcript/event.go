@@ -93,4 +93,6 @@ type Tool struct {
 	Output   json.RawMessage `json:"output"`
 	Error    string          `json:"error,omitempty"`
 	Fidelity string          `json:"fidelity"`
+	// Offline is "simulated" or "scripted" when nothing real was called.
+	Offline string `json:"offline,omitempty"`
 }
