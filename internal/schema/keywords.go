@@ -1,0 +1,384 @@
+package schema
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/big"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// keyword is one keyword on its way into a node.
+type keyword struct {
+	c     *compiler
+	n     *Node
+	value any
+	at    string
+}
+
+// read puts the keyword called name into the node; around is the object that
+// has it. Unknown keywords mean nothing.
+func (k *keyword) read(name string, around map[string]any) {
+	n := k.n
+	switch name {
+	case "$ref", "$dynamicRef", "$recursiveRef":
+		k.reference(name)
+	case "$anchor", "$dynamicAnchor":
+		if anchor := k.text(); anchor != "" {
+			n.within.anchors[anchor] = n
+			if name == "$dynamicAnchor" {
+				n.within.dynamic[anchor] = n
+			}
+		}
+	case "$recursiveAnchor":
+		if k.c.draft == draft2019 && k.flag() {
+			n.within.dynamic[recursive] = n
+		}
+	case "$id", "$schema", "$comment", "contentEncoding", "contentMediaType":
+		k.text()
+	case "$defs", "definitions":
+		k.named()
+
+	case "allOf":
+		n.AllOf = k.subs()
+	case "anyOf":
+		n.AnyOf = k.subs()
+	case "oneOf":
+		n.OneOf = k.subs()
+	case "not":
+		n.Not = k.sub()
+	case "if":
+		n.If = k.sub()
+	case "then":
+		n.Then = k.sub()
+	case "else":
+		n.Else = k.sub()
+
+	case "type":
+		k.types()
+	case "enum":
+		n.Enum = append([]any{}, k.list()...)
+	case "const":
+		n.Const = &k.value
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
+		k.bounds(name, around)
+
+	case "minLength":
+		n.MinLength = k.count()
+	case "maxLength":
+		n.MaxLength = k.count()
+	case "pattern":
+		n.Pattern = k.pattern(k.text())
+	case "format":
+		n.Format = k.text()
+
+	case "title":
+		n.Title = k.text()
+	case "description":
+		n.Description = k.text()
+	case "default":
+		n.Default = &k.value
+	case "examples":
+		n.Examples = k.list()
+	case "deprecated", "readOnly", "writeOnly":
+		k.flag()
+	default:
+		k.readMore(name, around)
+	}
+}
+
+// readMore is read for what holds other values.
+func (k *keyword) readMore(name string, around map[string]any) {
+	n := k.n
+	switch name {
+	case "prefixItems":
+		n.PrefixItems = k.subs()
+	case "items":
+		k.items(around)
+	case "contains":
+		n.Contains = k.sub()
+	case "minContains":
+		n.MinContains = k.count()
+	case "maxContains":
+		n.MaxContains = k.count()
+	case "minItems":
+		n.MinItems = k.count()
+	case "maxItems":
+		n.MaxItems = k.count()
+	case "uniqueItems":
+		n.UniqueItems = k.flag()
+	case "unevaluatedItems":
+		n.UnevaluatedItems = k.sub()
+
+	case "properties":
+		n.Properties = k.named()
+	case "patternProperties":
+		all := k.named()
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			of := keyword{c: k.c, n: n, value: name, at: k.at + "/" + escapes.Replace(name)}
+			n.PatternProperties = append(n.PatternProperties, PatternProperty{of.pattern(name), all[name]})
+		}
+	case "additionalProperties":
+		n.AdditionalProperties = k.sub()
+	case "propertyNames":
+		n.PropertyNames = k.sub()
+	case "unevaluatedProperties":
+		n.UnevaluatedProperties = k.sub()
+	case "dependentSchemas", "dependentRequired", "dependencies":
+		k.dependencies()
+	case "additionalItems":
+		if k.c.draft != draft2020 {
+			k.sub() // items says whether it counts
+		}
+	case "required":
+		n.Required = k.texts()
+	case "minProperties":
+		n.MinProperties = k.count()
+	case "maxProperties":
+		n.MaxProperties = k.count()
+	}
+}
+
+// recursive is the anchor that $recursiveAnchor makes; no name is like it.
+const recursive = "#"
+
+func (k *keyword) reference(name string) {
+	ref, ok := k.value.(string)
+	if !ok {
+		k.wrong("text")
+		return
+	}
+	n := k.n
+	k.c.resolve(ref, k.at, n, func(to *Node, anchor string) {
+		if name == "$ref" {
+			n.Ref = to
+			return
+		}
+		if name == "$recursiveRef" {
+			anchor = recursive
+		}
+		n.DynamicRef = &Dynamic{Ref: to}
+		if anchor != "" && to.within.dynamic[anchor] == to {
+			n.DynamicRef.anchor = anchor
+		}
+	})
+}
+
+// bounds reads the keywords about the size of numbers.
+func (k *keyword) bounds(name string, around map[string]any) {
+	n := k.n
+	switch name {
+	case "minimum", "maximum":
+		bound := k.rat()
+		exclusive, _ := around["exclusiveM"+name[1:]].(bool)
+		exclusive = exclusive && k.c.draft == draft4
+		switch {
+		case name == "minimum" && exclusive:
+			n.ExclusiveMinimum = bound
+		case name == "minimum":
+			n.Minimum = bound
+		case exclusive:
+			n.ExclusiveMaximum = bound
+		default:
+			n.Maximum = bound
+		}
+	case "exclusiveMinimum", "exclusiveMaximum":
+		switch {
+		case k.c.draft == draft4:
+			k.flag() // of what minimum and maximum say
+		case name == "exclusiveMinimum":
+			n.ExclusiveMinimum = k.rat()
+		default:
+			n.ExclusiveMaximum = k.rat()
+		}
+	case "multipleOf":
+		if n.MultipleOf = k.rat(); n.MultipleOf != nil && n.MultipleOf.Sign() <= 0 {
+			k.c.problem(k.at, "it wants a number above 0 there")
+		}
+	}
+}
+
+// items also reads the lists that were allowed before draft 2020-12.
+func (k *keyword) items(around map[string]any) {
+	_, isList := k.value.([]any)
+	switch {
+	case !isList:
+		k.n.Items = k.sub()
+	case k.c.draft == draft2020:
+		k.c.problem(k.at, "it wants a schema there; a list of schemas is called prefixItems")
+	default:
+		k.n.PrefixItems = k.subs()
+		if rest, ok := around["additionalItems"]; ok {
+			k.n.Items = k.c.node(rest, k.n.pointer+"/additionalItems", k.n.within)
+		}
+	}
+}
+
+// dependencies reads lists of names and schemas, which older drafts have under
+// one keyword, which newer ones may still be written with.
+func (k *keyword) dependencies() {
+	object, ok := k.value.(map[string]any)
+	if !ok {
+		k.wrong("an object")
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		one := keyword{c: k.c, n: k.n, value: object[name], at: k.at + "/" + escapes.Replace(name)}
+		if _, isList := one.value.([]any); isList {
+			if k.n.DependentRequired == nil {
+				k.n.DependentRequired = map[string][]string{}
+			}
+			k.n.DependentRequired[name] = one.texts()
+			continue
+		}
+		if k.n.DependentSchemas == nil {
+			k.n.DependentSchemas = map[string]*Node{}
+		}
+		k.n.DependentSchemas[name] = one.sub()
+	}
+}
+
+func (k *keyword) types() {
+	list, isList := k.value.([]any)
+	if !isList {
+		list = []any{k.value}
+	} else if len(list) == 0 {
+		k.c.problem(k.at, "it wants at least one type there")
+	}
+	all := []string{"array", "boolean", "integer", "null", "number", "object", "string"}
+	for i, v := range list {
+		at := k.at
+		if isList {
+			at += "/" + strconv.Itoa(i)
+		}
+		name, isText := v.(string)
+		switch {
+		case !isText:
+			k.c.problem(at, "it wants the name of a type there, not %s", kindOf(v))
+		case !slices.Contains(all, name):
+			k.c.problems = append(k.c.problems, &Error{Pointer: at, Message: fmt.Sprintf("%q is not a type", name), Got: name, Allowed: all})
+		case slices.Contains(k.n.Types, name):
+			k.c.problem(at, "%q is there already", name)
+		default:
+			k.n.Types = append(k.n.Types, name)
+		}
+	}
+}
+
+func (k *keyword) wrong(wanted string) {
+	k.c.problem(k.at, "it wants %s there, not %s", wanted, kindOf(k.value))
+}
+
+func (k *keyword) sub() *Node { return k.c.node(k.value, k.at, k.n.within) }
+
+func (k *keyword) subs() []*Node {
+	list, ok := k.value.([]any)
+	switch {
+	case !ok:
+		k.wrong("a list of schemas")
+	case len(list) == 0:
+		k.c.problem(k.at, "it wants at least one schema there")
+	}
+	var out []*Node
+	for i, v := range list {
+		out = append(out, k.c.node(v, k.at+"/"+strconv.Itoa(i), k.n.within))
+	}
+	return out
+}
+
+func (k *keyword) named() map[string]*Node {
+	object, ok := k.value.(map[string]any)
+	if !ok {
+		k.wrong("an object of schemas")
+		return nil
+	}
+	out := make(map[string]*Node, len(object))
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		out[name] = k.c.node(object[name], k.at+"/"+escapes.Replace(name), k.n.within)
+	}
+	return out
+}
+
+func (k *keyword) text() string {
+	s, ok := k.value.(string)
+	if !ok {
+		k.wrong("text")
+	}
+	return s
+}
+
+func (k *keyword) flag() bool {
+	b, ok := k.value.(bool)
+	if !ok {
+		k.wrong("true or false")
+	}
+	return b
+}
+
+func (k *keyword) list() []any {
+	list, ok := k.value.([]any)
+	if !ok {
+		k.wrong("a list")
+	}
+	return list
+}
+
+// texts is a list of texts without repetition.
+func (k *keyword) texts() []string {
+	var out []string
+	seen := map[string]bool{}
+	for i, v := range k.list() {
+		s, ok := v.(string)
+		at := k.at + "/" + strconv.Itoa(i)
+		switch {
+		case !ok:
+			k.c.problem(at, "it wants text there, not %s", kindOf(v))
+		case seen[s]:
+			k.c.problem(at, "%q is there already", s)
+		}
+		seen[s] = true
+		out = append(out, s)
+	}
+	return out
+}
+
+func (k *keyword) rat() *big.Rat {
+	r := number(k.value)
+	switch {
+	case kindOf(k.value) != "a number":
+		k.wrong("a number")
+	case r == nil:
+		k.c.problem(k.at, "the number has too many digits")
+	}
+	return r
+}
+
+// count is a number of things.
+func (k *keyword) count() *int {
+	r := k.rat()
+	switch {
+	case r == nil:
+		return nil
+	case !r.IsInt() || r.Sign() < 0:
+		k.c.problem(k.at, "it wants a whole number there, and none below 0")
+		return nil
+	}
+	n := int(min(r.Num().Uint64(), most))
+	if !r.Num().IsUint64() {
+		n = most
+	}
+	return &n
+}
+
+// most stands for every count that is larger: no value has so many of anything.
+const most = math.MaxInt32
+
+func (k *keyword) pattern(expression string) *regexp.Regexp {
+	re, err := regexp.Compile(expression)
+	if err != nil {
+		k.c.problem(k.at, "%q is not a regular expression", expression)
+	}
+	return re
+}
