@@ -33,7 +33,7 @@ var layers = map[string][]string{
 	"internal/format": {"internal/ir", "internal/text"},
 	"internal/tool":   {"internal/ir"},
 	// The scripted model reads a file with positions, which speaks for tools too.
-	"internal/provider": {"internal/ir", "internal/text", "internal/tool"},
+	"internal/provider": {"internal/ir", "internal/text", "internal/tool", "internal/schema"},
 	"internal/step":     {"internal/ir", "internal/provider", "internal/tool", "internal/journal", "internal/schema"},
 	"internal/check":    {"internal/ir", "internal/step"},
 
@@ -76,6 +76,12 @@ var shared = map[string]string{
 	"internal/step/talk": "internal/step",
 	// Scripts run commands now, further kinds will.
 	"internal/step/process": "internal/step",
+}
+
+// slow are libraries that only tests may import, because of what they cost
+// every start of the program.
+var slow = map[string]string{
+	"github.com/santhosh-tekuri/jsonschema/v6": "it compiles all meta-schemas when the program starts; use internal/schema",
 }
 
 func TestImportsPointDown(t *testing.T) {
@@ -168,6 +174,9 @@ func imports(t *testing.T, root string) map[string]map[string]string {
 			imported, err := strconv.Unquote(spec.Path.Value)
 			if err != nil {
 				return err
+			}
+			if why := slow[imported]; why != "" {
+				t.Errorf("%s imports %s: %s", filepath.ToSlash(rel), imported, why)
 			}
 			if to, ours := strings.CutPrefix(imported, module+"/"); ours {
 				out[pkg][to] = filepath.ToSlash(rel)

@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/schema"
 )
 
 // Subject is a model under test, and what it can do.
@@ -346,25 +346,18 @@ func (s Subject) atOnce(t *testing.T) {
 
 // Validate says why a JSON text does not satisfy a schema; nil when it does.
 // An empty schema wants JSON only.
-func Validate(schema json.RawMessage, text []byte) error {
-	value, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
-	if err != nil || len(schema) == 0 {
+func Validate(wanted json.RawMessage, text []byte) error {
+	if len(wanted) == 0 {
+		_, err := schema.Decode(text)
 		return err
 	}
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(schema)))
+	s, err := schema.Compile(wanted)
 	if err != nil {
 		return err
 	}
-	const here = "schema:///"
-	c := jsonschema.NewCompiler()
-	c.AssertFormat()
-	c.UseLoader(jsonschema.SchemeURLLoader{}) // knows no scheme: nothing is loaded
-	if err := c.AddResource(here, doc); err != nil {
-		return err
+	problems, err := s.Check(text)
+	for _, p := range problems {
+		err = errors.Join(err, errors.New(p.String()))
 	}
-	compiled, err := c.Compile(here)
-	if err != nil {
-		return err
-	}
-	return compiled.Validate(value)
+	return err
 }

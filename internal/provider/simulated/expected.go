@@ -1,14 +1,13 @@
 package simulated
 
 import (
-	"bytes"
 	"encoding/json"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/espalier-run/espalier/internal/schema"
 )
 
 // shapeOf reads what an author wrote about a reply, such as "List of objects:
@@ -41,10 +40,10 @@ var proseWords = lazily(`(?i)\b(markdown|prose|text|paragraphs?|sentences?|bulle
 
 // schemaIn is for authors who write the JSON Schema itself.
 func schemaIn(text string) map[string]any {
-	if !strings.HasPrefix(text, "{") || !json.Valid([]byte(text)) {
+	if !strings.HasPrefix(text, "{") {
 		return nil
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader([]byte(text)))
+	doc, err := schema.Decode([]byte(text))
 	if err != nil {
 		return nil
 	}

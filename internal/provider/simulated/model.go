@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/schema"
 )
 
 // Name is what replies give as their model and as what they are.
@@ -101,7 +102,7 @@ func (d dice) toolCalls(req provider.Request) ([]provider.Block, error) {
 			if err != nil {
 				return nil, badSchema("of the tool "+strconv.Quote(t.Name), err)
 			}
-			v, ok := newMaker(d).value([]*schema{s}, spot{path: "tool " + t.Name})
+			v, ok := newMaker(d).value([]*schema.Node{s}, spot{path: "tool " + t.Name})
 			if !ok {
 				return nil, unsatisfied("of the tool " + strconv.Quote(t.Name))
 			}
@@ -117,7 +118,7 @@ func (d dice) toolCalls(req provider.Request) ([]provider.Block, error) {
 // text is the reply's text: JSON when somebody needs a form, else a few
 // sentences.
 func (m Model) text(d dice, req provider.Request) (string, error) {
-	var wanted []*schema // by the request itself: never given up
+	var wanted []*schema.Node // by the request itself: never given up
 	if len(req.Schema) > 0 {
 		s, err := compileText(req.Schema)
 		if err != nil {

@@ -1,9 +1,7 @@
 package simulated
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -13,38 +11,24 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/espalier-run/espalier/internal/schema"
 )
 
-type schema = jsonschema.Schema
-
-const here = "schema:///"
-
-// nowhere loads no documents: schemas come from files that nobody vouches for.
-type nowhere struct{}
-
-var errElsewhere = errors.New("only references inside the schema itself are followed")
-
-// Load refuses.
-func (nowhere) Load(string) (any, error) { return nil, errElsewhere }
-
 // compile reads a JSON Schema.
-func compile(doc any) (*schema, error) {
-	c := jsonschema.NewCompiler()
-	c.UseLoader(nowhere{})
-	c.AssertFormat()
-	if err := c.AddResource(here, doc); err != nil {
-		return nil, err
-	}
-	return c.Compile(here)
-}
-
-func compileText(raw json.RawMessage) (*schema, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+func compile(doc any) (*schema.Node, error) {
+	s, err := schema.CompileValue(doc)
 	if err != nil {
 		return nil, err
 	}
-	return compile(doc)
+	return s.Root(), nil
+}
+
+func compileText(raw json.RawMessage) (*schema.Node, error) {
+	s, err := schema.Compile(raw)
+	if err != nil {
+		return nil, err
+	}
+	return s.Root(), nil
 }
 
 // What keeps made-up values small and making them up quick.
@@ -112,12 +96,12 @@ func (s spot) again(n int) spot {
 }
 
 // value makes up a value that satisfies all of the schemas.
-func (m *maker) value(all []*schema, at spot) (any, bool) {
+func (m *maker) value(all []*schema.Node, at spot) (any, bool) {
 	return m.valueBut(all, at, func(any) bool { return false })
 }
 
 // valueBut is value, without the values that are unwanted.
-func (m *maker) valueBut(all []*schema, at spot, unwanted func(any) bool) (any, bool) {
+func (m *maker) valueBut(all []*schema.Node, at spot, unwanted func(any) bool) (any, bool) {
 	m.nodes++
 	if at.name == "" && len(all) > 0 {
 		at.name = all[0].Title
@@ -138,9 +122,9 @@ func (m *maker) valueBut(all []*schema, at spot, unwanted func(any) bool) (any, 
 	return nil, false
 }
 
-func valid(all []*schema, v any) bool {
+func valid(all []*schema.Node, v any) bool {
 	for _, s := range all {
-		if s.Validate(v) != nil {
+		if !s.Accepts(v) {
 			return false
 		}
 	}
@@ -155,12 +139,12 @@ func (m *maker) roomy(at spot) bool {
 // readings are the ways to satisfy the schemas, each as a list of schemas
 // whose own keywords all apply: references followed, allOf joined, one way
 // taken where there are several.
-func (m *maker) readings(all []*schema, at spot) iter.Seq[[]*schema] {
-	return func(yield func([]*schema) bool) { m.read(all, nil, at, yield) }
+func (m *maker) readings(all []*schema.Node, at spot) iter.Seq[[]*schema.Node] {
+	return func(yield func([]*schema.Node) bool) { m.read(all, nil, at, yield) }
 }
 
 // read returns false when nobody wants further readings.
-func (m *maker) read(open, flat []*schema, at spot, yield func([]*schema) bool) bool {
+func (m *maker) read(open, flat []*schema.Node, at spot, yield func([]*schema.Node) bool) bool {
 	if m.tries++; m.tries > m.limit {
 		return false
 	}
@@ -171,14 +155,14 @@ func (m *maker) read(open, flat []*schema, at spot, yield func([]*schema) bool) 
 	switch {
 	case s == nil || slices.Contains(flat, s):
 		return m.read(open, flat, at, yield)
-	case s.Bool != nil && !*s.Bool:
+	case s.Never():
 		return true // a dead end
 	case s.Bool != nil:
 		return m.read(open, flat, at, yield)
 	}
 	flat = append(slices.Clone(flat), s)
 	open = append(slices.Clone(open), s.AllOf...)
-	open = append(open, s.Ref, s.RecursiveRef)
+	open = append(open, s.Ref)
 	if s.DynamicRef != nil {
 		open = append(open, s.DynamicRef.Ref)
 	}
@@ -186,7 +170,7 @@ func (m *maker) read(open, flat []*schema, at spot, yield func([]*schema) bool) 
 }
 
 // choose goes through the combinations of one way of each kind.
-func (m *maker) choose(ways [][][]*schema, open, flat []*schema, at spot, yield func([]*schema) bool) bool {
+func (m *maker) choose(ways [][][]*schema.Node, open, flat []*schema.Node, at spot, yield func([]*schema.Node) bool) bool {
 	if len(ways) == 0 {
 		return m.read(open, flat, at, yield)
 	}
@@ -200,54 +184,45 @@ func (m *maker) choose(ways [][][]*schema, open, flat []*schema, at spot, yield 
 
 // ways are the alternatives that a schema leaves: one list for each keyword,
 // of which one entry is to be taken.
-func (m *maker) ways(s *schema, at spot) [][][]*schema {
-	var out [][][]*schema
-	for i, of := range [][]*schema{s.AnyOf, s.OneOf} {
+func (m *maker) ways(s *schema.Node, at spot) [][][]*schema.Node {
+	var out [][][]*schema.Node
+	for i, of := range [][]*schema.Node{s.AnyOf, s.OneOf} {
 		if len(of) == 0 {
 			continue
 		}
 		first := m.pick(at.path+" way "+strconv.Itoa(i), len(of))
 		order := append(slices.Clone(of[first:]), of[:first]...)
-		slices.SortStableFunc(order, func(a, b *schema) int { return effort(a, m.roomy(at)) - effort(b, m.roomy(at)) })
-		group := make([][]*schema, len(order))
+		slices.SortStableFunc(order, func(a, b *schema.Node) int { return effort(a, m.roomy(at)) - effort(b, m.roomy(at)) })
+		group := make([][]*schema.Node, len(order))
 		for j, one := range order {
-			group[j] = []*schema{one}
+			group[j] = []*schema.Node{one}
 		}
 		out = append(out, group)
 	}
 	if s.If != nil {
-		out = append(out, [][]*schema{{s.If, s.Then}, {s.Else}})
+		out = append(out, [][]*schema.Node{{s.If, s.Then}, {s.Else}})
 	}
-	dependent := maps.Clone(s.DependentSchemas)
-	for name, d := range s.Dependencies {
-		if sub, ok := d.(*schema); ok {
-			if dependent == nil {
-				dependent = map[string]*schema{}
-			}
-			dependent[name] = sub
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(dependent)) {
-		out = append(out, [][]*schema{{dependent[name]}, nil})
+	for _, name := range slices.Sorted(maps.Keys(s.DependentSchemas)) {
+		out = append(out, [][]*schema.Node{{s.DependentSchemas[name]}, nil})
 	}
 	return out
 }
 
 // effort orders alternatives: null says nothing and comes last; where there
 // is no room, what refers to more schemas comes late too.
-func effort(s *schema, roomy bool) int {
+func effort(s *schema.Node, roomy bool) int {
 	n := 0
-	if s.Types != nil && slices.Equal(s.Types.ToStrings(), []string{"null"}) {
+	if slices.Equal(s.Types, []string{"null"}) {
 		n = 2
 	}
-	if !roomy && (s.Ref != nil || len(s.Properties) > 0 || s.Items2020 != nil || len(s.AnyOf)+len(s.OneOf)+len(s.AllOf) > 0) {
+	if !roomy && (s.Ref != nil || len(s.Properties) > 0 || s.Items != nil || len(s.AnyOf)+len(s.OneOf)+len(s.AllOf) > 0) {
 		n = 3
 	}
 	return n
 }
 
 // proposals are values to try for schemas that all apply.
-func (m *maker) proposals(flat []*schema, at spot) iter.Seq[any] {
+func (m *maker) proposals(flat []*schema.Node, at spot) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		for _, s := range flat {
 			if s.Const != nil {
@@ -257,7 +232,7 @@ func (m *maker) proposals(flat []*schema, at spot) iter.Seq[any] {
 		}
 		for _, s := range flat {
 			if s.Enum != nil {
-				for v := range m.oneOf(s.Enum.Values, at) {
+				for v := range m.oneOf(s.Enum, at) {
 					if !yield(v) {
 						return
 					}
@@ -305,7 +280,7 @@ func (m *maker) oneOf(list []any, at spot) iter.Seq[any] {
 }
 
 // types are the JSON types to try, the likeliest first.
-func (m *maker) types(flat []*schema, at spot) []string {
+func (m *maker) types(flat []*schema.Node, at spot) []string {
 	allowed := []string{"string", "integer", "number", "boolean", "array", "object", "null"}
 	said := false
 	for _, s := range flat {
@@ -313,9 +288,8 @@ func (m *maker) types(flat []*schema, at spot) []string {
 			continue
 		}
 		said = true
-		names := s.Types.ToStrings()
 		allowed = slices.DeleteFunc(allowed, func(t string) bool {
-			return !slices.Contains(names, t) && (t != "integer" || !slices.Contains(names, "number"))
+			return !slices.Contains(s.Types, t) && (t != "integer" || !slices.Contains(s.Types, "number"))
 		})
 	}
 	subject := about(at.name, description(flat))
@@ -337,14 +311,14 @@ func (m *maker) types(flat []*schema, at spot) []string {
 }
 
 // hinted is the type that the keywords speak of.
-func hinted(flat []*schema, otherwise string) string {
+func hinted(flat []*schema.Node, otherwise string) string {
 	for _, s := range flat {
 		switch {
 		case len(s.Properties)+len(s.PatternProperties)+len(s.Required) > 0 || s.MinProperties != nil || s.AdditionalProperties != nil:
 			return "object"
-		case s.Items != nil || s.Items2020 != nil || len(s.PrefixItems) > 0 || s.MinItems != nil || s.Contains != nil || s.UniqueItems:
+		case s.Items != nil || len(s.PrefixItems) > 0 || s.MinItems != nil || s.Contains != nil || s.UniqueItems:
 			return "array"
-		case s.MinLength != nil || s.MaxLength != nil || s.Pattern != nil || s.Format != nil:
+		case s.MinLength != nil || s.MaxLength != nil || s.Pattern != nil || s.Format != "":
 			return "string"
 		case s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil || s.MultipleOf != nil:
 			return "number"
@@ -353,7 +327,7 @@ func hinted(flat []*schema, otherwise string) string {
 	return otherwise
 }
 
-func description(flat []*schema) string {
+func description(flat []*schema.Node) string {
 	for _, s := range flat {
 		if s.Description != "" {
 			return s.Description
@@ -362,7 +336,7 @@ func description(flat []*schema) string {
 	return ""
 }
 
-func (m *maker) ofType(t string, flat []*schema, at spot) iter.Seq[any] {
+func (m *maker) ofType(t string, flat []*schema.Node, at spot) iter.Seq[any] {
 	switch t {
 	case "string":
 		return m.strings(flat, at)
@@ -380,7 +354,7 @@ func (m *maker) ofType(t string, flat []*schema, at spot) iter.Seq[any] {
 }
 
 // strings proposes texts.
-func (m *maker) strings(flat []*schema, at spot) iter.Seq[any] {
+func (m *maker) strings(flat []*schema.Node, at spot) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		least, most := 0, -1
 		var patterns, formats []string
@@ -394,8 +368,8 @@ func (m *maker) strings(flat []*schema, at spot) iter.Seq[any] {
 			if s.Pattern != nil {
 				patterns = append(patterns, s.Pattern.String())
 			}
-			if s.Format != nil {
-				formats = append(formats, s.Format.Name)
+			if s.Format != "" {
+				formats = append(formats, s.Format)
 			}
 		}
 		if least > mostLength || most >= 0 && least > most {
@@ -465,7 +439,7 @@ func fit(text string, least, most int) string {
 
 // numbers proposes a likely number, moved into the range and on the grid that
 // the schemas ask for.
-func (m *maker) numbers(flat []*schema, at spot, whole bool) iter.Seq[any] {
+func (m *maker) numbers(flat []*schema.Node, at spot, whole bool) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		var low, high, grid *big.Rat
 		for _, s := range flat {
@@ -579,7 +553,7 @@ func decimal(n *big.Rat) json.Number {
 }
 
 // arrays proposes lists.
-func (m *maker) arrays(flat []*schema, at spot) iter.Seq[any] {
+func (m *maker) arrays(flat []*schema.Node, at spot) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		least, most := 0, mostItems
 		unique := false
@@ -613,17 +587,17 @@ func (m *maker) arrays(flat []*schema, at spot) iter.Seq[any] {
 }
 
 // wanted is how many items must fit the schema's "contains".
-func wanted(s *schema) int {
+func wanted(s *schema.Node) int {
 	if s.MinContains != nil {
 		return *s.MinContains
 	}
 	return 1
 }
 
-func (m *maker) list(flat []*schema, at spot, least, n int, unique bool) ([]any, bool) {
+func (m *maker) list(flat []*schema.Node, at spot, least, n int, unique bool) ([]any, bool) {
 	list := []any{}
 	for i := range n {
-		var all []*schema
+		var all []*schema.Node
 		for _, s := range flat {
 			if item, closed := itemSchema(s, i); closed {
 				return list, false
@@ -652,9 +626,9 @@ func (m *maker) list(flat []*schema, at spot, least, n int, unique bool) ([]any,
 }
 
 // tooMuch tells whether v is one more than may fit a schema's "contains".
-func tooMuch(flat []*schema, i int, v any) bool {
-	return slices.ContainsFunc(flat, func(s *schema) bool {
-		return s.Contains != nil && s.MaxContains != nil && i >= wanted(s) && s.Contains.Validate(v) == nil
+func tooMuch(flat []*schema.Node, i int, v any) bool {
+	return slices.ContainsFunc(flat, func(s *schema.Node) bool {
+		return s.Contains != nil && s.MaxContains != nil && i >= wanted(s) && s.Contains.Accepts(v)
 	})
 }
 
@@ -693,32 +667,19 @@ func same(a, b any) bool {
 
 // itemSchema is what a schema says of item i; closed means that there must be
 // no such item.
-func itemSchema(s *schema, i int) (item *schema, closed bool) {
+func itemSchema(s *schema.Node, i int) (item *schema.Node, closed bool) {
 	if i < len(s.PrefixItems) {
 		return s.PrefixItems[i], false
 	}
-	rest := any(s.Items2020)
-	switch items := s.Items.(type) {
-	case []*schema:
-		if i < len(items) {
-			return items[i], false
-		}
-		rest = s.AdditionalItems
-	case *schema:
-		rest = items
+	if s.Items != nil && s.Items.Never() {
+		return nil, true
 	}
-	switch rest := rest.(type) {
-	case *schema:
-		return rest, false
-	case bool:
-		return nil, !rest
-	}
-	return nil, false
+	return s.Items, false
 }
 
 // objects proposes objects: with all that is declared, with what is required,
 // and with more than is declared.
-func (m *maker) objects(flat []*schema, at spot) iter.Seq[any] {
+func (m *maker) objects(flat []*schema.Node, at spot) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		least, most := 0, -1
 		var required, optional []string
@@ -765,7 +726,7 @@ func unique(names []string) []string {
 	return out
 }
 
-func (m *maker) object(flat []*schema, at spot, required, optional []string, least, most int) (map[string]any, bool) {
+func (m *maker) object(flat []*schema.Node, at spot, required, optional []string, least, most int) (map[string]any, bool) {
 	out := map[string]any{}
 	open := slices.Clone(required)
 	for len(open) > 0 {
@@ -814,30 +775,26 @@ func (m *maker) object(flat []*schema, at spot, required, optional []string, lea
 }
 
 // drawn are the properties that must be there when name is.
-func drawn(flat []*schema, name string) []string {
+func drawn(flat []*schema.Node, name string) []string {
 	var out []string
 	for _, s := range flat {
 		out = append(out, s.DependentRequired[name]...)
-		if names, ok := s.Dependencies[name].([]string); ok {
-			out = append(out, names...)
-		}
 	}
 	return out
 }
 
-func mapLike(flat []*schema) bool {
-	return slices.ContainsFunc(flat, func(s *schema) bool {
-		_, typed := s.AdditionalProperties.(*schema)
-		return typed || len(s.PatternProperties) > 0
+func mapLike(flat []*schema.Node) bool {
+	return slices.ContainsFunc(flat, func(s *schema.Node) bool {
+		return s.AdditionalProperties != nil && s.AdditionalProperties.Bool == nil || len(s.PatternProperties) > 0
 	})
 }
 
 // newName makes up the name of a property that nobody declared.
-func (m *maker) newName(flat []*schema, at spot, try int) string {
+func (m *maker) newName(flat []*schema.Node, at spot, try int) string {
 	question := at.path + " name " + strconv.Itoa(try)
 	for _, s := range flat {
 		if s.PropertyNames != nil {
-			if v, ok := m.value([]*schema{s.PropertyNames}, spot{path: question, name: "key", depth: at.depth + 1}); ok {
+			if v, ok := m.value([]*schema.Node{s.PropertyNames}, spot{path: question, name: "key", depth: at.depth + 1}); ok {
 				if name, ok := v.(string); ok {
 					return name
 				}
@@ -846,8 +803,8 @@ func (m *maker) newName(flat []*schema, at spot, try int) string {
 	}
 	var patterns []string
 	for _, s := range flat {
-		for p := range s.PatternProperties {
-			patterns = append(patterns, p.String())
+		for _, p := range s.PatternProperties {
+			patterns = append(patterns, p.Pattern.String())
 		}
 	}
 	if slices.Sort(patterns); len(patterns) > 0 && try%2 == 0 {
@@ -860,33 +817,25 @@ func (m *maker) newName(flat []*schema, at spot, try int) string {
 }
 
 // property makes up the value of one property.
-func (m *maker) property(flat []*schema, at spot, name string) (any, bool) {
-	var all []*schema
+func (m *maker) property(flat []*schema.Node, at spot, name string) (any, bool) {
+	var all []*schema.Node
 	for _, s := range flat {
 		known := false
 		if p := s.Properties[name]; p != nil {
 			all, known = append(all, p), true
 		}
-		for _, pattern := range byPattern(s.PatternProperties) {
-			if pattern.MatchString(name) {
-				all, known = append(all, s.PatternProperties[pattern]), true
+		for _, p := range s.PatternProperties {
+			if p.Pattern.MatchString(name) {
+				all, known = append(all, p.Schema), true
 			}
 		}
-		if known {
-			continue
-		}
-		switch rest := s.AdditionalProperties.(type) {
-		case bool:
-			if !rest {
-				return nil, false
-			}
-		case *schema:
+		switch rest := s.AdditionalProperties; {
+		case known || rest == nil:
+		case rest.Never():
+			return nil, false
+		default:
 			all = append(all, rest)
 		}
 	}
 	return m.value(all, at.below(name))
-}
-
-func byPattern(m map[jsonschema.Regexp]*schema) []jsonschema.Regexp {
-	return slices.SortedFunc(maps.Keys(m), func(a, b jsonschema.Regexp) int { return strings.Compare(a.String(), b.String()) })
 }
