@@ -323,21 +323,23 @@ func bracketed(words string, depth int) map[string]any {
 }
 
 // types are the words for types.
-var types = map[string]map[string]any{
-	"boolean": {"type": "boolean"}, "bool": {"type": "boolean"}, "true or false": {"type": "boolean"}, "true/false": {"type": "boolean"},
-	"yes or no": {"type": "boolean"}, "yes/no": {"type": "boolean"}, "true": {"type": "boolean"}, "false": {"type": "boolean"}, "flag": {"type": "boolean"},
-	"integer": {"type": "integer"}, "int": {"type": "integer"}, "whole number": {"type": "integer"}, "count": {"type": "integer"},
-	"number": {"type": "number"}, "float": {"type": "number"}, "decimal": {"type": "number"}, "percentage": {"type": "number"},
-	"string": {"type": "string"}, "str": {"type": "string"}, "text": {"type": "string"}, "markdown": {"type": "string"},
-	"sentence": {"type": "string"}, "paragraph": {"type": "string"}, "word": {"type": "string"},
-	"date": {"type": "string", "format": "date"}, "iso date": {"type": "string", "format": "date"}, "yyyy-mm-dd": {"type": "string", "format": "date"},
-	"timestamp": {"type": "string", "format": "date-time"}, "datetime": {"type": "string", "format": "date-time"},
-	"date-time": {"type": "string", "format": "date-time"}, "iso timestamp": {"type": "string", "format": "date-time"},
-	"email": {"type": "string", "format": "email"}, "email address": {"type": "string", "format": "email"},
-	"url": {"type": "string", "format": "uri"}, "uri": {"type": "string", "format": "uri"}, "link": {"type": "string", "format": "uri"},
-	"uuid": {"type": "string", "format": "uuid"}, "object": {"type": "object"}, "map": {"type": "object"}, "dict": {"type": "object"},
-	"list": {"type": "array"}, "array": {"type": "array"}, "null": {"type": "null"},
-}
+var types = sync.OnceValue(func() map[string]map[string]any {
+	return map[string]map[string]any{
+		"boolean": {"type": "boolean"}, "bool": {"type": "boolean"}, "true or false": {"type": "boolean"}, "true/false": {"type": "boolean"},
+		"yes or no": {"type": "boolean"}, "yes/no": {"type": "boolean"}, "true": {"type": "boolean"}, "false": {"type": "boolean"}, "flag": {"type": "boolean"},
+		"integer": {"type": "integer"}, "int": {"type": "integer"}, "whole number": {"type": "integer"}, "count": {"type": "integer"},
+		"number": {"type": "number"}, "float": {"type": "number"}, "decimal": {"type": "number"}, "percentage": {"type": "number"},
+		"string": {"type": "string"}, "str": {"type": "string"}, "text": {"type": "string"}, "markdown": {"type": "string"},
+		"sentence": {"type": "string"}, "paragraph": {"type": "string"}, "word": {"type": "string"},
+		"date": {"type": "string", "format": "date"}, "iso date": {"type": "string", "format": "date"}, "yyyy-mm-dd": {"type": "string", "format": "date"},
+		"timestamp": {"type": "string", "format": "date-time"}, "datetime": {"type": "string", "format": "date-time"},
+		"date-time": {"type": "string", "format": "date-time"}, "iso timestamp": {"type": "string", "format": "date-time"},
+		"email": {"type": "string", "format": "email"}, "email address": {"type": "string", "format": "email"},
+		"url": {"type": "string", "format": "uri"}, "uri": {"type": "string", "format": "uri"}, "link": {"type": "string", "format": "uri"},
+		"uuid": {"type": "string", "format": "uuid"}, "object": {"type": "object"}, "map": {"type": "object"}, "dict": {"type": "object"},
+		"list": {"type": "array"}, "array": {"type": "array"}, "null": {"type": "null"},
+	}
+})
 
 // named reads a word for a type, alone or with more about it in brackets or
 // after a dash or a comma.
@@ -349,7 +351,7 @@ func named(words string) map[string]any {
 	if end := strings.Index(lower, " - "); end > 0 {
 		lower = lower[:end]
 	}
-	doc := types[strings.TrimSpace(lower)]
+	doc := types()[strings.TrimSpace(lower)]
 	if doc == nil {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/espalier-run/espalier/internal/schema"
@@ -376,8 +377,9 @@ func (m *maker) strings(flat []*schema.Node, at spot) iter.Seq[any] {
 			return
 		}
 		for _, f := range formats {
-			for i := range formatted[f] {
-				v := formatted[f][(i+m.pick(at.path, len(formatted[f])))%len(formatted[f])]
+			texts := formatted()[f]
+			for i := range texts {
+				v := texts[(i+m.pick(at.path, len(texts)))%len(texts)]
 				if !yield(v) || !yield(fit(v, least, most)) {
 					return
 				}
@@ -403,17 +405,19 @@ func (m *maker) strings(flat []*schema.Node, at spot) iter.Seq[any] {
 }
 
 // formatted are texts of the formats that JSON Schema knows.
-var formatted = map[string][]string{
-	"email": samples[anEmail], "idn-email": samples[anEmail],
-	"date": samples[aDate], "date-time": samples[aMoment], "time": {"09:30:00Z", "16:00:00Z"},
-	"uri": samples[aLink], "iri": samples[aLink], "uri-reference": samples[aLink], "iri-reference": samples[aLink],
-	"uri-template": {"https://example.com/{id}"},
-	"uuid":         {"6b1f0a52-3c1e-4d57-9a64-0f2f6a1c7e11", "0d9c4f7e-5b2a-4c83-8e1d-7a35b6c2f940"},
-	"hostname":     {"www.example.com", "example.org"}, "idn-hostname": {"www.example.com"},
-	"ipv4": {"192.0.2.10", "198.51.100.7"}, "ipv6": {"2001:db8::1"},
-	"duration": {"P1D", "PT30M"}, "period": {"2026-03-14T09:30:00Z/P1D"}, "regex": {"^[a-z]+$"},
-	"json-pointer": {"/items/0"}, "relative-json-pointer": {"0/items"}, "semver": {"1.2.0"},
-}
+var formatted = sync.OnceValue(func() map[string][]string {
+	return map[string][]string{
+		"email": samples()[anEmail], "idn-email": samples()[anEmail],
+		"date": samples()[aDate], "date-time": samples()[aMoment], "time": {"09:30:00Z", "16:00:00Z"},
+		"uri": samples()[aLink], "iri": samples()[aLink], "uri-reference": samples()[aLink], "iri-reference": samples()[aLink],
+		"uri-template": {"https://example.com/{id}"},
+		"uuid":         {"6b1f0a52-3c1e-4d57-9a64-0f2f6a1c7e11", "0d9c4f7e-5b2a-4c83-8e1d-7a35b6c2f940"},
+		"hostname":     {"www.example.com", "example.org"}, "idn-hostname": {"www.example.com"},
+		"ipv4": {"192.0.2.10", "198.51.100.7"}, "ipv6": {"2001:db8::1"},
+		"duration": {"P1D", "PT30M"}, "period": {"2026-03-14T09:30:00Z/P1D"}, "regex": {"^[a-z]+$"},
+		"json-pointer": {"/items/0"}, "relative-json-pointer": {"0/items"}, "semver": {"1.2.0"},
+	}
+})
 
 // fit makes a text as long as it has to be and no longer than it may be.
 func fit(text string, least, most int) string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -43,43 +44,46 @@ const (
 	complaints // a list that is empty when all is well
 )
 
-// subjects tells what words are about.
-var subjects = byWord(map[subject]string{
-	aSentence: `summary description text body draft content answer reply response message comment note notes reason
+// subjects tells what words are about. This table and others are made when
+// they are first needed: most processes never make anything up.
+var subjects = sync.OnceValue(func() map[string]subject {
+	return byWord(map[subject]string{
+		aSentence: `summary description text body draft content answer reply response message comment note notes reason
 		reasoning rationale explanation finding fact quote clause analysis report brief minutes story review feedback advice
 		recommendation suggestion conclusion action task question problem issue risk error detail details evidence goal abstract item
 		point statement decision observation result output markdown paragraph sentence prompt plan outcome justification critique
 		insight lesson step request`,
-	aTitle:   `title headline subject label heading topic caption theme product feature project`,
-	aPerson:  `owner author assignee person contact user customer client reviewer approver name sender recipient speaker attendee employee manager who`,
-	aCompany: `company vendor organisation organization supplier employer brand publisher competitor institution`,
-	anEmail:  `email mail`,
-	aLink:    `url uri link href website homepage webpage source citation`,
-	aDate:    `date deadline day due birthday published`,
-	aMoment:  `time timestamp datetime at when`,
-	aPhone:   `phone telephone mobile`,
-	aPlace:   `city town location place address region venue`,
-	aCountry: `country nation`, aCurrency: `currency`, aLanguage: `language locale lang`,
-	aFile:       `file path filename filepath document attachment artifact`,
-	aVersion:    `version release`,
-	anID:        `id identifier key ref code slug uuid sku`,
-	aLevel:      `severity priority level urgency importance impact likelihood tier grade size`,
-	aStatus:     `status state stage phase`,
-	aKind:       `kind type category class classification sentiment tone genre tag keyword intent role`,
-	aShare:      `confidence probability ratio share certainty similarity accuracy weight fraction relevance`,
-	aScore:      `score rating rank quality`,
-	aPercentage: `percent percentage pct`,
-	aCount:      `count total number quantity length pages words index position hours days weeks months age duration seconds tokens`,
-	aSum:        `price cost amount budget fee revenue salary value sum balance turnover`,
-	aYear:       `year`,
-	goodYes: `approved ok okay passed valid enough good complete completed done success successful ready satisfied accepted finished
+		aTitle:   `title headline subject label heading topic caption theme product feature project`,
+		aPerson:  `owner author assignee person contact user customer client reviewer approver name sender recipient speaker attendee employee manager who`,
+		aCompany: `company vendor organisation organization supplier employer brand publisher competitor institution`,
+		anEmail:  `email mail`,
+		aLink:    `url uri link href website homepage webpage source citation`,
+		aDate:    `date deadline day due birthday published`,
+		aMoment:  `time timestamp datetime at when`,
+		aPhone:   `phone telephone mobile`,
+		aPlace:   `city town location place address region venue`,
+		aCountry: `country nation`, aCurrency: `currency`, aLanguage: `language locale lang`,
+		aFile:       `file path filename filepath document attachment artifact`,
+		aVersion:    `version release`,
+		anID:        `id identifier key ref code slug uuid sku`,
+		aLevel:      `severity priority level urgency importance impact likelihood tier grade size`,
+		aStatus:     `status state stage phase`,
+		aKind:       `kind type category class classification sentiment tone genre tag keyword intent role`,
+		aShare:      `confidence probability ratio share certainty similarity accuracy weight fraction relevance`,
+		aScore:      `score rating rank quality`,
+		aPercentage: `percent percentage pct`,
+		aCount:      `count total number quantity length pages words index position hours days weeks months age duration seconds tokens`,
+		aSum:        `price cost amount budget fee revenue salary value sum balance turnover`,
+		aYear:       `year`,
+		goodYes: `approved ok okay passed valid enough good complete completed done success successful ready satisfied accepted finished
 		correct verified resolved confirmed safe compliant accurate sufficient pass passes`,
-	badYes: `blocked failed invalid incomplete escalate escalated retry more rejected conflict duplicate spam unsafe revise revision
+		badYes: `blocked failed invalid incomplete escalate escalated retry more rejected conflict duplicate spam unsafe revise revision
 		rework required needed needs flagged`,
-	aList: `items results findings actions steps tags keywords sources reasons recommendations questions facts topics points links
+		aList: `items results findings actions steps tags keywords sources reasons recommendations questions facts topics points links
 		files names highlights options sections tasks entries records suggestions references citations attendees participants insights
 		quotes examples decisions deadlines owners changes rows list`,
-	complaints: `problems issues errors missing concerns violations blockers objections gaps warnings defects flaws`,
+		complaints: `problems issues errors missing concerns violations blockers objections gaps warnings defects flaws`,
+	})
 })
 
 func byWord(words map[subject]string) map[string]subject {
@@ -97,12 +101,12 @@ func byWord(words map[subject]string) map[string]subject {
 func about(name, description string) subject {
 	words := split(name)
 	for _, word := range slices.Backward(words) {
-		if s := subjects[word]; s != anything {
+		if s := subjects()[word]; s != anything {
 			return s
 		}
 	}
 	for _, word := range split(description) {
-		if s := subjects[word]; s == anEmail || s == aLink || s == aDate {
+		if s := subjects()[word]; s == anEmail || s == aLink || s == aDate {
 			return s
 		}
 	}
@@ -169,32 +173,34 @@ func (s subject) typeFor() string {
 
 // samples are values that look human. None belongs to anybody: the addresses
 // and numbers are of the ranges set aside for examples.
-var samples = map[subject][]string{
-	aPerson:   {"Sam Example", "Alex Sample", "Robin Placeholder", "Kim Example"},
-	aCompany:  {"Example Ltd", "Sample & Sons", "Placeholder Works"},
-	anEmail:   {"sam@example.com", "alex@example.org", "robin@example.net"},
-	aLink:     {"https://example.com/one", "https://example.org/two", "https://example.net/three"},
-	aDate:     {"2026-03-14", "2026-05-02", "2026-09-21"},
-	aMoment:   {"2026-03-14T09:30:00Z", "2026-05-02T16:00:00Z", "2026-09-21T11:15:00Z"},
-	aPhone:    {"+44 20 7946 0123", "+44 113 496 0456"},
-	aPlace:    {"Leeds", "Porto", "Graz", "Utrecht"},
-	aCountry:  {"Portugal", "Austria", "Ireland"},
-	aCurrency: {"EUR", "GBP", "USD"},
-	aLanguage: {"en", "de", "pt"},
-	aFile:     {"notes.md", "report.md", "figures.csv"},
-	aVersion:  {"1.0.0", "1.2.0", "2.1.3"},
-	aLevel:    {"low", "medium", "high"},
-	aStatus:   {"open", "in progress", "done"},
-	aKind:     {"general", "standard", "other"},
+var samples = sync.OnceValue(func() map[subject][]string {
+	return map[subject][]string{
+		aPerson:   {"Sam Example", "Alex Sample", "Robin Placeholder", "Kim Example"},
+		aCompany:  {"Example Ltd", "Sample & Sons", "Placeholder Works"},
+		anEmail:   {"sam@example.com", "alex@example.org", "robin@example.net"},
+		aLink:     {"https://example.com/one", "https://example.org/two", "https://example.net/three"},
+		aDate:     {"2026-03-14", "2026-05-02", "2026-09-21"},
+		aMoment:   {"2026-03-14T09:30:00Z", "2026-05-02T16:00:00Z", "2026-09-21T11:15:00Z"},
+		aPhone:    {"+44 20 7946 0123", "+44 113 496 0456"},
+		aPlace:    {"Leeds", "Porto", "Graz", "Utrecht"},
+		aCountry:  {"Portugal", "Austria", "Ireland"},
+		aCurrency: {"EUR", "GBP", "USD"},
+		aLanguage: {"en", "de", "pt"},
+		aFile:     {"notes.md", "report.md", "figures.csv"},
+		aVersion:  {"1.0.0", "1.2.0", "2.1.3"},
+		aLevel:    {"low", "medium", "high"},
+		aStatus:   {"open", "in progress", "done"},
+		aKind:     {"general", "standard", "other"},
 
-	aShare:      {"0.87", "0.92", "0.74", "0.81"},
-	aScore:      {"8", "7", "9"},
-	aPercentage: {"62", "18", "45"},
-	aCount:      {"3", "7", "12"},
-	aSum:        {"1250", "480", "99.5"},
-	aYear:       {"2026", "2025", "2024"},
-	anything:    {"3", "1", "5", "2"},
-}
+		aShare:      {"0.87", "0.92", "0.74", "0.81"},
+		aScore:      {"8", "7", "9"},
+		aPercentage: {"62", "18", "45"},
+		aCount:      {"3", "7", "12"},
+		aSum:        {"1250", "480", "99.5"},
+		aYear:       {"2026", "2025", "2024"},
+		anything:    {"3", "1", "5", "2"},
+	}
+})
 
 var sentences = []string{
 	"the main points agree with each other.",
@@ -216,7 +222,7 @@ func (d dice) text(s subject, at spot) string {
 	case aTitle:
 		return fmt.Sprintf("Simulated %s %d", or(what, "title"), 1+d.along(at, 9))
 	}
-	if list := samples[s]; len(list) > 0 && s.typeFor() == "string" && s != anything {
+	if list := samples()[s]; len(list) > 0 && s.typeFor() == "string" && s != anything {
 		return list[d.along(at, len(list))]
 	}
 	return fmt.Sprintf("Simulated %s: %s", or(what, "text"), sentences[d.along(at, len(sentences))])
@@ -224,9 +230,9 @@ func (d dice) text(s subject, at spot) string {
 
 // number is a likely number, as it is written.
 func (d dice) number(s subject, at spot) string {
-	list := samples[s]
+	list := samples()[s]
 	if s.typeFor() != "number" && s.typeFor() != "integer" {
-		list = samples[anything]
+		list = samples()[anything]
 	}
 	return list[d.along(at, len(list))]
 }
