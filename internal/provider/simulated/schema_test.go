@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
 	"github.com/espalier-run/espalier/internal/provider"
@@ -112,7 +113,7 @@ func TestRepliesSatisfyTheirSchema(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(8) {
 				text := reply(t, simulated.Model{Seed: seed}, provider.Request{Schema: json.RawMessage(corpus[name]), For: provider.Purpose{Step: "s"}})
-				if err := providertest.Validate(json.RawMessage(corpus[name]), []byte(text)); err != nil {
+				if err := satisfies(corpus[name], text); err != nil {
 					t.Fatalf("seed %d: %s\n%v", seed, text, err)
 				}
 				if len(text) > 12_000 {
@@ -121,6 +122,30 @@ func TestRepliesSatisfyTheirSchema(t *testing.T) {
 			}
 		})
 	}
+}
+
+// satisfies asks another implementation than the one that the model itself
+// holds its values against.
+func satisfies(schema, text string) error {
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
+	if err != nil {
+		return err
+	}
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		return err
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	c.UseLoader(jsonschema.SchemeURLLoader{}) // knows no scheme: nothing is loaded
+	if err := c.AddResource("schema:///", doc); err != nil {
+		return err
+	}
+	compiled, err := c.Compile("schema:///")
+	if err != nil {
+		return err
+	}
+	return compiled.Validate(value)
 }
 
 func reply(t testing.TB, m provider.Model, req provider.Request) string {
@@ -172,7 +197,7 @@ func TestRepliesSatisfyAnySchema(t *testing.T) {
 		if err != nil {
 			rt.Fatalf("%s\n%v", schema, err)
 		}
-		if err := providertest.Validate(schema, []byte(r.Text())); err != nil {
+		if err := satisfies(string(schema), r.Text()); err != nil {
 			rt.Fatalf("%s\n%s\n%v", schema, r.Text(), err)
 		}
 	})
