@@ -62,8 +62,13 @@ const (
 	draft2020 = 2020
 )
 
-// deepest is how many names a pointer into a schema may have.
-const deepest = 400
+// What bounds compiling. Every node has its pointer, so that long names with
+// much below them would take far more memory than the document.
+const (
+	deepest      = 400   // names in a pointer
+	longest      = 4_000 // bytes of a pointer
+	mostPointers = 32_000_000
+)
 
 type compiler struct {
 	doc       any
@@ -72,6 +77,8 @@ type compiler struct {
 	resources map[string]*resource
 	open      []func() // references that are not followed yet
 	problems  []*Error
+	size      int  // of all pointers
+	tooLarge  bool // which is said once
 }
 
 func (c *compiler) problem(pointer, format string, args ...any) {
@@ -104,13 +111,16 @@ func (c *compiler) node(v any, at string, in *resource) *Node {
 		return n
 	}
 	n := &Node{pointer: at, within: in}
+	if c.size += len(at); c.size > mostPointers || len(at) > longest || strings.Count(at, "/") > deepest {
+		if !c.tooLarge {
+			c.tooLarge = true
+			c.problem("", "it is too large, or goes too deep")
+		}
+		return n
+	}
 	c.nodes[at] = n
 	if in.root == nil {
 		in.root = n
-	}
-	if strings.Count(at, "/") > deepest {
-		c.problem(at[:strings.IndexByte(at[1:], '/')+1], "it goes deeper than %d levels", deepest)
-		return n
 	}
 	switch v := v.(type) {
 	case bool:

@@ -168,9 +168,15 @@ func TestHostileSchemas(t *testing.T) {
 	if compiled(t, doubling.String()).Root().Accepts("text") {
 		t.Error("what was not checked to its end is accepted")
 	}
-	deep := strings.Repeat(`{"not":`, 5000) + `{}` + strings.Repeat(`}`, 5000)
-	if _, err := schema.Compile(json.RawMessage(deep)); err == nil {
-		t.Error("a schema of 5000 levels is taken")
+	for name, raw := range map[string]string{
+		"many levels": strings.Repeat(`{"not":`, 5000) + `{}` + strings.Repeat(`}`, 5000),
+		"long name":   `{"properties": {"` + strings.Repeat("x", 100_000) + `": {"allOf": [` + strings.Repeat("true,", 50_000) + `true]}}}`,
+		"wide":        `{"properties": {"` + strings.Repeat("x", 3_000) + `": {"allOf": [` + strings.Repeat("true,", 50_000) + `true]}}}`,
+	} {
+		var got *schema.Error
+		if _, err := schema.Compile(json.RawMessage(raw)); !errors.As(err, &got) || got.Message != "it is too large, or goes too deep" {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	list := strings.Repeat(`[`, 9000) + strings.Repeat(`]`, 9000)
 	if got := problems(t, `{"items": {"$ref": "#"}}`, list[4500:13500]); got != "" {
