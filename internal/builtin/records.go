@@ -146,11 +146,8 @@ func ModelSteps(p *ir.Program) []string {
 	for b := range p.Blocks {
 		for i := range p.Blocks[b].Steps {
 			s := &p.Blocks[b].Steps[i]
-			for _, t := range s.Tasks() {
-				if asks(s, t) {
-					out = append(out, s.ID)
-					break
-				}
+			if t := s.Task(); t != nil && asks(s, t) {
+				out = append(out, s.ID)
 			}
 		}
 	}

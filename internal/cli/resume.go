@@ -144,7 +144,7 @@ func (a *app) onRun(prefix string, do func(ctx context.Context, r *builtin.Runti
 		entry = root
 	}
 	if err := do(ctx, r, entry); err != nil {
-		return a.runTrouble(err)
+		return a.runTrouble(r, err)
 	}
 	return nil
 }
@@ -198,9 +198,7 @@ func (a *app) say(r *builtin.Runtime, id journal.RunID, in plan.Input, leave boo
 	if err := send(context.Background()); err != nil {
 		return err
 	}
-	now := make(chan struct{})
-	close(now)
-	r.Engine.Close(now)
+	letGo(r)
 	a.note("Recorded.")
 	return nil
 }
@@ -283,9 +281,7 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 						return err
 					}
 				}
-				now := make(chan struct{})
-				close(now)
-				r.Engine.Close(now)
+				letGo(r)
 				a.note("Recorded.")
 				return nil
 			})

@@ -130,11 +130,9 @@ they appear.`,
 func (a *app) detach(r *builtin.Runtime, id journal.RunID, begin func(context.Context) error) error {
 	r.Engine.Hold()
 	if err := begin(context.Background()); err != nil {
-		return a.runTrouble(err)
+		return a.runTrouble(r, err)
 	}
-	now := make(chan struct{})
-	close(now)
-	r.Engine.Close(now)
+	letGo(r)
 	if a.json {
 		return a.writeJSON(map[string]any{"run_id": id, "outcome": "detached"})
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -206,7 +207,7 @@ func (a *app) printStatus(s status) {
 		switch g.Kind {
 		case plan.GatePerson:
 			fmt.Fprintf(w, "%s asks for approval: %s\n", g.Step, g.Description)
-			for _, name := range slices.Sorted(mapKeys(g.Shows)) {
+			for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
 				fmt.Fprintf(w, "  %s:\n%s\n", name, indented(g.Shows[name], "    "))
 			}
 			fmt.Fprintf(w, "  digest %s\n", g.Digest)
@@ -232,16 +233,6 @@ func usedWords(u journal.Usage, l journal.Limits) string {
 	return strings.Join([]string{
 		of(u.Steps, l.Steps, "steps"), of(u.InputTokens+u.OutputTokens, l.Tokens, "tokens"), of(u.ToolCalls, l.ToolCalls, "tool calls"),
 	}, ", ")
-}
-
-func mapKeys(m map[string]json.RawMessage) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // indented is a value as people read it, each line with a margin.
@@ -280,7 +271,7 @@ func (a *app) outputCommand() *cobra.Command {
 				if len(args) > 1 {
 					var object map[string]json.RawMessage
 					if json.Unmarshal(raw, &object) != nil || object[args[1]] == nil {
-						return usage(diag.DidYouMean(args[1], slices.Collect(mapKeys(object))), "the output has no %q", args[1])
+						return usage(diag.DidYouMean(args[1], slices.Collect(maps.Keys(object))), "the output has no %q", args[1])
 					}
 					raw = object[args[1]]
 				}

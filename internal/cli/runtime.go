@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
@@ -110,7 +111,7 @@ func (a *app) drive(r *builtin.Runtime, id journal.RunID, begin func(ctx context
 	go r.Engine.Listen(ctx)
 	if err := begin(ctx); err != nil {
 		done()
-		return a.runTrouble(err)
+		return a.runTrouble(r, err)
 	}
 	rested := make(chan struct{})
 	var entry journal.Entry
@@ -124,7 +125,7 @@ func (a *app) drive(r *builtin.Runtime, id journal.RunID, begin func(ctx context
 			a.note("The progress could not be shown to the end: %v", flushed)
 		}
 		if err != nil {
-			return a.runTrouble(err)
+			return a.runTrouble(r, err)
 		}
 		return a.told(r, entry)
 	case <-a.stops():
@@ -160,6 +161,13 @@ func (a *app) consoleWriter() io.Writer {
 		return a.stdout
 	}
 	return a.stderr
+}
+
+// letGo gives the runs up at once: nothing of them is being done here.
+func letGo(r *builtin.Runtime) {
+	now := make(chan struct{})
+	close(now)
+	r.Engine.Close(now)
 }
 
 // short is as much of a run's id as people need.
@@ -290,7 +298,7 @@ func (a *app) printValue(raw json.RawMessage) error {
 }
 
 // runTrouble turns what engines and stores say into what a person can act on.
-func (a *app) runTrouble(err error) error {
+func (a *app) runTrouble(r *builtin.Runtime, err error) error {
 	var (
 		owned  *journal.OwnedError
 		said   *failure
@@ -300,7 +308,7 @@ func (a *app) runTrouble(err error) error {
 	case errors.As(err, &said):
 		return said
 	case errors.As(err, &owned):
-		return &failure{code: exitNotReady, message: fmt.Sprintf("another process is working on this run (%s)", owned.Owner), help: "It goes on by itself; \"espalier status\" shows how it stands."}
+		return &failure{code: exitNotReady, message: "another process is working on this run" + whose(r, owned.Owner), help: "It goes on by itself; \"espalier status\" shows how it stands."}
 	case errors.As(err, &reason):
 		return &failure{code: exitUsage, message: reason.Why, help: `"espalier status RUN" shows what the run is waiting for.`}
 	case errors.Is(err, journal.ErrFinished):
@@ -309,4 +317,13 @@ func (a *app) runTrouble(err error) error {
 		return &failure{code: exitInterrupted, message: "interrupted"}
 	}
 	return &failure{code: exitNotReady, message: err.Error(), help: "What was done so far is kept; \"espalier resume RUN\" goes on from there."}
+}
+
+// whose says which process it is that owns a run, as far as it can be told.
+func whose(r *builtin.Runtime, o journal.Owner) string {
+	info, err := r.Process.Describe(o)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(": %s, process %d on %s, since %s", info.Command, info.PID, info.Host, info.Since.Local().Format(time.TimeOnly))
 }

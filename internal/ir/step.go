@@ -151,23 +151,20 @@ func (s *Step) Attempts() int {
 	return s.Retry.MaxAttempts
 }
 
-// Tasks are the pieces of leaf work that the step may do.
-func (s *Step) Tasks() []*Task {
-	var t *Task
+// Task is the leaf work that the step does, by itself or as a part of it (a
+// verdict, putting branches together, a last piece of work); nil when there is none.
+func (s *Step) Task() *Task {
 	switch a := s.Action.(type) {
 	case Task:
-		t = &a
+		return &a
 	case Gate:
-		t = a.Verdict
+		return a.Verdict
 	case Parallel:
-		t = a.Combine
+		return a.Combine
 	case End:
-		t = a.Work
+		return a.Work
 	}
-	if t == nil {
-		return nil
-	}
-	return []*Task{t}
+	return nil
 }
 
 // Action is what a step does. The set is closed.

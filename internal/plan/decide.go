@@ -189,23 +189,8 @@ const (
 // ReasonCondition is why a step was skipped whose condition was false.
 const ReasonCondition = "SKIPPED_CONDITION"
 
-// taskOf is the leaf work that a part of a step does.
-func taskOf(step *ir.Step, part string) *ir.Task {
-	switch a := step.Action.(type) {
-	case ir.Task:
-		return &a
-	case ir.Gate:
-		return a.Verdict
-	case ir.Parallel:
-		return a.Combine
-	case ir.End:
-		return a.Work
-	}
-	return nil
-}
-
 // TaskOf is the leaf work of an open task.
-func (s *State) TaskOf(p *Program, f *Frame) *ir.Task { return taskOf(s.StepOf(p, f), f.Part) }
+func (s *State) TaskOf(p *Program, f *Frame) *ir.Task { return s.StepOf(p, f).Task() }
 
 // startTask intends to do a task, if there is budget for it.
 func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, standIn string) {
@@ -234,7 +219,7 @@ func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, stand
 		}
 	}
 	_, missing := d.s.Reads(d.p, f, step)
-	d.fact(f, journal.TaskStarted{Work: w, Kind: taskOf(step, w.Part).Kind, Rerun: rerun, Via: via, For: standIn, MissingReads: missing})
+	d.fact(f, journal.TaskStarted{Work: w, Kind: step.Task().Kind, Rerun: rerun, Via: via, For: standIn, MissingReads: missing})
 }
 
 // noBudget fails a step that a branch's own budget has nothing left for.
@@ -643,7 +628,7 @@ func (d *decider) feed() bool {
 	case budget == "" && head.N == 0:
 		step := d.unit(f).step(f.Block, head.Work.Step)
 		_, missing := d.s.Reads(d.p, f, step)
-		d.fact(f, journal.TaskStarted{Work: head.Work, Kind: taskOf(step, head.Work.Part).Kind, For: f.For, MissingReads: missing})
+		d.fact(f, journal.TaskStarted{Work: head.Work, Kind: step.Task().Kind, For: f.For, MissingReads: missing})
 	case budget == "":
 		d.fact(f, journal.Reserved{Work: head.Work, N: head.N, Amount: head.Amount})
 	case at.Path != "" && !later && head.N == 0:

@@ -644,6 +644,15 @@ func TestGate(t *testing.T) {
 			t.Error(got)
 		}
 	})
+	t.Run("a claimed name stands beside the actor, never in its place", func(t *testing.T) {
+		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
+		w.run(first)
+		w.tell(plan.Decision{Answer: plan.Approve, Digest: digest(w), By: journal.Actor{User: "eva", As: "boss"}})
+		var got struct{ Actor, Claimed string }
+		if err := json.Unmarshal(w.s.Root().Scope["state.g"].JSON, &got); err != nil || got.Actor != "eva" || got.Claimed != "boss" {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
 	t.Run("a decision on something else is refused", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
 		w.run(first)

@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
@@ -64,7 +65,7 @@ func (sc *scope) find(path []string, vars map[string]journal.Value) (any, bool) 
 			}
 			return nil, false
 		}
-		return descend(value, path[n:])
+		return expr.Descend(value, path[n:])
 	}
 	return nil, false
 }
@@ -82,7 +83,7 @@ func (sc *scope) meta(path []string) (any, bool) {
 	if json.Unmarshal(raw, &value) != nil {
 		return nil, false
 	}
-	return descend(value, path[1:])
+	return expr.Descend(value, path[1:])
 }
 
 // namespace gathers all variables below a path into one object: what reading
@@ -113,32 +114,6 @@ func (sc *scope) namespace(path []string) map[string]any {
 			return whole
 		}
 	}
-}
-
-func descend(value any, path []string) (any, bool) {
-	for _, name := range path {
-		object, ok := value.(map[string]any)
-		if !ok {
-			return indexed(value, name)
-		}
-		if value, ok = object[name]; !ok {
-			return nil, false
-		}
-	}
-	return value, true
-}
-
-// indexed reads list.0; anything else below a value that is no object is absent.
-func indexed(value any, name string) (any, bool) {
-	list, ok := value.([]any)
-	if !ok {
-		return nil, false
-	}
-	var i int
-	if _, err := fmt.Sscanf(name, "%d", &i); err != nil || i < 0 || i >= len(list) {
-		return nil, false
-	}
-	return list[i], true
 }
 
 func (p *Program) decode(v journal.Value) (any, error) {

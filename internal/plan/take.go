@@ -344,27 +344,29 @@ func (d *decider) judge(f *Frame, step *ir.Step, ended *journal.TaskEnded) {
 		return
 	}
 	method := MethodAutomated
-	if task := taskOf(step, f.Part); task.Kind == "agent" {
+	if step.Task().Kind == "agent" {
 		method = MethodCritic
 	}
 	result := "approved"
 	if !approved {
 		ended.Outcome, result = OutcomeRejected, "rejected"
 	}
-	ended.Value = gateValue(result, method, "", "", d.now, raw)
+	ended.Value = gateValue(result, method, journal.Actor{}, "", d.now, raw)
 	ended.Writes = d.writes(f, step)
 }
 
 // gateValue is what a gate writes: who let it pass, or did not, how and why.
-func gateValue(result, method, actor, evidence string, at journal.Millis, review json.RawMessage) journal.Value {
+// The actor is the user of the machine; whom they claim to be stands beside it.
+func gateValue(result, method string, by journal.Actor, evidence string, at journal.Millis, review json.RawMessage) journal.Value {
 	return journal.Value{JSON: mustJSON(struct {
 		Result    string          `json:"gate_result"`
 		Actor     string          `json:"actor,omitempty"`
+		Claimed   string          `json:"claimed,omitempty"`
 		Method    string          `json:"method"`
 		Evidence  string          `json:"evidence,omitempty"`
 		DecidedAt string          `json:"decided_at"`
 		Review    json.RawMessage `json:"review,omitempty"`
-	}{result, actor, method, evidence, at.Time().Format("2006-01-02T15:04:05.000Z07:00"), review})}
+	}{result, by.User, by.As, method, evidence, at.Time().Format("2006-01-02T15:04:05.000Z07:00"), review})}
 }
 
 // hopeless are the classes of errors that trying again does not help; a step
@@ -449,17 +451,13 @@ func (d *decider) gone(x *Gone) {
 func (d *decider) decide(f *Frame, x *Decision) {
 	step := d.step(f)
 	decided := journal.GateDecided{Place: f.Place(), Method: MethodPerson, By: x.By, Note: x.Note, Digest: x.Digest}
-	who := x.By.User
-	if x.By.As != "" {
-		who = x.By.As
-	}
 	switch x.Answer {
 	case Approve:
 		decided.Outcome = OutcomeOK
-		decided.Value, decided.Writes = gateValue("approved", MethodPerson, who, x.Note, d.now, x.Value), d.writes(f, step)
+		decided.Value, decided.Writes = gateValue("approved", MethodPerson, x.By, x.Note, d.now, x.Value), d.writes(f, step)
 	case Reject:
 		decided.Outcome = OutcomeRejected
-		decided.Value, decided.Writes = gateValue("rejected", MethodPerson, who, x.Note, d.now, x.Value), d.writes(f, step)
+		decided.Value, decided.Writes = gateValue("rejected", MethodPerson, x.By, x.Note, d.now, x.Value), d.writes(f, step)
 	case AnswerRerun:
 		decided.Outcome = OutcomeRerun
 	case AnswerSkip:
@@ -512,7 +510,7 @@ func (d *decider) pass(f *Frame, x *Signal) {
 			decided.Outcome, result = OutcomeRejected, "rejected"
 		}
 		_, decided.Digest = d.s.Shown(d.p, f)
-		decided.Value = gateValue(result, MethodEvent, x.By.User, "", d.now, x.Data)
+		decided.Value = gateValue(result, MethodEvent, x.By, "", d.now, x.Data)
 	} else {
 		raw := x.Data
 		if len(raw) == 0 {

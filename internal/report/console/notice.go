@@ -80,7 +80,8 @@ type Notice struct {
 	Budget     string `json:"budget,omitempty"`
 	To         int64  `json:"to,omitempty"` // the new limit
 	Due        Time   `json:"due,omitzero"`
-	By         string `json:"by,omitempty"`
+	By         string `json:"by,omitempty"`      // the user of the machine
+	Claimed    string `json:"claimed,omitempty"` // whom they claim to be
 	Note       string `json:"note,omitempty"`
 	Variable   string `json:"variable,omitempty"`
 
@@ -205,26 +206,31 @@ func (n *Notice) text(s *Style) (string, report.Colour) {
 	case Signalled:
 		return "the event " + n.Signal + " came before anything waits for it", report.Plain
 	case Paused:
-		return "paused" + by(n.By), report.Amber
+		return "paused" + n.who(), report.Amber
 	case Continued:
-		return "goes on" + by(n.By), report.Plain
+		return "goes on" + n.who(), report.Plain
 	case Cancelling:
-		return "being cancelled" + by(n.By) + because(n.Reason), report.Amber
+		return "being cancelled" + n.who() + because(n.Reason), report.Amber
 	case BudgetRaised:
-		return fmt.Sprintf("the budget of %s is %s now%s", n.Budget, report.Number(n.To), by(n.By)), report.Plain
+		return fmt.Sprintf("the budget of %s is %s now%s", n.Budget, report.Number(n.To), n.who()), report.Plain
 	case StateEdited:
-		return "changed " + n.Variable + by(n.By), report.Plain
+		return "changed " + n.Variable + n.who(), report.Plain
 	case InputRefused:
-		return "refused" + by(n.By) + ": " + n.Error, report.Amber
+		return "refused" + n.who() + ": " + n.Error, report.Amber
 	}
 	return "", report.Plain // model.replied is told by the step's end
 }
 
-func by(who string) string {
-	if who == "" {
+// who says who did it, for the end of a sentence. A claimed name stands beside
+// the user, never in its place.
+func (n *Notice) who() string {
+	switch {
+	case n.By == "" && n.Claimed == "":
 		return ""
+	case n.Claimed == "":
+		return " by " + n.By
 	}
-	return " by " + who
+	return " by " + n.By + " (as " + n.Claimed + ")"
 }
 
 func because(reason string) string {
@@ -334,7 +340,7 @@ func (n *Notice) decided() (string, report.Colour) {
 	default:
 		text = n.Outcome
 	}
-	text += by(n.By)
+	text += n.who()
 	if n.Note != "" {
 		text += ": " + n.Note
 	}

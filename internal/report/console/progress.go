@@ -262,19 +262,15 @@ func (p *Progress) decided(e *journal.Event, x *journal.GateDecided) {
 		return
 	}
 	n := p.tell(e, WaitFinished, a.step)
-	n.Outcome, n.Reason, n.By, n.Note, n.Signal = x.Outcome, x.Method, actor(x.By), x.Note, x.Event
+	n.Outcome, n.Reason, n.Note, n.Signal = x.Outcome, x.Method, x.Note, x.Event
+	n.by(x.By)
 	if a.wait != nil {
 		n.For = a.wait.For
 	}
 	a.wait = nil
 }
 
-func actor(a journal.Actor) string {
-	if a.As != "" {
-		return a.As
-	}
-	return a.User
-}
+func (n *Notice) by(a journal.Actor) { n.By, n.Claimed = a.User, a.As }
 
 // after tells what facts say that no moment does.
 func (p *Progress) after(e *journal.Event) {
@@ -323,28 +319,33 @@ func (p *Progress) after(e *journal.Event) {
 	case journal.BudgetRaised:
 		p.raise(x.Budget, x.To)
 		n := p.tell(e, BudgetRaised, nil)
-		n.Budget, n.To, n.By = x.Budget, x.To, actor(x.By)
+		n.Budget, n.To = x.Budget, x.To
+		n.by(x.By)
 	case journal.Signalled:
 		n := p.tell(e, Signalled, nil)
-		n.Signal, n.By = x.Event, actor(x.By)
+		n.Signal = x.Event
+		n.by(x.By)
 	case journal.InputRefused:
 		n := p.tell(e, InputRefused, nil)
-		n.Reason, n.Error, n.By = x.Input, x.Why, actor(x.By)
+		n.Reason, n.Error = x.Input, x.Why
+		n.by(x.By)
 	case journal.CancelRequested:
 		if x.Frame == "" && !x.Below {
 			p.stopping = true
 			n := p.tell(e, Cancelling, nil)
-			n.Reason, n.By = x.Reason, actor(x.By)
+			n.Reason = x.Reason
+			n.by(x.By)
 		}
 	case journal.Paused:
 		p.paused = true
-		p.tell(e, Paused, nil).By = actor(x.By)
+		p.tell(e, Paused, nil).by(x.By)
 	case journal.Continued:
 		p.paused = false
-		p.tell(e, Continued, nil).By = actor(x.By)
+		p.tell(e, Continued, nil).by(x.By)
 	case journal.StateEdited:
 		n := p.tell(e, StateEdited, nil)
-		n.Variable, n.By = x.Path, actor(x.By)
+		n.Variable = x.Path
+		n.by(x.By)
 	case journal.Claimed:
 		p.tell(e, RunClaimed, nil)
 	}
