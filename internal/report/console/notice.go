@@ -314,7 +314,7 @@ func (n *Notice) waits(s *Style) string {
 	case ForEvent:
 		text = fmt.Sprintf("waiting for the event %s: espalier signal %s %s", n.Signal, run, n.Signal)
 	case ForDecision:
-		text = fmt.Sprintf("waiting for a decision: espalier resume %s --decide %s=rerun|skip|result=JSON", run, n.Step)
+		text = fmt.Sprintf("waiting for a decision: espalier resume %s --decide %s=rerun|skip|fail|result=JSON", run, n.Step)
 	case ForBudget:
 		return fmt.Sprintf("waiting for budget: %s is used up: espalier resume %s --raise %s=N", n.Budget, run, n.Budget)
 	}
