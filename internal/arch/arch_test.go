@@ -29,12 +29,16 @@ var layers = map[string][]string{
 	"internal/text":    {"internal/diag"},
 	"internal/explain": {},
 	"internal/project": {"internal/diag"},
+	// Steps, tools and models that are programs all run commands.
+	"internal/process": {},
+	// Tools and steps that fetch something from the network.
+	"internal/netguard": {},
 
 	"internal/format": {"internal/ir", "internal/text"},
-	"internal/tool":   {"internal/ir"},
+	"internal/tool":   {"internal/ir", "internal/schema", "internal/process", "internal/netguard"},
 	// The scripted model reads a file with positions, which speaks for tools too.
-	"internal/provider": {"internal/ir", "internal/text", "internal/tool", "internal/schema"},
-	"internal/step":     {"internal/ir", "internal/provider", "internal/tool", "internal/journal", "internal/schema"},
+	"internal/provider": {"internal/ir", "internal/text", "internal/tool", "internal/schema", "internal/process"},
+	"internal/step":     {"internal/ir", "internal/provider", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard"},
 	"internal/check":    {"internal/ir", "internal/step"},
 
 	"internal/journal": {"internal/ir"},
@@ -74,8 +78,6 @@ var shared = map[string]string{
 	"internal/journal/queue":    "internal/journal",
 	// Agents, transforms and critics all talk with a model.
 	"internal/step/talk": "internal/step",
-	// Scripts run commands now, further kinds will.
-	"internal/step/process": "internal/step",
 }
 
 // slow are libraries that only tests may import, because of what they cost

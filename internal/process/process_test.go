@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/step/process"
+	"github.com/espalier-run/espalier/internal/process"
 )
 
 func shell(script string) process.Command {
