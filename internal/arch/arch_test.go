@@ -33,6 +33,8 @@ var layers = map[string][]string{
 	"internal/process": {},
 	// Tools and steps that fetch something from the network.
 	"internal/netguard": {},
+	"internal/price":    {},
+	"internal/config":   {"internal/text", "internal/price"},
 
 	"internal/format": {"internal/ir", "internal/text"},
 	"internal/tool":   {"internal/ir", "internal/schema", "internal/process", "internal/netguard"},
@@ -50,11 +52,11 @@ var layers = map[string][]string{
 	"internal/builtin": {
 		"internal/format", "internal/step", "internal/provider", "internal/tool", "internal/journal", "internal/report",
 		// It also puts the leaves together to something that runs.
-		"internal/engine",
+		"internal/engine", "internal/config", "internal/price",
 	},
 	"internal/cli": {
 		"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph",
-		"internal/project", "internal/explain",
+		"internal/project", "internal/explain", "internal/config", "internal/price",
 	},
 	"internal/web":  {"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph", "internal/project"},
 	"cmd/espalier":  {"internal/cli", "internal/web"},

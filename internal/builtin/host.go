@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/scripted"
 	"github.com/espalier-run/espalier/internal/schema"
@@ -19,7 +20,10 @@ import (
 
 // host gives tasks their model, their tools and their folder.
 type host struct {
-	runs string // folder of the runs' folders
+	runs   string // folder of the runs' folders
+	root   string // of the project
+	config *config.Config
+	getenv func(string) string
 
 	mu      sync.Mutex
 	outfits map[string]*outfit // by the run's options

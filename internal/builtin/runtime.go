@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -40,12 +41,22 @@ type RuntimeOptions struct {
 	// Relaxed leaves out the fsync of each commit.
 	Relaxed bool
 	Log     *slog.Logger
+	// Config is the project's; nil is that of a project without any.
+	Config *config.Config
+	// Getenv reads the environment; nil reads the process's own.
+	Getenv func(string) string
 }
 
 // OpenRuntime opens the storage folder of a project, and makes it if need be.
 func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Config == nil {
+		o.Config = &config.Config{}
+	}
+	if o.Getenv == nil {
+		o.Getenv = os.Getenv
 	}
 	r := &Runtime{dir: dir, log: o.Log}
 	defer func() {
@@ -72,7 +83,7 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	}
 	r.Engine = engine.New(engine.Config{
 		Store: store, Process: r.Process, Kinds: kinds, Log: o.Log, CheckOutput: checkOutput,
-		Host: &host{runs: filepath.Join(dir, "runs")},
+		Host: &host{runs: filepath.Join(dir, "runs"), root: filepath.Dir(dir), config: o.Config, getenv: o.Getenv},
 	})
 	transcripts := filepath.Join(dir, "storage", "transcripts")
 	if err := os.MkdirAll(transcripts, 0o700); err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/explain"
 	"github.com/espalier-run/espalier/internal/project"
@@ -147,7 +148,10 @@ func validateExample(t *testing.T, files []explain.File) (diag.List, string) {
 		t.Fatal(err)
 	}
 	an := analyse(p, f)
-	if strings.HasSuffix(f.Path, ".script.yaml") {
+	switch {
+	case f.Path == config.FileName:
+		an = analyseConfig(f)
+	case strings.HasSuffix(f.Path, ".script.yaml"):
 		an = analyseScript(t, space, f, files[1:])
 	}
 	checkSpans(t, an.diagnostics, an.files)

@@ -25,6 +25,14 @@ const storage = ".espalier"
 
 // runtime opens the storage of a project, and makes it if need be.
 func (a *app) runtime(root string, o builtin.RuntimeOptions) (*builtin.Runtime, error) {
+	if o.Config == nil {
+		c, err := a.config(root)
+		if err != nil {
+			return nil, err
+		}
+		o.Config = c
+	}
+	o.Getenv = a.Getenv
 	r, err := builtin.OpenRuntime(filepath.Join(root, storage), o)
 	if err != nil {
 		return nil, &failure{

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
 )
@@ -17,13 +18,14 @@ import (
 func (a *app) schemaCommand() *cobra.Command {
 	var output string
 	cmd := a.jsonFlag(&cobra.Command{
-		Use:   "schema [FORMAT [BLOCK]] [-o FILE] [--json]",
+		Use:   "schema [FORMAT [BLOCK]|config] [-o FILE] [--json]",
 		Short: "Print JSON Schemas of a format, for editors",
-		Long: `Print the JSON Schema of a format's main part or of one of its blocks. Editors
-use it to complete and check what is written. Without a format, list what
-there is.`,
+		Long: `Print the JSON Schema of a format's main part or of one of its blocks, or that
+of espalier.yaml, the configuration. Editors use it to complete and check what
+is written. Without a format, list what there is.`,
 		Example: `  espalier schema agent-flow
-  espalier schema agent-flow step`,
+  espalier schema agent-flow step
+  espalier schema config`,
 		Args: takes(0, 2, "a format and a block"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			var out []string
@@ -32,6 +34,7 @@ there is.`,
 				for _, f := range withSchemas() {
 					out = append(out, f.Name())
 				}
+				out = append(out, configSchema)
 			case 1:
 				if f := builtin.Formats().Find(args[0]); f != nil {
 					out = blocks(f)
@@ -79,10 +82,16 @@ func blocks(f format.Format) []string {
 	return out
 }
 
+// configSchema is what the schema of espalier.yaml goes by.
+const configSchema = "config"
+
 func findSchema(args []string) (format.Schema, error) {
+	if args[0] == configSchema && len(args) == 1 {
+		return format.Schema{Schema: config.Schema()}, nil
+	}
 	f := builtin.Formats().Find(args[0])
 	if f == nil {
-		return format.Schema{}, usage(diag.DidYouMean(args[0], withSchemas().Names()), "there is no format %q", args[0])
+		return format.Schema{}, usage(diag.DidYouMean(args[0], append(withSchemas().Names(), configSchema)), "there is no format %q", args[0])
 	}
 	schemas := f.Schemas()
 	if len(schemas) == 0 {
@@ -110,6 +119,8 @@ func (a *app) listSchemas() error {
 		list = append(list, entry{f.Name(), blocks(f)})
 		t.add(f.Name(), strings.Join(blocks(f), ", "))
 	}
+	list = append(list, entry{configSchema, []string{}})
+	t.add(configSchema, config.FileName)
 	if a.json {
 		return a.writeJSON(list)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/explain"
 	"github.com/espalier-run/espalier/internal/project"
@@ -90,6 +91,7 @@ type validation struct {
 	files     source.Set
 	seen      map[string]bool // a file may be reached by several paths
 	skipped   []project.Skipped
+	configs   int // files of configuration
 }
 
 func (v *validation) add(arg string) error {
@@ -127,9 +129,17 @@ func (v *validation) add(arg string) error {
 			return err
 		}
 		v.skipped = append(v.skipped, found.skipped...)
+		if own := filepath.Join(arg, config.FileName); space.Exists(own) {
+			any = true
+			if err := v.addConfig(own); err != nil {
+				return err
+			}
+		}
 		if !any && len(found.skipped) == 0 {
 			return usage(`"espalier help formats" says which files are workflows.`, "there are no workflows in %q", arg)
 		}
+	case filepath.Base(arg) == config.FileName:
+		return v.addConfig(arg)
 	default:
 		an, err := v.resolve(arg)
 		if err != nil {
@@ -137,6 +147,23 @@ func (v *validation) add(arg string) error {
 		}
 		v.take(an)
 	}
+	return nil
+}
+
+// addConfig checks the configuration of a project.
+func (v *validation) addConfig(path string) error {
+	space, err := v.workspace()
+	if err != nil {
+		return err
+	}
+	_, f, err := space.File(path)
+	if err != nil {
+		return err
+	}
+	an := analyseConfig(f)
+	v.configs++
+	v.list = append(v.list, an.diagnostics...)
+	v.files.Add(f)
 	return nil
 }
 
@@ -188,12 +215,19 @@ func (v *validation) finish(list diag.List) error {
 	}
 	summary := diag.Summary(list)
 	switch {
-	case len(v.seen) == 0:
+	case len(v.seen) == 0 && v.configs == 0:
 		summary = "nothing was checked"
 	case summary == "":
 		summary = "ok"
 	}
-	v.note("%s: %s", plural(len(v.seen), "workflow"), summary)
+	checked := plural(len(v.seen), "workflow")
+	switch {
+	case v.configs > 0 && len(v.seen) == 0:
+		checked = "configuration"
+	case v.configs > 0:
+		checked += " and the configuration"
+	}
+	v.note("%s: %s", checked, summary)
 	switch {
 	case list.Errors():
 		return errInvalid

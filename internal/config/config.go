@@ -1,0 +1,87 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// FileName is what the file is called, at the root of a project.
+const FileName = "espalier.yaml"
+
+// Config is everything that espalier.yaml says. The zero Config is that of a
+// project without one.
+type Config struct {
+	File *source.File // nil when there is none
+
+	Models   Models
+	Prices   []Named[Price]
+	Secrets  []Named[Secret]
+	Defaults Defaults
+	Allow    Allow
+}
+
+// Parse reads a file. The result is usable unless the list has an error.
+func Parse(f *source.File) (*Config, diag.List) {
+	node, out := text.ParseYAML(f, 0, len(f.Text))
+	c := &Config{File: f}
+	all := newFields(node, "configuration", &out)
+	c.read(all)
+	all.done()
+	c.check(&out)
+	return c, out.Sorted()
+}
+
+// read is the list of sections.
+func (c *Config) read(f *fields) {
+	f.object("models", "models section", "Which models answer, and who runs them.", c.Models.read)
+	c.Prices = readPrices(f)
+	c.Secrets = readSecrets(f)
+	f.object("defaults", "defaults section", "What holds for steps and agents that do not say otherwise.", c.Defaults.read)
+	f.object("allow", "allow section", "What runs may do on this machine.", c.Allow.read)
+}
+
+// Find reads the file of a project; without one the Config is empty. read is
+// how a file of the project is read by its name.
+func Find(read func(name string) (*source.File, error)) (*Config, diag.List, error) {
+	f, err := read(FileName)
+	var ref *source.RefError
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.As(err, &ref) && ref.Problem == source.RefMissing:
+		return &Config{}, nil, nil
+	case err != nil:
+		return nil, nil, err
+	}
+	c, list := Parse(f)
+	return c, list, nil
+}
+
+// Schema is the JSON Schema of the file, for editors.
+func Schema() json.RawMessage {
+	all := newFields(nil, "configuration", new(diag.List))
+	new(Config).read(all)
+	all.schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	all.schema["title"] = "Espalier configuration (" + FileName + ")"
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(all.schema); err != nil {
+		panic(err) // maps and texts
+	}
+	return b.Bytes()
+}
+
+// check looks at what sections say about each other.
+func (c *Config) check(out *diag.List) {
+	for _, p := range c.Models.Providers {
+		c.checkReference(p.Is.Key, out)
+		for _, h := range p.Is.Headers {
+			c.checkReference(h.Value, out)
+		}
+	}
+}

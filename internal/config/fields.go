@@ -1,0 +1,168 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// fields reads the keys of one map, and notes them for the schema.
+type fields struct {
+	r      *text.Reader
+	what   string
+	out    *diag.List
+	schema map[string]any // of JSON Schema
+}
+
+func newFields(n *text.Node, what string, out *diag.List) *fields {
+	return &fields{r: text.Read(n, what, codes, out), what: what, out: out, schema: map[string]any{
+		"type": "object", "additionalProperties": false, "properties": map[string]any{},
+	}}
+}
+
+// note adds a key to the schema.
+func (f *fields) note(key, doc string, more map[string]any) {
+	one := map[string]any{"description": doc}
+	for k, v := range more {
+		one[k] = v
+	}
+	f.schema["properties"].(map[string]any)[key] = one
+}
+
+func (f *fields) report(code diag.Code, at source.Span, help, format string, args ...any) {
+	f.out.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: at, Message: fmt.Sprintf(format, args...), Help: help})
+}
+
+// done reports what nobody has asked for.
+func (f *fields) done() { f.r.Done() }
+
+// require reports which of the keys are missing.
+func (f *fields) require(keys ...string) {
+	f.r.Require(keys...)
+	f.schema["required"] = slices.Sorted(slices.Values(keys))
+}
+
+func (f *fields) text(key, doc string) text.Text {
+	f.note(key, doc, map[string]any{"type": "string"})
+	return f.r.String(key)
+}
+
+// texts is a list; one text alone is a list of one.
+func (f *fields) texts(key, doc string) []text.Text {
+	f.note(key, doc, map[string]any{"anyOf": []any{
+		map[string]any{"type": "string"}, map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
+	}})
+	return f.r.Strings(key)
+}
+
+func (f *fields) choice(key, doc string, allowed ...string) string {
+	f.note(key, doc, map[string]any{"enum": allowed})
+	return f.r.Enum(key, allowed...).Value
+}
+
+func (f *fields) flag(key, doc string) bool {
+	f.note(key, doc, map[string]any{"type": "boolean"})
+	b, _, _ := f.r.Bool(key)
+	return b
+}
+
+// number is 0 when it is not there.
+func (f *fields) number(key, doc string, least, most int64) int64 {
+	f.note(key, doc, map[string]any{"type": "integer", "minimum": least, "maximum": most})
+	n, at, ok := f.r.Int(key, least)
+	if ok && n > most {
+		f.report(CodeBadValue, at, fmt.Sprintf("Write %s: %d or less.", key, most), "%q of the %s must be at most %d.", key, f.what, most)
+		return 0
+	}
+	return n
+}
+
+// decimal is a number as it is written, "" when there is none.
+func (f *fields) decimal(key, doc string) text.Text {
+	f.note(key, doc, map[string]any{"type": "number", "minimum": 0})
+	n := f.r.Node(key)
+	switch {
+	case n == nil:
+		return text.Text{}
+	case n.Kind != text.Int && n.Kind != text.Float:
+		f.report(CodeWrongType, n.Span, fmt.Sprintf("Write a number without quotes: %s: 3.75.", key), "%q of the %s must be a number, but this is %s.", key, f.what, n.Kind)
+		return text.Text{}
+	}
+	return text.Text{Value: string(n.JSON()), Span: n.Span}
+}
+
+// duration is 0 when it is not there.
+func (f *fields) duration(key, doc string) time.Duration {
+	f.note(key, doc, map[string]any{"type": "string", "pattern": `^([0-9.]+(ms|s|m|h))+$`})
+	t := f.r.String(key)
+	if t.IsZero() {
+		return 0
+	}
+	d, err := time.ParseDuration(t.Value)
+	if err != nil || d <= 0 {
+		f.report(CodeBadValue, t.Span, fmt.Sprintf("Write a number and its unit: %s: 500ms, %s: 30s, %s: 2m.", key, key, key), "%q is no length of time.", t.Value)
+		return 0
+	}
+	return d
+}
+
+// free is any value, as JSON.
+func (f *fields) free(key, doc string) json.RawMessage {
+	f.note(key, doc, map[string]any{"type": "object"})
+	if n := f.r.Map(key); n != nil {
+		return n.JSON()
+	}
+	return nil
+}
+
+// object reads a map with keys of its own.
+func (f *fields) object(key, what, doc string, read func(*fields)) {
+	inner := newFields(f.r.Map(key), what, f.out)
+	read(inner)
+	inner.done()
+	f.note(key, doc, inner.schema)
+}
+
+// Named is an entry of a map whose keys are names.
+type Named[T any] struct {
+	Name text.Text
+	Is   T
+}
+
+// entries reads a map from names to maps, in the order of the file. A name
+// must look like one, if pattern says how.
+func entries[T any](f *fields, key, what, doc string, read func(name text.Text, f *fields) T) []Named[T] {
+	var out []Named[T]
+	if n := f.r.Map(key); n != nil {
+		for _, pair := range n.Pairs {
+			inner := newFields(pair.Value, what, f.out)
+			one := Named[T]{Name: pair.Key.Text(), Is: read(pair.Key.Text(), inner)}
+			inner.done()
+			out = append(out, one)
+		}
+	}
+	described := newFields(nil, what, new(diag.List))
+	read(text.Text{}, described)
+	f.note(key, doc, map[string]any{"type": "object", "additionalProperties": described.schema})
+	return out
+}
+
+// exclusive reports keys of which only one may be there.
+func (f *fields) exclusive(keys ...string) {
+	first := ""
+	for _, key := range keys {
+		switch {
+		case !f.r.Has(key):
+		case first == "":
+			first = key
+		default:
+			f.report(CodeSources, f.r.KeySpan(key), "Keep one of: "+strings.Join(keys, ", ")+".", "%q and %q of the %s exclude each other.", first, key, f.what)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package config
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// Scheme begins a reference to a secret.
+const Scheme = "secret://"
+
+// Secret is where a secret comes from: one of these.
+type Secret struct {
+	Env     string
+	File    string
+	Command []string
+}
+
+func readSecrets(f *fields) []Named[Secret] {
+	return entries(f, "secrets", "secret", "Where secrets come from. Elsewhere they are written secret://NAME.", func(name text.Text, f *fields) Secret {
+		s := Secret{
+			Env:  f.text("env", "The environment variable that holds it.").Value,
+			File: f.text("file", "The file that holds it, and nothing else; ~ is your home folder.").Value,
+		}
+		for _, part := range f.texts("command", "The command that prints it, as a list of its words.") {
+			s.Command = append(s.Command, part.Value)
+		}
+		f.exclusive("env", "file", "command")
+		if name.Value != "" && s.Env == "" && s.File == "" && len(s.Command) == 0 && !f.r.Has("env") && !f.r.Has("file") && !f.r.Has("command") {
+			f.report(CodeMissing, name.Span, "Add one of: env: VARIABLE, file: PATH, command: [NAME, ARGUMENT].", "The secret %q does not say where it comes from.", name.Value)
+		}
+		if name.Value != "" && !secretName().MatchString(name.Value) {
+			f.report(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.", "%q cannot be the name of a secret.", name.Value)
+		}
+		return s
+	})
+}
+
+var secretName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`) })
+
+// Reference is the name that a text refers to, if it is a reference.
+func Reference(value string) (name string, ok bool) { return strings.CutPrefix(value, Scheme) }
+
+// checkKey holds that a key is a reference: a file that is shared must not
+// hold the key itself.
+func (f *fields) checkKey(key text.Text) {
+	if _, ok := Reference(key.Value); key.Value != "" && !ok {
+		f.report(CodeOpenKey, key.Span, "Declare a secret, and write key: secret://NAME; or name a variable with key_env:.",
+			"The key of the %s is written out, so everybody who can read this file would know it.", f.what)
+	}
+}
+
+func (c *Config) checkReference(t text.Text, out *diag.List) {
+	name, ok := Reference(t.Value)
+	if !ok || c.Secret(name) != nil {
+		return
+	}
+	var names []string
+	for _, s := range c.Secrets {
+		names = append(names, s.Name.Value)
+	}
+	help := fmt.Sprintf("Declare it: secrets: {%s: {env: %s}}.", name, strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+	if near := diag.Nearest(name, names); near != "" {
+		help = fmt.Sprintf("Did you mean %q?", Scheme+near)
+	}
+	out.Add(diag.Diagnostic{Code: CodeNoSecret, Severity: diag.Error, Span: t.Span, Message: fmt.Sprintf("There is no secret %q.", name), Help: help})
+}
+
+// Secret is the declared secret of that name; nil when there is none.
+func (c *Config) Secret(name string) *Secret {
+	for i := range c.Secrets {
+		if c.Secrets[i].Name.Value == name {
+			return &c.Secrets[i].Is
+		}
+	}
+	return nil
+}
+
+// Place says where a secret comes from, for people.
+func (s *Secret) Place() string {
+	switch {
+	case s.Env != "":
+		return "the environment variable " + s.Env
+	case s.File != "":
+		return "the file " + s.File
+	case len(s.Command) > 0:
+		return "the command " + s.Command[0]
+	}
+	return "nowhere"
+}
+
+// secretSeconds is how long a command may take: it may ask a person.
+const secretSeconds = 60
+
+// Value finds a secret out. dir is the project's root.
+func (s *Secret) Value(ctx context.Context, dir string, getenv func(string) string) (string, error) {
+	var value string
+	switch {
+	case s.Env != "":
+		value = getenv(s.Env)
+	case s.File != "":
+		path := s.File
+		if rest, ok := strings.CutPrefix(path, "~/"); ok {
+			path = filepath.Join(getenv("HOME"), rest)
+		}
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("the file %s cannot be read: %w", s.File, err)
+		}
+		value = string(raw)
+	case len(s.Command) > 0:
+		ctx, stop := context.WithTimeout(ctx, secretSeconds*time.Second)
+		defer stop()
+		cmd := exec.CommandContext(ctx, s.Command[0], s.Command[1:]...)
+		cmd.Dir = dir
+		raw, err := cmd.Output()
+		if err != nil {
+			return "", fmt.Errorf("the command %s failed: %w", s.Command[0], err)
+		}
+		value = string(raw)
+	}
+	value = strings.TrimRight(value, "\r\n")
+	if value == "" {
+		return "", fmt.Errorf("%s is empty", s.Place())
+	}
+	return value, nil
+}

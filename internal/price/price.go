@@ -1,0 +1,99 @@
+package price
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+)
+
+// Rate is the price of one token in millionths of a millionth of a dollar.
+// That is the number of dollars that a million tokens cost, times a million.
+type Rate int64
+
+// perDollar is the Rate of one dollar for a million tokens.
+const perDollar = 1_000_000
+
+// ParseRate reads dollars per million tokens as people write them: 3, 0.30.
+func ParseRate(text string) (Rate, error) {
+	value, ok := new(big.Rat).SetString(text)
+	if !ok || strings.ContainsAny(text, "/_xXpP") {
+		return 0, fmt.Errorf("%q is not a number of dollars", text)
+	}
+	value.Mul(value, big.NewRat(perDollar, 1))
+	switch {
+	case value.Sign() < 0:
+		return 0, fmt.Errorf("%q is less than nothing", text)
+	case !value.IsInt():
+		return 0, fmt.Errorf("%q has more than six decimal places", text)
+	case value.Cmp(big.NewRat(mostPerMillion*perDollar, 1)) > 0:
+		return 0, fmt.Errorf("%q is more than %d dollars for a million tokens", text, mostPerMillion)
+	}
+	return Rate(value.Num().Int64()), nil
+}
+
+// mostPerMillion keeps sums far from overflow.
+const mostPerMillion = 100_000
+
+// String writes dollars per million tokens.
+func (r Rate) String() string {
+	text := fmt.Sprintf("%d.%06d", int64(r)/perDollar, int64(r)%perDollar)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+// Price is what one model costs.
+type Price struct {
+	Input, Output         Rate
+	CacheRead, CacheWrite Rate
+}
+
+// Tokens is what is to be paid for. Input is without what the cache had.
+type Tokens struct{ Input, Output, CacheRead, CacheWrite int64 }
+
+// Cost is the price of the tokens in millionths of a dollar, rounded up.
+func (p Price) Cost(t Tokens) int64 {
+	sum := new(big.Int)
+	for _, part := range []struct {
+		n int64
+		r Rate
+	}{{t.Input, p.Input}, {t.Output, p.Output}, {t.CacheRead, p.CacheRead}, {t.CacheWrite, p.CacheWrite}} {
+		one := big.NewInt(part.n)
+		sum.Add(sum, one.Mul(one, big.NewInt(int64(part.r))))
+	}
+	sum.Add(sum, big.NewInt(perDollar-1))
+	sum.Div(sum, big.NewInt(perDollar))
+	if !sum.IsInt64() {
+		return most
+	}
+	return min(sum.Int64(), most)
+}
+
+// Worst is the most that reading so many tokens and writing so many can cost:
+// everything that is read may be written to the cache, or read from it.
+func (p Price) Worst(input, output int64) int64 {
+	dearest := Price{Input: max(p.Input, p.CacheRead, p.CacheWrite), Output: p.Output}
+	return dearest.Cost(Tokens{Input: input, Output: output})
+}
+
+const most = int64(1) << 60 // far beyond any bill, far from overflow
+
+// Dollars writes millionths of a dollar for people: $0.42, and more places
+// when there would be nothing to see otherwise. It never writes less than it is.
+func Dollars(micro int64) string {
+	sign := ""
+	if micro < 0 {
+		sign, micro = "-", -micro
+	}
+	for _, step := range []struct {
+		unit   int64
+		places int
+	}{{10_000, 2}, {100, 4}} {
+		if up := (micro + step.unit - 1) / step.unit; up >= 10 || micro == 0 {
+			whole := int64(1)
+			for range step.places {
+				whole *= 10
+			}
+			return fmt.Sprintf("%s$%d.%0*d", sign, up/whole, step.places, up%whole)
+		}
+	}
+	return fmt.Sprintf("%s$%d.%06d", sign, micro/1_000_000, micro%1_000_000)
+}
