@@ -12,4 +12,6 @@ package process
 // group when that end closes. A program of our own in its place would take
 // several times as long to start.
 //
-// A process that leaves the group on purpose (setsid) is not followed.
+// A process that leaves the group (setsid) still carries the command's mark in
+// its environment, and on Linux its orphans become our children: it is killed
+// like the rest. Elsewhere it is not followed.

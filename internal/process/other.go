@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 )
 
@@ -40,4 +41,44 @@ func run(ctx context.Context, c Command) (Outcome, error) {
 		return outcome, err
 	}
 	return outcome, nil
+}
+
+func start(ctx context.Context, c Command) (*Process, error) {
+	bounded, stop := context.WithCancel(ctx)
+	p := &Process{stderr: &kept{most: MaxErrors, end: true}, stop: make(chan struct{}), done: make(chan struct{})}
+	cmd := exec.CommandContext(bounded, c.Path, c.Args...)
+	cmd.Dir, cmd.Env, cmd.Stderr, cmd.WaitDelay = c.Dir, c.Env, p.stderr, mostDying
+	read, write, err := os.Pipe()
+	if err == nil {
+		cmd.Stdout = write
+		p.Stdout = read
+		if p.Stdin, err = cmd.StdinPipe(); err == nil {
+			err = cmd.Start()
+		}
+		write.Close()
+	}
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	go func() {
+		defer close(p.done)
+		defer stop()
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		select {
+		case err = <-ended:
+		case <-p.stop:
+			stop()
+			err = <-ended
+		}
+		p.outcome = Outcome{Stderr: p.stderr.bytes(), Exit: cmd.ProcessState.ExitCode()}
+		var exit *exec.ExitError
+		if ctx.Err() != nil {
+			p.err = context.Cause(ctx)
+		} else if err != nil && !errors.As(err, &exit) {
+			p.err = err
+		}
+	}()
+	return p, nil
 }

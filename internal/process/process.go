@@ -73,6 +73,47 @@ func Run(ctx context.Context, c Command) (Outcome, error) {
 	return run(ctx, c)
 }
 
+// Process is a command whose output is read as it comes.
+type Process struct {
+	Stdin  io.WriteCloser
+	Stdout io.ReadCloser
+
+	stderr  *kept
+	stop    chan struct{}
+	once    sync.Once
+	done    chan struct{}
+	outcome Outcome
+	err     error
+}
+
+// Start starts a command and leaves its input and output to the caller. It is
+// stopped when the context ends; whoever starts it has to wait for it.
+func Start(ctx context.Context, c Command) (*Process, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if c.Grace == 0 {
+		c.Grace = DefaultGrace
+	}
+	return start(ctx, c)
+}
+
+// Stop ends the process if it has not ended yet. It does not wait.
+func (p *Process) Stop() { p.once.Do(func() { close(p.stop) }) }
+
+// Wait returns when nothing of the command is left. Its output is read by then
+// or never will be: what the pipe still holds stays readable until closed.
+func (p *Process) Wait() (Outcome, error) {
+	<-p.done
+	return p.outcome, p.err
+}
+
+// Done is closed when nothing of the command is left.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Errors is the end of what the command has written to its standard error.
+func (p *Process) Errors() []byte { return p.stderr.bytes() }
+
 // kept is what a pipe delivered: the beginning or the end, up to a size.
 type kept struct {
 	mu       sync.Mutex

@@ -76,6 +76,8 @@ func TestWhatCannotBeStarted(t *testing.T) {
 
 // lifeline is a pipe with a name: reading it ends when the last process that
 // holds it is dead.
+func mkfifo(path string) error { return syscall.Mkfifo(path, 0o600) }
+
 type lifeline struct {
 	path  string
 	lines *bufio.Reader
@@ -254,5 +256,58 @@ func BenchmarkBare(b *testing.B) {
 		if err := exec.Command("/bin/sh", "-c", "true").Run(); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestStarted(t *testing.T) {
+	p, err := process.Start(t.Context(), shell(`echo ready >&2; while read -r x; do echo "<$x>"; done; exit 3`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(p.Stdout)
+	for _, word := range []string{"a", "b"} {
+		if _, err := fmt.Fprintln(p.Stdin, word); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := lines.ReadString('\n'); err != nil || got != "<"+word+">\n" {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	p.Stdin.Close()
+	got, err := p.Wait()
+	if err != nil || got.Exit != 3 || string(got.Stderr) != "ready\n" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := lines.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("after its end: %v", err)
+	}
+}
+
+func TestStopped(t *testing.T) {
+	why := errors.New("why")
+	for name, end := range map[string]func(*process.Process, context.CancelCauseFunc){
+		"by hand":        func(p *process.Process, _ context.CancelCauseFunc) { p.Stop(); p.Stop() },
+		"by the context": func(_ *process.Process, cancel context.CancelCauseFunc) { cancel(why) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			line := newLifeline(t)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			c := shell(fmt.Sprintf(`exec 5>%q; trap '' TERM; sleep 1000 & echo on >&5; wait; sleep 1000`, line.path))
+			c.Grace = time.Millisecond
+			p, err := process.Start(ctx, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Stdin.Close()
+			defer p.Stdout.Close()
+			line.begun(t)
+			end(p, cancel)
+			got, err := p.Wait()
+			if got.Signal == "" || (err != nil) != (name == "by the context") {
+				t.Errorf("%+v, %v", got, err)
+			}
+			line.dead(t)
+		})
 	}
 }
