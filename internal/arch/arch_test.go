@@ -33,8 +33,10 @@ var layers = map[string][]string{
 	"internal/process": {},
 	// Tools and steps that fetch something from the network.
 	"internal/netguard": {},
-	"internal/price":    {},
-	"internal/config":   {"internal/text", "internal/price"},
+	// Hashes and comparisons go through it.
+	"internal/canonical": {},
+	"internal/price":     {},
+	"internal/config":    {"internal/text", "internal/price"},
 
 	"internal/format": {"internal/ir", "internal/text"},
 	"internal/tool":   {"internal/ir", "internal/schema", "internal/process", "internal/netguard"},
@@ -43,11 +45,13 @@ var layers = map[string][]string{
 	"internal/step":     {"internal/ir", "internal/provider", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard"},
 	"internal/check":    {"internal/ir", "internal/step"},
 
-	"internal/journal": {"internal/ir"},
+	"internal/journal": {"internal/ir", "internal/canonical"},
 	"internal/plan":    {"internal/ir", "internal/journal"},
 	"internal/engine":  {"internal/plan", "internal/step", "internal/journal"},
-	"internal/report":  {"internal/journal", "internal/ir"},
-	"internal/graph":   {"internal/ir", "internal/plan"},
+	// The audit tells what budgets had left and when a run waited: questions to
+	// the one fold that everybody uses.
+	"internal/report": {"internal/journal", "internal/ir", "internal/plan"},
+	"internal/graph":  {"internal/ir", "internal/plan"},
 
 	"internal/builtin": {
 		"internal/format", "internal/step", "internal/provider", "internal/tool", "internal/journal", "internal/report",

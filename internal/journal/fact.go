@@ -225,29 +225,34 @@ type TimerFired struct {
 // GateOpened asks somebody, or waits for something.
 type GateOpened struct {
 	Place
-	Kind   string `json:"kind"` // person, event, doubt
-	Digest string `json:"digest,omitempty"`
-	Shows  Value  `json:"shows,omitzero"`
-	Event  string `json:"event,omitempty"`
-	Due    Millis `json:"due,omitempty"`
-	Task   *Work  `json:"task,omitempty"` // in doubt
-	Via    *int   `json:"via,omitempty"`
-	For    string `json:"for,omitempty"`
+	Kind string `json:"kind"` // person, event, doubt
+	// Shows is exactly what a person is asked about, by the paths of the
+	// variables; Digest binds it to the run and the gate.
+	Shows  map[string]Value `json:"shows,omitempty"`
+	Digest string           `json:"digest,omitempty"`
+	Event  string           `json:"event,omitempty"`
+	Due    Millis           `json:"due,omitempty"`
+	Task   *Work            `json:"task,omitempty"` // in doubt
+	Via    *int             `json:"via,omitempty"`
+	For    string           `json:"for,omitempty"`
 }
 
 // GateDecided is the answer.
 type GateDecided struct {
 	Place
-	Outcome string  `json:"outcome"` // ok, rejected, failed, skipped; of a doubt also rerun
-	Method  string  `json:"method"`
-	Event   string  `json:"event,omitempty"` // the signal that did it
-	By      Actor   `json:"by,omitzero"`
-	Note    string  `json:"note,omitempty"`
-	Digest  string  `json:"digest,omitempty"`
-	Class   string  `json:"class,omitempty"`
-	Reason  string  `json:"reason,omitempty"`
-	Value   Value   `json:"value,omitzero"`
-	Writes  []Write `json:"writes,omitempty"`
+	Outcome string `json:"outcome"` // ok, rejected, failed, skipped; of a doubt also rerun
+	Method  string `json:"method"`
+	Event   string `json:"event,omitempty"` // the signal that did it
+	By      Actor  `json:"by,omitzero"`
+	Note    string `json:"note,omitempty"`
+	Digest  string `json:"digest,omitempty"`
+	// Shows is what was decided on when it is no longer what the gate showed
+	// when it opened: somebody has edited the state in between.
+	Shows  map[string]Value `json:"shows,omitempty"`
+	Class  string           `json:"class,omitempty"`
+	Reason string           `json:"reason,omitempty"`
+	Value  Value            `json:"value,omitzero"`
+	Writes []Write          `json:"writes,omitempty"`
 }
 
 // Signalled is an event from outside that nothing waits for yet.

@@ -243,6 +243,10 @@ func (d *decider) enterGate(f *Frame, at journal.Place, g *ir.Gate, via *int, st
 	if g.Timeout > 0 {
 		opened.Due = d.now + journal.Millis(g.Timeout)
 	}
+	if kind == GatePerson {
+		reads, digest := d.s.shown(d.p, f, d.unit(f).step(f.Block, at.Step), journal.Work{Place: at}.Key(), kind)
+		opened.Shows, opened.Digest = d.s.shows(f, reads), digest
+	}
 	d.fact(f, opened)
 	if waiting := d.s.Signals[g.Event]; kind == GateEvent && len(waiting) > 0 {
 		d.pass(f, &Signal{Event: g.Event, Data: waiting[0].Data, By: waiting[0].By})

@@ -1,6 +1,8 @@
 package plan_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -661,6 +663,35 @@ func TestGate(t *testing.T) {
 		err := w.s.Check(w.p, plan.Decision{Step: "g", Answer: plan.Approve, Digest: d})
 		if r, ok := plan.IsRefusal(err); !ok || r.Code != plan.Changed {
 			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("what was shown is in the facts, and its digest is everybody's to compute", func(t *testing.T) {
+		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
+		w.run(first)
+		w.tell(plan.Edit{Path: "state.a", Value: json.RawMessage(`{"text": "<b>", "n": 1.0}`)})
+		w.tell(plan.Decision{Answer: plan.Approve, Digest: digest(w)})
+		var opened journal.GateOpened
+		var decided journal.GateDecided
+		for _, e := range w.log {
+			switch x := e.Fact.(type) {
+			case journal.GateOpened:
+				opened = x
+			case journal.GateDecided:
+				decided = x
+			}
+		}
+		for _, c := range []struct {
+			got         string
+			shows       map[string]journal.Value
+			want, value string
+		}{
+			{opened.Digest, opened.Shows, `{"gate":"g#0","kind":"person","reads":{"state.a":"a#0"},"run":"run-1"}`, `"a#0"`},
+			{decided.Digest, decided.Shows, `{"gate":"g#0","kind":"person","reads":{"state.a":{"n":1,"text":"<b>"}},"run":"run-1"}`, `{"n":1,"text":"\u003cb\u003e"}`},
+		} {
+			sum := sha256.Sum256([]byte(c.want))
+			if c.got != hex.EncodeToString(sum[:]) || string(c.shows["state.a"].JSON) != c.value {
+				t.Errorf("%s of %s", c.got, c.shows["state.a"].JSON)
+			}
 		}
 	})
 	t.Run("approval and timeout race: what came first counts", func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/canonical"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 )
@@ -78,15 +79,38 @@ func (s *State) Iteration(f *Frame) int {
 // Shown is exactly what a gate shows: the values of its step's reads, and
 // their digest, which a decision has to name.
 func (s *State) Shown(p *Program, f *Frame) (map[string]json.RawMessage, string) {
-	reads, _ := s.Reads(p, f, s.StepOf(p, f))
+	return s.shown(p, f, s.StepOf(p, f), f.Work().Key(), f.Gate.Kind)
+}
+
+// shown: the digest is the SHA-256 of the canonical JSON of {gate, kind, reads,
+// run}, so that whoever has those can compute it with a program of their own.
+func (s *State) shown(p *Program, f *Frame, step *ir.Step, gate, kind string) (map[string]json.RawMessage, string) {
+	reads, _ := s.Reads(p, f, step)
 	raw := mustJSON(struct {
-		Run   journal.RunID              `json:"run"`
 		Gate  string                     `json:"gate"`
 		Kind  string                     `json:"kind"`
 		Reads map[string]json.RawMessage `json:"reads"`
-	}{s.Run, f.Work().Key(), f.Gate.Kind, reads})
+		Run   journal.RunID              `json:"run"`
+	}{gate, kind, reads, s.Run})
+	if form, err := canonical.JSON(raw); err == nil { // what Go has encoded has one
+		raw = form
+	}
 	sum := sha256.Sum256(raw)
 	return reads, hex.EncodeToString(sum[:])
+}
+
+// shows is what a gate shows as facts keep it: a variable that is kept by its
+// hash stays so.
+func (s *State) shows(f *Frame, reads map[string]json.RawMessage) map[string]journal.Value {
+	out := make(map[string]journal.Value, len(reads))
+	for path, raw := range reads {
+		if v := s.visible(f, path); v.Hash != "" {
+			out[path] = v
+			continue
+		}
+		out[path] = journal.Value{JSON: raw}
+	}
+	return out
 }
 
 // Reads are the values of what a step reads, by their paths, and the paths

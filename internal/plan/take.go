@@ -450,7 +450,8 @@ func (d *decider) gone(x *Gone) {
 
 func (d *decider) decide(f *Frame, x *Decision) {
 	step := d.step(f)
-	decided := journal.GateDecided{Place: f.Place(), Method: MethodPerson, By: x.By, Note: x.Note, Digest: x.Digest}
+	decided := journal.GateDecided{Place: f.Place(), Method: MethodPerson, By: x.By, Note: x.Note}
+	d.seen(f, &decided)
 	switch x.Answer {
 	case Approve:
 		decided.Outcome = OutcomeOK
@@ -483,6 +484,18 @@ func (d *decider) decide(f *Frame, x *Decision) {
 	d.fact(f, decided)
 }
 
+// seen notes what a person's gate shows as it is decided.
+func (d *decider) seen(f *Frame, decided *journal.GateDecided) {
+	if f.Gate.Kind != GatePerson {
+		return
+	}
+	reads, digest := d.s.Shown(d.p, f)
+	decided.Digest = digest
+	if digest != f.Gate.Digest {
+		decided.Shows = d.s.shows(f, reads)
+	}
+}
+
 // ClassInDoubt is the class of a task that a person said has failed.
 const ClassInDoubt = "IN_DOUBT"
 
@@ -509,7 +522,7 @@ func (d *decider) pass(f *Frame, x *Signal) {
 		if !approved {
 			decided.Outcome, result = OutcomeRejected, "rejected"
 		}
-		_, decided.Digest = d.s.Shown(d.p, f)
+		d.seen(f, &decided)
 		decided.Value = gateValue(result, MethodEvent, x.By, "", d.now, x.Data)
 	} else {
 		raw := x.Data
