@@ -19,8 +19,8 @@ import (
 var update = flag.Bool("update", false, "write the recordings anew")
 
 // scenarios are the runs that the tests of all readers share. They are driven
-// through the plan here, and kept as files, because a reader may not import
-// the plan.
+// through the plan here, and kept as files, so that a reader is tested with the
+// journal that it reads and nothing else.
 var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 	"linear": func(t *testing.T) (*ir.Program, *world) {
 		p := program("greeting", chain(task("prepare", "transform", "transform"), agent("greet", "writer"), end("done"))...)

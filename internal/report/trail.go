@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
@@ -32,6 +33,8 @@ type Run struct {
 	Began  journal.Millis
 	// At is the step of the parent that calls this run; nil for the stream's run.
 	At *Step
+	// Program is what it runs; nil when it is not known.
+	Program *ir.Program
 }
 
 // Step is one visit of a step, from its beginning to its end.
@@ -41,6 +44,8 @@ type Step struct {
 	Path      string // dotted names of the steps around it in its run, and its own
 	Kind      string
 	Info      *StepInfo // nil when the program is not known
+	Up        *Step     // the step around it, also that of a calling run; nil for a step of the body
+	For       string    // the step that it stands in for
 	Depth     int       // how many steps of its run are around it
 	Loop      bool      // it lies in a loop or in a fan-out over a list
 	Index     int       // of the innermost one
@@ -105,6 +110,7 @@ type frame struct {
 	index  int
 	unit   *unit
 	block  int
+	up     *Step // that the frame belongs to
 	step   *Step // the visit that is open
 	each   bool  // frames below the open step are iterations
 }
@@ -160,7 +166,7 @@ func (t *Trail) Take(e *journal.Event, emit func(*Moment)) error {
 			t.send(RunEnded, f.run, nil, x.Outcome, problem(x.Outcome, x.Error, x.Class, x.Reason), x.Value)
 		}
 	case journal.StepEntered:
-		f, err := t.begin(e.At, x.Place, x.Mode, x.Mode != modeCall)
+		f, err := t.begin(e.At, x.Place, x.Mode, x.For, x.Mode != modeCall)
 		if err != nil {
 			return err
 		}
@@ -169,14 +175,14 @@ func (t *Trail) Take(e *journal.Event, emit func(*Moment)) error {
 	case journal.StepLeft:
 		return t.left(e.At, &x)
 	case journal.TaskStarted:
-		f, err := t.begin(e.At, x.Place, x.Kind, true)
+		f, err := t.begin(e.At, x.Place, x.Kind, x.For, true)
 		if err != nil {
 			return err
 		}
 		f.step.Attempt = x.Attempt
 	case journal.TaskEnded:
 		if x.Final {
-			return t.end(e.At, x.Place, x.Outcome, problem(x.Outcome, x.Error, x.Class, ""), x.Value)
+			return t.end(e.At, x.Place, "", x.Outcome, problem(x.Outcome, x.Error, x.Class, ""), x.Value)
 		}
 	case journal.TaskNoted:
 		f, err := t.frame(x.Frame)
@@ -189,11 +195,11 @@ func (t *Trail) Take(e *journal.Event, emit func(*Moment)) error {
 		t.moment = Moment{What: StepNoted, At: e.At, Run: f.run, Step: f.step, Note: &x}
 		emit(&t.moment)
 	case journal.GateOpened:
-		_, err := t.begin(e.At, x.Place, "gate", true)
+		_, err := t.begin(e.At, x.Place, "gate", x.For, true)
 		return err
 	case journal.GateDecided:
 		if x.Outcome != OutcomeRerun {
-			return t.end(e.At, x.Place, x.Outcome, problem(x.Outcome, "", x.Class, x.Reason), x.Value)
+			return t.end(e.At, x.Place, "", x.Outcome, problem(x.Outcome, "", x.Class, x.Reason), x.Value)
 		}
 	}
 	return nil
@@ -226,6 +232,7 @@ func (t *Trail) start(at journal.Millis, x *journal.RunStarted) error {
 			return fmt.Errorf("definition of run %s: %w", t.root, err)
 		}
 		t.program, f.unit = o, o.units[""]
+		f.run.Program = f.unit.program
 	}
 	t.frames[""] = f
 	t.send(RunBegan, f.run, nil, "", "", journal.Value{})
@@ -240,7 +247,7 @@ func (t *Trail) open(at journal.Millis, x *journal.FrameOpened) error {
 	if parent.step == nil {
 		return fmt.Errorf("frame %q belongs to step %q, which is not open", x.Frame, x.Step)
 	}
-	f := &frame{run: parent.run, prefix: parent.prefix + x.Step + ".", depth: parent.depth + 1, loop: parent.loop, index: parent.index, block: x.Block}
+	f := &frame{run: parent.run, prefix: parent.prefix + x.Step + ".", depth: parent.depth + 1, loop: parent.loop, index: parent.index, block: x.Block, up: parent.step}
 	if t.program != nil {
 		f.unit = t.program.units[x.Program]
 	}
@@ -254,6 +261,9 @@ func (t *Trail) open(at journal.Millis, x *journal.FrameOpened) error {
 	parent.step.Child = x.Child
 	t.announce(parent)
 	f.run = &Run{ID: x.Child, Parent: parent.run.ID, Name: x.Name, Began: at, At: parent.step}
+	if f.unit != nil {
+		f.run.Program = f.unit.program
+	}
 	f.prefix, f.depth, f.loop, f.index = "", 0, false, 0
 	t.send(RunBegan, f.run, nil, "", "", journal.Value{})
 	return nil
@@ -261,13 +271,14 @@ func (t *Trail) open(at journal.Millis, x *journal.FrameOpened) error {
 
 // begin opens a step, unless it is open already: a further attempt, or the
 // combining at the end of a parallel step, belongs to the same visit.
-func (t *Trail) begin(at journal.Millis, place journal.Place, kind string, announce bool) (*frame, error) {
+func (t *Trail) begin(at journal.Millis, place journal.Place, kind, standIn string, announce bool) (*frame, error) {
 	f, err := t.frame(place.Frame)
 	if err != nil {
 		return nil, err
 	}
 	if f.step == nil {
 		f.step = t.step(f, place.Step, kind, at)
+		f.step.For = standIn
 	}
 	if announce {
 		t.announce(f)
@@ -276,7 +287,7 @@ func (t *Trail) begin(at journal.Millis, place journal.Place, kind string, annou
 }
 
 func (t *Trail) step(f *frame, name, kind string, at journal.Millis) *Step {
-	s := &Step{Run: f.run, Name: name, Path: name, Kind: kind, Depth: f.depth, Loop: f.loop, Index: f.index, Began: at}
+	s := &Step{Run: f.run, Name: name, Path: name, Kind: kind, Up: f.up, Depth: f.depth, Loop: f.loop, Index: f.index, Began: at}
 	if f.prefix != "" {
 		s.Path = f.prefix + name
 	}
@@ -303,13 +314,13 @@ func (t *Trail) left(at journal.Millis, x *journal.StepLeft) error {
 		t.send(StepSkipped, f.run, t.step(f, x.Step, "", at), x.Outcome, "", journal.Value{})
 		return nil
 	}
-	return t.end(at, x.Place, x.Outcome, problem(x.Outcome, x.Error, x.Class, x.Reason), x.Value)
+	return t.end(at, x.Place, x.For, x.Outcome, problem(x.Outcome, x.Error, x.Class, x.Reason), x.Value)
 }
 
 // end closes a step. One that never began, because it could not or because it
 // takes no time, begins and ends at once.
-func (t *Trail) end(at journal.Millis, place journal.Place, outcome, problem string, v journal.Value) error {
-	f, err := t.begin(at, place, "step", true)
+func (t *Trail) end(at journal.Millis, place journal.Place, standIn, outcome, problem string, v journal.Value) error {
+	f, err := t.begin(at, place, "step", standIn, true)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"strings"
 	"time"
 )
 
@@ -134,13 +133,4 @@ func payload[T any](e *Event) (T, error) {
 		return out, fmt.Errorf("payload of %s: %w", e.Type, err)
 	}
 	return out, nil
-}
-
-// fileName is the name of a run's file. An id that is not a plain name would
-// lead out of the folder, so it has none.
-func fileName(run string) (string, error) {
-	if run == "" || strings.HasPrefix(run, ".") || strings.ContainsAny(run, "/\\:\x00") {
-		return "", fmt.Errorf("%q cannot be the name of a transcript", run)
-	}
-	return run + ".jsonl", nil
 }

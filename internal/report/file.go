@@ -1,4 +1,4 @@
-package transcript
+package report
 
 import (
 	"bytes"
@@ -7,19 +7,17 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/report"
 )
 
-// file is one run's transcript, as far as it has been written or compared.
+// file is one run's record, as far as it has been written or compared.
 type file struct {
 	run    journal.RunID
 	path   string
-	head   string // what all lines have behind their seq
 	f      *os.File
 	is     os.FileInfo // which file was opened
-	seq    int64       // of the last line, pending ones included
 	offset int64       // everything before it is on disk, and as it should be
 	used   int64       // when it was last written, as the writer counts
 	over   bool        // the run has ended
@@ -34,19 +32,15 @@ type lines struct {
 
 // errRebuild: the file is not what this writer left; its lines have to be made
 // again from the beginning.
-var errRebuild = errors.New("the transcript has been changed by somebody else")
+var errRebuild = errors.New("the file has been changed by somebody else")
 
-func newFile(dir string, run *report.Run) (*file, error) {
-	name, err := fileName(string(run.ID))
-	if err != nil {
-		return nil, err
+// fileName is the name of a run's file. An id that is not a plain name would
+// lead out of the folder, so it has none.
+func fileName(run journal.RunID, ext string) (string, error) {
+	if run == "" || strings.HasPrefix(string(run), ".") || strings.ContainsAny(string(run), "/\\:\x00") {
+		return "", fmt.Errorf("%q cannot be the name of a file", run)
 	}
-	head := journal.AppendString([]byte(`,"run_id":`), string(run.ID))
-	if run.Parent != "" {
-		head = append(head, `,"parent_run_id":`...)
-		head = journal.AppendString(head, string(run.Parent))
-	}
-	return &file{run: run.ID, path: filepath.Join(dir, name), head: string(head)}, nil
+	return string(run) + ext, nil
 }
 
 // open opens the file, or makes it.
@@ -178,11 +172,11 @@ func (f *file) wholeLines(size int64) (int64, error) {
 }
 
 // setAside keeps a file under another name whose lines are not those of the
-// journal. Nobody's data is thrown away, and the transcript becomes right.
+// journal. Nobody's data is thrown away, and the record becomes right.
 func (f *file) setAside() error {
 	f.close()
 	for n := 1; ; n++ {
-		aside := fmt.Sprintf("%s.damaged-%d", f.path, n)
+		aside := fmt.Sprintf("%s%s%d", f.path, damaged, n)
 		if _, err := os.Lstat(aside); err == nil {
 			continue
 		}
@@ -193,11 +187,14 @@ func (f *file) setAside() error {
 	}
 }
 
+// damaged is what the name of a file that was set aside has at its end, with a number.
+const damaged = ".damaged-"
+
 // asideError says where a damaged file went. It is an errRebuild.
 type asideError struct{ path string }
 
 func (e *asideError) Error() string {
-	return "a transcript did not match its run; it is kept as " + e.path
+	return "a record did not match its run; it is kept as " + e.path
 }
 
 func (e *asideError) Is(target error) bool { return target == errRebuild }

@@ -1,0 +1,591 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Source is what writing needs of a journal.Store.
+type Source interface {
+	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
+	Blob(ctx context.Context, hash string) ([]byte, error)
+	Last(ctx context.Context) (journal.Pos, error)
+}
+
+// Lock keeps other processes out while lines are written.
+type Lock interface {
+	Exclusive() error
+	Unlock() error
+}
+
+// WriterOptions are what a Writer works with.
+type WriterOptions struct {
+	What   string // how errors call the record: "transcript"
+	Dir    string
+	Ext    string // of the files, behind the run's id
+	Source Source
+	// Program gives the program of a definition that a run has pinned.
+	Program func(ctx context.Context, definition string) (*ir.Program, error)
+	// New begins the projection of a stream.
+	New func(s *Stream) Projector
+	// Lock is taken for each group of lines; nil when no other process writes here.
+	Lock Lock
+	// Skip tells which runs are to have no record; nil is none of them.
+	Skip func(journal.RunStarted) bool
+	// Written is told of each line that is on disk and is news; nil is nobody.
+	// It must not keep the line.
+	Written func(run journal.RunID, line []byte)
+	Log     *slog.Logger     // nil is slog.Default
+	Now     func() time.Time // nil is time.Now; no line depends on it
+}
+
+// Projector turns the events of one stream into lines of the files of its runs.
+// A line must be a function of the events alone, down to its bytes.
+type Projector interface {
+	// Take takes the next event. After an error the projector is thrown away.
+	Take(e *journal.Event, out Output) error
+}
+
+// Output is where a Projector puts its lines.
+type Output interface {
+	// Begin gives what the next line of a run's file is to be appended to.
+	Begin(run *Run) ([]byte, error)
+	// End takes it back with the line, and its line feed, at the end; without
+	// a line nothing happens. over: it was the last line of the file.
+	End(run *Run, b []byte, over bool)
+}
+
+// Stream is what a Projector can ask for.
+type Stream struct {
+	Run     journal.RunID
+	ctx     context.Context // of the call that the projector works for
+	outline func(ctx context.Context, definition string) (*Outline, error)
+	source  Source
+}
+
+// Outline is of the definition that the run has pinned.
+func (s *Stream) Outline(definition string) (*Outline, error) { return s.outline(s.ctx, definition) }
+
+// Value is a value's JSON. One that has been lost is told by its hash, so that
+// the rest of the record can still be written.
+func (s *Stream) Value(v journal.Value) (json.RawMessage, error) {
+	if v.Hash == "" {
+		return v.JSON, nil
+	}
+	raw, err := s.source.Blob(s.ctx, v.Hash)
+	if errors.Is(err, journal.ErrUnknownBlob) {
+		return fmt.Appendf(nil, `{"lost":{"sha256":%q,"bytes":%d}}`, v.Hash, v.Size), nil
+	}
+	return raw, err
+}
+
+// Writer writes records, one file for each run. It is a Sink. Its methods may
+// be called by many goroutines at once.
+//
+// It compares what a file has with what it ought to have, skips what is there,
+// repairs a line that was torn, and appends the rest. That is all there is to
+// resuming, to rebuilding a deleted file, and to two processes that write at
+// the same time. There is no state beside the files; the position file only
+// says where in the journal to begin to look.
+type Writer struct {
+	o WriterOptions
+
+	mu       sync.Mutex
+	runs     map[journal.RunID]*stream
+	open     map[*file]struct{} // files that are open in the system
+	outlines map[string]*Outline
+	ticks    int64
+	behind   map[journal.RunID]journal.Pos // runs that could not be written, since when
+	tidied   time.Time
+	mark     int64       // of ticks, when that was
+	pos      journal.Pos // everything up to here has come by
+	saved    journal.Pos
+	spare    []lines // buffers that no file uses now
+}
+
+// What is kept in memory at most. More runs than that at the same time are
+// slower, not wrong: a run that is not in memory is read again.
+const (
+	maxRuns     = 2048
+	maxOpen     = 1200
+	maxPending  = 256 << 10
+	maxOutlines = 64
+)
+
+// stream is a run, its children and their files. It is the Output of its projector.
+type stream struct {
+	Stream
+	w         *Writer
+	projector Projector
+	seq       journal.Seq // of the last event
+	files     map[journal.RunID]*file
+	dirty     []*file // files with pending lines, in the order of their first
+	size      int     // of the lines since the last flush
+	skip      bool    // there is to be no record
+	over      bool    // everything is written; only seq still counts
+	used      int64
+}
+
+// NewWriter makes a Writer. Close it.
+func NewWriter(o WriterOptions) *Writer {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Writer{
+		o: o, runs: map[journal.RunID]*stream{}, open: map[*file]struct{}{},
+		outlines: map[string]*Outline{}, behind: map[journal.RunID]journal.Pos{},
+	}
+}
+
+// Path is the file of a run.
+func (w *Writer) Path(run journal.RunID) (string, error) {
+	name, err := fileName(run, w.o.Ext)
+	return filepath.Join(w.o.Dir, name), err
+}
+
+// SetAside lists the files of a run that did not match it and were kept under
+// other names.
+func (w *Writer) SetAside(run journal.RunID) ([]string, error) {
+	path, err := w.Path(run)
+	if err != nil {
+		return nil, err
+	}
+	return filepath.Glob(path + damaged + "*")
+}
+
+// Record writes the lines of one append. Of a run that this writer has not
+// seen from its beginning, everything that is missing is written.
+func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := w.record(ctx, a)
+	if err != nil && ctx.Err() == nil {
+		if _, known := w.behind[a.Run]; !known {
+			w.behind[a.Run] = a.Pos
+		}
+	}
+	w.pos = max(w.pos, a.Pos)
+	if now := w.o.Now(); now.Sub(w.tidied) >= time.Second {
+		err = errors.Join(err, w.tidy(ctx, now, a.Run))
+	}
+	return err
+}
+
+// Idle does what has to be done now and then although nothing happens.
+func (w *Writer) Idle(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.tidy(ctx, w.o.Now(), "")
+}
+
+// tidy tries again what could not be written, notes how far everything is, and
+// closes files that nobody has written to since the last time.
+func (w *Writer) tidy(ctx context.Context, now time.Time, except journal.RunID) error {
+	w.tidied = now
+	err := errors.Join(w.retry(ctx, except), w.save())
+	for f := range w.open {
+		if f.used <= w.mark {
+			w.closeFile(f)
+		}
+	}
+	w.mark = w.ticks
+	return err
+}
+
+func (w *Writer) record(ctx context.Context, a journal.Appended) error {
+	if len(a.Events) == 0 {
+		return nil
+	}
+	s := w.runs[a.Run]
+	first, last := a.Events[0].Seq, a.Events[len(a.Events)-1].Seq
+	switch {
+	case s == nil && first == 1:
+		s = w.begin(a.Run)
+	case s == nil, first > s.seq+1 && !s.skip:
+		return w.catchUp(ctx, a.Run)
+	}
+	if s.skip || last <= s.seq {
+		return nil
+	}
+	err := w.take(ctx, s, a.Events, true)
+	if errors.Is(err, errRebuild) {
+		w.warnAside(err)
+		return w.catchUp(ctx, a.Run)
+	}
+	return err
+}
+
+// CatchUp brings the records of a run and of its children up to what the
+// journal has, whatever became of the files. run is a root run.
+func (w *Writer) CatchUp(ctx context.Context, run journal.RunID) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.forget(w.runs[run]) // what is in memory may not know of a file that was deleted
+	return w.catchUp(ctx, run)
+}
+
+func (w *Writer) catchUp(ctx context.Context, run journal.RunID) error {
+	var err error
+	for range 3 { // each time a damaged file has been set aside, or somebody else's file been found
+		if err = w.read(ctx, run); !errors.Is(err, errRebuild) {
+			break
+		}
+		w.warnAside(err)
+	}
+	if err == nil {
+		delete(w.behind, run)
+	}
+	return err
+}
+
+func (w *Writer) warnAside(err error) {
+	if aside := (*asideError)(nil); errors.As(err, &aside) {
+		w.o.Log.Warn(aside.Error())
+	}
+}
+
+// read goes on with a run where memory ends, or from its beginning.
+func (w *Writer) read(ctx context.Context, run journal.RunID) error {
+	s := w.runs[run]
+	if s == nil {
+		s = w.begin(run)
+	}
+	batch := make([]journal.Event, 0, 256)
+	for e, err := range w.o.Source.Events(ctx, run, s.seq) {
+		if err != nil {
+			w.forget(s)
+			return err
+		}
+		if batch = append(batch, e); len(batch) == cap(batch) {
+			if err := w.take(ctx, s, batch, false); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+		if s.skip {
+			break
+		}
+	}
+	return w.take(ctx, s, batch, false)
+}
+
+func (w *Writer) begin(run journal.RunID) *stream {
+	if len(w.runs) >= maxRuns {
+		for _, old := range oldest(slices.Collect(maps.Values(w.runs)), func(s *stream) int64 { return s.used }) {
+			w.forget(old)
+		}
+	}
+	s := &stream{Stream: Stream{Run: run, outline: w.outline, source: w.o.Source}, w: w, files: map[journal.RunID]*file{}}
+	w.runs[run] = s
+	return s
+}
+
+// oldest is the half that was used least recently, so that sorting them out
+// costs next to nothing for each.
+func oldest[T any](all []T, used func(T) int64) []T {
+	slices.SortFunc(all, func(a, b T) int { return int(used(a) - used(b)) })
+	return all[:(len(all)+1)/2]
+}
+
+// forget drops what is in memory of a run; its files stay.
+func (w *Writer) forget(s *stream) {
+	if s == nil {
+		return
+	}
+	for _, f := range s.files {
+		w.closeFile(f)
+	}
+	delete(w.runs, s.Run)
+}
+
+func (w *Writer) closeFile(f *file) {
+	f.close()
+	delete(w.open, f)
+}
+
+// take projects events and writes their lines. After an error the run is
+// forgotten, so that the next try begins with what is really on disk.
+func (w *Writer) take(ctx context.Context, s *stream, events []journal.Event, live bool) error {
+	w.ticks++
+	s.used = w.ticks
+	err := w.project(ctx, s, events, live)
+	if err != nil {
+		w.forget(s)
+		return fmt.Errorf("%s of run %s: %w", w.o.What, s.Run, err)
+	}
+	return nil
+}
+
+func (w *Writer) project(ctx context.Context, s *stream, events []journal.Event, live bool) error {
+	s.ctx = ctx
+	defer func() { s.ctx = nil }()
+	if s.projector == nil && !s.over {
+		s.projector = w.o.New(&s.Stream)
+	}
+	for i := range events {
+		e := &events[i]
+		if e.Seq <= s.seq {
+			continue
+		}
+		s.seq = e.Seq
+		if x, ok := e.Fact.(journal.RunStarted); ok && w.o.Skip != nil && w.o.Skip(x) {
+			s.skip = true
+		}
+		if s.skip {
+			continue
+		}
+		if err := s.projector.Take(e, s); err != nil {
+			return err
+		}
+		if s.size >= maxPending {
+			if err := w.flush(s, live); err != nil {
+				return err
+			}
+		}
+	}
+	if err := w.flush(s, live); err != nil {
+		return err
+	}
+	if s.over {
+		s.projector, s.files, s.dirty = nil, nil, nil
+	}
+	return nil
+}
+
+// Begin implements Output.
+func (s *stream) Begin(run *Run) ([]byte, error) {
+	f := s.files[run.ID]
+	if f == nil {
+		path, err := s.w.Path(run.ID)
+		if err != nil {
+			return nil, err
+		}
+		f = &file{run: run.ID, path: path}
+		s.files[run.ID] = f
+	}
+	if f.pending == nil {
+		f.lines = s.w.lines()
+	}
+	return f.pending, nil
+}
+
+// End implements Output.
+func (s *stream) End(run *Run, b []byte, over bool) {
+	f := s.files[run.ID]
+	before := len(f.pending)
+	if f.pending = b; len(b) == before {
+		return
+	}
+	if before == 0 {
+		s.dirty = append(s.dirty, f)
+	}
+	f.ends = append(f.ends, len(b))
+	f.over = f.over || over
+	s.size += len(b) - before
+}
+
+// flush writes the pending lines of all files, then tells whoever listens.
+func (w *Writer) flush(s *stream, live bool) (err error) {
+	s.size = 0
+	if len(s.dirty) == 0 {
+		return nil
+	}
+	if w.o.Lock != nil {
+		if err := w.o.Lock.Exclusive(); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, w.o.Lock.Unlock()) }()
+	}
+	for _, f := range s.dirty {
+		if f.f == nil && len(w.open) >= maxOpen {
+			for _, old := range oldest(slices.Collect(maps.Keys(w.open)), func(f *file) int64 { return f.used }) {
+				w.closeFile(old)
+			}
+		}
+		w.ticks++
+		f.used = w.ticks
+		there, err := f.flush()
+		if f.f != nil {
+			w.open[f] = struct{}{}
+		} else {
+			delete(w.open, f)
+		}
+		if err != nil {
+			return err
+		}
+		w.publish(f, there, live)
+		w.recycle(f)
+		if f.over {
+			w.closeFile(f)
+			delete(s.files, f.run)
+			s.over = s.over || f.run == s.Run
+		}
+	}
+	s.dirty = s.dirty[:0]
+	return nil
+}
+
+// lines gives a buffer. Files have one only while they have pending lines, so
+// that a run which waits costs little.
+func (w *Writer) lines() lines {
+	if n := len(w.spare); n > 0 {
+		l := w.spare[n-1]
+		w.spare = w.spare[:n-1]
+		return l
+	}
+	return lines{pending: make([]byte, 0, 1024)}
+}
+
+func (w *Writer) recycle(f *file) {
+	if cap(f.pending) <= 2*maxPending && len(w.spare) < 16 {
+		w.spare = append(w.spare, lines{f.pending[:0], f.ends[:0]})
+	}
+	f.lines = lines{}
+}
+
+// publish tells of lines that are on disk. Lines that were there before are
+// news only when their events are.
+func (w *Writer) publish(f *file, there int, live bool) {
+	if w.o.Written == nil {
+		return
+	}
+	if live {
+		there = 0
+	}
+	start := 0
+	for i, end := range f.ends {
+		if i >= there {
+			w.o.Written(f.run, f.pending[start:end])
+		}
+		start = end
+	}
+}
+
+func (w *Writer) outline(ctx context.Context, definition string) (*Outline, error) {
+	if o := w.outlines[definition]; o != nil {
+		return o, nil
+	}
+	p, err := w.o.Program(ctx, definition)
+	if err != nil {
+		return nil, err
+	}
+	if len(w.outlines) >= maxOutlines {
+		clear(w.outlines)
+	}
+	o := NewOutline(p)
+	w.outlines[definition] = o
+	return o, nil
+}
+
+// retry tries again what could not be written.
+func (w *Writer) retry(ctx context.Context, except journal.RunID) error {
+	var failed error
+	for _, run := range slices.Sorted(maps.Keys(w.behind)) {
+		if run != except {
+			failed = errors.Join(failed, w.catchUp(ctx, run))
+		}
+	}
+	return failed
+}
+
+// The position file says up to where in the journal every record is
+// complete. Without it, or when it cannot be right, everything is compared.
+const positionFile = ".position"
+
+// Position is where in the journal to begin to follow.
+func (w *Writer) Position(ctx context.Context) (journal.Pos, error) {
+	text, err := os.ReadFile(filepath.Join(w.o.Dir, positionFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || n < 0 {
+		return 0, nil
+	}
+	last, err := w.o.Source.Last(ctx)
+	if err != nil || journal.Pos(n) > last { // it is another journal's
+		return 0, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pos, w.saved = max(w.pos, journal.Pos(n)), journal.Pos(n)
+	return journal.Pos(n), nil
+}
+
+// save writes the position file.
+func (w *Writer) save() error {
+	pos := w.pos
+	for _, since := range w.behind {
+		pos = min(pos, since-1)
+	}
+	if pos == w.saved {
+		return nil
+	}
+	if err := os.MkdirAll(w.o.Dir, 0o700); err != nil {
+		return err
+	}
+	// Whatever a crash leaves of it is a smaller number, or none.
+	if err := os.WriteFile(filepath.Join(w.o.Dir, positionFile), fmt.Appendf(nil, "%d\n", pos), 0o600); err != nil {
+		return err
+	}
+	w.saved = pos
+	return nil
+}
+
+// Close tries once more what could not be written and closes all files.
+// Closing again does nothing.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := errors.Join(w.retry(context.Background(), ""), w.save())
+	for _, s := range w.runs {
+		w.forget(s)
+	}
+	return err
+}
+
+// Rebuild makes the records of a run and of its children anew, in memory,
+// whatever there is on disk. run is a root run.
+func (w *Writer) Rebuild(ctx context.Context, run journal.RunID) (map[journal.RunID][]byte, error) {
+	m := memory{}
+	p := w.o.New(&Stream{Run: run, ctx: ctx, outline: func(ctx context.Context, definition string) (*Outline, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.outline(ctx, definition)
+	}, source: w.o.Source})
+	for e, err := range w.o.Source.Events(ctx, run, 0) {
+		if err == nil {
+			err = p.Take(&e, m)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s of run %s: %w", w.o.What, run, err)
+		}
+	}
+	return m, nil
+}
+
+type memory map[journal.RunID][]byte
+
+func (m memory) Begin(run *Run) ([]byte, error)    { return m[run.ID], nil }
+func (m memory) End(run *Run, b []byte, over bool) { m[run.ID] = b }
