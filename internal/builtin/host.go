@@ -29,6 +29,10 @@ type host struct {
 	outfits map[string]*outfit // by the run's options
 }
 
+func newHost(dir string, o RuntimeOptions) *host {
+	return &host{runs: filepath.Join(dir, "runs"), root: filepath.Dir(dir), config: o.Config, getenv: o.Getenv}
+}
+
 // outfit is what all tasks of runs with the same options use.
 type outfit struct {
 	model provider.Model

@@ -75,15 +75,9 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	if r.Process, err = owner.New(filepath.Join(dir, "owners")); err != nil {
 		return nil, err
 	}
-	kinds := map[string]step.Runner{}
-	for name, k := range Kinds() {
-		if runner, ok := k.(step.Runner); ok {
-			kinds[name] = runner
-		}
-	}
 	r.Engine = engine.New(engine.Config{
-		Store: store, Process: r.Process, Kinds: kinds, Log: o.Log, CheckOutput: checkOutput,
-		Host: &host{runs: filepath.Join(dir, "runs"), root: filepath.Dir(dir), config: o.Config, getenv: o.Getenv},
+		Store: store, Process: r.Process, Kinds: Runners(), Log: o.Log, CheckOutput: CheckOutput,
+		Host: newHost(dir, o),
 	})
 	transcripts := filepath.Join(dir, "storage", "transcripts")
 	if err := os.MkdirAll(transcripts, 0o700); err != nil {
@@ -172,8 +166,19 @@ func withoutTranscript(s journal.RunStarted) bool {
 	return json.Unmarshal(s.Options, &o) == nil && o.NoTranscript
 }
 
-// checkOutput holds a program's output against its contract.
-func checkOutput(p *ir.Program, output json.RawMessage) error {
+// Runners returns every kind of leaf work that can be done.
+func Runners() map[string]step.Runner {
+	out := map[string]step.Runner{}
+	for name, k := range Kinds() {
+		if runner, ok := k.(step.Runner); ok {
+			out[name] = runner
+		}
+	}
+	return out
+}
+
+// CheckOutput holds a program's output against its contract.
+func CheckOutput(p *ir.Program, output json.RawMessage) error {
 	if p.Output == nil || len(p.Output.Schema) == 0 {
 		return nil
 	}

@@ -518,11 +518,20 @@ func (d *decider) concluded(f *Frame, end Ending) Ending {
 // ReasonRejected is why a run ended that a gate did not let pass.
 const ReasonRejected = "GATE_REJECTED"
 
+// output is what a program gives back: what it has written to its output, else
+// what its last step gave.
 func (d *decider) output(top *Frame) journal.Value {
-	if v, ok := top.Scope["output"]; ok {
+	if v, ok := d.written(top); ok {
 		return v
 	}
 	return top.Last.Value
+}
+
+// written is the output of a program as far as steps have written it, all at
+// once or key by key.
+func (d *decider) written(top *Frame) (journal.Value, bool) {
+	whole, ok := top.Scope["output"]
+	return d.p.gathered(whole, "output", top.Scope), ok || len(below("output", top.Scope)) > 0
 }
 
 func (d *decider) finish(root *Frame, end Ending) {
@@ -534,7 +543,7 @@ func (d *decider) finish(root *Frame, end Ending) {
 	if done.Reason == "" {
 		done.Reason = end.Class
 	}
-	if v, ok := root.Scope["output"]; ok {
+	if v, ok := d.written(root); ok {
 		done.Output = v
 	} else if end.Outcome == OutcomeOK {
 		done.Output = root.Last.Value

@@ -58,6 +58,9 @@ func (sc *scope) find(path []string, vars map[string]journal.Value) (any, bool) 
 		if !ok {
 			continue
 		}
+		if n == 1 && len(path) == 1 {
+			v = sc.p.gathered(v, path[0], vars)
+		}
 		value, err := sc.p.decode(v)
 		if err != nil {
 			if sc.err == nil {
@@ -68,6 +71,56 @@ func (sc *scope) find(path []string, vars map[string]journal.Value) (any, bool) 
 		return expr.Descend(value, path[n:])
 	}
 	return nil, false
+}
+
+// gathered lays what was written below a namespace, such as output.report,
+// over what was written to all of it. What cannot be read is left as it is, for
+// whoever reads it to find out.
+func (p *Program) gathered(whole journal.Value, namespace string, vars map[string]journal.Value) journal.Value {
+	keys := below(namespace, vars)
+	if len(keys) == 0 {
+		return whole
+	}
+	all, err := p.raw(whole)
+	if err != nil {
+		return whole
+	}
+	for _, key := range keys {
+		one, err := p.raw(vars[key])
+		if err != nil {
+			return vars[key]
+		}
+		all = put(all, strings.Split(key[len(namespace)+1:], "."), one)
+	}
+	return journal.Value{JSON: all}
+}
+
+// below lists the keys of variables that begin with a path and a dot, in order.
+func below(path string, vars map[string]journal.Value) []string {
+	var out []string
+	for key := range vars {
+		if len(key) > len(path) && key[len(path)] == '.' && strings.HasPrefix(key, path) {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// put sets a part of an object; what is no object on the way becomes one.
+func put(whole json.RawMessage, path []string, value json.RawMessage) json.RawMessage {
+	if len(value) == 0 {
+		value = json.RawMessage("null")
+	}
+	if len(path) == 0 {
+		return value
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(whole, &object) != nil || object == nil {
+		object = map[string]json.RawMessage{}
+	}
+	object[path[0]] = put(object[path[0]], path[1:], value)
+	return mustJSON(object)
 }
 
 func (sc *scope) meta(path []string) (any, bool) {
@@ -87,33 +140,29 @@ func (sc *scope) meta(path []string) (any, bool) {
 }
 
 // namespace gathers all variables below a path into one object: what reading
-// "state" means when only "state.a" and "state.b" were written.
-func (sc *scope) namespace(path []string) map[string]any {
-	prefix := strings.Join(path, ".") + "."
-	var whole map[string]any
-	gather := func(vars map[string]journal.Value) {
-		for key, v := range vars {
-			rest, ok := strings.CutPrefix(key, prefix)
-			if !ok {
-				continue
-			}
-			if _, closer := whole[rest]; closer {
-				continue
-			}
-			if value, err := sc.p.decode(v); err == nil {
-				if whole == nil {
-					whole = map[string]any{}
-				}
-				whole[rest] = value
-			}
-		}
-	}
+// "state" means when only "state.a" and "state.b" were written. The nearest
+// frame counts.
+func (sc *scope) namespace(path []string) any {
+	prefix := strings.Join(path, ".")
+	nearest := map[string]journal.Value{}
 	for f := sc.f; ; f = sc.s.Frames[f.Parent] {
-		gather(f.Scope)
+		for _, key := range below(prefix, f.Scope) {
+			if _, closer := nearest[key]; !closer {
+				nearest[key] = f.Scope[key]
+			}
+		}
 		if f.Path == "" || f.Child != "" {
-			return whole
+			break
 		}
 	}
+	if len(nearest) == 0 {
+		return nil
+	}
+	whole, err := sc.p.decode(sc.p.gathered(journal.Value{}, prefix, nearest))
+	if err != nil && sc.err == nil {
+		sc.err = err
+	}
+	return whole
 }
 
 func (p *Program) decode(v journal.Value) (any, error) {
@@ -153,13 +202,35 @@ func (s *State) set(f *Frame, w journal.Write, value journal.Value) {
 	if w.Part != "" {
 		value = part(value, w.Part)
 	}
+	before := s.visible(f, w.Path)
+	if !strings.Contains(w.Path, ".") {
+		before = s.absorb(f, w.Path, before)
+	}
 	switch w.Reducer {
 	case "append":
-		value = appended(s.visible(f, w.Path), value)
+		value = appended(before, value)
 	case "merge":
-		value = merged(s.visible(f, w.Path), under(value, w))
+		value = merged(before, under(value, w))
 	}
 	f.Scope[w.Path] = value
+}
+
+// absorb makes one value of a namespace and of what was written below it, for
+// a write to all of it. A value that is kept by its hash is not at hand here;
+// it stays where it is, and still counts.
+func (s *State) absorb(f *Frame, namespace string, before journal.Value) journal.Value {
+	keys := below(namespace, f.Scope)
+	if len(keys) == 0 {
+		return before
+	}
+	whole := before.JSON
+	for _, key := range keys {
+		if v := f.Scope[key]; v.Hash == "" {
+			whole = put(whole, strings.Split(key[len(namespace)+1:], "."), v.JSON)
+			delete(f.Scope, key)
+		}
+	}
+	return journal.Value{JSON: whole}
 }
 
 // visible is a variable as a frame sees it, by its exact key.

@@ -1,0 +1,193 @@
+package formattest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// record writes down what happened, one line for each thing that matters. The
+// comment of the archive may ask for more: "show reservations", "show files".
+func (h *happened) record(t *testing.T, show string) string {
+	t.Helper()
+	var b strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	for _, p := range h.problems {
+		if p.Severity == diag.Error {
+			say("%s %s: %s", p.Severity, p.Code, p.Message)
+		}
+	}
+	if h.problems.Errors() {
+		return b.String()
+	}
+	var last journal.Millis
+	for i, e := range h.events {
+		for _, answer := range h.answers[i] {
+			say("%s", answer)
+		}
+		line := tell(e.Fact)
+		if _, ok := e.Fact.(journal.Reserved); ok && !strings.Contains(show, "show reservations") {
+			line = ""
+		}
+		if line == "" {
+			continue
+		}
+		if last != 0 && e.At != last {
+			say("… %s", (time.Duration(e.At-last) * time.Millisecond).String())
+		}
+		last = e.At
+		say("%s", line)
+	}
+	for _, answer := range h.answers[len(h.events)] {
+		say("%s", answer)
+	}
+	if h.state.Finished == nil {
+		say("rests: %s, %s", h.entry.Status, h.entry.Waiting)
+	}
+	for _, c := range h.children {
+		say("child run of %s: %s %s", c.Name, c.Status, c.Outcome)
+	}
+	if strings.Contains(show, "show files") {
+		for _, f := range h.made(t) {
+			say("%s", f)
+		}
+	}
+	return b.String()
+}
+
+// tell is one fact in a line; empty when it says nothing new.
+func tell(fact journal.Fact) string {
+	switch x := fact.(type) {
+	case journal.RunFinished:
+		return join("run", x.Outcome, x.Reason, quote(x.Error), "last="+x.Last, value(x.Output))
+	case journal.FrameOpened:
+		if x.Child != "" {
+			return join(x.Frame, "opens child run of", x.Name)
+		}
+	case journal.FrameClosed:
+		return join(x.Frame, "closes", x.Outcome, cmp.Or(x.Reason, x.Class), quote(x.Error))
+	case journal.StepEntered:
+		return join(x.Key(), "enters", x.Mode, standIn(x.For))
+	case journal.StepLeft:
+		return join(x.Key(), x.Outcome, x.Class, x.Reason, quote(x.Error), standIn(x.For), value(x.Value), writes(x.Writes))
+	case journal.TaskStarted:
+		missing := ""
+		if len(x.MissingReads) > 0 {
+			missing = "missing " + strings.Join(x.MissingReads, ", ")
+		}
+		return join(x.Work.Key(), "starts", x.Kind, standIn(x.For), missing)
+	case journal.TaskEnded:
+		again := ""
+		if !x.Final {
+			again = "not the last attempt"
+		}
+		return join(x.Work.Key(), x.Outcome, x.Class, quote(x.Error), again, value(x.Value), writes(x.Writes))
+	case journal.TaskNoted:
+		if slices.Contains([]string{journal.NoteMerge, journal.NoteDone, journal.NoteMissingFile}, x.Kind) {
+			return join(x.Work.Key(), "notes", x.Kind, string(x.Data))
+		}
+		if x.Kind == journal.NoteToolCall || x.Kind == journal.NoteToolResult {
+			var use journal.ToolUse
+			if json.Unmarshal(x.Data, &use) == nil {
+				return join(x.Work.Key(), strings.ReplaceAll(x.Kind, "_", " "), use.Name, string(use.Input), string(use.Output), quote(use.Error))
+			}
+		}
+	case journal.TaskLost:
+		return join(x.Work.Key(), "is lost", x.Policy)
+	case journal.Reserved:
+		return join(x.Work.Key(), "reserves", amount(x.Amount))
+	case journal.BudgetWait:
+		return join(x.Work.Key(), "waits for", x.Budget)
+	case journal.BudgetRefused:
+		return join(x.Work.Key(), "is refused", x.Budget)
+	case journal.BudgetRaised:
+		return join("raised", x.Budget, fmt.Sprint(x.To), by(x.By))
+	case journal.RetrySet:
+		return join(x.Work.Key(), "is planned")
+	case journal.TimerFired:
+		return join(x.Key(), "timer", x.What)
+	case journal.GateOpened:
+		return join(x.Key(), "asks", x.Kind, x.Event, standIn(x.For))
+	case journal.GateDecided:
+		return join(x.Key(), "decided", x.Outcome, x.Method, cmp.Or(x.Reason, x.Class), by(x.By), quote(x.Note), value(x.Value), writes(x.Writes))
+	case journal.Signalled:
+		return join("signalled", x.Event, by(x.By))
+	case journal.InputRefused:
+		return join("refused", x.Input, x.Code, quote(x.Why))
+	case journal.CancelRequested:
+		return join(x.Frame, "cancel requested", x.Reason, by(x.By))
+	case journal.Paused:
+		return join("paused", by(x.By))
+	case journal.Continued:
+		return join("continued", by(x.By))
+	case journal.StateEdited:
+		return join("edited", x.Path, value(x.Value), by(x.By))
+	}
+	return ""
+}
+
+func join(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
+}
+
+func quote(s string) string {
+	if s == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+func standIn(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "for " + s
+}
+
+func by(a journal.Actor) string {
+	switch {
+	case a == journal.Actor{}:
+		return ""
+	case a.As != "":
+		return "by " + a.User + " as " + a.As
+	}
+	return "by " + a.User
+}
+
+func value(v journal.Value) string {
+	if v.Hash != "" {
+		return fmt.Sprintf("(%d bytes)", v.Size)
+	}
+	return string(v.JSON)
+}
+
+func writes(list []journal.Write) string {
+	var out []string
+	for _, w := range list {
+		out = append(out, w.Path)
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return "→ " + strings.Join(out, ", ")
+}
+
+func amount(u journal.Usage) string {
+	var out []string
+	for _, one := range []struct {
+		n    int64
+		name string
+	}{{u.Steps, "steps"}, {u.ModelCalls, "model calls"}, {u.ToolCalls, "tool calls"}, {u.OutputTokens, "output tokens"}} {
+		if one.n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", one.n, one.name))
+		}
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,310 @@
+package formattest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/project"
+)
+
+// trial is one workflow with everything that happens to it.
+type trial struct {
+	files  []txtar.File // the first one is run
+	input  string       // JSON; empty is {}
+	script string       // replies of models and tools; empty simulates them
+	do     []string     // what people do, one line each
+}
+
+// special are the names of files that are no part of the workflow.
+var special = []string{"input.json", "script.yaml", "do", "want"}
+
+func newTrial(a *txtar.Archive) *trial {
+	t := &trial{}
+	for _, f := range a.Files {
+		switch text := string(f.Data); f.Name {
+		case "input.json":
+			t.input = text
+		case "script.yaml":
+			t.script = text
+		case "do":
+			t.do = lines(text)
+		case "want":
+		default:
+			t.files = append(t.files, f)
+		}
+	}
+	return t
+}
+
+func lines(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+func section(a *txtar.Archive, name string) (string, bool) {
+	for _, f := range a.Files {
+		if f.Name == name {
+			return string(f.Data), true
+		}
+	}
+	return "", false
+}
+
+// happened is what came of a trial.
+type happened struct {
+	problems diag.List // of compiling; with an error nothing was run
+	program  *ir.Program
+	events   []journal.Event
+	entry    journal.Entry
+	children []journal.Entry
+	state    *plan.State
+	answers  map[int][]string // what was said to what people did, by the number of events before it
+	dir      string           // of the run's files
+}
+
+const theRun journal.RunID = "00000000-0000-4000-8000-000000000001"
+
+// run compiles the workflow and runs it to its rest, with what people do.
+func (tr *trial) run(t *testing.T) *happened {
+	t.Helper()
+	dir := t.TempDir()
+	for _, f := range tr.files {
+		name := filepath.Join(dir, filepath.FromSlash(f.Name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, f.Data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, ".espalier"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	space, err := project.NewWorkspace(dir, dir, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer space.Close()
+	p, file, err := space.File(tr.files[0].Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled := builtin.Formats().Compile(file, p)
+	h := &happened{problems: compiled.Diagnostics, program: compiled.Program, answers: map[int][]string{}}
+	if h.program != nil {
+		h.problems = append(h.problems, check.Program(h.program, builtin.Kinds())...).Sorted()
+	}
+	if h.problems.Errors() {
+		return h
+	}
+	h.dir = filepath.Join(dir, ".espalier", "runs", string(theRun))
+	synctest.Test(t, func(t *testing.T) { tr.play(t, h, dir) })
+	return h
+}
+
+// play runs inside a bubble: time passes only when nothing else can.
+func (tr *trial) play(t *testing.T, h *happened, dir string) {
+	e, store := builtin.InMemory(filepath.Join(dir, ".espalier"), builtin.RuntimeOptions{})
+	defer func() {
+		now := make(chan struct{})
+		close(now)
+		e.Close(now)
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	options := builtin.RunOptions{Simulate: tr.script == "", ScriptName: "script.yaml", Script: tr.script}
+	if tr.script == "" {
+		options.ScriptName = ""
+	}
+	input := json.RawMessage(tr.input)
+	if len(bytes.TrimSpace(input)) == 0 {
+		input = json.RawMessage("{}")
+	}
+	ctx := t.Context()
+	def := &engine.Definition{Program: h.program, Path: tr.files[0].Name}
+	if err := e.Start(ctx, theRun, def, input, options.Encode(), journal.Actor{User: "eva"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range tr.do {
+		words := strings.Fields(line)
+		if words[0] == "after" { // not at rest, but at a certain moment
+			d, err := time.ParseDuration(words[1])
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			time.Sleep(d)
+			synctest.Wait()
+			words = words[2:]
+		} else {
+			rest(t, e)
+		}
+		if len(words) == 0 {
+			continue
+		}
+		n := tr.seen(t, store, h)
+		answer := "> " + strings.Join(words, " ")
+		if err := act(ctx, e, words); err != nil {
+			answer += ": " + err.Error()
+		}
+		synctest.Wait()
+		h.answers[n] = append(h.answers[n], answer)
+	}
+	h.entry = rest(t, e)
+	tr.seen(t, store, h)
+	state, _, _, err := e.Load(ctx, theRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.state = state
+	for child, err := range store.Runs(ctx, journal.Filter{Root: theRun, Children: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.children = append(h.children, child)
+	}
+}
+
+// seen reads the journal, and tells how many events there are.
+func (tr *trial) seen(t *testing.T, store journal.Store, h *happened) int {
+	t.Helper()
+	h.events = nil
+	for e, err := range store.Events(t.Context(), theRun, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.events = append(h.events, e)
+	}
+	return len(h.events)
+}
+
+func rest(t *testing.T, e *engine.Engine) journal.Entry {
+	t.Helper()
+	entry, err := e.Wait(t.Context(), theRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	return entry
+}
+
+var errWords = errors.New("there is no such thing to do")
+
+// act does what one line says.
+func act(ctx context.Context, e *engine.Engine, words []string) error {
+	word := func(i int) string {
+		if i < len(words) {
+			return words[i]
+		}
+		return ""
+	}
+	tail := func(i int) string { return strings.Join(words[min(i, len(words)):], " ") }
+	by := journal.Actor{User: "eva"}
+	if as, ok := strings.CutPrefix(words[len(words)-1], "as="); ok {
+		by.As, words = as, words[:len(words)-1]
+	}
+	var in plan.Input
+	switch words[0] {
+	case "wait": // let time pass
+		d, err := time.ParseDuration(word(1))
+		if err != nil {
+			return err
+		}
+		time.Sleep(d)
+		return nil
+	case "resume":
+		return e.Resume(ctx, theRun)
+	case "approve", "reject":
+		in = plan.Decision{Step: word(1), Answer: words[0], Note: tail(2), Digest: digest(ctx, e, word(1)), By: by}
+	case "approve-something-else": // what was shown is not what is asked
+		in = plan.Decision{Step: word(1), Answer: plan.Approve, Digest: "0000", By: by}
+	case "decide":
+		in = plan.Decision{Step: word(1), Answer: word(2), Value: json.RawMessage(tail(3)), By: by}
+	case "signal":
+		in = plan.Signal{Event: word(1), Data: json.RawMessage(tail(2)), By: by}
+	case "raise":
+		n, err := strconv.ParseInt(word(2), 10, 64)
+		if err != nil {
+			return err
+		}
+		in = plan.Raise{Budget: word(1), To: n, By: by}
+	case "pause":
+		in = plan.Pause{By: by}
+	case "continue":
+		in = plan.Continue{By: by}
+	case "cancel":
+		in = plan.Cancel{Reason: tail(1), By: by}
+	case "edit":
+		in = plan.Edit{Path: word(1), Value: json.RawMessage(tail(2)), By: by}
+	default:
+		return fmt.Errorf("%w: %s", errWords, words[0])
+	}
+	return e.Send(ctx, theRun, in, "said")
+}
+
+// digest is of what the gate of a step shows now.
+func digest(ctx context.Context, e *engine.Engine, step string) string {
+	state, program, _, err := e.Load(ctx, theRun)
+	if err != nil {
+		return ""
+	}
+	for _, f := range state.OpenGates() {
+		if step == "" || f.Step == step || f.Place().Key() == step {
+			_, digest := state.Shown(program, f)
+			return digest
+		}
+	}
+	return ""
+}
+
+// made lists the files of the run's folder with their contents.
+func (h *happened) made(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(h.dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			if errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+			return err
+		}
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(h.dir, name)
+		out = append(out, fmt.Sprintf("file %s: %s", filepath.ToSlash(rel), strings.TrimRight(string(raw), "\n")))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(out)
+	return out
+}
