@@ -11,6 +11,7 @@ import (
 // the machine's if need be. Only files that steps make go to the disk, below dir.
 func InMemory(dir string, o RuntimeOptions) (*engine.Engine, journal.Store) {
 	store := memory.New()
+	o = o.complete()
 	return engine.New(engine.Config{
 		Store: store, Process: alone{}, Kinds: Runners(), CheckOutput: CheckOutput,
 		Log: o.Log, Host: newHost(dir, o),

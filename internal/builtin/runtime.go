@@ -47,8 +47,8 @@ type RuntimeOptions struct {
 	Getenv func(string) string
 }
 
-// OpenRuntime opens the storage folder of a project, and makes it if need be.
-func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
+// complete fills in what was left to choose.
+func (o RuntimeOptions) complete() RuntimeOptions {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -58,6 +58,12 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
+	return o
+}
+
+// OpenRuntime opens the storage folder of a project, and makes it if need be.
+func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
+	o = o.complete()
 	r := &Runtime{dir: dir, log: o.Log}
 	defer func() {
 		if err != nil {

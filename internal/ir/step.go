@@ -64,9 +64,11 @@ type Write struct {
 	Reducer Reducer `json:"reducer,omitempty"` // empty: as the variable is declared, else Set
 	// Under is the key that a Merge puts a result under which is not an
 	// object with that key; AsList makes a list of its values first.
-	Under  string      `json:"under,omitempty"`
-	AsList bool        `json:"as_list,omitempty"`
-	Span   source.Span `json:"span,omitzero"`
+	Under  string `json:"under,omitempty"`
+	AsList bool   `json:"as_list,omitempty"`
+	// Bare is the key that a Merge puts a result under which is no object at all.
+	Bare string      `json:"bare,omitempty"`
+	Span source.Span `json:"span,omitzero"`
 }
 
 // Millis is a duration in milliseconds.

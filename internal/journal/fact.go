@@ -39,6 +39,7 @@ type Write struct {
 	// with that key; AsList makes a list of its values first.
 	Under  string `json:"under,omitempty"`
 	AsList bool   `json:"as_list,omitempty"`
+	Bare   string `json:"bare,omitempty"` // the key for a value that is no object at all
 }
 
 // Actor is who did something: the operating-system user, and whom they claim to be.

@@ -161,7 +161,14 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 	case ir.Task:
 		d.startTask(f, journal.Work{Place: at}, 0, via, standIn)
 	case ir.Route:
-		d.left(f, journal.StepLeft{Place: at, Outcome: OutcomeOK, Via: via, For: standIn})
+		left := journal.StepLeft{Place: at, Outcome: OutcomeOK, Via: via, For: standIn}
+		if class, err := d.deadEnd(f, step); err != nil {
+			left.Outcome, left.Class, left.Error = OutcomeFailed, ClassCondition, err.Error()
+		} else if class != "" {
+			left.Outcome, left.Class, left.Reason = OutcomeFailed, class, class
+			left.Error = fmt.Sprintf("none of the ways on from step %q fits", id)
+		}
+		d.left(f, left)
 	case ir.Gate:
 		d.enterGate(f, at, &a, via, standIn)
 	case ir.End:
@@ -177,6 +184,32 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 	case ir.Call:
 		d.fact(f, journal.StepEntered{Place: at, Mode: ModeCall, Total: 1, Via: via, For: standIn})
 	}
+}
+
+// deadEnd finds out whether a choice leads nowhere, and what its author calls
+// that: then it is the choosing that failed.
+func (d *decider) deadEnd(f *Frame, step *ir.Step) (class string, err error) {
+	sc := d.scope(f)
+	for i := range step.Next {
+		e := &step.Next[i]
+		if !matches(e.On, ir.OK) || e.Limit > 0 && f.Taken[edgeKey(step.ID, i)] >= e.Limit {
+			continue
+		}
+		if e.When != nil {
+			ok, err := d.holds(e.When, sc)
+			if err != nil {
+				return "", err
+			}
+			if !ok {
+				continue
+			}
+		}
+		if e.To.Exit == ir.ExitFail {
+			return e.To.Reason, nil
+		}
+		return "", nil
+	}
+	return "", nil
 }
 
 // The parts of a step's work that are tasks of their own.
@@ -501,7 +534,10 @@ func (d *decider) concluded(f *Frame, end Ending) Ending {
 		}
 	}
 	if end.Outcome == OutcomeOK && f.Refused != "" && (f.Path == "" || f.Child != "") {
-		end.Outcome, end.Reason, end.Step = OutcomeRejected, ReasonRejected, f.Refused
+		end.Outcome, end.Step = OutcomeRejected, f.Refused
+	}
+	if end.Outcome == OutcomeRejected && end.Reason == "" {
+		end.Reason = ReasonRejected
 	}
 	if end.Outcome == OutcomeOK && (f.Path == "" || f.Child != "") && d.p.CheckOutput != nil {
 		raw, err := d.p.raw(d.output(f))

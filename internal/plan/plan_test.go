@@ -348,7 +348,7 @@ func TestPaths(t *testing.T) {
 			program: func() *ir.Program {
 				return program(ir.Step{ID: "pick", Action: ir.Route{}, Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}}}})
 			},
-			want: "left pick ok; finished failed NO_BRANCH",
+			want: "left pick failed NO_BRANCH; finished failed NO_BRANCH",
 		},
 		{
 			name: "a limited edge goes back so often and no more",
@@ -415,7 +415,7 @@ func TestPaths(t *testing.T) {
 				return program(chain(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}, task("b"))...)
 			},
 			do:   func(w journal.Work) plan.Result { return value(`{"approved": false}`) },
-			want: "start g:verdict#0; end g:verdict#0 rejected; finished rejected",
+			want: "start g:verdict#0; end g:verdict#0 rejected; finished rejected GATE_REJECTED",
 		},
 		{
 			name: "a verdict that is none never passes",

@@ -288,11 +288,17 @@ func merged(before, more journal.Value) journal.Value {
 
 // under makes an object of a result that is none, or lacks the key that must be there.
 func under(v journal.Value, w journal.Write) journal.Value {
-	if w.Under == "" {
+	if w.Under == "" && w.Bare == "" {
 		return v
 	}
 	var object map[string]json.RawMessage
 	isObject := json.Unmarshal(v.JSON, &object) == nil && object != nil
+	if w.Under == "" {
+		if isObject {
+			return v
+		}
+		return journal.Value{JSON: put(nil, []string{w.Bare}, v.JSON)}
+	}
 	if isObject {
 		if _, has := object[w.Under]; has {
 			return v

@@ -270,7 +270,7 @@ func (d *decider) writes(f *Frame, step *ir.Step) []journal.Write {
 		if reducer == ir.Set {
 			reducer = ""
 		}
-		out = append(out, journal.Write{Path: w.Path, Part: w.Part, Reducer: string(reducer), Under: w.Under, AsList: w.AsList})
+		out = append(out, journal.Write{Path: w.Path, Part: w.Part, Reducer: string(reducer), Under: w.Under, AsList: w.AsList, Bare: w.Bare})
 	}
 	return out
 }
@@ -351,8 +351,37 @@ func (d *decider) judge(f *Frame, step *ir.Step, ended *journal.TaskEnded) {
 	if !approved {
 		ended.Outcome, result = OutcomeRejected, "rejected"
 	}
-	ended.Value = gateValue(result, method, journal.Actor{}, "", d.now, raw)
+	ended.Value = gateValue(result, method, journal.Actor{User: performer(step.Task())}, evidence(raw), d.now, raw)
 	ended.Writes = d.writes(f, step)
+}
+
+// performer is who gives a verdict that no person gives: the agent, the tool,
+// or the kind of work.
+func performer(t *ir.Task) string {
+	for _, setting := range []string{"agent", "tool"} {
+		var name string
+		if json.Unmarshal(t.Settings.Get(setting), &name) == nil && name != "" {
+			return name
+		}
+	}
+	return t.Kind
+}
+
+// evidence is what a verdict gives as its grounds, if it does so in words.
+func evidence(raw json.RawMessage) string {
+	var said struct {
+		Evidence any `json:"evidence"`
+		Reason   any `json:"reason"`
+	}
+	if json.Unmarshal(raw, &said) != nil {
+		return ""
+	}
+	for _, one := range []any{said.Evidence, said.Reason} {
+		if text, ok := one.(string); ok && text != "" {
+			return text
+		}
+	}
+	return ""
 }
 
 // gateValue is what a gate writes: who let it pass, or did not, how and why.

@@ -98,5 +98,14 @@ func Promised(p *ir.Program, s *ir.Step) json.RawMessage {
 	return p.Output.Schema
 }
 
+// PromisedUnder is the key of the output that a result which is plain text
+// goes to, when the step's result must fit the output's schema.
+func PromisedUnder(s *ir.Step) string {
+	if len(s.Writes) != 1 {
+		return ""
+	}
+	return s.Writes[0].Under
+}
+
 // wholeOutput is the variable that a program's result is read from.
 const wholeOutput = "output"

@@ -303,7 +303,9 @@ func (l *lowering) writes(s *step) []ir.Write {
 		}
 		if key.Value == "output" {
 			w.Reducer = ir.Merge
-			w.Under, w.AsList = l.onlyOutput()
+			if w.Under, w.AsList = l.onlyOutput(); w.Under == "" {
+				w.Bare = "result"
+			}
 		}
 		out = append(out, w)
 	}

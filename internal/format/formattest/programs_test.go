@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
@@ -73,15 +72,6 @@ func TestPrograms(t *testing.T) {
 	for _, program := range programs {
 		for _, format := range columns {
 			t.Logf("%-15s %-12s %s", program, format, table[program][format])
-		}
-	}
-}
-
-// TestEveryFormatJoins holds that a format which can be read has its column.
-func TestEveryFormatJoins(t *testing.T) {
-	for _, f := range builtin.Formats() {
-		if len(f.Schemas()) > 0 && !slices.Contains(columns, f.Name()) {
-			t.Logf("the format %s has no column yet", f.Name())
 		}
 	}
 }

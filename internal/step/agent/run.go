@@ -35,7 +35,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if !set.Verdict { // what a gate writes is made of the verdict, not the verdict itself
 		t.Form.Parts, t.Choices = step.Parts(job.Step), job.Choices
 		if len(t.Form.Schema) == 0 {
-			t.Form.Schema = step.Promised(job.Workflow, job.Step)
+			t.Form.Schema, t.Form.Under = step.Promised(job.Workflow, job.Step), step.PromisedUnder(job.Step)
 		}
 	}
 	return t.Run(ctx, job)

@@ -15,6 +15,9 @@ type Form struct {
 	Schema  json.RawMessage // JSON Schema of the value
 	Verdict bool            // an object whose "approved" is true or false
 	Parts   []string        // an object that has at least these keys
+	// Under is the key that a reply of plain text belongs under, when the
+	// schema wants an object.
+	Under string
 }
 
 // strict reports whether a reply can be wrong.
@@ -87,6 +90,12 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 	if r.schema != nil { // which may well ask for a text
 		if value := step.JSON(text); len(r.problems(value)) == 0 {
 			return value, nil
+		}
+		// Text that does not even try to be JSON; anything else would hide a mistake.
+		if r.form.Under != "" && !strings.ContainsAny(text[:1], "{[`") && !strings.Contains(text, "```") {
+			if value := step.JSON(map[string]string{r.form.Under: text}); len(r.problems(value)) == 0 {
+				return value, nil
+			}
 		}
 	}
 	if first == nil {

@@ -31,7 +31,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	case Model:
 		return talk.Talk{
 			Task: set.Task, Expected: set.Expected, Choices: job.Choices,
-			Form: talk.Form{Parts: step.Parts(job.Step), Schema: step.Promised(job.Workflow, job.Step)},
+			Form: talk.Form{Parts: step.Parts(job.Step), Schema: step.Promised(job.Workflow, job.Step), Under: step.PromisedUnder(job.Step)},
 		}.Run(ctx, job)
 	case Validate:
 		if value, err = validate(job); err != nil {
