@@ -21,6 +21,10 @@ type dialect struct {
 	symbols   bool
 	functions map[string]*function
 	profile   profile
+	// What follows is set by a dialect with a grammar of its own.
+	parse  func(p *parser) *node
+	lint   func(p *parser, root *node)
+	lookup func(env Env, path []string) value
 }
 
 // function takes one or two arguments. A function that is an operator written
@@ -46,10 +50,24 @@ type profile struct {
 
 // rules finds the dialect, nil if there is none of that name.
 func (d Dialect) rules() *dialect {
-	if d == AgentFlow {
+	switch d {
+	case AgentFlow:
 		return &agentFlow
+	case AIFlow:
+		return &aiflow
+	case AIFlowReference:
+		return &aiflowReference
 	}
 	return nil
+}
+
+var aiflow, aiflowReference = aiflowDialect(false), aiflowDialect(true)
+
+func aiflowDialect(exact bool) dialect {
+	return dialect{
+		parse: parseAIFlow(exact), lint: (*parser).lintAIFlow, lookup: lookupAIFlow(exact),
+		profile: profile{truth: looseTruth, equal: looseEqual, order: looseOrder, contains: looseContains},
+	}
 }
 
 var agentFlow = dialect{

@@ -9,7 +9,9 @@ package expr
 // What differs between formats is one value of the struct dialect: words,
 // constants, functions and a profile. The profile is four functions that say
 // what counts as true, equal, smaller and contained. A new format adds a
-// dialect in dialect.go; the grammar in parse.go stays one.
+// dialect in dialect.go; the grammar in parse.go stays one, unless the format
+// is defined by a grammar that cannot be part of it: AIFLOW's is in aiflow.go,
+// and makes the same tree. Its profile is in loose.go.
 //
 // The meaning of the strict profile, which Agent Flow has:
 //   - a name that leads nowhere is null;

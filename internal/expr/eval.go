@@ -68,6 +68,8 @@ func (ev *evaluator) eval(n *node) (value, error) {
 		return of(items), nil
 	case opAnd, opOr:
 		return ev.series(n)
+	case opNothing:
+		return value{kind: kindMissing}, nil
 	}
 
 	a, err := ev.eval(n.kids[0])
@@ -164,10 +166,13 @@ func (ev *evaluator) apply(n *node, a, b value) (value, Problem) {
 
 // lookup reads a path: as it is, or as the length of what comes before.
 func (ev *evaluator) lookup(n *node) (value, error) {
+	path := ev.e.resolve(n.path)
+	if ev.rules.lookup != nil {
+		return ev.rules.lookup(ev.env, path), nil
+	}
 	if ev.env == nil {
 		return null(), nil
 	}
-	path := ev.e.resolve(n.path)
 	found, ok := ev.env.Lookup(path)
 	v := null()
 	if ok {

@@ -11,11 +11,18 @@ import (
 // Dialect names what a format understands and how it converts values.
 type Dialect string
 
-// AgentFlow is the strict dialect of Agent Flow files.
-const AgentFlow Dialect = "agent-flow"
+// The dialects.
+const (
+	// AgentFlow is the strict dialect of Agent Flow files.
+	AgentFlow Dialect = "agent-flow"
+	// AIFlow is what AIFLOW files are written in. AIFlowReference is the part
+	// of it that the reference program reads, with what names mean there.
+	AIFlow          Dialect = "aiflow"
+	AIFlowReference Dialect = "aiflow-reference"
+)
 
 // Dialects lists the dialects there are.
-func Dialects() []Dialect { return []Dialect{AgentFlow} }
+func Dialects() []Dialect { return []Dialect{AgentFlow, AIFlow, AIFlowReference} }
 
 // Expr is a parsed expression. As JSON it is its dialect, text and place, and
 // is parsed again when read.
@@ -63,7 +70,11 @@ type Env interface {
 // of Dialects.
 func Parse(d Dialect, text string, at source.Span) (*Expr, diag.List) {
 	e, p := parse(d, text, at)
-	if !e.broken {
+	switch {
+	case e.broken:
+	case p.rules.lint != nil:
+		p.rules.lint(p, e.root)
+	default:
 		p.lintCondition(e.root)
 	}
 	return e, p.diags.Sorted()
@@ -73,7 +84,11 @@ func Parse(d Dialect, text string, at source.Span) (*Expr, diag.List) {
 // of a loop. Otherwise it is like Parse.
 func ParseValue(d Dialect, text string, at source.Span) (*Expr, diag.List) {
 	e, p := parse(d, text, at)
-	if !e.broken {
+	switch {
+	case e.broken:
+	case p.rules.lint != nil:
+		p.rules.lint(p, e.root)
+	default:
 		p.lintValue(e.root)
 	}
 	return e, p.diags.Sorted()
@@ -129,8 +144,8 @@ func (e *Expr) String() string {
 	switch {
 	case e == nil:
 		return ""
-	case e.root == nil || e.broken:
-		return e.Text
+	case e.root == nil || e.broken || e.Dialect.rules().parse != nil:
+		return e.Text // a grammar of its own has its own ways of writing
 	}
 	var b strings.Builder
 	e.root.write(&b)

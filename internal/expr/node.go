@@ -28,6 +28,7 @@ const (
 	opNotIn
 	opEmpty
 	opNotEmpty
+	opNothing // what a dialect reads as an operator that has no value
 )
 
 // node is one expression of the tree. Which fields matter depends on op.

@@ -40,11 +40,13 @@ func parse(d Dialect, text string, at source.Span) (*Expr, *parser) {
 	p := &parser{rules: rules, text: text, at: at}
 	e := &Expr{Dialect: d, Text: text, Span: at}
 	switch {
-	case strings.TrimSpace(text) == "":
+	case strings.TrimSpace(text) == "" && rules.parse == nil:
 		p.add(CodeEmpty, 0, len(text), "The condition is empty.", "Write a condition such as input.name != null, or remove the key.")
 	case len(text) > maxText:
 		p.add(CodeTooLong, maxText, len(text), fmt.Sprintf("The expression is %d bytes long; the limit is %d.", len(text), maxText),
 			"Let a step compute the decision and compare its result.")
+	case rules.parse != nil:
+		e.root = rules.parse(p)
 	default:
 		p.tokens = p.lex()
 		e.root = p.parseAll()

@@ -21,6 +21,7 @@ const (
 	kindList
 	kindObject
 	kindForeign // a Go value that is none of these
+	kindMissing // what was never set, where a dialect tells it from null
 
 	anyKind = kindNull | kindBool | kindNumber | kindText | kindList | kindObject
 	sized   = kindText | kindList | kindObject
@@ -29,7 +30,7 @@ const (
 // article is the kind as a sentence has it.
 func (k kind) article() string {
 	switch k {
-	case kindNull:
+	case kindNull, kindMissing:
 		return "null"
 	case kindBool:
 		return "true or false"
@@ -165,7 +166,7 @@ const (
 // keys. It fails for what is too large, too deep or foreign.
 func (v value) canonical() (string, Problem) {
 	switch v.kind {
-	case kindNull:
+	case kindNull, kindMissing:
 		return "null", ""
 	case kindBool:
 		return strconv.FormatBool(v.num != 0), ""

@@ -1,0 +1,527 @@
+package expr
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/espalier-run/espalier/internal/diag"
+)
+
+// The grammar of AIFLOW's conditions differs from the common one in what a
+// comparison is: its right side may be a comparison again, `=` and `!` are
+// operators that come to nothing, and words are read as names where the common
+// grammar has constants. So it has a parser of its own, which makes the same
+// tree.
+//
+//	or      := and ("or" and)*
+//	and     := not ("and" not)*
+//	not     := "not" not | primary
+//	primary := "(" or ")" | always | true | false | contains "(" or, … ")"
+//	         | name [op primary] | literal [op primary]
+//
+// The reference program stops there. The wide dialect compares any primary,
+// and understands what people write besides: null, a minus, && || ! in [ ].
+type aiflowParser struct {
+	*parser
+	exact bool // nothing but what the reference program reads
+	list  []aiflowToken
+	next  int
+	deep  int
+}
+
+// aiflowToken is one token with the words still undecided.
+type aiflowToken struct {
+	kind       aiflowKind
+	start, end int
+	text       string // of a string: its content; else as written
+}
+
+type aiflowKind uint8
+
+const (
+	aiEnd aiflowKind = iota
+	aiName
+	aiNumber
+	aiString
+	aiOperator // a comparison, or what is left of one
+	aiSymbol   // everything else, one or two characters
+)
+
+func parseAIFlow(exact bool) func(p *parser) *node {
+	return func(p *parser) *node {
+		a := &aiflowParser{parser: p, exact: exact}
+		a.lexAIFlow()
+		if a.list[0].kind == aiEnd { // no condition is one that always holds
+			return &node{op: opConstant, value: boolean(true), fixed: true}
+		}
+		if p.diags.Errors() {
+			// The tokens after a stray character are guesses; names still count.
+			return a.salvage()
+		}
+		root := a.or()
+		if t := a.peekToken(); t.kind != aiEnd && !p.diags.Errors() {
+			a.strayed(t)
+		}
+		if p.diags.Errors() {
+			return a.salvage()
+		}
+		return root
+	}
+}
+
+func (a *aiflowParser) peekToken() aiflowToken { return a.list[a.next] }
+
+func (a *aiflowParser) takeToken() aiflowToken {
+	t := a.list[a.next]
+	if t.kind != aiEnd {
+		a.next++
+	}
+	return t
+}
+
+// last is where the last token that was taken ends.
+func (a *aiflowParser) last() int {
+	if a.next == 0 {
+		return 0
+	}
+	return a.list[a.next-1].end
+}
+
+// salvage keeps the names of a text that cannot be understood otherwise.
+func (a *aiflowParser) salvage() *node {
+	root := &node{op: opBroken, end: len(a.text)}
+	for i, t := range a.list {
+		if t.kind == aiName && !aiflowWord(t.text) && (i+1 >= len(a.list) || a.list[i+1].text != "(") {
+			root.kids = append(root.kids, &node{op: opPath, start: t.start, end: t.end, path: strings.Split(t.text, ".")})
+		}
+	}
+	return root
+}
+
+func aiflowWord(s string) bool {
+	switch strings.ToLower(s) {
+	case "and", "or", "not", "always", "true", "false", "null", "undefined":
+		return true
+	}
+	return false
+}
+
+func (a *aiflowParser) lexAIFlow() {
+	text := a.text
+	for at := 0; at < len(text); {
+		c := text[at]
+		start := at
+		switch {
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			at++
+			continue
+		case c == '\'' || c == '"':
+			var content string
+			content, at = aiflowString(text, at)
+			if at > len(text) {
+				at = len(text)
+				a.report(diag.Diagnostic{
+					Code: CodeString, Severity: diag.Warning, Span: place(a.at, text, start, at),
+					Message: "The string has no closing quote; it goes on to the end.", Help: fmt.Sprintf("Add %c where the string ends.", c),
+				})
+			}
+			a.list = append(a.list, aiflowToken{kind: aiString, start: start, end: at, text: content})
+			continue
+		case isDigit(c):
+			at = aiflowNumber(text, at)
+			a.list = append(a.list, aiflowToken{kind: aiNumber, start: start, end: at, text: text[start:at]})
+			continue
+		case isASCIILetter(c):
+			for at < len(text) && (isASCIILetter(text[at]) || isDigit(text[at]) || text[at] == '.') {
+				at++
+			}
+			a.list = append(a.list, aiflowToken{kind: aiName, start: start, end: at, text: text[start:at]})
+			continue
+		}
+		two := text[at:min(at+2, len(text))]
+		switch {
+		case two == "==" || two == "!=" || two == ">=" || two == "<=":
+			at += 2
+			a.list = append(a.list, aiflowToken{kind: aiOperator, start: start, end: at, text: two})
+		case c == '>' || c == '<' || c == '=' || c == '!':
+			at++
+			a.list = append(a.list, aiflowToken{kind: aiOperator, start: start, end: at, text: string(c)})
+		case !a.exact && (two == "&&" || two == "||"):
+			at += 2
+			a.list = append(a.list, aiflowToken{kind: aiSymbol, start: start, end: at, text: two})
+		case c == '(' || c == ')' || c == ',' || !a.exact && (c == '[' || c == ']' || c == '-'):
+			at++
+			a.list = append(a.list, aiflowToken{kind: aiSymbol, start: start, end: at, text: string(c)})
+		default:
+			r, size := utf8.DecodeRuneInString(text[at:])
+			at += size
+			a.stranger(start, at, r)
+		}
+	}
+	a.list = append(a.list, aiflowToken{kind: aiEnd, start: len(text), end: len(text)})
+}
+
+// stranger reports a character that starts nothing.
+func (a *aiflowParser) stranger(start, end int, r rune) {
+	help := "Remove it, or put text in quotes."
+	switch {
+	case r == utf8.RuneError && end == start+1:
+		help = "Save the file as UTF-8."
+	case strings.ContainsRune("+*/%-", r):
+		help = "Conditions compare and cannot calculate: let an agent compute the value."
+	case r == '&' || r == '|':
+		help = "Write and or or."
+	case strings.ContainsRune("“”„‘’", r):
+		help = "Write straight quotes."
+	case r == '{' || r == '}' || r == '$':
+		help = "Conditions are not templates: write the name alone, such as output.name."
+	case r == '[' || r == ']':
+		help = "Write output.list.0 for an element, and one comparison for each value."
+	}
+	if a.diags.Errors() {
+		return // what follows a stray character is mostly its consequence
+	}
+	shown := inQuotes(a.text[start:end])
+	if !unicode.IsGraphic(r) {
+		shown = fmt.Sprintf("The character U+%04X", r)
+	}
+	a.add(CodeCharacter, start, end, shown+" means nothing in a condition.", help)
+}
+
+// aiflowString reads a string: a backslash takes the next character as it is.
+// The end lies beyond the text when the quote is never closed.
+func aiflowString(s string, at int) (content string, end int) {
+	var b strings.Builder
+	closing := s[at]
+	for at++; at < len(s); at++ {
+		switch {
+		case s[at] == closing:
+			return b.String(), at + 1
+		case s[at] == '\\' && at+1 < len(s):
+			at++
+		}
+		b.WriteByte(s[at])
+	}
+	return b.String(), len(s) + 1
+}
+
+// aiflowNumber finds the end of digits with at most one point inside.
+func aiflowNumber(s string, at int) int {
+	digits := func() {
+		for at < len(s) && isDigit(s[at]) {
+			at++
+		}
+	}
+	digits()
+	if at+1 < len(s) && s[at] == '.' && isDigit(s[at+1]) {
+		at++
+		digits()
+	}
+	return at
+}
+
+func isASCIILetter(c byte) bool {
+	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// word takes a token that is this word, or one of the symbols for it.
+func (a *aiflowParser) word(name, symbol string) (aiflowToken, bool) {
+	t := a.peekToken()
+	switch {
+	case t.kind == aiName && strings.EqualFold(t.text, name):
+	case !a.exact && symbol != "" && t.text == symbol && t.kind != aiString:
+		a.lenient(CodeSymbol, t.start, t.end, fmt.Sprintf("%q was understood as %q.", symbol, name), fmt.Sprintf("Write %s; the reference program does not read %s.", name, symbol))
+	default:
+		return t, false
+	}
+	return a.takeToken(), true
+}
+
+func (a *aiflowParser) or() *node { return a.series(opOr, "or", "||", a.and) }
+
+func (a *aiflowParser) and() *node { return a.series(opAnd, "and", "&&", a.not) }
+
+func (a *aiflowParser) series(o op, name, symbol string, operand func() *node) *node {
+	first := operand()
+	n := &node{op: o, start: first.start, kids: []*node{first}}
+	for {
+		if _, ok := a.word(name, symbol); !ok {
+			break
+		}
+		n.kids = append(n.kids, operand())
+	}
+	if len(n.kids) == 1 {
+		return first
+	}
+	n.end = a.last()
+	return n
+}
+
+func (a *aiflowParser) not() *node {
+	t, ok := a.word("not", "!")
+	if !ok {
+		return a.primary()
+	}
+	if a.tooDeep(t) {
+		return &node{op: opBroken}
+	}
+	defer func() { a.deep-- }()
+	return &node{op: opNot, start: t.start, kids: []*node{a.not()}, end: a.last()}
+}
+
+// tooDeep counts a level, which the caller takes off again.
+func (a *aiflowParser) tooDeep(t aiflowToken) bool {
+	if a.deep++; a.deep <= maxDepth {
+		return false
+	}
+	if !a.diags.Errors() {
+		a.add(CodeTooDeep, t.start, t.end, fmt.Sprintf("The expression is nested more than %d levels deep.", maxDepth), "Let an agent compute a part of it.")
+	}
+	a.next = len(a.list) - 1
+	a.deep--
+	return true
+}
+
+// primary reads an operand, and the comparison that it begins.
+func (a *aiflowParser) primary() *node {
+	t := a.takeToken()
+	if a.tooDeep(t) {
+		return &node{op: opBroken}
+	}
+	defer func() { a.deep-- }()
+	n := &node{start: t.start, end: t.end}
+	compares := !a.exact // what may stand left of an operator
+	switch {
+	case t.kind == aiNumber:
+		compares = true
+		f, _ := strconv.ParseFloat(t.text, 64) // digits always parse
+		n.op, n.value, n.fixed = opConstant, number(f), true
+	case t.kind == aiString:
+		compares = true
+		n.op, n.value, n.fixed = opConstant, text(t.text), true
+	case t.kind == aiName:
+		n, compares = a.name(t)
+	case t.kind == aiSymbol && t.text == "(":
+		n = a.or()
+		a.closing(t, ")")
+		n = &node{op: n.op, start: t.start, end: a.last(), kids: n.kids, value: n.value, fixed: n.fixed, path: n.path, call: n.call, name: n.name}
+	case t.kind == aiSymbol && t.text == "[":
+		n = a.elements(t)
+	case t.kind == aiSymbol && t.text == "-":
+		n = a.negative(t)
+		compares = true
+	default:
+		a.noOperand(t)
+		return &node{op: opBroken, start: t.start, end: t.start}
+	}
+	return a.compared(n, compares)
+}
+
+// compared reads an operator and its right side, if they are there.
+func (a *aiflowParser) compared(left *node, compares bool) *node {
+	t := a.peekToken()
+	negated := false
+	switch {
+	case t.kind == aiOperator:
+	case !a.exact && t.kind == aiName && strings.EqualFold(t.text, "in"):
+	case !a.exact && t.kind == aiName && strings.EqualFold(t.text, "not") && strings.EqualFold(a.list[min(a.next+1, len(a.list)-1)].text, "in"):
+		negated = true
+		a.takeToken()
+	default:
+		return left
+	}
+	if !compares {
+		a.add(CodeUnexpected, t.start, t.end, fmt.Sprintf("%s cannot be compared in the reference program.", inQuotes(a.text[left.start:left.end])),
+			"Put it on the right side, or leave --compat reference out.")
+		return left
+	}
+	operator := a.takeToken()
+	if next := a.peekToken(); next.kind == aiEnd {
+		a.add(CodeOperand, operator.start, operator.end, fmt.Sprintf("There is nothing to the right of %s.", inQuotes(a.text[operator.start:operator.end])), "Write the value that belongs there.")
+		return left
+	}
+	right := a.primary()
+	n := &node{start: left.start, end: a.last(), kids: []*node{left, right}}
+	switch strings.ToLower(operator.text) {
+	case "==":
+		n.op = opEqual
+	case "!=":
+		n.op = opUnequal
+	case "<":
+		n.op = opLess
+	case "<=":
+		n.op = opLessEqual
+	case ">":
+		n.op = opGreater
+	case ">=":
+		n.op = opGreaterEqual
+	case "in":
+		if n.op = opIn; negated {
+			n.op = opNotIn
+		}
+	default:
+		n.op = opNothing
+		n.name = operator.text
+	}
+	return n
+}
+
+// name reads a word, a call or a path.
+func (a *aiflowParser) name(t aiflowToken) (n *node, compares bool) {
+	n = &node{start: t.start, end: t.end}
+	switch folded := strings.ToLower(t.text); {
+	case folded == "always" || folded == "true":
+		n.op, n.value, n.fixed = opConstant, boolean(true), true
+		return n, !a.exact
+	case folded == "false":
+		n.op, n.value, n.fixed = opConstant, boolean(false), true
+		return n, !a.exact
+	case t.text == "contains" && a.peekToken().text == "(" && a.peekToken().kind == aiSymbol:
+		return a.containsCall(t), !a.exact
+	case folded == "and" || folded == "or" || folded == "not":
+		a.noOperand(t)
+		return &node{op: opBroken, start: t.start, end: t.end}, false
+	case t.text == "null" || t.text == "undefined":
+		// The reference program takes both for variables that nobody has set.
+		n.op, n.value, n.fixed = opConstant, value{kind: kindMissing}, true
+		return n, true
+	}
+	if next := a.peekToken(); next.kind == aiSymbol && next.text == "(" && next.start == t.end {
+		help := diag.DidYouMean(t.text, []string{"contains"})
+		a.add(CodeFunction, t.start, t.end, fmt.Sprintf("There is no function %q.", t.text), help)
+		return &node{op: opBroken, start: t.start, end: t.end}, false
+	}
+	n.op, n.path = opPath, strings.Split(t.text, ".")
+	for _, segment := range n.path {
+		if segment == "" {
+			a.warn(CodePath, n, fmt.Sprintf("%q has a dot with nothing behind it, so it is always missing.", t.text), "Write the whole name, such as output.name.")
+			break
+		}
+	}
+	return n, true
+}
+
+func (a *aiflowParser) containsCall(t aiflowToken) *node {
+	open := a.takeToken()
+	n := &node{op: opContains, start: t.start}
+	if p := a.peekToken(); p.kind != aiSymbol || p.text != ")" {
+		for {
+			n.kids = append(n.kids, a.or())
+			if p := a.peekToken(); p.kind != aiSymbol || p.text != "," {
+				break
+			}
+			a.takeToken()
+		}
+	}
+	a.closing(open, ")")
+	n.end = a.last()
+	switch {
+	case a.diags.Errors():
+	case len(n.kids) < 2:
+		a.add(CodeArguments, t.start, n.end, fmt.Sprintf("\"contains\" takes two arguments, not %d.", len(n.kids)), "Write contains(a, b).")
+		n.op = opBroken
+	case len(n.kids) > 2:
+		a.warn(CodeArguments, n, "\"contains\" looks at two arguments; the others are ignored.", "Write contains(a, b), and one for each further text.")
+		n.kids = n.kids[:2]
+	}
+	return n
+}
+
+// elements reads a list of constants and names.
+func (a *aiflowParser) elements(open aiflowToken) *node {
+	n := &node{op: opList, start: open.start}
+	if p := a.peekToken(); p.text != "]" || p.kind != aiSymbol {
+		for {
+			n.kids = append(n.kids, a.or())
+			if p := a.peekToken(); p.kind != aiSymbol || p.text != "," {
+				break
+			}
+			a.takeToken()
+		}
+	}
+	a.closing(open, "]")
+	n.end = a.last()
+	a.parser.list(n)
+	return n
+}
+
+func (a *aiflowParser) negative(t aiflowToken) *node {
+	next := a.takeToken()
+	f, err := strconv.ParseFloat(next.text, 64)
+	if next.kind != aiNumber || err != nil {
+		a.add(CodeOperand, t.start, t.end, "A minus belongs before a number.", "Conditions compare and cannot calculate: let an agent compute the value.")
+		return &node{op: opBroken, start: t.start, end: t.end}
+	}
+	return &node{op: opConstant, start: t.start, end: next.end, value: number(-f), fixed: true}
+}
+
+func (a *aiflowParser) closing(open aiflowToken, bracket string) {
+	if t := a.peekToken(); t.kind == aiSymbol && t.text == bracket {
+		a.takeToken()
+		return
+	}
+	if a.diags.Errors() {
+		return
+	}
+	if t := a.peekToken(); t.kind != aiEnd {
+		a.strayed(t)
+		return
+	}
+	end := a.last()
+	a.add(CodeUnclosed, end, end, fmt.Sprintf("%q is never closed.", open.text), fmt.Sprintf("Add %q where it ends.", bracket),
+		diag.Related{Span: place(a.at, a.text, open.start, open.end), Message: "opened here"})
+}
+
+// strayed says that a token stands where an operator or the end should.
+func (a *aiflowParser) strayed(t aiflowToken) {
+	help := "Put and, or or a comparison such as == before it."
+	switch {
+	case t.kind == aiSymbol && (t.text == ")" || t.text == "]"):
+		help = "Remove it, or open it further left."
+	case t.kind == aiSymbol && t.text == "-":
+		help = "A name cannot have a hyphen here; rename the key, for instance with an underscore."
+	case t.kind == aiSymbol && t.text == "[":
+		help = "Write output.list.0 for the first element of a list."
+	case t.kind == aiOperator:
+		help = "Compare one value at a time."
+	}
+	a.add(CodeUnexpected, t.start, t.end, fmt.Sprintf("%s is not expected here.", inQuotes(a.text[t.start:t.end])), help)
+}
+
+func (a *aiflowParser) noOperand(t aiflowToken) {
+	if a.diags.Errors() {
+		return
+	}
+	if t.kind == aiEnd {
+		a.add(CodeOperand, max(0, a.last()-1), len(a.text), "Something is missing at the end of the condition.", "Write the value that belongs there.")
+		return
+	}
+	a.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is no value before %s.", inQuotes(a.text[t.start:t.end])), "Write the value that belongs there.")
+}
+
+// lintAIFlow points out what is legal and surprises people.
+func (p *parser) lintAIFlow(root *node) {
+	root.walk(func(n *node) {
+		switch n.op {
+		case opNothing:
+			meant := "=="
+			if n.name == "!" {
+				meant = "!="
+			}
+			p.warn(CodeSingleEquals, n, fmt.Sprintf("A single %q compares nothing: this is always false.", n.name), fmt.Sprintf("Write %s.", meant))
+		case opEqual, opUnequal:
+			for i, kid := range n.kids {
+				other := n.kids[1-i]
+				if kid.op == opConstant && kid.value.kind == kindText && (kid.value.str == "true" || kid.value.str == "false") &&
+					(other.op == opPath || other.op == opConstant && other.value.kind == kindBool) {
+					p.warn(CodeNeverEqual, n, fmt.Sprintf("The text '%s' is not equal to the value %s.", kid.value.str, kid.value.str),
+						fmt.Sprintf("Write %s without quotes, unless the agent answers with a text.", kid.value.str))
+					return
+				}
+			}
+		}
+	})
+}
