@@ -31,3 +31,13 @@ const (
 	CodeQuoted      diag.Code = "MD003" // a block that means something stands in a quotation
 	CodeUnopened    diag.Code = "MD004" // a block whose opening line is missing
 )
+
+// What can be wrong with a JSON text.
+const (
+	CodeJSONSyntax    diag.Code = "JSON001" // not JSON, for a reason without a code of its own
+	CodeJSONComma     diag.Code = "JSON002" // a comma too many or too few
+	CodeJSONQuotes    diag.Code = "JSON003" // quotes that are missing, or of another kind
+	CodeJSONUnclosed  diag.Code = "JSON004" // a bracket that is never closed
+	CodeJSONDuplicate diag.Code = "JSON005" // the same key twice in one object
+	CodeJSONEscape    diag.Code = "JSON006" // a character or an escape that a text cannot hold
+)

@@ -1,0 +1,38 @@
+package aiflow
+
+import (
+	"path"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// Format reads AIFLOW files.
+type Format struct{}
+
+var _ format.Format = Format{}
+
+// Name is "aiflow".
+func (Format) Name() string { return "aiflow" }
+
+// Match goes by the name of the file.
+func (Format) Match(f *source.File) format.Match {
+	if strings.EqualFold(path.Ext(f.Path), ".aiflow") {
+		return format.Certain
+	}
+	return format.No
+}
+
+// Compile reads a file of any generation.
+func (Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.List) {
+	var list diag.List
+	doc := parse(f, &list)
+	if doc == nil {
+		return nil, list
+	}
+	l := &lowering{doc: doc, files: files, out: &list}
+	return l.program(), list
+}

@@ -1,0 +1,519 @@
+package aiflow
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+const (
+	// defaultSteps bounds a flow that goes round in circles (A13).
+	defaultSteps = 50
+	// defaultAttempts is how often the reference program asks a model.
+	defaultAttempts = 2
+	noTransition    = "no_transition"
+	// systemProvider marks an agent that is no agent but a tool (A15).
+	systemProvider = "system"
+)
+
+// lowering makes a program of a document.
+type lowering struct {
+	doc     *document
+	files   format.Files
+	out     *diag.List
+	p       *ir.Program
+	prompts map[string]bool // keys that an agent uses
+	inputs  []string        // names that prompts and conditions want and nothing sets
+}
+
+func (l *lowering) say(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) {
+	l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: fmt.Sprintf(message, args...), Help: help})
+}
+
+func (l *lowering) program() *ir.Program {
+	d := l.doc
+	l.prompts = map[string]bool{}
+	l.p = &ir.Program{
+		Format: "aiflow", Dialect: d.generation, Name: d.name.Value, Version: d.version.Value, Description: d.about.Value,
+		Tools: ir.Tools{AllowAll: true}, MayIntervene: true,
+		Budget: ir.Budget{Steps: &ir.Limit{Max: defaultSteps}},
+		Span:   d.entry.Span,
+	}
+	if l.p.Name == "" {
+		l.p.Name = strings.TrimSuffix(d.file.Path[strings.LastIndexByte(d.file.Path, '/')+1:], ".aiflow")
+	}
+	if d.maxSteps != nil {
+		var most int64
+		if json.Unmarshal(d.maxSteps.JSON(), &most) == nil {
+			l.p.Budget.Steps = &ir.Limit{Max: most, Span: d.maxSteps.Span}
+		}
+	}
+	if d.variables != nil {
+		for _, p := range d.variables.Pairs {
+			l.p.Vars = append(l.p.Vars, ir.Var{Path: "context." + p.Key.Value, Init: p.Value.JSON(), Span: p.Key.Span})
+		}
+	}
+	reached := l.reached()
+	body := l.p.AddBlock(ir.Block{})
+	var steps []ir.Step
+	for _, a := range reached {
+		own := l.agentSteps(a)
+		steps = append(steps, own...)
+	}
+	if slices.ContainsFunc(steps, func(s ir.Step) bool {
+		return slices.ContainsFunc(s.Next, func(e ir.Edge) bool { return e.To.Step == noTransition })
+	}) {
+		steps = append(steps, ir.Step{ID: noTransition, Type: "end", Implied: true, Description: "No rule held", Action: ir.End{Message: noTransition}})
+	}
+	l.p.Blocks[body].Steps = steps
+	l.unused(reached)
+	l.p.Input = l.inputContract()
+	return l.p
+}
+
+// reached lists the agents that the flow can come to, the first one first and
+// the others in the order of the file, and points at those it cannot.
+func (l *lowering) reached() []*agent {
+	d := l.doc
+	if len(d.agents) == 0 {
+		return nil
+	}
+	first := d.entry.Value
+	if first == "" { // reported already; any will do to read on
+		first = d.agents[0].id.Value
+	}
+	found := map[string]bool{}
+	queue := []string{first}
+	for len(queue) > 0 {
+		id := queue[0]
+		queue = queue[1:]
+		if found[id] {
+			continue
+		}
+		found[id] = true
+		for _, r := range d.rules {
+			if r.from.Value == id && r.to.Value != "" {
+				queue = append(queue, r.to.Value)
+			}
+		}
+		if d.fallback.Value != "" {
+			queue = append(queue, d.fallback.Value)
+		}
+	}
+	var out []*agent
+	for _, a := range d.agents {
+		switch {
+		case a.id.Value == first:
+			out = append([]*agent{a}, out...)
+		case found[a.id.Value]:
+			out = append(out, a)
+		case d.entry.Value != "":
+			l.say(CodeUnreachable, diag.Warning, a.id.Span, "Add a rule that leads to it, or remove it.", "No rule leads to the agent %q, so it never runs.", a.id.Value)
+		}
+	}
+	return out
+}
+
+// agentSteps is the agent's step and the gates of the rules that people decide.
+func (l *lowering) agentSteps(a *agent) []ir.Step {
+	d := l.doc
+	var rules []*rule
+	for _, r := range d.rules {
+		if r.from.Value == a.id.Value {
+			rules = append(rules, r)
+		}
+	}
+	conditions := make([]*expr.Expr, len(rules))
+	for i, r := range rules {
+		conditions[i] = l.condition(r.condition)
+	}
+	always := l.lintRules(a, rules, conditions)
+
+	s := l.step(a)
+	edges := func(from int, on ir.Outcome) []ir.Edge {
+		var out []ir.Edge
+		for i := from; i < len(rules); i++ {
+			r := rules[i]
+			e := ir.Edge{On: []ir.Outcome{on}, Label: r.id, Span: r.span, To: ir.Target{Step: r.to.Value}}
+			if i != always {
+				e.When = conditions[i]
+			}
+			switch {
+			case r.human:
+				e.To.Step = gateID(a, r)
+			case r.to.Value == "":
+				e.To = ir.Target{Exit: ir.ExitBlock}
+			}
+			out = append(out, e)
+			if i == always {
+				return out
+			}
+		}
+		if len(rules) > 0 {
+			out = append(out, ir.Edge{On: []ir.Outcome{on}, To: ir.Target{Step: noTransition}, Label: "no rule holds"})
+		}
+		return out
+	}
+	s.Next = edges(0, ir.OK)
+	if f := d.fallback.Value; f != "" && f != a.id.Value { // A10
+		s.Next = append(s.Next, ir.Edge{On: []ir.Outcome{ir.Failed}, To: ir.Target{Step: f}, Limit: 1, Label: "fallback", Span: d.fallback.Span})
+	}
+	steps := []ir.Step{s}
+	for i, r := range rules {
+		if !r.human || always >= 0 && i > always {
+			continue
+		}
+		target := ir.Target{Step: r.to.Value}
+		if r.to.Value == "" {
+			target = ir.Target{Exit: ir.ExitBlock}
+		}
+		steps = append(steps, ir.Step{ // A14
+			ID: gateID(a, r), Type: "decision owner", Implied: true, Description: r.about, Span: r.span,
+			Reads: []ir.Ref{{Path: "output", Span: r.span}}, Action: ir.Gate{Decider: ir.Person, Span: r.span},
+			Next: append([]ir.Edge{{On: []ir.Outcome{ir.OK}, To: target, Label: r.id, Span: r.span}}, edges(i+1, ir.Rejected)...),
+		})
+	}
+	return steps
+}
+
+func gateID(a *agent, r *rule) string { return a.id.Value + ":" + r.id }
+
+// condition parses the text of a rule.
+func (l *lowering) condition(t text.Text) *expr.Expr {
+	e, list := expr.Parse(expr.AIFlow, t.Value, t.Span)
+	e.Names = map[string]string{"user": "context.user"}
+	*l.out = append(*l.out, list...)
+	for _, p := range e.Paths() {
+		name := p.Written[0]
+		switch name {
+		case "context", "output", "agentId", "user":
+		default:
+			l.want(name)
+			l.say(CodeBareName, diag.Warning, p.Span, fmt.Sprintf("Write output.%s or context.%s.", name, name),
+				"%q is looked for in the latest output and then in the context; the reference program finds it nowhere.", strings.Join(p.Written, "."))
+		}
+	}
+	if list.Errors() {
+		always, _ := expr.Parse(expr.AIFlow, "false", t.Span)
+		return always
+	}
+	return e
+}
+
+// lintRules looks at the rules of one agent together. It returns the position
+// of the first rule that always holds, or -1.
+func (l *lowering) lintRules(a *agent, rules []*rule, conditions []*expr.Expr) int {
+	always := -1
+	seen := map[string]*rule{}
+	for i, r := range rules {
+		if always >= 0 {
+			l.out.Add(diag.Diagnostic{
+				Code: CodeSeveralAlways, Severity: diag.Warning, Span: r.span, Help: "Put the rule that always holds last.",
+				Message: fmt.Sprintf("The rule %q is never looked at: one before it always holds.", r.id),
+				Related: []diag.Related{{Span: rules[always].span, Message: "this one always holds"}},
+			})
+			continue
+		}
+		if len(conditions[i].Paths()) == 0 {
+			if holds, err := conditions[i].Bool(nil); err == nil && holds {
+				always = i
+				continue
+			}
+		}
+		written := strings.Join(strings.Fields(r.condition.Value), " ")
+		if other := seen[written]; other != nil && !other.human {
+			l.out.Add(diag.Diagnostic{
+				Code: CodeSameCondition, Severity: diag.Warning, Span: r.span, Help: "Change one of the conditions, or remove the rule.",
+				Message: fmt.Sprintf("The rule %q has the same condition as one before it, so it is never taken.", r.id),
+				Related: []diag.Related{{Span: other.span, Message: "this one is taken"}},
+			})
+		}
+		seen[written] = r
+	}
+	if len(rules) > 0 && always < 0 && !complementary(conditions) {
+		l.say(CodeNotExhaustive, diag.Note, a.id.Span, "Add a last rule with the condition \"always\", to \"end\" if nothing is to follow.",
+			"When no rule of the agent %q holds, the flow ends there.", a.id.Value)
+	}
+	return always
+}
+
+// complementary finds two rules of which one always holds: a name compared
+// with true and with false, or a condition and its negation.
+func complementary(conditions []*expr.Expr) bool {
+	all := map[string]bool{}
+	for _, c := range conditions {
+		all[strings.Join(strings.Fields(strings.ToLower(c.Text)), " ")] = true
+	}
+	for text := range all {
+		if before, ok := strings.CutSuffix(text, "== true"); ok && (all[before+"== false"] || all[before+"!= true"]) {
+			return true
+		}
+		if rest, ok := strings.CutPrefix(text, "not "); ok && all[rest] {
+			return true
+		}
+	}
+	return false
+}
+
+// retryClasses translates the format's classes of failures into ours.
+var retryClasses = map[string][]string{
+	"transient":  {"TIMEOUT", "RATE_LIMIT", "API_ERROR", "INVALID_OUTPUT"},
+	"timeout":    {"TIMEOUT"},
+	"rate_limit": {"RATE_LIMIT"},
+	"network":    {"API_ERROR"},
+	// Failures that trying again cannot mend are never tried again, and
+	// neither are those that nobody knows, even when a file says so.
+	"hard": nil, "unknown": nil,
+}
+
+func (l *lowering) retry(a *agent) *ir.Retry {
+	r := &ir.Retry{MaxAttempts: defaultAttempts, Backoff: ir.Constant, Delays: []ir.Millis{1000}, MaxDelay: 60_000, Span: a.id.Span}
+	var again int
+	switch {
+	case a.attempts > 0:
+		r.MaxAttempts = a.attempts
+	case l.doc.retries != nil && json.Unmarshal(l.doc.retries.JSON(), &again) == nil: // A10
+		r.MaxAttempts = again + 1
+	}
+	on := []string{"transient"}
+	if len(a.retryOn) > 0 {
+		on = nil
+		for _, class := range a.retryOn {
+			on = append(on, class.Value)
+		}
+	}
+	for _, class := range on {
+		for _, ours := range retryClasses[class] {
+			if !slices.Contains(r.On, ours) {
+				r.On = append(r.On, ours)
+			}
+		}
+	}
+	if r.MaxAttempts < 2 || len(r.On) == 0 {
+		return nil
+	}
+	return r
+}
+
+// step is what an agent does.
+func (l *lowering) step(a *agent) ir.Step {
+	id := a.id.Value
+	s := ir.Step{
+		ID: id, Type: "agent", Description: a.name.Value, Span: a.id.Span, Retry: l.retry(a),
+		Reads: []ir.Ref{{Path: "input", Span: a.id.Span}, {Path: "context", Span: a.id.Span}, {Path: "output", Span: a.id.Span}},
+		Writes: []ir.Write{
+			{Path: "context.output_" + id, Part: "output", Span: a.id.Span},
+			{Path: "output", Part: "output", Span: a.id.Span},
+			{Path: "agentId", Part: "agent", Span: a.id.Span},
+		},
+	}
+	l.checkTools(a)
+	one := ir.Agent{
+		ID: id, Role: a.role.Value, Instructions: a.instructions.Value, Provider: providerName(a.provider.Value), Model: a.model.Value,
+		MaxTokens: a.maxTokens, Span: a.id.Span,
+	}
+	if a.name.Value != "" && a.name.Value != a.role.Value {
+		one.Role = strings.TrimSpace(a.name.Value + ", " + a.role.Value)
+		one.Role = strings.TrimSuffix(one.Role, ",")
+	}
+	if len(a.options) > 0 {
+		one.Options = mustJSON(a.options)
+	}
+	for _, t := range a.tools {
+		one.Tools = append(one.Tools, ir.Name{Name: t.Value, Span: t.Span})
+	}
+	task := ir.Task{Kind: "prompt"}
+	if a.provider.Value == systemProvider && len(a.tools) > 0 { // A15
+		s.Type = "tool"
+		task.Settings.Put("tool", a.tools[0].Value, a.tools[0].Span)
+		task.Settings.Put("name", id, a.id.Span)
+	} else {
+		l.p.Agents = append(l.p.Agents, one)
+		template, at := l.prompt(a)
+		task.Settings.Put("agent", id, a.id.Span)
+		task.Settings.Put("template", template, at)
+		task.Settings.Put("format", a.output.Value, a.output.Span)
+		for _, word := range words(template) {
+			l.want(word)
+		}
+	}
+	if len(a.tools) > 0 {
+		s.Writes = append(s.Writes, ir.Write{Path: "context.__tools." + id, Part: "tools", Span: a.id.Span})
+	}
+	s.Action = task
+	return s
+}
+
+func providerName(name string) string {
+	if strings.EqualFold(name, "google") { // A15
+		return "gemini"
+	}
+	return strings.ToLower(name)
+}
+
+func mustJSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic("aiflow: " + err.Error()) // parts of decoded JSON
+	}
+	return raw
+}
+
+// prompt finds the text of an agent's prompt (A11): a key of the prompts, a
+// file beside this one, or the text itself.
+func (l *lowering) prompt(a *agent) (string, source.Span) {
+	made := strings.TrimSpace("You are " + strings.Join(slices.DeleteFunc([]string{a.name.Value, a.role.Value}, func(s string) bool { return s == "" }), ", ") + ".")
+	if a.name.Value == "" && a.role.Value == "" {
+		made = fmt.Sprintf("You are the agent %q.", a.id.Value)
+	}
+	made += " Do your part of the work."
+	ref := a.prompt.Value
+	if ref == "" {
+		if a.instructions.Value == "" {
+			l.say(CodePromptMissing, diag.Warning, a.id.Span, "Write \"prompt\" and the text of what to do.", "The agent %q has no prompt; one is made of its name and role.", a.id.Value)
+		}
+		return made, a.id.Span
+	}
+	for _, p := range l.doc.prompts {
+		if p.Key.Value != ref {
+			continue
+		}
+		l.prompts[ref] = true
+		if p.Value.Kind == text.Map { // {"template": "…"} in some exports
+			for _, key := range []string{"template", "text", "content"} {
+				if n := p.Value.Get(key); n != nil && n.Kind == text.String {
+					return n.Value, n.Span
+				}
+			}
+		}
+		if p.Value.Kind < text.List {
+			return p.Value.Value, p.Value.Span
+		}
+		l.say(CodeWrongType, diag.Error, head(p.Value), "Write the text of the prompt.", "The prompt %q must be a text, but this is %s.", ref, p.Value.Kind)
+		return made, a.prompt.Span
+	}
+	spaced := strings.ContainsAny(strings.TrimSpace(ref), " \t\n")
+	if !spaced {
+		file, err := l.files.Read(l.doc.file, ref)
+		if err == nil {
+			l.p.Files = append(l.p.Files, fileOf(file))
+			return file.Text, a.prompt.Span
+		}
+		var refused *source.RefError
+		if errors.As(err, &refused) && refused.Problem != source.RefMissing {
+			l.say(CodePromptMissing, diag.Error, a.prompt.Span, "Name a file inside the project.", "The prompt of the agent %q cannot be read: %v.", a.id.Value, err)
+			return made, a.prompt.Span
+		}
+	}
+	switch {
+	case spaced:
+		return ref, a.prompt.Span
+	case l.doc.hasPrompts:
+		var keys []string
+		for _, p := range l.doc.prompts {
+			keys = append(keys, p.Key.Value)
+		}
+		l.say(CodeUnknownPrompt, diag.Warning, a.prompt.Span, diag.DidYouMean(ref, keys), "There is no prompt %q; one is made of the agent's name and role.", ref)
+	default:
+		l.say(CodePromptMissing, diag.Warning, a.prompt.Span, fmt.Sprintf("Put the text into the file %s, or write it here.", ref),
+			"%q is neither a prompt of this file nor a file; a prompt is made of the agent's name and role.", ref)
+	}
+	return made, a.prompt.Span
+}
+
+var word = regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}`)
+
+// words are the names that a template wants, without what agents produce.
+func words(template string) []string {
+	var out []string
+	for _, m := range word.FindAllStringSubmatch(template, -1) {
+		name := strings.TrimPrefix(m[1], "context.")
+		if name, _, _ = strings.Cut(name, "."); name != "output" && name != "agentId" && !strings.HasPrefix(name, "output_") {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// want remembers a name that somebody has to give the run.
+func (l *lowering) want(name string) {
+	if !slices.Contains(l.inputs, name) {
+		l.inputs = append(l.inputs, name)
+	}
+}
+
+// inputContract says what the run may be given: its variables, and the names
+// that its prompts want. Nothing is required, for a template leaves what it
+// does not know as it is.
+func (l *lowering) inputContract() *ir.Contract {
+	type property struct {
+		Type        string          `json:"type,omitempty"`
+		Description string          `json:"description,omitempty"`
+		Default     json.RawMessage `json:"default,omitempty"`
+	}
+	properties := map[string]property{}
+	places := map[string]source.Span{}
+	if l.doc.variables != nil {
+		for _, p := range l.doc.variables.Pairs {
+			kind := map[text.Kind]string{text.Bool: "boolean", text.Int: "number", text.Float: "number", text.String: "string", text.List: "array", text.Map: "object"}[p.Value.Kind]
+			properties[p.Key.Value] = property{Type: kind, Default: p.Value.JSON()}
+			places["/properties/"+p.Key.Value] = p.Key.Span
+		}
+	}
+	for _, name := range l.inputs {
+		if _, ok := properties[name]; !ok {
+			properties[name] = property{Description: "a name that a prompt or a rule uses"}
+		}
+	}
+	if len(properties) == 0 {
+		return nil
+	}
+	return &ir.Contract{Schema: mustJSON(map[string]any{"type": "object", "properties": properties}), Places: places, Span: l.doc.entry.Span}
+}
+
+// checkTools holds an agent's tools against those of the file.
+func (l *lowering) checkTools(a *agent) {
+	if len(a.tools) == 0 {
+		return
+	}
+	var known []string
+	for _, t := range l.doc.tools {
+		known = append(known, t.id.Value)
+	}
+	if len(known) == 0 {
+		l.say(CodeToolsWithoutTools, diag.Warning, a.tools[0].Span, "Declare them under \"tools\", or bind them in espalier.yaml.", "The agent %q lists tools, and the file has none.", a.id.Value)
+		return
+	}
+	for _, t := range a.tools {
+		if !slices.Contains(known, t.Value) {
+			l.say(CodeUnknownTool, diag.Error, t.Span, diag.DidYouMean(t.Value, known), "There is no tool %q.", t.Value)
+		}
+	}
+}
+
+// unused points at prompts and tools that no agent has.
+func (l *lowering) unused(reached []*agent) {
+	for _, p := range l.doc.prompts {
+		if !l.prompts[p.Key.Value] && !slices.ContainsFunc(l.doc.agents, func(a *agent) bool { return a.prompt.Value == p.Key.Value }) {
+			l.say(CodePromptUnused, diag.Note, p.Key.Span, "Remove it, or let an agent use it.", "No agent uses the prompt %q.", p.Key.Value)
+		}
+	}
+	for _, t := range l.doc.tools {
+		lists := func(a *agent) bool {
+			return slices.ContainsFunc(a.tools, func(n text.Text) bool { return n.Value == t.id.Value })
+		}
+		if !slices.ContainsFunc(l.doc.agents, lists) {
+			l.say(CodeToolUnused, diag.Note, t.span, "Remove it, or list it under an agent's \"tools\".", "No agent lists the tool %q.", t.id.Value)
+		}
+	}
+}

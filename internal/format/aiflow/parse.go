@@ -1,0 +1,626 @@
+package aiflow
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// The generations of files, as "espalier show" names them.
+const (
+	generationA = "v0.1"
+	generationB = "transitional"
+	generationC = "studio export"
+)
+
+// document is a file of any generation.
+type document struct {
+	file       *source.File
+	generation string
+	metadata   object
+	name       text.Text
+	version    text.Text
+	about      text.Text
+	entry      text.Text
+	variables  *text.Node
+	maxSteps   *text.Node
+	retries    *text.Node
+	fallback   text.Text
+	agents     []*agent
+	rules      []*rule
+	tools      []*tool
+	prompts    []text.Pair
+	hasPrompts bool
+	memory     bool
+}
+
+// agent is one agent, whatever the generation calls its parts.
+type agent struct {
+	id           text.Text
+	name, role   text.Text
+	provider     text.Text
+	model        text.Text
+	maxTokens    int
+	options      map[string]json.RawMessage
+	prompt       text.Text
+	instructions text.Text
+	output       text.Text // json, text, markdown
+	tools        []text.Text
+	attempts     int
+	retryOn      []text.Text
+	span         source.Span
+	memory       text.Text
+}
+
+// rule is one way on from an agent.
+type rule struct {
+	id        string
+	from, to  text.Text
+	condition text.Text
+	about     string
+	human     bool
+	span      source.Span // of what identifies it
+}
+
+// tool is something that agents may ask for.
+type tool struct {
+	id     text.Text
+	kind   string
+	about  string
+	node   *text.Node
+	schema json.RawMessage
+	span   source.Span
+}
+
+// object is a JSON object that is being taken apart.
+type object struct {
+	node  *text.Node
+	what  string
+	out   *diag.List
+	asked []string
+}
+
+func (o *object) say(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) {
+	o.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: fmt.Sprintf(message, args...), Help: help})
+}
+
+// get returns the value of a key that is there and not null.
+func (o *object) get(key string) *text.Node {
+	o.asked = append(o.asked, key)
+	if n := o.node.Get(key); n != nil && n.Kind != text.Null {
+		return n
+	}
+	return nil
+}
+
+func (o *object) wrong(key string, n *text.Node, wanted string) {
+	o.say(CodeWrongType, diag.Error, head(n), fmt.Sprintf("Write %s there.", wanted), "%q of the %s must be %s, but this is %s.", key, o.what, wanted, n.Kind)
+}
+
+// head is a place to point at: all of a scalar, the bracket of anything else.
+func head(n *text.Node) source.Span {
+	if n.Kind == text.Map || n.Kind == text.List {
+		return n.Span.Sub(0, 1)
+	}
+	return n.Span
+}
+
+func (o *object) text(key string) text.Text {
+	n := o.get(key)
+	if n == nil {
+		return text.Text{}
+	}
+	if n.Kind >= text.List {
+		o.wrong(key, n, "a text")
+		return text.Text{}
+	}
+	return n.Text()
+}
+
+func (o *object) texts(key string) []text.Text {
+	n := o.get(key)
+	switch {
+	case n == nil:
+		return nil
+	case n.Kind < text.List:
+		return []text.Text{n.Text()}
+	case n.Kind == text.Map:
+		o.wrong(key, n, "a list of texts")
+		return nil
+	}
+	var out []text.Text
+	for _, item := range n.Items {
+		switch {
+		case item.Kind < text.List:
+			out = append(out, item.Text())
+		case item.Kind == text.Map && item.Get("id") != nil: // tools are sometimes listed as objects
+			out = append(out, item.Get("id").Text())
+		default:
+			o.wrong(key, item, "a text")
+		}
+	}
+	return out
+}
+
+// number returns a whole number that is at least 1, or 0.
+func (o *object) number(key string) int {
+	n := o.get(key)
+	if n == nil {
+		return 0
+	}
+	var value int
+	if n.Kind != text.Int || json.Unmarshal(n.JSON(), &value) != nil || value < 1 {
+		o.wrong(key, n, "a whole number above 0")
+		return 0
+	}
+	return value
+}
+
+// inner returns the object below a key; an empty one when it is not there.
+func (o *object) inner(key, what string) object {
+	n := o.get(key)
+	if n != nil && n.Kind != text.Map {
+		o.wrong(key, n, "an object")
+		n = nil
+	}
+	if n == nil {
+		n = &text.Node{Kind: text.Map, Span: o.node.Span}
+	}
+	return object{node: n, what: what, out: o.out}
+}
+
+// done warns about keys that nobody has asked for.
+func (o *object) done(alsoKnown ...string) {
+	for _, p := range o.node.Pairs {
+		name := p.Key.Value
+		if slices.Contains(o.asked, name) || slices.Contains(alsoKnown, name) || strings.HasPrefix(name, "_") {
+			continue
+		}
+		o.say(CodeUnknownKey, diag.Warning, p.Key.Span, diag.DidYouMean(name, slices.Concat(o.asked, alsoKnown)), "The %s has no key %q.", o.what, name)
+	}
+}
+
+// parse reads a file; nil when nothing can be made of it.
+func parse(f *source.File, out *diag.List) *document {
+	node, list := text.ParseJSON(f)
+	*out = append(*out, list...)
+	if node == nil {
+		return nil
+	}
+	root := object{node: node, what: "file", out: out}
+	if node.Kind != text.Map {
+		root.say(CodeInvalidProject, diag.Error, head(node), `Write an object with "metadata", "flow" and "agents".`, "An AIFLOW file is an object, but this is %s.", node.Kind)
+		return nil
+	}
+	d := &document{file: f}
+	flow := root.inner("flow", "flow")
+	if !slices.Contains(node.Keys(), "flow") && !slices.Contains(node.Keys(), "agents") {
+		root.say(CodeInvalidProject, diag.Error, head(node), `Write "flow" and "agents".`, "The file has neither a flow nor agents.")
+		return nil
+	}
+	d.readMetadata(&root)
+	d.readPrompts(&root)
+	d.readTools(&root)
+	d.readAgents(&root)
+	d.readFlow(&flow)
+	d.readRules(&root, &flow)
+	d.readMemory(&root)
+	d.generation = generationOf(node)
+	flow.done("agents", "schema_version", "__generator", "name", "description", "id", "logic")
+	root.done("schema_version", "version", "$schema", "logic")
+	for _, section := range []string{"tools", "memory"} {
+		if node.Get(section) == nil {
+			root.say(CodeNoSection, diag.Note, firstKey(node), fmt.Sprintf("Nothing has to be done; the standard has a %q in every file.", section), "The file has no %q.", section)
+		}
+	}
+	return d
+}
+
+func firstKey(n *text.Node) source.Span {
+	if len(n.Pairs) > 0 {
+		return n.Pairs[0].Key.Span
+	}
+	return head(n)
+}
+
+// generationOf tells the three apart by what differs most (A1).
+func generationOf(root *text.Node) string {
+	flow := root.Get("flow")
+	logic := cmp.Or(flow.Get("logic"), root.Get("logic"))
+	agents := root.Get("agents")
+	switch {
+	case agents != nil && agents.Kind == text.List:
+		return generationC
+	case logic != nil && logic.Kind == text.List:
+		return generationB
+	default:
+		return generationA
+	}
+}
+
+func (d *document) readMetadata(root *object) {
+	meta := root.inner("metadata", "metadata")
+	d.metadata = meta
+	d.name, d.version, d.about = meta.text("name"), meta.text("version"), meta.text("description")
+	created, modified := meta.text("created"), meta.text("modified")
+	meta.text("creator")
+	meta.done("author", "tags", "license")
+	at := firstKey(root.node)
+	if k := root.node.Key("metadata"); k != nil {
+		at = k.Span
+	}
+	var missing []string
+	for _, field := range []struct {
+		name string
+		text text.Text
+	}{{"name", d.name}, {"version", d.version}, {"created", created}, {"modified", modified}} {
+		if field.text.Value == "" {
+			missing = append(missing, field.name)
+		}
+	}
+	if len(missing) > 0 { // A12: hardly any file has them all
+		severity := diag.Note
+		if d.name.Value == "" || d.version.Value == "" {
+			severity = diag.Warning
+		}
+		root.say(CodeMetadata, severity, at, "Add what is missing; runs do not depend on it.", "The metadata has no %s.", listed(missing))
+	}
+}
+
+func listed(names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = fmt.Sprintf("%q", n)
+	}
+	if len(quoted) < 2 {
+		return strings.Join(quoted, "")
+	}
+	return strings.Join(quoted[:len(quoted)-1], ", ") + " and " + quoted[len(quoted)-1]
+}
+
+func (d *document) readPrompts(root *object) {
+	n := root.get("prompts")
+	if n == nil {
+		return
+	}
+	if n.Kind != text.Map {
+		root.wrong("prompts", n, "an object")
+		return
+	}
+	d.hasPrompts = true
+	d.prompts = n.Pairs
+}
+
+// entries gives the members of a map or a list, each with its id.
+func entries(n *text.Node) func(yield func(id *text.Node, value *text.Node) bool) {
+	return func(yield func(id *text.Node, value *text.Node) bool) {
+		for _, p := range n.Pairs {
+			if !yield(p.Key, p.Value) {
+				return
+			}
+		}
+		for _, item := range n.Items {
+			if !yield(nil, item) {
+				return
+			}
+		}
+	}
+}
+
+func (d *document) readAgents(root *object) {
+	n := root.get("agents")
+	if n != nil && n.Kind != text.Map && n.Kind != text.List {
+		root.wrong("agents", n, "an object or a list of agents")
+		n = nil
+	}
+	if n == nil || len(n.Pairs)+len(n.Items) == 0 {
+		at := firstKey(root.node)
+		if k := root.node.Key("agents"); k != nil {
+			at = k.Span
+		}
+		root.say(CodeNoAgents, diag.Error, at, `Write "agents": {"first": {"name": "…", "role": "…", "provider": "…", "model": "…", "prompt": "…"}}.`, "The file has no agents.")
+		return
+	}
+	for key, value := range entries(n) {
+		if value.Kind != text.Map {
+			at := head(value)
+			if key != nil {
+				at = key.Span
+			}
+			root.say(CodeAgentInvalid, diag.Error, at, "Write an object with name, role, provider, model and prompt.", "An agent is an object, but this is %s.", value.Kind)
+			continue
+		}
+		if a := d.readAgent(root, key, value); a != nil {
+			d.agents = append(d.agents, a)
+		}
+	}
+}
+
+func (d *document) readAgent(root *object, key, value *text.Node) *agent {
+	o := object{node: value, what: "agent", out: root.out}
+	a := &agent{id: o.text("id"), options: map[string]json.RawMessage{}}
+	if key != nil { // the key is what rules refer to
+		a.id = key.Text()
+	}
+	if a.id.Value == "" {
+		o.say(CodeAgentNoID, diag.Error, firstKey(value), `Write "id": "name".`, "An agent in a list needs an \"id\".")
+		return nil
+	}
+	o.what = fmt.Sprintf("agent %q", a.id.Value)
+	a.span = a.id.Span
+	if i := slices.IndexFunc(d.agents, func(other *agent) bool { return other.id.Value == a.id.Value }); i >= 0 {
+		o.out.Add(diag.Diagnostic{
+			Code: CodeDuplicateAgent, Severity: diag.Error, Span: a.span, Message: fmt.Sprintf("There are two agents %q.", a.id.Value),
+			Help: "Give one of them another id.", Related: []diag.Related{{Span: d.agents[i].span, Message: "first defined here"}},
+		})
+		return nil
+	}
+	a.name, a.role = o.text("name"), o.text("role")
+	a.prompt, a.instructions = o.text("prompt"), o.text("instructions")
+	a.memory = o.text("memory")
+	a.tools = o.texts("tools")
+	a.provider = o.text("provider")
+	d.readModel(&o, a)
+	if a.output = o.text("output_format"); a.output.Value != "" {
+		allowed := []string{"json", "text", "markdown"}
+		if lower := strings.ToLower(a.output.Value); slices.Contains(allowed, lower) {
+			a.output.Value = lower
+		} else {
+			o.say(CodeBadValue, diag.Error, a.output.Span, "Write json, text or markdown.", "%q of the %s cannot be %q.", "output_format", o.what, a.output.Value)
+			a.output = text.Text{}
+		}
+	}
+	policy := o.inner("retryPolicy", "retry policy")
+	a.attempts = policy.number("maxAttempts")
+	a.retryOn = policy.texts("retryOn")
+	classes := []string{"transient", "hard", "unknown", "timeout", "rate_limit", "network"}
+	for _, on := range a.retryOn {
+		if !slices.Contains(classes, on.Value) {
+			policy.say(CodeBadValue, diag.Error, on.Span, diag.DidYouMean(on.Value, classes), "There is no class %q to retry on.", on.Value)
+		}
+	}
+	policy.done()
+	o.done("executionStatus", "description", "position", "x", "y", "icon", "color", "type", "label")
+	return a
+}
+
+// readModel reads provider, model and settings, which stand in three ways.
+func (d *document) readModel(o *object, a *agent) {
+	keep := func(from *object, names ...string) {
+		for _, name := range names {
+			if n := from.get(name); n != nil {
+				a.options[name] = n.JSON()
+			}
+		}
+	}
+	settings := []string{"temperature", "top_p", "top_k", "stop", "seed", "presence_penalty", "frequency_penalty"}
+	if n := o.node.Get("model"); n != nil && n.Kind == text.Map {
+		m := o.inner("model", "model")
+		if p := m.text("provider"); p.Value != "" {
+			a.provider = p
+		}
+		a.model = m.text("name")
+		a.maxTokens = m.number("max_tokens")
+		keep(&m, settings...)
+		m.done()
+	} else {
+		a.model = o.text("model")
+	}
+	config := o.inner("config", "config")
+	if n := config.number("max_tokens"); n > 0 && a.maxTokens == 0 {
+		a.maxTokens = n
+	}
+	keep(&config, settings...)
+	config.done()
+	if a.model.Value == "" || a.provider.Value == "" {
+		missing := "model"
+		if a.model.Value != "" {
+			missing = "provider"
+		}
+		o.say(CodeModelIncomplete, diag.Warning, a.id.Span, "Write \"provider\" and \"model\", or let the configuration choose.", "The %s has no %s.", o.what, missing)
+	}
+}
+
+func (d *document) readTools(root *object) {
+	n := root.get("tools")
+	if n == nil {
+		return
+	}
+	if n.Kind != text.Map && n.Kind != text.List {
+		root.wrong("tools", n, "an object or a list of tools")
+		return
+	}
+	for key, value := range entries(n) {
+		at := head(value)
+		if key != nil {
+			at = key.Span
+		}
+		if value.Kind != text.Map {
+			root.say(CodeToolInvalid, diag.Error, at, `Write an object such as {"type": "http", "endpoint": "https://…", "method": "GET"}.`, "A tool is an object, but this is %s.", value.Kind)
+			continue
+		}
+		o := object{node: value, what: "tool", out: root.out}
+		t := &tool{id: o.text("id"), kind: o.text("type").Value, about: o.text("description").Value, node: value, span: at}
+		if key != nil {
+			t.id = key.Text()
+		} else if t.id.Value == "" {
+			t.id = o.text("name")
+		}
+		if t.id.Value == "" {
+			o.say(CodeToolInvalid, diag.Error, firstKey(value), `Write "id": "name".`, "A tool in a list needs an \"id\".")
+			continue
+		}
+		t.span = t.id.Span
+		if i := slices.IndexFunc(d.tools, func(other *tool) bool { return other.id.Value == t.id.Value }); i >= 0 {
+			o.out.Add(diag.Diagnostic{
+				Code: CodeDuplicateTool, Severity: diag.Error, Span: t.span, Message: fmt.Sprintf("There are two tools %q.", t.id.Value),
+				Help: "Give one of them another name.", Related: []diag.Related{{Span: d.tools[i].span, Message: "first defined here"}},
+			})
+			continue
+		}
+		d.tools = append(d.tools, t)
+	}
+}
+
+func (d *document) readFlow(flow *object) {
+	start, entry := flow.text("start"), flow.text("entry_agent")
+	d.entry = entry
+	if entry.Value == "" {
+		d.entry = start
+	}
+	if start.Value != "" && entry.Value != "" && start.Value != entry.Value {
+		flow.out.Add(diag.Diagnostic{
+			Code: CodeTwoEntries, Severity: diag.Error, Span: entry.Span,
+			Message: fmt.Sprintf("\"entry_agent\" is %q and \"start\" is %q.", entry.Value, start.Value), Help: "Keep one of the two.",
+			Related: []diag.Related{{Span: start.Span, Message: "the other one"}},
+		})
+	}
+	known := make([]string, len(d.agents))
+	for i, a := range d.agents {
+		known[i] = a.id.Value
+	}
+	switch {
+	case len(d.agents) == 0:
+	case d.entry.Value == "":
+		flow.say(CodeMissingEntry, diag.Error, firstKey(flow.node), fmt.Sprintf("Write \"start\": %q.", known[0]), "Nothing says which agent begins.")
+	case !slices.Contains(known, d.entry.Value):
+		flow.say(CodeInvalidEntry, diag.Error, d.entry.Span, candidates(d.entry.Value, known), "The flow begins with the agent %q, and there is none.", d.entry.Value)
+		d.entry = text.Text{}
+	}
+	if n := flow.get("variables"); n != nil {
+		if n.Kind == text.Map {
+			d.variables = n
+		} else {
+			flow.wrong("variables", n, "an object")
+		}
+	}
+	if flow.number("max_steps") > 0 {
+		d.maxSteps = flow.node.Get("max_steps")
+	}
+	handling := flow.inner("error_handling", "error handling")
+	if n := handling.get("retry"); n != nil {
+		var times int
+		if json.Unmarshal(n.JSON(), &times) != nil || n.Kind != text.Int || times < 0 {
+			handling.wrong("retry", n, "a whole number")
+		} else {
+			d.retries = n
+		}
+	}
+	if d.fallback = handling.text("fallback_agent"); d.fallback.Value != "" && !slices.Contains(known, d.fallback.Value) {
+		handling.say(CodeRuleUnknownTo, diag.Error, d.fallback.Span, candidates(d.fallback.Value, known), "The fallback is the agent %q, and there is none.", d.fallback.Value)
+		d.fallback = text.Text{}
+	}
+	handling.done()
+}
+
+// candidates names what could have been meant (A16).
+func candidates(name string, known []string) string {
+	if near := diag.Nearest(name, known); near != "" {
+		return fmt.Sprintf("Did you mean %q?", near)
+	}
+	return fmt.Sprintf("There are %s.", listed(known))
+}
+
+// readRules reads the logic of any generation, below the flow or beside it.
+func (d *document) readRules(root, flow *object) {
+	logic := flow.get("logic")
+	if logic == nil {
+		logic = root.get("logic")
+	}
+	if logic == nil {
+		return
+	}
+	if logic.Kind != text.Map && logic.Kind != text.List {
+		flow.wrong("logic", logic, "an object or a list of rules")
+		return
+	}
+	for _, item := range logic.Items {
+		d.readRule(root, nil, item)
+	}
+	for _, p := range logic.Pairs {
+		if p.Value.Kind != text.List {
+			root.say(CodeInvalidRule, diag.Error, p.Key.Span, `Write a list: [{"if": "…", "then": "…"}].`, "The rules of an agent are a list, but this is %s.", p.Value.Kind)
+			continue
+		}
+		for _, item := range p.Value.Items {
+			d.readRule(root, p.Key, item)
+		}
+	}
+}
+
+func (d *document) readRule(root *object, from, item *text.Node) {
+	if item.Kind != text.Map {
+		root.say(CodeInvalidRule, diag.Error, head(item), `Write an object such as {"if": "output.ok == true", "then": "next"}.`, "A rule is an object, but this is %s.", item.Kind)
+		return
+	}
+	o := object{node: item, what: "rule", out: root.out}
+	r := &rule{id: o.text("id").Value, from: o.text("from"), span: firstKey(item), about: o.text("description").Value}
+	either := func(a, b string) (text.Text, bool) {
+		t := o.text(a)
+		if second := o.text(b); t.IsZero() {
+			t = second
+		}
+		return t, item.Get(a) != nil || item.Get(b) != nil
+	}
+	var hasTo, hasCondition bool
+	r.to, hasTo = either("to", "then")
+	r.condition, hasCondition = either("condition", "if")
+	if from != nil {
+		r.from = from.Text()
+	}
+	owner := o.text("decisionOwner")
+	switch {
+	case strings.EqualFold(owner.Value, "human"):
+		r.human = true
+	case owner.Value != "" && !slices.Contains([]string{"ai", "agent", "system", "auto", "model"}, strings.ToLower(owner.Value)):
+		o.say(CodeBadValue, diag.Warning, owner.Span, "Write human, or leave it out.", "\"decisionOwner\" is %q; only human means something.", owner.Value)
+	}
+	o.done("label", "name", "priority", "type", "animated", "sourceHandle", "targetHandle")
+	if r.id == "" {
+		r.id = fmt.Sprintf("rule %d", 1+len(slices.DeleteFunc(slices.Clone(d.rules), func(other *rule) bool { return other.from.Value != r.from.Value })))
+	}
+	known := make([]string, len(d.agents))
+	for i, a := range d.agents {
+		known[i] = a.id.Value
+	}
+	switch {
+	case r.from.Value == "":
+		o.say(CodeRuleNoFrom, diag.Error, r.span, "Write \"from\" and the id of an agent.", "The rule %q belongs to no agent.", r.id)
+		return
+	case !slices.Contains(known, r.from.Value):
+		o.say(CodeRuleUnknownFrom, diag.Error, r.from.Span, candidates(r.from.Value, known), "The rule belongs to the agent %q, and there is none.", r.from.Value)
+		return
+	}
+	switch {
+	case slices.Contains(known, r.to.Value):
+	case r.to.Value == "" || strings.EqualFold(r.to.Value, "end"): // A6
+		if !hasTo {
+			o.say(CodeRuleNoTo, diag.Note, r.span, "Write \"to\": \"end\" if the flow is to end here, or the id of an agent.", "The rule %q leads nowhere: the flow ends when it holds.", r.id)
+		}
+		r.to.Value = ""
+	default:
+		o.say(CodeRuleUnknownTo, diag.Error, r.to.Span, candidates(r.to.Value, known), "The rule leads to the agent %q, and there is none.", r.to.Value)
+		return
+	}
+	if !hasCondition || strings.TrimSpace(r.condition.Value) == "" {
+		o.say(CodeRuleNoCondition, diag.Warning, r.span, "Write \"always\" if that is meant.", "The rule %q has no condition, so it always holds.", r.id)
+	}
+	d.rules = append(d.rules, r)
+}
+
+func (d *document) readMemory(root *object) {
+	memory := root.inner("memory", "memory")
+	if n := memory.get("enabled"); n != nil {
+		if n.Kind != text.Bool {
+			memory.wrong("enabled", n, "true or false")
+		}
+		d.memory = n.Value == "true"
+	}
+	memory.done("store", "policy", "type")
+}

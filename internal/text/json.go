@@ -1,0 +1,465 @@
+package text
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// ParseJSON reads a file as one JSON value, as nodes with positions. What
+// people and editors often write and JSON does not allow (comments, a comma
+// too many or too few, other quotes, keys without quotes) is reported and read
+// as it was meant, so that one mistake does not hide the next. It returns nil
+// only with an error.
+func ParseJSON(f *source.File) (*Node, diag.List) {
+	p := &jsonParser{file: f, text: f.Text}
+	if strings.HasPrefix(p.text, "\ufeff") {
+		p.at = len("\ufeff")
+	}
+	p.space()
+	if p.at == len(p.text) {
+		p.say(CodeJSONSyntax, 0, 0, "The file is empty.", "Write a JSON object: { … }.")
+		return nil, p.out
+	}
+	n := p.value(0)
+	if p.space(); n != nil && p.at < len(p.text) && !p.lost {
+		p.say(CodeJSONSyntax, p.at, p.at+1, "There is more text after the end of the JSON value.",
+			"Remove it; perhaps a bracket closes too early further up.")
+	}
+	return n, p.out.Sorted()
+}
+
+type jsonParser struct {
+	file *source.File
+	text string
+	at   int
+	out  diag.List
+	lost bool // the text makes no sense from here on, so nothing more is said
+}
+
+func (p *jsonParser) say(code diag.Code, start, end int, message, help string, related ...diag.Related) {
+	p.out.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: p.file.Span(start, end), Message: message, Help: help, Related: related})
+}
+
+// space skips white space, and comments with a word about them.
+func (p *jsonParser) space() {
+	for p.at < len(p.text) {
+		rest := p.text[p.at:]
+		switch {
+		case strings.ContainsRune(" \t\r\n", rune(rest[0])):
+			p.at++
+		case strings.HasPrefix(rest, "//"), strings.HasPrefix(rest, "/*"), rest[0] == '#':
+			p.comment(rest)
+		default:
+			return
+		}
+	}
+}
+
+func (p *jsonParser) comment(rest string) {
+	start, end := p.at, len(rest)
+	if strings.HasPrefix(rest, "/*") {
+		if i := strings.Index(rest, "*/"); i >= 0 {
+			end = i + 2
+		}
+	} else if i := strings.IndexByte(rest, '\n'); i >= 0 {
+		end = i
+	}
+	p.at += end
+	line, _, _ := strings.Cut(rest[:end], "\n")
+	p.say(CodeJSONSyntax, start, start+len(strings.TrimRight(line, "\r")), "JSON has no comments.", `Remove it, or keep it in a key such as "description".`)
+}
+
+// value reads one value; nil when there is none.
+func (p *jsonParser) value(depth int) *Node {
+	p.space()
+	if depth > maxDepth {
+		p.say(CodeJSONSyntax, p.at, p.at+1, fmt.Sprintf("The file is nested more than %d levels deep.", maxDepth), "Flatten it.")
+		p.lost = true
+		return nil
+	}
+	if p.at == len(p.text) {
+		return nil
+	}
+	switch c := p.text[p.at]; {
+	case c == '{':
+		return p.object(depth)
+	case c == '[':
+		return p.list(depth)
+	case c == '"' || c == '\'':
+		return p.str()
+	case c == '-' || c == '+' || c == '.' || c >= '0' && c <= '9':
+		return p.number()
+	}
+	return p.word()
+}
+
+func (p *jsonParser) object(depth int) *Node {
+	open := p.at
+	n := &Node{Kind: Map}
+	p.at++
+	seen := map[string]*Node{}
+	for {
+		p.space()
+		if p.closes(open, '}', len(n.Pairs)) {
+			break
+		}
+		key := p.key()
+		if key == nil {
+			break
+		}
+		if first := seen[key.Value]; first != nil {
+			p.say(CodeJSONDuplicate, key.Span.Start, key.Span.End, fmt.Sprintf("The key %q appears twice in one object.", key.Value),
+				"Keep one of the two.", diag.Related{Span: first.Span, Message: "first defined here"})
+		}
+		p.space()
+		if p.at < len(p.text) && p.text[p.at] == ':' {
+			p.at++
+		} else {
+			p.say(CodeJSONSyntax, key.Span.Start, key.Span.End, fmt.Sprintf("There is no colon after the key %q.", key.Value), "Write \"key\": value.")
+		}
+		p.space()
+		value := &Node{Kind: Null, Span: p.file.Span(p.at, p.at)}
+		if p.at < len(p.text) && (p.text[p.at] == ',' || p.text[p.at] == '}') {
+			p.say(CodeJSONSyntax, key.Span.Start, key.Span.End, fmt.Sprintf("The key %q has no value.", key.Value), "Write a value after the colon, or remove the key.")
+		} else if got := p.value(depth + 1); got != nil {
+			value = got
+		}
+		if seen[key.Value] == nil {
+			seen[key.Value] = key
+			n.Pairs = append(n.Pairs, Pair{Key: key, Value: value})
+		}
+		if !p.separator('}') {
+			break
+		}
+	}
+	n.Span = p.file.Span(open, p.at)
+	return n
+}
+
+func (p *jsonParser) list(depth int) *Node {
+	open := p.at
+	n := &Node{Kind: List}
+	p.at++
+	for {
+		p.space()
+		if p.closes(open, ']', len(n.Items)) {
+			break
+		}
+		item := p.value(depth + 1)
+		if item == nil {
+			break
+		}
+		n.Items = append(n.Items, item)
+		if !p.separator(']') {
+			break
+		}
+	}
+	n.Span = p.file.Span(open, p.at)
+	return n
+}
+
+// closes takes the closing bracket, or says that it never comes; n is how many
+// entries came before it.
+func (p *jsonParser) closes(open int, bracket byte, n int) bool {
+	if p.lost {
+		return true
+	}
+	if p.at == len(p.text) {
+		p.say(CodeJSONUnclosed, open, open+1, fmt.Sprintf("%q is never closed.", p.text[open:open+1]),
+			fmt.Sprintf("Add %q where it ends; perhaps the end of the file is missing.", string(bracket)))
+		p.lost = true
+		return true
+	}
+	c := p.text[p.at]
+	switch {
+	case c == bracket:
+		p.at++
+		return true
+	case c == ',':
+		p.say(CodeJSONComma, p.at, p.at+1, "There is a comma with nothing before it.", "Remove the comma.")
+		p.at++
+		p.space()
+		return p.closes(open, bracket, n)
+	case c == '}' || c == ']':
+		p.say(CodeJSONUnclosed, p.at, p.at+1, fmt.Sprintf("%q does not close what is open here.", string(c)),
+			fmt.Sprintf("Write %q before it.", string(bracket)), diag.Related{Span: p.file.Span(open, open+1), Message: "opened here"})
+		p.lost = true
+		return true
+	}
+	return false
+}
+
+// separator takes the comma between two entries; false when the entries end
+// in a way that was complained about and cannot be read on from.
+func (p *jsonParser) separator(bracket byte) bool {
+	if p.lost {
+		return false
+	}
+	end := p.at
+	p.space()
+	if p.at == len(p.text) {
+		return true // whoever looks for the bracket says that it is missing
+	}
+	switch c := p.text[p.at]; {
+	case c == ',':
+		comma := p.at
+		p.at++
+		if p.space(); p.at < len(p.text) && p.text[p.at] == bracket {
+			p.say(CodeJSONComma, comma, comma+1, "There is a comma with nothing after it.", "Remove the comma.")
+		}
+	case c == '}' || c == ']':
+	case c == '"' || c == '\'' || c == '{' || c == '[' || c == '-' || isLetterOrDigit(c):
+		p.say(CodeJSONComma, end, end, "There is no comma between two entries.", "Write a comma here.")
+	default:
+		p.stray()
+	}
+	return !p.lost
+}
+
+func isLetterOrDigit(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
+}
+
+func (p *jsonParser) key() *Node {
+	c := p.text[p.at]
+	if c == '"' || c == '\'' {
+		return p.str()
+	}
+	end := p.at
+	for end < len(p.text) && (isLetterOrDigit(p.text[end]) || p.text[end] == '-' || p.text[end] == '$' || p.text[end] == '.') {
+		end++
+	}
+	if end == p.at {
+		p.stray()
+		return nil
+	}
+	word := p.text[p.at:end]
+	n := &Node{Kind: String, Value: word, Span: p.file.Span(p.at, end)}
+	p.say(CodeJSONQuotes, p.at, end, fmt.Sprintf("The key %s is not in quotes.", word), fmt.Sprintf("Write \"%s\".", word))
+	p.at = end
+	return n
+}
+
+// stray gives up at a character that starts nothing.
+func (p *jsonParser) stray() {
+	r, size := utf8.DecodeRuneInString(p.text[p.at:])
+	shown := fmt.Sprintf("%q", string(r))
+	help := "Remove it, or put the text in double quotes."
+	switch {
+	case r == utf8.RuneError && size == 1:
+		shown, help = "This byte", "Save the file as UTF-8."
+	case !unicode.IsGraphic(r):
+		shown = fmt.Sprintf("The character U+%04X", r)
+	case strings.ContainsRune("“”„‘’«»", r):
+		help = "Write straight quotes: \"text\"."
+	case r == ':':
+		help = "Remove it, or write the key that belongs before it."
+	case r == '<' && strings.HasPrefix(p.text[p.at:], "<<<<"):
+		help = "Resolve the merge conflict first."
+	}
+	p.say(CodeJSONSyntax, p.at, p.at+size, shown+" is not expected here.", help)
+	p.lost = true
+}
+
+// word reads true, false and null, and what people write instead of them.
+func (p *jsonParser) word() *Node {
+	start := p.at
+	for p.at < len(p.text) && isLetterOrDigit(p.text[p.at]) {
+		p.at++
+	}
+	word := p.text[start:p.at]
+	n := &Node{Value: word, Span: p.file.Span(start, p.at)}
+	switch {
+	case word == "":
+		p.stray()
+		return nil
+	case word == "true" || word == "false":
+		n.Kind = Bool
+		return n
+	case word == "null":
+		n.Kind, n.Value = Null, ""
+		return n
+	case strings.EqualFold(word, "true") || strings.EqualFold(word, "false"):
+		n.Kind, n.Value = Bool, strings.ToLower(word)
+	case word == "None" || word == "nil" || word == "undefined" || strings.EqualFold(word, "null"):
+		n.Value = ""
+		p.say(CodeJSONQuotes, start, p.at, fmt.Sprintf("%s is the word of another language.", word), "Write null.")
+		return n
+	case word == "NaN" || word == "Infinity":
+		p.say(CodeJSONQuotes, start, p.at, fmt.Sprintf("%s is not a number in JSON.", word), "Write a number, or null.")
+		n.Value = ""
+		return n
+	default:
+		n.Kind = String
+		p.say(CodeJSONQuotes, start, p.at, fmt.Sprintf("The text %s is not in quotes.", word), fmt.Sprintf("Write \"%s\".", word))
+		return n
+	}
+	p.say(CodeJSONQuotes, start, p.at, fmt.Sprintf("%s is the word of another language.", word), fmt.Sprintf("Write %s.", n.Value))
+	return n
+}
+
+func (p *jsonParser) number() *Node {
+	start := p.at
+	for p.at < len(p.text) && (isLetterOrDigit(p.text[p.at]) || strings.IndexByte("+-.", p.text[p.at]) >= 0) {
+		p.at++
+	}
+	word := p.text[start:p.at]
+	n := &Node{Kind: Int, Value: word, Span: p.file.Span(start, p.at)}
+	if !isJSONNumber(word) {
+		p.say(CodeJSONSyntax, start, p.at, fmt.Sprintf("%s is not a number.", word), "Write numbers like 3, -1.5 or 2e6, and put anything else in double quotes.")
+		n.Kind = String
+		return n
+	}
+	if strings.ContainsAny(word, ".eE") || word == "-0" { // which no whole number is
+		n.Kind = Float
+	}
+	return n
+}
+
+// isJSONNumber tells whether JSON reads a word as a number.
+func isJSONNumber(s string) bool {
+	s = strings.TrimPrefix(s, "-")
+	digits := func() bool {
+		n := len(s) - len(strings.TrimLeft(s, "0123456789"))
+		zero := n > 1 && s[0] == '0'
+		s = s[n:]
+		return n > 0 && !zero
+	}
+	if !digits() {
+		return false
+	}
+	anyDigits := func() bool {
+		rest := strings.TrimLeft(s, "0123456789")
+		some := len(rest) < len(s)
+		s = rest
+		return some
+	}
+	if fraction, ok := strings.CutPrefix(s, "."); ok {
+		if s = fraction; !anyDigits() {
+			return false
+		}
+	}
+	if s != "" && (s[0] == 'e' || s[0] == 'E') {
+		s = s[1:]
+		if s != "" && (s[0] == '+' || s[0] == '-') {
+			s = s[1:]
+		}
+		return anyDigits() && s == ""
+	}
+	return s == ""
+}
+
+// str reads a text in quotes. Its span is what stands between them.
+func (p *jsonParser) str() *Node {
+	open := p.at
+	quote := p.text[open]
+	if quote == '\'' {
+		p.say(CodeJSONQuotes, open, open+1, "JSON texts are written in double quotes.", "Write \" instead of '.")
+	}
+	var b strings.Builder
+	p.at++
+	broken := false // at a line end, which is said once
+	for p.at < len(p.text) && p.text[p.at] != quote {
+		c := p.text[p.at]
+		switch {
+		case c == '\\':
+			p.escape(&b)
+			continue
+		case c == '\n' && p.endsHere(quote):
+			p.say(CodeJSONQuotes, open, p.at, "The text has no closing quote.", "Add \" where it ends.")
+			return &Node{Kind: String, Value: b.String(), Span: p.file.Span(open+1, p.at)}
+		case c < ' ' && !broken:
+			broken = true
+			what, help := "a line break", `\n`
+			if c == '\t' {
+				what, help = "a tab", `\t`
+			} else if c != '\n' && c != '\r' {
+				what, help = fmt.Sprintf("the character U+%04X", c), fmt.Sprintf(`\u%04x`, c)
+			}
+			p.say(CodeJSONEscape, p.at, p.at+1, fmt.Sprintf("A text cannot hold %s as it is.", what), fmt.Sprintf("Write %s.", help))
+		}
+		r, size := utf8.DecodeRuneInString(p.text[p.at:])
+		if r == utf8.RuneError && size == 1 {
+			p.say(CodeJSONEscape, p.at, p.at+1, "The text is not valid UTF-8 here.", "Save the file as UTF-8.")
+		}
+		b.WriteString(p.text[p.at : p.at+size])
+		p.at += size
+	}
+	n := &Node{Kind: String, Value: b.String(), Span: p.file.Span(open+1, p.at)}
+	if p.at == len(p.text) {
+		p.say(CodeJSONQuotes, open, open+1, "The text has no closing quote.", "Add \" where it ends.")
+		p.lost = true
+		return n
+	}
+	p.at++
+	return n
+}
+
+// endsHere tells whether the line that follows begins like an entry of its
+// own, so that the text before it was probably meant to end.
+func (p *jsonParser) endsHere(quote byte) bool {
+	next := strings.TrimLeft(p.text[p.at:], " \t\r\n")
+	return next == "" || next[0] == quote || next[0] == '}' || next[0] == ']'
+}
+
+// jsonEscapes are the short ones.
+var jsonEscapes = map[byte]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+func (p *jsonParser) escape(b *strings.Builder) {
+	start := p.at
+	rest := p.text[start:]
+	if len(rest) == 1 {
+		p.at++
+		return // the text is not closed, which is said anyway
+	}
+	if c, ok := jsonEscapes[rest[1]]; ok {
+		b.WriteByte(c)
+		p.at += 2
+		return
+	}
+	if r, size := unicodeEscape(rest); size > 0 {
+		b.WriteRune(r)
+		p.at += size
+		return
+	}
+	_, size := utf8.DecodeRuneInString(rest[1:])
+	p.at += 1 + size
+	b.WriteString(rest[1 : 1+size])
+	p.say(CodeJSONEscape, start, p.at, fmt.Sprintf("There is no escape %s.", rest[:1+size]), `Write \\ for a backslash, or \u and four hexadecimal digits.`)
+}
+
+// unicodeEscape reads \uXXXX, or a pair of them for one large character. Half
+// of a pair stands for the replacement character, as in every JSON reader.
+func unicodeEscape(s string) (rune, int) {
+	r := hexRune(s)
+	if r < 0 {
+		return 0, 0
+	}
+	if !utf16.IsSurrogate(r) {
+		return r, 6
+	}
+	if low := hexRune(s[6:]); low >= 0 {
+		if pair := utf16.DecodeRune(r, low); pair != unicode.ReplacementChar {
+			return pair, 12
+		}
+	}
+	return unicode.ReplacementChar, 6
+}
+
+func hexRune(s string) rune {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return -1
+	}
+	n, err := strconv.ParseUint(s[2:6], 16, 32)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
+}
