@@ -3,9 +3,11 @@ package builtin
 import (
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/format/agentflow"
+	"github.com/espalier-run/espalier/internal/format/aiflow"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/agent"
 	"github.com/espalier-run/espalier/internal/step/combine"
+	"github.com/espalier-run/espalier/internal/step/prompt"
 	"github.com/espalier-run/espalier/internal/step/script"
 	"github.com/espalier-run/espalier/internal/step/tool"
 	"github.com/espalier-run/espalier/internal/step/transform"
@@ -18,7 +20,7 @@ func Formats() format.Set {
 		format.Planned("awf", "AWF", isAWF),
 		format.Planned("nof", "NOF", isNOF),
 		format.Planned("agentfile", "Agentfile", isAgentfile),
-		format.Planned("aiflow", "AIFLOW", isAIFLOW),
+		aiflow.Format{},
 	}
 }
 
@@ -27,6 +29,7 @@ func Kinds() step.Set {
 	return step.NewSet(
 		agent.Kind{},
 		combine.Kind{},
+		prompt.Kind{},
 		script.Kind{},
 		tool.Kind{},
 		transform.Kind{},

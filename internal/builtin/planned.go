@@ -65,13 +65,6 @@ func isAgentfile(f *source.File) format.Match {
 	return format.No
 }
 
-func isAIFLOW(f *source.File) format.Match {
-	if strings.EqualFold(path.Ext(f.Path), ".aiflow") {
-		return format.Certain
-	}
-	return format.No
-}
-
 func isYAML(name string) bool {
 	ext := strings.ToLower(path.Ext(name))
 	return ext == ".yaml" || ext == ".yml"

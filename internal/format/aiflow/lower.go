@@ -1,6 +1,8 @@
 package aiflow
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,6 +65,9 @@ func (l *lowering) program() *ir.Program {
 			l.p.Vars = append(l.p.Vars, ir.Var{Path: "context." + p.Key.Value, Init: p.Value.JSON(), Span: p.Key.Span})
 		}
 	}
+	// There is no output before the first agent has answered, and no context
+	// but what the flow sets: prompts and rules may ask for both.
+	l.p.Vars = append(l.p.Vars, ir.Var{Path: "output"}, ir.Var{Path: "context.output"}, ir.Var{Path: "agentId"})
 	reached := l.reached()
 	body := l.p.AddBlock(ir.Block{})
 	var steps []ir.Step
@@ -429,6 +434,11 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 			"%q is neither a prompt of this file nor a file; a prompt is made of the agent's name and role.", ref)
 	}
 	return made, a.prompt.Span
+}
+
+func fileOf(f *source.File) ir.File {
+	sum := sha256.Sum256([]byte(f.Text))
+	return ir.File{Path: f.Path, Role: "prompt", SHA256: hex.EncodeToString(sum[:])}
 }
 
 var word = regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}`)

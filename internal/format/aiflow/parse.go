@@ -214,10 +214,8 @@ func parse(f *source.File, out *diag.List) *document {
 	d.generation = generationOf(node)
 	flow.done("agents", "schema_version", "__generator", "name", "description", "id", "logic")
 	root.done("schema_version", "version", "$schema", "logic")
-	for _, section := range []string{"tools", "memory"} {
-		if node.Get(section) == nil {
-			root.say(CodeNoSection, diag.Note, firstKey(node), fmt.Sprintf("Nothing has to be done; the standard has a %q in every file.", section), "The file has no %q.", section)
-		}
+	if missing := slices.DeleteFunc([]string{"tools", "memory"}, func(name string) bool { return node.Get(name) != nil }); len(missing) > 0 {
+		root.say(CodeNoSection, diag.Note, firstKey(node), "Nothing has to be done; the standard has both in every file.", "The file has no %s.", listed(missing))
 	}
 	return d
 }

@@ -18,6 +18,7 @@ type Form struct {
 	// Under is the key that a reply of plain text belongs under, when the
 	// schema wants an object.
 	Under string
+	Plain bool // the text as it is, also when it looks like JSON
 }
 
 // strict reports whether a reply can be wrong.
@@ -74,7 +75,10 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 	if text == "" {
 		return nil, []string{"the reply is empty"}
 	}
-	if !r.form.strict() {
+	switch {
+	case r.form.Plain:
+		return step.JSON(text), nil
+	case !r.form.strict():
 		return loose(text), nil
 	}
 	var first []string

@@ -1,0 +1,15 @@
+package aiflow
+
+import (
+	_ "embed" // for the schema below
+
+	"github.com/espalier-run/espalier/internal/format"
+)
+
+//go:embed schema.json
+var schema []byte
+
+// Schemas describes files of all generations for editors.
+func (Format) Schemas() []format.Schema {
+	return []format.Schema{{Block: "aiflow", Schema: schema}}
+}

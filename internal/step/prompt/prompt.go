@@ -1,0 +1,81 @@
+package prompt
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// Settings is what a task of this kind says: an agent with its prompt, or a
+// tool that is given the latest output.
+type Settings struct {
+	Agent    string `json:"agent,omitempty"`    // ID of the agent
+	Template string `json:"template,omitempty"` // with {{names}} in it
+	Format   string `json:"format,omitempty"`   // of the reply: json, text, markdown; empty is JSON or else text
+	Tool     string `json:"tool,omitempty"`
+	Name     string `json:"name,omitempty"` // what a tool is called as a member of the flow
+}
+
+// Kind is the step kind "prompt".
+type Kind struct{}
+
+var _ step.Kind = Kind{}
+
+// Name is "prompt".
+func (Kind) Name() string { return "prompt" }
+
+// Understands wants an agent or a tool.
+func (Kind) Understands(t *ir.Task) error {
+	set, err := step.Decode[Settings](t)
+	if (set.Agent == "") == (set.Tool == "") {
+		err = errors.Join(err, errors.New("one of agent and tool must be named"))
+	}
+	return errors.Join(err, step.OneOf("format", set.Format, "", "json", "text", "markdown"))
+}
+
+// Check has nothing to say: what names mean is a question to the whole program.
+func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
+
+// Uses names the agent or the tool.
+func (Kind) Uses(t *ir.Task) step.Uses {
+	var u step.Uses
+	if name, ok := step.NameOf(t, "agent"); ok {
+		u.Agents = append(u.Agents, name)
+	}
+	if name, ok := step.NameOf(t, "tool"); ok {
+		u.Tools = append(u.Tools, name)
+	}
+	return u
+}
+
+// Bound is a conversation as an agent step has it; a JSON reply may be mended,
+// and a tool that the reply asks for be called at the end.
+func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
+	set := step.Lenient[Settings](t)
+	if set.Tool != "" {
+		return step.Bound{
+			Base:  step.Cost{ToolCalls: step.N(1), Seconds: step.N(step.UsualToolSeconds)},
+			Worst: step.Cost{ToolCalls: step.N(1), Seconds: step.N(step.ToolCallSeconds)},
+		}
+	}
+	talk := step.Talk{Known: step.TextTokens(set.Template), Reads: step.ReadTokens(p, s), Turns: 1}
+	if set.Format == "json" {
+		talk.Repairs = step.RepairCalls
+	}
+	a := p.Agent(set.Agent)
+	if a == nil || len(a.Tools) == 0 {
+		return talk.Bound(a)
+	}
+	talk.Turns = step.DefaultMaxTurns
+	b := talk.Bound(a)
+	asked := int64(len(a.Tools))
+	b.Worst.ToolCalls = b.Worst.ToolCalls.Plus(step.N(asked))
+	b.Worst.Seconds = b.Worst.Seconds.Plus(step.N(step.ToolCallSeconds).Times(asked))
+	return b
+}
+
+// jsonForm is what a JSON reply may be: anything that is not a mere text.
+var jsonForm = json.RawMessage(`{"type":["object","array","number","boolean","null"]}`)

@@ -1,0 +1,370 @@
+package prompt
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/talk"
+)
+
+var _ step.Runner = Kind{}
+
+// Recovery is to go on where the conversation stood, unless a tool was called
+// that may have acted and did not return.
+func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
+	return talk.Recovery(history)
+}
+
+// outcome is the step's result: the parts go to different places.
+type outcome struct {
+	Agent  string                     `json:"agent"`
+	Output json.RawMessage            `json:"output"`
+	Tools  map[string]json.RawMessage `json:"tools,omitempty"`
+}
+
+// Run asks the agent, or calls the tool.
+func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	set, err := step.Decode[Settings](job.Task)
+	if err != nil {
+		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
+	}
+	known := newKnown(job)
+	if set.Tool != "" {
+		return callOne(ctx, job, set, known)
+	}
+	a := job.Workflow.Agent(set.Agent)
+	if a == nil {
+		return step.Result{}, step.Errorf(step.ClassMissing, "step %q wants the agent %q, and there is none", job.Step.ID, set.Agent)
+	}
+	t := talk.Talk{Agent: a, Task: known.fill(set.Template), Choices: job.Choices, Form: talk.Form{Plain: true}}
+	switch set.Format {
+	case "json":
+		t.Form = talk.Form{Schema: jsonForm}
+	case "markdown":
+		t.Expected = "Markdown"
+	}
+	result, err := t.Run(ctx, job)
+	if err != nil {
+		return result, err
+	}
+	out := outcome{Agent: set.Agent, Output: result.Value}
+	if set.Format == "" {
+		out.Output = read(result.Value)
+	}
+	if calls := requests(out.Output, a); len(calls) > 0 {
+		if err := callAll(ctx, job, a, calls, &out, &result); err != nil {
+			return result, err
+		}
+	}
+	result.Value = step.JSON(out)
+	return result, nil
+}
+
+// read takes a reply for JSON if it is JSON: all of it, its last JSON fence, or
+// what stands between its fences. Else it is text (A9).
+func read(reply json.RawMessage) json.RawMessage {
+	var text string
+	if json.Unmarshal(reply, &text) != nil {
+		return reply
+	}
+	try := func(s string) json.RawMessage {
+		if s = strings.TrimSpace(s); json.Valid([]byte(s)) {
+			return json.RawMessage(s)
+		}
+		return nil
+	}
+	if v := try(text); v != nil {
+		return v
+	}
+	if fences := jsonFence.FindAllStringSubmatch(text, -1); len(fences) > 0 {
+		if v := try(fences[len(fences)-1][1]); v != nil {
+			return v
+		}
+	}
+	stripped := strings.TrimSpace(text)
+	if rest, ok := strings.CutPrefix(stripped, "```"); ok {
+		rest = strings.TrimPrefix(strings.TrimPrefix(rest, "json"), "JSON")
+		if v := try(strings.TrimSuffix(rest, "```")); v != nil {
+			return v
+		}
+	}
+	return reply
+}
+
+var jsonFence = regexp.MustCompile("(?is)```json\\s*\n(.*?)```")
+
+// known is what a template may name: the context, with what the run was given
+// laid over it, and the latest output.
+type known struct {
+	context map[string]any
+	output  any
+}
+
+func newKnown(job *step.Job) *known {
+	k := &known{context: map[string]any{}}
+	over := func(path string) {
+		for _, r := range job.Reads {
+			var values map[string]any
+			if r.Path == path && json.Unmarshal(r.Value, &values) == nil {
+				for name, v := range values {
+					k.context[name] = v
+				}
+			}
+		}
+	}
+	over("context")
+	over("input")
+	for _, r := range job.Reads {
+		if r.Path == "output" && !r.Missing {
+			_ = json.Unmarshal(r.Value, &k.output) // what is no JSON is nothing
+		}
+	}
+	return k
+}
+
+var placeholder = regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}`)
+
+// fill replaces the names that it knows and leaves the others as they are.
+func (k *known) fill(template string) string {
+	return placeholder.ReplaceAllStringFunc(template, func(found string) string {
+		path := strings.Split(placeholder.FindStringSubmatch(found)[1], ".")
+		var value any
+		ok := true
+		switch {
+		case path[0] == "output" && k.output != nil:
+			value = k.output
+		case path[0] == "context" && len(path) > 1:
+			path = path[1:]
+			value, ok = k.context[path[0]]
+		default:
+			value, ok = k.context[path[0]]
+		}
+		for _, name := range path[1:] {
+			object, isObject := value.(map[string]any)
+			if !ok || !isObject {
+				return found
+			}
+			value, ok = object[name]
+		}
+		if !ok {
+			return found
+		}
+		if text, isText := value.(string); isText {
+			return text
+		}
+		return string(step.JSON(value))
+	})
+}
+
+// request is a tool that a reply asks for in its own words.
+type request struct {
+	name  string
+	input json.RawMessage
+}
+
+// requests finds what a reply asks for: {"tool_name": …, "parameters": …}, or
+// {"tool_code": "name(k=v)"}. Only tools that the agent lists count.
+func requests(output json.RawMessage, a *ir.Agent) []request {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(output, &object) != nil {
+		return nil
+	}
+	var out []request
+	add := func(name string, input json.RawMessage) {
+		one := request{name: name, input: input}
+		listed := slices.ContainsFunc(a.Tools, func(t ir.Name) bool { return t.Name == name })
+		if listed && !slices.ContainsFunc(out, func(o request) bool { return o.name == name && string(o.input) == string(input) }) {
+			out = append(out, one)
+		}
+	}
+	for _, key := range []string{"tool_name", "toolName", "tool"} {
+		var name string
+		if json.Unmarshal(object[key], &name) != nil || name == "" {
+			continue
+		}
+		input := json.RawMessage("{}")
+		for _, key := range []string{"parameters", "params", "input"} {
+			if raw := object[key]; len(raw) > 0 && string(raw) != "null" {
+				input = raw
+				break
+			}
+		}
+		add(name, input)
+		break
+	}
+	var lines []string
+	var one string
+	if json.Unmarshal(object["tool_code"], &one) == nil {
+		lines = []string{one}
+	} else {
+		_ = json.Unmarshal(object["tool_code"], &lines) // anything else asks for nothing
+	}
+	for _, text := range lines {
+		for _, line := range strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == ';' }) {
+			if name, input, ok := parseCall(line); ok {
+				add(name, input)
+			}
+		}
+	}
+	return out
+}
+
+var callForm = regexp.MustCompile(`^\s*(?:print\(\s*)?([A-Za-z_][A-Za-z0-9_.\-]*)\(([^()]*)\)\s*\)?\s*$`)
+
+// parseCall reads name(k=v, …), perhaps inside print().
+func parseCall(line string) (string, json.RawMessage, bool) {
+	m := callForm.FindStringSubmatch(line)
+	if m == nil {
+		return "", nil, false
+	}
+	input := map[string]any{}
+	for _, pair := range splitArguments(m[2]) {
+		name, raw, ok := strings.Cut(pair, "=")
+		if !ok {
+			return "", nil, false
+		}
+		input[strings.TrimSpace(name)] = argument(strings.TrimSpace(raw))
+	}
+	return m[1], step.JSON(input), true
+}
+
+// splitArguments cuts at commas outside of quotes.
+func splitArguments(s string) []string {
+	var out []string
+	start, quote := 0, byte(0)
+	for i := range len(s) {
+		switch c := s[i]; {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case c == ',':
+			out = append(out, s[start:i])
+			start = i + 1
+		}
+	}
+	if strings.TrimSpace(s[start:]) != "" {
+		out = append(out, s[start:])
+	}
+	return out
+}
+
+func argument(s string) any {
+	if len(s) > 1 && (s[0] == '\'' || s[0] == '"') && s[len(s)-1] == s[0] {
+		return s[1 : len(s)-1]
+	}
+	var v any
+	switch s {
+	case "True":
+		return true
+	case "False":
+		return false
+	case "None":
+		return nil
+	}
+	if json.Unmarshal([]byte(s), &v) == nil {
+		return v
+	}
+	return s
+}
+
+// callAll calls the tools one after the other, those that an earlier life of
+// the task has called excepted.
+func callAll(ctx context.Context, job *step.Job, a *ir.Agent, calls []request, out *outcome, result *step.Result) error {
+	out.Tools = map[string]json.RawMessage{}
+	for i, c := range calls {
+		id := fmt.Sprintf("%s/asked:%d", job.Key, i+1)
+		use, err := callNamed(ctx, job, a, c.name, id, firstAsked+i, c.input, result)
+		if err != nil {
+			return err
+		}
+		out.Tools[c.name] = answer(use)
+	}
+	return nil
+}
+
+// firstAsked numbers the calls that a reply asks for apart from those that
+// were made while it came about.
+const firstAsked = 1000
+
+// callNamed makes one call, or returns what an earlier life of it came to.
+func callNamed(ctx context.Context, job *step.Job, a *ir.Agent, name, id string, n int, input json.RawMessage, result *step.Result) (journal.ToolUse, error) {
+	made := false
+	for _, note := range job.History {
+		var use journal.ToolUse
+		if json.Unmarshal(note.Data, &use) != nil || use.CallID != id {
+			continue
+		}
+		switch note.Kind {
+		case journal.NoteToolResult:
+			return use, nil
+		case journal.NoteToolCall:
+			made, input = true, use.Input
+		}
+	}
+	if refusal := step.Refusal(job.Workflow, job.Step, a, name); refusal != "" {
+		return journal.ToolUse{Name: name, Error: refusal, Class: step.ClassDenied}, nil
+	}
+	if job.Tools == nil || job.Tools.Tool(name) == nil {
+		return journal.ToolUse{}, step.Errorf(step.ClassMissing, "step %q needs the tool %q, and there is none of that name", job.Step.ID, name)
+	}
+	found := job.Tools.Tool(name)
+	if problems := step.BadInput(found.Spec(), input); len(problems) > 0 {
+		return journal.ToolUse{Name: name, Error: strings.Join(problems, "; "), Class: step.ClassInput}, nil
+	}
+	who := ""
+	if a != nil {
+		who = a.ID
+	}
+	notes := result.Notes
+	result.Notes = nil
+	done, err := job.CallTool(ctx, step.ToolCall{Tool: found, Name: name, CallID: id, N: n, Agent: who, Input: input, Noted: made}, notes...)
+	if err != nil {
+		result.Usage = done.InFlight
+		return done.Use, err
+	}
+	result.Notes = append(result.Notes, done.Note)
+	return done.Use, nil
+}
+
+// answer is what conditions see of a call.
+func answer(use journal.ToolUse) json.RawMessage {
+	type record struct {
+		OK    bool            `json:"ok"`
+		Data  json.RawMessage `json:"data"`
+		Error string          `json:"error,omitempty"`
+	}
+	return step.JSON(record{OK: use.Error == "", Data: use.Output, Error: use.Error})
+}
+
+// callOne is a member of the flow that is a tool: it is given the latest
+// output (A15).
+func callOne(ctx context.Context, job *step.Job, set Settings, known *known) (step.Result, error) {
+	input := step.JSON(known.output)
+	if _, isObject := known.output.(map[string]any); !isObject {
+		input = step.JSON(map[string]any{"input": known.output})
+	}
+	var result step.Result
+	use, err := callNamed(ctx, job, nil, set.Tool, job.Key+"/call:1", 1, input, &result)
+	if err != nil {
+		return result, err
+	}
+	if use.Error != "" {
+		class := use.Class
+		if class == "" {
+			class = step.ClassTool
+		}
+		return result, step.Errorf(class, "the tool %q of step %q: %s", set.Tool, job.Step.ID, use.Error)
+	}
+	result.Value = step.JSON(outcome{Agent: set.Name, Output: use.Output, Tools: map[string]json.RawMessage{set.Tool: answer(use)}})
+	return result, nil
+}
