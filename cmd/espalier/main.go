@@ -3,6 +3,8 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -24,6 +26,8 @@ func run() int {
 	// Commands are short: memory that is free in a moment anyway is worth
 	// less than the time to collect it.
 	debug.SetGCPercent(400)
+	// Libraries write there what is none of the user's business.
+	log.SetOutput(io.Discard)
 	interrupted, heard := make(chan os.Signal, 2), make(chan os.Signal)
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
 	go func() {

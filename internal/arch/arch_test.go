@@ -82,6 +82,8 @@ var shared = map[string]string{
 	"internal/journal/filelock": "internal/journal",
 	"internal/journal/owner":    "internal/journal",
 	"internal/journal/queue":    "internal/journal",
+	// What all models of the network have in common.
+	"internal/provider/wire": "internal/provider",
 	// Agents, transforms and critics all talk with a model.
 	"internal/step/talk": "internal/step",
 }

@@ -1,0 +1,250 @@
+package anthropic
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/provider/wire"
+)
+
+// BaseURL is Anthropic's own server.
+const BaseURL = "https://api.anthropic.com/"
+
+// Model answers through the Messages API.
+type Model struct {
+	messages sdk.MessageService
+	http     *http.Client
+	base     string
+}
+
+// New makes a model. Nothing is sent yet.
+func New(o wire.Options) *Model {
+	base := o.BaseURL
+	if base == "" {
+		base = BaseURL
+	}
+	// The service instead of the whole client: the client looks for keys and
+	// addresses in the environment.
+	client := o.Client(wire.Auth{Header: "X-Api-Key"})
+	base = strings.TrimSuffix(base, "/") + "/"
+	return &Model{http: client, base: base, messages: sdk.NewMessageService(
+		option.WithBaseURL(base), option.WithHTTPClient(client), option.WithMaxRetries(0),
+	)}
+}
+
+// Reach finds out whether the server is there and takes the key. It costs nothing.
+func (m *Model) Reach(ctx context.Context) error {
+	return wire.Reach(ctx, m.http, m.base+"v1/models", http.Header{"Anthropic-Version": {"2023-06-01"}})
+}
+
+// ours are the keys of a request that options must not change.
+var ours = []string{"model", "messages", "system", "max_tokens", "stream", "tools", "output_config"}
+
+// Generate asks for one reply.
+func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
+	return func(yield func(provider.Chunk, error) bool) {
+		if err := ctx.Err(); err != nil {
+			yield(provider.Chunk{}, err)
+			return
+		}
+		extra, err := wire.Extra(req.Options, ours...)
+		if err != nil {
+			yield(provider.Chunk{}, err)
+			return
+		}
+		var options []option.RequestOption
+		for key, value := range extra {
+			options = append(options, option.WithJSONSet(key, value))
+		}
+		names := wire.NewNames(&req)
+		stream := m.messages.NewStreaming(ctx, params(&req, names), options...)
+		defer stream.Close()
+		var whole sdk.Message
+		ended := false
+		for stream.Next() {
+			event := stream.Current()
+			if err := whole.Accumulate(event); err != nil {
+				yield(provider.Chunk{}, &provider.Error{Class: provider.APIError, Message: err.Error()})
+				return
+			}
+			chunk := provider.Chunk{}
+			switch {
+			case event.Type == "message_stop":
+				ended = true
+			case event.Type == "content_block_start" && event.ContentBlock.Type == "text":
+				chunk = provider.Chunk{Type: provider.Text, Text: event.ContentBlock.Text}
+			case event.Type == "content_block_delta" && event.Delta.Type == "text_delta":
+				chunk = provider.Chunk{Type: provider.Text, Text: event.Delta.Text}
+			case event.Type == "content_block_start" && event.ContentBlock.Type == "thinking":
+				chunk = provider.Chunk{Type: provider.Thinking, Text: event.ContentBlock.Thinking}
+			case event.Type == "content_block_delta" && event.Delta.Type == "thinking_delta":
+				chunk = provider.Chunk{Type: provider.Thinking, Text: event.Delta.Thinking}
+			}
+			if chunk.Text != "" && !yield(chunk, nil) {
+				return
+			}
+			if ended {
+				break
+			}
+		}
+		switch err := stream.Err(); {
+		case err != nil:
+			yield(provider.Chunk{}, failed(ctx, err))
+		case ctx.Err() != nil:
+			yield(provider.Chunk{}, ctx.Err())
+		case !ended:
+			yield(provider.Chunk{}, wire.BrokeOff())
+		default:
+			r := reply(&whole, names)
+			wire.Fill(&req, r)
+			yield(provider.Chunk{Reply: r}, nil)
+		}
+	}
+}
+
+// failed also knows the errors that come in the middle of a reply.
+func failed(ctx context.Context, err error) error {
+	var inStream *sdk.Error
+	if errors.As(err, &inStream) && ctx.Err() == nil {
+		return wire.InStream([]byte(inStream.RawJSON()))
+	}
+	return wire.Failed(ctx, err)
+}
+
+func params(req *provider.Request, names *wire.Names) sdk.MessageNewParams {
+	p := sdk.MessageNewParams{Model: sdk.Model(req.Model), MaxTokens: int64(req.MaxTokens)}
+	if req.System != "" {
+		p.System = []sdk.TextBlockParam{{Text: req.System}}
+	}
+	for _, m := range req.Messages {
+		var blocks []sdk.ContentBlockParamUnion
+		for _, b := range m.Blocks {
+			if one, ok := block(b, names); ok {
+				blocks = append(blocks, one)
+			}
+		}
+		switch {
+		case len(blocks) == 0: // an empty reply that was sent back; the server refuses empty messages
+		case m.Role == provider.Assistant:
+			p.Messages = append(p.Messages, sdk.NewAssistantMessage(blocks...))
+		default:
+			p.Messages = append(p.Messages, sdk.NewUserMessage(blocks...))
+		}
+	}
+	for _, t := range req.Tools {
+		p.Tools = append(p.Tools, sdk.ToolUnionParam{OfTool: tool(t, names)})
+	}
+	if len(req.Tools) > 0 {
+		// Every turn sends the whole conversation again.
+		p.CacheControl = sdk.NewCacheControlEphemeralParam()
+	}
+	if schema, _, ok := wire.Tighten(req.Schema); ok && holdsToSchema(req.Model) {
+		p.OutputConfig.Format = sdk.JSONOutputFormatParam{Schema: schema}
+	}
+	return p
+}
+
+// holdsToSchema tells whether a model can be held to a schema. The first
+// models of the fourth family and all before cannot.
+func holdsToSchema(model string) bool {
+	for _, old := range []string{"claude-2", "claude-3", "claude-instant", "claude-opus-4-0", "claude-opus-4-2025", "claude-sonnet-4-0", "claude-sonnet-4-2025"} {
+		if strings.HasPrefix(model, old) {
+			return false
+		}
+	}
+	return true
+}
+
+// redacted marks thinking that the provider does not show.
+const redacted = "redacted:"
+
+func block(b provider.Block, names *wire.Names) (sdk.ContentBlockParamUnion, bool) {
+	var none sdk.ContentBlockParamUnion
+	switch b.Type {
+	case provider.Text:
+		return sdk.NewTextBlock(b.Text), strings.TrimSpace(b.Text) != ""
+	case provider.Thinking:
+		if data, ok := strings.CutPrefix(b.Signature, redacted); ok {
+			return sdk.NewRedactedThinkingBlock(data), true
+		}
+		return sdk.NewThinkingBlock(b.Signature, b.Text), b.Signature != ""
+	case provider.ToolUse:
+		return sdk.NewToolUseBlock(b.ToolID, object(b.Input), names.Out(b.ToolName)), true
+	case provider.ToolResult:
+		return sdk.NewToolResultBlock(b.ToolID, wire.ResultText(b), b.IsError), true
+	}
+	return none, false
+}
+
+// object is an input as the server takes it back: always an object.
+func object(input json.RawMessage) any {
+	var all map[string]any
+	if json.Unmarshal(input, &all) != nil || all == nil {
+		return map[string]any{}
+	}
+	return input
+}
+
+func tool(t provider.Tool, names *wire.Names) *sdk.ToolParam {
+	schema := wire.Parameters(t)
+	p := &sdk.ToolParam{Name: names.Out(t.Name), InputSchema: sdk.ToolInputSchemaParam{Properties: schema["properties"], ExtraFields: map[string]any{}}}
+	if t.Description != "" {
+		p.Description = sdk.String(t.Description)
+	}
+	for key, value := range schema {
+		switch key {
+		case "type", "properties":
+		default:
+			p.InputSchema.ExtraFields[key] = value
+		}
+	}
+	return p
+}
+
+func reply(m *sdk.Message, names *wire.Names) *provider.Reply {
+	r := &provider.Reply{Model: string(m.Model), Stop: stop(m.StopReason), Usage: provider.Usage{
+		Input: m.Usage.InputTokens, Output: m.Usage.OutputTokens,
+		CacheRead: m.Usage.CacheReadInputTokens, CacheWrite: m.Usage.CacheCreationInputTokens,
+	}}
+	calls := 0
+	for _, b := range m.Content {
+		switch b.Type {
+		case "text":
+			r.Blocks = append(r.Blocks, provider.Block{Type: provider.Text, Text: b.Text})
+		case "thinking":
+			r.Blocks = append(r.Blocks, provider.Block{Type: provider.Thinking, Text: b.Thinking, Signature: b.Signature})
+		case "redacted_thinking":
+			r.Blocks = append(r.Blocks, provider.Block{Type: provider.Thinking, Signature: redacted + b.Data})
+		case "tool_use":
+			if r.Stop == provider.CutOff && !json.Valid(b.Input) {
+				continue // half a call is none
+			}
+			calls++
+			r.Blocks = append(r.Blocks, provider.Block{Type: provider.ToolUse, ToolID: b.ID, ToolName: names.In(b.Name), Input: wire.Input(string(b.Input))})
+		}
+	}
+	if r.Stop == provider.Done && calls > 0 {
+		r.Stop = provider.WantsTool
+	}
+	return r
+}
+
+func stop(reason sdk.StopReason) provider.StopReason {
+	switch reason {
+	case sdk.StopReasonToolUse:
+		return provider.WantsTool
+	case sdk.StopReasonMaxTokens, sdk.StopReasonModelContextWindowExceeded:
+		return provider.CutOff
+	case sdk.StopReasonRefusal:
+		return provider.Refused
+	}
+	return provider.Done
+}

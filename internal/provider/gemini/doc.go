@@ -1,0 +1,2 @@
+// Package gemini is the models of Google's Gemini API.
+package gemini

@@ -1,0 +1,306 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+
+	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/ssestream"
+	"github.com/openai/openai-go/v3/shared"
+
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/provider/wire"
+)
+
+// BaseURL is OpenAI's own server.
+const BaseURL = "https://api.openai.com/v1/"
+
+// server is what both ways of speaking share.
+type server struct {
+	http *http.Client
+	base string
+	own  bool // OpenAI's
+}
+
+func newServer(o wire.Options) (server, []option.RequestOption) {
+	base := o.BaseURL
+	if base == "" {
+		base = BaseURL
+	}
+	s := server{http: o.Client(wire.Auth{Header: "Authorization", Prefix: "Bearer "}), base: strings.TrimSuffix(base, "/") + "/"}
+	s.own = s.base == BaseURL
+	return s, []option.RequestOption{
+		option.WithBaseURL(s.base), option.WithHTTPClient(s.http), option.WithMaxRetries(0),
+		option.WithAPIKey("replaced by the transport"),
+	}
+}
+
+// Reach finds out whether the server is there and takes the key. It costs nothing.
+func (s *server) Reach(ctx context.Context) error {
+	return wire.Reach(ctx, s.http, s.base+"models", nil)
+}
+
+// Chat answers through Chat Completions.
+type Chat struct {
+	server
+	completions sdk.ChatCompletionService
+}
+
+// NewChat makes a model. Nothing is sent yet.
+func NewChat(o wire.Options) *Chat {
+	s, options := newServer(o)
+	// The service instead of the whole client: the client looks for keys and
+	// addresses in the environment.
+	return &Chat{server: s, completions: sdk.NewChatCompletionService(options...)}
+}
+
+// chatOurs are the keys of a request that options must not change.
+var chatOurs = []string{"model", "messages", "max_tokens", "max_completion_tokens", "n", "stream", "stream_options", "tools", "response_format"}
+
+// Generate asks for one reply.
+func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
+	return func(yield func(provider.Chunk, error) bool) {
+		options, err := prepare(ctx, &req, chatOurs)
+		if err != nil {
+			yield(provider.Chunk{}, err)
+			return
+		}
+		names := wire.NewNames(&req)
+		stream := m.completions.NewStreaming(ctx, m.params(&req, names), options...)
+		defer stream.Close()
+		c := chat{names: names}
+		for stream.Next() {
+			for _, piece := range c.take(stream.Current()) {
+				if !yield(piece, nil) {
+					return
+				}
+			}
+		}
+		switch err := stream.Err(); {
+		case err != nil:
+			yield(provider.Chunk{}, failed(ctx, err))
+		case ctx.Err() != nil:
+			yield(provider.Chunk{}, ctx.Err())
+		case c.finish == "":
+			yield(provider.Chunk{}, wire.BrokeOff())
+		default:
+			r := c.reply()
+			wire.Fill(&req, r)
+			yield(provider.Chunk{Reply: r}, nil)
+		}
+	}
+}
+
+// prepare turns an agent's options into those of the library.
+func prepare(ctx context.Context, req *provider.Request, ours []string) ([]option.RequestOption, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	extra, err := wire.Extra(req.Options, ours...)
+	if err != nil {
+		return nil, err
+	}
+	var out []option.RequestOption
+	for key, value := range extra {
+		out = append(out, option.WithJSONSet(key, value))
+	}
+	return out, nil
+}
+
+// failed also knows the errors that come in the middle of a reply.
+func failed(ctx context.Context, err error) error {
+	var inStream *ssestream.StreamError
+	if errors.As(err, &inStream) && ctx.Err() == nil {
+		return wire.InStream(inStream.Event.Data)
+	}
+	return wire.Failed(ctx, err)
+}
+
+func (m *Chat) params(req *provider.Request, names *wire.Names) sdk.ChatCompletionNewParams {
+	p := sdk.ChatCompletionNewParams{Model: req.Model}
+	p.StreamOptions.IncludeUsage = sdk.Bool(true)
+	if req.MaxTokens > 0 {
+		// Other servers know the older name only, OpenAI's newer models the
+		// newer one only.
+		if m.own {
+			p.MaxCompletionTokens = sdk.Int(int64(req.MaxTokens))
+		} else {
+			p.MaxTokens = sdk.Int(int64(req.MaxTokens))
+		}
+	}
+	if req.System != "" {
+		p.Messages = append(p.Messages, sdk.SystemMessage(req.System))
+	}
+	for _, message := range req.Messages {
+		p.Messages = append(p.Messages, messages(message, names)...)
+	}
+	for _, t := range req.Tools {
+		f := shared.FunctionDefinitionParam{Name: names.Out(t.Name), Parameters: wire.Parameters(t)}
+		if t.Description != "" {
+			f.Description = sdk.String(t.Description)
+		}
+		p.Tools = append(p.Tools, sdk.ChatCompletionFunctionTool(f))
+	}
+	if schema, strict, ok := wire.Tighten(req.Schema); ok {
+		p.ResponseFormat = sdk.ChatCompletionNewParamsResponseFormatUnion{OfJSONSchema: &shared.ResponseFormatJSONSchemaParam{
+			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "reply", Schema: schema, Strict: sdk.Bool(strict)},
+		}}
+	}
+	return p
+}
+
+// messages is one of our messages: results of tools are messages of their own.
+func messages(m provider.Message, names *wire.Names) []sdk.ChatCompletionMessageParamUnion {
+	var out []sdk.ChatCompletionMessageParamUnion
+	var said []string
+	var calls []sdk.ChatCompletionMessageToolCallUnionParam
+	for _, b := range m.Blocks {
+		switch b.Type {
+		case provider.Text:
+			if b.Text != "" {
+				said = append(said, b.Text)
+			}
+		case provider.ToolUse:
+			calls = append(calls, sdk.ChatCompletionMessageToolCallUnionParam{OfFunction: &sdk.ChatCompletionMessageFunctionToolCallParam{
+				ID: b.ToolID, Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: names.Out(b.ToolName), Arguments: string(b.Input)},
+			}})
+		case provider.ToolResult:
+			out = append(out, sdk.ToolMessage(resultText(b), b.ToolID))
+		}
+	}
+	text := strings.Join(said, "\n\n")
+	switch {
+	case m.Role == provider.Assistant && (text != "" || len(calls) > 0):
+		one := sdk.ChatCompletionAssistantMessageParam{ToolCalls: calls}
+		if text != "" {
+			one.Content.OfString = sdk.String(strings.Join(said, ""))
+		}
+		out = append(out, sdk.ChatCompletionMessageParamUnion{OfAssistant: &one})
+	case m.Role == provider.User && text != "":
+		out = append(out, sdk.UserMessage(text))
+	}
+	return out
+}
+
+// resultText is what a tool returned. There is no field that says that it failed.
+func resultText(b provider.Block) string {
+	if b.IsError {
+		return "Error: " + wire.ResultText(b)
+	}
+	return wire.ResultText(b)
+}
+
+// chat puts a reply together from its pieces.
+type chat struct {
+	names    *wire.Names
+	model    string
+	text     strings.Builder
+	thinking strings.Builder
+	refusal  strings.Builder
+	calls    []call
+	finish   string
+	usage    provider.Usage
+}
+
+type call struct {
+	index           int64
+	id, name, input string
+}
+
+func (c *chat) take(chunk sdk.ChatCompletionChunk) []provider.Chunk {
+	if chunk.Model != "" {
+		c.model = chunk.Model
+	}
+	if u := chunk.Usage; u.TotalTokens > 0 || u.PromptTokens > 0 {
+		cached, written := u.PromptTokensDetails.CachedTokens, u.PromptTokensDetails.CacheWriteTokens
+		c.usage = provider.Usage{
+			Input: max(0, u.PromptTokens-cached-written), Output: u.CompletionTokens, CacheRead: cached, CacheWrite: written,
+		}
+	}
+	var out []provider.Chunk
+	for _, choice := range chunk.Choices {
+		if choice.Index != 0 {
+			continue
+		}
+		d := choice.Delta
+		if thought := thoughts(d); thought != "" {
+			c.thinking.WriteString(thought)
+			out = append(out, provider.Chunk{Type: provider.Thinking, Text: thought})
+		}
+		if d.Content != "" {
+			c.text.WriteString(d.Content)
+			out = append(out, provider.Chunk{Type: provider.Text, Text: d.Content})
+		}
+		c.refusal.WriteString(d.Refusal)
+		for _, t := range d.ToolCalls {
+			c.call(t.Index, t.ID, t.Function.Name, t.Function.Arguments)
+		}
+		if choice.FinishReason != "" {
+			c.finish = choice.FinishReason
+		}
+	}
+	return out
+}
+
+// thoughts are what some servers add to what OpenAI itself has.
+func thoughts(d sdk.ChatCompletionChunkChoiceDelta) string {
+	for _, key := range []string{"reasoning_content", "reasoning"} {
+		var text string
+		if f, ok := d.JSON.ExtraFields[key]; ok && json.Unmarshal([]byte(f.Raw()), &text) == nil && text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func (c *chat) call(index int64, id, name, input string) {
+	for i := range c.calls {
+		// Some servers give every call the index 0 but send each whole.
+		if one := &c.calls[i]; one.index == index && (id == "" || one.id == id) {
+			one.name += name
+			one.input += input
+			return
+		}
+	}
+	c.calls = append(c.calls, call{index: index, id: id, name: name, input: input})
+}
+
+func (c *chat) reply() *provider.Reply {
+	r := &provider.Reply{Model: c.model, Usage: c.usage, Stop: provider.Done}
+	switch c.finish {
+	case "length":
+		r.Stop = provider.CutOff
+	case "content_filter":
+		r.Stop = provider.Refused
+	}
+	if c.thinking.Len() > 0 {
+		r.Blocks = append(r.Blocks, provider.Block{Type: provider.Thinking, Text: c.thinking.String()})
+	}
+	if c.text.Len() > 0 {
+		r.Blocks = append(r.Blocks, provider.Block{Type: provider.Text, Text: c.text.String()})
+	}
+	calls := 0
+	for i, one := range c.calls {
+		if r.Stop == provider.CutOff && !json.Valid([]byte(one.input)) {
+			continue // half a call is none
+		}
+		if one.id == "" {
+			one.id = fmt.Sprintf("call_%d", i)
+		}
+		calls++
+		r.Blocks = append(r.Blocks, provider.Block{Type: provider.ToolUse, ToolID: one.id, ToolName: c.names.In(one.name), Input: wire.Input(one.input)})
+	}
+	switch {
+	case calls > 0 && r.Stop == provider.Done:
+		r.Stop = provider.WantsTool
+	case c.refusal.Len() > 0:
+		r.Stop = provider.Refused
+	}
+	return r
+}

@@ -1,0 +1,220 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strings"
+
+	sdk "github.com/openai/openai-go/v3"
+	api "github.com/openai/openai-go/v3/responses"
+
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/provider/wire"
+)
+
+// Responses answers through Responses.
+type Responses struct {
+	server
+	responses api.ResponseService
+}
+
+// NewResponses makes a model. Nothing is sent yet.
+func NewResponses(o wire.Options) *Responses {
+	s, options := newServer(o)
+	return &Responses{server: s, responses: api.NewResponseService(options...)}
+}
+
+// responsesOurs are the keys of a request that options must not change.
+var responsesOurs = []string{
+	"model", "input", "instructions", "max_output_tokens", "stream", "tools", "text", "store", "include", "background", "conversation", "previous_response_id",
+}
+
+// Generate asks for one reply.
+func (m *Responses) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
+	return func(yield func(provider.Chunk, error) bool) {
+		options, err := prepare(ctx, &req, responsesOurs)
+		if err != nil {
+			yield(provider.Chunk{}, err)
+			return
+		}
+		names := wire.NewNames(&req)
+		stream := m.responses.NewStreaming(ctx, responseParams(&req, names), options...)
+		defer stream.Close()
+		var items []api.ResponseOutputItemUnion
+		var end *api.Response
+		for end == nil && stream.Next() {
+			event := stream.Current()
+			chunk := provider.Chunk{Text: event.Delta}
+			switch event.Type {
+			case "response.output_text.delta":
+				chunk.Type = provider.Text
+			case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+				chunk.Type = provider.Thinking
+			case "response.output_item.done":
+				items = append(items, event.Item)
+			case "response.completed", "response.incomplete", "response.failed":
+				end = &event.Response
+			case "error":
+				yield(provider.Chunk{}, inResponse(event.Code, event.Message))
+				return
+			}
+			if chunk.Type != "" && chunk.Text != "" && !yield(chunk, nil) {
+				return
+			}
+		}
+		switch err := stream.Err(); {
+		case err != nil:
+			yield(provider.Chunk{}, failed(ctx, err))
+		case ctx.Err() != nil:
+			yield(provider.Chunk{}, ctx.Err())
+		case end == nil:
+			yield(provider.Chunk{}, wire.BrokeOff())
+		case end.Status == api.ResponseStatusFailed:
+			yield(provider.Chunk{}, inResponse(string(end.Error.Code), end.Error.Message))
+		default:
+			if len(items) == 0 {
+				items = end.Output
+			}
+			r := responseReply(end, items, names)
+			wire.Fill(&req, r)
+			yield(provider.Chunk{Reply: r}, nil)
+		}
+	}
+}
+
+// inResponse is a failure that the server reports as part of a reply.
+func inResponse(code, message string) error {
+	data, err := json.Marshal(map[string]any{"error": map[string]string{"code": code, "message": message}})
+	if err != nil {
+		return wire.BrokeOff()
+	}
+	return wire.InStream(data)
+}
+
+func responseParams(req *provider.Request, names *wire.Names) api.ResponseNewParams {
+	p := api.ResponseNewParams{Model: req.Model, Store: sdk.Bool(false)}
+	// Nothing is kept at the server, so thoughts have to be given back.
+	p.Include = []api.ResponseIncludable{api.ResponseIncludableReasoningEncryptedContent}
+	if req.MaxTokens > 0 {
+		p.MaxOutputTokens = sdk.Int(int64(req.MaxTokens))
+	}
+	if req.System != "" {
+		p.Instructions = sdk.String(req.System)
+	}
+	for _, m := range req.Messages {
+		p.Input.OfInputItemList = append(p.Input.OfInputItemList, inputItems(m, names)...)
+	}
+	for _, t := range req.Tools {
+		f := &api.FunctionToolParam{Name: names.Out(t.Name), Parameters: wire.Parameters(t), Strict: sdk.Bool(false)}
+		if t.Description != "" {
+			f.Description = sdk.String(t.Description)
+		}
+		p.Tools = append(p.Tools, api.ToolUnionParam{OfFunction: f})
+	}
+	if schema, strict, ok := wire.Tighten(req.Schema); ok {
+		p.Text.Format.OfJSONSchema = &api.ResponseFormatTextJSONSchemaConfigParam{Name: "reply", Schema: schema, Strict: sdk.Bool(strict)}
+	}
+	return p
+}
+
+// reasoning is what has to be given back of a thought.
+type reasoning struct {
+	ID        string `json:"id"`
+	Encrypted string `json:"encrypted_content,omitempty"`
+}
+
+func inputItems(m provider.Message, names *wire.Names) []api.ResponseInputItemUnionParam {
+	role := api.EasyInputMessageRoleUser
+	if m.Role == provider.Assistant {
+		role = api.EasyInputMessageRoleAssistant
+	}
+	var out []api.ResponseInputItemUnionParam
+	for _, b := range m.Blocks {
+		switch b.Type {
+		case provider.Text:
+			if b.Text != "" {
+				out = append(out, api.ResponseInputItemParamOfMessage(b.Text, role))
+			}
+		case provider.Thinking:
+			var kept reasoning
+			if json.Unmarshal([]byte(b.Signature), &kept) != nil || kept.Encrypted == "" {
+				continue
+			}
+			item := &api.ResponseReasoningItemParam{ID: kept.ID, EncryptedContent: sdk.String(kept.Encrypted), Summary: []api.ResponseReasoningItemSummaryParam{}}
+			if b.Text != "" {
+				item.Summary = append(item.Summary, api.ResponseReasoningItemSummaryParam{Text: b.Text})
+			}
+			out = append(out, api.ResponseInputItemUnionParam{OfReasoning: item})
+		case provider.ToolUse:
+			out = append(out, api.ResponseInputItemParamOfFunctionCall(string(b.Input), b.ToolID, names.Out(b.ToolName)))
+		case provider.ToolResult:
+			one := api.ResponseInputItemParamOfFunctionCallOutput(resultText(b))
+			one.OfFunctionCallOutput.CallID = sdk.String(b.ToolID)
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names *wire.Names) *provider.Reply {
+	cached, written := end.Usage.InputTokensDetails.CachedTokens, end.Usage.InputTokensDetails.CacheWriteTokens
+	r := &provider.Reply{Model: end.Model, Stop: provider.Done, Usage: provider.Usage{
+		Input: max(0, end.Usage.InputTokens-cached-written), Output: end.Usage.OutputTokens, CacheRead: cached, CacheWrite: written,
+	}}
+	switch end.IncompleteDetails.Reason {
+	case "content_filter":
+		r.Stop = provider.Refused
+	case "":
+		if end.Status == api.ResponseStatusIncomplete {
+			r.Stop = provider.CutOff
+		}
+	default:
+		r.Stop = provider.CutOff
+	}
+	calls, refused := 0, false
+	for _, item := range items {
+		switch item.Type {
+		case "message":
+			var text strings.Builder
+			for _, part := range item.Content {
+				text.WriteString(part.Text)
+				refused = refused || part.Type == "refusal"
+			}
+			if text.Len() > 0 {
+				r.Blocks = append(r.Blocks, provider.Block{Type: provider.Text, Text: text.String()})
+			}
+		case "reasoning":
+			r.Blocks = append(r.Blocks, thought(item.AsReasoning()))
+		case "function_call":
+			input := item.AsFunctionCall().Arguments
+			if r.Stop == provider.CutOff && !json.Valid([]byte(input)) {
+				continue // half a call is none
+			}
+			calls++
+			r.Blocks = append(r.Blocks, provider.Block{Type: provider.ToolUse, ToolID: item.CallID, ToolName: names.In(item.Name), Input: wire.Input(input)})
+		}
+	}
+	switch {
+	case calls > 0 && r.Stop == provider.Done:
+		r.Stop = provider.WantsTool
+	case refused:
+		r.Stop = provider.Refused
+	}
+	return r
+}
+
+func thought(item api.ResponseReasoningItem) provider.Block {
+	var text strings.Builder
+	for _, part := range item.Summary {
+		text.WriteString(part.Text)
+	}
+	for _, part := range item.Content {
+		text.WriteString(part.Text)
+	}
+	b := provider.Block{Type: provider.Thinking, Text: text.String()}
+	if kept, err := json.Marshal(reasoning{ID: item.ID, Encrypted: item.EncryptedContent}); err == nil {
+		b.Signature = string(kept)
+	}
+	return b
+}

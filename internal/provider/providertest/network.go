@@ -1,0 +1,143 @@
+package providertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/provider/wire"
+)
+
+// NetworkModel is a model that is reached over the network.
+type NetworkModel interface {
+	provider.Model
+	Reach(context.Context) error
+}
+
+// ambient are the variables in which the providers' libraries look for keys
+// and addresses by themselves.
+var ambient = []string{
+	"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID",
+	"OPENAI_PROJECT_ID", "GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT",
+}
+
+// RunNetwork runs the suite for a model of the network, against a server that
+// speaks its protocol, and what holds for such models only.
+func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) {
+	for _, name := range ambient {
+		t.Setenv(name, "http://ambient.invalid/")
+	}
+	s := NewServer(t, p)
+	given := func(context.Context) (string, error) { return s.Key, nil }
+	base := s.URL
+	model := open(wire.Options{BaseURL: base, Key: given})
+	Run(t, Subject{Model: model, Failures: NetworkFailures(p)})
+
+	t.Run("usage", func(t *testing.T) {
+		r, err := Collect(t, model.Generate(t.Context(), AskText()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := provider.Usage{Input: 14, Output: 5, CacheRead: 5}
+		if p == Anthropic {
+			want = provider.Usage{Input: 11, Output: 5, CacheRead: 5, CacheWrite: 3}
+		}
+		if r.Usage != want || r.Model != "suite-1" {
+			t.Errorf("got %+v of %s, want %+v", r.Usage, r.Model, want)
+		}
+	})
+	t.Run("cut off", func(t *testing.T) {
+		if r, err := Collect(t, model.Generate(t.Context(), AskShort())); err != nil || r.Stop != provider.CutOff {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+	t.Run("thinking", func(t *testing.T) {
+		r, err := Collect(t, model.Generate(t.Context(), AskTool()))
+		if err != nil || thinking(r) != thought {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+	t.Run("options", func(t *testing.T) {
+		req := AskText()
+		req.Options = json.RawMessage(`{"temperature":0.5}`)
+		before := len(s.Seen())
+		if _, err := Collect(t, model.Generate(t.Context(), req)); err != nil {
+			t.Fatal(err)
+		}
+		if body := string(s.Seen()[before].Body); !strings.Contains(body, `"temperature":0.5`) {
+			t.Error(body)
+		}
+		for _, bad := range []string{`{"model":"other"}`, `[1]`} {
+			req.Options = json.RawMessage(bad)
+			before := len(s.Seen())
+			_, err := Collect(t, model.Generate(t.Context(), req))
+			var failed *provider.Error
+			if !errors.As(err, &failed) || failed.Class != provider.BadRequest || len(s.Seen()) != before {
+				t.Errorf("%s: %v", bad, err)
+			}
+		}
+	})
+	t.Run("names of tools", func(t *testing.T) {
+		req := AskTool()
+		req.Tools = []provider.Tool{{Name: "mcp.weather"}, {Name: "mcp/weather"}, {Name: strings.Repeat("x", 80)}, {Name: "weather", Schema: AskTool().Tools[0].Schema}}
+		r, err := Collect(t, model.Generate(t.Context(), req))
+		if err != nil {
+			t.Fatal(err)
+		}
+		Check(t, req, r)
+	})
+	t.Run("odd conversations", func(t *testing.T) {
+		req := AskText()
+		req.Tools = []provider.Tool{{Name: "a.b"}}
+		req.Messages = append(req.Messages,
+			provider.Message{Role: provider.Assistant, Blocks: []provider.Block{{Type: provider.Thinking, Text: "without a signature"}}},
+			provider.Message{Role: provider.User, Blocks: []provider.Block{{Type: provider.Text, Text: "Again."}}},
+			provider.Message{Role: provider.Assistant, Blocks: []provider.Block{
+				{Type: provider.Text, Text: ""}, {Type: provider.ToolUse, ToolID: "t1", ToolName: "a.b", Input: json.RawMessage(`"no object"`)},
+			}},
+			provider.Message{Role: provider.User, Blocks: []provider.Block{
+				{Type: provider.ToolResult, ToolID: "t1", ToolName: "a.b", Content: json.RawMessage(`"broken"`), IsError: true},
+				{Type: provider.Text, Text: "Go on."},
+			}},
+		)
+		if _, err := Collect(t, model.Generate(t.Context(), req)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("keys", func(t *testing.T) {
+		if err := model.Reach(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := open(wire.Options{BaseURL: base, Key: func(context.Context) (string, error) { return "wrong", nil }}).Reach(t.Context()); err == nil {
+			t.Error("a wrong key is taken")
+		}
+		none := open(wire.Options{BaseURL: base, Key: func(context.Context) (string, error) { return "", errors.New("locked") }})
+		_, err := Collect(t, none.Generate(t.Context(), AskText()))
+		var failed *provider.Error
+		if !errors.As(err, &failed) || failed.Class != provider.NotReady || !strings.Contains(failed.Message, "locked") {
+			t.Errorf("got %v", err)
+		}
+		s.Key = ""
+		keyless := open(wire.Options{BaseURL: base, Headers: func(context.Context) (map[string]string, error) { return map[string]string{"X-Team": "roses"}, nil }})
+		before := len(s.Seen())
+		if _, err := Collect(t, keyless.Generate(t.Context(), AskText())); err != nil {
+			t.Error(err)
+		}
+		if got := s.Seen()[before].Header.Get("X-Team"); got != "roses" {
+			t.Errorf("the header is %q", got)
+		}
+	})
+	for _, seen := range s.Seen() {
+		for name, values := range seen.Header {
+			if strings.Contains(strings.Join(values, " "), "ambient") {
+				t.Errorf("what the environment holds was sent as %s: %s", name, values)
+			}
+		}
+		if seen.Path == "/elsewhere" {
+			t.Error("a redirect was followed")
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package providertest
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/schema"
+)
+
+// Protocol is how a provider speaks, as a server has to.
+type Protocol string
+
+// The protocols.
+const (
+	Anthropic Protocol = "anthropic"
+	Chat      Protocol = "chat"
+	Responses Protocol = "responses"
+	Gemini    Protocol = "gemini"
+)
+
+//go:embed requests/*.json
+var requests embed.FS
+
+// Server is a server of models that is stricter than the real ones: a request
+// that does not have the documented shape, with every key at its place, is
+// refused and fails the test. It answers the requests of this suite.
+type Server struct {
+	URL string
+	// Key is the only one that is accepted, in the protocol's own header.
+	Key string
+
+	t        testing.TB
+	protocol Protocol
+	schema   *schema.Schema
+
+	mu   sync.Mutex
+	seen []Seen
+}
+
+// Seen is a request as it arrived.
+type Seen struct {
+	Path   string
+	Header http.Header
+	Body   json.RawMessage
+}
+
+// NewServer starts a server; it ends with the test.
+func NewServer(t testing.TB, protocol Protocol) *Server {
+	t.Helper()
+	raw, err := requests.ReadFile("requests/" + string(protocol) + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape, err := schema.Compile(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{t: t, protocol: protocol, schema: shape, Key: "the-right-key"}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	s.URL = server.URL
+	return s
+}
+
+// Seen are the requests so far.
+func (s *Server) Seen() []Seen {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Seen(nil), s.seen...)
+}
+
+// path is where requests have to arrive.
+func (p Protocol) path() string {
+	switch p {
+	case Anthropic:
+		return "/v1/messages"
+	case Chat:
+		return "/chat/completions"
+	case Responses:
+		return "/responses"
+	}
+	return "/v1beta/models/suite:streamGenerateContent"
+}
+
+// keyOf is the key in a request's header.
+func (p Protocol) keyOf(h http.Header) string {
+	switch p {
+	case Anthropic:
+		return h.Get("X-Api-Key")
+	case Gemini:
+		return h.Get("X-Goog-Api-Key")
+	}
+	return strings.TrimPrefix(h.Get("Authorization"), "Bearer ")
+}
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client is gone
+	}
+	s.mu.Lock()
+	s.seen = append(s.seen, Seen{Path: r.URL.Path, Header: r.Header, Body: body})
+	s.mu.Unlock()
+	if strings.HasSuffix(r.URL.Path, "/models") && r.Method == http.MethodGet {
+		w.Header().Set("Content-Type", "application/json")
+		if s.protocol.keyOf(r.Header) != s.Key {
+			s.refuse(w, Trouble{Status: http.StatusUnauthorized, Code: "invalid_api_key"})
+			return
+		}
+		fmt.Fprint(w, `{"data":[]}`)
+		return
+	}
+	if problem := s.problem(r, body); problem != "" {
+		s.t.Errorf("the request is wrong: %s\n%s", problem, body)
+		s.refuse(w, Trouble{Status: http.StatusBadRequest, Code: "invalid_request"})
+		return
+	}
+	s.answer(w, body)
+}
+
+// problem is what is wrong with a request.
+func (s *Server) problem(r *http.Request, body []byte) string {
+	problems, err := s.schema.Check(body)
+	switch {
+	case err != nil:
+		return err.Error()
+	case len(problems) > 0:
+		return problems[0].String()
+	case r.URL.Path != s.protocol.path():
+		return "it goes to " + r.URL.Path
+	case r.Method != http.MethodPost:
+		return "it is a " + r.Method
+	case s.protocol.keyOf(r.Header) != s.Key:
+		return fmt.Sprintf("it has the key %q", s.protocol.keyOf(r.Header))
+	case s.protocol == Anthropic && r.Header.Get("Anthropic-Version") == "":
+		return "it has no anthropic-version"
+	case s.protocol == Gemini && r.URL.Query().Get("alt") != "sse":
+		return "it does not ask for a stream of events"
+	}
+	return ""
+}
+
+// Trouble is how a request goes wrong; a request asks for it by its text.
+type Trouble struct {
+	Status int               `json:"status,omitempty"`
+	Code   string            `json:"code,omitempty"`
+	Header map[string]string `json:"header,omitempty"`
+	// Cut ends the connection in the middle of the reply, Garbage sends what
+	// is no JSON, End ends the reply before its end, Event reports a failure
+	// in the middle of it.
+	Cut     bool `json:"cut,omitempty"`
+	Garbage bool `json:"garbage,omitempty"`
+	End     bool `json:"end,omitempty"`
+	Event   bool `json:"event,omitempty"`
+	// Raw is an answer that no provider gives.
+	Raw string `json:"raw,omitempty"`
+}
+
+const troubleWord = "Trouble: "
+
+// Ask is a request that goes wrong in this way.
+func (t Trouble) Ask(name string) provider.Request {
+	raw, err := json.Marshal(t)
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	return ask(name, troubleWord+string(raw))
+}
+
+// refuse answers with an error in the protocol's own form.
+func (s *Server) refuse(w http.ResponseWriter, t Trouble) {
+	w.Header().Set("Content-Type", "application/json")
+	for name, value := range t.Header {
+		w.Header().Set(name, value)
+	}
+	w.WriteHeader(t.Status)
+	if t.Raw != "" {
+		fmt.Fprint(w, t.Raw)
+		return
+	}
+	w.Write(s.protocol.failure(t))
+}
+
+func (p Protocol) failure(t Trouble) []byte {
+	inner := map[string]any{"message": "no " + t.Code, "type": t.Code}
+	switch p {
+	case Chat, Responses:
+		inner["code"], inner["param"] = t.Code, nil
+	case Gemini:
+		inner = map[string]any{"message": "no " + t.Code, "code": t.Status, "status": t.Code}
+		if t.Header["Retry-Info"] != "" {
+			inner["details"] = []any{map[string]any{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": t.Header["Retry-Info"]}}
+		}
+	}
+	out := map[string]any{"error": inner}
+	if p == Anthropic {
+		out["type"] = "error"
+	}
+	raw, err := json.Marshal(out)
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	return raw
+}
+
+// NetworkFailures are what every model of the network must tell apart.
+func NetworkFailures(p Protocol) []Failure {
+	overloaded := map[Protocol]string{Anthropic: "overloaded_error"}[p]
+	out := []Failure{
+		{Trouble{Status: 429, Code: "rate_limit_error", Header: map[string]string{"Retry-After": "7"}}.Ask("rate limit"), provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: 7 * time.Second}},
+		{Trouble{Status: 529, Code: overloaded}.Ask("overloaded"), provider.Error{Class: provider.APIError, Status: 529}},
+		{Trouble{Status: 500}.Ask("broken"), provider.Error{Class: provider.APIError, Status: 500}},
+		{Trouble{Status: 504}.Ask("slow"), provider.Error{Class: provider.Timeout, Status: 504}},
+		{Trouble{Status: 400, Code: "invalid_request_error"}.Ask("bad request"), provider.Error{Class: provider.BadRequest, Status: 400}},
+		{Trouble{Status: 404, Code: "not_found_error"}.Ask("no such model"), provider.Error{Class: provider.BadRequest, Status: 404}},
+		{Trouble{Status: 401, Code: "authentication_error"}.Ask("wrong key"), provider.Error{Class: provider.NotReady, Status: 401}},
+		{Trouble{Status: 302, Header: map[string]string{"Location": "/elsewhere"}}.Ask("redirect"), provider.Error{Class: provider.BadRequest, Status: 302}},
+		{Trouble{Status: 502, Raw: "<html>Bad Gateway</html>"}.Ask("proxy"), provider.Error{Class: provider.APIError, Status: 502}},
+		{Trouble{Status: 200, Raw: "<html>Log in</html>", Header: map[string]string{"Content-Type": "text/html"}}.Ask("web page"), provider.Error{Class: provider.BadRequest, Status: 200}},
+		{Trouble{Cut: true}.Ask("cut"), provider.Error{Class: provider.APIError}},
+		{Trouble{End: true}.Ask("no end"), provider.Error{Class: provider.APIError}},
+		{Trouble{Garbage: true}.Ask("garbage"), provider.Error{Class: provider.APIError}},
+		{Trouble{Event: true, Code: "overloaded_error"}.Ask("in the middle"), provider.Error{Class: provider.APIError}},
+	}
+	quota := Trouble{Status: 429, Code: "insufficient_quota"}
+	switch p {
+	case Anthropic:
+		quota = Trouble{Status: 402, Code: "billing_error"}
+	case Gemini:
+		quota = Trouble{Status: 402}
+		// In the middle the status comes with it.
+		out[len(out)-1] = Failure{Trouble{Event: true, Status: 503}.Ask("in the middle"), provider.Error{Class: provider.APIError, Status: 503}}
+		out = append(out, Failure{
+			Trouble{Status: 429, Code: "RESOURCE_EXHAUSTED", Header: map[string]string{"Retry-Info": "12s"}}.Ask("retry info"),
+			provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: 12 * time.Second},
+		})
+	}
+	return append(out, Failure{quota.Ask("quota"), provider.Error{Class: provider.NoQuota, Status: quota.Status}})
+}

@@ -1,0 +1,139 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/provider"
+)
+
+// Names translates names of tools: servers take letters, digits, dashes and
+// underscores, and not too many of them.
+type Names struct {
+	out, in map[string]string
+}
+
+const longestName = 64
+
+// NewNames translates the names of a request's tools, in their order, so that
+// a name is sent the same way in every turn.
+func NewNames(req *provider.Request) *Names {
+	n := &Names{out: map[string]string{}, in: map[string]string{}}
+	for _, t := range req.Tools {
+		n.Out(t.Name)
+	}
+	return n
+}
+
+// Out is the name that the server gets to see.
+func (n *Names) Out(name string) string {
+	if sent, ok := n.out[name]; ok {
+		return sent
+	}
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
+			return r
+		}
+		return '_'
+	}, name)
+	if clean == "" {
+		clean = "tool"
+	}
+	sent := clean[:min(len(clean), longestName)]
+	for i := 2; n.in[sent] != ""; i++ {
+		end := fmt.Sprintf("_%d", i)
+		sent = clean[:min(len(clean), longestName-len(end))] + end
+	}
+	n.out[name], n.in[sent] = sent, name
+	return sent
+}
+
+// In is the name that the server means.
+func (n *Names) In(sent string) string {
+	if name, ok := n.in[sent]; ok {
+		return name
+	}
+	return sent
+}
+
+// Parameters is the schema of a tool's input; an object, whatever happens.
+func Parameters(t provider.Tool) map[string]any {
+	var schema map[string]any
+	if json.Unmarshal(t.Schema, &schema) != nil || schema == nil {
+		schema = map[string]any{}
+	}
+	if schema["type"] == nil {
+		schema["type"] = "object"
+	}
+	if schema["properties"] == nil {
+		schema["properties"] = map[string]any{}
+	}
+	return schema
+}
+
+// ResultText is what a tool returned, as text for a model.
+func ResultText(b provider.Block) string {
+	var text string
+	if json.Unmarshal(b.Content, &text) == nil {
+		return text
+	}
+	return string(b.Content)
+}
+
+// Input is a tool's input as a server sent it: an object, or what it was.
+func Input(text string) json.RawMessage {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return json.RawMessage("{}")
+	}
+	if json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	// The tool's own schema refuses it, and the model is told.
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return quoted
+}
+
+// Extra is what an agent's options add to a request. Keys that would change
+// what was reserved or recorded are refused.
+func Extra(options json.RawMessage, ours ...string) (map[string]json.RawMessage, error) {
+	if len(options) == 0 || string(options) == "null" {
+		return nil, nil
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(options, &all); err != nil {
+		return nil, &provider.Error{Class: provider.BadRequest, Message: "the options of the agent are not a map"}
+	}
+	for key := range all {
+		if slices.Contains(ours, key) {
+			return nil, &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf("the options of the agent cannot set %q: Espalier does", key)}
+		}
+	}
+	return all, nil
+}
+
+// Fill estimates the usage that a server did not tell.
+func Fill(req *provider.Request, r *provider.Reply) {
+	if r.Usage.Input+r.Usage.CacheRead+r.Usage.CacheWrite <= 0 {
+		r.Usage.Input = max(1, req.Tokens())
+	}
+	if r.Usage.Output <= 0 {
+		n := 0
+		for _, b := range r.Blocks {
+			n += len(b.Text) + len(b.ToolName) + len(b.Input)
+		}
+		r.Usage.Output = max(1, int64(n+3)/4)
+		if req.MaxTokens > 0 {
+			r.Usage.Output = min(r.Usage.Output, int64(req.MaxTokens))
+		}
+	}
+	if r.Model == "" {
+		r.Model = req.Model
+	}
+}

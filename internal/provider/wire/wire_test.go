@@ -1,0 +1,103 @@
+package wire
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/espalier-run/espalier/internal/provider"
+)
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"":                               0,
+		"7":                              7 * time.Second,
+		"0.5":                            time.Second / 2,
+		"-3":                             0,
+		"NaN":                            0,
+		"1e300":                          longest,
+		"soon":                           0,
+		"Sun, 01 Mar 2026 12:00:30 GMT":  30 * time.Second,
+		"Sunday, 01-Mar-26 12:01:00 GMT": time.Minute,
+		"Sun, 01 Mar 2026 11:00:00 GMT":  0, // over
+		"Sun, 01 Mar 2036 12:00:00 GMT":  longest,
+	} {
+		if got := RetryAfter(http.Header{"Retry-After": {text}}, now); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+	if got := RetryAfter(http.Header{"Retry-After-Ms": {"250"}, "Retry-After": {"9"}}, now); got != 250*time.Millisecond {
+		t.Errorf("milliseconds: %s", got)
+	}
+}
+
+func TestTighten(t *testing.T) {
+	for name, c := range map[string]struct {
+		in, want string
+		strict   bool
+	}{
+		"closed":           {`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`, `{"additionalProperties":false,"properties":{"a":{"type":"string"}},"required":["a"],"type":"object"}`, true},
+		"not all required": {`{"type":"object","properties":{"a":{"type":"string"}}}`, `{"additionalProperties":false,"properties":{"a":{"type":"string"}},"type":"object"}`, false},
+		"narrowing":        {`{"type":"object","properties":{"a":{"type":"integer","minimum":1}},"required":["a"],"minProperties":1}`, `{"additionalProperties":false,"properties":{"a":{"type":"integer"}},"required":["a"],"type":"object"}`, true},
+		"lists":            {`{"type":"object","properties":{"a":{"type":"array","items":{"enum":[1,2]}}},"required":["a"]}`, `{"additionalProperties":false,"properties":{"a":{"items":{"enum":[1,2]},"type":"array"}},"required":["a"],"type":"object"}`, true},
+		"not an object":    {`{"type":"array"}`, ``, false},
+		"a map":            {`{"type":"object","additionalProperties":{"type":"string"}}`, ``, false},
+		"anything":         {`{"type":"object","properties":{"a":{}}}`, ``, false},
+		"an open one":      {`{"type":"object","properties":{"a":{"type":"object"}}}`, ``, false},
+		"combined":         {`{"type":"object","properties":{"a":{"oneOf":[{"type":"string"}]}}}`, ``, false},
+		"a reference":      {`{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{}}}`, ``, false},
+		"no JSON":          {`{`, ``, false},
+		"nothing":          {``, ``, false},
+	} {
+		got, strict, ok := Tighten(json.RawMessage(c.in))
+		raw, _ := json.Marshal(got)
+		if ok != (c.want != "") || ok && (string(raw) != c.want || strict != c.strict) {
+			t.Errorf("%s: %s, %t, %t", name, raw, strict, ok)
+		}
+	}
+}
+
+// Whatever tools are called, servers get names that they take, and each comes
+// back as what it was.
+func TestNames(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		req := provider.Request{}
+		seen := map[string]bool{}
+		for _, name := range rapid.SliceOfDistinct(rapid.StringN(1, 100, -1), rapid.ID[string]).Draw(rt, "names") {
+			req.Tools = append(req.Tools, provider.Tool{Name: name})
+		}
+		n := NewNames(&req)
+		for _, tool := range req.Tools {
+			sent := n.Out(tool.Name)
+			if len(sent) == 0 || len(sent) > longestName || strings.Trim(sent, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" || seen[sent] {
+				rt.Fatalf("%q is sent as %q", tool.Name, sent)
+			}
+			seen[sent] = true
+			if back := n.In(sent); back != tool.Name {
+				rt.Fatalf("%q comes back as %q", tool.Name, back)
+			}
+		}
+	})
+}
+
+func TestInput(t *testing.T) {
+	for text, want := range map[string]string{"": "{}", ` {"a": 1} `: `{"a": 1}`, `{"a":`: `"{\"a\":"`} {
+		if got := string(Input(text)); got != want {
+			t.Errorf("%q: %s", text, got)
+		}
+	}
+}
+
+func TestFill(t *testing.T) {
+	req := provider.Request{Model: "m", System: "four letters", MaxTokens: 2}
+	r := provider.Reply{Blocks: []provider.Block{{Type: provider.Text, Text: strings.Repeat("x", 40)}}}
+	Fill(&req, &r)
+	if r.Usage.Input != 3 || r.Usage.Output != 2 || r.Model != "m" {
+		t.Errorf("%+v", r)
+	}
+}
