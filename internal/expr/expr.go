@@ -1,6 +1,8 @@
 package expr
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"strings"
 
@@ -22,7 +24,9 @@ const (
 )
 
 // Dialects lists the dialects there are.
-func Dialects() []Dialect { return []Dialect{AgentFlow, AIFlow, AIFlowReference} }
+func Dialects() []Dialect {
+	return []Dialect{AgentFlow, AIFlow, AIFlowReference, AWF, AWFLenient, AWFTemplate, AWFItems, AWFNumber}
+}
 
 // Expr is a parsed expression. As JSON it is its dialect, text and place, and
 // is parsed again when read.
@@ -36,7 +40,8 @@ type Expr struct {
 	Names map[string]string
 
 	root   *node
-	broken bool // Text has mistakes; root holds what could be understood
+	other  foreign // in the place of root, for dialects that another parser reads
+	broken bool    // Text has mistakes; root holds what could be understood
 }
 
 // Path is a name that an expression reads, and where.
@@ -69,6 +74,9 @@ type Env interface {
 // Paths, as far as they were understood, but not be evaluated. d must be one
 // of Dialects.
 func Parse(d Dialect, text string, at source.Span) (*Expr, diag.List) {
+	if d.foreign() {
+		return parseForeign(d, text, at)
+	}
 	e, p := parse(d, text, at)
 	switch {
 	case e.broken:
@@ -83,6 +91,9 @@ func Parse(d Dialect, text string, at source.Span) (*Expr, diag.List) {
 // ParseValue reads an expression that may have any value, such as the items
 // of a loop. Otherwise it is like Parse.
 func ParseValue(d Dialect, text string, at source.Span) (*Expr, diag.List) {
+	if d.foreign() {
+		return parseForeign(d, text, at)
+	}
 	e, p := parse(d, text, at)
 	switch {
 	case e.broken:
@@ -97,10 +108,20 @@ func ParseValue(d Dialect, text string, at source.Span) (*Expr, diag.List) {
 // Paths lists every name that the expression reads, in the order of the text.
 // Functions and constants are not names.
 func (e *Expr) Paths() []Path {
-	if e == nil || e.root == nil {
+	if e == nil || e.root == nil && e.other == nil {
 		return nil
 	}
 	var out []Path
+	if e.other != nil {
+		for _, p := range e.other.paths() {
+			path := Path{Segments: awfPath(p.written), Written: p.written, Span: e.Span}
+			if p.end >= p.start {
+				path.Span = place(e.Span, e.Text, p.start, p.end)
+			}
+			out = append(out, path)
+		}
+		return out
+	}
 	e.root.walk(func(n *node) {
 		if n.op != opPath {
 			return
@@ -117,6 +138,10 @@ func (e *Expr) Paths() []Path {
 // Eval computes the value: nil, bool, float64, string, []any or
 // map[string]any. Errors are *EvalError.
 func (e *Expr) Eval(env Env) (any, error) {
+	if e != nil && e.other != nil {
+		v, err := e.other.eval(env)
+		return v, e.located(err)
+	}
 	v, err := e.eval(env)
 	if err != nil {
 		return nil, err
@@ -126,6 +151,9 @@ func (e *Expr) Eval(env Env) (any, error) {
 
 // Bool computes whether the condition holds. Errors are *EvalError.
 func (e *Expr) Bool(env Env) (bool, error) {
+	if e != nil && e.other != nil {
+		return e.foreignBool(env)
+	}
 	v, err := e.eval(env)
 	if err == nil {
 		var ok bool
@@ -134,6 +162,35 @@ func (e *Expr) Bool(env Env) (bool, error) {
 		}
 	}
 	return false, err
+}
+
+func (e *Expr) foreignBool(env Env) (bool, error) {
+	v, err := e.other.eval(env)
+	if err != nil {
+		return false, e.located(err)
+	}
+	switch x := v.(type) {
+	case nil:
+		return false, nil
+	case bool:
+		return x, nil
+	}
+	if e.Dialect == AWFLenient {
+		return false, nil
+	}
+	return false, &EvalError{
+		Problem: ProblemNotCondition, Span: e.Span, Text: e.Text,
+		Message: fmt.Sprintf("%s is not true or false.", e.Text), Help: "Say what should hold, such as " + e.Text + " != nil.",
+	}
+}
+
+// located gives an error of another parser's evaluation its place.
+func (e *Expr) located(err error) error {
+	var failed *EvalError
+	if errors.As(err, &failed) && failed.Span.IsZero() {
+		failed.Span = e.Span
+	}
+	return err
 }
 
 // String is the expression in its canonical form: one way of writing
@@ -173,6 +230,10 @@ type Part struct {
 // Parts evaluates every sub-expression on its own, inner ones before the one
 // that they are part of. Constants are left out, unless there is nothing else.
 func (e *Expr) Parts(env Env) []Part {
+	if e != nil && e.other != nil {
+		v, err := e.Eval(env)
+		return []Part{{Text: e.Text, Span: e.Span, Value: v, Err: err}}
+	}
 	if e == nil || e.root == nil || e.broken {
 		return nil
 	}

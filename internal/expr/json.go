@@ -40,12 +40,20 @@ func (e *Expr) UnmarshalJSON(raw []byte) error {
 	if !slices.Contains(Dialects(), w.Dialect) {
 		return fmt.Errorf("there is no dialect %q", w.Dialect)
 	}
-	read, p := parse(w.Dialect, w.Text, w.Span)
+	read, list := reparse(&w)
 	if read.broken {
-		first := slices.IndexFunc(p.diags, func(d diag.Diagnostic) bool { return d.Severity == diag.Error })
-		return fmt.Errorf("the expression %q does not parse: %s", w.Text, p.diags[first].Message)
+		first := slices.IndexFunc(list, func(d diag.Diagnostic) bool { return d.Severity == diag.Error })
+		return fmt.Errorf("the expression %q does not parse: %s", w.Text, list[first].Message)
 	}
 	*e = *read
 	e.Names = w.Names
 	return nil
+}
+
+func reparse(w *wire) (*Expr, diag.List) {
+	if w.Dialect.foreign() {
+		return parseForeign(w.Dialect, w.Text, w.Span)
+	}
+	read, p := parse(w.Dialect, w.Text, w.Span)
+	return read, p.diags
 }

@@ -1,0 +1,325 @@
+package expr
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// The dialects of AWF files. Conditions are expr-lang's language, texts are Go
+// templates, and both see the same names.
+const (
+	AWF         Dialect = "awf"          // a condition, or any value
+	AWFLenient  Dialect = "awf-lenient"  // a condition whose mistakes at run time count as false
+	AWFTemplate Dialect = "awf-template" // a text
+	AWFItems    Dialect = "awf-items"    // a list: JSON, or words with commas between them
+	AWFNumber   Dialect = "awf-number"   // a number: plain, or computed
+)
+
+// foreign is an expression that another language's parser has read.
+type foreign interface {
+	// paths are the names that it reads, by their place in the text.
+	paths() []foreignPath
+	eval(env Env) (any, error)
+}
+
+type foreignPath struct {
+	written    []string
+	start, end int
+}
+
+func (d Dialect) foreign() bool {
+	switch d {
+	case AWF, AWFLenient, AWFTemplate, AWFItems, AWFNumber:
+		return true
+	}
+	return false
+}
+
+// parseForeign reads an expression of a dialect that is not ours.
+func parseForeign(d Dialect, text string, at source.Span) (*Expr, diag.List) {
+	e := &Expr{Dialect: d, Text: text, Span: at}
+	var list diag.List
+	report := func(code diag.Code, start, end int, message, help string) {
+		e.broken = true
+		list.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: place(at, text, start, end), Message: message, Help: help})
+	}
+	switch {
+	case d != AWFTemplate && strings.TrimSpace(text) == "":
+		report(CodeEmpty, 0, len(text), "The condition is empty.", "Write a condition such as inputs.name != \"\", or remove the key.")
+		return e, list
+	case d != AWFTemplate && d != AWFItems && len(text) > maxText:
+		report(CodeTooLong, maxText, len(text), "The expression is too long.", "Let a step compute the decision and compare its result.")
+		return e, list
+	case strings.TrimSpace(text) == "":
+		e.other = &template{text: text}
+		return e, nil
+	}
+	var other foreign
+	switch d {
+	case AWFTemplate:
+		other = readTemplate(text, report)
+	case AWFItems:
+		other = readItems(text, report)
+	case AWFNumber:
+		other = readNumber(text, report)
+	default:
+		other = readCondition(text, d == AWFLenient, report)
+	}
+	if !e.broken {
+		e.other = other
+	}
+	return e, list
+}
+
+// reporter is told about mistakes in some bytes of a text.
+type reporter func(code diag.Code, start, end int, message, help string)
+
+// StateFields are the properties that a step's state has in AWF.
+func StateFields() []string {
+	return []string{
+		"Name", "Status", "Output", "Stderr", "ExitCode", "Error", "Response", "JSON", "Data", "Outputs",
+		"TokensUsed", "TokensInput", "TokensOutput", "TokensEstimated", "Attempt", "StartedAt", "CompletedAt", "Conversation",
+	}
+}
+
+func canonicalField(name string) string {
+	plain := strings.ToLower(strings.ReplaceAll(name, "_", ""))
+	for _, f := range StateFields() {
+		if strings.ToLower(f) == plain {
+			return f
+		}
+	}
+	return name
+}
+
+var workflowFacts = map[string]string{
+	"id": "id", "name": "name", "currentstate": "step", "startedat": "started", "duration": "duration",
+}
+
+var errorFacts = map[string]string{
+	"message": "error", "type": "class", "state": "step", "exitcode": "exit",
+}
+
+var contextFacts = map[string]string{
+	"workingdir": "WorkingDir", "user": "User", "hostname": "Hostname",
+}
+
+func plainName(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
+
+// awfPath is the variable of a program that a name in an AWF file stands for.
+func awfPath(written []string) []string {
+	if len(written) == 0 {
+		return written
+	}
+	out := slices.Clone(written)
+	rest := out[1:]
+	rename := func(root string, names map[string]string) {
+		out[0] = root
+		if len(rest) > 0 {
+			if to, ok := names[plainName(rest[0])]; ok {
+				rest[0] = to
+			}
+		}
+	}
+	switch written[0] {
+	case "inputs":
+		out[0] = "input"
+	case "states":
+		if len(out) > 3 && out[2] == "steps" { // the documented form for branches: states.parallel.steps.branch.output
+			out = append([]string{"states", out[3]}, out[4:]...)
+		}
+		if len(out) > 2 {
+			out[2] = canonicalField(out[2])
+		}
+	case "workflow":
+		rename("run", workflowFacts)
+	case "error":
+		rename("last", errorFacts)
+	case "context":
+		rename("context", contextFacts)
+	case "loop":
+		for i := range rest {
+			name := plainName(rest[i])
+			rest[i] = name
+			if name != "parent" {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// roots are the names that everything in an AWF file begins with.
+var roots = []string{"inputs", "states", "workflow", "env", "context", "awf", "loop", "error"}
+
+// lookup reads a name as an AWF file writes it.
+func lookup(env Env, written []string) (any, bool) {
+	path := awfPath(written)
+	if env == nil {
+		return nil, false
+	}
+	switch last := path[len(path)-1]; {
+	case path[0] == "loop" && last == "index1":
+		v, ok := env.Lookup(append(slices.Clone(path[:len(path)-1]), "index"))
+		if n, isNumber := v.(float64); ok && isNumber {
+			return n + 1, true
+		}
+		return nil, false
+	case path[0] == "loop" && last == "item":
+		v, ok := env.Lookup(path)
+		if !ok {
+			if _, inLoop := env.Lookup(path[:len(path)-1]); inLoop {
+				return "null", true // of a while there is none
+			}
+		}
+		return v, ok
+	case path[0] == "loop" && (len(path) == 1 || last == "parent"):
+		v, ok := env.Lookup(path)
+		return loopObject(v), ok
+	case path[0] == "run" && len(path) == 1:
+		whole := map[string]any{}
+		for name, fact := range map[string]string{"ID": "id", "Name": "name", "CurrentState": "step", "StartedAt": "started", "Duration": "duration"} {
+			if v, ok := runFact(env, fact); ok {
+				whole[name] = v
+			}
+		}
+		return whole, true
+	case path[0] == "run" && len(path) == 2:
+		return runFact(env, last)
+	case path[0] == "last" && len(path) == 1:
+		whole := map[string]any{}
+		for name, fact := range map[string]string{"Message": "error", "Type": "class", "State": "step", "ExitCode": "exit"} {
+			if v, ok := env.Lookup([]string{"last", fact}); ok {
+				whole[name] = v
+			}
+		}
+		return whole, true
+	}
+	return env.Lookup(path)
+}
+
+// runFact reads what a run knows of itself; times as AWF writes them.
+func runFact(env Env, fact string) (any, bool) {
+	number := func(name string) (float64, bool) {
+		v, ok := env.Lookup([]string{"run", name})
+		n, isNumber := v.(float64)
+		return n, ok && isNumber
+	}
+	switch fact {
+	case "started":
+		n, ok := number("started")
+		return time.UnixMilli(int64(n)).UTC().Format(time.RFC3339), ok
+	case "duration":
+		began, ok := number("started")
+		now, also := number("at")
+		return time.Duration(int64(now-began) * int64(time.Millisecond)).String(), ok && also
+	}
+	return env.Lookup([]string{"run", fact})
+}
+
+// loopObject is a loop's variables under the names of AWF.
+func loopObject(v any) any {
+	o, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	out := map[string]any{}
+	for name, key := range map[string]string{"Index": "index", "First": "first", "Last": "last", "Length": "length", "Item": "item"} {
+		out[name], out[key] = o[key], o[key]
+	}
+	if n, ok := o["index"].(float64); ok {
+		out["Index1"], out["index1"] = n+1, n+1
+	}
+	if parent, ok := o["parent"]; ok {
+		out["Parent"] = loopObject(parent)
+		out["parent"] = out["Parent"]
+	}
+	return out
+}
+
+// world is the values of some names, as one tree.
+func world(env Env, paths []foreignPath, convert func(written []string, v any) any) (tree map[string]any, missing bool) {
+	tree = map[string]any{}
+	sorted := slices.Clone(paths)
+	slices.SortStableFunc(sorted, func(a, b foreignPath) int { return len(a.written) - len(b.written) })
+	for _, p := range sorted {
+		v, ok := lookup(env, p.written)
+		if !ok {
+			missing = true
+			continue
+		}
+		at := tree
+		last := len(p.written) - 1
+		for _, name := range p.written[:last] {
+			next, isMap := at[name].(map[string]any)
+			if !isMap {
+				next = map[string]any{}
+				at[name] = next
+			}
+			at = next
+		}
+		at[p.written[last]] = convert(p.written, v)
+	}
+	return tree, missing
+}
+
+// whole makes integers of numbers that are, deep inside: 1000000 is not 1e+06.
+func whole(v any) any {
+	switch x := v.(type) {
+	case float64:
+		if x == math.Trunc(x) && math.Abs(x) < 1<<53 {
+			return int(x)
+		}
+	case []any:
+		for i := range x {
+			x[i] = whole(x[i])
+		}
+	case map[string]any:
+		for k := range x {
+			x[k] = whole(x[k])
+		}
+	}
+	return v
+}
+
+// plainData is a foreign result as ours: float64, []any, map[string]any.
+func plainData(v any) (any, error) {
+	switch x := v.(type) {
+	case nil, bool, string, float64:
+		return v, nil
+	case int:
+		return float64(x), nil
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var out any
+	err = json.Unmarshal(raw, &out)
+	return out, err
+}
+
+// coerced makes a number or a boolean of a text that looks like one, as AWF
+// does with inputs in conditions: "007" equals 7.
+func coerced(s string) any {
+	if n, err := strconv.Atoi(s); err == nil {
+		return n
+	}
+	if f, err := strconv.ParseFloat(s, 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
+		return f
+	}
+	switch strings.ToLower(s) {
+	case "true":
+		return true
+	case "false":
+		return false
+	}
+	return s
+}

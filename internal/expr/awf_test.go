@@ -1,0 +1,283 @@
+package expr
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// awfWorld is what conditions and templates see below, under the names that
+// programs have for it.
+func awfWorld(t testing.TB) Values {
+	t.Helper()
+	v := Values{}
+	for name, raw := range map[string]string{
+		"input":           `{"n": "5", "big": 1000000, "flag": "true", "zero": "007", "name": "it's", "list": ["a","b"]}`,
+		"states.build":    `{"Output": "built ok\n", "Stderr": "", "ExitCode": 0, "Status": "completed", "Response": {"k": [1, 2]}}`,
+		"states.test":     `{"Output": "", "Stderr": "boom", "ExitCode": 3, "Status": "failed"}`,
+		"loop":            `{"index": 1, "first": false, "last": true, "length": 2, "item": {"f": "x.go"}, "parent": {"index": 4, "first": true, "last": false, "length": 9, "item": "outer"}}`,
+		"env.HOME":        `"/home/me"`,
+		"run":             `{"id": "r1", "name": "flow", "step": "now", "started": 1700000000000, "at": 1700000001500}`,
+		"last":            `{"error": "it broke", "class": "COMMAND_FAILED", "step": "test", "exit": 3}`,
+		"context.User":    `"me"`,
+		"awf.scripts_dir": `"/p/.awf/scripts"`,
+	} {
+		var value any
+		if err := json.Unmarshal([]byte(raw), &value); err != nil {
+			t.Fatal(err)
+		}
+		v[name] = value
+	}
+	return v
+}
+
+func TestAWFConditions(t *testing.T) {
+	for text, want := range map[string]any{
+		`states.build.ExitCode == 0`:                             true,
+		`states.build.exit_code == 0 and inputs.n > 4`:           true,
+		`inputs.zero == 7`:                                       true,
+		`inputs.flag`:                                            true,
+		`not inputs.flag`:                                        false,
+		`!inputs.flag || inputs.n == 5`:                          true,
+		`states.build.Output contains "ok"`:                      true,
+		`contains(states.build.Output, "ok")`:                    true,
+		`inputs.flag and contains(states.build.Output, "no")`:    false,
+		`states.build.Output contains("ok")`:                     true,
+		`startsWith(states.build.Output, "built")`:               true,
+		`has_prefix(states.build.Output, "built")`:               true,
+		`len(states.build.Response.k) == 2`:                      true,
+		`states.build.Response.k[1] == 2`:                        true,
+		`states.nowhere.Output == "x"`:                           false,
+		`states.nowhere.ExitCode > 3`:                            false,
+		`inputs.nothing`:                                         false,
+		`loop.Index == 1 and loop.Index1 == 2 and loop.Last`:     true,
+		`loop.index1 == 2`:                                       true,
+		`loop.Parent.Item == "outer"`:                            true,
+		`loop.Item.f == "x.go"`:                                  true,
+		`env.HOME == "/home/me"`:                                 true,
+		`workflow.Name == "flow" and workflow.id == "r1"`:        true,
+		`error.Type == "COMMAND_FAILED" and error.ExitCode == 3`: true,
+		`context.User == "me"`:                                   true,
+		// The documented form, which the reference program does not take.
+		`{{.states.test.ExitCode}} != 0`:       true,
+		`'{{.states.build.Status}}' == 'done'`: false,
+	} {
+		e, list := Parse(AWF, text, source.Span{})
+		if list.Errors() {
+			t.Errorf("%s: %v", text, list)
+			continue
+		}
+		if got, err := e.Bool(awfWorld(t)); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	e, _ := Parse(AWF, `states.build.Output > 3`, source.Span{})
+	if _, err := e.Bool(awfWorld(t)); err == nil {
+		t.Error("a text was compared with a number")
+	}
+	e, _ = Parse(AWFLenient, `states.build.Output > 3`, source.Span{})
+	if ok, err := e.Bool(awfWorld(t)); err != nil || ok {
+		t.Error("a lenient condition has to be false:", ok, err)
+	}
+	e, _ = Parse(AWF, `states.build.Output`, source.Span{})
+	var failed *EvalError
+	if _, err := e.Bool(awfWorld(t)); !errors.As(err, &failed) || failed.Problem != ProblemNotCondition {
+		t.Error(err)
+	}
+}
+
+func TestAWFTemplates(t *testing.T) {
+	for text, want := range map[string]string{
+		`plain`:                                "plain",
+		`a {{.inputs.n}} b`:                    "a 5 b",
+		`{{inputs.n}} {{loop.index}}`:          "5 1",
+		`{{.inputs.big}}`:                      "1000000",
+		`{{.states.build.Output}}`:             "built ok\n",
+		`{{.states.build.output | trimSpace}}`: "built ok",
+		`{{.states.build.Response}}`:           `{"k":[1,2]}`,
+		`{{json .states.build.Response}}`:      `{"k":[1,2]}`,
+		`{{.loop.Item}} {{.loop.Parent.Index1}} {{.loop.parent.item}}`:                       `{"f":"x.go"} 5 outer`,
+		`{{escape .inputs.name}}`:                                                            `'it'\''s'`,
+		`{{join (split "a,b" ",") "-"}}`:                                                     "a-b",
+		`{{join .inputs.list "+"}}`:                                                          "a+b",
+		`{{range .inputs.list}}<{{.}}>{{end}}`:                                               "<a><b>",
+		`{{with .states.build}}{{.ExitCode}}{{end}}`:                                         "0",
+		`{{range .inputs.list}}{{$.inputs.n}}{{end}}`:                                        "55",
+		`{{if eq .states.test.Status "failed"}}no{{end}}`:                                    "no",
+		`{{index .states "test" "Stderr"}}`:                                                  "boom",
+		`{{.workflow.ID}} {{.workflow.name}} {{.workflow.Duration}} {{.workflow.StartedAt}}`: "r1 flow 1.5s 2023-11-14T22:13:20Z",
+		`{{.error.Message}} {{.error.type}}`:                                                 "it broke COMMAND_FAILED",
+		`{{.states.par.steps.build.output}}`:                                                 "built ok\n",
+		`{{.awf.scripts_dir}}/x`:                                                             "/p/.awf/scripts/x",
+	} {
+		e, list := ParseValue(AWFTemplate, text, source.Span{})
+		if list.Errors() {
+			t.Errorf("%s: %v", text, list)
+			continue
+		}
+		world := awfWorld(t)
+		world["states"] = map[string]any{"test": world["states.test"]}
+		if got, err := e.Eval(world); err != nil || got != want {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
+	}
+}
+
+func TestAWFTemplatesThatCannotBeFilledIn(t *testing.T) {
+	for text, says := range map[string]string{
+		`{{.inputs.nope}}`:           "There is no inputs.nope.",
+		`{{.states.later.Output}}`:   "There is no states.later.Output.",
+		`{{readFile "/etc/passwd"}}`: "files cannot be read here",
+	} {
+		e, _ := ParseValue(AWFTemplate, text, source.Span{})
+		_, err := e.Eval(awfWorld(t))
+		var failed *EvalError
+		if !errors.As(err, &failed) || !strings.Contains(failed.Message, says) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// What nobody vouches for is one word of the shell's, unless the author says raw.
+func TestUntrustedInputsAreQuoted(t *testing.T) {
+	world := Values{"input": map[string]any{"x": "$(id) 'y'"}}
+	for text, want := range map[string]string{
+		`echo {{.inputs.x}}`:                         `echo '$(id) '\''y'\'''`,
+		`echo {{raw .inputs.x}}`:                     `echo $(id) 'y'`,
+		`{{if eq .inputs.x "$(id) 'y'"}}same{{end}}`: "same",
+	} {
+		e, _ := ParseValue(AWFTemplate, text, source.Span{})
+		if got, err := e.Fill(world, TemplateOptions{Quote: true}); err != nil || got != want {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
+	}
+}
+
+func TestAWFItemsAndNumbers(t *testing.T) {
+	for text, want := range map[string]any{
+		`["a", "{{.inputs.n}}", 3]`: []any{"a", "5", 3.0},
+		`{{.inputs.list}}`:          []any{"a", "b"},
+		`a, b ,c`:                   []any{"a", "b", "c"},
+		`{{.states.test.Output}}`:   []any{},
+		`[{{.inputs.n}}, 2]`:        []any{5.0, 2.0},
+		`{{.inputs.n}},x`:           []any{"5", "x"},
+	} {
+		e, list := ParseValue(AWFItems, text, source.Span{})
+		got, err := e.Eval(awfWorld(t))
+		if err != nil || list.Errors() || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, %v, %v", text, got, err, list)
+		}
+	}
+	for text, want := range map[string]any{
+		`7`: 7.0, `{{.inputs.n}}`: 5.0, `{{.inputs.n * .inputs.zero}}`: 35.0, `{{.inputs.n}} + 1`: 6.0, `inputs.n * 2`: 10.0, `{{.inputs.n + 10}}`: 15.0,
+	} {
+		e, list := ParseValue(AWFNumber, text, source.Span{})
+		got, err := e.Eval(awfWorld(t))
+		if err != nil || list.Errors() || got != want {
+			t.Errorf("%s: %v, %v, %v", text, got, err, list)
+		}
+	}
+}
+
+func TestAWFMistakesHaveAPlace(t *testing.T) {
+	for text, c := range map[string]struct {
+		dialect Dialect
+		at      string
+	}{
+		`states.a.Output = 3 and`:           {AWF, `=`},
+		`(inputs.a == 1`:                    {AWF, ``},
+		"line\nthen {{.inputs.a | nope}} x": {AWFTemplate, `{{.inputs.a | nope}} x`},
+		"{{if .inputs.a}}":                  {AWFTemplate, ``},
+		`now() > 1`:                         {AWF, ``},
+	} {
+		at := source.Span{File: "f", Start: 100, End: 100 + len(text)}
+		e, list := Parse(c.dialect, text, at)
+		if len(list) != 1 || list[0].Code != CodeForeign || list[0].Span.Start < 100 || list[0].Span.End > at.End || !strings.HasSuffix(list[0].Message, ".") {
+			t.Errorf("%s: %v", text, list)
+			continue
+		}
+		if _, err := e.Eval(nil); err == nil {
+			t.Errorf("%s was evaluated", text)
+		}
+		if got := text[list[0].Span.Start-100 : list[0].Span.End-100]; c.at != "" && got != c.at {
+			t.Errorf("%s: it points at %q", text, got)
+		}
+	}
+}
+
+func TestAWFPaths(t *testing.T) {
+	for text, c := range map[string]struct {
+		dialect Dialect
+		want    string
+	}{
+		`states.a.output == inputs.b and contains(loop.Item, env.X)`: {AWF, `states.a.Output@states.a.output input.b@inputs.b loop.item@loop.Item env.X@env.X`},
+		`x {{.states.a.Output}} {{ .inputs.b | json }}`:              {AWFTemplate, `states.a.Output@states.a.Output input.b@inputs.b`},
+		`{{range .states.a.Response.k}}{{.x}} {{$.inputs.c}}{{end}}`: {AWFTemplate, `states.a.Response.k@states.a.Response.k input.c@inputs.c`},
+		`{{states.a.Output}}{{workflow.ID}}`:                         {AWFTemplate, `states.a.Output@states.a.Output run.id@workflow.ID`},
+		`{{.inputs.a * .inputs.b}}`:                                  {AWFNumber, `input.a@inputs.a input.b@inputs.b`},
+	} {
+		e, list := Parse(c.dialect, text, source.Span{File: "f", Start: 0, End: len(text)})
+		if list.Errors() {
+			t.Error(list)
+		}
+		var got []string
+		for _, p := range e.Paths() {
+			got = append(got, strings.Join(p.Segments, ".")+"@"+text[p.Span.Start:p.Span.End])
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %s", text, strings.Join(got, " "))
+		}
+	}
+}
+
+func TestAWFRoundTrip(t *testing.T) {
+	e, _ := Parse(AWF, `states.a.Output == "x"`, source.Span{File: "f", Start: 1, End: 23})
+	raw, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := new(Expr)
+	if err := json.Unmarshal(raw, back); err != nil || !back.Equal(e) {
+		t.Fatal(err)
+	}
+	if ok, err := back.Bool(Values{"states.a": map[string]any{"Output": "x"}}); !ok || err != nil {
+		t.Error(ok, err)
+	}
+	if json.Unmarshal([]byte(`{"dialect":"awf","text":"a ="}`), back) == nil {
+		t.Error("a broken condition was read")
+	}
+}
+
+// Whatever is written, nothing panics and every diagnostic lies in the text.
+func TestAWFNeverPanics(t *testing.T) {
+	piece := rapid.SampledFrom([]string{
+		"{{", "}}", ".inputs.a", "inputs.a", "states", "[", "]", "(", ")", "contains(", " and ", "==", "'", `"`, "é", "1", "|", "json", "range ", "end", "$", "\n", "?.", "len(", "{", "}", ":", "#", "let x = 1; ",
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(piece, 0, 8).Draw(t, "text"), "")
+		d := rapid.SampledFrom([]Dialect{AWF, AWFLenient, AWFTemplate, AWFItems, AWFNumber}).Draw(t, "dialect")
+		e, list := Parse(d, text, source.Span{File: "f", Start: 10, End: 10 + len(text)})
+		for _, one := range list {
+			if one.Span.Start < 10 || one.Span.End > 10+len(text) || one.Span.End < one.Span.Start {
+				t.Fatalf("%q: %v", text, one)
+			}
+		}
+		for _, p := range e.Paths() {
+			if p.Span.Start < 10 || p.Span.End > 10+len(text) {
+				t.Fatalf("%q: %v", text, p)
+			}
+		}
+		e.Eval(Values{"input": map[string]any{"a": "1"}})
+		e.Bool(nil)
+		if list.Count(diag.Error) == 0 && e.String() != text {
+			t.Fatal(e.String())
+		}
+	})
+}

@@ -1,0 +1,438 @@
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	exprlang "github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/conf"
+	"github.com/expr-lang/expr/file"
+	langparser "github.com/expr-lang/expr/parser"
+	"github.com/expr-lang/expr/vm"
+
+	"github.com/espalier-run/espalier/internal/diag"
+)
+
+// condition is an expression of expr-lang.
+type condition struct {
+	program *vm.Program
+	reads   []foreignPath
+	lenient bool
+	text    string
+	unknown *ast.IdentifierNode // a function that does not exist
+}
+
+// unstable are the builtins that two evaluations need not agree on.
+var unstable = []string{"now", "keys", "values", "toPairs"}
+
+// ownFunctions are those that AWF adds to expr-lang's.
+var ownFunctions = []string{"Contains", "StartsWith", "EndsWith", "has_prefix", "has_suffix"}
+
+// conditionOptions are functions that AWF adds.
+func conditionOptions() []exprlang.Option {
+	texts := func(name string, do func(a, b string) bool) exprlang.Option {
+		return exprlang.Function(name, func(args ...any) (any, error) {
+			return do(fmt.Sprint(args[0]), fmt.Sprint(args[1])), nil
+		}, new(func(any, any) bool))
+	}
+	out := []exprlang.Option{
+		exprlang.AllowUndefinedVariables(),
+		exprlang.MaxNodes(maxText),
+		texts("Contains", strings.Contains),
+		texts("StartsWith", strings.HasPrefix),
+		texts("EndsWith", strings.HasSuffix),
+		texts("has_prefix", strings.HasPrefix),
+		texts("has_suffix", strings.HasSuffix),
+	}
+	for _, name := range unstable {
+		out = append(out, exprlang.DisableBuiltin(name))
+	}
+	return out
+}
+
+// readCondition parses a condition; nil after a mistake.
+func readCondition(text string, lenient bool, report reporter) foreign {
+	code := sameLength(text)
+	config := conf.CreateNew()
+	for _, o := range conditionOptions() {
+		o(config)
+	}
+	tree, err := langparser.ParseWithConfig(code, config)
+	if err != nil {
+		start, end, message := syntax(text, err)
+		report(CodeForeign, start, end, "The condition cannot be understood: "+message+".",
+			`Write it like states.build.ExitCode == 0 and inputs.mode == "fast".`)
+		return nil
+	}
+	c := &condition{lenient: lenient, text: text}
+	c.collect(tree.Node, code)
+	if c.unknown != nil {
+		start := byteOffset(code, c.unknown.Location().From)
+		report(CodeForeign, start, min(start+len(c.unknown.Value), len(text)), fmt.Sprintf("There is no function %q.", c.unknown.Value),
+			"Use contains, startsWith, endsWith, len, or another function of expr-lang that does not depend on the time.")
+		return nil
+	}
+	program, err := exprlang.Compile(code, conditionOptions()...)
+	if err != nil {
+		start, end, message := syntax(text, err)
+		report(CodeForeign, start, end, "The condition cannot be understood: "+message+".",
+			`Write it like states.build.ExitCode == 0 and inputs.mode == "fast".`)
+		return nil
+	}
+	c.program = program
+	return c
+}
+
+// syntax is where expr-lang stopped, and why, in one sentence.
+func syntax(text string, err error) (start, end int, message string) {
+	end = len(text)
+	message = err.Error()
+	var at *file.Error
+	if errors.As(err, &at) {
+		message = at.Message
+		runes := []rune(text)
+		if at.From >= 0 && at.From <= len(runes) {
+			start = len(string(runes[:at.From]))
+			if to := min(at.To, len(runes)); to > at.From {
+				end = len(string(runes[:to]))
+			}
+		}
+		if start >= end {
+			start, end = max(0, len(text)-1), len(text)
+		}
+	}
+	message, _, _ = strings.Cut(message, "\n")
+	return start, end, strings.TrimSuffix(message, ".")
+}
+
+// sameLength rewrites what AWF understands and expr-lang does not, byte by
+// byte, so that places stay where they are: contains(a, b) as a function, and
+// names in template braces, also with quotes around them.
+func sameLength(text string) string {
+	b := []byte(text)
+	for i := 0; i < len(b); i++ {
+		if b[i] == '\'' || b[i] == '"' || b[i] == '`' {
+			end := closing(b, i)
+			if end < 0 {
+				break
+			}
+			inner := strings.TrimSpace(string(b[i+1 : end]))
+			if name, ok := braced(inner); ok && !strings.Contains(name, "{") {
+				blank(b, i, end+1, name)
+				b[i], b[end] = '(', ')'
+			}
+			i = end
+			continue
+		}
+		if b[i] == '{' && i+1 < len(b) && b[i+1] == '{' {
+			end := strings.Index(string(b[i:]), "}}")
+			if end < 0 {
+				break
+			}
+			if name, ok := braced(string(b[i : i+end+2])); ok {
+				blank(b, i, i+end+2, name)
+			}
+			i += end + 1
+			continue
+		}
+		for _, word := range []string{"contains", "startsWith", "endsWith"} {
+			if calls(b, i, word) {
+				b[i] = byte(unicode.ToUpper(rune(b[i])))
+			}
+		}
+	}
+	return string(b)
+}
+
+// braced is the name in {{.name}} or {{name}}.
+func braced(s string) (string, bool) {
+	inner, ok := strings.CutPrefix(s, "{{")
+	if !ok {
+		return "", false
+	}
+	inner, ok = strings.CutSuffix(inner, "}}")
+	inner = strings.TrimSpace(strings.Trim(inner, "-"))
+	if !ok || inner == "" || strings.ContainsAny(inner, "{} |") {
+		return "", false
+	}
+	return strings.TrimPrefix(inner, "."), true
+}
+
+// blank writes a name where it stood and spaces around it.
+func blank(b []byte, start, end int, name string) {
+	at := start + strings.Index(string(b[start:end]), name)
+	for i := start; i < end; i++ {
+		if i < at || i >= at+len(name) {
+			b[i] = ' '
+		}
+	}
+}
+
+func closing(b []byte, open int) int {
+	for i := open + 1; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case b[open]:
+			return i
+		}
+	}
+	return -1
+}
+
+// calls tells whether a word stands at a place as a function, not as an
+// operator between two operands.
+func calls(b []byte, at int, word string) bool {
+	if !strings.HasPrefix(string(b[at:]), word+"(") {
+		return false
+	}
+	before := strings.TrimRight(string(b[:at]), " \t\n")
+	if before == "" {
+		return true
+	}
+	if len(before) == at && wordByte(before[len(before)-1]) {
+		return false // the end of a longer word
+	}
+	switch last, _ := utf8.DecodeLastRuneInString(before); {
+	case strings.ContainsRune("([,!&|=<>?:+", last):
+		return true
+	case !wordByte(before[len(before)-1]):
+		return false
+	}
+	words := strings.FieldsFunc(before, func(r rune) bool { return r > 127 || !wordByte(byte(r)) })
+	switch words[len(words)-1] {
+	case "and", "or", "not":
+		return true
+	}
+	return false
+}
+
+func wordByte(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// collect finds the names that a tree reads.
+func (c *condition) collect(n ast.Node, code string) {
+	if path, ok := namePath(n); ok {
+		start := byteOffset(code, firstOf(n).Location().From)
+		end := min(start+len(strings.Join(path, ".")), len(code))
+		if code[start:end] != strings.Join(path, ".") { // written with brackets, or line breaks
+			end = max(start, min(byteOffset(code, n.Location().To), len(code)))
+		}
+		c.reads = append(c.reads, foreignPath{written: path, start: start, end: end})
+		return
+	}
+	if call, ok := n.(*ast.CallNode); ok && c.unknown == nil {
+		if callee, named := call.Callee.(*ast.IdentifierNode); named && !slices.Contains(ownFunctions, callee.Value) {
+			c.unknown = callee
+		}
+	}
+	for _, kid := range kids(n) {
+		if kid != nil {
+			c.collect(kid, code)
+		}
+	}
+}
+
+func byteOffset(s string, runes int) int {
+	for i := range s {
+		if runes == 0 {
+			return i
+		}
+		runes--
+	}
+	return len(s)
+}
+
+func firstOf(n ast.Node) ast.Node {
+	switch x := n.(type) {
+	case *ast.MemberNode:
+		return firstOf(x.Node)
+	case *ast.ChainNode:
+		return firstOf(x.Node)
+	}
+	return n
+}
+
+// namePath is the dotted name that a node is.
+func namePath(n ast.Node) ([]string, bool) {
+	switch x := n.(type) {
+	case *ast.IdentifierNode:
+		return []string{x.Value}, true
+	case *ast.ChainNode:
+		return namePath(x.Node)
+	case *ast.MemberNode:
+		if x.Method {
+			return nil, false
+		}
+		path, ok := namePath(x.Node)
+		if !ok {
+			return nil, false
+		}
+		if p, ok := x.Property.(*ast.StringNode); ok {
+			return append(path, p.Value), true
+		}
+	}
+	return nil, false
+}
+
+func kids(n ast.Node) []ast.Node {
+	switch x := n.(type) {
+	case *ast.UnaryNode:
+		return []ast.Node{x.Node}
+	case *ast.BinaryNode:
+		return []ast.Node{x.Left, x.Right}
+	case *ast.ChainNode:
+		return []ast.Node{x.Node}
+	case *ast.MemberNode:
+		return []ast.Node{x.Node, x.Property}
+	case *ast.SliceNode:
+		return []ast.Node{x.Node, x.From, x.To}
+	case *ast.CallNode:
+		if _, named := x.Callee.(*ast.IdentifierNode); named {
+			return x.Arguments
+		}
+		return append([]ast.Node{x.Callee}, x.Arguments...)
+	case *ast.BuiltinNode:
+		return x.Arguments
+	case *ast.PredicateNode:
+		return []ast.Node{x.Node}
+	case *ast.ConditionalNode:
+		return []ast.Node{x.Cond, x.Exp1, x.Exp2}
+	case *ast.VariableDeclaratorNode:
+		return []ast.Node{x.Value, x.Expr}
+	case *ast.SequenceNode:
+		return x.Nodes
+	case *ast.ArrayNode:
+		return x.Nodes
+	case *ast.MapNode:
+		return x.Pairs
+	case *ast.PairNode:
+		return []ast.Node{x.Value}
+	}
+	return nil
+}
+
+func (c *condition) paths() []foreignPath { return c.reads }
+
+// eval computes the value. What is missing is nil, and an operator that
+// cannot do anything with it makes the condition false, not wrong.
+func (c *condition) eval(env Env) (any, error) {
+	tree, missing := world(env, c.reads, func(written []string, v any) any {
+		if s, ok := v.(string); ok && written[0] == "inputs" && len(written) == 2 {
+			return coerced(s)
+		}
+		return whole(v)
+	})
+	for _, p := range c.reads { // what is missing can still be looked into
+		at := tree
+		for _, name := range p.written[:len(p.written)-1] {
+			next, isMap := at[name].(map[string]any)
+			if !isMap {
+				if at[name] != nil {
+					break
+				}
+				next = map[string]any{}
+				at[name] = next
+			}
+			at = next
+		}
+	}
+	v, err := exprlang.Run(c.program, tree)
+	switch {
+	case err != nil && (missing || c.lenient):
+		return false, nil
+	case err != nil:
+		_, _, message := syntax(c.text, err)
+		return nil, &EvalError{
+			Problem: ProblemType, Text: c.text, Message: fmt.Sprintf("%s has no value: %s.", c.text, message),
+			Help: "Compare values of one type.",
+		}
+	}
+	return plainData(v)
+}
+
+// computed is a template that gives a number, or a computation of one.
+type computed struct {
+	direct foreign   // an expression, when all of it stands in braces or there are none
+	fill   *template // otherwise: filled in first, computed then
+}
+
+// readNumber parses a number: 5, {{.inputs.n}}, {{.inputs.a * .inputs.b}},
+// {{.inputs.n}} + 1.
+func readNumber(text string, report reporter) foreign {
+	trimmed := strings.TrimSpace(text)
+	inner, opened := strings.CutPrefix(trimmed, "{{")
+	inner, closed := strings.CutSuffix(inner, "}}")
+	switch {
+	case !strings.Contains(text, "{{"):
+		if c := readCondition(text, false, report); c != nil {
+			return &computed{direct: c}
+		}
+		return nil
+	case opened && closed && !strings.Contains(inner, "{{") && strings.ContainsAny(inner, "+*/%-"):
+		// The documented form, which is no Go template: names with dots before them.
+		code := undotted(inner)
+		if c, ok := readCondition(code, false, report).(*condition); ok && c != nil {
+			shift := strings.Index(text, inner)
+			for i := range c.reads {
+				c.reads[i].start += shift
+				c.reads[i].end += shift
+			}
+			return &computed{direct: c}
+		}
+		return nil
+	}
+	if t, ok := readTemplate(text, report).(*template); ok && t != nil {
+		return &computed{fill: t}
+	}
+	return nil
+}
+
+// undotted puts a space in the place of the dot before a name.
+func undotted(s string) string {
+	b := []byte(s)
+	for i := range b {
+		if b[i] == '.' && (i == 0 || !wordByte(b[i-1]) && b[i-1] != ')' && b[i-1] != ']') && i+1 < len(b) && (b[i+1] < '0' || b[i+1] > '9') {
+			b[i] = ' '
+		}
+	}
+	return string(b)
+}
+
+func (n *computed) paths() []foreignPath {
+	if n.fill != nil {
+		return n.fill.paths()
+	}
+	return n.direct.paths()
+}
+
+func (n *computed) eval(env Env) (any, error) {
+	direct := n.direct
+	if n.fill != nil {
+		text, err := n.fill.render(env, TemplateOptions{})
+		if err != nil {
+			return nil, err
+		}
+		wrong := ""
+		direct = readCondition(text, false, func(_ diag.Code, _, _ int, message, _ string) { wrong = message })
+		if wrong != "" || direct == nil {
+			return nil, &EvalError{Problem: ProblemType, Text: text, Message: fmt.Sprintf("%q is not a number.", text), Help: "Give a whole number, or a computation of one."}
+		}
+	}
+	v, err := direct.eval(env)
+	if err != nil {
+		return nil, err
+	}
+	if s, ok := v.(string); ok {
+		if f, isInt := coerced(strings.TrimSpace(s)).(int); isInt {
+			return float64(f), nil
+		}
+	}
+	return v, nil
+}

@@ -1,0 +1,423 @@
+package expr
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	gotemplate "text/template"
+	goparse "text/template/parse"
+
+	"github.com/espalier-run/espalier/internal/diag"
+)
+
+// template is a Go template.
+type template struct {
+	text   string
+	parsed *gotemplate.Template // nil: the text is plain
+	reads  []foreignPath
+}
+
+// TemplateOptions is what a place that fills templates in has to offer.
+type TemplateOptions struct {
+	// ReadFile is what the function readFile does; nil refuses it.
+	ReadFile func(path string) (string, error)
+	// Quote writes inputs for a shell, because nobody vouches for them. The
+	// author can ask for the bare value with raw.
+	Quote bool
+}
+
+// Fill writes a template's text; e is of the dialect AWFTemplate.
+func (e *Expr) Fill(env Env, o TemplateOptions) (string, error) {
+	t, ok := e.other.(*template)
+	if !ok || e.broken {
+		return "", &EvalError{Problem: ProblemNotParsed, Span: e.Span, Text: e.Text, Message: "The template cannot be used.", Help: "Mend its mistakes first."}
+	}
+	return t.render(env, o)
+}
+
+// functions are those of AWF; o decides about two of them.
+func functions(o TemplateOptions, tree map[string]any) gotemplate.FuncMap {
+	out := gotemplate.FuncMap{
+		"escape": func(v any) string { return shellQuote(plainText(v)) },
+		"raw":    func(v any) string { return bare(v) },
+		"json": func(v any) (string, error) {
+			var b strings.Builder
+			enc := json.NewEncoder(&b)
+			enc.SetEscapeHTML(false)
+			err := enc.Encode(v)
+			return strings.TrimSuffix(b.String(), "\n"), err
+		},
+		"split": func(v, by any) []string { return strings.Split(bare(v), bare(by)) },
+		"join": func(list any, by any) string {
+			var parts []string
+			if v := reflect.ValueOf(list); v.Kind() == reflect.Slice {
+				for i := range v.Len() {
+					parts = append(parts, plainText(v.Index(i).Interface()))
+				}
+				return strings.Join(parts, bare(by))
+			}
+			return plainText(list)
+		},
+		"trimSpace": func(v any) string { return strings.TrimSpace(plainText(v)) },
+		"readFile": func(path any) (string, error) {
+			if o.ReadFile == nil {
+				return "", errors.New("files cannot be read here")
+			}
+			return o.ReadFile(bare(path))
+		},
+	}
+	for _, root := range roots {
+		out[root] = func() any { return tree[root] }
+	}
+	return out
+}
+
+// shellQuote makes one word of a text, whatever is in it.
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// untrusted is a text that is quoted wherever it is written.
+type untrusted string
+
+func (u untrusted) String() string { return shellQuote(string(u)) }
+
+// object and list write themselves as JSON.
+type (
+	object map[string]any
+	list   []any
+)
+
+func (o object) String() string { return jsonText(map[string]any(o)) }
+func (l list) String() string   { return jsonText([]any(l)) }
+
+func jsonText(v any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Sprint(v)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// plainText is a value as a template writes it.
+func plainText(v any) string { return fmt.Sprint(v) }
+
+// bare is a value without the quotes that nobody asked for.
+func bare(v any) string {
+	if u, ok := v.(untrusted); ok {
+		return string(u)
+	}
+	return fmt.Sprint(v)
+}
+
+// presentable prepares a value to be written by a template.
+func presentable(v any) any {
+	switch x := whole(v).(type) {
+	case map[string]any:
+		out := make(object, len(x))
+		for k, inner := range x {
+			out[k] = presentable(inner)
+		}
+		return out
+	case []any:
+		out := make(list, len(x))
+		for i := range x {
+			out[i] = presentable(x[i])
+		}
+		return out
+	default:
+		return x
+	}
+}
+
+// readTemplate parses a template; nil after a mistake.
+func readTemplate(text string, report reporter) foreign {
+	t := &template{text: text}
+	if !strings.Contains(text, "{{") {
+		return t
+	}
+	parsed, err := gotemplate.New("").Funcs(functions(TemplateOptions{}, nil)).Option("missingkey=error").Parse(text)
+	if err != nil {
+		start, end, message := templateMistake(text, err)
+		report(CodeForeign, start, end, "The template cannot be understood: "+message+".",
+			"Write names like {{.inputs.file}} or {{.states.build.Output}}.")
+		return nil
+	}
+	t.parsed = parsed
+	for _, one := range parsed.Templates() {
+		if one.Tree != nil && one.Tree.Root != nil {
+			t.collect(one.Tree.Root, true)
+		}
+	}
+	return t
+}
+
+var mistakeForm = regexp.MustCompile(`^template: :(\d+)(?::\d+)?: (?s)(.*)$`)
+
+// templateMistake is the line where the parser stopped, and why.
+func templateMistake(text string, err error) (start, end int, message string) {
+	message, end = err.Error(), len(text)
+	m := mistakeForm.FindStringSubmatch(message)
+	if m == nil {
+		return 0, end, message
+	}
+	message = m[2]
+	line, _ := strconv.Atoi(m[1])
+	lines := strings.SplitAfter(text, "\n")
+	for i := range min(line-1, len(lines)) {
+		start += len(lines[i])
+	}
+	if line >= 1 && line <= len(lines) {
+		end = start + len(strings.TrimRight(lines[line-1], "\r\n"))
+	}
+	if open := strings.Index(text[start:end], "{{"); open >= 0 {
+		start += open
+	}
+	return start, max(start, end), strings.TrimSpace(strings.Split(message, "\n")[0])
+}
+
+// collect finds the names that a template reads. top says that the dot is
+// still everything: inside range and with it is something else.
+func (t *template) collect(n goparse.Node, top bool) {
+	switch x := n.(type) {
+	case *goparse.ListNode:
+		if x != nil {
+			for _, one := range x.Nodes {
+				t.collect(one, top)
+			}
+		}
+	case *goparse.ActionNode:
+		t.collect(x.Pipe, top)
+	case *goparse.PipeNode:
+		if x != nil {
+			for _, c := range x.Cmds {
+				t.collect(c, top)
+			}
+		}
+	case *goparse.CommandNode:
+		for _, a := range x.Args {
+			t.collect(a, top)
+		}
+	case *goparse.FieldNode:
+		if top {
+			t.add(x.Ident, int(x.Pos), ".")
+		}
+	case *goparse.VariableNode:
+		if x.Ident[0] == "$" && len(x.Ident) > 1 {
+			t.add(x.Ident[1:], int(x.Pos), "$.")
+		}
+	case *goparse.ChainNode:
+		if id, ok := x.Node.(*goparse.IdentifierNode); ok && slices.Contains(roots, id.Ident) {
+			t.add(append([]string{id.Ident}, x.Field...), int(id.Pos), "")
+			return
+		}
+		t.collect(x.Node, top)
+	case *goparse.IdentifierNode:
+		if slices.Contains(roots, x.Ident) {
+			t.add([]string{x.Ident}, int(x.Pos), "")
+		}
+	case *goparse.DotNode:
+		if top {
+			for _, root := range []string{"inputs", "states", "loop", "env"} {
+				t.add([]string{root}, int(x.Pos), "")
+			}
+		}
+	case *goparse.IfNode:
+		t.branch(&x.BranchNode, top, top)
+	case *goparse.RangeNode:
+		t.branch(&x.BranchNode, top, false)
+	case *goparse.WithNode:
+		t.branch(&x.BranchNode, top, false)
+	case *goparse.TemplateNode:
+		t.collect(x.Pipe, top)
+	}
+}
+
+func (t *template) branch(b *goparse.BranchNode, top, inner bool) {
+	t.collect(b.Pipe, top)
+	t.collect(b.List, inner)
+	t.collect(b.ElseList, top)
+}
+
+// add notes a name. The parser's position is that of some part of it, so the
+// place is looked for around there.
+func (t *template) add(path []string, pos int, lead string) {
+	word := lead + strings.Join(path, ".")
+	p := foreignPath{written: slices.Clone(path), start: 0, end: len(t.text)}
+	from := max(0, min(pos, len(t.text))-len(word))
+	if i := strings.Index(t.text[from:], word); i >= 0 {
+		p.start = from + i + len(lead)
+		p.end = from + i + len(word)
+	}
+	t.reads = append(t.reads, p)
+}
+
+func (t *template) paths() []foreignPath { return t.reads }
+
+func (t *template) eval(env Env) (any, error) { return t.render(env, TemplateOptions{}) }
+
+// maxFilled bounds what a template can grow to.
+const maxFilled = 64 << 20
+
+var errTooLarge = errors.New("the text has grown beyond 64 MiB")
+
+type bounded struct{ strings.Builder }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxFilled {
+		return 0, errTooLarge
+	}
+	return b.Builder.Write(p)
+}
+
+func (t *template) render(env Env, o TemplateOptions) (string, error) {
+	if t.parsed == nil {
+		return t.text, nil
+	}
+	tree, _ := world(env, t.reads, func(written []string, v any) any {
+		if s, ok := v.(string); ok && o.Quote && written[0] == "inputs" {
+			return untrusted(s)
+		}
+		return presentable(v)
+	})
+	clone, err := t.parsed.Clone()
+	if err != nil {
+		return "", err
+	}
+	var b bounded
+	if err := clone.Funcs(functions(o, tree)).Execute(&b, tree); err != nil {
+		return "", t.explain(env, err)
+	}
+	return b.String(), nil
+}
+
+// explain says in one sentence why a template could not be filled in.
+func (t *template) explain(env Env, err error) error {
+	e := &EvalError{Problem: ProblemType, Text: t.text, Help: "Check that the step ran before, and the spelling of the name."}
+	for _, p := range t.reads {
+		if _, ok := lookup(env, p.written); !ok {
+			e.Message = fmt.Sprintf("There is no %s.", strings.Join(p.written, "."))
+			return e
+		}
+	}
+	message := err.Error()
+	var exec gotemplate.ExecError
+	if errors.As(err, &exec) {
+		if inner := errors.Unwrap(exec.Err); inner != nil {
+			message = inner.Error()
+		}
+		if m := mistakeForm.FindStringSubmatch(message); m != nil {
+			message = m[2]
+		}
+	}
+	e.Message, e.Help = fmt.Sprintf("The template could not be filled in: %s.", message), "Check what the template does with its values."
+	return e
+}
+
+// items is a list: of YAML or JSON as it stands, with templates in its texts,
+// or what a template becomes.
+type items struct {
+	fixed []any
+	parts []*template // by their place in fixed; nil where there is no text
+	fill  *template
+}
+
+func readItems(text string, report reporter) foreign {
+	var fixed []any
+	if json.Unmarshal([]byte(text), &fixed) == nil {
+		it := &items{fixed: fixed, parts: make([]*template, len(fixed))}
+		for i, v := range fixed {
+			if s, ok := v.(string); ok && strings.Contains(s, "{{") {
+				t, ok := readTemplate(s, func(code diag.Code, _, _ int, message, help string) { report(code, 0, len(text), message, help) }).(*template)
+				if !ok || t == nil {
+					return nil
+				}
+				it.parts[i] = t
+			}
+		}
+		return it
+	}
+	t, ok := readTemplate(text, report).(*template)
+	if !ok || t == nil {
+		return nil
+	}
+	return &items{fill: t}
+}
+
+func (it *items) paths() []foreignPath {
+	if it.fill != nil {
+		return it.fill.reads
+	}
+	var out []foreignPath
+	for _, t := range it.parts {
+		if t != nil {
+			for _, p := range t.reads {
+				out = append(out, foreignPath{written: p.written, start: 0, end: -1}) // somewhere in the list
+			}
+		}
+	}
+	return out
+}
+
+func (it *items) eval(env Env) (any, error) {
+	if it.fill == nil {
+		out := slices.Clone(it.fixed)
+		for i, t := range it.parts {
+			if t == nil {
+				continue
+			}
+			s, err := t.render(env, TemplateOptions{})
+			if err != nil {
+				return nil, err
+			}
+			out[i] = s
+		}
+		return out, nil
+	}
+	// A name that stands for a list is that list: its texts need not survive
+	// being written as JSON.
+	if len(it.fill.reads) == 1 && onlyName(it.fill.text) {
+		if v, ok := lookup(env, it.fill.reads[0].written); ok {
+			if l, isList := v.([]any); isList {
+				return l, nil
+			}
+		}
+	}
+	text, err := it.fill.render(env, TemplateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return splitItems(text), nil
+}
+
+func onlyName(s string) bool {
+	_, ok := braced(strings.TrimSpace(s))
+	return ok
+}
+
+// splitItems reads a list: JSON first, else words with commas between them.
+func splitItems(text string) any {
+	text = strings.TrimSpace(text)
+	var out []any
+	if json.Unmarshal([]byte(text), &out) == nil {
+		return out
+	}
+	if text == "" {
+		return []any{}
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		out = append(out, strings.TrimSpace(part))
+	}
+	return out
+}
+
+// TemplateFunctions are the names of the functions that templates can call.
+func TemplateFunctions() []string {
+	return slices.Sorted(maps.Keys(functions(TemplateOptions{}, nil)))
+}
