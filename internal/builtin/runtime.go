@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/engine"
@@ -82,7 +84,7 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 		return nil, err
 	}
 	r.Engine = engine.New(engine.Config{
-		Store: store, Process: r.Process, Kinds: Runners(), Log: o.Log, CheckOutput: CheckOutput,
+		Store: store, Process: r.Process, Kinds: Runners(), Log: o.Log, CheckOutput: CheckOutput, FillInput: FillInput, Machine: machine,
 		Host: newHost(dir, o),
 	})
 	transcripts := filepath.Join(dir, "storage", "transcripts")
@@ -200,4 +202,46 @@ func CheckOutput(p *ir.Program, output json.RawMessage) error {
 		return err
 	}
 	return fmt.Errorf("the output does not fit its schema: %s", joined(problems))
+}
+
+// FillInput puts defaults into the input of a child.
+func FillInput(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error) {
+	if p.Input == nil || len(p.Input.Schema) == 0 {
+		return input, nil
+	}
+	s, err := schema.Compile(p.Input.Schema)
+	if err != nil {
+		return nil, err
+	}
+	input = s.Fill(input)
+	if !strict {
+		return input, nil
+	}
+	problems, err := s.Check(input)
+	if err != nil || len(problems) == 0 {
+		return input, err
+	}
+	return nil, fmt.Errorf("the input of %q does not fit: %s", p.Name, joined(problems))
+}
+
+// machine is what of this machine a variable begins with.
+func machine(from string) (string, bool) {
+	if name, ok := strings.CutPrefix(from, "env:"); ok {
+		return os.LookupEnv(name)
+	}
+	switch from {
+	case "dir":
+		dir, err := os.Getwd()
+		return dir, err == nil
+	case "host":
+		name, err := os.Hostname()
+		return name, err == nil
+	case "user":
+		u, err := user.Current()
+		if err != nil {
+			return "", false
+		}
+		return u.Username, true
+	}
+	return "", false
 }

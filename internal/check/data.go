@@ -20,6 +20,9 @@ const (
 	inputRoot    = "input"
 	workflowRoot = "workflow"
 	outputRoot   = "output"
+	// What a run knows of itself, and how the step before ended.
+	runRoot  = "run"
+	lastRoot = "last"
 )
 
 // data checks that what is read is there when it is read.
@@ -112,6 +115,9 @@ func (w *writers) nobody(path string, at source.Span, also string, report func()
 	}
 }
 
+// loopVar is what every iteration begins with.
+const loopVar = "loop"
+
 type writer struct {
 	path string
 	step *ir.Step
@@ -129,12 +135,13 @@ func (c *checker) written() *writers {
 		}
 		switch a := s.Action.(type) {
 		case ir.Loop:
+			w.vars = append(w.vars, loopVar)
 			if a.Each != nil {
 				w.vars = append(w.vars, a.Each.Var)
 			}
 		case ir.Parallel:
 			if a.Each != nil {
-				w.vars = append(w.vars, a.Each.Var)
+				w.vars = append(w.vars, loopVar, a.Each.Var)
 			}
 		}
 	})
@@ -221,7 +228,7 @@ func (w *writers) before(from, to *ir.Step) bool {
 		f := w.c.flow
 		var next []int
 		for _, n := range f.nodesOf[from] {
-			f.after(n, func(at int, way *way) bool { return at != n || wrote(way.on) }, func(m int) { next = append(next, m) })
+			f.after(n, func(at int, way *way) bool { return at != n || wrote(from, way.on) }, func(m int) { next = append(next, m) })
 		}
 		reach = f.walk(next, anyWay)
 		w.after[from] = reach
@@ -229,13 +236,17 @@ func (w *writers) before(from, to *ir.Step) bool {
 	return slices.ContainsFunc(w.c.flow.nodesOf[to], func(n int) bool { return reach[n] })
 }
 
-func wrote(o ir.Outcome) bool { return o == ir.OK || o == ir.Rejected }
+func wrote(s *ir.Step, o ir.Outcome) bool {
+	return o == ir.OK || o == ir.Rejected || slices.ContainsFunc(s.Writes, func(w ir.Write) bool { return w.Always })
+}
 
 // read checks one read of a step.
 func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	switch rootOf(path) {
 	case inputRoot:
 		c.input(path, at)
+		return
+	case runRoot, lastRoot:
 		return
 	case workflowRoot:
 		if !c.domains.fact(path) {
@@ -301,7 +312,7 @@ func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) string {
 	isWriter := func(at *ir.Step) bool { return slices.Contains(steps, at) || c.holds(at, steps) }
 	entered := c.flow.walk(c.flow.entry(), func(n int, w *way) bool {
 		at := c.flow.nodes[n].step
-		return !isWriter(at) || !wrote(w.on)
+		return !isWriter(at) || !wrote(at, w.on)
 	})
 	if !slices.ContainsFunc(c.flow.nodesOf[s], func(n int) bool { return entered[n] }) {
 		return ""
@@ -375,6 +386,8 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 	switch rootOf(dotted) {
 	case inputRoot:
 		c.input(dotted, at)
+		return
+	case runRoot, lastRoot:
 		return
 	case workflowRoot:
 		if len(path.Segments) == 1 || c.domains.fact(dotted) {

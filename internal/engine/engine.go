@@ -43,6 +43,11 @@ type Config struct {
 	Log     *slog.Logger     // nil says nothing
 	// CheckOutput holds a run's output against its contract; nil checks nothing.
 	CheckOutput func(p *ir.Program, output json.RawMessage) error
+	// FillInput puts defaults into the input of a child, and holds it against
+	// its contract if strict; nil does neither.
+	FillInput func(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error)
+	// Machine is what of this machine a variable begins with; nil knows nothing.
+	Machine func(from string) (string, bool)
 }
 
 // Engine drives runs of one store.
@@ -119,7 +124,7 @@ func (e *Engine) Start(ctx context.Context, id journal.RunID, def *Definition, i
 	r.mu.Lock()
 	state, events := plan.Start(r.program, id, journal.RunStarted{
 		Name: def.Program.Name, Format: def.Program.Format, Definition: hash, Input: value, Options: options, By: by,
-		Vars: plan.InitialVars(def.Program), Budget: plan.LimitsOf(def.Program),
+		Vars: e.vars(def.Program), Budget: plan.LimitsOf(def.Program),
 	}, e.now(), e.holding())
 	r.state, r.fence = state, journal.FirstFence
 	r.append(events, nil, blobs, func(err error) { begun <- err })
@@ -130,6 +135,34 @@ func (e *Engine) Start(ctx context.Context, id journal.RunID, def *Definition, i
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// vars are the variables that a run begins with. What its children want of
+// the machine is looked up with it: they may begin much later, elsewhere.
+func (e *Engine) vars(p *ir.Program) map[string]journal.Value {
+	vars := plan.InitialVars(p)
+	if e.Machine == nil {
+		return vars
+	}
+	var add func(p *ir.Program)
+	add = func(p *ir.Program) {
+		for _, v := range p.Vars {
+			if v.From == "" {
+				continue
+			}
+			if text, ok := e.Machine(v.From); ok {
+				raw, err := encode(text)
+				if err == nil { // text always encodes
+					vars[v.Path] = journal.Value{JSON: raw}
+				}
+			}
+		}
+		for i := range p.Children {
+			add(&p.Children[i])
+		}
+	}
+	add(p)
+	return vars
 }
 
 // pin decodes and indexes a definition, once.
@@ -196,7 +229,7 @@ func (e *Engine) Definition(ctx context.Context, hash string) (*Definition, erro
 // bind gives a program the means to read large values. The index is shared.
 func (e *Engine) bind(pin *pinned) *plan.Program {
 	p := *pin.program
-	p.CheckOutput = e.CheckOutput
+	p.CheckOutput, p.FillInput = e.CheckOutput, e.FillInput
 	p.Blobs = func(hash string) (json.RawMessage, error) { return e.Store.Blob(context.Background(), hash) }
 	return &p
 }

@@ -151,6 +151,7 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, step.ClassTimeout, errTimedOut.Error()
 	case errors.As(err, &failure):
 		in.Outcome, in.Class, in.Error, in.Exit = plan.OutcomeFailed, failure.Class, failure.Message, failure.Exit
+		in.Value, blob = keep(failure.Value)
 	default:
 		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, "ERROR", err.Error()
 	}

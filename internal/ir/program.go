@@ -106,7 +106,10 @@ type Var struct {
 	Reducer Reducer         `json:"reducer,omitempty"` // empty means Set
 	Schema  json.RawMessage `json:"schema,omitempty"`
 	Init    json.RawMessage `json:"init,omitempty"`
-	Span    source.Span     `json:"span,omitzero"`
+	// From is what of the machine it begins with: "env:NAME", "user", "host" or
+	// "dir". It is looked up once, when the run starts.
+	From string      `json:"from,omitempty"`
+	Span source.Span `json:"span,omitzero"`
 }
 
 // TriggerKind is a way in which runs begin.

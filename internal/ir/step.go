@@ -22,6 +22,12 @@ type Step struct {
 	When   *expr.Expr `json:"when,omitempty"` // false: the step is skipped
 	Reads  []Ref      `json:"reads,omitempty"`
 	Writes []Write    `json:"writes,omitempty"`
+	// Result makes what the step gives where its work gives nothing by itself:
+	// of a step that holds blocks, of an end, and of a failure. It sees
+	// "result" (the branches' results, {"iterations": n} of a loop, what a child
+	// gave; of an end what the step before gave), "outcome", and "failure"
+	// ({error, class, exit}).
+	Result *expr.Expr `json:"result,omitempty"`
 
 	Action  Action `json:"-"` // written as {"task": {…}} and so on
 	Retry   *Retry `json:"retry,omitempty"`
@@ -67,8 +73,10 @@ type Write struct {
 	Under  string `json:"under,omitempty"`
 	AsList bool   `json:"as_list,omitempty"`
 	// Bare is the key that a Merge puts a result under which is no object at all.
-	Bare string      `json:"bare,omitempty"`
-	Span source.Span `json:"span,omitzero"`
+	Bare string `json:"bare,omitempty"`
+	// Always writes what a step left that failed, too.
+	Always bool        `json:"always,omitempty"`
+	Span   source.Span `json:"span,omitzero"`
 }
 
 // Millis is a duration in milliseconds.
@@ -249,7 +257,8 @@ type Branch struct {
 	Span   source.Span `json:"span,omitzero"`
 }
 
-// Each is the items of a fan-out or a loop.
+// Each is the items of a fan-out or a loop. A Var below "loop." is kept in the
+// loop's own variable, where loops inside see it as their parent's.
 type Each struct {
 	Items *expr.Expr `json:"items"`
 	Var   string     `json:"var"`
@@ -274,11 +283,14 @@ type Call struct {
 	Child  int       `json:"child"` // position in Program.Children
 	Inputs []Binding `json:"inputs,omitempty"`
 	// PassReads hands the step's reads over as the child's input, by their last segment.
-	PassReads bool        `json:"pass_reads,omitempty"`
-	Span      source.Span `json:"span,omitzero"`
+	PassReads bool `json:"pass_reads,omitempty"`
+	// Outputs are what the call gives, by name, each seen from inside the
+	// child as it ends; without any it gives the child's output.
+	Outputs []Binding   `json:"outputs,omitempty"`
+	Span    source.Span `json:"span,omitzero"`
 }
 
-// Binding gives one input of a child its value.
+// Binding gives a name a value: an input of a child, or an output.
 type Binding struct {
 	Name  string      `json:"name"`
 	Value *expr.Expr  `json:"value"`
@@ -289,7 +301,9 @@ type Binding struct {
 type End struct {
 	Failed  bool   `json:"failed,omitempty"`
 	Message string `json:"message,omitempty"`
-	Status  int    `json:"status,omitempty"` // exit code of the author's choice; 0 is none
+	// MessageExpr computes the message; Message is then what to say when it cannot.
+	MessageExpr *expr.Expr `json:"message_expr,omitempty"`
+	Status      int        `json:"status,omitempty"` // exit code of the author's choice; 0 is none
 	// Check is a condition that should hold now; when it does not, the run
 	// ends all the same and says so.
 	Check *expr.Expr `json:"check,omitempty"`

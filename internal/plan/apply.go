@@ -234,6 +234,7 @@ func (s *State) endStep(f *Frame, end Ending) {
 	if end.Outcome == OutcomeRejected {
 		s.top(f).Refused = f.Step
 	}
+	end.Step = f.Step
 	f.Last = end
 	s.mark(f)
 }

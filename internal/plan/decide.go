@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -99,7 +100,7 @@ func (d *decider) settle(f *Frame) {
 	case Beginning:
 		d.enter(f, d.block(f).Steps[0].ID, nil, "")
 	case Ready:
-		d.startTask(f, f.Work(), f.Rerun, nil, f.For)
+		d.again(f)
 	case Lost:
 		d.recover(f)
 	case Overdue:
@@ -111,11 +112,10 @@ func (d *decider) settle(f *Frame) {
 	}
 }
 
-func (d *decider) unit(f *Frame) *unit               { return d.p.unit(f.Program) }
-func (d *decider) block(f *Frame) *ir.Block          { return &d.unit(f).ir.Blocks[f.Block] }
-func (d *decider) step(f *Frame) *ir.Step            { return d.unit(f).step(f.Block, f.Step) }
-func (d *decider) scope(f *Frame) *scope             { return &scope{s: d.s, p: d.p, f: f} }
-func (d *decider) left(f *Frame, x journal.StepLeft) { d.fact(f, x) }
+func (d *decider) unit(f *Frame) *unit      { return d.p.unit(f.Program) }
+func (d *decider) block(f *Frame) *ir.Block { return &d.unit(f).ir.Blocks[f.Block] }
+func (d *decider) step(f *Frame) *ir.Step   { return d.unit(f).step(f.Block, f.Step) }
+func (d *decider) scope(f *Frame) *scope    { return &scope{s: d.s, p: d.p, f: f} }
 
 // holds evaluates a condition in a frame.
 func (d *decider) holds(e *expr.Expr, sc *scope) (bool, error) {
@@ -176,7 +176,7 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 			d.startTask(f, journal.Work{Place: at, Part: PartWork}, 0, via, standIn)
 			return
 		}
-		d.left(f, journal.StepLeft{Place: at, Outcome: OutcomeOK, Via: via, For: standIn})
+		d.enterEnd(f, at, step, &a, via, standIn)
 	case ir.Parallel:
 		d.enterParallel(f, at, &a, via, standIn)
 	case ir.Loop:
@@ -210,6 +210,26 @@ func (d *decider) deadEnd(f *Frame, step *ir.Step) (class string, err error) {
 		return "", nil
 	}
 	return "", nil
+}
+
+// enterEnd ends a program; of one that ends well the last result may be made
+// out of what the step before gave.
+func (d *decider) enterEnd(f *Frame, at journal.Place, step *ir.Step, a *ir.End, via *int, standIn string) {
+	left := journal.StepLeft{Place: at, Outcome: OutcomeOK, Via: via, For: standIn}
+	if step.Result != nil && !a.Failed {
+		v, err := d.result(f, step, OutcomeOK, f.Last.Value, failing{})
+		if err != nil {
+			left.Outcome, left.Class, left.Error = OutcomeFailed, ClassCondition, err.Error()
+		} else {
+			left.Value, left.Writes = v, d.writes(f, step)
+		}
+	}
+	if a.Failed && a.MessageExpr != nil { // now, while the step before is still the last
+		if v, err := a.MessageExpr.Eval(d.scope(f)); err == nil {
+			left.Error, _ = v.(string)
+		}
+	}
+	d.left(f, left)
 }
 
 // The parts of a step's work that are tasks of their own.
@@ -357,6 +377,9 @@ func (d *decider) after(f *Frame) {
 		d.goTo(f, end.To, nil)
 		return
 	}
+	if d.retryGroup(f, step) {
+		return
+	}
 	outcome := ir.Outcome(end.Outcome)
 	passedOver := outcome == ir.Skipped && end.Reason == ReasonCondition
 	if step.Fallback != nil && (outcome == ir.Failed || passedOver) {
@@ -470,7 +493,7 @@ func (d *decider) goTo(f *Frame, step string, via *int) {
 func (d *decider) ending(f *Frame, step *ir.Step, a *ir.End) Ending {
 	end := Ending{Outcome: OutcomeEnd, Status: a.Status, Step: step.ID}
 	if a.Failed {
-		end.Class, end.Error = ClassEnded, a.Message
+		end.Class, end.Error = ClassEnded, cmp.Or(f.Last.Error, a.Message)
 		if end.Error == "" {
 			end.Error = fmt.Sprintf("the workflow ended at %q", step.ID)
 		}
@@ -516,6 +539,13 @@ func (d *decider) close(f *Frame, end Ending) {
 	}
 	if mode == ModeCall && end.Outcome == OutcomeOK {
 		end.Value = d.output(f)
+		if call := d.step(parent).Action.(ir.Call); len(call.Outputs) > 0 {
+			v, err := d.outputs(f, call.Outputs)
+			if err != nil {
+				end = Ending{Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error(), Step: end.Step}
+			}
+			end.Value = v
+		}
 	}
 	d.fact(f, journal.FrameClosed{
 		Frame: f.Path, Outcome: end.Outcome, To: end.To, Class: end.Class, Reason: end.Reason, Error: end.Error,
@@ -701,6 +731,10 @@ func framePath(f *Frame, last string) string {
 	if f.Visit > 0 {
 		b.WriteByte('~')
 		b.WriteString(strconv.Itoa(f.Visit))
+	}
+	if f.Attempt > 0 {
+		b.WriteByte('@')
+		b.WriteString(strconv.Itoa(f.Attempt))
 	}
 	b.WriteByte('/')
 	b.WriteString(last)

@@ -42,7 +42,7 @@ func (d *decider) openBranch(f *Frame, a *ir.Parallel, i int) {
 	opened := journal.FrameOpened{Parent: f.Path, Step: f.Step, Program: f.Program, Index: i}
 	if a.Each != nil {
 		opened.Block, opened.Name = int(a.Each.Block), strconv.Itoa(i)
-		opened.Vars = loopVars(f.Group, a.Each, i, f.Group.item(i))
+		opened.Vars = d.loopVars(f, a.Each, i)
 		opened.Frame = framePath(f, opened.Name)
 		d.fact(f, opened)
 		return
@@ -86,18 +86,22 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 			left.Error = "no branch ended well"
 		}
 	}
-	if left.Outcome == OutcomeOK {
-		if a.Combine != nil {
-			d.startTask(f, journal.Work{Place: f.Place(), Part: PartCombine}, 0, nil, f.For)
-			return
-		}
-		step := d.step(f)
+	if a.Combine == nil { // what branches have written is there whatever came of the others
 		left.Merge = true
-		if len(step.Writes) > 0 {
-			left.Writes, left.Value = d.writes(f, step), journal.Value{JSON: mustJSON(d.results(f))}
-		}
 	}
-	d.left(f, left)
+	if left.Outcome != OutcomeOK {
+		d.left(f, left)
+		return
+	}
+	if a.Combine != nil {
+		d.startTask(f, journal.Work{Place: f.Place(), Part: PartCombine}, 0, nil, f.For)
+		return
+	}
+	var gathered journal.Value
+	if step := d.step(f); len(step.Writes) > 0 || step.Result != nil {
+		gathered.JSON = mustJSON(d.results(f))
+	}
+	d.gives(f, left, gathered)
 }
 
 // BranchValue is a branch's result as a combine task or a write sees it.
@@ -158,7 +162,7 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 		d.leaveLoop(f, left)
 		return
 	}
-	vars := loopVars(g, a.Each, i, g.item(i))
+	vars := d.loopVars(f, a.Each, i)
 	if a.While != nil {
 		sc := d.scope(f)
 		sc.extra = vars
@@ -191,24 +195,33 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 
 // leaveLoop ends a loop well; what it gives is how often it went round.
 func (d *decider) leaveLoop(f *Frame, left journal.StepLeft) {
-	if step := d.step(f); len(step.Writes) > 0 {
-		left.Writes = d.writes(f, step)
-		left.Value = journal.Value{JSON: mustJSON(map[string]int{"iterations": f.Group.Next})}
+	var gathered journal.Value
+	if step := d.step(f); len(step.Writes) > 0 || step.Result != nil {
+		gathered.JSON = mustJSON(map[string]int{"iterations": f.Group.Next})
 	}
-	d.left(f, left)
+	d.gives(f, left, gathered)
 }
 
 // loopVars are the variables that an iteration begins with.
-func loopVars(g *Group, each *ir.Each, i int, item json.RawMessage) map[string]journal.Value {
+func (d *decider) loopVars(f *Frame, each *ir.Each, i int) map[string]journal.Value {
 	length := -1
 	if each != nil {
-		length = g.Total
+		length = f.Group.Total
 	}
-	vars := map[string]journal.Value{
-		"loop": {JSON: fmt.Appendf(nil, `{"index":%d,"first":%t,"last":%t,"length":%d}`, i, i == 0, i == length-1, length)},
-	}
+	loop := fmt.Appendf(nil, `{"index":%d,"first":%t,"last":%t,"length":%d`, i, i == 0, i == length-1, length)
+	own := ""
 	if each != nil {
-		vars[each.Var] = journal.Value{JSON: item}
+		own = strings.TrimPrefix(each.Var, "loop.")
+		if item := f.Group.item(i); own != each.Var {
+			loop = fmt.Appendf(loop, `,%q:%s`, own, item)
+		}
+	}
+	if outer := d.s.visible(f, "loop"); len(outer.JSON) > 0 {
+		loop = fmt.Appendf(loop, `,"parent":%s`, outer.JSON)
+	}
+	vars := map[string]journal.Value{"loop": {JSON: append(loop, '}')}}
+	if each != nil && own == each.Var {
+		vars[each.Var] = journal.Value{JSON: f.Group.item(i)}
 	}
 	return vars
 }
@@ -245,10 +258,11 @@ func (d *decider) call(f *Frame, a *ir.Call) {
 		if err != nil {
 			left.Outcome, left.Class, left.Error = OutcomeFailed, ClassInvalid, err.Error()
 		} else {
-			left.Value, left.Writes = value, d.writes(f, step)
+			d.gives(f, left, value)
+			return
 		}
 	}
-	d.left(f, left)
+	d.leftWith(f, left, last.Status)
 }
 
 func (d *decider) openChild(f *Frame, a *ir.Call) {
@@ -273,9 +287,23 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 		}
 		input[b.Name] = mustJSON(v)
 	}
+	given := mustJSON(input)
+	if d.p.FillInput != nil {
+		filled, err := d.p.FillInput(child, given, !a.PassReads)
+		if err != nil {
+			d.left(f, journal.StepLeft{Place: f.Place(), Outcome: OutcomeFailed, Class: ClassInput, Error: err.Error(), For: f.For})
+			return
+		}
+		given = filled
+	}
 	path := framePath(f, "call")
 	vars := InitialVars(child)
-	vars["input"] = journal.Value{JSON: mustJSON(input)}
+	for _, v := range child.Vars { // what of the machine it sees was looked up when the run began
+		if found, ok := d.s.Root().Scope[v.Path]; ok && v.From != "" {
+			vars[v.Path] = found
+		}
+	}
+	vars["input"] = journal.Value{JSON: given}
 	d.fact(f, journal.FrameOpened{
 		Frame: path, Parent: f.Path, Step: f.Step, Program: childPath(f.Program, a.Child), Name: child.Name,
 		Child: ChildID(d.s.Run, path), Vars: vars, Budget: limits(&child.Budget),

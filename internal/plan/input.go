@@ -52,6 +52,7 @@ const (
 	ClassCondition = "CONDITION"
 	ClassNoBranch  = "NO_BRANCH"
 	ClassLoopLimit = "LOOP_LIMIT"
+	ClassInput     = "INVALID_INPUT"
 )
 
 // What to do with a task that nobody knows the end of.

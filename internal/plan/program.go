@@ -18,6 +18,9 @@ type Program struct {
 	Blobs func(hash string) (json.RawMessage, error)
 	// CheckOutput holds a program's output against its contract; nil checks nothing.
 	CheckOutput func(p *ir.Program, output json.RawMessage) error
+	// FillInput puts defaults into the input of a child, and holds it against
+	// its contract if strict; nil does neither.
+	FillInput func(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error)
 }
 
 // unit is one program of the tree of programs: the root or a child.
@@ -178,11 +181,11 @@ func components(next [][]int) [][]int {
 	return out
 }
 
-var escaper = strings.NewReplacer("%", "%25", "/", "%2F", "~", "%7E", "#", "%23", ":", "%3A")
+var escaper = strings.NewReplacer("%", "%25", "/", "%2F", "~", "%7E", "#", "%23", ":", "%3A", "@", "%40")
 
 // segment makes a name safe to be part of a frame's path.
 func segment(name string) string {
-	if !strings.ContainsAny(name, "%/~#:") {
+	if !strings.ContainsAny(name, "%/~#:@") {
 		return name
 	}
 	return escaper.Replace(name)

@@ -113,6 +113,17 @@ func (g *generator) step(depth int) ir.Step {
 		g.p.Children = append(g.p.Children, *child.p)
 		s.Action = ir.Call{Child: len(g.p.Children) - 1, PassReads: true}
 	}
+	if g.chance("left behind", 30) {
+		for i := range s.Writes {
+			s.Writes[i].Always = true
+		}
+		if g.chance("result", 50) {
+			s.Result = computed(g.t, `{"outcome": outcome, "result": result, "failure": failure}`)
+		}
+	}
+	if s.Retry == nil && g.chance("group retry", 10) {
+		s.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{20}}
+	}
 	return s
 }
 

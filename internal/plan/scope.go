@@ -40,8 +40,15 @@ func (sc *scope) Lookup(path []string) (any, bool) {
 		}
 		f = sc.s.Frames[f.Parent]
 	}
-	if len(path) >= 1 && path[0] == "workflow" {
-		return sc.meta(path[1:])
+	if len(path) >= 1 {
+		switch path[0] {
+		case "workflow":
+			return sc.meta(path[1:])
+		case "run":
+			return expr.Descend(sc.about(), path[1:])
+		case "last":
+			return expr.Descend(sc.before(), path[1:])
+		}
 	}
 	if whole := sc.namespace(path); whole != nil {
 		return whole, true
@@ -137,6 +144,33 @@ func (sc *scope) meta(path []string) (any, bool) {
 		return nil, false
 	}
 	return expr.Descend(value, path[1:])
+}
+
+// about is what a run knows of itself. Times are those of the journal, so that
+// the same events always lead to the same answer.
+func (sc *scope) about() map[string]any {
+	id := sc.s.RunOf(sc.f)
+	if id == "" {
+		id = sc.s.Run
+	}
+	return map[string]any{
+		"id": string(id), "name": sc.p.unit(sc.f.Program).ir.Name, "step": sc.f.Step,
+		"started": float64(sc.s.Started), "at": float64(sc.s.At),
+	}
+}
+
+// before is how the step before ended, in this block or the ones around it.
+func (sc *scope) before() map[string]any {
+	f := sc.f
+	for f.Last.Outcome == "" && f.Path != "" && f.Child == "" {
+		f = sc.s.Frames[f.Parent]
+	}
+	last := f.Last
+	out := map[string]any{"step": last.Step, "outcome": last.Outcome, "error": last.Error, "class": last.Class}
+	if value, err := sc.p.decode(last.Value); err == nil {
+		out["value"] = value
+	}
+	return out
 }
 
 // namespace gathers all variables below a path into one object: what reading

@@ -325,6 +325,12 @@ func (d *decider) endTask(f *Frame, r *Result) {
 	}
 	retries := ended.Outcome == OutcomeFailed && !f.Cancelled && retryable(step, f.Attempt, ended.Class, r.Exit)
 	ended.Final = !retries
+	if ended.Outcome == OutcomeFailed && ended.Final {
+		value, writes := d.remains(f, step, ended.Outcome, failing{Error: ended.Error, Class: ended.Class, Exit: r.Exit})
+		if ended.Writes = writes; writes != nil && r.Value.IsZero() {
+			ended.Value = value
+		}
+	}
 	d.fact(f, ended)
 	if retries {
 		next := r.Work
@@ -492,8 +498,10 @@ func (d *decider) decide(f *Frame, x *Decision) {
 		decided.Outcome = OutcomeRerun
 	case AnswerSkip:
 		decided.Outcome = OutcomeSkipped
+		decided.Value, decided.Writes = d.remains(f, step, OutcomeSkipped, failing{})
 	case AnswerFail:
 		decided.Outcome, decided.Class = OutcomeFailed, ClassInDoubt
+		decided.Value, decided.Writes = d.remains(f, step, OutcomeFailed, failing{Error: "a person said that it failed", Class: ClassInDoubt, Exit: 1})
 	case AnswerResult:
 		decided.Outcome = OutcomeOK
 		if f.Part == PartVerdict {

@@ -116,6 +116,8 @@ type Error struct {
 	Class   string
 	Message string
 	Exit    int // of a command
+	// Value is what it left all the same, for steps that keep that.
+	Value json.RawMessage
 }
 
 func (e *Error) Error() string { return e.Message }

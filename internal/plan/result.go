@@ -1,0 +1,150 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// failing is what a step's Result sees of a failure.
+type failing struct {
+	Error string `json:"error"`
+	Class string `json:"class,omitempty"`
+	Exit  int    `json:"exit,omitempty"`
+}
+
+// result is what a step gives whose work gave nothing by itself.
+func (d *decider) result(f *Frame, step *ir.Step, outcome string, gathered journal.Value, how failing) (journal.Value, error) {
+	if step.Result == nil {
+		if outcome == OutcomeOK {
+			return gathered, nil
+		}
+		return journal.Value{JSON: mustJSON(how)}, nil
+	}
+	raw, err := d.p.raw(gathered)
+	if err != nil {
+		return journal.Value{}, err
+	}
+	sc := d.scope(f)
+	sc.extra = map[string]journal.Value{
+		"result": {JSON: raw}, "outcome": {JSON: mustJSON(outcome)}, "failure": {JSON: mustJSON(how)},
+	}
+	v, err := step.Result.Eval(sc)
+	if err == nil {
+		err = sc.err
+	}
+	if err != nil {
+		return journal.Value{}, fmt.Errorf("the result of step %q: %w", step.ID, err)
+	}
+	return journal.Value{JSON: mustJSON(v)}, nil
+}
+
+// lasting are the writes that a failed step makes, too.
+func (d *decider) lasting(f *Frame, step *ir.Step) []journal.Write {
+	if !slices.ContainsFunc(step.Writes, func(w ir.Write) bool { return w.Always }) {
+		return nil
+	}
+	all := d.writes(f, step)
+	var out []journal.Write
+	for i, w := range step.Writes {
+		if w.Always {
+			out = append(out, all[i])
+		}
+	}
+	return out
+}
+
+// remains fills in what a step leaves that was skipped or did not end well.
+func (d *decider) remains(f *Frame, step *ir.Step, outcome string, how failing) (journal.Value, []journal.Write) {
+	writes := d.lasting(f, step)
+	if writes == nil {
+		return journal.Value{}, nil
+	}
+	v, err := d.result(f, step, outcome, journal.Value{}, how)
+	if err != nil { // it has failed already; this is only about what to show of it
+		v = journal.Value{JSON: mustJSON(how)}
+	}
+	return v, writes
+}
+
+// gives ends a step well that gathered something from its frames.
+func (d *decider) gives(f *Frame, left journal.StepLeft, gathered journal.Value) {
+	step := d.step(f)
+	if len(step.Writes) > 0 || step.Result != nil {
+		v, err := d.result(f, step, OutcomeOK, gathered, failing{})
+		if err != nil {
+			left.Outcome, left.Class, left.Error = OutcomeFailed, ClassCondition, err.Error()
+			d.left(f, left)
+			return
+		}
+		left.Value, left.Writes = v, d.writes(f, step)
+	}
+	d.left(f, left)
+}
+
+// left ends a step that is not a task.
+func (d *decider) left(f *Frame, x journal.StepLeft) { d.leftWith(f, x, 0) }
+
+// leftWith is left for a failure that came with an exit code.
+func (d *decider) leftWith(f *Frame, x journal.StepLeft, exit int) {
+	if x.Outcome == OutcomeFailed || x.Outcome == OutcomeSkipped {
+		if step := d.unit(f).step(f.Block, x.Step); len(x.Writes) == 0 {
+			x.Value, x.Writes = d.remains(f, step, x.Outcome, failing{Error: x.Error, Class: x.Class, Exit: exit})
+		}
+	}
+	d.fact(f, x)
+}
+
+// retryGroup plans another attempt at a step that is made of frames.
+func (d *decider) retryGroup(f *Frame, step *ir.Step) bool {
+	switch step.Action.(type) {
+	case ir.Parallel, ir.Loop, ir.Call:
+	default:
+		return false
+	}
+	if f.Part != "" || f.Last.Outcome != OutcomeFailed || !retryable(step, f.Attempt, f.Last.Class, f.Last.Status) {
+		return false
+	}
+	next := journal.Work{Place: f.Place(), Attempt: f.Attempt + 1}
+	d.fact(f, journal.RetrySet{Work: next, Due: d.now + delay(step.Retry, next)})
+	return true
+}
+
+// again begins the next attempt of a step.
+func (d *decider) again(f *Frame) {
+	at := f.Place()
+	switch a := d.step(f).Action.(type) {
+	case ir.Parallel:
+		if f.Part == "" {
+			d.enterParallel(f, at, &a, nil, f.For)
+			return
+		}
+	case ir.Loop:
+		d.enterLoop(f, at, &a, nil, f.For)
+		return
+	case ir.Call:
+		d.fact(f, journal.StepEntered{Place: at, Mode: ModeCall, Total: 1, For: f.For})
+		return
+	}
+	d.startTask(f, f.Work(), f.Rerun, nil, f.For)
+}
+
+// outputs are what a call gives, seen from inside the child.
+func (d *decider) outputs(f *Frame, names []ir.Binding) (journal.Value, error) {
+	out := map[string]json.RawMessage{}
+	for _, b := range names {
+		sc := d.scope(f)
+		v, err := b.Value.Eval(sc)
+		if err == nil {
+			err = sc.err
+		}
+		if err != nil {
+			return journal.Value{}, fmt.Errorf("output %q: %w", b.Name, err)
+		}
+		out[b.Name] = mustJSON(v)
+	}
+	return journal.Value{JSON: mustJSON(out)}, nil
+}

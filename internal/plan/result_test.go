@@ -1,0 +1,232 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+func computed(t reporter, text string) *expr.Expr {
+	t.Helper()
+	e, problems := expr.ParseValue(expr.AWF, text, source.Span{})
+	if problems.Errors() {
+		t.Fatalf("%s: %v", text, problems)
+	}
+	return e
+}
+
+func always(id string) []ir.Write { return []ir.Write{{Path: "states." + id, Always: true}} }
+
+// seen is a variable of the run's body.
+func (w *world) seen(path string) string {
+	if w.s.Root() == nil {
+		return ""
+	}
+	return string(w.s.Root().Scope[path].JSON)
+}
+
+// What a failed step left is there for the steps that its failure leads to.
+func TestFailuresLeaveSomething(t *testing.T) {
+	run := task("a")
+	run.Writes = append(always("a"), ir.Write{Path: "state.only_if_well"})
+	run.Next = []ir.Edge{{On: []ir.Outcome{ir.Failed}, When: computed(t, "states.a.ExitCode == 7"), To: ir.Target{Step: "b"}}}
+	gate := ir.Step{ID: "b", Action: ir.Gate{Decider: ir.Person}}
+	p := program(run, gate)
+	w := start(t, p, "")
+	w.do = func(journal.Work) plan.Result {
+		return plan.Result{Outcome: plan.OutcomeFailed, Class: "COMMAND_FAILED", Error: "no", Exit: 7, Value: journal.Value{JSON: json.RawMessage(`{"ExitCode":7}`)}}
+	}
+	w.run(first)
+	if len(w.s.OpenGates()) != 1 || w.seen("states.a") != `{"ExitCode":7}` || w.seen("state.only_if_well") != "" {
+		t.Fatalf("%v\n%s", w.s.Root().Scope, describe(w.log))
+	}
+	// Without a value of its own, it says what went wrong.
+	w = start(t, p, "")
+	w.do = failing("a")
+	w.run(first)
+	for _, e := range w.log {
+		if x, ok := e.Fact.(journal.TaskEnded); ok && string(x.Value.JSON) != `{"error":"no luck","class":"API_ERROR"}` {
+			t.Errorf("%s", x.Value.JSON)
+		}
+	}
+}
+
+func TestResults(t *testing.T) {
+	shape := `outcome == "ok" ? {"Output": result, "ok": true} : {"Output": failure.error, "ok": false}`
+	step := func(id string, a ir.Action) ir.Step {
+		return ir.Step{ID: id, Action: a, Writes: always(id), Result: computed(t, shape)}
+	}
+	for name, c := range map[string]struct {
+		action ir.Action
+		fails  bool
+		want   string
+	}{
+		"loop":             {ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.list"), Var: "loop.item"}}, false, `{"Output":{"iterations":2},"ok":true}`},
+		"loop that fails":  {ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.list"), Var: "loop.item"}}, true, `{"Output":"no luck","ok":false}`},
+		"parallel":         {ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}}}, false, `"branch\":\"x\"`},
+		"parallel, failed": {ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}}}, true, `{"Output":"x: no luck","ok":false}`},
+		"call":             {ir.Call{Outputs: []ir.Binding{{Name: "got", Value: computed(t, "state.inner")}}}, false, `{"Output":{"got":"g/call/inner#0"},"ok":true}`},
+		"call, failed":     {ir.Call{}, true, `{"Output":"no luck","ok":false}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := step("g", c.action)
+			wait := ir.Step{ID: "wait", Action: ir.Gate{Decider: ir.Person}}
+			g.Next = []ir.Edge{on("wait", ir.OK, ir.Failed)}
+			p := program(g, wait)
+			p.AddBlock(ir.Block{Steps: []ir.Step{task("inner")}})
+			p.Children = []ir.Program{*program(task("inner"))}
+			w := start(t, p, `{"list":[1,2]}`)
+			if c.fails {
+				w.do = failing("inner")
+			}
+			w.run(first)
+			got := w.seen("states.g")
+			if strings.HasPrefix(c.want, "{") && got != c.want || !strings.Contains(got, c.want) && !strings.Contains(got, `branch`) {
+				t.Errorf("got %s\n%s", got, describe(w.log))
+			}
+		})
+	}
+}
+
+// An end makes the last result of what came before, and its message of what
+// there is.
+func TestEndsSpeak(t *testing.T) {
+	done := ir.Step{ID: "done", Action: ir.End{}, Result: computed(t, "result.Output"), Writes: []ir.Write{{Path: "output"}}}
+	w := start(t, program(chain(task("a"), done)...), "")
+	w.do = func(journal.Work) plan.Result { return value(`{"Output":"hello"}`) }
+	w.run(first)
+	if string(w.s.Finished.Output.JSON) != `"hello"` {
+		t.Errorf("%s", w.s.Finished.Output.JSON)
+	}
+	message, _ := expr.ParseValue(expr.AWFTemplate, "after {{.error.State}}: {{.error.Message}}", source.Span{})
+	broken := ir.Step{ID: "broken", Action: ir.End{Failed: true, Message: "as it stands", MessageExpr: message, Status: 9}}
+	a := task("a")
+	a.Next = []ir.Edge{on("broken", ir.Failed)}
+	w = start(t, program(a, broken), "")
+	w.do = failing("a")
+	w.run(first)
+	if f := w.s.Finished; f.Error != "after a: no luck" || f.Status != 9 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// Steps that are made of frames are tried again as a whole, each time under
+// keys of their own.
+func TestGroupsAreRetried(t *testing.T) {
+	for name, action := range map[string]ir.Action{
+		"loop":     ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.list"), Var: "x"}},
+		"parallel": ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}}},
+		"call":     ir.Call{},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := ir.Step{ID: "g", Action: action, Writes: always("g"), Retry: &ir.Retry{MaxAttempts: 3, Backoff: ir.Linear, Delays: []ir.Millis{100}}}
+			p := program(g)
+			p.AddBlock(ir.Block{Steps: []ir.Step{task("inner")}})
+			p.AddBlock(ir.Block{Steps: []ir.Step{task("other")}})
+			p.Children = []ir.Program{*program(task("inner"))}
+			tries := 0
+			w := start(t, p, `{"list":[1]}`)
+			w.do = func(task journal.Work) plan.Result {
+				if task.Step == "inner" {
+					if tries++; tries < 3 {
+						return plan.Result{Outcome: plan.OutcomeFailed, Class: "API_ERROR", Error: "no luck"}
+					}
+				}
+				return plan.Result{Outcome: plan.OutcomeOK}
+			}
+			w.run(first)
+			if w.s.Finished == nil || w.s.Finished.Outcome != "ok" || tries != 3 || w.now != 1300 {
+				t.Fatalf("%d tries, time %d\n%s", tries, w.now, describe(w.log))
+			}
+			for key, n := range w.done {
+				if n > 1 {
+					t.Errorf("%s was done %d times", key, n)
+				}
+			}
+			// And if it never works, it fails once.
+			w = start(t, p, `{"list":[1]}`)
+			w.do = failing("inner")
+			w.run(first)
+			if w.s.Finished == nil || w.s.Finished.Outcome != "failed" {
+				t.Errorf("%s", describe(w.log))
+			}
+		})
+	}
+}
+
+// A loop that cannot even begin is not tried for ever.
+func TestGroupsThatCannotBegin(t *testing.T) {
+	g := ir.Step{ID: "g", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input"), Var: "x"}}, Retry: &ir.Retry{MaxAttempts: 2}}
+	p := program(g)
+	p.AddBlock(ir.Block{Steps: []ir.Step{task("inner")}})
+	w := start(t, p, "")
+	w.run(first)
+	if w.s.Finished == nil || w.s.Finished.Outcome != "failed" {
+		t.Error(describe(w.log))
+	}
+}
+
+func TestLoopsKnowTheirParents(t *testing.T) {
+	inner := ir.Step{ID: "in", Action: ir.Loop{Block: 2, Each: &ir.Each{Items: items(t, "input.b"), Var: "loop.item"}}}
+	work := task("work")
+	work.Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, When: computed(t, `loop.Item == "y" and loop.Parent.Item == "q" and loop.Parent.Index1 == 2`), To: ir.Target{Exit: ir.ExitFail, Reason: "FOUND"}}}
+	p := program(ir.Step{ID: "out", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.a"), Var: "loop.item"}}})
+	p.AddBlock(ir.Block{Steps: []ir.Step{inner}})
+	p.AddBlock(ir.Block{Steps: []ir.Step{work}})
+	w := start(t, p, `{"a":["p","q"],"b":["x","y"]}`)
+	w.run(first)
+	if w.s.Finished.Reason != "FOUND" || len(w.done) != 4 {
+		t.Errorf("%d\n%s", len(w.done), describe(w.log))
+	}
+}
+
+// A failed parallel step still has what its branches wrote.
+func TestBranchesOfAFailureAreMerged(t *testing.T) {
+	par := ir.Step{ID: "par", Action: ir.Parallel{Join: ir.JoinSettle, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}}}, Next: []ir.Edge{on("wait", ir.Failed)}}
+	p := program(par, ir.Step{ID: "wait", Action: ir.Gate{Decider: ir.Person}})
+	p.AddBlock(ir.Block{Steps: []ir.Step{task("good")}})
+	bad := task("bad")
+	bad.Writes = always("bad")
+	p.AddBlock(ir.Block{Steps: []ir.Step{bad}})
+	w := start(t, p, "")
+	w.do = failing("bad")
+	w.run(first)
+	if w.seen("state.good") == "" || w.seen("states.bad") == "" {
+		t.Error(w.s.Root().Scope)
+	}
+}
+
+func TestChildInputs(t *testing.T) {
+	p := program(ir.Step{ID: "g", Action: ir.Call{Inputs: []ir.Binding{{Name: "n", Value: computed(t, "inputs.n")}}}})
+	child := program(task("inner"))
+	child.Vars = []ir.Var{{Path: "env.HOME", From: "env:HOME"}, {Path: "env.X", From: "env:X"}}
+	p.Children = []ir.Program{*child}
+	w := &world{t: t, p: plan.Compile(p), now: 1000, done: map[string]int{}}
+	w.p.FillInput = func(_ *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error) {
+		if string(input) == `{"n":1}` || !strict {
+			return nil, errors.New("one is too few")
+		}
+		return json.RawMessage(`{"n":2,"more":true}`), nil
+	}
+	begin := func(input string) {
+		s, events := plan.Start(w.p, "run-1", journal.RunStarted{Input: journal.Value{JSON: json.RawMessage(input)}, Vars: map[string]journal.Value{"env.HOME": {JSON: json.RawMessage(`"/h"`)}}}, w.now, false)
+		w.s, w.log = s, nil
+		w.took(events)
+	}
+	begin(`{"n":1}`)
+	if w.s.Finished == nil || w.s.Finished.Reason != plan.ClassInput {
+		t.Error(describe(w.log))
+	}
+	begin(`{"n":2}`)
+	scope := w.s.Frames["g/call"].Scope
+	if string(scope["input"].JSON) != `{"n":2,"more":true}` || string(scope["env.HOME"].JSON) != `"/h"` || !scope["env.X"].IsZero() {
+		t.Error(scope)
+	}
+}
