@@ -13,7 +13,7 @@ func InMemory(dir string, o RuntimeOptions) (*engine.Engine, journal.Store) {
 	store := memory.New()
 	o = o.complete()
 	return engine.New(engine.Config{
-		Store: store, Process: alone{}, Kinds: Runners(), CheckOutput: CheckOutput,
+		Store: store, Process: alone{}, Kinds: Runners(), CheckOutput: CheckOutput, FillInput: FillInput, Machine: machine,
 		Log: o.Log, Host: newHost(dir, o),
 	}), store
 }

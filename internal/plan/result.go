@@ -73,6 +73,7 @@ func (d *decider) remains(f *Frame, step *ir.Step, outcome string, how failing) 
 // gives ends a step well that gathered something from its frames.
 func (d *decider) gives(f *Frame, left journal.StepLeft, gathered journal.Value) {
 	step := d.step(f)
+	left.Value = gathered
 	if len(step.Writes) > 0 || step.Result != nil {
 		v, err := d.result(f, step, OutcomeOK, gathered, failing{})
 		if err != nil {
