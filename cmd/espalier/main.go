@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/espalier-run/espalier/internal/cli"
+	"github.com/espalier-run/espalier/internal/process"
 )
 
 // Two of the exit codes that `espalier help exit-codes` lists; the others are
@@ -20,7 +21,10 @@ const (
 	exitInterrupted = 130
 )
 
-func main() { os.Exit(run()) }
+func main() {
+	process.Confine(os.Args)
+	os.Exit(run())
+}
 
 func run() int {
 	// Commands are short: memory that is free in a moment anyway is worth

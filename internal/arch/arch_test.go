@@ -63,7 +63,7 @@ var layers = map[string][]string{
 		"internal/project", "internal/explain", "internal/config", "internal/price",
 	},
 	"internal/web":  {"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph", "internal/project"},
-	"cmd/espalier":  {"internal/cli", "internal/web"},
+	"cmd/espalier":  {"internal/cli", "internal/web", "internal/process"},
 	"internal/arch": {},
 	// Measures from outside, and the layout alone.
 	"internal/bench": {"internal/graph"},

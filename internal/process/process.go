@@ -23,6 +23,8 @@ type Command struct {
 	Grace time.Duration
 	// MaxOutput is how much it may write; 0 is DefaultMaxOutput.
 	MaxOutput int
+	// Sandbox confines the command; nil leaves it what the user may do.
+	Sandbox *Sandbox
 }
 
 // What holds when a command says nothing else.
@@ -70,6 +72,9 @@ func Run(ctx context.Context, c Command) (Outcome, error) {
 	if c.MaxOutput == 0 {
 		c.MaxOutput = DefaultMaxOutput
 	}
+	if c.Sandbox != nil {
+		c = c.Sandbox.confined(c)
+	}
 	return run(ctx, c)
 }
 
@@ -94,6 +99,9 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	}
 	if c.Grace == 0 {
 		c.Grace = DefaultGrace
+	}
+	if c.Sandbox != nil {
+		c = c.Sandbox.confined(c)
 	}
 	return start(ctx, c)
 }

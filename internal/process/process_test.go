@@ -209,6 +209,7 @@ const helper = "ESPALIER_TEST_HELPER"
 
 // TestMain lets the test binary play a process that runs a command and is killed.
 func TestMain(m *testing.M) {
+	process.Confine(os.Args)
 	if script := os.Getenv(helper); script != "" {
 		_, err := process.Run(context.Background(), shell(script))
 		fmt.Fprintln(os.Stderr, err)

@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"time"
 )
 
 // Tool does one thing in the world.
@@ -20,6 +21,31 @@ type Spec struct {
 	SideEffects bool `json:"side_effects,omitempty"`
 	// TakesKey tells whether it does nothing twice when the call's key is the same.
 	TakesKey bool `json:"takes_key,omitempty"`
+	// RequiresApproval wants a person to agree to each call, with exactly its
+	// arguments, before it is made.
+	RequiresApproval bool `json:"requires_approval,omitempty"`
+	// Target is what a call really reaches, in a few words: an approval is
+	// about that, too.
+	Target string `json:"target,omitempty"`
+	// Timeout is how long a call may take; 0 is the usual time.
+	Timeout time.Duration `json:"timeout,omitempty"`
+}
+
+// Repeater is a tool of which some calls do no harm when they are made twice,
+// although others do.
+type Repeater interface {
+	Repeatable(input json.RawMessage) bool
+}
+
+// Repeatable tells whether a call may be made again when nobody knows whether
+// it was made.
+func Repeatable(t Tool, input json.RawMessage) bool {
+	spec := t.Spec()
+	if !spec.SideEffects || spec.TakesKey {
+		return true
+	}
+	r, ok := t.(Repeater)
+	return ok && r.Repeatable(input)
 }
 
 // Call is one use of a tool.
@@ -58,3 +84,12 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Class + ": " + e.Message }
+
+// The classes of errors that tools give. Retries look at them.
+const (
+	ClassTool    = "TOOL_ERROR"
+	ClassTimeout = "TIMEOUT"
+	ClassInput   = "INVALID_INPUT"
+	ClassDenied  = "NOT_ALLOWED"
+	ClassMissing = "NOT_READY"
+)

@@ -1,0 +1,106 @@
+package process_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/process"
+)
+
+// Every line of the script is tried in a sandbox; it says which of them work.
+func TestSandbox(t *testing.T) {
+	root, outside := t.TempDir(), t.TempDir()
+	for _, name := range []string{"src/main.go", ".espalier/espalier.db", ".espalier/runs/r1/x", "top.txt"} {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("content\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	box, err := process.NewSandbox(root, ".espalier")
+	if err != nil {
+		t.Fatal(err) // Linux has had Landlock for years: a machine without is worth knowing of
+	}
+	dir := filepath.Join(root, ".espalier", "runs", "r1")
+	for script, works := range map[string]bool{
+		"cat ../../../src/main.go": true,
+		"cat ../../../top.txt":     true,
+		"cat x":                    true,
+		"echo new > made && mkdir -p d && mv made d/":      true,
+		"echo x > /dev/null":                               true,
+		"ls /usr/bin > /dev/null":                          true,
+		"sh -c 'cat x'":                                    true,
+		"cat ../../espalier.db":                            false,
+		"echo x > ../../../src/main.go":                    false,
+		"echo x > ../../../new.txt":                        false,
+		"rm ../../../top.txt":                              false,
+		"cat " + outside + "/secret":                       false,
+		"cat ../../../link/secret":                         false,
+		"ln -s " + outside + " l; cat l/secret":            false,
+		"ln ../../espalier.db hard":                        false,
+		"cat ~/.ssh/id_rsa":                                false,
+		"cat /proc/1/environ":                              false,
+		fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%s", port): false,
+	} {
+		got, err := process.Run(t.Context(), process.Command{
+			Path: "/bin/bash", Args: []string{"-c", script}, Dir: dir, Env: process.Environment(os.Environ()), Sandbox: box.For(dir),
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", script, err)
+		}
+		if (got.Exit == 0) != works {
+			t.Errorf("%s: exit %d: %s", script, got.Exit, got.Stderr)
+		}
+	}
+	if raw, err := os.ReadFile(filepath.Join(root, "src", "main.go")); err != nil || string(raw) != "content\n" {
+		t.Errorf("%q, %v", raw, err)
+	}
+	// What is confined is killed like everything else.
+	line := newLifeline(t)
+	begin := fmt.Sprintf(`(setsid sh -c 'exec 5>%q; echo on >&5; sleep 1000' &); sleep 1000`, line.path)
+	open := box.For(dir)
+	open.Write = append(open.Write, filepath.Dir(line.path))
+	p, err := process.Start(t.Context(), process.Command{Path: "/bin/bash", Args: []string{"-c", begin}, Dir: dir, Env: process.Environment(os.Environ()), Sandbox: open})
+	if err != nil {
+		t.Fatal(err)
+	}
+	line.begun(t)
+	p.Stop()
+	if _, err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+	line.dead(t)
+}
+
+func TestSandboxWithoutArguments(t *testing.T) {
+	var none *process.Sandbox
+	if none.For("x") != nil {
+		t.Error("no sandbox became one")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := process.Run(t.Context(), process.Command{Path: self, Args: []string{"__confine", "{", "true"}})
+	if err != nil || got.Exit != 126 || !strings.Contains(string(got.Stderr), "sandbox") {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -1,0 +1,103 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// Shell is how commands run.
+type Shell struct {
+	// Env is what commands get to see besides what every program needs.
+	Env []string
+	// MaxOutput is how much a command may write; 0 is maxOutput.
+	MaxOutput int
+	// Sandbox confines commands; nil leaves them what the user may do.
+	Sandbox *process.Sandbox
+}
+
+const (
+	maxOutput      = 1 << 20
+	usualSeconds   = 60
+	longestSeconds = 600
+)
+
+func (o Options) bashTool() tool.Tool {
+	type input struct {
+		Command string `json:"command"`
+		Timeout int    `json:"timeout_seconds"`
+	}
+	type output struct {
+		Exit   int    `json:"exit"`
+		Stdout string `json:"stdout"`
+		Stderr string `json:"stderr,omitempty"`
+		Signal string `json:"signal,omitempty"`
+		Error  string `json:"error,omitempty"`
+	}
+	target := "a shell on this machine"
+	if o.Shell.Sandbox != nil {
+		target = "a shell in a sandbox"
+	}
+	return function[input]{
+		spec: tool.Spec{
+			Name: "Bash", Description: "Runs a command of the shell in the run's folder. The project is in $ESPALIER_PROJECT.",
+			Target: target, SideEffects: true, Timeout: (longestSeconds + 30) * time.Second,
+			Schema: schemaOf(fmt.Sprintf(`{"type":"object","properties":{
+				"command":{"type":"string","minLength":1},
+				"timeout_seconds":{"type":"integer","minimum":1,"maximum":%d,"description":"%d when left out"}},
+				"required":["command"],"additionalProperties":false}`, longestSeconds, usualSeconds)),
+		},
+		call: func(ctx context.Context, call tool.Call, in input) (any, error) {
+			if in.Timeout == 0 {
+				in.Timeout = usualSeconds
+			}
+			shell, err := shellPath()
+			if err != nil {
+				return nil, &tool.Error{Class: tool.ClassMissing, Message: err.Error()}
+			}
+			limit := o.Shell.MaxOutput
+			if limit == 0 {
+				limit = maxOutput
+			}
+			more := append([]string{"ESPALIER_PROJECT=" + o.Root, "ESPALIER_KEY=" + call.Key}, o.Shell.Env...)
+			command := process.Command{
+				Path: shell, Args: []string{"-c", in.Command}, Dir: call.Dir, MaxOutput: limit,
+				Env: process.Environment(os.Environ(), more...), Sandbox: o.Shell.Sandbox.For(call.Dir),
+			}
+			bounded, stop := context.WithTimeoutCause(ctx, time.Duration(in.Timeout)*time.Second, errSlow)
+			defer stop()
+			outcome, err := process.Run(bounded, command)
+			out := output{Exit: outcome.Exit, Stdout: shown(outcome.Stdout), Stderr: shown(outcome.Stderr), Signal: outcome.Signal}
+			switch {
+			case errors.Is(err, process.ErrTooMuch):
+				out.Error = fmt.Sprintf("it was stopped: it wrote more than %d bytes", limit)
+			case errors.Is(err, errSlow):
+				out.Error = fmt.Sprintf("it was stopped after %d seconds", in.Timeout)
+			case err != nil:
+				return nil, err
+			case outcome.Exit == 0:
+				return out, nil
+			}
+			return nil, no{out}
+		},
+	}
+}
+
+var errSlow = errors.New("the command took too long")
+
+// shellPath is bash, or the shell that every system has.
+func shellPath() (string, error) {
+	if bash, err := exec.LookPath("bash"); err == nil {
+		return bash, nil
+	}
+	return exec.LookPath("sh")
+}
+
+func shown(raw []byte) string { return strings.ToValidUTF8(string(raw), "�") }

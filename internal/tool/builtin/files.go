@@ -1,0 +1,459 @@
+package builtin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// What file tools read, write and find at most.
+const (
+	maxRead    = 16 << 20  // of a file that is read, edited or searched
+	maxShown   = 256 << 10 // of its text, in one answer
+	maxWrite   = 16 << 20
+	maxFound   = 1000    // files
+	maxMatches = 200     // lines
+	maxLine    = 500     // bytes of a line that matches
+	maxLooked  = 200_000 // files and folders that are looked at
+)
+
+// function is a tool made of a function that takes its decoded input.
+type function[In any] struct {
+	spec       tool.Spec
+	call       func(ctx context.Context, call tool.Call, in In) (any, error)
+	repeatable func(in In) bool
+}
+
+func (f function[In]) Spec() tool.Spec { return f.spec }
+
+// Repeatable asks the function, if it has anything to say.
+func (f function[In]) Repeatable(input json.RawMessage) bool {
+	var in In
+	return f.repeatable != nil && json.Unmarshal(input, &in) == nil && f.repeatable(in)
+}
+
+// no is an answer that says that the tool worked, and what went wrong.
+type no struct{ value any }
+
+func (no) Error() string { return "no" }
+
+func (f function[In]) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
+	var in In
+	if err := json.Unmarshal(call.Input, &in); err != nil {
+		return tool.Result{}, &tool.Error{Class: tool.ClassInput, Message: err.Error()}
+	}
+	value, err := f.call(ctx, call, in)
+	var said no
+	if errors.As(err, &said) {
+		raw, err := encode(said.value)
+		return tool.Result{Output: raw, IsError: true}, err
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return tool.Result{}, context.Cause(ctx)
+		}
+		return tool.Result{}, told(err)
+	}
+	raw, err := encode(value)
+	return tool.Result{Output: raw}, err
+}
+
+// encode writes JSON as people read it.
+func encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// told is an error in words that help a model, without paths of this machine.
+func told(err error) error {
+	var ours *tool.Error
+	var at *fs.PathError
+	switch {
+	case errors.As(err, &ours):
+		return ours
+	case errors.As(err, &at):
+		return &tool.Error{Class: tool.ClassTool, Message: fmt.Sprintf("%q: %v", filepath.ToSlash(at.Path), at.Err)}
+	}
+	return &tool.Error{Class: tool.ClassTool, Message: err.Error()}
+}
+
+// Options are what the tools may reach.
+type Options struct {
+	// Root is the project's folder; empty is none.
+	Root string
+	// Shell, Network: see bash.go and request.go.
+	Shell   Shell
+	Network Network
+}
+
+// Tools are all of them.
+func Tools(o Options) []tool.Tool {
+	return []tool.Tool{o.readTool(), o.writeTool(), o.editTool(), o.globTool(), o.grepTool(), o.bashTool(), o.requestTool()}
+}
+
+const pathHelp = "relative to the run's folder, or to the project for what is not there"
+
+func schemaOf(text string) json.RawMessage { return json.RawMessage(text) }
+
+func (o Options) readTool() tool.Tool {
+	type input struct {
+		Path   string `json:"path"`
+		Offset int    `json:"offset"`
+		Limit  int    `json:"limit"`
+	}
+	return function[input]{
+		spec: tool.Spec{
+			Name: "Read", Description: "Reads a file of text from the project or the run's folder.", Target: "files",
+			Schema: schemaOf(`{"type":"object","properties":{
+				"path":{"type":"string","minLength":1,"description":"` + pathHelp + `"},
+				"offset":{"type":"integer","minimum":1,"description":"the first line, from 1"},
+				"limit":{"type":"integer","minimum":1,"description":"how many lines"}},
+				"required":["path"],"additionalProperties":false}`),
+		},
+		call: func(_ context.Context, call tool.Call, in input) (any, error) {
+			s, err := o.find(call.Dir, in.Path, false, false)
+			if err != nil {
+				return nil, err
+			}
+			defer s.close()
+			raw, err := s.read(maxRead)
+			if err != nil {
+				return nil, err
+			}
+			if !isText(raw) {
+				return nil, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("%q is not a file of text", in.Path)}
+			}
+			lines := strings.SplitAfter(string(raw), "\n")
+			if lines[len(lines)-1] == "" {
+				lines = lines[:len(lines)-1]
+			}
+			total := len(lines)
+			first := min(max(in.Offset, 1)-1, total)
+			lines = lines[first:]
+			if in.Limit > 0 {
+				lines = lines[:min(in.Limit, len(lines))]
+			}
+			text, cut := strings.Join(lines, ""), false
+			if len(text) > maxShown {
+				text, cut = strings.ToValidUTF8(text[:maxShown], ""), true
+			}
+			out := map[string]any{"path": s.rel, "content": text, "lines": total}
+			if cut {
+				out["truncated"] = true
+			}
+			return out, nil
+		},
+	}
+}
+
+func isText(raw []byte) bool { return utf8.Valid(raw) && bytes.IndexByte(raw, 0) < 0 }
+
+func (o Options) writeTool() tool.Tool {
+	type input struct {
+		Path    string `json:"path"`
+		Content string `json:"content"`
+	}
+	return function[input]{
+		spec: tool.Spec{
+			Name: "Write", Description: "Writes a file of text, in place of one that is there. A relative path is in the run's folder.",
+			Target: "files", SideEffects: true, TakesKey: true, // the same file twice is the same file
+			Schema: schemaOf(`{"type":"object","properties":{
+				"path":{"type":"string","minLength":1,"description":"relative to the run's folder, or an absolute path in the project"},
+				"content":{"type":"string"}},"required":["path","content"],"additionalProperties":false}`),
+		},
+		call: func(_ context.Context, call tool.Call, in input) (any, error) {
+			if len(in.Content) > maxWrite {
+				return nil, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("the content is larger than %d bytes", maxWrite)}
+			}
+			s, err := o.find(call.Dir, in.Path, true, true)
+			if err != nil {
+				return nil, err
+			}
+			defer s.close()
+			if err := s.write([]byte(in.Content)); err != nil {
+				return nil, err
+			}
+			return map[string]any{"path": s.rel, "bytes": len(in.Content)}, nil
+		},
+	}
+}
+
+func (o Options) editTool() tool.Tool {
+	type input struct {
+		Path string `json:"path"`
+		Old  string `json:"old_string"`
+		New  string `json:"new_string"`
+		All  bool   `json:"replace_all"`
+	}
+	return function[input]{
+		spec: tool.Spec{
+			Name: "Edit", Description: "Replaces a piece of text in a file. The piece must be there exactly once, unless replace_all is set.",
+			Target: "files", SideEffects: true,
+			Schema: schemaOf(`{"type":"object","properties":{
+				"path":{"type":"string","minLength":1,"description":"` + pathHelp + `"},
+				"old_string":{"type":"string","minLength":1},"new_string":{"type":"string"},
+				"replace_all":{"type":"boolean"}},"required":["path","old_string","new_string"],"additionalProperties":false}`),
+		},
+		call: func(_ context.Context, call tool.Call, in input) (any, error) {
+			s, err := o.find(call.Dir, in.Path, true, false)
+			if err != nil {
+				return nil, err
+			}
+			defer s.close()
+			raw, err := s.read(maxRead)
+			if err != nil {
+				return nil, err
+			}
+			n := strings.Count(string(raw), in.Old)
+			switch {
+			case n == 0:
+				return nil, no{fmt.Sprintf("old_string is not in %q", in.Path)}
+			case n > 1 && !in.All:
+				return nil, no{fmt.Sprintf("old_string is in %q %d times; write more of it, or set replace_all", in.Path, n)}
+			}
+			text := strings.ReplaceAll(string(raw), in.Old, in.New)
+			if len(text) > maxWrite {
+				return nil, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("the file would be larger than %d bytes", maxWrite)}
+			}
+			if err := s.write([]byte(text)); err != nil {
+				return nil, err
+			}
+			return map[string]any{"path": s.rel, "replaced": n}, nil
+		},
+	}
+}
+
+func (o Options) globTool() tool.Tool {
+	type input struct {
+		Pattern string `json:"pattern"`
+		Path    string `json:"path"`
+	}
+	return function[input]{
+		spec: tool.Spec{
+			Name: "Glob", Description: "Lists files by a pattern such as **/*.md, in the project and the run's folder.", Target: "files",
+			Schema: schemaOf(`{"type":"object","properties":{
+				"pattern":{"type":"string","minLength":1},"path":{"type":"string","description":"a folder to look in"}},
+				"required":["pattern"],"additionalProperties":false}`),
+		},
+		call: func(ctx context.Context, call tool.Call, in input) (any, error) {
+			match, err := globMatcher(in.Pattern)
+			if err != nil {
+				return nil, err
+			}
+			found, more := []string{}, false
+			err = o.files(ctx, call.Dir, in.Path, func(_ area, name, below string) error {
+				if !match(below) {
+					return nil
+				}
+				if more = len(found) == maxFound; more {
+					return fs.SkipAll
+				}
+				found = append(found, name)
+				return nil
+			})
+			out := map[string]any{"files": found}
+			if more {
+				out["truncated"] = true
+			}
+			return out, err
+		},
+	}
+}
+
+func (o Options) grepTool() tool.Tool {
+	type input struct {
+		Pattern    string `json:"pattern"`
+		Path       string `json:"path"`
+		Glob       string `json:"glob"`
+		IgnoreCase bool   `json:"ignore_case"`
+	}
+	type hit struct {
+		Path string `json:"path"`
+		Line int    `json:"line"`
+		Text string `json:"text"`
+	}
+	return function[input]{
+		spec: tool.Spec{
+			Name: "Grep", Description: "Finds lines by a regular expression (RE2), in the project and the run's folder.", Target: "files",
+			Schema: schemaOf(`{"type":"object","properties":{
+				"pattern":{"type":"string","minLength":1},"path":{"type":"string","description":"a file or folder to look in"},
+				"glob":{"type":"string","description":"only files whose name fits, such as *.go"},
+				"ignore_case":{"type":"boolean"}},"required":["pattern"],"additionalProperties":false}`),
+		},
+		call: func(ctx context.Context, call tool.Call, in input) (any, error) {
+			pattern := in.Pattern
+			if in.IgnoreCase {
+				pattern = "(?i)" + pattern
+			}
+			re, err := regexp.Compile(pattern)
+			if err != nil {
+				return nil, &tool.Error{Class: tool.ClassInput, Message: err.Error()}
+			}
+			match := func(string) bool { return true }
+			if in.Glob != "" {
+				if match, err = globMatcher(in.Glob); err != nil {
+					return nil, err
+				}
+			}
+			hits, more := []hit{}, false
+			err = o.files(ctx, call.Dir, in.Path, func(a area, name, below string) error {
+				if !match(below) && !match(path.Base(below)) {
+					return nil
+				}
+				s, err := a.walk(name, false, false)
+				if err != nil {
+					return nil // it went away meanwhile, or leads where we do not go
+				}
+				defer s.close()
+				raw, err := s.read(maxRead)
+				if err != nil || !isText(raw) {
+					return nil // what is no text has no lines
+				}
+				n := 0
+				for line := range strings.Lines(string(raw)) {
+					n++
+					line = strings.TrimRight(line, "\r\n")
+					if !re.MatchString(line) {
+						continue
+					}
+					if more = len(hits) == maxMatches; more {
+						return fs.SkipAll
+					}
+					if len(line) > maxLine {
+						line = strings.ToValidUTF8(line[:maxLine], "") + "…"
+					}
+					hits = append(hits, hit{name, n, line})
+				}
+				return nil
+			})
+			out := map[string]any{"matches": hits}
+			if more {
+				out["truncated"] = true
+			}
+			return out, err
+		},
+	}
+}
+
+// files visits the files below a folder, or in all areas, each area in the
+// order of names. Links are passed over: what they lead to is visited where it
+// is, or is none of a tool's business.
+func (o Options) files(ctx context.Context, dir, below string, visit func(a area, name, below string) error) error {
+	var spots []*spot
+	if below != "" {
+		s, err := o.find(dir, below, false, false)
+		if err != nil {
+			return err
+		}
+		spots = append(spots, s)
+	} else {
+		for _, a := range o.areas(dir) {
+			s, err := a.walk(".", false, false)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			spots = append(spots, s)
+		}
+	}
+	looked := 0
+	for _, s := range spots {
+		err := s.visit(ctx, &looked, visit)
+		s.close()
+		if errors.Is(err, fs.SkipAll) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *spot) visit(ctx context.Context, looked *int, visit func(a area, name, below string) error) error {
+	if !s.info.IsDir() {
+		return visit(s.area, s.rel, path.Base(s.rel))
+	}
+	start := s.rel
+	return fs.WalkDir(s.dir.FS(), s.base, func(at string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		below := at
+		if s.base != "." {
+			below = strings.TrimPrefix(strings.TrimPrefix(at, s.base), "/")
+		}
+		name := path.Join(start, below)
+		if *looked++; *looked > maxLooked {
+			return &tool.Error{Class: tool.ClassInput, Message: "there are too many files; look in a smaller folder"}
+		}
+		parts := splitPath(name)
+		switch {
+		case err != nil:
+			if d != nil && d.IsDir() {
+				return fs.SkipDir // one that must not be read
+			}
+			return nil
+		case s.area.forbidden(parts, false) != "" || len(parts) > 0 && parts[len(parts)-1] == ".git":
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case !d.Type().IsRegular():
+			return nil
+		}
+		return visit(s.area, name, below)
+	})
+}
+
+// globMatcher makes a matcher of a pattern in which ** stands for any folders.
+// A pattern without a slash is about names in any folder.
+func globMatcher(pattern string) (func(name string) bool, error) {
+	pattern = strings.TrimPrefix(pattern, "./")
+	if !strings.Contains(pattern, "/") {
+		pattern = "**/" + pattern
+	}
+	parts := strings.Split(pattern, "/")
+	for _, p := range parts {
+		if _, err := path.Match(p, ""); err != nil {
+			return nil, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("the pattern %q is not well-formed", pattern)}
+		}
+	}
+	return func(name string) bool { return matchParts(parts, strings.Split(name, "/")) }, nil
+}
+
+// matchParts matches part by part, with a table instead of trying again: a
+// pattern of many ** takes no longer for it.
+func matchParts(pattern, name []string) bool {
+	fits := make([]bool, len(name)+1) // pattern so far against the first n names
+	fits[0] = true
+	for _, p := range pattern {
+		next := make([]bool, len(name)+1)
+		for n := range next {
+			switch {
+			case p == "**":
+				next[n] = fits[n] || n > 0 && next[n-1]
+			case n > 0 && fits[n-1]:
+				ok, err := path.Match(p, name[n-1])
+				next[n] = ok && err == nil
+			}
+		}
+		fits = next
+	}
+	return fits[len(name)]
+}

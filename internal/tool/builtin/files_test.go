@@ -1,0 +1,317 @@
+package builtin_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/tool/builtin"
+)
+
+func TestMain(m *testing.M) {
+	process.Confine(os.Args)
+	os.Exit(m.Run())
+}
+
+// world is a project with a run's folder in it, and a folder outside.
+type world struct {
+	root, run, outside string
+	options            builtin.Options
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{root: t.TempDir(), outside: t.TempDir()}
+	w.run = filepath.Join(w.root, ".espalier", "runs", "r1")
+	w.options = builtin.Options{Root: w.root}
+	for name, text := range map[string]string{
+		"readme.md": "one\ntwo\nthree\n", "src/a.go": "package a\n", "src/deep/b.go": "package b // needle\n", "espalier.yaml": "x: 1\n", ".git/config": "[core]\n",
+		".espalier/espalier.db": "journal", ".espalier/runs/r1/note.txt": "mine\n", ".espalier/runs/r2/note.txt": "another run's\n", "bin": "a\x00b",
+	} {
+		w.put(t, filepath.Join(w.root, name), text)
+	}
+	w.put(t, filepath.Join(w.outside, "secret"), "secret\n")
+	return w
+}
+
+func (w *world) put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) link(t *testing.T, to, at string) {
+	t.Helper()
+	if err := os.Symlink(to, filepath.Join(w.root, at)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// call calls a tool; said is what it gives, or why it does not.
+func (w *world) call(t *testing.T, name string, input any) (said string, class string) {
+	t.Helper()
+	for _, one := range builtin.Tools(w.options) {
+		if one.Spec().Name != name {
+			continue
+		}
+		raw, err := json.Marshal(input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := one.Call(t.Context(), tool.Call{Key: "k1", Input: raw, Dir: w.run})
+		var failed *tool.Error
+		switch {
+		case errors.As(err, &failed):
+			return failed.Message, failed.Class
+		case err != nil:
+			t.Fatalf("%s: %v", name, err)
+		case result.IsError:
+			return string(result.Output), "no"
+		}
+		return string(result.Output), ""
+	}
+	t.Fatalf("there is no tool %s", name)
+	return "", ""
+}
+
+type in = map[string]any
+
+func TestRead(t *testing.T) {
+	w := newWorld(t)
+	w.link(t, "src/a.go", "inner")
+	w.link(t, filepath.Join(w.root, "src", "deep"), "deep")
+	for name, c := range map[string]struct {
+		input in
+		want  string
+	}{
+		"from the project":       {in{"path": "readme.md"}, `{"content":"one\ntwo\nthree\n","lines":3,"path":"readme.md"}`},
+		"from the run's folder":  {in{"path": "note.txt"}, `{"content":"mine\n","lines":1,"path":"note.txt"}`},
+		"by a whole path":        {in{"path": filepath.Join(w.root, "src/a.go")}, `{"content":"package a\n","lines":1,"path":"src/a.go"}`},
+		"the run's, as a whole":  {in{"path": filepath.Join(w.run, "note.txt")}, `{"content":"mine\n","lines":1,"path":"note.txt"}`},
+		"some lines":             {in{"path": "readme.md", "offset": 2, "limit": 1}, `{"content":"two\n","lines":3,"path":"readme.md"}`},
+		"lines that are not":     {in{"path": "readme.md", "offset": 9}, `{"content":"","lines":3,"path":"readme.md"}`},
+		"over a link inside":     {in{"path": "inner"}, `{"content":"package a\n","lines":1,"path":"src/a.go"}`},
+		"over a folder's link":   {in{"path": "deep/b.go"}, `{"content":"package b // needle\n","lines":1,"path":"src/deep/b.go"}`},
+		"with dots that do none": {in{"path": "./src/../readme.md", "limit": 1}, `{"content":"one\n","lines":3,"path":"readme.md"}`},
+	} {
+		if got, class := w.call(t, "Read", c.input); got != c.want || class != "" {
+			t.Errorf("%s: %s %s", name, class, got)
+		}
+	}
+	if _, class := w.call(t, "Read", in{"path": "nothing"}); class != tool.ClassTool {
+		t.Errorf("a file that is not there: %s", class)
+	}
+	for _, path := range []string{"bin", "src"} {
+		if _, class := w.call(t, "Read", in{"path": path}); class != tool.ClassInput {
+			t.Errorf("%s: %s", path, class)
+		}
+	}
+}
+
+// Whatever leads out, or to what is Espalier's own, is refused by every tool.
+func TestWhatIsOutOfReach(t *testing.T) {
+	w := newWorld(t)
+	w.link(t, w.outside, "out")
+	w.link(t, filepath.Join(w.outside, "secret"), "out.txt")
+	w.link(t, "../"+filepath.Base(w.outside)+"/secret", "up.txt")
+	w.link(t, ".espalier", "own")
+	w.link(t, ".espalier/espalier.db", "own.db")
+	w.link(t, "round", "round")
+	w.link(t, "espalier.yaml", "config")
+	if err := os.Symlink(w.outside, filepath.Join(w.run, "away")); err != nil {
+		t.Fatal(err)
+	}
+	reads := []string{
+		"../../../../etc/passwd", "/etc/passwd", filepath.Join(w.outside, "secret"), "out/secret", "out.txt", "up.txt", "away/secret",
+		".espalier/espalier.db", "own/espalier.db", "own.db", ".ESPALIER/espalier.db", "own/runs/r2/note.txt",
+		filepath.Join(w.root, ".espalier", "espalier.db"), filepath.Join(w.root, ".espalier/runs/r2/note.txt"), "../r2/note.txt", "round",
+	}
+	for _, path := range reads {
+		if got, class := w.call(t, "Read", in{"path": path}); class != tool.ClassDenied {
+			if class != "TOOL_ERROR" || !strings.Contains(got, "no such file") { // a name in other letters is no name where they count
+				t.Errorf("Read %s: %s %s", path, class, got)
+			}
+		}
+		if got, class := w.call(t, "Grep", in{"pattern": ".", "path": path}); class == "" {
+			t.Errorf("Grep %s: %s %s", path, class, got)
+		}
+	}
+	writes := append(reads,
+		filepath.Join(w.root, "espalier.yaml"), filepath.Join(w.root, ".mcp.json"), filepath.Join(w.root, ".git/hooks/pre-commit"),
+		filepath.Join(w.root, "config"), filepath.Join(w.root, "own/new"), filepath.Join(w.root, "out/new"), "away/new",
+	)
+	for _, path := range writes {
+		if !filepath.IsAbs(path) && !strings.HasPrefix(path, "..") && !strings.HasPrefix(path, "away") {
+			path = filepath.Join(w.root, path) // as it stands it would be in the run's folder
+		}
+		if got, class := w.call(t, "Write", in{"path": path, "content": "x"}); class != tool.ClassDenied {
+			t.Errorf("Write %s: %s %s", path, class, got)
+		}
+		if got, class := w.call(t, "Edit", in{"path": path, "old_string": "e", "new_string": "x"}); class != tool.ClassDenied && class != tool.ClassTool {
+			t.Errorf("Edit %s: %s %s", path, class, got)
+		}
+	}
+	for path, want := range map[string]string{filepath.Join(w.outside, "secret"): "secret\n", filepath.Join(w.root, ".espalier/espalier.db"): "journal"} {
+		if raw, err := os.ReadFile(path); err != nil || string(raw) != want {
+			t.Errorf("%s: %q, %v", path, raw, err)
+		}
+	}
+	if entries, err := os.ReadDir(w.outside); err != nil || len(entries) != 1 {
+		t.Errorf("outside: %v, %v", entries, err)
+	}
+}
+
+func TestWrite(t *testing.T) {
+	w := newWorld(t)
+	for name, c := range map[string]struct{ path, at string }{
+		"into the run's folder": {"out/report.md", filepath.Join(w.run, "out/report.md")},
+		"into the project":      {filepath.Join(w.root, "new/file.md"), filepath.Join(w.root, "new/file.md")},
+		"over what is there":    {filepath.Join(w.root, "readme.md"), filepath.Join(w.root, "readme.md")},
+	} {
+		if got, class := w.call(t, "Write", in{"path": c.path, "content": "text\n"}); class != "" {
+			t.Errorf("%s: %s %s", name, class, got)
+		}
+		if raw, err := os.ReadFile(c.at); err != nil || string(raw) != "text\n" {
+			t.Errorf("%s: %q, %v", name, raw, err)
+		}
+	}
+	if _, class := w.call(t, "Write", in{"path": filepath.Join(w.root, "src"), "content": ""}); class != tool.ClassInput {
+		t.Errorf("over a folder: %s", class)
+	}
+	if _, class := w.call(t, "Write", in{"path": "big", "content": strings.Repeat("x", 16<<20+1)}); class != tool.ClassInput {
+		t.Errorf("too much: %s", class)
+	}
+}
+
+func TestEdit(t *testing.T) {
+	w := newWorld(t)
+	w.put(t, filepath.Join(w.root, "e.txt"), "a b a\n")
+	for _, c := range []struct {
+		input      in
+		class, now string
+	}{
+		{in{"path": "e.txt", "old_string": "a", "new_string": "c"}, "no", "a b a\n"},
+		{in{"path": "e.txt", "old_string": "z", "new_string": "c"}, "no", "a b a\n"},
+		{in{"path": "e.txt", "old_string": "b", "new_string": "c"}, "", "a c a\n"},
+		{in{"path": "e.txt", "old_string": "a", "new_string": "d", "replace_all": true}, "", "d c d\n"},
+	} {
+		got, class := w.call(t, "Edit", c.input)
+		raw, err := os.ReadFile(filepath.Join(w.root, "e.txt"))
+		if class != c.class || string(raw) != c.now || err != nil {
+			t.Errorf("%v: %s %s, now %q", c.input, class, got, raw)
+		}
+	}
+}
+
+func TestGlobAndGrep(t *testing.T) {
+	w := newWorld(t)
+	w.link(t, w.outside, "out")
+	w.link(t, ".espalier", "own")
+	for _, c := range []struct {
+		tool  string
+		input in
+		want  string
+	}{
+		{"Glob", in{"pattern": "**/*.go"}, `{"files":["src/a.go","src/deep/b.go"]}`},
+		{"Glob", in{"pattern": "src/*.go"}, `{"files":["src/a.go"]}`},
+		{"Glob", in{"pattern": "*.go"}, `{"files":["src/a.go","src/deep/b.go"]}`},
+		{"Glob", in{"pattern": "*", "path": "src/deep"}, `{"files":["src/deep/b.go"]}`},
+		{"Glob", in{"pattern": "*.txt"}, `{"files":["note.txt"]}`},
+		{"Glob", in{"pattern": "**/secret"}, `{"files":[]}`},
+		{"Glob", in{"pattern": "**/config"}, `{"files":[]}`},
+		{"Grep", in{"pattern": "needle"}, `{"matches":[{"path":"src/deep/b.go","line":1,"text":"package b // needle"}]}`},
+		{"Grep", in{"pattern": "^T", "ignore_case": true}, `{"matches":[{"path":"readme.md","line":2,"text":"two"},{"path":"readme.md","line":3,"text":"three"}]}`},
+		{"Grep", in{"pattern": "package", "glob": "a.*"}, `{"matches":[{"path":"src/a.go","line":1,"text":"package a"}]}`},
+		{"Grep", in{"pattern": "two", "path": "readme.md"}, `{"matches":[{"path":"readme.md","line":2,"text":"two"}]}`},
+		{"Grep", in{"pattern": "journal|secret|another"}, `{"matches":[]}`},
+	} {
+		if got, class := w.call(t, c.tool, c.input); got != c.want || class != "" {
+			t.Errorf("%s %v: %s %s", c.tool, c.input, class, got)
+		}
+	}
+	for _, c := range []in{{"pattern": "["}, {"pattern": "src/["}} {
+		if _, class := w.call(t, "Glob", c); class != tool.ClassInput {
+			t.Errorf("%v: %s", c, class)
+		}
+	}
+	if _, class := w.call(t, "Grep", in{"pattern": "("}); class != tool.ClassInput {
+		t.Errorf("a broken expression: %s", class)
+	}
+}
+
+func TestMuchIsCut(t *testing.T) {
+	w := newWorld(t)
+	for n := range 1005 {
+		w.put(t, filepath.Join(w.root, "many", fmt.Sprintf("f%04d", n)), "hit\n")
+	}
+	w.put(t, filepath.Join(w.root, "long"), strings.Repeat("x", 300<<10))
+	for name, input := range map[string]in{"Glob": {"pattern": "many/*"}, "Grep": {"pattern": "hit"}, "Read": {"path": "long"}} {
+		if got, class := w.call(t, name, input); class != "" || !strings.Contains(got, `"truncated":true`) {
+			t.Errorf("%s: %s %.100s", name, class, got)
+		}
+	}
+}
+
+// While somebody swaps a folder for a link that leads out, and back, reading
+// and writing through it either work inside or are refused.
+func TestSwappedForALink(t *testing.T) {
+	w := newWorld(t)
+	inside, spare := filepath.Join(w.root, "swap"), filepath.Join(w.root, "spare")
+	w.put(t, filepath.Join(inside, "secret"), "harmless\n")
+	stop := make(chan struct{})
+	var swapping sync.WaitGroup
+	swapping.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_ = os.Rename(inside, spare)
+			_ = os.Symlink(w.outside, inside)
+			_ = os.Remove(inside)
+			_ = os.Rename(spare, inside)
+		}
+	})
+	for range 300 {
+		if got, class := w.call(t, "Read", in{"path": "swap/secret"}); class == "" && !strings.Contains(got, "harmless") {
+			t.Fatalf("read outside: %s", got)
+		}
+		w.call(t, "Write", in{"path": filepath.Join(inside, "secret"), "content": "harmless\n"})
+		w.call(t, "Write", in{"path": filepath.Join(inside, "made"), "content": "harmless\n"})
+	}
+	close(stop)
+	swapping.Wait()
+	entries, err := os.ReadDir(w.outside)
+	raw, readErr := os.ReadFile(filepath.Join(w.outside, "secret"))
+	if err != nil || readErr != nil || len(entries) != 1 || string(raw) != "secret\n" {
+		t.Errorf("outside: %v, %q, %v, %v", entries, raw, err, readErr)
+	}
+}
+
+// The schemas are well-formed, and say what the tools take.
+func TestSpecs(t *testing.T) {
+	seen := map[string]bool{}
+	for _, one := range builtin.Tools(builtin.Options{}) {
+		spec := one.Spec()
+		if _, err := schema.Compile(spec.Schema); err != nil || spec.Description == "" || spec.Target == "" || seen[spec.Name] {
+			t.Errorf("%s: %v", spec.Name, err)
+		}
+		seen[spec.Name] = true
+	}
+	if len(seen) != 7 {
+		t.Errorf("%v", seen)
+	}
+}

@@ -1,0 +1,98 @@
+package builtin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/netguard"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// Network is what requests may reach.
+type Network struct {
+	// Guard says what may be reached besides the open internet.
+	Guard netguard.Options
+	// MaxBytes is how long an answer may be; 0 is the usual length.
+	MaxBytes int64
+}
+
+var methods = []string{"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}
+
+func (o Options) requestTool() tool.Tool {
+	type input struct {
+		URL     string            `json:"url"`
+		Method  string            `json:"method"`
+		Headers map[string]string `json:"headers"`
+		Body    json.RawMessage   `json:"body"`
+		Timeout int               `json:"timeout_seconds"`
+	}
+	method := func(in input) string {
+		if in.Method == "" {
+			return http.MethodGet
+		}
+		return strings.ToUpper(in.Method)
+	}
+	return function[input]{
+		spec: tool.Spec{
+			Name: "http.request", Description: "Makes an HTTP request to the open internet and returns status, headers and body.",
+			Target: "the open internet", SideEffects: true, Timeout: (longestSeconds + 30) * time.Second,
+			Schema: schemaOf(fmt.Sprintf(`{"type":"object","properties":{
+				"url":{"type":"string","minLength":1},
+				"method":{"type":"string","enum":["%s"]},
+				"headers":{"type":"object","additionalProperties":{"type":"string"}},
+				"body":{"description":"a text is sent as it is, anything else as JSON"},
+				"timeout_seconds":{"type":"integer","minimum":1,"maximum":%d}},
+				"required":["url"],"additionalProperties":false}`, strings.Join(methods, `","`), longestSeconds)),
+		},
+		repeatable: func(in input) bool { return slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, method(in)) },
+		call: func(ctx context.Context, call tool.Call, in input) (any, error) {
+			u, err := url.Parse(in.URL)
+			if err == nil {
+				err = netguard.Check(u)
+			}
+			if err != nil {
+				return nil, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("%q cannot be reached: %v", in.URL, err)}
+			}
+			var body io.Reader
+			header := http.Header{}
+			if len(in.Body) > 0 && string(in.Body) != "null" {
+				var text string
+				if json.Unmarshal(in.Body, &text) == nil {
+					body = strings.NewReader(text)
+					header.Set("Content-Type", "text/plain; charset=utf-8")
+				} else {
+					body = bytes.NewReader(in.Body)
+					header.Set("Content-Type", "application/json")
+				}
+			}
+			for name, value := range in.Headers {
+				header.Set(name, value)
+			}
+			req, err := http.NewRequestWithContext(ctx, method(in), u.String(), body)
+			if err != nil {
+				return nil, &tool.Error{Class: tool.ClassInput, Message: err.Error()}
+			}
+			req.Header = header
+			guard := o.Network.Guard
+			if in.Timeout > 0 {
+				guard.Timeout = time.Duration(in.Timeout) * time.Second
+			}
+			answer, err := tool.Exchange(netguard.Client(guard), req, o.Network.MaxBytes)
+			if err != nil {
+				return nil, err
+			}
+			if answer.Status >= http.StatusBadRequest {
+				return nil, no{answer}
+			}
+			return answer, nil
+		},
+	}
+}
