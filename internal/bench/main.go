@@ -26,12 +26,18 @@ func main() {
 	switch args := os.Args[1:]; {
 	case len(args) == 0:
 		err = run()
+	case args[0] == coreCommand:
+		err = core(args[1:])
+	case len(args) == 3 && args[0] == measureCommand:
+		err = measure(args[1], args[2])
+	case len(args) >= 3 && args[0] == playCommand:
+		err = play(args[1], args[2], args[3:])
 	case len(args) == 2 && args[0] == decodeCommand:
 		err = decodeYAML(args[1])
 	case len(args) == 3 && args[0] == layoutCommand:
 		err = drawChain(args[1], args[2])
 	default:
-		err = fmt.Errorf("bench takes no arguments, not %q", args)
+		err = fmt.Errorf("bench takes no arguments, or %q and names of what to measure, not %q", coreCommand, args)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -67,8 +73,14 @@ func run() error {
 	if err := validation(dir, espalier, self); err != nil {
 		return err
 	}
-	return layout(self)
+	if err := layout(self); err != nil {
+		return err
+	}
+	return core(nil)
 }
+
+// espalierFile is the name of the built program.
+const espalierFile = "espalier.exe"
 
 // build compiles Espalier and, as the baseline of start-up, a program that
 // does nothing.
@@ -77,7 +89,7 @@ func build(dir string) (espalier, empty string, err error) {
 	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o644); err != nil {
 		return "", "", err
 	}
-	espalier, empty = filepath.Join(dir, "espalier.exe"), filepath.Join(dir, "empty.exe")
+	espalier, empty = filepath.Join(dir, espalierFile), filepath.Join(dir, "empty.exe")
 	for output, pkg := range map[string]string{espalier: "./cmd/espalier", empty: source} {
 		cmd := exec.Command("go", "build", "-o", output, pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

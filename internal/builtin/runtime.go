@@ -43,6 +43,8 @@ type RuntimeOptions struct {
 	// Relaxed leaves out the fsync of each commit.
 	Relaxed bool
 	Log     *slog.Logger
+	// Kinds are kinds of leaf work besides those that ship.
+	Kinds []step.Runner
 	// Config is the project's; nil is that of a project without any.
 	Config *config.Config
 	// Getenv reads the environment; nil reads the process's own.
@@ -83,8 +85,12 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	if r.Process, err = owner.New(filepath.Join(dir, "owners")); err != nil {
 		return nil, err
 	}
+	kinds := Runners()
+	for _, k := range o.Kinds {
+		kinds[k.Name()] = k
+	}
 	r.Engine = engine.New(engine.Config{
-		Store: store, Process: r.Process, Kinds: Runners(), Log: o.Log, CheckOutput: CheckOutput, FillInput: FillInput, Machine: machine,
+		Store: store, Process: r.Process, Kinds: kinds, Log: o.Log, CheckOutput: CheckOutput, FillInput: FillInput, Machine: machine,
 		Host: newHost(dir, o),
 	})
 	transcripts := filepath.Join(dir, "storage", "transcripts")
@@ -114,6 +120,9 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 
 // RunDir is the folder of a run's files.
 func (r *Runtime) RunDir(id journal.RunID) string { return filepath.Join(r.dir, "runs", string(id)) }
+
+// Flush waits until the records have everything that was appended so far.
+func (r *Runtime) Flush(ctx context.Context) error { return r.follow.Flush(ctx) }
 
 // Close gives everything back. Runs must have been parked before.
 func (r *Runtime) Close() error {

@@ -66,13 +66,15 @@ type Engine struct {
 	timer    *time.Timer
 	timerAt  journal.Millis // 0: not set
 	tasks    sync.WaitGroup
-	changed  chan struct{} // closed and renewed whenever a run comes to rest
+	waiting  map[journal.RunID]*waiter
+	emptied  chan struct{} // sent to when no run is left in memory
 }
 
 // pinned is a definition that has been decoded and indexed once.
 type pinned struct {
 	def     *Definition
 	program *plan.Program
+	choices choosing
 }
 
 // New makes an engine.
@@ -85,7 +87,7 @@ func New(c Config) *Engine {
 	}
 	return &Engine{
 		Config: c, runs: map[journal.RunID]*run{}, loading: map[journal.RunID]chan struct{}{},
-		programs: map[string]*pinned{}, changed: make(chan struct{}),
+		programs: map[string]*pinned{}, waiting: map[journal.RunID]*waiter{}, emptied: make(chan struct{}, 1),
 		failed: map[journal.RunID]error{}, sleeping: map[journal.RunID]journal.Millis{},
 	}
 }
@@ -181,7 +183,8 @@ func (e *Engine) pin(hash string, read func() ([]byte, error)) (*pinned, error) 
 	if err != nil {
 		return nil, err
 	}
-	pin = &pinned{def: def, program: plan.Compile(def.Program)}
+	pin = &pinned{def: def, program: plan.Compile(def.Program), choices: choosing{}}
+	pin.choices.add(def.Program)
 	e.mu.Lock()
 	e.programs[hash] = pin
 	e.mu.Unlock()
@@ -344,9 +347,9 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (*run, error) {
 			return nil, err
 		}
 	}
-	if r.state.MayResume() {
+	if since, ok := r.state.Resumable(); ok {
 		r.history = map[string][]journal.TaskNoted{}
-		for event, err := range e.Store.Events(ctx, id, 0) {
+		for event, err := range e.Store.Events(ctx, id, since) {
 			if err != nil {
 				return nil, err
 			}
@@ -364,25 +367,52 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (*run, error) {
 func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, error) {
 	for {
 		e.mu.Lock()
-		here, changed, err := e.runs[id] != nil || e.loading[id] != nil, e.changed, e.failed[id]
+		here, err := e.runs[id] != nil || e.loading[id] != nil, e.failed[id]
 		delete(e.failed, id)
 		closed := e.closed
-		e.mu.Unlock()
 		if err != nil {
+			e.mu.Unlock()
 			return journal.Entry{}, err
 		}
-		if !here {
-			entry, err := e.Store.Entry(ctx, id)
-			if err != nil || entry.Status != journal.Sleeping || closed {
-				return entry, err
-			}
+		w := e.waiting[id] // before looking, so that nothing falls between
+		if w == nil {
+			w = &waiter{rested: make(chan struct{})}
+			e.waiting[id] = w
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return journal.Entry{}, context.Cause(ctx)
+		w.n++
+		e.mu.Unlock()
+		entry, over, err := e.await(ctx, id, here, closed, w.rested)
+		e.mu.Lock()
+		if w.n--; w.n == 0 && e.waiting[id] == w {
+			delete(e.waiting, id)
+		}
+		e.mu.Unlock()
+		if over || err != nil {
+			return entry, err
 		}
 	}
+}
+
+// await waits until there may be news of a run; over tells that it is at rest.
+func (e *Engine) await(ctx context.Context, id journal.RunID, here, closed bool, rested <-chan struct{}) (entry journal.Entry, over bool, err error) {
+	if !here {
+		entry, err = e.Store.Entry(ctx, id)
+		if err != nil || entry.Status != journal.Sleeping || closed {
+			return entry, true, err
+		}
+	}
+	select {
+	case <-rested:
+		return journal.Entry{}, false, nil
+	case <-ctx.Done():
+		return journal.Entry{}, false, context.Cause(ctx)
+	}
+}
+
+// waiter is those who wait for one run.
+type waiter struct {
+	rested chan struct{} // closed when the run comes to rest
+	n      int
 }
 
 // drop forgets a run that has come to rest. Its mutex is held.
@@ -402,8 +432,21 @@ func (e *Engine) drop(r *run) {
 			e.setTimer(wake)
 		}
 	}
-	close(e.changed)
-	e.changed = make(chan struct{})
+	e.rested(r.id)
+	if len(e.runs) == 0 {
+		select {
+		case e.emptied <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// rested tells those who wait for a run to look at it again. e.mu is held.
+func (e *Engine) rested(id journal.RunID) {
+	if w := e.waiting[id]; w != nil {
+		close(w.rested)
+		delete(e.waiting, id)
+	}
 }
 
 // Hold makes the engine record what it is told and begin no task: the runs
@@ -441,19 +484,24 @@ func (e *Engine) Close(now <-chan struct{}) {
 	if e.timer != nil {
 		e.timer.Stop()
 	}
+	for id := range e.waiting {
+		if e.runs[id] == nil { // it sleeps, and nobody here will wake it
+			e.rested(id)
+		}
+	}
 	e.mu.Unlock()
 	for _, r := range runs {
 		r.park(false)
 	}
 	for {
 		e.mu.Lock()
-		left, changed := len(e.runs), e.changed
+		left := len(e.runs)
 		e.mu.Unlock()
 		if left == 0 {
 			break
 		}
 		select {
-		case <-changed:
+		case <-e.emptied:
 		case <-now:
 			now = nil
 			for _, r := range runs {

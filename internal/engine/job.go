@@ -66,7 +66,7 @@ func (r *run) launch(t plan.OpenTask) {
 	spec := &step.Job{
 		Run: r.runOf(t.Frame), Key: key, Attempt: t.Attempt, Rerun: t.Rerun, Visit: max(t.Visit-1, 0),
 		Workflow: r.program.ProgramOf(t.Frame), Step: stepOf, Task: task, History: history, Log: j,
-		Iteration: r.state.Iteration(t.Frame), Choices: choices(r.program.ProgramOf(t.Frame), stepOf),
+		Iteration: r.state.Iteration(t.Frame), Choices: r.pin.choices.of(r.program.ProgramOf(t.Frame), stepOf),
 	}
 	values, missing := r.state.Reads(r.program, t.Frame, stepOf)
 	absent := map[string]bool{}
@@ -291,32 +291,42 @@ func (r *run) runOf(f *plan.Frame) journal.RunID {
 	return r.id
 }
 
-// choices finds, for each key that a step writes, the texts by which a later
+// choices are, for each key that a step writes, the texts by which a later
 // decision chooses: an offline model has to answer with one of them.
-func choices(p *ir.Program, s *ir.Step) map[string][]string {
+func (c choosing) of(p *ir.Program, s *ir.Step) map[string][]string {
 	var out map[string][]string
+	for _, w := range s.Writes {
+		for _, label := range c[p][w.Path] {
+			if out == nil {
+				out = map[string][]string{}
+			}
+			out[w.Part] = append(out[w.Part], label)
+		}
+	}
+	return out
+}
+
+// choosing has, for each program and path, the labels of the decisions that
+// read it.
+type choosing map[*ir.Program]map[string][]string
+
+func (c choosing) add(p *ir.Program) {
+	labels := map[string][]string{}
 	for b := range p.Blocks {
 		for i := range p.Blocks[b].Steps {
-			other := &p.Blocks[b].Steps[i]
-			if _, route := other.Action.(ir.Route); !route || len(other.Reads) == 0 {
+			s := &p.Blocks[b].Steps[i]
+			if _, route := s.Action.(ir.Route); !route || len(s.Reads) == 0 {
 				continue
 			}
-			for _, w := range s.Writes {
-				if w.Path != other.Reads[0].Path {
-					continue
-				}
-				key := w.Part
-				for _, e := range other.Next {
-					if e.When == nil || e.Label == "" {
-						continue
-					}
-					if out == nil {
-						out = map[string][]string{}
-					}
-					out[key] = append(out[key], e.Label)
+			for _, e := range s.Next {
+				if e.When != nil && e.Label != "" {
+					labels[s.Reads[0].Path] = append(labels[s.Reads[0].Path], e.Label)
 				}
 			}
 		}
 	}
-	return out
+	c[p] = labels
+	for i := range p.Children {
+		c.add(&p.Children[i])
+	}
 }

@@ -17,7 +17,7 @@ type run struct {
 	e       *Engine
 	id      journal.RunID
 	program *plan.Program
-	def     *Definition
+	pin     *pinned
 
 	mu       sync.Mutex
 	state    *plan.State
@@ -51,7 +51,7 @@ type request struct {
 }
 
 func newRun(e *Engine, id journal.RunID, pin *pinned) *run {
-	r := &run{e: e, id: id, def: pin.def, jobs: map[string]*job{}, children: map[journal.RunID]journal.Entry{}}
+	r := &run{e: e, id: id, pin: pin, jobs: map[string]*job{}, children: map[journal.RunID]journal.Entry{}}
 	r.program = e.bind(pin)
 	stored := r.program.Blobs
 	r.program.Blobs = func(hash string) (json.RawMessage, error) {

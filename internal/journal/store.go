@@ -62,6 +62,15 @@ type Store interface {
 	Close() error
 }
 
+// Recaller is a Store that remembers what it has just committed, so that those
+// who follow at its heels need not read it again.
+type Recaller interface {
+	// Recall gives appends that follow a Pos without a gap, or none when it
+	// would have to read them. There may be more, of this Store or another
+	// process: Tail finds them.
+	Recall(after Pos) ([]Appended, error)
+}
+
 // Batch is one append.
 type Batch struct {
 	Run   RunID

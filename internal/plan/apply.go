@@ -75,7 +75,7 @@ func (s *State) Apply(e *journal.Event) {
 	case journal.TaskStarted:
 		f := s.enterStep(x.Place, x.Via, x.For)
 		if x.Rerun == 0 {
-			f.Notes = 0
+			f.Notes, f.Begun = 0, e.Seq
 		}
 		f.Phase, f.Part, f.Attempt, f.Rerun, f.Due = Working, x.Part, x.Attempt, x.Rerun, 0
 		s.unstarve(x.Work, 0)

@@ -46,15 +46,20 @@ func (s *State) OpenGates() []*Frame {
 	return out
 }
 
-// MayResume tells whether a task may go on from what it had noted: it is open,
-// or in doubt and a person may have it done again.
-func (s *State) MayResume() bool {
+// Resumable tells whether a task may go on from what it had noted: it is open,
+// or in doubt and a person may have it done again. Its notes, and those of all
+// others like it, stand behind the event since.
+func (s *State) Resumable() (since journal.Seq, ok bool) {
 	for _, f := range s.Frames {
-		if f.Phase == Working || f.Phase == Lost || f.Phase == Asking && f.Gate.Kind == GateDoubt {
-			return true
+		if f.Phase != Working && f.Phase != Lost && !(f.Phase == Asking && f.Gate.Kind == GateDoubt) {
+			continue
 		}
+		if !ok || f.Begun < since {
+			since = f.Begun
+		}
+		ok = true
 	}
-	return false
+	return since, ok
 }
 
 // StepOf is the step at which a frame stands.

@@ -59,6 +59,7 @@ type Frame struct {
 	Gate    *Gate          `json:"gate,omitempty"`
 	Group   *Group         `json:"group,omitempty"`
 	Notes   int            `json:"notes,omitempty"` // number of the task's last note
+	Begun   journal.Seq    `json:"begun,omitempty"` // the event that first started the task
 	// Reserved is what the task that is being done has set aside, by number.
 	Reserved map[int]journal.Usage `json:"reserved,omitempty"`
 

@@ -90,20 +90,49 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
 	idler, _ := f.sink.(Idler)
-	idle := false
+	idle, heels := false, false
 	for {
 		changed := f.journal.Changed() // before reading, so that nothing falls between
-		if f.look(ctx) && idle && idler != nil {
+		if heels && f.recall(ctx) {
+			// Only this process is known to have appended something, and that was it.
+		} else if f.look(ctx) && idle && idler != nil {
 			f.moved(f.Pos(), idler.Idle(ctx), nil)
 		}
-		idle = false
+		idle, heels = false, false
 		select {
 		case <-changed:
+			heels = true
 		case <-f.kick:
 		case <-ticker.C:
 			idle = true
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// recall hands over what the journal has just committed, if it has it at hand.
+func (f *Follower) recall(ctx context.Context) bool {
+	recaller, ok := f.journal.(journal.Recaller)
+	if !ok {
+		return false
+	}
+	found := false
+	for {
+		appended, err := recaller.Recall(f.Pos())
+		if err != nil {
+			return false // reading says what is wrong
+		}
+		if len(appended) == 0 {
+			return found
+		}
+		found = true
+		for _, a := range appended {
+			err := f.sink.Record(ctx, a)
+			if ctx.Err() != nil {
+				return true
+			}
+			f.moved(a.Pos, err, nil)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 type job struct {
 	batch journal.Batch
 	body  []byte
+	pos   int64 // of the row, once it is written
 	// write is what to do when it is not the append of a batch.
 	write func(*conn) error
 	err   error
@@ -65,9 +66,21 @@ func (s *Store) commitGroup(group []job) {
 		}
 	}
 	if slices.ContainsFunc(group, func(j job) bool { return j.err == nil }) {
+		s.remember(group)
 		s.bell.Ring()
 	}
 	s.told.tell(group)
+}
+
+// remember keeps what was committed for those who follow.
+func (s *Store) remember(group []job) {
+	for i := range group {
+		if j := &group[i]; j.err == nil && j.pos > 0 {
+			row := remembered{id: j.batch.Run}
+			row.pos, row.seq, row.body = j.pos, j.batch.LastSeq(), j.body
+			s.recent.add(row)
+		}
+	}
 }
 
 // transact writes a group in one transaction. A job's err is set when it has
@@ -82,7 +95,7 @@ func (s *Store) transact(group []job) error {
 		if j.write != nil {
 			j.err = j.write(s.writer)
 		} else {
-			j.err = appendBatch(s.writer, &j.batch, j.body)
+			j.pos, j.err = appendBatch(s.writer, &j.batch, j.body)
 		}
 		if _, refused := j.err.(refusal); j.err != nil && !refused {
 			s.writer.script("ROLLBACK")

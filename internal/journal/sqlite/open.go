@@ -37,6 +37,7 @@ type Store struct {
 	closed   atomic.Bool
 	stopped  chan struct{}
 	reader   *sql.DB
+	recent   memory
 
 	// Only the committer uses these.
 	writer *conn

@@ -95,3 +95,43 @@ func TestReportsKeepTheirOrder(t *testing.T) {
 		t.Errorf("reported in the order %v", order)
 	}
 }
+
+// What a store has just committed it can tell without reading; but never so
+// that an append of another process would be passed over.
+func TestRecallLeavesNoGap(t *testing.T) {
+	dir := t.TempDir()
+	ours, theirs := openWith(t, dir, sqlite.Options{}), openWith(t, dir, sqlite.Options{})
+	defer ours.Close()
+	defer theirs.Close()
+	recalled := func(after journal.Pos) (out []journal.Pos) {
+		t.Helper()
+		appended, err := ours.Recall(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tail := journaltest.Tail(t, ours, after)
+		for i, a := range appended {
+			if a.Pos != tail[i].Pos || a.Run != tail[i].Run || len(a.Events) != len(tail[i].Events) {
+				t.Errorf("recalled %+v, read %+v", a, tail[i])
+			}
+			out = append(out, a.Pos)
+		}
+		return out
+	}
+	journaltest.Append(t, ours, journaltest.Start("a", "me"))
+	journaltest.Append(t, ours, journaltest.Steps("a", 1, 1, 2))
+	if got := recalled(0); !slices.Equal(got, []journal.Pos{1, 2}) {
+		t.Errorf("from the beginning: %v", got)
+	}
+	if got := recalled(1); !slices.Equal(got, []journal.Pos{2}) {
+		t.Errorf("after the first: %v", got)
+	}
+	journaltest.Append(t, theirs, journaltest.Start("b", "them"))
+	journaltest.Append(t, ours, journaltest.Steps("a", 1, 3, 2))
+	if got := recalled(1); got != nil {
+		t.Errorf("before another's append: %v", got)
+	}
+	if got := recalled(3); !slices.Equal(got, []journal.Pos{4}) {
+		t.Errorf("behind another's append: %v", got)
+	}
+}

@@ -37,52 +37,52 @@ func (s *Store) write(ctx context.Context, do func(*conn) error) error {
 	return <-outcome
 }
 
-// appendBatch adds a batch inside the transaction. When it refuses, it has
-// changed nothing.
-func appendBatch(c *conn, b *journal.Batch, body []byte) error {
+// appendBatch adds a batch inside the transaction, and says where its row is.
+// When it refuses, it has changed nothing.
+func appendBatch(c *conn, b *journal.Batch, body []byte) (pos int64, err error) {
 	// Only these can be refused after something has been written.
 	if b.After > 0 && len(b.Taken) == 0 && len(b.Children) == 0 {
 		return appendParts(c, b, body)
 	}
 	if _, err := c.exec("SAVEPOINT batch"); err != nil {
-		return err
+		return 0, err
 	}
-	err := appendParts(c, b, body)
+	pos, err = appendParts(c, b, body)
 	if _, refused := err.(refusal); refused {
 		if _, err := c.exec("ROLLBACK TO batch"); err != nil {
-			return err
+			return 0, err
 		}
 	} else if err != nil {
-		return err
+		return 0, err
 	}
 	if _, err := c.exec("RELEASE batch"); err != nil {
-		return err
+		return 0, err
 	}
-	return err
+	return pos, err
 }
 
-func appendParts(c *conn, b *journal.Batch, body []byte) error {
+func appendParts(c *conn, b *journal.Batch, body []byte) (pos int64, err error) {
 	if started, ok := b.Started(); ok {
 		if err := begin(c, b, &started); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if len(b.Events) > 0 {
-		if err := appendEvents(c, b, body); err != nil {
-			return err
+		if pos, err = appendEvents(c, b, body); err != nil {
+			return 0, err
 		}
 	}
 	if len(b.Events) == 0 || b.Release || len(b.Taken) > 0 || len(b.Blobs) > 0 || b.Snapshot != nil {
 		if err := appendRest(c, b); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	for i := range b.Children {
 		if err := putChild(c, &b.Children[i]); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return pos, nil
 }
 
 func begin(c *conn, b *journal.Batch, started *journal.RunStarted) error {
@@ -109,29 +109,28 @@ func begin(c *conn, b *journal.Batch, started *journal.RunStarted) error {
 	return err
 }
 
-func appendEvents(c *conn, b *journal.Batch, body []byte) error {
+func appendEvents(c *conn, b *journal.Batch, body []byte) (pos int64, err error) {
 	last := int64(b.LastSeq())
 	result, err := c.exec("INSERT INTO appends (run, prev, seq, body) SELECT n, head, ?, ? FROM runs WHERE id = ? AND seq = ? AND fence = ? AND root = ''",
 		last, body, string(b.Run), int64(b.After), b.Fence)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if added, err := result.RowsAffected(); err != nil {
-		return err
+		return 0, err
 	} else if added == 0 {
-		return whyNot(c, b)
+		return 0, whyNot(c, b)
 	}
-	pos, err := result.LastInsertId()
-	if err != nil {
-		return err
+	if pos, err = result.LastInsertId(); err != nil {
+		return 0, err
 	}
 	if b.Index == nil {
 		_, err = c.exec("UPDATE runs SET seq = ?, head = ?, updated = ? WHERE id = ?", last, pos, int64(b.At()), string(b.Run))
-		return err
+		return pos, err
 	}
 	_, err = c.exec("UPDATE runs SET seq = ?, head = ?, updated = ?, status = ?, outcome = ?, wake = ?, waiting = ? WHERE id = ?",
 		last, pos, int64(b.At()), string(b.Index.Status), b.Index.Outcome, int64(b.Index.Wake), b.Index.Waiting, string(b.Run))
-	return err
+	return pos, err
 }
 
 // whyNot says why a batch found no run that it could be appended to.

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The durable core is measured in child processes, a fresh one with a fresh
+// folder for each round: `measure` is one round of one scenario, `play` a
+// process that such a round needs beside it.
+const (
+	coreCommand    = "core"    // [SCENARIO…]
+	measureCommand = "measure" // SCENARIO FOLDER
+	playCommand    = "play"    // PART FOLDER ARGUMENTS…
+)
+
+// figures are what a round has measured, by name.
+type figures map[string]float64
+
+// line is one row of the table.
+type line struct {
+	scenario, what, level string
+	// figure is compared with the target; said is the same in words, with
+	// other figures of the round.
+	figure  string
+	atLeast bool
+	target  float64
+	unit    string
+	said    func(figures) string
+	// costs is what most of the time goes into, for the note under the table
+	// when the target is missed.
+	costs string
+}
+
+const (
+	full    = "full"
+	relaxed = "relaxed"
+	rounds  = 5
+)
+
+const fsyncCosts = "waiting for the disk: one fsync of the write-ahead log per step, while the transcript is written beside it"
+
+var lines = []line{
+	{
+		scenario: "chain", what: "one run of 1,000 steps, per step", level: full, figure: "ratio", target: 2, unit: "× bare", costs: fsyncCosts,
+		said: func(f figures) string { return micros(f["step"]) },
+	},
+	{
+		scenario: "chain-relaxed", what: "one run of 1,000 steps, per step", level: relaxed, figure: "ratio", target: 0.9, unit: "× bare",
+		costs: "SQLite's commit and handing over between the task, the committer and the transcript",
+		said:  func(f figures) string { return micros(f["step"]) },
+	},
+	{
+		scenario: "runs-64", what: "64 runs of 20 steps, rate", level: full, figure: "rate", atLeast: true, target: 3, unit: "× bare rate",
+		costs: "processor time: planning, SQLite's statements and the transcript, on all cores",
+		said:  func(f figures) string { return fmt.Sprintf("%.0f steps/s", f["steps"]) },
+	},
+	{
+		scenario: "runs-1000", what: "1,000 runs of 20 steps, rate", level: full, figure: "rate", atLeast: true, target: 4, unit: "× bare rate",
+		costs: "processor time: planning, SQLite's statements and the transcript, on all cores",
+		said:  func(f figures) string { return fmt.Sprintf("%.0f steps/s", f["steps"]) },
+	},
+	{
+		scenario: "runs-1000", what: "  time between two steps of a run, 99 %", level: full, figure: "gap", target: 40, unit: "ms",
+		costs: "the queue before the one committer: a run waits until all others had their turn",
+		said:  func(f figures) string { return fmt.Sprintf("median %.1f ms", f["gap50"]) },
+	},
+	{
+		scenario: "fan-out", what: "fan-out of 1,000 branches", level: full, figure: "whole", target: 25, unit: "ms",
+		costs: "processor time: planning and the journal's facts of the branches",
+		said:  func(f figures) string { return fmt.Sprintf("%.0f bare", f["whole"]*1e6/f["bare"]) },
+	},
+	{
+		scenario: "loop", what: "loop of 10,000, last thousand to first", level: full, figure: "growth", target: 1.1, unit: "×",
+		costs: "noise of the machine between the beginning and the end of the run",
+		said:  func(f figures) string { return micros(f["step"]) + " a turn" },
+	},
+	{
+		scenario: "waiting", what: "100,000 waiting runs, heap of each", level: full, figure: "heap", target: 100, unit: "bytes",
+		costs: "what the transcript keeps in memory of the runs that were last at work",
+		said:  func(f figures) string { return fmt.Sprintf("%.0f goroutines", f["goroutines"]) },
+	},
+	{
+		scenario: "waiting", what: "  disk of each in the journal", level: full, figure: "disk", target: 1024, unit: "bytes",
+		costs: "the facts of the run and its row in the index",
+		said:  func(f figures) string { return fmt.Sprintf("begun %.0f/s", f["begun"]) },
+	},
+	{
+		scenario: "waiting", what: "  processor time while idle", level: full, figure: "idle", target: 1, unit: "ms/s",
+		costs: "looking once in a second for what other processes have appended",
+		said:  func(figures) string { return "" },
+	},
+	{
+		scenario: "resume-loop", what: "resume after a kill in a loop of 10,000", level: full, figure: "first", target: 20, unit: "ms",
+		costs: "starting the process and opening the store",
+		said:  func(f figures) string { return fmt.Sprintf("opened at %.1f ms", f["opened"]) },
+	},
+	{
+		scenario: "resume-chain", what: "resume after a kill in a chain of 1,000", level: full, figure: "first", target: 20, unit: "ms",
+		costs: "starting the process, opening the store, and decoding a definition of a thousand steps",
+		said:  func(f figures) string { return fmt.Sprintf("opened at %.1f ms", f["opened"]) },
+	},
+	{
+		scenario: "approve", what: "approval from another process, slowest of 20", level: full, figure: "worst", target: 10, unit: "ms",
+		costs: "two commits: the message, and the owner's answer to it",
+		said:  func(f figures) string { return fmt.Sprintf("median %.1f ms", f["median"]) },
+	},
+	{
+		scenario: "approve-busy", what: "  while the owner drives 64 runs", level: full, figure: "worst", target: 50, unit: "ms",
+		costs: "the owner's queue: the approval takes its turn behind the other runs",
+		said:  func(f figures) string { return fmt.Sprintf("median %.1f ms", f["median"]) },
+	},
+	{
+		scenario: "cold", what: "cold start of espalier run to its first step", level: full, figure: "first", target: 20, unit: "ms",
+		costs: "making the store: its first commits wait for the disk",
+		said:  func(f figures) string { return fmt.Sprintf("%.0f bare", f["first"]*1e6/f["bare"]) },
+	},
+}
+
+func micros(ns float64) string { return fmt.Sprintf("%.0f µs", ns/1e3) }
+
+// core measures scenarios of the durable core, all of them when none is named.
+func core(only []string) error {
+	dir, err := os.MkdirTemp("", "espalier-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if _, _, err := build(dir); err != nil {
+		return err
+	}
+	fmt.Printf("\nthe durable core, transcripts being written; medians of %d rounds\n", rounds)
+	fmt.Printf("bare is appending 256 bytes to a file and making them durable, measured in the same process just before\n\n")
+	const form = "  %-45s %-8s %14s %10s %12s   %s\n"
+	fmt.Printf(form, "", "level", "measured", "bare", "result", "target")
+	done := map[string]figures{}
+	var missed []line
+	for _, l := range lines {
+		if len(only) > 0 && !slices.Contains(only, l.scenario) {
+			continue
+		}
+		f := done[l.scenario]
+		if f == nil {
+			if f, err = medians(self, l.scenario, dir); err != nil {
+				return fmt.Errorf("%s: %w", l.scenario, err)
+			}
+			done[l.scenario] = f
+		}
+		ok, most := f[l.figure] <= l.target, "at most"
+		if l.atLeast {
+			ok, most = f[l.figure] >= l.target, "at least"
+		}
+		if !ok {
+			missed = append(missed, l)
+		}
+		fmt.Printf(form, l.what, l.level, l.said(f), micros(f["bare"]), figure(f[l.figure])+" "+l.unit, fmt.Sprintf("%s %s: %s", most, figure(l.target), met(ok)))
+	}
+	for _, l := range missed {
+		fmt.Printf("\n  Missed: %s (%s). What dominates: %s.", strings.TrimSpace(l.what), l.level, l.costs)
+	}
+	fmt.Println()
+	return nil
+}
+
+func figure(v float64) string {
+	if v >= 100 || v == float64(int(v)) {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// medians runs a scenario several times, each in a process of its own.
+func medians(self, scenario, dir string) (figures, error) {
+	all := map[string][]float64{}
+	for round := range rounds {
+		folder := filepath.Join(dir, fmt.Sprintf("%s-%d", scenario, round))
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			return nil, err
+		}
+		cmd := exec.Command(self, measureCommand, scenario, folder)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			return nil, err
+		}
+		var f figures
+		if err := json.Unmarshal(out, &f); err != nil {
+			return nil, fmt.Errorf("%w in %q", err, out)
+		}
+		for name, v := range f {
+			all[name] = append(all[name], v)
+		}
+		if err := os.RemoveAll(folder); err != nil {
+			return nil, err
+		}
+	}
+	out := figures{}
+	for name, values := range all {
+		slices.Sort(values)
+		out[name] = values[len(values)/2]
+	}
+	return out, nil
+}
+
+// bare is the time of one append of 256 bytes that is made durable.
+func bare(dir string) (time.Duration, error) {
+	f, err := os.Create(filepath.Join(dir, "bare"))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	text := make([]byte, 256)
+	const n = 500
+	began := time.Now()
+	for range n {
+		if _, err := f.Write(text); err != nil {
+			return 0, err
+		}
+		if err := syncData(f); err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(began) / n, nil
+}
