@@ -1,0 +1,193 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Rules are what is to be hidden. Nil hides nothing.
+type Rules struct {
+	rules []compiled
+	// members hides the values of members whose names say that they are secret.
+	members bool
+}
+
+type compiled struct {
+	rule
+	re *regexp.Regexp
+}
+
+// New gathers rules: all for personal data, all for secrets, and patterns, each
+// of which is the name of a rule, in capitals or not, or a regular expression.
+// Patterns that are neither are told by the error; the rest counts all the same.
+// It returns nil when there is nothing to hide.
+func New(withPII, withSecrets bool, patterns ...string) (*Rules, error) {
+	if !withPII && !withSecrets && len(patterns) == 0 {
+		return nil, nil
+	}
+	var errs []error
+	own := map[string]bool{}
+	r := &Rules{members: withSecrets}
+	all := builtin()
+	for _, p := range patterns {
+		if i := slices.IndexFunc(all, func(one rule) bool { return strings.EqualFold(one.name, p) }); i >= 0 {
+			own[all[i].name] = true
+			continue
+		}
+		// The author's own words come first: they know best what it is.
+		re, err := regexp.Compile(p)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%q is neither the name of a rule nor a regular expression: %w", p, err))
+			continue
+		}
+		r.rules = append(r.rules, compiled{rule{name: "pattern"}, re})
+	}
+	for _, one := range all {
+		if own[one.name] || withPII && one.group == pii || withSecrets && one.group == secret {
+			r.rules = append(r.rules, compiled{one, regexp.MustCompile(one.expr)})
+		}
+	}
+	return r, errors.Join(errs...)
+}
+
+// Text hides what the rules find in a text, and tells whether they found anything.
+func (r *Rules) Text(text string) (string, bool) {
+	if r == nil || text == "" {
+		return text, false
+	}
+	pieces, found := []piece{{text: text}}, false
+	for i := range r.rules {
+		var next []piece
+		for _, p := range pieces {
+			if p.hidden {
+				next = append(next, p)
+				continue
+			}
+			split, some := r.rules[i].split(p.text)
+			next, found = append(next, split...), found || some
+		}
+		pieces = next
+	}
+	if !found {
+		return text, false
+	}
+	var b strings.Builder
+	for _, p := range pieces {
+		b.WriteString(p.text)
+	}
+	return b.String(), true
+}
+
+// piece is a part of a text: as it was, or what stands for something hidden.
+type piece struct {
+	text   string
+	hidden bool
+}
+
+func (c *compiled) split(text string) (out []piece, found bool) {
+	at := 0
+	for _, m := range c.re.FindAllStringSubmatchIndex(text, -1) {
+		start, end := m[0], m[1]
+		if c.group != "" && len(m) > 2 && m[2] >= 0 {
+			start, end = m[2], m[3]
+		}
+		if start == end || c.real != nil && !c.real(text, start, end) {
+			continue
+		}
+		out = append(out, piece{text: text[at:start]}, piece{text: mark(c.name), hidden: true})
+		at, found = end, true
+	}
+	return append(out, piece{text: text[at:]}), found
+}
+
+func mark(name string) string { return "[redacted " + name + "]" }
+
+// JSON hides what the rules find in the texts, names and long numbers of a
+// value, and tells whether they found anything.
+func (r *Rules) JSON(raw json.RawMessage) (json.RawMessage, bool, error) {
+	if r == nil || len(raw) == 0 {
+		return raw, false, nil
+	}
+	in := json.NewDecoder(bytes.NewReader(raw))
+	in.UseNumber()
+	var v any
+	if err := in.Decode(&v); err != nil {
+		return nil, false, err
+	}
+	found := false
+	v = r.value(v, &found)
+	if !found {
+		return raw, false, nil
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, false, err
+	}
+	return bytes.TrimSpace(out.Bytes()), true, nil
+}
+
+func (r *Rules) value(v any, found *bool) any {
+	switch x := v.(type) {
+	case string:
+		text, some := r.Text(x)
+		*found = *found || some
+		return text
+	case json.Number:
+		if text, some := r.Text(string(x)); some {
+			*found = true
+			return text
+		}
+	case []any:
+		for i := range x {
+			x[i] = r.value(x[i], found)
+		}
+	case map[string]any:
+		out := make(map[string]any, len(x))
+		for _, name := range slices.Sorted(maps.Keys(x)) {
+			value := x[name]
+			if text, ok := value.(string); r.members && ok && text != "" && secretName(name) {
+				value, *found = mark("secret"), true
+			} else {
+				value = r.value(value, found)
+			}
+			hidden, some := r.Text(name)
+			*found = *found || some
+			for n := 2; some; n++ { // two names may become the same
+				if _, taken := out[hidden]; !taken {
+					break
+				}
+				hidden = fmt.Sprintf("%s %d", strings.TrimSuffix(hidden, fmt.Sprintf(" %d", n-1)), n)
+			}
+			out[hidden] = value
+		}
+		return out
+	}
+	return v
+}
+
+// secretName tells whether a member's name says that its value is secret.
+func secretName(name string) bool {
+	var b strings.Builder
+	before := ' '
+	for _, r := range name {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			r = ' '
+		}
+		if unicode.IsUpper(r) && unicode.IsLower(before) {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(unicode.ToLower(r))
+		before = r
+	}
+	words := " " + strings.Join(strings.Fields(b.String()), " ")
+	return slices.ContainsFunc(secretNames, func(one string) bool { return strings.HasSuffix(words, " "+one) })
+}
