@@ -78,6 +78,9 @@ type Stream struct {
 	source  Source
 }
 
+// Context is of the call that the projector works for.
+func (s *Stream) Context() context.Context { return s.ctx }
+
 // Outline is of the definition that the run has pinned.
 func (s *Stream) Outline(definition string) (*Outline, error) { return s.outline(s.ctx, definition) }
 

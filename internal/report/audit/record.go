@@ -1,0 +1,100 @@
+package audit
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Format is the form of the records, named in the first one of each file.
+const Format = "espalier.audit.v1"
+
+// Ext is how the names of files end, behind the run's id.
+const Ext = ".audit.ndjson"
+
+// The events of the specification.
+const (
+	RunStart     = "run_start"
+	StepStart    = "step_start"
+	StepOutput   = "step_output"
+	StepComplete = "step_complete"
+	StepSkipped  = "step_skipped"
+	GateDecision = "gate_decision"
+	BudgetCheck  = "budget_check"
+	RunComplete  = "run_complete"
+	RunFailed    = "run_failed"
+)
+
+// Further events: what the specification asks for without a name (F29), and
+// what an auditor wants to know besides.
+const (
+	CheckpointSaved  = "checkpoint_saved"
+	RunSuspended     = "run_suspended"
+	RunResumed       = "run_resumed"
+	WaitpointTimeout = "waitpoint_timeout"
+	MergeConflict    = "merge_conflict"
+	StepRetry        = "step_retry"
+	GateOpened       = "gate_opened"
+	WaitpointOpened  = "waitpoint_opened"
+	WaitpointPassed  = "waitpoint_passed"
+	DoubtOpened      = "doubt_opened"
+	DoubtDecided     = "doubt_decided"
+	SignalReceived   = "signal_received"
+	InputRefused     = "input_refused"
+	MergeDuplicate   = "merge_duplicate"
+	WorkerSkipped    = "worker_skipped"
+	StepLost         = "step_lost"
+	ModelCall        = "model_call"
+	ModelError       = "model_error"
+	ToolCall         = "tool_call"
+	CommandRun       = "command_run"
+	BudgetWait       = "budget_wait"
+	BudgetRefused    = "budget_refused"
+	BudgetRaised     = "budget_raised"
+	DeadlineReached  = "deadline_reached"
+	RunPaused        = "run_paused"
+	RunContinued     = "run_continued"
+	StateEdited      = "state_edited"
+	CancelRequested  = "cancel_requested"
+)
+
+// standard are the events that are written at every audit level.
+var standard = map[string]bool{
+	RunStart: true, StepStart: true, StepOutput: true, StepComplete: true, StepSkipped: true, GateDecision: true,
+	BudgetCheck: true, RunComplete: true, RunFailed: true, RunSuspended: true, RunResumed: true, CheckpointSaved: true,
+	WaitpointTimeout: true, MergeConflict: true, StepRetry: true,
+}
+
+// The reason codes of the specification.
+const (
+	ReasonCompleted  = "COMPLETED"
+	ReasonValidation = "FAILED_VALIDATION"
+	ReasonBudget     = "BUDGET_EXCEEDED"
+	ReasonTimeout    = "TIMEOUT"
+	ReasonFallback   = "FALLBACK_USED"
+	ReasonApproved   = "GATE_APPROVED"
+	ReasonRejected   = "GATE_REJECTED"
+	ReasonCondition  = "SKIPPED_CONDITION"
+)
+
+// Further reason codes, where the specification has none.
+const (
+	ReasonFailed    = "FAILED"
+	ReasonCancelled = "CANCELLED"
+	ReasonSkipped   = "SKIPPED"
+)
+
+// Record is one line of an audit log.
+type Record struct {
+	Seq         int64           `json:"seq"`
+	RunID       string          `json:"run_id"`
+	TraceID     string          `json:"trace_id"`
+	ParentRunID string          `json:"parent_run_id,omitempty"`
+	StepID      string          `json:"step_id,omitempty"`
+	Event       string          `json:"event"`
+	Timestamp   time.Time       `json:"timestamp"`
+	Data        json.RawMessage `json:"data"`
+	PrevHash    string          `json:"prev_hash"`
+}
+
+// Genesis is what the first record has in the place of a hash.
+const Genesis = "0000000000000000000000000000000000000000000000000000000000000000"

@@ -1,0 +1,295 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/report/redact"
+)
+
+// Options are what a Writer works with.
+type Options struct {
+	Dir    string // storage/audit
+	Source report.Source
+	// Program gives the program of a definition that a run has pinned.
+	Program func(ctx context.Context, definition string) (*ir.Program, error)
+	// Files lists the files that went into a definition; nil is none.
+	Files func(ctx context.Context, definition string) ([]ir.File, error)
+	// Lock is taken for each group of lines; nil when no other process writes here.
+	Lock report.Lock
+	Log  *slog.Logger     // nil is slog.Default
+	Now  func() time.Time // nil is time.Now; no line depends on it
+}
+
+// Writer writes audit logs. It is a report.Sink.
+type Writer struct{ *report.Writer }
+
+// New makes a Writer. Close it.
+func New(o Options) *Writer {
+	return &Writer{report.NewWriter(report.WriterOptions{
+		What: "audit log", Dir: o.Dir, Ext: Ext, Source: o.Source, Program: o.Program, Lock: o.Lock, Log: o.Log, Now: o.Now,
+		New: func(s *report.Stream) report.Projector {
+			return &projector{
+				stream: s, files: o.Files, trail: report.NewTrail(s.Run, s.Outline), state: &plan.State{Run: s.Run},
+				logs: map[journal.RunID]*log{}, visits: map[*report.Step]*visit{},
+			}
+		},
+	})}
+}
+
+// projector makes the records of one stream.
+type projector struct {
+	stream *report.Stream
+	files  func(ctx context.Context, definition string) ([]ir.File, error)
+	trail  *report.Trail
+	state  *plan.State
+	logs   map[journal.RunID]*log // of runs that are open
+	visits map[*report.Step]*visit
+	out    report.Output
+
+	started  journal.RunStarted
+	opened   journal.FrameOpened // the last one
+	waiting  bool                // the run is at rest
+	since    journal.Millis
+	newOwner string // who took the run over while it was at rest
+}
+
+// log is the audit log of one run.
+type log struct {
+	run   *report.Run
+	seq   int64
+	prev  string // hash of the last record
+	rules *redact.Rules
+	audit *ir.Audit
+	used  journal.Usage // children included
+	steps int           // of its body, that are complete
+}
+
+// visit is what is known of a step that is open.
+type visit struct {
+	used     journal.Usage // of everything inside
+	attempts int
+	doneBy   string
+	missing  []string // files that nobody made
+	agent    string
+	prompt   json.RawMessage // what a critic was asked
+	opened   *journal.GateOpened
+	at       journal.Millis // when the gate opened
+}
+
+// Take implements report.Projector.
+func (p *projector) Take(e *journal.Event, out report.Output) error {
+	p.out = out
+	if x, ok := e.Fact.(journal.RunStarted); ok {
+		p.started = x
+	}
+	p.charge(e)
+	before := p.stepOf(e)
+	var moments []report.Moment
+	if err := p.trail.Take(e, func(m *report.Moment) { moments = append(moments, *m) }); err != nil {
+		return err
+	}
+	p.state.Fold([]journal.Event{*e})
+	if err := p.ahead(e, before); err != nil {
+		return err
+	}
+	for i := range moments {
+		if err := p.moment(e, &moments[i]); err != nil {
+			return err
+		}
+	}
+	if err := p.behind(e); err != nil {
+		return err
+	}
+	if err := p.resumed(e); err != nil {
+		return err
+	}
+	return p.suspended(e)
+}
+
+// place is where an event happens, when it happens in a step.
+func place(f journal.Fact) (journal.Place, bool) {
+	switch x := f.(type) {
+	case journal.TaskStarted:
+		return x.Place, true
+	case journal.TaskEnded:
+		return x.Place, true
+	case journal.TaskLost:
+		return x.Place, true
+	case journal.TaskNoted:
+		return x.Place, true
+	case journal.BudgetWait:
+		return x.Place, true
+	case journal.BudgetRefused:
+		return x.Place, true
+	case journal.RetrySet:
+		return x.Place, true
+	case journal.TimerFired:
+		return x.Place, x.Step != ""
+	case journal.GateOpened:
+		return x.Place, true
+	case journal.GateDecided:
+		return x.Place, true
+	case journal.StepEntered:
+		return x.Place, true
+	case journal.StepLeft:
+		return x.Place, true
+	}
+	return journal.Place{}, false
+}
+
+// stepOf is the step that an event belongs to, if it is open.
+func (p *projector) stepOf(e *journal.Event) *report.Step {
+	if at, ok := place(e.Fact); ok {
+		return p.trail.At(at.Frame)
+	}
+	return nil
+}
+
+func (p *projector) visit(s *report.Step) *visit {
+	v := p.visits[s]
+	if v == nil {
+		v = &visit{}
+		p.visits[s] = v
+	}
+	return v
+}
+
+// charge adds what an event cost to its step, to all around it, and to the runs.
+func (p *projector) charge(e *journal.Event) {
+	var u journal.Usage
+	switch x := e.Fact.(type) {
+	case journal.TaskNoted:
+		u = x.Usage
+	case journal.TaskEnded:
+		u = x.Usage
+	case journal.TaskLost:
+		u = x.Charged
+	}
+	if u == (journal.Usage{}) {
+		return
+	}
+	step := p.stepOf(e)
+	if step == nil {
+		return
+	}
+	for s := step; s != nil; s = s.Up {
+		v := p.visit(s)
+		v.used = plus(v.used, u)
+	}
+	for run := step.Run; run != nil; {
+		if l := p.logs[run.ID]; l != nil {
+			l.used = plus(l.used, u)
+		}
+		if run.At == nil {
+			return
+		}
+		run = run.At.Run
+	}
+}
+
+func plus(a, b journal.Usage) journal.Usage {
+	return journal.Usage{
+		Steps: a.Steps + b.Steps, ModelCalls: a.ModelCalls + b.ModelCalls, ToolCalls: a.ToolCalls + b.ToolCalls,
+		InputTokens: a.InputTokens + b.InputTokens, OutputTokens: a.OutputTokens + b.OutputTokens, MicroDollars: a.MicroDollars + b.MicroDollars,
+	}
+}
+
+// begin makes the log of a run. What the runs around it hide, it hides too.
+func (p *projector) begin(run *report.Run) *log {
+	l := &log{run: run, prev: Genesis}
+	if run.Program != nil {
+		l.audit = run.Program.Audit
+	}
+	var pii, secrets bool
+	var patterns []string
+	for r := run; r != nil; {
+		if r.Program != nil && r.Program.Audit != nil {
+			a := r.Program.Audit
+			pii, secrets = pii || a.RedactPII, secrets || a.RedactSecrets
+			for _, name := range a.RedactPatterns {
+				patterns = append(patterns, name.Name)
+			}
+		}
+		if r.At == nil {
+			break
+		}
+		r = r.At.Run
+	}
+	// A pattern that cannot be read was reported when the workflow was checked.
+	l.rules, _ = redact.New(pii, secrets, patterns...)
+	p.logs[run.ID] = l
+	return l
+}
+
+// wants tells whether an event is written at the audit level of the run (F44).
+func (l *log) wants(event string) bool {
+	if l.audit == nil || l.audit.Level == "" || l.audit.Level == "full" || standard[event] {
+		return true
+	}
+	for _, name := range l.audit.RequiredEvents {
+		if name.Name == event {
+			return true
+		}
+	}
+	return false
+}
+
+// write writes a record into a run's file.
+func (p *projector) write(run *report.Run, step *report.Step, event string, at journal.Millis, fill func(f *fields) error) error {
+	l := p.logs[run.ID]
+	if l == nil {
+		l = p.begin(run)
+	}
+	if !l.wants(event) {
+		return nil
+	}
+	f := fields{rules: l.rules}
+	if step != nil {
+		f.text("step_id", step.Path)
+		if step.Loop {
+			f.number("iteration", int64(step.Index))
+		}
+	}
+	if err := fill(&f); err != nil {
+		return err
+	}
+	r := Record{
+		Seq: l.seq + 1, RunID: string(run.ID), TraceID: string(p.stream.Run), ParentRunID: string(run.Parent), Event: event, PrevHash: l.prev,
+	}
+	if step != nil {
+		r.StepID = step.Path
+	}
+	b, err := p.out.Begin(run)
+	if err != nil {
+		return err
+	}
+	start := len(b)
+	b = appendRecord(b, &r, at, &f)
+	l.seq, l.prev = r.Seq, hash(b[start:])
+	over := event == RunComplete || event == RunFailed
+	p.out.End(run, append(b, '\n'), over)
+	if over {
+		delete(p.logs, run.ID)
+	}
+	return nil
+}
+
+// value is the content of a value of the journal.
+func (p *projector) value(f *fields, name string, v journal.Value, most int) error {
+	if v.IsZero() {
+		return nil
+	}
+	raw, err := p.stream.Value(v)
+	if err != nil {
+		return err
+	}
+	f.value(name, raw, most)
+	return nil
+}

@@ -1,0 +1,204 @@
+package audit_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/espalier-run/espalier/internal/canonical"
+	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/report/audit"
+)
+
+var update = flag.Bool("update", false, "write the expected audit logs anew")
+
+// A writer of the tests never tidies up by itself.
+func frozen() time.Time { return time.Unix(0, 0) }
+
+func writer(dir string, s *shelf) *audit.Writer {
+	return audit.New(audit.Options{
+		Dir: dir, Source: s, Program: s.Program, Now: frozen, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+}
+
+func undisturbed(t testing.TB, r *recording) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	s := &shelf{program: r.program}
+	w := writer(dir, s)
+	for _, a := range r.appends {
+		s.appends = append(s.appends, a)
+		if err := w.Record(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return files(t, dir)
+}
+
+// TestLogs: every recorded run has the audit log that is expected of it.
+func TestLogs(t *testing.T) {
+	for _, r := range recordings(t) {
+		t.Run(r.name, func(t *testing.T) {
+			got := together(undisturbed(t, r))
+			path := filepath.Join("testdata", r.name+".txtar")
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestChain: every line is canonical, is numbered, has the base fields and the
+// hash of the line before; every log begins and ends as it should.
+func TestChain(t *testing.T) {
+	for _, r := range recordings(t) {
+		for name, text := range undisturbed(t, r) {
+			prev, lines := audit.Genesis, strings.SplitAfter(text, "\n")
+			lines = lines[:len(lines)-1]
+			for i, line := range lines {
+				line = strings.TrimSuffix(line, "\n")
+				var rec audit.Record
+				if err := json.Unmarshal([]byte(line), &rec); err != nil {
+					t.Fatal(err)
+				}
+				if form, err := canonical.JSON([]byte(line)); err != nil || string(form) != line {
+					t.Errorf("%s %s:%d is not canonical: %v", r.name, name, i+1, err)
+				}
+				if rec.Seq != int64(i+1) || rec.PrevHash != prev || rec.RunID+audit.Ext != name || rec.TraceID != string(run) || rec.Event == "" {
+					t.Errorf("%s %s:%d: %s", r.name, name, i+1, line)
+				}
+				var data struct {
+					Step string `json:"step_id"`
+				}
+				if json.Unmarshal(rec.Data, &data); data.Step != rec.StepID {
+					t.Errorf("%s %s:%d: F28: data repeats the step: %s", r.name, name, i+1, line)
+				}
+				if strings.HasPrefix(rec.Event, "step_") && rec.StepID == "" || strings.HasPrefix(rec.Event, "run_") && rec.StepID != "" {
+					t.Errorf("%s %s:%d: F28: %s", r.name, name, i+1, line)
+				}
+				sum := sha256.Sum256([]byte(line))
+				prev = hex.EncodeToString(sum[:])
+			}
+			if !strings.Contains(lines[0], `"event":"run_start"`) {
+				t.Errorf("%s %s begins with %s", r.name, name, lines[0])
+			}
+			if last := lines[len(lines)-1]; r.name != "waiting" && r.name != "budget" && !strings.Contains(last, `"event":"run_complete"`) && !strings.Contains(last, `"event":"run_failed"`) {
+				t.Errorf("%s %s ends with %s", r.name, name, last)
+			}
+		}
+	}
+}
+
+// TestDeathInTheMiddle: whatever a writer leaves behind that dies, another one
+// makes the same log of it; also when lines are torn.
+func TestDeathInTheMiddle(t *testing.T) {
+	for _, r := range recordings(t) {
+		want := undisturbed(t, r)
+		for at := range r.appends {
+			dir := t.TempDir()
+			s := &shelf{program: r.program}
+			first := writer(dir, s)
+			for _, a := range r.appends[:at] {
+				s.appends = append(s.appends, a)
+				if err := first.Record(t.Context(), a); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for name, text := range files(t, dir) { // its last write was cut short
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text[:len(text)-at%7]), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			second := writer(dir, s)
+			for _, a := range r.appends[max(at-1, 0):] {
+				if len(s.appends) < len(r.appends) && a.Pos > r.appends[at].Pos-1 {
+					s.appends = append(s.appends, a)
+				}
+				if err := second.Record(t.Context(), a); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := second.CatchUp(t.Context(), run); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, files(t, dir)); diff != "" {
+				t.Fatalf("%s, death before append %d:\n%s", r.name, at, diff)
+			}
+			if aside, err := second.SetAside(run); err != nil || len(aside) > 0 {
+				t.Errorf("%v, %v", aside, err)
+			}
+		}
+	}
+}
+
+// TestRebuild: a log that was deleted is written again, byte for byte, and can
+// be made without touching the disk; only its owner may read it.
+func TestRebuild(t *testing.T) {
+	for _, r := range recordings(t) {
+		want := undisturbed(t, r)
+		dir := filepath.Join(t.TempDir(), "audit")
+		w := writer(dir, &shelf{program: r.program, appends: r.appends})
+		made, err := w.Rebuild(t.Context(), run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inMemory := map[string]string{}
+		for id, text := range made {
+			inMemory[string(id)+audit.Ext] = string(text)
+		}
+		if diff := cmp.Diff(want, inMemory); diff != "" {
+			t.Errorf("%s: %s", r.name, diff)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Error("rebuilding in memory has written something")
+		}
+		if err := w.CatchUp(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, files(t, dir)); diff != "" {
+			t.Errorf("%s: %s", r.name, diff)
+		}
+		if is, err := os.Stat(filepath.Join(dir, string(run)+audit.Ext)); err != nil || is.Mode().Perm() != 0o600 {
+			t.Errorf("%v, %v", is.Mode(), err)
+		}
+	}
+}
+
+var _ report.Sink = (*audit.Writer)(nil)
+
+// lines gives the records of the root run's log.
+func records(t testing.TB, text string) []audit.Record {
+	t.Helper()
+	var out []audit.Record
+	for line := range bytes.Lines([]byte(text)) {
+		var r audit.Record
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, r)
+	}
+	return out
+}
