@@ -146,25 +146,23 @@ func (p *projector) judged(e *journal.Event, m *report.Moment, v *visit, x *jour
 		return err
 	}
 	var value struct {
-		Method string `json:"method"`
-		Review struct {
-			Reason string `json:"reason"`
-		} `json:"review"`
+		Method   string `json:"method"`
+		Actor    string `json:"actor"`
+		Evidence string `json:"evidence"`
 	}
 	if err := json.Unmarshal(raw, &value); err != nil {
-		value.Review.Reason = "" // a reason that is no text is part of the review
+		return err
 	}
 	return p.write(m.Run, m.Step, GateDecision, e.At, func(f *fields) error {
 		f.text("result", result(x.Outcome, value.Method))
 		f.text("method", value.Method)
+		f.text("actor", value.Actor)
 		if value.Method == plan.MethodCritic {
-			f.text("actor", v.agent)
 			f.text("actor_kind", agent)
 		} else {
-			f.text("actor", p.decider(m.Step, v))
 			f.text("actor_kind", program)
 		}
-		f.says("evidence", value.Review.Reason)
+		f.says("evidence", value.Evidence)
 		code, own := reasonCode(m, x.Class, "")
 		f.text("reason_code", code)
 		f.text("declared_reason_code", own)
@@ -174,19 +172,6 @@ func (p *projector) judged(e *journal.Event, m *report.Moment, v *visit, x *jour
 		}
 		return p.review(f, x.Value)
 	})
-}
-
-// decider is what decided in the place of a person: a tool, a script, a rule.
-func (p *projector) decider(s *report.Step, v *visit) string {
-	if v.doneBy != "" {
-		return v.doneBy
-	}
-	if s.Info != nil {
-		if task := s.Info.Step.Task(); task != nil {
-			return task.Kind
-		}
-	}
-	return s.Kind
 }
 
 // waitpointPassed tells that the event came which a waitpoint waited for, or
