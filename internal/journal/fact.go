@@ -252,6 +252,7 @@ type GateDecided struct {
 	Shows  map[string]Value `json:"shows,omitempty"`
 	Class  string           `json:"class,omitempty"`
 	Reason string           `json:"reason,omitempty"`
+	Error  string           `json:"error,omitempty"` // in words, when it failed
 	Value  Value            `json:"value,omitzero"`
 	Writes []Write          `json:"writes,omitempty"`
 }

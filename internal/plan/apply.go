@@ -54,11 +54,16 @@ func (s *State) Apply(e *journal.Event) {
 		s.closeFrame(&x)
 	case journal.StepEntered:
 		f := s.enterStep(x.Place, x.Via, x.For)
+		s.countStep(f)
+		s.dropStarved(f.Path)
 		f.Phase, f.Part = Grouped, ""
 		f.Group = &Group{Mode: x.Mode, Total: x.Total, Max: x.Max, Items: x.Items}
 		s.mark(f)
 	case journal.StepLeft:
 		f := s.enterStep(x.Place, x.Via, x.For)
+		if f.Phase != Grouped && x.Outcome == OutcomeOK { // a choice or an end: it begins and is over at once
+			s.countStep(f)
+		}
 		if x.Merge && f.Group != nil {
 			for i := range f.Group.Next {
 				if r := f.Group.Results[i]; r != nil {
@@ -80,10 +85,10 @@ func (s *State) Apply(e *journal.Event) {
 		f.Phase, f.Part, f.Attempt, f.Rerun, f.Due = Working, x.Part, x.Attempt, x.Rerun, 0
 		s.unstarve(x.Work, 0)
 		s.Open++
+		if counts(x.Work, x.Rerun) {
+			s.countStep(f)
+		}
 		s.ledgers(f, func(owner *Frame, l *Ledger) {
-			if x.Rerun == 0 {
-				l.Used.Steps++
-			}
 			if l.Open == 0 {
 				l.Since = e.At
 			}
@@ -157,6 +162,10 @@ func (s *State) Apply(e *journal.Event) {
 		s.fireTimer(&x)
 	case journal.GateOpened:
 		f := s.enterStep(x.Place, x.Via, x.For)
+		if x.Kind != GateDoubt { // a doubt is about a step that began long ago
+			s.countStep(f)
+			s.dropStarved(f.Path)
+		}
 		f.Phase = Asking
 		f.Gate = &Gate{Kind: x.Kind, Event: x.Event, Digest: x.Digest, Opened: e.At}
 		s.setDue(f, x.Due)
@@ -176,7 +185,7 @@ func (s *State) Apply(e *journal.Event) {
 		for _, w := range x.Writes {
 			s.set(f, w, x.Value)
 		}
-		s.endStep(f, Ending{Outcome: x.Outcome, Reason: x.Reason, Class: x.Class, Value: x.Value})
+		s.endStep(f, Ending{Outcome: x.Outcome, Reason: x.Reason, Class: x.Class, Error: x.Error, Value: x.Value})
 	case journal.CancelRequested:
 		s.cancel(&x)
 	case journal.Paused:
@@ -243,7 +252,7 @@ func (s *State) openFrame(x *journal.FrameOpened) {
 	parent := s.frame(x.Parent)
 	f := &Frame{
 		Path: x.Frame, Parent: x.Parent, Program: x.Program, Block: ir.BlockID(x.Block), Index: x.Index, Name: x.Name,
-		Child: x.Child, Phase: Beginning,
+		Child: x.Child, Phase: Beginning, Apart: parent.Group.Mode == ModeParallel,
 	}
 	if len(x.Vars) > 0 {
 		f.Scope = make(map[string]journal.Value, len(x.Vars))

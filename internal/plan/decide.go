@@ -138,7 +138,7 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 	}
 	if u.again[f.Block][id] {
 		at.Visit = f.Visits[id] + 1
-		if at.Visit > visitCap && d.s.Root().Ledger.Limits.Steps == nil {
+		if at.Visit > visitCap && !d.s.stepsBound(f) {
 			d.left(f, journal.StepLeft{
 				Place: at, Outcome: OutcomeFailed, Class: ClassBudget, Via: via, For: standIn,
 				Error: fmt.Sprintf("step %q has been reached %d times; set a budget of steps if that is meant", id, visitCap),
@@ -157,25 +157,41 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 			return
 		}
 	}
+	d.begin(f, step, journal.Work{Place: at}, via, standIn)
+}
+
+// oneStep is what beginning a step draws on a budget of steps.
+var oneStep = journal.Usage{Steps: 1}
+
+// begin begins a step whose condition holds, if there is budget for it.
+func (d *decider) begin(f *Frame, step *ir.Step, w journal.Work, via *int, standIn string) {
+	at := w.Place
+	if task, part := opensWith(step); task {
+		w.Part = part
+		d.startTask(f, w, 0, via, standIn)
+		return
+	}
+	if budget, owner, _ := d.s.short(f, oneStep); budget != "" {
+		if owner.Path != "" {
+			d.noBudget(f, at, budget, via, standIn)
+			return
+		}
+		d.fact(f, journal.BudgetWait{Work: w, Amount: oneStep, Budget: budget, Via: via, For: standIn})
+		return
+	}
 	switch a := step.Action.(type) {
-	case ir.Task:
-		d.startTask(f, journal.Work{Place: at}, 0, via, standIn)
 	case ir.Route:
 		left := journal.StepLeft{Place: at, Outcome: OutcomeOK, Via: via, For: standIn}
 		if class, err := d.deadEnd(f, step); err != nil {
 			left.Outcome, left.Class, left.Error = OutcomeFailed, ClassCondition, err.Error()
 		} else if class != "" {
 			left.Outcome, left.Class, left.Reason = OutcomeFailed, class, class
-			left.Error = fmt.Sprintf("none of the ways on from step %q fits", id)
+			left.Error = fmt.Sprintf("none of the ways on from step %q fits", step.ID)
 		}
 		d.left(f, left)
 	case ir.Gate:
 		d.enterGate(f, at, &a, via, standIn)
 	case ir.End:
-		if a.Work != nil {
-			d.startTask(f, journal.Work{Place: at, Part: PartWork}, 0, via, standIn)
-			return
-		}
 		d.enterEnd(f, at, step, &a, via, standIn)
 	case ir.Parallel:
 		d.enterParallel(f, at, &a, via, standIn)
@@ -184,6 +200,20 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 	case ir.Call:
 		d.fact(f, journal.StepEntered{Place: at, Mode: ModeCall, Total: 1, Via: via, For: standIn})
 	}
+}
+
+// opensWith tells whether the first thing that a step does is a task, and which
+// part of its work that is.
+func opensWith(step *ir.Step) (task bool, part string) {
+	switch a := step.Action.(type) {
+	case ir.Task:
+		return true, ""
+	case ir.Gate:
+		return a.Decider == ir.Work, PartVerdict
+	case ir.End:
+		return a.Work != nil, PartWork
+	}
+	return false, ""
 }
 
 // deadEnd finds out whether a choice leads nowhere, and what its author calls
@@ -260,14 +290,13 @@ func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, stand
 		d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerDeadline, Run: true})
 		return
 	}
-	if rerun == 0 {
-		amount := journal.Usage{Steps: 1}
-		if budget, at, _ := d.s.short(f, amount); budget != "" {
+	if counts(w, rerun) {
+		if budget, at, _ := d.s.short(f, oneStep); budget != "" {
 			if at.Path != "" {
 				d.noBudget(f, w.Place, budget, via, standIn)
 				return
 			}
-			d.fact(f, journal.BudgetWait{Work: w, Amount: amount, Budget: budget, Via: via, For: standIn})
+			d.fact(f, journal.BudgetWait{Work: w, Amount: oneStep, Budget: budget, Via: via, For: standIn})
 			return
 		}
 	}
@@ -284,10 +313,6 @@ func (d *decider) noBudget(f *Frame, at journal.Place, budget string, via *int, 
 }
 
 func (d *decider) enterGate(f *Frame, at journal.Place, g *ir.Gate, via *int, standIn string) {
-	if g.Decider == ir.Work {
-		d.startTask(f, journal.Work{Place: at, Part: PartVerdict}, 0, via, standIn)
-		return
-	}
 	kind := GatePerson
 	if g.Decider == ir.Event {
 		kind = GateEvent
@@ -382,7 +407,8 @@ func (d *decider) after(f *Frame) {
 	}
 	outcome := ir.Outcome(end.Outcome)
 	passedOver := outcome == ir.Skipped && end.Reason == ReasonCondition
-	if step.Fallback != nil && (outcome == ir.Failed || passedOver) {
+	mends := !stopsAtTimeout(step) // what happens when nobody comes was said apart
+	if step.Fallback != nil && (outcome == ir.Failed && mends || passedOver) {
 		primary := f.For
 		if primary == "" {
 			primary = f.Step
@@ -390,7 +416,7 @@ func (d *decider) after(f *Frame) {
 		d.enter(f, step.Fallback.Name, nil, primary)
 		return
 	}
-	if outcome == ir.Failed && step.SkipOnError {
+	if outcome == ir.Failed && step.SkipOnError && mends {
 		outcome = ir.Skipped
 	}
 	if outcome == ir.OK {
@@ -431,6 +457,13 @@ func (d *decider) after(f *Frame) {
 	default:
 		d.close(f, Ending{Outcome: OutcomeOK, Reason: edge.To.Reason, Value: end.Value, Step: f.Step})
 	}
+}
+
+// stopsAtTimeout tells whether a step fails only because nobody came, and its
+// author wants that to be the end.
+func stopsAtTimeout(step *ir.Step) bool {
+	g, ok := step.Action.(ir.Gate)
+	return ok && g.Decider != ir.Work && (g.OnTimeout == ir.TimeoutFail || g.OnTimeout == ir.TimeoutNotify)
 }
 
 // choose finds the first edge that matches. A step that stands in for another
@@ -651,8 +684,12 @@ func (d *decider) timeOut(f *Frame) {
 	step := d.step(f)
 	g, _ := step.Action.(ir.Gate)
 	decided := journal.GateDecided{Place: f.Place(), Outcome: OutcomeFailed, Method: MethodTimeout, Class: ClassTimeout, Reason: ClassTimeout}
+	decided.Error = fmt.Sprintf("nobody decided within %s", g.Timeout.Duration())
+	if f.Gate != nil && f.Gate.Kind == GateEvent {
+		decided.Error = fmt.Sprintf("the event %q did not come within %s", g.Event, g.Timeout.Duration())
+	}
 	if g.OnTimeout == ir.TimeoutSkip {
-		decided.Outcome, decided.Class = OutcomeSkipped, ""
+		decided.Outcome, decided.Class, decided.Error = OutcomeSkipped, "", ""
 		decided.Value = journal.Value{JSON: json.RawMessage("null")}
 		decided.Writes = d.writes(f, step)
 	}
@@ -706,6 +743,10 @@ func (d *decider) feed() bool {
 	switch {
 	case budget == "" && head.N == 0:
 		step := d.unit(f).step(f.Block, head.Work.Step)
+		if task, _ := opensWith(step); !task && head.Work.Part == "" {
+			d.begin(f, step, head.Work, nil, f.For)
+			return true
+		}
 		_, missing := d.s.Reads(d.p, f, step)
 		d.fact(f, journal.TaskStarted{Work: head.Work, Kind: step.Task().Kind, For: f.For, MissingReads: missing})
 	case budget == "":

@@ -129,18 +129,54 @@ func (s *State) ledgers(f *Frame, do func(f *Frame, l *Ledger)) {
 	}
 }
 
+// countStep counts the execution of a step: against the budgets around it, but
+// for a branch against its own alone.
+func (s *State) countStep(f *Frame) {
+	for ; ; f = s.Frames[f.Parent] {
+		if f.Ledger != nil {
+			f.Ledger.Used.Steps++
+		}
+		if f.Path == "" || f.Apart {
+			return
+		}
+	}
+}
+
+// counts tells whether starting a task is an execution of its step. Putting
+// branches together belongs to a step that has begun, and so does doing a task
+// again that was lost.
+func counts(w journal.Work, rerun int) bool {
+	return rerun == 0 && (w.Part != PartCombine || w.Attempt > 0)
+}
+
+// stepsBound tells whether a budget bounds the steps of a frame.
+func (s *State) stepsBound(f *Frame) bool {
+	for ; ; f = s.Frames[f.Parent] {
+		if f.Ledger != nil && f.Ledger.Limits.Steps != nil {
+			return true
+		}
+		if f.Path == "" || f.Apart {
+			return false
+		}
+	}
+}
+
 // short looks for a budget that an amount does not fit into. at is the frame
 // whose ledger it is; later tells whether waiting may help.
 func (s *State) short(f *Frame, amount journal.Usage) (budget string, at *Frame, later bool) {
-	s.ledgers(f, func(owner *Frame, l *Ledger) {
-		if budget != "" {
-			return
+	for ; ; f = s.Frames[f.Parent] {
+		if f.Ledger != nil {
+			if name, wait := f.Ledger.short(amount); name != "" {
+				return name, f, wait
+			}
 		}
-		if name, wait := l.short(amount); name != "" {
-			budget, at, later = name, owner, wait
+		if f.Path == "" {
+			return "", nil, false
 		}
-	})
-	return budget, at, later
+		if f.Apart {
+			amount.Steps = 0
+		}
+	}
 }
 
 // outOfTime finds a frame around f whose active time is used up.

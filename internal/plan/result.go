@@ -116,19 +116,12 @@ func (d *decider) retryGroup(f *Frame, step *ir.Step) bool {
 
 // again begins the next attempt of a step.
 func (d *decider) again(f *Frame) {
-	at := f.Place()
-	switch a := d.step(f).Action.(type) {
-	case ir.Parallel:
+	switch d.step(f).Action.(type) {
+	case ir.Parallel, ir.Loop, ir.Call:
 		if f.Part == "" {
-			d.enterParallel(f, at, &a, nil, f.For)
+			d.begin(f, d.step(f), f.Work(), nil, f.For)
 			return
 		}
-	case ir.Loop:
-		d.enterLoop(f, at, &a, nil, f.For)
-		return
-	case ir.Call:
-		d.fact(f, journal.StepEntered{Place: at, Mode: ModeCall, Total: 1, For: f.For})
-		return
 	}
 	d.startTask(f, f.Work(), f.Rerun, nil, f.For)
 }

@@ -72,6 +72,8 @@ type Frame struct {
 	Cancelled bool           `json:"cancelled,omitempty"` // to be closed as soon as nothing is at work in it
 	FailedBy  string         `json:"failed_by,omitempty"` // cancelled, but counts as failed for this reason
 	Ledger    *Ledger        `json:"ledger,omitempty"`    // a budget of its own
+	// Apart frames are branches: their steps count against their own budget alone.
+	Apart bool `json:"apart,omitempty"`
 
 	marked bool
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // record writes down what happened, one line for each thing that matters. The
-// comment of the archive may ask for more: "show reservations", "show files".
+// comment of the archive may ask for more, "show reservations" or "show files",
+// or for less, "leave out times": commands take as long as they take.
 func (h *happened) record(t *testing.T, show string) string {
 	t.Helper()
 	var b strings.Builder
@@ -39,7 +40,7 @@ func (h *happened) record(t *testing.T, show string) string {
 		if line == "" {
 			continue
 		}
-		if last != 0 && e.At != last {
+		if last != 0 && e.At != last && !strings.Contains(show, "leave out times") {
 			say("… %s", (time.Duration(e.At-last) * time.Millisecond).String())
 		}
 		last = e.At
@@ -116,7 +117,7 @@ func tell(fact journal.Fact) string {
 	case journal.GateOpened:
 		return join(x.Key(), "asks", x.Kind, x.Event, standIn(x.For))
 	case journal.GateDecided:
-		return join(x.Key(), "decided", x.Outcome, x.Method, cmp.Or(x.Reason, x.Class), by(x.By), quote(x.Note), value(x.Value), writes(x.Writes))
+		return join(x.Key(), "decided", x.Outcome, x.Method, cmp.Or(x.Reason, x.Class), by(x.By), quote(x.Note), quote(x.Error), value(x.Value), writes(x.Writes))
 	case journal.Signalled:
 		return join("signalled", x.Event, by(x.By))
 	case journal.InputRefused:
