@@ -25,6 +25,8 @@ type dialect struct {
 	parse  func(p *parser) *node
 	lint   func(p *parser, root *node)
 	lookup func(env Env, path []string) value
+	// bare says what a name without a root reads first.
+	bare func(path []string) []string
 }
 
 // function takes one or two arguments. A function that is an operator written
@@ -65,7 +67,7 @@ var aiflow, aiflowReference = aiflowDialect(false), aiflowDialect(true)
 
 func aiflowDialect(exact bool) dialect {
 	return dialect{
-		parse: parseAIFlow(exact), lint: (*parser).lintAIFlow, lookup: lookupAIFlow(exact),
+		parse: parseAIFlow(exact), lint: (*parser).lintAIFlow, lookup: lookupAIFlow(exact), bare: bareAIFlow,
 		profile: profile{truth: looseTruth, equal: looseEqual, order: looseOrder, contains: looseContains},
 	}
 }

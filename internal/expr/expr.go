@@ -127,6 +127,9 @@ func (e *Expr) Paths() []Path {
 			return
 		}
 		p := Path{Segments: e.resolve(n.path), Written: n.path, Span: e.span(n)}
+		if rules := e.Dialect.rules(); rules.bare != nil {
+			p.Segments = rules.bare(p.Segments)
+		}
 		if last := len(p.Segments) - 1; len(n.path) > 1 && p.Segments[last] == lengthKey {
 			p.Segments, p.Length = p.Segments[:last:last], true
 		}

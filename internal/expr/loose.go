@@ -219,11 +219,25 @@ func lookupAIFlow(exact bool) func(env Env, path []string) value {
 	}
 }
 
+// bareAIFlow puts a name under the root that is looked at first.
+func bareAIFlow(path []string) []string {
+	if slices.Contains(aiflowRoots, path[0]) {
+		return path
+	}
+	return append([]string{"output"}, path...)
+}
+
 // walkLoose follows a path as far as the environment goes, and then into
 // texts and lists.
 func walkLoose(env Env, path []string, exact bool) value {
 	if env == nil {
 		return value{kind: kindMissing}
+	}
+	// What a run was given is part of its context, before what the flow sets.
+	if path[0] == "context" && len(path) > 1 {
+		if v := walkLoose(env, append([]string{"input"}, path[1:]...), false); v.kind != kindMissing {
+			return v
+		}
 	}
 	for n := len(path); n > 0; n-- {
 		found, ok := env.Lookup(path[:n])

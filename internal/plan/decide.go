@@ -525,7 +525,9 @@ func (d *decider) goTo(f *Frame, step string, via *int) {
 // ending is how an end step ends its program.
 func (d *decider) ending(f *Frame, step *ir.Step, a *ir.End) Ending {
 	end := Ending{Outcome: OutcomeEnd, Status: a.Status, Step: step.ID}
-	if a.Failed {
+	if !a.Failed {
+		end.Reason = a.Message
+	} else {
 		end.Class, end.Error = ClassEnded, cmp.Or(f.Last.Error, a.Message)
 		if end.Error == "" {
 			end.Error = fmt.Sprintf("the workflow ended at %q", step.ID)

@@ -65,9 +65,8 @@ func (l *lowering) program() *ir.Program {
 			l.p.Vars = append(l.p.Vars, ir.Var{Path: "context." + p.Key.Value, Init: p.Value.JSON(), Span: p.Key.Span})
 		}
 	}
-	// There is no output before the first agent has answered, and no context
-	// but what the flow sets: prompts and rules may ask for both.
-	l.p.Vars = append(l.p.Vars, ir.Var{Path: "output"}, ir.Var{Path: "context.output"}, ir.Var{Path: "agentId"})
+	// Rules and prompts may ask for an output before there is one.
+	l.p.Vars = append(l.p.Vars, ir.Var{Path: "output", Init: json.RawMessage("null")})
 	reached := l.reached()
 	body := l.p.AddBlock(ir.Block{})
 	var steps []ir.Step
@@ -315,7 +314,7 @@ func (l *lowering) step(a *agent) ir.Step {
 	id := a.id.Value
 	s := ir.Step{
 		ID: id, Type: "agent", Description: a.name.Value, Span: a.id.Span, Retry: l.retry(a),
-		Reads: []ir.Ref{{Path: "input", Span: a.id.Span}, {Path: "context", Span: a.id.Span}, {Path: "output", Span: a.id.Span}},
+		Reads: l.reads(a),
 		Writes: []ir.Write{
 			{Path: "context.output_" + id, Part: "output", Span: a.id.Span},
 			{Path: "output", Part: "output", Span: a.id.Span},
@@ -357,6 +356,21 @@ func (l *lowering) step(a *agent) ir.Step {
 	}
 	s.Action = task
 	return s
+}
+
+// reads is what an agent is given. The first one is given no output of others,
+// unless the flow comes back to it.
+func (l *lowering) reads(a *agent) []ir.Ref {
+	out := []ir.Ref{{Path: "input", Span: a.id.Span}}
+	first := a.id.Value == l.doc.entry.Value && a.id.Value != l.doc.fallback.Value &&
+		!slices.ContainsFunc(l.doc.rules, func(r *rule) bool { return r.to.Value == a.id.Value })
+	if !first || l.doc.variables != nil {
+		out = append(out, ir.Ref{Path: "context", Span: a.id.Span})
+	}
+	if !first {
+		out = append(out, ir.Ref{Path: "output", Span: a.id.Span})
+	}
+	return out
 }
 
 func providerName(name string) string {

@@ -21,6 +21,7 @@ import (
 // every program, or says why it cannot have one.
 var columns = []string{
 	"agent-flow",
+	"aiflow",
 }
 
 // programs are in the order of the table.

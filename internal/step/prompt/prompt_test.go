@@ -1,0 +1,115 @@
+package prompt_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/prompt"
+	"github.com/espalier-run/espalier/internal/step/steptest"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+func TestSuite(t *testing.T) {
+	steptest.Run(t, prompt.Kind{},
+		steptest.Case{Name: "an agent and a prompt", Settings: steptest.Settings{"agent": "plain", "template": "Write it"}},
+		steptest.Case{Name: "an agent with tools", Settings: steptest.Settings{"agent": "handy", "template": "Find it", "format": "json"}},
+		steptest.Case{Name: "a tool", Settings: steptest.Settings{"tool": "search", "name": "finder"}},
+		steptest.Case{Name: "nobody", Misfit: true},
+		steptest.Case{Name: "both", Settings: steptest.Settings{"agent": "plain", "tool": "search"}, Misfit: true},
+		steptest.Case{Name: "another format", Settings: steptest.Settings{"agent": "plain", "format": "yaml"}, Misfit: true},
+	)
+}
+
+func says(texts ...string) []steptest.Reply {
+	var out []steptest.Reply
+	for _, t := range texts {
+		out = append(out, steptest.Reply{Text: t})
+	}
+	return out
+}
+
+func TestRuns(t *testing.T) {
+	const p, r, tc, tr = journal.NotePrompt, journal.NoteReply, journal.NoteToolCall, journal.NoteToolResult
+	plain := func(format string) steptest.Settings {
+		return steptest.Settings{"agent": "plain", "template": "Do it", "format": format}
+	}
+	handy := steptest.Settings{"agent": "handy", "template": "Find it"}
+	tools := map[string]steptest.Tool{"search": {Answer: `["hit"]`}}
+	acts := map[string]steptest.Tool{"search": {Spec: tool.Spec{SideEffects: true}, Answer: `1`}}
+	steptest.Runs(t, prompt.Kind{},
+		steptest.Play{Name: "text", Settings: plain("text"), Replies: says(`{"a": 1}`), Value: `{"agent":"plain","output":"{\"a\": 1}"}`, Notes: []string{p, r}},
+		steptest.Play{Name: "JSON", Settings: plain("json"), Replies: says(`{"a": 1}`), Value: `{"agent":"plain","output":{"a":1}}`},
+		steptest.Play{Name: "JSON after a mend", Settings: plain("json"), Replies: says(`no`, `[1]`), Value: `{"agent":"plain","output":[1]}`},
+		steptest.Play{Name: "never JSON", Settings: plain("json"), Replies: says(`no`, `no`, `no`), Class: step.ClassInvalid},
+		steptest.Play{Name: "A9: a number", Settings: plain(""), Replies: says(`42`), Value: `{"agent":"plain","output":42}`},
+		steptest.Play{Name: "A9: the last fence", Settings: plain(""), Replies: says("```json\n{\"a\":1}\n```\nor\n```JSON\n{\"a\":2}\n```"), Value: `{"agent":"plain","output":{"a":2}}`},
+		steptest.Play{Name: "A9: a bad last fence", Settings: plain(""), Replies: says("```json\n1\n```\n```json\nx\n```"), Value: `{"agent":"plain","output":"` + "```json\\n1\\n```\\n```json\\nx\\n```" + `"}`},
+		steptest.Play{Name: "A9: a plain fence", Settings: plain(""), Replies: says("```\n{\"a\":1}\n```"), Value: `{"agent":"plain","output":{"a":1}}`},
+		steptest.Play{Name: "A9: text", Settings: plain(""), Replies: says("Hello"), Value: `{"agent":"plain","output":"Hello"}`},
+		steptest.Play{
+			Name: "a tool that the output asks for", Settings: handy, Tools: tools, Replies: says(`{"tool_name":"search","params":{"q":1}}`),
+			Value: `{"agent":"handy","output":{"tool_name":"search","params":{"q":1}},"tools":{"search":{"ok":true,"data":["hit"]}}}`, Notes: []string{p, r, tc, tr},
+		},
+		steptest.Play{
+			Name: "one that acts", Settings: handy, Tools: acts, Replies: says(`{"toolName":"search"}`),
+			Value: `{"agent":"handy","output":{"toolName":"search"},"tools":{"search":{"ok":true,"data":1}}}`,
+		},
+		steptest.Play{
+			Name: "calls as code, each once", Settings: handy, Tools: tools, Replies: says(`{"tool_code":"search(q='a, b', n=2); print(search(n=2, q=\"a, b\"))\nsearch(q=x)"}`),
+			Notes: []string{p, r, tc, tr, tc, tr},
+			Value: `{"agent":"handy","output":{"tool_code":"search(q='a, b', n=2); print(search(n=2, q=\"a, b\"))\nsearch(q=x)"},"tools":{"search":{"ok":true,"data":["hit"]}}}`,
+		},
+		steptest.Play{
+			Name: "a tool of others is not called", Settings: handy, Tools: tools, Replies: says(`{"tool":"delete"}`), Notes: []string{p, r},
+			Value: `{"agent":"handy","output":{"tool":"delete"}}`,
+		},
+		steptest.Play{
+			Name: "a tool that does not work", Settings: handy, Replies: says(`{"tool":"search"}`),
+			Tools: map[string]steptest.Tool{"search": {Fail: &tool.Error{Class: "TIMEOUT", Message: "too slow"}}},
+			Value: `{"agent":"handy","output":{"tool":"search"},"tools":{"search":{"ok":false,"data":null,"error":"too slow"}}}`,
+		},
+		steptest.Play{
+			Name: "A15: a member that is a tool", Settings: steptest.Settings{"tool": "search", "name": "finder"}, Tools: tools,
+			Value: `{"agent":"finder","output":["hit"],"tools":{"search":{"ok":true,"data":["hit"]}}}`, Notes: []string{tc, tr},
+		},
+	)
+}
+
+func TestTemplates(t *testing.T) {
+	values := map[string]string{
+		"context": `{"language":"nl","output_a":{"n":1},"text":"x"}`, "input": `{"ticket":"T1","language":"de"}`, "output": `{"n":2}`,
+	}
+	for template, want := range map[string]string{
+		"plain":                        "plain",
+		"{{ticket}} in {{ language }}": "T1 in de", // what the run was given comes first
+		"{{output_a.n}}/{{output.n}}":  "1/2",
+		"{{output_a}}":                 `{"n":1}`,
+		"{{context.text}}":             "x",
+		"{{nobody}} {{text.deep}}":     "{{nobody}} {{text.deep}}",
+		"{{ not a name }} {{}}":        "{{ not a name }} {{}}",
+	} {
+		log := &steptest.Log{}
+		world := &steptest.World{Replies: says("ok")}
+		_, err := steptest.Play{
+			Settings: steptest.Settings{"agent": "plain", "template": template, "format": "text"},
+			With: func(j *step.Job) {
+				j.Reads = nil
+				for path, v := range values {
+					j.Reads = append(j.Reads, step.Read{Path: path, Value: []byte(v)})
+				}
+			},
+		}.Done(t, prompt.Kind{}, log, world)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var asked strings.Builder
+		for _, block := range world.Requests[0].Messages[0].Blocks {
+			asked.WriteString(block.Text + "\n")
+		}
+		if !strings.Contains(asked.String(), want) {
+			t.Errorf("%s: the prompt does not have %q:\n%s", template, want, asked.String())
+		}
+	}
+}
