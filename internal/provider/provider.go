@@ -106,6 +106,8 @@ type Chunk struct {
 	Type  BlockType
 	Text  string
 	Reply *Reply
+	// Retried says that the pieces so far do not count: the reply begins anew.
+	Retried *Retried
 }
 
 // StopReason is why a model stopped.
@@ -173,6 +175,8 @@ type Error struct {
 	Status     int
 	RetryAfter time.Duration // what the provider asked for; 0 when it did not
 	Message    string
+	// Spent says that an answer had begun, or may have: it may be paid for.
+	Spent bool
 }
 
 func (e *Error) Error() string {

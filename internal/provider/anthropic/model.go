@@ -72,7 +72,7 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		for stream.Next() {
 			event := stream.Current()
 			if err := whole.Accumulate(event); err != nil {
-				yield(provider.Chunk{}, &provider.Error{Class: provider.APIError, Message: err.Error()})
+				yield(provider.Chunk{}, &provider.Error{Class: provider.APIError, Message: err.Error(), Spent: true})
 				return
 			}
 			chunk := provider.Chunk{}

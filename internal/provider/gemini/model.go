@@ -98,7 +98,9 @@ func failed(ctx context.Context, err error) error {
 	var inStream genai.APIError
 	if errors.As(err, &inStream) && ctx.Err() == nil {
 		body, _ := json.Marshal(map[string]any{"error": inStream})
-		return wire.Refusal(inStream.Code, nil, body, time.Time{})
+		out := wire.Refusal(inStream.Code, nil, body, time.Time{})
+		out.Spent = true
+		return out
 	}
 	return wire.Failed(ctx, err)
 }

@@ -226,10 +226,10 @@ func NetworkFailures(p Protocol) []Failure {
 		{Trouble{Status: 302, Header: map[string]string{"Location": "/elsewhere"}}.Ask("redirect"), provider.Error{Class: provider.BadRequest, Status: 302}},
 		{Trouble{Status: 502, Raw: "<html>Bad Gateway</html>"}.Ask("proxy"), provider.Error{Class: provider.APIError, Status: 502}},
 		{Trouble{Status: 200, Raw: "<html>Log in</html>", Header: map[string]string{"Content-Type": "text/html"}}.Ask("web page"), provider.Error{Class: provider.BadRequest, Status: 200}},
-		{Trouble{Cut: true}.Ask("cut"), provider.Error{Class: provider.APIError}},
-		{Trouble{End: true}.Ask("no end"), provider.Error{Class: provider.APIError}},
-		{Trouble{Garbage: true}.Ask("garbage"), provider.Error{Class: provider.APIError}},
-		{Trouble{Event: true, Code: "overloaded_error"}.Ask("in the middle"), provider.Error{Class: provider.APIError}},
+		{Trouble{Cut: true}.Ask("cut"), provider.Error{Spent: true, Class: provider.APIError}},
+		{Trouble{End: true}.Ask("no end"), provider.Error{Spent: true, Class: provider.APIError}},
+		{Trouble{Garbage: true}.Ask("garbage"), provider.Error{Spent: true, Class: provider.APIError}},
+		{Trouble{Event: true, Code: "overloaded_error"}.Ask("in the middle"), provider.Error{Spent: true, Class: provider.APIError}},
 	}
 	quota := Trouble{Status: 429, Code: "insufficient_quota"}
 	switch p {
@@ -238,7 +238,7 @@ func NetworkFailures(p Protocol) []Failure {
 	case Gemini:
 		quota = Trouble{Status: 402}
 		// In the middle the status comes with it.
-		out[len(out)-1] = Failure{Trouble{Event: true, Status: 503}.Ask("in the middle"), provider.Error{Class: provider.APIError, Status: 503}}
+		out[len(out)-1] = Failure{Trouble{Event: true, Status: 503}.Ask("in the middle"), provider.Error{Spent: true, Class: provider.APIError, Status: 503}}
 		out = append(out, Failure{
 			Trouble{Status: 429, Code: "RESOURCE_EXHAUSTED", Header: map[string]string{"Retry-Info": "12s"}}.Ask("retry info"),
 			provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: 12 * time.Second},

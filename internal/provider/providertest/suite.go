@@ -122,6 +122,9 @@ func Collect(t testing.TB, stream iter.Seq2[provider.Chunk, error]) (*provider.R
 			}
 		case c.Reply != nil:
 			reply = c.Reply
+		case c.Retried != nil:
+			said.Reset()
+			thought.Reset()
 		case c.Type == provider.Text:
 			said.WriteString(c.Text)
 		case c.Type == provider.Thinking:
@@ -275,7 +278,7 @@ func (s Subject) failure(t *testing.T, f Failure) {
 	if !errors.As(err, &got) {
 		t.Fatalf("%v is a %T", err, err)
 	}
-	if got.Class != f.Want.Class || got.Status != f.Want.Status || got.RetryAfter != f.Want.RetryAfter {
+	if got.Class != f.Want.Class || got.Status != f.Want.Status || got.RetryAfter != f.Want.RetryAfter || got.Spent != f.Want.Spent {
 		t.Errorf("got %+v, want %+v", got, f.Want)
 	}
 	if got.Message == "" {

@@ -188,6 +188,7 @@ const longest = 24 * time.Hour
 // InStream is an error that a provider reports in the middle of a reply.
 func InStream(data []byte) *provider.Error {
 	out := Refusal(0, nil, data, time.Time{})
+	out.Spent = true
 	if out.Class == provider.BadRequest {
 		// It was good enough to begin with an answer, so the fault is theirs.
 		out.Class = provider.APIError
@@ -206,15 +207,20 @@ func Failed(ctx context.Context, err error) error {
 		return known
 	}
 	var network net.Error
+	var dial *net.OpError
+	out := &provider.Error{Class: provider.APIError, Message: err.Error(), Spent: true}
 	if errors.As(err, &network) && network.Timeout() {
-		return &provider.Error{Class: provider.Timeout, Message: err.Error()}
+		out.Class = provider.Timeout
 	}
-	return &provider.Error{Class: provider.APIError, Message: err.Error()}
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		out.Spent = false // nobody has heard of it
+	}
+	return out
 }
 
 // BrokeOff is the error of a reply that ends without an end.
 func BrokeOff() error {
-	return &provider.Error{Class: provider.APIError, Message: "the reply broke off before its end"}
+	return &provider.Error{Class: provider.APIError, Message: "the reply broke off before its end", Spent: true}
 }
 
 func shorten(text string) string {

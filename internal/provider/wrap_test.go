@@ -1,0 +1,151 @@
+package provider_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/provider/providertest"
+)
+
+// flaky fails with the errors in turn and then answers.
+type flaky struct {
+	errs  []error
+	calls *int
+}
+
+func (f flaky) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
+	return func(yield func(provider.Chunk, error) bool) {
+		n := *f.calls
+		*f.calls++
+		if n < len(f.errs) {
+			if yield(provider.Chunk{Type: provider.Text, Text: "half "}, nil) {
+				yield(provider.Chunk{}, f.errs[n])
+			}
+			return
+		}
+		provider.Play(ctx, req, provider.Reply{Blocks: []provider.Block{{Type: provider.Text, Text: "whole"}}, Stop: provider.Done, Model: "m"})(yield)
+	}
+}
+
+func TestRetry(t *testing.T) {
+	limited := &provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: 7 * time.Second, Message: "slow down"}
+	broken := &provider.Error{Class: provider.APIError, Status: 500, Message: "broken"}
+	refused := &provider.Error{Class: provider.BadRequest, Status: 400, Message: "no"}
+	quota := &provider.Error{Class: provider.NoQuota, Status: 429, Message: "used up"}
+	late := &provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: time.Hour, Message: "tomorrow"}
+	for name, c := range map[string]struct {
+		errs  []error
+		waits []time.Duration
+		err   error
+	}{
+		"at once":           {},
+		"as it asks":        {errs: []error{limited}, waits: []time.Duration{7 * time.Second}},
+		"longer each time":  {errs: []error{broken, broken, broken}, waits: []time.Duration{750 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second}},
+		"in the end not":    {errs: []error{broken, broken, broken, limited}, waits: []time.Duration{750 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second}, err: limited},
+		"never":             {errs: []error{refused}, err: refused},
+		"never for quota":   {errs: []error{quota}, err: quota},
+		"not for that long": {errs: []error{late}, err: late},
+		"not ours":          {errs: []error{errors.ErrUnsupported}, err: errors.ErrUnsupported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var waits []time.Duration
+			calls := 0
+			m := provider.Retry{
+				Model: flaky{c.errs, &calls}, Times: 3, Jitter: func() float64 { return 0.5 },
+				Pause: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil },
+			}
+			told := 0
+			stream := func(yield func(provider.Chunk, error) bool) {
+				for c, err := range m.Generate(t.Context(), providertest.AskText()) {
+					if c.Retried != nil {
+						if told != len(waits) {
+							t.Error("it waits before it tells")
+						}
+						told++
+					}
+					if !yield(c, err) {
+						return
+					}
+				}
+			}
+			r, err := providertest.Collect(t, stream)
+			if !errors.Is(err, c.err) || err == nil && r.Text() != "whole" || !slices.Equal(waits, c.waits) || told != len(waits) {
+				t.Errorf("%v, %v, %d told, %v", r, err, told, waits)
+			}
+		})
+	}
+}
+
+func TestRetryStopsWhenCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	m := provider.Retry{
+		Model: flaky{[]error{&provider.Error{Class: provider.APIError}}, &calls}, Times: 3, Jitter: func() float64 { return 0 },
+		Pause: func(ctx context.Context, _ time.Duration) error { cancel(); return ctx.Err() },
+	}
+	if _, err := providertest.Collect(t, m.Generate(ctx, providertest.AskText())); !errors.Is(err, context.Canceled) || calls != 1 {
+		t.Errorf("%v after %d calls", err, calls)
+	}
+}
+
+// blocking answers when it is let.
+type blocking struct{ begun, let chan struct{} }
+
+func (b blocking) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
+	return func(yield func(provider.Chunk, error) bool) {
+		b.begun <- struct{}{}
+		select {
+		case <-b.let:
+		case <-ctx.Done():
+			yield(provider.Chunk{}, ctx.Err())
+			return
+		}
+		provider.Play(ctx, req, provider.Reply{Stop: provider.Done, Model: "m"})(yield)
+	}
+}
+
+func TestLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := blocking{begun: make(chan struct{}, 9), let: make(chan struct{})}
+		m := provider.Limit{Model: b, Slots: provider.NewSlots(2)}
+		done := make(chan error, 9)
+		for range 3 {
+			go func() {
+				_, err := providertest.Collect(t, m.Generate(t.Context(), providertest.AskText()))
+				done <- err
+			}()
+		}
+		synctest.Wait()
+		if len(b.begun) != 2 {
+			t.Errorf("%d calls at once", len(b.begun))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := providertest.Collect(t, m.Generate(ctx, providertest.AskText())); !errors.Is(err, context.Canceled) {
+			t.Errorf("waiting in vain: %v", err)
+		}
+		close(b.let)
+		for range 3 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := blocking{begun: make(chan struct{}, 1), let: make(chan struct{})}
+		_, err := providertest.Collect(t, provider.Deadline{Model: b, After: time.Minute}.Generate(t.Context(), providertest.AskText()))
+		var failed *provider.Error
+		if !errors.As(err, &failed) || failed.Class != provider.Timeout || !failed.Spent {
+			t.Errorf("got %v", err)
+		}
+	})
+}
