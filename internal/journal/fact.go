@@ -133,6 +133,20 @@ type StepLeft struct {
 	For     string  `json:"for,omitempty"`
 }
 
+// Routed is a choice among ways on: which conditions were looked at, in order,
+// and what each came to. The one that held, if any, is the last.
+type Routed struct {
+	Place
+	Tried []Tried `json:"tried,omitempty"`
+}
+
+// Tried is one way on that was looked at.
+type Tried struct {
+	Of   string `json:"of,omitempty"` // the step whose way it is, when that is another one
+	Edge int    `json:"edge"`         // its number among that step's ways
+	Held bool   `json:"held,omitempty"`
+}
+
 // TaskStarted is the intent to do a task: durable before it is done.
 type TaskStarted struct {
 	Work

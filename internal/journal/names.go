@@ -9,6 +9,7 @@ func everyFact() []Fact {
 		FrameClosed{},
 		StepEntered{},
 		StepLeft{},
+		Routed{},
 		TaskStarted{},
 		TaskEnded{},
 		TaskLost{},
@@ -37,6 +38,7 @@ func (FrameOpened) factName() string     { return "FrameOpened" }
 func (FrameClosed) factName() string     { return "FrameClosed" }
 func (StepEntered) factName() string     { return "StepEntered" }
 func (StepLeft) factName() string        { return "StepLeft" }
+func (Routed) factName() string          { return "Routed" }
 func (TaskStarted) factName() string     { return "TaskStarted" }
 func (TaskEnded) factName() string       { return "TaskEnded" }
 func (TaskLost) factName() string        { return "TaskLost" }

@@ -195,7 +195,7 @@ func (s *State) Apply(e *journal.Event) {
 		s.MarkAll()
 	case journal.StateEdited:
 		s.set(s.Root(), journal.Write{Path: x.Path}, x.Value)
-	case journal.InputRefused, journal.Claimed:
+	case journal.InputRefused, journal.Claimed, journal.Routed:
 		// They are for the records only.
 	default:
 		panic(fmt.Sprintf("plan: a fact of type %T", e.Fact))

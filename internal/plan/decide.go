@@ -470,6 +470,13 @@ func stopsAtTimeout(step *ir.Step) bool {
 // one follows its own jumps first, then what the other would have followed.
 func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge, *int, error) {
 	sc := d.scope(f)
+	var tried []journal.Tried
+	defer func() {
+		if len(tried) > 0 {
+			d.fact(f, journal.Routed{Place: f.Place(), Tried: tried})
+		}
+	}()
+	of := ""
 	try := func(edges []ir.Edge, jumpsOnly bool) (*ir.Edge, *int, error) {
 		for i := range edges {
 			e := &edges[i]
@@ -481,6 +488,7 @@ func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge,
 			}
 			if e.When != nil {
 				ok, err := d.holds(e.When, sc)
+				tried = append(tried, journal.Tried{Of: of, Edge: i, Held: ok})
 				if err != nil {
 					return nil, nil, err
 				}
@@ -501,6 +509,7 @@ func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge,
 	if edge, via, err := try(step.Next, true); edge != nil || err != nil {
 		return edge, via, err
 	}
+	of = f.For
 	return try(d.unit(f).step(f.Block, f.For).Next, false)
 }
 

@@ -182,6 +182,12 @@ func line(e journal.Event) string {
 		return fmt.Sprintf("refused %s %s", x.Key(), x.Budget)
 	case journal.Reserved:
 		return fmt.Sprintf("reserved %s %d", x.Key(), x.N)
+	case journal.Routed:
+		var tried []string
+		for _, one := range x.Tried {
+			tried = append(tried, fmt.Sprintf("%d %s", one.Edge, map[bool]string{true: "yes", false: "no"}[one.Held]))
+		}
+		return fmt.Sprintf("routed %s [%s]", x.Step, strings.Join(tried, ", "))
 	case journal.InputRefused:
 		return "no: " + x.Why
 	case journal.TaskLost:
@@ -341,7 +347,7 @@ func TestPaths(t *testing.T) {
 				return program(pick, task("a"), task("b"))
 			},
 			input: `{"kind": "y"}`,
-			want:  "left pick ok; start a#0; end a#0 ok; finished ok",
+			want:  "left pick ok; routed pick [0 no, 1 yes]; start a#0; end a#0 ok; finished ok",
 		},
 		{
 			name: "no branch fits",

@@ -100,6 +100,12 @@ func tell(fact journal.Fact) string {
 				return join(x.Work.Key(), strings.ReplaceAll(x.Kind, "_", " "), use.Name, string(use.Input), string(use.Output), quote(use.Error))
 			}
 		}
+	case journal.Routed:
+		var tried []string
+		for _, one := range x.Tried {
+			tried = append(tried, fmt.Sprintf("%d:%t", one.Edge, one.Held))
+		}
+		return join(x.Key(), "ways on", strings.Join(tried, " "))
 	case journal.TaskLost:
 		return join(x.Work.Key(), "is lost", x.Policy)
 	case journal.Reserved:
