@@ -31,7 +31,7 @@ type job struct {
 	calls  int // number of the last reservation
 	// waiting is the reservation that the task waits for.
 	waiting  int
-	answered chan error
+	answered chan grant
 	runner   step.Runner // nil: nothing here does it
 	task     *ir.Task
 	history  []journal.TaskNoted // every note of the task so far; r.mu guards it
@@ -230,21 +230,33 @@ func encode(v any) (json.RawMessage, error) {
 	return json.RawMessage(strings.TrimSuffix(b.String(), "\n")), nil
 }
 
+// grant is the answer to a reservation.
+type grant struct {
+	amount journal.Usage
+	err    error
+}
+
 // Reserve sets an amount aside, and makes notes durable in the same append.
 func (j *job) Reserve(ctx context.Context, amount journal.Usage, notes ...step.Note) (step.Reservation, error) {
+	n, _, err := j.ReserveUpTo(ctx, amount, 0, notes...)
+	return n, err
+}
+
+// ReserveUpTo sets an amount aside, or as much of it as is left.
+func (j *job) ReserveUpTo(ctx context.Context, most journal.Usage, least int64, notes ...step.Note) (step.Reservation, journal.Usage, error) {
 	requests, err := j.requests(notes)
 	if err != nil {
-		return 0, err
+		return 0, most, err
 	}
 	j.calls++
 	n := j.calls
 	j.r.mu.Lock()
-	j.waiting, j.answered = n, make(chan error, 1)
+	j.waiting, j.answered = n, make(chan grant, 1)
 	answered := j.answered
 	j.r.mu.Unlock()
 	refused := make(chan error, 1)
 	requests = append(requests, request{
-		in: plan.Reserve{Work: j.work, N: n, Amount: amount},
+		in: plan.Reserve{Work: j.work, N: n, Amount: most, Least: least},
 		done: func(err error) {
 			if err != nil {
 				refused <- err
@@ -253,12 +265,12 @@ func (j *job) Reserve(ctx context.Context, amount journal.Usage, notes ...step.N
 	})
 	j.r.push(requests...)
 	select {
-	case err := <-answered:
-		return step.Reservation(n), err
+	case got := <-answered:
+		return step.Reservation(n), got.amount, got.err
 	case err := <-refused:
-		return 0, j.told(err)
+		return 0, most, j.told(err)
 	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+		return 0, most, context.Cause(ctx)
 	}
 }
 
@@ -273,10 +285,10 @@ func (j *job) told(err error) error {
 }
 
 // answer tells a task what came of its reservation. r.mu is held.
-func (r *run) answer(w journal.Work, n int, err error) {
+func (r *run) answer(w journal.Work, n int, amount journal.Usage, err error) {
 	if j := r.jobs[w.Key()]; j != nil && j.waiting == n {
 		j.waiting = 0
-		j.answered <- err
+		j.answered <- grant{amount, err}
 	}
 }
 

@@ -174,8 +174,8 @@ func (r *run) advance() {
 		if x, ok := q.in.(plan.Reserve); ok && len(more) == 0 && !grants(events, x) {
 			// It was granted before the task asked again: in an earlier life of it.
 			if f := r.state.Frames[x.Work.Frame]; f != nil {
-				if _, granted := f.Reserved[x.N]; granted {
-					r.answer(x.Work, x.N, nil)
+				if amount, granted := f.Reserved[x.N]; granted {
+					r.answer(x.Work, x.N, amount, nil)
 				}
 			}
 		}
@@ -333,9 +333,9 @@ func (r *run) effect(e *journal.Event) {
 		}
 		r.launch(plan.OpenTask{Work: x.Work, Rerun: x.Rerun, Frame: f})
 	case journal.Reserved:
-		r.answer(x.Work, x.N, nil)
+		r.answer(x.Work, x.N, x.Amount, nil)
 	case journal.BudgetRefused:
-		r.answer(x.Work, x.N, budgetError(x.Budget))
+		r.answer(x.Work, x.N, journal.Usage{}, budgetError(x.Budget))
 	case journal.CancelRequested:
 		for key, j := range r.jobs {
 			if x.Frame == "" || strings.HasPrefix(j.frame+"/", x.Frame+"/") {

@@ -201,8 +201,10 @@ type Reserved struct {
 // BudgetWait is a reservation or a start that has to wait for budget.
 type BudgetWait struct {
 	Work
-	N      int    `json:"n,omitempty"` // of the reservation; 0 is the start of the task
-	Amount Usage  `json:"amount"`
+	N      int   `json:"n,omitempty"` // of the reservation; 0 is the start of the task
+	Amount Usage `json:"amount"`
+	// Least is how many output tokens would do, when the amount may be smaller; 0: it may not.
+	Least  int64  `json:"least,omitempty"`
 	Budget string `json:"budget"` // which one is short
 	Via    *int   `json:"via,omitempty"`
 	For    string `json:"for,omitempty"`

@@ -137,7 +137,7 @@ func (s *State) Apply(e *journal.Event) {
 			f := s.enterStep(x.Place, x.Via, x.For)
 			f.Phase, f.Part, f.Attempt, f.Due = Starving, x.Part, x.Attempt, 0
 		}
-		s.Starved = append(s.Starved, Starved{Work: x.Work, N: x.N, Amount: x.Amount, Budget: x.Budget})
+		s.Starved = append(s.Starved, Starved{Work: x.Work, N: x.N, Amount: x.Amount, Least: x.Least, Budget: x.Budget})
 	case journal.BudgetRefused:
 		s.unstarve(x.Work, x.N)
 	case journal.Signalled:

@@ -750,7 +750,7 @@ func (d *decider) feed() bool {
 	if head.N == 0 && (d.s.Paused || d.s.Hold) {
 		return false
 	}
-	budget, at, later := d.s.short(f, head.Amount)
+	granted, budget, at, later := d.s.grant(f, head.Amount, head.Least)
 	switch {
 	case budget == "" && head.N == 0:
 		step := d.unit(f).step(f.Block, head.Work.Step)
@@ -761,7 +761,7 @@ func (d *decider) feed() bool {
 		_, missing := d.s.Reads(d.p, f, step)
 		d.fact(f, journal.TaskStarted{Work: head.Work, Kind: step.Task().Kind, For: f.For, MissingReads: missing})
 	case budget == "":
-		d.fact(f, journal.Reserved{Work: head.Work, N: head.N, Amount: head.Amount})
+		d.fact(f, journal.Reserved{Work: head.Work, N: head.N, Amount: granted})
 	case at.Path != "" && !later && head.N == 0:
 		d.noBudget(f, head.Work.Place, budget, nil, f.For)
 	case at.Path != "" && !later:

@@ -88,6 +88,9 @@ type Reserve struct {
 	Work   journal.Work
 	N      int
 	Amount journal.Usage
+	// Least is how many output tokens would do, when fewer than Amount has may
+	// be granted; 0 wants all of them.
+	Least int64
 }
 
 // Gone says that the process which did a task is gone.

@@ -179,6 +179,30 @@ func (s *State) short(f *Frame, amount journal.Usage) (budget string, at *Frame,
 	}
 }
 
+// grant is what of an amount can be set aside now: all of it, or, where fewer
+// output tokens would do and waiting cannot bring more, as many as are left. The
+// other results are those of short.
+func (s *State) grant(f *Frame, amount journal.Usage, least int64) (granted journal.Usage, budget string, at *Frame, later bool) {
+	budget, at, later = s.short(f, amount)
+	if budget != BudgetTokens || later || least == 0 {
+		return amount, budget, at, later
+	}
+	fewest := amount
+	fewest.OutputTokens = least
+	if budget, at, later = s.short(f, fewest); budget != "" {
+		return amount, budget, at, later
+	}
+	left := amount.OutputTokens
+	s.ledgers(f, func(_ *Frame, l *Ledger) {
+		if l.Limits.Tokens != nil {
+			left = min(left, *l.Limits.Tokens-tokens(l.Used)-tokens(l.Held)-amount.InputTokens)
+		}
+	})
+	granted = amount
+	granted.OutputTokens = left
+	return granted, "", nil, false
+}
+
 // outOfTime finds a frame around f whose active time is used up.
 func (s *State) outOfTime(f *Frame) (spent *Frame) {
 	s.ledgers(f, func(owner *Frame, l *Ledger) {

@@ -151,6 +151,7 @@ type Starved struct {
 	Work   journal.Work  `json:"work"`
 	N      int           `json:"n,omitempty"`
 	Amount journal.Usage `json:"amount"`
+	Least  int64         `json:"least,omitempty"`
 	Budget string        `json:"budget"`
 }
 

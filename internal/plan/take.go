@@ -458,17 +458,17 @@ func (d *decider) reserve(x *Reserve) {
 	if _, has := f.Reserved[x.N]; has || slices.ContainsFunc(d.s.Starved, func(one Starved) bool { return one.N == x.N && one.Work == x.Work }) {
 		return // asked before: the answer is on its way
 	}
-	budget, at, later := d.s.short(f, x.Amount)
+	granted, budget, at, later := d.s.grant(f, x.Amount, x.Least)
 	switch {
 	case budget == "" && len(d.s.Starved) == 0:
-		d.fact(f, journal.Reserved{Work: x.Work, N: x.N, Amount: x.Amount})
+		d.fact(f, journal.Reserved{Work: x.Work, N: x.N, Amount: granted})
 	case budget != "" && at.Path != "" && !later:
 		d.fact(f, journal.BudgetRefused{Work: x.Work, N: x.N, Amount: x.Amount, Budget: budget})
 	default:
 		if budget == "" { // it would fit, but others came first
 			budget = d.s.Starved[0].Budget
 		}
-		d.fact(f, journal.BudgetWait{Work: x.Work, N: x.N, Amount: x.Amount, Budget: budget})
+		d.fact(f, journal.BudgetWait{Work: x.Work, N: x.N, Amount: x.Amount, Least: x.Least, Budget: budget})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 // defaults, so an estimate and a run agree.
 const (
 	DefaultReplyTokens = 4096 // cap of one model reply
+	MinReplyTokens     = 256  // below this a call that has no cap of its own is not worth making
 	DefaultMaxTurns    = 20   // model calls of an agent that has tools
 	RepairCalls        = 2    // further calls when a reply must have a form and has not
 	ModelCallSeconds   = 120  // before a call counts as failed
@@ -52,6 +53,15 @@ func ReplyCap(a *ir.Agent) int64 {
 }
 
 const maxReply = 1 << 40 // sums of these stay far from overflow
+
+// LeastReply is how short a reply of the agent may be made when there are not
+// enough tokens left for the usual one; 0 when its cap is its own.
+func LeastReply(a *ir.Agent) int64 {
+	if a == nil || a.MaxTokens <= 0 {
+		return MinReplyTokens
+	}
+	return 0
+}
 
 // ReadTokens estimates how many tokens the step's reads have: the largest
 // results of the steps that write them, and an assumption about the rest.

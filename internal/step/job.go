@@ -88,6 +88,10 @@ type Log interface {
 	// Reserve returns when the amount is set aside; an *Error of class
 	// BUDGET when it never will be. notes are made durable with it.
 	Reserve(ctx context.Context, amount journal.Usage, notes ...Note) (Reservation, error)
+	// ReserveUpTo is Reserve for a call whose reply may be shorter: when there
+	// are not enough tokens left, and waiting brings no more, it grants what is
+	// left of the output tokens, if those are at least so many.
+	ReserveUpTo(ctx context.Context, most journal.Usage, least int64, notes ...Note) (Reservation, journal.Usage, error)
 }
 
 // Reservation is a number that a note settles.

@@ -21,7 +21,7 @@ func (t Talk) Bound(a *ir.Agent) Bound {
 		b.Agent, b.Model = a.ID, a.Model
 		b.Reserve = int64(max(a.MaxTokens, 0))
 	}
-	b.Reserve += known
+	b.Reserve += known + LeastReply(a)
 	first := known + t.Reads
 	b.Base = Cost{
 		ModelCalls: N(1), PromptTokens: N(first), ReplyTokens: N(reply), Seconds: N(UsualModelSeconds),

@@ -192,7 +192,10 @@ func amount(u journal.Usage) string {
 		n    int64
 		name string
 	}{{u.Steps, "steps"}, {u.ModelCalls, "model calls"}, {u.ToolCalls, "tool calls"}, {u.OutputTokens, "output tokens"}} {
-		if one.n > 0 {
+		switch {
+		case one.n > 1000 && one.n%1000 != 0 && one.n != 4096: // what was left, which depends on every word of the prompt
+			out = append(out, "fewer "+one.name)
+		case one.n > 0:
 			out = append(out, fmt.Sprintf("%d %s", one.n, one.name))
 		}
 	}

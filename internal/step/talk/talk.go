@@ -78,6 +78,7 @@ type conversation struct {
 	request  provider.Request
 	turns    int // model calls so far
 	calls    int // tool calls so far
+	sent     int // cap of the last reply
 }
 
 func newConversation(t *Talk, job *step.Job) *conversation {
@@ -171,7 +172,7 @@ func (c *conversation) judge(reply *provider.Reply, read *reader) (json.RawMessa
 	}
 	value, problems := read.read(reply.Text())
 	if reply.Stop == provider.CutOff && (len(problems) > 0 || !c.Form.strict()) {
-		cut := fmt.Sprintf("it was cut off after %d tokens, the most that max_tokens allows", c.request.MaxTokens)
+		cut := fmt.Sprintf("it was cut off after %d tokens, the most that it might have", cmp.Or(c.sent, c.request.MaxTokens))
 		return nil, append([]string{cut}, problems...)
 	}
 	return value, problems
@@ -275,10 +276,12 @@ func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
 	request := c.request
 	request.For.Turn = c.turns
 	worst := journal.Usage{ModelCalls: 1, InputTokens: request.Tokens(), OutputTokens: int64(request.MaxTokens)}
-	held, err := c.job.Log.Reserve(ctx, worst, c.flush()...)
+	held, worst, err := c.job.Log.ReserveUpTo(ctx, worst, step.LeastReply(c.Agent), c.flush()...)
 	if err != nil {
 		return nil, err
 	}
+	request.MaxTokens = int(worst.OutputTokens) // what is left may be less than usual
+	c.sent = request.MaxTokens
 	reply, err := generate(ctx, c.job.Model, request)
 	if ctx.Err() != nil && err != nil {
 		c.inFlight = worst // it may have been paid for

@@ -1,0 +1,77 @@
+package formattest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// fifty is a bundle of fifty workers whose replies cost about 1,300 tokens
+// each, in a run that may spend so many.
+func fifty(tokens int, do ...string) *trial {
+	var b strings.Builder
+	fmt.Fprintf(&b, `---
+name: fifty
+kind: agent-flow/workflow
+version: 1.0.0
+description: Fifty workers
+budgets:
+  max_tokens: %d
+---
+`+"```agent\nid: one\nrole: One of many\ngoal: Look\nmax_tokens: 1000\n```\n```bundle\nname: many\nworkers:\n", tokens)
+	for i := range 50 {
+		fmt.Fprintf(&b, "  - {id: W%d, agent: one}\n", i)
+	}
+	b.WriteString("merge: {strategy: combine_by_type}\n```\n```step\nid: look\ntype: parallel\ndescription: Look\nbundle: many\nwrites: [output.all]\n```\n")
+	return &trial{
+		files:  []txtar.File{{Name: "flow.md", Data: []byte(b.String())}},
+		script: "replies:\n  - {reply: seen, delay: 1s, usage: {input: 300, output: 1000}}\n",
+		do:     do,
+	}
+}
+
+func replies(events []journal.Event) (n int, spent int64) {
+	for _, e := range events {
+		if note, ok := e.Fact.(journal.TaskNoted); ok && note.Kind == journal.NoteReply {
+			n++
+			spent += note.Usage.InputTokens + note.Usage.OutputTokens
+		}
+	}
+	return n, spent
+}
+
+// With fifty workers side by side and a budget for three calls, three calls
+// happen: budgets are reservations, not something that is looked at afterwards.
+func TestFiftyWorkersWithABudgetForThreeCalls(t *testing.T) {
+	h := fifty(4000).run(t)
+	if n, spent := replies(h.events); n != 3 || spent > 4000 {
+		t.Errorf("%d calls, %d tokens", n, spent)
+	}
+	if h.entry.Status != journal.Exceeded {
+		t.Errorf("the run is %s", h.entry.Status)
+	}
+}
+
+// More budget lets the others go on, and no call that was made is made again.
+func TestFiftyWorkersGoOnWithMoreBudget(t *testing.T) {
+	h := fifty(4000, "raise tokens 8000", "raise tokens 100000").run(t)
+	if n, _ := replies(h.events); n != 50 || h.state.Finished == nil || h.state.Finished.Outcome != "ok" {
+		t.Errorf("%d calls, %+v", n, h.state.Finished)
+	}
+	for _, limit := range []struct{ raised, calls int }{{1, 3}, {2, 6}} {
+		seen := 0
+		for i, e := range h.events {
+			if _, ok := e.Fact.(journal.BudgetRaised); ok {
+				if seen++; seen == limit.raised {
+					if n, _ := replies(h.events[:i]); n != limit.calls {
+						t.Errorf("%d calls before the budget was raised for time %d, want %d", n, limit.raised, limit.calls)
+					}
+				}
+			}
+		}
+	}
+}
