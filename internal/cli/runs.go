@@ -176,7 +176,7 @@ func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) sta
 	}
 	for _, f := range state.OpenGates() {
 		g := gate{Step: f.Place().Key(), Kind: f.Gate.Kind, Event: f.Gate.Event, Description: state.StepOf(program, f).Description}
-		if f.Gate.Kind == plan.GatePerson {
+		if f.Gate.Kind == plan.GatePerson || f.Gate.Kind == plan.GateCall {
 			g.Shows, g.Digest = state.Shown(program, f)
 		}
 		if f.Due != 0 {
@@ -205,8 +205,12 @@ func (a *app) printStatus(s status) {
 	for _, g := range s.Gates {
 		fmt.Fprintln(w)
 		switch g.Kind {
-		case plan.GatePerson:
-			fmt.Fprintf(w, "%s asks for approval: %s\n", g.Step, g.Description)
+		case plan.GatePerson, plan.GateCall:
+			if g.Kind == plan.GateCall {
+				fmt.Fprintf(w, "%s asks for approval of one call of a tool, with exactly these arguments\n", g.Step)
+			} else {
+				fmt.Fprintf(w, "%s asks for approval: %s\n", g.Step, g.Description)
+			}
 			for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
 				fmt.Fprintf(w, "  %s:\n%s\n", name, indented(g.Shows[name], "    "))
 			}

@@ -262,7 +262,7 @@ func waitingHelp(entry journal.Entry, s *plan.State) string {
 	var lines []string
 	for _, f := range s.OpenGates() {
 		switch f.Gate.Kind {
-		case plan.GatePerson:
+		case plan.GatePerson, plan.GateCall:
 			lines = append(lines, fmt.Sprintf("To decide: espalier approve %s %s   (or reject; espalier status %s shows what is asked)", id, f.Place().Key(), id))
 		case plan.GateEvent:
 			lines = append(lines, fmt.Sprintf("To send the event: espalier signal %s %s", id, f.Gate.Event))

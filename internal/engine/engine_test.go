@@ -52,6 +52,12 @@ func (k *testKind) Run(ctx context.Context, job *step.Job) (step.Result, error) 
 			return step.Result{}, err
 		}
 	}
+	if strings.HasPrefix(job.Step.ID, "asks") && job.Noted(journal.NoteToolAnswer) < 2 {
+		return asking(job), &step.Question{
+			Call:  fmt.Sprintf("%s/call:%d", job.Key, job.Noted(journal.NoteToolAnswer)+1),
+			Shows: map[string]json.RawMessage{"arguments": json.RawMessage(`{"n":1}`)},
+		}
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.done[job.Key]++
@@ -59,6 +65,15 @@ func (k *testKind) Run(ctx context.Context, job *step.Job) (step.Result, error) 
 		return step.Result{}, step.Errorf(step.ClassTool, "attempt %d", job.Attempt)
 	}
 	return step.Result{Value: json.RawMessage(fmt.Sprintf("%q", job.Key))}, nil
+}
+
+// asking is what a task leaves that stops before a call: it says so once for
+// each answer that it has.
+func asking(job *step.Job) step.Result {
+	if job.Noted("stopped") > job.Noted(journal.NoteToolAnswer) {
+		return step.Result{}
+	}
+	return step.Result{Notes: []step.Note{{Kind: "stopped"}}}
 }
 
 // solo is a process that is alone; every other owner is dead.
@@ -164,7 +179,11 @@ func shapes(t *testing.T) map[string]*ir.Program {
 		"parallel pauses":  fan(ir.JoinAll),
 		"join any":         fan(ir.JoinAny),
 		"pause in a loop":  loop,
-		"retries":          program([]ir.Step{task("a"), retried, task("b")}),
+		"asks inside":      program([]ir.Step{task("a"), task("asks"), task("b")}),
+		"asks in branches": program(
+			[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}}}}, task("b")},
+			[]ir.Step{task("asks1")}, []ir.Step{task("asks2")}),
+		"retries": program([]ir.Step{task("a"), retried, task("b")}),
 	}
 }
 

@@ -132,6 +132,7 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 	in := plan.Result{Work: j.work, Outcome: plan.OutcomeOK, Usage: result.Usage}
 	var blob *journal.Blob
 	var failure *step.Error
+	var question *step.Question
 	cause := context.Cause(ctx)
 	notes, unwritten := j.requests(result.Notes)
 	if err == nil {
@@ -149,6 +150,9 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 		in.Outcome = plan.OutcomeCancelled
 	case errors.Is(cause, errTimedOut):
 		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, step.ClassTimeout, errTimedOut.Error()
+	case errors.As(err, &question):
+		r.ask(j, question, notes)
+		return
 	case errors.As(err, &failure):
 		in.Outcome, in.Class, in.Error, in.Exit = plan.OutcomeFailed, failure.Class, failure.Message, failure.Exit
 		in.Value, blob = keep(failure.Value)
@@ -159,14 +163,28 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 	r.push(append(notes, request{in: in, blob: blob})...)
 }
 
-// lose gives a task up whose end nobody will know. What it had noted is kept:
-// whoever does it again goes on from there.
-func (r *run) lose(j *job, why error, notes []request) {
+// ask stops a task until a person has answered it.
+func (r *run) ask(j *job, q *step.Question, notes []request) {
+	r.keepHistory(j)
+	r.forget(j)
+	r.push(append(notes, request{in: plan.Ask{Work: j.work, Call: q.Call, Shows: q.Shows, Within: journal.Millis(q.Within.Milliseconds())}})...)
+}
+
+// keepHistory puts a task's notes where its next life finds them.
+func (r *run) keepHistory(j *job) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.history == nil {
 		r.history = map[string][]journal.TaskNoted{}
 	}
 	r.history[j.work.Key()] = j.history
+}
+
+// lose gives a task up whose end nobody will know. What it had noted is kept:
+// whoever does it again goes on from there.
+func (r *run) lose(j *job, why error, notes []request) {
+	r.keepHistory(j)
+	r.mu.Lock()
 	policy := j.recovery()
 	r.mu.Unlock()
 	r.forget(j)

@@ -332,6 +332,13 @@ func (r *run) effect(e *journal.Event) {
 			return
 		}
 		r.launch(plan.OpenTask{Work: x.Work, Rerun: x.Rerun, Frame: f})
+	case journal.TaskNoted:
+		if x.Kind == journal.NoteToolAnswer { // not the task's own: it does not run just now
+			if r.history == nil {
+				r.history = map[string][]journal.TaskNoted{}
+			}
+			r.history[x.Key()] = append(r.history[x.Key()], x)
+		}
 	case journal.Reserved:
 		r.answer(x.Work, x.N, x.Amount, nil)
 	case journal.BudgetRefused:

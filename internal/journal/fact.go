@@ -242,22 +242,25 @@ type TimerFired struct {
 // GateOpened asks somebody, or waits for something.
 type GateOpened struct {
 	Place
-	Kind string `json:"kind"` // person, event, doubt
+	Kind string `json:"kind"` // person, event, doubt, call
 	// Shows is exactly what a person is asked about, by the paths of the
 	// variables; Digest binds it to the run and the gate.
 	Shows  map[string]Value `json:"shows,omitempty"`
 	Digest string           `json:"digest,omitempty"`
 	Event  string           `json:"event,omitempty"`
 	Due    Millis           `json:"due,omitempty"`
-	Task   *Work            `json:"task,omitempty"` // in doubt
-	Via    *int             `json:"via,omitempty"`
-	For    string           `json:"for,omitempty"`
+	// Task is the one that has to wait, and Call the key of the call of a
+	// tool that it may not make without an answer.
+	Task *Work  `json:"task,omitempty"`
+	Call string `json:"call,omitempty"`
+	Via  *int   `json:"via,omitempty"`
+	For  string `json:"for,omitempty"`
 }
 
 // GateDecided is the answer.
 type GateDecided struct {
 	Place
-	Outcome string `json:"outcome"` // ok, rejected, failed, skipped; of a doubt also rerun
+	Outcome string `json:"outcome"` // ok, rejected, failed, skipped; of a doubt also rerun; of a call always
 	Method  string `json:"method"`
 	Event   string `json:"event,omitempty"` // the signal that did it
 	By      Actor  `json:"by,omitzero"`

@@ -16,6 +16,7 @@ const (
 	NoteModelError  = "model_error"    // ModelError: a call of a model that failed
 	NoteMerge       = "merge_decision" // MergeDecision: which of several results counts
 	NoteDone        = "done_by"        // DoneBy: what did a step that could be done in several ways
+	NoteToolAnswer  = "tool_answer"    // ToolAnswer: what a person said to a call
 	NoteMissingFile = "missing_file"   // MissingFile: a declared file that nobody made
 )
 
@@ -85,6 +86,17 @@ type ToolUse struct {
 	Repeatable bool `json:"repeatable,omitempty"`
 	// Offline is "simulated" or "scripted" when nothing real was called.
 	Offline string `json:"offline,omitempty"`
+}
+
+// ToolAnswer is what came of asking a person whether a tool may be called.
+type ToolAnswer struct {
+	Call     string `json:"call"`   // its key
+	Digest   string `json:"digest"` // of exactly what was asked
+	Approved bool   `json:"approved"`
+	By       Actor  `json:"by,omitzero"`
+	Note     string `json:"note,omitempty"`
+	// TimedOut: nobody said anything in time, which is a no.
+	TimedOut bool `json:"timed_out,omitempty"`
 }
 
 // Command is what a step hands to a shell or an interpreter.

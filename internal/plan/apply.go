@@ -168,6 +168,11 @@ func (s *State) Apply(e *journal.Event) {
 		}
 		f.Phase = Asking
 		f.Gate = &Gate{Kind: x.Kind, Event: x.Event, Digest: x.Digest, Opened: e.At}
+		if x.Kind == GateCall { // the task has stopped, and holds nothing
+			s.stopClock(f, e.At)
+			s.release(f, journal.Usage{})
+			f.Gate.Call, f.Gate.Shows = x.Call, x.Shows
+		}
 		s.setDue(f, x.Due)
 	case journal.GateDecided:
 		f := s.frame(x.Frame)

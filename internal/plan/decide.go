@@ -692,6 +692,10 @@ func (d *decider) recover(f *Frame) {
 
 // timeOut deals with a gate that nobody came to.
 func (d *decider) timeOut(f *Frame) {
+	if f.Gate != nil && f.Gate.Kind == GateCall {
+		d.answerCall(f, journal.ToolAnswer{TimedOut: true}, MethodTimeout)
+		return
+	}
 	step := d.step(f)
 	g, _ := step.Action.(ir.Gate)
 	decided := journal.GateDecided{Place: f.Place(), Outcome: OutcomeFailed, Method: MethodTimeout, Class: ClassTimeout, Reason: ClassTimeout}

@@ -42,6 +42,7 @@ const (
 	GatePerson = "person"
 	GateEvent  = "event"
 	GateDoubt  = "doubt"
+	GateCall   = "call" // of a tool, that a task may not make without an answer
 )
 
 // The classes of errors that the plan itself gives. Step kinds have more.
@@ -100,6 +101,16 @@ type Gone struct {
 	Policy string
 }
 
+// Ask says that a task has stopped before a call that a person has to agree
+// to. It goes on from its notes when there is an answer.
+type Ask struct {
+	Work  journal.Work
+	Call  string // key of the call
+	Shows map[string]json.RawMessage
+	// Within is how long there is for an answer; 0 is for ever.
+	Within journal.Millis
+}
+
 // Decision answers an open gate.
 type Decision struct {
 	// Frame and Step say which; an empty Step means the only one there is.
@@ -156,6 +167,7 @@ func (Result) inputName() string    { return "result" }
 func (Note) inputName() string      { return "note" }
 func (Reserve) inputName() string   { return "reserve" }
 func (Gone) inputName() string      { return "gone" }
+func (Ask) inputName() string       { return "ask" }
 func (Decision) inputName() string  { return "decision" }
 func (Signal) inputName() string    { return "signal" }
 func (Cancel) inputName() string    { return "cancel" }

@@ -1,15 +1,12 @@
 package plan
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/canonical"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 )
@@ -47,11 +44,12 @@ func (s *State) OpenGates() []*Frame {
 }
 
 // Resumable tells whether a task may go on from what it had noted: it is open,
-// or in doubt and a person may have it done again. Its notes, and those of all
-// others like it, stand behind the event since.
+// in doubt, or waits for an answer. Its notes, and those of all others like it,
+// stand behind the event since.
 func (s *State) Resumable() (since journal.Seq, ok bool) {
 	for _, f := range s.Frames {
-		if f.Phase != Working && f.Phase != Lost && !(f.Phase == Asking && f.Gate.Kind == GateDoubt) {
+		asked := f.Gate != nil && (f.Gate.Kind == GateDoubt || f.Gate.Kind == GateCall)
+		if f.Phase != Working && f.Phase != Lost && !asked && !(f.Phase == Ready && f.Rerun > 0) {
 			continue
 		}
 		if !ok || f.Begun < since {
@@ -81,27 +79,26 @@ func (s *State) Iteration(f *Frame) int {
 	return 0
 }
 
-// Shown is exactly what a gate shows: the values of its step's reads, and
-// their digest, which a decision has to name.
+// Shown is exactly what a gate shows: the values of its step's reads, or the
+// call that a task wants to make; and their digest, which a decision has to name.
 func (s *State) Shown(p *Program, f *Frame) (map[string]json.RawMessage, string) {
-	return s.shown(p, f, s.StepOf(p, f), f.Work().Key(), f.Gate.Kind)
+	if f.Gate.Kind != GateCall {
+		return s.shown(p, f, s.StepOf(p, f), f.Work().Key(), f.Gate.Kind)
+	}
+	shows := make(map[string]json.RawMessage, len(f.Gate.Shows))
+	for name, v := range f.Gate.Shows {
+		raw, err := p.raw(v)
+		if err != nil {
+			raw = nil // then the digest does not fit, and nobody can decide on it
+		}
+		shows[name] = raw
+	}
+	return shows, journal.GateDigest(s.Run, f.Gate.Call, GateCall, shows)
 }
 
-// shown: the digest is the SHA-256 of the canonical JSON of {gate, kind, reads,
-// run}, so that whoever has those can compute it with a program of their own.
 func (s *State) shown(p *Program, f *Frame, step *ir.Step, gate, kind string) (map[string]json.RawMessage, string) {
 	reads, _ := s.Reads(p, f, step)
-	raw := mustJSON(struct {
-		Gate  string                     `json:"gate"`
-		Kind  string                     `json:"kind"`
-		Reads map[string]json.RawMessage `json:"reads"`
-		Run   journal.RunID              `json:"run"`
-	}{gate, kind, reads, s.Run})
-	if form, err := canonical.JSON(raw); err == nil { // what Go has encoded has one
-		raw = form
-	}
-	sum := sha256.Sum256(raw)
-	return reads, hex.EncodeToString(sum[:])
+	return reads, journal.GateDigest(s.Run, gate, kind, reads)
 }
 
 // shows is what a gate shows as facts keep it: a variable that is kept by its
@@ -186,7 +183,7 @@ func (s *State) waitingFor() (status journal.Status, what string) {
 		switch {
 		case f.Phase == Beginning || f.Phase == Ready || f.Phase == Overdue || f.Phase == Lost || f.Phase == Ended:
 			return journal.Running, "" // it was held back, and can go on at once
-		case f.Phase == Asking && f.Gate.Kind == GatePerson:
+		case f.Phase == Asking && (f.Gate.Kind == GatePerson || f.Gate.Kind == GateCall):
 			asked = append(asked, "approval: "+f.Place().Key())
 		case f.Phase == Asking && f.Gate.Kind == GateEvent:
 			asked = append(asked, "event: "+f.Gate.Event)

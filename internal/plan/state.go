@@ -97,10 +97,13 @@ const (
 
 // Gate is a question that is open.
 type Gate struct {
-	Kind   string         `json:"kind"` // person, event, doubt
+	Kind   string         `json:"kind"` // person, event, doubt, call
 	Event  string         `json:"event,omitempty"`
 	Digest string         `json:"digest,omitempty"`
 	Opened journal.Millis `json:"opened"`
+	// Of a call: its key, and what a person has to agree to.
+	Call  string                   `json:"call,omitempty"`
+	Shows map[string]journal.Value `json:"shows,omitempty"`
 }
 
 // Ending is how a step or a frame ended.

@@ -53,6 +53,8 @@ func (s *State) Check(p *Program, in Input) error {
 		return s.checkOpen(x.Work)
 	case Gone:
 		return s.checkOpen(x.Work)
+	case Ask:
+		return s.checkOpen(x.Work)
 	case Decision:
 		_, err := s.gateFor(p, &x)
 		return err
@@ -143,7 +145,7 @@ func (s *State) gateFor(p *Program, x *Decision) (*Frame, error) {
 	switch f.Gate.Kind {
 	case GateDoubt:
 		takes = []string{AnswerRerun, AnswerSkip, AnswerResult, AnswerFail}
-	case GatePerson:
+	case GatePerson, GateCall:
 		takes = []string{Approve, Reject}
 	default:
 		return nil, refusal(WrongKind, "step %q waits for the event %q, not for a decision", f.Step, f.Gate.Event)
@@ -154,7 +156,7 @@ func (s *State) gateFor(p *Program, x *Decision) (*Frame, error) {
 	if x.Answer == AnswerResult && !json.Valid(x.Value) {
 		return nil, refusal(Unknown, "the result is not JSON")
 	}
-	if f.Gate.Kind == GatePerson {
+	if f.Gate.Kind != GateDoubt {
 		if _, digest := s.Shown(p, f); digest != x.Digest {
 			return nil, refusal(Changed, "what step %q asks is not what the decision was about; look at it again", f.Step)
 		}
@@ -230,9 +232,15 @@ func (d *decider) take(in Input) {
 		d.reserve(&x)
 	case Gone:
 		d.gone(&x)
+	case Ask:
+		d.ask(&x)
 	case Decision:
 		f, err := d.s.gateFor(d.p, &x)
-		if err == nil {
+		switch {
+		case err != nil:
+		case f.Gate.Kind == GateCall:
+			d.answerCall(f, journal.ToolAnswer{Approved: x.Answer == Approve, By: x.By, Note: x.Note}, MethodPerson)
+		default:
 			d.decide(f, &x)
 		}
 	case Signal:

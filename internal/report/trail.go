@@ -23,6 +23,7 @@ const (
 	GatePerson = "person"
 	GateEvent  = "event"
 	GateDoubt  = "doubt" // what became of a task that was lost
+	GateCall   = "call"  // a call of a tool that a person has to agree to
 )
 
 // Run is a run with records of its own: the stream's run or a child of it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -125,6 +126,16 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Message }
+
+// Question is the error of a task that cannot go on without a person's answer.
+// Its notes are kept; when it is done again, the answer is among them.
+type Question struct {
+	Call   string // key of the call that it is about
+	Shows  map[string]json.RawMessage
+	Within time.Duration // 0 is for ever
+}
+
+func (q *Question) Error() string { return "a person has to agree to " + q.Call }
 
 // Errorf makes an Error.
 func Errorf(class, format string, args ...any) *Error {

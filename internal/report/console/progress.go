@@ -375,7 +375,7 @@ func (p *Progress) asks(e *journal.Event, x *journal.GateOpened) {
 		n.Due = Time{x.Due.Time()}
 	}
 	switch x.Kind {
-	case report.GatePerson:
+	case report.GatePerson, report.GateCall:
 		n.For = ForApproval
 	case report.GateDoubt:
 		n.For = ForDecision

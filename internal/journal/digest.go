@@ -1,0 +1,29 @@
+package journal
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/espalier-run/espalier/internal/canonical"
+)
+
+// GateDigest binds what a gate shows to the gate and the run: the SHA-256 of
+// the canonical JSON of {gate, kind, reads, run}. Whoever has those can
+// compute it with a program of their own.
+func GateDigest(run RunID, gate, kind string, reads map[string]json.RawMessage) string {
+	raw, err := json.Marshal(struct {
+		Gate  string                     `json:"gate"`
+		Kind  string                     `json:"kind"`
+		Reads map[string]json.RawMessage `json:"reads"`
+		Run   RunID                      `json:"run"`
+	}{gate, kind, reads, run})
+	if err != nil {
+		raw = nil // a value that is no JSON has no digest that anybody could name
+	}
+	if form, err := canonical.JSON(raw); err == nil { // what Go has encoded has one
+		raw = form
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,51 @@
+package plan
+
+import (
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// ask opens the gate before a call. The task that wants to make it is not at
+// work any more; it keeps its place, its attempt and its notes.
+func (d *decider) ask(x *Ask) {
+	f := d.s.Frames[x.Work.Frame]
+	work := x.Work
+	opened := journal.GateOpened{
+		Place: work.Place, Kind: GateCall, Task: &work, Call: x.Call, For: f.For,
+		Shows:  make(map[string]journal.Value, len(x.Shows)),
+		Digest: journal.GateDigest(d.s.Run, x.Call, GateCall, x.Shows),
+	}
+	for name, raw := range x.Shows {
+		opened.Shows[name] = journal.Value{JSON: raw}
+	}
+	if x.Within > 0 {
+		opened.Due = d.now + x.Within
+	}
+	d.fact(f, opened)
+}
+
+// What was said to a call, for the records.
+const (
+	ReasonApproved = "approved"
+	ReasonDenied   = "rejected"
+	ReasonNobody   = "timed out"
+)
+
+// answerCall tells a task what came of its question, and lets it go on: to the
+// call, or to being told that it may not be made. The answer is a note of the
+// task, so it cannot be used for anything else, or twice.
+func (d *decider) answerCall(f *Frame, answer journal.ToolAnswer, method string) {
+	answer.Call = f.Gate.Call
+	_, answer.Digest = d.s.Shown(d.p, f)
+	reason := ReasonDenied
+	switch {
+	case answer.Approved:
+		reason = ReasonApproved
+	case answer.TimedOut:
+		reason = ReasonNobody
+	}
+	work := f.Work()
+	d.fact(f, journal.GateDecided{
+		Place: f.Place(), Outcome: OutcomeRerun, Method: method, Reason: reason, By: answer.By, Note: answer.Note, Digest: answer.Digest,
+	})
+	d.fact(f, journal.TaskNoted{Work: work, N: f.Notes + 1, Kind: journal.NoteToolAnswer, Data: mustJSON(answer)})
+}
