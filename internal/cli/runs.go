@@ -114,6 +114,7 @@ type status struct {
 	Used    journal.Usage  `json:"used"`
 	Limits  journal.Limits `json:"limits,omitzero"`
 	Paused  bool           `json:"paused,omitempty"`
+	Idle    bool           `json:"idle,omitempty"` // it could go on, and no process is at work on it
 	Reason  string         `json:"reason,omitempty"`
 	Error   string         `json:"error,omitempty"`
 	Offline string         `json:"offline,omitempty"` // simulated or scripted
@@ -143,6 +144,7 @@ func (a *app) statusCommand() *cobra.Command {
 					return err
 				}
 				s := statusOf(state, program, entry)
+				s.Idle = entry.Status == journal.Running && (entry.Owner == "" || r.Process.Dead(entry.Owner))
 				if a.json {
 					return a.writeJSON(s)
 				}
@@ -199,6 +201,9 @@ func (a *app) printStatus(s status) {
 		fmt.Fprintf(w, "  %s\n", s.Error)
 	}
 	fmt.Fprintf(w, "  used: %s\n", usedWords(s.Used, s.Limits))
+	if s.Idle {
+		fmt.Fprintf(w, "  nobody is at work on it; to go on: espalier resume %s\n", short(s.ID))
+	}
 	for _, step := range s.Step {
 		fmt.Fprintf(w, "  doing %s\n", step)
 	}

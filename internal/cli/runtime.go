@@ -40,6 +40,11 @@ func (a *app) runtime(root string, o builtin.RuntimeOptions) (*builtin.Runtime, 
 			help: "Nothing was started. Check that the folder may be written to and that there is room on the disk.",
 		}
 	}
+	// Whoever looks sees what is due by now, also when nobody was there to do it.
+	if err := r.Engine.CatchUp(context.Background()); err != nil {
+		r.Close()
+		return nil, &failure{code: exitNotReady, message: err.Error()}
+	}
 	return r, nil
 }
 
@@ -176,6 +181,7 @@ func letGo(r *builtin.Runtime) {
 	now := make(chan struct{})
 	close(now)
 	r.Engine.Close(now)
+	r.Process.Wake("") // somebody may be there to go on with them
 }
 
 // short is as much of a run's id as people need.

@@ -28,7 +28,7 @@ func (e *Engine) setTimer(at journal.Millis) {
 	if e.closed {
 		return
 	}
-	in := max(time.Until(at.Time()), 0)
+	in := max(at.Time().Sub(e.Now()), 0)
 	if e.timer == nil {
 		e.timerAt = at
 		e.timer = time.AfterFunc(in, e.ring)
@@ -168,24 +168,100 @@ func (e *Engine) Listen(ctx context.Context) {
 	}
 }
 
+// lookEvery is how often a process that drives the whole store looks for runs
+// whose owner has died: the dead wake nobody. Everything else wakes it.
+const lookEvery = time.Second
+
 // Work drives every run of the store until the context ends: runs whose owner
 // is gone, timers, messages, runs that were started and left.
 func (e *Engine) Work(ctx context.Context) error {
 	e.mu.Lock()
 	e.all = true
 	e.mu.Unlock()
-	for entry, err := range e.Store.Runs(ctx, journal.Filter{Status: journal.Running}) {
-		if err != nil {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		if err := e.adopt(ctx); err != nil {
 			return err
 		}
-		if entry.Root == "" {
+		e.driveDue()
+		e.readMail(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-e.Process.Wakes():
+		case <-look.C:
+		}
+	}
+}
+
+// adopt claims the runs that could go on and that nobody living owns.
+func (e *Engine) adopt(ctx context.Context) error {
+	dead := map[journal.Owner]bool{"": true, e.Process.ID(): false}
+	for entry, err := range e.Store.Runs(ctx, journal.Filter{Status: journal.Running}) {
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		gone, known := dead[entry.Owner]
+		if !known {
+			gone = e.Process.Dead(entry.Owner)
+			dead[entry.Owner] = gone
+		}
+		if gone {
 			e.nudge(entry.ID)
 		}
 	}
-	e.driveDue()
-	e.readMail(ctx)
-	e.Listen(ctx)
 	return nil
+}
+
+// CatchUp lets happen what is due by now in runs that nobody owns, as far as
+// no task begins: a gate whose time is up is decided, and the run stands where
+// somebody who works would go on. It is for those who only look.
+func (e *Engine) CatchUp(ctx context.Context) error {
+	ids, _, err := e.Store.Due(ctx, e.now())
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		err := e.take(ctx, id, true, nil)
+		if err == nil {
+			err = e.given(ctx, id)
+		}
+		if err != nil && !harmless(err) {
+			// Trouble with one run must not keep anybody from the others.
+			e.Log.Warn("a run could not be brought up to now", "run", id, "error", err)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// given waits until a run is no longer in memory.
+func (e *Engine) given(ctx context.Context, id journal.RunID) error {
+	for {
+		e.mu.Lock()
+		if e.runs[id] == nil {
+			err := e.failed[id]
+			delete(e.failed, id)
+			e.mu.Unlock()
+			return err
+		}
+		w := e.join(id)
+		e.mu.Unlock()
+		select {
+		case <-w.rested:
+		case <-ctx.Done():
+		}
+		e.leave(id, w)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // post leaves an input in a run's inbox and waits until its owner, or whoever

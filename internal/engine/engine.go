@@ -21,7 +21,8 @@ type Process interface {
 	ID() journal.Owner
 	// Dead tells whether another process is gone for sure.
 	Dead(journal.Owner) bool
-	// Wake makes another process look at its inboxes, if it is there.
+	// Wake makes another process look at its inboxes, if it is there; the
+	// empty owner is every process that there is.
 	Wake(journal.Owner)
 	// Wakes is sent to when another process has woken this one.
 	Wakes() <-chan struct{}
@@ -274,6 +275,11 @@ func (e *Engine) Resume(ctx context.Context, id journal.RunID) error {
 // claim makes sure that a run is in memory and ours, and hands requests to it:
 // a run without any that has nothing to do is given up again at once.
 func (e *Engine) claim(ctx context.Context, id journal.RunID, requests ...request) error {
+	return e.take(ctx, id, false, requests)
+}
+
+// take is claim; with looks, no task of the run begins.
+func (e *Engine) take(ctx context.Context, id journal.RunID, looks bool, requests []request) error {
 	for {
 		e.mu.Lock()
 		if e.closed {
@@ -300,6 +306,9 @@ func (e *Engine) claim(ctx context.Context, id journal.RunID, requests ...reques
 		e.mu.Unlock()
 
 		r, err := e.load(ctx, id)
+		if err == nil {
+			r.looks = looks
+		}
 		e.mu.Lock()
 		delete(e.loading, id)
 		if err == nil {
@@ -374,19 +383,10 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 			e.mu.Unlock()
 			return journal.Entry{}, err
 		}
-		w := e.waiting[id] // before looking, so that nothing falls between
-		if w == nil {
-			w = &waiter{rested: make(chan struct{})}
-			e.waiting[id] = w
-		}
-		w.n++
+		w := e.join(id) // before looking, so that nothing falls between
 		e.mu.Unlock()
 		entry, over, err := e.await(ctx, id, here, closed, w.rested)
-		e.mu.Lock()
-		if w.n--; w.n == 0 && e.waiting[id] == w {
-			delete(e.waiting, id)
-		}
-		e.mu.Unlock()
+		e.leave(id, w)
 		if over || err != nil {
 			return entry, err
 		}
@@ -415,6 +415,25 @@ type waiter struct {
 	n      int
 }
 
+// join adds somebody to those who wait for a run. e.mu is held.
+func (e *Engine) join(id journal.RunID) *waiter {
+	w := e.waiting[id]
+	if w == nil {
+		w = &waiter{rested: make(chan struct{})}
+		e.waiting[id] = w
+	}
+	w.n++
+	return w
+}
+
+func (e *Engine) leave(id journal.RunID, w *waiter) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if w.n--; w.n == 0 && e.waiting[id] == w {
+		delete(e.waiting, id)
+	}
+}
+
 // drop forgets a run that has come to rest. Its mutex is held.
 func (e *Engine) drop(r *run) {
 	e.mu.Lock()
@@ -426,9 +445,11 @@ func (e *Engine) drop(r *run) {
 		e.failed[r.id] = r.err
 	}
 	delete(e.sleeping, r.id)
-	if r.err == nil && r.state != nil && !e.closed {
+	if r.err == nil && r.state != nil && !e.closed && !r.looks {
 		if wake, ok := r.state.Wake(); ok {
-			e.sleeping[r.id] = wake
+			if !e.all { // else it is found in the store when its time comes
+				e.sleeping[r.id] = wake
+			}
 			e.setTimer(wake)
 		}
 	}

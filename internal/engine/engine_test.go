@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/sqlite"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
@@ -270,81 +272,107 @@ func (s *stopping) Append(b journal.Batch, done func(error)) {
 func TestCrashAtEveryAppend(t *testing.T) {
 	for name, p := range shapes(t) {
 		t.Run(name, func(t *testing.T) {
-			calm := newKind()
-			calm.fail["flaky"] = 2
-			store := memory.New()
-			e := open(t, store, calm, "calm")
-			begin(t, e, p)
-			want, err := finish(t, e)
-			if err != nil || want.Outcome != "ok" {
-				t.Fatalf("undisturbed: %+v, %v", want, err)
-			}
-			appends := 0
-			for range store.Tail(t.Context(), 0) {
-				appends++
-			}
-			for first := 1; first <= appends; first++ {
-				for _, after := range []bool{false, true} {
-					for second := 1; second <= 3; second++ {
-						label := fmt.Sprintf("append %d, after %t, then %d", first, after, second)
-						kind := newKind()
-						kind.fail["flaky"] = 2
-						disk := memory.New()
-						e := open(t, &stopping{Store: disk, left: first, after: after}, kind, "one")
-						err := e.Start(t.Context(), id, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{})
-						if err == nil {
-							finish(t, e)
-						}
-						stop(e)
-						if _, err := disk.Entry(t.Context(), id); errors.Is(err, journal.ErrUnknownRun) {
-							continue // it never began
-						}
-						e = open(t, &stopping{Store: disk, left: second, after: !after}, kind, "two")
-						finish(t, e)
-						stop(e)
-						e = open(t, disk, kind, "three")
-						got, err := finish(t, e)
-						stop(e)
-						if err != nil {
-							t.Fatalf("%s: %v", label, err)
-						}
-						if got.Status != want.Status || got.Outcome != want.Outcome {
-							t.Fatalf("%s: %+v, not %+v", label, got, want)
-						}
-						// A model call may be repeated when nobody knows whether it was
-						// made; but nothing may be left out, and nothing that returned
-						// may be done again.
-						for key := range calm.done {
-							if kind.done[key] == 0 {
-								t.Fatalf("%s: %s was never done", label, key)
-							}
-						}
-						for key, n := range kind.done {
-							if calm.done[key] == 0 && name != "join any" {
-								t.Fatalf("%s: %s should not have been done", label, key)
-							}
-							if n > 3 {
-								t.Fatalf("%s: %s was done %d times", label, key, n)
-							}
-						}
-						ended := map[string]int{}
-						for e, err := range disk.Events(t.Context(), id, 0) {
-							if err != nil {
-								t.Fatal(err)
-							}
-							if x, ok := e.Fact.(journal.TaskEnded); ok {
-								ended[x.Key()]++
-							}
-						}
-						for key, n := range ended {
-							if n != 1 {
-								t.Fatalf("%s: %s has %d results", label, key, n)
-							}
-						}
+			crashAtEveryAppend(t, name, p, 3, func(*testing.T) journal.Store { return memory.New() })
+		})
+	}
+}
+
+// The same in a file, where the second engine finds what the first one left in
+// another connection's cache, if anything.
+func TestCrashAtEveryAppendInAFile(t *testing.T) {
+	for name, p := range shapes(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			crashAtEveryAppend(t, name, p, 2, func(t *testing.T) journal.Store {
+				s, err := sqlite.Open(filepath.Join(t.TempDir(), "j.db"), sqlite.Options{Relaxed: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			})
+		})
+	}
+}
+
+func crashAtEveryAppend(t *testing.T, name string, p *ir.Program, again int, disk func(*testing.T) journal.Store) {
+	calm := newKind()
+	calm.fail["flaky"] = 2
+	store := disk(t)
+	defer store.Close()
+	e := open(t, store, calm, "calm")
+	begin(t, e, p)
+	want, err := finish(t, e)
+	if err != nil || want.Outcome != "ok" {
+		t.Fatalf("undisturbed: %+v, %v", want, err)
+	}
+	appends := 0
+	for range store.Tail(t.Context(), 0) {
+		appends++
+	}
+	for first := 1; first <= appends; first++ {
+		for _, after := range []bool{false, true} {
+			for second := 1; second <= again; second++ {
+				label := fmt.Sprintf("append %d, after %t, then %d", first, after, second)
+				kind := newKind()
+				kind.fail["flaky"] = 2
+				disk := disk(t)
+				e := open(t, &stopping{Store: disk, left: first, after: after}, kind, "one")
+				err := e.Start(t.Context(), id, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{})
+				if err == nil {
+					finish(t, e)
+				}
+				stop(e)
+				if _, err := disk.Entry(t.Context(), id); errors.Is(err, journal.ErrUnknownRun) {
+					disk.Close()
+					continue // it never began
+				}
+				e = open(t, &stopping{Store: disk, left: second, after: !after}, kind, "two")
+				finish(t, e)
+				stop(e)
+				e = open(t, disk, kind, "three")
+				got, err := finish(t, e)
+				stop(e)
+				if err != nil {
+					t.Fatalf("%s: %v", label, err)
+				}
+				if got.Status != want.Status || got.Outcome != want.Outcome {
+					t.Fatalf("%s: %+v, not %+v", label, got, want)
+				}
+				// A model call may be repeated when nobody knows whether it was
+				// made; but nothing may be left out, and nothing that returned
+				// may be done again.
+				for key := range calm.done {
+					if kind.done[key] == 0 {
+						t.Fatalf("%s: %s was never done", label, key)
 					}
 				}
+				for key, n := range kind.done {
+					if calm.done[key] == 0 && name != "join any" {
+						t.Fatalf("%s: %s should not have been done", label, key)
+					}
+					if n > 3 {
+						t.Fatalf("%s: %s was done %d times", label, key, n)
+					}
+				}
+				ended := map[string]int{}
+				for e, err := range disk.Events(t.Context(), id, 0) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if x, ok := e.Fact.(journal.TaskEnded); ok {
+						ended[x.Key()]++
+					}
+				}
+				for key, n := range ended {
+					if n != 1 {
+						t.Fatalf("%s: %s has %d results", label, key, n)
+					}
+				}
+				if err := disk.Close(); err != nil {
+					t.Fatal(err)
+				}
 			}
-		})
+		}
 	}
 }
 

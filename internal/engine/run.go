@@ -24,6 +24,7 @@ type run struct {
 	fence    int64
 	queue    []request
 	inFlight bool
+	looks    bool  // only what is due happens, and no task begins
 	gone     bool  // given up, or failed
 	err      error // why it failed
 	jobs     map[string]*job
@@ -44,6 +45,7 @@ type run struct {
 // request is something the world says, and whoever wants to know what came of it.
 type request struct {
 	in    plan.Input
+	with  []plan.Input // decided together with it, before any timer
 	ref   string
 	inbox journal.InboxID // 0: it did not come through the inbox
 	blob  *journal.Blob
@@ -69,7 +71,7 @@ func (r *run) begin(more []request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.index = r.state.Summary()
-	requests := []request{}
+	var lost []plan.Input
 	starved := map[string]bool{}
 	for _, one := range r.state.Starved {
 		if one.N > 0 {
@@ -82,15 +84,16 @@ func (r *run) begin(more []request) {
 		}
 		task := r.state.TaskOf(r.program, t.Frame)
 		policy := recovery(r.e.Kinds[task.Kind], task, r.history[t.Key()])
-		requests = append(requests, request{in: plan.Gone{Work: t.Work, Why: "its process is gone", Policy: policy}})
+		lost = append(lost, plan.Gone{Work: t.Work, Why: "its process is gone", Policy: policy, Until: r.state.At})
 	}
-	if len(requests) > 0 {
-		requests = append([]request{{in: plan.TakenOver{Owner: string(r.e.Process.ID())}}}, requests...)
+	var requests []request
+	if len(lost) > 0 {
+		requests = append(requests, request{in: plan.TakenOver{Owner: string(r.e.Process.ID())}, with: lost})
 	}
 	requests = append(requests, r.mail(r.posted)...)
 	r.posted = nil
 	r.state.MarkAll() // its last owner may have held something back
-	r.state.Hold = r.e.holding()
+	r.state.Hold = r.looks || r.e.holding()
 	requests = append(requests, more...)
 	r.queue = append(r.queue, requests...)
 	r.advance()
@@ -159,7 +162,7 @@ func (r *run) advance() {
 			r.fresh[q.blob.Hash] = q.blob.Data
 			blobs = append(blobs, *q.blob)
 		}
-		more := r.state.Decide(r.program, now, q.in)
+		more := r.state.Decide(r.program, now, append([]plan.Input{q.in}, q.with...)...)
 		var refused error
 		for i := range more {
 			if x, ok := more[i].Fact.(journal.InputRefused); ok && refused == nil {

@@ -177,6 +177,7 @@ type TaskLost struct {
 	Why     string `json:"why"`
 	Policy  string `json:"policy"`           // rerun, ask
 	Charged Usage  `json:"charged,omitzero"` // reservations that may have been spent
+	Until   Millis `json:"until,omitempty"`  // when it was last known to be at work; 0 is now
 }
 
 // TaskNoted is something that happened inside a running task: a message, a

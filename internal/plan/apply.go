@@ -111,7 +111,11 @@ func (s *State) Apply(e *journal.Event) {
 		s.endStep(f, Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error, Value: x.Value})
 	case journal.TaskLost:
 		f := s.frame(x.Frame)
-		s.stopClock(f, e.At)
+		until := e.At
+		if x.Until != 0 { // between two processes nobody was at work
+			until = x.Until
+		}
+		s.stopClock(f, until)
 		s.release(f, x.Charged)
 		f.Phase, f.Last = Lost, Ending{Reason: x.Policy}
 		s.mark(f)
@@ -324,7 +328,7 @@ func (s *State) stopClock(f *Frame, at journal.Millis) {
 	s.ledgers(f, func(_ *Frame, l *Ledger) {
 		l.Open--
 		if l.Open == 0 {
-			l.Active += at - l.Since
+			l.Active += max(at-l.Since, 0)
 			l.Since = 0
 		}
 	})

@@ -33,7 +33,7 @@ func Start(p *Program, run journal.RunID, start journal.RunStarted, now journal.
 // the state away.
 func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Event {
 	d := &decider{s: s, p: p, now: now}
-	for _, one := range in {
+	for i, one := range in {
 		if s.Finished != nil {
 			break
 		}
@@ -42,6 +42,13 @@ func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Ev
 			continue
 		}
 		d.take(one)
+		if _, gone := one.(Gone); gone && i+1 < len(in) {
+			// What one process left is lost together: a task that begins again
+			// before the others are given up would keep the clock running.
+			if _, gone := in[i+1].(Gone); gone {
+				continue
+			}
+		}
 		d.settleAll()
 	}
 	d.settleAll()
@@ -93,7 +100,7 @@ func (d *decider) settle(f *Frame) {
 		d.settleCancelled(f)
 		return
 	}
-	if d.s.Paused || d.s.Expired || d.s.Hold {
+	if d.s.Paused || d.s.Expired {
 		return
 	}
 	switch f.Phase {
@@ -277,6 +284,9 @@ func (s *State) TaskOf(p *Program, f *Frame) *ir.Task { return s.StepOf(p, f).Ta
 
 // startTask intends to do a task, if there is budget for it.
 func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, standIn string) {
+	if d.s.Hold {
+		return // the frame stays where it is: whoever goes on decides the same
+	}
 	step := d.unit(f).step(f.Block, w.Step)
 	if spent := d.s.outOfTime(f); spent != nil {
 		if spent.Path != "" {

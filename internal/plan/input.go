@@ -99,6 +99,7 @@ type Gone struct {
 	Work   journal.Work
 	Why    string
 	Policy string
+	Until  journal.Millis // when it was last known to be at work; 0 is now
 }
 
 // Ask says that a task has stopped before a call that a person has to agree

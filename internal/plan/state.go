@@ -26,9 +26,9 @@ type State struct {
 	Spent      *Ledger                `json:"spent,omitempty"`   // of a run that is over
 	Finished   *journal.RunFinished   `json:"finished,omitempty"`
 
-	// Hold keeps back everything that would begin: this process is ending.
-	// It is not part of the state; whoever loads the run marks all its frames
-	// and goes on.
+	// Hold keeps every task from beginning: this process is ending, or only
+	// looks. Everything else goes on. It is not part of the state; whoever
+	// loads the run marks all its frames and goes on.
 	Hold bool `json:"-"`
 
 	moved  []*Frame // frames that something happened to since they were last looked at

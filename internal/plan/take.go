@@ -488,7 +488,7 @@ func (d *decider) gone(x *Gone) {
 	for _, amount := range f.Reserved {
 		charged = plus(charged, amount)
 	}
-	d.fact(f, journal.TaskLost{Work: x.Work, Why: x.Why, Policy: x.Policy, Charged: charged})
+	d.fact(f, journal.TaskLost{Work: x.Work, Why: x.Why, Policy: x.Policy, Charged: charged, Until: x.Until})
 }
 
 func (d *decider) decide(f *Frame, x *Decision) {

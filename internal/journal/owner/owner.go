@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,10 +118,14 @@ func isName(s string) bool {
 	})
 }
 
-// Wake wakes a process that may be this one, or may have ended. Commit first
-// what it is to find.
+// Wake wakes a process that may be this one, or may have ended; with an empty
+// name every other one. Commit first what it is to find.
 func (p *Process) Wake(o journal.Owner) {
-	if o == p.id {
+	if o == "" {
+		for name := range p.others() {
+			call(p.path(journal.Owner(name)))
+		}
+	} else if o == p.id {
 		p.ring()
 	} else if isName(string(o)) {
 		call(p.path(o))
@@ -163,17 +168,26 @@ func (p *Process) Close() error {
 	return err
 }
 
+// others are the names of all processes but this one that have left files in
+// the folder, dead or alive.
+func (p *Process) others() iter.Seq2[string, fs.DirEntry] {
+	return func(yield func(string, fs.DirEntry) bool) {
+		entries, err := os.ReadDir(p.dir)
+		if err != nil {
+			return
+		}
+		for _, e := range entries {
+			name, ok := strings.CutSuffix(e.Name(), lockSuffix)
+			if ok && name != string(p.id) && !yield(name, e) {
+				return
+			}
+		}
+	}
+}
+
 // sweep removes the files of dead processes.
 func (p *Process) sweep() {
-	entries, err := os.ReadDir(p.dir)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), lockSuffix)
-		if !ok {
-			continue
-		}
+	for name, e := range p.others() {
 		info, err := e.Info()
 		if err != nil || time.Since(info.ModTime()) < birth {
 			continue
