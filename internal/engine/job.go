@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -66,7 +67,7 @@ func (r *run) launch(t plan.OpenTask) {
 	spec := &step.Job{
 		Run: r.runOf(t.Frame), Key: key, Attempt: t.Attempt, Rerun: t.Rerun, Visit: max(t.Visit-1, 0),
 		Workflow: r.program.ProgramOf(t.Frame), Step: stepOf, Task: task, History: history, Log: j,
-		Iteration: r.state.Iteration(t.Frame), Choices: r.pin.choices.of(r.program.ProgramOf(t.Frame), stepOf),
+		Iteration: r.state.Iteration(t.Frame), Choices: r.pin.choices[stepOf],
 	}
 	values, missing := r.state.Reads(r.program, t.Frame, stepOf)
 	absent := map[string]bool{}
@@ -321,27 +322,12 @@ func (r *run) runOf(f *plan.Frame) journal.RunID {
 	return r.id
 }
 
-// choices are, for each key that a step writes, the texts by which a later
-// decision chooses: an offline model has to answer with one of them.
-func (c choosing) of(p *ir.Program, s *ir.Step) map[string][]string {
-	var out map[string][]string
-	for _, w := range s.Writes {
-		for _, label := range c[p][w.Path] {
-			if out == nil {
-				out = map[string][]string{}
-			}
-			out[w.Part] = append(out[w.Part], label)
-		}
-	}
-	return out
-}
-
-// choosing has, for each program and path, the labels of the decisions that
-// read it.
-type choosing map[*ir.Program]map[string][]string
+// choosing is, for each step, the texts by which the way on from it is chosen,
+// per key of its result: an offline model has to answer with one of them.
+type choosing map[*ir.Step]map[string][]string
 
 func (c choosing) add(p *ir.Program) {
-	labels := map[string][]string{}
+	labels := map[string][]string{} // of decisions, by the path that they read
 	for b := range p.Blocks {
 		for i := range p.Blocks[b].Steps {
 			s := &p.Blocks[b].Steps[i]
@@ -355,8 +341,43 @@ func (c choosing) add(p *ir.Program) {
 			}
 		}
 	}
-	c[p] = labels
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			s := &p.Blocks[b].Steps[i]
+			for _, w := range s.Writes {
+				for _, label := range labels[w.Path] {
+					c.put(s, w.Part, label)
+				}
+			}
+			for _, e := range s.Next {
+				for _, one := range e.When.Compared() {
+					for _, w := range s.Writes {
+						if rest, ok := below(one.Path, w.Path); ok {
+							c.put(s, strings.Trim(w.Part+"."+rest, "."), one.Text)
+						}
+					}
+				}
+			}
+		}
+	}
 	for i := range p.Children {
 		c.add(&p.Children[i])
 	}
+}
+
+func (c choosing) put(s *ir.Step, key, text string) {
+	if c[s] == nil {
+		c[s] = map[string][]string{}
+	}
+	if !slices.Contains(c[s][key], text) {
+		c[s][key] = append(c[s][key], text)
+	}
+}
+
+// below is what is left of a path behind another one.
+func below(path, top string) (string, bool) {
+	if path == top {
+		return "", true
+	}
+	return strings.CutPrefix(path, top+".")
 }

@@ -138,6 +138,40 @@ func (e *Expr) Paths() []Path {
 	return out
 }
 
+// Comparison is a name that is compared with a constant.
+type Comparison struct {
+	Path string // after Names was applied
+	Text string // of the constant, as text() writes it
+}
+
+// Compared lists the names that must be equal to a constant for some part of
+// the expression to hold.
+func (e *Expr) Compared() []Comparison {
+	if e == nil || e.root == nil || e.broken {
+		return nil
+	}
+	var out []Comparison
+	e.root.walk(func(n *node) {
+		if n.op != opEqual {
+			return
+		}
+		name, constant := n.kids[0], n.kids[1]
+		if name.fixed {
+			name, constant = constant, name
+		}
+		if name.op != opPath || !constant.fixed || constant.value.kind&(kindText|kindNumber|kindBool) == 0 {
+			return
+		}
+		path := e.resolve(name.path)
+		if rules := e.Dialect.rules(); rules.bare != nil {
+			path = rules.bare(path)
+		}
+		text, _ := constant.value.canonical()
+		out = append(out, Comparison{Path: strings.Join(path, "."), Text: text})
+	})
+	return out
+}
+
 // Eval computes the value: nil, bool, float64, string, []any or
 // map[string]any. Errors are *EvalError.
 func (e *Expr) Eval(env Env) (any, error) {

@@ -43,7 +43,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if a == nil {
 		return step.Result{}, step.Errorf(step.ClassMissing, "step %q wants the agent %q, and there is none", job.Step.ID, set.Agent)
 	}
-	t := talk.Talk{Agent: a, Task: known.fill(set.Template), Choices: job.Choices, Form: talk.Form{Plain: true}}
+	t := talk.Talk{Agent: a, Task: known.fill(set.Template), Choices: choices(job), Form: talk.Form{Plain: true}}
 	switch set.Format {
 	case "json":
 		t.Form = talk.Form{Schema: jsonForm}
@@ -65,6 +65,20 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	}
 	result.Value = step.JSON(out)
 	return result, nil
+}
+
+// choices are what rules look at, as the reply has it: the reply is one part
+// of the step's result.
+func choices(job *step.Job) map[string][]string {
+	out := map[string][]string{}
+	for key, texts := range job.Choices {
+		if key == "output" {
+			out[""] = texts
+		} else if rest, ok := strings.CutPrefix(key, "output."); ok {
+			out[rest] = texts
+		}
+	}
+	return out
 }
 
 // read takes a reply for JSON if it is JSON: all of it, its last JSON fence, or
