@@ -124,13 +124,16 @@ func (r *Runtime) Delete(ctx context.Context, id journal.RunID) error {
 	}
 	var errs []error
 	for _, one := range ids {
-		path, err := r.Transcripts.Path(one)
-		if err == nil {
-			if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) {
-				err = nil
+		for _, path := range []func(journal.RunID) (string, error){r.Transcripts.Path, r.Audits.Path} {
+			name, err := path(one)
+			if err == nil {
+				if err = os.Remove(name); errors.Is(err, fs.ErrNotExist) {
+					err = nil
+				}
 			}
+			errs = append(errs, err)
 		}
-		errs = append(errs, err, os.RemoveAll(r.RunDir(one)))
+		errs = append(errs, os.RemoveAll(r.RunDir(one)))
 	}
 	return errors.Join(errs...)
 }

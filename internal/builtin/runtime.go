@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal/owner"
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/report/audit"
 	"github.com/espalier-run/espalier/internal/report/transcript"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/step"
@@ -29,13 +30,15 @@ type Runtime struct {
 	Store   journal.Store
 	Process *owner.Process
 	Engine  *engine.Engine
-	// Transcripts writes what happened; it follows the journal by itself.
+	// Transcripts and Audits write what happened; they follow the journal by
+	// themselves.
 	Transcripts *transcript.Writer
+	Audits      *audit.Writer
 
 	dir    string
 	log    *slog.Logger
 	follow *report.Follower
-	lock   *filelock.File
+	locks  []*filelock.File
 }
 
 // RuntimeOptions are the choices of a Runtime.
@@ -93,29 +96,67 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 		Store: store, Process: r.Process, Kinds: kinds, Log: o.Log, CheckOutput: CheckOutput, FillInput: FillInput, Machine: machine,
 		Host: newHost(dir, o),
 	})
-	transcripts := filepath.Join(dir, "storage", "transcripts")
-	if err := os.MkdirAll(transcripts, 0o700); err != nil {
+	if err := r.record(); err != nil {
 		return nil, err
 	}
-	if r.lock, err = filelock.Open(filepath.Join(transcripts, ".lock")); err != nil {
-		return nil, err
+	return r, nil
+}
+
+// record begins to write what happens in runs.
+func (r *Runtime) record() error {
+	transcripts, lock, err := r.folder("transcripts")
+	if err != nil {
+		return err
 	}
 	r.Transcripts = transcript.New(transcript.Options{
-		Dir: transcripts, Source: store, Lock: r.lock, Log: o.Log, Skip: withoutTranscript,
-		Program: func(ctx context.Context, definition string) (*ir.Program, error) {
+		Dir: transcripts, Source: r.Store, Lock: lock, Log: r.log, Skip: withoutTranscript, Program: r.program,
+	})
+	audits, lock, err := r.folder("audit")
+	if err != nil {
+		return err
+	}
+	r.Audits = audit.New(audit.Options{
+		Dir: audits, Source: r.Store, Lock: lock, Log: r.log, Program: r.program,
+		Files: func(ctx context.Context, definition string) ([]ir.File, error) {
 			def, err := r.Engine.Definition(ctx, definition)
 			if err != nil {
 				return nil, err
 			}
-			return def.Program, nil
+			return def.Sources, nil
 		},
 	})
-	pos, err := r.Transcripts.Position(context.Background())
+	told, err := r.Transcripts.Position(context.Background())
+	if err != nil {
+		return err
+	}
+	audited, err := r.Audits.Position(context.Background())
+	if err != nil {
+		return err
+	}
+	r.follow = report.Follow(r.Store, report.Sinks{r.Transcripts, r.Audits}, report.FollowOptions{After: min(told, audited), Log: r.log})
+	return nil
+}
+
+// folder makes a folder of records, with the lock that its writers take.
+func (r *Runtime) folder(name string) (string, *filelock.File, error) {
+	dir := filepath.Join(r.dir, "storage", name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", nil, err
+	}
+	lock, err := filelock.Open(filepath.Join(dir, ".lock"))
+	if err != nil {
+		return "", nil, err
+	}
+	r.locks = append(r.locks, lock)
+	return dir, lock, nil
+}
+
+func (r *Runtime) program(ctx context.Context, definition string) (*ir.Program, error) {
+	def, err := r.Engine.Definition(ctx, definition)
 	if err != nil {
 		return nil, err
 	}
-	r.follow = report.Follow(store, r.Transcripts, report.FollowOptions{After: pos, Log: o.Log})
-	return r, nil
+	return def.Program, nil
 }
 
 // RunDir is the folder of a run's files.
@@ -134,8 +175,11 @@ func (r *Runtime) Close() error {
 	if r.Transcripts != nil {
 		errs = append(errs, r.Transcripts.Close())
 	}
-	if r.lock != nil {
-		errs = append(errs, r.lock.Close())
+	if r.Audits != nil {
+		errs = append(errs, r.Audits.Close())
+	}
+	for _, lock := range r.locks {
+		errs = append(errs, lock.Close())
 	}
 	if r.Store != nil {
 		errs = append(errs, r.Store.Close())

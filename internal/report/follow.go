@@ -28,6 +28,29 @@ type Idler interface {
 	Idle(ctx context.Context) error
 }
 
+// Sinks are several readers that are fed as one: the journal is read once.
+type Sinks []Sink
+
+// Record gives an append to each of them.
+func (s Sinks) Record(ctx context.Context, a journal.Appended) error {
+	var errs []error
+	for _, one := range s {
+		errs = append(errs, one.Record(ctx, a))
+	}
+	return errors.Join(errs...)
+}
+
+// Idle lets each of them do what it has to do now and then.
+func (s Sinks) Idle(ctx context.Context) error {
+	var errs []error
+	for _, one := range s {
+		if idler, ok := one.(Idler); ok {
+			errs = append(errs, idler.Idle(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Journal is what following needs of a journal.Store.
 type Journal interface {
 	Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.Appended, error]
