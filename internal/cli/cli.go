@@ -138,7 +138,7 @@ folder, or by its name as "espalier list" shows it.`,
 		a.signalCommand(),
 		a.interveneCommand("pause", "Hold a run before its next step", func() plan.Input { return plan.Pause{By: actor("")} }),
 		a.interveneCommand("cancel", "End a run", func() plan.Input { return plan.Cancel{By: actor(""), Reason: "cancelled by hand"} }),
-		a.editCommand(), a.transcriptCommand())
+		a.editCommand(), a.transcriptCommand(), a.auditCommand())
 	in(groupCheck, a.validateCommand(), a.showCommand(), a.graphCommand(), a.costCommand())
 	in(groupFind, a.listCommand(), a.newCommand())
 	in(groupHelp, a.explainCommand(), a.schemaCommand(), a.exprCommand(), a.versionCommand(), a.completionCommand())

@@ -32,10 +32,18 @@ func (p *projector) gateOpened(e *journal.Event, step *report.Step, x *journal.G
 		}
 		if x.Kind == report.GatePerson {
 			f.text("method", plan.MethodPerson)
+			question(f, step)
 		}
 		f.text("digest", x.Digest)
 		return p.shown(f, x)
 	})
+}
+
+// question is what the author of the workflow wants to be decided.
+func question(f *fields, s *report.Step) {
+	if s.Info != nil {
+		f.text("question", s.Info.Step.Description)
+	}
 }
 
 // shown is what a person saw, in the form whose canonical JSON has the digest.
@@ -83,6 +91,7 @@ func (p *projector) gateDecision(e *journal.Event, m *report.Moment, v *visit) e
 
 func (p *projector) decided(e *journal.Event, m *report.Moment, v *visit, x *journal.GateDecided) error {
 	return p.write(m.Run, m.Step, GateDecision, e.At, func(f *fields) error {
+		question(f, m.Step)
 		f.text("result", result(x.Outcome, x.Method))
 		f.text("method", x.Method)
 		f.text("event", x.Event)
@@ -154,6 +163,7 @@ func (p *projector) judged(e *journal.Event, m *report.Moment, v *visit, x *jour
 		return err
 	}
 	return p.write(m.Run, m.Step, GateDecision, e.At, func(f *fields) error {
+		question(f, m.Step)
 		f.text("result", result(x.Outcome, value.Method))
 		f.text("method", value.Method)
 		f.text("actor", value.Actor)

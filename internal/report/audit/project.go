@@ -390,12 +390,11 @@ func (p *projector) note(m *report.Moment) error {
 	n := m.Note
 	v := p.visit(m.Step)
 	record := func(event string, into any, fill func(f *fields)) error {
-		if json.Unmarshal(n.Data, into) != nil {
-			return nil // the transcript has it as it is
-		}
+		unreadable := json.Unmarshal(n.Data, into) != nil // the transcript has it as it is
 		return p.write(m.Run, m.Step, event, m.At, func(f *fields) error {
 			f.text("part", n.Part)
 			f.some("attempt", int64(n.Attempt))
+			f.flag("unreadable", unreadable)
 			fill(f)
 			return nil
 		})

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+)
+
+func (a *app) auditCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "audit RUN",
+		Short: "Print who decided what in a run, on seeing what, and what it cost",
+		Long: `Print the audit log of a run for people; with --json, the records as they are,
+one in a line. Each record carries the hash of the one before. The log is made
+from the journal: one that was deleted is written again.`,
+		Args:              takes(1, 1, "one run"),
+		ValidArgsFunction: a.completeRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := a.existing()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			ctx := context.Background()
+			entry, err := findRun(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			return r.Audit(ctx, entry, !a.json, a.colorOut, a.stdout)
+		},
+	}
+	cmd.AddCommand(a.auditVerifyCommand())
+	return a.jsonFlag(cmd)
+}
+
+func (a *app) auditVerifyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "verify RUN",
+		Short: "Hold the audit log of a run against everything that is known of it",
+		Long: `Check the audit logs of a run and of its child runs: the chain of hashes, the
+ids and events that must be there, the agreement with the journal and with the
+transcript, and the definition that the run has pinned. The first record that
+does not hold is named. Nothing is changed. The exit code is 1 when there is a
+fault.`,
+		Args:              takes(1, 1, "one run"),
+		ValidArgsFunction: a.completeRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := a.existing()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			ctx := context.Background()
+			entry, err := findRun(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			reports, err := r.VerifyAudit(ctx, entry)
+			if err != nil {
+				return err
+			}
+			return a.verified(reports)
+		},
+	}
+	return a.jsonFlag(cmd)
+}
+
+func (a *app) verified(reports []builtin.AuditReport) error {
+	faults := 0
+	for _, one := range reports {
+		faults += len(one.Faults)
+	}
+	if a.json {
+		if err := a.writeJSON(reports); err != nil {
+			return err
+		}
+	} else {
+		for _, one := range reports {
+			a.printVerified(&one)
+		}
+	}
+	if faults == 0 {
+		return nil
+	}
+	return &failure{
+		code: exitFailed, message: "the audit log does not hold",
+		help: "Take a copy of the file: it shows what was changed. \"espalier audit RUN\" then makes the log as the journal has it.",
+	}
+}
+
+func (a *app) printVerified(r *builtin.AuditReport) {
+	w := a.stdout
+	if r.OK {
+		fmt.Fprintf(w, "%s  %d records hold, head %s\n", r.Run, r.Records, r.Head)
+	} else {
+		fmt.Fprintf(w, "%s  %d records\n", r.Run, r.Records)
+		first := r.Faults[0]
+		where := a.display(r.Path)
+		if first.Line > 0 {
+			where = fmt.Sprintf("%s:%d", where, first.Line)
+		}
+		fmt.Fprintf(w, "  %s: %s: %s\n", where, first.Check, first.Message)
+		if more := len(r.Faults) - 1; more > 0 {
+			fmt.Fprintf(w, "  and %s after it\n", plural(more, "fault"))
+		}
+	}
+	for _, note := range r.Notes {
+		a.note("%s", note)
+	}
+}

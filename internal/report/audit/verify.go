@@ -1,0 +1,446 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/canonical"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Evidence is everything that an audit log is held against.
+type Evidence struct {
+	Run   journal.RunID
+	Trace journal.RunID // the root run
+	Path  string
+	File  []byte // as it lies on disk; nil when there is none
+	// Before and After are the log as the journal has it, made before and
+	// after File was read: a run that goes on may have written in between.
+	Before, After []byte
+	Finished      bool
+	// Definition is the hash that the run has pinned, Pinned what is stored under it.
+	Definition string
+	Pinned     []byte
+	Audit      *ir.Audit // what the workflow asks for; nil is nothing
+	// Transcript is what the transcript tells, in its order; nil when there is none.
+	Transcript []Told
+	// SetAside are files that did not match their run and were kept.
+	SetAside []string
+}
+
+// Told is an event of the transcript that the audit log has, too.
+type Told struct {
+	Line int // of the transcript
+	// Event is what the audit log calls it; RunComplete is any end of a run.
+	Event string
+	Path  string
+	At    time.Time
+}
+
+// The checks.
+const (
+	CheckFile       = "file"       // there is one, and its lines are records
+	CheckChain      = "chain"      // numbers and hashes
+	CheckIDs        = "ids"        // every record says what it belongs to
+	CheckEvents     = "events"     // what must be there is there
+	CheckJournal    = "journal"    // the records are those of the journal
+	CheckTranscript = "transcript" // both records tell the same
+	CheckDefinition = "definition" // what ran is what was pinned
+)
+
+// Checks are all checks, in the order in which they are made.
+var Checks = []string{CheckFile, CheckChain, CheckIDs, CheckEvents, CheckDefinition, CheckJournal, CheckTranscript}
+
+// Fault is something that does not hold.
+type Fault struct {
+	Line    int    `json:"line"` // of the audit log, from 1; 0 is the file as a whole
+	Check   string `json:"check"`
+	Message string `json:"message"`
+}
+
+// Report is what verifying found out.
+type Report struct {
+	Run     journal.RunID `json:"run_id"`
+	Path    string        `json:"file"`
+	OK      bool          `json:"ok"`
+	Records int           `json:"records"`
+	Head    string        `json:"head"` // hash of the last record
+	Checks  []string      `json:"checks"`
+	// Faults come in the order of their lines.
+	Faults []Fault  `json:"faults,omitempty"`
+	Notes  []string `json:"notes,omitempty"`
+}
+
+type verifier struct {
+	e     *Evidence
+	out   Report
+	lines [][]byte
+	recs  []Record // of the lines that are records; others are zero
+}
+
+// Verify holds an audit log against everything that is known of its run.
+func Verify(e Evidence) Report {
+	v := &verifier{e: &e, out: Report{Run: e.Run, Path: e.Path, Head: Genesis, Checks: slices.Clone(Checks)}}
+	for _, path := range e.SetAside {
+		v.note("A file that did not match this run was found and kept: %s", path)
+	}
+	if e.Transcript == nil {
+		v.out.Checks = slices.DeleteFunc(v.out.Checks, func(c string) bool { return c == CheckTranscript })
+		v.note("There is no transcript to compare with.")
+	}
+	if e.File == nil {
+		v.fault(0, CheckFile, "there is no audit log")
+	} else {
+		v.read()
+		v.chain()
+		v.ids()
+		v.events()
+		v.definition()
+		v.journal()
+		if e.Transcript != nil {
+			v.transcript()
+		}
+	}
+	slices.SortStableFunc(v.out.Faults, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })
+	v.out.OK = len(v.out.Faults) == 0
+	return v.out
+}
+
+func (v *verifier) fault(line int, check, format string, args ...any) {
+	v.out.Faults = append(v.out.Faults, Fault{Line: line, Check: check, Message: fmt.Sprintf(format, args...)})
+}
+
+func (v *verifier) note(format string, args ...any) {
+	v.out.Notes = append(v.out.Notes, fmt.Sprintf(format, args...))
+}
+
+func (v *verifier) read() {
+	for line := range bytes.Lines(v.e.File) {
+		n := len(v.lines) + 1
+		whole := bytes.HasSuffix(line, []byte("\n"))
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		v.lines, v.recs = append(v.lines, line), append(v.recs, Record{})
+		form, err := canonical.JSON(line)
+		switch {
+		case err != nil && !whole:
+			v.fault(n, CheckFile, "the line is not complete")
+			continue
+		case err != nil:
+			v.fault(n, CheckFile, "the line is not a record: %v", err)
+			continue
+		case !whole:
+			v.fault(n, CheckFile, "the line has no line feed at its end")
+		case !bytes.Equal(form, line):
+			v.fault(n, CheckFile, "the record is not in canonical form (RFC 8785)")
+		}
+		if err := json.Unmarshal(line, &v.recs[n-1]); err != nil {
+			v.fault(n, CheckFile, "the line is not a record: %v", err)
+		}
+	}
+	v.out.Records = len(v.lines)
+	if n := len(v.lines); n > 0 {
+		v.out.Head = hash(v.lines[n-1])
+	}
+}
+
+func (v *verifier) chain() {
+	prev, seq := Genesis, int64(0)
+	for i := range v.recs {
+		r := &v.recs[i]
+		seq++
+		if r.Event != "" {
+			if r.Seq != seq {
+				v.fault(i+1, CheckChain, "seq is %d, not %d: a record was taken out, put in or moved", r.Seq, seq)
+				seq = r.Seq
+			}
+			if r.PrevHash != prev {
+				v.fault(i+1, CheckChain, "prev_hash is %s, but the hash of the record before is %s: one of the two was changed, or a record between them is gone", short(r.PrevHash), short(prev))
+			}
+			if i > 0 && r.Timestamp.Before(v.recs[i-1].Timestamp) {
+				v.fault(i+1, CheckChain, "timestamp lies before that of the record before")
+			}
+		}
+		prev = hash(v.lines[i])
+	}
+}
+
+func short(hash string) string {
+	if len(hash) > 12 {
+		return hash[:12] + "…"
+	}
+	return strconv.Quote(hash)
+}
+
+// aboutSteps tells whether records of an event have a step_id.
+func aboutSteps(event string) bool {
+	return strings.HasPrefix(event, "step_") || strings.HasPrefix(event, "gate_") || event == BudgetCheck
+}
+
+func (v *verifier) ids() {
+	for i := range v.recs {
+		r := &v.recs[i]
+		switch {
+		case r.Event == "":
+		case r.RunID != string(v.e.Run):
+			v.fault(i+1, CheckIDs, "run_id is %q, not that of the run", r.RunID)
+		case r.TraceID != string(v.e.Trace):
+			v.fault(i+1, CheckIDs, "trace_id is %q, not that of the run", r.TraceID)
+		case r.StepID == "" && aboutSteps(r.Event):
+			v.fault(i+1, CheckIDs, "step_id is missing on %s", r.Event)
+		case r.Timestamp.IsZero():
+			v.fault(i+1, CheckIDs, "timestamp is missing")
+		}
+	}
+}
+
+// events checks that what must be there is there: whatever the workflow
+// requires, and what every log has.
+func (v *verifier) events() {
+	if len(v.recs) == 0 {
+		v.fault(0, CheckEvents, "the audit log is empty")
+		return
+	}
+	if r := &v.recs[0]; r.Event != RunStart {
+		v.fault(1, CheckEvents, "the first record is %q, not %s", r.Event, RunStart)
+	}
+	type visit struct {
+		line    int
+		gate    bool
+		decided bool
+	}
+	open := map[string][]visit{}
+	checkDue := map[string]int{} // steps whose budget_check has to follow, and since which line
+	for i := range v.recs {
+		r := &v.recs[i]
+		var data struct {
+			Type, Status string
+		}
+		json.Unmarshal(r.Data, &data) // what is missing counts as empty
+		visits := open[r.StepID]
+		last := len(visits) - 1
+		switch r.Event {
+		case StepStart:
+			open[r.StepID] = append(visits, visit{line: i + 1, gate: data.Type == "gate"})
+		case GateDecision, DoubtDecided, WaitpointTimeout:
+			if last < 0 {
+				v.fault(i+1, CheckEvents, "%s of step %q, which has no %s", r.Event, r.StepID, StepStart)
+				break
+			}
+			visits[last].decided = true
+		case StepComplete:
+			if last < 0 {
+				v.fault(i+1, CheckEvents, "%s of step %q, which has no %s", StepComplete, r.StepID, StepStart)
+				break
+			}
+			if visits[last].gate && !visits[last].decided && (data.Status == "completed" || data.Status == "rejected") {
+				v.fault(i+1, CheckEvents, "step %q is a gate and has no %s", r.StepID, GateDecision)
+			}
+			open[r.StepID] = visits[:last]
+			checkDue[r.StepID] = i + 1
+		case BudgetCheck:
+			if checkDue[r.StepID] == 0 {
+				v.fault(i+1, CheckEvents, "%s of step %q, which has not ended", BudgetCheck, r.StepID)
+			}
+			delete(checkDue, r.StepID)
+		case RunComplete, RunFailed:
+			if i != len(v.recs)-1 {
+				v.fault(i+2, CheckEvents, "a record follows the end of the run")
+			}
+			for _, step := range slices.Sorted(maps.Keys(open)) {
+				for _, one := range open[step] {
+					v.fault(one.line, CheckEvents, "step %q has no %s", step, StepComplete)
+				}
+			}
+		}
+	}
+	for _, step := range slices.Sorted(maps.Keys(checkDue)) {
+		v.fault(checkDue[step], CheckEvents, "no %s follows the end of step %q", BudgetCheck, step)
+	}
+	if end := v.recs[len(v.recs)-1].Event; v.e.Finished && end != RunComplete && end != RunFailed {
+		v.fault(len(v.recs), CheckEvents, "the run is over, but the last record is %q: the end of the log is gone", end)
+	}
+	v.required()
+}
+
+// required checks the events that the workflow asks for and that every run has.
+func (v *verifier) required() {
+	if v.e.Audit == nil {
+		return
+	}
+	seen := map[string]bool{}
+	for i := range v.recs {
+		seen[v.recs[i].Event] = true
+	}
+	for _, name := range v.e.Audit.RequiredEvents {
+		switch name.Name {
+		case RunStart, StepStart, StepComplete, BudgetCheck:
+			if !seen[name.Name] && (v.e.Finished || name.Name == RunStart) {
+				v.fault(0, CheckEvents, "the workflow requires %s, and there is none", name.Name)
+			}
+		}
+	}
+}
+
+func (v *verifier) definition() {
+	if len(v.recs) == 0 {
+		return
+	}
+	var data struct {
+		Format     string `json:"audit_format"`
+		Definition string `json:"definition"`
+	}
+	json.Unmarshal(v.recs[0].Data, &data) // what is missing counts as empty
+	if data.Format != Format {
+		v.note("The log is in the format %q; this program writes %q.", data.Format, Format)
+	}
+	if data.Definition != v.e.Definition {
+		v.fault(1, CheckDefinition, "definition is %s, but the run has pinned %s", short(data.Definition), short(v.e.Definition))
+	}
+	if v.e.Pinned == nil {
+		v.fault(1, CheckDefinition, "the definition %s is not in the store", short(v.e.Definition))
+	} else if got := hash(v.e.Pinned); got != v.e.Definition {
+		v.fault(1, CheckDefinition, "what is stored as definition %s has the hash %s: it was changed", short(v.e.Definition), short(got))
+	}
+}
+
+// journal compares with the records that the journal gives, up to the first
+// that differs: what comes after a change differs all the same.
+func (v *verifier) journal() {
+	want := bytes.SplitAfter(v.e.After, []byte("\n"))
+	want = want[:len(want)-1]
+	for i, line := range v.lines {
+		if i >= len(want) {
+			v.fault(i+1, CheckJournal, "the journal has no such record: it was added")
+			return
+		}
+		if expected := bytes.TrimSuffix(want[i], []byte("\n")); !bytes.Equal(line, expected) {
+			v.fault(i+1, CheckJournal, "%s", difference(line, expected))
+			return
+		}
+	}
+	if least := bytes.Count(v.e.Before, []byte("\n")); len(v.lines) < least {
+		var next Record
+		json.Unmarshal(want[len(v.lines)], &next) // it is our own
+		v.fault(len(v.lines)+1, CheckJournal, "the log ends here, but the journal has %d more: the next is %s", least-len(v.lines), about(&next))
+	}
+}
+
+func about(r *Record) string {
+	if r.StepID == "" {
+		return r.Event
+	}
+	return fmt.Sprintf("%s of step %q", r.Event, r.StepID)
+}
+
+// difference says where two records part.
+func difference(got, want []byte) string {
+	var a, b any
+	if json.Unmarshal(got, &a) != nil || json.Unmarshal(want, &b) != nil {
+		return "the line is not what the journal says"
+	}
+	// A hash that differs because of what came before is not what was changed.
+	for _, skip := range []string{"prev_hash", ""} {
+		if path, x, y, differs := part("", a, b, skip); differs {
+			return fmt.Sprintf("%s is %s, but the journal says %s", path, brief(x), brief(y))
+		}
+	}
+	return "the record is not written as the journal says"
+}
+
+type absent struct{}
+
+func part(path string, got, want any, skip string) (at string, x, y any, differs bool) {
+	a, isObject := got.(map[string]any)
+	b, both := want.(map[string]any)
+	if !isObject || !both {
+		p, _ := json.Marshal(got)
+		q, _ := json.Marshal(want)
+		return path, got, want, !bytes.Equal(p, q)
+	}
+	names := slices.Collect(maps.Keys(a))
+	for name := range b {
+		if _, has := a[name]; !has {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if path == "" && name == skip {
+			continue
+		}
+		x, hasX := a[name]
+		y, hasY := b[name]
+		if !hasX {
+			x = absent{}
+		}
+		if !hasY {
+			y = absent{}
+		}
+		inner := name
+		if path != "" {
+			inner = path + "." + name
+		}
+		if at, p, q, differs := part(inner, x, y, skip); differs {
+			return at, p, q, true
+		}
+	}
+	return path, nil, nil, false
+}
+
+func brief(v any) string {
+	if v == (absent{}) {
+		return "missing"
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return "unreadable"
+	}
+	if len(raw) > 80 {
+		return strings.ToValidUTF8(string(raw[:80]), "") + "…"
+	}
+	return string(raw)
+}
+
+// transcript holds the two records against each other: both have the same
+// beginnings, ends and calls in the same order.
+func (v *verifier) transcript() {
+	told := v.e.Transcript
+	if v.e.Audit != nil && v.e.Audit.Level != "" && v.e.Audit.Level != "full" {
+		told = slices.DeleteFunc(slices.Clone(told), func(t Told) bool { return t.Event == ModelCall || t.Event == ToolCall })
+	}
+	n := 0
+	for i := range v.recs {
+		r := &v.recs[i]
+		event := r.Event
+		switch event {
+		case RunFailed:
+			event = RunComplete
+		case RunStart, RunComplete, StepStart, StepComplete, ModelCall, ToolCall:
+		default:
+			continue
+		}
+		if n >= len(told) {
+			if v.e.Finished {
+				v.fault(i+1, CheckTranscript, "the transcript ends before %s", about(r))
+			}
+			return
+		}
+		if t := told[n]; t.Event != event || t.Path != r.StepID || !t.At.Equal(r.Timestamp) {
+			v.fault(i+1, CheckTranscript, "%s at %s, but line %d of the transcript tells of %s at %s", about(r), r.Timestamp.Format(timestamp),
+				t.Line, about(&Record{Event: t.Event, StepID: t.Path}), t.At.Format(timestamp))
+			return
+		}
+		n++
+	}
+	if n < len(told) && v.e.Finished {
+		v.fault(len(v.recs), CheckTranscript, "line %d of the transcript tells of %s, which the log does not have", told[n].Line, about(&Record{Event: told[n].Event, StepID: told[n].Path}))
+	}
+}
