@@ -1,16 +1,20 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/graph"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 var pictureFormats = []string{"mmd", "svg", "png", "dot", "json"}
@@ -21,15 +25,18 @@ func (a *app) graphCommand() *cobra.Command {
 		data           bool
 	)
 	cmd := &cobra.Command{
-		Use:   "graph WORKFLOW [-o FILE.svg|png|mmd|dot|json] [--data]",
-		Short: "Draw a workflow",
+		Use:   "graph WORKFLOW|RUN [-o FILE.svg|png|mmd|dot|json] [--data]",
+		Short: "Draw a workflow, or a run of one",
 		Long: `Draw a workflow as SVG, PNG, Mermaid (mmd), Graphviz (dot) or JSON. The file's
 extension says which; without a file, Mermaid is printed, which code hosting
-sites show as a picture. --json is short for --format json.`,
+sites show as a picture. --json is short for --format json. The picture of a
+run shows the workflow as it was when the run began, how far each step has
+come, and the way that was taken.`,
 		Example: `  espalier graph flow.md -o flow.svg
+  espalier graph 5ff07bf3 -o run.png
   espalier graph flow.md --data -o flow.png
   espalier graph flow.md > flow.mmd`,
-		Args:              takes(1, 1, "one workflow"),
+		Args:              takes(1, 1, "one workflow or run"),
 		ValidArgsFunction: a.completeWorkflow,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			chosen, err := pictureFormat(format, output, a.json)
@@ -39,11 +46,10 @@ sites show as a picture. --json is short for --format json.`,
 			if chosen == "png" && output == "" && isTerminal(a.stdout) {
 				return usage("Write it to a file: -o picture.png", "a PNG cannot be shown here")
 			}
-			an, err := a.usable(args[0])
+			g, err := a.drawn(args[0], graph.Options{Data: data})
 			if err != nil {
 				return err
 			}
-			g := graph.Build(an.program, graph.Options{Data: data})
 			write := map[string]func(io.Writer) error{
 				"mmd": g.Mermaid, "svg": g.SVG, "png": g.PNG, "dot": g.DOT, "json": g.JSON,
 			}[chosen]
@@ -56,6 +62,72 @@ sites show as a picture. --json is short for --format json.`,
 	flags.BoolVar(&data, "data", false, "show which step reads what another one wrote")
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(pictureFormats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// drawn makes the picture of a workflow, or of a run when the argument can only
+// be the id of one.
+func (a *app) drawn(arg string, o graph.Options) (*graph.Graph, error) {
+	if a.maybeRun(arg) {
+		r, err := a.existing()
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		entry, err := findRun(context.Background(), r, arg)
+		if err != nil {
+			return nil, err
+		}
+		return drawnRun(context.Background(), r, entry, o)
+	}
+	an, err := a.usable(arg)
+	if err != nil {
+		return nil, err
+	}
+	return graph.Build(an.program, o), nil
+}
+
+// maybeRun tells whether an argument is meant as the id of a run: it looks like
+// one, there are runs, and nothing else has that name.
+func (a *app) maybeRun(arg string) bool {
+	if len(arg) < 4 || strings.Trim(arg, "0123456789abcdefABCDEF-") != "" {
+		return false
+	}
+	space, err := a.workspace()
+	if err != nil || space.Exists(arg) {
+		return false
+	}
+	here, err := space.Here()
+	if err != nil {
+		return false
+	}
+	_, err = os.Stat(filepath.Join(here.Root, storage, "espalier.db"))
+	return err == nil
+}
+
+// drawnRun draws the program of a run, or of a child run, and what happened in it.
+func drawnRun(ctx context.Context, r *builtin.Runtime, entry journal.Entry, o graph.Options) (*graph.Graph, error) {
+	root := entry.ID
+	if entry.Root != "" {
+		root = entry.Root
+	}
+	_, program, _, err := r.Engine.Load(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	drawn, frame := program.Root(), ""
+	var events []journal.Event
+	for e, err := range r.Store.Events(ctx, root, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if opened, ok := e.Fact.(journal.FrameOpened); ok && opened.Child == entry.ID {
+			drawn, frame = program.At(opened.Program), opened.Frame
+		}
+		events = append(events, e)
+	}
+	g := graph.Build(drawn, o)
+	g.Follow(drawn, frame, events)
+	return g, nil
 }
 
 func pictureFormat(format, output string, json bool) (string, error) {

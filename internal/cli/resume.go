@@ -5,11 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -188,9 +190,47 @@ of this machine; --as adds whom they claim to be.`,
 	return cmd
 }
 
+// decidedBefore says who was faster, when a decision was refused because there
+// is nothing left to decide.
+func decidedBefore(ctx context.Context, r *builtin.Runtime, id journal.RunID, step string, err error) error {
+	refused, ok := plan.IsRefusal(err)
+	if !errors.Is(err, journal.ErrFinished) && (!ok || refused.Code != plan.NoGate && refused.Code != plan.TooLate) {
+		return err
+	}
+	var last *journal.GateDecided
+	var at journal.Millis
+	for e, failed := range r.Store.Events(ctx, id, 0) {
+		if failed != nil {
+			return err
+		}
+		if x, ok := e.Fact.(journal.GateDecided); ok && (step == "" || step == x.Step || step == x.Key()) {
+			last, at = &x, e.At
+		}
+	}
+	if last == nil {
+		return err
+	}
+	answer := map[string]string{plan.OutcomeOK: "approved", plan.OutcomeRejected: "rejected"}[last.Outcome]
+	if answer == "" {
+		answer = "settled"
+	}
+	return &failure{
+		code: exitUsage,
+		message: fmt.Sprintf("%s was %s already, on %s by %s; a decision is for one use", last.Key(), answer,
+			at.Time().Local().Format(time.DateTime), decider(last.By, last.Method, last.Note)),
+		help: fmt.Sprintf("\"espalier status %s --step %s\" shows it.", short(id), last.Key()),
+	}
+}
+
 // say tells a run something and, unless it is to be left, carries it on.
 func (a *app) say(r *builtin.Runtime, id journal.RunID, in plan.Input, leave bool) error {
-	send := func(ctx context.Context) error { return r.Engine.Send(ctx, id, in, uuid.NewString()) }
+	send := func(ctx context.Context) error {
+		err := r.Engine.Send(ctx, id, in, uuid.NewString())
+		if d, ok := in.(plan.Decision); ok && err != nil {
+			return decidedBefore(ctx, r, id, d.Step, err)
+		}
+		return err
+	}
 	if !leave {
 		return a.drive(r, id, send)
 	}

@@ -132,13 +132,20 @@ type gate struct {
 }
 
 func (a *app) statusCommand() *cobra.Command {
+	var step string
 	cmd := &cobra.Command{
-		Use:               "status RUN",
-		Short:             "Show how a run stands and what it asks",
+		Use:   "status RUN [--step STEP]",
+		Short: "Show how a run stands and what it asks",
+		Long: `Show how a run stands, and what it asks: exactly what a decision is about, with
+its digest. With --step, show what a step was given, what came of it and who
+decided, and the state of the run behind it.`,
 		Args:              takes(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+				if step != "" {
+					return a.stepStatus(ctx, r, entry, step)
+				}
 				state, program, _, err := r.Engine.Load(ctx, entry.ID)
 				if err != nil {
 					return err
@@ -153,7 +160,8 @@ func (a *app) statusCommand() *cobra.Command {
 			})
 		},
 	}
-	return a.jsonFlag(cmd)
+	a.jsonFlag(cmd).Flags().StringVar(&step, "step", "", "show this `STEP`: its id, or with its frame as transcripts have it")
+	return cmd
 }
 
 func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) status {

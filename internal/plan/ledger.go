@@ -102,6 +102,9 @@ func (l *Ledger) Limit(budget string) *int64 {
 	return nil
 }
 
+// Sum adds up what was used.
+func Sum(a, b journal.Usage) journal.Usage { return plus(a, b) }
+
 func plus(a, b journal.Usage) journal.Usage  { return combine(a, b, 1) }
 func minus(a, b journal.Usage) journal.Usage { return combine(a, b, -1) }
 

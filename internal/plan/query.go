@@ -66,6 +66,9 @@ func (s *State) StepOf(p *Program, f *Frame) *ir.Step { return p.unit(f.Program)
 // Root is the run's own program.
 func (p *Program) Root() *ir.Program { return p.unit("").ir }
 
+// At is a program by the path that facts name it with: the run's own when it is empty.
+func (p *Program) At(path string) *ir.Program { return p.unit(path).ir }
+
 // ProgramOf is the program that a frame runs: the run's own, or a child's.
 func (p *Program) ProgramOf(f *Frame) *ir.Program { return p.unit(f.Program).ir }
 
@@ -129,6 +132,31 @@ func (s *State) Reads(p *Program, f *Frame, step *ir.Step) (values map[string]js
 	}
 	return values, missing
 }
+
+// Variables are all that a frame sees, by their keys: the state behind the step
+// that it stands at. The run's input is left out; it never changes.
+func (s *State) Variables(p *Program, f *Frame) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	for {
+		for key, v := range f.Scope {
+			if _, closer := out[key]; closer || key == "input" {
+				continue
+			}
+			raw, err := p.raw(v)
+			if err != nil {
+				raw = json.RawMessage("null")
+			}
+			out[key] = raw
+		}
+		if f.Path == "" || f.Child != "" {
+			return out
+		}
+		f = s.Frames[f.Parent]
+	}
+}
+
+// StepAt is a step of the block that a frame runs; nil when there is none.
+func (p *Program) StepAt(f *Frame, id string) *ir.Step { return p.unit(f.Program).step(f.Block, id) }
 
 // Branches are the results that a combine task puts together, in branch order.
 func (s *State) Branches(f *Frame) []*BranchResult {

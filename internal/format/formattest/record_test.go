@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // record writes down what happened, one line for each thing that matters. The
-// comment of the archive may ask for more, "show reservations" or "show files",
-// or for less, "leave out times": commands take as long as they take.
+// comment of the archive may ask for more: "show reservations", "show files", or
+// "show picture" for the states and the ways in the picture of the run; or for
+// less: "leave out times", because commands take as long as they take.
 func (h *happened) record(t *testing.T, show string) string {
 	t.Helper()
 	var b strings.Builder
@@ -55,12 +57,40 @@ func (h *happened) record(t *testing.T, show string) string {
 	for _, c := range h.children {
 		say("child run of %s: %s %s", c.Name, c.Status, c.Outcome)
 	}
+	if strings.Contains(show, "show picture") {
+		for _, line := range h.picture() {
+			say("%s", line)
+		}
+	}
 	if strings.Contains(show, "show files") {
 		for _, f := range h.made(t) {
 			say("%s", f)
 		}
 	}
 	return b.String()
+}
+
+// picture lists the states and the ways of the run's picture.
+func (h *happened) picture() []string {
+	g := graph.Build(h.program, graph.Options{})
+	g.Follow(h.program, "", h.events)
+	var out []string
+	for _, n := range g.Nodes {
+		if n.State != "" {
+			out = append(out, fmt.Sprintf("picture: %s is %s", n.ID, n.State))
+		}
+	}
+	for _, n := range g.Groups {
+		if n.State != "" {
+			out = append(out, fmt.Sprintf("picture: %s is %s", n.ID, n.State))
+		}
+	}
+	for _, e := range g.Edges {
+		if e.Taken {
+			out = append(out, fmt.Sprintf("picture: %s → %s taken (%s)", e.From, e.To, e.Kind))
+		}
+	}
+	return out
 }
 
 // tell is one fact in a line; empty when it says nothing new.
