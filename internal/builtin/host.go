@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -53,6 +54,18 @@ func (t toolbox) Tool(name string) tool.Tool {
 		return simulatedTool{name}
 	}
 	return nil
+}
+
+// Names are the tools that a pattern means.
+func (t toolbox) Names(pattern string) []string {
+	var out []string
+	for name := range t.known {
+		if tool.Names(pattern, name) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // simulatedTool answers for a tool that nothing real is bound to, in runs that

@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/tool"
 )
 
 // agents reports agents that do not exist and agents that nobody asks.
@@ -164,11 +164,11 @@ func relatedAt(at source.Span) []diag.Related {
 func (c *checker) refused(name string) (why string, at source.Span) {
 	t := &c.p.Tools
 	for i := range t.Deny {
-		if toolMatches(t.Deny[i].Name, name) {
+		if tool.Names(t.Deny[i].Name, name) {
 			return "it is on the denylist", t.Deny[i].Span
 		}
 	}
-	if !t.AllowAll && !slices.ContainsFunc(t.Allow, func(n ir.Name) bool { return toolMatches(n.Name, name) }) {
+	if !t.AllowAll && !slices.ContainsFunc(t.Allow, func(n ir.Name) bool { return tool.Names(n.Name, name) }) {
 		return "it is not on the allowlist", source.Span{}
 	}
 	return "", source.Span{}
@@ -188,17 +188,4 @@ func (c *checker) toolHelp(name string) string {
 		return "Take it off the denylist, or do without it."
 	}
 	return fmt.Sprintf("Add %q to the allowlist, or do without it.", name)
-}
-
-// toolMatches reports whether an entry of a list means a tool. An entry may
-// end in a pattern ("github.*"), and both may narrow a tool down in brackets
-// ("Bash(git status)"), which concerns its arguments and not its name.
-func toolMatches(entry, name string) bool {
-	entry, _, _ = strings.Cut(entry, "(")
-	name, _, _ = strings.Cut(name, "(")
-	if entry == name {
-		return true
-	}
-	ok, err := path.Match(entry, name)
-	return ok && err == nil
 }

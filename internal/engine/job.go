@@ -65,7 +65,7 @@ func (r *run) launch(t plan.OpenTask) {
 	runner := r.e.Kinds[task.Kind]
 	j.runner, j.task, j.history = runner, task, history
 	spec := &step.Job{
-		Run: r.runOf(t.Frame), Key: key, Attempt: t.Attempt, Rerun: t.Rerun, Visit: max(t.Visit-1, 0),
+		Run: r.runOf(t.Frame), Root: r.id, Key: key, Attempt: t.Attempt, Rerun: t.Rerun, Visit: max(t.Visit-1, 0),
 		Workflow: r.program.ProgramOf(t.Frame), Step: stepOf, Task: task, History: history, Log: j,
 		Iteration: r.state.Iteration(t.Frame), Choices: r.pin.choices[stepOf],
 	}

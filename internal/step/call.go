@@ -7,38 +7,119 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
 // ToolCall is a call of a tool that a task wants to make.
 type ToolCall struct {
-	Tool   tool.Tool
 	Name   string // as the workflow calls it
 	CallID string
-	N      int // which of the task's calls, from 1: part of its key
-	Agent  string
+	N      int       // which of the task's calls, from 1: part of its key
+	Agent  *ir.Agent // nil when the step itself calls
 	Input  json.RawMessage
-	Noted  bool // an earlier life of the task has noted it: it is not noted again
+	// Made is set when an earlier life of the task has noted the call: it is
+	// not noted again, and its input counts.
+	Made *journal.ToolUse
+	// Answer is what a person has said to it, as far as that is noted.
+	Answer *journal.ToolAnswer
 }
 
 // ToolDone is what came of a call.
 type ToolDone struct {
-	Use  journal.ToolUse
-	Note Note // of the result, to be made durable with what follows
+	Use journal.ToolUse
+	// Notes are to be made durable with what follows.
+	Notes []Note
 	// InFlight is what was set aside for a call that did not come to its end.
 	InFlight journal.Usage
 }
 
-// CallTool calls a tool: what it may use is set aside and the intent is
-// durable before. notes are made durable with the reservation. A tool that
-// does not work is not an error here but part of what came of it; an error
-// means that the task has to end.
-func (j *Job) CallTool(ctx context.Context, c ToolCall, notes ...Note) (ToolDone, error) {
-	spec := c.Tool.Spec()
+// maxToolOutput is how much of a tool's answer is kept at most.
+const maxToolOutput = 8 << 20
+
+// UseTool is the one way to a tool. Whether the call may be made is decided
+// here and now, not in a prompt: by the workflow's lists, the agent's tools,
+// the tool's schema, a person if the tool wants one, and the budget. What it
+// may use is set aside and the intent is durable before the call. notes are
+// made durable on the way, or are among the notes of the result.
+//
+// A call that is refused, and a tool that does not work, are no errors here
+// but what came of it. An error means that the task has to end: a *Question if
+// a person has to agree first.
+func (j *Job) UseTool(ctx context.Context, c ToolCall, notes ...Note) (ToolDone, error) {
+	if c.Made != nil {
+		c.Input = c.Made.Input // the same call, under the same key
+	}
+	if len(c.Input) == 0 {
+		c.Input = json.RawMessage("{}")
+	}
+	found, denial := tool.Admit(j.Tools, tool.Caller{Program: j.Workflow, Step: j.Step, Agent: c.Agent}, c.Name, c.Input)
+	if denial == nil && c.Made == nil && found.Spec().RequiresApproval {
+		question := j.question(c, found.Spec())
+		switch {
+		case c.Answer == nil || c.Answer.Digest != question.digest(j.Root):
+			if err := j.Log.Note(ctx, notes...); err != nil {
+				return ToolDone{}, err
+			}
+			return ToolDone{}, question
+		case !c.Answer.Approved:
+			denial = &tool.Denial{Class: ClassDenied, Why: disapproval(c)}
+		}
+	}
+	if denial != nil {
+		return refused(c, denial, notes), nil
+	}
+	return j.callTool(ctx, c, found, notes)
+}
+
+// question is what a person has to agree to: what is called with which
+// arguments, and what that really reaches.
+func (j *Job) question(c ToolCall, spec tool.Spec) *Question {
+	shows := map[string]json.RawMessage{"tool": JSON(c.Name), "arguments": c.Input}
+	if spec.Target != "" {
+		shows["target"] = JSON(spec.Target)
+	}
+	if c.Agent != nil {
+		shows["agent"] = JSON(c.Agent.ID)
+	}
+	return &Question{Call: j.callKey(c.N), Shows: shows, Within: spec.ApprovalTimeout}
+}
+
+func (q *Question) digest(run journal.RunID) string {
+	return journal.GateDigest(run, q.Call, "call", q.Shows)
+}
+
+// CallKey is the idempotency key of a task's n-th call.
+func (j *Job) callKey(n int) string { return fmt.Sprintf("%s/call:%d", j.Key, n) }
+
+// disapproval says what a person said.
+func disapproval(c ToolCall) string {
+	switch {
+	case c.Answer.TimedOut:
+		return fmt.Sprintf("nobody approved this call of the tool %q in time", c.Name)
+	case c.Answer.Note != "":
+		return fmt.Sprintf("a person did not approve this call of the tool %q: %s", c.Name, c.Answer.Note)
+	}
+	return fmt.Sprintf("a person did not approve this call of the tool %q", c.Name)
+}
+
+// refused is a call that is not made: it is recorded all the same.
+func refused(c ToolCall, why *tool.Denial, notes []Note) ToolDone {
 	done := ToolDone{Use: journal.ToolUse{
-		Name: c.Name, CallID: c.CallID, Input: c.Input, Fidelity: journal.ByRouter, Repeatable: !spec.SideEffects || spec.TakesKey,
+		Name: c.Name, CallID: c.CallID, Input: c.Input, Fidelity: journal.ByRouter, Repeatable: true,
+	}, Notes: notes}
+	if c.Made == nil {
+		done.Notes = append(done.Notes, Note{Kind: journal.NoteToolCall, Data: done.Use})
+	}
+	done.Use.Error, done.Use.Class = why.Why, why.Class
+	done.Notes = append(done.Notes, Note{Kind: journal.NoteToolResult, Data: done.Use})
+	return done
+}
+
+func (j *Job) callTool(ctx context.Context, c ToolCall, found tool.Tool, notes []Note) (ToolDone, error) {
+	done := ToolDone{Use: journal.ToolUse{
+		Name: c.Name, CallID: c.CallID, Input: c.Input, Fidelity: journal.ByRouter, Repeatable: tool.Repeatable(found, c.Input),
 	}}
 	amount := journal.Usage{ToolCalls: 1}
 	held, err := j.Log.Reserve(ctx, amount, notes...)
@@ -47,12 +128,12 @@ func (j *Job) CallTool(ctx context.Context, c ToolCall, notes ...Note) (ToolDone
 	}
 	// Apart from the reservation, which may have to wait: a call that is noted
 	// is one that may have been made.
-	if !c.Noted {
+	if c.Made == nil {
 		if err := j.Log.Note(ctx, Note{Kind: journal.NoteToolCall, Data: done.Use}); err != nil {
 			return done, err
 		}
 	}
-	result, err := j.callInTime(ctx, c)
+	result, err := j.callInTime(ctx, c, found)
 	if err != nil && ctx.Err() != nil {
 		done.InFlight = amount
 		return done, context.Cause(ctx)
@@ -68,32 +149,42 @@ func (j *Job) CallTool(ctx context.Context, c ToolCall, notes ...Note) (ToolDone
 	case result.IsError:
 		done.Use.Error = said(result.Output)
 	}
-	done.Note = Note{Kind: journal.NoteToolResult, Data: done.Use, Settles: held, Usage: amount}
+	done.Notes = []Note{{Kind: journal.NoteToolResult, Data: done.Use, Settles: held, Usage: amount}}
 	return done, nil
 }
 
-func (j *Job) callInTime(ctx context.Context, c ToolCall) (tool.Result, error) {
-	ctx, stop := context.WithTimeoutCause(ctx, ToolCallSeconds*time.Second, errSlowTool)
+func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool.Result, error) {
+	limit := found.Spec().Timeout
+	if limit == 0 {
+		limit = ToolCallSeconds * time.Second
+	}
+	slow := &tool.Error{Class: ClassTimeout, Message: fmt.Sprintf("the tool did not return within %g seconds", limit.Seconds())}
+	ctx, stop := context.WithTimeoutCause(ctx, limit, slow)
 	defer stop()
-	result, err := c.Tool.Call(ctx, tool.Call{
-		Key: fmt.Sprintf("%s/call:%d", j.Key, c.N), Input: c.Input, Dir: j.Dir,
+	call := tool.Call{
+		Key: j.callKey(c.N), Input: c.Input, Dir: j.Dir,
 		For: tool.Purpose{
-			Workflow: j.Workflow.Name, Step: j.Step.ID, Agent: c.Agent,
+			Workflow: j.Workflow.Name, Step: j.Step.ID,
 			Visit: j.Visit, Iteration: j.Iteration, Attempt: j.Attempt,
 		},
-	})
+	}
+	if c.Agent != nil {
+		call.For.Agent = c.Agent.ID
+	}
+	result, err := found.Call(ctx, call)
 	switch {
-	case err != nil && errors.Is(context.Cause(ctx), errSlowTool):
-		err = errSlowTool
-	case err == nil && len(result.Output) == 0:
+	case err != nil && errors.Is(context.Cause(ctx), slow):
+		err = slow
+	case err != nil:
+	case len(result.Output) == 0:
 		result.Output = json.RawMessage("null")
-	case err == nil && !json.Valid(result.Output):
+	case len(result.Output) > maxToolOutput:
+		err = &tool.Error{Class: ClassTool, Message: fmt.Sprintf("the tool returned more than %d bytes", maxToolOutput)}
+	case !json.Valid(result.Output):
 		err = &tool.Error{Class: ClassTool, Message: "the tool returned something that is not JSON"}
 	}
 	return result, err
 }
-
-var errSlowTool = &tool.Error{Class: ClassTimeout, Message: fmt.Sprintf("the tool did not return within %d seconds", ToolCallSeconds)}
 
 // said is a tool's "no" as text.
 func said(output json.RawMessage) string {
@@ -104,28 +195,26 @@ func said(output json.RawMessage) string {
 	return string(output)
 }
 
-// BadInput is everything that is wrong with a tool's input; nil when it fits.
-func BadInput(spec tool.Spec, input json.RawMessage) []string {
-	if len(input) == 0 {
-		input = json.RawMessage("{}")
+// PastCall is what earlier lives of a task have left of one of its calls, by
+// the call's id and number.
+func (j *Job) PastCall(id string, n int) (made, returned *journal.ToolUse, answer *journal.ToolAnswer) {
+	for _, note := range j.History {
+		var use journal.ToolUse
+		var said journal.ToolAnswer
+		switch note.Kind {
+		case journal.NoteToolCall:
+			if json.Unmarshal(note.Data, &use) == nil && use.CallID == id {
+				made = &use
+			}
+		case journal.NoteToolResult:
+			if json.Unmarshal(note.Data, &use) == nil && use.CallID == id {
+				returned = &use
+			}
+		case journal.NoteToolAnswer:
+			if json.Unmarshal(note.Data, &said) == nil && said.Call == j.callKey(n) {
+				answer = &said
+			}
+		}
 	}
-	if !json.Valid(input) {
-		return []string{"the input is not JSON"}
-	}
-	if len(spec.Schema) == 0 {
-		return nil
-	}
-	s, err := schema.Compile(spec.Schema)
-	if err != nil {
-		return []string{fmt.Sprintf("the schema of the tool cannot be used: %v", err)}
-	}
-	problems, err := s.Check(input)
-	if err != nil {
-		return []string{err.Error()}
-	}
-	var out []string
-	for _, p := range problems {
-		out = append(out, p.String())
-	}
-	return out
+	return made, returned, answer
 }

@@ -35,6 +35,7 @@ const (
 // Job is one attempt at a task, and everything it may use.
 type Job struct {
 	Run      journal.RunID // the run, or child run, that it belongs to
+	Root     journal.RunID // the run that all of it is part of
 	Key      string        // stable across crashes: the idempotency key
 	Attempt  int           // from 0
 	Rerun    int           // how often this attempt was lost before
@@ -56,7 +57,7 @@ type Job struct {
 	Choices map[string][]string
 
 	Model provider.Model
-	Tools Toolbox
+	Tools tool.Box
 	Log   Log
 }
 
@@ -73,12 +74,6 @@ type Branch struct {
 	Outcome ir.Outcome
 	Error   string
 	Value   json.RawMessage
-}
-
-// Toolbox finds tools by name.
-type Toolbox interface {
-	// Tool returns nil when there is none of that name.
-	Tool(name string) tool.Tool
 }
 
 // Log makes what happens inside a task durable.

@@ -24,6 +24,8 @@ type Spec struct {
 	// RequiresApproval wants a person to agree to each call, with exactly its
 	// arguments, before it is made.
 	RequiresApproval bool `json:"requires_approval,omitempty"`
+	// ApprovalTimeout is how long a person has for that; 0 is for ever.
+	ApprovalTimeout time.Duration `json:"approval_timeout,omitempty"`
 	// Target is what a call really reaches, in a few words: an approval is
 	// about that, too.
 	Target string `json:"target,omitempty"`

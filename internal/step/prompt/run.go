@@ -312,41 +312,21 @@ const firstAsked = 1000
 
 // callNamed makes one call, or returns what an earlier life of it came to.
 func callNamed(ctx context.Context, job *step.Job, a *ir.Agent, name, id string, n int, input json.RawMessage, result *step.Result) (journal.ToolUse, error) {
-	made := false
-	for _, note := range job.History {
-		var use journal.ToolUse
-		if json.Unmarshal(note.Data, &use) != nil || use.CallID != id {
-			continue
-		}
-		switch note.Kind {
-		case journal.NoteToolResult:
-			return use, nil
-		case journal.NoteToolCall:
-			made, input = true, use.Input
-		}
-	}
-	if refusal := step.Refusal(job.Workflow, job.Step, a, name); refusal != "" {
-		return journal.ToolUse{Name: name, Error: refusal, Class: step.ClassDenied}, nil
-	}
-	if job.Tools == nil || job.Tools.Tool(name) == nil {
-		return journal.ToolUse{}, step.Errorf(step.ClassMissing, "step %q needs the tool %q, and there is none of that name", job.Step.ID, name)
-	}
-	found := job.Tools.Tool(name)
-	if problems := step.BadInput(found.Spec(), input); len(problems) > 0 {
-		return journal.ToolUse{Name: name, Error: strings.Join(problems, "; "), Class: step.ClassInput}, nil
-	}
-	who := ""
-	if a != nil {
-		who = a.ID
+	made, returned, answer := job.PastCall(id, n)
+	if returned != nil {
+		return *returned, nil
 	}
 	notes := result.Notes
 	result.Notes = nil
-	done, err := job.CallTool(ctx, step.ToolCall{Tool: found, Name: name, CallID: id, N: n, Agent: who, Input: input, Noted: made}, notes...)
+	done, err := job.UseTool(ctx, step.ToolCall{Name: name, CallID: id, N: n, Agent: a, Input: input, Made: made, Answer: answer}, notes...)
 	if err != nil {
 		result.Usage = done.InFlight
 		return done.Use, err
 	}
-	result.Notes = append(result.Notes, done.Note)
+	result.Notes = done.Notes
+	if done.Use.Class == step.ClassMissing {
+		return done.Use, step.Errorf(step.ClassMissing, "step %q needs the tool %q, and there is none of that name", job.Step.ID, name)
+	}
 	return done.Use, nil
 }
 

@@ -139,6 +139,13 @@ func (p Play) fromEveryNote(t *testing.T, k step.Runner, whole *Log, first *Worl
 	}
 }
 
+// Resumed is the log of a task that goes on from notes of an earlier life.
+func Resumed(notes []journal.TaskNoted) *Log {
+	log := &Log{Notes: notes}
+	reopened(log)
+	return log
+}
+
 // reopened makes the notes of an earlier life settle nothing of this one.
 func reopened(log *Log) []journal.TaskNoted {
 	for _, n := range log.Notes {

@@ -206,6 +206,18 @@ func (w *World) Tool(name string) tool.Tool {
 	return nil
 }
 
+// Names are the tools that a pattern means.
+func (w *World) Names(pattern string) []string {
+	var out []string
+	for name := range w.Tools {
+		if tool.Names(pattern, name) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 type worldTool struct {
 	w *World
 	t Tool

@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/tool"
 )
 
 // Talk is one conversation: who answers, what about, and what must come of it.
@@ -85,7 +86,7 @@ func newConversation(t *Talk, job *step.Job) *conversation {
 	c := &conversation{Talk: t, job: job}
 	for _, n := range job.History {
 		switch n.Kind {
-		case journal.NotePrompt, journal.NoteReply, journal.NoteModelError, journal.NoteToolCall, journal.NoteToolResult:
+		case journal.NotePrompt, journal.NoteReply, journal.NoteModelError, journal.NoteToolCall, journal.NoteToolResult, journal.NoteToolAnswer:
 			c.past = append(c.past, n)
 		}
 	}
@@ -104,18 +105,9 @@ func newConversation(t *Talk, job *step.Job) *conversation {
 
 // offered are the tools that the agent lists, may use and can have here.
 func (c *conversation) offered() []provider.Tool {
-	if c.Agent == nil || c.job.Tools == nil {
-		return nil
-	}
 	var out []provider.Tool
-	for _, name := range c.Agent.Tools {
-		if step.Refusal(c.job.Workflow, c.job.Step, c.Agent, name.Name) != "" {
-			continue
-		}
-		if found := c.job.Tools.Tool(name.Name); found != nil {
-			spec := found.Spec()
-			out = append(out, provider.Tool{Name: name.Name, Description: spec.Description, Schema: spec.Schema})
-		}
+	for _, spec := range tool.Offered(c.job.Tools, tool.Caller{Program: c.job.Workflow, Step: c.job.Step, Agent: c.Agent}) {
+		out = append(out, provider.Tool{Name: spec.Name, Description: spec.Description, Schema: spec.Schema})
 	}
 	return out
 }

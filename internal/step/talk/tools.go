@@ -4,12 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/tool"
 )
 
 func toolUses(reply *provider.Reply) []provider.Block {
@@ -49,70 +48,72 @@ func resultBlock(id string, result journal.ToolUse) provider.Block {
 	return provider.Block{Type: provider.ToolResult, ToolID: id, ToolName: result.Name, Content: content, IsError: result.Error != ""}
 }
 
-// useTool does one call: nothing if its result was noted, nothing in the world
-// if it is not allowed.
+// useTool does one call: nothing if its result was noted.
 func (c *conversation) useTool(ctx context.Context, use provider.Block) (journal.ToolUse, error) {
 	call := journal.ToolUse{Name: use.ToolName, CallID: use.ToolID, Input: use.Input}
 	if call.CallID == "" {
 		call.CallID = fmt.Sprintf("call-%d", c.calls)
 	}
-	var noted journal.ToolUse
-	called, err := c.replay(journal.NoteToolCall, &noted)
+	past, err := c.pastCall()
 	if err != nil {
 		return call, err
 	}
-	if called {
-		call = noted
-		if again, err := c.replay(journal.NoteToolResult, &noted); err != nil || again {
-			return noted, err
-		}
+	if past.returned != nil {
+		return *past.returned, nil
+	}
+	if past.made != nil {
+		call.Name, call.CallID = past.made.Name, past.made.CallID
 	}
 	if err := c.settled(); err != nil {
 		return call, err
 	}
-	found, refusal := c.find(call)
-	if refusal != "" {
-		return c.refuse(call, called, refusal), nil
-	}
-	done, err := c.job.CallTool(ctx, step.ToolCall{
-		Tool: found, Name: call.Name, CallID: call.CallID, N: c.calls, Agent: c.Agent.ID, Input: call.Input, Noted: called,
+	done, err := c.job.UseTool(ctx, step.ToolCall{
+		Name: call.Name, CallID: call.CallID, N: c.calls, Agent: c.caller(), Input: call.Input, Made: past.made, Answer: past.answer,
 	}, c.flush()...)
 	if err != nil {
 		c.inFlight = done.InFlight
 		return call, err
 	}
-	c.note(done.Note)
+	for _, n := range done.Notes {
+		c.note(n)
+	}
 	return done.Use, nil
 }
 
-// find returns the tool for a call, or why there is to be none.
-func (c *conversation) find(call journal.ToolUse) (tool.Tool, string) {
+// caller is the agent; one without tools when nobody in particular answers.
+func (c *conversation) caller() *ir.Agent {
 	if c.Agent == nil {
-		return nil, fmt.Sprintf("there are no tools here, so no %q either", call.Name)
+		return &ir.Agent{}
 	}
-	if refusal := step.Refusal(c.job.Workflow, c.job.Step, c.Agent, call.Name); refusal != "" {
-		return nil, refusal
-	}
-	var found tool.Tool
-	if c.job.Tools != nil {
-		found = c.job.Tools.Tool(call.Name)
-	}
-	if found == nil {
-		return nil, fmt.Sprintf("there is no tool %q here", call.Name)
-	}
-	if problems := step.BadInput(found.Spec(), call.Input); len(problems) > 0 {
-		return nil, fmt.Sprintf("the input of the tool %q does not fit: %s", call.Name, strings.Join(problems, "; "))
-	}
-	return found, ""
+	return c.Agent
 }
 
-// refuse records a call that is not made, and what the model is told instead.
-func (c *conversation) refuse(call journal.ToolUse, called bool, why string) journal.ToolUse {
-	call.Fidelity, call.Repeatable = journal.ByRouter, true
-	if !called {
-		c.note(step.Note{Kind: journal.NoteToolCall, Data: call})
+// pastCall is what an earlier life has left of the next call.
+type pastCall struct {
+	made, returned *journal.ToolUse
+	answer         *journal.ToolAnswer
+}
+
+func (c *conversation) pastCall() (p pastCall, err error) {
+	for {
+		var answer journal.ToolAnswer
+		again, err := c.replay(journal.NoteToolAnswer, &answer)
+		if err != nil {
+			return p, err
+		}
+		if !again {
+			break
+		}
+		p.answer = &answer // the last one counts: it may have been asked anew
 	}
-	call.Error = why
-	c.note(step.Note{Kind: journal.NoteToolResult, Data: call})
-	return call
+	var made, returned journal.ToolUse
+	again, err := c.replay(journal.NoteToolCall, &made)
+	if err != nil || !again {
+		return p, err
+	}
+	p.made = &made
+	if again, err = c.replay(journal.NoteToolResult, &returned); again {
+		p.returned = &returned
+	}
+	return p, err
 }

@@ -48,35 +48,25 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
-	made, returned := noted(job.History)
+	id := job.Key + "/call:1"
+	made, returned, answer := job.PastCall(id, 1)
 	if returned != nil {
 		return result(job, *returned)
 	}
-	if refusal := step.Refusal(job.Workflow, job.Step, nil, set.Tool); refusal != "" {
-		return step.Result{}, step.Errorf(step.ClassDenied, "step %q may not call its tool: %s", job.Step.ID, refusal)
+	call := step.ToolCall{Name: set.Tool, CallID: id, N: 1, Made: made, Answer: answer}
+	if made == nil {
+		if call.Input, err = input(job, set); err != nil {
+			return step.Result{}, err
+		}
 	}
-	var found tool.Tool
-	if job.Tools != nil {
-		found = job.Tools.Tool(set.Tool)
-	}
-	if found == nil {
-		return step.Result{}, step.Errorf(step.ClassMissing, "step %q needs the tool %q, and there is none of that name", job.Step.ID, set.Tool)
-	}
-	input, err := input(job, set, found.Spec())
-	if err != nil {
-		return step.Result{}, err
-	}
-	if made != nil {
-		input = made.Input // the same call, under the same key
-	}
-	done, err := job.CallTool(ctx, step.ToolCall{
-		Tool: found, Name: set.Tool, CallID: job.Key + "/call:1", N: 1, Input: input, Noted: made != nil,
-	})
+	done, err := job.UseTool(ctx, call)
 	if err != nil {
 		return step.Result{Usage: done.InFlight}, err
 	}
 	out, err := result(job, done.Use)
-	out.Notes = []step.Note{done.Note}
+	if done.Use.Class != step.ClassInput && done.Use.Class != step.ClassMissing { // then there was no call to speak of
+		out.Notes = done.Notes
+	}
 	return out, err
 }
 
@@ -90,21 +80,17 @@ func result(job *step.Job, use journal.ToolUse) (step.Result, error) {
 // input makes the tool's input (F39): the arguments if there are any, else the
 // one object that is read, else all that is read by name; of the latter what
 // the tool knows. It is checked before the call.
-func input(job *step.Job, set Settings, spec tool.Spec) (json.RawMessage, error) {
-	var raw json.RawMessage
+func input(job *step.Job, set Settings) (json.RawMessage, error) {
 	if set.Args != nil {
-		filled, err := fill(job, set.Args)
-		if err != nil {
-			return nil, err
+		return fill(job, set.Args)
+	}
+	var schema json.RawMessage
+	if job.Tools != nil {
+		if found := job.Tools.Tool(tool.Plain(set.Tool)); found != nil {
+			schema = found.Spec().Schema
 		}
-		raw = filled
-	} else {
-		raw = reduce(read(job), spec.Schema)
 	}
-	if problems := step.BadInput(spec, raw); len(problems) > 0 {
-		return nil, step.Errorf(step.ClassInput, "the input of the tool %q in step %q does not fit: %s", set.Tool, job.Step.ID, strings.Join(problems, "; "))
-	}
-	return raw, nil
+	return reduce(read(job), schema), nil
 }
 
 func read(job *step.Job) map[string]json.RawMessage {

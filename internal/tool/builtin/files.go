@@ -428,32 +428,10 @@ func globMatcher(pattern string) (func(name string) bool, error) {
 	if !strings.Contains(pattern, "/") {
 		pattern = "**/" + pattern
 	}
-	parts := strings.Split(pattern, "/")
-	for _, p := range parts {
+	for p := range strings.SplitSeq(pattern, "/") {
 		if _, err := path.Match(p, ""); err != nil {
 			return nil, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("the pattern %q is not well-formed", pattern)}
 		}
 	}
-	return func(name string) bool { return matchParts(parts, strings.Split(name, "/")) }, nil
-}
-
-// matchParts matches part by part, with a table instead of trying again: a
-// pattern of many ** takes no longer for it.
-func matchParts(pattern, name []string) bool {
-	fits := make([]bool, len(name)+1) // pattern so far against the first n names
-	fits[0] = true
-	for _, p := range pattern {
-		next := make([]bool, len(name)+1)
-		for n := range next {
-			switch {
-			case p == "**":
-				next[n] = fits[n] || n > 0 && next[n-1]
-			case n > 0 && fits[n-1]:
-				ok, err := path.Match(p, name[n-1])
-				next[n] = ok && err == nil
-			}
-		}
-		fits = next
-	}
-	return fits[len(name)]
+	return func(name string) bool { return tool.MatchPath(pattern, name) }, nil
 }

@@ -1,0 +1,268 @@
+package tool
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+)
+
+// Plain is the name of a tool as everybody calls it: without the brackets that
+// narrow its arguments down, and with a dot between an MCP server and its
+// tool, however an entry spells it.
+func Plain(entry string) string {
+	name, _, _ := strings.Cut(entry, "(")
+	name = strings.TrimSpace(name)
+	if rest, ok := strings.CutPrefix(name, "mcp__"); ok {
+		if server, tool, ok := strings.Cut(rest, "__"); ok {
+			return server + "." + tool
+		}
+		return rest + ".*" // a whole server
+	}
+	return name
+}
+
+// Names reports whether an entry of a list means a tool. An entry may have a
+// pattern ("github.*"), and both may narrow a tool down in brackets
+// ("Bash(git status)"), which concerns its arguments and not its name.
+func Names(entry, name string) bool {
+	entry, name = Plain(entry), Plain(name)
+	if entry == name {
+		return true
+	}
+	ok, err := path.Match(entry, name)
+	return ok && err == nil
+}
+
+// Caller is who wants to call a tool.
+type Caller struct {
+	Program *ir.Program
+	Step    *ir.Step
+	Agent   *ir.Agent // nil outside of agents
+}
+
+// Refusal says why a tool must not be called, "" when it may be: an agent has
+// the tools that it lists, all others are for steps that name them; the
+// workflow's own lists hold for both, and branches of a parallel step may use
+// tools only when the workflow says so (F26). Without an input it is about the
+// tool as such: whether there is any call that may be made.
+func (c Caller) Refusal(name string, input json.RawMessage) string {
+	p := c.Program
+	switch {
+	case c.Agent != nil && c.Agent.ID == "":
+		return fmt.Sprintf("there are no tools here, so no %q either", name)
+	case c.Agent != nil && !slices.ContainsFunc(c.Agent.Tools, func(n ir.Name) bool { return Names(n.Name, name) }):
+		return fmt.Sprintf("agent %q has no tool %q", c.Agent.ID, name)
+	case c.Agent != nil && !grants(c.Agent.Tools, name, input):
+		return fmt.Sprintf("agent %q may call the tool %q only as in %s", c.Agent.ID, name, entries(c.Agent.Tools, name))
+	case denies(p.Tools.Deny, name, input):
+		return fmt.Sprintf("the workflow's denylist has the tool %q", name)
+	case !p.Tools.AllowAll && !grants(p.Tools.Allow, name, input):
+		return fmt.Sprintf("the workflow's allowlist does not have the tool %q", name)
+	case c.Agent != nil && !p.Tools.WorkersMayUse && inBranch(p, c.Step):
+		return fmt.Sprintf("workers may not call tools in this workflow, so not %q either", name)
+	}
+	return ""
+}
+
+// grants tells whether an entry of a list lets a call be made.
+func grants(list []ir.Name, name string, input json.RawMessage) bool {
+	return slices.ContainsFunc(list, func(n ir.Name) bool {
+		return Names(n.Name, name) && (input == nil || narrow(n.Name).admits(Plain(name), input))
+	})
+}
+
+// denies tells whether an entry of a list keeps a call from being made. One
+// that is not understood keeps all of them.
+func denies(list []ir.Name, name string, input json.RawMessage) bool {
+	return slices.ContainsFunc(list, func(n ir.Name) bool {
+		if !Names(n.Name, name) {
+			return false
+		}
+		in := narrow(n.Name)
+		return in.all || input != nil && in.concerns(Plain(name), input)
+	})
+}
+
+// entries are those of a list that mean a tool, for people.
+func entries(list []ir.Name, name string) string {
+	var out []string
+	for _, n := range list {
+		if Names(n.Name, name) {
+			out = append(out, n.Name)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// narrowing is what the brackets of an entry say about arguments.
+type narrowing struct {
+	all  bool // nothing
+	text string
+}
+
+func narrow(entry string) narrowing {
+	_, inner, found := strings.Cut(entry, "(")
+	inner = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(inner), ")"))
+	return narrowing{all: !found || inner == "" || inner == "*", text: inner}
+}
+
+// fileTools are those whose brackets are about a path.
+var fileTools = []string{"Read", "Write", "Edit", "Glob", "Grep"}
+
+// admits tells whether arguments are what the brackets allow. What cannot be
+// told is not allowed.
+func (n narrowing) admits(name string, input json.RawMessage) bool {
+	if n.all {
+		return true
+	}
+	var in arguments
+	if json.Unmarshal(input, &in) != nil {
+		return false
+	}
+	switch {
+	case name == "Bash":
+		return n.plainCommand(in.Command)
+	case slices.Contains(fileTools, name):
+		return n.path(in.Path)
+	case in.URL != "":
+		return n.host(in.URL)
+	}
+	return false
+}
+
+// concerns tells whether arguments may be what the brackets mean. What cannot
+// be told is taken to be.
+func (n narrowing) concerns(name string, input json.RawMessage) bool {
+	var in arguments
+	if n.all || json.Unmarshal(input, &in) != nil {
+		return true
+	}
+	switch {
+	case name == "Bash":
+		prefix, _ := n.command()
+		return strings.Contains(in.Command, prefix)
+	case slices.Contains(fileTools, name):
+		return n.path(in.Path)
+	case in.URL != "":
+		return n.host(in.URL)
+	}
+	return true
+}
+
+// arguments are those that brackets can be about.
+type arguments struct {
+	Command string `json:"command"`
+	Path    string `json:"path"`
+	URL     string `json:"url"`
+}
+
+// command is what a command has to be, or to begin with.
+func (n narrowing) command() (text string, begins bool) {
+	for _, suffix := range []string{":*", " *", "*"} {
+		if prefix, ok := strings.CutSuffix(n.text, suffix); ok {
+			return strings.TrimSpace(prefix), true
+		}
+	}
+	return n.text, false
+}
+
+// plainCommand tells whether a command is the one that is meant, and nothing
+// besides: no shell can make two commands of it.
+func (n narrowing) plainCommand(command string) bool {
+	text, begins := n.command()
+	command = strings.TrimSpace(command)
+	if !begins {
+		return command == text
+	}
+	if strings.ContainsAny(command, ";&|<>`$\n\r(){}\\") {
+		return false
+	}
+	rest, ok := strings.CutPrefix(command, text)
+	return ok && (rest == "" || rest[0] == ' ' || rest[0] == '\t')
+}
+
+// path tells whether a path fits the pattern, by its name alone.
+func (n narrowing) path(name string) bool {
+	pattern := path.Clean(n.text)
+	name = path.Clean(name)
+	if name == "." || strings.HasPrefix(name, "..") {
+		return false
+	}
+	return MatchPath(pattern, name)
+}
+
+// host tells whether a URL leads to "domain:NAME" or a name below it.
+func (n narrowing) host(text string) bool {
+	domain, ok := strings.CutPrefix(n.text, "domain:")
+	u, err := url.Parse(text)
+	if !ok || err != nil {
+		return false
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	domain = strings.ToLower(strings.TrimPrefix(strings.TrimSpace(domain), "*."))
+	return host == domain || strings.HasSuffix(host, "."+domain)
+}
+
+// MatchPath matches a path with slashes against a pattern in which ** stands
+// for any folders, with a table instead of trying again: a pattern of many **
+// takes no longer for it.
+func MatchPath(pattern, name string) bool {
+	parts := strings.Split(name, "/")
+	fits := make([]bool, len(parts)+1) // pattern so far against the first n parts
+	fits[0] = true
+	for p := range strings.SplitSeq(pattern, "/") {
+		next := make([]bool, len(parts)+1)
+		for n := range next {
+			switch {
+			case p == "**":
+				next[n] = fits[n] || n > 0 && next[n-1]
+			case n > 0 && fits[n-1]:
+				ok, err := path.Match(p, parts[n-1])
+				next[n] = ok && err == nil
+			}
+		}
+		fits = next
+	}
+	return fits[len(parts)]
+}
+
+// inBranch tells whether a step belongs to a branch of a parallel step, also
+// inside a loop there.
+func inBranch(p *ir.Program, s *ir.Step) bool {
+	holds := make([]bool, len(p.Blocks)) // blocks that are being looked at
+	var within func(b ir.BlockID, branch bool) bool
+	within = func(b ir.BlockID, branch bool) bool {
+		if b < 0 || int(b) >= len(p.Blocks) || holds[b] {
+			return false
+		}
+		holds[b] = true
+		for i := range p.Blocks[b].Steps {
+			one := &p.Blocks[b].Steps[i]
+			if one == s && branch {
+				return true
+			}
+			switch a := one.Action.(type) {
+			case ir.Parallel:
+				for _, inner := range a.Branches {
+					if within(inner.Block, true) {
+						return true
+					}
+				}
+				if a.Each != nil && within(a.Each.Block, true) {
+					return true
+				}
+			case ir.Loop:
+				if within(a.Block, branch) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return within(ir.Body, false)
+}
