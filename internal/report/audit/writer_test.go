@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -53,7 +54,13 @@ func undisturbed(t testing.TB, r *recording) map[string]string {
 func TestLogs(t *testing.T) {
 	for _, r := range recordings(t) {
 		t.Run(r.name, func(t *testing.T) {
-			got := together(undisturbed(t, r))
+			all := undisturbed(t, r)
+			if r.name != "linear" { // of which the exact bytes are kept
+				for name, text := range all {
+					all[name] = plain(t, text)
+				}
+			}
+			got := together(all)
 			path := filepath.Join("testdata", r.name+".txtar")
 			if *update {
 				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -189,7 +196,18 @@ func TestRebuild(t *testing.T) {
 
 var _ report.Sink = (*audit.Writer)(nil)
 
-// lines gives the records of the root run's log.
+// plain is a log as people compare it: without hashes and ids, which the other
+// tests look at, and which change with everything before them.
+func plain(t testing.TB, text string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, r := range records(t, text) {
+		fmt.Fprintf(&b, "%d %s %s %s %s\n", r.Seq, r.Timestamp.Format("15:04:05.000"), r.Event, r.StepID, r.Data)
+	}
+	return b.String()
+}
+
+// records reads a log.
 func records(t testing.TB, text string) []audit.Record {
 	t.Helper()
 	var out []audit.Record
