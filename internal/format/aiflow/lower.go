@@ -65,8 +65,9 @@ func (l *lowering) program() *ir.Program {
 			l.p.Vars = append(l.p.Vars, ir.Var{Path: "context." + p.Key.Value, Init: p.Value.JSON(), Span: p.Key.Span})
 		}
 	}
-	// Rules and prompts may ask for an output before there is one.
-	l.p.Vars = append(l.p.Vars, ir.Var{Path: "output", Init: json.RawMessage("null")})
+	// Prompts and rules may ask for the context and for an output before any
+	// agent has answered.
+	l.p.Vars = append(l.p.Vars, ir.Var{Path: "context.flow", Init: mustJSON(l.p.Name)}, ir.Var{Path: "output", Init: json.RawMessage("null")})
 	reached := l.reached()
 	body := l.p.AddBlock(ir.Block{})
 	var steps []ir.Step
@@ -361,12 +362,9 @@ func (l *lowering) step(a *agent) ir.Step {
 // reads is what an agent is given. The first one is given no output of others,
 // unless the flow comes back to it.
 func (l *lowering) reads(a *agent) []ir.Ref {
-	out := []ir.Ref{{Path: "input", Span: a.id.Span}}
+	out := []ir.Ref{{Path: "input", Span: a.id.Span}, {Path: "context", Span: a.id.Span}}
 	first := a.id.Value == l.doc.entry.Value && a.id.Value != l.doc.fallback.Value &&
 		!slices.ContainsFunc(l.doc.rules, func(r *rule) bool { return r.to.Value == a.id.Value })
-	if !first || l.doc.variables != nil {
-		out = append(out, ir.Ref{Path: "context", Span: a.id.Span})
-	}
 	if !first {
 		out = append(out, ir.Ref{Path: "output", Span: a.id.Span})
 	}

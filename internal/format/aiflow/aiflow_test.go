@@ -1,0 +1,165 @@
+package aiflow_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// files are a project in memory.
+type files map[string]string
+
+func (f files) Read(_ *source.File, ref string) (*source.File, error) {
+	if text, ok := f[ref]; ok {
+		return source.NewFile(ref, text), nil
+	}
+	return nil, &source.RefError{Ref: ref, Problem: source.RefMissing}
+}
+
+func (f files) Skill(name string) (*source.File, error) {
+	return nil, &source.RefError{Ref: name, Problem: source.RefMissing}
+}
+
+func compile(text string, others files) format.Result {
+	return builtin.Formats().Compile(source.NewFile("flow.aiflow", text), others)
+}
+
+// document is a whole file around a flow and agents.
+func document(flow, agents string) string {
+	return `{"metadata":{"name":"f","version":"1.0.0","created":"2026-01-05T09:00:00Z","modified":"2026-01-05T09:00:00Z"},
+"flow":{` + flow + `},"agents":{` + agents + `},"tools":{},"memory":{"enabled":false}}`
+}
+
+const (
+	one = `"one":{"name":"One","role":"R","provider":"openai","model":"m","prompt":"Do it."}`
+	two = `"two":{"name":"Two","role":"R","provider":"openai","model":"m","prompt":"Do it."}`
+)
+
+// TestDiagnostics: what is said about a file, and where.
+func TestDiagnostics(t *testing.T) {
+	for name, c := range map[string]struct {
+		text  string
+		files files
+		want  string // "CODE at, …"
+	}{
+		"nothing to say": {text: document(`"start":"one"`, one)},
+		"A1: two first agents that agree": {
+			text: document(`"start":"one","entry_agent":"one"`, one),
+		},
+		"A1: two first agents that differ": {
+			text: document(`"start":"one","entry_agent":"two","logic":{"two":[{"if":"always","then":"one"}]}`, one+","+two), want: "AIFLOW_TWO_ENTRIES two",
+		},
+		"A3: surprises": {
+			text: document(`"start":"one","logic":{"one":[{"if":"output.a = 5","then":"one"},{"if":"output.ok == 'true'","then":"end"},{"if":"always","then":"end"}]}`, one),
+			want: "EXPR008 output.a = 5, EXPR021 output.ok == 'true'",
+		},
+		"A4: a bare name": {
+			text: document(`"start":"one","logic":{"one":[{"if":"ok == true","then":"end"},{"if":"always","then":"one"}]}`, one), want: "AIFLOW_BARE_NAME ok",
+		},
+		"A5: a condition that cannot be read": {
+			text: document(`"start":"one","logic":{"one":[{"if":"output.a ==","then":"end"},{"if":"always","then":"end"}]}`, one), want: "EXPR006 ==",
+		},
+		"A6: an end, written": {
+			text: document(`"start":"one","logic":{"one":[{"if":"always","then":"END"}]}`, one),
+		},
+		"A6: an end, not written": {
+			text: document(`"start":"one","logic":{"one":[{"if":"always"}]}`, one), want: "LOGIC_MISSING_TO if",
+		},
+		"A6: an agent called end": {
+			text: document(`"start":"one","logic":{"one":[{"if":"always","then":"end"}]}`, one+`,"end":{"name":"E","role":"R","provider":"openai","model":"m","prompt":"Do it."}`),
+		},
+		"A7: rules that may all not hold": {
+			text: document(`"start":"one","logic":{"one":[{"if":"output.kind == 'a'","then":"end"}]}`, one), want: "AIFLOW_NOT_EXHAUSTIVE one",
+		},
+		"A7: two rules of which one holds": {
+			text: document(`"start":"one","logic":{"one":[{"if":"output.ok == true","then":"end"},{"if":"output.ok == false","then":"one"}]}`, one),
+		},
+		"A11: a file": {
+			text: strings.ReplaceAll(document(`"start":"one"`, one), "Do it.", "do.txt"), files: files{"do.txt": "Do {{thing}}."},
+		},
+		"A11: neither a file nor a text": {
+			text: strings.ReplaceAll(document(`"start":"one"`, one), "Do it.", "do.txt"), want: "AIFLOW_PROMPT_MISSING do.txt",
+		},
+		"A12: metadata": {
+			text: `{"metadata":{"name":"f","version":"1.0.0"},"flow":{"start":"one"},"agents":{` + one + `},"tools":{},"memory":{}}`, want: "AIFLOW_METADATA metadata",
+		},
+		"A12: a version that is none": {
+			text: strings.Replace(document(`"start":"one"`, one), "1.0.0", "one", 1), want: "WF018 one",
+		},
+		"A15: sections": {
+			text: `{"metadata":{"name":"f","version":"1.0.0","created":"x","modified":"x"},"flow":{"start":"one"},"agents":{` + one + `}}`, want: "AIFLOW_NO_SECTION metadata",
+		},
+		"A16: a first agent that does not exist": {
+			text: document(`"start":"on"`, one), want: "INVALID_ENTRY_AGENT on",
+		},
+		"A16: a rule to nobody": {
+			text: document(`"start":"one","logic":{"one":[{"if":"always","then":"thre"}]}`, one+","+two), want: "LOGIC_UNKNOWN_TO thre, UNREACHABLE_AGENT two",
+		},
+		"all at once": {
+			text: document(`"start":"one","logic":{"one":[{"if":"output.a ==","then":"gone"}],"nobody":[{"if":"always","then":"one"}]}`, one+`,"bad":7`),
+			want: "LOGIC_UNKNOWN_TO gone, LOGIC_UNKNOWN_FROM nobody, AGENT_INVALID bad",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := compile(c.text, c.files)
+			var said []string
+			list := slices.Clone(got.Diagnostics)
+			if got.Program != nil && !list.Errors() {
+				list = append(list, checked(got)...)
+			}
+			slices.SortStableFunc(list, func(a, b diag.Diagnostic) int { return cmp.Compare(a.Span.Start, b.Span.Start) })
+			for _, d := range list {
+				said = append(said, string(d.Code)+" "+c.text[d.Span.Start:d.Span.End])
+			}
+			if joined := strings.Join(said, ", "); joined != c.want {
+				t.Errorf("got  %s\nwant %s", joined, c.want)
+			}
+		})
+	}
+}
+
+// The schema for editors accepts files of all generations.
+func TestSchema(t *testing.T) {
+	s, err := schema.Compile(builtin.Formats().Find("aiflow").Schemas()[0].Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"a": document(`"start":"one","logic":{"one":[{"if":"always","then":"end"}]}`, one),
+		"c": `{"metadata":{"name":"f"},"flow":{"entry_agent":"one","logic":[{"id":"r","from":"one","to":"end","condition":"always"}]},"agents":[{"id":"one","model":{"provider":"openai","name":"m"}}]}`,
+	} {
+		if problems, err := s.Check(json.RawMessage(text)); err != nil || len(problems) > 0 {
+			t.Errorf("%s: %v %v", name, problems, err)
+		}
+	}
+	if problems, _ := s.Check(json.RawMessage(`{"flow":{"max_steps":0},"agents":[]}`)); len(problems) == 0 {
+		t.Error("anything fits")
+	}
+}
+
+// FuzzAIFLOW: no file makes reading it fail other than by saying what is wrong.
+func FuzzAIFLOW(f *testing.F) {
+	f.Add(document(`"start":"one","logic":{"one":[{"if":"output.ok == true","then":"two","decisionOwner":"human"}]}`, one+","+two))
+	f.Add(`{"flow":{"entry_agent":"a","logic":[{"from":"a","to":"a"}]},"agents":[{"id":"a","model":{"name":"m"},"tools":["t"]}],"tools":[{"id":"t","type":"http"}]}`)
+	f.Add(`{"agents":{"a":{"prompt":{}}},"prompts":{"x":[]},"flow":{"variables":{"a":null},"error_handling":{"retry":-1}}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		got := compile(text, nil)
+		if got.Program == nil && !got.Diagnostics.Errors() {
+			t.Fatal("nothing came of it, and nothing is said")
+		}
+		if got.Program != nil {
+			checked(got)
+			if _, err := json.Marshal(got.Program); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

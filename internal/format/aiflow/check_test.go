@@ -1,0 +1,11 @@
+package aiflow_test
+
+import (
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/format"
+)
+
+// checked is what holds for programs of any format.
+func checked(r format.Result) diag.List { return check.Program(r.Program, builtin.Kinds()) }
