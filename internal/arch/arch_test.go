@@ -42,7 +42,7 @@ var layers = map[string][]string{
 	"internal/tool":   {"internal/ir", "internal/schema", "internal/process", "internal/netguard"},
 	// The scripted model reads a file with positions, which speaks for tools too.
 	"internal/provider": {"internal/ir", "internal/text", "internal/tool", "internal/schema", "internal/process"},
-	"internal/step":     {"internal/ir", "internal/provider", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard"},
+	"internal/step":     {"internal/ir", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard"},
 	"internal/check":    {"internal/ir", "internal/step"},
 
 	"internal/journal": {"internal/ir", "internal/canonical"},

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/scripted"
 	"github.com/espalier-run/espalier/internal/schema"
@@ -25,18 +26,24 @@ type host struct {
 	root   string // of the project
 	config *config.Config
 	getenv func(string) string
+	models *Models
 
 	mu      sync.Mutex
 	outfits map[string]*outfit // by the run's options
 }
 
 func newHost(dir string, o RuntimeOptions) *host {
-	return &host{runs: filepath.Join(dir, "runs"), root: filepath.Dir(dir), config: o.Config, getenv: o.Getenv}
+	root := filepath.Dir(dir)
+	return &host{
+		runs: filepath.Join(dir, "runs"), root: root, config: o.Config, getenv: o.Getenv,
+		models: NewModels(root, o.Config, o.Getenv),
+	}
 }
 
 // outfit is what all tasks of runs with the same options use.
 type outfit struct {
 	model provider.Model
+	price func(model string) (price.Price, bool)
 	tools toolbox
 }
 
@@ -85,7 +92,7 @@ func (h *host) Equip(job *step.Job, options json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	job.Model, job.Tools = o.model, o.tools
+	job.Model, job.Price, job.Tools = o.model, o.price, o.tools
 	job.Dir = filepath.Join(h.runs, string(job.Run))
 	if err := os.MkdirAll(job.Dir, 0o700); err != nil {
 		return step.Errorf(step.ClassMissing, "the run's folder cannot be made: %v", err)
@@ -106,6 +113,10 @@ func (h *host) outfit(options json.RawMessage) (*outfit, error) {
 		}
 	}
 	o := &outfit{tools: toolbox{known: map[string]tool.Tool{}, simulate: asked.Simulate}}
+	// Offline models cost what the real ones would, so that budgets of money
+	// can be tried out; their replies say what they are.
+	answers := router{models: h.models, instead: asked.Model, otherwise: asked.DefaultModel}
+	o.model, o.price = answers, answers.price
 	if asked.Simulate {
 		o.model = Simulated(asked.Seed)
 	}

@@ -7,10 +7,8 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report/transcript"
-	"github.com/espalier-run/espalier/internal/step"
 )
 
 // TranscriptOptions are how a transcript is printed.
@@ -136,28 +134,4 @@ func (r *Runtime) Delete(ctx context.Context, id journal.RunID) error {
 		errs = append(errs, os.RemoveAll(r.RunDir(one)))
 	}
 	return errors.Join(errs...)
-}
-
-// ModelSteps names the steps of a program, and of its children, that ask a model.
-func ModelSteps(p *ir.Program) []string {
-	kinds := Kinds()
-	var out []string
-	asks := func(s *ir.Step, t *ir.Task) bool {
-		k := kinds[t.Kind]
-		return k != nil && k.Bound(p, s, t).Worst.ModelCalls != (step.Amount{})
-	}
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			s := &p.Blocks[b].Steps[i]
-			if t := s.Task(); t != nil && asks(s, t) {
-				out = append(out, s.ID)
-			}
-		}
-	}
-	for i := range p.Children {
-		for _, name := range ModelSteps(&p.Children[i]) {
-			out = append(out, p.Children[i].Name+"."+name)
-		}
-	}
-	return out
 }

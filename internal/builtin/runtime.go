@@ -211,6 +211,10 @@ type RunOptions struct {
 	Script       string `json:"script,omitempty"`
 	ScriptName   string `json:"script_name,omitempty"`
 	NoTranscript bool   `json:"no_transcript,omitempty"`
+	// Model answers instead of whatever steps name; DefaultModel answers for
+	// those that name none, and is what it was when the run began.
+	Model        string `json:"model,omitempty"`
+	DefaultModel string `json:"default_model,omitempty"`
 }
 
 // Encode is how options travel with a run.

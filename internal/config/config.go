@@ -42,7 +42,7 @@ func (c *Config) read(f *fields) {
 	f.object("models", "models section", "Which models answer, and who runs them.", c.Models.read)
 	c.Prices = readPrices(f)
 	c.Secrets = readSecrets(f)
-	f.object("defaults", "defaults section", "What holds for steps and agents that do not say otherwise.", c.Defaults.read)
+	f.object("defaults", "defaults section", "What holds for agents that do not say otherwise.", c.Defaults.read)
 	f.object("allow", "allow section", "What runs may do on this machine.", c.Allow.read)
 }
 

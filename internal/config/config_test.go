@@ -97,7 +97,7 @@ func TestMistakes(t *testing.T) {
 		"secrets: {a: {}}":                                              "1:11 CFG002 The secret \"a\" does not say",
 		"secrets: {a: {env: A, file: b}}":                               "1:23 CFG007 \"env\" and \"file\"",
 		"secrets: {'a b': {env: A}}":                                    "CFG004",
-		"defaults: {tool_timeout: soon}":                                "1:26 CFG004 \"soon\" is no length of time.",
+		"defaults: {model_timeout: soon}":                               "1:27 CFG004 \"soon\" is no length of time.",
 	} {
 		_, problems := parse(text)
 		if len(problems) != 1 && !strings.Contains(text, "groq") || len(problems) == 0 || !strings.Contains(problems[0], want) {

@@ -6,20 +6,16 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// Defaults is what holds for steps and agents that do not say otherwise. Zero
-// is what Espalier itself takes.
+// Defaults is what holds for agents that do not say otherwise. Zero is what
+// Espalier itself takes.
 type Defaults struct {
 	MaxTokens    int64         // of one reply
-	MaxTurns     int64         // of an agent with tools
-	ModelTimeout time.Duration // of one call
-	ToolTimeout  time.Duration
+	ModelTimeout time.Duration // of one attempt at it
 }
 
 func (d *Defaults) read(f *fields) {
 	d.MaxTokens = f.number("max_tokens", "The most that one reply of a model may have.", 1, 10_000_000)
-	d.MaxTurns = f.number("max_turns", "How often an agent with tools may ask its model.", 1, 10_000)
 	d.ModelTimeout = f.duration("model_timeout", "How long a model may take for one reply.")
-	d.ToolTimeout = f.duration("tool_timeout", "How long a tool may take for one call.")
 }
 
 // Allow is what runs may do on this machine.

@@ -183,6 +183,20 @@ type Agent struct {
 	Span    source.Span `json:"span,omitzero"`
 }
 
+// ModelName is the model as people write it after --model: with its provider
+// when the file names one.
+func (a *Agent) ModelName() string {
+	switch {
+	case a == nil:
+		return ""
+	case a.Provider == "":
+		return a.Model
+	case a.Model == "":
+		return a.Provider
+	}
+	return a.Provider + "/" + a.Model
+}
+
 // Audit is what the file asks of the audit log.
 type Audit struct {
 	Level          string      `json:"level,omitempty"`

@@ -42,6 +42,14 @@ func (r Rate) String() string {
 
 // Price is what one model costs.
 type Price struct {
+	Rates
+	// Long counts instead when a prompt has more than Above tokens; 0 is never.
+	Above int64
+	Long  Rates
+}
+
+// Rates are the prices of the kinds of tokens.
+type Rates struct {
 	Input, Output         Rate
 	CacheRead, CacheWrite Rate
 }
@@ -51,6 +59,13 @@ type Tokens struct{ Input, Output, CacheRead, CacheWrite int64 }
 
 // Cost is the price of the tokens in millionths of a dollar, rounded up.
 func (p Price) Cost(t Tokens) int64 {
+	if p.Above > 0 && t.Input+t.CacheRead+t.CacheWrite > p.Above {
+		return p.Long.cost(t)
+	}
+	return p.Rates.cost(t)
+}
+
+func (p Rates) cost(t Tokens) int64 {
 	sum := new(big.Int)
 	for _, part := range []struct {
 		n int64
@@ -70,8 +85,12 @@ func (p Price) Cost(t Tokens) int64 {
 // Worst is the most that reading so many tokens and writing so many can cost:
 // everything that is read may be written to the cache, or read from it.
 func (p Price) Worst(input, output int64) int64 {
-	dearest := Price{Input: max(p.Input, p.CacheRead, p.CacheWrite), Output: p.Output}
-	return dearest.Cost(Tokens{Input: input, Output: output})
+	rates := p.Rates
+	if p.Above > 0 && input > p.Above {
+		rates = p.Long
+	}
+	dearest := Rates{Input: max(rates.Input, rates.CacheRead, rates.CacheWrite), Output: rates.Output}
+	return dearest.cost(Tokens{Input: input, Output: output})
 }
 
 const most = int64(1) << 60 // far beyond any bill, far from overflow

@@ -8,6 +8,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -57,6 +58,9 @@ type Job struct {
 	Choices map[string][]string
 
 	Model provider.Model
+	// Price is what a model costs, by the name that the agent gives it; false
+	// when nobody knows. Nil knows nothing.
+	Price func(model string) (price.Price, bool)
 	Tools tool.Box
 	Log   Log
 }

@@ -1,0 +1,144 @@
+package builtin
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// Lack is what some steps need and do not have.
+type Lack struct {
+	Trouble
+	Steps []string `json:"steps"`
+}
+
+// asking is a step that asks a model.
+type asking struct {
+	step  string
+	model string // as the agent names it
+	money bool   // under a budget of money
+}
+
+// ModelSteps names the steps of a program, and of its children, that ask a model.
+func ModelSteps(p *ir.Program) []string {
+	var out []string
+	for _, a := range askings(p, "", false) {
+		if !slices.Contains(out, a.step) {
+			out = append(out, a.step)
+		}
+	}
+	return out
+}
+
+func askings(p *ir.Program, prefix string, money bool) []asking {
+	kinds := Kinds()
+	money = money || p.Budget.MicroDollars != nil
+	var out []asking
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			s := &p.Blocks[b].Steps[i]
+			t := s.Task()
+			if t == nil || kinds[t.Kind] == nil {
+				continue
+			}
+			bound := kinds[t.Kind].Bound(p, s, t)
+			if bound.Worst.ModelCalls == (step.Amount{}) {
+				continue
+			}
+			limited := money || branchMoney(p)
+			names := kinds[t.Kind].Uses(t).Agents
+			if len(names) == 0 {
+				out = append(out, asking{prefix + s.ID, bound.Model, limited})
+			}
+			for _, name := range names {
+				a := asking{step: prefix + s.ID, money: limited}
+				if agent := p.Agent(name.Name); agent != nil {
+					a.model = agent.ModelName()
+				}
+				out = append(out, a)
+			}
+		}
+	}
+	for i := range p.Children {
+		out = append(out, askings(&p.Children[i], prefix+p.Children[i].Name+".", money)...)
+	}
+	return out
+}
+
+// branchMoney tells whether any branch has a budget of money; prices have to be
+// known then, whichever branch it is.
+func branchMoney(p *ir.Program) bool {
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			if par, ok := p.Blocks[b].Steps[i].Action.(ir.Parallel); ok {
+				for _, branch := range par.Branches {
+					if branch.Budget.MicroDollars != nil {
+						return true
+					}
+				}
+			}
+		}
+	}
+	return false
+}
+
+// Lacks is everything that a program's steps need of models and do not have,
+// each thing once with all its steps.
+func (m *Models) Lacks(p *ir.Program, o RunOptions) []Lack {
+	r := router{models: m, instead: o.Model, otherwise: o.DefaultModel}
+	var out []Lack
+	add := func(step string, t *Trouble) {
+		for i := range out {
+			if out[i].Message == t.Message {
+				if !slices.Contains(out[i].Steps, step) {
+					out[i].Steps = append(out[i].Steps, step)
+				}
+				return
+			}
+		}
+		out = append(out, Lack{Trouble: *t, Steps: []string{step}})
+	}
+	for _, a := range askings(p, "", false) {
+		choice, trouble := m.Choose(r.name(a.model))
+		if trouble != nil {
+			add(a.step, trouble)
+			continue
+		}
+		if t := m.lacksKey(choice.server); t != nil {
+			add(a.step, t)
+		}
+		if _, known := m.Price(choice); a.money && !known {
+			add(a.step, &Trouble{
+				Message: fmt.Sprintf("nobody knows what %s costs, and there is a budget of money", choice),
+				Help:    fmt.Sprintf("Write its price into %s: prices: {%s: {input: …, output: …}}.", config.FileName, choice),
+			})
+		}
+	}
+	return out
+}
+
+// ApplyDefaults fills in what the project's configuration says about agents
+// that say nothing themselves. It is done before a program is checked, priced
+// and pinned, so that all of these agree.
+func ApplyDefaults(p *ir.Program, c *config.Config) {
+	if c.Defaults.MaxTokens == 0 {
+		return
+	}
+	for i := range p.Agents {
+		if p.Agents[i].MaxTokens == 0 {
+			p.Agents[i].MaxTokens = int(c.Defaults.MaxTokens)
+		}
+	}
+	for i := range p.Children {
+		ApplyDefaults(&p.Children[i], c)
+	}
+}
+
+// Text says what is lacking, for people.
+func (l Lack) Text() string {
+	return fmt.Sprintf("%s (%s)", l.Message, strings.Join(l.Steps, ", "))
+}
