@@ -66,7 +66,7 @@ func gateStep(id string) ir.Step {
 }
 
 // program links the steps of each block one after the other.
-func program(blocks ...[]ir.Step) *ir.Program {
+func program(blocks ...[]ir.Step) *engine.Definition {
 	p := &ir.Program{Name: "bench", Format: "bench"}
 	for _, steps := range blocks {
 		for i := range steps[:len(steps)-1] {
@@ -74,10 +74,10 @@ func program(blocks ...[]ir.Step) *ir.Program {
 		}
 		p.Blocks = append(p.Blocks, ir.Block{Steps: steps})
 	}
-	return p
+	return &engine.Definition{Program: p}
 }
 
-func chainOf(n int) *ir.Program {
+func chainOf(n int) *engine.Definition {
 	steps := make([]ir.Step, n)
 	reads := ""
 	for i := range steps {
@@ -88,14 +88,14 @@ func chainOf(n int) *ir.Program {
 	return program(steps)
 }
 
-func loopOf(n int) *ir.Program {
+func loopOf(n int) *engine.Definition {
 	return program(
 		[]ir.Step{{ID: "loop", Type: "loop", Action: ir.Loop{Block: 1, Max: n}}},
 		[]ir.Step{task("turn", "loop.index")})
 }
 
 // fanOut does one task for each item of its input.
-func fanOut() (*ir.Program, error) {
+func fanOut() (*engine.Definition, error) {
 	list, problems := expr.ParseValue(expr.AgentFlow, "input.items", source.Span{})
 	if problems.Errors() {
 		return nil, fmt.Errorf("the list: %s", problems[0].Message)
@@ -174,17 +174,17 @@ func shut(r *builtin.Runtime) error {
 
 var nothing = json.RawMessage("{}")
 
-func begin(r *builtin.Runtime, id journal.RunID, p *ir.Program, input json.RawMessage) error {
-	return r.Engine.Start(context.Background(), id, &engine.Definition{Program: p}, input, nil, journal.Actor{User: "bench"})
+func begin(r *builtin.Runtime, id journal.RunID, def *engine.Definition, input json.RawMessage) error {
+	return r.Engine.Start(context.Background(), id, def, input, nil, journal.Actor{User: "bench"})
 }
 
 // toRest begins runs of a program, all at once, and waits until all are at rest.
-func toRest(r *builtin.Runtime, p *ir.Program, ids []journal.RunID) error {
+func toRest(r *builtin.Runtime, def *engine.Definition, ids []journal.RunID) error {
 	failed := make(chan error, 1)
 	var all sync.WaitGroup
 	for _, id := range ids {
 		all.Go(func() {
-			err := begin(r, id, p, nothing)
+			err := begin(r, id, def, nothing)
 			if err == nil {
 				_, err = r.Engine.Wait(context.Background(), id)
 			}
@@ -422,7 +422,7 @@ func play(part, dir string, args []string) error {
 }
 
 // playUntil runs a program up to its n-th task and stays there.
-func playUntil(dir string, p *ir.Program, n int) error {
+func playUntil(dir string, p *engine.Definition, n int) error {
 	count := 0
 	r, err := open(dir, builtin.RuntimeOptions{}, func(ctx context.Context, _ *step.Job) {
 		if count++; count == n {
@@ -509,8 +509,9 @@ func playOwner(dir string, busy bool) error {
 	}
 	go r.Engine.Listen(context.Background())
 	if busy {
+		endless := loopOf(1_000_000)
 		for _, id := range newIDs(64) {
-			if err := begin(r, id, loopOf(1_000_000), nothing); err != nil {
+			if err := begin(r, id, endless, nothing); err != nil {
 				return err
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -94,9 +93,6 @@ func (h *host) Equip(job *step.Job, options json.RawMessage) error {
 	}
 	job.Model, job.Price, job.Tools = o.model, o.price, o.tools
 	job.Dir = filepath.Join(h.runs, string(job.Run))
-	if err := os.MkdirAll(job.Dir, 0o700); err != nil {
-		return step.Errorf(step.ClassMissing, "the run's folder cannot be made: %v", err)
-	}
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/ir"
 )
@@ -16,15 +17,22 @@ type Definition struct {
 	Path string `json:"path"`
 	// Sources are the files that went into it, the workflow's own first.
 	Sources []ir.File `json:"sources"`
+
+	once sync.Once
+	raw  []byte
+	hash string
+	err  error
 }
 
-// Encode gives the definition's bytes and their hash.
+// Encode gives the definition's bytes and their hash. It works them out once:
+// a definition does not change any more when the first run has begun with it.
 func (d *Definition) Encode() (raw []byte, hash string, err error) {
-	raw, err = json.Marshal(d)
-	if err != nil {
-		return nil, "", err
-	}
-	return raw, hashOf(raw), nil
+	d.once.Do(func() {
+		if d.raw, d.err = json.Marshal(d); d.err == nil {
+			d.hash = hashOf(d.raw)
+		}
+	})
+	return d.raw, d.hash, d.err
 }
 
 func decodeDefinition(raw []byte) (*Definition, error) {

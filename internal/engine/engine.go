@@ -66,7 +66,7 @@ type Engine struct {
 	all      bool // drive every run of the store, not only ours
 	timer    *time.Timer
 	timerAt  journal.Millis // 0: not set
-	tasks    sync.WaitGroup
+	workers  workers
 	waiting  map[journal.RunID]*waiter
 	emptied  chan struct{} // sent to when no run is left in memory
 }
@@ -116,6 +116,7 @@ func (e *Engine) Start(ctx context.Context, id journal.RunID, def *Definition, i
 		return ErrClosed
 	}
 	e.runs[id] = r
+	e.workers.keep(maxIdleWorkers)
 	e.mu.Unlock()
 
 	blobs := []journal.Blob{{Hash: hash, Data: raw}}
@@ -316,6 +317,7 @@ func (e *Engine) take(ctx context.Context, id journal.RunID, looks bool, request
 				err = ErrClosed
 			} else {
 				e.runs[id] = r
+				e.workers.keep(maxIdleWorkers)
 			}
 		}
 		close(loading)
@@ -455,6 +457,7 @@ func (e *Engine) drop(r *run) {
 	}
 	e.rested(r.id)
 	if len(e.runs) == 0 {
+		e.workers.keep(0)
 		select {
 		case e.emptied <- struct{}{}:
 		default:
@@ -530,5 +533,5 @@ func (e *Engine) Close(now <-chan struct{}) {
 			}
 		}
 	}
-	e.tasks.Wait()
+	e.workers.wait()
 }

@@ -87,7 +87,7 @@ func (r *run) launch(t plan.OpenTask) {
 	}
 	options := r.state.Options
 	timeout := stepOf.Timeout
-	r.e.tasks.Go(func() {
+	r.e.workers.do(func() {
 		defer cancel(nil)
 		if timeout > 0 {
 			var stop context.CancelFunc

@@ -259,13 +259,22 @@ func (r *run) append(events []journal.Event, taken []journal.InboxID, blobs []jo
 	for i := range events {
 		r.written += cost(&events[i])
 	}
-	if r.written > 64<<10 && r.written > 4*r.snapshotSize && r.state.Finished == nil {
-		b.Snapshot = r.state.Snapshot()
-		r.snapshotSize, r.written = len(b.Snapshot), 0
+	if r.written > 64<<10 && r.written > snapshotShare*r.snapshotSize && r.state.Finished == nil {
+		if size := r.state.Size(); r.written <= snapshotShare*size {
+			r.snapshotSize = size // the state has grown: it is not time yet
+		} else {
+			b.Snapshot = r.state.Snapshot()
+			r.snapshotSize, r.written = len(b.Snapshot), 0
+		}
 	}
 	r.inFlight = true
 	r.e.Store.Append(b, func(err error) { r.appended(&b, err, done) })
 }
+
+// snapshotShare is how many times its size has to be written before a snapshot
+// is worth another write: so that all snapshots together cost a share of what
+// the run writes anyway.
+const snapshotShare = 4
 
 // cost is roughly how many bytes an event takes.
 func cost(e *journal.Event) int {

@@ -310,7 +310,7 @@ func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, stand
 			return
 		}
 	}
-	_, missing := d.s.Reads(d.p, f, step)
+	missing := d.s.missing(d.p, f, step)
 	d.fact(f, journal.TaskStarted{Work: w, Kind: step.Task().Kind, Rerun: rerun, Via: via, For: standIn, MissingReads: missing})
 }
 
@@ -772,7 +772,7 @@ func (d *decider) feed() bool {
 			d.begin(f, step, head.Work, nil, f.For)
 			return true
 		}
-		_, missing := d.s.Reads(d.p, f, step)
+		missing := d.s.missing(d.p, f, step)
 		d.fact(f, journal.TaskStarted{Work: head.Work, Kind: step.Task().Kind, For: f.For, MissingReads: missing})
 	case budget == "":
 		d.fact(f, journal.Reserved{Work: head.Work, N: head.N, Amount: granted})

@@ -158,6 +158,19 @@ func (s *State) Variables(p *Program, f *Frame) map[string]json.RawMessage {
 // StepAt is a step of the block that a frame runs; nil when there is none.
 func (p *Program) StepAt(f *Frame, id string) *ir.Step { return p.unit(f.Program).step(f.Block, id) }
 
+// missing are the paths among a step's reads that nobody has written.
+func (s *State) missing(p *Program, f *Frame, step *ir.Step) (paths []string) {
+	sc := &scope{s: s, p: p, f: f}
+	for _, r := range step.Reads {
+		if s.visible(f, r.Path).IsZero() { // most reads are of something that was written by that name
+			if _, ok := sc.Lookup(strings.Split(r.Path, ".")); !ok {
+				paths = append(paths, r.Path)
+			}
+		}
+	}
+	return paths
+}
+
 // Branches are the results that a combine task puts together, in branch order.
 func (s *State) Branches(f *Frame) []*BranchResult {
 	if f.Group == nil {
@@ -233,6 +246,29 @@ func (s *State) waitingFor() (status journal.Status, what string) {
 		return status, all[0]
 	}
 	return status, fmt.Sprintf("%s (+%d)", all[0], len(all)-1)
+}
+
+// Size is roughly how long a snapshot would be.
+func (s *State) Size() int {
+	const frame, value = 150, 20
+	size := frame
+	scope := func(vars map[string]journal.Value) {
+		for key, v := range vars {
+			size += len(key) + len(v.JSON) + value
+		}
+	}
+	for path, f := range s.Frames {
+		size += frame + 2*len(path)
+		scope(f.Scope)
+		if f.Group != nil {
+			size += len(f.Group.Items.JSON)
+			for _, r := range f.Group.Results {
+				size += frame + len(r.Value.JSON)
+				scope(r.Scope)
+			}
+		}
+	}
+	return size
 }
 
 // Snapshot encodes the state: a cache of the fold, never a second truth.

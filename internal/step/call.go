@@ -161,6 +161,9 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 	slow := &tool.Error{Class: ClassTimeout, Message: fmt.Sprintf("the tool did not return within %g seconds", limit.Seconds())}
 	ctx, stop := context.WithTimeoutCause(ctx, limit, slow)
 	defer stop()
+	if err := j.MakeDir(); err != nil {
+		return tool.Result{}, &tool.Error{Class: ClassMissing, Message: err.Error()}
+	}
 	call := tool.Call{
 		Key: j.callKey(c.N), Input: c.Input, Dir: j.Dir,
 		For: tool.Purpose{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -52,7 +53,8 @@ type Job struct {
 	Iteration int
 	// History is what this attempt had noted before it was lost.
 	History []journal.TaskNoted
-	// Dir is the run's folder: the working folder of commands.
+	// Dir is the run's folder: the working folder of commands. It is there
+	// once somebody has called MakeDir: most runs need none.
 	Dir string
 	// Choices are the texts that a later decision chooses by, per written key.
 	Choices map[string][]string
@@ -63,6 +65,17 @@ type Job struct {
 	Price func(model string) (price.Price, bool)
 	Tools tool.Box
 	Log   Log
+}
+
+// MakeDir makes the run's folder, unless it is there.
+func (j *Job) MakeDir() error {
+	if j.Dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(j.Dir, 0o700); err != nil {
+		return Errorf(ClassMissing, "the run's folder cannot be made: %v", err)
+	}
+	return nil
 }
 
 // Read is one value that a step reads.

@@ -40,8 +40,8 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		ctx, stop = context.WithTimeoutCause(ctx, step.ScriptSeconds*time.Second, errSlow)
 		defer stop()
 	}
-	if err := os.MkdirAll(job.Dir, 0o700); err != nil {
-		return step.Result{}, step.Errorf(step.ClassMissing, "the run's folder cannot be made: %v", err)
+	if err := job.MakeDir(); err != nil {
+		return step.Result{}, err
 	}
 	command, err := prepare(ctx, job, set)
 	if err != nil {

@@ -1,0 +1,62 @@
+package engine
+
+import "sync"
+
+// workers are the goroutines in which tasks are done. One that has done its
+// task waits a while for another: its stack has grown already, and growing
+// fresh ones costs more than most of what the engine does for a short task.
+type workers struct {
+	all   sync.WaitGroup
+	mu    sync.Mutex
+	idle  []chan func()
+	spare int // how many may wait
+}
+
+const maxIdleWorkers = 64
+
+// do has a function called in a goroutine of its own.
+func (w *workers) do(f func()) {
+	w.all.Add(1)
+	w.mu.Lock()
+	if n := len(w.idle); n > 0 {
+		next := w.idle[n-1]
+		w.idle = w.idle[:n-1]
+		w.mu.Unlock()
+		next <- f
+		return
+	}
+	w.mu.Unlock()
+	go w.work(f)
+}
+
+func (w *workers) work(f func()) {
+	tasks := make(chan func(), 1)
+	for f != nil {
+		f()
+		w.mu.Lock()
+		if len(w.idle) >= w.spare {
+			w.mu.Unlock()
+			w.all.Done()
+			return
+		}
+		w.idle = append(w.idle, tasks)
+		w.mu.Unlock()
+		w.all.Done()
+		f = <-tasks
+	}
+}
+
+// keep says how many goroutines may wait for tasks; those that are too many go.
+func (w *workers) keep(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.spare = n
+	for len(w.idle) > n {
+		last := len(w.idle) - 1
+		w.idle[last] <- nil
+		w.idle = w.idle[:last]
+	}
+}
+
+// wait waits until nothing is being done.
+func (w *workers) wait() { w.all.Wait() }
