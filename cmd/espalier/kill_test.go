@@ -184,6 +184,9 @@ func TestKilledAnywhere(t *testing.T) {
 				if got := slices.Compact(slices.Clone(done)); len(got) != steps || len(done) != steps {
 					t.Errorf("done: %v", done)
 				}
+				if out, err := k.command("audit", "verify", killedRun).CombinedOutput(); err != nil {
+					t.Errorf("the audit log: %v\n%s", err, out)
+				}
 				if got := k.record(); !slices.Equal(got, want) {
 					t.Errorf("the record says\n%s\nnot\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 				}

@@ -267,6 +267,70 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 		w.tell(plan.Signal{Event: "papers.in", Data: json.RawMessage(`{"n": 3}`), By: journal.Actor{User: "mail"}})
 		return p, w.run()
 	},
+	"critics": func(t *testing.T) (*ir.Program, *world) {
+		verdict := agent("review", "critic").Action.(ir.Task)
+		p := program("judged", chain(
+			ir.Step{
+				ID: "review", Type: "gate", Description: "Is the text sound?", Action: ir.Gate{Decider: ir.Work, Verdict: &verdict},
+				Writes: []ir.Write{{Path: "state.review"}}, ReasonOK: "SOUND",
+			},
+			ir.Step{
+				ID: "complete", Type: "gate", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "transform"}},
+				Writes: []ir.Write{{Path: "state.complete"}}, ReasonFail: "INCOMPLETE",
+			})...)
+		w := start(t, p, "{}")
+		w.do = func(w *world, task journal.Work) plan.Result {
+			if task.Step != "review" {
+				return value(`{"approved": false}`)
+			}
+			w.note(task, 1, journal.NotePrompt, journal.Prompt{Blocks: []journal.Block{{Type: "text", Text: "Is this sound: 2 + 2 = 4?"}}}, journal.Usage{})
+			w.note(task, 2, journal.NoteReply, journal.Reply{Blocks: []journal.Block{{Type: "text", Text: "yes"}}, Model: "scripted", Offline: "scripted"},
+				journal.Usage{ModelCalls: 1, InputTokens: 20, OutputTokens: 5, MicroDollars: 130})
+			return value(`{"approved": true, "reason": "it adds up"}`)
+		}
+		return p, w.run()
+	},
+	"observed": func(t *testing.T) (*ir.Program, *world) {
+		p := program("private")
+		p.Version, p.CheckpointEvery = "1.2.0", 2
+		p.Audit = &ir.Audit{
+			Level: "full", RequiredEvents: []ir.Name{{Name: "run_start"}, {Name: "gate_decision"}}, RedactPII: true, RedactSecrets: true,
+			RedactPatterns: []ir.Name{{Name: "EMP-[0-9]+"}},
+		}
+		child := program("child", edit(task("look", "tool", "tool"), func(s *ir.Step) { s.Reads = []ir.Ref{{Path: "input"}} }))
+		p.Children = []ir.Program{*child}
+		merge := bundle(p, "extract", ir.JoinSettle, "W1", "W2")
+		par := merge.Action.(ir.Parallel)
+		par.Branches[1].When = cond(t, "input.all == true")
+		par.Combine = &ir.Task{Kind: "combine"}
+		merge.Action = par
+		p.Blocks[0].Steps = chain(merge,
+			ir.Step{ID: "ask", Type: "skill", Action: ir.Call{PassReads: true}, Reads: []ir.Ref{{Path: "input.who"}}, Writes: []ir.Write{{Path: "state.ask"}}},
+			ir.Step{ID: "sign", Type: "gate", Action: ir.Gate{Decider: ir.Person, Event: "signed", Timeout: 60_000}, Reads: []ir.Ref{{Path: "state.ask"}}},
+			ir.Step{ID: "papers", Type: "waitpoint", Action: ir.Gate{Decider: ir.Event, Event: "in", Timeout: 1000, OnTimeout: ir.TimeoutSkip, Name: "WP"}},
+			end("done"))
+		w := start(t, p, `{"who":"ada@example.org","n":12345678901234567890}`)
+		w.do = func(w *world, task journal.Work) plan.Result {
+			switch {
+			case task.Part == plan.PartCombine:
+				w.note(task, 1, journal.NoteMerge, journal.MergeDecision{Key: "a", Kept: json.RawMessage(`1`), From: []string{"W1"}, Why: "duplicate"}, journal.Usage{})
+				w.note(task, 2, journal.NoteMerge, journal.MergeDecision{
+					Key: "b", Kept: json.RawMessage(`"EMP-7"`), From: []string{"W1"}, Dropped: []json.RawMessage{json.RawMessage(`2`)}, Why: "critic", Reason: "ask ida@example.org",
+				}, journal.Usage{})
+				w.note(task, 3, journal.NoteDone, journal.DoneBy{By: "combine"}, journal.Usage{})
+				w.note(task, 4, journal.NoteMissingFile, journal.MissingFile{Path: "report.pdf"}, journal.Usage{})
+			case task.Step == "look":
+				w.note(task, 1, journal.NoteToolResult, journal.ToolUse{Name: "find", CallID: "1", Input: json.RawMessage(`{"password":"x"}`), Error: "no EMP-12"}, journal.Usage{ToolCalls: 1})
+				w.note(task, 2, journal.NoteModelError, journal.ModelError{Class: "RATE_LIMIT", Message: "slow down", Status: 429}, journal.Usage{})
+				return value(`{"mail":"ida@example.org"}`)
+			}
+			return plan.Result{Outcome: plan.OutcomeOK}
+		}
+		w.runUntilGate()
+		w.now += 500
+		w.tell(plan.Signal{Event: "signed", Data: json.RawMessage(`{"approved": true, "by": "bo@example.org"}`), By: journal.Actor{User: "mail"}})
+		return p, w.run()
+	},
 }
 
 func gated() *ir.Program {

@@ -106,6 +106,21 @@ func (w *world) run() *world {
 	return w
 }
 
+// runUntilGate does tasks until there are none; time stands still.
+func (w *world) runUntilGate() {
+	w.t.Helper()
+	for len(w.tasks) > 0 {
+		task := w.tasks[0]
+		w.tasks = w.tasks[1:]
+		w.now += 250
+		r := w.do(w, task)
+		if r.Work = task; r.Value.IsZero() {
+			r.Value = journal.Value{JSON: fmt.Appendf(nil, `{"by":%q}`, task.Key())}
+		}
+		w.tell(r)
+	}
+}
+
 // note tells a note of a task.
 func (w *world) note(task journal.Work, n int, kind string, data any, usage journal.Usage) {
 	w.t.Helper()

@@ -105,9 +105,6 @@ func (f *fields) value(name string, raw json.RawMessage, most int) {
 
 // values is an object of contents.
 func (f *fields) values(name string, all map[string]json.RawMessage, most int) {
-	if len(all) == 0 {
-		return
-	}
 	inner := fields{rules: f.rules}
 	for key, raw := range all {
 		inner.value(key, raw, most)

@@ -565,6 +565,13 @@ func (p *projector) behind(e *journal.Event) error {
 		return p.write(root, nil, event, e.At, func(f *fields) error { fill(f); return nil })
 	}
 	switch x := e.Fact.(type) {
+	case journal.BudgetWait: // of a step that has not begun
+		return say(BudgetWait, func(f *fields) {
+			f.text("budget", x.Budget)
+			f.text("before_step", x.Key())
+			f.usage("wanted_", x.Amount)
+			f.some("wanted_steps", x.Amount.Steps)
+		})
 	case journal.FrameClosed:
 		if x.Outcome != report.OutcomeSkipped {
 			return nil
@@ -746,14 +753,14 @@ func (p *projector) resumed(e *journal.Event) error {
 	owner := p.newOwner
 	p.newOwner = ""
 	return p.write(root, nil, RunResumed, e.At, func(f *fields) error {
-		f.text("cause", cause(e.Fact))
+		f.text("cause", p.cause)
 		f.number("waited_ms", int64(e.At-p.since))
 		f.text("process", owner)
 		return nil
 	})
 }
 
-// cause is what made a run go on.
+// cause is what can make a run go on that is at rest; empty for anything else.
 func cause(f journal.Fact) string {
 	switch x := f.(type) {
 	case journal.GateDecided:
@@ -767,5 +774,5 @@ func cause(f journal.Fact) string {
 	case journal.CancelRequested:
 		return "cancelled"
 	}
-	return "other_work"
+	return ""
 }

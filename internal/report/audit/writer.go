@@ -58,6 +58,7 @@ type projector struct {
 	waiting  bool                // the run is at rest
 	since    journal.Millis
 	newOwner string // who took the run over while it was at rest
+	cause    string // what may have made it go on
 }
 
 // log is the audit log of one run.
@@ -96,6 +97,14 @@ func (p *projector) Take(e *journal.Event, out report.Output) error {
 		return err
 	}
 	p.state.Fold([]journal.Event{*e})
+	// A run that goes on has been resumed before anything is done in it, but
+	// after the decision that let it.
+	why := cause(e.Fact)
+	if why != "" {
+		p.cause = why
+	} else if err := p.resumed(e); err != nil {
+		return err
+	}
 	if err := p.ahead(e, before); err != nil {
 		return err
 	}
@@ -107,8 +116,10 @@ func (p *projector) Take(e *journal.Event, out report.Output) error {
 	if err := p.behind(e); err != nil {
 		return err
 	}
-	if err := p.resumed(e); err != nil {
-		return err
+	if why != "" {
+		if err := p.resumed(e); err != nil {
+			return err
+		}
 	}
 	return p.suspended(e)
 }

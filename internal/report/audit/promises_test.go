@@ -1,0 +1,179 @@
+package audit_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report/audit"
+)
+
+// TestTheTranscriptHasNoSay: a run without a transcript has the same audit log,
+// byte for byte.
+func TestTheTranscriptHasNoSay(t *testing.T) {
+	r := recorded(t, "gate-approved")
+	want := together(undisturbed(t, r))
+	started := r.appends[0].Events[0].Fact.(journal.RunStarted)
+	started.Options = json.RawMessage(`{"no_transcript":true}`)
+	r.appends[0].Events[0].Fact = started
+	if got := together(undisturbed(t, r)); got != want {
+		t.Error(got)
+	}
+}
+
+// TestF44AuditLevel: another level than full leaves out what the specification does not
+// have, unless it is required.
+func TestF44AuditLevel(t *testing.T) {
+	r := recorded(t, "observed")
+	r.program.Audit = &ir.Audit{Level: "minimal", RequiredEvents: []ir.Name{{Name: "model_error"}}}
+	r.program.Children[0].Audit = r.program.Audit
+	seen := map[string]bool{}
+	for _, text := range undisturbed(t, r) {
+		for _, one := range records(t, text) {
+			seen[one.Event] = true
+		}
+	}
+	for event, want := range map[string]bool{
+		audit.RunStart: true, audit.StepOutput: true, audit.GateDecision: true, audit.BudgetCheck: true, audit.RunComplete: true,
+		audit.MergeConflict: true, audit.CheckpointSaved: true, audit.ModelError: true, audit.ToolCall: false, audit.GateOpened: false,
+	} {
+		if seen[event] != want {
+			t.Errorf("%s: %t", event, seen[event])
+		}
+	}
+}
+
+// TestSuspension: a run is suspended and resumed in turn, and nothing is done
+// in between.
+func TestSuspension(t *testing.T) {
+	for _, r := range recordings(t) {
+		suspended := false
+		for _, one := range records(t, undisturbed(t, r)[string(run)+audit.Ext]) {
+			switch one.Event {
+			case audit.RunSuspended:
+				if suspended {
+					t.Errorf("%s: record %d: suspended twice", r.name, one.Seq)
+				}
+				suspended = true
+			case audit.RunResumed:
+				if !suspended && !strings.Contains(string(one.Data), "taken_over") {
+					t.Errorf("%s: record %d: resumed without being suspended", r.name, one.Seq)
+				}
+				suspended = false
+			case audit.StepStart, audit.ModelCall, audit.ToolCall:
+				if suspended {
+					t.Errorf("%s: record %d: %s while suspended", r.name, one.Seq, one.Event)
+				}
+			}
+		}
+	}
+}
+
+// TestLongAndBrokenContent: nothing that a step says keeps a record from being
+// written, and long values are told by size, hash and beginning.
+func TestLongAndBrokenContent(t *testing.T) {
+	for name, c := range map[string]struct{ value, want string }{
+		"long":           {`"` + strings.Repeat("é", 4000) + `"`, `"output_summary":{"shortened":{"begins":"\"é`},
+		"half a pair":    {`"\ud800"`, "\"output_summary\":\"\uFFFD\""},
+		"a member twice": {`{"a":1,"a":2}`, `"output_summary":{"a":2}`},
+		"a huge number":  {`[1e999, 9007199254740993, 1.50]`, `"output_summary":["1e999","9007199254740993",1.5]`},
+		"no JSON at all": {`{"a":`, `"output_summary":"{\"a\":"`},
+	} {
+		r := recorded(t, "linear")
+		for _, a := range r.appends {
+			for i := range a.Events {
+				if x, ok := a.Events[i].Fact.(journal.TaskEnded); ok {
+					x.Value = journal.Value{JSON: json.RawMessage(c.value)}
+					x.Writes = nil
+					a.Events[i].Fact = x
+				}
+			}
+		}
+		text := undisturbed(t, r)[string(run)+audit.Ext]
+		if !strings.Contains(text, c.want) {
+			t.Errorf("%s: there is no %s in\n%.3000s", name, c.want, text)
+		}
+		records(t, text)
+	}
+}
+
+// TestUnreadableNotes: a note whose data is not what its kind promises still
+// counts as a call, so that audit and transcript agree.
+func TestUnreadableNotes(t *testing.T) {
+	r := recorded(t, "bundle")
+	for _, a := range r.appends {
+		for i := range a.Events {
+			if x, ok := a.Events[i].Fact.(journal.TaskNoted); ok {
+				x.Data = json.RawMessage(`"?"`)
+				a.Events[i].Fact = x
+			}
+		}
+	}
+	text := undisturbed(t, r)[string(run)+audit.Ext]
+	if n := strings.Count(text, `"event":"model_call"`); n != 2 || strings.Count(text, `"unreadable":true`) != 2 {
+		t.Errorf("%d calls in %s", n, text)
+	}
+}
+
+// TestEventsAreDocumented: whatever a log may have is on the page about it.
+func TestEventsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/audit.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range recordings(t) {
+		for _, text := range undisturbed(t, r) {
+			for _, one := range records(t, text) {
+				if !strings.Contains(string(page), "`"+one.Event+"`") {
+					t.Errorf("%s is not in docs/audit.md", one.Event)
+				}
+			}
+		}
+	}
+}
+
+// TestWideRunsStayLinear: a fan-out over many items costs each of them the same.
+func TestWideRunsStayLinear(t *testing.T) {
+	text := func(n int) string {
+		p := &ir.Program{Name: "wide", Blocks: []ir.Block{{Steps: []ir.Step{{ID: "map", Type: "parallel", Action: ir.Parallel{}}}}, {Steps: []ir.Step{{ID: "one", Type: "tool", Action: ir.Task{Kind: "tool"}}}}}}
+		var events []journal.Event
+		add := func(f journal.Fact) {
+			events = append(events, journal.Event{Seq: journal.Seq(len(events) + 1), At: 1_772_000_000_000, Fact: f})
+		}
+		at := journal.Place{Step: "map"}
+		work := func(i int) journal.Work {
+			return journal.Work{Place: journal.Place{Frame: fmt.Sprintf("map/%d", i), Step: "one"}}
+		}
+		add(journal.RunStarted{Name: "wide", Definition: "d"})
+		add(journal.StepEntered{Place: at, Mode: "parallel", Total: n, Items: journal.Value{JSON: json.RawMessage("[]")}})
+		for i := range n {
+			add(journal.FrameOpened{Frame: fmt.Sprintf("map/%d", i), Step: "map", Block: 1, Index: i})
+		}
+		for i := range n {
+			add(journal.TaskStarted{Work: work(i), Kind: "tool"})
+		}
+		for i := range n {
+			add(journal.TaskEnded{Work: work(i), Outcome: "ok", Final: true})
+			add(journal.FrameClosed{Frame: fmt.Sprintf("map/%d", i), Outcome: "ok"})
+		}
+		add(journal.StepLeft{Place: at, Outcome: "ok"})
+		add(journal.RunFinished{Outcome: "ok"})
+		s := &shelf{program: p, appends: []journal.Appended{{Pos: 1, Run: run, Events: events}}}
+		made, err := writer(t.TempDir(), s).Rebuild(t.Context(), run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(made[run])
+	}
+	cost := func(n int) float64 { return testing.AllocsPerRun(1, func() { text(n) }) / float64(n) }
+	if small, large := cost(100), cost(1000); large > 1.5*small {
+		t.Errorf("%.0f allocations for each of 100 items, %.0f for each of 1000", small, large)
+	}
+	if got := strings.Count(text(100), `"event":"step_complete"`); got != 101 {
+		t.Errorf("%d steps", got)
+	}
+}
