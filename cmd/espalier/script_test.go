@@ -20,7 +20,7 @@ import (
 const quickExit = "atexit_sleep_ms=0"
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"espalier": main})
+	testscript.Main(m, map[string]func(){"espalier": main, "espalier-person": person})
 }
 
 // TestScripts runs the whole product through its command line.

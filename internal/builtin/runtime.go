@@ -52,6 +52,8 @@ type RuntimeOptions struct {
 	Config *config.Config
 	// Getenv reads the environment; nil reads the process's own.
 	Getenv func(string) string
+	// Journal wraps the store before anything uses it; nil leaves it as it is.
+	Journal func(journal.Store) journal.Store
 }
 
 // complete fills in what was left to choose.
@@ -80,9 +82,13 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	if err := makeStorage(dir); err != nil {
 		return nil, err
 	}
-	store, err := sqlite.Open(filepath.Join(dir, "espalier.db"), sqlite.Options{Relaxed: o.Relaxed})
+	file, err := sqlite.Open(filepath.Join(dir, "espalier.db"), sqlite.Options{Relaxed: o.Relaxed})
 	if err != nil {
 		return nil, err
+	}
+	var store journal.Store = file
+	if o.Journal != nil {
+		store = o.Journal(file)
 	}
 	r.Store = store
 	if r.Process, err = owner.New(filepath.Join(dir, "owners")); err != nil {

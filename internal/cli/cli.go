@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/project"
 )
@@ -22,6 +23,9 @@ type World struct {
 	Dir            string // the working folder
 	// Interrupts is sent to when somebody wants the program to stop; nil never is.
 	Interrupts <-chan os.Signal
+	// Journal wraps the journal of every project that is opened; nil leaves
+	// it as it is.
+	Journal func(journal.Store) journal.Store
 }
 
 // stops is sent to when somebody wants the program to stop. Whoever listens

@@ -126,6 +126,7 @@ type gate struct {
 	Kind        string                     `json:"kind"`
 	Description string                     `json:"description,omitempty"`
 	Event       string                     `json:"event,omitempty"`
+	Key         string                     `json:"key,omitempty"` // of the task in doubt, as the outside world saw it
 	Shows       map[string]json.RawMessage `json:"shows,omitempty"`
 	Digest      string                     `json:"digest,omitempty"`
 	Until       string                     `json:"until,omitempty"`
@@ -186,8 +187,11 @@ func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) sta
 	}
 	for _, f := range state.OpenGates() {
 		g := gate{Step: f.Place().Key(), Kind: f.Gate.Kind, Event: f.Gate.Event, Description: state.StepOf(program, f).Description}
-		if f.Gate.Kind == plan.GatePerson || f.Gate.Kind == plan.GateCall {
+		switch f.Gate.Kind {
+		case plan.GatePerson, plan.GateCall:
 			g.Shows, g.Digest = state.Shown(program, f)
+		case plan.GateDoubt:
+			g.Key = f.Work().Key()
 		}
 		if f.Due != 0 {
 			g.Until = f.Due.Time().Format(time.RFC3339)
@@ -235,7 +239,7 @@ func (a *app) printStatus(s status) {
 		case plan.GateEvent:
 			fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", g.Step, g.Event, g.Description, short(s.ID), g.Event)
 		case plan.GateDoubt:
-			fmt.Fprintf(w, "%s is in doubt: it was begun and nobody knows how it ended\n  espalier resume %s --decide %s=rerun|skip|fail|result=JSON\n", g.Step, short(s.ID), g.Step)
+			fmt.Fprintf(w, "%s is in doubt: it was begun and nobody knows how it ended\n  key %s\n  espalier resume %s --decide %s=rerun|skip|fail|result=JSON\n", g.Step, g.Key, short(s.ID), g.Step)
 		}
 	}
 }

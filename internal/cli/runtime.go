@@ -33,6 +33,7 @@ func (a *app) runtime(root string, o builtin.RuntimeOptions) (*builtin.Runtime, 
 		o.Config = c
 	}
 	o.Getenv = a.Getenv
+	o.Journal = a.Journal
 	r, err := builtin.OpenRuntime(filepath.Join(root, storage), o)
 	if err != nil {
 		return nil, &failure{

@@ -160,7 +160,8 @@ func (s *State) Apply(e *journal.Event) {
 		}
 	case journal.RetrySet:
 		f := s.frame(x.Frame)
-		f.Phase, f.Attempt, f.Part = Resting, x.Attempt, x.Part
+		// It is a new task, also when the last attempt had been done over.
+		f.Phase, f.Attempt, f.Part, f.Rerun, f.Notes = Resting, x.Attempt, x.Part, 0, 0
 		s.setDue(f, x.Due)
 	case journal.TimerFired:
 		s.fireTimer(&x)

@@ -787,6 +787,32 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
+// The attempt after one that was lost is a new task: what it notes is kept
+// from its first note on, and it counts as a step.
+func TestTheAttemptAfterOneThatWasLost(t *testing.T) {
+	step := task("a")
+	step.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{5}}
+	w := start(t, program(chain(step)...), "")
+	w.tell(plan.Note{Work: w.tasks[0], N: 1, Kind: "command"})
+	lost := w.tasks[0]
+	w.tasks = nil
+	w.tell(plan.Gone{Work: lost, Why: "crash", Policy: plan.PolicyRerun})
+	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: plan.OutcomeFailed, Class: "TOOL"} }
+	w.result(0)
+	w.now, _ = w.s.Wake()
+	w.tell()
+	if len(w.tasks) != 1 || w.tasks[0].Key() != "a#1" {
+		t.Fatalf("%v", w.tasks)
+	}
+	noted := w.tell(plan.Note{Work: w.tasks[0], N: 1, Kind: "command"})
+	if len(noted) != 1 {
+		t.Errorf("the note of the second attempt is lost: %v", describe(noted))
+	}
+	if used := w.s.Root().Ledger.Used.Steps; used != 2 {
+		t.Errorf("two attempts are %d steps", used)
+	}
+}
+
 func TestBudgets(t *testing.T) {
 	t.Run("steps park the run until they are raised", func(t *testing.T) {
 		p := program(chain(task("a"), task("b"), task("c"))...)

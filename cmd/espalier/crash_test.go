@@ -1,0 +1,463 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/espalier-run/espalier/internal/cli"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// shape is a run that is hard to resume.
+type shape struct {
+	errand
+	// sideBySide: branches run at the same time, so records may be in any order.
+	sideBySide bool
+	// every stop of the first process is followed by several of the second;
+	// otherwise by one, in turn.
+	thorough bool
+	files    map[string]string // of the project
+}
+
+// outcome is everything that a disturbed run must have in common with an
+// undisturbed one.
+type outcome struct {
+	standing string
+	output   string
+	effects  []string
+	records  map[string][]string // by the name of the transcript
+}
+
+// TestCrashMatrix kills the program at every write to its journal, before it
+// and after it, and again while it recovers. A new process then brings the run
+// to its end. Outcome, output, records and what was done in the world must be
+// those of an undisturbed run.
+//
+// It was seen to fail with a journal that says "durable" too early (see
+// TestCrashMatrixSeesALostWrite), and with an engine that …
+func TestCrashMatrix(t *testing.T) {
+	for name, s := range shapes(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s.matrix(t, func(label string, differences []string) {
+				if len(differences) > 0 {
+					t.Errorf("%s:\n%s", label, strings.Join(differences, "\n"))
+				}
+			})
+		})
+	}
+}
+
+// TestCrashMatrixSeesALostWrite: a journal that loses one write is found out.
+func TestCrashMatrixSeesALostWrite(t *testing.T) {
+	s := shapes(t)["chain"]
+	s.Late = true
+	found := 0
+	s.matrix(t, func(_ string, differences []string) { found += len(differences) })
+	if found == 0 {
+		t.Error("one write was lost with every kill, and nobody noticed")
+	}
+}
+
+func (s *shape) matrix(t *testing.T, compared func(label string, differences []string)) {
+	calm := s.project(t)
+	calmly := s.errand
+	calmly.Stop, calmly.Late = 0, false
+	writes := s.process(t, calm, calmly)
+	want := s.look(t, calm)
+	if !strings.HasPrefix(want.standing, "finished") {
+		t.Fatalf("undisturbed: %s", want.standing)
+	}
+	turn := 0
+	for first := 1; first <= writes; first++ {
+		for _, after := range []bool{false, true} {
+			label := fmt.Sprintf("killed %s write %d", beforeOrAfter(after), first)
+			broken := s.project(t)
+			one := s.errand
+			one.Stop, one.After = first, after
+			if s.process(t, broken, one) > 0 {
+				// It came to its end with fewer writes than the other one.
+				compared(label, s.differences(t, broken, want))
+				continue
+			}
+			once := s.copied(t, broken)
+			left := s.process(t, once, calmly)
+			compared(label, s.differences(t, once, want))
+			seconds := []int{1, (left + 1) / 2, left}
+			if !s.thorough {
+				seconds = seconds[turn%3 : turn%3+1]
+				turn++
+			}
+			for i, second := range slices.Compact(seconds) {
+				again := s.copied(t, broken)
+				two := s.errand
+				two.Stop, two.After = second, (first+i)%2 == 0
+				if s.process(t, again, two) == 0 {
+					s.process(t, again, calmly)
+				}
+				compared(fmt.Sprintf("%s, then %s write %d", label, beforeOrAfter(two.After), second), s.differences(t, again, want))
+				os.RemoveAll(again)
+			}
+			os.RemoveAll(broken)
+			os.RemoveAll(once)
+		}
+	}
+}
+
+func beforeOrAfter(after bool) string {
+	if after {
+		return "after"
+	}
+	return "before"
+}
+
+// process runs an errand in a process of its own and waits until it, and every
+// command that it has started, is gone. It returns the number of writes; 0
+// when the process was killed.
+func (s *shape) process(t *testing.T, dir string, e errand) int {
+	t.Helper()
+	e.Dir = dir
+	raw, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "errand.json")
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Commands inherit the pipe, as they inherit everything that nobody
+	// closes: reading it ends when the last of them is dead. It has a number
+	// beyond those that the program gives to its commands itself.
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	var out, told bytes.Buffer
+	cmd := exec.Command("espalier-person", path)
+	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
+	cmd.Stdout, cmd.Stderr = &out, &told
+	for range 8 {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, write)
+	}
+	err = cmd.Start()
+	write.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	if _, err := io.Copy(io.Discard, read); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || exit.Exited()) {
+		t.Fatalf("%v\n%s", err, told.String())
+	}
+	if err != nil {
+		return 0
+	}
+	var writes int
+	if err := json.Unmarshal(out.Bytes(), &writes); err != nil {
+		t.Fatalf("%v: %s", err, out.String())
+	}
+	return writes
+}
+
+// look reads how a run stands, in this process: what the others have left on
+// the disk is all that there is.
+func (s *shape) look(t *testing.T, dir string) outcome {
+	t.Helper()
+	ask := func(args ...string) string {
+		var out, told bytes.Buffer
+		cli.Main(cli.World{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &told, Getenv: func(string) string { return "" }, Dir: dir}, args)
+		return out.String()
+	}
+	var a asked
+	if err := json.Unmarshal([]byte(ask("status", errandRun, "--json")), &a); err != nil {
+		t.Fatal(err)
+	}
+	o := outcome{
+		standing: a.Status + " " + a.Outcome + " " + a.Error,
+		output:   ask("output", errandRun),
+		effects:  traces(dir),
+		records:  map[string][]string{},
+	}
+	slices.Sort(o.effects)
+	paths, err := filepath.Glob(filepath.Join(dir, ".espalier", "storage", "transcripts", "*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.records[filepath.Base(path)] = s.record(t, raw)
+	}
+	return o
+}
+
+// record is a transcript without what differs from time to time.
+func (s *shape) record(t *testing.T, raw []byte) []string {
+	t.Helper()
+	var lines []string
+	seq := 0
+	for line := range strings.Lines(string(raw)) {
+		var e map[string]any
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		seq++
+		if e["seq"] != float64(seq) {
+			t.Errorf("event %v stands in line %d", e["seq"], seq)
+		}
+		delete(e, "seq")
+		delete(e, "timestamp")
+		timeless(e)
+		text, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, string(text))
+	}
+	if s.sideBySide {
+		slices.Sort(lines)
+	}
+	return lines
+}
+
+func timeless(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, "decided_at")
+		for _, part := range v {
+			timeless(part)
+		}
+	case []any:
+		for _, part := range v {
+			timeless(part)
+		}
+	}
+}
+
+// differences compares a run with the undisturbed one.
+func (s *shape) differences(t *testing.T, dir string, want outcome) []string {
+	t.Helper()
+	got := s.look(t, dir)
+	var out []string
+	if got.standing != want.standing {
+		out = append(out, fmt.Sprintf("it stands at %q, not %q", got.standing, want.standing))
+	}
+	if got.output != want.output {
+		out = append(out, fmt.Sprintf("it gives %s, not %s", got.output, want.output))
+	}
+	if !slices.Equal(got.effects, want.effects) {
+		out = append(out, fmt.Sprintf("done was %q, not %q", got.effects, want.effects))
+	}
+	if a, b := slices.Sorted(maps.Keys(got.records)), slices.Sorted(maps.Keys(want.records)); !slices.Equal(a, b) {
+		return append(out, fmt.Sprintf("there are records %q, not %q", a, b))
+	}
+	for name, lines := range want.records {
+		if !slices.Equal(got.records[name], lines) {
+			out = append(out, fmt.Sprintf("the record %s differs (-calm +killed):\n%s", name, cmp.Diff(lines, got.records[name])))
+		}
+	}
+	return out
+}
+
+// project makes a project in a folder of its own.
+func (s *shape) project(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range s.files {
+		write(t, filepath.Join(dir, name), text)
+	}
+	write(t, filepath.Join(dir, ".espalier", "keep"), "")
+	return dir
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// copied copies a project as a killed process has left it. Pipes by which
+// processes wake each other have no meaning any more.
+func (s *shape) copied(t *testing.T, from string) string {
+	t.Helper()
+	to, err := os.MkdirTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		write(t, filepath.Join(to, rel), string(raw))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// shapes are the examples, and every shape of run that has ever been hard to resume.
+func shapes(t *testing.T) map[string]*shape {
+	t.Helper()
+	out := map[string]*shape{}
+	files := examples(t)
+	example := func(run ...string) *shape { return &shape{errand: errand{Run: run}, files: files} }
+	out["weekly-metrics"] = example("weekly-metrics.md", "--input", `orders=[{"region":"north","amount":3},{"region":"south","amount":4}]`)
+	out["market-brief"] = example("market-brief.md", "--simulate", "--input", "question=What do roses cost in winter?")
+	out["meeting-minutes"] = example("meeting-minutes.md", "--simulate", "--input", "transcript="+strings.Repeat("Eva: we ship on Monday. ", 12))
+	out["contract-review"] = example("contract-review.md", "--simulate", "--input", "contract=The parties agree.")
+	out["contract-review"].sideBySide = true
+	out["support-triage"] = example("support-triage.md", "--simulate", "--input", "ticket=Billed twice", "--input", "customer_id=42", "--input", "service_tier=enterprise")
+	out["vendor-onboarding"] = example("vendor-onboarding.md", "--simulate", "--input", "company=Acme", "--input", "contact=a@example.org")
+	out["release-notes"] = example("release-notes", "--simulate", "--input", "log=fixed a bug")
+	out["minutes"] = example("skills/minutes", "--simulate", "--input", "Eva: we ship on Monday.")
+
+	program := func(name string, p *ir.Program) *shape {
+		s := &shape{errand: errand{Program: p}, thorough: true}
+		out[name] = s
+		return s
+	}
+	program("chain", blocks([]ir.Step{traced("a"), traced("b"), traced("c")}))
+
+	again := approval("ask")
+	again.Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "a"}, Limit: 1}, {On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "b"}}}
+	program("second pause in one step", blocks([]ir.Step{traced("a"), again, traced("b")}))
+	program("two pauses", blocks([]ir.Step{traced("a"), approval("g1"), approval("g2"), traced("b")}))
+
+	parent := blocks([]ir.Step{traced("a"), {ID: "call", Type: "call", Action: ir.Call{PassReads: true}}, traced("b")})
+	parent.Children = []ir.Program{*blocks([]ir.Step{traced("c1"), approval("cg"), traced("c2")})}
+	program("pause in a child run", parent)
+
+	program("two pauses in parallel", fan(ir.JoinAll,
+		[]ir.Step{traced("x1"), approval("xg"), traced("x2")},
+		[]ir.Step{traced("y1"), approval("yg"), traced("y2")})).sideBySide = true
+
+	program("pause in a loop", blocks(
+		[]ir.Step{{ID: "each", Type: "loop", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: list(t, "[1, 2, 3]"), Var: "item"}}}, traced("after")},
+		[]ir.Step{traced("body"), approval("ask")}))
+
+	flaky := scripted("flaky", trace+`; case "$ESPALIER_KEY" in *#2) ;; *) exit 1;; esac`)
+	flaky.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant, Delays: []ir.Millis{1}}
+	program("retries", blocks([]ir.Step{traced("a"), flaky, traced("b")}))
+
+	program("join any, the other waits", fan(ir.JoinAny,
+		[]ir.Step{traced("x1"), approval("xg"), traced("x2")},
+		[]ir.Step{traced("y1"), approval("yg"), traced("y2")})).sideBySide = true
+
+	// The winner ends only when the other one is at work.
+	program("join any, the other works", fan(ir.JoinAny,
+		[]ir.Step{scripted("x", `until [ -e ../../../busy ]; do :; done; `+trace)},
+		[]ir.Step{scripted("y", `: > ../../../busy; exec sleep 1000`)})).sideBySide = true
+
+	narrow := blocks(
+		[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{Items: list(t, "[1, 2, 3, 4, 5]"), Var: "item", Block: 1}}}, traced("after")},
+		[]ir.Step{traced("one")})
+	narrow.Budget.Steps = &ir.Limit{Max: 3}
+	s := program("budget of a fan-out", narrow)
+	s.sideBySide, s.Raise = true, "steps=50"
+	return out
+}
+
+// examples are the files of the examples for Agent Flow.
+func examples(t *testing.T) map[string]string {
+	t.Helper()
+	root := filepath.Join("..", "..", "examples", "agent-flow")
+	files := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		files[rel] = string(raw)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func scripted(id, script string) ir.Step {
+	task := ir.Task{Kind: "script"}
+	task.Settings.Put("language", "sh", source.Span{})
+	task.Settings.Put("script", script, source.Span{})
+	return ir.Step{ID: id, Type: "task", Action: task, Writes: []ir.Write{{Path: "state." + id}}}
+}
+
+func traced(id string) ir.Step { return scripted(id, trace) }
+
+func approval(id string) ir.Step {
+	return ir.Step{ID: id, Type: "gate", Action: ir.Gate{Decider: ir.Person}}
+}
+
+// blocks makes a program; steps without ways on lead to the next one.
+func blocks(blocks ...[]ir.Step) *ir.Program {
+	p := &ir.Program{Name: "shape", Format: "test"}
+	for _, steps := range blocks {
+		for i := range steps[:len(steps)-1] {
+			if steps[i].Next == nil {
+				steps[i].Next = []ir.Edge{{On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: steps[i+1].ID}}}
+			}
+		}
+		p.Blocks = append(p.Blocks, ir.Block{Steps: steps})
+	}
+	return p
+}
+
+func fan(join ir.Join, x, y []ir.Step) *ir.Program {
+	return blocks([]ir.Step{traced("a"), {ID: "fan", Type: "parallel", Action: ir.Parallel{
+		Join: join, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}},
+	}}, traced("b")}, x, y)
+}
+
+func list(t *testing.T, text string) *expr.Expr {
+	t.Helper()
+	e, problems := expr.ParseValue(expr.AgentFlow, text, source.Span{})
+	if problems.Errors() {
+		t.Fatal(problems)
+	}
+	return e
+}

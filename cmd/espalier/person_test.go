@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/cli"
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// errand is what a person does in one process: begin the run unless it is
+// there, and answer whatever it asks until it is over. The program may be
+// stopped dead on the way.
+type errand struct {
+	Dir string // of the project
+	// Run is how the run begins: what stands behind "espalier run". A Program
+	// is for what no format can say yet; it is begun as the command would.
+	Run     []string
+	Program *ir.Program
+	Raise   string // what to do about a budget: BUDGET=N
+
+	// Stop is the number of the write to the journal at which the process is
+	// killed, with nothing tidied up: before it, or After it is durable. 0 is never.
+	Stop  int
+	After bool
+	// Late is a fault: the journal says that a write is durable before it is,
+	// so that a kill loses the last one.
+	Late bool
+}
+
+const errandRun = "00000000-0000-4000-8000-000000000001"
+
+// effects is where the steps of a run leave traces in the world, a line each.
+const effects = "effects"
+
+// trace is what steps do in the world: it leaves the key of the task and gives
+// it back as the result.
+const trace = `echo "$ESPALIER_KEY" >> ../../../` + effects + `; printf '"%s"' "$ESPALIER_KEY"`
+
+// person runs an errand, which it finds in the file that it is called with. It
+// goes through the command line of the product for everything that has one,
+// and prints how many writes there were.
+func person() {
+	var e errand
+	raw, err := os.ReadFile(os.Args[1])
+	if err == nil {
+		err = json.Unmarshal(raw, &e)
+	}
+	if err == nil {
+		s := &stopping{errand: &e}
+		if err = e.do(s); err == nil {
+			err = json.NewEncoder(os.Stdout).Encode(s.writes)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "person:", err)
+		os.Exit(1)
+	}
+}
+
+// asked is what a person reads in `espalier status --json`.
+type asked struct {
+	Status  string `json:"status"`
+	Outcome string `json:"outcome"`
+	Error   string `json:"error"`
+	Gates   []struct {
+		Step  string `json:"step"`
+		Kind  string `json:"kind"`
+		Event string `json:"event"`
+		Key   string `json:"key"`
+	} `json:"gates"`
+}
+
+func (e *errand) do(s *stopping) error {
+	for range 300 {
+		var out bytes.Buffer
+		switch code := e.espalier(s, &out, "status", errandRun, "--json"); code {
+		case 0:
+		case 2:
+			if err := e.begin(s); err != nil {
+				return err
+			}
+			continue
+		default:
+			return fmt.Errorf("status: exit code %d", code)
+		}
+		var a asked
+		if err := json.Unmarshal(out.Bytes(), &a); err != nil {
+			return err
+		}
+		if a.Status == "finished" {
+			return nil
+		}
+		e.espalier(s, io.Discard, e.answer(&a)...)
+	}
+	return fmt.Errorf("the run does not come to an end")
+}
+
+// answer is the next command of somebody who sees this. What is in doubt comes
+// first, and is decided by looking at the world.
+func (e *errand) answer(a *asked) []string {
+	slices.SortStableFunc(a.Gates, func(x, y struct {
+		Step  string `json:"step"`
+		Kind  string `json:"kind"`
+		Event string `json:"event"`
+		Key   string `json:"key"`
+	},
+	) int {
+		if (x.Kind == "doubt") == (y.Kind == "doubt") {
+			return 0
+		}
+		if x.Kind == "doubt" {
+			return -1
+		}
+		return 1
+	})
+	for _, g := range a.Gates {
+		switch g.Kind {
+		case "doubt":
+			answer := "rerun"
+			if slices.Contains(traces(e.Dir), g.Key) {
+				answer = fmt.Sprintf("result=%q", g.Key)
+				if strings.HasPrefix(g.Key, "flaky#") && g.Key != "flaky#2" {
+					answer = "fail" // as it did
+				}
+			}
+			return []string{"resume", errandRun, "--decide", g.Step + "=" + answer}
+		case "event":
+			return []string{"signal", errandRun, g.Event}
+		default:
+			return []string{"approve", errandRun, g.Step}
+		}
+	}
+	if a.Status == "exceeded" {
+		return []string{"resume", errandRun, "--raise", e.Raise}
+	}
+	return []string{"resume", errandRun}
+}
+
+func traces(dir string) []string {
+	raw, err := os.ReadFile(filepath.Join(dir, effects))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(raw))
+}
+
+// espalier runs one command line of the product.
+func (e *errand) espalier(s *stopping, out io.Writer, args ...string) int {
+	return cli.Main(cli.World{
+		Stdin: strings.NewReader(""), Stdout: out, Stderr: os.Stderr, Getenv: os.Getenv, Dir: e.Dir, Journal: s.wrap,
+	}, args)
+}
+
+func (e *errand) begin(s *stopping) error {
+	if e.Program == nil {
+		args := append([]string{"run"}, e.Run...)
+		if code := e.espalier(s, io.Discard, append(args, "--run-id", errandRun, "--durability", "relaxed")...); code == 2 || code == 3 || code == 6 {
+			return fmt.Errorf("run: exit code %d", code)
+		}
+		return nil
+	}
+	r, err := builtin.OpenRuntime(filepath.Join(e.Dir, ".espalier"), builtin.RuntimeOptions{Relaxed: true, Journal: s.wrap})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	ctx := context.Background()
+	if err := r.Engine.Start(ctx, errandRun, &engine.Definition{Program: e.Program}, json.RawMessage("{}"), nil, journal.Actor{User: "eva"}); err != nil {
+		return err
+	}
+	_, err = r.Engine.Wait(ctx, errandRun)
+	return err
+}
+
+// stopping counts the writes to a journal and kills the process at one of them.
+type stopping struct {
+	errand *errand
+	mu     sync.Mutex
+	writes int
+	late   func() // the write that was said to be durable and is not
+}
+
+// wrap lays it around a journal. One process opens its journal several times.
+func (s *stopping) wrap(store journal.Store) journal.Store { return &counted{store, s} }
+
+type counted struct {
+	journal.Store
+	s *stopping
+}
+
+// next counts a write, and tells whether the process dies when it is done. It
+// does not return when the process dies before.
+func (s *stopping) next() (last bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes++
+	if s.writes == s.errand.Stop && !s.errand.After {
+		die()
+	}
+	return s.writes == s.errand.Stop
+}
+
+func (c *counted) Append(b journal.Batch, done func(error)) {
+	last := c.s.next()
+	if c.s.errand.Late {
+		c.appendLate(b, done, last)
+		return
+	}
+	c.Store.Append(b, func(err error) {
+		if last {
+			die()
+		}
+		done(err)
+	})
+}
+
+// appendLate writes what came before, and only says that it has written this.
+func (c *counted) appendLate(b journal.Batch, done func(error), last bool) {
+	c.s.mu.Lock()
+	before := c.s.late
+	c.s.late = func() { c.Store.Append(b, func(error) {}) }
+	c.s.mu.Unlock()
+	if before != nil {
+		before()
+	}
+	if last {
+		die()
+	}
+	go done(nil)
+}
+
+// Close writes what is late: only a kill loses it.
+func (c *counted) Close() error {
+	c.s.mu.Lock()
+	before := c.s.late
+	c.s.late = nil
+	c.s.mu.Unlock()
+	if before != nil {
+		before()
+	}
+	return c.Store.Close()
+}
+
+func (c *counted) Claim(ctx context.Context, run journal.RunID, me journal.Owner, dead func(journal.Owner) bool) (journal.Claim, error) {
+	last := c.s.next()
+	claim, err := c.Store.Claim(ctx, run, me, dead)
+	if last {
+		die()
+	}
+	return claim, err
+}
+
+// die ends the process as kill -9 does: no lock is given back, nothing is flushed.
+func die() {
+	if p, err := os.FindProcess(os.Getpid()); err == nil {
+		p.Kill()
+	}
+	select {}
+}
