@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -29,6 +30,11 @@ type errand struct {
 	Run     []string
 	Program *ir.Program
 	Raise   string // what to do about a budget: BUDGET=N
+	// Fails are the keys of tasks that fail: whoever knows that does them again.
+	Fails []string
+	// Hopeless are the keys of tasks that never end by themselves. While they
+	// run, what is in doubt is answered from beside the process that runs them.
+	Hopeless []string
 
 	// Stop is the number of the write to the journal at which the process is
 	// killed, with nothing tidied up: before it, or After it is durable. 0 is never.
@@ -84,65 +90,90 @@ type asked struct {
 
 func (e *errand) do(s *stopping) error {
 	for range 300 {
-		var out bytes.Buffer
-		switch code := e.espalier(s, &out, "status", errandRun, "--json"); code {
-		case 0:
-		case 2:
+		a, begun, err := e.looks(s)
+		switch {
+		case err != nil:
+			return err
+		case !begun:
 			if err := e.begin(s); err != nil {
 				return err
 			}
-			continue
-		default:
-			return fmt.Errorf("status: exit code %d", code)
-		}
-		var a asked
-		if err := json.Unmarshal(out.Bytes(), &a); err != nil {
-			return err
-		}
-		if a.Status == "finished" {
+		case a.Status == "finished":
 			return nil
+		case len(e.Hopeless) > 0:
+			if err := e.besides(s, e.answer(a)); err != nil {
+				return err
+			}
+		default:
+			e.espalier(s, io.Discard, os.Stderr, e.answer(a)...)
 		}
-		e.espalier(s, io.Discard, e.answer(&a)...)
 	}
 	return fmt.Errorf("the run does not come to an end")
+}
+
+// looks asks how the run stands; false when it never began.
+func (e *errand) looks(s *stopping) (a *asked, begun bool, err error) {
+	var out bytes.Buffer
+	switch code := e.espalier(s, &out, os.Stderr, "status", errandRun, "--json"); code {
+	case 0:
+		return a, true, json.Unmarshal(out.Bytes(), &a)
+	case 2:
+		return nil, false, nil
+	default:
+		return nil, false, fmt.Errorf("status: exit code %d", code)
+	}
+}
+
+// besides runs a command, and answers what is in doubt while it runs.
+func (e *errand) besides(s *stopping, args []string) error {
+	told, progress := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		e.espalier(s, io.Discard, progress, args...)
+		progress.Close()
+	}()
+	lines := bufio.NewScanner(told)
+	for lines.Scan() {
+		fmt.Fprintln(os.Stderr, lines.Text())
+		a, _, err := e.looks(s)
+		if err != nil {
+			return err
+		}
+		if next := e.answer(a); slices.Contains(next, "--decide") {
+			e.espalier(s, io.Discard, os.Stderr, next...)
+		}
+	}
+	<-ended
+	return lines.Err()
 }
 
 // answer is the next command of somebody who sees this. What is in doubt comes
 // first, and is decided by looking at the world.
 func (e *errand) answer(a *asked) []string {
-	slices.SortStableFunc(a.Gates, func(x, y struct {
-		Step  string `json:"step"`
-		Kind  string `json:"kind"`
-		Event string `json:"event"`
-		Key   string `json:"key"`
-	},
-	) int {
-		if (x.Kind == "doubt") == (y.Kind == "doubt") {
-			return 0
-		}
-		if x.Kind == "doubt" {
-			return -1
-		}
-		return 1
-	})
+	doubts := []string{"resume", errandRun}
+	var others []string
 	for _, g := range a.Gates {
-		switch g.Kind {
-		case "doubt":
-			answer := "rerun"
-			if slices.Contains(traces(e.Dir), g.Key) {
-				answer = fmt.Sprintf("result=%q", g.Key)
-				if strings.HasPrefix(g.Key, "flaky#") && g.Key != "flaky#2" {
-					answer = "fail" // as it did
-				}
-			}
-			return []string{"resume", errandRun, "--decide", g.Step + "=" + answer}
-		case "event":
-			return []string{"signal", errandRun, g.Event}
+		switch {
+		case g.Kind == "doubt" && (!slices.Contains(traces(e.Dir), g.Key) || slices.Contains(e.Fails, g.Key)):
+			doubts = append(doubts, "--decide", g.Step+"=rerun")
+		case g.Kind == "doubt" && slices.Contains(e.Hopeless, g.Key):
+			// The others will make it superfluous.
+		case g.Kind == "doubt":
+			doubts = append(doubts, "--decide", fmt.Sprintf("%s=result=%q", g.Step, g.Key))
+		case others != nil: // one at a time
+		case g.Kind == "event":
+			others = []string{"signal", errandRun, g.Event}
 		default:
-			return []string{"approve", errandRun, g.Step}
+			others = []string{"approve", errandRun, g.Step}
 		}
 	}
-	if a.Status == "exceeded" {
+	switch {
+	case len(doubts) > 2:
+		return doubts
+	case others != nil:
+		return others
+	case a.Status == "exceeded":
 		return []string{"resume", errandRun, "--raise", e.Raise}
 	}
 	return []string{"resume", errandRun}
@@ -157,16 +188,16 @@ func traces(dir string) []string {
 }
 
 // espalier runs one command line of the product.
-func (e *errand) espalier(s *stopping, out io.Writer, args ...string) int {
+func (e *errand) espalier(s *stopping, out, told io.Writer, args ...string) int {
 	return cli.Main(cli.World{
-		Stdin: strings.NewReader(""), Stdout: out, Stderr: os.Stderr, Getenv: os.Getenv, Dir: e.Dir, Journal: s.wrap,
+		Stdin: strings.NewReader(""), Stdout: out, Stderr: told, Getenv: os.Getenv, Dir: e.Dir, Journal: s.wrap,
 	}, args)
 }
 
 func (e *errand) begin(s *stopping) error {
 	if e.Program == nil {
 		args := append([]string{"run"}, e.Run...)
-		if code := e.espalier(s, io.Discard, append(args, "--run-id", errandRun, "--durability", "relaxed")...); code == 2 || code == 3 || code == 6 {
+		if code := e.espalier(s, io.Discard, os.Stderr, append(args, "--run-id", errandRun, "--durability", "relaxed")...); code == 2 || code == 3 || code == 6 {
 			return fmt.Errorf("run: exit code %d", code)
 		}
 		return nil
