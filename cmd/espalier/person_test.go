@@ -45,6 +45,13 @@ type errand struct {
 	Late bool
 }
 
+// returned is what a person comes back with.
+type returned struct {
+	Writes   int // to the journal
+	Standing string
+	Output   string
+}
+
 const errandRun = "00000000-0000-4000-8000-000000000001"
 
 // effects is where the steps of a run leave traces in the world, a line each.
@@ -56,7 +63,7 @@ const trace = `echo "$ESPALIER_KEY" >> ../../../` + effects + `; printf '"%s"' "
 
 // person runs an errand, which it finds in the file that it is called with. It
 // goes through the command line of the product for everything that has one,
-// and prints how many writes there were.
+// and prints what it comes back with.
 func person() {
 	var e errand
 	raw, err := os.ReadFile(os.Args[1])
@@ -65,8 +72,12 @@ func person() {
 	}
 	if err == nil {
 		s := &stopping{errand: &e}
-		if err = e.do(s); err == nil {
-			err = json.NewEncoder(os.Stdout).Encode(s.writes)
+		var r returned
+		if r.Standing, err = e.do(s); err == nil {
+			var out bytes.Buffer
+			e.espalier(s, &out, os.Stderr, "output", errandRun)
+			r.Writes, r.Output = s.writes, out.String()
+			err = json.NewEncoder(os.Stdout).Encode(r)
 		}
 	}
 	if err != nil {
@@ -88,27 +99,27 @@ type asked struct {
 	} `json:"gates"`
 }
 
-func (e *errand) do(s *stopping) error {
+func (e *errand) do(s *stopping) (standing string, err error) {
 	for range 300 {
 		a, begun, err := e.looks(s)
 		switch {
 		case err != nil:
-			return err
+			return "", err
 		case !begun:
 			if err := e.begin(s); err != nil {
-				return err
+				return "", err
 			}
 		case a.Status == "finished":
-			return nil
+			return a.Status + " " + a.Outcome + " " + a.Error, nil
 		case len(e.Hopeless) > 0:
 			if err := e.besides(s, e.answer(a)); err != nil {
-				return err
+				return "", err
 			}
 		default:
 			e.espalier(s, io.Discard, os.Stderr, e.answer(a)...)
 		}
 	}
-	return fmt.Errorf("the run does not come to an end")
+	return "", fmt.Errorf("the run does not come to an end")
 }
 
 // looks asks how the run stands; false when it never began.
@@ -171,7 +182,7 @@ func (e *errand) answer(a *asked) []string {
 	switch {
 	case len(doubts) > 2:
 		return doubts
-	case others != nil:
+	case others != nil && a.Status != "running": // first see what the last process has left
 		return others
 	case a.Status == "exceeded":
 		return []string{"resume", errandRun, "--raise", e.Raise}
