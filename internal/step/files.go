@@ -25,10 +25,12 @@ func (j *Job) Finish(history []journal.TaskNoted, r Result, failed error) Result
 	missing := func(file string, err error) {
 		r.Notes = append(r.Notes, Note{Kind: journal.NoteMissingFile, Data: journal.MissingFile{Path: file, Why: err.Error()}})
 	}
-	root, err := os.OpenRoot(j.Dir)
-	if err != nil {
-		root = nil
-	} else {
+	var root *os.Root
+	err := j.MakeDir()
+	if err == nil {
+		root, err = os.OpenRoot(j.Dir)
+	}
+	if err == nil {
 		defer root.Close()
 	}
 	for _, file := range j.Step.Produces {

@@ -169,9 +169,15 @@ func TestFailedStepsDeliverNothing(t *testing.T) {
 	}
 }
 
+// The run's folder is made for the first file, and what keeps it from being
+// made is noted.
 func TestNoFolder(t *testing.T) {
 	job := producing(t, "report.md")
-	job.Dir = filepath.Join(job.Dir, "gone")
+	job.Dir = filepath.Join(job.Dir, "runs", "r1")
+	if r := job.Finish(nil, step.Result{Value: json.RawMessage(`"x"`)}, nil); len(missing(r)) > 0 {
+		t.Errorf("%v", missing(r))
+	}
+	job.Dir = filepath.Join(job.Dir, "report.md", "below-a-file")
 	if r := job.Finish(nil, step.Result{Value: json.RawMessage(`"x"`)}, nil); missing(r)["report.md"] == "" {
 		t.Error("it is not noted")
 	}
