@@ -21,14 +21,16 @@ const module = "github.com/espalier-run/espalier"
 // turn. Everything meets in source, diag and ir; formats and step kinds never
 // see each other, so that each can be read, tested and replaced alone.
 var layers = map[string][]string{
-	"internal/source":  {},
-	"internal/schema":  {},
-	"internal/diag":    {"internal/source"},
-	"internal/expr":    {"internal/diag"},
-	"internal/ir":      {"internal/expr"},
-	"internal/text":    {"internal/diag"},
-	"internal/explain": {},
-	"internal/project": {"internal/diag"},
+	"internal/source": {},
+	"internal/schema": {},
+	// When cron expressions fire: shown now, acted upon by the server.
+	"internal/schedule": {},
+	"internal/diag":     {"internal/source"},
+	"internal/expr":     {"internal/diag"},
+	"internal/ir":       {"internal/expr"},
+	"internal/text":     {"internal/diag"},
+	"internal/explain":  {},
+	"internal/project":  {"internal/diag"},
 	// Steps, tools and models that are programs all run commands.
 	"internal/process": {},
 	// Tools and steps that fetch something from the network.
@@ -43,7 +45,7 @@ var layers = map[string][]string{
 	// The scripted model reads a file with positions, which speaks for tools too.
 	"internal/provider": {"internal/ir", "internal/text", "internal/tool", "internal/schema", "internal/process"},
 	"internal/step":     {"internal/ir", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard"},
-	"internal/check":    {"internal/ir", "internal/step"},
+	"internal/check":    {"internal/ir", "internal/step", "internal/schedule"},
 
 	"internal/journal": {"internal/ir", "internal/canonical"},
 	"internal/plan":    {"internal/ir", "internal/journal"},

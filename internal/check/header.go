@@ -6,10 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/netresearch/go-cron"
-
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/schedule"
 )
 
 // header checks what a file says before its first step.
@@ -84,33 +83,23 @@ func (c *checker) trigger(t *ir.Trigger) {
 	if t.Kind != ir.OnSchedule {
 		return
 	}
-	schedule, err := cronParser.Parse(t.Schedule)
+	times, err := schedule.Parse(t.Schedule, zone)
 	if err != nil {
 		c.add(CodeSchedule, diag.Error, t.Span,
-			fmt.Sprintf("The schedule %q cannot be read: %s.", t.Schedule, strings.TrimSuffix(cronProblem(t.Schedule, err), ".")),
+			fmt.Sprintf("The schedule %q cannot be read: %s.", t.Schedule, strings.TrimSuffix(err.Error(), ".")),
 			"Write five fields (minute, hour, day of month, month, day of week), such as \"0 6 * * 1-5\".")
 		return
 	}
-	if schedule.Next(epoch.In(zone)).IsZero() {
+	if times.Next(epoch).IsZero() {
 		c.add(CodeSchedule, diag.Error, t.Span,
 			fmt.Sprintf("The schedule %q never fires: there is no such day.", t.Schedule),
 			"Choose a day that the month has.")
 	}
 }
 
-// cronParser reads five fields, or a word such as @daily.
-var cronParser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom)
-
 // epoch is where the search for a schedule's first time begins. A fixed day
 // makes the same file give the same answer for ever.
 var epoch = time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
-
-func cronProblem(spec string, err error) string {
-	if n := len(strings.Fields(spec)); n != 5 && !strings.HasPrefix(spec, "@") {
-		return fmt.Sprintf("it has %d fields, not five", n)
-	}
-	return err.Error()
-}
 
 func zoneHelp(name string) string {
 	if near := diag.Nearest(name, commonZones); near != "" {

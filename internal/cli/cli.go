@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,8 @@ type World struct {
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	Dir            string // the working folder
+	// Now is what time it is; nil asks the machine.
+	Now func() time.Time
 	// Interrupts is sent to when somebody wants the program to stop; nil never is.
 	Interrupts <-chan os.Signal
 	// Journal wraps the journal of every project that is opened; nil leaves
@@ -34,6 +37,9 @@ func (a *app) stops() <-chan os.Signal { return a.Interrupts }
 
 // Main runs one command line and returns the exit code.
 func Main(w World, args []string) int {
+	if w.Now == nil {
+		w.Now = time.Now
+	}
 	a := &app{World: w, stdout: w.Stdout, stderr: w.Stderr}
 	a.colorOut, a.colorErr = a.wantsColor(w.Stdout), a.wantsColor(w.Stderr)
 	defer a.close()

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -177,6 +178,31 @@ func TestFullDisk(t *testing.T) {
 		}
 		if code := Main(world, args); code != exitNotReady {
 			t.Errorf("espalier %s ends with %d", strings.Join(args, " "), code)
+		}
+	}
+}
+
+// A schedule shows its next five times, with the offset that changes when
+// clocks do; 02:30 does not exist on that Sunday.
+func TestShowSchedule(t *testing.T) {
+	dir := t.TempDir()
+	text := "---\nname: nightly\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Nightly.\n" +
+		"triggers:\n  schedule: \"30 2 * * *\"\n  timezone: Europe/Berlin\n  manual: false\n---\n" +
+		"```step\nid: a\ntype: transform\ndescription: Do it\n```\n"
+	if err := os.WriteFile(filepath.Join(dir, "nightly.md"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	code := Main(World{
+		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Dir: dir, Getenv: func(string) string { return "" },
+		Now: func() time.Time { return time.Date(2026, time.March, 27, 12, 0, 0, 0, time.UTC) },
+	}, []string{"show", "nightly.md"})
+	for _, want := range []string{
+		`by schedule "30 2 * * *" (Europe/Berlin)`, "not on demand", "next",
+		"Sat 2026-03-28 02:30 +01:00", "Sun 2026-03-29 03:00 +02:00", "Mon 2026-03-30 02:30 +02:00", "Tue 2026-03-31", "Wed 2026-04-01",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%d: there is no %q in:\n%s%s", code, want, out.String(), errs.String())
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/schedule"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -32,7 +34,7 @@ out, its steps, agents and bundles, and what a run can cost at worst.`,
 			if err != nil {
 				return err
 			}
-			s := summarise(an)
+			s := summarise(an, a.Now())
 			if a.json {
 				return a.writeJSON(s)
 			}
@@ -61,6 +63,7 @@ type summary struct {
 	Path        string         `json:"path"`
 	Facts       []fact         `json:"facts"`
 	Triggers    []ir.Trigger   `json:"triggers"`
+	Next        []string       `json:"next,omitempty"` // times at which the schedule fires
 	Inputs      []field        `json:"inputs"`
 	Outputs     []field        `json:"outputs"`
 	Budget      ir.Budget      `json:"budget"`
@@ -116,11 +119,11 @@ type bundle struct {
 	Each    string   `json:"each,omitempty"` // the list that it fans out over
 }
 
-func summarise(an analysis) summary {
+func summarise(an analysis, now time.Time) summary {
 	p := an.program
 	s := summary{
 		Name: an.name(), Version: p.Version, Description: p.Description, Format: p.Format, Level: p.Level, Path: an.file.Path,
-		Facts: []fact{}, Triggers: orEmpty(p.Triggers), Inputs: fields(p.Input), Outputs: fields(p.Output),
+		Facts: []fact{}, Triggers: orEmpty(p.Triggers), Next: upcoming(p.Triggers, now), Inputs: fields(p.Input), Outputs: fields(p.Output),
 		Budget: p.Budget, Tools: p.Tools, Steps: []stepRow{}, Agents: orEmpty(p.Agents), Bundles: []bundle{}, Files: orEmpty(p.Files),
 		Cost: check.Estimate(p, builtin.Kinds()), Problems: counts(an.diagnostics),
 	}
@@ -428,6 +431,13 @@ func factsTable(s summary) table {
 	if text := triggersText(s.Triggers); text != "" {
 		t.add("started", text)
 	}
+	for i, at := range s.Next {
+		label := ""
+		if i == 0 {
+			label = "next"
+		}
+		t.add(label, whenText(at))
+	}
 	if text := budgetText(s.Budget); text != "" {
 		t.add("budget", text)
 	}
@@ -438,6 +448,43 @@ func factsTable(s summary) table {
 		t.add("uses "+f.Role, f.Path)
 	}
 	return t
+}
+
+// upcoming are the next five times at which a workflow's schedules fire, with
+// the offset of their zone: it changes when clocks do.
+func upcoming(triggers []ir.Trigger, now time.Time) []string {
+	var all []time.Time
+	for _, t := range triggers {
+		if t.Kind != ir.OnSchedule || t.Off {
+			continue
+		}
+		zone, err := time.LoadLocation(t.Timezone) // no name is UTC
+		if err != nil {
+			continue // reported by the checks
+		}
+		times, err := schedule.Parse(t.Schedule, zone)
+		if err != nil {
+			continue // likewise
+		}
+		all = append(all, times.Upcoming(now, mostUpcoming)...)
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	var out []string
+	for _, at := range all[:min(len(all), mostUpcoming)] {
+		out = append(out, at.Format(time.RFC3339))
+	}
+	return out
+}
+
+const mostUpcoming = 5
+
+// whenText is a time as people read it.
+func whenText(at string) string {
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return at
+	}
+	return t.Format("Mon 2006-01-02 15:04 -07:00")
 }
 
 func triggersText(triggers []ir.Trigger) string {
