@@ -12,24 +12,6 @@ import (
 // How the formats that cannot be read yet are recognised. Each function moves
 // to its format's own folder when that is built.
 
-func isAWF(f *source.File) format.Match {
-	if !isYAML(f.Path) {
-		return format.No
-	}
-	name := f.Path
-	if f.Abs != "" {
-		name = strings.ReplaceAll(f.Abs, `\`, "/")
-	}
-	if dir := path.Dir(name); dir == ".awf/workflows" || strings.HasSuffix(dir, "/.awf/workflows") {
-		return format.Certain
-	}
-	keys := yamlKeys(f.Text)
-	if slices.Contains(keys, "states") && (slices.Contains(keys, "initial") || slices.Contains(keys, "states.initial")) {
-		return format.Certain
-	}
-	return format.No
-}
-
 func isNOF(f *source.File) format.Match {
 	if strings.HasSuffix(strings.ToLower(f.Path), ".nof.md") {
 		return format.Certain

@@ -26,7 +26,5 @@ const (
 	CodeConstant     diag.Code = "EXPR020" // always true or always false
 	CodeNeverEqual   diag.Code = "EXPR021" // a comparison that its types decide
 	CodeOperandType  diag.Code = "EXPR022" // an operator or function that does not take such a value
+	CodeForeign      diag.Code = "EXPR023" // a condition or template of AWF that cannot be read
 )
-
-// CodeForeign is for what another parser cannot read.
-const CodeForeign = CodeUnexpected

@@ -18,6 +18,7 @@ const (
 	NoteDone        = "done_by"        // DoneBy: what did a step that could be done in several ways
 	NoteToolAnswer  = "tool_answer"    // ToolAnswer: what a person said to a call
 	NoteMissingFile = "missing_file"   // MissingFile: a declared file that nobody made
+	NoteSaid        = "said"           // Said: a line for people
 )
 
 // Prompt is a message to a model. Only what is new is noted: the answers of
@@ -124,6 +125,11 @@ type MergeDecision struct {
 	Dropped []json.RawMessage `json:"dropped,omitempty"` // what does not
 	Why     string            `json:"why"`               // duplicate, majority, first_wins, last_wins, critic
 	Reason  string            `json:"reason,omitempty"`  // the critic's own words
+}
+
+// Said is a line for people who watch a run.
+type Said struct {
+	Text string `json:"text"`
 }
 
 // DoneBy is what did a step that could be done in several ways.

@@ -56,6 +56,8 @@ type Job struct {
 	// Dir is the run's folder: the working folder of commands. It is there
 	// once somebody has called MakeDir: most runs need none.
 	Dir string
+	// Untrusted says that the run's input came from outside: nobody vouches for it.
+	Untrusted bool
 	// Choices are the texts that a later decision chooses by, per written key.
 	Choices map[string][]string
 

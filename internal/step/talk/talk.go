@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,20 @@ type Talk struct {
 	Choices  map[string][]string
 	Data     []Data // to work on, besides what the step reads
 	MaxTurns int    // 0: one without tools, the usual number with
+	// Verbatim hands on Task and System as they are, and nothing else: not what
+	// the step reads, nor anything of ours about who answers.
+	Verbatim bool
+	System   string
+	// Before is an earlier conversation that this one goes on with.
+	Before []provider.Message
+	// Heard, if it is set, is told what was said and what it took.
+	Heard *Heard
+}
+
+// Heard is what was said in a conversation, from its first message on.
+type Heard struct {
+	Messages []provider.Message
+	Usage    provider.Usage
 }
 
 // Data is something to work on.
@@ -45,6 +60,9 @@ func (t Talk) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	c := newConversation(&t, job)
 	value, err := c.hold(ctx, read)
 	result := step.Result{Value: value, Notes: c.pending, Usage: c.inFlight}
+	if t.Heard != nil {
+		t.Heard.Messages = c.request.Messages
+	}
 	return result, err
 }
 
@@ -90,7 +108,7 @@ func newConversation(t *Talk, job *step.Job) *conversation {
 			c.past = append(c.past, n)
 		}
 	}
-	c.request = provider.Request{MaxTokens: int(step.ReplyCap(t.Agent)), Schema: t.Form.Schema, Tools: c.offered()}
+	c.request = provider.Request{MaxTokens: int(step.ReplyCap(t.Agent)), Schema: t.Form.Schema, Tools: c.offered(), Messages: slices.Clone(t.Before)}
 	c.request.For = provider.Purpose{
 		Workflow: job.Workflow.Name, Step: job.Step.ID, Key: job.Key,
 		Visit: job.Visit, Iteration: job.Iteration, Attempt: job.Attempt,
@@ -114,7 +132,7 @@ func (c *conversation) offered() []provider.Tool {
 
 // hold goes from turn to turn until there is an answer.
 func (c *conversation) hold(ctx context.Context, read *reader) (json.RawMessage, error) {
-	if err := c.say(journal.Prompt{System: system(c.Agent), Blocks: c.ask(c.job)}); err != nil {
+	if err := c.say(c.opening()); err != nil {
 		return nil, err
 	}
 	most := c.mostTurns()
@@ -144,6 +162,18 @@ func (c *conversation) hold(ctx context.Context, read *reader) (json.RawMessage,
 			return nil, err
 		}
 	}
+}
+
+// opening is the first message.
+func (c *conversation) opening() journal.Prompt {
+	if !c.Verbatim {
+		return journal.Prompt{System: system(c.Agent), Blocks: c.ask(c.job)}
+	}
+	text := c.Task
+	if form := c.Form.instructions(); form != "" {
+		text += "\n\n" + form
+	}
+	return journal.Prompt{System: c.System, Blocks: []journal.Block{textBlock(text)}}
 }
 
 func (c *conversation) mostTurns() int {
@@ -249,6 +279,10 @@ func (c *conversation) generate(ctx context.Context) (*provider.Reply, error) {
 		}
 	}
 	c.turns++
+	if c.Heard != nil {
+		c.Heard.Usage.Input += reply.Usage.Input + reply.Usage.CacheRead + reply.Usage.CacheWrite
+		c.Heard.Usage.Output += reply.Usage.Output
+	}
 	c.request.Messages = append(c.request.Messages, provider.Message{Role: provider.Assistant, Blocks: reply.Blocks})
 	return reply, nil
 }

@@ -1,0 +1,93 @@
+package awf
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// Format reads AWF workflows.
+type Format struct{}
+
+var _ format.Format = Format{}
+
+// Name is "awf".
+func (Format) Name() string { return "awf" }
+
+// Match is certain of files in .awf/workflows, and of YAML with states that
+// begin somewhere.
+func (Format) Match(f *source.File) format.Match {
+	if ext := strings.ToLower(path.Ext(f.Path)); ext != ".yaml" && ext != ".yml" {
+		return format.No
+	}
+	name := f.Path
+	if f.Abs != "" {
+		name = strings.ReplaceAll(f.Abs, `\`, "/")
+	}
+	if dir := path.Dir(name); dir == ".awf/workflows" || strings.HasSuffix(dir, "/.awf/workflows") {
+		return format.Certain
+	}
+	keys := outline(f.Text)
+	if slices.Contains(keys, "states") && (slices.Contains(keys, "initial") || slices.Contains(keys, "states.initial")) && !inTemplates(name) {
+		return format.Certain
+	}
+	return format.No
+}
+
+// inTemplates: parts of workflows, which cannot be run.
+func inTemplates(name string) bool {
+	dir := path.Dir(name)
+	return dir == ".awf/templates" || strings.HasSuffix(dir, "/.awf/templates")
+}
+
+// outline lists the keys that begin lines at the outermost level and, as
+// "outer.inner", at the first level below it. Looking at lines is enough to
+// tell formats apart, also when the YAML is broken.
+func outline(text string) []string {
+	var keys []string
+	outer, indent := "", 0
+	for line := range strings.Lines(text) {
+		trimmed := strings.TrimLeft(line, " ")
+		key, _, ok := strings.Cut(trimmed, ":")
+		if !ok || key == "" || strings.ContainsAny(key[:1], "#-\t\r\n") {
+			continue
+		}
+		key = strings.Trim(strings.TrimSpace(key), `"'`)
+		switch depth := len(line) - len(trimmed); {
+		case depth == 0:
+			outer, indent = key, 0
+			keys = append(keys, key)
+		case indent == 0 || depth == indent:
+			indent = depth
+			keys = append(keys, outer+"."+key)
+		}
+	}
+	return keys
+}
+
+// Compile reads a file.
+func (Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.List) {
+	var list diag.List
+	l := &lowering{file: f, files: files, out: &list, children: map[string]int{}, seen: map[string]bool{}}
+	p := &parser{file: f, out: &list, templates: l.template}
+	l.doc = p.parse()
+	if l.doc == nil {
+		return nil, list
+	}
+	return l.program(), list
+}
+
+// Schemas is the JSON Schema of a workflow file.
+func (Format) Schemas() []format.Schema {
+	raw, err := json.Marshal(workflowSchema())
+	if err != nil {
+		return nil // plain data always encodes
+	}
+	return []format.Schema{{Block: "workflow", Schema: raw}}
+}

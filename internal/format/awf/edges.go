@@ -1,0 +1,305 @@
+package awf
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+var (
+	well   = []ir.Outcome{ir.OK, ir.Skipped}
+	always = []ir.Outcome{ir.OK, ir.Skipped, ir.Failed}
+	failed = []ir.Outcome{ir.Failed}
+)
+
+// steps lowers a state with its hooks and everything that leads on from it.
+func (l *lowering) steps(s *state, at *place) []ir.Step {
+	main := l.step(s, at)
+	if s.kind == kindTerminal {
+		return append(l.endHooks(s), main)
+	}
+	main.Next = l.edges(s, at)
+	out := []ir.Step{main}
+	if s.inline != nil && !at.branch {
+		end := ir.End{Failed: true, Message: s.inline.message.Value, Status: int(s.inline.status)}
+		if e := l.value(expr.AWFTemplate, s.inline.message); e != nil {
+			end.MessageExpr = e
+		}
+		out = append(out, ir.Step{ID: inlineName(s), Type: kindTerminal, Implied: true, Action: end, Span: s.inline.at})
+	}
+	if len(s.post) > 0 {
+		out = l.after(s, out)
+	}
+	if len(s.pre) > 0 {
+		pre := l.hookStep(s.name.Value+":pre", s.pre, hookSettings{}, s.name.Span)
+		pre.Next = []ir.Edge{{On: always, To: ir.Target{Step: s.name.Value}, Sequential: true}}
+		out = append([]ir.Step{pre}, out...)
+	}
+	return out
+}
+
+func inlineName(s *state) string { return "__inline_error_" + s.name.Value }
+
+// after puts the hooks of a state between it and what follows: once for the
+// case that it went well, once for the other, where the failure goes on
+// afterwards.
+func (l *lowering) after(s *state, steps []ir.Step) []ir.Step {
+	main := &steps[0]
+	good := l.hookStep(s.name.Value+":post", s.post, hookSettings{}, s.name.Span)
+	bad := l.hookStep(s.name.Value+":post-failed", s.post, hookSettings{Again: true}, s.name.Span)
+	for _, e := range main.Next {
+		if slices.Contains(e.On, ir.OK) {
+			e.On = always
+			good.Next = append(good.Next, e)
+		}
+	}
+	for _, e := range main.Next {
+		if slices.Contains(e.On, ir.Failed) {
+			e.On = failed
+			bad.Next = append(bad.Next, e)
+		}
+	}
+	main.Next = []ir.Edge{
+		{On: well, To: ir.Target{Step: good.ID}, Sequential: true},
+		{On: failed, To: ir.Target{Step: bad.ID}, Sequential: true},
+	}
+	return append(steps, good, bad)
+}
+
+// entry is the step by which a state is entered.
+func (l *lowering) entry(name string) string {
+	s := l.doc.byName[name]
+	if s != nil && (len(s.pre) > 0 || s.kind == kindTerminal && len(l.hooksOf(s)) > 0) {
+		return name + ":pre"
+	}
+	return name
+}
+
+// edges are the ways on from a state in the place where it stands.
+func (l *lowering) edges(s *state, at *place) []ir.Edge {
+	if at.branch { // a branch is one state; what follows is for the parallel step
+		return nil
+	}
+	var out []ir.Edge
+	certain := false
+	for _, t := range s.transitions {
+		edge := ir.Edge{On: always, Span: t.to.Span}
+		if t.when.Value != "" {
+			edge.When = l.condition(expr.AWF, t.when)
+			if edge.When == nil {
+				continue
+			}
+			edge.Label = t.when.Value
+		} else {
+			certain = true
+		}
+		to, ok := l.way(s, t.to, at)
+		if ok {
+			edge.To = to
+			out = append(out, edge)
+		}
+	}
+	on := well
+	if s.goesOn {
+		on = always
+	}
+	switch to, ok := l.way(s, s.success, at); {
+	case ok && s.success.Value == "":
+		out = append(out, ir.Edge{On: on, To: to, Sequential: true})
+	case ok:
+		out = append(out, ir.Edge{On: on, To: to, Span: s.success.Span})
+	case s.success.Value == "" && !certain:
+		if len(s.transitions) == 0 {
+			l.report(CodeNoWayOn, diag.Warning, s.name.Span, fmt.Sprintf("When state %q succeeds nothing follows, and the run fails.", s.name.Value),
+				fmt.Sprintf("Add \"%s: \" with the name of the next state.", successKey(s)))
+		}
+		out = append(out, ir.Edge{On: well, To: ir.Target{Exit: ir.ExitFail, Reason: noWayOn}})
+	}
+	if s.goesOn {
+		return out
+	}
+	switch {
+	case s.inline != nil:
+		out = append(out, ir.Edge{On: failed, To: ir.Target{Step: inlineName(s)}, Span: s.inline.at})
+	case s.failure.Value == "":
+	case at.loop != nil && !at.member(s.failure.Value) && s.failure.Value != at.loop.name.Value && fails(at.loop):
+		// The loop fails, and says itself where that leads.
+	default:
+		if to, ok := l.way(s, s.failure, at); ok {
+			out = append(out, ir.Edge{On: failed, To: to, Span: s.failure.Span})
+		}
+	}
+	return out
+}
+
+const noWayOn = "NO_TRANSITION"
+
+// fails tells whether a state says what follows its failure.
+func fails(s *state) bool {
+	return s.failure.Value != "" || s.inline != nil || s.goesOn || len(s.transitions) > 0
+}
+
+func successKey(s *state) string {
+	if s.kind == kindForEach || s.kind == kindWhile {
+		return "on_complete"
+	}
+	return "on_success"
+}
+
+// way is where the name of a state leads from a place; false when nowhere.
+func (l *lowering) way(s *state, target text.Text, at *place) (ir.Target, bool) {
+	name := target.Value
+	known := l.doc.byName[name] != nil
+	if at.loop == nil {
+		return ir.Target{Step: l.entry(name)}, known
+	}
+	switch {
+	case name == "" || name == at.loop.name.Value || !known:
+		return l.following(s, at), true
+	case at.member(name):
+		return ir.Target{Step: l.entry(name)}, true
+	}
+	for up := at.up; up != nil; up = up.up {
+		switch {
+		case up.branch:
+			l.report(CodeIgnoredWay, diag.Warning, target.Span, fmt.Sprintf("This leaves the loop, but not the branch of a parallel step that the loop is in: %q is not entered.", name),
+				"Let the parallel step lead there.")
+			return ir.Target{Exit: ir.ExitLoop}, true
+		case up.loop != nil && up.loop.name.Value == name:
+			return ir.Target{Exit: ir.ExitLoop}, true // on to the next round of the loop around
+		case up.loop == nil || up.member(name):
+			return ir.Target{Step: l.entry(name)}, true
+		}
+	}
+	return ir.Target{}, false
+}
+
+// following is the next state of a loop's body.
+func (l *lowering) following(s *state, at *place) ir.Target {
+	if i := slices.Index(at.members, s.name.Value); i >= 0 && i+1 < len(at.members) {
+		return ir.Target{Step: l.entry(at.members[i+1])}
+	}
+	return ir.Target{Exit: ir.ExitBlock}
+}
+
+// hookSettings are what the step kind "hook" is told.
+type hookSettings struct {
+	Hooks []hookSetting `json:"hooks"`
+	// Strict makes a hook that fails fail the step.
+	Strict bool `json:"strict,omitempty"`
+	// Again ends the step as the step before ended: its failure goes on.
+	Again bool `json:"again,omitempty"`
+	// Files are paths, as templates, that must be there.
+	Files []string `json:"files,omitempty"`
+}
+
+type hookSetting struct {
+	Log     string    `json:"log,omitempty"`
+	Command string    `json:"command,omitempty"`
+	Timeout ir.Millis `json:"timeout,omitempty"`
+}
+
+// hookStep is a step that runs hooks.
+func (l *lowering) hookStep(id string, hooks []hook, set hookSettings, at source.Span) ir.Step {
+	var texts []text.Text
+	set.Hooks = []hookSetting{}
+	for _, h := range hooks {
+		set.Hooks = append(set.Hooks, hookSetting{Log: h.log.Value, Command: h.command.Value, Timeout: h.timeout})
+		texts = append(texts, h.log, h.command)
+	}
+	t := ir.Task{Kind: "hook"}
+	t.Settings.Put("hooks", set.Hooks, at)
+	if set.Strict {
+		t.Settings.Put("strict", true, at)
+	}
+	if set.Again {
+		t.Settings.Put("again", true, at)
+	}
+	if len(set.Files) > 0 {
+		t.Settings.Put("files", set.Files, at)
+	}
+	if l.exports() != nil {
+		t.Settings.Put("export", l.exports(), at)
+	}
+	out := ir.Step{ID: id, Type: "hook", Implied: true, Action: t, Span: at}
+	out.Reads = l.reads(texts...)
+	l.commandReads(&out)
+	out.Reads = append(out.Reads, ir.Ref{Path: "last"})
+	return out
+}
+
+// begins are the steps before the first state: files that inputs name, and
+// the workflow's own hooks.
+func (l *lowering) begins(first *state) []ir.Step {
+	var out []ir.Step
+	next := func(s ir.Step) {
+		s.Next = []ir.Edge{{On: well, To: ir.Target{Step: l.entry(first.name.Value)}, Sequential: true}}
+		if len(out) > 0 {
+			out[len(out)-1].Next[0].To.Step = s.ID
+		}
+		out = append(out, s)
+	}
+	var files []string
+	var texts []text.Text
+	for _, in := range l.doc.inputs {
+		if in.fileExists {
+			files = append(files, "{{.inputs."+in.name.Value+"}}")
+			texts = append(texts, text.Text{Value: "{{.inputs." + in.name.Value + "}}", Span: in.name.Span})
+		}
+	}
+	if len(files) > 0 {
+		s := l.hookStep("inputs:files", nil, hookSettings{Strict: true, Files: files}, l.doc.inputsAt)
+		s.Reads = append(l.reads(texts...), s.Reads...)
+		next(s)
+	}
+	if hooks := l.doc.hooks["workflow_start"]; len(hooks) > 0 {
+		next(l.hookStep("workflow:start", hooks, hookSettings{Strict: true}, l.doc.first))
+	}
+	return out
+}
+
+// hooksOf are the workflow's hooks that run before a terminal state.
+func (l *lowering) hooksOf(s *state) []hook {
+	if s.status.Value == "failure" {
+		return l.doc.hooks["workflow_error"]
+	}
+	return l.doc.hooks["workflow_end"]
+}
+
+func (l *lowering) endHooks(s *state) []ir.Step {
+	hooks := l.hooksOf(s)
+	if len(hooks) == 0 {
+		return nil
+	}
+	pre := l.hookStep(s.name.Value+":pre", hooks, hookSettings{Again: true}, s.name.Span)
+	pre.Next = []ir.Edge{{On: always, To: ir.Target{Step: s.name.Value}, Sequential: true}}
+	return []ir.Step{pre}
+}
+
+// catches sends failures that nothing takes care of through the hooks for them.
+func (l *lowering) catches(steps []ir.Step) []ir.Step {
+	hooks := l.doc.hooks["workflow_error"]
+	if len(hooks) == 0 {
+		return nil
+	}
+	const id = "workflow:error"
+	used := false
+	for i := range steps {
+		if _, end := steps[i].Action.(ir.End); end || steps[i].Type == "hook" {
+			continue
+		}
+		if !slices.ContainsFunc(steps[i].Next, func(e ir.Edge) bool { return e.When == nil && slices.Contains(e.On, ir.Failed) }) {
+			steps[i].Next = append(steps[i].Next, ir.Edge{On: failed, To: ir.Target{Step: id}, Sequential: true})
+			used = true
+		}
+	}
+	if !used {
+		return nil
+	}
+	return []ir.Step{l.hookStep(id, hooks, hookSettings{Again: true}, l.doc.first)}
+}

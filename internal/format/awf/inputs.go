@@ -1,0 +1,215 @@
+package awf
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// inputs makes a JSON Schema of the inputs.
+func (l *lowering) inputs() {
+	configured := l.configured()
+	properties := map[string]any{}
+	var required []string
+	places := map[string]source.Span{}
+	for _, in := range l.doc.inputs {
+		name := in.name.Value
+		one := map[string]any{}
+		kind := in.kind.Value
+		if kind != "" {
+			one["type"] = kind
+		}
+		if in.description.Value != "" {
+			one["description"] = in.description.Value
+		}
+		def := in.def
+		if v := configured.Get(name); v != nil {
+			def = v
+		}
+		if def != nil {
+			value, ok := asInput(def, kind)
+			if !ok {
+				l.report(CodeBadValue, diag.Error, in.def.Span, fmt.Sprintf("The default of input %q is not %s.", name, article(kind)), fmt.Sprintf("Write %s, or change the type.", article(kind)))
+			} else {
+				one["default"] = value
+			}
+		}
+		if len(in.enum) > 0 {
+			var values []any
+			for _, n := range in.enum {
+				if v, ok := asInput(n, kind); ok {
+					values = append(values, v)
+				}
+			}
+			one["enum"] = values
+		}
+		l.bounds(in, one)
+		properties[name] = one
+		places["/properties/"+name] = in.name.Span
+		if in.required && def == nil {
+			required = append(required, name)
+		}
+	}
+	schema := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		schema["required"] = required
+	}
+	raw, err := json.Marshal(schema)
+	if err != nil {
+		return // plain data always encodes
+	}
+	at := l.doc.inputsAt
+	if at.IsZero() {
+		at = l.doc.first
+	}
+	l.p.Input = &ir.Contract{Schema: raw, Places: places, Span: at}
+}
+
+func (l *lowering) bounds(in *input, one map[string]any) {
+	var patterns []string
+	if in.pattern.Value != "" {
+		if _, err := regexp.Compile(in.pattern.Value); err != nil {
+			l.report(CodeBadValue, diag.Error, in.pattern.Span, fmt.Sprintf("%q is no regular expression.", in.pattern.Value), "Mend it; AWF uses the regular expressions of Go.")
+		} else {
+			patterns = append(patterns, in.pattern.Value)
+		}
+	}
+	if len(in.extensions) > 0 {
+		var ends []string
+		for _, e := range in.extensions {
+			ends = append(ends, regexp.QuoteMeta(e.Value))
+		}
+		patterns = append(patterns, "("+strings.Join(ends, "|")+")$")
+	}
+	switch len(patterns) {
+	case 0:
+	case 1:
+		one["pattern"] = patterns[0]
+	default:
+		one["allOf"] = []any{map[string]any{"pattern": patterns[0]}, map[string]any{"pattern": patterns[1]}}
+	}
+	if in.min != nil {
+		one["minimum"] = *in.min
+	}
+	if in.max != nil {
+		one["maximum"] = *in.max
+	}
+}
+
+func article(kind string) string {
+	switch kind {
+	case "integer":
+		return "a whole number"
+	case "boolean":
+		return "true or false"
+	}
+	return "a text"
+}
+
+// asInput is a value of the file as an input of that type.
+func asInput(n *text.Node, kind string) (any, bool) {
+	switch kind {
+	case "integer":
+		v, err := strconv.ParseInt(n.Value, 10, 64)
+		return v, err == nil && n.Kind < text.List
+	case "boolean":
+		v, err := strconv.ParseBool(n.Value)
+		return v, err == nil && n.Kind < text.List
+	}
+	if n.Kind >= text.List {
+		return string(n.JSON()), true
+	}
+	return n.Value, true
+}
+
+// inputTypes are the inputs of a program and their types.
+func inputTypes(p *ir.Program) map[string]string {
+	out := map[string]string{}
+	if p.Input == nil {
+		return out
+	}
+	var schema struct {
+		Properties map[string]struct {
+			Type any `json:"type"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(p.Input.Schema, &schema) == nil {
+		for name, one := range schema.Properties {
+			kind, _ := one.Type.(string)
+			out[name] = kind
+		}
+	}
+	return out
+}
+
+// configured are the inputs that the project's AWF configuration sets.
+func (l *lowering) configured() *text.Node {
+	for _, ref := range []string{"../config.yaml", ".awf/config.yaml"} {
+		f, err := l.files.Read(l.file, ref)
+		if err != nil || !strings.HasSuffix(filepath.ToSlash(f.Path), ".awf/config.yaml") {
+			continue
+		}
+		node, list := text.ParseYAML(f, 0, len(f.Text))
+		if node == nil || list.Errors() {
+			l.add(list)
+			return nil
+		}
+		l.pin(f, "config")
+		return node.Get("inputs")
+	}
+	return nil
+}
+
+// exports are the inputs that commands see as environment variables.
+func (l *lowering) exports() []string {
+	var out []string
+	for _, in := range l.doc.inputs {
+		out = append(out, in.name.Value)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// known is what {{.awf.NAME}} stands for.
+func (l *lowering) known(name string) (json.RawMessage, bool) {
+	base := filepath.Dir(l.folder())
+	var dir string
+	switch name {
+	case "scripts_dir":
+		dir = filepath.Join(base, "scripts")
+	case "prompts_dir":
+		dir = filepath.Join(base, "prompts")
+	case "templates_dir":
+		dir = filepath.Join(base, "templates")
+	case "workflows_dir":
+		dir = l.folder()
+	case "config_dir":
+		dir = base
+	default:
+		return nil, false
+	}
+	raw, err := json.Marshal(dir)
+	return raw, err == nil
+}
+
+// outputNames are the keys of an object expression that outputs wrote.
+func outputNames(code string) []string {
+	var out []string
+	for _, m := range outputForm.FindAllStringSubmatch(code, -1) {
+		if name, err := strconv.Unquote(m[1]); err == nil {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+var outputForm = regexp.MustCompile(`("(?:[^"\\]|\\.)*"): \(`)

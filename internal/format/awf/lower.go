@@ -1,0 +1,680 @@
+package awf
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// lowering turns one document into a program.
+type lowering struct {
+	file     *source.File
+	files    format.Files
+	doc      *document
+	out      *diag.List
+	p        *ir.Program
+	children map[string]int  // by path: position in Program.Children
+	seen     map[string]bool // what was reported once already
+	within   []*state        // loops and parallel steps being lowered
+	vars     map[string]ir.Var
+}
+
+func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
+	d := diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related}
+	key := fmt.Sprint(code, at, message)
+	if !l.seen[key] { // a state may be lowered several times
+		l.seen[key] = true
+		l.out.Add(d)
+	}
+}
+
+func (l *lowering) add(list diag.List) {
+	for _, d := range list {
+		key := fmt.Sprint(d.Code, d.Span, d.Message)
+		if !l.seen[key] {
+			l.seen[key] = true
+			l.out.Add(d)
+		}
+	}
+}
+
+func (l *lowering) program() *ir.Program {
+	d := l.doc
+	l.vars = map[string]ir.Var{}
+	l.p = &ir.Program{
+		Format: Format{}.Name(), Name: d.name.Value, Version: d.version.Value, Description: d.description.Value, Meta: d.meta,
+		Tools: ir.Tools{AllowAll: true, WorkersMayUse: true}, Blocks: make([]ir.Block, 1), Span: d.first,
+	}
+	if !d.name.Span.IsZero() {
+		l.p.Span = d.name.Span
+	}
+	if l.p.Name == "" {
+		l.p.Name = strings.TrimSuffix(path.Base(l.file.Path), path.Ext(l.file.Path))
+	}
+	l.inputs()
+	l.targets()
+	l.body()
+	for _, name := range slices.Sorted(maps.Keys(l.vars)) {
+		l.p.Vars = append(l.p.Vars, l.vars[name])
+	}
+	return l.p
+}
+
+// targets reports states that do not exist, and what is missing altogether.
+func (l *lowering) targets() {
+	d := l.doc
+	if len(d.states) == 0 {
+		l.report(CodeNoTerminal, diag.Error, d.first, "The workflow has no states.", "Add a state below \"states:\", and one of \"type: terminal\".")
+		return
+	}
+	if d.initial.Value != "" {
+		l.exists(d.initial, "The workflow begins at")
+	}
+	terminal := false
+	for _, s := range d.states {
+		terminal = terminal || s.kind == kindTerminal || s.kind == "" || s.inline != nil
+		for _, t := range l.ways(s) {
+			l.exists(t, fmt.Sprintf("State %q leads to", s.name.Value))
+		}
+		for _, list := range [][]text.Text{s.branches, s.body} {
+			names := map[string]bool{}
+			for _, name := range list {
+				l.exists(name, fmt.Sprintf("State %q runs", s.name.Value))
+				if names[name.Value] {
+					l.report(CodeRepeated, diag.Error, name.Span, fmt.Sprintf("%q is listed twice.", name.Value), "Remove one of them.")
+				}
+				names[name.Value] = true
+			}
+		}
+		if from := s.agent.continueFrom; from.Value != "" {
+			l.exists(from, fmt.Sprintf("State %q goes on with the conversation of", s.name.Value))
+		}
+	}
+	if !terminal {
+		l.report(CodeNoTerminal, diag.Error, d.states[0].name.Span, "No state ends the workflow.", "Add a state with \"type: terminal\".")
+	}
+}
+
+// ways are the states that a state names as what follows it.
+func (l *lowering) ways(s *state) []text.Text {
+	out := []text.Text{}
+	for _, t := range append([]text.Text{s.success, s.failure}, targetsOf(s.transitions)...) {
+		if t.Value != "" {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func targetsOf(list []transition) []text.Text {
+	var out []text.Text
+	for _, t := range list {
+		out = append(out, t.to)
+	}
+	return out
+}
+
+func (l *lowering) exists(name text.Text, who string) {
+	if l.doc.byName[name.Value] != nil || name.Value == "" {
+		return
+	}
+	var names []string
+	for _, s := range l.doc.states {
+		names = append(names, s.name.Value)
+	}
+	l.report(CodeNoState, diag.Error, name.Span, fmt.Sprintf("%s %q, and there is no such state.", who, name.Value), diag.DidYouMean(name.Value, names))
+}
+
+// place is where a state's step stands.
+type place struct {
+	loop    *state   // that runs the block; nil in the body and in branches
+	members []string // of the loop's body, in their order
+	branch  bool
+	up      *place
+}
+
+func (at *place) member(name string) bool { return slices.Contains(at.members, name) }
+
+// body lowers the states that are reached from the beginning, and those that
+// nothing leads to: the checks say so.
+func (l *lowering) body() {
+	d := l.doc
+	inside := map[string]bool{} // belongs to a loop or a parallel step
+	for _, s := range d.states {
+		for _, list := range [][]text.Text{s.branches, s.body} {
+			for _, name := range list {
+				inside[name.Value] = true
+			}
+		}
+	}
+	reached := map[string]bool{}
+	var visit func(name string)
+	var leave func(s *state, members []string, loops []string)
+	// leave follows the ways out of a loop.
+	leave = func(s *state, members []string, loops []string) {
+		if s.kind != kindForEach && s.kind != kindWhile {
+			return
+		}
+		loops = append(slices.Clone(loops), s.name.Value)
+		var own []string
+		for _, name := range s.body {
+			own = append(own, name.Value)
+		}
+		all := append(slices.Clone(members), own...)
+		for _, name := range own {
+			inner := d.byName[name]
+			if inner == nil || slices.Contains(loops, name) {
+				continue
+			}
+			for _, t := range l.ways(inner) {
+				if !slices.Contains(all, t.Value) && !slices.Contains(loops, t.Value) {
+					visit(t.Value)
+				}
+			}
+			leave(inner, all, loops)
+		}
+	}
+	visit = func(name string) {
+		s := d.byName[name]
+		if s == nil || reached[name] {
+			return
+		}
+		reached[name] = true
+		for _, t := range l.ways(s) {
+			visit(t.Value)
+		}
+		leave(s, nil, nil)
+	}
+	visit(d.initial.Value)
+	at := &place{}
+	var steps []ir.Step
+	begin := d.byName[d.initial.Value]
+	if begin != nil {
+		steps = append(steps, l.begins(begin)...)
+		steps = append(steps, l.steps(begin, at)...)
+	}
+	for _, s := range d.states {
+		if s != begin && s.kind != "" && d.byName[s.name.Value] == s && (reached[s.name.Value] || !inside[s.name.Value]) {
+			steps = append(steps, l.steps(s, at)...)
+		}
+	}
+	steps = append(steps, l.catches(steps)...)
+	l.p.Blocks[ir.Body] = ir.Block{Steps: steps, Span: d.first}
+	if len(steps) == 0 {
+		l.p.Unread.Steps = true
+	}
+}
+
+// block lowers the states of a loop's body or of a branch.
+func (l *lowering) block(name string, states []text.Text, at *place) ir.BlockID {
+	id := l.p.AddBlock(ir.Block{Name: name})
+	var steps []ir.Step
+	for _, n := range states {
+		if s := l.doc.byName[n.Value]; s != nil && s.kind != "" && !slices.Contains(l.within, s) {
+			steps = append(steps, l.steps(s, at)...)
+		}
+	}
+	if len(steps) == 0 { // a mistake, reported elsewhere
+		steps = []ir.Step{{ID: name + ":nothing", Type: "nothing", Implied: true, Action: ir.Route{}}}
+		l.p.Unread.Steps = true
+	}
+	l.p.Blocks[id].Steps = steps
+	return id
+}
+
+// step lowers what a state does, without its edges.
+func (l *lowering) step(s *state, at *place) ir.Step {
+	out := ir.Step{
+		ID: s.name.Value, Type: s.kind, Description: s.description.Value, Retry: s.retry, Timeout: s.timeout, Span: s.name.Span,
+	}
+	if s.kind != kindTerminal {
+		out.Writes = []ir.Write{{Path: "states." + s.name.Value, Always: true}}
+	}
+	l.within = append(l.within, s)
+	defer func() { l.within = l.within[:len(l.within)-1] }()
+	switch s.kind {
+	case kindCommand:
+		l.command(s, &out)
+	case kindTerminal:
+		l.terminal(s, &out)
+	case kindParallel:
+		l.parallel(s, &out, at)
+	case kindForEach, kindWhile:
+		l.loop(s, &out, at)
+	case kindOperation:
+		l.operation(s, &out)
+	case kindCall:
+		l.call(s, &out)
+	case kindAgent:
+		l.agent(s, &out)
+	}
+	return out
+}
+
+// The states of steps whose work gives none by itself.
+const (
+	failedState = `{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? -1, "Status": outcome == "skipped" ? "skipped" : "failed", "Error": failure.error}`
+	groupState  = `outcome == "ok" ? {"Output": "", "Stderr": "", "ExitCode": 0, "Status": "completed", "Response": result} : ` +
+		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome == "skipped" ? "skipped" : "failed", "Error": failure.error}`
+	loopState = `outcome == "ok" ? {"Output": "completed " + string(result.iterations) + " iterations", "Stderr": "", "ExitCode": 0, "Status": "completed"} : ` +
+		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome == "skipped" ? "skipped" : "failed", "Error": failure.error}`
+)
+
+// own is an expression of ours, not the author's.
+func own(code string) *expr.Expr {
+	e, list := expr.ParseValue(expr.AWF, code, source.Span{})
+	if list.Errors() {
+		panic(fmt.Sprintf("awf: %s: %v", code, list)) // a programming mistake
+	}
+	return e
+}
+
+func (l *lowering) terminal(s *state, out *ir.Step) {
+	end := ir.End{Failed: s.status.Value == "failure", Message: s.message.Value, Status: int(s.exit)}
+	out.Type = kindTerminal
+	if end.Failed {
+		if end.Message == "" {
+			end.Message = fmt.Sprintf("the workflow reached %q", s.name.Value)
+		} else if strings.Contains(end.Message, "{{") {
+			end.MessageExpr = l.value(expr.AWFTemplate, s.message)
+			l.look(s, s.message, false)
+		}
+		out.Action = end
+		return
+	}
+	out.Writes = []ir.Write{{Path: "output"}}
+	out.Result = own(`result.Output ?? ""`)
+	if len(l.doc.outputs) > 0 {
+		out.Result = l.outputs(s)
+	}
+	out.Action = end
+}
+
+// outputs is the expression of what the workflow gives.
+func (l *lowering) outputs(s *state) *expr.Expr {
+	var parts []string
+	for _, o := range l.doc.outputs {
+		from := o.from
+		if from.Value == "" { // the name of a state alone
+			from = text.Text{Value: "states." + o.name.Value + ".Output", Span: o.name.Span}
+		}
+		e, list := expr.ParseValue(expr.AWF, from.Value, from.Span)
+		l.add(list)
+		if list.Errors() {
+			continue
+		}
+		l.properties(e, diag.Error)
+		parts = append(parts, fmt.Sprintf("%q: (%s)", o.name.Value, strings.ReplaceAll(strings.ReplaceAll(from.Value, "{{.", ""), "}}", "")))
+	}
+	e, list := expr.ParseValue(expr.AWF, "{"+strings.Join(parts, ", ")+"}", source.Span{})
+	if list.Errors() {
+		l.report(CodeBadValue, diag.Error, l.doc.outputs[0].name.Span, "The outputs cannot be read.", "Write each as \"from: states.STEP.Output\".")
+		return own(`""`)
+	}
+	return e
+}
+
+func (l *lowering) parallel(s *state, out *ir.Step, at *place) {
+	par := ir.Parallel{Join: ir.JoinAll, MaxConcurrent: s.most, Span: s.at}
+	switch s.strategy {
+	case "any_succeed":
+		par.Join = ir.JoinAny
+	case "best_effort":
+		par.Join = ir.JoinBest
+	}
+	if par.MaxConcurrent == 0 && len(s.branches) > usualConcurrent {
+		par.MaxConcurrent = usualConcurrent
+	}
+	for _, name := range s.branches {
+		inner := l.doc.byName[name.Value]
+		if inner == nil {
+			continue
+		}
+		if slices.Contains(l.within, inner) {
+			l.contains(s, name)
+			continue
+		}
+		for _, t := range l.ways(inner) {
+			if inner.kind != kindForEach && inner.kind != kindWhile && l.doc.byName[t.Value] != nil && l.doc.byName[t.Value].kind != kindTerminal && t.Value != s.name.Value {
+				l.report(CodeIgnoredWay, diag.Note, t.Span, fmt.Sprintf("Nothing follows this: %q runs as a branch of %q, and a branch is one state.", inner.name.Value, s.name.Value),
+					fmt.Sprintf("Let %q lead there, or put the states of the branch into a workflow of their own and call it.", s.name.Value))
+			}
+		}
+		branch := ir.Branch{Name: name.Value, Block: l.block(name.Value, []text.Text{name}, &place{branch: true, up: at}), Span: name.Span}
+		if s.timeout > 0 {
+			branch.Budget.ActiveSeconds = &ir.Limit{Max: int64((s.timeout + 999) / 1000), Span: s.at}
+		}
+		par.Branches = append(par.Branches, branch)
+	}
+	out.Timeout = 0
+	out.Action, out.Result = par, own(groupState)
+}
+
+// usualConcurrent is how many branches run at once when nobody says.
+const usualConcurrent = 32
+
+func (l *lowering) contains(s *state, name text.Text) {
+	l.report(CodeContains, diag.Error, name.Span, fmt.Sprintf("%q contains itself here.", name.Value),
+		fmt.Sprintf("Remove %q from the states that %q runs.", name.Value, s.name.Value))
+}
+
+func (l *lowering) loop(s *state, out *ir.Step, at *place) {
+	inside := &place{loop: s, up: at}
+	var body []text.Text
+	for _, name := range s.body {
+		if inner := l.doc.byName[name.Value]; inner != nil && slices.Contains(l.within, inner) {
+			l.contains(s, name)
+			continue
+		}
+		body = append(body, name)
+		inside.members = append(inside.members, name.Value)
+	}
+	loop := ir.Loop{Block: l.block(s.name.Value, body, inside), Max: int(s.max), Span: s.at}
+	if s.kind == kindForEach {
+		if loop.Max == 0 {
+			loop.Max = maxIterations
+		}
+		items := text.Text{Value: "[]"}
+		if s.items != nil {
+			items = s.items.Text()
+			if s.items.Kind == text.List {
+				items.Value = string(s.items.JSON())
+			}
+		}
+		loop.Each = &ir.Each{Items: l.value(expr.AWFItems, items), Var: "loop.item"}
+		if loop.Each.Items == nil {
+			loop.Each.Items = own("[]")
+		}
+	} else {
+		if loop.Max == 0 {
+			loop.Max = usualIterations
+		}
+		if s.while.Value != "" {
+			loop.While = l.condition(expr.AWF, s.while)
+		}
+	}
+	if s.breakWhen.Value != "" {
+		loop.BreakWhen = l.condition(expr.AWFLenient, s.breakWhen)
+	}
+	if s.maxText.Value != "" {
+		loop.Max, loop.MaxExpr = maxIterations, l.value(expr.AWFNumber, s.maxText)
+	}
+	if s.timeout > 0 || s.timeoutText.Value != "" {
+		l.report(CodeNoEffect, diag.Warning, s.at, fmt.Sprintf("The timeout of the loop %q does nothing.", s.name.Value), "Give the states in its body timeouts, or limit it with max_iterations.")
+		out.Timeout = 0
+	}
+	out.Action, out.Result = loop, own(loopState)
+}
+
+// value parses an expression that may have any value; nil after a mistake.
+func (l *lowering) value(d expr.Dialect, t text.Text) *expr.Expr {
+	e, list := expr.ParseValue(d, t.Value, t.Span)
+	l.add(list)
+	if list.Errors() {
+		return nil
+	}
+	l.properties(e, diag.Error)
+	l.machine(e)
+	return e
+}
+
+func (l *lowering) condition(d expr.Dialect, t text.Text) *expr.Expr {
+	e, list := expr.Parse(d, t.Value, t.Span)
+	l.add(list)
+	if list.Errors() {
+		return nil
+	}
+	l.properties(e, diag.Warning)
+	l.machine(e)
+	return e
+}
+
+// call lowers a step that runs another workflow.
+func (l *lowering) call(s *state, out *ir.Step) {
+	call := ir.Call{Child: -1, Span: s.at}
+	out.Timeout = 0
+	child := l.child(s)
+	if child >= 0 {
+		call.Child = child
+		program := &l.p.Children[child]
+		if s.timeout > 0 {
+			limited := *program
+			limited.Budget.ActiveSeconds = &ir.Limit{Max: int64((s.timeout + 999) / 1000), Span: s.at}
+			l.p.Children = append(l.p.Children, limited)
+			call.Child = len(l.p.Children) - 1
+			program = &l.p.Children[call.Child]
+		}
+		types := inputTypes(program)
+		if s.given != nil {
+			for _, pair := range s.given.Pairs {
+				kind, known := types[pair.Key.Value]
+				if !known {
+					l.report(CodeBadValue, diag.Error, pair.Key.Span, fmt.Sprintf("The workflow %q has no input %q.", s.workflow.Value, pair.Key.Value),
+						diag.DidYouMean(pair.Key.Value, slices.Sorted(maps.Keys(types))))
+					continue
+				}
+				given := pair.Value.Text()
+				if pair.Value.Kind >= text.List {
+					given.Value = string(pair.Value.JSON())
+				}
+				dialect := expr.AWFTemplate
+				if kind == "integer" || kind == "boolean" {
+					dialect = expr.AWFNumber
+				}
+				if e := l.value(dialect, given); e != nil {
+					call.Inputs = append(call.Inputs, ir.Binding{Name: pair.Key.Value, Value: e, Span: pair.Key.Span})
+				}
+			}
+		}
+		l.wanted(s, program, &call)
+	}
+	if call.Child < 0 { // reported; what is left must still be a program
+		out.Action = ir.Route{}
+		out.Writes, l.p.Unread.Steps = nil, true
+		return
+	}
+	out.Action, out.Result = call, own(callState(&call))
+}
+
+// callState is the state of a call: each output by its name, and as Output the
+// only one, or all of them as JSON.
+func callState(call *ir.Call) string {
+	output := `result ?? ""`
+	var fields []string
+	for _, b := range call.Outputs {
+		fields = append(fields, fmt.Sprintf("%q: result[%q]", b.Name, b.Name))
+	}
+	switch len(call.Outputs) {
+	case 0:
+		output = `result == nil ? "" : type(result) == "string" ? result : toJSON(result)`
+	case 1:
+		output = fmt.Sprintf("result[%q] ?? \"\"", call.Outputs[0].Name)
+	default:
+		output = "toJSON(result)"
+	}
+	well := `{"Output": (` + output + `), "Stderr": "", "ExitCode": 0, "Status": "completed", "Response": result, "Outputs": result`
+	for _, f := range fields {
+		well += ", " + f
+	}
+	return `outcome == "ok" ? ` + well + `} : ` +
+		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome == "skipped" ? "skipped" : "failed", "Error": failure.error}`
+}
+
+// wanted lowers what a call takes from the child. The documentation maps an
+// output of the child to a name here and shows it the other way round, the
+// program looks for a state: whichever side names something of the child is it.
+func (l *lowering) wanted(s *state, program *ir.Program, call *ir.Call) {
+	if s.wanted == nil {
+		return
+	}
+	outputs, states := childNames(program)
+	code := func(name string) string {
+		switch {
+		case slices.Contains(outputs, name):
+			return fmt.Sprintf("output[%q]", name)
+		case slices.Contains(states, name):
+			return fmt.Sprintf("states[%q].Output", name)
+		}
+		return ""
+	}
+	for _, pair := range s.wanted.Pairs {
+		theirs, ours := pair.Key.Value, pair.Value.Value
+		if strings.Contains(ours, "{{") || strings.HasPrefix(ours, "states.") { // an expression over the child
+			e, list := expr.ParseValue(expr.AWF, strings.TrimSpace(ours), source.Span{})
+			if !list.Errors() {
+				call.Outputs = append(call.Outputs, ir.Binding{Name: theirs, Value: e, Span: pair.Key.Span})
+				continue
+			}
+		}
+		from := code(theirs)
+		if from == "" {
+			theirs, ours = ours, theirs
+			from = code(theirs)
+		}
+		if from == "" {
+			l.report(CodeBadValue, diag.Error, pair.Key.Span, fmt.Sprintf("The workflow %q has neither an output nor a state called %q or %q.", s.workflow.Value, pair.Key.Value, pair.Value.Value),
+				diag.DidYouMean(pair.Key.Value, append(outputs, states...)))
+			continue
+		}
+		names := []string{ours}
+		if ours != theirs {
+			names = append(names, theirs)
+		}
+		for _, name := range names[:1] {
+			call.Outputs = append(call.Outputs, ir.Binding{Name: name, Value: own(from), Span: pair.Key.Span})
+		}
+	}
+}
+
+// childNames are the outputs that a child declares, and its steps.
+func childNames(p *ir.Program) (outputs, states []string) {
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			s := &p.Blocks[b].Steps[i]
+			if _, end := s.Action.(ir.End); !end && !s.Implied {
+				states = append(states, s.ID)
+			}
+			if s.Result == nil || len(s.Writes) == 0 || s.Writes[0].Path != "output" {
+				continue
+			}
+			for _, name := range outputNames(s.Result.Text) {
+				if !slices.Contains(outputs, name) {
+					outputs = append(outputs, name)
+				}
+			}
+		}
+	}
+	return outputs, states
+}
+
+// child compiles the workflow that a step calls, once; -1 when it cannot.
+func (l *lowering) child(s *state) int {
+	name := s.workflow
+	if name.Value == "" {
+		return -1
+	}
+	if i, ok := l.children[name.Value]; ok {
+		return i
+	}
+	l.children[name.Value] = -1
+	var f *source.File
+	var err error
+	for _, ref := range workflowRefs(name.Value) {
+		if f, err = l.files.Read(l.file, ref); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		if strings.Contains(name.Value, "/") && !strings.HasSuffix(name.Value, ".yaml") {
+			l.report(CodeUnsupported, diag.Error, name.Span, fmt.Sprintf("%q is a workflow of a pack, and packs are not read here.", name.Value),
+				"Copy the workflow into .awf/workflows and call it by its own name.")
+			return -1
+		}
+		l.report(CodeNoWorkflow, diag.Error, name.Span, fmt.Sprintf("There is no workflow %q to call.", name.Value), l.workflowHelp(name.Value, err))
+		return -1
+	}
+	program, list := l.files.Compile(f, name.Span)
+	l.add(list)
+	if program == nil || list.Errors() {
+		return -1
+	}
+	if depth(program) >= maxDepth {
+		l.report(CodeTooDeep, diag.Error, name.Span, fmt.Sprintf("Workflows call each other more than %d deep here.", maxDepth), "Call the inner workflows one after the other from here.")
+		return -1
+	}
+	l.p.Children = append(l.p.Children, *program)
+	l.children[name.Value] = len(l.p.Children) - 1
+	l.pin(f, "workflow")
+	return l.children[name.Value]
+}
+
+// maxDepth is how deep workflows may call each other.
+const maxDepth = 10
+
+func depth(p *ir.Program) int {
+	deepest := 0
+	for i := range p.Children {
+		deepest = max(deepest, depth(&p.Children[i]))
+	}
+	return deepest + 1
+}
+
+func workflowRefs(name string) []string {
+	if ext := path.Ext(name); ext == ".yaml" || ext == ".yml" {
+		return []string{name}
+	}
+	return []string{name + ".yaml", name + ".yml", ".awf/workflows/" + name + ".yaml", name}
+}
+
+func (l *lowering) workflowHelp(name string, err error) string {
+	var failed *source.RefError
+	if errors.As(err, &failed) && failed.Problem != source.RefMissing {
+		return fmt.Sprintf("It must be a file of the project: %v.", err)
+	}
+	return fmt.Sprintf("Put it into .awf/workflows/%s.yaml, or call another one.", name)
+}
+
+// pin notes that a file went into the program.
+func (l *lowering) pin(f *source.File, role string) {
+	sum := sha256.Sum256([]byte(f.Text))
+	l.p.Files = append(l.p.Files, ir.File{Path: f.Path, Role: role, SHA256: hex.EncodeToString(sum[:])})
+}
+
+// template finds a workflow template, or says that there is none.
+func (l *lowering) template(name text.Text) *text.Node {
+	for _, ref := range []string{"../templates/" + name.Value + ".yaml", ".awf/templates/" + name.Value + ".yaml", "templates/" + name.Value + ".yaml"} {
+		f, err := l.files.Read(l.file, ref)
+		if err != nil {
+			continue
+		}
+		node, list := text.ParseYAML(f, 0, len(f.Text))
+		l.add(list)
+		if node == nil || list.Errors() {
+			return nil
+		}
+		return node
+	}
+	l.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("There is no template %q.", name.Value), fmt.Sprintf("Put it into .awf/templates/%s.yaml.", name.Value))
+	return nil
+}
+
+// folder is the folder of the workflow file, as the machine knows it.
+func (l *lowering) folder() string {
+	if l.file.Abs == "" {
+		return path.Dir(l.file.Path)
+	}
+	return filepath.Dir(l.file.Abs)
+}

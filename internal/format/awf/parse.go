@@ -1,0 +1,712 @@
+package awf
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// document is the tree of a file.
+type document struct {
+	name, version, description text.Text
+	meta                       []ir.Meta
+	initial                    text.Text
+	inputs                     []*input
+	inputsAt                   source.Span
+	outputs                    []*output
+	hooks                      map[string][]hook // by the event: workflow_start, …
+	states                     []*state
+	byName                     map[string]*state
+	first                      source.Span // of the file's first key
+}
+
+type input struct {
+	name, kind, description text.Text
+	required                bool
+	def                     *text.Node
+	pattern                 text.Text
+	enum                    []*text.Node
+	min, max                *int64
+	fileExists              bool
+	extensions              []text.Text
+}
+
+type output struct {
+	name, from text.Text
+}
+
+// hook is one thing to do before or after something.
+type hook struct {
+	log, command text.Text
+	timeout      ir.Millis
+}
+
+// state is one step of the file.
+type state struct {
+	name        text.Text
+	kind        string
+	at          source.Span // of its type, or its name
+	node        *text.Node
+	description text.Text
+	timeout     ir.Millis
+	timeoutText text.Text // a template that gives it
+	success     text.Text // on_success, or a loop's on_complete
+	failure     text.Text
+	inline      *inline
+	transitions []transition
+	goesOn      bool // continue_on_error
+	retry       *ir.Retry
+	pre, post   []hook
+
+	command, scriptFile, dir, shell text.Text // step
+	status                          text.Text // terminal
+	message                         text.Text
+	exit                            int64
+	branches                        []text.Text // parallel
+	strategy                        string
+	most                            int
+	items                           *text.Node // for_each
+	while, breakWhen                text.Text
+	until                           bool
+	body                            []text.Text
+	max                             int64
+	maxText                         text.Text
+	operation                       text.Text // operation
+	given                           *text.Node
+	workflow                        text.Text // call_workflow
+	wanted                          *text.Node
+	agent                           agentKeys
+}
+
+// agentKeys are the keys of an agent step.
+type agentKeys struct {
+	provider, mode, prompt, promptFile, system, role, format, continueFrom text.Text
+	skills                                                                 []skillRef
+	options                                                                *text.Node
+	conversation                                                           bool
+	tools                                                                  bool // mcp_proxy
+	toolsAt                                                                source.Span
+}
+
+type skillRef struct {
+	name, path text.Text
+}
+
+type inline struct {
+	message text.Text
+	status  int64
+	at      source.Span
+}
+
+type transition struct {
+	when, to text.Text
+}
+
+// The types of steps.
+const (
+	kindCommand   = "step"
+	kindAgent     = "agent"
+	kindTerminal  = "terminal"
+	kindParallel  = "parallel"
+	kindForEach   = "for_each"
+	kindWhile     = "while"
+	kindOperation = "operation"
+	kindCall      = "call_workflow"
+)
+
+var kinds = []string{kindCommand, "command", kindAgent, kindTerminal, kindParallel, kindForEach, kindWhile, kindOperation, kindCall}
+
+var readerCodes = text.Codes{
+	WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknownKey, BadValue: CodeBadValue,
+	UnknownAs: diag.Warning,
+}
+
+type parser struct {
+	file *source.File
+	out  *diag.List
+	doc  *document
+	// templates finds a workflow template by its name.
+	templates func(name text.Text) *text.Node
+}
+
+func (p *parser) report(code diag.Code, severity diag.Severity, at source.Span, message, help string) {
+	p.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help})
+}
+
+func (p *parser) read(n *text.Node, what string) *text.Reader {
+	return text.Read(n, what, readerCodes, p.out)
+}
+
+// parse reads a file; nil when nothing can be made of it.
+func (p *parser) parse() *document {
+	node, list := text.ParseYAML(p.file, 0, len(p.file.Text))
+	*p.out = append(*p.out, list...)
+	if node == nil {
+		return nil
+	}
+	p.doc = &document{byName: map[string]*state{}, hooks: map[string][]hook{}, first: node.Span}
+	if node.Kind != text.Map {
+		p.report(CodeWrongType, diag.Error, p.file.Span(0, len(p.file.Line(1))), fmt.Sprintf("An AWF workflow is a map, but this is %s.", node.Kind),
+			"Begin with name: and states:.")
+		return nil
+	}
+	if len(node.Pairs) > 0 {
+		p.doc.first = node.Pairs[0].Key.Span
+	}
+	r := p.read(node, "workflow")
+	d := p.doc
+	d.name, d.version, d.description = r.String("name"), r.String("version"), r.String("description")
+	for _, key := range []string{"author", "tags"} {
+		if n := r.Node(key); n != nil {
+			d.meta = append(d.meta, ir.Meta{Name: key, Value: n.JSON(), Span: n.Span})
+		}
+	}
+	r.Strings("env")
+	p.inputs(r)
+	p.outputs(r)
+	p.workflowHooks(r)
+	if n := r.Node("plugins"); n != nil {
+		p.report(CodeUnsupported, diag.Error, r.KeySpan("plugins"), "Plugins of AWF do not run here.",
+			"Offer what the plugin does as a tool or an MCP server in espalier.yaml, and call it with \"type: operation\".")
+	}
+	initial := r.String("initial") // an old place for it
+	r.Require("name", "states")
+	states := r.Map("states")
+	r.Done()
+	if states == nil {
+		return d
+	}
+	if n := states.Get("initial"); n != nil && n.Kind < text.List {
+		initial = n.Text()
+	}
+	d.initial = initial
+	if initial.Value == "" {
+		p.report(CodeMissing, diag.Error, r.KeySpan("states"), "\"states\" does not say where to begin.", "Add \"initial: \" with the name of the first state below states:.")
+	}
+	for _, pair := range states.Pairs {
+		if pair.Key.Value != "initial" {
+			p.state(pair)
+		}
+	}
+	return d
+}
+
+func (p *parser) inputs(r *text.Reader) {
+	p.doc.inputsAt = r.KeySpan("inputs")
+	seen := map[string]bool{}
+	for _, n := range r.List("inputs") {
+		ir := p.read(n, "input")
+		in := &input{name: ir.String("name"), description: ir.String("description")}
+		in.kind = ir.Enum("type", "string", "integer", "boolean", "")
+		in.required, _, _ = ir.Bool("required")
+		in.def = ir.Node("default")
+		ir.Require("name")
+		if v := ir.Map("validation"); v != nil {
+			p.validation(in, v)
+		}
+		ir.Done()
+		if in.name.Value == "" {
+			continue
+		}
+		if seen[in.name.Value] {
+			p.report(CodeRepeated, diag.Error, in.name.Span, fmt.Sprintf("There are two inputs called %q.", in.name.Value), "Rename one of them.")
+			continue
+		}
+		seen[in.name.Value] = true
+		p.doc.inputs = append(p.doc.inputs, in)
+	}
+}
+
+func (p *parser) validation(in *input, n *text.Node) {
+	r := p.read(n, "validation")
+	in.pattern = r.String("pattern")
+	if list := r.Node("enum"); list != nil {
+		in.enum = r.List("enum")
+	}
+	number := func(key string) *int64 {
+		if v, _, ok := r.Int(key, -1<<62); ok {
+			return &v
+		}
+		return nil
+	}
+	in.min, in.max = number("min"), number("max")
+	in.fileExists, _, _ = r.Bool("file_exists")
+	in.extensions = r.Strings("file_extension")
+	r.Done()
+}
+
+// outputs are documented as a list of names, and as a map.
+func (p *parser) outputs(r *text.Reader) {
+	n := r.Node("outputs")
+	if n == nil {
+		return
+	}
+	switch n.Kind {
+	case text.Map:
+		for _, pair := range n.Pairs {
+			p.doc.outputs = append(p.doc.outputs, &output{name: pair.Key.Text(), from: pair.Value.Text()})
+		}
+	case text.List:
+		for _, item := range n.Items {
+			or := p.read(item, "output")
+			o := &output{name: or.String("name"), from: or.String("from")}
+			if v := or.String("value"); o.from.Value == "" {
+				o.from = v
+			}
+			or.String("description")
+			or.String("type")
+			or.Require("name")
+			or.Done()
+			if o.name.Value != "" {
+				p.doc.outputs = append(p.doc.outputs, o)
+			}
+		}
+	default:
+		p.report(CodeWrongType, diag.Error, n.Span, "\"outputs\" of the workflow must be a list.", "Write \"- name: NAME\" and \"from: states.STEP.Output\" below it.")
+	}
+}
+
+var workflowEvents = []string{"workflow_start", "workflow_end", "workflow_error", "workflow_cancel"}
+
+func (p *parser) workflowHooks(r *text.Reader) {
+	n := r.Map("hooks")
+	if n == nil {
+		return
+	}
+	hr := p.read(n, "hooks")
+	for _, event := range workflowEvents {
+		p.doc.hooks[event] = p.hooks(hr.Node(event), event)
+	}
+	hr.Done()
+}
+
+// hooks reads a list of hooks, or one alone.
+func (p *parser) hooks(n *text.Node, what string) []hook {
+	if n == nil {
+		return nil
+	}
+	list := []*text.Node{n}
+	if n.Kind == text.List {
+		list = n.Items
+	}
+	var out []hook
+	for _, one := range list {
+		if one.Kind == text.String {
+			out = append(out, hook{command: one.Text()})
+			continue
+		}
+		r := p.read(one, what+" hook")
+		h := hook{log: r.String("log"), command: r.String("command")}
+		h.timeout, _ = p.duration(r, "timeout")
+		r.Done()
+		if h.log.Value == "" && h.command.Value == "" {
+			p.report(CodeMissing, diag.Warning, one.Span, "This hook does nothing.", "Give it a \"log\" or a \"command\".")
+			continue
+		}
+		if h.log.Value != "" {
+			h.command = text.Text{}
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// duration reads whole seconds or a Go duration; a template comes back as text.
+func (p *parser) duration(r *text.Reader, key string) (ir.Millis, text.Text) {
+	n := r.Node(key)
+	if n == nil {
+		return 0, text.Text{}
+	}
+	if n.Kind == text.Int {
+		if v, err := strconv.ParseInt(n.Value, 10, 64); err == nil && v >= 0 && v < 1<<40 {
+			return ir.Millis(v * 1000), text.Text{}
+		}
+	}
+	if n.Kind == text.String && strings.Contains(n.Value, "{{") {
+		return 0, n.Text()
+	}
+	if n.Kind == text.String || n.Kind == text.Float {
+		if v, err := strconv.ParseInt(n.Value, 10, 64); err == nil && v >= 0 && v < 1<<40 {
+			return ir.Millis(v * 1000), text.Text{}
+		}
+		if v, err := time.ParseDuration(n.Value); err == nil && v >= 0 {
+			return ir.Millis(max(v.Milliseconds(), min(v.Nanoseconds(), 1))), text.Text{}
+		}
+	}
+	p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q cannot be %q.", key, n.Value), "Write seconds, as in 30, or a duration such as \"1m30s\" or \"500ms\".")
+	return 0, text.Text{}
+}
+
+func (p *parser) state(pair text.Pair) {
+	s := &state{name: pair.Key.Text(), at: pair.Key.Span, node: pair.Value}
+	if s.name.Value == "" {
+		p.report(CodeBadValue, diag.Error, pair.Key.Span, "A state needs a name.", "Write a name before the colon.")
+		return
+	}
+	p.keys(s, pair.Value)
+	p.doc.states = append(p.doc.states, s)
+	if p.doc.byName[s.name.Value] == nil {
+		p.doc.byName[s.name.Value] = s
+	}
+}
+
+// keys reads a state's keys.
+func (p *parser) keys(s *state, n *text.Node) {
+	if used := n.Get("use_template"); used != nil && used.Kind == text.String {
+		if merged := p.fromTemplate(used.Text(), n); merged != nil {
+			n = merged
+		}
+	}
+	what := fmt.Sprintf("state %q", s.name.Value)
+	r := p.read(n, what)
+	kind := r.String("type")
+	s.kind = strings.ToLower(kind.Value)
+	switch {
+	case s.kind == "command":
+		s.kind = kindCommand
+	case slices.Contains(kinds, s.kind):
+	case kind.Value == "" && r.Has("command"):
+		p.report(CodeMissing, diag.Error, s.name.Span, fmt.Sprintf("The %s has no \"type\".", what), "Add \"type: step\".")
+		s.kind = kindCommand
+	case kind.Value == "":
+		r.Require("type")
+		s.kind = kindTerminal
+	case strings.Contains(s.kind, "."):
+		p.report(CodeUnsupported, diag.Error, kind.Span, fmt.Sprintf("%q is a step type of a plugin, and plugins of AWF do not run here.", kind.Value),
+			fmt.Sprintf("Offer it as a tool or an MCP server, and write \"type: operation\" with \"operation: %s\".", kind.Value))
+		s.kind = ""
+		return
+	default:
+		p.report(CodeBadValue, diag.Error, kind.Span, fmt.Sprintf("There is no step type %q.", kind.Value), diag.DidYouMean(kind.Value, kinds))
+		s.kind = ""
+		return
+	}
+	if kind.Value != "" {
+		s.at = kind.Span
+	}
+	s.description = r.String("description")
+	if s.kind != kindTerminal {
+		p.common(s, r)
+	}
+	switch s.kind {
+	case kindCommand:
+		p.commandKeys(s, r)
+	case kindTerminal:
+		s.status = r.Enum("status", "success", "failure")
+		s.message = r.String("message")
+		if code, _, ok := r.Int("exit_code", 0); ok {
+			s.exit = code
+		}
+	case kindParallel:
+		p.parallelKeys(s, r)
+	case kindForEach, kindWhile:
+		p.loopKeys(s, r)
+	case kindOperation:
+		s.operation = r.String("operation")
+		r.Require("operation")
+		s.given = r.Map("inputs")
+		if other := r.Map("operation_inputs"); s.given == nil {
+			s.given = other
+		}
+	case kindCall:
+		p.callKeys(s, r)
+	case kindAgent:
+		p.agentKeys(s, r)
+	}
+	r.Done()
+}
+
+// common reads what every step may have.
+func (p *parser) common(s *state, r *text.Reader) {
+	s.timeout, s.timeoutText = p.duration(r, "timeout")
+	s.success = r.String("on_success")
+	if n := r.Node("on_failure"); n != nil && n.Kind == text.Map {
+		ir := p.read(n, "on_failure")
+		s.inline = &inline{message: ir.String("message"), status: 1, at: r.KeySpan("on_failure")}
+		if code, _, ok := ir.Int("status", 0); ok {
+			s.inline.status = code
+		}
+		ir.Require("message")
+		ir.Done()
+	} else {
+		s.failure = r.String("on_failure")
+	}
+	for _, n := range r.List("transitions") {
+		tr := p.read(n, "transition")
+		t := transition{when: tr.String("when"), to: tr.String("goto")}
+		tr.Require("goto")
+		tr.Done()
+		if t.to.Value != "" {
+			s.transitions = append(s.transitions, t)
+		}
+	}
+	s.goesOn, _, _ = r.Bool("continue_on_error")
+	if n := r.Map("retry"); n != nil {
+		s.retry = p.retry(n)
+	}
+	if n := r.Map("hooks"); n != nil {
+		hr := p.read(n, "hooks")
+		s.pre, s.post = p.hooks(hr.Node("pre"), "pre"), p.hooks(hr.Node("post"), "post")
+		hr.Done()
+	}
+	s.pre = append(s.pre, p.hooks(r.Node("pre_hook"), "pre_hook")...)
+	s.post = append(s.post, p.hooks(r.Node("post_hook"), "post_hook")...)
+	for _, key := range []string{"capture", "depends_on"} { // the reference program reads them and does nothing with them
+		if r.Node(key) != nil {
+			p.report(CodeNoEffect, diag.Note, r.KeySpan(key), fmt.Sprintf("%q does nothing.", key),
+				"Remove it; what a step prints is always kept, and steps run where transitions lead.")
+		}
+	}
+	r.Node("use_template")
+	r.Node("parameters")
+}
+
+func (p *parser) retry(n *text.Node) *ir.Retry {
+	r := p.read(n, "retry")
+	out := &ir.Retry{MaxAttempts: 1, Backoff: ir.Constant, Span: n.Span}
+	if v, _, ok := r.Int("max_attempts", 1); ok {
+		out.MaxAttempts = int(min(v, 1<<20))
+	}
+	for _, key := range []string{"initial_delay", "max_delay"} {
+		d, template := p.duration(r, key)
+		if template.Value != "" {
+			p.report(CodeBadValue, diag.Error, template.Span, fmt.Sprintf("%q cannot be a template.", key), "Write a duration such as \"2s\".")
+		}
+		if value := r.Node(key); value != nil && value.Kind == text.Int && d > 0 {
+			p.report(CodeSeconds, diag.Note, value.Span, fmt.Sprintf("%q is read as %s seconds.", key, value.Value),
+				fmt.Sprintf("Write \"%ss\" to say so; AWF's documentation speaks of milliseconds, its program reads seconds.", value.Value))
+		}
+		if key == "max_delay" {
+			out.MaxDelay = d
+		} else if d > 0 {
+			out.Delays = []ir.Millis{d}
+		}
+	}
+	if b := r.Enum("backoff", "constant", "linear", "exponential"); b.Value != "" {
+		out.Backoff = ir.Backoff(b.Value)
+	}
+	float := func(key string, least, most float64) float64 {
+		n := r.Node(key)
+		if n == nil {
+			return 0
+		}
+		v, err := strconv.ParseFloat(n.Value, 64)
+		if err != nil || v < least || v > most {
+			p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q cannot be %q.", key, n.Value), fmt.Sprintf("Write a number from %g to %g.", least, most))
+			return 0
+		}
+		return v
+	}
+	out.Multiplier, out.Jitter = float("multiplier", 0, 1000), float("jitter", 0, 1)
+	if n := r.Node("retryable_exit_codes"); n != nil {
+		for _, code := range r.List("retryable_exit_codes") {
+			v, err := strconv.Atoi(code.Value)
+			if err != nil || code.Kind != text.Int {
+				p.report(CodeWrongType, diag.Error, code.Span, "An exit code is a whole number.", "Write numbers such as [1, 75].")
+				continue
+			}
+			out.ExitCodes = append(out.ExitCodes, v)
+		}
+	}
+	r.Done()
+	return out
+}
+
+func (p *parser) commandKeys(s *state, r *text.Reader) {
+	s.command, s.scriptFile, s.dir, s.shell = r.String("command"), r.String("script_file"), r.String("dir"), r.String("shell")
+	switch {
+	case s.command.Value != "" && s.scriptFile.Value != "":
+		p.report(CodeEither, diag.Error, r.KeySpan("script_file"), fmt.Sprintf("State %q has a \"command\" and a \"script_file\".", s.name.Value), "Keep one of them.")
+	case s.command.Value == "" && s.scriptFile.Value == "":
+		r.Require("command")
+	}
+}
+
+func (p *parser) parallelKeys(s *state, r *text.Reader) {
+	list := r.Node("parallel")
+	documented := r.Node("steps")
+	if list == nil {
+		list = documented
+	}
+	if list == nil {
+		r.Require("parallel")
+	} else {
+		for i, n := range listItems(list) {
+			switch n.Kind {
+			case text.Map: // the documented form: a step, with its name in it
+				s.branches = append(s.branches, p.inlineBranch(s, n, i))
+			case text.List, text.Null:
+				p.report(CodeWrongType, diag.Error, n.Span, "A branch is the name of a state.", "Write \"parallel: [first, second]\".")
+			default:
+				s.branches = append(s.branches, n.Text())
+			}
+		}
+	}
+	s.strategy = r.Enum("strategy", "all_succeed", "any_succeed", "best_effort").Value
+	if n, _, ok := r.Int("max_concurrent", 0); ok {
+		s.most = int(min(n, 1<<20))
+	}
+}
+
+// inlineBranch makes a state of a step that stands inside a parallel one.
+func (p *parser) inlineBranch(s *state, n *text.Node, i int) text.Text {
+	name := text.Text{Value: fmt.Sprintf("%s_%d", s.name.Value, i+1), Span: n.Span}
+	kept := &text.Node{Kind: text.Map, Span: n.Span}
+	typed := false
+	for _, pair := range n.Pairs {
+		if pair.Key.Value == "name" {
+			name = pair.Value.Text()
+			continue
+		}
+		typed = typed || pair.Key.Value == "type"
+		kept.Pairs = append(kept.Pairs, pair)
+	}
+	if !typed {
+		kept.Pairs = append(kept.Pairs, text.Pair{
+			Key: &text.Node{Kind: text.String, Value: "type", Span: n.Span}, Value: &text.Node{Kind: text.String, Value: kindCommand, Span: n.Span},
+		})
+	}
+	p.state(text.Pair{Key: &text.Node{Kind: text.String, Value: name.Value, Span: name.Span}, Value: kept})
+	return name
+}
+
+func listItems(n *text.Node) []*text.Node {
+	if n.Kind == text.List {
+		return n.Items
+	}
+	return []*text.Node{n}
+}
+
+func (p *parser) loopKeys(s *state, r *text.Reader) {
+	if done := r.String("on_complete"); done.Value != "" {
+		s.success = done
+	}
+	s.body = r.Strings("body")
+	r.Require("body")
+	s.breakWhen = r.String("break_when")
+	if s.kind == kindForEach {
+		s.items = r.Node("items")
+		r.Require("items")
+	} else {
+		s.while = r.String("while")
+		until := r.String("until")
+		switch {
+		case until.Value != "" && s.while.Value == "" && s.breakWhen.Value == "":
+			s.breakWhen, s.until = until, true
+		case until.Value != "":
+			p.report(CodeEither, diag.Error, r.KeySpan("until"), "\"until\" stands beside another condition.", "Keep \"while\" with \"break_when\", or \"until\" alone.")
+		default:
+			r.Require("while")
+		}
+	}
+	n := r.Node("max_iterations")
+	switch {
+	case n == nil:
+	case n.Kind == text.Int:
+		if v, at, ok := r.Int("max_iterations", 1); ok {
+			if v > maxIterations {
+				p.report(CodeBadValue, diag.Error, at, fmt.Sprintf("\"max_iterations\" is %d; the most is %d.", v, maxIterations), "Write a smaller number, or let the items be handled in several loops.")
+			}
+			s.max = v
+		}
+	default:
+		s.maxText = r.String("max_iterations")
+	}
+}
+
+// maxIterations is the documented ceiling, usualIterations what holds for a
+// while that says nothing.
+const (
+	maxIterations   = 10000
+	usualIterations = 100
+)
+
+func (p *parser) callKeys(s *state, r *text.Reader) {
+	if n := r.Map("call_workflow"); n != nil { // the documented form
+		inner := p.read(n, "call_workflow")
+		s.workflow, s.given, s.wanted = inner.String("workflow"), inner.Map("inputs"), inner.Map("outputs")
+		if d, t := p.duration(inner, "timeout"); d > 0 || t.Value != "" {
+			s.timeout, s.timeoutText = d, t
+		}
+		inner.Require("workflow")
+		inner.Done()
+		return
+	}
+	s.workflow, s.given, s.wanted = r.String("workflow"), r.Map("inputs"), r.Map("outputs")
+	r.Require("workflow")
+}
+
+var providers = []string{"claude", "codex", "gemini", "github_copilot", "mistral_vibe", "opencode", "openai_compatible"}
+
+func (p *parser) agentKeys(s *state, r *text.Reader) {
+	a := &s.agent
+	a.provider = r.String("provider")
+	r.Require("provider")
+	if v := a.provider.Value; v != "" && !strings.Contains(v, "{{") && !slices.Contains(providers, v) {
+		p.report(CodeBadValue, diag.Warning, a.provider.Span, fmt.Sprintf("AWF has no provider %q.", v), diag.DidYouMean(v, providers))
+	}
+	a.mode = r.Enum("mode", "single", "conversation")
+	a.prompt, a.promptFile = r.String("prompt"), r.String("prompt_file")
+	if initial := r.String("initial_prompt"); a.prompt.Value == "" {
+		a.prompt = initial
+	}
+	switch {
+	case a.prompt.Value != "" && a.promptFile.Value != "":
+		p.report(CodeEither, diag.Error, r.KeySpan("prompt_file"), fmt.Sprintf("State %q has a \"prompt\" and a \"prompt_file\".", s.name.Value), "Keep one of them.")
+	case a.prompt.Value == "" && a.promptFile.Value == "":
+		r.Require("prompt")
+	case a.promptFile.Value != "" && a.mode.Value == "conversation":
+		p.report(CodeEither, diag.Error, r.KeySpan("prompt_file"), "A conversation cannot take its prompt from a file.", "Write the prompt under \"prompt\".")
+	}
+	a.system, a.role = r.String("system_prompt"), r.String("role")
+	a.format = r.Enum("output_format", "json", "text")
+	a.options = r.Map("options")
+	if n := r.Map("conversation"); n != nil {
+		a.conversation = true
+		cr := p.read(n, "conversation")
+		a.continueFrom = cr.String("continue_from")
+		for _, key := range []string{"max_turns", "stop_condition", "max_context_tokens", "strategy"} {
+			if cr.Node(key) != nil {
+				p.report(CodeNoEffect, diag.Note, cr.KeySpan(key), fmt.Sprintf("%q does nothing.", key), "Remove it: a conversation here is one exchange that later steps can go on with.")
+			}
+		}
+		cr.Done()
+	}
+	for _, n := range skillItems(r.Node("skills")) {
+		switch n.Kind {
+		case text.Map:
+			sr := p.read(n, "skill")
+			ref := skillRef{name: sr.String("name"), path: sr.String("path")}
+			sr.Done()
+			a.skills = append(a.skills, ref)
+		case text.List, text.Null:
+			p.report(CodeWrongType, diag.Error, n.Span, "A skill is a name, or a map with \"path\".", "Write \"skills: [review]\".")
+		default:
+			a.skills = append(a.skills, skillRef{name: n.Text()})
+		}
+	}
+	if n := r.Map("mcp_proxy"); n != nil {
+		mr := p.read(n, "mcp_proxy")
+		a.tools, _, _ = mr.Bool("enable")
+		mr.Bool("intercept_builtins")
+		a.toolsAt = r.KeySpan("mcp_proxy")
+		if mr.Node("plugin_tools") != nil {
+			p.report(CodeUnsupported, diag.Warning, mr.KeySpan("plugin_tools"), "Tools of AWF's plugins are not there.", "Offer them as an MCP server in espalier.yaml.")
+		}
+		mr.Done()
+	}
+}
+
+func skillItems(n *text.Node) []*text.Node {
+	if n == nil {
+		return nil
+	}
+	return listItems(n)
+}

@@ -1,0 +1,90 @@
+package awf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// reads are the variables that templates read.
+func (l *lowering) reads(templates ...text.Text) []ir.Ref {
+	var out []ir.Ref
+	for _, t := range templates {
+		if !strings.Contains(t.Value, "{{") {
+			continue
+		}
+		e := l.value(expr.AWFTemplate, t)
+		if e == nil {
+			continue
+		}
+		for _, p := range e.Paths() {
+			name := strings.Join(p.Segments, ".")
+			switch p.Segments[0] {
+			case "loop", "run", "last": // kept as one
+				name = p.Segments[0]
+			}
+			if !slices.ContainsFunc(out, func(r ir.Ref) bool { return r.Path == name }) {
+				out = append(out, ir.Ref{Path: name, Span: p.Span})
+			}
+		}
+	}
+	return out
+}
+
+// look checks the names in a text without noting that they are read.
+func (l *lowering) look(s *state, t text.Text, _ bool) {
+	if e, list := expr.ParseValue(expr.AWFTemplate, t.Value, t.Span); !list.Errors() {
+		l.machine(e)
+	}
+}
+
+// machine declares the variables that come from the machine.
+func (l *lowering) machine(e *expr.Expr) {
+	for _, p := range e.Paths() {
+		if len(p.Segments) < 2 {
+			continue
+		}
+		name := p.Segments[0] + "." + p.Segments[1]
+		switch p.Segments[0] {
+		case "env":
+			l.vars[name] = ir.Var{Path: name, From: "env:" + p.Segments[1], Span: p.Span}
+		case "context":
+			if from := map[string]string{"WorkingDir": "dir", "User": "user", "Hostname": "host"}[p.Segments[1]]; from != "" {
+				l.vars[name] = ir.Var{Path: name, From: from, Span: p.Span}
+			}
+		case "awf":
+			if v, ok := l.known(p.Segments[1]); ok {
+				l.vars[name] = ir.Var{Path: name, Init: v, Span: p.Span}
+			}
+		}
+	}
+}
+
+// properties reports properties that the states of steps do not have.
+func (l *lowering) properties(e *expr.Expr, severity diag.Severity) {
+	for _, p := range e.Paths() {
+		if len(p.Segments) < 3 || p.Segments[0] != "states" {
+			continue
+		}
+		name, property := p.Segments[1], p.Segments[2]
+		s := l.doc.byName[name]
+		if s == nil || slices.Contains(expr.StateFields(), property) {
+			continue
+		}
+		known := expr.StateFields()
+		if s.kind == kindCall && s.wanted != nil {
+			for _, pair := range s.wanted.Pairs {
+				known = append(known, pair.Key.Value, pair.Value.Value)
+			}
+		}
+		if slices.Contains(known, property) {
+			continue
+		}
+		l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("The state of %q has no property %q.", name, property), diag.DidYouMean(property, known))
+	}
+}

@@ -1,0 +1,289 @@
+package awf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// commandReads adds what every command needs: where to run, and the inputs.
+func (l *lowering) commandReads(out *ir.Step) {
+	l.vars["context.WorkingDir"] = ir.Var{Path: "context.WorkingDir", From: "dir"}
+	more := []ir.Ref{{Path: "context.WorkingDir"}}
+	if len(l.doc.inputs) > 0 {
+		more = append(more, ir.Ref{Path: "input"})
+	}
+	for _, r := range more {
+		if !slices.ContainsFunc(out.Reads, func(one ir.Ref) bool { return one.Path == r.Path }) {
+			out.Reads = append(out.Reads, r)
+		}
+	}
+}
+
+func (l *lowering) command(s *state, out *ir.Step) {
+	t := ir.Task{Kind: "command"}
+	put := func(name string, v text.Text) {
+		if v.Value != "" {
+			t.Settings.Put(name, v.Value, v.Span)
+		}
+	}
+	body := s.command
+	switch {
+	case s.command.Value != "":
+		put("command", s.command)
+	case s.scriptFile.Value != "":
+		body = l.script(s, &t)
+	}
+	put("dir", s.dir)
+	put("shell", s.shell)
+	put("timeout", s.timeoutText)
+	if names := l.exports(); len(names) > 0 {
+		t.Settings.Put("export", names, s.at)
+	}
+	out.Reads = l.reads(body, s.dir, s.shell, s.timeoutText)
+	l.commandReads(out)
+	out.Action, out.Result = t, own(failedState)
+	out.Type = kindCommand
+}
+
+// script reads a script file now, so that the run pins it; what is not in the
+// project, or named only when the step runs, is read then.
+func (l *lowering) script(s *state, t *ir.Task) text.Text {
+	ref := l.resolved(s.scriptFile)
+	if !strings.Contains(ref, "{{") {
+		f, err := l.find(ref, "scripts")
+		if err == nil {
+			l.pin(f, "script")
+			t.Settings.Put("script", f.Text, s.scriptFile.Span)
+			return text.Text{Value: f.Text, Span: s.scriptFile.Span}
+		}
+		if !outside(ref) {
+			l.noFile("script", s.scriptFile, err)
+		}
+	}
+	t.Settings.Put("script_file", ref, s.scriptFile.Span)
+	t.Settings.Put("folder", l.folder(), s.scriptFile.Span)
+	return s.scriptFile
+}
+
+// resolved fills in what is known now of a path: AWF's own folders.
+func (l *lowering) resolved(ref text.Text) string {
+	out := ref.Value
+	for _, name := range []string{"scripts_dir", "prompts_dir"} {
+		for _, form := range []string{"{{.awf." + name + "}}", "{{ .awf." + name + " }}", "{{awf." + name + "}}"} {
+			out = strings.ReplaceAll(out, form, "../"+strings.TrimSuffix(name, "_dir"))
+		}
+	}
+	return out
+}
+
+func outside(ref string) bool { return filepath.IsAbs(ref) || strings.HasPrefix(ref, "~") }
+
+// find reads a file of the project: from the workflow's folder, from the root,
+// and from AWF's own folder for such files.
+func (l *lowering) find(ref, folder string) (*source.File, error) {
+	var first error
+	for _, one := range []string{ref, path.Join("../"+folder, ref), path.Join(".awf/"+folder, ref)} {
+		f, err := l.files.Read(l.file, one)
+		if err == nil {
+			return f, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
+}
+
+func (l *lowering) noFile(what string, ref text.Text, err error) {
+	help := fmt.Sprintf("Put the %s where the path leads to, seen from the workflow's folder or the project's root.", what)
+	var failedRef *source.RefError
+	if errors.As(err, &failedRef) && len(failedRef.Near) > 0 {
+		help = fmt.Sprintf("Did you mean %q?", failedRef.Near[0])
+	}
+	l.report(CodeNoFile, diag.Error, ref.Span, fmt.Sprintf("The %s %q cannot be read.", what, ref.Value), help)
+}
+
+func (l *lowering) operation(s *state, out *ir.Step) {
+	t := ir.Task{Kind: "operation"}
+	t.Settings.Put("operation", s.operation.Value, s.operation.Span)
+	var texts []text.Text
+	if s.given != nil {
+		t.Settings.Put("inputs", s.given.JSON(), s.given.Span)
+		texts = templates(s.given, nil)
+	}
+	out.Reads = l.reads(texts...)
+	out.Action, out.Result = t, own(failedState)
+}
+
+// templates are the texts below a node.
+func templates(n *text.Node, out []text.Text) []text.Text {
+	switch n.Kind {
+	case text.List:
+		for _, item := range n.Items {
+			out = templates(item, out)
+		}
+	case text.Map:
+		for _, pair := range n.Pairs {
+			out = templates(pair.Value, out)
+		}
+	case text.String:
+		out = append(out, n.Text())
+	}
+	return out
+}
+
+// agent lowers a step that asks a model.
+func (l *lowering) agent(s *state, out *ir.Step) {
+	a := s.agent
+	id := s.name.Value
+	agent := ir.Agent{ID: id, Provider: a.provider.Value, Implied: true, Span: s.at}
+	if a.options != nil {
+		if m := a.options.Get("model"); m != nil {
+			agent.Model = m.Value
+		}
+		for _, key := range []string{"max_completion_tokens", "max_tokens"} {
+			if n := a.options.Get(key); n != nil && n.Kind == text.Int && agent.MaxTokens == 0 {
+				var most int
+				if json.Unmarshal(n.JSON(), &most) == nil && most > 0 {
+					agent.MaxTokens = most
+				}
+			}
+		}
+		agent.Options = a.options.JSON()
+	}
+	system := a.system.Value
+	if system == "" && a.options != nil {
+		if n := a.options.Get("system_prompt"); n != nil {
+			system = n.Value
+		}
+	}
+	if a.role.Value != "" {
+		if f := l.role(a.role); f != nil {
+			system = strings.TrimSpace(f.Text + "\n\n" + system)
+		}
+	}
+	if a.tools {
+		for _, name := range proxied {
+			agent.Tools = append(agent.Tools, ir.Name{Name: name, Span: a.toolsAt})
+		}
+	}
+	l.addAgent(agent)
+	prompt := a.prompt
+	if a.promptFile.Value != "" {
+		if f, err := l.find(l.resolved(a.promptFile), "prompts"); err != nil {
+			l.noFile("prompt", a.promptFile, err)
+		} else {
+			l.pin(f, "prompt")
+			prompt = text.Text{Value: f.Text, Span: a.promptFile.Span}
+		}
+	}
+	t := ir.Task{Kind: "conversation"}
+	t.Settings.Put("agent", id, s.at)
+	t.Settings.Put("prompt", prompt.Value, prompt.Span)
+	if system != "" {
+		t.Settings.Put("system", system, a.system.Span)
+	}
+	var skills []map[string]string
+	for _, ref := range a.skills {
+		if f := l.skill(ref); f != nil {
+			skills = append(skills, map[string]string{"name": skillName(ref, f), "text": f.Text})
+		}
+	}
+	if len(skills) > 0 {
+		t.Settings.Put("skills", skills, s.at)
+	}
+	if a.format.Value != "" {
+		t.Settings.Put("format", a.format.Value, a.format.Span)
+	}
+	if strings.Contains(a.provider.Value, "{{") {
+		t.Settings.Put("provider", a.provider.Value, a.provider.Span)
+	}
+	out.Reads = l.reads(prompt, a.provider)
+	if from := a.continueFrom; from.Value != "" {
+		t.Settings.Put("continue_from", from.Value, from.Span)
+		out.Reads = append(out.Reads, ir.Ref{Path: "states." + from.Value + ".Conversation", Span: from.Span})
+	}
+	if a.conversation || a.mode.Value == "conversation" || l.continued(id) {
+		t.Settings.Put("keep", true, s.at)
+	}
+	out.Action, out.Result = t, own(failedState)
+}
+
+// proxied are the tools that AWF's proxy offers to agents.
+var proxied = []string{"Read", "Write", "Edit", "Bash", "Glob", "Grep"}
+
+// continued tells whether another step goes on with the conversation of one.
+func (l *lowering) continued(id string) bool {
+	return slices.ContainsFunc(l.doc.states, func(s *state) bool { return s.agent.continueFrom.Value == id })
+}
+
+func (l *lowering) addAgent(a ir.Agent) {
+	if l.p.Agent(a.ID) == nil { // a state may stand in several blocks
+		l.p.Agents = append(l.p.Agents, a)
+	}
+}
+
+// role finds the file of a role.
+func (l *lowering) role(name text.Text) *source.File {
+	var first error
+	for _, ref := range []string{
+		"../roles/" + name.Value + "/AGENTS.md", ".awf/roles/" + name.Value + "/AGENTS.md", ".agents/roles/" + name.Value + "/AGENTS.md",
+		".claude/roles/" + name.Value + "/AGENTS.md", "../roles/" + name.Value + ".md", ".awf/roles/" + name.Value + ".md", name.Value,
+	} {
+		f, err := l.files.Read(l.file, ref)
+		if err == nil {
+			l.pin(f, "role")
+			return f
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	l.noFile("role", name, first)
+	return nil
+}
+
+func (l *lowering) skill(ref skillRef) *source.File {
+	if ref.path.Value != "" {
+		for _, one := range []string{ref.path.Value, ref.path.Value + "/SKILL.md"} {
+			if f, err := l.files.Read(l.file, one); err == nil {
+				l.pin(f, "skill")
+				return f
+			}
+		}
+		l.noFile("skill", ref.path, nil)
+		return nil
+	}
+	if ref.name.Value == "" {
+		return nil
+	}
+	if f, err := l.files.Skill(ref.name.Value); err == nil {
+		l.pin(f, "skill")
+		return f
+	}
+	for _, folder := range []string{"../skills/", ".awf/skills/"} {
+		if f, err := l.files.Read(l.file, folder+ref.name.Value+"/SKILL.md"); err == nil {
+			l.pin(f, "skill")
+			return f
+		}
+	}
+	l.noFile("skill", ref.name, nil)
+	return nil
+}
+
+func skillName(ref skillRef, f *source.File) string {
+	if ref.name.Value != "" {
+		return ref.name.Value
+	}
+	return path.Base(path.Dir(f.Path))
+}

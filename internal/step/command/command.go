@@ -1,0 +1,60 @@
+package command
+
+import (
+	"errors"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// Settings is what a task of the kind "command" says: one of Command, Script
+// and ScriptFile. All texts are templates.
+type Settings struct {
+	Command    string   `json:"command,omitempty"`
+	Script     string   `json:"script,omitempty"`      // what a script file holds
+	ScriptFile string   `json:"script_file,omitempty"` // read when the step runs
+	Folder     string   `json:"folder,omitempty"`      // that the path of a script file begins in
+	Dir        string   `json:"dir,omitempty"`         // to run in
+	Shell      string   `json:"shell,omitempty"`       // empty: the user's
+	Timeout    string   `json:"timeout,omitempty"`     // seconds, or a duration
+	Export     []string `json:"export,omitempty"`      // inputs that it sees as environment variables
+}
+
+// Kind is the step kind "command".
+type Kind struct{}
+
+var _ step.Kind = Kind{}
+
+// Name is "command".
+func (Kind) Name() string { return "command" }
+
+// Understands wants something to run.
+func (Kind) Understands(t *ir.Task) error {
+	set, err := step.Decode[Settings](t)
+	if set.Command == "" && set.Script == "" && set.ScriptFile == "" {
+		err = errors.Join(err, errors.New("there is nothing to run"))
+	}
+	return err
+}
+
+// Check has nothing to say: a shell takes any text.
+func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
+
+// Uses is nothing that a workflow declares.
+func (Kind) Uses(*ir.Task) step.Uses { return step.Uses{} }
+
+// Bound is the time a command may take. It calls no models and no tools.
+func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound { return bound(s) }
+
+func bound(s *ir.Step) step.Bound {
+	worst := step.Amount{Unbounded: "a command has no time limit of its own"}
+	if s.Timeout > 0 {
+		worst = step.N(int64((s.Timeout + 999) / 1000))
+	}
+	base := step.N(step.UsualScriptSeconds)
+	if worst.Unbounded == "" && worst.N < base.N {
+		base = worst
+	}
+	return step.Bound{Base: step.Cost{Seconds: base}, Worst: step.Cost{Seconds: worst}}
+}

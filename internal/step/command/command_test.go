@@ -1,0 +1,211 @@
+//go:build unix
+
+package command_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/command"
+	"github.com/espalier-run/espalier/internal/step/steptest"
+)
+
+func TestSuite(t *testing.T) {
+	steptest.Run(t, command.Kind{},
+		steptest.Case{Name: "command", Settings: steptest.Settings{"command": "make {{.inputs.x}}", "dir": "sub", "export": []string{"x"}}},
+		steptest.Case{Name: "script", Settings: steptest.Settings{"script": "#!/bin/sh\necho", "shell": "/bin/sh", "timeout": "3s"}},
+		steptest.Case{Name: "file", Settings: steptest.Settings{"script_file": "x.sh", "folder": "/p"}},
+		steptest.Case{Name: "nothing", Misfit: true},
+	)
+	steptest.Run(t, command.Hook{},
+		steptest.Case{Name: "hooks", Settings: steptest.Settings{"hooks": []map[string]any{{"log": "x"}, {"command": "true", "timeout": 5}}, "strict": true}},
+		steptest.Case{Name: "again", Settings: steptest.Settings{"hooks": []any{}, "again": true, "files": []string{"x"}, "export": []string{"x"}}},
+	)
+}
+
+// reads gives a job what a step would read.
+func reads(dir string, more map[string]string) func(*step.Job) {
+	return func(j *step.Job) {
+		j.Reads = []step.Read{{Path: step.WorkingDir, Value: step.JSON(dir)}}
+		for path, raw := range more {
+			j.Reads = append(j.Reads, step.Read{Path: path, Value: json.RawMessage(raw)})
+		}
+	}
+}
+
+func cmd(text string) steptest.Settings {
+	return steptest.Settings{"command": text, "shell": "/bin/sh"}
+}
+
+func TestRuns(t *testing.T) {
+	dir := t.TempDir()
+	with := reads(dir, map[string]string{"states.a.Output": `"it's"`, "input": `{"who":"me"}`, "loop": `{"index":1,"item":"x"}`})
+	notes := []string{journal.NoteCommand}
+	plays := []steptest.Play{
+		{Name: "output", Settings: cmd("echo out; echo err >&2"), Value: `{"Output":"out\n","Stderr":"err\n","ExitCode":0,"Status":"completed"}`, Notes: notes},
+		{Name: "templates", Settings: cmd("echo {{escape .states.a.Output}} {{.loop.Index1}} {{.loop.Item}} {{inputs.who}}"), Value: `{"Output":"it's 2 x me\n","Stderr":"","ExitCode":0,"Status":"completed"}`},
+		{Name: "where it runs", Settings: cmd(`[ "$(pwd -P)" = "$(cd ` + dir + ` && pwd -P)" ] && echo yes`), Value: `{"Output":"yes\n","Stderr":"","ExitCode":0,"Status":"completed"}`},
+		{Name: "what is not text", Settings: cmd(`printf '\377x'`), Value: `{"Output":"�x","Stderr":"","ExitCode":0,"Status":"completed"}`},
+		{Name: "a failure", Settings: cmd("echo why >&2; exit 3"), Class: step.ClassCommand, Notes: notes},
+		{Name: "a name that nothing has", Settings: cmd("echo {{.states.nowhere.Output}}"), Class: step.ClassInput, Notes: []string{}},
+		{Name: "no such folder", Settings: steptest.Settings{"command": "true", "dir": "nowhere"}, Class: step.ClassMissing, Notes: []string{}},
+		{Name: "shebang", Settings: steptest.Settings{"script": "#!/bin/cat\nof {{.states.a.Output}}"}, Value: `{"Output":"#!/bin/cat\nof it's","Stderr":"","ExitCode":0,"Status":"completed"}`},
+		{Name: "a script without", Settings: steptest.Settings{"script": "x=1\necho $x", "shell": "/bin/sh"}, Value: `{"Output":"1\n","Stderr":"","ExitCode":0,"Status":"completed"}`},
+		{Name: "a timeout of its own", Settings: steptest.Settings{"command": "sleep 1000", "shell": "/bin/sh", "timeout": "{{.loop.Index1}}ms"}, Class: step.ClassTimeout},
+		{Name: "no timeout at all", Settings: steptest.Settings{"command": "true", "timeout": "soon"}, Class: step.ClassInput, Notes: []string{}},
+	}
+	for i := range plays {
+		plays[i].Repeats, plays[i].With = true, with // only a person has a command run again
+	}
+	steptest.Runs(t, command.Kind{}, plays...)
+}
+
+func run(t *testing.T, dir string, set steptest.Settings, with func(*step.Job)) (command.State, error) {
+	t.Helper()
+	job := steptest.Play{Settings: set, With: with}.Job("command", dir, &steptest.Log{}, &steptest.World{})
+	if with != nil {
+		with(job)
+	}
+	result, err := (command.Kind{}).Run(t.Context(), job)
+	var left command.State
+	raw := result.Value
+	var failed *step.Error
+	if errors.As(err, &failed) {
+		raw = failed.Value
+	}
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &left); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return left, err
+}
+
+// What a command left is there although it failed.
+func TestFailures(t *testing.T) {
+	dir := t.TempDir()
+	left, err := run(t, dir, cmd("echo half; exit 3"), reads(dir, nil))
+	var failed *step.Error
+	if !errors.As(err, &failed) || failed.Exit != 3 || failed.Message != "exit code 3" || left.Output != "half\n" || left.ExitCode != 3 || left.Status != "failed" {
+		t.Errorf("%+v, %v", left, err)
+	}
+	if left, err = run(t, dir, cmd("echo not found >&2; exit 127"), reads(dir, nil)); err == nil || left.Error != "not found" {
+		t.Errorf("%+v, %v", left, err)
+	}
+	if _, err = run(t, dir, cmd("yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), reads(dir, nil)); err == nil || !strings.Contains(err.Error(), "16 MiB") {
+		t.Error(err)
+	}
+}
+
+// The system's limit for arguments is 128 KiB; nobody has to know.
+func TestLargeInterpolations(t *testing.T) {
+	dir := t.TempDir()
+	big := strings.Repeat("0123456789abcdef", 64<<10) // 1 MiB
+	with := reads(dir, map[string]string{"states.a.Output": `"` + big + `"`, "input": `{"doc":"` + big + `"}`})
+	set := cmd(`printf %s '{{.states.a.Output}}' | wc -c; wc -c < "$AWF_INPUT_DOC_FILE"`)
+	set["export"] = []string{"doc"}
+	left, err := run(t, dir, set, with)
+	if got := strings.Fields(left.Output); err != nil || len(got) != 2 || got[0] != "1048576" || got[1] != "1048576" {
+		t.Errorf("%+v, %v", left, err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 0 {
+		t.Errorf("it left %v, %v", entries, err)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("AWF_INPUT_OLD", "of somebody else")
+	with := reads(dir, map[string]string{"input": `{"who":"me","PATH":"/evil","ld_preload":"x","n":5,"ok":true,"odd name":"y"}`})
+	set := cmd(`echo "$who $n $ok|$AWF_INPUT_WHO $AWF_INPUT_PATH $AWF_INPUT_N|$ld_preload|$AWF_INPUT_OLD|$ESPALIER_STEP"; case "$PATH" in /evil*) echo evil;; esac`)
+	set["export"] = []string{"PATH", "ld_preload", "n", "odd name", "ok", "who"}
+	left, err := run(t, dir, set, with)
+	if err != nil || left.Output != "me 5 true|me /evil 5|||work\n" {
+		t.Errorf("%+v, %v", left, err)
+	}
+}
+
+func TestUntrustedInputs(t *testing.T) {
+	dir := t.TempDir()
+	with := func(j *step.Job) {
+		reads(dir, map[string]string{"input": `{"x":"$(echo pwned)"}`})(j)
+		j.Untrusted = true
+	}
+	if left, err := run(t, dir, cmd(`echo {{.inputs.x}}`), with); err != nil || left.Output != "$(echo pwned)\n" {
+		t.Errorf("%+v, %v", left, err)
+	}
+}
+
+func TestReadFileIsConfined(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "in.txt"), []byte("inside"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := run(t, dir, cmd(`echo {{readFile "in.txt"}}`), reads(dir, nil)); err != nil || left.Output != "inside\n" {
+		t.Errorf("%+v, %v", left, err)
+	}
+	for _, path := range []string{"/etc/passwd", "../x", "a/../../x"} {
+		if _, err := run(t, dir, cmd(`echo {{readFile "`+path+`"}}`), reads(dir, nil)); err == nil || !strings.Contains(err.Error(), "outside") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestScriptFiles(t *testing.T) {
+	dir, folder := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "x.sh"), []byte("#!/bin/sh\necho {{.inputs.who}} from $0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	with := reads(dir, map[string]string{"input": `{"who":"me"}`})
+	left, err := run(t, dir, steptest.Settings{"script_file": "x.sh", "folder": folder}, with)
+	if err != nil || !strings.HasPrefix(left.Output, "me from ") {
+		t.Errorf("%+v, %v", left, err)
+	}
+	if _, err := run(t, dir, steptest.Settings{"script_file": "y.sh", "folder": folder}, with); err == nil {
+		t.Error("a script that is not there ran")
+	}
+}
+
+func TestRecovery(t *testing.T) {
+	k := command.Kind{}
+	if k.Recovery(nil, nil) != step.Rerun || k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}) != step.Ask {
+		t.Error("wrong")
+	}
+}
+
+func TestHooks(t *testing.T) {
+	dir := t.TempDir()
+	do := func(set steptest.Settings, last string) (step.Result, error) {
+		job := steptest.Play{Settings: set}.Job("hook", dir, &steptest.Log{}, &steptest.World{})
+		reads(dir, map[string]string{"last": last, "input": `{"f":"there"}`})(job)
+		return (command.Hook{}).Run(t.Context(), job)
+	}
+	result, err := do(steptest.Settings{"hooks": []map[string]any{{"log": "after {{.error.State}}"}, {"command": "echo x > there"}, {"command": "false"}}}, `{"step":"a"}`)
+	if err != nil || len(result.Notes) != 2 || !strings.Contains(string(step.JSON(result.Notes[0].Data)), "after a") || !strings.Contains(string(step.JSON(result.Notes[1].Data)), "exit code 1") {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if _, err := do(steptest.Settings{"hooks": []map[string]any{{"command": "false"}}, "strict": true}, `{}`); err == nil {
+		t.Error("a strict hook failed and nobody cared")
+	}
+	if _, err := do(steptest.Settings{"hooks": []any{}, "files": []string{"{{.inputs.f}}"}, "strict": true}, `{}`); err != nil {
+		t.Error(err)
+	}
+	if _, err := do(steptest.Settings{"hooks": []any{}, "files": []string{"nowhere"}}, `{}`); err == nil {
+		t.Error("a file that is not there was found")
+	}
+	_, err = do(steptest.Settings{"hooks": []any{}, "again": true}, `{"outcome":"failed","error":"why","class":"X","value":{"ExitCode":2}}`)
+	var failed *step.Error
+	if !errors.As(err, &failed) || failed.Message != "why" || failed.Class != "X" || string(failed.Value) != `{"ExitCode":2}` {
+		t.Error(err)
+	}
+	if result, err := do(steptest.Settings{"hooks": []any{}, "again": true}, `{"outcome":"ok","value":{"Output":"x"}}`); err != nil || string(result.Value) != `{"Output":"x"}` {
+		t.Error(result, err)
+	}
+}

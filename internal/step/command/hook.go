@@ -1,0 +1,180 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// HookSettings is what a task of the kind "hook" says.
+type HookSettings struct {
+	Hooks []HookSetting `json:"hooks"`
+	// Strict makes a hook that fails fail the step; otherwise that is only told.
+	Strict bool `json:"strict,omitempty"`
+	// Again ends the step as the one before it ended: a failure goes on.
+	Again bool `json:"again,omitempty"`
+	// Files must be there.
+	Files  []string `json:"files,omitempty"`
+	Export []string `json:"export,omitempty"`
+}
+
+// HookSetting is one hook: a line to tell, or a command.
+type HookSetting struct {
+	Log     string    `json:"log,omitempty"`
+	Command string    `json:"command,omitempty"`
+	Timeout ir.Millis `json:"timeout,omitempty"`
+}
+
+// Hook is the step kind "hook".
+type Hook struct{}
+
+var (
+	_ step.Kind   = Hook{}
+	_ step.Runner = Hook{}
+)
+
+// Name is "hook".
+func (Hook) Name() string { return "hook" }
+
+// Understands wants settings of the right form.
+func (Hook) Understands(t *ir.Task) error {
+	_, err := step.Decode[HookSettings](t)
+	return err
+}
+
+// Check has nothing to say.
+func (Hook) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
+
+// Uses is nothing that a workflow declares.
+func (Hook) Uses(*ir.Task) step.Uses { return step.Uses{} }
+
+// Bound is the time that commands may take.
+func (Hook) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound { return bound(s) }
+
+// Recovery is to ask a person, unless no command can have begun.
+func (Hook) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery { return recovery(history) }
+
+// Run does all hooks, one after the other.
+func (Hook) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	set, err := step.Decode[HookSettings](job.Task)
+	if err != nil {
+		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
+	}
+	values := job.Values()
+	for _, template := range set.Files {
+		if err := there(job, template, values); err != nil {
+			return step.Result{}, err
+		}
+	}
+	r := runner{job: job, values: values, export: set.Export}
+	defer r.close()
+	var notes []step.Note
+	done := job.Noted(journal.NoteCommand)
+	for _, h := range set.Hooks {
+		if h.Command != "" && done > 1 {
+			done-- // it was begun in an earlier life, and another one after it
+			continue
+		}
+		said, err := r.hook(ctx, h, done > 0)
+		if h.Command != "" && done > 0 {
+			done--
+		}
+		if ctx.Err() != nil && err != nil {
+			return step.Result{Notes: notes}, context.Cause(ctx)
+		}
+		if err != nil && set.Strict {
+			return step.Result{Notes: notes}, step.Errorf(step.ClassCommand, "a hook failed: %v", err)
+		}
+		if err != nil {
+			said = fmt.Sprintf("a hook failed: %v", err)
+		}
+		if said != "" {
+			notes = append(notes, step.Note{Kind: journal.NoteSaid, Data: journal.Said{Text: said}})
+		}
+	}
+	if set.Again {
+		return again(job, notes)
+	}
+	return step.Result{Value: json.RawMessage("{}"), Notes: notes}, nil
+}
+
+// again ends the step as the one before it ended.
+func again(job *step.Job, notes []step.Note) (step.Result, error) {
+	var last struct {
+		Outcome string          `json:"outcome"`
+		Error   string          `json:"error"`
+		Class   string          `json:"class"`
+		Value   json.RawMessage `json:"value"`
+	}
+	for _, read := range job.Reads {
+		if read.Path == "last" && !read.Missing {
+			if err := json.Unmarshal(read.Value, &last); err != nil {
+				return step.Result{Notes: notes}, step.Errorf(step.ClassInput, "%v", err)
+			}
+		}
+	}
+	if len(last.Value) == 0 {
+		last.Value = json.RawMessage("null")
+	}
+	if last.Outcome == string(ir.Failed) {
+		return step.Result{Notes: notes}, &step.Error{Class: last.Class, Message: last.Error, Value: last.Value}
+	}
+	return step.Result{Value: last.Value, Notes: notes}, nil
+}
+
+// hook does one hook and returns what there is to tell.
+func (r *runner) hook(ctx context.Context, h HookSetting, noted bool) (said string, err error) {
+	if h.Command == "" {
+		return r.job.Fill(h.Log, r.values, false)
+	}
+	text, command, err := r.prepare(Settings{Command: h.Command})
+	if err != nil {
+		return "", err
+	}
+	if !noted {
+		if err := r.job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: shortened(text)}}); err != nil {
+			return "", err
+		}
+	}
+	if h.Timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, h.Timeout.Duration(), errSlow)
+		defer stop()
+	}
+	outcome, err := process.Run(ctx, command)
+	switch {
+	case errors.Is(err, errSlow):
+		return "", errSlow
+	case err != nil:
+		return "", err
+	case outcome.Exit != 0:
+		return "", errors.New(failure(outcome))
+	}
+	return "", nil
+}
+
+// there wants a file to exist.
+func there(job *step.Job, template string, values expr.Values) error {
+	path, err := job.Fill(template, values, false)
+	if err != nil || path == "" {
+		return err
+	}
+	full := home(path)
+	if !filepath.IsAbs(full) {
+		full = filepath.Join(job.Folder(), full)
+	}
+	if _, err := os.Stat(full); err != nil {
+		return step.Errorf(step.ClassInput, "there is no file %q", path)
+	}
+	return nil
+}

@@ -1,0 +1,321 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+var _ step.Runner = Kind{}
+
+// Recovery is to ask a person, unless the command cannot have begun.
+func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery { return recovery(history) }
+
+func recovery(history []journal.TaskNoted) step.Recovery {
+	if slices.ContainsFunc(history, func(n journal.TaskNoted) bool { return n.Kind == journal.NoteCommand }) {
+		return step.Ask
+	}
+	return step.Rerun
+}
+
+// State is what a command leaves behind.
+type State struct {
+	Output   string `json:"Output"`
+	Stderr   string `json:"Stderr"`
+	ExitCode int    `json:"ExitCode"`
+	Status   string `json:"Status"`
+	Error    string `json:"Error,omitempty"`
+}
+
+// Run runs the command.
+func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	set, err := step.Decode[Settings](job.Task)
+	if err != nil {
+		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
+	}
+	values := job.Values()
+	if set.Timeout != "" {
+		limit, err := timeout(job, set.Timeout, values)
+		if err != nil {
+			return step.Result{}, err
+		}
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, limit, errSlow)
+		defer stop()
+	}
+	r := runner{job: job, values: values, export: set.Export}
+	defer r.close()
+	text, command, err := r.prepare(set)
+	if err != nil {
+		return step.Result{}, err
+	}
+	if job.Noted(journal.NoteCommand) == 0 {
+		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: shortened(text)}}); err != nil {
+			return step.Result{}, err
+		}
+	}
+	outcome, err := process.Run(ctx, command)
+	switch {
+	case errors.Is(err, process.ErrTooMuch):
+		return step.Result{}, step.Errorf(step.ClassCommand, "the command of step %q was stopped: it wrote more than %d MiB", job.Step.ID, process.DefaultMaxOutput>>20)
+	case errors.Is(err, errSlow):
+		return step.Result{}, step.Errorf(step.ClassTimeout, "%v", errSlow)
+	case err != nil && ctx.Err() != nil:
+		return step.Result{}, err
+	case err != nil:
+		return step.Result{}, step.Errorf(step.ClassCommand, "the command of step %q: %v", job.Step.ID, err)
+	}
+	left := State{Output: readable(outcome.Stdout), Stderr: readable(outcome.Stderr), ExitCode: outcome.Exit, Status: "completed"}
+	if outcome.Exit == 0 {
+		return step.Result{Value: step.JSON(left)}, nil
+	}
+	left.Status, left.Error = "failed", failure(outcome)
+	return step.Result{}, &step.Error{Class: step.ClassCommand, Message: left.Error, Exit: outcome.Exit, Value: step.JSON(left)}
+}
+
+var errSlow = errors.New("the step's time is up")
+
+func timeout(job *step.Job, template string, values expr.Values) (time.Duration, error) {
+	text, err := job.Fill(template, values, false)
+	if err != nil {
+		return 0, err
+	}
+	text = strings.TrimSpace(text)
+	if n, err := strconv.ParseFloat(text, 64); err == nil && n > 0 {
+		return time.Duration(n * float64(time.Second)), nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return d, nil
+	}
+	return 0, step.Errorf(step.ClassInput, "the timeout of step %q is %q, not seconds or a duration", job.Step.ID, text)
+}
+
+// failure says how a command ended: in its own words if it has any.
+func failure(o process.Outcome) string {
+	if said := strings.TrimSpace(readable(o.Stderr)); said != "" {
+		return said
+	}
+	if o.Signal != "" {
+		return fmt.Sprintf("it was ended by a signal (%s)", o.Signal)
+	}
+	return fmt.Sprintf("exit code %d", o.Exit)
+}
+
+func readable(b []byte) string { return strings.ToValidUTF8(string(b), "�") }
+
+// mostNoted is how much of a command is kept for the records.
+const mostNoted = 64 << 10
+
+func shortened(text string) string {
+	if len(text) <= mostNoted {
+		return text
+	}
+	return strings.ToValidUTF8(text[:mostNoted], "") + "…"
+}
+
+// runner prepares commands of one step.
+type runner struct {
+	job    *step.Job
+	values expr.Values
+	export []string
+	files  []string // to be removed
+}
+
+func (r *runner) close() {
+	for _, f := range r.files {
+		os.Remove(f)
+	}
+}
+
+// prepare makes a command of the settings; text is what the shell gets to read.
+func (r *runner) prepare(set Settings) (text string, c process.Command, err error) {
+	job := r.job
+	fill := func(template string, shell bool) string {
+		var filled string
+		if err == nil {
+			filled, err = job.Fill(template, r.values, shell)
+		}
+		return filled
+	}
+	dir := fill(set.Dir, false)
+	shell := fill(set.Shell, false)
+	script := set.Script
+	if set.ScriptFile != "" && err == nil {
+		if script, err = readScript(fill(set.ScriptFile, false), set.Folder); err != nil {
+			return "", c, step.Errorf(step.ClassMissing, "the script of step %q cannot be read: %v", job.Step.ID, err)
+		}
+	}
+	text = fill(cmp.Or(set.Command, script), true)
+	if err != nil {
+		return "", c, err
+	}
+	c, err = r.command(text, shell, set.Command == "")
+	if err != nil {
+		return "", c, err
+	}
+	if dir = home(dir); dir != "" {
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(job.Folder(), dir)
+		}
+		c.Dir = dir
+	}
+	if info, err := os.Stat(c.Dir); err != nil || !info.IsDir() {
+		return "", c, step.Errorf(step.ClassMissing, "step %q is to run in %s, and there is no such folder", job.Step.ID, c.Dir)
+	}
+	return text, c, nil
+}
+
+// mostArgument is how long a command may be to be an argument: systems allow
+// as little as 128 KiB.
+const mostArgument = 96 << 10
+
+// command hands a text to a shell, or runs it as the script that it is.
+func (r *runner) command(text, shell string, script bool) (process.Command, error) {
+	env, err := r.environment()
+	if err != nil {
+		return process.Command{}, err
+	}
+	c := process.Command{Dir: r.job.Folder(), Env: env, Path: cmp.Or(shell, userShell())}
+	switch {
+	case script && strings.HasPrefix(text, "#!"):
+		if c.Path, err = r.file("script", text, 0o700); err != nil {
+			return c, err
+		}
+	case len(text) > mostArgument:
+		path, err := r.file("command", text, 0o600)
+		if err != nil {
+			return c, err
+		}
+		c.Args = []string{path}
+	default:
+		c.Args = []string{"-c", text}
+	}
+	return c, nil
+}
+
+// file puts a text where the command can read it.
+func (r *runner) file(name, text string, mode os.FileMode) (string, error) {
+	f, err := os.CreateTemp(r.job.Dir, "."+name+"-*")
+	if err != nil {
+		return "", step.Errorf(step.ClassMissing, "the run's folder cannot be written to: %v", err)
+	}
+	r.files = append(r.files, f.Name())
+	_, err = f.WriteString(text)
+	err = errors.Join(err, f.Chmod(mode), f.Close())
+	if err != nil {
+		return "", step.Errorf(step.ClassMissing, "the run's folder cannot be written to: %v", err)
+	}
+	return f.Name(), nil
+}
+
+// environment is ours, with the inputs in it.
+func (r *runner) environment() ([]string, error) {
+	env := slices.DeleteFunc(os.Environ(), func(one string) bool { return strings.HasPrefix(one, "AWF_INPUT_") })
+	env = append(env, "ESPALIER_RUN_ID="+string(r.job.Run), "ESPALIER_STEP="+r.job.Step.ID, "ESPALIER_KEY="+r.job.Key)
+	for _, name := range r.export {
+		v, ok := r.values.Lookup([]string{"input", name})
+		if !ok || v == nil {
+			continue
+		}
+		text := printed(v)
+		if strings.ContainsRune(text, 0) {
+			continue // no environment can hold it
+		}
+		upper := "AWF_INPUT_" + strings.ToUpper(name)
+		if len(text) > mostArgument {
+			path, err := r.file("input", text, 0o600)
+			if err != nil {
+				return nil, err
+			}
+			env = append(env, upper+"_FILE="+path)
+			continue
+		}
+		env = append(env, upper+"="+text)
+		if ownName(name) {
+			env = append(env, name+"="+text)
+		}
+	}
+	return env, nil
+}
+
+func printed(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	return string(step.JSON(v))
+}
+
+// ownName tells whether an input may be an environment variable of its own
+// name: not one by which other programs are found or changed.
+func ownName(name string) bool {
+	upper := strings.ToUpper(name)
+	for i := range len(name) {
+		c := name[i]
+		if c != '_' && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	for _, prefix := range []string{"LD_", "DYLD_", "BASH_FUNC", "ESPALIER_", "GIT_", "NODE_", "PYTHON", "PERL", "RUBY"} {
+		if strings.HasPrefix(upper, prefix) {
+			return false
+		}
+	}
+	return name != "" && !slices.Contains(guarded, upper)
+}
+
+// guarded are variables by which programs are found, or made to do other things.
+var guarded = []string{
+	"PATH", "HOME", "SHELL", "IFS", "ENV", "BASH_ENV", "CDPATH", "PS4", "PWD", "OLDPWD", "TMPDIR", "TERM", "EDITOR", "PAGER", "PROMPT_COMMAND",
+	"SHELLOPTS", "BASHOPTS", "CLASSPATH", "LESSOPEN", "SSH_ASKPASS", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+}
+
+// userShell is the user's shell if it is one that can be started.
+func userShell() string {
+	if shell := os.Getenv("SHELL"); filepath.IsAbs(shell) {
+		if info, err := os.Stat(shell); err == nil && info.Mode().IsRegular() {
+			return shell
+		}
+	}
+	return "/bin/sh"
+}
+
+func home(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/') {
+		if dir, err := os.UserHomeDir(); err == nil {
+			return dir + rest
+		}
+	}
+	return path
+}
+
+// mostScript is how large a script file may be.
+const mostScript = 1 << 20
+
+func readScript(path, folder string) (string, error) {
+	path = home(path)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(folder, path)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Size() > mostScript {
+		return "", fmt.Errorf("%s is not a file of up to 1 MiB", path)
+	}
+	raw, err := os.ReadFile(path)
+	return string(raw), err
+}

@@ -1,0 +1,80 @@
+package conversation
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// Settings is what a task of this kind says. Prompt and Provider are templates.
+type Settings struct {
+	Agent    string  `json:"agent"` // ID of the agent
+	Prompt   string  `json:"prompt"`
+	System   string  `json:"system,omitempty"`
+	Skills   []Skill `json:"skills,omitempty"`
+	Format   string  `json:"format,omitempty"`   // json: the reply must be JSON
+	Provider string  `json:"provider,omitempty"` // in the place of the agent's own
+	// ContinueFrom is the step whose conversation this one goes on with.
+	ContinueFrom string `json:"continue_from,omitempty"`
+	// Keep puts what was said into the result, so that others can go on with it.
+	Keep bool `json:"keep,omitempty"`
+}
+
+// Skill is text that goes before the prompt.
+type Skill struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// Kind is the step kind "conversation".
+type Kind struct{}
+
+var _ step.Kind = Kind{}
+
+// Name is "conversation".
+func (Kind) Name() string { return "conversation" }
+
+// Understands wants an agent and something to say to it.
+func (Kind) Understands(t *ir.Task) error {
+	set, err := step.Decode[Settings](t)
+	if set.Agent == "" {
+		err = errors.Join(err, errors.New("no agent is named"))
+	}
+	return errors.Join(err, step.OneOf("format", set.Format, "", "json", "text"))
+}
+
+// Check has nothing to say: whether the agent exists is a question to the
+// whole program.
+func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
+
+// Uses names the agent.
+func (Kind) Uses(t *ir.Task) step.Uses {
+	var u step.Uses
+	if name, ok := step.NameOf(t, "agent"); ok {
+		u.Agents = append(u.Agents, name)
+	}
+	return u
+}
+
+// Bound is one model call at best; with tools as many as an agent may make.
+func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
+	set := step.Lenient[Settings](t)
+	talk := step.Talk{Known: step.TextTokens(set.Prompt, set.System), Reads: step.ReadTokens(p, s), Turns: 1}
+	for _, one := range set.Skills {
+		talk.Known += step.TextTokens(one.Text)
+	}
+	if set.Format == "json" {
+		talk.Repairs = step.RepairCalls
+	}
+	a := p.Agent(set.Agent)
+	if a != nil && len(a.Tools) > 0 {
+		talk.Turns = step.DefaultMaxTurns
+	}
+	return talk.Bound(a)
+}
+
+// jsonForm is any JSON but a mere text.
+var jsonForm = json.RawMessage(`{"type":["object","array","number","boolean","null"]}`)

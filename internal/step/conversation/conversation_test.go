@@ -1,0 +1,80 @@
+package conversation_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/conversation"
+	"github.com/espalier-run/espalier/internal/step/steptest"
+)
+
+func TestSuite(t *testing.T) {
+	steptest.Run(t, conversation.Kind{},
+		steptest.Case{Name: "plain", Settings: steptest.Settings{"agent": "plain", "prompt": "Hello"}},
+		steptest.Case{Name: "all", Settings: steptest.Settings{
+			"agent": "handy", "prompt": "Hello {{.inputs.x}}", "system": "Be kind", "format": "json", "keep": true, "continue_from": "a",
+			"skills": []map[string]string{{"name": "s", "text": "t"}}, "provider": "{{.inputs.p}}",
+		}},
+		steptest.Case{Name: "nobody", Misfit: true},
+	)
+}
+
+func TestRuns(t *testing.T) {
+	with := func(j *step.Job) {
+		j.Reads = []step.Read{
+			{Path: "input", Value: json.RawMessage(`{"who":"Ann"}`)},
+			{Path: "states.first.Conversation", Value: json.RawMessage(`[{"role":"user","blocks":[{"type":"text","text":"Hi"}]},{"role":"assistant","blocks":[{"type":"text","text":"Ho"}]}]`)},
+		}
+	}
+	notes := []string{journal.NotePrompt, journal.NoteReply}
+	plays := []steptest.Play{
+		{
+			Name: "text", Settings: steptest.Settings{"agent": "plain", "prompt": "Greet {{.inputs.who}}"}, Replies: []steptest.Reply{{Text: "Hello Ann"}},
+			Value: `{"Output":"Hello Ann","Stderr":"","ExitCode":0,"Status":"completed","Response":{},"TokensUsed":6,"TokensInput":3,"TokensOutput":3}`, Notes: notes,
+		},
+		{
+			Name: "text that is an object", Settings: steptest.Settings{"agent": "plain", "prompt": "x"}, Replies: []steptest.Reply{{Text: `{"a": 1}`}},
+			Value: `{"Output":"{\"a\": 1}","Stderr":"","ExitCode":0,"Status":"completed","Response":{"a":1},"TokensUsed":3,"TokensInput":1,"TokensOutput":2}`,
+		},
+		{
+			Name: "fenced JSON", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "format": "json"}, Replies: []steptest.Reply{{Text: "Here:\n```json\n{\"a\":1}\n```"}},
+			Value: `{"Output":"{\"a\":1}","Stderr":"","ExitCode":0,"Status":"completed","Response":{"a":1},"JSON":{"a":1},"TokensUsed":53,"TokensInput":46,"TokensOutput":7}`,
+		},
+		{
+			Name: "JSON after all", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "format": "json"}, Replies: []steptest.Reply{{Text: "no"}, {Text: "[1]"}},
+			Value: `{"Output":"[1]","Stderr":"","ExitCode":0,"Status":"completed","Response":{},"JSON":[1],"TokensUsed":149,"TokensInput":147,"TokensOutput":2}`,
+		},
+		{
+			Name: "going on", Settings: steptest.Settings{"agent": "plain", "prompt": "And?", "continue_from": "first", "keep": true}, Replies: []steptest.Reply{{Text: "Hm"}},
+			Value: `{"Output":"Hm","Stderr":"","ExitCode":0,"Status":"completed","Response":{},"TokensUsed":3,"TokensInput":2,"TokensOutput":1,"Conversation":[` +
+				`{"role":"user","blocks":[{"type":"text","text":"Hi"}]},{"role":"assistant","blocks":[{"type":"text","text":"Ho"}]},` +
+				`{"role":"user","blocks":[{"type":"text","text":"And?"}]},{"role":"assistant","blocks":[{"type":"text","text":"Hm"}]}]}`,
+		},
+		{Name: "nothing to go on with", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "continue_from": "nowhere"}, Class: step.ClassInput},
+		{Name: "nobody", Settings: steptest.Settings{"agent": "nobody", "prompt": "x"}, Class: step.ClassMissing},
+		{Name: "a name that nothing has", Settings: steptest.Settings{"agent": "plain", "prompt": "{{.inputs.x}}"}, Class: step.ClassInput},
+	}
+	for i := range plays {
+		plays[i].With = with
+	}
+	steptest.Runs(t, conversation.Kind{}, plays...)
+}
+
+// The author's words reach the model as they are, and nothing but them.
+func TestWordsAsTheyAre(t *testing.T) {
+	world := &steptest.World{Replies: []steptest.Reply{{Text: "ok"}}}
+	p := steptest.Play{Settings: steptest.Settings{
+		"agent": "plain", "prompt": "Do it.", "system": "Be kind.", "skills": []map[string]string{{"name": "care", "text": "Take care.\n"}},
+	}}
+	job := p.Job("conversation", t.TempDir(), &steptest.Log{}, world)
+	if _, err := (conversation.Kind{}).Run(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	request := world.Requests[0]
+	if request.System != "Be kind." || len(request.Messages) != 1 || len(request.Messages[0].Blocks) != 1 ||
+		request.Messages[0].Blocks[0].Text != "<skill_content name=\"care\">\nTake care.\n</skill_content>\n\nDo it." {
+		t.Errorf("%+v", request)
+	}
+}

@@ -1,0 +1,138 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/talk"
+)
+
+var _ step.Runner = Kind{}
+
+// Recovery is to go on where the conversation stood, unless a tool was called
+// that may have acted and did not return.
+func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
+	return talk.Recovery(history)
+}
+
+// state is what the step leaves behind.
+type state struct {
+	Output       string             `json:"Output"`
+	Stderr       string             `json:"Stderr"`
+	ExitCode     int                `json:"ExitCode"`
+	Status       string             `json:"Status"`
+	Response     json.RawMessage    `json:"Response"`
+	JSON         json.RawMessage    `json:"JSON,omitempty"`
+	TokensUsed   int64              `json:"TokensUsed"`
+	TokensInput  int64              `json:"TokensInput"`
+	TokensOutput int64              `json:"TokensOutput"`
+	Conversation []provider.Message `json:"Conversation,omitempty"`
+}
+
+// Run says the prompt and waits for the reply.
+func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	set, err := step.Decode[Settings](job.Task)
+	if err != nil {
+		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
+	}
+	a := job.Workflow.Agent(set.Agent)
+	if a == nil {
+		return step.Result{}, step.Errorf(step.ClassMissing, "step %q wants the agent %q, and there is none", job.Step.ID, set.Agent)
+	}
+	values := job.Values()
+	prompt, err := job.Fill(set.Prompt, values, false)
+	if err != nil {
+		return step.Result{}, err
+	}
+	if set.Provider != "" {
+		named := *a
+		if named.Provider, err = job.Fill(set.Provider, values, false); err != nil {
+			return step.Result{}, err
+		}
+		a = &named
+	}
+	heard := &talk.Heard{}
+	t := talk.Talk{Agent: a, Task: withSkills(set.Skills, prompt), System: set.System, Verbatim: true, Heard: heard, Form: talk.Form{Plain: true}}
+	if set.Format == "json" {
+		t.Form = talk.Form{Schema: jsonForm}
+	}
+	if set.ContinueFrom != "" {
+		if t.Before, err = earlier(job, set.ContinueFrom); err != nil {
+			return step.Result{}, err
+		}
+	}
+	result, err := t.Run(ctx, job)
+	if err != nil {
+		return result, err
+	}
+	result.Value = step.JSON(leave(set, result.Value, heard))
+	return result, nil
+}
+
+// withSkills puts skills before a prompt, each marked as what it is.
+func withSkills(skills []Skill, prompt string) string {
+	var b strings.Builder
+	for _, s := range skills {
+		fmt.Fprintf(&b, "<skill_content name=%q>\n%s\n</skill_content>\n\n", s.Name, strings.TrimSpace(s.Text))
+	}
+	return b.String() + prompt
+}
+
+// earlier is what another step and its model said to each other.
+func earlier(job *step.Job, from string) ([]provider.Message, error) {
+	path := "states." + from + ".Conversation"
+	for _, r := range job.Reads {
+		if r.Path != path || r.Missing {
+			continue
+		}
+		var messages []provider.Message
+		if json.Unmarshal(r.Value, &messages) == nil && len(messages) > 0 {
+			return messages, nil
+		}
+	}
+	return nil, step.Errorf(step.ClassInput, "step %q goes on with the conversation of %q, which has none", job.Step.ID, from)
+}
+
+func leave(set Settings, value json.RawMessage, heard *talk.Heard) state {
+	out := state{
+		Status: "completed", TokensInput: heard.Usage.Input, TokensOutput: heard.Usage.Output,
+		TokensUsed: heard.Usage.Input + heard.Usage.Output, Response: json.RawMessage("{}"),
+	}
+	if set.Format == "json" {
+		out.Output, out.JSON = string(value), value
+	} else if json.Unmarshal(value, &out.Output) != nil {
+		out.Output = string(value)
+	}
+	var object map[string]any
+	if json.Unmarshal([]byte(strings.TrimSpace(out.Output)), &object) == nil && object != nil {
+		out.Response = json.RawMessage(strings.TrimSpace(out.Output))
+	}
+	if set.Keep {
+		out.Conversation = spoken(heard.Messages)
+	}
+	return out
+}
+
+// spoken are the words of a conversation: what tools did along the way is not
+// needed to go on with it.
+func spoken(messages []provider.Message) []provider.Message {
+	var out []provider.Message
+	for _, m := range messages {
+		kept := provider.Message{Role: m.Role}
+		for _, b := range m.Blocks {
+			if b.Type == provider.Text && b.Text != "" {
+				kept.Blocks = append(kept.Blocks, provider.Block{Type: provider.Text, Text: b.Text})
+			}
+		}
+		if len(kept.Blocks) > 0 {
+			out = append(out, kept)
+		}
+	}
+	return out
+}

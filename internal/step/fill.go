@@ -1,0 +1,102 @@
+package step
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// WorkingDir is the variable that holds the folder in which a run was started.
+const WorkingDir = "context.WorkingDir"
+
+// Values are what the step reads, by name, without what is missing.
+func (j *Job) Values() expr.Values {
+	out := make(expr.Values, len(j.Reads))
+	for _, r := range j.Reads {
+		var v any
+		if !r.Missing && json.Unmarshal(r.Value, &v) == nil {
+			out[r.Path] = v
+		}
+	}
+	return out
+}
+
+// Folder is where the run was started, if the step reads that; else the run's
+// own folder.
+func (j *Job) Folder() string {
+	for _, r := range j.Reads {
+		var dir string
+		if r.Path == WorkingDir && json.Unmarshal(r.Value, &dir) == nil && dir != "" {
+			return dir
+		}
+	}
+	return j.Dir
+}
+
+// Fill writes a template with what the step reads. shell says that a shell
+// will read the text: inputs that nobody vouches for are quoted then.
+func (j *Job) Fill(template string, values expr.Values, shell bool) (string, error) {
+	if !strings.Contains(template, "{{") {
+		return template, nil
+	}
+	e, list := expr.ParseValue(expr.AWFTemplate, template, source.Span{})
+	if list.Errors() {
+		return "", Errorf(ClassInput, "step %q: %s", j.Step.ID, list[0].Message)
+	}
+	text, err := e.Fill(values, expr.TemplateOptions{ReadFile: j.readFile, Quote: shell && j.Untrusted})
+	if err != nil {
+		return "", Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
+	}
+	return text, nil
+}
+
+// mostRead is how much of a file a template may take in.
+const mostRead = 1 << 20
+
+// readFile reads a file below the folder in which the run was started, and
+// nothing outside of it.
+func (j *Job) readFile(name string) (string, error) {
+	dir := j.Folder()
+	if filepath.IsAbs(name) {
+		rel, err := filepath.Rel(dir, name)
+		if err != nil {
+			return "", err
+		}
+		name = rel
+	}
+	if !filepath.IsLocal(name) {
+		return "", fmt.Errorf("%q lies outside of the folder in which the run was started", name)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	info, err := root.Stat(name)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%q is not a regular file", name)
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, mostRead+1))
+	if err != nil {
+		return "", err
+	}
+	if len(raw) > mostRead {
+		return "", errors.New("a template may take in files of up to 1 MiB")
+	}
+	return string(raw), nil
+}

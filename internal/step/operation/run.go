@@ -1,0 +1,172 @@
+package operation
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+var _ step.Runner = Kind{}
+
+// Recovery is to ask a person when the call was made and may have acted.
+func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
+	if made, returned := noted(history); made != nil && returned == nil && !made.Repeatable {
+		return step.Ask
+	}
+	return step.Rerun
+}
+
+// noted is what an earlier life of the task has left of its call.
+func noted(history []journal.TaskNoted) (made, returned *journal.ToolUse) {
+	for _, n := range history {
+		var use journal.ToolUse
+		if json.Unmarshal(n.Data, &use) != nil {
+			continue
+		}
+		switch n.Kind {
+		case journal.NoteToolCall:
+			made = &use
+		case journal.NoteToolResult:
+			returned = &use
+		}
+	}
+	return made, returned
+}
+
+// Run makes the call.
+func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	set, err := step.Decode[Settings](job.Task)
+	if err != nil {
+		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
+	}
+	made, returned := noted(job.History)
+	if returned != nil {
+		return result(*returned)
+	}
+	if refusal := step.Refusal(job.Workflow, job.Step, nil, set.Operation); refusal != "" {
+		return step.Result{}, step.Errorf(step.ClassDenied, "step %q may not do this: %s", job.Step.ID, refusal)
+	}
+	var found tool.Tool
+	if job.Tools != nil {
+		found = job.Tools.Tool(set.Operation)
+	}
+	if found == nil {
+		return step.Result{}, step.Errorf(step.ClassMissing, "step %q needs the operation %q, and there is no tool of that name", job.Step.ID, set.Operation)
+	}
+	input, err := inputs(job, set.Inputs)
+	if err != nil {
+		return step.Result{}, err
+	}
+	if made != nil {
+		input = made.Input // the same call, under the same key
+	}
+	if problems := step.BadInput(found.Spec(), input); len(problems) > 0 {
+		return step.Result{}, step.Errorf(step.ClassInput, "the inputs of %q in step %q do not fit: %s", set.Operation, job.Step.ID, strings.Join(problems, "; "))
+	}
+	done, err := job.CallTool(ctx, step.ToolCall{
+		Tool: found, Name: set.Operation, CallID: job.Key + "/call:1", N: 1, Input: input, Noted: made != nil,
+	})
+	if err != nil {
+		return step.Result{Usage: done.InFlight}, err
+	}
+	out, err := result(done.Use)
+	out.Notes = []step.Note{done.Note}
+	return out, err
+}
+
+// state is what the step leaves behind.
+type state struct {
+	Output   string          `json:"Output"`
+	Stderr   string          `json:"Stderr"`
+	ExitCode int             `json:"ExitCode"`
+	Status   string          `json:"Status"`
+	Error    string          `json:"Error,omitempty"`
+	Response json.RawMessage `json:"Response"`
+}
+
+func result(use journal.ToolUse) (step.Result, error) {
+	left := state{Status: "completed", Response: use.Output, Output: lines(use.Output)}
+	if use.Error == "" {
+		return step.Result{Value: step.JSON(left)}, nil
+	}
+	left.Status, left.ExitCode, left.Error, left.Stderr = "failed", 1, use.Error, use.Error
+	if len(left.Response) == 0 {
+		left.Response = json.RawMessage("{}")
+	}
+	return step.Result{}, &step.Error{
+		Class: cmp.Or(use.Class, step.ClassTool), Message: fmt.Sprintf("%s: %s", use.Name, use.Error), Exit: 1, Value: step.JSON(left),
+	}
+}
+
+// lines writes an object as key=value, one for each line in the order of the
+// keys; anything else as it is.
+func lines(output json.RawMessage) string {
+	var object map[string]json.RawMessage
+	var text string
+	switch {
+	case json.Unmarshal(output, &object) == nil && object != nil:
+		var out []string
+		for _, key := range slices.Sorted(maps.Keys(object)) {
+			out = append(out, key+"="+plain(object[key]))
+		}
+		return strings.Join(out, "\n")
+	case json.Unmarshal(output, &text) == nil:
+		return text
+	}
+	return string(output)
+}
+
+func plain(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
+}
+
+// inputs fills in the texts of the inputs, however deep.
+func inputs(job *step.Job, raw json.RawMessage) (json.RawMessage, error) {
+	if len(raw) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	var tree any
+	if err := json.Unmarshal(raw, &tree); err != nil {
+		return nil, step.Errorf(step.ClassInput, "the inputs of step %q: %v", job.Step.ID, err)
+	}
+	filled, err := fill(job, job.Values(), tree)
+	if err != nil {
+		return nil, err
+	}
+	return step.JSON(filled), nil
+}
+
+func fill(job *step.Job, values expr.Values, v any) (any, error) {
+	var err error
+	switch x := v.(type) {
+	case string:
+		return job.Fill(x, values, false)
+	case []any:
+		for i := range x {
+			if x[i], err = fill(job, values, x[i]); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		for key := range x {
+			if x[key], err = fill(job, values, x[key]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, nil
+}
