@@ -166,6 +166,11 @@ func (r *runner) prepare(set Settings) (text string, c process.Command, err erro
 	if err != nil {
 		return "", c, err
 	}
+	if c.Dir == job.Dir {
+		if err := job.MakeDir(); err != nil {
+			return "", c, err
+		}
+	}
 	if dir = home(dir); dir != "" {
 		if !filepath.IsAbs(dir) {
 			dir = filepath.Join(job.Folder(), dir)
@@ -208,6 +213,9 @@ func (r *runner) command(text, shell string, script bool) (process.Command, erro
 
 // file puts a text where the command can read it.
 func (r *runner) file(name, text string, mode os.FileMode) (string, error) {
+	if err := r.job.MakeDir(); err != nil {
+		return "", err
+	}
 	f, err := os.CreateTemp(r.job.Dir, "."+name+"-*")
 	if err != nil {
 		return "", step.Errorf(step.ClassMissing, "the run's folder cannot be written to: %v", err)

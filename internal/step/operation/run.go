@@ -13,7 +13,6 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/tool"
 )
 
 var _ step.Runner = Kind{}
@@ -49,38 +48,25 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
-	made, returned := noted(job.History)
+	id := job.Key + "/call:1"
+	made, returned, answer := job.PastCall(id, 1)
 	if returned != nil {
 		return result(*returned)
 	}
-	if refusal := step.Refusal(job.Workflow, job.Step, nil, set.Operation); refusal != "" {
-		return step.Result{}, step.Errorf(step.ClassDenied, "step %q may not do this: %s", job.Step.ID, refusal)
+	call := step.ToolCall{Name: set.Operation, CallID: id, N: 1, Made: made, Answer: answer}
+	if made == nil {
+		if call.Input, err = inputs(job, set.Inputs); err != nil {
+			return step.Result{}, err
+		}
 	}
-	var found tool.Tool
-	if job.Tools != nil {
-		found = job.Tools.Tool(set.Operation)
-	}
-	if found == nil {
-		return step.Result{}, step.Errorf(step.ClassMissing, "step %q needs the operation %q, and there is no tool of that name", job.Step.ID, set.Operation)
-	}
-	input, err := inputs(job, set.Inputs)
-	if err != nil {
-		return step.Result{}, err
-	}
-	if made != nil {
-		input = made.Input // the same call, under the same key
-	}
-	if problems := step.BadInput(found.Spec(), input); len(problems) > 0 {
-		return step.Result{}, step.Errorf(step.ClassInput, "the inputs of %q in step %q do not fit: %s", set.Operation, job.Step.ID, strings.Join(problems, "; "))
-	}
-	done, err := job.CallTool(ctx, step.ToolCall{
-		Tool: found, Name: set.Operation, CallID: job.Key + "/call:1", N: 1, Input: input, Noted: made != nil,
-	})
+	done, err := job.UseTool(ctx, call)
 	if err != nil {
 		return step.Result{Usage: done.InFlight}, err
 	}
 	out, err := result(done.Use)
-	out.Notes = []step.Note{done.Note}
+	if done.Use.Class != step.ClassInput && done.Use.Class != step.ClassMissing { // then there was no call to speak of
+		out.Notes = done.Notes
+	}
 	return out, err
 }
 
