@@ -23,6 +23,9 @@ type Config struct {
 	Prices   []Named[Price]
 	Secrets  []Named[Secret]
 	Defaults Defaults
+	Tools    []Named[Tool]
+	MCP      []Named[Server]
+	Sandbox  bool
 	Allow    Allow
 }
 
@@ -43,6 +46,9 @@ func (c *Config) read(f *fields) {
 	c.Prices = readPrices(f)
 	c.Secrets = readSecrets(f)
 	f.object("defaults", "defaults section", "What holds for agents that do not say otherwise.", c.Defaults.read)
+	c.Tools = readTools(f)
+	c.MCP = readServers(f)
+	c.Sandbox = f.flag("sandbox", "true: commands of tools see the project, change only their run's folder, and reach no network.")
 	f.object("allow", "allow section", "What runs may do on this machine.", c.Allow.read)
 }
 
@@ -83,5 +89,18 @@ func (c *Config) check(out *diag.List) {
 		for _, h := range p.Is.Headers {
 			c.checkReference(h.Value, out)
 		}
+	}
+	headers := func(list []Header) {
+		for _, h := range list {
+			c.checkReference(h.Value, out)
+		}
+	}
+	for _, t := range c.Tools {
+		c.checkReference(t.Is.Bearer, out)
+		headers(t.Is.Headers)
+	}
+	for _, s := range c.MCP {
+		headers(s.Is.Env)
+		headers(s.Is.Headers)
 	}
 }

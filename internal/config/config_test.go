@@ -41,7 +41,7 @@ defaults:
   max_tokens: 8000
   model_timeout: 2m
 allow:
-  tools: [Read]
+  hosts: [localhost]
 `
 
 func parse(text string) (*config.Config, []string) {
@@ -71,7 +71,7 @@ func TestParse(t *testing.T) {
 	if p := c.Prices[0].Is; p.Input != 110_000 || p.Output != 340_000 || p.CacheRead != p.Input {
 		t.Errorf("%+v", p)
 	}
-	if c.Defaults.MaxTokens != 8000 || c.Defaults.ModelTimeout.String() != "2m0s" || c.Allow.Tools[0].Value != "Read" {
+	if c.Defaults.MaxTokens != 8000 || c.Defaults.ModelTimeout.String() != "2m0s" || c.Allow.Hosts[0].Value != "localhost" {
 		t.Errorf("%+v %+v", c.Defaults, c.Allow)
 	}
 }
@@ -97,7 +97,16 @@ func TestMistakes(t *testing.T) {
 		"secrets: {a: {}}":                                              "1:11 CFG002 The secret \"a\" does not say",
 		"secrets: {a: {env: A, file: b}}":                               "1:23 CFG007 \"env\" and \"file\"",
 		"secrets: {'a b': {env: A}}":                                    "CFG004",
-		"defaults: {model_timeout: soon}":                               "1:27 CFG004 \"soon\" is no length of time.",
+		"tools: {a: {use: b, url: http://c}}":                           "CFG007 \"use\" and \"url\"",
+		"tools: {a: {method: GET}}":                                     "CFG002 \"method\" of the tool \"a\" is about a request",
+		"tools: {a: {url: 'http://{host}/x'}}":                          "CFG004 \"http://{host}/x\" is not the address of a tool",
+		"tools: {a: {url: 'http://u:p@h/x'}}":                           "CFG005 The address holds a password",
+		"tools: {a: {url: http://h, bearer: sk-1}}":                     "CFG005 The key of the tool is written out",
+		"tools: {a: {url: http://h, bearer: secret://x}}":               "CFG006 There is no secret \"x\"",
+		"mcp: {a: {}}":                                 "1:7 CFG002 The MCP server \"a\" says neither",
+		"mcp: {a.b: {command: x}}":                     "CFG004 \"a.b\" cannot be the name of a server",
+		"mcp: {a: {command: x, env: {K: secret://y}}}": "CFG006",
+		"defaults: {model_timeout: soon}":              "1:27 CFG004 \"soon\" is no length of time.",
 	} {
 		_, problems := parse(text)
 		if len(problems) != 1 && !strings.Contains(text, "groq") || len(problems) == 0 || !strings.Contains(problems[0], want) {
@@ -131,14 +140,20 @@ func TestSchemaSaysWhatIsRead(t *testing.T) {
 		`{}`: true,
 		`{"models":{"default":"m","providers":{"x":{"api":"openai","base_url":"http://a","max_retries":0}}}}`: true,
 		`{"models":{"providers":{"x":{"api":"chat"}}}}`:                                                       false,
-		`{"modles":{}}`:                               false,
-		`{"prices":{"m":{"input":1}}}`:                false,
-		`{"prices":{"m":{"input":1.5,"output":2}}}`:   true,
-		`{"secrets":{"a":{"command":["b"]}}}`:         true,
-		`{"secrets":{"a":{"commands":["b"]}}}`:        false,
-		`{"defaults":{"model_timeout":"2m"}}`:         true,
-		`{"defaults":{"model_timeout":"2"}}`:          false,
-		`{"allow":{"tools":["Read"],"commands":"x"}}`: true,
+		`{"modles":{}}`:                                    false,
+		`{"prices":{"m":{"input":1}}}`:                     false,
+		`{"prices":{"m":{"input":1.5,"output":2}}}`:        true,
+		`{"secrets":{"a":{"command":["b"]}}}`:              true,
+		`{"secrets":{"a":{"commands":["b"]}}}`:             false,
+		`{"defaults":{"model_timeout":"2m"}}`:              true,
+		`{"defaults":{"model_timeout":"2"}}`:               false,
+		`{"allow":{"hosts":["localhost"],"commands":"x"}}`: true,
+		`{"tools":{"crm.read":{"use":"crm.get"},"Bash":{"requires_approval":true,"approval_timeout":"1h"}}}`:                            true,
+		`{"tools":{"a":{"url":"https://a.example/{id}","method":"PUT","schema":{"type":"object"},"headers":{"X":"y"},"timeout":"5s"}}}`: true,
+		`{"tools":{"a":{"method":"FETCH","url":"https://a.example"}}}`:                                                                  false,
+		`{"mcp":{"fs":{"command":["npx","server"],"env":{"A":"${B}"}},"remote":{"url":"https://a.example/mcp","tools":["x"]}}}`:         true,
+		`{"mcp":{"fs":{"args":["x"]}}}`: false,
+		`{"sandbox":true}`:              true,
 	} {
 		if got := valid(text); got != want {
 			t.Errorf("%s: the schema says %t", text, got)

@@ -20,15 +20,13 @@ func (d *Defaults) read(f *fields) {
 
 // Allow is what runs may do on this machine.
 type Allow struct {
-	Tools    []text.Text
 	Commands []text.Text
 	Hosts    []text.Text
 	Paths    []text.Text
 }
 
 func (a *Allow) read(f *fields) {
-	a.Tools = f.texts("tools", "Tools that may be used without asking, by name; a * stands for any text.")
 	a.Commands = f.texts("commands", "Commands that tools may run.")
-	a.Hosts = f.texts("hosts", "Hosts that tools may talk to.")
+	a.Hosts = f.texts("hosts", "What tools may reach besides the open internet: localhost:8080, 10.1.0.0/16, *.corp.example.")
 	a.Paths = f.texts("paths", "Folders outside the project that tools may read.")
 }

@@ -25,6 +25,8 @@ type Program struct {
 	Triggers []Trigger `json:"triggers,omitempty"`
 	Budget   Budget    `json:"budget,omitzero"`
 	Tools    Tools     `json:"tools,omitzero"`
+	// ToolDefs are tools that the workflow itself brings along.
+	ToolDefs []ToolDef `json:"tool_defs,omitempty"`
 	Agents   []Agent   `json:"agents,omitempty"`
 	Audit    *Audit    `json:"audit,omitempty"`
 
@@ -157,6 +159,25 @@ type Tools struct {
 	AllowAll      bool   `json:"allow_all,omitempty"` // no allowlist was given
 	Deny          []Name `json:"deny,omitempty"`
 	WorkersMayUse bool   `json:"workers_may_use,omitempty"` // branches of a Parallel
+}
+
+// ToolDef is a tool that the workflow itself brings along: a request over
+// HTTP. The project's configuration comes before it.
+type ToolDef struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"schema,omitempty"`
+	URL         string          `json:"url"`              // {name} stands for an argument
+	Method      string          `json:"method,omitempty"` // empty is POST
+	Headers     []HeaderDef     `json:"headers,omitempty"`
+	Span        source.Span     `json:"span,omitzero"`
+}
+
+// HeaderDef is a header of a request. A value may be secret://NAME, or have
+// ${NAME} in it.
+type HeaderDef struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // Name is a name and where it was written.

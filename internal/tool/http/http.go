@@ -1,0 +1,237 @@
+package http
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/netguard"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// Declared is what somebody has written down about a tool.
+type Declared struct {
+	Name        string
+	Description string
+	Schema      json.RawMessage
+	URL         string // {name} after the host stands for an argument
+	Method      string // empty is POST
+	Headers     []Header
+	// IdempotencyHeader is where the server takes the call's key.
+	IdempotencyHeader string
+	SideEffects       *bool // nil is what the method says
+	Timeout           time.Duration
+}
+
+// Header is a header of the request. Its value may refer to a secret, which
+// is looked up when the request is made.
+type Header struct{ Name, Value string }
+
+// Options are what requests may reach, and where secrets come from.
+type Options struct {
+	Guard netguard.Options
+	// Value puts the values of secrets and variables into a text; nil leaves it.
+	Value func(ctx context.Context, text string) (string, error)
+	// MaxBytes is how long an answer may be; 0 is the usual length.
+	MaxBytes int64
+}
+
+// New makes a tool.
+func New(d Declared, o Options) tool.Tool {
+	if d.Method == "" {
+		d.Method = http.MethodPost
+	}
+	d.Method = strings.ToUpper(d.Method)
+	return declared{d, o}
+}
+
+type declared struct {
+	Declared
+	o Options
+}
+
+func (d declared) Spec() tool.Spec {
+	effects := d.Method != http.MethodGet && d.Method != http.MethodHead
+	if d.SideEffects != nil {
+		effects = *d.SideEffects
+	}
+	return tool.Spec{
+		Name: d.Name, Description: d.Description, Schema: d.Schema, SideEffects: effects, TakesKey: d.IdempotencyHeader != "",
+		Target: d.Method + " " + d.URL, Timeout: d.Timeout,
+	}
+}
+
+// Call makes the request. The answer's body is the result: as it is when it is
+// JSON, else as text.
+func (d declared) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
+	req, err := d.request(ctx, call)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	guard := d.o.Guard
+	if d.Timeout > 0 {
+		guard.Timeout = d.Timeout
+	}
+	answer, err := tool.Exchange(netguard.Client(guard), req, d.o.MaxBytes)
+	if err != nil {
+		if ctx.Err() != nil {
+			return tool.Result{}, context.Cause(ctx)
+		}
+		return tool.Result{}, err
+	}
+	body := answer.JSON
+	if body == nil {
+		if body, err = json.Marshal(answer.Body); err != nil {
+			return tool.Result{}, err
+		}
+	}
+	switch {
+	case answer.Status == http.StatusTooManyRequests:
+		return tool.Result{}, &tool.Error{Class: "RATE_LIMIT", Message: status(answer, body)}
+	case answer.Status >= http.StatusInternalServerError:
+		return tool.Result{}, &tool.Error{Class: "API_ERROR", Message: status(answer, body)}
+	case answer.Status >= http.StatusBadRequest:
+		said, err := json.Marshal(status(answer, body))
+		return tool.Result{Output: said, IsError: true}, err
+	}
+	return tool.Result{Output: body}, nil
+}
+
+// status says what a server said no with.
+func status(a *tool.Answer, body json.RawMessage) string {
+	const most = 2000
+	text := string(body)
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return fmt.Sprintf("the server answered %d %s: %s", a.Status, http.StatusText(a.Status), text)
+}
+
+// request puts the arguments where they belong: into the path, else into the
+// query of what only asks, else into the body.
+func (d declared) request(ctx context.Context, call tool.Call) (*http.Request, error) {
+	args := map[string]json.RawMessage{}
+	if err := json.Unmarshal(call.Input, &args); err != nil {
+		return nil, &tool.Error{Class: tool.ClassInput, Message: "the arguments are not an object"}
+	}
+	u, err := fillURL(d.URL, args)
+	if err != nil {
+		return nil, &tool.Error{Class: tool.ClassInput, Message: err.Error()}
+	}
+	var body io.Reader
+	if d.Method == http.MethodGet || d.Method == http.MethodHead || d.Method == http.MethodDelete {
+		query := u.Query()
+		for _, name := range slices.Sorted(maps.Keys(args)) {
+			query.Set(name, plain(args[name]))
+		}
+		u.RawQuery = query.Encode()
+	} else {
+		raw, err := json.Marshal(args)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, d.Method, u.String(), body)
+	if err != nil {
+		return nil, &tool.Error{Class: tool.ClassInput, Message: err.Error()}
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", "application/json")
+	for _, h := range d.Headers {
+		value := h.Value
+		if d.o.Value != nil {
+			if value, err = d.o.Value(ctx, value); err != nil {
+				return nil, &tool.Error{Class: tool.ClassMissing, Message: fmt.Sprintf("the header %s: %v", h.Name, err)}
+			}
+		}
+		req.Header.Set(h.Name, value)
+	}
+	if d.IdempotencyHeader != "" {
+		req.Header.Set(d.IdempotencyHeader, call.Key)
+	}
+	return req, nil
+}
+
+// fillURL puts arguments into a URL and takes them away from the rest.
+func fillURL(text string, args map[string]json.RawMessage) (*url.URL, error) {
+	whole := text
+	path, query, hasQuery := strings.Cut(text, "?")
+	fill := func(part string, escape func(string) string) (string, error) {
+		var out strings.Builder
+		for {
+			before, inner, opened := strings.Cut(part, "{")
+			name, after, closed := strings.Cut(inner, "}")
+			out.WriteString(before)
+			if !opened || !closed {
+				return out.String(), nil
+			}
+			raw, ok := args[name]
+			value := plain(raw)
+			switch {
+			case !ok:
+				return "", fmt.Errorf("the address %s needs the argument %q", whole, name)
+			case value == "" || value == "." || value == "..":
+				return "", fmt.Errorf("the argument %q cannot be part of an address: %q", name, value)
+			}
+			out.WriteString(escape(value))
+			part = after
+		}
+	}
+	used := placeholders(text)
+	path, err := fill(path, url.PathEscape)
+	if err != nil {
+		return nil, err
+	}
+	if hasQuery {
+		if query, err = fill(query, url.QueryEscape); err != nil {
+			return nil, err
+		}
+		path += "?" + query
+	}
+	for _, name := range used {
+		delete(args, name)
+	}
+	u, err := url.Parse(path)
+	if err == nil {
+		err = netguard.Check(u)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the address %s cannot be reached", whole), err)
+	}
+	return u, nil
+}
+
+// placeholders are the arguments that a URL names.
+func placeholders(text string) []string {
+	var out []string
+	for {
+		_, inner, opened := strings.Cut(text, "{")
+		name, after, closed := strings.Cut(inner, "}")
+		if !opened || !closed {
+			return out
+		}
+		out = append(out, name)
+		text = after
+	}
+}
+
+// plain is a value as it stands in an address: text without its quotes.
+func plain(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
+}
