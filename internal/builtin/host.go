@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/price"
@@ -122,7 +123,7 @@ func (h *host) outfit(options json.RawMessage) (*outfit, error) {
 			return nil, fmt.Errorf("%s: %s", asked.ScriptName, problems[0].Message)
 		}
 		played := scripted.Options{Simulate: Simulated(asked.Seed)}
-		o.model = script.Model(played)
+		o.model = provider.Deadline{Model: script.Model(played), After: step.ModelCallSeconds * time.Second}
 		for _, t := range script.Tools(played) {
 			o.tools.known[t.Spec().Name] = t
 		}

@@ -472,6 +472,9 @@ func (r router) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 	}
 }
 
+// MostTokens is what is set aside for a request: more than any model counts.
+func (r router) MostTokens(req *provider.Request) int64 { return req.MostTokens() }
+
 // price is what the model of a name costs here.
 func (r router) price(asked string) (price.Price, bool) {
 	choice, trouble := r.models.Choose(r.name(asked))

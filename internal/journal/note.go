@@ -14,6 +14,7 @@ const (
 	NoteStream     = "stream"      // Stream: a piece of a reply, kept only when somebody asked for it
 
 	NoteModelError  = "model_error"    // ModelError: a call of a model that failed
+	NoteModelRetry  = "model_retry"    // ModelRetry: an attempt that failed and is made again
 	NoteMerge       = "merge_decision" // MergeDecision: which of several results counts
 	NoteDone        = "done_by"        // DoneBy: what did a step that could be done in several ways
 	NoteToolAnswer  = "tool_answer"    // ToolAnswer: what a person said to a call
@@ -115,6 +116,12 @@ type ModelError struct {
 	Class   string `json:"class"`
 	Message string `json:"message"`
 	Status  int    `json:"status,omitempty"`
+}
+
+// ModelRetry is an attempt at a call of a model that failed and is made again.
+type ModelRetry struct {
+	ModelError
+	Wait Millis `json:"wait_ms"` // before the next attempt
 }
 
 // MergeDecision is one choice in putting the results of branches together.

@@ -30,6 +30,36 @@ func (r *Request) Tokens() int64 {
 	return int64((n + bytesPerToken - 1) / bytesPerToken)
 }
 
+// MostTokens is more than any tokenizer in use makes of the request: at worst
+// two letters are a token, or one byte of a letter that is not ASCII, and the
+// form around blocks and tools counts as well.
+func (r *Request) MostTokens() int64 {
+	const perRequest, perPart = 600, 24
+	n := int64(perRequest)
+	add := func(texts ...string) {
+		n += perPart
+		for _, t := range texts {
+			plain := 0
+			for i := range len(t) {
+				if t[i] < utf8.RuneSelf {
+					plain++
+				}
+			}
+			n += int64(len(t)-plain) + int64(plain+1)/2
+		}
+	}
+	add(r.System, string(r.Schema))
+	for _, m := range r.Messages {
+		for _, b := range m.Blocks {
+			add(b.Text, b.Signature, b.ToolName, string(b.Input), string(b.Content))
+		}
+	}
+	for _, t := range r.Tools {
+		add(t.Name, t.Description, string(t.Schema))
+	}
+	return n
+}
+
 func size(blocks []Block) int {
 	n := 0
 	for _, b := range blocks {

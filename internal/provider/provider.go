@@ -16,6 +16,13 @@ type Model interface {
 	Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error]
 }
 
+// Sizer is a Model that knows how large a request can be to it. What others
+// count is an estimate.
+type Sizer interface {
+	// MostTokens is never less than what the model will count.
+	MostTokens(req *Request) int64
+}
+
 // Request is everything a model gets to see.
 type Request struct {
 	Model     string    `json:"model,omitempty"`

@@ -48,13 +48,7 @@ const maxToolOutput = 8 << 20
 // but what came of it. An error means that the task has to end: a *Question if
 // a person has to agree first.
 func (j *Job) UseTool(ctx context.Context, c ToolCall, notes ...Note) (ToolDone, error) {
-	if c.Made != nil {
-		c.Input = c.Made.Input // the same call, under the same key
-	}
-	if len(c.Input) == 0 {
-		c.Input = json.RawMessage("{}")
-	}
-	found, denial := tool.Admit(j.Tools, tool.Caller{Program: j.Workflow, Step: j.Step, Agent: c.Agent}, c.Name, c.Input)
+	found, denial := j.admit(&c)
 	if denial == nil && c.Made == nil && found.Spec().RequiresApproval {
 		question := j.question(c, found.Spec())
 		switch {
@@ -83,7 +77,7 @@ func (j *Job) question(c ToolCall, spec tool.Spec) *Question {
 	if c.Agent != nil {
 		shows["agent"] = JSON(c.Agent.ID)
 	}
-	return &Question{Call: j.callKey(c.N), Shows: shows, Within: spec.ApprovalTimeout}
+	return &Question{Call: j.CallKey(c.N), Shows: shows, Within: spec.ApprovalTimeout}
 }
 
 func (q *Question) digest(run journal.RunID) string {
@@ -91,7 +85,7 @@ func (q *Question) digest(run journal.RunID) string {
 }
 
 // CallKey is the idempotency key of a task's n-th call.
-func (j *Job) callKey(n int) string { return fmt.Sprintf("%s/call:%d", j.Key, n) }
+func (j *Job) CallKey(n int) string { return fmt.Sprintf("%s/call:%d", j.Key, n) }
 
 // disapproval says what a person said.
 func disapproval(c ToolCall) string {
@@ -117,10 +111,15 @@ func refused(c ToolCall, why *tool.Denial, notes []Note) ToolDone {
 	return done
 }
 
-func (j *Job) callTool(ctx context.Context, c ToolCall, found tool.Tool, notes []Note) (ToolDone, error) {
-	done := ToolDone{Use: journal.ToolUse{
+// intent is a call as it is noted before it is made.
+func (c *ToolCall) intent(found tool.Tool) journal.ToolUse {
+	return journal.ToolUse{
 		Name: c.Name, CallID: c.CallID, Input: c.Input, Fidelity: journal.ByRouter, Repeatable: tool.Repeatable(found, c.Input),
-	}}
+	}
+}
+
+func (j *Job) callTool(ctx context.Context, c ToolCall, found tool.Tool, notes []Note) (ToolDone, error) {
+	done := ToolDone{Use: c.intent(found)}
 	amount := journal.Usage{ToolCalls: 1}
 	held, err := j.Log.Reserve(ctx, amount, notes...)
 	if err != nil {
@@ -133,24 +132,33 @@ func (j *Job) callTool(ctx context.Context, c ToolCall, found tool.Tool, notes [
 			return done, err
 		}
 	}
-	result, err := j.callInTime(ctx, c, found)
-	if err != nil && ctx.Err() != nil {
+	if !j.make(ctx, c, found, &done.Use) {
 		done.InFlight = amount
 		return done, context.Cause(ctx)
 	}
-	done.Use.Output, done.Use.Offline = result.Output, result.Offline
-	switch {
-	case err != nil:
-		done.Use.Output, done.Use.Error, done.Use.Class = nil, err.Error(), ClassTool
-		var failed *tool.Error
-		if errors.As(err, &failed) {
-			done.Use.Error, done.Use.Class = failed.Message, failed.Class
-		}
-	case result.IsError:
-		done.Use.Error = said(result.Output)
-	}
 	done.Notes = []Note{{Kind: journal.NoteToolResult, Data: done.Use, Settles: held, Usage: amount}}
 	return done, nil
+}
+
+// make makes a call and writes down what came of it; false when the task has
+// to end before anybody knows.
+func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journal.ToolUse) bool {
+	result, err := j.callInTime(ctx, c, found)
+	if err != nil && ctx.Err() != nil {
+		return false
+	}
+	use.Output, use.Offline = result.Output, result.Offline
+	switch {
+	case err != nil:
+		use.Output, use.Error, use.Class = nil, err.Error(), ClassTool
+		var failed *tool.Error
+		if errors.As(err, &failed) {
+			use.Error, use.Class = failed.Message, failed.Class
+		}
+	case result.IsError:
+		use.Error = said(result.Output)
+	}
+	return true
 }
 
 func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool.Result, error) {
@@ -165,7 +173,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 		return tool.Result{}, &tool.Error{Class: ClassMissing, Message: err.Error()}
 	}
 	call := tool.Call{
-		Key: j.callKey(c.N), Input: c.Input, Dir: j.Dir,
+		Key: j.CallKey(c.N), Input: c.Input, Dir: j.Dir,
 		For: tool.Purpose{
 			Workflow: j.Workflow.Name, Step: j.Step.ID,
 			Visit: j.Visit, Iteration: j.Iteration, Attempt: j.Attempt,
@@ -214,7 +222,7 @@ func (j *Job) PastCall(id string, n int) (made, returned *journal.ToolUse, answe
 				returned = &use
 			}
 		case journal.NoteToolAnswer:
-			if json.Unmarshal(note.Data, &said) == nil && said.Call == j.callKey(n) {
+			if json.Unmarshal(note.Data, &said) == nil && said.Call == j.CallKey(n) {
 				answer = &said
 			}
 		}

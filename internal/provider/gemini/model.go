@@ -68,7 +68,7 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 			yield(provider.Chunk{}, err)
 			return
 		}
-		w := whole{names: names}
+		w := whole{names: names, turn: req.For.Turn}
 		for piece, err := range m.client.Models.GenerateContentStream(ctx, req.Model, contents(&req, names), config) {
 			if err != nil {
 				yield(provider.Chunk{}, failed(ctx, err))
@@ -230,6 +230,7 @@ type whole struct {
 	names   *wire.Names
 	model   string
 	blocks  []provider.Block
+	turn    int
 	calls   int
 	finish  genai.FinishReason
 	blocked bool
@@ -271,7 +272,7 @@ func (w *whole) take(piece *genai.GenerateContentResponse) []provider.Chunk {
 			}
 			id := p.FunctionCall.ID
 			if id == "" {
-				id = fmt.Sprintf("%s%d", madeUp, w.calls)
+				id = fmt.Sprintf("%s%d-%d", madeUp, w.turn, w.calls)
 			}
 			w.calls++
 			w.blocks = append(w.blocks, provider.Block{Type: provider.ToolUse, ToolID: id, ToolName: w.names.In(p.FunctionCall.Name), Input: input, Signature: signature})

@@ -94,8 +94,10 @@ func inResponse(code, message string) error {
 
 func responseParams(req *provider.Request, names *wire.Names) api.ResponseNewParams {
 	p := api.ResponseNewParams{Model: req.Model, Store: sdk.Bool(false)}
-	// Nothing is kept at the server, so thoughts have to be given back.
-	p.Include = []api.ResponseIncludable{api.ResponseIncludableReasoningEncryptedContent}
+	if thinks(req.Model) {
+		// Nothing is kept at the server, so thoughts have to be given back.
+		p.Include = []api.ResponseIncludable{api.ResponseIncludableReasoningEncryptedContent}
+	}
 	if req.MaxTokens > 0 {
 		p.MaxOutputTokens = sdk.Int(int64(req.MaxTokens))
 	}
@@ -116,6 +118,17 @@ func responseParams(req *provider.Request, names *wire.Names) api.ResponseNewPar
 		p.Text.Format.OfJSONSchema = &api.ResponseFormatTextJSONSchemaConfigParam{Name: "reply", Schema: schema, Strict: sdk.Bool(strict)}
 	}
 	return p
+}
+
+// thinks tells whether a model may think before it speaks; to ask the others
+// for their thoughts is an error.
+func thinks(model string) bool {
+	for _, old := range []string{"gpt-3", "gpt-4", "chatgpt-"} {
+		if strings.HasPrefix(model, old) {
+			return false
+		}
+	}
+	return true
 }
 
 // reasoning is what has to be given back of a thought.

@@ -78,6 +78,18 @@ func TestRuns(t *testing.T) {
 			Name: "a schema and half a reply", Settings: wanting,
 			Replies: []steptest.Reply{{Text: `{"n": 1`, Stop: provider.CutOff}, {Text: `{"n":1}`}}, Value: `{"n":1}`,
 		},
+		steptest.Play{
+			Name: "what is mended with a placeholder is not an answer", Settings: plain, With: steptest.Writes("a", "b"),
+			Replies: says(`{"a":"x"}`, `{"a":"x","b":"<your answer>"}`, `{"a":"x","b":"TODO"}`), Class: step.ClassInvalid,
+		},
+		steptest.Play{
+			Name: "the third time it is one", Settings: plain, With: steptest.Writes("a", "b"),
+			Replies: says(`{"a":"x"}`, `{"a":"x","b":"..."}`, `{"a":"x","b":"unknown to me"}`), Value: `{"a":"x","b":"unknown to me"}`,
+		},
+		steptest.Play{
+			Name: "a word that is meant at once", Settings: plain, With: steptest.Writes("a", "b"),
+			Replies: says(`{"a":"TODO","b":"n/a"}`), Value: `{"a":"TODO","b":"n/a"}`,
+		},
 		steptest.Play{Name: "F40: approved", Settings: critic, Replies: says(`{"approved": true, "reason": "good"}`), Value: `{"approved":true,"reason":"good"}`},
 		steptest.Play{
 			Name: "F40: what is no verdict", Settings: critic,
@@ -91,7 +103,20 @@ func TestRuns(t *testing.T) {
 			Name: "two tools at once", Settings: handy, Tools: search, Value: `"found"`,
 			Replies: []steptest.Reply{
 				{Calls: []steptest.Call{{Tool: "search", Input: `{"q":1}`}, {Tool: "search", Input: `{"q":2}`}}}, {Text: "found"},
-			}, Notes: []string{p, r, tc, tr, tc, tr, r},
+			}, Notes: []string{p, r, tc, tc, tr, tr, r},
+		},
+		steptest.Play{
+			Name: "three at once, one of them not there", Settings: handy, Tools: search, Value: `"found"`,
+			Replies: []steptest.Reply{
+				{Calls: []steptest.Call{{Tool: "search", Input: `{"q":1}`}, {Tool: "nothing", Input: `{}`}, {Tool: "search", Input: `{"q":2}`}}}, {Text: "found"},
+			}, Notes: []string{p, r, tc, tc, tc, tr, tr, tr, r},
+		},
+		steptest.Play{
+			Name: "two that act at once", Settings: handy, Value: `"found"`,
+			Tools: map[string]steptest.Tool{"search": {Spec: tool.Spec{SideEffects: true}, Answer: `1`}},
+			Replies: []steptest.Reply{
+				{Calls: []steptest.Call{{Tool: "search", Input: `{"q":1}`}, {Tool: "search", Input: `{"q":2}`}}}, {Text: "found"},
+			},
 		},
 		steptest.Play{
 			Name: "a tool that acts", Settings: handy, Replies: searches(1), Value: `"found"`,
@@ -286,6 +311,7 @@ func TestRecovery(t *testing.T) {
 		"a tool was called":   {[]journal.TaskNoted{note(journal.NoteToolCall, acts)}, step.Ask},
 		"one that does harm":  {[]journal.TaskNoted{note(journal.NoteToolCall, acts), note(journal.NoteToolResult, acts)}, step.Rerun},
 		"one that does none":  {[]journal.TaskNoted{note(journal.NoteToolCall, safe)}, step.Rerun},
+		"one of two at once":  {[]journal.TaskNoted{note(journal.NoteToolCall, acts), note(journal.NoteToolCall, journal.ToolUse{CallID: "2"}), note(journal.NoteToolResult, journal.ToolUse{CallID: "2"})}, step.Ask},
 		"the second was open": {[]journal.TaskNoted{note(journal.NoteToolCall, acts), note(journal.NoteToolResult, acts), note(journal.NoteToolCall, acts)}, step.Ask},
 	} {
 		if got := (agent.Kind{}).Recovery(nil, c.history); got != c.want {

@@ -31,8 +31,11 @@ type Log struct {
 	// is durable, or, with After, once it is. 0 is never.
 	StopAt int
 	After  bool
-	// Refuse is the error of every reservation, if set.
-	Refuse error
+	// Refuse is the error of every reservation but the first RefuseAfter, if set.
+	Refuse      error
+	RefuseAfter int
+	// Most is the largest amount that was set aside.
+	Most journal.Usage
 
 	writes int
 	calls  step.Reservation
@@ -53,7 +56,7 @@ func (l *Log) Reserve(ctx context.Context, amount journal.Usage, notes ...step.N
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
-	if l.Refuse != nil {
+	if l.Refuse != nil && int(l.calls) >= l.RefuseAfter {
 		l.keep(notes)
 		return 0, l.Refuse
 	}
@@ -64,6 +67,9 @@ func (l *Log) Reserve(ctx context.Context, amount journal.Usage, notes ...step.N
 			l.Open = map[step.Reservation]journal.Usage{}
 		}
 		l.Open[l.calls] = amount
+		if amount.OutputTokens > l.Most.OutputTokens {
+			l.Most = amount
+		}
 	})
 	return l.calls, err
 }
@@ -121,6 +127,7 @@ func add(a, b journal.Usage) journal.Usage {
 	return journal.Usage{
 		ModelCalls: a.ModelCalls + b.ModelCalls, ToolCalls: a.ToolCalls + b.ToolCalls,
 		InputTokens: a.InputTokens + b.InputTokens, OutputTokens: a.OutputTokens + b.OutputTokens,
+		MicroDollars: a.MicroDollars + b.MicroDollars,
 	}
 }
 

@@ -86,3 +86,22 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestPlaceholders(t *testing.T) {
+	states := Form{Schema: json.RawMessage(`{"properties":{"state":{"enum":["TODO","done"]}}}`)}
+	for _, c := range []struct {
+		form  Form
+		value string
+		found int
+	}{
+		{Form{}, `{"a":"<name>","b":{"c":["...","{{x}}","[insert text]"]},"d":"TBD"}`, 5},
+		{Form{}, `{"a":"the <name> tag","b":"TODO: buy roses","c":"string theory","d":1,"e":null,"f":""}`, 0},
+		{states, `{"state":"TODO"}`, 0},
+		{states, `{"state":"tbd"}`, 1},
+		{Form{}, `"…"`, 1},
+	} {
+		if got := c.form.placeholders(json.RawMessage(c.value)); len(got) != c.found {
+			t.Errorf("%s: %q", c.value, got)
+		}
+	}
+}

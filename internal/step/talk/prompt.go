@@ -113,7 +113,7 @@ func (t *Talk) mend(problems []string) []journal.Block {
 		}
 		fmt.Fprintf(&b, "- %s\n", p)
 	}
-	b.WriteString("\nReply again, with all of the answer. ")
+	b.WriteString("\nReply again, with all of the answer. Never fill in a placeholder: if something cannot be known, say so in words. ")
 	b.WriteString(t.Form.instructions())
 	return []journal.Block{textBlock(b.String())}
 }

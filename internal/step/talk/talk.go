@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/tool"
@@ -69,19 +69,21 @@ func (t Talk) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 // Recovery looks at what a conversation had noted: it may go on by itself
 // unless a tool was called that may have acted and did not return.
 func Recovery(history []journal.TaskNoted) step.Recovery {
-	open := ""
+	open := map[string]bool{}
 	for _, n := range history {
 		var use journal.ToolUse
 		switch n.Kind {
 		case journal.NoteToolCall:
 			if json.Unmarshal(n.Data, &use) == nil && !use.Repeatable {
-				open = use.CallID
+				open[use.CallID] = true
 			}
 		case journal.NoteToolResult:
-			open = ""
+			if json.Unmarshal(n.Data, &use) == nil {
+				delete(open, use.CallID)
+			}
 		}
 	}
-	if open != "" {
+	if len(open) > 0 {
 		return step.Ask
 	}
 	return step.Rerun
@@ -115,7 +117,7 @@ func newConversation(t *Talk, job *step.Job) *conversation {
 		Keys: t.Form.Parts, Choices: t.Choices, Verdict: t.Form.Verdict, Expected: t.Expected,
 	}
 	if t.Agent != nil {
-		c.request.Model, c.request.Options, c.request.For.Agent = t.Agent.Model, t.Agent.Options, t.Agent.ID
+		c.request.Model, c.request.Options, c.request.For.Agent = t.Agent.ModelName(), t.Agent.Options, t.Agent.ID
 		c.request.For.Expected = cmp.Or(t.Expected, t.Agent.Expected)
 	}
 	return c
@@ -151,6 +153,9 @@ func (c *conversation) hold(ctx context.Context, read *reader) (json.RawMessage,
 			continue
 		}
 		value, problems := c.judge(reply, read)
+		if repairs > 0 && len(problems) == 0 {
+			problems = c.Form.placeholders(value)
+		}
 		switch {
 		case len(problems) == 0:
 			return value, nil
@@ -301,57 +306,98 @@ func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
 	}
 	request := c.request
 	request.For.Turn = c.turns
-	worst := journal.Usage{ModelCalls: 1, InputTokens: request.Tokens(), OutputTokens: int64(request.MaxTokens)}
+	worst := c.worst(&request)
 	held, worst, err := c.job.Log.ReserveUpTo(ctx, worst, step.LeastReply(c.Agent), c.flush()...)
 	if err != nil {
 		return nil, err
 	}
 	request.MaxTokens = int(worst.OutputTokens) // what is left may be less than usual
 	c.sent = request.MaxTokens
-	reply, err := generate(ctx, c.job.Model, request)
+	reply, held, err := c.listen(ctx, request, worst, held)
 	if ctx.Err() != nil && err != nil {
 		c.inFlight = worst // it may have been paid for
 		return nil, context.Cause(ctx)
 	}
+	var short *step.Error // there is no budget for another attempt
+	if errors.As(err, &short) {
+		return nil, err
+	}
 	if err != nil {
 		failed = modelError(err)
-		c.note(step.Note{Kind: journal.NoteModelError, Data: failed, Settles: held, Usage: journal.Usage{ModelCalls: 1}})
+		c.note(step.Note{Kind: journal.NoteModelError, Data: failed, Settles: held, Usage: charged(err, worst)})
 		return nil, &step.Error{Class: failed.Class, Message: failed.Message}
 	}
-	c.note(step.Note{Kind: journal.NoteReply, Data: reply, Settles: held, Usage: journal.Usage{
-		ModelCalls:   1,
-		InputTokens:  reply.Usage.Input + reply.Usage.CacheRead + reply.Usage.CacheWrite,
-		OutputTokens: reply.Usage.Output,
-	}})
+	c.note(step.Note{Kind: journal.NoteReply, Data: reply, Settles: held, Usage: c.used(reply)})
 	return reply, nil
 }
 
-// generate waits for a whole reply.
-func generate(ctx context.Context, m provider.Model, request provider.Request) (*provider.Reply, error) {
-	ctx, stop := context.WithTimeoutCause(ctx, step.ModelCallSeconds*time.Second, errSlowModel)
-	defer stop()
+// worst is the most that a call can use.
+func (c *conversation) worst(request *provider.Request) journal.Usage {
+	worst := journal.Usage{ModelCalls: 1, InputTokens: request.Tokens(), OutputTokens: int64(request.MaxTokens)}
+	if sizer, ok := c.job.Model.(provider.Sizer); ok {
+		worst.InputTokens = sizer.MostTokens(request)
+	}
+	if p, known := c.price(); known {
+		worst.MicroDollars = p.Worst(worst.InputTokens, worst.OutputTokens)
+	}
+	return worst
+}
+
+// used is what a reply has come to.
+func (c *conversation) used(reply *provider.Reply) journal.Usage {
+	u := reply.Usage
+	out := journal.Usage{ModelCalls: 1, InputTokens: u.Input + u.CacheRead + u.CacheWrite, OutputTokens: u.Output}
+	if p, known := c.price(); known {
+		out.MicroDollars = p.Cost(price.Tokens(u))
+	}
+	return out
+}
+
+func (c *conversation) price() (price.Price, bool) {
+	if c.job.Price == nil {
+		return price.Price{}, false
+	}
+	return c.job.Price(c.request.Model)
+}
+
+// charged is what a call that failed counts for: all of it when an answer had
+// begun, since that may be paid for.
+func charged(err error, worst journal.Usage) journal.Usage {
+	var failed *provider.Error
+	if errors.As(err, &failed) && failed.Spent {
+		return worst
+	}
+	return journal.Usage{ModelCalls: 1}
+}
+
+// listen waits for a whole reply. An attempt that failed and is made again is
+// recorded, and the next one set aside, before it is made.
+func (c *conversation) listen(ctx context.Context, request provider.Request, worst journal.Usage, held step.Reservation) (*provider.Reply, step.Reservation, error) {
 	var reply *provider.Reply
-	for chunk, err := range m.Generate(ctx, request) {
-		if err != nil {
-			if errors.Is(context.Cause(ctx), errSlowModel) {
-				err = errSlowModel
+	for chunk, err := range c.job.Model.Generate(ctx, request) {
+		switch {
+		case err != nil:
+			return nil, held, err
+		case chunk.Retried != nil:
+			r := chunk.Retried
+			note := step.Note{
+				Kind: journal.NoteModelRetry, Data: journal.ModelRetry{ModelError: modelError(r.Error), Wait: journal.Millis(r.Wait.Milliseconds())},
+				Settles: held, Usage: charged(r.Error, worst),
 			}
-			return nil, err
-		}
-		if chunk.Reply != nil {
+			if held, err = c.job.Log.Reserve(ctx, worst, note); err != nil {
+				return nil, held, err
+			}
+		case chunk.Reply != nil:
 			reply = chunk.Reply
 		}
 	}
 	if reply == nil {
-		return nil, errNoReply
+		return nil, held, errNoReply
 	}
-	return reply, nil
+	return reply, held, nil
 }
 
-var (
-	errSlowModel = &provider.Error{Class: provider.Timeout, Message: fmt.Sprintf("the model did not answer within %d seconds", step.ModelCallSeconds)}
-	errNoReply   = &provider.Error{Class: provider.APIError, Message: "the model's reply broke off"}
-)
+var errNoReply = &provider.Error{Class: provider.APIError, Message: "the model's reply broke off", Spent: true}
 
 func modelError(err error) journal.ModelError {
 	var failed *provider.Error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -21,16 +22,51 @@ func toolUses(reply *provider.Reply) []provider.Block {
 	return out
 }
 
-// useTools does what the model asks for, in its order, and tells it the results.
+// useTools does what the model asks for, several things at the same time, and
+// tells it the results in its order. Nothing is done again that was noted.
 func (c *conversation) useTools(ctx context.Context, uses []provider.Block) error {
-	message := provider.Message{Role: provider.User}
-	for _, use := range uses {
+	past, err := c.pastCalls()
+	if err != nil {
+		return err
+	}
+	results := make([]journal.ToolUse, len(uses))
+	var calls []step.ToolCall
+	var places []int // of the calls, among the uses
+	for i, use := range uses {
 		c.calls++
-		result, err := c.useTool(ctx, use)
-		if err != nil {
+		id := use.ToolID
+		if id == "" || slices.ContainsFunc(uses[:i], func(b provider.Block) bool { return b.ToolID == id }) {
+			id = fmt.Sprintf("call-%d", c.calls)
+		}
+		before := past.of(id, c.job.CallKey(c.calls))
+		if before.returned != nil {
+			results[i] = *before.returned
+			continue
+		}
+		calls, places = append(calls, step.ToolCall{
+			Name: use.ToolName, CallID: id, N: c.calls, Agent: c.caller(), Input: use.Input, Made: before.made, Answer: before.answer,
+		}), append(places, i)
+	}
+	if err := past.leftOver(c.job.Key); err != nil {
+		return err
+	}
+	if len(calls) > 0 {
+		if err := c.settled(); err != nil {
 			return err
 		}
-		message.Blocks = append(message.Blocks, resultBlock(use.ToolID, result))
+		done, err := c.job.UseTools(ctx, calls, c.flush()...)
+		c.pending = append(c.pending, done.Notes...)
+		if err != nil {
+			c.inFlight = done.InFlight
+			return err
+		}
+		for k, i := range places {
+			results[i] = done.Uses[k]
+		}
+	}
+	message := provider.Message{Role: provider.User}
+	for i, use := range uses {
+		message.Blocks = append(message.Blocks, resultBlock(use.ToolID, results[i]))
 	}
 	c.request.Messages = append(c.request.Messages, message)
 	return nil
@@ -48,38 +84,6 @@ func resultBlock(id string, result journal.ToolUse) provider.Block {
 	return provider.Block{Type: provider.ToolResult, ToolID: id, ToolName: result.Name, Content: content, IsError: result.Error != ""}
 }
 
-// useTool does one call: nothing if its result was noted.
-func (c *conversation) useTool(ctx context.Context, use provider.Block) (journal.ToolUse, error) {
-	call := journal.ToolUse{Name: use.ToolName, CallID: use.ToolID, Input: use.Input}
-	if call.CallID == "" {
-		call.CallID = fmt.Sprintf("call-%d", c.calls)
-	}
-	past, err := c.pastCall()
-	if err != nil {
-		return call, err
-	}
-	if past.returned != nil {
-		return *past.returned, nil
-	}
-	if past.made != nil {
-		call.Name, call.CallID = past.made.Name, past.made.CallID
-	}
-	if err := c.settled(); err != nil {
-		return call, err
-	}
-	done, err := c.job.UseTool(ctx, step.ToolCall{
-		Name: call.Name, CallID: call.CallID, N: c.calls, Agent: c.caller(), Input: call.Input, Made: past.made, Answer: past.answer,
-	}, c.flush()...)
-	if err != nil {
-		c.inFlight = done.InFlight
-		return call, err
-	}
-	for _, n := range done.Notes {
-		c.note(n)
-	}
-	return done.Use, nil
-}
-
 // caller is the agent; one without tools when nobody in particular answers.
 func (c *conversation) caller() *ir.Agent {
 	if c.Agent == nil {
@@ -88,32 +92,76 @@ func (c *conversation) caller() *ir.Agent {
 	return c.Agent
 }
 
-// pastCall is what an earlier life has left of the next call.
+// pastCall is what an earlier life has left of one call.
 type pastCall struct {
 	made, returned *journal.ToolUse
 	answer         *journal.ToolAnswer
 }
 
-func (c *conversation) pastCall() (p pastCall, err error) {
+// pastCalls are what an earlier life has left of a turn's calls.
+type pastCalls struct {
+	uses    []pastUse
+	answers []journal.ToolAnswer
+}
+
+type pastUse struct {
+	returned, found bool
+	journal.ToolUse
+}
+
+// pastCalls takes the notes about tools that come next.
+func (c *conversation) pastCalls() (*pastCalls, error) {
+	p := &pastCalls{}
 	for {
+		var use pastUse
 		var answer journal.ToolAnswer
-		again, err := c.replay(journal.NoteToolAnswer, &answer)
-		if err != nil {
+		if again, err := c.replay(journal.NoteToolAnswer, &answer); err != nil {
+			return nil, err
+		} else if again {
+			p.answers = append(p.answers, answer)
+			continue
+		}
+		again, err := c.replay(journal.NoteToolCall, &use.ToolUse)
+		if err == nil && !again {
+			again, err = c.replay(journal.NoteToolResult, &use.ToolUse)
+			use.returned = again
+		}
+		if err != nil || !again {
 			return p, err
 		}
-		if !again {
-			break
+		p.uses = append(p.uses, use)
+	}
+}
+
+// of is what is left of one call.
+func (p *pastCalls) of(id, key string) pastCall {
+	var out pastCall
+	for i := range p.uses {
+		use := &p.uses[i]
+		switch {
+		case use.CallID != id:
+			continue
+		case use.returned:
+			out.returned = &use.ToolUse
+		default:
+			out.made = &use.ToolUse
 		}
-		p.answer = &answer // the last one counts: it may have been asked anew
+		use.found = true
 	}
-	var made, returned journal.ToolUse
-	again, err := c.replay(journal.NoteToolCall, &made)
-	if err != nil || !again {
-		return p, err
+	for i := range p.answers {
+		if p.answers[i].Call == key {
+			out.answer = &p.answers[i] // the last one counts: it may have been asked anew
+		}
 	}
-	p.made = &made
-	if again, err = c.replay(journal.NoteToolResult, &returned); again {
-		p.returned = &returned
+	return out
+}
+
+// leftOver is an error when notes are about calls that this turn has not.
+func (p *pastCalls) leftOver(key string) error {
+	for _, use := range p.uses {
+		if !use.found {
+			return step.Errorf(classInternal, "the notes of %s do not fit: a call of %q comes where it cannot", key, use.Name)
+		}
 	}
-	return p, err
+	return nil
 }

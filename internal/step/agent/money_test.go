@@ -1,0 +1,102 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/agent"
+	"github.com/espalier-run/espalier/internal/step/steptest"
+)
+
+func priced(j *step.Job) {
+	j.Price = func(model string) (price.Price, bool) {
+		return price.Price{Rates: price.Rates{Input: 3e6, Output: 15e6, CacheRead: 3e5, CacheWrite: 3_750_000}}, model == "m"
+	}
+}
+
+// paid is a model that tells exactly what it used, after some attempts that failed.
+type paid struct {
+	usage provider.Usage
+	fails []*provider.Error
+}
+
+func (p paid) Generate(_ context.Context, _ provider.Request) iter.Seq2[provider.Chunk, error] {
+	return func(yield func(provider.Chunk, error) bool) {
+		for _, f := range p.fails {
+			if !yield(provider.Chunk{Retried: &provider.Retried{Error: f, Wait: 2 * time.Second}}, nil) {
+				return
+			}
+		}
+		yield(provider.Chunk{Reply: &provider.Reply{
+			Blocks: []provider.Block{{Type: provider.Text, Text: "x"}}, Stop: provider.Done, Model: "m-1", Usage: p.usage,
+		}}, nil)
+	}
+}
+
+func TestCostOfACall(t *testing.T) {
+	log := &steptest.Log{}
+	_, err := steptest.Play{Settings: plain, With: func(j *step.Job) {
+		priced(j)
+		j.Model = paid{usage: provider.Usage{Input: 1000, Output: 100, CacheRead: 10_000, CacheWrite: 400}}
+	}}.Done(t, agent.Kind{}, log, &steptest.World{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := log.Notes[1].Usage; got.MicroDollars != 3000+1500+3000+1500 || got.InputTokens != 11_400 || got.OutputTokens != 100 {
+		t.Errorf("%+v", got)
+	}
+	if log.Most.MicroDollars < 1000*15 { // the cap of the reply alone
+		t.Errorf("set aside: %+v", log.Most)
+	}
+}
+
+// Each attempt is recorded and paid for on its own: one that had begun counts
+// in full, one that was refused counts as a call.
+func TestAttemptsAreRecorded(t *testing.T) {
+	log := &steptest.Log{}
+	_, err := steptest.Play{Settings: plain, With: func(j *step.Job) {
+		priced(j)
+		j.Model = paid{usage: provider.Usage{Input: 1, Output: 1}, fails: []*provider.Error{
+			{Class: provider.RateLimit, Status: 429, Message: "slow down"}, {Class: provider.APIError, Message: "cut", Spent: true},
+		}}
+	}}.Done(t, agent.Kind{}, log, &steptest.World{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var retry journal.ModelRetry
+	first, second := log.Notes[1], log.Notes[2]
+	if err := json.Unmarshal(first.Data, &retry); err != nil || first.Kind != journal.NoteModelRetry || retry.Status != 429 || retry.Wait != 2000 {
+		t.Errorf("%+v, %v", first, err)
+	}
+	if (first.Usage != journal.Usage{ModelCalls: 1}) || second.Usage != log.Most || log.Used.ModelCalls != 3 || len(log.Open) > 0 {
+		t.Errorf("%+v, %+v, used %+v, open %v", first.Usage, second.Usage, log.Used, log.Open)
+	}
+	// After a crash the attempts do not stand in the way.
+	for n := range len(log.Notes) + 1 {
+		again := steptest.Resumed(log.Notes[:n:n])
+		if _, err := (steptest.Play{Settings: plain, With: func(j *step.Job) {
+			j.Model = paid{usage: provider.Usage{Input: 1, Output: 1}}
+		}}).Done(t, agent.Kind{}, again, &steptest.World{}); err != nil {
+			t.Errorf("after note %d: %v", n, err)
+		}
+	}
+}
+
+func TestNoBudgetForAnotherAttempt(t *testing.T) {
+	log := &steptest.Log{RefuseAfter: 1, Refuse: step.Errorf(step.ClassBudget, "used up")}
+	_, err := steptest.Play{Settings: plain, With: func(j *step.Job) {
+		j.Model = paid{fails: []*provider.Error{{Class: provider.APIError, Spent: true}}}
+	}}.Done(t, agent.Kind{}, log, &steptest.World{})
+	var failure *step.Error
+	if !errors.As(err, &failure) || failure.Class != step.ClassBudget {
+		t.Errorf("got %v", err)
+	}
+}

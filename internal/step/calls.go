@@ -1,0 +1,138 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// ToolsDone is what came of several calls.
+type ToolsDone struct {
+	Uses []journal.ToolUse // in the order of the calls
+	// Notes are to be made durable with what follows.
+	Notes []Note
+	// InFlight is what was set aside for calls that did not come to their end.
+	InFlight journal.Usage
+}
+
+// UseTools makes several calls, as UseTool does: those that need nobody's
+// approval at the same time. The intents are noted in the order of the calls,
+// and each result as soon as it is there, so that a crash repeats none.
+func (j *Job) UseTools(ctx context.Context, calls []ToolCall, notes ...Note) (ToolsDone, error) {
+	var out ToolsDone
+	out.Notes = notes
+	for len(calls) > 0 {
+		n := max(1, j.together(calls))
+		if n > 1 {
+			if err := j.atOnce(ctx, calls[:n], &out); err != nil {
+				return out, err
+			}
+		} else {
+			done, err := j.UseTool(ctx, calls[0], out.Notes...)
+			if err != nil {
+				out.Notes, out.InFlight = nil, done.InFlight
+				return out, err
+			}
+			out.Uses, out.Notes = append(out.Uses, done.Use), done.Notes
+		}
+		calls = calls[n:]
+	}
+	return out, nil
+}
+
+// together is how many of the next calls can be made without asking anybody.
+func (j *Job) together(calls []ToolCall) int {
+	for i, c := range calls {
+		found, denial := j.admit(&c)
+		if denial == nil && c.Made == nil && found.Spec().RequiresApproval {
+			return i
+		}
+	}
+	return len(calls)
+}
+
+// admit finds the tool of a call, or why it is not to be made.
+func (j *Job) admit(c *ToolCall) (tool.Tool, *tool.Denial) {
+	if c.Made != nil {
+		c.Input = c.Made.Input // the same call, under the same key
+	}
+	if len(c.Input) == 0 {
+		c.Input = json.RawMessage("{}")
+	}
+	return tool.Admit(j.Tools, tool.Caller{Program: j.Workflow, Step: j.Step, Agent: c.Agent}, c.Name, c.Input)
+}
+
+// atOnce makes calls at the same time. One reservation is for all of them; the
+// last result settles it.
+func (j *Job) atOnce(ctx context.Context, calls []ToolCall, out *ToolsDone) error {
+	first := len(out.Uses)
+	uses := make([]journal.ToolUse, len(calls))
+	var made []int // which calls are really made
+	tools := make([]tool.Tool, len(calls))
+	var intents, refusals []Note
+	for i := range calls {
+		found, denial := j.admit(&calls[i])
+		if denial != nil {
+			done := refused(calls[i], denial, nil)
+			uses[i] = done.Use
+			for _, n := range done.Notes {
+				if n.Kind == journal.NoteToolCall {
+					intents = append(intents, n)
+				} else {
+					refusals = append(refusals, n)
+				}
+			}
+			continue
+		}
+		made, tools[i], uses[i] = append(made, i), found, calls[i].intent(found)
+		if calls[i].Made == nil {
+			intents = append(intents, Note{Kind: journal.NoteToolCall, Data: uses[i]})
+		}
+	}
+	out.Uses = append(out.Uses, uses...)
+	intents = append(intents, refusals...)
+	if len(made) == 0 {
+		out.Notes = append(out.Notes, intents...)
+		return nil
+	}
+	amount := journal.Usage{ToolCalls: int64(len(made))}
+	held, err := j.Log.Reserve(ctx, amount, out.Notes...)
+	out.Notes = nil
+	if err != nil {
+		return err
+	}
+	if err := j.Log.Note(ctx, intents...); err != nil {
+		return err
+	}
+	type end struct {
+		i  int
+		ok bool
+	}
+	ends := make(chan end)
+	for _, i := range made {
+		go func() { ends <- end{i, j.make(ctx, calls[i], tools[i], &uses[i])} }()
+	}
+	whole := true
+	for left := len(made); left > 0; left-- {
+		e := <-ends
+		whole = whole && e.ok
+		if !e.ok {
+			continue
+		}
+		out.Uses[first+e.i] = uses[e.i]
+		note := Note{Kind: journal.NoteToolResult, Data: uses[e.i]}
+		if left == 1 && whole {
+			note.Settles, note.Usage = held, amount
+			out.Notes = []Note{note}
+		} else if err == nil {
+			err = j.Log.Note(ctx, note) // and wait for the others in any case
+		}
+	}
+	if !whole {
+		out.InFlight = amount
+		return context.Cause(ctx)
+	}
+	return err
+}
