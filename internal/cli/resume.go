@@ -23,14 +23,21 @@ import (
 )
 
 func (a *app) resumeCommand() *cobra.Command {
-	var raise, decide []string
+	var (
+		raise, decide []string
+		from          string
+	)
 	cmd := &cobra.Command{
-		Use:   "resume RUN [--raise BUDGET=N]… [--decide STEP=rerun|skip|fail|result=JSON]…",
+		Use:   "resume RUN [--raise BUDGET=N]… [--decide STEP=rerun|skip|fail|result=JSON]… [--from STEP]",
 		Short: "Carry a run on",
 		Long: `Carry a run on from where it stands: after a crash, an interruption or a pause,
 with a higher budget, or with an answer about a step that nobody knows the end
 of. The run goes on with the workflow as it was when it began; what has changed
-since is told.`,
+since is told.
+
+--from takes the run back to a step of its main line that it had come to
+before: what earlier steps wrote is kept, the rest is done again. A run that is
+over stays as it is; another one begins at that step with its values.`,
 		Args:              takes(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,8 +53,22 @@ since is told.`,
 				if program.Root().NoResume {
 					return usage("The run can still be looked at.", "the workflow says \"resume_supported: false\"")
 				}
+				if state.Finished != nil && from != "" {
+					a.tellChanges(def)
+					return a.resumeOver(r, entry, from)
+				}
 				if state.Finished != nil {
 					return journal.ErrFinished
+				}
+				if from != "" {
+					back := plan.Rewind{Step: from, By: actor("")}
+					if err := state.Check(program, back); err != nil {
+						return err
+					}
+					if back.Was, err = r.Engine.Standing(ctx, entry.ID, from); err != nil {
+						return err
+					}
+					says = append(says, back)
 				}
 				a.tellChanges(def)
 				if state.Paused {
@@ -66,8 +87,21 @@ since is told.`,
 	}
 	flags := a.jsonFlag(cmd).Flags()
 	flags.StringArrayVar(&raise, "raise", nil, "raise a budget: `BUDGET=N`, with one of "+strings.Join(plan.Budgets, ", "))
+	flags.StringVar(&from, "from", "", "go back to this `STEP`, with the values of the time when the run came to it")
 	flags.StringArrayVar(&decide, "decide", nil, "say what happened to a step in doubt: `STEP=ANSWER`")
 	return cmd
+}
+
+// resumeOver goes on from a step of a run that is over, in another run.
+func (a *app) resumeOver(r *builtin.Runtime, entry journal.Entry, step string) error {
+	id := journal.RunID(uuid.NewString())
+	return a.drive(r, id, func(ctx context.Context) error {
+		if err := r.Engine.StartFrom(ctx, id, entry.ID, step, actor("")); err != nil {
+			return err
+		}
+		a.note("Run %s is over and stays as it is; run %s goes on from %s.", short(entry.ID), short(id), step)
+		return nil
+	})
 }
 
 func resumeInputs(raise, decide []string) ([]plan.Input, error) {

@@ -326,6 +326,8 @@ func (a *app) runTrouble(r *builtin.Runtime, err error) error {
 		return &failure{code: exitNotReady, message: "another process is working on this run" + whose(r, owned.Owner), help: "It goes on by itself; \"espalier status\" shows how it stands."}
 	case errors.As(err, &reason):
 		return &failure{code: exitUsage, message: reason.Why, help: `"espalier status RUN" shows what the run is waiting for.`}
+	case errors.Is(err, engine.ErrNotReached):
+		return &failure{code: exitUsage, message: err.Error(), help: `"espalier transcript RUN --pretty" shows which steps it has come to.`}
 	case errors.Is(err, journal.ErrFinished):
 		return &failure{code: exitUsage, message: "the run is over", help: `"espalier output RUN" prints its result.`}
 	case errors.Is(err, engine.ErrClosed):

@@ -109,6 +109,18 @@ func (e *Engine) Start(ctx context.Context, id journal.RunID, def *Definition, i
 	if err != nil {
 		return err
 	}
+	blobs := []journal.Blob{{Hash: hash, Data: raw}}
+	value, blob := keep(input)
+	if blob != nil {
+		blobs = append(blobs, *blob)
+	}
+	return e.start(ctx, id, pin, journal.RunStarted{
+		Name: def.Program.Name, Format: def.Program.Format, Definition: hash, Input: value, Options: options, By: by,
+		Vars: e.vars(def.Program), Budget: plan.LimitsOf(def.Program),
+	}, blobs)
+}
+
+func (e *Engine) start(ctx context.Context, id journal.RunID, pin *pinned, started journal.RunStarted, blobs []journal.Blob) error {
 	r := newRun(e, id, pin)
 	e.mu.Lock()
 	if e.closed {
@@ -119,17 +131,9 @@ func (e *Engine) Start(ctx context.Context, id journal.RunID, def *Definition, i
 	e.workers.keep(maxIdleWorkers)
 	e.mu.Unlock()
 
-	blobs := []journal.Blob{{Hash: hash, Data: raw}}
-	value, blob := keep(input)
-	if blob != nil {
-		blobs = append(blobs, *blob)
-	}
 	begun := make(chan error, 1)
 	r.mu.Lock()
-	state, events := plan.Start(r.program, id, journal.RunStarted{
-		Name: def.Program.Name, Format: def.Program.Format, Definition: hash, Input: value, Options: options, By: by,
-		Vars: e.vars(def.Program), Budget: plan.LimitsOf(def.Program),
-	}, e.now(), e.holding())
+	state, events := plan.Start(r.program, id, started, e.now(), e.holding())
 	r.state, r.fence = state, journal.FirstFence
 	r.append(events, nil, blobs, func(err error) { begun <- err })
 	r.mu.Unlock()

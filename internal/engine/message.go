@@ -17,6 +17,7 @@ const (
 	msgContinue = "continue"
 	msgRaise    = "raise"
 	msgEdit     = "edit"
+	msgRewind   = "rewind"
 )
 
 // message is an input on its way to the owner of a run.
@@ -42,6 +43,8 @@ func encodeMessage(in plan.Input, ref string, at journal.Millis) (journal.Messag
 		kind = msgRaise
 	case plan.Edit:
 		kind = msgEdit
+	case plan.Rewind:
+		kind = msgRewind
 	default:
 		return journal.Message{}, fmt.Errorf("engine: a %T does not go through an inbox", in)
 	}
@@ -76,6 +79,8 @@ func decodeMessage(m journal.Message) (in plan.Input, ref string, err error) {
 		in, err = decodeInput[plan.Raise](box.Input)
 	case msgEdit:
 		in, err = decodeInput[plan.Edit](box.Input)
+	case msgRewind:
+		in, err = decodeInput[plan.Rewind](box.Input)
 	default:
 		err = fmt.Errorf("%w: inbox: a message of kind %q", journal.ErrCorrupt, m.Kind)
 	}

@@ -58,6 +58,14 @@ type RunStarted struct {
 	Vars       map[string]Value `json:"vars,omitempty"`    // what the scope begins with, besides the input
 	Budget     *Limits          `json:"budget,omitempty"`
 	By         Actor            `json:"by,omitzero"`
+	From       *Origin          `json:"from,omitempty"` // another run, which this one goes on from
+}
+
+// Origin is a step of a run that is over, from which another run goes on with
+// the values of that time.
+type Origin struct {
+	Run  RunID  `json:"run"`
+	Step string `json:"s"`
 }
 
 // RunFinished ends a stream; nothing follows it.
@@ -319,6 +327,15 @@ type StateEdited struct {
 	Path  string `json:"path"`
 	Value Value  `json:"value"`
 	By    Actor  `json:"by,omitzero"`
+}
+
+// Rewound takes the run's body back to a step that it had reached before, with
+// the values of that time. Whatever was open has ended before it.
+type Rewound struct {
+	Step  string           `json:"s"`
+	Vars  map[string]Value `json:"vars,omitempty"`
+	Taken map[string]int   `json:"taken,omitempty"` // how often limited edges had been taken
+	By    Actor            `json:"by,omitzero"`
 }
 
 // Claimed is another process taking the run over.

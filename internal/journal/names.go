@@ -28,6 +28,7 @@ func everyFact() []Fact {
 		Paused{},
 		Continued{},
 		StateEdited{},
+		Rewound{},
 		Claimed{},
 	}
 }
@@ -57,4 +58,5 @@ func (CancelRequested) factName() string { return "CancelRequested" }
 func (Paused) factName() string          { return "Paused" }
 func (Continued) factName() string       { return "Continued" }
 func (StateEdited) factName() string     { return "StateEdited" }
+func (Rewound) factName() string         { return "Rewound" }
 func (Claimed) factName() string         { return "Claimed" }

@@ -42,6 +42,9 @@ func (s *State) Apply(e *journal.Event) {
 		if x.Budget != nil {
 			root.Ledger.Limits = *x.Budget
 		}
+		if x.From != nil {
+			root.Phase, root.Step = Sent, x.From.Step
+		}
 		s.Frames = map[string]*Frame{"": root}
 		s.mark(root)
 	case journal.RunFinished:
@@ -205,6 +208,8 @@ func (s *State) Apply(e *journal.Event) {
 		s.MarkAll()
 	case journal.StateEdited:
 		s.set(s.Root(), journal.Write{Path: x.Path}, x.Value)
+	case journal.Rewound:
+		s.rewind(&x)
 	case journal.InputRefused, journal.Claimed, journal.Routed:
 		// They are for the records only.
 	default:

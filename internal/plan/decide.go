@@ -106,6 +106,8 @@ func (d *decider) settle(f *Frame) {
 	switch f.Phase {
 	case Beginning:
 		d.enter(f, d.block(f).Steps[0].ID, nil, "")
+	case Sent:
+		d.enter(f, f.Step, nil, "")
 	case Ready:
 		d.again(f)
 	case Lost:
@@ -143,7 +145,7 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 		d.close(f, Ending{Outcome: OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", id), Step: f.Step})
 		return
 	}
-	if u.again[f.Block][id] {
+	if u.again[f.Block][id] || f.Rewound {
 		at.Visit = f.Visits[id] + 1
 		if at.Visit > visitCap && !d.s.stepsBound(f) {
 			d.left(f, journal.StepLeft{

@@ -161,6 +161,20 @@ type (
 	}
 )
 
+// Rewind takes a run back to a step of its body: Was is how things stood when
+// it was last reached.
+type Rewind struct {
+	Step string
+	Was  Standing
+	By   journal.Actor
+}
+
+// Standing is what a run goes back to.
+type Standing struct {
+	Vars  map[string]journal.Value
+	Taken map[string]int `json:",omitempty"`
+}
+
 // TakenOver notes that another process owns the run now.
 type TakenOver struct{ Owner string }
 
@@ -176,4 +190,5 @@ func (Pause) inputName() string     { return "pause" }
 func (Continue) inputName() string  { return "continue" }
 func (Raise) inputName() string     { return "raise" }
 func (Edit) inputName() string      { return "edit" }
+func (Rewind) inputName() string    { return "rewind" }
 func (TakenOver) inputName() string { return "taken over" }

@@ -200,7 +200,7 @@ func (g *generator) happen(w *world) {
 		}
 		return
 	}
-	switch g.pick("else", "decide", "decide", "signal", "time", "pause", "continue", "cancel", "edit", "raise", "late") {
+	switch g.pick("else", "decide", "decide", "signal", "time", "pause", "continue", "cancel", "edit", "raise", "late", "back") {
 	case "decide":
 		for _, f := range w.s.OpenGates() {
 			answer := g.pick("answer", plan.Approve, plan.Reject, plan.AnswerRerun, plan.AnswerSkip, plan.AnswerFail, plan.AnswerResult)
@@ -227,8 +227,27 @@ func (g *generator) happen(w *world) {
 		w.tell(plan.Edit{Path: "state.s1", Value: json.RawMessage("5")})
 	case "raise":
 		w.tell(plan.Raise{Budget: g.pick("budget", plan.Budgets...), To: 1 << 20})
+	case "back":
+		g.goBack(w)
 	case "late":
 		w.tell(plan.Result{Work: journal.Work{Place: journal.Place{Step: "s1"}, Attempt: 7}, Outcome: plan.OutcomeOK})
+	}
+}
+
+// goBack takes the run back to a step of its body, if it had come to it.
+func (g *generator) goBack(w *world) {
+	body := w.p.Root().Blocks[ir.Body].Steps
+	step := body[rapid.IntRange(0, len(body)-1).Draw(g.t, "to")].ID
+	var was plan.Standing
+	reached, s := false, &plan.State{Run: "run-1"}
+	for i := range w.log {
+		if at, ok := s.Reaches(&w.log[i], step); ok {
+			was, reached = at, true
+		}
+		s.Fold(w.log[i : i+1])
+	}
+	if reached && w.s.Finished == nil {
+		w.tell(plan.Rewind{Step: step, Was: was})
 	}
 }
 

@@ -222,7 +222,7 @@ func (s *State) waitingFor() (status journal.Status, what string) {
 	for _, path := range s.paths() {
 		f := s.Frames[path]
 		switch {
-		case f.Phase == Beginning || f.Phase == Ready || f.Phase == Overdue || f.Phase == Lost || f.Phase == Ended:
+		case f.Phase == Beginning || f.Phase == Sent || f.Phase == Ready || f.Phase == Overdue || f.Phase == Lost || f.Phase == Ended:
 			return journal.Running, "" // it was held back, and can go on at once
 		case f.Phase == Asking && (f.Gate.Kind == GatePerson || f.Gate.Kind == GateCall):
 			asked = append(asked, "approval: "+f.Place().Key())

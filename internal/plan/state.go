@@ -66,7 +66,8 @@ type Frame struct {
 	// Last is how the last step ended.
 	Last Ending `json:"last,omitzero"`
 
-	Visits    map[string]int `json:"visits,omitempty"`    // of steps on cycles
+	Visits    map[string]int `json:"visits,omitempty"`    // of steps on cycles, and of all once it was taken back
+	Rewound   bool           `json:"rewound,omitempty"`   // it was taken back to a step: any may be visited again
 	Taken     map[string]int `json:"taken,omitempty"`     // of limited edges
 	Refused   string         `json:"refused,omitempty"`   // a gate said no, and no work has been done since
 	Cancelled bool           `json:"cancelled,omitempty"` // to be closed as soon as nothing is at work in it
@@ -93,6 +94,7 @@ const (
 	Starving  Phase = "starving" // the task may not start before there is budget
 	Lost      Phase = "lost"     // nobody knows how the task ended
 	Ended     Phase = "ended"    // the step is over; where to next?
+	Sent      Phase = "sent"     // to a step, by a person
 )
 
 // Gate is a question that is open.

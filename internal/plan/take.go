@@ -76,6 +76,8 @@ func (s *State) Check(p *Program, in Input) error {
 		return s.checkRaise(&x)
 	case Edit:
 		return s.checkEdit(p, &x)
+	case Rewind:
+		return s.checkRewind(p, &x)
 	}
 	return nil
 }
@@ -255,6 +257,8 @@ func (d *decider) take(in Input) {
 		d.fact(nil, journal.BudgetRaised{Budget: x.Budget, To: x.To, By: x.By})
 	case Edit:
 		d.fact(nil, journal.StateEdited{Path: x.Path, Value: journal.Value{JSON: x.Value}, By: x.By})
+	case Rewind:
+		d.rewind(&x)
 	case TakenOver:
 		d.fact(nil, journal.Claimed{Owner: x.Owner})
 	}

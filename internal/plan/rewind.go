@@ -1,0 +1,94 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Going back: a run is taken back to a step of its body that it had reached
+// before, with the values of that time. What it has used stays used. Steps
+// that are done again count as further visits, so that no task ever has the
+// key of an earlier one.
+
+// CheckReturn tells whether a run of a program can go on from a step, and if
+// not, why.
+func (p *Program) CheckReturn(step string) error {
+	if _, here := p.unit("").index[ir.Body][step]; here {
+		return nil
+	}
+	for _, u := range p.units {
+		for _, index := range u.index {
+			if _, inside := index[step]; inside {
+				return refusal(NotAllowed, "step %q lies in a branch, a loop or another workflow: a run can go back only to a step of its own main line", step)
+			}
+		}
+	}
+	return refusal(Unknown, "there is no step %q", step)
+}
+
+// Reaches tells whether an event is about to take the run's body to a step, and
+// how things stand before it does.
+func (s *State) Reaches(e *journal.Event, step string) (Standing, bool) {
+	var at journal.Place
+	switch x := e.Fact.(type) {
+	case journal.TaskStarted:
+		at = x.Place
+	case journal.BudgetWait:
+		at = x.Place
+	case journal.GateOpened:
+		at = x.Place
+	case journal.StepEntered:
+		at = x.Place
+	case journal.StepLeft:
+		at = x.Place
+	}
+	root := s.Root()
+	if root == nil || at.Frame != "" || at.Step != step || root.Phase != Beginning && root.Phase != Ended && root.Phase != Sent {
+		return Standing{}, false
+	}
+	was := Standing{Vars: maps.Clone(root.Scope), Taken: maps.Clone(root.Taken)}
+	delete(was.Vars, "input")
+	return was, true
+}
+
+func (s *State) checkRewind(p *Program, x *Rewind) error {
+	switch {
+	case s.Open > 0:
+		return refusal(NotAllowed, "a step is being done; pause the run first")
+	case s.Root().Cancelled:
+		return refusal(TooLate, "the run is being cancelled")
+	}
+	return p.CheckReturn(x.Step)
+}
+
+// rewind ends what is open, innermost first, and goes back.
+func (d *decider) rewind(x *Rewind) {
+	paths := d.s.paths()
+	slices.Reverse(paths) // what lies inside has the longer path
+	for _, path := range paths {
+		f := d.s.Frames[path]
+		switch f.Phase {
+		case Beginning, Ended, Sent:
+		default:
+			d.left(f, journal.StepLeft{Place: f.Place(), Outcome: OutcomeCancelled, For: f.For})
+		}
+		if path != "" {
+			d.fact(f, journal.FrameClosed{Frame: path, Outcome: OutcomeCancelled, Step: f.Step})
+		}
+	}
+	d.fact(nil, journal.Rewound{Step: x.Step, Vars: x.Was.Vars, Taken: x.Was.Taken, By: x.By})
+}
+
+func (s *State) rewind(x *journal.Rewound) {
+	old := s.Root()
+	root := &Frame{
+		Phase: Sent, Step: x.Step, Rewound: true, Scope: map[string]journal.Value{"input": old.Scope["input"]},
+		Visits: old.Visits, Taken: maps.Clone(x.Taken), Ledger: old.Ledger,
+	}
+	maps.Copy(root.Scope, x.Vars)
+	s.Frames[""] = root
+	s.mark(root)
+}
