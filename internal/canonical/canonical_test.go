@@ -82,7 +82,7 @@ func TestNoCanonicalForm(t *testing.T) {
 		`{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `"\ud800"`, `"\udc00\ud800"`, `"\ud800x"`, `"\ud83dA"`, "\"\xff\"", "\"\\n\xff\"",
 		strings.Repeat("[", 20_000),
 	} {
-		if got, err := canonical.JSON([]byte(in)); err == nil || got != nil && len(got) > 0 {
+		if got, err := canonical.JSON([]byte(in)); err == nil || len(got) > 0 {
 			t.Errorf("%.40q: got %s, %v", in, got, err)
 		}
 	}

@@ -177,3 +177,87 @@ func TestWideRunsStayLinear(t *testing.T) {
 		t.Errorf("%d steps", got)
 	}
 }
+
+// completions are the step_complete records of a run, by step.
+func completions(t *testing.T, r *recording) map[string]map[string]any {
+	t.Helper()
+	out := map[string]map[string]any{}
+	for _, one := range records(t, undisturbed(t, r)[string(run)+audit.Ext]) {
+		if one.Event == audit.StepComplete {
+			var data map[string]any
+			if err := json.Unmarshal(one.Data, &data); err != nil {
+				t.Fatal(err)
+			}
+			out[one.StepID] = data
+		}
+	}
+	return out
+}
+
+// step finds a step of the program's body.
+func step(t *testing.T, r *recording, id string) *ir.Step {
+	t.Helper()
+	s := r.program.Step(ir.Body, id)
+	if s == nil {
+		t.Fatalf("there is no step %s", id)
+	}
+	return s
+}
+
+// TestF45FallbackUsed: the step that stood in says so, with the author's word
+// beside it; the one that failed has its own reason.
+func TestF45FallbackUsed(t *testing.T) {
+	r := recorded(t, "fallback")
+	step(t, r, "draft").ReasonFail = "NO_DRAFT"
+	step(t, r, "template").ReasonOK = "TEMPLATE_TAKEN"
+	got := completions(t, r)
+	if d := got["draft"]; d["reason_code"] != "NO_DRAFT" || d["status"] != "failed" {
+		t.Error(d)
+	}
+	if d := got["template"]; d["reason_code"] != audit.ReasonFallback || d["declared_reason_code"] != "TEMPLATE_TAKEN" || d["fallback_for"] != "draft" {
+		t.Error(d)
+	}
+}
+
+// TestF16SkippedOnError: a failure that the author lets pass is called so.
+func TestF16SkippedOnError(t *testing.T) {
+	r := recorded(t, "fallback")
+	s := step(t, r, "draft")
+	s.SkipOnError, s.ReasonFail = true, "DRAFT_SKIPPED"
+	if d := completions(t, r)["draft"]; d["status"] != "skipped_on_error" || d["reason_code"] != "DRAFT_SKIPPED" {
+		t.Error(d)
+	}
+}
+
+// TestF6MissingReads: reads that nobody has written are told when a step begins.
+func TestF6MissingReads(t *testing.T) {
+	r := recorded(t, "linear")
+	for _, a := range r.appends {
+		for i := range a.Events {
+			if x, ok := a.Events[i].Fact.(journal.TaskStarted); ok && x.Step == "greet" {
+				x.MissingReads = []string{"state.pages"}
+				a.Events[i].Fact = x
+			}
+		}
+	}
+	if text := undisturbed(t, r)[string(run)+audit.Ext]; strings.Count(text, `"missing_reads":["state.pages"]`) != 1 {
+		t.Error(text)
+	}
+}
+
+// TestF29Extensions: what the specification asks for without a name has one.
+func TestF29Extensions(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range recordings(t) {
+		for _, text := range undisturbed(t, r) {
+			for _, one := range records(t, text) {
+				seen[one.Event] = true
+			}
+		}
+	}
+	for _, event := range []string{"checkpoint_saved", "run_suspended", "run_resumed", "waitpoint_timeout", "merge_conflict", "step_retry"} {
+		if !seen[event] {
+			t.Errorf("%s is never written", event)
+		}
+	}
+}
