@@ -259,13 +259,18 @@ func world(env Env, paths []foreignPath, convert func(written []string, v any) a
 		last := len(p.written) - 1
 		for _, name := range p.written[:last] {
 			next, isMap := at[name].(map[string]any)
+			if o, isObject := at[name].(object); isObject {
+				next, isMap = o, true // part of what is read as a whole, too
+			}
 			if !isMap {
 				next = map[string]any{}
 				at[name] = next
 			}
 			at = next
 		}
-		at[p.written[last]] = convert(p.written, v)
+		if _, there := at[p.written[last]]; !there {
+			at[p.written[last]] = convert(p.written, v)
+		}
 	}
 	return tree, missing
 }

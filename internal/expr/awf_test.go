@@ -104,6 +104,7 @@ func TestAWFTemplates(t *testing.T) {
 		`{{.states.build.Response}}`:           `{"k":[1,2]}`,
 		`{{json .states.build.Response}}`:      `{"k":[1,2]}`,
 		`{{.loop.Item}} {{.loop.Parent.Index1}} {{.loop.parent.item}}`:                       `{"f":"x.go"} 5 outer`,
+		`{{.loop.Item}} {{.loop.Item.f}}`:                                                    `{"f":"x.go"} x.go`,
 		`{{escape .inputs.name}}`:                                                            `'it'\''s'`,
 		`{{join (split "a,b" ",") "-"}}`:                                                     "a-b",
 		`{{join .inputs.list "+"}}`:                                                          "a+b",

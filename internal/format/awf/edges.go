@@ -3,6 +3,7 @@ package awf
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
@@ -43,6 +44,9 @@ func (l *lowering) steps(s *state, at *place) []ir.Step {
 	return out
 }
 
+// afterFailure ends the name of the step that runs hooks after a failure.
+const afterFailure = ":post-failed"
+
 func inlineName(s *state) string { return "__inline_error_" + s.name.Value }
 
 // after puts the hooks of a state between it and what follows: once for the
@@ -51,7 +55,7 @@ func inlineName(s *state) string { return "__inline_error_" + s.name.Value }
 func (l *lowering) after(s *state, steps []ir.Step) []ir.Step {
 	main := &steps[0]
 	good := l.hookStep(s.name.Value+":post", s.post, hookSettings{}, s.name.Span)
-	bad := l.hookStep(s.name.Value+":post-failed", s.post, hookSettings{Again: true}, s.name.Span)
+	bad := l.hookStep(s.name.Value+afterFailure, s.post, hookSettings{Again: true}, s.name.Span)
 	for _, e := range main.Next {
 		if slices.Contains(e.On, ir.OK) {
 			e.On = always
@@ -290,7 +294,7 @@ func (l *lowering) catches(steps []ir.Step) []ir.Step {
 	const id = "workflow:error"
 	used := false
 	for i := range steps {
-		if _, end := steps[i].Action.(ir.End); end || steps[i].Type == "hook" {
+		if _, end := steps[i].Action.(ir.End); end || steps[i].Type == "hook" && !strings.HasSuffix(steps[i].ID, afterFailure) {
 			continue
 		}
 		if !slices.ContainsFunc(steps[i].Next, func(e ir.Edge) bool { return e.When == nil && slices.Contains(e.On, ir.Failed) }) {
