@@ -1,5 +1,5 @@
-// Package text is the readers that keep positions: YAML, JSON, Markdown and,
-// as formats need it, Mermaid.
+// Package text is the readers that keep positions: YAML, Markdown, JSON and
+// Mermaid flowcharts.
 package text
 
 // Libraries do the parsing; what is ours is that every node knows its bytes

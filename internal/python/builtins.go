@@ -1,0 +1,823 @@
+package python
+
+import (
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// knownModules are the modules that may be imported, with the names that they
+// have; nil is any name.
+var knownModules = map[string][]string{
+	"typing": nil, "typing_extensions": nil, "collections.abc": nil,
+	"operator":                 {"add", "sub", "mul", "or_", "and_", "itemgetter", "eq", "ne", "lt", "le", "gt", "ge"},
+	"json":                     {"dumps", "loads"},
+	"math":                     {"floor", "ceil", "trunc", "sqrt", "fabs", "log", "log2", "log10", "exp", "pow", "isnan", "isinf", "isfinite", "isclose", "pi", "e", "inf", "nan"},
+	"agents":                   nil,
+	"agents.shared":            nil,
+	"agents.shared.agent_sdk":  nil,
+	"agents.shared.agent_base": nil,
+	"__future__":               nil,
+}
+
+// exceptions by their parents.
+var exceptions = map[string]string{
+	"BaseException": "", "Exception": "BaseException", "ArithmeticError": "Exception", "ZeroDivisionError": "ArithmeticError",
+	"OverflowError": "ArithmeticError", "AssertionError": "Exception", "AttributeError": "Exception", "LookupError": "Exception",
+	"IndexError": "LookupError", "KeyError": "LookupError", "NameError": "Exception", "UnboundLocalError": "NameError",
+	"RuntimeError": "Exception", "NotImplementedError": "RuntimeError", "RecursionError": "RuntimeError", "StopIteration": "Exception",
+	"TypeError": "Exception", "ValueError": "Exception", "ImportError": "Exception", "ModuleNotFoundError": "ImportError",
+	"JSONDecodeError": "ValueError", "OSError": "Exception", "TimeoutError": "OSError", "ConnectionError": "OSError",
+}
+
+func isSubclass(class, of string) bool {
+	for class != "" {
+		if class == of {
+			return true
+		}
+		class = exceptions[class]
+	}
+	return false
+}
+
+// standard is what every program has without asking. It is made once and only
+// read; threads point to it, so that its functions can refer to each other.
+type standard struct {
+	functions map[string]*Builtin
+	classes   map[string]*class
+	methods   map[string]map[string]method
+	modules   map[string]*Object
+}
+
+var shared = sync.OnceValue(newStandard)
+
+// IsBuiltin tells whether a name means something everywhere.
+func IsBuiltin(name string) bool {
+	return shared().functions[name] != nil || shared().classes[name] != nil || name == "__name__"
+}
+
+func newStandard() *standard {
+	builtins, builtinClasses := map[string]*Builtin{}, map[string]*class{}
+	fn := func(name string, least, most int, do func(t *Thread, a *arguments) (Value, error)) {
+		builtins[name] = builtin(name, least, most, do)
+	}
+	for name := range exceptions {
+		builtinClasses[name] = &class{name: name, exception: true, make: func(_ *Thread, args []Value, named map[string]Value) (Value, error) {
+			if len(named) > 0 {
+				return nil, raise("TypeError", "%s() takes no keyword arguments", name)
+			}
+			return &Exception{Class: name, Args: args}, nil
+		}}
+	}
+	delete(builtinClasses, "JSONDecodeError")
+	kind := func(name string, do func(t *Thread, args []Value, named map[string]Value) (Value, error)) {
+		builtinClasses[name] = &class{name: name, make: do}
+	}
+	one := func(name string, do func(t *Thread, v Value, there bool) (Value, error)) {
+		kind(name, func(t *Thread, args []Value, named map[string]Value) (Value, error) {
+			a := &arguments{fn: name, list: args, named: named}
+			if err := a.between(0, 1); err != nil {
+				return nil, err
+			}
+			return do(t, a.at(0, nil), len(args) > 0)
+		})
+	}
+	one("str", func(t *Thread, v Value, there bool) (Value, error) {
+		if !there {
+			return "", nil
+		}
+		s, err := t.Str(v)
+		if err != nil {
+			return nil, err
+		}
+		return s, t.grow(int64(len(s)))
+	})
+	one("bool", func(_ *Thread, v Value, _ bool) (Value, error) { return truth(v), nil })
+	one("float", toFloat)
+	kind("int", toInt)
+	list := func(name string, wrap func(t *Thread, items []Value) (Value, error)) {
+		one(name, func(t *Thread, v Value, there bool) (Value, error) {
+			if !there {
+				return wrap(t, nil)
+			}
+			items, err := t.collect(v)
+			if err != nil {
+				return nil, err
+			}
+			return wrap(t, items)
+		})
+	}
+	list("list", func(t *Thread, items []Value) (Value, error) {
+		items, err := t.concat(items, nil)
+		return &List{items}, err
+	})
+	list("tuple", func(t *Thread, items []Value) (Value, error) {
+		items, err := t.concat(items, nil)
+		return &Tuple{items}, err
+	})
+	list("set", func(t *Thread, items []Value) (Value, error) { return t.newSet(items) })
+	list("frozenset", func(t *Thread, items []Value) (Value, error) {
+		s, err := t.newSet(items)
+		if err != nil {
+			return nil, err
+		}
+		s.frozen = true
+		return s, nil
+	})
+	kind("dict", func(t *Thread, args []Value, named map[string]Value) (Value, error) {
+		d := &Dict{}
+		update := t.std.methods["dict"]["update"]
+		_, err := update(t, d, &arguments{fn: "dict", list: args, named: named})
+		return d, err
+	})
+	kind("range", func(_ *Thread, args []Value, named map[string]Value) (Value, error) {
+		a := &arguments{fn: "range", list: args, named: named}
+		if err := a.between(1, 3); err != nil {
+			return nil, err
+		}
+		var n [3]int64
+		for i := range args {
+			v, err := a.number(i, 0)
+			if err != nil {
+				return nil, err
+			}
+			n[i] = v
+		}
+		r := &rangeValue{start: n[0], stop: n[1], step: 1}
+		switch len(args) {
+		case 1:
+			r.start, r.stop = 0, n[0]
+		case 3:
+			if r.step = n[2]; r.step == 0 {
+				return nil, raise("ValueError", "range() arg 3 must not be zero")
+			}
+		}
+		return r, nil
+	})
+	one("type", func(_ *Thread, v Value, _ bool) (Value, error) {
+		if c := builtinClasses[typeName(v)]; c != nil {
+			return c, nil
+		}
+		return &class{name: typeName(v)}, nil
+	})
+	builtinClasses["object"] = &class{name: "object"}
+	builtinClasses["enumerate"] = &class{name: "enumerate", make: enumerate}
+	builtinClasses["zip"] = &class{name: "zip", make: zip}
+	builtinClasses["map"] = &class{name: "map", make: mapped}
+	builtinClasses["filter"] = &class{name: "filter", make: filtered}
+	builtinClasses["reversed"] = &class{name: "reversed", make: reversed}
+
+	fn("len", 1, 1, func(_ *Thread, a *arguments) (Value, error) { return length(a.list[0]) })
+	fn("abs", 1, 1, func(_ *Thread, a *arguments) (Value, error) {
+		n, ok := number(a.list[0])
+		if !ok {
+			return nil, raise("TypeError", "bad operand type for abs(): '%s'", typeName(a.list[0]))
+		}
+		if f, ok := n.(float64); ok {
+			return math.Abs(f), nil
+		}
+		return normal(new(big.Int).Abs(bigOf(n))), nil
+	})
+	fn("repr", 1, 1, func(t *Thread, a *arguments) (Value, error) { return t.Repr(a.list[0]) })
+	fn("round", 1, 2, round)
+	fn("any", 1, 1, func(t *Thread, a *arguments) (Value, error) { return t.some(a.list[0], true) })
+	fn("all", 1, 1, func(t *Thread, a *arguments) (Value, error) {
+		found, err := t.some(a.list[0], false)
+		if err != nil {
+			return nil, err
+		}
+		return !found.(bool), nil
+	})
+	fn("isinstance", 2, 2, func(_ *Thread, a *arguments) (Value, error) { return isInstance(a.list[0], a.list[1]) })
+	fn("callable", 1, 1, func(_ *Thread, a *arguments) (Value, error) {
+		switch a.list[0].(type) {
+		case *Func, *Builtin, *class:
+			return true, nil
+		}
+		return false, nil
+	})
+	fn("hasattr", 2, 2, func(t *Thread, a *arguments) (Value, error) {
+		name, err := a.text(1)
+		if err != nil {
+			return nil, err
+		}
+		_, err = t.attribute(a.list[0], name)
+		return err == nil, nil
+	})
+	fn("getattr", 2, 3, func(t *Thread, a *arguments) (Value, error) {
+		name, err := a.text(1)
+		if err != nil {
+			return nil, err
+		}
+		v, err := t.attribute(a.list[0], name)
+		if err != nil && len(a.list) == 3 {
+			return a.list[2], nil
+		}
+		return v, err
+	})
+	fn("divmod", 2, 2, func(t *Thread, a *arguments) (Value, error) {
+		div, err := t.binary("//", a.list[0], a.list[1])
+		if err != nil {
+			return nil, err
+		}
+		mod, err := t.binary("%", a.list[0], a.list[1])
+		return &Tuple{[]Value{div, mod}}, err
+	})
+	fn("pow", 2, 2, func(t *Thread, a *arguments) (Value, error) { return t.binary("**", a.list[0], a.list[1]) })
+	fn("ord", 1, 1, func(_ *Thread, a *arguments) (Value, error) {
+		s, err := a.text(0)
+		if err == nil && utf8.RuneCountInString(s) != 1 {
+			err = raise("TypeError", "ord() expected a character, but string of length %d found", utf8.RuneCountInString(s))
+		}
+		r, _ := utf8.DecodeRuneInString(s)
+		return int64(r), err
+	})
+	fn("chr", 1, 1, func(_ *Thread, a *arguments) (Value, error) {
+		n, err := a.number(0, 0)
+		if err == nil && (n < 0 || n > 0x10ffff) {
+			err = raise("ValueError", "chr() arg not in range(0x110000)")
+		}
+		return string(rune(n)), err
+	})
+	fn("format", 1, 2, func(t *Thread, a *arguments) (Value, error) {
+		s := ""
+		if len(a.list) > 1 {
+			text, err := a.text(1)
+			if err != nil {
+				return nil, err
+			}
+			s = text
+		}
+		return t.format(a.list[0], s)
+	})
+	fn("iter", 1, 1, func(t *Thread, a *arguments) (Value, error) {
+		if g, ok := a.list[0].(*generator); ok {
+			return g, nil
+		}
+		v := a.list[0]
+		if _, err := t.collect(v); err != nil {
+			return nil, err
+		}
+		return &generator{name: "iterator", run: func(yield func(Value) error) error { return t.each(v, yield) }}, nil
+	})
+	fn("next", 1, 2, next)
+	builtins["print"] = &Builtin{Name: "print", Call: printOut}
+	builtins["sorted"] = &Builtin{Name: "sorted", Call: func(t *Thread, args []Value, named map[string]Value) (Value, error) {
+		a := &arguments{fn: "sorted", list: args, named: named}
+		key, reverse := a.take("key", nil), truth(a.take("reverse", false))
+		if err := a.between(1, 1); err != nil {
+			return nil, err
+		}
+		items, err := t.collect(args[0])
+		if err != nil {
+			return nil, err
+		}
+		items, err = t.sorted(items, key, reverse)
+		return &List{items}, err
+	}}
+	builtins["sum"] = &Builtin{Name: "sum", Call: func(t *Thread, args []Value, named map[string]Value) (Value, error) {
+		a := &arguments{fn: "sum", list: args, named: named}
+		start := a.take("start", int64(0))
+		if err := a.between(1, 2); err != nil {
+			return nil, err
+		}
+		total := a.at(1, start)
+		if _, ok := total.(string); ok {
+			return nil, raise("TypeError", "sum() can't sum strings [use ''.join(seq) instead]")
+		}
+		err := t.each(args[0], func(v Value) error {
+			sum, err := t.binary("+", total, v)
+			total = sum
+			return err
+		})
+		return total, err
+	}}
+	builtins["min"], builtins["max"] = extreme("min", "<"), extreme("max", ">")
+	return &standard{
+		functions: builtins, classes: builtinClasses, methods: methodTable(),
+		modules: map[string]*Object{"json": jsonModule(), "math": mathModule(), "operator": operatorModule()},
+	}
+}
+
+func builtin(name string, least, most int, do func(t *Thread, a *arguments) (Value, error)) *Builtin {
+	return &Builtin{Name: name, Call: func(t *Thread, args []Value, named map[string]Value) (Value, error) {
+		a := &arguments{fn: name, list: args, named: named}
+		if name == "round" {
+			if v, ok := named["ndigits"]; ok {
+				a.list, a.used = append(slices.Clone(args), v), 1
+			}
+		}
+		if err := a.between(least, most); err != nil {
+			return nil, err
+		}
+		return do(t, a)
+	}}
+}
+
+func length(v Value) (Value, error) {
+	switch v := v.(type) {
+	case string:
+		return int64(utf8.RuneCountInString(v)), nil
+	case *List:
+		return int64(len(v.Items)), nil
+	case *Tuple:
+		return int64(len(v.Items)), nil
+	case *Dict:
+		return int64(v.len()), nil
+	case *Set:
+		return int64(v.d.len()), nil
+	case *rangeValue:
+		return v.len(), nil
+	}
+	return nil, raise("TypeError", "object of type '%s' has no len()", typeName(v))
+}
+
+func toFloat(_ *Thread, v Value, there bool) (Value, error) {
+	if !there {
+		return 0.0, nil
+	}
+	if s, ok := v.(string); ok {
+		text := strings.ToLower(strings.ReplaceAll(strings.TrimSpace(s), "_", ""))
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil && !math.IsInf(f, 0) || strings.HasPrefix(strings.TrimLeft(text, "+-"), "0x") {
+			return nil, raise("ValueError", "could not convert string to float: %s", quote(s))
+		}
+		return f, nil
+	}
+	n, ok := number(v)
+	if !ok {
+		return nil, raise("TypeError", "float() argument must be a string or a real number, not '%s'", typeName(v))
+	}
+	return floatOf(n)
+}
+
+func toInt(t *Thread, args []Value, named map[string]Value) (Value, error) {
+	a := &arguments{fn: "int", list: args, named: named}
+	baseValue := a.take("base", int64(10))
+	if err := a.between(0, 2); err != nil {
+		return nil, err
+	}
+	if len(args) == 0 {
+		return int64(0), nil
+	}
+	base, ok := a.at(1, baseValue).(int64)
+	if !ok || base != 0 && (base < 2 || base > 36) {
+		return nil, raise("ValueError", "int() base must be >= 2 and <= 36, or 0")
+	}
+	if s, ok := args[0].(string); ok {
+		text := strings.ReplaceAll(strings.TrimSpace(s), "_", "")
+		if len(text) > maxDigits {
+			return nil, raise("ValueError", "Exceeds the limit (%d digits) for integer string conversion", maxDigits)
+		}
+		if base == 16 || base == 8 || base == 2 {
+			sign, digits := "", text
+			if strings.HasPrefix(digits, "-") || strings.HasPrefix(digits, "+") {
+				sign, digits = digits[:1], digits[1:]
+			}
+			prefix := map[int64]string{16: "0x", 8: "0o", 2: "0b"}[base]
+			text = sign + strings.TrimPrefix(strings.ToLower(digits), prefix)
+		}
+		n, ok := new(big.Int).SetString(text, int(base))
+		if !ok {
+			return nil, raise("ValueError", "invalid literal for int() with base %d: %s", base, quote(s))
+		}
+		return normal(n), t.spend(int64(len(text) / 8))
+	}
+	n, ok := number(args[0])
+	if !ok {
+		return nil, raise("TypeError", "int() argument must be a string, a bytes-like object or a real number, not '%s'", typeName(args[0]))
+	}
+	if f, ok := n.(float64); ok {
+		return wholeNumber(f)
+	}
+	return n, nil
+}
+
+// wholeNumber is a float without what comes after the point.
+func wholeNumber(f float64) (Value, error) {
+	switch {
+	case math.IsNaN(f):
+		return nil, raise("ValueError", "cannot convert float NaN to integer")
+	case math.IsInf(f, 0):
+		return nil, raise("OverflowError", "cannot convert float infinity to integer")
+	}
+	whole, _ := big.NewFloat(f).Int(nil)
+	return normal(whole), nil
+}
+
+func round(_ *Thread, a *arguments) (Value, error) {
+	n, ok := number(a.list[0])
+	if !ok {
+		return nil, raise("TypeError", "type %s doesn't define __round__ method", typeName(a.list[0]))
+	}
+	digits := int64(0)
+	given := a.at(1, nil) != nil
+	if given {
+		d, err := a.number(1, 0)
+		if err != nil {
+			return nil, err
+		}
+		digits = min(max(d, -400), 400)
+	}
+	f, isFloat := n.(float64)
+	if !isFloat {
+		if digits >= 0 {
+			return n, nil
+		}
+		unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(-digits), nil)
+		q, m := new(big.Int).DivMod(bigOf(n), unit, new(big.Int))
+		switch c := new(big.Int).Lsh(m, 1).Cmp(unit); {
+		case c > 0, c == 0 && q.Bit(0) == 1:
+			q.Add(q, big.NewInt(1))
+		}
+		return normal(q.Mul(q, unit)), nil
+	}
+	if !given {
+		return wholeNumber(math.RoundToEven(f))
+	}
+	if math.IsNaN(f) || math.IsInf(f, 0) || digits > 330 {
+		return f, nil
+	}
+	if digits >= 0 {
+		out, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'f', int(digits), 64), 64)
+		return out, nil
+	}
+	unit := math.Pow(10, float64(-digits))
+	return math.RoundToEven(f/unit) * unit, nil
+}
+
+func (t *Thread) some(v Value, wanted bool) (Value, error) {
+	found := false
+	err := t.each(v, func(item Value) error {
+		if truth(item) == wanted {
+			found = true
+			return errStop
+		}
+		return nil
+	})
+	return found, err
+}
+
+func isInstance(v, kind Value) (Value, error) {
+	switch kind := kind.(type) {
+	case *Tuple:
+		for _, one := range kind.Items {
+			if ok, err := isInstance(v, one); err != nil || ok.(bool) {
+				return ok, err
+			}
+		}
+		return false, nil
+	case *class:
+		name := typeName(v)
+		if x, ok := v.(*Exception); ok {
+			return isSubclass(x.Class, kind.name) || kind.name == "object", nil
+		}
+		return name == kind.name || kind.name == "object" || name == "bool" && kind.name == "int", nil
+	case *Object:
+		o, ok := v.(*Object)
+		return ok && o.Type == kind.Text, nil
+	}
+	return nil, raise("TypeError", "isinstance() arg 2 must be a type, a tuple of types, or a union")
+}
+
+func next(t *Thread, a *arguments) (Value, error) {
+	g, ok := a.list[0].(*generator)
+	if !ok {
+		return nil, raise("TypeError", "'%s' object is not an iterator", typeName(a.list[0]))
+	}
+	if !g.open {
+		var all []Value
+		run := g.run
+		g.open = true
+		err := run(func(v Value) error {
+			all = append(all, v)
+			if err := t.spend(1); err != nil {
+				return err
+			}
+			return t.grow(16)
+		})
+		if err != nil {
+			return nil, err
+		}
+		g.buf = all
+	}
+	if len(g.buf) > 0 {
+		v := g.buf[0]
+		g.buf = g.buf[1:]
+		return v, nil
+	}
+	if len(a.list) > 1 {
+		return a.list[1], nil
+	}
+	return nil, &Raised{Value: &Exception{Class: "StopIteration"}}
+}
+
+func extreme(name, op string) *Builtin {
+	return &Builtin{Name: name, Call: func(t *Thread, args []Value, named map[string]Value) (Value, error) {
+		a := &arguments{fn: name, list: args, named: named}
+		key := a.take("key", nil)
+		otherwise, hasDefault := named["default"]
+		if hasDefault {
+			a.used++
+		}
+		if err := a.between(1, -1); err != nil {
+			return nil, err
+		}
+		over := args[0]
+		if len(args) > 1 {
+			over = &List{args}
+		}
+		var best, bestKey Value
+		first := true
+		err := t.each(over, func(v Value) error {
+			k := v
+			if key != nil {
+				called, err := t.Call(key, v)
+				if err != nil {
+					return err
+				}
+				k = called
+			}
+			if !first {
+				better, err := t.ordered(op, k, bestKey, 0)
+				if err != nil || !better {
+					return err
+				}
+			}
+			best, bestKey, first = v, k, false
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if first {
+			if hasDefault {
+				return otherwise, nil
+			}
+			return nil, raise("ValueError", "%s() arg is an empty sequence", name)
+		}
+		return best, nil
+	}}
+}
+
+func printOut(t *Thread, args []Value, named map[string]Value) (Value, error) {
+	a := &arguments{fn: "print", list: args, named: named}
+	sep, end := a.take("sep", " "), a.take("end", "\n")
+	a.take("flush", nil)
+	if err := a.between(0, -1); err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	between, _ := sep.(string)
+	after, _ := end.(string)
+	if sep == nil {
+		between = " "
+	}
+	if end == nil {
+		after = "\n"
+	}
+	for i, v := range args {
+		if i > 0 {
+			b.WriteString(between)
+		}
+		s, err := t.Str(v)
+		if err != nil {
+			return nil, err
+		}
+		b.WriteString(s)
+	}
+	b.WriteString(after)
+	if err := t.grow(int64(b.Len())); err != nil {
+		return nil, err
+	}
+	t.Print(b.String())
+	return nil, nil
+}
+
+func enumerate(t *Thread, args []Value, named map[string]Value) (Value, error) {
+	a := &arguments{fn: "enumerate", list: args, named: named}
+	start := a.take("start", int64(0))
+	if err := a.between(1, 2); err != nil {
+		return nil, err
+	}
+	i, ok := a.at(1, start).(int64)
+	if !ok {
+		return nil, raise("TypeError", "'%s' object cannot be interpreted as an integer", typeName(a.at(1, start)))
+	}
+	return &generator{name: "enumerate", run: func(yield func(Value) error) error {
+		return t.each(args[0], func(v Value) error {
+			if err := t.grow(48); err != nil {
+				return err
+			}
+			i++
+			return yield(&Tuple{[]Value{i - 1, v}})
+		})
+	}}, nil
+}
+
+
+func zip(t *Thread, args []Value, named map[string]Value) (Value, error) {
+	a := &arguments{fn: "zip", list: args, named: named}
+	strict := truth(a.take("strict", false))
+	if err := a.between(0, -1); err != nil {
+		return nil, err
+	}
+	var lists [][]Value
+	shortest := math.MaxInt
+	for _, v := range args {
+		items, err := t.collect(v)
+		if err != nil {
+			return nil, err
+		}
+		if strict && len(lists) > 0 && len(items) != shortest {
+			return nil, raise("ValueError", "zip() argument %d is %s than argument 1", len(lists)+1, map[bool]string{true: "shorter", false: "longer"}[len(items) < shortest])
+		}
+		shortest = min(shortest, len(items))
+		lists = append(lists, items)
+	}
+	return &generator{name: "zip", run: func(yield func(Value) error) error {
+		for i := 0; len(lists) > 0 && i < shortest; i++ {
+			row := make([]Value, len(lists))
+			for j := range lists {
+				row[j] = lists[j][i]
+			}
+			if err := t.grow(24 + 16*int64(len(row))); err != nil {
+				return err
+			}
+			if err := yield(&Tuple{row}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}, nil
+}
+
+func mapped(t *Thread, args []Value, named map[string]Value) (Value, error) {
+	a := &arguments{fn: "map", list: args, named: named}
+	if err := a.between(2, -1); err != nil {
+		return nil, err
+	}
+	if len(args) > 2 {
+		rows, err := zip(t, args[1:], nil)
+		if err != nil {
+			return nil, err
+		}
+		return &generator{name: "map", run: func(yield func(Value) error) error {
+			return t.each(rows, func(row Value) error {
+				v, err := t.call(args[0], row.(*Tuple).Items, nil)
+				if err != nil {
+					return err
+				}
+				return yield(v)
+			})
+		}}, nil
+	}
+	return &generator{name: "map", run: func(yield func(Value) error) error {
+		return t.each(args[1], func(item Value) error {
+			v, err := t.Call(args[0], item)
+			if err != nil {
+				return err
+			}
+			return yield(v)
+		})
+	}}, nil
+}
+
+func filtered(t *Thread, args []Value, named map[string]Value) (Value, error) {
+	a := &arguments{fn: "filter", list: args, named: named}
+	if err := a.between(2, 2); err != nil {
+		return nil, err
+	}
+	return &generator{name: "filter", run: func(yield func(Value) error) error {
+		return t.each(args[1], func(item Value) error {
+			keep := item
+			if args[0] != nil {
+				v, err := t.Call(args[0], item)
+				if err != nil {
+					return err
+				}
+				keep = v
+			}
+			if !truth(keep) {
+				return nil
+			}
+			return yield(item)
+		})
+	}}, nil
+}
+
+func reversed(t *Thread, args []Value, named map[string]Value) (Value, error) {
+	a := &arguments{fn: "reversed", list: args, named: named}
+	if err := a.between(1, 1); err != nil {
+		return nil, err
+	}
+	switch args[0].(type) {
+	case *Set, *generator:
+		return nil, raise("TypeError", "'%s' object is not reversible", typeName(args[0]))
+	}
+	items, err := t.collect(args[0])
+	if err != nil {
+		return nil, err
+	}
+	items = slices.Clone(items)
+	slices.Reverse(items)
+	return &generator{name: "reversed", run: func(yield func(Value) error) error {
+		for _, v := range items {
+			if err := yield(v); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}, t.grow(16 * int64(len(items)))
+}
+
+func mathModule() *Object {
+	m := &Object{Type: "module", Text: "<module 'math'>", Attrs: map[string]Value{"pi": math.Pi, "e": math.E, "inf": math.Inf(1), "nan": math.NaN()}}
+	real := func(name string, least, most int, do func(f []float64) (Value, error)) {
+		m.Attrs[name] = builtin(name, least, most, func(_ *Thread, a *arguments) (Value, error) {
+			var list []float64
+			for _, v := range a.list {
+				n, ok := number(v)
+				if !ok {
+					return nil, raise("TypeError", "must be real number, not %s", typeName(v))
+				}
+				f, err := floatOf(n)
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, f)
+			}
+			return do(list)
+		})
+	}
+	domain := func(f float64) (Value, error) {
+		if math.IsNaN(f) {
+			return nil, raise("ValueError", "math domain error")
+		}
+		return f, nil
+	}
+	whole := func(name string, change func(float64) float64) {
+		real(name, 1, 1, func(f []float64) (Value, error) {
+			return wholeNumber(change(f[0]))
+		})
+	}
+	whole("floor", math.Floor)
+	whole("ceil", math.Ceil)
+	whole("trunc", math.Trunc)
+	real("sqrt", 1, 1, func(f []float64) (Value, error) { return domain(math.Sqrt(f[0])) })
+	real("fabs", 1, 1, func(f []float64) (Value, error) { return math.Abs(f[0]), nil })
+	real("exp", 1, 1, func(f []float64) (Value, error) { return math.Exp(f[0]), nil })
+	real("pow", 2, 2, func(f []float64) (Value, error) { return floats("**", f[0], f[1]) })
+	real("isnan", 1, 1, func(f []float64) (Value, error) { return math.IsNaN(f[0]), nil })
+	real("isinf", 1, 1, func(f []float64) (Value, error) { return math.IsInf(f[0], 0), nil })
+	real("isfinite", 1, 1, func(f []float64) (Value, error) { return !math.IsInf(f[0], 0) && !math.IsNaN(f[0]), nil })
+	real("isclose", 2, 2, func(f []float64) (Value, error) {
+		return f[0] == f[1] || math.Abs(f[0]-f[1]) <= 1e-9*math.Max(math.Abs(f[0]), math.Abs(f[1])), nil
+	})
+	logarithm := func(name string, most int, do func(float64) float64) {
+		real(name, 1, most, func(f []float64) (Value, error) {
+			if f[0] <= 0 {
+				return nil, raise("ValueError", "math domain error")
+			}
+			if len(f) == 2 {
+				return do(f[0]) / do(f[1]), nil
+			}
+			return do(f[0]), nil
+		})
+	}
+	logarithm("log", 2, math.Log)
+	logarithm("log2", 1, math.Log2)
+	logarithm("log10", 1, math.Log10)
+	return m
+}
+
+func operatorModule() *Object {
+	m := &Object{Type: "module", Text: "<module 'operator'>", Attrs: map[string]Value{}}
+	for name, op := range map[string]string{"add": "+", "sub": "-", "mul": "*", "or_": "|", "and_": "&"} {
+		m.Attrs[name] = builtin(name, 2, 2, func(t *Thread, a *arguments) (Value, error) { return t.binary(op, a.list[0], a.list[1]) })
+	}
+	for name, op := range map[string]string{"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="} {
+		m.Attrs[name] = builtin(name, 2, 2, func(t *Thread, a *arguments) (Value, error) { return t.compare(op, a.list[0], a.list[1]) })
+	}
+	m.Attrs["itemgetter"] = builtin("itemgetter", 1, -1, func(_ *Thread, get *arguments) (Value, error) {
+		return builtin("itemgetter", 1, 1, func(t *Thread, a *arguments) (Value, error) {
+			if len(get.list) == 1 {
+				return t.item(a.list[0], get.list[0])
+			}
+			out := &Tuple{}
+			for _, key := range get.list {
+				v, err := t.item(a.list[0], key)
+				if err != nil {
+					return nil, err
+				}
+				out.Items = append(out.Items, v)
+			}
+			return out, nil
+		}), nil
+	})
+	return m
+}

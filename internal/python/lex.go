@@ -1,0 +1,401 @@
+package python
+
+import (
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+type tokenKind uint8
+
+const (
+	tokEnd tokenKind = iota
+	tokNewline
+	tokIndent
+	tokDedent
+	tokName
+	tokNumber
+	tokString
+	tokOp
+)
+
+type token struct {
+	kind  tokenKind
+	at    Range
+	text  string // of a name or an operator
+	value Value  // of a number or a plain string
+	// Of an f-string: its content between the quotes, where that begins, and
+	// whether backslashes mean themselves.
+	fstring, raw bool
+	inner        Range
+}
+
+// lexer cuts a text into tokens. pos..end bounds what is read, so that the
+// holes of f-strings can be read by another lexer over the same text.
+type lexer struct {
+	text    string
+	pos     int
+	end     int
+	inside  int // brackets that are open
+	indents []int
+	out     []token
+	fail    func(at Range, message, help string)
+}
+
+// keywords cannot be names.
+var keywords = map[string]bool{
+	"False": true, "None": true, "True": true, "and": true, "as": true, "assert": true, "async": true, "await": true, "break": true,
+	"class": true, "continue": true, "def": true, "del": true, "elif": true, "else": true, "except": true, "finally": true,
+	"for": true, "from": true, "global": true, "if": true, "import": true, "in": true, "is": true, "lambda": true,
+	"nonlocal": true, "not": true, "or": true, "pass": true, "raise": true, "return": true, "try": true, "while": true,
+	"with": true, "yield": true,
+}
+
+// operators, longest first.
+var operators = []string{
+	"**=", "//=", ">>=", "<<=", "...", "!=", "->", ":=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "@=", "==", "<=", ">=", "//", "**", "<<", ">>",
+	"+", "-", "*", "/", "%", "@", "&", "|", "^", "~", "<", ">", "(", ")", "[", "]", "{", "}", ",", ":", ".", ";", "=",
+}
+
+func (l *lexer) emit(kind tokenKind, start int, text string) {
+	l.out = append(l.out, token{kind: kind, at: Range{start, l.pos}, text: text})
+}
+
+// lines reads a whole module: tokens with indentation.
+func (l *lexer) lines() []token {
+	l.indents = []int{0}
+	begin := true // of a logical line
+	for l.pos < l.end {
+		if begin {
+			begin = false
+			if !l.indentation() {
+				begin = true
+				continue
+			}
+		}
+		if !l.next() {
+			continue
+		}
+		if last := l.out[len(l.out)-1]; last.kind == tokNewline {
+			begin = true
+		}
+	}
+	if n := len(l.out); n > 0 && l.out[n-1].kind != tokNewline {
+		l.emit(tokNewline, l.pos, "")
+	}
+	for range l.indents[1:] {
+		l.emit(tokDedent, l.pos, "")
+	}
+	l.emit(tokEnd, l.pos, "")
+	return l.out
+}
+
+// indentation reads the beginning of a line; false when the line is empty.
+func (l *lexer) indentation() bool {
+	start, width := l.pos, 0
+	for l.pos < l.end {
+		switch l.text[l.pos] {
+		case ' ':
+			width++
+		case '\t':
+			width = (width/8 + 1) * 8
+		case '\f', '\r':
+		default:
+			goto done
+		}
+		l.pos++
+	}
+done:
+	if l.pos >= l.end {
+		return false
+	}
+	switch l.text[l.pos] {
+	case '\n':
+		l.pos++
+		return false
+	case '#':
+		l.comment()
+		if l.pos < l.end {
+			l.pos++
+		}
+		return false
+	}
+	top := l.indents[len(l.indents)-1]
+	switch {
+	case width > top:
+		l.indents = append(l.indents, width)
+		l.out = append(l.out, token{kind: tokIndent, at: Range{start, l.pos}})
+	case width < top:
+		for width < l.indents[len(l.indents)-1] {
+			l.indents = l.indents[:len(l.indents)-1]
+			l.out = append(l.out, token{kind: tokDedent, at: Range{l.pos, l.pos}})
+		}
+		if width != l.indents[len(l.indents)-1] {
+			l.fail(Range{start, l.pos}, "This line is indented less than the block above and more than what is around it.", "Give it the indentation of one of the lines above.")
+			l.indents = append(l.indents, width)
+			l.out = append(l.out, token{kind: tokIndent, at: Range{start, l.pos}})
+		}
+	}
+	return true
+}
+
+func (l *lexer) comment() {
+	for l.pos < l.end && l.text[l.pos] != '\n' {
+		l.pos++
+	}
+}
+
+// next reads one token; false when there was only space.
+func (l *lexer) next() bool {
+	c := l.text[l.pos]
+	start := l.pos
+	switch {
+	case c == ' ' || c == '\t' || c == '\r' || c == '\f':
+		l.pos++
+		return false
+	case c == '#':
+		l.comment()
+		return false
+	case c == '\n':
+		l.pos++
+		if l.inside > 0 {
+			return false
+		}
+		l.out = append(l.out, token{kind: tokNewline, at: Range{start, start}})
+		return true
+	case c == '\\':
+		rest := strings.TrimPrefix(l.text[l.pos+1:l.end], "\r")
+		if strings.HasPrefix(rest, "\n") {
+			l.pos = l.end - len(rest) + 1
+			return false
+		}
+		l.pos++
+		l.fail(Range{start, l.pos}, "A backslash can only stand at the end of a line.", "Remove it.")
+		return false
+	case c >= '0' && c <= '9', c == '.' && l.pos+1 < l.end && l.text[l.pos+1] >= '0' && l.text[l.pos+1] <= '9':
+		l.number()
+		return true
+	}
+	if n := l.prefix(); n >= 0 {
+		l.str(n)
+		return true
+	}
+	r, size := utf8.DecodeRuneInString(l.text[l.pos:l.end])
+	if r == '_' || unicode.IsLetter(r) {
+		for l.pos < l.end {
+			r, size = utf8.DecodeRuneInString(l.text[l.pos:l.end])
+			if r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.Is(unicode.M, r) {
+				break
+			}
+			l.pos += size
+		}
+		l.emit(tokName, start, l.text[start:l.pos])
+		return true
+	}
+	for _, op := range operators {
+		if strings.HasPrefix(l.text[l.pos:l.end], op) {
+			l.pos += len(op)
+			switch op {
+			case "(", "[", "{":
+				l.inside++
+			case ")", "]", "}":
+				l.inside = max(0, l.inside-1)
+			}
+			l.emit(tokOp, start, op)
+			return true
+		}
+	}
+	l.pos += size
+	l.fail(Range{start, l.pos}, fmt.Sprintf("%q means nothing in Python.", l.text[start:l.pos]), "Remove it, or put text in quotes.")
+	return false
+}
+
+func (l *lexer) number() {
+	start := l.pos
+	isDigit := func(c byte) bool { return c >= '0' && c <= '9' || c == '_' }
+	rest := strings.ToLower(l.text[start:min(start+2, l.end)])
+	if rest == "0x" || rest == "0o" || rest == "0b" {
+		l.pos += 2
+		for l.pos < l.end && (isDigit(l.text[l.pos]) || strings.IndexByte("abcdefABCDEF", l.text[l.pos]) >= 0) {
+			l.pos++
+		}
+		l.integer(start, 0)
+		return
+	}
+	float := false
+	for l.pos < l.end && isDigit(l.text[l.pos]) {
+		l.pos++
+	}
+	if l.pos < l.end && l.text[l.pos] == '.' {
+		float = true
+		l.pos++
+		for l.pos < l.end && isDigit(l.text[l.pos]) {
+			l.pos++
+		}
+	}
+	if l.pos < l.end && (l.text[l.pos] == 'e' || l.text[l.pos] == 'E') {
+		at := l.pos + 1
+		if at < l.end && (l.text[at] == '+' || l.text[at] == '-') {
+			at++
+		}
+		if at < l.end && l.text[at] >= '0' && l.text[at] <= '9' {
+			float = true
+			for l.pos = at; l.pos < l.end && isDigit(l.text[l.pos]); {
+				l.pos++
+			}
+		}
+	}
+	if !float {
+		l.integer(start, 10)
+		return
+	}
+	f, err := strconv.ParseFloat(strings.ReplaceAll(l.text[start:l.pos], "_", ""), 64)
+	if err != nil && f == 0 {
+		l.fail(Range{start, l.pos}, fmt.Sprintf("%q is not a number.", l.text[start:l.pos]), "Write a number such as 3, 0.5 or 1e6.")
+	}
+	l.out = append(l.out, token{kind: tokNumber, at: Range{start, l.pos}, value: f})
+	l.glued(start)
+}
+
+func (l *lexer) integer(start, base int) {
+	text := strings.ReplaceAll(l.text[start:l.pos], "_", "")
+	n, ok := new(big.Int).SetString(text, base)
+	if !ok || len(text) > maxDigits || base == 10 && len(text) > 1 && text[0] == '0' && strings.Trim(text, "0") != "" {
+		l.fail(Range{start, l.pos}, fmt.Sprintf("%q is not a number.", l.text[start:l.pos]), "Write a number such as 3, 0.5 or 1e6.")
+		n = new(big.Int)
+	}
+	l.out = append(l.out, token{kind: tokNumber, at: Range{start, l.pos}, value: normal(n)})
+	l.glued(start)
+}
+
+// glued complains about letters right after a number.
+func (l *lexer) glued(start int) {
+	r, _ := utf8.DecodeRuneInString(l.text[l.pos:l.end])
+	if l.pos < l.end && (r == '_' || unicode.IsLetter(r)) {
+		at := l.pos
+		for l.pos < l.end && (l.text[l.pos] == '_' || l.text[l.pos] >= 0x80 || unicode.IsLetter(rune(l.text[l.pos])) || unicode.IsDigit(rune(l.text[l.pos]))) {
+			l.pos++
+		}
+		if word := l.text[at:l.pos]; keywords[word] { // 1if x else y is legal
+			l.pos = at
+			return
+		}
+		l.fail(Range{start, l.pos}, fmt.Sprintf("%q is not a number.", l.text[start:l.pos]), "Write a number such as 3, 0.5 or 1e6, or put text in quotes.")
+	}
+}
+
+const maxDigits = 4300 // as CPython has it
+
+// prefix is how many letters stand before a quote, -1 when this is no string.
+func (l *lexer) prefix() int {
+	for n := 0; n <= 2 && l.pos+n < l.end; n++ {
+		switch c := l.text[l.pos+n]; {
+		case c == '"' || c == '\'':
+			return n
+		case strings.IndexByte("rRbBfFuU", c) < 0:
+			return -1
+		}
+	}
+	return -1
+}
+
+// str reads a string that has n letters before its quote.
+func (l *lexer) str(n int) {
+	start := l.pos
+	prefix := strings.ToLower(l.text[start : start+n])
+	l.pos += n
+	quote := l.text[l.pos : l.pos+1]
+	if strings.HasPrefix(l.text[l.pos:l.end], strings.Repeat(quote, 3)) {
+		quote = strings.Repeat(quote, 3)
+	}
+	l.pos += len(quote)
+	inner := Range{l.pos, l.pos}
+	closed := false
+	for l.pos < l.end {
+		if strings.HasPrefix(l.text[l.pos:l.end], quote) {
+			closed = true
+			break
+		}
+		if l.text[l.pos] == '\\' && l.pos+1 < l.end {
+			l.pos++
+		} else if l.text[l.pos] == '\n' && len(quote) == 1 {
+			break
+		}
+		_, size := utf8.DecodeRuneInString(l.text[l.pos:l.end])
+		l.pos += size
+	}
+	inner.End = min(l.pos, l.end)
+	if closed {
+		l.pos += len(quote)
+	} else {
+		l.pos = inner.End
+		l.fail(Range{start, l.pos}, "This string is never closed.", fmt.Sprintf("Write %s where it ends.", quote))
+	}
+	t := token{kind: tokString, at: Range{start, l.pos}, inner: inner, raw: strings.Contains(prefix, "r"), fstring: strings.Contains(prefix, "f")}
+	if strings.Contains(prefix, "b") {
+		l.fail(t.at, "Bytes are outside of the subset of Python that nodes are written in.", "Write a string without the b.")
+	}
+	if !t.fstring {
+		text := l.text[inner.Start:inner.End]
+		if !t.raw {
+			text = l.unescape(inner)
+		}
+		t.value = strings.ReplaceAll(text, "\r\n", "\n")
+	}
+	l.out = append(l.out, t)
+}
+
+var simpleEscapes = map[byte]string{
+	'\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t", 'v': "\v", '\n': "",
+}
+
+// unescape is the text of a string with its escapes replaced.
+func (l *lexer) unescape(at Range) string {
+	text := l.text[at.Start:at.End]
+	if strings.IndexByte(text, '\\') < 0 {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		if text[i] != '\\' || i+1 == len(text) {
+			b.WriteByte(text[i])
+			i++
+			continue
+		}
+		c := text[i+1]
+		if s, ok := simpleEscapes[c]; ok {
+			b.WriteString(s)
+			i += 2
+			continue
+		}
+		digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[c]
+		switch {
+		case digits > 0:
+			end := min(i+2+digits, len(text))
+			n, err := strconv.ParseUint(text[i+2:end], 16, 32)
+			if err != nil || end != i+2+digits || n > unicode.MaxRune {
+				l.fail(Range{at.Start + i, at.Start + end}, fmt.Sprintf("%s is not a character.", text[i:end]), `Write \x and two, or \u and four hexadecimal digits.`)
+			}
+			b.WriteRune(rune(n))
+			i = end
+		case c >= '0' && c <= '7':
+			end := i + 1
+			for end < len(text) && end < i+4 && text[end] >= '0' && text[end] <= '7' {
+				end++
+			}
+			n, _ := strconv.ParseUint(text[i+1:end], 8, 32)
+			b.WriteRune(rune(n))
+			i = end
+		case c == 'N':
+			l.fail(Range{at.Start + i, at.Start + i + 2}, `Characters by their names (\N{…}) are outside of the subset of Python that nodes are written in.`, "Write the character itself.")
+			i += 2
+		default: // Python keeps what it does not know
+			b.WriteByte('\\')
+			i++
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,810 @@
+package python
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// The bounds of a text.
+const (
+	maxCode  = 1 << 20 // bytes
+	maxDepth = 60      // levels of nesting
+	maxFound = 20      // after so many mistakes, more only confuse
+)
+
+// Parse reads the code that stands at [start, end) of a file. The module is
+// never nil; it can be evaluated unless the list has an error.
+func Parse(f *source.File, start, end int) (*Module, diag.List) {
+	line := f.Position(start).Line
+	m := &Module{Code: f.Text[start:end], Base: start, Line: line}
+	p := &parser{module: m, place: func(at Range) source.Span { return f.Span(start+at.Start, start+at.End) }}
+	p.parse()
+	return m, p.found.Sorted()
+}
+
+// ParseText reads code that has no file any more; line is the number of its
+// first line.
+func ParseText(code string, line int) (*Module, diag.List) {
+	m := &Module{Code: code, Line: line}
+	p := &parser{module: m, place: func(at Range) source.Span { return source.Span{Start: at.Start, End: at.End} }}
+	p.parse()
+	return m, p.found
+}
+
+// CutIndent removes the indentation that all lines of a text share, as code
+// has in a list. It keeps the length of every line's rest, not the offsets.
+func CutIndent(code string) string {
+	indent := -1
+	for line := range strings.Lines(code) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		n := len(line) - len(strings.TrimLeft(line, " "))
+		if indent < 0 || n < indent {
+			indent = n
+		}
+	}
+	if indent <= 0 {
+		return code
+	}
+	var b strings.Builder
+	for line := range strings.Lines(code) {
+		b.WriteString(line[min(indent, len(line)-len(strings.TrimLeft(line, " "))):])
+	}
+	return b.String()
+}
+
+type parser struct {
+	module *Module
+	place  func(Range) source.Span
+	found  diag.List
+	tokens []token
+	pos    int
+	depth  int
+	inLoop bool
+	inDef  bool
+}
+
+// stop is thrown when a statement makes no sense any more; the next one is
+// read all the same.
+type stop struct{}
+
+func (p *parser) add(code diag.Code, at Range, message, help string) {
+	if len(p.found) < maxFound {
+		p.found.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: p.place(at), Message: message, Help: help})
+	}
+}
+
+func (p *parser) fail(at Range, message, help string) {
+	p.add(CodeSyntax, at, message, help)
+	panic(stop{})
+}
+
+// outside reports a construct that is Python but not in the subset.
+func (p *parser) outside(at Range, what, instead string) {
+	help := "Write it without, or run the nodes in a real interpreter with --python."
+	if instead != "" {
+		help = instead + " Or run the nodes in a real interpreter with --python."
+	}
+	p.add(CodeSubset, at, fmt.Sprintf("%s outside of the subset of Python that runs without Python.", what), help)
+}
+
+func (p *parser) parse() {
+	if len(p.module.Code) > maxCode {
+		p.add(CodeSyntax, Range{0, 1}, fmt.Sprintf("The code is %d bytes long; the limit is %d.", len(p.module.Code), maxCode), "Move work into agents.")
+		return
+	}
+	if i := strings.IndexByte(p.module.Code, 0); i >= 0 || !utf8.ValidString(p.module.Code) {
+		p.add(CodeSyntax, Range{max(i, 0), max(i, 0) + 1}, "The code is not text.", "Save the file as UTF-8.")
+		return
+	}
+	lex := &lexer{text: p.module.Code, end: len(p.module.Code), fail: func(at Range, message, help string) { p.add(CodeSyntax, at, message, help) }}
+	p.tokens = lex.lines()
+	for p.peek().kind != tokEnd {
+		if t := p.peek(); t.kind == tokIndent {
+			p.add(CodeSyntax, t.at, "This line is indented, but nothing above begins a block.", "Remove the indentation.")
+			p.pos++
+			continue
+		}
+		if p.peek().kind == tokDedent {
+			p.pos++
+			continue
+		}
+		p.module.Body = append(p.module.Body, p.statement()...)
+	}
+}
+
+func (p *parser) peek() token { return p.tokens[p.pos] }
+
+func (p *parser) take() token {
+	t := p.tokens[p.pos]
+	if t.kind != tokEnd {
+		p.pos++
+	}
+	return t
+}
+
+// lastEnd is where the last token that was taken ends.
+func (p *parser) lastEnd() int {
+	if p.pos == 0 {
+		return 0
+	}
+	return p.tokens[p.pos-1].at.End
+}
+
+func (p *parser) from(start int) Range { return Range{start, max(start, p.lastEnd())} }
+
+func (p *parser) isOp(op string) bool {
+	t := p.peek()
+	return t.kind == tokOp && t.text == op
+}
+
+func (p *parser) isWord(word string) bool {
+	t := p.peek()
+	return t.kind == tokName && t.text == word
+}
+
+func (p *parser) acceptOp(op string) bool {
+	if p.isOp(op) {
+		p.pos++
+		return true
+	}
+	return false
+}
+
+func (p *parser) acceptWord(word string) bool {
+	if p.isWord(word) {
+		p.pos++
+		return true
+	}
+	return false
+}
+
+func (p *parser) shown(t token) string {
+	switch t.kind {
+	case tokEnd:
+		return "the end of the code"
+	case tokNewline:
+		return "the end of the line"
+	case tokIndent, tokDedent:
+		return "the change of indentation"
+	}
+	return fmt.Sprintf("%q", p.module.Code[t.at.Start:t.at.End])
+}
+
+func (p *parser) expectOp(op string) token {
+	if !p.isOp(op) {
+		t := p.peek()
+		p.fail(p.visible(t), fmt.Sprintf("There should be %q before %s.", op, p.shown(t)), fmt.Sprintf("Write %s here.", op))
+	}
+	return p.take()
+}
+
+// visible is a place that can be underlined: that of a token, or the end of
+// the one before.
+func (p *parser) visible(t token) Range {
+	if t.at.End > t.at.Start {
+		return t.at
+	}
+	if p.pos > 0 {
+		return p.tokens[p.pos-1].at
+	}
+	return t.at
+}
+
+func (p *parser) name(what string) token {
+	t := p.peek()
+	if t.kind != tokName || keywords[t.text] {
+		p.fail(p.visible(t), fmt.Sprintf("There should be the name of %s, not %s.", what, p.shown(t)), "Write a name of letters, digits and underscores.")
+	}
+	return p.take()
+}
+
+// deeper guards against nesting that only an attacker writes.
+func (p *parser) deeper() func() {
+	if p.depth++; p.depth > maxDepth {
+		p.depth = 0
+		p.fail(p.visible(p.peek()), fmt.Sprintf("The code is nested more than %d levels deep.", maxDepth), "Give parts of it names.")
+	}
+	at := p.depth
+	return func() { p.depth = at - 1 }
+}
+
+// statement reads one line of statements, or a compound one. After a mistake
+// it skips the line and the block below it.
+func (p *parser) statement() (out []Stmt) {
+	begin := p.pos
+	depth := p.depth
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(stop); !ok {
+				panic(r)
+			}
+			p.depth = depth
+			p.skipLine(begin)
+		}
+	}()
+	return p.oneStatement()
+}
+
+// skipLine goes on after the logical line, and the block that belongs to it.
+func (p *parser) skipLine(begin int) {
+	if p.pos == begin {
+		p.take()
+	}
+	for p.peek().kind != tokEnd {
+		t := p.take()
+		if t.kind == tokNewline {
+			break
+		}
+		if t.kind == tokDedent {
+			p.pos--
+			return
+		}
+	}
+	p.skipBlock()
+}
+
+func (p *parser) skipBlock() {
+	if p.peek().kind != tokIndent {
+		return
+	}
+	for level := 0; p.peek().kind != tokEnd; {
+		switch p.take().kind {
+		case tokIndent:
+			level++
+		case tokDedent:
+			if level--; level == 0 {
+				return
+			}
+		}
+	}
+}
+
+func (p *parser) oneStatement() []Stmt {
+	defer p.deeper()()
+	t := p.peek()
+	if t.kind == tokOp && t.text == "@" {
+		p.outside(t.at, "Decorators are", "Call the function that should be around.")
+		panic(stop{})
+	}
+	if t.kind == tokName {
+		switch t.text {
+		case "if":
+			p.take()
+			return []Stmt{p.ifStatement(t.at.Start, 0)}
+		case "for":
+			return []Stmt{p.forStatement()}
+		case "while":
+			return []Stmt{p.whileStatement()}
+		case "def":
+			return []Stmt{p.defStatement()}
+		case "class":
+			return []Stmt{p.classStatement()}
+		case "try":
+			return []Stmt{p.tryStatement()}
+		case "with":
+			p.outside(t.at, "The with statement is", "Nodes have no files; do the work without one.")
+			panic(stop{})
+		case "async", "await":
+			p.outside(t.at, fmt.Sprintf("%q is", t.text), "Agents are called with AgentRunner.run, which waits for the result.")
+			panic(stop{})
+		case "match":
+			if p.matchStatement() {
+				p.outside(t.at, "The match statement is", "Write if and elif.")
+				panic(stop{})
+			}
+		}
+	}
+	var out []Stmt
+	for {
+		out = append(out, p.simple())
+		if !p.acceptOp(";") || p.peek().kind == tokNewline {
+			break
+		}
+	}
+	if t := p.peek(); t.kind != tokNewline && t.kind != tokEnd {
+		p.fail(p.visible(t), fmt.Sprintf("%s does not belong here.", upper(p.shown(t))), "Begin a new line, or write the operator that is missing.")
+	}
+	p.take()
+	return out
+}
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// matchStatement looks whether "match" begins the statement of that name and
+// is not a variable.
+func (p *parser) matchStatement() bool {
+	next := p.tokens[p.pos+1]
+	if next.kind == tokOp && !slices.Contains([]string{"(", "[", "{", "-"}, next.text) || next.kind == tokNewline {
+		return false
+	}
+	for i := p.pos; p.tokens[i].kind != tokEnd; i++ {
+		if p.tokens[i].kind == tokNewline {
+			return p.tokens[i-1].text == ":" && p.tokens[i+1].kind == tokIndent && p.tokens[i+2].text == "case"
+		}
+	}
+	return false
+}
+
+func (p *parser) block(after string) []Stmt {
+	if !p.isOp(":") {
+		t := p.peek()
+		p.fail(p.visible(t), fmt.Sprintf("There should be a colon after the %s.", after), "End the line with a colon.")
+	}
+	p.take()
+	if p.peek().kind != tokNewline {
+		return p.oneLine()
+	}
+	p.take()
+	if t := p.peek(); t.kind != tokIndent {
+		p.add(CodeSyntax, p.visible(t), fmt.Sprintf("There should be an indented block below the %s.", after), "Indent what belongs to it, or write pass.")
+		return nil
+	}
+	p.take()
+	var out []Stmt
+	for p.peek().kind != tokDedent && p.peek().kind != tokEnd {
+		if t := p.peek(); t.kind == tokIndent {
+			p.add(CodeSyntax, t.at, "This line is indented more than the one above.", "Give it the same indentation.")
+			p.skipBlock()
+			continue
+		}
+		out = append(out, p.statement()...)
+	}
+	p.take()
+	return out
+}
+
+// oneLine is a block on the line of its header.
+func (p *parser) oneLine() []Stmt {
+	var out []Stmt
+	for {
+		out = append(out, p.simple())
+		if !p.acceptOp(";") || p.peek().kind == tokNewline {
+			break
+		}
+	}
+	if t := p.peek(); t.kind != tokNewline && t.kind != tokEnd {
+		p.fail(p.visible(t), fmt.Sprintf("%s does not belong here.", upper(p.shown(t))), "Begin a new line.")
+	}
+	p.take()
+	return out
+}
+
+func (p *parser) ifStatement(start, elifs int) Stmt {
+	p.chain(elifs, p.peek())
+	cond := p.expr()
+	n := &If{Cond: cond, Then: p.block("condition")}
+	at := p.peek().at.Start
+	switch {
+	case p.acceptWord("elif"):
+		n.Else = []Stmt{p.ifStatement(at, elifs+1)}
+	case p.acceptWord("else"):
+		n.Else = p.block("else")
+	}
+	n.Range = p.from(start)
+	return n
+}
+
+func (p *parser) loopBody(what string) (body, otherwise []Stmt) {
+	before := p.inLoop
+	p.inLoop = true
+	body = p.block(what)
+	p.inLoop = before
+	if p.acceptWord("else") {
+		otherwise = p.block("else")
+	}
+	return body, otherwise
+}
+
+func (p *parser) forStatement() Stmt {
+	start := p.take().at.Start
+	n := &For{Target: p.targets("for")}
+	if !p.acceptWord("in") {
+		p.fail(p.visible(p.peek()), fmt.Sprintf("There should be \"in\" before %s.", p.shown(p.peek())), "Write for NAME in LIST.")
+	}
+	n.In = p.exprList()
+	n.Body, n.Else = p.loopBody("for")
+	n.Range = p.from(start)
+	return n
+}
+
+func (p *parser) whileStatement() Stmt {
+	start := p.take().at.Start
+	n := &While{Cond: p.expr()}
+	n.Body, n.Else = p.loopBody("condition")
+	n.Range = p.from(start)
+	return n
+}
+
+func (p *parser) defStatement() Stmt {
+	start := p.take().at.Start
+	name := p.name("a function")
+	p.private(name.text, name.at)
+	n := &FuncDef{NameAt: name.at, Def: &Def{Name: name.text}}
+	p.expectOp("(")
+	n.Def.Params = p.params(")", true)
+	p.expectOp(")")
+	if p.acceptOp("->") {
+		p.expr()
+	}
+	loop, def := p.inLoop, p.inDef
+	p.inLoop, p.inDef = false, true
+	n.Def.Body = p.block("function")
+	p.inLoop, p.inDef = loop, def
+	n.Def.resolve()
+	n.Range = p.from(start)
+	return n
+}
+
+// params reads parameters up to a closing token, which it leaves.
+func (p *parser) params(closing string, annotated bool) []Param {
+	var out []Param
+	keyOnly := false
+	for !p.isOp(closing) {
+		var one Param
+		switch {
+		case p.acceptOp("/"):
+			p.acceptOp(",")
+			continue
+		case p.acceptOp("**"):
+			one.Stars = 2
+		case p.acceptOp("*"):
+			one.Stars = 1
+			if p.isOp(",") {
+				p.take()
+				keyOnly = true
+				continue
+			}
+		}
+		name := p.name("a parameter")
+		one.Name, one.KeyOnly = name.text, keyOnly && one.Stars == 0
+		p.private(one.Name, name.at)
+		if slices.ContainsFunc(out, func(o Param) bool { return o.Name == one.Name }) {
+			p.add(CodeSyntax, name.at, fmt.Sprintf("The parameter %q is there twice.", one.Name), "Give it another name.")
+		}
+		if one.Stars == 1 {
+			keyOnly = true
+		}
+		if annotated && p.acceptOp(":") {
+			one.Annotation = p.expr()
+		}
+		if p.acceptOp("=") {
+			one.Default = p.expr()
+		} else if one.Stars == 0 && !one.KeyOnly && len(out) > 0 && out[len(out)-1].Default != nil {
+			p.add(CodeSyntax, name.at, fmt.Sprintf("The parameter %q has no default, but the one before has.", one.Name), "Give it a default, or move it to the front.")
+		}
+		out = append(out, one)
+		if !p.acceptOp(",") {
+			break
+		}
+	}
+	return out
+}
+
+func (p *parser) classStatement() Stmt {
+	start := p.take().at.Start
+	name := p.name("a class")
+	n := &ClassDef{Name: name.text, NameAt: name.at}
+	if p.acceptOp("(") {
+		for !p.isOp(")") {
+			if p.peek().kind == tokName && p.tokens[p.pos+1].text == "=" { // total=False and the like
+				p.pos += 2
+				p.expr()
+			} else {
+				n.Bases = append(n.Bases, p.expr())
+			}
+			if !p.acceptOp(",") {
+				break
+			}
+		}
+		p.expectOp(")")
+	}
+	n.Body = p.block("class")
+	n.Range = p.from(start)
+	if !n.IsTypedDict() {
+		p.outside(name.at, "Classes other than TypedDict are", "Use functions and dicts.")
+	}
+	return n
+}
+
+// IsTypedDict tells whether a class is a schema.
+func (c *ClassDef) IsTypedDict() bool {
+	return slices.ContainsFunc(c.Bases, func(b Expr) bool {
+		switch b := b.(type) {
+		case *Name:
+			return b.ID == "TypedDict"
+		case *Attr:
+			return b.Name == "TypedDict"
+		}
+		return false
+	})
+}
+
+func (p *parser) tryStatement() Stmt {
+	first := p.take()
+	n := &Try{Body: p.block("try")}
+	for p.isWord("except") {
+		at := p.take().at
+		h := Handler{Range: at}
+		if p.isOp("*") {
+			p.outside(p.peek().at, "except* is", "Write except.")
+			panic(stop{})
+		}
+		if !p.isOp(":") {
+			h.Type = p.expr()
+			if p.acceptWord("as") {
+				h.As = p.name("the exception").text
+			}
+		}
+		h.Body = p.block("except")
+		n.Handlers = append(n.Handlers, h)
+	}
+	if len(n.Handlers) > 0 && p.acceptWord("else") {
+		n.Else = p.block("else")
+	}
+	if p.acceptWord("finally") {
+		n.Finally = p.block("finally")
+	} else if len(n.Handlers) == 0 {
+		p.add(CodeSyntax, first.at, "This try has neither except nor finally.", "Add an except with what to do about the error.")
+	}
+	n.Range = p.from(first.at.Start)
+	return n
+}
+
+var augmented = []string{"+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^=", ">>=", "<<=", "@="}
+
+// simple reads a statement that is no block.
+func (p *parser) simple() Stmt {
+	t := p.peek()
+	start := t.at.Start
+	if t.kind == tokName {
+		switch t.text {
+		case "pass", "break", "continue":
+			p.take()
+			if t.text != "pass" && !p.inLoop {
+				p.add(CodeSyntax, t.at, fmt.Sprintf("%q stands outside of a loop.", t.text), "Remove it.")
+			}
+			return &Jump{Range: t.at, Word: t.text}
+		case "return":
+			p.take()
+			n := &Return{}
+			if !p.lineEnds() {
+				n.X = p.exprList()
+			}
+			n.Range = p.from(start)
+			if !p.inDef {
+				p.add(CodeSyntax, t.at, "\"return\" stands outside of a function.", "Remove it.")
+			}
+			return n
+		case "import", "from":
+			return p.importStatement()
+		case "raise":
+			p.take()
+			n := &Raise{}
+			if !p.lineEnds() {
+				n.X = p.expr()
+				if p.acceptWord("from") {
+					p.expr()
+				}
+			}
+			n.Range = p.from(start)
+			return n
+		case "assert":
+			p.take()
+			n := &Assert{Cond: p.expr()}
+			if p.acceptOp(",") {
+				n.Message = p.expr()
+			}
+			n.Range = p.from(start)
+			return n
+		case "del":
+			p.take()
+			n := &Del{}
+			for {
+				x := p.postfix()
+				p.assignable(x, "deleted")
+				n.Targets = append(n.Targets, x)
+				if !p.acceptOp(",") {
+					break
+				}
+			}
+			n.Range = p.from(start)
+			return n
+		case "global", "nonlocal":
+			p.take()
+			n := &Scope{Word: t.text}
+			for {
+				n.Names = append(n.Names, p.name("a variable").text)
+				if !p.acceptOp(",") {
+					break
+				}
+			}
+			n.Range = p.from(start)
+			return n
+		case "yield":
+			p.outside(t.at, "Generators (yield) are", "Collect the values in a list and return it.")
+			panic(stop{})
+		}
+	}
+	x := p.exprList()
+	switch {
+	case p.isOp(":"):
+		p.take()
+		n := &AnnAssign{Target: x, Type: p.expr()}
+		p.assignable(x, "annotated")
+		if p.acceptOp("=") {
+			n.X = p.exprList()
+		}
+		n.Range = p.from(start)
+		return n
+	case p.isOp("="):
+		n := &Assign{Targets: []Expr{x}}
+		for p.acceptOp("=") {
+			n.Targets = append(n.Targets, p.exprList())
+		}
+		n.X = n.Targets[len(n.Targets)-1]
+		n.Targets = n.Targets[:len(n.Targets)-1]
+		for _, target := range n.Targets {
+			p.assignable(target, "assigned to")
+		}
+		n.Range = p.from(start)
+		return n
+	}
+	if t := p.peek(); t.kind == tokOp && slices.Contains(augmented, t.text) {
+		p.take()
+		n := &AugAssign{Target: x, Op: strings.TrimSuffix(t.text, "="), X: p.exprList()}
+		if _, tuple := x.(*Seq); tuple {
+			p.fail(x.Where(), "A list of names cannot be changed in one go.", "Change one variable at a time.")
+		}
+		p.assignable(x, "changed")
+		n.Range = p.from(start)
+		return n
+	}
+	return &ExprStmt{Range: p.from(start), X: x}
+}
+
+func (p *parser) lineEnds() bool {
+	t := p.peek()
+	return t.kind == tokNewline || t.kind == tokEnd || t.kind == tokOp && t.text == ";"
+}
+
+func (p *parser) importStatement() Stmt {
+	t := p.take()
+	n := &Import{}
+	dotted := func() string {
+		name := p.name("a module").text
+		for p.acceptOp(".") {
+			name += "." + p.name("a module").text
+		}
+		return name
+	}
+	if t.text == "from" {
+		if p.isOp(".") || p.isOp("...") {
+			p.outside(p.peek().at, "Relative imports are", "Nodes are on their own.")
+			panic(stop{})
+		}
+		n.From = dotted()
+		if !p.acceptWord("import") {
+			p.fail(p.visible(p.peek()), fmt.Sprintf("There should be \"import\" before %s.", p.shown(p.peek())), "Write from MODULE import NAME.")
+		}
+		bracket := p.acceptOp("(")
+		for {
+			at := p.peek().at
+			if p.isOp("*") {
+				p.outside(at, "Importing everything (*) is", "Name what is needed.")
+				panic(stop{})
+			}
+			one := Alias{Name: p.name("what is imported").text}
+			one.As = one.Name
+			if p.acceptWord("as") {
+				one.As = p.name("the import").text
+			}
+			one.Range = p.from(at.Start)
+			n.Names = append(n.Names, one)
+			if !p.acceptOp(",") || bracket && p.isOp(")") {
+				break
+			}
+		}
+		if bracket {
+			p.expectOp(")")
+		}
+	} else {
+		for {
+			at := p.peek().at
+			one := Alias{Name: dotted()}
+			one.As = one.Name
+			if p.acceptWord("as") {
+				one.As = p.name("the import").text
+			}
+			one.Range = p.from(at.Start)
+			n.Names = append(n.Names, one)
+			if !p.acceptOp(",") {
+				break
+			}
+		}
+	}
+	n.Range = p.from(t.at.Start)
+	for _, one := range n.Names {
+		module := one.Name
+		if n.From != "" {
+			module = n.From
+		}
+		known, ok := knownModules[module]
+		switch {
+		case !ok:
+			p.outside(one.Range, fmt.Sprintf("The module %q is", module), "There are json, math, operator, typing and the agents' own.")
+		case n.From != "" && known != nil && !slices.Contains(known, one.Name):
+			p.outside(one.Range, fmt.Sprintf("%q of the module %q is", one.Name, module), diag.DidYouMean(one.Name, known))
+		}
+	}
+	return n
+}
+
+// targets reads what a for loop or a comprehension assigns to.
+func (p *parser) targets(what string) Expr {
+	start := p.peek().at.Start
+	one := func() Expr {
+		if p.isOp("*") {
+			at := p.take().at.Start
+			n := &Starred{X: p.postfix()}
+			n.Range = p.from(at)
+			return n
+		}
+		return p.postfix()
+	}
+	x := one()
+	if p.isOp(",") {
+		list := &Seq{Kind: '(', Items: []Expr{x}}
+		for p.acceptOp(",") {
+			if p.isWord("in") {
+				break
+			}
+			list.Items = append(list.Items, one())
+		}
+		list.Range = p.from(start)
+		x = list
+	}
+	p.assignable(x, "assigned to by "+what)
+	return x
+}
+
+// assignable reports what cannot be assigned to.
+func (p *parser) assignable(x Expr, how string) {
+	switch x := x.(type) {
+	case *Name, *Index:
+		return
+	case *Attr:
+		return
+	case *Starred:
+		p.assignable(x.X, how)
+		return
+	case *Seq:
+		if x.Kind != '{' {
+			stars := 0
+			for _, item := range x.Items {
+				if _, ok := item.(*Starred); ok {
+					stars++
+				}
+				p.assignable(item, how)
+			}
+			if stars > 1 {
+				p.fail(x.Where(), "Only one name of an assignment can have a star.", "Remove one of the stars.")
+			}
+			return
+		}
+	}
+	p.fail(x.Where(), fmt.Sprintf("This cannot be %s.", how), "Write the name of a variable; == compares.")
+}
+
+// private reports names that lead behind the scenes of Python.
+func (p *parser) private(name string, at Range) {
+	if strings.HasPrefix(name, "__") && name != "__name__" {
+		p.add(CodePrivate, at, fmt.Sprintf("%q leads to how Python works inside, where nodes have no business.", name), "Choose a name without two underscores in front.")
+	}
+}

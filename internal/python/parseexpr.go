@@ -1,0 +1,747 @@
+package python
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// exprList reads an expression or several with commas between, which make a
+// tuple.
+func (p *parser) exprList() Expr {
+	start := p.peek().at.Start
+	x := p.starExpr()
+	if !p.isOp(",") {
+		if s, ok := x.(*Starred); ok {
+			p.fail(s.Where(), "A star needs a list around it.", "Write a comma after it, or brackets around it.")
+		}
+		return x
+	}
+	t := &Seq{Kind: '(', Items: []Expr{x}}
+	for p.acceptOp(",") {
+		if !p.startsExpr() {
+			break
+		}
+		t.Items = append(t.Items, p.starExpr())
+	}
+	t.Range = p.from(start)
+	return t
+}
+
+func (p *parser) starExpr() Expr {
+	if p.isOp("*") {
+		start := p.take().at.Start
+		n := &Starred{X: p.binary(0)}
+		n.Range = p.from(start)
+		return n
+	}
+	return p.expr()
+}
+
+func (p *parser) startsExpr() bool {
+	t := p.peek()
+	switch t.kind {
+	case tokNumber, tokString:
+		return true
+	case tokName:
+		return !keywords[t.text] || slices.Contains([]string{"None", "True", "False", "not", "lambda", "await", "yield"}, t.text)
+	case tokOp:
+		return slices.Contains([]string{"(", "[", "{", "-", "+", "~", "*", "..."}, t.text)
+	}
+	return false
+}
+
+// expr reads one expression, walrus and ternary included.
+func (p *parser) expr() Expr {
+	defer p.deeper()()
+	start := p.peek().at.Start
+	if p.isWord("lambda") {
+		return p.lambda()
+	}
+	x := p.or()
+	if p.isOp(":=") {
+		name, ok := x.(*Name)
+		if !ok {
+			p.fail(x.Where(), "Only a name can stand before :=.", "Write NAME := VALUE.")
+		}
+		p.take()
+		n := &Walrus{Name: name, X: p.expr()}
+		n.Range = p.from(start)
+		return n
+	}
+	if p.isWord("if") {
+		p.take()
+		n := &IfExp{Then: x, Cond: p.or()}
+		if !p.acceptWord("else") {
+			p.fail(p.visible(p.peek()), "This if has no else.", "Write A if CONDITION else B.")
+		}
+		n.Else = p.expr()
+		n.Range = p.from(start)
+		return n
+	}
+	return x
+}
+
+func (p *parser) lambda() Expr {
+	start := p.take().at.Start
+	def := &Def{Name: "<lambda>", Params: p.params(":", false)}
+	p.expectOp(":")
+	def.Result = p.expr()
+	def.resolve()
+	return &Lambda{Def: def, Range: p.from(start)}
+}
+
+func (p *parser) or() Expr {
+	start := p.peek().at.Start
+	x := p.and()
+	for i := 0; p.acceptWord("or"); i++ {
+		p.chain(i, p.peek())
+		n := &BoolOp{X: x, Y: p.and()}
+		n.Range = p.from(start)
+		x = n
+	}
+	return x
+}
+
+func (p *parser) and() Expr {
+	start := p.peek().at.Start
+	x := p.not()
+	for i := 0; p.acceptWord("and"); i++ {
+		p.chain(i, p.peek())
+		n := &BoolOp{And: true, X: x, Y: p.not()}
+		n.Range = p.from(start)
+		x = n
+	}
+	return x
+}
+
+func (p *parser) not() Expr {
+	if p.isWord("not") {
+		defer p.deeper()()
+		start := p.take().at.Start
+		n := &Unary{Op: "not", X: p.not()}
+		n.Range = p.from(start)
+		return n
+	}
+	return p.comparison()
+}
+
+var comparisons = []string{"<", ">", "<=", ">=", "==", "!="}
+
+func (p *parser) comparison() Expr {
+	start := p.peek().at.Start
+	x := p.binary(0)
+	var n *Compare
+	for {
+		t := p.peek()
+		op := ""
+		switch {
+		case t.kind == tokOp && slices.Contains(comparisons, t.text):
+			op = t.text
+		case t.kind == tokName && t.text == "in":
+			op = "in"
+		case t.kind == tokName && t.text == "not" && p.tokens[p.pos+1].kind == tokName && p.tokens[p.pos+1].text == "in":
+			p.take()
+			op = "not in"
+		case t.kind == tokName && t.text == "is":
+			op = "is"
+			if next := p.tokens[p.pos+1]; next.kind == tokName && next.text == "not" {
+				p.take()
+				op = "is not"
+			}
+		}
+		if op == "" {
+			break
+		}
+		p.take()
+		if n == nil {
+			n = &Compare{First: x}
+		}
+		n.Ops = append(n.Ops, op)
+		n.Rest = append(n.Rest, p.binary(0))
+	}
+	if n == nil {
+		return x
+	}
+	n.Range = p.from(start)
+	return n
+}
+
+// levels are the binary operators, loosest first.
+var levels = [][]string{{"|"}, {"^"}, {"&"}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "//", "%", "@"}}
+
+func (p *parser) binary(level int) Expr {
+	if level == len(levels) {
+		return p.unary()
+	}
+	start := p.peek().at.Start
+	x := p.binary(level + 1)
+	for n := 0; p.peek().kind == tokOp && slices.Contains(levels[level], p.peek().text); n++ {
+		op := p.take()
+		p.chain(n, op)
+		if op.text == "@" {
+			p.outside(op.at, "The operator @ is", "")
+		}
+		n := &Binary{Op: op.text, X: x, Y: p.binary(level + 1)}
+		n.Range = p.from(start)
+		x = n
+	}
+	return x
+}
+
+func (p *parser) unary() Expr {
+	t := p.peek()
+	if t.kind == tokOp && (t.text == "-" || t.text == "+" || t.text == "~") {
+		defer p.deeper()()
+		p.take()
+		n := &Unary{Op: t.text, X: p.unary()}
+		n.Range = p.from(t.at.Start)
+		return n
+	}
+	x := p.postfix()
+	if p.isOp("**") {
+		defer p.deeper()()
+		p.take()
+		n := &Binary{Op: "**", X: x, Y: p.unary()}
+		n.Range = p.from(t.at.Start)
+		return n
+	}
+	return x
+}
+
+// postfix reads an atom with what follows it: calls, indexes, attributes.
+func (p *parser) postfix() Expr {
+	start := p.peek().at.Start
+	x := p.atom()
+	for i := 0; ; i++ {
+		p.chain(i, p.peek())
+		switch {
+		case p.isOp("."):
+			p.take()
+			name := p.name("an attribute")
+			p.private(name.text, name.at)
+			n := &Attr{X: x, Name: name.text}
+			n.Range = p.from(start)
+			x = n
+		case p.isOp("("):
+			x = p.call(start, x)
+		case p.isOp("["):
+			p.take()
+			n := &Index{X: x, Key: p.subscript()}
+			p.expectOp("]")
+			n.Range = p.from(start)
+			x = n
+		default:
+			return x
+		}
+	}
+}
+
+// chain guards against expressions that are long instead of deep: their trees
+// are deep, too.
+func (p *parser) chain(n int, at token) {
+	if n > maxChain {
+		p.fail(p.visible(at), fmt.Sprintf("More than %d operators stand in a row.", maxChain), "Give parts of it names.")
+	}
+}
+
+const maxChain = 1000
+
+func (p *parser) subscript() Expr {
+	start := p.peek().at.Start
+	x := p.slice()
+	if !p.isOp(",") {
+		return x
+	}
+	t := &Seq{Kind: '(', Items: []Expr{x}}
+	for p.acceptOp(",") {
+		if p.isOp("]") {
+			break
+		}
+		t.Items = append(t.Items, p.slice())
+	}
+	t.Range = p.from(start)
+	return t
+}
+
+func (p *parser) slice() Expr {
+	start := p.peek().at.Start
+	var lo Expr
+	if !p.isOp(":") {
+		lo = p.starExpr()
+		if !p.isOp(":") {
+			return lo
+		}
+	}
+	n := &SliceExpr{Lo: lo}
+	p.take()
+	if !p.isOp(":") && !p.isOp("]") && !p.isOp(",") {
+		n.Hi = p.expr()
+	}
+	if p.acceptOp(":") && !p.isOp("]") && !p.isOp(",") {
+		n.Step = p.expr()
+	}
+	n.Range = p.from(start)
+	return n
+}
+
+func (p *parser) call(start int, fn Expr) Expr {
+	defer p.deeper()()
+	open := p.take()
+	n := &Call{Fn: fn}
+	for !p.isOp(")") {
+		if !p.startsExpr() && !p.isOp("**") {
+			break
+		}
+		var a Arg
+		at := p.peek().at.Start
+		switch {
+		case p.acceptOp("**"):
+			a.Stars, a.X = 2, p.expr()
+		case p.acceptOp("*"):
+			a.Stars, a.X = 1, p.expr()
+		case p.peek().kind == tokName && !keywords[p.peek().text] && p.tokens[p.pos+1].kind == tokOp && p.tokens[p.pos+1].text == "=":
+			a.Name = p.take().text
+			p.take()
+			a.X = p.expr()
+		default:
+			a.X = p.expr()
+			if p.isWord("for") || p.isWord("async") {
+				a.X = p.comprehension(at, '(', nil, a.X)
+			}
+			if last := len(n.Args) - 1; last >= 0 && (n.Args[last].Name != "" || n.Args[last].Stars == 2) {
+				p.add(CodeSyntax, a.X.Where(), "An argument without a name comes after one with a name.", "Move it to the front, or give it a name.")
+			}
+		}
+		n.Args = append(n.Args, a)
+		if !p.acceptOp(",") {
+			break
+		}
+	}
+	p.closing(open, ")")
+	n.Range = p.from(start)
+	return n
+}
+
+// closing takes a closing bracket, or says which one is open.
+func (p *parser) closing(open token, bracket string) {
+	if p.acceptOp(bracket) {
+		return
+	}
+	t := p.peek()
+	if t.kind == tokEnd || t.kind == tokNewline || t.kind == tokDedent {
+		p.fail(open.at, fmt.Sprintf("This %q is never closed.", open.text), fmt.Sprintf("Write %s where it ends.", bracket))
+	}
+	p.fail(p.visible(t), fmt.Sprintf("There should be a comma or %q before %s.", bracket, p.shown(t)), "Write a comma between two values.")
+}
+
+func (p *parser) atom() Expr {
+	t := p.peek()
+	switch t.kind {
+	case tokNumber:
+		p.take()
+		return &Const{Range: t.at, Value: t.value}
+	case tokString:
+		return p.strings()
+	case tokName:
+		switch t.text {
+		case "None":
+			p.take()
+			return &Const{Range: t.at}
+		case "True", "False":
+			p.take()
+			return &Const{Range: t.at, Value: t.text == "True"}
+		case "lambda":
+			return p.lambda()
+		case "await", "yield":
+			p.outside(t.at, fmt.Sprintf("%q is", t.text), "")
+			panic(stop{})
+		}
+		if keywords[t.text] {
+			p.fail(t.at, fmt.Sprintf("%q does not belong here.", t.text), "Write a value.")
+		}
+		p.take()
+		p.private(t.text, t.at)
+		return &Name{Range: t.at, ID: t.text}
+	case tokOp:
+		switch t.text {
+		case "(":
+			return p.paren()
+		case "[":
+			return p.list()
+		case "{":
+			return p.braces()
+		case "...":
+			p.take()
+			return &Const{Range: t.at}
+		}
+	}
+	p.fail(p.visible(t), fmt.Sprintf("There should be a value before %s.", p.shown(t)), "Write the value that is missing.")
+	return nil
+}
+
+func (p *parser) paren() Expr {
+	defer p.deeper()()
+	open := p.take()
+	if p.acceptOp(")") {
+		return &Seq{Kind: '(', Range: p.from(open.at.Start)}
+	}
+	x := p.starExpr()
+	if p.isWord("for") || p.isWord("async") {
+		x = p.comprehension(open.at.Start, '(', nil, x)
+		p.closing(open, ")")
+		x.(*Comp).Range = p.from(open.at.Start)
+		return x
+	}
+	if p.isOp(",") {
+		t := &Seq{Kind: '(', Items: []Expr{x}}
+		for p.acceptOp(",") {
+			if !p.startsExpr() {
+				break
+			}
+			t.Items = append(t.Items, p.starExpr())
+		}
+		p.closing(open, ")")
+		t.Range = p.from(open.at.Start)
+		return t
+	}
+	p.closing(open, ")")
+	if s, ok := x.(*Starred); ok {
+		p.fail(s.Where(), "A star needs a list around it.", "Write a comma after it.")
+	}
+	return x
+}
+
+func (p *parser) list() Expr {
+	defer p.deeper()()
+	open := p.take()
+	n := &Seq{Kind: '['}
+	for p.startsExpr() {
+		x := p.starExpr()
+		if len(n.Items) == 0 && (p.isWord("for") || p.isWord("async")) {
+			c := p.comprehension(open.at.Start, '[', nil, x)
+			p.closing(open, "]")
+			c.Range = p.from(open.at.Start)
+			return c
+		}
+		n.Items = append(n.Items, x)
+		if !p.acceptOp(",") {
+			break
+		}
+	}
+	p.closing(open, "]")
+	n.Range = p.from(open.at.Start)
+	return n
+}
+
+// braces is a dict or a set.
+func (p *parser) braces() Expr {
+	defer p.deeper()()
+	open := p.take()
+	dict, set := &DictExpr{}, &Seq{Kind: '{'}
+	for p.startsExpr() || p.isOp("**") {
+		if p.acceptOp("**") {
+			dict.Pairs = append(dict.Pairs, Pair{Value: p.binary(0)})
+		} else {
+			x := p.starExpr()
+			if p.acceptOp(":") {
+				value := p.expr()
+				if len(dict.Pairs) == 0 && (p.isWord("for") || p.isWord("async")) {
+					c := p.comprehension(open.at.Start, ':', x, value)
+					p.closing(open, "}")
+					c.Range = p.from(open.at.Start)
+					return c
+				}
+				dict.Pairs = append(dict.Pairs, Pair{Key: x, Value: value})
+			} else {
+				if len(set.Items) == 0 && (p.isWord("for") || p.isWord("async")) {
+					c := p.comprehension(open.at.Start, '{', nil, x)
+					p.closing(open, "}")
+					c.Range = p.from(open.at.Start)
+					return c
+				}
+				set.Items = append(set.Items, x)
+			}
+		}
+		if len(set.Items) > 0 && len(dict.Pairs) > 0 {
+			p.fail(p.visible(p.peek()), "A set and a dict are mixed here.", "Give every value a key, or none.")
+		}
+		if !p.acceptOp(",") {
+			break
+		}
+	}
+	p.closing(open, "}")
+	if len(set.Items) > 0 {
+		set.Range = p.from(open.at.Start)
+		return set
+	}
+	dict.Range = p.from(open.at.Start)
+	return dict
+}
+
+func (p *parser) comprehension(start int, kind byte, key, item Expr) *Comp {
+	c := &Comp{Kind: kind, Key: key, Item: item}
+	for {
+		if p.isWord("async") {
+			p.outside(p.peek().at, `"async" is`, "")
+			panic(stop{})
+		}
+		if !p.acceptWord("for") {
+			break
+		}
+		one := Clause{Target: p.targets("for")}
+		if !p.acceptWord("in") {
+			p.fail(p.visible(p.peek()), fmt.Sprintf("There should be \"in\" before %s.", p.shown(p.peek())), "Write for NAME in LIST.")
+		}
+		one.In = p.or()
+		for p.acceptWord("if") {
+			one.Ifs = append(one.Ifs, p.or())
+		}
+		c.Clauses = append(c.Clauses, one)
+	}
+	c.Range = p.from(start)
+	return c
+}
+
+// strings reads one string or several in a row, which are one.
+func (p *parser) strings() Expr {
+	start := p.peek().at.Start
+	var parts []FPart
+	holes := false
+	for p.peek().kind == tokString {
+		t := p.take()
+		if !t.fstring {
+			parts = append(parts, FPart{Text: t.value.(string)})
+			continue
+		}
+		more := p.fstring(t.inner, t.raw, 0).Parts
+		holes = true
+		parts = append(parts, more...)
+	}
+	if !holes {
+		var b strings.Builder
+		for _, part := range parts {
+			b.WriteString(part.Text)
+		}
+		return &Const{Range: p.from(start), Value: b.String()}
+	}
+	return &FString{Range: p.from(start), Parts: parts}
+}
+
+// fstring reads the inside of an f-string, or of a format specification.
+func (p *parser) fstring(at Range, raw bool, level int) *FString {
+	out := &FString{Range: at}
+	text := p.module.Code
+	lit := at.Start
+	plain := func(end int) {
+		if end <= lit {
+			return
+		}
+		r := Range{lit, end}
+		s := text[lit:end]
+		if !raw {
+			l := &lexer{text: text, fail: func(at Range, message, help string) { p.add(CodeSyntax, at, message, help) }}
+			s = l.unescape(r)
+		}
+		out.Parts = append(out.Parts, FPart{Text: s})
+	}
+	for i := at.Start; i < at.End; {
+		c := text[i]
+		switch {
+		case c == '\\' && !raw && i+1 < at.End:
+			i += 2
+		case (c == '{' || c == '}') && i+1 < at.End && text[i+1] == c && level == 0:
+			plain(i + 1)
+			i += 2
+			lit = i
+		case c == '}':
+			p.fail(Range{i, i + 1}, "A single \"}\" stands in an f-string.", "Write }} for the character itself.")
+		case c == '{':
+			plain(i)
+			part, end := p.hole(Range{i, at.End}, level)
+			out.Parts = append(out.Parts, part...)
+			i, lit = end, end
+		default:
+			i++
+		}
+	}
+	plain(at.End)
+	return out
+}
+
+// hole reads one {…} of an f-string and returns where it ends.
+func (p *parser) hole(at Range, level int) ([]FPart, int) {
+	text := p.module.Code
+	if level > 1 {
+		p.fail(Range{at.Start, at.Start + 1}, "Format specifications are nested too deeply.", "Compute the specification before.")
+	}
+	// The expression ends at the first !, :, = or } that is in no bracket and
+	// in no string.
+	end, nested := at.Start+1, 0
+	var quote string
+scan:
+	for ; end < at.End; end++ {
+		c := text[end]
+		switch {
+		case quote != "":
+			if strings.HasPrefix(text[end:at.End], quote) {
+				end += len(quote) - 1
+				quote = ""
+			}
+		case c == '\'' || c == '"':
+			quote = string(c)
+			if strings.HasPrefix(text[end:at.End], strings.Repeat(quote, 3)) {
+				quote = strings.Repeat(quote, 3)
+				end += 2
+			}
+		case c == '(' || c == '[' || c == '{':
+			nested++
+		case nested > 0 && (c == ')' || c == ']' || c == '}'):
+			nested--
+		case nested > 0:
+		case c == '}' || c == ':':
+			break scan
+		case c == '!' && !strings.HasPrefix(text[end:at.End], "!="):
+			break scan
+		case c == '=' && end+1 < at.End && text[end+1] != '=' && strings.IndexByte("=!<>", text[end-1]) < 0:
+			break scan
+		case c == '\\':
+			p.fail(Range{end, end + 1}, "A backslash stands in the expression of an f-string.", "Give the value a name before.")
+		}
+	}
+	inner := Range{at.Start + 1, end}
+	if end >= at.End {
+		p.fail(Range{at.Start, at.Start + 1}, "This \"{\" of the f-string is never closed.", "Write } where the expression ends; {{ is the character itself.")
+	}
+	if strings.TrimSpace(text[inner.Start:inner.End]) == "" {
+		p.fail(Range{at.Start, end + 1}, "There is no expression between the braces of the f-string.", "Write a value, or {{ and }} for the characters themselves.")
+	}
+	part := FPart{X: p.part(inner)}
+	var out []FPart
+	if text[end] == '=' {
+		stopAt := end + 1
+		for stopAt < at.End && text[stopAt] == ' ' {
+			stopAt++
+		}
+		out = append(out, FPart{Text: text[inner.Start:stopAt]})
+		part.Conv = 'r'
+		end = stopAt
+	}
+	if end < at.End && text[end] == '!' {
+		if end+1 >= at.End || strings.IndexByte("rsa", text[end+1]) < 0 {
+			p.fail(Range{end, min(end+2, at.End)}, "There is no such conversion.", "Write !r, !s or !a.")
+		}
+		part.Conv = text[end+1]
+		end += 2
+	}
+	if end < at.End && text[end] == ':' {
+		from := end + 1
+		depth := 0
+		for end = from; end < at.End; end++ {
+			if text[end] == '{' {
+				depth++
+			} else if text[end] == '}' {
+				if depth == 0 {
+					break
+				}
+				depth--
+			}
+		}
+		part.Spec = p.fstring(Range{from, min(end, at.End)}, true, level+1)
+		if part.Conv == 'r' && len(out) > 0 {
+			part.Conv = 0 // with a specification, {x=:…} formats the value itself
+		}
+	}
+	if end >= at.End || text[end] != '}' {
+		p.fail(Range{at.Start, min(end+1, at.End)}, "This \"{\" of the f-string is never closed.", "Write } where the expression ends.")
+	}
+	return append(out, part), end + 1
+}
+
+// part parses an expression inside of a token.
+func (p *parser) part(at Range) Expr {
+	lex := &lexer{text: p.module.Code, pos: at.Start, end: at.End, inside: 1, fail: func(at Range, message, help string) { p.fail(at, message, help) }}
+	for lex.pos < lex.end {
+		lex.next()
+	}
+	lex.emit(tokEnd, lex.pos, "")
+	outer, pos := p.tokens, p.pos
+	p.tokens, p.pos = lex.out, 0
+	defer func() { p.tokens, p.pos = outer, pos }()
+	x := p.exprList()
+	if t := p.peek(); t.kind != tokEnd {
+		p.fail(p.visible(t), fmt.Sprintf("%s does not belong here.", upper(p.shown(t))), "Write one expression between the braces.")
+	}
+	return x
+}
+
+// resolve finds the local variables of a function: everything that is assigned
+// somewhere in it.
+func (d *Def) resolve() {
+	d.locals, d.free = map[string]bool{}, map[string]byte{}
+	for _, one := range d.Params {
+		d.locals[one.Name] = true
+	}
+	var target func(x Expr)
+	target = func(x Expr) {
+		switch x := x.(type) {
+		case *Name:
+			d.locals[x.ID] = true
+		case *Starred:
+			target(x.X)
+		case *Seq:
+			for _, item := range x.Items {
+				target(item)
+			}
+		}
+	}
+	visit := func(n any) bool {
+		switch n := n.(type) {
+		case *Assign:
+			for _, x := range n.Targets {
+				target(x)
+			}
+		case *AnnAssign:
+			target(n.Target)
+		case *AugAssign:
+			target(n.Target)
+		case *For:
+			target(n.Target)
+		case *Walrus:
+			target(n.Name)
+		case *Import:
+			for _, one := range n.Names {
+				name, _, _ := strings.Cut(one.As, ".")
+				d.locals[name] = true
+			}
+		case *Try:
+			for _, h := range n.Handlers {
+				if h.As != "" {
+					d.locals[h.As] = true
+				}
+			}
+		case *Del:
+			for _, x := range n.Targets {
+				target(x)
+			}
+		case *FuncDef:
+			d.locals[n.Def.Name] = true
+			return false
+		case *ClassDef:
+			d.locals[n.Name] = true
+			return false
+		case *Lambda:
+			return false
+		case *Scope:
+			for _, name := range n.Names {
+				d.free[name] = n.Word[0]
+			}
+		}
+		return true
+	}
+	Walk(d.Body, visit)
+	walk(d.Result, visit)
+	for name := range d.free {
+		delete(d.locals, name)
+	}
+}

@@ -1,0 +1,81 @@
+package python
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+var update = flag.Bool("update", false, "write what CPython prints into testdata")
+
+// run evaluates a program and returns what it printed.
+func run(t testing.TB, code string) (string, error) {
+	t.Helper()
+	f := source.NewFile("p.py", code)
+	m, list := Parse(f, 0, len(code))
+	for _, d := range list {
+		t.Fatalf("line %d: %s", f.Position(d.Span.Start).Line, d.Message)
+	}
+	var out strings.Builder
+	th := NewThread(t.Context())
+	th.Print = func(s string) { out.WriteString(s) }
+	err := th.Run(m)
+	return out.String(), err
+}
+
+// Each program prints what CPython prints: what stands in testdata, and, where
+// python3 is present, what it says now.
+func TestProgramsPrintWhatCPythonPrints(t *testing.T) {
+	files, err := filepath.Glob("testdata/programs/*.py")
+	if err != nil || len(files) < 5 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			code, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden := strings.TrimSuffix(name, ".py") + ".out"
+			if python, err := exec.LookPath("python3"); err == nil {
+				said, err := exec.Command(python, "-I", name).Output()
+				if err != nil {
+					t.Fatalf("%s: %v", said, err)
+				}
+				if *update {
+					if err := os.WriteFile(golden, said, 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if kept, _ := os.ReadFile(golden); !bytes.Equal(kept, said) {
+					t.Errorf("python3 prints something else than %s", golden)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := run(t, string(code))
+			if err != nil {
+				t.Errorf("line %d: %v", LineOf(err), err)
+			}
+			if got != string(want) {
+				g, w := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+				for i := range min(len(g), len(w)) {
+					if g[i] != w[i] {
+						t.Errorf("line %d of the output:\n got %s\nwant %s", i+1, g[i], w[i])
+					}
+				}
+				if len(g) != len(w) {
+					t.Errorf("%d lines, want %d", len(g), len(w))
+				}
+			}
+		})
+	}
+}

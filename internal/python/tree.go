@@ -1,0 +1,431 @@
+package python
+
+// Expr is an expression.
+type Expr interface{ Where() Range }
+
+// Stmt is a statement.
+type Stmt interface{ Where() Range }
+
+// Range is the bytes [Start, End) of the code.
+type Range struct{ Start, End int }
+
+// Where is the range itself, for everything that has one.
+func (r Range) Where() Range { return r }
+
+// The expressions.
+type (
+	// Name is a variable.
+	Name struct {
+		Range
+		ID string
+	}
+	// Const is None, a bool, an int64, a *big.Int, a float64 or a string.
+	Const struct {
+		Range
+		Value Value
+	}
+	// FString is a string with holes.
+	FString struct {
+		Range
+		Parts []FPart
+	}
+	// Seq is a list, a tuple or a set.
+	Seq struct {
+		Range
+		Kind  byte // '[', '(' or '{'
+		Items []Expr
+	}
+	// DictExpr is a dict; a pair without a key is **value.
+	DictExpr struct {
+		Range
+		Pairs []Pair
+	}
+	// Attr is x.Name.
+	Attr struct {
+		Range
+		X    Expr
+		Name string
+	}
+	// Index is x[Key]; Key may be a *SliceExpr.
+	Index struct {
+		Range
+		X, Key Expr
+	}
+	// SliceExpr is lo:hi:step, each of which may be missing.
+	SliceExpr struct {
+		Range
+		Lo, Hi, Step Expr
+	}
+	// Call is a call.
+	Call struct {
+		Range
+		Fn   Expr
+		Args []Arg
+	}
+	// Unary is -x, +x, ~x and not x.
+	Unary struct {
+		Range
+		Op string
+		X  Expr
+	}
+	// Binary is arithmetic.
+	Binary struct {
+		Range
+		Op   string
+		X, Y Expr
+	}
+	// BoolOp is and, or.
+	BoolOp struct {
+		Range
+		And  bool
+		X, Y Expr
+	}
+	// Compare is a chain of comparisons.
+	Compare struct {
+		Range
+		First Expr
+		Ops   []string
+		Rest  []Expr
+	}
+	// IfExp is a if cond else b.
+	IfExp struct {
+		Range
+		Cond, Then, Else Expr
+	}
+	// Lambda is a function without a name.
+	Lambda struct {
+		Range
+		Def *Def
+	}
+	// Comp is a comprehension.
+	Comp struct {
+		Range
+		Kind    byte // '[', '{', ':' for a dict, '(' for a generator
+		Key     Expr // of a dict
+		Item    Expr
+		Clauses []Clause
+	}
+	// Starred is *x.
+	Starred struct {
+		Range
+		X Expr
+	}
+	// Walrus is name := x.
+	Walrus struct {
+		Range
+		Name *Name
+		X    Expr
+	}
+)
+
+// FPart is text, or a hole when X is there.
+type FPart struct {
+	Text string
+	X    Expr
+	Conv byte     // 'r', 's', 'a' or 0
+	Spec *FString // format specification, or nil
+}
+
+// Pair is one pair of a dict.
+type Pair struct{ Key, Value Expr }
+
+// Arg is one argument of a call.
+type Arg struct {
+	Name  string // of a keyword argument
+	Stars int    // 1: *X, 2: **X
+	X     Expr
+}
+
+// Clause is one "for … in … if …" of a comprehension.
+type Clause struct {
+	Target Expr
+	In     Expr
+	Ifs    []Expr
+}
+
+// Def is what functions and lambdas have in common.
+type Def struct {
+	Name   string
+	Params []Param
+	Body   []Stmt
+	Result Expr // of a lambda
+	locals map[string]bool
+	free   map[string]byte // names declared global ('g') or nonlocal ('n')
+}
+
+// Param is a parameter.
+type Param struct {
+	Name       string
+	Annotation Expr
+	Default    Expr
+	Stars      int
+	KeyOnly    bool
+}
+
+// The statements.
+type (
+	// ExprStmt is an expression on its own.
+	ExprStmt struct {
+		Range
+		X Expr
+	}
+	// Assign is a = b = x.
+	Assign struct {
+		Range
+		Targets []Expr
+		X       Expr
+	}
+	// AnnAssign is a: T = x; X may be missing.
+	AnnAssign struct {
+		Range
+		Target, Type, X Expr
+	}
+	// AugAssign is a += x.
+	AugAssign struct {
+		Range
+		Target Expr
+		Op     string
+		X      Expr
+	}
+	// If is an if with its else, which holds the elifs.
+	If struct {
+		Range
+		Cond       Expr
+		Then, Else []Stmt
+	}
+	// For is a for loop.
+	For struct {
+		Range
+		Target, In Expr
+		Body, Else []Stmt
+	}
+	// While is a while loop.
+	While struct {
+		Range
+		Cond       Expr
+		Body, Else []Stmt
+	}
+	// Return is a return; X may be missing.
+	Return struct {
+		Range
+		X Expr
+	}
+	// Jump is pass, break or continue.
+	Jump struct {
+		Range
+		Word string
+	}
+	// FuncDef defines a function.
+	FuncDef struct {
+		Range
+		NameAt Range
+		Def    *Def
+	}
+	// ClassDef defines a class. Only schemas, which are read and not run, use it.
+	ClassDef struct {
+		Range
+		Name   string
+		NameAt Range
+		Bases  []Expr
+		Body   []Stmt
+	}
+	// Import is an import of modules or, with From, of names out of one.
+	Import struct {
+		Range
+		From  string
+		Names []Alias
+	}
+	// Try is a try statement.
+	Try struct {
+		Range
+		Body, Else, Finally []Stmt
+		Handlers            []Handler
+	}
+	// Raise is a raise; X may be missing.
+	Raise struct {
+		Range
+		X Expr
+	}
+	// Assert is an assert.
+	Assert struct {
+		Range
+		Cond, Message Expr
+	}
+	// Del is a del.
+	Del struct {
+		Range
+		Targets []Expr
+	}
+	// Scope is global or nonlocal.
+	Scope struct {
+		Range
+		Word  string
+		Names []string
+	}
+)
+
+// Alias is "name as other".
+type Alias struct {
+	Range
+	Name, As string
+}
+
+// Handler is one except clause.
+type Handler struct {
+	Range
+	Type Expr // nil catches everything
+	As   string
+	Body []Stmt
+}
+
+// Module is a parsed text.
+type Module struct {
+	Code string
+	// Base is where the code begins in its file, Line the number of its first
+	// line there.
+	Base, Line int
+	Body       []Stmt
+}
+
+// LineOf is the line of the file that an offset into the code is on.
+func (m *Module) LineOf(offset int) int {
+	line := m.Line
+	for i := 0; i < offset && i < len(m.Code); i++ {
+		if m.Code[i] == '\n' {
+			line++
+		}
+	}
+	return line
+}
+
+// Walk visits every node below some statements; visit says whether to go on
+// below a node.
+func Walk(body []Stmt, visit func(n any) bool) {
+	for _, s := range body {
+		walk(s, visit)
+	}
+}
+
+func walk(n any, visit func(any) bool) {
+	if isNothing(n) || !visit(n) {
+		return
+	}
+	each := func(list []Expr) {
+		for _, x := range list {
+			walk(x, visit)
+		}
+	}
+	switch n := n.(type) {
+	case *FString:
+		for _, p := range n.Parts {
+			walk(p.X, visit)
+			walk(p.Spec, visit)
+		}
+	case *Seq:
+		each(n.Items)
+	case *DictExpr:
+		for _, p := range n.Pairs {
+			walk(p.Key, visit)
+			walk(p.Value, visit)
+		}
+	case *Attr:
+		walk(n.X, visit)
+	case *Index:
+		walk(n.X, visit)
+		walk(n.Key, visit)
+	case *SliceExpr:
+		each([]Expr{n.Lo, n.Hi, n.Step})
+	case *Call:
+		walk(n.Fn, visit)
+		for _, a := range n.Args {
+			walk(a.X, visit)
+		}
+	case *Unary:
+		walk(n.X, visit)
+	case *Binary:
+		each([]Expr{n.X, n.Y})
+	case *BoolOp:
+		each([]Expr{n.X, n.Y})
+	case *Compare:
+		walk(n.First, visit)
+		each(n.Rest)
+	case *IfExp:
+		each([]Expr{n.Cond, n.Then, n.Else})
+	case *Lambda:
+		walkDef(n.Def, visit)
+	case *Comp:
+		for _, c := range n.Clauses {
+			each([]Expr{c.Target, c.In})
+			each(c.Ifs)
+		}
+		each([]Expr{n.Key, n.Item})
+	case *Starred:
+		walk(n.X, visit)
+	case *Walrus:
+		walk(n.Name, visit)
+		walk(n.X, visit)
+	case *ExprStmt:
+		walk(n.X, visit)
+	case *Assign:
+		each(n.Targets)
+		walk(n.X, visit)
+	case *AnnAssign:
+		each([]Expr{n.Target, n.X})
+	case *AugAssign:
+		each([]Expr{n.Target, n.X})
+	case *If:
+		walk(n.Cond, visit)
+		Walk(n.Then, visit)
+		Walk(n.Else, visit)
+	case *For:
+		each([]Expr{n.Target, n.In})
+		Walk(n.Body, visit)
+		Walk(n.Else, visit)
+	case *While:
+		walk(n.Cond, visit)
+		Walk(n.Body, visit)
+		Walk(n.Else, visit)
+	case *Return:
+		walk(n.X, visit)
+	case *FuncDef:
+		walkDef(n.Def, visit)
+	case *ClassDef:
+		each(n.Bases)
+		Walk(n.Body, visit)
+	case *Try:
+		Walk(n.Body, visit)
+		for _, h := range n.Handlers {
+			walk(h.Type, visit)
+			Walk(h.Body, visit)
+		}
+		Walk(n.Else, visit)
+		Walk(n.Finally, visit)
+	case *Raise:
+		walk(n.X, visit)
+	case *Assert:
+		each([]Expr{n.Cond, n.Message})
+	case *Del:
+		each(n.Targets)
+	}
+}
+
+func walkDef(d *Def, visit func(any) bool) {
+	for _, p := range d.Params {
+		walk(p.Default, visit)
+	}
+	walk(d.Result, visit)
+	Walk(d.Body, visit)
+}
+
+// isNothing tells whether a node is missing.
+func isNothing(n any) bool {
+	switch n := n.(type) {
+	case nil:
+		return true
+	case *FString:
+		return n == nil
+	case *Name:
+		return n == nil
+	}
+	return false
+}

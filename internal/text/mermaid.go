@@ -1,0 +1,578 @@
+package text
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// Flowchart is a Mermaid flowchart.
+type Flowchart struct {
+	Direction string // TD, LR, …
+	Nodes     []*FlowNode
+	Edges     []FlowEdge
+	Subgraphs []*Subgraph
+	// Classes are the names that classDef defines.
+	Classes []Text
+}
+
+// FlowNode is a node, where it was first named.
+type FlowNode struct {
+	ID string
+	// Label is what stands in the shape; the ID when there is none.
+	Label    Text
+	Shape    string // its brackets: "[]", "(())", …; "" when it has none
+	Span     source.Span
+	Subgraph int    // index, -1 outside of all
+	Class    []Text // names of classes that it was given
+}
+
+// The styles of edges.
+const (
+	EdgeSolid     = "solid"
+	EdgeDotted    = "dotted"
+	EdgeThick     = "thick"
+	EdgeInvisible = "invisible"
+)
+
+// FlowEdge is one arrow. From and To are IDs of nodes or subgraphs.
+type FlowEdge struct {
+	From, To string
+	Style    string
+	Arrow    bool // has a head
+	Both     bool // has a head at its beginning, too
+	Label    Text
+	Span     source.Span // of the link, without its ends
+}
+
+// Subgraph is a group of nodes.
+type Subgraph struct {
+	ID      string
+	Title   Text
+	Span    source.Span
+	Parent  int // -1 outside of all
+	Members []string
+}
+
+// Node finds a node by its ID, or returns nil.
+func (c *Flowchart) Node(id string) *FlowNode {
+	for _, n := range c.Nodes {
+		if n.ID == id {
+			return n
+		}
+	}
+	return nil
+}
+
+// Subgraph finds a subgraph by its ID, or returns nil.
+func (c *Flowchart) Subgraph(id string) *Subgraph {
+	for _, s := range c.Subgraphs {
+		if s.ID == id {
+			return s
+		}
+	}
+	return nil
+}
+
+// ParseFlowchart reads the Mermaid flowchart at [start, end) of a file. What
+// cannot be read is an error: an edge is never dropped in silence.
+func ParseFlowchart(f *source.File, start, end int) (*Flowchart, diag.List) {
+	p := &flowParser{file: f, chart: &Flowchart{}, end: end}
+	header := false
+	for at := start; at < end; {
+		line, next := nextLine(f.Text[:end], at)
+		p.pos, p.stop = at, at+len(line)
+		at = next
+		if p.space(); p.pos == p.stop || strings.HasPrefix(p.rest(), "%%") {
+			continue
+		}
+		if !header {
+			header = true
+			if p.header() {
+				continue
+			}
+			if p.foreign {
+				return p.chart, p.out
+			}
+		}
+		p.statements()
+	}
+	// An arrow may lead to a subgraph that is drawn further down.
+	p.chart.Nodes = slices.DeleteFunc(p.chart.Nodes, func(n *FlowNode) bool { return n.Shape == "" && p.chart.Subgraph(n.ID) != nil })
+	for _, s := range p.chart.Subgraphs {
+		s.Members = slices.DeleteFunc(s.Members, func(id string) bool { return p.chart.Node(id) == nil })
+	}
+	for _, i := range p.open {
+		s := p.chart.Subgraphs[i]
+		p.fail(CodeFlowBlock, s.Span, fmt.Sprintf("The subgraph %q is never closed.", s.ID), "Write a line with end after its last node.")
+	}
+	return p.chart, p.out
+}
+
+type flowParser struct {
+	file      *source.File
+	chart     *Flowchart
+	pos, stop int // of the line
+	end       int
+	open      []int // subgraphs that are being read
+	foreign   bool  // another kind of diagram
+	out       diag.List
+}
+
+func (p *flowParser) rest() string { return p.file.Text[p.pos:p.stop] }
+
+func (p *flowParser) space() {
+	for p.pos < p.stop && (p.file.Text[p.pos] == ' ' || p.file.Text[p.pos] == '\t' || p.file.Text[p.pos] == '\r') {
+		p.pos++
+	}
+}
+
+func (p *flowParser) fail(code diag.Code, at source.Span, message, help string) {
+	p.out.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: at, Message: message, Help: help})
+}
+
+// word is the letters at the current place.
+func (p *flowParser) word() string {
+	rest := p.rest()
+	for i, r := range rest {
+		if r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return rest[:i]
+		}
+	}
+	return rest
+}
+
+var directions = []string{"TB", "TD", "BT", "RL", "LR"}
+
+// otherDiagrams are what Mermaid draws besides flowcharts.
+var otherDiagrams = []string{
+	"sequenceDiagram", "classDiagram", "stateDiagram", "stateDiagram-v2", "erDiagram", "journey", "gantt", "pie", "mindmap", "timeline", "gitGraph",
+	"quadrantChart", "requirementDiagram", "block-beta", "sankey-beta", "xychart-beta", "architecture-beta", "kanban",
+}
+
+// header reads "graph TD"; false when the line is something else.
+func (p *flowParser) header() bool {
+	start := p.pos
+	word := p.word()
+	if slices.Contains(otherDiagrams, word) {
+		p.foreign = true
+		p.fail(CodeFlowHeader, p.file.Span(start, start+len(word)), fmt.Sprintf("This is a %s, not a flowchart.", word), "Draw the topology as a flowchart: begin with graph TD.")
+		return false
+	}
+	if word != "graph" && word != "flowchart" && word != "flowchart-elk" {
+		p.fail(CodeFlowHeader, p.file.Span(start, p.stop), "The diagram does not begin with graph or flowchart.", "Write graph TD on a line of its own before this one.")
+		return false
+	}
+	p.pos += len(word)
+	p.space()
+	if dir := p.word(); slices.Contains(directions, dir) {
+		p.chart.Direction = dir
+		p.pos += len(dir)
+	}
+	p.space()
+	if p.pos < p.stop && p.file.Text[p.pos] == ';' {
+		p.pos++
+		p.statements()
+		return true
+	}
+	if p.pos < p.stop && !strings.HasPrefix(p.rest(), "%%") {
+		p.fail(CodeFlowSyntax, p.file.Span(p.pos, p.stop), fmt.Sprintf("%q does not belong behind the direction.", p.rest()), "Begin a new line after graph TD.")
+	}
+	return true
+}
+
+// statements reads a line.
+func (p *flowParser) statements() {
+	for {
+		if p.space(); p.pos >= p.stop || strings.HasPrefix(p.rest(), "%%") {
+			return
+		}
+		if p.file.Text[p.pos] == ';' {
+			p.pos++
+			continue
+		}
+		if !p.statement() {
+			return
+		}
+	}
+}
+
+// statement reads one; false when the rest of the line is done with.
+func (p *flowParser) statement() bool {
+	start := p.pos
+	switch word := p.word(); word {
+	case "subgraph":
+		p.pos += len(word)
+		p.subgraph(start)
+		return false
+	case "end":
+		if after := strings.TrimLeft(p.rest()[len(word):], " \t\r"); after == "" || after[0] == ';' || strings.HasPrefix(after, "%%") {
+			p.pos += len(word)
+			if len(p.open) == 0 {
+				p.fail(CodeFlowBlock, p.file.Span(start, p.pos), "This end closes no subgraph.", "Remove it, or write subgraph NAME above.")
+				return true
+			}
+			p.open = p.open[:len(p.open)-1]
+			return true
+		}
+	case "direction":
+		return false
+	case "style", "linkStyle", "click", "accTitle", "accDescr":
+		if after := p.rest()[len(word):]; after != "" && (after[0] == ' ' || after[0] == ':' || after[0] == '\t') {
+			return false // how it looks
+		}
+	case "classDef":
+		p.pos += len(word)
+		p.space()
+		for _, name := range p.names() {
+			p.chart.Classes = append(p.chart.Classes, name)
+		}
+		return false
+	case "class":
+		if after := p.rest()[len(word):]; after != "" && after[0] == ' ' {
+			p.pos += len(word)
+			p.class(start)
+			return false
+		}
+	}
+	return p.chain()
+}
+
+// names reads words with commas between.
+func (p *flowParser) names() []Text {
+	var out []Text
+	for {
+		p.space()
+		word := p.word()
+		if word == "" {
+			return out
+		}
+		out = append(out, Text{Value: word, Span: p.file.Span(p.pos, p.pos+len(word))})
+		p.pos += len(word)
+		p.space()
+		if p.pos >= p.stop || p.file.Text[p.pos] != ',' {
+			return out
+		}
+		p.pos++
+	}
+}
+
+// class gives nodes a class.
+func (p *flowParser) class(start int) {
+	nodes := p.names()
+	p.space()
+	name := p.word()
+	if len(nodes) == 0 || name == "" {
+		p.fail(CodeFlowSyntax, p.file.Span(start, p.stop), "This line does not say which nodes get which class.", "Write class NODE,NODE NAME.")
+		return
+	}
+	class := Text{Value: name, Span: p.file.Span(p.pos, p.pos+len(name))}
+	for _, id := range nodes {
+		n := p.chart.Node(id.Value)
+		if n == nil {
+			p.fail(CodeFlowSyntax, id.Span, fmt.Sprintf("There is no node %q.", id.Value), diag.DidYouMean(id.Value, p.ids()))
+			continue
+		}
+		n.Class = append(n.Class, class)
+	}
+}
+
+func (p *flowParser) ids() []string {
+	var out []string
+	for _, n := range p.chart.Nodes {
+		out = append(out, n.ID)
+	}
+	return out
+}
+
+func (p *flowParser) subgraph(start int) {
+	p.space()
+	s := &Subgraph{Parent: -1}
+	if n := len(p.open); n > 0 {
+		s.Parent = p.open[n-1]
+	}
+	at := p.pos
+	id := p.id()
+	p.pos += len(id)
+	s.Span = p.file.Span(at, p.pos)
+	p.space()
+	if id != "" && p.pos < p.stop && p.file.Text[p.pos] == '[' {
+		s.ID = id
+		if label, _, ok := p.shape(); ok {
+			s.Title = label
+		}
+	} else { // a title of any words is the name, too
+		line, _, _ := strings.Cut(p.file.Text[at:p.stop], "%%")
+		title := strings.TrimSpace(line)
+		s.Span = p.file.Span(at, at+len(title))
+		title = strings.Trim(title, `"`)
+		s.ID, s.Title = title, Text{Value: title, Span: s.Span}
+	}
+	if s.ID == "" {
+		s.ID = fmt.Sprintf("subgraph %d", len(p.chart.Subgraphs)+1)
+		s.Span = p.file.Span(start, p.stop)
+	}
+	if s.Title.IsZero() {
+		s.Title = Text{Value: s.ID, Span: s.Span}
+	}
+	p.open = append(p.open, len(p.chart.Subgraphs))
+	p.chart.Subgraphs = append(p.chart.Subgraphs, s)
+}
+
+// chain reads nodes with arrows between them.
+func (p *flowParser) chain() bool {
+	from, ok := p.group()
+	if !ok {
+		return p.lost()
+	}
+	for {
+		p.space()
+		if p.pos >= p.stop || p.file.Text[p.pos] == ';' || strings.HasPrefix(p.rest(), "%%") {
+			return true
+		}
+		link, ok := p.link()
+		if !ok {
+			return p.lost()
+		}
+		p.space()
+		to, ok := p.group()
+		if !ok {
+			if p.pos >= p.stop {
+				p.fail(CodeFlowSyntax, link.Span, "This arrow leads nowhere.", "Write the node that it leads to.")
+				return false
+			}
+			return p.lost()
+		}
+		for _, a := range from {
+			for _, b := range to {
+				edge := link
+				edge.From, edge.To = a, b
+				p.chart.Edges = append(p.chart.Edges, edge)
+			}
+		}
+		from = to
+	}
+}
+
+// lost reports what could not be understood.
+func (p *flowParser) lost() bool {
+	rest := strings.TrimRight(p.rest(), " \t\r")
+	p.fail(CodeFlowSyntax, p.file.Span(p.pos, p.pos+max(len(rest), 1)), fmt.Sprintf("%q cannot be read as part of a flowchart.", clip(rest)),
+		"Write nodes as ID[label] and arrows as -->, -.-> or ==>, with labels as -->|text|.")
+	p.pos = p.stop
+	return false
+}
+
+func clip(s string) string {
+	if len(s) > 40 {
+		cut := 40
+		for !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		return s[:cut] + "…"
+	}
+	return s
+}
+
+// group reads nodes with & between them.
+func (p *flowParser) group() ([]string, bool) {
+	var out []string
+	for {
+		id, ok := p.node()
+		if !ok {
+			return out, false
+		}
+		out = append(out, id)
+		save := p.pos
+		p.space()
+		if p.pos >= p.stop || p.file.Text[p.pos] != '&' {
+			p.pos = save
+			return out, true
+		}
+		p.pos++
+		p.space()
+	}
+}
+
+// id reads the name of a node: letters, digits, _, and - or . between them.
+func (p *flowParser) id() string {
+	rest := p.rest()
+	i := 0
+	for i < len(rest) {
+		r, size := utf8.DecodeRuneInString(rest[i:])
+		if r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) {
+			i += size
+			continue
+		}
+		if (r == '-' || r == '.') && i > 0 {
+			next, _ := utf8.DecodeRuneInString(rest[i+1:])
+			if next == '_' || unicode.IsLetter(next) || unicode.IsDigit(next) {
+				i += size
+				continue
+			}
+		}
+		break
+	}
+	return rest[:i]
+}
+
+func (p *flowParser) node() (string, bool) {
+	start := p.pos
+	id := p.id()
+	if id == "" {
+		return "", false
+	}
+	p.pos += len(id)
+	span := p.file.Span(start, p.pos)
+	n := p.chart.Node(id)
+	if n == nil && p.chart.Subgraph(id) == nil {
+		n = &FlowNode{ID: id, Label: Text{Value: id, Span: span}, Span: span, Subgraph: -1}
+		p.chart.Nodes = append(p.chart.Nodes, n)
+	}
+	if n != nil && n.Subgraph < 0 && len(p.open) > 0 {
+		n.Subgraph = p.open[len(p.open)-1]
+		s := p.chart.Subgraphs[n.Subgraph]
+		s.Members = append(s.Members, id)
+	}
+	if label, shape, ok := p.shape(); ok {
+		if n == nil {
+			return id, true
+		}
+		if n.Shape == "" {
+			n.Label, n.Shape = label, shape
+			n.Span = span
+		} else if n.Label.Value != label.Value {
+			p.out.Add(diag.Diagnostic{
+				Code: CodeFlowLabel, Severity: diag.Warning, Span: label.Span,
+				Message: fmt.Sprintf("The node %q has another label here.", id), Help: "Write its label once, or give this node a name of its own.",
+				Related: []diag.Related{{Span: n.Label.Span, Message: "the first label"}},
+			})
+		}
+	}
+	if strings.HasPrefix(p.rest(), ":::") {
+		p.pos += 3
+		name := p.word()
+		if n != nil && name != "" {
+			n.Class = append(n.Class, Text{Value: name, Span: p.file.Span(p.pos, p.pos+len(name))})
+		}
+		p.pos += len(name)
+	}
+	return id, true
+}
+
+// shapes are the brackets around labels, longer ones first.
+var shapes = [][2]string{
+	{"(((", ")))"}, {"((", "))"}, {"([", "])"}, {"[[", "]]"}, {"[(", ")]"}, {"[/", "/]"}, {"[\\", "\\]"}, {"[/", "\\]"}, {"[\\", "/]"}, {"{{", "}}"},
+	{"[", "]"}, {"(", ")"}, {"{", "}"}, {">", "]"},
+}
+
+// shape reads a label in its brackets.
+func (p *flowParser) shape() (Text, string, bool) {
+	rest := p.rest()
+	for _, s := range shapes {
+		if !strings.HasPrefix(rest, s[0]) {
+			continue
+		}
+		inner := rest[len(s[0]):]
+		begin := p.pos + len(s[0])
+		length := -1
+		if trimmed := strings.TrimLeft(inner, " "); strings.HasPrefix(trimmed, `"`) {
+			skip := len(inner) - len(trimmed)
+			if q := strings.IndexByte(trimmed[1:], '"'); q >= 0 {
+				after := trimmed[q+2:]
+				if strings.HasPrefix(strings.TrimLeft(after, " "), s[1]) {
+					p.pos = begin + skip + q + 2 + (len(after) - len(strings.TrimLeft(after, " "))) + len(s[1])
+					return Text{Value: trimmed[1 : q+1], Span: p.file.Span(begin+skip+1, begin+skip+q+1)}, s[0] + s[1], true
+				}
+			}
+		} else {
+			length = strings.Index(inner, s[1])
+		}
+		if length < 0 || strings.ContainsAny(inner[:length], "[](){}") && len(s[0]) == 1 {
+			continue
+		}
+		p.pos = begin + length + len(s[1])
+		text := strings.TrimSpace(inner[:length])
+		at := begin + strings.Index(inner[:length], text)
+		return Text{Value: text, Span: p.file.Span(at, at+len(text))}, s[0] + s[1], true
+	}
+	return Text{}, "", false
+}
+
+// The forms of links: whole ones, and the two halves around a label.
+var (
+	wholeLink = regexp.MustCompile(`^(<)?(-{2,}>|-{3,}[ox]?|-{2,}[ox]|-\.+->|-\.+-[ox]?|={2,}>|={3,}[ox]?|={2,}[ox]|~{3,})`)
+	openLink  = regexp.MustCompile(`^(<)?(--|-\.|==)`)
+	closings  = map[string]*regexp.Regexp{
+		"--": regexp.MustCompile(`-{2,}>|-{3,}|--[ox]`), "-.": regexp.MustCompile(`\.+->|\.+-[ox]?`), "==": regexp.MustCompile(`={2,}>|={3,}|==[ox]`),
+	}
+)
+
+func styleOf(link string) string {
+	switch {
+	case strings.HasPrefix(link, "~"):
+		return EdgeInvisible
+	case strings.HasPrefix(link, "="):
+		return EdgeThick
+	case strings.Contains(link, "."):
+		return EdgeDotted
+	}
+	return EdgeSolid
+}
+
+// link reads an arrow with its label.
+func (p *flowParser) link() (FlowEdge, bool) {
+	start := p.pos
+	var e FlowEdge
+	if m := wholeLink.FindStringSubmatch(p.rest()); m != nil && !p.labelled(m[2]) {
+		e.Style, e.Arrow, e.Both = styleOf(m[2]), strings.HasSuffix(m[2], ">"), m[1] != ""
+		p.pos += len(m[0])
+	} else if m := openLink.FindStringSubmatch(p.rest()); m != nil {
+		inner := p.rest()[len(m[0]):]
+		at := closings[m[2]].FindStringIndex(inner)
+		if at == nil {
+			return e, false
+		}
+		text := strings.TrimSpace(inner[:at[0]])
+		from := p.pos + len(m[0]) + strings.Index(inner, text)
+		e.Label = Text{Value: strings.Trim(text, `"`), Span: p.file.Span(from, from+len(text))}
+		e.Style, e.Arrow, e.Both = styleOf(m[2]), strings.HasSuffix(inner[at[0]:at[1]], ">"), m[1] != ""
+		p.pos += len(m[0]) + at[1]
+	} else {
+		return e, false
+	}
+	e.Span = p.file.Span(start, p.pos)
+	save := p.pos
+	p.space()
+	if p.pos < p.stop && p.file.Text[p.pos] == '|' {
+		end := strings.IndexByte(p.rest()[1:], '|')
+		if end < 0 {
+			return e, false
+		}
+		text := strings.TrimSpace(p.rest()[1 : end+1])
+		from := p.pos + 1 + strings.Index(p.rest()[1:], text)
+		e.Label = Text{Value: strings.Trim(text, `"`), Span: p.file.Span(from, from+len(text))}
+		p.pos += end + 2
+		e.Span = p.file.Span(start, p.pos)
+		return e, true
+	}
+	p.pos = save
+	return e, true
+}
+
+// labelled tells whether what looks like a whole link is the first half of
+// one around a label: --open--> is, --o B is not.
+func (p *flowParser) labelled(link string) bool {
+	last := link[len(link)-1]
+	if last != 'o' && last != 'x' {
+		return false
+	}
+	after := p.rest()[len(link):]
+	return after != "" && after[0] != ' ' && after[0] != '|' && after[0] != '\t'
+}
