@@ -29,8 +29,10 @@ var layers = map[string][]string{
 	"internal/expr":     {"internal/diag"},
 	"internal/ir":       {"internal/expr"},
 	"internal/text":     {"internal/diag"},
-	"internal/explain":  {},
-	"internal/project":  {"internal/diag"},
+	// Formats look at the code of nodes, a step kind runs it.
+	"internal/python":  {"internal/diag"},
+	"internal/explain": {},
+	"internal/project": {"internal/diag"},
 	// Steps, tools and models that are programs all run commands.
 	"internal/process": {},
 	// Tools and steps that fetch something from the network.
@@ -40,11 +42,11 @@ var layers = map[string][]string{
 	"internal/price":     {},
 	"internal/config":    {"internal/text", "internal/price"},
 
-	"internal/format": {"internal/ir", "internal/text"},
+	"internal/format": {"internal/ir", "internal/text", "internal/python"},
 	"internal/tool":   {"internal/ir", "internal/schema", "internal/process", "internal/netguard"},
 	// The scripted model reads a file with positions, which speaks for tools too.
 	"internal/provider": {"internal/ir", "internal/text", "internal/tool", "internal/schema", "internal/process"},
-	"internal/step":     {"internal/ir", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard"},
+	"internal/step":     {"internal/ir", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/python"},
 	"internal/check":    {"internal/ir", "internal/step", "internal/schedule"},
 
 	"internal/journal": {"internal/ir", "internal/canonical"},

@@ -59,6 +59,8 @@ func (d Dialect) rules() *dialect {
 		return &aiflow
 	case AIFlowReference:
 		return &aiflowReference
+	case NOF:
+		return &nof
 	}
 	return nil
 }
@@ -91,6 +93,16 @@ var agentFlow = dialect{
 		"trim":     {takes: 1, operand: kindText | kindNull, result: kindText | kindNull, run: onText(strings.TrimSpace)},
 	},
 	profile: profile{truth: strictTruth, equal: strictEqual, order: strictOrder, contains: strictContains},
+}
+
+// nof is Agent Flow's with the constants of Python beside its own.
+var nof = dialect{
+	words: agentFlow.words, functions: agentFlow.functions, profile: agentFlow.profile,
+	constants: map[string]value{
+		"None": null(), "True": boolean(true), "False": boolean(false),
+		"null": null(), "true": boolean(true), "false": boolean(false),
+	},
+	elsewhere: map[string]string{"nil": "None", "undefined": "None"},
 }
 
 func lengthOf(a, _ value) (value, Problem) {

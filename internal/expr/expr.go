@@ -21,11 +21,14 @@ const (
 	// of it that the reference program reads, with what names mean there.
 	AIFlow          Dialect = "aiflow"
 	AIFlowReference Dialect = "aiflow-reference"
+	// NOF is what routing rules are written in: the strict profile with
+	// Python's constants.
+	NOF Dialect = "nof"
 )
 
 // Dialects lists the dialects there are.
 func Dialects() []Dialect {
-	return []Dialect{AgentFlow, AIFlow, AIFlowReference, AWF, AWFLenient, AWFTemplate, AWFItems, AWFNumber}
+	return []Dialect{AgentFlow, AIFlow, AIFlowReference, NOF, AWF, AWFLenient, AWFTemplate, AWFItems, AWFNumber}
 }
 
 // Expr is a parsed expression. As JSON it is its dialect, text and place, and

@@ -45,6 +45,9 @@ type Program struct {
 	// Files are the other files that went into this program. Together with
 	// the program they are what a run pins.
 	Files []File `json:"files,omitempty"`
+	// Quote is what a run costs by the price list of its format; nil when the
+	// format has none.
+	Quote *Quote `json:"quote,omitempty"`
 	// Unread is what could not be read of the file, after an error.
 	Unread Unread `json:"unread,omitzero"`
 
@@ -234,6 +237,33 @@ type File struct {
 	Path   string `json:"path"`
 	Role   string `json:"role"` // schema, skill, base, prompt, …
 	SHA256 string `json:"sha256"`
+}
+
+// Quote is what a run costs by a price list that belongs to the format, in
+// millionths of a dollar: every agent has a price per call, whatever model
+// answers.
+type Quote struct {
+	Lines []QuoteLine `json:"lines"`
+	// Base is one pass, Worst is with every repetition that the file allows.
+	Base  int64 `json:"base_micro_dollars"`
+	Worst int64 `json:"worst_micro_dollars"`
+	// Unpriced are the agents that the price list does not know.
+	Unpriced []string `json:"unpriced,omitempty"`
+	// Stated is what the file says that a run costs, and the ceilings that
+	// its prose names.
+	Stated   *Limit  `json:"stated,omitempty"`
+	Ceilings []Limit `json:"ceilings,omitempty"`
+	// Notes say what the figures rest on.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// QuoteLine is the price of one agent.
+type QuoteLine struct {
+	Agent string `json:"agent"`
+	Tier  string `json:"tier"`
+	Price int64  `json:"micro_dollars"` // of one call
+	Calls int64  `json:"calls"`         // in one pass
+	Worst int64  `json:"worst_calls"`
 }
 
 // Step finds a step of a block by its ID, or returns nil.

@@ -155,7 +155,7 @@ func (sc *scope) about() map[string]any {
 	}
 	return map[string]any{
 		"id": string(id), "name": sc.p.unit(sc.f.Program).ir.Name, "step": sc.f.Step,
-		"started": float64(sc.s.Started), "at": float64(sc.s.At),
+		"started": float64(sc.s.Started), "at": float64(sc.s.At), "elapsed_ms": float64(sc.s.At - sc.s.Started),
 	}
 }
 

@@ -1308,3 +1308,24 @@ func (t *Thread) fstring(e *env, x *FString) (Value, error) {
 	}
 	return b.String(), t.grow(int64(b.Len()))
 }
+
+// Literal evaluates an expression that is made of literals alone; false when
+// there is anything else in it.
+func (t *Thread) Literal(x Expr) (Value, bool) {
+	plain := true
+	walk(x, func(n any) bool {
+		switch n := n.(type) {
+		case *Const, *Seq, *DictExpr:
+		case *Unary:
+			plain = plain && n.Op == "-"
+		default:
+			plain = false
+		}
+		return plain
+	})
+	if !plain {
+		return nil, false
+	}
+	v, err := t.eval(t.globals, x)
+	return v, err == nil
+}

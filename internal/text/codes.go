@@ -40,6 +40,8 @@ const (
 	CodeJSONUnclosed  diag.Code = "JSON004" // a bracket that is never closed
 	CodeJSONDuplicate diag.Code = "JSON005" // the same key twice in one object
 	CodeJSONEscape    diag.Code = "JSON006" // a character or an escape that a text cannot hold
+)
+
 // What can be wrong with a Mermaid flowchart.
 const (
 	CodeFlowHeader diag.Code = "MMD001" // not a flowchart

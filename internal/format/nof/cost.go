@@ -1,0 +1,145 @@
+package nof
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+)
+
+// quote adds up the price list of the format (section 10): one pass, and the
+// worst case with every cycle (N7). The base contains one pass already, so a
+// cycle adds its segment as often as it may repeat.
+func (l *lowering) quote() {
+	d := l.doc
+	q := &ir.Quote{}
+	extra := make([]int64, len(d.agents)) // further passes of each agent
+	cycles := false
+	for _, r := range d.rules {
+		if r.kind != cycleRule {
+			continue
+		}
+		cycles = true
+		for i := max(d.position(r.target.Value), 0); i < len(d.agents); i++ {
+			extra[i] += int64(min(r.cycles, 1<<20))
+		}
+	}
+	for i, a := range d.agents {
+		calls := map[string]int64{a.Value: 1}
+		order := []string{a.Value}
+		if n := d.node(a.Value); n != nil { // a node may call further agents
+			for _, c := range n.calls[1:] {
+				if calls[c.Value] == 0 {
+					order = append(order, c.Value)
+				}
+				calls[c.Value]++
+			}
+		}
+		for _, key := range order {
+			l.line(q, key, calls[key], calls[key]*(1+extra[i]))
+		}
+	}
+	l.stated(q)
+	if cycles && d.mode() != dynamic && !l.HonorRules {
+		q.Notes = append(q.Notes, fmt.Sprintf("The worst case counts the Cycle-back rules, although %s routing does not look at them.", d.mode()))
+	}
+	l.p.Quote = q
+	if len(q.Unpriced) > 0 || len(d.agents) == 0 {
+		return
+	}
+	l.compare(q, cycles)
+}
+
+func (l *lowering) line(q *ir.Quote, key string, calls, worst int64) {
+	e := l.doc.find(key, l.files, l.out)
+	if e == nil {
+		return
+	}
+	price, known := e.price()
+	if !known {
+		q.Unpriced = append(q.Unpriced, key)
+		return
+	}
+	for i := range q.Lines {
+		if q.Lines[i].Agent == key {
+			q.Lines[i].Calls += calls
+			q.Lines[i].Worst += worst
+			q.Base += calls * price
+			q.Worst += worst * price
+			return
+		}
+	}
+	q.Lines = append(q.Lines, ir.QuoteLine{Agent: key, Tier: e.tier, Price: price, Calls: calls, Worst: worst})
+	q.Base += calls * price
+	q.Worst += worst * price
+}
+
+var (
+	amountForm  = regexp.MustCompile(`\$\s?([0-9]+(?:\.[0-9]+)?|\.[0-9]+)`)
+	ceilingWord = regexp.MustCompile(`(?i)budget|ceiling|at most|no more than|limit|maximum|max\b`)
+)
+
+// stated reads what the file itself says about money.
+func (l *lowering) stated(q *ir.Quote) {
+	d := l.doc
+	if n, ok := microDollars(d.estimate.Value); ok && !d.estimate.IsZero() {
+		q.Stated = &ir.Limit{Max: n, Span: d.estimate.Span}
+	}
+	s := d.sections[philosophy]
+	if s == nil {
+		return
+	}
+	for at := s.at.Start; at < s.at.End; {
+		line, next := lineAt(d.file.Text, at, s.at.End)
+		if ceilingWord.MatchString(line) {
+			for _, m := range amountForm.FindAllStringSubmatchIndex(line, -1) {
+				if n, ok := microDollars(line[m[2]:m[3]]); ok {
+					q.Ceilings = append(q.Ceilings, ir.Limit{Max: n, Span: d.file.Span(at+m[0], at+m[1])})
+				}
+			}
+		}
+		at = next
+	}
+}
+
+// compare reports figures that disagree (N8).
+func (l *lowering) compare(q *ir.Quote, cycles bool) {
+	inert := ""
+	if cycles && l.doc.mode() != dynamic {
+		inert = ", counting the Cycle-back rules"
+	}
+	if q.Stated != nil && q.Stated.Max != q.Worst {
+		related := l.cycleSpans()
+		l.report(CodeEstimate, diag.Warning, q.Stated.Span, fmt.Sprintf("The cost estimate is %s, but the worst case is %s%s.", dollars(q.Stated.Max), dollars(q.Worst), inert),
+			fmt.Sprintf("Write cost_estimate: %q; one pass costs %s.", dollars(q.Worst), dollars(q.Base)), related...)
+	}
+	for _, c := range q.Ceilings {
+		if c.Max < q.Worst {
+			l.report(CodeCeiling, diag.Warning, c.Span, fmt.Sprintf("The prose allows %s, but the worst case is %s%s.", dollars(c.Max), dollars(q.Worst), inert),
+				"Raise the ceiling, allow fewer cycles, or use cheaper agents.", l.cycleSpans()...)
+		}
+	}
+}
+
+func (l *lowering) cycleSpans() []diag.Related {
+	var out []diag.Related
+	for _, r := range l.doc.rules {
+		if r.kind == cycleRule {
+			out = append(out, diag.Related{Span: r.at, Message: fmt.Sprintf("up to %d more passes", r.cycles)})
+		}
+	}
+	return out
+}
+
+// dollars writes an amount with as many digits as it has.
+func dollars(micro int64) string {
+	s := fmt.Sprintf("%d.%06d", micro/1_000_000, micro%1_000_000)
+	s = strings.TrimRight(s, "0")
+	if i := strings.IndexByte(s, '.'); len(s)-i < 3 {
+		s += strings.Repeat("0", 3-(len(s)-i))
+	}
+	return "$" + s
+}
+

@@ -1,0 +1,443 @@
+package nof
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// arrow is an edge of the diagram between two agents.
+type arrow struct {
+	from, to    string
+	conditional bool
+	at          source.Span
+}
+
+// drawn are the keys of the agents that the diagram shows, by the IDs of its
+// nodes. Several nodes may stand for one agent (N24).
+func (d *document) drawn() map[string]string {
+	out := map[string]string{}
+	if d.chart == nil {
+		return out
+	}
+	for _, n := range d.chart.Nodes {
+		if !terminal(n) {
+			out[n.ID] = n.Label.Value
+		}
+	}
+	return out
+}
+
+// terminal tells whether a node is where the diagram begins or ends.
+func terminal(n *text.FlowNode) bool {
+	return n.Shape == "(())" || n.Shape == "([])" || n.Shape == "((()))"
+}
+
+// arrows are the edges between agents; an edge of a subgraph is one of every
+// member (N24).
+func (d *document) arrows() []arrow {
+	if d.chart == nil {
+		return nil
+	}
+	keys := d.drawn()
+	var members func(id string) []string
+	members = func(id string) []string {
+		if key, ok := keys[id]; ok {
+			return []string{key}
+		}
+		var out []string
+		for i, s := range d.chart.Subgraphs {
+			if s.ID != id {
+				continue
+			}
+			for _, m := range s.Members {
+				out = append(out, members(m)...)
+			}
+			for _, inner := range d.chart.Subgraphs {
+				if inner.Parent == i {
+					out = append(out, members(inner.ID)...)
+				}
+			}
+		}
+		return out
+	}
+	var out []arrow
+	for _, e := range d.chart.Edges {
+		if e.Style == text.EdgeInvisible {
+			continue
+		}
+		for _, from := range members(e.From) {
+			for _, to := range members(e.To) {
+				out = append(out, arrow{from: from, to: to, conditional: e.Style == text.EdgeDotted || isCondition(e.Label.Value), at: e.Span})
+			}
+		}
+	}
+	return out
+}
+
+// isCondition tells whether a label compares something (N24).
+func isCondition(label string) bool {
+	if !strings.ContainsAny(label, "<>=!") && !strings.Contains(label, " is ") && !strings.Contains(label, " contains ") {
+		return false
+	}
+	cond, list := expr.Parse(expr.NOF, label, source.Span{})
+	return !list.Errors() && len(cond.Paths()) > 0
+}
+
+// leads tells whether arrows lead from one agent to another.
+func leads(arrows []arrow, from, to string) bool {
+	seen := map[string]bool{from: true}
+	todo := []string{from}
+	for len(todo) > 0 {
+		at := todo[0]
+		todo = todo[1:]
+		for _, a := range arrows {
+			if a.from != at {
+				continue
+			}
+			if a.to == to {
+				return true
+			}
+			if !seen[a.to] {
+				seen[a.to] = true
+				todo = append(todo, a.to)
+			}
+		}
+	}
+	return false
+}
+
+// needs are the arrows that depends_on draws.
+func (d *document) needs() []arrow {
+	if d.pipeline == nil {
+		return nil
+	}
+	var out []arrow
+	for _, a := range d.pipeline.adds {
+		for _, dep := range a.dependsOn {
+			out = append(out, arrow{from: dep.Value, to: a.agent.Value, at: dep.Span})
+		}
+	}
+	return out
+}
+
+// depends tells whether one agent needs another, by the pipeline or by the
+// diagram, and where that is said.
+func (d *document) depends(first, then string) (source.Span, bool) {
+	for _, list := range [][]arrow{d.needs(), d.arrows()} {
+		if !leads(list, first, then) {
+			continue
+		}
+		for _, a := range list {
+			if a.to == then && (a.from == first || leads(list, first, a.from)) {
+				return a.at, true
+			}
+		}
+	}
+	return source.Span{}, false
+}
+
+// drift compares what the parts of the file say (N2).
+func (l *lowering) drift() {
+	d := l.doc
+	l.inertRules()
+	l.policy()
+	if d.chart != nil {
+		l.diagramAgents()
+		l.diagramOrder()
+		l.drawnCrews()
+		l.tiers()
+		l.drawnRules()
+	}
+	if d.pipeline != nil && len(d.pipeline.adds) > 0 {
+		l.pipelineAgents()
+		l.dependencies()
+	}
+}
+
+// inertRules warns of rules that the mode does not look at (N4).
+func (l *lowering) inertRules() {
+	var inert []*rule
+	for _, r := range l.doc.rules {
+		if l.doc.inert(r, l.HonorRules) {
+			inert = append(inert, r)
+		}
+	}
+	if len(inert) == 0 {
+		return
+	}
+	what := "This routing rule is"
+	if len(inert) > 1 {
+		what = fmt.Sprintf("This and %d more routing rules are", len(inert)-1)
+	}
+	var related []diag.Related
+	if !l.doc.routing.IsZero() {
+		related = append(related, diag.Related{Span: l.doc.routing.Span, Message: "the routing mode"})
+	}
+	l.report(CodeInert, diag.Warning, inert[0].at, fmt.Sprintf("%s not looked at, because the routing is %s.", what, l.doc.mode()),
+		"Write \"routing: dynamic\" in the frontmatter, or run the workflow with --honor-rules.", related...)
+}
+
+var failurePolicy = regexp.MustCompile("(?i)if\\s+`?([a-z0-9][a-z0-9_-]*)`?\\s+fails,?\\s+(?:then\\s+)?(?:the\\s+)?(?:pipeline\\s+is\\s+)?abort")
+
+// policy hints at a failure policy that only people can read (N19).
+func (l *lowering) policy() {
+	s := l.doc.sections[philosophy]
+	if s == nil {
+		return
+	}
+	for _, r := range l.doc.rules {
+		if r.kind == abortRule && !l.doc.inert(r, l.HonorRules) {
+			return
+		}
+	}
+	prose := l.doc.file.Text[s.at.Start:s.at.End]
+	for _, m := range failurePolicy.FindAllStringSubmatchIndex(prose, -1) {
+		if key := prose[m[2]:m[3]]; l.doc.lists(key) {
+			l.report(CodePolicy, diag.Note, l.doc.file.Span(s.at.Start+m[0], s.at.Start+m[1]),
+				fmt.Sprintf("The prose says that a failure of %q aborts the workflow, but no rule does that.", key),
+				"Add \"- **If** `errors` is non-empty **then** abort pipeline, return partial results\", with routing: dynamic.")
+			return
+		}
+	}
+}
+
+func (l *lowering) diagramAgents() {
+	d := l.doc
+	drawn := d.drawn()
+	var labels []string
+	for _, key := range drawn {
+		labels = append(labels, key)
+	}
+	if d.unread && len(labels) == 0 {
+		return
+	}
+	for _, a := range d.agents {
+		if !slices.Contains(labels, a.Value) {
+			l.report(CodeDiagram, diag.Warning, a.Span, fmt.Sprintf("The diagram does not show the agent %q.", a.Value),
+				fmt.Sprintf("Add a node such as %s[%s] to it.", alias(a.Value), a.Value), diag.Related{Span: d.chartAt, Message: "the diagram"})
+		}
+	}
+	for _, n := range d.chart.Nodes {
+		if key, ok := drawn[n.ID]; ok && !d.lists(key) {
+			l.report(CodeDiagram, diag.Warning, n.Label.Span, fmt.Sprintf("The diagram shows %q, which is not one of the agents.", key),
+				diag.DidYouMean(key, d.keys()), diag.Related{Span: d.agentsSpan(), Message: "the agents"})
+		}
+	}
+}
+
+// agentsSpan is where the list of agents begins.
+func (d *document) agentsSpan() source.Span {
+	if len(d.agents) > 0 {
+		return d.agents[0].Span
+	}
+	return d.name.Span
+}
+
+// alias is a short name for a node: the first letters of the words of a key.
+func alias(key string) string {
+	var b strings.Builder
+	for word := range strings.SplitSeq(key, "-") {
+		if word != "" {
+			b.WriteString(strings.ToUpper(word[:1]))
+		}
+	}
+	return b.String()
+}
+
+// diagramOrder compares the arrows with the order of the list.
+func (l *lowering) diagramOrder() {
+	d := l.doc
+	arrows := d.arrows()
+	for _, a := range arrows {
+		from, to := d.position(a.from), d.position(a.to)
+		back := slices.ContainsFunc(d.rules, func(r *rule) bool { return r.kind == cycleRule && r.target.Value == a.to })
+		if from < 0 || to < 0 || from < to || a.conditional || back || from == to {
+			continue
+		}
+		l.report(CodeOrder, diag.Warning, a.at, fmt.Sprintf("The diagram leads from %q to %q, but the list of agents has %q first.", a.from, a.to, a.to),
+			"Turn the arrow round, or change the order of the agents.", diag.Related{Span: d.agents[to].Span, Message: "the list"})
+	}
+	if d.mode() == hierarchical {
+		return
+	}
+	for i := 1; i < len(l.units); i++ {
+		before, after := l.units[i-1], l.units[i]
+		linked := slices.ContainsFunc(before.agents, func(a string) bool {
+			return slices.ContainsFunc(after.agents, func(b string) bool { return leads(arrows, a, b) })
+		})
+		both := slices.ContainsFunc(append(slices.Clone(before.agents), after.agents...), func(key string) bool {
+			return !slices.Contains(values(d.drawn()), key)
+		})
+		if !linked && !both && !d.unread {
+			l.report(CodeOrder, diag.Warning, d.agentSpan(after.agents[0]), fmt.Sprintf("%q runs after %q, but no arrow of the diagram leads there.", after.agents[0], before.agents[len(before.agents)-1]),
+				"Add the arrow, make both a crew, or change the order of the agents.", diag.Related{Span: d.chartAt, Message: "the diagram"})
+		}
+	}
+}
+
+func values(m map[string]string) []string {
+	var out []string
+	for _, v := range m {
+		out = append(out, v)
+	}
+	return out
+}
+
+// drawnCrews compares crews with subgraphs.
+func (l *lowering) drawnCrews() {
+	d := l.doc
+	drawn := d.drawn()
+	used := map[*text.Subgraph]bool{}
+	for _, c := range d.crews {
+		var match *text.Subgraph
+		for _, s := range d.chart.Subgraphs {
+			id := strings.ToLower(s.ID + " " + s.Title.Value)
+			if strings.Contains(id, strings.ToLower(c.name.Value)) || sameMembers(s, drawn, c) {
+				match = s
+				break
+			}
+		}
+		if match == nil {
+			l.report(CodeDrawnCrew, diag.Note, c.name.Span, fmt.Sprintf("The diagram does not show the crew %q.", c.name.Value),
+				fmt.Sprintf("Put its members into subgraph %s … end.", c.name.Value), diag.Related{Span: d.chartAt, Message: "the diagram"})
+			continue
+		}
+		used[match] = true
+		if !sameMembers(match, drawn, c) {
+			l.report(CodeDrawnCrew, diag.Warning, match.Span, fmt.Sprintf("The subgraph %q does not have the members of the crew %q.", match.ID, c.name.Value),
+				"Draw the same members as the frontmatter lists.", diag.Related{Span: c.name.Span, Message: "the crew"})
+		}
+	}
+	for _, s := range d.chart.Subgraphs {
+		if !used[s] {
+			l.report(CodeDrawnCrew, diag.Warning, s.Span, fmt.Sprintf("The subgraph %q is not a crew, so its agents run one after the other.", s.ID),
+				"Add it to crews in the frontmatter, or draw the agents without a subgraph.")
+		}
+	}
+}
+
+func sameMembers(s *text.Subgraph, drawn map[string]string, c crew) bool {
+	var a, b []string
+	for _, id := range s.Members {
+		a = append(a, drawn[id])
+	}
+	for _, m := range c.members {
+		b = append(b, m.Value)
+	}
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(slices.Compact(a), slices.Compact(b))
+}
+
+// tiers compares the classes of nodes with the tiers of their agents.
+func (l *lowering) tiers() {
+	d := l.doc
+	drawn := d.drawn()
+	for _, n := range d.chart.Nodes {
+		e := d.known[drawn[n.ID]]
+		if e == nil || e.tier == "" {
+			continue
+		}
+		for _, class := range n.Class {
+			tier := strings.ToLower(class.Value)
+			if _, known := prices[tier]; known && tier != e.tier {
+				l.report(CodeTier, diag.Warning, class.Span, fmt.Sprintf("The diagram shows %q as %s, but its tier is %s.", e.key, tier, e.tier),
+					fmt.Sprintf("Write class %s %s.", n.ID, e.tier), diag.Related{Span: n.Span, Message: "the node"})
+			}
+		}
+	}
+}
+
+// drawnRules compares conditional arrows with routing rules.
+func (l *lowering) drawnRules() {
+	d := l.doc
+	arrows := d.arrows()
+	for _, a := range arrows {
+		if !a.conditional || !d.lists(a.from) || !d.lists(a.to) {
+			continue
+		}
+		if !slices.ContainsFunc(d.rules, func(r *rule) bool { return r.kind != saveRule && r.kind != abortRule && r.target.Value == a.to }) {
+			l.report(CodeDrawnRule, diag.Warning, a.at, fmt.Sprintf("The diagram has a conditional arrow from %q to %q, but no rule leads there.", a.from, a.to),
+				fmt.Sprintf("Add a rule with \"route to `%s`\", or draw the arrow as -->.", a.to))
+		}
+	}
+	if d.mode() != dynamic {
+		return
+	}
+	for _, r := range d.rules {
+		if r.kind != skipRule && r.kind != cycleRule || !slices.Contains(values(d.drawn()), r.target.Value) {
+			continue
+		}
+		ok := slices.ContainsFunc(arrows, func(a arrow) bool {
+			if a.to != r.target.Value {
+				return false
+			}
+			if r.kind == cycleRule {
+				return d.position(a.from) >= d.position(a.to)
+			}
+			return d.position(a.from) >= 0 && !slices.ContainsFunc(r.skips, func(s text.Text) bool { return s.Value == a.from })
+		})
+		if !ok {
+			l.report(CodeDrawnRule, diag.Note, r.at, fmt.Sprintf("The diagram has no arrow for this rule, which leads to %q.", r.target.Value),
+				"Draw it as a conditional arrow: -.->|condition|.", diag.Related{Span: d.chartAt, Message: "the diagram"})
+		}
+	}
+}
+
+// pipelineAgents compares the pipeline with the list of agents.
+func (l *lowering) pipelineAgents() {
+	d := l.doc
+	var order []text.Text
+	for _, a := range d.pipeline.adds {
+		if !d.lists(a.agent.Value) {
+			l.report(CodePipeline, diag.Warning, a.agent.Span, fmt.Sprintf("The pipeline adds %q, which is not one of the agents.", a.agent.Value),
+				diag.DidYouMean(a.agent.Value, d.keys()), diag.Related{Span: d.agentsSpan(), Message: "the agents"})
+			continue
+		}
+		order = append(order, a.agent)
+	}
+	for _, a := range d.agents {
+		if !slices.ContainsFunc(order, func(o text.Text) bool { return o.Value == a.Value }) {
+			l.report(CodePipeline, diag.Warning, a.Span, fmt.Sprintf("The pipeline does not add the agent %q.", a.Value),
+				fmt.Sprintf("Write pipeline.add(%q, …).", a.Value), diag.Related{Span: d.pipeline.adds[0].at, Message: "the pipeline"})
+		}
+	}
+	for i := 1; i < len(order); i++ {
+		if d.position(order[i].Value) < d.position(order[i-1].Value) {
+			l.report(CodeOrder, diag.Warning, order[i].Span, fmt.Sprintf("The pipeline adds %q after %q, but the list of agents has it before.", order[i].Value, order[i-1].Value),
+				"Use one order in both places.", diag.Related{Span: d.agentSpan(order[i].Value), Message: "the list"})
+		}
+	}
+}
+
+// dependencies compares depends_on with the arrows of the diagram.
+func (l *lowering) dependencies() {
+	d := l.doc
+	needs, arrows := d.needs(), d.arrows()
+	for _, n := range needs {
+		if !d.lists(n.from) {
+			l.report(CodeDepends, diag.Warning, n.at, fmt.Sprintf("%q depends on %q, which is not one of the agents.", n.to, n.from), diag.DidYouMean(n.from, d.keys()))
+			continue
+		}
+		if d.chart != nil && !d.unread && d.lists(n.to) && !leads(arrows, n.from, n.to) {
+			l.report(CodeDepends, diag.Warning, n.at, fmt.Sprintf("The pipeline has %q depend on %q, but no arrow of the diagram leads there.", n.to, n.from),
+				"Draw the arrow, or remove the dependency.", diag.Related{Span: d.chartAt, Message: "the diagram"})
+		}
+	}
+	for _, a := range arrows {
+		added := slices.ContainsFunc(d.pipeline.adds, func(p addition) bool { return p.agent.Value == a.to })
+		if a.conditional || !added || !d.lists(a.from) || !d.lists(a.to) || d.position(a.from) >= d.position(a.to) || leads(needs, a.from, a.to) {
+			continue
+		}
+		i := slices.IndexFunc(d.pipeline.adds, func(p addition) bool { return p.agent.Value == a.to })
+		l.report(CodeDepends, diag.Warning, a.at, fmt.Sprintf("The diagram leads from %q to %q, but the pipeline does not have %q depend on it.", a.from, a.to, a.to),
+			fmt.Sprintf("Add depends_on=[%q], or remove the arrow.", a.from), diag.Related{Span: d.pipeline.adds[i].agent.Span, Message: "the pipeline"})
+	}
+}

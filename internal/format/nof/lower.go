@@ -1,0 +1,861 @@
+package nof
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/python"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// lowering makes a program of a document.
+type lowering struct {
+	Format
+	doc   *document
+	files format.Files
+	out   *diag.List
+	p     *ir.Program
+	units []*unit
+	safe  map[*crew]bool // whether its members can work side by side
+}
+
+// unit is what runs at one place of the list: an agent, or a crew.
+type unit struct {
+	id     string
+	agents []string
+	crew   *crew // nil for an agent alone
+	// last is the step that the ways on leave from.
+	last string
+}
+
+// withoutSubset drops what only the evaluator of ours cannot do.
+func withoutSubset(list diag.List) diag.List {
+	return slices.DeleteFunc(list, func(d diag.Diagnostic) bool {
+		return d.Code == python.CodeSubset || d.Code == python.CodePrivate
+	})
+}
+
+func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
+	l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
+}
+
+func (l *lowering) program() *ir.Program {
+	d := l.doc
+	l.p = &ir.Program{
+		Format: "nof", Level: d.mode() + " routing", Name: d.name.Value, Version: d.version.Value, Description: d.description.Value,
+		Tools: ir.Tools{AllowAll: true}, Span: d.name.Span,
+	}
+	l.meta()
+	l.checkAgents()
+	if d.state == nil {
+		d.state = d.openState()
+	}
+	l.checkNodes()
+	d.bindRules(l.out)
+	l.group()
+	l.drift()
+	l.quote()
+	l.declare()
+	if l.Execution {
+		l.p.Level = "execution"
+		l.executionStep()
+	} else {
+		l.graph()
+	}
+	if len(l.p.Blocks[ir.Body].Steps) == 0 {
+		l.p.Blocks[ir.Body].Steps = []ir.Step{{ID: "nothing", Type: "end", Implied: true, Action: ir.End{}, Span: d.name.Span}}
+	}
+	return l.p
+}
+
+// meta keeps what else the frontmatter says.
+func (l *lowering) meta() {
+	if l.doc.meta == nil {
+		return
+	}
+	for _, pair := range l.doc.meta.Pairs {
+		switch pair.Key.Value {
+		case "name", "version", "description", "agents", "crews":
+			continue
+		}
+		l.p.Meta = append(l.p.Meta, ir.Meta{Name: pair.Key.Value, Value: pair.Value.JSON(), Span: pair.Key.Span})
+	}
+}
+
+// checkAgents looks the agents up (N23).
+func (l *lowering) checkAgents() {
+	d := l.doc
+	var unique []text.Text
+	for _, a := range d.agents {
+		if i := slices.IndexFunc(unique, func(o text.Text) bool { return o.Value == a.Value }); i >= 0 {
+			l.report(CodeTwice, diag.Error, a.Span, fmt.Sprintf("The agent %q is listed twice.", a.Value),
+				"List each agent once; a Cycle-back rule has one run again.", diag.Related{Span: unique[i].Span, Message: "the first time"})
+			continue
+		}
+		unique = append(unique, a)
+	}
+	d.agents = unique
+	for _, a := range d.agents {
+		l.lookUp(a)
+	}
+	for _, n := range d.nodes {
+		for _, call := range n.calls {
+			if !d.lists(call.Value) && d.find(call.Value, l.files, l.out) == nil {
+				l.unknownAgent(call)
+			} else if e := d.find(call.Value, l.files, l.out); e != nil && l.p.Agent(call.Value) == nil {
+				l.addAgent(e, call.Span)
+			}
+		}
+	}
+	if l.Execution && d.pipeline != nil {
+		for _, a := range d.pipeline.adds {
+			if !d.lists(a.agent.Value) && l.p.Agent(a.agent.Value) == nil {
+				l.lookUp(a.agent)
+			}
+		}
+	}
+	in := map[string]text.Text{}
+	for i := range d.crews {
+		c := &d.crews[i]
+		c.members = slices.DeleteFunc(c.members, func(m text.Text) bool {
+			if !d.lists(m.Value) {
+				l.report(CodeCrew, diag.Error, m.Span, fmt.Sprintf("The crew %q has the member %q, which is not one of the agents.", c.name.Value, m.Value), diag.DidYouMean(m.Value, d.keys()))
+				return true
+			}
+			if other, twice := in[m.Value]; twice {
+				l.report(CodeCrew, diag.Error, m.Span, fmt.Sprintf("%q is a member of two crews.", m.Value), "Leave it in one of them.", diag.Related{Span: other.Span, Message: "also here"})
+				return true
+			}
+			in[m.Value] = m
+			return false
+		})
+	}
+}
+
+func (l *lowering) unknownAgent(a text.Text) {
+	l.report(CodeAgent, diag.Error, a.Span, fmt.Sprintf("There is no agent %q.", a.Value),
+		strings.TrimSpace(near(a.Value)+fmt.Sprintf(" An agent of your own is described in %s/%s.md.", registryFolder, a.Value)))
+}
+
+func near(key string) string {
+	if n := diag.Nearest(key, builtInKeys()); n != "" {
+		return fmt.Sprintf("Did you mean %q?", n)
+	}
+	return ""
+}
+
+func (l *lowering) lookUp(a text.Text) {
+	e := l.doc.find(a.Value, l.files, l.out)
+	if e == nil {
+		l.unknownAgent(a)
+		return
+	}
+	l.addAgent(e, a.Span)
+}
+
+// addAgent makes the agent of the program.
+func (l *lowering) addAgent(e *entry, at source.Span) {
+	a := ir.Agent{ID: e.key, Model: e.model, MaxTokens: int(min(e.maxTokens, 1<<30)), Span: at, Instructions: e.instructions}
+	switch {
+	case e.description != "":
+		a.Role = e.description
+	case e.instructions == "":
+		a.Role = fmt.Sprintf("You are the agent %q of the category %q.", e.key, e.category)
+		a.Goal = "Analyse the workload and say what should be done about it."
+	}
+	a.Expected = outputContract
+	if l.doc.mode() == hierarchical && l.doc.position(e.key) == 0 { // N32
+		if s := l.doc.sections[philosophy]; s != nil {
+			a.Instructions = strings.TrimSpace(a.Instructions + "\n\nWhat the workflow is for:\n" + strings.TrimSpace(l.doc.file.Text[s.at.Start:s.at.End]))
+		}
+	}
+	l.p.Agents = append(l.p.Agents, a)
+	if e.file != nil {
+		sum := sha256.Sum256([]byte(e.file.Text))
+		l.p.Files = append(l.p.Files, ir.File{Path: e.file.Path, Role: "agent", SHA256: hex.EncodeToString(sum[:])})
+	}
+}
+
+const outputContract = "A JSON object with recommendations (a list of objects), rules_applied (a list of names) and meta_insight (a sentence), and with analysis_data (an object) for figures."
+
+// node finds the node function of an agent.
+func (d *document) node(key string) *node {
+	for _, n := range d.nodes {
+		if n.key() == key {
+			return n
+		}
+	}
+	return nil
+}
+
+// checkNodes holds the node functions against agents and schema.
+func (l *lowering) checkNodes() {
+	d := l.doc
+	for _, a := range d.agents {
+		if d.node(a.Value) == nil && d.sections[agentNodes] != nil && !d.unread {
+			l.report(CodeNode, diag.Error, a.Span, fmt.Sprintf("No node function calls the agent %q.", a.Value),
+				fmt.Sprintf("Write a function %s(state) that calls AgentRunner.run(%q, …).", functionName(a.Value), a.Value))
+		}
+	}
+	seen := map[string]*node{}
+	for _, n := range d.nodes {
+		key := n.key()
+		if first := seen[key]; first != nil {
+			l.report(CodeNode, diag.Error, n.at, fmt.Sprintf("A second node function calls the agent %q first.", key), "Leave one function for each agent.",
+				diag.Related{Span: first.at, Message: "the first one"})
+			continue
+		}
+		seen[key] = n
+		if !d.lists(key) {
+			l.report(CodeNode, diag.Warning, n.at, fmt.Sprintf("The function %q is for the agent %q, which the frontmatter does not list, so it never runs.", n.function, key),
+				fmt.Sprintf("Add %q to agents, or remove the function.", key))
+		}
+		if want := functionName(key); n.function != want { // N3
+			l.report(CodeNodeName, diag.Warning, n.at, fmt.Sprintf("The node function of %q is called %q.", key, n.function), fmt.Sprintf("Call it %s.", want))
+		}
+		if d.state.open {
+			continue
+		}
+		for _, use := range n.reads {
+			if d.state.find(use.Value) == nil {
+				l.report(CodeField, diag.Error, use.Span, fmt.Sprintf("The node %q reads the field %q, which the state schema does not have.", n.function, use.Value),
+					diag.DidYouMean(use.Value, d.state.names()), diag.Related{Span: d.state.at, Message: "the schema"})
+			}
+		}
+		for _, use := range n.writes {
+			if d.state.find(use.Value) == nil { // N20
+				l.report(CodeField, diag.Error, use.Span, fmt.Sprintf("The node %q returns the field %q, which the state schema does not have.", n.function, use.Value),
+					diag.DidYouMean(use.Value, d.state.names()), diag.Related{Span: d.state.at, Message: "the schema"})
+			}
+		}
+	}
+}
+
+func functionName(key string) string { return "run_" + strings.ReplaceAll(key, "-", "_") }
+
+// group puts the agents into units, in the order of the list.
+func (l *lowering) group() {
+	d := l.doc
+	done := map[string]bool{}
+	for _, a := range d.agents {
+		if done[a.Value] || d.node(a.Value) == nil && !d.unread {
+			continue
+		}
+		c := d.crewOf(a.Value)
+		if c == nil || !l.sideBySide(c) {
+			l.units = append(l.units, &unit{id: a.Value, agents: []string{a.Value}})
+			done[a.Value] = true
+			continue
+		}
+		u := &unit{id: c.name.Value, crew: c}
+		for d.lists(u.id) || u.id == beginStep || u.id == resultStep {
+			u.id += "-crew"
+		}
+		for _, m := range c.members {
+			if d.node(m.Value) != nil || d.unread {
+				u.agents = append(u.agents, m.Value)
+			}
+			done[m.Value] = true
+		}
+		l.units = append(l.units, u)
+	}
+}
+
+func (d *document) crewOf(key string) *crew {
+	for i := range d.crews {
+		if slices.ContainsFunc(d.crews[i].members, func(m text.Text) bool { return m.Value == key }) {
+			return &d.crews[i]
+		}
+	}
+	return nil
+}
+
+// sideBySide decides, once, whether a crew can run in parallel (N13).
+func (l *lowering) sideBySide(c *crew) bool {
+	if safe, known := l.safe[c]; known {
+		return safe
+	}
+	if l.safe == nil {
+		l.safe = map[*crew]bool{}
+	}
+	l.safe[c] = len(c.members) > 1 && l.independent(c)
+	if l.safe[c] {
+		l.sharedFields(c)
+	}
+	return l.safe[c]
+}
+
+// independent tells whether no member of a crew needs another, and warns of
+// the first need.
+func (l *lowering) independent(c *crew) bool {
+	d := l.doc
+	safe := true
+	warn := func(at source.Span, message string, related ...diag.Related) {
+		if safe {
+			l.report(CodeUnsafeCrew, diag.Warning, c.name.Span, message, "They run one after the other. Take the dependency away, or the crew.", append(related, diag.Related{Span: at, Message: "here"})...)
+		}
+		safe = false
+	}
+	for _, a := range c.members {
+		for _, b := range c.members {
+			if a.Value == b.Value || !safe {
+				continue
+			}
+			if at, ok := d.depends(a.Value, b.Value); ok {
+				warn(at, fmt.Sprintf("The crew %q cannot work side by side: %q depends on %q.", c.name.Value, b.Value, a.Value))
+				continue
+			}
+			na, nb := d.node(a.Value), d.node(b.Value)
+			if na == nil || nb == nil {
+				continue
+			}
+			for _, w := range na.writes {
+				f := d.state.find(w.Value)
+				if f == nil || f.reducer != "" {
+					continue
+				}
+				if i := slices.IndexFunc(nb.reads, func(r text.Text) bool { return r.Value == w.Value }); i >= 0 {
+					warn(nb.reads[i].Span, fmt.Sprintf("The crew %q cannot work side by side: %q reads the field %q, which %q writes.", c.name.Value, b.Value, w.Value, a.Value),
+						diag.Related{Span: w.Span, Message: "written here"})
+				}
+			}
+		}
+	}
+	return safe
+}
+
+// sharedFields warns of fields that several members overwrite (N14).
+func (l *lowering) sharedFields(c *crew) {
+	by := map[string]text.Text{}
+	for _, m := range c.members {
+		n := l.doc.node(m.Value)
+		if n == nil {
+			continue
+		}
+		mine := map[string]bool{}
+		for _, w := range n.writes {
+			f := l.doc.state.find(w.Value)
+			if f == nil || f.reducer != "" || mine[w.Value] {
+				continue
+			}
+			mine[w.Value] = true
+			if first, twice := by[w.Value]; twice {
+				l.report(CodeSharedField, diag.Warning, w.Span, fmt.Sprintf("Two members of the crew %q write the field %q; the one that the crew lists last wins.", c.name.Value, w.Value),
+					"Give each a field of its own, or make it an accumulator.", diag.Related{Span: first.Span, Message: "the first one"})
+			}
+			by[w.Value] = w
+		}
+	}
+}
+
+// The implied steps.
+const (
+	beginStep  = "begin"
+	resultStep = "result"
+)
+
+// The keys of what a node gives besides fields of the state.
+var (
+	costKey      = runPath("cost_so_far")
+	cycleKey     = runPath("cycle")
+	delegatesKey = runPath("delegates")
+)
+
+// declare gives the program its variables, its input and its output.
+func (l *lowering) declare() {
+	d := l.doc
+	properties, output := map[string]any{}, map[string]any{}
+	var names []string
+	for _, f := range d.state.fields {
+		v := ir.Var{Path: statePath(f.name), Init: l.initial(f), Span: f.at}
+		switch f.reducer {
+		case reduceAppend:
+			v.Reducer = ir.Append
+		case reduceMerge:
+			v.Reducer = ir.Merge
+		}
+		l.p.Vars = append(l.p.Vars, v)
+		properties[f.name], output[f.name] = f.kind.schema(), map[string]any{}
+		names = append(names, f.name)
+	}
+	for path, zero := range l.tracked() {
+		l.p.Vars = append(l.p.Vars, ir.Var{Path: path, Init: json.RawMessage(zero), Span: d.name.Span})
+	}
+	slices.SortStableFunc(l.p.Vars[len(d.state.fields):], func(a, b ir.Var) int { return strings.Compare(a.Path, b.Path) })
+	input := map[string]any{"type": "object", "properties": properties, "additionalProperties": d.state.open}
+	l.p.Input = &ir.Contract{Schema: mustJSON(input), Span: d.state.at}
+	if !l.Execution {
+		l.p.Output = &ir.Contract{Schema: mustJSON(map[string]any{"type": "object", "properties": output, "required": names}), Span: d.state.at}
+	}
+}
+
+// tracked are the variables besides the state that somebody reads, and what
+// they begin with.
+func (l *lowering) tracked() map[string]string {
+	out := map[string]string{}
+	for _, r := range l.doc.rules {
+		if r.cond == nil {
+			continue
+		}
+		for _, p := range r.cond.Paths() {
+			switch {
+			case p.Segments[0] == "agents" && len(p.Segments) > 1:
+				out[agentPath(p.Segments[1])] = "{}"
+			case p.Segments[0] == "pass":
+				out[strings.Join(p.Segments[:2], ".")] = "0"
+			}
+		}
+	}
+	if l.doc.mode() == hierarchical {
+		out[delegatesKey] = "[]"
+	}
+	return out
+}
+
+// initial is what a field begins with: what the Execution block says, or the
+// zero of its type (N1, N21).
+func (l *lowering) initial(f field) json.RawMessage {
+	if l.doc.pipeline != nil {
+		for _, one := range l.doc.pipeline.initial {
+			if one.name == f.name {
+				return one.value
+			}
+		}
+	}
+	return f.kind.zero()
+}
+
+func mustJSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("nof: %v", err)) // only plain data goes here
+	}
+	return raw
+}
+
+func okEdge(to string, at source.Span) ir.Edge {
+	return ir.Edge{On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: to}, Sequential: true, Span: at}
+}
+
+// graph lowers the agents, crews and rules (N1, N5).
+func (l *lowering) graph() {
+	d := l.doc
+	body := l.p.AddBlock(ir.Block{Span: d.name.Span})
+	l.add(body, l.begin())
+	for _, u := range l.units {
+		if u.crew != nil {
+			l.crewStep(body, u)
+		} else {
+			l.add(body, l.nodeStep(u.agents[0], false))
+			u.last = u.id
+		}
+		l.saves(body, u)
+	}
+	l.add(body, l.result(resultStep))
+	l.ends(body)
+	steps := l.p.Blocks[body].Steps
+	if len(l.units) > 0 {
+		steps[0].Next = []ir.Edge{okEdge(l.units[0].id, d.name.Span)}
+	} else {
+		steps[0].Next = []ir.Edge{okEdge(resultStep, d.name.Span)}
+	}
+	for i, u := range l.units {
+		next := resultStep
+		if i+1 < len(l.units) {
+			next = l.units[i+1].id
+		}
+		l.p.Step(body, u.last).Next = append(l.waysOn(i), okEdge(next, d.agentSpan(u.agents[0])))
+	}
+}
+
+func (l *lowering) add(b ir.BlockID, s ir.Step) {
+	l.p.Blocks[b].Steps = append(l.p.Blocks[b].Steps, s)
+}
+
+// begin fills the state.
+func (l *lowering) begin() ir.Step {
+	d := l.doc
+	s := ir.Step{ID: beginStep, Type: "state", Description: "Begin with the state", Implied: true, Span: d.state.at, Reads: []ir.Ref{{Path: "input", Span: d.state.at}}}
+	defaults := map[string]json.RawMessage{}
+	for _, f := range d.state.fields {
+		defaults[f.name] = l.initial(f)
+		s.Writes = append(s.Writes, ir.Write{Path: statePath(f.name), Part: f.name, Reducer: ir.Set, Span: f.at})
+	}
+	task := ir.Task{Kind: "collect"}
+	task.Settings.Put("defaults", defaults, d.state.at)
+	s.Action = task
+	return s
+}
+
+// result gives the state back.
+func (l *lowering) result(id string) ir.Step {
+	d := l.doc
+	task := ir.Task{Kind: "collect"}
+	s := ir.Step{
+		ID: id, Type: "result", Description: "Give back the state", Implied: true, Span: d.state.at,
+		Writes: []ir.Write{{Path: "output", Span: d.state.at}}, Action: ir.End{Work: &task},
+	}
+	for _, f := range d.state.fields {
+		s.Reads = append(s.Reads, ir.Ref{Path: statePath(f.name), Span: f.at})
+	}
+	return s
+}
+
+// ends adds an end for each rule that aborts.
+func (l *lowering) ends(body ir.BlockID) {
+	n := 0
+	for _, r := range l.doc.rules {
+		if r.kind != abortRule || l.doc.inert(r, l.HonorRules) {
+			continue
+		}
+		s := l.result(abortStep(n))
+		s.Description, s.Span = "Abort and give back what there is: "+strings.TrimSpace(r.cond.Text), r.at
+		s.ReasonOK = "ABORTED"
+		l.add(body, s)
+		n++
+	}
+}
+
+func abortStep(n int) string {
+	if n == 0 {
+		return "abort"
+	}
+	return fmt.Sprintf("abort-%d", n+1)
+}
+
+// nodeStep is the step of one agent. In a branch of a crew it gives only what
+// it changed, because the crew puts the changes together.
+func (l *lowering) nodeStep(key string, branch bool) ir.Step {
+	d := l.doc
+	n := d.node(key)
+	at := d.agentSpan(key)
+	if n == nil { // the file has errors
+		return ir.Step{ID: key, Type: "agent", Action: ir.Route{}, Span: at}
+	}
+	s := ir.Step{ID: key, Type: "agent", Span: at}
+	task := ir.Task{Kind: "node"}
+	task.Settings.Put("function", n.function, n.at)
+	l.code(&task, d.helpers)
+	fields, reducers := map[string]string{}, map[string]string{}
+	read := map[string]source.Span{}
+	for _, f := range d.state.fields {
+		fields[f.name] = f.kind.text()
+		if f.reducer != "" {
+			reducers[f.name] = f.reducer
+		}
+		if n.anyRead {
+			read[f.name] = n.at
+		}
+	}
+	for _, r := range n.reads {
+		if d.state.find(r.Value) != nil {
+			read[r.Value] = r.Span
+		}
+	}
+	for _, f := range l.written(n) {
+		if !branch {
+			if f.reducer == reduceAdd || f.reducer == "" && !slices.Contains(n.always, f.name) {
+				if _, there := read[f.name]; !there {
+					read[f.name] = n.at
+				}
+			}
+			s.Writes = append(s.Writes, stateWrite(f, n.at))
+		}
+	}
+	for _, f := range d.state.fields {
+		if at, ok := read[f.name]; ok {
+			s.Reads = append(s.Reads, ir.Ref{Path: statePath(f.name), Span: at})
+		}
+	}
+	task.Settings.Put("fields", fields, d.state.at)
+	task.Settings.Put("reducers", reducers, d.state.at)
+	task.Settings.Put("agents", l.registered(n.calls), at)
+	if branch {
+		task.Settings.Put("delta", true, at)
+	}
+	tracked := l.tracked()
+	track := func(path string) {
+		if _, ok := tracked[path]; ok {
+			task.Settings.Put("track", append(l.tracks(&task), path), at)
+			if !branch {
+				s.Writes = append(s.Writes, ir.Write{Path: path, Part: path, Reducer: ir.Set, Span: at})
+			}
+		}
+	}
+	if _, ok := tracked[costKey]; ok && !branch {
+		s.Reads = append(s.Reads, ir.Ref{Path: costKey, Span: at})
+	}
+	for _, path := range []string{costKey, cycleKey, agentPath(key)} {
+		track(path)
+	}
+	if d.mode() == hierarchical {
+		if d.position(key) == 0 { // N15
+			track(delegatesKey)
+			task.Settings.Put("delegates", d.keys()[1:], at)
+		} else if !branch {
+			s.When = l.delegated(key)
+		}
+	}
+	s.Action = task
+	return s
+}
+
+func (l *lowering) tracks(t *ir.Task) []string {
+	var out []string
+	if raw := t.Settings.Get("track"); raw != nil {
+		_ = json.Unmarshal(raw, &out) // we wrote it
+	}
+	return out
+}
+
+// delegated holds when the orchestrator chose an agent, or nobody at all.
+func (l *lowering) delegated(key string) *expr.Expr {
+	cond, _ := expr.Parse(expr.NOF, fmt.Sprintf("%s is empty or %s contains %q", delegatesKey, delegatesKey, key), l.doc.agentSpan(key))
+	return cond
+}
+
+// written are the fields that a node may write.
+func (l *lowering) written(n *node) []field {
+	var out []field
+	for _, f := range l.doc.state.fields {
+		if n.anyWrite || slices.ContainsFunc(n.writes, func(w text.Text) bool { return w.Value == f.name }) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func stateWrite(f field, at source.Span) ir.Write {
+	w := ir.Write{Path: statePath(f.name), Part: f.name, Reducer: ir.Set, Span: at}
+	switch f.reducer {
+	case reduceAppend:
+		w.Reducer = ir.Append
+	case reduceMerge:
+		w.Reducer = ir.Merge
+	}
+	return w
+}
+
+// code puts a block of code into a task, with its place.
+func (l *lowering) code(t *ir.Task, blocks ...*python.Module) {
+	type block struct {
+		Code string `json:"code"`
+		Line int    `json:"line"`
+	}
+	var list []block
+	for _, m := range blocks {
+		if m != nil {
+			list = append(list, block{m.Code, m.Line})
+		}
+	}
+	at := l.doc.name.Span
+	t.Settings.Put("code", list, at)
+	t.Settings.Put("file", l.doc.file.Path, at)
+	if l.Python {
+		t.Settings.Put("python", true, at)
+	}
+}
+
+// registered is what a node knows about the agents that it may call.
+func (l *lowering) registered(calls []text.Text) map[string]any {
+	out := map[string]any{}
+	for _, c := range calls {
+		e := l.doc.find(c.Value, l.files, l.out)
+		if e == nil {
+			continue
+		}
+		one := map[string]any{}
+		if price, ok := e.price(); ok {
+			one["micro_dollars"] = price
+		}
+		if len(e.command) > 0 {
+			one["command"] = e.command
+		}
+		out[c.Value] = one
+	}
+	return out
+}
+
+// crewStep runs the members of a crew side by side and puts their changes
+// together in the order of the crew (N14).
+func (l *lowering) crewStep(body ir.BlockID, u *unit) {
+	d := l.doc
+	at := u.crew.name.Span
+	s := ir.Step{ID: u.id, Type: "crew", Span: at}
+	par := ir.Parallel{Join: ir.JoinSettle, Name: u.crew.name.Value, Span: at}
+	var fields []field
+	for _, key := range u.agents {
+		member := l.nodeStep(key, true)
+		block := l.p.AddBlock(ir.Block{Name: key, Steps: []ir.Step{member}, Span: member.Span})
+		branch := ir.Branch{Name: key, Block: block, Span: member.Span}
+		if d.mode() == hierarchical {
+			branch.When = l.delegated(key)
+		}
+		par.Branches = append(par.Branches, branch)
+		for _, r := range member.Reads {
+			if !slices.ContainsFunc(s.Reads, func(o ir.Ref) bool { return o.Path == r.Path }) {
+				s.Reads = append(s.Reads, r)
+			}
+		}
+		if n := d.node(key); n != nil {
+			for _, f := range l.written(n) {
+				if !slices.ContainsFunc(fields, func(o field) bool { return o.name == f.name }) {
+					fields = append(fields, f)
+				}
+			}
+		}
+	}
+	combine := ir.Task{Kind: "collect"}
+	reducers := map[string]string{}
+	for _, f := range fields {
+		if f.reducer != "" {
+			reducers[f.name] = f.reducer
+		}
+		if f.reducer == "" || f.reducer == reduceAdd {
+			if path := statePath(f.name); !slices.ContainsFunc(s.Reads, func(o ir.Ref) bool { return o.Path == path }) {
+				s.Reads = append(s.Reads, ir.Ref{Path: path, Span: at})
+			}
+		}
+		s.Writes = append(s.Writes, stateWrite(f, at))
+	}
+	tracked := l.tracked()
+	for _, path := range []string{costKey, cycleKey} {
+		if _, ok := tracked[path]; ok {
+			s.Writes = append(s.Writes, ir.Write{Path: path, Part: path, Reducer: ir.Set, Span: at})
+			if path == costKey {
+				reducers[path] = reduceAdd
+				s.Reads = append(s.Reads, ir.Ref{Path: path, Span: at})
+			}
+		}
+	}
+	for _, key := range u.agents {
+		if _, ok := tracked[agentPath(key)]; ok {
+			s.Writes = append(s.Writes, ir.Write{Path: agentPath(key), Part: agentPath(key), Reducer: ir.Set, Span: at})
+			s.Reads = append(s.Reads, ir.Ref{Path: agentPath(key), Span: at})
+		}
+	}
+	combine.Settings.Put("reducers", reducers, at)
+	par.Combine = &combine
+	s.Action = par
+	u.last = u.id
+	l.add(body, s)
+}
+
+// saves adds the checkpoints after a unit (N27).
+func (l *lowering) saves(body ir.BlockID, u *unit) {
+	n := 0
+	for _, r := range l.doc.rules {
+		if r.kind != saveRule || !slices.Contains(u.agents, r.target.Value) {
+			continue
+		}
+		id := u.id + ":checkpoint"
+		if n++; n > 1 {
+			id = fmt.Sprintf("%s-%d", id, n)
+		}
+		task := ir.Task{Kind: "collect"}
+		s := ir.Step{
+			ID: id, Type: "checkpoint", Description: "Save the state to " + r.path.Value, Implied: true, Span: r.at, Action: task,
+			Produces: []ir.Name{{Name: r.path.Value, Span: r.path.Span}},
+		}
+		for _, f := range l.doc.state.fields {
+			s.Reads = append(s.Reads, ir.Ref{Path: statePath(f.name), Span: f.at})
+		}
+		last := l.p.Step(body, u.last)
+		last.Next = []ir.Edge{okEdge(id, r.at)}
+		l.add(body, s)
+		u.last = id
+	}
+}
+
+// waysOn are the edges that rules make after a unit (N5, N6, N16): aborts
+// first, at the end of a pass the cycles, then routes by priority.
+func (l *lowering) waysOn(i int) []ir.Edge {
+	d := l.doc
+	var out []ir.Edge
+	edge := func(r *rule, to string, limit int, label string) {
+		out = append(out, ir.Edge{On: []ir.Outcome{ir.OK, ir.Skipped}, When: r.cond, To: ir.Target{Step: to}, Label: label, Limit: limit, Span: r.at})
+	}
+	n := 0
+	for _, r := range d.rules {
+		if r.kind == abortRule && !d.inert(r, l.HonorRules) {
+			edge(r, abortStep(n), 0, "abort")
+			n++
+		}
+	}
+	if i == len(l.units)-1 {
+		for _, r := range d.rules {
+			if r.kind != cycleRule || d.inert(r, l.HonorRules) {
+				continue
+			}
+			if at := l.unitOf(r.target.Value); at >= 0 {
+				edge(r, l.units[at].id, r.cycles, "cycle-back")
+			}
+		}
+	}
+	var routes []*rule
+	for _, r := range d.rules {
+		if (r.kind == routeRule || r.kind == skipRule) && !d.inert(r, l.HonorRules) && l.eligible(r, i) {
+			routes = append(routes, r)
+		}
+	}
+	slices.SortStableFunc(routes, func(a, b *rule) int { return a.priority - b.priority })
+	for _, r := range routes {
+		edge(r, l.units[l.unitOf(r.target.Value)].id, 0, strings.TrimSpace(r.cond.Text))
+	}
+	return out
+}
+
+// eligible tells whether a route leads on from a unit: to a later one, and
+// over everything that it wants to skip.
+func (l *lowering) eligible(r *rule, i int) bool {
+	to := l.unitOf(r.target.Value)
+	if to <= i {
+		return false
+	}
+	for _, s := range r.skips {
+		if at := l.unitOf(s.Value); at <= i || at >= to {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *lowering) unitOf(key string) int {
+	return slices.IndexFunc(l.units, func(u *unit) bool { return slices.Contains(u.agents, key) })
+}
+
+// executionStep runs the Execution block as it stands.
+func (l *lowering) executionStep() {
+	d := l.doc
+	body := l.p.AddBlock(ir.Block{Span: d.name.Span})
+	if d.pipeline == nil {
+		return
+	}
+	task := ir.Task{Kind: "node"}
+	l.code(&task, d.helpers, d.pipeline.module)
+	var calls []text.Text
+	for _, a := range d.pipeline.adds {
+		calls = append(calls, a.agent)
+	}
+	for _, n := range d.nodes {
+		calls = append(calls, n.calls...)
+	}
+	at := d.sections[executionOf].heading.Span
+	task.Settings.Put("agents", l.registered(calls), at)
+	if l.SDK {
+		task.Settings.Put("sdk", true, at)
+	}
+	l.add(body, ir.Step{
+		ID: "execution", Type: "execution", Description: "Run the Execution block", Span: at, Reads: []ir.Ref{{Path: "input", Span: at}},
+		Writes: []ir.Write{{Path: "output", Span: at}}, Action: task,
+	})
+}

@@ -1,0 +1,64 @@
+package nof
+
+import (
+	"path"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// Format reads NOF files. A file holds two programs: the graph of its agents
+// with the node functions, and the Execution block (N1).
+type Format struct {
+	// Execution reads the Execution block instead of the graph.
+	Execution bool
+	// HonorRules looks at all routing rules in every routing mode (N4).
+	HonorRules bool
+	// Python has the code run by a real python3.
+	Python bool
+	// SDK does what the public SDK does where that is not what it says (N17, N18).
+	SDK bool
+}
+
+var _ format.Format = Format{}
+
+// Name is "nof".
+func (Format) Name() string { return "nof" }
+
+// Match looks at the name, and at the lines of the frontmatter.
+func (Format) Match(f *source.File) format.Match {
+	if strings.HasSuffix(strings.ToLower(f.Path), ".nof.md") {
+		return format.Certain
+	}
+	if !strings.EqualFold(path.Ext(f.Path), ".md") {
+		return format.No
+	}
+	head, ok := strings.CutPrefix(strings.TrimPrefix(f.Text, "\ufeff"), "---")
+	if !ok {
+		return format.No
+	}
+	head, _, _ = strings.Cut(head, "\n---")
+	for line := range strings.Lines(head) {
+		if value, ok := strings.CutPrefix(line, "format:"); ok && strings.HasPrefix(strings.Trim(value, " \t\"'"), "nof/") {
+			return format.Certain
+		}
+	}
+	return format.No
+}
+
+// Compile reads a file.
+func (o Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.List) {
+	var list diag.List
+	doc := parse(f, &list)
+	if doc == nil {
+		return nil, list
+	}
+	if o.Python {
+		list = withoutSubset(list)
+	}
+	l := &lowering{Format: o, doc: doc, files: files, out: &list}
+	return l.program(), list
+}

@@ -1,0 +1,427 @@
+package nof
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/python"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// document is the syntax tree of a file.
+type document struct {
+	file *source.File
+	md   *text.Document
+
+	name, description, stateSchema, routing, estimate, version text.Text
+	agents                                                     []text.Text
+	crews                                                      []crew
+	meta                                                       *text.Node
+	title                                                      text.Text // what "# Workflow: …" says
+
+	sections map[string]*section
+	chart    *text.Flowchart
+	chartAt  source.Span
+	fence    text.Region // of the diagram
+	state    *stateSchema
+	helpers  *python.Module // the Agent Nodes block
+	nodes    []*node
+	pipeline *pipeline
+	rules    []*rule
+
+	known map[string]*entry
+	// unread: a part could not be read, so what seems to be missing may not be.
+	unread bool
+}
+
+type crew struct {
+	name    text.Text
+	members []text.Text
+}
+
+// section is a part of the file under a heading of the second level.
+type section struct {
+	heading text.Heading
+	at      text.Region // what stands below it
+	fences  []*text.Fence
+}
+
+// The sections, as they are written; the first ones must be there.
+const (
+	philosophy   = "Philosophy"
+	topology     = "Topology"
+	agentNodes   = "Agent Nodes"
+	executionOf  = "Execution"
+	stateSection = "State Schema"
+	ruleSection  = "Routing Rules"
+)
+
+var required = []string{philosophy, topology, agentNodes, executionOf}
+
+// The routing modes.
+const (
+	sequential   = "sequential"
+	hierarchical = "hierarchical"
+	dynamic      = "dynamic"
+)
+
+var codes = text.Codes{
+	WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknownKey, BadValue: CodeBadValue, UnknownAs: diag.Warning,
+}
+
+// parse reads a file; nil when nothing can be made of it.
+func parse(f *source.File, out *diag.List) *document {
+	d := &document{file: f, md: text.ParseMarkdown(f), sections: map[string]*section{}}
+	*out = append(*out, d.md.Problems("python", "mermaid")...)
+	if !d.md.HasFrontmatter {
+		line, _, _ := strings.Cut(f.Text, "\n")
+		out.Add(diag.Diagnostic{
+			Code: CodeVersion, Severity: diag.Error, Span: f.Span(0, len(line)),
+			Message: "The file has no frontmatter.",
+			Help:    "Begin the file with a line of ---, the keys format, name, description and agents, and another line of ---.",
+		})
+		return nil
+	}
+	if !d.frontmatter(out) {
+		return nil
+	}
+	d.fileName(out)
+	d.split(out)
+	d.headings(out)
+	d.blocks(out)
+	return d
+}
+
+var versionForm = regexp.MustCompile(`^nof/([0-9]+)\.([0-9]+)$`)
+
+// frontmatter reads section 4; false when the file is of a version that
+// cannot be read.
+func (d *document) frontmatter(out *diag.List) bool {
+	node, list := text.ParseYAML(d.file, d.md.Frontmatter.Start, d.md.Frontmatter.End)
+	*out = append(*out, list...)
+	d.unread = list.Errors()
+	d.meta = node
+	r := text.Read(node, "frontmatter", codes, out)
+	format := r.String("format")
+	m := versionForm.FindStringSubmatch(format.Value)
+	later := false
+	switch {
+	case format.IsZero():
+	case m == nil || m[1] != "1":
+		out.Add(diag.Diagnostic{
+			Code: CodeVersion, Severity: diag.Error, Span: format.Span,
+			Message: fmt.Sprintf("The format %q cannot be read; what is known is nof/1.0.", format.Value),
+			Help:    "Write format: nof/1.0.",
+		})
+		return false
+	case m[2] != "0":
+		later = true
+		out.Add(diag.Diagnostic{ // N22
+			Code: CodeMinor, Severity: diag.Warning, Span: format.Span,
+			Message: fmt.Sprintf("%q is later than nof/1.0; keys and sections that are new in it are passed over.", format.Value),
+			Help:    "Write format: nof/1.0 unless something newer is needed.",
+		})
+	}
+	d.name, d.description, d.version = r.String("name"), r.String("description"), r.String("version")
+	d.agents = r.Strings("agents")
+	d.stateSchema = r.String("state_schema")
+	d.routing = r.Enum("routing", sequential, hierarchical, dynamic)
+	d.estimate = d.money(r, out)
+	r.String("created")
+	r.Strings("tags")
+	d.crewList(r.Map("crews"), out)
+	r.Require("format", "name", "description", "agents")
+	if !later {
+		r.Done()
+	}
+	if n := r.Node("agents"); n != nil && n.Kind == text.List && len(n.Items) == 0 {
+		out.Add(diag.Diagnostic{
+			Code: CodeMissing, Severity: diag.Error, Span: r.KeySpan("agents"),
+			Message: "The workflow has no agents.", Help: "List at least one agent, such as - cost-advisor.",
+		})
+	}
+	return true
+}
+
+// money reads the cost estimate, with or without a dollar sign (N8).
+func (d *document) money(r *text.Reader, out *diag.List) text.Text {
+	n := r.Node("cost_estimate")
+	if n == nil || n.Kind == text.Null {
+		return text.Text{}
+	}
+	if n.Kind != text.Int && n.Kind != text.Float && n.Kind != text.String {
+		return r.String("cost_estimate")
+	}
+	t := n.Text()
+	if _, ok := microDollars(t.Value); !ok {
+		out.Add(diag.Diagnostic{
+			Code: CodeBadValue, Severity: diag.Error, Span: t.Span,
+			Message: fmt.Sprintf("%q is not an amount of money.", t.Value), Help: `Write an amount in dollars, such as "$0.00625".`,
+		})
+		return text.Text{}
+	}
+	return t
+}
+
+// microDollars reads an amount such as "$0.00625" exactly.
+func microDollars(s string) (int64, bool) {
+	s = strings.TrimSpace(strings.ReplaceAll(s, ",", ""))
+	s = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(s, "$"), "USD"))
+	whole, part, _ := strings.Cut(s, ".")
+	if whole == "" && part == "" {
+		return 0, false
+	}
+	if len(part) > 6 {
+		if strings.Trim(part[6:], "0") != "" {
+			f, err := strconv.ParseFloat(s, 64)
+			return int64(f*1e6 + 0.5), err == nil
+		}
+		part = part[:6]
+	}
+	n, err := strconv.ParseInt(whole+part+strings.Repeat("0", 6-len(part)), 10, 64)
+	return n, err == nil && n >= 0
+}
+
+func (d *document) crewList(n *text.Node, out *diag.List) {
+	if n == nil {
+		return
+	}
+	for _, p := range n.Pairs {
+		r := text.Read(n, "list of crews", codes, out)
+		c := crew{name: p.Key.Text(), members: r.Strings(p.Key.Value)}
+		if len(c.members) == 0 {
+			if p.Value.Kind == text.List || p.Value.Kind == text.Null {
+				out.Add(diag.Diagnostic{
+					Code: CodeCrew, Severity: diag.Warning, Span: p.Key.Span,
+					Message: fmt.Sprintf("The crew %q has no members.", c.name.Value), Help: "List the agents that work side by side, or remove the crew.",
+				})
+			}
+			continue
+		}
+		d.crews = append(d.crews, c)
+	}
+}
+
+// fileName warns of a file with another name (N30).
+func (d *document) fileName(out *diag.List) {
+	if strings.HasSuffix(strings.ToLower(d.file.Path), ".nof.md") {
+		return
+	}
+	base := path.Base(d.file.Path)
+	stem, _, _ := strings.Cut(base, ".")
+	out.Add(diag.Diagnostic{
+		Code: CodeFileName, Severity: diag.Warning, Span: d.file.Span(d.md.Frontmatter.Start, d.md.Frontmatter.Start+strings.IndexByte(d.file.Text[d.md.Frontmatter.Start:]+"\n", '\n')),
+		Message: fmt.Sprintf("The file is called %q, but NOF files end in .nof.md.", base),
+		Help:    fmt.Sprintf("Call it %s.nof.md.", stem),
+	})
+}
+
+// split finds the sections.
+func (d *document) split(out *diag.List) {
+	names := append(slices.Clone(required), stateSection, ruleSection)
+	for i, h := range d.md.Headings {
+		if h.Level != 2 {
+			continue
+		}
+		s := &section{heading: h, at: text.Region{Start: h.Span.End, End: d.md.Body.End}}
+		for _, next := range d.md.Headings[i+1:] {
+			if next.Level <= 2 {
+				s.at.End = next.Span.Start
+				break
+			}
+		}
+		for j := range d.md.Fences {
+			if f := &d.md.Fences[j]; f.Span.Start >= s.at.Start && f.Span.Start < s.at.End && !f.Quoted {
+				s.fences = append(s.fences, f)
+			}
+		}
+		k := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, strings.TrimSpace(h.Text)) })
+		if k < 0 {
+			if near := diag.Nearest(h.Text, names); near != "" && !slices.ContainsFunc(d.md.Headings, func(o text.Heading) bool { return o.Level == 2 && strings.EqualFold(o.Text, near) }) {
+				out.Add(diag.Diagnostic{
+					Code: CodeSection, Severity: diag.Warning, Span: h.Span,
+					Message: fmt.Sprintf("The section %q is not read.", h.Text), Help: fmt.Sprintf("Did you mean %q?", near),
+				})
+			}
+			continue
+		}
+		if first := d.sections[names[k]]; first != nil {
+			out.Add(diag.Diagnostic{
+				Code: CodeSection, Severity: diag.Error, Span: h.Span,
+				Message: fmt.Sprintf("There is a second section %q.", names[k]), Help: "Put both together.",
+				Related: []diag.Related{{Span: first.heading.Span, Message: "the first one"}},
+			})
+			continue
+		}
+		d.sections[names[k]] = s
+	}
+}
+
+// headings checks the title and what must or should be there. Extra sections
+// may stand anywhere, in any order (N25).
+func (d *document) headings(out *diag.List) {
+	place := d.file.Span(d.md.Body.Start, d.md.Body.Start)
+	if len(d.md.Headings) > 0 {
+		place = d.md.Headings[0].Span
+	} else if d.md.HasFrontmatter {
+		place = d.file.Span(0, 3)
+	}
+	const form = "# Workflow: NAME"
+	if len(d.md.Headings) == 0 || d.md.Headings[0].Level != 1 || !strings.HasPrefix(strings.ToLower(d.md.Headings[0].Text), "workflow:") {
+		out.Add(diag.Diagnostic{
+			Code: CodeSection, Severity: diag.Error, Span: place,
+			Message: fmt.Sprintf("The first heading must be %q.", form),
+			Help:    fmt.Sprintf("Write \"# Workflow: %s\" after the frontmatter.", d.name.Value),
+		})
+	} else {
+		h := d.md.Headings[0]
+		_, name, _ := strings.Cut(h.Text, ":")
+		name = strings.TrimSpace(name)
+		at := h.Span.Start + max(strings.LastIndex(d.file.Text[h.Span.Start:h.Span.End], name), 0)
+		d.title = text.Text{Value: name, Span: d.file.Span(at, at+len(name))}
+		if name == "" {
+			d.title.Span = h.Span
+		}
+		if !d.name.IsZero() && name != d.name.Value { // N26
+			out.Add(diag.Diagnostic{
+				Code: CodeName, Severity: diag.Warning, Span: d.title.Span,
+				Message: fmt.Sprintf("The heading calls the workflow %q, the frontmatter %q.", name, d.name.Value),
+				Help:    "Call it the same in both places.",
+				Related: []diag.Related{{Span: d.name.Span, Message: "the name in the frontmatter"}},
+			})
+		}
+	}
+	for _, name := range required {
+		if d.sections[name] == nil {
+			out.Add(diag.Diagnostic{
+				Code: CodeSection, Severity: diag.Error, Span: place,
+				Message: fmt.Sprintf("The section %q is missing.", name), Help: fmt.Sprintf("Write \"## %s\" and below it %s.", name, purposes[name]),
+			})
+		}
+	}
+	if len(d.agents) > 2 { // N31
+		for _, name := range []string{stateSection, ruleSection} {
+			if d.sections[name] == nil {
+				out.Add(diag.Diagnostic{
+					Code: CodeRecommended, Severity: diag.Note, Span: place,
+					Message: fmt.Sprintf("A workflow of %d agents should have the section %q.", len(d.agents), name),
+					Help:    fmt.Sprintf("Write \"## %s\" and below it %s.", name, purposes[name]),
+				})
+			}
+		}
+	}
+}
+
+var purposes = map[string]string{
+	philosophy: "what the workflow is for", topology: "a mermaid block with the diagram", agentNodes: "a python block with a function for each agent",
+	executionOf: "a python block with the pipeline", stateSection: "a python block with a TypedDict", ruleSection: "a list of rules",
+}
+
+// blocks reads the code and the diagram in the sections.
+func (d *document) blocks(out *diag.List) {
+	if f := d.block(topology, "mermaid", out); f != nil {
+		chart, list := text.ParseFlowchart(d.file, f.Content.Start, f.Content.End)
+		*out = append(*out, list...)
+		d.chart, d.chartAt, d.fence = chart, f.InfoSpan, f.Content
+		d.unread = d.unread || list.Errors()
+	}
+	if f := d.block(stateSection, "python", out); f != nil {
+		d.readState(d.code(f, out), out)
+	}
+	if f := d.block(agentNodes, "python", out); f != nil {
+		d.helpers = d.code(f, out)
+		d.readNodes(out)
+	}
+	if f := d.block(executionOf, "python", out); f != nil {
+		d.pipeline = d.readPipeline(d.code(f, out))
+	}
+	d.readRules(out)
+}
+
+func (d *document) code(f *text.Fence, out *diag.List) *python.Module {
+	m, list := python.Parse(d.file, f.Content.Start, f.Content.End)
+	*out = append(*out, list...)
+	d.unread = d.unread || list.Errors()
+	return m
+}
+
+// block finds the one block of a section.
+func (d *document) block(name, label string, out *diag.List) *text.Fence {
+	s := d.sections[name]
+	if s == nil {
+		return nil
+	}
+	var found *text.Fence
+	for _, f := range s.fences {
+		if !strings.EqualFold(f.Info, label) && !(label == "python" && strings.EqualFold(f.Info, "py")) {
+			continue
+		}
+		if found != nil {
+			out.Add(diag.Diagnostic{
+				Code: CodeBlock, Severity: diag.Error, Span: f.InfoSpan,
+				Message: fmt.Sprintf("The section %q has a second %s block.", name, label), Help: "Put both into one.",
+				Related: []diag.Related{{Span: found.InfoSpan, Message: "the first one"}},
+			})
+			return found
+		}
+		found = f
+	}
+	if found == nil {
+		d.unread = true
+		span := s.heading.Span
+		help := fmt.Sprintf("Write %s that begins with ```%s.", purposes[name], label)
+		for _, f := range s.fences {
+			span, help = d.file.Span(f.Span.Start, f.Content.Start-1), fmt.Sprintf("Begin the block with ```%s.", label)
+		}
+		out.Add(diag.Diagnostic{
+			Code: CodeBlock, Severity: diag.Error, Span: span,
+			Message: fmt.Sprintf("The section %q has no %s block.", name, label), Help: help,
+		})
+	}
+	return found
+}
+
+// agentSpan is where the frontmatter lists an agent.
+func (d *document) agentSpan(key string) source.Span {
+	for _, a := range d.agents {
+		if a.Value == key {
+			return a.Span
+		}
+	}
+	return d.name.Span
+}
+
+// lists tells whether the frontmatter lists an agent.
+func (d *document) lists(key string) bool { return d.position(key) >= 0 }
+
+// position is the place of an agent in the list, -1 when it is not there.
+func (d *document) position(key string) int {
+	return slices.IndexFunc(d.agents, func(a text.Text) bool { return a.Value == key })
+}
+
+func (d *document) keys() []string {
+	var out []string
+	for _, a := range d.agents {
+		out = append(out, a.Value)
+	}
+	return out
+}
+
+// mode is the routing mode.
+func (d *document) mode() string {
+	if d.routing.Value == "" {
+		return sequential
+	}
+	return d.routing.Value
+}
+
+// span is a place in a module of the file.
+func (d *document) span(m *python.Module, at python.Range) source.Span {
+	return d.file.Span(m.Base+at.Start, m.Base+at.End)
+}

@@ -1,0 +1,175 @@
+package nof
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// The tiers, and what one call of an agent costs in them, in millionths of a
+// dollar (section 10).
+const (
+	opus   = "opus"
+	sonnet = "sonnet"
+	haiku  = "haiku"
+)
+
+var prices = map[string]int64{opus: 15_000, sonnet: 3_000, haiku: 250}
+
+// entry is one agent of a registry.
+type entry struct {
+	key, category, tier string
+	// What a file of the project's registry says besides.
+	description, instructions, model string
+	maxTokens                        int64
+	command                          []string
+	file                             *source.File
+	at                               source.Span // where it is defined; zero is built in
+}
+
+// price is what one call costs; false when the tier is not known (N23).
+func (e *entry) price() (int64, bool) {
+	p, ok := prices[e.tier]
+	return p, ok
+}
+
+// builtIn is Appendix A.
+var builtIn = []entry{
+	{key: "cost-advisor", category: "cost-optimization", tier: haiku},
+	{key: "batch-optimizer", category: "cost-optimization", tier: haiku},
+	{key: "thinking-budget-optimizer", category: "cost-optimization", tier: haiku},
+	{key: "kg-health-monitor", category: "kg-enhancement", tier: haiku},
+	{key: "relationship-suggester", category: "kg-enhancement", tier: sonnet},
+	{key: "kg-completer", category: "kg-enhancement", tier: sonnet},
+	{key: "workflow-orchestrator", category: "workflow-automation", tier: sonnet},
+	{key: "generator-agent", category: "workflow-automation", tier: sonnet},
+	{key: "progressive-assembly", category: "workflow-automation", tier: haiku},
+	{key: "compound-intelligence", category: "emergent", tier: opus},
+	{key: "self-healing-docs", category: "emergent", tier: haiku},
+	{key: "cost-quality-frontier", category: "emergent", tier: sonnet},
+	{key: "multi-model-orchestrator", category: "multi-model", tier: opus},
+	{key: "gemini-delegator", category: "multi-model", tier: sonnet},
+	{key: "context-engineer", category: "multi-model", tier: sonnet},
+	{key: "rule-engine-agent", category: "rule-engine", tier: sonnet},
+	{key: "anti-pattern-validator", category: "rule-engine", tier: haiku},
+	{key: "playbook-advisor", category: "rule-engine", tier: haiku},
+	{key: "rag-kg-query", category: "knowledge-retrieval", tier: sonnet},
+	{key: "intent-engine", category: "knowledge-retrieval", tier: sonnet},
+	{key: "refactoring-agent", category: "knowledge-retrieval", tier: sonnet},
+	{key: "mcp-tool-creator", category: "mcp-tool-creator", tier: sonnet},
+	{key: "embedding-engine", category: "advanced", tier: sonnet},
+	{key: "citation-analyzer", category: "advanced", tier: haiku},
+	{key: "gemini-compute", category: "cross-provider", tier: sonnet},
+	{key: "web-research", category: "cross-provider", tier: sonnet},
+	{key: "visual-report", category: "reporting", tier: haiku},
+	{key: "agentic-tool-router", category: "routing", tier: sonnet},
+	{key: "codegen-python", category: "codegen", tier: sonnet},
+	{key: "codegen-javascript", category: "codegen", tier: sonnet},
+	{key: "codegen-sql", category: "codegen", tier: haiku},
+	{key: "codegen-bash", category: "codegen", tier: haiku},
+	{key: "codegen-html-css", category: "codegen", tier: sonnet},
+	{key: "codegen-gemini", category: "codegen", tier: sonnet},
+	{key: "codegen-orchestrator", category: "codegen", tier: opus},
+}
+
+func builtInKeys() []string {
+	var out []string
+	for _, e := range builtIn {
+		out = append(out, e.key)
+	}
+	return out
+}
+
+// registryFolder is where a project keeps its own agents: one Markdown file
+// each, named after the key.
+const registryFolder = "agents"
+
+// find looks an agent up: in the project's registry, then among those built
+// in. nil when there is none.
+func (d *document) find(key string, files format.Files, out *diag.List) *entry {
+	if found, ok := d.known[key]; ok {
+		return found
+	}
+	var found *entry
+	if f, err := readAgent(d.file, files, key); err != nil {
+		out.Add(diag.Diagnostic{
+			Code: CodeRegistry, Severity: diag.Error, Span: d.agentSpan(key),
+			Message: fmt.Sprintf("The file of the agent %q cannot be read: %v.", key, err),
+			Help:    "Mend the file, or take it away.",
+		})
+	} else if f != nil {
+		found = parseAgent(f, key, out)
+	}
+	if i := slices.IndexFunc(builtIn, func(e entry) bool { return e.key == key }); found == nil && i >= 0 {
+		copied := builtIn[i]
+		found = &copied
+	}
+	if d.known == nil {
+		d.known = map[string]*entry{}
+	}
+	d.known[key] = found
+	return found
+}
+
+// readAgent reads agents/KEY.md; nil without an error when there is none.
+func readAgent(from *source.File, files format.Files, key string) (*source.File, error) {
+	if files == nil || !isKey(key) {
+		return nil, nil
+	}
+	f, err := files.Read(from, registryFolder+"/"+key+".md")
+	var ref *source.RefError
+	if errors.As(err, &ref) && ref.Problem == source.RefMissing {
+		return nil, nil
+	}
+	return f, err
+}
+
+// isKey tells whether a text can be the key of an agent, and so of its file.
+func isKey(key string) bool {
+	for _, r := range key {
+		if r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
+			return false
+		}
+	}
+	return key != ""
+}
+
+var registryCodes = text.Codes{WrongType: CodeRegistry, Missing: CodeRegistry, Unknown: CodeRegistry, BadValue: CodeRegistry, UnknownAs: diag.Warning}
+
+// parseAgent reads a file of the registry: what kind of agent it is in the
+// frontmatter, what it is told below.
+func parseAgent(f *source.File, key string, out *diag.List) *entry {
+	md := text.ParseMarkdown(f)
+	*out = append(*out, md.Problems()...)
+	e := &entry{key: key, file: f, at: f.Span(0, min(len(f.Text), 3)), instructions: strings.TrimSpace(f.Text[md.Body.Start:md.Body.End])}
+	if md.HasFrontmatter {
+		node, list := text.ParseYAML(f, md.Frontmatter.Start, md.Frontmatter.End)
+		*out = append(*out, list...)
+		r := text.Read(node, "agent", registryCodes, out)
+		r.String("name") // for people
+		e.description, e.category, e.model = r.String("description").Value, r.String("category").Value, r.String("model").Value
+		e.tier = r.Enum("tier", opus, sonnet, haiku).Value
+		e.maxTokens, _, _ = r.Int("max_tokens", 1)
+		for _, word := range r.Strings("command") {
+			e.command = append(e.command, word.Value)
+		}
+		r.Done()
+		if at := r.KeySpan("command"); !at.IsZero() {
+			e.at = at
+		}
+	}
+	if e.instructions == "" && e.description == "" && len(e.command) == 0 {
+		out.Add(diag.Diagnostic{
+			Code: CodeRegistry, Severity: diag.Error, Span: e.at,
+			Message: fmt.Sprintf("The agent %q has neither a command nor anything to be told.", key),
+			Help:    "Write what it should do below the frontmatter, or \"command: [PROGRAM, ARGUMENT]\" into it.",
+		})
+	}
+	return e
+}

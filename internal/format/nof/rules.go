@@ -1,0 +1,284 @@
+package nof
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// ruleKind is what a rule does.
+type ruleKind string
+
+const (
+	routeRule ruleKind = "route"
+	skipRule  ruleKind = "skip"
+	abortRule ruleKind = "abort"
+	saveRule  ruleKind = "checkpoint"
+	cycleRule ruleKind = "cycle-back"
+)
+
+// rule is one routing rule (section 9).
+type rule struct {
+	kind     ruleKind
+	at       source.Span
+	when     text.Text // the condition as it stands, backticks blanked out
+	cond     *expr.Expr
+	target   text.Text   // where it leads; of a checkpoint, after which agent
+	skips    []text.Text // what a skip rule passes over
+	priority int         // 0 high, 1 normal, 2 low
+	path     text.Text
+	cycles   int
+}
+
+var priorities = []string{"high", "normal", "low"}
+
+// The forms of rules. Emphasis is optional and case does not matter, because
+// people write it in many ways.
+var (
+	ifForm     = regexp.MustCompile(`(?is)^\*{0,2}if\*{0,2}\s(.*?)\s\*{0,2}then\*{0,2}\s+(.*)$`)
+	cycleForm  = regexp.MustCompile(`(?is)^\*{0,2}cycle[- ]?back\*{0,2}\s+if\s(.*):\s*re-?run\s+from\s+(.*)$`)
+	saveForm   = regexp.MustCompile("(?is)^\\*{0,2}checkpoint\\*{0,2}\\s+after\\s+`([^`]*)`\\s*:\\s*persist\\s+state\\s+to\\s+`([^`]*)`\\s*\\.?$")
+	routeForm  = regexp.MustCompile("(?is)^route\\s+to\\s+`([^`]*)`(.*)$")
+	skipForm   = regexp.MustCompile("(?is)^skip\\s+(.*?),?\\s+(?:and\\s+)?route\\s+directly\\s+to\\s+`([^`]*)`(.*)$")
+	abortForm  = regexp.MustCompile(`(?is)^abort(?:\s+(?:the\s+)?pipeline)?(?:\s*,\s*return\s+partial\s+results)?(.*)$`)
+	withForm   = regexp.MustCompile("(?is)^\\s*,?\\s*with\\s+priority\\s+`?(\\w+)`?(.*)$")
+	maxForm    = regexp.MustCompile("(?is)^`([^`]*)`\\s*\\(\\s*max\\s+(\\d+)\\s+cycles?\\s*\\)(.*)$")
+	quotedForm = regexp.MustCompile("`([^`]*)`")
+)
+
+// readRules reads the bullets of the section.
+func (d *document) readRules(out *diag.List) {
+	s := d.sections[ruleSection]
+	if s == nil {
+		return
+	}
+	for at := s.at.Start; at < s.at.End; {
+		if i := slices.IndexFunc(s.fences, func(f *text.Fence) bool { return at >= f.Span.Start && at < f.Span.End }); i >= 0 {
+			at = s.fences[i].Span.End
+			continue
+		}
+		line, next := lineAt(d.file.Text, at, s.at.End)
+		mark := strings.TrimLeft(line, " \t")
+		if !strings.HasPrefix(mark, "- ") && !strings.HasPrefix(mark, "* ") && !strings.HasPrefix(mark, "+ ") {
+			at = next
+			continue
+		}
+		begin := at + len(line) - len(mark) + 2
+		end := at + len(line)
+		for next < s.at.End { // the lines that belong to it
+			line, after := lineAt(d.file.Text, next, s.at.End)
+			trimmed := strings.TrimSpace(line)
+			if trimmed == "" || line[0] != ' ' && line[0] != '\t' || strings.HasPrefix(trimmed, "- ") || strings.HasPrefix(trimmed, "* ") {
+				break
+			}
+			end, next = next+len(line), after
+		}
+		d.readRule(begin, end, out)
+		at = next
+	}
+}
+
+func lineAt(s string, at, end int) (line string, next int) {
+	if i := strings.IndexByte(s[at:end], '\n'); i >= 0 {
+		return strings.TrimRight(s[at:at+i], "\r"), at + i + 1
+	}
+	return s[at:end], end
+}
+
+func (d *document) readRule(begin, end int, out *diag.List) {
+	whole := strings.TrimRight(d.file.Text[begin:end], " \t\r\n")
+	begin += len(whole) - len(strings.TrimLeft(whole, " \t"))
+	whole = strings.TrimSpace(whole)
+	r := &rule{at: d.file.Span(begin, begin+len(whole)), priority: 1}
+	part := func(index []int, n int) text.Text {
+		return text.Text{Value: whole[index[2*n]:index[2*n+1]], Span: d.file.Span(begin+index[2*n], begin+index[2*n+1])}
+	}
+	ok := false
+	switch {
+	case saveForm.MatchString(whole):
+		m := saveForm.FindStringSubmatchIndex(whole)
+		r.kind, r.target, r.path = saveRule, part(m, 1), part(m, 2)
+		ok = true
+	case cycleForm.MatchString(whole):
+		m := cycleForm.FindStringSubmatchIndex(whole)
+		r.kind, r.when = cycleRule, part(m, 1)
+		rest := part(m, 2)
+		if m := maxForm.FindStringSubmatchIndex(rest.Value); m != nil && blank(rest.Value[m[6]:m[7]]) {
+			r.target = sub(rest, m[2], m[3])
+			r.cycles, _ = strconv.Atoi(rest.Value[m[4]:m[5]])
+			ok = r.cycles > 0
+		}
+	case ifForm.MatchString(whole):
+		m := ifForm.FindStringSubmatchIndex(whole)
+		r.when = part(m, 1)
+		ok = d.action(r, part(m, 2), out)
+	}
+	if !ok {
+		d.unreadRule(r, whole, out)
+		return
+	}
+	d.rules = append(d.rules, r)
+}
+
+// unreadRule reports a bullet that is not a rule.
+func (d *document) unreadRule(r *rule, whole string, out *diag.List) {
+	help := "Write \"**If** `CONDITION` **then** route to `AGENT`\", or skip, abort, **Checkpoint** or **Cycle-back**; \"espalier explain NOF022\" shows all forms."
+	severity := diag.Error
+	lower := strings.ToLower(whole)
+	switch {
+	case cycleForm.MatchString(whole):
+		help = "End it with the agent and the limit: re-run from `AGENT` (max 2 cycles)."
+	case strings.Contains(lower, "checkpoint"):
+		help = "Write \"**Checkpoint** after `AGENT`: persist state to `checkpoints/NAME.json`\"."
+	case !strings.Contains(lower, "if") && !strings.Contains(lower, "route") && !strings.Contains(lower, "abort"):
+		severity = diag.Warning // a remark, most likely
+	}
+	out.Add(diag.Diagnostic{Code: CodeRule, Severity: severity, Span: r.at, Message: "This routing rule cannot be read.", Help: help})
+}
+
+func blank(s string) bool { return strings.Trim(s, " \t\r\n.;") == "" }
+
+func sub(t text.Text, start, end int) text.Text {
+	return text.Text{Value: t.Value[start:end], Span: t.Span.Sub(start, end)}
+}
+
+// action reads what follows "then".
+func (d *document) action(r *rule, t text.Text, out *diag.List) bool {
+	rest := text.Text{}
+	switch {
+	case routeForm.MatchString(t.Value):
+		m := routeForm.FindStringSubmatchIndex(t.Value)
+		r.kind, r.target, rest = routeRule, sub(t, m[2], m[3]), sub(t, m[4], m[5])
+	case skipForm.MatchString(t.Value):
+		m := skipForm.FindStringSubmatchIndex(t.Value)
+		r.kind, r.target, rest = skipRule, sub(t, m[4], m[5]), sub(t, m[6], m[7])
+		list := sub(t, m[2], m[3])
+		for _, q := range quotedForm.FindAllStringSubmatchIndex(list.Value, -1) { // N12
+			r.skips = append(r.skips, sub(list, q[2], q[3]))
+		}
+		if len(r.skips) == 0 {
+			return false
+		}
+	case abortForm.MatchString(t.Value):
+		m := abortForm.FindStringSubmatchIndex(t.Value)
+		r.kind, rest = abortRule, sub(t, m[2], m[3])
+	default:
+		return false
+	}
+	if m := withForm.FindStringSubmatchIndex(rest.Value); m != nil && blank(rest.Value[m[4]:m[5]]) {
+		word := sub(rest, m[2], m[3])
+		r.priority = slices.Index(priorities, strings.ToLower(word.Value))
+		if r.priority < 0 {
+			r.priority = 1
+			out.Add(diag.Diagnostic{
+				Code: CodeRule, Severity: diag.Error, Span: word.Span,
+				Message: fmt.Sprintf("There is no priority %q.", word.Value), Help: diag.DidYouMean(word.Value, priorities),
+			})
+		}
+		return true
+	}
+	return blank(rest.Value)
+}
+
+// reserved are the names that rules can read besides the state (N11).
+var reserved = []string{"cost_so_far", "cycle", "elapsed_ms"}
+
+// bindRules parses the conditions, and checks the names in all rules. Those
+// that are usable stay.
+func (d *document) bindRules(out *diag.List) {
+	names := map[string]string{}
+	for _, f := range d.state.fields {
+		names[f.name] = statePath(f.name)
+	}
+	for _, name := range reserved {
+		if d.state.find(name) == nil {
+			names[name] = runPath(name)
+			if name == "elapsed_ms" {
+				names[name] = "run.elapsed_ms" // every run knows it
+			}
+		}
+	}
+	for _, a := range d.agents { // N10
+		names[a.Value] = agentPath(a.Value)
+	}
+	var good []*rule
+	for _, r := range d.rules {
+		ok := true
+		agents := append(slices.Clone(r.skips), r.target)
+		for _, a := range agents {
+			if r.kind != abortRule && !d.lists(a.Value) {
+				ok = false
+				out.Add(diag.Diagnostic{
+					Code: CodeRuleName, Severity: diag.Error, Span: a.Span,
+					Message: fmt.Sprintf("The rule names the agent %q, which does not take part.", a.Value), Help: diag.DidYouMean(a.Value, d.keys()),
+				})
+			}
+		}
+		if r.kind == saveRule {
+			ok = d.checkPath(r, out) && ok
+		} else {
+			ok = d.condition(r, names, out) && ok
+		}
+		if ok {
+			good = append(good, r)
+		}
+	}
+	d.rules = good
+}
+
+// condition reads the condition of a rule. Backticks may stand around all of
+// it or around the names (N9); they are blanked out, so that places stay.
+func (d *document) condition(r *rule, names map[string]string, out *diag.List) bool {
+	code := strings.NewReplacer("`", " ", "\n", " ", "\r", " ", "**", "  ").Replace(r.when.Value)
+	cond, list := expr.Parse(expr.NOF, code, r.when.Span)
+	*out = append(*out, list...)
+	if list.Errors() {
+		return false
+	}
+	cond.Names = names
+	ok := true
+	for _, p := range cond.Paths() {
+		if names[p.Written[0]] == "" {
+			ok = false
+			known := append(append(d.state.names(), reserved...), d.keys()...)
+			out.Add(diag.Diagnostic{
+				Code: CodeRuleName, Severity: diag.Error, Span: p.Span,
+				Message: fmt.Sprintf("%q is neither a field of the state nor an agent.", p.Written[0]), Help: diag.DidYouMean(p.Written[0], known),
+			})
+		}
+	}
+	r.cond = cond
+	return ok
+}
+
+// checkPath keeps checkpoints in the run's folder (N27).
+func (d *document) checkPath(r *rule, out *diag.List) bool {
+	p := strings.ReplaceAll(r.path.Value, `\`, "/")
+	clean := path.Clean(p)
+	if p == "" || path.IsAbs(p) || strings.Contains(p, ":") || clean == "." || clean == ".." || strings.HasPrefix(clean, "../") {
+		out.Add(diag.Diagnostic{
+			Code: CodeCheckpoint, Severity: diag.Error, Span: r.path.Span,
+			Message: fmt.Sprintf("The checkpoint %q does not lie in the folder of the run.", r.path.Value),
+			Help:    "Write a relative path without .., such as `checkpoints/state.json`.",
+		})
+		return false
+	}
+	return true
+}
+
+// inert tells whether the routing mode does not look at a rule (N4).
+func (d *document) inert(r *rule, honour bool) bool {
+	return d.mode() != dynamic && r.kind != saveRule && !honour
+}
+
+func statePath(field string) string { return "state." + field }
+func runPath(name string) string    { return "pass." + name }
+func agentPath(key string) string   { return "agents." + key }

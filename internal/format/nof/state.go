@@ -1,0 +1,356 @@
+package nof
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/python"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// stateSchema is section 7.
+type stateSchema struct {
+	name   string
+	at     source.Span
+	fields []field
+	// open: no schema was written, so what the nodes use is what there is.
+	open bool
+}
+
+// field is one field of the state.
+type field struct {
+	name    string
+	at      source.Span
+	kind    fieldType
+	reducer string // "", or one of those below
+}
+
+// The reducers.
+const (
+	reduceAppend = "append" // lists grow
+	reduceMerge  = "merge"  // dicts are laid over each other
+	reduceAdd    = "add"    // numbers and texts are added up
+)
+
+// fieldType is an annotation.
+type fieldType struct {
+	name string // str, int, float, bool, list, dict, any
+	elem *fieldType
+	null bool // may be None
+}
+
+// accumulators are the fields that every schema must have, with their types.
+var accumulators = []struct{ name, written string }{
+	{"recommendations", "Annotated[List[Dict[str, Any]], operator.add]"},
+	{"rules_applied", "Annotated[List[str], operator.add]"},
+	{"meta_insights", "Annotated[List[str], operator.add]"},
+	{"errors", "Annotated[List[str], operator.add]"},
+}
+
+// find returns a field, or nil.
+func (s *stateSchema) find(name string) *field {
+	for i := range s.fields {
+		if s.fields[i].name == name {
+			return &s.fields[i]
+		}
+	}
+	return nil
+}
+
+func (s *stateSchema) names() []string {
+	var out []string
+	for _, f := range s.fields {
+		out = append(out, f.name)
+	}
+	return out
+}
+
+// zero is what a field begins with (N21).
+func (t fieldType) zero() json.RawMessage {
+	switch {
+	case t.null:
+		return json.RawMessage("null")
+	case t.name == "str":
+		return json.RawMessage(`""`)
+	case t.name == "int":
+		return json.RawMessage("0")
+	case t.name == "float":
+		return json.RawMessage("0.0")
+	case t.name == "bool":
+		return json.RawMessage("false")
+	case t.name == "list":
+		return json.RawMessage("[]")
+	case t.name == "dict":
+		return json.RawMessage("{}")
+	}
+	return json.RawMessage("null")
+}
+
+// schema is the type as JSON Schema.
+func (t fieldType) schema() map[string]any {
+	kind := map[string]string{"str": "string", "int": "integer", "float": "number", "bool": "boolean", "list": "array", "dict": "object"}[t.name]
+	out := map[string]any{}
+	switch {
+	case kind == "":
+		return out
+	case t.null:
+		out["type"] = []string{kind, "null"}
+	default:
+		out["type"] = kind
+	}
+	if t.elem != nil && t.elem.name != "any" {
+		key := "items"
+		if t.name == "dict" {
+			key = "additionalProperties"
+		}
+		out[key] = t.elem.schema()
+	}
+	return out
+}
+
+// text is the type in a short form that the step kind reads: "list[float]".
+func (t fieldType) text() string {
+	out := t.name
+	if t.elem != nil {
+		out += "[" + t.elem.text() + "]"
+	}
+	if t.null {
+		out += "?"
+	}
+	return out
+}
+
+// readState reads the schema's class.
+func (d *document) readState(m *python.Module, out *diag.List) {
+	var class *python.ClassDef
+	var all []string
+	for _, s := range m.Body {
+		c, ok := s.(*python.ClassDef)
+		if !ok || !c.IsTypedDict() {
+			continue
+		}
+		all = append(all, c.Name)
+		if class == nil || c.Name == d.stateSchema.Value {
+			class = c
+		}
+	}
+	if class == nil {
+		if !d.unread {
+			out.Add(diag.Diagnostic{
+				Code: CodeSchema, Severity: diag.Error, Span: d.sections[stateSection].heading.Span,
+				Message: "The state schema has no class that is a TypedDict.", Help: "Write class NAME(TypedDict): and a line for each field.",
+			})
+		}
+		return
+	}
+	s := &stateSchema{name: class.Name, at: d.span(m, class.NameAt)}
+	switch {
+	case d.stateSchema.IsZero():
+		out.Add(diag.Diagnostic{
+			Code: CodeSchema, Severity: diag.Warning, Span: s.at,
+			Message: fmt.Sprintf("The frontmatter does not name the state schema %q.", class.Name), Help: fmt.Sprintf("Add \"state_schema: %s\" to it.", class.Name),
+		})
+	case d.stateSchema.Value != class.Name:
+		out.Add(diag.Diagnostic{
+			Code: CodeSchema, Severity: diag.Error, Span: d.stateSchema.Span,
+			Message: fmt.Sprintf("There is no TypedDict called %q.", d.stateSchema.Value), Help: diag.DidYouMean(d.stateSchema.Value, all),
+			Related: []diag.Related{{Span: s.at, Message: "what there is"}},
+		})
+	}
+	for _, line := range class.Body {
+		switch line := line.(type) {
+		case *python.AnnAssign:
+			name, ok := line.Target.(*python.Name)
+			if !ok {
+				continue
+			}
+			f := field{name: name.ID, at: d.span(m, name.Where())}
+			f.kind, f.reducer = d.annotation(m, line.Type, out)
+			if first := s.find(f.name); first != nil {
+				out.Add(diag.Diagnostic{
+					Code: CodeSchema, Severity: diag.Error, Span: f.at, Message: fmt.Sprintf("The field %q is there twice.", f.name), Help: "Remove one of the two.",
+					Related: []diag.Related{{Span: first.at, Message: "the first one"}},
+				})
+				continue
+			}
+			s.fields = append(s.fields, f)
+		case *python.ExprStmt, *python.Jump: // a docstring, pass
+		default:
+			out.Add(diag.Diagnostic{
+				Code: CodeSchema, Severity: diag.Error, Span: d.span(m, line.Where()),
+				Message: "Only fields belong into a state schema.", Help: "Write lines such as score: float.",
+			})
+		}
+	}
+	for _, a := range accumulators { // N20
+		f := s.find(a.name)
+		switch {
+		case f == nil:
+			out.Add(diag.Diagnostic{
+				Code: CodeAccumulator, Severity: diag.Error, Span: s.at,
+				Message: fmt.Sprintf("The state schema lacks the accumulator %q.", a.name), Help: fmt.Sprintf("Add \"%s: %s\".", a.name, a.written),
+			})
+			s.fields = append(s.fields, field{name: a.name, at: s.at, kind: fieldType{name: "list"}, reducer: reduceAppend})
+		case f.kind.name != "list" || f.reducer != reduceAppend:
+			out.Add(diag.Diagnostic{
+				Code: CodeAccumulator, Severity: diag.Error, Span: f.at,
+				Message: fmt.Sprintf("%q must be a list that grows.", a.name), Help: fmt.Sprintf("Write \"%s: %s\".", a.name, a.written),
+			})
+			f.kind, f.reducer = fieldType{name: "list"}, reduceAppend
+		}
+	}
+	d.state = s
+}
+
+// annotation reads a type and its reducer.
+func (d *document) annotation(m *python.Module, x python.Expr, out *diag.List) (fieldType, string) {
+	if index, ok := x.(*python.Index); ok && lastName(index.X) == "Annotated" {
+		parts, ok := index.Key.(*python.Seq)
+		if !ok || len(parts.Items) < 2 {
+			d.badAnnotation(m, x, "Annotated needs a type and a reducer.", "Write Annotated[List[str], operator.add].", out)
+			return fieldType{name: "any"}, ""
+		}
+		t := d.typeOf(m, parts.Items[0], out)
+		return t, d.reducer(m, t, parts.Items[1], out)
+	}
+	return d.typeOf(m, x, out), ""
+}
+
+func (d *document) badAnnotation(m *python.Module, x python.Expr, message, help string, out *diag.List) {
+	out.Add(diag.Diagnostic{Code: CodeAnnotation, Severity: diag.Error, Span: d.span(m, x.Where()), Message: message, Help: help})
+}
+
+func (d *document) reducer(m *python.Module, t fieldType, x python.Expr, out *diag.List) string {
+	name := lastName(x)
+	switch {
+	case name == "add" && t.name == "list":
+		return reduceAppend
+	case name == "add" && slices.Contains([]string{"int", "float", "str"}, t.name):
+		return reduceAdd
+	case (name == "or_" || name == "ior") && t.name == "dict":
+		return reduceMerge
+	}
+	d.badAnnotation(m, x, fmt.Sprintf("This reducer means nothing for a field of type %s.", t.text()),
+		"There is operator.add for lists, numbers and texts, and operator.or_ for dicts.", out)
+	if t.name == "list" {
+		return reduceAppend
+	}
+	return ""
+}
+
+// lastName is x of a.b.x.
+func lastName(x python.Expr) string {
+	switch x := x.(type) {
+	case *python.Name:
+		return x.ID
+	case *python.Attr:
+		return x.Name
+	}
+	return ""
+}
+
+// typeOf reads a type.
+func (d *document) typeOf(m *python.Module, x python.Expr, out *diag.List) fieldType {
+	anything := fieldType{name: "any"}
+	switch x := x.(type) {
+	case *python.Const:
+		if x.Value == nil {
+			return fieldType{name: "any", null: true}
+		}
+		if s, ok := x.Value.(string); ok { // a type in quotes
+			return fieldType{name: simpleType(s)}
+		}
+	case *python.Binary:
+		if x.Op == "|" {
+			a, b := d.typeOf(m, x.X, out), d.typeOf(m, x.Y, out)
+			switch {
+			case b.name == "any" && b.null:
+				a.null = true
+				return a
+			case a.name == "any" && a.null:
+				b.null = true
+				return b
+			}
+			return anything
+		}
+	case *python.Name, *python.Attr:
+		if t := simpleType(lastName(x)); t != "" {
+			return fieldType{name: t}
+		}
+	case *python.Index:
+		name := lastName(x.X)
+		args := []python.Expr{x.Key}
+		if s, ok := x.Key.(*python.Seq); ok && s.Kind == '(' {
+			args = s.Items
+		}
+		switch t := simpleType(name); {
+		case t == "list":
+			elem := d.typeOf(m, args[0], out)
+			return fieldType{name: "list", elem: &elem}
+		case t == "dict":
+			elem := d.typeOf(m, args[len(args)-1], out)
+			return fieldType{name: "dict", elem: &elem}
+		case name == "Optional":
+			t := d.typeOf(m, args[0], out)
+			t.null = true
+			return t
+		case name == "Union", name == "Literal", name == "NotRequired", name == "Required":
+			if name == "Literal" {
+				if c, ok := args[0].(*python.Const); ok {
+					if _, isText := c.Value.(string); isText {
+						return fieldType{name: "str"}
+					}
+				}
+				return anything
+			}
+			if len(args) == 1 {
+				return d.typeOf(m, args[0], out)
+			}
+			return anything
+		}
+	}
+	d.badAnnotation(m, x, "This is not a type that a field of the state can have.",
+		"There are str, int, float, bool, List, Dict, Optional and Any; the state is kept as JSON.", out)
+	return anything
+}
+
+func simpleType(name string) string {
+	switch name {
+	case "str", "int", "float", "bool":
+		return name
+	case "list", "List", "Sequence", "Iterable", "tuple", "Tuple", "set", "Set":
+		return "list"
+	case "dict", "Dict", "Mapping":
+		return "dict"
+	case "Any", "object":
+		return "any"
+	}
+	return ""
+}
+
+// openState is the schema of a file that has none: the accumulators, and what
+// the nodes use.
+func (d *document) openState() *stateSchema {
+	s := &stateSchema{open: true, at: d.name.Span}
+	for _, a := range accumulators {
+		s.fields = append(s.fields, field{name: a.name, at: d.name.Span, kind: fieldType{name: "list"}, reducer: reduceAppend})
+	}
+	add := func(name string, at source.Span) {
+		if s.find(name) == nil {
+			s.fields = append(s.fields, field{name: name, at: at, kind: fieldType{name: "any"}})
+		}
+	}
+	for _, n := range d.nodes {
+		for _, use := range append(slices.Clone(n.reads), n.writes...) {
+			add(use.Value, use.Span)
+		}
+	}
+	if d.pipeline != nil {
+		for _, one := range d.pipeline.initial {
+			add(one.name, one.at)
+		}
+	}
+	return s
+}
