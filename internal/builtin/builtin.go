@@ -5,24 +5,42 @@ import (
 	"github.com/espalier-run/espalier/internal/format/agentflow"
 	"github.com/espalier-run/espalier/internal/format/aiflow"
 	"github.com/espalier-run/espalier/internal/format/awf"
+	"github.com/espalier-run/espalier/internal/format/nof"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/agent"
 	"github.com/espalier-run/espalier/internal/step/combine"
 	"github.com/espalier-run/espalier/internal/step/command"
 	"github.com/espalier-run/espalier/internal/step/conversation"
+	"github.com/espalier-run/espalier/internal/step/node"
 	"github.com/espalier-run/espalier/internal/step/operation"
 	"github.com/espalier-run/espalier/internal/step/prompt"
 	"github.com/espalier-run/espalier/internal/step/script"
 	"github.com/espalier-run/espalier/internal/step/tool"
 	"github.com/espalier-run/espalier/internal/step/transform"
+	"github.com/espalier-run/espalier/internal/step/worker"
 )
 
 // Formats returns every file format that is recognised.
-func Formats() format.Set {
+func Formats() format.Set { return FormatsFor(Reading{}) }
+
+// Reading is how files are read that can be read in several ways.
+type Reading struct {
+	// Execution reads the Execution block of a NOF file instead of its graph.
+	Execution bool
+	// HonorRules looks at the routing rules of a NOF file in every mode.
+	HonorRules bool
+	// Python has the Python code in workflows run by a real python3.
+	Python bool
+	// Compat imitates the program that a format comes from: "sdk" for NOF.
+	Compat string
+}
+
+// FormatsFor returns the formats, reading files in a certain way.
+func FormatsFor(r Reading) format.Set {
 	return format.Set{
 		agentflow.Format{},
 		awf.Format{},
-		format.Planned("nof", "NOF", isNOF),
+		nof.Format{Execution: r.Execution, HonorRules: r.HonorRules, Python: r.Python, SDK: r.Compat == "sdk"},
 		format.Planned("agentfile", "Agentfile", isAgentfile),
 		aiflow.Format{},
 	}
@@ -37,9 +55,12 @@ func Kinds() step.Set {
 		command.Hook{},
 		conversation.Kind{},
 		operation.Kind{},
+		node.Collect{},
+		node.Kind{},
 		prompt.Kind{},
 		script.Kind{},
 		tool.Kind{},
 		transform.Kind{},
+		worker.Kind{},
 	)
 }

@@ -93,7 +93,7 @@ func (h *host) Equip(job *step.Job, options json.RawMessage) error {
 		return err
 	}
 	job.Model, job.Price, job.Tools = o.model, o.price, o.tools
-	job.Dir = filepath.Join(h.runs, string(job.Run))
+	job.Dir, job.Project = filepath.Join(h.runs, string(job.Run)), h.root
 	return nil
 }
 

@@ -12,26 +12,6 @@ import (
 // How the formats that cannot be read yet are recognised. Each function moves
 // to its format's own folder when that is built.
 
-func isNOF(f *source.File) format.Match {
-	if strings.HasSuffix(strings.ToLower(f.Path), ".nof.md") {
-		return format.Certain
-	}
-	if !strings.EqualFold(path.Ext(f.Path), ".md") {
-		return format.No
-	}
-	head, ok := strings.CutPrefix(strings.TrimPrefix(f.Text, "\ufeff"), "---")
-	if !ok {
-		return format.No
-	}
-	head, _, _ = strings.Cut(head, "\n---")
-	for line := range strings.Lines(head) {
-		if value, ok := strings.CutPrefix(line, "format:"); ok && strings.HasPrefix(strings.Trim(value, " \t\"'"), "nof/") {
-			return format.Certain
-		}
-	}
-	return format.No
-}
-
 func isAgentfile(f *source.File) format.Match {
 	if !isYAML(f.Path) {
 		return format.No

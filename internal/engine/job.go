@@ -39,9 +39,14 @@ type job struct {
 }
 
 // recovery is what happens to the task if nobody learns how it ended. r.mu is held.
-func (j *job) recovery() string { return recovery(j.runner, j.task, j.history) }
+func (j *job) recovery() string { return j.r.e.recovery(j.task, j.history) }
 
-func recovery(runner step.Runner, task *ir.Task, history []journal.TaskNoted) string {
+// recovery asks the kind of a task, or of the call that the task was in.
+func (e *Engine) recovery(task *ir.Task, history []journal.TaskNoted) string {
+	runner := e.Kinds[task.Kind]
+	if call, inner, open := step.OpenCall(history); open {
+		return e.recovery(&call, inner)
+	}
 	if runner != nil && runner.Recovery(task, history) == step.Rerun {
 		return plan.PolicyRerun
 	}
@@ -66,7 +71,7 @@ func (r *run) launch(t plan.OpenTask) {
 	j.runner, j.task, j.history = runner, task, history
 	spec := &step.Job{
 		Run: r.runOf(t.Frame), Root: r.id, Key: key, Attempt: t.Attempt, Rerun: t.Rerun, Visit: max(t.Visit-1, 0),
-		Workflow: r.program.ProgramOf(t.Frame), Step: stepOf, Task: task, History: history, Log: j,
+		Workflow: r.program.ProgramOf(t.Frame), Step: stepOf, Task: task, History: history, Log: j, Kinds: func(kind string) step.Runner { return r.e.Kinds[kind] },
 		Iteration: r.state.Iteration(t.Frame), Choices: r.pin.choices[stepOf],
 	}
 	values, missing := r.state.Reads(r.program, t.Frame, stepOf)

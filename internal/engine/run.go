@@ -83,7 +83,7 @@ func (r *run) begin(more []request) {
 			continue // it stood still before a call: it may go on where it was
 		}
 		task := r.state.TaskOf(r.program, t.Frame)
-		policy := recovery(r.e.Kinds[task.Kind], task, r.history[t.Key()])
+		policy := r.e.recovery(task, r.history[t.Key()])
 		lost = append(lost, plan.Gone{Work: t.Work, Why: "its process is gone", Policy: policy, Until: r.state.At})
 	}
 	var requests []request

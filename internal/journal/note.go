@@ -13,6 +13,9 @@ const (
 	NoteCommand    = "command"     // Command: what is handed to the system's shell or interpreter
 	NoteStream     = "stream"      // Stream: a piece of a reply, kept only when somebody asked for it
 
+	NoteCall    = "call"     // Call: work asked for from inside of a task; the notes up to its end are its own
+	NoteCallEnd = "call_end" // CallEnd: what came of it
+
 	NoteModelError  = "model_error"    // ModelError: a call of a model that failed
 	NoteModelRetry  = "model_retry"    // ModelRetry: an attempt that failed and is made again
 	NoteMerge       = "merge_decision" // MergeDecision: which of several results counts
@@ -148,4 +151,21 @@ type DoneBy struct {
 type MissingFile struct {
 	Path string `json:"path"`
 	Why  string `json:"why,omitempty"`
+}
+
+// Call is work that a task asks for while it runs.
+type Call struct {
+	Key     string          `json:"key"` // <task>/call:N
+	Kind    string          `json:"kind"`
+	Request json.RawMessage `json:"request"`
+}
+
+// CallEnd is what came of a Call.
+type CallEnd struct {
+	Key    string          `json:"key"`
+	Value  json.RawMessage `json:"value,omitempty"`
+	Class  string          `json:"class,omitempty"` // of the failure
+	Error  string          `json:"error,omitempty"`
+	Exit   int             `json:"exit,omitempty"`
+	Millis int64           `json:"ms,omitempty"`
 }

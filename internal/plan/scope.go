@@ -303,7 +303,10 @@ func appended(before, more journal.Value) journal.Value {
 	if json.Unmarshal(more.JSON, &items) != nil {
 		items = []json.RawMessage{more.JSON}
 	}
-	return journal.Value{JSON: mustJSON(slices.Concat(list, items))}
+	if list = append(list, items...); list == nil {
+		list = []json.RawMessage{} // a list that grew by nothing is still a list
+	}
+	return journal.Value{JSON: mustJSON(list)}
 }
 
 func merged(before, more journal.Value) journal.Value {

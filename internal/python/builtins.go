@@ -619,7 +619,6 @@ func enumerate(t *Thread, args []Value, named map[string]Value) (Value, error) {
 	}}, nil
 }
 
-
 func zip(t *Thread, args []Value, named map[string]Value) (Value, error) {
 	a := &arguments{fn: "zip", list: args, named: named}
 	strict := truth(a.take("strict", false))

@@ -1329,3 +1329,12 @@ func (t *Thread) Literal(x Expr) (Value, bool) {
 	v, err := t.eval(t.globals, x)
 	return v, err == nil
 }
+
+// Operate applies a binary operator.
+func (t *Thread) Operate(op string, a, b Value) (Value, error) { return t.binary(op, a, b) }
+
+// TypeName is the name of a value's type.
+func TypeName(v Value) string { return typeName(v) }
+
+// Set gives a key that is text a value.
+func (d *Dict) Set(key string, v Value) { _ = d.set(key, v) } // text can be a key

@@ -58,6 +58,8 @@ type Job struct {
 	Dir string
 	// Untrusted says that the run's input came from outside: nobody vouches for it.
 	Untrusted bool
+	// Project is the folder of the project.
+	Project string
 	// Choices are the texts that a later decision chooses by, per written key.
 	Choices map[string][]string
 
@@ -67,6 +69,10 @@ type Job struct {
 	Price func(model string) (price.Price, bool)
 	Tools tool.Box
 	Log   Log
+	// Kinds finds who does the work that Do asks for.
+	Kinds func(kind string) Runner
+
+	calls int // of Do so far
 }
 
 // MakeDir makes the run's folder, unless it is there.

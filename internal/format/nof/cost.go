@@ -142,4 +142,3 @@ func dollars(micro int64) string {
 	}
 	return "$" + s
 }
-

@@ -1,0 +1,134 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/python"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+//go:embed child.py
+var childProgram string
+
+// child runs the code in a real python3. The two talk in lines of JSON: the
+// child asks for calls of agents, and says how it ended. It runs isolated (-I),
+// in the folder of the run, with none of our environment but what programs
+// need, and dies with the run; where the machine can confine commands, it
+// reaches neither the network nor files outside.
+func (h *host) child(ctx context.Context, state python.Value) (python.Value, error) {
+	program, err := exec.LookPath("python3")
+	if err != nil {
+		return nil, step.Errorf(step.ClassMissing, "--python needs python3, and it is not there. Install Python 3, or run without --python.")
+	}
+	if err := h.job.MakeDir(); err != nil {
+		return nil, err
+	}
+	command := process.Command{Path: program, Args: []string{"-I", "-c", childProgram}, Dir: h.job.Dir, Env: process.Environment(os.Environ())}
+	if h.job.Project != "" {
+		if box, err := process.NewSandbox(h.job.Project); err == nil {
+			box.Write = append(box.Write, h.job.Dir)
+			command.Sandbox = box
+		}
+	}
+	p, err := process.Start(ctx, command)
+	if err != nil {
+		return nil, step.Errorf(step.ClassCommand, "python3 cannot be started: %v", err)
+	}
+	defer func() {
+		p.Stop()
+		_ = p.Stdin.Close()
+		_, _ = p.Wait() // how it ended, it has said itself
+		_ = p.Stdout.Close()
+	}()
+	value, err := h.converse(ctx, p, state)
+	if err == nil || h.ended != nil || ctx.Err() != nil {
+		if ctx.Err() != nil && err != nil && h.ended == nil {
+			err = context.Cause(ctx)
+		}
+		return value, err
+	}
+	return nil, err
+}
+
+// childMessage is a line that the child writes.
+type childMessage struct {
+	Call     *string         `json:"call"` // key of an agent
+	Workload json.RawMessage `json:"workload"`
+	Printed  string          `json:"printed"`
+	Done     bool            `json:"done"`
+	Value    json.RawMessage `json:"value"`
+	Failed   *string         `json:"failed"`
+	Line     int             `json:"line"`
+	Block    int             `json:"block"`
+}
+
+const maxLine = 16 << 20
+
+func (h *host) converse(ctx context.Context, p *process.Process, state python.Value) (python.Value, error) {
+	t := python.NewThread(ctx)
+	raw, err := t.ToJSON(state)
+	if err != nil {
+		return nil, h.explain(err)
+	}
+	send := func(v any) error {
+		_, err := p.Stdin.Write(append(step.JSON(v), '\n'))
+		return err
+	}
+	if err := send(map[string]any{"code": h.set.Code, "function": h.set.Function, "state": raw, "file": h.set.File}); err != nil {
+		return nil, h.gone(p)
+	}
+	lines := bufio.NewScanner(p.Stdout)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		var m childMessage
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			return nil, step.Errorf(step.ClassCommand, "python3 said something that is not for us: %.100q", lines.Text())
+		}
+		h.print(m.Printed)
+		switch {
+		case m.Call != nil:
+			r, err := h.call(ctx, *m.Call, m.Workload)
+			if err != nil {
+				return nil, err
+			}
+			if err := send(r); err != nil {
+				return nil, h.gone(p)
+			}
+		case m.Failed != nil:
+			where := h.set.File
+			if m.Line > 0 && m.Block < len(h.set.Code) {
+				where = fmt.Sprintf("%s:%d", where, m.Line+h.set.Code[m.Block].Line-1)
+			}
+			return nil, step.Errorf(ClassCode, "%s: %s", where, *m.Failed)
+		case m.Done:
+			if len(m.Value) == 0 || h.set.Function == "" {
+				return nil, nil
+			}
+			v, err := python.FromJSON(m.Value)
+			if err != nil {
+				return nil, step.Errorf(ClassCode, "%s: in %s: what it returned is not plain data: %v", h.set.File, h.set.Function, err)
+			}
+			return v, nil
+		}
+	}
+	return nil, h.gone(p)
+}
+
+// gone is a child that ended without a word.
+func (h *host) gone(p *process.Process) error {
+	p.Stop()
+	outcome, err := p.Wait()
+	if err != nil {
+		return step.Errorf(step.ClassCommand, "python3: %v", err)
+	}
+	text := strings.TrimSpace(strings.ToValidUTF8(string(p.Errors()), "�"))
+	return step.Errorf(step.ClassCommand, "python3 ended with exit code %d before the code was done: %s", outcome.Exit, text[strings.LastIndexByte(text, '\n')+1:])
+}

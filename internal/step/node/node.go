@@ -1,0 +1,148 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// Settings is what a task of kind "node" says.
+type Settings struct {
+	// Function is the node; without one all of the code is run, and what it
+	// prints is the result.
+	Function string  `json:"function,omitempty"`
+	Code     []Block `json:"code"`
+	File     string  `json:"file,omitempty"` // for messages
+	// Fields are the fields of the state with their types, Reducers how those
+	// meet what is there that do not just replace it.
+	Fields   map[string]string `json:"fields,omitempty"`
+	Reducers map[string]string `json:"reducers,omitempty"`
+	// Delta: what the function returned is the result, as it is. Otherwise
+	// fields that it did not return keep their value.
+	Delta  bool             `json:"delta,omitempty"`
+	Agents map[string]Agent `json:"agents,omitempty"`
+	// Track are further things to give: pass.cost_so_far, pass.cycle,
+	// pass.delegates, agents.KEY.
+	Track []string `json:"track,omitempty"`
+	// Delegates are whom the function's agent may delegate to.
+	Delegates []string `json:"delegates,omitempty"`
+	Python    bool     `json:"python,omitempty"` // by a real python3
+	SDK       bool     `json:"sdk,omitempty"`    // pipelines as the public SDK runs them
+}
+
+// Block is some code and the line of the file that it begins on.
+type Block struct {
+	Code string `json:"code"`
+	Line int    `json:"line"`
+}
+
+// Agent is what is known of an agent that the code may call.
+type Agent struct {
+	MicroDollars int64    `json:"micro_dollars,omitempty"` // of one call, by the price list
+	Command      []string `json:"command,omitempty"`
+}
+
+// What a node gives besides fields of the state.
+const (
+	trackCost      = "pass.cost_so_far"
+	trackCycle     = "pass.cycle"
+	trackDelegates = "pass.delegates"
+	trackAgent     = "agents."
+)
+
+// Kind is the step kind "node".
+type Kind struct{}
+
+var _ step.Kind = Kind{}
+
+// Name is "node".
+func (Kind) Name() string { return "node" }
+
+// Understands wants code.
+func (Kind) Understands(t *ir.Task) error {
+	set, err := step.Decode[Settings](t)
+	if len(set.Code) == 0 {
+		err = errors.Join(err, errors.New("there is no code"))
+	}
+	return err
+}
+
+// Check has nothing to say: the format has read the code with its places.
+func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
+
+// Uses names the agents that the code calls.
+func (Kind) Uses(t *ir.Task) step.Uses {
+	var u step.Uses
+	at := t.Settings.At("agents")
+	for _, key := range slices.Sorted(maps.Keys(step.Lenient[Settings](t).Agents)) {
+		if key != "" && !at.IsZero() {
+			u.Agents = append(u.Agents, ir.Name{Name: key, Span: at})
+		}
+	}
+	return u
+}
+
+// Bound is a call of each agent that the code names.
+func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
+	set := step.Lenient[Settings](t)
+	var b step.Bound
+	for _, key := range slices.Sorted(maps.Keys(set.Agents)) {
+		one := agentBound(p, s, key, set.Agents[key])
+		b.Base, b.Worst = sum(b.Base, one.Base), sum(b.Worst, one.Worst)
+		b.Reserve = max(b.Reserve, one.Reserve)
+		if b.Agent == "" || key == s.ID {
+			b.Agent, b.Model = one.Agent, one.Model
+		}
+	}
+	return b
+}
+
+func agentBound(p *ir.Program, s *ir.Step, key string, a Agent) step.Bound {
+	if len(a.Command) > 0 {
+		return step.Bound{Base: step.Cost{Seconds: step.N(step.UsualScriptSeconds)}, Worst: step.Cost{Seconds: step.N(step.ScriptSeconds)}}
+	}
+	talk := step.Talk{Known: step.AssumedNoteTokens, Reads: step.ReadTokens(p, s), Turns: 1, Repairs: step.RepairCalls}
+	return talk.Bound(p.Agent(key))
+}
+
+func sum(a, b step.Cost) step.Cost {
+	return step.Cost{
+		ModelCalls: a.ModelCalls.Plus(b.ModelCalls), ToolCalls: a.ToolCalls.Plus(b.ToolCalls), PromptTokens: a.PromptTokens.Plus(b.PromptTokens),
+		ReplyTokens: a.ReplyTokens.Plus(b.ReplyTokens), Seconds: a.Seconds.Plus(b.Seconds),
+	}
+}
+
+// CollectSettings is what a task of kind "collect" says.
+type CollectSettings struct {
+	// Defaults lie below what is read.
+	Defaults map[string]json.RawMessage `json:"defaults,omitempty"`
+	Reducers map[string]string          `json:"reducers,omitempty"`
+}
+
+// Collect is the step kind "collect".
+type Collect struct{}
+
+var _ step.Kind = Collect{}
+
+// Name is "collect".
+func (Collect) Name() string { return "collect" }
+
+// Understands takes settings that may all be missing.
+func (Collect) Understands(t *ir.Task) error {
+	_, err := step.Decode[CollectSettings](t)
+	return err
+}
+
+// Check has nothing to say.
+func (Collect) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
+
+// Uses is nothing.
+func (Collect) Uses(*ir.Task) step.Uses { return step.Uses{} }
+
+// Bound is nothing: it only moves values.
+func (Collect) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound { return step.Bound{} }

@@ -1,0 +1,71 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// Settings is what a task of this kind says.
+type Settings struct {
+	Agent   string   `json:"agent"`             // ID of the agent
+	Command []string `json:"command,omitempty"` // program and arguments, instead of a model
+}
+
+// Contract is what every output must be.
+const Contract = `{"type":"object","required":["recommendations","rules_applied","meta_insight"],"properties":{` +
+	`"recommendations":{"type":"array","items":{"type":"object"}},"rules_applied":{"type":"array","items":{"type":"string"}},"meta_insight":{"type":"string"},` +
+	`"analysis_data":{"type":"object"},"anti_patterns":{"type":"array"},"agent_metadata":{"type":"object"}}}`
+
+// Kind is the step kind "worker".
+type Kind struct{}
+
+var _ step.Kind = Kind{}
+
+// Name is "worker".
+func (Kind) Name() string { return "worker" }
+
+// Understands wants an agent.
+func (Kind) Understands(t *ir.Task) error {
+	set, err := step.Decode[Settings](t)
+	if set.Agent == "" {
+		err = errors.Join(err, errors.New("no agent is named"))
+	}
+	return err
+}
+
+// Check has nothing to say: formats look agents up themselves.
+func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
+
+// Uses names the agent.
+func (Kind) Uses(t *ir.Task) step.Uses {
+	if name, ok := step.NameOf(t, "agent"); ok {
+		return step.Uses{Agents: []ir.Name{name}}
+	}
+	return step.Uses{}
+}
+
+// Bound is one model call, and its repairs at worst; or the time of a command.
+func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
+	set := step.Lenient[Settings](t)
+	return Bound(p, s, set)
+}
+
+// Bound is what one call of an agent costs.
+func Bound(p *ir.Program, s *ir.Step, set Settings) step.Bound {
+	if len(set.Command) > 0 {
+		return step.Bound{
+			Base:  step.Cost{Seconds: step.N(step.UsualScriptSeconds)},
+			Worst: step.Cost{Seconds: step.N(step.ScriptSeconds)},
+		}
+	}
+	talk := step.Talk{Known: step.TextTokens(task, Contract), Reads: step.ReadTokens(p, s), Turns: 1, Repairs: step.RepairCalls}
+	return talk.Bound(p.Agent(set.Agent))
+}
+
+const task = "Work on the workload as your role says, and report in the form of the output contract."
+
+var contract = json.RawMessage(Contract)
