@@ -359,8 +359,8 @@ func shapes(t *testing.T) map[string]*shape {
 
 	// The winner ends only when the other one is at work.
 	working := program("join any, the other works", fan(ir.JoinAny,
-		[]ir.Step{scripted("x", `until [ -e ../../../busy ]; do sleep 0.01; done; `+trace)},
-		[]ir.Step{scripted("y", trace+`; : > ../../../busy; exec sleep 1000`)}))
+		[]ir.Step{scripted("x", `until grep -q y#0 ../../../`+effects+`; do sleep 0.01; done; `+trace)},
+		[]ir.Step{scripted("y", trace+`; exec sleep 1000`)}))
 	working.sideBySide, working.Hopeless = true, []string{"fan/y/y#0"}
 
 	narrow := blocks(

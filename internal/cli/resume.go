@@ -187,15 +187,15 @@ func (a *app) onRun(prefix string, do func(ctx context.Context, r *builtin.Runti
 
 func (a *app) decisionCommand(verb, answer, about string) *cobra.Command {
 	var (
-		note, as string
-		leave    bool
+		note, as, digest string
+		leave            bool
 	)
 	cmd := &cobra.Command{
-		Use:   verb + " RUN [STEP] [--note TEXT] [--as NAME] [--no-continue]",
+		Use:   verb + " RUN [STEP] [--note TEXT] [--as NAME] [--digest DIGEST] [--no-continue]",
 		Short: about,
-		Long: about + `. The decision is about exactly what "espalier status RUN" shows; if
-that has changed since, the decision is refused. It is recorded with the user
-of this machine; --as adds whom they claim to be.`,
+		Long: about + `. The decision is about exactly what the gate shows. With the digest that
+"espalier status RUN" prints, it is refused if that has changed since. It is
+recorded with the user of this machine; --as adds whom they claim to be.`,
 		Args:              takes(1, 2, "a run, and a step when several wait"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -213,6 +213,9 @@ of this machine; --as adds whom they claim to be.`,
 						_, d.Digest = state.Shown(program, f)
 					}
 				}
+				if digest != "" {
+					d.Digest = digest
+				}
 				return a.say(r, entry.ID, d, leave)
 			})
 		},
@@ -220,6 +223,7 @@ of this machine; --as adds whom they claim to be.`,
 	flags := a.jsonFlag(cmd).Flags()
 	flags.StringVar(&note, "note", "", "why, in a few words: it is recorded as evidence")
 	flags.StringVar(&as, "as", "", "whom you act for; recorded as claimed")
+	flags.StringVar(&digest, "digest", "", "decide only if the gate still shows what had this `DIGEST` in \"espalier status\"")
 	flags.BoolVar(&leave, "no-continue", false, "record the decision and leave the run to others")
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/term"
@@ -38,15 +39,43 @@ func (a *app) runtime(root string, o builtin.RuntimeOptions) (*builtin.Runtime, 
 	if err != nil {
 		return nil, &failure{
 			code: exitNotReady, message: fmt.Sprintf("the storage in %s cannot be opened: %v", a.display(filepath.Join(root, storage)), err),
-			help: "Nothing was started. Check that the folder may be written to and that there is room on the disk.",
+			help: "Nothing was started. " + storageHelp(err),
 		}
 	}
 	// Whoever looks sees what is due by now, also when nobody was there to do it.
 	if err := r.Engine.CatchUp(context.Background()); err != nil {
 		r.Close()
-		return nil, &failure{code: exitNotReady, message: err.Error()}
+		return nil, &failure{code: exitNotReady, message: err.Error(), help: storageHelp(err)}
 	}
 	return r, nil
+}
+
+// storageHelp says what to do about a storage that cannot be used.
+func storageHelp(err error) string {
+	var newer *journal.NewerError
+	switch {
+	case errors.Is(err, journal.ErrCorrupt):
+		return "Something other than Espalier has changed the file, or the disk is failing. Put back a copy of the folder from a backup; or move it away and begin anew: the transcripts in it can still be read."
+	case errors.Is(err, journal.ErrNotJournal):
+		return "Move that file away, or put the journal back from a backup."
+	case errors.Is(err, journal.ErrFull), errors.Is(err, syscall.ENOSPC):
+		return "Make room on the disk first."
+	case errors.Is(err, journal.ErrBusy):
+		return "Close whatever has the file open: a backup, or a program that shows databases."
+	case errors.As(err, &newer):
+		return "Use that version of Espalier, or a later one."
+	}
+	return "Check that it is a folder that may be written to, and that there is room on the disk."
+}
+
+// damaged tells whether an error is about the journal itself, and not about a run.
+func damaged(err error) bool {
+	for _, one := range []error{journal.ErrCorrupt, journal.ErrNotJournal, journal.ErrBusy} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	return false
 }
 
 // existing opens the storage of the project around the working folder. It is
@@ -332,6 +361,10 @@ func (a *app) runTrouble(r *builtin.Runtime, err error) error {
 		return &failure{code: exitUsage, message: "the run is over", help: `"espalier output RUN" prints its result.`}
 	case errors.Is(err, engine.ErrClosed):
 		return &failure{code: exitInterrupted, message: "interrupted"}
+	case damaged(err):
+		return &failure{code: exitNotReady, message: err.Error(), help: storageHelp(err)}
+	case errors.Is(err, journal.ErrFull):
+		return &failure{code: exitNotReady, message: err.Error(), help: "What was done so far is kept. Make room on the disk; \"espalier resume RUN\" goes on from there."}
 	}
 	return &failure{code: exitNotReady, message: err.Error(), help: "What was done so far is kept; \"espalier resume RUN\" goes on from there."}
 }
