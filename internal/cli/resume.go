@@ -86,7 +86,7 @@ over stays as it is; another one begins at that step with its values.`,
 		},
 	}
 	flags := a.jsonFlag(cmd).Flags()
-	flags.StringArrayVar(&raise, "raise", nil, "raise a budget: `BUDGET=N`, with one of "+strings.Join(plan.Budgets, ", "))
+	flags.StringArrayVar(&raise, "raise", nil, "raise a budget: `BUDGET=N`, with one of "+strings.Join(plan.Budgets, ", ")+", or by its name in the workflow, such as max_tokens")
 	flags.StringVar(&from, "from", "", "go back to this `STEP`, with the values of the time when the run came to it")
 	flags.StringArrayVar(&decide, "decide", nil, "say what happened to a step in doubt: `STEP=ANSWER`")
 	return cmd
@@ -104,6 +104,14 @@ func (a *app) resumeOver(r *builtin.Runtime, entry journal.Entry, step string) e
 	})
 }
 
+// budgetName takes the names that workflows have for budgets, too.
+func budgetName(name string) string {
+	if name == "deadline_seconds" {
+		return plan.BudgetDeadline
+	}
+	return strings.TrimPrefix(name, "max_")
+}
+
 func resumeInputs(raise, decide []string) ([]plan.Input, error) {
 	var says []plan.Input
 	for _, one := range raise {
@@ -112,7 +120,7 @@ func resumeInputs(raise, decide []string) ([]plan.Input, error) {
 		if !ok || err != nil {
 			return nil, usage("Write --raise tokens=200000.", "--raise %q is not BUDGET=N", one)
 		}
-		says = append(says, plan.Raise{Budget: name, To: n, By: actor("")})
+		says = append(says, plan.Raise{Budget: budgetName(name), To: n, By: actor("")})
 	}
 	for _, one := range decide {
 		step, answer, ok := strings.Cut(one, "=")
