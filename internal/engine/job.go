@@ -87,7 +87,7 @@ func (r *run) launch(t plan.OpenTask) {
 		branches, err := r.state.BranchValues(r.program, t.Frame)
 		inputErr = err
 		for _, b := range branches {
-			spec.Branches = append(spec.Branches, step.Branch{Name: b.Branch, Outcome: ir.Outcome(b.Outcome), Error: b.Error, Value: b.Value})
+			spec.Branches = append(spec.Branches, step.Branch{Name: b.Branch, Outcome: ir.Outcome(b.Outcome), Error: b.Error, Value: b.Value, Used: b.Used, Run: b.Child})
 		}
 	}
 	options := r.state.Options

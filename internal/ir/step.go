@@ -171,6 +171,8 @@ func (s *Step) Task() *Task {
 		return a.Verdict
 	case Parallel:
 		return a.Combine
+	case Call:
+		return a.Finish
 	case End:
 		return a.Work
 	}
@@ -286,8 +288,11 @@ type Call struct {
 	PassReads bool `json:"pass_reads,omitempty"`
 	// Outputs are what the call gives, by name, each seen from inside the
 	// child as it ends; without any it gives the child's output.
-	Outputs []Binding   `json:"outputs,omitempty"`
-	Span    source.Span `json:"span,omitzero"`
+	Outputs []Binding `json:"outputs,omitempty"`
+	// Finish is work on what the child gave, which it passes on: looking after
+	// the files that the step declares.
+	Finish *Task       `json:"finish,omitempty"`
+	Span   source.Span `json:"span,omitzero"`
 }
 
 // Binding gives a name a value: an input of a child, or an output.

@@ -278,8 +278,11 @@ func (s *State) openFrame(x *journal.FrameOpened) {
 	if parent.Group.Mode == ModeLoop {
 		f.Own = slices.Sorted(maps.Keys(x.Vars))
 	}
-	if x.Budget != nil {
-		f.Ledger = &Ledger{Limits: *x.Budget}
+	if parent.Group.Mode != ModeLoop { // what a branch or a child has used is told apart
+		f.Ledger = &Ledger{}
+		if x.Budget != nil {
+			f.Ledger.Limits = *x.Budget
+		}
 	}
 	s.Frames[x.Frame] = f
 	parent.Group.Live++
@@ -293,7 +296,10 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 	g := parent.Group
 	g.Live--
 	end := Ending{Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Value: x.Value, To: x.To, Status: x.Status, Step: x.Step}
-	result := &BranchResult{Name: f.Name, Ending: end}
+	result := &BranchResult{Name: f.Name, Ending: end, Child: f.Child}
+	if f.Ledger != nil {
+		result.Used = f.Ledger.Used
+	}
 	switch x.Outcome {
 	case OutcomeFailed:
 		g.Failed++

@@ -274,7 +274,7 @@ func (d *decider) enterEnd(f *Frame, at journal.Place, step *ir.Step, a *ir.End,
 // The parts of a step's work that are tasks of their own.
 const (
 	PartVerdict = "verdict" // of a gate that work decides
-	PartCombine = "combine" // of a parallel step
+	PartCombine = "combine" // of a parallel step, or of a call that finishes what the child gave
 	PartWork    = "work"    // of an end
 )
 

@@ -110,6 +110,8 @@ type BranchValue struct {
 	Outcome string          `json:"outcome"`
 	Error   string          `json:"error,omitempty"`
 	Value   json.RawMessage `json:"value"`
+	Used    journal.Usage   `json:"-"`
+	Child   journal.RunID   `json:"-"`
 }
 
 func (d *decider) results(f *Frame) []BranchValue {
@@ -129,7 +131,7 @@ func (s *State) BranchValues(p *Program, f *Frame) ([]BranchValue, error) {
 				first = err
 			}
 		}
-		out = append(out, BranchValue{Branch: r.Name, Outcome: r.Outcome, Error: r.Error, Value: raw})
+		out = append(out, BranchValue{Branch: r.Name, Outcome: r.Outcome, Error: r.Error, Value: raw, Used: r.Used, Child: r.Child})
 	}
 	return out, first
 }
@@ -252,6 +254,10 @@ func (d *decider) call(f *Frame, a *ir.Call) {
 	step := d.step(f)
 	left := journal.StepLeft{
 		Place: f.Place(), Outcome: last.Outcome, Class: last.Class, Reason: last.Reason, Error: last.Error, For: f.For,
+	}
+	if last.Outcome == OutcomeOK && a.Finish != nil {
+		d.startTask(f, journal.Work{Place: f.Place(), Part: PartCombine}, 0, nil, f.For)
+		return
 	}
 	if last.Outcome == OutcomeOK {
 		value, err := d.checked(step, last.Value)

@@ -143,6 +143,8 @@ type BranchResult struct {
 	Name string `json:"name,omitempty"`
 	Ending
 	Scope map[string]journal.Value `json:"scope,omitempty"`
+	Used  journal.Usage            `json:"used,omitzero"`
+	Child journal.RunID            `json:"child,omitempty"`
 }
 
 // Signalled is an event that nothing has waited for yet.

@@ -2,6 +2,7 @@ package step
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -75,6 +76,11 @@ func (j *Job) produce(root *os.Root, name string, history []journal.TaskNoted, r
 		return err
 	}
 	there := err == nil
+	if !there {
+		if content := j.handedOver(name); content != nil {
+			return replace(root, name, content)
+		}
+	}
 	content, err := contentOf(name, r.Value)
 	if err != nil {
 		if there {
@@ -83,6 +89,26 @@ func (j *Job) produce(root *os.Root, name string, history []journal.TaskNoted, r
 		return err
 	}
 	return replace(root, name, content)
+}
+
+// handedOver is a file of that name that a child run has made in its own
+// folder; nil when there is none.
+func (j *Job) handedOver(name string) []byte {
+	for _, b := range j.Branches {
+		if b.Run == "" {
+			continue
+		}
+		root, err := os.OpenRoot(filepath.Join(filepath.Dir(j.Dir), string(b.Run)))
+		if err != nil {
+			continue // it has made no files
+		}
+		content, err := root.ReadFile(filepath.FromSlash(name))
+		root.Close() // only read from
+		if err == nil {
+			return content
+		}
+	}
+	return nil
 }
 
 // again tells whether the step may have been done before, so that a file of
@@ -186,6 +212,7 @@ func (j *Job) audit(history []journal.TaskNoted, r Result, failed error) []byte 
 		Outcome string          `json:"outcome"`
 		Error   string          `json:"error,omitempty"`
 		Value   json.RawMessage `json:"value,omitempty"`
+		Usage   journal.Usage   `json:"usage,omitzero"`
 	}
 	out := struct {
 		Workflow string            `json:"workflow"`
@@ -200,12 +227,13 @@ func (j *Job) audit(history []journal.TaskNoted, r Result, failed error) []byte 
 		Workers  []branch          `json:"workers,omitempty"`
 		Merges   []json.RawMessage `json:"merge_decisions,omitempty"`
 		Usage    journal.Usage     `json:"usage"`
-	}{Workflow: j.Workflow.Name, Run: j.Run, Step: j.Step.ID, Attempt: j.Attempt + 1, Reads: []read{}, Reason: j.Step.ReasonOK}
+	}{Workflow: j.Workflow.Name, Run: j.Run, Step: j.Step.ID, Attempt: j.Attempt + 1, Reads: []read{}, Reason: cmp.Or(j.Step.ReasonOK, "COMPLETED")}
 	for _, one := range j.Reads {
 		out.Reads = append(out.Reads, read(one))
 	}
 	for _, b := range j.Branches {
-		out.Workers = append(out.Workers, branch{b.Name, string(b.Outcome), b.Error, b.Value})
+		out.Usage = sum(out.Usage, b.Used)
+		out.Workers = append(out.Workers, branch{b.Name, string(b.Outcome), b.Error, b.Value, b.Used})
 	}
 	count := func(kind string, data json.RawMessage, u journal.Usage) {
 		if kind == journal.NoteMerge {

@@ -99,6 +99,8 @@ type Branch struct {
 	Outcome ir.Outcome
 	Error   string
 	Value   json.RawMessage
+	Used    journal.Usage
+	Run     journal.RunID // a child run of its own, if it had one
 }
 
 // Log makes what happens inside a task durable.

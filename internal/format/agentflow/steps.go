@@ -257,6 +257,20 @@ func (l *lowering) lowerStep(s *step) {
 	default:
 		s.ir.Action = l.transform(s)
 	}
+	l.nobodyMakes(s)
+}
+
+// nobodyMakes warns of files that are declared by a step which does no work.
+func (l *lowering) nobodyMakes(s *step) {
+	if _, known := s.ir.Action.(ir.Gate); !known || s.ir.Task() != nil {
+		return
+	}
+	for _, key := range []string{"output_files", "audit_output"} {
+		if s.applies(key) {
+			l.report(CodeUnusedChoice, diag.Warning, s.key(key), fmt.Sprintf("%q does nothing here: a person decides, and makes no files.", key),
+				"Remove it, or declare it in the step that does the work. What was decided is in the audit log.")
+		}
+	}
 }
 
 // inside keeps the names of files that lie in the run's folder.
@@ -531,7 +545,12 @@ func (l *lowering) call(s *step, f *source.File, at source.Span) ir.Action {
 		}
 	}
 	if i := l.child(f, role, named); i >= 0 {
-		return ir.Call{Child: i, PassReads: true, Span: at}
+		call := ir.Call{Child: i, PassReads: true, Span: at}
+		if len(s.ir.Produces) > 0 || s.ir.AuditFile != "" { // F42
+			call.Finish = &ir.Task{Kind: "transform"}
+			call.Finish.Settings.Put("mode", "hand_over", at)
+		}
+		return call
 	}
 	// The child has errors; the program is well-formed all the same.
 	return s.placeholder()

@@ -325,7 +325,7 @@ func (p *projector) budgetCheck(m *report.Moment, frame string) error {
 				root = at.Ledger
 				break
 			}
-			if at.Ledger != nil && !slices.ContainsFunc(f.list, func(one field) bool { return one.name == "branch" }) {
+			if at.Ledger != nil && at.Ledger.Limits != (journal.Limits{}) && !slices.ContainsFunc(f.list, func(one field) bool { return one.name == "branch" }) {
 				var b fields
 				ledger(&b, at.Ledger, m.At)
 				b.text("name", at.Name)

@@ -39,6 +39,11 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		}
 	case Text:
 		value = step.JSON(set.Text)
+	case HandOver:
+		value = json.RawMessage("null")
+		if len(job.Branches) > 0 {
+			value = job.Branches[0].Value
+		}
 	case Present:
 		value = step.JSON(map[string]any{"approved": present(job.Reads)})
 	default:

@@ -13,10 +13,11 @@ type Mode string
 
 // The modes.
 const (
-	Validate Mode = "validate" // check the input contract and pass it on
-	Model    Mode = "model"    // a model call
-	Text     Mode = "text"     // the result is the text itself
-	Present  Mode = "present"  // {"approved": everything read is there and not null, false or empty}
+	Validate Mode = "validate"  // check the input contract and pass it on
+	Model    Mode = "model"     // a model call
+	Text     Mode = "text"      // the result is the text itself
+	HandOver Mode = "hand_over" // the result is what a child workflow gave
+	Present  Mode = "present"   // {"approved": everything read is there and not null, false or empty}
 )
 
 // Settings is what a task of this kind says.
@@ -38,7 +39,7 @@ func (Kind) Name() string { return "transform" }
 // Understands wants a mode that exists.
 func (Kind) Understands(t *ir.Task) error {
 	set, err := step.Decode[Settings](t)
-	return errors.Join(err, step.OneOf("mode", string(set.Mode), string(Validate), string(Model), string(Text), string(Present)))
+	return errors.Join(err, step.OneOf("mode", string(set.Mode), string(Validate), string(Model), string(Text), string(Present), string(HandOver)))
 }
 
 // Check has nothing to say: the modes are chosen by the format.
