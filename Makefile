@@ -56,5 +56,5 @@ check: lint test ## what CI runs: lint, then all tests
 fix: ## mend what a machine can mend
 	$(GO) tool gofumpt -w .
 
-bench: ## measure validation, start-up and layout
+bench: ## measure validation, start-up, layout and the durable core
 	$(GO) run ./internal/bench

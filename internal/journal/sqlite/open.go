@@ -37,6 +37,7 @@ type Store struct {
 	closed   atomic.Bool
 	stopped  chan struct{}
 	reader   *sql.DB
+	prepared prepared
 	recent   memory
 
 	// Only the committer uses these.
@@ -242,6 +243,7 @@ func (s *Store) Close() error {
 	}
 	s.jobs.Close()
 	<-s.stopped
+	s.prepared.close()
 	err := errors.Join(s.reader.Close(), s.writer.Close(), s.want.file.Close())
 	return explain(s.path, err)
 }

@@ -96,9 +96,24 @@ func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq)
 	}
 }
 
+const headQuery = "SELECT n, head, seq, root FROM runs WHERE id = ?"
+
+// Positions fall from row to row, so that a damaged chain still has an end.
+const chainQuery = `WITH RECURSIVE chain (pos, run, prev, seq, body) AS (
+		SELECT pos, run, prev, seq, body FROM appends WHERE pos = ?1 AND seq > ?2
+		UNION ALL
+		SELECT a.pos, a.run, a.prev, a.seq, a.body FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos WHERE a.seq > ?2
+	) SELECT pos, run, prev, seq, body FROM chain`
+
 // chain reads a run's appends that go beyond an event, the oldest first, and
 // the number of the run's last event.
 func (s *Store) chain(ctx context.Context, id journal.RunID, after journal.Seq) ([]stored, journal.Seq, error) {
+	// Before a connection is taken: preparing takes one, too.
+	for _, text := range []string{headQuery, chainQuery} {
+		if _, err := s.stmt(text); err != nil {
+			return nil, 0, s.failed(ctx, err)
+		}
+	}
 	tx, err := s.reader.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, 0, s.failed(ctx, err)
@@ -107,7 +122,7 @@ func (s *Store) chain(ctx context.Context, id journal.RunID, after journal.Seq) 
 	var n, head int64
 	var last journal.Seq
 	var of journal.RunID
-	switch err := tx.QueryRowContext(ctx, "SELECT n, head, seq, root FROM runs WHERE id = ?", id).Scan(&n, &head, &last, &of); {
+	switch err := s.rowIn(ctx, tx, headQuery, id).Scan(&n, &head, &last, &of); {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, 0, fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)
 	case err != nil:
@@ -115,12 +130,7 @@ func (s *Store) chain(ctx context.Context, id journal.RunID, after journal.Seq) 
 	case of != "":
 		return nil, 0, &journal.ChildError{Root: of}
 	}
-	// Positions fall from row to row, so that a damaged chain still has an end.
-	rows, err := tx.QueryContext(ctx, `WITH RECURSIVE chain (pos, run, prev, seq, body) AS (
-			SELECT pos, run, prev, seq, body FROM appends WHERE pos = ?1 AND seq > ?2
-			UNION ALL
-			SELECT a.pos, a.run, a.prev, a.seq, a.body FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos WHERE a.seq > ?2
-		) SELECT pos, run, prev, seq, body FROM chain`, head, after)
+	rows, err := s.queryIn(ctx, tx, chainQuery, head, after)
 	if err != nil {
 		return nil, 0, s.failed(ctx, err)
 	}
@@ -174,7 +184,7 @@ const tailQuery = `SELECT a.pos, a.seq, a.body, r.id FROM appends a LEFT JOIN ru
 	WHERE a.pos > ? AND a.run <> 0 ORDER BY a.pos LIMIT ?`
 
 func (s *Store) tailPage(ctx context.Context, after journal.Pos) ([]stored, []journal.RunID, error) {
-	rows, err := s.reader.QueryContext(ctx, tailQuery, after, page)
+	rows, err := s.query(ctx, tailQuery, after, page)
 	if err != nil {
 		return nil, nil, s.failed(ctx, err)
 	}
@@ -198,7 +208,7 @@ func (s *Store) tailPage(ctx context.Context, after journal.Pos) ([]stored, []jo
 // Last implements journal.Store.
 func (s *Store) Last(ctx context.Context) (journal.Pos, error) {
 	var pos journal.Pos
-	err := s.reader.QueryRowContext(ctx, "SELECT coalesce(max(pos), 0) FROM appends").Scan(&pos)
+	err := s.row(ctx, "SELECT coalesce(max(pos), 0) FROM appends").Scan(&pos)
 	return pos, s.failed(ctx, err)
 }
 
@@ -209,7 +219,7 @@ func (s *Store) Changed() <-chan struct{} { return s.bell.Next() }
 func (s *Store) rootNumber(ctx context.Context, id journal.RunID) (int64, error) {
 	var n int64
 	var of journal.RunID
-	switch err := s.reader.QueryRowContext(ctx, "SELECT n, root FROM runs WHERE id = ?", id).Scan(&n, &of); {
+	switch err := s.row(ctx, "SELECT n, root FROM runs WHERE id = ?", id).Scan(&n, &of); {
 	case errors.Is(err, sql.ErrNoRows):
 		return 0, fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)
 	case err != nil:
@@ -226,7 +236,7 @@ func (s *Store) Inbox(ctx context.Context, id journal.RunID) ([]journal.Posted, 
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.reader.QueryContext(ctx, "SELECT id, kind, data, at FROM inbox WHERE run = ? ORDER BY id", n)
+	rows, err := s.query(ctx, "SELECT id, kind, data, at FROM inbox WHERE run = ? ORDER BY id", n)
 	if err != nil {
 		return nil, s.failed(ctx, err)
 	}
@@ -246,7 +256,7 @@ const mailQuery = "SELECT id, owner FROM runs WHERE n IN (SELECT DISTINCT run FR
 
 // Mail implements journal.Store.
 func (s *Store) Mail(ctx context.Context) ([]journal.Mailbox, error) {
-	rows, err := s.reader.QueryContext(ctx, mailQuery)
+	rows, err := s.query(ctx, mailQuery)
 	if err != nil {
 		return nil, s.failed(ctx, err)
 	}
@@ -267,7 +277,7 @@ const dueQuery = "SELECT id, wake FROM runs WHERE wake > 0 AND root = '' AND sta
 // Due implements journal.Store.
 func (s *Store) Due(ctx context.Context, now journal.Millis) ([]journal.RunID, journal.Millis, error) {
 	// In ascending order, the first that is not due yet is the next to be.
-	rows, err := s.reader.QueryContext(ctx, dueQuery)
+	rows, err := s.query(ctx, dueQuery)
 	if err != nil {
 		return nil, 0, s.failed(ctx, err)
 	}
@@ -300,7 +310,7 @@ func scanEntry(scan func(...any) error, more ...any) (journal.Entry, error) {
 
 // Entry implements journal.Store.
 func (s *Store) Entry(ctx context.Context, id journal.RunID) (journal.Entry, error) {
-	e, err := scanEntry(s.reader.QueryRowContext(ctx, "SELECT "+entryColumns+" FROM runs WHERE id = ?", id).Scan)
+	e, err := scanEntry(s.row(ctx, "SELECT "+entryColumns+" FROM runs WHERE id = ?", id).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return e, fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)
 	}
@@ -386,7 +396,7 @@ func afterPrefix(prefix string) string {
 }
 
 func (s *Store) runsPage(ctx context.Context, query string, args []any) ([]journal.Entry, int64, error) {
-	rows, err := s.reader.QueryContext(ctx, query, args...)
+	rows, err := s.query(ctx, query, args...)
 	if err != nil {
 		return nil, 0, s.failed(ctx, err)
 	}
@@ -406,7 +416,7 @@ func (s *Store) runsPage(ctx context.Context, query string, args []any) ([]journ
 // Blob implements journal.Store.
 func (s *Store) Blob(ctx context.Context, hash string) ([]byte, error) {
 	var data []byte
-	err := s.reader.QueryRowContext(ctx, "SELECT data FROM blobs WHERE hash = ?", hash).Scan(&data)
+	err := s.row(ctx, "SELECT data FROM blobs WHERE hash = ?", hash).Scan(&data)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("%w: %s", journal.ErrUnknownBlob, hash)
 	}
@@ -427,7 +437,7 @@ func (s *Store) Snapshot(ctx context.Context, id journal.RunID) (journal.Seq, []
 	}
 	var seq journal.Seq
 	var state []byte
-	err = s.reader.QueryRowContext(ctx, "SELECT seq, state FROM snapshots WHERE run = ?", n).Scan(&seq, &state)
+	err = s.row(ctx, "SELECT seq, state FROM snapshots WHERE run = ?", n).Scan(&seq, &state)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil, nil
 	}

@@ -135,3 +135,21 @@ func TestRecallLeavesNoGap(t *testing.T) {
 		t.Errorf("behind another's append: %v", got)
 	}
 }
+
+// Many who read at once, each in a transaction, do not wait for each other for
+// ever: there are only a few connections.
+func TestManyReadersOfAFreshStore(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	journaltest.Append(t, s, journaltest.Start("a", "me"))
+	s.Close()
+	for range 20 {
+		s := open(t, dir)
+		var all sync.WaitGroup
+		for range 16 {
+			all.Go(func() { journaltest.Events(t, s, "a", 0) })
+		}
+		all.Wait()
+		s.Close()
+	}
+}

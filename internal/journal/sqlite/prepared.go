@@ -1,0 +1,88 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+)
+
+// prepared are the statements of readers. There are few, and they are run over
+// and over: parsing one costs several times what running it does.
+type prepared struct {
+	mu    sync.Mutex
+	stmts map[string]*sql.Stmt
+}
+
+func (s *Store) stmt(text string) (*sql.Stmt, error) {
+	s.prepared.mu.Lock()
+	defer s.prepared.mu.Unlock()
+	if stmt := s.prepared.stmts[text]; stmt != nil {
+		return stmt, nil
+	}
+	stmt, err := s.reader.Prepare(text)
+	if err != nil {
+		return nil, err
+	}
+	if s.prepared.stmts == nil {
+		s.prepared.stmts = map[string]*sql.Stmt{}
+	}
+	s.prepared.stmts[text] = stmt
+	return stmt, nil
+}
+
+func (s *Store) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	return s.queryIn(ctx, nil, text, args...)
+}
+
+func (s *Store) queryIn(ctx context.Context, tx *sql.Tx, text string, args ...any) (*sql.Rows, error) {
+	stmt, err := s.stmt(text)
+	if err != nil {
+		return nil, err
+	}
+	if tx != nil {
+		stmt = tx.StmtContext(ctx, stmt)
+	}
+	return stmt.QueryContext(ctx, args...)
+}
+
+// row is a query for one row.
+func (s *Store) row(ctx context.Context, text string, args ...any) *oneRow {
+	return s.rowIn(ctx, nil, text, args...)
+}
+
+func (s *Store) rowIn(ctx context.Context, tx *sql.Tx, text string, args ...any) *oneRow {
+	rows, err := s.queryIn(ctx, tx, text, args...)
+	return &oneRow{rows, err}
+}
+
+// oneRow is the outcome of a query for one row.
+type oneRow struct {
+	rows *sql.Rows
+	err  error
+}
+
+// Scan reads the row; sql.ErrNoRows when there is none.
+func (r *oneRow) Scan(into ...any) error {
+	if r.err != nil {
+		return r.err
+	}
+	defer r.rows.Close()
+	if !r.rows.Next() {
+		if err := r.rows.Err(); err != nil {
+			return err
+		}
+		return sql.ErrNoRows
+	}
+	if err := r.rows.Scan(into...); err != nil {
+		return err
+	}
+	return r.rows.Close()
+}
+
+func (p *prepared) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, stmt := range p.stmts {
+		stmt.Close() // its connections are about to be closed anyway
+	}
+}
