@@ -80,7 +80,12 @@ over stays as it is; another one begins at that step with its values.`,
 							return err
 						}
 					}
-					return r.Engine.Resume(ctx, entry.ID)
+					err := r.Engine.Resume(ctx, entry.ID)
+					var owned *journal.OwnedError
+					if len(says) > 0 && errors.As(err, &owned) {
+						return nil // its owner has heard it
+					}
+					return err
 				})
 			})
 		},

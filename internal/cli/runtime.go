@@ -260,10 +260,9 @@ func (a *app) told(r *builtin.Runtime, entry journal.Entry) error {
 	case journal.Waiting, journal.PausedAt, journal.Sleeping:
 		return &failure{code: exitWaiting, message: fmt.Sprintf("run %s is waiting (%s)", short(entry.ID), entry.Waiting), help: waitingHelp(entry, state)}
 	}
-	return &failure{
-		code: exitNotReady, message: fmt.Sprintf("run %s is being done by another process", short(entry.ID)),
-		help: fmt.Sprintf("To look at it: espalier status %s", short(entry.ID)),
-	}
+	// It was said to the process that has the run.
+	a.note("Recorded. Another process is working on run %s%s.", short(entry.ID), whose(r, entry.Owner))
+	return nil
 }
 
 func runSentence(entry journal.Entry, outcome, why string) string {

@@ -1,0 +1,175 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// own runs a command in a process of its own.
+func (f *faulty) own(args ...string) (code int, told string) {
+	f.t.Helper()
+	cmd := exec.Command("espalier", args...)
+	cmd.Dir, cmd.Env = f.dir, append(os.Environ(), "NO_COLOR=1", "HOME="+f.dir, "GORACE="+quickExit)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		f.t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+// hold leaves a trace when somebody says so.
+const hold = `echo on > ../../../begun; read x < ../../../go; ` + trace
+
+// held resumes the run in a process of its own, and returns when a step holds it.
+func (f *faulty) held() *exec.Cmd {
+	f.t.Helper()
+	for _, name := range []string{"begun", "go"} {
+		if err := syscall.Mkfifo(filepath.Join(f.dir, name), 0o600); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("espalier", "resume", errandRun)
+	cmd.Dir, cmd.Env = f.dir, append(os.Environ(), "NO_COLOR=1", "HOME="+f.dir, "GORACE="+quickExit)
+	if err := cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	begun, err := os.Open(filepath.Join(f.dir, "begun"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer begun.Close()
+	if _, err := bufio.NewReader(begun).ReadString('\n'); err != nil {
+		f.t.Fatal(err)
+	}
+	return cmd
+}
+
+// goOn lets the step go on, and waits for the end of its process.
+func (f *faulty) goOn(cmd *exec.Cmd) {
+	f.t.Helper()
+	if err := os.WriteFile(filepath.Join(f.dir, "go"), []byte("go\n"), 0); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		f.t.Error(err)
+	}
+}
+
+// begun begins a run of a program and leaves it to others.
+func (f *faulty) begun(p *ir.Program) {
+	f.t.Helper()
+	r, err := builtin.OpenRuntime(filepath.Join(f.dir, ".espalier"), builtin.RuntimeOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer r.Close()
+	r.Engine.Hold()
+	if err := r.Engine.Start(f.t.Context(), errandRun, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{User: "eva"}); err != nil {
+		f.t.Fatal(err)
+	}
+	now := make(chan struct{})
+	close(now)
+	r.Engine.Close(now)
+}
+
+// TestTwoProcessesResumeOneRun: one works, the other says who does.
+func TestTwoProcessesResumeOneRun(t *testing.T) {
+	f := newFaulty(t)
+	f.begun(blocks([]ir.Step{scripted("hold", hold)}))
+	first := f.held()
+	code, told := f.own("resume", errandRun)
+	owner := regexp.MustCompile(fmt.Sprintf(`another process is working on this run: espalier, process %d on .+, since `, first.Process.Pid))
+	if code != 6 || !owner.MatchString(told) {
+		t.Errorf("exit code %d\n%s", code, told)
+	}
+	f.goOn(first)
+	f.once("hold#0")
+}
+
+// TestDecisionForTheProcessThatWorks: it is heard there, and whoever made it
+// is told that all is well.
+func TestDecisionForTheProcessThatWorks(t *testing.T) {
+	f := newFaulty(t)
+	f.begun(fan(ir.JoinAll, []ir.Step{scripted("x", hold)}, []ir.Step{approval("ask")}))
+	first := f.held()
+	if code, told := f.own("approve", errandRun); code != 0 || !strings.Contains(told, fmt.Sprintf("process %d", first.Process.Pid)) {
+		t.Errorf("exit code %d\n%s", code, told)
+	}
+	f.goOn(first)
+	f.once("a#0", "fan/x/x#0", "b#0")
+}
+
+// TestManyApproveAtOnce: one of them is heard, the others are told.
+func TestManyApproveAtOnce(t *testing.T) {
+	f := newFaulty(t)
+	f.waits()
+	var wg sync.WaitGroup
+	codes := make([]int, 4)
+	for i := range codes {
+		wg.Go(func() { codes[i], _ = f.own("approve", errandRun, "--no-continue") })
+	}
+	wg.Wait()
+	heard := 0
+	for _, code := range codes {
+		switch code {
+		case 0:
+			heard++
+		case 2:
+		default:
+			t.Errorf("exit code %d", code)
+		}
+	}
+	if heard != 1 {
+		t.Errorf("%d of %d approvals were taken", heard, len(codes))
+	}
+	f.try("resume", errandRun)
+	f.once("make#0", "hand_over#0")
+}
+
+// TestApproveAgainstTimeout: whichever comes first settles the gate, and both
+// sides say the same about it.
+func TestApproveAgainstTimeout(t *testing.T) {
+	approved, late := 0, 0
+	for i, timeout := range []ir.Millis{1, 60_000, 10, 20, 30, 40} {
+		f := newFaulty(t)
+		ask := approval("ask")
+		ask.Action = ir.Gate{Decider: ir.Person, Timeout: timeout, OnTimeout: ir.TimeoutFail}
+		f.begun(blocks([]ir.Step{ask, traced("after")}))
+		code, told := f.own("approve", errandRun)
+		var a asked
+		if err := json.Unmarshal([]byte(f.exits(0, nil, "status", errandRun, "--json")), &a); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case code == 0 && a.Outcome == "ok":
+			approved++
+			f.once("after#0")
+		case code == 2 && a.Outcome == "failed":
+			late++
+			f.once()
+		default:
+			t.Errorf("timeout %d ms: exit code %d, but %+v\n%s", timeout, code, a, strings.TrimSpace(told))
+		}
+		if i == 1 && (approved != 1 || late != 1) {
+			t.Errorf("after a minute and after a millisecond: %d approved, %d late", approved, late)
+		}
+	}
+}
