@@ -48,15 +48,17 @@ const (
 func documentation(t *testing.T) []string {
 	t.Helper()
 	pages := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
-	found, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{"docs", "docs/formats"} {
+		found, err := filepath.Glob(filepath.Join(atRoot(dir), "*.md"))
+		if err != nil || len(found) == 0 {
+			t.Fatal(dir, err)
+		}
+		for _, name := range found {
+			pages = append(pages, dir+"/"+filepath.Base(name))
+		}
 	}
-	if len(found) < 8 {
-		t.Fatalf("found only %d pages in docs", len(found))
-	}
-	for _, name := range found {
-		pages = append(pages, "docs/"+filepath.Base(name))
+	if len(pages) < 11 {
+		t.Fatalf("found only %d pages", len(pages))
 	}
 	return pages
 }
@@ -568,11 +570,11 @@ func TestDocsAssumptions(t *testing.T) {
 // Every key of every block has its place, and every decision that the code
 // names by its number.
 func TestDocsAgentFlowIsComplete(t *testing.T) {
-	page := strings.Join(readPage(t, "docs/agent-flow.md"), "\n")
+	page := strings.Join(readPage(t, "docs/formats/agent-flow.md"), "\n")
 	for _, s := range builtin.Formats().Find("agent-flow").Schemas() {
 		_, section, ok := strings.Cut(page, "\n### "+s.Block+"\n")
 		if !ok {
-			t.Errorf("docs/agent-flow.md has no section on %s", s.Block)
+			t.Errorf("docs/formats/agent-flow.md has no section on %s", s.Block)
 			continue
 		}
 		section, _, _ = strings.Cut(section, "\n##")
@@ -584,13 +586,13 @@ func TestDocsAgentFlowIsComplete(t *testing.T) {
 		}
 		for key := range schema.Properties {
 			if !strings.Contains(section, "`"+key+"`") {
-				t.Errorf("docs/agent-flow.md does not mention %q of %s", key, s.Block)
+				t.Errorf("docs/formats/agent-flow.md does not mention %q of %s", key, s.Block)
 			}
 		}
 	}
 	for n := 1; n <= 46; n++ {
 		if !regexp.MustCompile(fmt.Sprintf(`\n\| [F0-9, ]*F%d\b`, n)).MatchString(page) {
-			t.Errorf("docs/agent-flow.md has no row for F%d", n)
+			t.Errorf("docs/formats/agent-flow.md has no row for F%d", n)
 		}
 	}
 }
