@@ -34,6 +34,8 @@ type trial struct {
 	input  string       // JSON; empty is {}
 	script string       // replies of models and tools; empty simulates them
 	do     []string     // what people do, one line each
+	// agreeable people approve whatever is asked and send whatever is waited for.
+	agreeable bool
 }
 
 // special are the names of files that are no part of the workflow.
@@ -176,6 +178,9 @@ func (tr *trial) play(t *testing.T, h *happened, dir string) {
 		synctest.Wait()
 		h.answers[n] = append(h.answers[n], answer)
 	}
+	for tr.agreeable && agree(t, e) {
+		rest(t, e)
+	}
 	h.entry = rest(t, e)
 	tr.seen(t, store, h)
 	state, _, _, err := e.Load(ctx, theRun)
@@ -189,6 +194,29 @@ func (tr *trial) play(t *testing.T, h *happened, dir string) {
 		}
 		h.children = append(h.children, child)
 	}
+}
+
+// agree says yes to the first thing that is asked; false when nothing is.
+func agree(t *testing.T, e *engine.Engine) bool {
+	t.Helper()
+	rest(t, e)
+	state, _, _, err := e.Load(t.Context(), theRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gates := state.OpenGates()
+	if len(gates) == 0 {
+		return false
+	}
+	words := []string{"approve", gates[0].Place().Key()}
+	if gates[0].Gate.Kind == plan.GateEvent {
+		words = []string{"signal", gates[0].Gate.Event, "{}"}
+	}
+	if err := act(t.Context(), e, words); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	return true
 }
 
 // seen reads the journal, and tells how many events there are.
