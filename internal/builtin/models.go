@@ -254,7 +254,7 @@ func (m *Models) lacksKey(s server) *Trouble {
 			return t
 		}
 		if _, err := secret.Value(context.Background(), m.root, m.getenv); err != nil {
-			return &Trouble{Message: fmt.Sprintf("%s has no key: %v", s.name, err), Help: fmt.Sprintf("Put the key into %s.", secret.Place())}
+			return &Trouble{Message: fmt.Sprintf("there is no key for %s: %v", s.name, err), Help: fmt.Sprintf("Put the key into %s.", secret.Place())}
 		}
 		return nil
 	}
@@ -263,7 +263,7 @@ func (m *Models) lacksKey(s server) *Trouble {
 			return t
 		}
 		if m.getenv(env) == "" {
-			return &Trouble{Message: fmt.Sprintf("%s has no key: %s is not set", s.name, env), Help: fmt.Sprintf("Set %s.", env)}
+			return &Trouble{Message: fmt.Sprintf("there is no key for %s: %s is not set", s.name, env), Help: fmt.Sprintf("Set %s.", env)}
 		}
 		return nil
 	}
@@ -271,7 +271,7 @@ func (m *Models) lacksKey(s server) *Trouble {
 		return nil
 	}
 	return &Trouble{
-		Message: fmt.Sprintf("%s has no key: %s is not set", s.name, s.ambient[0]),
+		Message: fmt.Sprintf("there is no key for %s: %s is not set", s.name, s.ambient[0]),
 		Help:    fmt.Sprintf("Set %s.", strings.Join(s.ambient, " or ")),
 	}
 }

@@ -1,17 +1,19 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/step"
 )
-
-const noPrices = "no price table is configured"
 
 type costReport struct {
 	Name string `json:"name"`
@@ -25,16 +27,26 @@ type costReport struct {
 type moneyReport struct {
 	Known   bool   `json:"known"`
 	Because string `json:"because,omitempty"`
+	// AtMost is in millionths of a dollar.
+	AtMost int64            `json:"at_most_micro_dollars,omitempty"`
+	Agents map[string]int64 `json:"agents,omitempty"`
+	Models []string         `json:"models,omitempty"`
+	Prices string           `json:"prices_of,omitempty"` // the day of the built-in prices
+	// Limit is the budget of money, and Verdict how it compares.
+	Limit   int64         `json:"limit_micro_dollars,omitempty"`
+	Verdict check.Verdict `json:"verdict,omitempty"`
 }
 
 func (a *app) costCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
-		Use:   "cost WORKFLOW [--json]",
+	var model string
+	cmd := a.jsonFlag(&cobra.Command{
+		Use:   "cost WORKFLOW [--model MODEL] [--json]",
 		Short: "Say what a run can cost at worst, before it is started",
 		Long: `Say what a run of a workflow uses on one happy pass (base) and at worst, over
 all paths, with every retry, fallback and repetition; for each step and each
 agent; and how that compares with the declared budgets. Prompt tokens are
-estimates, everything else is a bound.`,
+estimates, everything else is a bound. Money is what the models cost that would
+answer: as the workflow names them, --model or the configuration.`,
 		Args:              takes(1, 1, "one workflow"),
 		ValidArgsFunction: a.completeWorkflow,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -42,17 +54,82 @@ estimates, everything else is a bound.`,
 			if err != nil {
 				return err
 			}
-			report := costReport{
-				Name: an.name(), Path: an.file.Path,
-				Report: check.Estimate(an.program, builtin.Kinds()),
-				Money:  moneyReport{Because: noPrices},
+			space, err := a.workspace()
+			if err != nil {
+				return err
 			}
+			project, _, err := space.File(an.file.Path)
+			if err != nil {
+				return err
+			}
+			settings, err := a.config(project.Root)
+			if err != nil {
+				return err
+			}
+			builtin.ApplyDefaults(an.program, settings)
+			report := costReport{Name: an.name(), Path: an.file.Path, Report: check.Estimate(an.program, builtin.Kinds())}
+			report.Money = money(an.program, report.Report, builtin.NewModels(project.Root, settings, a.Getenv), model)
 			if a.json {
 				return a.writeJSON(report)
 			}
 			return a.printCost(report)
 		},
 	})
+	cmd.Flags().StringVar(&model, "model", "", "work with the price of this `MODEL`")
+	return cmd
+}
+
+// money is what the models of a workflow come to at worst. The shares of agents
+// add up to no less than any run can cost.
+func money(p *ir.Program, r check.Report, models *builtin.Models, model string) moneyReport {
+	out := moneyReport{Agents: map[string]int64{}, Prices: price.Date()}
+	unknown := func(because string) moneyReport { return moneyReport{Because: because} }
+	rest := step.Cost{PromptTokens: r.PromptTokens.Worst, ReplyTokens: r.ReplyTokens.Worst}
+	add := func(name, asked string, prompt, reply step.Amount) string {
+		choice, trouble := models.Choose(cmp.Or(model, asked))
+		if trouble != nil {
+			return trouble.Message
+		}
+		p, known := models.Price(choice)
+		switch {
+		case !known:
+			return fmt.Sprintf("nobody knows what %s costs", choice)
+		case prompt.Unbounded != "":
+			return prompt.Unbounded
+		case reply.Unbounded != "":
+			return reply.Unbounded
+		}
+		worst := p.Worst(prompt.N, reply.N)
+		out.AtMost += worst
+		if name != "" {
+			out.Agents[name] = worst
+		}
+		if !slices.Contains(out.Models, choice.String()) {
+			out.Models = append(out.Models, choice.String())
+		}
+		return ""
+	}
+	for _, c := range r.PerAgent {
+		if because := add(c.Agent, c.Model, c.PromptTokens, c.ReplyTokens); because != "" {
+			return unknown(because)
+		}
+		rest.PromptTokens.N -= c.PromptTokens.N
+		rest.ReplyTokens.N -= c.ReplyTokens.N
+	}
+	if rest.PromptTokens.N > 0 || rest.ReplyTokens.N > 0 { // of steps that ask nobody in particular
+		rest.PromptTokens.N, rest.ReplyTokens.N = max(0, rest.PromptTokens.N), max(0, rest.ReplyTokens.N)
+		if because := add("", "", rest.PromptTokens, rest.ReplyTokens); because != "" {
+			return unknown(because)
+		}
+	}
+	out.Known = true
+	if limit := p.Budget.MicroDollars; limit != nil {
+		out.Limit, out.Verdict = limit.Max, check.Fits
+		if out.AtMost > limit.Max {
+			out.Verdict = check.MayExceed
+		}
+	}
+	return out
 }
 
 func (a *app) printCost(r costReport) error {
@@ -64,7 +141,7 @@ func (a *app) printCost(r costReport) error {
 	p.table(perStepTable(r.PerStep))
 	if len(r.PerAgent) > 0 {
 		p.section("At worst, by agent")
-		p.table(perAgentTable(r.PerAgent))
+		p.table(perAgentTable(r.PerAgent, r.Money))
 	}
 	p.section("Budgets")
 	if len(r.Budgets) == 0 {
@@ -81,7 +158,18 @@ func (a *app) printCost(r costReport) error {
 	for _, reason := range unboundedReasons(r.Report) {
 		p.text("Unbounded: " + sentence(reason))
 	}
-	p.text("Money is unknown: " + noPrices + ".")
+	switch m := r.Money; {
+	case !m.Known:
+		p.text("Money is unknown: " + sentence(m.Because))
+	case len(m.Models) == 0:
+		p.text("At most $0.00: no model is asked.")
+	default:
+		text := fmt.Sprintf("At most %s, with the prices of %s as of %s.", price.Dollars(m.AtMost), strings.Join(m.Models, ", "), m.Prices)
+		if m.Limit > 0 {
+			text += fmt.Sprintf(" The budget of %s %s.", price.Dollars(m.Limit), map[check.Verdict]string{check.Fits: "is enough", check.MayExceed: "may stop a run"}[m.Verdict])
+		}
+		p.text(text)
+	}
 	return p.print()
 }
 
@@ -121,15 +209,22 @@ func perStepTable(steps []check.StepCost) table {
 	return t
 }
 
-func perAgentTable(agents []check.AgentCost) table {
+func perAgentTable(agents []check.AgentCost, m moneyReport) table {
 	t := table{
 		header: []string{"AGENT", "MODEL", "CALLS", "TOOLS", "PROMPT", "REPLY", "TOKENS", "MONEY"},
 		right:  []int{2, 3, 4, 5, 6, 7},
 	}
 	for _, c := range agents {
-		t.add(c.Agent, c.Model, some(c.ModelCalls), some(c.ToolCalls), some(c.PromptTokens), some(c.ReplyTokens), some(c.Tokens), "unknown")
+		t.add(c.Agent, c.Model, some(c.ModelCalls), some(c.ToolCalls), some(c.PromptTokens), some(c.ReplyTokens), some(c.Tokens), m.of(c.Agent))
 	}
 	return t
+}
+
+func (m moneyReport) of(agent string) string {
+	if !m.Known {
+		return "unknown"
+	}
+	return price.Dollars(m.Agents[agent])
 }
 
 func budgetTable(budgets []check.BudgetLine) table {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/price"
 )
 
 func (a *app) resumeCommand() *cobra.Command {
@@ -91,7 +93,7 @@ over stays as it is; another one begins at that step with its values.`,
 		},
 	}
 	flags := a.jsonFlag(cmd).Flags()
-	flags.StringArrayVar(&raise, "raise", nil, "raise a budget: `BUDGET=N`, with one of "+strings.Join(plan.Budgets, ", ")+", or by its name in the workflow, such as max_tokens")
+	flags.StringArrayVar(&raise, "raise", nil, "raise a budget: `BUDGET=N`, with one of "+strings.Join(raisable(), ", ")+", or by its name in the workflow, such as max_tokens")
 	flags.StringVar(&from, "from", "", "go back to this `STEP`, with the values of the time when the run came to it")
 	flags.StringArrayVar(&decide, "decide", nil, "say what happened to a step in doubt: `STEP=ANSWER`")
 	return cmd
@@ -117,15 +119,23 @@ func budgetName(name string) string {
 	return strings.TrimPrefix(name, "max_")
 }
 
+// costBudget is the budget of money, as people raise it: in dollars.
+const costBudget = "cost_usd"
+
 func resumeInputs(raise, decide []string) ([]plan.Input, error) {
 	var says []plan.Input
 	for _, one := range raise {
 		name, figure, ok := strings.Cut(one, "=")
 		n, err := strconv.ParseInt(figure, 10, 64)
+		name = budgetName(name)
+		if name == costBudget {
+			dollars, bad := price.ParseRate(figure) // both count millionths
+			name, n, err = plan.BudgetMoney, int64(dollars), bad
+		}
 		if !ok || err != nil {
 			return nil, usage("Write --raise tokens=200000.", "--raise %q is not BUDGET=N", one)
 		}
-		says = append(says, plan.Raise{Budget: budgetName(name), To: n, By: actor("")})
+		says = append(says, plan.Raise{Budget: name, To: n, By: actor("")})
 	}
 	for _, one := range decide {
 		step, answer, ok := strings.Cut(one, "=")
@@ -147,6 +157,17 @@ func resumeInputs(raise, decide []string) ([]plan.Input, error) {
 		says = append(says, d)
 	}
 	return says, nil
+}
+
+// raisable are the budgets, with that of money in dollars.
+func raisable() []string {
+	out := slices.Clone(plan.Budgets)
+	for i := range out {
+		if out[i] == plan.BudgetMoney {
+			out[i] = costBudget
+		}
+	}
+	return out
 }
 
 // tellChanges says which files have changed since the run began.

@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/price"
 )
 
 var statuses = []string{
@@ -251,9 +252,16 @@ func usedWords(u journal.Usage, l journal.Limits) string {
 		}
 		return fmt.Sprintf("%d of %d %s", n, *limit, what)
 	}
-	return strings.Join([]string{
+	parts := []string{
 		of(u.Steps, l.Steps, "steps"), of(u.InputTokens+u.OutputTokens, l.Tokens, "tokens"), of(u.ToolCalls, l.ToolCalls, "tool calls"),
-	}, ", ")
+	}
+	switch {
+	case l.MicroDollars != nil:
+		parts = append(parts, fmt.Sprintf("%s of %s", price.Dollars(u.MicroDollars), price.Dollars(*l.MicroDollars)))
+	case u.MicroDollars > 0:
+		parts = append(parts, price.Dollars(u.MicroDollars))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // indented is a value as people read it, each line with a margin.

@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/price"
 )
 
 // storage is the name of a project's own folder.
@@ -285,7 +286,11 @@ func raiseHint(s *plan.State) string {
 	if root == nil || root.Ledger.Limit(budget) == nil {
 		return budget + "=N"
 	}
-	return fmt.Sprintf("%s=%d", budget, 2*max(1, *root.Ledger.Limit(budget)))
+	enough := 2 * max(1, *root.Ledger.Limit(budget))
+	if budget == plan.BudgetMoney {
+		return fmt.Sprintf("%s=%s", costBudget, strings.TrimPrefix(price.Dollars(enough), "$"))
+	}
+	return fmt.Sprintf("%s=%d", budget, enough)
 }
 
 // waitingHelp says what somebody can do for a run that waits.

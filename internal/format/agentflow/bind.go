@@ -2,6 +2,7 @@ package agentflow
 
 import (
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -148,6 +149,8 @@ func (b *binder) value(r *text.Reader, f *field, pair text.Pair, what string, s 
 		}
 	case number:
 		at.number, at.text.Span, at.ok = r.Int(f.name, int64(f.least))
+	case money:
+		at.number, at.text.Span, at.ok = dollars(r, f, what, out)
 	case flag:
 		at.flag, at.text.Span, at.ok = r.Bool(f.name)
 	case words:
@@ -179,6 +182,32 @@ func (b *binder) value(r *text.Reader, f *field, pair text.Pair, what string, s 
 		at.text = joined(at.node)
 	}
 	return at
+}
+
+// dollars reads a number of dollars in millionths.
+func dollars(r *text.Reader, f *field, what string, out *diag.List) (int64, source.Span, bool) {
+	n := r.Node(f.name)
+	if n == nil {
+		return 0, source.Span{}, false
+	}
+	found := diag.Diagnostic{Severity: diag.Error, Span: n.Span, Help: fmt.Sprintf("Write dollars without a sign: %s: 0.50.", f.name)}
+	if n.Kind != text.Int && n.Kind != text.Float {
+		found.Code = CodeWrongType
+		found.Message = fmt.Sprintf("%q of the %s must be a number, but this is %s.", f.name, what, n.Kind)
+		out.Add(found)
+		return 0, n.Span, false
+	}
+	value, ok := new(big.Rat).SetString(string(n.JSON()))
+	if ok {
+		value.Mul(value, big.NewRat(1_000_000, 1))
+	}
+	if !ok || value.Sign() <= 0 || !value.IsInt() || !value.Num().IsInt64() {
+		found.Code = CodeBadValue
+		found.Message = fmt.Sprintf("%q of the %s cannot be %s dollars.", f.name, what, n.Value)
+		out.Add(found)
+		return 0, n.Span, false
+	}
+	return value.Num().Int64(), n.Span, true
 }
 
 // pieces are the texts between the commas of a text that was meant as a list.

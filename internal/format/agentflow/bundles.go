@@ -90,7 +90,7 @@ func (l *lowering) branch(s *step, b *values, w worker) ir.Branch {
 		Name: w.id.Value, Span: w.id.Span, When: l.condition(w.word("when")),
 		Budget: ir.Budget{
 			Steps: limit(budgets, "max_steps_per_worker"), Tokens: limit(budgets, "max_tokens_per_worker"),
-			ActiveSeconds: limit(budgets, "deadline_seconds_per_worker"),
+			ActiveSeconds: limit(budgets, "deadline_seconds_per_worker"), MicroDollars: limit(budgets, "max_cost_usd_per_worker"),
 		},
 	}
 	agent, at := l.workerAgent(b, w)

@@ -158,7 +158,7 @@ func (l *lowering) frontmatter() {
 	budgets := head.object("budgets")
 	l.p.Budget = ir.Budget{
 		Steps: limit(budgets, "max_steps"), ToolCalls: limit(budgets, "max_tool_calls"),
-		Tokens: limit(budgets, "max_tokens"), ActiveSeconds: limit(budgets, "deadline_seconds"),
+		Tokens: limit(budgets, "max_tokens"), ActiveSeconds: limit(budgets, "deadline_seconds"), MicroDollars: limit(budgets, "max_cost_usd"),
 	}
 	tools := head.object("tools")
 	l.p.Tools = ir.Tools{

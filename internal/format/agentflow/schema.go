@@ -43,6 +43,7 @@ const (
 	release             // text, also when YAML takes it for a number: 1.0
 	choice              // one of a few words
 	number              // a whole number
+	money               // a number of dollars, kept in millionths
 	flag                // true or false
 	words               // a list of texts, or one text
 	numbers             // a list of whole numbers, or one
@@ -156,6 +157,7 @@ var budgetsShape = &shape{
 		{name: "max_tool_calls", kind: number, least: 1, doc: "Most tool calls."},
 		{name: "max_tokens", kind: number, least: 1, doc: "Most tokens over all model calls."},
 		{name: "deadline_seconds", kind: number, least: 1, doc: "Most seconds of active time; waiting for people does not count."},
+		{name: "max_cost_usd", kind: money, doc: "Most dollars for model calls; an extension of Espalier's."},
 	},
 }
 
@@ -274,6 +276,7 @@ var workerBudgetsShape = &shape{
 		{name: "max_steps_per_worker", kind: number, least: 1, doc: "Most step executions of one worker."},
 		{name: "deadline_seconds_per_worker", kind: number, least: 1, doc: "Most seconds of one worker."},
 		{name: "max_tokens_per_worker", kind: number, least: 1, doc: "Most tokens of one worker."},
+		{name: "max_cost_usd_per_worker", kind: money, doc: "Most dollars of one worker; an extension of Espalier's."},
 	},
 }
 
@@ -467,6 +470,8 @@ func (f *field) schema() map[string]any {
 		out = map[string]any{"type": "string", "enum": f.choices}
 	case number:
 		out = map[string]any{"type": "integer", "minimum": f.least}
+	case money:
+		out = map[string]any{"type": "number", "exclusiveMinimum": 0}
 	case flag:
 		out = map[string]any{"type": "boolean"}
 	case numbers:

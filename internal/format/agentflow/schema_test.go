@@ -55,6 +55,8 @@ func sample(f *field) string {
 		return f.choices[0]
 	case number:
 		return fmt.Sprint(max(f.least, 1))
+	case money:
+		return "0.25"
 	case numbers:
 		return fmt.Sprintf("[%d]", max(f.least, 1))
 	case flag:

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/diag"
+)
+
+type doctorReport struct {
+	Outcome  string            `json:"outcome"` // ready, or not ready
+	Config   string            `json:"config,omitempty"`
+	Findings []builtin.Finding `json:"findings"`
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	var offline bool
+	cmd := a.jsonFlag(&cobra.Command{
+		Use:   "doctor [--offline] [--json]",
+		Short: "Say what is configured, reachable and missing",
+		Long: `Say what is configured, what can be reached and what is missing, each with what
+to do about it. Servers of models are asked for their list of models, which
+costs nothing; --offline asks nobody. No key is ever shown.
+
+Ends with 0 when a workflow can ask a model, and with 6 otherwise.`,
+		Args: takes(0, 0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			space, err := a.workspace()
+			if err != nil {
+				return err
+			}
+			here, err := space.Here()
+			if err != nil {
+				return err
+			}
+			settings, list, err := a.readConfig(here.Root)
+			if err != nil {
+				return err
+			}
+			report := doctorReport{Outcome: "ready", Findings: []builtin.Finding{}}
+			file := builtin.Finding{What: "configuration", Name: config.FileName, State: builtin.Unset, About: "there is none, which is fine"}
+			if settings.File != nil {
+				report.Config = settings.File.Path
+				file.State, file.About = builtin.Fine, settings.File.Path
+				if list.Errors() {
+					file.State, file.About = builtin.Broken, diag.Summary(list)
+					file.Fix = fmt.Sprintf("\"espalier validate %s\" shows them.", settings.File.Path)
+				}
+			}
+			report.Findings = append(report.Findings, file)
+			models := builtin.NewModels(here.Root, settings, a.Getenv)
+			report.Findings = append(report.Findings, models.Examine(context.Background(), !offline)...)
+			if slices.ContainsFunc(report.Findings, func(f builtin.Finding) bool { return f.State == builtin.Missing || f.State == builtin.Broken }) {
+				report.Outcome = "not ready"
+			}
+			if a.json {
+				err = a.writeJSON(report)
+			} else {
+				err = a.printDoctor(report)
+			}
+			if err == nil && report.Outcome != "ready" {
+				err = &failure{code: exitNotReady}
+			}
+			return err
+		},
+	})
+	cmd.Flags().BoolVar(&offline, "offline", false, "do not ask any server")
+	return cmd
+}
+
+func (a *app) printDoctor(r doctorReport) error {
+	t := table{header: []string{"", "WHAT", "NAME", "STATE"}}
+	for _, f := range r.Findings {
+		t.add(map[string]string{builtin.Fine: "+", builtin.Unset: "-", builtin.Missing: "!", builtin.Broken: "!"}[f.State], f.What, f.Name, f.State+": "+f.About)
+	}
+	if err := t.write(a.stdout, a.columns(), ""); err != nil {
+		return err
+	}
+	for _, f := range r.Findings {
+		if f.Fix != "" && f.State != builtin.Unset {
+			fmt.Fprintf(a.stdout, "\n%s %s: %s\n", f.What, f.Name, f.Fix)
+		}
+	}
+	return nil
+}
