@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -28,13 +29,19 @@ type groups struct {
 
 var known groups
 
-func (g *groups) add(group int) {
+// start starts a command. Nobody may look for strangers in between: a child
+// that is not known yet would be taken for one.
+func (g *groups) start(cmd *exec.Cmd) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
 	if g.open == nil {
 		g.open = map[int]bool{}
 	}
-	g.open[group] = true
+	g.open[cmd.Process.Pid] = true
+	return nil
 }
 
 func (g *groups) remove(group int) {

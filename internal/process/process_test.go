@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -311,4 +312,19 @@ func TestStopped(t *testing.T) {
 			line.dead(t)
 		})
 	}
+}
+
+// Commands that begin while others end are not taken for what those left behind.
+func TestManyAtOnce(t *testing.T) {
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 25 {
+				if got, err := process.Run(t.Context(), shell(`echo on`)); err != nil || got.Exit != 0 || string(got.Stdout) != "on\n" {
+					t.Errorf("%+v, %v", got, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -67,11 +67,10 @@ func launch(c Command, in, out, errs *os.File) (*live, error) {
 	l.cmd.ExtraFiles = []*os.File{leashRead}
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	adopt()
-	if err := l.cmd.Start(); err != nil {
+	if err := known.start(l.cmd); err != nil {
 		leash.Close()
 		return nil, err
 	}
-	known.add(l.group())
 	go func() {
 		_ = l.cmd.Wait() // how it ended is in the state
 		close(l.exited)
