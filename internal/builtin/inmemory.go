@@ -1,29 +1,31 @@
 package builtin
 
 import (
+	"github.com/google/uuid"
+
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
 )
 
-// InMemory returns an engine that does the work as any other does, but keeps
-// its journal in memory: for trying workflows out, with a clock that is not
-// the machine's if need be. Only files that steps make go to the disk, below dir.
-func InMemory(dir string, o RuntimeOptions) (*engine.Engine, journal.Store) {
-	store := memory.New()
+// InMemory returns an engine that does the work as any other does, over a store
+// that no other process shares: for trying workflows out, with a clock that is
+// not the machine's if need be. Files that steps make go to the disk, below dir.
+func InMemory(dir string, store journal.Store, o RuntimeOptions) *engine.Engine {
 	o = o.complete()
 	return engine.New(engine.Config{
-		Store: store, Process: alone{}, Kinds: Runners(), CheckOutput: CheckOutput, FillInput: FillInput, Machine: machine,
+		Store: store, Process: alone{journal.Owner(uuid.NewString())}, Kinds: Runners(), CheckOutput: CheckOutput,
 		Log: o.Log, Host: newHost(dir, o),
-	}), store
+	})
 }
 
-// alone is a process that shares its store with nobody.
-type alone struct{}
+// MemoryStore returns a store that is gone when the program ends.
+func MemoryStore() journal.Store { return memory.New() }
 
-const myself journal.Owner = "this process"
+// alone is a process that shares its store with nobody who lives.
+type alone struct{ id journal.Owner }
 
-func (alone) ID() journal.Owner         { return myself }
-func (alone) Dead(o journal.Owner) bool { return o != myself }
-func (alone) Wake(journal.Owner)        {}
-func (alone) Wakes() <-chan struct{}    { return nil }
+func (a alone) ID() journal.Owner         { return a.id }
+func (a alone) Dead(o journal.Owner) bool { return o != a.id }
+func (alone) Wake(journal.Owner)          {}
+func (alone) Wakes() <-chan struct{}      { return nil }

@@ -36,6 +36,9 @@ type trial struct {
 	do     []string     // what people do, one line each
 	// agreeable people approve whatever is asked and send whatever is waited for.
 	agreeable bool
+	// stopAt is the write to the journal at which the process dies; 0 is never.
+	stopAt    int
+	stopAfter bool
 }
 
 // special are the names of files that are no part of the workflow.
@@ -88,6 +91,7 @@ type happened struct {
 	state    *plan.State
 	answers  map[int][]string // what was said to what people did, by the number of events before it
 	dir      string           // of the run's files
+	stopped  bool             // the process died, and another one went on
 }
 
 const theRun journal.RunID = "00000000-0000-4000-8000-000000000001"
@@ -126,13 +130,20 @@ func (tr *trial) run(t *testing.T) *happened {
 		return h
 	}
 	h.dir = filepath.Join(dir, ".espalier", "runs", string(theRun))
-	synctest.Test(t, func(t *testing.T) { tr.play(t, h, dir) })
+	synctest.Test(t, func(t *testing.T) {
+		if tr.stopAt > 0 {
+			tr.playStopped(t, h, dir)
+			return
+		}
+		tr.play(t, h, dir)
+	})
 	return h
 }
 
 // play runs inside a bubble: time passes only when nothing else can.
 func (tr *trial) play(t *testing.T, h *happened, dir string) {
-	e, store := builtin.InMemory(filepath.Join(dir, ".espalier"), builtin.RuntimeOptions{})
+	store := builtin.MemoryStore()
+	e := builtin.InMemory(filepath.Join(dir, ".espalier"), store, builtin.RuntimeOptions{})
 	defer func() {
 		now := make(chan struct{})
 		close(now)
@@ -141,17 +152,8 @@ func (tr *trial) play(t *testing.T, h *happened, dir string) {
 			t.Error(err)
 		}
 	}()
-	options := builtin.RunOptions{Simulate: tr.script == "", ScriptName: "script.yaml", Script: tr.script}
-	if tr.script == "" {
-		options.ScriptName = ""
-	}
-	input := json.RawMessage(tr.input)
-	if len(bytes.TrimSpace(input)) == 0 {
-		input = json.RawMessage("{}")
-	}
 	ctx := t.Context()
-	def := &engine.Definition{Program: h.program, Path: tr.files[0].Name}
-	if err := e.Start(ctx, theRun, def, input, options.Encode(), journal.Actor{User: "eva"}); err != nil {
+	if err := tr.start(ctx, e, h); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range tr.do {
@@ -194,6 +196,20 @@ func (tr *trial) play(t *testing.T, h *happened, dir string) {
 		}
 		h.children = append(h.children, child)
 	}
+}
+
+// start begins the run.
+func (tr *trial) start(ctx context.Context, e *engine.Engine, h *happened) error {
+	options := builtin.RunOptions{Simulate: tr.script == "", Script: tr.script}
+	if tr.script != "" {
+		options.ScriptName = "script.yaml"
+	}
+	input := json.RawMessage(tr.input)
+	if len(bytes.TrimSpace(input)) == 0 {
+		input = json.RawMessage("{}")
+	}
+	def := &engine.Definition{Program: h.program, Path: tr.files[0].Name}
+	return e.Start(ctx, theRun, def, input, options.Encode(), journal.Actor{User: "eva"})
 }
 
 // agree says yes to the first thing that is asked; false when nothing is.

@@ -1,0 +1,213 @@
+package formattest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+)
+
+// TestRunsSurviveStops stops every workflow of testdata/runs at every write to
+// its journal, once it is durable and at times before, and carries it on with another engine: it
+// must end as the undisturbed run does, and no reply that was kept is asked for
+// again.
+func TestRunsSurviveStops(t *testing.T) {
+	names, err := filepath.Glob("testdata/runs/*/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		short := strings.TrimSuffix(filepath.Base(name), ".txtar")
+		if different(short) {
+			continue
+		}
+		t.Run(short, func(t *testing.T) {
+			a, err := txtar.ParseFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tr := newTrial(a)
+			for _, line := range tr.do {
+				if strings.HasPrefix(line, "after ") {
+					return // it is about a moment that a stop moves
+				}
+			}
+			calm := tr.run(t)
+			if calm.problems.Errors() {
+				return
+			}
+			want := calm.essence()
+			for n := 1; ; n++ {
+				stopped := false
+				for _, after := range []bool{false, true} {
+					if !after && n%3 != 1 {
+						continue // what was not written is hardly worth a look each time
+					}
+					tr.stopAt, tr.stopAfter = n, after
+					h := tr.run(t)
+					stopped = stopped || h.stopped
+					if got := h.essence(); h.stopped && got != want {
+						t.Fatalf("stopped at write %d (after it: %t)\ngot  %s\nwant %s\n%s", n, after, got, want, h.record(t, ""))
+					}
+				}
+				if !stopped {
+					return
+				}
+			}
+		})
+	}
+}
+
+// different tells which runs end differently after a stop, rightly so: a call
+// that was lost is charged in full, and time that was spent on it is spent.
+func different(name string) bool {
+	return strings.Contains(name, "tokens") || strings.Contains(name, "tool-calls") || strings.Contains(name, "deadline") || strings.Contains(name, "F42")
+}
+
+// essence is what a stop must not change.
+func (h *happened) essence() string {
+	outcome, output := h.ending()
+	n, _ := replies(h.events)
+	text := decidedAt.ReplaceAllString(string(output), "")
+	return fmt.Sprintf("%s, %s, %d replies", outcome, text, n)
+}
+
+var decidedAt = regexp.MustCompile(`"decided_at":"[^"]*"`)
+
+var errStop = errors.New("stopped here")
+
+// stopping is a store whose process dies at its n-th append: before it, or
+// after it without anybody hearing of it.
+type stopping struct {
+	journal.Store
+	mu    sync.Mutex
+	left  int
+	after bool
+	dead  bool
+}
+
+func (s *stopping) Append(b journal.Batch, done func(error)) {
+	s.mu.Lock()
+	s.left--
+	left := s.left
+	s.dead = s.dead || left <= 0
+	s.mu.Unlock()
+	switch {
+	case left > 0:
+		s.Store.Append(b, done)
+	case left == 0 && s.after:
+		s.Store.Append(b, func(error) { done(errStop) })
+	default:
+		go done(errStop)
+	}
+}
+
+func (s *stopping) gone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dead
+}
+
+// playStopped is play with a process that dies, and another one that goes on.
+func (tr *trial) playStopped(t *testing.T, h *happened, dir string) {
+	ctx := t.Context()
+	store := builtin.MemoryStore()
+	dying := &stopping{Store: store, left: tr.stopAt, after: tr.stopAfter}
+	folder := filepath.Join(dir, ".espalier")
+	e := builtin.InMemory(folder, dying, builtin.RuntimeOptions{})
+	defer func() {
+		synctest.Wait()
+		end(e)
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	// alive goes over to another engine once the first one has died.
+	alive := func() {
+		synctest.Wait()
+		if h.stopped || !dying.gone() {
+			return
+		}
+		h.stopped = true
+		end(e)
+		e = builtin.InMemory(folder, store, builtin.RuntimeOptions{})
+		if err := e.Resume(ctx, theRun); errors.Is(err, journal.ErrUnknownRun) {
+			if err := tr.start(ctx, e, h); err != nil { // it had not even begun
+				t.Fatal(err)
+			}
+		} else if err != nil && !errors.Is(err, journal.ErrFinished) {
+			t.Fatal(err)
+		}
+	}
+	rested := func() {
+		for range 100 {
+			entry, err := e.Wait(ctx, theRun)
+			alive()
+			if err != nil && !h.stopped {
+				t.Fatal(err)
+			}
+			if err == nil && !undoubt(ctx, e, entry) {
+				return
+			}
+		}
+		t.Fatal("it never comes to rest")
+	}
+	if err := tr.start(ctx, e, h); err != nil && !errors.Is(err, errStop) {
+		t.Fatal(err)
+	}
+	alive()
+	for _, line := range tr.do {
+		rested()
+		before := h.stopped
+		err := act(ctx, e, strings.Fields(line))
+		alive()
+		if err != nil && h.stopped && !before { // nobody knows whether it was heard, so say it again
+			rested()
+			_ = act(ctx, e, strings.Fields(line)) // a refusal says that it was
+		}
+	}
+	rested()
+	h.entry, _ = e.Wait(ctx, theRun)
+	tr.seen(t, store, h)
+	state, _, _, err := e.Load(ctx, theRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.state = state
+}
+
+// undoubt has work done again that nobody knows the end of; the tests' commands
+// do no harm.
+func undoubt(ctx context.Context, e *engine.Engine, entry journal.Entry) bool {
+	if entry.Status == journal.Finished {
+		return false
+	}
+	state, _, _, err := e.Load(ctx, theRun)
+	if err != nil {
+		return false
+	}
+	for _, f := range state.OpenGates() {
+		if f.Gate.Kind == plan.GateDoubt {
+			return e.Send(ctx, theRun, plan.Decision{Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun}, "doubt") == nil
+		}
+	}
+	return false
+}
+
+func end(e *engine.Engine) {
+	now := make(chan struct{})
+	close(now)
+	e.Close(now)
+}
