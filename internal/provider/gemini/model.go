@@ -300,14 +300,14 @@ func (w *whole) add(kind provider.BlockType, text, signature string) {
 }
 
 func (w *whole) reply() *provider.Reply {
-	r := &provider.Reply{Model: w.model, Blocks: w.blocks, Usage: w.usage, Stop: provider.Refused}
+	// An end that we do not know is one all the same: what has come counts.
+	r := &provider.Reply{Model: w.model, Blocks: w.blocks, Usage: w.usage, Stop: provider.Done}
 	switch w.finish {
-	case genai.FinishReasonStop, genai.FinishReasonUnspecified, genai.FinishReasonOther:
-		r.Stop = provider.Done
 	case genai.FinishReasonMaxTokens, genai.FinishReasonContinuation:
 		r.Stop = provider.CutOff
-	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall, genai.FinishReasonTooManyToolCalls:
-		r.Stop = provider.Done // with nothing in it: the conversation says what is wrong
+	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonLanguage, genai.FinishReasonBlocklist,
+		genai.FinishReasonProhibitedContent, genai.FinishReasonSPII, genai.FinishReasonImageSafety:
+		r.Stop = provider.Refused
 	}
 	if w.blocked {
 		r.Stop = provider.Refused

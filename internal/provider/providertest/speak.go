@@ -208,6 +208,7 @@ func (p Protocol) events(say spoken) []streamed {
 			piece(fmt.Sprintf(`{"text":%q}`, t), "")
 		}
 		if say.call {
+			finish = `,"finishReason":"FUNCTION_CALL"` // which no list has, and servers send
 			piece(fmt.Sprintf(`{"functionCall":{"name":"weather","args":{"city":"Leeds"}},"thoughtSignature":%q}`, signature), "")
 		}
 		piece(`{"text":""}`, finish)
