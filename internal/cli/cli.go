@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
@@ -56,6 +57,7 @@ type app struct {
 	json               bool
 	opened             *project.Workspace
 	helpFailed         error // cobra's help cannot return one
+	reading            builtin.Reading
 }
 
 // workspace is opened when a command first needs files.
@@ -149,7 +151,7 @@ folder, or by its name as "espalier list" shows it.`,
 		a.interveneCommand("pause", "Hold a run before its next step", func() plan.Input { return plan.Pause{By: actor("")} }),
 		a.interveneCommand("cancel", "End a run", func() plan.Input { return plan.Cancel{By: actor(""), Reason: "cancelled by hand"} }),
 		a.editCommand(), a.transcriptCommand(), a.auditCommand())
-	in(groupCheck, a.validateCommand(), a.showCommand(), a.graphCommand(), a.costCommand())
+	in(groupCheck, a.validateCommand(), a.showCommand(), a.graphCommand(), a.costCommand(), a.driftCommand())
 	in(groupFind, a.listCommand(), a.newCommand(), a.doctorCommand())
 	in(groupHelp, a.explainCommand(), a.schemaCommand(), a.exprCommand(), a.versionCommand(), a.completionCommand())
 	a.addHelp(root)

@@ -20,6 +20,7 @@ type costReport struct {
 	Path string `json:"path"`
 	check.Report
 	Money moneyReport `json:"money"`
+	Quote *ir.Quote   `json:"quote,omitempty"`
 }
 
 // moneyReport says why there is no sum of money, rather than a sum that could
@@ -67,7 +68,7 @@ answer: as the workflow names them, --model or the configuration.`,
 				return err
 			}
 			builtin.ApplyDefaults(an.program, settings)
-			report := costReport{Name: an.name(), Path: an.file.Path, Report: check.Estimate(an.program, builtin.Kinds())}
+			report := costReport{Name: an.name(), Path: an.file.Path, Report: check.Estimate(an.program, builtin.Kinds()), Quote: an.program.Quote}
 			report.Money = money(an.program, report.Report, builtin.NewModels(project.Root, settings, a.Getenv), model)
 			if a.json {
 				return a.writeJSON(report)
@@ -143,6 +144,13 @@ func (a *app) printCost(r costReport) error {
 		p.section("At worst, by agent")
 		p.table(perAgentTable(r.PerAgent, r.Money))
 	}
+	if r.Quote != nil {
+		p.section("By the price list of the format")
+		p.table(quoteTable(r.Quote))
+		for _, line := range quoteLines(r.Quote) {
+			p.text(line)
+		}
+	}
 	p.section("Budgets")
 	if len(r.Budgets) == 0 {
 		p.text(fmt.Sprintf("No budget is declared: only the steps themselves bound a run, and the default cap of %s step executions.", step.N(check.DefaultStepCap)))
@@ -171,6 +179,48 @@ func (a *app) printCost(r costReport) error {
 		p.text(text)
 	}
 	return p.print()
+}
+
+// quoteTable is the price of each agent, and of all.
+func quoteTable(q *ir.Quote) table {
+	t := table{header: []string{"AGENT", "TIER", "A CALL", "CALLS", "BASE", "AT MOST", "WORST"}, right: []int{2, 3, 4, 5, 6}}
+	for _, line := range q.Lines {
+		t.add(line.Agent, line.Tier, dollars(line.Price), step.N(line.Calls).String(), dollars(line.Price*line.Calls), step.N(line.Worst).String(), dollars(line.Price*line.Worst))
+	}
+	t.add("in all", "", "", "", dollars(q.Base), "", dollars(q.Worst))
+	return t
+}
+
+// quoteLines compare the sum with what the file says.
+func quoteLines(q *ir.Quote) []string {
+	var out []string
+	if len(q.Unpriced) > 0 {
+		out = append(out, "Without a price: "+strings.Join(q.Unpriced, ", ")+".")
+	}
+	if q.Stated != nil {
+		verdict := "which is the worst case"
+		if q.Stated.Max != q.Worst {
+			verdict = "which is not the worst case"
+		}
+		out = append(out, fmt.Sprintf("The file states %s, %s.", dollars(q.Stated.Max), verdict))
+	}
+	for _, c := range q.Ceilings {
+		verdict := "the worst case stays below it"
+		if c.Max < q.Worst {
+			verdict = "the worst case exceeds it"
+		}
+		out = append(out, fmt.Sprintf("The prose names a ceiling of %s; %s.", dollars(c.Max), verdict))
+	}
+	return append(out, q.Notes...)
+}
+
+// dollars writes millionths of a dollar with as many digits as they have.
+func dollars(micro int64) string {
+	whole, part, _ := strings.Cut(fmt.Sprintf("%d.%06d", micro/1_000_000, micro%1_000_000), ".")
+	for len(part) > 2 && strings.HasSuffix(part, "0") {
+		part = part[:len(part)-1]
+	}
+	return "$" + whole + "." + part
 }
 
 func rangesTable(r check.Report) table {

@@ -123,11 +123,18 @@ replies from a file. Both are labelled as such wherever they appear.`,
 	flags.BoolVar(&dryRun, "dry-run", false, "check that everything is ready, and start nothing")
 	flags.BoolVar(&noRecord, "no-transcript", false, "write no transcript")
 	flags.BoolVar(&force, "force", false, "run a workflow that is not meant to be run by hand")
+	flags.BoolVar(&a.reading.Execution, "execution", false, "of a NOF file, run the Execution block and print what it prints")
+	flags.BoolVar(&a.reading.HonorRules, "honor-rules", false, "of a NOF file, look at the routing rules in every routing mode")
+	flags.BoolVar(&a.reading.Python, "python", false, "run Python code of the workflow in a real python3")
+	flags.StringVar(&a.reading.Compat, "compat", "", "imitate a reference `PROGRAM` where it differs: sdk for NOF")
 	flags.StringVar(&durability, "durability", "full", "full: every step survives a power cut; relaxed: the last moments may not")
 	flags.StringVar(&givenRun, "run-id", "", "the id of the new run: a UUID")
 	cmd.MarkFlagsMutuallyExclusive("simulate", "script")
 	cmd.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"full", "relaxed"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if compat := a.reading.Compat; compat != "" && compat != "sdk" {
+			return usage(diag.DidYouMean(compat, []string{"sdk"}), "there is no program %q to imitate", compat)
+		}
 		if durability != "full" && durability != "relaxed" {
 			return usage(diag.DidYouMean(durability, []string{"full", "relaxed"}), "there is no durability %q", durability)
 		}

@@ -27,7 +27,12 @@ type analysis struct {
 // analyse compiles and checks a file. A program with mistakes is checked too,
 // so that one run shows them all.
 func analyse(p *project.Project, f *source.File) analysis {
-	r := builtin.Formats().Compile(f, p)
+	return analyseAs(builtin.Reading{}, p, f)
+}
+
+// analyseAs is analyse for a file that is to be read in a certain way.
+func analyseAs(as builtin.Reading, p *project.Project, f *source.File) analysis {
+	r := builtin.FormatsFor(as).Compile(f, p)
 	list := r.Diagnostics
 	if r.Program != nil {
 		list = append(list, check.Program(r.Program, builtin.Kinds())...)
@@ -203,7 +208,7 @@ func (a *app) read(path string) (analysis, error) {
 	if err != nil {
 		return analysis{}, err
 	}
-	return analyse(p, f), nil
+	return analyseAs(a.reading, p, f), nil
 }
 
 func (a *app) resolveFolder(space *project.Workspace, dir string) (analysis, error) {

@@ -22,6 +22,7 @@ import (
 var columns = []string{
 	"agent-flow",
 	"aiflow",
+	"nof",
 }
 
 // programs are in the order of the table.

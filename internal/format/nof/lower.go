@@ -21,7 +21,7 @@ import (
 type lowering struct {
 	Format
 	doc   *document
-	files format.Files
+	files format.Reader
 	out   *diag.List
 	p     *ir.Program
 	units []*unit

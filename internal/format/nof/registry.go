@@ -92,7 +92,7 @@ const registryFolder = "agents"
 
 // find looks an agent up: in the project's registry, then among those built
 // in. nil when there is none.
-func (d *document) find(key string, files format.Files, out *diag.List) *entry {
+func (d *document) find(key string, files format.Reader, out *diag.List) *entry {
 	if found, ok := d.known[key]; ok {
 		return found
 	}
@@ -118,7 +118,7 @@ func (d *document) find(key string, files format.Files, out *diag.List) *entry {
 }
 
 // readAgent reads agents/KEY.md; nil without an error when there is none.
-func readAgent(from *source.File, files format.Files, key string) (*source.File, error) {
+func readAgent(from *source.File, files format.Reader, key string) (*source.File, error) {
 	if files == nil || !isKey(key) {
 		return nil, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/process"
@@ -31,10 +32,15 @@ func (h *host) child(ctx context.Context, state python.Value) (python.Value, err
 	if err := h.job.MakeDir(); err != nil {
 		return nil, err
 	}
-	command := process.Command{Path: program, Args: []string{"-I", "-c", childProgram}, Dir: h.job.Dir, Env: process.Environment(os.Environ())}
+	command := process.Command{Path: program, Dir: h.job.Dir, Env: process.Environment(os.Environ())}
+	home, err := interpreter(ctx, &command)
+	if err != nil {
+		return nil, err
+	}
+	command.Args = []string{"-I", "-c", childProgram}
 	if h.job.Project != "" {
-		if box, err := process.NewSandbox(h.job.Project); err == nil {
-			box.Write = append(box.Write, h.job.Dir)
+		if box, err := process.NewSandbox(h.job.Project, ".espalier", ".git", ".env"); err == nil {
+			box.Read, box.Write = append(box.Read, home...), append(box.Write, h.job.Dir)
 			command.Sandbox = box
 		}
 	}
@@ -56,6 +62,23 @@ func (h *host) child(ctx context.Context, state python.Value) (python.Value, err
 		return value, err
 	}
 	return nil, err
+}
+
+// interpreter finds the real program behind the name python3, which may be a
+// script that chooses one, and the folders that it needs to read.
+func interpreter(ctx context.Context, c *process.Command) ([]string, error) {
+	ask := *c
+	ask.Args = []string{"-I", "-c", "import sys; print(sys.executable); print(sys.base_prefix); print(sys.prefix)"}
+	outcome, err := process.Run(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(strings.TrimSpace(string(outcome.Stdout)), "\n")
+	if outcome.Exit != 0 || len(lines) != 3 {
+		return nil, step.Errorf(step.ClassMissing, "python3 does not work here: %.200s", strings.TrimSpace(string(outcome.Stderr)))
+	}
+	c.Path = lines[0]
+	return append(lines[1:], filepath.Dir(lines[0])), nil
 }
 
 // childMessage is a line that the child writes.

@@ -25,7 +25,7 @@ def _call(agent, workload):
 class StepResult:
     def __init__(self, agent_name, success, output, duration_ms, error):
         self.agent_name, self.success, self.output = agent_name, success, output
-        self.duration_ms, self.error = duration_ms, error
+        self.duration_ms, self.error = float(duration_ms), error
 
 
 class AgentRunner:

@@ -228,7 +228,7 @@ func (h *host) explain(err error) error {
 	}
 	in := ""
 	if h.set.Function != "" {
-		in = fmt.Sprintf(" in %s", h.set.Function)
+		in = fmt.Sprintf(" in %s:", h.set.Function)
 	}
 	return step.Errorf(ClassCode, "%s:%s %v", where, in, err)
 }

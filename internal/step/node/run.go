@@ -56,6 +56,9 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, h.misfit(err)
 	}
 	h.track(out)
+	if !set.Delta {
+		fill(job, set.Reducers, out)
+	}
 	result := step.Result{Value: step.JSON(out)}
 	if h.printed.Len() > 0 {
 		result.Notes = []step.Note{{Kind: NotePrinted, Data: map[string]string{"text": h.printed.String()}}}

@@ -61,7 +61,36 @@ func (Collect) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 			out[key] = value
 		}
 	}
+	fill(job, set.Reducers, out)
 	return step.Result{Value: step.JSON(out)}, nil
+}
+
+// fill adds what a step writes and nobody has changed: nothing for what grows,
+// what is there for everything else.
+func fill(job *step.Job, reducers map[string]string, out map[string]json.RawMessage) {
+	for _, w := range job.Step.Writes {
+		if _, changed := out[w.Part]; changed || w.Part == "" {
+			continue
+		}
+		switch reducers[w.Part] {
+		case reduceAppend:
+			out[w.Part] = json.RawMessage("[]")
+		case reduceMerge:
+			out[w.Part] = json.RawMessage("{}")
+		default:
+			out[w.Part] = valueOf(job, w.Path)
+		}
+	}
+}
+
+// valueOf is what a step reads at a path; null when it does not.
+func valueOf(job *step.Job, path string) json.RawMessage {
+	for _, r := range job.Reads {
+		if r.Path == path {
+			return r.Value
+		}
+	}
+	return json.RawMessage("null")
 }
 
 // The reducers.
@@ -166,25 +195,8 @@ func update(ctx context.Context, job *step.Job, set Settings, returned python.Va
 		return out, nil
 	}
 	for _, w := range job.Step.Writes {
-		if w.Part == "" || strings.Contains(w.Part, ".") {
-			continue
-		}
-		before := json.RawMessage("null")
-		for _, r := range job.Reads {
-			if r.Path == w.Path {
-				before = r.Value
-			}
-		}
-		change, changed := out[w.Part]
-		switch reducer := set.Reducers[w.Part]; {
-		case !changed && reducer == reduceAppend:
-			out[w.Part] = json.RawMessage("[]")
-		case !changed && reducer == reduceMerge:
-			out[w.Part] = json.RawMessage("{}")
-		case !changed:
-			out[w.Part] = before
-		case reducer == reduceAdd:
-			total, err := reduce(ctx, reducer, before, change)
+		if change, changed := out[w.Part]; changed && set.Reducers[w.Part] == reduceAdd {
+			total, err := reduce(ctx, reduceAdd, valueOf(job, w.Path), change)
 			if err != nil {
 				return nil, err
 			}
