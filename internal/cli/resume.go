@@ -19,6 +19,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
@@ -30,7 +31,7 @@ func (a *app) resumeCommand() *cobra.Command {
 		from          string
 	)
 	cmd := &cobra.Command{
-		Use:   "resume RUN [--raise BUDGET=N]… [--decide STEP=rerun|skip|fail|result=JSON]… [--from STEP]",
+		Use:   "resume RUN [--raise BUDGET=N]… [--decide STEP=rerun|skip|fail|result=JSON]… [--from STEP|current|previous]",
 		Short: "Carry a run on",
 		Long: `Carry a run on from where it stands: after a crash, an interruption or a pause,
 with a higher budget, or with an answer about a step that nobody knows the end
@@ -38,8 +39,9 @@ of. The run goes on with the workflow as it was when it began; what has changed
 since is told.
 
 --from takes the run back to a step of its main line that it had come to
-before: what earlier steps wrote is kept, the rest is done again. A run that is
-over stays as it is; another one begins at that step with its values.`,
+before: what earlier steps wrote is kept, the rest is done again. "current" is
+the step that it stands at or failed at, "previous" the one before that. A run
+that is over stays as it is; another one begins at that step with its values.`,
 		Args:              takes(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,6 +57,12 @@ over stays as it is; another one begins at that step with its values.`,
 				if program.Root().NoResume {
 					return usage("The run can still be looked at.", "the workflow says \"resume_supported: false\"")
 				}
+				again := from == fromCurrent
+				from, answers, err := anchor(ctx, r, entry, state, program, from)
+				if err != nil {
+					return err
+				}
+				says := append(says, answers...)
 				if state.Finished != nil && from != "" {
 					a.tellChanges(def)
 					return a.resumeOver(r, entry, from)
@@ -82,7 +90,11 @@ over stays as it is; another one begins at that step with its values.`,
 							return err
 						}
 					}
-					err := r.Engine.Resume(ctx, entry.ID)
+					resume := r.Engine.Resume
+					if again {
+						resume = r.Engine.ResumeAgain
+					}
+					err := resume(ctx, entry.ID)
 					var owned *journal.OwnedError
 					if len(says) > 0 && errors.As(err, &owned) {
 						return nil // its owner has heard it
@@ -97,6 +109,84 @@ over stays as it is; another one begins at that step with its values.`,
 	flags.StringVar(&from, "from", "", "go back to this `STEP`, with the values of the time when the run came to it")
 	flags.StringArrayVar(&decide, "decide", nil, "say what happened to a step in doubt: `STEP=ANSWER`")
 	return cmd
+}
+
+// The words for steps that need not be known by name.
+const (
+	fromCurrent  = "current"
+	fromPrevious = "previous"
+)
+
+// anchor finds the step that "current" or "previous" stands for. Where a run
+// stands in doubt, to go on from there is to do again what is in doubt, in
+// whatever loop or branch that is.
+func anchor(ctx context.Context, r *builtin.Runtime, entry journal.Entry, state *plan.State, program *plan.Program, from string) (string, []plan.Input, error) {
+	if from != fromCurrent && from != fromPrevious || program.Root().Step(ir.Body, from) != nil {
+		return from, nil, nil
+	}
+	if from == fromCurrent && state.Finished == nil {
+		var answers []plan.Input
+		for _, f := range state.OpenGates() {
+			if f.Gate.Kind == plan.GateDoubt {
+				answers = append(answers, plan.Decision{Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun, By: actor("")})
+			}
+		}
+		return "", answers, nil
+	}
+	way, failed, err := mainLine(ctx, r, entry.ID, program.Root())
+	if err != nil {
+		return "", nil, err
+	}
+	at := len(way) - 1
+	if state.Finished != nil && failed >= 0 {
+		at = failed
+	}
+	if from == fromPrevious {
+		at--
+	}
+	if at < 0 {
+		return "", nil, usage("Name a step, or begin a new run.", "there is no step before the first")
+	}
+	return way[at], nil, nil
+}
+
+// mainLine is the steps of the body that a run has come to, without those that
+// only end it or that nobody wrote, and the place of the last one that failed.
+func mainLine(ctx context.Context, r *builtin.Runtime, id journal.RunID, p *ir.Program) (way []string, failed int, err error) {
+	failed = -1
+	note := func(at journal.Place, outcome string) {
+		step := p.Step(ir.Body, at.Step)
+		if at.Frame != "" || step == nil || step.Implied {
+			return
+		}
+		if _, end := step.Action.(ir.End); end {
+			return
+		}
+		if len(way) == 0 || way[len(way)-1] != at.Step {
+			way = append(way, at.Step)
+		}
+		if outcome == plan.OutcomeFailed {
+			failed = len(way) - 1
+		}
+	}
+	for e, err := range r.Store.Events(ctx, id, 0) {
+		if err != nil {
+			return nil, -1, err
+		}
+		switch x := e.Fact.(type) {
+		case journal.TaskStarted:
+			note(x.Place, "")
+		case journal.TaskEnded:
+			note(x.Place, x.Outcome)
+		case journal.StepEntered:
+			note(x.Place, "")
+		case journal.StepLeft:
+			note(x.Place, x.Outcome)
+		case journal.GateOpened:
+			note(x.Place, "")
+		}
+	}
+	return way, failed, nil
 }
 
 // resumeOver goes on from a step of a run that is over, in another run.

@@ -61,6 +61,7 @@ type Engine struct {
 	programs map[string]*pinned               // by the definition's hash
 	failed   map[journal.RunID]error          // runs that could not be written any more
 	sleeping map[journal.RunID]journal.Millis // runs of ours that wait for a time
+	redo     map[journal.RunID]bool           // runs whose lost tasks are to be done again
 	closed   bool
 	held     bool // runs are written to, but nothing of them begins
 	all      bool // drive every run of the store, not only ours
@@ -90,6 +91,7 @@ func New(c Config) *Engine {
 		Config: c, runs: map[journal.RunID]*run{}, loading: map[journal.RunID]chan struct{}{},
 		programs: map[string]*pinned{}, waiting: map[journal.RunID]*waiter{}, emptied: make(chan struct{}, 1),
 		failed: map[journal.RunID]error{}, sleeping: map[journal.RunID]journal.Millis{},
+		redo: map[journal.RunID]bool{},
 	}
 }
 
@@ -275,6 +277,27 @@ func (e *Engine) fold(ctx context.Context, id journal.RunID) (*plan.State, error
 // *journal.OwnedError.
 func (e *Engine) Resume(ctx context.Context, id journal.RunID) error {
 	return e.claim(ctx, id)
+}
+
+// ResumeAgain is Resume for somebody who has decided that tasks whose end
+// nobody knows are to be done again.
+func (e *Engine) ResumeAgain(ctx context.Context, id journal.RunID) error {
+	e.mu.Lock()
+	e.redo[id] = true
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		delete(e.redo, id)
+		e.mu.Unlock()
+	}()
+	return e.claim(ctx, id)
+}
+
+// redoing tells whether lost tasks of a run are to be done again.
+func (e *Engine) redoing(id journal.RunID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.redo[id]
 }
 
 // claim makes sure that a run is in memory and ours, and hands requests to it:

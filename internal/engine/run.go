@@ -84,7 +84,11 @@ func (r *run) begin(more []request) {
 		}
 		task := r.state.TaskOf(r.program, t.Frame)
 		policy := r.e.recovery(task, r.history[t.Key()])
-		lost = append(lost, plan.Gone{Work: t.Work, Why: "its process is gone", Policy: policy, Until: r.state.At})
+		why := "its process is gone"
+		if policy == plan.PolicyAsk && r.e.redoing(r.id) {
+			policy, why = plan.PolicyRerun, why+"; somebody has it done again"
+		}
+		lost = append(lost, plan.Gone{Work: t.Work, Why: why, Policy: policy, Until: r.state.At})
 	}
 	var requests []request
 	if len(lost) > 0 {

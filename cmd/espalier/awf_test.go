@@ -1,0 +1,363 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// awfProject is a project with one AWF workflow whose commands stop at a pipe
+// until the test lets them go, or kills the program.
+type awfProject struct {
+	t   *testing.T
+	dir string
+}
+
+const awfRun = "00000000-0000-4000-8000-0000000000aa"
+
+func newAWF(t *testing.T, states string) *awfProject {
+	t.Helper()
+	p := &awfProject{t: t, dir: t.TempDir()}
+	for name, text := range map[string]string{
+		".awf/workflows/flow.yaml":  "name: flow\nstates:\n" + states,
+		".awf/workflows/inner.yaml": "name: inner\nstates:\n  initial: deep\n  deep:\n    type: step\n    command: 'sh ./step deep'\n    on_success: done\n  done:\n    type: terminal\n",
+		// A step leaves a trace, and one that is held says so and waits. It
+		// must not wait again when it is done once more.
+		"step": `echo "$1" >> trace
+if [ "$1" = "$(cat hold 2>/dev/null)" ]; then rm hold; echo "$1" > held; exec sleep 1000; fi
+`,
+		"trace": "",
+	} {
+		path := filepath.Join(p.dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(p.dir, "held"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *awfProject) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("espalier", args...)
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+p.dir, "SHELL=/bin/sh", "GORACE="+quickExit)
+	return cmd
+}
+
+// begin starts the run and returns when the named step is held.
+func (p *awfProject) begin(step string) *exec.Cmd {
+	p.t.Helper()
+	if err := os.WriteFile(filepath.Join(p.dir, "hold"), []byte(step), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	cmd := p.command("run", "flow", "--run-id", awfRun)
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	held, err := os.Open(filepath.Join(p.dir, "held"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer held.Close()
+	if line, err := bufio.NewReader(held).ReadString('\n'); err != nil || strings.TrimSpace(line) != step {
+		p.t.Fatalf("held at %q, %v\n%s", line, err, said.String())
+	}
+	return cmd
+}
+
+// kill ends the program without a word.
+func (p *awfProject) kill(cmd *exec.Cmd) {
+	p.t.Helper()
+	if err := cmd.Process.Kill(); err != nil {
+		p.t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+}
+
+func (p *awfProject) exits(want int, args ...string) string {
+	p.t.Helper()
+	out, err := p.command(args...).CombinedOutput()
+	got := 0
+	if err != nil {
+		exit, ok := err.(*exec.ExitError)
+		if !ok {
+			p.t.Fatal(err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		p.t.Fatalf("espalier %s: exit %d, want %d\n%s", strings.Join(args, " "), got, want, out)
+	}
+	return string(out)
+}
+
+func (p *awfProject) trace(want ...string) {
+	p.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(p.dir, "trace"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if got := strings.Fields(string(raw)); !slices.Equal(got, want) {
+		p.t.Errorf("the steps left %v, want %v", got, want)
+	}
+}
+
+const awfChain = `  initial: a
+  a: {type: step, command: 'sh ./step a', on_success: b}
+  b: {type: step, command: 'sh ./step b', on_success: c}
+  c: {type: step, command: 'sh ./step c', on_success: done}
+  done: {type: terminal}
+`
+
+// Each kind of step across a kill: what was done is not done again, what was
+// being done is asked about, and goes on exactly there.
+func TestAWFKilled(t *testing.T) {
+	for name, c := range map[string]struct {
+		states string
+		held   string
+		before []string // traces when it is killed
+		after  []string // and in the end
+	}{
+		"F1: in a chain":   {awfChain, "b", []string{"a", "b"}, []string{"a", "b", "b", "c"}},
+		"F2: in the first": {awfChain, "a", []string{"a"}, []string{"a", "a", "b", "c"}},
+		"F2: in a loop that comes first": {`  initial: each
+  each: {type: for_each, items: [x, y, z], body: [one, two], on_complete: done}
+  one: {type: step, command: 'sh ./step one-{{.loop.Item}}'}
+  two: {type: step, command: 'sh ./step two-{{.loop.Item}}'}
+  done: {type: terminal}
+`, "one-y", []string{"one-x", "two-x", "one-y"}, []string{"one-x", "two-x", "one-y", "one-y", "two-y", "one-z", "two-z"}},
+		"in a while": {`  initial: again
+  again: {type: while, while: loop.Index < 3, body: [one], on_complete: done}
+  one: {type: step, command: 'sh ./step one-{{.loop.Index}}'}
+  done: {type: terminal}
+`, "one-1", []string{"one-0", "one-1"}, []string{"one-0", "one-1", "one-1", "one-2"}},
+		"in a branch": {`  initial: both
+  both: {type: parallel, parallel: [left, right], max_concurrent: 1, on_success: c}
+  left: {type: step, command: 'sh ./step left'}
+  right: {type: step, command: 'sh ./step right'}
+  c: {type: step, command: 'sh ./step c', on_success: done}
+  done: {type: terminal}
+`, "right", []string{"left", "right"}, []string{"left", "right", "right", "c"}},
+		"in a loop in a branch": {`  initial: both
+  both: {type: parallel, parallel: [each, right], max_concurrent: 1, on_success: done}
+  each: {type: for_each, items: [x, y], body: [one], on_complete: both}
+  one: {type: step, command: 'sh ./step one-{{.loop.Item}}'}
+  right: {type: step, command: 'sh ./step right'}
+  done: {type: terminal}
+`, "one-y", []string{"one-x", "one-y"}, []string{"one-x", "one-y", "one-y", "right"}},
+		"in a child": {`  initial: a
+  a: {type: step, command: 'sh ./step a', on_success: call}
+  call: {type: call_workflow, workflow: inner, on_success: c}
+  c: {type: step, command: 'sh ./step c', on_success: done}
+  done: {type: terminal}
+`, "deep", []string{"a", "deep"}, []string{"a", "deep", "deep", "c"}},
+		"in a hook": {`  initial: a
+  a:
+    type: step
+    command: 'sh ./step a'
+    hooks: {pre: [{command: 'sh ./step before'}]}
+    on_success: done
+  done: {type: terminal}
+`, "before", []string{"before"}, []string{"before", "before", "a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newAWF(t, c.states)
+			p.kill(p.begin(c.held))
+			p.trace(c.before...)
+			// Nobody knows whether it was done: that is not for us to decide.
+			if said := p.exits(4, "resume", awfRun); !strings.Contains(said, "--decide") {
+				t.Error(said)
+			}
+			p.trace(c.before...)
+			p.exits(0, "resume", awfRun, "--from", "current")
+			p.trace(c.after...)
+		})
+	}
+}
+
+// F1: what the killed program had started does not go on by itself.
+func TestAWFKilledCommandsDie(t *testing.T) {
+	p := newAWF(t, `  initial: a
+  a: {type: step, command: 'mkfifo line; exec 5<>line; echo a > held; (trap "" HUP TERM; sleep 1000) <&5 & exec sleep 1000', on_success: done}
+  done: {type: terminal}
+`)
+	cmd := p.command("run", "flow", "--run-id", awfRun)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.ReadFile(filepath.Join(p.dir, "held"))
+	if err != nil || strings.TrimSpace(string(held)) != "a" {
+		t.Fatal(string(held), err)
+	}
+	p.kill(cmd)
+	// Opening for writing without waiting works only while somebody reads.
+	for {
+		f, err := os.OpenFile(filepath.Join(p.dir, "line"), os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			break
+		}
+		f.Close()
+	}
+}
+
+// F3: of two that resume one run, one does.
+func TestAWFResumedTwice(t *testing.T) {
+	p := newAWF(t, awfChain)
+	running := p.begin("b")
+	if said := p.exits(6, "resume", awfRun); !strings.Contains(said, "another process is working on this run") {
+		t.Error(said)
+	}
+	p.kill(running)
+	p.exits(0, "resume", awfRun, "--from", "current")
+	p.exits(2, "resume", awfRun)
+	p.trace("a", "b", "b", "c")
+}
+
+// F4, F5: a run that failed goes on from the failed step, in a run of its own;
+// the words for other trouble are plain.
+func TestAWFResumedAfterFailure(t *testing.T) {
+	p := newAWF(t, `  initial: a
+  a: {type: step, command: 'sh ./step a', on_success: b}
+  b: {type: step, command: 'sh ./step b; [ -e mended ]', on_success: c, on_failure: broken}
+  c: {type: step, command: 'sh ./step c; echo {{trimSpace .states.a.Status}}', on_success: done}
+  done: {type: terminal}
+  broken: {type: terminal, status: failure, message: b is broken}
+`)
+	if said := p.exits(1, "run", "flow", "--run-id", awfRun); !strings.Contains(said, "b is broken") {
+		t.Error(said)
+	}
+	if err := os.WriteFile(filepath.Join(p.dir, "mended"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.exits(2, "resume", awfRun)
+	p.exits(0, "resume", awfRun, "--from", "current")
+	p.trace("a", "b", "b", "c")
+	p.exits(0, "resume", awfRun, "--from", "previous")
+	p.trace("a", "b", "b", "c", "a", "b", "c")
+	p.exits(0, "resume", awfRun, "--from", "b")
+	p.exits(2, "resume", "../../etc/passwd")
+	p.exits(2, "resume", "ffffffff")
+}
+
+// F6: an interrupted run says so, with its own exit code, and goes on later.
+func TestAWFInterrupted(t *testing.T) {
+	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		p := newAWF(t, awfChain)
+		cmd := p.command("run", "flow", "--run-id", awfRun)
+		if err := os.WriteFile(filepath.Join(p.dir, "hold"), []byte("b"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stderr, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.ReadFile(filepath.Join(p.dir, "held")); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), "Stopping") { // a command that may not be done twice is waited for
+				if err := cmd.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != 130 {
+			t.Errorf("%v: exit %d", signal, code)
+		}
+		if said := p.exits(0, "runs"); !strings.Contains(said, "flow") {
+			t.Error(said)
+		}
+		p.exits(0, "resume", awfRun, "--from", "current")
+		p.trace("a", "b", "b", "c")
+	}
+}
+
+// F7: a hundred branches of "true", as often as you like.
+func TestAWFManyBranches(t *testing.T) {
+	var branches []string
+	var states strings.Builder
+	for i := range 100 {
+		name := "b" + string(rune('a'+i/26)) + string(rune('a'+i%26))
+		branches = append(branches, name)
+		states.WriteString("  " + name + ": {type: step, command: 'true'}\n")
+	}
+	p := newAWF(t, "  initial: all\n  all: {type: parallel, parallel: ["+strings.Join(branches, ", ")+"], on_success: done}\n  done: {type: terminal}\n"+states.String())
+	for range 2 {
+		p.exits(0, "run", "flow")
+	}
+}
+
+// F8: two loops side by side never see each other's items, and their places in
+// the transcript are right.
+func TestAWFLoopsSideBySide(t *testing.T) {
+	p := newAWF(t, `  initial: both
+  both: {type: parallel, parallel: [letters, numbers], on_success: done}
+  letters: {type: for_each, items: "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p", body: [letter], on_complete: both}
+  letter: {type: step, command: 'echo {{.loop.Item}} >> letters'}
+  numbers: {type: for_each, items: "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", body: [number], on_complete: both}
+  number: {type: step, command: 'echo {{.loop.Item}} >> numbers'}
+  done: {type: terminal}
+`)
+	p.exits(0, "run", "flow", "--run-id", awfRun)
+	for name, want := range map[string]string{"letters": "a b c d e f g h i j k l m n o p", "numbers": "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16"} {
+		raw, err := os.ReadFile(filepath.Join(p.dir, name))
+		if err != nil || strings.Join(strings.Fields(string(raw)), " ") != want {
+			t.Errorf("%s: %s, %v", name, raw, err)
+		}
+	}
+	paths := map[string]int{}
+	for line := range strings.Lines(p.exits(0, "transcript", awfRun)) {
+		var e struct {
+			Type, Path string
+			Iteration  int
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == "step.completed" && strings.Count(e.Path, ".") == 2 {
+			if e.Iteration != paths[e.Path] {
+				t.Errorf("%s: iteration %d", e.Path, e.Iteration)
+			}
+			paths[e.Path]++
+		}
+	}
+	if paths["both.letters.letter"] != 16 || paths["both.numbers.number"] != 16 {
+		t.Error(paths)
+	}
+}
+
+// F11: a circle that nothing leaves is found before it runs.
+func TestAWFEndless(t *testing.T) {
+	p := newAWF(t, `  initial: a
+  a: {type: step, command: 'true', on_success: b}
+  b: {type: step, command: 'true', on_success: a}
+  done: {type: terminal}
+`)
+	if said := p.exits(3, "run", "flow"); !strings.Contains(said, "WF009") || !strings.Contains(said, "WF001") {
+		t.Error(said)
+	}
+}
