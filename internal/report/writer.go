@@ -125,6 +125,7 @@ type Writer struct {
 // slower, not wrong: a run that is not in memory is read again.
 const (
 	maxRuns     = 2048
+	maxResting  = 256 // of runs that nothing has happened in since the last tidying
 	maxOpen     = 1200
 	maxPending  = 256 << 10
 	maxOutlines = 64
@@ -209,8 +210,30 @@ func (w *Writer) tidy(ctx context.Context, now time.Time, except journal.RunID) 
 			w.closeFile(f)
 		}
 	}
+	w.forgetResting()
 	w.mark = w.ticks
 	return err
+}
+
+// forgetResting lets go of runs that wait, if there are many: they may wait for
+// months, and what they write when they go on is little to read again.
+func (w *Writer) forgetResting() {
+	if len(w.runs) <= maxResting {
+		return
+	}
+	var resting []*stream
+	for _, s := range w.runs {
+		if s.used <= w.mark {
+			resting = append(resting, s)
+		}
+	}
+	if len(resting) <= maxResting {
+		return
+	}
+	slices.SortFunc(resting, func(a, b *stream) int { return int(a.used - b.used) })
+	for _, s := range resting[:len(resting)-maxResting] {
+		w.forget(s)
+	}
 }
 
 func (w *Writer) record(ctx context.Context, a journal.Appended) error {
