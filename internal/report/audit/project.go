@@ -423,6 +423,15 @@ func (p *projector) note(m *report.Moment) error {
 			f.some("http_status", int64(x.Status))
 			f.usage("", n.Usage)
 		})
+	case journal.NoteModelRetry:
+		var x journal.ModelRetry
+		return record(ModelError, &x, func(f *fields) {
+			f.text("error_class", x.Class)
+			f.says("error", x.Message)
+			f.some("http_status", int64(x.Status))
+			f.number("retried_after_ms", int64(x.Wait))
+			f.usage("", n.Usage)
+		})
 	case journal.NoteToolResult:
 		var t journal.ToolUse
 		return record(ToolCall, &t, func(f *fields) {

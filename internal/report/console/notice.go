@@ -25,6 +25,7 @@ const (
 	StepRetrying Event = "step.retrying"
 	StepLost     Event = "step.lost" // nobody knows how it ended
 	ModelReplied Event = "model.replied"
+	ModelRetried Event = "model.retried" // an attempt failed and is made again
 	ToolFinished Event = "tool.finished"
 	WaitStarted  Event = "wait.started"
 	WaitFinished Event = "wait.finished"
@@ -191,6 +192,8 @@ func (n *Notice) text(s *Style) (string, report.Colour) {
 			return "was interrupted and is done again", report.Amber
 		}
 		return "was interrupted; nobody knows whether it was done", report.Amber
+	case ModelRetried:
+		return fmt.Sprintf("the model failed: %s; asked again in %s", n.Error, report.Duration(n.Due.Sub(n.At.Time))), report.Amber
 	case ToolFinished:
 		if n.Error != "" {
 			return "tool " + n.Tool + " failed: " + n.Error, report.Amber

@@ -238,6 +238,12 @@ func (p *Progress) note(e *journal.Event, x *journal.TaskNoted) {
 		if r.Offline != "" {
 			a.offline, p.offline = r.Offline, r.Offline
 		}
+	case journal.NoteModelRetry:
+		var r journal.ModelRetry
+		if json.Unmarshal(x.Data, &r) == nil {
+			n := p.tell(e, ModelRetried, a.step)
+			n.Error, n.Reason, n.Due = r.Message, r.Class, Time{(e.At + r.Wait).Time()}
+		}
 	case journal.NoteToolCall:
 		var t journal.ToolUse
 		if json.Unmarshal(x.Data, &t) == nil {

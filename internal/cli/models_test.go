@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/provider/providertest"
+)
+
+const hello = `---
+name: hello
+description: Two who greet at the same time
+kind: agent-flow/workflow
+---
+` + "```step" + `
+id: greet
+type: skill
+description: Say hello, and tell at some length what an espalier is.
+agent: host
+writes: [output.text]
+` + "```" + `
+` + "```agent" + `
+id: host
+role: Greets
+goal: A greeting
+` + "```" + `
+`
+
+// faults refuses the first requests in the ways that it is told to.
+type faults struct {
+	server http.Handler
+	first  []func(w http.ResponseWriter)
+	seen   atomic.Int64
+}
+
+func (f *faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if n := int(f.seen.Add(1)); n <= len(f.first) {
+		f.first[n-1](w)
+		return
+	}
+	f.server.ServeHTTP(w, r)
+}
+
+func refuse(status int, after string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "application/json")
+		if after != "" {
+			w.Header().Set("Retry-After", after)
+		}
+		w.WriteHeader(status)
+		fmt.Fprint(w, `{"error":{"message":"not now"}}`)
+	}
+}
+
+func cut(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	fmt.Fprint(w, "data: {\"id\":\"c\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Half of\"}}]}\n\n")
+	w.(http.Flusher).Flush()
+	panic(http.ErrAbortHandler)
+}
+
+// A whole run against a server that refuses at first, in every way that may
+// pass: the answer comes, every attempt is on record, and the bill is that of
+// the calls.
+func TestRunAgainstAServerWithFaults(t *testing.T) {
+	dir := t.TempDir()
+	good := providertest.NewServer(t, providertest.Chat)
+	f := &faults{server: good, first: []func(http.ResponseWriter){
+		cut, refuse(429, "0.01"), refuse(429, time.Now().Add(time.Second).UTC().Format(http.TimeFormat)), refuse(529, "0.01"),
+	}}
+	server := httptest.NewServer(f)
+	defer server.Close()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("hello.md", hello)
+	write("espalier.yaml", fmt.Sprintf(`
+models:
+  default: mine/suite
+  providers:
+    mine: {api: openai, base_url: "%s", key: secret://key}
+secrets: {key: {env: MY_KEY}}
+prices: {suite: {input: 1, output: 10, cache_read: 0.1}}
+`, server.URL))
+	do := func(args ...string) (string, string, int) {
+		var stdout, stderr strings.Builder
+		code := Main(World{
+			Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir,
+			Getenv: func(name string) string { return map[string]string{"MY_KEY": good.Key, "HOME": dir}[name] },
+		}, args)
+		return stdout.String(), stderr.String(), code
+	}
+	out, progress, code := do("run", "hello.md", "--run-id", "00000000-0000-4000-8000-00000000000a")
+	if code != 0 || !strings.Contains(out, "An espalier is a tree") {
+		t.Fatalf("exit %d\n%s%s", code, out, progress)
+	}
+	if n := strings.Count(progress, "asked again in"); n != 4 {
+		t.Errorf("%d attempts are told:\n%s", n, progress)
+	}
+	if f.seen.Load() != 5 {
+		t.Errorf("%d requests", f.seen.Load())
+	}
+	out, _, _ = do("status", "00000000", "--json")
+	var status struct {
+		Used struct {
+			Calls  int64 `json:"model_calls"`
+			Input  int64 `json:"input_tokens"`
+			Output int64 `json:"output_tokens"`
+			Micro  int64 `json:"micro_dollars"`
+		} `json:"used"`
+	}
+	if err := json.Unmarshal([]byte(out), &status); err != nil {
+		t.Fatal(err)
+	}
+	// 14 tokens read, 5 from the cache, 5 written; and the reply that was cut
+	// off, which may have been paid for in full.
+	if u := status.Used; u.Calls != 5 || u.Output != 5+4096 || u.Micro <= 4096*10 {
+		t.Errorf("used %+v", u)
+	}
+	audit, _, code := do("audit", "00000000")
+	if code != 0 || strings.Count(audit, "retried_after_ms") != 4 {
+		t.Errorf("exit %d\n%s", code, audit)
+	}
+	// The key is nowhere.
+	if err := filepath.WalkDir(filepath.Join(dir, ".espalier"), func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !d.Type().IsRegular() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		if strings.Contains(string(raw), good.Key) {
+			t.Errorf("%s holds the key", path)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What does not pass is not tried again, and the run says why it failed.
+func TestRunAgainstAServerThatRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		first func(http.ResponseWriter)
+		want  string
+	}{
+		"wrong request": {refuse(400, ""), "not now"},
+		"wrong key":     {refuse(401, ""), "not now"},
+		"used up": {func(w http.ResponseWriter) {
+			w.WriteHeader(429)
+			fmt.Fprint(w, `{"error":{"code":"insufficient_quota","message":"pay first"}}`)
+		}, "pay first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			f := &faults{server: http.NotFoundHandler(), first: []func(http.ResponseWriter){c.first}}
+			server := httptest.NewServer(f)
+			defer server.Close()
+			for name, text := range map[string]string{
+				"hello.md": hello, "espalier.yaml": fmt.Sprintf("models: {providers: {mine: {api: openai, base_url: %q}}}\n", server.URL),
+			} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var stdout, stderr strings.Builder
+			code := Main(World{
+				Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir, Getenv: func(string) string { return "" },
+			}, []string{"run", "hello.md", "--model", "mine/m"})
+			if code != exitFailed || !strings.Contains(stderr.String(), c.want) || f.seen.Load() != 1 {
+				t.Errorf("exit %d after %d requests\n%s", code, f.seen.Load(), stderr.String())
+			}
+		})
+	}
+}
