@@ -35,6 +35,8 @@ var layers = map[string][]string{
 	"internal/project": {"internal/diag"},
 	// Steps, tools and models that are programs all run commands.
 	"internal/process": {},
+	// Only tests import it.
+	"internal/npmtest": {},
 	// Tools and steps that fetch something from the network.
 	"internal/netguard": {},
 	// Hashes and comparisons go through it.

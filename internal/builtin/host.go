@@ -1,11 +1,9 @@
 package builtin
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +25,7 @@ type host struct {
 	config *config.Config
 	getenv func(string) string
 	models *Models
+	tools  *Tools
 
 	mu      sync.Mutex
 	outfits map[string]*outfit // by the run's options
@@ -36,54 +35,23 @@ func newHost(dir string, o RuntimeOptions) *host {
 	root := filepath.Dir(dir)
 	return &host{
 		runs: filepath.Join(dir, "runs"), root: root, config: o.Config, getenv: o.Getenv,
-		models: NewModels(root, o.Config, o.Getenv),
+		models: NewModels(root, o.Config, o.Getenv), tools: tools(root, o),
 	}
+}
+
+// tools are those that were given, or else the project's.
+func tools(root string, o RuntimeOptions) *Tools {
+	if o.Tools != nil {
+		return o.Tools
+	}
+	return NewTools(root, o.Config, o.Getenv)
 }
 
 // outfit is what all tasks of runs with the same options use.
 type outfit struct {
 	model provider.Model
 	price func(model string) (price.Price, bool)
-	tools toolbox
-}
-
-type toolbox struct {
-	known    map[string]tool.Tool
-	simulate bool
-}
-
-// Tool finds a tool by its name.
-func (t toolbox) Tool(name string) tool.Tool {
-	if found := t.known[name]; found != nil {
-		return found
-	}
-	if t.simulate {
-		return simulatedTool{name}
-	}
-	return nil
-}
-
-// Names are the tools that a pattern means.
-func (t toolbox) Names(pattern string) []string {
-	var out []string
-	for name := range t.known {
-		if tool.Names(pattern, name) {
-			out = append(out, name)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// simulatedTool answers for a tool that nothing real is bound to, in runs that
-// are simulated. It says so.
-type simulatedTool struct{ name string }
-
-func (t simulatedTool) Spec() tool.Spec { return tool.Spec{Name: t.name} }
-
-func (t simulatedTool) Call(_ context.Context, call tool.Call) (tool.Result, error) {
-	out, err := json.Marshal(map[string]any{"simulated": true, "tool": t.name, "input": call.Input})
-	return tool.Result{Output: out, Offline: "simulated"}, err
+	tools toolbox // for any program
 }
 
 // Equip fills in what a job needs.
@@ -92,7 +60,9 @@ func (h *host) Equip(job *step.Job, options json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	job.Model, job.Price, job.Tools = o.model, o.price, o.tools
+	box := o.tools
+	box.program = job.Workflow
+	job.Model, job.Price, job.Tools = o.model, o.price, box
 	job.Dir, job.Project = filepath.Join(h.runs, string(job.Run)), h.root
 	return nil
 }
@@ -109,7 +79,7 @@ func (h *host) outfit(options json.RawMessage) (*outfit, error) {
 			return nil, fmt.Errorf("the run's options cannot be read: %w", err)
 		}
 	}
-	o := &outfit{tools: toolbox{known: map[string]tool.Tool{}, simulate: asked.Simulate}}
+	o := &outfit{tools: toolbox{Tools: h.tools, simulate: asked.Simulate, sandbox: asked.Sandbox}}
 	// Offline models cost what the real ones would, so that budgets of money
 	// can be tried out; their replies say what they are.
 	answers := router{models: h.models, instead: asked.Model, otherwise: asked.DefaultModel}
@@ -118,21 +88,38 @@ func (h *host) outfit(options json.RawMessage) (*outfit, error) {
 		o.model = Simulated(asked.Seed)
 	}
 	if asked.ScriptName != "" {
-		script, problems := Script(source.NewFile(asked.ScriptName, asked.Script))
-		if problems.Errors() {
-			return nil, fmt.Errorf("%s: %s", asked.ScriptName, problems[0].Message)
+		script, err := scriptOf(asked)
+		if err != nil {
+			return nil, err
 		}
-		played := scripted.Options{Simulate: Simulated(asked.Seed)}
-		o.model = provider.Deadline{Model: script.Model(played), After: step.ModelCallSeconds * time.Second}
-		for _, t := range script.Tools(played) {
-			o.tools.known[t.Spec().Name] = t
-		}
+		o.model = provider.Deadline{Model: script.Model(played(asked)), After: step.ModelCallSeconds * time.Second}
+		o.tools.scripted = toolsOf(script, asked)
 	}
 	if h.outfits == nil {
 		h.outfits = map[string]*outfit{}
 	}
 	h.outfits[string(options)] = o
 	return o, nil
+}
+
+// scriptOf reads the script that a run was given.
+func scriptOf(o RunOptions) (*scripted.Script, error) {
+	script, problems := Script(source.NewFile(o.ScriptName, o.Script))
+	if problems.Errors() {
+		return nil, fmt.Errorf("%s: %s", o.ScriptName, problems[0].Message)
+	}
+	return script, nil
+}
+
+func played(o RunOptions) scripted.Options { return scripted.Options{Simulate: Simulated(o.Seed)} }
+
+// toolsOf are the tools that a script speaks for.
+func toolsOf(script *scripted.Script, o RunOptions) map[string]tool.Tool {
+	out := map[string]tool.Tool{}
+	for _, t := range script.Tools(played(o)) {
+		out[t.Spec().Name] = t
+	}
+	return out
 }
 
 func joined(problems []schema.Problem) string {

@@ -37,6 +37,7 @@ type Runtime struct {
 
 	dir    string
 	log    *slog.Logger
+	tools  *Tools
 	follow *report.Follower
 	locks  []*filelock.File
 }
@@ -50,6 +51,9 @@ type RuntimeOptions struct {
 	Kinds []step.Runner
 	// Config is the project's; nil is that of a project without any.
 	Config *config.Config
+	// Tools are the project's if somebody has made them already; the runtime
+	// closes them.
+	Tools *Tools
 	// Getenv reads the environment; nil reads the process's own.
 	Getenv func(string) string
 	// Journal wraps the store before anything uses it; nil leaves it as it is.
@@ -98,9 +102,11 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	for _, k := range o.Kinds {
 		kinds[k.Name()] = k
 	}
+	host := newHost(dir, o)
+	r.tools = host.tools
 	r.Engine = engine.New(engine.Config{
 		Store: store, Process: r.Process, Kinds: kinds, Log: o.Log, CheckOutput: CheckOutput, FillInput: FillInput, Machine: machine,
-		Host: newHost(dir, o),
+		Host: host,
 	})
 	if err := r.record(); err != nil {
 		return nil, err
@@ -174,6 +180,9 @@ func (r *Runtime) Flush(ctx context.Context) error { return r.follow.Flush(ctx) 
 // Close gives everything back. Runs must have been parked before.
 func (r *Runtime) Close() error {
 	var errs []error
+	if r.tools != nil {
+		r.tools.Close()
+	}
 	if r.follow != nil {
 		errs = append(errs, r.follow.Flush(context.Background()))
 		r.follow.Close()
@@ -217,6 +226,8 @@ type RunOptions struct {
 	Script       string `json:"script,omitempty"`
 	ScriptName   string `json:"script_name,omitempty"`
 	NoTranscript bool   `json:"no_transcript,omitempty"`
+	// Sandbox confines the commands of tools.
+	Sandbox bool `json:"sandbox,omitempty"`
 	// Model answers instead of whatever steps name; DefaultModel answers for
 	// those that name none, and is what it was when the run began.
 	Model        string `json:"model,omitempty"`

@@ -32,7 +32,7 @@ func (a *app) runCommand() *cobra.Command {
 		detach, dryRun       bool
 		durability, givenRun string
 		model                string
-		force                bool
+		force, sandbox       bool
 	)
 	cmd := &cobra.Command{
 		Use:   "run WORKFLOW [--input NAME=VALUE]… [--model MODEL|--simulate|--script FILE]",
@@ -86,7 +86,13 @@ replies from a file. Both are labelled as such wherever they appear.`,
 			builtin.ApplyDefaults(an.program, settings)
 			models := builtin.NewModels(project.Root, settings, a.Getenv)
 			options.DefaultModel = models.Default()
-			if err := ready(an.program, models, options); err != nil {
+			options.Sandbox = settings.Sandbox
+			if cmd.Flags().Changed("sandbox") {
+				options.Sandbox = sandbox
+			}
+			tools := builtin.NewTools(project.Root, settings, a.Getenv)
+			defer tools.Close()
+			if err := ready(an.program, models, tools, options); err != nil {
 				return err
 			}
 			if dryRun {
@@ -97,7 +103,7 @@ replies from a file. Both are labelled as such wherever they appear.`,
 			if givenRun != "" {
 				id = journal.RunID(givenRun)
 			}
-			r, err := a.runtime(project.Root, builtin.RuntimeOptions{Relaxed: durability == "relaxed", Config: settings})
+			r, err := a.runtime(project.Root, builtin.RuntimeOptions{Relaxed: durability == "relaxed", Config: settings, Tools: tools})
 			if err != nil {
 				return err
 			}
@@ -122,6 +128,7 @@ replies from a file. Both are labelled as such wherever they appear.`,
 	flags.BoolVar(&detach, "detach", false, "begin the run and leave it to \"espalier work\"")
 	flags.BoolVar(&dryRun, "dry-run", false, "check that everything is ready, and start nothing")
 	flags.BoolVar(&noRecord, "no-transcript", false, "write no transcript")
+	flags.BoolVar(&sandbox, "sandbox", false, "confine the commands of tools: they see the project, change only the run's folder, and reach no network")
 	flags.BoolVar(&force, "force", false, "run a workflow that is not meant to be run by hand")
 	flags.BoolVar(&a.reading.Execution, "execution", false, "of a NOF file, run the Execution block and print what it prints")
 	flags.BoolVar(&a.reading.HonorRules, "honor-rules", false, "of a NOF file, look at the routing rules in every routing mode")
@@ -179,21 +186,34 @@ func definition(an *analysis, root string) *engine.Definition {
 }
 
 // ready finds out before anything starts what a run would lack: all of it.
-func ready(p *ir.Program, models *builtin.Models, o builtin.RunOptions) error {
-	if o.Simulate || o.ScriptName != "" {
+func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builtin.RunOptions) error {
+	if o.Simulate {
 		return nil
 	}
-	lacks := models.Lacks(p, o)
+	var lacks []builtin.Lack
+	what := "the tools are not ready:"
+	if o.ScriptName == "" {
+		if lacks = models.Lacks(p, o); len(lacks) > 0 {
+			what = "the models are not ready:"
+		}
+	}
+	if more := tools.Lacks(p, o); len(more) > 0 {
+		if len(lacks) > 0 {
+			what = "models and tools are not ready:"
+		}
+		lacks = append(lacks, more...)
+	}
 	if len(lacks) == 0 {
 		return nil
 	}
 	var lines []string
 	for _, l := range lacks {
-		lines = append(lines, fmt.Sprintf("  %s\n    needed by: %s\n    %s", sentence(upper(l.Message)), strings.Join(l.Steps, ", "), l.Help))
+		help := strings.ReplaceAll(strings.TrimRight(l.Help, "\n"), "\n", "\n    ")
+		lines = append(lines, fmt.Sprintf("  %s\n    needed by: %s\n    %s", sentence(upper(l.Message)), strings.Join(l.Steps, ", "), help))
 	}
 	return &failure{
 		code:    exitNotReady,
-		message: "the models are not ready:",
+		message: what,
 		help:    strings.Join(lines, "\n") + "\nNothing was started. --simulate makes up the replies, --script FILE plays them from a file.",
 	}
 }

@@ -21,7 +21,8 @@ type Options struct {
 	// "localhost", "127.0.0.1:8080", "10.1.0.0/16", "*.corp.example". It is
 	// for the person who runs things, never for files.
 	Allow []string
-	// Timeout is for a whole exchange, redirects included; 0 is DefaultTimeout.
+	// Timeout is for a whole exchange, redirects included; 0 is DefaultTimeout,
+	// and less is none at all.
 	Timeout time.Duration
 	// Resolve finds the addresses of a name; nil asks the system.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -66,7 +67,7 @@ func Client(o Options) *http.Client {
 		o.Timeout = DefaultTimeout
 	}
 	return &http.Client{
-		Timeout: o.Timeout,
+		Timeout: max(o.Timeout, 0),
 		Transport: &http.Transport{
 			DialContext: g.dial, ForceAttemptHTTP2: true, DisableKeepAlives: true,
 			TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 1 << 20,

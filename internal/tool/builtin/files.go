@@ -94,6 +94,8 @@ func told(err error) error {
 type Options struct {
 	// Root is the project's folder; empty is none.
 	Root string
+	// Readable are further folders, from which files may only be read.
+	Readable []string
 	// Shell, Network: see bash.go and request.go.
 	Shell   Shell
 	Network Network

@@ -173,6 +173,26 @@ func TestWhatIsOutOfReach(t *testing.T) {
 	}
 }
 
+// Folders that somebody has allowed can be read, and no more than that.
+func TestReadable(t *testing.T) {
+	w := newWorld(t)
+	w.options.Readable = []string{w.outside}
+	path := filepath.Join(w.outside, "secret")
+	if got, class := w.call(t, "Read", in{"path": path}); class != "" || !strings.Contains(got, "secret") {
+		t.Errorf("%s %s", class, got)
+	}
+	for name, input := range map[string]in{
+		"Write": {"path": path, "content": "x"}, "Edit": {"path": path, "old_string": "secret", "new_string": "x"},
+	} {
+		if got, class := w.call(t, name, input); class != tool.ClassDenied {
+			t.Errorf("%s: %s %s", name, class, got)
+		}
+	}
+	if got, class := w.call(t, "Write", in{"path": filepath.Join(w.outside, "new"), "content": "x"}); class != tool.ClassDenied {
+		t.Errorf("Write: %s %s", class, got)
+	}
+}
+
 func TestWrite(t *testing.T) {
 	w := newWorld(t)
 	for name, c := range map[string]struct{ path, at string }{

@@ -33,6 +33,7 @@ func refused(name, why string) error {
 type area struct {
 	path    string // absolute, without links
 	project bool   // some names in it are out of reach
+	only    bool   // to be read
 }
 
 // areas are where a call may go: the run's folder, which comes first, and the project.
@@ -43,6 +44,9 @@ func (o Options) areas(dir string) []area {
 	}
 	if o.Root != "" {
 		out = append(out, area{path: real(o.Root), project: true})
+	}
+	for _, path := range o.Readable {
+		out = append(out, area{path: real(path), only: true})
 	}
 	return out
 }
@@ -60,6 +64,9 @@ func real(dir string) string {
 
 // forbidden says why a name in the area is out of reach; "" when it is not.
 func (a area) forbidden(parts []string, write bool) string {
+	if a.only && write {
+		return "may only be read"
+	}
 	if !a.project || len(parts) == 0 {
 		return ""
 	}

@@ -1,0 +1,212 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/tool/mcp"
+)
+
+// servers are a project's MCP servers. None runs before a tool of it is asked for.
+type servers struct {
+	mu    sync.Mutex
+	known map[string]*mcp.Server
+	found map[string][]tool.Tool // by server, once it has said what it has
+	wrong map[string]error       // servers that cannot be used, and why
+	all   error                  // why none of .mcp.json can be
+	read  bool
+}
+
+// load finds out which servers there are. s.mu is held.
+func (t *Tools) load() {
+	s := &t.servers
+	if s.read {
+		return
+	}
+	s.read = true
+	s.known, s.found, s.wrong = map[string]*mcp.Server{}, map[string][]tool.Tool{}, map[string]error{}
+	add := func(list []config.Named[config.Server]) {
+		for _, one := range list {
+			name := one.Name.Value
+			if s.known[name] != nil || s.wrong[name] != nil {
+				continue // the configuration comes first
+			}
+			if one.Is.Off {
+				s.wrong[name] = fmt.Errorf("the MCP server %q is switched off", name)
+				continue
+			}
+			made, err := t.server(name, one.Is)
+			if err != nil {
+				s.wrong[name] = fmt.Errorf("the MCP server %q: %w", name, err)
+				continue
+			}
+			s.known[name] = made
+		}
+	}
+	add(t.config.MCP)
+	raw, err := os.ReadFile(filepath.Join(t.root, config.MCPFileName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var more []config.Named[config.Server]
+	if err == nil {
+		more, err = config.ParseMCP(raw)
+	}
+	s.all = err
+	add(more)
+}
+
+// server makes one of what is written about it.
+func (t *Tools) server(name string, is config.Server) (*mcp.Server, error) {
+	c := mcp.Config{Name: name, Dir: t.root, Guard: t.guard, Timeout: is.Timeout}
+	for _, word := range is.Command {
+		expanded, err := config.Expand(word.Value, t.getenv)
+		if err != nil {
+			return nil, err
+		}
+		c.Command = append(c.Command, expanded)
+	}
+	var err error
+	if c.URL, err = config.Expand(is.URL.Value, t.getenv); err != nil {
+		return nil, err
+	}
+	for _, one := range is.Tools {
+		c.Only = append(c.Only, one.Value)
+	}
+	c.Secrets = func(ctx context.Context) ([]string, http.Header, error) {
+		var env []string
+		for _, one := range is.Env {
+			value, err := t.value(ctx, one.Value.Value)
+			if err != nil {
+				return nil, nil, err
+			}
+			env = append(env, one.Name+"="+value)
+		}
+		headers := http.Header{}
+		for _, one := range is.Headers {
+			value, err := t.value(ctx, one.Value.Value)
+			if err != nil {
+				return nil, nil, err
+			}
+			headers.Set(one.Name, value)
+		}
+		return env, headers, nil
+	}
+	return mcp.New(c), nil
+}
+
+// serverOf is the server that a tool's name begins with.
+func (t *Tools) serverOf(name string) (string, bool) {
+	server, _, ok := strings.Cut(name, ".")
+	if !ok {
+		return "", false
+	}
+	t.servers.mu.Lock()
+	defer t.servers.mu.Unlock()
+	t.load()
+	return server, t.servers.known[server] != nil
+}
+
+// offers asks a server what it has, once. One that cannot be asked is asked
+// again the next time.
+func (t *Tools) offers(ctx context.Context, server string) ([]tool.Tool, error) {
+	s := &t.servers
+	s.mu.Lock()
+	found, known := s.found[server], s.known[server]
+	s.mu.Unlock()
+	if found != nil {
+		return found, nil
+	}
+	found, err := known.Tools(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.wrong[server] = err
+		return nil, err
+	}
+	delete(s.wrong, server)
+	s.found[server] = found
+	return found, nil
+}
+
+// served is a tool of a server; nil when there is none.
+func (t *Tools) served(name string) tool.Tool {
+	server, ok := t.serverOf(name)
+	if !ok {
+		return nil
+	}
+	ctx, stop := context.WithTimeout(context.Background(), preparing)
+	defer stop()
+	offered, err := t.offers(ctx, server)
+	if err != nil {
+		return nil // serverTrouble says why
+	}
+	if i := slices.IndexFunc(offered, func(one tool.Tool) bool { return one.Spec().Name == name }); i >= 0 {
+		return offered[i]
+	}
+	return nil
+}
+
+// servedNames are the tools of servers that a pattern may mean.
+func (t *Tools) servedNames(pattern string) []string {
+	server, ok := t.serverOf(pattern)
+	if !ok {
+		return nil
+	}
+	ctx, stop := context.WithTimeout(context.Background(), preparing)
+	defer stop()
+	offered, err := t.offers(ctx, server)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, one := range offered {
+		out = append(out, one.Spec().Name)
+	}
+	return out
+}
+
+// serverTrouble is why a tool's server cannot be used; nil when that is not
+// what keeps it from being called.
+func (t *Tools) serverTrouble(name string) error {
+	if set := t.config.Tool(name); set != nil && set.Use.Value != "" {
+		name = set.Use.Value
+	}
+	server, dotted := t.serverOf(name)
+	t.servers.mu.Lock()
+	defer t.servers.mu.Unlock()
+	switch {
+	case t.servers.wrong[server] != nil:
+		return t.servers.wrong[server]
+	case dotted:
+		var has []string
+		for _, one := range t.servers.found[server] {
+			has = append(has, one.Spec().Name)
+		}
+		return fmt.Errorf("the MCP server %q has no tool %q; it has %s", server, name, strings.Join(has, ", "))
+	case strings.Contains(name, "."):
+		return t.servers.all
+	}
+	return nil
+}
+
+// close ends all of them, at the same time.
+func (s *servers) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ending sync.WaitGroup
+	for _, one := range s.known {
+		ending.Go(one.Close)
+	}
+	ending.Wait()
+}

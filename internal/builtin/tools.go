@@ -1,0 +1,362 @@
+package builtin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/netguard"
+	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/tool/builtin"
+	"github.com/espalier-run/espalier/internal/tool/http"
+)
+
+// storageFolder is the project's own folder, which no tool sees.
+const storageFolder = ".espalier"
+
+// Tools is what the names of tools mean in a project: the built-in ones, what
+// the configuration binds, and the tools of MCP servers.
+type Tools struct {
+	root    string
+	config  *config.Config
+	getenv  func(string) string
+	guard   netguard.Options
+	plain   map[string]tool.Tool                 // the built-in ones
+	boxed   func() (map[string]tool.Tool, error) // and in a sandbox
+	servers servers
+}
+
+// NewTools makes them. Nothing is started.
+func NewTools(root string, c *config.Config, getenv func(string) string) *Tools {
+	t := &Tools{root: root, config: c, getenv: getenv}
+	for _, host := range c.Allow.Hosts {
+		t.guard.Allow = append(t.guard.Allow, host.Value)
+	}
+	var paths []string
+	for _, path := range c.Allow.Paths {
+		paths = append(paths, path.Value)
+	}
+	builtins := func(box *process.Sandbox) map[string]tool.Tool {
+		out := map[string]tool.Tool{}
+		for _, one := range builtin.Tools(builtin.Options{
+			Root: root, Readable: paths, Shell: builtin.Shell{Sandbox: box}, Network: builtin.Network{Guard: t.guard},
+		}) {
+			out[one.Spec().Name] = one
+		}
+		return out
+	}
+	t.plain = builtins(nil)
+	t.boxed = sync.OnceValues(func() (map[string]tool.Tool, error) {
+		box, err := process.NewSandbox(root, storageFolder)
+		if err != nil {
+			return nil, err
+		}
+		return builtins(box), nil
+	})
+	return t
+}
+
+// Close ends everything that was started.
+func (t *Tools) Close() { t.servers.close() }
+
+// toolbox is the tools of one program in a run.
+type toolbox struct {
+	*Tools
+	program  *ir.Program
+	scripted map[string]tool.Tool
+	simulate bool
+	sandbox  bool
+}
+
+// Tool finds a tool by its name. What a script says comes first; in a
+// simulated run nothing real is called at all.
+func (b toolbox) Tool(name string) tool.Tool {
+	if found := b.scripted[name]; found != nil {
+		return found
+	}
+	found := b.real(name)
+	if b.simulate {
+		return simulatedTool{name: name, like: found}
+	}
+	return found
+}
+
+func (b toolbox) real(name string) tool.Tool {
+	if b.Tools == nil {
+		return nil
+	}
+	set := b.config.Tool(name)
+	switch {
+	case set != nil && set.Off:
+		return nil
+	case set != nil && set.URL.Value != "":
+		return bound{http.New(declared(name, set), b.requests(set.URL.Value)), name, set}
+	case set != nil:
+		target := name
+		if set.Use.Value != "" {
+			target = set.Use.Value
+		}
+		if found := b.base(target); found != nil {
+			return bound{found, name, set}
+		}
+		return nil
+	}
+	return b.base(name)
+}
+
+// base is a tool that no entry of the configuration is about.
+func (b toolbox) base(name string) tool.Tool {
+	if b.program != nil {
+		for i := range b.program.ToolDefs {
+			if def := &b.program.ToolDefs[i]; def.Name == name {
+				// A file chooses where it goes, but sees no secrets for it.
+				return http.New(defined(def), http.Options{Guard: b.guard})
+			}
+		}
+	}
+	if b.plain[name] == nil {
+		return b.served(name)
+	}
+	if !b.sandbox {
+		return b.plain[name]
+	}
+	boxed, err := b.boxed()
+	if err != nil { // rather no commands than such that can do anything
+		if name == "Bash" {
+			return nil
+		}
+		return b.plain[name]
+	}
+	return boxed[name]
+}
+
+// Names are the tools that a pattern means.
+func (b toolbox) Names(pattern string) []string {
+	var all []string
+	for name := range b.scripted {
+		all = append(all, name)
+	}
+	if b.Tools != nil {
+		for name := range b.plain {
+			all = append(all, name)
+		}
+		for _, one := range b.config.Tools {
+			all = append(all, one.Name.Value)
+		}
+		all = append(all, b.servedNames(pattern)...)
+	}
+	if b.program != nil {
+		for _, def := range b.program.ToolDefs {
+			all = append(all, def.Name)
+		}
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(name string) bool {
+		return !tool.Names(pattern, name) || b.Tool(name) == nil
+	})
+}
+
+// bound is a tool under the name that the configuration gives it, with what
+// the configuration says about its calls.
+type bound struct {
+	tool.Tool
+	name string
+	set  *config.Tool
+}
+
+func (b bound) Spec() tool.Spec {
+	spec := b.Tool.Spec()
+	if spec.Target == "" {
+		spec.Target = spec.Name
+	} else if b.set.Use.Value != "" {
+		spec.Target = b.set.Use.Value + ": " + spec.Target
+	}
+	spec.Name = b.name
+	spec.RequiresApproval = spec.RequiresApproval || b.set.RequiresApproval
+	spec.ApprovalTimeout = max(spec.ApprovalTimeout, b.set.ApprovalTimeout)
+	if b.set.Timeout > 0 {
+		spec.Timeout = b.set.Timeout
+	}
+	return spec
+}
+
+// Repeatable asks the tool itself.
+func (b bound) Repeatable(input json.RawMessage) bool { return tool.Repeatable(b.Tool, input) }
+
+func declared(name string, set *config.Tool) http.Declared {
+	d := http.Declared{
+		Name: name, Description: set.Description, Schema: set.Schema, URL: set.URL.Value, Method: set.Method,
+		IdempotencyHeader: set.IdempotencyHeader, SideEffects: set.SideEffects, Timeout: set.Timeout,
+	}
+	for _, h := range set.Headers {
+		d.Headers = append(d.Headers, http.Header{Name: h.Name, Value: h.Value.Value})
+	}
+	if set.Bearer.Value != "" {
+		d.Headers = append(d.Headers, http.Header{Name: "Authorization", Value: bearer + set.Bearer.Value})
+	}
+	return d
+}
+
+const bearer = "Bearer "
+
+func defined(def *ir.ToolDef) http.Declared {
+	d := http.Declared{Name: def.Name, Description: def.Description, Schema: def.Schema, URL: def.URL, Method: def.Method}
+	for _, h := range def.Headers {
+		d.Headers = append(d.Headers, http.Header{Name: h.Name, Value: h.Value})
+	}
+	return d
+}
+
+// requests is what a request of the configuration may reach: also the host
+// that it names, wherever that is.
+func (t *Tools) requests(address string) http.Options {
+	guard := t.guard
+	if u, err := url.Parse(address); err == nil {
+		guard.Allow = append(slices.Clone(guard.Allow), u.Host)
+	}
+	return http.Options{Guard: guard, Value: t.value}
+}
+
+// value puts the values of secrets and variables into a text.
+func (t *Tools) value(ctx context.Context, text string) (string, error) {
+	before := ""
+	if rest, ok := strings.CutPrefix(text, bearer); ok {
+		before, text = bearer, rest
+	}
+	if name, ok := config.Reference(text); ok {
+		secret := t.config.Secret(name)
+		if secret == nil {
+			return "", fmt.Errorf("there is no secret %q", name)
+		}
+		value, err := secret.Value(ctx, t.root, t.getenv)
+		return before + value, err
+	}
+	expanded, err := config.Expand(text, t.getenv)
+	return before + expanded, err
+}
+
+// simulatedTool answers for a tool in runs that are simulated. It says so.
+type simulatedTool struct {
+	name string
+	like tool.Tool // what is bound to the name; nil when nothing is
+}
+
+// Spec is that of the real tool, so that arguments are checked as they would
+// be; what is made up needs nobody's approval.
+func (t simulatedTool) Spec() tool.Spec {
+	if t.like == nil {
+		return tool.Spec{Name: t.name}
+	}
+	spec := t.like.Spec()
+	return tool.Spec{Name: t.name, Description: spec.Description, Schema: spec.Schema, Output: spec.Output}
+}
+
+func (t simulatedTool) Call(_ context.Context, call tool.Call) (tool.Result, error) {
+	out, err := json.Marshal(map[string]any{"simulated": true, "tool": t.name, "input": call.Input})
+	if schema := t.Spec().Output; err == nil && len(schema) > 0 {
+		var made json.RawMessage
+		if made, err = MakeUp(schema, call.Key); err == nil {
+			out = made
+		}
+	}
+	return tool.Result{Output: out, Offline: "simulated"}, err
+}
+
+// preparing is how long servers may take to say which tools they have.
+const preparing = 60 * time.Second
+
+// Lacks is every tool that a program's steps call and nothing is bound to,
+// with an entry to be pasted; and what else keeps tools from being called.
+func (t *Tools) Lacks(p *ir.Program, o RunOptions) []Lack {
+	if o.Simulate {
+		return nil
+	}
+	var out []Lack
+	add := func(step string, trouble Trouble) {
+		i := slices.IndexFunc(out, func(l Lack) bool { return l.Message == trouble.Message })
+		if i < 0 {
+			out, i = append(out, Lack{Trouble: trouble}), len(out)
+		}
+		if !slices.Contains(out[i].Steps, step) {
+			out[i].Steps = append(out[i].Steps, step)
+		}
+	}
+	box := toolbox{Tools: t, sandbox: o.Sandbox}
+	if o.ScriptName != "" {
+		if script, err := scriptOf(o); err == nil { // one that cannot be read has been reported
+			box.scripted = toolsOf(script, o)
+		}
+	}
+	for _, use := range toolUses(p, "") {
+		name := tool.Plain(use.name)
+		box.program = use.program
+		switch {
+		case tool.Caller{Program: use.program, Step: use.step, Agent: use.agent}.Refusal(name, nil) != "":
+			continue // it will not be called
+		case box.Tool(name) != nil:
+			continue
+		}
+		if o.Sandbox && t.plain[name] != nil {
+			if _, err := t.boxed(); err != nil {
+				add(use.where, Trouble{Message: err.Error(), Help: "Nothing else keeps commands from what you can do yourself; --sandbox=false runs them all the same."})
+				continue
+			}
+		}
+		if err := t.serverTrouble(name); err != nil {
+			add(use.where, Trouble{Message: err.Error(), Help: "Check the server's entry under \"mcp\" in " + config.FileName + " or in .mcp.json."})
+			continue
+		}
+		add(use.where, Trouble{
+			Message: fmt.Sprintf("nothing is bound to the tool %q", name),
+			Help:    fmt.Sprintf("Add this to %s, or use --simulate:\n\n%s", config.FileName, config.ToolEntry(name)),
+		})
+	}
+	return out
+}
+
+// toolUse is a step that calls a tool, or whose agent may.
+type toolUse struct {
+	where, name string
+	program     *ir.Program
+	step        *ir.Step
+	agent       *ir.Agent // nil when the step itself calls
+}
+
+func toolUses(p *ir.Program, prefix string) []toolUse {
+	kinds := Kinds()
+	var out []toolUse
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			s := &p.Blocks[b].Steps[i]
+			t := s.Task()
+			if t == nil || kinds[t.Kind] == nil {
+				continue
+			}
+			uses := kinds[t.Kind].Uses(t)
+			for _, name := range uses.Tools {
+				out = append(out, toolUse{prefix + s.ID, name.Name, p, s, nil})
+			}
+			for _, name := range uses.Agents {
+				agent := p.Agent(name.Name)
+				if agent == nil {
+					continue
+				}
+				for _, one := range tool.Needed(agent.Tools) {
+					out = append(out, toolUse{prefix + s.ID, one.Name, p, s, agent})
+				}
+			}
+		}
+	}
+	for i := range p.Children {
+		out = append(out, toolUses(&p.Children[i], prefix+p.Children[i].Name+".")...)
+	}
+	return out
+}

@@ -1,0 +1,147 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// remote is one tool of a server.
+type remote struct {
+	server *Server
+	name   string // as the server calls it
+	spec   tool.Spec
+}
+
+func (s *Server) remote(t *mcp.Tool) (*remote, error) {
+	r := &remote{server: s, name: t.Name, spec: tool.Spec{
+		Name: s.Name + "." + t.Name, Description: t.Description, SideEffects: true,
+		Target: fmt.Sprintf("the tool %q of the MCP server %q", t.Name, s.Name), Timeout: longestCall,
+	}}
+	if a := t.Annotations; a != nil {
+		// Hints: a server that lies about them harms only its own user.
+		r.spec.SideEffects, r.spec.TakesKey = !a.ReadOnlyHint, a.IdempotentHint
+	}
+	var err error
+	if r.spec.Schema, err = schemaOf(t.InputSchema); err == nil {
+		r.spec.Output, err = schemaOf(t.OutputSchema)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the schema of the tool %q: %w", t.Name, err)
+	}
+	return r, nil
+}
+
+// schemaOf is a schema as the server sent it; nil when there is none.
+func schemaOf(schema any) (json.RawMessage, error) {
+	if schema == nil {
+		return nil, nil
+	}
+	return json.Marshal(schema)
+}
+
+func (r *remote) Spec() tool.Spec { return r.spec }
+
+// errSlow ends a call without progress.
+var errSlow = errors.New("the MCP server did not answer in time")
+
+// Call makes the call. Time begins anew with each sign of progress.
+func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
+	now, err := r.server.session(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return tool.Result{}, context.Cause(ctx)
+		}
+		return tool.Result{}, &tool.Error{Class: tool.ClassMissing, Message: err.Error()}
+	}
+	if now.meter != nil {
+		now.meter.left.Store(int64(r.server.MaxFlood))
+	}
+	bounded, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	idle := time.AfterFunc(r.server.Timeout, func() { stop(errSlow) })
+	defer idle.Stop()
+	token := "espalier-" + strconv.FormatInt(r.server.tokens.Add(1), 10)
+	r.server.await(token, func() { idle.Reset(r.server.Timeout) })
+	defer r.server.await(token, nil)
+	params := &mcp.CallToolParams{Name: r.name, Arguments: call.Input, Meta: mcp.Meta{"espalier/idempotency-key": call.Key}}
+	params.SetProgressToken(token)
+	result, err := now.client.CallTool(bounded, params)
+	switch {
+	case err == nil:
+		return answer(result)
+	case ctx.Err() != nil:
+		return tool.Result{}, context.Cause(ctx) // the server has been told
+	case errors.Is(context.Cause(bounded), errSlow):
+		now.end() // who knows what it still does
+		return tool.Result{}, &tool.Error{Class: tool.ClassTimeout, Message: fmt.Sprintf("the MCP server %q did not answer within %g seconds", r.server.Name, r.server.Timeout.Seconds())}
+	}
+	// Only an answer of the server's leaves it as it was. Everything else is a
+	// connection that is good for nothing any more.
+	var said *jsonrpc.Error
+	if !errors.As(err, &said) || errors.Is(err, mcp.ErrConnectionClosed) || now.over() {
+		now.end()
+		return tool.Result{}, &tool.Error{Class: tool.ClassTool, Message: fmt.Sprintf("the MCP server %q is gone: %s (%v)", r.server.Name, now.last(), err)}
+	}
+	return tool.Result{}, &tool.Error{Class: tool.ClassTool, Message: err.Error()}
+}
+
+// await keeps what to do at a sign of progress; nil forgets it.
+func (s *Server) await(token string, do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if do == nil {
+		delete(s.waiting, token)
+		return
+	}
+	s.waiting[token] = do
+}
+
+func (s *Server) progress(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
+	token, ok := req.Params.ProgressToken.(string)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	do := s.waiting[token]
+	s.mu.Unlock()
+	if do != nil {
+		do()
+	}
+}
+
+// answer turns what a server gives into a result: what it gives in a
+// structure, else one text as it is, else all of its pieces.
+func answer(r *mcp.CallToolResult) (tool.Result, error) {
+	out := tool.Result{IsError: r.IsError}
+	var err error
+	switch {
+	case r.StructuredContent != nil && !r.IsError:
+		out.Output, err = json.Marshal(r.StructuredContent)
+	case len(r.Content) == 1:
+		if text, ok := r.Content[0].(*mcp.TextContent); ok {
+			out.Output, err = ofText(text.Text)
+			break
+		}
+		out.Output, err = json.Marshal(r.Content[0])
+	default:
+		out.Output, err = json.Marshal(r.Content)
+	}
+	return out, err
+}
+
+// ofText is a text as JSON: itself if it is an object or a list, else a text.
+func ofText(text string) (json.RawMessage, error) {
+	if len(text) > 0 && (text[0] == '{' || text[0] == '[') && json.Valid([]byte(text)) {
+		return json.RawMessage(text), nil
+	}
+	return json.Marshal(text)
+}

@@ -1,0 +1,405 @@
+//go:build unix
+
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/tool/mcp"
+)
+
+// mode makes the test binary a server.
+const mode = "ESPALIER_TEST_SERVER"
+
+func TestMain(m *testing.M) {
+	if how := os.Getenv(mode); how != "" {
+		if err := serve(how); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+type input struct {
+	Say string `json:"say"`
+}
+
+// server has a tool for everything that can go wrong.
+func server() *sdk.Server {
+	s := sdk.NewServer(&sdk.Implementation{Name: "fake", Version: "1"}, nil)
+	add := func(name string, a *sdk.ToolAnnotations, do func(ctx context.Context, req *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error)) {
+		sdk.AddTool(s, &sdk.Tool{Name: name, Description: "does " + name, Annotations: a}, func(ctx context.Context, req *sdk.CallToolRequest, in input) (*sdk.CallToolResult, any, error) {
+			result, err := do(ctx, req, in)
+			return result, nil, err
+		})
+	}
+	text := func(s string) *sdk.CallToolResult {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: s}}}
+	}
+	add("echo", &sdk.ToolAnnotations{ReadOnlyHint: true}, func(_ context.Context, _ *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error) {
+		return text(in.Say), nil
+	})
+	add("env", nil, func(_ context.Context, _ *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error) {
+		return text(os.Getenv(in.Say)), nil
+	})
+	add("no", nil, func(_ context.Context, _ *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error) {
+		return nil, errors.New("it says no")
+	})
+	add("die", nil, func(context.Context, *sdk.CallToolRequest, input) (*sdk.CallToolResult, error) {
+		fmt.Fprintln(os.Stderr, "a last word")
+		os.Exit(7)
+		return nil, nil
+	})
+	add("hang", nil, func(ctx context.Context, _ *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error) {
+		// Whoever holds the file open has not been told to stop.
+		f, err := os.OpenFile(in.Say, os.O_WRONLY, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		fmt.Fprintln(f, "hangs")
+		if strings.Contains(in.Say, "deaf") {
+			select {}
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	add("progress", nil, func(ctx context.Context, req *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error) {
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for i := range 20 {
+			if err := req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(i)}); err != nil {
+				return nil, err
+			}
+			<-tick.C
+		}
+		return text("slow but sure"), nil
+	})
+	add("big", nil, func(context.Context, *sdk.CallToolRequest, input) (*sdk.CallToolResult, error) {
+		return text(strings.Repeat("x", 12<<20)), nil
+	})
+	add("key", nil, func(_ context.Context, req *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error) {
+		raw, err := json.Marshal(map[string]any{"key": req.Params.Meta["espalier/idempotency-key"]})
+		return text(string(raw)), err
+	})
+	add("flood", nil, func(ctx context.Context, req *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error) {
+		for ctx.Err() == nil {
+			if err := req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: "x", Message: strings.Repeat("x", 1000)}); err != nil {
+				return nil, err
+			}
+		}
+		return nil, ctx.Err()
+	})
+	return s
+}
+
+func serve(how string) error {
+	switch how {
+	case "dies at once":
+		return errors.New("I cannot live like this")
+	case "never answers":
+		_, err := io.Copy(io.Discard, os.Stdin)
+		return err
+	case "talks nonsense":
+		for {
+			if _, err := fmt.Println("this is not JSON"); err != nil {
+				return err
+			}
+		}
+	case "one endless line":
+		for {
+			if _, err := fmt.Print(strings.Repeat("x", 1<<16)); err != nil {
+				return err
+			}
+		}
+	}
+	return server().Run(context.Background(), &sdk.StdioTransport{})
+}
+
+// start is a server of ours, as a program.
+func start(t *testing.T, how string, change func(*mcp.Config)) *mcp.Server {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := mcp.Config{
+		Name: "fake", Command: []string{self}, Dir: t.TempDir(), Timeout: 20 * time.Second, MaxMessage: 1 << 20, MaxFlood: 8 << 20,
+		Secrets: func(context.Context) ([]string, http.Header, error) {
+			return []string{mode + "=" + how, "GIVEN=1"}, nil, nil
+		},
+	}
+	if change != nil {
+		change(&c)
+	}
+	s := mcp.New(c)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func find(t *testing.T, s *mcp.Server, name string) tool.Tool {
+	t.Helper()
+	tools, err := s.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(tools, func(one tool.Tool) bool { return one.Spec().Name == name })
+	if i < 0 {
+		t.Fatalf("there is no %s", name)
+	}
+	return tools[i]
+}
+
+func call(t *testing.T, s *mcp.Server, name, input string) (said, class string) {
+	t.Helper()
+	result, err := find(t, s, name).Call(t.Context(), tool.Call{Key: "k1", Input: json.RawMessage(input)})
+	var failed *tool.Error
+	switch {
+	case errors.As(err, &failed):
+		return failed.Message, failed.Class
+	case err != nil:
+		t.Fatal(err)
+	case result.IsError:
+		return string(result.Output), "no"
+	}
+	return string(result.Output), ""
+}
+
+func TestCalls(t *testing.T) {
+	t.Setenv("SOME_API_KEY", "secret")
+	s := start(t, "well", nil)
+	for _, c := range []struct{ tool, input, want, class string }{
+		{"fake.echo", `{"say":"hello"}`, `"hello"`, ""},
+		{"fake.echo", `{"say":"{\"a\":1}"}`, `{"a":1}`, ""},
+		{"fake.echo", `{"say":"{broken"}`, `"{broken"`, ""},
+		{"fake.env", `{"say":"SOME_API_KEY"}`, `""`, ""},
+		{"fake.env", `{"say":"GIVEN"}`, `"1"`, ""},
+		{"fake.no", `{"say":""}`, "it says no", "no"},
+		{"fake.echo", `{"say":7}`, "", "no"}, // whatever its schema says
+		{"fake.key", `{"say":""}`, `{"key":"k1"}`, ""},
+	} {
+		if got, class := call(t, s, c.tool, c.input); !strings.Contains(got, c.want) || class != c.class {
+			t.Errorf("%s %s: %s %s", c.tool, c.input, class, got)
+		}
+	}
+	echo, env := find(t, s, "fake.echo").Spec(), find(t, s, "fake.env").Spec()
+	if echo.SideEffects || !env.SideEffects || echo.Description != "does echo" || !strings.Contains(string(echo.Schema), "say") || echo.Target == "" {
+		t.Errorf("%+v %+v", echo, env)
+	}
+}
+
+func TestOnly(t *testing.T) {
+	s := start(t, "well", func(c *mcp.Config) { c.Only = []string{"echo"} })
+	tools, err := s.Tools(t.Context())
+	if err != nil || len(tools) != 1 || tools[0].Spec().Name != "fake.echo" {
+		t.Errorf("%v, %v", tools, err)
+	}
+}
+
+// A server that dies is told about, and started again; but not for ever.
+func TestItDies(t *testing.T) {
+	s := start(t, "well", nil)
+	for range 5 {
+		got, class := call(t, s, "fake.die", `{"say":""}`)
+		if class != tool.ClassTool || !strings.Contains(got, "exit code 7") || !strings.Contains(got, "a last word") {
+			t.Fatalf("%s %s", class, got)
+		}
+	}
+	if _, err := s.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "5 times") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestItCannotBeStarted(t *testing.T) {
+	for how, c := range map[string]struct {
+		change func(*mcp.Config)
+		want   string
+	}{
+		"dies at once":     {nil, "I cannot live like this"},
+		"one endless line": {nil, ""},
+		"talks nonsense":   {nil, ""},
+		"no program":       {func(c *mcp.Config) { c.Command = []string{"espalier-there-is-no-such-program"} }, "not found"},
+		"no secret": {func(c *mcp.Config) {
+			c.Secrets = func(context.Context) ([]string, http.Header, error) { return nil, nil, errors.New("no such secret") }
+		}, "no such secret"},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, how, c.change)
+			if _, err := s.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	t.Run("never answers", func(t *testing.T) {
+		s := start(t, "never answers", nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.Tools(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestItFloods(t *testing.T) {
+	s := start(t, "well", nil)
+	for _, name := range []string{"fake.flood", "fake.big"} {
+		if got, class := call(t, s, name, `{"say":""}`); class != tool.ClassTool {
+			t.Errorf("%s: %s %.200s", name, class, got)
+		}
+		if got, class := call(t, s, "fake.echo", `{"say":"still here"}`); got != `"still here"` {
+			t.Errorf("after %s: %s %s", name, class, got)
+		}
+	}
+}
+
+// line is a file whose reader sees when its last writer is gone.
+func line(t *testing.T, name string) (path string, wait func() io.Reader) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), name)
+	if err := mkfifo(path); err != nil {
+		t.Fatal(err)
+	}
+	return path, func() io.Reader {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Error(err)
+			return strings.NewReader("")
+		}
+		t.Cleanup(func() { f.Close() })
+		if _, err := f.Read(make([]byte, len("hangs\n"))); err != nil {
+			t.Error(err)
+		}
+		return f
+	}
+}
+
+// A call that is cancelled is cancelled at the server, which goes on; a call
+// that takes too long ends with its server.
+func TestItHangs(t *testing.T) {
+	for name, c := range map[string]struct {
+		timeout time.Duration
+		cancel  bool
+		class   string
+	}{
+		"cancelled":     {timeout: time.Minute, cancel: true},
+		"too long":      {timeout: 100 * time.Millisecond, class: tool.ClassTimeout},
+		"too long deaf": {timeout: 100 * time.Millisecond, class: tool.ClassTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, "well", func(m *mcp.Config) { m.Timeout = c.timeout })
+			path, wait := line(t, name)
+			hang := find(t, s, "fake.hang")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			why := errors.New("why")
+			var rest io.Reader
+			var watching sync.WaitGroup
+			watching.Go(func() {
+				rest = wait()
+				if c.cancel {
+					cancel(why)
+				}
+			})
+			raw, _ := json.Marshal(input{path})
+			_, err := hang.Call(ctx, tool.Call{Input: raw})
+			watching.Wait()
+			var failed *tool.Error
+			if c.cancel && !errors.Is(err, why) || c.class != "" && (!errors.As(err, &failed) || failed.Class != c.class) {
+				t.Errorf("%v", err)
+			}
+			if _, err := io.Copy(io.Discard, rest); err != nil {
+				t.Error(err)
+			}
+			if got, class := call(t, s, "fake.echo", `{"say":"again"}`); got != `"again"` {
+				t.Errorf("afterwards: %s %s", class, got)
+			}
+		})
+	}
+}
+
+func TestProgressGivesTime(t *testing.T) {
+	s := start(t, "well", func(c *mcp.Config) { c.Timeout = 500 * time.Millisecond })
+	if got, class := call(t, s, "fake.progress", `{"say":""}`); got != `"slow but sure"` {
+		t.Errorf("%s %s", class, got)
+	}
+}
+
+func TestClose(t *testing.T) {
+	s := start(t, "well", nil)
+	path, wait := line(t, "deaf")
+	hang := find(t, s, "fake.hang")
+	done := make(chan error, 1)
+	raw, _ := json.Marshal(input{path})
+	go func() {
+		_, err := hang.Call(context.Background(), tool.Call{Input: raw})
+		done <- err
+	}()
+	rest := wait()
+	s.Close()
+	s.Close()
+	if _, err := io.Copy(io.Discard, rest); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err == nil {
+		t.Error("the call came back well")
+	}
+	if _, err := s.Tools(t.Context()); !errors.Is(err, mcp.ErrClosed) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestOverHTTP(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server() }, nil)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		seen[r.Header.Get("Authorization")] = true
+		mu.Unlock()
+		handler.ServeHTTP(w, r)
+	}))
+	defer web.Close()
+	s := mcp.New(mcp.Config{Name: "web", URL: web.URL, MaxMessage: 1 << 20, MaxFlood: 8 << 20, Secrets: func(context.Context) ([]string, http.Header, error) {
+		return nil, http.Header{"Authorization": {"Bearer x"}}, nil
+	}})
+	defer s.Close()
+	for _, c := range []struct{ tool, input, want, class string }{
+		{"web.echo", `{"say":"hello"}`, `"hello"`, ""},
+		{"web.no", `{"say":""}`, "it says no", "no"},
+		{"web.big", `{"say":""}`, "", tool.ClassTool},
+		{"web.echo", `{"say":"still here"}`, `"still here"`, ""},
+	} {
+		if got, class := call(t, s, c.tool, c.input); !strings.Contains(got, c.want) || class != c.class {
+			t.Errorf("%s %s: %s %.200s", c.tool, c.input, class, got)
+		}
+	}
+	if len(seen) != 1 || !seen["Bearer x"] {
+		t.Errorf("the server saw %v", seen)
+	}
+	away := httptest.NewServer(http.RedirectHandler("http://10.0.0.1/mcp", http.StatusTemporaryRedirect))
+	defer away.Close()
+	lost := mcp.New(mcp.Config{Name: "away", URL: away.URL})
+	defer lost.Close()
+	if _, err := lost.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "private address") {
+		t.Errorf("a redirect inside: %v", err)
+	}
+}

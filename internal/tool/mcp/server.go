@@ -1,0 +1,350 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/espalier-run/espalier/internal/netguard"
+	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// Config is how a server is started, or where it is.
+type Config struct {
+	Name    string
+	Command []string
+	Dir     string
+	URL     string
+	// Secrets finds what the program gets to see of the environment, and the
+	// headers of requests, when the server is started; nil is none.
+	Secrets func(ctx context.Context) (env []string, headers http.Header, err error)
+	// Guard is what an address may reach; the address itself is the user's choice.
+	Guard netguard.Options
+	// Timeout is how long a call may take without progress; 0 is usualTimeout.
+	Timeout time.Duration
+	// Only are the tools that may be used; all when empty.
+	Only []string
+
+	// MaxMessage and MaxFlood are how much it may write: in one message, and
+	// since a call began. 0 is the usual amount.
+	MaxMessage, MaxFlood int
+}
+
+// What holds when a Config says nothing else.
+const (
+	usualTimeout = 60 * time.Second
+	longestCall  = 30 * time.Minute // with progress
+	startTime    = 60 * time.Second // a program may have to be fetched first
+	usualMessage = 16 << 20
+	usualFlood   = 64 << 20
+	mostStarts   = 5 // within startsWithin
+	startsWithin = 10 * time.Minute
+)
+
+// Server is one server, whether it runs or not.
+type Server struct {
+	Config
+
+	starting sync.Mutex // held while it is being started
+	mu       sync.Mutex
+	now      *session
+	starts   []time.Time
+	closed   bool
+	tokens   atomic.Int64
+	waiting  map[string]func() // by progress token
+}
+
+// New makes a server. Nothing is started.
+func New(c Config) *Server {
+	if c.Timeout == 0 {
+		c.Timeout = usualTimeout
+	}
+	if c.MaxMessage == 0 {
+		c.MaxMessage = usualMessage
+	}
+	if c.MaxFlood == 0 {
+		c.MaxFlood = usualFlood
+	}
+	return &Server{Config: c, waiting: map[string]func(){}}
+}
+
+// session is a server that runs.
+type session struct {
+	client *mcp.ClientSession
+	proc   *process.Process // nil over HTTP
+	meter  *meter           // nil over HTTP
+	tools  []*remote
+	gone   chan struct{} // closed when nobody answers any more
+	ended  atomic.Bool   // by us
+}
+
+// over tells whether nobody can be spoken with any more.
+func (s *session) over() bool {
+	select {
+	case <-s.gone:
+		return true
+	default:
+		return s.ended.Load() || s.meter.flooded()
+	}
+}
+
+// ErrClosed is returned for a server that has been closed for good.
+var ErrClosed = errors.New("the MCP server has been closed")
+
+// Tools are what the server offers, under its name. It is started if need be.
+func (s *Server) Tools(ctx context.Context) ([]tool.Tool, error) {
+	now, err := s.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]tool.Tool, len(now.tools))
+	for i, t := range now.tools {
+		out[i] = t
+	}
+	return out, nil
+}
+
+// session is the one that runs, or a new one.
+func (s *Server) session(ctx context.Context) (*session, error) {
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	s.mu.Lock()
+	now, closed := s.now, s.closed
+	s.mu.Unlock()
+	if closed {
+		return nil, ErrClosed
+	}
+	if now != nil {
+		if !now.over() {
+			return now, nil
+		}
+		now.end()
+	}
+	s.starts = slices.DeleteFunc(s.starts, func(at time.Time) bool { return time.Since(at) > startsWithin })
+	if len(s.starts) == mostStarts {
+		return nil, fmt.Errorf("the MCP server %q has ended %d times and is not started again: %s", s.Name, mostStarts, now.last())
+	}
+	s.starts = append(s.starts, time.Now())
+	now, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed { // while it started
+		now.end()
+		return nil, ErrClosed
+	}
+	s.now = now
+	return now, nil
+}
+
+func (s *Server) start(ctx context.Context) (_ *session, err error) {
+	ctx, stop := context.WithTimeout(ctx, startTime)
+	defer stop()
+	var env []string
+	var headers http.Header
+	if s.Secrets != nil {
+		if env, headers, err = s.Secrets(ctx); err != nil {
+			return nil, fmt.Errorf("the MCP server %q cannot be started: %w", s.Name, err)
+		}
+	}
+	now := &session{gone: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			now.end() // before it is asked: then it has said everything
+			err = fmt.Errorf("the MCP server %q cannot be started: %w%s", s.Name, err, now.complaint())
+		}
+	}()
+	var transport mcp.Transport
+	if s.URL != "" {
+		transport, err = s.overHTTP(headers)
+	} else {
+		transport, err = s.asProgram(now, env)
+	}
+	if err != nil {
+		return nil, err
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "espalier", Version: "1"}, &mcp.ClientOptions{
+		Capabilities: &mcp.ClientCapabilities{}, ProgressNotificationHandler: s.progress,
+	})
+	if now.client, err = client.Connect(ctx, transport, nil); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = now.client.Wait() // why does not matter: it is gone
+		close(now.gone)
+	}()
+	for t, err := range now.client.Tools(ctx, nil) {
+		if err != nil {
+			return nil, err
+		}
+		if len(s.Only) > 0 && !slices.Contains(s.Only, t.Name) {
+			continue
+		}
+		one, err := s.remote(t)
+		if err != nil {
+			return nil, err
+		}
+		now.tools = append(now.tools, one)
+	}
+	return now, nil
+}
+
+func (s *Server) asProgram(now *session, env []string) (mcp.Transport, error) {
+	path, err := exec.LookPath(s.Command[0])
+	if err != nil {
+		return nil, err
+	}
+	// Not bound to a call: it serves many. Close ends it, and so does our end.
+	now.proc, err = process.Start(context.Background(), process.Command{
+		Path: path, Args: s.Command[1:], Dir: s.Dir, Env: process.Environment(os.Environ(), env...),
+	})
+	if err != nil {
+		return nil, err
+	}
+	now.meter = &meter{ReadCloser: now.proc.Stdout, over: now.proc.Stop}
+	now.meter.left.Store(int64(s.MaxFlood))
+	return &mcp.IOTransport{Reader: now.meter, Writer: now.proc.Stdin, MaxLineLength: s.MaxMessage}, nil
+}
+
+func (s *Server) overHTTP(headers http.Header) (mcp.Transport, error) {
+	u, err := url.Parse(s.URL)
+	if err == nil {
+		err = netguard.Check(u)
+	}
+	if err != nil {
+		return nil, err
+	}
+	guard := s.Guard
+	guard.Allow = append(slices.Clone(guard.Allow), u.Host)
+	guard.Timeout = -1 // an answer may be a stream; calls have times of their own
+	client := netguard.Client(guard)
+	client.Transport = &withHeaders{next: client.Transport, host: u.Host, headers: headers, most: int64(s.MaxFlood)}
+	return &mcp.StreamableClientTransport{
+		Endpoint: s.URL, HTTPClient: client, MaxRetries: 2, DisableStandaloneSSE: true, MaxEventSize: s.MaxMessage,
+	}, nil
+}
+
+// withHeaders adds headers to what goes to the server itself, and bounds what
+// comes back.
+type withHeaders struct {
+	next    http.RoundTripper
+	host    string
+	headers http.Header
+	most    int64
+}
+
+func (t *withHeaders) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Host == t.host {
+		req = req.Clone(req.Context())
+		for name, values := range t.headers {
+			req.Header[name] = values
+		}
+	}
+	resp, err := t.next.RoundTrip(req)
+	if err == nil {
+		body := &meter{ReadCloser: resp.Body, over: func() {}}
+		body.left.Store(t.most)
+		resp.Body = body
+	}
+	return resp, err
+}
+
+// meter ends a stream that brings more than it may.
+type meter struct {
+	io.ReadCloser
+	left atomic.Int64
+	over func()
+}
+
+var errFlood = errors.New("it wrote more than it may")
+
+func (m *meter) Read(p []byte) (int, error) {
+	n, err := m.ReadCloser.Read(p)
+	if m.left.Add(-int64(n)) < 0 {
+		m.over()
+		return 0, errFlood
+	}
+	return n, err
+}
+
+// flooded tells whether that has happened.
+func (m *meter) flooded() bool { return m != nil && m.left.Load() < 0 }
+
+// end makes sure that nothing of a session is left.
+func (s *session) end() {
+	s.ended.Store(true)
+	if s.proc != nil {
+		s.proc.Stop() // first: a server that does not read cannot be told
+	}
+	if s.client != nil {
+		_ = s.client.Close() // it may be gone already
+	}
+	if s.proc != nil {
+		_, _ = s.proc.Wait() // how it ended is of no interest any more
+		s.proc.Stdin.Close()
+		s.proc.Stdout.Close()
+	}
+}
+
+// complaint is the last that a program has said about itself, to be put after
+// a sentence.
+func (s *session) complaint() string {
+	if s.proc == nil {
+		return ""
+	}
+	if lines := lastLines(s.proc.Errors()); lines != "" {
+		return "; it says: " + lines
+	}
+	return ""
+}
+
+// last says how a session ended.
+func (s *session) last() string {
+	if s == nil || s.proc == nil {
+		return "it does not answer"
+	}
+	outcome, _ := s.proc.Wait() // it has ended
+	how := fmt.Sprintf("it ended with exit code %d", outcome.Exit)
+	if outcome.Signal != "" {
+		how = fmt.Sprintf("it was ended by a signal (%s)", outcome.Signal)
+	}
+	if s.meter.flooded() {
+		how = "it was stopped because it wrote more than it may"
+	}
+	return how + s.complaint()
+}
+
+func lastLines(stderr []byte) string {
+	const most = 5
+	lines := bytes.Split(bytes.TrimSpace(stderr), []byte("\n"))
+	return strings.ToValidUTF8(string(bytes.Join(lines[max(0, len(lines)-most):], []byte("\n"))), "�")
+}
+
+// Close ends the server for good. When it returns, nothing of it is left.
+func (s *Server) Close() {
+	s.mu.Lock()
+	now := s.now
+	s.closed, s.now = true, nil
+	s.mu.Unlock()
+	if now != nil {
+		now.end()
+	}
+	s.starting.Lock() // one that is just starting ends itself before that is over
+	defer s.starting.Unlock()
+}
