@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/process"
@@ -112,20 +111,4 @@ func TestOthersAreLeftAlone(t *testing.T) {
 		t.Error(err)
 	}
 	line.dead(t)
-}
-
-// Many commands that begin and end at the same time do one another no harm.
-func TestManyAtOnce(t *testing.T) {
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for range 15 {
-				got, err := process.Run(t.Context(), shell("echo on; true"))
-				if err != nil || got.Exit != 0 || string(got.Stdout) != "on\n" {
-					t.Errorf("%+v, %v", got, err)
-				}
-			}
-		})
-	}
-	all.Wait()
 }
