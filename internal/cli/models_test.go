@@ -74,7 +74,9 @@ func TestRunAgainstAServerWithFaults(t *testing.T) {
 	dir := t.TempDir()
 	good := providertest.NewServer(t, providertest.Chat)
 	f := &faults{server: good, first: []func(http.ResponseWriter){
-		cut, refuse(429, "0.01"), refuse(429, time.Now().Add(time.Second).UTC().Format(http.TimeFormat)), refuse(529, "0.01"),
+		cut, refuse(429, "0.01"), func(w http.ResponseWriter) {
+			refuse(429, time.Now().Add(time.Second).UTC().Format(http.TimeFormat))(w)
+		}, refuse(529, "0.01"),
 	}}
 	server := httptest.NewServer(f)
 	defer server.Close()
@@ -128,7 +130,7 @@ prices: {suite: {input: 1, output: 10, cache_read: 0.1}}
 		t.Errorf("used %+v", u)
 	}
 	audit, _, code := do("audit", "00000000")
-	if code != 0 || strings.Count(audit, "retried_after_ms") != 4 {
+	if code != 0 || strings.Count(audit, "greet  model: ") != 4 || !strings.Contains(audit, "model suite-1: 19 tokens in, 5 out, $0.000065") {
 		t.Errorf("exit %d\n%s", code, audit)
 	}
 	// The key is nowhere.
