@@ -20,6 +20,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/audit"
+	"github.com/espalier-run/espalier/internal/report/awfaudit"
 	"github.com/espalier-run/espalier/internal/report/transcript"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/step"
@@ -36,6 +37,8 @@ type Runtime struct {
 	Audits      *audit.Writer
 
 	dir    string
+	getenv func(string) string
+	trail  *awfaudit.Writer // nil when it is switched off
 	log    *slog.Logger
 	tools  *Tools
 	follow *report.Follower
@@ -77,7 +80,7 @@ func (o RuntimeOptions) complete() RuntimeOptions {
 // OpenRuntime opens the storage folder of a project, and makes it if need be.
 func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	o = o.complete()
-	r := &Runtime{dir: dir, log: o.Log}
+	r := &Runtime{dir: dir, log: o.Log, getenv: o.Getenv}
 	defer func() {
 		if err != nil {
 			r.Close()
@@ -145,8 +148,40 @@ func (r *Runtime) record() error {
 	if err != nil {
 		return err
 	}
-	r.follow = report.Follow(r.Store, report.Sinks{r.Transcripts, r.Audits}, report.FollowOptions{After: min(told, audited), Log: r.log})
+	sinks, after := report.Sinks{r.Transcripts, r.Audits}, min(told, audited)
+	trail, err := r.awfTrail()
+	if err != nil {
+		return err
+	}
+	if trail != nil {
+		at, err := trail.At()
+		if err != nil {
+			return err
+		}
+		sinks, after = append(sinks, trail), min(after, at)
+		r.trail = trail
+	}
+	r.follow = report.Follow(r.Store, sinks, report.FollowOptions{After: after, Log: r.log})
 	return nil
+}
+
+// awfTrail writes AWF's own audit trail, where AWF's environment says; nil
+// when that says "off".
+func (r *Runtime) awfTrail() (*awfaudit.Writer, error) {
+	path := r.getenv("AWF_AUDIT_LOG")
+	if path == "off" {
+		return nil, nil
+	}
+	dir := filepath.Join(r.dir, "storage")
+	if path == "" {
+		path = filepath.Join(dir, "audit.jsonl")
+	}
+	lock, err := filelock.Open(filepath.Join(dir, ".awf-audit.lock"))
+	if err != nil {
+		return nil, err
+	}
+	r.locks = append(r.locks, lock)
+	return awfaudit.New(awfaudit.Options{Path: path, Position: filepath.Join(dir, ".awf-audit.position"), Source: r.Store, Lock: lock})
 }
 
 // folder makes a folder of records, with the lock that its writers take.
@@ -189,6 +224,9 @@ func (r *Runtime) Close() error {
 	}
 	if r.Transcripts != nil {
 		errs = append(errs, r.Transcripts.Close())
+	}
+	if r.trail != nil {
+		errs = append(errs, r.trail.Close())
 	}
 	if r.Audits != nil {
 		errs = append(errs, r.Audits.Close())

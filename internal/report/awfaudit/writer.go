@@ -1,0 +1,431 @@
+package awfaudit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/report/redact"
+)
+
+// Format is the one whose runs are recorded.
+const Format = "awf"
+
+// Source is what writing needs of a journal.Store.
+type Source interface {
+	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
+	Blob(ctx context.Context, hash string) ([]byte, error)
+}
+
+// Lock keeps other processes out while lines are written.
+type Lock interface {
+	Exclusive() error
+	Unlock() error
+}
+
+// Options are what a Writer works with.
+type Options struct {
+	Path     string // of the file
+	Position string // of the file that says how far in the journal it is
+	Source   Source
+	Lock     Lock // nil when no other process writes here
+}
+
+// Writer writes the file. It is a report.Sink.
+type Writer struct {
+	o     Options
+	rules *redact.Rules
+
+	mu    sync.Mutex
+	runs  map[journal.RunID]*execution // begun and not over; nil: of another format
+	roots map[journal.RunID]bool       // streams: whether they are of this format
+	pos   journal.Pos
+	saved journal.Pos
+}
+
+var _ report.Sink = (*Writer)(nil)
+
+// execution is a run or a child run.
+type execution struct {
+	root    journal.RunID
+	name    string
+	user    string
+	inputs  json.RawMessage
+	started journal.Millis
+}
+
+// record is a line. The order of the fields is AWF's.
+type record struct {
+	Event     string          `json:"event"`
+	Execution journal.RunID   `json:"execution_id"`
+	Timestamp string          `json:"timestamp"`
+	User      string          `json:"user"`
+	Workflow  string          `json:"workflow_name"`
+	Inputs    json.RawMessage `json:"inputs,omitempty"`
+	Truncated bool            `json:"inputs_truncated,omitempty"`
+	Status    string          `json:"status,omitempty"`
+	ExitCode  *int            `json:"exit_code,omitempty"`
+	Duration  *int64          `json:"duration_ms,omitempty"`
+	Error     string          `json:"error,omitempty"`
+	Schema    int             `json:"schema_version"`
+}
+
+const (
+	started   = "workflow.started"
+	completed = "workflow.completed"
+	// mostBytes is how long a line may be, so that it is written at once.
+	mostBytes = 4096
+)
+
+// New makes a Writer.
+func New(o Options) (*Writer, error) {
+	rules, err := redact.New(false, true)
+	if err != nil {
+		return nil, err
+	}
+	return &Writer{o: o, rules: rules, runs: map[journal.RunID]*execution{}, roots: map[journal.RunID]bool{}}, nil
+}
+
+// At is where in the journal to begin to follow.
+func (w *Writer) At() (journal.Pos, error) {
+	text, err := os.ReadFile(w.o.Position)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || n < 0 {
+		return 0, nil // what a crash left of it; what is there already is not written again
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pos, w.saved = journal.Pos(n), journal.Pos(n)
+	return w.pos, nil
+}
+
+// Record writes what an append begins or ends.
+func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a.Pos <= w.pos {
+		return nil
+	}
+	var lines []record
+	for i := range a.Events {
+		line, ok, err := w.line(ctx, a.Run, &a.Events[i])
+		if err != nil {
+			return fmt.Errorf("AWF's audit trail: %w", err)
+		}
+		if ok {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) > 0 {
+		if err := w.write(lines); err != nil {
+			return fmt.Errorf("AWF's audit trail: %w", err)
+		}
+	}
+	w.pos = a.Pos
+	if len(lines) > 0 {
+		return w.save()
+	}
+	return nil
+}
+
+// save notes how far the file is.
+func (w *Writer) save() error {
+	if w.pos == w.saved {
+		return nil
+	}
+	if err := os.WriteFile(w.o.Position, fmt.Appendf(nil, "%d\n", w.pos), 0o600); err != nil {
+		return fmt.Errorf("AWF's audit trail: %w", err)
+	}
+	w.saved = w.pos
+	return nil
+}
+
+// Close notes how far the file is, so that the next one need not look further back.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.save()
+}
+
+// ours tells whether a stream is of an AWF workflow.
+func (w *Writer) ours(ctx context.Context, run journal.RunID) (bool, error) {
+	if known, ok := w.roots[run]; ok {
+		return known, nil
+	}
+	for e, err := range w.o.Source.Events(ctx, run, 0) {
+		if err != nil {
+			return false, err
+		}
+		begin, ok := e.Fact.(journal.RunStarted)
+		w.roots[run] = ok && begin.Format == Format
+		break
+	}
+	return w.roots[run], nil
+}
+
+// line is the record that an event makes, if it makes one.
+func (w *Writer) line(ctx context.Context, root journal.RunID, e *journal.Event) (record, bool, error) {
+	switch x := e.Fact.(type) {
+	case journal.RunStarted:
+		w.roots[root] = x.Format == Format
+	case journal.RunFinished, journal.FrameOpened, journal.FrameClosed:
+	default:
+		return record{}, false, nil
+	}
+	if ours, err := w.ours(ctx, root); err != nil || !ours {
+		return record{}, false, err
+	}
+	id := e.Run
+	if id == "" {
+		id = root
+	}
+	switch x := e.Fact.(type) {
+	case journal.RunStarted:
+		one, err := w.begun(ctx, root, e)
+		if err != nil {
+			return record{}, false, err
+		}
+		w.runs[root] = one
+		return w.start(root, one, e.At), true, nil
+	case journal.FrameOpened:
+		if x.Child == "" {
+			return record{}, false, nil
+		}
+		one, err := w.begun(ctx, root, e)
+		if err != nil {
+			return record{}, false, err
+		}
+		w.runs[x.Child] = one
+		return w.start(x.Child, one, e.At), true, nil
+	case journal.RunFinished:
+		return w.end(ctx, root, root, e.At, x.Outcome, x.Error, x.Status)
+	case journal.FrameClosed:
+		child, err := w.isChild(ctx, root, id, x.Frame)
+		if err != nil || !child {
+			return record{}, false, err
+		}
+		return w.end(ctx, root, id, e.At, x.Outcome, x.Error, x.Status)
+	}
+	return record{}, false, nil
+}
+
+// isChild tells whether a frame is the whole of a child run.
+func (w *Writer) isChild(ctx context.Context, root, id journal.RunID, frame string) (bool, error) {
+	if id == root {
+		return false, nil
+	}
+	for e, err := range w.o.Source.Events(ctx, root, 0) {
+		if err != nil {
+			return false, err
+		}
+		if x, ok := e.Fact.(journal.FrameOpened); ok && x.Child == id {
+			return x.Frame == frame, nil
+		}
+	}
+	return false, nil
+}
+
+// begun is what the event that begins an execution says of it.
+func (w *Writer) begun(ctx context.Context, root journal.RunID, e *journal.Event) (*execution, error) {
+	one := &execution{root: root, started: e.At}
+	var input journal.Value
+	switch x := e.Fact.(type) {
+	case journal.RunStarted:
+		one.name, one.user, input = x.Name, x.By.User, x.Input
+	case journal.FrameOpened:
+		one.name, input = x.Name, x.Vars["input"]
+		if parent := w.runs[root]; parent != nil {
+			one.user = parent.user
+		} else if parent, err := w.find(ctx, root, root); err == nil {
+			one.user = parent.user
+		}
+	}
+	raw := input.JSON
+	if input.Hash != "" {
+		stored, err := w.o.Source.Blob(ctx, input.Hash)
+		if err != nil {
+			return nil, err
+		}
+		raw = stored
+	}
+	masked, _, err := w.rules.JSON(raw)
+	if err != nil {
+		masked = nil // no JSON, so no inputs either
+	}
+	if s := strings.TrimSpace(string(masked)); s != "{}" && s != "null" {
+		one.inputs = masked
+	}
+	return one, nil
+}
+
+// find reads how an execution began, of which only the end has come by.
+func (w *Writer) find(ctx context.Context, root, id journal.RunID) (*execution, error) {
+	for e, err := range w.o.Source.Events(ctx, root, 0) {
+		if err != nil {
+			return nil, err
+		}
+		switch x := e.Fact.(type) {
+		case journal.RunStarted:
+			if id == root {
+				return w.begun(ctx, root, &e)
+			}
+		case journal.FrameOpened:
+			if x.Child == id {
+				return w.begun(ctx, root, &e)
+			}
+		}
+	}
+	return nil, fmt.Errorf("run %s has an end and no beginning", id)
+}
+
+func stamp(at journal.Millis) string { return at.Time().Format("2006-01-02T15:04:05.000Z07:00") }
+
+func (w *Writer) start(id journal.RunID, one *execution, at journal.Millis) record {
+	line := record{Event: started, Execution: id, Timestamp: stamp(at), User: one.user, Workflow: one.name, Inputs: one.inputs, Schema: 1}
+	for {
+		raw, err := json.Marshal(line)
+		if err != nil || len(raw) <= mostBytes {
+			return line
+		}
+		shorter, ok := truncated(line.Inputs)
+		if !ok {
+			return line
+		}
+		line.Inputs, line.Truncated = shorter, true
+	}
+}
+
+// truncated puts an ellipsis in the place of the longest input.
+func truncated(inputs json.RawMessage) (json.RawMessage, bool) {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(inputs, &object) != nil {
+		return nil, false
+	}
+	longest := ""
+	for name, v := range object {
+		if len(v) > len(object[longest]) || len(v) == len(object[longest]) && name < longest {
+			longest = name
+		}
+	}
+	const ellipsis = `"…"`
+	if len(object[longest]) <= len(ellipsis) {
+		return nil, false
+	}
+	object[longest] = json.RawMessage(ellipsis)
+	raw, err := json.Marshal(object)
+	return raw, err == nil
+}
+
+func (w *Writer) end(ctx context.Context, root, id journal.RunID, at journal.Millis, outcome, why string, status int) (record, bool, error) {
+	one := w.runs[id]
+	if one == nil {
+		found, err := w.find(ctx, root, id)
+		if err != nil {
+			return record{}, false, err
+		}
+		one = found
+	}
+	delete(w.runs, id)
+	if id == root {
+		delete(w.roots, root)
+	}
+	code, took := 0, int64(at-one.started)
+	line := record{
+		Event: completed, Execution: id, Timestamp: stamp(at), User: one.user, Workflow: one.name,
+		Status: "success", ExitCode: &code, Duration: &took, Schema: 1,
+	}
+	if outcome != "ok" {
+		line.Status, code = "failure", 1
+		if status > 0 && status < 256 {
+			code = status
+		}
+		line.Error, _ = w.rules.Text(why)
+		if line.Error == "" {
+			line.Error = outcome
+		}
+	}
+	return line, true, nil
+}
+
+// write appends lines, but for those that are there already: the position may
+// not have been saved in time.
+func (w *Writer) write(lines []record) (err error) {
+	if w.o.Lock != nil {
+		if err := w.o.Lock.Exclusive(); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, w.o.Lock.Unlock()) }()
+	}
+	if err := os.MkdirAll(filepath.Dir(w.o.Path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(w.o.Path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	there, torn, err := recent(f)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if torn {
+		b.WriteByte('\n')
+	}
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	for _, line := range lines {
+		if there[line.Event+" "+string(line.Execution)] {
+			continue
+		}
+		if err := enc.Encode(line); err != nil {
+			return err
+		}
+	}
+	_, err = f.Write(b.Bytes())
+	return err
+}
+
+// recent reads which records the end of the file has, and whether its last
+// line was torn by a crash.
+func recent(f *os.File) (map[string]bool, bool, error) {
+	const back = 256 << 10
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return nil, false, err
+	}
+	from := max(0, info.Size()-back)
+	raw, err := io.ReadAll(io.NewSectionReader(f, from, info.Size()-from))
+	if err != nil {
+		return nil, false, err
+	}
+	there := map[string]bool{}
+	lines := bufio.NewScanner(bytes.NewReader(raw))
+	lines.Buffer(nil, back+1)
+	for lines.Scan() {
+		var r record
+		if json.Unmarshal(lines.Bytes(), &r) == nil {
+			there[r.Event+" "+string(r.Execution)] = true
+		}
+	}
+	return there, len(raw) > 0 && raw[len(raw)-1] != '\n', lines.Err()
+}

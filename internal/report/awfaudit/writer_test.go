@@ -1,0 +1,155 @@
+package awfaudit_test
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report/awfaudit"
+)
+
+// store is the events of some runs.
+type store map[journal.RunID][]journal.Event
+
+func (s store) Events(_ context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
+	return func(yield func(journal.Event, error) bool) {
+		for _, e := range s[run] {
+			if e.Seq > after && !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (store) Blob(context.Context, string) ([]byte, error) { return nil, journal.ErrUnknownBlob }
+
+func value(raw string) journal.Value { return journal.Value{JSON: json.RawMessage(raw)} }
+
+const child = journal.RunID("c1")
+
+// world is a run with a child, one of another format, and one that fails.
+func world() (store, []journal.Appended) {
+	s := store{
+		"r1": {
+			{Seq: 1, At: 1000, Fact: journal.RunStarted{Name: "deploy", Format: "awf", Input: value(`{"env":"prod","my_password":"hunter2","n":5}`), By: journal.Actor{User: "ann"}}},
+			{Seq: 2, At: 1100, Fact: journal.FrameOpened{Frame: "each/0"}},
+			{Seq: 3, At: 1200, Run: child, Fact: journal.FrameOpened{Frame: "call/call", Child: child, Name: "build", Vars: map[string]journal.Value{"input": value(`{}`)}}},
+			{Seq: 4, At: 1250, Run: child, Fact: journal.FrameClosed{Frame: "call/call/loop/0", Outcome: "ok"}},
+			{Seq: 5, At: 1300, Run: child, Fact: journal.FrameClosed{Frame: "call/call", Outcome: "failed", Error: "no rule", Status: 7}},
+			{Seq: 6, At: 2500, Fact: journal.RunFinished{Outcome: "ok"}},
+		},
+		"r2": {{Seq: 1, At: 1, Fact: journal.RunStarted{Name: "other", Format: "agent-flow"}}, {Seq: 2, At: 2, Fact: journal.RunFinished{Outcome: "ok"}}},
+		"r3": {{Seq: 1, At: 5000, Fact: journal.RunStarted{Name: "stop", Format: "awf"}}, {Seq: 2, At: 5001, Fact: journal.RunFinished{Outcome: "cancelled"}}},
+	}
+	appends := []journal.Appended{
+		{Pos: 1, Run: "r1", Events: s["r1"][:2]},
+		{Pos: 2, Run: "r2", Events: s["r2"]},
+		{Pos: 3, Run: "r1", Events: s["r1"][2:4]},
+		{Pos: 4, Run: "r1", Events: s["r1"][4:]},
+		{Pos: 5, Run: "r3", Events: s["r3"]},
+	}
+	return s, appends
+}
+
+const want = `{"event":"workflow.started","execution_id":"r1","timestamp":"1970-01-01T00:00:01.000Z","user":"ann","workflow_name":"deploy","inputs":{"env":"prod","my_password":"[redacted]","n":5},"schema_version":1}
+{"event":"workflow.started","execution_id":"c1","timestamp":"1970-01-01T00:00:01.200Z","user":"ann","workflow_name":"build","schema_version":1}
+{"event":"workflow.completed","execution_id":"c1","timestamp":"1970-01-01T00:00:01.300Z","user":"ann","workflow_name":"build","status":"failure","exit_code":7,"duration_ms":100,"error":"no rule","schema_version":1}
+{"event":"workflow.completed","execution_id":"r1","timestamp":"1970-01-01T00:00:02.500Z","user":"ann","workflow_name":"deploy","status":"success","exit_code":0,"duration_ms":1500,"schema_version":1}
+{"event":"workflow.started","execution_id":"r3","timestamp":"1970-01-01T00:00:05.000Z","user":"","workflow_name":"stop","schema_version":1}
+{"event":"workflow.completed","execution_id":"r3","timestamp":"1970-01-01T00:00:05.001Z","user":"","workflow_name":"stop","status":"failure","exit_code":1,"duration_ms":1,"error":"cancelled","schema_version":1}
+`
+
+func open(t *testing.T, dir string, s store) *awfaudit.Writer {
+	t.Helper()
+	w, err := awfaudit.New(awfaudit.Options{Path: filepath.Join(dir, "deep", "audit.jsonl"), Position: filepath.Join(dir, "position"), Source: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func read(t *testing.T, dir string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "deep", "audit.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// How secrets are marked is for the rules to say.
+	out := string(raw)
+	if i := strings.Index(out, "[redacted "); i >= 0 {
+		out = out[:i+len("[redacted")] + out[i+strings.Index(out[i:], "]"):]
+	}
+	return out
+}
+
+func TestPairs(t *testing.T) {
+	s, appends := world()
+	dir := t.TempDir()
+	w := open(t, dir, s)
+	for _, a := range appends {
+		if err := w.Record(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(want, read(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+	info, err := os.Stat(filepath.Join(dir, "deep", "audit.jsonl"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Error(info, err)
+	}
+}
+
+// Wherever the process ends, the next one completes the file and repeats nothing.
+func TestGoesOnAfterACrash(t *testing.T) {
+	s, appends := world()
+	for n := range len(appends) + 1 {
+		for _, lost := range []bool{false, true} {
+			dir := t.TempDir()
+			w := open(t, dir, s)
+			for _, a := range appends[:n] {
+				if err := w.Record(t.Context(), a); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if lost { // the position was not saved
+				os.Remove(filepath.Join(dir, "position"))
+			}
+			w = open(t, dir, s)
+			at, err := w.At()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range appends {
+				if a.Pos > at {
+					if err := w.Record(t.Context(), a); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if diff := cmp.Diff(want, read(t, dir)); diff != "" {
+				t.Errorf("after %d, lost %t:\n%s", n, lost, diff)
+			}
+		}
+	}
+}
+
+func TestLongInputsAreCut(t *testing.T) {
+	long, middle := strings.Repeat("x", 9000), strings.Repeat("y", 200)
+	s := store{"r": {{Seq: 1, Fact: journal.RunStarted{Format: "awf", Input: value(`{"long":"` + long + `","middle":"` + middle + `"}`)}}}}
+	dir := t.TempDir()
+	w := open(t, dir, s)
+	if err := w.Record(t.Context(), journal.Appended{Pos: 1, Run: "r", Events: s["r"]}); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, dir); !strings.Contains(got, `"long":"…","middle":"`+middle+`"},"inputs_truncated":true`) {
+		t.Error(got)
+	}
+}
