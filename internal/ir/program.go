@@ -165,12 +165,14 @@ type Tools struct {
 }
 
 // ToolDef is a tool that the workflow itself brings along: a request over
-// HTTP. The project's configuration comes before it.
+// HTTP, or a built-in tool under a name of its own. The project's
+// configuration comes before it.
 type ToolDef struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"`
-	URL         string          `json:"url"`              // {name} stands for an argument
+	Builtin     string          `json:"builtin,omitempty"`
+	URL         string          `json:"url,omitempty"`    // {name} stands for an argument
 	Method      string          `json:"method,omitempty"` // empty is POST
 	Headers     []HeaderDef     `json:"headers,omitempty"`
 	Span        source.Span     `json:"span,omitzero"`

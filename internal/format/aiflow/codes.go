@@ -41,4 +41,5 @@ const (
 	CodeUnknownKey    diag.Code = "AIFLOW_UNKNOWN_KEY"    // a key that means nothing
 	CodeBadValue      diag.Code = "AIFLOW_BAD_VALUE"      // a value that is not one of those allowed
 	CodeNoSection     diag.Code = "AIFLOW_NO_SECTION"     // a section that the standard asks for is missing
+	CodeSecretInFile  diag.Code = "AIFLOW_SECRET_IN_FILE" // a key or token that stands in the file
 )

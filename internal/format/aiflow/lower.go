@@ -81,7 +81,12 @@ func (l *lowering) program() *ir.Program {
 		steps = append(steps, ir.Step{ID: noTransition, Type: "end", Implied: true, Description: "No rule held", Action: ir.End{Message: noTransition}})
 	}
 	l.p.Blocks[body].Steps = steps
-	l.unused(reached)
+	l.unused()
+	for _, t := range l.doc.tools {
+		if def, ok := l.tool(t); ok {
+			l.p.ToolDefs = append(l.p.ToolDefs, def)
+		}
+	}
 	l.p.Input = l.inputContract()
 	return l.p
 }
@@ -524,18 +529,22 @@ func (l *lowering) checkTools(a *agent) {
 }
 
 // unused points at prompts and tools that no agent has.
-func (l *lowering) unused(reached []*agent) {
+func (l *lowering) unused() {
 	for _, p := range l.doc.prompts {
 		if !l.prompts[p.Key.Value] && !slices.ContainsFunc(l.doc.agents, func(a *agent) bool { return a.prompt.Value == p.Key.Value }) {
 			l.say(CodePromptUnused, diag.Note, p.Key.Span, "Remove it, or let an agent use it.", "No agent uses the prompt %q.", p.Key.Value)
 		}
 	}
 	for _, t := range l.doc.tools {
-		lists := func(a *agent) bool {
-			return slices.ContainsFunc(a.tools, func(n text.Text) bool { return n.Value == t.id.Value })
-		}
-		if !slices.ContainsFunc(l.doc.agents, lists) {
+		if !l.listed(t) {
 			l.say(CodeToolUnused, diag.Note, t.span, "Remove it, or list it under an agent's \"tools\".", "No agent lists the tool %q.", t.id.Value)
 		}
 	}
+}
+
+// listed tells whether an agent has a tool.
+func (l *lowering) listed(t *tool) bool {
+	return slices.ContainsFunc(l.doc.agents, func(a *agent) bool {
+		return slices.ContainsFunc(a.tools, func(n text.Text) bool { return n.Value == t.id.Value })
+	})
 }

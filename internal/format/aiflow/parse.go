@@ -70,12 +70,9 @@ type rule struct {
 
 // tool is something that agents may ask for.
 type tool struct {
-	id     text.Text
-	kind   string
-	about  string
-	node   *text.Node
-	schema json.RawMessage
-	span   source.Span
+	id   text.Text
+	node *text.Node
+	span source.Span
 }
 
 // object is a JSON object that is being taken apart.
@@ -444,7 +441,7 @@ func (d *document) readTools(root *object) {
 			continue
 		}
 		o := object{node: value, what: "tool", out: root.out}
-		t := &tool{id: o.text("id"), kind: o.text("type").Value, about: o.text("description").Value, node: value, span: at}
+		t := &tool{id: o.text("id"), node: value, span: at}
 		if key != nil {
 			t.id = key.Text()
 		} else if t.id.Value == "" {

@@ -1,0 +1,140 @@
+package aiflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// calculator is the one built-in tool that the format has.
+const calculator = "calculator"
+
+// tool is what a declared tool does; false when it cannot be done. What no
+// agent lists is only a warning.
+func (l *lowering) tool(t *tool) (ir.ToolDef, bool) {
+	o := object{node: t.node, what: fmt.Sprintf("tool %q", t.id.Value), out: l.out}
+	def := ir.ToolDef{Name: t.id.Value, Description: o.text("description").Value, Schema: inputSchema(o.get("schema")), Span: t.span}
+	o.text("id")
+	o.text("name")
+	severity := diag.Error
+	if !l.listed(t) {
+		severity = diag.Warning
+	}
+	kind := o.text("type")
+	defer o.done("category", "icon", "enabled", "parameters", "version")
+	switch strings.ToLower(kind.Value) {
+	case "http", "":
+		return def, l.request(&o, &def, severity)
+	case "builtin":
+		op := o.text("operation")
+		if name := o.text("function"); op.Value == "" {
+			op = name
+		}
+		if !slices.Contains([]string{"", calculator, "add", "subtract", "multiply", "divide"}, strings.ToLower(op.Value)) {
+			l.say(CodeToolInvalid, severity, op.Span, "The built-in tool is the calculator: write calculator, add, subtract, multiply or divide.", "There is no built-in tool %q.", op.Value)
+			return def, false
+		}
+		def.Builtin = calculator
+		if op.Value != "" && !strings.EqualFold(op.Value, calculator) {
+			def.Builtin += "." + strings.ToLower(op.Value)
+		}
+		return def, true
+	}
+	at := kind.Span
+	l.say(CodeToolInvalid, severity, at, "Write http or builtin, or bind the tool in espalier.yaml and leave it out here.", "There are no tools of the type %q.", kind.Value)
+	return def, false
+}
+
+// request reads a tool that is an address of the web.
+func (l *lowering) request(o *object, def *ir.ToolDef, severity diag.Severity) bool {
+	endpoint := o.text("endpoint")
+	if url := o.text("url"); endpoint.Value == "" {
+		endpoint = url
+	}
+	def.URL = endpoint.Value
+	if def.Method = strings.ToUpper(o.text("method").Value); def.Method == "" {
+		def.Method = "GET"
+	}
+	if h := o.get("headers"); h != nil && h.Kind == text.Map {
+		for _, p := range h.Pairs {
+			def.Headers = append(def.Headers, ir.HeaderDef{Name: p.Key.Value, Value: p.Value.Value})
+		}
+	}
+	l.auth(o, def)
+	if !strings.HasPrefix(def.URL, "https://") && !strings.HasPrefix(def.URL, "http://") {
+		at := def.Span
+		if endpoint.Value != "" {
+			at = endpoint.Span
+		}
+		l.say(CodeToolInvalid, severity, at, "Write \"endpoint\": \"https://…\".", "The tool %q has no address that can be called.", def.Name)
+		return false
+	}
+	return true
+}
+
+// auth makes headers of the ways to say who asks.
+func (l *lowering) auth(o *object, def *ir.ToolDef) {
+	n := o.get("auth")
+	if n == nil {
+		return
+	}
+	if n.Kind < text.List {
+		n = &text.Node{Kind: text.Map, Span: n.Span, Pairs: []text.Pair{{Key: n, Value: n}}}
+		n.Pairs[0].Key = &text.Node{Kind: text.String, Value: "type", Span: n.Span}
+	}
+	a := object{node: n, what: "auth of the tool", out: l.out}
+	kind := a.text("type")
+	key, header, token := a.text("key"), a.text("header_key"), a.text("token")
+	a.done("scopes", "client_id")
+	value := token
+	switch strings.ToLower(kind.Value) {
+	case "", "none":
+		return
+	case "api_key":
+		name := header.Value
+		if name == "" {
+			name = "X-API-Key"
+		}
+		value = key
+		def.Headers = append(def.Headers, ir.HeaderDef{Name: name, Value: key.Value})
+	case "bearer", "oauth2":
+		def.Headers = append(def.Headers, ir.HeaderDef{Name: "Authorization", Value: "Bearer " + token.Value})
+	default:
+		l.say(CodeBadValue, diag.Error, kind.Span, "Write none, api_key, bearer or oauth2.", "\"auth\" cannot be %q.", kind.Value)
+		return
+	}
+	switch {
+	case value.Value == "":
+		l.say(CodeToolInvalid, diag.Error, head(n), "Write secret://NAME and declare the secret in espalier.yaml.", "The tool %q has no key to show.", def.Name)
+	case !strings.Contains(value.Value, "secret://") && !strings.Contains(value.Value, "${"):
+		l.say(CodeSecretInFile, diag.Warning, value.Span, "Write secret://NAME and declare the secret in espalier.yaml.", "The key of the tool %q stands in the file, where everybody can read it.", def.Name)
+	}
+}
+
+// inputSchema is the schema of a tool's arguments. Some files only list the
+// types of the arguments by name.
+func inputSchema(n *text.Node) json.RawMessage {
+	if n == nil || n.Kind != text.Map || len(n.Pairs) == 0 {
+		return nil
+	}
+	if n.Get("type") != nil || n.Get("properties") != nil || n.Get("$ref") != nil {
+		return n.JSON()
+	}
+	properties := map[string]any{}
+	for _, p := range n.Pairs {
+		switch {
+		case p.Value.Kind == text.Map:
+			properties[p.Key.Value] = p.Value.JSON()
+		case slices.Contains([]string{"string", "number", "integer", "boolean", "object", "array"}, p.Value.Value):
+			properties[p.Key.Value] = map[string]string{"type": p.Value.Value}
+		default:
+			properties[p.Key.Value] = map[string]any{}
+		}
+	}
+	return mustJSON(map[string]any{"type": "object", "properties": properties})
+}

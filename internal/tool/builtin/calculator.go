@@ -1,0 +1,204 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// Calculator computes: an expression, or one operation on some numbers. fixed
+// is the operation that it always does, "" when the input says which. It is
+// there for workflows that bring it along under a name of their own.
+func Calculator(name, fixed string) tool.Tool {
+	type input struct {
+		Expression string    `json:"expression"`
+		Operation  string    `json:"operation"`
+		A          *float64  `json:"a"`
+		B          *float64  `json:"b"`
+		Numbers    []float64 `json:"numbers"`
+	}
+	return function[input]{
+		spec: tool.Spec{
+			Name: name, Description: "Computes with numbers: an expression such as (2 + 3) * 4, or an operation on numbers.",
+			Schema: schemaOf(`{"type":"object","properties":{
+				"expression":{"type":"string","maxLength":1000},
+				"operation":{"type":"string","enum":["add","subtract","multiply","divide","power","remainder"]},
+				"a":{"type":"number"},"b":{"type":"number"},
+				"numbers":{"type":"array","items":{"type":"number"},"minItems":1,"maxItems":1000}}}`),
+		},
+		repeatable: func(input) bool { return true },
+		call: func(_ context.Context, _ tool.Call, in input) (any, error) {
+			if in.Expression != "" {
+				return compute(in.Expression)
+			}
+			numbers := in.Numbers
+			for _, n := range []*float64{in.A, in.B} {
+				if n != nil && len(in.Numbers) == 0 {
+					numbers = append(numbers, *n)
+				}
+			}
+			operation := in.Operation
+			if fixed != "" {
+				operation = fixed
+			}
+			return operate(operation, numbers)
+		},
+	}
+}
+
+func wrongInput(format string, args ...any) error {
+	return &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf(format, args...)}
+}
+
+// operate puts numbers together from left to right.
+func operate(operation string, numbers []float64) (any, error) {
+	if operation == "" {
+		return nil, wrongInput("there is neither an expression nor an operation")
+	}
+	if len(numbers) < 2 {
+		return nil, wrongInput("%s needs at least two numbers", operation)
+	}
+	sign, ok := map[string]byte{"add": '+', "subtract": '-', "multiply": '*', "divide": '/', "power": '^', "remainder": '%'}[operation]
+	if !ok {
+		return nil, wrongInput("there is no operation %q", operation)
+	}
+	result := numbers[0]
+	for _, n := range numbers[1:] {
+		var err error
+		if result, err = apply(sign, result, n); err != nil {
+			return nil, err
+		}
+	}
+	return finite(result)
+}
+
+func apply(sign byte, a, b float64) (float64, error) {
+	switch sign {
+	case '+':
+		return a + b, nil
+	case '-':
+		return a - b, nil
+	case '*':
+		return a * b, nil
+	case '^':
+		return math.Pow(a, b), nil
+	}
+	if b == 0 {
+		return 0, wrongInput("division by zero")
+	}
+	if sign == '%' {
+		return math.Mod(a, b), nil
+	}
+	return a / b, nil
+}
+
+func finite(f float64) (any, error) {
+	if math.IsInf(f, 0) || math.IsNaN(f) {
+		return nil, wrongInput("the result is not a number that can be written")
+	}
+	return f, nil
+}
+
+// compute reads + - * / % ^, parentheses and a sign, with the usual precedence.
+func compute(text string) (any, error) {
+	c := &computation{text: text}
+	result, err := c.sum(0)
+	if err == nil && c.peek() != 0 {
+		err = wrongInput("%q is not expected at character %d of the expression", c.text[c.at:c.at+1], c.at+1)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return finite(result)
+}
+
+type computation struct {
+	text string
+	at   int
+}
+
+const deepestExpression = 100
+
+// peek is the next character that is no space, 0 at the end.
+func (c *computation) peek() byte {
+	for c.at < len(c.text) && strings.IndexByte(" \t\r\n", c.text[c.at]) >= 0 {
+		c.at++
+	}
+	if c.at == len(c.text) {
+		return 0
+	}
+	return c.text[c.at]
+}
+
+func (c *computation) chain(signs string, depth int, operand func(int) (float64, error)) (float64, error) {
+	result, err := operand(depth)
+	for err == nil {
+		sign := c.peek()
+		if sign == 0 || strings.IndexByte(signs, sign) < 0 {
+			break
+		}
+		c.at++
+		var right float64
+		if right, err = operand(depth); err == nil {
+			result, err = apply(sign, result, right)
+		}
+	}
+	return result, err
+}
+
+func (c *computation) sum(depth int) (float64, error) { return c.chain("+-", depth, c.product) }
+
+func (c *computation) product(depth int) (float64, error) { return c.chain("*/%", depth, c.signed) }
+
+func (c *computation) signed(depth int) (float64, error) {
+	if depth > deepestExpression {
+		return 0, wrongInput("the expression is nested too deeply")
+	}
+	switch c.peek() {
+	case '-':
+		c.at++
+		value, err := c.signed(depth + 1)
+		return -value, err
+	case '+':
+		c.at++
+		return c.signed(depth + 1)
+	}
+	base, err := c.operand(depth)
+	if err != nil || c.peek() != '^' {
+		return base, err
+	}
+	c.at++
+	exponent, err := c.signed(depth + 1) // 2^3^2 is 2^9
+	if err != nil {
+		return 0, err
+	}
+	return apply('^', base, exponent)
+}
+
+func (c *computation) operand(depth int) (float64, error) {
+	if c.peek() == '(' {
+		c.at++
+		value, err := c.sum(depth + 1)
+		if err != nil {
+			return 0, err
+		}
+		if c.peek() != ')' {
+			return 0, wrongInput("a parenthesis is never closed")
+		}
+		c.at++
+		return value, nil
+	}
+	start := c.at
+	for c.at < len(c.text) && strings.IndexByte("0123456789.", c.text[c.at]) >= 0 {
+		c.at++
+	}
+	value, err := strconv.ParseFloat(c.text[start:c.at], 64)
+	if err != nil {
+		return 0, wrongInput("a number is missing at character %d of the expression", start+1)
+	}
+	return value, nil
+}
