@@ -31,6 +31,7 @@ func (a *app) runCommand() *cobra.Command {
 		seed                 uint64
 		detach, dryRun       bool
 		durability, givenRun string
+		trace                string
 		model                string
 		force, sandbox       bool
 	)
@@ -57,6 +58,9 @@ replies from a file. Both are labelled as such wherever they appear.`,
 			an, err := a.usable(args[0])
 			if err != nil {
 				return err
+			}
+			if trace != "" && an.program.Format != "aiflow" {
+				return usage("\"espalier transcript RUN\" has what happened, whatever the format.", "--trace is for AIFLOW files, and this is %s", an.program.Format)
 			}
 			if offDemand(an.program) && !force {
 				return usage("Use --force to run it all the same.", "the workflow says \"manual: false\": it is not meant to be run by hand")
@@ -115,7 +119,15 @@ replies from a file. Both are labelled as such wherever they appear.`,
 			if detach {
 				return a.detach(r, id, begin)
 			}
-			return a.drive(r, id, begin)
+			err = a.drive(r, id, begin)
+			if trace != "" {
+				if failed := a.writeTrace(r, id, trace); failed != nil && err == nil {
+					return failed
+				} else if failed != nil {
+					a.note("The trace could not be written: %v", failed)
+				}
+			}
+			return err
 		},
 	}
 	flags := a.jsonFlag(cmd).Flags()
@@ -129,6 +141,7 @@ replies from a file. Both are labelled as such wherever they appear.`,
 	flags.BoolVar(&dryRun, "dry-run", false, "check that everything is ready, and start nothing")
 	flags.BoolVar(&noRecord, "no-transcript", false, "write no transcript")
 	flags.BoolVar(&sandbox, "sandbox", false, "confine the commands of tools: they see the project, change only the run's folder, and reach no network")
+	flags.StringVar(&trace, "trace", "", "write the trace of an AIFLOW run to this `FILE`, as its viewer reads it")
 	flags.BoolVar(&force, "force", false, "run a workflow that is not meant to be run by hand")
 	flags.BoolVar(&a.reading.Execution, "execution", false, "of a NOF file, run the Execution block and print what it prints")
 	flags.BoolVar(&a.reading.HonorRules, "honor-rules", false, "of a NOF file, look at the routing rules in every routing mode")
@@ -340,4 +353,18 @@ func (a *app) readScript(o *builtin.RunOptions, path string, p *ir.Program) erro
 	}
 	o.Script, o.ScriptName = string(raw), path
 	return nil
+}
+
+// writeTrace writes an AIFLOW run as the format's viewer reads it.
+func (a *app) writeTrace(r *builtin.Runtime, id journal.RunID, name string) error {
+	ctx := context.Background()
+	entry, err := r.Store.Entry(ctx, id)
+	if err != nil {
+		return err
+	}
+	document, err := r.FlowTrace(ctx, entry)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, append(document, '\n'), 0o600)
 }

@@ -319,9 +319,9 @@ func (a *app) outputCommand() *cobra.Command {
 }
 
 func (a *app) transcriptCommand() *cobra.Command {
-	var follow, pretty bool
+	var follow, pretty, trace bool
 	cmd := &cobra.Command{
-		Use:   "transcript RUN [--follow] [--pretty]",
+		Use:   "transcript RUN [--follow] [--pretty] [--trace]",
 		Short: "Print the record of a run: every step, message and tool call",
 		Long: `Print the transcript of a run, one JSON object in a line. It is made from the
 journal: a file that was deleted or damaged is written again.`,
@@ -338,6 +338,17 @@ journal: a file that was deleted or damaged is written again.`,
 			if err != nil {
 				return err
 			}
+			if trace {
+				if entry.Format != "aiflow" {
+					return usage("Leave --trace out.", "--trace is for runs of AIFLOW files, and this one is of %s", entry.Format)
+				}
+				document, err := r.FlowTrace(ctx, entry)
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(a.stdout, "%s\n", document)
+				return err
+			}
 			err = r.Transcript(ctx, entry, builtin.TranscriptOptions{
 				Follow: follow, Pretty: pretty, Colour: a.colorOut, Stop: a.stops(),
 			}, a.stdout)
@@ -350,6 +361,7 @@ journal: a file that was deleted or damaged is written again.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&follow, "follow", false, "go on as the run does, until it is over")
 	flags.BoolVar(&pretty, "pretty", false, "write it for people")
+	flags.BoolVar(&trace, "trace", false, "of an AIFLOW run: the document that the format's trace viewer reads")
 	return cmd
 }
 
