@@ -31,7 +31,8 @@ type Reading struct {
 	HonorRules bool
 	// Python has the Python code in workflows run by a real python3.
 	Python bool
-	// Compat imitates the program that a format comes from: "sdk" for NOF.
+	// Compat imitates the program that a format comes from: "sdk" for NOF,
+	// "reference" for AIFLOW.
 	Compat string
 }
 
@@ -42,7 +43,7 @@ func FormatsFor(r Reading) format.Set {
 		awf.Format{},
 		nof.Format{Execution: r.Execution, HonorRules: r.HonorRules, Python: r.Python, SDK: r.Compat == "sdk"},
 		format.Planned("agentfile", "Agentfile", isAgentfile),
-		aiflow.Format{},
+		aiflow.Format{Reference: r.Compat == "reference"},
 	}
 }
 

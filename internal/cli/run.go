@@ -146,14 +146,14 @@ replies from a file. Both are labelled as such wherever they appear.`,
 	flags.BoolVar(&a.reading.Execution, "execution", false, "of a NOF file, run the Execution block and print what it prints")
 	flags.BoolVar(&a.reading.HonorRules, "honor-rules", false, "of a NOF file, look at the routing rules in every routing mode")
 	flags.BoolVar(&a.reading.Python, "python", false, "run Python code of the workflow in a real python3")
-	flags.StringVar(&a.reading.Compat, "compat", "", "imitate a reference `PROGRAM` where it differs: sdk for NOF")
+	a.compatFlag(cmd)
 	flags.StringVar(&durability, "durability", "full", "full: every step survives a power cut; relaxed: the last moments may not")
 	flags.StringVar(&givenRun, "run-id", "", "the id of the new run: a UUID")
 	cmd.MarkFlagsMutuallyExclusive("simulate", "script")
 	cmd.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"full", "relaxed"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.PreRunE = func(*cobra.Command, []string) error {
-		if compat := a.reading.Compat; compat != "" && compat != "sdk" {
-			return usage(diag.DidYouMean(compat, []string{"sdk"}), "there is no program %q to imitate", compat)
+		if err := a.checkCompat(); err != nil {
+			return err
 		}
 		if durability != "full" && durability != "relaxed" {
 			return usage(diag.DidYouMean(durability, []string{"full", "relaxed"}), "there is no durability %q", durability)
@@ -367,4 +367,21 @@ func (a *app) writeTrace(r *builtin.Runtime, id journal.RunID, name string) erro
 		return err
 	}
 	return os.WriteFile(name, append(document, '\n'), 0o600)
+}
+
+// compats are the programs that can be imitated.
+var compats = []string{"reference", "sdk"}
+
+// compatFlag lets a command read files as the program does that they were
+// written for.
+func (a *app) compatFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.reading.Compat, "compat", "", "imitate another `PROGRAM` where it differs: reference for AIFLOW, sdk for NOF")
+	cmd.RegisterFlagCompletionFunc("compat", cobra.FixedCompletions(compats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (a *app) checkCompat() error {
+	if compat := a.reading.Compat; compat != "" && !slices.Contains(compats, compat) {
+		return usage(diag.DidYouMean(compat, compats), "there is no program %q to imitate", compat)
+	}
+	return nil
 }

@@ -59,6 +59,7 @@ type summary struct {
 	Version     string         `json:"version,omitempty"`
 	Description string         `json:"description,omitempty"`
 	Format      string         `json:"format"`
+	Dialect     string         `json:"dialect,omitempty"`
 	Level       string         `json:"level,omitempty"`
 	Path        string         `json:"path"`
 	Facts       []fact         `json:"facts"`
@@ -122,7 +123,7 @@ type bundle struct {
 func summarise(an analysis, now time.Time) summary {
 	p := an.program
 	s := summary{
-		Name: an.name(), Version: p.Version, Description: p.Description, Format: p.Format, Level: p.Level, Path: an.file.Path,
+		Name: an.name(), Version: p.Version, Description: p.Description, Format: p.Format, Dialect: p.Dialect, Level: p.Level, Path: an.file.Path,
 		Facts: []fact{}, Triggers: orEmpty(p.Triggers), Next: upcoming(p.Triggers, now), Inputs: fields(p.Input), Outputs: fields(p.Output),
 		Budget: p.Budget, Tools: p.Tools, Steps: []stepRow{}, Agents: orEmpty(p.Agents), Bundles: []bundle{}, Files: orEmpty(p.Files),
 		Cost: check.Estimate(p, builtin.Kinds()), Problems: counts(an.diagnostics),
@@ -238,7 +239,11 @@ func ways(s *ir.Step) []way {
 			continue
 		}
 		to := e.To.Step
-		if to == "" {
+		switch {
+		case to != "":
+		case e.To.Exit == ir.ExitBlock && e.To.Reason == "":
+			to = "the end"
+		default:
 			to = strings.TrimSpace(string(e.To.Exit) + " " + e.To.Reason)
 		}
 		label := e.Label
@@ -377,7 +382,7 @@ func typeText(t any, enum []any, items map[string]any) string {
 
 func (a *app) printSummary(s summary) error {
 	p := a.page()
-	p.title(strings.TrimSpace(s.Name+" "+s.Version), strings.Trim(s.Format+" · "+s.Level, " ·"))
+	p.title(strings.TrimSpace(s.Name+" "+s.Version), strings.Join(slices.DeleteFunc([]string{s.Format, s.Dialect, s.Level}, func(s string) bool { return s == "" }), " · "))
 	p.paragraph(s.Description)
 	p.out.WriteString("\n")
 	p.table(factsTable(s))

@@ -39,6 +39,9 @@ it.`,
 		Args:              takes(1, -1, `at least one file or folder; "espalier validate ." checks every workflow here`),
 		ValidArgsFunction: a.completeWorkflows,
 		RunE: func(_ *cobra.Command, args []string) error {
+			if err := a.checkCompat(); err != nil {
+				return err
+			}
 			if a.json && sarif {
 				return usage("Choose one of the two.", "--json and --sarif exclude each other")
 			}
@@ -76,6 +79,7 @@ it.`,
 	})
 	flags := cmd.Flags()
 	flags.BoolVar(&strict, "strict", false, "make errors of warnings and of what is only tolerated")
+	a.compatFlag(cmd)
 	flags.BoolVar(&sarif, "sarif", false, "print SARIF 2.1.0, for code scanning")
 	flags.StringVarP(&output, "output", "o", "", "write to this `FILE`")
 	flags.StringVar(&stdinName, "stdin-name", "stdin.md", "the `PATH` that \"-\" would have as a file")
@@ -111,7 +115,7 @@ func (v *validation) add(arg string) error {
 		if err != nil {
 			return err
 		}
-		v.take(analyse(p, f))
+		v.take(analyseAs(v.reading, p, f))
 	case space.IsDir(arg):
 		p, err := space.At(arg)
 		if err != nil {
@@ -122,7 +126,7 @@ func (v *validation) add(arg string) error {
 		err = v.discoverBelow(&found, p, arg, func(p *project.Project, f *source.File) {
 			any = true
 			if !v.seen[f.Abs] {
-				v.take(analyse(p, f))
+				v.take(analyseAs(v.reading, p, f))
 			}
 		})
 		if err != nil {

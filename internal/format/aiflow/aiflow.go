@@ -5,13 +5,17 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
 // Format reads AIFLOW files.
-type Format struct{}
+type Format struct {
+	// Reference reads conditions exactly as the reference program does.
+	Reference bool
+}
 
 var _ format.Format = Format{}
 
@@ -27,12 +31,15 @@ func (Format) Match(f *source.File) format.Match {
 }
 
 // Compile reads a file of any generation.
-func (Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.List) {
+func (one Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.List) {
 	var list diag.List
 	doc := parse(f, &list)
 	if doc == nil {
 		return nil, list
 	}
-	l := &lowering{doc: doc, files: files, out: &list}
+	l := &lowering{doc: doc, files: files, out: &list, dialect: expr.AIFlow}
+	if one.Reference {
+		l.dialect = expr.AIFlowReference
+	}
 	return l.program(), list
 }

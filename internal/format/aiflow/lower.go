@@ -33,6 +33,7 @@ type lowering struct {
 	doc     *document
 	files   format.Files
 	out     *diag.List
+	dialect expr.Dialect
 	p       *ir.Program
 	prompts map[string]bool // keys that an agent uses
 	inputs  []string        // names that prompts and conditions want and nothing sets
@@ -200,7 +201,7 @@ func gateID(a *agent, r *rule) string { return a.id.Value + ":" + r.id }
 
 // condition parses the text of a rule.
 func (l *lowering) condition(t text.Text) *expr.Expr {
-	e, list := expr.Parse(expr.AIFlow, t.Value, t.Span)
+	e, list := expr.Parse(l.dialect, t.Value, t.Span)
 	e.Names = map[string]string{"user": "context.user"}
 	*l.out = append(*l.out, list...)
 	for _, p := range e.Paths() {
@@ -214,7 +215,7 @@ func (l *lowering) condition(t text.Text) *expr.Expr {
 		}
 	}
 	if list.Errors() {
-		always, _ := expr.Parse(expr.AIFlow, "false", t.Span)
+		always, _ := expr.Parse(l.dialect, "false", t.Span)
 		return always
 	}
 	return e
