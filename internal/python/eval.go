@@ -859,6 +859,9 @@ func (t *Thread) comprehension(e *env, x *Comp) (Value, error) {
 			return err
 		}
 		out.Items = append(out.Items, v)
+		if len(out.Items)*16 > maxObject {
+			return t.tooLarge("a list")
+		}
 		return t.grow(16)
 	})
 	if err != nil || x.Kind == '[' {

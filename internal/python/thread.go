@@ -14,7 +14,7 @@ type Limits struct {
 }
 
 // DefaultLimits are generous for nodes and small for the machine.
-var DefaultLimits = Limits{Steps: 20_000_000, Bytes: 256 << 20, Depth: 200}
+var DefaultLimits = Limits{Steps: 5_000_000, Bytes: 256 << 20, Depth: 200}
 
 const (
 	maxObject  = 16 << 20 // bytes of one value

@@ -145,6 +145,18 @@ func typeName(v Value) string {
 
 // hashed is a value as a key of a Go map, such that equal values are equal.
 func hashed(v Value) (any, error) {
+	most := maxKey
+	return hashedPart(v, &most)
+}
+
+// maxKey is how many parts a tuple may have, and those in it, to be a key:
+// tuples that share their parts are small and look large.
+const maxKey = 10_000
+
+func hashedPart(v Value, most *int) (any, error) {
+	if *most--; *most < 0 {
+		return nil, &LimitError{What: fmt.Sprintf("the code was stopped because it used a tuple of more than %d parts as a key", maxKey)}
+	}
 	switch v := v.(type) {
 	case nil:
 		return noneKey{}, nil
@@ -165,11 +177,11 @@ func hashed(v Value) (any, error) {
 	case *Tuple:
 		var b strings.Builder
 		for _, item := range v.Items {
-			k, err := hashed(item)
+			k, err := hashedPart(item, most)
 			if err != nil {
 				return nil, err
 			}
-			fmt.Fprintf(&b, "%T:%q,", k, fmt.Sprint(k))
+			fmt.Fprintf(&b, "%T:%d:%v,", k, len(fmt.Sprint(k)), k)
 		}
 		return tupleKey(b.String()), nil
 	case *Set:

@@ -46,7 +46,7 @@ func (l *lowering) quote() {
 		q.Notes = append(q.Notes, fmt.Sprintf("The worst case counts the Cycle-back rules, although %s routing does not look at them.", d.mode()))
 	}
 	l.p.Quote = q
-	if len(q.Unpriced) > 0 || len(d.agents) == 0 {
+	if len(q.Unpriced) > 0 || len(d.agents) == 0 || l.strangers {
 		return
 	}
 	l.compare(q, cycles)

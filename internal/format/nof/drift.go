@@ -148,7 +148,10 @@ func (l *lowering) drift() {
 	d := l.doc
 	l.inertRules()
 	l.policy()
-	if d.chart != nil {
+	if l.strangers {
+		return // what is compared with an unknown name disagrees, of course
+	}
+	if d.chart != nil && !d.unread {
 		l.diagramAgents()
 		l.diagramOrder()
 		l.drawnCrews()
@@ -215,9 +218,6 @@ func (l *lowering) diagramAgents() {
 	for _, key := range drawn {
 		labels = append(labels, key)
 	}
-	if d.unread && len(labels) == 0 {
-		return
-	}
 	for _, a := range d.agents {
 		if !slices.Contains(labels, a.Value) {
 			l.report(CodeDiagram, diag.Warning, a.Span, fmt.Sprintf("The diagram does not show the agent %q.", a.Value),
@@ -275,7 +275,8 @@ func (l *lowering) diagramOrder() {
 		both := slices.ContainsFunc(append(slices.Clone(before.agents), after.agents...), func(key string) bool {
 			return !slices.Contains(values(d.drawn()), key)
 		})
-		if !linked && !both && !d.unread {
+		together := d.crewOf(before.agents[0]) != nil && d.crewOf(before.agents[0]) == d.crewOf(after.agents[0])
+		if !linked && !both && !together {
 			l.report(CodeOrder, diag.Warning, d.agentSpan(after.agents[0]), fmt.Sprintf("%q runs after %q, but no arrow of the diagram leads there.", after.agents[0], before.agents[len(before.agents)-1]),
 				"Add the arrow, make both a crew, or change the order of the agents.", diag.Related{Span: d.chartAt, Message: "the diagram"})
 		}

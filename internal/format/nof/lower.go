@@ -26,6 +26,8 @@ type lowering struct {
 	p     *ir.Program
 	units []*unit
 	safe  map[*crew]bool // whether its members can work side by side
+	// strangers: some agent is known to nobody, which has been said.
+	strangers bool
 }
 
 // unit is what runs at one place of the list: an agent, or a crew.
@@ -142,6 +144,7 @@ func (l *lowering) checkAgents() {
 }
 
 func (l *lowering) unknownAgent(a text.Text) {
+	l.strangers = true
 	l.report(CodeAgent, diag.Error, a.Span, fmt.Sprintf("There is no agent %q.", a.Value),
 		strings.TrimSpace(near(a.Value)+fmt.Sprintf(" An agent of your own is described in %s/%s.md.", registryFolder, a.Value)))
 }
@@ -201,7 +204,7 @@ func (d *document) node(key string) *node {
 func (l *lowering) checkNodes() {
 	d := l.doc
 	for _, a := range d.agents {
-		if d.node(a.Value) == nil && d.sections[agentNodes] != nil && !d.unread {
+		if d.node(a.Value) == nil && d.sections[agentNodes] != nil && !d.unread && !l.strangers {
 			l.report(CodeNode, diag.Error, a.Span, fmt.Sprintf("No node function calls the agent %q.", a.Value),
 				fmt.Sprintf("Write a function %s(state) that calls AgentRunner.run(%q, …).", functionName(a.Value), a.Value))
 		}
@@ -215,7 +218,7 @@ func (l *lowering) checkNodes() {
 			continue
 		}
 		seen[key] = n
-		if !d.lists(key) {
+		if !d.lists(key) && !l.strangers {
 			l.report(CodeNode, diag.Warning, n.at, fmt.Sprintf("The function %q is for the agent %q, which the frontmatter does not list, so it never runs.", n.function, key),
 				fmt.Sprintf("Add %q to agents, or remove the function.", key))
 		}

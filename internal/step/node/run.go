@@ -30,6 +30,9 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
+	if ctx.Err() != nil {
+		return step.Result{}, context.Cause(ctx)
+	}
 	h := &host{job: job, set: set}
 	state, err := stateOf(job, set)
 	if err != nil {

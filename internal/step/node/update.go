@@ -27,6 +27,9 @@ func (Collect) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
+	if ctx.Err() != nil {
+		return step.Result{}, context.Cause(ctx)
+	}
 	out := map[string]json.RawMessage{}
 	if job.Branches == nil {
 		maps.Copy(out, set.Defaults)

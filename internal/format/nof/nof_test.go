@@ -1,0 +1,298 @@
+package nof_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/format/nof"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/node"
+)
+
+// folder is a project of files in memory.
+type folder map[string]string
+
+func (f folder) Read(_ *source.File, ref string) (*source.File, error) {
+	if text, ok := f[ref]; ok {
+		return source.NewFile(ref, text), nil
+	}
+	return nil, &source.RefError{Ref: ref, Problem: source.RefMissing}
+}
+
+func (folder) Skill(name string) (*source.File, error) {
+	return nil, &source.RefError{Ref: name, Problem: source.RefMissing}
+}
+
+func (folder) Compile(*source.File, source.Span) (*ir.Program, diag.List) { return nil, nil }
+
+func read(t testing.TB, name string) string {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func compile(t testing.TB, text string, as nof.Format, files folder) (*ir.Program, diag.List) {
+	t.Helper()
+	f := source.NewFile("flow.nof.md", text)
+	p, list := as.Compile(f, files)
+	for _, d := range list {
+		if d.Span.End > len(text) && d.Span.File == f.Path || d.Help == "" || !strings.HasSuffix(d.Message, ".") {
+			t.Errorf("%s: not a whole diagnostic: %+v", d.Code, d)
+		}
+	}
+	if p != nil && !list.Errors() {
+		if err := check.Sound(p, step.NewSet(node.Kind{}, node.Collect{})); err != nil {
+			t.Errorf("not sound: %v", err)
+		}
+	}
+	return p, list
+}
+
+func codes(l diag.List) string {
+	var out []string
+	for _, d := range l {
+		if !slices.Contains(out, string(d.Code)) {
+			out = append(out, string(d.Code))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// change is what is written differently in a file, old and new in turn.
+type change []string
+
+func (c change) in(t testing.TB, text string) string {
+	t.Helper()
+	for i := 0; i < len(c); i += 2 {
+		if !strings.Contains(text, c[i]) {
+			t.Fatalf("there is no %q", c[i])
+		}
+		text = strings.Replace(text, c[i], c[i+1], 1)
+	}
+	return text
+}
+
+const abortRule = "- **If** `errors` is non-empty **then** abort pipeline, return partial results\n"
+
+// What is wrong with a file, each decision by its number.
+func TestDecisions(t *testing.T) {
+	rules := func(lines ...string) change {
+		return change{abortRule, abortRule + "- " + strings.Join(lines, "\n- ") + "\n"}
+	}
+	for _, c := range []struct {
+		name, file string
+		change     change
+		codes      string
+		says       string
+	}{
+		{"a good file", "two", nil, "", ""},
+		{"a good file of three", "three", nil, "", ""},
+		{"a good crew", "crew", nil, "", ""},
+		{"N2: drift of the diagram", "two", change{"CA --> VR[visual-report]", "CA --> WR[web-research]", "VR --> END", "WR --> END"}, "NOF030 NOF033", `does not show the agent "visual-report"`},
+		{"N2: drift of the pipeline", "three", change{`depends_on=["batch-optimizer"]`, `depends_on=["cost-advisor"]`}, "NOF033", `does not have "visual-report" depend on it`},
+		{"N2: drift of a crew", "crew", change{"        BO[batch-optimizer]\n    end\n", "    end\n    BO[batch-optimizer]\n"}, "NOF033 NOF034", "does not have the members"},
+		{"N3: a node is known by the agent that it calls", "two", change{"def run_visual_report", "def draw"}, "NOF019", "Call it run_visual_report"},
+		{"N4: inert rules", "two", change{"routing: dynamic", "routing: sequential"}, "NOF023", "--honor-rules"},
+		{"N7, N8: the worst case counts cycles", "three", rules("**Cycle-back** if `errors` is non-empty: re-run from `batch-optimizer` (max 3 cycles)"), "NOF027 NOF036", "$0.00225"},
+		{"N8: a ceiling in the prose", "two", change{"$0.01", "$0.0001"}, "NOF028", "$0.0005"},
+		{"N8: without a dollar sign", "two", change{`"$0.0005"`, "0.0005"}, "", ""},
+		{"N9: backticks around names", "two", rules("**If** `spend` > 5 AND NOT (`period` == \"x\" or len(`errors`) > 2) **then** route to `visual-report`"), "", ""},
+		{"N9: backticks around everything", "two", rules("**if** `spend > 5 and period is not empty` **then** route to `visual-report`."), "", ""},
+		{"N9: constants of Python", "two", rules("**If** `period != None AND spend == 0` **then** route to `visual-report`"), "", ""},
+		{"N9: not a condition", "two", rules("**If** `spend >> 5` **then** route to `visual-report`"), "EXPR006 EXPR009", ""},
+		{"N10: outputs of agents", "two", rules("**If** `cost-advisor.meta_insight` contains \"x\" **then** route to `visual-report`"), "", ""},
+		{"N10: an agent that does not take part", "two", rules("**If** `cost-adviser.meta_insight` contains \"x\" **then** route to `visual-report`"), "NOF024", `Did you mean "cost-advisor"?`},
+		{"N11: names that are always there", "two", rules("**If** `cost_so_far > 1 OR cycle > 2 OR elapsed_ms > 10` **then** route to `visual-report`"), "", ""},
+		{"N12: skipping several", "three", rules("**If** `spend == 0` **then** skip `batch-optimizer`, `visual-report` and `cost-advisor`, route directly to `visual-report`"), "NOF036", ""},
+		{"N13: a crew that is not one", "crew", change{`AgentRunner.run("batch-optimizer", {"period": state["period"]})`, `AgentRunner.run("batch-optimizer", {"spend": state["spend"]})`}, "NOF025", `reads the field "spend", which "cost-advisor" writes`},
+		{"N14: a field that both write", "crew", change{`return {"recommendations": result.output["recommendations"]}`, `return {"spend": 1.0}`}, "NOF026", "lists last wins"},
+		{"N19: a policy in prose", "two", change{"routing: dynamic", "routing: sequential", "Find out", "If cost-advisor fails, abort. Find out"}, "NOF023 NOF029", ""},
+		{"N20: a field too many", "two", change{`return {"recommendations":`, `return {"savings":`}, "NOF021", `returns the field "savings"`},
+		{"N20: an accumulator too few", "two", change{"    rules_applied: Annotated[List[str], operator.add]\n", ""}, "NOF016", "rules_applied"},
+		{"N22: a later minor version", "two", change{"nof/1.0", "nof/1.7", "routing: dynamic", "routing: dynamic\nnovelty: 1"}, "NOF010", "later than"},
+		{"N22: another major version", "two", change{"nof/1.0", "nof/2.0"}, "NOF001", "nof/2.0"},
+		{"N22: no version", "two", change{"nof/1.0", "1.0"}, "NOF001", ""},
+		{"N23: an unknown agent", "two", change{"  - visual-report", "  - visual-reprot"}, "NOF012", `Did you mean "visual-report"?`},
+		{"N24: a subgraph stands for its members", "crew", nil, "", ""},
+		{"N24: two nodes for one agent", "three", change{"CA --> BO", "CA -->|spend < 1| VR2[visual-report]\n    CA --> BO"}, "NOF036", "conditional arrow"},
+		{"N24: a label that describes data", "two", change{"CA --> VR", "CA --the spend--> VR"}, "", ""},
+		{"N25: sections in any order, and others", "two", change{"## Philosophy", "## Notes\n\nMore.\n\n## Philosophy", "## Routing Rules", "## Changelog\n\n## Routing Rules"}, "", ""},
+		{"N26: two names", "two", change{"# Workflow: Cost check", "# Workflow: Check"}, "NOF008", ""},
+		{"N27: a checkpoint elsewhere", "two", rules("**Checkpoint** after `cost-advisor`: persist state to `/etc/passwd`"), "NOF037", ""},
+		{"N28: longer fences", "two", change{"```mermaid\n", "````mermaid\n", "VR --> END((End))\n```", "VR --> END((End))\n````", "## Topology\n", "## Topology\n\n````markdown\n```mermaid\nnot this one\n```\n````\n"}, "", ""},
+		{"N31: recommended sections", "three", change{"## Routing Rules\n\n" + abortRule, ""}, "NOF007", "Routing Rules"},
+		{"N31: the whole state", "two", change{`{"spend": state["spend"]}`, `dict(state)`}, "NOF020", ""},
+		{"N31: the whole state, taken apart", "two", change{`{"spend": state["spend"]}`, `{**state, "x": 1}`}, "NOF020", ""},
+		{"a rule that cannot be read", "two", rules("**If** `spend > 1` then do something"), "NOF022", ""},
+		{"a remark", "two", rules("Look at this again."), "NOF022", ""},
+		{"a diagram that cannot be read", "two", change{"CA --> VR", "CA ~> VR"}, "MMD002", ""},
+		{"code outside of the subset", "two", change{"import AgentRunner\n", "import AgentRunner\nimport requests\n"}, "PY002", `"requests"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, list := compile(t, c.change.in(t, read(t, c.file+".nof.md")), nof.Format{}, nil)
+			if got := codes(list); got != c.codes {
+				t.Errorf("got %q, want %q", got, c.codes)
+				for _, d := range list {
+					t.Logf("%s %s %s", d.Code, d.Message, d.Help)
+				}
+			}
+			if !slices.ContainsFunc(list, func(d diag.Diagnostic) bool { return strings.Contains(d.Message+" "+d.Help, c.says) }) && c.says != "" {
+				t.Errorf("nothing says %q: %v", c.says, list)
+			}
+		})
+	}
+}
+
+// N2: each disagreement is reported with both places.
+func TestN2BothPlaces(t *testing.T) {
+	text := change{"CA --> BO", "CA --> VR\n    CA --> BO", `depends_on=["batch-optimizer"]`, "workload={}"}.in(t, read(t, "three.nof.md"))
+	_, list := compile(t, text, nof.Format{}, nil)
+	drift := nof.Format{}.Drift(list)
+	if len(drift) == 0 {
+		t.Fatal("nothing")
+	}
+	for _, d := range drift {
+		if len(d.Related) == 0 {
+			t.Errorf("%s has one place only: %s", d.Code, d.Message)
+		}
+	}
+}
+
+// N7: the example of the specification costs exactly $0.01825 at worst.
+func TestN7Cost(t *testing.T) {
+	p, _ := compile(t, read(t, "spec/kg-enhancement.nof.md"), nof.Format{}, nil)
+	if p.Quote.Base != 6_250 || p.Quote.Worst != 18_250 || p.Quote.Stated.Max != 6_250 || p.Quote.Ceilings[0].Max != 10_000 {
+		t.Errorf("got %+v", p.Quote)
+	}
+	p, _ = compile(t, read(t, "spec/cost-audit.nof.md"), nof.Format{}, nil)
+	if p.Quote.Base != 750 || p.Quote.Worst != 750 {
+		t.Errorf("got %+v", p.Quote)
+	}
+}
+
+// N23: the project's registry comes before the agents that are built in.
+func TestN23Registry(t *testing.T) {
+	files := folder{
+		"agents/cost-advisor.md":  "---\ndescription: Counts\ntier: opus\nmodel: m\nmax_tokens: 100\n---\nCount the money.\n",
+		"agents/visual-report.md": "---\ncommand: [python3, report.py]\n---\n",
+	}
+	p, list := compile(t, read(t, "two.nof.md"), nof.Format{}, files)
+	if list.Errors() || codes(list) != "" {
+		t.Errorf("got %v", list) // without a tier the cost is not known, so nothing is compared
+	}
+	a := p.Agent("cost-advisor")
+	if a.Role != "Counts" || a.Instructions != "Count the money." || a.Model != "m" || a.MaxTokens != 100 {
+		t.Errorf("got %+v", a)
+	}
+	if q := p.Quote; len(q.Unpriced) != 1 || q.Unpriced[0] != "visual-report" || q.Lines[0].Tier != "opus" {
+		t.Errorf("got %+v", q)
+	}
+	if len(p.Files) != 2 {
+		t.Errorf("got %+v", p.Files)
+	}
+}
+
+// N30: a file with another name is read, with a warning.
+func TestN30FileName(t *testing.T) {
+	f := source.NewFile("flow.md", read(t, "two.nof.md"))
+	if (nof.Format{}).Match(f) != format.Certain {
+		t.Error("not recognised")
+	}
+	_, list := nof.Format{}.Compile(f, folder{})
+	if codes(list) != "NOF009" {
+		t.Errorf("got %v", list)
+	}
+}
+
+// N32: the orchestrator is told what the workflow is for.
+func TestN32Philosophy(t *testing.T) {
+	text := change{"routing: dynamic", "routing: hierarchical"}.in(t, read(t, "two.nof.md"))
+	p, _ := compile(t, text, nof.Format{}, nil)
+	if a := p.Agent("cost-advisor"); !strings.Contains(a.Instructions, "Find out where the money goes") {
+		t.Errorf("got %q", a.Instructions)
+	}
+	if a := p.Agent("visual-report"); strings.Contains(a.Instructions, "Find out") {
+		t.Errorf("got %q", a.Instructions)
+	}
+}
+
+// Redrawing the diagram removes what disagreed about it, and changes nothing
+// that agreed.
+func TestFixTopology(t *testing.T) {
+	for _, name := range []string{"two", "three", "crew"} {
+		text := read(t, name+".nof.md")
+		for what, c := range map[string]change{
+			"nothing":    {},
+			"no arrows":  {"VR --> END((End))", "%% gone"},
+			"a stranger": {"[visual-report]", "[web-research]"},
+		} {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				f := source.NewFile("flow.nof.md", c.in(t, text))
+				fixed, list := nof.Format{}.FixTopology(f, folder{})
+				if list.Errors() {
+					t.Fatal(list)
+				}
+				_, list = compile(t, fixed, nof.Format{}, nil)
+				if codes(list) != "" {
+					t.Errorf("still: %v\n%s", list, fixed)
+				}
+				again, _ := nof.Format{}.FixTopology(source.NewFile("flow.nof.md", fixed), folder{})
+				if again != fixed {
+					t.Error("redrawing it again changes it")
+				}
+			})
+		}
+	}
+}
+
+func TestSpecificationsOwnWorkflows(t *testing.T) {
+	for name, want := range map[string]string{
+		"cost-audit": "NOF023 NOF029", "kg-enhancement": "NOF019 NOF023 NOF025 NOF027 NOF028 NOF029 NOF034",
+	} {
+		p, list := compile(t, read(t, "spec/"+name+".nof.md"), nof.Format{}, nil)
+		if list.Errors() || codes(list) != want {
+			t.Errorf("%s: %s", name, codes(list))
+		}
+		if p, list := compile(t, read(t, "spec/"+name+".nof.md"), nof.Format{Execution: true}, nil); list.Errors() || len(p.Blocks[0].Steps) != 1 {
+			t.Errorf("%s: %v", name, list)
+		}
+		if p, _ = compile(t, read(t, "spec/"+name+".nof.md"), nof.Format{HonorRules: true}, nil); len(p.Blocks[0].Steps[1].Next) == 0 {
+			t.Error("no edges")
+		}
+	}
+}
+
+func FuzzCompile(f *testing.F) {
+	for _, name := range []string{"two", "three", "crew", "spec/cost-audit"} {
+		f.Add(read(f, name+".nof.md"))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		file := source.NewFile("flow.nof.md", text)
+		p, list := nof.Format{}.Compile(file, folder{})
+		for _, d := range list {
+			if d.Span.Start < 0 || d.Span.End > len(text) || d.Span.Start > d.Span.End {
+				t.Errorf("%s: span %+v", d.Code, d.Span)
+			}
+		}
+		if p != nil && !list.Errors() {
+			if err := check.Sound(p, step.NewSet(node.Kind{}, node.Collect{})); err != nil {
+				t.Error(err)
+			}
+		}
+		if p == nil && !list.Errors() {
+			t.Error(fmt.Sprint("nothing, and no error"))
+		}
+	})
+}

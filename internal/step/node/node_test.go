@@ -1,0 +1,185 @@
+package node_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/node"
+	"github.com/espalier-run/espalier/internal/step/steptest"
+	"github.com/espalier-run/espalier/internal/step/worker"
+)
+
+type settings = steptest.Settings
+
+func code(text string) []map[string]any { return []map[string]any{{"code": text, "line": 10}} }
+
+const head = "from agents.shared.agent_sdk import AgentRunner, Pipeline\n"
+
+func TestSuite(t *testing.T) {
+	steptest.Run(t, node.Kind{},
+		steptest.Case{Name: "a function", Settings: settings{"function": "f", "code": code("def f(s): return {}"), "agents": map[string]any{"plain": map[string]any{}}}},
+		steptest.Case{Name: "a program", Settings: settings{"code": code("print(1)")}},
+		steptest.Case{Name: "no code", Misfit: true},
+	)
+	steptest.Run(t, node.Collect{},
+		steptest.Case{Name: "nothing"},
+		steptest.Case{Name: "defaults", Settings: settings{"defaults": map[string]any{"a": 1}, "reducers": map[string]string{"a": "add"}}},
+		steptest.Case{Name: "a list", Settings: settings{"defaults": []int{1}}, Misfit: true},
+	)
+}
+
+const reply = `{"recommendations": [], "rules_applied": ["x"], "meta_insight": "m", "analysis_data": {"n": 1.0}}`
+
+// with gives a job the kinds that it may ask for, and the step's fields.
+func with(writes ...string) func(*step.Job) {
+	return func(j *step.Job) {
+		j.Kinds = func(kind string) step.Runner {
+			if kind == "worker" {
+				return worker.Kind{}
+			}
+			return nil
+		}
+		for _, w := range writes {
+			j.Step.Writes = append(j.Step.Writes, ir.Write{Path: "state." + w, Part: w})
+		}
+	}
+}
+
+func function(body string, more settings) settings {
+	out := settings{
+		"function": "f", "file": "x.nof.md", "code": code(head + "def f(state):\n" + body),
+		"fields": map[string]string{"a": "str", "n": "float", "list": "list[str]"}, "reducers": map[string]string{"list": "append"},
+		"agents": map[string]any{"plain": map[string]any{"micro_dollars": 250}, "handy": map[string]any{}},
+	}
+	for k, v := range more {
+		out[k] = v
+	}
+	return out
+}
+
+// Each play is also killed at every write and done again: no call is repeated.
+func TestRuns(t *testing.T) {
+	says := func(n int) (out []steptest.Reply) {
+		for range n {
+			out = append(out, steptest.Reply{Text: reply})
+		}
+		return out
+	}
+	c, p, r, e := journal.NoteCall, journal.NotePrompt, journal.NoteReply, journal.NoteCallEnd
+	steptest.Runs(t, node.Kind{},
+		steptest.Play{Name: "no call", Settings: function("    return {'a': state['a'].upper()}\n", nil), With: with("a"), Value: `{"a":"WHAT A SAYS"}`, Notes: []string{}},
+		steptest.Play{
+			Name: "one call", Settings: function("    r = AgentRunner.run('plain', {'x': state['a']})\n    return {'n': r.output['analysis_data']['n'], 'list': r.output['rules_applied']}\n", nil),
+			With: with("n", "list"), Replies: says(1), Value: `{"n":1.0,"list":["x"]}`, Notes: []string{c, p, r, e},
+		},
+		steptest.Play{
+			Name: "three calls in a loop", Settings: function("    out = []\n    for i in range(3):\n        r = AgentRunner.run('plain', {'i': i, 'so_far': out})\n        out += r.output['rules_applied']\n    return {'list': out}\n", nil),
+			With: with("list"), Replies: says(3), Value: `{"list":["x","x","x"]}`, Notes: []string{c, p, r, e, c, p, r, e, c, p, r, e},
+		},
+		steptest.Play{
+			Name: "what is not returned stays", Settings: function("    return {}\n", nil), With: with("a", "list"), Value: `{"a":"what a says","list":[]}`,
+		},
+		steptest.Play{
+			Name: "only the changes", Settings: function("    return {}\n", settings{"delta": true}), With: with("a", "list"), Value: `{}`,
+		},
+		steptest.Play{
+			Name: "N23: an agent that nobody knows", Settings: function("    r = AgentRunner.run('nobody')\n    return {'list': [str(r.success), r.error]}\n", nil),
+			With: with("list"), Value: `{"list":["False","Unknown agent: nobody. Available: ['handy', 'plain']"]}`,
+		},
+		steptest.Play{
+			Name: "N11: what it cost", Settings: function("    AgentRunner.run('plain')\n    return {}\n", settings{"track": []string{"pass.cost_so_far", "pass.cycle", "agents.plain"}}),
+			With: with(), Replies: says(1), Value: `{"pass.cost_so_far":0.00025,"pass.cycle":0,"agents.plain":` + reply + `}`,
+		},
+		steptest.Play{Name: "an exception", Settings: function("    return state['missing']\n", nil), With: with(), Class: node.ClassCode},
+		steptest.Play{Name: "no dict", Settings: function("    return 5\n", nil), With: with(), Class: node.ClassCode},
+		steptest.Play{Name: "no list", Settings: function("    return {'list': 'x'}\n", nil), With: with("list"), Class: node.ClassCode},
+		steptest.Play{Name: "N20: another field", Settings: function("    return {'b': 1}\n", nil), With: with("a"), Class: node.ClassCode},
+		steptest.Play{
+			Name: "a pipeline", Replies: says(2), With: with(),
+			Settings: settings{"code": code(head + "p = Pipeline('P').add('plain', workload={'x': 1}).add('handy', depends_on=['plain'])\nr = p.run()\nprint(r.name, r.succeeded, r.total_steps, r.aggregated_rules)\n"), "agents": map[string]any{"plain": map[string]any{}, "handy": map[string]any{}}},
+			Value:    `"P 2 2 ['x']\n"`,
+		},
+	)
+}
+
+// When a node asks for something else than before, that is said.
+func TestAnotherRequestIsRefused(t *testing.T) {
+	log := &steptest.Log{StopAt: 3}
+	play := steptest.Play{Settings: function("    AgentRunner.run('plain', {'x': 1})\n    return {}\n", nil), With: with(), Replies: []steptest.Reply{{Text: reply}}}
+	if _, err := play.Done(t, node.Kind{}, log, &steptest.World{Replies: play.Replies}); !errors.Is(err, steptest.ErrStopped) {
+		t.Fatal(err)
+	}
+	play.Settings = function("    AgentRunner.run('plain', {'x': 2})\n    return {}\n", nil)
+	_, err := play.Done(t, node.Kind{}, &steptest.Log{Notes: log.Notes}, &steptest.World{Replies: play.Replies})
+	var f *step.Error
+	if !errors.As(err, &f) || f.Class != step.ClassChanged || !strings.Contains(f.Message, "call 1") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// N17, N18: what a pipeline passes on, and what a failure does.
+func TestN17N18Pipelines(t *testing.T) {
+	program := head + `
+p = Pipeline("P")
+p.add("plain", workload={"x": 1})
+p.add("handy", depends_on=["plain"])
+r = p.run()
+print([(s.agent_name, s.success, s.error) for s in r.steps], r.total_steps, r.failed)
+`
+	agents := map[string]any{"plain": map[string]any{}, "handy": map[string]any{}}
+	run := func(more settings, replies ...steptest.Reply) (string, *steptest.World) {
+		set := settings{"code": code(program), "agents": agents}
+		for k, v := range more {
+			set[k] = v
+		}
+		world := &steptest.World{Replies: replies}
+		result, err := steptest.Play{Settings: set, With: with()}.Done(t, node.Kind{}, &steptest.Log{}, world)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text string
+		if err := json.Unmarshal(result.Value, &text); err != nil {
+			t.Fatal(err)
+		}
+		return text, world
+	}
+	_, world := run(nil, steptest.Reply{Text: reply}, steptest.Reply{Text: reply})
+	if asked := string(step.JSON(world.Requests[1].Messages)); !strings.Contains(asked, "previous") || !strings.Contains(asked, "analysis_data") {
+		t.Errorf("the second agent is not given what the first one found: %s", asked)
+	}
+	broken := steptest.Reply{Fail: errors.New("broken")}
+	text, world := run(nil, broken)
+	if want := "[('plain', False, 'broken'), ('handy', False, 'Dependency failed: plain')] 2 2\n"; text != want || len(world.Requests) != 1 {
+		t.Errorf("got %s", text)
+	}
+	text, world = run(settings{"sdk": true}, broken)
+	if want := "[('plain', False, 'broken'), ('handy', False, 'Dependency failed: plain'), ('handy', False, 'broken')] 3 3\n"; text != want || len(world.Requests) != 2 {
+		t.Errorf("as the SDK does it: %s", text)
+	}
+}
+
+func TestCollect(t *testing.T) {
+	steptest.Runs(t, node.Collect{},
+		steptest.Play{Name: "reads", Value: `{"a":"what a says"}`},
+		steptest.Play{
+			Name: "input over defaults", Settings: settings{"defaults": map[string]any{"a": 1, "b": 2}}, Value: `{"a":1,"b":3}`,
+			With: func(j *step.Job) { j.Reads = []step.Read{{Path: "input", Value: []byte(`{"b":3}`)}} },
+		},
+		steptest.Play{
+			Name: "branches", Settings: settings{"reducers": map[string]string{"l": "append", "n": "add"}}, Value: `{"l":[1,2],"n":6,"s":"second","k":"kept"}`,
+			With: func(j *step.Job) {
+				j.Reads = []step.Read{{Path: "state.n", Value: []byte("1")}, {Path: "state.k", Value: []byte(`"kept"`)}}
+				j.Branches = []step.Branch{
+					{Name: "x", Outcome: ir.OK, Value: []byte(`{"l":[1],"n":2,"s":"first"}`)},
+					{Name: "y", Outcome: ir.OK, Value: []byte(`{"l":[2],"n":3,"s":"second"}`)},
+					{Name: "z", Outcome: ir.Skipped},
+				}
+			},
+		},
+	)
+}
