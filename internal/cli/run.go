@@ -222,6 +222,7 @@ func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builti
 	var lines []string
 	for _, l := range lacks {
 		help := strings.ReplaceAll(strings.TrimRight(l.Help, "\n"), "\n", "\n    ")
+		help = strings.ReplaceAll(help, "    \n", "\n")
 		lines = append(lines, fmt.Sprintf("  %s\n    needed by: %s\n    %s", sentence(upper(l.Message)), strings.Join(l.Steps, ", "), help))
 	}
 	return &failure{

@@ -1,2 +1,3 @@
-// Package tool is the seam to what agents and tool steps act with.
+// Package tool is the seam to what agents and tool steps act with, and the
+// gate that every call has to pass.
 package tool
