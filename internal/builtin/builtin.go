@@ -2,12 +2,14 @@ package builtin
 
 import (
 	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/format/agentfile"
 	"github.com/espalier-run/espalier/internal/format/agentflow"
 	"github.com/espalier-run/espalier/internal/format/aiflow"
 	"github.com/espalier-run/espalier/internal/format/awf"
 	"github.com/espalier-run/espalier/internal/format/nof"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/agent"
+	"github.com/espalier-run/espalier/internal/step/artifact"
 	"github.com/espalier-run/espalier/internal/step/combine"
 	"github.com/espalier-run/espalier/internal/step/command"
 	"github.com/espalier-run/espalier/internal/step/conversation"
@@ -42,7 +44,7 @@ func FormatsFor(r Reading) format.Set {
 		agentflow.Format{},
 		awf.Format{},
 		nof.Format{Execution: r.Execution, HonorRules: r.HonorRules, Python: r.Python, SDK: r.Compat == "sdk"},
-		format.Planned("agentfile", "Agentfile", isAgentfile),
+		agentfile.Format{},
 		aiflow.Format{Reference: r.Compat == "reference"},
 	}
 }
@@ -51,6 +53,9 @@ func FormatsFor(r Reading) format.Set {
 func Kinds() step.Set {
 	return step.NewSet(
 		agent.Kind{},
+		artifact.Kind{},
+		artifact.Collect{},
+		artifact.Shell{},
 		combine.Kind{},
 		command.Kind{},
 		command.Hook{},

@@ -52,6 +52,8 @@ type outfit struct {
 	model provider.Model
 	price func(model string) (price.Price, bool)
 	tools toolbox // for any program
+	// scripts of the workflow may run.
+	scripts bool
 }
 
 // Equip fills in what a job needs.
@@ -64,6 +66,7 @@ func (h *host) Equip(job *step.Job, options json.RawMessage) error {
 	box.program = job.Workflow
 	job.Model, job.Price, job.Tools = o.model, o.price, box
 	job.Dir, job.Project = filepath.Join(h.runs, string(job.Run)), h.root
+	job.MayRunScripts = o.scripts || h.config.Allow.Shell
 	return nil
 }
 
@@ -79,7 +82,7 @@ func (h *host) outfit(options json.RawMessage) (*outfit, error) {
 			return nil, fmt.Errorf("the run's options cannot be read: %w", err)
 		}
 	}
-	o := &outfit{tools: toolbox{Tools: h.tools, simulate: asked.Simulate, sandbox: asked.Sandbox}}
+	o := &outfit{scripts: asked.AllowShell, tools: toolbox{Tools: h.tools, simulate: asked.Simulate, sandbox: asked.Sandbox}}
 	// Offline models cost what the real ones would, so that budgets of money
 	// can be tried out; their replies say what they are.
 	answers := router{models: h.models, instead: asked.Model, otherwise: asked.DefaultModel}

@@ -1,6 +1,8 @@
 package builtin
 
 import (
+	"path/filepath"
+
 	"github.com/google/uuid"
 
 	"github.com/espalier-run/espalier/internal/engine"
@@ -15,6 +17,7 @@ func InMemory(dir string, store journal.Store, o RuntimeOptions) *engine.Engine 
 	o = o.complete()
 	return engine.New(engine.Config{
 		Store: store, Process: alone{journal.Owner(uuid.NewString())}, Kinds: Runners(), CheckOutput: CheckOutput,
+		FillInput: FillInput, Machine: machine(filepath.Dir(dir)),
 		Log: o.Log, Host: newHost(dir, o),
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/engine"
@@ -108,7 +109,7 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	host := newHost(dir, o)
 	r.tools = host.tools
 	r.Engine = engine.New(engine.Config{
-		Store: store, Process: r.Process, Kinds: kinds, Log: o.Log, CheckOutput: CheckOutput, FillInput: FillInput, Machine: machine,
+		Store: store, Process: r.Process, Kinds: kinds, Log: o.Log, CheckOutput: CheckOutput, FillInput: FillInput, Machine: machine(filepath.Dir(dir)),
 		Host: host,
 	})
 	if err := r.record(); err != nil {
@@ -270,6 +271,8 @@ type RunOptions struct {
 	// those that name none, and is what it was when the run began.
 	Model        string `json:"model,omitempty"`
 	DefaultModel string `json:"default_model,omitempty"`
+	// AllowShell lets scripts of the workflow run.
+	AllowShell bool `json:"allow_shell,omitempty"`
 }
 
 // Encode is how options travel with a run.
@@ -336,8 +339,15 @@ func FillInput(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessa
 	return nil, fmt.Errorf("the input of %q does not fit: %s", p.Name, joined(problems))
 }
 
-// machine is what of this machine a variable begins with.
-func machine(from string) (string, bool) {
+// machine tells what of this machine a variable begins with, for a project.
+func machine(root string) func(from string) (string, bool) {
+	return func(from string) (string, bool) { return lookUp(root, from) }
+}
+
+func lookUp(root, from string) (string, bool) {
+	if dir, ok := strings.CutPrefix(from, "stamp:"); ok {
+		return stamp(root, dir, time.Now())
+	}
 	if name, ok := strings.CutPrefix(from, "env:"); ok {
 		return os.LookupEnv(name)
 	}

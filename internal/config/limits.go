@@ -23,10 +23,12 @@ type Allow struct {
 	Commands []text.Text
 	Hosts    []text.Text
 	Paths    []text.Text
+	Shell    bool
 }
 
 func (a *Allow) read(f *fields) {
 	a.Commands = f.texts("commands", "Commands that tools may run.")
 	a.Hosts = f.texts("hosts", "What tools may reach besides the open internet: localhost:8080, 10.1.0.0/16, *.corp.example.")
 	a.Paths = f.texts("paths", "Folders outside the project that tools may read.")
+	a.Shell = f.flag("shell", "true: scripts of workflows may run without --allow-shell.")
 }

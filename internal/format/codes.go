@@ -8,5 +8,4 @@ const (
 	CodeSeveralFormats diag.Code = "FMT002" // several formats recognise the file
 	CodeCycle          diag.Code = "FMT003" // workflows refer to each other in a circle
 	CodeTooNested      diag.Code = "FMT004" // too many workflows inside workflows
-	CodeNotBuilt       diag.Code = "FMT005" // the format is recognised but cannot be read yet
 )

@@ -185,18 +185,6 @@ func TestCompileBoundsTheNumberOfPrograms(t *testing.T) {
 	}
 }
 
-func TestPlannedFormatsSaySo(t *testing.T) {
-	p := format.Planned("awf", "AWF", func(*source.File) format.Match { return format.Certain })
-	f := source.NewFile("x.yaml", "name: x\n")
-	r := format.Set{p}.Compile(f, folder{})
-	if r.Format != "awf" || r.Program != nil || codes(r.Diagnostics) != string(format.CodeNotBuilt) {
-		t.Fatalf("got %+v", r)
-	}
-	if want := "AWF files are recognised but cannot be read yet."; r.Diagnostics[0].Message != want {
-		t.Errorf("got %q, want %q", r.Diagnostics[0].Message, want)
-	}
-}
-
 // A file that no format takes is shown together with what refers to it.
 func TestUnknownChildSaysWhoRefersToIt(t *testing.T) {
 	for _, name := range []string{"a.toy", "twice.toy"} {

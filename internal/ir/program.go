@@ -111,8 +111,9 @@ type Var struct {
 	Reducer Reducer         `json:"reducer,omitempty"` // empty means Set
 	Schema  json.RawMessage `json:"schema,omitempty"`
 	Init    json.RawMessage `json:"init,omitempty"`
-	// From is what of the machine it begins with: "env:NAME", "user", "host" or
-	// "dir". It is looked up once, when the run starts.
+	// From is what of the machine it begins with: "env:NAME", "user", "host",
+	// "dir", or "stamp:FOLDER", which is the time as the name of a new folder
+	// below one of the project's. It is looked up once, when the run starts.
 	From string      `json:"from,omitempty"`
 	Span source.Span `json:"span,omitzero"`
 }

@@ -60,6 +60,9 @@ type Purpose struct {
 	Verdict bool                `json:"verdict,omitempty"` // "approved" must be true or false
 	// Expected is the author's description of the reply.
 	Expected string `json:"expected,omitempty"`
+	// Sample is a reply that would do, worked out by rules: what offline models
+	// answer with.
+	Sample string `json:"sample,omitempty"`
 }
 
 // Role is who says something.

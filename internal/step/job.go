@@ -58,6 +58,8 @@ type Job struct {
 	Dir string
 	// Untrusted says that the run's input came from outside: nobody vouches for it.
 	Untrusted bool
+	// MayRunScripts says that somebody has allowed the workflow's scripts.
+	MayRunScripts bool
 	// Project is the folder of the project.
 	Project string
 	// Choices are the texts that a later decision chooses by, per written key.

@@ -31,6 +31,8 @@ type Uses struct {
 	Agents  []ir.Name
 	Tools   []ir.Name     // called by the task itself; an agent has its own list
 	Schemas []ir.Contract // JSON Schemas that stand in the settings
+	// Scripts are files that it runs on this machine, which somebody has to allow.
+	Scripts []ir.Name
 }
 
 // Bound is what one attempt of a task can cost.

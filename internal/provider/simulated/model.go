@@ -118,6 +118,9 @@ func (d dice) toolCalls(req provider.Request) ([]provider.Block, error) {
 // text is the reply's text: JSON when somebody needs a form, else a few
 // sentences.
 func (m Model) text(d dice, req provider.Request) (string, error) {
+	if req.For.Sample != "" {
+		return req.For.Sample, nil
+	}
 	var wanted []*schema.Node // by the request itself: never given up
 	if len(req.Schema) > 0 {
 		s, err := compileText(req.Schema)

@@ -19,10 +19,14 @@ type Form struct {
 	// schema wants an object.
 	Under string
 	Plain bool // the text as it is, also when it looks like JSON
+	// Check says what is wrong with a plain text; nil takes any.
+	Check func(text string) []string
 }
 
 // strict reports whether a reply can be wrong.
-func (f Form) strict() bool { return len(f.Schema) > 0 || f.Verdict || len(f.Parts) > 0 }
+func (f Form) strict() bool {
+	return len(f.Schema) > 0 || f.Verdict || len(f.Parts) > 0 || f.Check != nil
+}
 
 // instructions tell a model about the form.
 func (f Form) instructions() string {
@@ -77,6 +81,11 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 	}
 	switch {
 	case r.form.Plain:
+		if r.form.Check != nil {
+			if problems := r.form.Check(text); len(problems) > 0 {
+				return nil, problems
+			}
+		}
 		return step.JSON(text), nil
 	case !r.form.strict():
 		return loose(text), nil

@@ -30,6 +30,8 @@ type Talk struct {
 	// the step reads, nor anything of ours about who answers.
 	Verbatim bool
 	System   string
+	// Sample is a reply that would do; models that are not there answer with it.
+	Sample string
 	// Before is an earlier conversation that this one goes on with.
 	Before []provider.Message
 	// Heard, if it is set, is told what was said and what it took.
@@ -114,7 +116,7 @@ func newConversation(t *Talk, job *step.Job) *conversation {
 	c.request.For = provider.Purpose{
 		Workflow: job.Workflow.Name, Step: job.Step.ID, Key: job.Key,
 		Visit: job.Visit, Iteration: job.Iteration, Attempt: job.Attempt,
-		Keys: t.Form.Parts, Choices: t.Choices, Verdict: t.Form.Verdict, Expected: t.Expected,
+		Keys: t.Form.Parts, Choices: t.Choices, Verdict: t.Form.Verdict, Expected: t.Expected, Sample: t.Sample,
 	}
 	if t.Agent != nil {
 		c.request.Model, c.request.Options, c.request.For.Agent = t.Agent.ModelName(), t.Agent.Options, t.Agent.ID
@@ -198,7 +200,7 @@ func (c *conversation) judge(reply *provider.Reply, read *reader) (json.RawMessa
 		return nil, []string{"the model refused to answer"}
 	}
 	value, problems := read.read(reply.Text())
-	if reply.Stop == provider.CutOff && (len(problems) > 0 || !c.Form.strict()) {
+	if reply.Stop == provider.CutOff && (len(problems) > 0 || !c.Form.strict() || c.Form.Plain) {
 		cut := fmt.Sprintf("it was cut off after %d tokens, the most that it might have", cmp.Or(c.sent, c.request.MaxTokens))
 		return nil, append([]string{cut}, problems...)
 	}

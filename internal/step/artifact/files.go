@@ -1,0 +1,255 @@
+package artifact
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// place is where a task reads and writes (G4): outputs/ is the run's own
+// folder, artifacts/, workflows/ and shared/ begin at the project's root, and
+// everything else in the workflow's folder.
+type place struct {
+	root, folder   string // absolute
+	workflow, run  string // of this run
+	target, making string // what {workflow_name} and {run_id} stand for
+}
+
+func newPlace(job *step.Job, workflow, folder string) *place {
+	p := &place{root: job.Project, folder: folder, workflow: workflow}
+	read := func(path string) string {
+		for _, r := range job.Reads {
+			if r.Path == path && !r.Missing {
+				return plain(r.Value)
+			}
+		}
+		return ""
+	}
+	p.run = read("agentfile.run")
+	if p.root == "" { // a run that nobody told where it is keeps to its own folder
+		p.root = job.Dir
+	}
+	if p.run == "" {
+		p.run = string(job.Run)
+	}
+	p.target, p.making = p.workflow, p.run
+	// A workflow that makes another one is told the name of that.
+	if name := read("input.workflow_name"); plainName.MatchString(name) {
+		p.target = name
+	}
+	if run := read("input.run_id"); plainName.MatchString(run) {
+		p.making = run
+	}
+	return p
+}
+
+var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
+
+// fill puts values in the place of placeholders (G12).
+func (p *place) fill(name string) string {
+	return strings.NewReplacer("{workflow_name}", p.target, "{run_id}", p.making).Replace(name)
+}
+
+// runDir is the run's own folder, from the root.
+func (p *place) runDir() string { return path.Join("outputs", p.workflow, p.run, "execution") }
+
+// locate is the folder that a path is confined to, and the path below it.
+func (p *place) locate(name string) (base, below string) {
+	name = path.Clean(p.fill(name))
+	first, rest, _ := strings.Cut(name, "/")
+	switch first {
+	case "outputs":
+		return p.root, path.Join(p.runDir(), rest)
+	case "artifacts", "workflows", "shared":
+		return p.root, name
+	}
+	return p.folder, name
+}
+
+func (p *place) open(base string) (*os.Root, error) {
+	if err := os.MkdirAll(base, 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(base)
+}
+
+// write puts a file where its path leads to, whole or not at all.
+func (p *place) write(name, text string) error {
+	base, below := p.locate(name)
+	root, err := p.open(base)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	below = filepath.FromSlash(below)
+	if !filepath.IsLocal(below) {
+		return errors.New("it lies outside of the project")
+	}
+	if err := root.MkdirAll(filepath.Dir(below), 0o755); err != nil {
+		return err
+	}
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	fresh := filepath.Join(filepath.Dir(below), "."+filepath.Base(below)+".new")
+	f, err := root.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = root.Rename(fresh, below)
+	}
+	if err != nil {
+		_ = root.Remove(fresh) // it is worth nothing now
+	}
+	return err
+}
+
+// mostRead is how large a file may be that a step works on.
+const mostRead = 1 << 20
+
+// read is what a file holds, or the files of a folder.
+func (p *place) read(name string) (string, error) {
+	base, below := p.locate(name)
+	root, err := os.OpenRoot(base)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	below = filepath.FromSlash(below)
+	info, err := root.Stat(below)
+	if err != nil {
+		return "", err
+	}
+	if info.Mode().IsRegular() {
+		return readFile(root, below)
+	}
+	if !info.IsDir() {
+		return "", errors.New("it is neither a file nor a folder")
+	}
+	files := map[string]string{}
+	err = fs.WalkDir(root.FS(), filepath.ToSlash(below), func(at string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), ".") {
+			return err
+		}
+		text, err := readFile(root, filepath.FromSlash(at))
+		files[strings.TrimPrefix(strings.TrimPrefix(at, filepath.ToSlash(below)), "/")] = text
+		return err
+	})
+	return joined(p.fill(name), files), err
+}
+
+func readFile(root *os.Root, name string) (string, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, mostRead+1))
+	if err == nil && len(raw) > mostRead {
+		err = errors.New("it is larger than 1 MiB")
+	}
+	return strings.ToValidUTF8(string(raw), "�"), err
+}
+
+func isFolder(name string) bool { return strings.HasSuffix(name, "/") }
+
+var (
+	fileMark = regexp.MustCompile(`^\s*=?##FILE:\s*(.+?)\s*##\s*$`)
+	endMark  = regexp.MustCompile(`^\s*=?##END##\s*$`)
+)
+
+// split takes a reply apart into the files of a folder (G11). A reply without
+// marks is index.md.
+func split(text, folder string) (files map[string]string, problems []string) {
+	files = map[string]string{}
+	name, open := "", false
+	var body strings.Builder
+	put := func() {
+		if open && name != "" {
+			files[name] = strings.Trim(body.String(), "\n") + "\n"
+		}
+		name, open = "", false
+		body.Reset()
+	}
+	for line := range strings.Lines(text) {
+		bare := strings.TrimRight(line, "\r\n")
+		m := fileMark.FindStringSubmatch(bare)
+		switch {
+		case m != nil:
+			put()
+			open = true
+			var problem string
+			if name, problem = partName(m[1], folder); problem != "" {
+				problems = append(problems, problem)
+			} else if _, twice := files[name]; twice {
+				problems = append(problems, fmt.Sprintf("there are two files called %q", name))
+			}
+		case endMark.MatchString(bare):
+			put()
+		case open:
+			body.WriteString(strings.TrimRight(line, "\r\n") + "\n")
+		}
+	}
+	if open {
+		problems = append(problems, fmt.Sprintf("the file %q does not end with ##END##", name))
+	}
+	put()
+	if len(files) == 0 && len(problems) == 0 {
+		files["index.md"] = text
+	}
+	return files, problems
+}
+
+// partName is the name of a file in its folder. Models like to repeat the
+// folder; nothing else may lead out of it.
+func partName(name, folder string) (clean, problem string) {
+	clean = strings.Trim(name, "`\"' ")
+	if strings.HasPrefix(clean, "/") || strings.ContainsAny(clean, "\\:\x00") {
+		return "", fmt.Sprintf("%q cannot be the name of a file: write a name inside the folder, such as notes.md", name)
+	}
+	clean = path.Clean(clean)
+	clean = strings.TrimPrefix(clean, path.Clean(folder)+"/")
+	clean = strings.TrimPrefix(clean, path.Base(path.Clean(folder))+"/")
+	if !filepath.IsLocal(filepath.FromSlash(clean)) || clean == "." {
+		return "", fmt.Sprintf("%q leads out of the folder: write a name inside it, such as notes.md", name)
+	}
+	return clean, ""
+}
+
+var onlyFence = regexp.MustCompile("(?s)^\\s*```([A-Za-z0-9_+-]*)[ \t]*\n(.*)\n?```\\s*$")
+
+// unfenced takes away a fence around all of a reply, which models put around
+// YAML, JSON and scripts, and which the file must not have.
+func unfenced(name, text string) string {
+	m := onlyFence.FindStringSubmatch(text)
+	if m == nil || strings.Contains(m[2], "\n```") {
+		return text
+	}
+	switch path.Ext(name) {
+	case ".md", ".markdown", "":
+		if !strings.EqualFold(m[1], "markdown") && !strings.EqualFold(m[1], "md") {
+			return text
+		}
+	}
+	return strings.TrimRight(m[2], "\n") + "\n"
+}
+
+// filesOf is what a step has produced, by the paths below its own.
+func filesOf(value json.RawMessage) map[string]string {
+	var files map[string]string
+	if json.Unmarshal(value, &files) == nil && files != nil {
+		return files
+	}
+	return map[string]string{"": plain(value)}
+}

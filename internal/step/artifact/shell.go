@@ -1,0 +1,193 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// ShellSettings is what a task of the kind "shell" says.
+type ShellSettings struct {
+	Scripts  []Script `json:"scripts"`            // the first whose shell is there is run
+	Variable string   `json:"variable,omitempty"` // that holds what the run was given
+	Produces string   `json:"produces,omitempty"` // looked for afterwards
+	Workflow string   `json:"workflow"`
+	Folder   string   `json:"folder"` // of the workflow, in which scripts run
+}
+
+// Script is a script for one shell.
+type Script struct {
+	Shell string `json:"shell"` // bash or pwsh
+	Path  string `json:"path"`  // from the workflow's folder
+	Text  string `json:"text"`  // as it was when the run began
+}
+
+// Shell is the step kind "shell".
+type Shell struct{}
+
+var (
+	_ step.Kind   = Shell{}
+	_ step.Runner = Shell{}
+)
+
+// Name is "shell".
+func (Shell) Name() string { return "shell" }
+
+// Understands wants a script.
+func (Shell) Understands(t *ir.Task) error {
+	set, err := step.Decode[ShellSettings](t)
+	if len(set.Scripts) == 0 {
+		err = errors.Join(err, errors.New("there is no script"))
+	}
+	return err
+}
+
+// Check has nothing to say: a shell takes any text.
+func (Shell) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
+
+// Uses names the scripts: somebody has to allow them.
+func (Shell) Uses(t *ir.Task) step.Uses {
+	var u step.Uses
+	for _, s := range step.Lenient[ShellSettings](t).Scripts {
+		u.Scripts = append(u.Scripts, ir.Name{Name: s.Path, Span: t.Settings.At("scripts")})
+	}
+	return u
+}
+
+// Bound is the time that a script may take.
+func (Shell) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound {
+	worst := step.Amount{Unbounded: "a script has no time limit of its own"}
+	if s.Timeout > 0 {
+		worst = step.N(int64((s.Timeout + 999) / 1000))
+	}
+	return step.Bound{Base: step.Cost{Seconds: step.N(step.UsualScriptSeconds)}, Worst: step.Cost{Seconds: worst}}
+}
+
+// Recovery is to ask a person, unless the script cannot have begun.
+func (Shell) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
+	if slices.ContainsFunc(history, func(n journal.TaskNoted) bool { return n.Kind == journal.NoteCommand }) {
+		return step.Ask
+	}
+	return step.Rerun
+}
+
+// Run runs the script.
+func (Shell) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	set, err := step.Decode[ShellSettings](job.Task)
+	if err != nil {
+		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
+	}
+	if !job.MayRunScripts {
+		return step.Result{}, step.Errorf(step.ClassDenied, "step %q runs a script, and nobody has allowed that", job.Step.ID)
+	}
+	at := newPlace(job, set.Workflow, set.Folder)
+	shell, script, err := choose(job, set.Scripts)
+	if err != nil {
+		return step.Result{}, err
+	}
+	file, remove, err := scriptFile(job, at, script)
+	if err != nil {
+		return step.Result{}, err
+	}
+	defer remove()
+	run := filepath.Join(at.root, filepath.FromSlash(at.runDir()))
+	if err := os.MkdirAll(run, 0o755); err != nil {
+		return step.Result{}, step.Errorf(step.ClassMissing, "the run's folder cannot be made: %v", err)
+	}
+	if job.Noted(journal.NoteCommand) == 0 {
+		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: script.Shell + " " + script.Path}}); err != nil {
+			return step.Result{}, err
+		}
+	}
+	command := process.Command{Path: shell, Args: []string{file}, Dir: at.folder, Env: environment(job, at, set, run)}
+	if script.Shell == "pwsh" {
+		command.Args = []string{"-NoProfile", "-NonInteractive", "-File", file}
+	}
+	outcome, err := process.Run(ctx, command)
+	switch {
+	case errors.Is(err, process.ErrTooMuch):
+		return step.Result{}, step.Errorf(step.ClassCommand, "the script of step %q was stopped: it wrote more than %d MiB", job.Step.ID, process.DefaultMaxOutput>>20)
+	case err != nil && ctx.Err() != nil:
+		return step.Result{}, err
+	case err != nil:
+		return step.Result{}, step.Errorf(step.ClassCommand, "the script of step %q: %v", job.Step.ID, err)
+	case outcome.Exit != 0:
+		message := strings.TrimSpace(strings.ToValidUTF8(string(outcome.Stderr), "�"))
+		if message == "" {
+			message = fmt.Sprintf("it ended with %d", outcome.Exit)
+		}
+		return step.Result{}, &step.Error{Class: step.ClassCommand, Message: fmt.Sprintf("%s: %s", script.Path, message), Exit: outcome.Exit}
+	}
+	value := strings.ToValidUTF8(string(outcome.Stdout), "�")
+	if set.Produces != "" {
+		if value, err = at.read(set.Produces); err != nil {
+			return step.Result{}, step.Errorf(step.ClassInvalid, "the script of step %q did not make %s: %v", job.Step.ID, set.Produces, err)
+		}
+	}
+	return step.Result{Value: step.JSON(value)}, nil
+}
+
+// choose takes the first script whose shell is there (G10).
+func choose(job *step.Job, scripts []Script) (string, Script, error) {
+	var missing []string
+	for _, s := range scripts {
+		if found, err := exec.LookPath(s.Shell); err == nil {
+			return found, s, nil
+		}
+		missing = append(missing, s.Shell)
+	}
+	return "", Script{}, step.Errorf(step.ClassMissing, "step %q needs %s, which is not installed here", job.Step.ID, strings.Join(missing, " or "))
+}
+
+// scriptFile is the file to run: the script itself, so that it finds what lies
+// beside it; but one that was changed since the run began runs as it was then.
+func scriptFile(job *step.Job, at *place, s Script) (string, func(), error) {
+	own := filepath.Join(at.folder, filepath.FromSlash(s.Path))
+	if raw, err := os.ReadFile(own); err == nil && string(raw) == s.Text {
+		return own, func() {}, nil
+	}
+	if err := job.MakeDir(); err != nil {
+		return "", nil, err
+	}
+	f, err := os.CreateTemp(job.Dir, "*"+filepath.Ext(s.Path))
+	if err != nil {
+		return "", nil, step.Errorf(step.ClassMissing, "the run's folder cannot be written to: %v", err)
+	}
+	_, err = f.WriteString(s.Text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		os.Remove(f.Name())
+		return "", nil, step.Errorf(step.ClassMissing, "the run's folder cannot be written to: %v", err)
+	}
+	return f.Name(), func() { os.Remove(f.Name()) }, nil
+}
+
+// environment is ours, with what G10 lists.
+func environment(job *step.Job, at *place, set ShellSettings, run string) []string {
+	more := []string{
+		"AGENTFILE_RUN_ID=" + at.run, "AGENTFILE_RUN_DIR=" + run, "AGENTFILE_WORKFLOW=" + at.workflow,
+		"ESPALIER_RUN_ID=" + string(job.Run), "ESPALIER_STEP=" + job.Step.ID, "ESPALIER_KEY=" + job.Key,
+	}
+	for _, r := range job.Reads {
+		if r.Path != "input."+set.Variable || r.Missing {
+			continue
+		}
+		if text := plain(r.Value); !strings.ContainsRune(text, 0) && len(text) < mostVariable {
+			more = append(more, "AGENT_INPUT="+text, set.Variable+"="+text)
+		}
+	}
+	return process.Environment(os.Environ(), more...)
+}
+
+// mostVariable is how long a variable may be: systems allow as little as 128 KiB.
+const mostVariable = 96 << 10
