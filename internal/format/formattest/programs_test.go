@@ -20,6 +20,7 @@ import (
 // columns are the formats that have joined the suite: each has a file for
 // every program, or says why it cannot have one.
 var columns = []string{
+	"agentfile",
 	"agent-flow",
 	"aiflow",
 	"nof",

@@ -1,0 +1,273 @@
+package agentfile_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// files are a project in memory; paths begin in the workflow's folder or at
+// the root.
+type files map[string]string
+
+func (f files) Read(from *source.File, ref string) (*source.File, error) {
+	if path.IsAbs(ref) {
+		return nil, &source.RefError{Ref: ref, Problem: source.RefAbsolute}
+	}
+	for _, name := range []string{path.Join(path.Dir(from.Path), ref), path.Clean(ref)} {
+		if strings.HasPrefix(name, "..") {
+			return nil, &source.RefError{Ref: ref, Problem: source.RefEscapes}
+		}
+		if text, ok := f[name]; ok {
+			return source.NewFile(name, text), nil
+		}
+	}
+	return nil, &source.RefError{Ref: ref, Problem: source.RefMissing}
+}
+
+func (f files) Skill(name string) (*source.File, error) {
+	return nil, &source.RefError{Ref: name, Problem: source.RefMissing}
+}
+
+const here = "workflows/w/"
+
+func project(more files) files {
+	all := files{
+		here + "agents/a.md":  "# Agent: A\n## Persona\np\n## Responsibilities\n- r\n## Rules\n- r\n## Output Format\no\n",
+		here + "skills/s.md":  "# Skill: S\n## Purpose\np\n## Instructions\n1. i\n## Examples\ne\n",
+		here + "scripts/x.sh": "echo hello\n",
+		here + "data/x.txt":   "data\n",
+		"shared/project.md":   "The project.\n",
+		"shared/AGENTS.md":    "All agents.\n",
+		"AGENTS.md":           "For editors.\n",
+	}
+	maps.Copy(all, more)
+	return all
+}
+
+func compile(text string, more files) format.Result {
+	return builtin.Formats().Compile(source.NewFile(here+"workflow.yaml", text), project(more))
+}
+
+const head = "specVersion: \"1.0\"\nname: w\nversion: 1.0.0\ndescription: d\ntrigger: {type: command}\n"
+
+// agentStep is a step with some keys of its own.
+func agentStep(id, keys string) string {
+	out := "  - id: " + id + "\n    name: N\n    goal: G\n"
+	for _, pair := range []string{"agent: agents/a.md", "input: $AGENT_INPUT", "produces: outputs/" + id + ".md"} {
+		key, _, _ := strings.Cut(pair, ":")
+		if !strings.Contains(keys, key+":") {
+			out += "    " + pair + "\n"
+		}
+	}
+	for line := range strings.Lines(keys) {
+		out += "    " + strings.TrimRight(line, "\n") + "\n"
+	}
+	return out
+}
+
+const shellStep = "  - id: sh\n    name: N\n    goal: G\n    action: shell\n    script: {bash: scripts/x.sh}\n"
+
+// TestDiagnostics: what is said about a file, and where.
+func TestDiagnostics(t *testing.T) {
+	steps := func(all ...string) string { return head + "steps:\n" + strings.Join(all, "") }
+	one := agentStep("one", "")
+	for name, c := range map[string]struct {
+		text  string
+		files files
+		want  string // "CODE at, …"
+	}{
+		"nothing to say":                      {text: steps(one)},
+		"G1: version is the workflow's":       {text: strings.Replace(steps(one), "version: 1.0.0", "version: 7.8.9", 1)},
+		"G2: a number":                        {text: strings.Replace(steps(one), `"1.0"`, "1.0", 1), want: "AFILE005 1.0"},
+		"G2: none":                            {text: strings.Replace(steps(one), "specVersion: \"1.0\"\n", "", 1), want: "AFILE005 name"},
+		"another version":                     {text: strings.Replace(steps(one), `"1.0"`, `"2.0"`, 1), want: "AFILE004 2.0"},
+		"G3: a list":                          {text: steps(one, agentStep("two", "input: [$AGENT_INPUT, outputs/one.md, data/x.txt]"))},
+		"G3: a block":                         {text: steps(one, agentStep("two", "input: |\n  $AGENT_INPUT\n  outputs/one.md\n"))},
+		"G3: a line of a block":               {text: steps(one, agentStep("two", "input: |\n  $AGENT_INPUT\n  outputs/three.md\n")), want: "AFILE011 outputs/three.md"},
+		"G4: out of the project":              {text: steps(agentStep("one", "produces: ../../../x.md")), want: "AFILE009 ../../../x.md"},
+		"G4: absolute":                        {text: steps(agentStep("one", "produces: /tmp/x.md")), want: "AFILE009 /tmp/x.md"},
+		"G4: an input out of the project":     {text: steps(agentStep("one", "input: ../../../secret")), want: "AFILE009 ../../../secret"},
+		"G6: a variable that nobody sets":     {text: steps(agentStep("one", "input: $TOKEN")), want: "AFILE010 $TOKEN"},
+		"G6: one that the project lists":      {text: steps(agentStep("one", "input: [$AGENT_INPUT, $LANGUAGE]")), files: files{"agentfile.yaml": "name: p\nenv: [LANGUAGE]\n"}},
+		"G6: the trigger's own, or the usual": {text: strings.Replace(steps(agentStep("one", "input: [$TASK, $AGENT_INPUT]")), "type: command", "type: command, input_var: TASK", 1)},
+		"G10: a shell step produces":          {text: steps(one, shellStep+"    produces: outputs/x.md\n"), want: "AFILE014 produces"},
+		"G11: a folder":                       {text: steps(agentStep("one", "produces: outputs/all/"), agentStep("two", "input: outputs/all/"), agentStep("three", "input: outputs/all/x.md"))},
+		"G12: placeholders":                   {text: steps(agentStep("one", "produces: artifacts/{workflow_name}/{run_id}/{step_id}.md"))},
+		"G12: one that nobody knows":          {text: steps(agentStep("one", "produces: outputs/{date}.md")), want: "AFILE013 outputs/{date}.md"},
+		"G13: no skills, no scripts":          {text: steps(one), files: files{here + "skills/s.md": ""}},
+		"G15: both":                           {text: steps(agentStep("one", "action: shell\nscript: {bash: scripts/x.sh}")), want: "AFILE006 agent"},
+		"G15: neither":                        {text: steps("  - id: one\n    name: N\n    goal: G\n    ask: what\n"), want: "AFILE006 one, AFILE003 ask"},
+		"G15: a script without its action":    {text: steps("  - id: one\n    name: N\n    goal: G\n    script: {bash: scripts/x.sh}\n"), want: "AFILE006 script"},
+		"G16: schedule":                       {text: strings.Replace(steps(one), "{type: command}", "{type: schedule, schedule: \"0 9 * * *\"}", 1), want: "AFILE014 schedule"},
+		"G16: a schedule that does not say":   {text: strings.Replace(steps(one), "command", "schedule", 1), want: "AFILE001 schedule"},
+		"G16: commands":                       {text: strings.Replace(steps(one), "type: command", "type: command, commands: [/x]", 1), want: "AFILE014 commands"},
+		"G19: any name for an artifact":       {text: steps(agentStep("one", "produces: outputs/01-context.md"))},
+		"G23: preferred":                      {text: head + "execution: {preferred: cli}\nsteps:\n" + one},
+		"an agent that is not there":          {text: steps(agentStep("one", "agent: agents/b.md")), want: "AFILE008 agents/b.md"},
+		"a skill that is not there":           {text: steps(agentStep("one", "skill: skills/t.md")), want: "AFILE008 skills/t.md"},
+		"an input that is not there":          {text: steps(agentStep("one", "input: data/y.txt")), want: "AFILE008 data/y.txt"},
+		"an input that a script may make":     {text: steps(shellStep, agentStep("one", "input: outputs/y.txt"))},
+		"an input that comes later":           {text: steps(agentStep("one", "input: outputs/two.md"), agentStep("two", "")), want: "AFILE011 outputs/two.md"},
+		"two of one id":                       {text: steps(one, one), want: "AFILE007 one"},
+		"two of one file":                     {text: steps(one, agentStep("two", "produces: outputs/one.md")), want: "AFILE016 outputs/one.md"},
+		"a name that is not the folder's":     {text: strings.Replace(steps(one), "name: w", "name: v", 1), want: "AFILE015 v"},
+		"a gate that is none":                 {text: steps(agentStep("one", "gate: human-aproval")), want: "AFILE004 human-aproval"},
+		"an empty file of keys":               {text: "specVersion: \"1.0\"\nsteps: []\n", want: "AFILE001 specVersion, AFILE001 specVersion, AFILE001 specVersion, AFILE001 specVersion, AFILE001 steps"},
+		"all at once": {
+			text: steps(agentStep("one", "agent: agents/b.md\nskill: skills/t.md\ninput: $NO\nproduces: /x")),
+			want: "AFILE008 agents/b.md, AFILE008 skills/t.md, AFILE010 $NO, AFILE009 /x",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := compile(c.text, c.files)
+			list := slices.Clone(got.Diagnostics)
+			if got.Program != nil && !list.Errors() {
+				list = append(list, check.Program(got.Program, builtin.Kinds())...)
+			}
+			slices.SortStableFunc(list, func(a, b diag.Diagnostic) int { return cmp.Compare(a.Span.Start, b.Span.Start) })
+			var said []string
+			for _, d := range list {
+				said = append(said, string(d.Code)+" "+c.text[d.Span.Start:d.Span.End])
+			}
+			if joined := strings.Join(said, ", "); joined != c.want {
+				t.Errorf("got  %s\nwant %s", joined, c.want)
+				for _, d := range list {
+					t.Log(d.Message)
+				}
+			}
+		})
+	}
+}
+
+func TestSections(t *testing.T) {
+	got := compile(head+"steps:\n"+agentStep("one", "skill: skills/s.md"), files{
+		here + "agents/a.md": "# Agent: A\n## persona\n## Rules\n", here + "skills/s.md": "# Skill: S\n",
+	})
+	want := []string{
+		`The agent workflows/w/agents/a.md has no sections "## Responsibilities", "## Output Format".`,
+		`The skill workflows/w/skills/s.md has no sections "## Purpose", "## Instructions", "## Examples".`,
+	}
+	var said []string
+	for _, d := range got.Diagnostics {
+		if d.Severity != diag.Warning {
+			t.Errorf("%v", d)
+		}
+		said = append(said, d.Message)
+	}
+	slices.Sort(said)
+	if !slices.Equal(said, want) {
+		t.Errorf("got %q", said)
+	}
+}
+
+// G17: what holds for all agents comes before each; AGENTS.md at the root is
+// not for us, and none of it must be there.
+func TestG17SystemPrompt(t *testing.T) {
+	text := head + "steps:\n" + agentStep("one", "")
+	system := compile(text, nil).Program.Agents[0].Instructions
+	if !strings.HasPrefix(system, "The project.\n\nAll agents.\n\n# Agent: A\n") || strings.Contains(system, "editors") {
+		t.Error(system)
+	}
+	r := builtin.Formats().Compile(source.NewFile(here+"workflow.yaml", text), files{here + "agents/a.md": "# Agent: A\n## Persona\n## Responsibilities\n## Rules\n## Output Format\n"})
+	if len(r.Diagnostics) > 0 || !strings.HasPrefix(r.Program.Agents[0].Instructions, "# Agent: A") {
+		t.Errorf("%v", r.Diagnostics)
+	}
+}
+
+// G7: the gate is a step of its own, behind the one that makes the artifact.
+func TestG7GateStandsBehindItsStep(t *testing.T) {
+	p := compile(head+"steps:\n"+agentStep("one", "gate: human-approval")+agentStep("two", "input: outputs/one.md"), nil).Program
+	var ids []string
+	for _, s := range p.Blocks[ir.Body].Steps {
+		ids = append(ids, s.ID)
+		for _, e := range s.Next {
+			ids = append(ids, "→"+e.To.Step)
+		}
+	}
+	if got := strings.Join(ids, " "); got != "one →one:gate one:gate →two two" {
+		t.Error(got)
+	}
+}
+
+// G21 and G7: the output is put together at the end when it can change or is copied.
+func TestG21OutputIsCollected(t *testing.T) {
+	for text, want := range map[string]bool{
+		head + "steps:\n" + agentStep("one", ""):                                               false,
+		head + "steps:\n" + agentStep("one", "gate: human-approval"):                           true,
+		head + "output: {directory: results/{workflow_name}}\nsteps:\n" + agentStep("one", ""): true,
+		head + "steps:\n" + agentStep("one", "gate: human-approval") + agentStep("two", ""):    false,
+	} {
+		text = strings.Replace(text, "results/{workflow_name}", `"results/{workflow_name}"`, 1)
+		r := compile(text, nil)
+		if r.Diagnostics.Errors() {
+			t.Fatal(r.Diagnostics)
+		}
+		steps := r.Program.Blocks[ir.Body].Steps
+		if got := steps[len(steps)-1].ID == "output:collect"; got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
+
+func TestTriggersAndMeta(t *testing.T) {
+	text := head + "execution: {preferred: cli}\nsteps:\n" + agentStep("one", "")
+	for trigger, want := range map[string]ir.TriggerKind{
+		"{type: command}": ir.OnDemand, "{type: natural-language}": ir.OnDemand, "{type: file}": ir.OnEvent,
+		`{type: schedule, schedule: "0 9 * * *"}`: ir.OnSchedule,
+	} {
+		p := compile(strings.Replace(text, "{type: command}", trigger, 1), nil).Program
+		if len(p.Triggers) != 1 || p.Triggers[0].Kind != want {
+			t.Errorf("%s: %+v", trigger, p.Triggers)
+		}
+		if len(p.Meta) != 2 || string(p.Meta[1].Value) != `"cli"` {
+			t.Errorf("G23: %+v", p.Meta)
+		}
+	}
+}
+
+// The schema for editors takes what the format takes.
+func TestSchema(t *testing.T) {
+	s, err := schema.Compile(builtin.Formats().Find("agentfile").Schemas()[0].Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := `{"specVersion":"1.0","name":"w","version":"1.0.0","description":"d","trigger":{"type":"command"},"steps":[{"id":"a","name":"A","goal":"g","agent":"agents/a.md","input":"$AGENT_INPUT","produces":"outputs/a.md"}]}`
+	if problems, err := s.Check(json.RawMessage(good)); err != nil || len(problems) > 0 {
+		t.Errorf("%v %v", problems, err)
+	}
+	if problems, _ := s.Check(json.RawMessage(strings.Replace(good, "command", "magic", 1))); len(problems) == 0 {
+		t.Error("anything fits")
+	}
+}
+
+// FuzzAgentfile: no file makes reading it fail other than by saying what is wrong.
+func FuzzAgentfile(f *testing.F) {
+	f.Add(head + "steps:\n" + agentStep("one", "gate: human-approval") + shellStep)
+	f.Add("specVersion: 1.0\nsteps:\n  - {id: a, input: [$A, {}], script: []}\n")
+	f.Add("steps: x\ntrigger: []\noutput: {directory: ../x}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		got := compile(text, nil)
+		if got.Program == nil && !got.Diagnostics.Errors() {
+			t.Fatal("nothing came of it, and nothing is said")
+		}
+		if got.Program != nil {
+			check.Program(got.Program, builtin.Kinds())
+			if _, err := json.Marshal(got.Program); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
