@@ -41,6 +41,7 @@ type Runtime struct {
 	getenv func(string) string
 	trail  *awfaudit.Writer // nil when it is switched off
 	log    *slog.Logger
+	models *Models
 	tools  *Tools
 	follow *report.Follower
 	locks  []*filelock.File
@@ -107,6 +108,7 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 		kinds[k.Name()] = k
 	}
 	host := newHost(dir, o)
+	r.models = host.models
 	r.tools = host.tools
 	r.Engine = engine.New(engine.Config{
 		Store: store, Process: r.Process, Kinds: kinds, Log: o.Log, CheckOutput: CheckOutput, FillInput: FillInput, Machine: machine(filepath.Dir(dir)),
@@ -206,6 +208,9 @@ func (r *Runtime) program(ctx context.Context, definition string) (*ir.Program, 
 	}
 	return def.Program, nil
 }
+
+// Equipment finds models and tools for runs, and what they lack.
+func (r *Runtime) Equipment() (*Models, *Tools) { return r.models, r.tools }
 
 // RunDir is the folder of a run's files.
 func (r *Runtime) RunDir(id journal.RunID) string { return filepath.Join(r.dir, "runs", string(id)) }

@@ -80,6 +80,13 @@ that is over stays as it is; another one begins at that step with its values.`,
 					}
 					says = append(says, back)
 				}
+				var asked builtin.RunOptions
+				if err := json.Unmarshal(state.Options, &asked); err == nil {
+					models, tools := r.Equipment()
+					if err := ready(def.Program, models, tools, asked); err != nil {
+						return err
+					}
+				}
 				a.tellChanges(def)
 				if state.Paused {
 					says = append(says, plan.Continue{By: actor("")})
