@@ -46,6 +46,9 @@ func (h *happened) record(t *testing.T, show string) string {
 			say("… %s", (time.Duration(e.At-last) * time.Millisecond).String())
 		}
 		last = e.At
+		if strings.Contains(show, "leave out times") {
+			line = decidedAt.ReplaceAllString(line, `"decided_at":"…"`)
+		}
 		say("%s", line)
 	}
 	for _, answer := range h.answers[len(h.events)] {
