@@ -17,10 +17,18 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/builtin"
 	"github.com/espalier-run/espalier/internal/tool/http"
+	"github.com/espalier-run/espalier/internal/tool/notebook"
 )
 
 // storageFolder is the project's own folder, which no tool sees.
 const storageFolder = ".espalier"
+
+// notebookFolder is where agents keep their notes, below that.
+const notebookFolder = "memory"
+
+// calculator is the built-in tool that workflows bring along under names of
+// their own.
+const calculator = "calculator"
 
 // Tools is what the names of tools mean in a project: the built-in ones, what
 // the configuration binds, and the tools of MCP servers.
@@ -49,6 +57,9 @@ func NewTools(root string, c *config.Config, getenv func(string) string) *Tools 
 		for _, one := range builtin.Tools(builtin.Options{
 			Root: root, Readable: paths, Shell: builtin.Shell{Sandbox: box}, Network: builtin.Network{Guard: t.guard},
 		}) {
+			out[one.Spec().Name] = one
+		}
+		for _, one := range notebook.Tools(memoryDir(root)) {
 			out[one.Spec().Name] = one
 		}
 		return out
@@ -117,6 +128,9 @@ func (b toolbox) base(name string) tool.Tool {
 	if b.program != nil {
 		for i := range b.program.ToolDefs {
 			if def := &b.program.ToolDefs[i]; def.Name == name {
+				if kind, operation, _ := strings.Cut(def.Builtin, "."); kind == calculator {
+					return builtin.Calculator(name, operation)
+				}
 				// A file chooses where it goes, but sees no secrets for it.
 				return http.New(defined(def), http.Options{Guard: b.guard})
 			}

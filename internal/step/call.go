@@ -84,8 +84,12 @@ func (q *Question) digest(run journal.RunID) string {
 	return journal.GateDigest(run, q.Call, "call", q.Shows)
 }
 
-// CallKey is the idempotency key of a task's n-th call.
+// CallKey names a task's n-th call within its run.
 func (j *Job) CallKey(n int) string { return fmt.Sprintf("%s/call:%d", j.Key, n) }
+
+// Idempotency is a key of the task, or of one of its calls, as the world
+// outside gets it: the same after a crash, and another in every run.
+func (j *Job) Idempotency(key string) string { return string(j.Root) + "/" + key }
 
 // disapproval says what a person said.
 func disapproval(c ToolCall) string {
@@ -173,7 +177,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 		return tool.Result{}, &tool.Error{Class: ClassMissing, Message: err.Error()}
 	}
 	call := tool.Call{
-		Key: j.CallKey(c.N), Input: c.Input, Dir: j.Dir,
+		Key: j.Idempotency(j.CallKey(c.N)), Input: c.Input, Dir: j.Dir,
 		For: tool.Purpose{
 			Workflow: j.Workflow.Name, Step: j.Step.ID,
 			Visit: j.Visit, Iteration: j.Iteration, Attempt: j.Attempt,

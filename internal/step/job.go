@@ -38,7 +38,7 @@ const (
 type Job struct {
 	Run      journal.RunID // the run, or child run, that it belongs to
 	Root     journal.RunID // the run that all of it is part of
-	Key      string        // stable across crashes: the idempotency key
+	Key      string        // of the task in its run, stable across crashes
 	Attempt  int           // from 0
 	Rerun    int           // how often this attempt was lost before
 	Visit    int           // how often the step was entered before, in a cycle of jumps

@@ -354,6 +354,9 @@ func (l *lowering) step(a *agent) ir.Step {
 		task.Settings.Put("agent", id, a.id.Span)
 		task.Settings.Put("template", template, at)
 		task.Settings.Put("format", a.output.Value, a.output.Span)
+		if l.doc.memory {
+			task.Settings.Put("memory", true, a.id.Span)
+		}
 		for _, word := range words(template) {
 			l.want(word)
 		}

@@ -109,10 +109,12 @@ func (l *lowering) auth(o *object, def *ir.ToolDef) {
 		return
 	}
 	switch {
-	case value.Value == "":
-		l.say(CodeToolInvalid, diag.Error, head(n), "Write secret://NAME and declare the secret in espalier.yaml.", "The tool %q has no key to show.", def.Name)
-	case !strings.Contains(value.Value, "secret://") && !strings.Contains(value.Value, "${"):
-		l.say(CodeSecretInFile, diag.Warning, value.Span, "Write secret://NAME and declare the secret in espalier.yaml.", "The key of the tool %q stands in the file, where everybody can read it.", def.Name)
+	case value.Value == "" || strings.Contains(value.Value, "secret://") || strings.Contains(value.Value, "${"):
+		// A file decides where its requests go, so it must not decide which
+		// secrets go along.
+		l.say(CodeToolInvalid, diag.Error, head(n), fmt.Sprintf("Bind %s in espalier.yaml, with its url and the header that has the key.", def.Name), "The tool %q needs a key, which a file cannot ask for.", def.Name)
+	default:
+		l.say(CodeSecretInFile, diag.Warning, value.Span, fmt.Sprintf("Bind %s in espalier.yaml, where the key can be secret://NAME.", def.Name), "The key of the tool %q stands in the file, where everybody can read it.", def.Name)
 	}
 }
 

@@ -43,14 +43,14 @@ func TestCallsThatNeedApproval(t *testing.T) {
 	if q := answer(true); string(q.Shows["arguments"]) != `{"n":1}` || len(world.Calls) != 0 {
 		t.Errorf("first: %s, %v", q.Shows, world.Calls)
 	}
-	if q := answer(false); string(q.Shows["arguments"]) != `{"n":2}` || world.Calls["work#0/call:1"] != 1 {
+	if q := answer(false); string(q.Shows["arguments"]) != `{"n":2}` || world.Calls["root/work#0/call:1"] != 1 {
 		t.Errorf("second: %s, %v", q.Shows, world.Calls)
 	}
 	result, err := p.Done(t, agent.Kind{}, log, world)
 	if err != nil || string(result.Value) != `"done"` {
 		t.Fatalf("%s, %v", result.Value, err)
 	}
-	if len(world.Calls) != 1 || world.Calls["work#0/call:1"] != 1 || len(world.Requests) != 2 {
+	if len(world.Calls) != 1 || world.Calls["root/work#0/call:1"] != 1 || len(world.Requests) != 2 {
 		t.Errorf("calls %v, %d model calls", world.Calls, len(world.Requests))
 	}
 	last := world.Requests[1].Messages[len(world.Requests[1].Messages)-1].Blocks

@@ -99,7 +99,7 @@ func TestCrashBetweenTwoResults(t *testing.T) {
 	if _, err := (steptest.Play{Settings: handy, With: count}).Done(t, agent.Kind{}, steptest.Resumed(history), again); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Join(calls, " ") != "work#0/call:1" {
+	if strings.Join(calls, " ") != "/work#0/call:1" {
 		t.Errorf("called: %v", calls)
 	}
 	last := again.Requests[len(again.Requests)-1].Messages

@@ -239,7 +239,7 @@ func TestWhatToolsReturnIsTold(t *testing.T) {
 	if got.Type != provider.ToolResult || got.ToolID != "t0-0" || string(got.Content) != `["hit"]` || got.IsError {
 		t.Errorf("%+v", got)
 	}
-	if world.Calls["work#0/call:1"] != 1 {
+	if world.Calls["/work#0/call:1"] != 1 {
 		t.Errorf("keys: %v", world.Calls)
 	}
 	var use journal.ToolUse

@@ -232,7 +232,7 @@ func (r *runner) file(name, text string, mode os.FileMode) (string, error) {
 // environment is ours, with the inputs in it.
 func (r *runner) environment() ([]string, error) {
 	env := slices.DeleteFunc(os.Environ(), func(one string) bool { return strings.HasPrefix(one, "AWF_INPUT_") })
-	env = append(env, "ESPALIER_RUN_ID="+string(r.job.Run), "ESPALIER_STEP="+r.job.Step.ID, "ESPALIER_KEY="+r.job.Key)
+	env = append(env, "ESPALIER_RUN_ID="+string(r.job.Run), "ESPALIER_STEP="+r.job.Step.ID, "ESPALIER_KEY="+r.job.Idempotency(r.job.Key))
 	for _, name := range r.export {
 		v, ok := r.values.Lookup([]string{"input", name})
 		if !ok || v == nil {

@@ -15,6 +15,7 @@ type Settings struct {
 	Agent    string `json:"agent,omitempty"`    // ID of the agent
 	Template string `json:"template,omitempty"` // with {{names}} in it
 	Format   string `json:"format,omitempty"`   // of the reply: json, text, markdown; empty is JSON or else text
+	Memory   bool   `json:"memory,omitempty"`   // the agent has a notebook that lasts
 	Tool     string `json:"tool,omitempty"`
 	Name     string `json:"name,omitempty"` // what a tool is called as a member of the flow
 }
@@ -48,6 +49,9 @@ func (Kind) Uses(t *ir.Task) step.Uses {
 	if name, ok := step.NameOf(t, "tool"); ok {
 		u.Tools = append(u.Tools, name)
 	}
+	if at := t.Settings.At("memory"); step.Lenient[Settings](t).Memory {
+		u.Tools = append(u.Tools, ir.Name{Name: readNotes, Span: at}, ir.Name{Name: addNote, Span: at})
+	}
 	return u
 }
 
@@ -66,12 +70,15 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 		talk.Repairs = step.RepairCalls
 	}
 	a := p.Agent(set.Agent)
-	if a == nil || len(a.Tools) == 0 {
-		return talk.Bound(a)
+	asked := int64(0)
+	if a != nil && len(a.Tools) > 0 {
+		talk.Turns = step.DefaultMaxTurns
+		asked = int64(len(a.Tools))
 	}
-	talk.Turns = step.DefaultMaxTurns
+	if set.Memory {
+		asked += 2 // notes are read before, and one is added after
+	}
 	b := talk.Bound(a)
-	asked := int64(len(a.Tools))
 	b.Worst.ToolCalls = b.Worst.ToolCalls.Plus(step.N(asked))
 	b.Worst.Seconds = b.Worst.Seconds.Plus(step.N(step.ToolCallSeconds).Times(asked))
 	return b
@@ -79,3 +86,9 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 
 // jsonForm is what a JSON reply may be: anything that is not a mere text.
 var jsonForm = json.RawMessage(`{"type":["object","array","number","boolean","null"]}`)
+
+// The tools of the notebook.
+const (
+	readNotes = "notebook.read"
+	addNote   = "notebook.add"
+)

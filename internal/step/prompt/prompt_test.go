@@ -71,6 +71,14 @@ func TestRuns(t *testing.T) {
 			Value: `{"agent":"handy","output":{"tool":"search"},"tools":{"search":{"ok":false,"data":null,"error":"too slow"}}}`,
 		},
 		steptest.Play{
+			Name: "a notebook", Settings: steptest.Settings{"agent": "plain", "template": "Do it", "format": "json", "memory": true},
+			Tools: map[string]steptest.Tool{
+				"notebook.read": {Answer: `["be brief"]`}, "notebook.add": {Spec: tool.Spec{SideEffects: true, TakesKey: true}, Answer: `{"kept":true}`},
+			},
+			Replies: says(`{"n":1,"remember":"be kind"}`), Value: `{"agent":"plain","output":{"n":1,"remember":"be kind"}}`,
+			Notes: []string{tc, tr, p, r, tc, tr},
+		},
+		steptest.Play{
 			Name: "A15: a member that is a tool", Settings: steptest.Settings{"tool": "search", "name": "finder"}, Tools: tools,
 			Value: `{"agent":"finder","output":["hit"],"tools":{"search":{"ok":true,"data":["hit"]}}}`, Notes: []string{tc, tr},
 		},

@@ -50,7 +50,23 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	case "markdown":
 		t.Expected = "Markdown"
 	}
-	result, err := t.Run(ctx, job)
+	var before step.Result
+	if set.Memory {
+		use, err := callNamed(ctx, job, bookkeeper(a), readNotes, job.Key+"/notebook:read", firstNotebook, json.RawMessage("{}"), &before)
+		if err != nil {
+			return before, err
+		}
+		if use.Error == "" {
+			t.Data = append(t.Data, talk.Data{Name: "notebook", Value: use.Output})
+		}
+		t.Task += "\n\nYour notebook has your notes from earlier runs. To keep a note for later ones, answer with a JSON object that also has it as a text under \"remember\"."
+	}
+	if err := job.Log.Note(ctx, before.Notes...); len(before.Notes) > 0 && err != nil {
+		return before, err
+	}
+	asked := *job
+	asked.History = slices.DeleteFunc(slices.Clone(job.History), ours) // the conversation knows its own notes only
+	result, err := t.Run(ctx, &asked)
 	if err != nil {
 		return result, err
 	}
@@ -63,8 +79,45 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 			return result, err
 		}
 	}
+	if note := remembered(out.Output); set.Memory && note != nil {
+		use, err := callNamed(ctx, job, bookkeeper(a), addNote, job.Key+"/notebook:add", firstNotebook+1, note, &result)
+		if err != nil {
+			return result, err
+		}
+		if use.Error != "" {
+			return result, step.Errorf(step.ClassTool, "the note of agent %q could not be kept: %s", a.ID, use.Error)
+		}
+	}
 	result.Value = step.JSON(out)
 	return result, nil
+}
+
+// bookkeeper is the agent as far as its notebook goes, which it need not list
+// among its tools.
+func bookkeeper(a *ir.Agent) *ir.Agent {
+	return &ir.Agent{ID: a.ID, Tools: []ir.Name{{Name: readNotes}, {Name: addNote}}}
+}
+
+// firstNotebook numbers the calls of the notebook apart from others.
+const firstNotebook = 2000
+
+// remembered is what a reply wants to have in the notebook, as the tool takes it.
+func remembered(output json.RawMessage) json.RawMessage {
+	var reply struct {
+		Remember string `json:"remember"`
+	}
+	if json.Unmarshal(output, &reply) != nil || strings.TrimSpace(reply.Remember) == "" {
+		return nil
+	}
+	return step.JSON(map[string]string{"note": reply.Remember})
+}
+
+// ours tells the notes of calls that this kind makes from those of the
+// conversation.
+func ours(n journal.TaskNoted) bool {
+	var use journal.ToolUse
+	return (n.Kind == journal.NoteToolCall || n.Kind == journal.NoteToolResult) && json.Unmarshal(n.Data, &use) == nil &&
+		(strings.Contains(use.CallID, "/asked:") || strings.Contains(use.CallID, "/notebook:"))
 }
 
 // choices are what rules look at, as the reply has it: the reply is one part

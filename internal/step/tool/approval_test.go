@@ -50,7 +50,7 @@ func TestACallThatNeedsApproval(t *testing.T) {
 	yes := journal.ToolAnswer{Call: q.Call, Digest: journal.GateDigest("root", q.Call, "call", q.Shows), Approved: true}
 	after := told(log, yes)
 	result, err := p.Done(t, tool.Kind{}, after, world)
-	if err != nil || string(result.Value) != `"found"` || world.Calls["work#0/call:1"] != 1 {
+	if err != nil || string(result.Value) != `"found"` || world.Calls["root/work#0/call:1"] != 1 {
 		t.Errorf("%s, %v, calls %v", result.Value, err, world.Calls)
 	}
 	if want := []string{journal.NoteToolAnswer, journal.NoteToolCall, journal.NoteToolResult}; !slices.Equal(after.Kinds(), want) {

@@ -1,0 +1,202 @@
+package notebook
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// The names of the tools.
+const (
+	Read = "notebook.read"
+	Add  = "notebook.add"
+)
+
+const (
+	// mostNotes is how many of the newest notes an agent is shown.
+	mostNotes = 100
+	// longestNote is how many bytes a note may have.
+	longestNote = 4000
+)
+
+// Note is something that an agent wants to remember.
+type Note struct {
+	At   time.Time `json:"at"`
+	Key  string    `json:"key"` // of the call that made it
+	Text string    `json:"note"`
+}
+
+// Book is a notebook: whose it is, and what stands in it.
+type Book struct {
+	Workflow string `json:"workflow"`
+	Agent    string `json:"agent"`
+	Notes    []Note `json:"notes"`
+}
+
+// Tools are the tools that keep their notebooks in a folder.
+func Tools(dir string) []tool.Tool { return []tool.Tool{reader{dir}, adder{dir}} }
+
+type reader struct{ dir string }
+
+func (reader) Spec() tool.Spec {
+	return tool.Spec{
+		Name: Read, Description: "Returns your notes from earlier runs, oldest first.",
+		Schema: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
+	}
+}
+
+func (r reader) Call(_ context.Context, call tool.Call) (tool.Result, error) {
+	notes, err := read(file(r.dir, call.For.Workflow, call.For.Agent))
+	if err != nil {
+		return tool.Result{}, failed(err)
+	}
+	texts := []string{}
+	for _, n := range notes[max(0, len(notes)-mostNotes):] {
+		texts = append(texts, n.Text)
+	}
+	out, err := json.Marshal(texts)
+	return tool.Result{Output: out}, err
+}
+
+type adder struct{ dir string }
+
+func (adder) Spec() tool.Spec {
+	return tool.Spec{
+		Name: Add, Description: "Keeps a note for your later runs.", SideEffects: true, TakesKey: true,
+		Schema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"note":{"type":"string","minLength":1,"maxLength":%d}},"required":["note"],"additionalProperties":false}`, longestNote)),
+	}
+}
+
+func (a adder) Call(_ context.Context, call tool.Call) (tool.Result, error) {
+	var in struct {
+		Note string `json:"note"`
+	}
+	if err := json.Unmarshal(call.Input, &in); err != nil || in.Note == "" || len(in.Note) > longestNote {
+		return tool.Result{}, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("a note is a text of at most %d bytes", longestNote)}
+	}
+	name := file(a.dir, call.For.Workflow, call.For.Agent)
+	notes, err := read(name)
+	if err != nil {
+		return tool.Result{}, failed(err)
+	}
+	for _, n := range notes {
+		if n.Key == call.Key {
+			return tool.Result{Output: json.RawMessage(`{"kept":true}`)}, nil
+		}
+	}
+	line, err := json.Marshal(Note{At: time.Now().UTC().Truncate(time.Second), Key: call.Key, Text: in.Note})
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if err := write(name, line); err != nil {
+		return tool.Result{}, failed(err)
+	}
+	return tool.Result{Output: json.RawMessage(`{"kept":true}`)}, nil
+}
+
+func failed(err error) error {
+	return &tool.Error{Class: tool.ClassTool, Message: fmt.Sprintf("the notebook cannot be used: %v", err)}
+}
+
+// write appends a line, after what a crash may have left of another one.
+func write(name string, line []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	text := append(line, '\n')
+	if size, err := f.Seek(0, 2); err == nil && size > 0 {
+		last := make([]byte, 1)
+		if _, err := f.ReadAt(last, size-1); err == nil && last[0] != '\n' {
+			text = append([]byte("\n"), text...)
+		}
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// file is where the notebook of an agent lies. Names become one part of the
+// path each, whatever stands in them.
+func file(dir, workflow, agent string) string {
+	return filepath.Join(dir, segment(workflow), segment(agent)+".jsonl")
+}
+
+func segment(name string) string {
+	if name = url.PathEscape(name); strings.Trim(name, ".") == "" {
+		return "_" + name
+	}
+	return name
+}
+
+// read reads a notebook; lines that are no notes are passed over.
+func read(name string) ([]Note, error) {
+	raw, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []Note
+	lines := bufio.NewScanner(bytes.NewReader(raw))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var n Note
+		if json.Unmarshal(lines.Bytes(), &n) == nil && n.Text != "" {
+			out = append(out, n)
+		}
+	}
+	return out, lines.Err()
+}
+
+// Books are all notebooks of a folder, by workflow and agent.
+func Books(dir string) ([]Book, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*", "*.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	var out []Book
+	for _, name := range names {
+		workflow, err := url.PathUnescape(filepath.Base(filepath.Dir(name)))
+		if err != nil {
+			continue // not one of ours
+		}
+		agent, err := url.PathUnescape(strings.TrimSuffix(filepath.Base(name), ".jsonl"))
+		if err != nil {
+			continue
+		}
+		notes, err := read(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Book{Workflow: workflow, Agent: agent, Notes: notes})
+	}
+	return out, nil
+}
+
+// Forget removes the notebooks of a workflow, or of one of its agents. It
+// reports whether there were any.
+func Forget(dir, workflow, agent string) (bool, error) {
+	name := filepath.Join(dir, segment(workflow))
+	if agent != "" {
+		name = file(dir, workflow, agent)
+	}
+	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return true, os.RemoveAll(name)
+}
