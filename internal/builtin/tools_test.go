@@ -1,0 +1,145 @@
+package builtin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/npmtest"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// project is a project's tools, as its files say.
+func projectTools(t *testing.T, settings, servers string) *Tools {
+	t.Helper()
+	root := t.TempDir()
+	c, problems := config.Parse(source.NewFile(config.FileName, settings))
+	if problems.Errors() {
+		t.Fatal(problems)
+	}
+	if servers != "" {
+		if err := os.WriteFile(filepath.Join(root, config.MCPFileName), []byte(servers), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := map[string]string{"CRM_TOKEN": "hush", "SERVER": os.Getenv("TEST_SERVER")}
+	tools := NewTools(root, c, func(name string) string { return env[name] })
+	t.Cleanup(tools.Close)
+	return tools
+}
+
+func use(t *testing.T, box toolbox, name, input string) (said, class string) {
+	t.Helper()
+	found := box.Tool(name)
+	if found == nil {
+		return "", "none"
+	}
+	result, err := found.Call(t.Context(), tool.Call{Key: "k", Input: json.RawMessage(input), Dir: t.TempDir()})
+	var failed *tool.Error
+	if errors.As(err, &failed) {
+		return failed.Message, failed.Class
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(result.Output) + result.Offline, ""
+}
+
+func TestToolsOfTheConfiguration(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Header.Get("Authorization"))
+	}))
+	defer web.Close()
+	tools := projectTools(t, `
+tools:
+  crm.read: {url: "`+web.URL+`/records", method: GET, bearer: "secret://crm", requires_approval: true, timeout: 5s}
+  look: {use: Read}
+  Bash: {enabled: false}
+secrets:
+  crm: {env: CRM_TOKEN}
+`, "")
+	program := &ir.Program{ToolDefs: []ir.ToolDef{
+		{Name: "theirs", URL: web.URL, Method: "GET", Headers: []ir.HeaderDef{{Name: "Authorization", Value: "secret://crm"}}},
+		{Name: "crm.read", URL: "https://evil.example"},
+	}}
+	box := toolbox{Tools: tools, program: program}
+	if got, class := use(t, box, "crm.read", `{}`); got != `"Bearer hush"` || class != "" {
+		t.Errorf("what the configuration names is reached: %s %s", class, got)
+	}
+	if spec := box.Tool("crm.read").Spec(); !spec.RequiresApproval || spec.Timeout.Seconds() != 5 || !strings.HasPrefix(spec.Target, "GET "+web.URL) {
+		t.Errorf("%+v", spec)
+	}
+	if got, class := use(t, box, "theirs", `{}`); class != tool.ClassDenied {
+		t.Errorf("what a file names is not, on this machine: %s %s", class, got)
+	}
+	if got, class := use(t, box, "look", `{"path":"none"}`); class != tool.ClassTool || box.Tool("look").Spec().Name != "look" {
+		t.Errorf("another name: %s %s", class, got)
+	}
+	if box.Tool("Bash") != nil || box.Tool("unknown") != nil {
+		t.Error("what is switched off, or unknown, is there")
+	}
+	if got := box.Names("crm.*"); !slices.Equal(got, []string{"crm.read"}) {
+		t.Errorf("%v", got)
+	}
+	box.simulate = true
+	if got, class := use(t, box, "crm.read", `{"a":1}`); class != "" || !strings.HasSuffix(got, "simulated") || strings.Contains(got, "hush") {
+		t.Errorf("simulated: %s %s", class, got)
+	}
+	if box.Tool("crm.read").Spec().RequiresApproval {
+		t.Error("what is made up needs approval")
+	}
+}
+
+func TestMadeUpFromASchema(t *testing.T) {
+	made, err := MakeUp(json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer","minimum":3,"maximum":5}}}`), "key")
+	var got struct{ N int }
+	if err != nil || json.Unmarshal(made, &got) != nil || got.N < 3 || got.N > 5 {
+		t.Errorf("%s, %v", made, err)
+	}
+}
+
+// A server that other programs know, too: found, started when it is needed,
+// checked before a run.
+func TestToolsOfServers(t *testing.T) {
+	t.Setenv("TEST_SERVER", npmtest.Program(t, "@modelcontextprotocol/server-everything@2026.8.31", "mcp-server-everything"))
+	tools := projectTools(t, "tools: {sum: {use: everything.get-sum}}\nmcp: {off: {enabled: false}}\n", `{"mcpServers":{
+		"everything":{"command":"${SERVER}","args":["${MODE:-stdio}"]},"off":{"command":"false"},"lost":{"command":"${NOT_SET}"}}}`)
+	box := toolbox{Tools: tools}
+	if got, class := use(t, box, "everything.echo", `{"message":"roses"}`); class != "" || !strings.Contains(got, "roses") {
+		t.Errorf("%s %s", class, got)
+	}
+	if got, class := use(t, box, "sum", `{"a":1,"b":2}`); class != "" || !strings.Contains(got, "3") {
+		t.Errorf("%s %s", class, got)
+	}
+	if got := box.Names("everything.get-s*"); !slices.Contains(got, "everything.get-sum") {
+		t.Errorf("%v", got)
+	}
+	program := &ir.Program{Tools: ir.Tools{AllowAll: true, Deny: []ir.Name{{Name: "denied"}}}, Blocks: []ir.Block{{}}}
+	for _, name := range []string{"everything.echo", "everything.nothing", "off.x", "lost.x", "nobody.x", "denied"} {
+		var settings ir.Settings
+		settings.Put("tool", name, source.Span{})
+		program.Blocks[0].Steps = append(program.Blocks[0].Steps, ir.Step{ID: "step " + name, Action: ir.Task{Kind: "tool", Settings: settings}})
+	}
+	var got []string
+	for _, l := range tools.Lacks(program, RunOptions{}) {
+		got = append(got, fmt.Sprint(l.Steps, " ", l.Message))
+	}
+	for i, want := range []string{`has no tool "everything.nothing"`, "switched off", "NOT_SET is not set", `nothing is bound to the tool "nobody.x"`} {
+		if len(got) != 4 || !strings.Contains(got[i], want) {
+			t.Errorf("%d: %q", i, got)
+		}
+	}
+	if tools.Lacks(program, RunOptions{Simulate: true}) != nil {
+		t.Error("a simulated run lacks something")
+	}
+}
