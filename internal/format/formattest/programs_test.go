@@ -23,6 +23,7 @@ var columns = []string{
 	"agentfile",
 	"agent-flow",
 	"aiflow",
+	"awf",
 	"nof",
 }
 
