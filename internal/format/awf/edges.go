@@ -54,7 +54,7 @@ func inlineName(s *state) string { return "__inline_error_" + s.name.Value }
 // afterwards.
 func (l *lowering) after(s *state, steps []ir.Step) []ir.Step {
 	main := &steps[0]
-	good := l.hookStep(s.name.Value+":post", s.post, hookSettings{}, s.name.Span)
+	good := l.hookStep(s.name.Value+":post", s.post, hookSettings{Again: true}, s.name.Span)
 	bad := l.hookStep(s.name.Value+afterFailure, s.post, hookSettings{Again: true}, s.name.Span)
 	for _, e := range main.Next {
 		if slices.Contains(e.On, ir.OK) {

@@ -28,6 +28,7 @@ type lowering struct {
 	p        *ir.Program
 	children map[string]int  // by path: position in Program.Children
 	seen     map[string]bool // what was reported once already
+	loops    int             // around what is being lowered
 	within   []*state        // loops and parallel steps being lowered
 	vars     map[string]ir.Var
 }
@@ -372,6 +373,8 @@ func (l *lowering) contains(s *state, name text.Text) {
 }
 
 func (l *lowering) loop(s *state, out *ir.Step, at *place) {
+	l.loops++
+	defer func() { l.loops-- }()
 	inside := &place{loop: s, up: at}
 	var body []text.Text
 	for _, name := range s.body {

@@ -68,6 +68,11 @@ func (l *lowering) machine(e *expr.Expr) {
 // properties reports properties that the states of steps do not have.
 func (l *lowering) properties(e *expr.Expr, severity diag.Severity) {
 	for _, p := range e.Paths() {
+		if p.Segments[0] == "loop" && l.loops == 0 {
+			l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("There is no loop around this, so there is no %q.", strings.Join(p.Written, ".")),
+				"Use it in the states of a loop's body; let one of them print what is needed later.")
+			continue
+		}
 		if len(p.Segments) < 3 || p.Segments[0] != "states" {
 			continue
 		}

@@ -27,6 +27,7 @@ const (
 	ModelReplied Event = "model.replied"
 	ModelRetried Event = "model.retried" // an attempt failed and is made again
 	ToolFinished Event = "tool.finished"
+	StepSaid     Event = "step.said" // a line that the author wrote for people
 	WaitStarted  Event = "wait.started"
 	WaitFinished Event = "wait.finished"
 	Signalled    Event = "event.received" // before anything waited for it
@@ -192,6 +193,8 @@ func (n *Notice) text(s *Style) (string, report.Colour) {
 			return "was interrupted and is done again", report.Amber
 		}
 		return "was interrupted; nobody knows whether it was done", report.Amber
+	case StepSaid:
+		return strings.TrimSpace(n.Note), report.Plain
 	case ModelRetried:
 		return fmt.Sprintf("the model failed: %s; asked again in %s", n.Error, report.Duration(n.Due.Sub(n.At.Time))), report.Amber
 	case ToolFinished:

@@ -244,6 +244,11 @@ func (p *Progress) note(e *journal.Event, x *journal.TaskNoted) {
 			n := p.tell(e, ModelRetried, a.step)
 			n.Error, n.Reason, n.Due = r.Message, r.Class, Time{(e.At + r.Wait).Time()}
 		}
+	case journal.NoteSaid:
+		var said journal.Said
+		if json.Unmarshal(x.Data, &said) == nil {
+			p.tell(e, StepSaid, a.step).Note = said.Text
+		}
 	case journal.NoteToolCall:
 		var t journal.ToolUse
 		if json.Unmarshal(x.Data, &t) == nil {
