@@ -42,13 +42,15 @@ var layers = map[string][]string{
 	// Hashes and comparisons go through it.
 	"internal/canonical": {},
 	"internal/price":     {},
-	"internal/config":    {"internal/text", "internal/price"},
+	// Tasks, the engine and the command line all keep values to themselves.
+	"internal/secret": {},
+	"internal/config": {"internal/text", "internal/price", "internal/secret"},
 
 	"internal/format": {"internal/ir", "internal/text", "internal/python"},
 	"internal/tool":   {"internal/ir", "internal/schema", "internal/process", "internal/netguard"},
 	// The scripted model reads a file with positions, which speaks for tools too.
 	"internal/provider": {"internal/ir", "internal/text", "internal/tool", "internal/schema", "internal/process"},
-	"internal/step":     {"internal/ir", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/python"},
+	"internal/step":     {"internal/ir", "internal/secret", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/python"},
 	"internal/check":    {"internal/ir", "internal/step", "internal/schedule"},
 
 	"internal/journal": {"internal/ir", "internal/canonical"},
@@ -62,11 +64,11 @@ var layers = map[string][]string{
 	"internal/builtin": {
 		"internal/format", "internal/step", "internal/provider", "internal/tool", "internal/journal", "internal/report",
 		// It also puts the leaves together to something that runs.
-		"internal/engine", "internal/config", "internal/price",
+		"internal/engine", "internal/config", "internal/price", "internal/secret",
 	},
 	"internal/cli": {
 		"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph",
-		"internal/project", "internal/explain", "internal/config", "internal/price",
+		"internal/project", "internal/explain", "internal/config", "internal/price", "internal/secret",
 	},
 	"internal/web":  {"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph", "internal/project"},
 	"cmd/espalier":  {"internal/cli", "internal/web", "internal/process"},

@@ -3,12 +3,14 @@ package builtin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/secret"
 )
 
 // Finding is what is known about one thing that runs may need.
@@ -55,8 +57,13 @@ func (m *Models) examineSecret(ctx context.Context, name string, s config.Secret
 		f.About += ", which is not run to find out"
 		return f
 	}
-	if _, err := s.Value(ctx, m.root, m.getenv); err != nil {
+	value, err := s.Value(ctx, m.root, m.getenv)
+	switch {
+	case err != nil:
 		f.State, f.About, f.Fix = Missing, err.Error(), "Put the secret into "+s.Place()+"."
+	case !secret.Hideable(value):
+		f.State, f.About = Broken, fmt.Sprintf("fewer than %d characters, so it cannot be kept out of records", secret.Least)
+		f.Fix = "Use a longer secret."
 	}
 	return f
 }

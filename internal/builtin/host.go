@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -34,8 +35,7 @@ type host struct {
 func newHost(dir string, o RuntimeOptions) *host {
 	root := filepath.Dir(dir)
 	return &host{
-		runs: filepath.Join(dir, "runs"), root: root, config: o.Config, getenv: o.Getenv,
-		models: NewModels(root, o.Config, o.Getenv), tools: tools(root, o),
+		runs: filepath.Join(dir, "runs"), root: root, config: o.Config, getenv: o.Getenv, models: o.Models, tools: tools(root, o),
 	}
 }
 
@@ -44,7 +44,7 @@ func tools(root string, o RuntimeOptions) *Tools {
 	if o.Tools != nil {
 		return o.Tools
 	}
-	return NewTools(root, o.Config, o.Getenv)
+	return NewTools(root, o.Config, o.Getenv, o.Models.Secrets)
 }
 
 // outfit is what all tasks of runs with the same options use.
@@ -78,7 +78,11 @@ func (h *host) outfit(options json.RawMessage) (*outfit, error) {
 	}
 	var asked RunOptions
 	if len(options) > 0 {
-		if err := json.Unmarshal(options, &asked); err != nil {
+		revealed, err := h.models.Secrets.Reveal(context.Background(), options)
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(revealed, &asked); err != nil {
 			return nil, fmt.Errorf("the run's options cannot be read: %w", err)
 		}
 	}

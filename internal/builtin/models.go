@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider/gemini"
 	"github.com/espalier-run/espalier/internal/provider/openai"
 	"github.com/espalier-run/espalier/internal/provider/wire"
+	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -30,6 +31,8 @@ type Models struct {
 	root   string // of the project
 	config *config.Config
 	getenv func(string) string
+	// Secrets are where keys come from.
+	Secrets *secret.Registry
 
 	mu   sync.Mutex
 	open map[string]provider.Model // by provider
@@ -40,7 +43,7 @@ func NewModels(root string, c *config.Config, getenv func(string) string) *Model
 	if c == nil {
 		c = &config.Config{}
 	}
-	return &Models{root: root, config: c, getenv: getenv, open: map[string]provider.Model{}}
+	return &Models{root: root, config: c, getenv: getenv, Secrets: Secrets(root, c, getenv), open: map[string]provider.Model{}}
 }
 
 // server is one provider, as far as it is known without asking it.
@@ -240,21 +243,21 @@ func (m *Models) Providers() []string {
 // nothing. A command that prints a key is not run for that: it may ask a person.
 func (m *Models) lacksKey(s server) *Trouble {
 	if name, ok := config.Reference(s.settings.Key.Value); ok {
-		secret := m.config.Secret(name)
+		declared := m.config.Secret(name)
 		switch {
-		case secret == nil:
+		case declared == nil:
 			return &Trouble{Message: fmt.Sprintf("the key of %s is the secret %q, which is not declared", s.name, name), Help: "Declare it in " + config.FileName + "."}
-		case len(secret.Command) > 0:
-			if _, err := exec.LookPath(secret.Command[0]); err != nil {
-				return &Trouble{Message: fmt.Sprintf("the key of %s comes from the command %q, which is not there", s.name, secret.Command[0]), Help: "Install it, or change the secret in " + config.FileName + "."}
+		case len(declared.Command) > 0:
+			if _, err := exec.LookPath(declared.Command[0]); err != nil {
+				return &Trouble{Message: fmt.Sprintf("the key of %s comes from the command %q, which is not there", s.name, declared.Command[0]), Help: "Install it, or change the secret in " + config.FileName + "."}
 			}
 			return nil
 		}
-		if t := m.ownKey(s, secret.Env); t != nil {
+		if t := m.ownKey(s, declared.Env); t != nil {
 			return t
 		}
-		if _, err := secret.Value(context.Background(), m.root, m.getenv); err != nil {
-			return &Trouble{Message: fmt.Sprintf("there is no key for %s: %v", s.name, err), Help: fmt.Sprintf("Put the key into %s.", secret.Place())}
+		if _, err := declared.Value(context.Background(), m.root, m.getenv); err != nil {
+			return &Trouble{Message: fmt.Sprintf("there is no key for %s: %v", s.name, err), Help: fmt.Sprintf("Put the key into %s.", declared.Place())}
 		}
 		return nil
 	}
@@ -334,11 +337,7 @@ func (m *Models) resolve(ctx context.Context, value string) (string, error) {
 	if !ok {
 		return value, nil
 	}
-	secret := m.config.Secret(name)
-	if secret == nil {
-		return "", fmt.Errorf("there is no secret %q", name)
-	}
-	return secret.Value(ctx, m.root, m.getenv)
+	return m.Secrets.Value(ctx, name)
 }
 
 // The usual limits of a provider.

@@ -24,6 +24,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report/awfaudit"
 	"github.com/espalier-run/espalier/internal/report/transcript"
 	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -36,6 +37,8 @@ type Runtime struct {
 	// themselves.
 	Transcripts *transcript.Writer
 	Audits      *audit.Writer
+	// Secrets is what none of these ever holds.
+	Secrets *secret.Registry
 
 	dir    string
 	getenv func(string) string
@@ -59,6 +62,8 @@ type RuntimeOptions struct {
 	// Tools are the project's if somebody has made them already; the runtime
 	// closes them.
 	Tools *Tools
+	// Models are the project's, with their secrets; nil makes them.
+	Models *Models
 	// Getenv reads the environment; nil reads the process's own.
 	Getenv func(string) string
 	// Journal wraps the store before anything uses it; nil leaves it as it is.
@@ -82,7 +87,11 @@ func (o RuntimeOptions) complete() RuntimeOptions {
 // OpenRuntime opens the storage folder of a project, and makes it if need be.
 func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	o = o.complete()
-	r := &Runtime{dir: dir, log: o.Log, getenv: o.Getenv}
+	if o.Models == nil {
+		o.Models = NewModels(filepath.Dir(dir), o.Config, o.Getenv)
+	}
+	secrets := o.Models.Secrets
+	r := &Runtime{Secrets: secrets, dir: dir, log: o.Log, getenv: o.Getenv}
 	defer func() {
 		if err != nil {
 			r.Close()
@@ -111,7 +120,8 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	r.models = host.models
 	r.tools = host.tools
 	r.Engine = engine.New(engine.Config{
-		Store: store, Process: r.Process, Kinds: kinds, Log: o.Log, CheckOutput: CheckOutput, FillInput: FillInput, Machine: machine(filepath.Dir(dir)),
+		Store: store, Process: r.Process, Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)),
+		CheckOutput: checkOutput(secrets), FillInput: fillInput(secrets), Secrets: secrets,
 		Host: host,
 	})
 	if err := r.record(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/netguard"
 	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/builtin"
 	"github.com/espalier-run/espalier/internal/tool/http"
@@ -36,6 +37,7 @@ type Tools struct {
 	root    string
 	config  *config.Config
 	getenv  func(string) string
+	secrets *secret.Registry
 	guard   netguard.Options
 	plain   map[string]tool.Tool                 // the built-in ones
 	boxed   func() (map[string]tool.Tool, error) // and in a sandbox
@@ -43,8 +45,8 @@ type Tools struct {
 }
 
 // NewTools makes them. Nothing is started.
-func NewTools(root string, c *config.Config, getenv func(string) string) *Tools {
-	t := &Tools{root: root, config: c, getenv: getenv}
+func NewTools(root string, c *config.Config, getenv func(string) string, secrets *secret.Registry) *Tools {
+	t := &Tools{root: root, config: c, getenv: getenv, secrets: secrets}
 	for _, host := range c.Allow.Hosts {
 		t.guard.Allow = append(t.guard.Allow, host.Value)
 	}
@@ -246,11 +248,7 @@ func (t *Tools) value(ctx context.Context, text string) (string, error) {
 		before, text = bearer, rest
 	}
 	if name, ok := config.Reference(text); ok {
-		secret := t.config.Secret(name)
-		if secret == nil {
-			return "", fmt.Errorf("there is no secret %q", name)
-		}
-		value, err := secret.Value(ctx, t.root, t.getenv)
+		value, err := t.secrets.Value(ctx, name)
 		return before + value, err
 	}
 	expanded, err := config.Expand(text, t.getenv)

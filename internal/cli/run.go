@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -65,10 +67,6 @@ replies from a file. Both are labelled as such wherever they appear.`,
 			if offDemand(an.program) && !force {
 				return usage("Use --force to run it all the same.", "the workflow says \"manual: false\": it is not meant to be run by hand")
 			}
-			input, err := a.input(an.program, inputs, inputFile)
-			if err != nil {
-				return err
-			}
 			options := builtin.RunOptions{Simulate: simulate, Seed: seed, NoTranscript: noRecord, Model: model}
 			if script != "" {
 				if err := a.readScript(&options, script, an.program); err != nil {
@@ -94,8 +92,12 @@ replies from a file. Both are labelled as such wherever they appear.`,
 			if cmd.Flags().Changed("sandbox") {
 				options.Sandbox = sandbox
 			}
-			tools := builtin.NewTools(project.Root, settings, a.Getenv)
+			tools := builtin.NewTools(project.Root, settings, a.Getenv, models.Secrets)
 			defer tools.Close()
+			input, err := a.input(an.program, models.Secrets, inputs, inputFile)
+			if err != nil {
+				return err
+			}
 			if err := ready(an.program, models, tools, options); err != nil {
 				return err
 			}
@@ -107,7 +109,7 @@ replies from a file. Both are labelled as such wherever they appear.`,
 			if givenRun != "" {
 				id = journal.RunID(givenRun)
 			}
-			r, err := a.runtime(project.Root, builtin.RuntimeOptions{Relaxed: durability == "relaxed", Config: settings, Tools: tools})
+			r, err := a.runtime(project.Root, builtin.RuntimeOptions{Relaxed: durability == "relaxed", Config: settings, Models: models, Tools: tools})
 			if err != nil {
 				return err
 			}
@@ -239,8 +241,10 @@ func upper(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// input puts the input together and holds it against its schema.
-func (a *app) input(p *ir.Program, given []string, file string) (json.RawMessage, error) {
+// input puts the input together and holds it against its schema. A value that
+// is a reference to a secret is that secret, unless it stands in a file that
+// is text.
+func (a *app) input(p *ir.Program, secrets *secret.Registry, given []string, file string) (json.RawMessage, error) {
 	var contract *schema.Schema
 	if p.Input != nil && len(p.Input.Schema) > 0 {
 		compiled, err := schema.Compile(p.Input.Schema)
@@ -258,6 +262,9 @@ func (a *app) input(p *ir.Program, given []string, file string) (json.RawMessage
 		}
 		if !json.Valid(raw) {
 			return nil, usage("Use --input text=@FILE for a file that is plain text.", "%q is not JSON", file)
+		}
+		if raw, err = a.refer(secrets, raw); err != nil {
+			return nil, err
 		}
 		if err := json.Unmarshal(raw, &object); err != nil {
 			whole = raw
@@ -278,9 +285,14 @@ func (a *app) input(p *ir.Program, given []string, file string) (json.RawMessage
 			if err != nil {
 				return nil, err
 			}
-			text = string(raw)
+			object[name] = valueOf(contract, name, string(raw))
+			continue
 		}
-		object[name] = valueOf(contract, name, text)
+		value, err := a.refer(secrets, valueOf(contract, name, text))
+		if err != nil {
+			return nil, err
+		}
+		object[name] = value
 	}
 	if whole == nil {
 		raw, err := json.Marshal(object)
@@ -302,10 +314,20 @@ func (a *app) input(p *ir.Program, given []string, file string) (json.RawMessage
 	}
 	lines := make([]string, len(problems))
 	for i, p := range problems {
-		lines[i] = "  " + p.String()
+		lines[i] = "  " + secrets.Show(p.String())
 	}
 	return nil, usage("Give inputs with --input NAME=VALUE; \"espalier show\" lists them.",
 		"the input does not fit:\n%s\n", strings.Join(lines, "\n"))
+}
+
+// refer puts secrets in the place of references to them.
+func (a *app) refer(secrets *secret.Registry, raw json.RawMessage) (json.RawMessage, error) {
+	out, err := secrets.Refer(context.Background(), raw)
+	var trouble *secret.Error
+	if errors.As(err, &trouble) {
+		return nil, &failure{code: exitNotReady, message: trouble.Error(), help: "Nothing was started. " + trouble.Help}
+	}
+	return out, err
 }
 
 // valueOf reads the text of an input as its schema has it: as text, unless

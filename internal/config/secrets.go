@@ -12,11 +12,9 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/text"
 )
-
-// Scheme begins a reference to a secret.
-const Scheme = "secret://"
 
 // Secret is where a secret comes from: one of these.
 type Secret struct {
@@ -48,7 +46,7 @@ func readSecrets(f *fields) []Named[Secret] {
 var secretName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`) })
 
 // Reference is the name that a text refers to, if it is a reference.
-func Reference(value string) (name string, ok bool) { return strings.CutPrefix(value, Scheme) }
+func Reference(value string) (name string, ok bool) { return strings.CutPrefix(value, secret.Scheme) }
 
 // checkKey holds that a key is a reference: a file that is shared must not
 // hold the key itself.
@@ -70,7 +68,7 @@ func (c *Config) checkReference(t text.Text, out *diag.List) {
 	}
 	help := fmt.Sprintf("Declare it: secrets: {%s: {env: %s}}.", name, strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
 	if near := diag.Nearest(name, names); near != "" {
-		help = fmt.Sprintf("Did you mean %q?", Scheme+near)
+		help = fmt.Sprintf("Did you mean %q?", secret.Scheme+near)
 	}
 	out.Add(diag.Diagnostic{Code: CodeNoSecret, Severity: diag.Error, Span: t.Span, Message: fmt.Sprintf("There is no secret %q.", name), Help: help})
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -47,6 +49,8 @@ type Config struct {
 	// FillInput puts defaults into the input of a child, and holds it against
 	// its contract if strict; nil does neither.
 	FillInput func(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error)
+	// Secrets are kept out of everything that the engine holds and writes.
+	Secrets *secret.Registry
 	// Machine is what of this machine a variable begins with; nil knows nothing.
 	Machine func(from string) (string, bool)
 }
@@ -77,6 +81,7 @@ type pinned struct {
 	def     *Definition
 	program *plan.Program
 	choices choosing
+	hides   bool // its text has marks of secrets
 }
 
 // New makes an engine.
@@ -107,17 +112,21 @@ func (e *Engine) Start(ctx context.Context, id journal.RunID, def *Definition, i
 	if err != nil {
 		return err
 	}
+	if hidden := e.Secrets.Hide(raw); !bytes.Equal(hidden, raw) {
+		raw, hash = hidden, hashOf(hidden)
+	}
 	pin, err := e.pin(hash, func() ([]byte, error) { return raw, nil })
 	if err != nil {
 		return err
 	}
+	def = pin.def
 	blobs := []journal.Blob{{Hash: hash, Data: raw}}
-	value, blob := keep(input)
+	value, blob := keep(e.Secrets.Hide(input))
 	if blob != nil {
 		blobs = append(blobs, *blob)
 	}
 	return e.start(ctx, id, pin, journal.RunStarted{
-		Name: def.Program.Name, Format: def.Program.Format, Definition: hash, Input: value, Options: options, By: by,
+		Name: def.Program.Name, Format: def.Program.Format, Definition: hash, Input: value, Options: e.Secrets.Hide(options), By: by,
 		Vars: e.vars(def.Program), Budget: plan.LimitsOf(def.Program),
 	}, blobs)
 }
@@ -163,7 +172,7 @@ func (e *Engine) vars(p *ir.Program) map[string]journal.Value {
 			if text, ok := e.Machine(v.From); ok {
 				raw, err := encode(text)
 				if err == nil { // text always encodes
-					vars[v.Path] = journal.Value{JSON: raw}
+					vars[v.Path] = journal.Value{JSON: e.Secrets.Hide(raw)}
 				}
 			}
 		}
@@ -191,7 +200,7 @@ func (e *Engine) pin(hash string, read func() ([]byte, error)) (*pinned, error) 
 	if err != nil {
 		return nil, err
 	}
-	pin = &pinned{def: def, program: plan.Compile(def.Program), choices: choosing{}}
+	pin = &pinned{def: def, program: plan.Compile(def.Program), choices: choosing{}, hides: secret.Hides(raw)}
 	pin.choices.add(def.Program)
 	e.mu.Lock()
 	e.programs[hash] = pin

@@ -110,7 +110,8 @@ func (r *run) launch(t plan.OpenTask) {
 				err = r.e.Host.Equip(spec, options)
 			}
 			if err == nil {
-				result, err = runSafely(ctx, runner, spec)
+				hiding := step.Hiding{Runner: runner, Secrets: r.e.Secrets, Defined: r.pin.hides}
+				result, err = runSafely(ctx, hiding, spec)
 			}
 			if ctx.Err() == nil {
 				result = spec.Finish(j.history, result, err)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -85,6 +86,24 @@ func decodeMessage(m journal.Message) (in plan.Input, ref string, err error) {
 		err = fmt.Errorf("%w: inbox: a message of kind %q", journal.ErrCorrupt, m.Kind)
 	}
 	return in, box.Ref, err
+}
+
+// hide takes the values of secrets out of what somebody says to a run.
+func (e *Engine) hide(in plan.Input) (plan.Input, error) {
+	if _, ok := in.(plan.Rewind); ok {
+		return in, nil // what it carries comes from the journal, where everything is hidden
+	}
+	m, err := encodeMessage(in, "", 0)
+	if err != nil {
+		return nil, err
+	}
+	hidden := e.Secrets.Hide(m.Data)
+	if bytes.Equal(hidden, m.Data) {
+		return in, nil
+	}
+	m.Data = hidden
+	in, _, err = decodeMessage(m)
+	return in, err
 }
 
 func decodeInput[T plan.Input](raw json.RawMessage) (plan.Input, error) {

@@ -459,6 +459,10 @@ func (r *run) childRows(events []journal.Event) []journal.Entry {
 // run, to its owner through the inbox, or, when nobody has it, by claiming it.
 // A refusal is a *plan.Refusal. When it returns, the answer is durable.
 func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref string) error {
+	in, err := e.hide(in)
+	if err != nil {
+		return err
+	}
 	// Refuse at once what cannot fit; it may still be refused later.
 	state, program, _, err := e.Load(ctx, id)
 	if err != nil {

@@ -77,6 +77,9 @@ func (j *Job) question(c ToolCall, spec tool.Spec) *Question {
 	if c.Agent != nil {
 		shows["agent"] = JSON(c.Agent.ID)
 	}
+	for name, value := range shows {
+		shows[name] = j.Secrets.Hide(value)
+	}
 	return &Question{Call: j.CallKey(c.N), Shows: shows, Within: spec.ApprovalTimeout}
 }
 

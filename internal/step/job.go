@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -71,6 +72,8 @@ type Job struct {
 	Price func(model string) (price.Price, bool)
 	Tools tool.Box
 	Log   Log
+	// Secrets hides what a person is asked about.
+	Secrets *secret.Registry
 	// Kinds finds who does the work that Do asks for.
 	Kinds func(kind string) Runner
 
@@ -152,7 +155,8 @@ type Error struct {
 func (e *Error) Error() string { return e.Message }
 
 // Question is the error of a task that cannot go on without a person's answer.
-// Its notes are kept; when it is done again, the answer is among them.
+// Its notes are kept; when it is done again, the answer is among them. What it
+// shows is what people get to see: without the values of secrets.
 type Question struct {
 	Call   string // key of the call that it is about
 	Shows  map[string]json.RawMessage
