@@ -33,7 +33,8 @@ func projectTools(t *testing.T, settings, servers string) *Tools {
 		}
 	}
 	env := map[string]string{"CRM_TOKEN": "hush", "SERVER": os.Getenv("TEST_SERVER")}
-	tools := NewTools(root, c, func(name string) string { return env[name] })
+	getenv := func(name string) string { return env[name] }
+	tools := NewTools(root, c, getenv, Secrets(root, c, getenv))
 	t.Cleanup(tools.Close)
 	return tools
 }
