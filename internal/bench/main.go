@@ -76,6 +76,9 @@ func run() error {
 	if err := layout(self); err != nil {
 		return err
 	}
+	if err := commands(dir, espalier); err != nil {
+		return err
+	}
 	return core(nil)
 }
 

@@ -87,6 +87,11 @@ func (l *lowering) entry(name string) string {
 // edges are the ways on from a state in the place where it stands.
 func (l *lowering) edges(s *state, at *place) []ir.Edge {
 	if at.branch { // a branch is one state; what follows is for the parallel step
+		for _, t := range s.transitions {
+			if t.when.Value != "" {
+				l.condition(expr.AWF, t.when) // its mistakes are mistakes all the same
+			}
+		}
 		return nil
 	}
 	var out []ir.Edge

@@ -1,0 +1,164 @@
+package awf_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/format/awf"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// files are the other files of a project, by their names.
+type files map[string]string
+
+func (f files) Read(_ *source.File, ref string) (*source.File, error) {
+	if text, ok := f[ref]; ok {
+		return source.NewFile(ref, text), nil
+	}
+	return nil, &source.RefError{Ref: ref, Problem: source.RefMissing}
+}
+
+func (f files) Skill(name string) (*source.File, error) { return f.Read(nil, name) }
+
+func (f files) Compile(file *source.File, _ source.Span) (*ir.Program, diag.List) {
+	return awf.Format{}.Compile(file, f)
+}
+
+var _ format.Files = files{}
+
+func compile(text string, more files) (*ir.Program, diag.List) {
+	return awf.Format{}.Compile(source.NewFile("flow.yaml", text), more)
+}
+
+// Every mistake is found, all at once, each at its place.
+func TestPlaces(t *testing.T) {
+	const text = `name: flow
+inputs:
+  - {name: a, type: strng}
+states:
+  initial: biuld
+  build:
+    type: step
+    comand: make
+    command: echo {{.states.build.Outptu}} {{.loop.Item}}
+    on_success: doen
+    retry: {max_attempts: 0, backoff: sometimes}
+    transitions:
+      - when: states.build.ExitCode = 1
+        goto: done
+  both:
+    type: parallel
+    parallel: [build, nobody]
+  done:
+    type: terminal
+    status: fine
+`
+	_, list := compile(text, nil)
+	var got []string
+	for _, d := range list.Sorted() {
+		got = append(got, string(d.Code)+" "+text[d.Span.Start:d.Span.End])
+	}
+	want := []string{
+		"AWF004 strng", "AWF005 biuld", "AWF003 comand", "AWF011 states.build.Outptu", "AWF011 loop.Item", "AWF005 doen",
+		"AWF004 0", "AWF004 sometimes", "EXPR023 =", "AWF005 nobody", "AWF004 fine",
+	}
+	for _, one := range want {
+		found := false
+		for _, g := range got {
+			found = found || strings.HasPrefix(g, one)
+		}
+		if !found {
+			t.Errorf("%s is not among\n%s", one, strings.Join(got, "\n"))
+		}
+	}
+}
+
+// The forms of the documentation and of the program mean the same.
+func TestBothSpellings(t *testing.T) {
+	child := files{"child.yaml": "name: child\ninputs:\n  - {name: x}\nstates:\n  initial: a\n  a: {type: step, command: echo, on_success: z}\n  z: {type: terminal}\noutputs:\n  - {name: r, from: states.a.output}\n"}
+	for name, states := range map[string]string{
+		"flat":   "type: call_workflow\n    workflow: child\n    inputs: {x: 1}\n    outputs: {r: got}",
+		"nested": "type: call_workflow\n    call_workflow:\n      workflow: child\n      inputs: {x: 1}\n      outputs: {r: got}",
+		"turned": "type: CALL_WORKFLOW\n    workflow: child\n    inputs: {x: 1}\n    outputs: {got: r}",
+	} {
+		p, list := compile("name: f\nstates:\n  initial: c\n  c:\n    "+states+"\n    on_success: z\n  z: {type: terminal}\n", child)
+		if list.Errors() {
+			t.Errorf("%s: %v", name, list)
+			continue
+		}
+		call := p.Blocks[0].Steps[0].Action.(ir.Call)
+		if len(call.Outputs) != 1 || call.Outputs[0].Name != "got" || len(call.Inputs) != 1 {
+			t.Errorf("%s: %+v", name, call)
+		}
+	}
+}
+
+// Durations are exact, and numbers are seconds.
+func TestDurations(t *testing.T) {
+	for text, want := range map[string]ir.Millis{"500ms": 500, "30": 30_000, "1m30s": 90_000, `"45"`: 45_000, "1us": 1} {
+		p, list := compile("name: f\nstates:\n  initial: a\n  a: {type: step, command: x, timeout: "+text+", on_success: z}\n  z: {type: terminal}\n", nil)
+		if list.Errors() || p.Blocks[0].Steps[0].Timeout != want {
+			t.Errorf("%s: %d, %v", text, p.Blocks[0].Steps[0].Timeout, list)
+		}
+	}
+}
+
+// All examples are clean.
+func TestExamples(t *testing.T) {
+	found, err := filepath.Glob("../../../examples/awf/.awf/workflows/*.yaml")
+	if err != nil || len(found) < 8 {
+		t.Fatal(found, err)
+	}
+	more := files{}
+	for _, pattern := range []string{"workflows", "scripts", "prompts", "templates"} {
+		names, _ := filepath.Glob("../../../examples/awf/.awf/" + pattern + "/*")
+		for _, name := range names {
+			raw, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			more[".awf/"+pattern+"/"+filepath.Base(name)] = string(raw)
+		}
+	}
+	for _, name := range found {
+		if _, list := compile(more[".awf/workflows/"+filepath.Base(name)], more); list.Errors() || list.Count(diag.Warning) > 0 {
+			t.Errorf("%s: %v", name, list)
+		}
+	}
+}
+
+// Whatever a file says, reading it ends, and every diagnostic lies in it.
+func TestNeverPanics(t *testing.T) {
+	value := rapid.SampledFrom([]string{
+		"a", "b", "step", "parallel", "for_each", "while", "call_workflow", "terminal", "agent", "operation", "[a, b]", "[b]", "{a: b}", "5", "-1", "true", "null",
+		`"{{.states.a.Output}}"`, `"{{"`, "states.a.ExitCode ==", "'1s'", "[{name: x, command: y}]", "{message: x}", "~", `""`,
+	})
+	keys := []string{
+		"type", "command", "on_success", "on_failure", "transitions", "parallel", "body", "items", "while", "until", "max_iterations", "break_when",
+		"workflow", "inputs", "outputs", "retry", "hooks", "timeout", "provider", "prompt", "conversation", "skills", "operation", "status", "message", "use_template", "steps", "strategy",
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var b strings.Builder
+		b.WriteString("name: f\nstates:\n  initial: a\n")
+		for _, name := range []string{"a", "b", "c"} {
+			b.WriteString("  " + name + ":\n")
+			for _, key := range rapid.SliceOfNDistinct(rapid.SampledFrom(keys), 1, 6, rapid.ID).Draw(t, "keys") {
+				b.WriteString("    " + key + ": " + value.Draw(t, key) + "\n")
+			}
+		}
+		text := b.String()
+		_, list := compile(text, files{"a.yaml": "name: a\nstates: {}\n"})
+		for _, d := range list {
+			if d.Span.File == "flow.yaml" && (d.Span.Start < 0 || d.Span.End > len(text) || d.Span.Start > d.Span.End) {
+				t.Fatalf("%v in\n%s", d, text)
+			}
+		}
+	})
+}
