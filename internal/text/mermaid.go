@@ -230,9 +230,7 @@ func (p *flowParser) statement() bool {
 	case "classDef":
 		p.pos += len(word)
 		p.space()
-		for _, name := range p.names() {
-			p.chart.Classes = append(p.chart.Classes, name)
-		}
+		p.chart.Classes = append(p.chart.Classes, p.names()...)
 		return false
 	case "class":
 		if after := p.rest()[len(word):]; after != "" && after[0] == ' ' {

@@ -1,7 +1,6 @@
 package nof_test
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -261,14 +260,13 @@ func TestSpecificationsOwnWorkflows(t *testing.T) {
 	for name, want := range map[string]string{
 		"cost-audit": "NOF023 NOF029", "kg-enhancement": "NOF019 NOF023 NOF025 NOF027 NOF028 NOF029 NOF034",
 	} {
-		p, list := compile(t, read(t, "spec/"+name+".nof.md"), nof.Format{}, nil)
-		if list.Errors() || codes(list) != want {
+		if _, list := compile(t, read(t, "spec/"+name+".nof.md"), nof.Format{}, nil); list.Errors() || codes(list) != want {
 			t.Errorf("%s: %s", name, codes(list))
 		}
 		if p, list := compile(t, read(t, "spec/"+name+".nof.md"), nof.Format{Execution: true}, nil); list.Errors() || len(p.Blocks[0].Steps) != 1 {
 			t.Errorf("%s: %v", name, list)
 		}
-		if p, _ = compile(t, read(t, "spec/"+name+".nof.md"), nof.Format{HonorRules: true}, nil); len(p.Blocks[0].Steps[1].Next) == 0 {
+		if p, _ := compile(t, read(t, "spec/"+name+".nof.md"), nof.Format{HonorRules: true}, nil); len(p.Blocks[0].Steps[1].Next) == 0 {
 			t.Error("no edges")
 		}
 	}
@@ -292,7 +290,7 @@ func FuzzCompile(f *testing.F) {
 			}
 		}
 		if p == nil && !list.Errors() {
-			t.Error(fmt.Sprint("nothing, and no error"))
+			t.Error("nothing, and no error")
 		}
 	})
 }
