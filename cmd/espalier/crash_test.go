@@ -313,7 +313,7 @@ func (s *shape) copied(t *testing.T, from string) string {
 func shapes(t *testing.T) map[string]*shape {
 	t.Helper()
 	out := map[string]*shape{}
-	files := examples(t)
+	files := examples(t, "agent-flow")
 	example := func(run ...string) *shape { return &shape{errand: errand{Run: run}, files: files} }
 	out["weekly-metrics"] = example("weekly-metrics.md", "--input", `orders=[{"region":"north","amount":3},{"region":"south","amount":4}]`)
 	out["market-brief"] = example("market-brief.md", "--simulate", "--input", "question=What do roses cost in winter?")
@@ -324,6 +324,10 @@ func shapes(t *testing.T) map[string]*shape {
 	out["vendor-onboarding"] = example("vendor-onboarding.md", "--simulate", "--input", "company=Acme", "--input", "contact=a@example.org")
 	out["release-notes"] = example("release-notes", "--simulate", "--input", "log=fixed a bug")
 	out["minutes"] = example("skills/minutes", "--simulate", "--input", "Eva: we ship on Monday.")
+
+	// Nodes call agents while they run: a crash in the middle of one repeats no call.
+	nodes := examples(t, "nof")
+	out["cost-review"] = &shape{errand: errand{Run: []string{"cost-review.nof.md", "--simulate", "--input", "period=2026-01"}}, files: nodes, sideBySide: true}
 
 	program := func(name string, p *ir.Program) *shape {
 		s := &shape{errand: errand{Program: p}}
@@ -372,10 +376,10 @@ func shapes(t *testing.T) map[string]*shape {
 	return out
 }
 
-// examples are the files of the examples for Agent Flow.
-func examples(t *testing.T) map[string]string {
+// examples are the files of the examples for one format.
+func examples(t *testing.T, format string) map[string]string {
 	t.Helper()
-	root := filepath.Join("..", "..", "examples", "agent-flow")
+	root := filepath.Join("..", "..", "examples", format)
 	files := map[string]string{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -105,7 +105,7 @@ func (h *host) converse(ctx context.Context, p *process.Process, state python.Va
 		_, err := p.Stdin.Write(append(step.JSON(v), '\n'))
 		return err
 	}
-	if err := send(map[string]any{"code": h.set.Code, "function": h.set.Function, "state": raw, "file": h.set.File}); err != nil {
+	if err := send(map[string]any{"code": h.set.Code, "function": h.set.Function, "state": raw, "file": h.set.File, "sdk": h.set.SDK}); err != nil {
 		return nil, h.gone(p)
 	}
 	lines := bufio.NewScanner(p.Stdout)

@@ -61,15 +61,19 @@ class Pipeline:
     def run(self):
         results, steps = {}, []
         for agent, workload, deps, transform in self._steps:
-            bad = next((d for d in deps if d in results and not results[d].success), None)
-            if bad is not None:
+            failed = [d for d in deps if d in results and not results[d].success]
+            if failed and _task.get("sdk"):  # a record for each, and the step runs all the same
+                steps += [StepResult(agent, False, {}, 0.0, f"Dependency failed: {d}") for d in failed]
+                failed = []
+            if failed:
+                bad = failed[0]
                 r = StepResult(agent, False, {}, 0.0, f"Dependency failed: {bad}")
             else:
                 try:
                     if transform is not None and deps:
                         prior = results.get(deps[0])
                         workload = transform(prior.output if prior else {})
-                    elif deps:
+                    elif deps and not _task.get("sdk"):
                         workload = dict(workload or {})
                         workload.setdefault("previous", {d: results[d].output for d in deps if d in results})
                 except Exception as e:
