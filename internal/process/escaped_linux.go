@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -97,6 +98,29 @@ func buryGroup(group int) {
 		if pid, err := syscall.Wait4(-group, &status, syscall.WNOHANG, nil); err != nil || pid <= 0 {
 			return
 		}
+	}
+}
+
+// awaitGroup waits for the death of those of a group that are our children, as
+// nearly all are: what their parents leave behind is adopted. Being told is
+// much faster than looking through all processes again and again. It is false
+// when the time was up before.
+func awaitGroup(group int, timer <-chan time.Time) bool {
+	dead := make(chan struct{})
+	go func() {
+		defer close(dead)
+		for {
+			var status syscall.WaitStatus
+			if _, err := syscall.Wait4(-group, &status, 0, nil); err != nil && !errors.Is(err, syscall.EINTR) {
+				return // there are none left
+			}
+		}
+	}()
+	select {
+	case <-dead:
+		return true
+	case <-timer:
+		return false
 	}
 }
 

@@ -12,6 +12,8 @@ func adopt() {}
 
 func buryGroup(int) {}
 
+func awaitGroup(int, <-chan time.Time) bool { return true }
+
 func endEscaped(string, time.Time) error { return nil }
 
 type groups struct{}

@@ -110,6 +110,10 @@ func (l *live) endGroup(deadline time.Time) error {
 	case <-timer:
 		return fmt.Errorf("%w: process %d", ErrAlive, l.group())
 	}
+	if !awaitGroup(l.group(), timer) && !gone(l.group(), true) {
+		return fmt.Errorf("%w: process group %d", ErrAlive, l.group())
+	}
+	timer = time.After(time.Until(deadline))
 	const first = 100 * time.Microsecond
 	for wait := first; ; wait *= 2 {
 		buryGroup(l.group())
