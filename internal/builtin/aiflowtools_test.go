@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/source"
@@ -46,7 +47,7 @@ func TestToolsOfAnAIFLOWFile(t *testing.T) {
 		"sum":    {`{"a":1,"b":2}`, `3`},
 		"calc":   {`{"expression":"2*(3+4)"}`, `14`},
 	} {
-		if got, class := use(t, box, name, c.input); got != c.want || class != "" {
+		if got, class := use(t, box, name, c.input); strings.TrimSpace(got) != c.want || class != "" {
 			t.Errorf("%s: %s %s", name, got, class)
 		}
 	}
