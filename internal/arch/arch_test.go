@@ -45,6 +45,8 @@ var layers = map[string][]string{
 	// Tasks, the engine and the command line all keep values to themselves.
 	"internal/secret": {},
 	"internal/config": {"internal/text", "internal/price", "internal/secret"},
+	// How workflows are generated: written by a reader of the journal and by commands.
+	"internal/manifest": {},
 
 	"internal/format": {"internal/ir", "internal/text", "internal/python"},
 	"internal/tool":   {"internal/ir", "internal/schema", "internal/process", "internal/netguard"},
@@ -58,7 +60,7 @@ var layers = map[string][]string{
 	"internal/engine":  {"internal/plan", "internal/step", "internal/journal"},
 	// The audit tells what budgets had left and when a run waited: questions to
 	// the one fold that everybody uses.
-	"internal/report": {"internal/journal", "internal/ir", "internal/plan"},
+	"internal/report": {"internal/journal", "internal/ir", "internal/plan", "internal/manifest"},
 	"internal/graph":  {"internal/ir", "internal/plan"},
 
 	"internal/builtin": {
@@ -68,7 +70,7 @@ var layers = map[string][]string{
 	},
 	"internal/cli": {
 		"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph",
-		"internal/project", "internal/explain", "internal/config", "internal/price", "internal/secret",
+		"internal/project", "internal/explain", "internal/config", "internal/price", "internal/secret", "internal/manifest",
 	},
 	"internal/web":  {"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph", "internal/project"},
 	"cmd/espalier":  {"internal/cli", "internal/web", "internal/process"},

@@ -161,7 +161,7 @@ func (r *Runtime) record() error {
 	if err != nil {
 		return err
 	}
-	sinks, after := report.Sinks{r.Transcripts, r.Audits}, min(told, audited)
+	sinks, after := report.Sinks{r.Transcripts, r.Audits, r.executions()}, min(told, audited)
 	trail, err := r.awfTrail()
 	if err != nil {
 		return err
@@ -361,7 +361,7 @@ func machine(root string) func(from string) (string, bool) {
 
 func lookUp(root, from string) (string, bool) {
 	if dir, ok := strings.CutPrefix(from, "stamp:"); ok {
-		return stamp(root, dir, time.Now())
+		return Stamp(root, dir, time.Now())
 	}
 	if name, ok := strings.CutPrefix(from, "env:"); ok {
 		return os.LookupEnv(name)

@@ -11,9 +11,9 @@ import (
 // stampForm is a time as the name of a folder, safe on all systems.
 const stampForm = "2006-01-02T15-04-05"
 
-// stamp makes a folder that is called after the time, below a folder of the
+// Stamp makes a folder that is called after the time, below a folder of the
 // project, and gives its name. Two runs of one second get two seconds (G14).
-func stamp(root, dir string, now time.Time) (string, bool) {
+func Stamp(root, dir string, now time.Time) (string, bool) {
 	if !filepath.IsLocal(filepath.FromSlash(dir)) {
 		return "", false
 	}

@@ -36,6 +36,7 @@ func (a *app) runCommand() *cobra.Command {
 		trace                string
 		model                string
 		force, sandbox       bool
+		allowShell           bool
 	)
 	cmd := &cobra.Command{
 		Use:   "run WORKFLOW [--input NAME=VALUE]… [--model MODEL|--simulate|--script FILE]",
@@ -67,7 +68,7 @@ replies from a file. Both are labelled as such wherever they appear.`,
 			if offDemand(an.program) && !force {
 				return usage("Use --force to run it all the same.", "the workflow says \"manual: false\": it is not meant to be run by hand")
 			}
-			options := builtin.RunOptions{Simulate: simulate, Seed: seed, NoTranscript: noRecord, Model: model}
+			options := builtin.RunOptions{Simulate: simulate, Seed: seed, NoTranscript: noRecord, Model: model, AllowShell: allowShell}
 			if script != "" {
 				if err := a.readScript(&options, script, an.program); err != nil {
 					return err
@@ -99,6 +100,9 @@ replies from a file. Both are labelled as such wherever they appear.`,
 				return err
 			}
 			if err := ready(an.program, models, tools, options); err != nil {
+				return err
+			}
+			if err := mayRunScripts(an.program, settings, options); err != nil {
 				return err
 			}
 			if dryRun {
@@ -135,6 +139,7 @@ replies from a file. Both are labelled as such wherever they appear.`,
 	flags := a.jsonFlag(cmd).Flags()
 	flags.StringArrayVarP(&inputs, "input", "i", nil, "`NAME=VALUE`, or NAME=@FILE to read the value from a file; may be repeated")
 	flags.StringVar(&inputFile, "input-file", "", "read the whole input from this JSON `FILE`")
+	flags.BoolVar(&allowShell, "allow-shell", false, "let scripts of the workflow run on this machine")
 	flags.BoolVar(&simulate, "simulate", false, "make up the replies of models and tools")
 	flags.Uint64Var(&seed, "seed", 0, "which replies are made up")
 	flags.StringVar(&model, "model", "", "the `MODEL` of all steps: a name, or PROVIDER/NAME")
@@ -278,6 +283,10 @@ func (a *app) input(p *ir.Program, secrets *secret.Registry, given []string, fil
 				raw, err := json.Marshal(one)
 				return raw, err
 			}
+			if only := onlyText(p); only != "" && len(given) == 1 {
+				object[only] = valueOf(contract, only, one)
+				continue
+			}
 			return nil, usage("Write --input NAME=VALUE.", "--input %q has no \"=\"", one)
 		}
 		if path, isFile := strings.CutPrefix(text, "@"); isFile {
@@ -407,4 +416,22 @@ func (a *app) checkCompat() error {
 		return usage(diag.DidYouMean(compat, compats), "there is no program %q to imitate", compat)
 	}
 	return nil
+}
+
+// onlyText is the one input that a workflow must be given, if that is text: it
+// need not be named then.
+func onlyText(p *ir.Program) string {
+	var contract struct {
+		Properties map[string]struct {
+			Type string `json:"type"`
+		} `json:"properties"`
+		Required []string `json:"required"`
+	}
+	if p.Input == nil || json.Unmarshal(p.Input.Schema, &contract) != nil || len(contract.Required) != 1 {
+		return ""
+	}
+	if only := contract.Required[0]; contract.Properties[only].Type == "string" {
+		return only
+	}
+	return ""
 }

@@ -1,8 +1,12 @@
 package artifact
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 )
 
 // request is what a draft is made of.
@@ -11,9 +15,368 @@ type request struct {
 	given []material
 }
 
-// drafts make a draft of what a step is to write, by rules.
+// drafts make a draft of a workflow, or of a part of it, by rules: from what
+// somebody asked for, or from a design that a model has made of that.
 var drafts = map[string]func(request) string{
-	"clarification": func(r request) string { return r.name },
+	"clarification": clarification,
+	"design":        designed,
+	"workflow":      config,
+	"agents":        agents,
+	"skills":        skills,
+	"scripts":       scripts,
+	"review":        review,
 }
 
 func draftNames() []string { return slices.Sorted(maps.Keys(drafts)) }
+
+// design is the structure of a workflow.
+type design struct {
+	Name        string    `json:"name"`
+	Description string    `json:"description"`
+	Steps       []outline `json:"steps"`
+}
+
+// outline is one step of a design.
+type outline struct {
+	ID    string `json:"id"`
+	Name  string `json:"name"`
+	Goal  string `json:"goal"`
+	Agent string `json:"agent"` // a role
+	Skill string `json:"skill"`
+	Gate  bool   `json:"gate,omitempty"`
+}
+
+var jsonFence = regexp.MustCompile("(?s)```json\\s*\n(.*?)```")
+
+// designOf is the design among what is given, or else one that rules make of
+// the request, which is the first thing given.
+func designOf(r request) design {
+	for _, m := range r.given {
+		for _, fence := range jsonFence.FindAllStringSubmatch(m.text, -1) {
+			var d design
+			if json.Unmarshal([]byte(fence[1]), &d) == nil && len(d.Steps) > 0 {
+				return tidy(d, r.name)
+			}
+		}
+	}
+	asked := ""
+	if len(r.given) > 0 {
+		asked = r.given[0].text
+	}
+	return tidy(decompose(r.name, asked), r.name)
+}
+
+// tidy makes names fit to be names, and ids unique.
+func tidy(d design, name string) design {
+	d.Name = name
+	if strings.TrimSpace(d.Description) == "" {
+		d.Description = "Does " + name
+	}
+	seen := map[string]int{}
+	for i := range d.Steps {
+		s := &d.Steps[i]
+		s.ID = slug(s.ID, 6)
+		if s.ID == "" {
+			s.ID = fmt.Sprintf("step-%d", i+1)
+		}
+		if seen[s.ID]++; seen[s.ID] > 1 {
+			s.ID = fmt.Sprintf("%s-%d", s.ID, seen[s.ID])
+		}
+		if s.Agent = slug(s.Agent, 4); s.Agent == "" {
+			s.Agent = "worker"
+		}
+		if s.Skill = slug(s.Skill, 6); s.Skill == "" {
+			s.Skill = s.ID
+		}
+		if strings.TrimSpace(s.Name) == "" {
+			s.Name = sentence(strings.ReplaceAll(s.ID, "-", " "))
+		}
+		if strings.TrimSpace(s.Goal) == "" {
+			s.Goal = s.Name
+		}
+	}
+	return d
+}
+
+var (
+	// between is what stands between the things that somebody asks for.
+	between   = regexp.MustCompile(`(?i)\s*(?:[.;:\n]+|,?\s+(?:and\s+)?then\b|,\s*and\b|,|\s+and\s+)\s*`)
+	listMark  = regexp.MustCompile(`^\s*(?:[-*•]|\d+[.)])\s*`)
+	asksFirst = regexp.MustCompile(`(?i)\b(approv\w*|confirm\w*|sign[- ]?off|ask (me|us|a person|someone|somebody)|human)\b`)
+	lead      = regexp.MustCompile(`(?i)^(please|first|next|finally|afterwards|also|it should|should|must|a workflow (that|which|to)|workflow (that|to)|i want to|i want it to|to)\s+`)
+)
+
+// verbs are what people ask for, and who does it.
+var verbs = map[string]string{
+	"analyse": "analyst", "analyze": "analyst", "answer": "adviser", "assess": "assessor", "brainstorm": "ideas-finder", "build": "builder",
+	"check": "checker", "classify": "classifier", "collect": "collector", "compare": "analyst", "compile": "editor", "compose": "writer",
+	"convert": "converter", "create": "author", "describe": "writer", "design": "designer", "draft": "writer", "edit": "editor",
+	"evaluate": "assessor", "explain": "explainer", "extract": "extractor", "fetch": "collector", "find": "researcher", "fix": "repairer",
+	"format": "editor", "gather": "collector", "generate": "author", "group": "organiser", "identify": "analyst", "improve": "editor",
+	"list": "organiser", "make": "author", "order": "organiser", "plan": "planner", "polish": "editor", "prepare": "author", "produce": "author",
+	"propose": "adviser", "prioritise": "organiser", "prioritize": "organiser", "proofread": "proofreader", "publish": "publisher", "rank": "organiser",
+	"read": "reader", "recommend": "adviser", "report": "reporter", "research": "researcher", "review": "reviewer", "rewrite": "editor",
+	"score": "assessor", "search": "researcher", "send": "publisher", "shorten": "editor", "sort": "organiser", "split": "organiser",
+	"suggest": "adviser", "summarise": "summariser", "summarize": "summariser", "test": "tester", "translate": "translator", "turn": "converter",
+	"validate": "checker", "verify": "checker", "write": "writer",
+}
+
+// decompose finds out what somebody asks for, one thing after the other.
+func decompose(name, asked string) design {
+	asked = strings.TrimSpace(asked)
+	d := design{Name: name, Description: oneLine(asked)}
+	var parts []string
+	for line := range strings.Lines(asked) {
+		line = listMark.ReplaceAllString(strings.TrimSpace(line), "")
+		for _, part := range between.Split(line, -1) {
+			for lead.MatchString(part) {
+				part = lead.ReplaceAllString(part, "")
+			}
+			if part = strings.Trim(part, " \t\"'!?-"); part == "" {
+				continue
+			}
+			// What is not something to do belongs to what was said before.
+			if first := strings.ToLower(firstWord(part)); verbs[first] == "" && len(parts) > 0 && !asksFirst.MatchString(part) {
+				parts[len(parts)-1] += ", " + part
+				continue
+			}
+			parts = append(parts, part)
+		}
+	}
+	for i, part := range parts {
+		if asksFirst.MatchString(part) && len(d.Steps) > 0 && verbs[strings.ToLower(firstWord(part))] == "" {
+			d.Steps[len(d.Steps)-1].Gate = true
+			continue
+		}
+		if !strings.Contains(part, " ") && i+1 < len(parts) { // "read, group and sum up the feedback"
+			if object := afterFirst(parts[len(parts)-1]); object != "" {
+				part += " " + object
+			}
+		}
+		d.Steps = append(d.Steps, outline{
+			ID: slug(part, 4), Name: sentence(oneLine(part)), Goal: sentence(part) + ".", Agent: role(part), Skill: slug(part, 5),
+			Gate: asksFirst.MatchString(part),
+		})
+	}
+	if len(d.Steps) == 0 {
+		words := strings.ReplaceAll(name, "-", " ")
+		d.Steps = []outline{{ID: slug(name, 4), Name: sentence(words), Goal: sentence(words) + ".", Agent: role(words), Skill: slug(name, 5)}}
+	}
+	return d
+}
+
+func role(part string) string {
+	verb := strings.ToLower(firstWord(part))
+	if who := verbs[verb]; who != "" {
+		return who
+	}
+	return slug(verb, 1) + "-specialist"
+}
+
+func firstWord(s string) string {
+	if f := strings.Fields(s); len(f) > 0 {
+		return strings.Trim(f[0], ",.")
+	}
+	return ""
+}
+
+func afterFirst(s string) string {
+	_, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
+	return rest
+}
+
+// small are words that names do without.
+var small = []string{"a", "an", "the", "of", "to", "for", "in", "on", "it", "its", "them", "their", "that", "which", "with", "into", "from", "my", "our", "your", "is", "are", "be"}
+
+// slug is a name made of the first words of a text that matter.
+func slug(text string, most int) string {
+	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	var kept []string
+	for _, w := range words {
+		if len(kept) < most && !slices.Contains(small, w) {
+			kept = append(kept, w)
+		}
+	}
+	if len(kept) == 0 {
+		kept = words[:min(len(words), most)]
+	}
+	name := strings.Join(kept, "-")
+	if name != "" && (name[0] < 'a' || name[0] > 'z') {
+		name = "s-" + name
+	}
+	return name
+}
+
+func sentence(s string) string {
+	s = strings.TrimRight(strings.TrimSpace(s), ". ")
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > 160 {
+		s = strings.ToValidUTF8(s[:157], "") + "…"
+	}
+	return s
+}
+
+func lower(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToLower(s[:1]) + s[1:]
+}
+
+func clarification(r request) string {
+	d := designOf(r)
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Clarification: %s\n\n## What is asked\n\n%s\n\n## What it takes\n\n", r.name, d.Description)
+	for _, s := range d.Steps {
+		fmt.Fprintf(&b, "- %s\n", s.Name)
+	}
+	b.WriteString("\n## Assumptions\n\n- What to work on is given when a run begins.\n")
+	for _, s := range d.Steps {
+		if s.Gate {
+			fmt.Fprintf(&b, "- A person approves the result of %q before anything follows.\n", s.Name)
+		}
+	}
+	return b.String()
+}
+
+func designed(r request) string {
+	d := designOf(r)
+	raw, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		return "" // plain data always encodes
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Design: %s\n\n%s\n\n## Steps\n\n", r.name, d.Description)
+	for i, s := range d.Steps {
+		fmt.Fprintf(&b, "%d. **%s**, by the %s, with the skill %s\n", i+1, s.Name, s.Agent, s.Skill)
+	}
+	fmt.Fprintf(&b, "\n## Structure\n\n```json\n%s\n```\n", raw)
+	return b.String()
+}
+
+func quoted(s string) string {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return `""` // text always encodes
+	}
+	return string(raw) // JSON is YAML
+}
+
+func config(r request) string {
+	d := designOf(r)
+	var b strings.Builder
+	fmt.Fprintf(&b, "specVersion: \"1.0\"\nname: %s\nversion: 1.0.0\ndescription: %s\n\ntrigger:\n  type: natural-language\n  input_var: AGENT_INPUT\n\nexecution:\n  preferred: ide\n\nsteps:\n", d.Name, quoted(d.Description))
+	for i, s := range d.Steps {
+		fmt.Fprintf(&b, "  - id: %s\n    name: %s\n    agent: agents/%s.md\n    skill: skills/%s.md\n", s.ID, quoted(s.Name), s.Agent, s.Skill)
+		if i == 0 {
+			b.WriteString("    input: $AGENT_INPUT\n")
+		} else {
+			fmt.Fprintf(&b, "    input:\n      - $AGENT_INPUT\n      - outputs/%s\n", product(d, i-1))
+		}
+		fmt.Fprintf(&b, "    goal: %s\n    produces: outputs/%s\n", quoted(s.Goal), product(d, i))
+		if s.Gate {
+			b.WriteString("    gate: human-approval\n")
+		}
+		if i+1 < len(d.Steps) {
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
+
+func product(d design, i int) string { return fmt.Sprintf("%02d-%s.md", i+1, d.Steps[i].ID) }
+
+func agents(r request) string {
+	d := designOf(r)
+	var b strings.Builder
+	done := map[string]bool{}
+	for _, s := range d.Steps {
+		if done[s.Agent] {
+			continue
+		}
+		done[s.Agent] = true
+		title := sentence(strings.ReplaceAll(s.Agent, "-", " "))
+		fmt.Fprintf(&b, "##FILE: %s.md##\n# Agent: %s\n\n## Persona\nYou are the %s of a workflow that does this: %s\n\n## Responsibilities\n", s.Agent, title, strings.ReplaceAll(s.Agent, "-", " "), d.Description)
+		for _, other := range d.Steps {
+			if other.Agent == s.Agent {
+				fmt.Fprintf(&b, "- %s\n", other.Name)
+			}
+		}
+		b.WriteString("\n## Rules\n- Work on what you are given; invent nothing.\n- Say so when something that you need is missing.\n")
+		for _, other := range d.Steps {
+			if other.Agent == s.Agent && other.Gate {
+				fmt.Fprintf(&b, "- A person decides on the result of %q: make it easy to judge.\n", other.Name)
+			}
+		}
+		b.WriteString("\n## Output Format\nMarkdown:\n\n```markdown\n")
+		for _, other := range d.Steps {
+			if other.Agent == s.Agent {
+				fmt.Fprintf(&b, "# %s\n\n(the result)\n", other.Name)
+			}
+		}
+		b.WriteString("```\n##END##\n")
+	}
+	return b.String()
+}
+
+func skills(r request) string {
+	d := designOf(r)
+	var b strings.Builder
+	done := map[string]bool{}
+	for i, s := range d.Steps {
+		if done[s.Skill] {
+			continue
+		}
+		done[s.Skill] = true
+		from, next := "what the run was given", "whoever asked for it"
+		if i > 0 {
+			from = fmt.Sprintf("the result of %q", d.Steps[i-1].Name)
+		}
+		if i+1 < len(d.Steps) {
+			next = fmt.Sprintf("the next step, %q", d.Steps[i+1].Name)
+		}
+		fmt.Fprintf(&b, "##FILE: %s.md##\n# Skill: %s\n\n## Purpose\nHow to %s.\n\n", s.Skill, s.Name, lower(strings.TrimRight(s.Goal, ".")))
+		fmt.Fprintf(&b, "## Instructions\n1. Read %s to its end.\n2. Note what of it matters to this goal: %s\n3. %s.\n4. Check the result against the goal, and leave out what does not serve it.\n5. Hand it over in a form that %s can use as it is.\n\n", from, s.Goal, sentence(s.Goal), next)
+		fmt.Fprintf(&b, "## Examples\nGiven a short piece of %s, a good result is:\n\n```markdown\n# %s\n\n- one finding in each line, with the words that it rests on\n```\n##END##\n", strings.TrimPrefix(from, "the "), s.Name)
+	}
+	return b.String()
+}
+
+func scripts(r request) string {
+	d := designOf(r)
+	var b strings.Builder
+	fmt.Fprintf(&b, "##FILE: ide/instructions.md##\n# %s\n\n%s\n\nRead workflow.yaml and do its steps in their order, each as its agent and with its skill. Write what each step produces to its path, and stop at gates until a person has approved.\n##END##\n", d.Name, d.Description)
+	b.WriteString("##FILE: ide/steps.md##\n# Steps\n\n")
+	for i, s := range d.Steps {
+		fmt.Fprintf(&b, "%d. %s: agents/%s.md with skills/%s.md, to outputs/%s\n", i+1, s.Name, s.Agent, s.Skill, product(d, i))
+		if s.Gate {
+			b.WriteString("   Wait for a person's approval.\n")
+		}
+	}
+	fmt.Fprintf(&b, "##END##\n##FILE: cli/run.sh##\n#!/usr/bin/env bash\nset -euo pipefail\nexec espalier run %s --input \"AGENT_INPUT=${1:-${AGENT_INPUT:?say what to work on}}\"\n##END##\n", d.Name)
+	fmt.Fprintf(&b, "##FILE: cli/run.ps1##\nparam([string]$Text = $env:AGENT_INPUT)\nespalier run %s --input \"AGENT_INPUT=$Text\"\nexit $LASTEXITCODE\n##END##\n", d.Name)
+	fmt.Fprintf(&b, "##FILE: README.md##\n# Scripts of %s\n\n`cli/run.sh \"text\"` runs the workflow; `ide/` tells an editor's agent how to do it by itself.\n##END##\n", d.Name)
+	return b.String()
+}
+
+func review(r request) string {
+	d := designOf(r)
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Review: %s\n\n%s\n\n| step | agent | skill | gate |\n|---|---|---|---|\n", r.name, d.Description)
+	for _, s := range d.Steps {
+		gate := "no"
+		if s.Gate {
+			gate = "yes"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", s.ID, s.Agent, s.Skill, gate)
+	}
+	b.WriteString("\nEvery step works on what the one before it has produced. The files are checked before the workflow can be promoted.\n")
+	return b.String()
+}

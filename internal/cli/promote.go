@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/manifest"
+)
+
+type clock = func() time.Time
+
+func (a *app) promoteCommand() *cobra.Command {
+	var force bool
+	cmd := a.jsonFlag(&cobra.Command{
+		Use:   "promote NAME [RUN] [--force]",
+		Short: "Put a generated workflow in its place",
+		Long: `Put a workflow that "espalier create" has staged into workflows/NAME. The
+generation must have passed its check; everything that was staged is kept in
+outputs/NAME/RUN/build, compared, and only then removed from artifacts/.`,
+		Args:              takes(1, 2, "a name, and a run when several are staged"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(_ *cobra.Command, args []string) error {
+			space, err := a.workspace()
+			if err != nil {
+				return err
+			}
+			here, err := space.Here()
+			if err != nil {
+				return err
+			}
+			name := args[0]
+			if err := checkName(name); err != nil {
+				return err
+			}
+			run := ""
+			if len(args) > 1 {
+				run = args[1]
+			}
+			if run, err = stagedRun(here.Root, name, run); err != nil {
+				return err
+			}
+			m, err := manifest.Promote(here.Root, name, run, force, a.Now())
+			var not *manifest.NotReady
+			switch {
+			case errors.As(err, &not), errors.Is(err, manifest.ErrChanged):
+				return &failure{
+					code: exitNotReady, message: fmt.Sprintf("the generation %s of %q cannot be promoted: %v", run, name, err),
+					help: fmt.Sprintf("\"espalier create %s\" carries it on and checks it; --force promotes it all the same.", name),
+				}
+			case err != nil:
+				return err
+			}
+			if a.json {
+				return a.writeJSON(m)
+			}
+			fmt.Fprintln(a.stdout, m.Promotion.Target)
+			a.note("Kept in %s. \"espalier run %s\" runs it.", m.Promotion.ArchivePath, name)
+			return nil
+		},
+	})
+	cmd.Flags().BoolVar(&force, "force", false, "promote what has not passed its check")
+	return cmd
+}
+
+// stagedRun is the generation that is meant: the newest one, unless it is named.
+func stagedRun(root, name, prefix string) (string, error) {
+	entries, err := os.ReadDir(filepath.Join(root, "artifacts", name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	for _, e := range slices.Backward(entries) {
+		if e.IsDir() && strings.HasPrefix(e.Name(), prefix) {
+			return e.Name(), nil
+		}
+	}
+	return "", usage(fmt.Sprintf("\"espalier create %s\" makes one.", name), "no generation of %q is staged", strings.TrimSpace(name+" "+prefix))
+}
+
+// mayRunScripts refuses a run whose scripts nobody has allowed, before it begins.
+func mayRunScripts(p *ir.Program, c *config.Config, o builtin.RunOptions) error {
+	if o.AllowShell || c.Allow.Shell {
+		return nil
+	}
+	scripts := builtin.Scripts(p)
+	if len(scripts) == 0 {
+		return nil
+	}
+	return &failure{
+		code: exitNotReady, message: "the workflow runs scripts on this machine, and nobody has allowed that:\n  " + strings.Join(scripts, "\n  "),
+		help: "Nothing was started. Look at them; then use --allow-shell, or write \"allow: {shell: true}\" into " + config.FileName + ".",
+	}
+}

@@ -1,0 +1,317 @@
+package execution
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/manifest"
+	"github.com/espalier-run/espalier/internal/report"
+)
+
+// FileName is the record's, in the folder of what a run produces.
+const FileName = "execution-state.json"
+
+// Options are what a Writer needs.
+type Options struct {
+	Root    string // of the project
+	Source  Source
+	Program func(ctx context.Context, definition string) (*ir.Program, error)
+}
+
+// Source is what a Writer needs of a journal.Store.
+type Source interface {
+	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
+}
+
+// Writer is a reader of the journal.
+type Writer struct {
+	Options
+	mu   sync.Mutex
+	runs map[journal.RunID]*record // nil is a run of another format
+}
+
+var (
+	_ report.Sink  = (*Writer)(nil)
+	_ report.Idler = (*Writer)(nil)
+)
+
+// New returns a writer.
+func New(o Options) *Writer { return &Writer{Options: o, runs: map[journal.RunID]*record{}} }
+
+// State is the record of a run, as other programs read it.
+type State struct {
+	Workflow  string  `json:"workflow"`
+	RunID     string  `json:"run_id"`
+	Run       string  `json:"espalier_run"`
+	StartedAt string  `json:"started_at"`
+	UpdatedAt string  `json:"updated_at"`
+	Status    string  `json:"status"` // running, awaiting_approval, completed, failed
+	Input     string  `json:"input"`
+	Current   string  `json:"current_step,omitempty"`
+	Steps     []Step  `json:"steps"`
+	Errors    []Error `json:"errors"`
+}
+
+// Step is one step of the workflow.
+type Step struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Status      string `json:"status"`
+	StartedAt   string `json:"started_at,omitempty"`
+	CompletedAt string `json:"completed_at,omitempty"`
+	ApprovedAt  string `json:"approved_at,omitempty"`
+	ApprovedBy  string `json:"approved_by,omitempty"`
+	Artifact    string `json:"artifact,omitempty"`
+	Error       string `json:"error,omitempty"`
+}
+
+// Error is something that went wrong.
+type Error struct {
+	Step  string `json:"step"`
+	Error string `json:"error"`
+	At    string `json:"at"`
+}
+
+// record is a State as it grows.
+type record struct {
+	State
+	seen   journal.Seq
+	over   bool
+	staged string // folder of a workflow that is being generated
+}
+
+// Record takes one append.
+func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, known := w.runs[a.Run]
+	if known && r == nil {
+		return nil
+	}
+	events := a.Events
+	if !known {
+		if events = nil; len(a.Events) == 0 {
+			return nil
+		}
+		for e, err := range w.Source.Events(ctx, a.Run, 0) {
+			if err != nil {
+				return err
+			}
+			if started, ok := e.Fact.(journal.RunStarted); ok {
+				var err error
+				if r, err = w.begin(ctx, a.Run, started, e.At.Time()); err != nil {
+					return err
+				}
+				if r == nil {
+					w.runs[a.Run] = nil
+					return nil
+				}
+			}
+			events = append(events, e)
+		}
+		if r == nil {
+			return nil
+		}
+		w.runs[a.Run] = r
+	}
+	moved := false
+	for i := range events {
+		if e := &events[i]; e.Seq > r.seen {
+			r.apply(e)
+			r.seen, moved = e.Seq, true
+		}
+	}
+	if !moved {
+		return nil
+	}
+	err := w.write(r)
+	if r.over {
+		delete(w.runs, a.Run)
+	}
+	return err
+}
+
+// Idle forgets what can be read again.
+func (w *Writer) Idle(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.runs)
+	return nil
+}
+
+// begin is the record of a run that has begun; nil for runs without a folder
+// of this format.
+func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStarted, at time.Time) (*record, error) {
+	stamp, ok := s.Vars["agentfile.run"]
+	if !ok || s.Format != "agentfile" {
+		return nil, nil
+	}
+	p, err := w.Program(ctx, s.Definition)
+	if err != nil {
+		return nil, err
+	}
+	r := &record{State: State{
+		Workflow: s.Name, RunID: text(stamp.JSON), Run: string(id), StartedAt: manifest.Time(at), Status: "running", Steps: []Step{}, Errors: []Error{},
+	}}
+	if len(r.RunID) == 0 || strings.ContainsAny(r.RunID+s.Name, `/\`) {
+		return nil, nil
+	}
+	var input map[string]json.RawMessage
+	if json.Unmarshal(s.Input.JSON, &input) != nil {
+		r.Input = text(s.Input.JSON)
+	}
+	for name, value := range input {
+		if name != "workflow_name" && name != "run_id" {
+			r.Input = text(value)
+		}
+	}
+	if name, run := text(input["workflow_name"]), text(input["run_id"]); name != "" && run != "" && filepath.IsLocal(filepath.Join(name, run)) {
+		r.staged = manifest.Staged(w.Root, name, run)
+	}
+	for i := range p.Blocks[ir.Body].Steps {
+		s := &p.Blocks[ir.Body].Steps[i]
+		if s.Implied {
+			continue
+		}
+		one := Step{ID: s.ID, Name: s.Description, Status: manifest.Pending}
+		if t := s.Task(); t != nil {
+			one.Artifact = text(t.Settings.Get("produces"))
+		}
+		r.Steps = append(r.Steps, one)
+	}
+	return r, nil
+}
+
+func text(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return string(raw)
+	}
+	return s
+}
+
+// gateOf is the step that a gate belongs to.
+func gateOf(step string) string { return strings.TrimSuffix(step, ":gate") }
+
+func (r *record) step(id string) *Step {
+	for i := range r.Steps {
+		if r.Steps[i].ID == gateOf(id) {
+			return &r.Steps[i]
+		}
+	}
+	return &Step{} // one of ours
+}
+
+func (r *record) apply(e *journal.Event) {
+	at := manifest.Time(e.At.Time())
+	r.UpdatedAt = at
+	switch x := e.Fact.(type) {
+	case journal.TaskStarted:
+		s := r.step(x.Step)
+		s.Status, s.StartedAt, s.Error, s.CompletedAt = manifest.InProgress, at, "", ""
+		r.Status, r.Current = "running", s.ID
+	case journal.TaskEnded:
+		s := r.step(x.Step)
+		switch {
+		case x.Outcome == "ok":
+			s.Status, s.CompletedAt = manifest.Completed, at
+		case x.Final:
+			s.Status, s.CompletedAt, s.Error = manifest.StepFailed, at, x.Error
+			r.Errors = append(r.Errors, Error{Step: s.ID, Error: x.Error, At: at})
+		}
+	case journal.GateOpened:
+		s := r.step(x.Step)
+		s.Status, r.Status, r.Current = manifest.Awaiting, manifest.Awaiting, s.ID
+	case journal.GateDecided: // G8: completed, with who said so
+		s := r.step(x.Step)
+		r.Status = "running"
+		if x.Outcome == "ok" {
+			s.Status, s.ApprovedAt, s.ApprovedBy = manifest.Completed, at, x.By.User
+			if x.By.As != "" {
+				s.ApprovedBy = x.By.As
+			}
+		} else if x.Outcome == "rejected" {
+			s.Status, s.Error = manifest.StepFailed, "rejected"
+			r.Errors = append(r.Errors, Error{Step: s.ID, Error: strings.TrimSpace("rejected " + x.Note), At: at})
+		}
+	case journal.Rewound:
+		again := false
+		for i := range r.Steps {
+			if again = again || r.Steps[i].ID == gateOf(x.Step); again {
+				r.Steps[i] = Step{ID: r.Steps[i].ID, Name: r.Steps[i].Name, Artifact: r.Steps[i].Artifact, Status: manifest.Pending}
+			}
+		}
+	case journal.RunFinished:
+		r.over, r.Current, r.Status = true, "", manifest.Completed
+		if x.Outcome != "ok" {
+			r.Status = "failed"
+		}
+	}
+}
+
+// write puts the files in their places.
+func (w *Writer) write(r *record) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(r.State); err != nil {
+		return err
+	}
+	dir := filepath.Join(w.Root, "outputs", r.Workflow, r.RunID, "execution")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := manifest.Replace(filepath.Join(dir, FileName), b.Bytes()); err != nil {
+		return err
+	}
+	if r.staged == "" {
+		return nil
+	}
+	return r.generation()
+}
+
+// generation brings the manifest of what is being generated up to date.
+func (r *record) generation() error {
+	m, err := manifest.Read(r.staged)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // promoted by now, or given up
+	}
+	if err != nil || m.Status != manifest.Generating {
+		return err
+	}
+	by := map[string]string{}
+	m.Steps, m.Errors = nil, []manifest.Error{}
+	for _, s := range r.Steps {
+		m.Steps = append(m.Steps, manifest.Step{ID: s.ID, Name: s.Name, Status: s.Status, StartedAt: s.StartedAt, CompletedAt: s.CompletedAt})
+		if _, below, ok := strings.Cut(s.Artifact, "{run_id}/"); ok {
+			by[below] = s.ID
+		}
+	}
+	for _, e := range r.Errors {
+		m.Errors = append(m.Errors, manifest.Error{At: e.At, Phase: "generation", Message: e.Error, StepID: e.Step})
+	}
+	if err := m.Register(r.staged, by); err != nil {
+		return err
+	}
+	m.UpdatedAt = r.UpdatedAt
+	if r.over {
+		m.Phases.Generation.Status, m.Phases.Generation.CompletedAt = manifest.Completed, r.UpdatedAt
+		m.Status = manifest.Generated
+		if r.Status == "failed" {
+			m.Phases.Generation.Status, m.Status = manifest.StepFailed, manifest.Failed
+		}
+	}
+	return m.Write(r.staged)
+}
