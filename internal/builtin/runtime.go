@@ -222,6 +222,9 @@ func (r *Runtime) program(ctx context.Context, definition string) (*ir.Program, 
 // Equipment finds models and tools for runs, and what they lack.
 func (r *Runtime) Equipment() (*Models, *Tools) { return r.models, r.tools }
 
+// Dir is the storage folder.
+func (r *Runtime) Dir() string { return r.dir }
+
 // RunDir is the folder of a run's files.
 func (r *Runtime) RunDir(id journal.RunID) string { return filepath.Join(r.dir, "runs", string(id)) }
 

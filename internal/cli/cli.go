@@ -152,7 +152,7 @@ folder, or by its name as "espalier list" shows it.`,
 		a.interveneCommand("cancel", "End a run", func() plan.Input { return plan.Cancel{By: actor(""), Reason: "cancelled by hand"} }),
 		a.editCommand(), a.transcriptCommand(), a.memoryCommand(), a.auditCommand())
 	in(groupCheck, a.validateCommand(), a.showCommand(), a.graphCommand(), a.costCommand(), a.driftCommand())
-	in(groupFind, a.listCommand(), a.newCommand(), a.createCommand(), a.promoteCommand(), a.doctorCommand())
+	in(groupFind, a.listCommand(), a.newCommand(), a.createCommand(), a.promoteCommand(), a.setupIDECommand(), a.doctorCommand())
 	in(groupHelp, a.explainCommand(), a.schemaCommand(), a.exprCommand(), a.versionCommand(), a.completionCommand())
 	a.addHelp(root)
 	return root

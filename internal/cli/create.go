@@ -106,7 +106,7 @@ func (a *app) create(g *generation) error {
 		return err
 	}
 	builtin.ApplyDefaults(compiled.program, settings)
-	tools := builtin.NewTools(root, settings, a.Getenv)
+	tools := builtin.NewTools(root, settings, a.Getenv, models.Secrets)
 	defer tools.Close()
 	if err := ready(compiled.program, models, tools, g.options); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (a *app) create(g *generation) error {
 	if err != nil {
 		return err
 	}
-	r, err := a.runtime(root, builtin.RuntimeOptions{Config: settings, Tools: tools})
+	r, err := a.runtime(root, builtin.RuntimeOptions{Config: settings, Models: models, Tools: tools})
 	if err != nil {
 		return err
 	}

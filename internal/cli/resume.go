@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -339,6 +340,14 @@ recorded with the user of this machine; --as adds whom they claim to be.`,
 				if err != nil {
 					return err
 				}
+				d.Step = gateNamed(state, d.Step)
+				if edited, err := a.takeEdits(ctx, r, entry.ID, state, program, d, answer); err != nil {
+					return err
+				} else if edited {
+					if state, program, _, err = r.Engine.Load(ctx, entry.ID); err != nil {
+						return err
+					}
+				}
 				for _, f := range state.OpenGates() {
 					if d.Step == "" || d.Step == f.Step || d.Step == f.Place().Key() {
 						_, d.Digest = state.Shown(program, f)
@@ -551,4 +560,41 @@ func standing(e journal.Entry) string {
 		return fmt.Sprintf("%s (%s)", e.Status, e.Waiting)
 	}
 	return string(e.Status)
+}
+
+// gateNamed is the gate that belongs to a step, when somebody names the step.
+func gateNamed(state *plan.State, step string) string {
+	for _, f := range state.OpenGates() {
+		if step != "" && f.Step == step+":gate" {
+			return f.Step
+		}
+	}
+	return step
+}
+
+// takeEdits makes what somebody has changed in the files that a gate shows part
+// of the run, before it is approved: what counts is what is in the journal.
+func (a *app) takeEdits(ctx context.Context, r *builtin.Runtime, id journal.RunID, state *plan.State, program *plan.Program, d plan.Decision, answer string) (bool, error) {
+	if answer != plan.Approve {
+		return false, nil
+	}
+	edited := false
+	for _, f := range state.OpenGates() {
+		if d.Step != "" && d.Step != f.Step && d.Step != f.Place().Key() || f.Gate.Kind != plan.GatePerson {
+			continue
+		}
+		shows, _ := state.Shown(program, f)
+		changes, err := r.Edited(ctx, id, shows)
+		if err != nil {
+			return false, err
+		}
+		for _, variable := range slices.Sorted(maps.Keys(changes)) {
+			if err := r.Engine.Send(ctx, id, plan.Edit{Path: variable, Value: changes[variable], By: d.By}, uuid.NewString()); err != nil {
+				return false, err
+			}
+			edited = true
+			a.note("The file of %s was edited; what it holds now is what is approved.", variable)
+		}
+	}
+	return edited, nil
 }

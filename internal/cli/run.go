@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -418,8 +419,8 @@ func (a *app) checkCompat() error {
 	return nil
 }
 
-// onlyText is the one input that a workflow must be given, if that is text: it
-// need not be named then.
+// onlyText is the one input that a workflow must be given, or the only one that
+// it has, if that is text: it need not be named then.
 func onlyText(p *ir.Program) string {
 	var contract struct {
 		Properties map[string]struct {
@@ -427,7 +428,13 @@ func onlyText(p *ir.Program) string {
 		} `json:"properties"`
 		Required []string `json:"required"`
 	}
-	if p.Input == nil || json.Unmarshal(p.Input.Schema, &contract) != nil || len(contract.Required) != 1 {
+	if p.Input == nil || json.Unmarshal(p.Input.Schema, &contract) != nil {
+		return ""
+	}
+	if len(contract.Required) == 0 && len(contract.Properties) == 1 {
+		contract.Required = slices.Collect(maps.Keys(contract.Properties))
+	}
+	if len(contract.Required) != 1 {
 		return ""
 	}
 	if only := contract.Required[0]; contract.Properties[only].Type == "string" {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -105,6 +106,9 @@ func (a *app) display(path string) string {
 
 // findRun finds a run by its id or a unique beginning of it.
 func findRun(ctx context.Context, r *builtin.Runtime, prefix string) (journal.Entry, error) {
+	if id := byStamp(filepath.Dir(r.Dir()), prefix); id != "" {
+		prefix = id
+	}
 	var found []journal.Entry
 	for entry, err := range r.Store.Runs(ctx, journal.Filter{Prefix: strings.ToLower(prefix), Children: true, Limit: 6}) {
 		if err != nil {
@@ -380,4 +384,25 @@ func whose(r *builtin.Runtime, o journal.Owner) string {
 		return ""
 	}
 	return fmt.Sprintf(": %s, process %d on %s, since %s", info.Command, info.PID, info.Host, info.Since.Local().Format(time.TimeOnly))
+}
+
+var stampForm = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}$`)
+
+// byStamp is the id of a run whose folder below outputs/ is called after the
+// time at which it began.
+func byStamp(root, stamp string) string {
+	if !stampForm.MatchString(stamp) {
+		return ""
+	}
+	states, _ := filepath.Glob(filepath.Join(root, "outputs", "*", stamp, "execution", "execution-state.json")) // the pattern is a good one
+	for _, name := range states {
+		raw, err := os.ReadFile(name)
+		var state struct {
+			Run string `json:"espalier_run"`
+		}
+		if err == nil && json.Unmarshal(raw, &state) == nil && state.Run != "" {
+			return state.Run
+		}
+	}
+	return ""
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -25,22 +24,28 @@ type place struct {
 }
 
 func newPlace(job *step.Job, workflow, folder string) *place {
-	p := &place{root: job.Project, folder: folder, workflow: workflow}
-	read := func(path string) string {
+	root := job.Project
+	if root == "" { // a run that nobody told where it is keeps to its own folder
+		root = job.Dir
+	}
+	return placeOf(root, workflow, folder, func(path string) string {
 		for _, r := range job.Reads {
 			if r.Path == path && !r.Missing {
 				return plain(r.Value)
 			}
 		}
+		if path == runVariable {
+			return string(job.Run)
+		}
 		return ""
-	}
-	p.run = read("agentfile.run")
-	if p.root == "" { // a run that nobody told where it is keeps to its own folder
-		p.root = job.Dir
-	}
-	if p.run == "" {
-		p.run = string(job.Run)
-	}
+	})
+}
+
+// runVariable is the run's id as the format has it.
+const runVariable = "agentfile.run"
+
+func placeOf(root, workflow, folder string, read func(path string) string) *place {
+	p := &place{root: root, folder: folder, workflow: workflow, run: read(runVariable)}
 	p.target, p.making = p.workflow, p.run
 	// A workflow that makes another one is told the name of that.
 	if name := read("input.workflow_name"); plainName.MatchString(name) {
@@ -137,15 +142,7 @@ func (p *place) read(name string) (string, error) {
 	if !info.IsDir() {
 		return "", errors.New("it is neither a file nor a folder")
 	}
-	files := map[string]string{}
-	err = fs.WalkDir(root.FS(), filepath.ToSlash(below), func(at string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), ".") {
-			return err
-		}
-		text, err := readFile(root, filepath.FromSlash(at))
-		files[strings.TrimPrefix(strings.TrimPrefix(at, filepath.ToSlash(below)), "/")] = text
-		return err
-	})
+	files, err := walk(root, below)
 	return joined(p.fill(name), files), err
 }
 

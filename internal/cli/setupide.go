@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/diag"
+)
+
+// editors are where editors read commands of a project from; %s is a command's
+// name.
+var editors = []struct{ name, path, note string }{
+	{"claude-code", ".claude/commands/agentfile/%s.md", "/agentfile:%s"},
+	{"cursor", ".cursor/commands/agentfile-%s.md", "/agentfile-%s"},
+	{"windsurf", ".windsurf/workflows/agentfile-%s.md", "/agentfile-%s"},
+	{"cline", ".clinerules/workflows/agentfile-%s.md", "/agentfile-%s.md"},
+	{"roo", ".roo/commands/agentfile-%s.md", "/agentfile-%s"},
+	{"copilot", ".github/prompts/agentfile-%s.prompt.md", "/agentfile-%s"},
+}
+
+// slashCommands are what the commands tell an editor's agent to do.
+var slashCommands = []struct{ name, about, text string }{
+	{
+		"run", "Run a workflow of this project",
+		"The first word of the arguments is the name of a workflow, the rest is what it works on; @FILE means what the file holds.\n\n" +
+			"Run `espalier run NAME --input \"TEXT\"` and show its output. If it waits for an approval, show what it asks (`espalier status RUN`) and ask the user; " +
+			"never approve anything yourself.\n\nWithout espalier, read workflows/NAME/workflow.yaml and do its steps in their order: the agent file is who you are, " +
+			"the skill how you work, the goal what you do. Write each result to its path, and stop at gates. Run no scripts but those in scripts/ide.",
+	},
+	{
+		"create", "Have a workflow made",
+		"The first word of the arguments is the name of the new workflow, the rest is what it should do.\n\nRun `espalier create NAME \"TEXT\"`, show the review that it prints, " +
+			"and ask the user whether to promote it. Only then run `espalier promote NAME`.",
+	},
+	{"list", "List the workflows of this project", "Run `espalier list` and show what it prints."},
+	{
+		"continue", "Carry on what was interrupted",
+		"With a name: run `espalier create NAME` if artifacts/NAME is there. Otherwise run `espalier runs`, and `espalier resume RUN` for the newest run that is not over. " +
+			"If it waits for an approval, ask the user.",
+	},
+}
+
+func (a *app) setupIDECommand() *cobra.Command {
+	var names []string
+	for _, e := range editors {
+		names = append(names, e.name)
+	}
+	return a.jsonFlag(&cobra.Command{
+		Use:   "setup-ide [EDITOR…]",
+		Short: "Write slash commands for editors",
+		Long: `Write the commands /agentfile:run, :create, :list and :continue for editors, where
+they read such files. Without names it is done for the editors whose folders
+are there, for all of them when none is. What is there already stays as it is.
+
+Editors: ` + strings.Join(names, ", ") + `.`,
+		ValidArgs: names,
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, name := range args {
+				if !strings.Contains(" "+strings.Join(names, " ")+" ", " "+name+" ") {
+					return usage(diag.DidYouMean(name, names), "there is no editor %q", name)
+				}
+			}
+			space, err := a.workspace()
+			if err != nil {
+				return err
+			}
+			here, err := space.Here()
+			if err != nil {
+				return err
+			}
+			return a.setupIDE(here.Root, args)
+		},
+	})
+}
+
+func (a *app) setupIDE(root string, wanted []string) error {
+	if len(wanted) == 0 {
+		for _, e := range editors {
+			first, _, _ := strings.Cut(e.path, "/")
+			if info, err := os.Stat(filepath.Join(root, first)); err == nil && info.IsDir() && first != ".github" {
+				wanted = append(wanted, e.name)
+			}
+		}
+	}
+	written := []string{}
+	for _, e := range editors {
+		if len(wanted) > 0 && !strings.Contains(" "+strings.Join(wanted, " ")+" ", " "+e.name+" ") {
+			continue
+		}
+		for _, c := range slashCommands {
+			name := fmt.Sprintf(e.path, c.name)
+			full := filepath.Join(root, filepath.FromSlash(name))
+			if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+				return cannotWrite(name, err)
+			}
+			f, err := os.OpenFile(full, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+			if errors.Is(err, fs.ErrExist) {
+				a.note("%s is there already and stays as it is.", name)
+				continue
+			}
+			if err != nil {
+				return cannotWrite(name, err)
+			}
+			_, err = fmt.Fprintf(f, "---\ndescription: %s\n---\n\n%s\n\nArguments: $ARGUMENTS\n", c.about, c.text)
+			if err = errors.Join(err, f.Close()); err != nil {
+				return cannotWrite(name, err)
+			}
+			written = append(written, name)
+		}
+	}
+	if a.json {
+		return a.writeJSON(map[string]any{"written": written})
+	}
+	for _, name := range written {
+		fmt.Fprintln(a.stdout, name)
+	}
+	return nil
+}
