@@ -44,7 +44,7 @@ func TestRuns(t *testing.T) {
 		},
 		{
 			Name: "JSON after all", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "format": "json"}, Replies: []steptest.Reply{{Text: "no"}, {Text: "[1]"}},
-			Value: `{"Output":"[1]","Stderr":"","ExitCode":0,"Status":"completed","Response":{},"JSON":[1],"TokensUsed":149,"TokensInput":147,"TokensOutput":2}`,
+			Value: `{"Output":"[1]","Stderr":"","ExitCode":0,"Status":"completed","Response":{},"JSON":[1],"TokensUsed":168,"TokensInput":166,"TokensOutput":2}`,
 		},
 		{
 			Name: "going on", Settings: steptest.Settings{"agent": "plain", "prompt": "And?", "continue_from": "first", "keep": true}, Replies: []steptest.Reply{{Text: "Hm"}},
