@@ -58,9 +58,9 @@ var layers = map[string][]string{
 	"internal/journal": {"internal/ir", "internal/canonical"},
 	"internal/plan":    {"internal/ir", "internal/journal"},
 	"internal/engine":  {"internal/plan", "internal/step", "internal/journal"},
-	// The audit tells what budgets had left and when a run waited: questions to
-	// the one fold that everybody uses.
-	"internal/report": {"internal/journal", "internal/ir", "internal/plan", "internal/manifest"},
+	// The audit and the console tell what budgets had left and when a run waited:
+	// questions to the one fold that everybody uses. Money is written in one way.
+	"internal/report": {"internal/journal", "internal/ir", "internal/plan", "internal/manifest", "internal/price"},
 	"internal/graph":  {"internal/ir", "internal/plan"},
 
 	"internal/builtin": {

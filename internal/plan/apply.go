@@ -170,8 +170,10 @@ func (s *State) Apply(e *journal.Event) {
 		s.fireTimer(&x)
 	case journal.GateOpened:
 		f := s.enterStep(x.Place, x.Via, x.For)
-		if x.Kind != GateDoubt { // a doubt is about a step that began long ago
+		if x.Kind == GatePerson || x.Kind == GateEvent { // the others are about a step that has begun
 			s.countStep(f)
+		}
+		if x.Kind != GateDoubt {
 			s.dropStarved(f.Path)
 		}
 		f.Phase = Asking

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"time"
+
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
@@ -56,6 +58,15 @@ func (l *Ledger) short(amount journal.Usage) (budget string, later bool) {
 }
 
 func tokens(u journal.Usage) int64 { return u.InputTokens + u.OutputTokens }
+
+// ActiveAt is for how long the run has been at work at a moment.
+func (l *Ledger) ActiveAt(now journal.Millis) time.Duration {
+	active := l.Active
+	if l.Open > 0 {
+		active += now - l.Since
+	}
+	return time.Duration(active) * time.Millisecond
+}
 
 // deadline is when the active time is used up if nothing stops the clock; 0
 // when the clock stands or there is no limit.

@@ -352,16 +352,12 @@ func ledger(f *fields, l *plan.Ledger, now journal.Millis) {
 	put("steps", l.Used.Steps, l.Limits.Steps)
 	put("tool_calls", l.Used.ToolCalls, l.Limits.ToolCalls)
 	put("cost_micro_dollars", l.Used.MicroDollars, l.Limits.MicroDollars)
-	active := l.Active
-	if l.Open > 0 {
-		active += now - l.Since
-	}
 	var limit *int64
 	if l.Limits.ActiveSeconds != nil {
 		ms := *l.Limits.ActiveSeconds * 1000
 		limit = &ms
 	}
-	put("active_ms", int64(active), limit)
+	put("active_ms", l.ActiveAt(now).Milliseconds(), limit)
 }
 
 // checkpoint tells that all of the state up to here is durable, as often as

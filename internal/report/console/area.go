@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -67,17 +69,26 @@ func (p *Progress) headline(now time.Time, width int, s *Style) string {
 	case p.paused:
 		mark, parts = "‖", append(parts, "paused")
 	case p.starved != "":
-		mark, parts = "‖", append(parts, "waiting for budget: "+p.starved)
+		mark, parts = "‖", append(parts, "waiting for budget: "+budgetName(p.starved))
 	}
-	parts = append(parts, report.Duration(p.elapsed(now)), counted(p.used.Steps, p.limits.Steps, "step"))
-	if t := total(p.used); t > 0 || p.limits.Tokens != nil {
-		parts = append(parts, counted(t, p.limits.Tokens, "token"))
+	l := p.ledger()
+	used, limits := l.Used, l.Limits
+	parts = append(parts, report.Duration(p.elapsed(now)), counted(used.Steps, limits.Steps, "step"))
+	if t := total(used); t > 0 || limits.Tokens != nil {
+		parts = append(parts, counted(t, limits.Tokens, "token"))
 	}
-	if p.limits.ToolCalls != nil {
-		parts = append(parts, counted(p.used.ToolCalls, p.limits.ToolCalls, "tool call"))
+	if limits.ToolCalls != nil {
+		parts = append(parts, counted(used.ToolCalls, limits.ToolCalls, "tool call"))
 	}
-	if m := p.limits.MicroDollars; m != nil {
-		parts = append(parts, fmt.Sprintf("$%.2f of $%.2f left", float64(*m-p.used.MicroDollars)/1e6, float64(*m)/1e6))
+	if m := limits.MicroDollars; m != nil {
+		parts = append(parts, fmt.Sprintf("%s of %s left", price.Dollars(max(*m-used.MicroDollars, 0)), price.Dollars(*m)))
+	} else if used.MicroDollars > 0 {
+		parts = append(parts, price.Dollars(used.MicroDollars))
+	}
+	if s := limits.ActiveSeconds; s != nil {
+		whole := time.Duration(*s) * time.Second
+		left := max(whole-l.ActiveAt(journal.Millis(now.UnixMilli())), 0)
+		parts = append(parts, fmt.Sprintf("%s of %s left", report.Duration(left), report.Duration(whole)))
 	}
 	if p.offline != "" {
 		parts = append(parts, p.offline)
@@ -145,8 +156,12 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 	switch {
 	case a.retry != 0:
 		parts = append(parts, "next attempt in "+report.Duration(a.retry.Time().Sub(now)))
-	case a.tool != "":
-		parts = append(parts, "tool "+a.tool)
+	case a.again != 0:
+		parts = append(parts, "the model failed and is asked again in "+report.Duration(a.again.Time().Sub(now)))
+	case len(a.tools) == 1:
+		parts = append(parts, "tool "+a.tools[0].Name)
+	case len(a.tools) > 1:
+		parts = append(parts, fmt.Sprintf("tool %s and %d more", a.tools[0].Name, len(a.tools)-1))
 	case a.step.Attempt > 0:
 		parts = append(parts, fmt.Sprintf("attempt %d", a.step.Attempt+1))
 	}
@@ -157,6 +172,9 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 	}
 	if a.tokens > 0 {
 		parts = append(parts, tokens(a.tokens))
+	}
+	if a.cost > 0 {
+		parts = append(parts, price.Dollars(a.cost))
 	}
 	if a.offline != "" {
 		parts = append(parts, a.offline)
@@ -185,6 +203,8 @@ func (p *Progress) doneLine(n *Notice, width int, s *Style) string {
 	text, colour := n.text(s)
 	mark := "✓"
 	switch {
+	case n.Event == StepSaid:
+		mark = "·"
 	case n.Event == StepSkipped || n.Outcome == report.OutcomeSkipped || n.Outcome == report.OutcomeCancelled:
 		mark = "–"
 	case n.Outcome == report.OutcomeFailed || n.Outcome == report.OutcomeRejected:

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -24,6 +26,7 @@ const (
 	StepSkipped  Event = "step.skipped"
 	StepRetrying Event = "step.retrying"
 	StepLost     Event = "step.lost" // nobody knows how it ended
+	StepSaid     Event = "step.said" // a line for people
 	ModelReplied Event = "model.replied"
 	ModelRetried Event = "model.retried" // an attempt failed and is made again
 	ToolFinished Event = "tool.finished"
@@ -36,6 +39,7 @@ const (
 	Cancelling   Event = "run.cancelling"
 	BudgetRaised Event = "budget.raised"
 	StateEdited  Event = "state.edited"
+	Rewound      Event = "run.rewound" // it goes on from an earlier step
 	InputRefused Event = "input.refused"
 )
 
@@ -70,22 +74,27 @@ type Notice struct {
 	ResultHash string `json:"result_sha256,omitempty"`
 	Millis     int64  `json:"ms,omitempty"` // how long it took
 	Tokens     int64  `json:"tokens,omitempty"`
-	Steps      int64  `json:"steps,omitempty"`   // of a run: done so far
-	Offline    string `json:"offline,omitempty"` // simulated or scripted: no real model answered
-	Model      string `json:"model,omitempty"`
-	Tool       string `json:"tool,omitempty"`
-	Attempt    int    `json:"attempt,omitempty"` // the one to come, from 1
-	Attempts   int    `json:"attempts,omitempty"`
-	For        string `json:"for,omitempty"`  // what is waited for
-	Step       string `json:"step,omitempty"` // as approve, reject and --decide take it
-	Signal     string `json:"signal,omitempty"`
-	Budget     string `json:"budget,omitempty"`
-	To         int64  `json:"to,omitempty"` // the new limit
-	Due        Time   `json:"due,omitzero"`
-	By         string `json:"by,omitempty"`      // the user of the machine
-	Claimed    string `json:"claimed,omitempty"` // whom they claim to be
-	Note       string `json:"note,omitempty"`
-	Variable   string `json:"variable,omitempty"`
+	// MicroDollars is what it cost, in millionths of a dollar.
+	MicroDollars int64  `json:"micro_dollars,omitempty"`
+	Steps        int64  `json:"steps,omitempty"`   // of a run: done so far
+	Offline      string `json:"offline,omitempty"` // simulated or scripted: no real model answered
+	Model        string `json:"model,omitempty"`
+	Tool         string `json:"tool,omitempty"`
+	Attempt      int    `json:"attempt,omitempty"` // the one to come, from 1
+	Attempts     int    `json:"attempts,omitempty"`
+	For          string `json:"for,omitempty"`  // what is waited for
+	Step         string `json:"step,omitempty"` // as approve, reject, --decide and --from take it
+	Signal       string `json:"signal,omitempty"`
+	Budget       string `json:"budget,omitempty"`
+	To           int64  `json:"to,omitempty"` // the new limit
+	Due          Time   `json:"due,omitzero"`
+	By           string `json:"by,omitempty"`      // the user of the machine
+	Claimed      string `json:"claimed,omitempty"` // whom they claim to be
+	Note         string `json:"note,omitempty"`
+	Variable     string `json:"variable,omitempty"`
+	Text         string `json:"text,omitempty"`
+	// From is another run, which this one goes on from at Step.
+	From journal.RunID `json:"from,omitempty"`
 
 	place string        // path as people see it, with the calling steps and the iteration
 	root  journal.RunID // how commands name the run
@@ -164,6 +173,9 @@ func (n *Notice) text(s *Style) (string, report.Colour) {
 		if n.Parent != "" {
 			return "", report.Plain // the step that calls it has been told
 		}
+		if n.From != "" {
+			return fmt.Sprintf("run %s started: goes on from %s of run %s", n.Run, n.Step, short(n.From)), report.Plain
+		}
 		return "run " + string(n.Run) + " started", report.Plain
 	case RunFinished:
 		return n.finished()
@@ -188,6 +200,8 @@ func (n *Notice) text(s *Style) (string, report.Colour) {
 			text += fmt.Sprintf(" of %d", n.Attempts)
 		}
 		return text + " in " + report.Duration(n.Due.Sub(n.At.Time)), report.Amber
+	case StepSaid:
+		return n.Text, report.Plain
 	case StepLost:
 		if n.Reason == "rerun" {
 			return "was interrupted and is done again", report.Amber
@@ -218,7 +232,13 @@ func (n *Notice) text(s *Style) (string, report.Colour) {
 	case Cancelling:
 		return "being cancelled" + n.who() + because(n.Reason), report.Amber
 	case BudgetRaised:
-		return fmt.Sprintf("the budget of %s is %s now%s", n.Budget, report.Number(n.To), n.who()), report.Plain
+		to := report.Number(n.To)
+		if n.Budget == plan.BudgetMoney {
+			to = price.Dollars(n.To)
+		}
+		return fmt.Sprintf("the budget of %s is %s now%s", budgetName(n.Budget), to, n.who()), report.Plain
+	case Rewound:
+		return "goes back to " + n.Step + n.who(), report.Amber
 	case StateEdited:
 		return "changed " + n.Variable + n.who(), report.Plain
 	case InputRefused:
@@ -252,10 +272,21 @@ func (n *Notice) sums() string {
 	if n.Tokens > 0 {
 		parts = append(parts, tokens(n.Tokens))
 	}
+	if n.MicroDollars > 0 {
+		parts = append(parts, price.Dollars(n.MicroDollars))
+	}
 	if n.Offline != "" {
 		parts = append(parts, n.Offline)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// budgetName is a budget as people raise it; money is raised in dollars.
+func budgetName(budget string) string {
+	if budget == plan.BudgetMoney {
+		return "cost_usd"
+	}
+	return budget
 }
 
 func tokens(n int64) string { return plural(n, "token") }
@@ -278,7 +309,7 @@ func (n *Notice) stepFinished() (string, report.Colour) {
 	case report.OutcomeSkipped:
 		return "skipped after " + n.sums(), report.Dim
 	}
-	if n.Millis == 0 && n.Tokens == 0 {
+	if n.Millis == 0 && n.Tokens == 0 && n.MicroDollars == 0 {
 		return "done", report.Green
 	}
 	return "done in " + n.sums(), report.Green
@@ -291,6 +322,9 @@ func (n *Notice) finished() (string, report.Colour) {
 	parts := []string{report.Duration(time.Duration(n.Millis) * time.Millisecond), plural(n.Steps, "step")}
 	if n.Tokens > 0 {
 		parts = append(parts, tokens(n.Tokens))
+	}
+	if n.MicroDollars > 0 {
+		parts = append(parts, price.Dollars(n.MicroDollars))
 	}
 	if n.Offline != "" {
 		parts = append(parts, n.Offline)
@@ -316,13 +350,17 @@ func (n *Notice) waits(s *Style) string {
 	var text string
 	switch n.For {
 	case ForApproval:
-		text = fmt.Sprintf("waiting for approval: espalier approve %s %s", run, n.Step)
+		what := "approval"
+		if n.Tool != "" {
+			what = "approval of a call of " + n.Tool
+		}
+		text = fmt.Sprintf("waiting for %s: espalier approve %s %s", what, run, n.Step)
 	case ForEvent:
 		text = fmt.Sprintf("waiting for the event %s: espalier signal %s %s", n.Signal, run, n.Signal)
 	case ForDecision:
 		text = fmt.Sprintf("waiting for a decision: espalier resume %s --decide %s=rerun|skip|fail|result=JSON", run, n.Step)
 	case ForBudget:
-		return fmt.Sprintf("waiting for budget: %s is used up: espalier resume %s --raise %s=N", n.Budget, run, n.Budget)
+		return fmt.Sprintf("waiting for budget: %s is used up: espalier resume %s --raise %s=N", budgetName(n.Budget), run, budgetName(n.Budget))
 	}
 	if !n.Due.IsZero() {
 		text += ", until " + s.moment(n.Due, n.At)
@@ -345,6 +383,9 @@ func (n *Notice) decided() (string, report.Colour) {
 		text, colour = "rejected", report.Red
 	default:
 		text = n.Outcome
+	}
+	if n.Tool != "" {
+		text += ": a call of " + n.Tool
 	}
 	text += n.who()
 	if n.Note != "" {

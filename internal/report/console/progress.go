@@ -3,11 +3,13 @@ package console
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -15,13 +17,14 @@ import (
 type Progress struct {
 	run   journal.RunID
 	trail *report.Trail
+	// state is the plan's own fold: what counts as a step and what budgets have
+	// left is decided there and nowhere else.
+	state *plan.State
 	seq   journal.Seq
 
 	name     string
 	began    journal.Millis
 	now      journal.Millis // of the last event
-	limits   journal.Limits
-	used     journal.Usage
 	offline  string
 	paused   bool
 	stopping bool
@@ -42,9 +45,11 @@ const maxDone = 100
 type active struct {
 	step    *report.Step
 	tokens  int64
+	cost    int64 // in millionths of a dollar
 	offline string
-	tool    string // that is running
-	failure string // of the last attempt
+	tools   []journal.ToolUse // that are running
+	again   journal.Millis    // when a model that failed is asked again
+	failure string            // of the last attempt
 	wait    *Notice
 	retry   journal.Millis // when the next attempt begins
 	total   int            // branches or items; 0 is not known
@@ -53,7 +58,10 @@ type active struct {
 
 // NewProgress begins before the first event of a run. outline may be nil.
 func NewProgress(run journal.RunID, outline func(definition string) (*report.Outline, error)) *Progress {
-	return &Progress{run: run, trail: report.NewTrail(run, outline), byStep: map[*report.Step]*active{}, parents: map[string]*active{}}
+	return &Progress{
+		run: run, trail: report.NewTrail(run, outline), state: &plan.State{Run: run},
+		byStep: map[*report.Step]*active{}, parents: map[string]*active{},
+	}
 }
 
 // Seq is the last event that was taken.
@@ -71,9 +79,6 @@ func (p *Progress) Take(e *journal.Event) ([]Notice, error) {
 	switch x := e.Fact.(type) {
 	case journal.RunStarted:
 		p.name, p.began = x.Name, e.At
-		if x.Budget != nil {
-			p.limits = *x.Budget
-		}
 	case journal.TaskNoted:
 		p.note(e, &x)
 	case journal.TaskEnded:
@@ -91,8 +96,17 @@ func (p *Progress) Take(e *journal.Event) ([]Notice, error) {
 	if err := p.trail.Take(e, func(m *report.Moment) { p.moment(e, m) }); err != nil {
 		return nil, err
 	}
+	p.state.Fold([]journal.Event{*e})
 	p.after(e)
 	return p.out, nil
+}
+
+// ledger is what the run has used and may use.
+func (p *Progress) ledger() *plan.Ledger {
+	if p.state.Finished != nil {
+		return p.state.Spent
+	}
+	return p.state.Root().Ledger
 }
 
 // tell adds a notice about a step, or about the run when there is none.
@@ -145,13 +159,17 @@ func (p *Progress) moment(e *journal.Event, m *report.Moment) {
 	case report.RunBegan:
 		n := p.tell(e, RunStarted, nil)
 		n.Run, n.Parent, n.Name = m.Run.ID, m.Run.Parent, m.Run.Name
+		if x, ok := e.Fact.(journal.RunStarted); ok && x.From != nil {
+			n.From, n.Step = x.From.Run, x.From.Step
+		}
 	case report.RunEnded:
 		n := p.tell(e, RunFinished, nil)
 		n.Run, n.Parent, n.Name, n.Outcome, n.Error = m.Run.ID, m.Run.Parent, m.Run.Name, m.Outcome, m.Error
 		n.Millis = int64(e.At - m.Run.Began)
 		n.result(m.Value)
 		if m.Run.Parent == "" {
-			n.Steps, n.Tokens, n.Offline = p.used.Steps, total(p.used), p.offline
+			used := p.ledger().Used
+			n.Steps, n.Tokens, n.MicroDollars, n.Offline = used.Steps, total(used), used.MicroDollars, p.offline
 			if x, ok := e.Fact.(journal.RunFinished); ok {
 				n.Reason, n.Status = x.Reason, x.Status
 			}
@@ -171,7 +189,7 @@ func (p *Progress) moment(e *journal.Event, m *report.Moment) {
 		n.result(m.Value)
 		_, n.quiet = e.Fact.(journal.GateDecided)
 		if a := p.byStep[m.Step]; a != nil {
-			n.Tokens, n.Offline = a.tokens, a.offline
+			n.Tokens, n.MicroDollars, n.Offline = a.tokens, a.cost, a.offline
 			p.drop(a)
 		}
 		p.keep(n, m.Step)
@@ -187,6 +205,10 @@ func (p *Progress) keep(n *Notice, s *report.Step) {
 	if s.Depth > 0 || s.Run.At != nil {
 		return
 	}
+	p.remember(n)
+}
+
+func (p *Progress) remember(n *Notice) {
 	if len(p.done) >= maxDone {
 		p.done = p.done[1:]
 		p.more++
@@ -210,14 +232,10 @@ func total(u journal.Usage) int64 { return u.InputTokens + u.OutputTokens }
 
 // use counts what a step has used.
 func (p *Progress) use(frame string, u journal.Usage) *active {
-	p.used.ToolCalls += u.ToolCalls
-	p.used.ModelCalls += u.ModelCalls
-	p.used.InputTokens += u.InputTokens
-	p.used.OutputTokens += u.OutputTokens
-	p.used.MicroDollars += u.MicroDollars
 	a := p.byStep[p.trail.At(frame)]
 	if a != nil {
 		a.tokens += total(u)
+		a.cost += u.MicroDollars
 	}
 	return a
 }
@@ -227,6 +245,7 @@ func (p *Progress) note(e *journal.Event, x *journal.TaskNoted) {
 	if a == nil {
 		return
 	}
+	a.again = 0
 	switch x.Kind {
 	case journal.NoteReply:
 		var r journal.Reply
@@ -243,6 +262,14 @@ func (p *Progress) note(e *journal.Event, x *journal.TaskNoted) {
 		if json.Unmarshal(x.Data, &r) == nil {
 			n := p.tell(e, ModelRetried, a.step)
 			n.Error, n.Reason, n.Due = r.Message, r.Class, Time{(e.At + r.Wait).Time()}
+			a.again = e.At + r.Wait
+		}
+	case journal.NoteSaid:
+		var said journal.Said
+		if json.Unmarshal(x.Data, &said) == nil {
+			n := p.tell(e, StepSaid, a.step)
+			n.Text = said.Text
+			p.remember(n)
 		}
 	case journal.NoteSaid:
 		var said journal.Said
@@ -252,12 +279,15 @@ func (p *Progress) note(e *journal.Event, x *journal.TaskNoted) {
 	case journal.NoteToolCall:
 		var t journal.ToolUse
 		if json.Unmarshal(x.Data, &t) == nil {
-			a.tool = t.Name
+			a.tools = append(a.tools, t)
 		}
 	case journal.NoteToolResult:
-		a.tool = ""
 		var t journal.ToolUse
 		if json.Unmarshal(x.Data, &t) == nil {
+			// Several may be running at the same time.
+			if i := slices.IndexFunc(a.tools, func(one journal.ToolUse) bool { return one.CallID == t.CallID && one.Name == t.Name }); i >= 0 {
+				a.tools = slices.Delete(a.tools, i, i+1)
+			}
 			n := p.tell(e, ToolFinished, a.step)
 			n.Tool, n.Error, n.Offline = t.Name, t.Error, t.Offline
 			if t.Offline != "" {
@@ -276,7 +306,13 @@ func (p *Progress) decided(e *journal.Event, x *journal.GateDecided) {
 	n.Outcome, n.Reason, n.Note, n.Signal = x.Outcome, x.Method, x.Note, x.Event
 	n.by(x.By)
 	if a.wait != nil {
-		n.For = a.wait.For
+		n.For, n.Tool = a.wait.For, a.wait.Tool
+	}
+	if n.Tool != "" { // the task goes on in any case; what was said is the reason
+		n.Outcome = report.OutcomeRejected
+		if x.Reason == plan.ReasonApproved {
+			n.Outcome = report.OutcomeOK
+		}
 	}
 	a.wait = nil
 }
@@ -295,17 +331,14 @@ func (p *Progress) after(e *journal.Event) {
 			a.total = x.Total
 		}
 	case journal.TaskStarted:
-		if x.Rerun == 0 {
-			p.used.Steps++
-		}
 		p.starved = ""
 		if a := p.byStep[p.trail.At(x.Frame)]; a != nil {
-			a.retry, a.tool = 0, ""
+			a.retry, a.again, a.tools = 0, 0, nil
 		}
 	case journal.RetrySet:
 		p.retry(e, &x)
 	case journal.TaskLost:
-		p.use("", x.Charged)
+		p.use(x.Frame, x.Charged)
 		n := p.tell(e, StepLost, p.trail.At(x.Frame))
 		n.Reason, n.Error = x.Policy, x.Why
 	case journal.GateOpened:
@@ -328,7 +361,6 @@ func (p *Progress) after(e *journal.Event) {
 			n.For, n.Budget = ForBudget, p.starved
 		}
 	case journal.BudgetRaised:
-		p.raise(x.Budget, x.To)
 		n := p.tell(e, BudgetRaised, nil)
 		n.Budget, n.To = x.Budget, x.To
 		n.by(x.By)
@@ -357,9 +389,14 @@ func (p *Progress) after(e *journal.Event) {
 		n := p.tell(e, StateEdited, nil)
 		n.Variable = x.Path
 		n.by(x.By)
+	case journal.Rewound:
+		n := p.tell(e, Rewound, nil)
+		n.Step = x.Step
+		n.by(x.By)
 	case journal.Claimed:
 		p.tell(e, RunClaimed, nil)
 	}
+	// Routed is left to the audit: which step begins next says the same here.
 }
 
 func (p *Progress) retry(e *journal.Event, x *journal.RetrySet) {
@@ -386,8 +423,10 @@ func (p *Progress) asks(e *journal.Event, x *journal.GateOpened) {
 		n.Due = Time{x.Due.Time()}
 	}
 	switch x.Kind {
-	case report.GatePerson, report.GateCall:
+	case report.GatePerson:
 		n.For = ForApproval
+	case report.GateCall:
+		n.For, n.Tool = ForApproval, cmp.Or(asked(x.Shows["tool"]), "a tool")
 	case report.GateDoubt:
 		n.For = ForDecision
 	default:
@@ -397,19 +436,13 @@ func (p *Progress) asks(e *journal.Event, x *journal.GateOpened) {
 	a.wait = &wait
 }
 
-func (p *Progress) raise(budget string, to int64) {
-	switch budget {
-	case "steps":
-		p.limits.Steps = &to
-	case "tool_calls":
-		p.limits.ToolCalls = &to
-	case "tokens":
-		p.limits.Tokens = &to
-	case "micro_dollars":
-		p.limits.MicroDollars = &to
-	case "active_seconds":
-		p.limits.ActiveSeconds = &to
+// asked is the text of a value that a question shows; "" when it is none.
+func asked(v journal.Value) string {
+	var text string
+	if json.Unmarshal(v.JSON, &text) != nil {
+		return ""
 	}
+	return text
 }
 
 // elapsed is how long the run has been going.

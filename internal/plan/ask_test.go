@@ -1,0 +1,27 @@
+package plan_test
+
+import (
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+)
+
+// TestAQuestionIsNoStep: a task that asks whether it may call a tool is the
+// same step before and after the answer, and draws on the budget once.
+func TestAQuestionIsNoStep(t *testing.T) {
+	work := journal.Work{Place: journal.Place{Step: "send"}}
+	s := &plan.State{}
+	for i, f := range []journal.Fact{
+		journal.RunStarted{},
+		journal.TaskStarted{Work: work, Kind: "agent"},
+		journal.GateOpened{Place: work.Place, Kind: plan.GateCall, Task: &work, Call: "send#0/call:1"},
+		journal.GateDecided{Place: work.Place, Outcome: plan.OutcomeRerun},
+		journal.TaskStarted{Work: work, Kind: "agent", Rerun: 1},
+	} {
+		s.Fold([]journal.Event{{Seq: journal.Seq(i + 1), Fact: f}})
+	}
+	if used := s.Root().Ledger.Used.Steps; used != 1 {
+		t.Errorf("%d steps", used)
+	}
+}

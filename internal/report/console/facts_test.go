@@ -1,0 +1,179 @@
+package console_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/report/console"
+)
+
+// stage is a run that is told fact by fact.
+type stage struct {
+	t     *testing.T
+	p     *console.Progress
+	seq   journal.Seq
+	lines []string
+}
+
+func play(t *testing.T, facts ...journal.Fact) *stage {
+	s := &stage{t: t, p: console.NewProgress(run, nil)}
+	s.take(facts...)
+	return s
+}
+
+func (s *stage) take(facts ...journal.Fact) {
+	s.t.Helper()
+	s.lines = nil
+	for _, f := range facts {
+		s.seq++
+		notices, err := s.p.Take(&journal.Event{Seq: s.seq, At: 1000, Fact: f})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, n := range notices {
+			if line := n.Line(console.Style{}); line != "" {
+				s.lines = append(s.lines, strings.TrimPrefix(line, "00:00:01  "))
+			}
+		}
+	}
+}
+
+func (s *stage) told(want ...string) {
+	s.t.Helper()
+	if got := strings.Join(s.lines, "\n"); got != strings.Join(want, "\n") {
+		s.t.Errorf("told:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+// shows holds that the status area has a text.
+func (s *stage) shows(want string) {
+	s.t.Helper()
+	area := strings.Join(s.p.Area(time.UnixMilli(2000), console.Size{Columns: 160, Rows: 24}, console.Style{}), "\n")
+	if !strings.Contains(area, want) {
+		s.t.Errorf("%q is not in:\n%s", want, area)
+	}
+}
+
+var work = journal.Work{Place: journal.Place{Step: "send"}}
+
+func note(n int, kind string, data any) journal.TaskNoted {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		panic(err)
+	}
+	return journal.TaskNoted{Work: work, N: n, Kind: kind, Data: raw}
+}
+
+func TestStepsAndBudgetsAreThoseOfThePlan(t *testing.T) {
+	for _, r := range recordings(t) {
+		var objects bytes.Buffer
+		feed(t, console.NewJSON(&objects, r.options()), r.appends)
+		state := &plan.State{Run: run}
+		for _, a := range r.appends {
+			state.Fold(a.Events)
+		}
+		for line := range strings.Lines(objects.String()) {
+			var end struct {
+				Event         console.Event
+				Parent        string
+				Steps, Tokens int64
+			}
+			if err := json.Unmarshal([]byte(line), &end); err != nil {
+				t.Fatal(err)
+			}
+			if end.Event != console.RunFinished || end.Parent != "" {
+				continue
+			}
+			used := state.Spent.Used
+			if end.Steps != used.Steps || end.Tokens != used.InputTokens+used.OutputTokens {
+				t.Errorf("%s: %+v, the plan has %+v", r.name, end, used)
+			}
+		}
+	}
+}
+
+func TestAQuestionAboutATool(t *testing.T) {
+	opened := journal.GateOpened{
+		Place: work.Place, Kind: plan.GateCall, Task: &work, Call: "send#0/call:1",
+		Shows: map[string]journal.Value{"tool": {JSON: []byte(`"mail.send"`)}, "arguments": {JSON: []byte(`{}`)}},
+	}
+	for _, c := range []struct {
+		decided journal.GateDecided
+		want    string
+	}{
+		{journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonApproved, By: journal.Actor{User: "kim"}}, "send  approved: a call of mail.send by kim"},
+		{journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonDenied, Note: "not today"}, "send  rejected: a call of mail.send: not today"},
+		{journal.GateDecided{Method: plan.MethodTimeout, Reason: plan.ReasonNobody}, "send  nobody came in time: a call of mail.send"},
+	} {
+		s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"})
+		s.take(opened)
+		s.told("send  waiting for approval of a call of mail.send: espalier approve 11111111 send")
+		s.shows("? send  waiting for approval of a call of mail.send")
+		s.shows("1 step")
+		c.decided.Place, c.decided.Outcome = work.Place, plan.OutcomeRerun
+		s.take(c.decided)
+		s.told(c.want)
+		s.take(journal.TaskStarted{Work: work, Kind: "agent", Rerun: 1}, journal.TaskEnded{Work: work, Outcome: "ok", Final: true})
+		s.told("send  done")
+		s.shows("1 step")
+	}
+}
+
+func TestWhatHooksSayIsShown(t *testing.T) {
+	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "command"})
+	s.take(note(1, journal.NoteSaid, journal.Said{Text: "about to send"}))
+	s.told("send  about to send")
+	s.shows("· send  about to send")
+	s.take(journal.TaskEnded{Work: work, Outcome: "ok", Final: true}, journal.RunFinished{Outcome: "ok"})
+	if got := strings.Join(s.p.Summary(console.Style{}), "\n"); !strings.Contains(got, "about to send") {
+		t.Errorf("it is gone at the end:\n%s", got)
+	}
+}
+
+func TestAModelThatIsAskedAgain(t *testing.T) {
+	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"})
+	s.take(note(1, journal.NoteModelRetry, journal.ModelRetry{ModelError: journal.ModelError{Class: "RATE_LIMIT", Message: "slow down"}, Wait: 5000}))
+	s.told("send  the model failed: slow down; asked again in 5.0 s")
+	s.shows("the model failed and is asked again in 4.0 s")
+	s.take(note(2, journal.NoteReply, journal.Reply{}))
+	if area := s.p.Area(time.UnixMilli(2000), console.Size{}, console.Style{}); strings.Contains(strings.Join(area, "\n"), "again") {
+		t.Errorf("%q", area)
+	}
+}
+
+func TestToolsThatRunAtTheSameTime(t *testing.T) {
+	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"})
+	s.take(note(1, journal.NoteToolCall, journal.ToolUse{Name: "look", CallID: "1"}), note(2, journal.NoteToolCall, journal.ToolUse{Name: "read", CallID: "2"}))
+	s.shows("tool look and 1 more")
+	s.take(note(3, journal.NoteToolResult, journal.ToolUse{Name: "look", CallID: "1"}))
+	s.shows("tool read")
+}
+
+func TestARunThatGoesBack(t *testing.T) {
+	s := play(t, journal.RunStarted{Name: "flow", From: &journal.Origin{Run: "22222222-aaaa", Step: "send"}})
+	s.told("flow  run 11111111-1111-4111-8111-111111111111 started: goes on from send of run 22222222")
+	s.take(journal.Rewound{Step: "send", By: journal.Actor{User: "kim"}})
+	s.told("flow  goes back to send by kim")
+}
+
+func TestMoney(t *testing.T) {
+	limit, seconds := int64(2_000_000), int64(60)
+	s := play(t, journal.RunStarted{Name: "flow", Budget: &journal.Limits{MicroDollars: &limit, ActiveSeconds: &seconds}}, journal.TaskStarted{Work: work, Kind: "agent"})
+	reply := note(1, journal.NoteReply, journal.Reply{})
+	reply.Usage.MicroDollars = 500_000
+	s.take(reply)
+	s.shows("$1.50 of $2.00 left")
+	s.shows("59.0 s of 1 m 00 s left")
+	s.shows("▸ send  1.0 s · $0.50")
+	s.take(journal.BudgetWait{Work: work, N: 1, Budget: plan.BudgetMoney})
+	s.told("send  waiting for budget: cost_usd is used up: espalier resume 11111111 --raise cost_usd=N")
+	s.take(journal.BudgetRaised{Budget: plan.BudgetMoney, To: 3_000_000})
+	s.told("flow  the budget of cost_usd is $3.00 now")
+	s.take(journal.TaskEnded{Work: work, Outcome: "ok", Final: true}, journal.RunFinished{Outcome: "ok"})
+	s.told("send  done in 0 ms, $0.50", "flow  finished in 0 ms, 1 step, $0.50")
+}
