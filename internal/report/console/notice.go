@@ -26,7 +26,6 @@ const (
 	StepSkipped  Event = "step.skipped"
 	StepRetrying Event = "step.retrying"
 	StepLost     Event = "step.lost" // nobody knows how it ended
-	StepSaid     Event = "step.said" // a line for people
 	ModelReplied Event = "model.replied"
 	ModelRetried Event = "model.retried" // an attempt failed and is made again
 	ToolFinished Event = "tool.finished"
@@ -92,7 +91,6 @@ type Notice struct {
 	Claimed      string `json:"claimed,omitempty"` // whom they claim to be
 	Note         string `json:"note,omitempty"`
 	Variable     string `json:"variable,omitempty"`
-	Text         string `json:"text,omitempty"`
 	// From is another run, which this one goes on from at Step.
 	From journal.RunID `json:"from,omitempty"`
 
@@ -200,8 +198,6 @@ func (n *Notice) text(s *Style) (string, report.Colour) {
 			text += fmt.Sprintf(" of %d", n.Attempts)
 		}
 		return text + " in " + report.Duration(n.Due.Sub(n.At.Time)), report.Amber
-	case StepSaid:
-		return n.Text, report.Plain
 	case StepLost:
 		if n.Reason == "rerun" {
 			return "was interrupted and is done again", report.Amber

@@ -268,13 +268,8 @@ func (p *Progress) note(e *journal.Event, x *journal.TaskNoted) {
 		var said journal.Said
 		if json.Unmarshal(x.Data, &said) == nil {
 			n := p.tell(e, StepSaid, a.step)
-			n.Text = said.Text
+			n.Note = said.Text
 			p.remember(n)
-		}
-	case journal.NoteSaid:
-		var said journal.Said
-		if json.Unmarshal(x.Data, &said) == nil {
-			p.tell(e, StepSaid, a.step).Note = said.Text
 		}
 	case journal.NoteToolCall:
 		var t journal.ToolUse
