@@ -493,6 +493,10 @@ func has(all []ir.Outcome, one ir.Outcome) bool {
 
 func edgeLabel(e ir.Edge) string {
 	label := clean(e.Label)
+	// A name alone says little of a rule whose condition is about something else.
+	if label != "" && e.When != nil && !strings.Contains(e.When.Text, e.Label) {
+		label += ": " + condition(e.When)
+	}
 	if label == "" {
 		switch {
 		case e.When != nil:

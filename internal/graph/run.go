@@ -1,6 +1,9 @@
 package graph
 
 import (
+	"cmp"
+	"strings"
+
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
@@ -67,6 +70,8 @@ func (f *follower) take(fact journal.Fact) {
 		f.enter(x.Place, x.For, stateRunning)
 	case journal.StepLeft:
 		f.enter(x.Place, x.For, x.Outcome)
+	case journal.Routed:
+		f.routed(&x)
 	case journal.TaskStarted:
 		f.enter(x.Place, x.For, stateRunning)
 	case journal.TaskEnded:
@@ -151,6 +156,34 @@ func (f *follower) enter(at journal.Place, standIn, state string) {
 		in.at, in.node = at, to
 	}
 	f.state(at.Frame, state)
+}
+
+// notHeld is written before a condition that was looked at and did not hold.
+const notHeld = "no – "
+
+// routed marks the conditions that were looked at and did not hold; the one
+// that did is the way that was taken.
+func (f *follower) routed(x *journal.Routed) {
+	in := f.frames[x.Frame]
+	if in == nil || in.node == "" {
+		return
+	}
+	for _, one := range x.Tried {
+		step := f.program.Step(in.block, cmp.Or(one.Of, x.Step))
+		if step == nil || one.Edge >= len(step.Next) {
+			continue
+		}
+		label := edgeLabel(step.Next[one.Edge])
+		for i := range f.g.Edges {
+			e := &f.g.Edges[i]
+			if plain := strings.TrimPrefix(e.Label, notHeld); e.From == in.node && plain == label {
+				if e.Label = plain; !one.Held {
+					e.Label = notHeld + plain
+				}
+				break
+			}
+		}
+	}
 }
 
 // begin marks how the run began: by hand, as far as anybody knows.
