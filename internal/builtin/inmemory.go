@@ -15,6 +15,9 @@ import (
 // not the machine's if need be. Files that steps make go to the disk, below dir.
 func InMemory(dir string, store journal.Store, o RuntimeOptions) *engine.Engine {
 	o = o.complete()
+	if o.Models == nil {
+		o.Models = NewModels(filepath.Dir(dir), o.Config, o.Getenv)
+	}
 	return engine.New(engine.Config{
 		Store: store, Process: alone{journal.Owner(uuid.NewString())}, Kinds: Runners(), CheckOutput: CheckOutput,
 		FillInput: FillInput, Machine: machine(filepath.Dir(dir)),
