@@ -34,6 +34,9 @@ type host struct {
 
 func newHost(dir string, o RuntimeOptions) *host {
 	root := filepath.Dir(dir)
+	if o.Models == nil {
+		o.Models = NewModels(root, o.Config, o.Getenv)
+	}
 	return &host{
 		runs: filepath.Join(dir, "runs"), root: root, config: o.Config, getenv: o.Getenv, models: o.Models, tools: tools(root, o),
 	}

@@ -31,7 +31,7 @@ func (Collect) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, context.Cause(ctx)
 	}
 	out := map[string]json.RawMessage{}
-	if job.Branches == nil {
+	if len(job.Branches) == 0 {
 		maps.Copy(out, set.Defaults)
 		for _, r := range job.Reads {
 			if r.Path != "input" {
