@@ -1,6 +1,8 @@
 package step
 
 import (
+	"fmt"
+
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 )
@@ -69,6 +71,9 @@ type Set map[string]Kind
 func NewSet(kinds ...Kind) Set {
 	s := Set{}
 	for _, k := range kinds {
+		if s[k.Name()] != nil {
+			panic(fmt.Sprintf("step: there are two kinds called %q", k.Name())) // a programming mistake
+		}
 		s[k.Name()] = k
 	}
 	return s

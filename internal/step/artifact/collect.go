@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// Collection is what a task of the kind "collect" says.
+// Collection is what a task of the kind "hand_over" says.
 type Collection struct {
 	Output    string    `json:"output"`              // the variable that is the output
 	Directory string    `json:"directory,omitempty"` // that gets a copy of all products
@@ -29,7 +29,7 @@ type Product struct {
 	Path string `json:"path"`
 }
 
-// Collect is the step kind "collect".
+// Collect is the step kind "hand_over".
 type Collect struct{}
 
 var (
@@ -37,8 +37,8 @@ var (
 	_ step.Runner = Collect{}
 )
 
-// Name is "collect".
-func (Collect) Name() string { return "collect" }
+// Name is "hand_over".
+func (Collect) Name() string { return "hand_over" }
 
 // Understands wants to know what the output is.
 func (Collect) Understands(t *ir.Task) error {

@@ -1,0 +1,141 @@
+package manifest_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/manifest"
+)
+
+var now = time.Date(2026, 2, 23, 10, 41, 22, 0, time.UTC)
+
+const run = "2026-02-23T10-41-22"
+
+// stage writes a generation that is complete.
+func stage(t *testing.T, root string) *manifest.Manifest {
+	t.Helper()
+	dir := manifest.Staged(root, "w", run)
+	for name, text := range map[string]string{
+		"01-clarification.md": "c", "02-design.md": "d", "03-workflow.yaml": "w", "04-agents/a.md": "a", "05-skills/s.md": "s",
+		"06-scripts/cli/run.sh": "r", "06-scripts/ide/steps.md": "i", "07-review.md": "v",
+	} {
+		full := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(full, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := manifest.New("w", run, "workflow-creator", "make it", now)
+	m.Steps = []manifest.Step{{ID: "clarify", Name: "C", Status: manifest.Completed}}
+	if err := errors.Join(m.Write(dir), m.Register(dir, map[string]string{"04-agents/": "agents"}), m.Write(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func validated(t *testing.T, root string, m *manifest.Manifest) {
+	t.Helper()
+	m.Status = manifest.Validated
+	if err := m.Write(manifest.Staged(root, "w", run)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFilesHaveRolesAndProducers(t *testing.T) {
+	m := stage(t, t.TempDir())
+	roles := map[string]string{}
+	for _, f := range m.Files {
+		roles[f.Path] = f.Role + " " + f.ProducedBy
+		if (f.Checksum == "") != (f.Path == manifest.FileName) {
+			t.Errorf("%+v", f)
+		}
+	}
+	for path, want := range map[string]string{
+		"manifest.json": "manifest init", "03-workflow.yaml": "workflow_config init", "04-agents/a.md": "agent agents", "05-skills/s.md": "skill init",
+		"06-scripts/cli/run.sh": "script_cli init", "06-scripts/ide/steps.md": "script_ide init", "07-review.md": "review init",
+	} {
+		if roles[path] != want {
+			t.Errorf("%s: %s", path, roles[path])
+		}
+	}
+}
+
+func TestG20Promotion(t *testing.T) {
+	root := t.TempDir()
+	m := stage(t, root)
+	var not *manifest.NotReady
+	if _, err := manifest.Promote(root, "w", run, false, now); !errors.As(err, &not) {
+		t.Errorf("what was not validated is promoted: %v", err)
+	}
+	m.Steps[0].Status = manifest.StepFailed
+	validated(t, root, m)
+	if _, err := manifest.Promote(root, "w", run, false, now); !errors.As(err, &not) {
+		t.Errorf("what has failed is promoted: %v", err)
+	}
+	m.Steps[0].Status = manifest.Completed
+	validated(t, root, m)
+	changed := filepath.Join(manifest.Staged(root, "w", run), "04-agents/a.md")
+	if err := os.WriteFile(changed, []byte("other"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := manifest.Promote(root, "w", run, false, now); !errors.Is(err, manifest.ErrChanged) {
+		t.Errorf("what was changed is promoted: %v", err)
+	}
+	if err := os.WriteFile(changed, []byte("a"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	done, err := manifest.Promote(root, "w", run, false, now)
+	if err != nil || done.Status != manifest.Archived || done.Promotion.ArchivePath != "outputs/w/"+run+"/build" {
+		t.Fatalf("%+v %v", done, err)
+	}
+	for name, want := range map[string]string{
+		"workflows/w/workflow.yaml": "w", "workflows/w/agents/a.md": "a", "workflows/w/skills/s.md": "s", "workflows/w/scripts/cli/run.sh": "r",
+		"outputs/w/" + run + "/build/01-clarification.md": "c",
+	} {
+		if raw, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(raw) != want {
+			t.Errorf("%s: %q %v", name, raw, err)
+		}
+	}
+	if _, err := os.Stat(manifest.Staged(root, "w", run)); err == nil {
+		t.Error("the staging folder is still there")
+	}
+	kept, err := manifest.Read(filepath.Join(root, "outputs/w", run, "build"))
+	if err != nil || kept.Status != manifest.Archived || kept.Phases.Archival.Status != manifest.Completed {
+		t.Errorf("%+v %v", kept, err)
+	}
+}
+
+// Interrupted between promoting and archiving, it is done again from the staged files.
+func TestPromotionResumes(t *testing.T) {
+	root := t.TempDir()
+	m := stage(t, root)
+	m.Status = manifest.Registered
+	m.Phases.Validation.Status = manifest.Completed
+	if err := m.Write(manifest.Staged(root, "w", run)); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := manifest.Promote(root, "w", run, false, now); err != nil || done.Status != manifest.Archived {
+		t.Errorf("%+v %v", done, err)
+	}
+}
+
+func TestG22IgnoreKeepsWhatIsThere(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, ".gitignore")
+	if err := os.WriteFile(name, []byte("mine\noutputs/"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := manifest.Ignore(dir, "artifacts/*/", "outputs/"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if raw, err := os.ReadFile(name); err != nil || string(raw) != "mine\noutputs/\nartifacts/*/\n" {
+		t.Errorf("%q %v", raw, err)
+	}
+}

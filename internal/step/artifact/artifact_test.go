@@ -1,0 +1,205 @@
+package artifact_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/artifact"
+	"github.com/espalier-run/espalier/internal/step/steptest"
+)
+
+func TestSuite(t *testing.T) {
+	steptest.Run(t, artifact.Kind{},
+		steptest.Case{Name: "plain", Settings: steptest.Settings{"agent": "plain", "goal": "g", "produces": "outputs/a.md"}},
+		steptest.Case{Name: "a folder", Settings: steptest.Settings{"agent": "plain", "goal": "g", "produces": "outputs/a/", "draft": "agents"}},
+		steptest.Case{Name: "nobody", Misfit: true},
+	)
+	steptest.Run(t, artifact.Shell{},
+		steptest.Case{Name: "plain", Settings: steptest.Settings{"scripts": []artifact.Script{{Shell: "bash", Path: "x.sh"}}}},
+		steptest.Case{Name: "nothing", Misfit: true},
+	)
+	steptest.Run(t, artifact.Collect{},
+		steptest.Case{Name: "plain", Settings: steptest.Settings{"output": "artifacts.a"}},
+		steptest.Case{Name: "nothing", Misfit: true},
+	)
+}
+
+func says(texts ...string) []steptest.Reply {
+	var out []steptest.Reply
+	for _, t := range texts {
+		out = append(out, steptest.Reply{Text: t})
+	}
+	return out
+}
+
+func TestRuns(t *testing.T) {
+	root := t.TempDir()
+	with := func(j *step.Job) {
+		j.Project = root
+		j.Reads = []step.Read{
+			{Path: "agentfile.run", Value: json.RawMessage(`"2026-02-23T10-41-22"`)},
+			{Path: "input.AGENT_INPUT", Value: json.RawMessage(`"roses"`)},
+			{Path: "artifacts.all", Value: json.RawMessage(`{"a.md":"A","b.md":"B"}`)},
+		}
+	}
+	base := func(produces string, inputs ...artifact.Input) steptest.Settings {
+		return steptest.Settings{"agent": "plain", "goal": "Do it.", "workflow": "w", "folder": filepath.Join(root, "workflows/w"), "produces": produces, "inputs": inputs}
+	}
+	asked := artifact.Input{Name: "AGENT_INPUT", Read: "input.AGENT_INPUT"}
+	notes := []string{journal.NotePrompt, journal.NoteReply}
+	plays := []steptest.Play{
+		{Name: "a file", Settings: base("outputs/a.md", asked), Replies: says("hello"), Value: `"hello"`, Notes: notes},
+		{Name: "YAML in a fence", Settings: base("outputs/a.yaml", asked), Replies: says("```yaml\na: 1\n```"), Value: `"a: 1\n"`},
+		{Name: "G11: a folder", Settings: base("outputs/all/", asked), Replies: says("##FILE: x.md##\nX\n##END##\n=##FILE: all/sub/y.md##\nY\n##END##"), Value: `{"x.md":"X\n","sub/y.md":"Y\n"}`},
+		{Name: "G11: no marks", Settings: base("outputs/none/", asked), Replies: says("just text"), Value: `{"index.md":"just text"}`},
+		{
+			Name: "G11: out of the folder, then inside", Settings: base("outputs/out/", asked),
+			Replies: says("##FILE: ../../x.md##\nX\n##END##", "##FILE: x.md##\nX\n##END##"), Value: `{"x.md":"X\n"}`,
+		},
+		{Name: "a file of a folder", Settings: base("outputs/b.md", artifact.Input{Name: "b.md", Read: "artifacts.all", Part: "b.md"}), Replies: says("ok"), Value: `"ok"`},
+		{Name: "one that is not there", Settings: base("outputs/b.md", artifact.Input{Name: "c.md", Read: "artifacts.all", Part: "c.md"}), Class: step.ClassInput},
+		{Name: "nothing given", Settings: base("outputs/b.md", artifact.Input{Name: "x", Read: "artifacts.none"}), Class: step.ClassInput},
+		{Name: "a file that is not there", Settings: base("outputs/b.md", artifact.Input{Name: "x", File: "outputs/none.txt"}), Class: step.ClassMissing},
+	}
+	for i := range plays {
+		plays[i].With = with
+	}
+	steptest.Runs(t, artifact.Kind{}, plays...)
+	run := filepath.Join(root, "outputs/w/2026-02-23T10-41-22/execution")
+	for name, want := range map[string]string{"a.md": "hello\n", "a.yaml": "a: 1\n", "all/sub/y.md": "Y\n", "none/index.md": "just text\n", "out/x.md": "X\n"} {
+		if raw, err := os.ReadFile(filepath.Join(run, name)); err != nil || string(raw) != want {
+			t.Errorf("G5: %s: %q %v", name, raw, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(root, "outputs/w/x.md")); err == nil {
+		t.Error("a reply has written outside of its folder")
+	}
+}
+
+// The prompt is the skill, a line, what to work on and the goal; the system
+// prompt is the agent's, as it is. G3: of several inputs each has its name.
+func TestG3Prompts(t *testing.T) {
+	world := &steptest.World{Replies: says("ok")}
+	p := steptest.Play{
+		Settings: steptest.Settings{
+			"agent": "plain", "skill": "# Skill: S\n", "goal": "Do it.", "workflow": "w", "folder": "f", "produces": "outputs/a.md",
+			"inputs": []artifact.Input{{Name: "AGENT_INPUT", Read: "state.a"}, {Name: "data/x.txt", Text: "data\n"}},
+		},
+		With: func(j *step.Job) { j.Project = t.TempDir() },
+	}
+	job := p.Job("artifact", t.TempDir(), &steptest.Log{}, world)
+	if _, err := (artifact.Kind{}).Run(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	want := "# Skill: S\n\n---\n\n=== AGENT_INPUT ===\n\nwhat a says\n\n=== data/x.txt ===\n\ndata\n\n---\n\nGoal: Do it."
+	if got := world.Requests[0].Messages[0].Blocks[0].Text; got != want {
+		t.Errorf("got %q", got)
+	}
+}
+
+// G4: where paths begin.
+func TestG4Places(t *testing.T) {
+	root := t.TempDir()
+	for produces, want := range map[string]string{
+		"outputs/a.md": "outputs/w/run/execution/a.md", "artifacts/x/a.md": "artifacts/x/a.md", "shared/a.md": "shared/a.md",
+		"workflows/v/a.md": "workflows/v/a.md", "notes/a.md": "workflows/w/notes/a.md",
+		"artifacts/{workflow_name}/{run_id}/a.md": "artifacts/made/r1/a.md",
+	} {
+		p := steptest.Play{
+			Settings: steptest.Settings{"agent": "plain", "goal": "g", "workflow": "w", "folder": filepath.Join(root, "workflows/w"), "produces": produces},
+			With: func(j *step.Job) {
+				j.Project = root
+				j.Reads = []step.Read{
+					{Path: "agentfile.run", Value: json.RawMessage(`"run"`)},
+					{Path: "input.workflow_name", Value: json.RawMessage(`"made"`)},
+					{Path: "input.run_id", Value: json.RawMessage(`"r1"`)},
+				}
+			},
+		}
+		job := p.Job("artifact", t.TempDir(), &steptest.Log{}, &steptest.World{Replies: says(produces)})
+		if _, err := (artifact.Kind{}).Run(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		if raw, err := os.ReadFile(filepath.Join(root, want)); err != nil || string(raw) != produces+"\n" {
+			t.Errorf("%s: %q %v", produces, raw, err)
+		}
+	}
+}
+
+// G10: scripts run in the workflow's folder, with what they need and no more.
+func TestG10Scripts(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no bash")
+	}
+	t.Setenv("A_SECRET", "hush")
+	root := t.TempDir()
+	folder := filepath.Join(root, "workflows/w")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text := `echo "$PWD|$AGENT_INPUT|$TASK|$AGENTFILE_RUN_ID|$AGENTFILE_RUN_DIR|$AGENTFILE_WORKFLOW|${A_SECRET-none}|$0"`
+	play := steptest.Play{
+		Settings: steptest.Settings{"scripts": []artifact.Script{{Shell: "bash", Path: "x.sh", Text: text}}, "variable": "TASK", "workflow": "w", "folder": folder},
+		With: func(j *step.Job) {
+			j.Project, j.MayRunScripts = root, true
+			j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"run"`)}, {Path: "input.TASK", Value: json.RawMessage(`"roses"`)}}
+		},
+	}
+	for _, same := range []bool{true, false} {
+		content := text
+		if !same {
+			content = "echo another"
+		}
+		if err := os.WriteFile(filepath.Join(folder, "x.sh"), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		result, err := play.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var printed string
+		if err := json.Unmarshal(result.Value, &printed); err != nil {
+			t.Fatal(err)
+		}
+		want := strings.Join([]string{folder, "roses", "roses", "run", filepath.Join(root, "outputs/w/run/execution"), "w", "none"}, "|")
+		if !strings.HasPrefix(printed, want) || strings.Contains(printed, folder+"/x.sh") != same {
+			t.Errorf("got %s", printed)
+		}
+	}
+	refused := play
+	refused.With = func(j *step.Job) { play.With(j); j.MayRunScripts = false }
+	if _, err := refused.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{}); err == nil {
+		t.Error("a script ran that nobody has allowed")
+	}
+}
+
+// Drafts follow from the request.
+func TestDraftsFollowTheRequest(t *testing.T) {
+	for asked, want := range map[string][]string{
+		"Read the feedback, group it by theme, then write a summary": {"id: read-feedback", "id: group-by-theme", "id: write-summary", "agents/reader.md", "agents/organiser.md", "agents/writer.md"},
+		"Translate the letter into German and ask me for approval":   {"id: translate-letter-german", "gate: human-approval", "agents/translator.md"},
+		"- collect prices\n- compare them":                           {"id: collect-prices", "id: compare"},
+		"???":                                                        {"id: flow"},
+	} {
+		world := &steptest.World{Replies: says("ok")}
+		p := steptest.Play{Settings: steptest.Settings{
+			"agent": "plain", "goal": "g", "workflow": "my-flow", "folder": "f", "produces": "outputs/w.yaml", "draft": "workflow",
+			"inputs": []artifact.Input{{Name: "AGENT_INPUT", Text: asked}},
+		}, With: func(j *step.Job) { j.Project = t.TempDir() }}
+		if _, err := (artifact.Kind{}).Run(t.Context(), p.Job("artifact", t.TempDir(), &steptest.Log{}, world)); err != nil {
+			t.Fatal(err)
+		}
+		sample := world.Requests[0].For.Sample
+		for _, one := range want {
+			if !strings.Contains(sample, one) {
+				t.Errorf("%q: no %q in\n%s", asked, one, sample)
+			}
+		}
+	}
+}
