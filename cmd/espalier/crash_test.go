@@ -31,6 +31,7 @@ type shape struct {
 	// sideBySide: branches run at the same time, so records may be in any order.
 	sideBySide bool
 	files      map[string]string // of the project
+	screens    strings.Builder   // what its processes have told
 }
 
 // outcome is everything that a disturbed run must have in common with an
@@ -158,6 +159,7 @@ func (s *shape) process(t *testing.T, dir string, e errand) *returned {
 		t.Fatal(err)
 	}
 	err = cmd.Wait()
+	s.screens.WriteString(told.String())
 	if _, err := io.Copy(io.Discard, read); err != nil {
 		t.Fatal(err)
 	}

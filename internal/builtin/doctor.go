@@ -48,7 +48,11 @@ func (m *Models) Examine(ctx context.Context, reach bool) []Finding {
 	}
 	all.Wait()
 	out = append(out, found...)
-	return append(out, m.examineDefault())
+	out = append(out, m.examineDefault())
+	for i := range out { // a server may quote the key that it does not take
+		out[i].About, out[i].Fix = m.Secrets.Show(out[i].About), m.Secrets.Show(out[i].Fix)
+	}
+	return out
 }
 
 func (m *Models) examineSecret(ctx context.Context, name string, s config.Secret) Finding {

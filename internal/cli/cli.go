@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/project"
+	"github.com/espalier-run/espalier/internal/secret"
 )
 
 // World is everything outside the program that commands touch.
@@ -58,6 +59,7 @@ type app struct {
 	opened             *project.Workspace
 	helpFailed         error // cobra's help cannot return one
 	reading            builtin.Reading
+	secrets            *secret.Registry // of the project, once it is known
 }
 
 // workspace is opened when a command first needs files.

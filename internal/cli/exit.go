@@ -70,10 +70,10 @@ func (a *app) exit(err error) int {
 		end = unreadableFile(ref)
 	}
 	if end.message != "" {
-		fmt.Fprintln(a.stderr, a.paint(a.colorErr, bold+red, "espalier:"), sentence(end.message))
+		fmt.Fprintln(a.stderr, a.paint(a.colorErr, bold+red, "espalier:"), a.secrets.Show(sentence(end.message)))
 	}
 	if end.help != "" {
-		fmt.Fprintln(a.stderr, end.help)
+		fmt.Fprintln(a.stderr, a.secrets.Show(end.help))
 	}
 	return end.code
 }

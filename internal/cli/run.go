@@ -89,6 +89,7 @@ replies from a file. Both are labelled as such wherever they appear.`,
 			}
 			builtin.ApplyDefaults(an.program, settings)
 			models := builtin.NewModels(project.Root, settings, a.Getenv)
+			a.secrets = models.Secrets
 			options.DefaultModel = models.Default()
 			options.Sandbox = settings.Sandbox
 			if cmd.Flags().Changed("sandbox") {

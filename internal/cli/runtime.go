@@ -44,6 +44,7 @@ func (a *app) runtime(root string, o builtin.RuntimeOptions) (*builtin.Runtime, 
 			help: "Nothing was started. " + storageHelp(err),
 		}
 	}
+	a.secrets = r.Secrets
 	// Whoever looks sees what is due by now, also when nobody was there to do it.
 	if err := r.Engine.CatchUp(context.Background()); err != nil {
 		r.Close()

@@ -1,0 +1,279 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// planted is a secret that every encoding changes.
+const planted = `hush&k3y+"9Zq"=vault~42`
+
+// needles are what must be found nowhere: the secret in every form, and halves
+// of it.
+func needles() map[string]string {
+	quoted, err := json.Marshal(planted)
+	if err != nil {
+		panic(err)
+	}
+	out := map[string]string{
+		"plain": planted, "JSON": strings.Trim(string(quoted), `"`), "query": url.QueryEscape(planted), "path": url.PathEscape(planted),
+		"first half": planted[:10], "second half": planted[len(planted)-10:],
+	}
+	for before := range 3 {
+		text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", before) + planted + "yyy"))
+		out[fmt.Sprintf("base64 after %d", before)] = text[4:28]
+	}
+	return out
+}
+
+// everyForm is a text that gives the secret away in many ways.
+func everyForm() string {
+	e := base64.StdEncoding
+	return strings.Join([]string{
+		planted, e.EncodeToString([]byte(planted)), e.EncodeToString([]byte("u" + planted)), e.EncodeToString([]byte("u:" + planted + "!")),
+		url.QueryEscape(planted), url.PathEscape(planted), "https://x.example/?k=" + url.QueryEscape(planted) + "&z=1",
+	}, " ")
+}
+
+func quote(text string) string {
+	raw, err := json.Marshal(text)
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}
+
+func planting() *shape {
+	return &shape{
+		errand: errand{Run: []string{"planted.md", "--script", "planted.script.yaml", "--input", "token=secret://vault"}},
+		files: map[string]string{
+			"espalier.yaml": "secrets:\n  vault: {env: PLANTED_SECRET}\n",
+			"forms.txt":     everyForm(),
+			"planted.md": `---
+name: planted
+kind: agent-flow/workflow
+version: 1.0.0
+description: Handle a token.
+input:
+  schema:
+    type: object
+    required: [token]
+    properties: {token: {type: string, pattern: "^hush"}}
+output:
+  schema:
+    type: object
+    required: [same]
+    properties: {same: {type: string, pattern: "hush"}}
+---
+` + "```" + `agent
+id: helper
+role: Helps.
+goal: ` + quote("Never say "+everyForm()) + `
+tools: ["Bash(dd:*)", vault.read]
+` + "```\n```" + `step
+id: ask
+type: skill
+description: Ask about the token.
+agent: helper
+reads: [input.token]
+writes: [state.said]
+` + "```\n```" + `step
+id: print
+type: transform
+description: Print what there is, five bytes at a time, and leave a proof.
+reads: [input.token, state.said]
+writes: [state.printed]
+code:
+  language: sh
+  script: |
+    cat > ../../../seen
+    sha256sum < ../../../seen >> ../../../proof
+    dd bs=5 if=../../../seen 2> /dev/null
+    rm ../../../seen
+` + "```\n```" + `step
+id: break
+type: transform
+description: Fail with the token in the error.
+reads: [input.token]
+writes: [state.broken]
+on_error: skip
+code:
+  language: sh
+  script: |
+    cat >&2
+    cat ../../../forms.txt >&2
+    exit 3
+` + "```\n```" + `step
+id: file
+type: transform
+description: Leave a file with the token in its name.
+reads: [state.printed]
+writes: [output.same]
+output_files: [` + quote("for-"+planted+".txt") + `]
+code:
+  language: sh
+  script: ` + quote("cat ../../../forms.txt; : "+quote(planted)) + `
+` + "```\n",
+			"planted.script.yaml": `replies:
+  - step: ask
+    turn: 1
+    tools:
+      - {name: Bash, input: {command: "dd bs=5 if=../../../forms.txt"}}
+      - {name: vault.read, input: {key: ` + quote(planted) + `}}
+  - step: ask
+    turn: 2
+    reply: ` + quote(everyForm()) + `
+tools:
+  vault.read:
+    - input: {key: ` + quote(planted) + `}
+      output: {found: ` + quote(everyForm()) + `}
+`,
+		},
+	}
+}
+
+// TestSecretsStayOut plants a secret wherever a run meets text, in many forms,
+// and kills the program at the writes to its journal. The secret is on no
+// disk and no screen, commands and tools get to see the real one, and every
+// run ends like the undisturbed one.
+func TestSecretsStayOut(t *testing.T) {
+	t.Setenv("PLANTED_SECRET", planted)
+	s := planting()
+	calm := s.project(t)
+	back := s.process(t, calm, s.errand)
+	want := s.look(t, calm, back)
+	if !strings.HasPrefix(want.standing, "finished ok") {
+		t.Fatalf("undisturbed: %s\n%s", want.standing, s.screens.String())
+	}
+	if !strings.Contains(want.output, "[secret vault]") {
+		t.Errorf("the output does not tell where the secret was: %s", want.output)
+	}
+	if strings.Contains(s.screens.String(), "tool Bash failed") {
+		t.Errorf("the tool did not work:\n%s", s.screens.String())
+	}
+	proof := proven(t, calm)
+	screens(t, calm)
+	clean(t, "undisturbed", calm)
+	for stop := 1; stop <= back.Writes; stop++ {
+		label := fmt.Sprintf("killed at write %d", stop)
+		dir := s.project(t)
+		one := s.errand
+		one.Stop, one.After = stop, stop%2 == 0
+		if ended := s.process(t, dir, one); ended != nil {
+			t.Fatalf("%s: it was not killed", label)
+		}
+		clean(t, label, dir)
+		ended := s.process(t, dir, s.errand)
+		clean(t, label+" and resumed", dir)
+		if different := s.look(t, dir, ended).differences(&want); len(different) > 0 {
+			t.Errorf("%s:\n%s", label, strings.Join(different, "\n"))
+		}
+		if got := proven(t, dir); got != proof {
+			t.Errorf("%s: the command saw something else than in the undisturbed run", label)
+		}
+		os.RemoveAll(dir)
+	}
+	leaks(t, "the screen", s.screens.String())
+}
+
+// leaks looks for the secret in a text.
+func leaks(t *testing.T, where, text string) {
+	t.Helper()
+	for form, needle := range needles() {
+		if i := strings.Index(text, needle); i >= 0 {
+			t.Errorf("%s holds the secret (%s): …%q…", where, form, text[max(0, i-60):min(len(text), i+len(needle)+20)])
+		}
+	}
+}
+
+// clean looks for the secret in every byte and every name below .espalier.
+func clean(t *testing.T, label, dir string) {
+	t.Helper()
+	files := 0
+	err := filepath.WalkDir(filepath.Join(dir, ".espalier"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		leaks(t, label+": the name of "+path, d.Name())
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		raw, err := os.ReadFile(path)
+		files++
+		leaks(t, label+": "+path, string(raw))
+		return err
+	})
+	if err != nil || files < 3 {
+		t.Errorf("%s: looked at %d files: %v", label, files, err)
+	}
+}
+
+// proven is the digest of what the command was given; it must hold the real value.
+func proven(t *testing.T, dir string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "proof"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := standardInput(map[string]string{"said": everyForm(), "token": planted})
+	sum := sha256.Sum256(given)
+	for line := range strings.Lines(string(raw)) {
+		if !strings.HasPrefix(line, hex.EncodeToString(sum[:])) {
+			t.Errorf("the command was not given the real value: %s", line)
+		}
+	}
+	return strings.Fields(string(raw))[0]
+}
+
+// standardInput is what a script finds on its standard input.
+func standardInput(reads map[string]string) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(reads); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// screens looks for the secret in whatever can be shown of a run.
+func screens(t *testing.T, dir string) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"status", errandRun},
+		{"status", errandRun, "--json"},
+		{"status", errandRun, "--step", "print"},
+		{"status", errandRun, "--step", "break", "--json"},
+		{"transcript", errandRun},
+		{"transcript", errandRun, "--pretty"},
+		{"output", errandRun},
+		{"audit", "verify", errandRun},
+		{"runs"},
+		{"graph", errandRun},
+	} {
+		cmd := exec.Command("espalier", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("espalier %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		leaks(t, "espalier "+strings.Join(args, " "), string(out))
+		if args[0] == "transcript" && !bytes.Contains(out, []byte("[secret vault]")) {
+			t.Errorf("espalier %s does not tell where the secret was:\n%s", strings.Join(args, " "), out)
+		}
+	}
+}
