@@ -131,10 +131,13 @@ code:
   - step: ask
     turn: 1
     tools:
-      - {name: Bash, input: {command: "dd bs=5 if=../../../forms.txt"}}
-      - {name: vault.read, input: {key: ` + quote(planted) + `}}
+      - {name: Bash, input: {command: "dd bs=5 status=none if=../../../forms.txt"}}
   - step: ask
     turn: 2
+    tools:
+      - {name: vault.read, input: {key: ` + quote(planted) + `}}
+  - step: ask
+    turn: 3
     reply: ` + quote(everyForm()) + `
 tools:
   vault.read:
@@ -172,7 +175,7 @@ func TestSecretsStayOut(t *testing.T) {
 		dir := s.project(t)
 		one := s.errand
 		one.Stop, one.After = stop, stop%2 == 0
-		if ended := s.process(t, dir, one); ended != nil {
+		if s.process(t, dir, one) != nil {
 			t.Fatalf("%s: it was not killed", label)
 		}
 		clean(t, label, dir)

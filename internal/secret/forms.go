@@ -26,6 +26,7 @@ func forms(value string) []form {
 		{"", value},
 		{"json", quoted(value, false)},
 		{"json-html", quoted(value, true)},
+		{"json/2", quoted(quoted(value, false), false)}, // JSON in a text of JSON
 		{"url", url.QueryEscape(value)},
 		{"url-path", url.PathEscape(value)},
 		{"url-component", strings.ReplaceAll(url.QueryEscape(value), "+", "%20")},

@@ -37,6 +37,7 @@ func TestHide(t *testing.T) {
 		{"as scripts escape it", strings.ReplaceAll(url.QueryEscape(key), "+", "%20"), "[secret KEY url-component]"},
 		{"in lower case", strings.ToLower(url.QueryEscape(key)), "[secret KEY url-lower]"},
 		{"JSON in a text", `{"k":` + string(must(json.Marshal(key))) + `}`, `{"k":"[secret KEY json-html]"}`},
+		{"JSON in JSON in a text", `{"k":"[\"p&ss w/rd+\\\"7\\\"\"]"}`, "[secret KEY json"},
 		{"hex", hex.EncodeToString([]byte(key)), "[secret KEY hex]"},
 		{"what is too short", "seven77", "seven77"},
 		{"what looks like a mark", "[secret KEY]", "[secret -]KEY]"},

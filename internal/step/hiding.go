@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -51,23 +52,18 @@ func (h Hiding) revealed(ctx context.Context, job *Job) (*Job, error) {
 		return out
 	}
 	inner := *job
-	inner.Reads = make([]Read, len(job.Reads))
-	for i, r := range job.Reads {
-		r.Value = reveal(r.Value)
-		inner.Reads[i] = r
+	inner.Reads, inner.Branches, inner.History = slices.Clone(job.Reads), slices.Clone(job.Branches), slices.Clone(job.History)
+	for i := range inner.Reads {
+		inner.Reads[i].Value = reveal(inner.Reads[i].Value)
 	}
-	inner.Branches = make([]Branch, len(job.Branches))
-	for i, b := range job.Branches {
-		var err error
-		b.Error, err = h.Secrets.RevealText(ctx, b.Error)
+	for i := range inner.Branches {
+		b := &inner.Branches[i]
+		text, err := h.Secrets.RevealText(ctx, b.Error)
 		errs = append(errs, err)
-		b.Value = reveal(b.Value)
-		inner.Branches[i] = b
+		b.Error, b.Value = text, reveal(b.Value)
 	}
-	inner.History = make([]journal.TaskNoted, len(job.History))
-	for i, n := range job.History {
-		n.Data = reveal(n.Data)
-		inner.History[i] = n
+	for i := range inner.History {
+		inner.History[i].Data = reveal(inner.History[i].Data)
 	}
 	if h.Defined {
 		inner.Workflow, inner.Step, inner.Task = new(ir.Program), new(ir.Step), new(ir.Task)
