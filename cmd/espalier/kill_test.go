@@ -30,7 +30,7 @@ func newKilled(t *testing.T, steps int) *killed {
 	b.WriteString("---\nname: chain\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Leave traces.\n---\n")
 	for i := range steps {
 		fmt.Fprintf(&b, "```step\nid: s%d\ntype: transform\ndescription: Leave trace %d\nwrites: [state.s%d]\ncode:\n  language: sh\n  script: |\n"+
-			"    echo \"$ESPALIER_KEY\" >> '%s'\n    echo '{\"n\": %d}'\n```\n", i, i, i, k.effects, i)
+			"    echo \"${ESPALIER_KEY#*/}\" >> '%s'\n    echo '{\"n\": %d}'\n```\n", i, i, i, k.effects, i)
 	}
 	for name, text := range map[string]string{"chain.md": b.String(), ".espalier/keep": "", "effects": ""} {
 		path := filepath.Join(k.dir, name)

@@ -57,9 +57,9 @@ const errandRun = "00000000-0000-4000-8000-000000000001"
 // effects is where the steps of a run leave traces in the world, a line each.
 const effects = "effects"
 
-// trace is what steps do in the world: it leaves the key of the task and gives
-// it back as the result.
-const trace = `echo "$ESPALIER_KEY" >> ../../../` + effects + `; printf '"%s"' "$ESPALIER_KEY"`
+// trace is what steps do in the world: it leaves the key of the task, without
+// the run's id before it, and gives it back as the result.
+const trace = `key="${ESPALIER_KEY#*/}"; echo "$key" >> ../../../` + effects + `; printf '"%s"' "$key"`
 
 // person runs an errand, which it finds in the file that it is called with. It
 // goes through the command line of the product for everything that has one,
@@ -102,6 +102,9 @@ type asked struct {
 func (e *errand) do(s *stopping) (standing string, err error) {
 	for range 300 {
 		a, begun, err := e.looks(s)
+		for i, g := range a.Gates {
+			_, a.Gates[i].Key, _ = strings.Cut(g.Key, "/") // behind the run's id
+		}
 		switch {
 		case err != nil:
 			return "", err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -192,7 +193,7 @@ func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) sta
 		case plan.GatePerson, plan.GateCall:
 			g.Shows, g.Digest = state.Shown(program, f)
 		case plan.GateDoubt:
-			g.Key = f.Work().Key()
+			g.Key = string(cmp.Or(entry.Root, entry.ID)) + "/" + f.Work().Key() // as the world outside got it
 		}
 		if f.Due != 0 {
 			g.Until = f.Due.Time().Format(time.RFC3339)
