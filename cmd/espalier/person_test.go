@@ -102,9 +102,6 @@ type asked struct {
 func (e *errand) do(s *stopping) (standing string, err error) {
 	for range 300 {
 		a, begun, err := e.looks(s)
-		for i, g := range a.Gates {
-			_, a.Gates[i].Key, _ = strings.Cut(g.Key, "/") // behind the run's id
-		}
 		switch {
 		case err != nil:
 			return "", err
@@ -168,6 +165,7 @@ func (e *errand) answer(a *asked) []string {
 	doubts := []string{"resume", errandRun}
 	var others []string
 	for _, g := range a.Gates {
+		_, g.Key, _ = strings.Cut(g.Key, "/") // behind the run's id
 		switch {
 		case g.Kind == "doubt" && (!slices.Contains(traces(e.Dir), g.Key) || slices.Contains(e.Fails, g.Key)):
 			doubts = append(doubts, "--decide", g.Step+"=rerun")
