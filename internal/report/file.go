@@ -148,7 +148,9 @@ func (f *file) compare(size int64) (there int, err error) {
 			return there, err
 		}
 	}
-	if whole > f.offset && there < len(f.ends) {
+	// More lines than are pending were written by somebody who is ahead, unless
+	// the run is over: nothing comes after its last line.
+	if whole > f.offset && (f.over || there < len(f.ends)) {
 		return there, f.setAside()
 	}
 	return there, nil

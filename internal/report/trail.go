@@ -200,7 +200,7 @@ func (t *Trail) Take(e *journal.Event, emit func(*Moment)) error {
 		return err
 	case journal.GateDecided:
 		if x.Outcome != OutcomeRerun {
-			return t.end(e.At, x.Place, "", x.Outcome, problem(x.Outcome, "", x.Class, x.Reason), x.Value)
+			return t.end(e.At, x.Place, "", x.Outcome, problem(x.Outcome, x.Error, x.Class, x.Reason), x.Value)
 		}
 	}
 	return nil

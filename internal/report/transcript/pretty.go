@@ -35,7 +35,7 @@ func Pretty(w io.Writer, events iter.Seq2[Event, error], o PrettyOptions) error 
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
-	p := printer{w: bufio.NewWriter(w), o: o, began: map[string]time.Time{}}
+	p := printer{w: bufio.NewWriter(w), o: o, began: map[begun]time.Time{}}
 	for e, err := range events {
 		var line *LineError
 		switch {
@@ -54,7 +54,25 @@ func Pretty(w io.Writer, events iter.Seq2[Event, error], o PrettyOptions) error 
 type printer struct {
 	w     *bufio.Writer
 	o     PrettyOptions
-	began map[string]time.Time // steps that are open, by path and iteration
+	began map[begun]time.Time // of what is open
+}
+
+// begun names a step that is open, as far as a line tells: several iterations
+// may be open at the same time.
+type begun struct {
+	path, child string
+	iteration   int
+}
+
+// took says how long ago a step began that ends with an event.
+func (p *printer) took(e *Event) (time.Duration, bool) {
+	key := begun{e.Path, e.ChildRunID, e.Iteration}
+	if _, ok := p.began[key]; !ok {
+		key.iteration = 0 // outside loops it counts attempts, and the first one began the step
+	}
+	at, ok := p.began[key]
+	delete(p.began, key)
+	return e.Timestamp.Sub(at), ok && !at.IsZero() && !e.Timestamp.IsZero()
 }
 
 func (p *printer) event(e *Event) {
@@ -105,10 +123,14 @@ func (p *printer) step(e *Event) {
 		p.unread(e)
 		return
 	}
-	key := e.Path + "\x00" + e.ChildRunID
 	switch e.Type {
 	case RunStarted, StepStarted, CallStarted:
-		p.began[key] = e.Timestamp
+		key := begun{e.Path, e.ChildRunID, e.Iteration}
+		if _, open := p.began[key]; open { // two loops around it: nobody can tell which one ends first
+			p.began[key] = time.Time{}
+		} else {
+			p.began[key] = e.Timestamp
+		}
 		text := s.Kind + " started"
 		if e.Type == RunStarted {
 			text = fmt.Sprintf("workflow %s started, run %s", s.Name, e.RunID)
@@ -129,9 +151,8 @@ func (p *printer) step(e *Event) {
 	if s.Error != "" {
 		text, colour = "ended: "+s.Error, report.Red
 	}
-	if began, ok := p.began[key]; ok && !began.IsZero() && !e.Timestamp.IsZero() {
-		text += " (" + report.Duration(e.Timestamp.Sub(began)) + ")"
-		delete(p.began, key)
+	if d, ok := p.took(e); ok {
+		text += " (" + report.Duration(d) + ")"
 	}
 	p.head(e.Timestamp, where(e), colour, text)
 	p.json("  ", s.Result)

@@ -44,3 +44,28 @@ func TestPretty(t *testing.T) {
 		}
 	}
 }
+
+// TestPrettyTimesIterations: items of a fan-out are open at the same time, and
+// each has a time of its own.
+func TestPrettyTimesIterations(t *testing.T) {
+	line := func(kind, iteration, second string) string {
+		return `{"seq":1,"type":"step.` + kind + `","path":"each.w","iteration":` + iteration + `,"timestamp":"2026-01-01T00:00:0` + second + `Z","payload":{"name":"w","kind":"agent"}}` + "\n"
+	}
+	for text, want := range map[string][]string{
+		line("started", "0", "1") + line("started", "1", "3") + line("completed", "0", "5") + line("completed", "1", "6"): {"done (4.0 s)", "done (3.0 s)"},
+		// A retry outside loops: the iteration is that of the last attempt.
+		line("started", "0", "1") + line("completed", "2", "5"): {"done (4.0 s)"},
+		// Nested loops at the same time: the lines do not tell which is which.
+		line("started", "0", "1") + line("started", "0", "3") + line("completed", "0", "5"): {"done\n"},
+	} {
+		var got bytes.Buffer
+		if err := transcript.Pretty(&got, transcript.Read(strings.NewReader(text)), transcript.PrettyOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range want {
+			if !strings.Contains(got.String(), one) {
+				t.Errorf("%q is not in:\n%s", one, got.String())
+			}
+		}
+	}
+}

@@ -321,6 +321,7 @@ func TestDamage(t *testing.T) {
 		"a line twice":      lines[0] + strings.Join(lines, ""),
 		"another run's":     strings.ReplaceAll(want[name], "1111", "2222"),
 		"a line in between": lines[0] + "{}\n" + strings.Join(lines[1:], ""),
+		"a line at the end": want[name] + "{}\n",
 	} {
 		dir := t.TempDir()
 		put(t, dir, name, text)
