@@ -100,14 +100,16 @@ func (a *app) root() *cobra.Command {
 	var version bool
 	root := &cobra.Command{
 		Use:   "espalier",
-		Short: "Read, check and draw workflows of LLM agents",
+		Short: "Read, check, draw and run workflows of LLM agents",
 		Long: `Espalier reads workflows of LLM agents, says what is wrong with them and what
-they can cost at worst, and draws them. A workflow is named by its path, by its
-folder, or by its name as "espalier list" shows it.`,
+they can cost at worst, draws them, and runs them so that nothing is lost. A
+workflow is named by its path, by its folder, or by its name as "espalier list"
+shows it.`,
 		Example: `  espalier new invoice-check --pattern pipeline   begin a workflow
   espalier validate .                             check every workflow here
   espalier show invoice-check                     what it does, on one page
   espalier graph invoice-check -o flow.svg        a picture
+  espalier run invoice-check --simulate           a run that asks no real model
   espalier explain AF001                          what a code means`,
 		SilenceUsage:  true,
 		SilenceErrors: true,

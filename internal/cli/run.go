@@ -323,12 +323,17 @@ func (a *app) input(p *ir.Program, secrets *secret.Registry, given []string, fil
 	if len(problems) == 0 {
 		return whole, nil
 	}
+	const help = "Give inputs with --input NAME=VALUE; \"espalier show\" lists them."
 	lines := make([]string, len(problems))
 	for i, p := range problems {
-		lines[i] = "  " + secrets.Show(p.String())
+		if lines[i] = secrets.Show(p.String()); p.Path == "" {
+			lines[i] = "it " + lines[i]
+		}
 	}
-	return nil, usage("Give inputs with --input NAME=VALUE; \"espalier show\" lists them.",
-		"the input does not fit:\n%s\n", strings.Join(lines, "\n"))
+	if len(lines) == 1 {
+		return nil, usage(help, "the input does not fit: %s", lines[0])
+	}
+	return nil, usage(help, "the input does not fit:\n  %s", strings.Join(lines, "\n  "))
 }
 
 // refer puts secrets in the place of references to them.

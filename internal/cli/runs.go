@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 var statuses = []string{
@@ -249,9 +250,9 @@ func (a *app) printStatus(s status) {
 func usedWords(u journal.Usage, l journal.Limits) string {
 	of := func(n int64, limit *int64, what string) string {
 		if limit == nil {
-			return fmt.Sprintf("%d %s", n, what)
+			return report.Number(n) + " " + what
 		}
-		return fmt.Sprintf("%d of %d %s", n, *limit, what)
+		return fmt.Sprintf("%s of %s %s", report.Number(n), report.Number(*limit), what)
 	}
 	parts := []string{
 		of(u.Steps, l.Steps, "steps"), of(u.InputTokens+u.OutputTokens, l.Tokens, "tokens"), of(u.ToolCalls, l.ToolCalls, "tool calls"),

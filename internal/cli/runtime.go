@@ -93,7 +93,7 @@ func (a *app) existing() (*builtin.Runtime, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(here.Root, storage, "espalier.db")); err != nil {
-		return nil, usage(`"espalier run WORKFLOW" begins one.`, "there are no runs in %s", a.display(here.Root))
+		return nil, usage(`"espalier run WORKFLOW" begins one.`, "there are no runs in %s", a.folder(here.Root))
 	}
 	return a.runtime(here.Root, builtin.RuntimeOptions{})
 }
@@ -103,6 +103,14 @@ func (a *app) display(path string) string {
 		return a.opened.Display(path)
 	}
 	return path
+}
+
+// folder names a folder within a sentence.
+func (a *app) folder(path string) string {
+	if shown := a.display(path); shown != "." {
+		return shown
+	}
+	return "this folder"
 }
 
 // findRun finds a run by its id or a unique beginning of it.

@@ -125,13 +125,17 @@ func TestAQuestionAboutATool(t *testing.T) {
 }
 
 func TestWhatHooksSayIsShown(t *testing.T) {
-	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "command"})
+	s := play(t, journal.RunStarted{Name: "flow"})
+	s.take(journal.TaskStarted{Work: work, Kind: "hook"})
+	s.told()
 	s.take(note(1, journal.NoteSaid, journal.Said{Text: "about to send"}))
 	s.told("send  about to send")
 	s.shows("· send  about to send")
-	s.take(journal.TaskEnded{Work: work, Outcome: "ok", Final: true}, journal.RunFinished{Outcome: "ok"})
-	if got := strings.Join(s.p.Summary(console.Style{}), "\n"); !strings.Contains(got, "about to send") {
-		t.Errorf("it is gone at the end:\n%s", got)
+	s.take(journal.TaskEnded{Work: work, Outcome: "ok", Final: true})
+	s.told()
+	s.take(journal.RunFinished{Outcome: "ok"})
+	if got := strings.Join(s.p.Summary(console.Style{}), "\n"); got != "  · send  about to send\nflow  finished in 0 ms, 1 step" {
+		t.Errorf("at the end:\n%s", got)
 	}
 }
 

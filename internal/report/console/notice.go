@@ -42,6 +42,10 @@ const (
 	InputRefused Event = "input.refused"
 )
 
+// kindHook is what stands before and after steps that their authors wrote:
+// lines for people and small commands, not worth lines of their own.
+const kindHook = "hook"
+
 // What a run waits for.
 const (
 	ForApproval = "approval"
@@ -184,7 +188,7 @@ func (n *Notice) text(s *Style) (string, report.Colour) {
 		if n.Agent != "" {
 			what += " " + n.Agent
 		}
-		if n.Kind == report.KindTerminal || n.Kind == "decision" {
+		if n.Kind == report.KindTerminal || n.Kind == "decision" || n.Kind == kindHook {
 			return "", report.Plain // it takes no time; its end says all
 		}
 		return "started (" + what + ")", report.Plain
@@ -304,6 +308,9 @@ func (n *Notice) stepFinished() (string, report.Colour) {
 		return "rejected after " + n.sums(), report.Red
 	case report.OutcomeSkipped:
 		return "skipped after " + n.sums(), report.Dim
+	}
+	if n.Kind == kindHook {
+		return "", report.Plain // what it had to say, it has said
 	}
 	if n.Millis == 0 && n.Tokens == 0 && n.MicroDollars == 0 {
 		return "done", report.Green

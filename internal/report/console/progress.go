@@ -202,7 +202,7 @@ func (n *Notice) result(v journal.Value) {
 
 // keep keeps the end of an outermost step for the summary.
 func (p *Progress) keep(n *Notice, s *report.Step) {
-	if s.Depth > 0 || s.Run.At != nil {
+	if s.Depth > 0 || s.Run.At != nil || s.Kind == kindHook && n.Outcome == report.OutcomeOK {
 		return
 	}
 	p.remember(n)
