@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/secret"
+	"github.com/espalier-run/espalier/internal/tool"
 )
 
 // Secrets are those that the configuration declares, and the keys of models
@@ -72,4 +73,23 @@ func hidden(s *secret.Registry, err error) error {
 		return nil
 	}
 	return fmt.Errorf("%s", s.HideText(err.Error()))
+}
+
+// hiding is a tool that keeps what it is given: it is given no secrets, and
+// what it gives back has them again.
+type hiding struct {
+	tool.Tool
+	secrets *secret.Registry
+}
+
+func (h hiding) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
+	call.Input = h.secrets.Hide(call.Input)
+	result, err := h.Tool.Call(ctx, call)
+	if err != nil {
+		return result, err
+	}
+	if result.Output, err = h.secrets.Reveal(ctx, result.Output); err != nil {
+		return tool.Result{}, &tool.Error{Class: tool.ClassTool, Message: err.Error()}
+	}
+	return result, nil
 }

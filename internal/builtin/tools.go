@@ -62,6 +62,7 @@ func NewTools(root string, c *config.Config, getenv func(string) string, secrets
 			out[one.Spec().Name] = one
 		}
 		for _, one := range notebook.Tools(memoryDir(root)) {
+			one = hiding{one, secrets}
 			out[one.Spec().Name] = one
 		}
 		return out

@@ -142,3 +142,14 @@ func TestHidingErrors(t *testing.T) {
 	}()
 	_ = run(hushed(), &step.Job{}, func() error { panic("oh " + hush) })
 }
+
+// A command's file with a secret in it is not left in the run's folder by a crash.
+func TestScratch(t *testing.T) {
+	job := &step.Job{Dir: t.TempDir(), Secrets: hushed()}
+	if dir, err := job.Scratch("echo [secret x]"); err != nil || dir != job.Dir {
+		t.Errorf("got %s, %v", dir, err)
+	}
+	if dir, err := job.Scratch("echo " + hush); err != nil || dir == job.Dir {
+		t.Errorf("got %s, %v", dir, err)
+	}
+}

@@ -91,6 +91,20 @@ func (j *Job) MakeDir() error {
 	return nil
 }
 
+// Scratch is the folder for a file with a text that only a command is to read.
+// One that holds a secret does not go into the run's folder, where a crash
+// would leave it, but to where the system keeps files in memory, if it does.
+func (j *Job) Scratch(text string) (string, error) {
+	if j.Secrets.Show(text) == text {
+		return j.Dir, j.MakeDir()
+	}
+	const inMemory = "/dev/shm"
+	if info, err := os.Stat(inMemory); err == nil && info.IsDir() {
+		return inMemory, nil
+	}
+	return os.TempDir(), nil
+}
+
 // Read is one value that a step reads.
 type Read struct {
 	Path    string

@@ -157,10 +157,11 @@ func scriptFile(job *step.Job, at *place, s Script) (string, func(), error) {
 	if raw, err := os.ReadFile(own); err == nil && string(raw) == s.Text {
 		return own, func() {}, nil
 	}
-	if err := job.MakeDir(); err != nil {
+	dir, err := job.Scratch(s.Text)
+	if err != nil {
 		return "", nil, err
 	}
-	f, err := os.CreateTemp(job.Dir, "*"+filepath.Ext(s.Path))
+	f, err := os.CreateTemp(dir, "*"+filepath.Ext(s.Path))
 	if err != nil {
 		return "", nil, step.Errorf(step.ClassMissing, "the run's folder cannot be written to: %v", err)
 	}

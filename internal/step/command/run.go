@@ -213,10 +213,11 @@ func (r *runner) command(text, shell string, script bool) (process.Command, erro
 
 // file puts a text where the command can read it.
 func (r *runner) file(name, text string, mode os.FileMode) (string, error) {
-	if err := r.job.MakeDir(); err != nil {
+	dir, err := r.job.Scratch(text)
+	if err != nil {
 		return "", err
 	}
-	f, err := os.CreateTemp(r.job.Dir, "."+name+"-*")
+	f, err := os.CreateTemp(dir, "."+name+"-*")
 	if err != nil {
 		return "", step.Errorf(step.ClassMissing, "the run's folder cannot be written to: %v", err)
 	}

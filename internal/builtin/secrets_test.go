@@ -1,0 +1,55 @@
+package builtin
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/tool/notebook"
+)
+
+// What agents note for later runs lies on the disk, too.
+func TestNotebooksHoldNoSecrets(t *testing.T) {
+	root := t.TempDir()
+	c, _ := config.Parse(source.NewFile(config.FileName, "secrets: {vault: {env: VAULT}}"))
+	getenv := func(name string) string { return map[string]string{"VAULT": "hush-hush-hush"}[name] }
+	tools := NewTools(root, c, getenv, Secrets(root, c, getenv))
+	defer tools.Close()
+	call := func(name, input string) string {
+		result, err := tools.plain[name].Call(t.Context(), tool.Call{Key: "k", Input: json.RawMessage(input), For: tool.Purpose{Workflow: "w", Agent: "a"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(result.Output)
+	}
+	call(notebook.Add, `{"note":"it is hush-hush-hush"}`)
+	if got, want := call(notebook.Read, `{}`), `["it is hush-hush-hush"]`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	raw, err := os.ReadFile(filepath.Join(memoryDir(root), "w", "a.jsonl"))
+	if err != nil || !strings.Contains(string(raw), "it is [secret vault]") || strings.Contains(string(raw), "hush-hush") {
+		t.Errorf("it holds %s (%v)", raw, err)
+	}
+}
+
+// The keys of models are secrets without being declared as such; one that is
+// declared goes by its name there.
+func TestKeysAreSecrets(t *testing.T) {
+	c, _ := config.Parse(source.NewFile(config.FileName, `
+secrets: {openai: {env: OPENAI_API_KEY}}
+models: {providers: {mine: {api: openai, base_url: "http://localhost:1/v1", key_env: MY_KEY}}}
+`))
+	s := Secrets(t.TempDir(), c, func(name string) string { return "value of " + name })
+	for env, want := range map[string]string{
+		"ANTHROPIC_API_KEY": "[secret ANTHROPIC_API_KEY]", "OPENAI_API_KEY": "[secret openai]", "MY_KEY": "[secret MY_KEY]", "PATH": "value of PATH",
+	} {
+		if got := s.HideText("value of " + env); got != want {
+			t.Errorf("%s: got %q, want %q", env, got, want)
+		}
+	}
+}
