@@ -14,14 +14,19 @@ import (
 // and gives the variables with what is in the files now.
 func (r *Runtime) Edited(ctx context.Context, id journal.RunID, shows map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	var started *journal.RunStarted
+	wrote := map[string]json.RawMessage{} // by the steps themselves
 	for e, err := range r.Store.Events(ctx, id, 0) {
 		if err != nil {
 			return nil, err
 		}
-		if s, ok := e.Fact.(journal.RunStarted); ok {
-			started = &s
+		switch x := e.Fact.(type) {
+		case journal.RunStarted:
+			started = &x
+		case journal.TaskEnded:
+			for _, w := range x.Writes {
+				wrote[w.Path] = x.Value.JSON
+			}
 		}
-		break
 	}
 	if started == nil {
 		return nil, nil
@@ -49,6 +54,12 @@ func (r *Runtime) Edited(ctx context.Context, id journal.RunID, shows map[string
 		now, changed, err := artifact.Edited(program, filepath.Dir(r.dir), variable, was, read)
 		if err != nil {
 			return nil, err
+		}
+		// Whoever has edited the variable and not its file wants the variable.
+		if changed && len(wrote[variable]) > 0 {
+			if _, changed, err = artifact.Edited(program, filepath.Dir(r.dir), variable, wrote[variable], read); err != nil {
+				return nil, err
+			}
 		}
 		if changed {
 			out[variable] = now

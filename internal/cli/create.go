@@ -40,7 +40,7 @@ const (
 func (a *app) createCommand() *cobra.Command {
 	g := generation{}
 	cmd := a.jsonFlag(&cobra.Command{
-		Use:   `create NAME ["WHAT IT SHOULD DO"] [--model MODEL|--simulate]`,
+		Use:   `create NAME ["WHAT IT SHOULD DO"] [--model MODEL|--simulate|--script FILE]`,
 		Short: "Have a workflow made of what it should do",
 		Long: `Have a workflow made: a workflow of our own asks a model for a design, a
 workflow.yaml, agents, skills and scripts. They are staged in
@@ -70,6 +70,8 @@ model: the words themselves decide on the steps.`,
 	})
 	flags := cmd.Flags()
 	flags.BoolVar(&g.options.Simulate, "simulate", false, "ask no model; make the workflow by rules")
+	flags.StringVar(&g.script, "script", "", "play replies from this `FILE`")
+	cmd.MarkFlagsMutuallyExclusive("simulate", "script")
 	flags.StringVar(&g.options.Model, "model", "", "the `MODEL` of all steps")
 	flags.BoolVar(&g.options.AllowShell, "allow-shell", false, "let scripts of the project's own workflow-creator run")
 	return cmd
@@ -78,6 +80,7 @@ model: the words themselves decide on the steps.`,
 // generation is one workflow that is being made.
 type generation struct {
 	name, request string
+	script        string // file of replies
 	options       builtin.RunOptions
 
 	project *project.Project
@@ -106,6 +109,11 @@ func (a *app) create(g *generation) error {
 		return err
 	}
 	builtin.ApplyDefaults(compiled.program, settings)
+	if g.script != "" {
+		if err := a.readScript(&g.options, g.script, compiled.program); err != nil {
+			return err
+		}
+	}
 	tools := builtin.NewTools(root, settings, a.Getenv, models.Secrets)
 	defer tools.Close()
 	if err := ready(compiled.program, models, tools, g.options); err != nil {
