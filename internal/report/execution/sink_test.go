@@ -1,0 +1,147 @@
+package execution_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/manifest"
+	"github.com/espalier-run/espalier/internal/report/execution"
+)
+
+const stamp = "2026-02-23T10-41-22"
+
+func program(context.Context, string) (*ir.Program, error) {
+	task := func(produces string) ir.Task {
+		t := ir.Task{Kind: "artifact"}
+		t.Settings.Put("produces", produces, ir.Program{}.Span)
+		return t
+	}
+	return &ir.Program{Format: "agentfile", Name: "w", Blocks: []ir.Block{{Steps: []ir.Step{
+		{ID: "one", Description: "One", Action: task("artifacts/{workflow_name}/{run_id}/01-one.md")},
+		{ID: "one:gate", Implied: true, Action: ir.Gate{Decider: ir.Person}},
+		{ID: "two", Description: "Two", Action: task("outputs/two.md")},
+	}}}}, nil
+}
+
+// world is a journal that a writer follows, event by event.
+type world struct {
+	t      *testing.T
+	root   string
+	store  journal.Store
+	writer *execution.Writer
+	seq    journal.Seq
+}
+
+func begin(t *testing.T, format, input string) *world {
+	w := &world{t: t, root: t.TempDir(), store: memory.New()}
+	t.Cleanup(func() { w.store.Close() })
+	w.writer = execution.New(execution.Options{Root: w.root, Source: w.store, Program: program})
+	w.add(journal.RunStarted{
+		Name: "w", Format: format, Input: journal.Value{JSON: json.RawMessage(input)},
+		Vars: map[string]journal.Value{"agentfile.run": {JSON: json.RawMessage(`"` + stamp + `"`)}},
+	})
+	return w
+}
+
+func (w *world) add(facts ...journal.Fact) {
+	w.t.Helper()
+	b := journal.Batch{Run: "r", Fence: journal.FirstFence, After: w.seq, Index: &journal.Index{Status: journal.Running}}
+	for _, f := range facts {
+		w.seq++
+		b.Events = append(b.Events, journal.Event{Seq: w.seq, At: journal.Millis(time.Date(2026, 2, 23, 10, 41, 22, 0, time.UTC).UnixMilli()), Fact: f})
+	}
+	if err := journal.Append(w.t.Context(), w.store, b); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.writer.Record(w.t.Context(), journal.Appended{Run: "r", Events: b.Events}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) state() (s execution.State) {
+	w.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(w.root, "outputs/w", stamp, "execution", execution.FileName))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+func work(step string) journal.Work { return journal.Work{Place: journal.Place{Step: step}} }
+
+// G5, G8: the record of a run, from its beginning to its end.
+func TestG8StateOfARun(t *testing.T) {
+	w := begin(t, "agentfile", `{"AGENT_INPUT":"roses"}`)
+	if s := w.state(); s.Status != "running" || s.RunID != stamp || s.Run != "r" || s.Input != "roses" || len(s.Steps) != 2 || s.Steps[0].Status != "pending" {
+		t.Errorf("%+v", s)
+	}
+	w.add(journal.TaskStarted{Work: work("one")})
+	if s := w.state(); s.Steps[0].Status != "in_progress" || s.Current != "one" {
+		t.Errorf("%+v", s)
+	}
+	w.add(journal.TaskEnded{Work: work("one"), Outcome: "ok", Final: true}, journal.GateOpened{Place: journal.Place{Step: "one:gate"}, Kind: "person"})
+	if s := w.state(); s.Steps[0].Status != "awaiting_approval" || s.Status != "awaiting_approval" {
+		t.Errorf("%+v", s)
+	}
+	if err := w.writer.Idle(t.Context()); err != nil { // it forgets, and finds its place again
+		t.Fatal(err)
+	}
+	w.add(journal.GateDecided{Place: journal.Place{Step: "one:gate"}, Outcome: "ok", By: journal.Actor{User: "eva"}}, journal.TaskStarted{Work: work("two")})
+	if s := w.state(); s.Steps[0].Status != "completed" || s.Steps[0].ApprovedBy != "eva" || s.Steps[0].ApprovedAt == "" || s.Status != "running" {
+		t.Errorf("%+v", s)
+	}
+	w.add(journal.Rewound{Step: "one"})
+	if s := w.state(); s.Steps[0].Status != "pending" || s.Steps[1].Status != "pending" {
+		t.Errorf("%+v", s)
+	}
+	w.add(journal.TaskStarted{Work: work("one")}, journal.TaskEnded{Work: work("one"), Outcome: "failed", Error: "no", Final: true}, journal.RunFinished{Outcome: "failed"})
+	if s := w.state(); s.Status != "failed" || s.Steps[0].Error != "no" || len(s.Errors) != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// G18: the manifest mirrors the steps of the workflow that generates.
+func TestG18Manifest(t *testing.T) {
+	w := begin(t, "agentfile", `{"AGENT_INPUT":"x","workflow_name":"made","run_id":"`+stamp+`"}`)
+	dir := manifest.Staged(w.root, "made", stamp)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := manifest.New("made", stamp, "w", "x", time.Unix(0, 0)).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "01-one.md"), []byte("1"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.add(journal.TaskStarted{Work: work("one")}, journal.TaskEnded{Work: work("one"), Outcome: "ok", Final: true})
+	m, err := manifest.Read(dir)
+	if err != nil || m.Status != manifest.Generating || m.Steps[0].Status != manifest.Completed || m.Steps[1].Status != manifest.Pending {
+		t.Fatalf("%+v %v", m, err)
+	}
+	if f := m.Files[0]; f.Path != "01-one.md" || f.ProducedBy != "one" || f.Role != "clarification" || f.Checksum != manifest.Checksum([]byte("1")) {
+		t.Errorf("%+v", f)
+	}
+	w.add(journal.RunFinished{Outcome: "ok"})
+	if m, err = manifest.Read(dir); err != nil || m.Status != manifest.Generated || m.Phases.Generation.Status != manifest.Completed {
+		t.Errorf("%+v %v", m, err)
+	}
+}
+
+// Runs of other formats leave nothing.
+func TestOtherFormats(t *testing.T) {
+	w := begin(t, "awf", `{}`)
+	w.add(journal.RunFinished{Outcome: "ok"})
+	if _, err := os.Stat(filepath.Join(w.root, "outputs")); err == nil {
+		t.Error("something was written")
+	}
+}
