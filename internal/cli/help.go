@@ -17,10 +17,17 @@ const environmentHelp = `Espalier reads these variables:
   HOME             skills of the user are in ~/.agents/skills and ~/.claude/skills
   XDG_CONFIG_HOME  and in $XDG_CONFIG_HOME/awf/skills (or ~/.config/awf/skills)
 
-Nothing else is read, nothing is sent anywhere, and no command asks a question.
+  ANTHROPIC_API_KEY, OPENAI_API_KEY, OPENAI_BASE_URL, GEMINI_API_KEY,
+  GOOGLE_API_KEY, OLLAMA_HOST
+                   keys and addresses of models, unless espalier.yaml names
+                   others
+
+Secrets and servers that espalier.yaml or .mcp.json declare may name further
+ones. Nothing is sent anywhere but to the models and tools of a run, and no
+command asks a question.
 `
 
-const formatsHelp = `Espalier recognises workflows in these formats:
+const formatsHelp = `Espalier reads and runs workflows in these formats:
 
   agent-flow  Agent Flow: Markdown with "kind: agent-flow/workflow" in its
               frontmatter; and any SKILL.md, which is Layer 0 of it
@@ -28,9 +35,6 @@ const formatsHelp = `Espalier recognises workflows in these formats:
   nof         *.nof.md, or Markdown with "format: nof/..." in its frontmatter
   agentfile   a folder with a workflow.yaml
   aiflow      *.aiflow
-
-This version reads agent-flow. Files in the others are listed and named, and
-"espalier validate" says that they cannot be read yet.
 
 A project begins at the nearest folder, from the workflow upwards, that holds
 .espalier, espalier.yaml, .awf, agentfile.yaml, workflows/*/workflow.yaml or
