@@ -73,7 +73,11 @@ func (p *Progress) headline(now time.Time, width int, s *Style) string {
 	}
 	l := p.ledger()
 	used, limits := l.Used, l.Limits
-	parts = append(parts, report.Duration(p.elapsed(now)), counted(used.Steps, limits.Steps, "step"))
+	parts = append(parts, report.Duration(p.elapsed(now)))
+	if p.offline != "" { // early, so that a narrow screen does not cut it
+		parts = append(parts, p.offline)
+	}
+	parts = append(parts, counted(used.Steps, limits.Steps, "step"))
 	if t := total(used); t > 0 || limits.Tokens != nil {
 		parts = append(parts, counted(t, limits.Tokens, "token"))
 	}
@@ -89,9 +93,6 @@ func (p *Progress) headline(now time.Time, width int, s *Style) string {
 		whole := time.Duration(*s) * time.Second
 		left := max(whole-l.ActiveAt(journal.Millis(now.UnixMilli())), 0)
 		parts = append(parts, fmt.Sprintf("%s of %s left", report.Duration(left), report.Duration(whole)))
-	}
-	if p.offline != "" {
-		parts = append(parts, p.offline)
 	}
 	name := report.Shorten(report.Clean(p.name), max(width/2, 1))
 	rest := report.Shorten(strings.Join(parts, " · "), width-report.Width(name)-4)

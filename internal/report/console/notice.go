@@ -350,25 +350,25 @@ func why(problem string) string { return strings.TrimPrefix(problem, report.Outc
 // waits says what is waited for, and what to type.
 func (n *Notice) waits(s *Style) string {
 	run := short(n.root)
-	var text string
+	var what, command string
 	switch n.For {
 	case ForApproval:
-		what := "approval"
-		if n.Tool != "" {
+		if what = "approval"; n.Tool != "" {
 			what = "approval of a call of " + n.Tool
 		}
-		text = fmt.Sprintf("waiting for %s: espalier approve %s %s", what, run, n.Step)
+		command = fmt.Sprintf("approve %s %s", run, n.Step)
 	case ForEvent:
-		text = fmt.Sprintf("waiting for the event %s: espalier signal %s %s", n.Signal, run, n.Signal)
+		what, command = "the event "+n.Signal, fmt.Sprintf("signal %s %s", run, n.Signal)
 	case ForDecision:
-		text = fmt.Sprintf("waiting for a decision: espalier resume %s --decide %s=rerun|skip|fail|result=JSON", run, n.Step)
+		what, command = "a decision", fmt.Sprintf("resume %s --decide %s=rerun|skip|fail|result=JSON", run, n.Step)
 	case ForBudget:
-		return fmt.Sprintf("waiting for budget: %s is used up: espalier resume %s --raise %s=N", budgetName(n.Budget), run, budgetName(n.Budget))
+		name := budgetName(n.Budget)
+		what, command = "budget: "+name+" is used up", fmt.Sprintf("resume %s --raise %s=N", run, name)
 	}
-	if !n.Due.IsZero() {
-		text += ", until " + s.moment(n.Due, n.At)
+	if !n.Due.IsZero() { // before the command, which is there to be copied
+		what += " until " + s.moment(n.Due, n.At)
 	}
-	return text
+	return "waiting for " + what + ": espalier " + command
 }
 
 func (n *Notice) decided() (string, report.Colour) {
