@@ -129,13 +129,14 @@ func flagError(cmd *cobra.Command, err error) error {
 func takes(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		help := fmt.Sprintf("Usage: %s", cmd.UseLine())
+		name := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ") // the program has been named
 		switch {
 		case len(args) < least:
-			return usage(help, "%s needs %s", cmd.CommandPath(), what)
+			return usage(help, "%s needs %s", name, what)
 		case most >= 0 && len(args) > most && most == 0:
-			return usage(help, "%s takes no arguments, but there is %q", cmd.CommandPath(), args[0])
+			return usage(help, "%s takes no arguments, but there is %q", name, args[0])
 		case most >= 0 && len(args) > most:
-			return usage(help, "%s takes %s, and %q is too much", cmd.CommandPath(), what, args[most])
+			return usage(help, "%s takes %s, and %q is too much", name, what, args[most])
 		}
 		return nil
 	}

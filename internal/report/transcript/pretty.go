@@ -169,7 +169,10 @@ func (p *printer) message(e *Event) {
 		who += " (" + m.Offline + ")"
 	}
 	p.head(e.Timestamp, where(e), report.Cyan, who)
-	for _, b := range m.Blocks {
+	for i, b := range m.Blocks {
+		if i > 0 && b.Type == BlockText && m.Blocks[i-1].Type == BlockText {
+			p.text("  ", "---") // what is asked ends, and the system prompt begins
+		}
 		switch b.Type {
 		case BlockText:
 			p.text("  ", b.Text)
