@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -108,7 +109,9 @@ func (e *hiddenError) Unwrap() error { return e.error }
 type hidingLog struct {
 	Log
 	secrets *secret.Registry
-	stream  secret.Stream
+
+	mu     sync.Mutex // tools of one turn run at the same time
+	stream secret.Stream
 }
 
 func (l *hidingLog) Note(ctx context.Context, notes ...Note) error {
@@ -127,6 +130,8 @@ func (l *hidingLog) ReserveUpTo(ctx context.Context, most journal.Usage, least i
 // which a secret may go from one piece to the next: what may be the beginning
 // of one waits for what follows.
 func (l *hidingLog) hide(notes []Note, end bool) []Note {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var out []Note
 	rest := func() {
 		if text := l.stream.End(); text != "" {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -96,6 +97,30 @@ func TestHiding(t *testing.T) {
 		t.Error("what the engine holds has been changed")
 	}
 }
+
+// Tools of one turn note at the same time; the race detector sees to it.
+func TestHidingAtTheSameTime(t *testing.T) {
+	_, err := step.Hiding{Secrets: hushed(), Runner: within{do: func(ctx context.Context, job *step.Job) (step.Result, error) {
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if err := job.Log.Note(ctx, step.Note{Kind: "a", Data: hush}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		return step.Result{}, nil
+	}}}.Run(t.Context(), &step.Job{Log: &deaf{}})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// deaf is a log that forgets.
+type deaf struct{ step.Log }
+
+func (deaf) Note(context.Context, ...step.Note) error { return nil }
 
 // What a job does not have it does not get: kinds ask for it.
 func TestHidingLeavesOutWhatIsNotThere(t *testing.T) {
