@@ -31,19 +31,26 @@ type Reading struct {
 	Execution bool
 	// HonorRules looks at the routing rules of a NOF file in every mode.
 	HonorRules bool
-	// Python has the Python code in workflows run by a real python3.
-	Python bool
+	// Python has the Python code in workflows run by a real python3: one of
+	// the constants below, or empty for our own evaluator.
+	Python string
 	// Compat imitates the program that a format comes from: "sdk" for NOF,
 	// "reference" for AIFLOW.
 	Compat string
 }
+
+// How a real python3 is run: in a sandbox, or with all that the user may do.
+const (
+	PythonConfined   = "confined"
+	PythonUnconfined = "unconfined"
+)
 
 // FormatsFor returns the formats, reading files in a certain way.
 func FormatsFor(r Reading) format.Set {
 	return format.Set{
 		agentflow.Format{},
 		awf.Format{},
-		nof.Format{Execution: r.Execution, HonorRules: r.HonorRules, Python: r.Python, SDK: r.Compat == "sdk"},
+		nof.Format{Execution: r.Execution, HonorRules: r.HonorRules, Python: r.Python != "", Unconfined: r.Python == PythonUnconfined, SDK: r.Compat == "sdk"},
 		agentfile.Format{},
 		aiflow.Format{Reference: r.Compat == "reference"},
 	}

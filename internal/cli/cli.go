@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/secret"
 )
@@ -31,6 +32,8 @@ type World struct {
 	// Journal wraps the journal of every project that is opened; nil leaves
 	// it as it is.
 	Journal func(journal.Store) journal.Store
+	// Confinable is why commands cannot be confined here; nil asks the machine.
+	Confinable func() error
 }
 
 // stops is sent to when somebody wants the program to stop. Whoever listens
@@ -41,6 +44,9 @@ func (a *app) stops() <-chan os.Signal { return a.Interrupts }
 func Main(w World, args []string) int {
 	if w.Now == nil {
 		w.Now = time.Now
+	}
+	if w.Confinable == nil {
+		w.Confinable = process.Confinable
 	}
 	a := &app{World: w, stdout: w.Stdout, stderr: w.Stderr}
 	a.colorOut, a.colorErr = a.wantsColor(w.Stdout), a.wantsColor(w.Stderr)

@@ -107,6 +107,9 @@ replies from a file. Both are labelled as such wherever they appear.`,
 			if err := mayRunScripts(an.program, settings, options); err != nil {
 				return err
 			}
+			if err := a.mayRunPython(); err != nil {
+				return err
+			}
 			if dryRun {
 				a.note("%s is ready to run. Nothing was started.", an.name())
 				return nil
@@ -154,7 +157,9 @@ replies from a file. Both are labelled as such wherever they appear.`,
 	flags.BoolVar(&force, "force", false, "run a workflow that is not meant to be run by hand")
 	flags.BoolVar(&a.reading.Execution, "execution", false, "of a NOF file, run the Execution block and print what it prints")
 	flags.BoolVar(&a.reading.HonorRules, "honor-rules", false, "of a NOF file, look at the routing rules in every routing mode")
-	flags.BoolVar(&a.reading.Python, "python", false, "run Python code of the workflow in a real python3")
+	flags.StringVar(&a.reading.Python, "python", "", "run Python code of the workflow in a real python3, in a sandbox; with `HOW` =unconfined it may do all that you may")
+	flags.Lookup("python").NoOptDefVal = builtin.PythonConfined
+	cmd.RegisterFlagCompletionFunc("python", cobra.FixedCompletions(pythons, cobra.ShellCompDirectiveNoFileComp))
 	a.compatFlag(cmd)
 	flags.StringVar(&durability, "durability", "full", "full: every step survives a power cut; relaxed: the last moments may not")
 	flags.StringVar(&givenRun, "run-id", "", "the id of the new run: a UUID")
@@ -163,6 +168,9 @@ replies from a file. Both are labelled as such wherever they appear.`,
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if err := a.checkCompat(); err != nil {
 			return err
+		}
+		if python := a.reading.Python; python != "" && !slices.Contains(pythons, python) {
+			return usage(diag.DidYouMean(python, pythons), "python3 cannot be run %q", python)
 		}
 		if durability != "full" && durability != "relaxed" {
 			return usage(diag.DidYouMean(durability, []string{"full", "relaxed"}), "there is no durability %q", durability)
@@ -175,6 +183,24 @@ replies from a file. Both are labelled as such wherever they appear.`,
 		return nil
 	}
 	return cmd
+}
+
+// pythons are the ways to run a real python3.
+var pythons = []string{builtin.PythonConfined, builtin.PythonUnconfined}
+
+// mayRunPython refuses to give code to a python3 that nothing would hold.
+func (a *app) mayRunPython() error {
+	if a.reading.Python != builtin.PythonConfined {
+		return nil
+	}
+	err := a.Confinable()
+	if err == nil {
+		return nil
+	}
+	return &failure{
+		code: exitNotReady, message: fmt.Sprintf("--python runs code of the workflow in a sandbox, and there is none: %v", err),
+		help: "Nothing was started. Leave out --python, which most workflows do not need; or look at the code, and use --python=unconfined if you trust it.",
+	}
 }
 
 // detach begins a run and leaves it where the next process finds it.

@@ -49,6 +49,12 @@ func NewSandbox(root string, without ...string) (*Sandbox, error) {
 	return s, nil
 }
 
+// Confinable is why commands cannot be confined here; nil when they can.
+func Confinable() error {
+	_, err := findMethod()
+	return err
+}
+
 func findMethod() (method, error) {
 	if bwrap, err := exec.LookPath("bwrap"); err == nil && works(bwrap) {
 		return method{bubblewrap: bwrap}, nil

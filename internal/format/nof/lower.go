@@ -665,6 +665,9 @@ func (l *lowering) code(t *ir.Task, blocks ...*python.Module) {
 	t.Settings.Put("file", l.doc.file.Path, at)
 	if l.Python {
 		t.Settings.Put("python", true, at)
+		if l.Unconfined {
+			t.Settings.Put("unconfined", true, at)
+		}
 	}
 }
 

@@ -19,6 +19,8 @@ type Format struct {
 	HonorRules bool
 	// Python has the code run by a real python3.
 	Python bool
+	// Unconfined lets that python3 do whatever the user may.
+	Unconfined bool
 	// SDK does what the public SDK does where that is not what it says (N17, N18).
 	SDK bool
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -22,9 +23,9 @@ var childProgram string
 // child runs the code in a real python3. The two talk in lines of JSON: the
 // child asks for calls of agents, and says how it ended. It runs isolated (-I),
 // in the folder of the run, with none of our environment but what programs
-// need, and dies with the run; where the machine can confine commands, it
-// reaches neither the network nor files outside.
-func (h *host) child(ctx context.Context, state python.Value) (python.Value, error) {
+// need, and dies with the run. It is confined: it reaches neither the network
+// nor files outside, unless somebody has said that it may.
+func (h *host) child(ctx context.Context, state python.Value, confine func(string, ...string) (*process.Sandbox, error)) (python.Value, error) {
 	program, err := exec.LookPath("python3")
 	if err != nil {
 		return nil, step.Errorf(step.ClassMissing, "--python needs python3, and it is not there. Install Python 3, or run without --python.")
@@ -38,11 +39,17 @@ func (h *host) child(ctx context.Context, state python.Value) (python.Value, err
 		return nil, err
 	}
 	command.Args = []string{"-I", "-c", childProgram}
-	if h.job.Project != "" {
-		if box, err := process.NewSandbox(h.job.Project, ".espalier", ".git", ".env"); err == nil {
-			box.Read, box.Write = append(box.Read, home...), append(box.Write, h.job.Dir)
-			command.Sandbox = box
+	if !h.set.Unconfined {
+		if confine == nil {
+			confine = process.NewSandbox
 		}
+		box, err := confine(cmp.Or(h.job.Project, h.job.Dir), ".espalier", ".git", ".env")
+		if err != nil {
+			return nil, step.Errorf(step.ClassMissing, "python3 is not run, because it cannot be confined: %v. Start the run with --python=unconfined if you trust the code.", err)
+		}
+		box = box.For(h.job.Dir)
+		box.Read = append(box.Read, home...)
+		command.Sandbox = box
 	}
 	p, err := process.Start(ctx, command)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -32,7 +33,9 @@ type Settings struct {
 	// Delegates are whom the function's agent may delegate to.
 	Delegates []string `json:"delegates,omitempty"`
 	Python    bool     `json:"python,omitempty"` // by a real python3
-	SDK       bool     `json:"sdk,omitempty"`    // pipelines as the public SDK runs them
+	// Unconfined lets python3 do whatever the user may; somebody has said so.
+	Unconfined bool `json:"unconfined,omitempty"`
+	SDK        bool `json:"sdk,omitempty"` // pipelines as the public SDK runs them
 }
 
 // Block is some code and the line of the file that it begins on.
@@ -56,7 +59,11 @@ const (
 )
 
 // Kind is the step kind "node".
-type Kind struct{}
+type Kind struct {
+	// Confine makes the sandbox of a python3 that may read a folder, but for
+	// some names in it; nil is process.NewSandbox.
+	Confine func(root string, without ...string) (*process.Sandbox, error)
+}
 
 var _ step.Kind = Kind{}
 

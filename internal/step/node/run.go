@@ -25,7 +25,7 @@ func (Kind) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return step.
 const NotePrinted = "printed"
 
 // Run runs the code.
-func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+func (k Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	set, err := step.Decode[Settings](job.Task)
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
@@ -41,7 +41,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	var returned python.Value
 	t := python.NewThread(ctx)
 	if set.Python {
-		returned, err = h.child(ctx, state)
+		returned, err = h.child(ctx, state, k.Confine)
 	} else {
 		returned, t, err = h.evaluate(ctx, state)
 	}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/cli"
+	"github.com/espalier-run/espalier/internal/process"
+)
+
+// On a machine that cannot confine commands, --python refuses before anything
+// starts, unless somebody says that the code may do everything.
+func TestPythonIsNeverUnconfinedInSilence(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("there is no python3")
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "internal", "format", "nof", "testdata", "spec", "cost-audit.nof.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "flow.nof.md"), string(text))
+	put(t, filepath.Join(dir, ".espalier", "keep"), "")
+	try := func(args ...string) (int, string) {
+		var told bytes.Buffer
+		code := cli.Main(cli.World{
+			Stdin: strings.NewReader(""), Stdout: &told, Stderr: &told, Dir: dir,
+			Getenv:     func(string) string { return "" },
+			Confinable: func() error { return process.ErrNoSandbox },
+		}, append([]string{"run", "flow.nof.md", "--simulate"}, args...))
+		return code, told.String()
+	}
+	code, told := try("--python")
+	if code != 6 || !strings.Contains(told, "bubblewrap") || !strings.Contains(told, "--python=unconfined") {
+		t.Errorf("exit code %d\n%s", code, told)
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".espalier", "espalier.db")); err == nil {
+		t.Error("something was started")
+	}
+	if code, told := try("--python=unconfined"); code != 0 {
+		t.Errorf("exit code %d\n%s", code, told)
+	}
+	if code, told := try("--python=free"); code != 2 || !strings.Contains(told, `"free"`) {
+		t.Errorf("exit code %d\n%s", code, told)
+	}
+	if code, told := try(); code != 0 {
+		t.Errorf("without python3: exit code %d\n%s", code, told)
+	}
+}
