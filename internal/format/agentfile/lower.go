@@ -552,7 +552,7 @@ func (l *lowering) shell(n *node, s *ir.Step) {
 // all products to where the file wants them (G21).
 func (l *lowering) collect(last *node) ir.Step {
 	l.reads = nil
-	t := ir.Task{Kind: "hand_over"}
+	t := ir.Task{Kind: "handover"}
 	t.Settings.Put("output", variable(last.id.Value), last.at)
 	if dir, ok := l.path(l.doc.outputDir, "output"); ok {
 		t.Settings.Put("directory", dir, l.doc.outputDir.Span)

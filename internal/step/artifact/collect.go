@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// Collection is what a task of the kind "hand_over" says.
+// Collection is what a task of the kind "handover" says.
 type Collection struct {
 	Output    string    `json:"output"`              // the variable that is the output
 	Directory string    `json:"directory,omitempty"` // that gets a copy of all products
@@ -29,7 +29,7 @@ type Product struct {
 	Path string `json:"path"`
 }
 
-// Collect is the step kind "hand_over".
+// Collect is the step kind "handover".
 type Collect struct{}
 
 var (
@@ -37,8 +37,8 @@ var (
 	_ step.Runner = Collect{}
 )
 
-// Name is "hand_over".
-func (Collect) Name() string { return "hand_over" }
+// Name is "handover".
+func (Collect) Name() string { return "handover" }
 
 // Understands wants to know what the output is.
 func (Collect) Understands(t *ir.Task) error {

@@ -1,5 +1,5 @@
 // Package artifact is the step kinds whose results are files: "artifact" lets
-// an agent write one or several, "shell" runs a script among them, "hand_over"
+// an agent write one or several, "shell" runs a script among them, "handover"
 // hands over what there is in the end.
 package artifact
 
