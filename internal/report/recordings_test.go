@@ -94,6 +94,31 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 		p.Blocks[0].Steps[1].Action = g
 		return p, start(t, p, "{}").run()
 	},
+	"rewound": func(t *testing.T) (*ir.Program, *world) {
+		p := gated()
+		w := start(t, p, "{}").run()
+		w.now += 1000
+		w.tell(plan.Rewind{Step: "draft", By: journal.Actor{User: "eva"}})
+		w.run().decide(plan.Approve, "better")
+		return p, w.run()
+	},
+	"tool-question": func(t *testing.T) (*ir.Program, *world) {
+		p := program("mailing", agent("write", "writer"))
+		w := start(t, p, "{}")
+		asking := w.tasks[0]
+		w.tasks = nil
+		input := json.RawMessage(`{"to":"ida"}`)
+		w.note(asking, 1, journal.NotePrompt, journal.Prompt{Blocks: []journal.Block{{Type: journal.BlockText, Text: "write to ida"}}}, journal.Usage{})
+		w.note(asking, 2, journal.NoteReply, journal.Reply{
+			Blocks: []journal.Block{{Type: journal.BlockToolUse, ToolID: "t1", ToolName: "mail.send", Input: input}}, Offline: "scripted",
+		}, journal.Usage{ModelCalls: 1, InputTokens: 10, OutputTokens: 5})
+		w.tell(plan.Ask{Work: asking, Call: asking.Key() + "/call:1", Shows: map[string]json.RawMessage{"tool": json.RawMessage(`"mail.send"`), "arguments": input}})
+		w.decide(plan.Approve, "do")
+		again := w.tasks[0] // with the answer as its third note
+		w.note(again, 4, journal.NoteToolCall, journal.ToolUse{Name: "mail.send", CallID: "t1", Input: input}, journal.Usage{})
+		w.note(again, 5, journal.NoteToolResult, journal.ToolUse{Name: "mail.send", CallID: "t1", Input: input, Output: json.RawMessage(`"sent"`)}, journal.Usage{ToolCalls: 1})
+		return p, w.run()
+	},
 	"waiting": func(t *testing.T) (*ir.Program, *world) {
 		p := gated()
 		return p, start(t, p, "{}").run()

@@ -106,9 +106,9 @@ func TestAQuestionAboutATool(t *testing.T) {
 		decided journal.GateDecided
 		want    string
 	}{
-		{journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonApproved, By: journal.Actor{User: "kim"}}, "send  approved: a call of mail.send by kim"},
-		{journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonDenied, Note: "not today"}, "send  rejected: a call of mail.send: not today"},
-		{journal.GateDecided{Method: plan.MethodTimeout, Reason: plan.ReasonNobody}, "send  nobody came in time: a call of mail.send"},
+		{journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonApproved, By: journal.Actor{User: "kim"}}, "send  the call of mail.send: approved by kim"},
+		{journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonDenied, Note: "not today"}, "send  the call of mail.send: rejected: not today"},
+		{journal.GateDecided{Method: plan.MethodTimeout, Reason: plan.ReasonNobody}, "send  the call of mail.send: nobody came in time"},
 	} {
 		s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"})
 		s.take(opened)

@@ -388,7 +388,7 @@ func (n *Notice) decided() (string, report.Colour) {
 		text = n.Outcome
 	}
 	if n.Tool != "" {
-		text += ": a call of " + n.Tool
+		text = "the call of " + n.Tool + ": " + text
 	}
 	text += n.who()
 	if n.Note != "" {
