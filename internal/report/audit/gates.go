@@ -20,7 +20,9 @@ const (
 func (p *projector) gateOpened(e *journal.Event, step *report.Step, x *journal.GateOpened) error {
 	v := p.visit(step)
 	v.opened, v.at = x, e.At
-	event := map[string]string{report.GatePerson: GateOpened, report.GateEvent: WaitpointOpened, report.GateDoubt: DoubtOpened}[x.Kind]
+	event := map[string]string{
+		report.GatePerson: GateOpened, report.GateCall: GateOpened, report.GateEvent: WaitpointOpened, report.GateDoubt: DoubtOpened,
+	}[x.Kind]
 	return p.write(step.Run, step, event, e.At, func(f *fields) error {
 		if g, ok := gateOf(step); ok && x.Kind != report.GateDoubt {
 			f.text("waitpoint", g.Name)
@@ -30,9 +32,14 @@ func (p *projector) gateOpened(e *journal.Event, step *report.Step, x *journal.G
 		if x.Due != 0 {
 			f.text("due", x.Due.Time().Format(timestamp))
 		}
-		if x.Kind == report.GatePerson {
+		switch x.Kind {
+		case report.GatePerson:
 			f.text("method", plan.MethodPerson)
 			question(f, step)
+		case report.GateCall:
+			f.text("method", plan.MethodPerson)
+			f.text("question", callQuestion)
+			f.text("call", x.Call)
 		}
 		f.text("digest", x.Digest)
 		return p.shown(f, x)
@@ -60,13 +67,45 @@ func (p *projector) shown(f *fields, x *journal.GateOpened) error {
 		reads[path] = raw
 	}
 	inner := fields{rules: f.rules}
-	inner.text("gate", journal.Work{Place: x.Place}.Key())
+	if x.Kind == report.GateCall { // a step may ask about several calls
+		inner.text("gate", x.Call)
+	} else {
+		inner.text("gate", journal.Work{Place: x.Place}.Key())
+	}
 	inner.text("kind", x.Kind)
 	inner.values("reads", reads, shownBytes)
 	inner.text("run", string(p.stream.Run))
 	f.redacted = f.redacted || inner.redacted
 	f.raw("shown", inner.append(nil))
 	return nil
+}
+
+// callQuestion is what a person is asked before a call of a tool.
+const callQuestion = "May this call of a tool be made?"
+
+// callDecided tells what a person said to a call of a tool. The step goes on.
+func (p *projector) callDecided(e *journal.Event, step *report.Step, v *visit, x *journal.GateDecided) error {
+	return p.write(step.Run, step, GateDecision, e.At, func(f *fields) error {
+		f.text("question", callQuestion)
+		answer := report.OutcomeRejected
+		if x.Reason == plan.ReasonApproved {
+			answer = report.OutcomeOK
+		}
+		f.text("result", result(answer, x.Method))
+		f.text("method", x.Method)
+		f.says("evidence", x.Note)
+		f.text("digest", x.Digest)
+		if x.Method == plan.MethodTimeout {
+			f.text("actor", clock)
+			f.text("actor_kind", clock)
+		} else {
+			f.actor(x.By)
+			f.text("actor_kind", person)
+		}
+		f.text("call", v.opened.Call)
+		f.number("waited_ms", int64(e.At-v.at))
+		return p.shown(f, v.opened)
+	})
 }
 
 // gateDecision tells who let a gate pass, or did not, how, why and on seeing

@@ -88,6 +88,7 @@ type data struct {
 	Budget   string
 	To       int64
 	Path     string
+	ToStep   string `json:"to_step"`
 	Signal   string
 	Worker   string
 	Key      string
@@ -250,6 +251,8 @@ func (p *printer) describe(r *Record, d *data) (report.Colour, string) {
 		return report.Red, "refused, the budget is used up: " + d.Budget
 	case StateEdited:
 		return report.Amber, fmt.Sprintf("%s edits %s", who(d), d.Path)
+	case RunRewound:
+		return report.Amber, fmt.Sprintf("%s takes the run back to %s", who(d), d.ToStep)
 	case RunPaused, RunContinued, CancelRequested:
 		return report.Amber, strings.ReplaceAll(r.Event, "_", " ") + " by " + who(d)
 	case StepLost:

@@ -48,6 +48,10 @@ func (p *projector) runStart(e *journal.Event, m *report.Moment) error {
 		} else {
 			f.text("format", p.started.Format)
 			f.actor(p.started.By)
+			if from := p.started.From; from != nil {
+				f.text("continues_run", string(from.Run))
+				f.text("continues_from", from.Step)
+			}
 			if err := p.sources(f); err != nil {
 				return err
 			}
@@ -554,6 +558,9 @@ func (p *projector) behind(e *journal.Event) error {
 			})
 		case journal.GateDecided:
 			if x.Outcome == report.OutcomeRerun {
+				if v := p.visit(step); v.opened != nil && v.opened.Kind == report.GateCall {
+					return p.callDecided(e, step, v, &x)
+				}
 				return p.doubtDecided(e, step, &x)
 			}
 		}
@@ -627,6 +634,11 @@ func (p *projector) behind(e *journal.Event) error {
 			f.actor(x.By)
 			failed = p.value(f, "value", x.Value, shownBytes)
 		}), &failed)
+	case journal.Rewound:
+		return say(RunRewound, func(f *fields) {
+			f.text("to_step", x.Step)
+			f.actor(x.By)
+		})
 	case journal.Claimed:
 		if p.waiting {
 			p.newOwner = x.Owner

@@ -54,6 +54,7 @@ const (
 	RunPaused        = "run_paused"
 	RunContinued     = "run_continued"
 	StateEdited      = "state_edited"
+	RunRewound       = "run_rewound"
 	CancelRequested  = "cancel_requested"
 )
 
