@@ -50,3 +50,10 @@ type Files interface {
 	// format it is written. A cycle is a diagnostic at the given span.
 	Compile(f *source.File, at source.Span) (*ir.Program, diag.List)
 }
+
+// Bundler is Files, or a Reader, that also knows the files which lie beside a
+// skill. One that reads from memory need not.
+type Bundler interface {
+	// Bundle names the files that come with a SKILL.md, as ir.Bundle has them.
+	Bundle(f *source.File) (dir string, files []string)
+}

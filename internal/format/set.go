@@ -157,6 +157,14 @@ func (l *loader) Skill(name string) (*source.File, error) {
 	return l.noted(l.reader.Skill(name))
 }
 
+// Bundle is what the reader knows of it.
+func (l *loader) Bundle(f *source.File) (dir string, files []string) {
+	if b, ok := l.reader.(Bundler); ok {
+		return b.Bundle(f)
+	}
+	return "", nil
+}
+
 func (l *loader) noted(f *source.File, err error) (*source.File, error) {
 	if err == nil {
 		l.files.Add(f)

@@ -204,10 +204,18 @@ type Agent struct {
 	// MaxTokens caps each reply; 0 means the engine's default.
 	MaxTokens int             `json:"max_tokens,omitempty"`
 	Tools     []Name          `json:"tools,omitempty"`
+	Bundle    *Bundle         `json:"bundle,omitempty"`  // nil is none
 	Options   json.RawMessage `json:"options,omitempty"` // passed to the provider
 	// Implied agents were made by the format's lowering, not written down.
 	Implied bool        `json:"implied,omitempty"`
 	Span    source.Span `json:"span,omitzero"`
+}
+
+// Bundle is the files that come with an agent's instructions. It reads them
+// when it needs them.
+type Bundle struct {
+	Dir   string   `json:"dir"`   // from the project's root; absolute when it is elsewhere
+	Files []string `json:"files"` // below Dir, with slashes
 }
 
 // ModelName is the model as people write it after --model: with its provider

@@ -30,7 +30,7 @@ func (r *Request) Tokens() int64 {
 	return int64((n + bytesPerToken - 1) / bytesPerToken)
 }
 
-// MostTokens is more than any tokenizer in use makes of the request: at worst
+// MostTokens is more than a tokenizer should make of the request: at worst
 // two letters are a token, or one byte of a letter that is not ASCII, and the
 // form around blocks and tools counts as well.
 func (r *Request) MostTokens() int64 {

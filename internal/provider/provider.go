@@ -19,7 +19,7 @@ type Model interface {
 // Sizer is a Model that knows how large a request can be to it. What others
 // count is an estimate.
 type Sizer interface {
-	// MostTokens is never less than what the model will count.
+	// MostTokens is an estimate from above of what the model will count.
 	MostTokens(req *Request) int64
 }
 

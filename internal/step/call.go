@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -188,6 +189,10 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 	}
 	if c.Agent != nil {
 		call.For.Agent = c.Agent.ID
+		// What is in the project can be read anyway, by the project's rules.
+		if b := c.Agent.Bundle; b != nil && filepath.IsAbs(b.Dir) {
+			call.Readable = []string{b.Dir}
+		}
 	}
 	result, err := found.Call(ctx, call)
 	switch {

@@ -1,6 +1,12 @@
 package step
 
-import "github.com/espalier-run/espalier/internal/ir"
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+)
 
 // Talk is a conversation with a model, as far as its cost goes.
 type Talk struct {
@@ -17,7 +23,7 @@ func (t Talk) Bound(a *ir.Agent) Bound {
 	known, reply := t.Known, ReplyCap(a)
 	var b Bound
 	if a != nil {
-		known += TextTokens(a.Instructions, a.Role, a.Goal, a.Expected)
+		known += TextTokens(a.Instructions, Bundled(a), a.Role, a.Goal, a.Expected)
 		b.Agent, b.Model = a.ID, a.Model
 		b.Reserve = int64(max(a.MaxTokens, 0))
 	}
@@ -39,6 +45,20 @@ func (t Talk) Bound(a *ir.Agent) Bound {
 		Seconds:     N(ModelCallSeconds).Times(calls).Plus(N(ToolCallSeconds).Times(tools)),
 	}
 	return b
+}
+
+// Bundled tells an agent which files come with its instructions; "" when there
+// are none. The names are such as its tools take.
+func Bundled(a *ir.Agent) string {
+	if a == nil || a.Bundle == nil {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "These files come with your instructions, which name them as seen from the folder %s. Read one when you need it:", filepath.ToSlash(a.Bundle.Dir))
+	for _, name := range a.Bundle.Files {
+		fmt.Fprintf(&b, "\n- %s", filepath.ToSlash(filepath.Join(a.Bundle.Dir, name)))
+	}
+	return b.String()
 }
 
 // mostTurns keeps a silly number of turns from overflowing.

@@ -56,6 +56,8 @@ type Call struct {
 	Key   string // stable across crashes: the idempotency key
 	Input json.RawMessage
 	Dir   string // the run's folder
+	// Readable are further folders that this call may read from, and no other.
+	Readable []string
 	// For says where in a workflow the call comes from. Tools that do
 	// something never look at it; scripted ones choose their answer by it.
 	For Purpose

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
@@ -57,6 +58,11 @@ func (l *lowering) skill() *ir.Program {
 		} else {
 			for _, tool := range readOnlyTools {
 				agent.Tools = append(agent.Tools, ir.Name{Name: tool})
+			}
+		}
+		if b, ok := l.files.(format.Bundler); ok {
+			if dir, files := b.Bundle(l.file); len(files) > 0 {
+				agent.Bundle = &ir.Bundle{Dir: dir, Files: files}
 			}
 		}
 		p.Agents = []ir.Agent{agent}

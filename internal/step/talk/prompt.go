@@ -25,6 +25,7 @@ func system(a *ir.Agent) string {
 		add("%s", "You do one step of a workflow: exactly what is asked, and nothing else.")
 	} else {
 		add("%s", a.Instructions)
+		add("%s", step.Bundled(a))
 		add("Your role: %s", a.Role)
 		add("Your goal: %s", a.Goal)
 		add("What is expected of you: %s", a.Expected)

@@ -126,7 +126,7 @@ func (o Options) readTool() tool.Tool {
 				"required":["path"],"additionalProperties":false}`),
 		},
 		call: func(_ context.Context, call tool.Call, in input) (any, error) {
-			s, err := o.find(call.Dir, in.Path, false, false)
+			s, err := o.also(call.Readable).find(call.Dir, in.Path, false, false)
 			if err != nil {
 				return nil, err
 			}
@@ -256,7 +256,7 @@ func (o Options) globTool() tool.Tool {
 				return nil, err
 			}
 			found, more := []string{}, false
-			err = o.files(ctx, call.Dir, in.Path, func(_ area, name, below string) error {
+			err = o.also(call.Readable).files(ctx, call.Dir, in.Path, func(_ area, name, below string) error {
 				if !match(below) {
 					return nil
 				}
@@ -311,7 +311,7 @@ func (o Options) grepTool() tool.Tool {
 				}
 			}
 			hits, more := []hit{}, false
-			err = o.files(ctx, call.Dir, in.Path, func(a area, name, below string) error {
+			err = o.also(call.Readable).files(ctx, call.Dir, in.Path, func(a area, name, below string) error {
 				if !match(below) && !match(path.Base(below)) {
 					return nil
 				}

@@ -51,6 +51,12 @@ func (o Options) areas(dir string) []area {
 	return out
 }
 
+// also are the options of a call that may read from more folders.
+func (o Options) also(readable []string) Options {
+	o.Readable = slices.Concat(o.Readable, readable)
+	return o
+}
+
 // real is a folder's path without links; as it was given if it has none.
 func real(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {

@@ -1,0 +1,73 @@
+package project
+
+import (
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// bundleFolders is where skills keep what they bring along.
+var bundleFolders = [...]string{"assets", "references", "scripts"}
+
+// maxBundle is how many files of a skill are listed; all of them can be read.
+const maxBundle = 200
+
+// Bundle is the files that come with a SKILL.md: those in its scripts,
+// references and assets, and Markdown beside it. Hidden files and symbolic
+// links are left out. dir is from the project's root, or absolute when the
+// skill is in one of the user's own folders.
+func (p *Project) Bundle(f *source.File) (dir string, names []string) {
+	if filepath.Base(f.Abs) != skillFile {
+		return "", nil
+	}
+	within := p.confining(f)
+	rel, err := filepath.Rel(within.dir, filepath.Dir(f.Abs))
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", nil
+	}
+	rel = filepath.ToSlash(rel)
+	dir = rel
+	ofProject := within.dir == p.Root
+	if !ofProject {
+		dir = filepath.Dir(f.Abs)
+	}
+	files := within.root.FS()
+	if entries, err := fs.ReadDir(files, rel); err == nil && (rel != "." || !ofProject) {
+		for _, e := range entries {
+			if name := e.Name(); e.Type().IsRegular() && name != skillFile && path.Ext(name) == ".md" && name[0] != '.' {
+				names = append(names, name)
+			}
+		}
+	}
+	for _, folder := range bundleFolders {
+		start := path.Join(rel, folder)
+		// What cannot be looked into is not listed; the skill works without.
+		_ = fs.WalkDir(files, start, func(at string, d fs.DirEntry, err error) error {
+			switch {
+			case len(names) >= maxBundle:
+				return fs.SkipAll
+			case err != nil && d != nil && d.IsDir():
+				return fs.SkipDir
+			case err != nil:
+				return nil
+			case d.Name()[0] == '.' || d.Name() == "node_modules" || d.Name() == "__pycache__":
+				if d.IsDir() {
+					return fs.SkipDir
+				}
+			case d.Type().IsRegular():
+				name := at
+				if rel != "." {
+					name = strings.TrimPrefix(at, rel+"/")
+				}
+				names = append(names, name)
+			}
+			return nil
+		})
+	}
+	slices.Sort(names)
+	return dir, names[:min(len(names), maxBundle)]
+}
