@@ -19,27 +19,7 @@ var _ step.Runner = Kind{}
 
 // Recovery is to ask a person when the call was made and may have acted.
 func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
-	if made, returned := noted(history); made != nil && returned == nil && !made.Repeatable {
-		return step.Ask
-	}
-	return step.Rerun
-}
-
-// noted is what an earlier life of the task has left of its call.
-func noted(history []journal.TaskNoted) (made, returned *journal.ToolUse) {
-	for _, n := range history {
-		var use journal.ToolUse
-		if json.Unmarshal(n.Data, &use) != nil {
-			continue
-		}
-		switch n.Kind {
-		case journal.NoteToolCall:
-			made = &use
-		case journal.NoteToolResult:
-			returned = &use
-		}
-	}
-	return made, returned
+	return step.OneCallRecovery(history)
 }
 
 // Run makes the call.
@@ -48,26 +28,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
-	id := job.Key + "/call:1"
-	made, returned, answer := job.PastCall(id, 1)
-	if returned != nil {
-		return result(*returned)
-	}
-	call := step.ToolCall{Name: set.Operation, CallID: id, N: 1, Made: made, Answer: answer}
-	if made == nil {
-		if call.Input, err = inputs(job, set.Inputs); err != nil {
-			return step.Result{}, err
-		}
-	}
-	done, err := job.UseTool(ctx, call)
-	if err != nil {
-		return step.Result{Usage: done.InFlight}, err
-	}
-	out, err := result(done.Use)
-	if done.Use.Class != step.ClassInput && done.Use.Class != step.ClassMissing { // then there was no call to speak of
-		out.Notes = done.Notes
-	}
-	return out, err
+	return job.OneCall(ctx, set.Operation, func() (json.RawMessage, error) { return inputs(job, set.Inputs) }, result)
 }
 
 // state is what the step leaves behind.

@@ -1,0 +1,59 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Kinds whose whole work is one call of a tool share what follows: a call that
+// was made and may have acted is in doubt; one that returned is not made again.
+
+// OneCallRecovery is what happens to a task that consists of one call: a person
+// is asked when the call was made and may have acted.
+func OneCallRecovery(history []journal.TaskNoted) Recovery {
+	var made, returned *journal.ToolUse
+	for _, n := range history {
+		var use journal.ToolUse
+		if json.Unmarshal(n.Data, &use) != nil {
+			continue
+		}
+		switch n.Kind {
+		case journal.NoteToolCall:
+			made = &use
+		case journal.NoteToolResult:
+			returned = &use
+		}
+	}
+	if made != nil && returned == nil && !made.Repeatable {
+		return Ask
+	}
+	return Rerun
+}
+
+// OneCall makes the call, or takes what an earlier life of the task has noted
+// of it. input is asked for what goes in, result for what comes of it.
+func (j *Job) OneCall(ctx context.Context, tool string, input func() (json.RawMessage, error), result func(journal.ToolUse) (Result, error)) (Result, error) {
+	id := j.CallKey(1)
+	made, returned, answer := j.PastCall(id, 1)
+	if returned != nil {
+		return result(*returned)
+	}
+	call := ToolCall{Name: tool, CallID: id, N: 1, Made: made, Answer: answer}
+	if made == nil {
+		var err error
+		if call.Input, err = input(); err != nil {
+			return Result{}, err
+		}
+	}
+	done, err := j.UseTool(ctx, call)
+	if err != nil {
+		return Result{Usage: done.InFlight}, err
+	}
+	out, err := result(done.Use)
+	if done.Use.Class != ClassInput && done.Use.Class != ClassMissing { // then there was no call to speak of
+		out.Notes = done.Notes
+	}
+	return out, err
+}
