@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 func (a *app) auditCommand() *cobra.Command {
@@ -18,18 +19,10 @@ one in a line. Each record carries the hash of the one before. The log is made
 from the journal: one that was deleted is written again.`,
 		Args:              takes(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := a.existing()
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			ctx := context.Background()
-			entry, err := findRun(ctx, r, args[0])
-			if err != nil {
-				return err
-			}
-			return r.Audit(ctx, entry, !a.json, a.colorOut, a.stdout)
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.withRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+				return r.Audit(ctx, entry, !a.json, a.colorOut, a.stdout)
+			})
 		},
 	}
 	cmd.AddCommand(a.auditVerifyCommand())
@@ -47,22 +40,14 @@ does not hold is named. Nothing is changed. The exit code is 1 when there is a
 fault.`,
 		Args:              takes(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := a.existing()
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			ctx := context.Background()
-			entry, err := findRun(ctx, r, args[0])
-			if err != nil {
-				return err
-			}
-			reports, err := r.VerifyAudit(ctx, entry)
-			if err != nil {
-				return err
-			}
-			return a.verified(reports)
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.withRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+				reports, err := r.VerifyAudit(ctx, entry)
+				if err != nil {
+					return err
+				}
+				return a.verified(reports)
+			})
 		},
 	}
 	return a.jsonFlag(cmd)

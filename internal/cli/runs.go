@@ -330,34 +330,26 @@ journal: a file that was deleted or damaged is written again.`,
 		Args:              takes(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := a.existing()
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			ctx := context.Background()
-			entry, err := findRun(ctx, r, args[0])
-			if err != nil {
-				return err
-			}
-			if trace {
-				if entry.Format != "aiflow" {
-					return usage("Leave --trace out.", "--trace is for runs of AIFLOW files, and this one is of %s", entry.Format)
-				}
-				document, err := r.FlowTrace(ctx, entry)
-				if err != nil {
+			return a.withRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+				if trace {
+					if entry.Format != "aiflow" {
+						return usage("Leave --trace out.", "--trace is for runs of AIFLOW files, and this one is of %s", entry.Format)
+					}
+					document, err := r.FlowTrace(ctx, entry)
+					if err != nil {
+						return err
+					}
+					_, err = fmt.Fprintf(a.stdout, "%s\n", document)
 					return err
 				}
-				_, err = fmt.Fprintf(a.stdout, "%s\n", document)
+				err := r.Transcript(ctx, entry, builtin.TranscriptOptions{
+					Follow: follow, Pretty: pretty, Colour: a.colorOut, Stop: a.stops(),
+				}, a.stdout)
+				if errors.Is(err, os.ErrNotExist) {
+					return usage("It was run with --no-transcript, or nothing has happened yet.", "run %s has no transcript", short(entry.ID))
+				}
 				return err
-			}
-			err = r.Transcript(ctx, entry, builtin.TranscriptOptions{
-				Follow: follow, Pretty: pretty, Colour: a.colorOut, Stop: a.stops(),
-			}, a.stdout)
-			if errors.Is(err, os.ErrNotExist) {
-				return usage("It was run with --no-transcript, or nothing has happened yet.", "run %s has no transcript", short(entry.ID))
-			}
-			return err
+			})
 		},
 	}
 	flags := cmd.Flags()

@@ -113,6 +113,21 @@ func (a *app) folder(path string) string {
 	return "this folder"
 }
 
+// withRun looks at one run of the project.
+func (a *app) withRun(name string, look func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error) error {
+	r, err := a.existing()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	ctx := context.Background()
+	entry, err := findRun(ctx, r, name)
+	if err != nil {
+		return err
+	}
+	return look(ctx, r, entry)
+}
+
 // findRun finds a run by its id or a unique beginning of it.
 func findRun(ctx context.Context, r *builtin.Runtime, prefix string) (journal.Entry, error) {
 	if id := byStamp(filepath.Dir(r.Dir()), prefix); id != "" {
