@@ -35,15 +35,15 @@ done`
 
 // guardian is the one child that survives us, to end our commands.
 type guardian struct {
-	mu      sync.Mutex
-	table   *os.File // a line for each command that runs: its group, or 0 while it has none
-	reading *os.File // the table, at its beginning
-	mark    string   // that all our commands carry
-	free    []int    // lines that are empty
-	lines   int
-	count   int           // of the commands so far
-	leash   *os.File      // as long as we hold it, the guardian does nothing
-	dead    chan struct{} // closed when it is
+	mu       sync.Mutex
+	table    *os.File // a line for each command that runs: its group, or 0 while it has none
+	reading  *os.File // the table, at its beginning
+	mark     string   // that all our commands carry
+	free     []int    // lines that are empty
+	lines    int
+	count    int      // of the commands so far
+	leash    *os.File // as long as we hold it, the guardian does nothing
+	replaced int
 }
 
 var watched guardian
@@ -94,14 +94,8 @@ func (g *guardian) write(line int, what string) error {
 
 // begin starts the guardian if there is none.
 func (g *guardian) begin() error {
-	if g.dead != nil {
-		select {
-		case <-g.dead: // somebody has killed it
-			g.leash.Close()
-			g.dead = nil
-		default:
-			return nil
-		}
+	if g.leash != nil {
+		return nil
 	}
 	if g.table == nil {
 		table, err := os.CreateTemp("", "espalier-commands-")
@@ -131,11 +125,26 @@ func (g *guardian) begin() error {
 		leash.Close()
 		return err
 	}
-	dead := make(chan struct{})
-	g.leash, g.dead = leash, dead
+	g.leash = leash
 	go func() {
-		defer close(dead)
 		_ = cmd.Wait() // that it has ended is all there is to know
+		g.replace()
 	}()
 	return nil
+}
+
+// mostReplaced is how often a guardian is replaced while commands run. If that
+// is not enough, it is not somebody who kills it but something that is broken.
+const mostReplaced = 100
+
+// replace brings up a new guardian when somebody has killed it: at once if
+// there is something to guard, otherwise with the next command.
+func (g *guardian) replace() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.leash.Close()
+	g.leash = nil
+	if g.replaced++; len(g.free) < g.lines && g.replaced <= mostReplaced {
+		_ = g.begin() // the next command tries again, and fails if it must
+	}
 }
