@@ -235,3 +235,102 @@ Not for everybody.
 		t.Errorf("not a conversation of its own: %s", opening.whole)
 	}
 }
+
+// A model that does not learn is told, and then stopped: the bill is bounded.
+func TestLoopOnAFailingTool(t *testing.T) {
+	learns := false
+	b := newBench(t, `
+-- project/.git/HEAD --
+-- project/SKILL.md --
+---
+name: project
+description: Reads
+allowed-tools: Read
+---
+Read it.
+`, func(a asked) said {
+		if learns && strings.Contains(a.whole, "It will fail again") {
+			return said{text: "There is no such file."}
+		}
+		return said{calls: [][2]string{{"Read", `{"path": "nowhere.md"}`}}}
+	})
+	out, told, code := b.do(nil, "run", "SKILL.md", "--run-id", benchRun, "--json")
+	if n := len(b.requests()); code != 1 || n != 5 || !strings.Contains(out+told, "INVALID_OUTPUT") || !strings.Contains(out+told, "failed in the same way each time") {
+		t.Errorf("exit %d after %d requests\n%s%s", code, n, out, told)
+	}
+	record, _, _ := b.do(nil, "transcript", benchRun[:8])
+	if !strings.Contains(record, "It will fail again") {
+		t.Errorf("nothing is on record:\n%s", record)
+	}
+	learns = true
+	out, told, code = b.do(nil, "run", "SKILL.md", "--json")
+	if n := len(b.requests()) - 5; code != 0 || n != 4 || !strings.Contains(out, "There is no such file") {
+		t.Errorf("exit %d after %d requests\n%s%s", code, n, out, told)
+	}
+}
+
+// The first that names a model counts.
+func TestWhichModelAnswers(t *testing.T) {
+	const flow = `
+-- project/.git/HEAD --
+-- project/skills/s/SKILL.md --
+---
+name: s
+description: A skill
+SKILL---
+Say something.
+-- project/flow.md --
+---
+name: flow
+description: One step
+kind: agent-flow/workflow
+---
+` + "```step" + `
+id: one
+type: skill
+description: Say something
+STEP
+writes: [output.text]
+` + "```" + `
+` + "```agent" + `
+id: speaker
+role: Speaks
+goal: A word
+AGENT
+` + "```" + `
+`
+	for name, c := range map[string]struct {
+		agent, skill string // models that they name
+		useSkill     bool
+		args         []string
+		want         string
+	}{
+		"--model beats an agent":           {agent: "mine/agents", args: []string{"--model", "mine/flags"}, want: "flags"},
+		"--model beats a skill":            {skill: "mine/skills", useSkill: true, args: []string{"--model", "mine/flags"}, want: "flags"},
+		"--model beats the configuration":  {args: []string{"--model", "mine/flags"}, want: "flags"},
+		"an agent beats the configuration": {agent: "mine/agents", want: "agents"},
+		"a skill beats the configuration":  {skill: "mine/skills", useSkill: true, want: "skills"},
+		"a skill that inherits":            {skill: "inherit", useSkill: true, want: "usual"},
+		"a skill beats an agent not asked": {agent: "mine/agents", skill: "mine/skills", useSkill: true, want: "skills"},
+		"the configuration, of an agent":   {want: "usual"},
+		"the configuration, of a skill":    {useSkill: true, want: "usual"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			line := func(model string) string {
+				if model == "" {
+					return ""
+				}
+				return "model: " + model + "\n"
+			}
+			who := "agent: speaker"
+			if c.useSkill {
+				who = "skill_ref: skills/s/SKILL.md"
+			}
+			b := newBench(t, strings.NewReplacer("SKILL---", line(c.skill)+"---", "STEP", who, "AGENT\n", line(c.agent)).Replace(flow), func(asked) said { return said{text: "Hello."} })
+			out, told, code := b.do(nil, append([]string{"run", "flow.md"}, c.args...)...)
+			if seen := b.requests(); code != 0 || len(seen) != 1 || seen[0].Model != c.want {
+				t.Errorf("exit %d, %+v\n%s%s", code, seen, out, told)
+			}
+		})
+	}
+}

@@ -139,6 +139,16 @@ func TestRuns(t *testing.T) {
 			Name: "a tool with another input", Settings: handy, Replies: searches(1), Value: `"found"`,
 			Tools: map[string]steptest.Tool{"search": {Spec: tool.Spec{Schema: json.RawMessage(`{"required":["query"]}`)}}},
 		},
+		steptest.Play{
+			Name: "a call that fails again and again is pointed out", Settings: handy, Replies: searches(4), Value: `"found"`,
+			Tools: map[string]steptest.Tool{"search": {Fail: errors.New("broken")}},
+			Notes: []string{p, r, tc, tr, r, tc, tr, r, tc, tr, p, r, tc, tr, r},
+		},
+		steptest.Play{
+			Name: "and ends the step", Settings: handy, Replies: searches(19), Class: step.ClassInvalid,
+			Tools: map[string]steptest.Tool{"search": {Answer: `"no such thing"`, No: true}},
+			Notes: []string{p, r, tc, tr, r, tc, tr, r, tc, tr, p, r, tc, tr, r, tc, tr},
+		},
 		steptest.Play{Name: "no end of tools", Settings: steptest.Settings{"agent": "handy", "max_turns": 2}, Replies: searches(3), Tools: search, Class: step.ClassInvalid},
 		steptest.Play{Name: "tools without having any", Settings: plain, Replies: searches(1), Tools: search, Class: step.ClassInvalid},
 

@@ -99,9 +99,10 @@ type conversation struct {
 	pending  []step.Note         // not yet durable
 	inFlight journal.Usage       // of a call that nobody will settle
 	request  provider.Request
-	turns    int // model calls so far
-	calls    int // tool calls so far
-	sent     int // cap of the last reply
+	turns    int                // model calls so far
+	calls    int                // tool calls so far
+	sent     int                // cap of the last reply
+	failed   map[failedCall]int // since a call last worked
 }
 
 func newConversation(t *Talk, job *step.Job) *conversation {
@@ -265,11 +266,16 @@ func (c *conversation) say(p journal.Prompt) error {
 	if p.System != "" {
 		c.request.System = p.System
 	}
-	message := provider.Message{Role: provider.User}
+	var blocks []provider.Block
 	for _, b := range p.Blocks {
-		message.Blocks = append(message.Blocks, provider.Block{Type: provider.BlockType(b.Type), Text: b.Text})
+		blocks = append(blocks, provider.Block{Type: provider.BlockType(b.Type), Text: b.Text})
 	}
-	c.request.Messages = append(c.request.Messages, message)
+	if n := len(c.request.Messages); n > 0 && c.request.Messages[n-1].Role == provider.User {
+		last := &c.request.Messages[n-1] // who has just handed over results goes on speaking
+		last.Blocks = slices.Concat(last.Blocks, blocks)
+		return nil
+	}
+	c.request.Messages = append(c.request.Messages, provider.Message{Role: provider.User, Blocks: blocks})
 	return nil
 }
 

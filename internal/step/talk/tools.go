@@ -69,7 +69,46 @@ func (c *conversation) useTools(ctx context.Context, uses []provider.Block) erro
 		message.Blocks = append(message.Blocks, resultBlock(use.ToolID, results[i]))
 	}
 	c.request.Messages = append(c.request.Messages, message)
-	return nil
+	return c.loops(results)
+}
+
+// A call that fails again and again in the same way is pointed out after so
+// many times, and ends the conversation after so many: models have been seen
+// to spend all that they may on one mistake.
+const (
+	toldAfter = 3
+	stopAfter = 5
+)
+
+// failedCall is a call that failed, and how.
+type failedCall struct{ tool, input, problem string }
+
+// loops counts calls that failed as they did before.
+func (c *conversation) loops(results []journal.ToolUse) error {
+	var told []journal.Block
+	for _, r := range results {
+		if r.Error == "" {
+			c.failed = nil
+			continue
+		}
+		if c.failed == nil {
+			c.failed = map[failedCall]int{}
+		}
+		call := failedCall{r.Name, string(r.Input), r.Error}
+		c.failed[call]++
+		switch n := c.failed[call]; {
+		case n >= stopAfter:
+			return step.Errorf(step.ClassInvalid, "%s called the tool %q %d times with the same arguments, and it failed in the same way each time: %s", c.who(), r.Name, n, r.Error)
+		case n == toldAfter:
+			told = append(told, textBlock(fmt.Sprintf("You have called the tool %q %d times with the same arguments, and it has failed in the same way each time. "+
+				"It will fail again. Call it differently, do without it, or say what is in your way.", r.Name, n)))
+		}
+	}
+	// Runs that are older than this go on as they began.
+	if len(told) == 0 || len(c.past) > 0 && c.past[0].Kind != journal.NotePrompt {
+		return nil
+	}
+	return c.say(journal.Prompt{Blocks: told})
 }
 
 // resultBlock tells the model what came of a call.
