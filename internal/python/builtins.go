@@ -227,7 +227,21 @@ func newStandard() *standard {
 		mod, err := t.binary("%", a.list[0], a.list[1])
 		return &Tuple{[]Value{div, mod}}, err
 	})
-	fn("pow", 2, 2, func(t *Thread, a *arguments) (Value, error) { return t.binary("**", a.list[0], a.list[1]) })
+	fn("pow", 2, 3, func(t *Thread, a *arguments) (Value, error) {
+		if len(a.list) < 3 || a.list[2] == nil {
+			return t.binary("**", a.list[0], a.list[1])
+		}
+		return t.powerModulo(a.list[0], a.list[1], a.list[2])
+	})
+	for name, kind := range map[string]byte{"hex": 'x', "oct": 'o', "bin": 'b'} {
+		fn(name, 1, 1, func(t *Thread, a *arguments) (Value, error) {
+			switch a.list[0].(type) {
+			case bool, int64, *big.Int:
+				return t.format(a.list[0], "#"+string(kind))
+			}
+			return nil, raise("TypeError", "'%s' object cannot be interpreted as an integer", typeName(a.list[0]))
+		})
+	}
 	fn("ord", 1, 1, func(_ *Thread, a *arguments) (Value, error) {
 		s, err := a.text(0)
 		if err == nil && utf8.RuneCountInString(s) != 1 {

@@ -547,6 +547,9 @@ func (t *Thread) augment(e *env, s *AugAssign) error {
 		}
 	}
 	v, err := t.binary(s.Op, before, more)
+	if raised, ok := err.(*Raised); ok && raised.operands {
+		return unsupported(s.Op+"=", before, more)
+	}
 	if err != nil {
 		return err
 	}
@@ -1245,6 +1248,17 @@ func (t *Thread) slice(e *env, owner Value, s *SliceExpr) (Value, error) {
 		return out, t.grow(16 * int64(len(out)))
 	}
 	switch owner := owner.(type) {
+	case *rangeValue:
+		lo, hi, step, err := t.sliceBounds(e, s, int(owner.len()))
+		if err != nil {
+			return nil, err
+		}
+		wide := int64(step) * owner.step
+		if wide/owner.step != int64(step) {
+			return nil, raise("OverflowError", "Python int too large to convert to C ssize_t")
+		}
+		at := func(i int) int64 { return owner.start + int64(i)*owner.step }
+		return &rangeValue{at(lo), at(hi), wide}, nil
 	case *List:
 		items, err := cut(owner.Items)
 		return &List{items}, err
@@ -1289,6 +1303,9 @@ func (t *Thread) fstring(e *env, x *FString) (Value, error) {
 			}
 			if err != nil {
 				return nil, err
+			}
+			if p.Conv == 'a' {
+				s = ascii(s)
 			}
 			v = s
 		}

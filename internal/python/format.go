@@ -107,9 +107,6 @@ func (t *Thread) format(v Value, text string) (string, error) {
 		return pad(x, "", s, '<'), nil
 	case bool, int64, *big.Int:
 		n, _ := number(x)
-		if b, ok := x.(bool); ok && s.kind == 0 && s.prec < 0 && s.grouping == 0 {
-			return pad(map[bool]string{true: "True", false: "False"}[b], "", s, '<'), nil
-		}
 		switch s.kind {
 		case 0, 'd', 'n', 'b', 'o', 'x', 'X', 'c':
 			return formatInt(bigOf(n), s)
@@ -129,6 +126,24 @@ func (t *Thread) format(v Value, text string) (string, error) {
 		return "", unknown()
 	}
 	return "", raise("TypeError", "unsupported format string passed to %s.__format__", typeName(v))
+}
+
+// ascii writes what is not ASCII as escapes.
+func ascii(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r < utf8.RuneSelf:
+			b.WriteRune(r)
+		case r <= 0xff:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case r <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+	}
+	return b.String()
 }
 
 func formatInt(n *big.Int, s spec) (string, error) {
@@ -556,8 +571,11 @@ func (t *Thread) field(text string, args []Value, named map[string]Value, auto *
 		var s string
 		var err error
 		switch conv {
-		case "r", "a":
+		case "r":
 			s, err = t.Repr(v)
+		case "a":
+			s, err = t.Repr(v)
+			s = ascii(s)
 		case "s":
 			s, err = t.Str(v)
 		default:

@@ -35,6 +35,17 @@ func (t *Thread) attribute(owner Value, name string) (Value, error) {
 		if c.name == "dict" && name == "fromkeys" {
 			return &Builtin{Name: name, Call: fromKeys}, nil
 		}
+		if method, ok := t.std.methods[c.name][name]; ok { // str.lower
+			return &Builtin{Name: name, Call: func(t *Thread, args []Value, named map[string]Value) (Value, error) {
+				if len(args) == 0 {
+					return nil, raise("TypeError", "unbound method %s.%s() needs an argument", c.name, name)
+				}
+				if typeName(args[0]) != c.name {
+					return nil, raise("TypeError", "descriptor '%s' for '%s' objects doesn't apply to a '%s' object", name, c.name, typeName(args[0]))
+				}
+				return method(t, args[0], &arguments{fn: name, list: args[1:], named: named})
+			}}, nil
+		}
 		return nil, raise("AttributeError", "type object '%s' has no attribute '%s'", c.name, name)
 	}
 	kind := typeName(owner)
@@ -273,7 +284,7 @@ func textMethods() map[string]method {
 		})
 	}
 	return map[string]method{
-		"upper": plain(strings.ToUpper), "lower": plain(strings.ToLower), "casefold": plain(strings.ToLower),
+		"upper": plain(upper), "lower": plain(strings.ToLower), "casefold": plain(strings.ToLower),
 		"title": plain(title), "capitalize": plain(capitalize), "swapcase": plain(swapCase),
 		"strip": strip(true, true), "lstrip": strip(true, false), "rstrip": strip(false, true),
 		"startswith": ends(strings.HasPrefix), "endswith": ends(strings.HasSuffix),
@@ -930,3 +941,6 @@ func setMethods(frozen bool) map[string]method {
 	out["clear"] = on(0, 0, func(_ *Thread, s *Set, _ *arguments) (Value, error) { s.d = Dict{}; return nil, nil })
 	return out
 }
+
+// upper knows the one common letter that becomes two.
+func upper(s string) string { return strings.ReplaceAll(strings.ToUpper(s), "ß", "SS") }

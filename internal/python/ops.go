@@ -1,6 +1,7 @@
 package python
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"slices"
@@ -139,7 +140,49 @@ func (t *Thread) binary(op string, a, b Value) (Value, error) {
 			return t.binary("*", b, n)
 		}
 	}
-	return nil, raise("TypeError", "unsupported operand type(s) for %s: '%s' and '%s'", op, typeName(a), typeName(b))
+	if op == "*" {
+		for _, pair := range [][2]Value{{a, b}, {b, a}} {
+			switch pair[0].(type) {
+			case string, *List, *Tuple:
+				return nil, raise("TypeError", "can't multiply sequence by non-int of type '%s'", typeName(pair[1]))
+			}
+		}
+	}
+	return nil, unsupported(op, a, b)
+}
+
+// unsupported is an operator that does not take what it was given.
+func unsupported(op string, a, b Value) error {
+	return &Raised{operands: true, Value: &Exception{Class: "TypeError", Args: []Value{
+		fmt.Sprintf("unsupported operand type(s) for %s: '%s' and '%s'", op, typeName(a), typeName(b)),
+	}}}
+}
+
+// powerModulo is pow with three arguments.
+func (t *Thread) powerModulo(base, exponent, modulus Value) (Value, error) {
+	var whole [3]*big.Int
+	for i, v := range []Value{base, exponent, modulus} {
+		switch n, _ := number(v); n.(type) {
+		case int64, *big.Int:
+			whole[i] = bigOf(n)
+		default:
+			return nil, raise("TypeError", "pow() 3rd argument not allowed unless all arguments are integers")
+		}
+	}
+	if whole[2].Sign() == 0 {
+		return nil, raise("ValueError", "pow() 3rd argument cannot be 0")
+	}
+	if err := t.spend(int64(whole[1].BitLen()) * int64(1+whole[2].BitLen()*whole[2].BitLen()/4096)); err != nil {
+		return nil, err
+	}
+	z := new(big.Int).Exp(whole[0], whole[1], new(big.Int).Abs(whole[2]))
+	if z == nil {
+		return nil, raise("ValueError", "base is not invertible for the given modulus")
+	}
+	if whole[2].Sign() < 0 && z.Sign() > 0 {
+		z.Add(z, whole[2])
+	}
+	return normal(z), nil
 }
 
 func (t *Thread) concat(a, b []Value) ([]Value, error) {
@@ -297,7 +340,7 @@ func (t *Thread) bigs(op string, x, y *big.Int) (Value, error) {
 	case "^":
 		z.Xor(x, y)
 	default:
-		return nil, raise("TypeError", "unsupported operand type(s) for %s: 'int' and 'int'", op)
+		return nil, unsupported(op, int64(0), int64(0))
 	}
 	if z.BitLen() > maxBits {
 		return nil, tooMany()
@@ -366,7 +409,7 @@ func floats(op string, x, y Value) (Value, error) {
 		}
 		return z, nil
 	}
-	return nil, raise("TypeError", "unsupported operand type(s) for %s: '%s' and '%s'", op, typeName(x), typeName(y))
+	return nil, unsupported(op, x, y)
 }
 
 // divmod is floor division of floats as CPython does it.

@@ -445,6 +445,9 @@ func (p *parser) braces() Expr {
 		} else {
 			x := p.starExpr()
 			if p.acceptOp(":") {
+				if s, ok := x.(*Starred); ok {
+					p.fail(s.Range, "A key of a dict cannot be unpacked.", "Write {**OTHER} to take over what another dict holds.")
+				}
 				value := p.expr()
 				if len(dict.Pairs) == 0 && (p.isWord("for") || p.isWord("async")) {
 					c := p.comprehension(open.at.Start, ':', x, value)

@@ -49,6 +49,8 @@ func NewThread(ctx context.Context) *Thread {
 type Raised struct {
 	Value *Exception
 	Line  int // of the file; 0 is not known yet
+
+	operands bool // an operator does not take what it was given
 }
 
 func (r *Raised) Error() string {

@@ -370,7 +370,7 @@ func (p *flowParser) lost() bool {
 func clip(s string) string {
 	if len(s) > 40 {
 		cut := 40
-		for !utf8.RuneStart(s[cut]) {
+		for cut > 40-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
 			cut--
 		}
 		return s[:cut] + "…"

@@ -1,0 +1,15 @@
+rows = [{"name": "a", "cost": 1.5, "tags": ["x", "y"]}, {"name": "b", "cost": 2.25, "tags": []}, {"name": "c", "cost": 0.75, "tags": ["y"]}]
+print(sum(r["cost"] for r in rows), max(r["cost"] for r in rows), min((r["cost"], r["name"]) for r in rows))
+print(any(r["cost"] > 2 for r in rows), all(r["tags"] for r in rows), ", ".join(r["name"].upper() for r in rows if r["tags"]))
+print(sorted(t for r in rows for t in r["tags"]), sorted({t for r in rows for t in r["tags"]}), list(x * y for x in (1, 2) for y in (10, 20) if x * y != 20))
+print(dict((r["name"], len(r["tags"])) for r in rows), tuple(i for i in range(3)), sum(1 for _ in rows), len(list(i for i in range(0))))
+print([[c for c in r["tags"]] for r in rows], {r["name"]: [t * 2 for t in r["tags"]] for r in rows}, [(i, j) for i in range(3) for j in range(i)])
+print(max(rows, key=lambda r: r["cost"])["name"], min(rows, key=lambda r: len(r["tags"]))["name"], max((len(t) for t in []), default=-1))
+print(next((r["name"] for r in rows if r["cost"] < 1), "none"), next((r for r in rows if r["cost"] > 99), None))
+g = (i * i for i in range(4))
+print(sum(g))
+print([x for x in [y for y in [z for z in range(4)] if y] if x > 1], [k for k, v in {"a": 1, "b": 0}.items() if v])
+print(list(map(lambda a, b: a + b, [1, 2], [3, 4])), list(filter(None, [0, 1, "", "a"])), list(zip("ab", [1, 2], (True, False))), list(enumerate("xy", start=1)))
+print([*range(3), *"ab"], {**{"a": 1}, "b": 2, **{"a": 3}}, [*(i for i in (7, 8))], set([3, 3]) | {3})
+n = "outer"
+print([n for n in range(2)], n)
