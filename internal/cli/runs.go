@@ -208,6 +208,9 @@ func (a *app) printStatus(s status) {
 	w := a.stdout
 	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, bold, string(s.ID)), s.Name)
 	fmt.Fprintf(w, "  %s", standing(s.Entry))
+	if s.Reason != "" && s.Outcome == plan.OutcomeOK {
+		fmt.Fprintf(w, " (%s)", s.Reason) // that of others is in the error
+	}
 	if s.Offline != "" {
 		fmt.Fprintf(w, ", %s", s.Offline)
 	}

@@ -284,7 +284,7 @@ func textMethods() map[string]method {
 		})
 	}
 	return map[string]method{
-		"upper": plain(upper), "lower": plain(strings.ToLower), "casefold": plain(strings.ToLower),
+		"upper": plain(upperCase), "lower": plain(strings.ToLower), "casefold": plain(strings.ToLower),
 		"title": plain(title), "capitalize": plain(capitalize), "swapcase": plain(swapCase),
 		"strip": strip(true, true), "lstrip": strip(true, false), "rstrip": strip(false, true),
 		"startswith": ends(strings.HasPrefix), "endswith": ends(strings.HasSuffix),
@@ -942,5 +942,5 @@ func setMethods(frozen bool) map[string]method {
 	return out
 }
 
-// upper knows the one common letter that becomes two.
-func upper(s string) string { return strings.ReplaceAll(strings.ToUpper(s), "ß", "SS") }
+// upperCase knows the one common letter that becomes two.
+func upperCase(s string) string { return strings.ReplaceAll(strings.ToUpper(s), "ß", "SS") }

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -517,12 +518,17 @@ func (p *flowParser) shape() (Text, string, bool) {
 
 // The forms of links: whole ones, and the two halves around a label.
 var (
-	wholeLink = regexp.MustCompile(`^(<)?(-{2,}>|-{3,}[ox]?|-{2,}[ox]|-\.+->|-\.+-[ox]?|={2,}>|={3,}[ox]?|={2,}[ox]|~{3,})`)
-	openLink  = regexp.MustCompile(`^(<)?(--|-\.|==)`)
-	closings  = map[string]*regexp.Regexp{
-		"--": regexp.MustCompile(`-{2,}>|-{3,}|--[ox]`), "-.": regexp.MustCompile(`\.+->|\.+-[ox]?`), "==": regexp.MustCompile(`={2,}>|={3,}|==[ox]`),
+	wholeLink = lazily(`^(<)?(-{2,}>|-{3,}[ox]?|-{2,}[ox]|-\.+->|-\.+-[ox]?|={2,}>|={3,}[ox]?|={2,}[ox]|~{3,})`)
+	openLink  = lazily(`^(<)?(--|-\.|==)`)
+	closings  = map[string]func() *regexp.Regexp{
+		"--": lazily(`-{2,}>|-{3,}|--[ox]`), "-.": lazily(`\.+->|\.+-[ox]?`), "==": lazily(`={2,}>|={3,}|==[ox]`),
 	}
 )
+
+// lazily compiles a pattern when it is first needed.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
 
 func styleOf(link string) string {
 	switch {
@@ -540,12 +546,12 @@ func styleOf(link string) string {
 func (p *flowParser) link() (FlowEdge, bool) {
 	start := p.pos
 	var e FlowEdge
-	if m := wholeLink.FindStringSubmatch(p.rest()); m != nil && !p.labelled(m[2]) {
+	if m := wholeLink().FindStringSubmatch(p.rest()); m != nil && !p.labelled(m[2]) {
 		e.Style, e.Arrow, e.Both = styleOf(m[2]), strings.HasSuffix(m[2], ">"), m[1] != ""
 		p.pos += len(m[0])
-	} else if m := openLink.FindStringSubmatch(p.rest()); m != nil {
+	} else if m := openLink().FindStringSubmatch(p.rest()); m != nil {
 		inner := p.rest()[len(m[0]):]
-		at := closings[m[2]].FindStringIndex(inner)
+		at := closings[m[2]]().FindStringIndex(inner)
 		if at == nil {
 			return e, false
 		}

@@ -2,7 +2,6 @@ package nof
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -77,8 +76,8 @@ func (l *lowering) line(q *ir.Quote, key string, calls, worst int64) {
 }
 
 var (
-	amountForm  = regexp.MustCompile(`\$\s?([0-9]+(?:\.[0-9]+)?|\.[0-9]+)`)
-	ceilingWord = regexp.MustCompile(`(?i)budget|ceiling|at most|no more than|limit|maximum|max\b`)
+	amountForm  = lazily(`\$\s?([0-9]+(?:\.[0-9]+)?|\.[0-9]+)`)
+	ceilingWord = lazily(`(?i)budget|ceiling|at most|no more than|limit|maximum|max\b`)
 )
 
 // stated reads what the file itself says about money.
@@ -93,8 +92,8 @@ func (l *lowering) stated(q *ir.Quote) {
 	}
 	for at := s.at.Start; at < s.at.End; {
 		line, next := lineAt(d.file.Text, at, s.at.End)
-		if ceilingWord.MatchString(line) {
-			for _, m := range amountForm.FindAllStringSubmatchIndex(line, -1) {
+		if ceilingWord().MatchString(line) {
+			for _, m := range amountForm().FindAllStringSubmatchIndex(line, -1) {
 				if n, ok := microDollars(line[m[2]:m[3]]); ok {
 					q.Ceilings = append(q.Ceilings, ir.Limit{Max: n, Span: d.file.Span(at+m[0], at+m[1])})
 				}

@@ -2,7 +2,6 @@ package nof
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -187,7 +186,7 @@ func (l *lowering) inertRules() {
 		"Write \"routing: dynamic\" in the frontmatter, or run the workflow with --honor-rules.", related...)
 }
 
-var failurePolicy = regexp.MustCompile("(?i)if\\s+`?([a-z0-9][a-z0-9_-]*)`?\\s+fails,?\\s+(?:then\\s+)?(?:the\\s+)?(?:pipeline\\s+is\\s+)?abort")
+var failurePolicy = lazily("(?i)if\\s+`?([a-z0-9][a-z0-9_-]*)`?\\s+fails,?\\s+(?:then\\s+)?(?:the\\s+)?(?:pipeline\\s+is\\s+)?abort")
 
 // policy hints at a failure policy that only people can read (N19).
 func (l *lowering) policy() {
@@ -201,7 +200,7 @@ func (l *lowering) policy() {
 		}
 	}
 	prose := l.doc.file.Text[s.at.Start:s.at.End]
-	for _, m := range failurePolicy.FindAllStringSubmatchIndex(prose, -1) {
+	for _, m := range failurePolicy().FindAllStringSubmatchIndex(prose, -1) {
 		if key := prose[m[2]:m[3]]; l.doc.lists(key) {
 			l.report(CodePolicy, diag.Note, l.doc.file.Span(s.at.Start+m[0], s.at.Start+m[1]),
 				fmt.Sprintf("The prose says that a failure of %q aborts the workflow, but no rule does that.", key),

@@ -523,6 +523,10 @@ func (l *lowering) ends(body ir.BlockID) {
 		s := l.result(abortStep(n))
 		s.Description, s.Span = "Abort and give back what there is: "+strings.TrimSpace(r.cond.Text), r.at
 		s.ReasonOK = "ABORTED"
+		if end, ok := s.Action.(ir.End); ok {
+			end.Message = "aborted"
+			s.Action = end
+		}
 		l.add(body, s)
 		n++
 	}

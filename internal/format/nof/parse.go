@@ -3,7 +3,6 @@ package nof
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,7 +97,7 @@ func parse(f *source.File, out *diag.List) *document {
 	return d
 }
 
-var versionForm = regexp.MustCompile(`^nof/([0-9]+)\.([0-9]+)$`)
+var versionForm = lazily(`^nof/([0-9]+)\.([0-9]+)$`)
 
 // frontmatter reads section 4; false when the file is of a version that
 // cannot be read.
@@ -109,7 +108,7 @@ func (d *document) frontmatter(out *diag.List) bool {
 	d.meta = node
 	r := text.Read(node, "frontmatter", codes, out)
 	format := r.String("format")
-	m := versionForm.FindStringSubmatch(format.Value)
+	m := versionForm().FindStringSubmatch(format.Value)
 	later := false
 	switch {
 	case format.IsZero():

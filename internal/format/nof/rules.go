@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
@@ -43,15 +44,15 @@ var priorities = []string{"high", "normal", "low"}
 // The forms of rules. Emphasis is optional and case does not matter, because
 // people write it in many ways.
 var (
-	ifForm     = regexp.MustCompile(`(?is)^\*{0,2}if\*{0,2}\s(.*?)\s\*{0,2}then\*{0,2}\s+(.*)$`)
-	cycleForm  = regexp.MustCompile(`(?is)^\*{0,2}cycle[- ]?back\*{0,2}\s+if\s(.*):\s*re-?run\s+from\s+(.*)$`)
-	saveForm   = regexp.MustCompile("(?is)^\\*{0,2}checkpoint\\*{0,2}\\s+after\\s+`([^`]*)`\\s*:\\s*persist\\s+state\\s+to\\s+`([^`]*)`\\s*\\.?$")
-	routeForm  = regexp.MustCompile("(?is)^route\\s+to\\s+`([^`]*)`(.*)$")
-	skipForm   = regexp.MustCompile("(?is)^skip\\s+(.*?),?\\s+(?:and\\s+)?route\\s+directly\\s+to\\s+`([^`]*)`(.*)$")
-	abortForm  = regexp.MustCompile(`(?is)^abort(?:\s+(?:the\s+)?pipeline)?(?:\s*,\s*return\s+partial\s+results)?(.*)$`)
-	withForm   = regexp.MustCompile("(?is)^\\s*,?\\s*with\\s+priority\\s+`?(\\w+)`?(.*)$")
-	maxForm    = regexp.MustCompile("(?is)^`([^`]*)`\\s*\\(\\s*max\\s+(\\d+)\\s+cycles?\\s*\\)(.*)$")
-	quotedForm = regexp.MustCompile("`([^`]*)`")
+	ifForm     = lazily(`(?is)^\*{0,2}if\*{0,2}\s(.*?)\s\*{0,2}then\*{0,2}\s+(.*)$`)
+	cycleForm  = lazily(`(?is)^\*{0,2}cycle[- ]?back\*{0,2}\s+if\s(.*):\s*re-?run\s+from\s+(.*)$`)
+	saveForm   = lazily("(?is)^\\*{0,2}checkpoint\\*{0,2}\\s+after\\s+`([^`]*)`\\s*:\\s*persist\\s+state\\s+to\\s+`([^`]*)`\\s*\\.?$")
+	routeForm  = lazily("(?is)^route\\s+to\\s+`([^`]*)`(.*)$")
+	skipForm   = lazily("(?is)^skip\\s+(.*?),?\\s+(?:and\\s+)?route\\s+directly\\s+to\\s+`([^`]*)`(.*)$")
+	abortForm  = lazily(`(?is)^abort(?:\s+(?:the\s+)?pipeline)?(?:\s*,\s*return\s+partial\s+results)?(.*)$`)
+	withForm   = lazily("(?is)^\\s*,?\\s*with\\s+priority\\s+`?(\\w+)`?(.*)$")
+	maxForm    = lazily("(?is)^`([^`]*)`\\s*\\(\\s*max\\s+(\\d+)\\s+cycles?\\s*\\)(.*)$")
+	quotedForm = lazily("`([^`]*)`")
 )
 
 // readRules reads the bullets of the section.
@@ -103,21 +104,21 @@ func (d *document) readRule(begin, end int, out *diag.List) {
 	}
 	ok := false
 	switch {
-	case saveForm.MatchString(whole):
-		m := saveForm.FindStringSubmatchIndex(whole)
+	case saveForm().MatchString(whole):
+		m := saveForm().FindStringSubmatchIndex(whole)
 		r.kind, r.target, r.path = saveRule, part(m, 1), part(m, 2)
 		ok = true
-	case cycleForm.MatchString(whole):
-		m := cycleForm.FindStringSubmatchIndex(whole)
+	case cycleForm().MatchString(whole):
+		m := cycleForm().FindStringSubmatchIndex(whole)
 		r.kind, r.when = cycleRule, part(m, 1)
 		rest := part(m, 2)
-		if m := maxForm.FindStringSubmatchIndex(rest.Value); m != nil && blank(rest.Value[m[6]:m[7]]) {
+		if m := maxForm().FindStringSubmatchIndex(rest.Value); m != nil && blank(rest.Value[m[6]:m[7]]) {
 			r.target = sub(rest, m[2], m[3])
 			r.cycles, _ = strconv.Atoi(rest.Value[m[4]:m[5]])
 			ok = r.cycles > 0
 		}
-	case ifForm.MatchString(whole):
-		m := ifForm.FindStringSubmatchIndex(whole)
+	case ifForm().MatchString(whole):
+		m := ifForm().FindStringSubmatchIndex(whole)
 		r.when = part(m, 1)
 		ok = d.action(r, part(m, 2), out)
 	}
@@ -134,7 +135,7 @@ func (d *document) unreadRule(r *rule, whole string, out *diag.List) {
 	severity := diag.Error
 	lower := strings.ToLower(whole)
 	switch {
-	case cycleForm.MatchString(whole):
+	case cycleForm().MatchString(whole):
 		help = "End it with the agent and the limit: re-run from `AGENT` (max 2 cycles)."
 	case strings.Contains(lower, "checkpoint"):
 		help = "Write \"**Checkpoint** after `AGENT`: persist state to `checkpoints/NAME.json`\"."
@@ -154,26 +155,26 @@ func sub(t text.Text, start, end int) text.Text {
 func (d *document) action(r *rule, t text.Text, out *diag.List) bool {
 	rest := text.Text{}
 	switch {
-	case routeForm.MatchString(t.Value):
-		m := routeForm.FindStringSubmatchIndex(t.Value)
+	case routeForm().MatchString(t.Value):
+		m := routeForm().FindStringSubmatchIndex(t.Value)
 		r.kind, r.target, rest = routeRule, sub(t, m[2], m[3]), sub(t, m[4], m[5])
-	case skipForm.MatchString(t.Value):
-		m := skipForm.FindStringSubmatchIndex(t.Value)
+	case skipForm().MatchString(t.Value):
+		m := skipForm().FindStringSubmatchIndex(t.Value)
 		r.kind, r.target, rest = skipRule, sub(t, m[4], m[5]), sub(t, m[6], m[7])
 		list := sub(t, m[2], m[3])
-		for _, q := range quotedForm.FindAllStringSubmatchIndex(list.Value, -1) { // N12
+		for _, q := range quotedForm().FindAllStringSubmatchIndex(list.Value, -1) { // N12
 			r.skips = append(r.skips, sub(list, q[2], q[3]))
 		}
 		if len(r.skips) == 0 {
 			return false
 		}
-	case abortForm.MatchString(t.Value):
-		m := abortForm.FindStringSubmatchIndex(t.Value)
+	case abortForm().MatchString(t.Value):
+		m := abortForm().FindStringSubmatchIndex(t.Value)
 		r.kind, rest = abortRule, sub(t, m[2], m[3])
 	default:
 		return false
 	}
-	if m := withForm.FindStringSubmatchIndex(rest.Value); m != nil && blank(rest.Value[m[4]:m[5]]) {
+	if m := withForm().FindStringSubmatchIndex(rest.Value); m != nil && blank(rest.Value[m[4]:m[5]]) {
 		word := sub(rest, m[2], m[3])
 		r.priority = slices.Index(priorities, strings.ToLower(word.Value))
 		if r.priority < 0 {
@@ -282,3 +283,9 @@ func (d *document) inert(r *rule, honour bool) bool {
 func statePath(field string) string { return "state." + field }
 func runPath(name string) string    { return "pass." + name }
 func agentPath(key string) string   { return "agents." + key }
+
+// lazily compiles a pattern when it is first needed: most runs of the program
+// read no file of this format.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
