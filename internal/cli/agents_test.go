@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,10 +11,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
@@ -332,5 +335,194 @@ AGENT
 				t.Errorf("exit %d, %+v\n%s%s", code, seen, out, told)
 			}
 		})
+	}
+}
+
+var errStopped = errors.New("stopped here")
+
+// stopping is a journal whose process dies at its n-th append: before it, or
+// after it without hearing of it.
+type stopping struct {
+	journal.Store
+	left  *atomic.Int64
+	after bool
+}
+
+func (s stopping) Append(b journal.Batch, done func(error)) {
+	switch left := s.left.Add(-1); {
+	case left > 0:
+		s.Store.Append(b, done)
+	case left == 0 && s.after:
+		s.Store.Append(b, func(error) { done(errStopped) })
+	default:
+		go done(errStopped)
+	}
+}
+
+// kept counts what the journal holds: replies of models and results of tools.
+func (b *bench) kept() (replies, results, appends int) {
+	b.t.Helper()
+	r, err := builtin.OpenRuntime(filepath.Join(b.dir, storage), builtin.RuntimeOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer r.Close()
+	for one, err := range r.Store.Runs(b.t.Context(), journal.Filter{Children: true}) {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for e, err := range r.Store.Events(b.t.Context(), one.ID, 0) {
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			if n, ok := e.Fact.(journal.TaskNoted); ok && n.Kind == journal.NoteReply {
+				replies++
+			} else if ok && n.Kind == journal.NoteToolResult {
+				results++
+			}
+		}
+	}
+	for _, err := range r.Store.Tail(b.t.Context(), 0) {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		appends++
+	}
+	return replies, results, appends
+}
+
+// bill is what a run says that it has used.
+type bill struct {
+	Calls  int `json:"model_calls"`
+	Tools  int `json:"tool_calls"`
+	Input  int `json:"input_tokens"`
+	Output int `json:"output_tokens"`
+	Micro  int `json:"micro_dollars"`
+}
+
+func (b *bench) bill() bill {
+	b.t.Helper()
+	out, told, _ := b.do(nil, "status", benchRun[:8], "--json")
+	var status struct {
+		Used bill `json:"used"`
+	}
+	if err := json.Unmarshal([]byte(out), &status); err != nil {
+		b.t.Fatalf("%v\n%s%s", err, out, told)
+	}
+	return status.Used
+}
+
+const twoAndOne = `
+-- project/.git/HEAD --
+-- project/notes.md --
+Quinces are sour.
+-- project/flow.md --
+---
+name: flow
+description: Two at the same time, then one with tools
+kind: agent-flow/workflow
+---
+` + "```step" + `
+id: both
+type: parallel
+description: Look at it from two sides
+bundle: sides
+writes: [state.views]
+` + "```" + `
+` + "```step" + `
+id: sum
+type: skill
+description: Sum it up
+agent: clerk
+reads: [state.views]
+writes: [output.text]
+` + "```" + `
+` + "```agent" + `
+id: left
+role: Looks from the left
+goal: A view
+` + "```" + `
+` + "```agent" + `
+id: right
+role: Looks from the right
+goal: A view
+` + "```" + `
+` + "```agent" + `
+id: clerk
+role: Sums up
+goal: A text
+tools: [Read, Grep]
+` + "```" + `
+` + "```bundle" + `
+name: sides
+workers:
+  - id: left
+    agent: left
+  - id: right
+    agent: right
+merge:
+  strategy: union
+` + "```" + `
+`
+
+func twoAndOneAnswer(a asked) said {
+	switch {
+	case len(a.Tools) == 0:
+		return said{text: `{"items": [{"view": "sour"}], "summary": "sour", "type": "view"}`}
+	case a.results() == 0:
+		return said{calls: [][2]string{{"Read", `{"path": "notes.md"}`}, {"Grep", `{"pattern": "sour"}`}}}
+	}
+	return said{text: "They are sour."}
+}
+
+// Stopped at every fact and resumed, a run asks for each reply that it has not
+// kept once more, for no other again, and its bill covers every call that the
+// server saw.
+func TestCrashInsideAgents(t *testing.T) {
+	calm := newBench(t, twoAndOne, twoAndOneAnswer)
+	if out, told, code := calm.do(nil, "run", "flow.md", "--run-id", benchRun); code != 0 {
+		t.Fatalf("exit %d\n%s%s", code, out, told)
+	}
+	all := len(calm.requests())
+	replies, results, appends := calm.kept()
+	want := bill{Calls: all, Tools: results, Input: all * benchInput, Output: all * benchOutput, Micro: all * (benchInput + 10*benchOutput)}
+	if got := calm.bill(); all != 4 || replies != all || results != 2 || got != want {
+		t.Fatalf("%d requests, %d replies, %d results, %+v, not %+v", all, replies, results, got, want)
+	}
+	for at := 1; at <= appends; at++ {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("append %d, after %t", at, after), func(t *testing.T) {
+				b := newBench(t, twoAndOne, twoAndOneAnswer)
+				left := new(atomic.Int64)
+				left.Store(int64(at))
+				wrap := func(s journal.Store) journal.Store { return stopping{s, left, after} }
+				b.do(wrap, "run", "flow.md", "--run-id", benchRun)
+				before := len(b.requests())
+				kept, returned, appended := b.kept()
+				if appended == 0 {
+					return // it never began
+				}
+				if _, told, code := b.do(nil, "resume", benchRun[:8]); code != 0 && kept < all {
+					t.Fatalf("exit %d\n%s", code, told)
+				}
+				seen := len(b.requests())
+				if again := seen - before; again != all-kept {
+					t.Errorf("%d of %d replies were kept, and %d were asked for", kept, all, again)
+				}
+				if n, made, _ := b.kept(); n != all || made != results || returned > made {
+					t.Errorf("%d replies and %d results on record", n, made)
+				}
+				// A call that was set aside when the process died may have been
+				// made: it counts, and at its worst.
+				got := b.bill()
+				if lost := got.Calls - all; got.Calls < seen || lost > 2 || lost < 0 || lost == 0 && got.Micro != want.Micro || lost > 0 && got.Micro <= want.Micro {
+					t.Errorf("the server saw %d calls, the bill is %+v", seen, got)
+				}
+				out, told, code := b.do(nil, "audit", "verify", benchRun[:8])
+				if code != 0 {
+					t.Errorf("exit %d\n%s%s", code, out, told)
+				}
+			})
+		}
 	}
 }
