@@ -68,6 +68,9 @@ func (j *Job) Do(ctx context.Context, c Call) (Done, error) {
 	if err != nil && (ctx.Err() != nil || !errors.As(err, &failed)) {
 		return Done{Result: result}, err // it goes on when the job is done again
 	}
+	if failed != nil && failed.Class == ClassBudget {
+		return Done{Result: result}, err // that of the job: it is not for whoever called to live with
+	}
 	out := journal.CallEnd{Key: key, Millis: time.Since(started).Milliseconds()}
 	if failed != nil {
 		out.Class, out.Error, out.Exit = failed.Class, failed.Message, failed.Exit

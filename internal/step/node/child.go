@@ -125,7 +125,11 @@ func (h *host) converse(ctx context.Context, p *process.Process, state python.Va
 		h.print(m.Printed)
 		switch {
 		case m.Call != nil:
-			r, err := h.call(ctx, *m.Call, m.Workload)
+			workload, err := plain(t, m.Workload)
+			if err != nil {
+				return nil, step.Errorf(ClassCode, "%s: the workload of %q is not plain data: %v", h.set.File, *m.Call, err)
+			}
+			r, err := h.call(ctx, *m.Call, workload)
 			if err != nil {
 				return nil, err
 			}
@@ -150,6 +154,16 @@ func (h *host) converse(ctx context.Context, p *process.Process, state python.Va
 		}
 	}
 	return nil, h.gone(p)
+}
+
+// plain writes JSON of the child as our evaluator would, so that agents are
+// asked the same, byte for byte.
+func plain(t *python.Thread, raw json.RawMessage) (json.RawMessage, error) {
+	v, err := python.FromJSON(raw)
+	if err != nil {
+		return nil, err
+	}
+	return t.ToJSON(v)
 }
 
 // gone is a child that ended without a word.

@@ -31,6 +31,8 @@ class StepResult:
 class AgentRunner:
     @staticmethod
     def run(agent_name, workload=None):
+        if not isinstance(agent_name, str):
+            raise TypeError(f"the name of an agent must be str, not {type(agent_name).__name__}")
         return StepResult(**_call(agent_name, workload))
 
 

@@ -64,3 +64,84 @@ func TestMain(m *testing.M) {
 	process.Confine(os.Args)
 	os.Exit(m.Run())
 }
+
+// The same code with the same replies gives the same state and the same
+// output, whether our evaluator or CPython runs it.
+func TestNodesDoWhatCPythonDoes(t *testing.T) {
+	needsPython(t)
+	if process.Confinable() != nil {
+		t.Skip("there is no sandbox")
+	}
+	for name, body := range map[string]string{
+		"nested comprehension": `
+    grid = [[x * y for x in range(3) if x] for y in range(1, 3)]
+    r = AgentRunner.run('plain', {'grid': grid, 'by': {str(k): [v for v in row] for k, row in enumerate(grid)}})
+    print(grid, sum(sum(row) for row in grid), r.success, r.error)
+    return {'list': [f"{a}-{b}" for a, b in [(x, y) for x in r.output['rules_applied'] for y in 'ab']], 'n': float(len(grid))}
+`,
+		"format specifications": `
+    r = AgentRunner.run('plain', {'share': f"{0.256:.1%}", 'count': f"{1234567:,}"})
+    n = r.output['analysis_data']['n']
+    print(f"{n:>8.2f}|{n:e}|{r.agent_name!r:^12}|{state['a']:*<14}|{n=}|{len(r.output):03d}")
+    return {'a': f"{n:08.3f} {r.output['meta_insight']:>4}", 'n': round(n / 3, 4)}
+`,
+		"a second call that fails": `
+    first = AgentRunner.run('plain', {'x': 1})
+    second = AgentRunner.run('handy', {'so_far': first.output['rules_applied']})
+    print(first.success, second.success, second.error, second.output)
+    try:
+        note = second.output['meta_insight']
+    except KeyError as e:
+        note = f"missing {e}"
+    if not second.success:
+        return {'a': note, 'n': first.output['analysis_data']['n'], 'list': [f"handy failed: {second.error}"]}
+    return {'a': 'no'}
+`,
+		"a call that raises, and is caught": `
+    out = []
+    for key in ('plain', 'nobody', 5, None):
+        try:
+            r = AgentRunner.run(key, {'keys': sorted(state.keys()), 'é': '日本', 'n': 1.0})
+            out.append(f"{key}: {r.output.get('meta_insight', 'nothing')}")
+            if not r.success:
+                raise ValueError(r.error)
+        except (ValueError, TypeError) as e:
+            out.append(f'caught {e}')
+        finally:
+            out.append('next')
+    print(*out, sep='; ')
+    return {'list': out}
+`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := func(python bool) (string, string) {
+				log, world := &steptest.Log{}, &steptest.World{Replies: []steptest.Reply{{Text: reply}, {Fail: errors.New("broken")}}}
+				result, err := steptest.Play{Settings: function(body[1:], settings{"python": python}), With: inProject(t)}.Done(t, node.Kind{}, log, world)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var printed, asked string
+				for _, n := range result.Notes {
+					if n.Kind == node.NotePrinted {
+						printed += string(step.JSON(n.Data))
+					}
+				}
+				for _, r := range world.Requests {
+					asked += string(step.JSON(r.Messages))
+				}
+				return string(result.Value) + "\n" + printed, asked
+			}
+			ours, weAsked := run(false)
+			theirs, theyAsked := run(true)
+			if ours != theirs {
+				t.Errorf("ours:\n%s\nCPython:\n%s", ours, theirs)
+			}
+			if weAsked != theyAsked {
+				t.Errorf("agents are asked differently:\n%s\n%s", weAsked, theyAsked)
+			}
+			if !strings.Contains(ours, "text") {
+				t.Error("nothing was printed")
+			}
+		})
+	}
+}

@@ -183,3 +183,34 @@ func TestCollect(t *testing.T) {
 		},
 	)
 }
+
+// A second call that does not fit the budget stops the node as a matter of the
+// budget, whatever the code catches. When there is more, the node goes on, and
+// its first call is not repeated.
+func TestBudgetInsideANode(t *testing.T) {
+	body := `    out = []
+    for i in range(2):
+        try:
+            r = AgentRunner.run('plain', {'i': i})
+            out += r.output['rules_applied'] if r.success else ['failed']
+        except Exception:
+            out.append('caught')
+    return {'list': out}
+`
+	play := steptest.Play{Settings: function(body, nil), With: with("list")}
+	log := &steptest.Log{Refuse: step.Errorf(step.ClassBudget, "the budget of tokens is used up"), RefuseAfter: 1}
+	world := &steptest.World{Replies: []steptest.Reply{{Text: reply}, {Text: reply}}}
+	_, err := play.Done(t, node.Kind{}, log, world)
+	var f *step.Error
+	if !errors.As(err, &f) || f.Class != step.ClassBudget || len(world.Requests) != 1 {
+		t.Fatalf("got %v after %d requests", err, len(world.Requests))
+	}
+	rest := &steptest.World{Replies: []steptest.Reply{{Text: reply}}}
+	result, err := play.Done(t, node.Kind{}, &steptest.Log{Notes: log.Notes}, rest)
+	if err != nil || string(result.Value) != `{"list":["x","x"]}` {
+		t.Errorf("got %s, %v", result.Value, err)
+	}
+	if len(rest.Requests) != 1 || !strings.Contains(string(step.JSON(rest.Requests[0].Messages)), `\"i\":1`) {
+		t.Errorf("asked %d times: %s", len(rest.Requests), step.JSON(rest.Requests))
+	}
+}
