@@ -87,6 +87,19 @@ func stagedRun(root, name, prefix string) (string, error) {
 	return "", usage(fmt.Sprintf("\"espalier create %s\" makes one.", name), "no generation of %q is staged", strings.TrimSpace(name+" "+prefix))
 }
 
+// dryRun names the scripts that a run would run, and starts nothing.
+func (a *app) dryRun(an *analysis) error {
+	scripts := builtin.Scripts(an.program)
+	a.note("%s is ready to run. Nothing was started.", an.name())
+	if a.json {
+		return a.writeJSON(map[string]any{"ready": true, "scripts": append([]string{}, scripts...)})
+	}
+	for _, s := range scripts {
+		fmt.Fprintln(a.stdout, s)
+	}
+	return nil
+}
+
 // mayRunScripts refuses a run whose scripts nobody has allowed, before it begins.
 func mayRunScripts(p *ir.Program, c *config.Config, o builtin.RunOptions) error {
 	if o.AllowShell || c.Allow.Shell {

@@ -111,8 +111,7 @@ replies from a file. Both are labelled as such wherever they appear.`,
 				return err
 			}
 			if dryRun {
-				a.note("%s is ready to run. Nothing was started.", an.name())
-				return nil
+				return a.dryRun(&an)
 			}
 			id := journal.RunID(uuid.NewString())
 			if givenRun != "" {
@@ -150,7 +149,7 @@ replies from a file. Both are labelled as such wherever they appear.`,
 	flags.StringVar(&model, "model", "", "the `MODEL` of all steps: a name, or PROVIDER/NAME")
 	flags.StringVar(&script, "script", "", "play replies from this `FILE`")
 	flags.BoolVar(&detach, "detach", false, "begin the run and leave it to \"espalier work\"")
-	flags.BoolVar(&dryRun, "dry-run", false, "check that everything is ready, and start nothing")
+	flags.BoolVar(&dryRun, "dry-run", false, "check that everything is ready, name the scripts that would run, and start nothing")
 	flags.BoolVar(&noRecord, "no-transcript", false, "write no transcript")
 	flags.BoolVar(&sandbox, "sandbox", false, "confine the commands of tools: they see the project, change only the run's folder, and reach no network")
 	flags.StringVar(&trace, "trace", "", "write the trace of an AIFLOW run to this `FILE`, as its viewer reads it")

@@ -107,6 +107,9 @@ type ToolAnswer struct {
 // Command is what a step hands to a shell or an interpreter.
 type Command struct {
 	Command string `json:"command"`
+	// Script is the file of the project that the command runs, if it is one:
+	// people are shown it before it runs.
+	Script string `json:"script,omitempty"`
 }
 
 // Stream is a piece of a reply as it came.

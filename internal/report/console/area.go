@@ -204,7 +204,7 @@ func (p *Progress) doneLine(n *Notice, width int, s *Style) string {
 	text, colour := n.text(s)
 	mark := "✓"
 	switch {
-	case n.Event == StepSaid:
+	case n.Event == StepSaid || n.Event == ScriptRuns:
 		mark = "·"
 	case n.Event == StepSkipped || n.Outcome == report.OutcomeSkipped || n.Outcome == report.OutcomeCancelled:
 		mark = "–"

@@ -29,7 +29,8 @@ const (
 	ModelReplied Event = "model.replied"
 	ModelRetried Event = "model.retried" // an attempt failed and is made again
 	ToolFinished Event = "tool.finished"
-	StepSaid     Event = "step.said" // a line that the author wrote for people
+	ScriptRuns   Event = "script.started" // a script of the project is about to run
+	StepSaid     Event = "step.said"      // a line that the author wrote for people
 	WaitStarted  Event = "wait.started"
 	WaitFinished Event = "wait.finished"
 	Signalled    Event = "event.received" // before anything waited for it
@@ -83,6 +84,8 @@ type Notice struct {
 	Offline      string `json:"offline,omitempty"` // simulated or scripted: no real model answered
 	Model        string `json:"model,omitempty"`
 	Tool         string `json:"tool,omitempty"`
+	Script       string `json:"script,omitempty"`  // a file of the project
+	Command      string `json:"command,omitempty"` // that runs it
 	Attempt      int    `json:"attempt,omitempty"` // the one to come, from 1
 	Attempts     int    `json:"attempts,omitempty"`
 	For          string `json:"for,omitempty"`  // what is waited for
@@ -211,6 +214,8 @@ func (n *Notice) text(s *Style) (string, report.Colour) {
 		return strings.TrimSpace(n.Note), report.Plain
 	case ModelRetried:
 		return fmt.Sprintf("the model failed: %s; asked again in %s", n.Error, report.Duration(n.Due.Sub(n.At.Time))), report.Amber
+	case ScriptRuns:
+		return fmt.Sprintf("runs %s: %s", n.Script, n.Command), report.Plain
 	case ToolFinished:
 		if n.Error != "" {
 			return "tool " + n.Tool + " failed: " + n.Error, report.Amber

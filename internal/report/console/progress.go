@@ -271,6 +271,13 @@ func (p *Progress) note(e *journal.Event, x *journal.TaskNoted) {
 			n.Note = said.Text
 			p.remember(n)
 		}
+	case journal.NoteCommand:
+		var c journal.Command
+		if json.Unmarshal(x.Data, &c) == nil && c.Script != "" {
+			n := p.tell(e, ScriptRuns, a.step)
+			n.Script, n.Command = c.Script, c.Command
+			p.remember(n)
+		}
 	case journal.NoteToolCall:
 		var t journal.ToolUse
 		if json.Unmarshal(x.Data, &t) == nil {

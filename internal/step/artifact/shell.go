@@ -106,7 +106,7 @@ func (Shell) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, step.Errorf(step.ClassMissing, "the run's folder cannot be made: %v", err)
 	}
 	if job.Noted(journal.NoteCommand) == 0 {
-		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: script.Shell + " " + script.Path}}); err != nil {
+		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: shown(at, script)}); err != nil {
 			return step.Result{}, err
 		}
 	}
@@ -136,6 +136,16 @@ func (Shell) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		}
 	}
 	return step.Result{Value: step.JSON(value)}, nil
+}
+
+// shown is what people see before the script runs: where it is, and the
+// command, which is run in the workflow's folder.
+func shown(at *place, s Script) journal.Command {
+	c := journal.Command{Command: s.Shell + " " + s.Path, Script: s.Path}
+	if rel, err := filepath.Rel(at.root, filepath.Join(at.folder, filepath.FromSlash(s.Path))); err == nil {
+		c.Script = filepath.ToSlash(rel)
+	}
+	return c
 }
 
 // choose takes the first script whose shell is there (G10).
