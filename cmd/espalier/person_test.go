@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,12 +13,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/cli"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/manifest"
 )
 
 // errand is what a person does in one process: begin the run unless it is
@@ -29,7 +32,12 @@ type errand struct {
 	// is for what no format can say yet; it is begun as the command would.
 	Run     []string
 	Program *ir.Program
-	Raise   string // what to do about a budget: BUDGET=N
+	// Create is what stands behind "espalier create": a name, words and flags.
+	// It is carried on without the words until it is done.
+	Create []string
+	// Resume: the run that generates is carried on by "espalier resume" first.
+	Resume bool
+	Raise  string // what to do about a budget: BUDGET=N
 	// Fails are the keys of tasks that fail: whoever knows that does them again.
 	Fails []string
 	// Hopeless are the keys of tasks that never end by themselves. While they
@@ -73,7 +81,11 @@ func person() {
 	if err == nil {
 		s := &stopping{errand: &e}
 		var r returned
-		if r.Standing, err = e.do(s); err == nil {
+		if len(e.Create) > 0 {
+			r.Standing, err = e.create(s)
+			r.Writes = s.writes
+			err = errors.Join(err, json.NewEncoder(os.Stdout).Encode(r))
+		} else if r.Standing, err = e.do(s); err == nil {
 			var out bytes.Buffer
 			e.espalier(s, &out, os.Stderr, "output", errandRun)
 			r.Writes, r.Output = s.writes, out.String()
@@ -120,6 +132,26 @@ func (e *errand) do(s *stopping) (standing string, err error) {
 		}
 	}
 	return "", fmt.Errorf("the run does not come to an end")
+}
+
+// create has a workflow made. Somebody who comes back carries on what is
+// staged; only if nothing is, they say again what they want.
+func (e *errand) create(s *stopping) (standing string, err error) {
+	s.clock = true
+	name, flags := e.Create[0], e.Create[2:]
+	if staged, err := filepath.Glob(filepath.Join(e.Dir, "artifacts", name, "*", manifest.FileName)); err == nil && e.Resume && len(staged) > 0 {
+		if m, err := manifest.Read(filepath.Dir(staged[0])); err == nil {
+			e.espalier(s, io.Discard, os.Stderr, "resume", m.Run) // or it has not begun, or is over
+		}
+	}
+	code := e.espalier(s, io.Discard, os.Stderr, append([]string{"create", name}, flags...)...)
+	if code == 2 {
+		code = e.espalier(s, io.Discard, os.Stderr, append([]string{"create"}, e.Create...)...)
+	}
+	if code != 0 {
+		return "", fmt.Errorf("create: exit code %d", code)
+	}
+	return "created", nil
 }
 
 // looks asks how the run stands; false when it never began.
@@ -201,9 +233,11 @@ func traces(dir string) []string {
 
 // espalier runs one command line of the product.
 func (e *errand) espalier(s *stopping, out, told io.Writer, args ...string) int {
-	return cli.Main(cli.World{
-		Stdin: strings.NewReader(""), Stdout: out, Stderr: told, Getenv: os.Getenv, Dir: e.Dir, Journal: s.wrap,
-	}, args)
+	w := cli.World{Stdin: strings.NewReader(""), Stdout: out, Stderr: told, Getenv: os.Getenv, Dir: e.Dir, Journal: s.wrap}
+	if s.clock {
+		w.Now = s.now
+	}
+	return cli.Main(w, args)
 }
 
 func (e *errand) begin(s *stopping) error {
@@ -233,6 +267,16 @@ type stopping struct {
 	mu     sync.Mutex
 	writes int
 	late   func() // the write that was said to be durable and is not
+	// clock: looking at the clock counts, too. Commands do so before each
+	// change of a manifest.
+	clock bool
+}
+
+func (s *stopping) now() time.Time {
+	if s.next() {
+		die()
+	}
+	return time.Now()
 }
 
 // wrap lays it around a journal. One process opens its journal several times.

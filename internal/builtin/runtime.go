@@ -161,7 +161,9 @@ func (r *Runtime) record() error {
 	if err != nil {
 		return err
 	}
-	sinks, after := report.Sinks{r.Transcripts, r.Audits, r.executions()}, min(told, audited)
+	// What keeps no position of its own comes first: where the others say that
+	// they have been, it has been, too.
+	sinks, after := report.Sinks{r.executions(), r.Transcripts, r.Audits}, min(told, audited)
 	trail, err := r.awfTrail()
 	if err != nil {
 		return err

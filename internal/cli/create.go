@@ -295,18 +295,25 @@ func (g *generation) checkGenerated() (diag.List, source.Set, error) {
 	return r.Diagnostics.Sorted(), r.Files, nil
 }
 
-// validateGenerated checks what was generated, and has it mended if need be.
+// validateGenerated checks what was generated, and has it mended if need be. A
+// repair stands in the manifest before it begins: interrupted, it is carried on.
 func (a *app) validateGenerated(r *builtin.Runtime, g *generation) error {
 	m, err := manifest.Read(g.dir)
 	if err != nil {
 		return err
 	}
 	g.entry = m
+	if m.Phases.Validation.Status == manifest.StepFailed { // somebody may have mended it by hand
+		m.Repairs = nil
+	}
 	m.Phases.Validation.Enter(manifest.InProgress, a.Now())
 	if err := m.Write(g.dir); err != nil {
 		return err
 	}
-	for attempt := 0; ; attempt++ {
+	for {
+		if err := a.carryOnRepair(r, g); err != nil {
+			return err
+		}
 		list, files, err := g.checkGenerated()
 		if err != nil {
 			return err
@@ -319,7 +326,7 @@ func (a *app) validateGenerated(r *builtin.Runtime, g *generation) error {
 				m.Fail("validation", "", fmt.Sprintf("%s: %s", d.Code, d.Message), a.Now())
 			}
 		}
-		if attempt == mostRepairs || g.options.Simulate {
+		if len(m.Repairs) == mostRepairs || g.options.Simulate {
 			m.Phases.Validation.Enter(manifest.StepFailed, a.Now())
 			err := errors.Join(m.Write(g.dir), (diag.Printer{Files: files, Color: a.colorErr}).Print(a.stderr, list))
 			if err != nil {
@@ -330,10 +337,8 @@ func (a *app) validateGenerated(r *builtin.Runtime, g *generation) error {
 				help: fmt.Sprintf("It is kept in %s. Mend it there and run \"espalier create %s\" once more, or begin again.", a.display(g.dir), g.name),
 			}
 		}
+		m.Repairs = append(m.Repairs, uuid.NewString())
 		if err := m.Write(g.dir); err != nil {
-			return err
-		}
-		if err := a.repair(r, g, list); err != nil {
 			return err
 		}
 	}
@@ -349,9 +354,32 @@ func (a *app) validateGenerated(r *builtin.Runtime, g *generation) error {
 	return nil
 }
 
+// carryOnRepair brings the last repair to its end: it begins it, or goes on
+// where it was interrupted.
+func (a *app) carryOnRepair(r *builtin.Runtime, g *generation) error {
+	if len(g.entry.Repairs) == 0 {
+		return nil
+	}
+	id := journal.RunID(g.entry.Repairs[len(g.entry.Repairs)-1])
+	entry, err := r.Store.Entry(context.Background(), id)
+	switch {
+	case errors.Is(err, journal.ErrUnknownRun):
+		return a.repair(r, g, id)
+	case err != nil:
+		return err
+	case entry.Status == journal.Finished:
+		return nil
+	}
+	return a.drive(r, id, func(ctx context.Context) error { return r.Engine.Resume(ctx, id) })
+}
+
 // repair gives a model what the check has found, with the files.
-func (a *app) repair(r *builtin.Runtime, g *generation, list diag.List) error {
+func (a *app) repair(r *builtin.Runtime, g *generation, id journal.RunID) error {
 	compiled, err := a.generator(g.project, repairName)
+	if err != nil {
+		return err
+	}
+	list, _, err := g.checkGenerated()
 	if err != nil {
 		return err
 	}
@@ -374,7 +402,6 @@ func (a *app) repair(r *builtin.Runtime, g *generation, list diag.List) error {
 		}
 		fmt.Fprintf(&b, "\n=== %s ===\n\n%s", name, raw)
 	}
-	id := journal.RunID(uuid.NewString())
 	return a.drive(r, id, func(ctx context.Context) error {
 		return r.Engine.Start(ctx, id, compiled.definition(), g.input(b.String()), g.options.Encode(), actor(""))
 	})

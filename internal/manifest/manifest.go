@@ -29,7 +29,8 @@ type Manifest struct {
 	Mode        string     `json:"execution_mode"`
 	Generator   string     `json:"generator"`
 	Request     string     `json:"request,omitempty"`
-	Run         string     `json:"espalier_run,omitempty"` // the run that generates
+	Run         string     `json:"espalier_run,omitempty"`     // the run that generates
+	Repairs     []string   `json:"espalier_repairs,omitempty"` // the runs that mend what was generated
 	Status      string     `json:"status"`
 	Phases      Phases     `json:"phases"`
 	Steps       []Step     `json:"steps"`
