@@ -80,7 +80,11 @@ func stagedRun(root, name, prefix string) (string, error) {
 		return "", err
 	}
 	for _, e := range slices.Backward(entries) {
-		if e.IsDir() && strings.HasPrefix(e.Name(), prefix) {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		// A folder without a manifest is what an interruption left of one.
+		if _, err := os.Stat(filepath.Join(manifest.Staged(root, name, e.Name()), manifest.FileName)); err == nil {
 			return e.Name(), nil
 		}
 	}

@@ -42,37 +42,65 @@ func (m *Manifest) Ready() error {
 var ErrChanged = errors.New("a file was changed after it was checked")
 
 // Promote puts a generation in its place, keeps a copy of all of it and removes
-// the staging folder. Every part may be done again after an interruption.
+// the staging folder. Interrupted anywhere, it is done by promoting once more.
 func Promote(root, workflow, run string, force bool, now time.Time) (*Manifest, error) {
-	staged := Staged(root, workflow, run)
-	m, err := Read(staged)
+	return promote(root, workflow, run, force, now, func() {})
+}
+
+// promote is Promote; before is called before each change on the disk.
+func promote(root, workflow, run string, force bool, now time.Time, before func()) (*Manifest, error) {
+	p := &promotion{root: root, staged: Staged(root, workflow, run), now: now, before: before}
+	m, err := Read(p.staged)
 	if err != nil {
 		return nil, err
+	}
+	if m.Status == Archived { // all is done but clearing away
+		return m, p.clear()
 	}
 	if !force {
 		if err := m.Ready(); err != nil {
 			return m, err
 		}
-		if err := m.verify(staged); err != nil {
+		if err := m.verify(p.staged); err != nil {
 			return m, err
 		}
 	}
 	target, archive := "workflows/"+workflow, "outputs/"+workflow+"/"+run+"/build"
 	m.Phases.Promotion.Enter(InProgress, now)
-	if err := m.Write(staged); err != nil {
+	if err := p.note(m, p.staged); err != nil {
 		return m, err
 	}
-	if err := place(root, staged, target, archive, m, now); err != nil {
+	if err := p.place(m, target, archive); err != nil {
 		m.Fail("promotion", "", err.Error(), now)
-		return m, errors.Join(err, m.Write(staged))
+		return m, errors.Join(err, p.note(m, p.staged))
 	}
 	m.Promotion = &Promotion{Target: target, PromotedAt: Time(now), ArchivePath: archive}
 	m.Phases.Promotion.Enter(Completed, now)
 	m.Status = Registered
-	if err := m.Write(staged); err != nil {
+	if err := p.note(m, p.staged); err != nil {
 		return m, err
 	}
-	return m, m.archive(root, staged, archive, now)
+	if err := p.archive(m, archive); err != nil {
+		return m, err
+	}
+	return m, p.clear()
+}
+
+// promotion is what the parts of promoting have in common.
+type promotion struct {
+	root, staged string
+	now          time.Time
+	before       func()
+}
+
+func (p *promotion) note(m *Manifest, dir string) error {
+	p.before()
+	return m.Write(dir)
+}
+
+func (p *promotion) copy(from, to string) error {
+	p.before()
+	return copyFile(from, to)
 }
 
 // verify holds the files against their checksums.
@@ -93,12 +121,12 @@ func (m *Manifest) verify(dir string) error {
 }
 
 // place copies the workflow to its folder.
-func place(root, staged, target, archive string, m *Manifest, now time.Time) error {
-	names, err := Files(staged)
+func (p *promotion) place(m *Manifest, target, archive string) error {
+	names, err := Files(p.staged)
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(root, filepath.FromSlash(target))
+	dir := filepath.Join(p.root, filepath.FromSlash(target))
 	agents := 0
 	for _, name := range names {
 		to := Canonical(name)
@@ -108,7 +136,7 @@ func place(root, staged, target, archive string, m *Manifest, now time.Time) err
 		if strings.HasPrefix(to, "agents/") {
 			agents++
 		}
-		if err := copyFile(filepath.Join(staged, filepath.FromSlash(name)), filepath.Join(dir, filepath.FromSlash(to))); err != nil {
+		if err := p.copy(filepath.Join(p.staged, filepath.FromSlash(name)), filepath.Join(dir, filepath.FromSlash(to))); err != nil {
 			return err
 		}
 	}
@@ -120,34 +148,37 @@ func place(root, staged, target, archive string, m *Manifest, now time.Time) err
 		RegisteredAt string `json:"registered_at"`
 		SourceRunID  string `json:"source_run_id"`
 		Archive      string `json:"archive"`
-	}{m.Workflow, Time(now), m.RunID, archive}, "", "  ")
+	}{m.Workflow, Time(p.now), m.RunID, archive}, "", "  ")
 	if err != nil {
 		return err
 	}
+	p.before()
 	if err := Replace(filepath.Join(dir, "workflow_status.json"), append(status, '\n')); err != nil {
 		return err
 	}
+	p.before()
 	return Ignore(dir, "outputs/")
 }
 
-// archive copies everything, compares it, and only then removes the staging folder.
-func (m *Manifest) archive(root, staged, archive string, now time.Time) error {
-	m.Phases.Archival.Enter(InProgress, now)
-	if err := m.Write(staged); err != nil {
+// archive copies everything and compares it. Only then the manifest says that
+// the staging folder is worth nothing any more.
+func (p *promotion) archive(m *Manifest, archive string) error {
+	m.Phases.Archival.Enter(InProgress, p.now)
+	if err := p.note(m, p.staged); err != nil {
 		return err
 	}
-	names, err := Files(staged)
+	names, err := Files(p.staged)
 	if err != nil {
 		return err
 	}
-	to := filepath.Join(root, filepath.FromSlash(archive))
+	to := filepath.Join(p.root, filepath.FromSlash(archive))
 	for _, name := range names {
-		if err := copyFile(filepath.Join(staged, filepath.FromSlash(name)), filepath.Join(to, filepath.FromSlash(name))); err != nil {
+		if err := p.copy(filepath.Join(p.staged, filepath.FromSlash(name)), filepath.Join(to, filepath.FromSlash(name))); err != nil {
 			return err
 		}
 	}
 	for _, name := range names {
-		was, err := os.ReadFile(filepath.Join(staged, filepath.FromSlash(name)))
+		was, err := os.ReadFile(filepath.Join(p.staged, filepath.FromSlash(name)))
 		if err != nil {
 			return err
 		}
@@ -156,15 +187,35 @@ func (m *Manifest) archive(root, staged, archive string, now time.Time) error {
 			return errors.Join(err, fmt.Errorf("the copy of %s in %s is not the same", name, archive))
 		}
 	}
-	m.Phases.Archival.Enter(Completed, now)
+	m.Phases.Archival.Enter(Completed, p.now)
 	m.Status = Archived
-	if err := m.Write(to); err != nil {
+	if err := p.note(m, to); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(staged); err != nil {
+	return p.note(m, p.staged)
+}
+
+// clear removes the staging folder, and last of all the manifest, which says
+// that it may.
+func (p *promotion) clear() error {
+	names, err := Files(p.staged)
+	if err != nil {
 		return err
 	}
-	_ = os.Remove(filepath.Dir(staged)) // if nothing else is in it
+	for _, name := range names {
+		if name == FileName {
+			continue
+		}
+		p.before()
+		if err := os.Remove(filepath.Join(p.staged, filepath.FromSlash(name))); err != nil {
+			return err
+		}
+	}
+	p.before()
+	if err := os.RemoveAll(p.staged); err != nil {
+		return err
+	}
+	_ = os.Remove(filepath.Dir(p.staged)) // if nothing else is in it
 	return nil
 }
 

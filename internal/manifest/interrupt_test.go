@@ -1,0 +1,98 @@
+package manifest
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// killed is what ends a promotion in the middle: nothing after it is done.
+type killed struct{}
+
+// TestPromotionInterrupted stops a promotion before every change that it makes.
+// Promoted once more, everything lies where it lies after an undisturbed one.
+func TestPromotionInterrupted(t *testing.T) {
+	calm := staging(t)
+	changes := 0
+	if _, err := promote(calm, "w", stagedAt, false, promotedAt, func() { changes++ }); err != nil {
+		t.Fatal(err)
+	}
+	want := contents(t, calm)
+	if changes < 15 || len(want) < 10 {
+		t.Fatalf("%d changes, %d files", changes, len(want))
+	}
+	for stop := 1; stop <= changes; stop++ {
+		root := staging(t)
+		interrupted(root, stop)
+		m, err := Promote(root, "w", stagedAt, false, promotedAt)
+		if err != nil {
+			t.Errorf("stopped before change %d: %v", stop, err)
+			continue
+		}
+		if got := contents(t, root); !maps.Equal(got, want) || m.Status != Archived {
+			t.Errorf("stopped before change %d: status %s, files\n%q, not\n%q", stop, m.Status, got, want)
+		}
+	}
+}
+
+func interrupted(root string, stop int) {
+	defer func() {
+		if r := recover(); r != (killed{}) {
+			panic(r)
+		}
+	}()
+	_, _ = promote(root, "w", stagedAt, false, promotedAt, func() {
+		if stop--; stop == 0 {
+			panic(killed{})
+		}
+	})
+}
+
+const stagedAt = "2026-02-23T10-41-22"
+
+var promotedAt = time.Date(2026, 2, 23, 11, 0, 0, 0, time.UTC)
+
+// staging is a project with a generation that passed its check.
+func staging(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	dir := Staged(root, "w", stagedAt)
+	for _, name := range []string{"01-clarification.md", "02-design.md", "03-workflow.yaml", "04-agents/a.md", "05-skills/s.md", "06-scripts/cli/run.sh", "07-review.md"} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := New("w", stagedAt, "workflow-creator", "Do it", promotedAt)
+	m.Status = Validated
+	m.Phases.Validation.Enter(Completed, promotedAt)
+	if err := m.Register(dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+func contents(t *testing.T, root string) map[string]string {
+	t.Helper()
+	names, err := Files(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, name := range names {
+		raw, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[name] = string(raw)
+	}
+	return out
+}
