@@ -39,6 +39,8 @@ type trial struct {
 	// stopAt is the write to the journal at which the process dies; 0 is never.
 	stopAt    int
 	stopAfter bool
+	// change is made to the program before it runs; nil is none.
+	change func(*ir.Program)
 }
 
 // special are the names of files that are no part of the workflow.
@@ -123,6 +125,9 @@ func (tr *trial) run(t *testing.T) *happened {
 	}
 	compiled := builtin.Formats().Compile(file, p)
 	h := &happened{problems: compiled.Diagnostics, program: compiled.Program, answers: map[int][]string{}}
+	if h.program != nil && tr.change != nil {
+		tr.change(h.program)
+	}
 	if h.program != nil {
 		h.problems = append(h.problems, check.Program(h.program, builtin.Kinds())...).Sorted()
 	}
