@@ -361,3 +361,107 @@ func TestAWFEndless(t *testing.T) {
 		t.Error(said)
 	}
 }
+
+type awfEvent struct {
+	Run    string `json:"run_id"`
+	Parent string `json:"parent_run_id"`
+	Child  string `json:"child_run_id"`
+	Type   string `json:"type"`
+	Path   string `json:"path"`
+}
+
+func (p *awfProject) transcript(run string) []awfEvent {
+	p.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(p.dir, ".espalier", "storage", "transcripts", run+".jsonl"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var out []awfEvent
+	for line := range strings.Lines(string(raw)) {
+		var e awfEvent
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			p.t.Fatal(err)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// A call leaves two events in the transcript of its run, which lead to the
+// child's own transcript; every line of that leads back. Also in a loop.
+func TestAWFCallsAreLinked(t *testing.T) {
+	p := newAWF(t, `  initial: each
+  each: {type: for_each, items: "x,y", body: [sub], on_complete: done}
+  sub: {type: call_workflow, workflow: inner}
+  done: {type: terminal}
+`)
+	p.exits(0, "run", "flow", "--run-id", awfRun)
+	begun := map[string]bool{}
+	var ended []string
+	for _, e := range p.transcript(awfRun) {
+		if e.Run != awfRun || e.Parent != "" {
+			t.Errorf("a line of another run: %+v", e)
+		}
+		called := strings.HasPrefix(e.Type, "step.call_workflow.")
+		switch {
+		case called != (e.Path == "each.sub"), called != (e.Child != ""):
+			t.Errorf("%+v", e)
+		case e.Type == "step.call_workflow.started":
+			begun[e.Child] = true
+		case e.Type == "step.call_workflow.completed":
+			ended = append(ended, e.Child)
+		}
+	}
+	if len(begun) != 2 || len(ended) != 2 || ended[0] == ended[1] {
+		t.Fatalf("begun %v, ended %v", begun, ended)
+	}
+	for _, child := range ended {
+		if !begun[child] {
+			t.Errorf("%s ended and never began", child)
+		}
+		events := p.transcript(child)
+		if len(events) == 0 || events[0].Type != "run.started" || events[len(events)-1].Type != "run.completed" {
+			t.Errorf("%+v", events)
+		}
+		for _, e := range events {
+			if e.Run != child || e.Parent != awfRun {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+}
+
+// A value of the environment that is a secret is in a command, and in nothing
+// that is kept.
+func TestAWFSecretsOfTheEnvironment(t *testing.T) {
+	const hushed = "hush-value-of-the-vault"
+	p := newAWF(t, `  initial: use
+  use: {type: step, command: 'echo "{{.env.VAULT_TOKEN}}" | tr a-z A-Z > used; echo {{.env.VAULT_TOKEN}}', on_success: done}
+  done: {type: terminal}
+`)
+	if err := os.WriteFile(filepath.Join(p.dir, "espalier.yaml"), []byte("secrets:\n  vault:\n    env: VAULT_TOKEN\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("VAULT_TOKEN", hushed)
+	if said := p.exits(0, "run", "flow"); strings.Contains(said, hushed) || !strings.Contains(said, "[secret vault]") {
+		t.Error(said)
+	}
+	if raw, err := os.ReadFile(filepath.Join(p.dir, "used")); err != nil || strings.TrimSpace(string(raw)) != strings.ToUpper(hushed) {
+		t.Errorf("the command got %q, %v", raw, err)
+	}
+	files := 0
+	err := filepath.WalkDir(filepath.Join(p.dir, ".espalier"), func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		files++
+		raw, err := os.ReadFile(path)
+		if strings.Contains(string(raw), hushed) {
+			t.Errorf("%s holds the secret", path)
+		}
+		return err
+	})
+	if err != nil || files == 0 {
+		t.Errorf("%d files, %v", files, err)
+	}
+}

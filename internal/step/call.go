@@ -140,20 +140,29 @@ func (j *Job) callTool(ctx context.Context, c ToolCall, found tool.Tool, notes [
 			return done, err
 		}
 	}
-	if !j.make(ctx, c, found, &done.Use) {
+	said, ok := j.make(ctx, c, found, &done.Use)
+	if !ok {
 		done.InFlight = amount
 		return done, context.Cause(ctx)
 	}
-	done.Notes = []Note{{Kind: journal.NoteToolResult, Data: done.Use, Settles: held, Usage: amount}}
+	done.Notes = withLine(Note{Kind: journal.NoteToolResult, Data: done.Use, Settles: held, Usage: amount}, said)
 	return done, nil
 }
 
-// make makes a call and writes down what came of it; false when the task has
-// to end before anybody knows.
-func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journal.ToolUse) bool {
+// withLine is the note of a result, and the line that the tool has for people.
+func withLine(result Note, line string) []Note {
+	if line == "" {
+		return []Note{result}
+	}
+	return []Note{result, {Kind: journal.NoteSaid, Data: journal.Said{Text: line}}}
+}
+
+// make makes a call, writes down what came of it and returns what there is to
+// tell people; false when the task has to end before anybody knows.
+func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journal.ToolUse) (line string, known bool) {
 	result, err := j.callInTime(ctx, c, found)
 	if err != nil && ctx.Err() != nil {
-		return false
+		return "", false
 	}
 	use.Output, use.Offline = result.Output, result.Offline
 	switch {
@@ -165,8 +174,10 @@ func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journa
 		}
 	case result.IsError:
 		use.Error = said(result.Output)
+	default:
+		line = result.Said
 	}
-	return true
+	return line, true
 }
 
 func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool.Result, error) {

@@ -107,12 +107,16 @@ func (j *Job) atOnce(ctx context.Context, calls []ToolCall, out *ToolsDone) erro
 		return err
 	}
 	type end struct {
-		i  int
-		ok bool
+		i    int
+		line string
+		ok   bool
 	}
 	ends := make(chan end)
 	for _, i := range made {
-		go func() { ends <- end{i, j.make(ctx, calls[i], tools[i], &uses[i])} }()
+		go func() {
+			line, ok := j.make(ctx, calls[i], tools[i], &uses[i])
+			ends <- end{i, line, ok}
+		}()
 	}
 	whole := true
 	for left := len(made); left > 0; left-- {
@@ -125,9 +129,9 @@ func (j *Job) atOnce(ctx context.Context, calls []ToolCall, out *ToolsDone) erro
 		note := Note{Kind: journal.NoteToolResult, Data: uses[e.i]}
 		if left == 1 && whole {
 			note.Settles, note.Usage = held, amount
-			out.Notes = []Note{note}
+			out.Notes = withLine(note, e.line)
 		} else if err == nil {
-			err = j.Log.Note(ctx, note) // and wait for the others in any case
+			err = j.Log.Note(ctx, withLine(note, e.line)...) // and wait for the others in any case
 		}
 	}
 	if !whole {

@@ -80,6 +80,8 @@ type Result struct {
 	IsError bool            `json:"is_error,omitempty"`
 	// Offline is "simulated" or "scripted" when nothing real was called.
 	Offline string `json:"offline,omitempty"`
+	// Said is a line for whoever watches the run.
+	Said string `json:"said,omitempty"`
 }
 
 // Error is a call that did not work, with the class that retries look at.

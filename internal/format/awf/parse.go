@@ -284,6 +284,10 @@ func (p *parser) workflowHooks(r *text.Reader) {
 	for _, event := range workflowEvents {
 		p.doc.hooks[event] = p.hooks(hr.Node(event), event)
 	}
+	if len(p.doc.hooks["workflow_cancel"]) > 0 {
+		p.report(CodeNoEffect, diag.Warning, hr.KeySpan("workflow_cancel"), "The hooks of \"workflow_cancel\" do not run: a run that is cancelled starts nothing more.",
+			"Do what must always be done outside the workflow, after \"espalier run\" has ended with the exit code of a cancelled run.")
+	}
 	hr.Done()
 }
 

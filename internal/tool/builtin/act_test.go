@@ -203,3 +203,40 @@ func TestWhatMayBeRepeated(t *testing.T) {
 		}
 	}
 }
+
+func TestNotify(t *testing.T) {
+	w := newWorld(t)
+	s := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		want := `{"message":"it <stands>","priority":"high","text":"Nightly: it <stands>","title":"Nightly"}`
+		var got, wanted map[string]string
+		if json.Unmarshal(body, &got) != nil || json.Unmarshal([]byte(want), &wanted) != nil || fmt.Sprint(got) != fmt.Sprint(wanted) ||
+			r.Method != http.MethodPost || r.Header.Get("Idempotency-Key") != "k1" || r.URL.Path != "/hook" {
+			out.WriteHeader(http.StatusTeapot)
+		}
+	}))
+	t.Cleanup(s.Close)
+	t.Setenv("PATH", t.TempDir()) // there is no desktop
+	hook := in{"backend": "webhook", "webhook_url": s.URL + "/hook", "title": "Nightly", "message": "it <stands>", "priority": "high"}
+	if got, class := w.call(t, "notify.send", hook); class != tool.ClassDenied || !strings.Contains(got, "loopback address") {
+		t.Errorf("the network guard let it pass: %s %s", class, got)
+	}
+	w.options.Network.Guard.Allow = []string{strings.TrimPrefix(s.URL, "http://")}
+	for name, c := range map[string]struct {
+		input       in
+		want, class string
+	}{
+		"log":            {in{"message": "hi"}, `{"backend":"log","status":"sent"}`, ""},
+		"webhook":        {hook, `{"backend":"webhook","status":"sent","status_code":200}`, ""},
+		"its refusal":    {in{"backend": "webhook", "webhook_url": s.URL + "/other", "message": "x"}, "418", "no"},
+		"webhook of no":  {in{"backend": "webhook", "message": "x"}, `needs "webhook_url"`, tool.ClassInput},
+		"no such scheme": {in{"backend": "webhook", "webhook_url": "file:///etc/passwd", "message": "x"}, "cannot be reached", tool.ClassInput},
+		"no desktop":     {in{"backend": "desktop", "message": "x"}, `use the backend "log" or "webhook"`, tool.ClassTool},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, class := w.call(t, "notify.send", c.input); !strings.Contains(got, c.want) || class != c.class {
+				t.Errorf("%s %s", class, got)
+			}
+		})
+	}
+}

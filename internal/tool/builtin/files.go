@@ -42,6 +42,12 @@ func (f function[In]) Repeatable(input json.RawMessage) bool {
 	return f.repeatable != nil && json.Unmarshal(input, &in) == nil && f.repeatable(in)
 }
 
+// saying is an answer with a line for whoever watches the run.
+type saying struct {
+	value any
+	line  string
+}
+
 // no is an answer that says that the tool worked, and what went wrong.
 type no struct{ value any }
 
@@ -64,8 +70,12 @@ func (f function[In]) Call(ctx context.Context, call tool.Call) (tool.Result, er
 		}
 		return tool.Result{}, told(err)
 	}
+	line := ""
+	if s, ok := value.(saying); ok {
+		value, line = s.value, s.line
+	}
 	raw, err := encode(value)
-	return tool.Result{Output: raw}, err
+	return tool.Result{Output: raw, Said: line}, err
 }
 
 // encode writes JSON as people read it.
@@ -103,7 +113,7 @@ type Options struct {
 
 // Tools are all of them.
 func Tools(o Options) []tool.Tool {
-	return []tool.Tool{o.readTool(), o.writeTool(), o.editTool(), o.globTool(), o.grepTool(), o.bashTool(), o.requestTool()}
+	return []tool.Tool{o.readTool(), o.writeTool(), o.editTool(), o.globTool(), o.grepTool(), o.bashTool(), o.requestTool(), o.notifyTool()}
 }
 
 const pathHelp = "relative to the run's folder, or to the project for what is not there"

@@ -331,7 +331,7 @@ func TestSpecs(t *testing.T) {
 		}
 		seen[spec.Name] = true
 	}
-	if len(seen) != 7 {
+	if len(seen) != 8 {
 		t.Errorf("%v", seen)
 	}
 }

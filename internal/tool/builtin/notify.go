@@ -1,0 +1,140 @@
+package builtin
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/netguard"
+	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// The ways to tell somebody something.
+const (
+	notifyLog     = "log"
+	notifyDesktop = "desktop"
+	notifyWebhook = "webhook"
+)
+
+type notice struct {
+	Backend  string `json:"backend"`
+	Title    string `json:"title"`
+	Message  string `json:"message"`
+	Priority string `json:"priority"`
+	URL      string `json:"webhook_url"`
+}
+
+// line is the notice for a terminal and a log.
+func (n notice) line() string {
+	if n.Title == "" {
+		return n.Message
+	}
+	return n.Title + ": " + n.Message
+}
+
+// delivered is what the tool gives back.
+type delivered struct {
+	Backend string `json:"backend"`
+	Status  string `json:"status"`
+	Code    int    `json:"status_code,omitempty"`
+}
+
+func (o Options) notifyTool() tool.Tool {
+	return function[notice]{
+		spec: tool.Spec{
+			Name: "notify.send", Description: "Tells a person something: in the log of the run, on the desktop, or through a webhook.",
+			Target: "a person", SideEffects: true,
+			Schema: schemaOf(`{"type":"object","properties":{
+				"backend":{"type":"string","enum":["` + strings.Join([]string{notifyLog, notifyDesktop, notifyWebhook}, `","`) + `"]},
+				"title":{"type":"string"},
+				"message":{"type":"string","minLength":1},
+				"priority":{"type":"string","enum":["low","default","high"]},
+				"webhook_url":{"type":"string","minLength":1,"description":"for the webhook, which gets title, message and priority as JSON"}},
+				"required":["message"],"additionalProperties":false}`),
+		},
+		repeatable: func(in notice) bool { return in.Backend == "" || in.Backend == notifyLog },
+		call: func(ctx context.Context, call tool.Call, in notice) (any, error) {
+			in.Backend, in.Priority = cmp.Or(in.Backend, notifyLog), cmp.Or(in.Priority, "default")
+			out := delivered{Backend: in.Backend, Status: "sent"}
+			var err error
+			switch in.Backend {
+			case notifyWebhook:
+				out.Code, err = o.post(ctx, call, in)
+			case notifyDesktop:
+				err = show(ctx, in)
+			}
+			return saying{out, in.line()}, err
+		},
+	}
+}
+
+// post hands a notice to a webhook.
+func (o Options) post(ctx context.Context, call tool.Call, in notice) (status int, err error) {
+	if in.URL == "" {
+		return 0, &tool.Error{Class: tool.ClassInput, Message: `a notice by webhook needs "webhook_url"`}
+	}
+	u, err := url.Parse(in.URL)
+	if err == nil {
+		err = netguard.Check(u)
+	}
+	if err != nil {
+		return 0, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("%q cannot be reached: %v", in.URL, err)}
+	}
+	// "text" is what the webhooks of chat programs show.
+	body, err := json.Marshal(map[string]string{"title": in.Title, "message": in.Message, "priority": in.Priority, "text": in.line()})
+	if err != nil {
+		return 0, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return 0, &tool.Error{Class: tool.ClassInput, Message: err.Error()}
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", call.Key)
+	answer, err := tool.Exchange(netguard.Client(o.Network.Guard), req, o.Network.MaxBytes)
+	if err != nil {
+		return 0, err
+	}
+	if answer.Status >= http.StatusBadRequest {
+		return answer.Status, no{answer}
+	}
+	return answer.Status, nil
+}
+
+// show puts a notice on the desktop, with the program that the system has for it.
+func show(ctx context.Context, in notice) error {
+	program := "notify-send"
+	urgency := map[string]string{"low": "low", "default": "normal", "high": "critical"}[in.Priority]
+	args := []string{"--urgency=" + urgency, "--", cmp.Or(in.Title, "Espalier"), in.Message}
+	if runtime.GOOS == "darwin" {
+		program = "osascript"
+		args = []string{
+			"-e", "on run argv", "-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run",
+			cmp.Or(in.Title, "Espalier"), in.Message,
+		}
+	}
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return &tool.Error{Class: tool.ClassTool, Message: fmt.Sprintf("there is no %s here to show a notice on the desktop with; use the backend \"log\" or \"webhook\"", program)}
+	}
+	env := process.Environment(os.Environ())
+	for _, name := range []string{"DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	outcome, err := process.Run(ctx, process.Command{Path: path, Args: args, Env: env})
+	if err == nil && outcome.Exit != 0 {
+		err = &tool.Error{Class: tool.ClassTool, Message: fmt.Sprintf("%s failed: %s", program, bytes.TrimSpace(outcome.Stderr))}
+	}
+	return err
+}
