@@ -38,6 +38,7 @@ func (a *app) runCommand() *cobra.Command {
 		model                string
 		force, sandbox       bool
 		allowShell           bool
+		allowUndeclared      bool
 	)
 	cmd := &cobra.Command{
 		Use:   "run WORKFLOW [--input NAME=VALUE]… [--model MODEL|--simulate|--script FILE]",
@@ -97,6 +98,11 @@ replies from a file. Both are labelled as such wherever they appear.`,
 			}
 			tools := builtin.NewTools(project.Root, settings, a.Getenv, models.Secrets)
 			defer tools.Close()
+			if allowUndeclared {
+				if err := admitUndeclared(an.program); err != nil {
+					return err
+				}
+			}
 			input, err := a.input(an.program, models.Secrets, inputs, inputFile)
 			if err != nil {
 				return err
@@ -143,6 +149,7 @@ replies from a file. Both are labelled as such wherever they appear.`,
 	flags := a.jsonFlag(cmd).Flags()
 	flags.StringArrayVarP(&inputs, "input", "i", nil, "`NAME=VALUE`, or NAME=@FILE to read the value from a file; may be repeated")
 	flags.StringVar(&inputFile, "input-file", "", "read the whole input from this JSON `FILE`")
+	flags.BoolVar(&allowUndeclared, "allow-undeclared", false, "take inputs that the workflow does not declare")
 	flags.BoolVar(&allowShell, "allow-shell", false, "let scripts of the workflow run on this machine")
 	flags.BoolVar(&simulate, "simulate", false, "make up the replies of models and tools")
 	flags.Uint64Var(&seed, "seed", 0, "which replies are made up")
@@ -271,6 +278,27 @@ func upper(s string) string {
 		return s
 	}
 	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// admitUndeclared has a workflow take inputs that it does not declare. They are
+// there for its templates, and are not exported to commands.
+func admitUndeclared(p *ir.Program) error {
+	if p.Input == nil || len(p.Input.Schema) == 0 {
+		return nil
+	}
+	var contract map[string]json.RawMessage
+	if err := json.Unmarshal(p.Input.Schema, &contract); err != nil {
+		return err
+	}
+	delete(contract, "additionalProperties")
+	open, err := json.Marshal(contract)
+	if err != nil {
+		return err
+	}
+	declared := *p.Input
+	declared.Schema = open
+	p.Input = &declared
+	return nil
 }
 
 // input puts the input together and holds it against its schema. A value that
