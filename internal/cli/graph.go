@@ -68,7 +68,7 @@ come, and the way that was taken.`,
 // be the id of one.
 func (a *app) drawn(arg string, o graph.Options) (*graph.Graph, error) {
 	if a.maybeRun(arg) {
-		r, err := a.existing()
+		r, err := a.looking()
 		if err != nil {
 			return nil, err
 		}

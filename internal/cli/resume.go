@@ -81,12 +81,8 @@ that is over stays as it is; another one begins at that step with its values.`,
 					}
 					says = append(says, back)
 				}
-				var asked builtin.RunOptions
-				if err := json.Unmarshal(state.Options, &asked); err == nil {
-					models, tools := r.Equipment()
-					if err := ready(def.Program, models, tools, asked); err != nil {
-						return err
-					}
+				if err := readyAgain(r, state, def); err != nil {
+					return err
 				}
 				a.tellChanges(def)
 				if state.Paused {
@@ -117,6 +113,18 @@ that is over stays as it is; another one begins at that step with its values.`,
 	flags.StringVar(&from, "from", "", "go back to this `STEP`, with the values of the time when the run came to it")
 	flags.StringArrayVar(&decide, "decide", nil, "say what happened to a step in doubt: `STEP=ANSWER`")
 	return cmd
+}
+
+// readyAgain finds what a run lacks that is to go on.
+func readyAgain(r *builtin.Runtime, state *plan.State, def *engine.Definition) error {
+	var asked builtin.RunOptions
+	if len(state.Options) > 0 {
+		if err := json.Unmarshal(state.Options, &asked); err != nil {
+			return nil // whoever goes on with it says so
+		}
+	}
+	models, tools := r.Equipment()
+	return ready(def.Program, models, tools, asked)
 }
 
 // The words for steps that need not be known by name.
@@ -293,7 +301,16 @@ func (a *app) tellChanges(def *engine.Definition) {
 
 // onRun opens the storage, finds a run and does something with it.
 func (a *app) onRun(prefix string, do func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error) error {
-	r, err := a.existing()
+	return a.find(a.existing, prefix, do)
+}
+
+// lookAt is onRun for those who start nothing.
+func (a *app) lookAt(prefix string, do func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error) error {
+	return a.find(a.looking, prefix, do)
+}
+
+func (a *app) find(open func() (*builtin.Runtime, error), prefix string, do func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error) error {
+	r, err := open()
 	if err != nil {
 		return err
 	}
@@ -410,6 +427,22 @@ func (a *app) say(r *builtin.Runtime, id journal.RunID, in plan.Input, leave boo
 		return err
 	}
 	if !leave {
+		ctx := context.Background()
+		entry, err := r.Store.Entry(ctx, id)
+		if err != nil {
+			return err
+		}
+		// Whoever works on it already has what it needs.
+		if entry.Status != journal.Finished && (entry.Owner == "" || r.Process.Dead(entry.Owner)) {
+			state, _, def, err := r.Engine.Load(ctx, id)
+			if err != nil {
+				return err
+			}
+			if err := readyAgain(r, state, def); err != nil {
+				a.note("Nothing was recorded. --no-continue records it and leaves the run to others.")
+				return err
+			}
+		}
 		return a.drive(r, id, send)
 	}
 	r.Engine.Hold()
@@ -451,7 +484,7 @@ func (a *app) interveneCommand(verb, about string, in func() plan.Input) *cobra.
 		Args:              takes(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+			return a.lookAt(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
 				if err := a.say(r, entry.ID, in(), true); err != nil {
 					return err
 				}
@@ -529,6 +562,9 @@ gone, timers, approvals, runs that were begun with --detach.`,
 				return err
 			}
 			defer r.Close()
+			if err := allReady(r); err != nil {
+				return err
+			}
 			ctx, cancel := context.WithCancel(context.Background())
 			ended := make(chan error, 1)
 			go func() { ended <- r.Engine.Work(ctx) }()
@@ -549,6 +585,30 @@ gone, timers, approvals, runs that were begun with --detach.`,
 			return &failure{code: exitInterrupted, message: "stopped; the runs go on with the next \"espalier work\""}
 		},
 	}
+}
+
+// allReady finds what any run lacks that is not over and that nobody works on.
+func allReady(r *builtin.Runtime) error {
+	ctx := context.Background()
+	for entry, err := range r.Store.Runs(ctx, journal.Filter{Unfinished: true}) {
+		if err != nil {
+			return err
+		}
+		if entry.Owner != "" && !r.Process.Dead(entry.Owner) {
+			continue
+		}
+		state, _, def, err := r.Engine.Load(ctx, entry.ID)
+		if err != nil {
+			continue // the engine says so when it comes to it
+		}
+		var lacks *failure
+		if err := readyAgain(r, state, def); errors.As(err, &lacks) {
+			lacks.message = fmt.Sprintf("run %s cannot go on: %s", short(entry.ID), lacks.message)
+			lacks.help += fmt.Sprintf("\n\"espalier cancel %s\" ends the run.", short(entry.ID))
+			return lacks
+		}
+	}
+	return nil
 }
 
 // standing is how a run stands, in a few words.

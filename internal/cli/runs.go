@@ -41,7 +41,7 @@ func (a *app) runsCommand() *cobra.Command {
 			if status != "" && !slices.Contains(statuses, status) {
 				return usage(diag.DidYouMean(status, statuses), "there is no status %q", status)
 			}
-			r, err := a.existing()
+			r, err := a.looking()
 			if err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ func (a *app) removeCommand() *cobra.Command {
 		Args:              takes(1, 1000, "runs"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := a.existing()
+			r, err := a.looking()
 			if err != nil {
 				return err
 			}
@@ -146,7 +146,7 @@ decided, and the state of the run behind it.`,
 		Args:              takes(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+			return a.lookAt(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
 				if step != "" {
 					return a.stepStatus(ctx, r, entry, step)
 				}
@@ -290,7 +290,7 @@ func (a *app) outputCommand() *cobra.Command {
 		Args:              takes(1, 2, "a run, and a key"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+			return a.lookAt(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
 				state, program, _, err := r.Engine.Load(ctx, entry.ID)
 				if err != nil {
 					return err
@@ -367,7 +367,7 @@ func (a *app) completeRun(_ *cobra.Command, args []string, prefix string) ([]str
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	r, err := a.existing()
+	r, err := a.looking()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
@@ -83,7 +84,15 @@ func damaged(err error) bool {
 
 // existing opens the storage of the project around the working folder. It is
 // an error if there is none: no run can be there.
-func (a *app) existing() (*builtin.Runtime, error) {
+func (a *app) existing() (*builtin.Runtime, error) { return a.openExisting(builtin.RuntimeOptions{}) }
+
+// looking is existing for those who look and start nothing: a configuration
+// that cannot be used is no reason to hide what has happened.
+func (a *app) looking() (*builtin.Runtime, error) {
+	return a.openExisting(builtin.RuntimeOptions{Config: &config.Config{}})
+}
+
+func (a *app) openExisting(o builtin.RuntimeOptions) (*builtin.Runtime, error) {
 	space, err := a.workspace()
 	if err != nil {
 		return nil, err
@@ -95,7 +104,12 @@ func (a *app) existing() (*builtin.Runtime, error) {
 	if _, err := os.Stat(filepath.Join(here.Root, storage, "espalier.db")); err != nil {
 		return nil, usage(`"espalier run WORKFLOW" begins one.`, "there are no runs in %s", a.folder(here.Root))
 	}
-	return a.runtime(here.Root, builtin.RuntimeOptions{})
+	if o.Config != nil {
+		if c, list, err := a.readConfig(here.Root); err == nil && !list.Errors() {
+			o.Config = c
+		}
+	}
+	return a.runtime(here.Root, o)
 }
 
 func (a *app) display(path string) string {
@@ -115,7 +129,7 @@ func (a *app) folder(path string) string {
 
 // withRun looks at one run of the project.
 func (a *app) withRun(name string, look func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error) error {
-	r, err := a.existing()
+	r, err := a.looking()
 	if err != nil {
 		return err
 	}
