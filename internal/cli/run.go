@@ -37,8 +37,8 @@ func (a *app) runCommand() *cobra.Command {
 		trace                string
 		model                string
 		force, sandbox       bool
-		allowShell           bool
 		allowUndeclared      bool
+		allowShell, scripts  bool
 	)
 	cmd := &cobra.Command{
 		Use:   "run WORKFLOW [--input NAME=VALUE]… [--model MODEL|--simulate|--script FILE]",
@@ -107,6 +107,9 @@ replies from a file. Both are labelled as such wherever they appear.`,
 			if err != nil {
 				return err
 			}
+			if scripts {
+				return a.runCLIScript(&an, input, settings, model, allowShell, dryRun)
+			}
 			if err := ready(an.program, models, tools, options); err != nil {
 				return err
 			}
@@ -151,6 +154,7 @@ replies from a file. Both are labelled as such wherever they appear.`,
 	flags.StringVar(&inputFile, "input-file", "", "read the whole input from this JSON `FILE`")
 	flags.BoolVar(&allowUndeclared, "allow-undeclared", false, "take inputs that the workflow does not declare")
 	flags.BoolVar(&allowShell, "allow-shell", false, "let scripts of the workflow run on this machine")
+	flags.BoolVar(&scripts, "scripts", false, "of an Agentfile workflow, run scripts/cli/run.sh as the agentfile CLI does, and nothing else")
 	flags.BoolVar(&simulate, "simulate", false, "make up the replies of models and tools")
 	flags.Uint64Var(&seed, "seed", 0, "which replies are made up")
 	flags.StringVar(&model, "model", "", "the `MODEL` of all steps: a name, or PROVIDER/NAME")
@@ -172,6 +176,11 @@ replies from a file. Both are labelled as such wherever they appear.`,
 	cmd.MarkFlagsMutuallyExclusive("simulate", "script")
 	cmd.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"full", "relaxed"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.PreRunE = func(*cobra.Command, []string) error {
+		for _, other := range []string{"simulate", "script", "detach", "run-id", "json"} {
+			if scripts && flags.Changed(other) {
+				return usage("Leave out one of them.", "--scripts runs the workflow's own script, which knows nothing of --%s", other)
+			}
+		}
 		if err := a.checkCompat(); err != nil {
 			return err
 		}
