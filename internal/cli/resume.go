@@ -587,10 +587,12 @@ gone, timers, approvals, runs that were begun with --detach.`,
 	}
 }
 
-// allReady finds what any run lacks that is not over and that nobody works on.
+// allReady finds what any run lacks that could go on and that nobody works on.
+// Runs that wait are not looked at: there may be very many, and whoever brings
+// the answer is told what is missing.
 func allReady(r *builtin.Runtime) error {
 	ctx := context.Background()
-	for entry, err := range r.Store.Runs(ctx, journal.Filter{Unfinished: true}) {
+	for entry, err := range r.Store.Runs(ctx, journal.Filter{Status: journal.Running}) {
 		if err != nil {
 			return err
 		}
