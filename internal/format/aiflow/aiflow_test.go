@@ -61,6 +61,10 @@ func TestDiagnostics(t *testing.T) {
 			text: document(`"start":"one","logic":{"one":[{"if":"output.a = 5","then":"one"},{"if":"output.ok == 'true'","then":"end"},{"if":"always","then":"end"}]}`, one),
 			want: "EXPR008 output.a = 5, EXPR021 output.ok == 'true'",
 		},
+		"A3: a missing field": {
+			text: document(`"start":"one","variables":{"language":"nl"},"logic":{"one":[{"if":"context.langauge == 'nl'","then":"end"},{"if":"always","then":"end"}]}`, one),
+			want: "AIFLOW_MISSING_FIELD context.langauge",
+		},
 		"A4: a bare name": {
 			text: document(`"start":"one","logic":{"one":[{"if":"ok == true","then":"end"},{"if":"always","then":"one"}]}`, one), want: "AIFLOW_BARE_NAME ok",
 		},

@@ -33,6 +33,7 @@ const (
 // Further codes, for what that validator does not look at.
 const (
 	CodeBareName      diag.Code = "AIFLOW_BARE_NAME"      // a name without context. or output. before it
+	CodeMissingField  diag.Code = "AIFLOW_MISSING_FIELD"  // a name of the context that nothing sets
 	CodePromptMissing diag.Code = "AIFLOW_PROMPT_MISSING" // a prompt that is neither a key, nor a file, nor a text
 	CodeTwoEntries    diag.Code = "AIFLOW_TWO_ENTRIES"    // start and entry_agent disagree
 	CodeMetadata      diag.Code = "AIFLOW_METADATA"       // metadata that the standard asks for is missing

@@ -207,7 +207,9 @@ func (l *lowering) condition(t text.Text) *expr.Expr {
 	for _, p := range e.Paths() {
 		name := p.Written[0]
 		switch name {
-		case "context", "output", "agentId", "user":
+		case "context":
+			l.given(p)
+		case "output", "agentId", "user":
 		default:
 			l.want(name)
 			l.say(CodeBareName, diag.Warning, p.Span, fmt.Sprintf("Write output.%s or context.%s.", name, name),
@@ -219,6 +221,32 @@ func (l *lowering) condition(t text.Text) *expr.Expr {
 		return always
 	}
 	return e
+}
+
+// given looks at a name of the context: what nothing in the flow sets can only
+// come from whoever runs it, or is misspelt.
+func (l *lowering) given(p expr.Path) {
+	if len(p.Written) < 2 {
+		return
+	}
+	name := p.Written[1]
+	if name == "flow" || name == "user" || strings.HasPrefix(name, "output_") || strings.HasPrefix(name, "__") || slices.Contains(l.inputs, name) {
+		return
+	}
+	var known []string
+	if l.doc.variables != nil {
+		known = l.doc.variables.Keys()
+	}
+	if slices.Contains(known, name) {
+		return
+	}
+	help := fmt.Sprintf("Give it a value under \"variables\", or run with --input %s=….", name)
+	if near := diag.Nearest(name, known); near != "" {
+		help = fmt.Sprintf("Did you mean %q?", "context."+near)
+	}
+	l.say(CodeMissingField, diag.Warning, p.Span, help, "Nothing in the flow sets \"context.%s\"; without an input of that name it is missing.", name)
+	l.want(name)
+	l.p.Vars = append(l.p.Vars, ir.Var{Path: "context." + name, Span: p.Span})
 }
 
 // lintRules looks at the rules of one agent together. It returns the position

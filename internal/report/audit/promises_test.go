@@ -26,7 +26,8 @@ func TestTheTranscriptHasNoSay(t *testing.T) {
 }
 
 // TestF44AuditLevel: another level than full leaves out what the specification does not
-// have, unless it is required.
+// have, unless it is required. F30: required_events is the least that there must
+// be; at the full level everything is there anyway.
 func TestF44AuditLevel(t *testing.T) {
 	r := recorded(t, "observed")
 	r.program.Audit = &ir.Audit{Level: "minimal", RequiredEvents: []ir.Name{{Name: "model_error"}}}
