@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install test lint cross check fix bench
+.PHONY: help demo build install test race lint cross check fix bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,13 +38,22 @@ demo: build ## see what Espalier does, without a key or an account
 	@echo '$$ espalier validate - < broken.md'
 	@$(ESPALIER) validate - --stdin-name broken.md < $(BROKEN); [ $$? -eq 3 ]
 
-test: ## run all tests, with the race detector when there is a C compiler
+# The libraries of models and servers take minutes to compile with the race detector, and what is concurrent lies below
+# them. So "make test" uses it for every package that is tested without them; "make race" for all.
+LISTED = $$($(GO) list -f '{{.ImportPath}} {{join .Deps " "}} {{join .TestImports " "}} {{join .XTestImports " "}} .' ./... | grep $(1) '$(LIBRARIES)|espalier/internal/(builtin|cli) ' | cut -d' ' -f1)
+LIBRARIES = anthropic-sdk-go|openai-go|google.golang.org/genai|modelcontextprotocol
+
+test: ## run all tests, with the race detector where that is cheap and there is a C compiler
 	@$(if $(RACE),,echo 'No C compiler was found: the tests run without the race detector.')
-	GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) ./...
+	GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) $(call LISTED,-vE)
+	$(GO) test $(call LISTED,-E)
+
+race: ## run all tests with the race detector
+	GORACE=atexit_sleep_ms=0 $(GO) test -race ./...
 
 # What differs between systems is in our own packages; the libraries of models and servers compile everywhere, and
 # take minutes. "make cross" builds the whole program.
-PORTABLE = $$($(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | grep -vE 'anthropic-sdk-go|openai-go|google.golang.org/genai|modelcontextprotocol' | cut -d' ' -f1)
+PORTABLE = $$($(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | grep -vE '$(LIBRARIES)' | cut -d' ' -f1)
 
 lint: ## format, vet, staticcheck, and builds of our packages for other systems
 	@unformatted=$$($(GO) tool gofumpt -l .); if [ -n "$$unformatted" ]; then \
