@@ -7,14 +7,10 @@ package process
 // the background goes on.
 //
 // If this process itself is killed there is nobody left to do that. So the
-// first command brings a guardian into being, a few lines of shell in a group
-// of its own: it reads from a pipe whose other end only we hold, and kills all
-// groups in a table that we keep for it when that end closes. One for all
-// commands costs a command nothing but three small writes. The table is a file
-// and not what the pipe says, so that the guardian sleeps until it is needed.
-//
-// The dead first process of a group is not reaped before the group was killed
-// and is out of the table: until then its number cannot go to somebody else.
+// command is started by a few lines of shell which first leave a watcher in
+// the group: it reads from a pipe whose other end only we hold, and kills the
+// group when that end closes. A program of our own in its place would take
+// several times as long to start.
 //
 // A process that leaves the group (setsid) still carries the command's mark in
 // its environment, and on Linux its orphans become our children: it is killed

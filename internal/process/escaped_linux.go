@@ -24,24 +24,19 @@ var adopt = sync.OnceFunc(func() {
 // groups are those of the commands that run: a child of ours in any other
 // group than these and our own is an orphan that we adopted.
 type groups struct {
-	mu       sync.Mutex
-	open     map[int]bool
-	guardian int
+	mu   sync.Mutex
+	open map[int]bool
 }
 
 var known groups
 
-// start starts a command, or the guardian. Nobody may look for strangers in between: a child
+// start starts a command. Nobody may look for strangers in between: a child
 // that is not known yet would be taken for one.
-func (g *groups) start(cmd *exec.Cmd, guardian bool) error {
+func (g *groups) start(cmd *exec.Cmd) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := cmd.Start(); err != nil {
 		return err
-	}
-	if guardian {
-		g.guardian = cmd.Process.Pid
-		return nil
 	}
 	if g.open == nil {
 		g.open = map[int]bool{}
@@ -56,33 +51,17 @@ func (g *groups) remove(group int) {
 	delete(g.open, group)
 }
 
-// all tells whether every one of these processes leads a group that we know,
-// or is the guardian.
-func (g *groups) all(pids []int) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, pid := range pids {
-		if !g.open[pid] && pid != g.guardian {
-			return false
-		}
-	}
-	return true
-}
-
 // stranger tells whether a group is nobody's that we know. While other
 // commands run, one without a mark may be theirs.
 func (g *groups) stranger(group int) (stranger, alone bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.open[group] && group != syscall.Getpgrp() && group != g.guardian, len(g.open) == 0
+	return !g.open[group] && group != syscall.Getpgrp(), len(g.open) == 0
 }
 
 // endEscaped kills what has left a command's group, and returns when it is
 // gone. Whatever it started becomes ours when it dies, and is found next.
 func endEscaped(mark string, deadline time.Time) error {
-	if adopted, ok := firstThreads(); ok && known.all(adopted) {
-		return nil
-	}
 	const first = 100 * time.Microsecond
 	for wait := first; ; wait *= 2 {
 		living := 0
@@ -112,7 +91,7 @@ func endEscaped(mark string, deadline time.Time) error {
 }
 
 // buryGroup takes note of the dead of a group whose first process has been
-// waited for: orphans that stayed.
+// waited for: the watcher, and orphans that stayed.
 func buryGroup(group int) {
 	for {
 		var status syscall.WaitStatus
@@ -156,42 +135,17 @@ func marked(pid int, mark string) bool {
 	return err == nil && bytes.Contains(environ, []byte(mark))
 }
 
-// awaitExit returns when a command is dead, and leaves it unreaped.
-func awaitExit(l *live) {
-	for {
-		err := unix.Waitid(unix.P_PID, l.group(), nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, syscall.EINTR) {
-			return
-		}
-	}
-}
-
-// firstThreads are the children of our first thread, who gets all orphans.
-// Looking at it alone takes a fraction of the time that all threads take.
-func firstThreads() (pids []int, ok bool) {
-	raw, err := os.ReadFile(firstThread)
-	return numbers(raw), err == nil
-}
-
-var firstThread = fmt.Sprintf("/proc/self/task/%d/children", os.Getpid())
-
-func numbers(raw []byte) []int {
-	var out []int
-	for _, field := range bytes.Fields(raw) {
-		if n, err := strconv.Atoi(string(field)); err == nil {
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
 // children are the processes whose parent we are.
 func children() []int {
 	var out []int
 	lists, _ := filepath.Glob("/proc/self/task/*/children") // the pattern is well-formed
 	for _, list := range lists {
 		raw, _ := os.ReadFile(list) // a thread that has ended has none
-		out = append(out, numbers(raw)...)
+		for _, field := range bytes.Fields(raw) {
+			if pid, err := strconv.Atoi(string(field)); err == nil {
+				out = append(out, pid)
+			}
+		}
 	}
 	if len(lists) > 0 {
 		return out

@@ -7,10 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/process"
@@ -114,64 +111,4 @@ func TestOthersAreLeftAlone(t *testing.T) {
 		t.Error(err)
 	}
 	line.dead(t)
-}
-
-// A guardian that somebody has killed is replaced, and the new one knows of
-// the commands that ran before it.
-func TestTheGuardianIsReplaced(t *testing.T) {
-	line := newLifeline(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	us := exec.Command(self)
-	us.Env = append(os.Environ(), helper+"="+fmt.Sprintf(`exec 5>%q; trap '' TERM HUP; echo on >&5; sleep 1000; sleep 1000`, line.path))
-	if err := us.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line.begun(t)
-	first := guardianOf(t, us.Process.Pid, 0)
-	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	guardianOf(t, us.Process.Pid, first)
-	if err := us.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = us.Wait()
-	line.dead(t)
-}
-
-// guardianOf waits until a process has a guardian, other than one.
-func guardianOf(t *testing.T, parent, other int) int {
-	t.Helper()
-	for {
-		for _, pid := range childrenOf(t, parent) {
-			environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // one that has ended has none
-			if pid != other && strings.Contains(string(environ), "ESPALIER_COMMAND=guardian\x00") {
-				return pid
-			}
-		}
-		runtime.Gosched()
-	}
-}
-
-func childrenOf(t *testing.T, parent int) []int {
-	t.Helper()
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []int
-	for _, list := range lists {
-		raw, _ := os.ReadFile(list) // a thread that has ended has none
-		for _, field := range strings.Fields(string(raw)) {
-			pid, err := strconv.Atoi(field)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out = append(out, pid)
-		}
-	}
-	return out
 }

@@ -14,15 +14,11 @@ func buryGroup(int) {}
 
 func awaitGroup(int, <-chan time.Time) bool { return true }
 
-// awaitExit returns when a command is dead. Its number is free from then on,
-// for the moment until the rest of its group is killed.
-func awaitExit(l *live) { l.reap() }
-
 func endEscaped(string, time.Time) error { return nil }
 
 type groups struct{}
 
 var known groups
 
-func (groups) start(cmd *exec.Cmd, _ bool) error { return cmd.Start() }
-func (groups) remove(int)                        {}
+func (groups) start(cmd *exec.Cmd) error { return cmd.Start() }
+func (groups) remove(int)                {}

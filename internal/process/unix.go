@@ -5,36 +5,47 @@ package process
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"strconv"
-	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
+
+// guard leaves the watcher behind and becomes the command. The watcher is
+// forked twice, so that it is nobody's child whom the command might wait for,
+// and holds none of the command's files. When it has to act it first looks for
+// processes that have left the group and still carry the command's mark; it
+// does not carry the mark itself.
+const guard = `mark=$1; shift
+(trap '' HUP INT QUIT TERM; {
+read -r _
+if [ -r /proc/self/environ ]; then
+	tries=50
+	while found=$(grep -lsF "$mark" /proc/[0-9]*/environ); [ -n "$found" ] && [ $((tries-=1)) -gt 0 ]; do
+		for one in $found; do one=${one#/proc/}; kill -KILL "${one%/environ}"; done
+	done
+fi
+kill -KILL 0; } <&3 >/dev/null 2>&1 &)
+exec 3<&-
+export ` + markName + `="$mark"
+exec "$@"`
 
 // markName is the variable by which everything that a command has started can
 // be told from everything else.
 const markName = "ESPALIER_COMMAND"
 
-// viaShell starts a command that the system could not: a script that does not
-// name its interpreter, a program that has to be found, or one that is not
-// there, which then ends as it does in a shell.
-const viaShell = `exec "$@"`
-
 // live is a command that has been started.
 type live struct {
 	cmd    *exec.Cmd
 	mark   string
-	slot   int           // in the guardian's table
-	exited chan struct{} // closed when the command itself is dead
-	reap   func()        // gives up its number, which others may get then
+	leash  *os.File // as long as we hold it, the watcher does nothing
+	exited chan struct{}
 }
 
 // launch starts a command with the files given, which it closes here.
@@ -44,45 +55,24 @@ func launch(c Command, in, out, errs *os.File) (*live, error) {
 			f.Close()
 		}
 	}()
-	adopt()
-	slot, mark, err := watched.reserve()
+	leashRead, leash, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	l := &live{mark: mark, slot: slot, exited: make(chan struct{})}
-	env := c.Env
-	if env == nil {
-		env = os.Environ()
-	}
-	env = append(slices.Clip(env), markName+"="+mark)
-	start := func(path string, args ...string) error {
-		l.cmd = exec.Command(path, args...)
-		l.cmd.Dir, l.cmd.Env = c.Dir, env
-		l.cmd.Stdin, l.cmd.Stdout, l.cmd.Stderr = in, out, errs
-		l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		return known.start(l.cmd, false)
-	}
-	err = exec.ErrNotFound
-	if strings.Contains(c.Path, "/") {
-		err = start(c.Path, c.Args...)
-	}
-	if err != nil {
-		err = start("/bin/sh", append([]string{"-c", viaShell, "sh", c.Path}, c.Args...)...)
-	}
-	if err == nil {
-		l.reap = sync.OnceFunc(func() { _ = l.cmd.Wait() }) // how it ended is in the state
-		if err = watched.watch(slot, l.group()); err != nil {
-			_ = syscall.Kill(-l.group(), syscall.SIGKILL)
-			l.reap()
-			known.remove(l.group())
-		}
-	}
-	if err != nil {
-		watched.release(slot)
+	defer leashRead.Close()
+	l := &live{mark: rand.Text(), leash: leash, exited: make(chan struct{})}
+	l.cmd = exec.Command("/bin/sh", append([]string{"-c", guard, "sh", l.mark, c.Path}, c.Args...)...)
+	l.cmd.Dir, l.cmd.Env = c.Dir, c.Env
+	l.cmd.Stdin, l.cmd.Stdout, l.cmd.Stderr = in, out, errs
+	l.cmd.ExtraFiles = []*os.File{leashRead}
+	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	adopt()
+	if err := known.start(l.cmd); err != nil {
+		leash.Close()
 		return nil, err
 	}
 	go func() {
-		awaitExit(l)
+		_ = l.cmd.Wait() // how it ended is in the state
 		close(l.exited)
 	}()
 	return l, nil
@@ -93,7 +83,7 @@ func (l *live) group() int { return l.cmd.Process.Pid }
 // end stops the command, politely first if it still runs, and returns when
 // nothing of it is left.
 func (l *live) end(polite bool, grace time.Duration) error {
-	defer watched.release(l.slot)
+	defer l.leash.Close()
 	if polite {
 		_ = syscall.Kill(-l.group(), syscall.SIGTERM)
 		select {
@@ -110,8 +100,8 @@ func (l *live) end(polite bool, grace time.Duration) error {
 }
 
 // endGroup kills what is left of the group and returns when it is gone. The
-// command itself is dead by then or dies now, but is not reaped before that,
-// so the group's number cannot have gone to somebody else.
+// watcher is always left, so the group's number cannot have gone to somebody
+// else.
 func (l *live) endGroup(deadline time.Time) error {
 	_ = syscall.Kill(-l.group(), syscall.SIGKILL)
 	timer := time.After(time.Until(deadline))
@@ -119,11 +109,6 @@ func (l *live) endGroup(deadline time.Time) error {
 	case <-l.exited:
 	case <-timer:
 		return fmt.Errorf("%w: process %d", ErrAlive, l.group())
-	}
-	watched.forget(l.slot)
-	l.reap()
-	if gone(l.group(), false) {
-		return nil
 	}
 	if !awaitGroup(l.group(), timer) && !gone(l.group(), true) {
 		return fmt.Errorf("%w: process group %d", ErrAlive, l.group())
