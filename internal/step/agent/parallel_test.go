@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/journal"
@@ -73,9 +74,12 @@ func TestToolsAtOnce(t *testing.T) {
 // A result that was there when the process died is not asked for again, even
 // if another call of the same turn was still under way.
 func TestCrashBetweenTwoResults(t *testing.T) {
+	var mu sync.Mutex // both calls of a turn are made at once
 	var calls []string
 	count := func(j *step.Job) {
 		j.Tools = box(func(_ context.Context, call tool.Call) (tool.Result, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			calls = append(calls, call.Key)
 			return tool.Result{Output: call.Input}, nil
 		})
