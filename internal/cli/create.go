@@ -71,7 +71,7 @@ model: the words themselves decide on the steps.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&g.options.Simulate, "simulate", false, "ask no model; make the workflow by rules")
 	flags.StringVar(&g.script, "script", "", "play replies from this `FILE`")
-	cmd.MarkFlagsMutuallyExclusive("simulate", "script")
+	exclusive(cmd, "simulate", "script")
 	flags.StringVar(&g.options.Model, "model", "", "the `MODEL` of all steps")
 	flags.BoolVar(&g.options.AllowShell, "allow-shell", false, "let scripts of the project's own workflow-creator run")
 	return cmd

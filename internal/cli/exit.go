@@ -141,3 +141,16 @@ func takes(least, most int, what string) cobra.PositionalArgs {
 		return nil
 	}
 }
+
+// exclusive makes it wrong usage to give both flags. Completion leaves the
+// other one out as well.
+func exclusive(cmd *cobra.Command, one, other string) {
+	cmd.MarkFlagsMutuallyExclusive(one, other)
+	args := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, given []string) error {
+		if flags := cmd.Flags(); flags.Changed(one) && flags.Changed(other) {
+			return usage("Choose one of the two.", "--%s and --%s exclude each other", one, other)
+		}
+		return args(cmd, given)
+	}
+}

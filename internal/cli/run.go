@@ -173,7 +173,7 @@ replies from a file. Both are labelled as such wherever they appear.`,
 	a.compatFlag(cmd)
 	flags.StringVar(&durability, "durability", "full", "full: every step survives a power cut; relaxed: the last moments may not")
 	flags.StringVar(&givenRun, "run-id", "", "the id of the new run: a UUID")
-	cmd.MarkFlagsMutuallyExclusive("simulate", "script")
+	exclusive(cmd, "simulate", "script")
 	cmd.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"full", "relaxed"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		for _, other := range []string{"simulate", "script", "detach", "run-id", "json"} {

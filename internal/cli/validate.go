@@ -42,9 +42,6 @@ it.`,
 			if err := a.checkCompat(); err != nil {
 				return err
 			}
-			if a.json && sarif {
-				return usage("Choose one of the two.", "--json and --sarif exclude each other")
-			}
 			v := &validation{app: a, stdinName: stdinName, files: source.Set{}, seen: map[string]bool{}}
 			for _, arg := range args {
 				err := v.add(arg)
@@ -83,6 +80,7 @@ it.`,
 	flags.BoolVar(&sarif, "sarif", false, "print SARIF 2.1.0, for code scanning")
 	flags.StringVarP(&output, "output", "o", "", "write to this `FILE`")
 	flags.StringVar(&stdinName, "stdin-name", "stdin.md", "the `PATH` that \"-\" would have as a file")
+	exclusive(cmd, "json", "sarif")
 	return cmd
 }
 
