@@ -10,17 +10,18 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report/audit"
+	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
 // TestTheTranscriptHasNoSay: a run without a transcript has the same audit log,
 // byte for byte.
 func TestTheTranscriptHasNoSay(t *testing.T) {
-	r := recorded(t, "gate-approved")
-	want := together(undisturbed(t, r))
-	started := r.appends[0].Events[0].Fact.(journal.RunStarted)
+	r := reporttest.Recorded(t, "gate-approved")
+	want := reporttest.Together(undisturbed(t, r))
+	started := r.Appends[0].Events[0].Fact.(journal.RunStarted)
 	started.Options = json.RawMessage(`{"no_transcript":true}`)
-	r.appends[0].Events[0].Fact = started
-	if got := together(undisturbed(t, r)); got != want {
+	r.Appends[0].Events[0].Fact = started
+	if got := reporttest.Together(undisturbed(t, r)); got != want {
 		t.Error(got)
 	}
 }
@@ -29,9 +30,9 @@ func TestTheTranscriptHasNoSay(t *testing.T) {
 // have, unless it is required. F30: required_events is the least that there must
 // be; at the full level everything is there anyway.
 func TestF44AuditLevel(t *testing.T) {
-	r := recorded(t, "observed")
-	r.program.Audit = &ir.Audit{Level: "minimal", RequiredEvents: []ir.Name{{Name: "model_error"}}}
-	r.program.Children[0].Audit = r.program.Audit
+	r := reporttest.Recorded(t, "observed")
+	r.Program.Audit = &ir.Audit{Level: "minimal", RequiredEvents: []ir.Name{{Name: "model_error"}}}
+	r.Program.Children[0].Audit = r.Program.Audit
 	seen := map[string]bool{}
 	for _, text := range undisturbed(t, r) {
 		for _, one := range records(t, text) {
@@ -51,23 +52,23 @@ func TestF44AuditLevel(t *testing.T) {
 // TestSuspension: a run is suspended and resumed in turn, and nothing is done
 // in between.
 func TestSuspension(t *testing.T) {
-	for _, r := range recordings(t) {
+	for _, r := range reporttest.All(t) {
 		suspended := false
-		for _, one := range records(t, undisturbed(t, r)[string(run)+audit.Ext]) {
+		for _, one := range records(t, undisturbed(t, r)[string(reporttest.Run)+audit.Ext]) {
 			switch one.Event {
 			case audit.RunSuspended:
 				if suspended {
-					t.Errorf("%s: record %d: suspended twice", r.name, one.Seq)
+					t.Errorf("%s: record %d: suspended twice", r.Name, one.Seq)
 				}
 				suspended = true
 			case audit.RunResumed:
 				if !suspended && !strings.Contains(string(one.Data), "taken_over") {
-					t.Errorf("%s: record %d: resumed without being suspended", r.name, one.Seq)
+					t.Errorf("%s: record %d: resumed without being suspended", r.Name, one.Seq)
 				}
 				suspended = false
 			case audit.StepStart, audit.ModelCall, audit.ToolCall:
 				if suspended {
-					t.Errorf("%s: record %d: %s while suspended", r.name, one.Seq, one.Event)
+					t.Errorf("%s: record %d: %s while suspended", r.Name, one.Seq, one.Event)
 				}
 			}
 		}
@@ -84,8 +85,8 @@ func TestLongAndBrokenContent(t *testing.T) {
 		"a huge number":  {`[1e999, 9007199254740993, 1.50]`, `"output_summary":["1e999","9007199254740993",1.5]`},
 		"no JSON at all": {`{"a":`, `"output_summary":"{\"a\":"`},
 	} {
-		r := recorded(t, "linear")
-		for _, a := range r.appends {
+		r := reporttest.Recorded(t, "linear")
+		for _, a := range r.Appends {
 			for i := range a.Events {
 				if x, ok := a.Events[i].Fact.(journal.TaskEnded); ok {
 					x.Value = journal.Value{JSON: json.RawMessage(c.value)}
@@ -94,7 +95,7 @@ func TestLongAndBrokenContent(t *testing.T) {
 				}
 			}
 		}
-		text := undisturbed(t, r)[string(run)+audit.Ext]
+		text := undisturbed(t, r)[string(reporttest.Run)+audit.Ext]
 		if !strings.Contains(text, c.want) {
 			t.Errorf("%s: there is no %s in\n%.3000s", name, c.want, text)
 		}
@@ -105,8 +106,8 @@ func TestLongAndBrokenContent(t *testing.T) {
 // TestUnreadableNotes: a note whose data is not what its kind promises still
 // counts as a call, so that audit and transcript agree.
 func TestUnreadableNotes(t *testing.T) {
-	r := recorded(t, "bundle")
-	for _, a := range r.appends {
+	r := reporttest.Recorded(t, "bundle")
+	for _, a := range r.Appends {
 		for i := range a.Events {
 			if x, ok := a.Events[i].Fact.(journal.TaskNoted); ok {
 				x.Data = json.RawMessage(`"?"`)
@@ -114,7 +115,7 @@ func TestUnreadableNotes(t *testing.T) {
 			}
 		}
 	}
-	text := undisturbed(t, r)[string(run)+audit.Ext]
+	text := undisturbed(t, r)[string(reporttest.Run)+audit.Ext]
 	if n := strings.Count(text, `"event":"model_call"`); n != 2 || strings.Count(text, `"unreadable":true`) != 2 {
 		t.Errorf("%d calls in %s", n, text)
 	}
@@ -126,7 +127,7 @@ func TestEventsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range recordings(t) {
+	for _, r := range reporttest.All(t) {
 		for _, text := range undisturbed(t, r) {
 			for _, one := range records(t, text) {
 				if !strings.Contains(string(page), "`"+one.Event+"`") {
@@ -163,12 +164,12 @@ func TestWideRunsStayLinear(t *testing.T) {
 		}
 		add(journal.StepLeft{Place: at, Outcome: "ok"})
 		add(journal.RunFinished{Outcome: "ok"})
-		s := &shelf{program: p, appends: []journal.Appended{{Pos: 1, Run: run, Events: events}}}
-		made, err := writer(t.TempDir(), s).Rebuild(t.Context(), run)
+		s := &reporttest.Shelf{Pinned: p, Appends: []journal.Appended{{Pos: 1, Run: reporttest.Run, Events: events}}}
+		made, err := writer(t.TempDir(), s).Rebuild(t.Context(), reporttest.Run)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(made[run])
+		return string(made[reporttest.Run])
 	}
 	cost := func(n int) float64 { return testing.AllocsPerRun(1, func() { text(n) }) / float64(n) }
 	if small, large := cost(100), cost(1000); large > 1.5*small {
@@ -180,10 +181,10 @@ func TestWideRunsStayLinear(t *testing.T) {
 }
 
 // completions are the step_complete records of a run, by step.
-func completions(t *testing.T, r *recording) map[string]map[string]any {
+func completions(t *testing.T, r *reporttest.Recording) map[string]map[string]any {
 	t.Helper()
 	out := map[string]map[string]any{}
-	for _, one := range records(t, undisturbed(t, r)[string(run)+audit.Ext]) {
+	for _, one := range records(t, undisturbed(t, r)[string(reporttest.Run)+audit.Ext]) {
 		if one.Event == audit.StepComplete {
 			var data map[string]any
 			if err := json.Unmarshal(one.Data, &data); err != nil {
@@ -196,9 +197,9 @@ func completions(t *testing.T, r *recording) map[string]map[string]any {
 }
 
 // step finds a step of the program's body.
-func step(t *testing.T, r *recording, id string) *ir.Step {
+func step(t *testing.T, r *reporttest.Recording, id string) *ir.Step {
 	t.Helper()
-	s := r.program.Step(ir.Body, id)
+	s := r.Program.Step(ir.Body, id)
 	if s == nil {
 		t.Fatalf("there is no step %s", id)
 	}
@@ -208,7 +209,7 @@ func step(t *testing.T, r *recording, id string) *ir.Step {
 // TestF45FallbackUsed: the step that stood in says so, with the author's word
 // beside it; the one that failed has its own reason.
 func TestF45FallbackUsed(t *testing.T) {
-	r := recorded(t, "fallback")
+	r := reporttest.Recorded(t, "fallback")
 	step(t, r, "draft").ReasonFail = "NO_DRAFT"
 	step(t, r, "template").ReasonOK = "TEMPLATE_TAKEN"
 	got := completions(t, r)
@@ -222,7 +223,7 @@ func TestF45FallbackUsed(t *testing.T) {
 
 // TestF16SkippedOnError: a failure that the author lets pass is called so.
 func TestF16SkippedOnError(t *testing.T) {
-	r := recorded(t, "fallback")
+	r := reporttest.Recorded(t, "fallback")
 	s := step(t, r, "draft")
 	s.SkipOnError, s.ReasonFail = true, "DRAFT_SKIPPED"
 	if d := completions(t, r)["draft"]; d["status"] != "skipped_on_error" || d["reason_code"] != "DRAFT_SKIPPED" {
@@ -232,8 +233,8 @@ func TestF16SkippedOnError(t *testing.T) {
 
 // TestF6MissingReads: reads that nobody has written are told when a step begins.
 func TestF6MissingReads(t *testing.T) {
-	r := recorded(t, "linear")
-	for _, a := range r.appends {
+	r := reporttest.Recorded(t, "linear")
+	for _, a := range r.Appends {
 		for i := range a.Events {
 			if x, ok := a.Events[i].Fact.(journal.TaskStarted); ok && x.Step == "greet" {
 				x.MissingReads = []string{"state.pages"}
@@ -241,7 +242,7 @@ func TestF6MissingReads(t *testing.T) {
 			}
 		}
 	}
-	if text := undisturbed(t, r)[string(run)+audit.Ext]; strings.Count(text, `"missing_reads":["state.pages"]`) != 1 {
+	if text := undisturbed(t, r)[string(reporttest.Run)+audit.Ext]; strings.Count(text, `"missing_reads":["state.pages"]`) != 1 {
 		t.Error(text)
 	}
 }
@@ -249,7 +250,7 @@ func TestF6MissingReads(t *testing.T) {
 // TestF29Extensions: what the specification asks for without a name has one.
 func TestF29Extensions(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range recordings(t) {
+	for _, r := range reporttest.All(t) {
 		for _, text := range undisturbed(t, r) {
 			for _, one := range records(t, text) {
 				seen[one.Event] = true

@@ -16,13 +16,14 @@ import (
 
 	"github.com/espalier-run/espalier/internal/canonical"
 	"github.com/espalier-run/espalier/internal/report/audit"
+	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
 // evidence is of a recorded run whose files nobody has touched.
-func evidence(t testing.TB, r *recording) audit.Evidence {
+func evidence(t testing.TB, r *reporttest.Recording) audit.Evidence {
 	t.Helper()
-	text := []byte(undisturbed(t, r)[string(run)+audit.Ext])
-	e := audit.Evidence{Run: run, Trace: run, File: text, Before: text, After: text, Finished: r.name != "waiting" && r.name != "budget"}
+	text := []byte(undisturbed(t, r)[string(reporttest.Run)+audit.Ext])
+	e := audit.Evidence{Run: reporttest.Run, Trace: reporttest.Run, File: text, Before: text, After: text, Finished: r.Name != "waiting" && r.Name != "budget"}
 	e.Pinned = []byte("the definition")
 	e.Definition = sum(e.Pinned)
 	// The recordings have pinned nothing; here they have.
@@ -64,12 +65,12 @@ func rechain(text []byte) []byte {
 }
 
 func TestVerifyHolds(t *testing.T) {
-	for _, r := range recordings(t) {
+	for _, r := range reporttest.All(t) {
 		e := evidence(t, r)
 		got := audit.Verify(e)
 		last := bytes.Split(bytes.TrimSpace(e.File), []byte("\n"))
 		if !got.OK || len(got.Faults) > 0 || got.Records != len(last) || got.Head != sum(last[len(last)-1]) {
-			t.Errorf("%s: %+v", r.name, got)
+			t.Errorf("%s: %+v", r.Name, got)
 		}
 	}
 }
@@ -118,7 +119,7 @@ func TestVerifyNames(t *testing.T) {
 		"another definition":                     {both(replace(`"definition":"`, `"definition":"0`), rechain), 1, audit.CheckDefinition, "but the run has pinned"},
 		"another time":                           {both(replace(`06:14:20.500Z`, `06:14:20.501Z`), rechain), 15, audit.CheckJournal, "timestamp is"},
 	} {
-		e := evidence(t, recorded(t, "gate-approved"))
+		e := evidence(t, reporttest.Recorded(t, "gate-approved"))
 		e.File = c.change(e.File)
 		got := audit.Verify(e)
 		if got.OK || len(got.Faults) == 0 {
@@ -164,7 +165,7 @@ func TestVerifyAgainstTheRest(t *testing.T) {
 			e.Before, e.File, e.Finished = firstLines(e.File, 7), firstLines(e.File, 6), false
 		}, 7, audit.CheckJournal},
 	} {
-		e := evidence(t, recorded(t, "gate-approved"))
+		e := evidence(t, reporttest.Recorded(t, "gate-approved"))
 		c.change(&e)
 		got := audit.Verify(e)
 		if c.check == "" {
@@ -186,13 +187,13 @@ func firstLines(b []byte, n int) []byte {
 // TestVerifyFindsAnyChange: no byte can be changed, no line left out, doubled
 // or moved, with or without a new chain.
 func TestVerifyFindsAnyChange(t *testing.T) {
-	all := recordings(t)
+	all := reporttest.All(t)
 	made := map[string]audit.Evidence{}
 	for _, r := range all {
-		made[r.name] = evidence(t, r)
+		made[r.Name] = evidence(t, r)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		e := made[all[rapid.IntRange(0, len(all)-1).Draw(t, "recording")].name]
+		e := made[all[rapid.IntRange(0, len(all)-1).Draw(t, "recording")].Name]
 		text := bytes.Clone(e.File)
 		lines := bytes.SplitAfter(text, []byte("\n"))
 		lines = lines[:len(lines)-1]
@@ -242,7 +243,7 @@ func TestVerifyWithoutEspalier(t *testing.T) {
 		t.Fatal("docs/audit.md has no program")
 	}
 	script, _, _ = strings.Cut(script, "```")
-	text := []byte(undisturbed(t, recorded(t, "gate-approved"))[string(run)+audit.Ext])
+	text := []byte(undisturbed(t, reporttest.Recorded(t, "gate-approved"))[string(reporttest.Run)+audit.Ext])
 	for name, c := range map[string]struct {
 		text []byte
 		want string

@@ -20,6 +20,7 @@ import (
 	"github.com/espalier-run/espalier/internal/canonical"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/audit"
+	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
 var update = flag.Bool("update", false, "write the expected audit logs anew")
@@ -27,19 +28,19 @@ var update = flag.Bool("update", false, "write the expected audit logs anew")
 // A writer of the tests never tidies up by itself.
 func frozen() time.Time { return time.Unix(0, 0) }
 
-func writer(dir string, s *shelf) *audit.Writer {
+func writer(dir string, s *reporttest.Shelf) *audit.Writer {
 	return audit.New(audit.Options{
 		Dir: dir, Source: s, Program: s.Program, Now: frozen, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 }
 
-func undisturbed(t testing.TB, r *recording) map[string]string {
+func undisturbed(t testing.TB, r *reporttest.Recording) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	s := &shelf{program: r.program}
+	s := &reporttest.Shelf{Pinned: r.Program}
 	w := writer(dir, s)
-	for _, a := range r.appends {
-		s.appends = append(s.appends, a)
+	for _, a := range r.Appends {
+		s.Appends = append(s.Appends, a)
 		if err := w.Record(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
@@ -47,21 +48,21 @@ func undisturbed(t testing.TB, r *recording) map[string]string {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return files(t, dir)
+	return reporttest.Files(t, dir, audit.Ext)
 }
 
 // TestLogs: every recorded run has the audit log that is expected of it.
 func TestLogs(t *testing.T) {
-	for _, r := range recordings(t) {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range reporttest.All(t) {
+		t.Run(r.Name, func(t *testing.T) {
 			all := undisturbed(t, r)
-			if r.name != "linear" { // of which the exact bytes are kept
+			if r.Name != "linear" { // of which the exact bytes are kept
 				for name, text := range all {
 					all[name] = plain(t, text)
 				}
 			}
-			got := together(all)
-			path := filepath.Join("testdata", r.name+".txtar")
+			got := reporttest.Together(all)
+			path := filepath.Join("testdata", r.Name+".txtar")
 			if *update {
 				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -81,7 +82,7 @@ func TestLogs(t *testing.T) {
 // TestChain: every line is canonical, is numbered, has the base fields and the
 // hash of the line before; every log begins and ends as it should.
 func TestChain(t *testing.T) {
-	for _, r := range recordings(t) {
+	for _, r := range reporttest.All(t) {
 		for name, text := range undisturbed(t, r) {
 			prev, lines := audit.Genesis, strings.SplitAfter(text, "\n")
 			lines = lines[:len(lines)-1]
@@ -92,28 +93,28 @@ func TestChain(t *testing.T) {
 					t.Fatal(err)
 				}
 				if form, err := canonical.JSON([]byte(line)); err != nil || string(form) != line {
-					t.Errorf("%s %s:%d is not canonical: %v", r.name, name, i+1, err)
+					t.Errorf("%s %s:%d is not canonical: %v", r.Name, name, i+1, err)
 				}
-				if rec.Seq != int64(i+1) || rec.PrevHash != prev || rec.RunID+audit.Ext != name || rec.TraceID != string(run) || rec.Event == "" {
-					t.Errorf("%s %s:%d: %s", r.name, name, i+1, line)
+				if rec.Seq != int64(i+1) || rec.PrevHash != prev || rec.RunID+audit.Ext != name || rec.TraceID != string(reporttest.Run) || rec.Event == "" {
+					t.Errorf("%s %s:%d: %s", r.Name, name, i+1, line)
 				}
 				var data struct {
 					Step string `json:"step_id"`
 				}
 				if json.Unmarshal(rec.Data, &data); data.Step != rec.StepID {
-					t.Errorf("%s %s:%d: F28: data repeats the step: %s", r.name, name, i+1, line)
+					t.Errorf("%s %s:%d: F28: data repeats the step: %s", r.Name, name, i+1, line)
 				}
 				if strings.HasPrefix(rec.Event, "step_") && rec.StepID == "" || strings.HasPrefix(rec.Event, "run_") && rec.StepID != "" {
-					t.Errorf("%s %s:%d: F28: %s", r.name, name, i+1, line)
+					t.Errorf("%s %s:%d: F28: %s", r.Name, name, i+1, line)
 				}
 				sum := sha256.Sum256([]byte(line))
 				prev = hex.EncodeToString(sum[:])
 			}
 			if !strings.Contains(lines[0], `"event":"run_start"`) {
-				t.Errorf("%s %s begins with %s", r.name, name, lines[0])
+				t.Errorf("%s %s begins with %s", r.Name, name, lines[0])
 			}
-			if last := lines[len(lines)-1]; r.name != "waiting" && r.name != "budget" && !strings.Contains(last, `"event":"run_complete"`) && !strings.Contains(last, `"event":"run_failed"`) {
-				t.Errorf("%s %s ends with %s", r.name, name, last)
+			if last := lines[len(lines)-1]; r.Name != "waiting" && r.Name != "budget" && !strings.Contains(last, `"event":"run_complete"`) && !strings.Contains(last, `"event":"run_failed"`) {
+				t.Errorf("%s %s ends with %s", r.Name, name, last)
 			}
 		}
 	}
@@ -122,39 +123,39 @@ func TestChain(t *testing.T) {
 // TestDeathInTheMiddle: whatever a writer leaves behind that dies, another one
 // makes the same log of it; also when lines are torn.
 func TestDeathInTheMiddle(t *testing.T) {
-	for _, r := range recordings(t) {
+	for _, r := range reporttest.All(t) {
 		want := undisturbed(t, r)
-		for at := range r.appends {
+		for at := range r.Appends {
 			dir := t.TempDir()
-			s := &shelf{program: r.program}
+			s := &reporttest.Shelf{Pinned: r.Program}
 			first := writer(dir, s)
-			for _, a := range r.appends[:at] {
-				s.appends = append(s.appends, a)
+			for _, a := range r.Appends[:at] {
+				s.Appends = append(s.Appends, a)
 				if err := first.Record(t.Context(), a); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for name, text := range files(t, dir) { // its last write was cut short
+			for name, text := range reporttest.Files(t, dir, audit.Ext) { // its last write was cut short
 				if err := os.WriteFile(filepath.Join(dir, name), []byte(text[:len(text)-at%7]), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
 			second := writer(dir, s)
-			for _, a := range r.appends[max(at-1, 0):] {
-				if len(s.appends) < len(r.appends) && a.Pos > r.appends[at].Pos-1 {
-					s.appends = append(s.appends, a)
+			for _, a := range r.Appends[max(at-1, 0):] {
+				if len(s.Appends) < len(r.Appends) && a.Pos > r.Appends[at].Pos-1 {
+					s.Appends = append(s.Appends, a)
 				}
 				if err := second.Record(t.Context(), a); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := second.CatchUp(t.Context(), run); err != nil {
+			if err := second.CatchUp(t.Context(), reporttest.Run); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, files(t, dir)); diff != "" {
-				t.Fatalf("%s, death before append %d:\n%s", r.name, at, diff)
+			if diff := cmp.Diff(want, reporttest.Files(t, dir, audit.Ext)); diff != "" {
+				t.Fatalf("%s, death before append %d:\n%s", r.Name, at, diff)
 			}
-			if aside, err := second.SetAside(run); err != nil || len(aside) > 0 {
+			if aside, err := second.SetAside(reporttest.Run); err != nil || len(aside) > 0 {
 				t.Errorf("%v, %v", aside, err)
 			}
 		}
@@ -164,11 +165,11 @@ func TestDeathInTheMiddle(t *testing.T) {
 // TestRebuild: a log that was deleted is written again, byte for byte, and can
 // be made without touching the disk; only its owner may read it.
 func TestRebuild(t *testing.T) {
-	for _, r := range recordings(t) {
+	for _, r := range reporttest.All(t) {
 		want := undisturbed(t, r)
 		dir := filepath.Join(t.TempDir(), "audit")
-		w := writer(dir, &shelf{program: r.program, appends: r.appends})
-		made, err := w.Rebuild(t.Context(), run)
+		w := writer(dir, &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends})
+		made, err := w.Rebuild(t.Context(), reporttest.Run)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,18 +178,18 @@ func TestRebuild(t *testing.T) {
 			inMemory[string(id)+audit.Ext] = string(text)
 		}
 		if diff := cmp.Diff(want, inMemory); diff != "" {
-			t.Errorf("%s: %s", r.name, diff)
+			t.Errorf("%s: %s", r.Name, diff)
 		}
 		if _, err := os.Stat(dir); err == nil {
 			t.Error("rebuilding in memory has written something")
 		}
-		if err := w.CatchUp(t.Context(), run); err != nil {
+		if err := w.CatchUp(t.Context(), reporttest.Run); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, files(t, dir)); diff != "" {
-			t.Errorf("%s: %s", r.name, diff)
+		if diff := cmp.Diff(want, reporttest.Files(t, dir, audit.Ext)); diff != "" {
+			t.Errorf("%s: %s", r.Name, diff)
 		}
-		if is, err := os.Stat(filepath.Join(dir, string(run)+audit.Ext)); err != nil || is.Mode().Perm() != 0o600 {
+		if is, err := os.Stat(filepath.Join(dir, string(reporttest.Run)+audit.Ext)); err != nil || is.Mode().Perm() != 0o600 {
 			t.Errorf("%v, %v", is.Mode(), err)
 		}
 	}

@@ -2,11 +2,9 @@ package console_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,10 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
-	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/console"
+	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
 var update = flag.Bool("update", false, "write the expected texts anew")
@@ -30,64 +28,31 @@ var (
 	_ report.Sink = (*console.Live)(nil)
 )
 
-const run journal.RunID = "11111111-1111-4111-8111-111111111111"
-
+// recording is a run that a console shows.
 type recording struct {
-	name    string
+	*reporttest.Recording
 	outline func(string) (*report.Outline, error)
-	appends []journal.Appended
 }
 
-func recordings(t testing.TB) []*recording {
-	t.Helper()
-	paths, err := filepath.Glob("../testdata/runs/*.txtar")
-	if err != nil || len(paths) < 10 {
-		t.Fatalf("%d recordings: %v", len(paths), err)
-	}
-	var out []*recording
-	for _, path := range paths {
-		out = append(out, recorded(t, strings.TrimSuffix(filepath.Base(path), ".txtar")))
+const run = reporttest.Run
+
+func recordings(t testing.TB) []recording {
+	var out []recording
+	for _, r := range reporttest.All(t) {
+		out = append(out, shown(r))
 	}
 	return out
 }
 
-func recorded(t testing.TB, name string) *recording {
-	t.Helper()
-	archive, err := txtar.ParseFile(filepath.Join("../testdata/runs", name+".txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	program := &ir.Program{}
-	if err := json.Unmarshal(archive.Files[0].Data, program); err != nil {
-		t.Fatal(err)
-	}
-	outline := report.NewOutline(program)
-	r := &recording{name: name, outline: func(string) (*report.Outline, error) { return outline, nil }}
-	for i, body := range strings.SplitAfter(string(archive.Files[1].Data), "\n\n") {
-		events, err := journal.Decode([]byte(strings.TrimSpace(body) + "\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.appends = append(r.appends, journal.Appended{Pos: journal.Pos(i + 1), Run: run, Events: events})
-	}
-	return r
+func recorded(t testing.TB, name string) recording { return shown(reporttest.Recorded(t, name)) }
+
+func shown(r *reporttest.Recording) recording {
+	outline := report.NewOutline(r.Program)
+	return recording{r, func(string) (*report.Outline, error) { return outline, nil }}
 }
 
-// Events lets a recording be the source of what came before.
-func (r *recording) Events(_ context.Context, _ journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
-	return func(yield func(journal.Event, error) bool) {
-		for _, a := range r.appends {
-			for _, e := range a.Events {
-				if e.Seq > after && !yield(e, nil) {
-					return
-				}
-			}
-		}
-	}
-}
-
-func (r *recording) options() console.Options {
-	return console.Options{Run: run, Source: r, Outline: r.outline}
+func (r recording) options() console.Options {
+	return console.Options{Run: run, Source: &reporttest.Shelf{Appends: r.Appends}, Outline: r.outline}
 }
 
 func feed(t testing.TB, s report.Sink, appends []journal.Appended) {
@@ -100,11 +65,11 @@ func feed(t testing.TB, s report.Sink, appends []journal.Appended) {
 }
 
 // live is the area after each append, a little later, and the summary.
-func (r *recording) live(t *testing.T, size console.Size) string {
+func (r recording) live(t *testing.T, size console.Size) string {
 	t.Helper()
 	var b strings.Builder
 	p := console.NewProgress(run, r.outline)
-	for _, a := range r.appends {
+	for _, a := range r.Appends {
 		for i := range a.Events {
 			if _, err := p.Take(&a.Events[i]); err != nil {
 				t.Fatal(err)
@@ -127,17 +92,17 @@ func (r *recording) live(t *testing.T, size console.Size) string {
 
 func TestForms(t *testing.T) {
 	for _, r := range recordings(t) {
-		t.Run(r.name, func(t *testing.T) {
+		t.Run(r.Name, func(t *testing.T) {
 			var lines, objects bytes.Buffer
-			feed(t, console.NewLines(&lines, r.options()), r.appends)
-			feed(t, console.NewJSON(&objects, r.options()), r.appends)
+			feed(t, console.NewLines(&lines, r.options()), r.Appends)
+			feed(t, console.NewJSON(&objects, r.options()), r.Appends)
 			got := string(txtar.Format(&txtar.Archive{Files: []txtar.File{
 				{Name: "lines", Data: lines.Bytes()},
 				{Name: "live, 80 columns", Data: []byte(r.live(t, console.Size{Columns: 80, Rows: 24}))},
 				{Name: "live, 32 columns and 6 rows", Data: []byte(r.live(t, console.Size{Columns: 32, Rows: 6}))},
 				{Name: "json", Data: objects.Bytes()},
 			}}))
-			path := filepath.Join("testdata", r.name+".txtar")
+			path := filepath.Join("testdata", r.Name+".txtar")
 			if *update {
 				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -164,13 +129,13 @@ func TestForms(t *testing.T) {
 func TestResumed(t *testing.T) {
 	for _, r := range recordings(t) {
 		var whole bytes.Buffer
-		feed(t, console.NewLines(&whole, r.options()), r.appends)
-		for from := 1; from < len(r.appends); from++ {
+		feed(t, console.NewLines(&whole, r.options()), r.Appends)
+		for from := 1; from < len(r.Appends); from++ {
 			var before, after bytes.Buffer
-			feed(t, console.NewLines(&before, r.options()), r.appends[:from])
-			feed(t, console.NewLines(&after, r.options()), r.appends[from:])
+			feed(t, console.NewLines(&before, r.options()), r.Appends[:from])
+			feed(t, console.NewLines(&after, r.options()), r.Appends[from:])
 			if diff := cmp.Diff(whole.String(), before.String()+after.String()); diff != "" {
-				t.Fatalf("%s from append %d: %s", r.name, from, diff)
+				t.Fatalf("%s from append %d: %s", r.Name, from, diff)
 			}
 		}
 	}
@@ -179,9 +144,9 @@ func TestResumed(t *testing.T) {
 func TestAppendsThatComeAgainAndOtherRuns(t *testing.T) {
 	r := recorded(t, "linear")
 	var once, again bytes.Buffer
-	feed(t, console.NewLines(&once, r.options()), r.appends)
+	feed(t, console.NewLines(&once, r.options()), r.Appends)
 	l := console.NewLines(&again, r.options())
-	for _, a := range r.appends {
+	for _, a := range r.Appends {
 		other := a
 		other.Run = "another"
 		feed(t, l, []journal.Appended{a, other, a})
@@ -195,7 +160,7 @@ func TestAppendsThatComeAgainAndOtherRuns(t *testing.T) {
 func TestNothingCommandsTheTerminal(t *testing.T) {
 	r := recorded(t, "gate-rejected")
 	evil := "\x1b[2J\u009b31m\u202eevil\r\n\a"
-	for _, a := range r.appends {
+	for _, a := range r.Appends {
 		for i := range a.Events {
 			switch x := a.Events[i].Fact.(type) {
 			case journal.RunStarted:
@@ -211,7 +176,7 @@ func TestNothingCommandsTheTerminal(t *testing.T) {
 		}
 	}
 	var lines bytes.Buffer
-	feed(t, console.NewLines(&lines, r.options()), r.appends)
+	feed(t, console.NewLines(&lines, r.options()), r.Appends)
 	text := lines.String() + r.live(t, console.Size{Columns: 60, Rows: 10})
 	if !strings.Contains(text, "evil") || strings.ContainsAny(text, "\x1b\u009b\u202e\r\a") {
 		t.Errorf("%q", text)
@@ -291,11 +256,11 @@ func TestLive(t *testing.T) {
 	for _, r := range recordings(t) {
 		size := console.Size{Columns: 80, Rows: 24}
 		v := &terminal{}
-		now := r.appends[0].Events[0].At.Time()
+		now := r.Appends[0].Events[0].At.Time()
 		l := console.NewLive(v, r.options(), func() console.Size { return size }, func() time.Time { return now })
 		p := console.NewProgress(run, r.outline)
 		v.Write([]byte("$ espalier run\r\n"))
-		for _, a := range r.appends {
+		for _, a := range r.Appends {
 			now = now.Add(time.Second)
 			feed(t, l, []journal.Appended{a})
 			for i := range a.Events {
@@ -307,7 +272,7 @@ func TestLive(t *testing.T) {
 			}
 			want := append([]string{"$ espalier run"}, p.Area(now, size, console.Style{})...)
 			if diff := cmp.Diff(want, v.rows); diff != "" {
-				t.Fatalf("%s: %s", r.name, diff)
+				t.Fatalf("%s: %s", r.Name, diff)
 			}
 			if !v.hidden {
 				t.Error("the cursor blinks about")
@@ -315,7 +280,7 @@ func TestLive(t *testing.T) {
 			before := v.writes
 			now = now.Add(10 * time.Millisecond)
 			if err := l.Tick(); err != nil || v.writes != before {
-				t.Errorf("%s: drawn again so soon: %v", r.name, err)
+				t.Errorf("%s: drawn again so soon: %v", r.Name, err)
 			}
 		}
 		for range 2 {
@@ -325,7 +290,7 @@ func TestLive(t *testing.T) {
 		}
 		want := append([]string{"$ espalier run"}, p.Summary(console.Style{Width: 79})...)
 		if diff := cmp.Diff(want, v.rows); diff != "" || v.hidden || v.flickers > 0 {
-			t.Errorf("%s: hidden %t, %d flickers: %s", r.name, v.hidden, v.flickers, diff)
+			t.Errorf("%s: hidden %t, %d flickers: %s", r.Name, v.hidden, v.flickers, diff)
 		}
 		before := v.writes
 		l.Tick()
@@ -343,9 +308,9 @@ func TestNarrower(t *testing.T) {
 	var out bytes.Buffer
 	now := time.UnixMilli(0)
 	l := console.NewLive(&out, r.options(), func() console.Size { return size }, func() time.Time { now = now.Add(time.Second); return now })
-	feed(t, l, r.appends[:len(r.appends)-1])
-	now = r.appends[0].Events[0].At.Time()
-	feed(t, l, r.appends[len(r.appends)-1:])
+	feed(t, l, r.Appends[:len(r.Appends)-1])
+	now = r.Appends[0].Events[0].At.Time()
+	feed(t, l, r.Appends[len(r.Appends)-1:])
 	drawn := out.String()[strings.LastIndex(out.String(), "\x1b[?2026h"):]
 	out.Reset()
 	size.Columns = 30
@@ -400,7 +365,7 @@ func TestColours(t *testing.T) {
 	o := r.options()
 	o.Style.Colour = true
 	var lines bytes.Buffer
-	feed(t, console.NewLines(&lines, o), r.appends)
+	feed(t, console.NewLines(&lines, o), r.Appends)
 	for what, colour := range map[string]report.Colour{"extract": report.Cyan, "extract.W1_ACTIONS": report.Purple, "publish": report.Green} {
 		if !strings.Contains(lines.String(), colour.Paint(what)) {
 			t.Errorf("%s is not painted as in the graph:\n%s", what, lines.String())
@@ -413,7 +378,7 @@ func BenchmarkProgress(b *testing.B) {
 	events := 0
 	for b.Loop() {
 		p := console.NewProgress(run, r.outline)
-		for _, a := range r.appends {
+		for _, a := range r.Appends {
 			for i := range a.Events {
 				if _, err := p.Take(&a.Events[i]); err != nil {
 					b.Fatal(err)

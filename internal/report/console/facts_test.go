@@ -72,9 +72,9 @@ func note(n int, kind string, data any) journal.TaskNoted {
 func TestStepsAndBudgetsAreThoseOfThePlan(t *testing.T) {
 	for _, r := range recordings(t) {
 		var objects bytes.Buffer
-		feed(t, console.NewJSON(&objects, r.options()), r.appends)
+		feed(t, console.NewJSON(&objects, r.options()), r.Appends)
 		state := &plan.State{Run: run}
-		for _, a := range r.appends {
+		for _, a := range r.Appends {
 			state.Fold(a.Events)
 		}
 		for line := range strings.Lines(objects.String()) {
@@ -91,7 +91,7 @@ func TestStepsAndBudgetsAreThoseOfThePlan(t *testing.T) {
 			}
 			used := state.Spent.Used
 			if end.Steps != used.Steps || end.Tokens != used.InputTokens+used.OutputTokens {
-				t.Errorf("%s: %+v, the plan has %+v", r.name, end, used)
+				t.Errorf("%s: %+v, the plan has %+v", r.Name, end, used)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
 // steps is a run of n steps, an append for each, as an engine makes them.
@@ -77,7 +78,7 @@ func BenchmarkRecord(b *testing.B) {
 	dir := b.TempDir()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		w := writer(dir, &shelf{program: p})
+		w := writer(dir, &reporttest.Shelf{Pinned: p})
 		id := journal.RunID(fmt.Sprintf("bench-%d", i))
 		for _, a := range appends {
 			a.Run = id
@@ -97,7 +98,7 @@ func BenchmarkManyRuns(b *testing.B) {
 	events := 0
 	b.ReportAllocs()
 	for round := 0; b.Loop(); round++ {
-		w := writer(b.TempDir(), &shelf{program: p})
+		w := writer(b.TempDir(), &reporttest.Shelf{Pinned: p})
 		for _, a := range appends {
 			for i := range 1000 {
 				a.Run = journal.RunID(fmt.Sprintf("bench-%d", i))
@@ -116,7 +117,7 @@ func BenchmarkManyRuns(b *testing.B) {
 func BenchmarkCatchUp(b *testing.B) {
 	p, appends := steps("bench", 1000)
 	dir := b.TempDir()
-	s := &shelf{program: p, appends: appends}
+	s := &reporttest.Shelf{Pinned: p, Appends: appends}
 	w := writer(dir, s)
 	defer w.Close()
 	events := 0
@@ -134,7 +135,7 @@ func BenchmarkWaiting(b *testing.B) {
 	p, appends := steps("bench", 2)
 	const n = 20_000
 	for b.Loop() {
-		w := writer(b.TempDir(), &shelf{program: p})
+		w := writer(b.TempDir(), &reporttest.Shelf{Pinned: p})
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)

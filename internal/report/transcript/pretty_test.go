@@ -9,13 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/espalier-run/espalier/internal/report/reporttest"
 	"github.com/espalier-run/espalier/internal/report/transcript"
 )
 
 func TestPretty(t *testing.T) {
 	texts := map[string]string{"reference": reference + "damaged\n" + `{"seq":9,"type":"run.paused","path":"x","payload":{"by":"eva"}}` + "\n" + `{"seq":10,"ty`}
 	for _, name := range []string{"agent-with-tools", "child", "loop", "retry"} {
-		texts[name] = undisturbed(t, recorded(t, name))[string(run)+".jsonl"]
+		texts[name] = undisturbed(t, reporttest.Recorded(t, name))[string(reporttest.Run)+".jsonl"]
 	}
 	for name, text := range texts {
 		var got bytes.Buffer

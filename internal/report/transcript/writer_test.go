@@ -22,6 +22,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/filelock"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/report/reporttest"
 	"github.com/espalier-run/espalier/internal/report/transcript"
 )
 
@@ -34,17 +35,17 @@ func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)
 // frozen is a clock that stands, so that nothing happens because of time.
 func frozen() time.Time { return time.Unix(0, 0) }
 
-func writer(dir string, s *shelf) *transcript.Writer {
+func writer(dir string, s *reporttest.Shelf) *transcript.Writer {
 	return transcript.New(transcript.Options{Dir: dir, Source: s, Program: s.Program, Log: quiet(), Now: frozen})
 }
 
 // write records appends as they are committed.
-func write(t testing.TB, dir string, r *recording, from, to int) {
+func write(t testing.TB, dir string, r *reporttest.Recording, from, to int) {
 	t.Helper()
-	s := &shelf{program: r.program, appends: r.appends[:from]}
+	s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends[:from]}
 	w := writer(dir, s)
-	for _, a := range r.appends[from:to] {
-		s.appends = append(s.appends, a)
+	for _, a := range r.Appends[from:to] {
+		s.Appends = append(s.Appends, a)
 		if err := w.Record(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
@@ -54,18 +55,18 @@ func write(t testing.TB, dir string, r *recording, from, to int) {
 	}
 }
 
-func undisturbed(t testing.TB, r *recording) map[string]string {
+func undisturbed(t testing.TB, r *reporttest.Recording) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	write(t, dir, r, 0, len(r.appends))
-	return files(t, dir)
+	write(t, dir, r, 0, len(r.Appends))
+	return reporttest.Files(t, dir, ".jsonl")
 }
 
 func TestTranscripts(t *testing.T) {
-	for _, r := range recordings(t) {
-		t.Run(r.name, func(t *testing.T) {
-			got := together(undisturbed(t, r))
-			path := filepath.Join("testdata", r.name+".txtar")
+	for _, r := range reporttest.All(t) {
+		t.Run(r.Name, func(t *testing.T) {
+			got := reporttest.Together(undisturbed(t, r))
+			path := filepath.Join("testdata", r.Name+".txtar")
 			if *update {
 				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -84,22 +85,22 @@ func TestTranscripts(t *testing.T) {
 
 // TestForm holds every line of every transcript to the form that is promised.
 func TestForm(t *testing.T) {
-	for _, r := range recordings(t) {
+	for _, r := range reporttest.All(t) {
 		for name, text := range undisturbed(t, r) {
 			open := map[string]int{}
 			for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 				e, err := transcript.Decode([]byte(line))
 				if err != nil {
-					t.Fatalf("%s: %s: %v", r.name, line, err)
+					t.Fatalf("%s: %s: %v", r.Name, line, err)
 				}
 				if e.Seq != int64(i+1) || e.RunID+".jsonl" != name || !e.Type.Known() {
-					t.Errorf("%s: line %d of %s: %s", r.name, i+1, name, line)
+					t.Errorf("%s: line %d of %s: %s", r.Name, i+1, name, line)
 				}
-				if (e.ParentRunID == "") != (e.RunID == string(run)) {
-					t.Errorf("%s: the lines of children, and only they, name their parent: %s", r.name, line)
+				if (e.ParentRunID == "") != (e.RunID == string(reporttest.Run)) {
+					t.Errorf("%s: the lines of children, and only they, name their parent: %s", r.Name, line)
 				}
 				if again := canonical(t, &e); again != line {
-					t.Errorf("%s: the bytes are not those of encoding/json:\n%s\n%s", r.name, line, again)
+					t.Errorf("%s: the bytes are not those of encoding/json:\n%s\n%s", r.Name, line, again)
 				}
 				key := fmt.Sprintf("%s %s %d", e.Path, e.ChildRunID, e.Iteration)
 				switch e.Type {
@@ -107,17 +108,17 @@ func TestForm(t *testing.T) {
 					open[e.Path]++
 				case transcript.StepCompleted, transcript.CallCompleted:
 					if open[e.Path]--; open[e.Path] < 0 {
-						t.Errorf("%s: %s ended before it began", r.name, key)
+						t.Errorf("%s: %s ended before it began", r.Name, key)
 					}
 				}
 			}
-			last := r.appends[len(r.appends)-1].Events
+			last := r.Appends[len(r.Appends)-1].Events
 			if _, over := last[len(last)-1].Fact.(journal.RunFinished); !over {
 				continue
 			}
 			for path, n := range open {
 				if n != 0 {
-					t.Errorf("%s: %s began and never ended", r.name, path)
+					t.Errorf("%s: %s began and never ended", r.Name, path)
 				}
 			}
 		}
@@ -160,31 +161,31 @@ func canonical(t *testing.T, e *transcript.Event) string {
 // TestContinuing: whatever was written before a process died, and however the
 // last line was torn, going on gives the same bytes.
 func TestContinuing(t *testing.T) {
-	for _, r := range recordings(t) {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range reporttest.All(t) {
+		t.Run(r.Name, func(t *testing.T) {
 			want := undisturbed(t, r)
-			root := string(run) + ".jsonl"
-			for committed := range len(r.appends) + 1 {
+			root := string(reporttest.Run) + ".jsonl"
+			for committed := range len(r.Appends) + 1 {
 				dir := t.TempDir()
 				write(t, dir, r, 0, committed)
-				write(t, dir, r, committed, len(r.appends))
-				if committed == len(r.appends) {
+				write(t, dir, r, committed, len(r.Appends))
+				if committed == len(r.Appends) {
 					catchUp(t, dir, r)
 				}
-				if diff := cmp.Diff(want, files(t, dir)); diff != "" {
+				if diff := cmp.Diff(want, reporttest.Files(t, dir, ".jsonl")); diff != "" {
 					t.Fatalf("after %d appends: %s", committed, diff)
 				}
 				noneAside(t, dir)
 			}
 			for name, text := range want {
 				dir := t.TempDir()
-				for _, size := range cuts(text, r.name == "linear" || r.name == "child") {
+				for _, size := range cuts(text, r.Name == "linear" || r.Name == "child") {
 					for other, whole := range want {
 						put(t, dir, other, whole)
 					}
 					put(t, dir, name, text[:size])
 					catchUp(t, dir, r)
-					if got := files(t, dir); got[name] != text || got[root] != want[root] || len(got) != len(want) {
+					if got := reporttest.Files(t, dir, ".jsonl"); got[name] != text || got[root] != want[root] || len(got) != len(want) {
 						t.Fatalf("%s cut at %d:\n%s", name, size, cmp.Diff(want, got))
 					}
 				}
@@ -193,7 +194,7 @@ func TestContinuing(t *testing.T) {
 			// All deleted.
 			dir := t.TempDir()
 			catchUp(t, dir, r)
-			if diff := cmp.Diff(want, files(t, dir)); diff != "" {
+			if diff := cmp.Diff(want, reporttest.Files(t, dir, ".jsonl")); diff != "" {
 				t.Errorf("deleted and rebuilt:\n%s", diff)
 			}
 		})
@@ -219,10 +220,10 @@ func put(t testing.TB, dir, name, text string) {
 	}
 }
 
-func catchUp(t testing.TB, dir string, r *recording) {
+func catchUp(t testing.TB, dir string, r *reporttest.Recording) {
 	t.Helper()
-	w := writer(dir, &shelf{program: r.program, appends: r.appends})
-	if err := w.CatchUp(t.Context(), run); err != nil {
+	w := writer(dir, &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends})
+	if err := w.CatchUp(t.Context(), reporttest.Run); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
@@ -233,15 +234,15 @@ func catchUp(t testing.TB, dir string, r *recording) {
 // TestDeathInTheMiddle: the journal was ahead of the file, and the process
 // that goes on sees only the appends that come after.
 func TestDeathInTheMiddle(t *testing.T) {
-	for _, r := range recordings(t) {
+	for _, r := range reporttest.All(t) {
 		want := undisturbed(t, r)
-		for committed := 1; committed < len(r.appends); committed++ {
+		for committed := 1; committed < len(r.Appends); committed++ {
 			for recorded := range committed + 1 {
 				dir := t.TempDir()
 				write(t, dir, r, 0, recorded)
-				write(t, dir, r, committed, len(r.appends))
-				if diff := cmp.Diff(want, files(t, dir)); diff != "" {
-					t.Fatalf("%s: %d of %d appends recorded: %s", r.name, recorded, committed, diff)
+				write(t, dir, r, committed, len(r.Appends))
+				if diff := cmp.Diff(want, reporttest.Files(t, dir, ".jsonl")); diff != "" {
+					t.Fatalf("%s: %d of %d appends recorded: %s", r.Name, recorded, committed, diff)
 				}
 				noneAside(t, dir)
 			}
@@ -250,38 +251,38 @@ func TestDeathInTheMiddle(t *testing.T) {
 }
 
 func TestAppendsThatComeAgain(t *testing.T) {
-	r := recorded(t, "child")
+	r := reporttest.Recorded(t, "child")
 	dir := t.TempDir()
-	s := &shelf{program: r.program, appends: r.appends}
+	s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
 	w := writer(dir, s)
 	for range 3 {
-		for _, a := range r.appends {
+		for _, a := range r.Appends {
 			if err := w.Record(t.Context(), a); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if diff := cmp.Diff(undisturbed(t, r), files(t, dir)); diff != "" {
+	if diff := cmp.Diff(undisturbed(t, r), reporttest.Files(t, dir, ".jsonl")); diff != "" {
 		t.Error(diff)
 	}
-	if s.reads != 0 {
-		t.Errorf("the journal was read %d times for a run that was seen from its beginning", s.reads)
+	if s.Reads != 0 {
+		t.Errorf("the journal was read %d times for a run that was seen from its beginning", s.Reads)
 	}
 }
 
 // TestAppendsThatOverlap: another store may cut a run into other appends.
 func TestAppendsThatOverlap(t *testing.T) {
-	r := recorded(t, "child")
+	r := reporttest.Recorded(t, "child")
 	dir := t.TempDir()
-	w := writer(dir, &shelf{program: r.program, appends: r.appends})
-	all := journal.Appended{Run: run}
-	for _, a := range r.appends {
+	w := writer(dir, &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends})
+	all := journal.Appended{Run: reporttest.Run}
+	for _, a := range r.Appends {
 		all.Pos, all.Events = a.Pos, append(all.Events, a.Events...)
 		if err := w.Record(t.Context(), all); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(undisturbed(t, r), files(t, dir)); diff != "" {
+	if diff := cmp.Diff(undisturbed(t, r), reporttest.Files(t, dir, ".jsonl")); diff != "" {
 		t.Error(diff)
 	}
 	noneAside(t, dir)
@@ -297,23 +298,23 @@ func noneAside(t testing.TB, dir string) {
 
 // TestALateReaderReadsARunOnce: coming back after a long time is linear.
 func TestALateReaderReadsARunOnce(t *testing.T) {
-	r := recorded(t, "loop")
-	s := &shelf{program: r.program, appends: r.appends}
+	r := reporttest.Recorded(t, "loop")
+	s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
 	w := writer(t.TempDir(), s)
-	for _, a := range r.appends[1:] {
+	for _, a := range r.Appends[1:] {
 		if err := w.Record(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if s.reads != 1 {
-		t.Errorf("the run was read %d times", s.reads)
+	if s.Reads != 1 {
+		t.Errorf("the run was read %d times", s.Reads)
 	}
 }
 
 func TestDamage(t *testing.T) {
-	r := recorded(t, "linear")
+	r := reporttest.Recorded(t, "linear")
 	want := undisturbed(t, r)
-	name := string(run) + ".jsonl"
+	name := string(reporttest.Run) + ".jsonl"
 	lines := strings.SplitAfter(want[name], "\n")
 	for what, text := range map[string]string{
 		"a line changed":    strings.Replace(want[name], "prepare", "PREPARE", 1),
@@ -326,7 +327,7 @@ func TestDamage(t *testing.T) {
 		dir := t.TempDir()
 		put(t, dir, name, text)
 		catchUp(t, dir, r)
-		if got := files(t, dir)[name]; got != want[name] {
+		if got := reporttest.Files(t, dir, ".jsonl")[name]; got != want[name] {
 			t.Errorf("%s: %s", what, cmp.Diff(want[name], got))
 		}
 		if kept, err := os.ReadFile(filepath.Join(dir, name+".damaged-1")); err != nil || string(kept) != text {
@@ -337,16 +338,16 @@ func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, name, lines[0]+"\x00\x00\x00\x00")
 	catchUp(t, dir, r)
-	if got := files(t, dir)[name]; got != want[name] {
+	if got := reporttest.Files(t, dir, ".jsonl")[name]; got != want[name] {
 		t.Error(cmp.Diff(want[name], got))
 	}
 }
 
 // TestFilesThatChangeUnderneath: deleted, cut or replaced while the run goes on.
 func TestFilesThatChangeUnderneath(t *testing.T) {
-	r := recorded(t, "child")
+	r := reporttest.Recorded(t, "child")
 	want := undisturbed(t, r)
-	name := string(run) + ".jsonl"
+	name := string(reporttest.Run) + ".jsonl"
 	for what, disturb := range map[string]func(path string) error{
 		"deleted":   os.Remove,
 		"cut":       func(path string) error { return os.Truncate(path, 20) },
@@ -360,22 +361,22 @@ func TestFilesThatChangeUnderneath(t *testing.T) {
 			return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, []byte("mine\n"), 0o600))
 		},
 	} {
-		for at := 1; at < len(r.appends); at++ {
+		for at := 1; at < len(r.Appends); at++ {
 			dir := t.TempDir()
-			s := &shelf{program: r.program}
+			s := &reporttest.Shelf{Pinned: r.Program}
 			w := writer(dir, s)
-			for i, a := range r.appends {
+			for i, a := range r.Appends {
 				if i == at {
 					if err := disturb(filepath.Join(dir, name)); err != nil {
 						t.Fatal(err)
 					}
 				}
-				s.appends = append(s.appends, a)
+				s.Appends = append(s.Appends, a)
 				if err := w.Record(t.Context(), a); err != nil {
 					t.Fatalf("%s before append %d: %v", what, at, err)
 				}
 			}
-			if diff := cmp.Diff(want, files(t, dir)); diff != "" {
+			if diff := cmp.Diff(want, reporttest.Files(t, dir, ".jsonl")); diff != "" {
 				t.Errorf("%s before append %d: %s", what, at, diff)
 			}
 		}
@@ -385,7 +386,7 @@ func TestFilesThatChangeUnderneath(t *testing.T) {
 // TestTwoWriters: a process that is about to end and one that has just taken
 // the run over write at the same time.
 func TestTwoWriters(t *testing.T) {
-	r := recorded(t, "loop")
+	r := reporttest.Recorded(t, "loop")
 	want := undisturbed(t, r)
 	for range 8 {
 		dir := t.TempDir()
@@ -398,9 +399,9 @@ func TestTwoWriters(t *testing.T) {
 					return
 				}
 				defer lock.Close()
-				s := &shelf{program: r.program, appends: r.appends}
+				s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
 				w := transcript.New(transcript.Options{Dir: dir, Source: s, Program: s.Program, Lock: lock, Log: quiet(), Now: frozen})
-				for _, a := range r.appends {
+				for _, a := range r.Appends {
 					if err := w.Record(t.Context(), a); err != nil {
 						t.Error(err)
 					}
@@ -408,7 +409,7 @@ func TestTwoWriters(t *testing.T) {
 			})
 		}
 		both.Wait()
-		if diff := cmp.Diff(want, files(t, dir)); diff != "" {
+		if diff := cmp.Diff(want, reporttest.Files(t, dir, ".jsonl")); diff != "" {
 			t.Fatal(diff)
 		}
 		noneAside(t, dir)
@@ -416,10 +417,10 @@ func TestTwoWriters(t *testing.T) {
 }
 
 func TestModes(t *testing.T) {
-	r := recorded(t, "child")
+	r := reporttest.Recorded(t, "child")
 	dir := filepath.Join(t.TempDir(), "storage", "transcripts")
-	write(t, dir, r, 0, len(r.appends))
-	for name := range files(t, dir) {
+	write(t, dir, r, 0, len(r.Appends))
+	for name := range reporttest.Files(t, dir, ".jsonl") {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
@@ -433,19 +434,19 @@ func TestModes(t *testing.T) {
 // TestTroubleIsMadeUpFor: a folder that cannot be written holds back one run,
 // the position, and nothing else.
 func TestTroubleIsMadeUpFor(t *testing.T) {
-	r := recorded(t, "linear")
+	r := reporttest.Recorded(t, "linear")
 	want := undisturbed(t, r)
 	dir := t.TempDir()
-	name := string(run) + ".jsonl"
+	name := string(reporttest.Run) + ".jsonl"
 	if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil { // a file of that name cannot be opened
 		t.Fatal(err)
 	}
-	s := &shelf{program: r.program}
+	s := &reporttest.Shelf{Pinned: r.Program}
 	now := time.Unix(100, 0)
 	w := transcript.New(transcript.Options{Dir: dir, Source: s, Program: s.Program, Log: quiet(), Now: func() time.Time { return now }})
-	for _, a := range r.appends {
+	for _, a := range r.Appends {
 		now = now.Add(time.Second)
-		s.appends = append(s.appends, a)
+		s.Appends = append(s.Appends, a)
 		if err := w.Record(t.Context(), a); err == nil {
 			t.Fatal("no error")
 		}
@@ -457,12 +458,12 @@ func TestTroubleIsMadeUpFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = now.Add(time.Second)
-	other := journal.Appended{Pos: 100, Run: "other", Events: r.appends[0].Events}
-	s.appends = append(s.appends, other)
+	other := journal.Appended{Pos: 100, Run: "other", Events: r.Appends[0].Events}
+	s.Appends = append(s.Appends, other)
 	if err := w.Record(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	if got := files(t, dir); got[name] != want[name] {
+	if got := reporttest.Files(t, dir, ".jsonl"); got[name] != want[name] {
 		t.Error(cmp.Diff(want[name], got[name]))
 	}
 	if err := w.Close(); err != nil {
@@ -475,15 +476,15 @@ func TestTroubleIsMadeUpFor(t *testing.T) {
 
 // TestIdle: what went wrong is made up for although nothing more happens.
 func TestIdle(t *testing.T) {
-	r := recorded(t, "linear")
+	r := reporttest.Recorded(t, "linear")
 	dir := t.TempDir()
-	name := string(run) + ".jsonl"
+	name := string(reporttest.Run) + ".jsonl"
 	if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s := &shelf{program: r.program, appends: r.appends}
+	s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
 	w := writer(dir, s)
-	for _, a := range r.appends {
+	for _, a := range r.Appends {
 		if err := w.Record(t.Context(), a); err == nil {
 			t.Fatal("no error")
 		}
@@ -499,7 +500,7 @@ func TestIdle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(undisturbed(t, r), files(t, dir)); diff != "" {
+	if diff := cmp.Diff(undisturbed(t, r), reporttest.Files(t, dir, ".jsonl")); diff != "" {
 		t.Error(diff)
 	}
 	last, _ := s.Last(t.Context())
@@ -510,53 +511,53 @@ func TestIdle(t *testing.T) {
 
 func TestPositionOfAnotherJournal(t *testing.T) {
 	dir := t.TempDir()
-	r := recorded(t, "linear")
+	r := reporttest.Recorded(t, "linear")
 	for text, want := range map[string]journal.Pos{"2\n": 2, "99\n": 0, "x": 0, "-1": 0, "": 0} {
 		put(t, dir, ".position", text)
-		if pos, err := writer(dir, &shelf{program: r.program, appends: r.appends}).Position(t.Context()); pos != want || err != nil {
+		if pos, err := writer(dir, &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}).Position(t.Context()); pos != want || err != nil {
 			t.Errorf("%q: %d, %v", text, pos, err)
 		}
 	}
 }
 
 func TestRunsWithoutTranscript(t *testing.T) {
-	r := recorded(t, "loop")
+	r := reporttest.Recorded(t, "loop")
 	dir := t.TempDir()
-	s := &shelf{program: r.program, appends: r.appends}
+	s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
 	for _, from := range []int{0, 2} {
 		w := transcript.New(transcript.Options{Dir: dir, Source: s, Program: s.Program, Now: frozen, Skip: func(x journal.RunStarted) bool { return x.Name == "each" }})
-		for _, a := range r.appends[from:] {
+		for _, a := range r.Appends[from:] {
 			if err := w.Record(t.Context(), a); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if got := files(t, dir); len(got) != 0 {
+	if got := reporttest.Files(t, dir, ".jsonl"); len(got) != 0 {
 		t.Error(got)
 	}
-	if s.reads > 1 {
-		t.Errorf("read %d times", s.reads)
+	if s.Reads > 1 {
+		t.Errorf("read %d times", s.Reads)
 	}
 }
 
 func TestIdsThatAreNoFileNames(t *testing.T) {
-	r := recorded(t, "linear")
+	r := reporttest.Recorded(t, "linear")
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "transcripts")
-	w := writer(dir, &shelf{program: r.program})
+	w := writer(dir, &reporttest.Shelf{Pinned: r.Program})
 	for _, id := range []journal.RunID{"../evil", "/evil", "a/b", `a\b`, "..", ".position", "c:evil"} {
-		if err := w.Record(t.Context(), journal.Appended{Pos: 1, Run: id, Events: r.appends[0].Events}); err == nil {
+		if err := w.Record(t.Context(), journal.Appended{Pos: 1, Run: id, Events: r.Appends[0].Events}); err == nil {
 			t.Errorf("%s was written", id)
 		}
 	}
-	if got := files(t, parent); len(got) != 0 {
+	if got := reporttest.Files(t, parent, ".jsonl"); len(got) != 0 {
 		t.Error(got)
 	}
 }
 
 func TestValuesKeptByHash(t *testing.T) {
-	r := recorded(t, "linear")
-	last := r.appends[len(r.appends)-1]
+	r := reporttest.Recorded(t, "linear")
+	last := r.Appends[len(r.Appends)-1]
 	for i := range last.Events {
 		if x, ok := last.Events[i].Fact.(journal.RunFinished); ok {
 			x.Output = journal.Value{Hash: "abc", Size: 12}
@@ -568,30 +569,30 @@ func TestValuesKeptByHash(t *testing.T) {
 		`"result":{"lost":{"sha256":"abc","bytes":12}}`: nil,
 	} {
 		dir := t.TempDir()
-		w := writer(dir, &shelf{program: r.program, appends: r.appends, blobs: blobs})
-		if err := w.CatchUp(t.Context(), run); err != nil {
+		w := writer(dir, &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends, Blobs: blobs})
+		if err := w.CatchUp(t.Context(), reporttest.Run); err != nil {
 			t.Fatal(err)
 		}
-		if got := files(t, dir)[string(run)+".jsonl"]; !strings.Contains(got, want) {
+		if got := reporttest.Files(t, dir, ".jsonl")[string(reporttest.Run)+".jsonl"]; !strings.Contains(got, want) {
 			t.Errorf("no %s in\n%s", want, got)
 		}
 	}
 }
 
 func TestManyRunsAtOnce(t *testing.T) {
-	r := recorded(t, "gate-approved")
-	want := undisturbed(t, r)[string(run)+".jsonl"]
+	r := reporttest.Recorded(t, "gate-approved")
+	want := undisturbed(t, r)[string(reporttest.Run)+".jsonl"]
 	dir := t.TempDir()
-	s := &shelf{program: r.program}
+	s := &reporttest.Shelf{Pinned: r.Program}
 	w := writer(dir, s)
 	const n = 2500 // more than are kept in memory
 	pos := journal.Pos(0)
-	for _, a := range r.appends {
+	for _, a := range r.Appends {
 		for i := range n {
 			pos++
 			a.Pos, a.Run = pos, journal.RunID(fmt.Sprintf("run-%d", i))
 			if i == 0 || i == n-1 {
-				s.appends = append(s.appends, a)
+				s.Appends = append(s.Appends, a)
 			}
 			if i == 0 || i == n-1 || a.Events[0].Seq == 1 {
 				if err := w.Record(t.Context(), a); err != nil {
@@ -600,51 +601,51 @@ func TestManyRunsAtOnce(t *testing.T) {
 			}
 		}
 	}
-	got := files(t, dir)
+	got := reporttest.Files(t, dir, ".jsonl")
 	if len(got) != n {
 		t.Errorf("%d files", len(got))
 	}
 	for _, id := range []string{"run-0", fmt.Sprintf("run-%d", n-1)} {
-		if diff := cmp.Diff(want, strings.ReplaceAll(got[id+".jsonl"], id, string(run))); diff != "" {
+		if diff := cmp.Diff(want, strings.ReplaceAll(got[id+".jsonl"], id, string(reporttest.Run))); diff != "" {
 			t.Error(diff)
 		}
 	}
 }
 
 func TestUnknownProgram(t *testing.T) {
-	r := recorded(t, "linear")
-	s := &shelf{program: r.program, appends: r.appends}
+	r := reporttest.Recorded(t, "linear")
+	s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
 	gone := errors.New("gone")
 	w := transcript.New(transcript.Options{
 		Dir: t.TempDir(), Source: s, Now: frozen, Log: quiet(),
 		Program: func(context.Context, string) (*ir.Program, error) { return nil, gone },
 	})
-	if err := w.Record(t.Context(), r.appends[0]); !errors.Is(err, gone) {
+	if err := w.Record(t.Context(), r.Appends[0]); !errors.Is(err, gone) {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestSubscribersHearWhatIsOnDisk(t *testing.T) {
-	r := recorded(t, "child")
+	r := reporttest.Recorded(t, "child")
 	dir := t.TempDir()
-	s := &shelf{program: r.program}
+	s := &reporttest.Shelf{Pinned: r.Program}
 	w := writer(dir, s)
-	all, one := w.FanOut().Subscribe(""), w.FanOut().Subscribe(run)
-	for _, a := range r.appends {
-		s.appends = append(s.appends, a)
+	all, one := w.FanOut().Subscribe(""), w.FanOut().Subscribe(reporttest.Run)
+	for _, a := range r.Appends {
+		s.Appends = append(s.Appends, a)
 		if err := w.Record(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
 		for len(one.C) > 0 {
 			e := <-one.C
-			line := fmt.Sprintf(`{"seq":%d,"run_id":%q,`, e.Seq, run)
-			if text := files(t, dir)[string(run)+".jsonl"]; !strings.Contains(text, line) {
+			line := fmt.Sprintf(`{"seq":%d,"run_id":%q,`, e.Seq, reporttest.Run)
+			if text := reporttest.Files(t, dir, ".jsonl")[string(reporttest.Run)+".jsonl"]; !strings.Contains(text, line) {
 				t.Fatalf("event %d was told before it was written", e.Seq)
 			}
 		}
 	}
 	lines := 0
-	for _, text := range files(t, dir) {
+	for _, text := range reporttest.Files(t, dir, ".jsonl") {
 		lines += strings.Count(text, "\n")
 	}
 	if len(all.C) != lines {
