@@ -16,7 +16,6 @@ import (
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/tool"
 )
 
 // host gives tasks their model, their tools and their folder.
@@ -89,7 +88,11 @@ func (h *host) outfit(options json.RawMessage) (*outfit, error) {
 			return nil, fmt.Errorf("the run's options cannot be read: %w", err)
 		}
 	}
-	o := &outfit{scripts: asked.AllowShell, tools: toolbox{Tools: h.tools, simulate: asked.Simulate, sandbox: asked.Sandbox}}
+	script, err := scriptOf(asked)
+	if err != nil {
+		return nil, err
+	}
+	o := &outfit{scripts: asked.AllowShell, tools: h.tools.box(asked, script)}
 	// Offline models cost what the real ones would, so that budgets of money
 	// can be tried out; their replies say what they are.
 	answers := router{models: h.models, instead: asked.Model, otherwise: asked.DefaultModel}
@@ -97,13 +100,8 @@ func (h *host) outfit(options json.RawMessage) (*outfit, error) {
 	if asked.Simulate {
 		o.model = Simulated(asked.Seed)
 	}
-	if asked.ScriptName != "" {
-		script, err := scriptOf(asked)
-		if err != nil {
-			return nil, err
-		}
+	if script != nil {
 		o.model = provider.Deadline{Model: script.Model(played(asked)), After: step.ModelCallSeconds * time.Second}
-		o.tools.scripted = toolsOf(script, asked)
 	}
 	if h.outfits == nil {
 		h.outfits = map[string]*outfit{}
@@ -112,8 +110,11 @@ func (h *host) outfit(options json.RawMessage) (*outfit, error) {
 	return o, nil
 }
 
-// scriptOf reads the script that a run was given.
+// scriptOf reads the script that a run was given; nil if there is none.
 func scriptOf(o RunOptions) (*scripted.Script, error) {
+	if o.ScriptName == "" {
+		return nil, nil
+	}
 	script, problems := Script(source.NewFile(o.ScriptName, o.Script))
 	if problems.Errors() {
 		return nil, fmt.Errorf("%s: %s", o.ScriptName, problems[0].Message)
@@ -122,15 +123,6 @@ func scriptOf(o RunOptions) (*scripted.Script, error) {
 }
 
 func played(o RunOptions) scripted.Options { return scripted.Options{Simulate: Simulated(o.Seed)} }
-
-// toolsOf are the tools that a script speaks for.
-func toolsOf(script *scripted.Script, o RunOptions) map[string]tool.Tool {
-	out := map[string]tool.Tool{}
-	for _, t := range script.Tools(played(o)) {
-		out[t.Spec().Name] = t
-	}
-	return out
-}
 
 func joined(problems []schema.Problem) string {
 	var out []string

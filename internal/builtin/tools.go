@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/netguard"
 	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/provider/scripted"
 	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/builtin"
@@ -88,6 +89,19 @@ type toolbox struct {
 	scripted map[string]tool.Tool
 	simulate bool
 	sandbox  bool
+}
+
+// box has what a run with these options calls, for any program.
+func (t *Tools) box(o RunOptions, script *scripted.Script) toolbox {
+	b := toolbox{Tools: t, simulate: o.Simulate, sandbox: o.Sandbox}
+	if script != nil {
+		b.simulate = script.Simulates()
+		b.scripted = map[string]tool.Tool{}
+		for _, one := range script.Tools(played(o)) {
+			b.scripted[one.Spec().Name] = one
+		}
+	}
+	return b
 }
 
 // Tool finds a tool by its name. What a script says comes first; in a
@@ -289,9 +303,6 @@ const preparing = 60 * time.Second
 // Lacks is every tool that a program's steps call and nothing is bound to,
 // with an entry to be pasted; and what else keeps tools from being called.
 func (t *Tools) Lacks(p *ir.Program, o RunOptions) []Lack {
-	if o.Simulate {
-		return nil
-	}
 	var out []Lack
 	add := func(step string, trouble Trouble) {
 		i := slices.IndexFunc(out, func(l Lack) bool { return l.Message == trouble.Message })
@@ -302,11 +313,17 @@ func (t *Tools) Lacks(p *ir.Program, o RunOptions) []Lack {
 			out[i].Steps = append(out[i].Steps, step)
 		}
 	}
-	box := toolbox{Tools: t, sandbox: o.Sandbox}
-	if o.ScriptName != "" {
-		if script, err := scriptOf(o); err == nil { // one that cannot be read has been reported
-			box.scripted = toolsOf(script, o)
-		}
+	script, err := scriptOf(o)
+	if err != nil {
+		return nil // it has been reported
+	}
+	box := t.box(o, script)
+	if box.simulate {
+		return nil
+	}
+	instead := "use --simulate"
+	if script != nil {
+		instead = fmt.Sprintf("let %s answer for it under \"tools\"", o.ScriptName)
 	}
 	for _, use := range toolUses(p, "") {
 		name := tool.Plain(use.name)
@@ -329,7 +346,7 @@ func (t *Tools) Lacks(p *ir.Program, o RunOptions) []Lack {
 		}
 		add(use.where, Trouble{
 			Message: fmt.Sprintf("nothing is bound to the tool %q", name),
-			Help:    fmt.Sprintf("Add this to %s, or use --simulate:\n\n%s", config.FileName, config.ToolEntry(name)),
+			Help:    fmt.Sprintf("Add this to %s, or %s:\n\n%s", config.FileName, instead, config.ToolEntry(name)),
 		})
 	}
 	return out

@@ -17,14 +17,47 @@ const environmentHelp = `Espalier reads these variables:
   HOME             skills of the user are in ~/.agents/skills and ~/.claude/skills
   XDG_CONFIG_HOME  and in $XDG_CONFIG_HOME/awf/skills (or ~/.config/awf/skills)
 
-  ANTHROPIC_API_KEY, OPENAI_API_KEY, OPENAI_BASE_URL, GEMINI_API_KEY,
-  GOOGLE_API_KEY, OLLAMA_HOST
+  ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL, OPENAI_API_KEY, OPENAI_BASE_URL,
+  GEMINI_API_KEY, GOOGLE_API_KEY, OLLAMA_HOST
                    keys and addresses of models, unless espalier.yaml names
                    others
 
 Secrets and servers that espalier.yaml or .mcp.json declare may name further
 ones. Nothing is sent anywhere but to the models and tools of a run, and no
 command asks a question.
+`
+
+const scriptHelp = `--script FILE answers in place of models and tools. The file is YAML:
+
+  replies:                      # what models say
+    - step: research            # which requests: step, agent, workflow or key,
+      attempt: 1-2              #   and attempt, visit, iteration or turn, as
+      fail: RATE_LIMIT          #   2, 1-3 or 2+, counted from 1
+    - step: research
+      tools:                    # asks for tools first
+        - {name: web.search, input: {query: roses}}
+      reply: {found: 3}         # a text, or anything else as JSON
+      delay: 200ms
+      usage: {input: 900, output: 40}
+    - agent: critic
+      visit: 2+                 # from the second time on
+      reply: {approved: true}
+  tools:                        # what tools give back
+    web.search:
+      - input: {query: roses}   # if the call has at least this
+        output: [{title: Roses}]
+      - fail: {class: TIMEOUT, message: nobody there}
+    mail.send:
+      side_effects: true        # must not be called twice
+      answers:
+        - output: {sent: true}
+  otherwise: simulate           # make up the rest, tools too; without it,
+                                #   requests that nothing answers fail and
+                                #   other tools are real
+
+The most specific entry answers: key before step, then agent, then workflow;
+then the one with most of attempt, visit, iteration and turn; then the first.
+Nothing is counted, so a run that was killed and resumed hears the same again.
 `
 
 const formatsHelp = `Espalier reads and runs workflows in these formats:
@@ -99,6 +132,7 @@ func (a *app) addHelp(root *cobra.Command) {
 		&cobra.Command{Use: "exit-codes", Short: "How commands end", Long: exitCodesHelp},
 		&cobra.Command{Use: "environment", Short: "Variables that are read", Long: environmentHelp},
 		&cobra.Command{Use: "formats", Short: "Which files are workflows, and where they are found", Long: formatsHelp},
+		&cobra.Command{Use: "script", Short: "Files that answer in place of models and tools", Long: scriptHelp},
 	)
 	help := &cobra.Command{
 		Use:     "help [COMMAND]",

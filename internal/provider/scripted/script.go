@@ -24,6 +24,9 @@ type Script struct {
 	simulate bool
 }
 
+// Simulates tells whether what the script does not speak for is made up.
+func (s *Script) Simulates() bool { return s.simulate }
+
 // entry is one answer, and what it answers.
 type entry struct {
 	when selector
