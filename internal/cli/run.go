@@ -132,6 +132,9 @@ wherever they appear.`,
 				return err
 			}
 			defer r.Close()
+			if here, err := space.Here(); err == nil && here.Root != project.Root {
+				a.note("The run is kept in the workflow's own project, %[1]s: \"espalier runs\", \"resume\" and the others find it there (cd %[1]s).", a.display(project.Root))
+			}
 			def := definition(&an, project.Root)
 			begin := func(ctx context.Context) error {
 				return r.Engine.Start(ctx, id, def, input, options.Encode(), actor(""))

@@ -102,7 +102,7 @@ func (a *app) openExisting(o builtin.RuntimeOptions) (*builtin.Runtime, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(here.Root, storage, "espalier.db")); err != nil {
-		return nil, usage(`"espalier run WORKFLOW" begins one.`, "there are no runs in %s", a.folder(here.Root))
+		return nil, usage(`"espalier run WORKFLOW" begins one. A run is kept in the project of its workflow: go there to see it.`, "there are no runs in %s", a.folder(here.Root))
 	}
 	if o.Config != nil {
 		if c, list, err := a.readConfig(here.Root); err == nil && !list.Errors() {
