@@ -185,7 +185,8 @@ func TestDraftsFollowTheRequest(t *testing.T) {
 		"Read the feedback, group it by theme, then write a summary": {"id: read-feedback", "id: group-by-theme", "id: write-summary", "agents/reader.md", "agents/organiser.md", "agents/writer.md"},
 		"Translate the letter into German and ask me for approval":   {"id: translate-letter-german", "gate: human-approval", "agents/translator.md"},
 		"- collect prices\n- compare them":                           {"id: collect-prices", "id: compare"},
-		"???":                                                        {"id: flow"},
+		"Émincer les oignons; über alles berichten":                  {`name: "Émincer les oignons, über alles berichten"`},
+		"???": {"id: flow"},
 	} {
 		world := &steptest.World{Replies: says("ok")}
 		p := steptest.Play{Settings: steptest.Settings{

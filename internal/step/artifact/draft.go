@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // request is what a draft is made of.
@@ -208,11 +210,18 @@ func slug(text string, most int) string {
 }
 
 func sentence(s string) string {
-	s = strings.TrimRight(strings.TrimSpace(s), ". ")
-	if s == "" {
+	return firstAs(unicode.ToUpper, strings.TrimRight(strings.TrimSpace(s), ". "))
+}
+
+func lower(s string) string { return firstAs(unicode.ToLower, s) }
+
+// firstAs changes the first letter of a text.
+func firstAs(as func(rune) rune, s string) string {
+	first, size := utf8.DecodeRuneInString(s)
+	if size == 0 {
 		return s
 	}
-	return strings.ToUpper(s[:1]) + s[1:]
+	return string(as(first)) + s[size:]
 }
 
 func oneLine(s string) string {
@@ -221,13 +230,6 @@ func oneLine(s string) string {
 		s = strings.ToValidUTF8(s[:157], "") + "…"
 	}
 	return s
-}
-
-func lower(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToLower(s[:1]) + s[1:]
 }
 
 func clarification(r request) string {
