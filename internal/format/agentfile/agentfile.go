@@ -3,6 +3,7 @@ package agentfile
 import (
 	_ "embed" // for the schema below
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,7 +21,8 @@ var _ format.Format = Format{}
 // Name is "agentfile".
 func (Format) Name() string { return "agentfile" }
 
-// Match is certain of a workflow.yaml with the keys of the format; other YAML
+// Match is certain of a workflow.yaml with the keys of the format, and of one
+// that holds nothing in the place where workflows are looked for; other YAML
 // with both of its keys is possible.
 func (Format) Match(f *source.File) format.Match {
 	if ext := strings.ToLower(path.Ext(f.Path)); ext != ".yaml" && ext != ".yml" {
@@ -28,13 +30,22 @@ func (Format) Match(f *source.File) format.Match {
 	}
 	keys := outerKeys(f.Text)
 	hasVersion, hasSteps := slices.Contains(keys, "specVersion"), slices.Contains(keys, "steps")
-	switch {
-	case path.Base(f.Path) == "workflow.yaml" && (hasVersion || hasSteps):
+	switch named := path.Base(f.Path) == "workflow.yaml"; {
+	case named && (hasVersion || hasSteps), named && len(keys) == 0 && path.Base(path.Dir(folder(f))) == "workflows":
 		return format.Certain
 	case hasVersion && hasSteps:
 		return format.Possible
 	}
 	return format.No
+}
+
+// folder is the whole path of the folder that a file lies in, as far as it is
+// known: whoever works in it names the file alone.
+func folder(f *source.File) string {
+	if f.Abs != "" {
+		return filepath.ToSlash(filepath.Dir(f.Abs))
+	}
+	return path.Dir(f.Path)
 }
 
 // outerKeys lists the keys that begin lines at the outermost level. Looking at

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -149,6 +150,26 @@ func TestDiagnostics(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A workflow.yaml that holds nothing is found all the same, and says so; and
+// where it lies is known, too, to whoever works in its folder.
+func TestFoundByItsPlace(t *testing.T) {
+	for _, text := range []string{"", "# later\n", "- a\n"} {
+		if got := compile(text, nil); got.Format != "agentfile" || !got.Diagnostics.Errors() {
+			t.Errorf("%q: %q %v", text, got.Format, got.Diagnostics)
+		}
+		elsewhere := source.NewFile("charts/w/workflow.yaml", text)
+		if m := (builtin.Formats().Find("agentfile")).Match(elsewhere); m != format.No {
+			t.Errorf("%q elsewhere: %v", text, m)
+		}
+	}
+	f := source.NewFile("workflow.yaml", strings.Replace(head, "name: w", "name: v", 1)+"steps:\n"+agentStep("one", ""))
+	f.Abs = filepath.FromSlash("/p/workflows/w/workflow.yaml")
+	list := builtin.Formats().Compile(f, files{"agents/a.md": project(nil)[here+"agents/a.md"]}).Diagnostics
+	if len(list) != 1 || list[0].Code != "AFILE015" {
+		t.Error(list)
 	}
 }
 

@@ -70,7 +70,7 @@ func (l *lowering) program() *ir.Program {
 		l.p.Span = d.name.Span
 	}
 	if l.p.Name == "" {
-		l.p.Name = path.Base(path.Dir(l.file.Path))
+		l.p.Name = path.Base(folder(l.file))
 	}
 	l.otherName()
 	l.manifest()
@@ -89,9 +89,9 @@ func (l *lowering) program() *ir.Program {
 
 // otherName: discovery and other programs go by the folder.
 func (l *lowering) otherName() {
-	folder := path.Dir(l.file.Path)
-	if name := l.doc.name; name.Value != "" && path.Base(path.Dir(folder)) == "workflows" && path.Base(folder) != name.Value {
-		l.report(CodeOtherName, diag.Warning, name.Span, fmt.Sprintf("The workflow is called %q, and its folder %q.", name.Value, path.Base(folder)),
+	in := folder(l.file)
+	if name := l.doc.name; name.Value != "" && path.Base(path.Dir(in)) == "workflows" && path.Base(in) != name.Value {
+		l.report(CodeOtherName, diag.Warning, name.Span, fmt.Sprintf("The workflow is called %q, and its folder %q.", name.Value, path.Base(in)),
 			"Give both the same name: other programs find workflows by their folders.")
 	}
 }
@@ -299,11 +299,7 @@ func (l *lowering) agent(n *node, s *ir.Step) {
 // place tells a task which workflow it belongs to, and where that lies.
 func (l *lowering) place(t *ir.Task) {
 	t.Settings.Put("workflow", l.p.Name, source.Span{})
-	folder := path.Dir(l.file.Path)
-	if l.file.Abs != "" {
-		folder = filepath.Dir(l.file.Abs)
-	}
-	t.Settings.Put("folder", folder, source.Span{})
+	t.Settings.Put("folder", filepath.FromSlash(folder(l.file)), source.Span{})
 }
 
 // produced remembers what a step makes.
