@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/artifact"
 	"github.com/espalier-run/espalier/internal/step/steptest"
@@ -176,6 +178,121 @@ func TestG10Scripts(t *testing.T) {
 	refused.With = func(j *step.Job) { play.With(j); j.MayRunScripts = false }
 	if _, err := refused.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{}); err == nil {
 		t.Error("a script ran that nobody has allowed")
+	}
+}
+
+// G10, G11: the folder that a script fills is handed on like that of an agent,
+// file by file.
+func TestG10ScriptProducesAFolder(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no bash")
+	}
+	root := t.TempDir()
+	text := `mkdir -p "$AGENTFILE_RUN_DIR/all/sub"; echo A > "$AGENTFILE_RUN_DIR/all/a.md"; echo B > "$AGENTFILE_RUN_DIR/all/sub/b.md"`
+	play := steptest.Play{
+		Settings: steptest.Settings{"scripts": []artifact.Script{{Shell: "bash", Path: "x.sh", Text: text}}, "workflow": "w", "folder": root, "produces": "outputs/all/"},
+		With: func(j *step.Job) {
+			j.Project, j.MayRunScripts = root, true
+			j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"run"`)}}
+		},
+	}
+	result, err := play.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{})
+	if want := `{"a.md":"A\n","sub/b.md":"B\n"}`; err != nil || string(result.Value) != want {
+		t.Errorf("got %s %v", result.Value, err)
+	}
+	play.Settings["produces"] = "outputs/none/"
+	if _, err := play.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{}); err == nil {
+		t.Error("a folder that is not there was produced")
+	}
+}
+
+// G7: what is edited is what a step has produced: not what others have put
+// beside it, and hidden files are not lost.
+func TestG7Edited(t *testing.T) {
+	for name, c := range map[string]struct {
+		produces, was string
+		change        map[string]string // below the run's folder; "" removes
+		want          string            // "" is no change
+	}{
+		"nothing":                        {produces: "outputs/all/", was: `{"a.md":"A\n",".hidden":"H\n"}`},
+		"a file":                         {produces: "outputs/a.md", was: `"A\n"`, change: map[string]string{"a.md": "B\n"}, want: `"B\n"`},
+		"a file of a folder":             {produces: "outputs/all/", was: `{"a.md":"A\n",".hidden":"H\n"}`, change: map[string]string{"all/a.md": "B\n"}, want: `{".hidden":"H\n","a.md":"B\n"}`},
+		"one more":                       {produces: "outputs/all/", was: `{"a.md":"A\n"}`, change: map[string]string{"all/b.md": "B\n"}, want: `{"a.md":"A\n","b.md":"B\n"}`},
+		"one less":                       {produces: "outputs/all/", was: `{"a.md":"A\n","b.md":"B\n"}`, change: map[string]string{"all/b.md": ""}, want: `{"a.md":"A\n"}`},
+		"one that an editor leaves":      {produces: "outputs/all/", was: `{"a.md":"A\n"}`, change: map[string]string{"all/.a.md.swp": "x"}},
+		"the run's own folder":           {produces: "outputs/", was: `{"a.md":"A\n"}`, change: map[string]string{"execution-state.json": "{}"}},
+		"a file of the run's own folder": {produces: "outputs/", was: `{"a.md":"A\n"}`, change: map[string]string{"a.md": "B\n", "other.md": "x"}, want: `{"a.md":"B\n"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			run := filepath.Join(root, "outputs/w/run/execution")
+			put := func(name, text string) {
+				name = filepath.Join(run, name)
+				if text == "" {
+					if err := os.Remove(name); err != nil {
+						t.Fatal(err)
+					}
+					return
+				}
+				if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			below := strings.TrimPrefix(c.produces, "outputs/")
+			var files map[string]string
+			if json.Unmarshal([]byte(c.was), &files) != nil {
+				put(below, "A\n")
+			}
+			for name, text := range files {
+				put(below+name, text)
+			}
+			for name, text := range c.change {
+				put(name, text)
+			}
+			task := ir.Task{Kind: "artifact"}
+			for key, value := range map[string]string{"agent": "a", "workflow": "w", "folder": root, "produces": c.produces} {
+				task.Settings.Put(key, value, source.Span{})
+			}
+			p := &ir.Program{Blocks: []ir.Block{{Steps: []ir.Step{{ID: "one", Action: task, Writes: []ir.Write{{Path: "artifacts.one"}}}}}}}
+			now, changed, err := artifact.Edited(p, root, "artifacts.one", json.RawMessage(c.was), func(path string) string {
+				return map[string]string{"agentfile.run": "run"}[path]
+			})
+			if err != nil || changed != (c.want != "") || string(now) != c.want {
+				t.Errorf("got %s %v %v, want %s", now, changed, err, c.want)
+			}
+		})
+	}
+}
+
+// G21: all products are copied, also two that are called the same.
+func TestG21CopiesAllProducts(t *testing.T) {
+	root := t.TempDir()
+	play := steptest.Play{
+		Settings: steptest.Settings{
+			"output": "artifacts.one", "directory": "results/{run_id}", "workflow": "w", "folder": root,
+			"products": []artifact.Product{{Read: "artifacts.one", Path: "outputs/en/a.md"}, {Read: "artifacts.two", Path: "outputs/de/a.md"}, {Read: "artifacts.all", Path: "outputs/all/"}},
+		},
+		With: func(j *step.Job) {
+			j.Project = root
+			j.Reads = []step.Read{
+				{Path: "agentfile.run", Value: json.RawMessage(`"run"`)},
+				{Path: "artifacts.one", Value: json.RawMessage(`"one"`)},
+				{Path: "artifacts.two", Value: json.RawMessage(`"two"`)},
+				{Path: "artifacts.all", Value: json.RawMessage(`{"x.md":"X"}`)},
+			}
+		},
+	}
+	result, err := play.Done(t, artifact.Collect{}, &steptest.Log{}, &steptest.World{})
+	if err != nil || string(result.Value) != `"one"` {
+		t.Errorf("got %s %v", result.Value, err)
+	}
+	for name, want := range map[string]string{"en/a.md": "one\n", "de/a.md": "two\n", "all/x.md": "X\n"} {
+		if raw, err := os.ReadFile(filepath.Join(root, "results/run", name)); err != nil || string(raw) != want {
+			t.Errorf("%s: %q %v", name, raw, err)
+		}
 	}
 }
 

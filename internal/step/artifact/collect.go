@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -79,7 +80,8 @@ func (Collect) Run(_ context.Context, job *step.Job) (step.Result, error) {
 		}
 		files := filesOf(r.Value)
 		for _, name := range slices.Sorted(maps.Keys(files)) {
-			to := path.Join(set.Directory, path.Base(set.Products[i].Path), name)
+			// Below the folder as below outputs/, so that no two of one name meet.
+			to := path.Join(set.Directory, strings.TrimPrefix(set.Products[i].Path, "outputs/"), name)
 			if err := at.write(to, files[name]); err != nil {
 				return step.Result{}, step.Errorf(step.ClassMissing, "the output cannot be written to %s: %v", to, err)
 			}

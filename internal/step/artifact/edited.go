@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -28,27 +29,52 @@ func Edited(p *ir.Program, root, variable string, was json.RawMessage, read func
 			return nil, false, err
 		}
 		at := placeOf(root, set.Workflow, set.Folder, read)
-		files, err := at.files(set.Produces)
+		before := filesOf(was)
+		files, err := at.files(set.Produces, func(name string) bool {
+			_, known := before[name]
+			return known || visible(name) && !common(set.Produces)
+		})
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, false, nil // a file that is gone changes nothing
 		}
 		if err != nil {
 			return nil, false, err
 		}
-		before := filesOf(was)
 		if maps.EqualFunc(before, files, func(a, b string) bool { return strings.TrimRight(a, "\n") == strings.TrimRight(b, "\n") }) {
 			return nil, false, nil
 		}
-		if isFolder(set.Produces) {
-			return step.JSON(files), true, nil
-		}
-		return step.JSON(files[""]), true, nil
+		return valueAt(set.Produces, files), true, nil
 	}
 	return nil, false, nil
 }
 
-// files are the files at a path, by their names below it.
-func (p *place) files(name string) (map[string]string, error) {
+// product is what lies at a path, as the value of a step that produces it.
+func (p *place) product(name string) (json.RawMessage, error) {
+	if !isFolder(name) {
+		text, err := p.read(name)
+		return step.JSON(text), err
+	}
+	files, err := p.files(name, visible)
+	return valueAt(name, files), err
+}
+
+// valueAt is the value of a step: a text, or the files of a folder.
+func valueAt(name string, files map[string]string) json.RawMessage {
+	if isFolder(name) {
+		return step.JSON(files)
+	}
+	return step.JSON(files[""])
+}
+
+// common tells whether a folder is one that steps, runs or workflows share:
+// what else lies in it is not somebody's addition to what a step has produced.
+func common(folder string) bool {
+	return !strings.Contains(strings.TrimSuffix(folder, "/"), "/")
+}
+
+// files are the files at a path, by their names below it: of a folder, those
+// that are wanted.
+func (p *place) files(name string, wanted func(name string) bool) (map[string]string, error) {
 	base, below := p.locate(name)
 	root, err := os.OpenRoot(base)
 	if err != nil {
@@ -60,19 +86,22 @@ func (p *place) files(name string) (map[string]string, error) {
 		text, err := readFile(root, below)
 		return map[string]string{"": text}, err
 	}
-	return walk(root, below)
+	return walk(root, below, wanted)
 }
 
-// walk reads the files below a folder, without hidden ones.
-func walk(root *os.Root, below string) (map[string]string, error) {
+// visible tells whether a file is not a hidden one.
+func visible(name string) bool { return !strings.HasPrefix(path.Base(name), ".") }
+
+// walk reads the files below a folder that are wanted.
+func walk(root *os.Root, below string, wanted func(name string) bool) (map[string]string, error) {
 	files := map[string]string{}
 	start := filepath.ToSlash(below)
 	err := fs.WalkDir(root.FS(), start, func(at string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), ".") {
+		name := strings.TrimPrefix(strings.TrimPrefix(at, start), "/")
+		if err != nil || !d.Type().IsRegular() || !wanted(name) {
 			return err
 		}
-		text, err := readFile(root, filepath.FromSlash(at))
-		files[strings.TrimPrefix(strings.TrimPrefix(at, start), "/")] = text
+		files[name], err = readFile(root, filepath.FromSlash(at))
 		return err
 	})
 	return files, err

@@ -142,7 +142,7 @@ func (p *place) read(name string) (string, error) {
 	if !info.IsDir() {
 		return "", errors.New("it is neither a file nor a folder")
 	}
-	files, err := walk(root, below)
+	files, err := walk(root, below, visible)
 	return joined(p.fill(name), files), err
 }
 

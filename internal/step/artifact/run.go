@@ -62,12 +62,10 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	files := map[string]string{"": text}
 	if folder {
 		files, _ = split(text, set.Produces) // looked at when the reply came
-		result.Value = step.JSON(files)
 	} else {
-		text = unfenced(set.Produces, text)
-		files[""] = text
-		result.Value = step.JSON(text)
+		files[""] = unfenced(set.Produces, text)
 	}
+	result.Value = valueAt(set.Produces, files)
 	if set.Produces == "" {
 		return result, nil
 	}

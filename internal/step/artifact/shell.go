@@ -129,13 +129,14 @@ func (Shell) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		}
 		return step.Result{}, &step.Error{Class: step.ClassCommand, Message: fmt.Sprintf("%s: %s", script.Path, message), Exit: outcome.Exit}
 	}
-	value := strings.ToValidUTF8(string(outcome.Stdout), "�")
-	if set.Produces != "" {
-		if value, err = at.read(set.Produces); err != nil {
-			return step.Result{}, step.Errorf(step.ClassInvalid, "the script of step %q did not make %s: %v", job.Step.ID, set.Produces, err)
-		}
+	if set.Produces == "" {
+		return step.Result{Value: step.JSON(strings.ToValidUTF8(string(outcome.Stdout), "�"))}, nil
 	}
-	return step.Result{Value: step.JSON(value)}, nil
+	value, err := at.product(set.Produces)
+	if err != nil {
+		return step.Result{}, step.Errorf(step.ClassInvalid, "step %q should have made %s, which cannot be read: %v", job.Step.ID, set.Produces, err)
+	}
+	return step.Result{Value: value}, nil
 }
 
 // shown is what people see before the script runs: where it is, and the
