@@ -106,6 +106,7 @@ func TestDiagnostics(t *testing.T) {
 		"G6: the trigger's own, or the usual": {text: strings.Replace(steps(agentStep("one", "input: [$TASK, $AGENT_INPUT]")), "type: command", "type: command, input_var: TASK", 1)},
 		"G10: a shell step produces":          {text: steps(one, shellStep+"    produces: outputs/x.md\n"), want: "AFILE014 produces"},
 		"G11: a folder":                       {text: steps(agentStep("one", "produces: outputs/all/"), agentStep("two", "input: outputs/all/"), agentStep("three", "input: outputs/all/x.md"))},
+		"G11: a folder without its slash":     {text: steps(agentStep("one", "produces: ./outputs")), want: "AFILE004 ./outputs"},
 		"G12: placeholders":                   {text: steps(agentStep("one", "produces: artifacts/{workflow_name}/{run_id}/{step_id}.md"))},
 		"G12: one that nobody knows":          {text: steps(agentStep("one", "produces: outputs/{date}.md")), want: "AFILE013 outputs/{date}.md"},
 		"G13: no skills, no scripts":          {text: steps(one), files: files{here + "skills/s.md": ""}},
@@ -161,7 +162,7 @@ func TestFoundByItsPlace(t *testing.T) {
 			t.Errorf("%q: %q %v", text, got.Format, got.Diagnostics)
 		}
 		elsewhere := source.NewFile("charts/w/workflow.yaml", text)
-		if m := (builtin.Formats().Find("agentfile")).Match(elsewhere); m != format.No {
+		if m := builtin.Formats().Find("agentfile").Match(elsewhere); m != format.No {
 			t.Errorf("%q elsewhere: %v", text, m)
 		}
 	}
@@ -205,6 +206,26 @@ func TestG17SystemPrompt(t *testing.T) {
 	r := builtin.Formats().Compile(source.NewFile(here+"workflow.yaml", text), files{here + "agents/a.md": "# Agent: A\n## Persona\n## Responsibilities\n## Rules\n## Output Format\n"})
 	if len(r.Diagnostics) > 0 || !strings.HasPrefix(r.Program.Agents[0].Instructions, "# Agent: A") {
 		t.Errorf("%v", r.Diagnostics)
+	}
+}
+
+// Two files are two agents, also when they are called the same.
+func TestAgentsOfOneName(t *testing.T) {
+	p := compile(head+"steps:\n"+agentStep("one", "")+agentStep("two", "agent: a.md")+agentStep("three", "agent: ./agents/a.md"), files{
+		here + "a.md": "# Agent: Another\n## Persona\n## Responsibilities\n## Rules\n## Output Format\n",
+	}).Program
+	var who []string
+	for _, s := range p.Blocks[ir.Body].Steps {
+		var id string
+		if err := json.Unmarshal(s.Task().Settings.Get("agent"), &id); err != nil {
+			t.Fatal(err)
+		}
+		_, title, _ := strings.Cut(p.Agent(id).Instructions, "# Agent: ")
+		title, _, _ = strings.Cut(title, "\n")
+		who = append(who, title)
+	}
+	if got := strings.Join(who, " "); got != "A Another A" {
+		t.Error(got)
 	}
 }
 

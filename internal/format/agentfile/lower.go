@@ -285,10 +285,7 @@ func (l *lowering) agent(n *node, s *ir.Step) {
 	}
 	t.Settings.Put("inputs", inputs, s.Span)
 	l.here(append(slices.Clone(n.inputs), n.produces)...)
-	if made, ok := l.path(n.produces, n.id.Value); ok {
-		t.Settings.Put("produces", made, n.produces.Span)
-		l.produced(n, made)
-	}
+	l.produced(n, &t)
 	if n.draft.Value != "" {
 		t.Settings.Put("draft", n.draft.Value, n.draft.Span)
 	}
@@ -302,8 +299,18 @@ func (l *lowering) place(t *ir.Task) {
 	t.Settings.Put("folder", filepath.FromSlash(folder(l.file)), source.Span{})
 }
 
-// produced remembers what a step makes.
-func (l *lowering) produced(n *node, made string) {
+// produced tells a task where to put what it makes, and remembers it.
+func (l *lowering) produced(n *node, t *ir.Task) {
+	made, ok := l.path(n.produces, n.id.Value)
+	if !ok {
+		return
+	}
+	if slices.Contains([]string{".", "outputs", "artifacts", "workflows", "shared"}, made) {
+		l.report(CodeBadValue, diag.Error, n.produces.Span, fmt.Sprintf("%q is a folder, and a step that produces one file cannot write that.", n.produces.Value),
+			fmt.Sprintf("Name a file, such as outputs/%s.md; or write a / at the end if the step produces a folder of files.", n.id.Value))
+		return
+	}
+	t.Settings.Put("produces", made, n.produces.Span)
 	for _, other := range l.made {
 		if other.path == made {
 			l.report(CodeMadeTwice, diag.Warning, n.produces.Span, fmt.Sprintf("Step %q writes over what step %q has produced.", n.id.Value, other.step),
@@ -322,6 +329,9 @@ func (l *lowering) agentOf(n *node) string {
 	id := strings.TrimSuffix(strings.TrimPrefix(path.Clean(ref.Value), "agents/"), ".md")
 	if ref.Value == "" {
 		id = n.id.Value
+	}
+	if l.p.Agent(id) != nil { // agents/a.md and a.md are two
+		id = path.Clean(ref.Value)
 	}
 	l.agents[path.Clean(ref.Value)] = id
 	a := ir.Agent{ID: id, Span: ref.Span}
@@ -535,10 +545,7 @@ func (l *lowering) shell(n *node, s *ir.Step) {
 	t.Settings.Put("variable", l.variable, source.Span{})
 	l.read("input."+l.variable, source.Span{})
 	l.here(n.produces)
-	if made, ok := l.path(n.produces, n.id.Value); ok {
-		t.Settings.Put("produces", made, n.produces.Span)
-		l.produced(n, made)
-	}
+	l.produced(n, &t)
 	l.place(&t)
 	l.scripts = true
 	s.Action, s.Writes = t, []ir.Write{{Path: variable(n.id.Value)}}
