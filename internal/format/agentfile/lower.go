@@ -149,7 +149,7 @@ func (l *lowering) input() {
 		properties["workflow_name"] = map[string]any{"type": "string", "description": "what {workflow_name} stands for; the workflow's own name if left out"}
 		properties["run_id"] = map[string]any{"type": "string", "description": "what {run_id} stands for; the run's own if left out"}
 	}
-	schema := map[string]any{"type": "object", "properties": properties}
+	schema := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
 	if l.used {
 		schema["required"] = []string{l.variable}
 	}

@@ -88,7 +88,8 @@ type record struct {
 	State
 	seen   journal.Seq
 	over   bool
-	staged string // folder of a workflow that is being generated
+	staged string        // folder of a workflow that is being generated
+	before journal.RunID // the run that this one goes on from
 }
 
 // Record takes one append.
@@ -190,7 +191,36 @@ func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStart
 		}
 		r.Steps = append(r.Steps, one)
 	}
-	return r, nil
+	return r, w.inherit(ctx, r, s.From)
+}
+
+// inherit takes over what was done in the run that this one goes on from: they
+// share a folder, and what other programs see is one run that was taken back.
+func (w *Writer) inherit(ctx context.Context, r *record, from *journal.Origin) error {
+	if from == nil {
+		return nil
+	}
+	r.before = from.Run
+	started := r.StartedAt
+	for e, err := range w.Source.Events(ctx, from.Run, 0) {
+		if errors.Is(err, journal.ErrUnknownRun) {
+			return nil // removed by now
+		}
+		if err != nil {
+			return err
+		}
+		if s, ok := e.Fact.(journal.RunStarted); ok {
+			if err := w.inherit(ctx, r, s.From); err != nil {
+				return err
+			}
+			started = manifest.Time(e.At.Time())
+			r.before = from.Run
+		}
+		r.apply(&e)
+	}
+	r.StartedAt = started
+	r.back(from.Step)
+	return nil
 }
 
 func text(raw json.RawMessage) string {
@@ -246,16 +276,22 @@ func (r *record) apply(e *journal.Event) {
 			r.Errors = append(r.Errors, Error{Step: s.ID, Error: strings.TrimSpace("rejected " + x.Note), At: at})
 		}
 	case journal.Rewound:
-		again := false
-		for i := range r.Steps {
-			if again = again || r.Steps[i].ID == gateOf(x.Step); again {
-				r.Steps[i] = Step{ID: r.Steps[i].ID, Name: r.Steps[i].Name, Artifact: r.Steps[i].Artifact, Status: manifest.Pending}
-			}
-		}
+		r.back(x.Step)
 	case journal.RunFinished:
 		r.over, r.Current, r.Status = true, "", manifest.Completed
 		if x.Outcome != "ok" {
 			r.Status = "failed"
+		}
+	}
+}
+
+// back takes the run back to a step.
+func (r *record) back(step string) {
+	r.over, r.Current, r.Status = false, "", "running"
+	again := false
+	for i := range r.Steps {
+		if again = again || r.Steps[i].ID == gateOf(step); again {
+			r.Steps[i] = Step{ID: r.Steps[i].ID, Name: r.Steps[i].Name, Artifact: r.Steps[i].Artifact, Status: manifest.Pending}
 		}
 	}
 }
@@ -288,8 +324,15 @@ func (r *record) generation() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // promoted by now, or given up
 	}
-	if err != nil || m.Status != manifest.Generating {
+	if err != nil {
 		return err
+	}
+	if m.Run == string(r.before) && m.Status == manifest.Failed { // and is taken up again
+		m.Run, m.Status = r.Run, manifest.Generating
+		m.Phases.Generation.Status, m.Phases.Generation.CompletedAt = manifest.InProgress, ""
+	}
+	if m.Run != r.Run || m.Status != manifest.Generating {
+		return nil
 	}
 	by := map[string]string{}
 	m.Steps, m.Errors = nil, []manifest.Error{}

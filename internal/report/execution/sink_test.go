@@ -36,23 +36,29 @@ type world struct {
 	root   string
 	store  journal.Store
 	writer *execution.Writer
+	run    journal.RunID
 	seq    journal.Seq
 }
 
 func begin(t *testing.T, format, input string) *world {
-	w := &world{t: t, root: t.TempDir(), store: memory.New()}
+	w := &world{t: t, root: t.TempDir(), store: memory.New(), run: "r"}
 	t.Cleanup(func() { w.store.Close() })
 	w.writer = execution.New(execution.Options{Root: w.root, Source: w.store, Program: program})
+	w.start(format, input, nil)
+	return w
+}
+
+func (w *world) start(format, input string, from *journal.Origin) {
+	w.t.Helper()
 	w.add(journal.RunStarted{
-		Name: "w", Format: format, Input: journal.Value{JSON: json.RawMessage(input)},
+		Name: "w", Format: format, Input: journal.Value{JSON: json.RawMessage(input)}, From: from,
 		Vars: map[string]journal.Value{"agentfile.run": {JSON: json.RawMessage(`"` + stamp + `"`)}},
 	})
-	return w
 }
 
 func (w *world) add(facts ...journal.Fact) {
 	w.t.Helper()
-	b := journal.Batch{Run: "r", Fence: journal.FirstFence, After: w.seq, Index: &journal.Index{Status: journal.Running}}
+	b := journal.Batch{Run: w.run, Fence: journal.FirstFence, After: w.seq, Index: &journal.Index{Status: journal.Running}}
 	for _, f := range facts {
 		w.seq++
 		b.Events = append(b.Events, journal.Event{Seq: w.seq, At: journal.Millis(time.Date(2026, 2, 23, 10, 41, 22, 0, time.UTC).UnixMilli()), Fact: f})
@@ -60,7 +66,7 @@ func (w *world) add(facts ...journal.Fact) {
 	if err := journal.Append(w.t.Context(), w.store, b); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := w.writer.Record(w.t.Context(), journal.Appended{Run: "r", Events: b.Events}); err != nil {
+	if err := w.writer.Record(w.t.Context(), journal.Appended{Run: w.run, Events: b.Events}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -117,7 +123,9 @@ func TestG18Manifest(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := manifest.New("made", stamp, "w", "x", time.Unix(0, 0)).Write(dir); err != nil {
+	m := manifest.New("made", stamp, "w", "x", time.Unix(0, 0))
+	m.Run = "r"
+	if err := m.Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "01-one.md"), []byte("1"), 0o644); err != nil {
@@ -133,6 +141,50 @@ func TestG18Manifest(t *testing.T) {
 	}
 	w.add(journal.RunFinished{Outcome: "ok"})
 	if m, err = manifest.Read(dir); err != nil || m.Status != manifest.Generated || m.Phases.Generation.Status != manifest.Completed {
+		t.Errorf("%+v %v", m, err)
+	}
+}
+
+// A run that goes on from a step of another one has its folder, its record and,
+// if that one has failed, its manifest.
+func TestGoesOnFromAnother(t *testing.T) {
+	input := `{"AGENT_INPUT":"x","workflow_name":"made","run_id":"` + stamp + `"}`
+	w := begin(t, "agentfile", input)
+	dir := manifest.Staged(w.root, "made", stamp)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m := manifest.New("made", stamp, "w", "x", time.Unix(0, 0))
+	m.Run = "r"
+	if err := m.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	w.add(
+		journal.TaskStarted{Work: work("one")}, journal.TaskEnded{Work: work("one"), Outcome: "ok", Final: true},
+		journal.TaskStarted{Work: work("two")}, journal.TaskEnded{Work: work("two"), Outcome: "failed", Error: "no", Final: true}, journal.RunFinished{Outcome: "failed"},
+	)
+	if m, err := manifest.Read(dir); err != nil || m.Status != manifest.Failed {
+		t.Fatalf("%+v %v", m, err)
+	}
+	for i, run := range []journal.RunID{"s", "t"} { // the second one goes on from the first
+		from := &journal.Origin{Run: w.run, Step: "two"}
+		w.run, w.seq = run, 0
+		w.start("agentfile", input, from)
+		if s := w.state(); s.Run != string(run) || s.Status != "running" || s.Steps[0].Status != "completed" || s.Steps[1].Status != "pending" || len(s.Errors) != i+1 {
+			t.Errorf("%+v", s)
+		}
+		if m, err := manifest.Read(dir); err != nil || m.Status != manifest.Generating || m.Run != string(run) || m.Phases.Generation.Status != manifest.InProgress || len(m.Errors) != i+1 {
+			t.Errorf("%+v %v", m, err)
+		}
+		if run == "s" {
+			w.add(journal.TaskStarted{Work: work("two")}, journal.TaskEnded{Work: work("two"), Outcome: "failed", Error: "no", Final: true}, journal.RunFinished{Outcome: "failed"})
+		}
+	}
+	w.add(journal.TaskStarted{Work: work("two")}, journal.TaskEnded{Work: work("two"), Outcome: "ok", Final: true}, journal.RunFinished{Outcome: "ok"})
+	if s := w.state(); s.Status != "completed" || s.Steps[1].Error != "" {
+		t.Errorf("%+v", s)
+	}
+	if m, err := manifest.Read(dir); err != nil || m.Status != manifest.Generated || m.Steps[1].Status != manifest.Completed {
 		t.Errorf("%+v %v", m, err)
 	}
 }
