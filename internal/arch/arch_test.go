@@ -49,7 +49,7 @@ var layers = map[string][]string{
 	"internal/manifest": {},
 
 	"internal/format": {"internal/ir", "internal/text", "internal/python"},
-	"internal/tool":   {"internal/ir", "internal/schema", "internal/process", "internal/netguard"},
+	"internal/tool":   {"internal/ir", "internal/schema", "internal/process", "internal/netguard", "internal/canonical"},
 	// The scripted model reads a file with positions, which speaks for tools too.
 	"internal/provider": {"internal/ir", "internal/text", "internal/tool", "internal/schema", "internal/process"},
 	"internal/step":     {"internal/ir", "internal/secret", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/python"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,13 +31,17 @@ func Plain(entry string) string {
 // pattern ("github.*"), and both may narrow a tool down in brackets
 // ("Bash(git status)"), which concerns its arguments and not its name.
 func Names(entry, name string) bool {
-	entry, name = Plain(entry), Plain(name)
+	entry, name = slashless.Replace(Plain(entry)), slashless.Replace(Plain(name))
 	if entry == name {
 		return true
 	}
 	ok, err := path.Match(entry, name)
 	return ok && err == nil
 }
+
+// slashless lets a star mean all names: servers may put slashes into theirs,
+// where path.Match sees the end of something.
+var slashless = strings.NewReplacer("/", "\x00")
 
 // Caller is who wants to call a tool.
 type Caller struct {
@@ -114,23 +119,25 @@ func narrow(entry string) narrowing {
 // fileTools are those whose brackets are about a path.
 var fileTools = []string{"Read", "Write", "Edit", "Glob", "Grep"}
 
+// folderTools are those of them that go on to everything below the path.
+var folderTools = []string{"Glob", "Grep"}
+
 // admits tells whether arguments are what the brackets allow. What cannot be
 // told is not allowed.
 func (n narrowing) admits(name string, input json.RawMessage) bool {
 	if n.all {
 		return true
 	}
-	var in arguments
-	if json.Unmarshal(input, &in) != nil {
-		return false
-	}
+	in, ok := read(input)
 	switch {
+	case !ok:
+		return false
 	case name == "Bash":
-		return n.plainCommand(in.Command)
+		return n.plainCommand(in.command)
 	case slices.Contains(fileTools, name):
-		return n.path(in.Path)
-	case in.URL != "":
-		return n.host(in.URL)
+		return n.path(in.path)
+	case in.url != "":
+		return n.host(in.url)
 	}
 	return false
 }
@@ -138,27 +145,44 @@ func (n narrowing) admits(name string, input json.RawMessage) bool {
 // concerns tells whether arguments may be what the brackets mean. What cannot
 // be told is taken to be.
 func (n narrowing) concerns(name string, input json.RawMessage) bool {
-	var in arguments
-	if n.all || json.Unmarshal(input, &in) != nil {
-		return true
-	}
+	in, ok := read(input)
 	switch {
+	case n.all || !ok:
+		return true
 	case name == "Bash":
-		prefix, _ := n.command()
-		return strings.Contains(in.Command, prefix)
+		text, _ := n.command()
+		return strings.Contains(bare(in.command), bare(text))
 	case slices.Contains(fileTools, name):
-		return n.path(in.Path)
-	case in.URL != "":
-		return n.host(in.URL)
+		return n.mayReach(in.path, slices.Contains(folderTools, name))
+	case in.url != "" && strings.HasPrefix(n.text, domain):
+		_, err := url.Parse(in.url)
+		return err != nil || n.host(in.url)
 	}
 	return true
 }
 
 // arguments are those that brackets can be about.
-type arguments struct {
-	Command string `json:"command"`
-	Path    string `json:"path"`
-	URL     string `json:"url"`
+type arguments struct{ command, path, url string }
+
+// read finds them by exactly these names, as servers do: Go itself would take
+// "URL" for "url". It is false when one of them is not a text.
+func read(input json.RawMessage) (in arguments, ok bool) {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(input, &all) != nil {
+		return in, false
+	}
+	for name, to := range map[string]*string{"command": &in.command, "path": &in.path, "url": &in.url} {
+		if raw, has := all[name]; has && json.Unmarshal(raw, to) != nil {
+			return in, false
+		}
+	}
+	return in, true
+}
+
+// bare is a command without what a shell passes over: quotes, and more spaces
+// than one.
+func bare(command string) string {
+	return strings.Join(strings.Fields(strings.NewReplacer("'", "", `"`, "", `\`, "").Replace(command)), " ")
 }
 
 // command is what a command has to be, or to begin with.
@@ -196,16 +220,55 @@ func (n narrowing) path(name string) bool {
 	return MatchPath(pattern, name)
 }
 
+// mayReach tells whether a path can lead to what the pattern means: written
+// in other letters, from the root of the disk, or as a folder above.
+func (n narrowing) mayReach(name string, folder bool) bool {
+	pattern, name := strings.ToLower(path.Clean(n.text)), strings.ToLower(path.Clean(filepath.ToSlash(name)))
+	if strings.HasPrefix(name, "..") {
+		return true
+	}
+	switch absolute := filepath.IsAbs(name); {
+	case absolute && !path.IsAbs(pattern):
+		pattern = "**/" + pattern
+	case !absolute && path.IsAbs(pattern):
+		// The path begins somewhere on the pattern's way.
+		for parts := strings.Split(pattern, "/")[1:]; len(parts) > 0; parts = parts[1:] {
+			if parts[0] != "**" && reaches(strings.Join(parts, "/"), name, folder) {
+				return true
+			}
+		}
+		return false
+	}
+	return reaches(pattern, name, folder)
+}
+
+// reaches tells whether a path fits a pattern, or is a folder in which
+// something may.
+func reaches(pattern, name string, folder bool) bool {
+	if MatchPath(pattern, name) || folder && name == "." {
+		return true
+	}
+	for above := path.Dir(pattern); folder && above != "." && above != "/"; above = path.Dir(above) {
+		if MatchPath(above, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// domain begins brackets that are about hosts.
+const domain = "domain:"
+
 // host tells whether a URL leads to "domain:NAME" or a name below it.
 func (n narrowing) host(text string) bool {
-	domain, ok := strings.CutPrefix(n.text, "domain:")
+	name, ok := strings.CutPrefix(n.text, domain)
 	u, err := url.Parse(text)
 	if !ok || err != nil {
 		return false
 	}
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-	domain = strings.ToLower(strings.TrimPrefix(strings.TrimSpace(domain), "*."))
-	return host == domain || strings.HasSuffix(host, "."+domain)
+	name = strings.ToLower(strings.TrimPrefix(strings.TrimSpace(name), "*."))
+	return host == name || strings.HasSuffix(host, "."+name)
 }
 
 // MatchPath matches a path with slashes against a pattern in which ** stands

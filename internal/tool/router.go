@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/canonical"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/schema"
 )
@@ -91,9 +92,14 @@ func Needed(list []ir.Name) []ir.Name {
 }
 
 // BadInput is everything that is wrong with a tool's input; nil when it fits.
+// An input that programs may read in two ways never does: what was allowed, or
+// agreed to by a person, has to be what the tool gets.
 func BadInput(spec Spec, input json.RawMessage) []string {
 	if !json.Valid(input) {
 		return []string{"the input is not JSON"}
+	}
+	if _, err := canonical.JSON(input); err != nil {
+		return []string{fmt.Sprintf("the input can be read in more than one way: %v", err)}
 	}
 	if len(spec.Schema) == 0 {
 		return nil
