@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -150,7 +151,8 @@ func TestWhatIsOutOfReach(t *testing.T) {
 	}
 	writes := append(reads,
 		filepath.Join(w.root, "espalier.yaml"), filepath.Join(w.root, ".mcp.json"), filepath.Join(w.root, ".git/hooks/pre-commit"),
-		filepath.Join(w.root, "config"), filepath.Join(w.root, "own/new"), filepath.Join(w.root, "out/new"), "away/new",
+		filepath.Join(w.root, "src/espalier.yaml"), filepath.Join(w.root, "src/.mcp.json"), filepath.Join(w.root, "vendored/.git/hooks/pre-commit"),
+		filepath.Join(w.root, "src/.espalier/new"), filepath.Join(w.root, "config"), filepath.Join(w.root, "own/new"), filepath.Join(w.root, "out/new"), "away/new",
 	)
 	for _, path := range writes {
 		if !filepath.IsAbs(path) && !strings.HasPrefix(path, "..") && !strings.HasPrefix(path, "away") {
@@ -191,6 +193,17 @@ func TestReadable(t *testing.T) {
 	if got, class := w.call(t, "Write", in{"path": filepath.Join(w.outside, "new"), "content": "x"}); class != tool.ClassDenied {
 		t.Errorf("Write: %s %s", class, got)
 	}
+	// One that holds the project does not open what is Espalier's own.
+	w.options.Readable = []string{filepath.Dir(w.root)}
+	own := filepath.Base(w.root) + "/.espalier/espalier.db"
+	if got, class := w.call(t, "Read", in{"path": own}); class != tool.ClassDenied {
+		t.Errorf("Read %s: %s %s", own, class, got)
+	}
+	for name, input := range map[string]in{"Grep": {"pattern": "journal"}, "Glob": {"pattern": "espalier.db"}} {
+		if got, class := w.call(t, name, input); class != "" || strings.Contains(got, "espalier.db") {
+			t.Errorf("%s: %s %s", name, class, got)
+		}
+	}
 }
 
 func TestWrite(t *testing.T) {
@@ -207,12 +220,47 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, raw, err)
 		}
 	}
+	// Nothing beside the file is touched, and nothing stays there.
+	w.put(t, filepath.Join(w.root, ".readme.md.new"), "mine")
+	if got, class := w.call(t, "Write", in{"path": filepath.Join(w.root, "readme.md"), "content": "x"}); class != "" {
+		t.Errorf("%s %s", class, got)
+	}
+	if raw, err := os.ReadFile(filepath.Join(w.root, ".readme.md.new")); err != nil || string(raw) != "mine" {
+		t.Errorf("beside: %q, %v", raw, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(w.root, ".*readme*")); err != nil || len(left) != 1 {
+		t.Errorf("beside: %v, %v", left, err)
+	}
+	if _, class := w.call(t, "Write", in{"path": strings.Repeat("n", 255), "content": ""}); class != "" {
+		t.Errorf("a long name: %s", class)
+	}
 	if _, class := w.call(t, "Write", in{"path": filepath.Join(w.root, "src"), "content": ""}); class != tool.ClassInput {
 		t.Errorf("over a folder: %s", class)
 	}
 	if _, class := w.call(t, "Write", in{"path": "big", "content": strings.Repeat("x", 16<<20+1)}); class != tool.ClassInput {
 		t.Errorf("too much: %s", class)
 	}
+}
+
+// Branches may write the same file at the same time: it is always one of them,
+// whole.
+func TestWriteAtOnce(t *testing.T) {
+	w := newWorld(t)
+	texts := []string{strings.Repeat("a", 1<<18), strings.Repeat("b", 1<<18)}
+	var writing sync.WaitGroup
+	for _, text := range texts {
+		writing.Go(func() {
+			for range 10 {
+				if got, class := w.call(t, "Write", in{"path": "same", "content": text}); class != "" {
+					t.Errorf("%s %s", class, got)
+				}
+				if raw, err := os.ReadFile(filepath.Join(w.run, "same")); err != nil || !slices.Contains(texts, string(raw)) {
+					t.Errorf("%d bytes, %v", len(raw), err)
+				}
+			}
+		})
+	}
+	writing.Wait()
 }
 
 func TestEdit(t *testing.T) {

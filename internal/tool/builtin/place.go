@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -31,19 +32,19 @@ func refused(name, why string) error {
 
 // area is a folder that file tools may work in.
 type area struct {
-	path    string // absolute, without links
-	project bool   // some names in it are out of reach
-	only    bool   // to be read
+	path string // absolute, without links
+	own  bool   // the run's: no name in it is out of reach
+	only bool   // to be read
 }
 
 // areas are where a call may go: the run's folder, which comes first, and the project.
 func (o Options) areas(dir string) []area {
 	out := make([]area, 0, 2)
 	if dir != "" {
-		out = append(out, area{path: real(dir)})
+		out = append(out, area{path: real(dir), own: true})
 	}
 	if o.Root != "" {
-		out = append(out, area{path: real(o.Root), project: true})
+		out = append(out, area{path: real(o.Root)})
 	}
 	for _, path := range o.Readable {
 		out = append(out, area{path: real(path), only: true})
@@ -68,19 +69,23 @@ func real(dir string) string {
 	return dir
 }
 
-// forbidden says why a name in the area is out of reach; "" when it is not.
+// forbidden says why a name in the area is out of reach; "" when it is not. A
+// name counts in every folder: a project can be inside of another one, and
+// inside of a folder that may be read.
 func (a area) forbidden(parts []string, write bool) string {
 	if a.only && write {
 		return "may only be read"
 	}
-	if !a.project || len(parts) == 0 {
+	if a.own {
 		return ""
 	}
-	is := func(name string) bool { return strings.EqualFold(parts[0], name) }
+	has := func(name string) bool {
+		return slices.ContainsFunc(parts, func(part string) bool { return strings.EqualFold(part, name) })
+	}
 	switch {
-	case is(storage):
+	case has(storage):
 		return "belongs to Espalier itself"
-	case write && slices.ContainsFunc(unwritable, is):
+	case write && slices.ContainsFunc(unwritable, has):
 		return "decides what may be done here, so no tool may change it"
 	}
 	return ""
@@ -293,16 +298,13 @@ func (s *spot) write(content []byte) (err error) {
 		return &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("%q is not a file", s.rel)}
 	}
 	mode := fs.FileMode(0o600)
-	if s.area.project {
+	if !s.area.own {
 		mode = 0o644
 	}
 	if s.info != nil {
 		mode = s.info.Mode().Perm()
 	}
-	fresh := "." + s.base + ".new"
-	if err := s.dir.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
+	fresh := "." + rand.Text() + ".new" // others may write the same file at this moment
 	f, err := s.dir.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
