@@ -195,6 +195,7 @@ var special = []struct {
 	{netip.MustParsePrefix("198.51.100.0/24"), "an address for documentation"},
 	{netip.MustParsePrefix("203.0.113.0/24"), "an address for documentation"},
 	{netip.MustParsePrefix("240.0.0.0/4"), "a reserved address"},
+	{netip.MustParsePrefix("64:ff9b:1::/48"), "a private address"}, // of IPv4 in it, only the network knows where
 	{netip.MustParsePrefix("100::/64"), "a discarding address"},
 	{netip.MustParsePrefix("2001:db8::/32"), "an address for documentation"},
 	{netip.MustParsePrefix("3fff::/20"), "an address for documentation"},
@@ -210,7 +211,7 @@ var carriers = []struct {
 	turned bool // every bit of it
 }{
 	{netip.MustParsePrefix("64:ff9b::/96"), 12, false},
-	{netip.MustParsePrefix("64:ff9b:1::/48"), 12, false},
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12, false},
 	{netip.MustParsePrefix("2002::/16"), 2, false},
 	{netip.MustParsePrefix("2001::/32"), 12, true},
 	{netip.MustParsePrefix("::/96"), 12, false},
