@@ -234,23 +234,23 @@ func (s *Server) overHTTP(headers http.Header) (mcp.Transport, error) {
 	guard.Allow = append(slices.Clone(guard.Allow), u.Host)
 	guard.Timeout = -1 // an answer may be a stream; calls have times of their own
 	client := netguard.Client(guard)
-	client.Transport = &withHeaders{next: client.Transport, host: u.Host, headers: headers, most: int64(s.MaxFlood)}
+	client.Transport = &withHeaders{next: client.Transport, server: u, headers: headers, most: int64(s.MaxFlood)}
 	return &mcp.StreamableClientTransport{
 		Endpoint: s.URL, HTTPClient: client, MaxRetries: 2, DisableStandaloneSSE: true, MaxEventSize: s.MaxMessage,
 	}, nil
 }
 
-// withHeaders adds headers to what goes to the server itself, and bounds what
-// comes back.
+// withHeaders adds headers to what goes to the server itself, as safely as its
+// address says, and bounds what comes back.
 type withHeaders struct {
 	next    http.RoundTripper
-	host    string
+	server  *url.URL
 	headers http.Header
 	most    int64
 }
 
 func (t *withHeaders) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Host == t.host {
+	if req.URL.Host == t.server.Host && (req.URL.Scheme == "https" || t.server.Scheme != "https") {
 		req = req.Clone(req.Context())
 		for name, values := range t.headers {
 			req.Header[name] = values
