@@ -72,6 +72,10 @@ func (f *follower) take(fact journal.Fact) {
 		f.enter(x.Place, x.For, x.Outcome)
 	case journal.Routed:
 		f.routed(&x)
+	case journal.Rewound:
+		if in := f.frames[""]; in != nil { // no way of the workflow led there
+			in.node, in.outcome, in.at = "", "", journal.Place{}
+		}
 	case journal.TaskStarted:
 		f.enter(x.Place, x.For, stateRunning)
 	case journal.TaskEnded:
