@@ -390,7 +390,7 @@ func (l *lowering) step(a *agent) ir.Step {
 		}
 	}
 	if len(a.tools) > 0 {
-		s.Writes = append(s.Writes, ir.Write{Path: "context.__tools." + id, Part: "tools", Span: a.id.Span})
+		s.Writes = append(s.Writes, ir.Write{Path: "context.__tools." + id, Part: "tools", Reducer: ir.Merge, Span: a.id.Span})
 	}
 	s.Action = task
 	return s

@@ -53,6 +53,21 @@ func TestRuns(t *testing.T) {
 			Value: `{"agent":"handy","output":{"tool_name":"search","params":{"q":1}},"tools":{"search":{"ok":true,"data":["hit"]}}}`, Notes: []string{p, r, tc, tr},
 		},
 		steptest.Play{
+			Name: "no tool is asked for", Settings: handy, Tools: tools, Replies: says("Hello"), Notes: []string{p, r},
+			Value: `{"agent":"handy","output":"Hello","tools":{}}`,
+		},
+		steptest.Play{
+			Name: "a tool that the model calls itself", Settings: handy, Tools: tools,
+			Replies: []steptest.Reply{{Calls: []steptest.Call{{Tool: "search", Input: `{"q":1}`}}}, {Text: "Found"}},
+			Value:   `{"agent":"handy","output":"Found","tools":{"search":{"ok":true,"data":["hit"]}}}`, Notes: []string{p, r, tc, tr, r},
+		},
+		steptest.Play{
+			Name: "and that does not work", Settings: handy,
+			Tools:   map[string]steptest.Tool{"search": {Fail: &tool.Error{Class: "TIMEOUT", Message: "too slow"}}},
+			Replies: []steptest.Reply{{Calls: []steptest.Call{{Tool: "search", Input: `{}`}}}, {Text: "Pity"}},
+			Value:   `{"agent":"handy","output":"Pity","tools":{"search":{"ok":false,"data":"too slow","error":"too slow"}}}`,
+		},
+		steptest.Play{
 			Name: "one that acts", Settings: handy, Tools: acts, Replies: says(`{"toolName":"search"}`),
 			Value: `{"agent":"handy","output":{"toolName":"search"},"tools":{"search":{"ok":true,"data":1}}}`,
 		},
@@ -63,7 +78,7 @@ func TestRuns(t *testing.T) {
 		},
 		steptest.Play{
 			Name: "a tool of others is not called", Settings: handy, Tools: tools, Replies: says(`{"tool":"delete"}`), Notes: []string{p, r},
-			Value: `{"agent":"handy","output":{"tool":"delete"}}`,
+			Value: `{"agent":"handy","output":{"tool":"delete"},"tools":{}}`,
 		},
 		steptest.Play{
 			Name: "a tool that does not work", Settings: handy, Replies: says(`{"tool":"search"}`),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/talk"
 )
@@ -22,11 +23,12 @@ func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
 	return talk.Recovery(history)
 }
 
-// outcome is the step's result: the parts go to different places.
+// outcome is the step's result: the parts go to different places. Tools is
+// there whenever the agent has some, for the step writes it then.
 type outcome struct {
 	Agent  string                     `json:"agent"`
 	Output json.RawMessage            `json:"output"`
-	Tools  map[string]json.RawMessage `json:"tools,omitempty"`
+	Tools  map[string]json.RawMessage `json:"tools,omitzero"`
 }
 
 // Run asks the agent, or calls the tool.
@@ -43,7 +45,8 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if a == nil {
 		return step.Result{}, step.Errorf(step.ClassMissing, "step %q wants the agent %q, and there is none", job.Step.ID, set.Agent)
 	}
-	t := talk.Talk{Agent: a, Task: known.fill(set.Template), Choices: choices(job), Form: talk.Form{Plain: true}}
+	heard := &talk.Heard{}
+	t := talk.Talk{Agent: a, Task: known.fill(set.Template), Choices: choices(job), Form: talk.Form{Plain: true}, Heard: heard}
 	switch set.Format {
 	case "json":
 		t.Form = talk.Form{Schema: jsonForm}
@@ -59,7 +62,10 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		if use.Error == "" {
 			t.Data = append(t.Data, talk.Data{Name: "notebook", Value: use.Output})
 		}
-		t.Task += "\n\nYour notebook has your notes from earlier runs. To keep a note for later ones, answer with a JSON object that also has it as a text under \"remember\"."
+		t.Task += "\n\nYour notebook has your notes from earlier runs."
+		if set.Format == "" || set.Format == "json" { // a text has no place for a note
+			t.Task += " To keep a note for later ones, answer with a JSON object that also has it as a text under \"remember\"."
+		}
 	}
 	if err := job.Log.Note(ctx, before.Notes...); len(before.Notes) > 0 && err != nil {
 		return before, err
@@ -74,8 +80,9 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if set.Format == "" {
 		out.Output = read(result.Value)
 	}
-	if calls := requests(out.Output, a); len(calls) > 0 {
-		if err := callAll(ctx, job, a, calls, &out, &result); err != nil {
+	if len(a.Tools) > 0 {
+		out.Tools = called(heard)
+		if err := callAll(ctx, job, a, requests(out.Output, a), &out, &result); err != nil {
 			return result, err
 		}
 	}
@@ -347,7 +354,6 @@ func argument(s string) any {
 // callAll calls the tools one after the other, those that an earlier life of
 // the task has called excepted.
 func callAll(ctx context.Context, job *step.Job, a *ir.Agent, calls []request, out *outcome, result *step.Result) error {
-	out.Tools = map[string]json.RawMessage{}
 	for i, c := range calls {
 		id := fmt.Sprintf("%s/asked:%d", job.Key, i+1)
 		use, err := callNamed(ctx, job, a, c.name, id, firstAsked+i, c.input, result)
@@ -383,14 +389,33 @@ func callNamed(ctx context.Context, job *step.Job, a *ir.Agent, name, id string,
 	return done.Use, nil
 }
 
-// answer is what conditions see of a call.
+// record is what conditions see of a call.
+type record struct {
+	OK    bool            `json:"ok"`
+	Data  json.RawMessage `json:"data"`
+	Error string          `json:"error,omitempty"`
+}
+
 func answer(use journal.ToolUse) json.RawMessage {
-	type record struct {
-		OK    bool            `json:"ok"`
-		Data  json.RawMessage `json:"data"`
-		Error string          `json:"error,omitempty"`
-	}
 	return step.JSON(record{OK: use.Error == "", Data: use.Output, Error: use.Error})
+}
+
+// called is what came of the tools that the model called while it answered.
+func called(heard *talk.Heard) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	for _, m := range heard.Messages {
+		for _, b := range m.Blocks {
+			if b.Type != provider.ToolResult {
+				continue
+			}
+			one := record{OK: !b.IsError, Data: b.Content}
+			if b.IsError && json.Unmarshal(b.Content, &one.Error) != nil {
+				one.Error = string(b.Content)
+			}
+			out[b.ToolName] = step.JSON(one)
+		}
+	}
+	return out
 }
 
 // callOne is a member of the flow that is a tool: it is given the latest
