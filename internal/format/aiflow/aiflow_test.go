@@ -107,6 +107,10 @@ func TestDiagnostics(t *testing.T) {
 		"A16: a rule to nobody": {
 			text: document(`"start":"one","logic":{"one":[{"if":"always","then":"thre"}]}`, one+","+two), want: "LOGIC_UNKNOWN_TO thre, UNREACHABLE_AGENT two",
 		},
+		"A14: what follows a rule that a person may refuse": {
+			text: document(`"start":"one","logic":{"one":[{"if":"always","then":"end","decisionOwner":"human"},{"if":"always","then":"two","decisionOwner":"human"},{"if":"always","then":"end"},{"if":"always","then":"one"}]}`, one+","+two),
+			want: "LOGIC_MULTIPLE_ALWAYS if",
+		},
 		"all at once": {
 			text: document(`"start":"one","logic":{"one":[{"if":"output.a ==","then":"gone"}],"nobody":[{"if":"always","then":"one"}]}`, one+`,"bad":7`),
 			want: "LOGIC_UNKNOWN_TO gone, LOGIC_UNKNOWN_FROM nobody, AGENT_INVALID bad",

@@ -1,6 +1,7 @@
 package aiflow
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -37,6 +38,8 @@ type lowering struct {
 	p       *ir.Program
 	prompts map[string]bool // keys that an agent uses
 	inputs  []string        // names that prompts and conditions want and nothing sets
+	taken   map[string]bool // ids of steps, those of agents first
+	none    string          // id of the step for when no rule holds
 }
 
 func (l *lowering) say(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) {
@@ -68,7 +71,15 @@ func (l *lowering) program() *ir.Program {
 	}
 	// Prompts and rules may ask for the context and for an output before any
 	// agent has answered.
-	l.p.Vars = append(l.p.Vars, ir.Var{Path: "context.flow", Init: mustJSON(l.p.Name)}, ir.Var{Path: "output", Init: json.RawMessage("null")})
+	if d.variables.Get("flow") == nil {
+		l.p.Vars = append(l.p.Vars, ir.Var{Path: "context.flow", Init: mustJSON(l.p.Name)})
+	}
+	l.p.Vars = append(l.p.Vars, ir.Var{Path: "output", Init: json.RawMessage("null")})
+	l.taken = map[string]bool{}
+	for _, a := range d.agents {
+		l.taken[a.id.Value] = true
+	}
+	l.none = l.free(noTransition)
 	reached := l.reached()
 	body := l.p.AddBlock(ir.Block{})
 	var steps []ir.Step
@@ -77,9 +88,9 @@ func (l *lowering) program() *ir.Program {
 		steps = append(steps, own...)
 	}
 	if slices.ContainsFunc(steps, func(s ir.Step) bool {
-		return slices.ContainsFunc(s.Next, func(e ir.Edge) bool { return e.To.Step == noTransition })
+		return slices.ContainsFunc(s.Next, func(e ir.Edge) bool { return e.To.Step == l.none })
 	}) {
-		steps = append(steps, ir.Step{ID: noTransition, Type: "end", Implied: true, Description: "No rule held", Action: ir.End{Message: noTransition}})
+		steps = append(steps, ir.Step{ID: l.none, Type: "end", Implied: true, Description: "No rule held", Action: ir.End{Message: noTransition}})
 	}
 	l.p.Blocks[body].Steps = steps
 	l.unused()
@@ -90,6 +101,18 @@ func (l *lowering) program() *ir.Program {
 	}
 	l.p.Input = l.inputContract()
 	return l.p
+}
+
+// free makes the id of a step that no other step has. People type it, so it is
+// one word.
+func (l *lowering) free(id string) string {
+	id = strings.Join(strings.Fields(id), "-")
+	unique := id
+	for n := 2; l.taken[unique]; n++ {
+		unique = fmt.Sprintf("%s-%d", id, n)
+	}
+	l.taken[unique] = true
+	return unique
 }
 
 // reached lists the agents that the flow can come to, the first one first and
@@ -148,7 +171,13 @@ func (l *lowering) agentSteps(a *agent) []ir.Step {
 	for i, r := range rules {
 		conditions[i] = l.condition(r.condition)
 	}
-	always := l.lintRules(a, rules, conditions)
+	constant := l.lintRules(a, rules, conditions)
+	gates := make([]string, len(rules))
+	for i, r := range rules {
+		if r.human {
+			gates[i] = l.free(a.id.Value + ":" + r.id)
+		}
+	}
 
 	s := l.step(a)
 	edges := func(from int, on ir.Outcome) []ir.Edge {
@@ -156,22 +185,22 @@ func (l *lowering) agentSteps(a *agent) []ir.Step {
 		for i := from; i < len(rules); i++ {
 			r := rules[i]
 			e := ir.Edge{On: []ir.Outcome{on}, Label: r.id, Span: r.span, To: ir.Target{Step: r.to.Value}}
-			if i != always {
+			if !constant[i] {
 				e.When = conditions[i]
 			}
 			switch {
 			case r.human:
-				e.To.Step = gateID(a, r)
+				e.To.Step = gates[i]
 			case r.to.Value == "":
 				e.To = ir.Target{Exit: ir.ExitBlock}
 			}
 			out = append(out, e)
-			if i == always {
+			if constant[i] {
 				return out
 			}
 		}
 		if len(rules) > 0 {
-			out = append(out, ir.Edge{On: []ir.Outcome{on}, To: ir.Target{Step: noTransition}, Label: "no rule holds"})
+			out = append(out, ir.Edge{On: []ir.Outcome{on}, To: ir.Target{Step: l.none}, Label: "no rule holds"})
 		}
 		return out
 	}
@@ -181,23 +210,24 @@ func (l *lowering) agentSteps(a *agent) []ir.Step {
 	}
 	steps := []ir.Step{s}
 	for i, r := range rules {
-		if !r.human || always >= 0 && i > always {
+		if constant[i] && !r.human {
+			break // what follows is never looked at
+		}
+		if !r.human {
 			continue
 		}
-		target := ir.Target{Step: r.to.Value}
+		target, asks := ir.Target{Step: r.to.Value}, fmt.Sprintf("Go on with %q", r.to.Value)
 		if r.to.Value == "" {
-			target = ir.Target{Exit: ir.ExitBlock}
+			target, asks = ir.Target{Exit: ir.ExitBlock}, "End the flow"
 		}
 		steps = append(steps, ir.Step{ // A14
-			ID: gateID(a, r), Type: "decision owner", Implied: true, Description: r.about, Span: r.span,
+			ID: gates[i], Type: "decision owner", Implied: true, Description: cmp.Or(r.about, asks), Span: r.span,
 			Reads: []ir.Ref{{Path: "output", Span: r.span}}, Action: ir.Gate{Decider: ir.Person, Span: r.span},
 			Next: append([]ir.Edge{{On: []ir.Outcome{ir.OK}, To: target, Label: r.id, Span: r.span}}, edges(i+1, ir.Rejected)...),
 		})
 	}
 	return steps
 }
-
-func gateID(a *agent, r *rule) string { return a.id.Value + ":" + r.id }
 
 // condition parses the text of a rule.
 func (l *lowering) condition(t text.Text) *expr.Expr {
@@ -249,9 +279,10 @@ func (l *lowering) given(p expr.Path) {
 	l.p.Vars = append(l.p.Vars, ir.Var{Path: "context." + name, Span: p.Span})
 }
 
-// lintRules looks at the rules of one agent together. It returns the position
-// of the first rule that always holds, or -1.
-func (l *lowering) lintRules(a *agent, rules []*rule, conditions []*expr.Expr) int {
+// lintRules looks at the rules of one agent together. It returns which of them
+// always hold; after one that a person may refuse, the others still count.
+func (l *lowering) lintRules(a *agent, rules []*rule, conditions []*expr.Expr) []bool {
+	constant := make([]bool, len(rules))
 	always := -1
 	seen := map[string]*rule{}
 	for i, r := range rules {
@@ -265,7 +296,9 @@ func (l *lowering) lintRules(a *agent, rules []*rule, conditions []*expr.Expr) i
 		}
 		if len(conditions[i].Paths()) == 0 {
 			if holds, err := conditions[i].Bool(nil); err == nil && holds {
-				always = i
+				if constant[i] = true; !r.human {
+					always = i
+				}
 				continue
 			}
 		}
@@ -283,7 +316,7 @@ func (l *lowering) lintRules(a *agent, rules []*rule, conditions []*expr.Expr) i
 		l.say(CodeNotExhaustive, diag.Note, a.id.Span, "Add a last rule with the condition \"always\", to \"end\" if nothing is to follow.",
 			"When no rule of the agent %q holds, the flow ends there.", a.id.Value)
 	}
-	return always
+	return constant
 }
 
 // complementary finds two rules of which one always holds: a name compared
@@ -358,12 +391,8 @@ func (l *lowering) step(a *agent) ir.Step {
 	}
 	l.checkTools(a)
 	one := ir.Agent{
-		ID: id, Role: a.role.Value, Instructions: a.instructions.Value, Provider: providerName(a.provider.Value), Model: a.model.Value,
+		ID: id, Role: cmp.Or(a.role.Value, a.name.Value), Instructions: a.instructions.Value, Provider: providerName(a.provider.Value), Model: a.model.Value,
 		MaxTokens: a.maxTokens, Span: a.id.Span,
-	}
-	if a.name.Value != "" && a.name.Value != a.role.Value {
-		one.Role = strings.TrimSpace(a.name.Value + ", " + a.role.Value)
-		one.Role = strings.TrimSuffix(one.Role, ",")
 	}
 	if len(a.options) > 0 {
 		one.Options = mustJSON(a.options)
