@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,6 +101,7 @@ func Document(p *ir.Program, events iter.Seq2[journal.Event, error], value func(
 type teller struct {
 	p       *ir.Program
 	value   func(journal.Value) (json.RawMessage, error)
+	input   map[string]json.RawMessage
 	context map[string]json.RawMessage
 	entries []*Entry
 	ended   journal.Millis // of the attempt that is tried again
@@ -108,19 +110,16 @@ type teller struct {
 func (t *teller) take(e journal.Event) error {
 	switch x := e.Fact.(type) {
 	case journal.RunStarted:
-		for path, v := range x.Vars {
-			if err := t.set(path, v, ""); err != nil {
-				return err
-			}
-		}
 		raw, err := t.value(x.Input)
 		if err != nil {
 			return err
 		}
-		var input map[string]json.RawMessage
-		if json.Unmarshal(raw, &input) == nil {
-			maps.Copy(t.context, input)
-		}
+		_ = json.Unmarshal(raw, &t.input) // what is no object has no names
+		return t.reset(x.Vars)
+	case journal.Rewound:
+		return t.reset(x.Vars)
+	case journal.StateEdited:
+		return t.set(x.Path, x.Value, "")
 	case journal.TaskStarted:
 		t.begin(e.At, x)
 	case journal.TaskNoted:
@@ -132,6 +131,18 @@ func (t *teller) take(e journal.Event) error {
 	case journal.GateDecided:
 		t.decided(x)
 	}
+	return nil
+}
+
+// reset begins the context anew; what the run was given comes first.
+func (t *teller) reset(vars map[string]journal.Value) error {
+	clear(t.context)
+	for path, v := range vars {
+		if err := t.set(path, v, ""); err != nil {
+			return err
+		}
+	}
+	maps.Copy(t.context, t.input)
 	return nil
 }
 
@@ -152,8 +163,27 @@ func (t *teller) set(path string, v journal.Value, part string) error {
 		}
 		raw = parts[part]
 	}
+	if agent, ok := strings.CutPrefix(name, "__tools."); ok {
+		name, raw = "__tools", laidOver(t.context["__tools"], agent, raw)
+	}
 	t.context[name] = raw
 	return nil
+}
+
+// laidOver adds results of an agent's tools to those of all agents.
+func laidOver(all json.RawMessage, agent string, fresh json.RawMessage) json.RawMessage {
+	agents := map[string]map[string]json.RawMessage{}
+	var tools map[string]json.RawMessage
+	_, _ = json.Unmarshal(all, &agents), json.Unmarshal(fresh, &tools) // both are ours; what is no object adds nothing
+	if agents[agent] == nil {
+		agents[agent] = map[string]json.RawMessage{}
+	}
+	maps.Copy(agents[agent], tools)
+	raw, err := json.Marshal(agents)
+	if err != nil {
+		return all
+	}
+	return raw
 }
 
 // begin opens an entry, or another attempt of it.
@@ -265,18 +295,24 @@ func (t *teller) end(at journal.Millis, x journal.TaskEnded) error {
 	if json.Unmarshal(raw, &parts) == nil {
 		entry.ParsedOutput, entry.Tools = parts.Output, parts.Tools
 	}
-	t.unconditional(entry, x.Step)
+	t.unconditional(entry, t.p.Step(ir.Body, x.Step), ir.OK)
 	return nil
 }
 
-// unconditional is the way on of an agent whose first rule always holds: no
+// unconditional is the way on of a step whose first rule always holds: no
 // condition is looked at, so none is recorded.
-func (t *teller) unconditional(entry *Entry, step string) {
-	s := t.p.Step(ir.Body, step)
-	if s == nil || len(s.Next) == 0 || s.Next[0].When != nil || len(s.Next[0].On) != 1 || s.Next[0].On[0] != ir.OK {
+func (t *teller) unconditional(entry *Entry, s *ir.Step, outcome ir.Outcome) {
+	if s == nil {
 		return
 	}
-	t.rule(entry, step, &s.Next[0], true)
+	for i := range s.Next {
+		if slices.Contains(s.Next[i].On, outcome) {
+			if s.Next[i].When == nil {
+				t.rule(entry, &s.Next[i], true)
+			}
+			return
+		}
+	}
 }
 
 func (t *teller) routed(step string, tried []journal.Tried) {
@@ -291,47 +327,49 @@ func (t *teller) routed(step string, tried []journal.Tried) {
 	last := -1
 	for _, one := range tried {
 		if one.Of == "" && one.Edge < len(s.Next) {
-			t.rule(entry, step, &s.Next[one.Edge], one.Held)
+			t.rule(entry, &s.Next[one.Edge], one.Held)
 			last = one.Edge
 		}
 	}
 	if n := len(tried); n > 0 && !tried[n-1].Held && last >= 0 && last+1 < len(s.Next) && s.Next[last+1].When == nil && s.Next[last+1].Label != "" {
-		t.rule(entry, step, &s.Next[last+1], true) // the one that always holds
+		t.rule(entry, &s.Next[last+1], true) // the one that always holds
 	}
 }
 
-func (t *teller) rule(entry *Entry, step string, e *ir.Edge, held bool) {
-	to := e.To.Step
-	target := t.p.Step(ir.Body, to)
-	if target != nil && target.Implied {
-		if _, end := target.Action.(ir.End); end {
+func (t *teller) rule(entry *Entry, e *ir.Edge, held bool) {
+	one := Rule{ID: e.Label, From: entry.AgentID, To: e.To.Step, Condition: "always", Result: held}
+	next := one.To
+	if s := t.p.Step(ir.Body, one.To); s != nil && s.Implied {
+		if _, end := s.Action.(ir.End); end {
 			return // no rule held
 		}
-		to = "" // a person decides first
+		one.To, next = s.Next[0].To.Step, "" // a person decides first
 	}
-	condition := "always"
 	if e.When != nil {
-		condition = e.When.Text
+		one.Condition = e.When.Text
 	}
-	from, _, _ := strings.Cut(step, ":")
-	entry.Rules = append(entry.Rules, Rule{ID: e.Label, From: from, To: to, Condition: condition, Result: held})
+	entry.Rules = append(entry.Rules, one)
 	if held {
-		entry.SelectedRule, entry.NextAgent = e.Label, to
+		entry.SelectedRule, entry.NextAgent = e.Label, next
 	}
 }
 
-// decided is a rule that a person owns.
+// decided is a rule that a person owns: it was the last that was looked at.
 func (t *teller) decided(x journal.GateDecided) {
 	s := t.p.Step(ir.Body, x.Step)
-	if len(t.entries) == 0 || s == nil || len(s.Next) == 0 {
+	if s == nil || !s.Implied || len(t.entries) == 0 {
 		return
 	}
 	entry := t.entries[len(t.entries)-1]
 	if x.Outcome == string(ir.OK) {
 		entry.NextAgent = s.Next[0].To.Step
-	} else {
-		entry.SelectedRule, entry.NextAgent = "", ""
+		return
 	}
+	entry.SelectedRule = ""
+	if n := len(entry.Rules); n > 0 {
+		entry.Rules[n-1].Result = false
+	}
+	t.unconditional(entry, s, ir.Rejected)
 }
 
 func moment(at journal.Millis) string {
