@@ -41,6 +41,7 @@ type jsonParser struct {
 	at   int
 	out  diag.List
 	lost bool // the text makes no sense from here on, so nothing more is said
+	next int  // where the white space ends that was looked at last
 }
 
 func (p *jsonParser) say(code diag.Code, start, end int, message, help string, related ...diag.Related) {
@@ -107,7 +108,7 @@ func (p *jsonParser) object(depth int) *Node {
 	seen := map[string]*Node{}
 	for {
 		p.space()
-		if p.closes(open, '}', len(n.Pairs)) {
+		if p.closes(open, '}') {
 			break
 		}
 		key := p.key()
@@ -149,7 +150,7 @@ func (p *jsonParser) list(depth int) *Node {
 	p.at++
 	for {
 		p.space()
-		if p.closes(open, ']', len(n.Items)) {
+		if p.closes(open, ']') {
 			break
 		}
 		item := p.value(depth + 1)
@@ -165,11 +166,17 @@ func (p *jsonParser) list(depth int) *Node {
 	return n
 }
 
-// closes takes the closing bracket, or says that it never comes; n is how many
-// entries came before it.
-func (p *jsonParser) closes(open int, bracket byte, n int) bool {
+// closes takes the closing bracket, or says that it never comes.
+func (p *jsonParser) closes(open int, bracket byte) bool {
 	if p.lost {
 		return true
+	}
+	if p.at < len(p.text) && p.text[p.at] == ',' {
+		p.say(CodeJSONComma, p.at, p.at+1, "There is a comma with nothing before it.", "Remove the comma.")
+	}
+	for p.at < len(p.text) && p.text[p.at] == ',' { // said once, however many there are
+		p.at++
+		p.space()
 	}
 	if p.at == len(p.text) {
 		p.say(CodeJSONUnclosed, open, open+1, fmt.Sprintf("%q is never closed.", p.text[open:open+1]),
@@ -177,17 +184,11 @@ func (p *jsonParser) closes(open int, bracket byte, n int) bool {
 		p.lost = true
 		return true
 	}
-	c := p.text[p.at]
-	switch {
-	case c == bracket:
+	switch c := p.text[p.at]; c {
+	case bracket:
 		p.at++
 		return true
-	case c == ',':
-		p.say(CodeJSONComma, p.at, p.at+1, "There is a comma with nothing before it.", "Remove the comma.")
-		p.at++
-		p.space()
-		return p.closes(open, bracket, n)
-	case c == '}' || c == ']':
+	case '}', ']':
 		p.say(CodeJSONUnclosed, p.at, p.at+1, fmt.Sprintf("%q does not close what is open here.", string(c)),
 			fmt.Sprintf("Write %q before it.", string(bracket)), diag.Related{Span: p.file.Span(open, open+1), Message: "opened here"})
 		p.lost = true
@@ -405,8 +406,14 @@ func (p *jsonParser) str() *Node {
 // endsHere tells whether the line that follows begins like an entry of its
 // own, so that the text before it was probably meant to end.
 func (p *jsonParser) endsHere(quote byte) bool {
-	next := strings.TrimLeft(p.text[p.at:], " \t\r\n")
-	return next == "" || next[0] == quote || next[0] == '}' || next[0] == ']'
+	for p.next = max(p.next, p.at); p.next < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.next]) >= 0; {
+		p.next++
+	}
+	if p.next == len(p.text) {
+		return true
+	}
+	c := p.text[p.next]
+	return c == quote || c == '}' || c == ']'
 }
 
 // jsonEscapes are the short ones.

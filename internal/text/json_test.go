@@ -50,6 +50,7 @@ func TestJSONMistakes(t *testing.T) {
 		"[1, 2,]":                      `1:6 JSON002 → [1,2]`,
 		"[,1]":                         `1:2 JSON002 → [1]`,
 		"[1,,2]":                       `1:4 JSON002 → [1,2]`,
+		"[1,,,,, ,2]":                  `1:4 JSON002 → [1,2]`,
 		"{\"a\": 1\n\"b\": 2}":         `1:8 JSON002 → {"a":1,"b":2}`,
 		"[1 2]":                        `1:3 JSON002 → [1,2]`,
 		"{'a': 'b'}":                   `1:2 JSON003 1:7 JSON003 → {"a":"b"}`,
@@ -90,6 +91,21 @@ func TestJSONMistakes(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%q\n got  %s\n want %s", in, got, want)
+		}
+	}
+}
+
+// Much of the same does not take long, and does not fill the stack.
+func TestJSONLong(t *testing.T) {
+	const n = 4 << 20
+	for name, in := range map[string]string{
+		"commas":      "[" + strings.Repeat(",", n) + "]",
+		"spaced":      "[" + strings.Repeat(", ", n/2) + "]",
+		"empty lines": "[\"a" + strings.Repeat("\n", n) + "b\"]",
+		"brackets":    strings.Repeat("[", n),
+	} {
+		if _, list := ParseJSON(source.NewFile("f.json", in)); !list.Errors() {
+			t.Errorf("%s: nothing is said", name)
 		}
 	}
 }

@@ -583,9 +583,15 @@ func (l *lowering) checkTools(a *agent) {
 		return
 	}
 	for _, t := range a.tools {
-		if !slices.Contains(known, t.Value) {
-			l.say(CodeUnknownTool, diag.Error, t.Span, diag.DidYouMean(t.Value, known), "There is no tool %q.", t.Value)
+		if slices.Contains(known, t.Value) {
+			continue
 		}
+		help := "Declare it under \"tools\", or bind it in espalier.yaml."
+		if near := diag.Nearest(t.Value, known); near != "" {
+			help = fmt.Sprintf("Did you mean %q?", near)
+		}
+		// The project may know it; a run does not begin without it.
+		l.say(CodeUnknownTool, diag.Warning, t.Span, help, "The file has no tool %q.", t.Value)
 	}
 }
 
