@@ -1,6 +1,7 @@
 package awf_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,6 +102,26 @@ func TestBothSpellings(t *testing.T) {
 }
 
 // Durations are exact, and numbers are seconds.
+// What the agent says already is not said again among the options, which a
+// provider would refuse; and no file says who gets a key.
+func TestOptions(t *testing.T) {
+	for options, want := range map[string]string{
+		"model: m, max_tokens: 9":                                  "m 9 ",
+		"model: m, max_completion_tokens: 7, temperature: 0.5":     `m 7 {"temperature":0.5}`,
+		"system_prompt: be brief, top_p: 1":                        ` 0 {"top_p":1}`,
+		"base_url: 'http://other.example', api_key: sk-1, seed: 2": ` 0 {"seed":2} AWF008 AWF008`,
+	} {
+		p, list := compile("name: flow\nstates:\n  initial: ask\n  ask: {type: agent, provider: openai_compatible, prompt: Hello, options: {"+options+"}, on_success: done}\n  done: {type: terminal}\n", nil)
+		got := fmt.Sprint(p.Agents[0].Model, " ", p.Agents[0].MaxTokens, " ", string(p.Agents[0].Options))
+		for _, d := range list {
+			got += " " + string(d.Code)
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", options, got, want)
+		}
+	}
+}
+
 func TestDurations(t *testing.T) {
 	for text, want := range map[string]ir.Millis{"500ms": 500, "30": 30_000, "1m30s": 90_000, `"45"`: 45_000, "1us": 1} {
 		p, list := compile("name: f\nstates:\n  initial: a\n  a: {type: step, command: x, timeout: "+text+", on_success: z}\n  z: {type: terminal}\n", nil)

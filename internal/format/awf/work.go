@@ -159,7 +159,7 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 				}
 			}
 		}
-		agent.Options = a.options.JSON()
+		agent.Options = l.forwarded(a.options)
 	}
 	system := a.system.Value
 	if system == "" && a.options != nil {
@@ -217,6 +217,31 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 		t.Settings.Put("keep", true, s.at)
 	}
 	out.Action, out.Result = t, own(failedState)
+}
+
+// forwarded are the options that the provider is told as they are: those that
+// nothing else of the agent says already. Where a server is and which key it
+// takes is not for a workflow to say, which may be anybody's.
+func (l *lowering) forwarded(options *text.Node) json.RawMessage {
+	out := map[string]json.RawMessage{}
+	for _, pair := range options.Pairs {
+		switch key := pair.Key.Value; key {
+		case "model", "max_completion_tokens", "max_tokens", "system_prompt":
+		case "base_url", "api_key":
+			l.report(CodeNoEffect, diag.Warning, pair.Key.Span, fmt.Sprintf("The option %q does nothing here.", key),
+				"Say where the server is and which key it takes in espalier.yaml, under models: providers:, with the name of the provider.")
+		default:
+			out[key] = pair.Value.JSON()
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(out)
+	if err != nil {
+		panic("awf: " + err.Error()) // parts of a tree that was read
+	}
+	return raw
 }
 
 // proxied are the tools that AWF's proxy offers to agents.
