@@ -145,10 +145,10 @@ func config(req *provider.Request, names *wire.Names) (*genai.GenerateContentCon
 			if err := json.Unmarshal(raw, &value); err != nil {
 				return nil, &provider.Error{Class: provider.BadRequest, Message: err.Error()}
 			}
-			if topLevel[key] {
+			if key = camel(key); topLevel[key] {
 				body[key] = value
 			} else {
-				generation[camel(key)] = value
+				generation[key] = value
 			}
 		}
 		if len(generation) > 0 {

@@ -70,7 +70,11 @@ func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) 
 		if body := string(s.Seen()[before].Body); !strings.Contains(body, `"temperature":0.5`) {
 			t.Error(body)
 		}
-		for _, bad := range []string{`{"model":"other"}`, `[1]`} {
+		limit := map[Protocol]string{Anthropic: "max_tokens", Chat: "max_tokens", Responses: "max_output_tokens", Gemini: "maxOutputTokens"}[p]
+		for _, bad := range []string{
+			`{"model":"other"}`, `[1]`, `{"tools.0.name":"other"}`,
+			`{"` + limit + `":1000000}`, `{"max_output_tokens":1000000,"max_tokens":1000000}`, // however it is spelt
+		} {
 			req.Options = json.RawMessage(bad)
 			before := len(s.Seen())
 			_, err := Collect(t, model.Generate(t.Context(), req))
@@ -82,7 +86,15 @@ func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) 
 	})
 	t.Run("names of tools", func(t *testing.T) {
 		req := AskTool()
-		req.Tools = []provider.Tool{{Name: "mcp.weather"}, {Name: "mcp/weather"}, {Name: strings.Repeat("x", 80)}, {Name: "weather", Schema: AskTool().Tools[0].Schema}}
+		req.Tools = []provider.Tool{
+			{Name: "mcp.weather"},
+			{Name: "mcp/weather"},
+			{Name: strings.Repeat("x", 80)},
+			{Name: "1st"},
+			{Name: "weather", Schema: AskTool().Tools[0].Schema},
+			{Name: "odd", Schema: json.RawMessage(`{"type":"object","properties":[]}`)},
+			{Name: "odder", Schema: json.RawMessage(`{"type":"string"}`)},
+		}
 		r, err := Collect(t, model.Generate(t.Context(), req))
 		if err != nil {
 			t.Fatal(err)

@@ -3,8 +3,10 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/espalier-run/espalier/internal/provider"
 )
@@ -39,8 +41,8 @@ func (n *Names) Out(name string) string {
 		}
 		return '_'
 	}, name)
-	if clean == "" {
-		clean = "tool"
+	if clean == "" || !isLetter(clean[0]) { // which not every server takes
+		clean = "_" + clean
 	}
 	sent := clean[:min(len(clean), longestName)]
 	for i := 2; n.in[sent] != ""; i++ {
@@ -50,6 +52,8 @@ func (n *Names) Out(name string) string {
 	n.out[name], n.in[sent] = sent, name
 	return sent
 }
+
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
 
 // In is the name that the server means.
 func (n *Names) In(sent string) string {
@@ -65,10 +69,8 @@ func Parameters(t provider.Tool) map[string]any {
 	if json.Unmarshal(t.Schema, &schema) != nil || schema == nil {
 		schema = map[string]any{}
 	}
-	if schema["type"] == nil {
-		schema["type"] = "object"
-	}
-	if schema["properties"] == nil {
+	schema["type"] = "object"
+	if _, ok := schema["properties"].(map[string]any); !ok {
 		schema["properties"] = map[string]any{}
 	}
 	return schema
@@ -101,7 +103,8 @@ func Input(text string) json.RawMessage {
 }
 
 // Extra is what an agent's options add to a request. Keys that would change
-// what was reserved or recorded are refused.
+// what was reserved or recorded are refused, in every spelling; so is what is no
+// key but a path, by which the libraries reach into other values.
 func Extra(options json.RawMessage, ours ...string) (map[string]json.RawMessage, error) {
 	if len(options) == 0 || string(options) == "null" {
 		return nil, nil
@@ -110,13 +113,19 @@ func Extra(options json.RawMessage, ours ...string) (map[string]json.RawMessage,
 	if err := json.Unmarshal(options, &all); err != nil {
 		return nil, &provider.Error{Class: provider.BadRequest, Message: "the options of the agent are not a map"}
 	}
-	for key := range all {
-		if slices.Contains(ours, key) {
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' }) {
+			return nil, &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf("the options of the agent cannot have the key %q", key)}
+		}
+		if slices.ContainsFunc(ours, func(our string) bool { return spelling(our) == spelling(key) }) {
 			return nil, &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf("the options of the agent cannot set %q: Espalier does", key)}
 		}
 	}
 	return all, nil
 }
+
+// spelling is a key as it sounds: max_tokens and maxTokens are the same.
+func spelling(key string) string { return strings.ToLower(strings.ReplaceAll(key, "_", "")) }
 
 // Fill estimates the usage that a server did not tell.
 func Fill(req *provider.Request, r *provider.Reply) {

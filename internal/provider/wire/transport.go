@@ -168,14 +168,11 @@ func classOf(status int, s said) provider.Class {
 // RetryAfter reads how long to wait: a number of seconds, or a date.
 func RetryAfter(header http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(header.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
-		return min(time.Duration(ms*float64(time.Millisecond)), longest)
+		return atMostLongest(ms / 1000)
 	}
 	text := header.Get("Retry-After")
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
-		if !(seconds > 0) {
-			return 0
-		}
-		return min(time.Duration(min(seconds, longest.Seconds())*float64(time.Second)), longest)
+		return atMostLongest(seconds)
 	}
 	if date, err := http.ParseTime(text); err == nil && date.After(now) {
 		return min(date.Sub(now), longest)
@@ -184,6 +181,14 @@ func RetryAfter(header http.Header, now time.Time) time.Duration {
 }
 
 const longest = 24 * time.Hour
+
+// atMostLongest is a number of seconds; what is none, or less, is 0.
+func atMostLongest(seconds float64) time.Duration {
+	if !(seconds > 0) {
+		return 0
+	}
+	return time.Duration(min(seconds, longest.Seconds()) * float64(time.Second))
+}
 
 // InStream is an error that a provider reports in the middle of a reply.
 func InStream(data []byte) *provider.Error {

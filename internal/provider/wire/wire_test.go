@@ -31,8 +31,10 @@ func TestRetryAfter(t *testing.T) {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
-	if got := RetryAfter(http.Header{"Retry-After-Ms": {"250"}, "Retry-After": {"9"}}, now); got != 250*time.Millisecond {
-		t.Errorf("milliseconds: %s", got)
+	for text, want := range map[string]time.Duration{"250": 250 * time.Millisecond, "1e300": longest, "Inf": longest, "NaN": 9 * time.Second} {
+		if got := RetryAfter(http.Header{"Retry-After-Ms": {text}, "Retry-After": {"9"}}, now); got != want {
+			t.Errorf("%q milliseconds: %s, want %s", text, got, want)
+		}
 	}
 }
 
@@ -74,7 +76,7 @@ func TestNames(t *testing.T) {
 		n := NewNames(&req)
 		for _, tool := range req.Tools {
 			sent := n.Out(tool.Name)
-			if len(sent) == 0 || len(sent) > longestName || strings.Trim(sent, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" || seen[sent] {
+			if len(sent) == 0 || len(sent) > longestName || strings.Trim(sent, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" || strings.Contains("0123456789-", sent[:1]) || seen[sent] {
 				rt.Fatalf("%q is sent as %q", tool.Name, sent)
 			}
 			seen[sent] = true
@@ -89,6 +91,21 @@ func TestInput(t *testing.T) {
 	for text, want := range map[string]string{"": "{}", ` {"a": 1} `: `{"a": 1}`, `{"a":`: `"{\"a\":"`} {
 		if got := string(Input(text)); got != want {
 			t.Errorf("%q: %s", text, got)
+		}
+	}
+}
+
+// The schema of a tool's input is an object's, whatever a server of tools says.
+func TestParameters(t *testing.T) {
+	for schema, want := range map[string]string{
+		``:                                    `{"properties":{},"type":"object"}`,
+		`[]`:                                  `{"properties":{},"type":"object"}`,
+		`{"type":"string"}`:                   `{"properties":{},"type":"object"}`,
+		`{"properties":[]}`:                   `{"properties":{},"type":"object"}`,
+		`{"properties":{"a":{}},"title":"t"}`: `{"properties":{"a":{}},"title":"t","type":"object"}`,
+	} {
+		if got, err := json.Marshal(Parameters(provider.Tool{Schema: json.RawMessage(schema)})); err != nil || string(got) != want {
+			t.Errorf("%s: %s, %v", schema, got, err)
 		}
 	}
 }
