@@ -200,7 +200,7 @@ func part(b provider.Block, names *wire.Names) *genai.Part {
 	case provider.ToolUse:
 		var args map[string]any
 		_ = json.Unmarshal(b.Input, &args) // what is no object is no input either
-		return &genai.Part{FunctionCall: &genai.FunctionCall{ID: ownID(b.ToolID), Name: names.Out(b.ToolName), Args: args}, ThoughtSignature: signature}
+		return &genai.Part{FunctionCall: &genai.FunctionCall{ID: wire.OwnID(b.ToolID), Name: names.Out(b.ToolName), Args: args}, ThoughtSignature: signature}
 	case provider.ToolResult:
 		key := "output"
 		if b.IsError {
@@ -210,19 +210,9 @@ func part(b provider.Block, names *wire.Names) *genai.Part {
 		if json.Unmarshal(b.Content, &value) != nil {
 			value = string(b.Content)
 		}
-		return &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: ownID(b.ToolID), Name: names.Out(b.ToolName), Response: map[string]any{key: value}}}
+		return &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: wire.OwnID(b.ToolID), Name: names.Out(b.ToolName), Response: map[string]any{key: value}}}
 	}
 	return nil
-}
-
-// madeUp begins the ids of calls that the server gave none.
-const madeUp = "call-"
-
-func ownID(id string) string {
-	if strings.HasPrefix(id, madeUp) {
-		return ""
-	}
-	return id
 }
 
 // whole puts a reply together from its pieces.
@@ -272,7 +262,7 @@ func (w *whole) take(piece *genai.GenerateContentResponse) []provider.Chunk {
 			}
 			id := p.FunctionCall.ID
 			if id == "" {
-				id = fmt.Sprintf("%s%d-%d", madeUp, w.turn, w.calls)
+				id = wire.MakeUpID(w.turn, w.calls)
 			}
 			w.calls++
 			w.blocks = append(w.blocks, provider.Block{Type: provider.ToolUse, ToolID: id, ToolName: w.names.In(p.FunctionCall.Name), Input: input, Signature: signature})

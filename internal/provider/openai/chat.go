@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 
 	sdk "github.com/openai/openai-go/v3"
@@ -74,7 +74,7 @@ func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 		names := wire.NewNames(&req)
 		stream := m.completions.NewStreaming(ctx, m.params(&req, names), options...)
 		defer stream.Close()
-		c := chat{names: names}
+		c := chat{names: names, turn: req.For.Turn}
 		for stream.Next() {
 			for _, piece := range c.take(stream.Current()) {
 				if !yield(piece, nil) {
@@ -199,6 +199,7 @@ func resultText(b provider.Block) string {
 // chat puts a reply together from its pieces.
 type chat struct {
 	names    *wire.Names
+	turn     int
 	model    string
 	text     strings.Builder
 	thinking strings.Builder
@@ -260,8 +261,9 @@ func thoughts(d sdk.ChatCompletionChunkChoiceDelta) string {
 }
 
 func (c *chat) call(index int64, id, name, input string) {
-	for i := range c.calls {
-		// Some servers give every call the index 0 but send each whole.
+	for i := range slices.Backward(c.calls) {
+		// Some servers give every call the index 0: what has no id goes on
+		// with the last one.
 		if one := &c.calls[i]; one.index == index && (id == "" || one.id == id) {
 			one.name += name
 			one.input += input
@@ -291,7 +293,7 @@ func (c *chat) reply() *provider.Reply {
 			continue // half a call is none
 		}
 		if one.id == "" {
-			one.id = fmt.Sprintf("call_%d", i)
+			one.id = wire.MakeUpID(c.turn, i)
 		}
 		calls++
 		r.Blocks = append(r.Blocks, provider.Block{Type: provider.ToolUse, ToolID: one.id, ToolName: c.names.In(one.name), Input: wire.Input(one.input)})

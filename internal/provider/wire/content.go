@@ -102,6 +102,20 @@ func Input(text string) json.RawMessage {
 	return quoted
 }
 
+const madeUp = "call-"
+
+// MakeUpID names the n-th call of a turn that the server has given no id. No
+// other call of the conversation has the same.
+func MakeUpID(turn, n int) string { return fmt.Sprintf("%s%d-%d", madeUp, turn, n) }
+
+// OwnID is an id that the server itself has given; "" when it is made up.
+func OwnID(id string) string {
+	if strings.HasPrefix(id, madeUp) {
+		return ""
+	}
+	return id
+}
+
 // Extra is what an agent's options add to a request. Keys that would change
 // what was reserved or recorded are refused, in every spelling; so is what is no
 // key but a path, by which the libraries reach into other values.
