@@ -153,6 +153,15 @@ func entries[T any](f *fields, key, what, doc string, read func(name text.Text, 
 	return out
 }
 
+// lacks tells whether none of the keys says anything. One of the wrong type was
+// reported already, and counts as said.
+func (f *fields) lacks(keys ...string) bool {
+	return !slices.ContainsFunc(keys, func(key string) bool {
+		n := f.r.Node(key)
+		return n != nil && (n.Value != "" || n.Kind == text.Map || len(n.Items) > 0)
+	})
+}
+
 // exclusive reports keys of which only one may be there.
 func (f *fields) exclusive(keys ...string) {
 	first := ""

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -77,8 +78,14 @@ func readProvider(name text.Text, f *fields) Provider {
 			f.report(CodeMissing, name.Span, "Add a line such as api: openai, which most servers understand; or name a built-in provider: "+strings.Join(BuiltIn(), ", ")+".",
 				"The provider %q does not say how it is spoken to.", name.Value)
 		}
-		if p.BaseURL.IsZero() && !f.r.Has("base_url") {
+		if f.lacks("base_url") {
 			f.report(CodeMissing, name.Span, "Add a line with base_url: and the server's address.", "The provider %q does not say where its server is.", name.Value)
+			p.BaseURL = text.Text{}
+		}
+	}
+	for _, pattern := range p.Models {
+		if _, err := path.Match(pattern.Value, ""); err != nil {
+			f.report(CodeBadValue, pattern.Span, "Write names, with * for any text: models: [llama-*].", "%q is no pattern for names of models.", pattern.Value)
 		}
 	}
 	if strings.Contains(name.Value, "/") {
@@ -90,7 +97,7 @@ func readProvider(name text.Text, f *fields) Provider {
 }
 
 func (p *Provider) checkURL(f *fields) {
-	if p.BaseURL.Value == "" {
+	if p.BaseURL.IsZero() {
 		return
 	}
 	u, err := url.Parse(p.BaseURL.Value)

@@ -33,7 +33,7 @@ func readSecrets(f *fields) []Named[Secret] {
 			s.Command = append(s.Command, part.Value)
 		}
 		f.exclusive("env", "file", "command")
-		if name.Value != "" && s.Env == "" && s.File == "" && len(s.Command) == 0 && !f.r.Has("env") && !f.r.Has("file") && !f.r.Has("command") {
+		if name.Value != "" && f.lacks("env", "file", "command") {
 			f.report(CodeMissing, name.Span, "Add one of: env: VARIABLE, file: PATH, command: [NAME, ARGUMENT].", "The secret %q does not say where it comes from.", name.Value)
 		}
 		if name.Value != "" && !secretName().MatchString(name.Value) {

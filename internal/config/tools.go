@@ -114,7 +114,7 @@ func readServers(f *fields) []Named[Server] {
 			s.Off = true
 		}
 		f.exclusive("command", "url")
-		if name.Value != "" && len(s.Command) == 0 && s.URL.Value == "" && !s.Off && !f.r.Has("command") && !f.r.Has("url") {
+		if name.Value != "" && !s.Off && f.lacks("command", "url") {
 			f.report(CodeMissing, name.Span, "Add command: [npx, -y, PACKAGE], or url: https://….", "The MCP server %q says neither how it is started nor where it is.", name.Value)
 		}
 		if strings.ContainsAny(name.Value, ".*?[ ") {
