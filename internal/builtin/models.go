@@ -172,15 +172,15 @@ func (m *Models) Choose(name string) (Choice, *Trouble) {
 	}
 	if before, after, ok := strings.Cut(name, "/"); ok {
 		if s, known := m.server(before); known {
+			if after == "" {
+				return Choice{}, withoutModel(before)
+			}
 			return Choice{Provider: s.name, Model: after, server: s}, nil
 		}
 	}
 	if s, known := m.server(name); known {
 		if s.model == "" {
-			return Choice{}, &Trouble{
-				Message: fmt.Sprintf("the provider %q is named without a model", name),
-				Help:    fmt.Sprintf("Write %s/MODEL, or give the provider a model in %s.", name, config.FileName),
-			}
+			return Choice{}, withoutModel(name)
 		}
 		return Choice{Provider: s.name, Model: s.model, server: s}, nil
 	}
@@ -196,9 +196,22 @@ func (m *Models) Choose(name string) (Choice, *Trouble) {
 			return Choice{Provider: s.name, Model: name, server: s}, nil
 		}
 	}
+	if provider, _, ok := strings.Cut(name, "/"); ok {
+		return Choice{}, &Trouble{
+			Message: fmt.Sprintf("there is no provider %q to run the model %q", provider, name),
+			Help:    fmt.Sprintf("Declare it in %s, under models: providers:, or use --model with one of: %s.", config.FileName, strings.Join(m.Providers(), ", ")),
+		}
+	}
 	return Choice{}, &Trouble{
 		Message: fmt.Sprintf("nobody knows who runs the model %q", name),
 		Help:    fmt.Sprintf("Write PROVIDER/%s, with one of: %s.", name, strings.Join(m.Providers(), ", ")),
+	}
+}
+
+func withoutModel(provider string) *Trouble {
+	return &Trouble{
+		Message: fmt.Sprintf("the provider %q is named without a model", provider),
+		Help:    fmt.Sprintf("Write %s/MODEL, or give the provider a model in %s.", provider, config.FileName),
 	}
 }
 
@@ -240,27 +253,54 @@ func (m *Models) Providers() []string {
 }
 
 // lacksKey says what is missing before a provider can be asked; nil is
-// nothing. A command that prints a key is not run for that: it may ask a person.
+// nothing.
 func (m *Models) lacksKey(s server) *Trouble {
 	if name, ok := config.Reference(s.settings.Key.Value); ok {
-		declared := m.config.Secret(name)
-		switch {
-		case declared == nil:
-			return &Trouble{Message: fmt.Sprintf("the key of %s is the secret %q, which is not declared", s.name, name), Help: "Declare it in " + config.FileName + "."}
-		case len(declared.Command) > 0:
-			if _, err := exec.LookPath(declared.Command[0]); err != nil {
-				return &Trouble{Message: fmt.Sprintf("the key of %s comes from the command %q, which is not there", s.name, declared.Command[0]), Help: "Install it, or change the secret in " + config.FileName + "."}
-			}
-			return nil
-		}
-		if t := m.ownKey(s, declared.Env); t != nil {
+		if t := m.lacksSecret(s, "the key", name); t != nil {
 			return t
 		}
-		if _, err := declared.Value(context.Background(), m.root, m.getenv); err != nil {
-			return &Trouble{Message: fmt.Sprintf("there is no key for %s: %v", s.name, err), Help: fmt.Sprintf("Put the key into %s.", declared.Place())}
+	} else if t := m.lacksVariable(s); t != nil {
+		return t
+	}
+	return m.lacksHeader(s)
+}
+
+// lacksHeader is lacksKey for the secrets that travel in headers.
+func (m *Models) lacksHeader(s server) *Trouble {
+	for _, h := range s.settings.Headers {
+		if name, ok := config.Reference(h.Value.Value); ok {
+			if t := m.lacksSecret(s, "the header "+h.Name, name); t != nil {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+// lacksSecret looks for a secret that a provider is sent. A command that prints
+// one is not run for that: it may ask a person.
+func (m *Models) lacksSecret(s server, what, name string) *Trouble {
+	declared := m.config.Secret(name)
+	switch {
+	case declared == nil:
+		return &Trouble{Message: fmt.Sprintf("%s of %s is the secret %q, which is not declared", what, s.name, name), Help: "Declare it in " + config.FileName + "."}
+	case len(declared.Command) > 0:
+		if _, err := exec.LookPath(declared.Command[0]); err != nil {
+			return &Trouble{Message: fmt.Sprintf("%s of %s comes from the command %q, which is not there", what, s.name, declared.Command[0]), Help: "Install it, or change the secret in " + config.FileName + "."}
 		}
 		return nil
 	}
+	if t := m.ownKey(s, declared.Env); t != nil {
+		return t
+	}
+	if _, err := declared.Value(context.Background(), m.root, m.getenv); err != nil {
+		return &Trouble{Message: fmt.Sprintf("%s of %s cannot be had: %v", what, s.name, err), Help: fmt.Sprintf("Put it into %s.", declared.Place())}
+	}
+	return nil
+}
+
+// lacksVariable looks for a key in the environment.
+func (m *Models) lacksVariable(s server) *Trouble {
 	if env := s.settings.KeyEnv.Value; env != "" {
 		if t := m.ownKey(s, env); t != nil {
 			return t
@@ -270,8 +310,11 @@ func (m *Models) lacksKey(s server) *Trouble {
 		}
 		return nil
 	}
-	if s.keyless || slices.ContainsFunc(s.ambient, func(env string) bool { return m.getenv(env) != "" }) {
+	switch {
+	case s.keyless || slices.ContainsFunc(s.ambient, func(env string) bool { return m.getenv(env) != "" }):
 		return nil
+	case len(s.ambient) == 0: // of a configuration with mistakes
+		return &Trouble{Message: fmt.Sprintf("there is no address for %s", s.name), Help: fmt.Sprintf("Give it a base_url in %s.", config.FileName)}
 	}
 	return &Trouble{
 		Message: fmt.Sprintf("there is no key for %s: %s is not set", s.name, s.ambient[0]),
@@ -304,12 +347,12 @@ func (m *Models) key(s server) func(context.Context) (string, error) {
 			return "", fmt.Errorf("%s is not set", env)
 		}
 	}
-	if s.settings.Key.Value != "" {
+	if name, ok := config.Reference(s.settings.Key.Value); ok {
 		return func(ctx context.Context) (string, error) {
-			if t := m.lacksKey(s); t != nil {
+			if t := m.lacksSecret(s, "the key", name); t != nil {
 				return "", t
 			}
-			return m.resolve(ctx, s.settings.Key.Value)
+			return m.Secrets.Value(ctx, name)
 		}
 	}
 	if env := s.settings.KeyEnv.Value; env != "" {
@@ -399,6 +442,9 @@ func (m *Models) bare(s server) (reachable, error) {
 	o := wire.Options{BaseURL: s.base, Key: m.key(s)}
 	if headers := s.settings.Headers; len(headers) > 0 {
 		o.Headers = func(ctx context.Context) (map[string]string, error) {
+			if t := m.lacksHeader(s); t != nil {
+				return nil, t
+			}
 			out := map[string]string{}
 			for _, h := range headers {
 				value, err := m.resolve(ctx, h.Value.Value)

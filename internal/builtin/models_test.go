@@ -50,8 +50,9 @@ func TestChoose(t *testing.T) {
 		"":                        "groq/llama-4", // the first that has a model and a key
 		"inherit":                 "groq/llama-4",
 		"bare":                    "without a model",
+		"openai/":                 "without a model",
 		"mistral-7b":              "nobody knows who runs",
-		"unheard-of/mistral":      "nobody knows who runs",
+		"unheard-of/mistral":      `no provider "unheard-of"`,
 		"openai/gpt-4o-mini-2024": "openai/gpt-4o-mini-2024",
 	} {
 		got, trouble := m.Choose(name)
@@ -101,6 +102,8 @@ func TestKeys(t *testing.T) {
 		{"models: {providers: {openai: {key: secret://s}}}\nsecrets: {s: {command: [echo, c]}}", "openai", all, "c", ""},
 		{"models: {providers: {openai: {key: secret://s}}}\nsecrets: {s: {command: [no-such-thing]}}", "openai", all, "", "which is not there"},
 		{"models: {providers: {openai: {key_env: NONE}}}", "openai", all, "", "NONE is not set"},
+		{"models: {providers: {openai: {headers: {X-Key: secret://s}}}}\nsecrets: {s: {env: NONE}}", "openai", all, "o", "variable NONE is empty"},
+		{"models: {providers: {openai: {base_url: 'http://x', key_env: MINE, headers: {X-Key: secret://s}}}}\nsecrets: {s: {env: GEMINI_API_KEY}}", "openai", all, "m", "is not sent to http://x"},
 	} {
 		m := models(t, c.settings, c.env)
 		s, _ := m.server(c.provider)
@@ -116,8 +119,30 @@ func TestKeys(t *testing.T) {
 			continue
 		}
 		got, err := find(t.Context())
-		if got != c.key || (err == nil) != (c.lack == "") {
+		if got != c.key || (err == nil) != (c.key != "") {
 			t.Errorf("%s: %q, %v", c.settings, got, err)
+		}
+	}
+}
+
+// A header is another way for a key to travel: what holds for keys holds there.
+func TestKeysInHeaders(t *testing.T) {
+	s := providertest.NewServer(t, providertest.Chat)
+	s.Key = ""
+	m := models(t, "models: {providers: {mine: {api: openai, base_url: '"+s.URL+"', headers: {X-Key: secret://s}, max_retries: 0}}}\nsecrets: {s: {env: OPENAI_API_KEY}}", map[string]string{"OPENAI_API_KEY": "of OpenAI"})
+	_, err := providertest.Collect(t, router{models: m, instead: "mine/suite"}.Generate(t.Context(), providertest.AskText()))
+	var failed *provider.Error
+	if !errors.As(err, &failed) || failed.Class != provider.NotReady || len(s.Seen()) > 0 {
+		t.Errorf("%v after %d requests", err, len(s.Seen()))
+	}
+}
+
+// A configuration with mistakes is looked at all the same.
+func TestExamineMistakes(t *testing.T) {
+	c, _ := config.Parse(source.NewFile(config.FileName, "models: {providers: {x: {}}}"))
+	for _, f := range NewModels(t.TempDir(), c, func(string) string { return "" }).Examine(t.Context(), false) {
+		if f.Name == "x" && (f.State != Missing || !strings.Contains(f.About, "address") || f.Fix == "") {
+			t.Errorf("%+v", f)
 		}
 	}
 }

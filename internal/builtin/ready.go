@@ -23,17 +23,6 @@ type asking struct {
 	money bool   // under a budget of money
 }
 
-// ModelSteps names the steps of a program, and of its children, that ask a model.
-func ModelSteps(p *ir.Program) []string {
-	var out []string
-	for _, a := range askings(p, "", false) {
-		if !slices.Contains(out, a.step) {
-			out = append(out, a.step)
-		}
-	}
-	return out
-}
-
 func askings(p *ir.Program, prefix string, money bool) []asking {
 	kinds := Kinds()
 	money = money || p.Budget.MicroDollars != nil
