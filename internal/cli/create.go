@@ -116,7 +116,7 @@ func (a *app) create(g *generation) error {
 	}
 	tools := builtin.NewTools(root, settings, a.Getenv, models.Secrets)
 	defer tools.Close()
-	if err := ready(compiled.program, models, tools, g.options); err != nil {
+	if err := ready(compiled.program, models, tools, g.options, insteadOfModels); err != nil {
 		return err
 	}
 	if err := mayRunScripts(compiled.program, settings, g.options); err != nil {

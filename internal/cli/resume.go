@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -124,7 +125,7 @@ func readyAgain(r *builtin.Runtime, state *plan.State, def *engine.Definition) e
 		}
 	}
 	models, tools := r.Equipment()
-	return ready(def.Program, models, tools, asked)
+	return ready(def.Program, models, tools, asked, "Nothing of it was started.")
 }
 
 // The words for steps that need not be known by name.
@@ -546,7 +547,11 @@ func (a *app) workCommand() *cobra.Command {
 		Use:   "work",
 		Short: "Drive every run of the project until interrupted",
 		Long: `Stay in the foreground and drive every run of the project: runs whose process is
-gone, timers, approvals, runs that were begun with --detach.`,
+gone, timers, approvals, runs that were begun with --detach. A run that lacks a
+key or a tool is left alone, and said so; the others go on.
+
+Interrupt it to stop: what is being done is finished first, and every run goes
+on from where it stands with the next "espalier work" or "espalier resume".`,
 		Args: takes(0, 0, "nothing"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			space, err := a.workspace()
@@ -562,12 +567,10 @@ gone, timers, approvals, runs that were begun with --detach.`,
 				return err
 			}
 			defer r.Close()
-			if err := allReady(r); err != nil {
-				return err
-			}
 			ctx, cancel := context.WithCancel(context.Background())
 			ended := make(chan error, 1)
-			go func() { ended <- r.Engine.Work(ctx) }()
+			lacks := &lacking{app: a, runtime: r, asked: map[journal.RunID]bool{}}
+			go func() { ended <- r.Engine.Work(ctx, lacks.leave) }()
 			a.note("Working in %s. Interrupt to stop.", a.display(here.Root))
 			select {
 			case err := <-ended:
@@ -587,30 +590,33 @@ gone, timers, approvals, runs that were begun with --detach.`,
 	}
 }
 
-// allReady finds what any run lacks that could go on and that nobody works on.
-// Runs that wait are not looked at: there may be very many, and whoever brings
-// the answer is told what is missing.
-func allReady(r *builtin.Runtime) error {
-	ctx := context.Background()
-	for entry, err := range r.Store.Runs(ctx, journal.Filter{Status: journal.Running}) {
-		if err != nil {
-			return err
-		}
-		if entry.Owner != "" && !r.Process.Dead(entry.Owner) {
-			continue
-		}
-		state, _, def, err := r.Engine.Load(ctx, entry.ID)
-		if err != nil {
-			continue // the engine says so when it comes to it
-		}
-		var lacks *failure
-		if err := readyAgain(r, state, def); errors.As(err, &lacks) {
-			lacks.message = fmt.Sprintf("run %s cannot go on: %s", short(entry.ID), lacks.message)
-			lacks.help += fmt.Sprintf("\n\"espalier cancel %s\" ends the run.", short(entry.ID))
-			return lacks
-		}
+// lacking remembers which runs a worker has to leave alone, because they lack
+// something that will not come while it works, and says so of each once.
+type lacking struct {
+	*app
+	runtime *builtin.Runtime
+	mu      sync.Mutex
+	asked   map[journal.RunID]bool
+}
+
+// leave tells whether a run lacks something.
+func (l *lacking) leave(id journal.RunID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if lacks, known := l.asked[id]; known {
+		return lacks
 	}
-	return nil
+	state, _, def, err := l.runtime.Engine.Load(context.Background(), id)
+	if err != nil || state.Finished != nil {
+		return false // the engine deals with it, and with whatever is wrong with it
+	}
+	var lacks *failure
+	l.asked[id] = errors.As(readyAgain(l.runtime, state, def), &lacks)
+	if l.asked[id] {
+		fmt.Fprintf(l.stderr, "Run %s is left alone: %s\n%s\nThe next \"espalier work\" looks again; \"espalier cancel %s\" ends the run.\n",
+			short(id), l.secrets.Show(lacks.message), l.secrets.Show(lacks.help), short(id))
+	}
+	return l.asked[id]
 }
 
 // standing is how a run stands, in a few words.

@@ -111,7 +111,7 @@ wherever they appear.`,
 			if scripts {
 				return a.runCLIScript(&an, input, settings, model, allowShell, dryRun)
 			}
-			if err := ready(an.program, models, tools, options); err != nil {
+			if err := ready(an.program, models, tools, options, insteadOfModels); err != nil {
 				return err
 			}
 			if err := mayRunScripts(an.program, settings, options); err != nil {
@@ -252,8 +252,12 @@ func definition(an *analysis, root string) *engine.Definition {
 	return &engine.Definition{Program: an.program, Path: path, Sources: append(sources, an.program.Files...)}
 }
 
+// insteadOfModels is what somebody can do who begins a run and lacks something.
+const insteadOfModels = "Nothing was started. --simulate makes up the replies, --script FILE plays them from a file."
+
 // ready finds out before anything starts what a run would lack: all of it.
-func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builtin.RunOptions) error {
+// The closing words say what else can be done.
+func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builtin.RunOptions, closing string) error {
 	if o.Simulate {
 		return nil
 	}
@@ -282,7 +286,7 @@ func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builti
 	return &failure{
 		code:    exitNotReady,
 		message: what,
-		help:    strings.Join(lines, "\n") + "\nNothing was started. --simulate makes up the replies, --script FILE plays them from a file.",
+		help:    strings.Join(lines, "\n") + "\n" + closing,
 	}
 }
 

@@ -71,12 +71,15 @@ func (e *Engine) ring() {
 // nudge makes a run decide what is due by now, wherever it is.
 func (e *Engine) nudge(id journal.RunID) {
 	e.mu.Lock()
-	r := e.runs[id]
+	r, skip := e.runs[id], e.skip
 	e.mu.Unlock()
 	if r != nil {
 		r.mu.Lock()
 		r.advance()
 		r.mu.Unlock()
+		return
+	}
+	if skip != nil && skip(id) {
 		return
 	}
 	if err := e.claim(context.Background(), id); err != nil && !harmless(err) {
@@ -173,10 +176,12 @@ func (e *Engine) Listen(ctx context.Context) {
 const lookEvery = time.Second
 
 // Work drives every run of the store until the context ends: runs whose owner
-// is gone, timers, messages, runs that were started and left.
-func (e *Engine) Work(ctx context.Context) error {
+// is gone, timers, messages, runs that were started and left. Before a run is
+// claimed, skip is asked whether it is better left alone; it may be asked
+// about a run again and again, and about several at once. Nil skips none.
+func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error {
 	e.mu.Lock()
-	e.all = true
+	e.all, e.skip = true, skip
 	e.mu.Unlock()
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()

@@ -231,7 +231,7 @@ func TestWorkTakesOver(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		worked := false
 		go func() {
-			if err := worker.Work(ctx); err != nil {
+			if err := worker.Work(ctx, nil); err != nil {
 				t.Error(err)
 			}
 			worked = true
@@ -296,7 +296,7 @@ func TestWorkFiresTimersThatOthersSet(t *testing.T) {
 		all := &peers{}
 		worker := engine.New(engine.Config{Store: store, Process: all.join("worker"), Kinds: map[string]step.Runner{"test": newKind()}})
 		ctx, cancel := context.WithCancel(t.Context())
-		go worker.Work(ctx)
+		go worker.Work(ctx, nil)
 		synctest.Wait()
 		e := engine.New(engine.Config{Store: store, Process: all.join("other"), Kinds: map[string]step.Runner{"test": newKind()}})
 		begin(t, e, program([]ir.Step{gateUntil("g", time.Minute, ir.TimeoutSkip), task("a")}))
@@ -310,6 +310,40 @@ func TestWorkFiresTimersThatOthersSet(t *testing.T) {
 		synctest.Wait()
 		if entry, err := store.Entry(t.Context(), id); err != nil || entry.Outcome != "ok" {
 			t.Errorf("%+v, %v", entry, err)
+		}
+		cancel()
+		stop(worker)
+	})
+}
+
+// A run that a worker is to leave alone is not touched, whatever comes for it:
+// neither when nobody has it, nor when its time comes. Others are driven.
+func TestWorkLeavesRunsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		defer store.Close()
+		all := &peers{}
+		kind := newKind()
+		make := func(name journal.Owner) *engine.Engine {
+			return engine.New(engine.Config{Store: store, Process: all.join(name), Kinds: map[string]step.Runner{"test": kind}})
+		}
+		const other journal.RunID = "00000000-0000-4000-8000-000000000002"
+		const timed journal.RunID = "00000000-0000-4000-8000-000000000003"
+		left := make("left")
+		left.Hold()
+		for run, steps := range map[journal.RunID][]ir.Step{id: {task("a")}, other: {task("b")}, timed: {gateUntil("g", time.Minute, ir.TimeoutSkip), task("c")}} {
+			if err := left.Start(t.Context(), run, &engine.Definition{Program: program(steps)}, json.RawMessage("{}"), nil, journal.Actor{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop(left)
+		worker := make("worker")
+		ctx, cancel := context.WithCancel(t.Context())
+		go worker.Work(ctx, func(run journal.RunID) bool { return run != other })
+		time.Sleep(2 * time.Minute) // of the bubble
+		synctest.Wait()
+		if len(kind.done) != 1 || kind.done["b#0"] != 1 {
+			t.Errorf("done: %v", kind.done)
 		}
 		cancel()
 		stop(worker)

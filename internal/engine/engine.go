@@ -67,8 +67,9 @@ type Engine struct {
 	sleeping map[journal.RunID]journal.Millis // runs of ours that wait for a time
 	redo     map[journal.RunID]bool           // runs whose lost tasks are to be done again
 	closed   bool
-	held     bool // runs are written to, but nothing of them begins
-	all      bool // drive every run of the store, not only ours
+	held     bool                     // runs are written to, but nothing of them begins
+	all      bool                     // drive every run of the store, not only ours
+	skip     func(journal.RunID) bool // runs that are not to be claimed; nil for none
 	timer    *time.Timer
 	timerAt  journal.Millis // 0: not set
 	workers  workers
