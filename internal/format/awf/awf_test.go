@@ -155,6 +155,15 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// What the project's configuration gives has to fit, and is shown there.
+func TestConfiguredInputs(t *testing.T) {
+	config := "inputs:\n  n: many\n"
+	_, list := compile("name: f\ninputs:\n  - {name: n, type: integer}\nstates:\n  initial: z\n  z: {type: terminal}\n", files{".awf/config.yaml": config})
+	if len(list) != 1 || list[0].Code != awf.CodeBadValue || list[0].Span.File != ".awf/config.yaml" || config[list[0].Span.Start:list[0].Span.End] != "many" {
+		t.Error(list)
+	}
+}
+
 // Whatever a file says, reading it ends, and every diagnostic lies in it.
 func TestNeverPanics(t *testing.T) {
 	value := rapid.SampledFrom([]string{

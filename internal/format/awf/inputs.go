@@ -38,7 +38,7 @@ func (l *lowering) inputs() {
 		if def != nil {
 			value, ok := asInput(def, kind)
 			if !ok {
-				l.report(CodeBadValue, diag.Error, in.def.Span, fmt.Sprintf("The default of input %q is not %s.", name, article(kind)), fmt.Sprintf("Write %s, or change the type.", article(kind)))
+				l.report(CodeBadValue, diag.Error, def.Span, fmt.Sprintf("The default of input %q is not %s.", name, article(kind)), fmt.Sprintf("Write %s, or change the type.", article(kind)))
 			} else {
 				one["default"] = value
 			}
