@@ -196,14 +196,37 @@ func lookup(env Env, written []string) (any, bool) {
 	case path[0] == "last" && len(path) == 1:
 		whole := map[string]any{}
 		for name, fact := range map[string]string{"Message": "error", "Type": "class", "State": "step", "ExitCode": "exit"} {
-			if v, ok := env.Lookup([]string{"last", fact}); ok {
+			if v, ok := errorFact(env, fact); ok {
 				whole[name] = v
 			}
 		}
 		return whole, true
+	case path[0] == "last" && len(path) == 2:
+		return errorFact(env, last)
 	}
 	return env.Lookup(path)
 }
+
+// errorFact reads what is known of the step that failed. Its exit code is in
+// what it left behind; so is its name, when hooks have run since.
+func errorFact(env Env, fact string) (any, bool) {
+	switch fact {
+	case "exit":
+		if v, ok := env.Lookup([]string{"last", "value", "ExitCode"}); ok {
+			return v, true
+		}
+		return -1.0, true // it was no command, or did not get that far
+	case "step":
+		if v, ok := env.Lookup([]string{"last", "value", HookedState}); ok {
+			return v, true
+		}
+	}
+	return env.Lookup([]string{"last", fact})
+}
+
+// HookedState is where a step that only passes on how another one ended keeps
+// the name of that one.
+const HookedState = "EndedState"
 
 // runFact reads what a run knows of itself; times as AWF writes them.
 func runFact(env Env, fact string) (any, bool) {

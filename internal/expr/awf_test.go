@@ -25,7 +25,7 @@ func awfWorld(t testing.TB) Values {
 		"loop":            `{"index": 1, "first": false, "last": true, "length": 2, "item": {"f": "x.go"}, "parent": {"index": 4, "first": true, "last": false, "length": 9, "item": "outer"}}`,
 		"env.HOME":        `"/home/me"`,
 		"run":             `{"id": "r1", "name": "flow", "step": "now", "started": 1700000000000, "at": 1700000001500}`,
-		"last":            `{"error": "it broke", "class": "COMMAND_FAILED", "step": "test", "exit": 3}`,
+		"last":            `{"error": "it broke", "class": "COMMAND_FAILED", "step": "test", "value": {"ExitCode": 3}}`,
 		"context.User":    `"me"`,
 		"awf.scripts_dir": `"/p/.awf/scripts"`,
 	} {
@@ -114,9 +114,10 @@ func TestAWFTemplates(t *testing.T) {
 		`{{if eq .states.test.Status "failed"}}no{{end}}`:                                    "no",
 		`{{index .states "test" "Stderr"}}`:                                                  "boom",
 		`{{.workflow.ID}} {{.workflow.name}} {{.workflow.Duration}} {{.workflow.StartedAt}}`: "r1 flow 1.5s 2023-11-14T22:13:20Z",
-		`{{.error.Message}} {{.error.type}}`:                                                 "it broke COMMAND_FAILED",
-		`{{.states.par.steps.build.output}}`:                                                 "built ok\n",
-		`{{.awf.scripts_dir}}/x`:                                                             "/p/.awf/scripts/x",
+		`{{.error.Message}} {{.error.type}} {{.error.State}} {{.error.exit_code}}`:           "it broke COMMAND_FAILED test 3",
+		`{{json error}}`:                     `{"ExitCode":3,"Message":"it broke","State":"test","Type":"COMMAND_FAILED"}`,
+		`{{.states.par.steps.build.output}}`: "built ok\n",
+		`{{.awf.scripts_dir}}/x`:             "/p/.awf/scripts/x",
 	} {
 		e, list := ParseValue(AWFTemplate, text, source.Span{})
 		if list.Errors() {

@@ -264,8 +264,9 @@ func (d *decider) enterEnd(f *Frame, at journal.Place, step *ir.Step, a *ir.End,
 		}
 	}
 	if a.Failed && a.MessageExpr != nil { // now, while the step before is still the last
-		if v, err := a.MessageExpr.Eval(d.scope(f)); err == nil {
-			left.Error, _ = v.(string)
+		v, err := a.MessageExpr.Eval(d.scope(f))
+		if left.Error, _ = v.(string); err != nil {
+			left.Error = fmt.Sprintf("%s (the message could not be filled in: %v)", a.Message, err)
 		}
 	}
 	d.left(f, left)

@@ -22,7 +22,7 @@ var (
 func (l *lowering) steps(s *state, at *place) []ir.Step {
 	main := l.step(s, at)
 	if s.kind == kindTerminal {
-		return append(l.endHooks(s), main)
+		return append(l.endHooks(s.name.Value, l.hooksOf(s), s.name.Span), main)
 	}
 	main.Next = l.edges(s, at)
 	out := []ir.Step{main}
@@ -31,21 +31,26 @@ func (l *lowering) steps(s *state, at *place) []ir.Step {
 		if e := l.value(expr.AWFTemplate, s.inline.message); e != nil {
 			end.MessageExpr = e
 		}
+		out = append(out, l.endHooks(inlineName(s), l.doc.hooks[workflowError], s.inline.at)...)
 		out = append(out, ir.Step{ID: inlineName(s), Type: kindTerminal, Implied: true, Action: end, Span: s.inline.at})
 	}
 	if len(s.post) > 0 {
 		out = l.after(s, out)
 	}
 	if len(s.pre) > 0 {
-		pre := l.hookStep(s.name.Value+":pre", s.pre, hookSettings{}, s.name.Span)
+		pre := l.hookStep(s.name.Value+before, s.pre, hookSettings{}, s.name.Span)
 		pre.Next = []ir.Edge{{On: always, To: ir.Target{Step: s.name.Value}, Sequential: true}}
 		out = append([]ir.Step{pre}, out...)
 	}
 	return out
 }
 
-// afterFailure ends the name of the step that runs hooks after a failure.
-const afterFailure = ":post-failed"
+// The ends of the names of steps that run hooks: before a state, and after it
+// has failed.
+const (
+	before       = ":pre"
+	afterFailure = ":post-failed"
+)
 
 func inlineName(s *state) string { return "__inline_error_" + s.name.Value }
 
@@ -79,7 +84,7 @@ func (l *lowering) after(s *state, steps []ir.Step) []ir.Step {
 func (l *lowering) entry(name string) string {
 	s := l.doc.byName[name]
 	if s != nil && (len(s.pre) > 0 || s.kind == kindTerminal && len(l.hooksOf(s)) > 0) {
-		return name + ":pre"
+		return name + before
 	}
 	return name
 }
@@ -134,7 +139,11 @@ func (l *lowering) edges(s *state, at *place) []ir.Edge {
 	}
 	switch {
 	case s.inline != nil:
-		out = append(out, ir.Edge{On: failed, To: ir.Target{Step: inlineName(s)}, Span: s.inline.at})
+		to := inlineName(s)
+		if len(l.doc.hooks[workflowError]) > 0 {
+			to += before
+		}
+		out = append(out, ir.Edge{On: failed, To: ir.Target{Step: to}, Span: s.inline.at})
 	case s.failure.Value == "":
 	case at.loop != nil && !at.member(s.failure.Value) && s.failure.Value != at.loop.name.Value && fails(at.loop):
 		// The loop fails, and says itself where that leads.
@@ -266,7 +275,7 @@ func (l *lowering) begins(first *state) []ir.Step {
 		s.Reads = append(l.reads(texts...), s.Reads...)
 		next(s)
 	}
-	if hooks := l.doc.hooks["workflow_start"]; len(hooks) > 0 {
+	if hooks := l.doc.hooks[workflowStart]; len(hooks) > 0 {
 		next(l.hookStep("workflow:start", hooks, hookSettings{Strict: true}, l.doc.first))
 	}
 	return out
@@ -275,24 +284,24 @@ func (l *lowering) begins(first *state) []ir.Step {
 // hooksOf are the workflow's hooks that run before a terminal state.
 func (l *lowering) hooksOf(s *state) []hook {
 	if s.status.Value == "failure" {
-		return l.doc.hooks["workflow_error"]
+		return l.doc.hooks[workflowError]
 	}
-	return l.doc.hooks["workflow_end"]
+	return l.doc.hooks[workflowEnd]
 }
 
-func (l *lowering) endHooks(s *state) []ir.Step {
-	hooks := l.hooksOf(s)
+// endHooks runs the workflow's hooks before a step that ends it.
+func (l *lowering) endHooks(end string, hooks []hook, at source.Span) []ir.Step {
 	if len(hooks) == 0 {
 		return nil
 	}
-	pre := l.hookStep(s.name.Value+":pre", hooks, hookSettings{Again: true}, s.name.Span)
-	pre.Next = []ir.Edge{{On: always, To: ir.Target{Step: s.name.Value}, Sequential: true}}
+	pre := l.hookStep(end+before, hooks, hookSettings{Again: true}, at)
+	pre.Next = []ir.Edge{{On: always, To: ir.Target{Step: end}, Sequential: true}}
 	return []ir.Step{pre}
 }
 
 // catches sends failures that nothing takes care of through the hooks for them.
 func (l *lowering) catches(steps []ir.Step) []ir.Step {
-	hooks := l.doc.hooks["workflow_error"]
+	hooks := l.doc.hooks[workflowError]
 	if len(hooks) == 0 {
 		return nil
 	}

@@ -273,7 +273,13 @@ func (p *parser) outputs(r *text.Reader) {
 	}
 }
 
-var workflowEvents = []string{"workflow_start", "workflow_end", "workflow_error", "workflow_cancel"}
+// What the hooks of a workflow wait for.
+const (
+	workflowStart  = "workflow_start"
+	workflowEnd    = "workflow_end"
+	workflowError  = "workflow_error"
+	workflowCancel = "workflow_cancel"
+)
 
 func (p *parser) workflowHooks(r *text.Reader) {
 	n := r.Map("hooks")
@@ -281,11 +287,11 @@ func (p *parser) workflowHooks(r *text.Reader) {
 		return
 	}
 	hr := p.read(n, "hooks")
-	for _, event := range workflowEvents {
+	for _, event := range []string{workflowStart, workflowEnd, workflowError, workflowCancel} {
 		p.doc.hooks[event] = p.hooks(hr.Node(event), event)
 	}
-	if len(p.doc.hooks["workflow_cancel"]) > 0 {
-		p.report(CodeNoEffect, diag.Warning, hr.KeySpan("workflow_cancel"), "The hooks of \"workflow_cancel\" do not run: a run that is cancelled starts nothing more.",
+	if len(p.doc.hooks[workflowCancel]) > 0 {
+		p.report(CodeNoEffect, diag.Warning, hr.KeySpan(workflowCancel), "The hooks of \"workflow_cancel\" do not run: a run that is cancelled starts nothing more.",
 			"Do what must always be done outside the workflow, after \"espalier run\" has ended with the exit code of a cancelled run.")
 	}
 	hr.Done()

@@ -200,9 +200,9 @@ func TestHooks(t *testing.T) {
 	if _, err := do(steptest.Settings{"hooks": []any{}, "files": []string{"nowhere"}}, `{}`); err == nil {
 		t.Error("a file that is not there was found")
 	}
-	_, err = do(steptest.Settings{"hooks": []any{}, "again": true}, `{"outcome":"failed","error":"why","class":"X","value":{"ExitCode":2}}`)
+	_, err = do(steptest.Settings{"hooks": []any{}, "again": true}, `{"step":"a","outcome":"failed","error":"why","class":"X","value":{"ExitCode":2}}`)
 	var failed *step.Error
-	if !errors.As(err, &failed) || failed.Message != "why" || failed.Class != "X" || string(failed.Value) != `{"ExitCode":2}` {
+	if !errors.As(err, &failed) || failed.Message != "why" || failed.Class != "X" || string(failed.Value) != `{"EndedState":"a","ExitCode":2}` {
 		t.Error(err)
 	}
 	if result, err := do(steptest.Settings{"hooks": []any{}, "again": true}, `{"outcome":"ok","value":{"Output":"x"}}`); err != nil || string(result.Value) != `{"Output":"x"}` {

@@ -114,6 +114,7 @@ func again(job *step.Job, notes []step.Note) (step.Result, error) {
 		Outcome string          `json:"outcome"`
 		Error   string          `json:"error"`
 		Class   string          `json:"class"`
+		Step    string          `json:"step"`
 		Value   json.RawMessage `json:"value"`
 	}
 	for _, read := range job.Reads {
@@ -127,9 +128,22 @@ func again(job *step.Job, notes []step.Note) (step.Result, error) {
 		last.Value = json.RawMessage("null")
 	}
 	if last.Outcome == string(ir.Failed) {
-		return step.Result{Notes: notes}, &step.Error{Class: last.Class, Message: last.Error, Value: last.Value}
+		return step.Result{Notes: notes}, &step.Error{Class: last.Class, Message: last.Error, Value: failedAt(last.Step, last.Value)}
 	}
 	return step.Result{Value: last.Value, Notes: notes}, nil
+}
+
+// failedAt keeps with what a failed step left which step that was: of several
+// hooks in a row the first one knows.
+func failedAt(name string, value json.RawMessage) json.RawMessage {
+	left := map[string]json.RawMessage{}
+	if json.Unmarshal(value, &left) != nil || left == nil {
+		left = map[string]json.RawMessage{}
+	}
+	if _, known := left[expr.HookedState]; !known {
+		left[expr.HookedState] = step.JSON(name)
+	}
+	return step.JSON(left)
 }
 
 // hook does one hook and returns what there is to tell.
