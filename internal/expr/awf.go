@@ -165,7 +165,11 @@ func lookup(env Env, written []string) (any, bool) {
 	if env == nil {
 		return nil, false
 	}
-	switch last := path[len(path)-1]; {
+	last := path[len(path)-1]
+	if path[0] == "loop" && slices.Contains(path[:len(path)-1], "item") {
+		return env.Lookup(path) // names of the item's own
+	}
+	switch {
 	case path[0] == "loop" && last == "index1":
 		v, ok := env.Lookup(append(slices.Clone(path[:len(path)-1]), "index"))
 		if n, isNumber := v.(float64); ok && isNumber {
