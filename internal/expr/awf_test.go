@@ -150,11 +150,21 @@ func TestAWFTemplatesThatCannotBeFilledIn(t *testing.T) {
 
 // What nobody vouches for is one word of the shell's, unless the author says raw.
 func TestUntrustedInputsAreQuoted(t *testing.T) {
-	world := Values{"input": map[string]any{"x": "$(id) 'y'"}}
+	world := Values{"input": map[string]any{"x": "$(id) 'y'", "list": []any{"$(id)"}, "n": 5.0}}
 	for text, want := range map[string]string{
 		`echo {{.inputs.x}}`:                         `echo '$(id) '\''y'\'''`,
 		`echo {{raw .inputs.x}}`:                     `echo $(id) 'y'`,
 		`{{if eq .inputs.x "$(id) 'y'"}}same{{end}}`: "same",
+		`{{.inputs.n}}`:                              "5",
+		// Whatever is made of it is no more trusted.
+		`{{json .inputs.x}}`:                                              `'"$(id) '\''y'\''"'`,
+		`{{trimSpace .inputs.x}}`:                                         `'$(id) '\''y'\'''`,
+		`{{escape .inputs.x}}`:                                            `'$(id) '\''y'\'''`,
+		`{{range split .inputs.x " "}}{{.}};{{end}}`:                      `'$(id)';''\''y'\''';`,
+		`{{join (split .inputs.x " ") "+"}}`:                              `'$(id)+'\''y'\'''`,
+		`{{index .inputs "x"}}`:                                           `'$(id) '\''y'\'''`,
+		`{{range $k, $v := .inputs}}{{if eq $k "x"}}{{$v}}{{end}}{{end}}`: `'$(id) '\''y'\'''`,
+		`{{.inputs.list}}`:                                                `'["$(id)"]'`,
 	} {
 		e, _ := ParseValue(AWFTemplate, text, source.Span{})
 		if got, err := e.Fill(world, TemplateOptions{Quote: true}); err != nil || got != want {
@@ -165,12 +175,13 @@ func TestUntrustedInputsAreQuoted(t *testing.T) {
 
 func TestAWFItemsAndNumbers(t *testing.T) {
 	for text, want := range map[string]any{
-		`["a", "{{.inputs.n}}", 3]`: []any{"a", "5", 3.0},
-		`{{.inputs.list}}`:          []any{"a", "b"},
-		`a, b ,c`:                   []any{"a", "b", "c"},
-		`{{.states.test.Output}}`:   []any{},
-		`[{{.inputs.n}}, 2]`:        []any{5.0, 2.0},
-		`{{.inputs.n}},x`:           []any{"5", "x"},
+		`["a", "{{.inputs.n}}", 3]`:          []any{"a", "5", 3.0},
+		`[{"a": ["{{.inputs.n}}"], "b": 1}]`: []any{map[string]any{"a": []any{"5"}, "b": 1.0}},
+		`{{.inputs.list}}`:                   []any{"a", "b"},
+		`a, b ,c`:                            []any{"a", "b", "c"},
+		`{{.states.test.Output}}`:            []any{},
+		`[{{.inputs.n}}, 2]`:                 []any{5.0, 2.0},
+		`{{.inputs.n}},x`:                    []any{"5", "x"},
 	} {
 		e, list := ParseValue(AWFItems, text, source.Span{})
 		got, err := e.Eval(awfWorld(t))

@@ -44,27 +44,33 @@ func (e *Expr) Fill(env Env, o TemplateOptions) (string, error) {
 // functions are those of AWF; o decides about two of them.
 func functions(o TemplateOptions, tree map[string]any) gotemplate.FuncMap {
 	out := gotemplate.FuncMap{
-		"escape": func(v any) string { return shellQuote(plainText(v)) },
+		"escape": func(v any) string { return shellQuote(bare(v)) },
 		"raw":    func(v any) string { return bare(v) },
-		"json": func(v any) (string, error) {
-			var b strings.Builder
-			enc := json.NewEncoder(&b)
-			enc.SetEscapeHTML(false)
-			err := enc.Encode(v)
-			return strings.TrimSuffix(b.String(), "\n"), err
-		},
-		"split": func(v, by any) []string { return strings.Split(bare(v), bare(by)) },
-		"join": func(list any, by any) string {
-			var parts []string
-			if v := reflect.ValueOf(list); v.Kind() == reflect.Slice {
-				for i := range v.Len() {
-					parts = append(parts, plainText(v.Index(i).Interface()))
-				}
-				return strings.Join(parts, bare(by))
+		"json":   func(v any) any { return like(v, jsonText(v)) },
+		"split": func(v, by any) []any {
+			var out []any
+			for part := range strings.SplitSeq(bare(v), bare(by)) {
+				out = append(out, like(v, part))
 			}
-			return plainText(list)
+			return out
 		},
-		"trimSpace": func(v any) string { return strings.TrimSpace(plainText(v)) },
+		"join": func(list, by any) any {
+			v := reflect.ValueOf(list)
+			if v.Kind() != reflect.Slice {
+				return list
+			}
+			var parts []string
+			var kind any // untrusted when one of them is
+			for i := range v.Len() {
+				one := v.Index(i).Interface()
+				parts = append(parts, bare(one))
+				if _, ok := one.(untrusted); ok {
+					kind = one
+				}
+			}
+			return like(kind, strings.Join(parts, bare(by)))
+		},
+		"trimSpace": func(v any) any { return like(v, strings.TrimSpace(bare(v))) },
 		"readFile": func(path any) (string, error) {
 			if o.ReadFile == nil {
 				return "", errors.New("files cannot be read here")
@@ -95,6 +101,26 @@ type (
 func (o object) String() string { return jsonText(map[string]any(o)) }
 func (l list) String() string   { return jsonText([]any(l)) }
 
+// doubted is an input that nobody vouches for: of what is no single text, the
+// JSON.
+func doubted(v any) any {
+	switch x := v.(type) {
+	case string:
+		return untrusted(x)
+	case map[string]any, []any:
+		return untrusted(jsonText(x))
+	}
+	return v
+}
+
+// like is a text that was made of a value, and as trusted as that.
+func like(v any, text string) any {
+	if _, ok := v.(untrusted); ok {
+		return untrusted(text)
+	}
+	return text
+}
+
 func jsonText(v any) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -104,9 +130,6 @@ func jsonText(v any) string {
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
-
-// plainText is a value as a template writes it.
-func plainText(v any) string { return fmt.Sprint(v) }
 
 // bare is a value without the quotes that nobody asked for.
 func bare(v any) string {
@@ -281,10 +304,18 @@ func (t *template) render(env Env, o TemplateOptions) (string, error) {
 		return t.text, nil
 	}
 	tree, _ := world(env, t.reads, func(written []string, v any) any {
-		if s, ok := v.(string); ok && o.Quote && written[0] == "inputs" {
-			return untrusted(s)
+		if !o.Quote || written[0] != "inputs" {
+			return presentable(v)
 		}
-		return presentable(v)
+		all, isMap := v.(map[string]any)
+		if len(written) > 1 || !isMap {
+			return doubted(v)
+		}
+		out := make(object, len(all))
+		for name, one := range all {
+			out[name] = doubted(one)
+		}
+		return out
 	})
 	clone, err := t.parsed.Clone()
 	if err != nil {
@@ -323,23 +354,17 @@ func (t *template) explain(env Env, err error) error {
 // items is a list: of YAML or JSON as it stands, with templates in its texts,
 // or what a template becomes.
 type items struct {
-	fixed []any
-	parts []*template // by their place in fixed; nil where there is no text
+	fixed []any       // with a *template in the place of each text that is one
+	parts []*template // all of those
 	fill  *template
 }
 
 func readItems(text string, report reporter) foreign {
-	var fixed []any
-	if json.Unmarshal([]byte(text), &fixed) == nil {
-		it := &items{fixed: fixed, parts: make([]*template, len(fixed))}
-		for i, v := range fixed {
-			if s, ok := v.(string); ok && strings.Contains(s, "{{") {
-				t, ok := readTemplate(s, func(code diag.Code, _, _ int, message, help string) { report(code, 0, len(text), message, help) }).(*template)
-				if !ok || t == nil {
-					return nil
-				}
-				it.parts[i] = t
-			}
+	it := &items{}
+	if json.Unmarshal([]byte(text), &it.fixed) == nil {
+		whole := func(code diag.Code, _, _ int, message, help string) { report(code, 0, len(text), message, help) }
+		if !it.prepare(it.fixed, whole) {
+			return nil
 		}
 		return it
 	}
@@ -350,16 +375,69 @@ func readItems(text string, report reporter) foreign {
 	return &items{fill: t}
 }
 
+// prepare parses the templates in a value, however deep.
+func (it *items) prepare(v any, report reporter) bool {
+	text := func(v any) (any, bool) {
+		s, isText := v.(string)
+		if !isText || !strings.Contains(s, "{{") {
+			return v, it.prepare(v, report)
+		}
+		t, ok := readTemplate(s, report).(*template)
+		it.parts = append(it.parts, t)
+		return t, ok && t != nil
+	}
+	ok := true
+	switch x := v.(type) {
+	case []any:
+		for i := range x {
+			var fine bool
+			x[i], fine = text(x[i])
+			ok = ok && fine
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(x)) {
+			var fine bool
+			x[key], fine = text(x[key])
+			ok = ok && fine
+		}
+	}
+	return ok
+}
+
+// filled is a prepared value with its templates filled in.
+func filled(v any, env Env) (any, error) {
+	var err error
+	switch x := v.(type) {
+	case *template:
+		return x.render(env, TemplateOptions{})
+	case []any:
+		out := make([]any, len(x))
+		for i := range x {
+			if out[i], err = filled(x[i], env); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case map[string]any:
+		out := make(map[string]any, len(x))
+		for key := range x {
+			if out[key], err = filled(x[key], env); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return v, nil
+}
+
 func (it *items) paths() []foreignPath {
 	if it.fill != nil {
 		return it.fill.reads
 	}
 	var out []foreignPath
 	for _, t := range it.parts {
-		if t != nil {
-			for _, p := range t.reads {
-				out = append(out, foreignPath{written: p.written, start: 0, end: -1}) // somewhere in the list
-			}
+		for _, p := range t.reads {
+			out = append(out, foreignPath{written: p.written, start: 0, end: -1}) // somewhere in the list
 		}
 	}
 	return out
@@ -367,18 +445,7 @@ func (it *items) paths() []foreignPath {
 
 func (it *items) eval(env Env) (any, error) {
 	if it.fill == nil {
-		out := slices.Clone(it.fixed)
-		for i, t := range it.parts {
-			if t == nil {
-				continue
-			}
-			s, err := t.render(env, TemplateOptions{})
-			if err != nil {
-				return nil, err
-			}
-			out[i] = s
-		}
-		return out, nil
+		return filled(it.fixed, env)
 	}
 	// A name that stands for a list is that list: its texts need not survive
 	// being written as JSON.
@@ -415,9 +482,4 @@ func splitItems(text string) any {
 		out = append(out, strings.TrimSpace(part))
 	}
 	return out
-}
-
-// TemplateFunctions are the names of the functions that templates can call.
-func TemplateFunctions() []string {
-	return slices.Sorted(maps.Keys(functions(TemplateOptions{}, nil)))
 }
