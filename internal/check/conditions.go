@@ -65,6 +65,7 @@ func conditionsOf(s *ir.Step) []condition {
 			put(a.Inputs[i].Value, false, "")
 		}
 	case ir.End:
+		put(a.MessageExpr, false, "")
 		if a.Check != nil {
 			put(a.Check, true, fmt.Sprintf("what step %q asks for at the end is never so", s.ID))
 		}

@@ -107,6 +107,21 @@ var errorFacts = map[string]string{
 	"message": "error", "type": "class", "state": "step", "exitcode": "exit",
 }
 
+// AWFFact tells whether a name that begins with workflow or error stands for
+// something, and which names would; others always do, as far as it knows.
+func AWFFact(written []string) (known []string, ok bool) {
+	if len(written) < 2 {
+		return nil, true
+	}
+	switch fact := plainName(written[1]); written[0] {
+	case "workflow":
+		return []string{"ID", "Name", "CurrentState", "StartedAt", "Duration"}, workflowFacts[fact] != ""
+	case "error":
+		return []string{"Message", "Type", "State", "ExitCode"}, errorFacts[fact] != ""
+	}
+	return nil, true
+}
+
 var contextFacts = map[string]string{
 	"workingdir": "WorkingDir", "user": "User", "hostname": "Hostname",
 }

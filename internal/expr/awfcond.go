@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -31,7 +32,10 @@ type condition struct {
 var unstable = []string{"now", "keys", "values", "toPairs"}
 
 // ownFunctions are those that AWF adds to expr-lang's.
-var ownFunctions = []string{"Contains", "StartsWith", "EndsWith", "has_prefix", "has_suffix"}
+var ownFunctions = []string{"Contains", "StartsWith", "EndsWith", "has_prefix", "has_suffix", asText}
+
+// asText is the function that writes a value as a template would.
+const asText = "text"
 
 // conditionOptions are functions that AWF adds.
 func conditionOptions() []exprlang.Option {
@@ -48,6 +52,12 @@ func conditionOptions() []exprlang.Option {
 		texts("EndsWith", strings.HasSuffix),
 		texts("has_prefix", strings.HasPrefix),
 		texts("has_suffix", strings.HasSuffix),
+		exprlang.Function(asText, func(args ...any) (any, error) {
+			if args[0] == nil {
+				return "", nil
+			}
+			return fmt.Sprint(presentable(args[0])), nil
+		}, new(func(any) string)),
 	}
 	for _, name := range unstable {
 		out = append(out, exprlang.DisableBuiltin(name))
@@ -108,6 +118,31 @@ func syntax(text string, err error) (start, end int, message string) {
 	}
 	message, _, _ = strings.Cut(message, "\n")
 	return start, end, strings.TrimSuffix(message, ".")
+}
+
+// Joined is an expression of the dialect AWF for a template in whose braces
+// stand only names: the value itself, of one name alone, else a text.
+func Joined(template string) (string, bool) {
+	if name, ok := braced(strings.TrimSpace(template)); ok {
+		return name, true
+	}
+	var parts []string
+	for rest := template; rest != ""; {
+		plain, after, found := strings.Cut(rest, "{{")
+		if plain != "" {
+			parts = append(parts, strconv.Quote(plain))
+		}
+		if !found {
+			break
+		}
+		inner, more, _ := strings.Cut(after, "}}")
+		name, ok := braced("{{" + inner + "}}")
+		if !ok || strings.HasPrefix(inner, "- ") || strings.HasSuffix(inner, " -") {
+			return "", false
+		}
+		parts, rest = append(parts, asText+"("+name+")"), more
+	}
+	return strings.Join(parts, " + "), len(parts) > 0
 }
 
 // sameLength rewrites what AWF understands and expr-lang does not, byte by

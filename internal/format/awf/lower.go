@@ -291,7 +291,6 @@ func (l *lowering) terminal(s *state, out *ir.Step) {
 			end.Message = fmt.Sprintf("the workflow reached %q", s.name.Value)
 		} else if strings.Contains(end.Message, "{{") {
 			end.MessageExpr = l.value(expr.AWFTemplate, s.message)
-			l.look(s, s.message, false)
 		}
 		out.Action = end
 		return
@@ -299,33 +298,45 @@ func (l *lowering) terminal(s *state, out *ir.Step) {
 	out.Writes = []ir.Write{{Path: "output"}}
 	out.Result = own(`result.Output ?? ""`)
 	if len(l.doc.outputs) > 0 {
-		out.Result = l.outputs(s)
+		out.Result, out.Reads = l.outputs()
 	}
 	out.Action = end
 }
 
-// outputs is the expression of what the workflow gives.
-func (l *lowering) outputs(s *state) *expr.Expr {
+// outputs is the expression of what the workflow gives, and what it reads.
+func (l *lowering) outputs() (*expr.Expr, []ir.Ref) {
 	var parts []string
+	var reads []ir.Ref
 	for _, o := range l.doc.outputs {
 		from := o.from
 		if from.Value == "" { // the name of a state alone
 			from = text.Text{Value: "states." + o.name.Value + ".Output", Span: o.name.Span}
 		}
-		e, list := expr.ParseValue(expr.AWF, from.Value, from.Span)
-		l.add(list)
-		if list.Errors() {
+		dialect := expr.AWF
+		if strings.Contains(from.Value, "{{") {
+			dialect = expr.AWFTemplate
+		}
+		e := l.value(dialect, from)
+		if e == nil {
 			continue
 		}
-		l.properties(e, diag.Error)
-		parts = append(parts, fmt.Sprintf("%q: (%s)", o.name.Value, strings.ReplaceAll(strings.ReplaceAll(from.Value, "{{.", ""), "}}", "")))
+		reads = l.refs(reads, e)
+		code, ok := from.Value, true
+		if dialect == expr.AWFTemplate {
+			if code, ok = expr.Joined(from.Value); !ok {
+				l.report(CodeBadValue, diag.Error, from.Span, fmt.Sprintf("The output %q does more than name values in its braces.", o.name.Value),
+					"Let a state print the text, and write \"from: states.STEP.Output\".")
+				continue
+			}
+		}
+		parts = append(parts, fmt.Sprintf("%q: (%s\n)", o.name.Value, code)) // the line may end with a comment
 	}
 	e, list := expr.ParseValue(expr.AWF, "{"+strings.Join(parts, ", ")+"}", source.Span{})
 	if list.Errors() {
 		l.report(CodeBadValue, diag.Error, l.doc.outputs[0].name.Span, "The outputs cannot be read.", "Write each as \"from: states.STEP.Output\".")
-		return own(`""`)
+		return own(`""`), nil
 	}
-	return e
+	return e, reads
 }
 
 func (l *lowering) parallel(s *state, out *ir.Step, at *place) {
@@ -552,13 +563,7 @@ func (l *lowering) wanted(s *state, program *ir.Program, call *ir.Call) {
 				diag.DidYouMean(pair.Key.Value, append(outputs, states...)))
 			continue
 		}
-		names := []string{ours}
-		if ours != theirs {
-			names = append(names, theirs)
-		}
-		for _, name := range names[:1] {
-			call.Outputs = append(call.Outputs, ir.Binding{Name: name, Value: own(from), Span: pair.Key.Span})
-		}
+		call.Outputs = append(call.Outputs, ir.Binding{Name: ours, Value: own(from), Span: pair.Key.Span})
 	}
 }
 

@@ -53,7 +53,6 @@ type state struct {
 	name        text.Text
 	kind        string
 	at          source.Span // of its type, or its name
-	node        *text.Node
 	description text.Text
 	timeout     ir.Millis
 	timeoutText text.Text // a template that gives it
@@ -74,7 +73,6 @@ type state struct {
 	most                            int
 	items                           *text.Node // for_each
 	while, breakWhen                text.Text
-	until                           bool
 	body                            []text.Text
 	max                             int64
 	maxText                         text.Text
@@ -355,7 +353,7 @@ func (p *parser) duration(r *text.Reader, key string) (ir.Millis, text.Text) {
 }
 
 func (p *parser) state(pair text.Pair) {
-	s := &state{name: pair.Key.Text(), at: pair.Key.Span, node: pair.Value}
+	s := &state{name: pair.Key.Text(), at: pair.Key.Span}
 	if s.name.Value == "" {
 		p.report(CodeBadValue, diag.Error, pair.Key.Span, "A state needs a name.", "Write a name before the colon.")
 		return
@@ -609,7 +607,7 @@ func (p *parser) loopKeys(s *state, r *text.Reader) {
 		until := r.String("until")
 		switch {
 		case until.Value != "" && s.while.Value == "" && s.breakWhen.Value == "":
-			s.breakWhen, s.until = until, true
+			s.breakWhen = until
 		case until.Value != "":
 			p.report(CodeEither, diag.Error, r.KeySpan("until"), "\"until\" stands beside another condition.", "Keep \"while\" with \"break_when\", or \"until\" alone.")
 		default:

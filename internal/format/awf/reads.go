@@ -18,29 +18,29 @@ func (l *lowering) reads(templates ...text.Text) []ir.Ref {
 		if !strings.Contains(t.Value, "{{") {
 			continue
 		}
-		e := l.value(expr.AWFTemplate, t)
-		if e == nil {
-			continue
-		}
-		for _, p := range e.Paths() {
-			name := strings.Join(p.Segments, ".")
-			switch p.Segments[0] {
-			case "loop", "run", "last": // kept as one
-				name = p.Segments[0]
-			}
-			if !slices.ContainsFunc(out, func(r ir.Ref) bool { return r.Path == name }) {
-				out = append(out, ir.Ref{Path: name, Span: p.Span})
-			}
+		if e := l.value(expr.AWFTemplate, t); e != nil {
+			out = l.refs(out, e)
 		}
 	}
 	return out
 }
 
-// look checks the names in a text without noting that they are read.
-func (l *lowering) look(s *state, t text.Text, _ bool) {
-	if e, list := expr.ParseValue(expr.AWFTemplate, t.Value, t.Span); !list.Errors() {
-		l.machine(e)
+// refs adds the variables that an expression reads.
+func (l *lowering) refs(out []ir.Ref, e *expr.Expr) []ir.Ref {
+	for _, p := range e.Paths() {
+		name := strings.Join(p.Segments, ".")
+		switch p.Segments[0] {
+		case "loop", "run", "last": // kept as one
+			name = p.Segments[0]
+		}
+		if name == "loop" && l.loops == 0 {
+			continue // reported: there is none
+		}
+		if !slices.ContainsFunc(out, func(r ir.Ref) bool { return r.Path == name }) {
+			out = append(out, ir.Ref{Path: name, Span: p.Span})
+		}
 	}
+	return out
 }
 
 // machine declares the variables that come from the machine.
@@ -71,6 +71,10 @@ func (l *lowering) properties(e *expr.Expr, severity diag.Severity) {
 		if p.Segments[0] == "loop" && l.loops == 0 {
 			l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("There is no loop around this, so there is no %q.", strings.Join(p.Written, ".")),
 				"Use it in the states of a loop's body; let one of them print what is needed later.")
+			continue
+		}
+		if known, ok := expr.AWFFact(p.Written); !ok {
+			l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("There is no %q.", strings.Join(p.Written, ".")), diag.DidYouMean(p.Written[1], known))
 			continue
 		}
 		if len(p.Segments) < 3 || p.Segments[0] != "states" {
