@@ -294,7 +294,7 @@ func (m *Models) lacksSecret(s server, what, name string) *Trouble {
 		return t
 	}
 	if _, err := declared.Value(context.Background(), m.root, m.getenv); err != nil {
-		return &Trouble{Message: fmt.Sprintf("%s of %s cannot be had: %v", what, s.name, err), Help: fmt.Sprintf("Put it into %s.", declared.Place())}
+		return &Trouble{Message: fmt.Sprintf("%s of %s cannot be had: %v", what, s.name, err), Help: fmt.Sprintf("Put the secret into %s.", declared.Place())}
 	}
 	return nil
 }
