@@ -154,6 +154,9 @@ func (b toolbox) base(name string) tool.Tool {
 		}
 	}
 	if b.plain[name] == nil {
+		if b.simulate { // which needs neither keys nor a network, as servers may
+			return nil
+		}
 		return b.served(name)
 	}
 	if !b.sandbox {
@@ -182,7 +185,9 @@ func (b toolbox) Names(pattern string) []string {
 		for _, one := range b.config.Tools {
 			all = append(all, one.Name.Value)
 		}
-		all = append(all, b.servedNames(pattern)...)
+		if !b.simulate {
+			all = append(all, b.servedNames(pattern)...)
+		}
 	}
 	if b.program != nil {
 		for _, def := range b.program.ToolDefs {
@@ -283,17 +288,11 @@ func (t simulatedTool) Spec() tool.Spec {
 		return tool.Spec{Name: t.name}
 	}
 	spec := t.like.Spec()
-	return tool.Spec{Name: t.name, Description: spec.Description, Schema: spec.Schema, Output: spec.Output}
+	return tool.Spec{Name: t.name, Description: spec.Description, Schema: spec.Schema}
 }
 
 func (t simulatedTool) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 	out, err := json.Marshal(map[string]any{"simulated": true, "tool": t.name, "input": call.Input})
-	if schema := t.Spec().Output; err == nil && len(schema) > 0 {
-		var made json.RawMessage
-		if made, err = MakeUp(schema, call.Key); err == nil {
-			out = made
-		}
-	}
 	return tool.Result{Output: out, Offline: "simulated"}, err
 }
 

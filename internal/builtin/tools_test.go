@@ -101,11 +101,26 @@ secrets:
 	}
 }
 
-func TestMadeUpFromASchema(t *testing.T) {
-	made, err := MakeUp(json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer","minimum":3,"maximum":5}}}`), "key")
-	var got struct{ N int }
-	if err != nil || json.Unmarshal(made, &got) != nil || got.N < 3 || got.N > 5 {
-		t.Errorf("%s, %v", made, err)
+// A simulated run needs no network and no keys: it starts no server, not even
+// to ask what it has.
+func TestSimulatedRunsStartNothing(t *testing.T) {
+	started := filepath.Join(t.TempDir(), "started")
+	tools := projectTools(t, fmt.Sprintf("mcp: {crm: {command: [sh, -c, %q]}}\n", "echo x > "+started), "")
+	box := toolbox{Tools: tools, simulate: true}
+	if got, class := use(t, box, "crm.read", `{"a":1}`); class != "" || got != `{"input":{"a":1},"simulated":true,"tool":"crm.read"}simulated` {
+		t.Errorf("%s %s", class, got)
+	}
+	if got := box.Names("crm.*"); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	if _, err := os.Stat(started); err == nil {
+		t.Error("the server was started")
+	}
+	if box.simulate = false; box.Tool("crm.read") != nil {
+		t.Error("a server that says nothing has a tool")
+	}
+	if _, err := os.Stat(started); err != nil {
+		t.Errorf("the server was not started in a real run: %v", err)
 	}
 }
 

@@ -17,7 +17,6 @@ type Spec struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"` // of its input
-	Output      json.RawMessage `json:"output,omitempty"` // schema of what it gives, if it says
 	// SideEffects tells whether calling it twice may do something twice.
 	SideEffects bool `json:"side_effects,omitempty"`
 	// TakesKey tells whether it does nothing twice when the call's key is the same.

@@ -31,10 +31,7 @@ func (s *Server) remote(t *mcp.Tool) (*remote, error) {
 		r.spec.SideEffects, r.spec.TakesKey = !a.ReadOnlyHint, a.IdempotentHint
 	}
 	var err error
-	if r.spec.Schema, err = schemaOf(t.InputSchema); err == nil {
-		r.spec.Output, err = schemaOf(t.OutputSchema)
-	}
-	if err != nil {
+	if r.spec.Schema, err = schemaOf(t.InputSchema); err != nil {
 		return nil, fmt.Errorf("the schema of the tool %q: %w", t.Name, err)
 	}
 	return r, nil
