@@ -20,15 +20,13 @@ func (d *Defaults) read(f *fields) {
 
 // Allow is what runs may do on this machine.
 type Allow struct {
-	Commands []text.Text
-	Hosts    []text.Text
-	Paths    []text.Text
-	Shell    bool
+	Hosts []text.Text
+	Paths []text.Text
+	Shell bool
 }
 
 func (a *Allow) read(f *fields) {
-	a.Commands = f.texts("commands", "Commands that tools may run.")
 	a.Hosts = f.texts("hosts", "What tools may reach besides the open internet: localhost:8080, 10.1.0.0/16, *.corp.example.")
-	a.Paths = f.texts("paths", "Folders outside the project that tools may read.")
+	a.Paths = f.texts("paths", "Folders outside the project that tools may read; one that is not absolute is seen from the project.")
 	a.Shell = f.flag("shell", "true: scripts of workflows may run without --allow-shell.")
 }

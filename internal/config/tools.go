@@ -72,6 +72,11 @@ func (t *Tool) check(name text.Text, f *fields) {
 	if name.Value == "" {
 		return
 	}
+	// Where workflows list tools these mean several, or some calls. Here they
+	// would mean nothing, and nobody would be asked.
+	if strings.ContainsAny(name.Value, "*?[(") || strings.HasPrefix(name.Value, "mcp__") {
+		f.report(CodeBadValue, name.Span, "Write an entry for each tool, under its own name: Bash, or SERVER.TOOL for a tool of an MCP server.", "%q is not the name of one tool.", name.Value)
+	}
 	if t.URL.Value == "" {
 		for _, key := range []string{"method", "schema", "headers", "bearer", "idempotency_header", "description", "side_effects"} {
 			if f.r.Has(key) && !f.r.Has("url") {
