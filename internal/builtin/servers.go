@@ -179,9 +179,6 @@ func (t *Tools) servedNames(pattern string) []string {
 // serverTrouble is why a tool's server cannot be used; nil when that is not
 // what keeps it from being called.
 func (t *Tools) serverTrouble(name string) error {
-	if set := t.config.Tool(name); set != nil && set.Use.Value != "" {
-		name = set.Use.Value
-	}
 	server, dotted := t.serverOf(name)
 	t.servers.mu.Lock()
 	defer t.servers.mu.Unlock()

@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/netguard"
 	"github.com/espalier-run/espalier/internal/process"
@@ -53,6 +56,9 @@ func NewTools(root string, c *config.Config, getenv func(string) string, secrets
 	}
 	var paths []string
 	for _, path := range c.Allow.Paths {
+		if !filepath.IsAbs(path.Value) {
+			path.Value = filepath.Join(root, path.Value)
+		}
 		paths = append(paths, path.Value)
 	}
 	builtins := func(box *process.Sandbox) map[string]tool.Tool {
@@ -333,22 +339,42 @@ func (t *Tools) Lacks(p *ir.Program, o RunOptions) []Lack {
 		case box.Tool(name) != nil:
 			continue
 		}
-		if o.Sandbox && t.plain[name] != nil {
-			if _, err := t.boxed(); err != nil {
-				add(use.where, Trouble{Message: err.Error(), Help: "Nothing else keeps commands from what you can do yourself; --sandbox=false runs them all the same."})
-				continue
-			}
-		}
-		if err := t.serverTrouble(name); err != nil {
-			add(use.where, Trouble{Message: err.Error(), Help: "Check the server's entry under \"mcp\" in " + config.FileName + " or in .mcp.json."})
-			continue
-		}
-		add(use.where, Trouble{
-			Message: fmt.Sprintf("nothing is bound to the tool %q", name),
-			Help:    fmt.Sprintf("Add this to %s, or %s:\n\n%s", config.FileName, instead, config.ToolEntry(name)),
-		})
+		add(use.where, t.missing(name, o.Sandbox, instead))
 	}
 	return out
+}
+
+// missing says why there is no tool of a name. instead is what else can be
+// done than to bind it.
+func (t *Tools) missing(name string, sandbox bool, instead string) Trouble {
+	set, target := t.config.Tool(name), name
+	if set != nil && set.Use.Value != "" {
+		target = set.Use.Value
+	}
+	if set != nil && set.Off {
+		return Trouble{
+			Message: fmt.Sprintf("the tool %q is switched off", name),
+			Help:    fmt.Sprintf("Remove \"enabled: false\" from its entry in %s, or the tool from the workflow.", config.FileName),
+		}
+	}
+	if sandbox && t.plain[target] != nil {
+		if _, err := t.boxed(); err != nil {
+			return Trouble{Message: err.Error(), Help: "Nothing else keeps commands from what you can do yourself; --sandbox=false runs them all the same."}
+		}
+	}
+	if err := t.serverTrouble(target); err != nil {
+		return Trouble{Message: err.Error(), Help: "Check the server's entry under \"mcp\" in " + config.FileName + " or in .mcp.json."}
+	}
+	if target != name {
+		return Trouble{
+			Message: fmt.Sprintf("the tool %q is bound to %q, and there is no such tool", name, target),
+			Help:    diag.DidYouMean(target, slices.Collect(maps.Keys(t.plain))),
+		}
+	}
+	return Trouble{
+		Message: fmt.Sprintf("nothing is bound to the tool %q", name),
+		Help:    fmt.Sprintf("Add this to %s, or %s:\n\n%s", config.FileName, instead, config.ToolEntry(name)),
+	}
 }
 
 // toolUse is a step that calls a tool, or whose agent may.

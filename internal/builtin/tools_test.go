@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/npmtest"
+	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -98,6 +99,50 @@ secrets:
 	}
 	if box.Tool("crm.read").Spec().RequiresApproval {
 		t.Error("what is made up needs approval")
+	}
+}
+
+// Folders of the configuration are seen from the project, wherever one stands.
+func TestAllowedPathsAreTheProjects(t *testing.T) {
+	tools := projectTools(t, "allow: {paths: [../shared]}\n", "")
+	shared := filepath.Join(filepath.Dir(tools.root), "shared")
+	if err := os.Mkdir(shared, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(shared, "note.txt")
+	if err := os.WriteFile(path, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, class := use(t, toolbox{Tools: tools}, "Read", fmt.Sprintf(`{"path":%q}`, path)); class != "" || !strings.Contains(got, "hello") {
+		t.Errorf("%s %s", class, got)
+	}
+}
+
+// What keeps a tool from being called is told as it is.
+func TestWhyThereIsNoTool(t *testing.T) {
+	tools := projectTools(t, `
+tools:
+  Write: {enabled: false}
+  crm.read: {use: Raed}
+  crm.list: {enabled: false, use: Glob}
+  shell: {use: Bash}
+`, "")
+	tools.boxed = func() (map[string]tool.Tool, error) { return nil, process.ErrNoSandbox }
+	for name, want := range map[string]string{
+		"Write":     `the tool "Write" is switched off | Remove "enabled: false" from its entry in espalier.yaml, or the tool from the workflow.`,
+		"crm.list":  `the tool "crm.list" is switched off`,
+		"crm.read":  `the tool "crm.read" is bound to "Raed", and there is no such tool | Did you mean "Read"?`,
+		"Bash":      process.ErrNoSandbox.Error(),
+		"shell":     process.ErrNoSandbox.Error(),
+		"crm.write": `nothing is bound to the tool "crm.write"`,
+	} {
+		var settings ir.Settings
+		settings.Put("tool", name, source.Span{})
+		program := &ir.Program{Tools: ir.Tools{AllowAll: true}, Blocks: []ir.Block{{Steps: []ir.Step{{ID: "s", Action: ir.Task{Kind: "tool", Settings: settings}}}}}}
+		lacks := tools.Lacks(program, RunOptions{Sandbox: true})
+		if len(lacks) != 1 || !strings.Contains(lacks[0].Message+" | "+lacks[0].Help, want) {
+			t.Errorf("%s: %+v", name, lacks)
+		}
 	}
 }
 
