@@ -102,9 +102,16 @@ func (r *run) begin(more []request) {
 	r.queue = append(r.queue, requests...)
 	r.advance()
 	for _, t := range r.state.OpenTasks() {
-		if starved[t.Key()] && !r.gone && r.jobs[t.Key()] == nil && r.state.Summary().Status != journal.Exceeded {
+		switch {
+		case !starved[t.Key()] || r.gone:
+		case t.Frame.Cancelled: // nobody does it who could say so
+			r.queue = append(r.queue, request{in: plan.Result{Work: t.Work, Outcome: plan.OutcomeCancelled}})
+		case r.jobs[t.Key()] == nil && r.state.Summary().Status != journal.Exceeded:
 			r.launch(t)
 		}
+	}
+	if len(r.queue) > 0 {
+		r.advance()
 	}
 }
 
@@ -230,22 +237,7 @@ func (r *run) resting() bool {
 	if r.state.Finished != nil {
 		return true
 	}
-	if r.state.Hold {
-		return r.state.Open == r.stuck()
-	}
-	status := r.state.Summary().Status
-	return status != journal.Running && r.state.Open == r.stuck()
-}
-
-// stuck counts the open tasks that wait for budget.
-func (r *run) stuck() int {
-	n := 0
-	for _, one := range r.state.Starved {
-		if one.N > 0 {
-			n++
-		}
-	}
-	return n
+	return r.state.Open == r.state.Stuck() && (r.state.Hold || r.state.Summary().Status != journal.Running)
 }
 
 // append makes a batch durable and then lets it have its effect. r.mu is held.

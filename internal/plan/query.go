@@ -194,16 +194,10 @@ func (s *State) Summary() journal.Index {
 	if wake, ok := s.Wake(); ok {
 		out.Wake = wake
 	}
-	stuck := 0 // tasks that are open but wait for budget
-	for _, one := range s.Starved {
-		if one.N > 0 {
-			stuck++
-		}
-	}
 	switch {
 	case s.Expired:
 		out.Status, out.Waiting = journal.Exceeded, "budget: "+BudgetDeadline
-	case s.Open > stuck:
+	case s.Open > s.Stuck():
 		out.Status = journal.Running
 	case len(s.Starved) > 0:
 		out.Status, out.Waiting = journal.Exceeded, "budget: "+s.Starved[0].Budget
@@ -213,6 +207,18 @@ func (s *State) Summary() journal.Index {
 		out.Status, out.Waiting = s.waitingFor()
 	}
 	return out
+}
+
+// Stuck counts the tasks that are open but wait for budget. One that is to be
+// cancelled does not wait any more: it ends.
+func (s *State) Stuck() int {
+	n := 0
+	for _, one := range s.Starved {
+		if one.N > 0 && !s.Frames[one.Work.Frame].Cancelled {
+			n++
+		}
+	}
+	return n
 }
 
 // waitingFor says in a few words what a run that does nothing waits for. A

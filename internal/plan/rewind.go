@@ -57,7 +57,7 @@ func (s *State) Reaches(e *journal.Event, step string) (Standing, bool) {
 func (s *State) checkRewind(p *Program, x *Rewind) error {
 	switch {
 	case s.Open > 0:
-		return refusal(NotAllowed, "a step is being done; pause the run first")
+		return s.busy()
 	case s.Root().Cancelled:
 		return refusal(TooLate, "the run is being cancelled")
 	}

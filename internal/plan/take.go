@@ -107,7 +107,7 @@ func (s *State) checkEdit(p *Program, x *Edit) error {
 	case !p.unit("").ir.MayIntervene:
 		return refusal(NotAllowed, "this workflow does not let anybody change its state while it runs")
 	case s.Open > 0:
-		return refusal(NotAllowed, "a step is being done; pause the run first")
+		return s.busy()
 	case x.Path == "input" || strings.HasPrefix(x.Path, "input."):
 		return refusal(NotAllowed, "the input of a run cannot be changed")
 	case x.Path == "":
@@ -116,6 +116,14 @@ func (s *State) checkEdit(p *Program, x *Edit) error {
 		return refusal(Unknown, "the new value is not JSON")
 	}
 	return nil
+}
+
+// busy refuses what may only be done while no task is open.
+func (s *State) busy() error {
+	if s.Open == s.Stuck() {
+		return refusal(NotAllowed, "a step waits for budget: raise it first, or cancel the run")
+	}
+	return refusal(NotAllowed, "a step is being done; pause the run first")
 }
 
 // gateFor finds the gate that a decision is about.
