@@ -82,9 +82,20 @@ func (e *Engine) nudge(id journal.RunID) {
 	if skip != nil && skip(id) {
 		return
 	}
-	if err := e.claim(context.Background(), id); err != nil && !harmless(err) {
-		e.Log.Error("run not driven", "run", id, "error", err)
+	err := e.claim(context.Background(), id)
+	if err == nil {
+		return
 	}
+	// Those who wait for it have to look elsewhere.
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !harmless(err) {
+		e.Log.Error("run not driven", "run", id, "error", err)
+		if e.waiting[id] != nil {
+			e.failed[id] = err
+		}
+	}
+	e.rested(id)
 }
 
 // harmless errors mean that somebody else looks after a run.

@@ -350,6 +350,57 @@ func TestWorkLeavesRunsAlone(t *testing.T) {
 	})
 }
 
+// Whoever waits for a run that sleeps hears of its end also when another process
+// wakes up first and carries it on; if that one dies, whoever waits goes on.
+func TestARunThatIsCarriedOnElsewhere(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.New()
+			defer store.Close()
+			all := &peers{}
+			kind := newKind()
+			kind.fail["flaky"] = 1
+			kinds := map[string]step.Runner{"test": kind}
+			early := all.join("early")
+			worker := engine.New(engine.Config{
+				Store: store, Process: early, Kinds: kinds, Now: func() time.Time { return time.Now().Add(time.Second) },
+			})
+			if dies {
+				worker.Store = &stopping{Store: store, left: 2}
+			}
+			retried := task("flaky")
+			retried.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{10_000}}
+			e := engine.New(engine.Config{Store: store, Process: all.join("front"), Kinds: kinds})
+			begin(t, e, program([]ir.Step{retried}))
+			ctx, cancel := context.WithCancel(t.Context())
+			go worker.Work(ctx, nil)
+			synctest.Wait()
+
+			kind.hold = func(ctx context.Context, job *step.Job) error {
+				time.Sleep(5 * time.Second)
+				if dies {
+					early.die()
+				}
+				return nil
+			}
+			began := time.Now()
+			entry := rest(t, e)
+			if entry.Outcome != "ok" {
+				t.Errorf("%+v", entry)
+			}
+			if late := time.Since(began); !dies && late > 15*time.Second {
+				t.Errorf("heard of after %s", late)
+			}
+			if n := kind.done["flaky#1"]; n != 1 && !dies {
+				t.Errorf("done %d times", n)
+			}
+			cancel()
+			stop(worker)
+			stop(e)
+		})
+	}
+}
+
 // A thousand runs that wait for people cost no goroutine each.
 func TestWaitingRunsHaveNoGoroutines(t *testing.T) {
 	store := memory.New()

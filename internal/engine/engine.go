@@ -411,20 +411,43 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (*run, error) {
 }
 
 // Wait returns when a run has come to rest: finished, or waiting for somebody
-// or something. A run that waits only for a time is not at rest.
+// or something. A run that waits only for a time is not at rest; when its time
+// comes, another process may be quicker, and is waited for like this one.
 func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, error) {
+	ours := false // it has been in our hands, or waits for a time
 	for {
 		e.mu.Lock()
 		here, err := e.runs[id] != nil || e.loading[id] != nil, e.failed[id]
 		delete(e.failed, id)
-		closed := e.closed
+		_, timed := e.sleeping[id]
+		idle := e.closed || e.held
 		if err != nil {
 			e.mu.Unlock()
 			return journal.Entry{}, err
 		}
 		w := e.join(id) // before looking, so that nothing falls between
 		e.mu.Unlock()
-		entry, over, err := e.await(ctx, id, here, closed, w.rested)
+		var entry journal.Entry
+		var look <-chan time.Time
+		over := false
+		if !here {
+			entry, err = e.Store.Entry(ctx, id)
+			sleeps := entry.Status == journal.Sleeping
+			over = idle || !sleeps && !(ours && entry.Status == journal.Running)
+			if err == nil && !over && !(sleeps && timed) {
+				err = e.takeUp(ctx, &entry)
+				look = time.After(lookElsewhere)
+			}
+		}
+		ours = true
+		if err == nil && !over {
+			select {
+			case <-w.rested:
+			case <-look:
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		}
 		e.leave(id, w)
 		if over || err != nil {
 			return entry, err
@@ -432,20 +455,19 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 	}
 }
 
-// await waits until there may be news of a run; over tells that it is at rest.
-func (e *Engine) await(ctx context.Context, id journal.RunID, here, closed bool, rested <-chan struct{}) (entry journal.Entry, over bool, err error) {
-	if !here {
-		entry, err = e.Store.Entry(ctx, id)
-		if err != nil || entry.Status != journal.Sleeping || closed {
-			return entry, true, err
-		}
+// lookElsewhere is how often to look at a run that another process carries on.
+const lookElsewhere = 50 * time.Millisecond
+
+// takeUp claims a run that is not in our hands, if it could go on and nobody
+// living has it.
+func (e *Engine) takeUp(ctx context.Context, entry *journal.Entry) error {
+	if entry.Status == journal.Sleeping && entry.Wake > e.now() {
+		return nil
 	}
-	select {
-	case <-rested:
-		return journal.Entry{}, false, nil
-	case <-ctx.Done():
-		return journal.Entry{}, false, context.Cause(ctx)
+	if err := e.claim(ctx, entry.ID); err != nil && !harmless(err) {
+		return err
 	}
+	return nil
 }
 
 // waiter is those who wait for one run.
