@@ -58,6 +58,16 @@ outputs/NAME/RUN/build, compared, and only then removed from artifacts/.`,
 					code: exitNotReady, message: fmt.Sprintf("the generation %s of %q cannot be promoted: %v", run, name, err),
 					help: fmt.Sprintf("\"espalier create %s\" carries it on and checks it; --force promotes it all the same.", name),
 				}
+			case errors.Is(err, manifest.ErrEdited):
+				return &failure{
+					code: exitNotReady, message: fmt.Sprintf("the generation %s of %q is not promoted: %v", run, name, err),
+					help: "Keep what you need of it; --force then replaces it.",
+				}
+			case errors.Is(err, manifest.ErrIncomplete):
+				return &failure{
+					code: exitNotReady, message: fmt.Sprintf("the generation %s of %q cannot be promoted: %v", run, name, err),
+					help: fmt.Sprintf("\"espalier create %s\" carries it on; or begin again with what it should do.", name),
+				}
 			case err != nil:
 				return err
 			}

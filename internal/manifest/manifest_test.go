@@ -110,6 +110,88 @@ func TestG20Promotion(t *testing.T) {
 	}
 }
 
+// What was added or removed after the check is not promoted either, and of what
+// is no workflow nothing is left behind.
+func TestG20OnlyWhatWasChecked(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(dir string) error
+		force  bool
+		want   error
+	}{
+		"added": {change: func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "04-agents/b.md"), []byte("b"), 0o644)
+		}, want: manifest.ErrChanged},
+		"removed":  {change: func(dir string) error { return os.Remove(filepath.Join(dir, "05-skills/s.md")) }, want: manifest.ErrChanged},
+		"no agent": {change: func(dir string) error { return os.Remove(filepath.Join(dir, "04-agents/a.md")) }, force: true, want: manifest.ErrIncomplete},
+		"no file":  {change: func(dir string) error { return os.Remove(filepath.Join(dir, "03-workflow.yaml")) }, force: true, want: manifest.ErrIncomplete},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			validated(t, root, stage(t, root))
+			if err := c.change(manifest.Staged(root, "w", run)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := manifest.Promote(root, "w", run, c.force, now); !errors.Is(err, c.want) {
+				t.Errorf("got %v", err)
+			}
+			if _, err := os.Stat(filepath.Join(root, "workflows")); err == nil {
+				t.Error("something was promoted")
+			}
+		})
+	}
+}
+
+// What somebody has written is not replaced, what a generation has made is.
+func TestPromotionSparesWhatWasEdited(t *testing.T) {
+	root := t.TempDir()
+	target := filepath.Join(root, "workflows/w/workflow.yaml")
+	again := func(force bool) error {
+		stage(t, root)
+		staged := filepath.Join(manifest.Staged(root, "w", run), "03-workflow.yaml")
+		raw, _ := os.ReadFile(target)
+		if err := os.WriteFile(staged, append(raw, "more"...), 0o644); err != nil { // another one each time
+			t.Fatal(err)
+		}
+		validated(t, root, stageAsIs(t, root))
+		_, err := manifest.Promote(root, "w", run, force, now)
+		return err
+	}
+	for range 2 {
+		if err := again(false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(target, []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := again(false); !errors.Is(err, manifest.ErrEdited) {
+		t.Errorf("got %v", err)
+	}
+	if raw, err := os.ReadFile(target); err != nil || string(raw) != "mine" {
+		t.Errorf("%q %v", raw, err)
+	}
+	if err := again(true); err != nil {
+		t.Error(err)
+	}
+	if err := again(false); err != nil {
+		t.Error(err)
+	}
+}
+
+// stageAsIs registers what is staged now.
+func stageAsIs(t *testing.T, root string) *manifest.Manifest {
+	t.Helper()
+	dir := manifest.Staged(root, "w", run)
+	m, err := manifest.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Register(dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 // Interrupted between promoting and archiving, it is done again from the staged files.
 func TestPromotionResumes(t *testing.T) {
 	root := t.TempDir()

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -38,8 +39,16 @@ func (m *Manifest) Ready() error {
 	return nil
 }
 
-// ErrChanged is a file that is not what the manifest says.
-var ErrChanged = errors.New("a file was changed after it was checked")
+// Why a generation stays where it is.
+var (
+	// ErrChanged is a file that is not what the manifest says.
+	ErrChanged = errors.New("a file was changed after it was checked")
+	// ErrIncomplete is a generation that no workflow can be made of.
+	ErrIncomplete = errors.New("there is no 03-workflow.yaml, or no agent, to promote")
+	// ErrEdited is a file of the workflow that somebody has written, and that
+	// would be lost.
+	ErrEdited = errors.New("the workflow is there already, with a file that no generation has made")
+)
 
 // Promote puts a generation in its place, keeps a copy of all of it and removes
 // the staging folder. Interrupted anywhere, it is done by promoting once more.
@@ -66,11 +75,20 @@ func promote(root, workflow, run string, force bool, now time.Time, before func(
 		}
 	}
 	target, archive := "workflows/"+workflow, "outputs/"+workflow+"/"+run+"/build"
+	moves, err := p.moves(target)
+	if err != nil {
+		return m, err
+	}
+	if !force {
+		if err := p.spare(moves, target); err != nil {
+			return m, err
+		}
+	}
 	m.Phases.Promotion.Enter(InProgress, now)
 	if err := p.note(m, p.staged); err != nil {
 		return m, err
 	}
-	if err := p.place(m, target, archive); err != nil {
+	if err := p.place(m, moves, target, archive); err != nil {
 		m.Fail("promotion", "", err.Error(), now)
 		return m, errors.Join(err, p.note(m, p.staged))
 	}
@@ -105,11 +123,23 @@ func (p *promotion) copy(from, to string) error {
 
 // verify holds the files against their checksums.
 func (m *Manifest) verify(dir string) error {
+	names, err := Files(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if Canonical(name) != "" && !slices.ContainsFunc(m.Files, func(f File) bool { return f.Path == name }) {
+			return fmt.Errorf("%w: %s is new", ErrChanged, name)
+		}
+	}
 	for _, f := range m.Files {
 		if f.Checksum == "" {
 			continue
 		}
 		raw, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(f.Path)))
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: %s is gone", ErrChanged, f.Path)
+		}
 		if err != nil {
 			return err
 		}
@@ -120,40 +150,103 @@ func (m *Manifest) verify(dir string) error {
 	return nil
 }
 
-// place copies the workflow to its folder.
-func (p *promotion) place(m *Manifest, target, archive string) error {
+// move is a file on its way from the staging folder to that of the workflow.
+type move struct{ from, to string }
+
+// moves lists what makes up the workflow.
+func (p *promotion) moves(target string) ([]move, error) {
 	names, err := Files(p.staged)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	dir := filepath.Join(p.root, filepath.FromSlash(target))
-	agents := 0
+	config, agents := false, false
+	var out []move
 	for _, name := range names {
 		to := Canonical(name)
 		if to == "" {
 			continue
 		}
-		if strings.HasPrefix(to, "agents/") {
-			agents++
+		config, agents = config || to == "workflow.yaml", agents || strings.HasPrefix(to, "agents/")
+		out = append(out, move{filepath.Join(p.staged, filepath.FromSlash(name)), filepath.Join(p.root, filepath.FromSlash(target), filepath.FromSlash(to))})
+	}
+	if !config || !agents {
+		return nil, ErrIncomplete
+	}
+	return out, nil
+}
+
+// spare looks for files that would be lost: what lies in their places is
+// neither what goes there now nor what the last promotion has put there.
+func (p *promotion) spare(moves []move, target string) error {
+	dir := filepath.Join(p.root, filepath.FromSlash(target))
+	earlier := promoted(p.root, dir)
+	for _, one := range moves {
+		is, err := os.ReadFile(one.to)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
-		if err := p.copy(filepath.Join(p.staged, filepath.FromSlash(name)), filepath.Join(dir, filepath.FromSlash(to))); err != nil {
+		if err != nil {
+			return err
+		}
+		new, err := os.ReadFile(one.from)
+		if err != nil {
+			return err
+		}
+		if sum := Checksum(is); sum != Checksum(new) && sum != earlier[one.to] {
+			rel, err := filepath.Rel(p.root, one.to)
+			return errors.Join(err, fmt.Errorf("%w: %s", ErrEdited, filepath.ToSlash(rel)))
+		}
+	}
+	return nil
+}
+
+// promoted is the checksums of what the last promotion has put into a
+// workflow's folder, as far as its archive is still there.
+func promoted(root, dir string) map[string]string {
+	var status workflowStatus
+	raw, err := os.ReadFile(filepath.Join(dir, statusFile))
+	if err != nil || json.Unmarshal(raw, &status) != nil || !filepath.IsLocal(filepath.FromSlash(status.Archive)) {
+		return nil
+	}
+	archive := filepath.Join(root, filepath.FromSlash(status.Archive))
+	names, err := Files(archive)
+	if err != nil {
+		return nil
+	}
+	sums := map[string]string{}
+	for _, name := range names {
+		to := Canonical(name)
+		if raw, err := os.ReadFile(filepath.Join(archive, filepath.FromSlash(name))); err == nil && to != "" {
+			sums[filepath.Join(dir, filepath.FromSlash(to))] = Checksum(raw)
+		}
+	}
+	return sums
+}
+
+// statusFile leads from a workflow to the generation that it came from.
+const statusFile = "workflow_status.json"
+
+type workflowStatus struct {
+	Workflow     string `json:"workflow"`
+	RegisteredAt string `json:"registered_at"`
+	SourceRunID  string `json:"source_run_id"`
+	Archive      string `json:"archive"`
+}
+
+// place copies the workflow to its folder.
+func (p *promotion) place(m *Manifest, moves []move, target, archive string) error {
+	for _, one := range moves {
+		if err := p.copy(one.from, one.to); err != nil {
 			return err
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, "workflow.yaml")); err != nil || agents == 0 {
-		return errors.New("there is no workflow.yaml, or no agent, to promote")
-	}
-	status, err := json.MarshalIndent(struct {
-		Workflow     string `json:"workflow"`
-		RegisteredAt string `json:"registered_at"`
-		SourceRunID  string `json:"source_run_id"`
-		Archive      string `json:"archive"`
-	}{m.Workflow, Time(p.now), m.RunID, archive}, "", "  ")
+	status, err := json.MarshalIndent(workflowStatus{m.Workflow, Time(p.now), m.RunID, archive}, "", "  ")
 	if err != nil {
 		return err
 	}
+	dir := filepath.Join(p.root, filepath.FromSlash(target))
 	p.before()
-	if err := Replace(filepath.Join(dir, "workflow_status.json"), append(status, '\n')); err != nil {
+	if err := Replace(filepath.Join(dir, statusFile), append(status, '\n')); err != nil {
 		return err
 	}
 	p.before()
