@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -48,8 +49,9 @@ artifacts/NAME/RUN/ with a manifest.json and checked; what is wrong goes back to
 the model. "espalier promote NAME" then puts the workflow in its place.
 
 A project's own workflows/workflow-creator is used instead of ours. Without
-words, a generation that was interrupted is carried on. --simulate needs no
-model: the words themselves decide on the steps.`,
+words, the newest generation is carried on: where it was interrupted or has
+failed, and with the model that it began with; what is there by then is checked
+once more. --simulate needs no model: the words themselves decide on the steps.`,
 		Example: `  espalier create feedback-digest "Read the feedback, group it by theme, then write a summary"
   espalier create feedback-digest --simulate "Read the feedback and write a summary"`,
 		Args:              takes(1, 2, "a name, and what the workflow should do"),
@@ -116,15 +118,17 @@ func (a *app) create(g *generation) error {
 	}
 	tools := builtin.NewTools(root, settings, a.Getenv, models.Secrets)
 	defer tools.Close()
-	if err := ready(compiled.program, models, tools, g.options, insteadOfModels); err != nil {
-		return err
-	}
-	if err := mayRunScripts(compiled.program, settings, g.options); err != nil {
-		return err
-	}
 	again, err := g.find(root)
 	if err != nil {
 		return err
+	}
+	check := func() error {
+		return cmp.Or(ready(compiled.program, models, tools, g.options, insteadOfModels), mayRunScripts(compiled.program, settings, g.options))
+	}
+	if !again {
+		if err := check(); err != nil {
+			return err
+		}
 	}
 	r, err := a.runtime(root, builtin.RuntimeOptions{Config: settings, Models: models, Tools: tools})
 	if err != nil {
@@ -135,18 +139,20 @@ func (a *app) create(g *generation) error {
 	begin := func(ctx context.Context) error {
 		return r.Engine.Start(ctx, id, compiled.definition(), g.input(g.request), g.options.Encode(), actor(""))
 	}
-	switch {
-	case again && g.entry.Run != "":
-		id = journal.RunID(g.entry.Run)
-		if _, err := r.Store.Entry(context.Background(), id); err == nil {
-			begin = func(ctx context.Context) error { return r.Engine.Resume(ctx, id) }
+	if again {
+		var goOn func(context.Context) error
+		if id, goOn, err = g.carryOn(r, id); goOn != nil {
+			begin = goOn
+		} else if err == nil { // interrupted before it began
+			err = check()
 		}
-	default:
-		if err := g.begin(root, string(id), a.Now); err != nil {
-			return err
-		}
+	} else {
+		err = g.begin(root, string(id), a.Now)
 	}
-	if g.entry.Status == manifest.Generating {
+	if err != nil {
+		return err
+	}
+	if g.entry.Status == manifest.Generating || g.entry.Status == manifest.Failed {
 		if err := a.drive(r, id, begin); err != nil {
 			return err
 		}
@@ -155,6 +161,39 @@ func (a *app) create(g *generation) error {
 		}
 	}
 	return a.validateGenerated(r, g)
+}
+
+// carryOn is what goes on with a generation: the run that it began with; or
+// the fresh one, from where that has failed. There is nothing to go on with if
+// that has never begun.
+func (g *generation) carryOn(r *builtin.Runtime, fresh journal.RunID) (id journal.RunID, goOn func(context.Context) error, err error) {
+	ctx := context.Background()
+	if err := r.Flush(ctx); err != nil { // somebody may have been stopped before the manifest was written
+		return "", nil, err
+	}
+	if g.entry, err = manifest.Read(g.dir); err != nil {
+		return "", nil, err
+	}
+	old := journal.RunID(g.entry.Run)
+	state, _, def, err := r.Engine.Load(ctx, old)
+	if errors.Is(err, journal.ErrUnknownRun) {
+		return old, nil, nil
+	}
+	if err == nil {
+		err = readyAgain(r, state, def)
+	}
+	if err == nil && !g.options.Simulate && g.options.ScriptName == "" && g.options.Model == "" { // for repairs
+		err = json.Unmarshal(state.Options, &g.options)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	failed := slices.IndexFunc(g.entry.Steps, func(s manifest.Step) bool { return s.Status == manifest.StepFailed })
+	if g.entry.Status == manifest.Failed && failed >= 0 {
+		step := g.entry.Steps[failed].ID
+		return fresh, func(ctx context.Context) error { return r.Engine.StartFrom(ctx, fresh, old, step, actor("")) }, nil
+	}
+	return old, func(ctx context.Context) error { return r.Engine.Resume(ctx, old) }, nil
 }
 
 // find looks for a generation to carry on, when nobody says what to make.
@@ -168,7 +207,7 @@ func (g *generation) find(root string) (bool, error) {
 	}
 	for _, one := range slices.Backward(runs) {
 		m, err := manifest.Read(manifest.Staged(root, g.name, one.Name()))
-		if err != nil || m.Status != manifest.Generating && m.Status != manifest.Generated {
+		if err != nil || m.Run == "" || !slices.Contains([]string{manifest.Generating, manifest.Generated, manifest.Validated, manifest.Failed}, m.Status) {
 			continue
 		}
 		g.entry, g.run, g.dir, g.request = m, m.RunID, manifest.Staged(root, g.name, one.Name()), m.Request
