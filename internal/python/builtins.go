@@ -66,7 +66,7 @@ func newStandard() *standard {
 		builtins[name] = builtin(name, least, most, do)
 	}
 	for name := range exceptions {
-		builtinClasses[name] = &class{name: name, exception: true, make: func(_ *Thread, args []Value, named map[string]Value) (Value, error) {
+		builtinClasses[name] = &class{name: name, exception: true, make: func(_ *Thread, args []Value, named Named) (Value, error) {
 			if len(named) > 0 {
 				return nil, raise("TypeError", "%s() takes no keyword arguments", name)
 			}
@@ -74,11 +74,11 @@ func newStandard() *standard {
 		}}
 	}
 	delete(builtinClasses, "JSONDecodeError")
-	kind := func(name string, do func(t *Thread, args []Value, named map[string]Value) (Value, error)) {
+	kind := func(name string, do func(t *Thread, args []Value, named Named) (Value, error)) {
 		builtinClasses[name] = &class{name: name, make: do}
 	}
 	one := func(name string, do func(t *Thread, v Value, there bool) (Value, error)) {
-		kind(name, func(t *Thread, args []Value, named map[string]Value) (Value, error) {
+		kind(name, func(t *Thread, args []Value, named Named) (Value, error) {
 			a := &arguments{fn: name, list: args, named: named}
 			if err := a.between(0, 1); err != nil {
 				return nil, err
@@ -128,13 +128,13 @@ func newStandard() *standard {
 		s.frozen = true
 		return s, nil
 	})
-	kind("dict", func(t *Thread, args []Value, named map[string]Value) (Value, error) {
+	kind("dict", func(t *Thread, args []Value, named Named) (Value, error) {
 		d := &Dict{}
 		update := t.std.methods["dict"]["update"]
 		_, err := update(t, d, &arguments{fn: "dict", list: args, named: named})
 		return d, err
 	})
-	kind("range", func(_ *Thread, args []Value, named map[string]Value) (Value, error) {
+	kind("range", func(_ *Thread, args []Value, named Named) (Value, error) {
 		a := &arguments{fn: "range", list: args, named: named}
 		if err := a.between(1, 3); err != nil {
 			return nil, err
@@ -272,15 +272,15 @@ func newStandard() *standard {
 		if g, ok := a.list[0].(*generator); ok {
 			return g, nil
 		}
-		v := a.list[0]
-		if _, err := t.collect(v); err != nil {
+		it, err := t.iterate(a.list[0])
+		if err != nil {
 			return nil, err
 		}
-		return &generator{name: "iterator", run: func(yield func(Value) error) error { return t.each(v, yield) }}, nil
+		return &generator{name: typeName(a.list[0]) + "_iterator", next: it}, nil
 	})
 	fn("next", 1, 2, next)
 	builtins["print"] = &Builtin{Name: "print", Call: printOut}
-	builtins["sorted"] = &Builtin{Name: "sorted", Call: func(t *Thread, args []Value, named map[string]Value) (Value, error) {
+	builtins["sorted"] = &Builtin{Name: "sorted", Call: func(t *Thread, args []Value, named Named) (Value, error) {
 		a := &arguments{fn: "sorted", list: args, named: named}
 		key, reverse := a.take("key", nil), truth(a.take("reverse", false))
 		if err := a.between(1, 1); err != nil {
@@ -293,7 +293,7 @@ func newStandard() *standard {
 		items, err = t.sorted(items, key, reverse)
 		return &List{items}, err
 	}}
-	builtins["sum"] = &Builtin{Name: "sum", Call: func(t *Thread, args []Value, named map[string]Value) (Value, error) {
+	builtins["sum"] = &Builtin{Name: "sum", Call: func(t *Thread, args []Value, named Named) (Value, error) {
 		a := &arguments{fn: "sum", list: args, named: named}
 		start := a.take("start", int64(0))
 		if err := a.between(1, 2); err != nil {
@@ -318,11 +318,11 @@ func newStandard() *standard {
 }
 
 func builtin(name string, least, most int, do func(t *Thread, a *arguments) (Value, error)) *Builtin {
-	return &Builtin{Name: name, Call: func(t *Thread, args []Value, named map[string]Value) (Value, error) {
+	return &Builtin{Name: name, Call: func(t *Thread, args []Value, named Named) (Value, error) {
 		a := &arguments{fn: name, list: args, named: named}
-		if name == "round" {
-			if v, ok := named["ndigits"]; ok {
-				a.list, a.used = append(slices.Clone(args), v), 1
+		if name == "round" && len(args) == 1 {
+			if v := a.take("ndigits", nil); v != nil {
+				a.list = []Value{args[0], v}
 			}
 		}
 		if err := a.between(least, most); err != nil {
@@ -346,6 +346,8 @@ func length(v Value) (Value, error) {
 		return int64(v.d.len()), nil
 	case *rangeValue:
 		return v.len(), nil
+	case *view:
+		return int64(v.d.len()), nil
 	}
 	return nil, raise("TypeError", "object of type '%s' has no len()", typeName(v))
 }
@@ -355,9 +357,12 @@ func toFloat(_ *Thread, v Value, there bool) (Value, error) {
 		return 0.0, nil
 	}
 	if s, ok := v.(string); ok {
-		text := strings.ToLower(strings.ReplaceAll(strings.TrimSpace(s), "_", ""))
-		f, err := strconv.ParseFloat(text, 64)
-		if err != nil && !math.IsInf(f, 0) || strings.HasPrefix(strings.TrimLeft(text, "+-"), "0x") {
+		text, ok := digitsOf(s)
+		f, err := strconv.ParseFloat(strings.ToLower(text), 64)
+		if !ok {
+			err = strconv.ErrSyntax
+		}
+		if err != nil && !math.IsInf(f, 0) || strings.ContainsAny(text, "xXpP") {
 			return nil, raise("ValueError", "could not convert string to float: %s", quote(s))
 		}
 		return f, nil
@@ -369,7 +374,22 @@ func toFloat(_ *Thread, v Value, there bool) (Value, error) {
 	return floatOf(n)
 }
 
-func toInt(t *Thread, args []Value, named map[string]Value) (Value, error) {
+// digitsOf is a text that should be a number without the space around it and
+// the underscores in it; false when one stands where none may.
+func digitsOf(s string) (string, bool) {
+	s = strings.TrimFunc(s, isSpace)
+	isDigit := func(i int) bool {
+		return i >= 0 && i < len(s) && (s[i] >= '0' && s[i] <= '9' || s[i]|0x20 >= 'a' && s[i]|0x20 <= 'z')
+	}
+	for i := range len(s) {
+		if s[i] == '_' && !(isDigit(i-1) && isDigit(i+1)) {
+			return s, false
+		}
+	}
+	return strings.ReplaceAll(s, "_", ""), true
+}
+
+func toInt(t *Thread, args []Value, named Named) (Value, error) {
 	a := &arguments{fn: "int", list: args, named: named}
 	baseValue := a.take("base", int64(10))
 	if err := a.between(0, 2); err != nil {
@@ -383,7 +403,7 @@ func toInt(t *Thread, args []Value, named map[string]Value) (Value, error) {
 		return nil, raise("ValueError", "int() base must be >= 2 and <= 36, or 0")
 	}
 	if s, ok := args[0].(string); ok {
-		text := strings.ReplaceAll(strings.TrimSpace(s), "_", "")
+		text, clean := digitsOf(s)
 		if len(text) > maxDigits {
 			return nil, raise("ValueError", "Exceeds the limit (%d digits) for integer string conversion", maxDigits)
 		}
@@ -396,10 +416,13 @@ func toInt(t *Thread, args []Value, named map[string]Value) (Value, error) {
 			text = sign + strings.TrimPrefix(strings.ToLower(digits), prefix)
 		}
 		n, ok := new(big.Int).SetString(text, int(base))
-		if !ok {
+		if !ok || !clean {
 			return nil, raise("ValueError", "invalid literal for int() with base %d: %s", base, quote(s))
 		}
 		return normal(n), t.spend(int64(len(text) / 8))
+	}
+	if _, named := named.Get("base"); named || len(args) > 1 {
+		return nil, raise("TypeError", "int() can't convert non-string with explicit base")
 	}
 	n, ok := number(args[0])
 	if !ok {
@@ -478,6 +501,18 @@ func (t *Thread) some(v Value, wanted bool) (Value, error) {
 
 func isInstance(v, kind Value) (Value, error) {
 	switch kind := kind.(type) {
+	case *union:
+		for _, one := range kind.kinds {
+			if one == nil && v == nil {
+				return true, nil
+			}
+			if one != nil {
+				if ok, err := isInstance(v, one); err != nil || ok.(bool) {
+					return ok, err
+				}
+			}
+		}
+		return false, nil
 	case *Tuple:
 		for _, one := range kind.Items {
 			if ok, err := isInstance(v, one); err != nil || ok.(bool) {
@@ -503,26 +538,8 @@ func next(t *Thread, a *arguments) (Value, error) {
 	if !ok {
 		return nil, raise("TypeError", "'%s' object is not an iterator", typeName(a.list[0]))
 	}
-	if !g.open {
-		var all []Value
-		run := g.run
-		g.open = true
-		err := run(func(v Value) error {
-			all = append(all, v)
-			if err := t.spend(1); err != nil {
-				return err
-			}
-			return t.grow(16)
-		})
-		if err != nil {
-			return nil, err
-		}
-		g.buf = all
-	}
-	if len(g.buf) > 0 {
-		v := g.buf[0]
-		g.buf = g.buf[1:]
-		return v, nil
+	if v, ok, err := t.advance(g); ok || err != nil {
+		return v, err
 	}
 	if len(a.list) > 1 {
 		return a.list[1], nil
@@ -531,18 +548,19 @@ func next(t *Thread, a *arguments) (Value, error) {
 }
 
 func extreme(name, op string) *Builtin {
-	return &Builtin{Name: name, Call: func(t *Thread, args []Value, named map[string]Value) (Value, error) {
+	return &Builtin{Name: name, Call: func(t *Thread, args []Value, named Named) (Value, error) {
 		a := &arguments{fn: name, list: args, named: named}
 		key := a.take("key", nil)
-		otherwise, hasDefault := named["default"]
-		if hasDefault {
-			a.used++
-		}
+		_, hasDefault := named.Get("default")
+		otherwise := a.take("default", nil)
 		if err := a.between(1, -1); err != nil {
 			return nil, err
 		}
 		over := args[0]
 		if len(args) > 1 {
+			if hasDefault {
+				return nil, raise("TypeError", "Cannot specify a default for %s() with multiple positional arguments", name)
+			}
 			over = &List{args}
 		}
 		var best, bestKey Value
@@ -578,22 +596,28 @@ func extreme(name, op string) *Builtin {
 	}}
 }
 
-func printOut(t *Thread, args []Value, named map[string]Value) (Value, error) {
+func printOut(t *Thread, args []Value, named Named) (Value, error) {
 	a := &arguments{fn: "print", list: args, named: named}
 	sep, end := a.take("sep", " "), a.take("end", "\n")
 	a.take("flush", nil)
 	if err := a.between(0, -1); err != nil {
 		return nil, err
 	}
-	var b strings.Builder
-	between, _ := sep.(string)
-	after, _ := end.(string)
 	if sep == nil {
-		between = " "
+		sep = " "
 	}
 	if end == nil {
-		after = "\n"
+		end = "\n"
 	}
+	between, ok := sep.(string)
+	if !ok {
+		return nil, raise("TypeError", "sep must be None or a string, not %s", typeName(sep))
+	}
+	after, ok := end.(string)
+	if !ok {
+		return nil, raise("TypeError", "end must be None or a string, not %s", typeName(end))
+	}
+	var b strings.Builder
 	for i, v := range args {
 		if i > 0 {
 			b.WriteString(between)
@@ -612,7 +636,7 @@ func printOut(t *Thread, args []Value, named map[string]Value) (Value, error) {
 	return nil, nil
 }
 
-func enumerate(t *Thread, args []Value, named map[string]Value) (Value, error) {
+func enumerate(t *Thread, args []Value, named Named) (Value, error) {
 	a := &arguments{fn: "enumerate", list: args, named: named}
 	start := a.take("start", int64(0))
 	if err := a.between(1, 2); err != nil {
@@ -622,114 +646,137 @@ func enumerate(t *Thread, args []Value, named map[string]Value) (Value, error) {
 	if !ok {
 		return nil, raise("TypeError", "'%s' object cannot be interpreted as an integer", typeName(a.at(1, start)))
 	}
-	return &generator{name: "enumerate", run: func(yield func(Value) error) error {
-		return t.each(args[0], func(v Value) error {
-			if err := t.grow(48); err != nil {
-				return err
-			}
-			i++
-			return yield(&Tuple{[]Value{i - 1, v}})
-		})
+	items, err := t.iterate(args[0])
+	if err != nil {
+		return nil, err
+	}
+	return &generator{name: "enumerate", next: func() (Value, bool, error) {
+		v, ok, err := items()
+		if !ok || err != nil {
+			return nil, false, err
+		}
+		i++
+		return &Tuple{[]Value{i - 1, v}}, true, t.grow(48)
 	}}, nil
 }
 
-func zip(t *Thread, args []Value, named map[string]Value) (Value, error) {
+func zip(t *Thread, args []Value, named Named) (Value, error) {
 	a := &arguments{fn: "zip", list: args, named: named}
 	strict := truth(a.take("strict", false))
 	if err := a.between(0, -1); err != nil {
 		return nil, err
 	}
-	var lists [][]Value
-	shortest := math.MaxInt
-	for _, v := range args {
-		items, err := t.collect(v)
+	rows, err := t.rows(args, strict)
+	return &generator{name: "zip", next: func() (Value, bool, error) {
+		row, ok, err := rows()
+		if !ok || err != nil {
+			return nil, false, err
+		}
+		return &Tuple{row}, true, nil
+	}}, err
+}
+
+// rows goes through several things at once, as far as the shortest goes.
+func (t *Thread) rows(over []Value, strict bool) (func() ([]Value, bool, error), error) {
+	columns := make([]iterator, len(over))
+	for i, v := range over {
+		column, err := t.iterate(v)
 		if err != nil {
 			return nil, err
 		}
-		if strict && len(lists) > 0 && len(items) != shortest {
-			return nil, raise("ValueError", "zip() argument %d is %s than argument 1", len(lists)+1, map[bool]string{true: "shorter", false: "longer"}[len(items) < shortest])
-		}
-		shortest = min(shortest, len(items))
-		lists = append(lists, items)
+		columns[i] = column
 	}
-	return &generator{name: "zip", run: func(yield func(Value) error) error {
-		for i := 0; len(lists) > 0 && i < shortest; i++ {
-			row := make([]Value, len(lists))
-			for j := range lists {
-				row[j] = lists[j][i]
+	return func() ([]Value, bool, error) {
+		row := make([]Value, len(columns))
+		for i, column := range columns {
+			v, ok, err := column()
+			if err != nil {
+				return nil, false, err
 			}
-			if err := t.grow(24 + 16*int64(len(row))); err != nil {
-				return err
+			row[i] = v
+			if ok {
+				continue
 			}
-			if err := yield(&Tuple{row}); err != nil {
-				return err
+			if strict && i > 0 {
+				return nil, false, raise("ValueError", "zip() argument %d is shorter than argument%s 1%s", i+1, plural(i), upTo(i))
 			}
+			for j := i + 1; strict && j < len(columns); j++ {
+				if _, more, err := columns[j](); more || err != nil {
+					if err == nil {
+						err = raise("ValueError", "zip() argument %d is longer than argument%s 1%s", j+1, plural(j), upTo(j))
+					}
+					return nil, false, err
+				}
+			}
+			return nil, false, nil
 		}
-		return nil
-	}}, nil
+		if err := t.spend(1); err != nil {
+			return nil, false, err
+		}
+		return row, len(row) > 0, t.grow(24 + 16*int64(len(row)))
+	}, nil
 }
 
-func mapped(t *Thread, args []Value, named map[string]Value) (Value, error) {
+// upTo is the end of "arguments 1-3".
+func upTo(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "-" + strconv.Itoa(n)
+}
+
+func mapped(t *Thread, args []Value, named Named) (Value, error) {
 	a := &arguments{fn: "map", list: args, named: named}
 	if err := a.between(2, -1); err != nil {
 		return nil, err
 	}
-	if len(args) > 2 {
-		rows, err := zip(t, args[1:], nil)
-		if err != nil {
-			return nil, err
+	rows, err := t.rows(args[1:], false)
+	return &generator{name: "map", next: func() (Value, bool, error) {
+		row, ok, err := rows()
+		if !ok || err != nil {
+			return nil, false, err
 		}
-		return &generator{name: "map", run: func(yield func(Value) error) error {
-			return t.each(rows, func(row Value) error {
-				v, err := t.call(args[0], row.(*Tuple).Items, nil)
-				if err != nil {
-					return err
-				}
-				return yield(v)
-			})
-		}}, nil
-	}
-	return &generator{name: "map", run: func(yield func(Value) error) error {
-		return t.each(args[1], func(item Value) error {
-			v, err := t.Call(args[0], item)
-			if err != nil {
-				return err
-			}
-			return yield(v)
-		})
-	}}, nil
+		v, err := t.call(args[0], row, nil)
+		return v, true, err
+	}}, err
 }
 
-func filtered(t *Thread, args []Value, named map[string]Value) (Value, error) {
+func filtered(t *Thread, args []Value, named Named) (Value, error) {
 	a := &arguments{fn: "filter", list: args, named: named}
 	if err := a.between(2, 2); err != nil {
 		return nil, err
 	}
-	return &generator{name: "filter", run: func(yield func(Value) error) error {
-		return t.each(args[1], func(item Value) error {
+	items, err := t.iterate(args[1])
+	return &generator{name: "filter", next: func() (Value, bool, error) {
+		for {
+			item, ok, err := items()
+			if !ok || err != nil {
+				return nil, false, err
+			}
+			if err := t.spend(1); err != nil {
+				return nil, false, err
+			}
 			keep := item
 			if args[0] != nil {
-				v, err := t.Call(args[0], item)
-				if err != nil {
-					return err
+				if keep, err = t.Call(args[0], item); err != nil {
+					return nil, false, err
 				}
-				keep = v
 			}
-			if !truth(keep) {
-				return nil
+			if truth(keep) {
+				return item, true, nil
 			}
-			return yield(item)
-		})
-	}}, nil
+		}
+	}}, err
 }
 
-func reversed(t *Thread, args []Value, named map[string]Value) (Value, error) {
+func reversed(t *Thread, args []Value, named Named) (Value, error) {
 	a := &arguments{fn: "reversed", list: args, named: named}
 	if err := a.between(1, 1); err != nil {
 		return nil, err
 	}
 	switch args[0].(type) {
-	case *Set, *generator:
+	case *List, *Tuple, string, *Dict, *view, *rangeValue:
+	default:
 		return nil, raise("TypeError", "'%s' object is not reversible", typeName(args[0]))
 	}
 	items, err := t.collect(args[0])
@@ -738,14 +785,11 @@ func reversed(t *Thread, args []Value, named map[string]Value) (Value, error) {
 	}
 	items = slices.Clone(items)
 	slices.Reverse(items)
-	return &generator{name: "reversed", run: func(yield func(Value) error) error {
-		for _, v := range items {
-			if err := yield(v); err != nil {
-				return err
-			}
-		}
-		return nil
-	}}, t.grow(16 * int64(len(items)))
+	it, err := t.iterate(&List{items})
+	if err != nil {
+		return nil, err
+	}
+	return &generator{name: "reversed", next: it}, t.grow(16 * int64(len(items)))
 }
 
 func mathModule() *Object {
@@ -767,12 +811,6 @@ func mathModule() *Object {
 			return do(list)
 		})
 	}
-	domain := func(f float64) (Value, error) {
-		if math.IsNaN(f) {
-			return nil, raise("ValueError", "math domain error")
-		}
-		return f, nil
-	}
 	whole := func(name string, change func(float64) float64) {
 		real(name, 1, 1, func(f []float64) (Value, error) {
 			return wholeNumber(change(f[0]))
@@ -781,23 +819,64 @@ func mathModule() *Object {
 	whole("floor", math.Floor)
 	whole("ceil", math.Ceil)
 	whole("trunc", math.Trunc)
-	real("sqrt", 1, 1, func(f []float64) (Value, error) { return domain(math.Sqrt(f[0])) })
+	real("sqrt", 1, 1, func(f []float64) (Value, error) {
+		if f[0] < 0 {
+			return nil, raise("ValueError", "math domain error")
+		}
+		return math.Sqrt(f[0]), nil
+	})
 	real("fabs", 1, 1, func(f []float64) (Value, error) { return math.Abs(f[0]), nil })
-	real("exp", 1, 1, func(f []float64) (Value, error) { return math.Exp(f[0]), nil })
-	real("pow", 2, 2, func(f []float64) (Value, error) { return floats("**", f[0], f[1]) })
+	finite := func(z float64, from ...float64) (Value, error) {
+		for _, f := range from {
+			if math.IsNaN(f) || math.IsInf(f, 0) {
+				return z, nil
+			}
+		}
+		switch {
+		case math.IsNaN(z):
+			return nil, raise("ValueError", "math domain error")
+		case math.IsInf(z, 0):
+			return nil, raise("OverflowError", "math range error")
+		}
+		return z, nil
+	}
+	real("exp", 1, 1, func(f []float64) (Value, error) { return finite(math.Exp(f[0]), f[0]) })
+	real("pow", 2, 2, func(f []float64) (Value, error) {
+		if f[0] == 0 && f[1] < 0 {
+			return nil, raise("ValueError", "math domain error")
+		}
+		return finite(math.Pow(f[0], f[1]), f...)
+	})
 	real("isnan", 1, 1, func(f []float64) (Value, error) { return math.IsNaN(f[0]), nil })
 	real("isinf", 1, 1, func(f []float64) (Value, error) { return math.IsInf(f[0], 0), nil })
 	real("isfinite", 1, 1, func(f []float64) (Value, error) { return !math.IsInf(f[0], 0) && !math.IsNaN(f[0]), nil })
-	real("isclose", 2, 2, func(f []float64) (Value, error) {
-		return f[0] == f[1] || math.Abs(f[0]-f[1]) <= 1e-9*math.Max(math.Abs(f[0]), math.Abs(f[1])), nil
-	})
+	m.Attrs["isclose"] = &Builtin{Name: "isclose", Call: func(_ *Thread, args []Value, named Named) (Value, error) {
+		a := &arguments{fn: "isclose", list: args, named: named}
+		list := append(slices.Clone(args), a.take("rel_tol", 1e-9), a.take("abs_tol", 0.0))
+		if err := a.between(2, 2); err != nil {
+			return nil, err
+		}
+		var f [4]float64
+		for i, v := range list {
+			n, _ := number(v)
+			real, err := floatOf(n)
+			if err != nil {
+				return nil, raise("TypeError", "must be real number, not %s", typeName(v))
+			}
+			f[i] = real
+		}
+		if math.IsInf(f[0], 0) || math.IsInf(f[1], 0) {
+			return f[0] == f[1], nil
+		}
+		return f[0] == f[1] || math.Abs(f[0]-f[1]) <= max(f[2]*max(math.Abs(f[0]), math.Abs(f[1])), f[3]), nil
+	}}
 	logarithm := func(name string, most int, do func(float64) float64) {
 		real(name, 1, most, func(f []float64) (Value, error) {
-			if f[0] <= 0 {
+			if f[0] <= 0 || len(f) == 2 && f[1] <= 0 {
 				return nil, raise("ValueError", "math domain error")
 			}
 			if len(f) == 2 {
-				return do(f[0]) / do(f[1]), nil
+				return floats("/", do(f[0]), do(f[1]))
 			}
 			return do(f[0]), nil
 		})

@@ -3,10 +3,10 @@ package python
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -27,9 +27,6 @@ const (
 	doContinue
 	doReturn
 )
-
-// errStop ends going through something early.
-var errStop = errors.New("stop")
 
 func (t *Thread) block(e *env, body []Stmt) (flow, Value, error) {
 	for _, s := range body {
@@ -316,7 +313,7 @@ func nest(path string, inner *Object) *Object {
 	if dotted {
 		inner = nest(rest, inner)
 	}
-	return &Object{Type: "module", Attrs: map[string]Value{first: inner}}
+	return &Object{Type: "module", Text: "<module>", Attrs: map[string]Value{first: inner}}
 }
 
 // home is the scope that a plain assignment to a name goes to.
@@ -406,6 +403,9 @@ func (t *Thread) assign(e *env, target Expr, v Value) error {
 		if err != nil {
 			return err
 		}
+		if _, err := t.attribute(owner, x.Name); err != nil {
+			return err
+		}
 		return raise("AttributeError", "'%s' object attribute '%s' is read-only", typeName(owner), x.Name)
 	}
 	return fmt.Errorf("python: assignment to %T", target)
@@ -424,6 +424,11 @@ func (t *Thread) assignSlice(e *env, owner Value, s *SliceExpr, v Value) error {
 	if err != nil {
 		return err
 	}
+	return t.replaceSlice(l, lo, hi, step, slices.Clone(items))
+}
+
+// replaceSlice puts items where a slice of a list is.
+func (t *Thread) replaceSlice(l *List, lo, hi, step int, items []Value) error {
 	if step != 1 {
 		var at []int
 		for i := lo; step > 0 && i < hi || step < 0 && i > hi; i += step {
@@ -448,14 +453,41 @@ func (t *Thread) assignSlice(e *env, owner Value, s *SliceExpr, v Value) error {
 	return nil
 }
 
-func (t *Thread) unpack(e *env, targets []Expr, v Value) error {
-	items, err := t.collect(v)
+func (t *Thread) deleteSlice(e *env, owner Value, s *SliceExpr) error {
+	l, ok := owner.(*List)
+	if !ok {
+		return raise("TypeError", "'%s' object does not support item deletion", typeName(owner))
+	}
+	lo, hi, step, err := t.sliceBounds(e, s, len(l.Items))
 	if err != nil {
-		if r := (*Raised)(nil); errors.As(err, &r) && r.Value.Class == "TypeError" {
-			return raise("TypeError", "cannot unpack non-iterable %s object", typeName(v))
-		}
 		return err
 	}
+	if step == 1 {
+		return t.replaceSlice(l, lo, hi, step, nil)
+	}
+	gone := map[int]bool{}
+	for i := lo; step > 0 && i < hi || step < 0 && i > hi; i += step {
+		gone[i] = true
+	}
+	kept := make([]Value, 0, len(l.Items)-len(gone))
+	for i, v := range l.Items {
+		if !gone[i] {
+			kept = append(kept, v)
+		}
+	}
+	l.Items = kept
+	return t.spend(int64(len(kept)))
+}
+
+func (t *Thread) unpack(e *env, targets []Expr, v Value) error {
+	if _, err := t.iterate(v); err != nil {
+		return raise("TypeError", "cannot unpack non-iterable %s object", typeName(v))
+	}
+	items, err := t.collect(v)
+	if err != nil {
+		return err
+	}
+	items = slices.Clone(items) // the targets may be places in the list itself
 	star := slices.IndexFunc(targets, func(x Expr) bool { _, ok := x.(*Starred); return ok })
 	if star < 0 {
 		switch {
@@ -482,7 +514,7 @@ func (t *Thread) unpack(e *env, targets []Expr, v Value) error {
 			one = items[i]
 		case i == star:
 			x = x.(*Starred).X
-			one = &List{slices.Clone(items[star : len(items)-after])}
+			one = &List{items[star : len(items)-after : len(items)-after]}
 		default:
 			one = items[len(items)-len(targets)+i]
 		}
@@ -506,8 +538,24 @@ func (t *Thread) augment(e *env, s *AugAssign) error {
 		if err != nil {
 			return err
 		}
-		if _, ok := x.Key.(*SliceExpr); ok {
-			return raise("TypeError", "a slice cannot be changed in place")
+		if slice, ok := x.Key.(*SliceExpr); ok {
+			l, ok := owner.(*List)
+			if !ok {
+				return raise("TypeError", "'%s' object does not support item assignment", typeName(owner))
+			}
+			lo, hi, step, err := t.sliceBounds(e, slice, len(l.Items))
+			if err != nil {
+				return err
+			}
+			get = func() (Value, error) { return t.cut(l.Items, lo, hi, step) }
+			set = func(v Value) error {
+				items, err := t.collect(v)
+				if err != nil {
+					return err
+				}
+				return t.replaceSlice(l, lo, hi, step, items)
+			}
+			break
 		}
 		key, err := t.eval(e, x.Key)
 		if err != nil {
@@ -547,6 +595,18 @@ func (t *Thread) augment(e *env, s *AugAssign) error {
 		}
 	}
 	v, err := t.binary(s.Op, before, more)
+	switch owner := before.(type) {
+	case *List: // changed in place, for all who have it
+		if made, ok := v.(*List); ok && err == nil {
+			owner.Items = made.Items
+			return set(owner)
+		}
+	case *Set:
+		if made, ok := v.(*Set); ok && err == nil && !owner.frozen {
+			owner.d = made.d
+			return set(owner)
+		}
+	}
 	if raised, ok := err.(*Raised); ok && raised.operands {
 		return unsupported(s.Op+"=", before, more)
 	}
@@ -571,7 +631,7 @@ func (t *Thread) del(e *env, target Expr) error {
 			return err
 		}
 		if s, ok := x.Key.(*SliceExpr); ok {
-			return t.assignSlice(e, owner, s, &List{})
+			return t.deleteSlice(e, owner, s)
 		}
 		key, err := t.eval(e, x.Key)
 		if err != nil {
@@ -791,86 +851,103 @@ func (t *Thread) dict(e *env, x *DictExpr) (Value, error) {
 
 func (t *Thread) comprehension(e *env, x *Comp) (Value, error) {
 	inner := &env{vars: map[string]Value{}, parent: e, comp: true}
-	first, err := t.eval(e, x.Clauses[0].In)
+	advance, err := t.clauses(e, inner, x.Clauses)
 	if err != nil {
 		return nil, err
 	}
-	var clause func(i int, add func() error) error
-	clause = func(i int, add func() error) error {
-		if i == len(x.Clauses) {
-			return add()
+	item := func() (v Value, ok bool, err error) {
+		if ok, err = advance(); ok {
+			v, err = t.eval(inner, x.Item)
 		}
-		c := x.Clauses[i]
-		over := first
-		if i > 0 {
-			v, err := t.eval(inner, c.In)
-			if err != nil {
-				return err
-			}
-			over = v
-		}
-		stopped := false
-		err := t.each(over, func(item Value) error {
-			if err := t.assign(inner, c.Target, item); err != nil {
-				return err
-			}
-			for _, cond := range c.Ifs {
-				v, err := t.eval(inner, cond)
-				if err != nil || !truth(v) {
-					return err
-				}
-			}
-			err := clause(i+1, add)
-			stopped = stopped || errors.Is(err, errStop)
-			return err
-		})
-		if stopped && err == nil {
-			return errStop // whoever takes the values has enough
-		}
-		return err
+		return v, ok, err
 	}
 	switch x.Kind {
 	case '(':
-		return &generator{name: "generator", run: func(yield func(Value) error) error {
-			return clause(0, func() error {
-				v, err := t.eval(inner, x.Item)
-				if err != nil {
-					return err
-				}
-				return yield(v)
-			})
-		}}, nil
+		return &generator{name: "generator", next: item}, nil
 	case ':':
 		d := &Dict{}
-		err := clause(0, func() error {
+		for {
+			ok, err := advance()
+			if !ok || err != nil {
+				return d, err
+			}
 			k, err := t.eval(inner, x.Key)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			v, err := t.eval(inner, x.Item)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			return t.setItem(d, k, v)
-		})
-		return d, err
-	}
-	out := &List{}
-	err = clause(0, func() error {
-		v, err := t.eval(inner, x.Item)
-		if err != nil {
-			return err
+			if err := t.setItem(d, k, v); err != nil {
+				return nil, err
+			}
 		}
-		out.Items = append(out.Items, v)
-		if len(out.Items)*16 > maxObject {
-			return t.tooLarge("a list")
-		}
-		return t.grow(16)
-	})
-	if err != nil || x.Kind == '[' {
-		return out, err
 	}
-	return t.newSet(out.Items)
+	items, err := t.collect(&generator{next: item})
+	if err != nil {
+		return nil, err
+	}
+	if x.Kind == '[' {
+		return &List{items}, nil
+	}
+	return t.newSet(items)
+}
+
+// clauses goes through the loops of a comprehension: each call of what it
+// returns gives the names of inner their next values, until there are none.
+func (t *Thread) clauses(outer, inner *env, list []Clause) (func() (bool, error), error) {
+	over, err := t.eval(outer, list[0].In)
+	if err != nil {
+		return nil, err
+	}
+	first, err := t.iterate(over)
+	if err != nil {
+		return nil, err
+	}
+	open := []iterator{first}
+	return func() (bool, error) {
+	next:
+		for len(open) > 0 {
+			c := list[len(open)-1]
+			item, ok, err := open[len(open)-1]()
+			if err != nil {
+				return false, err
+			}
+			if !ok {
+				open = open[:len(open)-1]
+				continue
+			}
+			if err := t.spend(1); err != nil {
+				return false, err
+			}
+			if err := t.assign(inner, c.Target, item); err != nil {
+				return false, err
+			}
+			for _, cond := range c.Ifs {
+				v, err := t.eval(inner, cond)
+				if err != nil {
+					return false, err
+				}
+				if !truth(v) {
+					continue next
+				}
+			}
+			if len(open) == len(list) {
+				return true, nil
+			}
+			over, err := t.eval(inner, list[len(open)].In)
+			if err != nil {
+				return false, err
+			}
+			deeper, err := t.iterate(over)
+			if err != nil {
+				return false, err
+			}
+			open = append(open, deeper)
+		}
+		return false, nil
+	}, nil
 }
 
 func (t *Thread) callExpr(e *env, x *Call) (Value, error) {
@@ -879,16 +956,13 @@ func (t *Thread) callExpr(e *env, x *Call) (Value, error) {
 		return nil, err
 	}
 	var args []Value
-	var named map[string]Value
+	var named Named
 	name := func(key string, v Value) error {
-		if _, twice := named[key]; twice {
+		if _, twice := named.Get(key); twice {
 			return raise("TypeError", "got multiple values for keyword argument '%s'", key)
 		}
-		if named == nil {
-			named = map[string]Value{}
-		}
-		named[key] = v
-		return nil
+		named = append(named, NamedArg{key, v})
+		return t.spend(int64(len(named)) / 16) // looking for the name took as long
 	}
 	for _, a := range x.Args {
 		v, err := t.eval(e, a.X)
@@ -934,7 +1008,7 @@ func (t *Thread) callExpr(e *env, x *Call) (Value, error) {
 	return v, err
 }
 
-func (t *Thread) call(fn Value, args []Value, named map[string]Value) (Value, error) {
+func (t *Thread) call(fn Value, args []Value, named Named) (Value, error) {
 	if err := t.spend(1); err != nil {
 		return nil, err
 	}
@@ -952,7 +1026,7 @@ func (t *Thread) call(fn Value, args []Value, named map[string]Value) (Value, er
 	return nil, raise("TypeError", "'%s' object is not callable", typeName(fn))
 }
 
-func (t *Thread) callFunc(fn *Func, args []Value, named map[string]Value) (Value, error) {
+func (t *Thread) callFunc(fn *Func, args []Value, named Named) (Value, error) {
 	if t.depth >= t.Limits.Depth {
 		return nil, raise("RecursionError", "maximum recursion depth exceeded")
 	}
@@ -982,20 +1056,27 @@ func (t *Thread) callFunc(fn *Func, args []Value, named map[string]Value) (Value
 }
 
 // bind gives parameters their values.
-func (f *Func) bind(vars map[string]Value, args []Value, named map[string]Value) error {
-	def, rest := f.def, maps.Clone(named)
+func (f *Func) bind(vars map[string]Value, args []Value, named Named) error {
+	def, rest := f.def, slices.Clone(named)
 	next := 0
-	var missing []string
-	positional := 0
+	var missing, keyOnly []string
+	least, positional := 0, 0
 	variadic := false
 	for _, p := range def.Params {
 		if p.Stars == 0 && !p.KeyOnly {
 			positional++
+			if p.Default == nil {
+				least++
+			}
 		}
 		variadic = variadic || p.Stars == 1
 	}
 	if len(args) > positional && !variadic {
-		return raise("TypeError", "%s() takes %d positional argument%s but %d %s given", def.Name, positional, plural(positional), len(args), was(len(args)))
+		takes := strconv.Itoa(positional)
+		if least < positional {
+			takes = fmt.Sprintf("from %d to %d", least, positional)
+		}
+		return raise("TypeError", "%s() takes %s positional argument%s but %d %s given", def.Name, takes, plural(positional), len(args), was(len(args)))
 	}
 	for i, p := range def.Params {
 		switch {
@@ -1005,14 +1086,14 @@ func (f *Func) bind(vars map[string]Value, args []Value, named map[string]Value)
 			next = len(args)
 		case p.Stars == 2:
 			d := &Dict{}
-			for _, key := range slices.Sorted(maps.Keys(rest)) {
-				_ = d.set(key, rest[key]) // text can be a key
+			for _, a := range rest {
+				_ = d.set(a.Name, a.Value) // text can be a key
 			}
 			vars[p.Name] = d
 			rest = nil
 		default:
-			v, byName := rest[p.Name]
-			delete(rest, p.Name)
+			v, byName := rest.Get(p.Name)
+			rest = slices.DeleteFunc(rest, func(a NamedArg) bool { return a.Name == p.Name })
 			switch {
 			case !p.KeyOnly && next < len(args):
 				if byName {
@@ -1024,16 +1105,21 @@ func (f *Func) bind(vars map[string]Value, args []Value, named map[string]Value)
 				vars[p.Name] = v
 			case p.Default != nil:
 				vars[p.Name] = f.defaults[i]
+			case p.KeyOnly:
+				keyOnly = append(keyOnly, "'"+p.Name+"'")
 			default:
 				missing = append(missing, "'"+p.Name+"'")
 			}
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(rest)) {
-		return raise("TypeError", "%s() got an unexpected keyword argument '%s'", def.Name, key)
+	if len(rest) > 0 {
+		return raise("TypeError", "%s() got an unexpected keyword argument '%s'", def.Name, rest[0].Name)
 	}
-	if len(missing) > 0 {
-		return raise("TypeError", "%s() missing %d required positional argument%s: %s", def.Name, len(missing), plural(len(missing)), and(missing))
+	for i, list := range [][]string{missing, keyOnly} {
+		if len(list) > 0 {
+			kind := []string{"positional", "keyword-only"}[i]
+			return raise("TypeError", "%s() missing %d required %s argument%s: %s", def.Name, len(list), kind, plural(len(list)), and(list))
+		}
 	}
 	return nil
 }
@@ -1061,108 +1147,6 @@ func and(words []string) string {
 	default:
 		return strings.Join(words[:n-1], ", ") + ", and " + words[n-1]
 	}
-}
-
-// each goes through something.
-func (t *Thread) each(over Value, yield func(Value) error) error {
-	visit := func(v Value) error {
-		if err := t.spend(1); err != nil {
-			return err
-		}
-		return yield(v)
-	}
-	err := func() error {
-		switch over := over.(type) {
-		case *List:
-			for i := 0; i < len(over.Items); i++ {
-				if err := visit(over.Items[i]); err != nil {
-					return err
-				}
-			}
-		case *Tuple:
-			for _, v := range over.Items {
-				if err := visit(v); err != nil {
-					return err
-				}
-			}
-		case string:
-			for _, r := range over {
-				if err := visit(string(r)); err != nil {
-					return err
-				}
-			}
-		case *Dict:
-			return t.eachKey(over, "dictionary", visit)
-		case *Set:
-			return t.eachKey(&over.d, "Set", visit)
-		case *rangeValue:
-			for i, n := over.start, over.len(); n > 0; i, n = i+over.step, n-1 {
-				if err := visit(i); err != nil {
-					return err
-				}
-			}
-		case *generator:
-			return t.drain(over, visit)
-		default:
-			return raise("TypeError", "'%s' object is not iterable", typeName(over))
-		}
-		return nil
-	}()
-	if errors.Is(err, errStop) {
-		return nil
-	}
-	return err
-}
-
-func (t *Thread) eachKey(d *Dict, what string, visit func(Value) error) error {
-	size := d.len()
-	for i := 0; i < len(d.entries); i++ {
-		if !d.entries[i].live {
-			continue
-		}
-		if err := visit(d.entries[i].key); err != nil {
-			return err
-		}
-		if d.len() != size {
-			return raise("RuntimeError", "%s changed size during iteration", what)
-		}
-	}
-	return nil
-}
-
-func (t *Thread) drain(g *generator, visit func(Value) error) error {
-	if g.open {
-		for len(g.buf) > 0 {
-			v := g.buf[0]
-			g.buf = g.buf[1:]
-			if err := visit(v); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	run := g.run
-	g.open = true // it can be gone through once
-	return run(visit)
-}
-
-// collect is all values of something that can be gone through.
-func (t *Thread) collect(v Value) ([]Value, error) {
-	switch v := v.(type) {
-	case *List:
-		return v.Items, t.spend(int64(len(v.Items) / 16))
-	case *Tuple:
-		return v.Items, t.spend(int64(len(v.Items) / 16))
-	}
-	var out []Value
-	err := t.each(v, func(item Value) error {
-		out = append(out, item)
-		if len(out)*16 > maxObject {
-			return t.tooLarge("a list")
-		}
-		return t.grow(16)
-	})
-	return out, err
 }
 
 func (t *Thread) sliceBounds(e *env, s *SliceExpr, n int) (lo, hi, step int, err error) {
@@ -1232,20 +1216,28 @@ func (t *Thread) sliceBounds(e *env, s *SliceExpr, n int) (lo, hi, step int, err
 	return lo, hi, step, nil
 }
 
+func (t *Thread) cut(items []Value, lo, hi, step int) (*List, error) {
+	out := &List{}
+	for i := lo; step > 0 && i < hi || step < 0 && i > hi; i += step {
+		out.Items = append(out.Items, items[i])
+	}
+	if err := t.spend(int64(len(out.Items) / 8)); err != nil {
+		return nil, err
+	}
+	return out, t.grow(16 * int64(len(out.Items)))
+}
+
 func (t *Thread) slice(e *env, owner Value, s *SliceExpr) (Value, error) {
 	cut := func(items []Value) ([]Value, error) {
 		lo, hi, step, err := t.sliceBounds(e, s, len(items))
 		if err != nil {
 			return nil, err
 		}
-		var out []Value
-		for i := lo; step > 0 && i < hi || step < 0 && i > hi; i += step {
-			out = append(out, items[i])
-		}
-		if err := t.spend(int64(len(out) / 8)); err != nil {
+		l, err := t.cut(items, lo, hi, step)
+		if err != nil {
 			return nil, err
 		}
-		return out, t.grow(16 * int64(len(out)))
+		return l.Items, nil
 	}
 	switch owner := owner.(type) {
 	case *rangeValue:

@@ -14,6 +14,7 @@ type spec struct {
 	fill     rune
 	align    byte // '<', '>', '^', '=' or 0
 	sign     byte // '+', '-', ' '
+	signed   bool // it was written
 	alt      bool
 	width    int
 	grouping byte // ',', '_' or 0
@@ -31,7 +32,7 @@ func parseSpec(text string) (spec, error) {
 		s.align, rest = rest[0], rest[1:]
 	}
 	if rest != "" && strings.IndexByte("+- ", rest[0]) >= 0 {
-		s.sign, rest = rest[0], rest[1:]
+		s.sign, s.signed, rest = rest[0], true, rest[1:]
 	}
 	if strings.HasPrefix(rest, "#") {
 		s.alt, rest = true, rest[1:]
@@ -95,8 +96,13 @@ func (t *Thread) format(v Value, text string) (string, error) {
 		if s.kind != 0 && s.kind != 's' {
 			return "", unknown()
 		}
-		if s.align == '=' && s.fill != '0' {
+		switch {
+		case s.align == '=' && s.fill != '0':
 			return "", raise("ValueError", "'=' alignment not allowed in string format specifier")
+		case s.signed:
+			return "", raise("ValueError", "Sign not allowed in string format specifier")
+		case s.grouping != 0:
+			return "", raise("ValueError", "Cannot specify '%c' with 's'.", s.grouping)
 		}
 		if s.align == '=' {
 			s.align = '<'
@@ -243,18 +249,12 @@ func formatReal(f float64, s spec) string {
 // shorter, no zeros at the end. plain is the form without a letter, which
 // keeps one digit after the point.
 func general(f float64, prec int, plain, alt bool) string {
-	if f == 0 {
-		if plain {
-			return "0.0"
-		}
-		return "0"
-	}
 	exp := strconv.FormatFloat(f, 'e', prec-1, 64)
 	at := strings.IndexByte(exp, 'e')
 	x, _ := strconv.Atoi(exp[at+1:])
 	limit := prec
 	if plain {
-		limit = max(prec-0, 1)
+		limit-- // room for the digit after the point
 	}
 	if x < -4 || x >= limit {
 		m := exp[:at]
@@ -418,6 +418,9 @@ func (t *Thread) percent(text string, v Value) (Value, error) {
 			} else {
 				out, err = t.Repr(from)
 			}
+			if c == 'a' {
+				out = ascii(out)
+			}
 			if s.prec >= 0 && utf8.RuneCountInString(out) > s.prec {
 				out = string([]rune(out)[:s.prec])
 			}
@@ -439,8 +442,29 @@ func (t *Thread) percent(text string, v Value) (Value, error) {
 			if c == 'i' || c == 'u' {
 				s.kind = 'd'
 			}
+			least := s.prec
 			s.prec = -1
-			out, err = formatInt(bigOf(n), s)
+			if least < 0 {
+				out, err = formatInt(bigOf(n), s)
+				break
+			}
+			// A precision is how many digits there are at least.
+			whole := spec{fill: '0', align: '=', sign: s.sign, alt: s.alt, kind: s.kind, prec: -1}
+			bare, failed := formatInt(new(big.Int).Abs(bigOf(n)), spec{kind: s.kind, sign: '-', prec: -1})
+			if failed != nil {
+				return nil, failed
+			}
+			least = max(least, len(bare))
+			whole.width = least + len(signOf(bigOf(n).Sign() < 0, s))
+			if s.alt && (c == 'x' || c == 'X' || c == 'o') {
+				whole.width += 2
+			}
+			if s.align == '=' {
+				whole.width = max(whole.width, s.width)
+			}
+			if out, err = formatInt(bigOf(n), whole); err == nil {
+				out = pad(out, "", s, '>')
+			}
 		case 'f', 'F', 'e', 'E', 'g', 'G':
 			n, ok := number(from)
 			if !ok {
@@ -453,10 +477,17 @@ func (t *Thread) percent(text string, v Value) (Value, error) {
 			s.kind = c
 			out = formatReal(f, s)
 		case 'c':
-			out, err = t.Str(from)
-			if n, ok := from.(int64); ok && n >= 0 && n <= 0x10ffff {
-				out = string(rune(n))
+			text, isText := from.(string)
+			n, isNumber := from.(int64)
+			switch {
+			case isNumber && (n < 0 || n > 0x10ffff):
+				return nil, raise("OverflowError", "%%c arg not in range(0x110000)")
+			case isNumber:
+				text = string(rune(n))
+			case !isText || utf8.RuneCountInString(text) != 1:
+				return nil, raise("TypeError", "%%c requires int or char")
 			}
+			out = pad(text, "", s, '>')
 		default:
 			return nil, raise("ValueError", "unsupported format character '%c' (0x%x) at index %d", c, c, i)
 		}
@@ -468,14 +499,15 @@ func (t *Thread) percent(text string, v Value) (Value, error) {
 			return nil, err
 		}
 	}
-	if next < len(args) && !isDict {
+	_, isList := v.(*List) // as CPython has it: a list has keys, too
+	if next < len(args) && !isDict && !isList {
 		return nil, raise("TypeError", "not all arguments converted during string formatting")
 	}
 	return b.String(), t.grow(int64(b.Len()))
 }
 
 // strFormat is text.format(…).
-func (t *Thread) strFormat(text string, args []Value, named map[string]Value, auto *int, depth int) (string, error) {
+func (t *Thread) strFormat(text string, args []Value, named Named, auto *int, depth int) (string, error) {
 	if depth > 2 {
 		return "", raise("ValueError", "Max string recursion exceeded")
 	}
@@ -518,7 +550,10 @@ func (t *Thread) strFormat(text string, args []Value, named map[string]Value, au
 	return b.String(), t.grow(int64(b.Len()))
 }
 
-func (t *Thread) field(text string, args []Value, named map[string]Value, auto *int, depth int) (string, error) {
+func (t *Thread) field(text string, args []Value, named Named, auto *int, depth int) (string, error) {
+	if err := t.spend(1 + int64(len(named)/16)); err != nil {
+		return "", err
+	}
 	name, format, _ := strings.Cut(text, ":")
 	name, conv, hasConv := strings.Cut(name, "!")
 	first := name
@@ -528,9 +563,16 @@ func (t *Thread) field(text string, args []Value, named map[string]Value, auto *
 	rest := name[len(first):]
 	var v Value
 	if n, err := strconv.Atoi(first); err == nil || first == "" {
-		if first == "" {
+		switch {
+		case first == "" && *auto < 0:
+			return "", raise("ValueError", "cannot switch from manual field specification to automatic field numbering")
+		case first == "":
 			n = *auto
 			*auto++
+		case *auto > 0:
+			return "", raise("ValueError", "cannot switch from automatic field numbering to manual field specification")
+		default:
+			*auto = -1
 		}
 		if n < 0 || n >= len(args) {
 			return "", raise("IndexError", "Replacement index %d out of range for positional args tuple", n)
@@ -538,7 +580,7 @@ func (t *Thread) field(text string, args []Value, named map[string]Value, auto *
 		v = args[n]
 	} else {
 		var ok bool
-		if v, ok = named[first]; !ok {
+		if v, ok = named.Get(first); !ok {
 			return "", &Raised{Value: &Exception{Class: "KeyError", Args: []Value{first}}}
 		}
 	}
@@ -579,7 +621,7 @@ func (t *Thread) field(text string, args []Value, named map[string]Value, auto *
 		case "s":
 			s, err = t.Str(v)
 		default:
-			err = raise("ValueError", "Unknown conversion specifier %s", fmt.Sprintf("%q", conv))
+			err = raise("ValueError", "Unknown conversion specifier %s", conv)
 		}
 		if err != nil {
 			return "", err

@@ -102,7 +102,8 @@ type jsonWriter struct {
 	pretty       bool
 	sorted       bool
 	ascii        bool
-	loose        bool // NaN and Infinity are written, as Python does
+	loose        bool  // NaN and Infinity are written, as Python does
+	otherwise    Value // the function that changes what JSON has no form for, or nil
 }
 
 func (w *jsonWriter) line(depth int) {
@@ -146,7 +147,14 @@ func (w *jsonWriter) value(v Value, depth int) error {
 	case *Dict:
 		return w.dict(v, depth)
 	default:
-		return raise("TypeError", "Object of type %s is not JSON serializable", typeName(v))
+		if w.otherwise == nil {
+			return raise("TypeError", "Object of type %s is not JSON serializable", typeName(v))
+		}
+		changed, err := w.t.Call(w.otherwise, v)
+		if err != nil {
+			return err
+		}
+		return w.value(changed, depth+1)
 	}
 	return nil
 }
@@ -247,11 +255,16 @@ func (w *jsonWriter) text(s string) {
 }
 
 func jsonModule() *Object {
-	dumps := &Builtin{Name: "dumps", Call: func(t *Thread, args []Value, named map[string]Value) (Value, error) {
+	dumps := &Builtin{Name: "dumps", Call: func(t *Thread, args []Value, named Named) (Value, error) {
 		a := &arguments{fn: "dumps", list: args, named: named}
 		w := &jsonWriter{t: t, colon: ": ", comma: ", ", loose: true}
 		w.sorted, w.ascii = truth(a.take("sort_keys", false)), truth(a.take("ensure_ascii", true))
-		switch n := a.take("indent", nil).(type) {
+		w.otherwise = a.take("default", nil)
+		indent := a.take("indent", nil)
+		if n, ok := number(indent); ok {
+			indent = n
+		}
+		switch n := indent.(type) {
 		case int64:
 			w.pretty, w.indent, w.comma = true, strings.Repeat(" ", int(min(max(n, 0), 100))), ","
 		case string:

@@ -339,11 +339,7 @@ func (l *lexer) str(n int) {
 		l.fail(t.at, "Bytes are outside of the subset of Python that nodes are written in.", "Write a string without the b.")
 	}
 	if !t.fstring {
-		text := l.text[inner.Start:inner.End]
-		if !t.raw {
-			text = l.unescape(inner)
-		}
-		t.value = strings.ReplaceAll(text, "\r\n", "\n")
+		t.value = l.content(inner, t.raw)
 	}
 	l.out = append(l.out, t)
 }
@@ -352,14 +348,23 @@ var simpleEscapes = map[byte]string{
 	'\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t", 'v': "\v", '\n': "",
 }
 
-// unescape is the text of a string with its escapes replaced.
-func (l *lexer) unescape(at Range) string {
+// content is the text of a string with its escapes replaced, unless it is raw.
+// A line of the file ends with \n in it, whatever it ends with in the file.
+func (l *lexer) content(at Range, raw bool) string {
 	text := l.text[at.Start:at.End]
-	if strings.IndexByte(text, '\\') < 0 {
-		return text
+	if raw || strings.IndexByte(text, '\\') < 0 {
+		return strings.ReplaceAll(text, "\r\n", "\n")
 	}
 	var b strings.Builder
 	for i := 0; i < len(text); {
+		switch {
+		case strings.HasPrefix(text[i:], "\r\n"):
+			i++
+			continue
+		case strings.HasPrefix(text[i:], "\\\r\n"):
+			i += 3
+			continue
+		}
 		if text[i] != '\\' || i+1 == len(text) {
 			b.WriteByte(text[i])
 			i++

@@ -1,6 +1,7 @@
 package python
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -24,7 +25,7 @@ func (t *Thread) attribute(owner Value, name string) (Value, error) {
 			return o, nil
 		}
 		if o.Type == "module" {
-			return nil, raise("AttributeError", "module has no attribute '%s'", name)
+			return nil, raise("AttributeError", "%s has no attribute '%s'", strings.Trim(o.Text, "<>"), name)
 		}
 		return nil, missing()
 	}
@@ -36,7 +37,7 @@ func (t *Thread) attribute(owner Value, name string) (Value, error) {
 			return &Builtin{Name: name, Call: fromKeys}, nil
 		}
 		if method, ok := t.std.methods[c.name][name]; ok { // str.lower
-			return &Builtin{Name: name, Call: func(t *Thread, args []Value, named map[string]Value) (Value, error) {
+			return &Builtin{Name: name, Call: func(t *Thread, args []Value, named Named) (Value, error) {
 				if len(args) == 0 {
 					return nil, raise("TypeError", "unbound method %s.%s() needs an argument", c.name, name)
 				}
@@ -53,7 +54,7 @@ func (t *Thread) attribute(owner Value, name string) (Value, error) {
 	if !ok {
 		return nil, missing()
 	}
-	return &Builtin{Name: name, Call: func(t *Thread, args []Value, named map[string]Value) (Value, error) {
+	return &Builtin{Name: name, Call: func(t *Thread, args []Value, named Named) (Value, error) {
 		return method(t, owner, &arguments{fn: name, list: args, named: named})
 	}}, nil
 }
@@ -62,8 +63,8 @@ func (t *Thread) attribute(owner Value, name string) (Value, error) {
 type arguments struct {
 	fn    string
 	list  []Value
-	named map[string]Value
-	used  int
+	named Named
+	taken []string // the names that mean something
 }
 
 // between is an error unless so many arguments are there.
@@ -74,9 +75,11 @@ func (a *arguments) between(least, most int) error {
 		return raise("TypeError", "%s expected at least %d argument%s, got %d", a.fn, least, plural(least), n)
 	case most >= 0 && n > most:
 		return raise("TypeError", "%s expected at most %d argument%s, got %d", a.fn, most, plural(most), n)
-	case len(a.named) > a.used:
-		for _, name := range sortedKeys(a.named) {
-			return raise("TypeError", "%s() got an unexpected keyword argument '%s'", a.fn, name)
+	case len(a.named) > len(a.taken):
+		for _, one := range a.named {
+			if !slices.Contains(a.taken, one.Name) {
+				return raise("TypeError", "%s() got an unexpected keyword argument '%s'", a.fn, one.Name)
+			}
 		}
 	}
 	return nil
@@ -90,10 +93,10 @@ func (a *arguments) at(i int, otherwise Value) Value {
 	return otherwise
 }
 
-// named takes an argument that has a name.
+// take is an argument by its name.
 func (a *arguments) take(name string, otherwise Value) Value {
-	if v, ok := a.named[name]; ok {
-		a.used++
+	if v, ok := a.named.Get(name); ok {
+		a.taken = append(a.taken, name)
 		return v
 	}
 	return otherwise
@@ -120,15 +123,6 @@ func (a *arguments) number(i int, otherwise int64) (int64, error) {
 	return v, nil
 }
 
-func sortedKeys(m map[string]Value) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
-
 type method = func(t *Thread, self Value, a *arguments) (Value, error)
 
 func methodTable() map[string]map[string]method {
@@ -136,7 +130,7 @@ func methodTable() map[string]map[string]method {
 		"str": textMethods(), "list": listMethods(), "tuple": tupleMethods(), "dict": dictMethods(), "set": setMethods(false), "frozenset": setMethods(true),
 		"float": {"is_integer": func(_ *Thread, self Value, a *arguments) (Value, error) {
 			f := self.(float64)
-			return f == float64(int64(f)), a.between(0, 0)
+			return f == math.Trunc(f) && !math.IsInf(f, 0), a.between(0, 0)
 		}},
 	}
 }
@@ -175,7 +169,7 @@ func textMethods() map[string]method {
 	}
 	strip := func(left, right bool) method {
 		return onText(0, 1, func(_ *Thread, s string, a *arguments) (Value, error) {
-			cut := func(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
+			cut := isSpace
 			if a.at(0, nil) != nil {
 				set, err := a.text(0)
 				if err != nil {
@@ -193,7 +187,14 @@ func textMethods() map[string]method {
 		})
 	}
 	ends := func(has func(s, part string) bool) method {
-		return onText(1, 1, func(_ *Thread, s string, a *arguments) (Value, error) {
+		return onText(1, 3, func(_ *Thread, s string, a *arguments) (Value, error) {
+			lo, hi, err := window(a, s)
+			if err != nil {
+				return nil, err
+			}
+			if lo <= hi {
+				s = s[lo:hi]
+			}
 			parts := []Value{a.list[0]}
 			if tuple, ok := a.list[0].(*Tuple); ok {
 				parts = tuple.Items
@@ -203,7 +204,7 @@ func textMethods() map[string]method {
 				if !ok {
 					return nil, raise("TypeError", "%s first arg must be str or a tuple of str, not %s", a.fn, typeName(p))
 				}
-				if has(s, text) {
+				if lo <= hi && has(s, text) {
 					return true, nil
 				}
 			}
@@ -284,14 +285,14 @@ func textMethods() map[string]method {
 		})
 	}
 	return map[string]method{
-		"upper": plain(upperCase), "lower": plain(strings.ToLower), "casefold": plain(strings.ToLower),
+		"upper": plain(upperCase), "lower": plain(strings.ToLower), "casefold": plain(func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "ß", "ss") }),
 		"title": plain(title), "capitalize": plain(capitalize), "swapcase": plain(swapCase),
 		"strip": strip(true, true), "lstrip": strip(true, false), "rstrip": strip(false, true),
 		"startswith": ends(strings.HasPrefix), "endswith": ends(strings.HasSuffix),
 		"find": find(strings.Index, false), "rfind": find(strings.LastIndex, false), "index": find(strings.Index, true), "rindex": find(strings.LastIndex, true),
 		"ljust": just('<'), "rjust": just('>'), "center": just('^'),
 		"partition": cut(strings.Cut, false), "rpartition": cut(cutLast, true),
-		"isdigit": all(unicode.IsDigit), "isnumeric": all(unicode.IsNumber), "isdecimal": all(unicode.IsDigit), "isalpha": all(unicode.IsLetter), "isspace": all(unicode.IsSpace),
+		"isdigit": all(unicode.IsDigit), "isnumeric": all(unicode.IsNumber), "isdecimal": all(unicode.IsDigit), "isalpha": all(unicode.IsLetter), "isspace": all(isSpace),
 		"isalnum": all(func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }),
 		"isupper": cased(unicode.IsUpper, unicode.IsLower), "islower": cased(unicode.IsLower, unicode.IsUpper),
 		"removeprefix": onText(1, 1, func(_ *Thread, s string, a *arguments) (Value, error) {
@@ -330,17 +331,7 @@ func textMethods() map[string]method {
 		"replace": onText(2, 3, replaceText),
 		"join":    joinText,
 		"split":   splitText(false), "rsplit": splitText(true),
-		"splitlines": onText(0, 1, func(t *Thread, s string, a *arguments) (Value, error) {
-			keep := truth(a.at(0, a.take("keepends", false)))
-			out := &List{}
-			for line := range strings.Lines(strings.ReplaceAll(s, "\r\n", "\n")) {
-				if !keep {
-					line = strings.TrimSuffix(line, "\n")
-				}
-				out.Items = append(out.Items, line)
-			}
-			return out, t.grow(int64(len(s) + 16*len(out.Items)))
-		}),
+		"splitlines": splitLines,
 		"format": func(t *Thread, self Value, a *arguments) (Value, error) {
 			auto := 0
 			return t.strFormat(self.(string), a.list, a.named, &auto, 0)
@@ -359,13 +350,17 @@ func window(a *arguments, s string) (lo, hi int, err error) {
 		if v < 0 {
 			v += int64(n)
 		}
-		return int(min(max(v, 0), int64(n))), err
+		return int(min(max(v, 0), int64(n)+1)), err // one too far means nothing is there
 	}
 	if lo, err = bound(1, 0); err != nil {
 		return 0, 0, err
 	}
 	if hi, err = bound(2, n); err != nil {
 		return 0, 0, err
+	}
+	hi = min(hi, n)
+	if lo > hi {
+		return 1, 0, nil
 	}
 	offset := func(runes int) int {
 		at := 0
@@ -515,37 +510,70 @@ func splitText(fromRight bool) method {
 	}
 }
 
+// isSpace is Python's idea of white space.
+func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
+
+func splitLines(t *Thread, self Value, a *arguments) (Value, error) {
+	s := self.(string)
+	keep := a.take("keepends", false)
+	if err := a.between(0, 1); err != nil {
+		return nil, err
+	}
+	if err := t.spend(int64(len(s) / 16)); err != nil {
+		return nil, err
+	}
+	out, rest := &List{}, s
+	for rest != "" {
+		end := strings.IndexAny(rest, "\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029")
+		line, size := rest, 0
+		if end >= 0 {
+			line = rest[:end]
+			_, size = utf8.DecodeRuneInString(rest[end:])
+			if strings.HasPrefix(rest[end:], "\r\n") {
+				size = 2
+			}
+		}
+		whole := rest[:len(line)+size]
+		rest = rest[len(whole):]
+		if truth(a.at(0, keep)) {
+			line = whole
+		}
+		out.Items = append(out.Items, line)
+	}
+	return out, t.grow(int64(len(s) + 32*len(out.Items)))
+}
+
 // fields splits at white space, at most n times.
 func fields(s string, n int, fromRight bool) []string {
 	if n < 0 {
-		return strings.Fields(s)
+		return strings.FieldsFunc(s, isSpace)
 	}
 	var out []string
 	if fromRight {
-		s = strings.TrimRightFunc(s, unicode.IsSpace)
+		s = strings.TrimRightFunc(s, isSpace)
 		for ; n > 0 && s != ""; n-- {
-			i := strings.LastIndexFunc(s, unicode.IsSpace)
+			i := strings.LastIndexFunc(s, isSpace)
 			if i < 0 {
 				break
 			}
 			_, size := utf8.DecodeRuneInString(s[i:])
 			out = append(out, s[i+size:])
-			s = strings.TrimRightFunc(s[:i], unicode.IsSpace)
+			s = strings.TrimRightFunc(s[:i], isSpace)
 		}
 		if s != "" {
-			out = append(out, strings.TrimLeftFunc(s, unicode.IsSpace))
+			out = append(out, strings.TrimLeftFunc(s, isSpace))
 		}
 		slices.Reverse(out)
 		return out
 	}
-	s = strings.TrimLeftFunc(s, unicode.IsSpace)
+	s = strings.TrimLeftFunc(s, isSpace)
 	for ; n > 0 && s != ""; n-- {
-		i := strings.IndexFunc(s, unicode.IsSpace)
+		i := strings.IndexFunc(s, isSpace)
 		if i < 0 {
 			break
 		}
 		out = append(out, s[:i])
-		s = strings.TrimLeftFunc(s[i:], unicode.IsSpace)
+		s = strings.TrimLeftFunc(s[i:], isSpace)
 	}
 	if s != "" {
 		out = append(out, s)
@@ -611,7 +639,7 @@ func listMethods() map[string]method {
 			l.Items = slices.Delete(l.Items, i, i+1)
 			return nil, nil
 		}),
-		"index": on(1, 1, func(t *Thread, l *List, a *arguments) (Value, error) { return t.mustFind(l.Items, a.list[0], "list") }),
+		"index": on(1, 3, func(t *Thread, l *List, a *arguments) (Value, error) { return t.mustFind(l.Items, a, "list") }),
 		"count": on(1, 1, func(t *Thread, l *List, a *arguments) (Value, error) { return t.countOf(l.Items, a.list[0]) }),
 		"sort": func(t *Thread, self Value, a *arguments) (Value, error) {
 			l := self.(*List)
@@ -637,10 +665,10 @@ func listMethods() map[string]method {
 func tupleMethods() map[string]method {
 	return map[string]method{
 		"index": func(t *Thread, self Value, a *arguments) (Value, error) {
-			if err := a.between(1, 1); err != nil {
+			if err := a.between(1, 3); err != nil {
 				return nil, err
 			}
-			return t.mustFind(self.(*Tuple).Items, a.list[0], "tuple")
+			return t.mustFind(self.(*Tuple).Items, a, "tuple")
 		},
 		"count": func(t *Thread, self Value, a *arguments) (Value, error) {
 			if err := a.between(1, 1); err != nil {
@@ -660,8 +688,21 @@ func (t *Thread) indexOf(items []Value, v Value) (int, error) {
 	return -1, nil
 }
 
-func (t *Thread) mustFind(items []Value, v Value, what string) (Value, error) {
-	i, err := t.indexOf(items, v)
+func (t *Thread) mustFind(items []Value, a *arguments, what string) (Value, error) {
+	v := a.list[0]
+	bounds := [2]int64{0, int64(len(items))}
+	for n, otherwise := range bounds {
+		at, err := a.number(n+1, otherwise)
+		if err != nil {
+			return nil, err
+		}
+		if at < 0 {
+			at += int64(len(items))
+		}
+		bounds[n] = min(max(at, 0), int64(len(items)))
+	}
+	lo := bounds[0]
+	i, err := t.indexOf(items[lo:max(lo, bounds[1])], v)
 	if err == nil && i < 0 {
 		shown, failed := t.Repr(v)
 		if failed != nil {
@@ -672,7 +713,7 @@ func (t *Thread) mustFind(items []Value, v Value, what string) (Value, error) {
 		}
 		err = raise("ValueError", "%s is not in %s", shown, what)
 	}
-	return int64(i), err
+	return lo + int64(i), err
 }
 
 func (t *Thread) countOf(items []Value, v Value) (Value, error) {
@@ -747,19 +788,8 @@ func dictMethods() map[string]method {
 			return do(t, self.(*Dict), a)
 		}
 	}
-	view := func(one func(e entry) Value) method {
-		return on(0, 0, func(t *Thread, d *Dict, _ *arguments) (Value, error) {
-			out := &List{Items: make([]Value, 0, d.len())}
-			for _, e := range d.entries {
-				if e.live {
-					out.Items = append(out.Items, one(e))
-				}
-			}
-			if err := t.spend(int64(d.len() / 4)); err != nil {
-				return nil, err
-			}
-			return out, t.grow(40 * int64(d.len()))
-		})
+	show := func(kind string) method {
+		return on(0, 0, func(t *Thread, d *Dict, _ *arguments) (Value, error) { return &view{d, kind}, t.grow(32) })
 	}
 	return map[string]method{
 		"get": on(1, 2, func(_ *Thread, d *Dict, a *arguments) (Value, error) {
@@ -769,9 +799,9 @@ func dictMethods() map[string]method {
 			}
 			return v, err
 		}),
-		"keys":   view(func(e entry) Value { return e.key }),
-		"values": view(func(e entry) Value { return e.value }),
-		"items":  view(func(e entry) Value { return &Tuple{[]Value{e.key, e.value}} }),
+		"keys":   show("keys"),
+		"values": show("values"),
+		"items":  show("items"),
 		"pop": on(1, 2, func(_ *Thread, d *Dict, a *arguments) (Value, error) {
 			v, ok, err := d.get(a.list[0])
 			switch {
@@ -804,7 +834,7 @@ func dictMethods() map[string]method {
 		"update": func(t *Thread, self Value, a *arguments) (Value, error) {
 			d := self.(*Dict)
 			names := a.named
-			a.used = len(names)
+			a.named = nil // any name is a key
 			if err := a.between(0, 1); err != nil {
 				return nil, err
 			}
@@ -817,8 +847,8 @@ func dictMethods() map[string]method {
 					return nil, err
 				}
 			}
-			for _, name := range sortedKeys(names) {
-				if err := t.setItem(d, name, names[name]); err != nil {
+			for _, one := range names {
+				if err := t.setItem(d, one.Name, one.Value); err != nil {
 					return nil, err
 				}
 			}
@@ -855,7 +885,7 @@ func (t *Thread) toDict(v Value) (*Dict, error) {
 	return d, err
 }
 
-func fromKeys(t *Thread, args []Value, named map[string]Value) (Value, error) {
+func fromKeys(t *Thread, args []Value, named Named) (Value, error) {
 	a := &arguments{fn: "fromkeys", list: args, named: named}
 	if err := a.between(1, 2); err != nil {
 		return nil, err
@@ -929,6 +959,15 @@ func setMethods(frozen bool) map[string]method {
 			err = &Raised{Value: &Exception{Class: "KeyError", Args: a.list[:1]}}
 		}
 		return nil, err
+	})
+	out["pop"] = on(0, 0, func(_ *Thread, s *Set, _ *arguments) (Value, error) {
+		for _, e := range s.d.entries {
+			if e.live {
+				_, err := s.d.delete(e.key)
+				return e.key, err
+			}
+		}
+		return nil, &Raised{Value: &Exception{Class: "KeyError", Args: []Value{"pop from an empty set"}}}
 	})
 	out["update"] = on(0, -1, func(t *Thread, s *Set, a *arguments) (Value, error) {
 		for _, other := range a.list {

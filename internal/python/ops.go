@@ -127,11 +127,20 @@ func (t *Thread) binary(op string, a, b Value) (Value, error) {
 			}
 			return out, t.updateDict(out, other)
 		}
-	case *Set:
-		if other, ok := b.(*Set); ok {
-			if names := map[string]string{"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}; names[op] != "" {
-				return t.setOp(names[op], a, other.d.Keys())
+	case *Set, *view:
+		if names := map[string]string{"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}; names[op] != "" {
+			x, y, ok, err := t.twoSets(a, b)
+			if err != nil {
+				return nil, err
 			}
+			if ok {
+				return t.setOp(names[op], x, y.d.Keys())
+			}
+		}
+	}
+	if op == "|" {
+		if x, y := kindsOf(a), kindsOf(b); x != nil && y != nil && (a != nil || b != nil) {
+			return &union{slices.Concat(x, y)}, t.grow(16 * int64(len(x)+len(y)))
 		}
 	}
 	if n, ok := x.(int64); ok && op == "*" {
@@ -149,6 +158,17 @@ func (t *Thread) binary(op string, a, b Value) (Value, error) {
 		}
 	}
 	return nil, unsupported(op, a, b)
+}
+
+// kindsOf is what a value adds to a union of types; nil when it is no type.
+func kindsOf(v Value) []Value {
+	switch v := v.(type) {
+	case *union:
+		return v.kinds
+	case nil, *class:
+		return []Value{v}
+	}
+	return nil
 }
 
 // unsupported is an operator that does not take what it was given.
@@ -400,12 +420,12 @@ func floats(op string, x, y Value) (Value, error) {
 		switch {
 		case a == 0 && b < 0:
 			return nil, raise("ZeroDivisionError", "0.0 cannot be raised to a negative power")
-		case a < 0 && b != math.Trunc(b):
+		case a < 0 && b != math.Trunc(b) && !math.IsInf(a, 0):
 			return nil, raise("ValueError", "a root of a negative number is a complex number, and there are none here")
 		}
 		z := math.Pow(a, b)
 		if math.IsInf(z, 0) && !math.IsInf(a, 0) && !math.IsInf(b, 0) {
-			return nil, raise("OverflowError", "(34, 'Numerical result out of range')")
+			return nil, &Raised{Value: &Exception{Class: "OverflowError", Args: []Value{int64(34), "Numerical result out of range"}}}
 		}
 		return z, nil
 	}
@@ -565,20 +585,17 @@ func (t *Thread) equal(a, b Value, depth int) (bool, error) {
 			}
 		}
 		return true, nil
-	case *Set:
-		o, ok := b.(*Set)
-		if !ok || a.d.len() != o.d.len() {
-			return false, nil
+	case *Set, *view:
+		x, y, ok, err := t.twoSets(a, b)
+		if err != nil {
+			return false, err
 		}
-		for _, k := range a.d.Keys() {
-			if _, there, err := o.d.get(k); err != nil || !there {
-				return false, err
-			}
+		if ok {
+			return x.d.len() == y.d.len() && y.holds(x), nil
 		}
-		return true, nil
 	case *rangeValue:
 		o, ok := b.(*rangeValue)
-		return ok && *a == *o, nil
+		return ok && a.key() == o.key(), nil
 	}
 	return a == b, nil
 }
@@ -632,18 +649,16 @@ func (t *Thread) ordered(op string, a, b Value, depth int) (bool, error) {
 		if o, ok := b.(*Tuple); ok {
 			return lists(a.Items, o.Items)
 		}
-	case *Set:
-		if o, ok := b.(*Set); ok {
-			less, more := a, o
-			if op[0] == '>' {
-				less, more = o, a
-			}
-			for _, k := range less.d.Keys() {
-				if _, there, err := more.d.get(k); err != nil || !there {
-					return false, err
-				}
-			}
-			return len(op) == 2 || less.d.len() < more.d.len(), nil
+	case *Set, *view:
+		less, more, ok, err := t.twoSets(a, b)
+		if err != nil {
+			return false, err
+		}
+		if op[0] == '>' {
+			less, more = more, less
+		}
+		if ok {
+			return more.holds(less) && (len(op) == 2 || less.d.len() < more.d.len()), nil
 		}
 	}
 	return false, raise("TypeError", "'%s' not supported between instances of '%s' and '%s'", op, typeName(a), typeName(b))
@@ -663,6 +678,10 @@ func (t *Thread) contains(whole, part Value) (bool, error) {
 	case *Set:
 		_, ok, err := whole.d.get(part)
 		return ok, err
+	case *view:
+		if whole.kind == "keys" {
+			return t.contains(whole.d, part)
+		}
 	case *rangeValue:
 		n, ok := number(part)
 		i, whole64 := n.(int64)
@@ -675,6 +694,9 @@ func (t *Thread) contains(whole, part Value) (bool, error) {
 		inside := whole.step > 0 && i >= whole.start && i < whole.stop || whole.step < 0 && i <= whole.start && i > whole.stop
 		return inside && (i-whole.start)%whole.step == 0, nil
 	}
+	if _, err := t.iterate(whole); err != nil {
+		return false, raise("TypeError", "argument of type '%s' is not iterable", typeName(whole))
+	}
 	found := false
 	err := t.each(whole, func(v Value) error {
 		same, err := t.equal(v, part, 0)
@@ -684,9 +706,6 @@ func (t *Thread) contains(whole, part Value) (bool, error) {
 		}
 		return err
 	})
-	if r, ok := err.(*Raised); ok && r.Value.Class == "TypeError" && r.Line == 0 {
-		return false, raise("TypeError", "argument of type '%s' is not iterable", typeName(whole))
-	}
 	return found, err
 }
 
@@ -694,11 +713,14 @@ func (t *Thread) contains(whole, part Value) (bool, error) {
 func position(key Value, n int, what string) (int, error) {
 	v, ok := number(key)
 	i, small := v.(int64)
-	if !ok {
+	if _, isFloat := v.(float64); !ok || isFloat {
+		switch what {
+		case "string":
+			return 0, raise("TypeError", "string indices must be integers, not '%s'", typeName(key))
+		case "pop":
+			return 0, raise("TypeError", "'%s' object cannot be interpreted as an integer", typeName(key))
+		}
 		return 0, raise("TypeError", "%s indices must be integers or slices, not %s", strings.TrimSuffix(what, " assignment"), typeName(key))
-	}
-	if _, isFloat := v.(float64); isFloat {
-		return 0, raise("TypeError", "%s indices must be integers or slices, not float", strings.TrimSuffix(what, " assignment"))
 	}
 	if i < 0 {
 		i += int64(n)
@@ -805,6 +827,24 @@ func (t *Thread) updateDict(d, other *Dict) error {
 		}
 	}
 	return nil
+}
+
+// twoSets are two operands as sets; false when one of them is none.
+func (t *Thread) twoSets(a, b Value) (x, y *Set, ok bool, err error) {
+	if x, ok, err = t.asSet(a); ok {
+		y, ok, err = t.asSet(b)
+	}
+	return x, y, ok, err
+}
+
+// holds tells whether all of another set is in this one.
+func (s *Set) holds(other *Set) bool {
+	for _, e := range other.d.entries {
+		if _, there, _ := s.d.get(e.key); e.live && !there { // it is a key already
+			return false
+		}
+	}
+	return true
 }
 
 func (t *Thread) newSet(items []Value) (*Set, error) {

@@ -540,13 +540,8 @@ func (p *parser) fstring(at Range, raw bool, level int) *FString {
 		if end <= lit {
 			return
 		}
-		r := Range{lit, end}
-		s := text[lit:end]
-		if !raw {
-			l := &lexer{text: text, fail: func(at Range, message, help string) { p.add(CodeSyntax, at, message, help) }}
-			s = l.unescape(r)
-		}
-		out.Parts = append(out.Parts, FPart{Text: s})
+		l := &lexer{text: text, fail: func(at Range, message, help string) { p.add(CodeSyntax, at, message, help) }}
+		out.Parts = append(out.Parts, FPart{Text: l.content(Range{lit, end}, raw)})
 	}
 	for i := at.Start; i < at.End; {
 		c := text[i]

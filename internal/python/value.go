@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -39,14 +40,6 @@ type Set struct {
 // Range is what range() gives.
 type rangeValue struct{ start, stop, step int64 }
 
-// generator gives its values one after the other. It can be gone through once.
-type generator struct {
-	run  func(yield func(Value) error) error
-	name string
-	buf  []Value // what next() has not handed out, once it was asked
-	open bool
-}
-
 // Func is a function of the program.
 type Func struct {
 	def      *Def
@@ -55,11 +48,30 @@ type Func struct {
 	module   *Module
 }
 
+// Named are the arguments of a call that have names, in the order of the call.
+type Named []NamedArg
+
+// NamedArg is one of them.
+type NamedArg struct {
+	Name  string
+	Value Value
+}
+
+// Get finds an argument by its name.
+func (n Named) Get(name string) (Value, bool) {
+	for _, a := range n {
+		if a.Name == name {
+			return a.Value, true
+		}
+	}
+	return nil, false
+}
+
 // Builtin is a function of ours.
 type Builtin struct {
 	Name string
 	// Call is given the thread for what grows or takes long.
-	Call func(t *Thread, args []Value, named map[string]Value) (Value, error)
+	Call func(t *Thread, args []Value, named Named) (Value, error)
 }
 
 // Object is something with attributes: a module, or what the host gives.
@@ -74,8 +86,11 @@ type Object struct {
 type class struct {
 	name      string
 	exception bool
-	make      func(t *Thread, args []Value, named map[string]Value) (Value, error)
+	make      func(t *Thread, args []Value, named Named) (Value, error)
 }
+
+// union is int | str.
+type union struct{ kinds []Value }
 
 // Exception is an exception as a value.
 type Exception struct {
@@ -91,6 +106,17 @@ func (r *rangeValue) len() int64 {
 		return (r.start-r.stop-1)/-r.step + 1
 	}
 	return 0
+}
+
+// key is the same for ranges of the same numbers.
+func (r *rangeValue) key() rangeValue {
+	switch r.len() {
+	case 0:
+		return rangeValue{}
+	case 1:
+		return rangeValue{start: r.start}
+	}
+	return rangeValue{r.start, r.start + (r.len()-1)*r.step, r.step}
 }
 
 // normal makes an int64 of a number that fits.
@@ -129,12 +155,16 @@ func typeName(v Value) string {
 		return "range"
 	case *generator:
 		return v.name
+	case *view:
+		return "dict_" + v.kind
 	case *Func:
 		return "function"
 	case *Builtin:
 		return "builtin_function_or_method"
 	case *class:
 		return "type"
+	case *union:
+		return "types.UnionType"
 	case *Exception:
 		return v.Class
 	case *Object:
@@ -170,8 +200,9 @@ func hashedPart(v Value, most *int) (any, error) {
 	case *big.Int:
 		return bigKey(v.String()), nil
 	case float64:
-		if v == math.Trunc(v) && math.Abs(v) < 1<<62 {
-			return int64(v), nil
+		if v == math.Trunc(v) && !math.IsInf(v, 0) {
+			whole, _ := big.NewFloat(v).Int(nil)
+			return hashedPart(normal(whole), most)
 		}
 		return v, nil
 	case *Tuple:
@@ -185,10 +216,22 @@ func hashedPart(v Value, most *int) (any, error) {
 		}
 		return tupleKey(b.String()), nil
 	case *Set:
-		if v.frozen {
-			return v, nil
+		if !v.frozen {
+			break
 		}
-	case *Func, *Builtin, *class, *Object, *Exception, *rangeValue:
+		parts := make([]string, 0, v.d.len())
+		for _, item := range v.d.Keys() {
+			k, err := hashedPart(item, most)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, fmt.Sprintf("%T:%d:%v,", k, len(fmt.Sprint(k)), k))
+		}
+		slices.Sort(parts)
+		return setKey(strings.Join(parts, "")), nil
+	case *rangeValue:
+		return v.key(), nil
+	case *Func, *Builtin, *class, *Object, *Exception:
 		return v, nil
 	}
 	return nil, raise("TypeError", "unhashable type: '%s'", typeName(v))
@@ -198,6 +241,7 @@ type (
 	noneKey  struct{}
 	bigKey   string
 	tupleKey string
+	setKey   string
 )
 
 // NewDict makes a dict of names and values in turn.
@@ -319,6 +363,8 @@ func truth(v Value) bool {
 		return v.d.len() > 0
 	case *rangeValue:
 		return v.len() > 0
+	case *view:
+		return v.d.len() > 0
 	}
 	return true
 }
@@ -461,6 +507,12 @@ func (t *Thread) repr(b *strings.Builder, v Value, above []any) error {
 			value, _, _ := v.get(keys[i])
 			return t.repr(b, value, above)
 		}, len(keys))
+	case *view:
+		items, err := t.collect(v)
+		if err != nil {
+			return err
+		}
+		return nested(typeName(v)+"([", "])", v.d, func(i int) error { return t.repr(b, items[i], above) }, len(items))
 	case *rangeValue:
 		if v.step == 1 {
 			fmt.Fprintf(b, "range(%d, %d)", v.start, v.stop)
@@ -473,6 +525,17 @@ func (t *Thread) repr(b *strings.Builder, v Value, above []any) error {
 		fmt.Fprintf(b, "<built-in function %s>", v.Name)
 	case *class:
 		fmt.Fprintf(b, "<class '%s'>", v.name)
+	case *union:
+		for i, kind := range v.kinds {
+			if i > 0 {
+				b.WriteString(" | ")
+			}
+			if c, ok := kind.(*class); ok {
+				b.WriteString(c.name)
+			} else {
+				b.WriteString("None")
+			}
+		}
 	case *Exception:
 		b.WriteString(v.Class + "(")
 		for i, a := range v.Args {

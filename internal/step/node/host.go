@@ -25,6 +25,7 @@ type host struct {
 	last    map[string]json.RawMessage
 	spent   int64
 	printed strings.Builder
+	cut     bool // more was printed than is kept
 	// ended is why the job has to end, with what belongs into its result.
 	ended error
 	notes []step.Note
@@ -103,8 +104,13 @@ func withDelegates(workload json.RawMessage, delegates []string) json.RawMessage
 
 // print keeps what code prints.
 func (h *host) print(text string) {
-	if h.printed.Len()+len(text) <= maxPrinted {
+	switch {
+	case h.cut:
+	case h.printed.Len()+len(text) <= maxPrinted:
 		h.printed.WriteString(text)
+	default:
+		h.cut = true
+		fmt.Fprintf(&h.printed, "(more than %d MiB were printed; the rest is left out)\n", maxPrinted>>20)
 	}
 }
 
@@ -113,7 +119,7 @@ const maxPrinted = 4 << 20
 // modules are what code can import.
 func (h *host) modules(ctx context.Context) map[string]*python.Object {
 	runner := &python.Object{Type: "AgentRunner", Attrs: map[string]python.Value{
-		"run": &python.Builtin{Name: "run", Call: func(t *python.Thread, args []python.Value, named map[string]python.Value) (python.Value, error) {
+		"run": &python.Builtin{Name: "run", Call: func(t *python.Thread, args []python.Value, named python.Named) (python.Value, error) {
 			key, workload, err := runArguments(args, named)
 			if err != nil {
 				return nil, err
@@ -131,14 +137,14 @@ func (h *host) modules(ctx context.Context) map[string]*python.Object {
 	}}
 	return map[string]*python.Object{
 		"agents.shared.agent_sdk": {Type: "module", Text: "<module 'agents.shared.agent_sdk'>", Attrs: map[string]python.Value{
-			"AgentRunner": runner, "Pipeline": &python.Builtin{Name: "Pipeline", Call: func(_ *python.Thread, args []python.Value, named map[string]python.Value) (python.Value, error) {
+			"AgentRunner": runner, "Pipeline": &python.Builtin{Name: "Pipeline", Call: func(_ *python.Thread, args []python.Value, named python.Named) (python.Value, error) {
 				return newPipeline(ctx, h, args, named)
 			}},
 		}},
 	}
 }
 
-func runArguments(args []python.Value, named map[string]python.Value) (string, python.Value, error) {
+func runArguments(args []python.Value, named python.Named) (string, python.Value, error) {
 	var key, workload python.Value
 	for i, v := range args {
 		switch i {
@@ -150,14 +156,14 @@ func runArguments(args []python.Value, named map[string]python.Value) (string, p
 			return "", nil, python.NewError("TypeError", "run() takes from 1 to 2 positional arguments but %d were given", len(args))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(named)) {
-		switch name {
+	for _, a := range named {
+		switch a.Name {
 		case "agent_name", "name":
-			key = named[name]
+			key = a.Value
 		case "workload":
-			workload = named[name]
+			workload = a.Value
 		default:
-			return "", nil, python.NewError("TypeError", "run() got an unexpected keyword argument '%s'", name)
+			return "", nil, python.NewError("TypeError", "run() got an unexpected keyword argument '%s'", a.Name)
 		}
 	}
 	text, ok := key.(string)

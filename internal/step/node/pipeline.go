@@ -22,9 +22,9 @@ type stage struct {
 }
 
 // newPipeline is the Pipeline of Execution blocks.
-func newPipeline(ctx context.Context, h *host, args []python.Value, named map[string]python.Value) (python.Value, error) {
+func newPipeline(ctx context.Context, h *host, args []python.Value, named python.Named) (python.Value, error) {
 	name := ""
-	if v, ok := named["name"]; ok {
+	if v, ok := named.Get("name"); ok {
 		args = append(args, v)
 	}
 	if len(args) > 0 {
@@ -36,7 +36,7 @@ func newPipeline(ctx context.Context, h *host, args []python.Value, named map[st
 	}
 	var stages []stage
 	self := &python.Object{Type: "Pipeline", Attrs: map[string]python.Value{"name": name}}
-	self.Attrs["add"] = &python.Builtin{Name: "add", Call: func(t *python.Thread, args []python.Value, named map[string]python.Value) (python.Value, error) {
+	self.Attrs["add"] = &python.Builtin{Name: "add", Call: func(t *python.Thread, args []python.Value, named python.Named) (python.Value, error) {
 		s, err := addArguments(t, args, named)
 		if err != nil {
 			return nil, err
@@ -47,10 +47,10 @@ func newPipeline(ctx context.Context, h *host, args []python.Value, named map[st
 		stages = append(stages, s)
 		return self, nil
 	}}
-	self.Attrs["run"] = &python.Builtin{Name: "run", Call: func(t *python.Thread, _ []python.Value, _ map[string]python.Value) (python.Value, error) {
+	self.Attrs["run"] = &python.Builtin{Name: "run", Call: func(t *python.Thread, _ []python.Value, _ python.Named) (python.Value, error) {
 		return h.runPipeline(ctx, t, name, stages)
 	}}
-	self.Attrs["describe"] = &python.Builtin{Name: "describe", Call: func(*python.Thread, []python.Value, map[string]python.Value) (python.Value, error) {
+	self.Attrs["describe"] = &python.Builtin{Name: "describe", Call: func(*python.Thread, []python.Value, python.Named) (python.Value, error) {
 		var b strings.Builder
 		fmt.Fprintf(&b, "Pipeline: %s (%d steps)", name, len(stages))
 		for i, s := range stages {
@@ -66,16 +66,19 @@ func newPipeline(ctx context.Context, h *host, args []python.Value, named map[st
 
 const maxStages = 1000
 
-func addArguments(t *python.Thread, args []python.Value, named map[string]python.Value) (stage, error) {
+func addArguments(t *python.Thread, args []python.Value, named python.Named) (stage, error) {
 	var s stage
 	names := []string{"agent", "workload", "depends_on", "transform"}
-	all := maps.Clone(named)
-	if all == nil {
-		all = map[string]python.Value{}
-	}
-	if v, ok := all["agent_name"]; ok {
-		all["agent"] = v
-		delete(all, "agent_name")
+	all := map[string]python.Value{}
+	for _, a := range named {
+		name := a.Name
+		if name == "agent_name" {
+			name = "agent"
+		}
+		if !slices.Contains(names, name) {
+			return s, python.NewError("TypeError", "Pipeline.add() got an unexpected keyword argument '%s'", a.Name)
+		}
+		all[name] = a.Value
 	}
 	for i, v := range args {
 		if i >= len(names) {
@@ -83,24 +86,27 @@ func addArguments(t *python.Thread, args []python.Value, named map[string]python
 		}
 		all[names[i]] = v
 	}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if !slices.Contains(names, name) {
-			return s, python.NewError("TypeError", "Pipeline.add() got an unexpected keyword argument '%s'", name)
-		}
-	}
 	agent, ok := all["agent"].(string)
 	if !ok {
 		return s, python.NewError("TypeError", "the agent of a pipeline step must be str, not %s", python.TypeName(all["agent"]))
 	}
 	s.agent, s.workload, s.transform = agent, all["workload"], all["transform"]
-	if deps, ok := all["depends_on"].(*python.List); ok {
-		for _, d := range deps.Items {
-			text, err := t.Str(d)
-			if err != nil {
-				return s, err
-			}
-			s.dependsOn = append(s.dependsOn, text)
+	var deps []python.Value
+	switch list := all["depends_on"].(type) {
+	case nil:
+	case *python.List:
+		deps = list.Items
+	case *python.Tuple:
+		deps = list.Items
+	default:
+		return s, python.NewError("TypeError", "depends_on must be a list of agents, not %s", python.TypeName(list))
+	}
+	for _, d := range deps {
+		text, err := t.Str(d)
+		if err != nil {
+			return s, err
 		}
+		s.dependsOn = append(s.dependsOn, text)
 	}
 	return s, nil
 }
@@ -126,18 +132,18 @@ func (h *host) runPipeline(ctx context.Context, t *python.Thread, name string, s
 			}
 		}
 		r := reply{Agent: s.agent, Output: json.RawMessage("{}")}
-		workload, why, err := h.workload(t, s, results)
-		switch {
-		case err != nil:
-			return nil, err
-		case failed != "":
-			r.Error = &failed
-		case why != "":
-			r.Error = &why
-		default:
-			if r, err = h.call(ctx, s.agent, workload); err != nil {
+		if failed == "" { // else a transform has nothing to work on
+			workload, why, err := h.workload(t, s, results)
+			if err == nil && why == "" {
+				r, err = h.call(ctx, s.agent, workload)
+			}
+			if err != nil {
 				return nil, err
 			}
+			failed = why
+		}
+		if failed != "" {
+			r.Error = &failed
 		}
 		results[s.agent] = r
 		steps = append(steps, r)
