@@ -6,6 +6,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -152,6 +153,9 @@ func (h *host) converse(ctx context.Context, p *process.Process, state python.Va
 			}
 			return v, nil
 		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return nil, step.Errorf(ClassCode, "%s: the code printed, returned or gave to an agent more than %d MiB at once", h.set.File, maxLine>>20)
 	}
 	return nil, h.gone(p)
 }

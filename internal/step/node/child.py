@@ -30,7 +30,8 @@ class StepResult:
 
 class AgentRunner:
     @staticmethod
-    def run(agent_name, workload=None):
+    def run(name=None, workload=None, *, agent_name=None):
+        agent_name = name if agent_name is None else agent_name
         if not isinstance(agent_name, str):
             raise TypeError(f"the name of an agent must be str, not {type(agent_name).__name__}")
         return StepResult(**_call(agent_name, workload))
@@ -50,7 +51,12 @@ class Pipeline:
     def __init__(self, name=""):
         self.name, self._steps = name, []
 
-    def add(self, agent, workload=None, depends_on=None, transform=None):
+    def add(self, agent=None, workload=None, depends_on=None, transform=None, *, agent_name=None):
+        agent = agent if agent_name is None else agent_name
+        if not isinstance(agent, str):
+            raise TypeError(f"the agent of a pipeline step must be str, not {type(agent).__name__}")
+        if not isinstance(depends_on, (list, tuple, type(None))):
+            raise TypeError(f"depends_on must be a list of agents, not {type(depends_on).__name__}")
         self._steps.append((agent, workload, depends_on or [], transform))
         return self
 

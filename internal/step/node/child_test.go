@@ -112,6 +112,22 @@ func TestNodesDoWhatCPythonDoes(t *testing.T) {
     print(*out, sep='; ')
     return {'list': out}
 `,
+		"names of arguments, and a pipeline": `
+    r = AgentRunner.run(name='plain', workload={'z': 1, 'a': 2})
+    p = Pipeline(name='P').add(agent_name='handy', workload=dict(z=1, a=2)).add('plain', depends_on=('handy',), transform=lambda o: print(o))
+    print(r.success, p.describe(), [(s.agent_name, s.error) for s in p.run().steps])
+    for bad in (lambda: p.add('plain', depends_on='handy'), lambda: AgentRunner.run(workload={}), lambda: p.add(workload={})):
+        try:
+            bad()
+        except TypeError as e:
+            print(e)
+    return {'a': next((x for x in (r.output['meta_insight'], print('never')) if x), None)}
+`,
+		"no more calls than needed": `
+    r = next(r for r in (AgentRunner.run(k, {}) for k in ('plain', 'handy')) if r.success)
+    print(r.agent_name, state.keys())
+    return {'a': r.agent_name}
+`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := func(python bool) (string, string) {

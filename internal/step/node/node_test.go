@@ -98,6 +98,14 @@ func TestRuns(t *testing.T) {
 		steptest.Play{Name: "an exception", Settings: function("    return state['missing']\n", nil), With: with(), Class: node.ClassCode},
 		steptest.Play{Name: "no dict", Settings: function("    return 5\n", nil), With: with(), Class: node.ClassCode},
 		steptest.Play{Name: "no list", Settings: function("    return {'list': 'x'}\n", nil), With: with("list"), Class: node.ClassCode},
+		steptest.Play{
+			Name: "no dict to merge", With: with("found"), Class: node.ClassCode,
+			Settings: function("    return {'found': ['x']}\n", settings{"fields": map[string]string{"found": "dict"}, "reducers": map[string]string{"found": "merge"}}),
+		},
+		steptest.Play{
+			Name: "only as many calls as are needed", Settings: function("    r = next(r for r in (AgentRunner.run('plain', {'i': i}) for i in range(3)) if r.success)\n    return {'list': r.output['rules_applied']}\n", nil),
+			With: with("list"), Replies: says(1), Value: `{"list":["x"]}`, Notes: []string{c, p, r, e},
+		},
 		steptest.Play{Name: "N20: another field", Settings: function("    return {'b': 1}\n", nil), With: with("a"), Class: node.ClassCode},
 		steptest.Play{
 			Name: "a pipeline", Replies: says(2), With: with(),
@@ -160,6 +168,39 @@ print([(s.agent_name, s.success, s.error) for s in r.steps], r.total_steps, r.fa
 	text, world = run(settings{"sdk": true}, broken)
 	if want := "[('plain', False, 'broken'), ('handy', False, 'Dependency failed: plain'), ('handy', False, 'broken')] 3 3\n"; text != want || len(world.Requests) != 2 {
 		t.Errorf("as the SDK does it: %s", text)
+	}
+}
+
+// N18: what would have worked on the output of an agent that failed is not
+// called; dependencies may be a tuple, and nothing else than a list.
+func TestN18TransformsAndDependencies(t *testing.T) {
+	agents := map[string]any{"plain": map[string]any{}, "handy": map[string]any{}}
+	run := func(program string, replies ...steptest.Reply) (string, error) {
+		play := steptest.Play{Settings: settings{"code": code(head + program), "agents": agents}, With: with()}
+		result, err := play.Done(t, node.Kind{}, &steptest.Log{}, &steptest.World{Replies: replies})
+		return string(result.Value), err
+	}
+	text, err := run(`
+def show(output):
+    print("shown", output)
+    return output
+r = Pipeline("P").add("plain").add("handy", depends_on=("plain",), transform=show).run()
+print([s.error for s in r.steps])
+`, steptest.Reply{Fail: errors.New("broken")})
+	if want := `"['broken', 'Dependency failed: plain']\n"`; err != nil || text != want {
+		t.Errorf("got %s, %v", text, err)
+	}
+	if _, err := run(`Pipeline("P").add("handy", depends_on="plain")`); err == nil || !strings.Contains(err.Error(), "depends_on must be a list of agents, not str") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Who prints without end is told where it was cut.
+func TestPrintingIsBounded(t *testing.T) {
+	play := steptest.Play{Settings: settings{"code": code("for i in range(9):\n    print('x' * (1 << 20), end='')\nprint('end')")}, With: with()}
+	result, err := play.Done(t, node.Kind{}, &steptest.Log{}, &steptest.World{})
+	if text := string(result.Value); err != nil || len(text) > 5<<20 || !strings.HasSuffix(text, `x(more than 4 MiB were printed; the rest is left out)\n"`) {
+		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }
 

@@ -192,6 +192,9 @@ func update(ctx context.Context, job *step.Job, set Settings, returned python.Va
 		if set.Reducers[field] == reduceAppend && !strings.HasPrefix(string(raw), "[") {
 			return nil, fmt.Errorf("the field %q grows by lists, but it returned %s", field, python.TypeName(value))
 		}
+		if set.Reducers[field] == reduceMerge && !strings.HasPrefix(string(raw), "{") {
+			return nil, fmt.Errorf("the field %q grows by dicts, but it returned %s", field, python.TypeName(value))
+		}
 		out[field] = raw
 	}
 	if set.Delta {
