@@ -84,13 +84,16 @@ type reporter func(code diag.Code, start, end int, message, help string)
 // StateFields are the properties that a step's state has in AWF.
 func StateFields() []string {
 	return []string{
-		"Name", "Status", "Output", "Stderr", "ExitCode", "Error", "Response", "JSON", "Data", "Outputs",
-		"TokensUsed", "TokensInput", "TokensOutput", "TokensEstimated", "Attempt", "StartedAt", "CompletedAt", "Conversation",
+		"Status", "Output", "Stderr", "ExitCode", "Error", "Response", "JSON", "Outputs",
+		"TokensUsed", "TokensInput", "TokensOutput", "Conversation",
 	}
 }
 
 func canonicalField(name string) string {
-	plain := strings.ToLower(strings.ReplaceAll(name, "_", ""))
+	plain := plainName(name)
+	if plain == "data" {
+		return "Response" // its name in AWF's documentation
+	}
 	for _, f := range StateFields() {
 		if strings.ToLower(f) == plain {
 			return f

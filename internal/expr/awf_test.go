@@ -102,6 +102,7 @@ func TestAWFTemplates(t *testing.T) {
 		`{{.states.build.Output}}`:             "built ok\n",
 		`{{.states.build.output | trimSpace}}`: "built ok",
 		`{{.states.build.Response}}`:           `{"k":[1,2]}`,
+		`{{.states.build.Data.k}}`:             `[1,2]`,
 		`{{json .states.build.Response}}`:      `{"k":[1,2]}`,
 		`{{.loop.Item}} {{.loop.Parent.Index1}} {{.loop.parent.item}}`:                       `{"f":"x.go","index1":"own","item":"i","parent":{"a":1}} 5 outer`,
 		`{{.loop.Item}} {{.loop.Item.f}}`:                                                    `{"f":"x.go","index1":"own","item":"i","parent":{"a":1}} x.go`,

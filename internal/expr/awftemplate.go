@@ -169,7 +169,7 @@ func readTemplate(text string, report reporter) foreign {
 	if err != nil {
 		start, end, message := templateMistake(text, err)
 		report(CodeForeign, start, end, "The template cannot be understood: "+message+".",
-			"Write names like {{.inputs.file}} or {{.states.build.Output}}.")
+			"Write names like {{.inputs.file}} or {{.states.build.Output}}; {{index .states \"my-step\" \"Output\"}} where a name is not all letters, digits and _.")
 		return nil
 	}
 	t.parsed = parsed

@@ -155,6 +155,34 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// What would be dropped in silence, or means something else than it says, is told.
+func TestTold(t *testing.T) {
+	for keys, want := range map[string]string{
+		`type: agent, provider: claude, prompt: hi, timeout: "{{.inputs.t}}"`:                  "AWF004 {{.inputs.t}}",
+		`type: parallel, parallel: [y], timeout: "{{.inputs.t}}"`:                              "AWF004 {{.inputs.t}}",
+		`type: call_workflow, call_workflow: {workflow: c, timeout: "{{.inputs.t}}"}`:          "AWF004 {{.inputs.t}}",
+		`type: step, command: x, hooks: {pre: [{command: x, timeout: "{{.inputs.t}}"}]}`:       "AWF004 {{.inputs.t}}",
+		`type: for_each, items: {a: 1}, body: [y]`:                                             "AWF002 {a: 1}",
+		`type: for_each, items: [1], body: [y], timeout: 5`:                                    "AWF008 for_each",
+		`type: step, command: x, on_failure: {message: m, status: 0}`:                          "AWF004 0",
+		`type: step, command: x, on_failure: {message: m, status: 300}`:                        "AWF004 300",
+		`type: step, command: "{{.states.x.Attempt}}"`:                                         "AWF011 states.x.Attempt",
+		`type: step, command: "{{.workflow.Nmae}}"`:                                            "AWF011 workflow.Nmae",
+		`type: step, command: x, transitions: [{when: "error.Stat == 1", goto: z}, {goto: z}]`: "AWF011 error.Stat",
+		`type: step, command: x, retry: {max_attempts: 2, initial_delay: 3}`:                   "AWF015 3",
+	} {
+		text := "name: f\ninputs: [{name: t}]\nstates:\n  initial: x\n  x: {" + keys + ", on_success: z}\n  y: {type: step, command: x, on_success: z}\n  z: {type: terminal}\n"
+		_, list := compile(text, files{"c.yaml": "name: c\nstates:\n  initial: z\n  z: {type: terminal}\n"})
+		var got []string
+		for _, d := range list {
+			got = append(got, string(d.Code)+" "+text[d.Span.Start:d.Span.End])
+		}
+		if len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %q", keys, got)
+		}
+	}
+}
+
 // What the project's configuration gives has to fit, and is shown there.
 func TestConfiguredInputs(t *testing.T) {
 	config := "inputs:\n  n: many\n"

@@ -284,7 +284,7 @@ func own(code string) *expr.Expr {
 }
 
 func (l *lowering) terminal(s *state, out *ir.Step) {
-	end := ir.End{Failed: s.status.Value == "failure", Message: s.message.Value, Status: int(s.exit)}
+	end := ir.End{Failed: s.status.Value == "failure", Message: s.message.Value}
 	out.Type = kindTerminal
 	if end.Failed {
 		if end.Message == "" {
@@ -426,7 +426,7 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 	if s.maxText.Value != "" {
 		loop.Max, loop.MaxExpr = maxIterations, l.value(expr.AWFNumber, s.maxText)
 	}
-	if s.timeout > 0 || s.timeoutText.Value != "" {
+	if s.timeout > 0 {
 		l.report(CodeNoEffect, diag.Warning, s.at, fmt.Sprintf("The timeout of the loop %q does nothing.", s.name.Value), "Give the states in its body timeouts, or limit it with max_iterations.")
 		out.Timeout = 0
 	}

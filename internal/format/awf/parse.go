@@ -67,7 +67,6 @@ type state struct {
 	command, scriptFile, dir, shell text.Text // step
 	status                          text.Text // terminal
 	message                         text.Text
-	exit                            int64
 	branches                        []text.Text // parallel
 	strategy                        string
 	most                            int
@@ -312,7 +311,7 @@ func (p *parser) hooks(n *text.Node, what string) []hook {
 		}
 		r := p.read(one, what+" hook")
 		h := hook{log: r.String("log"), command: r.String("command")}
-		h.timeout, _ = p.duration(r, "timeout")
+		h.timeout = p.fixed(r, "timeout")
 		r.Done()
 		if h.log.Value == "" && h.command.Value == "" {
 			p.report(CodeMissing, diag.Warning, one.Span, "This hook does nothing.", "Give it a \"log\" or a \"command\".")
@@ -350,6 +349,15 @@ func (p *parser) duration(r *text.Reader, key string) (ir.Millis, text.Text) {
 	}
 	p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q cannot be %q.", key, n.Value), "Write seconds, as in 30, or a duration such as \"1m30s\" or \"500ms\".")
 	return 0, text.Text{}
+}
+
+// fixed reads a duration that cannot be a template.
+func (p *parser) fixed(r *text.Reader, key string) ir.Millis {
+	d, template := p.duration(r, key)
+	if template.Value != "" {
+		p.report(CodeBadValue, diag.Error, template.Span, fmt.Sprintf("%q cannot be a template here.", key), "Write a duration such as \"2s\".")
+	}
+	return d
 }
 
 func (p *parser) state(pair text.Pair) {
@@ -409,9 +417,6 @@ func (p *parser) keys(s *state, n *text.Node) {
 	case kindTerminal:
 		s.status = r.Enum("status", "success", "failure")
 		s.message = r.String("message")
-		if code, _, ok := r.Int("exit_code", 0); ok {
-			s.exit = code
-		}
 	case kindParallel:
 		p.parallelKeys(s, r)
 	case kindForEach, kindWhile:
@@ -433,12 +438,19 @@ func (p *parser) keys(s *state, n *text.Node) {
 
 // common reads what every step may have.
 func (p *parser) common(s *state, r *text.Reader) {
-	s.timeout, s.timeoutText = p.duration(r, "timeout")
+	if s.kind == kindCommand {
+		s.timeout, s.timeoutText = p.duration(r, "timeout")
+	} else {
+		s.timeout = p.fixed(r, "timeout")
+	}
 	s.success = r.String("on_success")
 	if n := r.Node("on_failure"); n != nil && n.Kind == text.Map {
 		ir := p.read(n, "on_failure")
 		s.inline = &inline{message: ir.String("message"), status: 1, at: r.KeySpan("on_failure")}
-		if code, _, ok := ir.Int("status", 0); ok {
+		switch code, at, ok := ir.Int("status", 0); {
+		case ok && (code == 0 || code > 255):
+			p.report(CodeBadValue, diag.Warning, at, fmt.Sprintf("A failure cannot end with the exit code %d: it will be 1.", code), "Write a number from 1 to 255.")
+		case ok:
 			s.inline.status = code
 		}
 		ir.Require("message")
@@ -483,10 +495,7 @@ func (p *parser) retry(n *text.Node) *ir.Retry {
 		out.MaxAttempts = int(min(v, 1<<20))
 	}
 	for _, key := range []string{"initial_delay", "max_delay"} {
-		d, template := p.duration(r, key)
-		if template.Value != "" {
-			p.report(CodeBadValue, diag.Error, template.Span, fmt.Sprintf("%q cannot be a template.", key), "Write a duration such as \"2s\".")
-		}
+		d := p.fixed(r, key)
 		if value := r.Node(key); value != nil && value.Kind == text.Int && d > 0 {
 			p.report(CodeSeconds, diag.Note, value.Span, fmt.Sprintf("%q is read as %s seconds.", key, value.Value),
 				fmt.Sprintf("Write \"%ss\" to say so; AWF's documentation speaks of milliseconds, its program reads seconds.", value.Value))
@@ -602,6 +611,10 @@ func (p *parser) loopKeys(s *state, r *text.Reader) {
 	if s.kind == kindForEach {
 		s.items = r.Node("items")
 		r.Require("items")
+		if s.items != nil && s.items.Kind == text.Map {
+			p.report(CodeWrongType, diag.Error, s.items.Span, "\"items\" must be a list, but this is a map.", "Write \"items: [first, second]\", or a text or template that gives a list.")
+			s.items = nil
+		}
 	} else {
 		s.while = r.String("while")
 		until := r.String("until")
@@ -640,8 +653,8 @@ func (p *parser) callKeys(s *state, r *text.Reader) {
 	if n := r.Map("call_workflow"); n != nil { // the documented form
 		inner := p.read(n, "call_workflow")
 		s.workflow, s.given, s.wanted = inner.String("workflow"), inner.Map("inputs"), inner.Map("outputs")
-		if d, t := p.duration(inner, "timeout"); d > 0 || t.Value != "" {
-			s.timeout, s.timeoutText = d, t
+		if d := p.fixed(inner, "timeout"); d > 0 {
+			s.timeout = d
 		}
 		inner.Require("workflow")
 		inner.Done()
