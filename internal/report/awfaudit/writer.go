@@ -50,8 +50,8 @@ type Writer struct {
 	rules *redact.Rules
 
 	mu    sync.Mutex
-	runs  map[journal.RunID]*execution // begun and not over; nil: of another format
-	roots map[journal.RunID]bool       // streams: whether they are of this format
+	runs  map[journal.RunID]*execution // begun and not over
+	roots map[journal.RunID]bool       // streams that are not over: whether they are of this format
 	pos   journal.Pos
 	saved journal.Pos
 }
@@ -60,7 +60,7 @@ var _ report.Sink = (*Writer)(nil)
 
 // execution is a run or a child run.
 type execution struct {
-	root    journal.RunID
+	frame   string // that is all of it
 	name    string
 	user    string
 	inputs  json.RawMessage
@@ -86,8 +86,10 @@ type record struct {
 const (
 	started   = "workflow.started"
 	completed = "workflow.completed"
-	// mostBytes is how long a line may be, so that it is written at once.
+	// mostBytes is how long a line may be, so that it is written at once;
+	// mostError is how much of it the words of a failure may take.
 	mostBytes = 4096
+	mostError = 2048
 )
 
 // New makes a Writer.
@@ -191,12 +193,12 @@ func (w *Writer) line(ctx context.Context, root journal.RunID, e *journal.Event)
 	default:
 		return record{}, false, nil
 	}
-	if ours, err := w.ours(ctx, root); err != nil || !ours {
-		return record{}, false, err
+	ours, err := w.ours(ctx, root)
+	if _, over := e.Fact.(journal.RunFinished); over {
+		delete(w.roots, root)
 	}
-	id := e.Run
-	if id == "" {
-		id = root
+	if err != nil || !ours {
+		return record{}, false, err
 	}
 	switch x := e.Fact.(type) {
 	case journal.RunStarted:
@@ -217,47 +219,60 @@ func (w *Writer) line(ctx context.Context, root journal.RunID, e *journal.Event)
 		w.runs[x.Child] = one
 		return w.start(x.Child, one, e.At), true, nil
 	case journal.RunFinished:
-		return w.end(ctx, root, root, e.At, x.Outcome, x.Error, x.Status)
-	case journal.FrameClosed:
-		child, err := w.isChild(ctx, root, id, x.Frame)
-		if err != nil || !child {
+		one, err := w.execution(ctx, root, root)
+		if err != nil {
 			return record{}, false, err
 		}
-		return w.end(ctx, root, id, e.At, x.Outcome, x.Error, x.Status)
+		return w.end(root, one, e.At, x.Outcome, x.Error, x.Status), true, nil
+	case journal.FrameClosed:
+		if e.Run == "" || e.Run == root {
+			return record{}, false, nil
+		}
+		one, err := w.execution(ctx, root, e.Run)
+		if err != nil || one.frame != x.Frame {
+			return record{}, false, err
+		}
+		return w.end(e.Run, one, e.At, x.Outcome, x.Error, x.Status), true, nil
 	}
 	return record{}, false, nil
 }
 
-// isChild tells whether a frame is the whole of a child run.
-func (w *Writer) isChild(ctx context.Context, root, id journal.RunID, frame string) (bool, error) {
-	if id == root {
-		return false, nil
+// execution is one that has begun, here or before this writer was made.
+func (w *Writer) execution(ctx context.Context, root, id journal.RunID) (*execution, error) {
+	if one := w.runs[id]; one != nil {
+		return one, nil
 	}
 	for e, err := range w.o.Source.Events(ctx, root, 0) {
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		if x, ok := e.Fact.(journal.FrameOpened); ok && x.Child == id {
-			return x.Frame == frame, nil
+		begin, isRun := e.Fact.(journal.RunStarted)
+		frame, isFrame := e.Fact.(journal.FrameOpened)
+		if isRun && id == root && begin.Format == Format || isFrame && frame.Child == id {
+			one, err := w.begun(ctx, root, &e)
+			if err == nil {
+				w.runs[id] = one
+			}
+			return one, err
 		}
 	}
-	return false, nil
+	return nil, fmt.Errorf("run %s has an end and no beginning", id)
 }
 
 // begun is what the event that begins an execution says of it.
 func (w *Writer) begun(ctx context.Context, root journal.RunID, e *journal.Event) (*execution, error) {
-	one := &execution{root: root, started: e.At}
+	one := &execution{started: e.At}
 	var input journal.Value
 	switch x := e.Fact.(type) {
 	case journal.RunStarted:
 		one.name, one.user, input = x.Name, x.By.User, x.Input
 	case journal.FrameOpened:
-		one.name, input = x.Name, x.Vars["input"]
-		if parent := w.runs[root]; parent != nil {
-			one.user = parent.user
-		} else if parent, err := w.find(ctx, root, root); err == nil {
-			one.user = parent.user
+		one.frame, one.name, input = x.Frame, x.Name, x.Vars["input"]
+		parent, err := w.execution(ctx, root, root)
+		if err != nil {
+			return nil, err
 		}
+		one.user = parent.user
 	}
 	raw := input.JSON
 	if input.Hash != "" {
@@ -275,26 +290,6 @@ func (w *Writer) begun(ctx context.Context, root journal.RunID, e *journal.Event
 		one.inputs = masked
 	}
 	return one, nil
-}
-
-// find reads how an execution began, of which only the end has come by.
-func (w *Writer) find(ctx context.Context, root, id journal.RunID) (*execution, error) {
-	for e, err := range w.o.Source.Events(ctx, root, 0) {
-		if err != nil {
-			return nil, err
-		}
-		switch x := e.Fact.(type) {
-		case journal.RunStarted:
-			if id == root {
-				return w.begun(ctx, root, &e)
-			}
-		case journal.FrameOpened:
-			if x.Child == id {
-				return w.begun(ctx, root, &e)
-			}
-		}
-	}
-	return nil, fmt.Errorf("run %s has an end and no beginning", id)
 }
 
 func stamp(at journal.Millis) string { return at.Time().Format("2006-01-02T15:04:05.000Z07:00") }
@@ -335,19 +330,8 @@ func truncated(inputs json.RawMessage) (json.RawMessage, bool) {
 	return raw, err == nil
 }
 
-func (w *Writer) end(ctx context.Context, root, id journal.RunID, at journal.Millis, outcome, why string, status int) (record, bool, error) {
-	one := w.runs[id]
-	if one == nil {
-		found, err := w.find(ctx, root, id)
-		if err != nil {
-			return record{}, false, err
-		}
-		one = found
-	}
+func (w *Writer) end(id journal.RunID, one *execution, at journal.Millis, outcome, why string, status int) record {
 	delete(w.runs, id)
-	if id == root {
-		delete(w.roots, root)
-	}
 	code, took := 0, int64(at-one.started)
 	line := record{
 		Event: completed, Execution: id, Timestamp: stamp(at), User: one.user, Workflow: one.name,
@@ -362,8 +346,11 @@ func (w *Writer) end(ctx context.Context, root, id journal.RunID, at journal.Mil
 		if line.Error == "" {
 			line.Error = outcome
 		}
+		if len(line.Error) > mostError {
+			line.Error = strings.ToValidUTF8(line.Error[:mostError], "") + "…"
+		}
 	}
-	return line, true, nil
+	return line
 }
 
 // write appends lines, but for those that are there already: the position may

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -151,5 +152,60 @@ func TestLongInputsAreCut(t *testing.T) {
 	}
 	if got := read(t, dir); !strings.Contains(got, `"long":"…","middle":"`+middle+`"},"inputs_truncated":true`) {
 		t.Error(got)
+	}
+}
+
+// Failures have many words at times; a line stays a line.
+func TestLongErrorsAreCut(t *testing.T) {
+	s := store{"r": {
+		{Seq: 1, Fact: journal.RunStarted{Format: "awf"}},
+		{Seq: 2, Fact: journal.RunFinished{Outcome: "failed", Error: strings.Repeat("é", 9000)}},
+	}}
+	dir := t.TempDir()
+	w := open(t, dir, s)
+	if err := w.Record(t.Context(), journal.Appended{Pos: 1, Run: "r", Events: s["r"]}); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(read(t, dir)) {
+		if len(line) > 4096 {
+			t.Errorf("%d bytes: %.80s", len(line), line)
+		}
+	}
+}
+
+// counted is a source that knows how often it was read.
+type counted struct {
+	store
+	reads *int
+}
+
+func (c counted) Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
+	*c.reads++
+	return c.store.Events(ctx, run, after)
+}
+
+// What a child does is not looked up again for each of its rounds, and runs of
+// other formats only once.
+func TestRoundsCostTheSame(t *testing.T) {
+	s, _ := world()
+	reads := 0
+	dir := t.TempDir()
+	w, err := awfaudit.New(awfaudit.Options{Path: filepath.Join(dir, "audit.jsonl"), Position: filepath.Join(dir, "position"), Source: counted{s, &reads}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The beginning was written by another process.
+	for i := range 100 {
+		round := journal.Event{Run: child, Fact: journal.FrameClosed{Frame: "call/call/loop/" + strconv.Itoa(i)}}
+		other := journal.Event{Fact: journal.FrameClosed{Frame: "x"}}
+		if err := w.Record(t.Context(), journal.Appended{Pos: journal.Pos(2*i + 1), Run: "r1", Events: []journal.Event{round}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Record(t.Context(), journal.Appended{Pos: journal.Pos(2*i + 2), Run: "r2", Events: []journal.Event{other}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if reads > 4 {
+		t.Errorf("the journal was read %d times", reads)
 	}
 }
