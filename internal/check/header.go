@@ -27,6 +27,10 @@ func (c *checker) header() {
 		v := &c.p.Vars[i]
 		c.schema(&ir.Contract{Schema: v.Schema, Span: v.Span}, decoded(v.Schema), fmt.Sprintf("%q", v.Path))
 	}
+	for i := range c.p.ToolDefs {
+		t := &c.p.ToolDefs[i]
+		c.schema(&ir.Contract{Schema: t.Schema, Span: t.Span}, decoded(t.Schema), fmt.Sprintf("the tool %q", t.Name))
+	}
 }
 
 func (c *checker) version() {

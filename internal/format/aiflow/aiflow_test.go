@@ -86,6 +86,18 @@ func TestDiagnostics(t *testing.T) {
 		"A7: two rules of which one holds": {
 			text: document(`"start":"one","logic":{"one":[{"if":"output.ok == true","then":"end"},{"if":"output.ok == false","then":"one"}]}`, one),
 		},
+		"A7: a condition and its negation": {
+			text: document(`"start":"one","logic":{"one":[{"if":"output.ok","then":"end"},{"if":"NOT output.ok","then":"one"}]}`, one),
+		},
+		"A7: a part of a condition, negated": {
+			text: document(`"start":"one","logic":{"one":[{"if":"output.a and output.b","then":"end"},{"if":"not output.a and output.b","then":"one"}]}`, one), want: "AIFLOW_NOT_EXHAUSTIVE one",
+		},
+		"A7: two parts": {
+			text: document(`"start":"one","logic":{"one":[{"if":"output.a and output.b == true","then":"end"},{"if":"output.a and output.b == false","then":"one"}]}`, one), want: "AIFLOW_NOT_EXHAUSTIVE one",
+		},
+		"A7: names differ in case": {
+			text: document(`"start":"one","logic":{"one":[{"if":"output.A == true","then":"end"},{"if":"output.a == false","then":"one"}]}`, one), want: "AIFLOW_NOT_EXHAUSTIVE one",
+		},
 		"A11: a file": {
 			text: strings.ReplaceAll(document(`"start":"one"`, one), "Do it.", "do.txt"), files: files{"do.txt": "Do {{thing}}."},
 		},
@@ -117,20 +129,80 @@ func TestDiagnostics(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := compile(c.text, c.files)
-			var said []string
-			list := slices.Clone(got.Diagnostics)
-			if got.Program != nil && !list.Errors() {
-				list = append(list, checked(got)...)
-			}
-			slices.SortStableFunc(list, func(a, b diag.Diagnostic) int { return cmp.Compare(a.Span.Start, b.Span.Start) })
-			for _, d := range list {
-				said = append(said, string(d.Code)+" "+c.text[d.Span.Start:d.Span.End])
-			}
-			if joined := strings.Join(said, ", "); joined != c.want {
-				t.Errorf("got  %s\nwant %s", joined, c.want)
+			if got := said(c.text, c.files); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
+	}
+}
+
+// said is every diagnostic of a file, with the text that it points at.
+func said(text string, others files) string {
+	got := compile(text, others)
+	list := slices.Clone(got.Diagnostics)
+	if got.Program != nil && !list.Errors() {
+		list = append(list, checked(got)...)
+	}
+	slices.SortStableFunc(list, func(a, b diag.Diagnostic) int { return cmp.Compare(a.Span.Start, b.Span.Start) })
+	var out []string
+	for _, d := range list {
+		out = append(out, string(d.Code)+" "+text[d.Span.Start:d.Span.End])
+	}
+	return strings.Join(out, ", ")
+}
+
+// TestToolDiagnostics: what is said about a tool that agents use, and about
+// what an agent says of its model.
+func TestToolDiagnostics(t *testing.T) {
+	for declared, want := range map[string]string{
+		`{"type":"http","endpoint":"https://e.org/{id}","headers":{"X-A":"b"},"schema":{"q":"string"}}`: "",
+		`{"type":"http","endpoint":"https://e.org","method":"patch","auth":"none"}`:                     "",
+		`{"type":"builtin","operation":"Add"}`:                                                          "",
+		`{"type":"http","endpoint":"https://"}`:                                                         "TOOL_INVALID https://",
+		`{"type":"http","endpoint":"e.org"}`:                                                            "TOOL_INVALID e.org",
+		`{"type":"http","endpoint":"https://e.org","method":"FETCH IT"}`:                                "AIFLOW_BAD_VALUE FETCH IT",
+		`{"type":"http","endpoint":"https://e.org","headers":["a"]}`:                                    "AIFLOW_WRONG_TYPE [",
+		`{"type":"http","endpoint":"https://e.org","headers":{"A":["a"]}}`:                              "AIFLOW_WRONG_TYPE [",
+		`{"type":"http","endpoint":"https://e.org","headers":{"A":"secret://a"}}`:                       "TOOL_INVALID secret://a",
+		`{"type":"http","endpoint":"https://e.org","headers":{"A":"${KEY}"}}`:                           "TOOL_INVALID ${KEY}",
+		`{"type":"http","endpoint":"https://e.org","auth":["bearer"]}`:                                  "AIFLOW_WRONG_TYPE [",
+		`{"type":"http","endpoint":"https://e.org","auth":{"type":"api_key"}}`:                          "TOOL_INVALID {",
+		`{"type":"http","endpoint":"https://e.org","auth":{"type":"bearer","token":"secret://t"}}`:      "TOOL_INVALID {",
+		`{"type":"http","endpoint":"https://e.org","auth":{"type":"bearer","token":"t1"}}`:              "AIFLOW_SECRET_IN_FILE t1",
+		`{"type":"http","endpoint":"https://e.org","auth":{"type":"digest"}}`:                           "AIFLOW_BAD_VALUE digest",
+		`{"type":"http","endpoint":"https://e.org","schema":"q"}`:                                       "AIFLOW_WRONG_TYPE q",
+		`{"type":"http","endpoint":"https://e.org","schema":{"type":"objekt"}}`:                         "WF019 x",
+		`{"type":"builtin","operation":"sqrt"}`:                                                         "TOOL_INVALID sqrt",
+		`{"type":"python"}`:                                                                             "TOOL_INVALID python",
+	} {
+		text := strings.Replace(document(`"start":"one"`, strings.Replace(one, `"prompt"`, `"tools":["x"],"prompt"`, 1)), `"tools":{}`, `"tools":{"x":`+declared+`}`, 1)
+		if got := said(text, nil); got != want {
+			t.Errorf("%s\ngot  %s\nwant %s", declared, got, want)
+		}
+	}
+	for written, want := range map[string]string{
+		`"config":{"temperature":0.5,"top_k":3,"stop":["a"],"max_tokens":9}`: "",
+		`"config":{"temperature":"hot"}`:                                     "AIFLOW_WRONG_TYPE hot",
+		`"config":{"max_tokens":0}`:                                          "AIFLOW_WRONG_TYPE 0",
+		`"memory":"notes/one.json"`:                                          "",
+		`"tools":["serch"]`:                                                  "AGENT_TOOLS_WITHOUT_REGISTRY serch",
+	} {
+		text := document(`"start":"one"`, strings.Replace(one, `"prompt"`, written+`,"prompt"`, 1))
+		if got := said(text, nil); got != want {
+			t.Errorf("%s\ngot  %s\nwant %s", written, got, want)
+		}
+	}
+	if got := said(document(`"start":"one"`, strings.Replace(one, "openai", "System", 1)), nil); got != "AIFLOW_BAD_VALUE System" {
+		t.Errorf("A15: a tool that is none: %s", got)
+	}
+}
+
+// What stands beside the model's name comes before the config.
+func TestSettings(t *testing.T) {
+	model := `{"provider":"openai","name":"m","temperature":0.1,"max_tokens":10},"config":{"temperature":0.9,"max_tokens":20,"top_p":0.5}`
+	got := compile(document(`"start":"one"`, strings.Replace(one, `"m"`, model, 1)), nil).Program.Agents[0]
+	if string(got.Options) != `{"temperature":0.1,"top_p":0.5}` || got.MaxTokens != 10 {
+		t.Errorf("%s, %d", got.Options, got.MaxTokens)
 	}
 }
 

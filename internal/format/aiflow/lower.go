@@ -25,8 +25,6 @@ const (
 	// defaultAttempts is how often the reference program asks a model.
 	defaultAttempts = 2
 	noTransition    = "no_transition"
-	// systemProvider marks an agent that is no agent but a tool (A15).
-	systemProvider = "system"
 )
 
 // lowering makes a program of a document.
@@ -320,17 +318,23 @@ func (l *lowering) lintRules(a *agent, rules []*rule, conditions []*expr.Expr) [
 }
 
 // complementary finds two rules of which one always holds: a name compared
-// with true and with false, or a condition and its negation.
+// with true and with false, or a condition and its negation. Conditions of
+// several parts are not looked into.
 func complementary(conditions []*expr.Expr) bool {
 	all := map[string]bool{}
 	for _, c := range conditions {
-		all[strings.Join(strings.Fields(strings.ToLower(c.Text)), " ")] = true
+		words := strings.Fields(c.Text)
+		if !slices.ContainsFunc(words, func(w string) bool {
+			return strings.EqualFold(w, "and") || strings.EqualFold(w, "or") || w == "&&" || w == "||"
+		}) {
+			all[strings.Join(words, " ")] = true
+		}
 	}
 	for text := range all {
 		if before, ok := strings.CutSuffix(text, "== true"); ok && (all[before+"== false"] || all[before+"!= true"]) {
 			return true
 		}
-		if rest, ok := strings.CutPrefix(text, "not "); ok && all[rest] {
+		if not, rest, ok := strings.Cut(text, " "); ok && strings.EqualFold(not, "not") && all[rest] {
 			return true
 		}
 	}
@@ -401,7 +405,7 @@ func (l *lowering) step(a *agent) ir.Step {
 		one.Tools = append(one.Tools, ir.Name{Name: t.Value, Span: t.Span})
 	}
 	task := ir.Task{Kind: "prompt"}
-	if a.provider.Value == systemProvider && len(a.tools) > 0 { // A15
+	if a.isTool() && len(a.tools) > 0 {
 		s.Type = "tool"
 		task.Settings.Put("tool", a.tools[0].Value, a.tools[0].Span)
 		task.Settings.Put("name", id, a.id.Span)
@@ -479,7 +483,7 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 				}
 			}
 		}
-		if p.Value.Kind < text.List {
+		if p.Value.Kind < text.List && p.Value.Kind != text.Null {
 			return p.Value.Value, p.Value.Span
 		}
 		l.say(CodeWrongType, diag.Error, head(p.Value), "Write the text of the prompt.", "The prompt %q must be a text, but this is %s.", ref, p.Value.Kind)

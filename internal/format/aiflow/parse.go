@@ -55,7 +55,6 @@ type agent struct {
 	attempts     int
 	retryOn      []text.Text
 	span         source.Span
-	memory       text.Text
 }
 
 // rule is one way on from an agent.
@@ -97,7 +96,11 @@ func (o *object) get(key string) *text.Node {
 }
 
 func (o *object) wrong(key string, n *text.Node, wanted string) {
-	o.say(CodeWrongType, diag.Error, head(n), fmt.Sprintf("Write %s there.", wanted), "%q of the %s must be %s, but this is %s.", key, o.what, wanted, n.Kind)
+	is := n.Kind.String()
+	if n.Kind == text.Int || n.Kind == text.Float {
+		is = n.Value
+	}
+	o.say(CodeWrongType, diag.Error, head(n), fmt.Sprintf("Write %s there.", wanted), "%q of the %s must be %s, but this is %s.", key, o.what, wanted, is)
 }
 
 // head is a place to point at: all of a scalar, the bracket of anything else.
@@ -358,7 +361,6 @@ func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 	}
 	a.name, a.role = o.text("name"), o.text("role")
 	a.prompt, a.instructions = o.text("prompt"), o.text("instructions")
-	a.memory = o.text("memory")
 	a.tools = o.texts("tools")
 	a.provider = o.text("provider")
 	d.readModel(&o, a)
@@ -381,20 +383,25 @@ func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 		}
 	}
 	policy.done()
-	o.done("executionStatus", "description", "position", "x", "y", "icon", "color", "type", "label")
+	o.done("memory", "executionStatus", "description", "position", "x", "y", "icon", "color", "type", "label")
 	return a
 }
 
-// readModel reads provider, model and settings, which stand in three ways.
+// readModel reads provider, model and settings, which stand in three ways. What
+// stands beside the model's name comes before the config.
 func (d *document) readModel(o *object, a *agent) {
-	keep := func(from *object, names ...string) {
-		for _, name := range names {
-			if n := from.get(name); n != nil {
+	keep := func(from *object) {
+		for _, name := range []string{"temperature", "top_p", "top_k", "stop", "seed", "presence_penalty", "frequency_penalty"} {
+			n := from.get(name)
+			switch {
+			case n == nil:
+			case name != "stop" && n.Kind != text.Int && n.Kind != text.Float:
+				from.wrong(name, n, "a number")
+			case a.options[name] == nil:
 				a.options[name] = n.JSON()
 			}
 		}
 	}
-	settings := []string{"temperature", "top_p", "top_k", "stop", "seed", "presence_penalty", "frequency_penalty"}
 	if n := o.node.Get("model"); n != nil && n.Kind == text.Map {
 		m := o.inner("model", "model")
 		if p := m.text("provider"); p.Value != "" {
@@ -402,7 +409,7 @@ func (d *document) readModel(o *object, a *agent) {
 		}
 		a.model = m.text("name")
 		a.maxTokens = m.number("max_tokens")
-		keep(&m, settings...)
+		keep(&m)
 		m.done()
 	} else {
 		a.model = o.text("model")
@@ -411,7 +418,7 @@ func (d *document) readModel(o *object, a *agent) {
 	if n := config.number("max_tokens"); n > 0 && a.maxTokens == 0 {
 		a.maxTokens = n
 	}
-	keep(&config, settings...)
+	keep(&config)
 	config.done()
 	if a.model.Value == "" || a.provider.Value == "" {
 		missing := "model"
@@ -420,7 +427,13 @@ func (d *document) readModel(o *object, a *agent) {
 		}
 		o.say(CodeModelIncomplete, diag.Warning, a.id.Span, "Write \"provider\" and \"model\", or let the configuration choose.", "The %s has no %s.", o.what, missing)
 	}
+	if a.isTool() && len(a.tools) == 0 {
+		o.say(CodeBadValue, diag.Warning, a.provider.Span, "List the tool under \"tools\", or name the provider of a model.", "The %s is a tool, as the provider %q says, and lists none.", o.what, a.provider.Value)
+	}
 }
+
+// isTool tells whether an agent is no agent but a tool (A15).
+func (a *agent) isTool() bool { return strings.EqualFold(a.provider.Value, "system") }
 
 func (d *document) readTools(root *object) {
 	n := root.get("tools")

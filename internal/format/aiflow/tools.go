@@ -3,11 +3,13 @@ package aiflow
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
 
@@ -18,7 +20,8 @@ const calculator = "calculator"
 // agent lists is only a warning.
 func (l *lowering) tool(t *tool) (ir.ToolDef, bool) {
 	o := object{node: t.node, what: fmt.Sprintf("tool %q", t.id.Value), out: l.out}
-	def := ir.ToolDef{Name: t.id.Value, Description: o.text("description").Value, Schema: inputSchema(o.get("schema")), Span: t.span}
+	arguments := o.inner("schema", o.what)
+	def := ir.ToolDef{Name: t.id.Value, Description: o.text("description").Value, Schema: inputSchema(arguments.node), Span: t.span}
 	o.text("id")
 	o.text("name")
 	severity := diag.Error
@@ -53,20 +56,27 @@ func (l *lowering) tool(t *tool) (ir.ToolDef, bool) {
 // request reads a tool that is an address of the web.
 func (l *lowering) request(o *object, def *ir.ToolDef, severity diag.Severity) bool {
 	endpoint := o.text("endpoint")
-	if url := o.text("url"); endpoint.Value == "" {
-		endpoint = url
+	if other := o.text("url"); endpoint.Value == "" {
+		endpoint = other
 	}
 	def.URL = endpoint.Value
-	if def.Method = strings.ToUpper(o.text("method").Value); def.Method == "" {
+	method := o.text("method")
+	if def.Method = strings.ToUpper(method.Value); def.Method == "" {
 		def.Method = "GET"
 	}
-	if h := o.get("headers"); h != nil && h.Kind == text.Map {
-		for _, p := range h.Pairs {
-			def.Headers = append(def.Headers, ir.HeaderDef{Name: p.Key.Value, Value: p.Value.Value})
+	if methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}; !slices.Contains(methods, def.Method) {
+		l.say(CodeBadValue, severity, method.Span, fmt.Sprintf("Write one of %s.", strings.Join(methods, ", ")), "\"method\" of the %s cannot be %q.", o.what, method.Value)
+	}
+	headers := o.inner("headers", "headers of the "+o.what)
+	for _, p := range headers.node.Pairs {
+		value := headers.text(p.Key.Value)
+		def.Headers = append(def.Headers, ir.HeaderDef{Name: p.Key.Value, Value: value.Value})
+		if asksForSecret(value.Value) {
+			l.noSecrets(def, value.Span)
 		}
 	}
 	l.auth(o, def)
-	if !strings.HasPrefix(def.URL, "https://") && !strings.HasPrefix(def.URL, "http://") {
+	if u, err := url.Parse(def.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 		at := def.Span
 		if endpoint.Value != "" {
 			at = endpoint.Span
@@ -86,6 +96,10 @@ func (l *lowering) auth(o *object, def *ir.ToolDef) {
 	if n.Kind < text.List {
 		n = &text.Node{Kind: text.Map, Span: n.Span, Pairs: []text.Pair{{Key: n, Value: n}}}
 		n.Pairs[0].Key = &text.Node{Kind: text.String, Value: "type", Span: n.Span}
+	}
+	if n.Kind != text.Map {
+		o.wrong("auth", n, "an object")
+		return
 	}
 	a := object{node: n, what: "auth of the tool", out: l.out}
 	kind := a.text("type")
@@ -108,20 +122,29 @@ func (l *lowering) auth(o *object, def *ir.ToolDef) {
 		l.say(CodeBadValue, diag.Error, kind.Span, "Write none, api_key, bearer or oauth2.", "\"auth\" cannot be %q.", kind.Value)
 		return
 	}
-	switch {
-	case value.Value == "" || strings.Contains(value.Value, "secret://") || strings.Contains(value.Value, "${"):
-		// A file decides where its requests go, so it must not decide which
-		// secrets go along.
-		l.say(CodeToolInvalid, diag.Error, head(n), fmt.Sprintf("Bind %s in espalier.yaml, with its url and the header that has the key.", def.Name), "The tool %q needs a key, which a file cannot ask for.", def.Name)
-	default:
-		l.say(CodeSecretInFile, diag.Warning, value.Span, fmt.Sprintf("Bind %s in espalier.yaml, where the key can be secret://NAME.", def.Name), "The key of the tool %q stands in the file, where everybody can read it.", def.Name)
+	if value.Value == "" || asksForSecret(value.Value) {
+		l.noSecrets(def, head(n))
+		return
 	}
+	l.say(CodeSecretInFile, diag.Warning, value.Span, fmt.Sprintf("Bind %s in espalier.yaml, where the key can be secret://NAME, and leave it out here.", def.Name), "The key of the tool %q stands in the file, where everybody can read it.", def.Name)
+}
+
+// asksForSecret tells whether a text wants something of the project or of the
+// environment put in.
+func asksForSecret(value string) bool {
+	return strings.Contains(value, "secret://") || strings.Contains(value, "${")
+}
+
+// noSecrets refuses that: a file decides where its requests go, so it must not
+// decide which secrets go along.
+func (l *lowering) noSecrets(def *ir.ToolDef, at source.Span) {
+	l.say(CodeToolInvalid, diag.Error, at, fmt.Sprintf("Bind %s in espalier.yaml, with its url and the header that has the key, and leave it out here.", def.Name), "The tool %q needs a key, which a file cannot ask for.", def.Name)
 }
 
 // inputSchema is the schema of a tool's arguments. Some files only list the
 // types of the arguments by name.
 func inputSchema(n *text.Node) json.RawMessage {
-	if n == nil || n.Kind != text.Map || len(n.Pairs) == 0 {
+	if len(n.Pairs) == 0 {
 		return nil
 	}
 	if n.Get("type") != nil || n.Get("properties") != nil || n.Get("$ref") != nil {
