@@ -2,6 +2,7 @@ package expr
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,7 +71,7 @@ func TestAIFlowBlank(t *testing.T) {
 }
 
 // FuzzAIFlow: whatever the reference program reads has the same value in the
-// wide dialect, bare names apart, and nothing makes either of them panic.
+// wide dialect, bare and inherited names apart, and nothing makes either of them panic.
 func FuzzAIFlow(f *testing.F) {
 	for _, seed := range []string{"output.a == 'x' and not context.b > 1", "contains(output.l, 5) == always", "a = 1", "-1 in [1, 2]", "not(((", "'a\\"} {
 		f.Add(seed)
@@ -88,7 +89,10 @@ func FuzzAIFlow(f *testing.F) {
 		}
 		bare := false
 		for _, p := range exact.Paths() {
-			bare = bare || p.Written[0] != "context" && p.Written[0] != "output" || len(p.Written) > 1
+			bare = bare || !slices.Contains(aiflowRoots, p.Written[0])
+			for _, segment := range p.Written {
+				bare = bare || inherited(segment, nil).kind != kindMissing
+			}
 		}
 		a, _ := exact.Bool(env)
 		if b, _ := wide.Bool(env); a != b && !bare {

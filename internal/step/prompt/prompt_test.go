@@ -1,6 +1,7 @@
 package prompt_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -98,6 +99,43 @@ func TestRuns(t *testing.T) {
 			Value: `{"agent":"finder","output":["hit"],"tools":{"search":{"ok":true,"data":["hit"]}}}`, Notes: []string{tc, tr},
 		},
 	)
+}
+
+// What a reply writes as code is called with the arguments that it names;
+// what is no call is passed over.
+func TestCode(t *testing.T) {
+	for code, want := range map[string]string{
+		`search(q=1)`:                       `{"q":1}`,
+		`search()`:                          `{}`,
+		`print(search(q="a"))`:              `{"q":"a"}`,
+		` print( search( q = 'a' ) ) `:      `{"q":"a"}`,
+		`search(q="a (b); c, d=e")`:         `{"q":"a (b); c, d=e"}`,
+		`search(q='it\'s "so"')`:            `{"q":"it's \"so\""}`,
+		`search(ids=[1, 2], f={"a": true})`: `{"f":{"a":true},"ids":[1,2]}`,
+		"search(\n  q=1,\n  n=None,\n)":     `{"n":null,"q":1}`,
+		"# don't\nsearch(q=True)":           `{"q":true}`,
+		`search(1)`:                         "",
+		`search`:                            "",
+		`delete(q=1)`:                       "",
+		`search(q=1`:                        "",
+	} {
+		world := &steptest.World{Replies: says(string(step.JSON(map[string]string{"tool_code": code}))), Tools: map[string]steptest.Tool{"search": {Answer: `1`}}}
+		log := &steptest.Log{}
+		play := steptest.Play{Settings: steptest.Settings{"agent": "handy", "template": "Find it"}}
+		if _, err := play.Done(t, prompt.Kind{}, log, world); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, n := range log.Notes {
+			var use journal.ToolUse
+			if n.Kind == journal.NoteToolCall && json.Unmarshal(n.Data, &use) == nil {
+				got += string(use.Input)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", code, got, want)
+		}
+	}
 }
 
 func TestTemplates(t *testing.T) {

@@ -281,8 +281,8 @@ func requests(output json.RawMessage, a *ir.Agent) []request {
 		_ = json.Unmarshal(object["tool_code"], &lines) // anything else asks for nothing
 	}
 	for _, text := range lines {
-		for _, line := range strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == ';' }) {
-			if name, input, ok := parseCall(line); ok {
+		for _, one := range split(text, "\n;") {
+			if name, input, ok := parseCall(one); ok {
 				add(name, input)
 			}
 		}
@@ -290,16 +290,19 @@ func requests(output json.RawMessage, a *ir.Agent) []request {
 	return out
 }
 
-var callForm = regexp.MustCompile(`^\s*(?:print\(\s*)?([A-Za-z_][A-Za-z0-9_.\-]*)\(([^()]*)\)\s*\)?\s*$`)
+var callForm = regexp.MustCompile(`(?s)^([A-Za-z_][A-Za-z0-9_.\-]*)\((.*)\)$`)
 
 // parseCall reads name(k=v, …), perhaps inside print().
-func parseCall(line string) (string, json.RawMessage, bool) {
-	m := callForm.FindStringSubmatch(line)
+func parseCall(text string) (string, json.RawMessage, bool) {
+	m := callForm.FindStringSubmatch(strings.TrimSpace(text))
+	if m != nil && m[1] == "print" {
+		m = callForm.FindStringSubmatch(strings.TrimSpace(m[2]))
+	}
 	if m == nil {
 		return "", nil, false
 	}
 	input := map[string]any{}
-	for _, pair := range splitArguments(m[2]) {
+	for _, pair := range split(m[2], ",") {
 		name, raw, ok := strings.Cut(pair, "=")
 		if !ok {
 			return "", nil, false
@@ -309,32 +312,50 @@ func parseCall(line string) (string, json.RawMessage, bool) {
 	return m[1], step.JSON(input), true
 }
 
-// splitArguments cuts at commas outside of quotes.
-func splitArguments(s string) []string {
+// split cuts at the separators that stand outside of quotes and brackets, and
+// leaves empty parts out. Quotes end with their line.
+func split(s, separators string) []string {
 	var out []string
-	start, quote := 0, byte(0)
-	for i := range len(s) {
-		switch c := s[i]; {
-		case quote != 0:
-			if c == quote {
+	add := func(part string) {
+		if strings.TrimSpace(part) != "" {
+			out = append(out, part)
+		}
+	}
+	start, quote, depth := 0, byte(0), 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if quote != 0 && c != '\n' {
+			switch c {
+			case '\\':
+				i++
+			case quote:
 				quote = 0
 			}
+			continue
+		}
+		quote = 0
+		switch {
 		case c == '\'' || c == '"':
 			quote = c
-		case c == ',':
-			out = append(out, s[start:i])
+		case strings.IndexByte("([{", c) >= 0:
+			depth++
+		case strings.IndexByte(")]}", c) >= 0:
+			depth = max(0, depth-1)
+		case depth == 0 && strings.IndexByte(separators, c) >= 0:
+			add(s[start:i])
 			start = i + 1
 		}
 	}
-	if strings.TrimSpace(s[start:]) != "" {
-		out = append(out, s[start:])
-	}
+	add(s[start:])
 	return out
 }
 
+// unescaped undoes the escapes that people use in quotes.
+var unescaped = strings.NewReplacer(`\\`, `\`, `\'`, `'`, `\"`, `"`, `\n`, "\n", `\t`, "\t")
+
 func argument(s string) any {
 	if len(s) > 1 && (s[0] == '\'' || s[0] == '"') && s[len(s)-1] == s[0] {
-		return s[1 : len(s)-1]
+		return unescaped.Replace(s[1 : len(s)-1])
 	}
 	var v any
 	switch s {
