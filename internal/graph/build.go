@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -617,7 +616,7 @@ func waitText(g ir.Gate) string {
 		parts = append(parts, "until "+clean(g.Event))
 	}
 	if g.Timeout > 0 {
-		text := "at most " + duration(g.Timeout)
+		text := "at most " + strings.ReplaceAll(g.Timeout.Words(), " ", "\u00a0")
 		switch g.OnTimeout {
 		case ir.TimeoutSkip:
 			text += ", then goes on"
@@ -629,28 +628,6 @@ func waitText(g ir.Gate) string {
 		parts = append(parts, text)
 	}
 	return strings.Join(parts, ", ")
-}
-
-// duration writes a time as people say it: "3 days", "24 h", "1 h 30 min", "500 ms".
-func duration(m ir.Millis) string {
-	if m < 1000 {
-		return fmt.Sprintf("%d\u00a0ms", m)
-	}
-	d := time.Duration(m) * time.Millisecond
-	if m > 100*365*24*3600*1000 {
-		return "years"
-	}
-	var parts []string
-	for _, unit := range []struct {
-		size time.Duration
-		name string
-	}{{24 * time.Hour, "days"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}} {
-		if n := d / unit.size; n > 1 || n == 1 && unit.name != "days" {
-			parts = append(parts, fmt.Sprintf("%d\u00a0%s", n, unit.name))
-			d -= n * unit.size
-		}
-	}
-	return strings.Join(parts, "\u00a0")
 }
 
 func condition(e *expr.Expr) string {

@@ -164,16 +164,6 @@ func TestWorkersReadWhatComesBeforeTheirBundle(t *testing.T) {
 	wantEdges(t, drawn(g, EdgeData), "a -data-> all.w [state.k]")
 }
 
-func TestDuration(t *testing.T) {
-	for ms, want := range map[ir.Millis]string{
-		0: "0 ms", 500: "500 ms", 5_000: "5 s", 90_000: "1 min 30 s", 86_400_000: "24 h", 100_800_000: "28 h", 604_800_000: "7 days", 1 << 60: "years",
-	} {
-		if got := strings.ReplaceAll(duration(ms), "\u00a0", " "); got != want {
-			t.Errorf("%d ms is %q, want %q", ms, got, want)
-		}
-	}
-}
-
 func TestWorkersDoNotRepeatTheirBundle(t *testing.T) {
 	f := newFlow("f", "")
 	f.add(step("all", "parallel", "The same words.", f.bundle("b", step("w", "worker", "The same words.", work("agent", "x")), step("v", "worker", "Other words.", work("agent", "x")))))

@@ -85,6 +85,27 @@ type Millis int64
 // Duration converts to Go's own.
 func (m Millis) Duration() time.Duration { return time.Duration(m) * time.Millisecond }
 
+// Words is the duration as people say it: "3 days", "24 h", "1 h 30 min", "500 ms".
+func (m Millis) Words() string {
+	if m < 1000 {
+		return fmt.Sprintf("%d ms", m)
+	}
+	if m > 100*365*24*3600*1000 {
+		return "years"
+	}
+	var parts []string
+	for _, unit := range []struct {
+		size Millis
+		name string
+	}{{24 * 3600_000, "days"}, {3600_000, "h"}, {60_000, "min"}, {1000, "s"}} {
+		if n := m / unit.size; n > 1 || n == 1 && unit.name != "days" {
+			parts = append(parts, fmt.Sprintf("%d %s", n, unit.name))
+			m -= n * unit.size
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
 // Outcome is how a step ended, as far as control flow cares.
 type Outcome string
 

@@ -712,9 +712,9 @@ func (d *decider) timeOut(f *Frame) {
 	step := d.step(f)
 	g, _ := step.Action.(ir.Gate)
 	decided := journal.GateDecided{Place: f.Place(), Outcome: OutcomeFailed, Method: MethodTimeout, Class: ClassTimeout, Reason: ClassTimeout}
-	decided.Error = fmt.Sprintf("nobody decided within %s", g.Timeout.Duration())
+	decided.Error = fmt.Sprintf("nobody decided within %s", g.Timeout.Words())
 	if f.Gate != nil && f.Gate.Kind == GateEvent {
-		decided.Error = fmt.Sprintf("the event %q did not come within %s", g.Event, g.Timeout.Duration())
+		decided.Error = fmt.Sprintf("the event %q did not come within %s", g.Event, g.Timeout.Words())
 	}
 	if g.OnTimeout == ir.TimeoutSkip {
 		decided.Outcome, decided.Class, decided.Error = OutcomeSkipped, "", ""

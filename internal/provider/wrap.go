@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/ir"
 )
 
 // Retried is an attempt that failed and is made again.
@@ -110,7 +112,7 @@ type Deadline struct {
 // Generate asks, and stops waiting when the time is up.
 func (d Deadline) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
-		slow := &Error{Class: Timeout, Message: fmt.Sprintf("the model did not answer within %s", d.After), Spent: true}
+		slow := &Error{Class: Timeout, Message: fmt.Sprintf("the model did not answer within %s", ir.Millis(d.After.Milliseconds()).Words()), Spent: true}
 		limited, stop := context.WithTimeoutCause(ctx, d.After, slow)
 		defer stop()
 		for c, err := range d.Model.Generate(limited, req) {
