@@ -73,7 +73,7 @@ func (a *app) drawn(arg string, o graph.Options) (*graph.Graph, error) {
 			return nil, err
 		}
 		defer r.Close()
-		entry, err := findRun(context.Background(), r, arg)
+		entry, err := a.findRun(context.Background(), r, arg)
 		if err != nil {
 			return nil, err
 		}

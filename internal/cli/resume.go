@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -242,6 +243,9 @@ func resumeInputs(raise, decide []string) ([]plan.Input, error) {
 		if !ok || err != nil {
 			return nil, usage("Write --raise tokens=200000.", "--raise %q is not BUDGET=N", one)
 		}
+		if !slices.Contains(plan.Budgets, name) {
+			return nil, usage(diag.DidYouMean(name, raisable()), "there is no budget %q", name)
+		}
 		says = append(says, plan.Raise{Budget: name, To: n, By: actor("")})
 	}
 	for _, one := range decide {
@@ -317,7 +321,7 @@ func (a *app) find(open func() (*builtin.Runtime, error), prefix string, do func
 	}
 	defer r.Close()
 	ctx := context.Background()
-	entry, err := findRun(ctx, r, prefix)
+	entry, err := a.findRun(ctx, r, prefix)
 	if err != nil {
 		return err
 	}
@@ -330,7 +334,7 @@ func (a *app) find(open func() (*builtin.Runtime, error), prefix string, do func
 		entry = root
 	}
 	if err := do(ctx, r, entry); err != nil {
-		return a.runTrouble(r, err)
+		return a.runTrouble(r, entry.ID, err)
 	}
 	return nil
 }
@@ -452,6 +456,19 @@ func (a *app) say(r *builtin.Runtime, id journal.RunID, in plan.Input, leave boo
 	}
 	letGo(r)
 	a.note("Recorded.")
+	return a.tellEntry(r, id)
+}
+
+// tellEntry says how a run stands that was told something and left.
+func (a *app) tellEntry(r *builtin.Runtime, id journal.RunID) error {
+	after, err := r.Store.Entry(context.Background(), id)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.writeJSON(after)
+	}
+	a.note("Run %s: %s.", short(id), standing(after))
 	return nil
 }
 
@@ -486,18 +503,7 @@ func (a *app) interveneCommand(verb, about string, in func() plan.Input) *cobra.
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.lookAt(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
-				if err := a.say(r, entry.ID, in(), true); err != nil {
-					return err
-				}
-				after, err := r.Store.Entry(ctx, entry.ID)
-				if err != nil {
-					return err
-				}
-				if a.json {
-					return a.writeJSON(after)
-				}
-				a.note("Run %s: %s.", short(entry.ID), standing(after))
-				return nil
+				return a.say(r, entry.ID, in(), true)
 			})
 		},
 	}
@@ -535,11 +541,11 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 				}
 				letGo(r)
 				a.note("Recorded.")
-				return nil
+				return a.tellEntry(r, entry.ID)
 			})
 		},
 	}
-	return cmd
+	return a.jsonFlag(cmd)
 }
 
 func (a *app) workCommand() *cobra.Command {
@@ -624,7 +630,7 @@ func standing(e journal.Entry) string {
 	switch {
 	case e.Status == journal.Finished:
 		return e.Outcome
-	case e.Waiting != "":
+	case e.Waiting != "" && e.Status != journal.PausedAt:
 		return fmt.Sprintf("%s (%s)", e.Status, e.Waiting)
 	}
 	return string(e.Status)

@@ -65,8 +65,8 @@ wherever they appear.`,
 			if err != nil {
 				return err
 			}
-			if trace != "" && an.program.Format != "aiflow" {
-				return usage("\"espalier transcript RUN\" has what happened, whatever the format.", "--trace is for AIFLOW files, and this is %s", an.program.Format)
+			if err := a.fitsFormat(cmd, an.program.Format); err != nil {
+				return err
 			}
 			if offDemand(an.program) && !force {
 				return usage("Use --force to run it all the same.", "the workflow says \"manual: false\": it is not meant to be run by hand")
@@ -204,6 +204,25 @@ wherever they appear.`,
 	return cmd
 }
 
+// fitsFormat refuses flags that mean nothing for the format of a workflow.
+func (a *app) fitsFormat(cmd *cobra.Command, format string) error {
+	const help = "Leave it out."
+	for _, one := range []struct{ flag, format, help string }{
+		{"trace", "aiflow", "\"espalier transcript RUN\" has what happened, whatever the format."},
+		{"execution", "nof", help},
+		{"honor-rules", "nof", help},
+		{"python", "nof", help},
+	} {
+		if cmd.Flags().Changed(one.flag) && format != one.format {
+			return usage(one.help, "--%s is for %s files, and this is %s", one.flag, strings.ToUpper(one.format), format)
+		}
+	}
+	if of := compats[a.reading.Compat]; of != "" && of != format {
+		return usage(help, "--compat %s is for %s files, and this is %s", a.reading.Compat, strings.ToUpper(of), format)
+	}
+	return nil
+}
+
 // pythons are the ways to run a real python3.
 var pythons = []string{builtin.PythonConfined, builtin.PythonUnconfined}
 
@@ -226,7 +245,7 @@ func (a *app) mayRunPython() error {
 func (a *app) detach(r *builtin.Runtime, id journal.RunID, begin func(context.Context) error) error {
 	r.Engine.Hold()
 	if err := begin(context.Background()); err != nil {
-		return a.runTrouble(r, err)
+		return a.runTrouble(r, id, err)
 	}
 	letGo(r)
 	if a.json {
@@ -361,6 +380,11 @@ func (a *app) input(p *ir.Program, secrets *secret.Registry, given []string, fil
 			}
 			return nil, usage("Write --input NAME=VALUE.", "--input %q has no \"=\"", one)
 		}
+		if names := declared(p); !slices.Contains(names, name) {
+			if near := diag.Nearest(name, names); near != "" {
+				a.note("The workflow declares no input %q. Did you mean %q?", name, near)
+			}
+		}
 		if path, isFile := strings.CutPrefix(text, "@"); isFile {
 			raw, err := a.readInput(path)
 			if err != nil {
@@ -475,24 +499,35 @@ func (a *app) writeTrace(r *builtin.Runtime, id journal.RunID, name string) erro
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(name, append(document, '\n'), 0o600)
+	return a.replaceFile(name, append(document, '\n'))
 }
 
-// compats are the programs that can be imitated.
-var compats = []string{"reference", "sdk"}
+// compats are the programs that can be imitated, and the formats that they read.
+var compats = map[string]string{"reference": "aiflow", "sdk": "nof"}
 
 // compatFlag lets a command read files as the program does that they were
 // written for.
 func (a *app) compatFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.reading.Compat, "compat", "", "imitate another `PROGRAM` where it differs: reference for AIFLOW, sdk for NOF")
-	cmd.RegisterFlagCompletionFunc("compat", cobra.FixedCompletions(compats, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("compat", cobra.FixedCompletions(slices.Sorted(maps.Keys(compats)), cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (a *app) checkCompat() error {
-	if compat := a.reading.Compat; compat != "" && !slices.Contains(compats, compat) {
-		return usage(diag.DidYouMean(compat, compats), "there is no program %q to imitate", compat)
+	if compat := a.reading.Compat; compat != "" && compats[compat] == "" {
+		return usage(diag.DidYouMean(compat, slices.Sorted(maps.Keys(compats))), "there is no program %q to imitate", compat)
 	}
 	return nil
+}
+
+// declared are the names of the inputs of a workflow.
+func declared(p *ir.Program) []string {
+	var contract struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if p.Input == nil || json.Unmarshal(p.Input.Schema, &contract) != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(contract.Properties))
 }
 
 // onlyText is the one input that a workflow must be given, or the only one that

@@ -41,18 +41,27 @@ func (a *app) runsCommand() *cobra.Command {
 			if status != "" && !slices.Contains(statuses, status) {
 				return usage(diag.DidYouMean(status, statuses), "there is no status %q", status)
 			}
+			if most < 0 {
+				return usage("0 is all of them.", "--limit cannot be %d", most)
+			}
 			r, err := a.looking()
 			if err != nil {
 				return err
 			}
 			defer r.Close()
-			list := []journal.Entry{}
+			ctx := context.Background()
+			list := []listed{}
 			filter := journal.Filter{Status: journal.Status(status), Name: name, Unfinished: open, Children: all, Limit: most}
-			for entry, err := range r.Store.Runs(context.Background(), filter) {
+			for entry, err := range r.Store.Runs(ctx, filter) {
 				if err != nil {
 					return err
 				}
-				list = append(list, entry)
+				list = append(list, listed{Entry: entry})
+			}
+			for i := range list {
+				if err := list[i].lookUpEnd(ctx, r); err != nil {
+					return err
+				}
 			}
 			if a.json {
 				return a.writeJSON(list)
@@ -62,7 +71,11 @@ func (a *app) runsCommand() *cobra.Command {
 				return nil
 			}
 			for _, e := range list {
-				fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", short(e.ID), e.Started.Time().Local().Format(time.DateTime), e.Name, standing(e))
+				how := standing(e.Entry)
+				if why := cmp.Or(e.Reason, e.Error); why != "" {
+					how += " (" + fit(diag.Printable(why), whyColumns) + ")"
+				}
+				fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", short(e.ID), e.Started.Time().Local().Format(time.DateTime), e.Name, how)
 			}
 			return nil
 		},
@@ -78,11 +91,37 @@ func (a *app) runsCommand() *cobra.Command {
 	return cmd
 }
 
+// whyColumns is how much of a reason fits into a list.
+const whyColumns = 60
+
+// listed is a run in a list, with why it ended as it did.
+type listed struct {
+	journal.Entry
+	Reason string `json:"reason,omitempty"`
+	Error  string `json:"error,omitempty"`
+}
+
+// lookUpEnd finds out how a run ended. It is the last thing that its journal says.
+func (l *listed) lookUpEnd(ctx context.Context, r *builtin.Runtime) error {
+	if l.Status != journal.Finished || l.Root != "" {
+		return nil
+	}
+	for e, err := range r.Store.Events(ctx, l.ID, l.Seq-1) {
+		if err != nil {
+			return err
+		}
+		if end, ok := e.Fact.(journal.RunFinished); ok {
+			l.Reason, l.Error = end.Reason, end.Error
+		}
+	}
+	return nil
+}
+
 func (a *app) removeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "rm RUN…",
 		Short:             "Remove runs that are over, with their records and files",
-		Args:              takes(1, 1000, "runs"),
+		Args:              takes(1, -1, "at least one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.looking()
@@ -92,7 +131,7 @@ func (a *app) removeCommand() *cobra.Command {
 			defer r.Close()
 			ctx := context.Background()
 			for _, arg := range args {
-				entry, err := findRun(ctx, r, arg)
+				entry, err := a.findRun(ctx, r, arg)
 				if err != nil {
 					return err
 				}
@@ -302,6 +341,12 @@ func (a *app) outputCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if end := state.Finished; end.Outcome != plan.OutcomeOK && string(raw) == "null" {
+					return &failure{
+						code: exitFailed, message: runSentence(entry, end.Outcome, cmp.Or(end.Error, end.Reason)),
+						help: fmt.Sprintf("It has given nothing. To see what happened: espalier transcript %s --pretty", short(entry.ID)),
+					}
+				}
 				if len(args) > 1 {
 					var object map[string]json.RawMessage
 					if json.Unmarshal(raw, &object) != nil || object[args[1]] == nil {
@@ -356,9 +401,11 @@ journal: a file that was deleted or damaged is written again.`,
 		},
 	}
 	flags := cmd.Flags()
+	flags.BoolVar(&a.json, "json", false, "print one JSON object in a line, which it does anyway")
 	flags.BoolVar(&follow, "follow", false, "go on as the run does, until it is over")
 	flags.BoolVar(&pretty, "pretty", false, "write it for people")
 	flags.BoolVar(&trace, "trace", false, "of an AIFLOW run: the document that the format's trace viewer reads")
+	exclusive(cmd, "json", "pretty")
 	return cmd
 }
 

@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/project"
 )
 
 // storage is the name of a project's own folder.
@@ -102,7 +104,7 @@ func (a *app) openExisting(o builtin.RuntimeOptions) (*builtin.Runtime, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(here.Root, storage, "espalier.db")); err != nil {
-		return nil, usage(`"espalier run WORKFLOW" begins one. A run is kept in the project of its workflow: go there to see it.`, "there are no runs in %s", a.folder(here.Root))
+		return nil, usage(`"espalier run WORKFLOW" begins one. A run is kept in the project of its workflow: go there to see it.`+a.otherRuns(here.Root), "there are no runs in %s", a.folder(here.Root))
 	}
 	if o.Config != nil {
 		if c, list, err := a.readConfig(here.Root); err == nil && !list.Errors() {
@@ -135,7 +137,7 @@ func (a *app) withRun(name string, look func(ctx context.Context, r *builtin.Run
 	}
 	defer r.Close()
 	ctx := context.Background()
-	entry, err := findRun(ctx, r, name)
+	entry, err := a.findRun(ctx, r, name)
 	if err != nil {
 		return err
 	}
@@ -143,8 +145,9 @@ func (a *app) withRun(name string, look func(ctx context.Context, r *builtin.Run
 }
 
 // findRun finds a run by its id or a unique beginning of it.
-func findRun(ctx context.Context, r *builtin.Runtime, prefix string) (journal.Entry, error) {
-	if id := byStamp(filepath.Dir(r.Dir()), prefix); id != "" {
+func (a *app) findRun(ctx context.Context, r *builtin.Runtime, prefix string) (journal.Entry, error) {
+	root := filepath.Dir(r.Dir())
+	if id := byStamp(root, prefix); id != "" {
 		prefix = id
 	}
 	var found []journal.Entry
@@ -158,7 +161,7 @@ func findRun(ctx context.Context, r *builtin.Runtime, prefix string) (journal.En
 	case prefix == "":
 		return journal.Entry{}, usage(`"espalier runs" lists them.`, "a run is named by its id, or the beginning of it")
 	case len(found) == 0:
-		return journal.Entry{}, usage(`"espalier runs" lists them.`, "there is no run %q", prefix)
+		return journal.Entry{}, usage(`"espalier runs" lists them.`+a.otherRuns(root), "there is no run %q", prefix)
 	case len(found) > 1:
 		var ids []string
 		for _, e := range found {
@@ -167,6 +170,30 @@ func findRun(ctx context.Context, r *builtin.Runtime, prefix string) (journal.En
 		return journal.Entry{}, usage("Write more of its id:\n"+strings.Join(ids, "\n"), "%q is the beginning of several runs", prefix)
 	}
 	return found[0], nil
+}
+
+// otherRuns names the projects within this one that have runs of their own:
+// each is known only there.
+func (a *app) otherRuns(root string) string {
+	found, err := a.discover()
+	if err != nil {
+		return ""
+	}
+	var dirs []string
+	for _, w := range found.workflows {
+		if w.Scope != project.OfProject {
+			continue
+		}
+		other := project.FindRoot(filepath.Dir(w.analysis.file.Abs))
+		if _, err := os.Stat(filepath.Join(other, storage, "espalier.db")); err == nil && other != root {
+			dirs = append(dirs, a.display(other))
+		}
+	}
+	if len(dirs) == 0 {
+		return ""
+	}
+	slices.Sort(dirs)
+	return " Projects with runs of their own: " + strings.Join(slices.Compact(dirs), ", ") + "."
 }
 
 // actor is the user of the operating system, and whom they claim to be.
@@ -197,7 +224,7 @@ func (a *app) drive(r *builtin.Runtime, id journal.RunID, begin func(ctx context
 	go r.Engine.Listen(ctx)
 	if err := begin(ctx); err != nil {
 		done()
-		return a.runTrouble(r, err)
+		return a.runTrouble(r, id, err)
 	}
 	rested := make(chan struct{})
 	var entry journal.Entry
@@ -211,7 +238,7 @@ func (a *app) drive(r *builtin.Runtime, id journal.RunID, begin func(ctx context
 			a.note("The progress could not be shown to the end: %v", flushed)
 		}
 		if err != nil {
-			return a.runTrouble(r, err)
+			return a.runTrouble(r, id, err)
 		}
 		return a.told(r, entry)
 	case <-a.stops():
@@ -226,6 +253,11 @@ func (a *app) drive(r *builtin.Runtime, id journal.RunID, begin func(ctx context
 	r.Engine.Close(now)
 	<-rested
 	done()
+	if a.json {
+		if err := a.finalJSON(result{Run: id, Workflow: entry.Name, Outcome: "interrupted"}); err != nil {
+			return err
+		}
+	}
 	return &failure{
 		code: exitInterrupted, message: fmt.Sprintf("run %s is parked", short(id)),
 		help: fmt.Sprintf("To go on: espalier resume %s", short(id)),
@@ -267,21 +299,25 @@ func (a *app) told(r *builtin.Runtime, entry journal.Entry) error {
 	if err != nil {
 		return err
 	}
+	if a.json && entry.Status != journal.Finished {
+		if err := a.finalJSON(result{Run: entry.ID, Workflow: entry.Name, Outcome: string(entry.Status), Waiting: entry.Waiting}); err != nil {
+			return err
+		}
+	}
 	switch entry.Status {
 	case journal.Finished:
 		end := state.Finished
+		raw, err := program.Raw(end.Output)
+		if err != nil {
+			return err
+		}
 		if a.json {
-			if err := a.finalJSON(program, entry, end); err != nil {
-				return err
-			}
+			err = a.finalJSON(result{Run: entry.ID, Workflow: entry.Name, Outcome: end.Outcome, Reason: end.Reason, Error: end.Error, Output: raw})
 		} else if end.Outcome == plan.OutcomeOK {
-			raw, err := program.Raw(end.Output)
-			if err != nil {
-				return err
-			}
-			if err := a.printValue(raw); err != nil {
-				return err
-			}
+			err = a.printValue(raw)
+		}
+		if err != nil {
+			return err
 		}
 		if end.Outcome == plan.OutcomeOK {
 			return nil
@@ -355,16 +391,24 @@ func waitingHelp(entry journal.Entry, s *plan.State) string {
 	return strings.Join(lines, "\n")
 }
 
-// finalJSON is the last line of a stream of events: how the run stands.
-func (a *app) finalJSON(p *plan.Program, entry journal.Entry, end *journal.RunFinished) error {
-	raw, err := p.Raw(end.Output)
-	if err != nil {
-		return err
-	}
-	line, err := json.Marshal(map[string]any{
-		"event": "result", "run_id": entry.ID, "workflow": entry.Name, "outcome": end.Outcome,
-		"reason": end.Reason, "error": end.Error, "output": raw,
-	})
+// result is the last line of a stream of events. The outcome of a run that is
+// not over is its status, or that it was interrupted.
+type result struct {
+	Run      journal.RunID   `json:"run_id"`
+	Workflow string          `json:"workflow"`
+	Outcome  string          `json:"outcome"`
+	Reason   string          `json:"reason"`
+	Error    string          `json:"error"`
+	Output   json.RawMessage `json:"output"`
+	Waiting  string          `json:"waiting,omitempty"` // for whom or what
+}
+
+// finalJSON says how a run stands, whatever became of it.
+func (a *app) finalJSON(r result) error {
+	line, err := json.Marshal(struct {
+		Event string `json:"event"`
+		result
+	}{"result", r})
 	if err != nil {
 		return err
 	}
@@ -388,7 +432,7 @@ func (a *app) printValue(raw json.RawMessage) error {
 }
 
 // runTrouble turns what engines and stores say into what a person can act on.
-func (a *app) runTrouble(r *builtin.Runtime, err error) error {
+func (a *app) runTrouble(r *builtin.Runtime, id journal.RunID, err error) error {
 	var (
 		owned  *journal.OwnedError
 		said   *failure
@@ -398,21 +442,23 @@ func (a *app) runTrouble(r *builtin.Runtime, err error) error {
 	case errors.As(err, &said):
 		return said
 	case errors.As(err, &owned):
-		return &failure{code: exitNotReady, message: "another process is working on this run" + whose(r, owned.Owner), help: "It goes on by itself; \"espalier status\" shows how it stands."}
+		return &failure{code: exitNotReady, message: "another process is working on this run" + whose(r, owned.Owner), help: fmt.Sprintf("It goes on by itself; \"espalier status %s\" shows how it stands.", short(id))}
 	case errors.As(err, &reason):
-		return &failure{code: exitUsage, message: reason.Why, help: `"espalier status RUN" shows what the run is waiting for.`}
+		return &failure{code: exitUsage, message: reason.Why, help: fmt.Sprintf("\"espalier status %s\" shows how the run stands and what it asks.", short(id))}
 	case errors.Is(err, engine.ErrNotReached):
-		return &failure{code: exitUsage, message: err.Error(), help: `"espalier transcript RUN --pretty" shows which steps it has come to.`}
+		return &failure{code: exitUsage, message: err.Error(), help: fmt.Sprintf("\"espalier transcript %s --pretty\" shows which steps it has come to.", short(id))}
 	case errors.Is(err, journal.ErrFinished):
-		return &failure{code: exitUsage, message: "the run is over", help: `"espalier output RUN" prints its result.`}
+		return &failure{code: exitUsage, message: "the run is over", help: fmt.Sprintf("\"espalier output %[1]s\" prints its result; \"espalier resume %[1]s --from STEP\" does a part of it again, in another run.", short(id))}
+	case errors.Is(err, journal.ErrExists):
+		return usage(fmt.Sprintf("Leave --run-id out to have one made; \"espalier status %s\" shows the run that there is.", short(id)), "there is a run %s already", id)
 	case errors.Is(err, engine.ErrClosed):
 		return &failure{code: exitInterrupted, message: "interrupted"}
 	case damaged(err):
 		return &failure{code: exitNotReady, message: err.Error(), help: storageHelp(err)}
 	case errors.Is(err, journal.ErrFull):
-		return &failure{code: exitNotReady, message: err.Error(), help: "What was done so far is kept. Make room on the disk; \"espalier resume RUN\" goes on from there."}
+		return &failure{code: exitNotReady, message: err.Error(), help: fmt.Sprintf("What was done so far is kept. Make room on the disk; \"espalier resume %s\" goes on from there.", short(id))}
 	}
-	return &failure{code: exitNotReady, message: err.Error(), help: "What was done so far is kept; \"espalier resume RUN\" goes on from there."}
+	return &failure{code: exitNotReady, message: err.Error(), help: fmt.Sprintf("What was done so far is kept; \"espalier resume %s\" goes on from there.", short(id))}
 }
 
 // whose says which process it is that owns a run, as far as it can be told.

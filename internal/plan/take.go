@@ -92,11 +92,14 @@ func (s *State) checkOpen(w journal.Work) error {
 
 func (s *State) checkRaise(x *Raise) error {
 	if !slices.Contains(Budgets, x.Budget) {
-		return refusal(Unknown, "there is no budget %q; there is %s", x.Budget, strings.Join(Budgets, ", "))
+		return refusal(Unknown, "there is no budget %q; there are %s", x.Budget, strings.Join(Budgets, ", "))
 	}
 	if now := s.Root().Ledger.Limit(x.Budget); now == nil {
 		return refusal(NotAllowed, "the run has no limit of %s to raise", x.Budget)
 	} else if x.To <= *now {
+		if x.Budget == BudgetMoney {
+			return refusal(NotAllowed, "the limit of money is $%g already", float64(*now)/1e6)
+		}
 		return refusal(NotAllowed, "the limit of %s is %d already", x.Budget, *now)
 	}
 	return nil
@@ -185,9 +188,12 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 			}
 		}
 	}
+	if len(known) == 0 {
+		return refusal(Unknown, "nothing in this workflow waits for an event")
+	}
 	if !slices.Contains(known, x.Event) {
 		slices.Sort(known)
-		return refusal(Unknown, "nothing in this workflow waits for the event %q; there is: %s", x.Event, strings.Join(slices.Compact(known), ", "))
+		return refusal(Unknown, "nothing in this workflow waits for the event %q; it waits for %s", x.Event, strings.Join(slices.Compact(known), ", "))
 	}
 	if len(x.Data) > 0 && !json.Valid(x.Data) {
 		return refusal(Unknown, "the data of the event is not JSON")
