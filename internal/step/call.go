@@ -30,6 +30,8 @@ type ToolCall struct {
 // ToolDone is what came of a call.
 type ToolDone struct {
 	Use journal.ToolUse
+	// Called says that the tool was really called; else the call was refused.
+	Called bool
 	// Notes are to be made durable with what follows.
 	Notes []Note
 	// InFlight is what was set aside for a call that did not come to its end.
@@ -145,6 +147,7 @@ func (j *Job) callTool(ctx context.Context, c ToolCall, found tool.Tool, notes [
 		done.InFlight = amount
 		return done, context.Cause(ctx)
 	}
+	done.Called = true
 	done.Notes = withLine(Note{Kind: journal.NoteToolResult, Data: done.Use, Settles: held, Usage: amount}, said)
 	return done, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -37,14 +36,14 @@ type Done struct {
 // together with the notes and the usage that come with it.
 func (j *Job) Do(ctx context.Context, c Call) (Done, error) {
 	j.calls++
-	key := fmt.Sprintf("%s/call:%d", j.Key, j.calls)
+	key := j.CallKey(j.calls)
 	asked := journal.Call{Key: key, Kind: c.Task.Kind, Request: JSON(callRequest(c))}
 	begun, inner, end, err := callHistory(j.History, key)
 	if err != nil {
 		return Done{}, err
 	}
 	switch {
-	case begun == nil && len(j.History) > 0 && openCall(j.History, j.calls, j.Key):
+	case begun == nil && j.hasCall(j.calls+1):
 		return Done{}, Errorf(ClassChanged, "the notes of %s do not fit: a later call comes where call %d should be", j.Key, j.calls)
 	case begun != nil && (begun.Kind != asked.Kind || !sameValue(begun.Request, asked.Request)):
 		return Done{}, Errorf(ClassChanged, "call %d of step %q asks for something else than it did before it was interrupted, so what was done then cannot be used", j.calls, j.Step.ID)
@@ -165,11 +164,9 @@ func callHistory(history []journal.TaskNoted, key string) (begun *journal.Call, 
 	return begun, inner, nil, nil
 }
 
-// openCall tells whether the notes have a call of this job that comes after
-// the n-th.
-func openCall(history []journal.TaskNoted, n int, key string) bool {
-	later := fmt.Sprintf("%s/call:%d", key, n+1)
-	begun, _, _, err := callHistory(history, later)
+// hasCall tells whether the notes have the n-th call of this job.
+func (j *Job) hasCall(n int) bool {
+	begun, _, _, err := callHistory(j.History, j.CallKey(n))
 	return err == nil && begun != nil
 }
 

@@ -52,7 +52,8 @@ func (j *Job) OneCall(ctx context.Context, tool string, input func() (json.RawMe
 		return Result{Usage: done.InFlight}, err
 	}
 	out, err := result(done.Use)
-	if done.Use.Class != ClassInput && done.Use.Class != ClassMissing { // then there was no call to speak of
+	// What does not fit a tool, or is meant for none, is no call to speak of.
+	if done.Called || made != nil || done.Use.Class != ClassInput && done.Use.Class != ClassMissing {
 		out.Notes = done.Notes
 	}
 	return out, err

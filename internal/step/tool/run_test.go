@@ -28,6 +28,8 @@ func TestRuns(t *testing.T) {
 		steptest.Play{Name: "what is not JSON", Settings: call, Tools: with(steptest.Tool{Answer: `x`}), Class: step.ClassTool},
 		steptest.Play{Name: "a no", Settings: call, Tools: with(steptest.Tool{Answer: `"not found"`, No: true}), Class: step.ClassTool, Notes: notes},
 		steptest.Play{Name: "a failure", Settings: call, Tools: with(steptest.Tool{Fail: &seam.Error{Class: "RATE_LIMIT", Message: "later"}}), Class: "RATE_LIMIT", Notes: notes},
+		steptest.Play{Name: "a tool that does not take it", Settings: call, Tools: with(steptest.Tool{Fail: &seam.Error{Class: step.ClassInput, Message: "not a file"}}), Class: step.ClassInput, Notes: notes},
+		steptest.Play{Name: "a tool that is not ready", Settings: call, Tools: with(steptest.Tool{Fail: &seam.Error{Class: step.ClassMissing, Message: "no server"}}), Class: step.ClassMissing, Notes: notes},
 		steptest.Play{Name: "a failure of no class", Settings: call, Tools: with(steptest.Tool{Fail: errors.New("broken")}), Class: step.ClassTool},
 		steptest.Play{Name: "no such tool", Settings: call, Class: step.ClassMissing},
 		steptest.Play{
