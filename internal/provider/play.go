@@ -76,12 +76,7 @@ func (b *Block) size() int { return len(b.Text) + len(b.ToolName) + len(b.Input)
 func Play(ctx context.Context, req Request, reply Reply) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		reply := reply.fit(req.MaxTokens)
-		if reply.Usage.Input == 0 {
-			reply.Usage.Input = max(1, req.Tokens())
-		}
-		if reply.Usage.Output == 0 {
-			reply.Usage.Output = tokensOf(reply.Blocks)
-		}
+		reply.FillUsage(&req)
 		for _, b := range reply.Blocks {
 			if b.Type != Text && b.Type != Thinking {
 				continue
@@ -101,6 +96,19 @@ func Play(ctx context.Context, req Request, reply Reply) iter.Seq2[Chunk, error]
 			return
 		}
 		yield(Chunk{Reply: &reply}, nil)
+	}
+}
+
+// FillUsage estimates what nobody has counted.
+func (r *Reply) FillUsage(req *Request) {
+	if r.Usage.Input+r.Usage.CacheRead+r.Usage.CacheWrite <= 0 {
+		r.Usage.Input = max(1, req.Tokens())
+	}
+	if r.Usage.Output <= 0 {
+		r.Usage.Output = tokensOf(r.Blocks)
+		if req.MaxTokens > 0 {
+			r.Usage.Output = min(r.Usage.Output, int64(req.MaxTokens))
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/provider"
 )
 
 // The limits that hold when the file says nothing. They are the engine's own
@@ -32,16 +33,21 @@ const (
 	AssumedNoteTokens   = 100  // what a gate writes down, what a repair call is told
 )
 
-// charsPerToken is the usual rule of thumb for the text of European languages.
-const charsPerToken = 4
+// TextTokens estimates how many tokens the texts have, as the models do that
+// are not there.
+func TextTokens(texts ...string) int64 { return provider.Tokens(texts...) }
 
-// TextTokens estimates how many tokens the texts have, rounded up.
-func TextTokens(texts ...string) int64 {
-	n := 0
-	for _, t := range texts {
-		n += len(t)
+// Turns is how many model calls an agent has for a task, apart from repairs:
+// each but the last may call tools, so one that has none needs one. most is
+// what the task says about it, if anything. a may be nil.
+func Turns(a *ir.Agent, most int) int {
+	switch {
+	case a == nil || len(a.Tools) == 0:
+		return 1
+	case most > 0:
+		return most
 	}
-	return int64((n + charsPerToken - 1) / charsPerToken)
+	return DefaultMaxTurns
 }
 
 // ReplyCap is the cap on one reply of the agent; nil has the default.

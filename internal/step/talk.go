@@ -10,16 +10,16 @@ import (
 
 // Talk is a conversation with a model, as far as its cost goes.
 type Talk struct {
-	Known   int64 // tokens of the text that is known now, without the agent's own
-	Reads   int64 // tokens of what the step reads, as far as one can guess
-	Turns   int64 // model calls at most; each but the last may call a tool
-	Repairs int64 // further calls when a reply must have a form and has not
+	Known    int64 // tokens of the text that is known now, without the agent's own
+	Reads    int64 // tokens of what the step reads, as far as one can guess
+	MaxTurns int   // model calls at most of an agent that has tools; 0 is the usual number
+	Repairs  int64 // further calls when a reply must have a form and has not
 }
 
 // Bound is what the conversation costs. Each call sends everything again that
 // was said before, so the prompt grows with every turn. a may be nil.
 func (t Talk) Bound(a *ir.Agent) Bound {
-	t.Turns = min(max(t.Turns, 1), mostTurns)
+	turns := min(int64(Turns(a, t.MaxTurns)), mostTurns)
 	known, reply := t.Known, ReplyCap(a)
 	var b Bound
 	if a != nil {
@@ -32,12 +32,12 @@ func (t Talk) Bound(a *ir.Agent) Bound {
 	b.Base = Cost{
 		ModelCalls: N(1), PromptTokens: N(first), ReplyTokens: N(reply), Seconds: N(UsualModelSeconds),
 	}
-	calls, tools := t.Turns+t.Repairs, t.Turns-1
+	calls, tools := turns+t.Repairs, turns-1
 	// After call k the prompt has grown by k replies, the results of the
 	// tools called so far, and a note for each repair.
 	prompt := N(first).Times(calls).
 		Plus(N(reply).Times(pairs(calls))).
-		Plus(N(AssumedResultTokens).Times(pairs(t.Turns) + tools*t.Repairs)).
+		Plus(N(AssumedResultTokens).Times(pairs(turns) + tools*t.Repairs)).
 		Plus(N(AssumedNoteTokens).Times(pairs(t.Repairs + 1)))
 	b.Worst = Cost{
 		ModelCalls: N(calls), ToolCalls: N(tools), PromptTokens: prompt,

@@ -141,21 +141,9 @@ func Extra(options json.RawMessage, ours ...string) (map[string]json.RawMessage,
 // spelling is a key as it sounds: max_tokens and maxTokens are the same.
 func spelling(key string) string { return strings.ToLower(strings.ReplaceAll(key, "_", "")) }
 
-// Fill estimates the usage that a server did not tell.
+// Fill puts in what a server did not tell.
 func Fill(req *provider.Request, r *provider.Reply) {
-	if r.Usage.Input+r.Usage.CacheRead+r.Usage.CacheWrite <= 0 {
-		r.Usage.Input = max(1, req.Tokens())
-	}
-	if r.Usage.Output <= 0 {
-		n := 0
-		for _, b := range r.Blocks {
-			n += len(b.Text) + len(b.ToolName) + len(b.Input)
-		}
-		r.Usage.Output = max(1, int64(n+3)/4)
-		if req.MaxTokens > 0 {
-			r.Usage.Output = min(r.Usage.Output, int64(req.MaxTokens))
-		}
-	}
+	r.FillUsage(req)
 	if r.Model == "" {
 		r.Model = req.Model
 	}

@@ -66,23 +66,14 @@ func (Kind) Uses(t *ir.Task) step.Uses {
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 	set := step.Lenient[Settings](t)
 	talk := step.Talk{
-		Known: step.TextTokens(set.Task, set.Expected),
-		Reads: step.ReadTokens(p, s),
-		Turns: 1,
+		Known:    step.TextTokens(set.Task, set.Expected),
+		Reads:    step.ReadTokens(p, s),
+		MaxTurns: set.MaxTurns,
 	}
 	promised := step.Promised(p, s)
 	if set.structured() || len(step.Parts(s)) > 0 || len(promised) > 0 {
 		talk.Repairs = step.RepairCalls
 		talk.Known += step.TextTokens(string(set.Schema), string(promised))
 	}
-	a := p.Agent(set.Agent)
-	if a != nil {
-		if len(a.Tools) > 0 {
-			talk.Turns = step.DefaultMaxTurns
-			if set.MaxTurns > 0 {
-				talk.Turns = int64(set.MaxTurns)
-			}
-		}
-	}
-	return talk.Bound(a)
+	return talk.Bound(p.Agent(set.Agent))
 }

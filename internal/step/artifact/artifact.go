@@ -73,7 +73,7 @@ func (Kind) Uses(t *ir.Task) step.Uses {
 // Bound is one model call; the parts of a folder may have to be asked for again.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 	set := step.Lenient[Settings](t)
-	talk := step.Talk{Known: step.TextTokens(set.Skill, set.Goal), Reads: step.ReadTokens(p, s), Turns: 1}
+	talk := step.Talk{Known: step.TextTokens(set.Skill, set.Goal), Reads: step.ReadTokens(p, s)}
 	for _, in := range set.Inputs {
 		talk.Known += step.TextTokens(in.Text)
 	}

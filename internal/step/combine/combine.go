@@ -107,10 +107,10 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 		return step.Bound{}
 	}
 	bound := step.Talk{
-		Known:   step.TextTokens(set.Format),
-		Reads:   step.ResultTokens(p, s.Action),
-		Turns:   1,
-		Repairs: step.RepairCalls,
+		Known:    step.TextTokens(set.Format),
+		Reads:    step.ResultTokens(p, s.Action),
+		MaxTurns: 1, // whatever tools the critic has, it has none here
+		Repairs:  step.RepairCalls,
 	}.Bound(p.Agent(set.Critic))
 	bound.Base, bound.Reserve = step.Cost{}, 0 // nobody may disagree
 	return bound

@@ -46,6 +46,7 @@ func TestOnlyACriticCosts(t *testing.T) {
 	}{
 		{steptest.Settings{"strategy": "vote", "conflict": "fail"}, 0},
 		{steptest.Settings{"strategy": "union", "conflict": "send_to_critic", "critic": "plain"}, 1 + step.RepairCalls},
+		{steptest.Settings{"strategy": "union", "conflict": "send_to_critic", "critic": "handy"}, 1 + step.RepairCalls}, // its tools are not there
 	} {
 		s, task := steptest.Case{Settings: c.settings, Action: workers(2)}.Task("combine")
 		b := combine.Kind{}.Bound(steptest.Program(), s, task)

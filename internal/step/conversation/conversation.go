@@ -62,18 +62,14 @@ func (Kind) Uses(t *ir.Task) step.Uses {
 // Bound is one model call at best; with tools as many as an agent may make.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 	set := step.Lenient[Settings](t)
-	talk := step.Talk{Known: step.TextTokens(set.Prompt, set.System), Reads: step.ReadTokens(p, s), Turns: 1}
+	talk := step.Talk{Known: step.TextTokens(set.Prompt, set.System), Reads: step.ReadTokens(p, s)}
 	for _, one := range set.Skills {
 		talk.Known += step.TextTokens(one.Text)
 	}
 	if set.Format == "json" {
 		talk.Repairs = step.RepairCalls
 	}
-	a := p.Agent(set.Agent)
-	if a != nil && len(a.Tools) > 0 {
-		talk.Turns = step.DefaultMaxTurns
-	}
-	return talk.Bound(a)
+	return talk.Bound(p.Agent(set.Agent))
 }
 
 // jsonForm is any JSON but a mere text.

@@ -65,14 +65,13 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 			Worst: step.Cost{ToolCalls: step.N(1), Seconds: step.N(step.ToolCallSeconds)},
 		}
 	}
-	talk := step.Talk{Known: step.TextTokens(set.Template), Reads: step.ReadTokens(p, s), Turns: 1}
+	talk := step.Talk{Known: step.TextTokens(set.Template), Reads: step.ReadTokens(p, s)}
 	if set.Format == "json" {
 		talk.Repairs = step.RepairCalls
 	}
 	a := p.Agent(set.Agent)
 	asked := int64(0)
-	if a != nil && len(a.Tools) > 0 {
-		talk.Turns = step.DefaultMaxTurns
+	if a != nil {
 		asked = int64(len(a.Tools))
 	}
 	if set.Memory {

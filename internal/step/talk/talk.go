@@ -140,7 +140,7 @@ func (c *conversation) hold(ctx context.Context, read *reader) (json.RawMessage,
 	if err := c.say(c.opening()); err != nil {
 		return nil, err
 	}
-	most := c.mostTurns()
+	most := step.Turns(c.Agent, c.MaxTurns)
 	for repairs := 0; ; {
 		reply, err := c.generate(ctx)
 		if err != nil {
@@ -182,16 +182,6 @@ func (c *conversation) opening() journal.Prompt {
 		text += "\n\n" + form
 	}
 	return journal.Prompt{System: c.System, Blocks: []journal.Block{textBlock(text)}}
-}
-
-func (c *conversation) mostTurns() int {
-	switch {
-	case c.Agent == nil || len(c.Agent.Tools) == 0:
-		return 1
-	case c.MaxTurns > 0:
-		return c.MaxTurns
-	}
-	return step.DefaultMaxTurns
 }
 
 // judge reads the value of a reply, or says what is wrong with it. Half an

@@ -58,7 +58,6 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 	talk := step.Talk{
 		Known: step.TextTokens(set.Task, set.Expected),
 		Reads: step.ReadTokens(p, s),
-		Turns: 1,
 	}
 	if len(step.Parts(s)) > 0 || len(step.Promised(p, s)) > 0 {
 		talk.Repairs = step.RepairCalls // the reply must have all that is written

@@ -62,7 +62,7 @@ func Bound(p *ir.Program, s *ir.Step, set Settings) step.Bound {
 			Worst: step.Cost{Seconds: step.N(step.ScriptSeconds)},
 		}
 	}
-	talk := step.Talk{Known: step.TextTokens(task, Contract), Reads: step.ReadTokens(p, s), Turns: 1, Repairs: step.RepairCalls}
+	talk := step.Talk{Known: step.TextTokens(task, Contract), Reads: step.ReadTokens(p, s), Repairs: step.RepairCalls}
 	return talk.Bound(p.Agent(set.Agent))
 }
 
