@@ -3,7 +3,6 @@ package builtin
 import (
 	"bufio"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/npmtest"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/providertest"
 )
@@ -18,54 +18,9 @@ import (
 // A server of models that we did not write, at a version that is known to work.
 const aimock = "@copilotkit/aimock@1.43.0"
 
-// need ends a test that lacks something. Where everything has to be tested,
-// lacking it is a failure; elsewhere the reason is hard to overlook.
-func need(t *testing.T, err error, what string) {
-	t.Helper()
-	if err == nil {
-		return
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatalf("%s: %v", what, err)
-	}
-	t.Skipf("NOT TESTED against a server that we did not write: %s: %v", what, err)
-}
-
-// installAimock puts the server into the user's cache, once for all times.
-func installAimock(t *testing.T) string {
-	t.Helper()
-	_, err := exec.LookPath("node")
-	need(t, err, "Node.js is needed")
-	cache, err := os.UserCacheDir()
-	need(t, err, "there is no folder for caches")
-	dir := filepath.Join(cache, "espalier-tests", "aimock-1.43.0")
-	installed := filepath.Join(dir, "node_modules", "@copilotkit", "aimock", "package.json")
-	if _, err := os.Stat(installed); err == nil {
-		return dir
-	}
-	// Beside its place first, so that another test never sees half of it.
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	fresh, err := os.MkdirTemp(filepath.Dir(dir), "installing-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(fresh)
-	npm := exec.Command("npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", fresh, aimock)
-	out, err := npm.CombinedOutput()
-	need(t, err, "npm cannot install "+aimock+":\n"+string(out))
-	if err := os.Rename(fresh, dir); err != nil {
-		if _, there := os.Stat(installed); there != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
 func startAimock(t *testing.T) string {
 	t.Helper()
-	server := exec.Command("node", filepath.Join("testdata", "aimock", "serve.cjs"), installAimock(t))
+	server := exec.Command("node", filepath.Join("testdata", "aimock", "serve.cjs"), npmtest.Install(t, aimock))
 	server.Stderr = t.Output()
 	in, err := server.StdinPipe()
 	if err != nil {
