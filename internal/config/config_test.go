@@ -193,12 +193,20 @@ func TestSecrets(t *testing.T) {
 		{config.Secret{File: "none.txt"}, "", "none.txt cannot be read"},
 		{config.Secret{Command: []string{"echo", "hush"}}, "hush", ""},
 		{config.Secret{Command: []string{"no-such-command-anywhere"}}, "", "failed"},
+		{config.Secret{Command: []string{"sh", "-c", "echo first >&2; echo the vault is locked >&2; exit 3"}}, "", "exit status 3: the vault is locked"},
+		// A child that stays behind, as agents of keys do, holds nobody up.
+		{config.Secret{Command: []string{"sh", "-c", "mkfifo fifo && { cat fifo & echo hush; }"}}, "hush", ""},
 	} {
 		got, err := c.secret.Value(t.Context(), dir, env)
 		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %q, %v", c.secret.Place(), got, err)
 		}
 	}
+	fifo, err := os.OpenFile(filepath.Join(dir, "fifo"), os.O_WRONLY, 0) // the child ends with it
+	if err != nil {
+		t.Fatal(err)
+	}
+	fifo.Close()
 }
 
 func TestFind(t *testing.T) {

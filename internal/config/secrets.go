@@ -2,6 +2,7 @@ package config
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -123,9 +124,10 @@ func (s *Secret) Value(ctx context.Context, dir string, getenv func(string) stri
 		defer stop()
 		cmd := exec.CommandContext(ctx, s.Command[0], s.Command[1:]...)
 		cmd.Dir = dir
+		cmd.WaitDelay = time.Second // for what it leaves behind with its output open
 		raw, err := cmd.Output()
-		if err != nil {
-			return "", fmt.Errorf("the command %s failed: %w", s.Command[0], err)
+		if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+			return "", fmt.Errorf("the command %s failed: %w", s.Command[0], told(ctx, err))
 		}
 		value = string(raw)
 	}
@@ -134,4 +136,19 @@ func (s *Secret) Value(ctx context.Context, dir string, getenv func(string) stri
 		return "", fmt.Errorf("%s is empty", s.Place())
 	}
 	return value, nil
+}
+
+// told is why a command failed, with the last that it had to say about it.
+func told(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("it took more than %d seconds", secretSeconds)
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		lines := strings.Split(strings.TrimSpace(string(exit.Stderr)), "\n")
+		if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
+			return fmt.Errorf("%w: %s", err, last)
+		}
+	}
+	return err
 }
