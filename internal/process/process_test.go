@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -216,7 +217,40 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	if at := os.Getenv(dialled); at != "" {
+		fmt.Print(sockets(at))
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
+}
+
+const dialled = "ESPALIER_TEST_DIALLED"
+
+// sockets tries which kinds of them a process can have.
+func sockets(at string) string {
+	var works []string
+	try := func(name string, err error) {
+		if err == nil {
+			works = append(works, name)
+		}
+	}
+	for _, network := range []string{"unix", "unixgram"} {
+		conn, err := net.Dial(network, at+"."+network)
+		if err == nil {
+			conn.Close()
+		}
+		try(network, err)
+	}
+	_, err := net.Dial("udp", "127.0.0.1:9")
+	try("udp", err)
+	for _, kind := range []struct {
+		name string
+		is   int
+	}{{"pair", syscall.SOCK_STREAM}, {"pair of packets", syscall.SOCK_SEQPACKET}, {"pair of datagrams", syscall.SOCK_DGRAM}, {"raw pair", syscall.SOCK_RAW}} {
+		_, err := syscall.Socketpair(syscall.AF_UNIX, kind.is, 0)
+		try(kind.name, err)
+	}
+	return strings.Join(works, ", ")
 }
 
 func TestItDiesWithUs(t *testing.T) {

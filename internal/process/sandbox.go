@@ -11,11 +11,11 @@ import (
 )
 
 // Sandbox is what a confined command may reach, besides the programs and
-// libraries of the system. The zero value may reach nothing else.
+// libraries of the system. The zero value may reach nothing else; a network
+// none reaches.
 type Sandbox struct {
-	Read    []string `json:"read,omitempty"`  // files and folders
-	Write   []string `json:"write,omitempty"` // folders; may be read, too
-	Network bool     `json:"network,omitempty"`
+	Read  []string `json:"read,omitempty"`  // files and folders
+	Write []string `json:"write,omitempty"` // folders; may be read, too
 
 	by method
 }
@@ -97,9 +97,6 @@ func (s *Sandbox) confined(c Command) Command {
 		return c
 	}
 	args := []string{"--die-with-parent", "--unshare-all", "--new-session", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"}
-	if s.Network {
-		args = append(args, "--share-net")
-	}
 	for _, path := range slices.Concat(system, s.Read) {
 		args = append(args, "--ro-bind-try", path, path)
 	}

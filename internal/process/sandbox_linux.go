@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
@@ -15,7 +16,7 @@ const leastABI = 4
 
 func landlocked() bool {
 	version, err := abi.LandlockGetABIVersion()
-	return err == nil && version >= leastABI
+	return err == nil && version >= leastABI && socketless()
 }
 
 // become confines this process, and with it everything that it will start,
@@ -46,12 +47,11 @@ func become(s Sandbox, argv []string) error {
 	}
 	rules = append(rules, landlock.ROFiles(path), landlock.RODirs(filepath.Dir(path)))
 	config := landlock.V6.BestEffort() // never less than leastABI, which was looked at above
-	if s.Network {
-		err = config.RestrictPaths(rules...)
-	} else {
-		err = config.Restrict(rules...)
+	if err := config.Restrict(rules...); err != nil {
+		return err
 	}
-	if err != nil {
+	runtime.LockOSThread() // the thread that gives sockets up has to be the one that goes on
+	if err := withoutSockets(); err != nil {
 		return err
 	}
 	return syscall.Exec(path, argv, os.Environ())

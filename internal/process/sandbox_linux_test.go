@@ -90,6 +90,41 @@ func TestSandbox(t *testing.T) {
 	line.dead(t)
 }
 
+// A socket of somebody else's in the file system is a way out as good as any:
+// behind it are programs that do what they are asked.
+func TestSocketsInASandbox(t *testing.T) {
+	root, at := t.TempDir(), filepath.Join(t.TempDir(), "s")
+	stream, err := net.Listen("unix", at+".unix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	datagrams, err := net.ListenPacket("unixgram", at+".unixgram")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer datagrams.Close()
+	t.Setenv("PATH", "") // bubblewrap hides them in its own way
+	box, err := process.NewSandbox(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := process.Command{Path: self, Dir: root, Env: process.Environment(os.Environ(), dialled+"="+at)}
+	for want, in := range map[string]*process.Sandbox{
+		"unix, unixgram, udp, pair, pair of packets, pair of datagrams, raw pair": nil, "pair, pair of packets": box.For(root),
+	} {
+		command.Sandbox = in
+		got, err := process.Run(t.Context(), command)
+		if err != nil || string(got.Stdout) != want {
+			t.Errorf("%q, want %q, %v: %s", got.Stdout, want, err, got.Stderr)
+		}
+	}
+}
+
 func TestSandboxWithoutArguments(t *testing.T) {
 	var none *process.Sandbox
 	if none.For("x") != nil {
