@@ -295,6 +295,13 @@ type RunOptions struct {
 	AllowShell bool `json:"allow_shell,omitempty"`
 }
 
+// Pin adds what the project decides and nobody has said otherwise: it stays so
+// for the run, whatever becomes of the configuration.
+func (o *RunOptions) Pin(c *config.Config, m *Models) {
+	o.DefaultModel = m.Default()
+	o.Sandbox = o.Sandbox || c.Sandbox
+}
+
 // Encode is how options travel with a run.
 func (o RunOptions) Encode() json.RawMessage {
 	raw, err := json.Marshal(o)

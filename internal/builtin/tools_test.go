@@ -146,6 +146,17 @@ tools:
 	}
 }
 
+// Every command that starts runs takes the same from the project.
+func TestPinned(t *testing.T) {
+	models := NewModels(t.TempDir(), &config.Config{}, func(string) string { return "" })
+	for _, c := range []struct{ asked, project, want bool }{{false, false, false}, {false, true, true}, {true, false, true}} {
+		o := RunOptions{Sandbox: c.asked}
+		if o.Pin(&config.Config{Sandbox: c.project}, models); o.Sandbox != c.want {
+			t.Errorf("%+v: %t", c, o.Sandbox)
+		}
+	}
+}
+
 // A simulated run needs no network and no keys: it starts no server, not even
 // to ask what it has.
 func TestSimulatedRunsStartNothing(t *testing.T) {

@@ -105,7 +105,7 @@ func (a *app) create(g *generation) error {
 		return err
 	}
 	models := builtin.NewModels(root, settings, a.Getenv)
-	g.options.DefaultModel = models.Default()
+	g.options.Pin(settings, models)
 	compiled, err := a.generator(g.project, creatorName)
 	if err != nil {
 		return err

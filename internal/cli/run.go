@@ -92,8 +92,7 @@ wherever they appear.`,
 			builtin.ApplyDefaults(an.program, settings)
 			models := builtin.NewModels(project.Root, settings, a.Getenv)
 			a.secrets = models.Secrets
-			options.DefaultModel = models.Default()
-			options.Sandbox = settings.Sandbox
+			options.Pin(settings, models)
 			if cmd.Flags().Changed("sandbox") {
 				options.Sandbox = sandbox
 			}
@@ -134,6 +133,9 @@ wherever they appear.`,
 			defer r.Close()
 			if here, err := space.Here(); err == nil && here.Root != project.Root {
 				a.note("The run is kept in the workflow's own project, %[1]s: \"espalier runs\", \"resume\" and the others find it there (cd %[1]s).", a.display(project.Root))
+			}
+			if steps := builtin.Unconfined(an.program); options.Sandbox && len(steps) > 0 {
+				a.note("The sandbox confines the commands of tools. Those that the workflow itself runs can do what you can: %s.", strings.Join(steps, ", "))
 			}
 			def := definition(&an, project.Root)
 			begin := func(ctx context.Context) error {
