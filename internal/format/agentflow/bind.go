@@ -190,7 +190,7 @@ func dollars(r *text.Reader, f *field, what string, out *diag.List) (int64, sour
 	if n == nil {
 		return 0, source.Span{}, false
 	}
-	found := diag.Diagnostic{Severity: diag.Error, Span: n.Span, Help: fmt.Sprintf("Write dollars without a sign: %s: 0.50.", f.name)}
+	found := diag.Diagnostic{Severity: diag.Error, Span: n.Span, Help: fmt.Sprintf("Write dollars without a sign, and with at most six places: %s: 0.50.", f.name)}
 	if n.Kind != text.Int && n.Kind != text.Float {
 		found.Code = CodeWrongType
 		found.Message = fmt.Sprintf("%q of the %s must be a number, but this is %s.", f.name, what, n.Kind)
