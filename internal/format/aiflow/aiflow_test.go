@@ -206,6 +206,26 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// A15: a tool that takes part in the flow is called again only when the file
+// says so.
+func TestToolsAreNotRetriedUnasked(t *testing.T) {
+	member := `"one":{"name":"One","role":"Tool","model":{"provider":"system","name":"tool-executor"},"tools":["x"]`
+	for written, want := range map[string]int{
+		document(`"start":"one"`, member+"}"):                                         0,
+		document(`"start":"one"`, member+`,"retryPolicy":{"maxAttempts":3}}`):         3,
+		document(`"start":"one","error_handling":{"retry":1}`, member+"}"):            2,
+		document(`"start":"one"`, strings.Replace(member, "system", "openai", 1)+"}"): 2,
+	} {
+		got := 0
+		if r := compile(written, nil).Program.Blocks[0].Steps[0].Retry; r != nil {
+			got = r.MaxAttempts
+		}
+		if got != want {
+			t.Errorf("%s: %d attempts, want %d", written, got, want)
+		}
+	}
+}
+
 // The schema for editors accepts files of all generations.
 func TestSchema(t *testing.T) {
 	s, err := schema.Compile(builtin.Formats().Find("aiflow").Schemas()[0].Schema)

@@ -360,6 +360,8 @@ func (l *lowering) retry(a *agent) *ir.Retry {
 		r.MaxAttempts = a.attempts
 	case l.doc.retries != nil && json.Unmarshal(l.doc.retries.JSON(), &again) == nil: // A10
 		r.MaxAttempts = again + 1
+	case a.isTool():
+		return nil // a call that failed may have acted, and nobody has asked for another
 	}
 	on := []string{"transient"}
 	if len(a.retryOn) > 0 {

@@ -194,6 +194,9 @@ func (t *teller) begin(at journal.Millis, x journal.TaskStarted) {
 		}
 		return
 	}
+	if n := len(t.entries); n > 0 && t.entries[n-1].Status == "error" {
+		t.entries[n-1].NextAgent = x.Step // stands in
+	}
 	entry := &Entry{
 		Step: len(t.entries) + 1, AgentID: x.Step, InputContext: maps.Clone(t.context), StartedAt: moment(at), Status: "running",
 		Attempts: []Attempt{}, Rules: []Rule{},
