@@ -70,9 +70,7 @@ func (s *State) Apply(e *journal.Event) {
 		if x.Merge && f.Group != nil {
 			for i := range f.Group.Next {
 				if r := f.Group.Results[i]; r != nil {
-					for key, v := range r.Scope {
-						s.set(f, journal.Write{Path: key}, v)
-					}
+					s.setAll(f, r.Scope, nil)
 				}
 			}
 		}
@@ -317,11 +315,7 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 		// An iteration writes into the scope around it as it ends; only its
 		// own variables die with it.
 		at = 0
-		for key, v := range f.Scope {
-			if !slices.Contains(f.Own, key) {
-				s.set(parent, journal.Write{Path: key}, v)
-			}
-		}
+		s.setAll(parent, f.Scope, f.Own)
 	case ModeParallel:
 		result.Scope = f.Scope
 	case ModeCall:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -247,6 +248,16 @@ func (s *State) set(f *Frame, w journal.Write, value journal.Value) {
 		value = merged(before, under(value, w))
 	}
 	f.Scope[w.Path] = value
+}
+
+// setAll writes what a scope below has, but for some keys: all of something
+// before its parts, which lie over it.
+func (s *State) setAll(f *Frame, vars map[string]journal.Value, except []string) {
+	for _, key := range slices.Sorted(maps.Keys(vars)) {
+		if !slices.Contains(except, key) {
+			s.set(f, journal.Write{Path: key}, vars[key])
+		}
+	}
 }
 
 // absorb makes one value of a namespace and of what was written below it, for
