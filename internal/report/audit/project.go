@@ -415,21 +415,15 @@ func (p *projector) note(m *report.Moment) error {
 			f.some("cache_write_tokens", r.Usage.CacheWrite)
 			f.number("cost_micro_dollars", n.Usage.MicroDollars)
 		})
-	case journal.NoteModelError:
-		var x journal.ModelError
-		return record(ModelError, &x, func(f *fields) {
-			f.text("error_class", x.Class)
-			f.says("error", x.Message)
-			f.some("http_status", int64(x.Status))
-			f.usage("", n.Usage)
-		})
-	case journal.NoteModelRetry:
+	case journal.NoteModelError, journal.NoteModelRetry:
 		var x journal.ModelRetry
 		return record(ModelError, &x, func(f *fields) {
 			f.text("error_class", x.Class)
 			f.says("error", x.Message)
 			f.some("http_status", int64(x.Status))
-			f.number("retried_after_ms", int64(x.Wait))
+			if n.Kind == journal.NoteModelRetry {
+				f.number("retried_after_ms", int64(x.Wait))
+			}
 			f.usage("", n.Usage)
 		})
 	case journal.NoteToolResult:
