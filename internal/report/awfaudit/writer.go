@@ -52,11 +52,17 @@ type Writer struct {
 	mu    sync.Mutex
 	runs  map[journal.RunID]*execution // begun and not over
 	roots map[journal.RunID]bool       // streams that are not over: whether they are of this format
-	pos   journal.Pos
+	came  journal.Pos                  // everything up to here has come by
+	pos   journal.Pos                  // everything up to here is in the file
 	saved journal.Pos
+	owed  []record // what could not be written yet
+	gap   bool     // something could not be read; whoever begins at pos makes up for it
 }
 
-var _ report.Sink = (*Writer)(nil)
+var (
+	_ report.Sink  = (*Writer)(nil)
+	_ report.Idler = (*Writer)(nil)
+)
 
 // execution is a run or a child run.
 type execution struct {
@@ -116,7 +122,7 @@ func (w *Writer) At() (journal.Pos, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pos, w.saved = journal.Pos(n), journal.Pos(n)
+	w.came, w.pos, w.saved = journal.Pos(n), journal.Pos(n), journal.Pos(n)
 	return w.pos, nil
 }
 
@@ -124,26 +130,43 @@ func (w *Writer) At() (journal.Pos, error) {
 func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a.Pos <= w.pos {
+	if a.Pos <= w.came {
 		return nil
 	}
-	var lines []record
+	w.came = a.Pos
 	for i := range a.Events {
 		line, ok, err := w.line(ctx, a.Run, &a.Events[i])
 		if err != nil {
+			w.gap = true
 			return fmt.Errorf("AWF's audit trail: %w", err)
 		}
 		if ok {
-			lines = append(lines, line)
+			w.owed = append(w.owed, line)
 		}
 	}
-	if len(lines) > 0 {
-		if err := w.write(lines); err != nil {
+	return w.settle()
+}
+
+// Idle tries again what could not be written.
+func (w *Writer) Idle(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.settle()
+}
+
+// settle writes what is owed.
+func (w *Writer) settle() error {
+	news := len(w.owed) > 0
+	if news {
+		if err := w.write(w.owed); err != nil {
 			return fmt.Errorf("AWF's audit trail: %w", err)
 		}
+		w.owed = nil
 	}
-	w.pos = a.Pos
-	if len(lines) > 0 {
+	if !w.gap {
+		w.pos = w.came
+	}
+	if news {
 		return w.save()
 	}
 	return nil
@@ -161,11 +184,12 @@ func (w *Writer) save() error {
 	return nil
 }
 
-// Close notes how far the file is, so that the next one need not look further back.
+// Close writes what is owed and notes how far the file is, so that the next one
+// need not look further back.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.save()
+	return errors.Join(w.settle(), w.save())
 }
 
 // ours tells whether a stream is of an AWF workflow.

@@ -142,6 +142,48 @@ func TestGoesOnAfterACrash(t *testing.T) {
 	}
 }
 
+// What could not be written is written as soon as it can be; if the process
+// ends before that, the next one begins where the file is complete.
+func TestMakesUpForWhatCouldNotBeWritten(t *testing.T) {
+	s, appends := world()
+	for _, ends := range []bool{false, true} {
+		dir := t.TempDir()
+		obstacle := filepath.Join(dir, "deep") // a file where the folder has to be
+		if err := os.WriteFile(obstacle, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w := open(t, dir, s)
+		for _, a := range appends[:4] {
+			if err := w.Record(t.Context(), a); err == nil {
+				t.Fatalf("append %d: it was written to nowhere", a.Pos)
+			}
+		}
+		rest := appends[4:]
+		if ends && w.Close() == nil {
+			t.Fatal("it ends, and nobody is told that something is missing")
+		}
+		if err := os.Remove(obstacle); err != nil {
+			t.Fatal(err)
+		}
+		if ends {
+			w = open(t, dir, s)
+			at, err := w.At()
+			if err != nil {
+				t.Fatal(err)
+			}
+			rest = appends[at:]
+		}
+		for _, a := range rest {
+			if err := w.Record(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(want, read(t, dir)); diff != "" {
+			t.Errorf("ends %t:\n%s", ends, diff)
+		}
+	}
+}
+
 func TestLongInputsAreCut(t *testing.T) {
 	long, middle := strings.Repeat("x", 9000), strings.Repeat("y", 200)
 	s := store{"r": {{Seq: 1, Fact: journal.RunStarted{Format: "awf", Input: value(`{"long":"` + long + `","middle":"` + middle + `"}`)}}}}
