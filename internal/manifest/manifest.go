@@ -204,7 +204,7 @@ func RoleOf(name string) string {
 }
 
 // Register brings the list of files up to what lies in the folder; by names
-// the steps that made what lies at a path, or below it.
+// the steps that made what lies at a path, or below it: the nearest one counts.
 func (m *Manifest) Register(dir string, by map[string]string) error {
 	found, err := Files(dir)
 	if err != nil {
@@ -217,9 +217,11 @@ func (m *Manifest) Register(dir string, by map[string]string) error {
 		if i := slices.IndexFunc(before, func(f File) bool { return f.Path == name }); i >= 0 {
 			entry.ProducedBy = before[i].ProducedBy
 		}
+		nearest := -1
 		for at, step := range by {
-			if name == at || strings.HasPrefix(name, strings.TrimSuffix(at, "/")+"/") {
-				entry.ProducedBy = step
+			at = strings.TrimSuffix(at, "/")
+			if (name == at || strings.HasPrefix(name, at+"/")) && len(at) > nearest {
+				nearest, entry.ProducedBy = len(at), step
 			}
 		}
 		if name != FileName { // it cannot contain its own

@@ -32,7 +32,7 @@ func stage(t *testing.T, root string) *manifest.Manifest {
 	}
 	m := manifest.New("w", run, "workflow-creator", "make it", now)
 	m.Steps = []manifest.Step{{ID: "clarify", Name: "C", Status: manifest.Completed}}
-	if err := errors.Join(m.Write(dir), m.Register(dir, map[string]string{"04-agents/": "agents"}), m.Write(dir)); err != nil {
+	if err := errors.Join(m.Write(dir), m.Register(dir, map[string]string{"04-agents/": "agents", "06-scripts": "scripts", "06-scripts/ide/": "ide"}), m.Write(dir)); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -57,7 +57,7 @@ func TestFilesHaveRolesAndProducers(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"manifest.json": "manifest init", "03-workflow.yaml": "workflow_config init", "04-agents/a.md": "agent agents", "05-skills/s.md": "skill init",
-		"06-scripts/cli/run.sh": "script_cli init", "06-scripts/ide/steps.md": "script_ide init", "07-review.md": "review init",
+		"06-scripts/cli/run.sh": "script_cli scripts", "06-scripts/ide/steps.md": "script_ide ide", "07-review.md": "review init",
 	} {
 		if roles[path] != want {
 			t.Errorf("%s: %s", path, roles[path])
