@@ -192,23 +192,16 @@ func (p *projector) charge(e *journal.Event) {
 	}
 	for s := step; s != nil; s = s.Up {
 		v := p.visit(s)
-		v.used = plus(v.used, u)
+		v.used = plan.Sum(v.used, u)
 	}
 	for run := step.Run; run != nil; {
 		if l := p.logs[run.ID]; l != nil {
-			l.used = plus(l.used, u)
+			l.used = plan.Sum(l.used, u)
 		}
 		if run.At == nil {
 			return
 		}
 		run = run.At.Run
-	}
-}
-
-func plus(a, b journal.Usage) journal.Usage {
-	return journal.Usage{
-		Steps: a.Steps + b.Steps, ModelCalls: a.ModelCalls + b.ModelCalls, ToolCalls: a.ToolCalls + b.ToolCalls,
-		InputTokens: a.InputTokens + b.InputTokens, OutputTokens: a.OutputTokens + b.OutputTokens, MicroDollars: a.MicroDollars + b.MicroDollars,
 	}
 }
 
