@@ -298,15 +298,20 @@ func (e *Engine) post(ctx context.Context, id journal.RunID, in plan.Input, ref 
 	if owner != "" {
 		e.Process.Wake(owner)
 	}
-	return e.answered(ctx, id, ref, entry.Seq)
+	return e.answered(ctx, id, in, ref, entry.Seq)
 }
 
 // answered waits until the message has left the inbox, and says what came of
-// it. If the owner dies meanwhile, this process takes the run over.
-func (e *Engine) answered(ctx context.Context, id journal.RunID, ref string, after journal.Seq) error {
+// it. If the owner dies meanwhile, this process takes the run over. A message
+// that a finished run has left in its inbox came too late.
+func (e *Engine) answered(ctx context.Context, id journal.RunID, in plan.Input, ref string, after journal.Seq) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
+		entry, err := e.Store.Entry(ctx, id)
+		if err != nil {
+			return err
+		}
 		posted, err := e.Store.Inbox(ctx, id)
 		if err != nil {
 			return err
@@ -327,6 +332,13 @@ func (e *Engine) answered(ctx context.Context, id journal.RunID, ref string, aft
 				}
 			}
 			return nil
+		}
+		if entry.Status == journal.Finished {
+			state, program, _, err := e.Load(ctx, id)
+			if err != nil {
+				return err
+			}
+			return state.Check(program, in)
 		}
 		if err := e.claim(ctx, id); err != nil && !harmless(err) {
 			return err

@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -429,4 +430,39 @@ func TestWaitingRunsHaveNoGoroutines(t *testing.T) {
 		runtime.Gosched()
 	}
 	t.Errorf("%d goroutines before, %d after", before, runtime.NumGoroutine())
+}
+
+// Something is said to a run whose owner ends it before hearing of it: whoever
+// said it is told that it came too late.
+func TestSaidToARunThatIsEnding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		defer store.Close()
+		all := &peers{}
+		kind := newKind()
+		end := make(chan struct{})
+		kind.hold = func(context.Context, *step.Job) error {
+			<-end
+			return nil
+		}
+		kinds := map[string]step.Runner{"test": kind}
+		owner := engine.New(engine.Config{Store: store, Process: all.join("owner"), Kinds: kinds}) // it does not listen
+		begin(t, owner, program([]ir.Step{task("a")}))
+		synctest.Wait()
+		other := engine.New(engine.Config{Store: store, Process: all.join("other"), Kinds: kinds})
+		said := make(chan error, 1)
+		go func() { said <- other.Send(t.Context(), id, plan.Pause{}, "ref") }()
+		synctest.Wait()
+		close(end)
+		select {
+		case err := <-said:
+			if r, ok := plan.IsRefusal(err); !ok || r.Code != plan.TooLate {
+				t.Errorf("%v", err)
+			}
+		case <-time.After(time.Minute): // of the bubble
+			t.Error("nobody answers")
+		}
+		stop(owner)
+		stop(other)
+	})
 }

@@ -173,6 +173,7 @@ func (r *run) advance() {
 			r.fresh[q.blob.Hash] = q.blob.Data
 			blobs = append(blobs, *q.blob)
 		}
+		over := r.state.Finished != nil
 		more := r.state.Decide(r.program, now, append([]plan.Input{q.in}, q.with...)...)
 		var refused error
 		for i := range more {
@@ -194,7 +195,7 @@ func (r *run) advance() {
 			}
 		}
 		events = append(events, more...)
-		if q.inbox != 0 {
+		if q.inbox != 0 && !over { // what came too late stays where it is: its sender sees that
 			taken = append(taken, q.inbox)
 		}
 		if q.done != nil {
