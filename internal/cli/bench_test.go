@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -25,7 +26,7 @@ func BenchmarkValidate(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		an := analyse(p, source.NewFile("flow.md", string(raw)))
+		an := analyse(builtin.Reading{}, p, source.NewFile("flow.md", string(raw)))
 		if an.diagnostics.Errors() {
 			b.Fatal(an.diagnostics)
 		}

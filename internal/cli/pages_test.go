@@ -147,7 +147,7 @@ func validateExample(t *testing.T, files []explain.File) (diag.List, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	an := analyse(p, f)
+	an := analyse(builtin.Reading{}, p, f)
 	switch {
 	case f.Path == config.FileName:
 		an = analyseConfig(f)
@@ -174,7 +174,7 @@ func analyseScript(t *testing.T, space *project.Workspace, f *source.File, besid
 		if err != nil {
 			t.Fatal(err)
 		}
-		an.diagnostics = append(an.diagnostics, script.Check(analyse(p, flow).program)...)
+		an.diagnostics = append(an.diagnostics, script.Check(analyse(builtin.Reading{}, p, flow).program)...)
 	}
 	return an
 }

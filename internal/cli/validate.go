@@ -113,7 +113,7 @@ func (v *validation) add(arg string) error {
 		if err != nil {
 			return err
 		}
-		v.take(analyseAs(v.reading, p, f))
+		v.take(analyse(v.reading, p, f))
 	case space.IsDir(arg):
 		p, err := space.At(arg)
 		if err != nil {
@@ -124,7 +124,7 @@ func (v *validation) add(arg string) error {
 		err = v.discoverBelow(&found, p, arg, func(p *project.Project, f *source.File) {
 			any = true
 			if !v.seen[f.Abs] {
-				v.take(analyseAs(v.reading, p, f))
+				v.take(analyse(v.reading, p, f))
 			}
 		})
 		if err != nil {

@@ -26,12 +26,7 @@ type analysis struct {
 
 // analyse compiles and checks a file. A program with mistakes is checked too,
 // so that one run shows them all.
-func analyse(p *project.Project, f *source.File) analysis {
-	return analyseAs(builtin.Reading{}, p, f)
-}
-
-// analyseAs is analyse for a file that is to be read in a certain way.
-func analyseAs(as builtin.Reading, p *project.Project, f *source.File) analysis {
+func analyse(as builtin.Reading, p *project.Project, f *source.File) analysis {
 	r := builtin.FormatsFor(as).Compile(f, p)
 	list := r.Diagnostics
 	if r.Program != nil {
@@ -94,7 +89,7 @@ func (a *app) discover() (discovered, error) {
 	}
 	found := discovered{root: here.Root}
 	err = a.discoverBelow(&found, here, here.Root, func(p *project.Project, f *source.File) {
-		found.workflows = append(found.workflows, describe(p, f))
+		found.workflows = append(found.workflows, a.describe(p, f))
 	})
 	if err != nil {
 		return discovered{}, err
@@ -110,7 +105,7 @@ func (a *app) discover() (discovered, error) {
 			found.skip(s.Path, err)
 			continue
 		}
-		w := describe(p, f)
+		w := a.describe(p, f)
 		w.Scope, w.ShadowedBy = s.Scope, s.ShadowedBy
 		found.workflows = append(found.workflows, w)
 	}
@@ -152,8 +147,8 @@ func (d *discovered) skip(path string, err error) {
 	d.skipped = append(d.skipped, project.Skipped{Path: path, Reason: reason})
 }
 
-func describe(p *project.Project, f *source.File) workflow {
-	an := analyse(p, f)
+func (a *app) describe(p *project.Project, f *source.File) workflow {
+	an := analyse(a.reading, p, f)
 	w := workflow{
 		Name: an.name(), Format: an.format, Path: f.Path, Scope: project.OfProject,
 		Problems: counts(an.diagnostics), analysis: an,
@@ -208,7 +203,7 @@ func (a *app) read(path string) (analysis, error) {
 	if err != nil {
 		return analysis{}, err
 	}
-	return analyseAs(a.reading, p, f), nil
+	return analyse(a.reading, p, f), nil
 }
 
 func (a *app) resolveFolder(space *project.Workspace, dir string) (analysis, error) {
@@ -219,7 +214,7 @@ func (a *app) resolveFolder(space *project.Workspace, dir string) (analysis, err
 	var found discovered
 	var workflows []workflow
 	if err := a.discoverBelow(&found, p, dir, func(p *project.Project, f *source.File) {
-		workflows = append(workflows, describe(p, f))
+		workflows = append(workflows, a.describe(p, f))
 	}); err != nil {
 		return analysis{}, err
 	}
