@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -88,6 +89,7 @@ type record struct {
 	State
 	seen   journal.Seq
 	over   bool
+	dir    string        // of what the run produces, from the root
 	staged string        // folder of a workflow that is being generated
 	before journal.RunID // the run that this one goes on from
 }
@@ -165,6 +167,7 @@ func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStart
 	r := &record{State: State{
 		Workflow: s.Name, RunID: text(stamp.JSON), Run: string(id), StartedAt: manifest.Time(at), Status: "running", Steps: []Step{}, Errors: []Error{},
 	}}
+	r.dir = path.Join("outputs", r.Workflow, r.RunID, "execution")
 	if len(r.RunID) == 0 || strings.ContainsAny(r.RunID+s.Name, `/\`) {
 		return nil, nil
 	}
@@ -188,6 +191,9 @@ func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStart
 		one := Step{ID: s.ID, Name: s.Description, Status: manifest.Pending}
 		if t := s.Task(); t != nil {
 			one.Artifact = text(t.Settings.Get("produces"))
+			if runs := text(t.Settings.Get("runs")); runs != "" { // G5: not where the specification has them
+				r.dir = path.Join(runs, r.RunID)
+			}
 		}
 		r.Steps = append(r.Steps, one)
 	}
@@ -273,7 +279,7 @@ func (r *record) apply(e *journal.Event) {
 			}
 		} else if x.Outcome == "rejected" {
 			s.Status, s.Error = manifest.StepFailed, "rejected"
-			r.Errors = append(r.Errors, Error{Step: s.ID, Error: strings.TrimSpace("rejected " + x.Note), At: at})
+			r.Errors = append(r.Errors, Error{Step: s.ID, Error: strings.TrimSuffix("rejected: "+x.Note, ": "), At: at})
 		}
 	case journal.Rewound:
 		r.back(x.Step)
@@ -281,6 +287,11 @@ func (r *record) apply(e *journal.Event) {
 		r.over, r.Current, r.Status = true, "", manifest.Completed
 		if x.Outcome != "ok" {
 			r.Status = "failed"
+		}
+		for i := range r.Steps {
+			if s := &r.Steps[i]; s.Status == manifest.InProgress || s.Status == manifest.Awaiting {
+				s.Status, s.CompletedAt, s.Error = manifest.StepFailed, at, x.Outcome
+			}
 		}
 	}
 }
@@ -305,7 +316,7 @@ func (w *Writer) write(r *record) error {
 	if err := e.Encode(r.State); err != nil {
 		return err
 	}
-	dir := filepath.Join(w.Root, "outputs", r.Workflow, r.RunID, "execution")
+	dir := filepath.Join(w.Root, filepath.FromSlash(r.dir))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

@@ -116,6 +116,17 @@ func TestG8StateOfARun(t *testing.T) {
 	}
 }
 
+// A step that was under way when a run was cancelled, or that somebody was
+// asked about, is over with it.
+func TestCancelled(t *testing.T) {
+	w := begin(t, "agentfile", `{"AGENT_INPUT":"roses"}`)
+	w.add(journal.TaskStarted{Work: work("one")}, journal.TaskEnded{Work: work("one"), Outcome: "ok", Final: true}, journal.GateOpened{Place: journal.Place{Step: "one:gate"}, Kind: "person"})
+	w.add(journal.RunFinished{Outcome: "cancelled"})
+	if s := w.state(); s.Status != "failed" || s.Steps[0].Status != "failed" || s.Steps[0].Error != "cancelled" || s.Steps[1].Status != "pending" {
+		t.Errorf("%+v", s)
+	}
+}
+
 // G18: the manifest mirrors the steps of the workflow that generates.
 func TestG18Manifest(t *testing.T) {
 	w := begin(t, "agentfile", `{"AGENT_INPUT":"x","workflow_name":"made","run_id":"`+stamp+`"}`)
