@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,7 +63,7 @@ Editors: ` + strings.Join(names, ", ") + `.`,
 		ValidArgs: names,
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, name := range args {
-				if !strings.Contains(" "+strings.Join(names, " ")+" ", " "+name+" ") {
+				if !slices.Contains(names, name) {
 					return usage(diag.DidYouMean(name, names), "there is no editor %q", name)
 				}
 			}
@@ -90,7 +91,7 @@ func (a *app) setupIDE(root string, wanted []string) error {
 	}
 	written := []string{}
 	for _, e := range editors {
-		if len(wanted) > 0 && !strings.Contains(" "+strings.Join(wanted, " ")+" ", " "+e.name+" ") {
+		if len(wanted) > 0 && !slices.Contains(wanted, e.name) {
 			continue
 		}
 		for _, c := range slashCommands {
