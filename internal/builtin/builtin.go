@@ -37,6 +37,8 @@ type Reading struct {
 	// Compat imitates the program that a format comes from: "sdk" for NOF,
 	// "reference" for AIFLOW.
 	Compat string
+	// CLILayout puts the files of Agentfile runs where the agentfile CLI does.
+	CLILayout bool
 }
 
 // How a real python3 is run: in a sandbox, or with all that the user may do.
@@ -51,7 +53,7 @@ func FormatsFor(r Reading) format.Set {
 		agentflow.Format{},
 		awf.Format{},
 		nof.Format{Execution: r.Execution, HonorRules: r.HonorRules, Python: r.Python != "", Unconfined: r.Python == PythonUnconfined, SDK: r.Compat == "sdk"},
-		agentfile.Format{},
+		agentfile.Format{CLILayout: r.CLILayout},
 		aiflow.Format{Reference: r.Compat == "reference"},
 	}
 }

@@ -39,6 +39,7 @@ func (a *app) runCommand() *cobra.Command {
 		force, sandbox       bool
 		allowUndeclared      bool
 		allowShell, scripts  bool
+		layout               string
 	)
 	cmd := &cobra.Command{
 		Use:   "run WORKFLOW [--input NAME=VALUE]… [--model MODEL|--simulate|--script FILE]",
@@ -161,6 +162,8 @@ wherever they appear.`,
 	flags.BoolVar(&allowUndeclared, "allow-undeclared", false, "take inputs that the workflow does not declare")
 	flags.BoolVar(&allowShell, "allow-shell", false, "let scripts of the workflow run on this machine")
 	flags.BoolVar(&scripts, "scripts", false, "of an Agentfile workflow, run scripts/cli/run.sh as the agentfile CLI does, and nothing else")
+	flags.StringVar(&layout, "layout", layouts[0], "where the files of an Agentfile run go: spec is outputs/NAME/RUN/execution, cli is workflows/NAME/outputs/RUN")
+	cmd.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions(layouts, cobra.ShellCompDirectiveNoFileComp))
 	flags.BoolVar(&simulate, "simulate", false, "make up the replies of models and tools")
 	flags.Uint64Var(&seed, "seed", 0, "which replies are made up")
 	flags.StringVar(&model, "model", "", "the `MODEL` of all steps: a name, or PROVIDER/NAME")
@@ -182,11 +185,15 @@ wherever they appear.`,
 	exclusive(cmd, "simulate", "script")
 	cmd.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"full", "relaxed"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.PreRunE = func(*cobra.Command, []string) error {
-		for _, other := range []string{"simulate", "script", "detach", "run-id", "json"} {
+		for _, other := range []string{"simulate", "script", "detach", "run-id", "json", "layout"} {
 			if scripts && flags.Changed(other) {
 				return usage("Leave out one of them.", "--scripts runs the workflow's own script, which knows nothing of --%s", other)
 			}
 		}
+		if !slices.Contains(layouts, layout) {
+			return usage(diag.DidYouMean(layout, layouts), "there is no layout %q", layout)
+		}
+		a.reading.CLILayout = layout == "cli"
 		if err := a.checkCompat(); err != nil {
 			return err
 		}
@@ -209,14 +216,16 @@ wherever they appear.`,
 // fitsFormat refuses flags that mean nothing for the format of a workflow.
 func (a *app) fitsFormat(cmd *cobra.Command, format string) error {
 	const help = "Leave it out."
-	for _, one := range []struct{ flag, format, help string }{
-		{"trace", "aiflow", "\"espalier transcript RUN\" has what happened, whatever the format."},
-		{"execution", "nof", help},
-		{"honor-rules", "nof", help},
-		{"python", "nof", help},
+	for _, one := range []struct{ flag, format, files, help string }{
+		{"trace", "aiflow", "AIFLOW files", "\"espalier transcript RUN\" has what happened, whatever the format."},
+		{"execution", "nof", "NOF files", help},
+		{"honor-rules", "nof", "NOF files", help},
+		{"python", "nof", "NOF files", help},
+		{"layout", "agentfile", "Agentfile workflows", help},
+		{"scripts", "agentfile", "Agentfile workflows", "Leave it out: the workflow runs without."},
 	} {
 		if cmd.Flags().Changed(one.flag) && format != one.format {
-			return usage(one.help, "--%s is for %s files, and this is %s", one.flag, strings.ToUpper(one.format), format)
+			return usage(one.help, "--%s is for %s, and this is %s", one.flag, one.files, format)
 		}
 	}
 	if of := compats[a.reading.Compat]; of != "" && of != format {
@@ -224,6 +233,9 @@ func (a *app) fitsFormat(cmd *cobra.Command, format string) error {
 	}
 	return nil
 }
+
+// layouts are the places for the files of Agentfile runs; the first is the usual one.
+var layouts = []string{"spec", "cli"}
 
 // pythons are the ways to run a real python3.
 var pythons = []string{builtin.PythonConfined, builtin.PythonUnconfined}

@@ -144,18 +144,22 @@ func (a *app) withRun(name string, look func(ctx context.Context, r *builtin.Run
 	return look(ctx, r, entry)
 }
 
-// findRun finds a run by its id or a unique beginning of it.
+// findRun finds a run by its id, a unique beginning of it, or the time that its
+// folder is called after.
 func (a *app) findRun(ctx context.Context, r *builtin.Runtime, prefix string) (journal.Entry, error) {
 	root := filepath.Dir(r.Dir())
-	if id := byStamp(root, prefix); id != "" {
-		prefix = id
+	ids := byStamp(root, prefix)
+	if len(ids) == 0 {
+		ids = []string{prefix}
 	}
 	var found []journal.Entry
-	for entry, err := range r.Store.Runs(ctx, journal.Filter{Prefix: strings.ToLower(prefix), Children: true, Limit: 6}) {
-		if err != nil {
-			return journal.Entry{}, err
+	for _, id := range ids {
+		for entry, err := range r.Store.Runs(ctx, journal.Filter{Prefix: strings.ToLower(id), Children: true, Limit: 6}) {
+			if err != nil {
+				return journal.Entry{}, err
+			}
+			found = append(found, entry)
 		}
-		found = append(found, entry)
 	}
 	switch {
 	case prefix == "":
@@ -167,7 +171,7 @@ func (a *app) findRun(ctx context.Context, r *builtin.Runtime, prefix string) (j
 		for _, e := range found {
 			ids = append(ids, "  "+string(e.ID)+"  "+e.Name)
 		}
-		return journal.Entry{}, usage("Write more of its id:\n"+strings.Join(ids, "\n"), "%q is the beginning of several runs", prefix)
+		return journal.Entry{}, usage("Write more of the id of one:\n"+strings.Join(ids, "\n"), "%q stands for several runs", prefix)
 	}
 	return found[0], nil
 }
@@ -472,21 +476,25 @@ func whose(r *builtin.Runtime, o journal.Owner) string {
 
 var stampForm = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}$`)
 
-// byStamp is the id of a run whose folder below outputs/ is called after the
-// time at which it began.
-func byStamp(root, stamp string) string {
+// byStamp is the ids of Agentfile runs whose folders are called after the time
+// at which they began, in either of the two layouts (G5). Runs of different
+// workflows may have begun at one time.
+func byStamp(root, stamp string) []string {
 	if !stampForm.MatchString(stamp) {
-		return ""
+		return nil
 	}
-	states, _ := filepath.Glob(filepath.Join(root, "outputs", "*", stamp, "execution", "execution-state.json")) // the pattern is a good one
-	for _, name := range states {
+	var ids []string
+	const state = "execution-state.json"
+	states, _ := filepath.Glob(filepath.Join(root, "outputs", "*", stamp, "execution", state)) // both patterns are good ones
+	more, _ := filepath.Glob(filepath.Join(root, "workflows", "*", "outputs", stamp, state))
+	for _, name := range append(states, more...) {
 		raw, err := os.ReadFile(name)
 		var state struct {
 			Run string `json:"espalier_run"`
 		}
 		if err == nil && json.Unmarshal(raw, &state) == nil && state.Run != "" {
-			return state.Run
+			ids = append(ids, state.Run)
 		}
 	}
-	return ""
+	return ids
 }

@@ -19,9 +19,6 @@ var cliScript = filepath.Join("scripts", "cli", "run.sh")
 // does (G9): in the workflow's folder, with the input, the model and the keys
 // in its environment. It is no run of ours: nothing is journalled.
 func (a *app) runCLIScript(an *analysis, input json.RawMessage, c *config.Config, model string, allowed, dry bool) error {
-	if an.program.Format != "agentfile" {
-		return usage("Leave it out: the workflow runs without.", "--scripts is for Agentfile workflows, and this is %s", an.program.Format)
-	}
 	folder := filepath.Dir(an.file.Abs)
 	path := filepath.Join(folder, cliScript)
 	shown := a.display(path)

@@ -14,7 +14,11 @@ import (
 )
 
 // Format reads Agentfile workflows.
-type Format struct{}
+type Format struct {
+	// CLILayout puts the files of a run where the agentfile CLI puts them:
+	// into the workflow's own folder (G5).
+	CLILayout bool
+}
 
 var _ format.Format = Format{}
 
@@ -62,13 +66,13 @@ func outerKeys(text string) []string {
 }
 
 // Compile reads a file with the agents, skills and scripts that it names.
-func (Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.List) {
+func (fm Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.List) {
 	var list diag.List
 	doc := (&parser{file: f, out: &list}).parse()
 	if doc == nil {
 		return nil, list
 	}
-	l := &lowering{file: f, files: files, doc: doc, out: &list}
+	l := &lowering{file: f, files: files, doc: doc, out: &list, cli: fm.CLILayout}
 	return l.program(), list
 }
 

@@ -42,6 +42,7 @@ type lowering struct {
 	used     bool // the run needs to be given something
 	named    bool // placeholders may be filled in by what the run is given
 	scripts  bool // a shell step has come already
+	cli      bool // the layout is that of the agentfile CLI
 }
 
 // product is what a step produces.
@@ -75,7 +76,7 @@ func (l *lowering) program() *ir.Program {
 	l.otherName()
 	l.manifest()
 	l.about()
-	l.p.Vars = []ir.Var{{Path: runVar, From: "stamp:outputs/" + l.p.Name}}
+	l.p.Vars = []ir.Var{{Path: runVar, From: "stamp:" + l.runs()}}
 	l.body()
 	l.input()
 	for name := range l.env {
@@ -297,6 +298,17 @@ func (l *lowering) agent(n *node, s *ir.Step) {
 func (l *lowering) place(t *ir.Task) {
 	t.Settings.Put("workflow", l.p.Name, source.Span{})
 	t.Settings.Put("folder", filepath.FromSlash(folder(l.file)), source.Span{})
+	if l.cli {
+		t.Settings.Put("runs", l.runs(), source.Span{})
+	}
+}
+
+// runs is the folder that holds those of all runs, from the project's root (G5).
+func (l *lowering) runs() string {
+	if l.cli {
+		return path.Join("workflows", path.Base(folder(l.file)), "outputs")
+	}
+	return "outputs/" + l.p.Name
 }
 
 // produced tells a task where to put what it makes, and remembers it.

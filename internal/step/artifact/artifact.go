@@ -18,7 +18,8 @@ type Settings struct {
 	Produces string  `json:"produces,omitempty"` // a path; with / at its end, a folder
 	Draft    string  `json:"draft,omitempty"`    // rules that make a draft for the model to improve
 	Workflow string  `json:"workflow"`
-	Folder   string  `json:"folder"` // of the workflow
+	Folder   string  `json:"folder"`         // of the workflow
+	Runs     string  `json:"runs,omitempty"` // folder of those of all runs, from the root; "" is that of the specification (G5)
 }
 
 // Input is something to work on: a variable or a part of it, a file that is

@@ -22,6 +22,7 @@ type Collection struct {
 	Products  []Product `json:"products"`
 	Workflow  string    `json:"workflow"`
 	Folder    string    `json:"folder"`
+	Runs      string    `json:"runs,omitempty"`
 }
 
 // Product is what a step has produced, and where.
@@ -68,7 +69,7 @@ func (Collect) Run(_ context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
-	at := newPlace(job, set.Workflow, set.Folder)
+	at := newPlace(job, where{set.Workflow, set.Folder, set.Runs})
 	var output json.RawMessage
 	for _, r := range job.Reads {
 		if r.Path == set.Output && !r.Missing {

@@ -28,7 +28,7 @@ func Edited(p *ir.Program, root, variable string, was json.RawMessage, read func
 		if err != nil || set.Produces == "" {
 			return nil, false, err
 		}
-		at := placeOf(root, set.Workflow, set.Folder, read)
+		at := placeOf(root, where{set.Workflow, set.Folder, set.Runs}, read)
 		before := filesOf(was)
 		files, err := at.files(set.Produces, func(name string) bool {
 			_, known := before[name]

@@ -18,17 +18,20 @@ import (
 // folder, artifacts/, workflows/ and shared/ begin at the project's root, and
 // everything else in the workflow's folder.
 type place struct {
-	root, folder   string // absolute
-	workflow, run  string // of this run
+	where
+	root, run      string // of this run; the root is absolute
 	target, making string // what {workflow_name} and {run_id} stand for
 }
 
-func newPlace(job *step.Job, workflow, folder string) *place {
+// where is what the settings of a task say about its place.
+type where struct{ workflow, folder, runs string }
+
+func newPlace(job *step.Job, w where) *place {
 	root := job.Project
 	if root == "" { // a run that nobody told where it is keeps to its own folder
 		root = job.Dir
 	}
-	return placeOf(root, workflow, folder, func(path string) string {
+	return placeOf(root, w, func(path string) string {
 		for _, r := range job.Reads {
 			if r.Path == path && !r.Missing {
 				return plain(r.Value)
@@ -44,8 +47,8 @@ func newPlace(job *step.Job, workflow, folder string) *place {
 // runVariable is the run's id as the format has it.
 const runVariable = "agentfile.run"
 
-func placeOf(root, workflow, folder string, read func(path string) string) *place {
-	p := &place{root: root, folder: folder, workflow: workflow, run: read(runVariable)}
+func placeOf(root string, w where, read func(path string) string) *place {
+	p := &place{where: w, root: root, run: read(runVariable)}
 	p.target, p.making = p.workflow, p.run
 	// A workflow that makes another one is told the name of that.
 	if name := read("input.workflow_name"); plainName.MatchString(name) {
@@ -65,7 +68,12 @@ func (p *place) fill(name string) string {
 }
 
 // runDir is the run's own folder, from the root.
-func (p *place) runDir() string { return path.Join("outputs", p.workflow, p.run, "execution") }
+func (p *place) runDir() string {
+	if p.runs != "" {
+		return path.Join(p.runs, p.run)
+	}
+	return path.Join("outputs", p.workflow, p.run, "execution")
+}
 
 // locate is the folder that a path is confined to, and the path below it.
 func (p *place) locate(name string) (base, below string) {

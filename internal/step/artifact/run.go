@@ -32,7 +32,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if a == nil {
 		return step.Result{}, step.Errorf(step.ClassMissing, "step %q wants the agent %q, and there is none", job.Step.ID, set.Agent)
 	}
-	at := newPlace(job, set.Workflow, set.Folder)
+	at := newPlace(job, where{set.Workflow, set.Folder, set.Runs})
 	given, err := inputs(job, at, set.Inputs)
 	if err != nil {
 		return step.Result{}, err

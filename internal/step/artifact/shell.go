@@ -24,6 +24,7 @@ type ShellSettings struct {
 	Produces string   `json:"produces,omitempty"` // looked for afterwards
 	Workflow string   `json:"workflow"`
 	Folder   string   `json:"folder"` // of the workflow, in which scripts run
+	Runs     string   `json:"runs,omitempty"`
 }
 
 // Script is a script for one shell.
@@ -91,7 +92,7 @@ func (Shell) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if !job.MayRunScripts {
 		return step.Result{}, step.Errorf(step.ClassDenied, "step %q runs a script, and nobody has allowed that", job.Step.ID)
 	}
-	at := newPlace(job, set.Workflow, set.Folder)
+	at := newPlace(job, where{set.Workflow, set.Folder, set.Runs})
 	shell, script, err := choose(job, set.Scripts)
 	if err != nil {
 		return step.Result{}, err
