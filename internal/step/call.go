@@ -200,6 +200,9 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 			Workflow: j.Workflow.Name, Step: j.Step.ID,
 			Visit: j.Visit, Iteration: j.Iteration, Attempt: j.Attempt,
 		},
+		MayReach: func(address string) bool {
+			return j.caller(c).Refusal(c.Name, JSON(map[string]string{"url": address})) == ""
+		},
 	}
 	if c.Agent != nil {
 		call.For.Agent = c.Agent.ID

@@ -61,7 +61,11 @@ func (j *Job) admit(c *ToolCall) (tool.Tool, *tool.Denial) {
 	if len(c.Input) == 0 {
 		c.Input = json.RawMessage("{}")
 	}
-	return tool.Admit(j.Tools, tool.Caller{Program: j.Workflow, Step: j.Step, Agent: c.Agent}, c.Name, c.Input)
+	return tool.Admit(j.Tools, j.caller(*c), c.Name, c.Input)
+}
+
+func (j *Job) caller(c ToolCall) tool.Caller {
+	return tool.Caller{Program: j.Workflow, Step: j.Step, Agent: c.Agent}
 }
 
 // atOnce makes calls at the same time. One reservation is for all of them; the

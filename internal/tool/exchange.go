@@ -50,9 +50,12 @@ func Exchange(client *http.Client, req *http.Request, most int64) (*Answer, erro
 
 // unreachable says why there is no answer.
 func unreachable(err error) error {
+	var ours *Error
 	var forbidden *netguard.ForbiddenError
 	var slow interface{ Timeout() bool }
 	switch {
+	case errors.As(err, &ours):
+		return ours
 	case errors.As(err, &forbidden):
 		return &Error{Class: ClassDenied, Message: forbidden.Error() + ", which is not on the open internet and not allowed in the configuration"}
 	case errors.As(err, &slow) && slow.Timeout():

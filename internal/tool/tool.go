@@ -57,6 +57,9 @@ type Call struct {
 	Dir   string // the run's folder
 	// Readable are further folders that this call may read from, and no other.
 	Readable []string
+	// MayReach tells whether the caller may call the tool with another address,
+	// to which a server sends it on; nil lets it go anywhere.
+	MayReach func(address string) bool
 	// For says where in a workflow the call comes from. Tools that do
 	// something never look at it; scripted ones choose their answer by it.
 	For Purpose

@@ -1,6 +1,7 @@
 package tool_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -41,6 +42,43 @@ func TestRuns(t *testing.T) {
 			Tools: with(steptest.Tool{Spec: seam.Spec{Schema: json.RawMessage(`{"required":["q"]}`)}}),
 		},
 	)
+}
+
+// box is a tool that is called by a function.
+type box func(call seam.Call) (seam.Result, error)
+
+func (b box) Tool(string) seam.Tool                                       { return b }
+func (b box) Names(string) []string                                       { return nil }
+func (b box) Spec() seam.Spec                                             { return seam.Spec{} }
+func (b box) Call(_ context.Context, call seam.Call) (seam.Result, error) { return b(call) }
+
+// Who may call a tool for one host only may not be sent on to others with it.
+func TestWhereACallMayBeSentOn(t *testing.T) {
+	for _, c := range []struct {
+		allow, deny string
+		want        bool
+	}{
+		{"http.request(domain:example.org)", "none", false},
+		{"http.request(domain:example.org)", "http.request(domain:example.net)", false},
+		{"http.request", "http.request(domain:example.net)", false},
+		{"http.request", "none", true},
+	} {
+		_, err := steptest.Play{
+			Settings: steptest.Settings{"tool": "http.request", "args": map[string]any{"url": "https://example.org"}},
+			With: func(j *step.Job) {
+				j.Workflow = &ir.Program{Tools: ir.Tools{Allow: []ir.Name{{Name: c.allow}}, Deny: []ir.Name{{Name: c.deny}}}}
+				j.Tools = box(func(call seam.Call) (seam.Result, error) {
+					if !call.MayReach("https://www.example.org/x") || call.MayReach("https://www.example.net/x") != c.want {
+						t.Errorf("%+v", c)
+					}
+					return seam.Result{}, nil
+				})
+			},
+		}.Done(t, tool.Kind{}, &steptest.Log{}, &steptest.World{})
+		if err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // F39: how reads become arguments.

@@ -146,6 +146,8 @@ func TestRequest(t *testing.T) {
 			}
 		case "/hang":
 			<-r.Context().Done()
+		case "/on":
+			http.Redirect(out, r, "/text", http.StatusFound)
 		case "/inside":
 			http.Redirect(out, r, "http://169.254.169.254/latest/meta-data", http.StatusFound)
 		}
@@ -175,6 +177,15 @@ func TestRequest(t *testing.T) {
 			}
 		})
 	}
+	if got, class := w.call(t, "http.request", in{"url": s.URL + "/on"}); class != "" || !strings.Contains(got, "hello") {
+		t.Errorf("sent on: %s %s", class, got)
+	}
+	asked := ""
+	w.mayReach = func(address string) bool { asked = address; return false }
+	if got, class := w.call(t, "http.request", in{"url": s.URL + "/on"}); class != tool.ClassDenied || asked != s.URL+"/text" || strings.Contains(got, "hello") {
+		t.Errorf("sent on to where it may not go (%s): %s %s", asked, class, got)
+	}
+	w.mayReach = nil
 	w.options.Network.Guard = netguard.Options{Resolve: func(context.Context, string) ([]netip.Addr, error) {
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 	}}

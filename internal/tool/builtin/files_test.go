@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 type world struct {
 	root, run, outside string
 	options            builtin.Options
+	mayReach           func(address string) bool
 }
 
 func newWorld(t *testing.T) *world {
@@ -71,7 +72,7 @@ func (w *world) call(t *testing.T, name string, input any) (said string, class s
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := one.Call(t.Context(), tool.Call{Key: "k1", Input: raw, Dir: w.run})
+		result, err := one.Call(t.Context(), tool.Call{Key: "k1", Input: raw, Dir: w.run, MayReach: w.mayReach})
 		var failed *tool.Error
 		switch {
 		case errors.As(err, &failed):

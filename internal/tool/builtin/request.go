@@ -85,7 +85,15 @@ func (o Options) requestTool() tool.Tool {
 			if in.Timeout > 0 {
 				guard.Timeout = time.Duration(in.Timeout) * time.Second
 			}
-			answer, err := tool.Exchange(netguard.Client(guard), req, o.Network.MaxBytes)
+			client := netguard.Client(guard)
+			follow := client.CheckRedirect
+			client.CheckRedirect = func(next *http.Request, via []*http.Request) error {
+				if call.MayReach != nil && !call.MayReach(next.URL.String()) {
+					return &tool.Error{Class: tool.ClassDenied, Message: fmt.Sprintf("it was sent on to %s, which the lists of tools do not allow", next.URL.Host)}
+				}
+				return follow(next, via)
+			}
+			answer, err := tool.Exchange(client, req, o.Network.MaxBytes)
 			if err != nil {
 				return nil, err
 			}
