@@ -20,6 +20,7 @@ type Lack struct {
 type asking struct {
 	step  string
 	model string // as the agent names it
+	late  bool   // only when the step runs
 	money bool   // under a budget of money
 }
 
@@ -41,12 +42,12 @@ func askings(p *ir.Program, prefix string, money bool) []asking {
 			limited := money || branchMoney(p)
 			names := kinds[t.Kind].Uses(t).Agents
 			if len(names) == 0 {
-				out = append(out, asking{prefix + s.ID, bound.Model, limited})
+				out = append(out, asking{step: prefix + s.ID, model: bound.Model, money: limited})
 			}
 			for _, name := range names {
 				a := asking{step: prefix + s.ID, money: limited}
 				if agent := p.Agent(name.Name); agent != nil {
-					a.model = agent.ModelName()
+					a.model, a.late = agent.ModelName(), agent.Late
 				}
 				out = append(out, a)
 			}
@@ -92,6 +93,9 @@ func (m *Models) Lacks(p *ir.Program, o RunOptions) []Lack {
 		out = append(out, Lack{Trouble: *t, Steps: []string{step}})
 	}
 	for _, a := range askings(p, "", false) {
+		if a.late && o.Model == "" {
+			continue // nobody can tell yet
+		}
 		choice, trouble := m.Choose(r.name(a.model))
 		if trouble != nil {
 			add(a.step, trouble)

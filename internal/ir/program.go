@@ -201,6 +201,8 @@ type Agent struct {
 	Expected     string `json:"expected,omitempty"`
 	Provider     string `json:"provider,omitempty"`
 	Model        string `json:"model,omitempty"`
+	// Late says that the provider is known only when a step runs, which names it then.
+	Late bool `json:"late,omitempty"`
 	// MaxTokens caps each reply; 0 means the engine's default.
 	MaxTokens int             `json:"max_tokens,omitempty"`
 	Tools     []Name          `json:"tools,omitempty"`

@@ -147,6 +147,9 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 	a := s.agent
 	id := s.name.Value
 	agent := ir.Agent{ID: id, Provider: a.provider.Value, Implied: true, Span: s.at}
+	if strings.Contains(a.provider.Value, "{{") {
+		agent.Provider, agent.Late = "", true
+	}
 	if a.options != nil {
 		if m := a.options.Get("model"); m != nil {
 			agent.Model = m.Value
@@ -205,7 +208,7 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 	if a.format.Value != "" {
 		t.Settings.Put("format", a.format.Value, a.format.Span)
 	}
-	if strings.Contains(a.provider.Value, "{{") {
+	if agent.Late {
 		t.Settings.Put("provider", a.provider.Value, a.provider.Span)
 	}
 	out.Reads = l.reads(prompt, a.provider)
