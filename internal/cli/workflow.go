@@ -231,18 +231,25 @@ func (a *app) resolveFolder(space *project.Workspace, dir string) (analysis, err
 	return analysis{}, usage("Name one of these:\n"+choices(workflows), "there are %d workflows in the folder %q", len(workflows), dir)
 }
 
+// byFile is the format whose workflows are called by the names of their files
+// first, and only then by what they call themselves.
+const byFile = "awf"
+
 func (a *app) resolveName(name string) (analysis, error) {
 	found, err := a.discover()
 	if err != nil {
 		return analysis{}, err
 	}
-	for _, says := range []func(w workflow) string{
-		func(w workflow) string { return w.Name },
-		func(w workflow) string { return fileName(w.Path) },
-	} {
+	called := func(w workflow, second bool) string {
+		if second != (w.Format == byFile) {
+			return fileName(w.Path)
+		}
+		return w.Name
+	}
+	for _, second := range []bool{false, true} {
 		var matches []workflow
 		for _, w := range found.workflows {
-			if says(w) == name && w.ShadowedBy == "" {
+			if called(w, second) == name && w.ShadowedBy == "" {
 				matches = append(matches, w)
 			}
 		}

@@ -35,6 +35,9 @@ type Uses struct {
 	Schemas []ir.Contract // JSON Schemas that stand in the settings
 	// Scripts are files that it runs on this machine, which somebody has to allow.
 	Scripts []ir.Name
+	// Verbatim says that the agents hear the author's words and nothing else, so
+	// that reading nothing is no oversight.
+	Verbatim bool
 }
 
 // Bound is what one attempt of a task can cost.
