@@ -418,6 +418,9 @@ func (d *decider) after(f *Frame) {
 	if d.retryGroup(f, step) {
 		return
 	}
+	if _, call := step.Action.(ir.Call); call {
+		end.Status = 0 // it was the child's, and has said whether to try again
+	}
 	outcome := ir.Outcome(end.Outcome)
 	passedOver := outcome == ir.Skipped && end.Reason == ReasonCondition
 	mends := !stopsAtTimeout(step) // what happens when nobody comes was said apart

@@ -268,7 +268,8 @@ func (d *decider) call(f *Frame, a *ir.Call) {
 			return
 		}
 	}
-	d.leftWith(f, left, last.Status)
+	left.Status = last.Status
+	d.left(f, left)
 }
 
 func (d *decider) openChild(f *Frame, a *ir.Call) {

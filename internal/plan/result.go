@@ -87,13 +87,10 @@ func (d *decider) gives(f *Frame, left journal.StepLeft, gathered journal.Value)
 }
 
 // left ends a step that is not a task.
-func (d *decider) left(f *Frame, x journal.StepLeft) { d.leftWith(f, x, 0) }
-
-// leftWith is left for a failure that came with an exit code.
-func (d *decider) leftWith(f *Frame, x journal.StepLeft, exit int) {
+func (d *decider) left(f *Frame, x journal.StepLeft) {
 	if x.Outcome == OutcomeFailed || x.Outcome == OutcomeSkipped {
 		if step := d.unit(f).step(f.Block, x.Step); len(x.Writes) == 0 {
-			x.Value, x.Writes = d.remains(f, step, x.Outcome, failing{Error: x.Error, Class: x.Class, Exit: exit})
+			x.Value, x.Writes = d.remains(f, step, x.Outcome, failing{Error: x.Error, Class: x.Class, Exit: x.Status})
 		}
 	}
 	d.fact(f, x)

@@ -161,6 +161,20 @@ func TestGroupsAreRetried(t *testing.T) {
 	}
 }
 
+// A call is tried again only after the exit codes that its step names; the
+// child's own code does not become that of the run.
+func TestCallsAreRetriedByExitCode(t *testing.T) {
+	for status, want := range map[int]int{75: 3, 3: 1} {
+		p := program(ir.Step{ID: "g", Action: ir.Call{}, Retry: &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant, Delays: []ir.Millis{1}, ExitCodes: []int{75}}})
+		p.Children = []ir.Program{*program(chain(task("inner"), ir.Step{ID: "end", Action: ir.End{Failed: true, Status: status}})...)}
+		w := start(t, p, "")
+		w.run(first)
+		if len(w.done) != want || w.s.Finished.Outcome != plan.OutcomeFailed || w.s.Finished.Status != 0 {
+			t.Errorf("status %d: %v, %+v", status, w.done, w.s.Finished)
+		}
+	}
+}
+
 // A loop that cannot even begin is not tried for ever.
 func TestGroupsThatCannotBegin(t *testing.T) {
 	g := ir.Step{ID: "g", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input"), Var: "x"}}, Retry: &ir.Retry{MaxAttempts: 2}}
