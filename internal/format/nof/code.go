@@ -55,11 +55,49 @@ func (d *document) readNode(def *python.FuncDef, out *diag.List) *node {
 	return n
 }
 
+// chooses tells whether code chooses the agents that it calls, so that they
+// are not all known before it runs.
+func chooses(m *python.Module, is func(*python.Attr) bool) bool {
+	mentioned, named := 0, 0
+	python.Walk(m.Body, func(x any) bool {
+		switch x := x.(type) {
+		case *python.Attr:
+			if is(x) {
+				mentioned++
+			}
+		case *python.Call:
+			if fn, ok := x.Fn.(*python.Attr); ok && is(fn) {
+				if _, ok := agentKey(x); ok {
+					named++
+				}
+			}
+		}
+		return true
+	})
+	return mentioned > named
+}
+
+// agentKey is the agent that a call names; false when that is not a text.
+func agentKey(c *python.Call) (*python.Const, bool) {
+	for i, a := range c.Args {
+		if a.Stars == 0 && (a.Name == "" && i == 0 || a.Name == "agent_name" || a.Name == "name" || a.Name == "agent") {
+			if k, ok := a.X.(*python.Const); ok {
+				_, text := k.Value.(string)
+				return k, text
+			}
+		}
+	}
+	return nil, false
+}
+
 // runnerCall is a call of AgentRunner.run, in any of the ways to import it.
 func runnerCall(c *python.Call) bool {
 	a, ok := c.Fn.(*python.Attr)
-	return ok && a.Name == "run" && lastName(a.X) == "AgentRunner"
+	return ok && isRun(a)
 }
+
+func isRun(a *python.Attr) bool { return a.Name == "run" && lastName(a.X) == "AgentRunner" }
+func isAdd(a *python.Attr) bool { return a.Name == "add" }
 
 func (d *document) agentCalls(n *node, def *python.FuncDef, out *diag.List) {
 	python.Walk(def.Def.Body, func(x any) bool {
@@ -67,19 +105,14 @@ func (d *document) agentCalls(n *node, def *python.FuncDef, out *diag.List) {
 		if !ok || !runnerCall(c) {
 			return true
 		}
-		var key, workload python.Expr
+		var workload python.Expr
 		for i, a := range c.Args {
-			switch {
-			case a.Name == "" && i == 0, a.Name == "agent_name", a.Name == "name":
-				key = a.X
-			case a.Name == "" && i == 1, a.Name == "workload":
+			if a.Name == "" && i == 1 || a.Name == "workload" {
 				workload = a.X
 			}
 		}
-		if k, ok := key.(*python.Const); ok {
-			if s, ok := k.Value.(string); ok {
-				n.calls = append(n.calls, text.Text{Value: s, Span: d.span(d.helpers, python.Range{Start: k.Start + 1, End: k.End - 1})})
-			}
+		if k, ok := agentKey(c); ok {
+			n.calls = append(n.calls, text.Text{Value: k.Value.(string), Span: d.span(d.helpers, python.Range{Start: k.Start + 1, End: k.End - 1})})
 		}
 		if workload != nil && wholeState(workload, n.param) { // N31
 			out.Add(diag.Diagnostic{
@@ -176,6 +209,11 @@ func mentions(x python.Expr, name string) bool {
 // returns finds the fields that a node writes.
 func (d *document) returns(n *node, def *python.FuncDef) {
 	first := true
+	defer func() {
+		if !ends(def.Def.Body) {
+			n.always = nil // at its end it returns nothing
+		}
+	}()
 	python.Walk(def.Def.Body, func(x any) bool {
 		switch x := x.(type) {
 		case *python.FuncDef, *python.Lambda:
@@ -183,7 +221,7 @@ func (d *document) returns(n *node, def *python.FuncDef) {
 		case *python.Return:
 			dict, ok := x.X.(*python.DictExpr)
 			if !ok {
-				n.anyWrite = true
+				n.anyWrite, n.always, first = true, nil, false
 				return false
 			}
 			var keys []string
@@ -208,6 +246,28 @@ func (d *document) returns(n *node, def *python.FuncDef) {
 		}
 		return true
 	})
+}
+
+// ends tells whether a block never goes on with what follows it: it returns
+// or raises. Of loops that is not known.
+func ends(body []python.Stmt) bool {
+	if len(body) == 0 {
+		return false
+	}
+	switch s := body[len(body)-1].(type) {
+	case *python.Return, *python.Raise:
+		return true
+	case *python.If:
+		return ends(s.Then) && ends(s.Else)
+	case *python.Try:
+		for _, h := range s.Handlers {
+			if !ends(h.Body) {
+				return ends(s.Finally)
+			}
+		}
+		return ends(s.Body) || ends(s.Else) || ends(s.Finally)
+	}
+	return false
 }
 
 // pipeline is what the Execution block says (section 5.6).
@@ -255,7 +315,7 @@ func (d *document) readPipeline(m *python.Module) *pipeline {
 					one.agent, ok = literal(arg.X)
 				case i == 1 && arg.Name == "", arg.Name == "workload":
 					p.initialise(d, m, arg.X)
-				case arg.Name == "depends_on":
+				case i == 2 && arg.Name == "", arg.Name == "depends_on":
 					if list, isList := arg.X.(*python.Seq); isList {
 						for _, item := range list.Items {
 							if t, ok := literal(item); ok {

@@ -76,7 +76,7 @@ func (l *lowering) line(q *ir.Quote, key string, calls, worst int64) {
 }
 
 var (
-	amountForm  = lazily(`\$\s?([0-9]+(?:\.[0-9]+)?|\.[0-9]+)`)
+	amountForm  = lazily(`\$\s?([0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?|\.[0-9]+)`)
 	ceilingWord = lazily(`(?i)budget|ceiling|at most|no more than|limit|maximum|max\b`)
 )
 

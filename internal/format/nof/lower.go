@@ -260,8 +260,8 @@ func (l *lowering) group() {
 			continue
 		}
 		u := &unit{id: c.name.Value, crew: c}
-		for d.lists(u.id) || u.id == beginStep || u.id == resultStep {
-			u.id += "-crew"
+		for d.lists(u.id) || u.id == beginStep || u.id == resultStep || strings.HasPrefix(u.id, abortStep) {
+			u.id = "crew-" + u.id
 		}
 		for _, m := range c.members {
 			if d.node(m.Value) != nil || d.unread {
@@ -317,23 +317,52 @@ func (l *lowering) independent(c *crew) bool {
 				warn(at, fmt.Sprintf("The crew %q cannot work side by side: %q depends on %q.", c.name.Value, b.Value, a.Value))
 				continue
 			}
-			na, nb := d.node(a.Value), d.node(b.Value)
-			if na == nil || nb == nil {
+			if w, r, ok := d.handsOn(a.Value, b.Value); ok {
+				warn(r.Span, fmt.Sprintf("The crew %q cannot work side by side: %q reads the field %q, which %q writes.", c.name.Value, b.Value, w.Value, a.Value),
+					diag.Related{Span: w.Span, Message: "written here"})
+			}
+		}
+	}
+	// The crew runs where its first member stands, so the others run before
+	// whoever stands between.
+	first := len(d.agents)
+	for _, m := range c.members {
+		first = min(first, d.position(m.Value))
+	}
+	for _, m := range c.members {
+		for _, other := range d.agents[first:d.position(m.Value)] {
+			if slices.ContainsFunc(c.members, func(o text.Text) bool { return o.Value == other.Value }) {
 				continue
 			}
-			for _, w := range na.writes {
-				f := d.state.find(w.Value)
-				if f == nil || f.reducer != "" {
-					continue
-				}
-				if i := slices.IndexFunc(nb.reads, func(r text.Text) bool { return r.Value == w.Value }); i >= 0 {
-					warn(nb.reads[i].Span, fmt.Sprintf("The crew %q cannot work side by side: %q reads the field %q, which %q writes.", c.name.Value, b.Value, w.Value, a.Value),
+			if at, ok := d.depends(other.Value, m.Value); ok {
+				warn(at, fmt.Sprintf("The crew %q cannot work side by side: %q depends on %q, which runs between its members.", c.name.Value, m.Value, other.Value))
+			}
+			for _, pair := range [][2]string{{other.Value, m.Value}, {m.Value, other.Value}} {
+				if w, r, ok := d.handsOn(pair[0], pair[1]); ok {
+					warn(r.Span, fmt.Sprintf("The crew %q cannot work side by side: %q, which runs between its members, and %q share the field %q.", c.name.Value, other.Value, m.Value, w.Value),
 						diag.Related{Span: w.Span, Message: "written here"})
 				}
 			}
 		}
 	}
 	return safe
+}
+
+// handsOn finds a field that one agent overwrites and another reads.
+func (d *document) handsOn(from, to string) (write, read text.Text, ok bool) {
+	a, b := d.node(from), d.node(to)
+	if a == nil || b == nil {
+		return write, read, false
+	}
+	for _, w := range a.writes {
+		if f := d.state.find(w.Value); f == nil || f.reducer != "" {
+			continue
+		}
+		if i := slices.IndexFunc(b.reads, func(r text.Text) bool { return r.Value == w.Value }); i >= 0 {
+			return w, b.reads[i], true
+		}
+	}
+	return write, read, false
 }
 
 // sharedFields warns of fields that several members overwrite (N14).
@@ -364,7 +393,16 @@ func (l *lowering) sharedFields(c *crew) {
 const (
 	beginStep  = "begin"
 	resultStep = "result"
+	abortStep  = "abort"
 )
+
+// implied is the ID of an implied step, also when an agent has that name.
+func (l *lowering) implied(id string) string {
+	for l.doc.lists(id) {
+		id += "-step"
+	}
+	return id
+}
 
 // The keys of what a node gives besides fields of the state.
 var (
@@ -463,16 +501,17 @@ func (l *lowering) graph() {
 		}
 		l.saves(body, u)
 	}
-	l.add(body, l.result(resultStep))
+	last := l.implied(resultStep)
+	l.add(body, l.result(last))
 	l.ends(body)
 	steps := l.p.Blocks[body].Steps
 	if len(l.units) > 0 {
 		steps[0].Next = []ir.Edge{okEdge(l.units[0].id, d.name.Span)}
 	} else {
-		steps[0].Next = []ir.Edge{okEdge(resultStep, d.name.Span)}
+		steps[0].Next = []ir.Edge{okEdge(last, d.name.Span)}
 	}
 	for i, u := range l.units {
-		next := resultStep
+		next := last
 		if i+1 < len(l.units) {
 			next = l.units[i+1].id
 		}
@@ -487,7 +526,7 @@ func (l *lowering) add(b ir.BlockID, s ir.Step) {
 // begin fills the state.
 func (l *lowering) begin() ir.Step {
 	d := l.doc
-	s := ir.Step{ID: beginStep, Type: "state", Description: "Begin with the state", Implied: true, Span: d.state.at, Reads: []ir.Ref{{Path: "input", Span: d.state.at}}}
+	s := ir.Step{ID: l.implied(beginStep), Type: "state", Description: "Begin with the state", Implied: true, Span: d.state.at, Reads: []ir.Ref{{Path: "input", Span: d.state.at}}}
 	defaults := map[string]json.RawMessage{}
 	for _, f := range d.state.fields {
 		defaults[f.name] = l.initial(f)
@@ -520,7 +559,7 @@ func (l *lowering) ends(body ir.BlockID) {
 		if r.kind != abortRule || l.doc.inert(r, l.HonorRules) {
 			continue
 		}
-		s := l.result(abortStep(n))
+		s := l.result(l.abortID(n))
 		s.Description, s.Span = "Abort and give back what there is: "+strings.TrimSpace(r.cond.Text), r.at
 		s.ReasonOK = "ABORTED"
 		if end, ok := s.Action.(ir.End); ok {
@@ -532,11 +571,11 @@ func (l *lowering) ends(body ir.BlockID) {
 	}
 }
 
-func abortStep(n int) string {
+func (l *lowering) abortID(n int) string {
 	if n == 0 {
-		return "abort"
+		return l.implied(abortStep)
 	}
-	return fmt.Sprintf("abort-%d", n+1)
+	return l.implied(fmt.Sprintf("%s-%d", abortStep, n+1))
 }
 
 // nodeStep is the step of one agent. In a branch of a crew it gives only what
@@ -585,7 +624,7 @@ func (l *lowering) nodeStep(key string, branch bool) ir.Step {
 	}
 	task.Settings.Put("fields", fields, d.state.at)
 	task.Settings.Put("reducers", reducers, d.state.at)
-	task.Settings.Put("agents", l.registered(n.calls), at)
+	task.Settings.Put("agents", l.registered(n.calls, chooses(d.helpers, isRun)), at)
 	if branch {
 		task.Settings.Put("delta", true, at)
 	}
@@ -598,12 +637,16 @@ func (l *lowering) nodeStep(key string, branch bool) ir.Step {
 			}
 		}
 	}
-	if _, ok := tracked[costKey]; ok && !branch {
-		s.Reads = append(s.Reads, ir.Ref{Path: costKey, Span: at})
+	for _, path := range []string{costKey, cycleKey} {
+		if _, ok := tracked[path]; ok && !branch {
+			s.Reads = append(s.Reads, ir.Ref{Path: path, Span: at})
+		}
 	}
-	for _, path := range []string{costKey, cycleKey, agentPath(key)} {
-		track(path)
+	track(costKey)
+	if !branch { // a branch is new in every pass; its crew counts them
+		track(cycleKey)
 	}
+	track(agentPath(key))
 	if d.mode() == hierarchical {
 		if d.position(key) == 0 { // N15
 			track(delegatesKey)
@@ -675,9 +718,13 @@ func (l *lowering) code(t *ir.Task, blocks ...*python.Module) {
 	}
 }
 
-// registered is what a node knows about the agents that it may call.
-func (l *lowering) registered(calls []text.Text) map[string]any {
+// registered is what a node knows about the agents that it may call: those
+// that it names, and where the code chooses all of the list.
+func (l *lowering) registered(calls []text.Text, chosen bool) map[string]any {
 	out := map[string]any{}
+	if chosen {
+		calls = slices.Concat(calls, l.doc.agents)
+	}
 	for _, c := range calls {
 		e := l.doc.find(c.Value, l.files, l.out)
 		if e == nil {
@@ -741,9 +788,9 @@ func (l *lowering) crewStep(body ir.BlockID, u *unit) {
 	for _, path := range []string{costKey, cycleKey} {
 		if _, ok := tracked[path]; ok {
 			s.Writes = append(s.Writes, ir.Write{Path: path, Part: path, Reducer: ir.Set, Span: at})
+			s.Reads = append(s.Reads, ir.Ref{Path: path, Span: at})
 			if path == costKey {
 				reducers[path] = reduceAdd
-				s.Reads = append(s.Reads, ir.Ref{Path: path, Span: at})
 			}
 		}
 	}
@@ -797,7 +844,7 @@ func (l *lowering) waysOn(i int) []ir.Edge {
 	n := 0
 	for _, r := range d.rules {
 		if r.kind == abortRule && !d.inert(r, l.HonorRules) {
-			edge(r, abortStep(n), 0, "abort")
+			edge(r, l.abortID(n), 0, "abort")
 			n++
 		}
 	}
@@ -860,7 +907,8 @@ func (l *lowering) executionStep() {
 		calls = append(calls, n.calls...)
 	}
 	at := d.sections[executionOf].heading.Span
-	task.Settings.Put("agents", l.registered(calls), at)
+	chosen := chooses(d.pipeline.module, isRun) || chooses(d.pipeline.module, isAdd) || d.helpers != nil && chooses(d.helpers, isRun)
+	task.Settings.Put("agents", l.registered(calls, chosen), at)
 	if l.SDK {
 		task.Settings.Put("sdk", true, at)
 	}

@@ -116,6 +116,7 @@ func TestDecisions(t *testing.T) {
 		{"N11: names that are always there", "two", rules("**If** `cost_so_far > 1 OR cycle > 2 OR elapsed_ms > 10` **then** route to `visual-report`"), "", ""},
 		{"N12: skipping several", "three", rules("**If** `spend == 0` **then** skip `batch-optimizer`, `visual-report` and `cost-advisor`, route directly to `visual-report`"), "NOF036", ""},
 		{"N13: a crew that is not one", "crew", change{`AgentRunner.run("batch-optimizer", {"period": state["period"]})`, `AgentRunner.run("batch-optimizer", {"spend": state["spend"]})`}, "NOF025", `reads the field "spend", which "cost-advisor" writes`},
+		{"N13: who stands between the members", "three", change{"state_schema:", "crews:\n  ends: [cost-advisor, visual-report]\nstate_schema:", "CA --> BO", "START --> BO", `pipeline.add("batch-optimizer", depends_on=["cost-advisor"])`, `pipeline.add("batch-optimizer")`, `run("visual-report", {"spend": state["spend"]})`, `run("visual-report", {})`}, "NOF025 NOF031 NOF034", `"visual-report" depends on "batch-optimizer", which runs between its members`},
 		{"N14: a field that both write", "crew", change{`return {"recommendations": result.output["recommendations"]}`, `return {"spend": 1.0}`}, "NOF026", "lists last wins"},
 		{"N19: a policy in prose", "two", change{"routing: dynamic", "routing: sequential", "Find out", "If cost-advisor fails, abort. Find out"}, "NOF023 NOF029", ""},
 		{"N20: a field too many", "two", change{`return {"recommendations":`, `return {"savings":`}, "NOF021", `returns the field "savings"`},
@@ -179,6 +180,10 @@ func TestN7Cost(t *testing.T) {
 	if p.Quote.Base != 750 || p.Quote.Worst != 750 {
 		t.Errorf("got %+v", p.Quote)
 	}
+	p, _ = compile(t, change{"$0.01", "$1,000.50"}.in(t, read(t, "two.nof.md")), nof.Format{}, nil)
+	if p.Quote.Ceilings[0].Max != 1_000_500_000 {
+		t.Errorf("got %+v", p.Quote.Ceilings)
+	}
 }
 
 // N23: the project's registry comes before the agents that are built in.
@@ -200,6 +205,78 @@ func TestN23Registry(t *testing.T) {
 	}
 	if len(p.Files) != 2 {
 		t.Errorf("got %+v", p.Files)
+	}
+}
+
+// What a node may not return keeps its value, so its step reads it.
+func TestWhatANodeMayNotReturnIsRead(t *testing.T) {
+	const success = "    return {\n        \"spend\": result.output.get(\"analysis_data\", {}).get(\"spend\", 0.0),\n        \"meta_insights\": [result.output[\"meta_insight\"]],\n    }\n"
+	for name, c := range map[string]struct {
+		change change
+		reads  bool
+	}{
+		"every return has it":   {change{`return {"errors": [f"cost-advisor failed: {result.error}"]}`, `return {"spend": 0.0}`}, false},
+		"one has not":           {nil, true},
+		"it raises instead":     {change{`return {"errors": [f"cost-advisor failed: {result.error}"]}`, `raise ValueError(result.error)`}, false},
+		"its end is reached":    {change{"    if not result.success:\n        return {\"errors\": [f\"cost-advisor failed: {result.error}\"]}\n" + success, "    if result.success:\n        return {\"spend\": 1.0}\n"}, true},
+		"both ways return it":   {change{"    if not result.success:\n        return {\"errors\": [f\"cost-advisor failed: {result.error}\"]}\n" + success, "    if result.success:\n        return {\"spend\": 1.0}\n    else:\n        return {\"spend\": 2.0}\n"}, false},
+		"one is not a literal":  {change{`return {"errors": [f"cost-advisor failed: {result.error}"]}`, `return result.output`}, true},
+		"a try that is guarded": {change{"    if not result.success:\n        return {\"errors\": [f\"cost-advisor failed: {result.error}\"]}\n" + success, "    try:\n        return {\"spend\": 1.0}\n    except ValueError:\n        pass\n"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, list := compile(t, c.change.in(t, read(t, "two.nof.md")), nof.Format{}, nil)
+			if list.Errors() {
+				t.Fatal(list)
+			}
+			reads := slices.ContainsFunc(p.Step(ir.Body, "cost-advisor").Reads, func(r ir.Ref) bool { return r.Path == "state.spend" })
+			if reads != c.reads {
+				t.Errorf("reads the field: %v", reads)
+			}
+		})
+	}
+}
+
+// Code that chooses whom it calls can call every agent of the list.
+func TestCodeChoosesAgents(t *testing.T) {
+	agents := func(c change, as nof.Format, id string) string {
+		p, list := compile(t, c.in(t, read(t, "two.nof.md")), as, nil)
+		if list.Errors() {
+			t.Fatal(list)
+		}
+		return string(p.Step(ir.Body, id).Action.(ir.Task).Settings.Get("agents"))
+	}
+	one := `{"cost-advisor":{"micro_dollars":250}}`
+	both := `{"cost-advisor":{"micro_dollars":250},"visual-report":{"micro_dollars":250}}`
+	after := `    if not result.success:` + "\n" + `        return {"errors": [f"cost-advisor`
+	if got := agents(nil, nof.Format{}, "cost-advisor"); got != one {
+		t.Errorf("got %s", got)
+	}
+	for _, more := range []string{"    other = AgentRunner.run(state[\"period\"])\n", "    run = AgentRunner.run\n    run(\"visual-report\")\n"} {
+		if got := agents(change{after, more + after}, nof.Format{}, "cost-advisor"); got != both {
+			t.Errorf("%s: %s", more, got)
+		}
+	}
+	loop := change{`pipeline.add("visual-report", depends_on=["cost-advisor"])`, "for key in [\"visual-report\"]:\n    pipeline.add(key)", `def run_visual_report`, "def other(state):\n    return {}\n\ndef run_visual_report"}
+	if got := agents(loop, nof.Format{Execution: true}, "execution"); got != both {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Agents may be called like the steps that every program has.
+func TestAgentsNamedLikeImpliedSteps(t *testing.T) {
+	text := read(t, "two.nof.md")
+	files := folder{}
+	for old, key := range map[string]string{"cost-advisor": "begin", "visual-report": "result"} {
+		text = strings.ReplaceAll(strings.ReplaceAll(text, old, key), strings.ReplaceAll("run_"+old, "-", "_"), "run_"+key)
+		files["agents/"+key+".md"] = "---\ntier: haiku\n---\nWork.\n"
+	}
+	p, list := compile(t, text, nof.Format{}, files)
+	var ids []string
+	for _, s := range p.Blocks[ir.Body].Steps {
+		ids = append(ids, s.ID)
+	}
+	if got := strings.Join(ids, " "); list.Errors() || got != "begin-step begin result result-step abort" {
+		t.Errorf("%s, %v", got, list)
 	}
 }
 

@@ -95,6 +95,14 @@ func TestRuns(t *testing.T) {
 			Name: "N11: what it cost", Settings: function("    AgentRunner.run('plain')\n    return {}\n", settings{"track": []string{"pass.cost_so_far", "pass.cycle", "agents.plain"}}),
 			With: with(), Replies: says(1), Value: `{"pass.cost_so_far":0.00025,"pass.cycle":0,"agents.plain":` + reply + `}`,
 		},
+		steptest.Play{
+			Name: "N11: a pass is counted by whoever has seen more", Settings: function("    return {}\n", settings{"track": []string{"pass.cycle"}}), Value: `{"pass.cycle":2}`,
+			With: func(j *step.Job) {
+				with()(j)
+				j.Visit = 1
+				j.Reads = append(j.Reads, step.Read{Path: "pass.cycle", Value: []byte("2")})
+			},
+		},
 		steptest.Play{Name: "an exception", Settings: function("    return state['missing']\n", nil), With: with(), Class: node.ClassCode},
 		steptest.Play{Name: "no dict", Settings: function("    return 5\n", nil), With: with(), Class: node.ClassCode},
 		steptest.Play{Name: "no list", Settings: function("    return {'list': 'x'}\n", nil), With: with("list"), Class: node.ClassCode},

@@ -110,7 +110,7 @@ func (h *host) track(out map[string]json.RawMessage) {
 			micro := int64(before*1e6+0.5) + h.spent
 			out[path] = json.RawMessage(strconv.FormatFloat(float64(micro)/1e6, 'f', -1, 64))
 		case path == trackCycle:
-			out[path] = step.JSON(h.job.Visit)
+			out[path] = cycle(h.job)
 		case path == trackDelegates:
 			out[path] = step.JSON(h.chosen())
 		case strings.HasPrefix(path, trackAgent):
@@ -121,6 +121,14 @@ func (h *host) track(out map[string]json.RawMessage) {
 			out[path] = value
 		}
 	}
+}
+
+// cycle is how many passes went before: as many as a step has had visits, and
+// never fewer than a step of this pass has counted. A step that the first pass
+// skipped has had fewer.
+func cycle(job *step.Job) json.RawMessage {
+	before, _ := strconv.Atoi(string(valueOf(job, trackCycle)))
+	return step.JSON(max(before, job.Visit))
 }
 
 // chosen are the agents that an orchestrator delegates to; none means all (N15).

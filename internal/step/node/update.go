@@ -64,6 +64,9 @@ func (Collect) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 			out[key] = value
 		}
 	}
+	if _, tracked := out[trackCycle]; tracked {
+		out[trackCycle] = cycle(job)
+	}
 	fill(job, set.Reducers, out)
 	return step.Result{Value: step.JSON(out)}, nil
 }
