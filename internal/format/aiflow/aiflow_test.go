@@ -206,6 +206,14 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// A15: google is gemini; what an agent is told besides its prompt is kept.
+func TestAgents(t *testing.T) {
+	got := compile(document(`"start":"one"`, strings.Replace(one, `"openai"`, `"Google","instructions":"Be brief."`, 1)), nil).Program.Agents[0]
+	if got.Provider != "gemini" || got.Instructions != "Be brief." || got.Role != "R" || got.Model != "m" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A15: a tool that takes part in the flow is called again only when the file
 // says so.
 func TestToolsAreNotRetriedUnasked(t *testing.T) {
