@@ -2,10 +2,13 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,12 +51,35 @@ func Main(w World, args []string) int {
 	if w.Confinable == nil {
 		w.Confinable = process.Confinable
 	}
-	a := &app{World: w, stdout: w.Stdout, stderr: w.Stderr}
+	out := &results{to: w.Stdout}
+	a := &app{World: w, stdout: out, stderr: w.Stderr}
 	a.colorOut, a.colorErr = a.wantsColor(w.Stdout), a.wantsColor(w.Stderr)
 	defer a.close()
 	root := a.root()
 	root.SetArgs(args)
-	return a.exit(cmp.Or(root.Execute(), a.helpFailed))
+	err := root.Execute()
+	if errors.Is(out.failed, syscall.EPIPE) && (err == nil || errors.Is(err, syscall.EPIPE)) {
+		return exitClosed // whoever reads has seen enough
+	}
+	return a.exit(cmp.Or(err, out.failed))
+}
+
+// results is where the result of a command goes. It remembers that some of it
+// could not be written: nobody has to look at each line.
+type results struct {
+	to     io.Writer
+	mu     sync.Mutex
+	failed error
+}
+
+func (r *results) Write(p []byte) (int, error) {
+	n, err := r.to.Write(p)
+	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.failed = cmp.Or(r.failed, err)
+	}
+	return n, err
 }
 
 // app is one invocation.
@@ -63,7 +89,6 @@ type app struct {
 	colorOut, colorErr bool
 	json               bool
 	opened             *project.Workspace
-	helpFailed         error // cobra's help cannot return one
 	reading            builtin.Reading
 	secrets            *secret.Registry // of the project, once it is known
 }
@@ -116,6 +141,7 @@ shows it.`,
   espalier show invoice-check                     what it does, on one page
   espalier graph invoice-check -o flow.svg        a picture
   espalier run invoice-check --simulate           a run that asks no real model
+  espalier runs                                   what became of runs
   espalier explain AF001                          what a code means`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -151,6 +177,9 @@ shows it.`,
 		for _, c := range commands {
 			c.GroupID = group
 			c.DisableFlagsInUseLine = true
+			for _, below := range c.Commands() {
+				below.DisableFlagsInUseLine = true
+			}
 			root.AddCommand(c)
 		}
 	}
@@ -158,8 +187,11 @@ shows it.`,
 		a.decisionCommand("approve", plan.Approve, "Let a run pass a gate"),
 		a.decisionCommand("reject", plan.Reject, "Do not let a run pass a gate"),
 		a.signalCommand(),
-		a.interveneCommand("pause", "Hold a run before its next step", func() plan.Input { return plan.Pause{By: actor("")} }),
-		a.interveneCommand("cancel", "End a run", func() plan.Input { return plan.Cancel{By: actor(""), Reason: "cancelled by hand"} }),
+		a.interveneCommand("pause", "Hold a run before its next step", `What is being done is finished first,
+whichever process does it. "espalier resume RUN" goes on.`, func() plan.Input { return plan.Pause{By: actor("")} }),
+		a.interveneCommand("cancel", "End a run", `What is being done is stopped and recorded as cancelled, whichever
+process does it. The run stays as a record; "espalier runs rm" removes it, and
+"espalier resume RUN --from STEP" begins another one where it stood.`, func() plan.Input { return plan.Cancel{By: actor(""), Reason: "cancelled by hand"} }),
 		a.editCommand(), a.transcriptCommand(), a.memoryCommand(), a.auditCommand())
 	in(groupCheck, a.validateCommand(), a.showCommand(), a.graphCommand(), a.costCommand(), a.driftCommand())
 	in(groupFind, a.listCommand(), a.newCommand(), a.createCommand(), a.promoteCommand(), a.setupIDECommand(), a.doctorCommand())

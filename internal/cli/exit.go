@@ -23,20 +23,25 @@ const (
 	exitNotReady = 6 // the machine is not ready: nothing was started
 
 	exitInterrupted = 130
+	exitClosed      = 141 // nobody reads what is written any more; what shells say of it
 )
 
 const exitCodesHelp = `Every command ends with one of these codes:
 
   0    success
-  1    the workflow ran and failed, was rejected at a gate or cancelled
+  1    the workflow ran and failed, was rejected at a gate or cancelled;
+       "audit verify" or "drift" found a fault
   2    wrong usage, unknown file or name, inputs that fail their schema
   3    the workflow is invalid
   4    the run is waiting for somebody or something
   5    a budget or deadline stopped the run
   6    not ready: a file that cannot be written, a key or a tool that is
        missing; nothing was started
-  130  interrupted
+  130  interrupted; the run is parked, and "espalier resume" goes on
+  141  whoever read the output closed it; a run goes on to its end all the same
 
+A workflow of AWF may end with a status of its author's choice, which is passed
+on. With --json the last line carries "outcome", so that scripts need not guess.
 Warnings and notes do not change the code, unless --strict makes errors of
 them.
 `

@@ -94,8 +94,9 @@ Examples:
 {{.Example}}
 
 Exit codes:
-  0 success · 2 wrong usage or unknown file · 3 the workflow is invalid ·
-  6 not ready; "espalier help exit-codes" has them all
+  0 success · 1 the run failed · 2 wrong usage or unknown file · 3 the workflow
+  is invalid · 4 the run waits · 5 out of budget · 6 not ready;
+  "espalier help exit-codes" has them all
 
 Environment:
   NO_COLOR and CLICOLOR_FORCE for colours, COLUMNS for the width
@@ -110,9 +111,13 @@ Usage:
 {{end}}{{if .HasExample}}
 Examples:
 {{.Example}}
+{{end}}{{if .HasAvailableSubCommands}}
+Commands:
+{{- range .Commands}}
+  {{rpad .CommandPath 24}}{{.Short}}{{end}}
 {{end}}{{if .HasAvailableLocalFlags}}
 Flags:
-{{.LocalFlags.FlagUsages}}{{end}}`
+{{.LocalFlags.FlagUsagesWrapped 80}}{{end}}`
 
 func (a *app) addHelp(root *cobra.Command) {
 	root.SetHelpTemplate(commandHelpTemplate)
@@ -122,11 +127,11 @@ func (a *app) addHelp(root *cobra.Command) {
 		case cmd == root:
 			template = rootHelpTemplate
 		case !cmd.Runnable():
-			_, a.helpFailed = fmt.Fprint(a.stdout, cmd.Long)
+			fmt.Fprint(a.stdout, cmd.Long)
 			return
 		}
 		cmd.SetUsageTemplate(template) // Usage prints to stderr, Help must not
-		_, a.helpFailed = fmt.Fprint(a.stdout, cmd.UsageString())
+		fmt.Fprint(a.stdout, cmd.UsageString())
 	})
 	root.AddCommand(
 		&cobra.Command{Use: "exit-codes", Short: "How commands end", Long: exitCodesHelp},

@@ -54,7 +54,7 @@ func (a *app) columns() int {
 	if n, err := strconv.Atoi(a.Getenv("COLUMNS")); err == nil && n > 0 {
 		return clampColumns(n)
 	}
-	if f, ok := a.stdout.(*os.File); ok {
+	if f, ok := a.Stdout.(*os.File); ok {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
 			return clampColumns(n)
 		}

@@ -347,9 +347,12 @@ func (a *app) decisionCommand(verb, answer, about string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   verb + " RUN [STEP] [--note TEXT] [--as NAME] [--digest DIGEST] [--no-continue]",
 		Short: about,
-		Long: about + `. The decision is about exactly what the gate shows. With the digest that
-"espalier status RUN" prints, it is refused if that has changed since. It is
-recorded with the user of this machine; --as adds whom they claim to be.`,
+		Long: about + `, and carry the run on.
+
+The decision is about exactly what the gate shows; "espalier status RUN" prints
+that, with its digest. With --digest it is refused if that has changed since. It
+is recorded with the user of this machine; --as adds whom they claim to be.`,
+		Example:           "  espalier " + verb + " 5ff07bf3\n  espalier " + verb + ` 5ff07bf3 sign_off --note "read with the team"`,
 		Args:              takes(1, 2, "a run, and a step when several wait"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -383,8 +386,8 @@ recorded with the user of this machine; --as adds whom they claim to be.`,
 		},
 	}
 	flags := a.jsonFlag(cmd).Flags()
-	flags.StringVar(&note, "note", "", "why, in a few words: it is recorded as evidence")
-	flags.StringVar(&as, "as", "", "whom you act for; recorded as claimed")
+	flags.StringVar(&note, "note", "", "why, in a few words, `TEXT`: it is recorded as evidence")
+	flags.StringVar(&as, "as", "", "the `NAME` of whom you act for; recorded as claimed")
 	flags.StringVar(&digest, "digest", "", "decide only if the gate still shows what had this `DIGEST` in \"espalier status\"")
 	flags.BoolVar(&leave, "no-continue", false, "record the decision and leave the run to others")
 	return cmd
@@ -476,8 +479,12 @@ func (a *app) signalCommand() *cobra.Command {
 	var data string
 	var leave bool
 	cmd := &cobra.Command{
-		Use:               "signal RUN EVENT [--data JSON]",
-		Short:             "Tell a run that an event has happened",
+		Use:   "signal RUN EVENT [--data JSON]",
+		Short: "Tell a run that an event has happened",
+		Long: `Tell a run that an event has happened that it waits for, or will wait for, and
+carry it on. "espalier status RUN" shows which event that is. What the event
+carries becomes the result of the step.`,
+		Example:           `  espalier signal 5ff07bf3 papers_received --data '{"pages": 12}'`,
 		Args:              takes(2, 2, "a run and an event"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -495,10 +502,11 @@ func (a *app) signalCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) interveneCommand(verb, about string, in func() plan.Input) *cobra.Command {
+func (a *app) interveneCommand(verb, about, more string, in func() plan.Input) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               verb + " RUN",
 		Short:             about,
+		Long:              about + ". " + more,
 		Args:              takes(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -36,7 +36,12 @@ func (a *app) runsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs [--status STATUS] [--workflow NAME] [--open]",
 		Short: "List the runs of this project, the newest first",
-		Args:  takes(0, 0, "nothing"),
+		Long: `List the runs of this project, the newest first: the beginning of the id, when
+it began, of which workflow, and how it stands or why it ended. That beginning
+of the id is enough for all other commands.`,
+		Example: `  espalier runs --open
+  espalier runs --status waiting --workflow contract-review`,
+		Args: takes(0, 0, "nothing"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if status != "" && !slices.Contains(statuses, status) {
 				return usage(diag.DidYouMean(status, statuses), "there is no status %q", status)
@@ -324,8 +329,13 @@ func indented(raw json.RawMessage, margin string) string {
 
 func (a *app) outputCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:               "output RUN [KEY]",
-		Short:             "Print what a run has given, or one part of it",
+		Use:   "output RUN [KEY]",
+		Short: "Print what a run has given, or one part of it",
+		Long: `Print what a run has given: text as it is, anything else as JSON. KEY picks one
+part of it. Ends with 4 when the run is not over, and with 1 when it did not end
+well and has given nothing.`,
+		Example: `  espalier output 5ff07bf3
+  espalier output 5ff07bf3 summary > summary.txt`,
 		Args:              takes(1, 2, "a run, and a key"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {

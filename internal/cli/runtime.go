@@ -238,7 +238,7 @@ func (a *app) drive(r *builtin.Runtime, id journal.RunID, begin func(ctx context
 	}()
 	select {
 	case <-rested:
-		if flushed := done(); err == nil && flushed != nil && !errors.Is(flushed, io.ErrClosedPipe) {
+		if flushed := done(); err == nil && flushed != nil && !errors.Is(flushed, syscall.EPIPE) {
 			a.note("The progress could not be shown to the end: %v", flushed)
 		}
 		if err != nil {

@@ -63,7 +63,7 @@ func (a *app) runCLIScript(an *analysis, input json.RawMessage, c *config.Config
 	a.note("Runs %s: bash %s", shown, filepath.ToSlash(cliScript))
 	cmd := exec.Command(bash, cliScript)
 	cmd.Dir, cmd.Env = folder, process.Environment(os.Environ(), more...)
-	cmd.Stdout, cmd.Stderr = a.stdout, a.stderr
+	cmd.Stdout, cmd.Stderr = a.Stdout, a.stderr
 	err = cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

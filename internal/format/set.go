@@ -64,7 +64,7 @@ func (s Set) Detect(f *source.File) (Format, diag.List) {
 			}}
 		}
 	}
-	help := fmt.Sprintf("Formats are %s; Agent Flow begins with frontmatter that has \"kind: agent-flow/workflow\", a skill is called SKILL.md.", listed(s.Names(), "and"))
+	help := fmt.Sprintf("Formats are %s; \"espalier help formats\" says what makes a file one of them.", listed(s.Names(), "and"))
 	if near := nearName(f.Path); near != "" {
 		help = fmt.Sprintf("Did you mean to call the file %q?", near)
 	}
