@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -272,5 +273,31 @@ func TestObjection(t *testing.T) {
 		if why := objection(c.from, c.to); (why == "") != c.allowed {
 			t.Errorf("%s → %s: got %q, want allowed %t", c.from, c.to, why, c.allowed)
 		}
+	}
+}
+
+// The tour has one line for each package, and none for what is not there.
+func TestTourNamesEveryPackageOnce(t *testing.T) {
+	root := moduleRoot(t)
+	tour, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]int{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| ").FindAllStringSubmatch(string(tour), -1) {
+		lines[row[1]]++
+	}
+	folders, err := os.ReadDir(filepath.Join(root, "internal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range folders {
+		if n := lines[f.Name()]; n != 1 {
+			t.Errorf("docs/architecture.md has %d lines about %s", n, f.Name())
+		}
+		delete(lines, f.Name())
+	}
+	for name := range lines {
+		t.Errorf("docs/architecture.md tells of %s, which is not there", name)
 	}
 }
