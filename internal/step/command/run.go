@@ -64,6 +64,9 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	}
 	if job.Noted(journal.NoteCommand) == 0 {
 		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: shortened(text)}}); err != nil {
+			if errors.Is(context.Cause(ctx), errSlow) { // before it had even begun
+				err = step.Errorf(step.ClassTimeout, "%v", errSlow)
+			}
 			return step.Result{}, err
 		}
 	}
