@@ -346,6 +346,9 @@ func (e *Engine) take(ctx context.Context, id journal.RunID, looks bool, request
 		r, err := e.load(ctx, id)
 		if err == nil {
 			r.looks = looks
+			// Until it has begun nobody else may move it: a task that somebody
+			// started before that would be taken for one that was left behind.
+			r.mu.Lock()
 		}
 		e.mu.Lock()
 		delete(e.loading, id)
@@ -359,11 +362,13 @@ func (e *Engine) take(ctx context.Context, id journal.RunID, looks bool, request
 		}
 		close(loading)
 		e.mu.Unlock()
-		if err != nil {
-			return err
+		if err == nil {
+			r.begin(requests)
 		}
-		r.begin(requests)
-		return nil
+		if r != nil {
+			r.mu.Unlock()
+		}
+		return err
 	}
 }
 

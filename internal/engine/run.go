@@ -66,10 +66,8 @@ func newRun(e *Engine, id journal.RunID, pin *pinned) *run {
 }
 
 // begin carries a run on that was just loaded: tasks that its last owner left
-// behind, messages, and timers that are due.
+// behind, messages, and timers that are due. r.mu is held.
 func (r *run) begin(more []request) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.index = r.state.Summary()
 	var lost []plan.Input
 	starved := map[string]bool{}
