@@ -136,7 +136,7 @@ func resultTokens(p *ir.Program, a ir.Action, depth int) int64 {
 
 func taskTokens(p *ir.Program, t *ir.Task) int64 {
 	for _, setting := range []string{"agent", "critic"} {
-		if name, ok := NameOf(t, setting); ok {
+		if name, ok := nameOf(t, setting); ok {
 			return ReplyCap(p.Agent(name.Name))
 		}
 	}

@@ -80,6 +80,14 @@ type Job struct {
 	calls int // of Do so far
 }
 
+// Agent finds an agent of the workflow.
+func (j *Job) Agent(id string) (*ir.Agent, error) {
+	if a := j.Workflow.Agent(id); a != nil {
+		return a, nil
+	}
+	return nil, Errorf(ClassMissing, "step %q wants the agent %q, and there is none", j.Step.ID, id)
+}
+
 // MakeDir makes the run's folder, unless it is there.
 func (j *Job) MakeDir() error {
 	if j.Dir == "" {

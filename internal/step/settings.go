@@ -57,9 +57,17 @@ func At(s *ir.Step, t *ir.Task, setting string) source.Span {
 	return s.Span
 }
 
-// NameOf is a setting that holds a name, with its place; false when it is
+// Named is the name that a setting holds, if it does, as Uses lists it.
+func Named(t *ir.Task, setting string) []ir.Name {
+	if name, ok := nameOf(t, setting); ok {
+		return []ir.Name{name}
+	}
+	return nil
+}
+
+// nameOf is a setting that holds a name, with its place; false when it is
 // absent, empty or not text.
-func NameOf(t *ir.Task, setting string) (ir.Name, bool) {
+func nameOf(t *ir.Task, setting string) (ir.Name, bool) {
 	var name string
 	raw := t.Settings.Get(setting)
 	if last := len(raw) - 1; last > 1 && raw[0] == '"' && raw[last] == '"' && bytes.IndexByte(raw, '\\') < 0 {

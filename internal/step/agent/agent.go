@@ -50,10 +50,7 @@ func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
 // Uses names the agent, and the schema of its reply.
 func (Kind) Uses(t *ir.Task) step.Uses {
-	var u step.Uses
-	if name, ok := step.NameOf(t, "agent"); ok {
-		u.Agents = append(u.Agents, name)
-	}
+	u := step.Uses{Agents: step.Named(t, "agent")}
 	if raw := t.Settings.Get("schema"); raw != nil {
 		u.Schemas = append(u.Schemas, ir.Contract{Schema: raw, Span: t.Settings.At("schema")})
 	}

@@ -24,9 +24,9 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
-	a := job.Workflow.Agent(set.Agent)
-	if a == nil {
-		return step.Result{}, step.Errorf(step.ClassMissing, "step %q wants the agent %q, and there is none", job.Step.ID, set.Agent)
+	a, err := job.Agent(set.Agent)
+	if err != nil {
+		return step.Result{}, err
 	}
 	t := talk.Talk{
 		Agent: a, Task: set.Task, Expected: set.Expected, MaxTurns: set.MaxTurns,

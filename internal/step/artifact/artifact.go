@@ -63,13 +63,7 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 }
 
 // Uses names the agent.
-func (Kind) Uses(t *ir.Task) step.Uses {
-	var u step.Uses
-	if name, ok := step.NameOf(t, "agent"); ok {
-		u.Agents = append(u.Agents, name)
-	}
-	return u
-}
+func (Kind) Uses(t *ir.Task) step.Uses { return step.Uses{Agents: step.Named(t, "agent")} }
 
 // Bound is one model call; the parts of a folder may have to be asked for again.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {

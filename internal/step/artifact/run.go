@@ -28,9 +28,9 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
-	a := job.Workflow.Agent(set.Agent)
-	if a == nil {
-		return step.Result{}, step.Errorf(step.ClassMissing, "step %q wants the agent %q, and there is none", job.Step.ID, set.Agent)
+	a, err := job.Agent(set.Agent)
+	if err != nil {
+		return step.Result{}, err
 	}
 	at := newPlace(job, where{set.Workflow, set.Folder, set.Runs})
 	given, err := inputs(job, at, set.Inputs)

@@ -91,12 +91,7 @@ func voters(s *ir.Step) int {
 }
 
 // Uses names the critic.
-func (Kind) Uses(t *ir.Task) step.Uses {
-	if name, ok := step.NameOf(t, "critic"); ok {
-		return step.Uses{Agents: []ir.Name{name}}
-	}
-	return step.Uses{}
-}
+func (Kind) Uses(t *ir.Task) step.Uses { return step.Uses{Agents: step.Named(t, "critic")} }
 
 // Bound is nothing when nobody disagrees. At worst the critic sees every
 // branch's result in one call, with repairs, because its reply must have the

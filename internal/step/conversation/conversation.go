@@ -52,11 +52,7 @@ func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
 // Uses names the agent.
 func (Kind) Uses(t *ir.Task) step.Uses {
-	u := step.Uses{Verbatim: true}
-	if name, ok := step.NameOf(t, "agent"); ok {
-		u.Agents = append(u.Agents, name)
-	}
-	return u
+	return step.Uses{Agents: step.Named(t, "agent"), Verbatim: true}
 }
 
 // Bound is one model call at best; with tools as many as an agent may make.

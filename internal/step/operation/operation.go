@@ -40,13 +40,7 @@ func (Kind) Understands(t *ir.Task) error {
 func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
 // Uses names the tool.
-func (Kind) Uses(t *ir.Task) step.Uses {
-	var u step.Uses
-	if name, ok := step.NameOf(t, "operation"); ok {
-		u.Tools = append(u.Tools, name)
-	}
-	return u
-}
+func (Kind) Uses(t *ir.Task) step.Uses { return step.Uses{Tools: step.Named(t, "operation")} }
 
 // Bound is one call.
 func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound {

@@ -42,13 +42,7 @@ func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
 // Uses names the agent or the tool.
 func (Kind) Uses(t *ir.Task) step.Uses {
-	var u step.Uses
-	if name, ok := step.NameOf(t, "agent"); ok {
-		u.Agents = append(u.Agents, name)
-	}
-	if name, ok := step.NameOf(t, "tool"); ok {
-		u.Tools = append(u.Tools, name)
-	}
+	u := step.Uses{Agents: step.Named(t, "agent"), Tools: step.Named(t, "tool")}
 	if at := t.Settings.At("memory"); step.Lenient[Settings](t).Memory {
 		u.Tools = append(u.Tools, ir.Name{Name: readNotes, Span: at}, ir.Name{Name: addNote, Span: at})
 	}

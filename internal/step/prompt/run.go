@@ -41,9 +41,9 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if set.Tool != "" {
 		return callOne(ctx, job, set, known)
 	}
-	a := job.Workflow.Agent(set.Agent)
-	if a == nil {
-		return step.Result{}, step.Errorf(step.ClassMissing, "step %q wants the agent %q, and there is none", job.Step.ID, set.Agent)
+	a, err := job.Agent(set.Agent)
+	if err != nil {
+		return step.Result{}, err
 	}
 	heard := &talk.Heard{}
 	t := talk.Talk{Agent: a, Task: known.fill(set.Template), Choices: choices(job), Form: talk.Form{Plain: true}, Heard: heard}

@@ -49,12 +49,7 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 }
 
 // Uses names the tool.
-func (Kind) Uses(t *ir.Task) step.Uses {
-	if name, ok := step.NameOf(t, "tool"); ok {
-		return step.Uses{Tools: []ir.Name{name}}
-	}
-	return step.Uses{}
-}
+func (Kind) Uses(t *ir.Task) step.Uses { return step.Uses{Tools: step.Named(t, "tool")} }
 
 // Bound is one call.
 func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound {

@@ -41,9 +41,9 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if len(set.Command) > 0 {
 		return command(ctx, job, set)
 	}
-	a := job.Workflow.Agent(set.Agent)
-	if a == nil {
-		return step.Result{}, step.Errorf(step.ClassMissing, "there is no agent %q", set.Agent)
+	a, err := job.Agent(set.Agent)
+	if err != nil {
+		return step.Result{}, err
 	}
 	t := talk.Talk{Agent: a, Task: task, Form: talk.Form{Schema: contract}}
 	return t.Run(ctx, job)

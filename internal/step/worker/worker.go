@@ -41,12 +41,7 @@ func (Kind) Understands(t *ir.Task) error {
 func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
 // Uses names the agent.
-func (Kind) Uses(t *ir.Task) step.Uses {
-	if name, ok := step.NameOf(t, "agent"); ok {
-		return step.Uses{Agents: []ir.Name{name}}
-	}
-	return step.Uses{}
-}
+func (Kind) Uses(t *ir.Task) step.Uses { return step.Uses{Agents: step.Named(t, "agent")} }
 
 // Bound is one model call, and its repairs at worst; or the time of a command.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
