@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,6 +69,7 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		stream := m.messages.NewStreaming(ctx, params(&req, names), options...)
 		defer stream.Close()
 		var whole sdk.Message
+		inputs := map[int64]string{} // the library empties those that were cut off
 		ended := false
 		for stream.Next() {
 			event := stream.Current()
@@ -79,6 +81,8 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 			switch {
 			case event.Type == "message_stop":
 				ended = true
+			case event.Type == "content_block_delta" && event.Delta.Type == "input_json_delta":
+				inputs[event.Index] += event.Delta.PartialJSON
 			case event.Type == "content_block_start" && event.ContentBlock.Type == "text":
 				chunk = provider.Chunk{Type: provider.Text, Text: event.ContentBlock.Text}
 			case event.Type == "content_block_delta" && event.Delta.Type == "text_delta":
@@ -103,7 +107,7 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		case !ended:
 			yield(provider.Chunk{}, wire.BrokeOff())
 		default:
-			r := reply(&whole, names)
+			r := reply(&whole, inputs, names)
 			wire.Fill(&req, r)
 			yield(provider.Chunk{Reply: r}, nil)
 		}
@@ -209,13 +213,13 @@ func tool(t provider.Tool, names *wire.Names) *sdk.ToolParam {
 	return p
 }
 
-func reply(m *sdk.Message, names *wire.Names) *provider.Reply {
+func reply(m *sdk.Message, inputs map[int64]string, names *wire.Names) *provider.Reply {
 	r := &provider.Reply{Model: string(m.Model), Stop: stop(m.StopReason), Usage: provider.Usage{
 		Input: m.Usage.InputTokens, Output: m.Usage.OutputTokens,
 		CacheRead: m.Usage.CacheReadInputTokens, CacheWrite: m.Usage.CacheCreationInputTokens,
 	}}
 	calls := 0
-	for _, b := range m.Content {
+	for i, b := range m.Content {
 		switch b.Type {
 		case "text":
 			r.Blocks = append(r.Blocks, provider.Block{Type: provider.Text, Text: b.Text})
@@ -224,11 +228,12 @@ func reply(m *sdk.Message, names *wire.Names) *provider.Reply {
 		case "redacted_thinking":
 			r.Blocks = append(r.Blocks, provider.Block{Type: provider.Thinking, Signature: redacted + b.Data})
 		case "tool_use":
-			if r.Stop == provider.CutOff && !json.Valid(b.Input) {
+			input := cmp.Or(inputs[int64(i)], string(b.Input))
+			if r.Stop == provider.CutOff && !json.Valid([]byte(input)) {
 				continue // half a call is none
 			}
 			calls++
-			r.Blocks = append(r.Blocks, provider.Block{Type: provider.ToolUse, ToolID: b.ID, ToolName: names.In(b.Name), Input: wire.Input(string(b.Input))})
+			r.Blocks = append(r.Blocks, provider.Block{Type: provider.ToolUse, ToolID: b.ID, ToolName: names.In(b.Name), Input: wire.Input(input)})
 		}
 	}
 	if r.Stop == provider.Done && calls > 0 {
