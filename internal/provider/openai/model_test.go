@@ -15,11 +15,11 @@ import (
 )
 
 func TestChat(t *testing.T) {
-	providertest.RunNetwork(t, providertest.Chat, func(o wire.Options) providertest.NetworkModel { return openai.NewChat(o) })
+	providertest.RunNetwork(t, providertest.Chat, chat)
 }
 
 func TestResponses(t *testing.T) {
-	providertest.RunNetwork(t, providertest.Responses, func(o wire.Options) providertest.NetworkModel { return openai.NewResponses(o) })
+	providertest.RunNetwork(t, providertest.Responses, responses)
 }
 
 // Servers that merely speak like OpenAI's number calls and name them as they
@@ -64,5 +64,53 @@ func TestCallsOfOtherServers(t *testing.T) {
 				t.Errorf("got %s, stopped by %s; want %s", text, reply.Stop, c.want)
 			}
 		})
+	}
+}
+
+// sent keeps what is sent, and answers nothing.
+type sent struct{ body string }
+
+func (s *sent) RoundTrip(r *http.Request) (*http.Response, error) {
+	raw, err := io.ReadAll(r.Body)
+	s.body = string(raw)
+	return &http.Response{StatusCode: http.StatusTeapot, Body: http.NoBody, Request: r}, err
+}
+
+// OpenAI's own server wants other words than those that speak like it.
+func TestWordsOfOpenAI(t *testing.T) {
+	for name, c := range map[string]struct {
+		open      func(wire.Options) providertest.NetworkModel
+		base      string
+		model     string
+		has, lack string
+	}{
+		"its own":           {chat, "", "gpt-5", `"max_completion_tokens":1000`, `"max_tokens"`},
+		"another":           {chat, "http://localhost:1/v1", "gpt-5", `"max_tokens":1000`, "max_completion_tokens"},
+		"one that thinks":   {responses, "", "gpt-5", "reasoning.encrypted_content", ""},
+		"one that does not": {responses, "", "gpt-4o", `"gpt-4o"`, "reasoning.encrypted_content"},
+	} {
+		s := &sent{}
+		req := providertest.AskText()
+		req.Model = c.model
+		_, _ = providertest.Collect(t, c.open(wire.Options{BaseURL: c.base, Base: s}).Generate(t.Context(), req))
+		if !strings.Contains(s.body, c.has) || c.lack != "" && strings.Contains(s.body, c.lack) {
+			t.Errorf("%s: %s", name, s.body)
+		}
+	}
+}
+
+func chat(o wire.Options) providertest.NetworkModel      { return openai.NewChat(o) }
+func responses(o wire.Options) providertest.NetworkModel { return openai.NewResponses(o) }
+
+// A refusal has its own place beside the text.
+func TestRefusal(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, `data: {"model":"m","choices":[{"index":0,"delta":{"refusal":"I must not."},"finish_reason":"stop"}]}`+"\n\n")
+	}))
+	defer server.Close()
+	reply, err := providertest.Collect(t, openai.NewChat(wire.Options{BaseURL: server.URL}).Generate(t.Context(), providertest.AskText()))
+	if err != nil || reply.Stop != provider.Refused {
+		t.Errorf("%+v, %v", reply, err)
 	}
 }

@@ -2,7 +2,11 @@ package wire
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +110,25 @@ func TestParameters(t *testing.T) {
 	} {
 		if got, err := json.Marshal(Parameters(provider.Tool{Schema: json.RawMessage(schema)})); err != nil || string(got) != want {
 			t.Errorf("%s: %s, %v", schema, got, err)
+		}
+	}
+}
+
+// Whether an attempt may be paid for is known by how far it came.
+func TestFailed(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		class provider.Class
+		spent bool
+	}{
+		"nobody there":    {&net.OpError{Op: "dial", Err: errors.New("connection refused")}, provider.APIError, false},
+		"cut off":         {&net.OpError{Op: "read", Err: errors.New("connection reset")}, provider.APIError, true},
+		"too slow":        {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, provider.Timeout, true},
+		"what it is said": {fmt.Errorf("post: %w", &provider.Error{Class: provider.NoQuota}), provider.NoQuota, false},
+	} {
+		var got *provider.Error
+		if !errors.As(Failed(t.Context(), c.err), &got) || got.Class != c.class || got.Spent != c.spent {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }
