@@ -139,7 +139,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Nobody sees half a file, and nothing is left when writing fails.
+// Nobody sees half a file, a file keeps its mode, and nothing is left when writing fails.
 func TestReplaceFile(t *testing.T) {
 	dir := t.TempDir()
 	a := &app{World: World{Dir: dir, Getenv: func(string) string { return "" }}}
@@ -147,7 +147,7 @@ func TestReplaceFile(t *testing.T) {
 	if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.replaceFile("out.txt", []byte("new")); err != nil {
+	if err := a.replaceFile("out.txt", []byte("new"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if raw, err := os.ReadFile(target); err != nil || string(raw) != "new" {
@@ -156,7 +156,7 @@ func TestReplaceFile(t *testing.T) {
 	if info, err := os.Stat(target); err != nil || info.Mode().Perm()&0o077 != 0 {
 		t.Errorf("the file's mode changed: %v, %v", info.Mode(), err)
 	}
-	if err := a.replaceFile("no/such/folder.txt", nil); err == nil {
+	if err := a.replaceFile("no/such/folder.txt", nil, 0o600); err == nil {
 		t.Error("there is no such folder")
 	}
 	entries, err := os.ReadDir(dir)

@@ -86,17 +86,16 @@ func (a *app) deliver(path string, write func(io.Writer) error) error {
 		_, err := a.stdout.Write(out.Bytes())
 		return err
 	}
-	return a.replaceFile(path, out.Bytes())
+	return a.replaceFile(path, out.Bytes(), 0o644)
 }
 
 // replaceFile writes a file so that others see the old content or the new
 // one, never a part of it; when it fails, nothing is left behind.
-func (a *app) replaceFile(path string, content []byte) error {
+func (a *app) replaceFile(path string, content []byte, mode fs.FileMode) error {
 	full := a.inDir(path)
 	if real, err := filepath.EvalSymlinks(full); err == nil {
 		full = real // a link stays one
 	}
-	mode := fs.FileMode(0o644)
 	if info, err := os.Stat(full); err == nil {
 		if !info.Mode().IsRegular() {
 			return usage("Name a file to write to.", "%q is not a regular file", path)

@@ -513,7 +513,7 @@ func (a *app) writeTrace(r *builtin.Runtime, id journal.RunID, name string) erro
 	if err != nil {
 		return err
 	}
-	return a.replaceFile(name, append(document, '\n'))
+	return a.replaceFile(name, append(document, '\n'), 0o600) // it has what people wrote
 }
 
 // compats are the programs that can be imitated, and the formats that they read.
