@@ -39,6 +39,8 @@ type Reading struct {
 	Compat string
 	// CLILayout puts the files of Agentfile runs where the agentfile CLI does.
 	CLILayout bool
+	// Env are variables of the environment that Agentfile workflows may read.
+	Env []string
 }
 
 // How a real python3 is run: in a sandbox, or with all that the user may do.
@@ -53,7 +55,7 @@ func FormatsFor(r Reading) format.Set {
 		agentflow.Format{},
 		awf.Format{},
 		nof.Format{Execution: r.Execution, HonorRules: r.HonorRules, Python: r.Python != "", Unconfined: r.Python == PythonUnconfined, SDK: r.Compat == "sdk"},
-		agentfile.Format{CLILayout: r.CLILayout},
+		agentfile.Format{CLILayout: r.CLILayout, Env: r.Env},
 		aiflow.Format{Reference: r.Compat == "reference"},
 	}
 }

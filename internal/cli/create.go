@@ -225,7 +225,7 @@ func (g *generation) begin(root, run string, now clock) error {
 	g.run, g.dir = stamp, manifest.Staged(root, g.name, stamp)
 	g.entry = manifest.New(g.name, stamp, creatorName, g.request, now())
 	g.entry.Run = run
-	if err := manifest.Ignore(root, "artifacts/*/", "outputs/"); err != nil {
+	if err := manifest.IgnoreRuns(root); err != nil {
 		return err
 	}
 	return g.entry.Write(g.dir)

@@ -108,21 +108,30 @@ func suggestName(name string) string {
 
 // createFile writes a file that must not be there yet.
 func (a *app) createFile(path, text string) error {
-	full := a.inDir(path)
+	made, err := newFile(a.inDir(path), path, text)
+	if err == nil && !made {
+		return usage("Choose another name, or another folder with -o.", "there is a file %q already", filepath.ToSlash(path))
+	}
+	return err
+}
+
+// newFile writes a file, whole or not at all, unless there is one already. name
+// is what errors call it.
+func newFile(full, name, text string) (made bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-		return cannotWrite(path, err)
+		return false, cannotWrite(name, err)
 	}
 	f, err := os.OpenFile(full, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return usage("Choose another name, or another folder with -o.", "there is a file %q already", filepath.ToSlash(path))
+		return false, nil
 	}
 	if err != nil {
-		return cannotWrite(path, err)
+		return false, cannotWrite(name, err)
 	}
 	_, err = f.WriteString(text)
 	if err = errors.Join(err, f.Close()); err != nil {
 		os.Remove(full)
-		return cannotWrite(path, err)
+		return false, cannotWrite(name, err)
 	}
-	return nil
+	return true, nil
 }

@@ -180,6 +180,7 @@ wherever they appear.`,
 	flags.Lookup("python").NoOptDefVal = builtin.PythonConfined
 	cmd.RegisterFlagCompletionFunc("python", cobra.FixedCompletions(pythons, cobra.ShellCompDirectiveNoFileComp))
 	a.compatFlag(cmd)
+	a.envFlag(cmd)
 	flags.StringVar(&durability, "durability", "full", "full: every step survives a power cut; relaxed: the last moments may not")
 	flags.StringVar(&givenRun, "run-id", "", "the id of the new run: a UUID")
 	exclusive(cmd, "simulate", "script")
@@ -222,6 +223,7 @@ func (a *app) fitsFormat(cmd *cobra.Command, format string) error {
 		{"honor-rules", "nof", "NOF files", help},
 		{"python", "nof", "NOF files", help},
 		{"layout", "agentfile", "Agentfile workflows", help},
+		{"env", "agentfile", "Agentfile workflows", help},
 		{"scripts", "agentfile", "Agentfile workflows", "Leave it out: the workflow runs without."},
 	} {
 		if cmd.Flags().Changed(one.flag) && format != one.format {
@@ -524,6 +526,11 @@ var compats = map[string]string{"reference": "aiflow", "sdk": "nof"}
 func (a *app) compatFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.reading.Compat, "compat", "", "imitate another `PROGRAM` where it differs: reference for AIFLOW, sdk for NOF")
 	cmd.RegisterFlagCompletionFunc("compat", cobra.FixedCompletions(slices.Sorted(maps.Keys(compats)), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// envFlag lets Agentfile workflows read variables of the environment.
+func (a *app) envFlag(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&a.reading.Env, "env", nil, "let Agentfile workflows read the variable `NAME` of the environment; may be repeated")
 }
 
 func (a *app) checkCompat() error {

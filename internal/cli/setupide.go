@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,29 +94,29 @@ func (a *app) setupIDE(root string, wanted []string) error {
 		}
 		for _, c := range slashCommands {
 			name := fmt.Sprintf(e.path, c.name)
-			full := filepath.Join(root, filepath.FromSlash(name))
-			if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-				return cannotWrite(name, err)
+			text := fmt.Sprintf("---\ndescription: %s\n---\n\n%s\n\nArguments: $ARGUMENTS\n", c.about, c.text)
+			made, err := newFile(filepath.Join(root, filepath.FromSlash(name)), name, text)
+			switch {
+			case err != nil:
+				return err
+			case made:
+				written = append(written, name)
+			default:
+				a.note(alreadyThere, name)
 			}
-			f, err := os.OpenFile(full, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-			if errors.Is(err, fs.ErrExist) {
-				a.note("%s is there already and stays as it is.", name)
-				continue
-			}
-			if err != nil {
-				return cannotWrite(name, err)
-			}
-			_, err = fmt.Fprintf(f, "---\ndescription: %s\n---\n\n%s\n\nArguments: $ARGUMENTS\n", c.about, c.text)
-			if err = errors.Join(err, f.Close()); err != nil {
-				return cannotWrite(name, err)
-			}
-			written = append(written, name)
 		}
 	}
+	return a.tellWritten(written)
+}
+
+const alreadyThere = "%s is there already and stays as it is."
+
+// tellWritten lists the files that a command has made.
+func (a *app) tellWritten(names []string) error {
 	if a.json {
-		return a.writeJSON(map[string]any{"written": written})
+		return a.writeJSON(map[string]any{"written": names})
 	}
-	for _, name := range written {
+	for _, name := range names {
 		fmt.Fprintln(a.stdout, name)
 	}
 	return nil

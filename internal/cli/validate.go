@@ -77,6 +77,7 @@ it.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&strict, "strict", false, "make errors of warnings and of what is only tolerated")
 	a.compatFlag(cmd)
+	a.envFlag(cmd)
 	flags.BoolVar(&sarif, "sarif", false, "print SARIF 2.1.0, for code scanning")
 	flags.StringVarP(&output, "output", "o", "", "write to this `FILE`")
 	flags.StringVar(&stdinName, "stdin-name", "stdin.md", "the `PATH` that \"-\" would have as a file")

@@ -329,6 +329,9 @@ func copyFile(from, to string) error {
 	return nil
 }
 
+// IgnoreRuns has git pass over what runs of a project make.
+func IgnoreRuns(root string) error { return Ignore(root, "artifacts/*/", "outputs/") }
+
 // Ignore adds lines to a folder's .gitignore, and keeps what is there (G22).
 func Ignore(dir string, lines ...string) error {
 	name := filepath.Join(dir, ".gitignore")

@@ -18,6 +18,9 @@ type Format struct {
 	// CLILayout puts the files of a run where the agentfile CLI puts them:
 	// into the workflow's own folder (G5).
 	CLILayout bool
+	// Env are variables of the environment that workflows may read, beside
+	// those that the project lists (G6).
+	Env []string
 }
 
 var _ format.Format = Format{}
@@ -72,7 +75,7 @@ func (fm Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.
 	if doc == nil {
 		return nil, list
 	}
-	l := &lowering{file: f, files: files, doc: doc, out: &list, cli: fm.CLILayout}
+	l := &lowering{file: f, files: files, doc: doc, out: &list, cli: fm.CLILayout, allowed: fm.Env}
 	return l.program(), list
 }
 

@@ -174,6 +174,24 @@ func TestFoundByItsPlace(t *testing.T) {
 	}
 }
 
+// G6: a variable may also be let in for one run.
+func TestG6AllowedForOneRun(t *testing.T) {
+	f := source.NewFile(here+"workflow.yaml", head+"steps:\n"+agentStep("one", "input: [$AGENT_INPUT, $LANGUAGE]"))
+	got := builtin.FormatsFor(builtin.Reading{Env: []string{"LANGUAGE", "UNUSED"}}).Compile(f, project(nil))
+	if got.Diagnostics.Errors() {
+		t.Fatal(got.Diagnostics)
+	}
+	var from []string
+	for _, v := range got.Program.Vars {
+		if name, ok := strings.CutPrefix(v.From, "env:"); ok {
+			from = append(from, name)
+		}
+	}
+	if !slices.Equal(from, []string{"LANGUAGE"}) {
+		t.Errorf("read from the environment: %v", from)
+	}
+}
+
 func TestSections(t *testing.T) {
 	got := compile(head+"steps:\n"+agentStep("one", "skill: skills/s.md"), files{
 		here + "agents/a.md": "# Agent: A\n## persona\n## Rules\n", here + "skills/s.md": "# Skill: S\n",

@@ -43,6 +43,7 @@ type lowering struct {
 	named    bool // placeholders may be filled in by what the run is given
 	scripts  bool // a shell step has come already
 	cli      bool // the layout is that of the agentfile CLI
+	allowed  []string
 }
 
 // product is what a step produces.
@@ -100,6 +101,9 @@ func (l *lowering) otherName() {
 // manifest looks into the project's agentfile.yaml, if there is one, for the
 // variables of the environment that workflows may read (G6).
 func (l *lowering) manifest() {
+	for _, name := range l.allowed {
+		l.env[name] = false // not read yet
+	}
 	f, err := l.files.Read(l.file, "agentfile.yaml")
 	if err != nil {
 		return // it is optional
@@ -111,7 +115,7 @@ func (l *lowering) manifest() {
 	}
 	l.pin(f, "manifest")
 	for _, name := range text.Read(root, "project", readerCodes, l.out).Strings("env") {
-		l.env[name.Value] = false // not read yet
+		l.env[name.Value] = false
 	}
 }
 
@@ -481,7 +485,7 @@ func (l *lowering) variableOf(name text.Text) (given, bool) {
 		l.read("env."+name.Value, name.Span)
 		return given{Name: name.Value, Read: "env." + name.Value}, true
 	}
-	help := fmt.Sprintf("Use $%s, which holds what the run is given; to read it from the environment, list it in agentfile.yaml: \"env: [%s]\".", l.variable, name.Value)
+	help := fmt.Sprintf("Use $%s, which holds what the run is given; to read it from the environment, list it in agentfile.yaml: \"env: [%s]\", or use --env %[2]s.", l.variable, name.Value)
 	if near := diag.Nearest(name.Value, []string{l.variable, usualVariable}); near != "" {
 		help = fmt.Sprintf("Did you mean $%s?", near)
 	}

@@ -181,6 +181,50 @@ func TestG10Scripts(t *testing.T) {
 	}
 }
 
+// G10: bash comes first, then pwsh; where there is neither, the step says what
+// it needs. A stand-in prints how pwsh would be called.
+func TestG10Shells(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the stand-in is a script of sh")
+	}
+	both := []artifact.Script{{Shell: "bash", Path: "x.sh", Text: "echo bash"}, {Shell: "pwsh", Path: "x.ps1", Text: "Write-Output x"}}
+	for name, c := range map[string]struct {
+		installed string
+		scripts   []artifact.Script
+		want      string // of what is printed, or of the error
+	}{
+		"both":       {"bash pwsh", both, "as bash"},
+		"only pwsh":  {"pwsh", both, "as pwsh -NoProfile -NonInteractive -File"},
+		"other kind": {"bash", both[1:], "needs pwsh, which is not installed"},
+		"neither":    {"", both, "needs bash or pwsh, which is not installed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bin, root := t.TempDir(), t.TempDir()
+			for _, shell := range strings.Fields(c.installed) {
+				if err := os.WriteFile(filepath.Join(bin, shell), []byte("#!/bin/sh\necho as "+shell+" \"$@\"\n"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Setenv("PATH", bin)
+			play := steptest.Play{
+				Settings: steptest.Settings{"scripts": c.scripts, "variable": "TASK", "workflow": "w", "folder": root},
+				With: func(j *step.Job) {
+					j.Project, j.MayRunScripts = root, true
+					j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"run"`)}}
+				},
+			}
+			result, err := play.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{})
+			got := string(result.Value)
+			if err != nil {
+				got = err.Error()
+			}
+			if !strings.Contains(got, c.want) {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
+
 // G10, G11: the folder that a script fills is handed on like that of an agent,
 // file by file.
 func TestG10ScriptProducesAFolder(t *testing.T) {
