@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -34,6 +35,29 @@ func TestPromotionInterrupted(t *testing.T) {
 		if got := contents(t, root); !maps.Equal(got, want) || m.Status != Archived {
 			t.Errorf("stopped before change %d: status %s, files\n%q, not\n%q", stop, m.Status, got, want)
 		}
+	}
+}
+
+// TestACopyThatIsNotTheSame: the staging folder is not given up for an archive
+// that something else has written to meanwhile.
+func TestACopyThatIsNotTheSame(t *testing.T) {
+	root := staging(t)
+	copied := filepath.Join(root, "outputs", "w", stagedAt, "build", "01-clarification.md")
+	_, err := promote(root, "w", stagedAt, false, promotedAt, func() {
+		if _, err := os.Stat(copied); err == nil {
+			if err := os.WriteFile(copied, []byte("something else"), 0o644); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "01-clarification.md") {
+		t.Fatalf("got %v", err)
+	}
+	if raw, err := os.ReadFile(filepath.Join(Staged(root, "w", stagedAt), "01-clarification.md")); err != nil || string(raw) != "01-clarification.md" {
+		t.Errorf("what was staged is gone: %q, %v", raw, err)
+	}
+	if _, err := Promote(root, "w", stagedAt, false, promotedAt); err != nil {
+		t.Errorf("once more: %v", err)
 	}
 }
 
