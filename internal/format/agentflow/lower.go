@@ -167,7 +167,7 @@ func (l *lowering) frontmatter() {
 	}
 	l.triggers(head.object("triggers"))
 	l.p.Input, l.p.Output = l.contract("input"), l.contract("output")
-	for _, key := range []string{"allowed-tools", "agent", "context", "disable-model-invocation"} {
+	for _, key := range []string{"allowed-tools", "agent", "context", "disable-model-invocation", "hooks"} {
 		if head.has(key) {
 			help := "Remove it."
 			if key == "allowed-tools" {

@@ -143,7 +143,7 @@ var frontmatterShape = &shape{
 		{name: "agent", kind: word, doc: "The agent that the skill is meant for."},
 		{name: "model", kind: word, doc: "The model to use; in a workflow, for agents that name none."},
 		{name: "argument-hint", kind: hint, remark: true, doc: "What to write after the skill's name."},
-		{name: "hooks", kind: object, shape: hooksShape, remark: true, doc: "Commands around a run of the skill; shown, and not run."},
+		{name: "hooks", kind: object, shape: hooksShape, remark: true, doc: "Commands around a run of the skill; they run where commands are allowed."},
 		{name: "license", kind: word, remark: true, doc: "Licence of the skill."},
 		{name: "compatibility", kind: word, remark: true, doc: "What the skill needs around it, in at most 500 characters."},
 		{name: "metadata", kind: free, remark: true, doc: "Anything else, as a map from names to text."},
@@ -190,7 +190,7 @@ var contractShape = &shape{
 }
 
 var hooksShape = &shape{
-	what: "hooks", doc: "Commands around a run of the skill; they are shown, and not run.", open: true,
+	what: "hooks", doc: "Commands around a run of the skill, in its folder; they run where commands are allowed.", open: true,
 	fields: []field{
 		{name: "onStart", kind: word, doc: "Before the skill starts."},
 		{name: "onComplete", kind: word, doc: "After it has ended."},

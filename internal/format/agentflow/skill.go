@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -70,8 +71,41 @@ func (l *lowering) skill() *ir.Program {
 		settings.Put("task", description.Value, description.Span)
 		step.Action = ir.Task{Kind: "agent", Settings: settings}
 	}
-	p.Blocks = []ir.Block{{Steps: []ir.Step{step}, Span: l.bodySpan()}}
+	p.Blocks = []ir.Block{{Steps: l.hooked(step), Span: l.bodySpan()}}
 	return p
+}
+
+// hooked puts the hooks of a skill around its step. They run only where
+// somebody has allowed commands; whether they do or fail, the skill goes on (F46).
+func (l *lowering) hooked(skill ir.Step) []ir.Step {
+	hooks := l.doc.front.Get("hooks")
+	if hooks == nil || hooks.Kind != text.Map {
+		return []ir.Step{skill}
+	}
+	hook := func(key, id, read string) []ir.Step {
+		n := hooks.Get(key)
+		if n == nil || n.Kind >= text.List || strings.TrimSpace(n.Value) == "" {
+			return nil
+		}
+		t := ir.Task{Kind: "script"}
+		t.Settings.Put("language", "sh", n.Span)
+		t.Settings.Put("script", n.Value, n.Span)
+		t.Settings.Put("on_leave", true, n.Span)
+		if b, ok := l.files.(format.Bundler); ok {
+			if dir, _ := b.Bundle(l.file); dir != "" {
+				t.Settings.Put("folder", dir, n.Span)
+			}
+		}
+		return []ir.Step{{
+			ID: id, Type: "hook", Description: "The hook " + key, Implied: true, Span: n.Span,
+			Reads: []ir.Ref{{Path: read, Span: n.Span}}, Action: t, SkipOnError: true,
+		}}
+	}
+	steps := slices.Concat(hook("onStart", "on_start", "input"), []ir.Step{skill}, hook("onComplete", "on_complete", "output"))
+	for i := range steps[:len(steps)-1] {
+		steps[i].Next = []ir.Edge{{On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: steps[i+1].ID}, Sequential: true}}
+	}
+	return steps
 }
 
 // cutLate takes something off the text that looks like frontmatter, but stands

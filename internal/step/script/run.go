@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,9 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	set, err := step.Decode[Settings](job.Task)
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
+	}
+	if set.OnLeave && !job.MayRunScripts {
+		return step.Result{}, step.Errorf(step.ClassDenied, "it runs a command, and nobody has allowed that; --allow-shell does")
 	}
 	if job.Step.Timeout == 0 {
 		var stop context.CancelFunc
@@ -135,6 +139,12 @@ func prepare(ctx context.Context, job *step.Job, set Settings) (process.Command,
 	command := process.Command{
 		Path: program, Args: []string{in.flag, set.Script}, Dir: job.Dir, Stdin: step.JSON(job.Object()),
 		Env: process.Environment(os.Environ(), "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key)),
+	}
+	if set.Folder != "" {
+		command.Dir = filepath.FromSlash(set.Folder)
+		if !filepath.IsAbs(command.Dir) {
+			command.Dir = filepath.Join(job.Project, command.Dir)
+		}
 	}
 	return command, needed(ctx, job, set, in, command)
 }

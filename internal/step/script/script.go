@@ -16,6 +16,11 @@ type Settings struct {
 	Language     string   `json:"language"`
 	Script       string   `json:"script"`
 	Dependencies []string `json:"dependencies,omitempty"` // must be there already; never installed
+	// Folder is where it runs, from the project's root; the run's folder
+	// without it.
+	Folder string `json:"folder,omitempty"`
+	// OnLeave scripts run only where somebody has allowed scripts.
+	OnLeave bool `json:"on_leave,omitempty"`
 }
 
 // Languages are the ones that can be run.
