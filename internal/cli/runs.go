@@ -61,7 +61,7 @@ of the id is enough for all other commands.`,
 				if err != nil {
 					return err
 				}
-				list = append(list, listed{Entry: entry})
+				list = append(list, listed{Entry: entry, Idle: idle(r, &entry)})
 			}
 			for i := range list {
 				if err := list[i].lookUpEnd(ctx, r); err != nil {
@@ -76,8 +76,11 @@ of the id is enough for all other commands.`,
 				return nil
 			}
 			for _, e := range list {
-				how := standing(e.Entry)
-				if why := cmp.Or(e.Reason, e.Error); why != "" {
+				how, why := standing(e.Entry), cmp.Or(e.Reason, e.Error)
+				if e.Idle {
+					why = "nobody is at work on it"
+				}
+				if why != "" {
 					how += " (" + fit(diag.Printable(why), whyColumns) + ")"
 				}
 				fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", short(e.ID), e.Started.Time().Local().Format(time.DateTime), e.Name, how)
@@ -104,6 +107,12 @@ type listed struct {
 	journal.Entry
 	Reason string `json:"reason,omitempty"`
 	Error  string `json:"error,omitempty"`
+	Idle   bool   `json:"idle,omitempty"`
+}
+
+// idle tells that a run could go on, and that no process is at work on it.
+func idle(r *builtin.Runtime, e *journal.Entry) bool {
+	return e.Status == journal.Running && (e.Owner == "" || r.Process.Dead(e.Owner))
 }
 
 // lookUpEnd finds out how a run ended. It is the last thing that its journal says.
@@ -161,7 +170,7 @@ type status struct {
 	Used    journal.Usage  `json:"used"`
 	Limits  journal.Limits `json:"limits,omitzero"`
 	Paused  bool           `json:"paused,omitempty"`
-	Idle    bool           `json:"idle,omitempty"` // it could go on, and no process is at work on it
+	Idle    bool           `json:"idle,omitempty"`
 	Reason  string         `json:"reason,omitempty"`
 	Error   string         `json:"error,omitempty"`
 	Offline string         `json:"offline,omitempty"` // simulated or scripted
@@ -199,7 +208,7 @@ decided, and the state of the run behind it.`,
 					return err
 				}
 				s := statusOf(state, program, entry)
-				s.Idle = entry.Status == journal.Running && (entry.Owner == "" || r.Process.Dead(entry.Owner))
+				s.Idle = idle(r, &entry)
 				if a.json {
 					return a.writeJSON(s)
 				}
