@@ -4,16 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// Secrets are those that the configuration declares, and the keys of models
-// that the environment holds.
+// Secrets are those that the configuration declares, the keys of models that
+// the environment holds, and the variables that servers and tools are given.
 func Secrets(root string, c *config.Config, getenv func(string) string) *secret.Registry {
 	var out []secret.Source
 	var declared []string // variables
@@ -28,14 +31,34 @@ func Secrets(root string, c *config.Config, getenv func(string) string) *secret.
 	for _, p := range c.Models.Providers {
 		keys = append(keys, p.Is.KeyEnv.Value)
 	}
-	for _, env := range keys {
+	variable := func(env string, find func(context.Context) (string, error)) {
 		if env == "" || slices.Contains(declared, env) {
+			return
+		}
+		name := env
+		if c.Secret(name) != nil { // which comes from elsewhere
+			name = "variable." + env
+		}
+		out = append(out, secret.Source{Name: name, Place: (&config.Secret{Env: env}).Place(), Find: find})
+	}
+	value := func(env string) func(context.Context) (string, error) {
+		return func(ctx context.Context) (string, error) { return (&config.Secret{Env: env}).Value(ctx, root, getenv) }
+	}
+	for _, env := range keys {
+		variable(env, value(env))
+	}
+	for _, env := range c.Variables() {
+		if process.Harmless(env) || slices.Contains(keys, env) {
 			continue
 		}
-		variable := config.Secret{Env: env}
-		out = append(out, secret.Source{
-			Name: env, Place: variable.Place(),
-			Find: func(ctx context.Context) (string, error) { return variable.Value(ctx, root, getenv) },
+		variable(env, func(ctx context.Context) (string, error) {
+			// A folder says nothing that has to be hidden, and records without
+			// paths are hard to read.
+			found, err := value(env)(ctx)
+			if _, missing := os.Stat(found); err == nil && filepath.IsAbs(found) && missing == nil {
+				return "", fmt.Errorf("%s is a path", env)
+			}
+			return found, err
 		})
 	}
 	return secret.New(out...)

@@ -53,3 +53,34 @@ models: {providers: {mine: {api: openai, base_url: "http://localhost:1/v1", key_
 		}
 	}
 }
+
+// So are the variables that servers and tools are given; paths, and what every
+// program sees, are none.
+func TestVariablesOfServersAreSecrets(t *testing.T) {
+	root := t.TempDir()
+	c, problems := config.Parse(source.NewFile(config.FileName, `
+secrets: {crm: {env: CRM_TOKEN}, taken: {file: x}}
+mcp: {crm: {command: [crm, "${FOLDER}", "--as=${HOME}"], env: {A: "${CRM_TOKEN}", B: "${taken}"}}}
+tools: {look: {url: "https://a.example", headers: {Authorization: "Bearer ${LOOK_TOKEN}"}}}
+`))
+	if problems.Errors() {
+		t.Fatal(problems)
+	}
+	c.MCPFile = config.ParseMCP(source.NewFile(config.MCPFileName, `{"mcpServers":{"web":{"url":"https://b.example/?key=${WEB_KEY}","headers":{"X":"${MAYBE:-a default value}"}}}}`))
+	env := map[string]string{"FOLDER": root, "HOME": "/home/somebody"}
+	for _, name := range []string{"CRM_TOKEN", "LOOK_TOKEN", "WEB_KEY", "UNUSED", "taken"} {
+		env[name] = "value of " + name
+	}
+	s := Secrets(root, c, func(name string) string { return env[name] })
+	for text, want := range map[string]string{
+		"value of CRM_TOKEN": "[secret crm]", "value of LOOK_TOKEN": "[secret LOOK_TOKEN]", "value of WEB_KEY": "[secret WEB_KEY]", "value of taken": "[secret variable.taken]",
+		"value of UNUSED": "value of UNUSED", "a default value": "a default value", root: root, "/home/somebody": "/home/somebody",
+	} {
+		if got := s.HideText(text); got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+	if got, err := s.RevealText(t.Context(), "[secret WEB_KEY]"); got != "value of WEB_KEY" || err != nil {
+		t.Errorf("%q %v", got, err)
+	}
+}

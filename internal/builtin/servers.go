@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/mcp"
 )
@@ -23,7 +21,6 @@ type servers struct {
 	known map[string]*mcp.Server
 	found map[string][]tool.Tool // by server, once it has said what it has
 	wrong map[string]error       // servers that cannot be used, and why
-	all   error                  // why none of .mcp.json can be
 	read  bool
 }
 
@@ -45,6 +42,10 @@ func (t *Tools) load() {
 				s.wrong[name] = fmt.Errorf("the MCP server %q is switched off", name)
 				continue
 			}
+			if len(one.Is.Wrong) > 0 {
+				s.wrong[name] = fmt.Errorf("the MCP server %q cannot be used:%w", name, errors.New(t.told(one.Is.Wrong)))
+				continue
+			}
 			made, err := t.server(name, one.Is)
 			if err != nil {
 				s.wrong[name] = fmt.Errorf("the MCP server %q: %w", name, err)
@@ -54,16 +55,7 @@ func (t *Tools) load() {
 		}
 	}
 	add(t.config.MCP)
-	raw, err := os.ReadFile(filepath.Join(t.root, config.MCPFileName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	var more []config.Named[config.Server]
-	if err == nil {
-		more, err = config.ParseMCP(raw)
-	}
-	s.all = err
-	add(more)
+	add(t.config.MCPFile.Servers)
 }
 
 // server makes one of what is written about it.
@@ -192,9 +184,31 @@ func (t *Tools) serverTrouble(name string) error {
 		}
 		return fmt.Errorf("the MCP server %q has no tool %q; it has %s", server, name, strings.Join(has, ", "))
 	case strings.Contains(name, "."):
-		return t.servers.all
+		return t.noServers()
 	}
 	return nil
+}
+
+// noServers is why nobody knows what .mcp.json says; nil when somebody does.
+func (t *Tools) noServers() error {
+	file := t.config.MCPFile
+	switch {
+	case file.Err != nil:
+		return fmt.Errorf("%s cannot be read: %w", config.MCPFileName, file.Err)
+	case len(file.Servers) == 0 && file.Problems.Errors():
+		return fmt.Errorf("%s cannot be used:%s", config.MCPFileName, t.told(file.Problems))
+	}
+	return nil
+}
+
+// told are problems of .mcp.json, each on a line of its own with its place.
+func (t *Tools) told(list diag.List) string {
+	var out strings.Builder
+	for _, d := range list {
+		at := t.config.MCPFile.File.Position(d.Span.Start)
+		fmt.Fprintf(&out, "\n    %s:%d:%d: %s %s", d.Span.File, at.Line, at.Column, d.Message, d.Help)
+	}
+	return out.String()
 }
 
 // close ends all of them, at the same time.

@@ -363,7 +363,7 @@ func (t *Tools) missing(name string, sandbox bool, instead string) Trouble {
 		}
 	}
 	if err := t.serverTrouble(target); err != nil {
-		return Trouble{Message: err.Error(), Help: "Check the server's entry under \"mcp\" in " + config.FileName + " or in .mcp.json."}
+		return Trouble{Message: err.Error(), Help: "Check the server's entry under \"mcp\" in " + config.FileName + " or in " + config.MCPFileName + "; \"espalier validate\" checks both files."}
 	}
 	if target != name {
 		return Trouble{

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -24,14 +25,15 @@ import (
 func projectTools(t *testing.T, settings, servers string) *Tools {
 	t.Helper()
 	root := t.TempDir()
-	c, problems := config.Parse(source.NewFile(config.FileName, settings))
-	if problems.Errors() {
-		t.Fatal(problems)
-	}
-	if servers != "" {
-		if err := os.WriteFile(filepath.Join(root, config.MCPFileName), []byte(servers), 0o600); err != nil {
-			t.Fatal(err)
+	files := map[string]string{config.FileName: settings, config.MCPFileName: servers}
+	c, problems, err := config.Find(func(name string) (*source.File, error) {
+		if files[name] == "" {
+			return nil, fs.ErrNotExist
 		}
+		return source.NewFile(name, files[name]), nil
+	})
+	if err != nil || problems.Errors() {
+		t.Fatal(problems, err)
 	}
 	env := map[string]string{"CRM_TOKEN": "hush", "SERVER": os.Getenv("TEST_SERVER")}
 	getenv := func(name string) string { return env[name] }

@@ -37,10 +37,20 @@ func (a *app) readConfig(root string) (*config.Config, diag.List, error) {
 	})
 }
 
+// isConfig tells whether a file holds settings, by its name.
+func isConfig(path string) bool {
+	base := filepath.Base(path)
+	return base == config.FileName || base == config.MCPFileName
+}
+
 // analyseConfig is what can be said about the configuration.
 func analyseConfig(f *source.File) analysis {
-	_, list := config.Parse(f)
-	an := analysis{file: f, format: configSchema, diagnostics: list, files: source.Set{}}
+	an := analysis{file: f, format: configSchema, files: source.Set{}}
+	if filepath.Base(f.Path) == config.MCPFileName {
+		an.diagnostics = config.ParseMCP(f).Problems
+	} else {
+		_, an.diagnostics = config.Parse(f)
+	}
 	an.files.Add(f)
 	return an
 }

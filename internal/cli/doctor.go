@@ -53,6 +53,9 @@ Ends with 0 when a workflow can ask a model, and with 6 otherwise.`,
 				}
 			}
 			report.Findings = append(report.Findings, file)
+			if f := mcpFinding(&settings.MCPFile); f != nil {
+				report.Findings = append(report.Findings, *f)
+			}
 			models := builtin.NewModels(here.Root, settings, a.Getenv)
 			report.Findings = append(report.Findings, models.Examine(context.Background(), !offline)...)
 			if slices.ContainsFunc(report.Findings, func(f builtin.Finding) bool { return f.State == builtin.Missing || f.State == builtin.Broken }) {
@@ -71,6 +74,23 @@ Ends with 0 when a workflow can ask a model, and with 6 otherwise.`,
 	})
 	cmd.Flags().BoolVar(&offline, "offline", false, "do not ask any server")
 	return cmd
+}
+
+// mcpFinding is what there is to say about .mcp.json; nil without one.
+func mcpFinding(file *config.MCPFile) *builtin.Finding {
+	f := &builtin.Finding{What: "MCP servers", Name: config.MCPFileName, State: builtin.Fine}
+	switch {
+	case file.Err != nil:
+		f.State, f.About, f.Fix = builtin.Broken, file.Err.Error(), "Make it a file that can be read, or remove it."
+	case file.File == nil:
+		return nil
+	case file.Problems.Errors():
+		f.State, f.About = builtin.Broken, diag.Summary(file.Problems)
+		f.Fix = fmt.Sprintf("\"espalier validate %s\" shows them.", file.File.Path)
+	default:
+		f.About = file.File.Path
+	}
+	return f
 }
 
 func (a *app) printDoctor(r doctorReport) error {

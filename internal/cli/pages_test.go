@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/builtin"
-	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/explain"
 	"github.com/espalier-run/espalier/internal/project"
@@ -149,7 +148,7 @@ func validateExample(t *testing.T, files []explain.File) (diag.List, string) {
 	}
 	an := analyse(builtin.Reading{}, p, f)
 	switch {
-	case f.Path == config.FileName:
+	case isConfig(f.Path):
 		an = analyseConfig(f)
 	case strings.HasSuffix(f.Path, ".script.yaml"):
 		an = analyseScript(t, space, f, files[1:])

@@ -132,16 +132,18 @@ func (v *validation) add(arg string) error {
 			return err
 		}
 		v.skipped = append(v.skipped, found.skipped...)
-		if own := filepath.Join(arg, config.FileName); space.Exists(own) {
-			any = true
-			if err := v.addConfig(own); err != nil {
-				return err
+		for _, name := range []string{config.FileName, config.MCPFileName} {
+			if own := filepath.Join(arg, name); space.Exists(own) {
+				any = true
+				if err := v.addConfig(own); err != nil {
+					return err
+				}
 			}
 		}
 		if !any && len(found.skipped) == 0 {
 			return usage(`"espalier help formats" says which files are workflows.`, "there are no workflows in %q", arg)
 		}
-	case filepath.Base(arg) == config.FileName:
+	case isConfig(arg):
 		return v.addConfig(arg)
 	default:
 		an, err := v.resolve(arg)

@@ -14,6 +14,7 @@ const (
 	CodeOpenKey   diag.Code = "CFG005" // a key that is written out
 	CodeNoSecret  diag.Code = "CFG006" // a secret that is not declared
 	CodeSources   diag.Code = "CFG007" // keys that exclude each other
+	CodeTransport diag.Code = "CFG008" // an MCP server that speaks what is out of use
 )
 
 var codes = text.Codes{WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknown, BadValue: CodeBadValue, UnknownAs: diag.Error}

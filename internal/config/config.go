@@ -27,6 +27,9 @@ type Config struct {
 	MCP      []Named[Server]
 	Sandbox  bool
 	Allow    Allow
+
+	// MCPFile is the other file that names servers.
+	MCPFile MCPFile
 }
 
 // Parse reads a file. The result is usable unless the list has an error.
@@ -52,19 +55,36 @@ func (c *Config) read(f *fields) {
 	f.object("allow", "allow section", "What runs may do on this machine.", c.Allow.read)
 }
 
-// Find reads the file of a project; without one the Config is empty. read is
-// how a file of the project is read by its name.
+// Find reads the file of a project, and .mcp.json, whose problems stay with
+// it; without them the Config is empty. read is how a file of the project is
+// read by its name.
 func Find(read func(name string) (*source.File, error)) (*Config, diag.List, error) {
-	f, err := read(FileName)
-	var ref *source.RefError
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.As(err, &ref) && ref.Problem == source.RefMissing:
-		return &Config{}, nil, nil
-	case err != nil:
+	c, list := &Config{}, diag.List(nil)
+	f, err := find(read, FileName)
+	if err != nil {
 		return nil, nil, err
 	}
-	c, list := Parse(f)
+	if f != nil {
+		c, list = Parse(f)
+	}
+	servers, err := find(read, MCPFileName)
+	switch {
+	case err != nil:
+		c.MCPFile.Err = err
+	case servers != nil:
+		c.MCPFile = ParseMCP(servers)
+	}
 	return c, list, nil
+}
+
+// find reads a file that need not be there.
+func find(read func(name string) (*source.File, error), name string) (*source.File, error) {
+	f, err := read(name)
+	var ref *source.RefError
+	if errors.Is(err, fs.ErrNotExist) || errors.As(err, &ref) && ref.Problem == source.RefMissing {
+		return nil, nil
+	}
+	return f, err
 }
 
 // Schema is the JSON Schema of the file, for editors.
@@ -98,9 +118,13 @@ func (c *Config) check(out *diag.List) {
 	for _, t := range c.Tools {
 		c.checkReference(t.Is.Bearer, out)
 		headers(t.Is.Headers)
+		for _, h := range t.Is.Headers {
+			checkVariables(h.Value, out)
+		}
 	}
 	for _, s := range c.MCP {
 		headers(s.Is.Env)
 		headers(s.Is.Headers)
+		s.Is.checkVariables(out)
 	}
 }

@@ -1,35 +1,105 @@
 package config_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/source"
 )
 
-func TestParseMCP(t *testing.T) {
-	got, err := config.ParseMCP([]byte(`{"mcpServers":{
-		"web":{"type":"http","url":"https://a.example/mcp","headers":{"Authorization":"Bearer ${TOKEN}"}},
-		"fs":{"command":"npx","args":["-y","server","${HOME:-/tmp}"],"env":{"B":"2","A":"1"}}}}`))
-	if err != nil || len(got) != 2 {
-		t.Fatalf("%v, %v", got, err)
+func parseMCP(text string) (config.MCPFile, []string) {
+	f := source.NewFile(config.MCPFileName, text)
+	got := config.ParseMCP(f)
+	var out []string
+	for _, d := range got.Problems {
+		at := f.Position(d.Span.Start)
+		out = append(out, fmt.Sprintf("%d:%d %s %s %s", at.Line, at.Column, d.Code, d.Severity, d.Message))
 	}
-	fs, web := got[0], got[1]
-	if fs.Name.Value != "fs" || len(fs.Is.Command) != 4 || fs.Is.Command[3].Value != "${HOME:-/tmp}" || fs.Is.Env[0].Name != "A" {
+	return got, out
+}
+
+func TestParseMCP(t *testing.T) {
+	got, problems := parseMCP(`{"mcpServers":{
+		"web":{"type":"http","url":"https://a.example/mcp","headers":{"Authorization":"Bearer ${TOKEN}"}},
+		"fs":{"command":"npx","args":["-y","server","${HOME:-/tmp}"],"env":{"B":"2","A":"1"}}}}`)
+	if problems != nil || len(got.Servers) != 2 {
+		t.Fatalf("%v, %v", got, problems)
+	}
+	web, fs := got.Servers[0], got.Servers[1]
+	if fs.Name.Value != "fs" || len(fs.Is.Command) != 4 || fs.Is.Command[3].Value != "${HOME:-/tmp}" || fs.Is.Env[1].Name != "A" {
 		t.Errorf("%+v", fs)
 	}
 	if web.Is.URL.Value != "https://a.example/mcp" || web.Is.Headers[0].Value.Value != "Bearer ${TOKEN}" {
 		t.Errorf("%+v", web)
 	}
-	for text, want := range map[string]string{
-		`{`:                       "cannot be read",
-		`{"mcpServers":{"a":{}}}`: "neither",
-		`{"mcpServers":{"a":{"type":"sse","url":"http://x"}}}`: "SSE",
-		`{"mcpServers":{"a.b":{"command":"x"}}}`:               "cannot be the name",
-	} {
-		if _, err := config.ParseMCP([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
+}
+
+// All mistakes are told at once, each with its place; a server with one is
+// known not to work, the others do.
+func TestMistakesInMCP(t *testing.T) {
+	got, problems := parseMCP(`{
+  "mcpServers": {
+    "none": {"args": ["x"]},
+    "old": {"type": "sse", "url": "https://a.example/sse"},
+    "a.b": {"command": "x"},
+    "two": {"command": "x", "url": "https://a.example"},
+    "open": {"command": "x", "env": {"A": "${B", "C": {}}, "headers": []},
+    "odd": {"type": "carrier-pigeon", "command": ["x"]},
+    "text": "npx",
+    "fine": {"command": "x", "cwd": "/tmp"},
+  }
+}`)
+	want := []string{
+		`3:6 CFG002 error The MCP server "none" says neither how it is started nor where it is.`,
+		`4:22 CFG008 warning The MCP server "old" speaks SSE alone, which is out of use, so Espalier cannot use it.`,
+		`5:6 CFG004 warning "a.b" cannot be the name of a server here, because tools are written server.tool.`,
+		`6:30 CFG007 error "command" and "url" of the MCP server exclude each other.`,
+		`7:44 CFG004 error "${B" has a ${ that is not closed.`,
+		`7:55 CFG001 error "C" of the env must be a text, but this is a map.`,
+		`7:71 CFG001 error "headers" of the MCP server must be a map, but this is a list.`,
+		`8:22 CFG004 error "type" of the MCP server cannot be "carrier-pigeon".`,
+		`8:50 CFG001 error "command" of the MCP server must be a text, but this is a list.`,
+		`9:14 CFG001 error The MCP server must be a map, but this is a text.`,
+		`10:31 CFG003 note The MCP server has no key "cwd".`,
+		`10:44 JSON002 error There is a comma with nothing after it.`,
+	}
+	if diff := cmp.Diff(want, problems); diff != "" {
+		t.Error(diff)
+	}
+	for _, s := range got.Servers {
+		if usable := len(s.Is.Wrong) == 0; usable != (s.Name.Value == "fine") {
+			t.Errorf("%s: %v", s.Name.Value, s.Is.Wrong)
 		}
+	}
+	for text, want := range map[string]string{
+		`{`:              "1:1 CFG002",
+		`[]`:             "1:1 CFG001 error The file must be a map",
+		`{"servers":{}}`: `1:3 CFG002 error The file has no "mcpServers".`,
+	} {
+		if _, problems := parseMCP(text); len(problems) == 0 || !strings.HasPrefix(problems[0], want) {
+			t.Errorf("%s: %q", text, problems)
+		}
+	}
+}
+
+func TestVariables(t *testing.T) {
+	c, problems := parse(`
+tools: {look: {url: "https://a.example", headers: {Authorization: "Token ${A}"}}}
+mcp:
+  one: {command: [x, "${B:-b}"], env: {C: "${C}${A}"}}
+  two: {url: "https://b.example?key=${D}", headers: {X: plain}}
+`)
+	c.MCPFile, _ = parseMCP(`{"mcpServers":{"three":{"command":"${E}"}}}`)
+	if got := strings.Join(c.Variables(), " "); got != "A B C D E" || problems != nil {
+		t.Errorf("%s %v", got, problems)
+	}
+	_, problems = parse("tools: {look: {url: 'https://a.example', headers: {A: '${A'}}}\nmcp: {one: {command: ['${B']}}")
+	if len(problems) != 2 || !strings.HasPrefix(problems[0], `1:56 CFG004 "${A" has a ${`) || !strings.HasPrefix(problems[1], "2:24 CFG004") {
+		t.Errorf("%q", problems)
 	}
 }
 

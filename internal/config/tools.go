@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/text"
 )
 
@@ -103,6 +104,7 @@ type Server struct {
 	Timeout time.Duration // of one call
 	Tools   []text.Text   // that may be used; all when empty
 	Off     bool
+	Wrong   diag.List // what keeps it from being used, in .mcp.json
 }
 
 func readServers(f *fields) []Named[Server] {
@@ -122,7 +124,7 @@ func readServers(f *fields) []Named[Server] {
 		if name.Value != "" && !s.Off && f.lacks("command", "url") {
 			f.report(CodeMissing, name.Span, "Add command: [npx, -y, PACKAGE], or url: https://….", "The MCP server %q says neither how it is started nor where it is.", name.Value)
 		}
-		if strings.ContainsAny(name.Value, ".*?[ ") {
+		if strings.ContainsAny(name.Value, serverless) {
 			f.report(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.", "%q cannot be the name of a server, because tools are written server.tool.", name.Value)
 		}
 		return s

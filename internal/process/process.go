@@ -180,12 +180,16 @@ func (k *kept) pipe() (write, read *os.File, done chan struct{}, err error) {
 func Environment(environ []string, more ...string) []string {
 	var out []string
 	for _, one := range environ {
-		name, _, ok := strings.Cut(one, "=")
-		if ok && (slices.Contains(harmless, strings.ToUpper(name)) || strings.HasPrefix(name, "LC_")) {
+		if name, _, ok := strings.Cut(one, "="); ok && Harmless(name) {
 			out = append(out, one)
 		}
 	}
 	return append(out, more...)
+}
+
+// Harmless tells whether a variable of that name is no secret.
+func Harmless(name string) bool {
+	return slices.Contains(harmless, strings.ToUpper(name)) || strings.HasPrefix(name, "LC_")
 }
 
 var harmless = []string{
