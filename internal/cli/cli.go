@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -109,6 +110,11 @@ func (a *app) workspace() (*project.Workspace, error) {
 	w, err := project.NewWorkspace(a.Dir, home, config)
 	if err != nil {
 		return nil, fmt.Errorf("the working folder cannot be used: %w", err)
+	}
+	for shelf, name := range map[project.Shelf]string{
+		project.Workflows: "AWF_WORKFLOWS_PATH", project.Roles: "AWF_ROLES_PATH", project.Skills: "AWF_SKILLS_PATH",
+	} {
+		w.SearchFirst(shelf, filepath.SplitList(a.Getenv(name))...)
 	}
 	a.opened = w
 	return w, nil

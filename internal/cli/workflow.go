@@ -109,10 +109,52 @@ func (a *app) discover() (discovered, error) {
 		w.Scope, w.ShadowedBy = s.Scope, s.ShadowedBy
 		found.workflows = append(found.workflows, w)
 	}
+	a.discoverShelves(&found, space)
 	slices.SortStableFunc(found.workflows, func(x, y workflow) int {
 		return strings.Compare(x.Name, y.Name)
 	})
 	return found, nil
+}
+
+// discoverShelves adds the workflows of the user's own folders, and those that
+// the environment names, which come before the project's.
+func (a *app) discoverShelves(found *discovered, space *project.Workspace) {
+	known := map[string]bool{}
+	by := map[string]string{} // which workflow has a name already
+	for _, w := range found.workflows {
+		known[w.analysis.file.Abs] = true
+		if w.Format == byFile && by[fileName(w.Path)] == "" {
+			by[fileName(w.Path)] = w.Path
+		}
+	}
+	for _, one := range space.OnShelf(project.Workflows) {
+		p, f, err := space.File(one.Path)
+		if err != nil {
+			found.skip(one.Path, err)
+			continue
+		}
+		if known[f.Abs] || len(builtin.Formats().Certain(f)) == 0 {
+			continue
+		}
+		known[f.Abs] = true
+		w := a.describe(p, f)
+		w.Scope = project.OfUser
+		name := fileName(w.Path)
+		switch {
+		case by[name] == "":
+			by[name] = w.Path
+		case one.First:
+			for i := range found.workflows {
+				if hidden := &found.workflows[i]; hidden.Path == by[name] {
+					hidden.ShadowedBy = w.Path
+				}
+			}
+			by[name] = w.Path
+		default:
+			w.ShadowedBy = by[name]
+		}
+		found.workflows = append(found.workflows, w)
+	}
 }
 
 // discoverBelow visits the workflows of one folder, in the order of their

@@ -57,3 +57,11 @@ type Bundler interface {
 	// Bundle names the files that come with a SKILL.md, as ir.Bundle has them.
 	Bundle(f *source.File) (dir string, files []string)
 }
+
+// Shelves is Files, or a Reader, that also knows the folders outside of a
+// project in which AWF looks for files by name: of the kinds "workflows",
+// "prompts", "scripts", "templates" and "roles". One that reads from memory need
+// not.
+type Shelves interface {
+	Shelved(kind, name string) (*source.File, error)
+}

@@ -165,6 +165,14 @@ func (l *loader) Bundle(f *source.File) (dir string, files []string) {
 	return "", nil
 }
 
+// Shelved is what the reader knows of it.
+func (l *loader) Shelved(kind, name string) (*source.File, error) {
+	if shelves, ok := l.reader.(Shelves); ok {
+		return l.noted(shelves.Shelved(kind, name))
+	}
+	return nil, &source.RefError{Ref: name, Problem: source.RefMissing}
+}
+
 func (l *loader) noted(f *source.File, err error) (*source.File, error) {
 	if err == nil {
 		l.files.Add(f)

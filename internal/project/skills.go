@@ -105,6 +105,9 @@ func (p *Project) scan() {
 		return
 	}
 	p.scanned = true
+	for _, folder := range p.space.first[Skills] {
+		p.scanUser(folder, 0)
+	}
 	for _, folder := range skillFolders {
 		p.scanProject(folder, 0)
 	}

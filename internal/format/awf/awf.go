@@ -26,24 +26,25 @@ func (Format) Match(f *source.File) format.Match {
 	if ext := strings.ToLower(path.Ext(f.Path)); ext != ".yaml" && ext != ".yml" {
 		return format.No
 	}
-	name := f.Path
-	if f.Abs != "" {
-		name = strings.ReplaceAll(f.Abs, `\`, "/")
-	}
-	if dir := path.Dir(name); dir == ".awf/workflows" || strings.HasSuffix(dir, "/.awf/workflows") {
+	if inFolder(f, "workflows") {
 		return format.Certain
 	}
 	keys := outline(f.Text)
-	if slices.Contains(keys, "states") && (slices.Contains(keys, "initial") || slices.Contains(keys, "states.initial")) && !inTemplates(name) {
+	if slices.Contains(keys, "states") && (slices.Contains(keys, "initial") || slices.Contains(keys, "states.initial")) && !inFolder(f, "templates") {
 		return format.Certain
 	}
 	return format.No
 }
 
-// inTemplates: parts of workflows, which cannot be run.
-func inTemplates(name string) bool {
+// inFolder tells whether a file lies in a folder of .awf. Those in its templates
+// are parts of workflows, which cannot be run.
+func inFolder(f *source.File, folder string) bool {
+	name := f.Path
+	if f.Abs != "" {
+		name = strings.ReplaceAll(f.Abs, `\`, "/")
+	}
 	dir := path.Dir(name)
-	return dir == ".awf/templates" || strings.HasSuffix(dir, "/.awf/templates")
+	return dir == ".awf/"+folder || strings.HasSuffix(dir, "/.awf/"+folder)
 }
 
 // outline lists the keys that begin lines at the outermost level and, as

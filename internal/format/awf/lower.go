@@ -31,6 +31,7 @@ type lowering struct {
 	loops    int             // around what is being lowered
 	within   []*state        // loops and parallel steps being lowered
 	vars     map[string]ir.Var
+	used     []*source.File // templates, which are read before there is a program
 }
 
 func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
@@ -64,6 +65,9 @@ func (l *lowering) program() *ir.Program {
 	}
 	if l.p.Name == "" {
 		l.p.Name = strings.TrimSuffix(path.Base(l.file.Path), path.Ext(l.file.Path))
+	}
+	for _, f := range l.used {
+		l.pin(f, "template")
 	}
 	l.inputs()
 	l.targets()
@@ -598,13 +602,7 @@ func (l *lowering) child(s *state) int {
 		return i
 	}
 	l.children[name.Value] = -1
-	var f *source.File
-	var err error
-	for _, ref := range workflowRefs(name.Value) {
-		if f, err = l.files.Read(l.file, ref); err == nil {
-			break
-		}
-	}
+	f, err := l.called(name.Value)
 	if err != nil {
 		if strings.Contains(name.Value, "/") && !strings.HasSuffix(name.Value, ".yaml") {
 			l.report(CodeUnsupported, diag.Error, name.Span, fmt.Sprintf("%q is a workflow of a pack, and packs are not read here.", name.Value),
@@ -640,6 +638,34 @@ func depth(p *ir.Program) int {
 	return deepest + 1
 }
 
+// called finds the file of a workflow by its name: where AWF looks for all of
+// them, and beside the file that calls it.
+func (l *lowering) called(name string) (f *source.File, err error) {
+	onShelf := func() (*source.File, error) { return l.shelved("workflows", name+".yaml") }
+	if inFolder(l.file, "workflows") {
+		if f, err = onShelf(); err == nil {
+			return f, nil
+		}
+	}
+	for _, ref := range workflowRefs(name) {
+		if f, err = l.files.Read(l.file, ref); err == nil {
+			return f, nil
+		}
+	}
+	if f, shelved := onShelf(); shelved == nil {
+		return f, nil
+	}
+	return nil, err
+}
+
+// shelved finds a file in the folders outside of the project in which AWF looks.
+func (l *lowering) shelved(kind, name string) (*source.File, error) {
+	if shelves, ok := l.files.(format.Shelves); ok {
+		return shelves.Shelved(kind, name)
+	}
+	return nil, &source.RefError{Ref: name, Problem: source.RefMissing}
+}
+
 func workflowRefs(name string) []string {
 	if ext := path.Ext(name); ext == ".yaml" || ext == ".yml" {
 		return []string{name}
@@ -657,26 +683,31 @@ func (l *lowering) workflowHelp(name string, err error) string {
 
 // pin notes that a file went into the program.
 func (l *lowering) pin(f *source.File, role string) {
+	if slices.ContainsFunc(l.p.Files, func(one ir.File) bool { return one.Path == f.Path && one.Role == role }) {
+		return
+	}
 	sum := sha256.Sum256([]byte(f.Text))
 	l.p.Files = append(l.p.Files, ir.File{Path: f.Path, Role: role, SHA256: hex.EncodeToString(sum[:])})
 }
 
 // template finds a workflow template, or says that there is none.
 func (l *lowering) template(name text.Text) *text.Node {
-	for _, ref := range []string{"../templates/" + name.Value + ".yaml", ".awf/templates/" + name.Value + ".yaml", "templates/" + name.Value + ".yaml"} {
-		f, err := l.files.Read(l.file, ref)
-		if err != nil {
-			continue
-		}
-		node, list := text.ParseYAML(f, 0, len(f.Text))
-		l.add(list)
-		if node == nil || list.Errors() {
-			return nil
-		}
-		return node
+	file := name.Value + ".yaml"
+	f, err := l.find(file, "templates")
+	if err != nil {
+		f, err = l.files.Read(l.file, "templates/"+file)
 	}
-	l.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("There is no template %q.", name.Value), fmt.Sprintf("Put it into .awf/templates/%s.yaml.", name.Value))
-	return nil
+	if err != nil {
+		l.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("There is no template %q.", name.Value), fmt.Sprintf("Put it into .awf/templates/%s.yaml.", name.Value))
+		return nil
+	}
+	node, list := text.ParseYAML(f, 0, len(f.Text))
+	l.add(list)
+	if node == nil || list.Errors() {
+		return nil
+	}
+	l.used = append(l.used, f)
+	return node
 }
 
 // folder is the folder of the workflow file, as the machine knows it.

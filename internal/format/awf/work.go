@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -39,7 +40,7 @@ func (l *lowering) command(s *state, out *ir.Step) {
 	body := s.command
 	switch {
 	case s.command.Value != "":
-		put("command", s.command)
+		put("command", l.placed(s.command))
 	case s.scriptFile.Value != "":
 		body = l.script(s, &t)
 	}
@@ -75,6 +76,27 @@ func (l *lowering) script(s *state, t *ir.Task) text.Text {
 	return s.scriptFile
 }
 
+var placedForm = regexp.MustCompile(`\{\{-?\s*\.?awf\.(scripts|prompts)_dir\s*-?\}\}/([A-Za-z0-9._/-]+)`)
+
+// placed puts the paths of scripts and prompts that only the user has into a
+// command which names them in AWF's folder for such files. That folder is the
+// project's, as long as the file is there.
+func (l *lowering) placed(command text.Text) text.Text {
+	command.Value = placedForm.ReplaceAllStringFunc(command.Value, func(found string) string {
+		m := placedForm.FindStringSubmatch(found)
+		f, err := l.find("../"+m[1]+"/"+m[2], m[1])
+		if err != nil {
+			return found
+		}
+		l.pin(f, strings.TrimSuffix(m[1], "s"))
+		if f.Abs == "" || filepath.Dir(l.folder()) == strings.TrimSuffix(filepath.ToSlash(f.Abs), "/"+m[1]+"/"+m[2]) {
+			return found
+		}
+		return "'" + strings.ReplaceAll(f.Abs, "'", `'\''`) + "'"
+	})
+	return command
+}
+
 // resolved fills in what is known now of a path: AWF's own folders.
 func (l *lowering) resolved(ref text.Text) string {
 	out := ref.Value
@@ -89,7 +111,7 @@ func (l *lowering) resolved(ref text.Text) string {
 func outside(ref string) bool { return filepath.IsAbs(ref) || strings.HasPrefix(ref, "~") }
 
 // find reads a file of the project: from the workflow's folder, from the root,
-// and from AWF's own folder for such files.
+// from AWF's own folder for such files, and from those of the user.
 func (l *lowering) find(ref, folder string) (*source.File, error) {
 	var first error
 	for _, one := range []string{ref, path.Join("../"+folder, ref), path.Join(".awf/"+folder, ref)} {
@@ -100,6 +122,9 @@ func (l *lowering) find(ref, folder string) (*source.File, error) {
 		if first == nil {
 			first = err
 		}
+	}
+	if f, err := l.shelved(folder, strings.TrimPrefix(ref, "../"+folder+"/")); err == nil {
+		return f, nil
 	}
 	return nil, first
 }
@@ -276,6 +301,10 @@ func (l *lowering) role(name text.Text) *source.File {
 		if first == nil {
 			first = err
 		}
+	}
+	if f, err := l.shelved("roles", name.Value+"/AGENTS.md"); err == nil {
+		l.pin(f, "role")
+		return f
 	}
 	l.noFile("role", name, first)
 	return nil
