@@ -38,6 +38,19 @@ type Run struct {
 	Program *ir.Program
 }
 
+// Audits are what the run's workflow says about its records, and those around it.
+func (r *Run) Audits() []*ir.Audit {
+	var out []*ir.Audit
+	for at := r; ; at = at.At.Run {
+		if at.Program != nil && at.Program.Audit != nil {
+			out = append(out, at.Program.Audit)
+		}
+		if at.At == nil {
+			return out
+		}
+	}
+}
+
 // Step is one visit of a step, from its beginning to its end.
 type Step struct {
 	Run       *Run

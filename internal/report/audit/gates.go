@@ -143,7 +143,7 @@ func (p *projector) decided(e *journal.Event, m *report.Moment, v *visit, x *jou
 			f.actor(x.By)
 			f.text("actor_kind", person)
 		}
-		code, own := reasonCode(m, x.Class, x.Reason)
+		code, own := report.ReasonCode(m, x.Class, x.Reason)
 		f.text("reason_code", code)
 		f.text("declared_reason_code", own)
 		if err := p.review(f, x.Value); err != nil {
@@ -212,7 +212,7 @@ func (p *projector) judged(e *journal.Event, m *report.Moment, v *visit, x *jour
 			f.text("actor_kind", program)
 		}
 		f.says("evidence", value.Evidence)
-		code, own := reasonCode(m, x.Class, "")
+		code, own := report.ReasonCode(m, x.Class, "")
 		f.text("reason_code", code)
 		f.text("declared_reason_code", own)
 		f.usage("", v.used)

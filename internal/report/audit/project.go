@@ -27,7 +27,7 @@ func (p *projector) moment(e *journal.Event, m *report.Moment) error {
 			if info := m.Step.Info; info != nil && info.Step.When != nil {
 				f.text("condition", info.Step.When.Text)
 			}
-			f.text("reason_code", ReasonCondition)
+			f.text("reason_code", report.ReasonCondition)
 			return nil
 		})
 	case report.StepNoted:
@@ -133,11 +133,11 @@ func (p *projector) runEnd(e *journal.Event, m *report.Moment) error {
 		switch {
 		case event == RunFailed:
 			f.says("error", m.Error)
-			f.text("reason_code", failCode(m.Outcome, reason))
+			f.text("reason_code", report.FailCode(m.Outcome, reason))
 		case reason == plan.ReasonStopNotMet:
 			f.raw("stop_condition_met", []byte("false"))
 		default:
-			f.text("reason_code", ReasonCompleted)
+			f.text("reason_code", report.ReasonCompleted)
 		}
 		return p.value(f, "output_summary", m.Value, someBytes)
 	})
@@ -191,7 +191,7 @@ func (p *projector) stepEnd(e *journal.Event, m *report.Moment) error {
 			return err
 		}
 	}
-	class, reason := ending(e.Fact)
+	class, reason := report.Ending(e.Fact)
 	err := p.write(m.Run, m.Step, StepComplete, m.At, func(f *fields) error {
 		f.text("status", status(m))
 		f.number("duration_ms", int64(m.At-m.Step.Began))
@@ -201,7 +201,7 @@ func (p *projector) stepEnd(e *journal.Event, m *report.Moment) error {
 		f.says("error", m.Error)
 		f.text("error_class", class)
 		f.text("child_run_id", string(m.Step.Child))
-		code, own := reasonCode(m, class, reason)
+		code, own := report.ReasonCode(m, class, reason)
 		f.text("reason_code", code)
 		f.text("declared_reason_code", own)
 		f.text("fallback_for", m.Step.For)
@@ -230,18 +230,6 @@ func status(m *report.Moment) string {
 	return m.Outcome
 }
 
-func ending(f journal.Fact) (class, reason string) {
-	switch x := f.(type) {
-	case journal.TaskEnded:
-		return x.Class, ""
-	case journal.StepLeft:
-		return x.Class, x.Reason
-	case journal.GateDecided:
-		return x.Class, x.Reason
-	}
-	return "", ""
-}
-
 func writes(f journal.Fact) []string {
 	var list []journal.Write
 	switch x := f.(type) {
@@ -257,66 +245,6 @@ func writes(f journal.Fact) []string {
 		out[i] = w.Path
 	}
 	return out
-}
-
-// reasonCode is why a step ended so: the author's word where there is one,
-// otherwise the specification's. A step that stood in for another says
-// FALLBACK_USED (F45), with the author's word beside it.
-func reasonCode(m *report.Moment, class, reason string) (code, declared string) {
-	var ok, fail string
-	if m.Step.Info != nil {
-		ok, fail = m.Step.Info.Step.ReasonOK, m.Step.Info.Step.ReasonFail
-	}
-	switch m.Outcome {
-	case report.OutcomeOK:
-		switch {
-		case m.Step.For != "":
-			return ReasonFallback, ok
-		case ok != "":
-			return ok, ""
-		case isGate(m.Step):
-			return ReasonApproved, ""
-		}
-		return ReasonCompleted, ""
-	case report.OutcomeSkipped:
-		if reason == "" {
-			reason = ReasonSkipped
-		}
-		return reason, ""
-	}
-	if reason == "" {
-		reason = class
-	}
-	if fail != "" && m.Outcome != report.OutcomeCancelled {
-		return fail, ""
-	}
-	return failCode(m.Outcome, reason), ""
-}
-
-// failCode is the specification's code for what went wrong, or the word that
-// the engine has for it.
-func failCode(outcome, class string) string {
-	switch {
-	case outcome == report.OutcomeRejected:
-		return ReasonRejected
-	case outcome == report.OutcomeCancelled:
-		return ReasonCancelled
-	case class == plan.ClassBudget:
-		return ReasonBudget
-	case class == plan.ClassInvalid, class == "INVALID_INPUT":
-		return ReasonValidation
-	case class == "":
-		return ReasonFailed
-	}
-	return class
-}
-
-func isGate(s *report.Step) bool {
-	if s.Info == nil {
-		return s.Kind == "gate"
-	}
-	g, ok := s.Info.Step.Action.(ir.Gate)
-	return ok && g.Decider != ir.Event
 }
 
 // budgetCheck tells what the run has used and has left, and the same of the
@@ -487,7 +415,7 @@ func (p *projector) ahead(e *journal.Event, step *report.Step) error {
 			return nil
 		}
 		return p.write(step.Run, step, WaitpointTimeout, e.At, func(f *fields) error {
-			f.text("reason_code", ReasonTimeout)
+			f.text("reason_code", report.ReasonTimeout)
 			if g, ok := gateOf(step); ok {
 				f.text("waitpoint", g.Name)
 				f.text("waiting_for", g.Event)
@@ -547,7 +475,7 @@ func (p *projector) behind(e *journal.Event) error {
 			return p.write(step.Run, step, BudgetRefused, e.At, func(f *fields) error {
 				f.text("budget", x.Budget)
 				f.usage("wanted_", x.Amount)
-				f.text("reason_code", ReasonBudget)
+				f.text("reason_code", report.ReasonBudget)
 				return nil
 			})
 		case journal.GateDecided:
@@ -586,7 +514,7 @@ func (p *projector) behind(e *journal.Event) error {
 	case journal.TimerFired:
 		if x.What == plan.TimerDeadline {
 			return say(DeadlineReached, func(f *fields) {
-				f.text("reason_code", ReasonTimeout)
+				f.text("reason_code", report.ReasonTimeout)
 				if !x.Run {
 					f.text("branch", x.Frame)
 				}
@@ -702,9 +630,9 @@ func (p *projector) suspended(e *journal.Event) error {
 		switch {
 		case index.Status != journal.Exceeded:
 		case p.state.Expired:
-			f.text("reason_code", ReasonTimeout)
+			f.text("reason_code", report.ReasonTimeout)
 		default:
-			f.text("reason_code", ReasonBudget)
+			f.text("reason_code", report.ReasonBudget)
 		}
 		return nil
 	})

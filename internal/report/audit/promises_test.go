@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/audit"
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
@@ -216,7 +217,7 @@ func TestF45FallbackUsed(t *testing.T) {
 	if d := got["draft"]; d["reason_code"] != "NO_DRAFT" || d["status"] != "failed" {
 		t.Error(d)
 	}
-	if d := got["template"]; d["reason_code"] != audit.ReasonFallback || d["declared_reason_code"] != "TEMPLATE_TAKEN" || d["fallback_for"] != "draft" {
+	if d := got["template"]; d["reason_code"] != report.ReasonFallback || d["declared_reason_code"] != "TEMPLATE_TAKEN" || d["fallback_for"] != "draft" {
 		t.Error(d)
 	}
 }

@@ -65,25 +65,6 @@ var standard = map[string]bool{
 	WaitpointTimeout: true, MergeConflict: true, StepRetry: true,
 }
 
-// The reason codes of the specification.
-const (
-	ReasonCompleted  = "COMPLETED"
-	ReasonValidation = "FAILED_VALIDATION"
-	ReasonBudget     = "BUDGET_EXCEEDED"
-	ReasonTimeout    = "TIMEOUT"
-	ReasonFallback   = "FALLBACK_USED"
-	ReasonApproved   = "GATE_APPROVED"
-	ReasonRejected   = "GATE_REJECTED"
-	ReasonCondition  = "SKIPPED_CONDITION"
-)
-
-// Further reason codes, where the specification has none.
-const (
-	ReasonFailed    = "FAILED"
-	ReasonCancelled = "CANCELLED"
-	ReasonSkipped   = "SKIPPED"
-)
-
 // Record is one line of an audit log.
 type Record struct {
 	Seq         int64           `json:"seq"`

@@ -211,23 +211,7 @@ func (p *projector) begin(run *report.Run) *log {
 	if run.Program != nil {
 		l.audit = run.Program.Audit
 	}
-	var pii, secrets bool
-	var patterns []string
-	for r := run; r != nil; {
-		if r.Program != nil && r.Program.Audit != nil {
-			a := r.Program.Audit
-			pii, secrets = pii || a.RedactPII, secrets || a.RedactSecrets
-			for _, name := range a.RedactPatterns {
-				patterns = append(patterns, name.Name)
-			}
-		}
-		if r.At == nil {
-			break
-		}
-		r = r.At.Run
-	}
-	// A pattern that cannot be read was reported when the workflow was checked.
-	l.rules, _ = redact.New(pii, secrets, patterns...)
+	l.rules = redact.Of(false, run.Audits()...)
 	p.logs[run.ID] = l
 	return l
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/espalier-run/espalier/internal/ir"
 )
 
 // Rules are what is to be hidden. Nil hides nothing.
@@ -55,6 +57,22 @@ func New(withPII, withSecrets bool, patterns ...string) (*Rules, error) {
 		}
 	}
 	return r, errors.Join(errs...)
+}
+
+// Of gathers what workflows want to have hidden in their records; with secrets,
+// secrets are hidden whatever they say.
+func Of(secrets bool, audits ...*ir.Audit) *Rules {
+	var pii bool
+	var patterns []string
+	for _, a := range audits {
+		pii, secrets = pii || a.RedactPII, secrets || a.RedactSecrets
+		for _, name := range a.RedactPatterns {
+			patterns = append(patterns, name.Name)
+		}
+	}
+	// A pattern that cannot be read was reported when the workflow was checked.
+	rules, _ := New(pii, secrets, patterns...)
+	return rules
 }
 
 // Text hides what the rules find in a text, and tells whether they found anything.
