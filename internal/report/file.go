@@ -43,15 +43,15 @@ func fileName(run journal.RunID, ext string) (string, error) {
 	return string(run) + ext, nil
 }
 
-// open opens the file, or makes it.
-func (f *file) open() error {
+// open opens the file, or makes it, and tells how much there is on disk.
+func (f *file) open() (int64, error) {
 	flags := os.O_RDWR | os.O_APPEND | os.O_CREATE
 	if f.offset > 0 {
 		flags &^= os.O_CREATE // it was there; if it is gone, all of it has to be written
 	}
 	opened, err := os.OpenFile(f.path, flags, 0o600)
 	if errors.Is(err, os.ErrNotExist) && f.offset > 0 {
-		return errRebuild
+		return 0, errRebuild
 	}
 	if errors.Is(err, os.ErrNotExist) {
 		if err = os.MkdirAll(filepath.Dir(f.path), 0o700); err == nil {
@@ -59,19 +59,23 @@ func (f *file) open() error {
 		}
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if f.is, err = opened.Stat(); err != nil {
 		opened.Close()
-		return err
+		return 0, err
 	}
 	f.f = opened
-	return nil
+	if f.is.Size() < f.offset {
+		f.close()
+		return 0, errRebuild
+	}
+	return f.is.Size(), nil
 }
 
 func (f *file) close() {
 	if f.f != nil {
-		f.f.Close() // every line has been written by its own call; there is nothing left to fail
+		f.f.Close() // everything has been written; there is nothing left to fail
 		f.f = nil
 	}
 }
@@ -80,9 +84,7 @@ func (f *file) close() {
 // file while it was open.
 func (f *file) size() (int64, error) {
 	if f.f == nil {
-		if err := f.open(); err != nil {
-			return 0, err
-		}
+		return f.open()
 	}
 	there, err := os.Stat(f.path)
 	switch {
@@ -95,10 +97,10 @@ func (f *file) size() (int64, error) {
 	return there.Size(), nil
 }
 
-// flush brings the pending lines to disk. Those that are there already are
-// passed over: an earlier life of this process or another one has written
-// them. It returns how many those were.
-func (f *file) flush() (there int, err error) {
+// flush brings the pending lines to disk, each by a write of its own or all by
+// one. Those that are there already are passed over: an earlier life of this
+// process or another one has written them. It returns how many those were.
+func (f *file) flush(each bool) (there int, err error) {
 	size, err := f.size()
 	if err != nil {
 		return 0, err
@@ -112,7 +114,11 @@ func (f *file) flush() (there int, err error) {
 	if there > 0 {
 		start = f.ends[there-1]
 	}
-	for _, end := range f.ends[there:] {
+	ends := f.ends[there:]
+	if !each && len(ends) > 0 {
+		ends = ends[len(ends)-1:]
+	}
+	for _, end := range ends {
 		n, err := f.f.Write(f.pending[start:end])
 		if err != nil {
 			return there, err

@@ -21,6 +21,27 @@ type Sink interface {
 	Record(ctx context.Context, a journal.Appended) error
 }
 
+// Batcher is a sink that takes many appends at once for less than one after
+// the other. It must not keep the list. The error is of all that could not be
+// recorded.
+type Batcher interface {
+	RecordAll(ctx context.Context, appends []journal.Appended) error
+}
+
+// recordAll gives appends to a sink.
+func recordAll(ctx context.Context, sink Sink, appends []journal.Appended) error {
+	if b, ok := sink.(Batcher); ok {
+		return b.RecordAll(ctx, appends)
+	}
+	var errs []error
+	for _, a := range appends {
+		if err := sink.Record(ctx, a); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Idler is a sink that has something to do when nothing happens: to try again
 // what went wrong, to let go of what it does not need. It is called now and
 // then, when the sink has had everything.
@@ -33,9 +54,16 @@ type Sinks []Sink
 
 // Record gives an append to each of them.
 func (s Sinks) Record(ctx context.Context, a journal.Appended) error {
+	return s.RecordAll(ctx, []journal.Appended{a})
+}
+
+// RecordAll gives appends to each of them, to one after the other.
+func (s Sinks) RecordAll(ctx context.Context, appends []journal.Appended) error {
 	var errs []error
 	for _, one := range s {
-		errs = append(errs, one.Record(ctx, a))
+		if err := recordAll(ctx, one, appends); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -82,7 +110,7 @@ type Follower struct {
 	mu      sync.Mutex
 	pos     journal.Pos
 	waiting chan struct{} // closed when something has moved; nil when nobody waits
-	failed  error         // of the last append, or of idling since
+	failed  error         // of the last appends, or of idling since
 	stuck   error         // of the last look
 	warned  time.Time
 }
@@ -150,31 +178,46 @@ func (f *Follower) recall(ctx context.Context) bool {
 			return found
 		}
 		found = true
-		for _, a := range appended {
-			err := f.sink.Record(ctx, a)
-			if ctx.Err() != nil {
-				return true
-			}
-			f.moved(a.Pos, err, nil)
+		if !f.hand(ctx, appended) {
+			return true
 		}
 	}
 }
 
+// atOnce is how many appends are read before they are handed over.
+const atOnce = 256
+
 // look hands over everything that is there, and tells whether it could.
 func (f *Follower) look(ctx context.Context) bool {
+	var read []journal.Appended
+	var stuck error
 	for a, err := range f.journal.Tail(ctx, f.Pos()) {
-		if err == nil {
-			err = f.sink.Record(ctx, a)
-			if ctx.Err() != nil {
-				return false // it was interrupted: the append counts as not recorded
-			}
-			f.moved(a.Pos, err, nil)
-			continue
+		if stuck = err; err != nil {
+			break
 		}
-		f.moved(0, nil, err)
+		if read = append(read, a); len(read) == atOnce {
+			if !f.hand(ctx, read) {
+				return false
+			}
+			clear(read)
+			read = read[:0]
+		}
+	}
+	if len(read) > 0 && !f.hand(ctx, read) {
 		return false
 	}
-	f.moved(0, nil, nil)
+	f.moved(0, nil, stuck)
+	return stuck == nil
+}
+
+// hand gives appends to the sink. It tells whether it could: when following
+// ends in between, they count as not recorded.
+func (f *Follower) hand(ctx context.Context, appends []journal.Appended) bool {
+	err := recordAll(ctx, f.sink, appends)
+	if ctx.Err() != nil {
+		return false
+	}
+	f.moved(appends[len(appends)-1].Pos, err, nil)
 	return true
 }
 
@@ -210,7 +253,7 @@ func (f *Follower) Pos() journal.Pos {
 }
 
 // Flush waits until the sink has had everything that was appended before the
-// call. It returns what went wrong with the last append, if anything did; what
+// call. It returns what went wrong with the last appends, if anything did; what
 // a sink still owes, the sink itself says when it is closed.
 func (f *Follower) Flush(ctx context.Context) error {
 	last, err := f.journal.Last(ctx)
@@ -245,7 +288,7 @@ func (f *Follower) Flush(ctx context.Context) error {
 	}
 }
 
-// Close ends the following, between two appends, and waits for it.
+// Close ends the following and waits for it.
 func (f *Follower) Close() {
 	f.stop()
 	<-f.done

@@ -45,6 +45,9 @@ type WriterOptions struct {
 	New func(s *Stream) Projector
 	// Lock is taken for each group of lines; nil when no other process writes here.
 	Lock Lock
+	// WriteEach brings each line to disk by a write of its own; otherwise all
+	// that a file gets at the same time are written together.
+	WriteEach bool
 	// Skip tells which runs are to have no record; nil is none of them.
 	Skip func(journal.RunStarted) bool
 	// Written is told of each line that is on disk and is news; nil is nobody.
@@ -113,12 +116,14 @@ type Writer struct {
 	open     map[*file]struct{} // files that are open in the system
 	outlines map[string]*Outline
 	ticks    int64
-	behind   map[journal.RunID]journal.Pos // runs that could not be written, since when
+	behind   map[journal.RunID]debt // runs that could not be written
 	tidied   time.Time
 	mark     int64       // of ticks, when that was
 	pos      journal.Pos // everything up to here has come by
 	saved    journal.Pos
-	spare    []lines // buffers that no file uses now
+	dirty    []*stream // those with lines that are not on disk yet
+	gathered int       // bytes of these lines
+	spare    []lines   // buffers that no file uses now
 }
 
 // What is kept in memory at most. More runs than that at the same time are
@@ -127,7 +132,9 @@ const (
 	maxRuns     = 2048
 	maxResting  = 256 // of runs that nothing has happened in since the last tidying
 	maxOpen     = 1200
-	maxPending  = 256 << 10
+	maxPending  = 256 << 10 // bytes of lines of one run that are not on disk yet
+	maxGathered = 4 << 20   // of all runs
+	maxSpare    = 2048
 	maxOutlines = 64
 )
 
@@ -138,10 +145,11 @@ type stream struct {
 	projector Projector
 	seq       journal.Seq // of the last event
 	files     map[journal.RunID]*file
-	dirty     []*file // files with pending lines, in the order of their first
-	size      int     // of the lines since the last flush
-	skip      bool    // there is to be no record
-	over      bool    // everything is written; only seq still counts
+	dirty     []*file     // files with pending lines, in the order of their first
+	size      int         // of their lines
+	since     journal.Pos // of the first append that the lines come from
+	skip      bool        // there is to be no record
+	over      bool        // everything is written; only seq still counts
 	used      int64
 }
 
@@ -155,7 +163,7 @@ func NewWriter(o WriterOptions) *Writer {
 	}
 	return &Writer{
 		o: o, runs: map[journal.RunID]*stream{}, open: map[*file]struct{}{},
-		outlines: map[string]*Outline{}, behind: map[journal.RunID]journal.Pos{},
+		outlines: map[string]*Outline{}, behind: map[journal.RunID]debt{},
 	}
 }
 
@@ -178,39 +186,92 @@ func (w *Writer) SetAside(run journal.RunID) ([]string, error) {
 // Record writes the lines of one append. Of a run that this writer has not
 // seen from its beginning, everything that is missing is written.
 func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
+	return w.RecordAll(ctx, []journal.Appended{a})
+}
+
+// RecordAll writes the lines of many appends, those of each file together.
+func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	err := w.record(ctx, a)
-	if err != nil && ctx.Err() == nil {
-		if _, known := w.behind[a.Run]; !known {
-			w.behind[a.Run] = a.Pos
+	var t trouble
+	if now := w.o.Now(); now.Sub(w.tidied) >= time.Second {
+		t.add(w.tidy(ctx, now))
+	}
+	for i := range appends {
+		a := &appends[i]
+		s, since := w.runs[a.Run], a.Pos
+		if s != nil && len(s.dirty) > 0 {
+			since = s.since
+		}
+		if err := w.record(ctx, s, a); err != nil {
+			t.add(w.fellBehind(a.Run, since, err))
+		}
+		w.pos = max(w.pos, a.Pos)
+		if w.gathered >= maxGathered {
+			t.add(w.settle(ctx))
 		}
 	}
-	w.pos = max(w.pos, a.Pos)
-	if now := w.o.Now(); now.Sub(w.tidied) >= time.Second {
-		err = errors.Join(err, w.tidy(ctx, now, a.Run))
+	t.add(w.settle(ctx))
+	return t.err()
+}
+
+// debt is what the record of a run lacks.
+type debt struct {
+	since journal.Pos
+	err   error // why
+}
+
+func (w *Writer) fellBehind(run journal.RunID, pos journal.Pos, err error) error {
+	if d, known := w.behind[run]; known {
+		pos = min(pos, d.since)
 	}
+	w.behind[run] = debt{pos, err}
 	return err
+}
+
+// trouble gathers errors. When a disk is full all runs have the same, so one
+// is told and the others are counted.
+type trouble struct {
+	first error
+	more  int
+}
+
+func (t *trouble) add(err error) {
+	switch {
+	case err == nil:
+	case t.first == nil:
+		t.first = err
+	case !errors.Is(err, t.first):
+		t.more++
+	}
+}
+
+func (t *trouble) err() error {
+	if t.more == 0 {
+		return t.first
+	}
+	return fmt.Errorf("%w (and %d more of the kind)", t.first, t.more)
 }
 
 // Idle does what has to be done now and then although nothing happens.
 func (w *Writer) Idle(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.tidy(ctx, w.o.Now(), "")
+	return w.tidy(ctx, w.o.Now())
 }
 
 // tidy tries again what could not be written, notes how far everything is, and
 // closes files that nobody has written to since the last time.
-func (w *Writer) tidy(ctx context.Context, now time.Time, except journal.RunID) error {
+func (w *Writer) tidy(ctx context.Context, now time.Time) error {
 	w.tidied = now
-	err := errors.Join(w.retry(ctx, except), w.save())
+	err := errors.Join(w.retry(ctx), w.save())
 	for f := range w.open {
 		if f.used <= w.mark {
 			w.closeFile(f)
 		}
 	}
 	w.forgetResting()
+	w.spare = nil
 	w.mark = w.ticks
 	return err
 }
@@ -236,11 +297,14 @@ func (w *Writer) forgetResting() {
 	}
 }
 
-func (w *Writer) record(ctx context.Context, a journal.Appended) error {
+// record makes the lines of an append; settle brings them to disk.
+func (w *Writer) record(ctx context.Context, s *stream, a *journal.Appended) error {
 	if len(a.Events) == 0 {
 		return nil
 	}
-	s := w.runs[a.Run]
+	if d, owed := w.behind[a.Run]; owed { // tidying makes up for it
+		return d.err
+	}
 	first, last := a.Events[0].Seq, a.Events[len(a.Events)-1].Seq
 	switch {
 	case s == nil && first == 1:
@@ -251,12 +315,68 @@ func (w *Writer) record(ctx context.Context, a journal.Appended) error {
 	if s.skip || last <= s.seq {
 		return nil
 	}
-	err := w.take(ctx, s, a.Events, true)
-	if errors.Is(err, errRebuild) {
-		w.warnAside(err)
-		return w.catchUp(ctx, a.Run)
+	if len(s.dirty) == 0 {
+		s.since = a.Pos
 	}
-	return err
+	return w.take(ctx, s, a.Events)
+}
+
+// settle brings all lines that were made to disk.
+func (w *Writer) settle(ctx context.Context) error {
+	if len(w.dirty) == 0 {
+		return nil
+	}
+	var t trouble
+	var anew []*stream
+	locked := w.lock()
+	for _, s := range w.dirty {
+		if w.runs[s.Run] != s || len(s.dirty) == 0 {
+			continue
+		}
+		err := locked
+		if err == nil {
+			err = w.flush(s, true)
+		}
+		switch {
+		case errors.Is(err, errRebuild):
+			w.warnAside(err)
+			anew = append(anew, s)
+		case err != nil:
+			w.forget(s)
+			t.add(w.fellBehind(s.Run, s.since, w.of(s.Run, err)))
+		}
+	}
+	if locked == nil {
+		t.add(w.unlock())
+	}
+	clear(w.dirty)
+	w.dirty, w.gathered = w.dirty[:0], 0
+	for _, s := range anew {
+		w.forget(s)
+		if err := w.catchUp(ctx, s.Run); err != nil {
+			t.add(w.fellBehind(s.Run, s.since, err))
+		}
+	}
+	return t.err()
+}
+
+// of says whose record an error is about.
+func (w *Writer) of(run journal.RunID, err error) error {
+	return fmt.Errorf("%s of run %s: %w", w.o.What, run, err)
+}
+
+func (w *Writer) lock() error {
+	if w.o.Lock == nil {
+		return nil
+	}
+	return w.o.Lock.Exclusive()
+}
+
+func (w *Writer) unlock() error {
+	if w.o.Lock == nil {
+		return nil
+	}
+	return w.o.Lock.Unlock()
 }
 
 // CatchUp brings the records of a run and of its children up to what the
@@ -301,7 +421,7 @@ func (w *Writer) read(ctx context.Context, run journal.RunID) error {
 			return err
 		}
 		if batch = append(batch, e); len(batch) == cap(batch) {
-			if err := w.take(ctx, s, batch, false); err != nil {
+			if err := w.write(ctx, s, batch); err != nil {
 				return err
 			}
 			batch = batch[:0]
@@ -310,12 +430,18 @@ func (w *Writer) read(ctx context.Context, run journal.RunID) error {
 			break
 		}
 	}
-	return w.take(ctx, s, batch, false)
+	return w.write(ctx, s, batch)
 }
 
 func (w *Writer) begin(run journal.RunID) *stream {
 	if len(w.runs) >= maxRuns {
-		for _, old := range oldest(slices.Collect(maps.Values(w.runs)), func(s *stream) int64 { return s.used }) {
+		var settled []*stream
+		for _, s := range w.runs {
+			if len(s.dirty) == 0 {
+				settled = append(settled, s)
+			}
+		}
+		for _, old := range oldest(settled, func(s *stream) int64 { return s.used }) {
 			w.forget(old)
 		}
 	}
@@ -347,20 +473,38 @@ func (w *Writer) closeFile(f *file) {
 	delete(w.open, f)
 }
 
-// take projects events and writes their lines. After an error the run is
-// forgotten, so that the next try begins with what is really on disk.
-func (w *Writer) take(ctx context.Context, s *stream, events []journal.Event, live bool) error {
-	w.ticks++
-	s.used = w.ticks
-	err := w.project(ctx, s, events, live)
+// take makes lines of events that have just come; settle writes them. After
+// an error the run is forgotten, so that the next try begins with what is
+// really on disk.
+func (w *Writer) take(ctx context.Context, s *stream, events []journal.Event) error {
+	before := s.size
+	if err := w.project(ctx, s, events, true); err != nil {
+		w.forget(s)
+		return w.of(s.Run, err)
+	}
+	if before == 0 && s.size > 0 {
+		w.dirty = append(w.dirty, s)
+	}
+	w.gathered += max(s.size-before, 0)
+	return nil
+}
+
+// write makes lines of events that were read, and writes them.
+func (w *Writer) write(ctx context.Context, s *stream, events []journal.Event) error {
+	err := w.project(ctx, s, events, false)
+	if err == nil {
+		err = w.flushAlone(s, false)
+	}
 	if err != nil {
 		w.forget(s)
-		return fmt.Errorf("%s of run %s: %w", w.o.What, s.Run, err)
+		return w.of(s.Run, err)
 	}
 	return nil
 }
 
 func (w *Writer) project(ctx context.Context, s *stream, events []journal.Event, live bool) error {
+	w.ticks++
+	s.used = w.ticks
 	s.ctx = ctx
 	defer func() { s.ctx = nil }()
 	if s.projector == nil && !s.over {
@@ -382,16 +526,10 @@ func (w *Writer) project(ctx context.Context, s *stream, events []journal.Event,
 			return err
 		}
 		if s.size >= maxPending {
-			if err := w.flush(s, live); err != nil {
+			if err := w.flushAlone(s, live); err != nil {
 				return err
 			}
 		}
-	}
-	if err := w.flush(s, live); err != nil {
-		return err
-	}
-	if s.over {
-		s.projector, s.files, s.dirty = nil, nil, nil
 	}
 	return nil
 }
@@ -428,18 +566,21 @@ func (s *stream) End(run *Run, b []byte, over bool) {
 	s.size += len(b) - before
 }
 
-// flush writes the pending lines of all files, then tells whoever listens.
-func (w *Writer) flush(s *stream, live bool) (err error) {
-	s.size = 0
+// flushAlone brings the pending lines of a stream to disk.
+func (w *Writer) flushAlone(s *stream, live bool) error {
 	if len(s.dirty) == 0 {
 		return nil
 	}
-	if w.o.Lock != nil {
-		if err := w.o.Lock.Exclusive(); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, w.o.Lock.Unlock()) }()
+	if err := w.lock(); err != nil {
+		return err
 	}
+	return errors.Join(w.flush(s, live), w.unlock())
+}
+
+// flush brings the pending lines of a stream to disk, then tells whoever
+// listens. The lock is taken.
+func (w *Writer) flush(s *stream, live bool) error {
+	s.size = 0
 	for _, f := range s.dirty {
 		if f.f == nil && len(w.open) >= maxOpen {
 			for _, old := range oldest(slices.Collect(maps.Keys(w.open)), func(f *file) int64 { return f.used }) {
@@ -448,7 +589,7 @@ func (w *Writer) flush(s *stream, live bool) (err error) {
 		}
 		w.ticks++
 		f.used = w.ticks
-		there, err := f.flush()
+		there, err := f.flush(w.o.WriteEach)
 		if f.f != nil {
 			w.open[f] = struct{}{}
 		} else {
@@ -466,6 +607,9 @@ func (w *Writer) flush(s *stream, live bool) (err error) {
 		}
 	}
 	s.dirty = s.dirty[:0]
+	if s.over {
+		s.projector, s.files, s.dirty = nil, nil, nil
+	}
 	return nil
 }
 
@@ -481,7 +625,7 @@ func (w *Writer) lines() lines {
 }
 
 func (w *Writer) recycle(f *file) {
-	if cap(f.pending) <= 2*maxPending && len(w.spare) < 16 {
+	if cap(f.pending) <= 2*maxPending && len(w.spare) < maxSpare {
 		w.spare = append(w.spare, lines{f.pending[:0], f.ends[:0]})
 	}
 	f.lines = lines{}
@@ -522,14 +666,14 @@ func (w *Writer) outline(ctx context.Context, definition string) (*Outline, erro
 }
 
 // retry tries again what could not be written.
-func (w *Writer) retry(ctx context.Context, except journal.RunID) error {
-	var failed error
+func (w *Writer) retry(ctx context.Context) error {
+	var t trouble
 	for _, run := range slices.Sorted(maps.Keys(w.behind)) {
-		if run != except {
-			failed = errors.Join(failed, w.catchUp(ctx, run))
+		if err := w.catchUp(ctx, run); err != nil {
+			t.add(w.fellBehind(run, w.behind[run].since, err))
 		}
 	}
-	return failed
+	return t.err()
 }
 
 // The position file says up to where in the journal every record is
@@ -562,8 +706,8 @@ func (w *Writer) Position(ctx context.Context) (journal.Pos, error) {
 // save writes the position file.
 func (w *Writer) save() error {
 	pos := w.pos
-	for _, since := range w.behind {
-		pos = min(pos, since-1)
+	for _, d := range w.behind {
+		pos = min(pos, d.since-1)
 	}
 	if pos == w.saved {
 		return nil
@@ -584,7 +728,7 @@ func (w *Writer) save() error {
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	err := errors.Join(w.retry(context.Background(), ""), w.save())
+	err := errors.Join(w.retry(context.Background()), w.save())
 	for _, s := range w.runs {
 		w.forget(s)
 	}

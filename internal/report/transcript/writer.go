@@ -36,7 +36,7 @@ func New(o Options) *Writer {
 	w := &Writer{fan: NewFanOut(o.Log, o.Now)}
 	w.Writer = report.NewWriter(report.WriterOptions{
 		What: "transcript", Dir: o.Dir, Ext: ".jsonl", Source: o.Source, Program: o.Program, Lock: o.Lock, Skip: o.Skip,
-		Written: w.written, Log: o.Log, Now: o.Now,
+		WriteEach: true, Written: w.written, Log: o.Log, Now: o.Now,
 		New: func(s *report.Stream) report.Projector {
 			return &projector{
 				trail: report.NewTrail(s.Run, s.Outline), enc: encoder{value: s.Value}, files: map[journal.RunID]*position{},

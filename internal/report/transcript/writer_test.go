@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -213,9 +214,14 @@ func cuts(text string, all bool) []int {
 	return out
 }
 
+// put makes a file anew: some file systems are slow to cut one that is there.
 func put(t testing.TB, dir, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+	path := filepath.Join(dir, name)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -267,6 +273,101 @@ func TestAppendsThatComeAgain(t *testing.T) {
 	}
 	if s.Reads != 0 {
 		t.Errorf("the journal was read %d times for a run that was seen from its beginning", s.Reads)
+	}
+}
+
+// TestManyAppendsAtOnce: however many are recorded together, of however many
+// runs, the files are the same.
+func TestManyAppendsAtOnce(t *testing.T) {
+	for _, r := range reporttest.All(t) {
+		want := undisturbed(t, r)
+		for _, size := range []int{2, 3, 1000} {
+			dir := t.TempDir()
+			s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
+			w := writer(dir, s)
+			for part := range slices.Chunk(r.Appends, size) {
+				if err := w.RecordAll(t.Context(), part); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(want, reporttest.Files(t, dir, ".jsonl")); diff != "" {
+				t.Errorf("%s, %d at once: %s", r.Name, size, diff)
+			}
+			if s.Reads != 0 {
+				t.Errorf("%s, %d at once: the journal was read %d times", r.Name, size, s.Reads)
+			}
+			noneAside(t, dir)
+		}
+	}
+}
+
+// counted is a lock that counts how often it was taken.
+type counted struct{ taken, held int }
+
+func (c *counted) Exclusive() error { c.taken++; c.held++; return nil }
+func (c *counted) Unlock() error    { c.held--; return nil }
+
+// TestTroubleAmongMany: of the runs that are recorded together, one cannot be
+// written. The others are, the lock is taken once for all, and what is owed is
+// made up for, of a deleted file, too.
+func TestTroubleAmongMany(t *testing.T) {
+	r := reporttest.Recorded(t, "linear")
+	want := undisturbed(t, r)[string(reporttest.Run)+".jsonl"]
+	dir := t.TempDir()
+	s := &reporttest.Shelf{Pinned: r.Program}
+	const n = 5
+	for i, a := range r.Appends {
+		for run := range n {
+			a.Pos, a.Run = journal.Pos(n*i+run+1), journal.RunID(fmt.Sprintf("run-%d", run))
+			s.Appends = append(s.Appends, a)
+		}
+	}
+	in := filepath.Join(dir, "run-3.jsonl")
+	if err := os.Mkdir(in, 0o700); err != nil { // a file of that name cannot be opened
+		t.Fatal(err)
+	}
+	lock := &counted{}
+	w := transcript.New(transcript.Options{Dir: dir, Source: s, Program: s.Program, Lock: lock, Log: quiet(), Now: frozen})
+	half := len(s.Appends) / 2
+	if err := w.RecordAll(t.Context(), s.Appends[:half]); err == nil || !strings.Contains(err.Error(), "run-3") {
+		t.Fatal(err)
+	}
+	if lock.taken != 1 || lock.held != 0 {
+		t.Errorf("the lock was taken %d times, and is held %d times", lock.taken, lock.held)
+	}
+	if err := os.Remove(filepath.Join(dir, "run-1.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.RecordAll(t.Context(), s.Appends[half:]); err == nil || !strings.Contains(err.Error(), "run-3") {
+		t.Fatal(err)
+	}
+	files := func(but string) {
+		t.Helper()
+		for run := range n {
+			id := fmt.Sprintf("run-%d", run)
+			if id == but {
+				continue
+			}
+			got, err := os.ReadFile(filepath.Join(dir, id+".jsonl"))
+			if text := strings.ReplaceAll(string(got), id, string(reporttest.Run)); err != nil || text != want {
+				t.Errorf("%s: %v %s", id, err, cmp.Diff(want, text))
+			}
+		}
+	}
+	files("run-3")
+	if err := os.Remove(in); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files("")
+	last, _ := s.Last(t.Context())
+	if pos, err := writer(dir, s).Position(t.Context()); pos != last || err != nil {
+		t.Errorf("%d, %v", pos, err)
+	}
+	if lock.held != 0 {
+		t.Error("the lock is held")
 	}
 }
 
