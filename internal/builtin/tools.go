@@ -17,7 +17,9 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/netguard"
 	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/scripted"
+	"github.com/espalier-run/espalier/internal/provider/simulated"
 	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/builtin"
@@ -94,12 +96,13 @@ type toolbox struct {
 	program  *ir.Program
 	scripted map[string]tool.Tool
 	simulate bool
+	seed     uint64
 	sandbox  bool
 }
 
 // box has what a run with these options calls, for any program.
 func (t *Tools) box(o RunOptions, script *scripted.Script) toolbox {
-	b := toolbox{Tools: t, simulate: o.Simulate, sandbox: o.Sandbox}
+	b := toolbox{Tools: t, simulate: o.Simulate, seed: o.Seed, sandbox: o.Sandbox}
 	if script != nil {
 		b.simulate = script.Simulates()
 		b.scripted = map[string]tool.Tool{}
@@ -118,7 +121,7 @@ func (b toolbox) Tool(name string) tool.Tool {
 	}
 	found := b.real(name)
 	if b.simulate {
-		return simulatedTool{name: name, like: found}
+		return simulatedTool{name: name, like: found, seed: b.seed, returns: b.returns(name, found)}
 	}
 	return found
 }
@@ -144,6 +147,20 @@ func (b toolbox) real(name string) tool.Tool {
 		return nil
 	}
 	return b.base(name)
+}
+
+// returns is the schema of a tool's answer: what the configuration says, else
+// the tool itself.
+func (b toolbox) returns(name string, found tool.Tool) json.RawMessage {
+	if b.Tools != nil {
+		if set := b.config.Tool(name); set != nil && len(set.Returns) > 0 {
+			return set.Returns
+		}
+	}
+	if found != nil {
+		return found.Spec().Returns
+	}
+	return nil
 }
 
 // base is a tool that no entry of the configuration is about.
@@ -285,6 +302,9 @@ func (t *Tools) value(ctx context.Context, text string) (string, error) {
 type simulatedTool struct {
 	name string
 	like tool.Tool // what is bound to the name; nil when nothing is
+	seed uint64
+	// returns is the schema of its answer, as far as anybody says.
+	returns json.RawMessage
 }
 
 // Spec is that of the real tool, so that arguments are checked as they would
@@ -297,27 +317,38 @@ func (t simulatedTool) Spec() tool.Spec {
 	return tool.Spec{Name: t.name, Description: spec.Description, Schema: spec.Schema}
 }
 
+// Call makes the answer up: from what is known about its form, else of what it
+// was given.
 func (t simulatedTool) Call(_ context.Context, call tool.Call) (tool.Result, error) {
+	wants, model := call.For.Wants, simulated.Model{Seed: t.seed}
+	purpose := provider.Purpose{
+		Workflow: call.For.Workflow, Step: call.For.Step, Agent: call.For.Agent, Key: t.name + string(call.Input),
+		Visit: call.For.Visit, Iteration: call.For.Iteration, Attempt: call.For.Attempt, Keys: wants.Keys, Choices: wants.Choices,
+	}
+	// A schema that nothing fits, or that contradicts the workflow, is left out.
+	for _, form := range []json.RawMessage{both(t.returns, wants.Schema), t.returns, wants.Schema, nil} {
+		if out, err := model.Answer(purpose, form); err == nil && out != nil {
+			return tool.Result{Output: out, Offline: simulated.Name}, nil
+		}
+	}
 	out, err := json.Marshal(map[string]any{"simulated": true, "tool": t.name, "input": call.Input})
-	return tool.Result{Output: out, Offline: "simulated"}, err
+	return tool.Result{Output: out, Offline: simulated.Name}, err
+}
+
+// both is a schema of what fits two.
+func both(a, b json.RawMessage) json.RawMessage {
+	if len(a) == 0 || len(b) == 0 {
+		return slices.Concat(a, b)
+	}
+	return slices.Concat([]byte(`{"allOf":[`), a, []byte(","), b, []byte("]}"))
 }
 
 // preparing is how long servers may take to say which tools they have.
 const preparing = 60 * time.Second
 
 // Lacks is every tool that a program's steps call and nothing is bound to,
-// with an entry to be pasted; and what else keeps tools from being called.
+// with entries to be pasted; and what else keeps tools from being called.
 func (t *Tools) Lacks(p *ir.Program, o RunOptions) []Lack {
-	var out []Lack
-	add := func(step string, trouble Trouble) {
-		i := slices.IndexFunc(out, func(l Lack) bool { return l.Message == trouble.Message })
-		if i < 0 {
-			out, i = append(out, Lack{Trouble: trouble}), len(out)
-		}
-		if !slices.Contains(out[i].Steps, step) {
-			out[i].Steps = append(out[i].Steps, step)
-		}
-	}
 	script, err := scriptOf(o)
 	if err != nil {
 		return nil // it has been reported
@@ -326,10 +357,8 @@ func (t *Tools) Lacks(p *ir.Program, o RunOptions) []Lack {
 	if box.simulate {
 		return nil
 	}
-	instead := "use --simulate"
-	if script != nil {
-		instead = fmt.Sprintf("let %s answer for it under \"tools\"", o.ScriptName)
-	}
+	var out, unbound []Lack
+	var names []string // of unbound
 	for _, use := range toolUses(p, "") {
 		name := tool.Plain(use.name)
 		box.program = use.program
@@ -339,42 +368,71 @@ func (t *Tools) Lacks(p *ir.Program, o RunOptions) []Lack {
 		case box.Tool(name) != nil:
 			continue
 		}
-		add(use.where, t.missing(name, o.Sandbox, instead))
+		if trouble := t.missing(name, o.Sandbox); trouble != nil {
+			out = lacking(out, use.where, *trouble)
+			continue
+		}
+		unbound = lacking(unbound, use.where, Trouble{Message: fmt.Sprintf("nothing is bound to the tool %q", name)})
+		if len(unbound) > len(names) {
+			names = append(names, name)
+		}
 	}
-	return out
+	if len(unbound) == 0 {
+		return out
+	}
+	instead := "use --simulate"
+	if script != nil {
+		instead = fmt.Sprintf("let %s answer for them under \"tools\"", o.ScriptName)
+	}
+	entries := make([]config.Unbound, len(names))
+	for i, name := range names {
+		entries[i] = config.Unbound{Tool: name, Steps: unbound[i].Steps}
+	}
+	// One text for all, which can be pasted as it is.
+	unbound[len(unbound)-1].Help = t.config.Paste(entries, instead)
+	return append(out, unbound...)
 }
 
-// missing says why there is no tool of a name. instead is what else can be
-// done than to bind it.
-func (t *Tools) missing(name string, sandbox bool, instead string) Trouble {
+// lacking adds what a step lacks to a list that has each thing once.
+func lacking(list []Lack, step string, trouble Trouble) []Lack {
+	i := slices.IndexFunc(list, func(l Lack) bool { return l.Message == trouble.Message })
+	if i < 0 {
+		return append(list, Lack{Trouble: trouble, Steps: []string{step}})
+	}
+	if !slices.Contains(list[i].Steps, step) {
+		list[i].Steps = append(list[i].Steps, step)
+	}
+	return list
+}
+
+// missing says why there is no tool of a name; nil when simply nothing is bound
+// to it.
+func (t *Tools) missing(name string, sandbox bool) *Trouble {
 	set, target := t.config.Tool(name), name
 	if set != nil && set.Use.Value != "" {
 		target = set.Use.Value
 	}
 	if set != nil && set.Off {
-		return Trouble{
+		return &Trouble{
 			Message: fmt.Sprintf("the tool %q is switched off", name),
 			Help:    fmt.Sprintf("Remove \"enabled: false\" from its entry in %s, or the tool from the workflow.", config.FileName),
 		}
 	}
 	if sandbox && t.plain[target] != nil {
 		if _, err := t.boxed(); err != nil {
-			return Trouble{Message: err.Error(), Help: "Nothing else keeps commands from what you can do yourself; --sandbox=false runs them all the same."}
+			return &Trouble{Message: err.Error(), Help: "Nothing else keeps commands from what you can do yourself; --sandbox=false runs them all the same."}
 		}
 	}
 	if err := t.serverTrouble(target); err != nil {
-		return Trouble{Message: err.Error(), Help: "Check the server's entry under \"mcp\" in " + config.FileName + " or in " + config.MCPFileName + "; \"espalier validate\" checks both files."}
+		return &Trouble{Message: err.Error(), Help: "Check the server's entry under \"mcp\" in " + config.FileName + " or in " + config.MCPFileName + "; \"espalier validate\" checks both files."}
 	}
 	if target != name {
-		return Trouble{
+		return &Trouble{
 			Message: fmt.Sprintf("the tool %q is bound to %q, and there is no such tool", name, target),
 			Help:    diag.DidYouMean(target, slices.Collect(maps.Keys(t.plain))),
 		}
 	}
-	return Trouble{
-		Message: fmt.Sprintf("nothing is bound to the tool %q", name),
-		Help:    fmt.Sprintf("Add this to %s, or %s:\n\n%s", config.FileName, instead, config.ToolEntry(name)),
-	}
+	return nil
 }
 
 // toolUse is a step that calls a tool, or whose agent may.

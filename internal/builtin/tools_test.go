@@ -168,6 +168,9 @@ func TestSimulatedRunsStartNothing(t *testing.T) {
 	if got, class := use(t, box, "crm.read", `{"a":1}`); class != "" || got != `{"input":{"a":1},"simulated":true,"tool":"crm.read"}simulated` {
 		t.Errorf("%s %s", class, got)
 	}
+	if got, class := use(t, box, "Bash", `{"command":"touch x"}`); class != "" || !strings.HasPrefix(got, `{"exit":0,`) || !strings.HasSuffix(got, "simulated") {
+		t.Errorf("%s %s", class, got)
+	}
 	if got := box.Names("crm.*"); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
@@ -179,6 +182,45 @@ func TestSimulatedRunsStartNothing(t *testing.T) {
 	}
 	if _, err := os.Stat(started); err != nil {
 		t.Errorf("the server was not started in a real run: %v", err)
+	}
+}
+
+// What is made up has the form that the configuration, the tool or the workflow
+// gives it, and is the same for the same seed.
+func TestSimulatedAnswersHaveTheirForm(t *testing.T) {
+	tools := projectTools(t, `
+tools:
+  crm.read: {returns: {type: object, required: [id, tier], properties: {id: {type: integer}, tier: {enum: [gold, silver]}}}}
+  crm.odd: {returns: {allOf: [{type: string}, {type: integer}]}}
+`, "")
+	answer := func(seed uint64, name string, purpose tool.Purpose) string {
+		result, err := toolbox{Tools: tools, simulate: true, seed: seed}.Tool(name).Call(t.Context(), tool.Call{Input: json.RawMessage(`{}`), For: purpose})
+		if err != nil || result.Offline != "simulated" {
+			t.Fatal(err, result)
+		}
+		return string(result.Output)
+	}
+	var record struct {
+		ID   *int   `json:"id"`
+		Tier string `json:"tier"`
+		Next string `json:"next"`
+	}
+	step := tool.Purpose{Workflow: "w", Step: "s", Wants: tool.Wants{Keys: []string{"next"}, Schema: json.RawMessage(`{"properties":{"tier":{"const":"silver"}}}`)}}
+	got := answer(1, "crm.read", step)
+	if err := json.Unmarshal([]byte(got), &record); err != nil || record.ID == nil || record.Tier != "silver" || record.Next == "" {
+		t.Errorf("%s %v", got, err)
+	}
+	if again := answer(1, "crm.read", step); again != got {
+		t.Errorf("%s, and then %s", got, again)
+	}
+	// A later step decides by it: each visit moves on, so loops end.
+	deciding := tool.Purpose{Workflow: "w", Step: "s", Wants: tool.Wants{Choices: map[string][]string{"": {"again", "done"}}}}
+	first := answer(1, "unbound", deciding)
+	if deciding.Visit = 1; answer(1, "unbound", deciding) == first || first != `"again"` && first != `"done"` {
+		t.Errorf("it stays with %s", first)
+	}
+	if got := answer(1, "crm.odd", tool.Purpose{}); got != `{"input":{},"simulated":true,"tool":"crm.odd"}` {
+		t.Errorf("nothing fits, and it says %s", got)
 	}
 }
 

@@ -314,9 +314,16 @@ func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builti
 	}
 	var lines []string
 	for _, l := range lacks {
-		help := strings.ReplaceAll(strings.TrimRight(l.Help, "\n"), "\n", "\n    ")
-		help = strings.ReplaceAll(help, "    \n", "\n")
-		lines = append(lines, fmt.Sprintf("  %s\n    needed by: %s\n    %s", sentence(upper(l.Message)), strings.Join(l.Steps, ", "), help))
+		lines = append(lines, fmt.Sprintf("  %s\n    needed by: %s", sentence(upper(l.Message)), strings.Join(l.Steps, ", ")))
+		if l.Help != "" {
+			// What is to be pasted stands below an empty line, as it is.
+			say, paste, pastes := strings.Cut(strings.TrimRight(l.Help, "\n"), "\n\n")
+			say = "    " + strings.ReplaceAll(say, "\n", "\n    ")
+			if pastes {
+				say += "\n\n" + paste + "\n"
+			}
+			lines = append(lines, say)
+		}
 	}
 	return &failure{
 		code:    exitNotReady,

@@ -15,6 +15,7 @@ const (
 	CodeNoSecret  diag.Code = "CFG006" // a secret that is not declared
 	CodeSources   diag.Code = "CFG007" // keys that exclude each other
 	CodeTransport diag.Code = "CFG008" // an MCP server that speaks what is out of use
+	CodeSchema    diag.Code = "CFG009" // a schema that is none
 )
 
 var codes = text.Codes{WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknown, BadValue: CodeBadValue, UnknownAs: diag.Error}

@@ -2,12 +2,14 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -112,12 +114,27 @@ func (f *fields) duration(key, doc string) time.Duration {
 	return d
 }
 
-// free is any value, as JSON.
-func (f *fields) free(key, doc string) json.RawMessage {
+// contract is a JSON Schema.
+func (f *fields) contract(key, doc string) json.RawMessage {
 	f.note(key, doc, map[string]any{"type": "object"})
-	if n := f.r.Map(key); n != nil {
+	n := f.r.Map(key)
+	if n == nil {
+		return nil
+	}
+	_, err := schema.Compile(n.JSON())
+	var problem *schema.Error
+	if !errors.As(err, &problem) {
 		return n.JSON()
 	}
+	at, where := f.r.KeySpan(key), ""
+	if place, ok := n.Places()[problem.Pointer]; ok {
+		at, where = place, " at "+problem.Pointer
+	}
+	help := "Correct it as JSON Schema (draft 2020-12) wants it."
+	if near := diag.DidYouMean(problem.Got, problem.Allowed); len(problem.Allowed) > 0 && near != "" {
+		help = near
+	}
+	f.report(CodeSchema, at, help, "%q of the %s is not a JSON Schema%s: %s.", key, f.what, where, problem.Message)
 	return nil
 }
 

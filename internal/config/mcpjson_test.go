@@ -103,6 +103,19 @@ mcp:
 	}
 }
 
+// What is printed for tools that nothing is bound to can be pasted.
+func TestPaste(t *testing.T) {
+	unbound := []config.Unbound{{Tool: "crm.read", Steps: []string{"fetch", "child.fetch"}}, {Tool: "crm.write", Steps: []string{"store"}}}
+	for _, before := range []string{"", "allow: {shell: true}\n", "tools:\n  look: {use: Read}\n"} {
+		c, _ := parse(before)
+		_, paste, _ := strings.Cut(c.Paste(unbound, "use --simulate"), "\n\n")
+		after, problems := parse(before + paste)
+		if problems != nil || after.Tool("crm.read") == nil || after.Tool("crm.write").Use.Value != "SERVER.TOOL" || !strings.Contains(paste, "# for fetch, child.fetch\n") {
+			t.Errorf("%s: %v\n%s", before, problems, paste)
+		}
+	}
+}
+
 func TestExpand(t *testing.T) {
 	env := map[string]string{"A": "1", "EMPTY": ""}
 	for text, want := range map[string]string{

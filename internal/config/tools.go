@@ -24,6 +24,7 @@ type Tool struct {
 	Method      string
 	Description string
 	Schema      json.RawMessage
+	Returns     json.RawMessage // the schema of its answer
 	Headers     []Header
 	Bearer      text.Text // a reference to a secret
 	// IdempotencyHeader carries the call's key: the server does nothing twice.
@@ -50,7 +51,8 @@ func readTool(name text.Text, f *fields) Tool {
 	t.URL = f.text("url", "The address of a tool that is a request over HTTP; {name} stands for an argument.")
 	t.Method = f.choice("method", "The method of the request; POST when left out.", Methods()...)
 	t.Description = f.text("description", "What the tool does, for the model.").Value
-	t.Schema = f.free("schema", "The JSON Schema of its arguments.")
+	t.Schema = f.contract("schema", "The JSON Schema of its arguments.")
+	t.Returns = f.contract("returns", "The JSON Schema of its answer: what simulated runs make up.")
 	t.Headers = f.named("headers", "Further HTTP headers; secret://NAME may stand for a value.")
 	t.Bearer = f.text("bearer", "The token, as a reference to a declared secret: secret://NAME.")
 	t.IdempotencyHeader = f.text("idempotency_header", "The header in which the server takes a key, so that it does nothing twice.").Value
@@ -140,7 +142,30 @@ func (c *Config) Tool(name string) *Tool {
 	return &c.Tools[i].Is
 }
 
-// ToolEntry is an entry to be pasted for a tool that nothing is bound to.
-func ToolEntry(name string) string {
-	return fmt.Sprintf("tools:\n  %s:\n    use: SERVER.TOOL   # of an MCP server, or a built-in tool; or instead:\n    # url: https://api.example.com/…\n    # method: POST\n", name)
+// Unbound is a tool that nothing is bound to, and the steps that need it.
+type Unbound struct {
+	Tool  string
+	Steps []string
+}
+
+// Paste says how to bind tools, in a text that can be pasted as it is. instead
+// is what else can be done.
+func (c *Config) Paste(tools []Unbound, instead string) string {
+	var b strings.Builder
+	place := ""
+	if len(c.Tools) > 0 { // the key is there
+		place = `, below "tools:"`
+	}
+	fmt.Fprintf(&b, "Add this to %s%s, or %s:\n\n", FileName, place, instead)
+	if place == "" {
+		b.WriteString("tools:\n")
+	}
+	for i, one := range tools {
+		fmt.Fprintf(&b, "  %s: # for %s\n    use: SERVER.TOOL", one.Tool, strings.Join(one.Steps, ", "))
+		if i == 0 {
+			b.WriteString("   # of an MCP server, or a built-in tool; or instead:\n    # url: https://api.example.com/…\n    # method: POST")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }

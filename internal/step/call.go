@@ -20,6 +20,8 @@ type ToolCall struct {
 	N      int       // which of the task's calls, from 1: part of its key
 	Agent  *ir.Agent // nil when the step itself calls
 	Input  json.RawMessage
+	// Wants is what the workflow needs of the answer.
+	Wants tool.Wants
 	// Made is set when an earlier life of the task has noted the call: it is
 	// not noted again, and its input counts.
 	Made *journal.ToolUse
@@ -198,7 +200,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 		Key: j.Idempotency(j.CallKey(c.N)), Input: c.Input, Dir: j.Dir,
 		For: tool.Purpose{
 			Workflow: j.Workflow.Name, Step: j.Step.ID,
-			Visit: j.Visit, Iteration: j.Iteration, Attempt: j.Attempt,
+			Visit: j.Visit, Iteration: j.Iteration, Attempt: j.Attempt, Wants: c.Wants,
 		},
 		MayReach: func(address string) bool {
 			return j.caller(c).Refusal(c.Name, JSON(map[string]string{"url": address})) == ""

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/tool"
 )
 
 // Kinds whose whole work is one call of a tool share what follows: a call that
@@ -32,15 +33,16 @@ func OneCallRecovery(history []journal.TaskNoted) Recovery {
 	return Rerun
 }
 
-// OneCall makes the call, or takes what an earlier life of the task has noted
-// of it. input is asked for what goes in, result for what comes of it.
-func (j *Job) OneCall(ctx context.Context, tool string, input func() (json.RawMessage, error), result func(journal.ToolUse) (Result, error)) (Result, error) {
+// OneCall makes the call of a tool, of whose answer the workflow wants
+// something, or takes what an earlier life of the task has noted of it. input
+// is asked for what goes in, result for what comes of it.
+func (j *Job) OneCall(ctx context.Context, name string, wants tool.Wants, input func() (json.RawMessage, error), result func(journal.ToolUse) (Result, error)) (Result, error) {
 	id := j.CallKey(1)
 	made, returned, answer := j.PastCall(id, 1)
 	if returned != nil {
 		return result(*returned)
 	}
-	call := ToolCall{Name: tool, CallID: id, N: 1, Made: made, Answer: answer}
+	call := ToolCall{Name: name, CallID: id, N: 1, Wants: wants, Made: made, Answer: answer}
 	if made == nil {
 		var err error
 		if call.Input, err = input(); err != nil {

@@ -17,6 +17,9 @@ type Spec struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"` // of its input
+	// Returns is the JSON Schema of its answer, as far as anybody says. Nothing
+	// is held against it: it is for those who make an answer up.
+	Returns json.RawMessage `json:"returns,omitempty"`
 	// SideEffects tells whether calling it twice may do something twice.
 	SideEffects bool `json:"side_effects,omitempty"`
 	// TakesKey tells whether it does nothing twice when the call's key is the same.
@@ -73,6 +76,17 @@ type Purpose struct {
 	Visit     int // how often the step had been entered before
 	Iteration int // in the innermost loop around the step
 	Attempt   int // of the task
+	// Wants is what the workflow needs of the answer, for tools that make one up.
+	Wants Wants
+}
+
+// Wants is what a workflow needs of an answer: keys that it must have, texts of
+// which the value of a key has to be one because a later step decides by it,
+// and a JSON Schema. A key may be a dotted path; the empty one is the answer.
+type Wants struct {
+	Keys    []string
+	Choices map[string][]string
+	Schema  json.RawMessage
 }
 
 // Result is what a tool gives back. IsError means that the tool worked and

@@ -61,6 +61,24 @@ func (m Model) reply(req provider.Request) (provider.Reply, error) {
 	return provider.Reply{Blocks: []provider.Block{{Type: provider.Text, Text: text}}, Stop: provider.Done}, nil
 }
 
+// Answer makes up what a tool answers with: JSON of the form that the schema
+// and the purpose ask for. It is nil when nobody asks for a form.
+func (m Model) Answer(p provider.Purpose, schema json.RawMessage) (json.RawMessage, error) {
+	if len(schema) == 0 && len(p.Keys) == 0 && len(p.Choices) == 0 {
+		return nil, nil
+	}
+	req := provider.Request{Schema: schema, For: p}
+	text, err := m.text(m.dice(req), req)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if json.Compact(&out, []byte(text)) == nil {
+		return out.Bytes(), nil
+	}
+	return encode(text, false), nil // one of several texts to choose from
+}
+
 // dice are loaded by what the request is for. What it says counts only when
 // nobody said what it is for: prompts contain the times of approvals and the
 // like, and a reply must not change because of them.

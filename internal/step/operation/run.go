@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/tool"
 )
 
 var _ step.Runner = Kind{}
@@ -28,7 +29,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
-	return job.OneCall(ctx, set.Operation, func() (json.RawMessage, error) { return inputs(job, set.Inputs) }, result)
+	return job.OneCall(ctx, set.Operation, tool.Wants{}, func() (json.RawMessage, error) { return inputs(job, set.Inputs) }, result)
 }
 
 // state is what the step leaves behind.

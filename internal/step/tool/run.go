@@ -28,7 +28,8 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
-	return job.OneCall(ctx, set.Tool, func() (json.RawMessage, error) { return input(job, set) }, func(use journal.ToolUse) (step.Result, error) { return result(job, use) })
+	wants := tool.Wants{Keys: step.Parts(job.Step), Choices: job.Choices, Schema: step.Promised(job.Workflow, job.Step)}
+	return job.OneCall(ctx, set.Tool, wants, func() (json.RawMessage, error) { return input(job, set) }, func(use journal.ToolUse) (step.Result, error) { return result(job, use) })
 }
 
 func result(job *step.Job, use journal.ToolUse) (step.Result, error) {

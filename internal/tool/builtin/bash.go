@@ -53,6 +53,7 @@ func (o Options) bashTool() tool.Tool {
 				"command":{"type":"string","minLength":1},
 				"timeout_seconds":{"type":"integer","minimum":1,"maximum":%d,"description":"%d when left out"}},
 				"required":["command"],"additionalProperties":false}`, longestSeconds, usualSeconds)),
+			Returns: schemaOf(`{"type":"object","properties":{"exit":{"const":0},"stdout":{"type":"string"}},"required":["exit","stdout"]}`),
 		},
 		call: func(ctx context.Context, call tool.Call, in input) (any, error) {
 			if in.Timeout == 0 {

@@ -29,6 +29,7 @@ func Calculator(name, fixed string) tool.Tool {
 				"operation":{"type":"string","enum":["add","subtract","multiply","divide","power","remainder"]},
 				"a":{"type":"number"},"b":{"type":"number"},
 				"numbers":{"type":"array","items":{"type":"number"},"minItems":1,"maxItems":1000}}}`),
+			Returns: schemaOf(`{"type":"number"}`),
 		},
 		repeatable: func(input) bool { return true },
 		call: func(_ context.Context, _ tool.Call, in input) (any, error) {

@@ -134,6 +134,7 @@ func (o Options) readTool() tool.Tool {
 				"offset":{"type":"integer","minimum":1,"description":"the first line, from 1"},
 				"limit":{"type":"integer","minimum":1,"description":"how many lines"}},
 				"required":["path"],"additionalProperties":false}`),
+			Returns: schemaOf(`{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"},"lines":{"type":"integer","minimum":0}},"required":["path","content","lines"]}`),
 		},
 		call: func(_ context.Context, call tool.Call, in input) (any, error) {
 			s, err := o.also(call.Readable).find(call.Dir, in.Path, false, false)
@@ -185,6 +186,7 @@ func (o Options) writeTool() tool.Tool {
 			Schema: schemaOf(`{"type":"object","properties":{
 				"path":{"type":"string","minLength":1,"description":"relative to the run's folder, or an absolute path in the project"},
 				"content":{"type":"string"}},"required":["path","content"],"additionalProperties":false}`),
+			Returns: schemaOf(`{"type":"object","properties":{"path":{"type":"string"},"bytes":{"type":"integer","minimum":0}},"required":["path","bytes"]}`),
 		},
 		call: func(_ context.Context, call tool.Call, in input) (any, error) {
 			if len(in.Content) > maxWrite {
@@ -218,6 +220,7 @@ func (o Options) editTool() tool.Tool {
 				"path":{"type":"string","minLength":1,"description":"` + pathHelp + `"},
 				"old_string":{"type":"string","minLength":1},"new_string":{"type":"string"},
 				"replace_all":{"type":"boolean"}},"required":["path","old_string","new_string"],"additionalProperties":false}`),
+			Returns: schemaOf(`{"type":"object","properties":{"path":{"type":"string"},"replaced":{"type":"integer","minimum":1}},"required":["path","replaced"]}`),
 		},
 		call: func(_ context.Context, call tool.Call, in input) (any, error) {
 			s, err := o.find(call.Dir, in.Path, true, false)
@@ -259,6 +262,7 @@ func (o Options) globTool() tool.Tool {
 			Schema: schemaOf(`{"type":"object","properties":{
 				"pattern":{"type":"string","minLength":1},"path":{"type":"string","description":"a folder to look in"}},
 				"required":["pattern"],"additionalProperties":false}`),
+			Returns: schemaOf(`{"type":"object","properties":{"files":{"type":"array","items":{"type":"string"}}},"required":["files"]}`),
 		},
 		call: func(ctx context.Context, call tool.Call, in input) (any, error) {
 			match, err := globMatcher(in.Pattern)
@@ -304,6 +308,7 @@ func (o Options) grepTool() tool.Tool {
 				"pattern":{"type":"string","minLength":1},"path":{"type":"string","description":"a file or folder to look in"},
 				"glob":{"type":"string","description":"only files whose name fits, such as *.go"},
 				"ignore_case":{"type":"boolean"}},"required":["pattern"],"additionalProperties":false}`),
+			Returns: schemaOf(`{"type":"object","properties":{"matches":{"type":"array","items":{"type":"object","properties":{"path":{"type":"string"},"line":{"type":"integer","minimum":1},"text":{"type":"string"}},"required":["path","line","text"]}}},"required":["matches"]}`),
 		},
 		call: func(ctx context.Context, call tool.Call, in input) (any, error) {
 			pattern := in.Pattern

@@ -82,6 +82,9 @@ func (w *world) call(t *testing.T, name string, input any) (said string, class s
 		case result.IsError:
 			return string(result.Output), "no"
 		}
+		if problems := misfits(t, one.Spec().Returns, result.Output); len(problems) > 0 {
+			t.Errorf("%s does not return what it says: %v", name, problems)
+		}
 		return string(result.Output), ""
 	}
 	t.Fatalf("there is no tool %s", name)
@@ -89,6 +92,20 @@ func (w *world) call(t *testing.T, name string, input any) (said string, class s
 }
 
 type in = map[string]any
+
+// misfits is how an answer differs from what a tool says about its answers.
+func misfits(t *testing.T, returns, answer json.RawMessage) []schema.Problem {
+	t.Helper()
+	s, err := schema.Compile(returns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := s.Check(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return problems
+}
 
 func TestRead(t *testing.T) {
 	w := newWorld(t)

@@ -60,6 +60,7 @@ func (o Options) notifyTool() tool.Tool {
 				"priority":{"type":"string","enum":["low","default","high"]},
 				"webhook_url":{"type":"string","minLength":1,"description":"for the webhook, which gets title, message and priority as JSON"}},
 				"required":["message"],"additionalProperties":false}`),
+			Returns: schemaOf(`{"type":"object","properties":{"backend":{"type":"string"},"status":{"const":"sent"}},"required":["backend","status"]}`),
 		},
 		repeatable: func(in notice) bool { return in.Backend == "" || in.Backend == notifyLog },
 		call: func(ctx context.Context, call tool.Call, in notice) (any, error) {

@@ -51,6 +51,7 @@ func (o Options) requestTool() tool.Tool {
 				"body":{"description":"a text is sent as it is, anything else as JSON"},
 				"timeout_seconds":{"type":"integer","minimum":1,"maximum":%d}},
 				"required":["url"],"additionalProperties":false}`, strings.Join(methods, `","`), longestSeconds)),
+			Returns: schemaOf(`{"type":"object","properties":{"status":{"type":"integer","examples":[200]},"headers":{"type":"object","additionalProperties":{"type":"string"}},"body":{"type":"string"}},"required":["status","body"]}`),
 		},
 		repeatable: func(in input) bool { return slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, method(in)) },
 		call: func(ctx context.Context, call tool.Call, in input) (any, error) {
