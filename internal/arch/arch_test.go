@@ -45,7 +45,7 @@ var layers = map[string][]string{
 	"internal/price":     {},
 	// Tasks, the engine and the command line all keep values to themselves.
 	"internal/secret": {},
-	"internal/config": {"internal/text", "internal/price", "internal/secret", "internal/schema"},
+	"internal/config": {"internal/text", "internal/price", "internal/secret", "internal/schema", "internal/process"},
 	// How workflows are generated: written by a reader of the journal and by commands.
 	"internal/manifest": {},
 

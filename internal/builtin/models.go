@@ -7,7 +7,6 @@ import (
 	"iter"
 	"math/rand/v2"
 	"net/url"
-	"os/exec"
 	"path"
 	"slices"
 	"strings"
@@ -277,26 +276,14 @@ func (m *Models) lacksHeader(s server) *Trouble {
 	return nil
 }
 
-// lacksSecret looks for a secret that a provider is sent. A command that prints
-// one is not run for that: it may ask a person.
+// lacksSecret looks for a secret that a provider is sent.
 func (m *Models) lacksSecret(s server, what, name string) *Trouble {
-	declared := m.config.Secret(name)
-	switch {
-	case declared == nil:
-		return &Trouble{Message: fmt.Sprintf("%s of %s is the secret %q, which is not declared", what, s.name, name), Help: "Declare it in " + config.FileName + "."}
-	case len(declared.Command) > 0:
-		if _, err := exec.LookPath(declared.Command[0]); err != nil {
-			return &Trouble{Message: fmt.Sprintf("%s of %s comes from the command %q, which is not there", what, s.name, declared.Command[0]), Help: "Install it, or change the secret in " + config.FileName + "."}
+	if declared := m.config.Secret(name); declared != nil {
+		if t := m.ownKey(s, declared.Env); t != nil {
+			return t
 		}
-		return nil
 	}
-	if t := m.ownKey(s, declared.Env); t != nil {
-		return t
-	}
-	if _, err := declared.Value(context.Background(), m.root, m.getenv); err != nil {
-		return &Trouble{Message: fmt.Sprintf("%s of %s cannot be had: %v", what, s.name, err), Help: fmt.Sprintf("Put the secret into %s.", declared.Place())}
-	}
-	return nil
+	return lacksSecret(m.config, m.root, m.getenv, what+" of "+s.name, name)
 }
 
 // lacksVariable looks for a key in the environment.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 
@@ -62,6 +63,57 @@ func Secrets(root string, c *config.Config, getenv func(string) string) *secret.
 		})
 	}
 	return secret.New(out...)
+}
+
+// lacksSecret says why a secret that somebody is sent cannot be had; nil when
+// it can. A command that prints one is not run for that: it may ask a person.
+func lacksSecret(c *config.Config, root string, getenv func(string) string, what, name string) *Trouble {
+	declared := c.Secret(name)
+	switch {
+	case declared == nil:
+		return &Trouble{Message: fmt.Sprintf("%s is the secret %q, which is not declared", what, name), Help: "Declare it in " + config.FileName + "."}
+	case len(declared.Command) > 0:
+		if _, err := exec.LookPath(declared.Command[0]); err != nil {
+			return &Trouble{Message: fmt.Sprintf("%s comes from the command %q, which is not there", what, declared.Command[0]), Help: "Install it, or change the secret in " + config.FileName + "."}
+		}
+		return nil
+	}
+	if _, err := declared.Value(context.Background(), root, getenv); err != nil {
+		return &Trouble{Message: fmt.Sprintf("%s cannot be had: %v", what, err), Help: fmt.Sprintf("Put the secret into %s.", declared.Place())}
+	}
+	return nil
+}
+
+// lacksValues is everything that cannot be had of what a tool or its server is
+// sent, by the name of the tool.
+func (t *Tools) lacksValues(name string) []Trouble {
+	what, values := "", []config.Header(nil)
+	set := t.config.Tool(name)
+	if set != nil && set.Use.Value != "" {
+		name = set.Use.Value
+	}
+	if set != nil && set.URL.Value != "" {
+		what = fmt.Sprintf("of the tool %q", name)
+		values = append(slices.Clone(set.Headers), config.Header{Name: "Authorization", Value: set.Bearer})
+	} else if server, ok := t.serverOf(name); ok {
+		what = fmt.Sprintf("of the MCP server %q", server)
+		t.servers.mu.Lock()
+		is := t.servers.written[server]
+		t.servers.mu.Unlock()
+		values = slices.Concat(is.Env, is.Headers)
+	}
+	var out []Trouble
+	for _, v := range values {
+		what := v.Name + " " + what
+		if name, ok := config.Reference(v.Value.Value); ok {
+			if trouble := lacksSecret(t.config, t.root, t.getenv, what, name); trouble != nil {
+				out = append(out, *trouble)
+			}
+		} else if _, err := config.Expand(v.Value.Value, t.getenv); err != nil {
+			out = append(out, Trouble{Message: fmt.Sprintf("%s cannot be had: %v", what, err), Help: "Set the variable, or give it a value to fall back on: ${NAME:-VALUE}."})
+		}
+	}
+	return out
 }
 
 // checkOutput is CheckOutput for what the engine holds: contracts are about

@@ -2,12 +2,14 @@ package builtin
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/notebook"
@@ -82,5 +84,51 @@ tools: {look: {url: "https://a.example", headers: {Authorization: "Bearer ${LOOK
 	}
 	if got, err := s.RevealText(t.Context(), "[secret WEB_KEY]"); got != "value of WEB_KEY" || err != nil {
 		t.Errorf("%q %v", got, err)
+	}
+}
+
+// What a tool or its server is sent and cannot be had is found before a run,
+// all of it at once, and without starting a server for it.
+func TestToolsLackSecrets(t *testing.T) {
+	tools := projectTools(t, `
+secrets: {a: {env: NOT_A}, b: {file: not-b}, c: {command: [no-such-command-anywhere]}, there: {env: CRM_TOKEN}}
+tools:
+  search: {url: "https://a.example/", bearer: secret://a, headers: {X-B: secret://b, X-V: "${NOT_V}", X-There: secret://there}}
+  look: {use: crm.look}
+  idle: {url: "https://a.example/", bearer: secret://a}
+mcp: {crm: {command: [sh, -c, "echo started > started"], env: {TOKEN: secret://c, OTHER: "${NOT_W:-w}"}}}
+`, "")
+	program := &ir.Program{Tools: ir.Tools{AllowAll: true}, Agents: []ir.Agent{{ID: "a", Tools: []ir.Name{{Name: "crm.*"}}}}, Blocks: []ir.Block{{}}}
+	add := func(id, kind, key, value string) {
+		task := ir.Task{Kind: kind}
+		task.Settings.Put(key, value, source.Span{})
+		program.Blocks[0].Steps = append(program.Blocks[0].Steps, ir.Step{ID: id, Action: task})
+	}
+	add("one", "tool", "tool", "search")
+	add("two", "tool", "tool", "look")
+	add("three", "agent", "agent", "a")
+	var got []string
+	for _, l := range tools.Lacks(program, RunOptions{}) {
+		if l.Help == "" {
+			t.Errorf("no help for %s", l.Message)
+		}
+		got = append(got, fmt.Sprint(l.Steps, " ", l.Message))
+	}
+	want := []string{
+		`[one] X-B of the tool "search" cannot be had: the file not-b cannot be read`,
+		`[one] X-V of the tool "search" cannot be had: the environment variable NOT_V is not set`,
+		`[one] Authorization of the tool "search" cannot be had: the environment variable NOT_A is empty`,
+		`[two three] TOKEN of the MCP server "crm" comes from the command "no-such-command-anywhere", which is not there`,
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%q", got)
+	}
+	for i := range want {
+		if !strings.HasPrefix(got[i], want[i]) {
+			t.Errorf("%q, not %q", got[i], want[i])
+		}
+	}
+	if _, err := os.Stat(filepath.Join(tools.root, "started")); err == nil {
+		t.Error("the server was started")
 	}
 }

@@ -19,9 +19,11 @@ import (
 type servers struct {
 	mu    sync.Mutex
 	known map[string]*mcp.Server
-	found map[string][]tool.Tool // by server, once it has said what it has
-	wrong map[string]error       // servers that cannot be used, and why
-	read  bool
+	// written is what the files say about them.
+	written map[string]config.Server
+	found   map[string][]tool.Tool // by server, once it has said what it has
+	wrong   map[string]error       // servers that cannot be used, and why
+	read    bool
 }
 
 // load finds out which servers there are. s.mu is held.
@@ -32,6 +34,7 @@ func (t *Tools) load() {
 	}
 	s.read = true
 	s.known, s.found, s.wrong = map[string]*mcp.Server{}, map[string][]tool.Tool{}, map[string]error{}
+	s.written = map[string]config.Server{}
 	add := func(list []config.Named[config.Server]) {
 		for _, one := range list {
 			name := one.Name.Value
@@ -51,7 +54,7 @@ func (t *Tools) load() {
 				s.wrong[name] = fmt.Errorf("the MCP server %q: %w", name, err)
 				continue
 			}
-			s.known[name] = made
+			s.known[name], s.written[name] = made, one.Is
 		}
 	}
 	add(t.config.MCP)

@@ -365,8 +365,15 @@ func (t *Tools) Lacks(p *ir.Program, o RunOptions) []Lack {
 		switch {
 		case tool.Caller{Program: use.program, Step: use.step, Agent: use.agent}.Refusal(name, nil) != "":
 			continue // it will not be called
-		case box.Tool(name) != nil:
+		case box.scripted[name] != nil:
 			continue
+		}
+		lacks := t.lacksValues(name)
+		for _, trouble := range lacks {
+			out = lacking(out, use.where, trouble)
+		}
+		if len(lacks) > 0 || use.pattern || box.Tool(name) != nil {
+			continue // a pattern is content with what there is
 		}
 		if trouble := t.missing(name, o.Sandbox); trouble != nil {
 			out = lacking(out, use.where, *trouble)
@@ -441,6 +448,7 @@ type toolUse struct {
 	program     *ir.Program
 	step        *ir.Step
 	agent       *ir.Agent // nil when the step itself calls
+	pattern     bool      // the name stands for several
 }
 
 func toolUses(p *ir.Program, prefix string) []toolUse {
@@ -455,15 +463,15 @@ func toolUses(p *ir.Program, prefix string) []toolUse {
 			}
 			uses := kinds[t.Kind].Uses(t)
 			for _, name := range uses.Tools {
-				out = append(out, toolUse{prefix + s.ID, name.Name, p, s, nil})
+				out = append(out, toolUse{where: prefix + s.ID, name: name.Name, program: p, step: s})
 			}
 			for _, name := range uses.Agents {
 				agent := p.Agent(name.Name)
 				if agent == nil {
 					continue
 				}
-				for _, one := range tool.Needed(agent.Tools) {
-					out = append(out, toolUse{prefix + s.ID, one.Name, p, s, agent})
+				for _, one := range agent.Tools {
+					out = append(out, toolUse{prefix + s.ID, one.Name, p, s, agent, len(tool.Needed([]ir.Name{one})) == 0})
 				}
 			}
 		}

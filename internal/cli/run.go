@@ -165,7 +165,7 @@ wherever they appear.`,
 	flags.StringVar(&layout, "layout", layouts[0], "where the files of an Agentfile run go: spec is outputs/NAME/RUN/execution, cli is workflows/NAME/outputs/RUN")
 	cmd.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions(layouts, cobra.ShellCompDirectiveNoFileComp))
 	flags.BoolVar(&simulate, "simulate", false, "make up the replies of models and tools")
-	flags.Uint64Var(&seed, "seed", 0, "which replies are made up")
+	flags.Uint64Var(&seed, "seed", 0, "which replies are made up by --simulate")
 	flags.StringVar(&model, "model", "", "the `MODEL` of all steps: a name, or PROVIDER/NAME")
 	flags.StringVar(&script, "script", "", "play replies from this `FILE`")
 	flags.BoolVar(&detach, "detach", false, "begin the run and leave it to \"espalier work\"")
@@ -200,6 +200,9 @@ wherever they appear.`,
 		}
 		if python := a.reading.Python; python != "" && !slices.Contains(pythons, python) {
 			return usage(diag.DidYouMean(python, pythons), "python3 cannot be run %q", python)
+		}
+		if flags.Changed("seed") && !simulate && script == "" {
+			return usage("Add --simulate. What real models take for a seed stands with the agent's options.", "--seed is about replies that are made up, and this run asks models")
 		}
 		if durability != "full" && durability != "relaxed" {
 			return usage(diag.DidYouMean(durability, []string{"full", "relaxed"}), "there is no durability %q", durability)

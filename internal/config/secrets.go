@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -100,6 +100,9 @@ func (s *Secret) Place() string {
 // secretSeconds is how long a command may take: it may ask a person.
 const secretSeconds = 60
 
+// mostSecret is how much it may print: whoever prints more prints something else.
+const mostSecret = 1 << 20
+
 // Value finds a secret out. dir is the project's root.
 func (s *Secret) Value(ctx context.Context, dir string, getenv func(string) string) (string, error) {
 	var value string
@@ -120,16 +123,11 @@ func (s *Secret) Value(ctx context.Context, dir string, getenv func(string) stri
 		}
 		value = string(raw)
 	case len(s.Command) > 0:
-		ctx, stop := context.WithTimeout(ctx, secretSeconds*time.Second)
-		defer stop()
-		cmd := exec.CommandContext(ctx, s.Command[0], s.Command[1:]...)
-		cmd.Dir = dir
-		cmd.WaitDelay = time.Second // for what it leaves behind with its output open
-		raw, err := cmd.Output()
-		if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-			return "", fmt.Errorf("the command %s failed: %w", s.Command[0], told(ctx, err))
+		printed, err := s.ask(ctx, dir)
+		if err != nil {
+			return "", fmt.Errorf("the command %s failed: %w", s.Command[0], err)
 		}
-		value = string(raw)
+		value = printed
 	}
 	value = strings.TrimRight(value, "\r\n")
 	if value == "" {
@@ -138,17 +136,36 @@ func (s *Secret) Value(ctx context.Context, dir string, getenv func(string) stri
 	return value, nil
 }
 
-// told is why a command failed, with the last that it had to say about it.
-func told(ctx context.Context, err error) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("it took more than %d seconds", secretSeconds)
-	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		lines := strings.Split(strings.TrimSpace(string(exit.Stderr)), "\n")
-		if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
-			return fmt.Errorf("%w: %s", err, last)
+// ask runs the command and returns what it prints. It sees the whole
+// environment: that is where such programs find their own keys.
+func (s *Secret) ask(ctx context.Context, dir string) (string, error) {
+	path := s.Command[0]
+	if filepath.Base(path) == path {
+		found, err := exec.LookPath(path)
+		if err != nil {
+			return "", err
 		}
+		path = found
 	}
-	return err
+	ctx, stop := context.WithTimeoutCause(ctx, secretSeconds*time.Second, fmt.Errorf("it took more than %d seconds", secretSeconds))
+	defer stop()
+	done, err := process.Run(ctx, process.Command{Path: path, Args: s.Command[1:], Dir: dir, Env: os.Environ(), MaxOutput: mostSecret})
+	switch {
+	case err != nil:
+		return "", err
+	case done.Signal != "":
+		return "", fmt.Errorf("it was ended by %s%s", done.Signal, lastWords(done.Stderr))
+	case done.Exit != 0:
+		return "", fmt.Errorf("exit status %d%s", done.Exit, lastWords(done.Stderr))
+	}
+	return string(done.Stdout), nil
+}
+
+// lastWords is the last line that a command had to say.
+func lastWords(stderr []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(stderr)), "\n")
+	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
+		return ": " + last
+	}
+	return ""
 }

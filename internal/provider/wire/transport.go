@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,10 +103,35 @@ type said struct {
 		Code    json.RawMessage `json:"code"` // a text, or a number at Google
 		Status  string          `json:"status"`
 		Message string          `json:"message"`
-		Details []struct {
-			RetryDelay string `json:"retryDelay"`
-		} `json:"details"`
+		Details []detail        `json:"details"`
 	} `json:"error"`
+}
+
+// detail is what Google adds to a refusal: a RetryInfo, a QuotaFailure or an
+// ErrorInfo, whose keys do not get into each other's way.
+type detail struct {
+	RetryDelay string `json:"retryDelay"`
+	Violations []struct {
+		QuotaID string `json:"quotaId"` // such as GenerateRequestsPerDayPerProjectPerModel-FreeTier
+	} `json:"violations"`
+	Reason   string `json:"reason"`
+	Metadata struct {
+		QuotaUnit string `json:"quota_unit"` // such as 1/d/{project}
+	} `json:"metadata"`
+}
+
+// untilTomorrow tells whether a quota is used up that comes back with the next
+// day, at the earliest. Google asks for a short wait even then.
+func (d *detail) untilTomorrow() bool {
+	for _, v := range d.Violations {
+		name, _, _ := strings.Cut(v.QuotaID, "-")
+		if slices.Contains(strings.Split(name, "Per"), "Day") {
+			return true
+		}
+	}
+	_, per, _ := strings.Cut(d.Metadata.QuotaUnit, "/")
+	unit, _, _ := strings.Cut(per, "/")
+	return unit == "d"
 }
 
 // Refusal is what an answer with this status means.
@@ -120,6 +146,12 @@ func Refusal(status int, header http.Header, body []byte, now time.Time) *provid
 		out.Message = cmp.Or(shorten(string(body)), http.StatusText(status), "the server refuses")
 	}
 	for _, d := range s.Error.Details {
+		switch {
+		case out.Class == provider.RateLimit && d.untilTomorrow():
+			out.Class = provider.NoQuota
+		case d.Reason == "API_KEY_INVALID": // which Google calls a wrong request
+			out.Class = provider.NotReady
+		}
 		if wait, err := time.ParseDuration(d.RetryDelay); err == nil && out.RetryAfter == 0 && wait > 0 {
 			out.RetryAfter = wait
 		}

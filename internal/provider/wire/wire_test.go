@@ -141,3 +141,44 @@ func TestFill(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// What Google says besides the status decides: a day's quota is not waited for,
+// whatever wait it asks for, and a wrong key is no wrong request.
+func TestRefusalsOfGoogle(t *testing.T) {
+	const retry = `{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.5s"}`
+	quota := func(ids ...string) string {
+		var all []string
+		for _, id := range ids {
+			all = append(all, fmt.Sprintf(`{"quotaMetric":"generativelanguage.googleapis.com/generate_content_free_tier_requests","quotaId":%q}`, id))
+		}
+		return `{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[` + strings.Join(all, ",") + `]}`
+	}
+	info := func(reason, unit string) string {
+		return fmt.Sprintf(`{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":%q,"domain":"googleapis.com","metadata":{"quota_unit":%q}}`, reason, unit)
+	}
+	const minute, day = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier", "GenerateRequestsPerDayPerProjectPerModel-FreeTier"
+	for name, c := range map[string]struct {
+		status  int
+		details []string
+		class   provider.Class
+		wait    time.Duration
+	}{
+		"a minute's":            {429, []string{quota(minute), retry}, provider.RateLimit, 34500 * time.Millisecond},
+		"a day's":               {429, []string{retry, quota(day)}, provider.NoQuota, 34500 * time.Millisecond},
+		"both":                  {429, []string{quota(minute, day)}, provider.NoQuota, 0},
+		"a minute's, by unit":   {429, []string{info("RATE_LIMIT_EXCEEDED", "1/min/{project}")}, provider.RateLimit, 0},
+		"a day's, by unit":      {429, []string{info("RATE_LIMIT_EXCEEDED", "1/d/{project}")}, provider.NoQuota, 0},
+		"a name that has a day": {429, []string{quota("MondayRequestsPerMinute-PerDayTier")}, provider.RateLimit, 0},
+		"nothing said":          {429, nil, provider.RateLimit, 0},
+		"a wrong key":           {400, []string{info("API_KEY_INVALID", "")}, provider.NotReady, 0},
+		"a wrong request":       {400, []string{info("FIELD_INVALID", "")}, provider.BadRequest, 0},
+		"overloaded":            {503, []string{quota(day)}, provider.APIError, 0},
+	} {
+		body := fmt.Sprintf(`{"error":{"code":%d,"message":"per day, quota, api key","status":"RESOURCE_EXHAUSTED","details":[%s]}}`, c.status, strings.Join(c.details, ","))
+		for _, form := range []string{body, "[" + body + "]"} {
+			if got := Refusal(c.status, nil, []byte(form), time.Time{}); got.Class != c.class || got.RetryAfter != c.wait {
+				t.Errorf("%s: %s after %s", name, got.Class, got.RetryAfter)
+			}
+		}
+	}
+}
