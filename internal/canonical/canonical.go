@@ -177,6 +177,16 @@ func (p *parser) object(b []byte, depth int) ([]byte, error) {
 // Compare orders names by their UTF-16 code units. That differs from the order
 // of bytes only where a character beyond U+FFFF meets one from U+E000 on.
 func Compare(x, y string) int {
+	same := 0
+	for same < len(x) && same < len(y) && x[same] == y[same] {
+		same++
+	}
+	if same == len(x) || same == len(y) {
+		return len(x) - len(y)
+	}
+	if a, b := x[same], y[same]; a < utf8.RuneSelf && b < utf8.RuneSelf {
+		return int(a) - int(b)
+	}
 	for x != "" && y != "" {
 		a, n := utf8.DecodeRuneInString(x)
 		b, m := utf8.DecodeRuneInString(y)

@@ -67,6 +67,7 @@ type Step struct {
 	Began     journal.Millis
 	Call      bool          // it is a child run
 	Child     journal.RunID // of a call; empty as long as the child has not begun
+	Own       any           // what the reader keeps with it
 	announced bool
 }
 

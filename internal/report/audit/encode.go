@@ -23,25 +23,51 @@ const (
 	beginsBytes = 512
 )
 
-// fields are the data of a record, in any order.
+// fields are the data of a record, in any order; it is quickest when they come
+// in that of their names.
 type fields struct {
 	rules    *redact.Rules
 	list     []field
+	values   []byte // canonical JSON, one after the other
 	redacted bool
 }
 
+// field is a member; its value lies among the values.
 type field struct {
-	name  string
-	value []byte // canonical JSON
+	name     string
+	from, to int
 }
 
-func (f *fields) raw(name string, value []byte) { f.list = append(f.list, field{name, value}) }
+// reset makes room for the next record.
+func (f *fields) reset(rules *redact.Rules) {
+	if cap(f.values) > 4*someBytes { // of a long value, which does not come often
+		f.values = nil
+	}
+	f.rules, f.list, f.values, f.redacted = rules, f.list[:0], f.values[:0], false
+}
+
+// add takes the values back with another one at their end.
+func (f *fields) add(name string, values []byte) {
+	f.list = append(f.list, field{name, len(f.values), len(values)})
+	f.values = values
+}
+
+func (f *fields) raw(name, value string) { f.add(name, append(f.values, value...)) }
+
+func (f *fields) object(name string, inner *fields) {
+	f.redacted = f.redacted || inner.redacted
+	f.add(name, inner.append(f.values))
+}
 
 // text is a name, an id or a code: our own word, never hidden.
 func (f *fields) text(name, text string) {
 	if text != "" {
-		f.raw(name, canonical.AppendString(nil, strings.ToValidUTF8(text, "\uFFFD")))
+		f.add(name, appendText(f.values, text))
 	}
+}
+
+func appendText(b []byte, text string) []byte {
+	return canonical.AppendString(b, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
 // says is what a person, a model or a program said.
@@ -51,7 +77,7 @@ func (f *fields) says(name, text string) {
 	f.text(name, hidden)
 }
 
-func (f *fields) number(name string, n int64) { f.raw(name, strconv.AppendInt(nil, n, 10)) }
+func (f *fields) number(name string, n int64) { f.add(name, strconv.AppendInt(f.values, n, 10)) }
 
 // some is a number that is left out when it is 0.
 func (f *fields) some(name string, n int64) {
@@ -62,22 +88,27 @@ func (f *fields) some(name string, n int64) {
 
 func (f *fields) flag(name string, on bool) {
 	if on {
-		f.raw(name, []byte("true"))
+		f.raw(name, "true")
 	}
 }
 
 func (f *fields) texts(name string, list []string) {
+	textsOf(f, name, list, func(one *string) string { return *one })
+}
+
+// textsOf is a list of names that things have.
+func textsOf[T any](f *fields, name string, list []T, text func(*T) string) {
 	if len(list) == 0 {
 		return
 	}
-	b := []byte{'['}
-	for i, one := range list {
+	b := append(f.values, '[')
+	for i := range list {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = canonical.AppendString(b, strings.ToValidUTF8(one, "\uFFFD"))
+		b = appendText(b, text(&list[i]))
 	}
-	f.raw(name, append(b, ']'))
+	f.add(name, append(b, ']'))
 }
 
 // actor is who did something: the user of the machine, and whom they claim to be.
@@ -88,47 +119,53 @@ func (f *fields) actor(by journal.Actor) {
 
 // usage is what something cost.
 func (f *fields) usage(prefix string, u journal.Usage) {
-	f.number(prefix+"tokens", u.InputTokens+u.OutputTokens)
-	f.number(prefix+"input_tokens", u.InputTokens)
-	f.number(prefix+"output_tokens", u.OutputTokens)
-	f.number(prefix+"model_calls", u.ModelCalls)
-	f.number(prefix+"tool_calls", u.ToolCalls)
 	f.number(prefix+"cost_micro_dollars", u.MicroDollars)
+	f.number(prefix+"input_tokens", u.InputTokens)
+	f.number(prefix+"model_calls", u.ModelCalls)
+	f.number(prefix+"output_tokens", u.OutputTokens)
+	f.number(prefix+"tokens", u.InputTokens+u.OutputTokens)
+	f.number(prefix+"tool_calls", u.ToolCalls)
 }
 
 // value is content: hidden as the workflow asks, and cut at so many bytes.
 func (f *fields) value(name string, raw json.RawMessage, most int) {
-	if len(raw) > 0 {
-		f.raw(name, shorten(f.content(raw), most))
+	if len(raw) == 0 {
+		return
 	}
+	start := len(f.values)
+	b := f.content(f.values, raw)
+	if len(b)-start > most {
+		b = appendShort(b[:start], bytes.Clone(b[start:]))
+	}
+	f.add(name, b)
 }
 
-// values is an object of contents.
-func (f *fields) values(name string, all map[string]json.RawMessage, most int) {
+// contents is an object of contents.
+func (f *fields) contents(name string, all map[string]json.RawMessage, most int) {
 	inner := fields{rules: f.rules}
 	for key, raw := range all {
 		inner.value(key, raw, most)
 	}
-	f.redacted = f.redacted || inner.redacted
-	f.raw(name, inner.append(nil))
+	f.object(name, &inner)
 }
 
-func (f *fields) content(raw json.RawMessage) []byte {
+func (f *fields) content(b []byte, raw json.RawMessage) []byte {
 	hidden, found, err := f.rules.JSON(raw)
 	if err != nil { // it is not JSON: then it is a text
 		text, some := f.rules.Text(strings.ToValidUTF8(string(raw), "\uFFFD"))
 		f.redacted = f.redacted || some
-		return canonical.AppendString(nil, text)
+		return canonical.AppendString(b, text)
 	}
 	f.redacted = f.redacted || found
-	return form(hidden)
+	return appendForm(b, hidden)
 }
 
-// form is the canonical form of content. A number that a double does not hold
-// exactly becomes a string, as the RFC advises: an audit changes no figures.
-func form(raw json.RawMessage) []byte {
+// appendForm appends the canonical form of content. A number that a double does
+// not hold exactly becomes a string, as the RFC advises: an audit changes no
+// figures.
+func appendForm(b []byte, raw json.RawMessage) []byte {
 	if !longNumbers(raw) {
-		if b, err := canonical.JSON(raw); err == nil {
+		if b, err := canonical.Append(b, raw); err == nil {
 			return b
 		}
 	}
@@ -137,12 +174,12 @@ func form(raw json.RawMessage) []byte {
 	var v any
 	if in.Decode(&v) == nil {
 		if plain, err := json.Marshal(exact(v)); err == nil {
-			if b, err := canonical.JSON(plain); err == nil {
+			if b, err := canonical.Append(b, plain); err == nil {
 				return b
 			}
 		}
 	}
-	return canonical.AppendString(nil, strings.ToValidUTF8(string(raw), "\uFFFD"))
+	return appendText(b, string(raw))
 }
 
 // longNumbers tells whether there may be a number that a double cannot hold:
@@ -179,20 +216,18 @@ func exact(v any) any {
 	return v
 }
 
-// shorten tells a long value by its size, hash and beginning.
-func shorten(value []byte, most int) []byte {
-	if len(value) <= most {
-		return value
-	}
+// appendShort tells a long value by its size, hash and beginning.
+func appendShort(b, value []byte) []byte {
 	begins := value[:beginsBytes]
 	for len(begins) > 0 && !utf8.Valid(begins) {
 		begins = begins[:len(begins)-1]
 	}
-	var f fields
+	var short, f fields
 	f.text("begins", string(begins))
 	f.number("bytes", int64(len(value)))
 	f.text("sha256", hash(value))
-	return (&fields{list: []field{{"shortened", f.append(nil)}}}).append(nil)
+	short.object("shortened", &f)
+	return short.append(b)
 }
 
 func hash(b []byte) string {
@@ -210,36 +245,77 @@ func (f *fields) append(b []byte) []byte {
 		}
 		b = canonical.AppendString(b, one.name)
 		b = append(b, ':')
-		b = append(b, one.value...)
+		b = append(b, f.values[one.from:one.to]...)
 	}
 	return append(b, '}')
 }
 
 const timestamp = "2006-01-02T15:04:05.000Z07:00"
 
-// appendRecord writes a line without its line feed, members in canonical order.
-func appendRecord(b []byte, r *Record, at journal.Millis, data *fields) []byte {
+// clock writes times. Neighbouring records often have the same one.
+type clock struct {
+	at   journal.Millis
+	text []byte
+}
+
+func (c *clock) append(b []byte, at journal.Millis) []byte {
+	if c.text == nil || at != c.at {
+		c.at, c.text = at, at.Time().AppendFormat(c.text[:0], timestamp)
+	}
+	return append(b, c.text...)
+}
+
+// chain is what the records of a file share, and how far they are. What is not
+// their own lies in three pieces, in the canonical order of the members.
+type chain struct {
+	before string // parent_run_id, and up to the hash
+	middle string // run_id, and up to seq
+	after  string // trace_id, and the end
+	seq    int64
+	prev   [2 * sha256.Size]byte // hash of the last record
+}
+
+func newChain(run, parent, trace journal.RunID) *chain {
+	c := &chain{}
+	copy(c.prev[:], Genesis)
+	var b []byte
+	if parent != "" {
+		b = append(b, `,"parent_run_id":`...)
+		b = canonical.AppendString(b, string(parent))
+	}
+	c.before = string(append(b, `,"prev_hash":"`...))
+	b = append(b[:0], `","run_id":`...)
+	b = canonical.AppendString(b, string(run))
+	c.middle = string(append(b, `,"seq":`...))
+	b = append(b[:0], `","trace_id":`...)
+	b = canonical.AppendString(b, string(trace))
+	c.after = string(append(b, '}'))
+	return c
+}
+
+// append writes the next record, without a line feed.
+func (c *chain) append(b []byte, event, step string, at journal.Millis, t *clock, data *fields) []byte {
 	if data.redacted {
 		data.flag("redacted", true)
 	}
-	member := func(name, value string) {
-		if value != "" {
-			b = append(b, ',')
-			b = canonical.AppendString(b, name)
-			b = append(b, ':')
-			b = canonical.AppendString(b, value)
-		}
-	}
+	start := len(b)
 	b = append(b, `{"data":`...)
 	b = data.append(b)
-	member("event", r.Event)
-	member("parent_run_id", r.ParentRunID)
-	member("prev_hash", r.PrevHash)
-	member("run_id", r.RunID)
-	b = append(b, `,"seq":`...)
-	b = strconv.AppendInt(b, r.Seq, 10)
-	member("step_id", r.StepID)
-	member("timestamp", at.Time().Format(timestamp))
-	member("trace_id", r.TraceID)
-	return append(b, '}')
+	b = append(b, `,"event":`...)
+	b = canonical.AppendString(b, event)
+	b = append(b, c.before...)
+	b = append(b, c.prev[:]...)
+	b = append(b, c.middle...)
+	c.seq++
+	b = strconv.AppendInt(b, c.seq, 10)
+	if step != "" {
+		b = append(b, `,"step_id":`...)
+		b = canonical.AppendString(b, step)
+	}
+	b = append(b, `,"timestamp":"`...)
+	b = t.append(b, at)
+	b = append(b, c.after...)
+	sum := sha256.Sum256(b[start:])
+	hex.Encode(c.prev[:], sum[:])
+	return b
 }

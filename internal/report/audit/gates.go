@@ -13,7 +13,7 @@ const (
 	person  = "person"
 	agent   = "agent"
 	program = "program"
-	clock   = "clock"
+	byClock = "clock"
 )
 
 // gateOpened tells that somebody is asked, and exactly what they are shown.
@@ -73,10 +73,9 @@ func (p *projector) shown(f *fields, x *journal.GateOpened) error {
 		inner.text("gate", journal.Work{Place: x.Place}.Key())
 	}
 	inner.text("kind", x.Kind)
-	inner.values("reads", reads, shownBytes)
+	inner.contents("reads", reads, shownBytes)
 	inner.text("run", string(p.stream.Run))
-	f.redacted = f.redacted || inner.redacted
-	f.raw("shown", inner.append(nil))
+	f.object("shown", &inner)
 	return nil
 }
 
@@ -96,8 +95,8 @@ func (p *projector) callDecided(e *journal.Event, step *report.Step, v *visit, x
 		f.says("evidence", x.Note)
 		f.text("digest", x.Digest)
 		if x.Method == plan.MethodTimeout {
-			f.text("actor", clock)
-			f.text("actor_kind", clock)
+			f.text("actor", byClock)
+			f.text("actor_kind", byClock)
 		} else {
 			f.actor(x.By)
 			f.text("actor_kind", person)
@@ -137,8 +136,8 @@ func (p *projector) decided(e *journal.Event, m *report.Moment, v *visit, x *jou
 		f.says("evidence", x.Note)
 		f.text("digest", x.Digest)
 		if x.Method == plan.MethodTimeout {
-			f.text("actor", clock)
-			f.text("actor_kind", clock)
+			f.text("actor", byClock)
+			f.text("actor_kind", byClock)
 		} else {
 			f.actor(x.By)
 			f.text("actor_kind", person)

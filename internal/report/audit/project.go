@@ -59,7 +59,7 @@ func (p *projector) runStart(e *journal.Event, m *report.Moment) error {
 		if m.Run.Program != nil {
 			f.text("version", m.Run.Program.Version)
 		}
-		f.raw("budgets", budgets(limits))
+		f.object("budgets", budgets(limits))
 		return p.value(f, "input_summary", input, someBytes)
 	})
 }
@@ -73,7 +73,7 @@ func (p *projector) sources(f *fields) error {
 	if err != nil || len(files) == 0 {
 		return err
 	}
-	b := []byte{'['}
+	b := append(f.values, '[')
 	for i, one := range files {
 		if i > 0 {
 			b = append(b, ',')
@@ -84,13 +84,13 @@ func (p *projector) sources(f *fields) error {
 		o.text("sha256", one.SHA256)
 		b = o.append(b)
 	}
-	f.raw("files", append(b, ']'))
+	f.add("files", append(b, ']'))
 	return nil
 }
 
 // budgets are limits under the names of the specification.
-func budgets(l *journal.Limits) []byte {
-	var f fields
+func budgets(l *journal.Limits) *fields {
+	f := &fields{}
 	put := func(name string, limit *int64) {
 		if limit != nil {
 			f.number(name, *limit)
@@ -103,7 +103,7 @@ func budgets(l *journal.Limits) []byte {
 		put("deadline_seconds", l.ActiveSeconds)
 		put("max_cost_micro_dollars", l.MicroDollars)
 	}
-	return f.append(nil)
+	return f
 }
 
 func (p *projector) runEnd(e *journal.Event, m *report.Moment) error {
@@ -135,7 +135,7 @@ func (p *projector) runEnd(e *journal.Event, m *report.Moment) error {
 			f.says("error", m.Error)
 			f.text("reason_code", report.FailCode(m.Outcome, reason))
 		case reason == plan.ReasonStopNotMet:
-			f.raw("stop_condition_met", []byte("false"))
+			f.raw("stop_condition_met", "false")
 		default:
 			f.text("reason_code", report.ReasonCompleted)
 		}
@@ -156,13 +156,9 @@ func (p *projector) stepStart(e *journal.Event, m *report.Moment) error {
 				typ = info.Step.Type
 			}
 			f.text("description", info.Step.Description)
-			reads := make([]string, len(info.Step.Reads))
-			for i, r := range info.Step.Reads {
-				reads[i] = r.Path
-			}
-			f.texts("reads", reads)
+			textsOf(f, "reads", info.Step.Reads, func(r *ir.Ref) string { return r.Path })
 			if task := info.Step.Task(); task != nil {
-				if json.Unmarshal(task.Settings.Get("agent"), &v.agent) == nil {
+				if agent := task.Settings.Get("agent"); len(agent) > 0 && json.Unmarshal(agent, &v.agent) == nil {
 					f.text("agent", v.agent)
 				}
 			}
@@ -177,15 +173,15 @@ func (p *projector) stepStart(e *journal.Event, m *report.Moment) error {
 
 func (p *projector) stepEnd(e *journal.Event, m *report.Moment) error {
 	v := p.visit(m.Step)
-	delete(p.visits, m.Step)
 	if err := p.gateDecision(e, m, v); err != nil {
 		return err
 	}
 	if !m.Value.IsZero() || len(v.missing) > 0 {
 		err := p.write(m.Run, m.Step, StepOutput, m.At, func(f *fields) error {
-			f.texts("writes", writes(e.Fact))
 			f.texts("missing_files", v.missing)
-			return p.value(f, "output_summary", m.Value, someBytes)
+			err := p.value(f, "output_summary", m.Value, someBytes)
+			textsOf(f, "writes", writes(e.Fact), func(w *journal.Write) string { return w.Path })
+			return err
 		})
 		if err != nil {
 			return err
@@ -193,18 +189,18 @@ func (p *projector) stepEnd(e *journal.Event, m *report.Moment) error {
 	}
 	class, reason := report.Ending(e.Fact)
 	err := p.write(m.Run, m.Step, StepComplete, m.At, func(f *fields) error {
-		f.text("status", status(m))
-		f.number("duration_ms", int64(m.At-m.Step.Began))
-		f.usage("", v.used)
+		code, own := report.ReasonCode(m, class, reason)
 		f.number("attempts", int64(max(v.attempts, 1)))
+		f.text("child_run_id", string(m.Step.Child))
+		f.text("declared_reason_code", own)
 		f.text("done_by", v.doneBy)
+		f.number("duration_ms", int64(m.At-m.Step.Began))
 		f.says("error", m.Error)
 		f.text("error_class", class)
-		f.text("child_run_id", string(m.Step.Child))
-		code, own := report.ReasonCode(m, class, reason)
-		f.text("reason_code", code)
-		f.text("declared_reason_code", own)
 		f.text("fallback_for", m.Step.For)
+		f.usage("", v.used)
+		f.text("reason_code", code)
+		f.text("status", status(m))
 		return nil
 	})
 	if err != nil {
@@ -230,21 +226,16 @@ func status(m *report.Moment) string {
 	return m.Outcome
 }
 
-func writes(f journal.Fact) []string {
-	var list []journal.Write
+func writes(f journal.Fact) []journal.Write {
 	switch x := f.(type) {
 	case journal.TaskEnded:
-		list = x.Writes
+		return x.Writes
 	case journal.StepLeft:
-		list = x.Writes
+		return x.Writes
 	case journal.GateDecided:
-		list = x.Writes
+		return x.Writes
 	}
-	out := make([]string, len(list))
-	for i, w := range list {
-		out[i] = w.Path
-	}
-	return out
+	return nil
 }
 
 // budgetCheck tells what the run has used and has left, and the same of the
@@ -261,7 +252,7 @@ func (p *projector) budgetCheck(m *report.Moment, frame string) error {
 				var b fields
 				ledger(&b, at.Ledger, m.At)
 				b.text("name", at.Name)
-				f.raw("branch", b.append(nil))
+				f.object("branch", &b)
 			}
 		}
 		if root != nil {
@@ -272,24 +263,24 @@ func (p *projector) budgetCheck(m *report.Moment, frame string) error {
 }
 
 func ledger(f *fields, l *plan.Ledger, now journal.Millis) {
-	put := func(name string, used int64, limit *int64) {
-		f.number(name+"_used", used)
+	put := func(remaining, used string, n int64, limit *int64) {
 		if limit == nil {
-			f.raw(name+"_remaining", []byte("null"))
-			return
+			f.raw(remaining, "null")
+		} else {
+			f.number(remaining, *limit-n)
 		}
-		f.number(name+"_remaining", *limit-used)
+		f.number(used, n)
 	}
-	put("tokens", l.Used.InputTokens+l.Used.OutputTokens, l.Limits.Tokens)
-	put("steps", l.Used.Steps, l.Limits.Steps)
-	put("tool_calls", l.Used.ToolCalls, l.Limits.ToolCalls)
-	put("cost_micro_dollars", l.Used.MicroDollars, l.Limits.MicroDollars)
 	var limit *int64
 	if l.Limits.ActiveSeconds != nil {
 		ms := *l.Limits.ActiveSeconds * 1000
 		limit = &ms
 	}
-	put("active_ms", l.ActiveAt(now).Milliseconds(), limit)
+	put("active_ms_remaining", "active_ms_used", l.ActiveAt(now).Milliseconds(), limit)
+	put("cost_micro_dollars_remaining", "cost_micro_dollars_used", l.Used.MicroDollars, l.Limits.MicroDollars)
+	put("steps_remaining", "steps_used", l.Used.Steps, l.Limits.Steps)
+	put("tokens_remaining", "tokens_used", l.Used.InputTokens+l.Used.OutputTokens, l.Limits.Tokens)
+	put("tool_calls_remaining", "tool_calls_used", l.Used.ToolCalls, l.Limits.ToolCalls)
 }
 
 // checkpoint tells that all of the state up to here is durable, as often as
@@ -615,7 +606,7 @@ func (p *projector) suspended(e *journal.Event) error {
 	default:
 		return nil
 	}
-	if p.waiting {
+	if p.waiting || p.goesOn(e) {
 		return nil
 	}
 	index, rests := p.rest()
@@ -636,6 +627,18 @@ func (p *projector) suspended(e *journal.Event) error {
 		}
 		return nil
 	})
+}
+
+// goesOn tells whether an event has ended a step after which the run takes the
+// next one at once, as most do.
+func (p *projector) goesOn(e *journal.Event) bool {
+	s := p.state
+	if s.Expired || s.Paused || len(s.Starved) > 0 {
+		return false
+	}
+	at, ok := place(e.Fact)
+	f := s.Frames[at.Frame]
+	return ok && f != nil && f.Phase == plan.Ended
 }
 
 func (p *projector) rest() (journal.Index, bool) {

@@ -35,10 +35,12 @@ func New(o Options) *Writer {
 	return &Writer{report.NewWriter(report.WriterOptions{
 		What: "audit log", Dir: o.Dir, Ext: Ext, Source: o.Source, Program: o.Program, Lock: o.Lock, Log: o.Log, Now: o.Now,
 		New: func(s *report.Stream) report.Projector {
-			return &projector{
+			p := &projector{
 				stream: s, files: o.Files, trail: report.NewTrail(s.Run, s.Outline), state: &plan.State{Run: s.Run},
-				logs: map[journal.RunID]*log{}, visits: map[*report.Step]*visit{},
+				logs: map[journal.RunID]*log{},
 			}
+			p.gather = func(m *report.Moment) { p.moments = append(p.moments, *m) }
+			return p
 		},
 	})}
 }
@@ -50,8 +52,14 @@ type projector struct {
 	trail  *report.Trail
 	state  *plan.State
 	logs   map[journal.RunID]*log // of runs that are open
-	visits map[*report.Step]*visit
 	out    report.Output
+	clock  clock
+
+	// What the next event needs, too.
+	gather  func(*report.Moment)
+	moments []report.Moment
+	event   [1]journal.Event
+	fields  fields
 
 	started  journal.RunStarted
 	opened   journal.FrameOpened // the last one
@@ -63,9 +71,7 @@ type projector struct {
 
 // log is the audit log of one run.
 type log struct {
-	run   *report.Run
-	seq   int64
-	prev  string // hash of the last record
+	*chain
 	rules *redact.Rules
 	audit *ir.Audit
 	used  journal.Usage // children included
@@ -92,11 +98,12 @@ func (p *projector) Take(e *journal.Event, out report.Output) error {
 	}
 	p.charge(e)
 	before := p.stepOf(e)
-	var moments []report.Moment
-	if err := p.trail.Take(e, func(m *report.Moment) { moments = append(moments, *m) }); err != nil {
+	p.moments = p.moments[:0]
+	if err := p.trail.Take(e, p.gather); err != nil {
 		return err
 	}
-	p.state.Fold([]journal.Event{*e})
+	p.event[0] = *e
+	p.state.Fold(p.event[:])
 	// A run that goes on has been resumed before anything is done in it, but
 	// after the decision that let it.
 	why := cause(e.Fact)
@@ -108,8 +115,8 @@ func (p *projector) Take(e *journal.Event, out report.Output) error {
 	if err := p.ahead(e, before); err != nil {
 		return err
 	}
-	for i := range moments {
-		if err := p.moment(e, &moments[i]); err != nil {
+	for i := range p.moments {
+		if err := p.moment(e, &p.moments[i]); err != nil {
 			return err
 		}
 	}
@@ -164,10 +171,10 @@ func (p *projector) stepOf(e *journal.Event) *report.Step {
 }
 
 func (p *projector) visit(s *report.Step) *visit {
-	v := p.visits[s]
-	if v == nil {
+	v, ok := s.Own.(*visit)
+	if !ok {
 		v = &visit{}
-		p.visits[s] = v
+		s.Own = v
 	}
 	return v
 }
@@ -207,7 +214,7 @@ func (p *projector) charge(e *journal.Event) {
 
 // begin makes the log of a run. What the runs around it hide, it hides too.
 func (p *projector) begin(run *report.Run) *log {
-	l := &log{run: run, prev: Genesis}
+	l := &log{chain: newChain(run.ID, run.Parent, p.stream.Run)}
 	if run.Program != nil {
 		l.audit = run.Program.Audit
 	}
@@ -238,29 +245,23 @@ func (p *projector) write(run *report.Run, step *report.Step, event string, at j
 	if !l.wants(event) {
 		return nil
 	}
-	f := fields{rules: l.rules}
+	f, path := &p.fields, ""
+	f.reset(l.rules)
 	if step != nil {
-		f.text("step_id", step.Path)
+		path = step.Path
 		if step.Loop {
 			f.number("iteration", int64(step.Index))
 		}
+		f.text("step_id", path)
 	}
-	if err := fill(&f); err != nil {
+	if err := fill(f); err != nil {
 		return err
-	}
-	r := Record{
-		Seq: l.seq + 1, RunID: string(run.ID), TraceID: string(p.stream.Run), ParentRunID: string(run.Parent), Event: event, PrevHash: l.prev,
-	}
-	if step != nil {
-		r.StepID = step.Path
 	}
 	b, err := p.out.Begin(run)
 	if err != nil {
 		return err
 	}
-	start := len(b)
-	b = appendRecord(b, &r, at, &f)
-	l.seq, l.prev = r.Seq, hash(b[start:])
+	b = l.append(b, event, path, at, &p.clock, f)
 	over := event == RunComplete || event == RunFailed
 	p.out.End(run, append(b, '\n'), over)
 	if over {
