@@ -98,12 +98,12 @@ func (s *Store) transact(group []job) error {
 			j.pos, j.err = appendBatch(s.writer, &j.batch, j.body)
 		}
 		if _, refused := j.err.(refusal); j.err != nil && !refused {
-			s.writer.script("ROLLBACK")
+			s.writer.rollback()
 			return s.explain(j.err)
 		}
 	}
 	if _, err := s.writer.exec("COMMIT"); err != nil {
-		s.writer.script("ROLLBACK")
+		s.writer.rollback()
 		return s.explain(err)
 	}
 	return nil

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	sqlite "modernc.org/sqlite"
+
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // conn is a connection without database/sql around it: the committer has it to
@@ -19,6 +21,7 @@ type conn struct {
 	driver.Conn
 	prepared map[string]driver.Stmt
 	args     []driver.NamedValue
+	heads    map[journal.RunID]head // of runs that were appended to last
 }
 
 func connect(dsn string) (*conn, error) {
@@ -26,7 +29,7 @@ func connect(dsn string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c, prepared: map[string]driver.Stmt{}}, nil
+	return &conn{Conn: c, prepared: map[string]driver.Stmt{}, heads: map[journal.RunID]head{}}, nil
 }
 
 // dsn names the file as a URI, in which no character of a path has a meaning
@@ -86,6 +89,12 @@ func (c *conn) row(columns int, query string, args ...any) ([]driver.Value, erro
 		return nil, err
 	}
 	return values, nil
+}
+
+// rollback undoes a transaction; what it found out about runs may be wrong then.
+func (c *conn) rollback() {
+	c.script("ROLLBACK")
+	clear(c.heads)
 }
 
 func (c *conn) prepare(query string) (driver.Stmt, error) {

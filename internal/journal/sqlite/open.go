@@ -178,7 +178,7 @@ func (s *Store) migrate(steps []string) error {
 		_, err = s.writer.exec("COMMIT")
 	}
 	if err != nil {
-		s.writer.script("ROLLBACK")
+		s.writer.rollback()
 	}
 	return err
 }

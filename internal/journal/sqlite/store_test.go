@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -133,6 +134,44 @@ func TestRecallLeavesNoGap(t *testing.T) {
 	}
 	if got := recalled(3); !slices.Equal(got, []journal.Pos{4}) {
 		t.Errorf("behind another's append: %v", got)
+	}
+}
+
+// The committer knows by heart where the runs are that it appends to. When
+// another process has gone on with one, that is found, and leaves nothing.
+func TestWhatIsKnownOfARunMayBeOutOfDate(t *testing.T) {
+	dir := t.TempDir()
+	ours, theirs := open(t, dir), open(t, dir)
+	defer ours.Close()
+	defer theirs.Close()
+	gone := func(journal.Owner) bool { return true }
+	claim := func(s journal.Store, owner journal.Owner) int64 {
+		t.Helper()
+		c, err := s.Claim(t.Context(), "a", owner, gone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Fence
+	}
+	try := func(b journal.Batch) error {
+		done := make(chan error)
+		ours.Append(b, func(err error) { done <- err })
+		return <-done
+	}
+	journaltest.Append(t, ours, journaltest.Start("a", "us"))
+	journaltest.Append(t, ours, journaltest.Steps("a", journal.FirstFence, 1, 2))
+	journaltest.Append(t, theirs, journaltest.Steps("a", claim(theirs, "them"), 3, 2))
+	for _, after := range []journal.Seq{3, 5} { // as far as we know, and as far as it is
+		if err := try(journaltest.Steps("a", journal.FirstFence, after, 2)); !errors.Is(err, journal.ErrConflict) {
+			t.Errorf("after %d: %v", after, err)
+		}
+	}
+	journaltest.Append(t, ours, journaltest.Steps("a", claim(ours, "us"), 5, 2))
+	if got := journaltest.Events(t, ours, "a", 0); len(got) != 7 {
+		t.Errorf("%d events, not 7", len(got))
+	}
+	if tail := journaltest.Tail(t, ours, 0); len(tail) != 4 || tail[3].Pos != 4 {
+		t.Errorf("%d appends, the last one at %d", len(tail), tail[len(tail)-1].Pos)
 	}
 }
 

@@ -40,8 +40,7 @@ func (s *Store) write(ctx context.Context, do func(*conn) error) error {
 // appendBatch adds a batch inside the transaction, and says where its row is.
 // When it refuses, it has changed nothing.
 func appendBatch(c *conn, b *journal.Batch, body []byte) (pos int64, err error) {
-	// Only these can be refused after something has been written.
-	if b.After > 0 && len(b.Taken) == 0 && len(b.Children) == 0 {
+	if !mayRefuseLate(b) {
 		return appendParts(c, b, body)
 	}
 	if _, err := c.exec("SAVEPOINT batch"); err != nil {
@@ -52,6 +51,7 @@ func appendBatch(c *conn, b *journal.Batch, body []byte) (pos int64, err error) 
 		if _, err := c.exec("ROLLBACK TO batch"); err != nil {
 			return 0, err
 		}
+		delete(c.heads, b.Run)
 	} else if err != nil {
 		return 0, err
 	}
@@ -61,19 +61,35 @@ func appendBatch(c *conn, b *journal.Batch, body []byte) (pos int64, err error) 
 	return pos, err
 }
 
+// mayRefuseLate tells whether a batch can be refused after something of it has
+// been written.
+func mayRefuseLate(b *journal.Batch) bool {
+	started, ok := b.Started()
+	return ok && !brings(b, started.Definition) || len(b.Taken) > 0 || len(b.Children) > 0
+}
+
+// brings tells whether a batch has a blob with it, if there is one to be had.
+func brings(b *journal.Batch, hash string) bool {
+	return hash == "" || slices.ContainsFunc(b.Blobs, func(x journal.Blob) bool { return x.Hash == hash })
+}
+
 func appendParts(c *conn, b *journal.Batch, body []byte) (pos int64, err error) {
 	if started, ok := b.Started(); ok {
 		if err := begin(c, b, &started); err != nil {
 			return 0, err
 		}
 	}
+	var at head
 	if len(b.Events) > 0 {
-		if pos, err = appendEvents(c, b, body); err != nil {
-			return 0, err
-		}
+		at, err = appendEvents(c, b, body)
+	} else {
+		at, err = touch(c, b)
 	}
-	if len(b.Events) == 0 || b.Release || len(b.Taken) > 0 || len(b.Blobs) > 0 || b.Snapshot != nil {
-		if err := appendRest(c, b); err != nil {
+	if err != nil {
+		return 0, err
+	}
+	if len(b.Taken) > 0 || len(b.Blobs) > 0 || b.Snapshot != nil {
+		if err := appendRest(c, b, at.n); err != nil {
 			return 0, err
 		}
 	}
@@ -82,55 +98,139 @@ func appendParts(c *conn, b *journal.Batch, body []byte) (pos int64, err error) 
 			return 0, err
 		}
 	}
-	return pos, nil
+	return at.pos, nil
 }
 
 func begin(c *conn, b *journal.Batch, started *journal.RunStarted) error {
 	at := int64(b.Events[0].At)
-	added, err := c.changed(`INSERT OR IGNORE INTO runs
+	result, err := c.exec(`INSERT OR IGNORE INTO runs
 		(id, root, parent, name, format, definition, started, updated, seq, head, fence, owner, status, outcome, wake, waiting)
 		VALUES (?, '', '', ?, ?, ?, ?, ?, 0, 0, ?, ?, 'running', '', 0, '')`,
 		string(b.Run), started.Name, started.Format, started.Definition, at, at, int64(journal.FirstFence), string(b.Owner))
 	if err != nil {
 		return err
 	}
-	if added == 0 {
+	if added, err := result.RowsAffected(); err != nil {
+		return err
+	} else if added == 0 {
 		return refusef("%w: %s", journal.ErrExists, b.Run)
 	}
-	brought := slices.ContainsFunc(b.Blobs, func(x journal.Blob) bool { return x.Hash == started.Definition })
-	if started.Definition == "" || brought {
+	n, err := result.LastInsertId()
+	if err != nil {
+		return err
+	}
+	c.found(b.Run, head{n: n})
+	if brings(b, started.Definition) {
 		return nil
 	}
-	used, err := c.changed("INSERT INTO uses (run, blob) SELECT runs.n, blobs.n FROM runs, blobs WHERE runs.id = ? AND blobs.hash = ?",
-		string(b.Run), started.Definition)
+	used, err := c.changed("INSERT INTO uses (run, blob) SELECT ?, n FROM blobs WHERE hash = ?", n, started.Definition)
 	if err == nil && used == 0 {
 		return refusef("%w: %s", journal.ErrUnknownBlob, started.Definition)
 	}
 	return err
 }
 
-func appendEvents(c *conn, b *journal.Batch, body []byte) (pos int64, err error) {
-	last := int64(b.LastSeq())
-	result, err := c.exec("INSERT INTO appends (run, prev, seq, body) SELECT n, head, ?, ? FROM runs WHERE id = ? AND seq = ? AND fence = ? AND root = ''",
-		last, body, string(b.Run), int64(b.After), b.Fence)
+// head is where a run's row is, and its newest append when this process last
+// looked.
+type head struct{ n, pos int64 }
+
+// maxHeads is how many runs the committer knows by heart.
+const maxHeads = 4096
+
+// found notes where a run is, until the transaction fails or the run is given up.
+func (c *conn) found(id journal.RunID, at head) {
+	if len(c.heads) >= maxHeads {
+		clear(c.heads)
+	}
+	c.heads[id] = at
+}
+
+// find looks for a run's row and newest append, if the batch may follow that.
+func (c *conn) find(b *journal.Batch) (at head, err error) {
+	row, err := c.row(2, "SELECT n, head FROM runs WHERE id = ? AND seq = ? AND fence = ? AND root = ''", string(b.Run), int64(b.After), b.Fence)
+	if errors.Is(err, errNoRow) {
+		return at, whyNot(c, b)
+	}
 	if err != nil {
-		return 0, err
+		return at, err
 	}
-	if added, err := result.RowsAffected(); err != nil {
-		return 0, err
-	} else if added == 0 {
-		return 0, whyNot(c, b)
+	return head{row[0].(int64), row[1].(int64)}, nil
+}
+
+// appendEvents adds the batch's row. Where the run is, is mostly known; what is
+// known may be out of date, which the update finds: no two runs have the same
+// newest append.
+func appendEvents(c *conn, b *journal.Batch, body []byte) (at head, err error) {
+	at, known := c.heads[b.Run]
+	if !known {
+		if at, err = c.find(b); err != nil {
+			return head{}, err
+		}
 	}
-	if pos, err = result.LastInsertId(); err != nil {
-		return 0, err
+	result, err := c.exec("INSERT INTO appends (run, prev, seq, body) VALUES (?, ?, ?, ?)", at.n, at.pos, int64(b.LastSeq()), body)
+	if err != nil {
+		return head{}, err
 	}
-	if b.Index == nil {
-		_, err = c.exec("UPDATE runs SET seq = ?, head = ?, updated = ? WHERE id = ?", last, pos, int64(b.At()), string(b.Run))
-		return pos, err
+	pos, err := result.LastInsertId()
+	if err != nil {
+		return head{}, err
 	}
-	_, err = c.exec("UPDATE runs SET seq = ?, head = ?, updated = ?, status = ?, outcome = ?, wake = ?, waiting = ? WHERE id = ?",
-		last, pos, int64(b.At()), string(b.Index.Status), b.Index.Outcome, int64(b.Index.Wake), b.Index.Waiting, string(b.Run))
-	return pos, err
+	moved, err := moveHead(c, b, at, pos)
+	if err != nil {
+		return head{}, err
+	}
+	if moved {
+		c.found(b.Run, head{at.n, pos})
+		if b.Release {
+			delete(c.heads, b.Run)
+		}
+		return head{at.n, pos}, nil
+	}
+	if _, err := c.exec("DELETE FROM appends WHERE pos = ?", pos); err != nil {
+		return head{}, err
+	}
+	if !known {
+		return head{}, refuse(journal.ErrConflict)
+	}
+	delete(c.heads, b.Run)
+	return appendEvents(c, b, body)
+}
+
+// moveHead updates a run's row for a batch with events, if it still is as we
+// believe. Columns of indexes are only named when they change: naming is writing.
+func moveHead(c *conn, b *journal.Batch, at head, pos int64) (bool, error) {
+	const set, where = "UPDATE runs SET seq = ?, head = ?, updated = ?", " WHERE n = ? AND head = ? AND seq = ? AND fence = ?"
+	query, args := set+where, []any{int64(b.LastSeq()), pos, int64(b.At())}
+	if b.Index != nil || b.Release {
+		more := ""
+		if b.Index != nil {
+			more = ", status = ?, outcome = ?, wake = ?, waiting = ?"
+			args = append(args, string(b.Index.Status), b.Index.Outcome, int64(b.Index.Wake), b.Index.Waiting)
+		}
+		if b.Release {
+			more += ", owner = '', fence = fence + 1"
+		}
+		query = set + more + where
+	}
+	moved, err := c.changed(query, append(args, at.n, at.pos, int64(b.After), b.Fence)...)
+	return moved == 1, err
+}
+
+// touch updates a run's row for a batch without events.
+func touch(c *conn, b *journal.Batch) (at head, err error) {
+	if at, err = c.find(b); err != nil {
+		return at, err
+	}
+	if b.Index != nil {
+		if _, err := c.exec("UPDATE runs SET status = ?, outcome = ?, wake = ?, waiting = ? WHERE n = ?",
+			string(b.Index.Status), b.Index.Outcome, int64(b.Index.Wake), b.Index.Waiting, at.n); err != nil {
+			return at, err
+		}
+	}
+	if b.Release {
+		_, err = c.exec("UPDATE runs SET owner = '', fence = fence + 1 WHERE n = ?", at.n)
+	}
+	return head{n: at.n}, err
 }
 
 // whyNot says why a batch found no run that it could be appended to.
@@ -141,15 +241,7 @@ func whyNot(c *conn, b *journal.Batch) error {
 	return refuse(journal.ErrConflict)
 }
 
-func appendRest(c *conn, b *journal.Batch) error {
-	row, err := c.row(1, "SELECT n FROM runs WHERE id = ? AND seq = ? AND fence = ? AND root = ''", string(b.Run), int64(b.LastSeq()), b.Fence)
-	if errors.Is(err, errNoRow) {
-		return whyNot(c, b)
-	}
-	if err != nil {
-		return err
-	}
-	n := row[0].(int64)
+func appendRest(c *conn, b *journal.Batch, n int64) error {
 	for _, id := range b.Taken {
 		if taken, err := c.changed("DELETE FROM inbox WHERE id = ? AND run = ?", int64(id), n); err != nil {
 			return err
@@ -164,17 +256,6 @@ func appendRest(c *conn, b *journal.Batch) error {
 	}
 	if b.Snapshot != nil {
 		if _, err := c.exec("INSERT OR REPLACE INTO snapshots (run, seq, state) VALUES (?, ?, ?)", n, int64(b.LastSeq()), b.Snapshot); err != nil {
-			return err
-		}
-	}
-	if len(b.Events) == 0 && b.Index != nil {
-		if _, err := c.exec("UPDATE runs SET status = ?, outcome = ?, wake = ?, waiting = ? WHERE n = ?",
-			string(b.Index.Status), b.Index.Outcome, int64(b.Index.Wake), b.Index.Waiting, n); err != nil {
-			return err
-		}
-	}
-	if b.Release {
-		if _, err := c.exec("UPDATE runs SET owner = '', fence = fence + 1 WHERE n = ?", n); err != nil {
 			return err
 		}
 	}
