@@ -23,6 +23,7 @@ const (
 	NoteToolAnswer  = "tool_answer"    // ToolAnswer: what a person said to a call
 	NoteMissingFile = "missing_file"   // MissingFile: a declared file that nobody made
 	NoteSaid        = "said"           // Said: a line for people
+	NoteProgress    = "progress"       // Progress: how far a call of a tool has come, now and then
 )
 
 // Prompt is a message to a model. Only what is new is noted: the answers of
@@ -91,6 +92,15 @@ type ToolUse struct {
 	Repeatable bool `json:"repeatable,omitempty"`
 	// Offline is "simulated" or "scripted" when nothing real was called.
 	Offline string `json:"offline,omitempty"`
+}
+
+// Progress is how far a call of a tool has come, as the tool says.
+type Progress struct {
+	Name    string  `json:"name"`
+	CallID  string  `json:"call_id"`
+	Done    float64 `json:"done"`
+	Total   float64 `json:"total,omitempty"` // 0 is not known
+	Message string  `json:"message,omitempty"`
 }
 
 // ToolAnswer is what came of asking a person whether a tool may be called.

@@ -213,7 +213,10 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 			call.Readable = []string{b.Dir}
 		}
 	}
+	told := j.tellProgress(ctx, c)
+	call.Progress = told.tell
 	result, err := found.Call(ctx, call)
+	told.end()
 	switch {
 	case err != nil && errors.Is(context.Cause(ctx), slow):
 		err = slow

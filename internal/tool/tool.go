@@ -63,9 +63,19 @@ type Call struct {
 	// MayReach tells whether the caller may call the tool with another address,
 	// to which a server sends it on; nil lets it go anywhere.
 	MayReach func(address string) bool
+	// Progress is told how far the call has come. It takes no time and may be
+	// called by any goroutine as long as the call lasts; nil is not told.
+	Progress func(Progress)
 	// For says where in a workflow the call comes from. Tools that do
 	// something never look at it; scripted ones choose their answer by it.
 	For Purpose
+}
+
+// Progress is how far a call has come.
+type Progress struct {
+	Done    float64
+	Total   float64 // 0 is not known
+	Message string
 }
 
 // Purpose is where in a workflow a call comes from. The numbers count from 0.

@@ -160,9 +160,9 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 	case a.again != 0:
 		parts = append(parts, "the model failed and is asked again in "+report.Duration(a.again.Time().Sub(now)))
 	case len(a.tools) == 1:
-		parts = append(parts, "tool "+a.tools[0].Name)
+		parts = append(parts, "tool "+a.tools[0].Name+a.tools[0].far)
 	case len(a.tools) > 1:
-		parts = append(parts, fmt.Sprintf("tool %s and %d more", a.tools[0].Name, len(a.tools)-1))
+		parts = append(parts, fmt.Sprintf("tool %s%s and %d more", a.tools[0].Name, a.tools[0].far, len(a.tools)-1))
 	case a.step.Attempt > 0:
 		parts = append(parts, fmt.Sprintf("attempt %d", a.step.Attempt+1))
 	}

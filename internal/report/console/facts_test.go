@@ -158,6 +158,30 @@ func TestToolsThatRunAtTheSameTime(t *testing.T) {
 	s.shows("tool read")
 }
 
+func TestAToolTellsHowFarItIs(t *testing.T) {
+	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"}, note(1, journal.NoteToolCall, journal.ToolUse{Name: "look", CallID: "1"}))
+	for i, c := range []struct {
+		far  journal.Progress
+		want string
+	}{
+		{journal.Progress{Done: 1, Total: 4, Message: "on the way"}, "tool look 25 %: on the way"},
+		{journal.Progress{Done: 9, Total: 4}, "tool look 100 %"},
+		{journal.Progress{Done: 3, Message: " third page\n"}, "tool look third page"},
+		{journal.Progress{Done: 3}, "tool look at work (3 so far)"},
+	} {
+		c.far.Name, c.far.CallID = "look", "1"
+		s.take(note(2+i, journal.NoteProgress, c.far))
+		s.told("send  " + c.want)
+		s.shows("▸ send  1.0 s · " + c.want)
+	}
+	s.take(note(9, journal.NoteToolResult, journal.ToolUse{Name: "look", CallID: "1"}))
+	s.told("send  tool look returned")
+	n := console.Notice{Event: console.ToolProgress, Tool: "look", Done: 1, Total: 4}
+	if line, err := n.JSON(); err != nil || !strings.Contains(string(line), `"event":"tool.progress","tool":"look","done":1,"total":4}`) {
+		t.Errorf("%s %v", line, err)
+	}
+}
+
 func TestARunThatGoesBack(t *testing.T) {
 	s := play(t, journal.RunStarted{Name: "flow", From: &journal.Origin{Run: "22222222-aaaa", Step: "send"}})
 	s.told("flow  run 11111111-1111-4111-8111-111111111111 started: goes on from send of run 22222222")

@@ -28,6 +28,7 @@ const (
 	StepLost     Event = "step.lost" // nobody knows how it ended
 	ModelReplied Event = "model.replied"
 	ModelRetried Event = "model.retried" // an attempt failed and is made again
+	ToolProgress Event = "tool.progress"
 	ToolFinished Event = "tool.finished"
 	ScriptRuns   Event = "script.started" // a script of the project is about to run
 	StepSaid     Event = "step.said"      // a line that the author wrote for people
@@ -79,25 +80,27 @@ type Notice struct {
 	Millis     int64  `json:"ms,omitempty"` // how long it took
 	Tokens     int64  `json:"tokens,omitempty"`
 	// MicroDollars is what it cost, in millionths of a dollar.
-	MicroDollars int64  `json:"micro_dollars,omitempty"`
-	Steps        int64  `json:"steps,omitempty"`   // of a run: done so far
-	Offline      string `json:"offline,omitempty"` // simulated or scripted: no real model answered
-	Model        string `json:"model,omitempty"`
-	Tool         string `json:"tool,omitempty"`
-	Script       string `json:"script,omitempty"`  // a file of the project
-	Command      string `json:"command,omitempty"` // that runs it
-	Attempt      int    `json:"attempt,omitempty"` // the one to come, from 1
-	Attempts     int    `json:"attempts,omitempty"`
-	For          string `json:"for,omitempty"`  // what is waited for
-	Step         string `json:"step,omitempty"` // as approve, reject, --decide and --from take it
-	Signal       string `json:"signal,omitempty"`
-	Budget       string `json:"budget,omitempty"`
-	To           int64  `json:"to,omitempty"` // the new limit
-	Due          Time   `json:"due,omitzero"`
-	By           string `json:"by,omitempty"`      // the user of the machine
-	Claimed      string `json:"claimed,omitempty"` // whom they claim to be
-	Note         string `json:"note,omitempty"`
-	Variable     string `json:"variable,omitempty"`
+	MicroDollars int64   `json:"micro_dollars,omitempty"`
+	Steps        int64   `json:"steps,omitempty"`   // of a run: done so far
+	Offline      string  `json:"offline,omitempty"` // simulated or scripted: no real model answered
+	Model        string  `json:"model,omitempty"`
+	Tool         string  `json:"tool,omitempty"`
+	Done         float64 `json:"done,omitempty"`    // of a tool: how far it has come
+	Total        float64 `json:"total,omitempty"`   // of how much; 0 is not known
+	Script       string  `json:"script,omitempty"`  // a file of the project
+	Command      string  `json:"command,omitempty"` // that runs it
+	Attempt      int     `json:"attempt,omitempty"` // the one to come, from 1
+	Attempts     int     `json:"attempts,omitempty"`
+	For          string  `json:"for,omitempty"`  // what is waited for
+	Step         string  `json:"step,omitempty"` // as approve, reject, --decide and --from take it
+	Signal       string  `json:"signal,omitempty"`
+	Budget       string  `json:"budget,omitempty"`
+	To           int64   `json:"to,omitempty"` // the new limit
+	Due          Time    `json:"due,omitzero"`
+	By           string  `json:"by,omitempty"`      // the user of the machine
+	Claimed      string  `json:"claimed,omitempty"` // whom they claim to be
+	Note         string  `json:"note,omitempty"`
+	Variable     string  `json:"variable,omitempty"`
 	// From is another run, which this one goes on from at Step.
 	From journal.RunID `json:"from,omitempty"`
 
@@ -216,6 +219,8 @@ func (n *Notice) text(s *Style) (string, report.Colour) {
 		return fmt.Sprintf("the model failed: %s; asked again in %s", n.Error, report.Duration(n.Due.Sub(n.At.Time))), report.Amber
 	case ScriptRuns:
 		return fmt.Sprintf("runs %s: %s", n.Script, n.Command), report.Plain
+	case ToolProgress:
+		return "tool " + n.Tool + " " + howFar(n.Done, n.Total, n.Note), report.Dim
 	case ToolFinished:
 		if n.Error != "" {
 			return "tool " + n.Tool + " failed: " + n.Error, report.Amber
@@ -250,6 +255,21 @@ func (n *Notice) text(s *Style) (string, report.Colour) {
 		return "refused" + n.who() + ": " + n.Error, report.Amber
 	}
 	return "", report.Plain // model.replied is told by the step's end
+}
+
+// howFar says how far a call has come.
+func howFar(done, total float64, message string) string {
+	text := ""
+	switch {
+	case total > 0:
+		text = fmt.Sprintf("%.0f %%", 100*min(max(done/total, 0), 1))
+	case message == "":
+		text = fmt.Sprintf("at work (%g so far)", done)
+	}
+	if message = strings.TrimSpace(message); message != "" && text != "" {
+		text += ": "
+	}
+	return text + message
 }
 
 // who says who did it, for the end of a sentence. A claimed name stands beside

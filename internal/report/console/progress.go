@@ -47,13 +47,23 @@ type active struct {
 	tokens  int64
 	cost    int64 // in millionths of a dollar
 	offline string
-	tools   []journal.ToolUse // that are running
-	again   journal.Millis    // when a model that failed is asked again
-	failure string            // of the last attempt
+	tools   []*running
+	again   journal.Millis // when a model that failed is asked again
+	failure string         // of the last attempt
 	wait    *Notice
 	retry   journal.Millis // when the next attempt begins
 	total   int            // branches or items; 0 is not known
 	over    int            // of them
+}
+
+// running is a call of a tool that has not returned.
+type running struct {
+	journal.ToolUse
+	far string // how far it has come, if it says so
+}
+
+func (a *active) tool(name, id string) int {
+	return slices.IndexFunc(a.tools, func(one *running) bool { return one.CallID == id && one.Name == name })
 }
 
 // NewProgress begins before the first event of a run. outline may be nil.
@@ -281,13 +291,22 @@ func (p *Progress) note(e *journal.Event, x *journal.TaskNoted) {
 	case journal.NoteToolCall:
 		var t journal.ToolUse
 		if json.Unmarshal(x.Data, &t) == nil {
-			a.tools = append(a.tools, t)
+			a.tools = append(a.tools, &running{ToolUse: t})
+		}
+	case journal.NoteProgress:
+		var far journal.Progress
+		if json.Unmarshal(x.Data, &far) == nil {
+			n := p.tell(e, ToolProgress, a.step)
+			n.Tool, n.Done, n.Total, n.Note = far.Name, far.Done, far.Total, far.Message
+			if i := a.tool(far.Name, far.CallID); i >= 0 {
+				a.tools[i].far = " " + howFar(far.Done, far.Total, far.Message)
+			}
 		}
 	case journal.NoteToolResult:
 		var t journal.ToolUse
 		if json.Unmarshal(x.Data, &t) == nil {
 			// Several may be running at the same time.
-			if i := slices.IndexFunc(a.tools, func(one journal.ToolUse) bool { return one.CallID == t.CallID && one.Name == t.Name }); i >= 0 {
+			if i := a.tool(t.Name, t.CallID); i >= 0 {
 				a.tools = slices.Delete(a.tools, i, i+1)
 			}
 			n := p.tell(e, ToolFinished, a.step)

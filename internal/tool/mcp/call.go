@@ -67,7 +67,12 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 	idle := time.AfterFunc(r.server.Timeout, func() { stop(errSlow) })
 	defer idle.Stop()
 	token := "espalier-" + strconv.FormatInt(r.server.tokens.Add(1), 10)
-	r.server.await(token, func() { idle.Reset(r.server.Timeout) })
+	r.server.await(token, func(p tool.Progress) {
+		idle.Reset(r.server.Timeout)
+		if call.Progress != nil {
+			call.Progress(p)
+		}
+	})
 	defer r.server.await(token, nil)
 	params := &mcp.CallToolParams{Name: r.name, Arguments: call.Input, Meta: mcp.Meta{"espalier/idempotency-key": call.Key}}
 	params.SetProgressToken(token)
@@ -92,7 +97,7 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 }
 
 // await keeps what to do at a sign of progress; nil forgets it.
-func (s *Server) await(token string, do func()) {
+func (s *Server) await(token string, do func(tool.Progress)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if do == nil {
@@ -111,7 +116,7 @@ func (s *Server) progress(_ context.Context, req *mcp.ProgressNotificationClient
 	do := s.waiting[token]
 	s.mu.Unlock()
 	if do != nil {
-		do()
+		do(tool.Progress{Done: req.Params.Progress, Total: req.Params.Total, Message: req.Params.Message})
 	}
 }
 

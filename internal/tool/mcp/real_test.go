@@ -5,12 +5,15 @@ package mcp_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/npmtest"
 	"github.com/espalier-run/espalier/internal/process"
@@ -46,6 +49,58 @@ func calls(t *testing.T, s *mcp.Server) {
 	}
 }
 
+// What takes long, at a server of other people: it tells how far it has come,
+// it can be cancelled and goes on serving, and without a sign of life it is
+// ended and started again.
+func TestServerEverythingTakesLong(t *testing.T) {
+	program := npmtest.Program(t, everything, "mcp-server-everything")
+	start := func(t *testing.T, timeout time.Duration) (*mcp.Server, tool.Tool) {
+		t.Parallel()
+		s := mcp.New(mcp.Config{Name: "everything", Command: []string{program, "stdio"}, Dir: t.TempDir(), Timeout: timeout})
+		t.Cleanup(s.Close)
+		return s, find(t, s, "everything.trigger-long-running-operation")
+	}
+	serves := func(t *testing.T, s *mcp.Server) {
+		t.Helper()
+		if got, class := call(t, s, "everything.echo", `{"message":"roses"}`); !strings.Contains(got, "roses") {
+			t.Errorf("afterwards: %s %s", class, got)
+		}
+	}
+	t.Run("progress", func(t *testing.T) {
+		// In all it takes longer than a call may without progress.
+		s, long := start(t, 3*time.Second)
+		told := make(chan tool.Progress, 100)
+		result, err := long.Call(t.Context(), tool.Call{
+			Input: json.RawMessage(`{"duration":4,"steps":20}`), Progress: func(p tool.Progress) { told <- p },
+		})
+		if first := <-told; err != nil || !strings.Contains(string(result.Output), "completed") || first.Total != 20 {
+			t.Errorf("%s, %v, %+v", result.Output, err, first)
+		}
+		serves(t, s)
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		s, long := start(t, time.Minute)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		why := errors.New("somebody has had enough")
+		_, err := long.Call(ctx, tool.Call{
+			Input: json.RawMessage(`{"duration":600,"steps":6000}`), Progress: func(tool.Progress) { cancel(why) },
+		})
+		if !errors.Is(err, why) {
+			t.Error(err)
+		}
+		serves(t, s)
+	})
+	t.Run("timed out", func(t *testing.T) {
+		s, long := start(t, time.Second)
+		_, err := long.Call(t.Context(), tool.Call{Input: json.RawMessage(`{"duration":600,"steps":1}`)})
+		var failed *tool.Error
+		if !errors.As(err, &failed) || failed.Class != tool.ClassTimeout {
+			t.Error(err)
+		}
+		serves(t, s)
+	})
+}
+
 func TestServerEverythingOverHTTP(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -75,6 +130,12 @@ func TestServerEverythingOverHTTP(t *testing.T) {
 	s := mcp.New(mcp.Config{Name: "everything", URL: "http://localhost:" + port + "/mcp", Secrets: func(context.Context) ([]string, http.Header, error) { return nil, nil, nil }})
 	defer s.Close()
 	calls(t, s)
+	told := make(chan tool.Progress, 100)
+	long := find(t, s, "everything.trigger-long-running-operation")
+	_, err = long.Call(t.Context(), tool.Call{Input: json.RawMessage(`{"duration":1,"steps":5}`), Progress: func(p tool.Progress) { told <- p }})
+	if first := <-told; err != nil || first.Total != 5 {
+		t.Errorf("%v, %+v", err, first)
+	}
 }
 
 func TestServerFilesystem(t *testing.T) {

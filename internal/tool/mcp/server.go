@@ -65,7 +65,7 @@ type Server struct {
 	starts   []time.Time
 	closed   bool
 	tokens   atomic.Int64
-	waiting  map[string]func() // by progress token
+	waiting  map[string]func(tool.Progress) // by progress token
 }
 
 // New makes a server. Nothing is started.
@@ -79,7 +79,7 @@ func New(c Config) *Server {
 	if c.MaxFlood == 0 {
 		c.MaxFlood = usualFlood
 	}
-	return &Server{Config: c, waiting: map[string]func(){}}
+	return &Server{Config: c, waiting: map[string]func(tool.Progress){}}
 }
 
 // session is a server that runs.

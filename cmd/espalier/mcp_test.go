@@ -1,0 +1,121 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/npmtest"
+)
+
+// long is a workflow whose one step is a call that takes as long as its input says.
+const long = "---\nname: long\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Wait.\ninput:\n  schema: {type: object, properties: {duration: {type: number}, steps: {type: number}}}\n---\n" +
+	"```step\nid: wait\ntype: tool\ndescription: Wait\ntool: everything.trigger-long-running-operation\nreads: [input]\nwrites: [output]\n```\n"
+
+// served is a project with an MCP server of other people, and a file that the
+// server holds open as long as anything of it lives.
+func served(t *testing.T) (k *killed, gone func()) {
+	t.Helper()
+	k = newKilled(t, 0)
+	alive := filepath.Join(k.dir, "alive")
+	if err := syscall.Mkfifo(alive, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program := npmtest.Program(t, "@modelcontextprotocol/server-everything@2026.8.31", "mcp-server-everything")
+	config, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"everything": map[string]any{
+		"command": "sh", "args": []string{"-c", `exec 9>"$0"; "$@"`, alive, program, "stdio"},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(k.dir, ".mcp.json"), string(config))
+	put(t, filepath.Join(k.dir, "long.md"), long)
+	held, err := os.OpenFile(alive, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { held.Close() })
+	return k, func() {
+		t.Helper()
+		if _, err := io.Copy(io.Discard, held); err != nil { // ends when nobody can write any more
+			t.Error(err)
+		}
+	}
+}
+
+// How far a tool has come is told while it runs, and its server ends with the
+// command, however that ends; what was being done is in the records.
+func TestMCPServerEndsWithTheRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		signal syscall.Signal // 0 lets it end
+		input  string
+		exit   int
+	}{
+		"well":        {input: `{"duration":2,"steps":10}`},
+		"interrupted": {signal: syscall.SIGINT, input: `{"duration":600,"steps":6000}`, exit: 130},
+		"terminated":  {signal: syscall.SIGTERM, input: `{"duration":600,"steps":6000}`, exit: 130},
+		"killed":      {signal: syscall.SIGKILL, input: `{"duration":600,"steps":6000}`, exit: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, gone := served(t)
+			put(t, filepath.Join(k.dir, "in.json"), c.input)
+			cmd := k.command("run", "long.md", "--input-file", "in.json", "--run-id", killedRun, "--json")
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			notes, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			stop := func() {
+				if err := cmd.Process.Signal(c.signal); err != nil {
+					t.Error(err)
+				}
+			}
+			var reading sync.WaitGroup
+			reading.Go(func() {
+				for lines := bufio.NewScanner(notes); lines.Scan(); {
+					if strings.HasPrefix(lines.Text(), "Stopping.") {
+						stop() // what is being done is not waited for then
+					}
+				}
+			})
+			told := ""
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				if !strings.Contains(lines.Text(), `"event":"tool.progress"`) || told != "" {
+					continue
+				}
+				told = lines.Text()
+				if c.signal != 0 {
+					stop()
+				}
+			}
+			reading.Wait()
+			_ = cmd.Wait() // how it ended is looked at below
+			if !strings.Contains(told, `"tool":"everything.trigger-long-running-operation"`) || !strings.Contains(told, `"total":`) {
+				t.Errorf("no progress: %q", told)
+			}
+			if got := cmd.ProcessState.ExitCode(); got != c.exit {
+				t.Errorf("exit code %d, not %d", got, c.exit)
+			}
+			gone()
+			record, err := k.command("transcript", killedRun).Output()
+			if err != nil || !strings.Contains(string(record), `"name":"everything.trigger-long-running-operation"`) {
+				t.Errorf("%v: %s", err, record)
+			}
+		})
+	}
+}
