@@ -22,6 +22,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/audit"
 	"github.com/espalier-run/espalier/internal/report/awfaudit"
+	"github.com/espalier-run/espalier/internal/report/execution"
 	"github.com/espalier-run/espalier/internal/report/transcript"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/secret"
@@ -42,6 +43,7 @@ type Runtime struct {
 
 	dir    string
 	getenv func(string) string
+	states *execution.Writer
 	trail  *awfaudit.Writer // nil when it is switched off
 	log    *slog.Logger
 	models *Models
@@ -163,7 +165,8 @@ func (r *Runtime) record() error {
 	}
 	// What keeps no position of its own comes first: where the others say that
 	// they have been, it has been, too.
-	sinks, after := report.Sinks{r.executions(), r.Transcripts, r.Audits}, min(told, audited)
+	r.states = r.executions()
+	sinks, after := report.Sinks{r.states, r.Transcripts, r.Audits}, min(told, audited)
 	trail, err := r.awfTrail()
 	if err != nil {
 		return err
@@ -245,6 +248,9 @@ func (r *Runtime) Close() error {
 	}
 	if r.Transcripts != nil {
 		errs = append(errs, r.Transcripts.Close())
+	}
+	if r.states != nil {
+		errs = append(errs, r.states.Close())
 	}
 	if r.trail != nil {
 		errs = append(errs, r.trail.Close())

@@ -669,7 +669,11 @@ func (w *Writer) outline(ctx context.Context, definition string) (*Outline, erro
 func (w *Writer) retry(ctx context.Context) error {
 	var t trouble
 	for _, run := range slices.Sorted(maps.Keys(w.behind)) {
-		if err := w.catchUp(ctx, run); err != nil {
+		err := w.catchUp(ctx, run)
+		switch {
+		case errors.Is(err, journal.ErrUnknownRun): // removed by now
+			delete(w.behind, run)
+		case err != nil:
 			t.add(w.fellBehind(run, w.behind[run].since, err))
 		}
 	}
@@ -682,25 +686,18 @@ const positionFile = ".position"
 
 // Position is where in the journal to begin to follow.
 func (w *Writer) Position(ctx context.Context) (journal.Pos, error) {
-	text, err := os.ReadFile(filepath.Join(w.o.Dir, positionFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil
-	}
+	n, err := ReadPosition(filepath.Join(w.o.Dir, positionFile))
 	if err != nil {
 		return 0, err
 	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	if err != nil || n < 0 {
-		return 0, nil
-	}
 	last, err := w.o.Source.Last(ctx)
-	if err != nil || journal.Pos(n) > last { // it is another journal's
+	if err != nil || n > last { // it is another journal's
 		return 0, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pos, w.saved = max(w.pos, journal.Pos(n)), journal.Pos(n)
-	return journal.Pos(n), nil
+	w.pos, w.saved = max(w.pos, n), n
+	return n, nil
 }
 
 // save writes the position file.
@@ -715,12 +712,40 @@ func (w *Writer) save() error {
 	if err := os.MkdirAll(w.o.Dir, 0o700); err != nil {
 		return err
 	}
-	// Whatever a crash leaves of it is a smaller number, or none.
-	if err := os.WriteFile(filepath.Join(w.o.Dir, positionFile), fmt.Appendf(nil, "%d\n", pos), 0o600); err != nil {
+	if err := WritePosition(filepath.Join(w.o.Dir, positionFile), pos); err != nil {
 		return err
 	}
 	w.saved = pos
 	return nil
+}
+
+// ReadPosition reads a file that says how far in the journal something is. One
+// that is not there, or of which a crash has left nothing useful, says 0.
+func ReadPosition(path string) (journal.Pos, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || n < 0 {
+		return 0, nil
+	}
+	return journal.Pos(n), nil
+}
+
+// WritePosition writes such a file. All positions are of the same length and
+// lie over each other: emptying the file first would have some systems bring
+// it to disk each time.
+func WritePosition(path string, pos journal.Pos) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(fmt.Appendf(nil, "%020d\n", pos), 0)
+	return errors.Join(err, f.Close())
 }
 
 // Close tries once more what could not be written and closes all files.

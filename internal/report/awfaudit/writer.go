@@ -8,11 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -28,6 +26,7 @@ const Format = "awf"
 type Source interface {
 	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
 	Blob(ctx context.Context, hash string) ([]byte, error)
+	Entry(ctx context.Context, run journal.RunID) (journal.Entry, error)
 }
 
 // Lock keeps other processes out while lines are written.
@@ -55,13 +54,16 @@ type Writer struct {
 	came  journal.Pos                  // everything up to here has come by
 	pos   journal.Pos                  // everything up to here is in the file
 	saved journal.Pos
-	owed  []record // what could not be written yet
-	gap   bool     // something could not be read; whoever begins at pos makes up for it
+	owed  []record        // what could not be written yet
+	gap   bool            // something could not be read; whoever begins at pos makes up for it
+	left  os.FileInfo     // the file as this writer left it; nil before it has written
+	there map[string]bool // records that others, or an earlier life, had written by then
 }
 
 var (
-	_ report.Sink  = (*Writer)(nil)
-	_ report.Idler = (*Writer)(nil)
+	_ report.Sink    = (*Writer)(nil)
+	_ report.Batcher = (*Writer)(nil)
+	_ report.Idler   = (*Writer)(nil)
 )
 
 // execution is a run or a child run.
@@ -109,42 +111,45 @@ func New(o Options) (*Writer, error) {
 
 // At is where in the journal to begin to follow.
 func (w *Writer) At() (journal.Pos, error) {
-	text, err := os.ReadFile(w.o.Position)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
+	n, err := report.ReadPosition(w.o.Position)
+	if err != nil || n == 0 { // what is there already is not written again
 		return 0, err
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	if err != nil || n < 0 {
-		return 0, nil // what a crash left of it; what is there already is not written again
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.came, w.pos, w.saved = journal.Pos(n), journal.Pos(n), journal.Pos(n)
-	return w.pos, nil
+	w.came, w.pos, w.saved = n, n, n
+	return n, nil
 }
 
 // Record writes what an append begins or ends.
 func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
+	return w.RecordAll(ctx, []journal.Appended{a})
+}
+
+// RecordAll writes what appends begin or end.
+func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a.Pos <= w.came {
-		return nil
-	}
-	w.came = a.Pos
-	for i := range a.Events {
-		line, ok, err := w.line(ctx, a.Run, &a.Events[i])
-		if err != nil {
-			w.gap = true
-			return fmt.Errorf("AWF's audit trail: %w", err)
+	var errs []error
+	for i := range appends {
+		a := &appends[i]
+		if a.Pos <= w.came {
+			continue
 		}
-		if ok {
-			w.owed = append(w.owed, line)
+		w.came = a.Pos
+		for i := range a.Events {
+			line, ok, err := w.line(ctx, a.Run, &a.Events[i])
+			if err != nil {
+				w.gap = true
+				errs = append(errs, fmt.Errorf("AWF's audit trail: %w", err))
+				break
+			}
+			if ok {
+				w.owed = append(w.owed, line)
+			}
 		}
 	}
-	return w.settle()
+	return errors.Join(append(errs, w.settle())...)
 }
 
 // Idle tries again what could not be written.
@@ -177,7 +182,7 @@ func (w *Writer) save() error {
 	if w.pos == w.saved {
 		return nil
 	}
-	if err := os.WriteFile(w.o.Position, fmt.Appendf(nil, "%d\n", w.pos), 0o600); err != nil {
+	if err := report.WritePosition(w.o.Position, w.pos); err != nil {
 		return fmt.Errorf("AWF's audit trail: %w", err)
 	}
 	w.saved = w.pos
@@ -197,14 +202,11 @@ func (w *Writer) ours(ctx context.Context, run journal.RunID) (bool, error) {
 	if known, ok := w.roots[run]; ok {
 		return known, nil
 	}
-	for e, err := range w.o.Source.Events(ctx, run, 0) {
-		if err != nil {
-			return false, err
-		}
-		begin, ok := e.Fact.(journal.RunStarted)
-		w.roots[run] = ok && begin.Format == Format
-		break
+	entry, err := w.o.Source.Entry(ctx, run)
+	if err != nil {
+		return false, err
 	}
+	w.roots[run] = entry.Format == Format
 	return w.roots[run], nil
 }
 
@@ -394,7 +396,7 @@ func (w *Writer) write(lines []record) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	there, torn, err := recent(f)
+	torn, err := w.recent(f)
 	if err != nil {
 		return err
 	}
@@ -405,38 +407,42 @@ func (w *Writer) write(lines []record) (err error) {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	for _, line := range lines {
-		if there[line.Event+" "+string(line.Execution)] {
+		if w.there[line.Event+" "+string(line.Execution)] {
 			continue
 		}
 		if err := enc.Encode(line); err != nil {
 			return err
 		}
 	}
-	_, err = f.Write(b.Bytes())
+	w.left = nil
+	if _, err = f.Write(b.Bytes()); err == nil {
+		w.left, err = f.Stat()
+	}
 	return err
 }
 
-// recent reads which records the end of the file has, and whether its last
-// line was torn by a crash.
-func recent(f *os.File) (map[string]bool, bool, error) {
+// recent reads which records the end of the file has, and tells whether its
+// last line was torn by a crash. When nobody has changed the file since, that
+// is known.
+func (w *Writer) recent(f *os.File) (torn bool, err error) {
 	const back = 256 << 10
 	info, err := f.Stat()
-	if err != nil || info.Size() == 0 {
-		return nil, false, err
+	if err != nil || w.left != nil && os.SameFile(info, w.left) && info.Size() == w.left.Size() {
+		return false, err
 	}
 	from := max(0, info.Size()-back)
 	raw, err := io.ReadAll(io.NewSectionReader(f, from, info.Size()-from))
 	if err != nil {
-		return nil, false, err
+		return false, err
 	}
-	there := map[string]bool{}
+	w.there = map[string]bool{}
 	lines := bufio.NewScanner(bytes.NewReader(raw))
 	lines.Buffer(nil, back+1)
 	for lines.Scan() {
 		var r record
 		if json.Unmarshal(lines.Bytes(), &r) == nil {
-			there[r.Event+" "+string(r.Execution)] = true
+			w.there[r.Event+" "+string(r.Execution)] = true
 		}
 	}
-	return there, len(raw) > 0 && raw[len(raw)-1] != '\n', lines.Err()
+	return len(raw) > 0 && raw[len(raw)-1] != '\n', lines.Err()
 }

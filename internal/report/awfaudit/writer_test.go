@@ -29,6 +29,14 @@ func (s store) Events(_ context.Context, run journal.RunID, after journal.Seq) i
 	}
 }
 
+func (s store) Entry(_ context.Context, run journal.RunID) (journal.Entry, error) {
+	started, ok := s[run][0].Fact.(journal.RunStarted)
+	if !ok {
+		return journal.Entry{}, journal.ErrUnknownRun
+	}
+	return journal.Entry{ID: run, Format: started.Format}, nil
+}
+
 func (store) Blob(context.Context, string) ([]byte, error) { return nil, journal.ErrUnknownBlob }
 
 func value(raw string) journal.Value { return journal.Value{JSON: json.RawMessage(raw)} }
@@ -88,6 +96,41 @@ func read(t *testing.T, dir string) string {
 		out = out[:i+len("[redacted")] + out[i+strings.Index(out[i:], "]"):]
 	}
 	return out
+}
+
+// All at once are the same lines as one after the other.
+func TestManyAtOnce(t *testing.T) {
+	s, appends := world()
+	dir := t.TempDir()
+	w := open(t, dir, s)
+	for range 2 {
+		if err := w.RecordAll(t.Context(), appends); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(want, read(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+	if at, err := open(t, dir, s).At(); at != 5 || err != nil {
+		t.Error(at, err)
+	}
+}
+
+// Two writers take turns: each sees what the other has written meanwhile.
+func TestTwoWriters(t *testing.T) {
+	s, appends := world()
+	dir := t.TempDir()
+	one, other := open(t, dir, s), open(t, dir, s)
+	for _, a := range appends {
+		for _, w := range []*awfaudit.Writer{one, other} {
+			if err := w.Record(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if diff := cmp.Diff(want, read(t, dir)); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestPairs(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"os"
@@ -33,6 +34,7 @@ type Options struct {
 // Source is what a Writer needs of a journal.Store.
 type Source interface {
 	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
+	Entry(ctx context.Context, run journal.RunID) (journal.Entry, error)
 }
 
 // Writer is a reader of the journal.
@@ -40,15 +42,22 @@ type Writer struct {
 	Options
 	mu   sync.Mutex
 	runs map[journal.RunID]*record // nil is a run of another format
+	owed map[journal.RunID]bool    // records that could not be written
 }
 
+// format is the one whose runs have such a record.
+const format = "agentfile"
+
 var (
-	_ report.Sink  = (*Writer)(nil)
-	_ report.Idler = (*Writer)(nil)
+	_ report.Sink    = (*Writer)(nil)
+	_ report.Batcher = (*Writer)(nil)
+	_ report.Idler   = (*Writer)(nil)
 )
 
-// New returns a writer.
-func New(o Options) *Writer { return &Writer{Options: o, runs: map[journal.RunID]*record{}} }
+// New returns a writer. Close it.
+func New(o Options) *Writer {
+	return &Writer{Options: o, runs: map[journal.RunID]*record{}, owed: map[journal.RunID]bool{}}
+}
 
 // State is the record of a run, as other programs read it.
 type State struct {
@@ -96,68 +105,154 @@ type record struct {
 
 // Record takes one append.
 func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
+	return w.RecordAll(ctx, []journal.Appended{a})
+}
+
+// RecordAll takes appends, and then writes each record that has changed.
+func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r, known := w.runs[a.Run]
-	if known && r == nil {
-		return nil
+	var errs []error
+	var changed map[journal.RunID]*record
+	for i := range appends {
+		a := &appends[i]
+		if len(a.Events) == 0 {
+			continue
+		}
+		r, err := w.take(ctx, a.Run, a.Events)
+		if err != nil {
+			errs = append(errs, w.fail(a.Run, err))
+			delete(changed, a.Run)
+		}
+		if r != nil {
+			if changed == nil {
+				changed = map[journal.RunID]*record{}
+			}
+			changed[a.Run] = r
+		}
 	}
-	events := a.Events
+	for run, r := range changed {
+		if err := w.write(r); err != nil {
+			errs = append(errs, w.fail(run, err))
+			continue
+		}
+		delete(w.owed, run)
+	}
+	return errors.Join(errs...)
+}
+
+// fail forgets what is in memory of a run whose record is owed: the next try
+// begins with what the journal has.
+func (w *Writer) fail(run journal.RunID, err error) error {
+	delete(w.runs, run)
+	w.owed[run] = true
+	return fmt.Errorf("%s of run %s: %w", FileName, run, err)
+}
+
+// take brings a run's record up to date, and returns it if it has changed.
+func (w *Writer) take(ctx context.Context, run journal.RunID, events []journal.Event) (*record, error) {
+	r, known := w.runs[run]
+	changed := false
 	if !known {
-		if events = nil; len(a.Events) == 0 {
-			return nil
+		var err error
+		if started, ok := events[0].Fact.(journal.RunStarted); ok {
+			r, err = w.begin(ctx, run, started, events[0].At.Time())
+		} else {
+			r, err = w.load(ctx, run)
+			changed = true
 		}
-		for e, err := range w.Source.Events(ctx, a.Run, 0) {
-			if err != nil {
-				return err
-			}
-			if started, ok := e.Fact.(journal.RunStarted); ok {
-				var err error
-				if r, err = w.begin(ctx, a.Run, started, e.At.Time()); err != nil {
-					return err
-				}
-				if r == nil {
-					w.runs[a.Run] = nil
-					return nil
-				}
-			}
-			events = append(events, e)
+		if err != nil {
+			return nil, err
 		}
-		if r == nil {
-			return nil
-		}
-		w.runs[a.Run] = r
+		w.runs[run] = r
 	}
-	moved := false
+	if _, over := events[len(events)-1].Fact.(journal.RunFinished); over {
+		delete(w.runs, run)
+	}
+	if r == nil || !r.follow(events) && !changed {
+		return nil, nil
+	}
+	return r, nil
+}
+
+// load makes the record of a run from what the journal has; nil for runs that
+// have none.
+func (w *Writer) load(ctx context.Context, run journal.RunID) (r *record, err error) {
+	entry, err := w.Source.Entry(ctx, run)
+	if errors.Is(err, journal.ErrUnknownRun) {
+		return nil, nil // removed by now
+	}
+	if err != nil || entry.Format != format {
+		return nil, err
+	}
+	var events []journal.Event
+	for e, err := range w.Source.Events(ctx, run, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if started, ok := e.Fact.(journal.RunStarted); ok {
+			if r, err = w.begin(ctx, run, started, e.At.Time()); err != nil || r == nil {
+				return nil, err
+			}
+		}
+		events = append(events, e)
+	}
+	if r != nil {
+		r.follow(events)
+	}
+	return r, nil
+}
+
+// follow applies the events that are new, and tells whether there were any.
+func (r *record) follow(events []journal.Event) bool {
+	changed := false
 	for i := range events {
 		if e := &events[i]; e.Seq > r.seen {
 			r.apply(e)
-			r.seen, moved = e.Seq, true
+			r.seen, changed = e.Seq, true
 		}
 	}
-	if !moved {
-		return nil
-	}
-	err := w.write(r)
-	if r.over {
-		delete(w.runs, a.Run)
-	}
+	return changed
+}
+
+// Idle writes what is owed, and forgets what can be read again.
+func (w *Writer) Idle(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := w.settle(ctx)
+	clear(w.runs)
 	return err
 }
 
-// Idle forgets what can be read again.
-func (w *Writer) Idle(context.Context) error {
+// settle tries again what could not be written.
+func (w *Writer) settle(ctx context.Context) error {
+	var errs []error
+	for run := range w.owed {
+		r, err := w.load(ctx, run)
+		if err == nil && r != nil {
+			err = w.write(r)
+		}
+		if err != nil {
+			errs = append(errs, w.fail(run, err))
+			continue
+		}
+		delete(w.owed, run)
+	}
+	return errors.Join(errs...)
+}
+
+// Close tries once more what could not be written.
+func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	clear(w.runs)
-	return nil
+	return w.settle(context.Background())
 }
 
 // begin is the record of a run that has begun; nil for runs without a folder
 // of this format.
 func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStarted, at time.Time) (*record, error) {
 	stamp, ok := s.Vars["agentfile.run"]
-	if !ok || s.Format != "agentfile" {
+	if !ok || s.Format != format {
 		return nil, nil
 	}
 	p, err := w.Program(ctx, s.Definition)

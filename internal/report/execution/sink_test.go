@@ -3,6 +3,8 @@ package execution_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"iter"
 	"os"
 	"path/filepath"
 	"testing"
@@ -58,6 +60,13 @@ func (w *world) start(format, input string, from *journal.Origin) {
 
 func (w *world) add(facts ...journal.Fact) {
 	w.t.Helper()
+	if err := w.append(facts...); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) append(facts ...journal.Fact) error {
+	w.t.Helper()
 	b := journal.Batch{Run: w.run, Fence: journal.FirstFence, After: w.seq, Index: &journal.Index{Status: journal.Running}}
 	for _, f := range facts {
 		w.seq++
@@ -66,9 +75,7 @@ func (w *world) add(facts ...journal.Fact) {
 	if err := journal.Append(w.t.Context(), w.store, b); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := w.writer.Record(w.t.Context(), journal.Appended{Run: w.run, Events: b.Events}); err != nil {
-		w.t.Fatal(err)
-	}
+	return w.writer.Record(w.t.Context(), journal.Appended{Run: w.run, Events: b.Events})
 }
 
 func (w *world) state() (s execution.State) {
@@ -206,5 +213,84 @@ func TestOtherFormats(t *testing.T) {
 	w.add(journal.RunFinished{Outcome: "ok"})
 	if _, err := os.Stat(filepath.Join(w.root, "outputs")); err == nil {
 		t.Error("something was written")
+	}
+}
+
+// What could not be written is written later, also when nothing more happens
+// in the run, and however many of its appends came at once.
+func TestTroubleIsMadeUpFor(t *testing.T) {
+	for name, again := range map[string]func(*world) error{
+		"idle":  func(w *world) error { return w.writer.Idle(t.Context()) },
+		"close": func(w *world) error { return w.writer.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := begin(t, "agentfile", `{}`)
+			dir := filepath.Join(w.root, "outputs/w", stamp, "execution")
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(dir, nil, 0o600); err != nil { // there can be no folder here
+				t.Fatal(err)
+			}
+			if err := w.append(journal.TaskStarted{Work: work("one"), Kind: "artifact"}); err == nil {
+				t.Error("no error")
+			}
+			if err := w.append(journal.RunFinished{Outcome: "cancelled"}); err == nil {
+				t.Error("no error")
+			}
+			if err := again(w); err == nil {
+				t.Error("no error")
+			}
+			if err := os.Remove(dir); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := again(w); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if s := w.state(); s.Status != "failed" || s.Steps[0].Error != "cancelled" {
+				t.Errorf("%+v", s)
+			}
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := again(w); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(dir); err == nil {
+				t.Error("what was written was owed still")
+			}
+		})
+	}
+}
+
+// noReads is a journal that nobody may read.
+type noReads struct{ journal.Store }
+
+func (noReads) Events(context.Context, journal.RunID, journal.Seq) iter.Seq2[journal.Event, error] {
+	return func(yield func(journal.Event, error) bool) { yield(journal.Event{}, errors.New("it was read")) }
+}
+
+// A run that is seen from its beginning is not read, nor is one of another format.
+func TestTheJournalIsNotReadWithoutNeed(t *testing.T) {
+	w := begin(t, "agentfile", `{}`)
+	writer := execution.New(execution.Options{Root: w.root, Source: noReads{w.store}, Program: program})
+	appends := []journal.Appended{
+		{Run: w.run, Events: []journal.Event{{Seq: 1, Fact: journal.RunStarted{
+			Name: "w", Format: "agentfile", Vars: map[string]journal.Value{"agentfile.run": {JSON: json.RawMessage(`"` + stamp + `"`)}},
+		}}}},
+		{Run: w.run, Events: []journal.Event{{Seq: 2, Fact: journal.TaskStarted{Work: work("one"), Kind: "artifact"}}}},
+	}
+	if err := writer.RecordAll(t.Context(), appends); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.state(); s.Current != "one" {
+		t.Errorf("%+v", s)
+	}
+	other := begin(t, "other", `{}`)
+	writer = execution.New(execution.Options{Root: other.root, Source: noReads{other.store}, Program: program})
+	if err := writer.Record(t.Context(), journal.Appended{Run: other.run, Events: []journal.Event{{Seq: 2, Fact: journal.Claimed{}}}}); err != nil {
+		t.Fatal(err)
 	}
 }
