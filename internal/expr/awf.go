@@ -304,8 +304,11 @@ func world(env Env, paths []foreignPath, convert func(written []string, v any) a
 		last := len(p.written) - 1
 		for _, name := range p.written[:last] {
 			next, isMap := at[name].(map[string]any)
-			if o, isObject := at[name].(object); isObject {
-				next, isMap = o, true // part of what is read as a whole, too
+			switch whole := at[name].(type) { // part of what is read as a whole, too
+			case object:
+				next, isMap = whole, true
+			case doubtfulObject:
+				next, isMap = whole, true
 			}
 			if !isMap {
 				next = map[string]any{}

@@ -450,7 +450,7 @@ func (n *computed) paths() []foreignPath {
 func (n *computed) eval(env Env) (any, error) {
 	direct := n.direct
 	if n.fill != nil {
-		text, err := n.fill.render(env, TemplateOptions{})
+		text, err := n.fill.render(env, TemplateOptions{}, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -21,32 +21,41 @@ type template struct {
 	text   string
 	parsed *gotemplate.Template // nil: the text is plain
 	reads  []foreignPath
+	keyed  bool // it writes keys of objects, which range gives
 }
 
 // TemplateOptions is what a place that fills templates in has to offer.
 type TemplateOptions struct {
 	// ReadFile is what the function readFile does; nil refuses it.
 	ReadFile func(path string) (string, error)
-	// Quote writes inputs for a shell, because nobody vouches for them. The
-	// author can ask for the bare value with raw.
-	Quote bool
 }
 
 // Fill writes a template's text; e is of the dialect AWFTemplate.
 func (e *Expr) Fill(env Env, o TemplateOptions) (string, error) {
 	t, ok := e.other.(*template)
 	if !ok || e.broken {
-		return "", &EvalError{Problem: ProblemNotParsed, Span: e.Span, Text: e.Text, Message: "The template cannot be used.", Help: "Mend its mistakes first."}
+		return "", e.unusable()
 	}
-	return t.render(env, o)
+	return t.render(env, o, nil)
 }
 
-// functions are those of AWF; o decides about two of them.
-func functions(o TemplateOptions, tree map[string]any) gotemplate.FuncMap {
-	out := gotemplate.FuncMap{
-		"escape": func(v any) string { return shellQuote(bare(v)) },
-		"raw":    func(v any) string { return bare(v) },
-		"json":   func(v any) any { return like(v, jsonText(v)) },
+// functions are those of AWF; the options decide about two of them.
+func functions(o TemplateOptions, shell *ShellOptions, tree map[string]any) gotemplate.FuncMap {
+	out := printers()
+	maps.Copy(out, gotemplate.FuncMap{
+		"escape": func(v any) any {
+			if shell != nil {
+				return quoted(bare(v))
+			}
+			return shellQuote(bare(v))
+		},
+		"raw": func(v any) string { return bare(v) },
+		"json": func(v any) any {
+			if doubtful(v) {
+				return word(jsonText(v))
+			}
+			return jsonText(v)
+		},
 		"split": func(v, by any) []any {
 			var out []any
 			for part := range strings.SplitSeq(bare(v), bare(by)) {
@@ -60,11 +69,11 @@ func functions(o TemplateOptions, tree map[string]any) gotemplate.FuncMap {
 				return list
 			}
 			var parts []string
-			var kind any // untrusted when one of them is
+			var kind any // doubtful when one of them is
 			for i := range v.Len() {
 				one := v.Index(i).Interface()
 				parts = append(parts, bare(one))
-				if _, ok := one.(untrusted); ok {
+				if doubtful(one) {
 					kind = one
 				}
 			}
@@ -77,20 +86,12 @@ func functions(o TemplateOptions, tree map[string]any) gotemplate.FuncMap {
 			}
 			return o.ReadFile(bare(path))
 		},
-	}
+	})
 	for _, root := range roots {
 		out[root] = func() any { return tree[root] }
 	}
 	return out
 }
-
-// shellQuote makes one word of a text, whatever is in it.
-func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-// untrusted is a text that is quoted wherever it is written.
-type untrusted string
-
-func (u untrusted) String() string { return shellQuote(string(u)) }
 
 // object and list write themselves as JSON.
 type (
@@ -100,44 +101,6 @@ type (
 
 func (o object) String() string { return jsonText(map[string]any(o)) }
 func (l list) String() string   { return jsonText([]any(l)) }
-
-// doubted is an input that nobody vouches for: of what is no single text, the
-// JSON.
-func doubted(v any) any {
-	switch x := v.(type) {
-	case string:
-		return untrusted(x)
-	case map[string]any, []any:
-		return untrusted(jsonText(x))
-	}
-	return v
-}
-
-// like is a text that was made of a value, and as trusted as that.
-func like(v any, text string) any {
-	if _, ok := v.(untrusted); ok {
-		return untrusted(text)
-	}
-	return text
-}
-
-func jsonText(v any) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return fmt.Sprint(v)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// bare is a value without the quotes that nobody asked for.
-func bare(v any) string {
-	if u, ok := v.(untrusted); ok {
-		return string(u)
-	}
-	return fmt.Sprint(v)
-}
 
 // presentable prepares a value to be written by a template.
 func presentable(v any) any {
@@ -165,7 +128,7 @@ func readTemplate(text string, report reporter) foreign {
 	if !strings.Contains(text, "{{") {
 		return t
 	}
-	parsed, err := gotemplate.New("").Funcs(functions(TemplateOptions{}, nil)).Option("missingkey=error").Parse(text)
+	parsed, err := gotemplate.New("").Funcs(functions(TemplateOptions{}, nil, nil)).Option("missingkey=error").Parse(text)
 	if err != nil {
 		start, end, message := templateMistake(text, err)
 		report(CodeForeign, start, end, "The template cannot be understood: "+message+".",
@@ -254,6 +217,7 @@ func (t *template) collect(n goparse.Node, top bool) {
 	case *goparse.IfNode:
 		t.branch(&x.BranchNode, top, top)
 	case *goparse.RangeNode:
+		t.keyed = t.keyed || len(x.Pipe.Decl) > 1
 		t.branch(&x.BranchNode, top, false)
 	case *goparse.WithNode:
 		t.branch(&x.BranchNode, top, false)
@@ -283,7 +247,7 @@ func (t *template) add(path []string, pos int, lead string) {
 
 func (t *template) paths() []foreignPath { return t.reads }
 
-func (t *template) eval(env Env) (any, error) { return t.render(env, TemplateOptions{}) }
+func (t *template) eval(env Env) (any, error) { return t.render(env, TemplateOptions{}, nil) }
 
 // maxFilled bounds what a template can grow to.
 const maxFilled = 64 << 20
@@ -299,30 +263,31 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Builder.Write(p)
 }
 
-func (t *template) render(env Env, o TemplateOptions) (string, error) {
+// render writes the text; shell is nil when it is not for a shell.
+func (t *template) render(env Env, o TemplateOptions, shell *ShellOptions) (string, error) {
 	if t.parsed == nil {
 		return t.text, nil
 	}
+	var refused error
 	tree, _ := world(env, t.reads, func(written []string, v any) any {
-		if !o.Quote || written[0] != "inputs" {
+		if shell == nil {
 			return presentable(v)
 		}
-		all, isMap := v.(map[string]any)
-		if len(written) > 1 || !isMap {
-			return doubted(v)
+		marked, err := shell.doubted(written, v, t.keyed)
+		if err != nil && refused == nil {
+			refused = err
 		}
-		out := make(object, len(all))
-		for name, one := range all {
-			out[name] = doubted(one)
-		}
-		return out
+		return marked
 	})
+	if refused != nil {
+		return "", &EvalError{Problem: ProblemType, Text: t.text, Message: fmt.Sprintf("The template could not be filled in: %v.", refused), Help: "Check what the template does with its values."}
+	}
 	clone, err := t.parsed.Clone()
 	if err != nil {
 		return "", err
 	}
 	var b bounded
-	if err := clone.Funcs(functions(o, tree)).Execute(&b, tree); err != nil {
+	if err := clone.Funcs(functions(o, shell, tree)).Execute(&b, tree); err != nil {
 		return "", t.explain(env, err)
 	}
 	return b.String(), nil
@@ -409,7 +374,7 @@ func filled(v any, env Env) (any, error) {
 	var err error
 	switch x := v.(type) {
 	case *template:
-		return x.render(env, TemplateOptions{})
+		return x.render(env, TemplateOptions{}, nil)
 	case []any:
 		out := make([]any, len(x))
 		for i := range x {
@@ -456,7 +421,7 @@ func (it *items) eval(env Env) (any, error) {
 			}
 		}
 	}
-	text, err := it.fill.render(env, TemplateOptions{})
+	text, err := it.fill.render(env, TemplateOptions{}, nil)
 	if err != nil {
 		return nil, err
 	}

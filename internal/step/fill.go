@@ -40,19 +40,54 @@ func (j *Job) Folder() string {
 	return j.Dir
 }
 
-// Fill writes a template with what the step reads. shell says that a shell
-// will read the text: inputs that nobody vouches for are quoted then.
-func (j *Job) Fill(template string, values expr.Values, shell bool) (string, error) {
+// Fill writes a template with what the step reads.
+func (j *Job) Fill(template string, values expr.Values) (string, error) {
 	if !strings.Contains(template, "{{") {
 		return template, nil
 	}
-	e, list := expr.ParseValue(expr.AWFTemplate, template, source.Span{})
-	if list.Errors() {
-		return "", Errorf(ClassInput, "step %q: %s", j.Step.ID, list[0].Message)
+	e, err := j.template(template)
+	if err != nil {
+		return "", err
 	}
-	text, err := e.Fill(values, expr.TemplateOptions{ReadFile: j.readFile, Quote: shell && j.Untrusted})
+	text, err := e.Fill(values, expr.TemplateOptions{ReadFile: j.readFile})
 	if err != nil {
 		return "", Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
+	}
+	return text, nil
+}
+
+func (j *Job) template(text string) (*expr.Expr, error) {
+	e, list := expr.ParseValue(expr.AWFTemplate, text, source.Span{})
+	if list.Errors() {
+		return nil, Errorf(ClassInput, "step %q: %s", j.Step.ID, list[0].Message)
+	}
+	return e, nil
+}
+
+// FillShell writes a template as a command for a shell, which is named by its
+// path. What steps gave is data there and no code; so is what else the doubts
+// name, and in a run whose input nobody vouches for that input.
+func (j *Job) FillShell(template, shell string, values expr.Values, doubts []string) (expr.ShellText, error) {
+	if !strings.Contains(template, "{{") {
+		return expr.ShellText{Run: template, Read: template}, nil
+	}
+	e, err := j.template(template)
+	if err != nil {
+		return expr.ShellText{}, err
+	}
+	o := expr.ShellOptions{TemplateOptions: expr.TemplateOptions{ReadFile: j.readFile}, Doubts: append([]string{"states", "error"}, doubts...)}
+	if j.Untrusted {
+		o.Doubts, o.OneWord = append(o.Doubts, "loop", "inputs"), []string{"inputs"}
+	}
+	name := filepath.Base(shell)
+	o.Zsh = name == "zsh"
+	text, err := e.FillShell(values, o)
+	if err != nil {
+		return expr.ShellText{}, Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
+	}
+	if text.Values > 0 && !expr.IsShell(name) {
+		return expr.ShellText{}, Errorf(ClassInput, "step %q puts values into a command for %s, and how to do that safely is known for sh and its like only; "+
+			"write \"shell: /bin/sh\", or {{raw …}} around values that are code", j.Step.ID, name)
 	}
 	return text, nil
 }

@@ -166,19 +166,91 @@ func TestTold(t *testing.T) {
 		`type: for_each, items: [1], body: [y], timeout: 5`:                                    "AWF008 for_each",
 		`type: step, command: x, on_failure: {message: m, status: 0}`:                          "AWF004 0",
 		`type: step, command: x, on_failure: {message: m, status: 300}`:                        "AWF004 300",
-		`type: step, command: "{{.states.x.Attempt}}"`:                                         "AWF011 states.x.Attempt",
+		`type: step, command: "a {{.states.x.Attempt}}"`:                                         "AWF011 states.x.Attempt",
 		`type: step, command: "{{.workflow.Nmae}}"`:                                            "AWF011 workflow.Nmae",
 		`type: step, command: x, transitions: [{when: "error.Stat == 1", goto: z}, {goto: z}]`: "AWF011 error.Stat",
 		`type: step, command: x, retry: {max_attempts: 2, initial_delay: 3}`:                   "AWF015 3",
+		`type: step, command: "eval {{.states.x.Output}}"`:                                     "AWF020 eval {{.states.x.Output}}",
+		`type: step, command: "bash -ec 'echo {{.states.x.Output}}'"`:                          "AWF020 bash -ec 'echo {{.states.x.Output}}'",
+		`type: step, command: "ssh host ls '{{.states.x.Output}}'"`:                            "AWF020 ssh host ls '{{.states.x.Output}}'",
+		`type: step, command: "{{.states.x.Output}} now"`:                                      "AWF020 {{.states.x.Output}} now",
+		`type: step, script_file: py.sh`:                                                       "AWF020 py.sh",
 	} {
 		text := "name: f\ninputs: [{name: t}]\nstates:\n  initial: x\n  x: {" + keys + ", on_success: z}\n  y: {type: step, command: x, on_success: z}\n  z: {type: terminal}\n"
-		_, list := compile(text, files{"c.yaml": "name: c\nstates:\n  initial: z\n  z: {type: terminal}\n"})
+		_, list := compile(text, files{
+			"c.yaml": "name: c\nstates:\n  initial: z\n  z: {type: terminal}\n", "py.sh": "#!/usr/bin/env python3\nprint('{{.states.x.Output}}')",
+		})
 		var got []string
 		for _, d := range list {
 			got = append(got, string(d.Code)+" "+text[d.Span.Start:d.Span.End])
 		}
 		if len(got) != 1 || got[0] != want {
 			t.Errorf("%s: %q", keys, got)
+		}
+	}
+}
+
+// Values that no shell takes for code, and those that the author calls code, are
+// nothing to be told about.
+func TestValuesThatAreData(t *testing.T) {
+	for _, command := range []string{
+		`echo {{.states.x.Output}}`, `sh -c 'echo "$1"' sh "{{.states.x.Output}}"`, `eval {{raw .states.x.Output}}`, `{{ raw .states.x.Output }}`, `{{.states.x.Output | raw}} now`,
+		`evaluate {{.states.x.Output}}`, `bash build.sh -c {{.states.x.Output}}`, `eval x; echo {{.states.x.Output}}`,
+	} {
+		p, list := compile("name: f\nstates:\n  initial: x\n  x: {type: step, command: x, on_success: y}\n  y:\n    type: step\n    command: >-\n      "+command+"\n    on_success: z\n  z: {type: terminal}\n", nil)
+		if p == nil || len(list) > 0 {
+			t.Errorf("%s: %v", command, list)
+		}
+	}
+}
+
+// Items of a loop and inputs of a child that came from steps are data there, too.
+func TestDoubts(t *testing.T) {
+	child := files{"c.yaml": `name: c
+inputs: [{name: i}]
+states:
+  initial: each
+  each: {type: for_each, items: "{{.inputs.i}}", body: [b], on_complete: deeper}
+  b: {type: step, command: "echo {{.loop.Item}}"}
+  deeper: {type: call_workflow, workflow: d, inputs: {i: "{{.inputs.i}}"}, on_success: z}
+  z: {type: terminal}
+`, "d.yaml": "name: d\ninputs: [{name: i}]\nstates:\n  initial: b\n  b: {type: step, command: 'echo {{.inputs.i}}', on_success: z}\n  z: {type: terminal}\n"}
+	doubts := func(p *ir.Program) (out []string) {
+		var walk func(p *ir.Program, name string)
+		walk = func(p *ir.Program, name string) {
+			for b := range p.Blocks {
+				for i := range p.Blocks[b].Steps {
+					s := &p.Blocks[b].Steps[i]
+					if t := s.Task(); t != nil && t.Kind == "command" {
+						out = append(out, name+s.ID+string(t.Settings.Get("doubts")))
+					}
+					if c, ok := s.Action.(ir.Call); ok {
+						walk(&p.Children[c.Child], name+s.ID+".")
+					}
+				}
+			}
+		}
+		walk(p, "")
+		return out
+	}
+	for text, want := range map[string]string{
+		`  a: {type: step, command: x, on_success: each}
+  each: {type: for_each, items: "{{.states.a.Output}}", body: [b, inner], on_complete: z}
+  b: {type: step, command: "echo {{.loop.Item}}"}
+  inner: {type: for_each, items: [1], body: [c]}
+  c: {type: step, command: "echo {{.loop.Parent.Item}}"}
+`: `[a b["loop"] c["loop"]]`,
+		`  a: {type: for_each, items: "*.go, {{.inputs.i}}", body: [b], on_complete: z}
+  b: {type: step, command: "echo {{.loop.Item}}"}
+`: "[b]",
+		`  a: {type: step, command: x, on_success: call}
+  call: {type: call_workflow, workflow: c, inputs: {i: "{{.states.a.Output}}"}, on_success: own}
+  own: {type: call_workflow, workflow: c, inputs: {i: "{{.inputs.i}}"}, on_success: z}
+`: `[a call.deeper.b["loop","inputs"] call.b["loop","inputs"] own.deeper.b own.b]`,
+	} {
+		p, list := compile("name: f\ninputs: [{name: i}]\nstates:\n  initial: a\n"+text+"  z: {type: terminal}\n", child)
+		if got := fmt.Sprint(doubts(p)); got != want || list.Errors() {
+			t.Errorf("%s: got %s, want %s; %v", text, got, want, list)
 		}
 	}
 }

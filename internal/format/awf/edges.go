@@ -244,6 +244,9 @@ func (l *lowering) hookStep(id string, hooks []hook, set hookSettings, at source
 	if l.exports() != nil {
 		t.Settings.Put("export", l.exports(), at)
 	}
+	if l.doubtful {
+		t.Settings.Put("doubts", []string{"loop"}, at)
+	}
 	out := ir.Step{ID: id, Type: "hook", Implied: true, Action: t, Span: at}
 	out.Reads = l.reads(texts...)
 	l.commandReads(&out)

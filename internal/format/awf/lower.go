@@ -29,6 +29,7 @@ type lowering struct {
 	children map[string]int  // by path: position in Program.Children
 	seen     map[string]bool // what was reported once already
 	loops    int             // around what is being lowered
+	doubtful bool            // what one of these goes through came from steps
 	within   []*state        // loops and parallel steps being lowered
 	vars     map[string]ir.Var
 	used     []*source.File // templates, which are read before there is a program
@@ -400,7 +401,8 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 		body = append(body, name)
 		inside.members = append(inside.members, name.Value)
 	}
-	loop := ir.Loop{Block: l.block(s.name.Value, body, inside), Max: int(s.max), Span: s.at}
+	loop := ir.Loop{Max: int(s.max), Span: s.at}
+	before := l.doubtful
 	if s.kind == kindForEach {
 		if loop.Max == 0 {
 			loop.Max = maxIterations
@@ -416,6 +418,7 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 		if loop.Each.Items == nil {
 			loop.Each.Items = own("[]")
 		}
+		l.doubtful = l.doubtful || l.ofSteps(loop.Each.Items)
 	} else {
 		if loop.Max == 0 {
 			loop.Max = usualIterations
@@ -424,6 +427,8 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 			loop.While = l.condition(expr.AWF, s.while)
 		}
 	}
+	loop.Block = l.block(s.name.Value, body, inside)
+	l.doubtful = before
 	if s.breakWhen.Value != "" {
 		loop.BreakWhen = l.condition(expr.AWFLenient, s.breakWhen)
 	}
@@ -435,6 +440,13 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 		out.Timeout = 0
 	}
 	out.Action, out.Result = loop, own(loopState)
+}
+
+// ofSteps tells whether what an expression gives came from steps.
+func (l *lowering) ofSteps(e *expr.Expr) bool {
+	return slices.ContainsFunc(e.Paths(), func(p expr.Path) bool {
+		return p.Written[0] == "states" || p.Written[0] == "error" || p.Written[0] == "loop" && l.doubtful
+	})
 }
 
 // value parses an expression that may have any value; nil after a mistake.
@@ -475,7 +487,7 @@ func (l *lowering) call(s *state, out *ir.Step) {
 			call.Child = len(l.p.Children) - 1
 			program = &l.p.Children[call.Child]
 		}
-		types := inputTypes(program)
+		types, doubtful := inputTypes(program), false
 		if s.given != nil {
 			for _, pair := range s.given.Pairs {
 				kind, known := types[pair.Key.Value]
@@ -493,11 +505,16 @@ func (l *lowering) call(s *state, out *ir.Step) {
 					dialect = expr.AWFNumber
 				}
 				if e := l.value(dialect, given); e != nil {
+					doubtful = doubtful || l.ofSteps(e)
 					call.Inputs = append(call.Inputs, ir.Binding{Name: pair.Key.Value, Value: e, Span: pair.Key.Span})
 				}
 			}
 		}
 		l.wanted(s, program, &call)
+		if doubtful {
+			l.p.Children = append(l.p.Children, mistrusted(&l.p.Children[call.Child]))
+			call.Child = len(l.p.Children) - 1
+		}
 	}
 	if call.Child < 0 { // reported; what is left must still be a program
 		out.Action = ir.Route{}
@@ -505,6 +522,29 @@ func (l *lowering) call(s *state, out *ir.Step) {
 		return
 	}
 	out.Action, out.Result = call, own(callState(&call))
+}
+
+// mistrusted is a program whose inputs came from steps: in its commands, and in
+// those of programs that it calls, they are data.
+func mistrusted(p *ir.Program) ir.Program {
+	out := *p
+	out.Blocks = slices.Clone(p.Blocks)
+	for b := range out.Blocks {
+		out.Blocks[b].Steps = slices.Clone(out.Blocks[b].Steps)
+		for i := range out.Blocks[b].Steps {
+			s := &out.Blocks[b].Steps[i]
+			if t, ok := s.Action.(ir.Task); ok && (t.Kind == "command" || t.Kind == "hook") {
+				t.Settings = slices.DeleteFunc(slices.Clone(t.Settings), func(one ir.Setting) bool { return one.Name == "doubts" })
+				t.Settings.Put("doubts", []string{"loop", "inputs"}, s.Span)
+				s.Action = t
+			}
+		}
+	}
+	out.Children = make([]ir.Program, len(p.Children))
+	for i := range p.Children {
+		out.Children[i] = mistrusted(&p.Children[i])
+	}
+	return out
 }
 
 // callState is the state of a call: each output by its name, and as Output the

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
@@ -50,10 +51,47 @@ func (l *lowering) command(s *state, out *ir.Step) {
 	if names := l.exports(); len(names) > 0 {
 		t.Settings.Put("export", names, s.at)
 	}
+	if l.doubtful {
+		t.Settings.Put("doubts", []string{"loop"}, s.at)
+	}
 	out.Reads = l.reads(body, s.dir, s.shell, s.timeoutText)
+	l.asCode(body, s.scriptFile.Value != "")
 	l.commandReads(out)
 	out.Action, out.Result = t, own(failedState)
 	out.Type = kindCommand
+}
+
+var (
+	readsStep = regexp.MustCompile(`\{\{[^{}]*\bstates\b[^{}]*\}\}`)
+	saysRaw   = regexp.MustCompile(`^\{\{-?\s*(raw|escape)\b|\|\s*(raw|escape)\s*-?\}\}$`)
+	// evaluates is a command that reads its arguments as code once more.
+	evaluates = regexp.MustCompile(`(^|[\s;|&(])((eval|ssh)\s[^;|&\n]*|(ba|da|z|k)?sh\s+(-[a-z]+\s+)*-[a-z]*c\s+('[^']*|"[^"]*|[^'"\s]*))$`)
+)
+
+// asCode tells when what a step gave is taken for code, which our quotes cannot
+// help.
+func (l *lowering) asCode(body text.Text, script bool) {
+	by := expr.Interpreter(body.Value)
+	for _, at := range readsStep.FindAllStringIndex(body.Value, -1) {
+		if saysRaw.MatchString(body.Value[at[0]:at[1]]) {
+			continue
+		}
+		before := body.Value[:at[0]]
+		switch {
+		case script && by != "" && !expr.IsShell(by):
+			l.report(CodeAsCode, diag.Warning, body.Span, fmt.Sprintf("What a step gave becomes a part of this script for %s: whoever wrote that can have it do anything.", by),
+				"Print the value in a step of its own, and let the script read it from a file.")
+			return
+		case evaluates.MatchString(before):
+			l.report(CodeAsCode, diag.Warning, body.Span, "What a step gave is read as code here, by a second shell: whoever wrote that can have it do anything.",
+				"Hand it over as an argument: sh -c 'echo \"$1\"' sh \"{{.states.STEP.Output}}\".")
+			return
+		case strings.TrimSpace(before) == "":
+			l.report(CodeAsCode, diag.Note, body.Span, "What a step gave is the command here. It is taken as words: quotes, pipes and the like in it mean nothing.",
+				"Write {{raw .states.STEP.Output}} if it is code that you trust.")
+			return
+		}
+	}
 }
 
 // script reads a script file now, so that the run pins it; what is not in the

@@ -19,6 +19,9 @@ type Settings struct {
 	Shell      string   `json:"shell,omitempty"`       // empty: the user's
 	Timeout    string   `json:"timeout,omitempty"`     // seconds, or a duration
 	Export     []string `json:"export,omitempty"`      // inputs that it sees as environment variables
+	// Doubts are "loop" and "inputs", when what these hold came from steps: then
+	// it is never a part of the command's code, as what steps gave is not.
+	Doubts []string `json:"doubts,omitempty"`
 }
 
 // Kind is the step kind "command".

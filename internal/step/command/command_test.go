@@ -132,14 +132,116 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// What nobody vouches for is one word, unless the author says raw.
 func TestUntrustedInputs(t *testing.T) {
 	dir := t.TempDir()
 	with := func(j *step.Job) {
-		reads(dir, map[string]string{"input": `{"x":"$(echo pwned)"}`})(j)
+		reads(dir, map[string]string{"input": `{"x":"$(echo pwned)  'y'","list":["$(id)"]}`, "loop": `{"item":"a $(id)"}`})(j)
 		j.Untrusted = true
 	}
-	if left, err := run(t, dir, cmd(`echo {{.inputs.x}}`), with); err != nil || left.Output != "$(echo pwned)\n" {
-		t.Errorf("%+v, %v", left, err)
+	for template, want := range map[string]string{
+		`printf '[%s]' {{.inputs.x}}`:                                                   "[$(echo pwned)  'y']",
+		`printf '[%s]' "{{.inputs.x}}"`:                                                 "[$(echo pwned)  'y']",
+		`printf '[%s]' {{escape .inputs.x}}`:                                            "[$(echo pwned)  'y']",
+		`printf '[%s]' {{trimSpace .inputs.x}}`:                                         "[$(echo pwned)  'y']",
+		`printf '[%s]' {{index .inputs "x"}}`:                                           "[$(echo pwned)  'y']",
+		`printf '[%s]' {{json .inputs.x}}`:                                              `["$(echo pwned)  'y'"]`,
+		`printf '[%s]' {{.inputs.list}}`:                                                `[["$(id)"]]`,
+		`printf '[%s]' {{range .inputs.list}}{{.}}{{end}}`:                              "[$(id)]",
+		`printf '[%s]' {{.loop.Item}}`:                                                  "[a][$(id)]",
+		`printf '[%s]' {{raw .inputs.x}}`:                                               "[pwned][y]",
+		`printf '[%s]' {{printf "%.6s" .inputs.x}}`:                                     "[$(echo]",
+		`printf '[%s]' {{urlquery .inputs.x}}`:                                          "[%24%28echo+pwned%29++%27y%27]",
+		`{{if eq .inputs.x "$(echo pwned)  'y'"}}printf same{{end}}`:                    "same",
+		`{{range $k, $v := .inputs}}{{if eq $k "x"}}printf '[%s]' {{$v}}{{end}}{{end}}`: "[$(echo pwned)  'y']",
+	} {
+		if left, err := run(t, dir, cmd(template), with); err != nil || left.Output != want {
+			t.Errorf("%s: %+v, %v", template, left, err)
+		}
+	}
+	for _, set := range []steptest.Settings{
+		{"script": "#!/usr/bin/env python3\nprint('{{.inputs.x}}')"}, // nobody knows how to quote for it
+		{"command": "echo {{.inputs.x}}", "shell": "/usr/bin/fish"},
+	} {
+		if left, err := run(t, dir, set, with); err == nil {
+			t.Errorf("%v: %+v", set, left)
+		}
+	}
+}
+
+// What a step gave is data wherever a command has it: in all kinds of quotes, in
+// texts that follow a command, in comments. None of it is ever run.
+func TestValuesAreNoCode(t *testing.T) {
+	dir := t.TempDir()
+	nasty := []string{
+		"plain", "two  words", "$(touch pwned)", "`touch pwned`", "'; touch pwned; '", `"; touch pwned; "`, `\`, `\\"`, `a\`, "x\nEOF\ntouch pwned\n", "\ntouch pwned\n",
+		"*", "~", "#", "${HOME}", "a&b|c;d>e<f(g)h", "-n", "é'\"`$\\", "EOF", "!!", "{a,b}", "a=b", "\t",
+	}
+	words := func(v string) string { return strings.Join(strings.Fields(v), "][") }
+	same := func(v string) string { return v }
+	cases := []struct {
+		template string
+		want     func(v string) string
+	}{
+		{`printf '[%s]' "{{.states.a.Output}}"`, same},
+		{`printf '[%s]' '{{.states.a.Output}}'`, same},
+		{`printf '[%s]' pre"a{{.states.a.Output}}b"post`, func(v string) string { return "prea" + v + "bpost" }},
+		{`set -f; printf '[%s]' {{.states.a.Output}}`, words},
+		{`printf '[%s]' {{escape .states.a.Output}}`, same},
+		{`printf '[%s]' "$(printf %s "{{.states.a.Output}}x")"`, func(v string) string { return v + "x" }},
+		{`printf '[%s]' "$(printf %s '{{.states.a.Output}}x')"`, func(v string) string { return v + "x" }},
+		{"printf '[%s]' \"`printf %s '{{.states.a.Output}}x'`\"", func(v string) string { return v + "x" }},
+		{"cat <<EOF\n[{{.states.a.Output}}]\nEOF", func(v string) string { return "[" + v + "]\n" }},
+		{"cat <<'EOF'\n[{{.states.a.Output}}] $HOME `x` \\n\nEOF\necho after", func(v string) string { return "[" + v + "] $HOME `x` \\n\nafter\n" }},
+		{"cat <<-\\EOF | cat\n\t[{{.states.a.Output}}]\n\tEOF\necho 'it'", func(v string) string { return "[" + v + "]\nit\n" }},
+		{"cat <<A <<'B'\nx {{.states.a.Output}}\nA\n[{{.states.a.Output}}]\nB\n", func(v string) string { return "[" + v + "]\n" }},
+		{"# about {{.states.a.Output}}\nprintf '[ok]'", func(string) string { return "ok" }},
+		{`x={{.states.a.Output}}; printf '[%s]' "$x"`, same},
+		{`printf '[%s]' "${none:-{{.states.a.Output}}}"`, same},
+		{`if [ "{{.states.a.Output}}" = "" ]; then :; fi; printf '[ok]'`, func(string) string { return "ok" }},
+		{`case "{{.states.a.Output}}" in x) ;; *) printf '[%s]' "$(case y in y) printf %s "{{.states.a.Output}}x";; esac)";; esac`, func(v string) string { return v + "x" }},
+		{"#!/bin/sh\nprintf '[%s]' \"{{.states.a.Output}}\"", same},
+	}
+	for _, shell := range []string{"/bin/sh", "/bin/bash"} {
+		if _, err := os.Stat(shell); err != nil {
+			continue
+		}
+		for _, c := range cases {
+			for _, v := range nasty {
+				want := "[" + c.want(v) + "]"
+				if strings.HasPrefix(c.template, "cat") {
+					want = c.want(v)
+				}
+				set := steptest.Settings{"command": c.template, "shell": shell}
+				if strings.HasPrefix(c.template, "#!") {
+					set = steptest.Settings{"script": c.template}
+				}
+				left, err := run(t, dir, set, reads(dir, map[string]string{"states.a.Output": string(step.JSON(v))}))
+				if err != nil || left.Output != want {
+					t.Errorf("%s: %s with %q: %q, want %q; %s %v", shell, c.template, v, left.Output, want, left.Stderr, err)
+				}
+				if _, err := os.Stat(filepath.Join(dir, "pwned")); err == nil {
+					t.Fatalf("%s: %s with %q was run", shell, c.template, v)
+				}
+			}
+		}
+	}
+}
+
+// In arithmetic a shell runs what it reads: there only numbers may stand.
+func TestArithmetic(t *testing.T) {
+	dir := t.TempDir()
+	for _, template := range []string{`echo $(({{.states.a.Output}} + 1))`, `[[ {{.states.a.Output}} -gt 3 ]]; echo $?`, `((x = {{.states.a.Output}})); echo $x`} {
+		set := steptest.Settings{"command": template, "shell": "/bin/bash"}
+		for value, fits := range map[string]bool{"4\n": true, "x[$(touch pwned)]": false, "a": false} {
+			left, err := run(t, dir, set, reads(dir, map[string]string{"states.a.Output": string(step.JSON(value))}))
+			if (err == nil) != fits {
+				t.Errorf("%s with %q: %+v, %v", template, value, left, err)
+			}
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Error(entries, err)
 	}
 }
 

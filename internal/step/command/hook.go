@@ -26,6 +26,8 @@ type HookSettings struct {
 	// Files must be there.
 	Files  []string `json:"files,omitempty"`
 	Export []string `json:"export,omitempty"`
+	// Doubts is that of Settings.
+	Doubts []string `json:"doubts,omitempty"`
 }
 
 // HookSetting is one hook: a line to tell, or a command.
@@ -76,7 +78,7 @@ func (Hook) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 			return step.Result{}, err
 		}
 	}
-	r := runner{job: job, values: values, export: set.Export}
+	r := runner{job: job, values: values, export: set.Export, doubts: set.Doubts}
 	defer r.close()
 	var notes []step.Note
 	done := job.Noted(journal.NoteCommand)
@@ -149,7 +151,7 @@ func failedAt(name string, value json.RawMessage) json.RawMessage {
 // hook does one hook and returns what there is to tell.
 func (r *runner) hook(ctx context.Context, h HookSetting, noted bool) (said string, err error) {
 	if h.Command == "" {
-		return r.job.Fill(h.Log, r.values, false)
+		return r.job.Fill(h.Log, r.values)
 	}
 	text, command, err := r.prepare(Settings{Command: h.Command})
 	if err != nil {
@@ -179,7 +181,7 @@ func (r *runner) hook(ctx context.Context, h HookSetting, noted bool) (said stri
 
 // there wants a file to exist.
 func there(job *step.Job, template string, values expr.Values) error {
-	path, err := job.Fill(template, values, false)
+	path, err := job.Fill(template, values)
 	if err != nil || path == "" {
 		return err
 	}

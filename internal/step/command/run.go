@@ -56,7 +56,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		ctx, stop = context.WithTimeoutCause(ctx, limit, errSlow)
 		defer stop()
 	}
-	r := runner{job: job, values: values, export: set.Export}
+	r := runner{job: job, values: values, export: set.Export, doubts: set.Doubts}
 	defer r.close()
 	text, command, err := r.prepare(set)
 	if err != nil {
@@ -92,7 +92,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 var errSlow = errors.New("the step's time is up")
 
 func timeout(job *step.Job, template string, values expr.Values) (time.Duration, error) {
-	text, err := job.Fill(template, values, false)
+	text, err := job.Fill(template, values)
 	if err != nil {
 		return 0, err
 	}
@@ -134,6 +134,7 @@ type runner struct {
 	job    *step.Job
 	values expr.Values
 	export []string
+	doubts []string
 	files  []string // to be removed
 }
 
@@ -143,29 +144,33 @@ func (r *runner) close() {
 	}
 }
 
-// prepare makes a command of the settings; text is what the shell gets to read.
+// prepare makes a command of the settings; text is how people read it.
 func (r *runner) prepare(set Settings) (text string, c process.Command, err error) {
 	job := r.job
-	fill := func(template string, shell bool) string {
+	fill := func(template string) string {
 		var filled string
 		if err == nil {
-			filled, err = job.Fill(template, r.values, shell)
+			filled, err = job.Fill(template, r.values)
 		}
 		return filled
 	}
-	dir := fill(set.Dir, false)
-	shell := fill(set.Shell, false)
+	dir := fill(set.Dir)
+	shell := cmp.Or(fill(set.Shell), userShell())
 	script := set.Script
 	if set.ScriptFile != "" && err == nil {
-		if script, err = readScript(fill(set.ScriptFile, false), set.Folder); err != nil {
+		if script, err = readScript(fill(set.ScriptFile), set.Folder); err != nil {
 			return "", c, step.Errorf(step.ClassMissing, "the script of step %q cannot be read: %v", job.Step.ID, err)
 		}
 	}
-	text = fill(cmp.Or(set.Command, script), true)
 	if err != nil {
 		return "", c, err
 	}
-	c, err = r.command(text, shell, set.Command == "")
+	filled, err := r.fill(cmp.Or(set.Command, script), shell, set.Command == "")
+	if err != nil {
+		return "", c, err
+	}
+	text = filled.Read
+	c, err = r.command(filled.Run, shell, set.Command == "")
 	if err != nil {
 		return "", c, err
 	}
@@ -186,9 +191,29 @@ func (r *runner) prepare(set Settings) (text string, c process.Command, err erro
 	return text, c, nil
 }
 
+// fill writes a command, or a script for the program that its first line names.
+// What other programs than shells do with a value cannot be known: it stands
+// there as it is, unless it came from outside.
+func (r *runner) fill(template, shell string, script bool) (expr.ShellText, error) {
+	by := expr.Interpreter(template)
+	if !script || by == "" || expr.IsShell(by) {
+		return r.job.FillShell(template, cmp.Or(by, shell), r.values, r.doubts)
+	}
+	if r.job.Untrusted && strings.Contains(template, "{{") {
+		return expr.ShellText{}, step.Errorf(step.ClassInput, "step %q puts values into a script for %s, and nobody vouches for the input of this run; let the script read the variables AWF_INPUT_… instead",
+			r.job.Step.ID, by)
+	}
+	text, err := r.job.Fill(template, r.values)
+	return expr.ShellText{Run: text, Read: text}, err
+}
+
 // mostArgument is how long a command may be to be an argument: systems allow
 // as little as 128 KiB.
 const mostArgument = 96 << 10
+
+// mostInputs is how much of the environment inputs may take up together: all of
+// it, with the arguments, may be as little as 1 MiB.
+const mostInputs = 512 << 10
 
 // command hands a text to a shell, or runs it as the script that it is.
 func (r *runner) command(text, shell string, script bool) (process.Command, error) {
@@ -196,7 +221,7 @@ func (r *runner) command(text, shell string, script bool) (process.Command, erro
 	if err != nil {
 		return process.Command{}, err
 	}
-	c := process.Command{Dir: r.job.Folder(), Env: env, Path: cmp.Or(shell, userShell())}
+	c := process.Command{Dir: r.job.Folder(), Env: env, Path: shell}
 	switch {
 	case script && strings.HasPrefix(text, "#!"):
 		if c.Path, err = r.file("script", text, 0o700); err != nil {
@@ -237,6 +262,7 @@ func (r *runner) file(name, text string, mode os.FileMode) (string, error) {
 func (r *runner) environment() ([]string, error) {
 	env := slices.DeleteFunc(os.Environ(), func(one string) bool { return strings.HasPrefix(one, "AWF_INPUT_") })
 	env = append(env, "ESPALIER_RUN_ID="+string(r.job.Run), "ESPALIER_STEP="+r.job.Step.ID, "ESPALIER_KEY="+r.job.Idempotency(r.job.Key))
+	total := 0
 	for _, name := range r.export {
 		v, ok := r.values.Lookup([]string{"input", name})
 		if !ok || v == nil {
@@ -247,7 +273,7 @@ func (r *runner) environment() ([]string, error) {
 			continue // no environment can hold it
 		}
 		upper := "AWF_INPUT_" + strings.ToUpper(name)
-		if len(text) > mostArgument {
+		if len(text) > mostArgument || total+2*len(text) > mostInputs {
 			path, err := r.file("input", text, 0o600)
 			if err != nil {
 				return nil, err
@@ -255,6 +281,7 @@ func (r *runner) environment() ([]string, error) {
 			env = append(env, upper+"_FILE="+path)
 			continue
 		}
+		total += 2 * len(text)
 		env = append(env, upper+"="+text)
 		if ownName(name) {
 			env = append(env, name+"="+text)

@@ -46,13 +46,13 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, err
 	}
 	values := job.Values()
-	prompt, err := job.Fill(set.Prompt, values, false)
+	prompt, err := job.Fill(set.Prompt, values)
 	if err != nil {
 		return step.Result{}, err
 	}
 	if set.Provider != "" {
 		named := *a
-		if named.Provider, err = job.Fill(set.Provider, values, false); err != nil {
+		if named.Provider, err = job.Fill(set.Provider, values); err != nil {
 			return step.Result{}, err
 		}
 		a = &named

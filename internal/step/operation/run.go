@@ -102,7 +102,7 @@ func fill(job *step.Job, values expr.Values, v any) (any, error) {
 	var err error
 	switch x := v.(type) {
 	case string:
-		return job.Fill(x, values, false)
+		return job.Fill(x, values)
 	case []any:
 		for i := range x {
 			if x[i], err = fill(job, values, x[i]); err != nil {
