@@ -166,7 +166,7 @@ func TestTold(t *testing.T) {
 		`type: for_each, items: [1], body: [y], timeout: 5`:                                    "AWF008 for_each",
 		`type: step, command: x, on_failure: {message: m, status: 0}`:                          "AWF004 0",
 		`type: step, command: x, on_failure: {message: m, status: 300}`:                        "AWF004 300",
-		`type: step, command: "a {{.states.x.Attempt}}"`:                                         "AWF011 states.x.Attempt",
+		`type: step, command: "a {{.states.x.Attempt}}"`:                                       "AWF011 states.x.Attempt",
 		`type: step, command: "{{.workflow.Nmae}}"`:                                            "AWF011 workflow.Nmae",
 		`type: step, command: x, transitions: [{when: "error.Stat == 1", goto: z}, {goto: z}]`: "AWF011 error.Stat",
 		`type: step, command: x, retry: {max_attempts: 2, initial_delay: 3}`:                   "AWF015 3",
