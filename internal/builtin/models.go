@@ -500,7 +500,12 @@ func (r router) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 			return
 		}
 		req.Model = choice.Model
-		m.Generate(ctx, req)(yield)
+		m.Generate(ctx, req)(func(chunk provider.Chunk, err error) bool {
+			if chunk.Reply != nil {
+				chunk.Reply.Provider = choice.Provider
+			}
+			return yield(chunk, err)
+		})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report/otel"
 	"github.com/espalier-run/espalier/internal/report/transcript"
 )
 
@@ -131,6 +132,7 @@ func (r *Runtime) Delete(ctx context.Context, id journal.RunID) error {
 			}
 			errs = append(errs, err)
 		}
+		otel.Forget(r.telemetryDir(), one)
 		errs = append(errs, os.RemoveAll(r.RunDir(one)))
 	}
 	return errors.Join(errs...)

@@ -23,6 +23,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report/audit"
 	"github.com/espalier-run/espalier/internal/report/awfaudit"
 	"github.com/espalier-run/espalier/internal/report/execution"
+	"github.com/espalier-run/espalier/internal/report/otel"
 	"github.com/espalier-run/espalier/internal/report/transcript"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/secret"
@@ -50,6 +51,9 @@ type Runtime struct {
 	tools  *Tools
 	follow *report.Follower
 	locks  []*filelock.File
+	// telemetry is nil when nobody has asked for it.
+	telemetry *otel.Exporter
+	notice    func(string)
 }
 
 // RuntimeOptions are the choices of a Runtime.
@@ -68,6 +72,11 @@ type RuntimeOptions struct {
 	Models *Models
 	// Getenv reads the environment; nil reads the process's own.
 	Getenv func(string) string
+	// Notice is told once, at the end, what a person should know about
+	// telemetry; nil is nobody.
+	Notice func(text string)
+	// Version is of the program; nil is unknown.
+	Version func() string
 	// Journal wraps the store before anything uses it; nil leaves it as it is.
 	Journal func(journal.Store) journal.Store
 }
@@ -83,6 +92,9 @@ func (o RuntimeOptions) complete() RuntimeOptions {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
+	if o.Notice == nil {
+		o.Notice = func(string) {}
+	}
 	return o
 }
 
@@ -93,7 +105,7 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 		o.Models = NewModels(filepath.Dir(dir), o.Config, o.Getenv)
 	}
 	secrets := o.Models.Secrets
-	r := &Runtime{Secrets: secrets, dir: dir, log: o.Log, getenv: o.Getenv}
+	r := &Runtime{Secrets: secrets, dir: dir, log: o.Log, getenv: o.Getenv, notice: o.Notice}
 	defer func() {
 		if err != nil {
 			r.Close()
@@ -122,7 +134,7 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	r.models = host.models
 	r.tools = host.tools
 	r.Engine = engine.New(engine.Config{
-		Store: store, Process: r.Process, Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)),
+		Store: r.observed(store, o), Process: r.Process, Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)),
 		CheckOutput: checkOutput(secrets), FillInput: fillInput(secrets), Secrets: secrets,
 		Host: host,
 	})
@@ -258,6 +270,7 @@ func (r *Runtime) Close() error {
 	if r.Audits != nil {
 		errs = append(errs, r.Audits.Close())
 	}
+	r.endTelemetry()
 	for _, lock := range r.locks {
 		errs = append(errs, lock.Close())
 	}
@@ -299,6 +312,9 @@ type RunOptions struct {
 	DefaultModel string `json:"default_model,omitempty"`
 	// AllowShell lets scripts of the workflow run.
 	AllowShell bool `json:"allow_shell,omitempty"`
+	// TraceParent is the span from which somebody began the run, as the W3C
+	// writes it.
+	TraceParent string `json:"trace_parent,omitempty"`
 }
 
 // Pin adds what the project decides and nobody has said otherwise: it stays so

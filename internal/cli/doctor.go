@@ -25,7 +25,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short: "Say what is configured, reachable and missing",
 		Long: `Say what is configured, what can be reached and what is missing, each with what
 to do about it. Servers of models are asked for their list of models, which
-costs nothing; --offline asks nobody. No key is ever shown.
+costs nothing, and collectors of telemetry are sent an empty request; --offline
+asks nobody. No key is ever shown.
 
 Ends with 0 when a workflow can ask a model, and with 6 otherwise.`,
 		Args: takes(0, 0, ""),
@@ -58,9 +59,11 @@ Ends with 0 when a workflow can ask a model, and with 6 otherwise.`,
 			}
 			models := builtin.NewModels(here.Root, settings, a.Getenv)
 			report.Findings = append(report.Findings, models.Examine(context.Background(), !offline)...)
+			telemetry := builtin.ExamineTelemetry(context.Background(), a.Getenv, !offline)
 			if slices.ContainsFunc(report.Findings, func(f builtin.Finding) bool { return f.State == builtin.Missing || f.State == builtin.Broken }) {
 				report.Outcome = "not ready"
 			}
+			report.Findings = append(report.Findings, telemetry...) // runs do without it
 			if a.json {
 				err = a.writeJSON(report)
 			} else {

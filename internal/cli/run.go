@@ -94,6 +94,9 @@ wherever they appear.`,
 			models := builtin.NewModels(project.Root, settings, a.Getenv)
 			a.secrets = models.Secrets
 			options.Pin(settings, models)
+			if builtin.TelemetryAsked(a.Getenv) {
+				options.TraceParent = a.Getenv("TRACEPARENT")
+			}
 			if cmd.Flags().Changed("sandbox") {
 				options.Sandbox = sandbox
 			}

@@ -40,6 +40,8 @@ func (a *app) runtime(root string, o builtin.RuntimeOptions) (*builtin.Runtime, 
 	}
 	o.Getenv = a.Getenv
 	o.Journal = a.Journal
+	o.Notice = func(text string) { a.note("%s", text) }
+	o.Version = func() string { return readVersion().Version }
 	r, err := builtin.OpenRuntime(filepath.Join(root, storage), o)
 	if err != nil {
 		return nil, &failure{

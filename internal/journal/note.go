@@ -40,6 +40,8 @@ type Reply struct {
 	Stop   string  `json:"stop,omitempty"`
 	Usage  Tokens  `json:"usage,omitzero"`
 	Model  string  `json:"model,omitempty"`
+	// Provider is whose model it was, as the project calls them.
+	Provider string `json:"provider,omitempty"`
 	// Offline is "simulated" or "scripted" when no real model answered.
 	Offline string `json:"offline,omitempty"`
 }

@@ -137,6 +137,9 @@ type Reply struct {
 	Stop   StopReason `json:"stop"`
 	Usage  Usage      `json:"usage"`
 	Model  string     `json:"model"`
+	// Provider is the name under which the project knows who answered; whoever
+	// chooses among providers fills it in.
+	Provider string `json:"provider,omitempty"`
 	// Offline is "simulated" or "scripted" when no real model answered; the
 	// records and the screen say so wherever the reply appears.
 	Offline string `json:"offline,omitempty"`

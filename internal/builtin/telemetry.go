@@ -1,0 +1,134 @@
+package builtin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report/otel"
+)
+
+// flushSeconds is how long the end of the program waits for a collector.
+const flushSeconds = 5
+
+// overheard is a store that tells of appends.
+type overheard struct {
+	journal.Store
+	tell func(run journal.RunID, last journal.Seq)
+}
+
+func (s overheard) Append(b journal.Batch, done func(error)) {
+	run, last := b.Run, b.LastSeq()
+	s.Store.Append(b, func(err error) {
+		if err == nil {
+			s.tell(run, last)
+		}
+		done(err)
+	})
+}
+
+// telemetryDir is where it is kept how much of each run has been exported.
+func (r *Runtime) telemetryDir() string { return filepath.Join(r.dir, "storage", "telemetry") }
+
+// observed is the store that the engine writes to: it makes what this process
+// does known to telemetry, when somebody has asked for that.
+func (r *Runtime) observed(store journal.Store, o RuntimeOptions) journal.Store {
+	if !otel.Asked(o.Getenv) {
+		return store
+	}
+	r.telemetry = otel.New(otel.Options{
+		Settings: otel.FromEnvironment(o.Getenv), Dir: r.telemetryDir(), Source: store, Program: r.program,
+		Process: r.Process.ID(), Gone: r.Process.Dead, Version: o.Version,
+		Origin: func(s journal.RunStarted) (otel.Link, bool) {
+			var options RunOptions
+			if json.Unmarshal(s.Options, &options) != nil {
+				return otel.Link{}, false
+			}
+			return otel.ParseTraceParent(options.TraceParent)
+		},
+	})
+	return overheard{store, r.telemetry.Appended}
+}
+
+// endTelemetry delivers what there is, and says once what could not be.
+func (r *Runtime) endTelemetry() {
+	if r.telemetry == nil {
+		return
+	}
+	s := r.telemetry.Close(flushSeconds * time.Second)
+	for _, p := range s.Problems {
+		r.notice(fmt.Sprintf("Telemetry: %s. %s", p, p.Help))
+	}
+	at := ""
+	if s.To != "" {
+		at = " (" + s.To + ": " + s.Why + ")"
+	}
+	switch {
+	case s.Waiting > 0:
+		r.notice(fmt.Sprintf("Telemetry: %s could not be delivered%s. Nothing is lost: the next process that works on a run here delivers it, too.", spans(s.Waiting), at))
+	case s.Refused > 0:
+		r.notice(fmt.Sprintf("Telemetry: the collector refused %s%s.", spans(s.Refused), at))
+	case s.Why != "":
+		r.notice(fmt.Sprintf("Telemetry: not everything could be delivered: %s%s.", s.Why, map[bool]string{true: " (" + s.To + ")"}[s.To != ""]))
+	}
+}
+
+func spans(n int) string {
+	if n == 1 {
+		return "1 span"
+	}
+	return fmt.Sprintf("%d spans", n)
+}
+
+// TelemetryAsked tells whether telemetry may be wanted.
+func TelemetryAsked(getenv func(string) string) bool { return otel.Asked(getenv) }
+
+// ExamineTelemetry looks at where traces and metrics go. With reach it sends
+// each collector an empty request.
+func ExamineTelemetry(ctx context.Context, getenv func(string) string, reach bool) []Finding {
+	if !otel.Asked(getenv) {
+		return []Finding{{What: "telemetry", Name: "OpenTelemetry", State: Unset, About: "nothing is exported; " + otel.VariableEndpoint + " is not set"}}
+	}
+	s := otel.FromEnvironment(getenv)
+	var out []Finding
+	for _, p := range s.Problems {
+		out = append(out, Finding{What: "telemetry", Name: p.Variable, State: Broken, About: p.Why, Fix: p.Help})
+	}
+	signals := []struct {
+		name string
+		to   *otel.Endpoint
+	}{{"traces", s.Traces}, {"metrics", s.Metrics}}
+	found := make([]Finding, len(signals))
+	var all sync.WaitGroup
+	for i, signal := range signals {
+		all.Go(func() { found[i] = examineSignal(ctx, signal.name, signal.to, s.Content, reach) })
+	}
+	all.Wait()
+	return append(out, found...)
+}
+
+func examineSignal(ctx context.Context, name string, to *otel.Endpoint, content, reach bool) Finding {
+	f := Finding{What: "telemetry", Name: name, State: Unset, About: "not exported"}
+	if to == nil {
+		return f
+	}
+	f.State, f.About = Fine, "to "+to.Shown()
+	if reach {
+		limited, stop := context.WithTimeout(ctx, reachSeconds*time.Second)
+		defer stop()
+		if err := to.Reach(limited); err != nil {
+			f.State, f.About = Broken, f.About+", but "+err.Error()
+			f.Fix = "Check that a collector listens there for OTLP over HTTP, and what it wants in OTEL_EXPORTER_OTLP_HEADERS. Runs go on without it."
+			return f
+		}
+		f.About += ", reachable"
+	}
+	if content && name == "traces" {
+		f.About += "; with prompts and replies"
+	}
+	return f
+}

@@ -1,0 +1,153 @@
+package otel
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report/redact"
+)
+
+// message and part are the form that the conventions give to messages.
+type message struct {
+	Role   string `json:"role"`
+	Parts  []part `json:"parts"`
+	Finish string `json:"finish_reason,omitempty"`
+}
+
+type part struct {
+	Type      string          `json:"type"`
+	Content   string          `json:"content,omitempty"` // of text and reasoning
+	ID        string          `json:"id,omitempty"`      // of tool calls and their responses
+	Name      string          `json:"name,omitempty"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Response  json.RawMessage `json:"response,omitempty"`
+}
+
+// prompted is a message to the model. Only what is new since the last call is
+// kept: a conversation of twenty turns would otherwise be told twenty times.
+func (a *actor) prompted(data json.RawMessage) {
+	var p journal.Prompt
+	if json.Unmarshal(data, &p) != nil {
+		return
+	}
+	if p.System != "" {
+		a.system = p.System
+	}
+	m := message{Role: "user"}
+	for _, b := range p.Blocks {
+		m.Parts = append(m.Parts, part{Type: "text", Content: b.Text})
+	}
+	a.asked = append(a.asked, m)
+}
+
+// heard is what a tool gave back to the model.
+func (a *actor) heard(use *journal.ToolUse) {
+	response := use.Output
+	if use.Error != "" {
+		raw, err := json.Marshal(use.Error)
+		if err != nil {
+			return // a string always can be
+		}
+		response = raw
+	}
+	a.asked = append(a.asked, message{Role: "tool", Parts: []part{{Type: "tool_call_response", ID: use.CallID, Response: response}}})
+}
+
+// said is a reply as a message.
+func said(r *journal.Reply) message {
+	m := message{Role: "assistant", Finish: finishes[r.Stop]}
+	for _, b := range r.Blocks {
+		switch b.Type {
+		case journal.BlockText:
+			m.Parts = append(m.Parts, part{Type: "text", Content: b.Text})
+		case journal.BlockThinking:
+			m.Parts = append(m.Parts, part{Type: "reasoning", Content: b.Text})
+		case journal.BlockToolUse:
+			m.Parts = append(m.Parts, part{Type: "tool_call", ID: b.ToolID, Name: b.ToolName, Arguments: b.Input})
+		}
+	}
+	return m
+}
+
+// conversation is what a model was asked and has said.
+func (t *Tracer) conversation(who *actor, r *journal.Reply, rules *redact.Rules) []Attr {
+	out := []any{}
+	if who.system != "" {
+		out = append(out, systemInstructions, encoded([]part{{Type: "text", Content: t.text(who.system, rules)}}))
+	}
+	if len(who.asked) > 0 {
+		out = append(out, inputMessages, encoded(t.hidden(who.asked, rules)))
+	}
+	if r != nil {
+		out = append(out, outputMessages, encoded(t.hidden([]message{said(r)}, rules)))
+	}
+	return t.attrs(out...)
+}
+
+// hidden is messages without what must not be told, each text cut to its length.
+func (t *Tracer) hidden(in []message, rules *redact.Rules) []message {
+	out := make([]message, len(in))
+	for i, m := range in {
+		out[i] = message{Role: m.Role, Finish: m.Finish, Parts: make([]part, len(m.Parts))}
+		for j, p := range m.Parts {
+			p.Content = t.text(p.Content, rules)
+			p.Arguments, p.Response = t.value(p.Arguments, rules), t.value(p.Response, rules)
+			out[i].Parts[j] = p
+		}
+	}
+	return out
+}
+
+// text hides what a text must not tell, and cuts it. The order counts: half a
+// secret would not be recognised.
+func (t *Tracer) text(text string, rules *redact.Rules) string {
+	text, _ = rules.Text(text)
+	return cut(strings.ToValidUTF8(text, "\uFFFD"), t.o.MostBytes)
+}
+
+// value is a JSON value without what must not be told. One that is too long
+// becomes the beginning of its text.
+func (t *Tracer) value(raw json.RawMessage, rules *redact.Rules) json.RawMessage {
+	if len(raw) == 0 {
+		return nil
+	}
+	hidden, _, err := rules.JSON(raw)
+	if err != nil {
+		return nil // no JSON: it was never meant to be seen
+	}
+	if most := t.o.MostBytes; most > 0 && len(hidden) > most {
+		short, err := json.Marshal(cut(string(hidden), most))
+		if err != nil {
+			return nil
+		}
+		return short
+	}
+	return hidden
+}
+
+func (t *Tracer) json(raw json.RawMessage, rules *redact.Rules) string {
+	return strings.ToValidUTF8(string(t.value(raw, rules)), "\uFFFD")
+}
+
+// cut shortens a text between two characters, and says so.
+func cut(text string, most int) string {
+	if most <= 0 || len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + "…"
+}
+
+func encoded(v any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return "" // a note whose JSON is broken says nothing
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

@@ -1,0 +1,142 @@
+package otel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// cursor is up to where in a run's stream everything has been delivered.
+type cursor struct {
+	Spans   journal.Seq `json:"spans"`
+	Part    int         `json:"part,omitempty"` // so many spans of the next event, too
+	Metrics journal.Seq `json:"metrics"`
+}
+
+// reach moves the cursor for spans on; it never goes back.
+func (c *cursor) reach(spans journal.Seq, part int) {
+	if spans > c.Spans || spans == c.Spans && part > c.Part {
+		c.Spans, c.Part = spans, part
+	}
+}
+
+// ledger is the folder of cursors. A run that is over and delivered has none. A
+// run that some process still owes something of is named in a folder of its
+// own, with the process, so that whoever comes next need not look at all runs.
+type ledger struct{ dir string }
+
+const owed = "owed"
+
+func (l ledger) path(run journal.RunID) (string, error) { return l.name(l.dir, run) }
+
+func (l ledger) debt(run journal.RunID) (string, error) {
+	return l.name(filepath.Join(l.dir, owed), run)
+}
+
+// name is a run's file. An id that is not a plain name would lead elsewhere.
+func (ledger) name(dir string, run journal.RunID) (string, error) {
+	if run == "" || run == owed || strings.HasPrefix(string(run), ".") || strings.ContainsAny(string(run), "/\\:\x00") {
+		return "", fmt.Errorf("%q cannot be the name of a file", run)
+	}
+	return filepath.Join(dir, string(run)), nil
+}
+
+// read is a run's cursor. Without one, nothing was delivered; one that cannot
+// be read is none, since what arrives twice is the same twice.
+func (l ledger) read(run journal.RunID) (cursor, error) {
+	path, err := l.path(run)
+	if err != nil {
+		return cursor{}, err
+	}
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return cursor{}, nil
+	}
+	var c cursor
+	if err == nil && json.Unmarshal(raw, &c) != nil {
+		c = cursor{}
+	}
+	return c, err
+}
+
+func (l ledger) write(run journal.RunID, c cursor) error {
+	path, err := l.path(run)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return replace(path, raw)
+}
+
+// replace puts a file in the place of another, whole.
+func replace(path string, raw []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// owe notes that a process has to deliver something of a run.
+func (l ledger) owe(run journal.RunID, who journal.Owner) error {
+	path, err := l.debt(run)
+	if err != nil {
+		return err
+	}
+	return replace(path, []byte(who))
+}
+
+// paid notes that there is nothing to deliver now.
+func (l ledger) paid(run journal.RunID) {
+	if path, err := l.debt(run); err == nil {
+		os.Remove(path) // a debt too many is looked at in vain, that is all
+	}
+}
+
+// inherit takes over what processes that are gone have left to deliver.
+func (l ledger) inherit(gone func(journal.Owner) bool) []journal.RunID {
+	entries, err := os.ReadDir(filepath.Join(l.dir, owed))
+	if err != nil {
+		return nil // there is no such folder, so nobody owes anything
+	}
+	var out []journal.RunID
+	for _, e := range entries {
+		path := filepath.Join(l.dir, owed, e.Name())
+		who, err := os.ReadFile(path)
+		if err != nil || strings.HasPrefix(e.Name(), ".") || !gone(journal.Owner(who)) {
+			continue
+		}
+		if os.Remove(path) == nil { // of several processes, one succeeds
+			out = append(out, journal.RunID(e.Name()))
+		}
+	}
+	return out
+}
+
+// Forget removes what is kept about a run in a folder of an Exporter.
+func Forget(dir string, run journal.RunID) {
+	l := ledger{dir}
+	if path, err := l.path(run); err == nil {
+		os.Remove(path)
+		l.paid(run)
+	}
+}

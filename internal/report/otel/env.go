@@ -1,0 +1,360 @@
+package otel
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Settings is what the standard variables say.
+type Settings struct {
+	// Traces and Metrics are where to send to; nil is nowhere.
+	Traces, Metrics *Endpoint
+	Names           Conventions
+	// Content was asked for; see TracerOptions.
+	Content bool
+	// MostBytes is how long a text in an attribute may be.
+	MostBytes int
+	// Resource says whose telemetry it is: what the variables say, and service.name.
+	Resource []Attr
+	// Delta tells metrics as differences.
+	Delta bool
+	// Share is which part of the traces is exported; 1 is all.
+	Share float64
+	// Queue is how many spans may wait, Batch how many are sent at once, Delay
+	// how long they wait for company, and Interval the same for metrics.
+	Queue, Batch    int
+	Delay, Interval time.Duration
+	// Problems are variables that do not mean what somebody wanted. What they
+	// are about is left out.
+	Problems []Problem
+}
+
+// Problem is a variable that cannot be obeyed.
+type Problem struct{ Variable, Why, Help string }
+
+func (p Problem) String() string { return p.Variable + " " + p.Why }
+
+// Endpoint is where one signal is sent to.
+type Endpoint struct {
+	URL      string
+	Headers  map[string]string
+	JSON     bool
+	Gzip     bool
+	Timeout  time.Duration
+	Variable string // that named it
+	TLS      *tls.Config
+}
+
+// Shown is the address without what nobody else should see.
+func (e *Endpoint) Shown() string {
+	u, err := url.Parse(e.URL)
+	if err != nil {
+		return "?"
+	}
+	u.User, u.RawQuery = nil, ""
+	return u.String()
+}
+
+// Enabled tells whether anything is to be exported.
+func (s *Settings) Enabled() bool { return s.Traces != nil || s.Metrics != nil }
+
+// The variables that turn telemetry on.
+const (
+	VariableEndpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	variableTraces   = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+	variableMetrics  = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
+	variableContent  = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+)
+
+// Asked tells, at next to no cost, whether telemetry may be wanted at all.
+func Asked(getenv func(string) string) bool {
+	for _, name := range []string{VariableEndpoint, variableTraces, variableMetrics} {
+		if strings.TrimSpace(getenv(name)) != "" {
+			return !strings.EqualFold(strings.TrimSpace(getenv("OTEL_SDK_DISABLED")), "true")
+		}
+	}
+	return false
+}
+
+// mostContent is how long a text may be when nobody says otherwise: what
+// common collectors still take, with many of them in one request.
+const mostContent = 64 << 10
+
+// FromEnvironment reads the variables. Without an address nothing is exported:
+// unlike an SDK, a program that people run by hand does not knock at a port
+// that nobody has named.
+func FromEnvironment(getenv func(string) string) *Settings {
+	e := &environment{getenv: getenv, s: &Settings{Share: 1}}
+	s := e.s
+	if !Asked(getenv) {
+		return s
+	}
+	s.Traces = e.endpoint("TRACES", "v1/traces")
+	s.Metrics = e.endpoint("METRICS", "v1/metrics")
+	for _, value := range strings.Split(e.get("OTEL_SEMCONV_STABILITY_OPT_IN"), ",") {
+		if strings.TrimSpace(value) == "gen_ai_latest_experimental" {
+			s.Names = Latest
+		}
+	}
+	s.Content = e.content()
+	s.MostBytes = e.number("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", mostContent)
+	s.MostBytes = e.number("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", s.MostBytes)
+	s.Resource = e.resource()
+	s.Delta = strings.EqualFold(e.get("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"), "delta")
+	s.Share = e.share()
+	s.Queue = max(1, e.number("OTEL_BSP_MAX_QUEUE_SIZE", 2048))
+	s.Batch = min(s.Queue, max(1, e.number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)))
+	s.Delay = e.millis("OTEL_BSP_SCHEDULE_DELAY", time.Second)
+	s.Interval = e.millis("OTEL_METRIC_EXPORT_INTERVAL", time.Minute)
+	return s
+}
+
+type environment struct {
+	getenv func(string) string
+	s      *Settings
+}
+
+func (e *environment) get(name string) string { return strings.TrimSpace(e.getenv(name)) }
+
+// of is a variable for one signal, or else that for all; and its name.
+func (e *environment) of(signal, what string) (value, name string) {
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_" + signal + "_" + what, "OTEL_EXPORTER_OTLP_" + what} {
+		if value := e.get(name); value != "" {
+			return value, name
+		}
+	}
+	return "", "OTEL_EXPORTER_OTLP_" + what
+}
+
+func (e *environment) problem(variable, help, why string, args ...any) {
+	p := Problem{Variable: variable, Why: fmt.Sprintf(why, args...), Help: help}
+	if !slices.Contains(e.s.Problems, p) { // one variable may be about two signals
+		e.s.Problems = append(e.s.Problems, p)
+	}
+}
+
+func (e *environment) number(name string, otherwise int) int {
+	text := e.get(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		e.problem(name, "Write a whole number.", "is %q, which is no number", text)
+		return otherwise
+	}
+	return n
+}
+
+func (e *environment) millis(name string, otherwise time.Duration) time.Duration {
+	n := e.number(name, int(otherwise.Milliseconds()))
+	return time.Duration(n) * time.Millisecond
+}
+
+// endpoint is where a signal goes; nil when it goes nowhere.
+func (e *environment) endpoint(signal, path string) *Endpoint {
+	if !e.exported(signal) {
+		return nil
+	}
+	address, name := e.of(signal, "ENDPOINT")
+	if address == "" {
+		return nil
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		// The address may hold a password, so it is not repeated.
+		e.problem(name, "Write it like http://localhost:4318.", "is no address that begins with http:// or https://")
+		return nil
+	}
+	if name == VariableEndpoint {
+		u = u.JoinPath(path)
+	}
+	out := &Endpoint{URL: u.String(), Variable: name, Headers: e.headers(signal)}
+	switch protocol, name := e.of(signal, "PROTOCOL"); protocol {
+	case "", "http/protobuf":
+	case "http/json":
+		out.JSON = true
+	default:
+		e.problem(name, "Set it to http/protobuf, and the endpoint to the collector's port for HTTP, which mostly is 4318.", "is %q: only http/protobuf and http/json are spoken", protocol)
+		return nil
+	}
+	switch compression, name := e.of(signal, "COMPRESSION"); compression {
+	case "", "none":
+	case "gzip":
+		out.Gzip = true
+	default:
+		e.problem(name, "Set it to gzip or none.", "is %q: only gzip and none are known", compression)
+	}
+	_, timeout := e.of(signal, "TIMEOUT")
+	out.Timeout = max(time.Millisecond, e.millis(timeout, 10*time.Second))
+	if out.TLS, err = e.tls(signal); err != nil {
+		return nil
+	}
+	return out
+}
+
+// exported tells whether OTLP is among the exporters of a signal.
+func (e *environment) exported(signal string) bool {
+	name := "OTEL_" + signal + "_EXPORTER"
+	list := e.get(name)
+	if list == "" {
+		return true
+	}
+	for _, one := range strings.Split(list, ",") {
+		if strings.TrimSpace(one) == "otlp" {
+			return true
+		}
+	}
+	if list != "none" {
+		e.problem(name, "Set it to otlp or none.", "is %q: only otlp and none are known", list)
+	}
+	return false
+}
+
+// headers are "name=value" with commas between, values percent-encoded.
+func (e *environment) headers(signal string) map[string]string {
+	out := map[string]string{}
+	// What is said for one signal goes over what is said for all.
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_" + signal + "_HEADERS"} {
+		e.pairs(name, func(key, value string) { out[key] = value })
+	}
+	return out
+}
+
+// pairs reads a list. Values may be secret, so problems do not repeat them.
+func (e *environment) pairs(name string, each func(key, value string)) {
+	for i, pair := range strings.Split(e.get(name), ",") {
+		if pair = strings.TrimSpace(pair); pair == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(pair, "=")
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if key = strings.TrimSpace(key); !ok || key == "" || err != nil {
+			e.problem(name, "Write NAME=VALUE, with commas between; a comma in a value is %2C.", "has something as its %s entry that is not NAME=VALUE", ordinal(i+1))
+			continue
+		}
+		each(key, value)
+	}
+}
+
+func ordinal(n int) string {
+	switch {
+	case n%100 >= 11 && n%100 <= 13:
+	case n%10 == 1:
+		return fmt.Sprintf("%dst", n)
+	case n%10 == 2:
+		return fmt.Sprintf("%dnd", n)
+	case n%10 == 3:
+		return fmt.Sprintf("%drd", n)
+	}
+	return fmt.Sprintf("%dth", n)
+}
+
+// tls is who may answer, and who we are.
+func (e *environment) tls(signal string) (*tls.Config, error) {
+	ca, caName := e.of(signal, "CERTIFICATE")
+	certificate, certName := e.of(signal, "CLIENT_CERTIFICATE")
+	key, _ := e.of(signal, "CLIENT_KEY")
+	if ca == "" && certificate == "" {
+		return nil, nil
+	}
+	out := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		raw, err := os.ReadFile(ca)
+		if err == nil {
+			out.RootCAs = x509.NewCertPool()
+			if !out.RootCAs.AppendCertsFromPEM(raw) {
+				err = fmt.Errorf("%s holds no certificate in PEM", ca)
+			}
+		}
+		if err != nil {
+			e.problem(caName, "Name a PEM file with the certificate of the collector's authority.", "cannot be used: %v", err)
+			return nil, err
+		}
+	}
+	if certificate != "" {
+		pair, err := tls.LoadX509KeyPair(certificate, key)
+		if err != nil {
+			e.problem(certName, "Name PEM files with a certificate and its key.", "cannot be used: %v", err)
+			return nil, err
+		}
+		out.Certificates = []tls.Certificate{pair}
+	}
+	return out, nil
+}
+
+// content tells whether spans may tell what was said.
+func (e *environment) content() bool {
+	switch value := e.get(variableContent); strings.ToLower(value) {
+	case "true", "span_only", "span_and_event":
+		return true
+	case "", "false", "no_content", "event_only":
+	default:
+		e.problem(variableContent, "Set it to SPAN_ONLY to have prompts and replies in spans, to NO_CONTENT to have none.", "is %q, which is taken as no", value)
+	}
+	return false
+}
+
+// resource is whose telemetry it is.
+func (e *environment) resource() []Attr {
+	var out []Attr
+	set := func(key, value string) {
+		for i := range out {
+			if out[i].Key == key {
+				out[i].Value = value
+				return
+			}
+		}
+		out = append(out, Attr{key, value})
+	}
+	set("service.name", "espalier")
+	e.pairs("OTEL_RESOURCE_ATTRIBUTES", set)
+	if name := e.get("OTEL_SERVICE_NAME"); name != "" {
+		set("service.name", name)
+	}
+	return out
+}
+
+// share is the part of the traces that the sampler lets through. A run has no
+// parent, so those that ask it first come to the same as the others.
+func (e *environment) share() float64 {
+	name := "OTEL_TRACES_SAMPLER"
+	switch sampler := strings.TrimPrefix(e.get(name), "parentbased_"); sampler {
+	case "", "always_on":
+	case "always_off":
+		return 0
+	case "traceidratio":
+		text := e.get("OTEL_TRACES_SAMPLER_ARG")
+		if text == "" {
+			return 1
+		}
+		share, err := strconv.ParseFloat(text, 64)
+		if err == nil && share >= 0 && share <= 1 {
+			return share
+		}
+		e.problem("OTEL_TRACES_SAMPLER_ARG", "Write a number from 0 to 1.", "is %q, which is no share", text)
+	default:
+		e.problem(name, "Use always_on, always_off, traceidratio, or one of these with parentbased_ before it.", "is %q, which is not known", e.get(name))
+	}
+	return 1
+}
+
+// sampled tells whether a trace is among those that are exported: the same for
+// every process, because it depends on nothing but the id.
+func (s *Settings) sampled(id TraceID) bool {
+	if s.Share >= 1 {
+		return true
+	}
+	// The last seven bytes are random in every UUID.
+	const most = 1 << 56
+	return float64(binary.BigEndian.Uint64(id[8:])&(most-1)) < math.Floor(s.Share*most)
+}

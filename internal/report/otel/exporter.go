@@ -1,0 +1,521 @@
+package otel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
+)
+
+// Source is what exporting needs of a journal.Store.
+type Source interface {
+	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
+}
+
+// Options are what an Exporter works with.
+type Options struct {
+	Settings *Settings
+	Dir      string // of what is kept about runs
+	Source   Source
+	// Program gives the program of a definition that a run has pinned.
+	Program func(ctx context.Context, definition string) (*ir.Program, error)
+	// Origin is the span from which somebody began a run; nil is none.
+	Origin func(journal.RunStarted) (Link, bool)
+	// Process is this one, and Gone tells whether another has ended.
+	Process journal.Owner
+	Gone    func(journal.Owner) bool
+	Version func() string    // of the program; nil is unknown
+	Now     func() time.Time // nil is time.Now
+}
+
+// Exporter delivers the spans and metrics of the runs that this process works
+// on. It reads what it needs from the journal, in a goroutine of its own, and
+// no faster than it can deliver: the journal is the queue, so no run waits for
+// it and its memory is bounded however long a collector is away.
+type Exporter struct {
+	o        Options
+	resource Resource
+	traces   *sender
+	metrics  *sender
+	ledger   ledger
+	since    journal.Millis
+
+	mu      sync.Mutex
+	news    map[journal.RunID]journal.Seq // runs of which more is to be read
+	running bool
+	closed  bool
+
+	work    chan struct{} // there is something to do
+	closing chan struct{}
+	done    chan struct{}
+	ctx     context.Context // of everything that is sent
+	stop    context.CancelFunc
+
+	// The rest belongs to the goroutine, and to Close when that has ended.
+	streams  map[journal.RunID]*stream
+	pending  []item
+	totals   *Metrics
+	measured bool      // something since the last delivery
+	told     time.Time // when metrics were last delivered
+	failures int       // in a row
+	rest     time.Duration
+	summary  Summary
+}
+
+// stream is a run that is exported.
+type stream struct {
+	run      journal.RunID
+	tracer   *Tracer
+	seq      journal.Seq // of the last event that was read
+	done     cursor
+	saved    cursor
+	sampled  bool
+	finished bool
+}
+
+// item is a span on its way.
+type item struct {
+	span *Span
+	of   *stream
+	seq  journal.Seq // of the event that ended it
+	part int         // how many others that event has ended before
+}
+
+// Summary is what became of what was to be delivered.
+type Summary struct {
+	Delivered int
+	// Waiting spans are kept, and delivered by a later process.
+	Waiting int
+	// Refused spans are lost: the collector does not want them.
+	Refused int
+	// Why is what went wrong last, To where.
+	Why, To  string
+	Problems []Problem
+}
+
+// most is how many runs are kept in memory that nothing happens in. More of
+// them are read again when they go on.
+const mostStreams = 256
+
+// New makes an Exporter. It does nothing before something has been appended.
+func New(o Options) *Exporter {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Version == nil {
+		o.Version = func() string { return "" }
+	}
+	if o.Gone == nil {
+		o.Gone = func(journal.Owner) bool { return false }
+	}
+	x := &Exporter{
+		o: o, ledger: ledger{o.Dir}, news: map[journal.RunID]journal.Seq{}, streams: map[journal.RunID]*stream{},
+		work: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
+		totals: NewMetrics(o.Settings.Names, o.Settings.Delta),
+	}
+	x.ctx, x.stop = context.WithCancel(context.Background())
+	return x
+}
+
+// Appended hears of every append of this process. It never waits.
+func (x *Exporter) Appended(run journal.RunID, last journal.Seq) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		return
+	}
+	x.news[run] = max(x.news[run], last)
+	if !x.running {
+		x.running = true
+		go x.run()
+	}
+	select {
+	case x.work <- struct{}{}:
+	default:
+	}
+}
+
+// start is what the first append costs, and not the start of the program.
+func (x *Exporter) start() {
+	x.since = journal.MillisOf(x.o.Now())
+	x.told = x.o.Now()
+	x.traces, x.metrics = newSender(x.o.Settings.Traces), newSender(x.o.Settings.Metrics)
+	version := x.o.Version()
+	x.resource = Resource{Scope: "github.com/espalier-run/espalier", Version: version, Attrs: slices.Clone(x.o.Settings.Resource)}
+	for _, a := range []Attr{
+		{"service.version", version},
+		{"service.instance.id", string(x.o.Process)},
+		{"telemetry.sdk.name", "espalier"},
+		{"telemetry.sdk.language", "go"},
+		{"telemetry.sdk.version", version},
+	} {
+		// What somebody says about their service counts more.
+		if !slices.ContainsFunc(x.resource.Attrs, func(said Attr) bool { return said.Key == a.Key }) && a.Value != "" {
+			x.resource.Attrs = append(x.resource.Attrs, a)
+		}
+	}
+	if x.traces == nil && x.metrics == nil {
+		return
+	}
+	for _, run := range x.ledger.inherit(x.o.Gone) {
+		x.mu.Lock()
+		x.news[run] = max(x.news[run], 1) // whatever there is
+		x.mu.Unlock()
+	}
+}
+
+func (x *Exporter) run() {
+	defer close(x.done)
+	x.start()
+	for {
+		if !x.await() {
+			x.deliver(true)
+			return
+		}
+		x.deliver(false)
+	}
+}
+
+// busy tells whether there are spans to deliver.
+func (x *Exporter) busy() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.news) > 0 || len(x.pending) > 0
+}
+
+// await waits until it is time to deliver; false when it is time to end.
+func (x *Exporter) await() bool {
+	soon := max(x.rest, x.o.Settings.Delay)
+	if !x.busy() {
+		var due <-chan time.Time // of metrics
+		if x.measured {
+			timer := time.NewTimer(max(soon, x.o.Settings.Interval-x.o.Now().Sub(x.told)))
+			defer timer.Stop()
+			due = timer.C
+		}
+		select {
+		case <-x.work:
+		case <-due:
+			return true
+		case <-x.closing:
+			return false
+		}
+	}
+	timer := time.NewTimer(soon)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-x.closing:
+		return false
+	}
+}
+
+// deliver sends what there is. At the last time everything goes, and the first
+// failure ends it.
+func (x *Exporter) deliver(last bool) {
+	var failed error
+	for failed == nil {
+		x.fill()
+		if len(x.pending) == 0 {
+			break
+		}
+		failed = x.sendSpans()
+	}
+	if x.metrics != nil && x.measured && (last || x.o.Now().Sub(x.told) >= x.o.Settings.Interval) {
+		failed = errors.Join(failed, x.sendMetrics())
+	}
+	x.settle()
+	if failed == nil {
+		x.failures, x.rest = 0, 0
+		return
+	}
+	x.failures++
+	x.rest = min(time.Second<<min(x.failures-1, 6), time.Minute)
+	var later *sendError
+	if errors.As(failed, &later) && later.After > 0 {
+		x.rest = min(max(x.rest, later.After), 10*time.Minute)
+	}
+}
+
+// fill reads runs until enough spans wait.
+func (x *Exporter) fill() {
+	x.mu.Lock()
+	news := x.news
+	x.news = map[journal.RunID]journal.Seq{}
+	x.mu.Unlock()
+	for _, run := range sorted(news) {
+		if len(x.pending) >= x.o.Settings.Queue || x.ctx.Err() != nil {
+			x.again(run, news[run])
+			continue
+		}
+		whole, err := x.read(run)
+		switch {
+		case err != nil && x.ctx.Err() == nil:
+			x.summary.Why, x.summary.To = err.Error(), "" // nobody can tell what is not in the journal
+			x.forget(run)
+		case !whole:
+			x.again(run, news[run])
+		}
+	}
+}
+
+// again has a run read later.
+func (x *Exporter) again(run journal.RunID, last journal.Seq) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.news[run] = max(x.news[run], last)
+}
+
+// forget gives a run up that cannot be read: it was deleted, or is damaged.
+func (x *Exporter) forget(run journal.RunID) {
+	delete(x.streams, run)
+	Forget(x.o.Dir, run)
+}
+
+// read makes spans of what a run's stream has more, and tells whether that was
+// all of it.
+func (x *Exporter) read(run journal.RunID) (whole bool, err error) {
+	s := x.streams[run]
+	if s == nil {
+		if s, err = x.open(run); err != nil {
+			return false, err
+		}
+	} else if there, err := x.ledger.read(run); err == nil {
+		// Another process may have had the run since.
+		s.done.reach(there.Spans, there.Part)
+		s.done.Metrics = max(s.done.Metrics, there.Metrics)
+	}
+	var out Yield
+	for e, err := range x.o.Source.Events(x.ctx, run, s.seq) {
+		if err != nil {
+			return false, err
+		}
+		if len(x.pending) >= x.o.Settings.Queue {
+			return false, nil
+		}
+		out = Yield{Spans: out.Spans[:0], Points: out.Points[:0]}
+		if err := s.tracer.Take(&e, &out); err != nil {
+			return false, fmt.Errorf("run %s: %w", run, err)
+		}
+		s.seq = e.Seq
+		if _, over := e.Fact.(journal.RunFinished); over {
+			s.finished = true
+		}
+		if e.Seq > s.done.Spans && x.traces != nil && s.sampled {
+			for i, span := range out.Spans {
+				if e.Seq > s.done.Spans+1 || i >= s.done.Part {
+					x.pending = append(x.pending, item{&span, s, e.Seq, i})
+				}
+			}
+		}
+		if e.Seq > s.done.Metrics && x.metrics != nil {
+			for _, p := range out.Points {
+				x.totals.Add(p, x.since)
+				x.measured = true
+			}
+		}
+	}
+	return true, nil
+}
+
+func (x *Exporter) open(run journal.RunID) (*stream, error) {
+	s := &stream{run: run, sampled: x.o.Settings.sampled(TraceOf(run))}
+	var err error
+	if s.done, err = x.ledger.read(run); err != nil {
+		return nil, err
+	}
+	s.saved = s.done
+	if err := x.ledger.owe(run, x.o.Process); err != nil {
+		return nil, err
+	}
+	s.tracer = NewTracer(run, TracerOptions{
+		Names: x.o.Settings.Names, Content: x.o.Settings.Content, MostBytes: x.o.Settings.MostBytes, Origin: x.o.Origin,
+		Outline: func(definition string) (*report.Outline, error) {
+			p, err := x.o.Program(context.Background(), definition)
+			if err != nil {
+				return nil, err
+			}
+			return report.NewOutline(p), nil
+		},
+	})
+	x.streams[run] = s
+	return s, nil
+}
+
+// sendSpans sends what waits, batch by batch.
+func (x *Exporter) sendSpans() error {
+	for len(x.pending) > 0 {
+		batch := x.pending[:min(len(x.pending), x.o.Settings.Batch)]
+		spans := make([]*Span, len(batch))
+		for i := range batch {
+			spans[i] = batch[i].span
+		}
+		body, err := x.traces.encodeTraces(&x.resource, spans)
+		if err != nil {
+			return err
+		}
+		rejected, err := x.traces.send(x.ctx, body)
+		var failed *sendError
+		switch {
+		case err == nil:
+			refused := min(int(rejected), len(batch))
+			x.summary.Delivered += len(batch) - refused
+			if x.summary.Refused += refused; refused > 0 {
+				x.trouble(x.traces, "it has not taken all of them")
+			}
+		case errors.As(err, &failed) && failed.Never:
+			x.summary.Refused += len(batch)
+			x.trouble(x.traces, failed.Why)
+		default:
+			x.trouble(x.traces, err.Error())
+			return err
+		}
+		x.pending = x.pending[len(batch):]
+		x.settle()
+	}
+	x.pending = nil
+	return nil
+}
+
+func (x *Exporter) trouble(at *sender, why string) {
+	x.summary.Why, x.summary.To = why, at.to.Shown()
+}
+
+func (x *Exporter) sendMetrics() error {
+	body, err := x.metrics.encodeMetrics(&x.resource, x.totals.Gather(journal.MillisOf(x.o.Now())))
+	if err != nil {
+		return err
+	}
+	_, err = x.metrics.send(x.ctx, body)
+	var failed *sendError
+	if err != nil {
+		x.trouble(x.metrics, err.Error())
+		if !errors.As(err, &failed) || !failed.Never {
+			return err
+		}
+	}
+	x.totals.Delivered()
+	x.measured, x.told = false, x.o.Now()
+	for _, s := range x.streams {
+		s.done.Metrics = s.seq
+	}
+	return nil
+}
+
+// settle notes what has been delivered, and lets go of runs that are.
+func (x *Exporter) settle() {
+	first := map[*stream]item{}
+	for _, i := range x.pending {
+		if _, known := first[i.of]; !known {
+			first[i.of] = i
+		}
+	}
+	for _, s := range x.streams {
+		if i, waits := first[s]; waits {
+			s.done.reach(i.seq-1, i.part)
+		} else {
+			s.done.reach(s.seq, 0)
+		}
+		if !x.measured || x.metrics == nil {
+			s.done.Metrics = max(s.done.Metrics, s.seq)
+		}
+		switch {
+		case s.finished && s.delivered():
+			x.forget(s.run)
+		case s.done != s.saved:
+			if err := x.ledger.write(s.run, s.done); err == nil { // else it is tried again
+				s.saved = s.done
+			}
+		}
+	}
+	if len(x.streams) > mostStreams {
+		for run, s := range x.streams {
+			if x.clean(s) {
+				x.ledger.paid(run)
+				delete(x.streams, run)
+			}
+		}
+	}
+}
+
+// delivered tells whether everything that was read has arrived.
+func (s *stream) delivered() bool { return s.done.Spans >= s.seq && s.done.Metrics >= s.seq }
+
+// clean tells whether nothing of a run is owed.
+func (x *Exporter) clean(s *stream) bool {
+	x.mu.Lock()
+	_, more := x.news[s.run]
+	x.mu.Unlock()
+	return !more && s.delivered() && s.saved == s.done
+}
+
+// Close delivers what there is, for as long as it may take, and tells what
+// became of it all.
+func (x *Exporter) Close(limit time.Duration) Summary {
+	x.mu.Lock()
+	if x.closed {
+		x.mu.Unlock()
+		return Summary{}
+	}
+	x.closed = true
+	running := x.running
+	x.mu.Unlock()
+	if !running {
+		x.stop()
+		return Summary{}
+	}
+	close(x.closing)
+	timer := time.AfterFunc(limit, x.stop)
+	<-x.done
+	timer.Stop()
+	for run, s := range x.streams {
+		if x.clean(s) {
+			x.ledger.paid(run)
+		}
+	}
+	x.summary.Waiting = x.waiting()
+	x.summary.Problems = x.o.Settings.Problems
+	x.stop()
+	x.traces.close()
+	x.metrics.close()
+	return x.summary
+}
+
+// waiting counts the spans that were not delivered. What was not even read is
+// read now, to be counted and nothing else.
+func (x *Exporter) waiting() int {
+	n := len(x.pending)
+	if x.traces == nil {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for run := range x.news {
+		s := x.streams[run]
+		if s == nil {
+			var err error
+			if s, err = x.open(run); err != nil {
+				continue
+			}
+		}
+		var out Yield
+		for e, err := range x.o.Source.Events(ctx, run, s.seq) {
+			if err != nil || s.tracer.Take(&e, &out) != nil {
+				break
+			}
+			if e.Seq > s.done.Spans && s.sampled {
+				n += len(out.Spans)
+			}
+			out = Yield{}
+		}
+	}
+	return n
+}

@@ -1,0 +1,185 @@
+package otel
+
+// name is what the table below knows an attribute or a metric by.
+type name int
+
+// The attributes of Agent Flow's specification, section 10.1.
+const (
+	workflowName name = iota
+	workflowVersion
+	runID
+	stepID
+	stepType
+	agentID
+	agentRole
+	tokensInput
+	tokensOutput
+	budgetTokens
+	budgetSteps
+	reasonCode
+
+	// The attributes of the conventions for generative AI.
+	operation
+	provider
+	requestModel
+	responseModel
+	finishReasons
+	inputTokens
+	outputTokens
+	cacheReadTokens
+	cacheWriteTokens
+	tokenType
+	genAIAgent
+	genAIWorkflow
+	toolName
+	toolType
+	toolCallID
+	systemInstructions
+	inputMessages
+	outputMessages
+	toolArguments
+	toolResult
+	errorType
+
+	// What neither has a name for.
+	outcome
+	format
+	parentRun
+	iteration
+	attempt
+	attempts
+	childRun
+	gateKind
+	gateMethod
+	cost
+	offline
+	reportedBy
+	standsInFor
+	retryDelay
+	budgetName
+
+	// Metrics.
+	tokenUsage
+	inputTokensUsed
+	outputTokensUsed
+	cacheReadTokensUsed
+	cacheWriteTokensUsed
+	callDuration
+	workflowDuration
+	agentDuration
+	toolDuration
+	stepDuration
+	runCount
+	stepCount
+	costTotal
+
+	names // how many there are
+)
+
+// Conventions is which generation of the conventions for generative AI is
+// spoken. They are still in development and names in them change.
+type Conventions int
+
+const (
+	// Published is the last one that was published with the other conventions
+	// of OpenTelemetry (1.41).
+	Published Conventions = iota
+	// Latest is that of the repository in which they live now. It is asked for
+	// with OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental.
+	Latest
+)
+
+// absent is the name of what a generation does not have.
+const absent = "-"
+
+// called is what each thing is called, in every signal. Latest is empty where
+// the name has not changed.
+var called = [names]struct{ published, latest string }{
+	workflowName:    {published: "agent_flow.workflow.name"},
+	workflowVersion: {published: "agent_flow.workflow.version"},
+	runID:           {published: "agent_flow.run.id"},
+	stepID:          {published: "agent_flow.step.id"},
+	stepType:        {published: "agent_flow.step.type"},
+	agentID:         {published: "agent_flow.agent.id"},
+	agentRole:       {published: "agent_flow.agent.role"},
+	tokensInput:     {published: "agent_flow.tokens.input"},
+	tokensOutput:    {published: "agent_flow.tokens.output"},
+	budgetTokens:    {published: "agent_flow.budget.tokens.remaining"},
+	budgetSteps:     {published: "agent_flow.budget.steps.remaining"},
+	reasonCode:      {published: "agent_flow.reason_code"},
+
+	operation:          {published: "gen_ai.operation.name"},
+	provider:           {published: "gen_ai.provider.name"},
+	requestModel:       {published: "gen_ai.request.model"},
+	responseModel:      {published: "gen_ai.response.model"},
+	finishReasons:      {published: "gen_ai.response.finish_reasons"},
+	inputTokens:        {published: "gen_ai.usage.input_tokens"},
+	outputTokens:       {published: "gen_ai.usage.output_tokens"},
+	cacheReadTokens:    {published: "gen_ai.usage.cache_read.input_tokens"},
+	cacheWriteTokens:   {published: "gen_ai.usage.cache_creation.input_tokens", latest: "gen_ai.usage.cache_write.input_tokens"},
+	tokenType:          {published: "gen_ai.token.type", latest: absent},
+	genAIAgent:         {published: "gen_ai.agent.name"},
+	genAIWorkflow:      {published: "gen_ai.workflow.name"},
+	toolName:           {published: "gen_ai.tool.name"},
+	toolType:           {published: "gen_ai.tool.type"},
+	toolCallID:         {published: "gen_ai.tool.call.id"},
+	systemInstructions: {published: "gen_ai.system_instructions"},
+	inputMessages:      {published: "gen_ai.input.messages"},
+	outputMessages:     {published: "gen_ai.output.messages"},
+	toolArguments:      {published: "gen_ai.tool.call.arguments"},
+	toolResult:         {published: "gen_ai.tool.call.result"},
+	errorType:          {published: "error.type"},
+
+	outcome:     {published: "espalier.outcome"},
+	format:      {published: "espalier.workflow.format"},
+	parentRun:   {published: "espalier.run.parent_id"},
+	iteration:   {published: "espalier.step.iteration"},
+	attempt:     {published: "espalier.attempt"},
+	attempts:    {published: "espalier.step.attempts"},
+	childRun:    {published: "espalier.step.child_run_id"},
+	gateKind:    {published: "espalier.gate.kind"},
+	gateMethod:  {published: "espalier.gate.method"},
+	cost:        {published: "espalier.cost.usd"},
+	offline:     {published: "espalier.offline"},
+	reportedBy:  {published: "espalier.tool.reported_by"},
+	standsInFor: {published: "espalier.step.fallback_for"},
+	retryDelay:  {published: "espalier.retry.delay"},
+	budgetName:  {published: "espalier.budget"},
+
+	tokenUsage:           {published: "gen_ai.client.token.usage", latest: absent},
+	inputTokensUsed:      {published: absent, latest: "gen_ai.client.inference.usage.input_tokens"},
+	outputTokensUsed:     {published: absent, latest: "gen_ai.client.inference.usage.output_tokens"},
+	cacheReadTokensUsed:  {published: absent, latest: "gen_ai.client.inference.usage.cache_read.input_tokens"},
+	cacheWriteTokensUsed: {published: absent, latest: "gen_ai.client.inference.usage.cache_write.input_tokens"},
+	callDuration:         {published: "gen_ai.client.operation.duration", latest: "gen_ai.client.inference.duration"},
+	workflowDuration:     {published: "gen_ai.invoke_workflow.duration"},
+	agentDuration:        {published: "gen_ai.invoke_agent.duration"},
+	toolDuration:         {published: "gen_ai.execute_tool.duration"},
+	stepDuration:         {published: "espalier.step.duration"},
+	runCount:             {published: "espalier.runs"},
+	stepCount:            {published: "espalier.steps"},
+	costTotal:            {published: "espalier.cost"},
+}
+
+// of is what something is called; empty when this generation does not have it.
+func (c Conventions) of(n name) string {
+	out := called[n].published
+	if c == Latest && called[n].latest != "" {
+		out = called[n].latest
+	}
+	if out == absent {
+		return ""
+	}
+	return out
+}
+
+// The values of the attribute operation; with what is done they are the names of spans.
+const (
+	invokeWorkflow = "invoke_workflow"
+	invokeAgent    = "invoke_agent"
+	executeTool    = "execute_tool"
+	chat           = "chat"
+)
+
+// providers are the conventions' names of providers that Espalier calls otherwise.
+var providers = map[string]string{"gemini": "gcp.gemini", "azure": "azure.ai.openai", "bedrock": "aws.bedrock", "vertex": "gcp.vertex_ai", "mistral": "mistral_ai", "xai": "x_ai", "moonshot": "moonshot_ai"}

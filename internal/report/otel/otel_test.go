@@ -1,0 +1,286 @@
+package otel_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"golang.org/x/tools/txtar"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report/otel"
+	"github.com/espalier-run/espalier/internal/report/reporttest"
+)
+
+var update = flag.Bool("update", false, "write the expected traces anew")
+
+// variables are an environment.
+type variables map[string]string
+
+func (v variables) getenv(name string) string { return v[name] }
+
+// at adds a collector to an environment.
+func (v variables) at(c *reporttest.Collector) variables {
+	out := maps.Clone(v)
+	if out == nil {
+		out = variables{}
+	}
+	out["OTEL_EXPORTER_OTLP_ENDPOINT"] = c.URL
+	return out
+}
+
+// life is a process that exports: it sees so many appends of a recording.
+type life struct {
+	*otel.Exporter
+	shelf *reporttest.Shelf
+}
+
+func newLife(t *testing.T, dir string, p *ir.Program, env variables, change func(*otel.Options)) *life {
+	t.Helper()
+	l := &life{shelf: &reporttest.Shelf{Pinned: p}}
+	o := otel.Options{
+		Settings: otel.FromEnvironment(env.getenv), Dir: dir, Source: l.shelf, Program: l.shelf.Program,
+		Process: "process", Gone: func(journal.Owner) bool { return true }, Version: func() string { return "1.2.3" },
+		Now: func() time.Time { return time.UnixMilli(1_772_000_500_000) },
+	}
+	if change != nil {
+		change(&o)
+	}
+	l.Exporter = otel.New(o)
+	return l
+}
+
+// sees lets a process hear of appends as its own.
+func (l *life) sees(appends []journal.Appended) {
+	l.shelf.Appends = appends
+	for _, a := range appends {
+		l.Appended(a.Run, a.Events[len(a.Events)-1].Seq)
+	}
+}
+
+// export is all of a recording in one life.
+func export(t *testing.T, r *reporttest.Recording, env variables, change func(*otel.Options)) *reporttest.Collector {
+	t.Helper()
+	c := reporttest.NewCollector(t)
+	l := newLife(t, t.TempDir(), r.Program, env.at(c), change)
+	l.sees(r.Appends)
+	if s := l.Close(time.Minute); s.Waiting+s.Refused > 0 || s.Why != "" {
+		t.Errorf("%+v", s)
+	}
+	return c
+}
+
+// tell is a span with everything in it.
+func tell(s *tracepb.Span) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s [%s, %d ms]", s.Name, strings.TrimPrefix(s.Kind.String(), "SPAN_KIND_"), (s.EndTimeUnixNano-s.StartTimeUnixNano)/1e6)
+	if s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR {
+		fmt.Fprintf(&b, " ERROR %s", s.Status.Message)
+	}
+	b.WriteByte('\n')
+	attrs := reporttest.Attributes(s.Attributes)
+	for _, key := range slices.Sorted(maps.Keys(attrs)) {
+		fmt.Fprintf(&b, "    %s=%s\n", key, attrs[key])
+	}
+	for _, e := range s.Events {
+		of := reporttest.Attributes(e.Attributes)
+		fmt.Fprintf(&b, "    * %s after %d ms", e.Name, (e.TimeUnixNano-s.StartTimeUnixNano)/1e6)
+		for _, key := range slices.Sorted(maps.Keys(of)) {
+			fmt.Fprintf(&b, " %s=%s", key, of[key])
+		}
+		b.WriteByte('\n')
+	}
+	for _, l := range s.Links {
+		fmt.Fprintf(&b, "    -> %x %x\n", l.TraceId, l.SpanId)
+	}
+	return b.String()
+}
+
+// metrics is what was measured, a line for each series.
+func metrics(all []*metricspb.Metric) string {
+	var lines []string
+	for _, m := range all {
+		for _, p := range m.GetSum().GetDataPoints() {
+			value := fmt.Sprint(p.GetAsInt())
+			if _, ok := p.Value.(*metricspb.NumberDataPoint_AsDouble); ok {
+				value = fmt.Sprint(p.GetAsDouble())
+			}
+			lines = append(lines, fmt.Sprintf("%s %v = %s %s\n", m.Name, reporttest.Attributes(p.Attributes), value, m.Unit))
+		}
+		for _, p := range m.GetHistogram().GetDataPoints() {
+			lines = append(lines, fmt.Sprintf("%s %v = %d times, together %v %s\n", m.Name, reporttest.Attributes(p.Attributes), p.Count, p.GetSum(), m.Unit))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
+
+// TestTraces holds the traces of all recorded runs: parallel agents, child
+// runs, retries, gates, failures, tools, and tasks that were lost.
+func TestTraces(t *testing.T) {
+	for _, r := range reporttest.All(t) {
+		t.Run(r.Name, func(t *testing.T) {
+			t.Parallel()
+			c := export(t, r, nil, nil)
+			got := txtar.Format(&txtar.Archive{Files: []txtar.File{
+				{Name: "trace", Data: []byte(reporttest.Tree(c.Spans(), tell))},
+				{Name: "metrics", Data: []byte(metrics(c.Metrics()))},
+			}})
+			golden(t, filepath.Join("testdata", r.Name+".txtar"), got)
+			for _, s := range c.Spans() {
+				if got := fmt.Sprintf("%x", s.TraceId); got != strings.ReplaceAll(string(reporttest.Run), "-", "") {
+					t.Errorf("%s is of trace %s: the trace is the run's id, and so the audit log's trace_id", s.Name, got)
+				}
+				if s.EndTimeUnixNano < s.StartTimeUnixNano {
+					t.Errorf("%s ends before it begins", s.Name)
+				}
+			}
+		})
+	}
+}
+
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("run with -update and read the differences (-want +got):\n%s", diff)
+	}
+}
+
+// TestLives: a run is exported by several processes, of which each but the last
+// one is cut off after so many spans. Together they deliver every span once,
+// and count everything once.
+func TestLives(t *testing.T) {
+	for _, name := range []string{"agent-with-tools", "bundle", "child", "doubt"} {
+		r := reporttest.Recorded(t, name)
+		whole := export(t, r, variables{"OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": "delta"}, nil)
+		want := reporttest.Tree(whole.Spans(), tell)
+		for died := range len(r.Appends) {
+			for _, arrive := range []int{0, 1, 2, 1000} {
+				t.Run(fmt.Sprintf("%s/%d appends, %d arrive", name, died, arrive), func(t *testing.T) {
+					t.Parallel()
+					lives(t, r, died, arrive, want, metrics(whole.Metrics()))
+				})
+			}
+		}
+	}
+}
+
+func lives(t *testing.T, r *reporttest.Recording, died, arrive int, want, wantMetrics string) {
+	c := reporttest.NewCollector(t)
+	limit := &gate{most: arrive}
+	c.Answer = limit.answer
+	env := variables{
+		"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "1", "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": "delta",
+		"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json", "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
+	}.at(c)
+	dir := t.TempDir()
+	first := newLife(t, dir, r.Program, env, nil)
+	first.sees(r.Appends[:died])
+	first.Close(time.Minute)
+	limit.open()
+	second := newLife(t, dir, r.Program, env, nil)
+	second.shelf.Appends = r.Appends
+	if last := r.Appends[len(r.Appends)-1]; died < len(r.Appends) {
+		second.Appended(last.Run, last.Events[len(last.Events)-1].Seq)
+	}
+	if s := second.Close(time.Minute); s.Waiting+s.Refused > 0 {
+		t.Errorf("%+v", s)
+	}
+	seen := map[string]int{}
+	for _, s := range c.Spans() {
+		seen[string(s.SpanId)]++
+		if seen[string(s.SpanId)] > 1 {
+			t.Errorf("%s was delivered twice", s.Name)
+		}
+	}
+	if diff := cmp.Diff(want, reporttest.Tree(c.Spans(), tell)); diff != "" {
+		t.Errorf("(-undisturbed +disturbed)\n%s", diff)
+	}
+	if diff := cmp.Diff(wantMetrics, added(c.Metrics())); diff != "" {
+		t.Errorf("(-undisturbed +disturbed)\n%s", diff)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) != 0 && r.Appends[len(r.Appends)-1].Events != nil && finished(r) && !onlyFolders(left) {
+		t.Errorf("of a run that is over and delivered, %q is left: %v", left, err)
+	}
+}
+
+func finished(r *reporttest.Recording) bool {
+	last := r.Appends[len(r.Appends)-1].Events
+	_, ok := last[len(last)-1].Fact.(journal.RunFinished)
+	return ok
+}
+
+func onlyFolders(paths []string) bool {
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil || !info.IsDir() {
+			return false
+		}
+		if inside, err := os.ReadDir(p); err != nil || len(inside) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// added is metrics that came as differences, added up.
+func added(all []*metricspb.Metric) string {
+	sums := map[string]*metricspb.Metric{}
+	var order []string
+	for _, m := range all {
+		for _, p := range m.GetSum().GetDataPoints() {
+			one := &metricspb.Metric{Name: m.Name, Unit: m.Unit, Data: &metricspb.Metric_Sum{Sum: &metricspb.Sum{DataPoints: []*metricspb.NumberDataPoint{p}}}}
+			key := m.Name + fmt.Sprint(reporttest.Attributes(p.Attributes))
+			if there := sums[key]; there != nil {
+				to := there.GetSum().DataPoints[0]
+				if v, ok := to.Value.(*metricspb.NumberDataPoint_AsDouble); ok {
+					v.AsDouble += p.GetAsDouble()
+				} else {
+					to.Value = &metricspb.NumberDataPoint_AsInt{AsInt: to.GetAsInt() + p.GetAsInt()}
+				}
+				continue
+			}
+			sums[key], order = one, append(order, key)
+		}
+		for _, p := range m.GetHistogram().GetDataPoints() {
+			one := &metricspb.Metric{Name: m.Name, Unit: m.Unit, Data: &metricspb.Metric_Histogram{Histogram: &metricspb.Histogram{DataPoints: []*metricspb.HistogramDataPoint{p}}}}
+			key := m.Name + fmt.Sprint(reporttest.Attributes(p.Attributes))
+			if there := sums[key]; there != nil {
+				to := there.GetHistogram().DataPoints[0]
+				to.Count += p.Count
+				sum := to.GetSum() + p.GetSum()
+				to.Sum = &sum
+				continue
+			}
+			sums[key], order = one, append(order, key)
+		}
+	}
+	var list []*metricspb.Metric
+	for _, key := range order {
+		list = append(list, sums[key])
+	}
+	return metrics(list)
+}
+

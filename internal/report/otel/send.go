@@ -1,0 +1,235 @@
+package otel
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// sender brings one signal to its endpoint.
+type sender struct {
+	to     *Endpoint
+	client *http.Client
+}
+
+func newSender(to *Endpoint) *sender {
+	if to == nil {
+		return nil
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = to.TLS
+	return &sender{to: to, client: &http.Client{
+		Transport: transport,
+		// A collector does not send anybody elsewhere; and headers hold keys.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+func (s *sender) close() {
+	if s != nil {
+		s.client.CloseIdleConnections()
+	}
+}
+
+// sendError is why something was not taken.
+type sendError struct {
+	Why string
+	// Never: it is no use to send the same again.
+	Never bool
+	// After is how long the collector wants to be left alone.
+	After time.Duration
+}
+
+func (e *sendError) Error() string { return e.Why }
+
+// send sends a request and tells how many of its items were not taken.
+func (s *sender) send(ctx context.Context, body []byte) (rejected int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.to.Timeout)
+	defer cancel()
+	if s.to.Gzip {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		if _, err := z.Write(body); err != nil {
+			return 0, err
+		}
+		if err := z.Close(); err != nil {
+			return 0, err
+		}
+		body = b.Bytes()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.to.URL, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/x-protobuf")
+	if s.to.JSON {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if s.to.Gzip {
+		req.Header.Set("Content-Encoding", "gzip")
+	}
+	req.Header.Set("User-Agent", "espalier")
+	for key, value := range s.to.Headers {
+		req.Header.Set(key, value)
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return 0, &sendError{Why: plain(err)}
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	switch {
+	case resp.StatusCode/100 == 2 && err == nil:
+		return s.rejected(answer), nil
+	case resp.StatusCode/100 == 2:
+		return 0, nil // it has everything; what else it says was cut off
+	}
+	failed := &sendError{Why: "it answers " + resp.Status}
+	switch resp.StatusCode {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		failed.Never = true
+	}
+	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 {
+		failed.After = time.Duration(n) * time.Second
+	} else if at, err := http.ParseTime(resp.Header.Get("Retry-After")); err == nil {
+		failed.After = time.Until(at)
+	}
+	return 0, failed
+}
+
+// plain says what is wrong with a connection, without the address, which may
+// hold a password.
+func plain(err error) string {
+	var timeout net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+		return "it does not answer in time"
+	}
+	var at *url.Error
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Err != nil {
+		err = dial.Err
+	}
+	return strings.TrimPrefix(err.Error(), "connect: ")
+}
+
+// rejected reads how many spans or points a collector has not taken, although
+// it has taken the request.
+func (s *sender) rejected(answer []byte) int64 {
+	if s.to.JSON {
+		var partial struct {
+			Partial struct {
+				Spans  json.Number `json:"rejectedSpans"`
+				Points json.Number `json:"rejectedDataPoints"`
+			} `json:"partialSuccess"`
+		}
+		if json.Unmarshal(answer, &partial) != nil {
+			return 0
+		}
+		spans, _ := partial.Partial.Spans.Int64() // what is no number is none
+		points, _ := partial.Partial.Points.Int64()
+		return max(0, spans, points)
+	}
+	return max(0, int64(field(bytesField(answer, 1), 1)))
+}
+
+// bytesField finds a field of a protobuf message that is a message itself.
+func bytesField(b []byte, number uint64) []byte {
+	_, found := scan(b, number, 2)
+	return found
+}
+
+// field finds a number in a protobuf message; 0 when it is not there.
+func field(b []byte, number uint64) uint64 {
+	n, _ := scan(b, number, 0)
+	return n
+}
+
+// scan looks for a field; what cannot be read ends the search.
+func scan(b []byte, number, wire uint64) (uint64, []byte) {
+	for len(b) > 0 {
+		tag, n := binary.Uvarint(b)
+		if n <= 0 {
+			return 0, nil
+		}
+		b = b[n:]
+		hit := tag == number<<3|wire
+		switch tag & 7 {
+		case 0:
+			v, n := binary.Uvarint(b)
+			if n <= 0 {
+				return 0, nil
+			}
+			if hit {
+				return v, nil
+			}
+			b = b[n:]
+		case 2:
+			size, n := binary.Uvarint(b)
+			if n <= 0 || size > uint64(len(b)-n) {
+				return 0, nil
+			}
+			if hit {
+				return 0, b[n : n+int(size)]
+			}
+			b = b[n+int(size):]
+		case 1, 5:
+			size := map[uint64]int{1: 8, 5: 4}[tag&7]
+			if len(b) < size {
+				return 0, nil
+			}
+			b = b[size:]
+		default:
+			return 0, nil
+		}
+	}
+	return 0, nil
+}
+
+// encodeTraces and encodeMetrics are requests in the endpoint's own language.
+func (s *sender) encodeTraces(r *Resource, spans []*Span) ([]byte, error) {
+	if s.to.JSON {
+		return jsonTraces(r, spans)
+	}
+	return protobufTraces(r, spans), nil
+}
+
+func (s *sender) encodeMetrics(r *Resource, metrics []Metric) ([]byte, error) {
+	if s.to.JSON {
+		return jsonMetrics(r, metrics)
+	}
+	return protobufMetrics(r, metrics), nil
+}
+
+// Reach sends an endpoint nothing at all, to see whether it is there and lets
+// us in.
+func (e *Endpoint) Reach(ctx context.Context) error {
+	s := newSender(e)
+	defer s.close()
+	body := []byte{}
+	if e.JSON {
+		body = []byte("{}")
+	}
+	_, err := s.send(ctx, body)
+	var failed *sendError
+	if errors.As(err, &failed) {
+		return failed
+	}
+	if err != nil {
+		return fmt.Errorf("the request cannot be made: %s", plain(err))
+	}
+	return nil
+}

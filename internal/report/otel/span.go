@@ -1,0 +1,107 @@
+package otel
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// TraceID and SpanID are the ids of OpenTelemetry.
+type (
+	TraceID [16]byte
+	SpanID  [8]byte
+)
+
+// Kind is what a span is to its parent, with OTLP's numbers.
+type Kind int
+
+// The kinds that there are here.
+const (
+	Internal Kind = 1
+	Client   Kind = 3
+)
+
+// Span is something that began and ended.
+type Span struct {
+	Trace      TraceID
+	ID, Parent SpanID // no parent is all zeros
+	Name       string
+	Kind       Kind
+	Start, End journal.Millis
+	Attrs      []Attr
+	Events     []Event
+	Links      []Link
+	Failed     bool
+	Message    string // why, when it failed
+}
+
+// Attr says something about a span, a point or a resource. Its value is a
+// string, int64, float64, bool or []string.
+type Attr struct {
+	Key   string
+	Value any
+}
+
+// Event happened within a span.
+type Event struct {
+	At    journal.Millis
+	Name  string
+	Attrs []Attr
+}
+
+// Link leads to a span of another trace.
+type Link struct {
+	Trace TraceID
+	Span  SpanID
+}
+
+// TraceOf is the trace of a stream: the run's id, which the audit log calls
+// trace_id, without its hyphens.
+func TraceOf(root journal.RunID) TraceID {
+	var id TraceID
+	text := strings.ReplaceAll(string(root), "-", "")
+	if n, err := hex.Decode(id[:], []byte(text[:min(len(text), 2*len(id))])); err == nil && n == len(id) && len(text) == 2*len(id) && id != (TraceID{}) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(root)) // a name that is no UUID
+	copy(id[:], sum[:])
+	return id
+}
+
+// SpanOf is the id of a run's own span.
+func SpanOf(root, run journal.RunID) SpanID { return spanID(root, "run:"+string(run)) }
+
+// spanID is the id of what has this label in a stream.
+func spanID(root journal.RunID, label string) SpanID {
+	sum := sha256.Sum256([]byte(string(root) + "/" + label))
+	var id SpanID
+	copy(id[:], sum[:])
+	if id == (SpanID{}) {
+		id[7] = 1
+	}
+	return id
+}
+
+// ParseTraceParent reads the W3C's traceparent: "00-<trace>-<span>-<flags>".
+func ParseTraceParent(text string) (Link, bool) {
+	var l Link
+	parts := strings.Split(strings.TrimSpace(text), "-")
+	if len(parts) < 4 || len(parts[0]) != 2 || parts[0] == "ff" || len(parts[1]) != 32 || len(parts[2]) != 16 || len(parts[3]) != 2 {
+		return l, false
+	}
+	if parts[0] == "00" && len(parts) != 4 || strings.ToLower(text) != text {
+		return l, false
+	}
+	var flags [1]byte
+	for _, one := range []struct{ to, from []byte }{{l.Trace[:], []byte(parts[1])}, {l.Span[:], []byte(parts[2])}, {flags[:], []byte(parts[3])}} {
+		if _, err := hex.Decode(one.to, one.from); err != nil {
+			return Link{}, false
+		}
+	}
+	if l.Trace == (TraceID{}) || l.Span == (SpanID{}) {
+		return Link{}, false
+	}
+	return l, true
+}

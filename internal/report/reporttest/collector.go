@@ -1,0 +1,300 @@
+package reporttest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// Collector receives traces and metrics as an OpenTelemetry collector does, with
+// OpenTelemetry's own types: what it cannot decode, it refuses, and the test fails.
+type Collector struct {
+	URL string
+	// Answer is asked before a request is read: another status than 200 is
+	// given back at once, with the header that it may set. Nil takes everything.
+	Answer func(r *http.Request, header http.Header) int
+
+	t        testing.TB
+	mu       sync.Mutex
+	traces   []*tracepb.TracesData
+	metrics  []*metricspb.MetricsData
+	requests []*http.Request
+	bodies   bytes.Buffer
+}
+
+// NewCollector listens until the test is over.
+func NewCollector(t testing.TB) *Collector {
+	t.Helper()
+	c := &Collector{t: t}
+	server := httptest.NewServer(http.HandlerFunc(c.serve))
+	t.Cleanup(server.Close)
+	c.URL = server.URL
+	return c
+}
+
+func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
+	if c.Answer != nil {
+		if status := c.Answer(r, w.Header()); status != http.StatusOK {
+			w.WriteHeader(status)
+			return
+		}
+	}
+	if err := c.take(r); err != nil {
+		c.t.Errorf("%s: %v", r.URL, err)
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	if r.Header.Get("Content-Type") == "application/json" {
+		io.WriteString(w, "{}")
+	}
+}
+
+func (c *Collector) take(r *http.Request) error {
+	var in io.Reader = r.Body
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return err
+		}
+		in = z
+	}
+	raw, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests = append(c.requests, r)
+	c.bodies.Write(raw)
+	c.bodies.WriteByte('\n')
+	switch {
+	case r.Method != http.MethodPost:
+		return fmt.Errorf("method %s", r.Method)
+	case strings.HasSuffix(r.URL.Path, "/v1/traces"):
+		data := &tracepb.TracesData{}
+		c.traces = append(c.traces, data)
+		return Decode(r.Header.Get("Content-Type"), raw, data)
+	case strings.HasSuffix(r.URL.Path, "/v1/metrics"):
+		data := &metricspb.MetricsData{}
+		c.metrics = append(c.metrics, data)
+		return Decode(r.Header.Get("Content-Type"), raw, data)
+	}
+	return fmt.Errorf("nothing is at %s", r.URL.Path)
+}
+
+// Decode reads OTLP in one of its two languages, and takes no field that
+// OpenTelemetry does not know.
+func Decode(contentType string, raw []byte, into proto.Message) error {
+	switch contentType {
+	case "application/x-protobuf":
+		if err := proto.Unmarshal(raw, into); err != nil {
+			return err
+		}
+		return unknown(into)
+	case "application/json":
+		var tree any
+		in := json.NewDecoder(bytes.NewReader(raw))
+		in.UseNumber()
+		if err := in.Decode(&tree); err != nil {
+			return err
+		}
+		if err := idsAsBase64(tree); err != nil {
+			return err
+		}
+		text, err := json.Marshal(tree)
+		if err != nil {
+			return err
+		}
+		return protojson.Unmarshal(text, into)
+	}
+	return fmt.Errorf("content type %q", contentType)
+}
+
+// unknown looks for fields that were not understood, wherever they are.
+func unknown(m proto.Message) error {
+	text, err := protojson.Marshal(m)
+	if err != nil {
+		return err
+	}
+	again := m.ProtoReflect().New().Interface()
+	if err := protojson.Unmarshal(text, again); err != nil {
+		return err
+	}
+	if !proto.Equal(m, again) {
+		return fmt.Errorf("it has fields that nobody knows")
+	}
+	return nil
+}
+
+// idsAsBase64 undoes what OTLP does otherwise than all JSON of protobuf: ids
+// are hex.
+func idsAsBase64(v any) error {
+	switch v := v.(type) {
+	case []any:
+		for _, one := range v {
+			if err := idsAsBase64(one); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for name, one := range v {
+			if name != "traceId" && name != "spanId" && name != "parentSpanId" {
+				if err := idsAsBase64(one); err != nil {
+					return err
+				}
+				continue
+			}
+			raw, err := hex.DecodeString(one.(string))
+			if err != nil {
+				return err
+			}
+			v[name] = base64.StdEncoding.EncodeToString(raw)
+		}
+	}
+	return nil
+}
+
+// Spans are all that came, in the order in which they did.
+func (c *Collector) Spans() []*tracepb.Span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*tracepb.Span
+	for _, data := range c.traces {
+		for _, r := range data.ResourceSpans {
+			for _, s := range r.ScopeSpans {
+				out = append(out, s.Spans...)
+			}
+		}
+	}
+	return out
+}
+
+// Resources are those of all traces that came.
+func (c *Collector) Resources() []map[string]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []map[string]string
+	for _, data := range c.traces {
+		for _, r := range data.ResourceSpans {
+			out = append(out, Attributes(r.Resource.GetAttributes()))
+		}
+	}
+	return out
+}
+
+// Metrics are all that came.
+func (c *Collector) Metrics() []*metricspb.Metric {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*metricspb.Metric
+	for _, data := range c.metrics {
+		for _, r := range data.ResourceMetrics {
+			for _, s := range r.ScopeMetrics {
+				out = append(out, s.Metrics...)
+			}
+		}
+	}
+	return out
+}
+
+// Requests are those that were taken.
+func (c *Collector) Requests() []*http.Request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.requests)
+}
+
+// Text is everything that came, byte for byte.
+func (c *Collector) Text() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bodies.String()
+}
+
+// Attributes are attributes as texts.
+func Attributes(list []*commonpb.KeyValue) map[string]string {
+	out := map[string]string{}
+	for _, a := range list {
+		out[a.Key] = valueText(a.Value)
+	}
+	return out
+}
+
+func valueText(v *commonpb.AnyValue) string {
+	switch x := v.GetValue().(type) {
+	case *commonpb.AnyValue_StringValue:
+		return x.StringValue
+	case *commonpb.AnyValue_IntValue:
+		return fmt.Sprint(x.IntValue)
+	case *commonpb.AnyValue_DoubleValue:
+		return fmt.Sprint(x.DoubleValue)
+	case *commonpb.AnyValue_BoolValue:
+		return fmt.Sprint(x.BoolValue)
+	case *commonpb.AnyValue_ArrayValue:
+		var all []string
+		for _, one := range x.ArrayValue.Values {
+			all = append(all, valueText(one))
+		}
+		return "[" + strings.Join(all, " ") + "]"
+	}
+	return "?"
+}
+
+// Tree is a trace as text: every span below its parent, in the order of their
+// beginnings, with what tell says about it.
+func Tree(spans []*tracepb.Span, tell func(*tracepb.Span) string) string {
+	known := map[string]bool{}
+	for _, s := range spans {
+		known[string(s.SpanId)] = true
+	}
+	below := map[string][]*tracepb.Span{}
+	var lost []*tracepb.Span
+	for _, s := range spans {
+		if len(s.ParentSpanId) > 0 && !known[string(s.ParentSpanId)] {
+			lost = append(lost, s)
+			continue
+		}
+		below[string(s.ParentSpanId)] = append(below[string(s.ParentSpanId)], s)
+	}
+	var b strings.Builder
+	var walk func(parent, indent string)
+	walk = func(parent, indent string) {
+		children := below[parent]
+		slices.SortStableFunc(children, func(x, y *tracepb.Span) int {
+			switch {
+			case x.StartTimeUnixNano != y.StartTimeUnixNano:
+				return int(int64(x.StartTimeUnixNano - y.StartTimeUnixNano))
+			case x.EndTimeUnixNano != y.EndTimeUnixNano:
+				return int(int64(x.EndTimeUnixNano - y.EndTimeUnixNano))
+			}
+			return strings.Compare(x.Name, y.Name)
+		})
+		for _, s := range children {
+			for line := range strings.Lines(tell(s)) {
+				b.WriteString(indent + strings.TrimSuffix(line, "\n") + "\n")
+			}
+			walk(string(s.SpanId), indent+"  ")
+		}
+	}
+	walk("", "")
+	for _, s := range lost {
+		fmt.Fprintf(&b, "WITHOUT ITS PARENT: %s\n", tell(s))
+	}
+	return b.String()
+}
