@@ -283,4 +283,3 @@ func added(all []*metricspb.Metric) string {
 	}
 	return metrics(list)
 }
-
