@@ -48,6 +48,7 @@ func (m *Models) Examine(ctx context.Context, reach bool) []Finding {
 	}
 	all.Wait()
 	out = append(out, found...)
+	out = append(out, m.examineCLIs(ctx)...)
 	out = append(out, m.examineDefault())
 	for i := range out { // a server may quote the key that it does not take
 		out[i].About, out[i].Fix = m.Secrets.Show(out[i].About), m.Secrets.Show(out[i].Fix)

@@ -95,7 +95,7 @@ func (h *host) outfit(options json.RawMessage) (*outfit, error) {
 	o := &outfit{scripts: asked.AllowShell, tools: h.tools.box(asked, script)}
 	// Offline models cost what the real ones would, so that budgets of money
 	// can be tried out; their replies say what they are.
-	answers := router{models: h.models, instead: asked.Model, otherwise: asked.DefaultModel}
+	answers := router{models: h.models, instead: asked.Model, otherwise: asked.DefaultModel, sandbox: asked.Sandbox}
 	o.model, o.price = answers, answers.price
 	if asked.Simulate {
 		o.model = Simulated(asked.Seed)

@@ -53,6 +53,7 @@ type server struct {
 	model     string   // when only the provider is named
 	settings  config.Provider
 	keyless   bool // none is needed
+	cli       *cli // it is a program
 }
 
 // What a model is when nobody says, and what people call models for short.
@@ -82,6 +83,11 @@ func (m *Models) server(name string) (server, bool) {
 	for _, p := range m.config.Models.Providers {
 		if p.Name.Value == name {
 			s.settings, declared = p.Is, true
+		}
+	}
+	if !declared && (m.config.Models.CLI(name) != nil || !slices.Contains(config.BuiltIn(), name)) {
+		if c := m.cli(name); c != nil {
+			return server{name: c.name, cli: c, model: c.settings.Model.Value}, true
 		}
 	}
 	switch name {
@@ -137,7 +143,12 @@ type Choice struct {
 	server          server
 }
 
-func (c Choice) String() string { return c.Provider + "/" + c.Model }
+func (c Choice) String() string {
+	if c.Model == "" { // a program's own choice
+		return c.Provider
+	}
+	return c.Provider + "/" + c.Model
+}
 
 // Trouble is why something cannot be used, and what to do about it.
 type Trouble struct {
@@ -178,7 +189,7 @@ func (m *Models) Choose(name string) (Choice, *Trouble) {
 		}
 	}
 	if s, known := m.server(name); known {
-		if s.model == "" {
+		if s.model == "" && s.cli == nil {
 			return Choice{}, withoutModel(name)
 		}
 		return Choice{Provider: s.name, Model: s.model, server: s}, nil
@@ -198,12 +209,12 @@ func (m *Models) Choose(name string) (Choice, *Trouble) {
 	if provider, _, ok := strings.Cut(name, "/"); ok {
 		return Choice{}, &Trouble{
 			Message: fmt.Sprintf("there is no provider %q to run the model %q", provider, name),
-			Help:    fmt.Sprintf("Declare it in %s, under models: providers:, or use --model with one of: %s.", config.FileName, strings.Join(m.Providers(), ", ")),
+			Help:    fmt.Sprintf("Declare it in %s, under models: providers:, or use --model with one of: %s.", config.FileName, strings.Join(m.names(), ", ")),
 		}
 	}
 	return Choice{}, &Trouble{
 		Message: fmt.Sprintf("nobody knows who runs the model %q", name),
-		Help:    fmt.Sprintf("Write PROVIDER/%s, with one of: %s.", name, strings.Join(m.Providers(), ", ")),
+		Help:    fmt.Sprintf("Write PROVIDER/%s, with one of: %s.", name, strings.Join(m.names(), ", ")),
 	}
 }
 
@@ -240,7 +251,10 @@ func (m *Models) Default() string {
 	return ""
 }
 
-// Providers names everybody who may run models.
+// names are everybody who may run models, programs included.
+func (m *Models) names() []string { return slices.Concat(m.Providers(), m.cliNames()) }
+
+// Providers names everybody who may run models over the network.
 func (m *Models) Providers() []string {
 	out := config.BuiltIn()
 	for _, p := range m.config.Models.Providers {
@@ -254,6 +268,9 @@ func (m *Models) Providers() []string {
 // lacksKey says what is missing before a provider can be asked; nil is
 // nothing.
 func (m *Models) lacksKey(s server) *Trouble {
+	if s.cli != nil {
+		return m.lacksProgram(s.cli)
+	}
 	if name, ok := config.Reference(s.settings.Key.Value); ok {
 		if t := m.lacksSecret(s, "the key", name); t != nil {
 			return t
@@ -372,8 +389,9 @@ func (m *Models) resolve(ctx context.Context, value string) (string, error) {
 
 // The usual limits of a provider.
 const (
-	usualAtOnce  = 10
-	usualRetries = 4
+	usualAtOnce   = 10
+	usualRetries  = 4
+	usualPrograms = 4 // at the same time
 )
 
 // provider opens a provider, once.
@@ -382,6 +400,9 @@ func (m *Models) provider(s server) (provider.Model, error) {
 	defer m.mu.Unlock()
 	if found := m.open[s.name]; found != nil {
 		return found, nil
+	}
+	if s.cli != nil {
+		return m.program(s)
 	}
 	bare, err := m.bare(s)
 	if err != nil {
@@ -406,6 +427,22 @@ func (m *Models) provider(s server) (provider.Model, error) {
 	}
 	m.open[s.name] = whole
 	return whole, nil
+}
+
+// program opens a program. It tries again by itself what may pass, and has a
+// time of its own: nothing that it does is done again because it failed.
+func (m *Models) program(s server) (provider.Model, error) {
+	agent, err := m.agent(s.cli)
+	if err != nil {
+		return nil, err
+	}
+	atOnce := usualPrograms
+	if n := s.cli.settings.MaxConcurrent; n > 0 {
+		atOnce = int(n)
+	}
+	limited := provider.Limit{Model: agent, Slots: provider.NewSlots(atOnce)}
+	m.open[s.name] = limited
+	return limited, nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -463,6 +500,9 @@ func (m *Models) Price(c Choice) (price.Price, bool) {
 			}
 		}
 	}
+	if c.server.cli != nil {
+		return cliPrice(c.server.cli, c.Model)
+	}
 	if c.Provider == "ollama" {
 		return price.Price{}, true // one's own machine sends no bill
 	}
@@ -477,6 +517,18 @@ type router struct {
 	models    *Models
 	instead   string // of whatever a request names
 	otherwise string // when a request names none
+	sandbox   bool   // commands are confined
+}
+
+var _ provider.Agents = router{}
+
+// Agent tells how the program works that a model is; nil for one of the network.
+func (r router) Agent(model string) *provider.AgentInfo {
+	choice, trouble := r.models.Choose(r.name(model))
+	if trouble != nil || choice.server.cli == nil {
+		return nil
+	}
+	return r.models.agentInfo(choice.server.cli, r.sandbox)
 }
 
 func (r router) name(asked string) string {

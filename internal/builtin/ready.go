@@ -8,6 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/tool"
 )
 
 // Lack is what some steps need and do not have.
@@ -22,6 +23,7 @@ type asking struct {
 	model string // as the agent names it
 	late  bool   // only when the step runs
 	money bool   // under a budget of money
+	who   tool.Caller
 }
 
 func askings(p *ir.Program, prefix string, money bool) []asking {
@@ -42,11 +44,12 @@ func askings(p *ir.Program, prefix string, money bool) []asking {
 			limited := money || branchMoney(p)
 			names := kinds[t.Kind].Uses(t).Agents
 			if len(names) == 0 {
-				out = append(out, asking{step: prefix + s.ID, model: bound.Model, money: limited})
+				out = append(out, asking{step: prefix + s.ID, model: bound.Model, money: limited, who: tool.Caller{Program: p, Step: s}})
 			}
 			for _, name := range names {
-				a := asking{step: prefix + s.ID, money: limited}
+				a := asking{step: prefix + s.ID, money: limited, who: tool.Caller{Program: p, Step: s}}
 				if agent := p.Agent(name.Name); agent != nil {
+					a.who.Agent = agent
 					a.model, a.late = agent.ModelName(), agent.Late
 				}
 				out = append(out, a)
@@ -79,7 +82,7 @@ func branchMoney(p *ir.Program) bool {
 // Lacks is everything that a program's steps need of models and do not have,
 // each thing once with all its steps.
 func (m *Models) Lacks(p *ir.Program, o RunOptions) []Lack {
-	r := router{models: m, instead: o.Model, otherwise: o.DefaultModel}
+	r := router{models: m, instead: o.Model, otherwise: o.DefaultModel, sandbox: o.Sandbox}
 	var out []Lack
 	add := func(step string, t *Trouble) {
 		for i := range out {
@@ -103,6 +106,11 @@ func (m *Models) Lacks(p *ir.Program, o RunOptions) []Lack {
 		}
 		if t := m.lacksKey(choice.server); t != nil {
 			add(a.step, t)
+		}
+		if c := choice.server.cli; c != nil {
+			if _, problem := step.Grants(m.agentInfo(c, o.Sandbox), a.who); problem != "" {
+				add(a.step, &Trouble{Message: problem, Help: "Give the agent other tools, or the step a model that is not a program: its tools are called through Espalier."})
+			}
 		}
 		if _, known := m.Price(choice); a.money && !known {
 			add(a.step, &Trouble{

@@ -32,6 +32,13 @@ func Secrets(root string, c *config.Config, getenv func(string) string) *secret.
 	for _, p := range c.Models.Providers {
 		keys = append(keys, p.Is.KeyEnv.Value)
 	}
+	for _, name := range config.BuiltInCLIs() {
+		for _, key := range knownCLIs[name].keys {
+			if !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
 	variable := func(env string, find func(context.Context) (string, error)) {
 		if env == "" || slices.Contains(declared, env) {
 			return

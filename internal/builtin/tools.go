@@ -348,7 +348,8 @@ const preparing = 60 * time.Second
 
 // Lacks is every tool that a program's steps call and nothing is bound to,
 // with entries to be pasted; and what else keeps tools from being called.
-func (t *Tools) Lacks(p *ir.Program, o RunOptions) []Lack {
+// Agents whose models are programs have tools of their own, and need none.
+func (t *Tools) Lacks(p *ir.Program, o RunOptions, models *Models) []Lack {
 	script, err := scriptOf(o)
 	if err != nil {
 		return nil // it has been reported
@@ -359,10 +360,13 @@ func (t *Tools) Lacks(p *ir.Program, o RunOptions) []Lack {
 	}
 	var out, unbound []Lack
 	var names []string // of unbound
+	answers := router{models: models, instead: o.Model, otherwise: o.DefaultModel}
 	for _, use := range toolUses(p, "") {
 		name := tool.Plain(use.name)
 		box.program = use.program
 		switch {
+		case use.agent != nil && script == nil && models != nil && answers.Agent(use.agent.ModelName()) != nil:
+			continue
 		case tool.Caller{Program: use.program, Step: use.step, Agent: use.agent}.Refusal(name, nil) != "":
 			continue // it will not be called
 		case box.scripted[name] != nil:

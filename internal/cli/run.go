@@ -309,7 +309,7 @@ func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builti
 			what = "the models are not ready:"
 		}
 	}
-	if more := tools.Lacks(p, o); len(more) > 0 {
+	if more := tools.Lacks(p, o, models); len(more) > 0 {
 		if len(lacks) > 0 {
 			what = "models and tools are not ready:"
 		}

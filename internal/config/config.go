@@ -115,6 +115,9 @@ func (c *Config) check(out *diag.List) {
 			c.checkReference(h.Value, out)
 		}
 	}
+	for _, cli := range c.Models.CLIs {
+		headers(cli.Is.Env)
+	}
 	for _, t := range c.Tools {
 		c.checkReference(t.Is.Bearer, out)
 		headers(t.Is.Headers)

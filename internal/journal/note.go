@@ -24,6 +24,7 @@ const (
 	NoteMissingFile = "missing_file"   // MissingFile: a declared file that nobody made
 	NoteSaid        = "said"           // Said: a line for people
 	NoteProgress    = "progress"       // Progress: how far a call of a tool has come, now and then
+	NoteAgent       = "agent"          // AgentWork: an agent outside is set to work, or says what it calls its session
 )
 
 // Prompt is a message to a model. Only what is new is noted: the answers of
@@ -31,6 +32,9 @@ const (
 type Prompt struct {
 	System string  `json:"system,omitempty"`
 	Blocks []Block `json:"blocks"`
+	// Resumes says that it goes on with a session that was broken off: it
+	// belongs to the prompt before it.
+	Resumes bool `json:"resumes,omitempty"`
 }
 
 // Reply is a model's whole answer. Its JSON is that of a provider's reply,
@@ -150,6 +154,16 @@ type MergeDecision struct {
 	Dropped []json.RawMessage `json:"dropped,omitempty"` // what does not
 	Why     string            `json:"why"`               // duplicate, majority, first_wins, last_wins, critic
 	Reason  string            `json:"reason,omitempty"`  // the critic's own words
+}
+
+// AgentWork is an agent outside that is set to work: noted before it begins,
+// and again when it says what it calls its session.
+type AgentWork struct {
+	Agent string `json:"agent"`
+	// Session is what it can be asked to go on with; empty when nobody knows.
+	Session string `json:"session,omitempty"`
+	// Acts says that it may change something.
+	Acts bool `json:"acts,omitempty"`
 }
 
 // Said is a line for people who watch a run.

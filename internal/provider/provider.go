@@ -33,6 +33,9 @@ type Request struct {
 	// Schema asks for a reply that is JSON of this shape.
 	Schema  json.RawMessage `json:"schema,omitempty"`
 	Options json.RawMessage `json:"options,omitempty"` // the provider's own, passed on as they are
+	// Work is what an agent needs to know that works by itself; nil for a model
+	// that only answers.
+	Work *Work `json:"work,omitempty"`
 	// For says what the request is for. Models of the network never see it;
 	// offline ones choose their reply by it.
 	For Purpose `json:"for,omitzero"`
@@ -118,6 +121,10 @@ type Chunk struct {
 	Reply *Reply
 	// Retried says that the pieces so far do not count: the reply begins anew.
 	Retried *Retried
+	// Session and Did are of agents that work by themselves: what they call the
+	// conversation, as soon as that is known, and what they do with tools.
+	Session string
+	Did     *Did
 }
 
 // StopReason is why a model stopped.
@@ -143,10 +150,21 @@ type Reply struct {
 	// Offline is "simulated" or "scripted" when no real model answered; the
 	// records and the screen say so wherever the reply appears.
 	Offline string `json:"offline,omitempty"`
+	// Worked is set when an agent gave the reply that works by itself.
+	Worked *Worked `json:"worked,omitempty"`
 }
 
-// Text is the reply's text blocks, joined.
+// Text is the reply's text blocks, joined; of an agent's work only what it
+// came to in the end.
 func (r *Reply) Text() string {
+	if r.Worked != nil {
+		return r.Worked.Answer
+	}
+	return r.Said()
+}
+
+// Said is all that the reply says, what an agent says on the way included.
+func (r *Reply) Said() string {
 	var out []byte
 	for _, b := range r.Blocks {
 		if b.Type == Text {
@@ -190,6 +208,9 @@ type Error struct {
 	Message    string
 	// Spent says that an answer had begun, or may have: it may be paid for.
 	Spent bool
+	// NoSession says that the session to go on with is not there, and that
+	// nothing was done.
+	NoSession bool
 }
 
 func (e *Error) Error() string {

@@ -137,8 +137,8 @@ func Collect(t testing.TB, stream iter.Seq2[provider.Chunk, error]) (*provider.R
 	if reply == nil {
 		t.Fatal("the stream ends without a reply or an error")
 	}
-	if said.String() != reply.Text() {
-		t.Errorf("the pieces say %q, the reply %q", said.String(), reply.Text())
+	if said.String() != reply.Said() {
+		t.Errorf("the pieces say %q, the reply %q", said.String(), reply.Said())
 	}
 	if got := thinking(reply); thought.String() != got {
 		t.Errorf("the pieces think %q, the reply %q", thought.String(), got)

@@ -69,14 +69,22 @@ func (t Talk) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 }
 
 // Recovery looks at what a conversation had noted: it may go on by itself
-// unless a tool was called that may have acted and did not return.
+// unless a tool was called that may have acted and did not return, or an agent
+// was at work that may have acted and has no session to go on with.
 func Recovery(history []journal.TaskNoted) step.Recovery {
 	open := map[string]bool{}
+	var work journal.AgentWork // that is not over
 	for _, n := range history {
 		var use journal.ToolUse
 		switch n.Kind {
+		case journal.NoteAgent:
+			if json.Unmarshal(n.Data, &work) != nil {
+				work.Acts = true
+			}
+		case journal.NoteReply, journal.NoteModelError:
+			work = journal.AgentWork{}
 		case journal.NoteToolCall:
-			if json.Unmarshal(n.Data, &use) == nil && !use.Repeatable {
+			if json.Unmarshal(n.Data, &use) == nil && !use.Repeatable && use.Fidelity != journal.ByAgent {
 				open[use.CallID] = true
 			}
 		case journal.NoteToolResult:
@@ -85,7 +93,7 @@ func Recovery(history []journal.TaskNoted) step.Recovery {
 			}
 		}
 	}
-	if len(open) > 0 {
+	if len(open) > 0 || work.Acts && work.Session == "" {
 		return step.Ask
 	}
 	return step.Rerun
@@ -103,6 +111,7 @@ type conversation struct {
 	calls    int                // tool calls so far
 	sent     int                // cap of the last reply
 	failed   map[failedCall]int // since a call last worked
+	work     *working           // nil unless an agent outside does it
 }
 
 func newConversation(t *Talk, job *step.Job) *conversation {
@@ -110,10 +119,12 @@ func newConversation(t *Talk, job *step.Job) *conversation {
 	for _, n := range job.History {
 		switch n.Kind {
 		case journal.NotePrompt, journal.NoteReply, journal.NoteModelError, journal.NoteToolCall, journal.NoteToolResult, journal.NoteToolAnswer:
-			c.past = append(c.past, n)
+			if !agents(n) {
+				c.past = append(c.past, n)
+			}
 		}
 	}
-	c.request = provider.Request{MaxTokens: int(step.ReplyCap(t.Agent)), Schema: t.Form.Schema, Tools: c.offered(), Messages: slices.Clone(t.Before)}
+	c.request = provider.Request{MaxTokens: int(step.ReplyCap(t.Agent)), Schema: t.Form.Schema, Messages: slices.Clone(t.Before)}
 	c.request.For = provider.Purpose{
 		Workflow: job.Workflow.Name, Step: job.Step.ID, Key: job.Key,
 		Visit: job.Visit, Iteration: job.Iteration, Attempt: job.Attempt,
@@ -123,6 +134,13 @@ func newConversation(t *Talk, job *step.Job) *conversation {
 		c.request.Model, c.request.Options, c.request.For.Agent = t.Agent.ModelName(), t.Agent.Options, t.Agent.ID
 		c.request.For.Expected = cmp.Or(t.Expected, t.Agent.Expected)
 	}
+	if agents, ok := job.Model.(provider.Agents); ok {
+		if info := agents.Agent(c.request.Model); info != nil {
+			c.work = newWorking(info, job.History)
+			return c
+		}
+	}
+	c.request.Tools = c.offered()
 	return c
 }
 
@@ -137,6 +155,9 @@ func (c *conversation) offered() []provider.Tool {
 
 // hold goes from turn to turn until there is an answer.
 func (c *conversation) hold(ctx context.Context, read *reader) (json.RawMessage, error) {
+	if err := c.allow(); err != nil {
+		return nil, err
+	}
 	if err := c.say(c.opening()); err != nil {
 		return nil, err
 	}
@@ -146,7 +167,7 @@ func (c *conversation) hold(ctx context.Context, read *reader) (json.RawMessage,
 		if err != nil {
 			return nil, err
 		}
-		if uses := toolUses(reply); len(uses) > 0 {
+		if uses := toolUses(reply); len(uses) > 0 && reply.Worked == nil {
 			if c.turns-repairs >= most {
 				return nil, step.Errorf(step.ClassInvalid, "%s asked for the tool %q in turn %d, which is the last one it has", c.who(), uses[0].ToolName, most)
 			}
@@ -282,6 +303,9 @@ func (c *conversation) generate(ctx context.Context) (*provider.Reply, error) {
 		}
 	}
 	c.turns++
+	if reply.Worked != nil && c.work != nil {
+		c.work.over(reply)
+	}
 	if c.Heard != nil {
 		c.Heard.Usage.Input += reply.Usage.Input + reply.Usage.CacheRead + reply.Usage.CacheWrite
 		c.Heard.Usage.Output += reply.Usage.Output
@@ -304,6 +328,9 @@ func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
 	}
 	request := c.request
 	request.For.Turn = c.turns
+	if c.work != nil {
+		c.setToWork(&request)
+	}
 	worst := c.worst(&request)
 	held, worst, err := c.job.Log.ReserveUpTo(ctx, worst, step.LeastReply(c.Agent), c.flush()...)
 	if err != nil {
@@ -311,13 +338,20 @@ func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
 	}
 	request.MaxTokens = int(worst.OutputTokens) // what is left may be less than usual
 	c.sent = request.MaxTokens
+	if c.work != nil {
+		request.Work.MicroDollars = worst.MicroDollars
+	}
 	reply, held, err := c.listen(ctx, request, worst, held)
+	if c.work != nil && c.work.anew(err) {
+		return c.again(ctx, err, held)
+	}
 	if ctx.Err() != nil && err != nil {
 		c.inFlight = worst // it may have been paid for
 		return nil, context.Cause(ctx)
 	}
 	var short *step.Error // there is no budget for another attempt
-	if errors.As(err, &short) {
+	var unwritten *unnoted
+	if errors.As(err, &short) || errors.As(err, &unwritten) {
 		return nil, err
 	}
 	if err != nil {
@@ -335,6 +369,9 @@ func (c *conversation) worst(request *provider.Request) journal.Usage {
 	if sizer, ok := c.job.Model.(provider.Sizer); ok {
 		worst.InputTokens = sizer.MostTokens(request)
 	}
+	if c.work != nil {
+		worst = c.work.worst(worst, request.Work.Turns)
+	}
 	if p, known := c.price(); known {
 		worst.MicroDollars = p.Worst(worst.InputTokens, worst.OutputTokens)
 	}
@@ -347,6 +384,12 @@ func (c *conversation) used(reply *provider.Reply) journal.Usage {
 	out := journal.Usage{ModelCalls: 1, InputTokens: u.Input + u.CacheRead + u.CacheWrite, OutputTokens: u.Output}
 	if p, known := c.price(); known {
 		out.MicroDollars = p.Cost(price.Tokens(u))
+	}
+	if w := reply.Worked; w != nil {
+		out.ModelCalls = int64(max(1, w.Turns))
+		if w.MicroDollars != nil {
+			out.MicroDollars = *w.MicroDollars
+		}
 	}
 	return out
 }
@@ -383,6 +426,14 @@ func (c *conversation) listen(ctx context.Context, request provider.Request, wor
 				Settles: held, Usage: charged(r.Error, worst),
 			}
 			if held, err = c.job.Log.Reserve(ctx, worst, note); err != nil {
+				return nil, held, err
+			}
+		case chunk.Session != "":
+			if err := c.begun(ctx, chunk.Session); err != nil {
+				return nil, held, err
+			}
+		case chunk.Did != nil:
+			if err := c.did(ctx, chunk.Did); err != nil {
 				return nil, held, err
 			}
 		case chunk.Reply != nil:

@@ -1,0 +1,297 @@
+package cliagent
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/provider"
+)
+
+// Claude is Claude Code: claude -p with a stream of JSON lines.
+type Claude struct{}
+
+// claudeTools are the tools of Claude Code that workflows may name.
+var claudeTools = []string{
+	"Read", "Write", "Edit", "Glob", "Grep", "Bash", "NotebookEdit", "WebFetch", "WebSearch", "Task", "TodoWrite",
+}
+
+// reading are the tools of any agent that change nothing.
+var reading = []string{"Read", "Glob", "Grep", "WebFetch", "WebSearch", "TodoWrite"}
+
+// acts tells whether grants let an agent change something.
+func acts(grants []provider.Grant) bool {
+	return slices.ContainsFunc(grants, func(g provider.Grant) bool { return !slices.Contains(reading, g.Tool) })
+}
+
+// Info says that it can be held to everything that a step allows.
+func (Claude) Info(name string) provider.AgentInfo {
+	return provider.AgentInfo{Name: name, Tools: claudeTools, Resumes: true, NamesSession: true, Acts: acts}
+}
+
+// Whole is false.
+func (Claude) Whole() bool { return false }
+
+// Call gives it the tools that are granted, lets it use those without asking,
+// and nothing else. Settings of the project it works in do not count: they may
+// be anybody's, and could grant more.
+func (Claude) Call(req *provider.Request, more []string) (Call, error) {
+	call := Call{Stdin: prompt(req, false)}
+	add := func(args ...string) { call.Args = append(call.Args, args...) }
+	add("--print", "--output-format", "stream-json", "--verbose")
+	add("--permission-mode", "dontAsk", "--setting-sources", "", "--strict-mcp-config", "--disable-slash-commands")
+	var tools []string
+	var allowed, denied []string
+	for _, g := range req.Work.Grants {
+		tools = append(tools, g.Tool)
+		if len(g.Only) == 0 {
+			allowed = append(allowed, g.Tool)
+		}
+		allowed = append(allowed, g.Only...)
+		denied = append(denied, g.Never...)
+	}
+	add("--tools", strings.Join(tools, ","))
+	if len(allowed) > 0 {
+		add(append([]string{"--allowedTools"}, allowed...)...)
+	}
+	add(append([]string{"--disallowedTools", "Read(./" + storage + "/**)", "Edit(./" + storage + "/**)"}, denied...)...)
+	if req.Model != "" {
+		add("--model", req.Model)
+	}
+	if req.System != "" {
+		call.Files = map[string]string{"system.md": req.System} // it may be too long for an argument
+		add("--append-system-prompt-file", FilesDir+"/system.md")
+	}
+	if n := req.Work.Turns; n > 0 {
+		add("--max-turns", strconv.Itoa(n))
+	}
+	if m := req.Work.MicroDollars; m > 0 {
+		add("--max-budget-usd", strconv.FormatFloat(float64(m)/1e6, 'f', 6, 64))
+	}
+	switch {
+	case req.Work.Session != "":
+		add("--resume", req.Work.Session)
+	case req.Work.NewSession != "":
+		add("--session-id", req.Work.NewSession)
+	}
+	add(more...)
+	call.Env = []string{"DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"}
+	return call, nil
+}
+
+// storage is the project's own folder, which is not for agents.
+const storage = ".espalier"
+
+// claudeLine is a line of any type; each has some of these.
+type claudeLine struct {
+	Type      string         `json:"type"`
+	Subtype   string         `json:"subtype"`
+	Session   string         `json:"session_id"`
+	Model     string         `json:"model"`
+	Message   *claudeMessage `json:"message"`
+	Parent    *string        `json:"parent_tool_use_id"` // set when a helper of the agent speaks
+	IsError   bool           `json:"is_error"`
+	Status    *int           `json:"api_error_status"`
+	Result    *string        `json:"result"`
+	Errors    []string       `json:"errors"`
+	Turns     int            `json:"num_turns"`
+	Cost      *float64       `json:"total_cost_usd"`
+	Usage     claudeUsage    `json:"usage"`
+	ModelsUse map[string]struct {
+		Input      int64 `json:"inputTokens"`
+		Output     int64 `json:"outputTokens"`
+		CacheRead  int64 `json:"cacheReadInputTokens"`
+		CacheWrite int64 `json:"cacheCreationInputTokens"`
+	} `json:"modelUsage"`
+}
+
+type claudeMessage struct {
+	ID      string          `json:"id"`
+	Model   string          `json:"model"`
+	Content json.RawMessage `json:"content"` // a text, or blocks
+	Usage   claudeUsage     `json:"usage"`
+}
+
+type claudeUsage struct {
+	Input      int64 `json:"input_tokens"`
+	Output     int64 `json:"output_tokens"`
+	CacheRead  int64 `json:"cache_read_input_tokens"`
+	CacheWrite int64 `json:"cache_creation_input_tokens"`
+}
+
+func (u claudeUsage) usage() provider.Usage {
+	return provider.Usage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite}
+}
+
+type claudeBlock struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	Thinking  string          `json:"thinking"`
+	Signature string          `json:"signature"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	ToolUseID string          `json:"tool_use_id"`
+	Content   json.RawMessage `json:"content"`
+	IsError   bool            `json:"is_error"`
+}
+
+// Hear understands what it says, does, gets back and comes to.
+func (Claude) Hear(line []byte, t *Turn) {
+	var l claudeLine
+	if json.Unmarshal(line, &l) != nil {
+		return
+	}
+	switch l.Type {
+	case "system":
+		if l.Subtype == "init" {
+			t.inSession(l.Session)
+			t.model = l.Model
+		}
+	case "assistant":
+		if l.Message != nil {
+			claudeSays(&l, t)
+		}
+	case "user":
+		if l.Message == nil {
+			return
+		}
+		for _, b := range claudeBlocks(l.Message.Content) {
+			if b.Type == "tool_result" {
+				claudeReturned(b, t)
+			}
+		}
+	case "result":
+		claudeEnds(&l, t)
+	}
+}
+
+// synthetic is the model of messages that the program makes up itself, to say
+// what went wrong; the result says it again.
+const synthetic = "<synthetic>"
+
+func claudeSays(l *claudeLine, t *Turn) {
+	m := l.Message
+	if m.Model == synthetic {
+		return
+	}
+	if m.Model != "" && l.Parent == nil {
+		t.model = m.Model
+	}
+	for _, b := range claudeBlocks(m.Content) {
+		switch {
+		case b.Type == "tool_use":
+			t.call(b.ID, b.Name, b.Input)
+		case l.Parent != nil: // what a helper says is for the agent, not for us
+		case b.Type == "text":
+			t.say(provider.Text, b.Text, "")
+		case b.Type == "thinking":
+			t.say(provider.Thinking, b.Thinking, b.Signature)
+		}
+	}
+	t.uses(m.ID, m.Usage.usage())
+}
+
+func claudeReturned(b claudeBlock, t *Turn) {
+	problem := ""
+	if b.IsError {
+		problem = textOf(b.Content)
+	}
+	t.returned(b.ToolUseID, "", nil, b.Content, problem)
+}
+
+// textOf is the text of something that is one, or a list of blocks with text.
+func textOf(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var blocks []struct {
+		Text string `json:"text"`
+	}
+	if json.Unmarshal(raw, &blocks) == nil {
+		var out []string
+		for _, b := range blocks {
+			out = append(out, b.Text)
+		}
+		if text = strings.Join(out, "\n"); strings.TrimSpace(text) != "" {
+			return text
+		}
+	}
+	return string(raw)
+}
+
+// claudeBlocks are the blocks of a message; a text alone is one.
+func claudeBlocks(raw json.RawMessage) []claudeBlock {
+	var blocks []json.RawMessage
+	if json.Unmarshal(raw, &blocks) != nil {
+		var text string
+		if json.Unmarshal(raw, &text) == nil && text != "" {
+			return []claudeBlock{{Type: "text", Text: text}}
+		}
+		return nil
+	}
+	var out []claudeBlock
+	for _, one := range blocks {
+		var b claudeBlock
+		if json.Unmarshal(one, &b) == nil { // one that is odd does not spoil the others
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+func claudeEnds(l *claudeLine, t *Turn) {
+	if !l.IsError || t.begun {
+		t.inSession(l.Session)
+	}
+	t.turns = max(t.turns, l.Turns)
+	if u := l.total(); u != (provider.Usage{}) {
+		t.usage = u
+	}
+	if l.Cost != nil {
+		t.cost = micro(*l.Cost)
+	}
+	status := 0
+	if l.Status != nil {
+		status = *l.Status
+	}
+	switch {
+	case l.Subtype == "error_max_turns":
+		t.fail(provider.BadRequest, 0, "it has made the %d turns that it may make, and is not done", t.asked.Turns)
+	case l.Subtype == "error_max_budget_usd":
+		t.fail(provider.NoQuota, 0, "it has used the money that was set aside for it, and is not done")
+	case l.IsError:
+		why := strings.Join(l.Errors, "; ")
+		if l.Result != nil && *l.Result != "" {
+			why = *l.Result
+		}
+		if why == "" {
+			why = fmt.Sprintf("it says that it failed (%s)", l.Subtype)
+		}
+		t.fail(classOf(status), status, "%s", why)
+	default:
+		t.ended = true
+		if l.Result != nil {
+			answer := plain(*l.Result)
+			t.answer = &answer
+		}
+	}
+}
+
+// total is what all models together have used.
+func (l *claudeLine) total() provider.Usage {
+	var sum provider.Usage
+	for _, u := range l.ModelsUse {
+		sum.Input += u.Input
+		sum.Output += u.Output
+		sum.CacheRead += u.CacheRead
+		sum.CacheWrite += u.CacheWrite
+	}
+	if sum != (provider.Usage{}) {
+		return sum
+	}
+	return l.Usage.usage()
+}

@@ -1,0 +1,189 @@
+package cliagent
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/provider"
+)
+
+// Codex is OpenAI's codex: codex exec with JSON lines. All that it does it does
+// in a shell, in a sandbox of its own; what it is granted decides which.
+type Codex struct{}
+
+var codexTools = []string{"Read", "Glob", "Grep", "Write", "Edit", "Bash", "WebSearch", "TodoWrite"}
+
+// Info says what it cannot be held to.
+func (Codex) Info(name string) provider.AgentInfo {
+	return provider.AgentInfo{
+		Name: name, Tools: codexTools, Resumes: true, Acts: acts,
+		Problem: func(grants []provider.Grant, denied []string) string {
+			if slices.Contains(denied, "Bash") {
+				return fmt.Sprintf("%s does everything in a shell, and the workflow's denylist has %q", name, "Bash")
+			}
+			return narrows(name, grants)
+		},
+	}
+}
+
+// narrows says what an agent cannot be held to that has a tool or has not.
+func narrows(name string, grants []provider.Grant) string {
+	for _, g := range grants {
+		for _, list := range [][]string{g.Only, g.Never} {
+			if len(list) > 0 {
+				return fmt.Sprintf("%s cannot be held to %s: it has a tool for everything, or not at all", name, list[0])
+			}
+		}
+	}
+	return ""
+}
+
+// Whole is false.
+func (Codex) Whole() bool { return false }
+
+// Call lets it read, and write where it works if it may write anything.
+func (Codex) Call(req *provider.Request, more []string) (Call, error) {
+	call := Call{Stdin: prompt(req, true)}
+	add := func(args ...string) { call.Args = append(call.Args, args...) }
+	mode := "read-only"
+	if acts(req.Work.Grants) {
+		mode = "workspace-write"
+	}
+	add("exec", "--json", "--color", "never", "--skip-git-repo-check", "--ignore-rules", "--sandbox", mode)
+	if !slices.ContainsFunc(req.Work.Grants, func(g provider.Grant) bool { return g.Tool == "WebSearch" }) {
+		add("--config", `web_search="disabled"`)
+	}
+	if req.Model != "" {
+		add("--model", req.Model)
+	}
+	add(more...)
+	if req.Work.Session != "" {
+		add("resume", req.Work.Session)
+	}
+	add("-")
+	return call, nil
+}
+
+type codexLine struct {
+	Type   string `json:"type"`
+	Thread string `json:"thread_id"`
+	Item   *struct {
+		ID        string          `json:"id"`
+		Type      string          `json:"type"`
+		Text      string          `json:"text"`
+		Message   string          `json:"message"`
+		Command   json.RawMessage `json:"command"`
+		Output    *string         `json:"aggregated_output"`
+		Exit      *int            `json:"exit_code"`
+		Status    string          `json:"status"`
+		Changes   json.RawMessage `json:"changes"`
+		Server    string          `json:"server"`
+		Tool      string          `json:"tool"`
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+		Result    json.RawMessage `json:"result"`
+		Error     *codexError     `json:"error"`
+		Query     json.RawMessage `json:"query"`
+	} `json:"item"`
+	Usage *struct {
+		Input      int64 `json:"input_tokens"` // those that were cached included
+		CacheRead  int64 `json:"cached_input_tokens"`
+		CacheWrite int64 `json:"cache_write_input_tokens"`
+		Output     int64 `json:"output_tokens"`
+	} `json:"usage"`
+	Message string      `json:"message"`
+	Error   *codexError `json:"error"`
+}
+
+type codexError struct {
+	Message string `json:"message"`
+}
+
+// Hear understands threads, turns and items.
+func (Codex) Hear(line []byte, t *Turn) {
+	var l codexLine
+	if json.Unmarshal(line, &l) != nil {
+		return
+	}
+	switch l.Type {
+	case "thread.started":
+		t.inSession(l.Thread)
+	case "item.started", "item.updated", "item.completed":
+		if l.Item != nil {
+			codexItem(&l, t, l.Type == "item.completed")
+		}
+	case "turn.completed":
+		t.ended = true
+		t.turns++
+		if u := l.Usage; u != nil {
+			t.usage = provider.Usage{
+				Input: max(0, u.Input-u.CacheRead-u.CacheWrite), Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
+			}
+		}
+	case "error":
+		t.trouble = l.Message // it may try again by itself
+	case "turn.failed":
+		why := "it says that it failed"
+		if l.Error != nil && l.Error.Message != "" {
+			why = l.Error.Message
+		}
+		t.fail(provider.APIError, 0, "%s", why)
+	}
+}
+
+func codexItem(l *codexLine, t *Turn, done bool) {
+	i := l.Item
+	var input json.RawMessage
+	name := i.Type
+	switch i.Type {
+	case "agent_message", "assistant_message":
+		if done {
+			t.say(provider.Text, i.Text, "")
+		}
+		return
+	case "reasoning":
+		if done {
+			t.say(provider.Thinking, i.Text, "")
+		}
+		return
+	case "command_execution":
+		input = toJSON(map[string]json.RawMessage{"command": object(i.Command)})
+	case "file_change":
+		input = toJSON(map[string]json.RawMessage{"changes": object(i.Changes)})
+	case "mcp_tool_call":
+		name, input = i.Server+"."+i.Tool, i.Arguments
+	case "web_search":
+		input = toJSON(map[string]json.RawMessage{"query": object(i.Query)})
+	case "function_call":
+		name, input = i.Name, i.Arguments
+	default: // a list of things to do, a warning, or something newer than this
+		return
+	}
+	t.call(i.ID, name, input)
+	if !done {
+		return
+	}
+	var output json.RawMessage
+	problem := ""
+	switch {
+	case i.Output != nil:
+		result := map[string]any{"output": plain(*i.Output)}
+		if i.Exit != nil {
+			result["exit_code"] = *i.Exit
+		}
+		output = toJSON(result)
+	case len(i.Result) > 0:
+		output = i.Result
+	}
+	if i.Exit != nil && *i.Exit != 0 {
+		problem = fmt.Sprintf("exit code %d", *i.Exit)
+	}
+	switch {
+	case i.Error != nil && i.Error.Message != "":
+		problem = i.Error.Message
+	case problem == "" && (i.Status == "failed" || i.Status == "declined"):
+		problem = "it " + map[string]string{"failed": "failed", "declined": "was not allowed"}[i.Status]
+	}
+	t.returned(i.ID, name, input, output, problem)
+}

@@ -1,0 +1,152 @@
+package cliagent
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/provider"
+)
+
+// Copilot is GitHub's copilot, with JSON lines.
+type Copilot struct{}
+
+// copilotTools are what it calls the tools that workflows may name.
+var copilotTools = []struct {
+	name string
+	own  []string
+}{
+	{"Read", []string{"view"}},
+	{"Write", []string{"create"}},
+	{"Edit", []string{"edit"}},
+	{"Glob", []string{"glob"}},
+	{"Grep", []string{"grep"}},
+	{"Bash", []string{"bash", "read_bash", "stop_bash", "list_bash"}},
+	{"WebFetch", []string{"web_fetch"}},
+}
+
+// Info says that it has a tool, or has not.
+func (Copilot) Info(name string) provider.AgentInfo {
+	info := provider.AgentInfo{Name: name, Resumes: true, NamesSession: true, Acts: acts}
+	for _, t := range copilotTools {
+		info.Tools = append(info.Tools, t.name)
+	}
+	info.Problem = func(grants []provider.Grant, _ []string) string { return narrows(name, grants) }
+	return info
+}
+
+// Whole is false.
+func (Copilot) Whole() bool { return false }
+
+// Call lets it see no tools but those that are granted, and use these.
+func (Copilot) Call(req *provider.Request, more []string) (Call, error) {
+	call := Call{Stdin: prompt(req, true)}
+	add := func(args ...string) { call.Args = append(call.Args, args...) }
+	add("--output-format", "json", "--stream", "off", "--no-color", "--no-auto-update", "--no-ask-user", "--disable-builtin-mcps", "--disallow-temp-dir")
+	var seen []string
+	for _, t := range copilotTools {
+		if slices.ContainsFunc(req.Work.Grants, func(g provider.Grant) bool { return g.Tool == t.name }) {
+			seen = append(seen, t.own...)
+		}
+	}
+	if len(seen) == 0 {
+		seen = []string{"none"} // a list of nothing would be no list
+	}
+	add("--available-tools="+strings.Join(seen, ","), "--allow-all-tools")
+	if slices.Contains(seen, "web_fetch") {
+		add("--allow-all-urls")
+	}
+	if req.Model != "" {
+		add("--model", req.Model)
+	}
+	switch {
+	case req.Work.Session != "":
+		add("--resume=" + req.Work.Session)
+	case req.Work.NewSession != "":
+		add("--session-id=" + req.Work.NewSession)
+	}
+	add(more...)
+	return call, nil
+}
+
+type copilotLine struct {
+	Type    string `json:"type"`
+	Session string `json:"sessionId"`
+	Exit    *int   `json:"exitCode"`
+	Data    struct {
+		Content   string          `json:"content"`
+		Reasoning string          `json:"reasoningText"`
+		Model     string          `json:"model"`
+		ID        string          `json:"toolCallId"`
+		Tool      string          `json:"toolName"`
+		Arguments json.RawMessage `json:"arguments"`
+		Success   bool            `json:"success"`
+		Result    *struct {
+			Content json.RawMessage `json:"content"`
+		} `json:"result"`
+		Error *struct {
+			Message string `json:"message"`
+		} `json:"error"`
+		Message    string  `json:"message"`
+		Status     int     `json:"statusCode"`
+		Input      int64   `json:"inputTokens"`
+		Output     int64   `json:"outputTokens"`
+		CacheRead  int64   `json:"cacheReadTokens"`
+		CacheWrite int64   `json:"cacheWriteTokens"`
+		Call       string  `json:"apiCallId"`
+		Parent     *string `json:"parentToolCallId"` // set when a helper speaks
+	} `json:"data"`
+}
+
+// Hear understands what it says, does and comes to.
+func (Copilot) Hear(line []byte, t *Turn) {
+	var l copilotLine
+	if json.Unmarshal(line, &l) != nil {
+		return
+	}
+	d := &l.Data
+	switch l.Type {
+	case "assistant.turn_start":
+		t.begun = true
+		t.turns++
+	case "assistant.message":
+		if d.Parent != nil {
+			return
+		}
+		if d.Model != "" {
+			t.model = d.Model
+		}
+		t.say(provider.Thinking, d.Reasoning, "")
+		t.say(provider.Text, d.Content, "")
+	case "assistant.usage":
+		t.uses(d.Call, provider.Usage{Input: max(0, d.Input-d.CacheRead), Output: d.Output, CacheRead: d.CacheRead, CacheWrite: d.CacheWrite})
+	case "tool.execution_start":
+		t.call(d.ID, d.Tool, d.Arguments)
+	case "tool.execution_complete":
+		var output json.RawMessage
+		if d.Result != nil {
+			output = d.Result.Content
+		}
+		problem := ""
+		if !d.Success {
+			problem = "it failed"
+			if d.Error != nil && d.Error.Message != "" {
+				problem = d.Error.Message
+			}
+		}
+		t.returned(d.ID, d.Tool, nil, output, problem)
+	case "session.error":
+		t.trouble, t.status = d.Message, d.Status
+	case "result":
+		if l.Exit != nil && *l.Exit != 0 {
+			why := t.trouble
+			if why == "" {
+				why = "it says that it failed"
+			}
+			t.fail(classOf(t.status), t.status, "%s", why)
+			return
+		}
+		t.inSession(l.Session)
+		t.ended = true
+	}
+}

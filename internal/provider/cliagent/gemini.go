@@ -1,0 +1,151 @@
+package cliagent
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/provider"
+)
+
+// Gemini is Google's gemini, with a stream of JSON lines.
+type Gemini struct{}
+
+// geminiTools are what it calls the tools that workflows may name.
+var geminiTools = []struct {
+	name string
+	own  []string
+}{
+	{"Read", []string{"read_file", "read_many_files", "list_directory"}},
+	{"Write", []string{"write_file"}},
+	{"Edit", []string{"replace"}},
+	{"Glob", []string{"glob"}},
+	{"Grep", []string{"grep_search", "search_file_content"}},
+	{"Bash", []string{"run_shell_command"}},
+	{"WebFetch", []string{"web_fetch"}},
+	{"WebSearch", []string{"google_web_search"}},
+	{"TodoWrite", []string{"write_todos"}},
+}
+
+// Info says that it has a tool, or has not.
+func (Gemini) Info(name string) provider.AgentInfo {
+	info := provider.AgentInfo{Name: name, Resumes: true, NamesSession: true, Acts: acts}
+	for _, t := range geminiTools {
+		info.Tools = append(info.Tools, t.name)
+	}
+	info.Problem = func(grants []provider.Grant, _ []string) string { return narrows(name, grants) }
+	return info
+}
+
+// Whole is false.
+func (Gemini) Whole() bool { return false }
+
+// Call hands it a policy of its own, above those of the user and of the project
+// that it works in.
+func (Gemini) Call(req *provider.Request, more []string) (Call, error) {
+	call := Call{Stdin: prompt(req, true), Files: map[string]string{"policy.toml": geminiPolicy(req.Work.Grants)}}
+	add := func(args ...string) { call.Args = append(call.Args, args...) }
+	add("--output-format", "stream-json", "--skip-trust", "--admin-policy", FilesDir+"/policy.toml")
+	if req.Model != "" {
+		add("--model", req.Model)
+	}
+	switch {
+	case req.Work.Session != "":
+		add("--resume", req.Work.Session)
+	case req.Work.NewSession != "":
+		add("--session-id", req.Work.NewSession)
+	}
+	add(more...)
+	return call, nil
+}
+
+// geminiPolicy denies everything that is not granted.
+func geminiPolicy(grants []provider.Grant) string {
+	var b strings.Builder
+	rule := func(tool, decision string, priority int) {
+		fmt.Fprintf(&b, "[[rule]]\ntoolName = %q\ndecision = %q\npriority = %d\n", tool, decision, priority)
+	}
+	rule("*", "deny", 100)
+	for _, t := range geminiTools {
+		if !slices.ContainsFunc(grants, func(g provider.Grant) bool { return g.Tool == t.name }) {
+			continue
+		}
+		for _, own := range t.own {
+			rule(own, "allow", 200)
+			if t.name == "Bash" {
+				b.WriteString("allowRedirection = true\n")
+			}
+		}
+	}
+	return b.String()
+}
+
+type geminiLine struct {
+	Type    string          `json:"type"`
+	Session string          `json:"session_id"`
+	Model   string          `json:"model"`
+	Role    string          `json:"role"`
+	Content string          `json:"content"`
+	Delta   bool            `json:"delta"`
+	Tool    string          `json:"tool_name"`
+	ID      string          `json:"tool_id"`
+	Input   json.RawMessage `json:"parameters"`
+	Status  string          `json:"status"`
+	Output  json.RawMessage `json:"output"`
+	Error   *struct {
+		Message string `json:"message"`
+	} `json:"error"`
+	Stats *struct {
+		Input     int64 `json:"input_tokens"`
+		Output    int64 `json:"output_tokens"`
+		CacheRead int64 `json:"cached"`
+		Calls     int   `json:"tool_calls"`
+	} `json:"stats"`
+}
+
+// Hear understands what it says, does and comes to.
+func (Gemini) Hear(line []byte, t *Turn) {
+	var l geminiLine
+	if json.Unmarshal(line, &l) != nil {
+		return
+	}
+	switch l.Type {
+	case "init":
+		t.inSession(l.Session)
+		t.model = l.Model
+	case "message":
+		switch {
+		case l.Role != "assistant":
+		case l.Delta:
+			t.sayMore(l.Content)
+		default:
+			t.say(provider.Text, l.Content, "")
+		}
+	case "tool_use":
+		t.call(l.ID, l.Tool, l.Input)
+	case "tool_result":
+		problem := ""
+		if l.Status == "error" {
+			problem = "it failed"
+			if l.Error != nil && l.Error.Message != "" {
+				problem = l.Error.Message
+			}
+		}
+		t.returned(l.ID, l.Tool, nil, l.Output, problem)
+	case "result":
+		if s := l.Stats; s != nil {
+			t.usage = provider.Usage{Input: max(0, s.Input-s.CacheRead), Output: s.Output, CacheRead: s.CacheRead}
+			t.turns = s.Calls + 1
+		}
+		if l.Status == "error" {
+			why := "it says that it failed"
+			if l.Error != nil && l.Error.Message != "" {
+				why = l.Error.Message
+			}
+			t.fail(provider.APIError, 0, "%s", why)
+			return
+		}
+		t.ended = true
+	}
+}

@@ -1,0 +1,76 @@
+package cliagent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/provider"
+)
+
+// prompt is what a program is told. One that goes on with a session remembers
+// what came before; else it is told as a conversation.
+func prompt(req *provider.Request, withSystem bool) string {
+	messages := req.Messages
+	if req.Work.Session != "" && len(messages) > 0 {
+		return said(messages[len(messages)-1])
+	}
+	var parts []string
+	if withSystem && req.System != "" {
+		parts = append(parts, req.System)
+	}
+	if len(messages) == 1 {
+		return strings.Join(append(parts, said(messages[0])), "\n\n")
+	}
+	for i, m := range messages {
+		text := said(m)
+		switch {
+		case text == "":
+		case i == len(messages)-1:
+			parts = append(parts, text)
+		case m.Role == provider.Assistant:
+			parts = append(parts, "You said before:\n"+text)
+		default:
+			parts = append(parts, "You were told before:\n"+text)
+		}
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// said is the text of a message.
+func said(m provider.Message) string {
+	var out []string
+	for _, b := range m.Blocks {
+		switch b.Type {
+		case provider.Text:
+			out = append(out, b.Text)
+		case provider.ToolResult:
+			out = append(out, fmt.Sprintf("The tool %s returned: %s", b.ToolName, b.Content))
+		}
+	}
+	return plain(strings.Join(out, "\n\n"))
+}
+
+// writeFiles makes the files of a call, and what removes them.
+func (c *Call) writeFiles() (done func(), err error) {
+	if len(c.Files) == 0 {
+		return func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "espalier-agent-")
+	if err != nil {
+		return func() {}, err
+	}
+	done = func() { os.RemoveAll(dir) }
+	for name, text := range c.Files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return done, err
+		}
+	}
+	for _, list := range [][]string{c.Args, c.Env} {
+		for i := range list {
+			list[i] = strings.ReplaceAll(list[i], FilesDir, dir)
+		}
+	}
+	return done, nil
+}

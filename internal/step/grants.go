@@ -1,0 +1,32 @@
+package step
+
+import (
+	"fmt"
+
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// Grants are the tools that an agent outside may use by itself when it does a
+// step: those that the gate would let pass. problem says why it cannot be held
+// to that; it is asked before a run starts, and again when the step is done.
+func Grants(info *provider.AgentInfo, who tool.Caller) (grants []provider.Grant, problem string) {
+	if foreign := tool.Foreign(who, info.Tools); len(foreign) > 0 {
+		name := foreign[0]
+		if why := info.Withheld[name]; why != "" {
+			return nil, fmt.Sprintf("%s is not given the tool %q: %s", info.Name, name, why)
+		}
+		return nil, fmt.Sprintf("%s has no tool %q: it works with its own tools", info.Name, name)
+	}
+	for _, g := range tool.Granted(who, info.Tools) {
+		grants = append(grants, provider.Grant(g))
+	}
+	var denied []string
+	for _, n := range who.Program.Tools.Deny {
+		denied = append(denied, tool.Plain(n.Name))
+	}
+	if info.Problem != nil {
+		problem = info.Problem(grants, denied)
+	}
+	return grants, problem
+}
