@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ import (
 var twelveSteps string
 
 func main() {
+	debug.SetGCPercent(400) // as the program itself does
 	var err error
 	switch args := os.Args[1:]; {
 	case len(args) == 0:

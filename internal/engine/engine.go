@@ -75,6 +75,7 @@ type Engine struct {
 	workers  workers
 	waiting  map[journal.RunID]*waiter
 	emptied  chan struct{} // sent to when no run is left in memory
+	kindOf   func(kind string) step.Runner
 }
 
 // pinned is a definition that has been decoded and indexed once.
@@ -97,7 +98,7 @@ func New(c Config) *Engine {
 		Config: c, runs: map[journal.RunID]*run{}, loading: map[journal.RunID]chan struct{}{},
 		programs: map[string]*pinned{}, waiting: map[journal.RunID]*waiter{}, emptied: make(chan struct{}, 1),
 		failed: map[journal.RunID]error{}, sleeping: map[journal.RunID]journal.Millis{},
-		redo: map[journal.RunID]bool{},
+		redo: map[journal.RunID]bool{}, kindOf: func(kind string) step.Runner { return c.Kinds[kind] },
 	}
 }
 

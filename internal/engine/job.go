@@ -71,16 +71,13 @@ func (r *run) launch(t plan.OpenTask) {
 	j.runner, j.task, j.history = runner, task, history
 	spec := &step.Job{
 		Run: r.runOf(t.Frame), Root: r.id, Key: key, Attempt: t.Attempt, Rerun: t.Rerun, Visit: max(t.Visit-1, 0),
-		Workflow: r.program.ProgramOf(t.Frame), Step: stepOf, Task: task, History: history, Log: j, Kinds: func(kind string) step.Runner { return r.e.Kinds[kind] },
+		Workflow: r.program.ProgramOf(t.Frame), Step: stepOf, Task: task, History: history, Log: j, Kinds: r.e.kindOf,
 		Iteration: r.state.Iteration(t.Frame), Choices: r.pin.choices[stepOf],
 	}
 	values, missing := r.state.Reads(r.program, t.Frame, stepOf)
-	absent := map[string]bool{}
-	for _, path := range missing {
-		absent[path] = true
-	}
+	spec.Reads = make([]step.Read, 0, len(stepOf.Reads))
 	for _, read := range stepOf.Reads {
-		spec.Reads = append(spec.Reads, step.Read{Path: read.Path, Value: values[read.Path], Missing: absent[read.Path]})
+		spec.Reads = append(spec.Reads, step.Read{Path: read.Path, Value: values[read.Path], Missing: slices.Contains(missing, read.Path)})
 	}
 	var inputErr error
 	if t.Part == plan.PartCombine {
@@ -138,8 +135,6 @@ func runSafely(ctx context.Context, runner step.Runner, spec *step.Job) (result 
 func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) {
 	in := plan.Result{Work: j.work, Outcome: plan.OutcomeOK, Usage: result.Usage}
 	var blob *journal.Blob
-	var failure *step.Error
-	var question *step.Question
 	cause := context.Cause(ctx)
 	notes, unwritten := j.requests(result.Notes)
 	if err == nil {
@@ -157,24 +152,24 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 		in.Outcome = plan.OutcomeCancelled
 	case errors.Is(cause, errTimedOut):
 		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, step.ClassTimeout, errTimedOut.Error()
-	case errors.As(err, &question):
-		r.ask(j, question, notes)
-		return
-	case errors.As(err, &failure):
-		in.Outcome, in.Class, in.Error, in.Exit = plan.OutcomeFailed, failure.Class, failure.Message, failure.Exit
-		in.Value, blob = keep(failure.Value)
 	default:
+		if question, ok := errors.AsType[*step.Question](err); ok {
+			r.ask(j, question, notes)
+			return
+		}
 		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, "ERROR", err.Error()
+		if failure, ok := errors.AsType[*step.Error](err); ok {
+			in.Class, in.Error, in.Exit = failure.Class, failure.Message, failure.Exit
+			in.Value, blob = keep(failure.Value)
+		}
 	}
-	r.forget(j)
-	r.push(append(notes, request{in: in, blob: blob})...)
+	r.conclude(j, notes, request{in: in, blob: blob})
 }
 
 // ask stops a task until a person has answered it.
 func (r *run) ask(j *job, q *step.Question, notes []request) {
 	r.keepHistory(j)
-	r.forget(j)
-	r.push(append(notes, request{in: plan.Ask{Work: j.work, Call: q.Call, Shows: q.Shows, Within: journal.Millis(q.Within.Milliseconds())}})...)
+	r.conclude(j, notes, request{in: plan.Ask{Work: j.work, Call: q.Call, Shows: q.Shows, Within: journal.Millis(q.Within.Milliseconds())}})
 }
 
 // keepHistory puts a task's notes where its next life finds them.
@@ -194,16 +189,20 @@ func (r *run) lose(j *job, why error, notes []request) {
 	r.mu.Lock()
 	policy := j.recovery()
 	r.mu.Unlock()
-	r.forget(j)
-	r.push(append(notes, request{in: plan.Gone{Work: j.work, Why: why.Error(), Policy: policy}})...)
+	r.conclude(j, notes, request{in: plan.Gone{Work: j.work, Why: why.Error(), Policy: policy}})
 }
 
-func (r *run) forget(j *job) {
+// conclude forgets a task and hands over what it still has to say.
+func (r *run) conclude(j *job, notes []request, last request) {
 	r.mu.Lock()
-	if r.jobs[j.work.Key()] == j {
-		delete(r.jobs, j.work.Key())
+	defer r.mu.Unlock()
+	if key := j.work.Key(); r.jobs[key] == j {
+		delete(r.jobs, key)
 	}
-	r.mu.Unlock()
+	if !r.gone {
+		r.queue = append(append(r.queue, notes...), last)
+		r.advance()
+	}
 }
 
 // Note makes notes durable.

@@ -23,6 +23,7 @@ type run struct {
 	state    *plan.State
 	fence    int64
 	queue    []request
+	spare    []request // what queue was before, empty
 	inFlight bool
 	looks    bool  // only what is due happens, and no task begins
 	gone     bool  // given up, or failed
@@ -155,7 +156,11 @@ func (r *run) advance() {
 		return
 	}
 	queue := r.queue
-	r.queue = nil
+	r.queue, r.spare = r.spare, nil
+	defer func() {
+		clear(queue)
+		r.spare = queue[:0]
+	}()
 	var (
 		events []journal.Event
 		taken  []journal.InboxID
@@ -192,7 +197,11 @@ func (r *run) advance() {
 				}
 			}
 		}
-		events = append(events, more...)
+		if events == nil {
+			events = more
+		} else {
+			events = append(events, more...)
+		}
 		if q.inbox != 0 && !over { // what came too late stays where it is: its sender sees that
 			taken = append(taken, q.inbox)
 		}
@@ -247,7 +256,7 @@ func (r *run) append(events []journal.Event, taken []journal.InboxID, blobs []jo
 	}
 	if index := r.state.Summary(); index != r.index || b.After == 0 {
 		r.index = index
-		b.Index = &index
+		b.Index = new(index)
 	}
 	b.Children = r.childRows(events)
 	b.Release = r.resting() && len(r.queue) == 0

@@ -71,6 +71,9 @@ func (d *decider) fact(f *Frame, fact journal.Fact) {
 	if f != nil {
 		e.Run = d.s.RunOf(f)
 	}
+	if d.out == nil {
+		d.out = make([]journal.Event, 0, 4) // most steps take two
+	}
 	d.out = append(d.out, e)
 	d.s.Apply(&d.out[len(d.out)-1])
 }

@@ -124,6 +124,10 @@ func (s *State) Reads(p *Program, f *Frame, step *ir.Step) (values map[string]js
 	values = make(map[string]json.RawMessage, len(step.Reads))
 	sc := &scope{s: s, p: p, f: f}
 	for _, r := range step.Reads {
+		if raw, ok := sc.text(r.Path); ok {
+			values[r.Path] = raw
+			continue
+		}
 		v, ok := sc.Lookup(strings.Split(r.Path, "."))
 		if !ok {
 			missing = append(missing, r.Path)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -55,6 +56,25 @@ func (sc *scope) Lookup(path []string) (any, bool) {
 		return whole, true
 	}
 	return nil, false
+}
+
+// text is a variable of the nearest scope, if it is plain text: then there is
+// one way to write it, and nothing to be decoded and encoded again.
+func (sc *scope) text(path string) (json.RawMessage, bool) {
+	f := sc.f
+	for len(f.Scope) == 0 && f.Path != "" && f.Child == "" {
+		f = sc.s.Frames[f.Parent]
+	}
+	raw := f.Scope[path].JSON
+	if len(raw) < 2 || raw[0] != '"' || !strings.Contains(path, ".") { // all of a namespace may have parts elsewhere
+		return nil, false
+	}
+	for _, c := range raw[1 : len(raw)-1] {
+		if c < ' ' || c >= utf8.RuneSelf || strings.IndexByte(`"\<>&`, c) >= 0 {
+			return nil, false
+		}
+	}
+	return raw, raw[len(raw)-1] == '"'
 }
 
 func (sc *scope) find(path []string, vars map[string]journal.Value) (any, bool) {

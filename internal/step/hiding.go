@@ -49,7 +49,9 @@ func (h Hiding) revealed(ctx context.Context, job *Job) (*Job, error) {
 	var errs []error
 	reveal := func(raw json.RawMessage) json.RawMessage {
 		out, err := h.Secrets.Reveal(ctx, raw)
-		errs = append(errs, err)
+		if err != nil {
+			errs = append(errs, err)
+		}
 		return out
 	}
 	inner := *job
@@ -77,12 +79,13 @@ func (h Hiding) revealed(ctx context.Context, job *Job) (*Job, error) {
 }
 
 func (h Hiding) hideError(err error) error {
-	var failed *Error
-	var question *Question
-	switch {
-	case err == nil || errors.As(err, &question): // a question is hidden where it is made
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*Question](err); ok { // it is hidden where it is made
 		return err
-	case errors.As(err, &failed):
+	}
+	if failed, ok := errors.AsType[*Error](err); ok {
 		out := *failed
 		out.Message = h.Secrets.HideText(failed.Message)
 		if failed.Value != nil {

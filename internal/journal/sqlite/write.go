@@ -15,7 +15,7 @@ func (s *Store) Append(b journal.Batch, done func(error)) {
 	j := job{batch: b, done: done}
 	err := b.Check()
 	if err == nil {
-		j.body, err = journal.Encode(nil, b.Events)
+		j.body, err = journal.Encode(make([]byte, 0, 192*len(b.Events)), b.Events)
 	}
 	if err != nil {
 		j.write = func(*conn) error { return refuse(err) }
@@ -200,7 +200,7 @@ func appendEvents(c *conn, b *journal.Batch, body []byte) (at head, err error) {
 // believe. Columns of indexes are only named when they change: naming is writing.
 func moveHead(c *conn, b *journal.Batch, at head, pos int64) (bool, error) {
 	const set, where = "UPDATE runs SET seq = ?, head = ?, updated = ?", " WHERE n = ? AND head = ? AND seq = ? AND fence = ?"
-	query, args := set+where, []any{int64(b.LastSeq()), pos, int64(b.At())}
+	query, args := set+where, append(make([]any, 0, 11), int64(b.LastSeq()), pos, int64(b.At()))
 	if b.Index != nil || b.Release {
 		more := ""
 		if b.Index != nil {
