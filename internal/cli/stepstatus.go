@@ -13,6 +13,8 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // stepRecord is one execution of a step: what it was given, what came of it,
@@ -93,15 +95,19 @@ func (h *historian) take(e journal.Event) {
 		}
 	case journal.TaskNoted:
 		if rec = h.current(x.Place); rec != nil {
-			rec.Used = plan.Sum(rec.Used, x.Usage)
+			rec.Used = rec.Used.Plus(x.Usage)
 		}
 	case journal.TaskEnded:
 		if rec = h.current(x.Place); rec != nil {
-			rec.Used = plan.Sum(rec.Used, x.Usage)
+			rec.Used = rec.Used.Plus(x.Usage)
 			if ended = x.Final; ended {
 				rec.Outcome, rec.Reason, rec.Error = x.Outcome, x.Class, x.Error
 				h.result(rec, x.Value, x.Writes)
 			}
+		}
+	case journal.TaskLost:
+		if rec = h.current(x.Place); rec != nil {
+			rec.Used = rec.Used.Plus(x.Charged)
 		}
 	case journal.GateDecided:
 		if rec = h.current(x.Place); rec != nil && x.Outcome != plan.OutcomeRerun {
@@ -228,7 +234,11 @@ func (a *app) printStep(rec *stepRecord, last bool) {
 		fmt.Fprintf(w, "  decided by %s\n", decider(d.By, d.Method, d.Note))
 	}
 	if n := rec.Used; n.ModelCalls > 0 || n.ToolCalls > 0 {
-		fmt.Fprintf(w, "  used: %s, %s, %d tokens\n", plural(int(n.ModelCalls), "model call"), plural(int(n.ToolCalls), "tool call"), n.InputTokens+n.OutputTokens)
+		parts := []string{plural(int(n.ModelCalls), "model call"), plural(int(n.ToolCalls), "tool call"), report.Number(n.InputTokens+n.OutputTokens) + " tokens"}
+		if n.MicroDollars > 0 {
+			parts = append(parts, price.Dollars(n.MicroDollars))
+		}
+		fmt.Fprintf(w, "  used: %s%s\n", strings.Join(parts, ", "), lostWords(n.Lost))
 	}
 	values := func(title string, list map[string]json.RawMessage) {
 		if len(list) == 0 {

@@ -28,6 +28,46 @@ type Usage struct {
 	InputTokens  int64 `json:"input_tokens,omitempty"`
 	OutputTokens int64 `json:"output_tokens,omitempty"`
 	MicroDollars int64 `json:"micro_dollars,omitempty"`
+	// Lost is the part of it for calls of models whose replies nobody got. They
+	// may have been paid for, so they count with all that was set aside.
+	Lost Lost `json:"lost,omitzero"`
+}
+
+// Lost is what calls of models were charged for without a reply.
+type Lost struct {
+	ModelCalls   int64 `json:"model_calls,omitempty"`
+	InputTokens  int64 `json:"input_tokens,omitempty"`
+	OutputTokens int64 `json:"output_tokens,omitempty"`
+	MicroDollars int64 `json:"micro_dollars,omitempty"`
+}
+
+// Unanswered is a reservation as it is charged when no reply has come.
+func (u Usage) Unanswered() Usage {
+	u.Lost = Lost{u.ModelCalls, u.InputTokens, u.OutputTokens, u.MicroDollars}
+	return u
+}
+
+// Plus is both together.
+func (u Usage) Plus(v Usage) Usage { return u.combine(v, 1) }
+
+// Minus is what is left of it.
+func (u Usage) Minus(v Usage) Usage { return u.combine(v, -1) }
+
+func (u Usage) combine(v Usage, sign int64) Usage {
+	return Usage{
+		Steps:        u.Steps + sign*v.Steps,
+		ModelCalls:   u.ModelCalls + sign*v.ModelCalls,
+		ToolCalls:    u.ToolCalls + sign*v.ToolCalls,
+		InputTokens:  u.InputTokens + sign*v.InputTokens,
+		OutputTokens: u.OutputTokens + sign*v.OutputTokens,
+		MicroDollars: u.MicroDollars + sign*v.MicroDollars,
+		Lost: Lost{
+			ModelCalls:   u.Lost.ModelCalls + sign*v.Lost.ModelCalls,
+			InputTokens:  u.Lost.InputTokens + sign*v.Lost.InputTokens,
+			OutputTokens: u.Lost.OutputTokens + sign*v.Lost.OutputTokens,
+			MicroDollars: u.Lost.MicroDollars + sign*v.Lost.MicroDollars,
+		},
+	}
 }
 
 // Write is a variable that a step set.

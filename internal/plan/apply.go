@@ -126,8 +126,8 @@ func (s *State) Apply(e *journal.Event) {
 		held := f.Reserved[x.Settles]
 		delete(f.Reserved, x.Settles)
 		s.ledgers(f, func(_ *Frame, l *Ledger) {
-			l.Held = minus(l.Held, held)
-			l.Used = plus(l.Used, x.Usage)
+			l.Held = l.Held.Minus(held)
+			l.Used = l.Used.Plus(x.Usage)
 		})
 	case journal.Reserved:
 		f := s.frame(x.Frame)
@@ -136,7 +136,7 @@ func (s *State) Apply(e *journal.Event) {
 			f.Reserved = map[int]journal.Usage{}
 		}
 		f.Reserved[x.N] = x.Amount
-		s.ledgers(f, func(_ *Frame, l *Ledger) { l.Held = plus(l.Held, x.Amount) })
+		s.ledgers(f, func(_ *Frame, l *Ledger) { l.Held = l.Held.Plus(x.Amount) })
 	case journal.BudgetWait:
 		if x.N == 0 {
 			f := s.enterStep(x.Place, x.Via, x.For)
@@ -346,12 +346,12 @@ func (s *State) stopClock(f *Frame, at journal.Millis) {
 func (s *State) release(f *Frame, used journal.Usage) {
 	var held journal.Usage
 	for _, amount := range f.Reserved {
-		held = plus(held, amount)
+		held = held.Plus(amount)
 	}
 	f.Reserved = nil
 	s.ledgers(f, func(_ *Frame, l *Ledger) {
-		l.Held = minus(l.Held, held)
-		l.Used = plus(l.Used, used)
+		l.Held = l.Held.Minus(held)
+		l.Used = l.Used.Plus(used)
 	})
 	s.dropStarved(f.Path)
 }

@@ -113,23 +113,6 @@ func (l *Ledger) Limit(budget string) *int64 {
 	return nil
 }
 
-// Sum adds up what was used.
-func Sum(a, b journal.Usage) journal.Usage { return plus(a, b) }
-
-func plus(a, b journal.Usage) journal.Usage  { return combine(a, b, 1) }
-func minus(a, b journal.Usage) journal.Usage { return combine(a, b, -1) }
-
-func combine(a, b journal.Usage, sign int64) journal.Usage {
-	return journal.Usage{
-		Steps:        a.Steps + sign*b.Steps,
-		ModelCalls:   a.ModelCalls + sign*b.ModelCalls,
-		ToolCalls:    a.ToolCalls + sign*b.ToolCalls,
-		InputTokens:  a.InputTokens + sign*b.InputTokens,
-		OutputTokens: a.OutputTokens + sign*b.OutputTokens,
-		MicroDollars: a.MicroDollars + sign*b.MicroDollars,
-	}
-}
-
 // ledgers calls do for every ledger that work in a frame draws on.
 func (s *State) ledgers(f *Frame, do func(f *Frame, l *Ledger)) {
 	for {

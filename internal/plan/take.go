@@ -504,9 +504,9 @@ func (d *decider) gone(x *Gone) {
 	f := d.s.Frames[x.Work.Frame]
 	var charged journal.Usage
 	for _, amount := range f.Reserved {
-		charged = plus(charged, amount)
+		charged = charged.Plus(amount)
 	}
-	d.fact(f, journal.TaskLost{Work: x.Work, Why: x.Why, Policy: x.Policy, Charged: charged, Until: x.Until})
+	d.fact(f, journal.TaskLost{Work: x.Work, Why: x.Why, Policy: x.Policy, Charged: charged.Unanswered(), Until: x.Until})
 }
 
 func (d *decider) decide(f *Frame, x *Decision) {

@@ -232,14 +232,14 @@ func (j *Job) audit(history []journal.TaskNoted, r Result, failed error) []byte 
 		out.Reads = append(out.Reads, read(one))
 	}
 	for _, b := range j.Branches {
-		out.Usage = sum(out.Usage, b.Used)
+		out.Usage = out.Usage.Plus(b.Used)
 		out.Workers = append(out.Workers, branch{b.Name, string(b.Outcome), b.Error, b.Value, b.Used})
 	}
 	count := func(kind string, data json.RawMessage, u journal.Usage) {
 		if kind == journal.NoteMerge {
 			out.Merges = append(out.Merges, data)
 		}
-		out.Usage = sum(out.Usage, u)
+		out.Usage = out.Usage.Plus(u)
 	}
 	for _, n := range history {
 		count(n.Kind, n.Data, n.Usage)
@@ -247,7 +247,7 @@ func (j *Job) audit(history []journal.TaskNoted, r Result, failed error) []byte 
 	for _, n := range r.Notes {
 		count(n.Kind, JSON(n.Data), n.Usage)
 	}
-	out.Usage = sum(out.Usage, r.Usage)
+	out.Usage = out.Usage.Plus(r.Usage)
 	if failed == nil {
 		out.Result = r.Value
 	} else {
@@ -262,12 +262,4 @@ func (j *Job) audit(history []journal.TaskNoted, r Result, failed error) []byte 
 		return line(string(JSON(out)))
 	}
 	return line(b.String())
-}
-
-func sum(a, b journal.Usage) journal.Usage {
-	return journal.Usage{
-		Steps: a.Steps + b.Steps, ModelCalls: a.ModelCalls + b.ModelCalls, ToolCalls: a.ToolCalls + b.ToolCalls,
-		InputTokens: a.InputTokens + b.InputTokens, OutputTokens: a.OutputTokens + b.OutputTokens,
-		MicroDollars: a.MicroDollars + b.MicroDollars,
-	}
 }

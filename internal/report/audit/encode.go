@@ -121,6 +121,9 @@ func (f *fields) actor(by journal.Actor) {
 func (f *fields) usage(prefix string, u journal.Usage) {
 	f.number(prefix+"cost_micro_dollars", u.MicroDollars)
 	f.number(prefix+"input_tokens", u.InputTokens)
+	f.some(prefix+"lost_cost_micro_dollars", u.Lost.MicroDollars)
+	f.some(prefix+"lost_model_calls", u.Lost.ModelCalls)
+	f.some(prefix+"lost_tokens", u.Lost.InputTokens+u.Lost.OutputTokens)
 	f.number(prefix+"model_calls", u.ModelCalls)
 	f.number(prefix+"output_tokens", u.OutputTokens)
 	f.number(prefix+"tokens", u.InputTokens+u.OutputTokens)

@@ -109,6 +109,16 @@ type data struct {
 	TotalModels  int64 `json:"total_model_calls"`
 	TotalTools   int64 `json:"total_tool_calls"`
 	CheckpointAt int64 `json:"journal_seq"`
+
+	ChargedCalls  int64 `json:"charged_lost_model_calls"`
+	ChargedTokens int64 `json:"charged_lost_tokens"`
+	ChargedCost   int64 `json:"charged_lost_cost_micro_dollars"`
+	LostCalls     int64 `json:"lost_model_calls"`
+	LostTokens    int64 `json:"lost_tokens"`
+	LostCost      int64 `json:"lost_cost_micro_dollars"`
+	AllLostCalls  int64 `json:"total_lost_model_calls"`
+	AllLostTokens int64 `json:"total_lost_tokens"`
+	AllLostCost   int64 `json:"total_lost_cost_micro_dollars"`
 }
 
 func (p *printer) paint(c report.Colour, text string) string {
@@ -217,7 +227,11 @@ func (p *printer) describe(r *Record, d *data) (report.Colour, string) {
 	case ModelCall:
 		return report.Cyan, strings.TrimSpace(fmt.Sprintf("model %s: %s tokens in, %s out%s", d.Model, report.Number(d.In), report.Number(d.Out), dollars(", ", d.Cost)))
 	case ModelError:
-		return report.Red, "model: " + d.Error
+		text := "model: " + d.Error
+		if more := lost(d.LostCalls, d.LostTokens, d.LostCost); more != "" {
+			text += "; " + more
+		}
+		return report.Red, text
 	case ToolCall:
 		if d.Error != "" {
 			return report.Red, fmt.Sprintf("tool %s failed: %s", d.Tool, d.Error)
@@ -256,7 +270,11 @@ func (p *printer) describe(r *Record, d *data) (report.Colour, string) {
 	case RunPaused, RunContinued, CancelRequested:
 		return report.Amber, strings.ReplaceAll(r.Event, "_", " ") + " by " + who(d)
 	case StepLost:
-		return report.Red, "lost: " + d.Why
+		text := "interrupted: " + d.Why
+		if more := lost(d.ChargedCalls, d.ChargedTokens, d.ChargedCost); more != "" {
+			text += "; " + more
+		}
+		return report.Red, text
 	case RunComplete:
 		return report.Green, fmt.Sprintf("run %s (%s)", d.Status, report.Duration(time.Duration(d.TotalTime)*time.Millisecond))
 	case RunFailed:
@@ -309,6 +327,18 @@ func readable(raw json.RawMessage) string {
 	return string(raw)
 }
 
+// lost says what is charged for calls of models whose replies nobody got.
+func lost(calls, tokens, micro int64) string {
+	if calls == 0 {
+		return ""
+	}
+	text := "no reply came, so all that it may have used is charged: "
+	if calls > 1 {
+		text = fmt.Sprintf("no replies came to %d calls of models, so all that they may have used is charged: ", calls)
+	}
+	return text + report.Number(tokens) + " tokens" + dollars(", ", micro)
+}
+
 // dollars is an amount of money, nothing when there is none.
 func dollars(before string, micro int64) string {
 	if micro == 0 {
@@ -343,6 +373,9 @@ func (p *printer) costs() {
 			sum.TotalIn += c.data.In
 			sum.TotalOut += c.data.Out
 			sum.TotalCost += c.data.Cost
+			sum.AllLostCalls += c.data.LostCalls
+			sum.AllLostTokens += c.data.LostTokens
+			sum.AllLostCost += c.data.LostCost
 		}
 		row(name, c.data.Models, c.data.Tools, c.data.In, c.data.Out, c.data.Cost)
 	}
@@ -351,4 +384,11 @@ func (p *printer) costs() {
 		name, sum = "the run", p.total.data
 	}
 	row(name, sum.TotalModels, sum.TotalTools, sum.TotalIn, sum.TotalOut, sum.TotalCost)
+	if n := sum.AllLostCalls; n > 0 {
+		which := "1 model call whose reply never came"
+		if n > 1 {
+			which = fmt.Sprintf("%d model calls whose replies never came", n)
+		}
+		fmt.Fprintf(p.w, "  of these, at most %s tokens%s for %s\n", report.Number(sum.AllLostTokens), dollars(" and ", sum.AllLostCost), which)
+	}
 }

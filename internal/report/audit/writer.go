@@ -199,11 +199,11 @@ func (p *projector) charge(e *journal.Event) {
 	}
 	for s := step; s != nil; s = s.Up {
 		v := p.visit(s)
-		v.used = plan.Sum(v.used, u)
+		v.used = v.used.Plus(u)
 	}
 	for run := step.Run; run != nil; {
 		if l := p.logs[run.ID]; l != nil {
-			l.used = plan.Sum(l.used, u)
+			l.used = l.used.Plus(u)
 		}
 		if run.At == nil {
 			return

@@ -210,7 +210,7 @@ func (n *Notice) text(s *Style) (string, report.Colour) {
 		return text + " in " + report.Duration(n.Due.Sub(n.At.Time)), report.Amber
 	case StepLost:
 		if n.Reason == "rerun" {
-			return "was interrupted and is done again", report.Amber
+			return "was interrupted and is taken up again" + n.lostSums(), report.Amber
 		}
 		return "was interrupted; nobody knows whether it was done", report.Amber
 	case StepSaid:
@@ -304,6 +304,18 @@ func (n *Notice) sums() string {
 		parts = append(parts, n.Offline)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// lostSums is what is charged for replies that never came.
+func (n *Notice) lostSums() string {
+	if n.Tokens == 0 {
+		return ""
+	}
+	text := ": no reply came, and up to " + tokens(n.Tokens)
+	if n.MicroDollars > 0 {
+		text += " and " + price.Dollars(n.MicroDollars)
+	}
+	return text + " are charged"
 }
 
 // budgetName is a budget as people raise it; money is raised in dollars.

@@ -362,6 +362,7 @@ func (p *Progress) after(e *journal.Event) {
 		p.use(x.Frame, x.Charged)
 		n := p.tell(e, StepLost, p.trail.At(x.Frame))
 		n.Reason, n.Error = x.Policy, x.Why
+		n.Tokens, n.MicroDollars = total(x.Charged), x.Charged.MicroDollars
 	case journal.GateOpened:
 		p.asks(e, &x)
 	case journal.BudgetWait:

@@ -76,7 +76,7 @@ func TestAttemptsAreRecorded(t *testing.T) {
 	if err := json.Unmarshal(first.Data, &retry); err != nil || first.Kind != journal.NoteModelRetry || retry.Status != 429 || retry.Wait != 2000 {
 		t.Errorf("%+v, %v", first, err)
 	}
-	if (first.Usage != journal.Usage{ModelCalls: 1}) || second.Usage != log.Most || log.Used.ModelCalls != 3 || len(log.Open) > 0 {
+	if (first.Usage != journal.Usage{ModelCalls: 1}) || second.Usage != log.Most.Unanswered() || log.Used.Lost != second.Usage.Lost || log.Used.ModelCalls != 3 || len(log.Open) > 0 {
 		t.Errorf("%+v, %+v, used %+v, open %v", first.Usage, second.Usage, log.Used, log.Open)
 	}
 	// After a crash the attempts do not stand in the way.

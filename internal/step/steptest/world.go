@@ -104,14 +104,14 @@ func (l *Log) keep(notes []step.Note) {
 			}
 			delete(l.Open, n.Settles)
 		}
-		l.Used = add(l.Used, n.Usage)
+		l.Used = l.Used.Plus(n.Usage)
 	}
 }
 
 // Finish takes the end of a task: its last notes, and what it used besides.
 func (l *Log) Finish(r step.Result) {
 	l.keep(r.Notes)
-	l.Used = add(l.Used, r.Usage)
+	l.Used = l.Used.Plus(r.Usage)
 }
 
 // Kinds are the kinds of the notes, in order.
@@ -121,14 +121,6 @@ func (l *Log) Kinds() []string {
 		out[i] = n.Kind
 	}
 	return out
-}
-
-func add(a, b journal.Usage) journal.Usage {
-	return journal.Usage{
-		ModelCalls: a.ModelCalls + b.ModelCalls, ToolCalls: a.ToolCalls + b.ToolCalls,
-		InputTokens: a.InputTokens + b.InputTokens, OutputTokens: a.OutputTokens + b.OutputTokens,
-		MicroDollars: a.MicroDollars + b.MicroDollars,
-	}
 }
 
 // Reply is what the world's model says in one turn.

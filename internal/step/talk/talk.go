@@ -346,7 +346,7 @@ func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
 		return c.again(ctx, err, held)
 	}
 	if ctx.Err() != nil && err != nil {
-		c.inFlight = worst // it may have been paid for
+		c.inFlight = worst.Unanswered() // it may have been paid for
 		return nil, context.Cause(ctx)
 	}
 	var short *step.Error // there is no budget for another attempt
@@ -406,7 +406,7 @@ func (c *conversation) price() (price.Price, bool) {
 func charged(err error, worst journal.Usage) journal.Usage {
 	var failed *provider.Error
 	if errors.As(err, &failed) && failed.Spent {
-		return worst
+		return worst.Unanswered()
 	}
 	return journal.Usage{ModelCalls: 1}
 }
