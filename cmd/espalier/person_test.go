@@ -43,6 +43,9 @@ type errand struct {
 	// Hopeless are the keys of tasks that never end by themselves. While they
 	// run, what is in doubt is answered from beside the process that runs them.
 	Hopeless []string
+	// Results are what steps in doubt are said to have given when their traces
+	// are there, by their ids; without one it is the key of the task.
+	Results map[string]string
 
 	// Stop is the number of the write to the journal at which the process is
 	// killed, with nothing tidied up: before it, or After it is durable. 0 is never.
@@ -199,6 +202,8 @@ func (e *errand) answer(a *asked) []string {
 	for _, g := range a.Gates {
 		_, g.Key, _ = strings.Cut(g.Key, "/") // behind the run's id
 		switch {
+		case g.Kind == "doubt" && e.Results[g.Step] != "" && len(traces(e.Dir)) > 0:
+			doubts = append(doubts, "--decide", g.Step+"=result="+e.Results[g.Step])
 		case g.Kind == "doubt" && (!slices.Contains(traces(e.Dir), g.Key) || slices.Contains(e.Fails, g.Key)):
 			doubts = append(doubts, "--decide", g.Step+"=rerun")
 		case g.Kind == "doubt" && slices.Contains(e.Hopeless, g.Key):

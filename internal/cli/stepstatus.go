@@ -94,21 +94,17 @@ func (h *historian) take(e journal.Event) {
 			h.result(rec, x.Value, x.Writes)
 		}
 	case journal.TaskNoted:
-		if rec = h.current(x.Place); rec != nil {
-			rec.Used = rec.Used.Plus(x.Usage)
-		}
+		h.charge(x.Place, x.Usage)
 	case journal.TaskEnded:
+		h.charge(x.Place, x.Usage)
 		if rec = h.current(x.Place); rec != nil {
-			rec.Used = rec.Used.Plus(x.Usage)
 			if ended = x.Final; ended {
 				rec.Outcome, rec.Reason, rec.Error = x.Outcome, x.Class, x.Error
 				h.result(rec, x.Value, x.Writes)
 			}
 		}
 	case journal.TaskLost:
-		if rec = h.current(x.Place); rec != nil {
-			rec.Used = rec.Used.Plus(x.Charged)
-		}
+		h.charge(x.Place, x.Charged)
 	case journal.GateDecided:
 		if rec = h.current(x.Place); rec != nil && x.Outcome != plan.OutcomeRerun {
 			ended = true
@@ -123,6 +119,20 @@ func (h *historian) take(e journal.Event) {
 		if frame := frameOf(e.Fact); h.state.Frames[frame] != nil {
 			rec.State = h.state.Variables(h.program, h.state.Frames[frame])
 		}
+	}
+}
+
+// charge adds what was used to the step that used it, and to all around it.
+func (h *historian) charge(at journal.Place, u journal.Usage) {
+	for {
+		if rec := h.current(at); rec != nil {
+			rec.Used = rec.Used.Plus(u)
+		}
+		f := h.state.Frames[at.Frame]
+		if f == nil || f.Path == "" {
+			return
+		}
+		at = h.state.Frames[f.Parent].Place()
 	}
 }
 

@@ -1,0 +1,427 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// till is a server of models that keeps account of every request, for many
+// projects at once. It counts when a request arrives: whoever is killed before
+// the answer has to pay for it all the same.
+type till struct {
+	t   *testing.T
+	url string
+
+	mu       sync.Mutex
+	accounts map[string]*account // by project
+}
+
+// account is what one project has asked for.
+type account struct {
+	asked  map[string]int // by who asks, and with how many results of tools
+	calls  int
+	input  int // tokens
+	output int
+	// stop is called in the middle of answering a request: when it has come,
+	// after half of the answer, and after all of it.
+	stop func(request int, moment string)
+}
+
+// The moments of a request.
+const (
+	arrived  = "when it arrived"
+	halfSaid = "in the middle of the answer"
+	allSaid  = "after the answer"
+)
+
+func newTill(t *testing.T) *till {
+	s := &till{t: t, accounts: map[string]*account{}}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+func (s *till) account(project string) *account {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.accounts[project]
+	if a == nil {
+		a = &account{asked: map[string]int{}}
+		s.accounts[project] = a
+	}
+	return a
+}
+
+// What a token costs, in millionths of a dollar.
+const (
+	microIn  = 3
+	microOut = 15
+)
+
+func (a *account) micro() int { return a.input*microIn + a.output*microOut }
+
+func (s *till) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	project := strings.Split(r.URL.Path, "/")[1]
+	var request struct {
+		Messages []struct {
+			Role    string
+			Content string
+		}
+	}
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // whoever asks was killed before it was said
+	}
+	if err := json.Unmarshal(raw, &request); err != nil || r.URL.Path != "/"+project+"/chat/completions" {
+		s.t.Errorf("a request to %s cannot be read: %v\n%s", r.URL.Path, err, raw)
+		return
+	}
+	who, results := "", 0
+	for _, m := range request.Messages {
+		if m.Role == "system" {
+			who, _, _ = strings.Cut(strings.TrimPrefix(m.Content, "Your role: "), "\n")
+		}
+		if m.Role == "tool" {
+			results++
+		}
+	}
+	answer := answers[who][min(results, len(answers[who])-1)]
+	input, output := len(raw)/4, 5+len(answer)/4
+	a := s.account(project)
+	s.mu.Lock()
+	a.asked[fmt.Sprintf("%s after %d results", who, results)]++
+	a.calls++
+	a.input += input
+	a.output += output
+	n, stop := a.calls, a.stop
+	s.mu.Unlock()
+	if stop == nil {
+		stop = func(int, string) {}
+	}
+	stop(n, arrived)
+	w.Header().Set("Content-Type", "text/event-stream")
+	say := func(text string) {
+		fmt.Fprintf(w, "data: %s\n\n", text)
+		w.(http.Flusher).Flush()
+	}
+	finish := "stop"
+	if calls, ok := strings.CutPrefix(answer, "calls "); ok {
+		finish = "tool_calls"
+		say(`{"id":"c","model":"till-1","choices":[{"index":0,"delta":{"role":"assistant","content":"One moment."}}]}`)
+		stop(n, halfSaid)
+		say(`{"id":"c","model":"till-1","choices":[{"index":0,"delta":{"tool_calls":` + calls + `}}]}`)
+	} else {
+		half := len(answer) / 2
+		say(`{"id":"c","model":"till-1","choices":[{"index":0,"delta":{"role":"assistant","content":` + quote(answer[:half]) + `}}]}`)
+		stop(n, halfSaid)
+		say(`{"id":"c","model":"till-1","choices":[{"index":0,"delta":{"content":` + quote(answer[half:]) + `}}]}`)
+	}
+	say(`{"id":"c","model":"till-1","choices":[{"index":0,"delta":{},"finish_reason":"` + finish + `"}]}`)
+	say(fmt.Sprintf(`{"id":"c","model":"till-1","choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, input, output, input+output))
+	say("[DONE]")
+	stop(n, allSaid)
+}
+
+// answers are what each agent says, by how many results it has been told.
+var answers = map[string][]string{
+	"Judges the taste": {`calls [{"index":0,"id":"t1","type":"function","function":{"name":"Read","arguments":"{\"path\":\"quince.txt\"}"}}]`, `{"items": [{"view": "sour when raw, sweet when cooked"}], "summary": "It has to be cooked.", "type": "view"}`},
+	"Judges the tree":  {`{"items": [{"view": "hardy, and small enough for a wall"}], "summary": "It suits a wall.", "type": "view"}`},
+	"Decides": {
+		`calls [{"index":0,"id":"d1","type":"function","function":{"name":"Bash","arguments":"{\"command\":\"echo ordered >> ../../../effects\"}"}},{"index":1,"id":"d2","type":"function","function":{"name":"Read","arguments":"{\"path\":\"quince.txt\"}"}}]`,
+		"", "One quince tree is ordered.",
+	},
+}
+
+const decision = "One quince tree is ordered."
+
+// orchard is a project in which two agents judge at the same time, and a third
+// acts on it.
+func (s *till) orchard(project string) map[string]string {
+	return map[string]string{
+		"espalier.yaml": fmt.Sprintf(`models:
+  default: till/till
+  providers: {till: {api: openai, base_url: "%s/%s", max_retries: 0}}
+prices: {till: {input: %d, output: %d}}
+`, s.url, project, microIn, microOut),
+		"quince.txt": "A quince is sour.\n",
+		"orchard.md": `---
+name: orchard
+description: Two judge a tree at the same time, and a third orders it.
+kind: agent-flow/workflow
+version: 1.0.0
+tools: {workers_can_call_tools: true}
+---
+` + "```step" + `
+id: judge
+type: parallel
+description: Judge the quince from two sides.
+bundle: judges
+writes: [state.views]
+` + "```\n```step" + `
+id: decide
+type: skill
+description: Order a tree if the judges like it.
+agent: gardener
+reads: [state.views]
+writes: [output.decision]
+` + "```\n```agent" + `
+id: taster
+role: Judges the taste
+goal: A view
+tools: [Read]
+` + "```\n```agent" + `
+id: grower
+role: Judges the tree
+goal: A view
+` + "```\n```agent" + `
+id: gardener
+role: Decides
+goal: A decision
+tools: [Read, Bash]
+` + "```\n```bundle" + `
+name: judges
+workers:
+  - {id: taste, agent: taster}
+  - {id: tree, agent: grower}
+merge: {strategy: union}
+` + "```\n",
+	}
+}
+
+// billed is what the product says that a run has used.
+type billed struct {
+	ModelCalls int `json:"model_calls"`
+	ToolCalls  int `json:"tool_calls"`
+	Input      int `json:"input_tokens"`
+	Output     int `json:"output_tokens"`
+	Micro      int `json:"micro_dollars"`
+	Lost       struct {
+		ModelCalls int `json:"model_calls"`
+		Input      int `json:"input_tokens"`
+		Output     int `json:"output_tokens"`
+		Micro      int `json:"micro_dollars"`
+	} `json:"lost"`
+}
+
+// auditRecord is what of the audit log is about money.
+type auditRecord struct {
+	Event string `json:"event"`
+	Data  struct {
+		Input       int `json:"input_tokens"`
+		Output      int `json:"output_tokens"`
+		Micro       int `json:"cost_micro_dollars"`
+		Charged     int `json:"charged_cost_micro_dollars"`
+		ChargedLost int `json:"charged_lost_cost_micro_dollars"`
+		Total       int `json:"total_cost_micro_dollars"`
+		TotalLost   int `json:"total_lost_cost_micro_dollars"`
+	} `json:"data"`
+}
+
+// espalierIn runs a command line of the product in a project.
+func espalierIn(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("espalier", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
+	var told strings.Builder
+	cmd.Stderr = &told
+	out, err := cmd.Output()
+	if err != nil {
+		t.Errorf("espalier %s: %v\n%s%s", strings.Join(args, " "), err, out, told.String())
+	}
+	return string(out)
+}
+
+// settle holds a finished run against what the server has seen. The bill is
+// what was paid for replies that are on record, and what may have been paid
+// for those that are not; every request is covered, and no reply that is on
+// record was asked for again.
+func (s *till) settle(t *testing.T, dir, project string) (lost int) {
+	t.Helper()
+	var status struct {
+		Outcome string `json:"outcome"`
+		Used    billed `json:"used"`
+	}
+	if err := json.Unmarshal([]byte(espalierIn(t, dir, "status", errandRun, "--json")), &status); err != nil {
+		t.Fatal(err)
+	}
+	u := status.Used
+	var paid, charged, paidIn, paidOut, replies int
+	var end auditRecord
+	for line := range strings.Lines(espalierIn(t, dir, "audit", errandRun, "--json")) {
+		var r auditRecord
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		switch r.Event {
+		case "model_call":
+			replies++
+			paid += r.Data.Micro
+			paidIn += r.Data.Input
+			paidOut += r.Data.Output
+		case "step_lost":
+			charged += r.Data.ChargedLost
+		case "run_complete":
+			end = r
+		}
+	}
+	a := s.account(project)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again := 0
+	for who, n := range a.asked {
+		again += n - 1
+		if n > 2 {
+			t.Errorf("%s was asked %d times", who, n)
+		}
+	}
+	switch {
+	case status.Outcome != "ok":
+		t.Errorf("it ended with %q", status.Outcome)
+	case u.ModelCalls-u.Lost.ModelCalls != replies || u.Micro-u.Lost.Micro != paid || u.Input-u.Lost.Input != paidIn || u.Output-u.Lost.Output != paidOut || u.Lost.Micro != charged:
+		t.Errorf("the bill is %+v; on record are %d replies for %d (%d tokens in, %d out), and %d that is charged besides", u, replies, paid, paidIn, paidOut, charged)
+	case end.Data.Total != u.Micro || end.Data.TotalLost != u.Lost.Micro:
+		t.Errorf("the audit log ends with %+v, the bill is %+v", end.Data, u)
+	case a.calls > u.ModelCalls || a.micro() > u.Micro || again > u.Lost.ModelCalls:
+		t.Errorf("the server has seen %d calls for %d, %d of them again (%v); the bill is %+v", a.calls, a.micro(), again, a.asked, u)
+	case u.Lost.ModelCalls == 0 && (a.calls != u.ModelCalls || a.input != u.Input || a.output != u.Output || a.micro() != u.Micro):
+		t.Errorf("nothing was lost, and the server has %+v, the bill %+v", a, u)
+	}
+	var steps billed
+	for _, step := range []string{"judge", "decide"} {
+		var records []struct {
+			Used billed `json:"used"`
+		}
+		if err := json.Unmarshal([]byte(espalierIn(t, dir, "status", errandRun, "--step", step, "--json")), &records); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range records {
+			steps.ModelCalls += r.Used.ModelCalls
+			steps.Micro += r.Used.Micro
+			steps.Lost.Micro += r.Used.Lost.Micro
+		}
+	}
+	if steps.ModelCalls != u.ModelCalls || steps.Micro != u.Micro || steps.Lost.Micro != u.Lost.Micro {
+		t.Errorf("the steps say %+v, the run %+v", steps, u)
+	}
+	espalierIn(t, dir, "audit", "verify", errandRun)
+	if done := traces(dir); !slices.Equal(done, []string{"ordered"}) {
+		t.Errorf("in the world there is %q", done)
+	}
+	return u.Lost.ModelCalls
+}
+
+// buyer is somebody who has a tree ordered, and looks whether it was before
+// they order again.
+func (s *till) buyer(project string) *shape {
+	return &shape{errand: errand{Run: []string{"orchard.md"}, Results: map[string]string{"decide": quote(decision)}}, files: s.orchard(project)}
+}
+
+// TestBillEqualsTheCalls kills the program at every write to its journal, in
+// which each prompt, reply and result of a tool of three agents is a fact.
+// Whatever happens, the bill is that of the calls that the server counted.
+func TestBillEqualsTheCalls(t *testing.T) {
+	s := newTill(t)
+	calm := s.buyer("calm")
+	dir := calm.project(t)
+	back := calm.process(t, dir, calm.errand)
+	if lost := s.settle(t, dir, "calm"); lost != 0 || s.account("calm").calls != 5 {
+		t.Fatalf("undisturbed: %d lost, %+v", lost, s.account("calm"))
+	}
+	exact, covered := 0, 0
+	t.Run("killed", func(t *testing.T) {
+		var mu sync.Mutex
+		for stop := 1; stop <= back.Writes; stop++ {
+			for _, after := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s write %d", beforeOrAfter(after), stop), func(t *testing.T) {
+					t.Parallel()
+					project := fmt.Sprintf("%s%d", beforeOrAfter(after), stop)
+					b := s.buyer(project)
+					dir := b.project(t)
+					one := b.errand
+					one.Stop, one.After = stop, after
+					if b.process(t, dir, one) == nil {
+						b.process(t, dir, b.errand)
+					}
+					lost := s.settle(t, dir, project)
+					mu.Lock()
+					defer mu.Unlock()
+					if lost == 0 {
+						exact++
+					} else {
+						covered++
+					}
+				})
+			}
+		}
+	})
+	if exact == 0 || covered == 0 {
+		t.Errorf("the bill was exact %d times, and more than the calls %d times: both happen", exact, covered)
+	}
+}
+
+// TestBillWhenKilledInACall kills the program with SIGKILL while the server
+// answers it.
+func TestBillWhenKilledInACall(t *testing.T) {
+	s := newTill(t)
+	for request := 1; request <= 5; request++ {
+		for _, moment := range []string{arrived, halfSaid, allSaid} {
+			t.Run(fmt.Sprintf("request %d, %s", request, moment), func(t *testing.T) {
+				t.Parallel()
+				project := fmt.Sprintf("%d%s", request, strings.ReplaceAll(moment, " ", ""))
+				b := s.buyer(project)
+				dir := b.project(t)
+				s.killed(t, dir, project, request, moment)
+				b.process(t, dir, b.errand)
+				if lost := s.settle(t, dir, project); lost == 0 && moment != allSaid {
+					t.Error("the call that was cut off is not on the bill")
+				}
+			})
+		}
+	}
+}
+
+// killed begins the run in a process that dies at a moment of a request.
+func (s *till) killed(t *testing.T, dir, project string, request int, moment string) {
+	t.Helper()
+	cmd := exec.Command("espalier", "run", "orchard.md", "--run-id", errandRun)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
+	begun, gone := make(chan struct{}), make(chan struct{})
+	a := s.account(project)
+	s.mu.Lock()
+	a.stop = func(n int, at string) {
+		if n != request || at != moment {
+			return
+		}
+		<-begun
+		if err := cmd.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		<-gone // the rest is said to nobody
+	}
+	s.mu.Unlock()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	close(begun)
+	if err := cmd.Wait(); err == nil {
+		t.Error("it was not killed")
+	}
+	close(gone)
+	s.mu.Lock()
+	a.stop = nil
+	s.mu.Unlock()
+}
