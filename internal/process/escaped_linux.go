@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
+	"math"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
@@ -21,61 +22,33 @@ var adopt = sync.OnceFunc(func() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // without it, marks still find most of them
 })
 
-// groups are those of the commands that run: a child of ours in any other
-// group than these and our own is an orphan that we adopted.
-type groups struct {
-	mu   sync.Mutex
-	open map[int]bool
-}
-
-var known groups
-
-// start starts a command. Nobody may look for strangers in between: a child
-// that is not known yet would be taken for one.
-func (g *groups) start(cmd *exec.Cmd) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	if g.open == nil {
-		g.open = map[int]bool{}
-	}
-	g.open[cmd.Process.Pid] = true
-	return nil
-}
-
-func (g *groups) remove(group int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.open, group)
-}
-
-// stranger tells whether a group is nobody's that we know. While other
-// commands run, one without a mark may be theirs.
-func (g *groups) stranger(group int) (stranger, alone bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return !g.open[group] && group != syscall.Getpgrp(), len(g.open) == 0
-}
-
 // endEscaped kills what has left a command's group, and returns when it is
 // gone. Whatever it started becomes ours when it dies, and is found next.
 func endEscaped(mark string, deadline time.Time) error {
-	const first = 100 * time.Microsecond
-	for wait := first; ; wait *= 2 {
+	if orphans, ok := firstThread.children(); ok && len(orphans) == 0 {
+		return nil
+	}
+	patience := deadline.Add(-mostDying / 2)
+	for wait := shortest; ; wait *= 2 {
 		living := 0
-		for _, pid := range children() {
+		for _, pid := range firstThread.orphans() {
 			s, ok := statOf(pid)
 			if !ok {
 				continue
 			}
-			stranger, alone := known.stranger(s.group)
+			stranger, alone := watched.stranger(s.group)
 			switch {
 			case !stranger:
 			case s.dead:
 				bury(pid)
-			case marked(pid, mark) || alone && !marked(pid, markName+"="):
+			case marked(pid, mark):
+				living++
+				// The guardian of a command that is one of us ends that one's
+				// commands, and then itself.
+				if !marked(pid, guardianName+"=") || time.Now().After(patience) {
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
+			case alone && !marked(pid, markName+"="):
 				living++
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
@@ -90,16 +63,35 @@ func endEscaped(mark string, deadline time.Time) error {
 	}
 }
 
-// buryGroup takes note of the dead of a group whose first process has been
-// waited for: the watcher, and orphans that stayed.
-func buryGroup(group int) {
-	for {
-		var status syscall.WaitStatus
-		if pid, err := syscall.Wait4(-group, &status, syscall.WNOHANG, nil); err != nil || pid <= 0 {
-			return
+// shortest is how long we wait before we look again the first time.
+const shortest = 100 * time.Microsecond
+
+// endGroup returns when a group is gone that was killed, and whose leader is
+// reaped.
+func endGroup(group int, deadline time.Time) error {
+	if gone(group) {
+		return nil
+	}
+	timer := time.After(time.Until(deadline))
+	if !awaitGroup(group, timer) && !onlyDead(group) {
+		return fmt.Errorf("%w: process group %d", ErrAlive, group)
+	}
+	for wait := shortest; !gone(group); wait *= 2 {
+		// The dead count until somebody has asked after them, which in some
+		// containers nobody does.
+		if wait > shortest && onlyDead(group) {
+			return nil
+		}
+		select {
+		case <-time.After(wait):
+		case <-timer:
+			return fmt.Errorf("%w: process group %d", ErrAlive, group)
 		}
 	}
+	return nil
 }
+
+func gone(group int) bool { return errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) }
 
 // awaitGroup waits for the death of those of a group that are our children, as
 // nearly all are: what their parents leave behind is adopted. Being told is
@@ -135,30 +127,90 @@ func marked(pid int, mark string) bool {
 	return err == nil && bytes.Contains(environ, []byte(mark))
 }
 
-// children are the processes whose parent we are.
-func children() []int {
+// first is the list of the children of our first thread, who gets all orphans.
+type first struct {
+	once sync.Once
+	list *os.File
+}
+
+var firstThread first
+
+// children are those processes; false where the kernel has no such lists.
+func (f *first) children() (pids []int, ok bool) {
+	f.once.Do(func() {
+		f.list, _ = os.Open(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid())) // nil where there is none
+	})
+	if f.list == nil {
+		return nil, false
+	}
+	raw, err := io.ReadAll(io.NewSectionReader(f.list, 0, math.MaxInt64))
+	for _, field := range bytes.Fields(raw) {
+		if n, err := strconv.Atoi(string(field)); err == nil {
+			pids = append(pids, n)
+		}
+	}
+	return pids, err == nil
+}
+
+// orphans are those that we adopted; where the kernel has no list of them, all
+// our children.
+func (f *first) orphans() []int {
+	if orphans, ok := f.children(); ok {
+		return orphans
+	}
 	var out []int
-	lists, _ := filepath.Glob("/proc/self/task/*/children") // the pattern is well-formed
-	for _, list := range lists {
-		raw, _ := os.ReadFile(list) // a thread that has ended has none
-		for _, field := range bytes.Fields(raw) {
-			if pid, err := strconv.Atoi(string(field)); err == nil {
-				out = append(out, pid)
-			}
-		}
-	}
-	if len(lists) > 0 {
-		return out
-	}
-	entries, _ := os.ReadDir("/proc") // a kernel without such lists
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		if s, ok := statOf(pid); ok && s.parent == os.Getpid() {
+	for pid, s := range processes() {
+		if s.parent == os.Getpid() {
 			out = append(out, pid)
 		}
 	}
 	return out
+}
+
+// onlyDead looks through /proc for living members of a group.
+func onlyDead(group int) bool {
+	for _, s := range processes() {
+		if s.group == group && !s.dead {
+			return false
+		}
+	}
+	return true
+}
+
+// processes are all that can be seen.
+func processes() iter.Seq2[int, stat] {
+	return func(yield func(int, stat) bool) {
+		entries, _ := os.ReadDir("/proc") // none without it
+		for _, e := range entries {
+			pid, err := strconv.Atoi(e.Name())
+			if err != nil {
+				continue
+			}
+			if s, ok := statOf(pid); ok && !yield(pid, s) {
+				return
+			}
+		}
+	}
+}
+
+// stat is what /proc says about a process.
+type stat struct {
+	parent, group int
+	dead          bool
+}
+
+// statOf looks at a process; false when it has ended and been buried.
+func statOf(pid int) (stat, bool) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return stat{}, false
+	}
+	// "pid (name) state parent group …", where the name may be anything.
+	fields := bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
+	if len(fields) < 3 {
+		return stat{}, false
+	}
+	parent, _ := strconv.Atoi(string(fields[1])) // the kernel's own figures
+	group, _ := strconv.Atoi(string(fields[2]))
+	return stat{parent: parent, group: group, dead: string(fields[0]) == "Z" || string(fields[0]) == "X"}, true
 }

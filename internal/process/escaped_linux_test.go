@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/process"
@@ -111,4 +115,233 @@ func TestOthersAreLeftAlone(t *testing.T) {
 		t.Error(err)
 	}
 	line.dead(t)
+}
+
+// orphansComeToUs makes this process the one that gets all orphans below it,
+// as the first command does.
+func orphansComeToUs(t *testing.T) {
+	t.Helper()
+	if _, err := process.Run(t.Context(), shell("true")); err != nil {
+		t.Fatal(err)
+	}
+	settled(t)
+}
+
+// settled waits until all orphans that have come to us are dead; a survivor
+// makes the test time out.
+func settled(t *testing.T) {
+	t.Helper()
+	for {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		orphans := strings.Fields(string(raw))
+		if len(orphans) == 0 {
+			return
+		}
+		for _, one := range orphans {
+			pid, err := strconv.Atoi(one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var status syscall.WaitStatus
+			_, _ = syscall.Wait4(pid, &status, 0, nil) // interrupted, it is found again
+		}
+	}
+}
+
+// play starts the test binary as a process that runs commands.
+func play(t *testing.T, env string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	us := exec.Command(self)
+	us.Env = append(os.Environ(), env)
+	return us
+}
+
+func kill(t *testing.T, us *exec.Cmd) {
+	t.Helper()
+	if err := us.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = us.Wait() // it was killed
+}
+
+// Whatever it is that is going on when we are killed, nothing of it is left.
+func TestKilledAtAnyMoment(t *testing.T) {
+	orphansComeToUs(t)
+	for n := range 30 {
+		us := play(t, restless+"=1")
+		out, err := us.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := us.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(out, make([]byte, n+1)); err != nil {
+			t.Fatal(err)
+		}
+		kill(t, us)
+	}
+	settled(t)
+}
+
+// A guardian that somebody has killed is replaced, and the new one knows of
+// the commands that ran before it.
+func TestTheGuardianIsReplaced(t *testing.T) {
+	orphansComeToUs(t)
+	line := newLifeline(t)
+	us := play(t, helper+"="+fmt.Sprintf(`exec 5>%q; (setsid sleep 1000 &); trap '' TERM HUP; echo on >&5; sleep 1000; sleep 1000`, line.path))
+	if err := us.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line.begun(t)
+	first := guardianOf(t, us.Process.Pid, 0)
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	guardianOf(t, us.Process.Pid, first)
+	kill(t, us)
+	line.dead(t)
+	settled(t)
+}
+
+// guardianOf waits until a process has a guardian, other than one.
+func guardianOf(t *testing.T, of, other int) int {
+	t.Helper()
+	for {
+		environs, err := filepath.Glob("/proc/[0-9]*/environ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range environs {
+			environ, _ := os.ReadFile(path) // one that has ended has none
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			if err == nil && pid != other && strings.Contains(string(environ), fmt.Sprintf("ESPALIER_GUARDIAN=%d\x00", of)) {
+				return pid
+			}
+		}
+		runtime.Gosched()
+	}
+}
+
+// When all is over the guardian goes, too.
+func TestTheGuardianEndsWithUs(t *testing.T) {
+	orphansComeToUs(t)
+	us := play(t, helper+"=echo done")
+	if err := us.Run(); err == nil {
+		t.Fatal("the helper always fails")
+	}
+	settled(t)
+}
+
+// One of us that is run by one of us: what the inner one runs is gone when the
+// command of the outer one is, and when the outer one is killed.
+func TestOneInsideOfAnother(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, inner := range map[string]string{
+		"a command":               `exec 5>%q; echo on >&5; sleep 1000; sleep 1000`,
+		"what forks away":         `(setsid sh -c 'exec 5>%q; echo on >&5; sleep 1000; sleep 1000' &); sleep 1000`,
+		"without a mark":          `env -i /bin/sh -c 'exec 5>%q; echo on >&5; sleep 1000; sleep 1000' & wait`,
+		"without a mark, leading": `exec env -i /bin/sh -c 'exec 5>%q; sleep 1000 & echo on >&5; wait; sleep 1000'`,
+	} {
+		nested := func(line *lifeline) string {
+			return helper + `='` + strings.ReplaceAll(fmt.Sprintf(inner, line.path), `'`, `'\''`) + `' exec ` + self
+		}
+		t.Run(name+", ended", func(t *testing.T) {
+			line := newLifeline(t)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			why := errors.New("why")
+			began := make(chan struct{})
+			go func() {
+				line.begun(t)
+				close(began)
+				cancel(why)
+			}()
+			if _, err := process.Run(ctx, shell(nested(line))); !errors.Is(err, why) {
+				t.Error(err)
+			}
+			<-began
+			line.gone(t)
+		})
+		t.Run(name+", killed", func(t *testing.T) {
+			orphansComeToUs(t)
+			line := newLifeline(t)
+			us := play(t, helper+"="+nested(line))
+			if err := us.Start(); err != nil {
+				t.Fatal(err)
+			}
+			line.begun(t)
+			kill(t, us)
+			line.dead(t)
+			settled(t)
+		})
+	}
+}
+
+// gone wants no holder to live now.
+func (l *lifeline) gone(t *testing.T) {
+	t.Helper()
+	raw, err := l.file.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	var failed error
+	if err := raw.Read(func(fd uintptr) bool {
+		n, failed = syscall.Read(int(fd), make([]byte, 1))
+		return true // even if it is to wait
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n != 0 || failed != nil {
+		t.Errorf("somebody still holds it: %d, %v", n, failed)
+	}
+}
+
+// Nothing of a command is left, not even a name in the list of the dead.
+func TestNoZombies(t *testing.T) {
+	for name, script := range forksAway {
+		line := newLifeline(t)
+		command, goOn := fork(t, script, line)
+		go func() {
+			line.begun(t)
+			goOn()
+		}()
+		if _, err := process.Run(t.Context(), command); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
+		if err != nil || len(raw) > 0 {
+			t.Errorf("%s: left are %q, %v", name, raw, err)
+		}
+	}
+}
+
+// Who else holds a pipe of a command is not waited for.
+func TestAPipeThatSomebodyElseHolds(t *testing.T) {
+	line := newLifeline(t)
+	command, goOn := fork(t, `exec 5>%[1]q; echo $$ >&5; cat %[2]q`, line)
+	held := make(chan *os.File, 1)
+	go func() {
+		f, err := os.OpenFile("/proc/"+line.begun(t)+"/fd/1", os.O_WRONLY, 0)
+		if err != nil {
+			t.Error(err)
+		}
+		held <- f
+		goOn()
+	}()
+	got, err := process.Run(t.Context(), command)
+	if err != nil || string(got.Stdout) != "ok\n" {
+		t.Errorf("%q, %v", got.Stdout, err)
+	}
+	(<-held).Close()
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"sync"
 )
 
 // run runs a command where there are no process groups: only the command
@@ -45,7 +46,8 @@ func run(ctx context.Context, c Command) (Outcome, error) {
 
 func start(ctx context.Context, c Command) (*Process, error) {
 	bounded, stop := context.WithCancel(ctx)
-	p := &Process{stderr: &kept{most: MaxErrors, end: true}, stop: make(chan struct{}), done: make(chan struct{})}
+	stopped := make(chan struct{})
+	p := &Process{stderr: &kept{most: MaxErrors, end: true}, stop: sync.OnceFunc(func() { close(stopped) }), done: make(chan struct{})}
 	cmd := exec.CommandContext(bounded, c.Path, c.Args...)
 	cmd.Dir, cmd.Env, cmd.Stderr, cmd.WaitDelay = c.Dir, c.Env, p.stderr, mostDying
 	read, write, err := os.Pipe()
@@ -68,7 +70,7 @@ func start(ctx context.Context, c Command) (*Process, error) {
 		go func() { ended <- cmd.Wait() }()
 		select {
 		case err = <-ended:
-		case <-p.stop:
+		case <-stopped:
 			stop()
 			err = <-ended
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -84,8 +83,7 @@ type Process struct {
 	Stdout io.ReadCloser
 
 	stderr  *kept
-	stop    chan struct{}
-	once    sync.Once
+	stop    func() // may be called more than once
 	done    chan struct{}
 	outcome Outcome
 	err     error
@@ -107,7 +105,7 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 }
 
 // Stop ends the process if it has not ended yet. It does not wait.
-func (p *Process) Stop() { p.once.Do(func() { close(p.stop) }) }
+func (p *Process) Stop() { p.stop() }
 
 // Wait returns when nothing of the command is left. Its output is read by then
 // or never will be: what the pipe still holds stays readable until closed.
@@ -157,22 +155,6 @@ func (k *kept) bytes() []byte {
 		return k.data[len(k.data)-k.most:]
 	}
 	return k.data
-}
-
-// pipe copies what is written to the file that it returns into k, until every
-// holder has closed it. done is closed then.
-func (k *kept) pipe() (write, read *os.File, done chan struct{}, err error) {
-	read, write, err = os.Pipe()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	done = make(chan struct{})
-	go func() {
-		defer close(done)
-		defer read.Close()
-		_, _ = io.Copy(k, read) // an error is the end of it: the deadline, or a closed pipe
-	}()
-	return write, read, done, nil
 }
 
 // Environment is what commands get to see of ours: what programs need to find

@@ -82,6 +82,7 @@ func mkfifo(path string) error { return syscall.Mkfifo(path, 0o600) }
 
 type lifeline struct {
 	path  string
+	file  *os.File
 	lines *bufio.Reader
 }
 
@@ -102,7 +103,7 @@ func (l *lifeline) begun(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	l.lines = bufio.NewReader(f)
+	l.file, l.lines = f, bufio.NewReader(f)
 	line, err := l.lines.ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
@@ -194,9 +195,61 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// The watcher must not be a child of the command: one that waits for all its
-// children would wait for ever.
-func TestTheWatcherIsNobodysChild(t *testing.T) {
+// Each name is there once, as it was given last: what C programs see of two is
+// the first.
+func TestEachNameOnce(t *testing.T) {
+	dir := t.TempDir()
+	got, err := process.Run(t.Context(), process.Command{
+		Path: "/usr/bin/env", Dir: dir, Env: []string{"A=1", "B=2", "PWD=/elsewhere", "A=3"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(got.Stdout)) {
+		if !strings.HasPrefix(line, "ESPALIER_COMMAND=") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	if want := []string{"A=3", "B=2", "PWD=" + dir}; !slices.Equal(lines, want) {
+		t.Errorf("got %q", lines)
+	}
+}
+
+// What the system cannot start itself ends as it does in a shell.
+func TestWhatTheShellStarts(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "script")
+	if err := os.WriteFile(script, []byte("echo no interpreter named $1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, []byte("echo no\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		command process.Command
+		stdout  string
+		exit    int
+	}{
+		"a script without a first line": {process.Command{Path: script, Args: []string{"x"}}, "no interpreter named x\n", 0},
+		"from its own folder":           {process.Command{Path: "./script", Args: []string{"z"}, Dir: dir}, "no interpreter named z\n", 0},
+		"a name to be found":            {process.Command{Path: "script", Args: []string{"y"}, Env: []string{"PATH=" + dir}}, "no interpreter named y\n", 0},
+		"nothing":                       {process.Command{Path: filepath.Join(dir, "nothing")}, "", 127},
+		"no program":                    {process.Command{Path: plain}, "", 126},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := process.Run(t.Context(), c.command)
+			if err != nil || string(got.Stdout) != c.stdout || got.Exit != c.exit {
+				t.Errorf("%q, exit %d, %s, %v", got.Stdout, got.Exit, got.Stderr, err)
+			}
+		})
+	}
+}
+
+// A command must not have children that it has not started: one that waits for
+// all of them would wait for ever.
+func TestItHasNoChildrenButItsOwn(t *testing.T) {
 	got, err := process.Run(t.Context(), process.Command{Path: "/bin/sh", Args: []string{"-c", `ps -o pid= --ppid $$ 2>/dev/null | wc -l`}})
 	if err != nil {
 		t.Fatal(err)
@@ -212,6 +265,9 @@ const helper = "ESPALIER_TEST_HELPER"
 // TestMain lets the test binary play a process that runs a command and is killed.
 func TestMain(m *testing.M) {
 	process.Confine(os.Args)
+	if os.Getenv(restless) != "" {
+		playRestless()
+	}
 	if script := os.Getenv(helper); script != "" {
 		_, err := process.Run(context.Background(), shell(script))
 		fmt.Fprintln(os.Stderr, err)
@@ -222,6 +278,26 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
+}
+
+const restless = "ESPALIER_TEST_RESTLESS"
+
+// playRestless runs one command after the other, several at once, each of which
+// leaves something behind, and says when one begins.
+func playRestless() {
+	for _, script := range []string{
+		`setsid sleep 1000 & sleep 1000 & exit 0`,
+		`(setsid sh -c 'sleep 1000; sleep 1000' &); (sleep 1000 &); exit 0`,
+		`trap '' TERM; setsid sh -c 'exec sleep 1000' & exec sh -c 'exec sh -c "exit 0"'`,
+	} {
+		go func() {
+			for {
+				fmt.Print(".")
+				_, _ = process.Run(context.Background(), shell(script)) // there is nobody to tell
+			}
+		}()
+	}
+	select {}
 }
 
 const dialled = "ESPALIER_TEST_DIALLED"

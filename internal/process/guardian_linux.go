@@ -1,0 +1,217 @@
+package process
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// markName is the variable by which everything that a command has started can
+// be told from everything else. One that is run by a command of ours adds its
+// own marks to what it finds there.
+const markName = "ESPALIER_COMMAND"
+
+// guardianName is the variable by which guardians know each other. They are
+// marked like all else below a command, but have to do their work before they
+// go.
+const guardianName = "ESPALIER_GUARDIAN"
+
+// guardianScript waits until we are gone: it reads from a pipe whose other end
+// only we hold. Then it kills the groups in the table, and whatever carries our
+// mark. A table without an entry means that nothing ran.
+//
+// The number of a group can be somebody else's by now, if all of the group have
+// died with us: who leads it then lives and has no mark. It may also be ours, and
+// just about to die. So one look is not enough, neither at those who lead groups
+// nor for those with a mark.
+const guardianScript = `mark=$1
+trap '' HUP INT QUIT TERM PIPE TSTP TTIN TTOU
+read -r _
+groups=
+busy=
+while read -r group; do
+	case $group in
+	'') ;;
+	0) busy=1 ;;
+	*) busy=1; groups="$groups $group" ;;
+	esac
+done <&3
+[ "$busy" ] || exit 0
+kill_groups() {
+	left=
+	for group in $groups; do
+		if [ ! -e "/proc/$group/exe" ] || grep -qsF "$mark" "/proc/$group/environ"; then
+			kill -s KILL -- "-$group"
+		else
+			left="$left $group"
+		fi
+	done
+	groups=$left
+}
+kill_marked() {
+	found=
+	for one in $(grep -lsF "$mark" /proc/[0-9]*/environ); do
+		grep -qsF ` + guardianName + `= "$one" && continue
+		one=${one#/proc/}
+		kill -s KILL "${one%/environ}" && found=1
+	done
+	[ "$found" ]
+}
+# A process that is just becoming another program shows neither words nor variables.
+unsure() {
+	for one in $(grep -Ls '' /proc/[0-9]*/cmdline); do
+		[ -e "${one%cmdline}exe" ] && return
+	done
+	return 1
+}
+sure=0
+for pause in 0 0.01 0.02 0.1 0.5; do
+	sleep $pause
+	doubt=
+	unsure && doubt=1
+	kill_groups
+	tries=100
+	while kill_marked && [ $((tries -= 1)) -gt 0 ]; do doubt=1; done
+	if [ "$groups$doubt" ]; then sure=0; else sure=$((sure + 1)); fi
+	[ $sure -lt 2 ] || exit 0
+done`
+
+// guardian is the one child that survives us, to end our commands.
+type guardian struct {
+	mu       sync.Mutex
+	pid      int      // 0 when there is none
+	leash    *os.File // as long as we hold it, the guardian does nothing
+	table    int      // a file with a line for each command: its group, or 0 while it has none
+	mark     string   // that all our commands carry
+	free     []int    // lines that are empty
+	lines    int
+	count    int          // of the commands so far
+	groups   map[int]bool // in the table
+	replaced int
+}
+
+var watched guardian
+
+// lineSize is that of each line in the table.
+const lineSize = 12
+
+// reserve has everything that carries the mark it returns die with us.
+func (g *guardian) reserve() (line int, mark string, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.begin(); err != nil {
+		return 0, "", fmt.Errorf("nothing would end the command if this process were killed: %w", err)
+	}
+	if n := len(g.free); n > 0 {
+		line, g.free = g.free[n-1], g.free[:n-1]
+	} else {
+		line = g.lines
+		g.lines++
+	}
+	if err := g.write(line, "0"); err != nil {
+		g.free = append(g.free, line)
+		return 0, "", err
+	}
+	g.count++
+	return line, g.mark + strconv.Itoa(g.count) + ".", nil
+}
+
+// watch has a group die with us.
+func (g *guardian) watch(line, group int) {
+	_ = g.write(line, strconv.Itoa(group)) // into memory that is there since reserve
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.groups[group] = true
+}
+
+// forget is called before the group's number may go to somebody else.
+func (g *guardian) forget(line, group int) {
+	_ = g.write(line, "0")
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.groups, group)
+}
+
+// release is called when nothing of a command is left.
+func (g *guardian) release(line int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_ = g.write(line, "")
+	g.free = append(g.free, line)
+}
+
+// stranger tells whether a group is nobody's that we know. While other
+// commands run, or are being started, one without a mark may be theirs.
+func (g *guardian) stranger(group int) (stranger, alone bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.groups[group] && group != g.pid && group != syscall.Getpgrp(), g.lines-len(g.free) == 1
+}
+
+func (g *guardian) write(line int, what string) error {
+	_, err := unix.Pwrite(g.table, fmt.Appendf(nil, "%-*s\n", lineSize-1, what), int64(line)*lineSize)
+	return err
+}
+
+// begin starts the guardian if there is none.
+func (g *guardian) begin() error {
+	if g.pid != 0 {
+		return nil
+	}
+	if g.groups == nil {
+		table, err := unix.MemfdCreate("espalier-commands", unix.MFD_CLOEXEC)
+		if err != nil {
+			return err
+		}
+		g.table, g.mark, g.groups = table, rand.Text()+".", map[int]bool{}
+	}
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(null)
+	var leash [2]int
+	if err := unix.Pipe2(leash[:], unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	defer unix.Close(leash[0])
+	env := []string{"PATH=/usr/bin:/bin:/usr/local/bin:" + os.Getenv("PATH"), guardianName + "=" + strconv.Itoa(os.Getpid())}
+	if outer := os.Getenv(markName); outer != "" {
+		env = append(env, markName+"="+outer)
+	}
+	pid, err := parent.fork("/bin/sh", []string{"sh", "-c", guardianScript, "espalier-guardian", g.mark}, &syscall.ProcAttr{
+		Dir: "/", Env: env, Files: []uintptr{uintptr(leash[0]), uintptr(null), uintptr(null), uintptr(g.table)},
+		Sys: &syscall.SysProcAttr{Setsid: true}, // what happens to our terminal is none of its business
+	})
+	if err != nil {
+		unix.Close(leash[1])
+		return err
+	}
+	g.pid, g.leash = pid, os.NewFile(uintptr(leash[1]), "leash")
+	go func() {
+		reap(pid)
+		g.replace()
+	}()
+	return nil
+}
+
+// mostReplaced is how often a guardian is replaced while commands run. If that
+// is not enough, it is not somebody who kills it but something that is broken.
+const mostReplaced = 100
+
+// replace brings up a new guardian when somebody has killed it: at once if
+// there is something to guard, otherwise with the next command.
+func (g *guardian) replace() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.leash.Close()
+	g.pid = 0
+	if g.replaced++; len(g.free) < g.lines && g.replaced <= mostReplaced {
+		_ = g.begin() // the next command tries again, and fails if it must
+	}
+}

@@ -1,0 +1,165 @@
+package process
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A number in the table may be somebody else's by the time that it is read.
+func TestTheGuardianKillsNobodyElse(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		marked bool
+		killed bool
+	}{
+		"ours, with its leader":    {script: `echo on; sleep 1000; sleep 1000`, marked: true, killed: true},
+		"ours, without its leader": {script: `sleep 1000 & echo on`, killed: true},
+		"somebody else's":          {script: `echo on; exec sleep 1000`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &guardian{replaced: mostReplaced}
+			line, mark, err := g.reserve()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("/bin/sh", "-c", c.script)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			if c.marked {
+				cmd.Env = append(os.Environ(), markName+"="+mark)
+			}
+			read, write, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer read.Close()
+			cmd.Stdout = write
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			write.Close()
+			defer cmd.Wait()
+			defer syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			output := bufio.NewReader(read)
+			if _, err := output.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			if !c.marked && c.killed {
+				_ = unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+			}
+			g.watch(line, cmd.Process.Pid)
+			end(t, g)
+			if c.killed {
+				if _, err := io.Copy(io.Discard, output); err != nil { // until nobody holds it
+					t.Error(err)
+				}
+				return
+			}
+			if s, ok := statOf(cmd.Process.Pid); !ok || s.dead {
+				t.Error("it was killed")
+			}
+		})
+	}
+}
+
+// end lets a guardian do its work, and returns when it has.
+func end(t *testing.T, g *guardian) {
+	t.Helper()
+	fd, err := unix.PidfdOpen(g.pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	g.leash.Close()
+	await([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, forever)
+}
+
+const unregistered = "ESPALIER_TEST_UNREGISTERED"
+
+// Killed between the start of a command and the moment in which its group is
+// in the table, we leave nothing, either.
+func TestKilledBeforeTheGroupIsKnown(t *testing.T) {
+	if script := os.Getenv(unregistered); script != "" {
+		null, err := openNothing()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fork(Command{Path: "/bin/sh", Args: []string{"-c", script}}, files{null, null, null}); err != nil {
+			t.Fatal(err)
+		}
+		select {}
+	}
+	for name, script := range map[string]string{
+		"the command":           `exec 5>%q; echo on >&5; exec env -i sleep 1000`,
+		"its children":          `exec 5>%q; sleep 1000 & sleep 1000 & echo on >&5; wait`,
+		"those that went away":  `exec 5>%q; (setsid sleep 1000 &); echo on >&5; sleep 1000`,
+		"and are others by now": `exec 5>%q; (setsid sh -c 'exec sh -c "exec sleep 1000"' &); echo on >&5; sleep 1000`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "line")
+			if err := syscall.Mkfifo(path, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			us := exec.Command(os.Args[0], "-test.run=^TestKilledBeforeTheGroupIsKnown$")
+			us.Env = append(os.Environ(), unregistered+"="+fmt.Sprintf(script, path))
+			if err := us.Start(); err != nil {
+				t.Fatal(err)
+			}
+			line, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer line.Close()
+			if _, err := io.ReadFull(line, make([]byte, len("on\n"))); err != nil {
+				t.Fatal(err)
+			}
+			if err := us.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = us.Wait() // it was killed
+			if _, err := io.Copy(io.Discard, line); err != nil {
+				t.Error(err) // a survivor makes the test time out
+			}
+		})
+	}
+}
+
+// What newer kernels have is done without on older ones.
+func TestOlderKernels(t *testing.T) {
+	cmd := exec.Command("/bin/cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	var lists first
+	lists.once.Do(func() {}) // there are none
+	if !slices.Contains(lists.orphans(), cmd.Process.Pid) {
+		t.Error("a child was not found")
+	}
+	exit, err := awaitExit(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(exit)
+	fds := []unix.PollFd{{Fd: int32(exit), Events: unix.POLLIN}}
+	if await(fds, 0); fds[0].Revents != 0 {
+		t.Error("it is told to be dead while it lives")
+	}
+	in.Close()
+	await(fds, forever)
+	if s, ok := statOf(cmd.Process.Pid); !ok || !s.dead {
+		t.Error("it is told to be dead, or was buried by somebody else")
+	}
+}

@@ -1,0 +1,276 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// talk is what goes to and fro between us and a command that runs: one thread
+// waits for all of it at once, which costs a fraction of one goroutine each.
+type talk struct {
+	fds            [5]unix.PollFd // our ends; -1 when there is nothing to wait for
+	input          []byte         // what the command has not got yet
+	stdout, stderr *kept
+}
+
+// What the files of a talk are.
+const (
+	theExit = iota
+	theAlarm
+	theOutput
+	theErrors
+	theInput
+)
+
+func run(ctx context.Context, c Command) (Outcome, error) {
+	t := talk{input: c.Stdin, stdout: &kept{most: c.MaxOutput, overflow: make(chan struct{})}, stderr: &kept{most: MaxErrors, end: true}}
+	l, unset, err := t.begin(ctx, c, len(c.Stdin) > 0)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer t.close()
+	defer unset()
+	stopped := t.untilEnd(ctx, l, c.Grace)
+	outcome, err := l.end()
+	if err != nil {
+		return Outcome{}, errors.Join(err, stopped)
+	}
+	t.rest(theOutput, t.stdout)
+	t.rest(theErrors, t.stderr)
+	if t.tooMuch() {
+		stopped = ErrTooMuch
+	}
+	outcome.Stdout, outcome.Stderr = t.stdout.bytes(), t.stderr.bytes()
+	return outcome, stopped
+}
+
+// begin starts a command. It is heard of when the context ends until unset is
+// called.
+func (t *talk) begin(ctx context.Context, c Command, input bool) (l *live, unset func(), err error) {
+	files, err := t.open(input)
+	defer files.close()
+	if err == nil {
+		t.fds[theAlarm].Fd, unset, err = alarm(ctx)
+	}
+	if err == nil {
+		if l, err = launch(c, files); err != nil {
+			unset()
+		}
+	}
+	if err != nil {
+		t.close()
+		return nil, nil, err
+	}
+	t.fds[theExit].Fd = int32(l.exit)
+	return l, unset, nil
+}
+
+// files are what a command gets to read from and write to.
+type files [3]int
+
+func (f files) close() {
+	for _, fd := range f {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+}
+
+// open makes the pipes and returns the command's ends of them. The others
+// are closed by close.
+func (t *talk) open(input bool) (files, error) {
+	theirs := files{-1, -1, -1}
+	for i := range t.fds {
+		t.fds[i] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
+	}
+	t.fds[theInput].Events = unix.POLLOUT
+	var err error
+	if input {
+		t.fds[theInput].Fd, theirs[0], err = pipe(true)
+	} else {
+		theirs[0], err = openNothing()
+	}
+	if err == nil {
+		t.fds[theOutput].Fd, theirs[1], err = pipe(false)
+	}
+	if err == nil {
+		t.fds[theErrors].Fd, theirs[2], err = pipe(false)
+	}
+	return theirs, err
+}
+
+// openNothing is what a command reads that is given nothing. It is not a pipe:
+// there are programs that read from any that they have.
+func openNothing() (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0) }
+
+// pipe makes one that we write to, or read from. Our end never makes us wait.
+func pipe(write bool) (ours int32, theirs int, err error) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return -1, -1, err
+	}
+	if write {
+		ends[0], ends[1] = ends[1], ends[0]
+	}
+	if err := unix.SetNonblock(ends[0], true); err != nil {
+		unix.Close(ends[0])
+		unix.Close(ends[1])
+		return -1, -1, err
+	}
+	return int32(ends[0]), ends[1], nil
+}
+
+func (t *talk) close() {
+	for _, i := range []int{theOutput, theErrors, theInput} {
+		t.hangUp(i)
+	}
+}
+
+func (t *talk) hangUp(i int) {
+	if t.fds[i].Fd >= 0 {
+		unix.Close(int(t.fds[i].Fd))
+		t.fds[i].Fd = -1
+	}
+}
+
+// untilEnd goes on until the command is dead or has had the time to end after
+// it was asked to. It returns why it was asked.
+func (t *talk) untilEnd(ctx context.Context, l *live, grace time.Duration) (stopped error) {
+	var deadline time.Time
+	for {
+		most := forever
+		if stopped != nil {
+			if most = time.Until(deadline); most <= 0 {
+				return stopped
+			}
+		}
+		for i := range t.fds {
+			t.fds[i].Revents = 0
+		}
+		await(t.fds[:], most)
+		if t.fds[theExit].Revents != 0 {
+			return stopped
+		}
+		if t.fds[theOutput].Revents != 0 {
+			t.receive(theOutput, t.stdout)
+		}
+		if t.fds[theErrors].Revents != 0 {
+			t.receive(theErrors, t.stderr)
+		}
+		if t.fds[theInput].Revents != 0 {
+			t.send()
+		}
+		if stopped == nil {
+			switch {
+			case t.fds[theAlarm].Revents != 0:
+				stopped = context.Cause(ctx)
+			case t.tooMuch():
+				stopped = ErrTooMuch
+			default:
+				continue
+			}
+			t.fds[theAlarm].Fd = -1
+			deadline = time.Now().Add(grace)
+			l.askToEnd()
+		}
+	}
+}
+
+func (t *talk) tooMuch() bool {
+	if t.stdout == nil {
+		return false // somebody else reads it
+	}
+	select {
+	case <-t.stdout.overflow:
+		return true
+	default:
+		return false
+	}
+}
+
+// receive reads once, so that whoever writes without end cannot keep us from
+// all else.
+func (t *talk) receive(i int, into *kept) (n int) {
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	n, err := unix.Read(int(t.fds[i].Fd), *buffer)
+	if n > 0 {
+		_, _ = into.Write((*buffer)[:n]) // it takes everything
+	} else if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+		t.hangUp(i)
+	}
+	return n
+}
+
+var buffers = sync.Pool{New: func() any { return new(make([]byte, 64<<10)) }}
+
+// rest reads what a dead command has left in a pipe. Whoever else may hold
+// that is not waited for.
+func (t *talk) rest(i int, into *kept) {
+	if t.fds[i].Fd < 0 {
+		return
+	}
+	left, err := unix.IoctlGetInt(int(t.fds[i].Fd), unix.TIOCINQ)
+	for err == nil && left > 0 && t.fds[i].Fd >= 0 {
+		left -= max(t.receive(i, into), 0)
+	}
+}
+
+// send writes as much of the input as the command has room for. It need not
+// read all that it is given.
+func (t *talk) send() {
+	n, err := unix.Write(int(t.fds[theInput].Fd), t.input)
+	if err == nil {
+		t.input = t.input[n:]
+	}
+	if len(t.input) == 0 || err != nil && !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+		t.hangUp(theInput)
+	}
+}
+
+func start(ctx context.Context, c Command) (*Process, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	t := &talk{stderr: &kept{most: MaxErrors, end: true}}
+	l, unset, err := t.begin(ctx, c, true)
+	if err != nil {
+		stop(nil)
+		return nil, err
+	}
+	p := &Process{
+		Stdin: t.file(theInput), Stdout: t.file(theOutput), stderr: t.stderr,
+		stop: func() { stop(errStopped) }, done: make(chan struct{}),
+	}
+	go func() {
+		defer close(p.done)
+		defer stop(nil)
+		defer t.close()
+		defer unset()
+		stopped := t.untilEnd(ctx, l, c.Grace)
+		if errors.Is(stopped, errStopped) {
+			stopped = nil // as asked for
+		}
+		outcome, err := l.end()
+		if err != nil {
+			p.err = errors.Join(err, stopped)
+			return
+		}
+		t.rest(theErrors, t.stderr)
+		p.outcome, p.err = outcome, stopped
+		p.outcome.Stderr = t.stderr.bytes()
+	}()
+	return p, nil
+}
+
+var errStopped = errors.New("it was stopped")
+
+// file hands one of our ends over.
+func (t *talk) file(i int) *os.File {
+	f := os.NewFile(uintptr(t.fds[i].Fd), "pipe")
+	t.fds[i].Fd = -1
+	return f
+}

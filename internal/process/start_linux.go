@@ -1,0 +1,242 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// forker is the thread that starts everything. The kernel tells a process of
+// the death of the thread that forked it, not of the whole process: so this
+// one never ends. And it is not the first thread, whose children are none but
+// the orphans that we adopted.
+type forker struct {
+	once     sync.Once
+	requests chan request
+}
+
+var parent forker
+
+type request struct {
+	path  string
+	argv  []string
+	attr  *syscall.ProcAttr
+	reply chan<- reply
+}
+
+type reply struct {
+	pid int
+	err error
+}
+
+func (f *forker) fork(path string, argv []string, attr *syscall.ProcAttr) (int, error) {
+	f.once.Do(func() {
+		f.requests = make(chan request)
+		go f.work()
+	})
+	answer := make(chan reply, 1)
+	f.requests <- request{path, argv, attr, answer}
+	r := <-answer
+	return r.pid, r.err
+}
+
+func (f *forker) work() {
+	runtime.LockOSThread()
+	if syscall.Gettid() == syscall.Getpid() {
+		other := make(chan struct{})
+		go func() { // on another thread, because this one is taken
+			close(other)
+			f.work()
+		}()
+		<-other
+		runtime.UnlockOSThread()
+		return
+	}
+	for r := range f.requests {
+		pid, err := syscall.ForkExec(r.path, r.argv, r.attr)
+		r.reply <- reply{pid, err}
+	}
+}
+
+// viaShell starts a command that the system could not: a script that does not
+// name its interpreter, a program that has to be found, or one that is not
+// there, which then ends as it does in a shell.
+const viaShell = `exec "$@"`
+
+// live is a command that has been started, and leads a group.
+type live struct {
+	pid  int
+	mark string
+	line int // in the guardian's table
+	exit int // a file that can be read once the command is dead
+}
+
+// launch starts a command with the files given.
+func launch(c Command, f files) (*live, error) {
+	l, err := fork(c, f)
+	if err != nil {
+		return nil, err
+	}
+	watched.watch(l.line, l.pid)
+	if l.exit < 0 { // the kernel is older than such files
+		if l.exit, err = awaitExit(l.pid); err != nil {
+			_ = syscall.Kill(-l.pid, syscall.SIGKILL)
+			watched.forget(l.line, l.pid)
+			reap(l.pid)
+			watched.release(l.line)
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// fork starts a command that dies with us from its first moment on. What it
+// starts itself does because of its mark, until its group is in the table.
+func fork(c Command, f files) (*live, error) {
+	adopt()
+	line, mark, err := watched.reserve()
+	if err != nil {
+		return nil, err
+	}
+	l := &live{mark: mark, line: line, exit: -1}
+	attr := &syscall.ProcAttr{
+		Dir: c.Dir, Env: variables(c, markName+"="+inherited()+mark),
+		Files: []uintptr{uintptr(f[0]), uintptr(f[1]), uintptr(f[2])},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &l.exit},
+	}
+	err = exec.ErrNotFound
+	if strings.Contains(c.Path, "/") {
+		l.pid, err = parent.fork(c.Path, append([]string{c.Path}, c.Args...), attr)
+	}
+	if err != nil {
+		l.pid, err = parent.fork("/bin/sh", append([]string{"sh", "-c", viaShell, "sh", c.Path}, c.Args...), attr)
+	}
+	if err != nil {
+		watched.release(line)
+		return nil, err
+	}
+	return l, nil
+}
+
+// awaitExit returns a file that can be read once a child of ours is dead.
+func awaitExit(pid int) (int, error) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return -1, err
+	}
+	go func() {
+		defer unix.Close(p[1])
+		for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
+		}
+	}()
+	return p[0], nil
+}
+
+// reap gives up the number of a child, which others may get then.
+func reap(pid int) syscall.WaitStatus {
+	var status syscall.WaitStatus
+	for {
+		if _, err := syscall.Wait4(pid, &status, 0, nil); !errors.Is(err, syscall.EINTR) {
+			return status
+		}
+	}
+}
+
+// askToEnd is the polite way.
+func (l *live) askToEnd() { _ = syscall.Kill(-l.pid, syscall.SIGTERM) }
+
+// end kills what is left of the command, the whole group and what has left it,
+// and returns when it is gone.
+func (l *live) end() (Outcome, error) {
+	deadline := time.Now().Add(mostDying)
+	// The group's number is ours until the command is reaped, and out of the
+	// guardian's table by then.
+	_ = syscall.Kill(-l.pid, syscall.SIGKILL)
+	fds := []unix.PollFd{{Fd: int32(l.exit), Events: unix.POLLIN}}
+	for fds[0].Revents == 0 {
+		left := time.Until(deadline)
+		if left <= 0 {
+			go l.bury() // whenever it dies after all
+			return Outcome{}, fmt.Errorf("%w: process %d", ErrAlive, l.pid)
+		}
+		await(fds, left)
+	}
+	unix.Close(l.exit)
+	watched.forget(l.line, l.pid)
+	outcome := ended(reap(l.pid))
+	err := endGroup(l.pid, deadline)
+	if err == nil {
+		err = endEscaped(l.mark, deadline)
+	}
+	if err == nil {
+		watched.release(l.line) // what is still there has to die with us at least
+	}
+	return outcome, err
+}
+
+func (l *live) bury() {
+	await([]unix.PollFd{{Fd: int32(l.exit), Events: unix.POLLIN}}, forever)
+	unix.Close(l.exit)
+	watched.forget(l.line, l.pid)
+	reap(l.pid)
+}
+
+// forever is as long as it takes.
+const forever = time.Duration(-1)
+
+// await waits until one of the files is ready, or the time is over.
+func await(fds []unix.PollFd, most time.Duration) {
+	milliseconds := -1
+	if most >= 0 {
+		milliseconds = int((most + time.Millisecond - 1) / time.Millisecond)
+	}
+	for {
+		_, err := unix.Poll(fds, milliseconds)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+		if most >= 0 {
+			return // who has a deadline looks at it again
+		}
+	}
+}
+
+// alarm makes the end of a context a file that can be read, until unset.
+// A context that never ends has none.
+func alarm(ctx context.Context) (file int32, unset func(), err error) {
+	if ctx.Done() == nil {
+		return -1, func() {}, nil
+	}
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return -1, nil, err
+	}
+	rung := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(rung)
+		_, _ = unix.Write(fd, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // a counter that is far from full
+	})
+	return int32(fd), func() {
+		if !stop() {
+			<-rung
+		}
+		unix.Close(fd)
+	}, nil
+}
+
+// inherited are the marks of those whose command we are ourselves.
+var inherited = sync.OnceValue(func() string {
+	if outer := os.Getenv(markName); outer != "" {
+		return outer + " "
+	}
+	return ""
+})
