@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"math"
 	"os"
@@ -23,48 +24,62 @@ var adopt = sync.OnceFunc(func() {
 })
 
 // endEscaped kills what has left a command's group, and returns when it is
-// gone. Whatever it started becomes ours when it dies, and is found next.
+// gone. Whatever it started becomes ours when it dies, and is found next: so
+// nothing is over before we have seen neither the living nor the dead.
 func endEscaped(mark string, deadline time.Time) error {
 	if orphans, ok := firstThread.children(); ok && len(orphans) == 0 {
 		return nil
 	}
 	patience := deadline.Add(-mostDying / 2)
-	for wait := shortest; ; wait *= 2 {
-		living := 0
+	for wait := shortest; ; wait = min(2*wait, longest) {
+		living, dead := 0, 0
 		for _, pid := range firstThread.orphans() {
 			s, ok := statOf(pid)
 			if !ok {
+				dead++ // and somebody else has buried it
 				continue
 			}
 			stranger, alone := watched.stranger(s.group)
+			if !stranger {
+				continue
+			}
+			if s.dead && bury(pid) {
+				dead++
+				continue
+			}
+			environ, sure := environOf(pid)
+			patient := time.Now().Before(patience)
 			switch {
-			case !stranger:
-			case s.dead:
-				bury(pid)
-			case marked(pid, mark):
+			case !sure && patient:
+				living++
+			case bytes.Contains(environ, []byte(mark)):
 				living++
 				// The guardian of a command that is one of us ends that one's
 				// commands, and then itself.
-				if !marked(pid, guardianName+"=") || time.Now().After(patience) {
+				if !bytes.Contains(environ, []byte(guardianName+"=")) || !patient {
 					_ = syscall.Kill(pid, syscall.SIGKILL)
 				}
-			case alone && !marked(pid, markName+"="):
+			case alone && !bytes.Contains(environ, []byte(markName+"=")):
 				living++
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
 		}
 		switch {
-		case living == 0:
+		case living+dead == 0:
 			return nil
 		case time.Now().After(deadline):
 			return fmt.Errorf("%w: %d processes that left their group", ErrAlive, living)
+		case living > 0:
+			time.Sleep(wait)
 		}
-		time.Sleep(wait)
 	}
 }
 
-// shortest is how long we wait before we look again the first time.
-const shortest = 100 * time.Microsecond
+// How long we wait before we look again: the first time, and at most.
+const (
+	shortest = 100 * time.Microsecond
+	longest  = 20 * time.Millisecond
+)
 
 // endGroup returns when a group is gone that was killed, and whose leader is
 // reaped.
@@ -76,7 +91,7 @@ func endGroup(group int, deadline time.Time) error {
 	if !awaitGroup(group, timer) && !onlyDead(group) {
 		return fmt.Errorf("%w: process group %d", ErrAlive, group)
 	}
-	for wait := shortest; !gone(group); wait *= 2 {
+	for wait := shortest; !gone(group); wait = min(2*wait, longest) {
 		// The dead count until somebody has asked after them, which in some
 		// containers nobody does.
 		if wait > shortest && onlyDead(group) {
@@ -116,15 +131,21 @@ func awaitGroup(group int, timer <-chan time.Time) bool {
 	}
 }
 
-// bury takes note of a dead child that nobody else waits for.
-func bury(pid int) {
+// bury takes note of a dead child that nobody else waits for, if it is dead
+// with all its threads.
+func bury(pid int) bool {
 	var status syscall.WaitStatus
-	_, _ = syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+	found, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+	return found == pid || errors.Is(err, syscall.ECHILD)
 }
 
-func marked(pid int, mark string) bool {
+// environOf are the variables of a process. One that is just becoming another
+// program, or about to be dead, shows neither words nor variables: then they
+// are not sure.
+func environOf(pid int) (environ []byte, sure bool) {
+	words, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // of one that is gone there are none
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	return err == nil && bytes.Contains(environ, []byte(mark))
+	return environ, len(words) > 0 && err == nil || errors.Is(err, fs.ErrPermission)
 }
 
 // first is the list of the children of our first thread, who gets all orphans.

@@ -254,9 +254,17 @@ func TestOneInsideOfAnother(t *testing.T) {
 		"without a mark, leading": `exec env -i /bin/sh -c 'exec 5>%q; sleep 1000 & echo on >&5; wait; sleep 1000'`,
 	} {
 		nested := func(line *lifeline) string {
-			return helper + `='` + strings.ReplaceAll(fmt.Sprintf(inner, line.path), `'`, `'\''`) + `' exec ` + self
+			return helper + `='` + strings.ReplaceAll(fmt.Sprintf(inner, line.path), `'`, `'\''`) + `' setsid ` + self + ` & wait`
 		}
 		t.Run(name+", ended", func(t *testing.T) {
+			// Beside another command, because what has no mark could be that one's.
+			other, err := process.Start(t.Context(), shell("cat"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Wait()
+			defer other.Stdin.Close()
+			defer other.Stdout.Close()
 			line := newLifeline(t)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			why := errors.New("why")
@@ -284,6 +292,23 @@ func TestOneInsideOfAnother(t *testing.T) {
 			line.dead(t)
 			settled(t)
 		})
+	}
+}
+
+// The marks of an inner one are added to those of the outer one.
+func TestMarksAddUp(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := newLifeline(t)
+	said := make(chan string, 1)
+	go func() { said <- line.begun(t) }()
+	if _, err := process.Run(t.Context(), shell(fmt.Sprintf(`echo $ESPALIER_COMMAND; %s='echo $ESPALIER_COMMAND >%s' %s`, helper, line.path, self))); err != nil {
+		t.Fatal(err)
+	}
+	if marks := strings.Fields(<-said); len(marks) != 2 {
+		t.Errorf("the inner command has the marks %q", marks)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,16 +30,23 @@ const guardianName = "ESPALIER_GUARDIAN"
 // died with us: who leads it then lives and has no mark. It may also be ours, and
 // just about to die. So one look is not enough, neither at those who lead groups
 // nor for those with a mark.
-const guardianScript = `mark=$1
+//
+// Of a command that was just being started the group is not in the table. The
+// command itself dies with us. If it has got so far as to start something and to
+// have it forget its mark, that is an orphan like the guardian, of our session,
+// younger than the entry in the table, and in a group that nobody leads.
+const guardianScript = `mark=$1 session=$2 own=$3
 trap '' HUP INT QUIT TERM PIPE TSTP TTIN TTOU
 read -r _
 groups=
 busy=
-while read -r group; do
-	case $group in
-	'') ;;
-	0) busy=1 ;;
-	*) busy=1; groups="$groups $group" ;;
+begun=
+while read -r entry; do
+	[ -z "$entry" ] || busy=1
+	case $entry in
+	'' | 0) ;;
+	+*) [ "$begun" ] && [ "$begun" -le "${entry#+}" ] || begun=${entry#+} ;;
+	*) groups="$groups $entry" ;;
 	esac
 done <&3
 [ "$busy" ] || exit 0
@@ -52,6 +60,17 @@ kill_groups() {
 		fi
 	done
 	groups=$left
+}
+kill_begun() {
+	read -r all <"/proc/$$/stat"
+	set -- ${all##*) }
+	reaper=$2
+	for one in /proc/[0-9]*/stat; do
+		read -r all <"$one" || continue
+		set -- ${all##*) }
+		[ "$2" = "$reaper" ] && [ "$4" = "$session" ] && [ "$3" != "$own" ] && [ "${20}" -ge "$begun" ] &&
+			[ ! -e "/proc/$3/exe" ] && kill -s KILL -- "-$3"
+	done
 }
 kill_marked() {
 	found=
@@ -77,6 +96,7 @@ for pause in 0 0.01 0.02 0.1 0.5; do
 	kill_groups
 	tries=100
 	while kill_marked && [ $((tries -= 1)) -gt 0 ]; do doubt=1; done
+	[ "$begun" ] && kill_begun
 	if [ "$groups$doubt" ]; then sure=0; else sure=$((sure + 1)); fi
 	[ $sure -lt 2 ] || exit 0
 done`
@@ -98,7 +118,7 @@ type guardian struct {
 var watched guardian
 
 // lineSize is that of each line in the table.
-const lineSize = 12
+const lineSize = 24
 
 // reserve has everything that carries the mark it returns die with us.
 func (g *guardian) reserve() (line int, mark string, err error) {
@@ -113,7 +133,7 @@ func (g *guardian) reserve() (line int, mark string, err error) {
 		line = g.lines
 		g.lines++
 	}
-	if err := g.write(line, "0"); err != nil {
+	if err := g.write(line, "+"+strconv.FormatInt(ticks(), 10)); err != nil {
 		g.free = append(g.free, line)
 		return 0, "", err
 	}
@@ -124,9 +144,21 @@ func (g *guardian) reserve() (line int, mark string, err error) {
 // watch has a group die with us.
 func (g *guardian) watch(line, group int) {
 	_ = g.write(line, strconv.Itoa(group)) // into memory that is there since reserve
+}
+
+// know tells a group from those of strangers.
+func (g *guardian) know(group int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.groups[group] = true
+}
+
+// ticks is the time now, as that in which the kernel says when processes began.
+func ticks() int64 {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // every kernel has it; without, everything is younger
+	const perSecond = 100
+	return now.Nano() / (int64(time.Second) / perSecond)
 }
 
 // forget is called before the group's number may go to somebody else.
@@ -184,10 +216,16 @@ func (g *guardian) begin() error {
 	if outer := os.Getenv(markName); outer != "" {
 		env = append(env, markName+"="+outer)
 	}
-	pid, err := parent.fork("/bin/sh", []string{"sh", "-c", guardianScript, "espalier-guardian", g.mark}, &syscall.ProcAttr{
+	session, err := unix.Getsid(0)
+	if err != nil {
+		unix.Close(leash[1])
+		return err
+	}
+	argv := []string{"sh", "-c", guardianScript, "espalier-guardian", g.mark, strconv.Itoa(session), strconv.Itoa(syscall.Getpgrp())}
+	pid, err := parent.fork("/bin/sh", argv, &syscall.ProcAttr{
 		Dir: "/", Env: env, Files: []uintptr{uintptr(leash[0]), uintptr(null), uintptr(null), uintptr(g.table)},
 		Sys: &syscall.SysProcAttr{Setsid: true}, // what happens to our terminal is none of its business
-	})
+	}, func(int) {})
 	if err != nil {
 		unix.Close(leash[1])
 		return err

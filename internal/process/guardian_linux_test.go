@@ -2,12 +2,15 @@ package process
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -16,14 +19,19 @@ import (
 
 // A number in the table may be somebody else's by the time that it is read.
 func TestTheGuardianKillsNobodyElse(t *testing.T) {
+	adopt() // as the guardian's parent gets the orphans when we are dead
 	for name, c := range map[string]struct {
 		script string
 		marked bool
+		entry  string // in the table, instead of the group
 		killed bool
 	}{
 		"ours, with its leader":    {script: `echo on; sleep 1000; sleep 1000`, marked: true, killed: true},
 		"ours, without its leader": {script: `sleep 1000 & echo on`, killed: true},
 		"somebody else's":          {script: `echo on; exec sleep 1000`},
+		"just being started":       {script: `sleep 1000 & echo on`, entry: fmt.Sprintf("+%d", ticks()), killed: true},
+		"started before":           {script: `sleep 1000 & echo on`, entry: fmt.Sprintf("+%d", ticks()+100_000)},
+		"started by somebody":      {script: `sleep 1000 & echo on; exec sleep 1000`, entry: fmt.Sprintf("+%d", ticks())},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &guardian{replaced: mostReplaced}
@@ -52,10 +60,12 @@ func TestTheGuardianKillsNobodyElse(t *testing.T) {
 			if _, err := output.ReadString('\n'); err != nil {
 				t.Fatal(err)
 			}
-			if !c.marked && c.killed {
+			if strings.HasSuffix(c.script, "& echo on") { // it leads nobody any more
 				_ = unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 			}
-			g.watch(line, cmd.Process.Pid)
+			if err := g.write(line, cmp.Or(c.entry, strconv.Itoa(cmd.Process.Pid))); err != nil {
+				t.Fatal(err)
+			}
 			end(t, g)
 			if c.killed {
 				if _, err := io.Copy(io.Discard, output); err != nil { // until nobody holds it
@@ -63,7 +73,7 @@ func TestTheGuardianKillsNobodyElse(t *testing.T) {
 				}
 				return
 			}
-			if s, ok := statOf(cmd.Process.Pid); !ok || s.dead {
+			if onlyDead(cmd.Process.Pid) {
 				t.Error("it was killed")
 			}
 		})
@@ -92,13 +102,14 @@ func TestKilledBeforeTheGroupIsKnown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fork(Command{Path: "/bin/sh", Args: []string{"-c", script}}, files{null, null, null}); err != nil {
+		if _, err := fork(Command{Path: "/bin/sh", Args: []string{"-c", script}}, files{null, null, null}, func(int, int) {}); err != nil {
 			t.Fatal(err)
 		}
 		select {}
 	}
 	for name, script := range map[string]string{
 		"the command":           `exec 5>%q; echo on >&5; exec env -i sleep 1000`,
+		"its nameless children": `exec 5>%q; env -i sh -c 'sleep 1000; sleep 1000' & echo on >&5; wait`,
 		"its children":          `exec 5>%q; sleep 1000 & sleep 1000 & echo on >&5; wait`,
 		"those that went away":  `exec 5>%q; (setsid sleep 1000 &); echo on >&5; sleep 1000`,
 		"and are others by now": `exec 5>%q; (setsid sh -c 'exec sh -c "exec sleep 1000"' &); echo on >&5; sleep 1000`,

@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -50,14 +51,12 @@ func TestSandbox(t *testing.T) {
 		"sh -c 'cat x'":                                    true,
 		"cat ../../espalier.db":                            false,
 		"echo x > ../../../src/main.go":                    false,
-		"echo x > ../../../new.txt":                        false,
 		"rm ../../../top.txt":                              false,
 		"cat " + outside + "/secret":                       false,
 		"cat ../../../link/secret":                         false,
 		"ln -s " + outside + " l; cat l/secret":            false,
 		"ln ../../espalier.db hard":                        false,
 		"cat ~/.ssh/id_rsa":                                false,
-		"cat /proc/1/environ":                              false,
 		fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%s", port): false,
 	} {
 		got, err := process.Run(t.Context(), process.Command{
@@ -69,6 +68,20 @@ func TestSandbox(t *testing.T) {
 		if (got.Exit == 0) != works {
 			t.Errorf("%s: exit %d: %s", script, got.Exit, got.Stderr)
 		}
+	}
+	// These fail, or find another world than ours.
+	got, err := process.Run(t.Context(), process.Command{
+		Path: "/bin/bash", Args: []string{"-c", "echo x > ../../../new.txt; cat /proc/1/environ"},
+		Dir: dir, Env: process.Environment(os.Environ()), Sandbox: box.For(dir),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ours, err := os.ReadFile("/proc/1/environ"); err == nil && len(ours) > 0 && bytes.Equal(ours, got.Stdout) {
+		t.Error("it sees the variables of other processes")
+	}
+	if _, err := os.Stat(filepath.Join(root, "new.txt")); err == nil {
+		t.Error("it made a file outside of its folder")
 	}
 	if raw, err := os.ReadFile(filepath.Join(root, "src", "main.go")); err != nil || string(raw) != "content\n" {
 		t.Errorf("%q, %v", raw, err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
@@ -27,10 +26,11 @@ type forker struct {
 var parent forker
 
 type request struct {
-	path  string
-	argv  []string
-	attr  *syscall.ProcAttr
-	reply chan<- reply
+	path    string
+	argv    []string
+	attr    *syscall.ProcAttr
+	started func(pid int)
+	reply   chan<- reply
 }
 
 type reply struct {
@@ -38,13 +38,14 @@ type reply struct {
 	err error
 }
 
-func (f *forker) fork(path string, argv []string, attr *syscall.ProcAttr) (int, error) {
+// fork starts a program. No moment is lost until started hears of it.
+func (f *forker) fork(path string, argv []string, attr *syscall.ProcAttr, started func(pid int)) (int, error) {
 	f.once.Do(func() {
 		f.requests = make(chan request)
 		go f.work()
 	})
 	answer := make(chan reply, 1)
-	f.requests <- request{path, argv, attr, answer}
+	f.requests <- request{path, argv, attr, started, answer}
 	r := <-answer
 	return r.pid, r.err
 }
@@ -63,6 +64,9 @@ func (f *forker) work() {
 	}
 	for r := range f.requests {
 		pid, err := syscall.ForkExec(r.path, r.argv, r.attr)
+		if err == nil {
+			r.started(pid)
+		}
 		r.reply <- reply{pid, err}
 	}
 }
@@ -80,13 +84,14 @@ type live struct {
 	exit int // a file that can be read once the command is dead
 }
 
-// launch starts a command with the files given.
+// launch starts a command with the files given. It dies with us from its first
+// moment on, and so does its group.
 func launch(c Command, f files) (*live, error) {
-	l, err := fork(c, f)
+	l, err := fork(c, f, watched.watch)
 	if err != nil {
 		return nil, err
 	}
-	watched.watch(l.line, l.pid)
+	watched.know(l.pid)
 	if l.exit < 0 { // the kernel is older than such files
 		if l.exit, err = awaitExit(l.pid); err != nil {
 			_ = syscall.Kill(-l.pid, syscall.SIGKILL)
@@ -99,9 +104,8 @@ func launch(c Command, f files) (*live, error) {
 	return l, nil
 }
 
-// fork starts a command that dies with us from its first moment on. What it
-// starts itself does because of its mark, until its group is in the table.
-func fork(c Command, f files) (*live, error) {
+// fork starts a command; started hears at once which group it leads.
+func fork(c Command, f files, started func(line, group int)) (*live, error) {
 	adopt()
 	line, mark, err := watched.reserve()
 	if err != nil {
@@ -113,12 +117,12 @@ func fork(c Command, f files) (*live, error) {
 		Files: []uintptr{uintptr(f[0]), uintptr(f[1]), uintptr(f[2])},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &l.exit},
 	}
-	err = exec.ErrNotFound
-	if strings.Contains(c.Path, "/") {
-		l.pid, err = parent.fork(c.Path, append([]string{c.Path}, c.Args...), attr)
+	start := func(path string, argv ...string) error {
+		l.pid, err = parent.fork(path, argv, attr, func(pid int) { started(line, pid) })
+		return err
 	}
-	if err != nil {
-		l.pid, err = parent.fork("/bin/sh", append([]string{"sh", "-c", viaShell, "sh", c.Path}, c.Args...), attr)
+	if !strings.Contains(c.Path, "/") || start(c.Path, append([]string{c.Path}, c.Args...)...) != nil {
+		err = start("/bin/sh", append([]string{"sh", "-c", viaShell, "sh", c.Path}, c.Args...)...)
 	}
 	if err != nil {
 		watched.release(line)
