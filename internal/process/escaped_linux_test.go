@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/espalier-run/espalier/internal/process"
 )
 
@@ -209,6 +211,23 @@ func TestTheGuardianIsReplaced(t *testing.T) {
 	kill(t, us)
 	line.dead(t)
 	settled(t)
+}
+
+// While nothing runs nobody notices, so the next command looks.
+func TestTheGuardianIsReplacedBeforeItIsNeeded(t *testing.T) {
+	orphansComeToUs(t)
+	first := guardianOf(t, os.Getpid(), 0)
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_PID, first, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := process.Run(t.Context(), shell("true")); err != nil {
+		t.Fatal(err)
+	}
+	guardianOf(t, os.Getpid(), first)
 }
 
 // guardianOf waits until a process has a guardian, other than one.

@@ -2,6 +2,7 @@ package process
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -104,11 +105,11 @@ done`
 // guardian is the one child that survives us, to end our commands.
 type guardian struct {
 	mu       sync.Mutex
-	pid      int      // 0 when there is none
-	leash    *os.File // as long as we hold it, the guardian does nothing
-	table    int      // a file with a line for each command: its group, or 0 while it has none
-	mark     string   // that all our commands carry
-	free     []int    // lines that are empty
+	pid      int    // 0 when there is none
+	leash    int    // as long as we hold it, the guardian does nothing
+	table    int    // a file with a line for each command: its group, or 0 while it has none
+	mark     string // that all our commands carry
+	free     []int  // lines that are empty
 	lines    int
 	count    int          // of the commands so far
 	groups   map[int]bool // in the table
@@ -192,8 +193,11 @@ func (g *guardian) write(line int, what string) error {
 
 // begin starts the guardian if there is none.
 func (g *guardian) begin() error {
-	if g.pid != 0 {
+	if g.alive() {
 		return nil
+	}
+	if g.replaced > mostReplaced {
+		return errors.New("its guardian has been killed again and again")
 	}
 	if g.groups == nil {
 		table, err := unix.MemfdCreate("espalier-commands", unix.MFD_CLOEXEC)
@@ -222,34 +226,52 @@ func (g *guardian) begin() error {
 		return err
 	}
 	argv := []string{"sh", "-c", guardianScript, "espalier-guardian", g.mark, strconv.Itoa(session), strconv.Itoa(syscall.Getpgrp())}
-	pid, err := parent.fork("/bin/sh", argv, &syscall.ProcAttr{
+	pid, err := syscall.ForkExec("/bin/sh", argv, &syscall.ProcAttr{
 		Dir: "/", Env: env, Files: []uintptr{uintptr(leash[0]), uintptr(null), uintptr(null), uintptr(g.table)},
 		Sys: &syscall.SysProcAttr{Setsid: true}, // what happens to our terminal is none of its business
-	}, func(int) {})
+	})
 	if err != nil {
 		unix.Close(leash[1])
 		return err
 	}
-	g.pid, g.leash = pid, os.NewFile(uintptr(leash[1]), "leash")
-	go func() {
-		reap(pid)
-		g.replace()
-	}()
+	g.pid, g.leash = pid, leash[1]
 	return nil
 }
 
-// mostReplaced is how often a guardian is replaced while commands run. If that
-// is not enough, it is not somebody who kills it but something that is broken.
+// leashed is a file with which something is wrong when the guardian is dead.
+func (g *guardian) leashed() int32 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.pid == 0 {
+		return -1
+	}
+	return int32(g.leash)
+}
+
+// mostReplaced is how often a guardian is replaced. If that is not enough, it is
+// not somebody who kills it but something that is broken.
 const mostReplaced = 100
 
-// replace brings up a new guardian when somebody has killed it: at once if
-// there is something to guard, otherwise with the next command.
+// replace brings up a new guardian when somebody has killed it.
 func (g *guardian) replace() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.leash.Close()
-	g.pid = 0
-	if g.replaced++; len(g.free) < g.lines && g.replaced <= mostReplaced {
-		_ = g.begin() // the next command tries again, and fails if it must
+	_ = g.begin() // the next command tries again, and fails if it must
+}
+
+// alive tells whether there is a guardian, and buries one that is dead. Its
+// leash stays as it is: others may be looking at it.
+func (g *guardian) alive() bool {
+	if g.pid == 0 {
+		return false
 	}
+	fds := []unix.PollFd{{Fd: int32(g.leash)}}
+	if await(fds, 0); fds[0].Revents == 0 {
+		return true
+	}
+	_ = syscall.Kill(g.pid, syscall.SIGKILL) // who has let go of the leash is of no use
+	reap(g.pid)
+	g.pid = 0
+	g.replaced++
+	return false
 }

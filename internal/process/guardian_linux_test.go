@@ -34,7 +34,7 @@ func TestTheGuardianKillsNobodyElse(t *testing.T) {
 		"started by somebody":      {script: `sleep 1000 & echo on; exec sleep 1000`, entry: fmt.Sprintf("+%d", ticks())},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := &guardian{replaced: mostReplaced}
+			g := &guardian{}
 			line, mark, err := g.reserve()
 			if err != nil {
 				t.Fatal(err)
@@ -88,8 +88,9 @@ func end(t *testing.T, g *guardian) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	g.leash.Close()
+	unix.Close(g.leash)
 	await([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, forever)
+	reap(g.pid)
 }
 
 const unregistered = "ESPALIER_TEST_UNREGISTERED"

@@ -13,7 +13,7 @@ import (
 // talk is what goes to and fro between us and a command that runs: one thread
 // waits for all of it at once, which costs a fraction of one goroutine each.
 type talk struct {
-	fds            [5]unix.PollFd // our ends; -1 when there is nothing to wait for
+	fds            [6]unix.PollFd // our ends; -1 when there is nothing to wait for
 	input          []byte         // what the command has not got yet
 	stdout, stderr *kept
 }
@@ -22,12 +22,18 @@ type talk struct {
 const (
 	theExit = iota
 	theAlarm
+	theGuardian
 	theOutput
 	theErrors
 	theInput
 )
 
-func run(ctx context.Context, c Command) (Outcome, error) {
+func run(ctx context.Context, c Command) (outcome Outcome, err error) {
+	onThread(func() { outcome, err = runHere(ctx, c) })
+	return outcome, err
+}
+
+func runHere(ctx context.Context, c Command) (Outcome, error) {
 	t := talk{input: c.Stdin, stdout: &kept{most: c.MaxOutput, overflow: make(chan struct{})}, stderr: &kept{most: MaxErrors, end: true}}
 	l, unset, err := t.begin(ctx, c, len(c.Stdin) > 0)
 	if err != nil {
@@ -89,6 +95,7 @@ func (t *talk) open(input bool) (files, error) {
 		t.fds[i] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
 	}
 	t.fds[theInput].Events = unix.POLLOUT
+	t.fds[theGuardian].Events = 0 // it says nothing; we hear of its death
 	var err error
 	if input {
 		t.fds[theInput].Fd, theirs[0], err = pipe(true)
@@ -149,10 +156,14 @@ func (t *talk) untilEnd(ctx context.Context, l *live, grace time.Duration) (stop
 				return stopped
 			}
 		}
+		t.fds[theGuardian].Fd = watched.leashed()
 		for i := range t.fds {
 			t.fds[i].Revents = 0
 		}
 		await(t.fds[:], most)
+		if t.fds[theGuardian].Revents != 0 {
+			watched.replace()
+		}
 		if t.fds[theExit].Revents != 0 {
 			return stopped
 		}
@@ -235,34 +246,35 @@ func (t *talk) send() {
 
 func start(ctx context.Context, c Command) (*Process, error) {
 	ctx, stop := context.WithCancelCause(ctx)
-	t := &talk{stderr: &kept{most: MaxErrors, end: true}}
-	l, unset, err := t.begin(ctx, c, true)
-	if err != nil {
-		stop(nil)
-		return nil, err
-	}
-	p := &Process{
-		Stdin: t.file(theInput), Stdout: t.file(theOutput), stderr: t.stderr,
-		stop: func() { stop(errStopped) }, done: make(chan struct{}),
-	}
-	go func() {
+	p := &Process{stderr: &kept{most: MaxErrors, end: true}, stop: func() { stop(errStopped) }, done: make(chan struct{})}
+	started := make(chan error, 1)
+	go onThread(func() {
 		defer close(p.done)
 		defer stop(nil)
+		t := &talk{stderr: p.stderr}
+		l, unset, err := t.begin(ctx, c, true)
+		if err != nil {
+			started <- err
+			return
+		}
 		defer t.close()
 		defer unset()
+		p.Stdin, p.Stdout = t.file(theInput), t.file(theOutput)
+		started <- nil
 		stopped := t.untilEnd(ctx, l, c.Grace)
 		if errors.Is(stopped, errStopped) {
 			stopped = nil // as asked for
 		}
-		outcome, err := l.end()
-		if err != nil {
+		if p.outcome, err = l.end(); err != nil {
 			p.err = errors.Join(err, stopped)
 			return
 		}
 		t.rest(theErrors, t.stderr)
-		p.outcome, p.err = outcome, stopped
-		p.outcome.Stderr = t.stderr.bytes()
-	}()
+		p.outcome.Stderr, p.err = t.stderr.bytes(), stopped
+	})
+	if err := <-started; err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 

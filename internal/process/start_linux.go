@@ -14,61 +14,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forker is the thread that starts everything. The kernel tells a process of
-// the death of the thread that forked it, not of the whole process: so this
-// one never ends. And it is not the first thread, whose children are none but
-// the orphans that we adopted.
-type forker struct {
-	once     sync.Once
-	requests chan request
-}
-
-var parent forker
-
-type request struct {
-	path    string
-	argv    []string
-	attr    *syscall.ProcAttr
-	started func(pid int)
-	reply   chan<- reply
-}
-
-type reply struct {
-	pid int
-	err error
-}
-
-// fork starts a program. No moment is lost until started hears of it.
-func (f *forker) fork(path string, argv []string, attr *syscall.ProcAttr, started func(pid int)) (int, error) {
-	f.once.Do(func() {
-		f.requests = make(chan request)
-		go f.work()
-	})
-	answer := make(chan reply, 1)
-	f.requests <- request{path, argv, attr, started, answer}
-	r := <-answer
-	return r.pid, r.err
-}
-
-func (f *forker) work() {
+// onThread does what starts a command and waits for its end, on one thread. The
+// kernel tells a process of the death of the thread that forked it, not of the
+// whole process: so that thread has to stay. And it is not the first one, whose
+// children are none but the orphans that we adopted.
+func onThread(do func()) {
 	runtime.LockOSThread()
-	if syscall.Gettid() == syscall.Getpid() {
-		other := make(chan struct{})
-		go func() { // on another thread, because this one is taken
-			close(other)
-			f.work()
-		}()
-		<-other
-		runtime.UnlockOSThread()
+	defer runtime.UnlockOSThread()
+	if syscall.Gettid() != syscall.Getpid() {
+		do()
 		return
 	}
-	for r := range f.requests {
-		pid, err := syscall.ForkExec(r.path, r.argv, r.attr)
-		if err == nil {
-			r.started(pid)
-		}
-		r.reply <- reply{pid, err}
-	}
+	done := make(chan struct{})
+	go func() { // gets another thread, because this one is taken
+		defer close(done)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		do()
+	}()
+	<-done
 }
 
 // viaShell starts a command that the system could not: a script that does not
@@ -104,7 +68,8 @@ func launch(c Command, f files) (*live, error) {
 	return l, nil
 }
 
-// fork starts a command; started hears at once which group it leads.
+// fork starts a command, on a thread that stays; started hears at once which
+// group it leads.
 func fork(c Command, f files, started func(line, group int)) (*live, error) {
 	adopt()
 	line, mark, err := watched.reserve()
@@ -118,7 +83,9 @@ func fork(c Command, f files, started func(line, group int)) (*live, error) {
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &l.exit},
 	}
 	start := func(path string, argv ...string) error {
-		l.pid, err = parent.fork(path, argv, attr, func(pid int) { started(line, pid) })
+		if l.pid, err = syscall.ForkExec(path, argv, attr); err == nil {
+			started(line, l.pid)
+		}
 		return err
 	}
 	if !strings.Contains(c.Path, "/") || start(c.Path, append([]string{c.Path}, c.Args...)...) != nil {
