@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
 // planted is a secret that every encoding changes.
@@ -150,10 +152,13 @@ tools:
 
 // TestSecretsStayOut plants a secret wherever a run meets text, in many forms,
 // and kills the program at the writes to its journal. The secret is on no
-// disk and no screen, commands and tools get to see the real one, and every
-// run ends like the undisturbed one.
+// disk, no screen and in no span, although spans are to tell what was said;
+// commands and tools get to see the real one, and every run ends like the
+// undisturbed one.
 func TestSecretsStayOut(t *testing.T) {
 	t.Setenv("PLANTED_SECRET", planted)
+	collector := collected(t)
+	t.Setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPAN_ONLY")
 	s := planting()
 	calm := s.project(t)
 	back := s.process(t, calm, s.errand)
@@ -190,6 +195,21 @@ func TestSecretsStayOut(t *testing.T) {
 		os.RemoveAll(dir)
 	}
 	leaks(t, "the screen", s.screens.String())
+	leaks(t, "a span", collector.Text())
+	told := map[string]bool{} // by what spans tell of
+	for _, span := range collector.Spans() {
+		for key, value := range reporttest.Attributes(span.Attributes) {
+			told[key] = told[key] || strings.Contains(value, "[secret vault]")
+		}
+		told["an error"] = told["an error"] || strings.Contains(span.Status.GetMessage(), "[secret vault]")
+	}
+	for _, key := range []string{
+		"gen_ai.system_instructions", "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.call.arguments", "gen_ai.tool.call.result", "an error",
+	} {
+		if !told[key] {
+			t.Errorf("no span tells where the secret was in %s: they do not tell what was said", key)
+		}
+	}
 }
 
 // leaks looks for the secret in a text.

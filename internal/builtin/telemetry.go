@@ -63,17 +63,20 @@ func (r *Runtime) endTelemetry() {
 	for _, p := range s.Problems {
 		r.notice(fmt.Sprintf("Telemetry: %s. %s", p, p.Help))
 	}
+	if s.Unreadable != nil {
+		r.notice(fmt.Sprintf("Telemetry: the spans of a run could not be made: %v.", s.Unreadable))
+	}
 	at := ""
-	if s.To != "" {
-		at = " (" + s.To + ": " + s.Why + ")"
+	if s.Trouble != "" {
+		at = " (" + s.To + ": " + s.Trouble + ")"
 	}
 	switch {
 	case s.Waiting > 0:
-		r.notice(fmt.Sprintf("Telemetry: %s could not be delivered%s. Nothing is lost: the next process that works on a run here delivers it, too.", spans(s.Waiting), at))
+		r.notice(fmt.Sprintf("Telemetry: %s could not be delivered%s. They are kept, and delivered with the next run here.", spans(s.Waiting), at))
 	case s.Refused > 0:
 		r.notice(fmt.Sprintf("Telemetry: the collector refused %s%s.", spans(s.Refused), at))
-	case s.Why != "":
-		r.notice(fmt.Sprintf("Telemetry: not everything could be delivered: %s%s.", s.Why, map[bool]string{true: " (" + s.To + ")"}[s.To != ""]))
+	case s.Measured:
+		r.notice(fmt.Sprintf("Telemetry: metrics could not be delivered%s. They are kept, and delivered with the next run here.", at))
 	}
 }
 

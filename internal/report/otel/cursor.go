@@ -29,9 +29,17 @@ func (c *cursor) reach(spans journal.Seq, part int) {
 // ledger is the folder of cursors. A run that is over and delivered has none. A
 // run that some process still owes something of is named in a folder of its
 // own, with the process, so that whoever comes next need not look at all runs.
-type ledger struct{ dir string }
+type ledger struct {
+	dir string
+	me  journal.Owner
+}
 
-const owed = "owed"
+const (
+	owed = "owed"
+	// draft is how the names of files begin that are being written; then comes
+	// the process that writes.
+	draft = ".new-"
+)
 
 func (l ledger) path(run journal.RunID) (string, error) { return l.name(l.dir, run) }
 
@@ -74,35 +82,30 @@ func (l ledger) write(run journal.RunID, c cursor) error {
 	if err != nil {
 		return err
 	}
-	return replace(path, raw)
+	return l.replace(path, raw)
 }
 
-// replace puts a file in the place of another, whole.
-func replace(path string, raw []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+// replace puts a file in the place of another, whole. There is one goroutine
+// that does, so a process needs one draft.
+func (l ledger) replace(path string, raw []byte) error {
+	dir := filepath.Join(l.dir, owed)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
+	name := filepath.Join(dir, draft+string(l.me))
+	if err := os.WriteFile(name, raw, 0o600); err != nil {
 		return err
 	}
-	_, err = f.Write(raw)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return os.Rename(name, path)
 }
 
-// owe notes that a process has to deliver something of a run.
-func (l ledger) owe(run journal.RunID, who journal.Owner) error {
+// owe notes that this process has to deliver something of a run.
+func (l ledger) owe(run journal.RunID) error {
 	path, err := l.debt(run)
 	if err != nil {
 		return err
 	}
-	return replace(path, []byte(who))
+	return l.replace(path, []byte(l.me))
 }
 
 // paid notes that there is nothing to deliver now.
@@ -121,8 +124,14 @@ func (l ledger) inherit(gone func(journal.Owner) bool) []journal.RunID {
 	var out []journal.RunID
 	for _, e := range entries {
 		path := filepath.Join(l.dir, owed, e.Name())
+		if who, ok := strings.CutPrefix(e.Name(), draft); ok {
+			if gone(journal.Owner(who)) {
+				os.Remove(path) // somebody else may have been quicker
+			}
+			continue
+		}
 		who, err := os.ReadFile(path)
-		if err != nil || strings.HasPrefix(e.Name(), ".") || !gone(journal.Owner(who)) {
+		if err != nil || !gone(journal.Owner(who)) {
 			continue
 		}
 		if os.Remove(path) == nil { // of several processes, one succeeds
@@ -134,7 +143,7 @@ func (l ledger) inherit(gone func(journal.Owner) bool) []journal.RunID {
 
 // Forget removes what is kept about a run in a folder of an Exporter.
 func Forget(dir string, run journal.RunID) {
-	l := ledger{dir}
+	l := ledger{dir: dir}
 	if path, err := l.path(run); err == nil {
 		os.Remove(path)
 		l.paid(run)

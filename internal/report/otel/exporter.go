@@ -1,6 +1,7 @@
 package otel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,16 +92,20 @@ type item struct {
 // Summary is what became of what was to be delivered.
 type Summary struct {
 	Delivered int
-	// Waiting spans are kept, and delivered by a later process.
-	Waiting int
+	// Waiting spans are kept, and delivered by a later process; so is what was
+	// measured, if Measured.
+	Waiting  int
+	Measured bool
 	// Refused spans are lost: the collector does not want them.
 	Refused int
-	// Why is what went wrong last, To where.
-	Why, To  string
-	Problems []Problem
+	// Trouble is what the collector last had, To which one.
+	Trouble, To string
+	// Unreadable is why the spans of some run could not even be made.
+	Unreadable error
+	Problems   []Problem
 }
 
-// most is how many runs are kept in memory that nothing happens in. More of
+// mostStreams is how many runs are kept in memory that nothing happens in. More of
 // them are read again when they go on.
 const mostStreams = 256
 
@@ -116,7 +121,7 @@ func New(o Options) *Exporter {
 		o.Gone = func(journal.Owner) bool { return false }
 	}
 	x := &Exporter{
-		o: o, ledger: ledger{o.Dir}, news: map[journal.RunID]journal.Seq{}, streams: map[journal.RunID]*stream{},
+		o: o, ledger: ledger{o.Dir, o.Process}, news: map[journal.RunID]journal.Seq{}, streams: map[journal.RunID]*stream{},
 		work: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 		totals: NewMetrics(o.Settings.Names, o.Settings.Delta),
 	}
@@ -230,7 +235,7 @@ func (x *Exporter) deliver(last bool) {
 		failed = x.sendSpans()
 	}
 	if x.metrics != nil && x.measured && (last || x.o.Now().Sub(x.told) >= x.o.Settings.Interval) {
-		failed = errors.Join(failed, x.sendMetrics())
+		failed = cmp.Or(failed, x.sendMetrics())
 	}
 	x.settle()
 	if failed == nil {
@@ -259,7 +264,7 @@ func (x *Exporter) fill() {
 		whole, err := x.read(run)
 		switch {
 		case err != nil && x.ctx.Err() == nil:
-			x.summary.Why, x.summary.To = err.Error(), "" // nobody can tell what is not in the journal
+			x.summary.Unreadable = err
 			x.forget(run)
 		case !whole:
 			x.again(run, news[run])
@@ -333,7 +338,7 @@ func (x *Exporter) open(run journal.RunID) (*stream, error) {
 		return nil, err
 	}
 	s.saved = s.done
-	if err := x.ledger.owe(run, x.o.Process); err != nil {
+	if err := x.ledger.owe(run); err != nil {
 		return nil, err
 	}
 	s.tracer = NewTracer(run, TracerOptions{
@@ -385,8 +390,12 @@ func (x *Exporter) sendSpans() error {
 	return nil
 }
 
+// trouble remembers what is wrong with a collector. What spans had is told
+// rather than what metrics had.
 func (x *Exporter) trouble(at *sender, why string) {
-	x.summary.Why, x.summary.To = why, at.to.Shown()
+	if at == x.traces || len(x.pending) == 0 {
+		x.summary.Trouble, x.summary.To = why, at.to.Shown()
+	}
 }
 
 func (x *Exporter) sendMetrics() error {
@@ -481,7 +490,7 @@ func (x *Exporter) Close(limit time.Duration) Summary {
 			x.ledger.paid(run)
 		}
 	}
-	x.summary.Waiting = x.waiting()
+	x.summary.Waiting, x.summary.Measured = x.waiting(), x.metrics != nil && x.measured
 	x.summary.Problems = x.o.Settings.Problems
 	x.stop()
 	x.traces.close()

@@ -74,7 +74,7 @@ func export(t *testing.T, r *reporttest.Recording, env variables, change func(*o
 	c := reporttest.NewCollector(t)
 	l := newLife(t, t.TempDir(), r.Program, env.at(c), change)
 	l.sees(r.Appends)
-	if s := l.Close(time.Minute); s.Waiting+s.Refused > 0 || s.Why != "" {
+	if s := l.Close(time.Minute); s.Waiting+s.Refused > 0 || s.Trouble != "" || s.Unreadable != nil || s.Measured {
 		t.Errorf("%+v", s)
 	}
 	return c

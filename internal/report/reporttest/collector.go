@@ -256,8 +256,8 @@ func valueText(v *commonpb.AnyValue) string {
 	return "?"
 }
 
-// Tree is a trace as text: every span below its parent, in the order of their
-// beginnings, with what tell says about it.
+// Tree is a trace as text: every span below its parent, in the order in which
+// they came, with what tell says about it.
 func Tree(spans []*tracepb.Span, tell func(*tracepb.Span) string) string {
 	known := map[string]bool{}
 	for _, s := range spans {
@@ -275,17 +275,7 @@ func Tree(spans []*tracepb.Span, tell func(*tracepb.Span) string) string {
 	var b strings.Builder
 	var walk func(parent, indent string)
 	walk = func(parent, indent string) {
-		children := below[parent]
-		slices.SortStableFunc(children, func(x, y *tracepb.Span) int {
-			switch {
-			case x.StartTimeUnixNano != y.StartTimeUnixNano:
-				return int(int64(x.StartTimeUnixNano - y.StartTimeUnixNano))
-			case x.EndTimeUnixNano != y.EndTimeUnixNano:
-				return int(int64(x.EndTimeUnixNano - y.EndTimeUnixNano))
-			}
-			return strings.Compare(x.Name, y.Name)
-		})
-		for _, s := range children {
+		for _, s := range below[parent] {
 			for line := range strings.Lines(tell(s)) {
 				b.WriteString(indent + strings.TrimSuffix(line, "\n") + "\n")
 			}

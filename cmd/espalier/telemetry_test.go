@@ -1,0 +1,431 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/espalier-run/espalier/internal/report/reporttest"
+)
+
+// collected lets every process of a test export to a collector, at once.
+func collected(t *testing.T) *reporttest.Collector {
+	t.Helper()
+	c := reporttest.NewCollector(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
+	return c
+}
+
+// named is a span in one line.
+func named(s *tracepb.Span) string {
+	line := s.Name
+	if s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR {
+		line += " ERROR " + s.Status.Message
+	}
+	for _, e := range s.Events {
+		line += " *" + strings.TrimPrefix(e.Name, "espalier.")
+	}
+	return line
+}
+
+// tree is a trace. Of two workers side by side, either may be done first.
+func tree(spans []*tracepb.Span) string {
+	at := func(name string) int {
+		return slices.IndexFunc(spans, func(s *tracepb.Span) bool { return s.Name == name })
+	}
+	if north, south := at("step look.NORTH"), at("step look.SOUTH"); north > south && south >= 0 {
+		spans[north], spans[south] = spans[south], spans[north]
+	}
+	return reporttest.Tree(spans, named)
+}
+
+// telling is a project whose workflow has everything that a trace can show:
+// agents side by side that call tools, a child run, a step that fails at first,
+// one that fails for good, and a gate.
+func telling() *shape {
+	return &shape{
+		errand:     errand{Run: []string{"telling.md", "--script", "telling.script.yaml"}},
+		sideBySide: true,
+		files: map[string]string{
+			"telling.md": `---
+name: telling
+kind: agent-flow/workflow
+version: 1.2.0
+description: Do a bit of everything.
+budgets: {max_tokens: 100000}
+tools: {allowlist: [map.find]}
+---
+# Purpose
+Tell.
+## Agents
+` + "```" + `agent
+id: scout
+role: Scout
+goal: Look PRIVATELY.
+tools: [map.find]
+` + "```\n```" + `agent
+id: clerk
+role: Clerk
+goal: Write.
+` + "```" + `
+## Bundles
+` + "```" + `bundle
+name: pair
+version: 1.0.0
+workers:
+  - {id: NORTH, agent: scout}
+  - {id: SOUTH, agent: clerk}
+merge: {strategy: union}
+` + "```" + `
+## Steps
+` + "```" + `step
+id: look
+type: subagent_bundle
+description: Look in two places.
+bundle: pair
+writes: [state.seen]
+` + "```\n```" + `step
+id: seek
+type: skill
+description: Find it on the map.
+agent: scout
+reads: [state.seen]
+writes: [state.found]
+` + "```\n```" + `step
+id: shaky
+type: transform
+description: Fail once.
+writes: [state.shaky]
+retry: {max_attempts: 2, backoff_ms: [1]}
+code:
+  language: sh
+  script: |
+    case "$ESPALIER_KEY" in *#1) echo '{}';; *) echo 'hush, PRIVATE words' >&2; exit 1;; esac
+` + "```\n```" + `step
+id: hopeless
+type: transform
+description: Fail for good.
+writes: [state.hopeless]
+on_error: skip
+code: {language: sh, script: exit 7}
+` + "```\n```" + `step
+id: sign_off
+type: gate
+description: May it go out?
+gate_method: human_review
+reads: [state.seen]
+writes: [state.sign_off]
+` + "```\n```" + `step
+id: send
+type: skill
+description: Send it.
+skill_ref: sending.md
+reads: [state.seen]
+writes: [output.sent]
+` + "```\n",
+			"sending.md": `---
+name: sending
+kind: agent-flow/workflow
+version: 2.0.0
+description: Send something.
+---
+` + "```" + `agent
+id: clerk
+role: Clerk
+goal: Write.
+` + "```\n```" + `step
+id: write
+type: skill
+description: Write the letter, PRIVATE.
+agent: clerk
+writes: [output.letter]
+` + "```\n",
+			"telling.script.yaml": `replies:
+  - {step: NORTH, reply: '{"type": "place", "items": ["PRIVATE"], "confidence": 1}'}
+  - {step: SOUTH, reply: '{"type": "place", "items": [], "confidence": 1}'}
+  - {step: seek, turn: 1, tools: [{name: map.find, input: {place: PRIVATE}}]}
+  - {step: seek, turn: 2, reply: PRIVATE}
+  - {step: write, reply: 'Dear PRIVATE'}
+tools:
+  map.find:
+    - {output: {at: PRIVATE}}
+`,
+		},
+	}
+}
+
+const tellingTree = `invoke_workflow telling
+  step look
+    step look.NORTH
+      invoke_agent scout
+        chat scripted
+    step look.SOUTH
+      invoke_agent clerk
+        chat scripted
+  step seek
+    invoke_agent scout
+      chat scripted
+      execute_tool map.find
+      chat scripted
+  step shaky *retry
+  step hopeless ERROR COMMAND_FAILED
+  step sign_off *gate_opened *gate_decided
+  step send
+    invoke_workflow sending
+      step write
+        invoke_agent clerk
+          chat scripted
+`
+
+// TestTelemetry runs a workflow that parks at a gate and is carried on by
+// another process: one trace, whose id the audit log has, too.
+func TestTelemetry(t *testing.T) {
+	c := collected(t)
+	t.Setenv("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20k3y")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
+	s := telling()
+	dir := s.project(t)
+	back := s.process(t, dir, s.errand)
+	if !strings.HasPrefix(back.Standing, "finished ok") {
+		t.Fatalf("%s\n%s", back.Standing, s.screens.String())
+	}
+	spans := c.Spans()
+	if got := tree(spans); got != tellingTree {
+		t.Errorf("got\n%s\nwant\n%s", got, tellingTree)
+	}
+	for _, span := range spans {
+		if got, want := fmt.Sprintf("%x", span.TraceId), strings.ReplaceAll(errandRun, "-", ""); got != want {
+			t.Errorf("%s is of trace %s, not %s", span.Name, got, want)
+		}
+		attrs := reporttest.Attributes(span.Attributes)
+		if span.Name == "invoke_workflow telling" {
+			for key, want := range map[string]string{
+				"agent_flow.workflow.name": "telling", "agent_flow.workflow.version": "1.2.0", "agent_flow.run.id": errandRun, "espalier.outcome": "ok",
+				"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": "telling", "agent_flow.reason_code": "COMPLETED",
+			} {
+				if attrs[key] != want {
+					t.Errorf("%s: %s is %q, not %q", span.Name, key, attrs[key], want)
+				}
+			}
+			if len(span.Links) != 1 || fmt.Sprintf("%x-%x", span.Links[0].TraceId, span.Links[0].SpanId) != "0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331" {
+				t.Errorf("it is not linked with TRACEPARENT: %v", span.Links)
+			}
+		}
+	}
+	audit, err := os.ReadFile(filepath.Join(dir, ".espalier", "storage", "audit", errandRun+".audit.ndjson"))
+	if err != nil || !strings.Contains(string(audit), `"trace_id":"`+errandRun+`"`) {
+		t.Errorf("the audit log has another trace_id: %v", err)
+	}
+	for _, r := range c.Requests() {
+		if got := r.Header.Get("Authorization"); got != "Bearer k3y" {
+			t.Errorf("Authorization: %q", got)
+		}
+	}
+	for _, resource := range c.Resources() {
+		if resource["service.name"] != "espalier" || resource["deployment.environment.name"] != "test" || resource["service.instance.id"] == "" {
+			t.Errorf("resource: %v", resource)
+		}
+	}
+	if strings.Contains(c.Text(), "PRIVATE") {
+		t.Error("content is exported although nobody has asked for it")
+	}
+	if strings.Contains(s.screens.String(), "Telemetry") {
+		t.Errorf("nothing went wrong:\n%s", s.screens.String())
+	}
+	if left := telemetryFiles(t, dir); len(left) > 0 {
+		t.Errorf("of a run that is over and delivered, there is left: %q", left)
+	}
+	counts := map[string]int64{}
+	for _, m := range c.Metrics() {
+		for _, p := range m.GetSum().GetDataPoints() {
+			counts[m.Name] += p.GetAsInt()
+		}
+		for _, p := range m.GetHistogram().GetDataPoints() {
+			counts[m.Name] += int64(p.Count)
+		}
+	}
+	for name, want := range map[string]int64{
+		"espalier.runs": 1, "espalier.steps": 9, "gen_ai.client.operation.duration": 5, "gen_ai.client.token.usage": 10,
+		"gen_ai.execute_tool.duration": 1, "gen_ai.invoke_agent.duration": 4, "gen_ai.invoke_workflow.duration": 2,
+	} {
+		if counts[name] != want {
+			t.Errorf("%s: %d, want %d", name, counts[name], want)
+		}
+	}
+}
+
+// telemetryFiles are what is kept about what has been exported.
+func telemetryFiles(t *testing.T, dir string) []string {
+	t.Helper()
+	var out []string
+	for _, pattern := range []string{"*", "owed/*"} {
+		found, err := filepath.Glob(filepath.Join(dir, ".espalier", "storage", "telemetry", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range found {
+			if info, err := os.Stat(path); err == nil && !info.IsDir() {
+				out = append(out, path)
+			}
+		}
+	}
+	return out
+}
+
+// TestTelemetryOfKilledRuns kills the program at every write to its journal.
+// Whatever the next process has to do again, the trace is whole: no span is
+// missing, none has lost its parent, and one that arrives twice, because the
+// process died before it could note that it had arrived, is the same twice.
+func TestTelemetryOfKilledRuns(t *testing.T) {
+	c := collected(t)
+	s := telling()
+	calm := s.process(t, s.project(t), s.errand)
+	if got := tree(c.Spans()); got != tellingTree {
+		t.Fatalf("undisturbed:\n%s", got)
+	}
+	want := kinds(c.Spans())
+	for stop := 1; stop <= calm.Writes; stop++ {
+		c := collected(t)
+		dir := s.project(t)
+		one := s.errand
+		one.Stop, one.After = stop, stop%2 == 0
+		label := fmt.Sprintf("killed %s write %d", beforeOrAfter(one.After), stop)
+		if s.process(t, dir, one) == nil {
+			if back := s.process(t, dir, s.errand); !strings.HasPrefix(back.Standing, "finished ok") {
+				t.Fatalf("%s: %s", label, back.Standing)
+			}
+		}
+		unique := map[string]*tracepb.Span{}
+		for _, span := range c.Spans() {
+			if there := unique[string(span.SpanId)]; there != nil && !proto.Equal(there, span) {
+				t.Errorf("%s: two different spans have one id: %v and %v", label, there, span)
+			}
+			unique[string(span.SpanId)] = span
+		}
+		spans := slices.Collect(maps.Values(unique))
+		if tree := reporttest.Tree(spans, named); strings.Contains(tree, "WITHOUT ITS PARENT") {
+			t.Errorf("%s:\n%s", label, tree)
+		}
+		if got := kinds(spans); !maps.Equal(got, want) {
+			t.Errorf("%s: there are %v, not %v", label, got, want)
+		}
+		if left := telemetryFiles(t, dir); len(left) > 0 {
+			t.Errorf("%s: left are %q", label, left)
+		}
+		os.RemoveAll(dir)
+	}
+}
+
+// kinds counts the spans of each name, but for calls of models that were lost
+// and had to be made again.
+func kinds(spans []*tracepb.Span) map[string]int {
+	out := map[string]int{}
+	for _, s := range spans {
+		if reporttest.Attributes(s.Attributes)["error.type"] != "lost" {
+			out[s.Name]++
+		}
+	}
+	return out
+}
+
+// TestTelemetryDoesNotDisturb: a collector that is not there, or answers
+// errors, changes nothing about a run but one line on stderr. What it missed is
+// delivered by the next process that works.
+func TestTelemetryDoesNotDisturb(t *testing.T) {
+	s := telling()
+	dir := s.project(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:hidden@127.0.0.1:1/x")
+	back := s.process(t, dir, s.errand)
+	if !strings.HasPrefix(back.Standing, "finished ok") {
+		t.Fatalf("%s\n%s", back.Standing, s.screens.String())
+	}
+	notes := strings.Count(s.screens.String(), "Telemetry: ")
+	if notes != 2 || !strings.Contains(s.screens.String(), "spans could not be delivered (http://127.0.0.1:1/x/v1/traces: connection refused)") {
+		t.Errorf("%d notes of 2 processes:\n%s", notes, s.screens.String())
+	}
+	if strings.Contains(s.screens.String(), "hidden") {
+		t.Error("the password of the collector is shown")
+	}
+
+	// It is there, and in trouble.
+	c := reporttest.NewCollector(t)
+	answer := func(r *http.Request, h http.Header) int {
+		h.Set("Retry-After", "1")
+		return http.StatusServiceUnavailable
+	}
+	c.Answer = answer
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
+	cmd := exec.Command("espalier", "run", "sending.md", "--script", "telling.script.yaml")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "503 Service Unavailable") {
+		t.Errorf("%v\n%s", err, out)
+	}
+
+	// And now it works: another run brings along what the others owe.
+	c = reporttest.NewCollector(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
+	cmd = exec.Command("espalier", "run", "sending.md", "--script", "telling.script.yaml")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
+	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "Telemetry") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	var first []*tracepb.Span
+	roots := 0
+	for _, span := range c.Spans() {
+		if fmt.Sprintf("%x", span.TraceId) == strings.ReplaceAll(errandRun, "-", "") {
+			first = append(first, span)
+		}
+		if len(span.ParentSpanId) == 0 {
+			roots++
+		}
+	}
+	if got := tree(first); got != tellingTree || roots != 3 {
+		t.Errorf("%d runs; of the first there is\n%s", roots, got)
+	}
+	if left := telemetryFiles(t, dir); len(left) > 0 {
+		t.Errorf("left are %q", left)
+	}
+}
+
+// TestNoTelemetry: without an address, or when it is switched off, there is
+// nothing: no request, no file, no word.
+func TestNoTelemetry(t *testing.T) {
+	c := reporttest.NewCollector(t)
+	for name, env := range map[string]map[string]string{
+		"no address":     {"OTEL_SERVICE_NAME": "x", "OTEL_TRACES_EXPORTER": "otlp"},
+		"switched off":   {"OTEL_SDK_DISABLED": "TRUE", "OTEL_EXPORTER_OTLP_ENDPOINT": c.URL},
+		"no exporters":   {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": c.URL},
+		"nobody's trace": {"OTEL_TRACES_SAMPLER": "always_off", "OTEL_METRICS_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": c.URL},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for key, value := range env {
+				t.Setenv(key, value)
+			}
+			s := telling()
+			dir := s.project(t)
+			if back := s.process(t, dir, s.errand); !strings.HasPrefix(back.Standing, "finished ok") {
+				t.Fatal(back.Standing)
+			}
+			if len(c.Requests()) > 0 || len(telemetryFiles(t, dir)) > 0 || strings.Contains(s.screens.String(), "Telemetry") {
+				t.Errorf("%d requests, %q\n%s", len(c.Requests()), telemetryFiles(t, dir), s.screens.String())
+			}
+		})
+	}
+}
