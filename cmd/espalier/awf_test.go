@@ -296,6 +296,63 @@ func TestAWFInterrupted(t *testing.T) {
 	}
 }
 
+// A run that is cancelled ends with the hooks for that, whichever process worked
+// on it, and those of workflows that it calls; the audit trail says how it ended.
+func TestAWFCancelled(t *testing.T) {
+	const states = `  initial: call
+  call: {type: call_workflow, workflow: inner, on_success: done}
+  done: {type: terminal}
+hooks:
+  workflow_cancel:
+    - command: 'sh ./step cancelled'
+    - command: 'false'
+    - log: 'cancelled {{.workflow.Name}}'
+    - command: 'sh ./step told'
+`
+	inner := "name: inner\nhooks:\n  workflow_cancel: [{command: 'sh ./step inner-cancelled'}]\nstates:\n  initial: deep\n  deep: {type: step, command: 'sh ./step deep', on_success: done}\n  done: {type: terminal}\n"
+	project := func() *awfProject {
+		p := newAWF(t, states)
+		if err := os.WriteFile(filepath.Join(p.dir, ".awf/workflows/inner.yaml"), []byte(inner), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	t.Run("while a process works on it", func(t *testing.T) {
+		p := project()
+		running := p.begin("deep")
+		p.exits(0, "cancel", awfRun)
+		_ = running.Wait()
+		if code := running.ProcessState.ExitCode(); code != 1 {
+			t.Errorf("exit %d", code)
+		}
+		p.trace("deep", "inner-cancelled", "cancelled", "told")
+	})
+	t.Run("when nobody does", func(t *testing.T) {
+		p := project()
+		p.kill(p.begin("deep"))
+		p.exits(0, "cancel", awfRun)
+		p.trace("deep", "inner-cancelled", "cancelled", "told")
+		if said := p.exits(0, "status", awfRun); !strings.Contains(said, "cancelled") {
+			t.Error(said)
+		}
+	})
+	t.Run("and killed once more in a hook", func(t *testing.T) {
+		p := project()
+		running := p.begin("deep")
+		if err := os.WriteFile(filepath.Join(p.dir, "hold"), []byte("cancelled"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.exits(0, "cancel", awfRun)
+		if raw, err := os.ReadFile(filepath.Join(p.dir, "held")); err != nil || strings.TrimSpace(string(raw)) != "cancelled" {
+			t.Fatal(string(raw), err)
+		}
+		p.kill(running)
+		p.exits(4, "resume", awfRun)
+		p.exits(1, "resume", awfRun, "--from", "current")
+		p.trace("deep", "inner-cancelled", "cancelled", "cancelled", "told")
+	})
+}
+
 // F7: a hundred branches of "true", as often as you like.
 func TestAWFManyBranches(t *testing.T) {
 	var branches []string

@@ -276,7 +276,11 @@ func (e *estimator) step(s *ir.Step) *stepCost {
 	c.base = c.base.plus(e.insideBase(s))
 	c.base[steps] = c.base[steps].Plus(step.N(1))
 	attempts := int64(s.Attempts())
-	c.worst = c.own.plus(e.inside(s)).times(step.N(attempts))
+	once := c.own.plus(e.inside(s))
+	if s.Timeout > 0 {
+		once[activeSeconds] = once[activeSeconds].AtMost(seconds(s.Timeout))
+	}
+	c.worst = once.times(step.N(attempts))
 	c.worst[activeSeconds] = c.worst[activeSeconds].Plus(step.N(delays(s.Retry, attempts)))
 	c.worst = c.worst.max(c.base)
 	return c

@@ -315,7 +315,11 @@ func (f *flow) entry() []int {
 	if len(f.p.Blocks) == 0 || len(f.p.Blocks[ir.Body].Steps) == 0 {
 		return nil
 	}
-	return []int{f.start[ir.Body]}
+	out := []int{f.start[ir.Body]}
+	if last := f.p.Step(ir.Body, f.p.OnCancel); last != nil {
+		out = append(out, f.nodesOf[last]...)
+	}
+	return out
 }
 
 // path names a step with the steps that it lies inside.

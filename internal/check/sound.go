@@ -24,6 +24,7 @@ func Sound(p *ir.Program, kinds step.Set) error {
 	for b := range p.Blocks {
 		s.block(f, ir.BlockID(b))
 	}
+	s.want(p.OnCancel == "" || p.Step(ir.Body, p.OnCancel) != nil, "a cancelled run ends with %q, which is not there", p.OnCancel)
 	for b, owner := range s.owner {
 		s.want(owner != "", "block %d belongs to no step", b)
 	}

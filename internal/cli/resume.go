@@ -510,12 +510,38 @@ func (a *app) interveneCommand(verb, about, more string, in func() plan.Input) *
 		Args:              takes(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.lookAt(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
-				return a.say(r, entry.ID, in(), true)
+			var left journal.Entry
+			err := a.lookAt(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) (err error) {
+				if err := a.say(r, entry.ID, in(), true); err != nil {
+					return err
+				}
+				left, err = r.Store.Entry(ctx, entry.ID)
+				return err
 			})
+			if _, cancelled := in().(plan.Cancel); err != nil || !cancelled || left.Status == journal.Finished {
+				return err
+			}
+			return a.cleanUp(left)
 		},
 	}
 	return a.jsonFlag(cmd)
+}
+
+// cleanUp does what a run that was cancelled has still to do, unless another
+// process works on it.
+func (a *app) cleanUp(entry journal.Entry) error {
+	return a.onRun(string(entry.ID), func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+		if entry.Status == journal.Finished || entry.Owner != "" && !r.Process.Dead(entry.Owner) {
+			return nil
+		}
+		if err := r.Engine.Resume(ctx, entry.ID); err != nil {
+			return err
+		}
+		if _, err := r.Engine.Wait(ctx, entry.ID); err != nil {
+			return err
+		}
+		return a.tellEntry(r, entry.ID)
+	})
 }
 
 func (a *app) editCommand() *cobra.Command {

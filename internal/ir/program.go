@@ -30,6 +30,9 @@ type Program struct {
 	Agents   []Agent   `json:"agents,omitempty"`
 	Audit    *Audit    `json:"audit,omitempty"`
 
+	// OnCancel is a step of the body that nothing leads to: a run that is
+	// cancelled ends with it. "" is none.
+	OnCancel string `json:"on_cancel,omitempty"`
 	// MayIntervene lets a person pause the run and edit its state.
 	MayIntervene bool `json:"may_intervene,omitempty"`
 	// NoResume refuses to carry a stopped run on.

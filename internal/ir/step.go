@@ -31,7 +31,9 @@ type Step struct {
 
 	Action  Action `json:"-"` // written as {"task": {…}} and so on
 	Retry   *Retry `json:"retry,omitempty"`
-	Timeout Millis `json:"timeout,omitempty"` // of one attempt; 0 means the kind's default
+	// Timeout is of one attempt; 0 means the kind's default. Of a step that holds
+	// others it is the time that they may be at work, and wait to try again.
+	Timeout Millis `json:"timeout,omitempty"`
 	// SkipOnError makes a failure, once retries are used up, count as skipped.
 	SkipOnError bool `json:"skip_on_error,omitempty"`
 	// Fallback names a step of the same block that runs in the place of this

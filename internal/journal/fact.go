@@ -161,6 +161,7 @@ type StepEntered struct {
 	Total int    `json:"total,omitempty"`
 	Max   int    `json:"max,omitempty"`  // iterations at most; 0 is without limit
 	Items Value  `json:"items,omitzero"` // of a loop or fan-out over a list
+	Limit Millis `json:"limit,omitempty"` // of the time at work in it; 0 is without limit
 	Via   *int   `json:"via,omitempty"`  // the limited edge that led here
 	For   string `json:"for,omitempty"`  // the step that it stands in for
 }
@@ -284,7 +285,7 @@ type RetrySet struct {
 // TimerFired is a moment that has come: of a retry, a gate, or a deadline.
 type TimerFired struct {
 	Place
-	What string `json:"what"`          // retry, gate, deadline
+	What string `json:"what"`          // retry, gate, deadline, limit
 	Run  bool   `json:"run,omitempty"` // the deadline is the run's, not the frame's
 }
 
@@ -350,6 +351,13 @@ type CancelRequested struct {
 	Failed bool   `json:"failed,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	By     Actor  `json:"by,omitzero"`
+}
+
+// CleanupBegun sends a program that was cancelled, and in which nothing is at work
+// any more, to the step that it ends with.
+type CleanupBegun struct {
+	Frame string `json:"f,omitempty"`
+	Step  string `json:"step"`
 }
 
 // Paused holds back new tasks; Continued lets them go on.

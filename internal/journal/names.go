@@ -25,6 +25,7 @@ func everyFact() []Fact {
 		GateDecided{},
 		InputRefused{},
 		CancelRequested{},
+		CleanupBegun{},
 		Paused{},
 		Continued{},
 		StateEdited{},
@@ -55,6 +56,7 @@ func (GateOpened) factName() string      { return "GateOpened" }
 func (GateDecided) factName() string     { return "GateDecided" }
 func (InputRefused) factName() string    { return "InputRefused" }
 func (CancelRequested) factName() string { return "CancelRequested" }
+func (CleanupBegun) factName() string    { return "CleanupBegun" }
 func (Paused) factName() string          { return "Paused" }
 func (Continued) factName() string       { return "Continued" }
 func (StateEdited) factName() string     { return "StateEdited" }

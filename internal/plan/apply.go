@@ -60,7 +60,7 @@ func (s *State) Apply(e *journal.Event) {
 		s.countStep(f)
 		s.dropStarved(f.Path)
 		f.Phase, f.Part = Grouped, ""
-		f.Group = &Group{Mode: x.Mode, Total: x.Total, Max: x.Max, Items: x.Items}
+		f.Group = &Group{Mode: x.Mode, Total: x.Total, Max: x.Max, Items: x.Items, Limit: x.Limit}
 		s.mark(f)
 	case journal.StepLeft:
 		f := s.enterStep(x.Place, x.Via, x.For)
@@ -90,14 +90,12 @@ func (s *State) Apply(e *journal.Event) {
 			s.countStep(f)
 		}
 		s.ledgers(f, func(owner *Frame, l *Ledger) {
-			if l.Open == 0 {
-				l.Since = e.At
-			}
-			l.Open++
+			l.start(e.At)
 			if due := l.deadline(); due != 0 {
 				heap.Push(&s.timers, timer{due: due, path: owner.Path, limit: true})
 			}
 		})
+		s.startClocks(f, e.At)
 	case journal.TaskEnded:
 		f := s.frame(x.Frame)
 		s.stopClock(f, e.At)
@@ -164,6 +162,7 @@ func (s *State) Apply(e *journal.Event) {
 		// It is a new task, also when the last attempt had been done over.
 		f.Phase, f.Attempt, f.Part, f.Rerun, f.Notes = Resting, x.Attempt, x.Part, 0, 0
 		s.setDue(f, x.Due)
+		s.startClocks(f, e.At)
 	case journal.TimerFired:
 		s.fireTimer(&x)
 	case journal.GateOpened:
@@ -201,6 +200,11 @@ func (s *State) Apply(e *journal.Event) {
 		s.endStep(f, Ending{Outcome: x.Outcome, Reason: x.Reason, Class: x.Class, Error: x.Error, Value: x.Value})
 	case journal.CancelRequested:
 		s.cancel(&x)
+	case journal.CleanupBegun:
+		f := s.frame(x.Frame)
+		f.Cancelled, f.Cleaning, f.Phase, f.Step = false, true, Sent, x.Step
+		s.Paused = s.Paused && x.Frame != "" && !s.Root().Cancelled // who cancels a run does not want it to wait
+		s.mark(f)
 	case journal.Paused:
 		s.Paused = true
 	case journal.Continued:
@@ -250,6 +254,9 @@ func (s *State) enterStep(at journal.Place, via *int, standIn string) *Frame {
 func edgeKey(step string, edge int) string { return fmt.Sprintf("%s>%d", step, edge) }
 
 func (s *State) endStep(f *Frame, end Ending) {
+	if f.Phase == Resting && f.Due != 0 {
+		s.rested(f)
+	}
 	f.Phase, f.Group, f.Gate, f.Due = Ended, nil, nil, 0
 	s.dropStarved(f.Path)
 	if f.Part == "" && end.Outcome == OutcomeOK {
@@ -334,13 +341,14 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 func (s *State) stopClock(f *Frame, at journal.Millis) {
 	s.Open--
 	s.ledgers(f, func(_ *Frame, l *Ledger) {
-		l.Open--
-		if l.Open == 0 {
-			l.Active += max(at-l.Since, 0)
-			l.Since = 0
-		}
+		l.stop(at)
 	})
+	s.stopClocks(f, at)
 }
+
+// rested ends the time that a frame waits to try again. What goes beyond that
+// nobody waited for: no process was there.
+func (s *State) rested(f *Frame) { s.stopClocks(f, min(s.At, f.Due)) }
 
 // release ends all reservations of a frame's task and charges what was used besides.
 func (s *State) release(f *Frame, used journal.Usage) {
@@ -382,12 +390,15 @@ func (s *State) fireTimer(x *journal.TimerFired) {
 	switch x.What {
 	case TimerRetry:
 		f := s.frame(x.Frame)
+		s.rested(f)
 		f.Phase, f.Due = Ready, 0
 		s.mark(f)
 	case TimerGate:
 		f := s.frame(x.Frame)
 		f.Phase, f.Due = Overdue, 0
 		s.mark(f)
+	case TimerLimit:
+		s.frame(x.Frame).Group.TimedOut = true
 	case TimerDeadline:
 		s.Expired = s.Expired || x.Run
 	}

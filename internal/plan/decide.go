@@ -210,7 +210,7 @@ func (d *decider) begin(f *Frame, step *ir.Step, w journal.Work, via *int, stand
 	case ir.Loop:
 		d.enterLoop(f, at, &a, via, standIn)
 	case ir.Call:
-		d.fact(f, journal.StepEntered{Place: at, Mode: ModeCall, Total: 1, Via: via, For: standIn})
+		d.fact(f, journal.StepEntered{Place: at, Mode: ModeCall, Total: 1, Limit: journal.Millis(step.Timeout), Via: via, For: standIn})
 	}
 }
 
@@ -306,6 +306,10 @@ func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, stand
 		d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerDeadline, Run: true})
 		return
 	}
+	if spent := d.s.timeless(f); spent != nil && spent != f {
+		d.timeUp(spent)
+		return
+	}
 	if counts(w, rerun) {
 		if budget, at, _ := d.s.short(f, oneStep); budget != "" {
 			if at.Path != "" {
@@ -347,8 +351,13 @@ func (d *decider) enterGate(f *Frame, at journal.Place, g *ir.Gate, via *int, st
 	}
 }
 
+// limit is how long what a step is made of may be at work.
+func (d *decider) limit(f *Frame, at journal.Place) journal.Millis {
+	return journal.Millis(d.unit(f).step(f.Block, at.Step).Timeout)
+}
+
 func (d *decider) enterParallel(f *Frame, at journal.Place, a *ir.Parallel, via *int, standIn string) {
-	entered := journal.StepEntered{Place: at, Mode: ModeParallel, Total: len(a.Branches), Via: via, For: standIn}
+	entered := journal.StepEntered{Place: at, Mode: ModeParallel, Total: len(a.Branches), Limit: d.limit(f, at), Via: via, For: standIn}
 	if a.Each != nil {
 		items, err := d.items(f, a.Each)
 		if err != nil {
@@ -361,7 +370,7 @@ func (d *decider) enterParallel(f *Frame, at journal.Place, a *ir.Parallel, via 
 }
 
 func (d *decider) enterLoop(f *Frame, at journal.Place, a *ir.Loop, via *int, standIn string) {
-	entered := journal.StepEntered{Place: at, Mode: ModeLoop, Max: a.Max, Via: via, For: standIn}
+	entered := journal.StepEntered{Place: at, Mode: ModeLoop, Max: a.Max, Limit: d.limit(f, at), Via: via, For: standIn}
 	fail := func(err error) {
 		d.left(f, journal.StepLeft{Place: at, Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error(), Via: via, For: standIn})
 	}
@@ -577,6 +586,9 @@ const ReasonStopNotMet = "STOP_CONDITION_NOT_MET"
 
 // close ends a frame; of the body, the run.
 func (d *decider) close(f *Frame, end Ending) {
+	if f.Cleaning {
+		end = Ending{Outcome: OutcomeCancelled, Step: end.Step}
+	}
 	if f.Path == "" {
 		d.finish(f, end)
 		return
@@ -693,11 +705,25 @@ func (d *decider) settleCancelled(f *Frame) {
 	case Resting, Ready, Asking, Overdue, Lost, Starving:
 		d.left(f, journal.StepLeft{Place: f.Place(), Outcome: OutcomeCancelled, For: f.For})
 	}
+	if d.mayCleanUp(f) {
+		d.fact(f, journal.CleanupBegun{Frame: f.Path, Step: d.unit(f).ir.OnCancel})
+		return
+	}
 	end := Ending{Outcome: OutcomeCancelled, Step: f.Step}
 	if f.FailedBy != "" {
 		end = Ending{Outcome: OutcomeFailed, Class: f.FailedBy, Reason: f.FailedBy, Step: f.Step, Error: "stopped: " + f.FailedBy}
 	}
 	d.close(f, end)
+}
+
+// mayCleanUp tells whether a program that was cancelled has a step to end with,
+// and time and budget to do it.
+func (d *decider) mayCleanUp(f *Frame) bool {
+	if f.Path != "" && f.Child == "" || f.Cleaning || f.FailedBy != "" || d.unit(f).ir.OnCancel == "" || d.s.Expired {
+		return false
+	}
+	short, _, _ := d.s.short(f, oneStep)
+	return short == "" && d.s.outOfTime(f) == nil
 }
 
 // recover deals with a task that nobody knows the end of.
@@ -748,6 +774,8 @@ func (d *decider) fireTimers() (fired bool) {
 		}
 		fired = true
 		switch {
+		case t.group:
+			d.timeUp(f)
 		case t.limit:
 			d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerDeadline, Run: f.Path == ""})
 			if f.Path != "" {
@@ -760,6 +788,12 @@ func (d *decider) fireTimers() (fired bool) {
 		}
 	}
 	return fired
+}
+
+// timeUp ends a step that is made of frames because it has no time left.
+func (d *decider) timeUp(f *Frame) {
+	d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerLimit})
+	d.fact(f, journal.CancelRequested{Frame: f.Path, Below: true, Reason: ClassTimeout})
 }
 
 // feed grants what waits for budget, first come, first served, and reports

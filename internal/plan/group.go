@@ -14,6 +14,10 @@ import (
 
 // group moves a step on that is made of frames.
 func (d *decider) group(f *Frame) {
+	if f.Group.TimedOut {
+		d.tooLate(f)
+		return
+	}
 	switch a := d.step(f).Action.(type) {
 	case ir.Parallel:
 		d.parallel(f, &a)
@@ -22,6 +26,18 @@ func (d *decider) group(f *Frame) {
 	case ir.Call:
 		d.call(f, &a)
 	}
+}
+
+// tooLate ends a step that had no time left, once nothing is at work in it. What
+// branches have written is there all the same.
+func (d *decider) tooLate(f *Frame) {
+	if f.Group.Live > 0 {
+		return
+	}
+	d.left(f, journal.StepLeft{
+		Place: f.Place(), Outcome: OutcomeFailed, Class: ClassTimeout, For: f.For, Merge: f.Group.Mode == ModeParallel,
+		Error: fmt.Sprintf("it did not end within %s", ir.Millis(f.Group.Limit).Words()),
+	})
 }
 
 func (d *decider) parallel(f *Frame, a *ir.Parallel) {

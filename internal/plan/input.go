@@ -35,6 +35,7 @@ const (
 	TimerRetry    = "retry"
 	TimerGate     = "gate"
 	TimerDeadline = "deadline"
+	TimerLimit    = "limit" // of a step that is made of frames
 )
 
 // The kinds of gates.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"container/heap"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
@@ -13,10 +14,37 @@ type Ledger struct {
 	Used   journal.Usage  `json:"used,omitzero"`
 	Held   journal.Usage  `json:"held,omitzero"` // reserved and not settled
 
-	// Active time: the time during which at least one task was open.
+	Clock
+}
+
+// Clock is active time: the time during which at least one task was open.
+type Clock struct {
 	Open   int            `json:"open,omitempty"`
 	Since  journal.Millis `json:"since,omitempty"`
 	Active journal.Millis `json:"active,omitempty"`
+}
+
+func (c *Clock) start(at journal.Millis) {
+	if c.Open == 0 {
+		c.Since = at
+	}
+	c.Open++
+}
+
+func (c *Clock) stop(at journal.Millis) {
+	c.Open--
+	if c.Open == 0 {
+		c.Active += max(at-c.Since, 0)
+		c.Since = 0
+	}
+}
+
+// due is when a limit is reached if nothing stops the clock; 0 when it stands.
+func (c *Clock) due(limit journal.Millis) journal.Millis {
+	if c.Open == 0 {
+		return 0
+	}
+	return c.Since + limit - c.Active
 }
 
 // The names of budgets, as people write them after --raise.
@@ -71,10 +99,10 @@ func (l *Ledger) ActiveAt(now journal.Millis) time.Duration {
 // deadline is when the active time is used up if nothing stops the clock; 0
 // when the clock stands or there is no limit.
 func (l *Ledger) deadline() journal.Millis {
-	if l.Limits.ActiveSeconds == nil || l.Open == 0 {
+	if l.Limits.ActiveSeconds == nil {
 		return 0
 	}
-	return l.Since + journal.Millis(*l.Limits.ActiveSeconds*1000) - l.Active
+	return l.due(journal.Millis(*l.Limits.ActiveSeconds * 1000))
 }
 
 // raise changes a limit; false when there is no such budget.
@@ -127,6 +155,43 @@ func (s *State) ledgers(f *Frame, do func(f *Frame, l *Ledger)) {
 		}
 		f = s.Frames[f.Parent]
 	}
+}
+
+// limited calls do for every step around a frame whose time is limited.
+func (s *State) limited(f *Frame, do func(at *Frame)) {
+	for ; ; f = s.Frames[f.Parent] {
+		if f.Group != nil && f.Group.Limit > 0 {
+			do(f)
+		}
+		if f.Path == "" {
+			return
+		}
+	}
+}
+
+// startClocks begins, and stopClocks ends, time that counts for the steps around a
+// frame.
+func (s *State) startClocks(f *Frame, at journal.Millis) {
+	s.limited(f, func(owner *Frame) {
+		g := owner.Group
+		g.Clock.start(at)
+		heap.Push(&s.timers, timer{due: g.Clock.due(g.Limit), path: owner.Path, group: true})
+	})
+}
+
+func (s *State) stopClocks(f *Frame, at journal.Millis) {
+	s.limited(f, func(owner *Frame) { owner.Group.Clock.stop(at) })
+}
+
+// timeless finds a step around a frame that has no time left; nil when there is
+// none. The outermost one counts.
+func (s *State) timeless(f *Frame) (spent *Frame) {
+	s.limited(f, func(owner *Frame) {
+		if g := owner.Group; g.Clock.Open == 0 && g.Clock.Active >= g.Limit {
+			spent = owner
+		}
+	})
+	return spent
 }
 
 // countStep counts the execution of a step: against the budgets around it, but

@@ -951,6 +951,105 @@ func TestCancelAndPause(t *testing.T) {
 	}
 }
 
+// A step that holds others may take so long, to the millisecond. What counts is
+// the time at work and between attempts, not that in which no process was there.
+func TestTimeOfSteps(t *testing.T) {
+	inside := task("body")
+	inside.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant, Delays: []ir.Millis{200}}
+	p := program()
+	body := p.AddBlock(ir.Block{Steps: []ir.Step{inside}})
+	loop := ir.Step{ID: "loop", Timeout: 500, Action: ir.Loop{Block: body, While: cond(t, "loop.index < 3")}, Next: []ir.Edge{on("late", ir.Failed), on("fine", ir.OK)}}
+	p.Blocks[0].Steps = []ir.Step{loop, task("late"), task("fine")}
+	last := func(w *world) string { return line(w.log[len(w.log)-1]) }
+
+	w := start(t, p, "")
+	w.now += 300
+	w.result(0)
+	w.now += 100
+	until := w.now
+	w.now += 3_600_000 // nobody was there
+	gone := w.tasks[0]
+	w.tasks = w.tasks[1:]
+	w.tell(plan.Gone{Work: gone, Why: "killed", Policy: plan.PolicyRerun, Until: until})
+	wake, ok := w.s.Wake()
+	if at := w.log[len(w.log)-1].At; !ok || wake != at+100 {
+		t.Fatalf("wakes at %d, begun at %d\n%s", wake, at, describe(w.log))
+	}
+	w.now = wake
+	w.tell()
+	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: plan.OutcomeCancelled} }
+	w.result(0)
+	if got := last(w); got != "start late#0" {
+		t.Error(describe(w.log))
+	}
+
+	// Waiting to try again counts, and nothing begins when no time is left.
+	w = start(t, p, "")
+	w.do = failing("body")
+	w.now += 100
+	w.result(0)
+	w.now = wakes(t, w)
+	w.tell()
+	w.now += 150
+	w.result(0)
+	w.now = wakes(t, w) // after 500, before the third attempt
+	w.tell()
+	if got := last(w); got != "start late#0" || w.done["loop/0/body#2"] > 0 {
+		t.Error(describe(w.log))
+	}
+}
+
+func wakes(t *testing.T, w *world) journal.Millis {
+	t.Helper()
+	at, ok := w.s.Wake()
+	if !ok {
+		t.Fatal("it never wakes")
+	}
+	return at
+}
+
+// A program that is cancelled ends with the step that it names for that, also a
+// child; one that is cancelled once more does not.
+func TestCleanup(t *testing.T) {
+	child := program(chain(task("one"), task("two"))...)
+	child.Blocks[0].Steps = append(child.Blocks[0].Steps, task("tidy"))
+	child.OnCancel = "tidy"
+	p := program(chain(ir.Step{ID: "call", Action: ir.Call{}}, task("after"))...)
+	p.Blocks[0].Steps = append(p.Blocks[0].Steps, task("tell"))
+	p.Children, p.OnCancel = []ir.Program{*child}, "tell"
+
+	w := start(t, p, "")
+	w.tell(plan.Cancel{Reason: "enough"})
+	w.do = func(task journal.Work) plan.Result {
+		if task.Step == "one" {
+			return plan.Result{Outcome: plan.OutcomeCancelled}
+		}
+		return plan.Result{Outcome: plan.OutcomeFailed} // which changes nothing
+	}
+	w.run(first)
+	if w.done["call/call/tidy#0"] != 1 || w.done["tell#0"] != 1 || len(w.done) != 3 || w.s.Finished.Outcome != "cancelled" {
+		t.Error(describe(w.log))
+	}
+
+	w = start(t, p, "")
+	w.tell(plan.Pause{})
+	w.tell(plan.Cancel{})
+	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: plan.OutcomeCancelled} }
+	w.result(0)
+	w.tell(plan.Cancel{})
+	w.result(0)
+	w.tell(plan.Cancel{})
+	if w.run(first); w.s.Finished == nil || w.s.Finished.Outcome != "cancelled" {
+		t.Error(describe(w.log))
+	}
+
+	w = start(t, p, "") // one that nobody cancels knows nothing of it
+	w.run(first)
+	if w.done["tell#0"] != 0 || w.done["call/call/tidy#0"] != 0 || w.s.Finished.Outcome != "ok" {
+		t.Error(describe(w.log))
+	}
+}
+
 // TestAnyOrderOfTheSameResultsEndsTheSame is the law that makes crashes,
 // races and slow machines harmless.
 func TestAnyOrderOfTheSameResultsEndsTheSame(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -121,6 +122,9 @@ func (g *generator) step(depth int) ir.Step {
 			s.Result = computed(g.t, `{"outcome": outcome, "result": result, "failure": failure}`)
 		}
 	}
+	if s.Task() == nil && g.chance("limit", 25) {
+		s.Timeout = ir.Millis(rapid.SampledFrom([]int{1, 100, 1500}).Draw(g.t, "time"))
+	}
 	if s.Retry == nil && g.chance("group retry", 10) {
 		s.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{20}}
 	}
@@ -138,6 +142,11 @@ func (g *generator) program(depth int) {
 		end := ir.Step{ID: g.id("end"), Action: ir.End{Failed: g.chance("badly", 30)}}
 		last.Next = append(last.Next, on(end.ID, ir.OK, ir.Skipped))
 		g.p.Blocks[0].Steps = append(steps, end)
+	}
+	if g.chance("cleanup", 30) {
+		last := task(g.id("cancel"))
+		g.p.OnCancel = last.ID
+		g.p.Blocks[0].Steps = append(g.p.Blocks[0].Steps, last)
 	}
 }
 
@@ -318,6 +327,17 @@ func (w *world) invariants() {
 		}
 		if f.Group != nil && f.Group.Live != live || f.Group == nil && live > 0 {
 			w.t.Fatalf("frame %q has %d frames below it; it says %+v", path, live, f.Group)
+		}
+		if g := f.Group; g != nil && g.Limit > 0 {
+			counted := 0
+			for _, other := range w.s.Frames {
+				if (other == f || strings.HasPrefix(other.Path, path+"/") || path == "") && (other.Phase == plan.Working || other.Phase == plan.Resting && other.Due != 0) {
+					counted++
+				}
+			}
+			if g.Clock.Open != counted {
+				w.t.Fatalf("in frame %q %d are at work or wait to be, and the clock says %d\n%s", path, counted, g.Clock.Open, describe(w.log))
+			}
 		}
 		if l := f.Ledger; l != nil {
 			if l.Held.OutputTokens < 0 || l.Open < 0 || l.Held.ModelCalls < 0 {

@@ -58,7 +58,7 @@ func (s *State) checkRewind(p *Program, x *Rewind) error {
 	switch {
 	case s.Open > 0:
 		return s.busy()
-	case s.Root().Cancelled:
+	case s.Root().Cancelled || s.Root().Cleaning:
 		return refusal(TooLate, "the run is being cancelled")
 	}
 	return p.CheckReturn(x.Step)

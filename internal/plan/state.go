@@ -71,6 +71,7 @@ type Frame struct {
 	Taken     map[string]int `json:"taken,omitempty"`     // of limited edges
 	Refused   string         `json:"refused,omitempty"`   // a gate said no, and no work has been done since
 	Cancelled bool           `json:"cancelled,omitempty"` // to be closed as soon as nothing is at work in it
+	Cleaning  bool           `json:"cleaning,omitempty"`  // it was cancelled, and does what it ends with
 	FailedBy  string         `json:"failed_by,omitempty"` // cancelled, but counts as failed for this reason
 	Ledger    *Ledger        `json:"ledger,omitempty"`    // a budget of its own
 	// Apart frames are branches: their steps count against their own budget alone.
@@ -128,6 +129,10 @@ type Group struct {
 	Next    int           `json:"next,omitempty"` // index of the next frame to open
 	Live    int           `json:"live,omitempty"`
 	Stopped bool          `json:"stopped,omitempty"` // the rest has been cancelled
+	// Limit is the most that Clock may come to; 0 is without limit.
+	Limit    journal.Millis `json:"limit,omitempty"`
+	Clock    Clock          `json:"clock,omitzero"`
+	TimedOut bool           `json:"timed_out,omitempty"`
 	Items   journal.Value `json:"items,omitzero"`
 	// Results of parallel branches by index; of a loop or a call the last one.
 	Results  map[int]*BranchResult `json:"results,omitempty"`

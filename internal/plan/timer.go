@@ -14,6 +14,7 @@ type timer struct {
 	due   journal.Millis
 	path  string
 	limit bool // the frame's deadline, not its retry or gate
+	group bool // that of the step that it is in
 }
 
 type timers []timer
@@ -46,6 +47,10 @@ func (s *State) nextTimer() (timer, *Frame, bool) {
 		case f == nil:
 		case t.limit && f.Ledger != nil && f.Ledger.deadline() == t.due && !f.Cancelled && !(s.Expired && t.path == ""):
 			return t, f, true
+		case t.group:
+			if g := f.Group; g != nil && f.Phase == Grouped && g.Clock.due(g.Limit) == t.due && !g.TimedOut && !f.Cancelled {
+				return t, f, true
+			}
 		case !t.limit && f.Due == t.due && !f.Cancelled:
 			return t, f, true
 		}
@@ -64,6 +69,9 @@ func (s *State) rebuildTimers() {
 		}
 		if f.Ledger != nil && f.Ledger.deadline() != 0 {
 			heap.Push(&s.timers, timer{due: f.Ledger.deadline(), path: path, limit: true})
+		}
+		if g := f.Group; g != nil && g.Limit > 0 && g.Clock.Open > 0 {
+			heap.Push(&s.timers, timer{due: g.Clock.due(g.Limit), path: path, group: true})
 		}
 	}
 }

@@ -163,7 +163,6 @@ func TestTold(t *testing.T) {
 		`type: call_workflow, call_workflow: {workflow: c, timeout: "{{.inputs.t}}"}`:          "AWF004 {{.inputs.t}}",
 		`type: step, command: x, hooks: {pre: [{command: x, timeout: "{{.inputs.t}}"}]}`:       "AWF004 {{.inputs.t}}",
 		`type: for_each, items: {a: 1}, body: [y]`:                                             "AWF002 {a: 1}",
-		`type: for_each, items: [1], body: [y], timeout: 5`:                                    "AWF008 for_each",
 		`type: step, command: x, on_failure: {message: m, status: 0}`:                          "AWF004 0",
 		`type: step, command: x, on_failure: {message: m, status: 300}`:                        "AWF004 300",
 		`type: step, command: "a {{.states.x.Attempt}}"`:                                       "AWF011 states.x.Attempt",

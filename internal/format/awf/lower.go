@@ -218,6 +218,11 @@ func (l *lowering) body() {
 		}
 	}
 	steps = append(steps, l.catches(steps)...)
+	if hooks := d.hooks[workflowCancel]; len(hooks) > 0 && len(steps) > 0 {
+		cancelled := l.hookStep("workflow:cancel", hooks, hookSettings{}, d.first)
+		l.p.OnCancel = cancelled.ID
+		steps = append(steps, cancelled)
+	}
 	l.p.Blocks[ir.Body] = ir.Block{Steps: steps, Span: d.first}
 	if len(steps) == 0 {
 		l.p.Unread.Steps = true
@@ -371,12 +376,8 @@ func (l *lowering) parallel(s *state, out *ir.Step, at *place) {
 			}
 		}
 		branch := ir.Branch{Name: name.Value, Block: l.block(name.Value, []text.Text{name}, &place{branch: true, up: at}), Span: name.Span}
-		if s.timeout > 0 {
-			branch.Budget.ActiveSeconds = &ir.Limit{Max: int64((s.timeout + 999) / 1000), Span: s.at}
-		}
 		par.Branches = append(par.Branches, branch)
 	}
-	out.Timeout = 0
 	out.Action, out.Result = par, own(groupState)
 }
 
@@ -435,10 +436,6 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 	if s.maxText.Value != "" {
 		loop.Max, loop.MaxExpr = maxIterations, l.value(expr.AWFNumber, s.maxText)
 	}
-	if s.timeout > 0 {
-		l.report(CodeNoEffect, diag.Warning, s.at, fmt.Sprintf("The timeout of the loop %q does nothing.", s.name.Value), "Give the states in its body timeouts, or limit it with max_iterations.")
-		out.Timeout = 0
-	}
 	out.Action, out.Result = loop, own(loopState)
 }
 
@@ -475,18 +472,10 @@ func (l *lowering) condition(d expr.Dialect, t text.Text) *expr.Expr {
 // call lowers a step that runs another workflow.
 func (l *lowering) call(s *state, out *ir.Step) {
 	call := ir.Call{Child: -1, Span: s.at}
-	out.Timeout = 0
 	child := l.child(s)
 	if child >= 0 {
 		call.Child = child
 		program := &l.p.Children[child]
-		if s.timeout > 0 {
-			limited := *program
-			limited.Budget.ActiveSeconds = &ir.Limit{Max: int64((s.timeout + 999) / 1000), Span: s.at}
-			l.p.Children = append(l.p.Children, limited)
-			call.Child = len(l.p.Children) - 1
-			program = &l.p.Children[call.Child]
-		}
 		types, doubtful := inputTypes(program), false
 		if s.given != nil {
 			for _, pair := range s.given.Pairs {

@@ -287,10 +287,6 @@ func (p *parser) workflowHooks(r *text.Reader) {
 	for _, event := range []string{workflowStart, workflowEnd, workflowError, workflowCancel} {
 		p.doc.hooks[event] = p.hooks(hr.Node(event), event)
 	}
-	if len(p.doc.hooks[workflowCancel]) > 0 {
-		p.report(CodeNoEffect, diag.Warning, hr.KeySpan(workflowCancel), "The hooks of \"workflow_cancel\" do not run: a run that is cancelled starts nothing more.",
-			"Do what must always be done outside the workflow, after \"espalier run\" has ended with the exit code of a cancelled run.")
-	}
 	hr.Done()
 }
 
