@@ -29,8 +29,8 @@ type Step struct {
 	// ({error, class, exit}).
 	Result *expr.Expr `json:"result,omitempty"`
 
-	Action  Action `json:"-"` // written as {"task": {…}} and so on
-	Retry   *Retry `json:"retry,omitempty"`
+	Action Action `json:"-"` // written as {"task": {…}} and so on
+	Retry  *Retry `json:"retry,omitempty"`
 	// Timeout is of one attempt; 0 means the kind's default. Of a step that holds
 	// others it is the time that they may be at work, and wait to try again.
 	Timeout Millis `json:"timeout,omitempty"`

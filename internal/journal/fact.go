@@ -159,11 +159,11 @@ type StepEntered struct {
 	Place
 	Mode  string `json:"mode"` // parallel, loop, call
 	Total int    `json:"total,omitempty"`
-	Max   int    `json:"max,omitempty"`  // iterations at most; 0 is without limit
-	Items Value  `json:"items,omitzero"` // of a loop or fan-out over a list
+	Max   int    `json:"max,omitempty"`   // iterations at most; 0 is without limit
+	Items Value  `json:"items,omitzero"`  // of a loop or fan-out over a list
 	Limit Millis `json:"limit,omitempty"` // of the time at work in it; 0 is without limit
-	Via   *int   `json:"via,omitempty"`  // the limited edge that led here
-	For   string `json:"for,omitempty"`  // the step that it stands in for
+	Via   *int   `json:"via,omitempty"`   // the limited edge that led here
+	For   string `json:"for,omitempty"`   // the step that it stands in for
 }
 
 // StepLeft ends a step that is not a task: made of frames, a mere choice, or skipped.

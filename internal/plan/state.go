@@ -123,17 +123,17 @@ type Ending struct {
 
 // Group is a step that is made of frames.
 type Group struct {
-	Mode    string        `json:"mode"` // parallel, loop, call
-	Total   int           `json:"total,omitempty"`
-	Max     int           `json:"max,omitempty"`
-	Next    int           `json:"next,omitempty"` // index of the next frame to open
-	Live    int           `json:"live,omitempty"`
-	Stopped bool          `json:"stopped,omitempty"` // the rest has been cancelled
+	Mode    string `json:"mode"` // parallel, loop, call
+	Total   int    `json:"total,omitempty"`
+	Max     int    `json:"max,omitempty"`
+	Next    int    `json:"next,omitempty"` // index of the next frame to open
+	Live    int    `json:"live,omitempty"`
+	Stopped bool   `json:"stopped,omitempty"` // the rest has been cancelled
 	// Limit is the most that Clock may come to; 0 is without limit.
 	Limit    journal.Millis `json:"limit,omitempty"`
 	Clock    Clock          `json:"clock,omitzero"`
 	TimedOut bool           `json:"timed_out,omitempty"`
-	Items   journal.Value `json:"items,omitzero"`
+	Items    journal.Value  `json:"items,omitzero"`
 	// Results of parallel branches by index; of a loop or a call the last one.
 	Results  map[int]*BranchResult `json:"results,omitempty"`
 	OK       int                   `json:"ok,omitempty"`
