@@ -20,6 +20,14 @@ import (
 
 // Encode appends events to dst, a line for each.
 func Encode(dst []byte, events []Event) ([]byte, error) {
+	dst, _, err := EncodeExact(dst, events)
+	return dst, err
+}
+
+// EncodeExact is Encode, and tells whether decoding gives the same events again.
+// It does not when JSON had space between its tokens, or text was not UTF-8.
+func EncodeExact(dst []byte, events []Event) (_ []byte, exact bool, err error) {
+	var enc encoder
 	for i := range events {
 		e := &events[i]
 		dst = append(dst, `{"q":`...)
@@ -28,52 +36,68 @@ func Encode(dst []byte, events []Event) ([]byte, error) {
 		dst = strconv.AppendInt(dst, int64(e.At), 10)
 		if e.Run != "" {
 			dst = append(dst, `,"r":`...)
-			dst = appendString(dst, string(e.Run))
+			dst = enc.text(dst, string(e.Run))
 		}
 		dst = append(dst, `,"k":"`...)
 		if e.Fact == nil {
-			return dst, fmt.Errorf("%w: event %d has no fact", ErrInvalid, e.Seq)
+			return dst, false, fmt.Errorf("%w: event %d has no fact", ErrInvalid, e.Seq)
 		}
 		dst = append(dst, e.Fact.factName()...)
 		dst = append(dst, `","d":`...)
-		var err error
-		if dst, err = appendFact(dst, e.Fact); err != nil {
-			return dst, fmt.Errorf("%w: event %d: %s: %w", ErrInvalid, e.Seq, e.Fact.factName(), err)
+		if dst, err = enc.fact(dst, e.Fact); err != nil {
+			return dst, false, fmt.Errorf("%w: event %d: %s: %w", ErrInvalid, e.Seq, e.Fact.factName(), err)
 		}
 		dst = append(dst, "}\n"...)
 	}
-	return dst, nil
+	return dst, !enc.changed, nil
 }
 
-func appendFact(b []byte, fact Fact) ([]byte, error) {
+// encoder writes events.
+type encoder struct {
+	changed bool // something was not written as it was
+}
+
+func (e *encoder) text(b []byte, s string) []byte {
+	e.changed = e.changed || !utf8.ValidString(s)
+	return appendString(b, s)
+}
+
+func (e *encoder) raw(b []byte, raw json.RawMessage) ([]byte, error) {
+	before := len(b)
+	b, err := appendRaw(b, raw)
+	e.changed = e.changed || len(b)-before != len(raw)
+	return b, err
+}
+
+func (e *encoder) fact(b []byte, fact Fact) ([]byte, error) {
 	shape := factShapes().byType[reflect.TypeOf(fact)]
 	if shape == nil {
 		return b, fmt.Errorf("%T is not a fact that can be stored", fact)
 	}
-	return shape.append(b, reflect.ValueOf(fact))
+	return e.value(b, shape, reflect.ValueOf(fact))
 }
 
-// append writes a value of this shape.
-func (s *shape) append(b []byte, v reflect.Value) ([]byte, error) {
+// value writes a value of a shape.
+func (e *encoder) value(b []byte, s *shape, v reflect.Value) ([]byte, error) {
 	var err error
 	switch s.kind {
 	case text:
-		return appendString(b, v.String()), nil
+		return e.text(b, v.String()), nil
 	case number:
 		return strconv.AppendInt(b, v.Int(), 10), nil
 	case truth:
 		return strconv.AppendBool(b, v.Bool()), nil
 	case raw:
-		return appendRaw(b, v.Bytes())
+		return e.raw(b, v.Bytes())
 	case pointer:
-		return s.elem.append(b, v.Elem())
+		return e.value(b, s.elem, v.Elem())
 	case list:
 		b = append(b, '[')
 		for i := range v.Len() {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if b, err = s.elem.append(b, v.Index(i)); err != nil {
+			if b, err = e.value(b, s.elem, v.Index(i)); err != nil {
 				return b, err
 			}
 		}
@@ -86,27 +110,27 @@ func (s *shape) append(b []byte, v reflect.Value) ([]byte, error) {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(appendString(b, key.String()), ':')
-			if b, err = s.elem.append(b, v.MapIndex(key)); err != nil {
+			b = append(e.text(b, key.String()), ':')
+			if b, err = e.value(b, s.elem, v.MapIndex(key)); err != nil {
 				return b, err
 			}
 		}
 		return append(b, '}'), nil
 	default:
-		if b, err = s.appendMembers(append(b, '{'), v); err != nil {
+		if b, err = e.members(append(b, '{'), s, v); err != nil {
 			return b, err
 		}
 		return append(b, '}'), nil
 	}
 }
 
-func (s *shape) appendMembers(b []byte, v reflect.Value) ([]byte, error) {
+func (e *encoder) members(b []byte, s *shape, v reflect.Value) ([]byte, error) {
 	var err error
 	for i := range s.members {
 		m := &s.members[i]
 		field := v.Field(m.index)
 		if m.embedded {
-			if b, err = m.shape.appendMembers(b, field); err != nil {
+			if b, err = e.members(b, m.shape, field); err != nil {
 				return b, err
 			}
 			continue
@@ -118,7 +142,7 @@ func (s *shape) appendMembers(b []byte, v reflect.Value) ([]byte, error) {
 			b = append(b, ',')
 		}
 		b = append(b, m.quoted...)
-		if b, err = m.shape.append(b, field); err != nil {
+		if b, err = e.value(b, m.shape, field); err != nil {
 			return b, err
 		}
 	}

@@ -79,7 +79,8 @@ type Batch struct {
 	// Owner is who begins the run; it counts only when After is 0.
 	Owner Owner
 	// Events are numbered After+1, After+2, … The first batch of a run begins
-	// with RunStarted; later ones may have none.
+	// with RunStarted; later ones may have none. The store may keep them: nobody
+	// changes them, or what they hold, from now on.
 	Events []Event
 	// Taken are the messages that these events answer.
 	Taken []InboxID
@@ -185,7 +186,8 @@ type Mailbox struct {
 	Owner Owner // empty: nobody's
 }
 
-// Appended is one committed append, as Tail sees it.
+// Appended is one committed append, as Tail sees it. Others may see the same
+// events: whoever reads them changes nothing in them.
 type Appended struct {
 	Pos    Pos
 	Run    RunID

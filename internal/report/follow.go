@@ -105,7 +105,8 @@ type Follower struct {
 	stop    context.CancelFunc
 	done    chan struct{}
 	// kick makes the goroutine look at once.
-	kick chan struct{}
+	kick   chan struct{}
+	handed int // appends, since it began to look
 
 	mu      sync.Mutex
 	pos     journal.Pos
@@ -140,16 +141,31 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 	defer close(f.done)
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
+	gathering := time.NewTimer(poll)
+	defer gathering.Stop()
 	idler, _ := f.sink.(Idler)
 	idle, heels := false, false
 	for {
 		changed := f.journal.Changed() // before reading, so that nothing falls between
-		if heels && f.recall(ctx) {
-			// Only this process is known to have appended something, and that was it.
-		} else if f.look(ctx) && idle && idler != nil {
-			f.moved(f.Pos(), idler.Idle(ctx), nil)
+		f.handed = 0
+		// When only this process is known to have appended something, what it
+		// remembers of that is all there is to read.
+		if found := f.recall(ctx); !heels || !found {
+			if f.look(ctx) && idle && idler != nil {
+				f.moved(f.Pos(), idler.Idle(ctx), nil)
+			}
 		}
 		idle, heels = false, false
+		if wait := pause(f.handed); wait > 0 {
+			gathering.Reset(wait)
+			select {
+			case <-gathering.C:
+			case <-f.kick:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
 		select {
 		case <-changed:
 			heels = true
@@ -162,7 +178,19 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 	}
 }
 
-// recall hands over what the journal has just committed, if it has it at hand.
+// pause is how long appends gather after so many were handed over. What comes
+// alone is handed over at once; of what comes thick and fast a sink takes many
+// for little more than one, and nobody sees that it is some milliseconds late.
+func pause(handed int) time.Duration {
+	const each, least, most = 50 * time.Microsecond, 5 * time.Millisecond, 50 * time.Millisecond
+	if handed == 0 {
+		return 0
+	}
+	return min(max(time.Duration(handed)*each, least), most)
+}
+
+// recall hands over what the journal has just committed, as far as it has it
+// at hand, and tells whether that was anything.
 func (f *Follower) recall(ctx context.Context) bool {
 	recaller, ok := f.journal.(journal.Recaller)
 	if !ok {
@@ -171,11 +199,8 @@ func (f *Follower) recall(ctx context.Context) bool {
 	found := false
 	for {
 		appended, err := recaller.Recall(f.Pos())
-		if err != nil {
-			return false // reading says what is wrong
-		}
-		if len(appended) == 0 {
-			return found
+		if err != nil || len(appended) == 0 {
+			return found // reading says what is wrong
 		}
 		found = true
 		if !f.hand(ctx, appended) {
@@ -184,30 +209,35 @@ func (f *Follower) recall(ctx context.Context) bool {
 	}
 }
 
+// look hands over everything that is there, and tells whether it could.
+func (f *Follower) look(ctx context.Context) bool {
+	for {
+		read, err := f.page(ctx)
+		if len(read) > 0 && !f.hand(ctx, read) {
+			return false
+		}
+		if len(read) < atOnce || err != nil {
+			f.moved(0, nil, err)
+			return err == nil
+		}
+		f.recall(ctx) // once it is near enough, nothing need be read
+	}
+}
+
 // atOnce is how many appends are read before they are handed over.
 const atOnce = 256
 
-// look hands over everything that is there, and tells whether it could.
-func (f *Follower) look(ctx context.Context) bool {
-	var read []journal.Appended
-	var stuck error
+// page reads what comes next.
+func (f *Follower) page(ctx context.Context) (read []journal.Appended, err error) {
 	for a, err := range f.journal.Tail(ctx, f.Pos()) {
-		if stuck = err; err != nil {
-			break
+		if err != nil {
+			return read, err
 		}
 		if read = append(read, a); len(read) == atOnce {
-			if !f.hand(ctx, read) {
-				return false
-			}
-			clear(read)
-			read = read[:0]
+			break
 		}
 	}
-	if len(read) > 0 && !f.hand(ctx, read) {
-		return false
-	}
-	f.moved(0, nil, stuck)
-	return stuck == nil
+	return read, nil
 }
 
 // hand gives appends to the sink. It tells whether it could: when following
@@ -217,6 +247,7 @@ func (f *Follower) hand(ctx context.Context, appends []journal.Appended) bool {
 	if ctx.Err() != nil {
 		return false
 	}
+	f.handed += len(appends)
 	f.moved(appends[len(appends)-1].Pos, err, nil)
 	return true
 }

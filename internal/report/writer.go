@@ -150,6 +150,7 @@ type stream struct {
 	since     journal.Pos // of the first append that the lines come from
 	skip      bool        // there is to be no record
 	over      bool        // everything is written; only seq still counts
+	waits     bool        // as far as can be told, for somebody or something
 	used      int64
 }
 
@@ -284,7 +285,7 @@ func (w *Writer) forgetResting() {
 	}
 	var resting []*stream
 	for _, s := range w.runs {
-		if s.used <= w.mark {
+		if s.used <= w.mark && (s.waits || s.over || s.skip) {
 			resting = append(resting, s)
 		}
 	}
@@ -295,6 +296,18 @@ func (w *Writer) forgetResting() {
 	for _, s := range resting[:len(resting)-maxResting] {
 		w.forget(s)
 	}
+}
+
+// waiting tells whether a run that an append has left so may well be waiting. A
+// run in which a task has begun or goes on is at work, and soon heard of again.
+func waiting(events []journal.Event) bool {
+	for i := range events {
+		switch events[i].Fact.(type) {
+		case journal.TaskStarted, journal.TaskNoted, journal.Reserved:
+			return false
+		}
+	}
+	return true
 }
 
 // record makes the lines of an append; settle brings them to disk.
@@ -504,7 +517,7 @@ func (w *Writer) write(ctx context.Context, s *stream, events []journal.Event) e
 
 func (w *Writer) project(ctx context.Context, s *stream, events []journal.Event, live bool) error {
 	w.ticks++
-	s.used = w.ticks
+	s.used, s.waits = w.ticks, waiting(events)
 	s.ctx = ctx
 	defer func() { s.ctx = nil }()
 	if s.projector == nil && !s.over {

@@ -13,6 +13,7 @@ import (
 type job struct {
 	batch journal.Batch
 	body  []byte
+	exact bool  // the body says exactly what the batch says
 	pos   int64 // of the row, once it is written
 	// write is what to do when it is not the append of a batch.
 	write func(*conn) error
@@ -76,8 +77,13 @@ func (s *Store) commitGroup(group []job) {
 func (s *Store) remember(group []job) {
 	for i := range group {
 		if j := &group[i]; j.err == nil && j.pos > 0 {
-			row := remembered{id: j.batch.Run}
-			row.pos, row.seq, row.body = j.pos, j.batch.LastSeq(), j.body
+			row := remembered{id: j.batch.Run, size: len(j.body)}
+			row.pos, row.seq = j.pos, j.batch.LastSeq()
+			if j.exact {
+				row.events = j.batch.Events
+			} else {
+				row.body = j.body
+			}
 			s.recent.add(row)
 		}
 	}

@@ -159,6 +159,9 @@ func (s *Store) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.A
 				yield(journal.Appended{}, err)
 				return
 			}
+			if len(rows) == 0 {
+				s.recent.forget(int64(after))
+			}
 			for i := range rows {
 				events, err := rows[i].decode(ids[i])
 				if err == nil {

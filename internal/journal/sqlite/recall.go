@@ -15,14 +15,17 @@ type memory struct {
 }
 
 type remembered struct {
-	stored
-	id journal.RunID
+	stored // its body only when there are no events
+	id     journal.RunID
+	events []journal.Event // as they were appended; nil when what is stored is not exactly that
+	size   int             // as it is stored
 }
 
-// What is remembered at most: readers are a few groups behind, or they read.
+// What is remembered at most: a reader that is further behind reads.
 const (
-	maxRemembered      = 4 * maxGroup
-	maxRememberedBytes = 1 << 20
+	maxRemembered      = 64 * maxGroup
+	maxRememberedBytes = 8 << 20
+	maxRecalled        = 4 * maxGroup // at a time
 )
 
 // add remembers an append that is durable.
@@ -33,21 +36,31 @@ func (m *memory) add(row remembered) {
 		m.rows, m.bytes = m.rows[:0], 0
 	}
 	m.rows = append(m.rows, row)
-	m.bytes += len(row.body)
+	m.bytes += row.size
 	if len(m.rows) <= maxRemembered && m.bytes <= maxRememberedBytes {
 		return
 	}
 	// Half of it at once, so that moving the rest costs next to nothing for each.
 	drop := (len(m.rows) + 1) / 2
 	for i := range drop {
-		m.bytes -= len(m.rows[i].body)
+		m.bytes -= m.rows[i].size
 	}
 	kept := copy(m.rows, m.rows[drop:])
 	clear(m.rows[kept:])
 	m.rows = m.rows[:kept]
 }
 
-// after gives what follows a place, at most a page of it.
+// forget lets go of everything when nothing follows a place. Somebody has had
+// it all, then; others who have not can read it.
+func (m *memory) forget(pos int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n := len(m.rows); n > 0 && m.rows[n-1].pos <= pos {
+		m.rows, m.bytes = nil, 0
+	}
+}
+
+// after gives what follows a place, not all of it at a time.
 func (m *memory) after(pos int64) []remembered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,7 +71,7 @@ func (m *memory) after(pos int64) []remembered {
 	if from >= len(m.rows) {
 		return nil
 	}
-	return append([]remembered(nil), m.rows[from:min(from+page, len(m.rows))]...)
+	return append([]remembered(nil), m.rows[from:min(from+maxRecalled, len(m.rows))]...)
 }
 
 var _ journal.Recaller = (*Store)(nil)
@@ -68,9 +81,12 @@ func (s *Store) Recall(after journal.Pos) ([]journal.Appended, error) {
 	rows := s.recent.after(int64(after))
 	out := make([]journal.Appended, len(rows))
 	for i := range rows {
-		events, err := rows[i].decode(rows[i].id)
-		if err != nil {
-			return nil, err
+		events := rows[i].events
+		if events == nil {
+			var err error
+			if events, err = rows[i].decode(rows[i].id); err != nil {
+				return nil, err
+			}
 		}
 		out[i] = journal.Appended{Pos: journal.Pos(rows[i].pos), Run: rows[i].id, Events: events}
 	}

@@ -1,11 +1,14 @@
 package sqlite_test
 
 import (
+	"encoding/json"
 	"errors"
 	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/journaltest"
@@ -112,8 +115,8 @@ func TestRecallLeavesNoGap(t *testing.T) {
 		}
 		tail := journaltest.Tail(t, ours, after)
 		for i, a := range appended {
-			if a.Pos != tail[i].Pos || a.Run != tail[i].Run || len(a.Events) != len(tail[i].Events) {
-				t.Errorf("recalled %+v, read %+v", a, tail[i])
+			if diff := cmp.Diff(tail[i], a); diff != "" {
+				t.Errorf("what is recalled is not what is read: %s", diff)
 			}
 			out = append(out, a.Pos)
 		}
@@ -134,6 +137,25 @@ func TestRecallLeavesNoGap(t *testing.T) {
 	}
 	if got := recalled(3); !slices.Equal(got, []journal.Pos{4}) {
 		t.Errorf("behind another's append: %v", got)
+	}
+	// What is stored in another form is recalled in that form.
+	journaltest.Append(t, ours, journal.Batch{Run: "a", Fence: journal.FirstFence, After: 5, Events: []journal.Event{
+		{Seq: 6, At: 2000, Fact: journal.TaskNoted{N: 1, Data: json.RawMessage(`{ "spaced": true }`)}},
+		{Seq: 7, At: 2000, Fact: journal.Signalled{Event: "not \xff UTF-8"}},
+	}})
+	if got := recalled(4); !slices.Equal(got, []journal.Pos{5}) {
+		t.Errorf("stored in another form: %v", got)
+	}
+	// It is not kept when somebody has had it all.
+	if tail := journaltest.Tail(t, ours, 5); len(tail) != 0 {
+		t.Errorf("%+v", tail)
+	}
+	if got := recalled(4); got != nil {
+		t.Errorf("remembered for nobody: %v", got)
+	}
+	journaltest.Append(t, ours, journaltest.Steps("a", 1, 7, 1))
+	if got := recalled(5); !slices.Equal(got, []journal.Pos{6}) {
+		t.Errorf("after all was forgotten: %v", got)
 	}
 }
 
