@@ -10,10 +10,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // till is a server of models that keeps account of every request, for many
@@ -36,6 +40,8 @@ type account struct {
 	// stop is called in the middle of answering a request: when it has come,
 	// after half of the answer, and after all of it.
 	stop func(request int, moment string)
+	// meet holds the answer to the grower back until the taster asks again.
+	meet chan struct{}
 }
 
 // The moments of a request.
@@ -105,8 +111,16 @@ func (s *till) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.calls++
 	a.input += input
 	a.output += output
-	n, stop := a.calls, a.stop
+	n, stop, meet := a.calls, a.stop, a.meet
 	s.mu.Unlock()
+	if meet != nil && who == "Judges the taste" && results == 1 {
+		meet <- struct{}{}
+	}
+	if meet != nil && who == "Judges the tree" {
+		<-meet
+		<-r.Context().Done() // nobody waits for it any more
+		return
+	}
 	if stop == nil {
 		stop = func(int, string) {}
 	}
@@ -422,6 +436,76 @@ func (s *till) killed(t *testing.T, dir, project string, request int, moment str
 	}
 	close(gone)
 	s.mu.Lock()
-	a.stop = nil
+	a.stop, a.meet = nil, nil
 	s.mu.Unlock()
+}
+
+// differing is what differs from time to time in what is told of a run.
+var differing = regexp.MustCompile(`\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d|[\d.]+ m?s\b|begun by \w+`)
+
+// sideBySide is how lines begin that are in one order only by chance.
+var sideBySide = regexp.MustCompile(`^(hh:mm:ss|  )  (judge\.\w+|decide  (tool \w+|\w+ returned))`)
+
+// told is a text without that, and with what happened side by side in one order.
+func told(text string) string {
+	text = differing.ReplaceAllStringFunc(text, func(s string) string {
+		switch {
+		case strings.Contains(s, ":"):
+			return "hh:mm:ss"
+		case strings.Contains(s, "-"):
+			return "yyyy-mm-dd"
+		case strings.HasSuffix(s, "s") && !strings.HasPrefix(s, "begun"):
+			return "… ms"
+		}
+		return "begun by NAME"
+	})
+	var parts []string
+	for line := range strings.Lines(text) {
+		if sideBySide.MatchString(line) || !strings.HasPrefix(line, "      ") || len(parts) == 0 {
+			parts = append(parts, "")
+		}
+		parts[len(parts)-1] += line
+	}
+	for i := 0; i < len(parts); {
+		n := 0
+		for i+n < len(parts) && sideBySide.MatchString(parts[i+n]) {
+			n++
+		}
+		slices.SortStableFunc(parts[i:i+n], func(a, b string) int {
+			return strings.Compare(sideBySide.FindString(a), sideBySide.FindString(b))
+		})
+		i += max(n, 1)
+	}
+	return strings.Join(parts, "")
+}
+
+// TestCarefulAccount: what is told of a run in which two agents were at work
+// when the program was killed. One had its tool's result and was being
+// answered, the other had just asked.
+func TestCarefulAccount(t *testing.T) {
+	s := newTill(t)
+	b := s.buyer("account")
+	dir := b.project(t)
+	s.account("account").meet = make(chan struct{})
+	s.killed(t, dir, "account", 3, halfSaid)
+	b.process(t, dir, b.errand)
+	if lost := s.settle(t, dir, "account"); lost != 2 {
+		t.Errorf("%d calls were lost", lost)
+	}
+	var got strings.Builder
+	for _, args := range [][]string{{"status"}, {"transcript", "--pretty"}, {"audit"}} {
+		args = slices.Insert(args, 1, errandRun)
+		fmt.Fprintf(&got, "-- espalier %s --\n%s", strings.Join(args, " "), told(espalierIn(t, dir, args...)))
+	}
+	path := filepath.Join("..", "..", "testdata", "records", "interrupted.txt")
+	if *update {
+		write(t, path, got.String())
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
 }

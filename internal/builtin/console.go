@@ -29,13 +29,7 @@ const (
 func (r *Runtime) Console(run journal.RunID, form ConsoleForm, w io.Writer, colour bool, size func() (columns, rows int)) (done func() error, err error) {
 	o := console.Options{
 		Run: run, Source: r.Store, Style: console.Style{Colour: colour, Zone: time.Local},
-		Outline: func(definition string) (*report.Outline, error) {
-			def, err := r.Engine.Definition(context.Background(), definition)
-			if err != nil {
-				return nil, err
-			}
-			return report.NewOutline(def.Program), nil
-		},
+		Outline: r.outline,
 	}
 	var sink report.Sink
 	closing := func() error { return nil }
@@ -85,4 +79,13 @@ func (r *Runtime) Console(run journal.RunID, form ConsoleForm, w io.Writer, colo
 		}
 		return flushed
 	}, nil
+}
+
+// outline is the form of a workflow, by its hash.
+func (r *Runtime) outline(definition string) (*report.Outline, error) {
+	def, err := r.Engine.Definition(context.Background(), definition)
+	if err != nil {
+		return nil, err
+	}
+	return report.NewOutline(def.Program), nil
 }

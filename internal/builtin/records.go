@@ -6,8 +6,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report/console"
 	"github.com/espalier-run/espalier/internal/report/otel"
 	"github.com/espalier-run/espalier/internal/report/transcript"
 )
@@ -42,10 +44,83 @@ func (r *Runtime) Transcript(ctx context.Context, entry journal.Entry, o Transcr
 		in = &growing{r: r, ctx: ctx, file: f, run: entry.ID, stop: o.Stop}
 	}
 	if o.Pretty {
-		return transcript.Pretty(w, transcript.Read(in), transcript.PrettyOptions{Colour: o.Colour})
+		more := &remarks{r: r, ctx: ctx, root: root, run: entry.ID, style: console.Style{Colour: o.Colour}, live: o.Follow}
+		more.progress = console.NewProgress(root, r.outline)
+		err := transcript.Pretty(w, transcript.Read(in), transcript.PrettyOptions{Colour: o.Colour, Remarks: more.until})
+		return errors.Join(err, more.err)
 	}
 	_, err = io.Copy(w, in)
 	return err
+}
+
+// remarks are what the journal knows of a run and a transcript has no event for:
+// who took it over, what was interrupted, asked again, decided and paid.
+type remarks struct {
+	r         *Runtime
+	ctx       context.Context
+	root, run journal.RunID
+	style     console.Style
+	live      bool // the journal grows
+	progress  *console.Progress
+	read      bool
+	next      []remark
+	last      string // what it came to
+	err       error
+}
+
+type remark struct {
+	at   time.Time
+	line string
+}
+
+// besides are the notices that a transcript does not have in its own form.
+var besides = map[console.Event]bool{
+	console.RunClaimed: true, console.StepSkipped: true, console.StepRetrying: true, console.StepLost: true,
+	console.ModelReplied: true, console.ModelRetried: true, console.WaitStarted: true, console.WaitFinished: true,
+	console.Signalled: true, console.Paused: true, console.Continued: true, console.Cancelling: true,
+	console.BudgetRaised: true, console.StateEdited: true, console.Rewound: true, console.InputRefused: true,
+}
+
+// until is the remarks up to a moment; the rest, when it is zero.
+func (m *remarks) until(moment time.Time) []string {
+	if !m.read || m.live {
+		m.load()
+	}
+	var out []string
+	for len(m.next) > 0 && (moment.IsZero() || !m.next[0].at.After(moment)) {
+		out = append(out, m.next[0].line)
+		m.next = m.next[1:]
+	}
+	if moment.IsZero() && m.last != "" {
+		out = append(out, m.last)
+	}
+	return out
+}
+
+func (m *remarks) load() {
+	m.read = true
+	for e, err := range m.r.Store.Events(m.ctx, m.root, m.progress.Seq()) {
+		var told []console.Notice
+		if err == nil {
+			told, err = m.progress.Take(&e)
+		}
+		if err != nil {
+			m.err = err
+			return
+		}
+		for i := range told {
+			n := &told[i]
+			if n.Run != m.run {
+				continue
+			}
+			line := n.Remark(m.style)
+			if n.Event == console.RunFinished {
+				m.last = line
+			} else if besides[n.Event] && line != "" {
+				m.next = append(m.next, remark{n.At.Time, line})
+			}
+		}
+	}
 }
 
 // growing reads a file that another goroutine, or another process, appends to,

@@ -319,24 +319,7 @@ func usedWords(u journal.Usage, l journal.Limits) string {
 	case u.MicroDollars > 0:
 		parts = append(parts, price.Dollars(u.MicroDollars))
 	}
-	return strings.Join(parts, ", ") + lostWords(u.Lost)
-}
-
-// lostWords says how much of what was used is for calls of models whose replies
-// were lost.
-func lostWords(l journal.Lost) string {
-	if l == (journal.Lost{}) {
-		return ""
-	}
-	what := report.Number(l.InputTokens+l.OutputTokens) + " tokens"
-	if l.MicroDollars > 0 {
-		what += " and " + price.Dollars(l.MicroDollars)
-	}
-	whose := "whose reply was lost"
-	if l.ModelCalls != 1 {
-		whose = "whose replies were lost"
-	}
-	return fmt.Sprintf("; of these at most %s for %s %s", what, plural(int(l.ModelCalls), "model call"), whose)
+	return strings.Join(parts, ", ") + report.LostWords(u.Lost)
 }
 
 // indented is a value as people read it, each line with a margin.

@@ -248,7 +248,7 @@ func (a *app) printStep(rec *stepRecord, last bool) {
 		if n.MicroDollars > 0 {
 			parts = append(parts, price.Dollars(n.MicroDollars))
 		}
-		fmt.Fprintf(w, "  used: %s%s\n", strings.Join(parts, ", "), lostWords(n.Lost))
+		fmt.Fprintf(w, "  used: %s%s\n", strings.Join(parts, ", "), report.LostWords(n.Lost))
 	}
 	values := func(title string, list map[string]json.RawMessage) {
 		if len(list) == 0 {

@@ -9,6 +9,9 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/width"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/price"
 )
 
 // Clean makes text harmless for a terminal and fit for one line: what models,
@@ -96,4 +99,20 @@ func Number(n int64) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return sign + text
+}
+
+// LostWords says how much of what was used is for calls of models whose replies
+// never came; "" when there are none.
+func LostWords(l journal.Lost) string {
+	if l == (journal.Lost{}) {
+		return ""
+	}
+	what := Number(l.InputTokens+l.OutputTokens) + " tokens"
+	if l.MicroDollars > 0 {
+		what += " and " + price.Dollars(l.MicroDollars)
+	}
+	if l.ModelCalls == 1 {
+		return fmt.Sprintf("; of these at most %s for a call whose reply never came", what)
+	}
+	return fmt.Sprintf("; of these at most %s for %s calls whose replies never came", what, Number(l.ModelCalls))
 }

@@ -46,6 +46,7 @@ type printer struct {
 	o     PrettyOptions
 	steps []cost
 	total *cost
+	last  time.Time // of the record before
 }
 
 // cost is a line of the table at the end.
@@ -133,6 +134,7 @@ func (p *printer) record(r *Record) {
 	// Members of another type than ours are left out; the file has them.
 	_ = json.Unmarshal(r.Data, &d)
 	colour, text := p.describe(r, &d)
+	p.last = r.Timestamp
 	if text == "" {
 		return
 	}
@@ -250,6 +252,9 @@ func (p *printer) describe(r *Record, d *data) (report.Colour, string) {
 	case RunSuspended:
 		return report.Amber, "suspended, " + d.Waiting
 	case RunResumed:
+		if d.Cause == causeTakenOver && d.Waited == 0 { // nobody had put it to rest
+			return report.Amber, fmt.Sprintf("taken over by another process, %s after the last that is known", report.Duration(r.Timestamp.Sub(p.last)))
+		}
 		return report.Plain, fmt.Sprintf("resumed (%s) after %s", d.Cause, report.Duration(time.Duration(d.Waited)*time.Millisecond))
 	case CheckpointSaved:
 		return report.Dim, fmt.Sprintf("checkpoint %d", d.CheckpointAt)

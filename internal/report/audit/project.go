@@ -558,7 +558,7 @@ func (p *projector) behind(e *journal.Event) error {
 			return nil
 		}
 		return say(RunResumed, func(f *fields) {
-			f.text("cause", "taken_over")
+			f.text("cause", causeTakenOver)
 			f.text("process", x.Owner)
 		})
 	}

@@ -80,27 +80,28 @@ type Notice struct {
 	Millis     int64  `json:"ms,omitempty"` // how long it took
 	Tokens     int64  `json:"tokens,omitempty"`
 	// MicroDollars is what it cost, in millionths of a dollar.
-	MicroDollars int64   `json:"micro_dollars,omitempty"`
-	Steps        int64   `json:"steps,omitempty"`   // of a run: done so far
-	Offline      string  `json:"offline,omitempty"` // simulated or scripted: no real model answered
-	Model        string  `json:"model,omitempty"`
-	Tool         string  `json:"tool,omitempty"`
-	Done         float64 `json:"done,omitempty"`    // of a tool: how far it has come
-	Total        float64 `json:"total,omitempty"`   // of how much; 0 is not known
-	Script       string  `json:"script,omitempty"`  // a file of the project
-	Command      string  `json:"command,omitempty"` // that runs it
-	Attempt      int     `json:"attempt,omitempty"` // the one to come, from 1
-	Attempts     int     `json:"attempts,omitempty"`
-	For          string  `json:"for,omitempty"`  // what is waited for
-	Step         string  `json:"step,omitempty"` // as approve, reject, --decide and --from take it
-	Signal       string  `json:"signal,omitempty"`
-	Budget       string  `json:"budget,omitempty"`
-	To           int64   `json:"to,omitempty"` // the new limit
-	Due          Time    `json:"due,omitzero"`
-	By           string  `json:"by,omitempty"`      // the user of the machine
-	Claimed      string  `json:"claimed,omitempty"` // whom they claim to be
-	Note         string  `json:"note,omitempty"`
-	Variable     string  `json:"variable,omitempty"`
+	MicroDollars int64        `json:"micro_dollars,omitempty"`
+	Steps        int64        `json:"steps,omitempty"`   // of a run: done so far
+	Lost         journal.Lost `json:"lost,omitzero"`     // of what a run used: for replies that never came
+	Offline      string       `json:"offline,omitempty"` // simulated or scripted: no real model answered
+	Model        string       `json:"model,omitempty"`
+	Tool         string       `json:"tool,omitempty"`
+	Done         float64      `json:"done,omitempty"`    // of a tool: how far it has come
+	Total        float64      `json:"total,omitempty"`   // of how much; 0 is not known
+	Script       string       `json:"script,omitempty"`  // a file of the project
+	Command      string       `json:"command,omitempty"` // that runs it
+	Attempt      int          `json:"attempt,omitempty"` // the one to come, from 1
+	Attempts     int          `json:"attempts,omitempty"`
+	For          string       `json:"for,omitempty"`  // what is waited for
+	Step         string       `json:"step,omitempty"` // as approve, reject, --decide and --from take it
+	Signal       string       `json:"signal,omitempty"`
+	Budget       string       `json:"budget,omitempty"`
+	To           int64        `json:"to,omitempty"` // the new limit
+	Due          Time         `json:"due,omitzero"`
+	By           string       `json:"by,omitempty"`      // the user of the machine
+	Claimed      string       `json:"claimed,omitempty"` // whom they claim to be
+	Note         string       `json:"note,omitempty"`
+	Variable     string       `json:"variable,omitempty"`
 	// From is another run, which this one goes on from at Step.
 	From journal.RunID `json:"from,omitempty"`
 
@@ -160,12 +161,28 @@ func (s *Style) moment(t, told Time) string {
 	return t.In(zone).Format(day + " 15:04")
 }
 
-// Line is the notice on one line, "" when it is not worth one.
-func (n *Notice) Line(s Style) string {
+// Remark is the notice on one line among those of a transcript, which tells
+// more of what models said than Line does.
+func (n *Notice) Remark(s Style) string {
+	if n.Event == ModelReplied {
+		text := n.Model + " answered: " + tokens(n.Tokens)
+		if n.MicroDollars > 0 {
+			text += ", " + price.Dollars(n.MicroDollars)
+		}
+		if n.Offline != "" {
+			text += ", " + n.Offline
+		}
+		return s.line(n, text, report.Dim)
+	}
 	text, colour := n.text(&s)
-	if text == "" || n.quiet {
+	if text == "" {
 		return ""
 	}
+	return s.line(n, text, colour)
+}
+
+// line puts the parts of a line together.
+func (s *Style) line(n *Notice, text string, colour report.Colour) string {
 	place := report.Clean(n.place)
 	text = report.Clean(text)
 	clock := s.clock(n.At)
@@ -173,6 +190,15 @@ func (n *Notice) Line(s Style) string {
 		text = report.Shorten(text, max(s.Width-len(clock)-report.Width(place)-4, 10))
 	}
 	return s.paint(report.Dim, clock) + "  " + s.paint(report.KindColour(n.Kind), place) + "  " + s.paint(colour, text)
+}
+
+// Line is the notice on one line, "" when it is not worth one.
+func (n *Notice) Line(s Style) string {
+	text, colour := n.text(&s)
+	if text == "" || n.quiet {
+		return ""
+	}
+	return s.line(n, text, colour)
 }
 
 func (n *Notice) text(s *Style) (string, report.Colour) {
@@ -369,7 +395,7 @@ func (n *Notice) finished() (string, report.Colour) {
 	if n.Offline != "" {
 		parts = append(parts, n.Offline)
 	}
-	sums := strings.Join(parts, ", ")
+	sums := strings.Join(parts, ", ") + report.LostWords(n.Lost)
 	switch n.Outcome {
 	case report.OutcomeOK:
 		return "finished in " + sums, report.Green

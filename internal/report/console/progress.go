@@ -179,7 +179,7 @@ func (p *Progress) moment(e *journal.Event, m *report.Moment) {
 		n.result(m.Value)
 		if m.Run.Parent == "" {
 			used := p.ledger().Used
-			n.Steps, n.Tokens, n.MicroDollars, n.Offline = used.Steps, total(used), used.MicroDollars, p.offline
+			n.Steps, n.Tokens, n.MicroDollars, n.Lost, n.Offline = used.Steps, total(used), used.MicroDollars, used.Lost, p.offline
 			if x, ok := e.Fact.(journal.RunFinished); ok {
 				n.Reason, n.Status = x.Reason, x.Status
 			}
@@ -263,7 +263,7 @@ func (p *Progress) note(e *journal.Event, x *journal.TaskNoted) {
 			return
 		}
 		n := p.tell(e, ModelReplied, a.step)
-		n.Model, n.Offline, n.Tokens = r.Model, r.Offline, total(x.Usage)
+		n.Model, n.Offline, n.Tokens, n.MicroDollars = r.Model, r.Offline, total(x.Usage), x.Usage.MicroDollars
 		if r.Offline != "" {
 			a.offline, p.offline = r.Offline, r.Offline
 		}

@@ -20,6 +20,10 @@ import (
 type PrettyOptions struct {
 	Colour bool
 	Zone   *time.Location // of the times; nil is UTC
+	// Remarks are lines of whoever knows more than a transcript has events for:
+	// those up to a moment that were not asked for before, and at the end, when
+	// the moment is zero, the rest. Nil knows nothing.
+	Remarks func(until time.Time) []string
 	// Full prints texts and values whole; otherwise only their beginning.
 	Full bool
 }
@@ -45,9 +49,13 @@ func Pretty(w io.Writer, events iter.Seq2[Event, error], o PrettyOptions) error 
 			p.w.Flush()
 			return err
 		default:
+			if !e.Timestamp.IsZero() {
+				p.remarks(e.Timestamp)
+			}
 			p.event(&e)
 		}
 	}
+	p.remarks(time.Time{})
 	return p.w.Flush()
 }
 
@@ -73,6 +81,15 @@ func (p *printer) took(e *Event) (time.Duration, bool) {
 	at, ok := p.began[key]
 	delete(p.began, key)
 	return e.Timestamp.Sub(at), ok && !at.IsZero() && !e.Timestamp.IsZero()
+}
+
+func (p *printer) remarks(until time.Time) {
+	if p.o.Remarks == nil {
+		return
+	}
+	for _, line := range p.o.Remarks(until) {
+		p.w.WriteString(line + "\n")
+	}
 }
 
 func (p *printer) event(e *Event) {
