@@ -83,7 +83,7 @@ var lines = []line{
 	},
 	{
 		scenario: "waiting", what: "100,000 waiting runs, heap of each", level: full, figure: "heap", target: 100, unit: "bytes",
-		costs: "what the transcript keeps in memory of the runs that were last at work",
+		costs: "what the records keep in memory of the runs that were last at work",
 		said:  func(f figures) string { return fmt.Sprintf("%.0f goroutines", f["goroutines"]) },
 	},
 	{

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"slices"
 	"strconv"
@@ -339,9 +340,12 @@ func measureWaiting(dir string) (figures, error) {
 	return f, shut(r)
 }
 
+// heapSize is what is in use. Memory that is free goes back to the system at
+// once: by itself the runtime takes its time over that, and some of the
+// processor's, which would be taken for the cost of waiting.
 func heapSize() uint64 {
 	runtime.GC()
-	runtime.GC()
+	debug.FreeOSMemory()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc

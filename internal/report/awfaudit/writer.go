@@ -156,6 +156,9 @@ func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) erro
 func (w *Writer) Idle(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(w.roots) > 0 { // runs may wait for months; what they are can be read again
+		w.roots = map[journal.RunID]bool{}
+	}
 	return w.settle()
 }
 

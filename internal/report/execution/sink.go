@@ -220,7 +220,9 @@ func (w *Writer) Idle(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	err := w.settle(ctx)
-	clear(w.runs)
+	if len(w.runs) > 0 { // a map that was only cleared would keep its size
+		w.runs = map[journal.RunID]*record{}
+	}
 	return err
 }
 
