@@ -429,3 +429,50 @@ func TestNoTelemetry(t *testing.T) {
 		})
 	}
 }
+
+// TestInterruptEndsTelemetry: a run is over, and the program only waits for a
+// collector that does not answer. An interrupt ends that, and nothing is lost.
+func TestInterruptEndsTelemetry(t *testing.T) {
+	c := reporttest.NewCollector(t)
+	asked := make(chan struct{}, 1)
+	c.Answer = func(r *http.Request, _ http.Header) int {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		<-r.Context().Done() // until the program is gone
+		return http.StatusServiceUnavailable
+	}
+	s := telling()
+	dir := s.project(t)
+	espalier := func(env string, args ...string) *exec.Cmd {
+		cmd := exec.Command("espalier", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit, "OTEL_BSP_SCHEDULE_DELAY=60000", env)
+		return cmd
+	}
+	cmd := espalier("OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL, "run", "sending.md", "--script", "telling.script.yaml", "--run-id", errandRun)
+	var out strings.Builder
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // how it ended is looked at below
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(out.String(), "PRIVATE") {
+		t.Errorf("exit code %d; before that it printed %q", code, out.String())
+	}
+	if raw, err := espalier("OTEL_SDK_DISABLED=true", "audit", "verify", errandRun).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, raw)
+	}
+	whole := reporttest.NewCollector(t)
+	if raw, err := espalier("OTEL_EXPORTER_OTLP_ENDPOINT="+whole.URL, "run", "sending.md", "--script", "telling.script.yaml").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, raw)
+	}
+	if n := len(whole.Spans()); n != 8 {
+		t.Errorf("two runs have %d spans", n)
+	}
+}

@@ -619,12 +619,16 @@ on from where it stands with the next "espalier work" or "espalier resume".`,
 			case <-a.stops():
 			}
 			cancel()
-			now := make(chan struct{})
+			now, parked := make(chan struct{}), make(chan struct{})
 			go func() {
-				<-a.stops()
-				close(now)
+				select {
+				case <-a.stops():
+					close(now)
+				case <-parked: // from here on an interrupt ends the program
+				}
 			}()
 			r.Engine.Close(now)
+			close(parked)
 			return &failure{code: exitInterrupted, message: "stopped; the runs go on with the next \"espalier work\""}
 		},
 	}

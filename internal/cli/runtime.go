@@ -253,8 +253,11 @@ func (a *app) drive(r *builtin.Runtime, id journal.RunID, begin func(ctx context
 	a.note("\nStopping. What is being done is finished first; interrupt again to stop it now.")
 	now := make(chan struct{})
 	go func() {
-		<-a.stops()
-		close(now)
+		select {
+		case <-a.stops():
+			close(now)
+		case <-rested: // from here on an interrupt ends the program
+		}
 	}()
 	r.Engine.Close(now)
 	<-rested

@@ -67,6 +67,7 @@ type Exporter struct {
 	told     time.Time // when metrics were last delivered
 	failures int       // in a row
 	rest     time.Duration
+	broken   error // of a run of which there are no spans
 	summary  Summary
 }
 
@@ -228,11 +229,14 @@ func (x *Exporter) await() bool {
 func (x *Exporter) deliver(last bool) {
 	var failed error
 	for failed == nil {
-		x.fill()
+		failed = x.fill()
 		if len(x.pending) == 0 {
 			break
 		}
-		failed = x.sendSpans()
+		failed = cmp.Or(x.sendSpans(), failed)
+	}
+	if failed == nil {
+		x.summary.Unreadable = x.broken
 	}
 	if x.metrics != nil && x.measured && (last || x.o.Now().Sub(x.told) >= x.o.Settings.Interval) {
 		failed = cmp.Or(failed, x.sendMetrics())
@@ -250,27 +254,44 @@ func (x *Exporter) deliver(last bool) {
 	}
 }
 
-// fill reads runs until enough spans wait.
-func (x *Exporter) fill() {
+// fill reads runs until enough spans wait. An error says that the journal
+// cannot be read now.
+func (x *Exporter) fill() (failed error) {
 	x.mu.Lock()
 	news := x.news
 	x.news = map[journal.RunID]journal.Seq{}
 	x.mu.Unlock()
 	for _, run := range sorted(news) {
-		if len(x.pending) >= x.o.Settings.Queue || x.ctx.Err() != nil {
+		if len(x.pending) >= x.o.Settings.Queue || x.ctx.Err() != nil || failed != nil {
 			x.again(run, news[run])
 			continue
 		}
 		whole, err := x.read(run)
+		var broken *brokenError
 		switch {
-		case err != nil && x.ctx.Err() == nil:
-			x.summary.Unreadable = err
+		case errors.Is(err, journal.ErrUnknownRun): // somebody has deleted it
 			x.forget(run)
+		case errors.As(err, &broken):
+			x.summary.Unreadable, x.broken = err, err
+			x.forget(run)
+		case err != nil && x.ctx.Err() == nil:
+			failed, x.summary.Unreadable = err, err
+			x.again(run, news[run])
 		case !whole:
 			x.again(run, news[run])
 		}
 	}
+	return failed
 }
+
+// brokenError is a run of which no spans can be made.
+type brokenError struct {
+	run journal.RunID
+	error
+}
+
+func (e *brokenError) Error() string { return fmt.Sprintf("run %s: %v", e.run, e.error) }
+func (e *brokenError) Unwrap() error { return e.error }
 
 // again has a run read later.
 func (x *Exporter) again(run journal.RunID, last journal.Seq) {
@@ -308,7 +329,7 @@ func (x *Exporter) read(run journal.RunID) (whole bool, err error) {
 		}
 		out = Yield{Spans: out.Spans[:0], Points: out.Points[:0]}
 		if err := s.tracer.Take(&e, &out); err != nil {
-			return false, fmt.Errorf("run %s: %w", run, err)
+			return false, &brokenError{run, err}
 		}
 		s.seq = e.Seq
 		if _, over := e.Fact.(journal.RunFinished); over {

@@ -164,6 +164,8 @@ func place(f journal.Fact) (journal.Place, bool) {
 		return x.Place, true
 	case journal.GateDecided:
 		return x.Place, true
+	case journal.StepLeft:
+		return x.Place, true
 	}
 	return journal.Place{}, false
 }

@@ -1,0 +1,369 @@
+package otel_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report/otel"
+	"github.com/espalier-run/espalier/internal/report/reporttest"
+)
+
+// spansOf is how many spans a recording has.
+func spansOf(t *testing.T, r *reporttest.Recording) int { return len(export(t, r, nil, nil).Spans()) }
+
+// TestACollectorThatHangs: nobody waits for it longer than they want to.
+func TestACollectorThatHangs(t *testing.T) {
+	hangs := make(chan struct{})
+	c := reporttest.NewCollector(t)
+	t.Cleanup(func() { close(hangs) }) // before the server, which waits for it
+	asked := make(chan struct{}, 100)
+	c.Answer = func(r *http.Request, _ http.Header) int {
+		asked <- struct{}{}
+		select {
+		case <-hangs:
+		case <-r.Context().Done():
+		}
+		return http.StatusServiceUnavailable
+	}
+	r := reporttest.Recorded(t, "agent-with-tools")
+	l := newLife(t, t.TempDir(), r.Program, variables{"OTEL_BSP_SCHEDULE_DELAY": "1"}.at(c), nil)
+	l.sees(r.Appends)
+	<-asked // it is in the middle of a request
+	s := l.Close(time.Millisecond)
+	if s.Waiting != spansOf(t, r) || !s.Measured || s.Trouble == "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestACollectorThatRefuses: what it does not want is not sent again, and the
+// rest goes on.
+func TestACollectorThatRefuses(t *testing.T) {
+	c := reporttest.NewCollector(t)
+	n := 0
+	c.Answer = func(r *http.Request, _ http.Header) int {
+		if n++; n == 2 {
+			return http.StatusBadRequest
+		}
+		return http.StatusOK
+	}
+	r := reporttest.Recorded(t, "agent-with-tools")
+	dir := t.TempDir()
+	l := newLife(t, dir, r.Program, variables{"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "1"}.at(c), nil)
+	l.sees(r.Appends)
+	s := l.Close(time.Minute)
+	if want := spansOf(t, r); s.Refused != 1 || s.Waiting != 0 || s.Delivered != want-1 || len(c.Spans()) != want-1 || !strings.Contains(s.Trouble, "400") {
+		t.Errorf("%+v, %d spans", s, len(c.Spans()))
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "owed", "*")); len(left) > 0 {
+		t.Errorf("it is still owed: %q", left)
+	}
+}
+
+// TestACollectorThatTakesSome says so in its answer.
+func TestACollectorThatTakesSome(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Write([]byte{0x0a, 0x02, 0x08, 0x03}) // three were rejected
+	}))
+	defer server.Close()
+	r := reporttest.Recorded(t, "linear")
+	l := newLife(t, t.TempDir(), r.Program, variables{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": server.URL}, nil)
+	l.sees(r.Appends)
+	if s := l.Close(time.Minute); s.Refused != 3 || s.Delivered != spansOf(t, r)-3 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestACollectorThatSendsElsewhere: keys in headers go where somebody has said
+// that they go, and nowhere else.
+func TestACollectorThatSendsElsewhere(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it went there") }))
+	defer other.Close()
+	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer server.Close()
+	r := reporttest.Recorded(t, "linear")
+	l := newLife(t, t.TempDir(), r.Program, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_EXPORTER_OTLP_HEADERS": "authorization=k3y"}, nil)
+	l.sees(r.Appends)
+	if s := l.Close(time.Minute); s.Waiting == 0 || !strings.Contains(s.Trouble, "307") {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestItIsTriedAgain, while the process lives.
+func TestItIsTriedAgain(t *testing.T) {
+	c := reporttest.NewCollector(t)
+	var mu sync.Mutex
+	down, arrived := true, make(chan struct{}, 100)
+	c.Answer = func(r *http.Request, _ http.Header) int {
+		mu.Lock()
+		defer mu.Unlock()
+		if down {
+			down = false
+			return http.StatusBadGateway
+		}
+		arrived <- struct{}{}
+		return http.StatusOK
+	}
+	r := reporttest.Recorded(t, "linear")
+	l := newLife(t, t.TempDir(), r.Program, variables{"OTEL_BSP_SCHEDULE_DELAY": "1", "OTEL_METRICS_EXPORTER": "none"}.at(c), nil)
+	l.sees(r.Appends)
+	<-arrived
+	if s := l.Close(time.Minute); s.Waiting+s.Refused > 0 || s.Delivered != spansOf(t, r) {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestTheJournalIsTheQueue: with room for two spans, everything is delivered.
+func TestTheJournalIsTheQueue(t *testing.T) {
+	for _, r := range reporttest.All(t) {
+		env := variables{"OTEL_BSP_MAX_QUEUE_SIZE": "2", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "1"}
+		if got, want := export(t, r, env, nil).Spans(), export(t, r, nil, nil).Spans(); reporttest.Tree(got, tell) != reporttest.Tree(want, tell) {
+			t.Errorf("%s: %d spans, not %d", r.Name, len(got), len(want))
+		}
+	}
+}
+
+// TestTwoProcesses that work on a run in turn deliver every span once, also
+// when both are there all the time.
+func TestTwoProcesses(t *testing.T) {
+	r := reporttest.Recorded(t, "gate-approved")
+	c := reporttest.NewCollector(t)
+	arrived := make(chan struct{}, 100)
+	c.Answer = func(r *http.Request, _ http.Header) int { arrived <- struct{}{}; return http.StatusOK }
+	dir := t.TempDir()
+	env := variables{"OTEL_BSP_SCHEDULE_DELAY": "1", "OTEL_METRICS_EXPORTER": "none"}.at(c)
+	begins := func(name journal.Owner) *life {
+		return newLife(t, dir, r.Program, env, func(o *otel.Options) {
+			o.Process, o.Gone = name, func(journal.Owner) bool { return false }
+		})
+	}
+	processes := []*life{begins("a"), begins("b")}
+	for i, a := range r.Appends {
+		p := processes[i%2]
+		p.shelf.Appends = r.Appends[:i+1]
+		p.Appended(a.Run, a.Events[len(a.Events)-1].Seq)
+		ends := false
+		for _, e := range a.Events {
+			switch e.Fact.(type) {
+			case journal.TaskEnded, journal.GateDecided:
+				ends = true
+			}
+		}
+		if ends {
+			<-arrived
+			awaitCursor(t, dir, a.Run, a.Events[len(a.Events)-1].Seq, i == len(r.Appends)-1)
+		}
+	}
+	for _, p := range processes {
+		if s := p.Close(time.Minute); s.Waiting > 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+	want := export(t, r, nil, nil)
+	if got := reporttest.Tree(c.Spans(), tell); got != reporttest.Tree(want.Spans(), tell) {
+		t.Errorf("%s", got)
+	}
+}
+
+// awaitCursor waits until it is noted that something has been delivered.
+func awaitCursor(t *testing.T, dir string, run journal.RunID, seq journal.Seq, over bool) {
+	t.Helper()
+	for t.Context().Err() == nil {
+		raw, err := os.ReadFile(filepath.Join(dir, string(run)))
+		var c struct{ Spans journal.Seq }
+		if over && errors.Is(err, os.ErrNotExist) || err == nil && json.Unmarshal(raw, &c) == nil && c.Spans >= seq {
+			return
+		}
+	}
+}
+
+// TestOneThatIsGone leaves its debts to the next; one that lives does not.
+func TestOneThatIsGone(t *testing.T) {
+	r := reporttest.Recorded(t, "linear")
+	for _, gone := range []bool{true, false} {
+		dir := t.TempDir()
+		dead := newLife(t, dir, r.Program, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, nil)
+		dead.sees(r.Appends)
+		if s := dead.Close(time.Minute); s.Waiting == 0 {
+			t.Errorf("%+v", s)
+		}
+		c := reporttest.NewCollector(t)
+		next := newLife(t, dir, r.Program, variables{}.at(c), func(o *otel.Options) {
+			o.Process, o.Gone = "next", func(journal.Owner) bool { return gone }
+		})
+		next.shelf.Appends = append(renamed(r.Appends, "22222222-2222-4222-8222-222222222222"), r.Appends...)
+		next.Appended("22222222-2222-4222-8222-222222222222", 100)
+		if s := next.Close(time.Minute); s.Waiting > 0 {
+			t.Errorf("%+v", s)
+		}
+		traces := map[string]bool{}
+		for _, s := range c.Spans() {
+			traces[fmt.Sprintf("%x", s.TraceId[:2])] = true
+		}
+		if len(traces) != map[bool]int{true: 2, false: 1}[gone] {
+			t.Errorf("gone %t: traces %v", gone, traces)
+		}
+	}
+}
+
+func renamed(appends []journal.Appended, run journal.RunID) []journal.Appended {
+	out := make([]journal.Appended, len(appends))
+	for i, a := range appends {
+		a.Run = run
+		out[i] = a
+	}
+	return out
+}
+
+// failing is a journal that cannot be read.
+type failing struct{ err error }
+
+func (f failing) Events(context.Context, journal.RunID, journal.Seq) iter.Seq2[journal.Event, error] {
+	return func(yield func(journal.Event, error) bool) { yield(journal.Event{}, f.err) }
+}
+
+// TestAJournalThatCannotBeRead is said once, unless the run was deleted.
+func TestAJournalThatCannotBeRead(t *testing.T) {
+	c := reporttest.NewCollector(t)
+	for _, err := range []error{journal.ErrUnknownRun, journal.ErrBusy} {
+		l := newLife(t, t.TempDir(), &ir.Program{}, variables{}.at(c), func(o *otel.Options) { o.Source = failing{err} })
+		l.Appended("run", 3)
+		s := l.Close(time.Minute)
+		if want := !errors.Is(err, journal.ErrUnknownRun); (s.Unreadable != nil) != want {
+			t.Errorf("%v: %+v", err, s)
+		}
+	}
+	// A definition that is lost: there are no spans of this run, but of others.
+	r := reporttest.Recorded(t, "linear")
+	l := newLife(t, t.TempDir(), r.Program, variables{}.at(c), func(o *otel.Options) {
+		o.Program = func(context.Context, string) (*ir.Program, error) { return nil, errors.New("it is lost") }
+	})
+	l.sees(r.Appends)
+	if s := l.Close(time.Minute); s.Unreadable == nil || s.Waiting > 0 || len(c.Spans()) > 0 {
+		t.Errorf("%+v, %d spans", s, len(c.Spans()))
+	}
+}
+
+// TestNothingToDo costs nothing: no goroutine, no file, no request.
+func TestNothingToDo(t *testing.T) {
+	dir := t.TempDir()
+	l := newLife(t, dir, &ir.Program{}, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, nil)
+	if s := l.Close(time.Minute); s.Waiting > 0 || s.Trouble != "" {
+		t.Errorf("%+v", s)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v %v", left, err)
+	}
+	l.Appended("run", 1) // after the end
+}
+
+// TestForget: of a deleted run nothing is kept.
+func TestForget(t *testing.T) {
+	dir := t.TempDir()
+	r := reporttest.Recorded(t, "waiting")
+	c := reporttest.NewCollector(t)
+	l := newLife(t, dir, r.Program, variables{}.at(c), nil)
+	l.sees(r.Appends)
+	l.Close(time.Minute)
+	if _, err := os.Stat(filepath.Join(dir, string(reporttest.Run))); err != nil {
+		t.Errorf("a run that waits has no cursor: %v", err)
+	}
+	otel.Forget(dir, reporttest.Run)
+	if left, _ := filepath.Glob(filepath.Join(dir, "*-*")); len(left) > 0 {
+		t.Errorf("%q", left)
+	}
+	otel.Forget(dir, "../../x") // no run has such a name, and nothing is removed elsewhere
+}
+
+// content is the environment of somebody who wants to see what was said.
+var content = variables{"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true", "OTEL_METRICS_EXPORTER": "none"}
+
+// TestContent: prompts, replies, arguments and results are told when somebody
+// asks for them, in the form of the conventions.
+func TestContent(t *testing.T) {
+	for _, name := range []string{"agent-with-tools", "observed"} {
+		c := export(t, reporttest.Recorded(t, name), content, nil)
+		golden(t, filepath.Join("testdata", "content", name+".txt"), []byte(reporttest.Tree(c.Spans(), tell)))
+	}
+}
+
+// TestContentIsRedacted: what looks like a secret is hidden whatever the
+// workflow says, before a text is cut.
+func TestContentIsRedacted(t *testing.T) {
+	r := reporttest.Recorded(t, "agent-with-tools")
+	const key = "AKIAIOSFODNN7EXAMPLE"
+	for i := range r.Appends {
+		for j := range r.Appends[i].Events {
+			e := &r.Appends[i].Events[j]
+			if x, ok := e.Fact.(journal.TaskNoted); ok {
+				x.Data = json.RawMessage(strings.NewReplacer("Find out.", "Find "+key, "I should search.", "I use "+key, `"n":[1`, `"`+key+`":[1`, "hits", key, "exit code 1", key, "careful", key).Replace(string(x.Data)))
+				e.Fact = x
+			}
+		}
+	}
+	for _, limit := range []string{"", "30"} {
+		env := variables{"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": limit}
+		for k, v := range content {
+			env[k] = v
+		}
+		text := export(t, r, env, nil).Text()
+		for n := len(key); n > 8; n-- {
+			if strings.Contains(text, key[:n]) {
+				t.Errorf("limit %q: it tells %s", limit, key[:n])
+				break
+			}
+		}
+		if !strings.Contains(text, "[redacted aws_key]") {
+			t.Errorf("limit %q: it does not tell that something is hidden", limit)
+		}
+		if cut := strings.Contains(text, "…"); cut != (limit != "") {
+			t.Errorf("limit %q: cut %t", limit, cut)
+		}
+	}
+}
+
+// TestLatestConventions: names change with the generation that is asked for.
+func TestLatestConventions(t *testing.T) {
+	r := reporttest.Recorded(t, "agent-with-tools")
+	c := export(t, r, variables{"OTEL_SEMCONV_STABILITY_OPT_IN": "http, gen_ai_latest_experimental"}, nil)
+	golden(t, filepath.Join("testdata", "latest", "agent-with-tools.txt"), []byte(metrics(c.Metrics())))
+}
+
+// TestOrigin: a run that goes on from a step of another is linked with it.
+func TestOrigin(t *testing.T) {
+	r := reporttest.Recorded(t, "linear")
+	started := r.Appends[0].Events[0].Fact.(journal.RunStarted)
+	started.From = &journal.Origin{Run: "22222222-2222-4222-8222-222222222222", Step: "greet"}
+	r.Appends[0].Events[0].Fact = started
+	for _, s := range export(t, r, nil, nil).Spans() {
+		if len(s.ParentSpanId) > 0 {
+			continue
+		}
+		want := otel.SpanOf("22222222-2222-4222-8222-222222222222", "22222222-2222-4222-8222-222222222222")
+		if len(s.Links) != 1 || fmt.Sprintf("%x", s.Links[0].TraceId) != "22222222222242228222222222222222" || string(s.Links[0].SpanId) != string(want[:]) {
+			t.Errorf("%v", s.Links)
+		}
+	}
+}
+
+// TestSampledRuns: a share of the traces is exported, the same ones by every
+// process; what is measured is measured of all.
+func TestSampledRuns(t *testing.T) {
+	r := reporttest.Recorded(t, "linear")
+	c := export(t, r, variables{"OTEL_TRACES_SAMPLER": "always_off"}, nil)
+	if len(c.Spans()) > 0 || !strings.Contains(metrics(c.Metrics()), "espalier.runs") {
+		t.Errorf("%d spans\n%s", len(c.Spans()), metrics(c.Metrics()))
+	}
+}
