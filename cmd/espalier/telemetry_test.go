@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -440,7 +441,8 @@ func TestInterruptEndsTelemetry(t *testing.T) {
 		case asked <- struct{}{}:
 		default:
 		}
-		<-r.Context().Done() // until the program is gone
+		io.Copy(io.Discard, r.Body) // only then it is seen that somebody has gone
+		<-r.Context().Done()
 		return http.StatusServiceUnavailable
 	}
 	s := telling()
