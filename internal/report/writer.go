@@ -124,6 +124,10 @@ type Writer struct {
 	dirty    []*stream // those with lines that are not on disk yet
 	gathered int       // bytes of these lines
 	spare    []lines   // buffers that no file uses now
+
+	// Of many appends: where the last one of a run is, and which follows one.
+	last map[journal.RunID]int32
+	next []int32
 }
 
 // What is kept in memory at most. More runs than that at the same time are
@@ -133,7 +137,7 @@ const (
 	maxResting  = 256 // of runs that nothing has happened in since the last tidying
 	maxOpen     = 1200
 	maxPending  = 256 << 10 // bytes of lines of one run that are not on disk yet
-	maxGathered = 4 << 20   // of all runs
+	maxGathered = 128 << 10 // of all runs; no more than a processor has at hand
 	maxSpare    = 2048
 	maxOutlines = 64
 )
@@ -164,7 +168,7 @@ func NewWriter(o WriterOptions) *Writer {
 	}
 	return &Writer{
 		o: o, runs: map[journal.RunID]*stream{}, open: map[*file]struct{}{},
-		outlines: map[string]*Outline{}, behind: map[journal.RunID]debt{},
+		outlines: map[string]*Outline{}, behind: map[journal.RunID]debt{}, last: map[journal.RunID]int32{},
 	}
 }
 
@@ -192,14 +196,16 @@ func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
 
 // RecordAll writes the lines of many appends, those of each file together.
 func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) error {
+	if len(appends) == 0 {
+		return nil
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var t trouble
 	if now := w.o.Now(); now.Sub(w.tidied) >= time.Second {
 		t.add(w.tidy(ctx, now))
 	}
-	for i := range appends {
-		a := &appends[i]
+	w.byRun(appends, func(a *journal.Appended) {
 		s, since := w.runs[a.Run], a.Pos
 		if s != nil && len(s.dirty) > 0 {
 			since = s.since
@@ -207,13 +213,42 @@ func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) erro
 		if err := w.record(ctx, s, a); err != nil {
 			t.add(w.fellBehind(a.Run, since, err))
 		}
-		w.pos = max(w.pos, a.Pos)
+	}, func() {
 		if w.gathered >= maxGathered {
 			t.add(w.settle(ctx))
 		}
-	}
+	})
 	t.add(w.settle(ctx))
+	w.pos = max(w.pos, appends[len(appends)-1].Pos)
 	return t.err()
+}
+
+// byRun visits the appends of one run after those of another: what a run needs
+// lies together in memory, and so do its lines. done is called after each run.
+func (w *Writer) byRun(appends []journal.Appended, visit func(*journal.Appended), done func()) {
+	if len(appends) == 1 {
+		visit(&appends[0])
+		done()
+		return
+	}
+	clear(w.last)
+	w.next = append(w.next[:0], make([]int32, len(appends))...)
+	heads := make([]int32, 0, len(appends))
+	for i := range appends {
+		if before, more := w.last[appends[i].Run]; more {
+			w.next[before] = int32(i)
+		} else {
+			heads = append(heads, int32(i))
+		}
+		w.last[appends[i].Run] = int32(i)
+	}
+	for _, i := range heads {
+		for visit(&appends[i]); w.next[i] > 0; {
+			i = w.next[i]
+			visit(&appends[i])
+		}
+		done()
+	}
 }
 
 // debt is what the record of a run lacks.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/canonical"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/redact"
 )
 
@@ -29,13 +30,14 @@ type fields struct {
 	rules    *redact.Rules
 	list     []field
 	values   []byte // canonical JSON, one after the other
+	foreign  bool   // the names are not our own words, and may need escapes
 	redacted bool
 }
 
 // field is a member; its value lies among the values.
 type field struct {
 	name     string
-	from, to int
+	from, to int32
 }
 
 // reset makes room for the next record.
@@ -48,7 +50,7 @@ func (f *fields) reset(rules *redact.Rules) {
 
 // add takes the values back with another one at their end.
 func (f *fields) add(name string, values []byte) {
-	f.list = append(f.list, field{name, len(f.values), len(values)})
+	f.list = append(f.list, field{name, int32(len(f.values)), int32(len(values))})
 	f.values = values
 }
 
@@ -145,7 +147,7 @@ func (f *fields) value(name string, raw json.RawMessage, most int) {
 
 // contents is an object of contents.
 func (f *fields) contents(name string, all map[string]json.RawMessage, most int) {
-	inner := fields{rules: f.rules}
+	inner := fields{rules: f.rules, foreign: true}
 	for key, raw := range all {
 		inner.value(key, raw, most)
 	}
@@ -246,26 +248,17 @@ func (f *fields) append(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = canonical.AppendString(b, one.name)
-		b = append(b, ':')
+		if f.foreign {
+			b = canonical.AppendString(b, one.name)
+			b = append(b, ':')
+		} else {
+			b = append(b, '"')
+			b = append(b, one.name...)
+			b = append(b, `":`...)
+		}
 		b = append(b, f.values[one.from:one.to]...)
 	}
 	return append(b, '}')
-}
-
-const timestamp = "2006-01-02T15:04:05.000Z07:00"
-
-// clock writes times. Neighbouring records often have the same one.
-type clock struct {
-	at   journal.Millis
-	text []byte
-}
-
-func (c *clock) append(b []byte, at journal.Millis) []byte {
-	if c.text == nil || at != c.at {
-		c.at, c.text = at, at.Time().AppendFormat(c.text[:0], timestamp)
-	}
-	return append(b, c.text...)
 }
 
 // chain is what the records of a file share, and how far they are. What is not
@@ -297,15 +290,16 @@ func newChain(run, parent, trace journal.RunID) *chain {
 }
 
 // append writes the next record, without a line feed.
-func (c *chain) append(b []byte, event, step string, at journal.Millis, t *clock, data *fields) []byte {
+func (c *chain) append(b []byte, event, step string, at journal.Millis, data *fields) []byte {
 	if data.redacted {
 		data.flag("redacted", true)
 	}
 	start := len(b)
 	b = append(b, `{"data":`...)
 	b = data.append(b)
-	b = append(b, `,"event":`...)
-	b = canonical.AppendString(b, event)
+	b = append(b, `,"event":"`...)
+	b = append(b, event...) // our own word
+	b = append(b, '"')
 	b = append(b, c.before...)
 	b = append(b, c.prev[:]...)
 	b = append(b, c.middle...)
@@ -316,7 +310,7 @@ func (c *chain) append(b []byte, event, step string, at journal.Millis, t *clock
 		b = canonical.AppendString(b, step)
 	}
 	b = append(b, `,"timestamp":"`...)
-	b = t.append(b, at)
+	b = report.AppendTime(b, at)
 	b = append(b, c.after...)
 	sum := sha256.Sum256(b[start:])
 	hex.Encode(c.prev[:], sum[:])

@@ -13,7 +13,7 @@ const (
 	person  = "person"
 	agent   = "agent"
 	program = "program"
-	byClock = "clock"
+	clock   = "clock"
 )
 
 // gateOpened tells that somebody is asked, and exactly what they are shown.
@@ -30,7 +30,7 @@ func (p *projector) gateOpened(e *journal.Event, step *report.Step, x *journal.G
 		}
 		f.text("waiting_for", x.Event)
 		if x.Due != 0 {
-			f.text("due", x.Due.Time().Format(timestamp))
+			f.text("due", x.Due.Time().Format(report.TimeFormat))
 		}
 		switch x.Kind {
 		case report.GatePerson:
@@ -95,8 +95,8 @@ func (p *projector) callDecided(e *journal.Event, step *report.Step, v *visit, x
 		f.says("evidence", x.Note)
 		f.text("digest", x.Digest)
 		if x.Method == plan.MethodTimeout {
-			f.text("actor", byClock)
-			f.text("actor_kind", byClock)
+			f.text("actor", clock)
+			f.text("actor_kind", clock)
 		} else {
 			f.actor(x.By)
 			f.text("actor_kind", person)
@@ -136,8 +136,8 @@ func (p *projector) decided(e *journal.Event, m *report.Moment, v *visit, x *jou
 		f.says("evidence", x.Note)
 		f.text("digest", x.Digest)
 		if x.Method == plan.MethodTimeout {
-			f.text("actor", byClock)
-			f.text("actor_kind", byClock)
+			f.text("actor", clock)
+			f.text("actor_kind", clock)
 		} else {
 			f.actor(x.By)
 			f.text("actor_kind", person)

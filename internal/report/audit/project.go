@@ -440,7 +440,7 @@ func (p *projector) behind(e *journal.Event) error {
 		case journal.RetrySet:
 			return p.write(step.Run, step, StepRetry, e.At, func(f *fields) error {
 				f.number("attempt", int64(x.Attempt)+1)
-				f.text("due", x.Due.Time().Format(timestamp))
+				f.text("due", x.Due.Time().Format(report.TimeFormat))
 				if frame := p.state.Frames[x.Frame]; frame != nil {
 					f.text("error_class", frame.Last.Class)
 					f.says("error", frame.Last.Error)

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/canonical"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // Evidence is everything that an audit log is held against.
@@ -434,8 +435,8 @@ func (v *verifier) transcript() {
 			return
 		}
 		if t := told[n]; t.Event != event || t.Path != r.StepID || !t.At.Equal(r.Timestamp) {
-			v.fault(i+1, CheckTranscript, "%s at %s, but line %d of the transcript tells of %s at %s", about(r), r.Timestamp.Format(timestamp),
-				t.Line, about(&Record{Event: t.Event, StepID: t.Path}), t.At.Format(timestamp))
+			v.fault(i+1, CheckTranscript, "%s at %s, but line %d of the transcript tells of %s at %s", about(r), r.Timestamp.Format(report.TimeFormat),
+				t.Line, about(&Record{Event: t.Event, StepID: t.Path}), t.At.Format(report.TimeFormat))
 			return
 		}
 		n++

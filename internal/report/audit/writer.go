@@ -53,7 +53,6 @@ type projector struct {
 	state  *plan.State
 	logs   map[journal.RunID]*log // of runs that are open
 	out    report.Output
-	clock  clock
 
 	// What the next event needs, too.
 	gather  func(*report.Moment)
@@ -247,6 +246,9 @@ func (p *projector) write(run *report.Run, step *report.Step, event string, at j
 	}
 	f, path := &p.fields, ""
 	f.reset(l.rules)
+	if err := fill(f); err != nil {
+		return err
+	}
 	if step != nil {
 		path = step.Path
 		if step.Loop {
@@ -254,14 +256,11 @@ func (p *projector) write(run *report.Run, step *report.Step, event string, at j
 		}
 		f.text("step_id", path)
 	}
-	if err := fill(f); err != nil {
-		return err
-	}
 	b, err := p.out.Begin(run)
 	if err != nil {
 		return err
 	}
-	b = l.append(b, event, path, at, &p.clock, f)
+	b = l.append(b, event, path, at, f)
 	over := event == RunComplete || event == RunFailed
 	p.out.End(run, append(b, '\n'), over)
 	if over {

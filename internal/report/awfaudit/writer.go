@@ -321,7 +321,7 @@ func (w *Writer) begun(ctx context.Context, root journal.RunID, e *journal.Event
 	return one, nil
 }
 
-func stamp(at journal.Millis) string { return at.Time().Format("2006-01-02T15:04:05.000Z07:00") }
+func stamp(at journal.Millis) string { return string(report.AppendTime(nil, at)) }
 
 func (w *Writer) start(id journal.RunID, one *execution, at journal.Millis) record {
 	line := record{Event: started, Execution: id, Timestamp: stamp(at), User: one.user, Workflow: one.name, Inputs: one.inputs, Schema: 1}

@@ -18,9 +18,6 @@ import (
 type encoder struct {
 	// value gives a value that may be kept by hash.
 	value func(v journal.Value) (json.RawMessage, error)
-	// clock is the last time that was written, with its text.
-	at    journal.Millis
-	clock []byte
 }
 
 // appendLine writes a moment as line seq of a file; head is the part of the
@@ -67,7 +64,7 @@ func (e *encoder) appendLine(b []byte, seq int64, head string, m *report.Moment)
 	b = append(b, `,"iteration":`...)
 	b = strconv.AppendInt(b, int64(iteration), 10)
 	b = append(b, `,"timestamp":"`...)
-	b = append(b, e.time(m.At)...)
+	b = report.AppendTime(b, m.At)
 	b = append(b, `","payload":`...)
 	var err error
 	if m.What == report.StepNoted {
@@ -88,15 +85,6 @@ var noteTypes = map[string]Type{
 	journal.NoteStream:     MessageAssistant,
 	journal.NoteToolCall:   ToolCall,
 	journal.NoteToolResult: ToolResult,
-}
-
-// time is a moment as RFC 3339 in UTC with milliseconds. Neighbouring lines
-// often have the same one.
-func (e *encoder) time(at journal.Millis) []byte {
-	if e.clock == nil || at != e.at {
-		e.at, e.clock = at, at.Time().AppendFormat(e.clock[:0], "2006-01-02T15:04:05.000Z07:00")
-	}
-	return e.clock
 }
 
 func (e *encoder) appendStep(b []byte, m *report.Moment) ([]byte, error) {

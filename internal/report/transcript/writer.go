@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -38,9 +39,11 @@ func New(o Options) *Writer {
 		What: "transcript", Dir: o.Dir, Ext: ".jsonl", Source: o.Source, Program: o.Program, Lock: o.Lock, Skip: o.Skip,
 		WriteEach: true, Written: w.written, Log: o.Log, Now: o.Now,
 		New: func(s *report.Stream) report.Projector {
-			return &projector{
+			p := &projector{
 				trail: report.NewTrail(s.Run, s.Outline), enc: encoder{value: s.Value}, files: map[journal.RunID]*position{},
 			}
+			p.emit = p.line
+			return p
 		},
 	})
 	return w
@@ -71,6 +74,11 @@ type projector struct {
 	trail *report.Trail
 	enc   encoder
 	files map[journal.RunID]*position // of runs that are open
+
+	// Of the event that is being taken.
+	emit   func(*report.Moment)
+	out    report.Output
+	failed error
 }
 
 // position is how far a file has come.
@@ -81,25 +89,25 @@ type position struct {
 
 // Take implements report.Projector.
 func (p *projector) Take(e *journal.Event, out report.Output) error {
-	var failed error
-	err := p.trail.Take(e, func(m *report.Moment) {
-		if failed == nil {
-			failed = p.line(m, out)
-		}
-	})
-	if failed != nil {
-		return failed
-	}
-	return err
+	p.out, p.failed = out, nil
+	err := p.trail.Take(e, p.emit)
+	p.out = nil
+	return cmp.Or(p.failed, err)
 }
 
-func (p *projector) line(m *report.Moment, out report.Output) error {
+func (p *projector) line(m *report.Moment) {
+	if p.failed == nil {
+		p.failed = p.write(m)
+	}
+}
+
+func (p *projector) write(m *report.Moment) error {
 	f := p.files[m.Run.ID]
 	if f == nil {
 		f = &position{head: head(m.Run)}
 		p.files[m.Run.ID] = f
 	}
-	b, err := out.Begin(m.Run)
+	b, err := p.out.Begin(m.Run)
 	if err != nil {
 		return err
 	}
@@ -111,7 +119,7 @@ func (p *projector) line(m *report.Moment, out report.Output) error {
 		f.seq++
 	}
 	over := m.What == report.RunEnded
-	out.End(m.Run, b, over)
+	p.out.End(m.Run, b, over)
 	if over {
 		delete(p.files, m.Run.ID)
 	}
