@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/wire"
 )
 
 // Definition is what a run pins: the program, and the files it was made from.
@@ -24,20 +26,28 @@ type Definition struct {
 	err  error
 }
 
+var definitions = sync.OnceValue(wire.New[Definition])
+
 // Encode gives the definition's bytes and their hash. It works them out once:
 // a definition does not change any more when the first run has begun with it.
 func (d *Definition) Encode() (raw []byte, hash string, err error) {
 	d.once.Do(func() {
-		if d.raw, d.err = json.Marshal(d); d.err == nil {
-			d.hash = hashOf(d.raw)
+		plain, err := definitions().Append(nil, d)
+		if d.err = err; err != nil {
+			return
 		}
+		// As json.Marshal writes it: the hash of a definition stays what it was.
+		var b bytes.Buffer
+		json.HTMLEscape(&b, plain)
+		d.raw = b.Bytes()
+		d.hash = hashOf(d.raw)
 	})
 	return d.raw, d.hash, d.err
 }
 
 func decodeDefinition(raw []byte) (*Definition, error) {
 	d := &Definition{}
-	if err := json.Unmarshal(raw, d); err != nil {
+	if err := definitions().Read(raw, d); err != nil {
 		return nil, fmt.Errorf("the pinned definition cannot be read: %w", err)
 	}
 	return d, nil

@@ -62,7 +62,7 @@ type Engine struct {
 	mu       sync.Mutex
 	runs     map[journal.RunID]*run
 	loading  map[journal.RunID]chan struct{}
-	programs map[string]*pinned               // by the definition's hash
+	programs map[string]*pinning              // by the definition's hash
 	failed   map[journal.RunID]error          // runs that could not be written any more
 	sleeping map[journal.RunID]journal.Millis // runs of ours that wait for a time
 	redo     map[journal.RunID]bool           // runs whose lost tasks are to be done again
@@ -96,7 +96,7 @@ func New(c Config) *Engine {
 	}
 	return &Engine{
 		Config: c, runs: map[journal.RunID]*run{}, loading: map[journal.RunID]chan struct{}{},
-		programs: map[string]*pinned{}, waiting: map[journal.RunID]*waiter{}, emptied: make(chan struct{}, 1),
+		programs: map[string]*pinning{}, waiting: map[journal.RunID]*waiter{}, emptied: make(chan struct{}, 1),
 		failed: map[journal.RunID]error{}, sleeping: map[journal.RunID]journal.Millis{},
 		redo: map[journal.RunID]bool{}, kindOf: func(kind string) step.Runner { return c.Kinds[kind] },
 	}
@@ -186,14 +186,36 @@ func (e *Engine) vars(p *ir.Program) map[string]journal.Value {
 	return vars
 }
 
-// pin decodes and indexes a definition, once.
+// pin decodes and indexes a definition, once: runs that begin together, and
+// the records that are written of them, wait for one to do it.
 func (e *Engine) pin(hash string, read func() ([]byte, error)) (*pinned, error) {
 	e.mu.Lock()
-	pin := e.programs[hash]
-	e.mu.Unlock()
-	if pin != nil {
-		return pin, nil
+	p := e.programs[hash]
+	if p == nil {
+		p = &pinning{}
+		e.programs[hash] = p
 	}
+	e.mu.Unlock()
+	p.once.Do(func() { p.pinned, p.err = newPinned(read) })
+	if p.err == nil {
+		return p.pinned, nil
+	}
+	e.mu.Lock()
+	if e.programs[hash] == p { // the next one may have more luck
+		delete(e.programs, hash)
+	}
+	e.mu.Unlock()
+	return nil, p.err
+}
+
+// pinning is a definition that is being decoded, or has been.
+type pinning struct {
+	once sync.Once
+	*pinned
+	err error
+}
+
+func newPinned(read func() ([]byte, error)) (*pinned, error) {
 	raw, err := read()
 	if err != nil {
 		return nil, err
@@ -202,11 +224,8 @@ func (e *Engine) pin(hash string, read func() ([]byte, error)) (*pinned, error) 
 	if err != nil {
 		return nil, err
 	}
-	pin = &pinned{def: def, program: plan.Compile(def.Program), choices: choosing{}, hides: secret.Hides(raw)}
+	pin := &pinned{def: def, program: plan.Compile(def.Program), choices: choosing{}, hides: secret.Hides(raw)}
 	pin.choices.add(def.Program)
-	e.mu.Lock()
-	e.programs[hash] = pin
-	e.mu.Unlock()
 	return pin, nil
 }
 

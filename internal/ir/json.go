@@ -4,22 +4,34 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/espalier-run/espalier/internal/wire"
 )
 
 type plainStep Step // Step without its methods
 
-// MarshalJSON writes the action under its name: {"id": …, "task": {…}}.
-func (s Step) MarshalJSON() ([]byte, error) {
-	box := struct {
-		plainStep
-		Task     *Task     `json:"task,omitempty"`
-		Route    *Route    `json:"route,omitempty"`
-		Gate     *Gate     `json:"gate,omitempty"`
-		Parallel *Parallel `json:"parallel,omitempty"`
-		Loop     *Loop     `json:"loop,omitempty"`
-		Call     *Call     `json:"call,omitempty"`
-		End      *End      `json:"end,omitempty"`
-	}{plainStep: plainStep(s)}
+// stepBox is how a step is written: the action under its name, {"id": …,
+// "task": {…}}.
+type stepBox struct {
+	plainStep
+	Task     *Task     `json:"task,omitempty"`
+	Route    *Route    `json:"route,omitempty"`
+	Gate     *Gate     `json:"gate,omitempty"`
+	Parallel *Parallel `json:"parallel,omitempty"`
+	Loop     *Loop     `json:"loop,omitempty"`
+	Call     *Call     `json:"call,omitempty"`
+	End      *End      `json:"end,omitempty"`
+}
+
+var _ wire.Boxed = (*Step)(nil)
+
+// NewBox implements wire.Boxed.
+func (*Step) NewBox() any { return new(stepBox) }
+
+// FillBox implements wire.Boxed.
+func (s *Step) FillBox(into any) error {
+	box := into.(*stepBox)
+	box.plainStep = plainStep(*s)
 	switch a := s.Action.(type) {
 	case Task:
 		box.Task = &a
@@ -36,7 +48,40 @@ func (s Step) MarshalJSON() ([]byte, error) {
 	case End:
 		box.End = &a
 	default:
-		return nil, fmt.Errorf("step %q has no action", s.ID)
+		return fmt.Errorf("step %q has no action", s.ID)
+	}
+	return nil
+}
+
+// TakeBox implements wire.Boxed.
+func (s *Step) TakeBox(from any) error {
+	box := from.(*stepBox)
+	found := 0
+	take := func(there bool, action func() Action) {
+		if there {
+			box.Action = action()
+			found++
+		}
+	}
+	take(box.Task != nil, func() Action { return *box.Task })
+	take(box.Route != nil, func() Action { return *box.Route })
+	take(box.Gate != nil, func() Action { return *box.Gate })
+	take(box.Parallel != nil, func() Action { return *box.Parallel })
+	take(box.Loop != nil, func() Action { return *box.Loop })
+	take(box.Call != nil, func() Action { return *box.Call })
+	take(box.End != nil, func() Action { return *box.End })
+	if found != 1 {
+		return fmt.Errorf("step %q has %d actions, not one", box.ID, found)
+	}
+	*s = Step(box.plainStep)
+	return nil
+}
+
+// MarshalJSON writes the action under its name.
+func (s Step) MarshalJSON() ([]byte, error) {
+	var box stepBox
+	if err := s.FillBox(&box); err != nil {
+		return nil, err
 	}
 	// Whether <, > and & are escaped is for the outer encoder to say.
 	var b bytes.Buffer
@@ -48,47 +93,11 @@ func (s Step) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (s *Step) UnmarshalJSON(raw []byte) error {
-	var box struct {
-		plainStep
-		Task     *Task     `json:"task"`
-		Route    *Route    `json:"route"`
-		Gate     *Gate     `json:"gate"`
-		Parallel *Parallel `json:"parallel"`
-		Loop     *Loop     `json:"loop"`
-		Call     *Call     `json:"call"`
-		End      *End      `json:"end"`
-	}
+	var box stepBox
 	if err := json.Unmarshal(raw, &box); err != nil {
 		return err
 	}
-	var found []Action
-	if box.Task != nil {
-		found = append(found, *box.Task)
-	}
-	if box.Route != nil {
-		found = append(found, *box.Route)
-	}
-	if box.Gate != nil {
-		found = append(found, *box.Gate)
-	}
-	if box.Parallel != nil {
-		found = append(found, *box.Parallel)
-	}
-	if box.Loop != nil {
-		found = append(found, *box.Loop)
-	}
-	if box.Call != nil {
-		found = append(found, *box.Call)
-	}
-	if box.End != nil {
-		found = append(found, *box.End)
-	}
-	if len(found) != 1 {
-		return fmt.Errorf("step %q has %d actions, not one", box.ID, len(found))
-	}
-	*s = Step(box.plainStep)
-	s.Action = found[0]
-	return nil
+	return s.TakeBox(&box)
 }
 
 func decodeStrict(raw []byte, into any) error {

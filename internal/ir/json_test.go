@@ -12,6 +12,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/wire"
 )
 
 // encode writes JSON as people read it: a condition keeps its < and >.
@@ -40,6 +41,25 @@ func roundTrip(t rapid.TB, p *Program) {
 	}
 	if again := encode(t, back); !bytes.Equal(raw, again) {
 		t.Fatalf("not stable:\n%s\n%s", raw, again)
+	}
+	sameOnTheWire(t, p, raw)
+}
+
+// sameOnTheWire checks that the fast way writes the same, and that what it
+// wrote it reads without help.
+func sameOnTheWire(t rapid.TB, p *Program, want []byte) {
+	t.Helper()
+	shape := wire.Of(reflect.TypeFor[Program]())
+	got, err := new(wire.Encoder).Value(nil, shape, reflect.ValueOf(p).Elem())
+	if want := bytes.TrimSpace(want); err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("the wire writes other bytes: %v\n%s\n%s", err, got, want)
+	}
+	back := new(Program)
+	if !shape.Read(got, reflect.ValueOf(back).Elem()) {
+		t.Fatalf("not read from the wire:\n%s", got)
+	}
+	if d := cmp.Diff(p, back); d != "" {
+		t.Fatalf("%s\n%s", d, got)
 	}
 }
 

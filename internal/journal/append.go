@@ -1,11 +1,15 @@
 package journal
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/espalier-run/espalier/internal/wire"
+)
 
 // AppendString appends s as a JSON string, with the escapes of encoding/json
 // but not its escapes for HTML.
-func AppendString(b []byte, s string) []byte { return appendString(b, s) }
+func AppendString(b []byte, s string) []byte { return wire.AppendString(b, s) }
 
 // AppendRaw appends JSON without the space between its tokens; it refuses
 // what is not JSON.
-func AppendRaw(b []byte, raw json.RawMessage) ([]byte, error) { return appendRaw(b, raw) }
+func AppendRaw(b []byte, raw json.RawMessage) ([]byte, error) { return wire.AppendRaw(b, raw) }

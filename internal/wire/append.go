@@ -1,0 +1,248 @@
+package wire
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Encoder writes values. The bytes are those of encoding/json without its
+// escapes for HTML.
+type Encoder struct {
+	// Changed: something was not written as it was. JSON had space between its
+	// tokens, or text was not UTF-8.
+	Changed bool
+}
+
+// Text writes a string.
+func (e *Encoder) Text(b []byte, s string) []byte {
+	e.Changed = e.Changed || !utf8.ValidString(s)
+	return AppendString(b, s)
+}
+
+func (e *Encoder) raw(b []byte, raw json.RawMessage) ([]byte, error) {
+	before := len(b)
+	b, err := AppendRaw(b, raw)
+	e.Changed = e.Changed || len(b)-before != len(raw)
+	return b, err
+}
+
+// Value writes a value of a shape.
+func (e *Encoder) Value(b []byte, s *Shape, v reflect.Value) ([]byte, error) {
+	var err error
+	switch s.kind {
+	case text:
+		return e.Text(b, v.String()), nil
+	case number:
+		return strconv.AppendInt(b, v.Int(), 10), nil
+	case truth:
+		return strconv.AppendBool(b, v.Bool()), nil
+	case raw:
+		if v.IsNil() {
+			return append(b, "null"...), nil
+		}
+		return e.raw(b, v.Bytes())
+	case pointer:
+		if v.IsNil() {
+			return append(b, "null"...), nil
+		}
+		return e.Value(b, s.elem, v.Elem())
+	case list:
+		if v.IsNil() {
+			return append(b, "null"...), nil
+		}
+		b = append(b, '[')
+		for i := range v.Len() {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if b, err = e.Value(b, s.elem, v.Index(i)); err != nil {
+				return b, err
+			}
+		}
+		return append(b, ']'), nil
+	case table:
+		if v.IsNil() {
+			return append(b, "null"...), nil
+		}
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(x, y reflect.Value) int { return strings.Compare(x.String(), y.String()) })
+		b = append(b, '{')
+		for i, key := range keys {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(e.Text(b, key.String()), ':')
+			if b, err = e.Value(b, s.elem, v.MapIndex(key)); err != nil {
+				return b, err
+			}
+		}
+		return append(b, '}'), nil
+	case textual:
+		words, err := v.Interface().(encoding.TextMarshaler).MarshalText()
+		return e.Text(b, string(words)), err
+	case boxed:
+		from := boxedOf(v)
+		box := from.NewBox()
+		if err := from.FillBox(box); err != nil {
+			return b, err
+		}
+		return e.Value(b, s.elem, reflect.ValueOf(box).Elem())
+	case foreign:
+		return appendForeign(b, v.Interface())
+	default:
+		if b, err = e.members(append(b, '{'), s, v); err != nil {
+			return b, err
+		}
+		return append(b, '}'), nil
+	}
+}
+
+func boxedOf(v reflect.Value) Boxed {
+	if v.CanAddr() {
+		return v.Addr().Interface().(Boxed)
+	}
+	of := reflect.New(v.Type())
+	of.Elem().Set(v)
+	return of.Interface().(Boxed)
+}
+
+func appendForeign(b []byte, v any) ([]byte, error) {
+	var out strings.Builder
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return b, err
+	}
+	return append(b, strings.TrimSuffix(out.String(), "\n")...), nil
+}
+
+func (e *Encoder) members(b []byte, s *Shape, v reflect.Value) ([]byte, error) {
+	var err error
+	for i := range s.members {
+		m := &s.members[i]
+		field := v.Field(m.index)
+		if m.embedded {
+			if b, err = e.members(b, m.shape, field); err != nil {
+				return b, err
+			}
+			continue
+		}
+		if m.optional && m.shape.empty(field) {
+			continue
+		}
+		if b[len(b)-1] != '{' {
+			b = append(b, ',')
+		}
+		b = append(b, m.quoted...)
+		if b, err = e.Value(b, m.shape, field); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// empty is what omitempty and omitzero leave out; no field has the one where
+// the other would differ.
+func (s *Shape) empty(v reflect.Value) bool {
+	switch s.kind {
+	case text, raw, list, table:
+		return v.Len() == 0
+	case number:
+		return v.Int() == 0
+	case truth:
+		return !v.Bool()
+	case pointer:
+		return v.IsNil()
+	case object:
+		for i := range s.members {
+			if !s.members[i].shape.empty(v.Field(s.members[i].index)) {
+				return false
+			}
+		}
+		return true
+	default:
+		return v.IsZero()
+	}
+}
+
+// AppendRaw copies JSON without the space between its tokens, so that a line
+// stays a line. JSON that is none is refused here: stored, it would make the
+// whole run unreadable.
+func AppendRaw(b []byte, raw json.RawMessage) ([]byte, error) {
+	if !json.Valid(raw) {
+		return b, fmt.Errorf("%.40q is not JSON", raw)
+	}
+	start, quoted := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case c == '"':
+			quoted = !quoted
+		case c == '\\':
+			i++
+		case c <= ' ' && !quoted:
+			b = append(b, raw[start:i]...)
+			start = i + 1
+		}
+	}
+	return append(b, raw[start:]...), nil
+}
+
+const hexDigits = "0123456789abcdef"
+
+// AppendString quotes s with the escapes of encoding/json: controls, quotes
+// and backslashes, the two line separators that JavaScript minds, and the
+// replacement character for bytes that are not UTF-8.
+func AppendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		if c := s[i]; c < utf8.RuneSelf {
+			if c >= ' ' && c != '"' && c != '\\' {
+				i++
+				continue
+			}
+			b = append(b, s[start:i]...)
+			switch c {
+			case '"', '\\':
+				b = append(b, '\\', c)
+			case '\b':
+				b = append(b, `\b`...)
+			case '\f':
+				b = append(b, `\f`...)
+			case '\n':
+				b = append(b, `\n`...)
+			case '\r':
+				b = append(b, `\r`...)
+			case '\t':
+				b = append(b, `\t`...)
+			default:
+				b = append(b, `\u00`...)
+				b = append(b, hexDigits[c>>4], hexDigits[c&15])
+			}
+			i++
+			start = i
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			b = append(b, s[start:i]...)
+			b = append(b, `\ufffd`...)
+			start = i + size
+		case r == '\u2028' || r == '\u2029':
+			b = append(b, s[start:i]...)
+			b = append(b, `\u202`...)
+			b = append(b, hexDigits[r&15])
+			start = i + size
+		}
+		i += size
+	}
+	b = append(b, s[start:]...)
+	return append(b, '"')
+}

@@ -1,0 +1,92 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/espalier-run/espalier/internal/wire"
+)
+
+type inner struct {
+	N    int    `json:"n,omitempty"`
+	Text string `json:"text"`
+}
+
+type outer struct {
+	inner
+	Yes   bool              `json:"yes"`
+	Raw   json.RawMessage   `json:"raw,omitempty"`
+	Bare  json.RawMessage   `json:"bare"`
+	To    *outer            `json:"to,omitempty"`
+	Nil   *inner            `json:"nil"`
+	List  []inner           `json:"list"`
+	Map   map[string]*inner `json:"map,omitempty"`
+	At    time.Time         `json:"at,omitzero"` // has a way of its own
+	Part  float64           `json:"part,omitempty"`
+	Local inner             `json:"local,omitzero"`
+	Kept  string            `json:"-"`
+}
+
+var full = outer{
+	inner: inner{N: -3, Text: "a \"quote\", <b>, é, \u2028, \t"}, Yes: true, Raw: json.RawMessage(`{"a":[1,"x"]}`), Bare: json.RawMessage(`null`),
+	To:    &outer{Bare: json.RawMessage(`"deep"`), List: []inner{}},
+	List:  []inner{{N: 1}, {Text: "two"}},
+	Map:   map[string]*inner{"b": {N: 2}, "a": nil},
+	At:    time.Date(2025, 1, 2, 3, 4, 5, 6, time.UTC),
+	Part:  0.1,
+	Local: inner{N: 1},
+}
+
+func TestTheBytesAreThoseOfEncodingJSON(t *testing.T) {
+	for _, v := range []outer{{}, full} {
+		var want bytes.Buffer
+		e := json.NewEncoder(&want)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(v); err != nil {
+			t.Fatal(err)
+		}
+		got, err := wire.New[outer]().Append(nil, &v)
+		if err != nil || string(got) != strings.TrimSpace(want.String()) {
+			t.Errorf("%v\n%s\n%s", err, got, want.String())
+		}
+		var back, same outer
+		if !wire.Of(reflect.TypeFor[outer]()).Read(got, reflect.ValueOf(&back).Elem()) {
+			t.Errorf("it gave up at %s", got)
+		}
+		if err := json.Unmarshal(got, &same); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(same, back, cmp.AllowUnexported(outer{})); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
+// Whoever else has written it is read, too, and mistakes are told.
+func TestOtherFormsAreReadTheLongWay(t *testing.T) {
+	for text, want := range map[string]inner{
+		`{"text":"x","n":1}`:                  {N: 1, Text: "x"},
+		"{ \"n\": 1,\n \"text\": \"x\" }\n":   {N: 1, Text: "x"},
+		`{"n":1,"text":"x","unknown":[{},1]}`: {N: 1, Text: "x"},
+	} {
+		got := inner{N: 7, Text: "from before"}
+		if err := wire.New[inner]().Read([]byte(text), &got); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{``, `{`, `{"n":1.5}`, `{"n":"1"}`, `{"n":1}}`, `[]`} {
+		if err := wire.New[inner]().Read([]byte(text), new(inner)); err == nil {
+			t.Errorf("%s was accepted", text)
+		}
+	}
+	bad := outer{Raw: json.RawMessage(`{`)}
+	if b, err := wire.New[outer]().Append(nil, &bad); err == nil {
+		t.Errorf("%s was written", b)
+	}
+}
