@@ -211,6 +211,9 @@ type Error struct {
 	// NoSession says that the session to go on with is not there, and that
 	// nothing was done.
 	NoSession bool
+	// Partial is what the model says to have used all the same; nil when it says
+	// nothing, and then all that was set aside counts if Spent.
+	Partial *Reply
 }
 
 func (e *Error) Error() string {

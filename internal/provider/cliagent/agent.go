@@ -209,6 +209,9 @@ func (t *Turn) end(a *Agent, o process.Outcome) error {
 		failed.Message = fmt.Sprintf("%s: %s", a.Name, failed.Message)
 		failed.Spent = failed.Spent || t.begun
 		failed.NoSession = t.asked.Session != "" && !t.begun
+		if t.usage != (provider.Usage{}) || t.cost != nil {
+			failed.Partial = t.reply(a.Name)
+		}
 		return &failed
 	}
 	if a.Dialect.Whole() {

@@ -277,6 +277,9 @@ func claudeEnds(l *claudeLine, t *Turn) {
 		if l.Result != nil {
 			answer := plain(*l.Result)
 			t.answer = &answer
+			if t.last == "" { // of a form that is not among the messages
+				t.say(provider.Text, answer, "")
+			}
 		}
 	}
 }

@@ -99,19 +99,21 @@ func (t *Turn) sayMore(text string) {
 	t.chunks = append(t.chunks, provider.Chunk{Type: provider.Text, Text: text})
 }
 
-// call is a tool that the program begins to use. Some programs tell it twice.
-func (t *Turn) call(id, name string, input json.RawMessage) {
+// call is a tool that the program begins to use, and returns its id. Some
+// programs tell it twice.
+func (t *Turn) call(id, name string, input json.RawMessage) string {
 	t.begun = true
-	if _, open := t.calls[id]; open && id != "" {
-		return
+	if _, open := t.calls[id]; open {
+		return id
 	}
-	if id == "" || t.used(id) {
-		id = fmt.Sprintf("call-%d", len(t.blocks)+1)
+	for n := len(t.blocks) + 1; id == "" || t.used(id); n++ {
+		id = fmt.Sprintf("call-%d", n)
 	}
 	did := provider.Did{ID: id, Name: plain(cmp.Or(name, "tool")), Input: object(input)}
 	t.calls[id] = did
 	t.blocks = append(t.blocks, provider.Block{Type: provider.ToolUse, ToolID: did.ID, ToolName: did.Name, Input: did.Input})
 	t.chunks = append(t.chunks, provider.Chunk{Did: &did})
+	return id
 }
 
 func (t *Turn) used(id string) bool {
@@ -119,20 +121,16 @@ func (t *Turn) used(id string) bool {
 }
 
 // returned is what came of a tool. One that nobody heard about before is told
-// as a call first, under the name given.
+// as a call first, under the name given; what was told already is not told
+// again.
 func (t *Turn) returned(id, name string, input, output json.RawMessage, problem string) {
-	did, open := t.calls[id]
-	if !open {
-		if t.used(id) {
-			return // it was told before
+	if _, open := t.calls[id]; !open {
+		if id != "" && t.used(id) {
+			return
 		}
-		t.call(id, name, input)
-		for open, d := range t.calls {
-			if open == id || d.ID == fmt.Sprintf("call-%d", len(t.blocks)) {
-				did, id = d, open
-			}
-		}
+		id = t.call(id, name, input)
 	}
+	did := t.calls[id]
 	delete(t.calls, id)
 	did.Returned, did.Output, did.Error = true, bounded(output), plain(problem)
 	t.chunks = append(t.chunks, provider.Chunk{Did: &did})

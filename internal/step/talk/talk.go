@@ -356,7 +356,7 @@ func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
 	}
 	if err != nil {
 		failed = modelError(err)
-		c.note(step.Note{Kind: journal.NoteModelError, Data: failed, Settles: held, Usage: charged(err, worst)})
+		c.note(step.Note{Kind: journal.NoteModelError, Data: failed, Settles: held, Usage: c.charged(err, worst)})
 		return nil, &step.Error{Class: failed.Class, Message: failed.Message}
 	}
 	c.note(step.Note{Kind: journal.NoteReply, Data: reply, Settles: held, Usage: c.used(reply)})
@@ -401,11 +401,15 @@ func (c *conversation) price() (price.Price, bool) {
 	return c.job.Price(c.request.Model)
 }
 
-// charged is what a call that failed counts for: all of it when an answer had
-// begun, since that may be paid for.
-func charged(err error, worst journal.Usage) journal.Usage {
+// charged is what a call that failed counts for: what the model says that it
+// used, or all of it when an answer had begun, since that may be paid for.
+func (c *conversation) charged(err error, worst journal.Usage) journal.Usage {
 	var failed *provider.Error
-	if errors.As(err, &failed) && failed.Spent {
+	switch {
+	case !errors.As(err, &failed):
+	case failed.Partial != nil:
+		return c.used(failed.Partial)
+	case failed.Spent:
 		return worst.Unanswered()
 	}
 	return journal.Usage{ModelCalls: 1}
@@ -423,7 +427,7 @@ func (c *conversation) listen(ctx context.Context, request provider.Request, wor
 			r := chunk.Retried
 			note := step.Note{
 				Kind: journal.NoteModelRetry, Data: journal.ModelRetry{ModelError: modelError(r.Error), Wait: journal.Millis(r.Wait.Milliseconds())},
-				Settles: held, Usage: charged(r.Error, worst),
+				Settles: held, Usage: c.charged(r.Error, worst),
 			}
 			if held, err = c.job.Log.Reserve(ctx, worst, note); err != nil {
 				return nil, held, err

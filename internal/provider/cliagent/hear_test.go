@@ -1,0 +1,203 @@
+package cliagent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/provider"
+)
+
+var update = flag.Bool("update", false, "write what is heard into the files")
+
+var dialects = map[string]Dialect{"claude": Claude{}, "codex": Codex{}, "gemini": Gemini{}, "copilot": Copilot{}, "plain": Plain{}}
+
+// Each file is what a program writes and what is made of it. Its name begins
+// with the dialect; \0 is a zero byte, "exit" how the program ended, "work" what
+// was asked of it.
+func TestHear(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("there is nothing to hear", err)
+	}
+	for _, path := range files {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			archive, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := heardIn(t, path, archive)
+			for i, f := range archive.Files {
+				if f.Name != "heard" {
+					continue
+				}
+				if *update {
+					archive.Files[i].Data = []byte(got)
+					if err := os.WriteFile(path, txtar.Format(archive), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				} else if got != string(f.Data) {
+					t.Errorf("heard:\n%s\nwant:\n%s", got, f.Data)
+				}
+			}
+		})
+	}
+}
+
+func heardIn(t *testing.T, path string, archive *txtar.Archive) string {
+	name, _, _ := strings.Cut(filepath.Base(path), "-")
+	a := &Agent{Name: name, Dialect: dialects[strings.TrimSuffix(name, ".txtar")]}
+	req := provider.Request{Work: &provider.Work{}}
+	var written []byte
+	outcome := process.Outcome{}
+	for _, f := range archive.Files {
+		switch f.Name {
+		case "lines":
+			written = bytes.ReplaceAll(f.Data, []byte(`\0`), []byte{0})
+		case "partial": // without the end of the last line
+			written = append(written, bytes.TrimSuffix(f.Data, []byte("\n"))...)
+		case "exit":
+			code, rest, _ := strings.Cut(strings.TrimSpace(string(f.Data)), " ")
+			outcome.Exit, _ = strconv.Atoi(code)
+			outcome.Stderr = []byte(rest)
+		case "work":
+			if err := json.Unmarshal(f.Data, &req); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return hear(a, &req, written, outcome)
+}
+
+// hear is what comes of a program's output, for people.
+func hear(a *Agent, req *provider.Request, written []byte, outcome process.Outcome) string {
+	var out strings.Builder
+	turn := newTurn(req)
+	tell := func(c provider.Chunk) bool {
+		switch {
+		case c.Session != "":
+			fmt.Fprintf(&out, "session %s\n", c.Session)
+		case c.Did != nil && !c.Did.Returned:
+			fmt.Fprintf(&out, "calls %s %s %s\n", c.Did.ID, c.Did.Name, c.Did.Input)
+		case c.Did != nil:
+			fmt.Fprintf(&out, "returned %s %s %s %q\n", c.Did.ID, c.Did.Name, c.Did.Output, c.Did.Error)
+		default:
+			fmt.Fprintf(&out, "%s %q\n", c.Type, c.Text)
+		}
+		return true
+	}
+	if a.Dialect.Whole() {
+		a.Dialect.Hear(clean(written), turn)
+		_ = turn.tell(tell)
+	} else {
+		for line := range newLines(bytes.NewReader(written)).all() {
+			a.Dialect.Hear(line, turn)
+			_ = turn.tell(tell)
+			if turn.over() {
+				break
+			}
+		}
+	}
+	err := turn.end(a, outcome)
+	var failed *provider.Error
+	if errors.As(err, &failed) {
+		fmt.Fprintf(&out, "failed %s %d spent=%t nosession=%t: %s\n", failed.Class, failed.Status, failed.Spent, failed.NoSession, failed.Message)
+		return out.String()
+	}
+	reply := turn.reply(a.Name)
+	fmt.Fprintf(&out, "answer %q, %s by %s, %+v", reply.Text(), reply.Stop, reply.Model, reply.Usage)
+	if w := reply.Worked; w.MicroDollars != nil {
+		fmt.Fprintf(&out, ", %d turns for %d", w.Turns, *w.MicroDollars)
+	}
+	out.WriteString("\nblocks")
+	for _, b := range reply.Blocks {
+		fmt.Fprintf(&out, " %s", b.Type)
+	}
+	out.WriteString("\n")
+	return out.String()
+}
+
+// FuzzHear: whatever a program writes, nothing breaks, and what is told is text
+// and JSON.
+func FuzzHear(f *testing.F) {
+	files, _ := filepath.Glob("testdata/*.txtar")
+	for _, path := range files {
+		if archive, err := txtar.ParseFile(path); err == nil {
+			for _, file := range archive.Files {
+				if file.Name == "lines" {
+					f.Add(file.Data)
+				}
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, written []byte) {
+		for name, d := range dialects {
+			turn := newTurn(&provider.Request{MaxTokens: 100})
+			ids := map[string]int{}
+			for line := range newLines(bytes.NewReader(written)).all() {
+				d.Hear(line, turn)
+				_ = turn.tell(func(c provider.Chunk) bool {
+					if strings.ContainsRune(c.Text, 0) {
+						t.Errorf("%s: a zero byte in %q", name, c.Text)
+					}
+					if c.Did != nil {
+						ids[c.Did.ID]++
+						if c.Did.ID == "" || !json.Valid(c.Did.Input) || c.Did.Returned && !json.Valid(c.Did.Output) || ids[c.Did.ID] > 2 {
+							t.Errorf("%s: %+v", name, c.Did)
+						}
+					}
+					return true
+				})
+			}
+			if _, err := json.Marshal(turn.reply(name)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+// A line may be megabytes long; one that is longer than anybody needs is
+// passed over, and what follows is heard.
+func TestLongLines(t *testing.T) {
+	long := strings.Repeat("x", 5<<20)
+	text := `{"type":"assistant","message":{"content":[{"type":"text","text":"` + long + `"}]}}` + "\n"
+	end := `{"type":"result","subtype":"success","result":"done"}`
+	turn := newTurn(&provider.Request{})
+	lines := newLines(strings.NewReader(text + end))
+	for line := range lines.all() {
+		Claude{}.Hear(line, turn)
+	}
+	if len(turn.blocks) != 1 || len(turn.blocks[0].Text) != len(long) || !turn.ended {
+		t.Errorf("%d blocks, ended %t", len(turn.blocks), turn.ended)
+	}
+	lines = newLines(strings.NewReader(text + end))
+	lines.most = 1 << 20
+	n := 0
+	for range lines.all() {
+		n++
+	}
+	if n != 1 || lines.skipped != 1 {
+		t.Errorf("%d lines, %d skipped", n, lines.skipped)
+	}
+}
+
+// What a tool returned is kept up to a size.
+func TestLargeOutput(t *testing.T) {
+	turn := newTurn(&provider.Request{})
+	turn.call("1", "Bash", nil)
+	turn.returned("1", "", nil, toJSON(strings.Repeat("é", 3<<20)), "")
+	output := turn.chunks[1].Did.Output
+	if len(output) > mostOutput || !json.Valid(output) || !bytes.Contains(output, []byte(`"truncated":true`)) {
+		t.Errorf("%d bytes: %.100s", len(output), output)
+	}
+}
