@@ -8,6 +8,7 @@ import (
 	"image/png"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,6 +38,12 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("REPOSITORY", root)
 			e.Setenv("GORACE", quickExit)
+			self, err := exec.LookPath("espalier")
+			if err != nil {
+				return err
+			}
+			// What every machine has, and espalier.
+			e.Setenv("BARE_PATH", strings.Join([]string{filepath.Dir(self), "/usr/bin", "/bin"}, string(filepath.ListSeparator)))
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o755)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -134,7 +134,7 @@ func (c *cli) find(root string) (path string, first []string, err error) {
 func (m *Models) lacksProgram(c *cli) *Trouble {
 	if c.known.speaks == config.PlainText && !c.declared {
 		return &Trouble{
-			Message: fmt.Sprintf("%s cannot be held to what a step allows, so it is used only where somebody has said so", c.name),
+			Message: fmt.Sprintf("the program %s cannot be held to what a step allows, so it is used only where somebody has said so", c.name),
 			Help:    fmt.Sprintf("Write models: {clis: {%s: {}}} into %s to let it do what its own settings allow.", c.name, config.FileName),
 		}
 	}
@@ -344,7 +344,7 @@ func (m *Models) examineCLI(ctx context.Context, c *cli) *Finding {
 		f.State, f.Fix = Broken, "Run "+path+" --version, and mend what it says."
 		f.About = path + ", which does not say its version"
 	case version != "":
-		f.About = path + ", version " + version
+		f.About = "version " + version + ", " + path
 	}
 	return f
 }

@@ -14,9 +14,9 @@ func Grants(info *provider.AgentInfo, who tool.Caller) (grants []provider.Grant,
 	if foreign := tool.Foreign(who, info.Tools); len(foreign) > 0 {
 		name := foreign[0]
 		if why := info.Withheld[name]; why != "" {
-			return nil, fmt.Sprintf("%s is not given the tool %q: %s", info.Name, name, why)
+			return nil, fmt.Sprintf("the program %s is not given the tool %q: %s", info.Name, name, why)
 		}
-		return nil, fmt.Sprintf("%s has no tool %q: it works with its own tools", info.Name, name)
+		return nil, fmt.Sprintf("the program %s has no tool %q: it works with its own tools", info.Name, name)
 	}
 	for _, g := range tool.Granted(who, info.Tools) {
 		grants = append(grants, provider.Grant(g))

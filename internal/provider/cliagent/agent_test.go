@@ -288,6 +288,9 @@ func TestProblems(t *testing.T) {
 		{Copilot{}, narrow, nil, "Bash(git *)"},
 		{Codex{}, nil, []string{"Bash"}, "in a shell"},
 		{Gemini{}, nil, []string{"Bash"}, ""},
+		{Plain{}, nil, []string{"Bash"}, "denylist"},
+		{Plain{}, narrow, nil, "Bash(git *)"},
+		{Plain{}, []provider.Grant{{Tool: "Bash"}}, nil, ""},
 		{Copilot{}, []provider.Grant{{Tool: "Bash", Never: []string{"Bash(rm *)"}}}, nil, "Bash(rm *)"},
 	} {
 		info := c.dialect.Info("it")
@@ -298,7 +301,7 @@ func TestProblems(t *testing.T) {
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%T %v: %q", c.dialect, c.grants, got)
 		}
-		if !info.Acts(narrow) || info.Acts([]provider.Grant{{Tool: "Read"}}) {
+		if _, isPlain := c.dialect.(Plain); !info.Acts(narrow) || !isPlain && info.Acts([]provider.Grant{{Tool: "Read"}}) {
 			t.Errorf("%T does not know what acts", c.dialect)
 		}
 	}

@@ -20,7 +20,7 @@ func (Codex) Info(name string) provider.AgentInfo {
 		Name: name, Tools: codexTools, Resumes: true, Acts: acts,
 		Problem: func(grants []provider.Grant, denied []string) string {
 			if slices.Contains(denied, "Bash") {
-				return fmt.Sprintf("%s does everything in a shell, and the workflow's denylist has %q", name, "Bash")
+				return fmt.Sprintf("the program %s does everything in a shell, and the workflow's denylist has %q", name, "Bash")
 			}
 			return narrows(name, grants)
 		},
@@ -32,7 +32,7 @@ func narrows(name string, grants []provider.Grant) string {
 	for _, g := range grants {
 		for _, list := range [][]string{g.Only, g.Never} {
 			if len(list) > 0 {
-				return fmt.Sprintf("%s cannot be held to %s: it has a tool for everything, or not at all", name, list[0])
+				return fmt.Sprintf("the program %s cannot be held to %s: it has a tool for everything, or not at all", name, list[0])
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package cliagent
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -24,9 +25,18 @@ const (
 	ModelPlace  = "{model}"
 )
 
-// Info says that it may do anything.
+// Info says that it may do anything: which tools a step names makes no
+// difference to it, so a step must not count on what it denies.
 func (Plain) Info(name string) provider.AgentInfo {
-	return provider.AgentInfo{Name: name, Acts: func([]provider.Grant) bool { return true }}
+	return provider.AgentInfo{
+		Name: name, Tools: claudeTools, Acts: func([]provider.Grant) bool { return true },
+		Problem: func(grants []provider.Grant, denied []string) string {
+			if len(denied) > 0 {
+				return fmt.Sprintf("the program %s cannot be held to the workflow's denylist, which has %q", name, denied[0])
+			}
+			return narrows(name, grants)
+		},
+	}
 }
 
 // Whole is true.
