@@ -12,10 +12,10 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install test race lint cross check fix bench
+.PHONY: help demo build install test test-clis race lint cross check fix bench
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/espalier, one binary without cgo
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(ESPALIER) ./cmd/espalier
@@ -47,6 +47,10 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 	@$(if $(RACE),,echo 'No C compiler was found: the tests run without the race detector.')
 	GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) $(call LISTED,-vE)
 	$(GO) test $(call LISTED,-E)
+
+# The programs are installed from npm into the user's cache, once: about a gigabyte.
+test-clis: ## run steps through the real claude, codex, gemini and copilot, offline; installs them
+	$(GO) test -tags clis -count=1 -timeout 20m -v -run 'TestRealCLIs' ./cmd/espalier
 
 race: ## run all tests with the race detector
 	GORACE=atexit_sleep_ms=0 $(GO) test -race ./...

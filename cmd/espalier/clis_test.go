@@ -1,0 +1,204 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// garden is a project whose agent is a program that plants trees.
+type garden struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+const gardenRun = "00000000-0000-4000-8000-00000000000c"
+
+const plantFlow = `---
+name: plant
+kind: agent-flow/workflow
+version: 1.0.0
+description: Plants a tree.
+tools:
+  allowlist: [Bash]
+---
+` + "```agent\nid: gardener\nrole: Gardener\ngoal: Plant\ntools: [Bash]\n```\n```step\nid: plant\ntype: skill\nagent: gardener\ndescription: Plant a tree\nwrites: [output.tree]\n```\n"
+
+func newGarden(t *testing.T, env ...string) *garden {
+	g := &garden{t: t, dir: t.TempDir(), env: env}
+	g.write("plant.md", plantFlow, 0o600)
+	g.write(".espalier/keep", "", 0o600)
+	return g
+}
+
+func (g *garden) write(name, text string, mode os.FileMode) {
+	g.t.Helper()
+	path := filepath.Join(g.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		g.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func (g *garden) read(name string) string {
+	g.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(g.dir, name))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func (g *garden) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("espalier", args...)
+	cmd.Dir = g.dir
+	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+g.dir, "GORACE="+quickExit)
+	cmd.Env = append(cmd.Env, g.env...)
+	return cmd
+}
+
+// succeeds runs espalier and returns what it writes.
+func (g *garden) succeeds(args ...string) string {
+	g.t.Helper()
+	var out, errs bytes.Buffer
+	cmd := g.command(args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		g.t.Fatalf("espalier %s: %v\n%s\n%s", strings.Join(args, " "), err, out.String(), errs.String())
+	}
+	return out.String()
+}
+
+// pipe makes a named pipe: whoever opens it waits for the other side.
+func (g *garden) pipe(name string) string {
+	g.t.Helper()
+	path := filepath.Join(g.dir, name)
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+	return path
+}
+
+// killWhen begins the run and kills espalier with SIGKILL as soon as somebody
+// opens the pipe for writing, which is what the agent's tool does.
+func (g *garden) killWhen(pipe string, args ...string) {
+	g.t.Helper()
+	cmd := g.command(args...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		g.t.Fatal(err)
+	}
+	opened := make(chan error, 1)
+	go func() {
+		f, err := os.Open(pipe)
+		if err == nil {
+			f.Close()
+		}
+		opened <- err
+	}()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-opened:
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			g.t.Fatal(err)
+		}
+		<-ended
+	case err := <-ended:
+		// Let go of the pipe.
+		if f, e := os.OpenFile(pipe, os.O_RDWR, 0); e == nil {
+			f.Close()
+		}
+		g.t.Fatalf("it ended by itself: %v\n%s", err, out.String())
+	}
+}
+
+// fakeClaude plants a tree once in a session, and remembers that.
+const fakeClaude = `#!/bin/sh
+cat > told
+while [ $# -gt 0 ]; do
+	case "$1" in
+	--session-id) session=$2; new=1 ;;
+	--resume) session=$2 ;;
+	esac
+	shift
+done
+echo "$session" >> sessions
+if [ -z "$new" ] && [ ! -f "session-$session" ]; then
+	echo '{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["No conversation found"]}'
+	exit 1
+fi
+echo "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"$session\",\"model\":\"claude-fake\"}"
+if [ ! -f "session-$session" ]; then
+	echo begun > "session-$session"
+	echo '{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"plant"}}]}}'
+	echo planted >> trees
+	: > "$PIPE" # until it is killed
+	sleep 1000
+fi
+echo '{"type":"assistant","message":{"id":"m2","content":[{"type":"text","text":"It is planted."}]}}'
+echo "{\"type\":\"result\",\"subtype\":\"success\",\"result\":\"It is planted.\",\"session_id\":\"$session\",\"total_cost_usd\":0.5}"
+`
+
+// Espalier is killed while a program works. The program dies with it; the run
+// goes on with the program's session, and what it had done is not done again.
+func TestKilledProgramGoesOn(t *testing.T) {
+	g := newGarden(t)
+	g.write("claude", fakeClaude, 0o700)
+	g.write("espalier.yaml", "models: {clis: {claude-code: {command: ./claude, pass_env: [PIPE]}}}\n", 0o600)
+	pipe := g.pipe("pipe")
+	g.env = append(g.env, "PIPE="+pipe)
+	g.killWhen(pipe, "run", "plant.md", "--model", "claude-code", "--run-id", gardenRun)
+	out := g.succeeds("resume", gardenRun)
+	if !strings.Contains(out, "It is planted.") || g.read("trees") != "planted\n" {
+		t.Errorf("%s\n%s", out, g.read("trees"))
+	}
+	sessions := strings.Fields(g.read("sessions"))
+	if len(sessions) != 2 || sessions[0] != sessions[1] {
+		t.Errorf("the sessions were %q", sessions)
+	}
+	if told := g.read("told"); !strings.Contains(told, "You were interrupted") {
+		t.Errorf("it was told %q", told)
+	}
+	record := g.succeeds("transcript", gardenRun)
+	for _, want := range []string{`"agent_emitted"`, `You were interrupted`, `"text":"It is planted."`} {
+		if strings.Count(record, want) < 1 {
+			t.Errorf("no %s in\n%s", want, record)
+		}
+	}
+	g.succeeds("audit", "verify", gardenRun)
+}
+
+// A program whose sessions nobody can go on with may have acted: a person
+// decides.
+func TestKilledProgramAsks(t *testing.T) {
+	g := newGarden(t)
+	g.write("parrot", "#!/bin/sh\ncat > /dev/null\necho planted >> trees\nif [ $(wc -l < trees) = 1 ]; then : > \"$PIPE\"; sleep 1000; fi\necho It is planted.\n", 0o700)
+	g.write("espalier.yaml", "models: {clis: {parrot: {speaks: text, command: ./parrot, pass_env: [PIPE]}}}\n", 0o600)
+	pipe := g.pipe("pipe")
+	g.env = append(g.env, "PIPE="+pipe)
+	g.killWhen(pipe, "run", "plant.md", "--model", "parrot", "--run-id", gardenRun)
+	cmd := g.command("resume", gardenRun)
+	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 4 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if g.read("trees") != "planted\n" {
+		t.Errorf("%s", g.read("trees"))
+	}
+	if out := g.succeeds("resume", gardenRun, "--decide", "plant=rerun"); !strings.Contains(out, "It is planted.") {
+		t.Error(out)
+	}
+}

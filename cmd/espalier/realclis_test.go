@@ -1,0 +1,263 @@
+//go:build unix && clis
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/npmtest"
+)
+
+// The programs themselves, at versions that are known to work, and a server of
+// models that we did not write. They are hundreds of megabytes, so "make
+// test-clis" runs these tests, and "make test" does not.
+const modelServer = "@copilotkit/aimock@1.43.0"
+
+// realCLI is a program, and how it is led to the server.
+type realCLI struct {
+	name, pkg, program string
+	model              string // after --model
+	shell              string // what it calls its shell
+	argument           string // and the shell's command
+	env                func(url string) []string
+	// files are written into its home, or into a folder that the variable own
+	// names.
+	files func(url string) map[string]string
+	own   string
+	// prepare mends what npm leaves undone without its scripts.
+	prepare func(t *testing.T, dir string)
+}
+
+func realCLIs() []realCLI {
+	return []realCLI{
+		{
+			name: "claude-code", pkg: "@anthropic-ai/claude-code@2.1.197", program: "claude", model: "claude-code/claude-sonnet-4-5", shell: "Bash", argument: "command",
+			env: func(url string) []string {
+				return []string{"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_API_KEY=sk-of-nobody"}
+			},
+			prepare: func(t *testing.T, dir string) {
+				install := exec.Command("node", filepath.Join(dir, "node_modules/@anthropic-ai/claude-code/install.cjs"))
+				if out, err := install.CombinedOutput(); err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+			},
+		},
+		{
+			name: "codex", pkg: "@openai/codex@0.166.0", program: "codex", model: "codex/gpt-5", shell: "exec_command", argument: "cmd",
+			env: func(string) []string { return []string{"OPENAI_API_KEY=sk-of-nobody"} },
+			own: "CODEX_HOME", // which must not be among the temporary files
+			files: func(url string) map[string]string {
+				return map[string]string{"config.toml": fmt.Sprintf(
+					"model_provider = \"mock\"\n[model_providers.mock]\nname = \"mock\"\nbase_url = %q\nenv_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"\n", url+"/v1")}
+			},
+		},
+		{
+			name: "gemini-cli", pkg: "@google/gemini-cli@0.61.0", program: "gemini", model: "gemini-cli/gemini-2.5-flash", shell: "run_shell_command", argument: "command",
+			env: func(url string) []string {
+				return []string{"GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_API_KEY=sk-of-nobody"}
+			},
+			files: func(string) map[string]string {
+				return map[string]string{".gemini/settings.json": `{"security":{"auth":{"selectedType":"gemini-api-key"}},"privacy":{"usageStatisticsEnabled":false},"general":{"enableAutoUpdate":false}}`}
+			},
+		},
+		{
+			name: "copilot", pkg: "@github/copilot@1.0.102", program: "copilot", model: "copilot/gpt-5", shell: "bash", argument: "command",
+			env: func(url string) []string {
+				return []string{"COPILOT_PROVIDER_BASE_URL=" + url + "/v1", "COPILOT_PROVIDER_API_KEY=sk-of-nobody"}
+			},
+		},
+	}
+}
+
+// plot is a garden in which a real program works.
+func plot(t *testing.T, c realCLI) *garden {
+	g := newGarden(t)
+	dir := npmtest.Install(t, c.pkg)
+	if c.prepare != nil {
+		c.prepare(t, dir)
+	}
+	program := filepath.Join(dir, "node_modules", ".bin", c.program)
+	g.write("espalier.yaml", fmt.Sprintf("models: {default: %s, clis: {%s: {command: %q}}}\n", c.model, c.name, program), 0o600)
+	pipe := g.pipe("pipe")
+	// The first tree takes its time: until espalier is killed, unless somebody
+	// has planted before.
+	plant := fmt.Sprintf("echo planted >> trees; if [ ! -f hurry ]; then echo x > %s; sleep 1000; fi; cat trees", pipe)
+	call := map[string]any{"name": c.shell, "arguments": map[string]any{c.argument: plant}}
+	if c.name != "codex" { // which takes no such thing
+		call["arguments"].(map[string]any)["description"] = "plant a tree"
+	}
+	usage := map[string]any{"input_tokens": 40, "output_tokens": 8, "prompt_tokens": 40, "completion_tokens": 8, "total_tokens": 48, "promptTokenCount": 40, "candidatesTokenCount": 8, "totalTokenCount": 48}
+	answer := map[string]any{"content": "The tree is planted.", "usage": usage}
+	fixtures, err := json.Marshal(map[string]any{"fixtures": []any{
+		map[string]any{"match": map[string]any{"toolResultContains": "planted"}, "response": answer},
+		map[string]any{"match": map[string]any{"userMessage": "You were interrupted"}, "response": answer},
+		map[string]any{"match": map[string]any{"userMessage": "Plant a tree", "hasToolResult": false}, "response": map[string]any{"content": "I will plant it.", "toolCalls": []any{call}, "usage": usage}},
+		map[string]any{"match": map[string]any{"hasToolResult": true}, "response": map[string]any{"content": "It did not work.", "usage": usage}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.write("fixtures.json", string(fixtures), 0o600)
+	url := serveModels(t, filepath.Join(g.dir, "fixtures.json"))
+	g.env = append(g.env, c.env(url)...)
+	home := g.dir
+	if c.own != "" {
+		home = ownHome(t)
+		g.env = append(g.env, c.own+"="+home)
+	}
+	if c.files != nil {
+		for name, text := range c.files(url) {
+			path := filepath.Join(home, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return g
+}
+
+// ownHome is a folder that is gone after the test, and not a temporary one to
+// those who look at its path.
+func ownHome(t *testing.T) string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(cache, "espalier-tests-home-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func serveModels(t *testing.T, fixtures string) string {
+	server := exec.Command("node", filepath.Join("testdata", "clis", "serve.cjs"), npmtest.Install(t, modelServer), fixtures)
+	server.Stderr = os.Stderr
+	in, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close() // which ends it
+		_, _ = io.Copy(io.Discard, out)
+		_ = server.Wait()
+	})
+	url, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(url)
+}
+
+// Each program does a step with a tool of its own, on record as its account.
+func TestRealCLIs(t *testing.T) {
+	for _, c := range realCLIs() {
+		t.Run(c.name, func(t *testing.T) {
+			g := plot(t, c)
+			g.write("hurry", "", 0o600)
+			if out := g.succeeds("doctor", "--offline", "--json"); !strings.Contains(out, "version "+c.pkg[strings.LastIndex(c.pkg, "@")+1:]) {
+				t.Errorf("%s", out)
+			}
+			out := g.succeeds("run", "plant.md", "--model", c.model, "--run-id", gardenRun)
+			if !strings.Contains(out, "The tree is planted.") || g.read("trees") != "planted\n" {
+				t.Errorf("%s\n%s", out, g.read("trees"))
+			}
+			record := g.succeeds("transcript", gardenRun)
+			t.Log(record)
+			for _, want := range []string{`"type":"tool.call"`, `"type":"tool.result"`, `"fidelity":"agent_emitted"`, "echo planted", `"text":"The tree is planted."`} {
+				if !strings.Contains(record, want) {
+					t.Errorf("no %s", want)
+				}
+			}
+			if strings.Contains(record, "sk-of-nobody") {
+				t.Error("the key is on record")
+			}
+			g.succeeds("audit", "verify", gardenRun)
+			t.Log(g.succeeds("audit", gardenRun))
+		})
+	}
+}
+
+// Espalier is killed while a tool of the program runs. The run goes on with the
+// program's session, and the tree that is planted stays the only one.
+func TestRealCLIsKilled(t *testing.T) {
+	for _, c := range realCLIs() {
+		t.Run(c.name, func(t *testing.T) {
+			g := plot(t, c)
+			g.killWhen(filepath.Join(g.dir, "pipe"), "run", "plant.md", "--model", c.model, "--run-id", gardenRun)
+			if got := g.read("trees"); got != "planted\n" {
+				t.Fatalf("when it was killed: %q", got)
+			}
+			out := g.succeeds("resume", gardenRun)
+			if !strings.Contains(out, "The tree is planted.") || g.read("trees") != "planted\n" {
+				t.Errorf("%s\n%s", out, g.read("trees"))
+			}
+			record := g.succeeds("transcript", gardenRun)
+			t.Log(record)
+			if !strings.Contains(record, "You were interrupted") {
+				t.Error("it was not asked to go on")
+			}
+			g.succeeds("audit", "verify", gardenRun)
+			if left := commandsNaming(t, g.dir); len(left) > 0 {
+				t.Errorf("still there: %q", left)
+			}
+		})
+	}
+}
+
+// commandsNaming are the commands that run and have a text in their arguments,
+// where the system tells.
+func commandsNaming(t *testing.T, text string) []string {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, file := range files {
+		raw, _ := os.ReadFile(file) // it may have ended meanwhile
+		if line := strings.ReplaceAll(string(raw), "\x00", " "); strings.Contains(line, text) && !strings.Contains(line, "serve.cjs") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// What a step does not allow the program does not do.
+func TestRealCLIsHeldBack(t *testing.T) {
+	for _, c := range realCLIs() {
+		t.Run(c.name, func(t *testing.T) {
+			g := plot(t, c)
+			g.write("hurry", "", 0o600)
+			flow := strings.NewReplacer("allowlist: [Bash]", "allowlist: [Read]", "tools: [Bash]", "tools: [Read]").Replace(plantFlow)
+			g.write("plant.md", flow, 0o600)
+			out := g.succeeds("run", "plant.md", "--model", c.model, "--run-id", gardenRun)
+			if _, err := os.Stat(filepath.Join(g.dir, "trees")); err == nil || !strings.Contains(out, "It did not work.") {
+				t.Errorf("it planted a tree: %s", out)
+			}
+			record := g.succeeds("transcript", gardenRun)
+			t.Log(record)
+			if !strings.Contains(record, `"error":`) {
+				t.Error("nothing says that it was not allowed to")
+			}
+		})
+	}
+}
