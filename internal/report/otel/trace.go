@@ -467,17 +467,17 @@ func (t *Tracer) taskEnded(at journal.Millis, frame, result, class, text string)
 		return
 	}
 	delete(t.tasks, frame)
-	t.abandon(task, at, result, cmp.Or(class, result))
+	t.abandon(task, at, result, cmp.Or(class, result), journal.Usage{})
 	for i := len(task.who) - 1; i >= 0; i-- {
 		t.agentEnded(task, task.who[i], at, result, class, text)
 	}
 }
 
 // abandon ends calls of which nobody will hear any more.
-func (t *Tracer) abandon(task *openTask, at journal.Millis, result, class string) {
+func (t *Tracer) abandon(task *openTask, at journal.Millis, result, class string, charged journal.Usage) {
 	for _, n := range sorted(task.held) {
 		if h := task.held[n]; h.amount.ModelCalls > 0 {
-			t.called(task, n, h, at, call{class: class, failed: result != report.OutcomeCancelled && result != report.OutcomeOK})
+			t.called(task, n, h, at, call{used: charged, class: class, failed: result != report.OutcomeCancelled && result != report.OutcomeOK})
 		}
 	}
 	clear(task.held)
@@ -504,7 +504,14 @@ func (t *Tracer) taskLost(at journal.Millis, x *journal.TaskLost) {
 		if x.Until > 0 {
 			until = x.Until
 		}
-		t.abandon(task, until, lost, lost)
+		for _, one := range task.who {
+			one.used = plan.Sum(one.used, x.Charged)
+		}
+		charged := x.Charged
+		if len(task.held) > 1 {
+			charged = journal.Usage{} // nobody knows which of them it was for
+		}
+		t.abandon(task, until, lost, lost, charged)
 		task.last = at
 	}
 }

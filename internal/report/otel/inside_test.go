@@ -1,0 +1,73 @@
+package otel_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report/reporttest"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// TestInside is a task in which much happens: a node calls two agents; the
+// first one's model fails and is asked again after a while; the process is
+// killed while the model of the second one answers, and another goes on; a tool
+// never returns; and the task ends without anybody having waited for it.
+func TestInside(t *testing.T) {
+	work := journal.Work{Place: journal.Place{Step: "node"}}
+	p := &ir.Program{
+		Name: "nodes", Version: "0.1.0", Format: "nof",
+		Agents: []ir.Agent{{ID: "scout", Role: "Scout", Provider: "gemini", Model: "gemini-flash"}, {ID: "clerk", Model: "anthropic/claude"}},
+		Blocks: []ir.Block{{Steps: []ir.Step{{ID: "node", Type: "node", Action: ir.Task{Kind: "node"}, Span: source.Span{}}}}},
+	}
+	n, at, seq := 0, journal.Millis(1_772_000_000_000), journal.Seq(0)
+	var events []journal.Event
+	add := func(after journal.Millis, f journal.Fact) {
+		at += after
+		seq++
+		events = append(events, journal.Event{Seq: seq, At: at, Fact: f})
+	}
+	note := func(after journal.Millis, kind string, data any, settles int, u journal.Usage) {
+		raw, err := json.Marshal(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		add(after, journal.TaskNoted{Work: work, N: n, Kind: kind, Data: raw, Settles: settles, Usage: u})
+	}
+	reserve := func(n int) {
+		add(0, journal.Reserved{Work: work, N: n, Amount: journal.Usage{ModelCalls: 1, InputTokens: 50}})
+	}
+	call := func(key, agent string) {
+		note(10, journal.NoteCall, journal.Call{Key: key, Kind: "worker", Request: json.RawMessage(`{"settings":{"agent":"` + agent + `"}}`)}, 0, journal.Usage{})
+		note(0, journal.NotePrompt, journal.Prompt{Blocks: []journal.Block{{Type: "text", Text: "Go."}}}, 0, journal.Usage{})
+	}
+	reply := func(after journal.Millis, settles int, model, provider string) {
+		note(after, journal.NoteReply, journal.Reply{Model: model, Provider: provider, Stop: "done", Usage: journal.Tokens{Input: 10, Output: 5, CacheRead: 4}}, settles,
+			journal.Usage{ModelCalls: 1, InputTokens: 14, OutputTokens: 5, MicroDollars: 200})
+	}
+	add(0, journal.RunStarted{Name: "nodes", Format: "nof", Definition: "definition", Input: journal.Value{JSON: json.RawMessage("{}")}})
+	add(0, journal.TaskStarted{Work: work, Kind: "node"})
+	call("node#0/call:1", "scout")
+	reserve(1)
+	note(100, journal.NoteModelRetry, journal.ModelRetry{ModelError: journal.ModelError{Class: "RATE_LIMIT", Message: "slow down", Status: 429}, Wait: 500}, 1, journal.Usage{ModelCalls: 1})
+	reserve(2)
+	reply(1200, 2, "gemini-flash-002", "gemini")
+	note(0, journal.NoteCallEnd, journal.CallEnd{Key: "node#0/call:1", Value: json.RawMessage("1")}, 0, journal.Usage{})
+	call("node#0/call:2", "clerk")
+	reserve(3)
+	add(60_000, journal.Claimed{Owner: "another"})
+	add(0, journal.TaskLost{Work: work, Why: "its process is gone", Policy: "rerun", Charged: journal.Usage{ModelCalls: 1, InputTokens: 50, MicroDollars: 900}, Until: at - 59_000})
+	add(0, journal.TaskStarted{Work: work, Kind: "node", Rerun: 1})
+	reserve(4)
+	reply(300, 4, "claude-1", "")
+	note(0, journal.NoteToolCall, journal.ToolUse{Name: "mail.send", CallID: "t"}, 0, journal.Usage{})
+	note(20, journal.NoteCallEnd, journal.CallEnd{Key: "node#0/call:2", Class: "TIMEOUT", Error: "too late"}, 0, journal.Usage{})
+	add(5, journal.TaskEnded{Work: work, Outcome: "failed", Class: "TIMEOUT", Error: "too late", Final: true})
+	add(0, journal.RunFinished{Outcome: "failed", Reason: "TIMEOUT", Error: "too late", Last: "node"})
+	r := &reporttest.Recording{Name: "inside", Program: p, Appends: []journal.Appended{{Pos: 1, Run: reporttest.Run, Events: events}}}
+	c := export(t, r, nil, nil)
+	golden(t, filepath.Join("testdata", "inside.txt"), []byte(reporttest.Tree(c.Spans(), tell)+metrics(c.Metrics())))
+}
