@@ -24,6 +24,7 @@ import (
 	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/explain"
+	"github.com/espalier-run/espalier/internal/report/reporttest"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -146,7 +147,10 @@ func commands(t *testing.T, page string, lines []string) []command {
 
 // Nothing but the program itself and a few commands that change nothing else
 // may be shown; what they are called with stays inside the page's folder.
-var mayRun = []string{"espalier", "cat", "cd", "cp", "head", "ls", "mkdir", "sed"}
+var mayRun = []string{"espalier", "cat", "cd", "cp", "export", "head", "ls", "mkdir", "sed"}
+
+// collectorAddress is where pages have a collector, which is another one here.
+const collectorAddress = "http://localhost:4318"
 
 // words are the programs that a command line starts. Quotes are respected,
 // everything else of the shell's grammar is not needed.
@@ -236,6 +240,9 @@ func TestDocsRun(t *testing.T) {
 				}
 			}
 			mended = append(mended, lines[next:]...)
+			if s.collector != nil && len(s.collector.Spans()) == 0 {
+				t.Errorf("%s: nothing has arrived at the collector", page)
+			}
 			if *update && !t.Failed() {
 				if err := os.WriteFile(atRoot(page), []byte(strings.Join(mended, "\n")), 0o644); err != nil {
 					t.Fatal(err)
@@ -298,6 +305,8 @@ func TestDocsAlike(t *testing.T) {
 type shell struct {
 	path, home, pwd string
 	dir             string // where the next command runs
+	exported        []string
+	collector       *reporttest.Collector // nil before somebody names it
 }
 
 func newShell(t *testing.T, path string) *shell {
@@ -321,9 +330,18 @@ func newShell(t *testing.T, path string) *shell {
 
 func (s *shell) run(t *testing.T, text string) (output []string, exit int) {
 	t.Helper()
+	if variable, ok := strings.CutPrefix(text, "export "); ok {
+		if s.collector == nil && strings.Contains(variable, collectorAddress) {
+			s.collector = reporttest.NewCollector(t)
+			variable = strings.ReplaceAll(variable, collectorAddress, s.collector.URL)
+		}
+		s.exported = append(s.exported, variable)
+		return nil, 0
+	}
 	cmd := exec.CommandContext(t.Context(), s.path, "-c", text+"\ncode=$?; pwd >\"$WHERE\"; exit $code")
 	cmd.Dir = s.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.home, "WHERE=" + s.pwd, "PWD=" + s.dir, "NO_COLOR=1", "COLUMNS=80", "LC_ALL=C", "GORACE=" + quickExit}
+	cmd.Env = append(cmd.Env, s.exported...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out // one pipe, so that the order is kept
 	var failed *exec.ExitError
@@ -340,7 +358,11 @@ func (s *shell) run(t *testing.T, text string) (output []string, exit int) {
 	if out.Len() == 0 {
 		return nil, exit
 	}
-	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n"), exit
+	printed := out.String()
+	if s.collector != nil {
+		printed = strings.ReplaceAll(printed, s.collector.URL, collectorAddress)
+	}
+	return strings.Split(strings.TrimSuffix(printed, "\n"), "\n"), exit
 }
 
 // Data and workflows that pages show are what they say they are.

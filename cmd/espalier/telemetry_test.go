@@ -478,3 +478,29 @@ func TestInterruptEndsTelemetry(t *testing.T) {
 		t.Errorf("two runs have %d spans", n)
 	}
 }
+
+// TestTelemetryPicture: the picture in the documentation is the trace of the
+// run that it is about.
+func TestTelemetryPicture(t *testing.T) {
+	const page = "docs/telemetry.md"
+	lines := readPage(t, page)
+	var picture strings.Builder
+	for _, f := range fences(t, page, lines) {
+		if f.label != "text" {
+			continue
+		}
+		for line := range strings.Lines(f.text(lines)) {
+			name := strings.TrimLeft(line, "│├└─ ")
+			depth := len([]rune(line)) - len([]rune(name))
+			name, _, _ = strings.Cut(name, "  ")
+			fmt.Fprintf(&picture, "%s%s\n", strings.Repeat("  ", depth/3), strings.TrimSpace(name))
+		}
+	}
+	c := collected(t)
+	s := shapes(t)["support-triage"]
+	s.process(t, s.project(t), s.errand)
+	plain := func(s *tracepb.Span) string { return s.Name }
+	if got := reporttest.Tree(c.Spans(), plain); got != picture.String() {
+		t.Errorf("the page shows\n%s\nand the trace is\n%s", picture.String(), got)
+	}
+}

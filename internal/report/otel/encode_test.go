@@ -2,7 +2,10 @@ package otel
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
@@ -280,4 +283,31 @@ func TestRejected(t *testing.T) {
 			t.Errorf("%s: %d", answer, n)
 		}
 	}
+}
+
+// TestDocsTellEveryName: whoever builds a dashboard finds every name in the
+// documentation, in both generations, and every variable that is read.
+func TestDocsTellEveryName(t *testing.T) {
+	raw, err := os.ReadFile(filepath.FromSlash("../../../docs/telemetry.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(raw)
+	for n := range names {
+		for _, text := range []string{called[n].published, called[n].latest} {
+			if text != "" && text != absent && !strings.Contains(page, "`"+text+"`") {
+				t.Errorf("it says nothing about %s", text)
+			}
+		}
+	}
+	FromEnvironment(func(variable string) string {
+		if variable == VariableEndpoint {
+			return "http://localhost:4318"
+		}
+		general := strings.NewReplacer("OTLP_TRACES_", "OTLP_", "OTLP_METRICS_", "OTLP_", "_SPAN_ATTRIBUTE_", "_ATTRIBUTE_").Replace(variable)
+		if !strings.Contains(page, general) && !strings.Contains(page, variable) {
+			t.Errorf("it says nothing about %s", variable)
+		}
+		return ""
+	})
 }
