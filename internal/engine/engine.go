@@ -346,7 +346,7 @@ func (e *Engine) take(ctx context.Context, id journal.RunID, looks bool, request
 		}
 		if r := e.runs[id]; r != nil {
 			e.mu.Unlock()
-			r.push(requests...)
+			r.push(nil, requests...)
 			return nil
 		}
 		// One loader at a time: claiming twice would fence ourselves off.

@@ -272,7 +272,7 @@ func (s *stopping) Append(b journal.Batch, done func(error)) {
 func TestCrashAtEveryAppend(t *testing.T) {
 	for name, p := range shapes(t) {
 		t.Run(name, func(t *testing.T) {
-			crashAtEveryAppend(t, name, p, 3, func(*testing.T) journal.Store { return memory.New() })
+			crashAtEveryAppend(t, name, p, 3, plain, func(*testing.T) journal.Store { return memory.New() })
 		})
 	}
 }
@@ -283,7 +283,7 @@ func TestCrashAtEveryAppendInAFile(t *testing.T) {
 	for name, p := range shapes(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			crashAtEveryAppend(t, name, p, 2, func(t *testing.T) journal.Store {
+			crashAtEveryAppend(t, name, p, 2, plain, func(t *testing.T) journal.Store {
 				s, err := sqlite.Open(filepath.Join(t.TempDir(), "j.db"), sqlite.Options{Relaxed: true})
 				if err != nil {
 					t.Fatal(err)
@@ -294,12 +294,15 @@ func TestCrashAtEveryAppendInAFile(t *testing.T) {
 	}
 }
 
-func crashAtEveryAppend(t *testing.T, name string, p *ir.Program, again int, disk func(*testing.T) journal.Store) {
+// plain is a kind as it is.
+func plain(k *testKind) step.Runner { return k }
+
+func crashAtEveryAppend(t *testing.T, name string, p *ir.Program, again int, as func(*testKind) step.Runner, disk func(*testing.T) journal.Store) {
 	calm := newKind()
 	calm.fail["flaky"] = 2
 	store := disk(t)
 	defer store.Close()
-	e := open(t, store, calm, "calm")
+	e := open(t, store, as(calm), "calm")
 	begin(t, e, p)
 	want, err := finish(t, e)
 	if err != nil || want.Outcome != "ok" {
@@ -316,7 +319,7 @@ func crashAtEveryAppend(t *testing.T, name string, p *ir.Program, again int, dis
 				kind := newKind()
 				kind.fail["flaky"] = 2
 				disk := disk(t)
-				e := open(t, &stopping{Store: disk, left: first, after: after}, kind, "one")
+				e := open(t, &stopping{Store: disk, left: first, after: after}, as(kind), "one")
 				err := e.Start(t.Context(), id, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{})
 				if err == nil {
 					finish(t, e)
@@ -326,10 +329,10 @@ func crashAtEveryAppend(t *testing.T, name string, p *ir.Program, again int, dis
 					disk.Close()
 					continue // it never began
 				}
-				e = open(t, &stopping{Store: disk, left: second, after: !after}, kind, "two")
+				e = open(t, &stopping{Store: disk, left: second, after: !after}, as(kind), "two")
 				finish(t, e)
 				stop(e)
-				e = open(t, disk, kind, "three")
+				e = open(t, disk, as(kind), "three")
 				got, err := finish(t, e)
 				stop(e)
 				if err != nil {

@@ -54,7 +54,7 @@ func (e *Engine) recovery(task *ir.Task, history []journal.TaskNoted) string {
 }
 
 // launch does a task in a goroutine of its own. r.mu is held.
-func (r *run) launch(t plan.OpenTask) {
+func (r *run) launch(t plan.OpenTask) *job {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	j := &job{r: r, work: t.Work, frame: t.Work.Frame, cancel: cancel}
 	key := t.Key()
@@ -116,6 +116,7 @@ func (r *run) launch(t plan.OpenTask) {
 		}
 		r.ended(j, ctx, result, err)
 	})
+	return j
 }
 
 var errTimedOut = errors.New("the step's time is up")
@@ -201,6 +202,7 @@ func (r *run) conclude(j *job, notes []request, last request) {
 	}
 	if !r.gone {
 		r.queue = append(append(r.queue, notes...), last)
+		r.heardOf(j)
 		r.advance()
 	}
 }
@@ -213,7 +215,7 @@ func (j *job) Note(ctx context.Context, notes ...step.Note) error {
 	}
 	done := make(chan error, 1)
 	requests[len(requests)-1].done = func(err error) { done <- err }
-	j.r.push(requests...)
+	j.r.push(j, requests...)
 	select {
 	case err := <-done:
 		return j.told(err)
@@ -287,7 +289,7 @@ func (j *job) ReserveUpTo(ctx context.Context, most journal.Usage, least int64, 
 			}
 		},
 	})
-	j.r.push(requests...)
+	j.r.push(j, requests...)
 	select {
 	case got := <-answered:
 		return step.Reservation(n), got.amount, got.err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
@@ -25,9 +26,11 @@ type run struct {
 	queue    []request
 	spare    []request // what queue was before, empty
 	inFlight bool
-	looks    bool  // only what is due happens, and no task begins
-	gone     bool  // given up, or failed
-	err      error // why it failed
+	held     *pending        // decided on, and not appended before its tasks have said more
+	early    map[string]bool // tasks that began before their start is durable
+	looks    bool            // only what is due happens, and no task begins
+	gone     bool            // given up, or failed
+	err      error           // why it failed
 	jobs     map[string]*job
 	index    journal.Index // as last written
 	children map[journal.RunID]journal.Entry
@@ -129,9 +132,9 @@ func (r *run) mail(posted []journal.Posted) []request {
 	return out
 }
 
-// push hands inputs to the run. They are decided on together as soon as the
-// append in flight is durable.
-func (r *run) push(requests ...request) {
+// push hands what a task says to the run. It is decided on together with all
+// else as soon as the append in flight is durable.
+func (r *run) push(j *job, requests ...request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.gone {
@@ -143,38 +146,72 @@ func (r *run) push(requests ...request) {
 		return
 	}
 	r.queue = append(r.queue, requests...)
+	r.heardOf(j)
 	r.advance()
 }
 
 // errGivenUp: the run is no longer in this process's hands.
 var errGivenUp = errors.New("the run has been given up by this process")
 
+// pending is what has been decided and is not durable yet.
+type pending struct {
+	events []journal.Event
+	taken  []journal.InboxID
+	blobs  []journal.Blob
+	done   []func(error)
+	// What it waits for before it is appended.
+	tasks map[*job]bool
+	timer *time.Timer
+}
+
 // advance decides on everything that has queued up, and appends what follows.
 // r.mu is held.
 func (r *run) advance() {
-	if r.inFlight || r.gone {
+	if r.inFlight || r.gone || r.held != nil && len(r.held.tasks) > 0 {
 		return
 	}
+	p, waited := r.held, r.held != nil
+	if !waited {
+		p = &pending{}
+	}
+	r.held = nil
+	asked := r.decide(p)
+	if !waited && !asked {
+		p.events = r.state.Decide(r.program, r.e.now())
+	}
+	if len(p.events) == 0 && len(p.taken) == 0 && !r.resting() {
+		for _, f := range p.done {
+			f(nil)
+		}
+		r.e.schedule(r)
+		return
+	}
+	if !waited && r.beginEarly(p) {
+		return
+	}
+	r.append(p.events, p.taken, p.blobs, func(err error) {
+		for _, f := range p.done {
+			f(err)
+		}
+	})
+}
+
+// decide decides on what has queued up; false when nothing has. r.mu is held.
+func (r *run) decide(p *pending) bool {
 	queue := r.queue
 	r.queue, r.spare = r.spare, nil
 	defer func() {
 		clear(queue)
 		r.spare = queue[:0]
 	}()
-	var (
-		events []journal.Event
-		taken  []journal.InboxID
-		blobs  []journal.Blob
-		done   []func(error)
-		now    = r.e.now()
-	)
+	now := r.e.now()
 	for _, q := range queue {
 		if q.blob != nil {
 			if r.fresh == nil {
 				r.fresh = map[string]json.RawMessage{}
 			}
 			r.fresh[q.blob.Hash] = q.blob.Data
-			blobs = append(blobs, *q.blob)
+			p.blobs = append(p.blobs, *q.blob)
 		}
 		over := r.state.Finished != nil
 		more := r.state.Decide(r.program, now, append([]plan.Input{q.in}, q.with...)...)
@@ -189,7 +226,7 @@ func (r *run) advance() {
 		if len(more) == 0 && r.state.Finished != nil && q.ref != "" {
 			refused = r.state.Check(r.program, q.in)
 		}
-		if x, ok := q.in.(plan.Reserve); ok && len(more) == 0 && !grants(events, x) {
+		if x, ok := q.in.(plan.Reserve); ok && len(more) == 0 && !grants(p.events, x) {
 			// It was granted before the task asked again: in an earlier life of it.
 			if f := r.state.Frames[x.Work.Frame]; f != nil {
 				if amount, granted := f.Reserved[x.N]; granted {
@@ -197,17 +234,17 @@ func (r *run) advance() {
 				}
 			}
 		}
-		if events == nil {
-			events = more
+		if p.events == nil {
+			p.events = more
 		} else {
-			events = append(events, more...)
+			p.events = append(p.events, more...)
 		}
 		if q.inbox != 0 && !over { // what came too late stays where it is: its sender sees that
-			taken = append(taken, q.inbox)
+			p.taken = append(p.taken, q.inbox)
 		}
 		if q.done != nil {
 			answer := q.done
-			done = append(done, func(err error) {
+			p.done = append(p.done, func(err error) {
 				if err == nil {
 					err = refused
 				}
@@ -215,21 +252,7 @@ func (r *run) advance() {
 			})
 		}
 	}
-	if len(queue) == 0 {
-		events = r.state.Decide(r.program, now)
-	}
-	if len(events) == 0 && len(taken) == 0 && !r.resting() {
-		for _, f := range done {
-			f(nil)
-		}
-		r.e.schedule(r)
-		return
-	}
-	r.append(events, taken, blobs, func(err error) {
-		for _, f := range done {
-			f(err)
-		}
-	})
+	return len(queue) > 0
 }
 
 // grants tells whether events that are not durable yet grant a reservation.
@@ -335,10 +358,15 @@ func (r *run) appended(b *journal.Batch, err error, done func(error)) {
 	done(nil)
 }
 
-// effect does what a durable fact asks for. r.mu is held.
+// effect does what a durable fact asks for. Tasks whose start comes later, and
+// that have begun all the same, are not concerned. r.mu is held.
 func (r *run) effect(e *journal.Event) {
 	switch x := e.Fact.(type) {
 	case journal.TaskStarted:
+		if key := x.Key(); r.early[key] {
+			delete(r.early, key)
+			return
+		}
 		f := r.state.Frames[x.Frame]
 		if f == nil || f.Phase != plan.Working || f.Work() != x.Work {
 			return
@@ -361,14 +389,16 @@ func (r *run) effect(e *journal.Event) {
 		r.answer(x.Work, x.N, journal.Usage{}, budgetError(x.Budget))
 	case journal.CancelRequested:
 		for key, j := range r.jobs {
-			if x.Frame == "" || strings.HasPrefix(j.frame+"/", x.Frame+"/") {
-				r.jobs[key].cancel(errCancelled)
+			if !r.early[key] && (x.Frame == "" || strings.HasPrefix(j.frame+"/", x.Frame+"/")) {
+				j.cancel(errCancelled)
 			}
 		}
 	case journal.TimerFired:
 		if x.What == plan.TimerDeadline && x.Run {
-			for _, j := range r.jobs {
-				j.cancel(errDeadline)
+			for key, j := range r.jobs {
+				if !r.early[key] {
+					j.cancel(errDeadline)
+				}
 			}
 		}
 	}

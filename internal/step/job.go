@@ -26,6 +26,15 @@ type Runner interface {
 	Run(ctx context.Context, job *Job) (Result, error)
 }
 
+// NotesFirst is a Runner that does nothing to the world before its first note
+// is durable, and gets there at once. It may begin before its own start is
+// durable: one write is enough for the end of the task before it, its start
+// and its note.
+type NotesFirst interface {
+	Runner
+	NotesFirst()
+}
+
 // Recovery is what happens to a task that may or may not have acted.
 type Recovery string
 

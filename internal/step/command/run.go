@@ -19,7 +19,11 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-var _ step.Runner = Kind{}
+var _ step.NotesFirst = Kind{}
+
+// NotesFirst: the command is noted before it begins, and to find out what it
+// is takes no time.
+func (Kind) NotesFirst() {}
 
 // Recovery is to ask a person, unless the command cannot have begun.
 func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery { return recovery(history) }
