@@ -337,7 +337,7 @@ func (m *Models) examineCLI(ctx context.Context, c *cli) *Finding {
 		return f
 	}
 	outcome, err := process.Run(limited, process.Command{Path: path, Args: append(slices.Clone(first), "--version"), Dir: m.root, Env: env, MaxOutput: 64 << 10})
-	switch version := versionIn.FindString(string(outcome.Stdout)); {
+	switch version := versionIn().FindString(string(outcome.Stdout)); {
 	case limited.Err() != nil:
 		f.About = path + ", which takes its time to say its version"
 	case err != nil || outcome.Exit != 0:
@@ -349,4 +349,4 @@ func (m *Models) examineCLI(ctx context.Context, c *cli) *Finding {
 	return f
 }
 
-var versionIn = regexp.MustCompile(`[0-9]+(\.[0-9]+)+([-+.][0-9A-Za-z]+)*`)
+var versionIn = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9]+(\.[0-9]+)+([-+.][0-9A-Za-z]+)*`) })

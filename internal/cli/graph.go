@@ -89,7 +89,7 @@ func (a *app) drawn(arg string, o graph.Options) (*graph.Graph, error) {
 // maybeRun tells whether an argument is meant as the id of a run: it looks like
 // one, there are runs, and nothing else has that name.
 func (a *app) maybeRun(arg string) bool {
-	if len(arg) < 4 || strings.Trim(arg, "0123456789abcdefABCDEF-") != "" && !stampForm.MatchString(arg) {
+	if len(arg) < 4 || strings.Trim(arg, "0123456789abcdefABCDEF-") != "" && !stampForm().MatchString(arg) {
 		return false
 	}
 	space, err := a.workspace()

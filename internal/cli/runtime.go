@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -479,13 +480,13 @@ func whose(r *builtin.Runtime, o journal.Owner) string {
 	return fmt.Sprintf(": %s, process %d on %s, since %s", info.Command, info.PID, info.Host, info.Since.Local().Format(time.TimeOnly))
 }
 
-var stampForm = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}$`)
+var stampForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}$`) })
 
 // byStamp is the ids of Agentfile runs whose folders are called after the time
 // at which they began, in either of the two layouts (G5). Runs of different
 // workflows may have begun at one time.
 func byStamp(root, stamp string) []string {
-	if !stampForm.MatchString(stamp) {
+	if !stampForm().MatchString(stamp) {
 		return nil
 	}
 	var ids []string

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	gotemplate "text/template"
 )
 
@@ -190,7 +191,7 @@ func (o *ShellOptions) doubted(path []string, v any, keyed bool) (any, error) {
 	return withoutMarks(presentable(v)), nil
 }
 
-var plainKey = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]*$`)
+var plainKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]*$`) })
 
 func mistrust(v any, oneWord, keyed bool) (any, error) {
 	switch x := whole(v).(type) {
@@ -203,7 +204,7 @@ func mistrust(v any, oneWord, keyed bool) (any, error) {
 	case map[string]any:
 		out := make(doubtfulObject, len(x))
 		for key, inner := range x {
-			if keyed && !plainKey.MatchString(key) {
+			if keyed && !plainKey().MatchString(key) {
 				return nil, fmt.Errorf("the key %q cannot be a part of a command", key)
 			}
 			var err error
@@ -357,7 +358,7 @@ func (w *weaver) name(value string) string {
 	return name
 }
 
-var numberForm = regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?$`)
+var numberForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?$`) })
 
 var (
 	errNoNumber = errors.New("what stands in arithmetic has to be a number")
@@ -379,7 +380,7 @@ func (w *weaver) value(text string, at int, q *quoting, sum bool) (int, error) {
 	next := at + end + 1
 	if q.kind == inSum || sum {
 		value = strings.TrimSpace(value)
-		if !numberForm.MatchString(value) {
+		if !numberForm().MatchString(value) {
 			return 0, errNoNumber
 		}
 		w.put(value)
@@ -402,10 +403,12 @@ func (w *weaver) value(text string, at int, q *quoting, sum bool) (int, error) {
 }
 
 var (
-	testForm = regexp.MustCompile(`\s-(eq|ne|lt|le|gt|ge)\s`)
+	testForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\s-(eq|ne|lt|le|gt|ge)\s`) })
 	// commented is a value in a comment, where nobody needs it.
-	commented = regexp.MustCompile(`\x00[a-z][0-9]+\x00`)
-	hereForm  = regexp.MustCompile(`^<<(-?)[ \t]*((?:[^\s'"\\;&|<>()\x00]|\\.|'[^'\x00]*'|"[^"\x00]*")+)`)
+	commented = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\x00[a-z][0-9]+\x00`) })
+	hereForm  = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^<<(-?)[ \t]*((?:[^\s'"\\;&|<>()\x00]|\\.|'[^'\x00]*'|"[^"\x00]*")+)`)
+	})
 )
 
 // weave copies a text, and writes what is marked in it.
@@ -500,17 +503,17 @@ func (w *weaver) weave(text string, q *quoting) error {
 				end = len(rest)
 			}
 			flush(i)
-			w.put(commented.ReplaceAllString(rest[:end], "…"))
+			w.put(commented().ReplaceAllString(rest[:end], "…"))
 			from, i = i+end, i+end
 		case c == '[' && strings.HasPrefix(rest, "[[") && wordBegins(text, i):
-			if end := strings.Index(rest, "]]"); end >= 0 && testForm.MatchString(rest[:end]) {
+			if end := strings.Index(rest, "]]"); end >= 0 && testForm().MatchString(rest[:end]) {
 				numbers = i + end
 			}
 			i += 2
 		case strings.HasPrefix(rest, "<<<"):
 			i += 3
 		case strings.HasPrefix(rest, "<<"):
-			m := hereForm.FindStringSubmatchIndex(rest)
+			m := hereForm().FindStringSubmatchIndex(rest)
 			if m == nil {
 				i += 2
 				break

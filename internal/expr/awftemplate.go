@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	gotemplate "text/template"
 	goparse "text/template/parse"
 
@@ -144,12 +145,12 @@ func readTemplate(text string, report reporter) foreign {
 	return t
 }
 
-var mistakeForm = regexp.MustCompile(`^template: :(\d+)(?::\d+)?: (?s)(.*)$`)
+var mistakeForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^template: :(\d+)(?::\d+)?: (?s)(.*)$`) })
 
 // templateMistake is the line where the parser stopped, and why.
 func templateMistake(text string, err error) (start, end int, message string) {
 	message, end = err.Error(), len(text)
-	m := mistakeForm.FindStringSubmatch(message)
+	m := mistakeForm().FindStringSubmatch(message)
 	if m == nil {
 		return 0, end, message
 	}
@@ -308,7 +309,7 @@ func (t *template) explain(env Env, err error) error {
 		if inner := errors.Unwrap(exec.Err); inner != nil {
 			message = inner.Error()
 		}
-		if m := mistakeForm.FindStringSubmatch(message); m != nil {
+		if m := mistakeForm().FindStringSubmatch(message); m != nil {
 			message = m[2]
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
@@ -423,7 +424,7 @@ func (l *lowering) pin(f *source.File, role string) {
 	l.p.Files = append(l.p.Files, ir.File{Path: f.Path, Role: role, SHA256: hex.EncodeToString(sum[:])})
 }
 
-var placeholder = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_]*)\}`) })
 
 // path cleans a path of the file: inside the project, with the step's own id
 // filled in and placeholders that nobody knows reported (G12).
@@ -431,7 +432,7 @@ func (l *lowering) path(ref text.Text, step string) (string, bool) {
 	if ref.Value == "" {
 		return "", false
 	}
-	for _, m := range placeholder.FindAllStringSubmatch(ref.Value, -1) {
+	for _, m := range placeholder().FindAllStringSubmatch(ref.Value, -1) {
 		if !slices.Contains([]string{"workflow_name", "run_id", "step_id"}, m[1]) {
 			l.report(CodePlaceholder, diag.Warning, ref.Span, fmt.Sprintf("Nothing fills in %q; it stays as it is.", m[0]), "Use {workflow_name}, {run_id} or {step_id}.")
 		}
@@ -504,7 +505,7 @@ func (l *lowering) fileOf(n *node, in text.Text, name string) (given, bool) {
 		}
 	}
 	atRun := given{Name: name, File: name}
-	if placeholder.MatchString(name) || strings.HasSuffix(name, "/") || l.scripts {
+	if placeholder().MatchString(name) || strings.HasSuffix(name, "/") || l.scripts {
 		return atRun, true
 	}
 	if strings.HasPrefix(name, "outputs/") {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
@@ -76,8 +77,8 @@ func (p *parser) parse() *document {
 	p.specVersion(r, d)
 	d.name, d.version, d.description = r.String("name"), r.String("version"), r.String("description")
 	r.Require("name", "version", "description", "trigger", "steps")
-	p.fits(d.name, namePattern, "name of the workflow", "Use lower-case letters, digits and hyphens, and begin with a letter: code-reviewer.")
-	p.fits(d.version, versionPattern, "version of the workflow", "Write three numbers with dots: 1.0.0.")
+	p.fits(d.name, namePattern(), "name of the workflow", "Use lower-case letters, digits and hyphens, and begin with a letter: code-reviewer.")
+	p.fits(d.version, versionPattern(), "version of the workflow", "Write three numbers with dots: 1.0.0.")
 	p.trigger(r, d)
 	if n := r.Map("execution"); n != nil {
 		er := p.read(n, "execution section")
@@ -101,9 +102,9 @@ func (p *parser) parse() *document {
 }
 
 var (
-	namePattern     = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
-	versionPattern  = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$`)
-	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	namePattern     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]*$`) })
+	versionPattern  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$`) })
+	variablePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 )
 
 func (p *parser) fits(t text.Text, pattern *regexp.Regexp, what, help string) {
@@ -138,7 +139,7 @@ func (p *parser) trigger(r *text.Reader, d *document) {
 	t.kind = tr.Enum("type", "natural-language", "file", "schedule", "command")
 	t.variable = tr.String("input_var")
 	tr.Require("type")
-	p.fits(t.variable, variablePattern, "name of a variable", "Use letters, digits and _, without a $: AGENT_INPUT.")
+	p.fits(t.variable, variablePattern(), "name of a variable", "Use letters, digits and _, without a $: AGENT_INPUT.")
 	t.schedule, t.commands = tr.String("schedule"), tr.Strings("commands")
 	// G16: what the specification leaves out but files need.
 	for _, key := range []string{"schedule", "commands"} {
@@ -164,7 +165,7 @@ func (p *parser) step(n *text.Node) *node {
 		s.at = s.id.Span
 	}
 	r.Require("id", "name", "goal")
-	p.fits(s.id, namePattern, "id of a step", "Use lower-case letters, digits and hyphens, and begin with a letter: write-summary.")
+	p.fits(s.id, namePattern(), "id of a step", "Use lower-case letters, digits and hyphens, and begin with a letter: write-summary.")
 	action := r.Enum("action", "shell")
 	s.agent, s.skill, s.produces, s.draft = r.String("agent"), r.String("skill"), r.String("produces"), r.String("draft")
 	s.gate = r.Enum("gate", "human-approval")

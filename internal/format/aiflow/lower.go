@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
@@ -525,12 +526,12 @@ func fileOf(f *source.File) ir.File {
 	return ir.File{Path: f.Path, Role: "prompt", SHA256: hex.EncodeToString(sum[:])}
 }
 
-var word = regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}`)
+var word = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}`) })
 
 // words are the names that a template wants, without what agents produce.
 func words(template string) []string {
 	var out []string
-	for _, m := range word.FindAllStringSubmatch(template, -1) {
+	for _, m := range word().FindAllStringSubmatch(template, -1) {
 		name := strings.TrimPrefix(m[1], "context.")
 		if name, _, _ = strings.Cut(name, "."); name != "output" && name != "agentId" && !strings.HasPrefix(name, "output_") {
 			out = append(out, name)

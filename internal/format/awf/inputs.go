@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -204,7 +205,7 @@ func (l *lowering) known(name string) (json.RawMessage, bool) {
 // outputNames are the keys of an object expression that outputs wrote.
 func outputNames(code string) []string {
 	var out []string
-	for _, m := range outputForm.FindAllStringSubmatch(code, -1) {
+	for _, m := range outputForm().FindAllStringSubmatch(code, -1) {
 		if name, err := strconv.Unquote(m[1]); err == nil {
 			out = append(out, name)
 		}
@@ -212,4 +213,4 @@ func outputNames(code string) []string {
 	return out
 }
 
-var outputForm = regexp.MustCompile(`("(?:[^"\\]|\\.)*"): \(`)
+var outputForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`("(?:[^"\\]|\\.)*"): \(`) })

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-var parameterForm = regexp.MustCompile(`\{\{-?\s*\.?parameters\.([A-Za-z0-9_-]+)\s*-?\}\}`)
+var parameterForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{-?\s*\.?parameters\.([A-Za-z0-9_-]+)\s*-?\}\}`) })
 
 // fromTemplate lays a state over the step of a workflow template, with the
 // template's parameters filled in; nil when that cannot be done.
@@ -112,8 +113,8 @@ func filled(n *text.Node, values map[string]*text.Node, at source.Span) *text.No
 		out.Span = at
 	}
 	if n.Kind == text.String {
-		out.Value = parameterForm.ReplaceAllStringFunc(n.Value, func(found string) string {
-			name := parameterForm.FindStringSubmatch(found)[1]
+		out.Value = parameterForm().ReplaceAllStringFunc(n.Value, func(found string) string {
+			name := parameterForm().FindStringSubmatch(found)[1]
 			if v := values[name]; v != nil {
 				return v.Value
 			}

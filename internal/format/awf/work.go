@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
@@ -62,18 +63,22 @@ func (l *lowering) command(s *state, out *ir.Step) {
 }
 
 var (
-	readsStep = regexp.MustCompile(`\{\{[^{}]*\bstates\b[^{}]*\}\}`)
-	saysRaw   = regexp.MustCompile(`^\{\{-?\s*(raw|escape)\b|\|\s*(raw|escape)\s*-?\}\}$`)
+	readsStep = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{[^{}]*\bstates\b[^{}]*\}\}`) })
+	saysRaw   = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\{\{-?\s*(raw|escape)\b|\|\s*(raw|escape)\s*-?\}\}$`)
+	})
 	// evaluates is a command that reads its arguments as code once more.
-	evaluates = regexp.MustCompile(`(^|[\s;|&(])((eval|ssh)\s[^;|&\n]*|(ba|da|z|k)?sh\s+(-[a-z]+\s+)*-[a-z]*c\s+('[^']*|"[^"]*|[^'"\s]*))$`)
+	evaluates = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(^|[\s;|&(])((eval|ssh)\s[^;|&\n]*|(ba|da|z|k)?sh\s+(-[a-z]+\s+)*-[a-z]*c\s+('[^']*|"[^"]*|[^'"\s]*))$`)
+	})
 )
 
 // asCode tells when what a step gave is taken for code, which our quotes cannot
 // help.
 func (l *lowering) asCode(body text.Text, script bool) {
 	by := expr.Interpreter(body.Value)
-	for _, at := range readsStep.FindAllStringIndex(body.Value, -1) {
-		if saysRaw.MatchString(body.Value[at[0]:at[1]]) {
+	for _, at := range readsStep().FindAllStringIndex(body.Value, -1) {
+		if saysRaw().MatchString(body.Value[at[0]:at[1]]) {
 			continue
 		}
 		before := body.Value[:at[0]]
@@ -82,7 +87,7 @@ func (l *lowering) asCode(body text.Text, script bool) {
 			l.report(CodeAsCode, diag.Warning, body.Span, fmt.Sprintf("What a step gave becomes a part of this script for %s: whoever wrote that can have it do anything.", by),
 				"Print the value in a step of its own, and let the script read it from a file.")
 			return
-		case evaluates.MatchString(before):
+		case evaluates().MatchString(before):
 			l.report(CodeAsCode, diag.Warning, body.Span, "What a step gave is read as code here, by a second shell: whoever wrote that can have it do anything.",
 				"Hand it over as an argument: sh -c 'echo \"$1\"' sh \"{{.states.STEP.Output}}\".")
 			return
@@ -114,14 +119,16 @@ func (l *lowering) script(s *state, t *ir.Task) text.Text {
 	return s.scriptFile
 }
 
-var placedForm = regexp.MustCompile(`\{\{-?\s*\.?awf\.(scripts|prompts)_dir\s*-?\}\}/([A-Za-z0-9._/-]+)`)
+var placedForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\{\{-?\s*\.?awf\.(scripts|prompts)_dir\s*-?\}\}/([A-Za-z0-9._/-]+)`)
+})
 
 // placed puts the paths of scripts and prompts that only the user has into a
 // command which names them in AWF's folder for such files. That folder is the
 // project's, as long as the file is there.
 func (l *lowering) placed(command text.Text) text.Text {
-	command.Value = placedForm.ReplaceAllStringFunc(command.Value, func(found string) string {
-		m := placedForm.FindStringSubmatch(found)
+	command.Value = placedForm().ReplaceAllStringFunc(command.Value, func(found string) string {
+		m := placedForm().FindStringSubmatch(found)
 		f, err := l.find("../"+m[1]+"/"+m[2], m[1])
 		if err != nil {
 			return found

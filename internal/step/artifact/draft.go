@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -48,13 +49,13 @@ type outline struct {
 	Gate  bool   `json:"gate,omitempty"`
 }
 
-var jsonFence = regexp.MustCompile("(?s)```json\\s*\n(.*?)```")
+var jsonFence = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("(?s)```json\\s*\n(.*?)```") })
 
 // designOf is the design among what is given, or else one that rules make of
 // the request, which is the first thing given.
 func designOf(r request) design {
 	for _, m := range r.given {
-		for _, fence := range jsonFence.FindAllStringSubmatch(m.text, -1) {
+		for _, fence := range jsonFence().FindAllStringSubmatch(m.text, -1) {
 			var d design
 			if json.Unmarshal([]byte(fence[1]), &d) == nil && len(d.Steps) > 0 {
 				return tidy(d, r.name)
@@ -102,10 +103,16 @@ func tidy(d design, name string) design {
 
 var (
 	// between is what stands between the things that somebody asks for.
-	between   = regexp.MustCompile(`(?i)\s*(?:[.;:\n]+|,?\s+(?:and\s+)?then\b|,\s*and\b|,|\s+and\s+)\s*`)
-	listMark  = regexp.MustCompile(`^\s*(?:[-*•]|\d+[.)])\s*`)
-	asksFirst = regexp.MustCompile(`(?i)\b(approv\w*|confirm\w*|sign[- ]?off|ask (me|us|a person|someone|somebody)|human)\b`)
-	lead      = regexp.MustCompile(`(?i)^(please|first|next|finally|afterwards|also|it should|should|must|a workflow (that|which|to)|workflow (that|to)|i want to|i want it to|to)\s+`)
+	between = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)\s*(?:[.;:\n]+|,?\s+(?:and\s+)?then\b|,\s*and\b|,|\s+and\s+)\s*`)
+	})
+	listMark  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*(?:[-*•]|\d+[.)])\s*`) })
+	asksFirst = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)\b(approv\w*|confirm\w*|sign[- ]?off|ask (me|us|a person|someone|somebody)|human)\b`)
+	})
+	lead = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^(please|first|next|finally|afterwards|also|it should|should|must|a workflow (that|which|to)|workflow (that|to)|i want to|i want it to|to)\s+`)
+	})
 )
 
 // verbs are what people ask for, and who does it.
@@ -129,16 +136,16 @@ func decompose(name, asked string) design {
 	d := design{Name: name, Description: oneLine(asked)}
 	var parts []string
 	for line := range strings.Lines(asked) {
-		line = listMark.ReplaceAllString(strings.TrimSpace(line), "")
-		for _, part := range between.Split(line, -1) {
-			for lead.MatchString(part) {
-				part = lead.ReplaceAllString(part, "")
+		line = listMark().ReplaceAllString(strings.TrimSpace(line), "")
+		for _, part := range between().Split(line, -1) {
+			for lead().MatchString(part) {
+				part = lead().ReplaceAllString(part, "")
 			}
 			if part = strings.Trim(part, " \t\"'!?-"); part == "" {
 				continue
 			}
 			// What is not something to do belongs to what was said before.
-			if first := strings.ToLower(firstWord(part)); verbs[first] == "" && len(parts) > 0 && !asksFirst.MatchString(part) {
+			if first := strings.ToLower(firstWord(part)); verbs[first] == "" && len(parts) > 0 && !asksFirst().MatchString(part) {
 				parts[len(parts)-1] += ", " + part
 				continue
 			}
@@ -146,7 +153,7 @@ func decompose(name, asked string) design {
 		}
 	}
 	for i, part := range parts {
-		if asksFirst.MatchString(part) && len(d.Steps) > 0 && verbs[strings.ToLower(firstWord(part))] == "" {
+		if asksFirst().MatchString(part) && len(d.Steps) > 0 && verbs[strings.ToLower(firstWord(part))] == "" {
 			d.Steps[len(d.Steps)-1].Gate = true
 			continue
 		}
@@ -157,7 +164,7 @@ func decompose(name, asked string) design {
 		}
 		d.Steps = append(d.Steps, outline{
 			ID: slug(part, 4), Name: sentence(oneLine(part)), Goal: sentence(part) + ".", Agent: role(part), Skill: slug(part, 5),
-			Gate: asksFirst.MatchString(part),
+			Gate: asksFirst().MatchString(part),
 		})
 	}
 	if len(d.Steps) == 0 {

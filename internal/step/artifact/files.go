@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/step"
 )
@@ -51,16 +52,16 @@ func placeOf(root string, w where, read func(path string) string) *place {
 	p := &place{where: w, root: root, run: read(runVariable)}
 	p.target, p.making = p.workflow, p.run
 	// A workflow that makes another one is told the name of that.
-	if name := read("input.workflow_name"); plainName.MatchString(name) {
+	if name := read("input.workflow_name"); plainName().MatchString(name) {
 		p.target = name
 	}
-	if run := read("input.run_id"); plainName.MatchString(run) {
+	if run := read("input.run_id"); plainName().MatchString(run) {
 		p.making = run
 	}
 	return p
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
+var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`) })
 
 // fill puts values in the place of placeholders (G12).
 func (p *place) fill(name string) string {
@@ -170,8 +171,8 @@ func readFile(root *os.Root, name string) (string, error) {
 func isFolder(name string) bool { return strings.HasSuffix(name, "/") }
 
 var (
-	fileMark = regexp.MustCompile(`^\s*=?##FILE:\s*(.+?)\s*##\s*$`)
-	endMark  = regexp.MustCompile(`^\s*=?##END##\s*$`)
+	fileMark = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*=?##FILE:\s*(.+?)\s*##\s*$`) })
+	endMark  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*=?##END##\s*$`) })
 )
 
 // split takes a reply apart into the files of a folder (G11). A reply without
@@ -189,7 +190,7 @@ func split(text, folder string) (files map[string]string, problems []string) {
 	}
 	for line := range strings.Lines(text) {
 		bare := strings.TrimRight(line, "\r\n")
-		m := fileMark.FindStringSubmatch(bare)
+		m := fileMark().FindStringSubmatch(bare)
 		switch {
 		case m != nil:
 			put()
@@ -200,7 +201,7 @@ func split(text, folder string) (files map[string]string, problems []string) {
 			} else if _, twice := files[name]; twice {
 				problems = append(problems, fmt.Sprintf("there are two files called %q", name))
 			}
-		case endMark.MatchString(bare):
+		case endMark().MatchString(bare):
 			put()
 		case open:
 			body.WriteString(strings.TrimRight(line, "\r\n") + "\n")
@@ -232,12 +233,14 @@ func partName(name, folder string) (clean, problem string) {
 	return clean, ""
 }
 
-var onlyFence = regexp.MustCompile("(?s)^\\s*```([A-Za-z0-9_+-]*)[ \t]*\n(.*)\n?```\\s*$")
+var onlyFence = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("(?s)^\\s*```([A-Za-z0-9_+-]*)[ \t]*\n(.*)\n?```\\s*$")
+})
 
 // unfenced takes away a fence around all of a reply, which models put around
 // YAML, JSON and scripts, and which the file must not have.
 func unfenced(name, text string) string {
-	m := onlyFence.FindStringSubmatch(text)
+	m := onlyFence().FindStringSubmatch(text)
 	if m == nil || strings.Contains(m[2], "\n```") {
 		return text
 	}

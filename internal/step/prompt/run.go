@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -157,7 +158,7 @@ func read(reply json.RawMessage) json.RawMessage {
 	if v := try(text); v != nil {
 		return v
 	}
-	if fences := jsonFence.FindAllStringSubmatch(text, -1); len(fences) > 0 {
+	if fences := jsonFence().FindAllStringSubmatch(text, -1); len(fences) > 0 {
 		if v := try(fences[len(fences)-1][1]); v != nil {
 			return v
 		}
@@ -172,7 +173,7 @@ func read(reply json.RawMessage) json.RawMessage {
 	return reply
 }
 
-var jsonFence = regexp.MustCompile("(?is)```json\\s*\n(.*?)```")
+var jsonFence = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("(?is)```json\\s*\n(.*?)```") })
 
 // known is what a template may name: the context, with what the run was given
 // laid over it, and the latest output.
@@ -203,12 +204,12 @@ func newKnown(job *step.Job) *known {
 	return k
 }
 
-var placeholder = regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}`)
+var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}`) })
 
 // fill replaces the names that it knows and leaves the others as they are.
 func (k *known) fill(template string) string {
-	return placeholder.ReplaceAllStringFunc(template, func(found string) string {
-		path := strings.Split(placeholder.FindStringSubmatch(found)[1], ".")
+	return placeholder().ReplaceAllStringFunc(template, func(found string) string {
+		path := strings.Split(placeholder().FindStringSubmatch(found)[1], ".")
 		var value any
 		ok := true
 		switch {
@@ -290,13 +291,13 @@ func requests(output json.RawMessage, a *ir.Agent) []request {
 	return out
 }
 
-var callForm = regexp.MustCompile(`(?s)^([A-Za-z_][A-Za-z0-9_.\-]*)\((.*)\)$`)
+var callForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)^([A-Za-z_][A-Za-z0-9_.\-]*)\((.*)\)$`) })
 
 // parseCall reads name(k=v, …), perhaps inside print().
 func parseCall(text string) (string, json.RawMessage, bool) {
-	m := callForm.FindStringSubmatch(strings.TrimSpace(text))
+	m := callForm().FindStringSubmatch(strings.TrimSpace(text))
 	if m != nil && m[1] == "print" {
-		m = callForm.FindStringSubmatch(strings.TrimSpace(m[2]))
+		m = callForm().FindStringSubmatch(strings.TrimSpace(m[2]))
 	}
 	if m == nil {
 		return "", nil, false
