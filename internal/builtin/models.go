@@ -116,6 +116,19 @@ func (m *Models) server(name string) (server, bool) {
 	return s, true
 }
 
+// dialect is what the server calls the options that all have.
+func (s *server) dialect() wire.Dialect {
+	switch s.api {
+	case config.Anthropic:
+		return anthropic.Dialect()
+	case config.OpenAIResponses:
+		return openai.ResponsesDialect()
+	case config.Gemini:
+		return gemini.Dialect()
+	}
+	return openai.ChatDialect(s.base == "")
+}
+
 // ollama is the address in OLLAMA_HOST, which may lack its parts.
 func ollama(host string) string {
 	if host == "" {

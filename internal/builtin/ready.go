@@ -122,6 +122,31 @@ func (m *Models) Lacks(p *ir.Program, o RunOptions) []Lack {
 	return out
 }
 
+// Ignored are the options of agents that their models do not have: a sentence
+// for each agent, told before anything starts.
+func (m *Models) Ignored(p *ir.Program, o RunOptions) []string {
+	r := router{models: m, instead: o.Model, otherwise: o.DefaultModel}
+	var out []string
+	for _, a := range askings(p, "", false) {
+		if a.who.Agent == nil || a.late && o.Model == "" {
+			continue
+		}
+		choice, trouble := m.Choose(r.name(a.model))
+		if trouble != nil || choice.server.cli != nil {
+			continue
+		}
+		names := choice.server.dialect().Ignored(a.who.Agent.Options)
+		if len(names) == 0 {
+			continue
+		}
+		text := fmt.Sprintf("The agent %q sets %s, which %s does not have: it is left out.", a.who.Agent.ID, strings.Join(names, ", "), choice)
+		if !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
 // ApplyDefaults fills in what the project's configuration says about agents
 // that say nothing themselves. It is done before a program is checked, priced
 // and pinned, so that all of these agree.

@@ -120,6 +120,11 @@ wherever they appear.`,
 			if err := mayRunScripts(an.program, settings, options); err != nil {
 				return err
 			}
+			if !options.Simulate && options.ScriptName == "" {
+				for _, text := range models.Ignored(an.program, options) {
+					a.note("%s", text)
+				}
+			}
 			if err := a.mayRunPython(); err != nil {
 				return err
 			}

@@ -349,6 +349,8 @@ func plainData(v any) (any, error) {
 		return v, nil
 	case int:
 		return float64(x), nil
+	case int64: // which float64 would round
+		return x, nil
 	}
 	raw, err := json.Marshal(v)
 	if err != nil {

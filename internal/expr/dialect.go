@@ -163,8 +163,10 @@ func deepEqual(a, b value, visits *int, levels int) (bool, Problem) {
 	switch a.kind {
 	case kindNull:
 		return true, ""
-	case kindBool, kindNumber:
+	case kindBool:
 		return a.num == b.num, ""
+	case kindNumber:
+		return sameNumber(a, b), ""
 	case kindText:
 		return a.str == b.str, ""
 	case kindList:

@@ -147,6 +147,9 @@ func looseText(v value) string {
 	case kindMissing:
 		return "undefined"
 	case kindNumber:
+		if v.ref != nil {
+			return v.digits()
+		}
 		return numberText(v.num)
 	case kindList:
 		var b strings.Builder

@@ -91,6 +91,9 @@ func of(plain any) value {
 	case int:
 		return number(float64(v))
 	case int64:
+		if f := float64(v); v > exactly || v < -exactly {
+			return value{kind: kindNumber, num: f, ref: plain}
+		}
 		return number(float64(v))
 	case int32:
 		return number(float64(v))
@@ -115,12 +118,36 @@ func of(plain any) value {
 	}
 }
 
+// exactly is the largest whole number up to which float64 has all of them.
+const exactly = 1 << 53
+
+// digits writes a number. One that float64 would round has its own.
+func (v value) digits() string {
+	if n, large := v.ref.(int64); large {
+		return strconv.FormatInt(n, 10)
+	}
+	return formatNumber(v.num)
+}
+
+// sameNumber compares two numbers.
+func sameNumber(a, b value) bool {
+	x, large := a.ref.(int64)
+	y, both := b.ref.(int64)
+	if large && both {
+		return x == y
+	}
+	return a.num == b.num
+}
+
 // plain is the way back.
 func (v value) plain() any {
 	switch v.kind {
 	case kindBool:
 		return v.num != 0
 	case kindNumber:
+		if v.ref != nil {
+			return v.ref
+		}
 		return v.num
 	case kindText:
 		return v.str
@@ -171,7 +198,7 @@ func (v value) canonical() (string, Problem) {
 	case kindBool:
 		return strconv.FormatBool(v.num != 0), ""
 	case kindNumber:
-		return formatNumber(v.num), ""
+		return v.digits(), ""
 	case kindText:
 		return v.str, ""
 	case kindForeign:

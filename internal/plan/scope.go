@@ -225,11 +225,7 @@ func (p *Program) decode(v journal.Value) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var value any
-	if err := json.Unmarshal(raw, &value); err != nil {
-		return nil, err
-	}
-	return value, nil
+	return expr.Decode(raw)
 }
 
 // Raw is the JSON of a value, wherever it is kept.

@@ -20,8 +20,10 @@ const WorkingDir = "context.WorkingDir"
 func (j *Job) Values() expr.Values {
 	out := make(expr.Values, len(j.Reads))
 	for _, r := range j.Reads {
-		var v any
-		if !r.Missing && json.Unmarshal(r.Value, &v) == nil {
+		if r.Missing {
+			continue
+		}
+		if v, err := expr.Decode(r.Value); err == nil {
 			out[r.Path] = v
 		}
 	}

@@ -46,6 +46,11 @@ func (m *Model) Reach(ctx context.Context) error {
 	return wire.Reach(ctx, m.http, m.base+"v1/models", http.Header{"Anthropic-Version": {"2023-06-01"}})
 }
 
+// Dialect is what the Messages API calls common options.
+func Dialect() wire.Dialect {
+	return wire.Dialect{wire.Stop: "stop_sequences", wire.Seed: "", wire.PresencePenalty: "", wire.FrequencyPenalty: ""}
+}
+
 // ours are the keys of a request that options must not change.
 var ours = []string{"model", "messages", "system", "max_tokens", "stream", "tools", "output_config"}
 
@@ -56,7 +61,7 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 			yield(provider.Chunk{}, err)
 			return
 		}
-		extra, err := wire.Extra(req.Options, ours...)
+		extra, err := Dialect().Extra(req.Options, ours...)
 		if err != nil {
 			yield(provider.Chunk{}, err)
 			return

@@ -63,13 +63,14 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 			return
 		}
 		names := wire.NewNames(&req)
-		config, err := config(&req, names)
+		contents := contents(&req, names)
+		config, err := config(&req, names, contents)
 		if err != nil {
 			yield(provider.Chunk{}, err)
 			return
 		}
 		w := whole{names: names, turn: req.For.Turn}
-		for piece, err := range m.client.Models.GenerateContentStream(ctx, req.Model, contents(&req, names), config) {
+		for piece, err := range m.client.Models.GenerateContentStream(ctx, req.Model, contents, config) {
 			if err != nil {
 				yield(provider.Chunk{}, failed(ctx, err))
 				return
@@ -105,14 +106,17 @@ func failed(ctx context.Context, err error) error {
 	return wire.Failed(ctx, err)
 }
 
+// Dialect is what generateContent calls common options; it has all of them.
+func Dialect() wire.Dialect { return wire.Dialect{wire.Stop: "stopSequences"} }
+
 // topLevel are the keys of a request that are not about how to generate.
 var topLevel = map[string]bool{"safetySettings": true, "toolConfig": true, "labels": true, "serviceTier": true}
 
 // ours are keys that options must not change.
 var ours = []string{"model", "contents", "systemInstruction", "tools", "maxOutputTokens", "candidateCount", "responseMimeType", "responseJsonSchema", "responseSchema", "cachedContent", "generationConfig"}
 
-func config(req *provider.Request, names *wire.Names) (*genai.GenerateContentConfig, error) {
-	extra, err := wire.Extra(req.Options, ours...)
+func config(req *provider.Request, names *wire.Names, contents []*genai.Content) (*genai.GenerateContentConfig, error) {
+	extra, err := Dialect().Extra(req.Options, ours...)
 	if err != nil {
 		return nil, err
 	}
@@ -138,11 +142,20 @@ func config(req *provider.Request, names *wire.Names) (*genai.GenerateContentCon
 	} else if schema, _, ok := wire.Tighten(req.Schema); ok {
 		c.ResponseMIMEType, c.ResponseJsonSchema = "application/json", schema
 	}
+	// The library rounds numbers; these take the place of what it makes.
+	body, generation := map[string]any{}, map[string]any{}
+	if body["contents"], err = exactly(contents); err != nil {
+		return nil, err
+	}
+	if len(c.Tools) > 0 {
+		if body["tools"], err = exactly(c.Tools); err != nil {
+			return nil, err
+		}
+	}
 	if len(extra) > 0 {
-		body, generation := map[string]any{}, map[string]any{}
 		for key, raw := range extra {
-			var value any
-			if err := json.Unmarshal(raw, &value); err != nil {
+			value, err := wire.Decode(raw)
+			if err != nil {
 				return nil, &provider.Error{Class: provider.BadRequest, Message: err.Error()}
 			}
 			if key = camel(key); topLevel[key] {
@@ -154,9 +167,18 @@ func config(req *provider.Request, names *wire.Names) (*genai.GenerateContentCon
 		if len(generation) > 0 {
 			body["generationConfig"] = generation
 		}
-		c.HTTPOptions = &genai.HTTPOptions{ExtraBody: body}
 	}
+	c.HTTPOptions = &genai.HTTPOptions{ExtraBody: body}
 	return c, nil
+}
+
+// exactly is a value as JSON, with all digits of its numbers.
+func exactly(value any) (any, error) {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil, &provider.Error{Class: provider.BadRequest, Message: err.Error()}
+	}
+	return wire.Decode(raw)
 }
 
 // camel spells top_p as Google does: topP.
@@ -198,16 +220,16 @@ func part(b provider.Block, names *wire.Names) *genai.Part {
 			return &genai.Part{Text: b.Text, ThoughtSignature: signature}
 		}
 	case provider.ToolUse:
-		var args map[string]any
-		_ = json.Unmarshal(b.Input, &args) // what is no object is no input either
+		all, _ := wire.Decode(b.Input) // what is no object is no input either
+		args, _ := all.(map[string]any)
 		return &genai.Part{FunctionCall: &genai.FunctionCall{ID: wire.OwnID(b.ToolID), Name: names.Out(b.ToolName), Args: args}, ThoughtSignature: signature}
 	case provider.ToolResult:
 		key := "output"
 		if b.IsError {
 			key = "error"
 		}
-		var value any
-		if json.Unmarshal(b.Content, &value) != nil {
+		value, err := wire.Decode(b.Content)
+		if err != nil {
 			value = string(b.Content)
 		}
 		return &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: wire.OwnID(b.ToolID), Name: names.Out(b.ToolName), Response: map[string]any{key: value}}}

@@ -60,13 +60,22 @@ func NewChat(o wire.Options) *Chat {
 	return &Chat{server: s, completions: sdk.NewChatCompletionService(options...)}
 }
 
+// ChatDialect is what Chat Completions call common options; own is OpenAI's
+// server, the others often have more.
+func ChatDialect(own bool) wire.Dialect {
+	if own {
+		return wire.Dialect{wire.TopK: ""}
+	}
+	return nil
+}
+
 // chatOurs are the keys of a request that options must not change.
 var chatOurs = []string{"model", "messages", "max_tokens", "max_completion_tokens", "n", "stream", "stream_options", "tools", "response_format"}
 
 // Generate asks for one reply.
 func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
-		options, err := prepare(ctx, &req, chatOurs)
+		options, err := prepare(ctx, &req, ChatDialect(m.own), chatOurs)
 		if err != nil {
 			yield(provider.Chunk{}, err)
 			return
@@ -98,11 +107,11 @@ func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 }
 
 // prepare turns an agent's options into those of the library.
-func prepare(ctx context.Context, req *provider.Request, ours []string) ([]option.RequestOption, error) {
+func prepare(ctx context.Context, req *provider.Request, words wire.Dialect, ours []string) ([]option.RequestOption, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	extra, err := wire.Extra(req.Options, ours...)
+	extra, err := words.Extra(req.Options, ours...)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,11 @@ func NewResponses(o wire.Options) *Responses {
 	return &Responses{server: s, responses: api.NewResponseService(options...)}
 }
 
+// ResponsesDialect is what Responses call common options.
+func ResponsesDialect() wire.Dialect {
+	return wire.Dialect{wire.TopK: "", wire.Stop: "", wire.Seed: "", wire.PresencePenalty: "", wire.FrequencyPenalty: ""}
+}
+
 // responsesOurs are the keys of a request that options must not change.
 var responsesOurs = []string{
 	"model", "input", "instructions", "max_output_tokens", "stream", "tools", "text", "store", "include", "background", "conversation", "previous_response_id",
@@ -33,7 +38,7 @@ var responsesOurs = []string{
 // Generate asks for one reply.
 func (m *Responses) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
-		options, err := prepare(ctx, &req, responsesOurs)
+		options, err := prepare(ctx, &req, ResponsesDialect(), responsesOurs)
 		if err != nil {
 			yield(provider.Chunk{}, err)
 			return

@@ -84,6 +84,49 @@ func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) 
 			}
 		}
 	})
+	t.Run("common options", func(t *testing.T) {
+		// The server refuses what its protocol has no word for.
+		req := AskText()
+		for _, stop := range []string{`"END"`, `["END","."]`} {
+			req.Options = json.RawMessage(`{"temperature":0.5,"top_p":0.25,"top_k":40,"stop":` + stop + `,"seed":7,"presence_penalty":0.5,"frequency_penalty":0.75}`)
+			list := stop
+			if p != Chat && stop[0] == '"' {
+				list = "[" + stop + "]"
+			}
+			want := map[Protocol][]string{
+				Anthropic: {`"temperature":0.5`, `"top_p":0.25`, `"top_k":40`, `"stop_sequences":` + list},
+				Chat:      {`"temperature":0.5`, `"top_p":0.25`, `"top_k":40`, `"stop":` + list, `"seed":7`, `"presence_penalty":0.5`, `"frequency_penalty":0.75`},
+				Responses: {`"temperature":0.5`, `"top_p":0.25`},
+				Gemini:    {`"temperature":0.5`, `"topP":0.25`, `"topK":40`, `"stopSequences":` + list, `"seed":7`, `"presencePenalty":0.5`, `"frequencyPenalty":0.75`},
+			}[p]
+			before := len(s.Seen())
+			if _, err := Collect(t, model.Generate(t.Context(), req)); err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range want {
+				if body := string(s.Seen()[before].Body); !strings.Contains(body, one) {
+					t.Errorf("%s is missing: %s", one, body)
+				}
+			}
+		}
+	})
+	t.Run("large numbers", func(t *testing.T) {
+		// What a step hands on, a tool returns and a model asked for is not rounded.
+		const large = "9007199254740993"
+		req := AskText()
+		req.Tools = []provider.Tool{{Name: "count", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","maximum":` + large + `}}}`)}}
+		req.Messages = append(req.Messages,
+			provider.Message{Role: provider.Assistant, Blocks: []provider.Block{{Type: provider.ToolUse, ToolID: "t1", ToolName: "count", Input: json.RawMessage(`{"n":` + large + `}`)}}},
+			provider.Message{Role: provider.User, Blocks: []provider.Block{{Type: provider.ToolResult, ToolID: "t1", ToolName: "count", Content: json.RawMessage(`{"n":` + large + `}`)}}},
+		)
+		before := len(s.Seen())
+		if _, err := Collect(t, model.Generate(t.Context(), req)); err != nil {
+			t.Fatal(err)
+		}
+		if body := string(s.Seen()[before].Body); strings.Count(body, large) != 3 {
+			t.Errorf("a number was rounded: %s", body)
+		}
+	})
 	t.Run("names of tools", func(t *testing.T) {
 		req := AskTool()
 		req.Tools = []provider.Tool{

@@ -3,10 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/espalier-run/espalier/internal/provider"
 )
@@ -65,8 +62,9 @@ func (n *Names) In(sent string) string {
 
 // Parameters is the schema of a tool's input; an object, whatever happens.
 func Parameters(t provider.Tool) map[string]any {
-	var schema map[string]any
-	if json.Unmarshal(t.Schema, &schema) != nil || schema == nil {
+	all, _ := Decode(t.Schema) // what is none is as good as an empty one
+	schema, _ := all.(map[string]any)
+	if schema == nil {
 		schema = map[string]any{}
 	}
 	schema["type"] = "object"
@@ -115,31 +113,6 @@ func OwnID(id string) string {
 	}
 	return id
 }
-
-// Extra is what an agent's options add to a request. Keys that would change
-// what was reserved or recorded are refused, in every spelling; so is what is no
-// key but a path, by which the libraries reach into other values.
-func Extra(options json.RawMessage, ours ...string) (map[string]json.RawMessage, error) {
-	if len(options) == 0 || string(options) == "null" {
-		return nil, nil
-	}
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(options, &all); err != nil {
-		return nil, &provider.Error{Class: provider.BadRequest, Message: "the options of the agent are not a map"}
-	}
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		if strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' }) {
-			return nil, &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf("the options of the agent cannot have the key %q", key)}
-		}
-		if slices.ContainsFunc(ours, func(our string) bool { return spelling(our) == spelling(key) }) {
-			return nil, &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf("the options of the agent cannot set %q: Espalier does", key)}
-		}
-	}
-	return all, nil
-}
-
-// spelling is a key as it sounds: max_tokens and maxTokens are the same.
-func spelling(key string) string { return strings.ToLower(strings.ReplaceAll(key, "_", "")) }
 
 // Fill puts in what a server did not tell.
 func Fill(req *provider.Request, r *provider.Reply) {

@@ -1,6 +1,24 @@
 package wire
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+)
+
+// Decode reads JSON without rounding its numbers.
+func Decode(raw json.RawMessage) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var out any
+	if err := d.Decode(&out); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return out, nil
+}
 
 // Tighten makes a schema that servers can hold a reply to: objects are closed,
 // and what they do not understand is left out. A reply that satisfies it may
@@ -8,8 +26,8 @@ import "encoding/json"
 // false when nothing useful is left. strict tells whether every property is
 // required, which some servers insist on.
 func Tighten(schema json.RawMessage) (tight map[string]any, strict, ok bool) {
-	var all any
-	if len(schema) == 0 || json.Unmarshal(schema, &all) != nil {
+	all, err := Decode(schema)
+	if err != nil {
 		return nil, false, false
 	}
 	object, isObject := all.(map[string]any)

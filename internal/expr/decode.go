@@ -1,0 +1,67 @@
+package expr
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+)
+
+// Decode reads JSON as the values that expressions know. Whole numbers that
+// float64 would round are int64, as far as they fit.
+func Decode(raw json.RawMessage) (any, error) {
+	if hasLongNumber(raw) {
+		return decodeExactly(raw)
+	}
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
+// hasLongNumber looks for so many digits in a row that they may be a number
+// which float64 would round; mostly they are none.
+func hasLongNumber(raw json.RawMessage) bool {
+	const shortest = 16
+	digits := 0
+	for _, c := range raw {
+		if c < '0' || c > '9' {
+			digits = 0
+		} else if digits++; digits == shortest {
+			return true
+		}
+	}
+	return false
+}
+
+// decodeExactly keeps whole numbers as they are: ids of other systems are often
+// longer than float64 can hold.
+func decodeExactly(raw json.RawMessage) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var value any
+	if err := d.Decode(&value); err != nil {
+		return nil, err
+	}
+	return exactNumbers(value), nil
+}
+
+func exactNumbers(value any) any {
+	switch x := value.(type) {
+	case json.Number:
+		if n, err := x.Int64(); err == nil && (n > exactly || n < -exactly) {
+			return n
+		}
+		f, _ := x.Float64() // one that is out of range is the largest there is
+		return min(max(f, -math.MaxFloat64), math.MaxFloat64)
+	case []any:
+		for i := range x {
+			x[i] = exactNumbers(x[i])
+		}
+	case map[string]any:
+		for key := range x {
+			x[key] = exactNumbers(x[key])
+		}
+	}
+	return value
+}

@@ -1,0 +1,41 @@
+package expr
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// Whole numbers are what they are, however long, wherever they stand; two that
+// float64 cannot tell apart are two.
+func TestDecode(t *testing.T) {
+	for raw, want := range map[string]string{
+		`9007199254740993`:  `9007199254740993`,
+		`-9007199254740993`: `-9007199254740993`,
+		`{"a":[1, 9223372036854775807, "9007199254740993"]}`: `{"a":[1,9223372036854775807,"9007199254740993"]}`,
+		`9007199254740992`:       `9007199254740992`,
+		`1.5`:                    `1.5`,
+		`1e3`:                    `1000`,
+		`0.12345678901234567890`: `0.12345678901234568`,
+		`92233720368547758080`:   `92233720368547760000`,
+	} {
+		value, err := Decode(json.RawMessage(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := json.Marshal(value); err != nil || string(got) != want {
+			t.Errorf("%s: %s, %v", raw, got, err)
+		}
+	}
+	if _, err := Decode(json.RawMessage(`{`)); err == nil {
+		t.Error("half an object can be read")
+	}
+	a, _ := Decode(json.RawMessage(`9007199254740993`))
+	b, _ := Decode(json.RawMessage(`9007199254740992`))
+	c, _ := Decode(json.RawMessage(`9007199254740995`))
+	if of(a).digits() != "9007199254740993" || of(a).plain() != a {
+		t.Errorf("%v is written %s", a, of(a).digits())
+	}
+	if sameNumber(of(a), of(c)) || !sameNumber(of(a), of(a)) || !sameNumber(of(b), of(b)) {
+		t.Error("numbers are taken for others")
+	}
+}
