@@ -363,11 +363,10 @@ func TestTelemetryDoesNotDisturb(t *testing.T) {
 
 	// It is there, and in trouble.
 	c := reporttest.NewCollector(t)
-	answer := func(r *http.Request, h http.Header) int {
+	c.Answer(func(_ *http.Request, h http.Header) int {
 		h.Set("Retry-After", "1")
 		return http.StatusServiceUnavailable
-	}
-	c.Answer = answer
+	})
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
 	cmd := exec.Command("espalier", "run", "sending.md", "--script", "telling.script.yaml")
@@ -436,7 +435,7 @@ func TestNoTelemetry(t *testing.T) {
 func TestInterruptEndsTelemetry(t *testing.T) {
 	c := reporttest.NewCollector(t)
 	asked := make(chan struct{}, 1)
-	c.Answer = func(r *http.Request, _ http.Header) int {
+	c.Answer(func(r *http.Request, _ http.Header) int {
 		select {
 		case asked <- struct{}{}:
 		default:
@@ -444,7 +443,7 @@ func TestInterruptEndsTelemetry(t *testing.T) {
 		io.Copy(io.Discard, r.Body) // only then it is seen that somebody has gone
 		<-r.Context().Done()
 		return http.StatusServiceUnavailable
-	}
+	})
 	s := telling()
 	dir := s.project(t)
 	espalier := func(env string, args ...string) *exec.Cmd {

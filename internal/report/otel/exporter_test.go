@@ -30,14 +30,14 @@ func TestACollectorThatHangs(t *testing.T) {
 	c := reporttest.NewCollector(t)
 	t.Cleanup(func() { close(hangs) }) // before the server, which waits for it
 	asked := make(chan struct{}, 100)
-	c.Answer = func(r *http.Request, _ http.Header) int {
+	c.Answer(func(r *http.Request, _ http.Header) int {
 		asked <- struct{}{}
 		select {
 		case <-hangs:
 		case <-r.Context().Done():
 		}
 		return http.StatusServiceUnavailable
-	}
+	})
 	r := reporttest.Recorded(t, "agent-with-tools")
 	l := newLife(t, t.TempDir(), r.Program, variables{"OTEL_BSP_SCHEDULE_DELAY": "1"}.at(c), nil)
 	l.sees(r.Appends)
@@ -53,12 +53,12 @@ func TestACollectorThatHangs(t *testing.T) {
 func TestACollectorThatRefuses(t *testing.T) {
 	c := reporttest.NewCollector(t)
 	n := 0
-	c.Answer = func(r *http.Request, _ http.Header) int {
+	c.Answer(func(r *http.Request, _ http.Header) int {
 		if n++; n == 2 {
 			return http.StatusBadRequest
 		}
 		return http.StatusOK
-	}
+	})
 	r := reporttest.Recorded(t, "agent-with-tools")
 	dir := t.TempDir()
 	l := newLife(t, dir, r.Program, variables{"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "1"}.at(c), nil)
@@ -106,7 +106,7 @@ func TestItIsTriedAgain(t *testing.T) {
 	c := reporttest.NewCollector(t)
 	var mu sync.Mutex
 	down, arrived := true, make(chan struct{}, 100)
-	c.Answer = func(r *http.Request, _ http.Header) int {
+	c.Answer(func(r *http.Request, _ http.Header) int {
 		mu.Lock()
 		defer mu.Unlock()
 		if down {
@@ -115,7 +115,7 @@ func TestItIsTriedAgain(t *testing.T) {
 		}
 		arrived <- struct{}{}
 		return http.StatusOK
-	}
+	})
 	r := reporttest.Recorded(t, "linear")
 	l := newLife(t, t.TempDir(), r.Program, variables{"OTEL_BSP_SCHEDULE_DELAY": "1", "OTEL_METRICS_EXPORTER": "none"}.at(c), nil)
 	l.sees(r.Appends)
@@ -141,7 +141,7 @@ func TestTwoProcesses(t *testing.T) {
 	r := reporttest.Recorded(t, "gate-approved")
 	c := reporttest.NewCollector(t)
 	arrived := make(chan struct{}, 100)
-	c.Answer = func(r *http.Request, _ http.Header) int { arrived <- struct{}{}; return http.StatusOK }
+	c.Answer(func(*http.Request, http.Header) int { arrived <- struct{}{}; return http.StatusOK })
 	dir := t.TempDir()
 	env := variables{"OTEL_BSP_SCHEDULE_DELAY": "1", "OTEL_METRICS_EXPORTER": "none"}.at(c)
 	begins := func(name journal.Owner) *life {

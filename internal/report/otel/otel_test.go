@@ -190,7 +190,7 @@ func TestLives(t *testing.T) {
 func lives(t *testing.T, r *reporttest.Recording, died, arrive int, want, wantMetrics string) {
 	c := reporttest.NewCollector(t)
 	limit := &gate{most: arrive}
-	c.Answer = limit.answer
+	c.Answer(limit.answer)
 	env := variables{
 		"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "1", "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": "delta",
 		"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json", "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",

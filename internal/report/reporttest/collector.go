@@ -26,12 +26,10 @@ import (
 // OpenTelemetry's own types: what it cannot decode, it refuses, and the test fails.
 type Collector struct {
 	URL string
-	// Answer is asked before a request is read: another status than 200 is
-	// given back at once, with the header that it may set. Nil takes everything.
-	Answer func(r *http.Request, header http.Header) int
 
 	t        testing.TB
 	mu       sync.Mutex
+	answer   func(r *http.Request, header http.Header) int
 	traces   []*tracepb.TracesData
 	metrics  []*metricspb.MetricsData
 	requests []*http.Request
@@ -48,9 +46,20 @@ func NewCollector(t testing.TB) *Collector {
 	return c
 }
 
+// Answer is asked before a request is read: another status than 200 is given
+// back at once, with the header that it may set.
+func (c *Collector) Answer(with func(r *http.Request, header http.Header) int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answer = with
+}
+
 func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
-	if c.Answer != nil {
-		if status := c.Answer(r, w.Header()); status != http.StatusOK {
+	c.mu.Lock()
+	answer := c.answer
+	c.mu.Unlock()
+	if answer != nil {
+		if status := answer(r, w.Header()); status != http.StatusOK {
 			w.WriteHeader(status)
 			return
 		}
