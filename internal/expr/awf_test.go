@@ -3,6 +3,7 @@ package expr
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -327,4 +328,35 @@ func TestAWFNeverPanics(t *testing.T) {
 			t.Fatal(e.String())
 		}
 	})
+}
+
+// A condition that was read before keeps its own place, its own dialect and its
+// own mistakes, and what is kept of all does not grow for ever.
+func TestConditionsAreReadOnce(t *testing.T) {
+	text := `states.build.ExitCode == 0`
+	one, _ := ParseValue(AWF, text, source.Span{Start: 1, End: 2})
+	other, _ := ParseValue(AWF, text, source.Span{Start: 8, End: 9})
+	if one.other != other.other || one.Span == other.Span {
+		t.Errorf("%+v, %+v", one, other)
+	}
+	if lenient, _ := ParseValue(AWFLenient, text, source.Span{}); lenient.other == one.other {
+		t.Error("a lenient condition is another one")
+	}
+	for range 2 {
+		if _, list := ParseValue(AWF, "states.(", source.Span{}); !list.Errors() {
+			t.Error("a mistake was made the second time, and not told")
+		}
+	}
+	for n := range maxConditions + 5 {
+		ParseValue(AWF, fmt.Sprintf("states.build.ExitCode == %d", n), source.Span{})
+	}
+	if n := len(recent.known); n > maxConditions {
+		t.Errorf("%d are kept", n)
+	}
+}
+
+func BenchmarkCondition(b *testing.B) {
+	for b.Loop() {
+		ParseValue(AWF, `result.Output ?? ""`, source.Span{})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -67,6 +68,52 @@ func conditionOptions() []exprlang.Option {
 
 // readCondition parses a condition; nil after a mistake.
 func readCondition(text string, lenient bool, report reporter) foreign {
+	c := recent.condition(text, lenient)
+	if c == nil {
+		if c = parseCondition(text, lenient, report); c == nil {
+			return nil
+		}
+		recent.keep(c)
+	}
+	return c
+}
+
+// conditions are those that were read lately. A workflow says the same ones
+// again and again, what a step leaves above all; each is read when the file
+// is, and again when a run begins; and parsing one takes longer than most of
+// what a step costs.
+type conditions struct {
+	mu    sync.Mutex
+	known map[said]*condition
+}
+
+// said is what a condition is read from.
+type said struct {
+	text    string
+	lenient bool
+}
+
+// maxConditions is how many are kept before all are forgotten.
+const maxConditions = 1000
+
+var recent conditions
+
+func (k *conditions) condition(text string, lenient bool) *condition {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.known[said{text, lenient}]
+}
+
+func (k *conditions) keep(c *condition) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.known == nil || len(k.known) >= maxConditions {
+		k.known = map[said]*condition{}
+	}
+	k.known[said{c.text, c.lenient}] = c
+}
+
+func parseCondition(text string, lenient bool, report reporter) *condition {
 	code := sameLength(text)
 	config := conf.CreateNew()
 	for _, o := range conditionOptions() {
@@ -79,7 +126,7 @@ func readCondition(text string, lenient bool, report reporter) foreign {
 			`Write it like states.build.ExitCode == 0 and inputs.mode == "fast".`)
 		return nil
 	}
-	c := &condition{lenient: lenient, text: text}
+	c := &condition{lenient: lenient, text: strings.Clone(text)} // not a part of a whole file
 	c.collect(tree.Node, code)
 	if c.unknown != nil {
 		start := byteOffset(code, c.unknown.Location().From)
