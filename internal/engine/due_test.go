@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -465,4 +466,38 @@ func TestSaidToARunThatIsEnding(t *testing.T) {
 		stop(owner)
 		stop(other)
 	})
+}
+
+// Two wake-ups at once: while one of them has loaded the run and not begun it,
+// the other finds it in memory and must leave it alone. It would begin what is
+// due, and the first would take that for left behind and do it again.
+func TestARunThatWasJustLoadedIsNotMoved(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	kind := newKind()
+	store := memory.New()
+	e := openAt(t, store, kind, "one", began)
+	begin(t, e, program([]ir.Step{gateUntil("g", time.Minute, ir.TimeoutSkip), task("a")}))
+	until(t, store, func(e journal.Entry) bool { return e.Status != journal.Running })
+	stop(e)
+
+	e = openAt(t, store, kind, "two", began.Add(time.Hour))
+	movable, begin, err := e.Admit(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !e.Owns(id) || movable() {
+		t.Fatal("others can move it before it has begun")
+	}
+	woken := make(chan error)
+	go func() { woken <- e.Resume(t.Context(), id) }()
+	begin()
+	if err := <-woken; err != nil && !errors.Is(err, journal.ErrFinished) {
+		t.Error(err)
+	}
+	if entry, err := finish(t, e); err != nil || entry.Outcome != "ok" {
+		t.Errorf("%+v, %v", entry, err)
+	}
+	if kind.done["a#0"] != 1 {
+		t.Errorf("done: %v", kind.done)
+	}
 }

@@ -366,30 +366,35 @@ func (e *Engine) take(ctx context.Context, id journal.RunID, looks bool, request
 		r, err := e.load(ctx, id)
 		if err == nil {
 			r.looks = looks
-			// Until it has begun nobody else may move it: a task that somebody
-			// started before that would be taken for one that was left behind.
-			r.mu.Lock()
+			err = e.admit(r)
 		}
 		e.mu.Lock()
 		delete(e.loading, id)
-		if err == nil {
-			if e.closed {
-				err = ErrClosed
-			} else {
-				e.runs[id] = r
-				e.workers.keep(maxIdleWorkers)
-			}
-		}
 		close(loading)
 		e.mu.Unlock()
-		if err == nil {
-			r.begin(requests)
+		if err != nil {
+			return err
 		}
-		if r != nil {
-			r.mu.Unlock()
-		}
-		return err
+		r.begin(requests)
+		r.mu.Unlock()
+		return nil
 	}
+}
+
+// admit puts a run that was just loaded among those in memory. Its mutex is
+// held then: until it has begun nobody else may move it. A task that somebody
+// started before that would be taken for one that was left behind.
+func (e *Engine) admit(r *run) error {
+	r.mu.Lock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		r.mu.Unlock()
+		return ErrClosed
+	}
+	e.runs[r.id] = r
+	e.workers.keep(maxIdleWorkers)
+	return nil
 }
 
 func (e *Engine) load(ctx context.Context, id journal.RunID) (*run, error) {
