@@ -16,14 +16,9 @@ import (
 
 // Rules are what is to be hidden. Nil hides nothing.
 type Rules struct {
-	rules []compiled
+	rules []rule
 	// members hides the values of members whose names say that they are secret.
 	members bool
-}
-
-type compiled struct {
-	rule
-	re *regexp.Regexp
 }
 
 // New gathers rules: all for personal data, all for secrets, and patterns, each
@@ -49,11 +44,11 @@ func New(withPII, withSecrets bool, patterns ...string) (*Rules, error) {
 			errs = append(errs, fmt.Errorf("%q is neither the name of a rule nor a regular expression: %w", p, err))
 			continue
 		}
-		r.rules = append(r.rules, compiled{rule{name: "pattern"}, re})
+		r.rules = append(r.rules, rule{name: "pattern", find: func() *regexp.Regexp { return re }})
 	}
 	for _, one := range all {
 		if own[one.name] || withPII && one.group == pii || withSecrets && one.group == secret {
-			r.rules = append(r.rules, compiled{one, regexp.MustCompile(one.expr)})
+			r.rules = append(r.rules, one)
 		}
 	}
 	return r, errors.Join(errs...)
@@ -82,6 +77,9 @@ func (r *Rules) Text(text string) (string, bool) {
 	}
 	pieces, found := []piece{{text: text}}, false
 	for i := range r.rules {
+		if !r.rules[i].hinted(text) {
+			continue
+		}
 		var next []piece
 		for _, p := range pieces {
 			if p.hidden {
@@ -103,15 +101,20 @@ func (r *Rules) Text(text string) (string, bool) {
 	return b.String(), true
 }
 
+// hinted tells whether a text may have a match.
+func (c *rule) hinted(text string) bool {
+	return c.hints == nil || slices.ContainsFunc(c.hints, func(hint string) bool { return strings.Contains(text, hint) })
+}
+
 // piece is a part of a text: as it was, or what stands for something hidden.
 type piece struct {
 	text   string
 	hidden bool
 }
 
-func (c *compiled) split(text string) (out []piece, found bool) {
+func (c *rule) split(text string) (out []piece, found bool) {
 	at := 0
-	for _, m := range c.re.FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range c.find().FindAllStringSubmatchIndex(text, -1) {
 		start, end := m[0], m[1]
 		if c.group != "" && len(m) > 2 && m[2] >= 0 {
 			start, end = m[2], m[3]
