@@ -38,12 +38,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("REPOSITORY", root)
 			e.Setenv("GORACE", quickExit)
-			self, err := exec.LookPath("espalier")
-			if err != nil {
-				return err
-			}
-			// What every machine has, and espalier.
-			e.Setenv("BARE_PATH", strings.Join([]string{filepath.Dir(self), "/usr/bin", "/bin"}, string(filepath.ListSeparator)))
+			e.Setenv("BARE_PATH", barePath(t))
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o755)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -53,6 +48,17 @@ func TestScripts(t *testing.T) {
 			"ispng":  isPNG,
 		},
 	})
+}
+
+// barePath is a PATH with espalier and what every machine has, whatever else
+// there is on this one.
+func barePath(t testing.TB) string {
+	t.Helper()
+	self, err := exec.LookPath("espalier")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join([]string{filepath.Dir(self), "/usr/bin", "/bin"}, string(filepath.ListSeparator))
 }
 
 // exits CODE ARGS... runs espalier and wants this exit code.

@@ -20,11 +20,37 @@ const environmentHelp = `Espalier reads these variables:
   ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL, OPENAI_API_KEY, OPENAI_BASE_URL,
   GEMINI_API_KEY, GOOGLE_API_KEY, OLLAMA_HOST
                    keys and addresses of models, unless espalier.yaml names
-                   others
+                   others; programs such as claude and codex get to see their
+                   own, and nothing else that could be a secret
 
 Secrets and servers that espalier.yaml or .mcp.json declare may name further
 ones. Nothing is sent anywhere but to the models and tools of a run, and no
 command asks a question.
+`
+
+const modelsHelp = `Which model answers for an agent, the first of these that says something:
+
+  --model MODEL                 of the command run
+  the agent's or the workflow's own
+  models: default:              in espalier.yaml
+  the usual model of the first provider whose key is set
+
+A model is written by its name (claude-…, gpt-…, gemini-…), by a name of your
+own under models: aliases:, or as PROVIDER/MODEL:
+
+  anthropic, openai, gemini, ollama
+                                over the network; "help environment" lists the
+                                variables with their keys
+  a name of your own            a server, declared under models: providers:
+  claude-code, codex, gemini-cli, copilot
+                                a program that works by itself, with tools of
+                                its own, found on the PATH; without /MODEL it
+                                chooses its model. "claude" and
+                                "github_copilot" mean the same
+  a name of your own            a program, declared under models: clis:
+
+What is there, and what is missing, says "espalier doctor". --simulate and
+--script answer without any model.
 `
 
 const scriptHelp = `--script FILE answers in place of models and tools. The file is YAML:
@@ -137,6 +163,7 @@ func (a *app) addHelp(root *cobra.Command) {
 		&cobra.Command{Use: "exit-codes", Short: "How commands end", Long: exitCodesHelp},
 		&cobra.Command{Use: "environment", Short: "Variables that are read", Long: environmentHelp},
 		&cobra.Command{Use: "formats", Short: "Which files are workflows, and where they are found", Long: formatsHelp},
+		&cobra.Command{Use: "models", Short: "Which model answers, and how it is named", Long: modelsHelp},
 		&cobra.Command{Use: "script", Short: "Files that answer in place of models and tools", Long: scriptHelp},
 	)
 	help := &cobra.Command{

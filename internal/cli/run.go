@@ -174,7 +174,7 @@ wherever they appear.`,
 	cmd.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions(layouts, cobra.ShellCompDirectiveNoFileComp))
 	flags.BoolVar(&simulate, "simulate", false, "make up the replies of models and tools")
 	flags.Uint64Var(&seed, "seed", 0, "which replies are made up by --simulate")
-	flags.StringVar(&model, "model", "", "the `MODEL` of all steps: a name, or PROVIDER/NAME")
+	flags.StringVar(&model, "model", "", "the `MODEL` of all steps: a name, PROVIDER/NAME, or a program such as claude-code")
 	flags.StringVar(&script, "script", "", "play replies from this `FILE`")
 	flags.BoolVar(&detach, "detach", false, "begin the run and leave it to \"espalier work\"")
 	flags.BoolVar(&dryRun, "dry-run", false, "check that everything is ready, name the scripts that would run, and start nothing")
