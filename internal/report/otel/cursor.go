@@ -115,6 +115,10 @@ func (l ledger) paid(run journal.RunID) {
 	}
 }
 
+// mostInherited is how many runs one process takes over at most: a collector
+// that has been away for long must not become the burden of one.
+const mostInherited = 100
+
 // inherit takes over what processes that are gone have left to deliver.
 func (l ledger) inherit(gone func(journal.Owner) bool) []journal.RunID {
 	entries, err := os.ReadDir(filepath.Join(l.dir, owed))
@@ -123,6 +127,9 @@ func (l ledger) inherit(gone func(journal.Owner) bool) []journal.RunID {
 	}
 	var out []journal.RunID
 	for _, e := range entries {
+		if len(out) == mostInherited {
+			break
+		}
 		path := filepath.Join(l.dir, owed, e.Name())
 		if who, ok := strings.CutPrefix(e.Name(), draft); ok {
 			if gone(journal.Owner(who)) {

@@ -60,15 +60,17 @@ type Exporter struct {
 	stop    context.CancelFunc
 
 	// The rest belongs to the goroutine, and to Close when that has ended.
-	streams  map[journal.RunID]*stream
-	pending  []item
-	totals   *Metrics
-	measured bool      // something since the last delivery
-	told     time.Time // when metrics were last delivered
-	failures int       // in a row
-	rest     time.Duration
-	broken   error // of a run of which there are no spans
-	summary  Summary
+	streams map[journal.RunID]*stream
+	// inherited runs are those that others have left to deliver.
+	inherited map[journal.RunID]bool
+	pending   []item
+	totals    *Metrics
+	measured  bool      // something since the last delivery
+	told      time.Time // when metrics were last delivered
+	failures  int       // in a row
+	rest      time.Duration
+	broken    error // of a run of which there are no spans
+	summary   Summary
 }
 
 // stream is a run that is exported.
@@ -122,7 +124,7 @@ func New(o Options) *Exporter {
 		o.Gone = func(journal.Owner) bool { return false }
 	}
 	x := &Exporter{
-		o: o, ledger: ledger{o.Dir, o.Process}, news: map[journal.RunID]journal.Seq{}, streams: map[journal.RunID]*stream{},
+		o: o, ledger: ledger{o.Dir, o.Process}, news: map[journal.RunID]journal.Seq{}, streams: map[journal.RunID]*stream{}, inherited: map[journal.RunID]bool{},
 		work: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 		totals: NewMetrics(o.Settings.Names, o.Settings.Delta),
 	}
@@ -137,11 +139,18 @@ func (x *Exporter) Appended(run journal.RunID, last journal.Seq) {
 	if x.closed {
 		return
 	}
-	x.news[run] = max(x.news[run], last)
 	if !x.running {
 		x.running = true
-		go x.run()
+		if x.o.Settings.Enabled() {
+			go x.run()
+		} else {
+			close(x.done) // there is only something to say in the end
+		}
 	}
+	if !x.o.Settings.Enabled() {
+		return
+	}
+	x.news[run] = max(x.news[run], last)
 	select {
 	case x.work <- struct{}{}:
 	default:
@@ -167,10 +176,8 @@ func (x *Exporter) start() {
 			x.resource.Attrs = append(x.resource.Attrs, a)
 		}
 	}
-	if x.traces == nil && x.metrics == nil {
-		return
-	}
 	for _, run := range x.ledger.inherit(x.o.Gone) {
+		x.inherited[run] = true
 		x.mu.Lock()
 		x.news[run] = max(x.news[run], 1) // whatever there is
 		x.mu.Unlock()
@@ -519,12 +526,14 @@ func (x *Exporter) Close(limit time.Duration) Summary {
 	return x.summary
 }
 
-// waiting counts the spans that were not delivered. What was not even read is
-// read now, to be counted and nothing else.
+// waiting counts the spans of this process's runs that were not delivered. What
+// was not even read is owed from now on, and read to be counted.
 func (x *Exporter) waiting() int {
-	n := len(x.pending)
-	if x.traces == nil {
-		return 0
+	n := 0
+	for _, i := range x.pending {
+		if !x.inherited[i.of.run] {
+			n++
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -533,18 +542,21 @@ func (x *Exporter) waiting() int {
 		if s == nil {
 			var err error
 			if s, err = x.open(run); err != nil {
+				x.summary.Unreadable = err
 				continue
 			}
 		}
-		var out Yield
+		if x.inherited[run] || x.traces == nil || !s.sampled {
+			continue
+		}
 		for e, err := range x.o.Source.Events(ctx, run, s.seq) {
+			var out Yield
 			if err != nil || s.tracer.Take(&e, &out) != nil {
 				break
 			}
-			if e.Seq > s.done.Spans && s.sampled {
+			if e.Seq > s.done.Spans {
 				n += len(out.Spans)
 			}
-			out = Yield{}
 		}
 	}
 	return n

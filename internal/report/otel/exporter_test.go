@@ -269,6 +269,68 @@ func TestNothingToDo(t *testing.T) {
 	l.Appended("run", 1) // after the end
 }
 
+// TestWhatCannotBeObeyed is told to whoever has worked on a run, and nothing
+// else is done.
+func TestWhatCannotBeObeyed(t *testing.T) {
+	dir := t.TempDir()
+	for _, works := range []bool{false, true} {
+		l := newLife(t, dir, &ir.Program{}, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, nil)
+		if works {
+			l.Appended("run", 1)
+			l.Appended("run", 2)
+		}
+		if s := l.Close(time.Minute); len(s.Problems) > 0 != works || s.Waiting > 0 || s.Unreadable != nil {
+			t.Errorf("works %t: %+v", works, s)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v %v", left, err)
+	}
+}
+
+// TestManyDebts: a process takes over some of what others have left, and keeps
+// what it cannot deliver, too.
+func TestManyDebts(t *testing.T) {
+	r := reporttest.Recorded(t, "linear")
+	dir := t.TempDir()
+	const runs = 130
+	var all []journal.Appended
+	dead := newLife(t, dir, r.Program, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_BSP_MAX_QUEUE_SIZE": "5"}, nil)
+	for i := range runs {
+		all = append(all, renamed(r.Appends, journal.RunID(fmt.Sprintf("%08d-1111-4111-8111-111111111111", i)))...)
+	}
+	dead.sees(all)
+	dead.Close(time.Minute)
+	owes := func() int {
+		left, err := filepath.Glob(filepath.Join(dir, "owed", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(left)
+	}
+	if owes() != runs {
+		t.Fatalf("owed are %d runs", owes())
+	}
+	again := newLife(t, dir, r.Program, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, nil)
+	again.shelf.Appends = append(renamed(r.Appends, reporttest.Run), all...)
+	again.Appended(reporttest.Run, 1)
+	if s := again.Close(time.Minute); s.Waiting != spansOf(t, r) || owes() != runs+1 {
+		t.Errorf("owed are %d runs; of its own: %+v", owes(), s)
+	}
+	c := reporttest.NewCollector(t)
+	for range 2 {
+		next := newLife(t, dir, r.Program, variables{}.at(c), nil)
+		next.shelf.Appends = append(renamed(r.Appends, reporttest.Run), all...)
+		next.Appended(reporttest.Run, 1)
+		if s := next.Close(time.Minute); s.Waiting > 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+	if owes() != 0 {
+		t.Errorf("owed are still %d runs", owes())
+	}
+}
+
 // TestForget: of a deleted run nothing is kept.
 func TestForget(t *testing.T) {
 	dir := t.TempDir()
