@@ -159,3 +159,116 @@ func TestAJournalThatCannotBeRead(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// remembering is a journal that knows what was appended last by heart.
+type remembering struct {
+	journal.Store
+	mu       sync.Mutex
+	appended []journal.Appended
+	kept     int // of these, how many are remembered
+	read     int // how often it was read, and there was something
+	changed  chan struct{}
+}
+
+func (r *remembering) add(kept int, run ...journal.RunID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range run {
+		r.appended = append(r.appended, journal.Appended{Pos: journal.Pos(len(r.appended) + 1), Run: id})
+	}
+	r.kept = kept
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+func (r *remembering) after(pos journal.Pos) []journal.Appended {
+	return slices.Clone(r.appended[min(int(pos), len(r.appended)):])
+}
+
+func (r *remembering) Recall(pos journal.Pos) ([]journal.Appended, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if int(pos) < len(r.appended)-r.kept {
+		return nil, nil
+	}
+	return r.after(pos), nil
+}
+
+func (r *remembering) Tail(_ context.Context, pos journal.Pos) iter.Seq2[journal.Appended, error] {
+	return func(yield func(journal.Appended, error) bool) {
+		r.mu.Lock()
+		all := r.after(pos)
+		if len(all) > 0 {
+			r.read++
+		}
+		r.mu.Unlock()
+		for _, a := range all {
+			if !yield(a, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (r *remembering) Last(context.Context) (journal.Pos, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return journal.Pos(len(r.appended)), nil
+}
+
+func (r *remembering) Changed() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
+}
+
+// many is a sink that takes many at once.
+type many struct {
+	list
+	batches [][]journal.RunID
+}
+
+func (m *many) RecordAll(ctx context.Context, appends []journal.Appended) error {
+	var batch []journal.RunID
+	for _, a := range appends {
+		batch = append(batch, a.Run)
+		m.Record(ctx, a)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.batches = append(m.batches, batch)
+	return nil
+}
+
+// TestFollowWhatIsRemembered: what a journal knows by heart is not read; what it
+// has forgotten is, and each append comes once, many of them together.
+func TestFollowWhatIsRemembered(t *testing.T) {
+	j := &remembering{changed: make(chan struct{})}
+	sink := &many{}
+	j.add(3, "a", "b", "c")
+	f := report.Follow(j, sink, report.FollowOptions{Poll: time.Hour})
+	defer f.Close()
+	flush := func(want ...journal.RunID) {
+		t.Helper()
+		if err := f.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := sink.all(); !slices.Equal(got, want) {
+			t.Error(got)
+		}
+	}
+	flush("a", "b", "c")
+	j.add(2, "d", "e")
+	flush("a", "b", "c", "d", "e")
+	if j.read != 0 {
+		t.Errorf("it was read %d times", j.read)
+	}
+	j.add(1, "f", "g") // f is forgotten
+	flush("a", "b", "c", "d", "e", "f", "g")
+	if j.read != 1 {
+		t.Errorf("what was forgotten was read %d times", j.read)
+	}
+	if first := sink.batches[0]; !slices.Equal(first, []journal.RunID{"a", "b", "c"}) {
+		t.Errorf("%v came first", first)
+	}
+}

@@ -138,7 +138,7 @@ const (
 	maxOpen     = 1200
 	maxPending  = 256 << 10 // bytes of lines of one run that are not on disk yet
 	maxGathered = 128 << 10 // of all runs; no more than a processor has at hand
-	maxSpare    = 2048
+	maxSpare    = 512
 	maxOutlines = 64
 )
 
@@ -286,7 +286,7 @@ func (t *trouble) err() error {
 	if t.more == 0 {
 		return t.first
 	}
-	return fmt.Errorf("%w (and %d more of the kind)", t.first, t.more)
+	return fmt.Errorf("%w (and %d more)", t.first, t.more)
 }
 
 // Idle does what has to be done now and then although nothing happens.
@@ -307,7 +307,7 @@ func (w *Writer) tidy(ctx context.Context, now time.Time) error {
 		}
 	}
 	w.forgetResting()
-	w.spare = nil
+	w.spare, w.next, w.last = nil, nil, map[journal.RunID]int32{}
 	w.mark = w.ticks
 	return err
 }
@@ -366,7 +366,12 @@ func (w *Writer) record(ctx context.Context, s *stream, a *journal.Appended) err
 	if len(s.dirty) == 0 {
 		s.since = a.Pos
 	}
-	return w.take(ctx, s, a.Events)
+	err := w.take(ctx, s, a.Events)
+	if errors.Is(err, errRebuild) {
+		w.warnAside(err)
+		return w.catchUp(ctx, a.Run)
+	}
+	return err
 }
 
 // settle brings all lines that were made to disk.

@@ -25,7 +25,7 @@ type remembered struct {
 const (
 	maxRemembered      = 64 * maxGroup
 	maxRememberedBytes = 8 << 20
-	maxRecalled        = maxRemembered / 2 // at a time
+	maxRecalled        = 16 * maxGroup // at a time
 )
 
 // add remembers an append that is durable.

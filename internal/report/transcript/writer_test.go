@@ -484,6 +484,45 @@ func TestFilesThatChangeUnderneath(t *testing.T) {
 	}
 }
 
+// TestALongAppendWhoseFileIsGone: lines that are too many to be kept are written
+// while the others are being made; a file that is gone is found out just then.
+func TestALongAppendWhoseFileIsGone(t *testing.T) {
+	p, appends := steps("long", 8)
+	long := journal.Value{JSON: json.RawMessage(`"` + strings.Repeat("x", 100_000) + `"`)}
+	for i := range appends {
+		for j := range appends[i].Events {
+			if x, ok := appends[i].Events[j].Fact.(journal.TaskEnded); ok {
+				x.Value = long
+				appends[i].Events[j].Fact = x
+			}
+		}
+	}
+	second := appends[1]
+	for _, a := range appends[2:] {
+		second.Events = append(second.Events, a.Events...)
+	}
+	dir := t.TempDir()
+	s := &reporttest.Shelf{Pinned: p, Appends: []journal.Appended{appends[0], second}}
+	w := writer(dir, s)
+	if err := w.Record(t.Context(), s.Appends[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "long.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Record(t.Context(), s.Appends[1]); err != nil {
+		t.Fatal(err)
+	}
+	want, err := w.Rebuild(t.Context(), "long")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := reporttest.Files(t, dir, ".jsonl")["long.jsonl"]; got != string(want["long"]) || len(got) < 8*100_000 {
+		t.Errorf("%d bytes, not %d", len(got), len(want["long"]))
+	}
+	noneAside(t, dir)
+}
+
 // TestTwoWriters: a process that is about to end and one that has just taken
 // the run over write at the same time.
 func TestTwoWriters(t *testing.T) {
