@@ -32,6 +32,19 @@ func (s *State) settled() {
 func (s *State) Apply(e *journal.Event) {
 	s.Seq, s.At = e.Seq, e.At
 	switch x := e.Fact.(type) {
+	case journal.TaskStarted:
+		s.startTask(&x, e)
+	case journal.TaskEnded:
+		s.endTask(&x, e.At)
+	default:
+		s.applyRest(e)
+	}
+}
+
+// applyRest is Apply for what happens less often than once in a step: all that
+// it holds at once makes for a large frame on the stack.
+func (s *State) applyRest(e *journal.Event) {
+	switch x := e.Fact.(type) {
 	case journal.RunStarted:
 		s.Name, s.Format, s.Definition, s.Options, s.Started = x.Name, x.Format, x.Definition, x.Options, e.At
 		root := &Frame{Phase: Beginning, Scope: map[string]journal.Value{}, Ledger: &Ledger{}}
@@ -78,36 +91,6 @@ func (s *State) Apply(e *journal.Event) {
 			s.set(f, w, x.Value)
 		}
 		s.endStep(f, Ending{Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Value: x.Value, To: x.To, Status: x.Status})
-	case journal.TaskStarted:
-		f := s.enterStep(x.Place, x.Via, x.For)
-		if x.Rerun == 0 {
-			f.Notes, f.Begun = 0, e.Seq
-		}
-		f.Phase, f.Part, f.Attempt, f.Rerun, f.Due = Working, x.Part, x.Attempt, x.Rerun, 0
-		s.unstarve(x.Work, 0)
-		s.Open++
-		if counts(x.Work, x.Rerun) {
-			s.countStep(f)
-		}
-		s.ledgers(f, func(owner *Frame, l *Ledger) {
-			l.start(e.At)
-			if due := l.deadline(); due != 0 {
-				heap.Push(&s.timers, timer{due: due, path: owner.Path, limit: true})
-			}
-		})
-		s.startClocks(f, e.At)
-	case journal.TaskEnded:
-		f := s.frame(x.Frame)
-		s.stopClock(f, e.At)
-		s.release(f, x.Usage)
-		for _, w := range x.Writes {
-			s.set(f, w, x.Value)
-		}
-		if !x.Final { // another attempt follows; what the step is made of stays
-			f.Phase, f.Last = Resting, Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error}
-			return
-		}
-		s.endStep(f, Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error, Value: x.Value})
 	case journal.TaskLost:
 		f := s.frame(x.Frame)
 		until := e.At
@@ -219,6 +202,40 @@ func (s *State) Apply(e *journal.Event) {
 	default:
 		panic(fmt.Sprintf("plan: a fact of type %T", e.Fact))
 	}
+}
+
+func (s *State) startTask(x *journal.TaskStarted, e *journal.Event) {
+	f := s.enterStep(x.Place, x.Via, x.For)
+	if x.Rerun == 0 {
+		f.Notes, f.Begun = 0, e.Seq
+	}
+	f.Phase, f.Part, f.Attempt, f.Rerun, f.Due = Working, x.Part, x.Attempt, x.Rerun, 0
+	s.unstarve(x.Work, 0)
+	s.Open++
+	if counts(x.Work, x.Rerun) {
+		s.countStep(f)
+	}
+	s.ledgers(f, func(owner *Frame, l *Ledger) {
+		l.start(e.At)
+		if due := l.deadline(); due != 0 {
+			heap.Push(&s.timers, timer{due: due, path: owner.Path, limit: true})
+		}
+	})
+	s.startClocks(f, e.At)
+}
+
+func (s *State) endTask(x *journal.TaskEnded, at journal.Millis) {
+	f := s.frame(x.Frame)
+	s.stopClock(f, at)
+	s.release(f, x.Usage)
+	for _, w := range x.Writes {
+		s.set(f, w, x.Value)
+	}
+	if !x.Final { // another attempt follows; what the step is made of stays
+		f.Phase, f.Last = Resting, Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error}
+		return
+	}
+	s.endStep(f, Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error, Value: x.Value})
 }
 
 func (s *State) frame(path string) *Frame {
