@@ -302,3 +302,20 @@ func TestIgnoredOptions(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// A tier is the model that the project gives it; a model that is named stays.
+func TestTiers(t *testing.T) {
+	m := models(t, "models: {default: gpt-5, tiers: {haiku: gpt-5-mini, opus: claude-opus-5}}", map[string]string{"OPENAI_API_KEY": "k"})
+	p := program("", "gpt-5-nano")
+	p.Agents = append(p.Agents, ir.Agent{ID: "none"}, ir.Agent{ID: "other", Tier: "sonnet"})
+	p.Agents[0].Tier, p.Agents[1].Tier = "haiku", "haiku"
+	p.Children = []ir.Program{{Agents: []ir.Agent{{ID: "inner", Tier: "opus"}}}}
+	ApplyDefaults(p, m.config)
+	var got []string
+	for _, a := range append(p.Agents, p.Children[0].Agents...) {
+		got = append(got, a.Model)
+	}
+	if want := []string{"gpt-5-mini", "gpt-5-nano", "", "", "claude-opus-5"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}

@@ -151,12 +151,15 @@ func (m *Models) Ignored(p *ir.Program, o RunOptions) []string {
 // that say nothing themselves. It is done before a program is checked, priced
 // and pinned, so that all of these agree.
 func ApplyDefaults(p *ir.Program, c *config.Config) {
-	if c.Defaults.MaxTokens == 0 {
-		return
-	}
 	for i := range p.Agents {
-		if p.Agents[i].MaxTokens == 0 {
-			p.Agents[i].MaxTokens = int(c.Defaults.MaxTokens)
+		a := &p.Agents[i]
+		if a.MaxTokens == 0 {
+			a.MaxTokens = int(c.Defaults.MaxTokens)
+		}
+		for _, tier := range c.Models.Tiers {
+			if a.ModelName() == "" && a.Tier == tier.Name {
+				a.Model = tier.Value.Value
+			}
 		}
 	}
 	for i := range p.Children {

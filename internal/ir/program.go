@@ -204,6 +204,8 @@ type Agent struct {
 	Expected     string `json:"expected,omitempty"`
 	Provider     string `json:"provider,omitempty"`
 	Model        string `json:"model,omitempty"`
+	// Tier is the kind of model that the author asks for without naming one.
+	Tier string `json:"tier,omitempty"`
 	// Late says that the provider is known only when a step runs, which names it then.
 	Late bool `json:"late,omitempty"`
 	// MaxTokens caps each reply; 0 means the engine's default.

@@ -167,7 +167,7 @@ func (l *lowering) lookUp(a text.Text) {
 
 // addAgent makes the agent of the program.
 func (l *lowering) addAgent(e *entry, at source.Span) {
-	a := ir.Agent{ID: e.key, Model: e.model, MaxTokens: int(min(e.maxTokens, 1<<30)), Span: at, Instructions: e.instructions}
+	a := ir.Agent{ID: e.key, Model: e.model, Tier: e.tier, MaxTokens: int(min(e.maxTokens, 1<<30)), Span: at, Instructions: e.instructions}
 	switch {
 	case e.description != "":
 		a.Role = e.description

@@ -87,21 +87,59 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+// What means nothing is no answer, in a first reply as little as in a mended
+// one; what merely looks odd is.
 func TestPlaceholders(t *testing.T) {
-	states := Form{Schema: json.RawMessage(`{"properties":{"state":{"enum":["TODO","done"]}}}`)}
+	const asked = `{"type":"object","properties":{
+		"name":{"type":"string","description":"The customer's full name"},
+		"firstName":{"type":"string","title":"First name of the customer"},
+		"status":{"type":"string","title":"Open","enum":["...","<status>","done"]},
+		"tags":{"type":"array","items":{"type":"string","description":"One tag"}},
+		"deep":{"type":"object","properties":{"note":{"type":"string","examples":["<note>"]}}}
+	}}`
 	for _, c := range []struct {
-		form  Form
-		value string
-		found int
+		value         string
+		first, mended bool // it is taken for a placeholder
 	}{
-		{Form{}, `{"a":"<name>","b":{"c":["...","{{x}}","[insert text]"]},"d":"TBD"}`, 5},
-		{Form{}, `{"a":"the <name> tag","b":"TODO: buy roses","c":"string theory","d":1,"e":null,"f":""}`, 0},
-		{states, `{"state":"TODO"}`, 0},
-		{states, `{"state":"tbd"}`, 1},
-		{Form{}, `"…"`, 1},
+		{`{"name":"Ada"}`, false, false},
+		{`{"name":"<name>"}`, true, true},
+		{`{"name":"<your name here>"}`, true, true},
+		{`{"name":"{{ name }}"}`, true, true},
+		{`{"name":"${name}"}`, true, true},
+		{`{"name":"[Name]"}`, true, true},
+		{`{"firstName":"<first_name>"}`, true, true},
+		{`{"firstName":"<name>"}`, false, true},
+		{`{"name":"..."}`, true, true},
+		{`{"name":"…"}`, true, true},
+		{`{"name":"The customer's full name"}`, true, true},
+		{`{"name":"string"}`, true, true},
+		{`{"firstName":"First name of the customer"}`, true, true},
+		{`{"tags":["One tag"]}`, true, true},
+		{`{"tags":["a","<tags>"]}`, true, true},
+		{`{"name":"<div>"}`, false, true},
+		{`{"name":"N/A"}`, false, true},
+		{`{"name":"todo"}`, false, true},
+		{`{"name":"wait..."}`, false, false},
+		{`{"name":"The name is <b>Ada</b>"}`, false, false},
+		{`{"name":"[the name, the age, the town and the street of the customer]"}`, false, false},
+		{`{"status":"..."}`, false, false},
+		{`{"status":"<status>"}`, false, false},
+		{`{"deep":{"note":"<note>"}}`, false, false},
+		{`{"deep":{"note":"{{note}}"}}`, true, true},
+		{`{"other":"<other>"}`, true, true},
+		{asked, true, true},
 	} {
-		if got := c.form.placeholders(json.RawMessage(c.value)); len(got) != c.found {
-			t.Errorf("%s: %q", c.value, got)
+		form := Form{Schema: json.RawMessage(asked)}
+		for _, mended := range []bool{false, true} {
+			if got := form.placeholders(json.RawMessage(c.value), mended); (len(got) > 0) != map[bool]bool{false: c.first, true: c.mended}[mended] {
+				t.Errorf("%s, mended %t: %q", c.value, mended, got)
+			}
 		}
+	}
+	if got := (Form{}).placeholders(json.RawMessage(`"..."`), false); got != nil {
+		t.Errorf("a text that may be anything: %q", got)
+	}
+	if got := (Form{Parts: []string{"a"}}).placeholders(json.RawMessage(`{"a":"<a>"}`), false); len(got) != 1 {
+		t.Errorf("parts: %q", got)
 	}
 }

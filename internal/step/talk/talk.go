@@ -177,8 +177,8 @@ func (c *conversation) hold(ctx context.Context, read *reader) (json.RawMessage,
 			continue
 		}
 		value, problems := c.judge(reply, read)
-		if repairs > 0 && len(problems) == 0 {
-			problems = c.Form.placeholders(value)
+		if len(problems) == 0 {
+			problems = c.Form.placeholders(value, repairs > 0)
 		}
 		switch {
 		case len(problems) == 0:
