@@ -32,38 +32,7 @@ func endEscaped(mark string, deadline time.Time) error {
 	}
 	patience := deadline.Add(-mostDying / 2)
 	for wait := shortest; ; wait = min(2*wait, longest) {
-		living, dead := 0, 0
-		for _, pid := range firstThread.orphans() {
-			s, ok := statOf(pid)
-			if !ok {
-				dead++ // and somebody else has buried it
-				continue
-			}
-			stranger, alone := watched.stranger(s.group)
-			if !stranger {
-				continue
-			}
-			if s.dead && bury(pid) {
-				dead++
-				continue
-			}
-			environ, sure := environOf(pid)
-			patient := time.Now().Before(patience)
-			switch {
-			case !sure && patient:
-				living++
-			case bytes.Contains(environ, []byte(mark)):
-				living++
-				// The guardian of a command that is one of us ends that one's
-				// commands, and then itself.
-				if !bytes.Contains(environ, []byte(guardianName+"=")) || !patient {
-					_ = syscall.Kill(pid, syscall.SIGKILL)
-				}
-			case alone && !bytes.Contains(environ, []byte(markName+"=")):
-				living++
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
-		}
+		living, dead := endStrangers(mark, time.Now().Before(patience))
 		switch {
 		case living+dead == 0:
 			return nil
@@ -73,6 +42,43 @@ func endEscaped(mark string, deadline time.Time) error {
 			time.Sleep(wait)
 		}
 	}
+}
+
+// endStrangers kills those who left a command's group, and buries the dead.
+func endStrangers(mark string, patient bool) (living, dead int) {
+	watched.starting.Lock() // nobody is a stranger who has only just been born
+	defer watched.starting.Unlock()
+	for _, pid := range firstThread.orphans() {
+		s, ok := statOf(pid)
+		if !ok {
+			dead++ // and somebody else has buried it
+			continue
+		}
+		stranger, alone := watched.stranger(s.group)
+		if !stranger {
+			continue
+		}
+		if s.dead && bury(pid) {
+			dead++
+			continue
+		}
+		environ, sure := environOf(pid)
+		switch {
+		case !sure && patient:
+			living++
+		case bytes.Contains(environ, []byte(mark)):
+			living++
+			// The guardian of a command that is one of us ends that one's
+			// commands, and then itself.
+			if !bytes.Contains(environ, []byte(guardianName+"=")) || !patient {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		case alone && !bytes.Contains(environ, []byte(markName+"=")):
+			living++
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	return living, dead
 }
 
 // How long we wait before we look again: the first time, and at most.

@@ -36,7 +36,8 @@ const guardianName = "ESPALIER_GUARDIAN"
 // command itself dies with us. If it has got so far as to start something and to
 // have it forget its mark, that is an orphan like the guardian, of our session,
 // younger than the entry in the table, and in a group that nobody leads.
-const guardianScript = `mark=$1 session=$2 own=$3
+const guardianScript = `# Ends what espalier has started, should espalier be killed.
+mark=$1 session=$2 own=$3
 trap '' HUP INT QUIT TERM PIPE TSTP TTIN TTOU
 read -r _
 groups=
@@ -104,6 +105,10 @@ done`
 
 // guardian is the one child that survives us, to end our commands.
 type guardian struct {
+	// starting is held by those who start a command, and alone by those who
+	// look for strangers among our children.
+	starting sync.RWMutex
+
 	mu       sync.Mutex
 	pid      int    // 0 when there is none
 	leash    int    // as long as we hold it, the guardian does nothing
@@ -112,7 +117,7 @@ type guardian struct {
 	free     []int  // lines that are empty
 	lines    int
 	count    int          // of the commands so far
-	groups   map[int]bool // in the table
+	groups   map[int]bool // that commands of ours lead
 	replaced int
 }
 
@@ -147,11 +152,17 @@ func (g *guardian) watch(line, group int) {
 	_ = g.write(line, strconv.Itoa(group)) // into memory that is there since reserve
 }
 
-// know tells a group from those of strangers.
+// know tells a group from those of strangers, until unknow.
 func (g *guardian) know(group int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.groups[group] = true
+}
+
+func (g *guardian) unknow(group int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.groups, group)
 }
 
 // ticks is the time now, as that in which the kernel says when processes began.
@@ -163,12 +174,7 @@ func ticks() int64 {
 }
 
 // forget is called before the group's number may go to somebody else.
-func (g *guardian) forget(line, group int) {
-	_ = g.write(line, "0")
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.groups, group)
-}
+func (g *guardian) forget(line int) { _ = g.write(line, "0") }
 
 // release is called when nothing of a command is left.
 func (g *guardian) release(line int) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -99,7 +100,7 @@ const unregistered = "ESPALIER_TEST_UNREGISTERED"
 // in the table, we leave nothing, either.
 func TestKilledBeforeTheGroupIsKnown(t *testing.T) {
 	if script := os.Getenv(unregistered); script != "" {
-		null, err := openNothing()
+		null, err := nothing()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,4 +175,25 @@ func TestOlderKernels(t *testing.T) {
 	if s, ok := statOf(cmd.Process.Pid); !ok || !s.dead {
 		t.Error("it is told to be dead, or was buried by somebody else")
 	}
+}
+
+// Without lists of children nobody is told how another one's command ended, or
+// keeps it from hearing that.
+func TestWithoutLists(t *testing.T) {
+	firstThread.children() // so that it does not look for one any more
+	list := firstThread.list
+	firstThread.list = nil
+	defer func() { firstThread.list = list }()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 15 {
+				got, err := Run(t.Context(), Command{Path: "/bin/sh", Args: []string{"-c", "(setsid sleep 1000 &); exit 3"}})
+				if err != nil || got.Exit != 3 {
+					t.Errorf("%+v, %v", got, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

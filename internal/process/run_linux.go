@@ -80,8 +80,9 @@ func (t *talk) begin(ctx context.Context, c Command, input bool) (l *live, unset
 type files [3]int
 
 func (f files) close() {
+	shared, _ := nothing() // an error is told when it is needed
 	for _, fd := range f {
-		if fd >= 0 {
+		if fd >= 0 && fd != shared {
 			unix.Close(fd)
 		}
 	}
@@ -100,7 +101,7 @@ func (t *talk) open(input bool) (files, error) {
 	if input {
 		t.fds[theInput].Fd, theirs[0], err = pipe(true)
 	} else {
-		theirs[0], err = openNothing()
+		theirs[0], err = nothing()
 	}
 	if err == nil {
 		t.fds[theOutput].Fd, theirs[1], err = pipe(false)
@@ -111,9 +112,9 @@ func (t *talk) open(input bool) (files, error) {
 	return theirs, err
 }
 
-// openNothing is what a command reads that is given nothing. It is not a pipe:
-// there are programs that read from any that they have.
-func openNothing() (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0) }
+// nothing is what a command reads that is given nothing. It is not a pipe:
+// there are programs that read from any that they have. All share one.
+var nothing = sync.OnceValues(func() (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 
 // pipe makes one that we write to, or read from. Our end never makes us wait.
 func pipe(write bool) (ours int32, theirs int, err error) {
@@ -164,7 +165,7 @@ func (t *talk) untilEnd(ctx context.Context, l *live, grace time.Duration) (stop
 		if t.fds[theGuardian].Revents != 0 {
 			watched.replace()
 		}
-		if t.fds[theExit].Revents != 0 {
+		if l.exited = t.fds[theExit].Revents != 0; l.exited {
 			return stopped
 		}
 		if t.fds[theOutput].Revents != 0 {

@@ -46,6 +46,13 @@ type live struct {
 	mark string
 	line int // in the guardian's table
 	exit int // a file that can be read once the command is dead
+
+	exited bool // we know that it is
+}
+
+// untilExit is what to wait for.
+func (l *live) untilExit() []unix.PollFd {
+	return []unix.PollFd{{Fd: int32(l.exit), Events: unix.POLLIN}}
 }
 
 // launch starts a command with the files given. It dies with us from its first
@@ -55,12 +62,10 @@ func launch(c Command, f files) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
-	watched.know(l.pid)
 	if l.exit < 0 { // the kernel is older than such files
 		if l.exit, err = awaitExit(l.pid); err != nil {
 			_ = syscall.Kill(-l.pid, syscall.SIGKILL)
-			watched.forget(l.line, l.pid)
-			reap(l.pid)
+			l.leave()
 			watched.release(l.line)
 			return nil, err
 		}
@@ -83,8 +88,11 @@ func fork(c Command, f files, started func(line, group int)) (*live, error) {
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &l.exit},
 	}
 	start := func(path string, argv ...string) error {
+		watched.starting.RLock()
+		defer watched.starting.RUnlock()
 		if l.pid, err = syscall.ForkExec(path, argv, attr); err == nil {
 			started(line, l.pid)
+			watched.know(l.pid)
 		}
 		return err
 	}
@@ -132,8 +140,7 @@ func (l *live) end() (Outcome, error) {
 	// The group's number is ours until the command is reaped, and out of the
 	// guardian's table by then.
 	_ = syscall.Kill(-l.pid, syscall.SIGKILL)
-	fds := []unix.PollFd{{Fd: int32(l.exit), Events: unix.POLLIN}}
-	for fds[0].Revents == 0 {
+	for fds := l.untilExit(); fds[0].Revents == 0 && !l.exited; {
 		left := time.Until(deadline)
 		if left <= 0 {
 			go l.bury() // whenever it dies after all
@@ -142,8 +149,7 @@ func (l *live) end() (Outcome, error) {
 		await(fds, left)
 	}
 	unix.Close(l.exit)
-	watched.forget(l.line, l.pid)
-	outcome := ended(reap(l.pid))
+	outcome := ended(l.leave())
 	err := endGroup(l.pid, deadline)
 	if err == nil {
 		err = endEscaped(l.mark, deadline)
@@ -155,10 +161,18 @@ func (l *live) end() (Outcome, error) {
 }
 
 func (l *live) bury() {
-	await([]unix.PollFd{{Fd: int32(l.exit), Events: unix.POLLIN}}, forever)
+	await(l.untilExit(), forever)
 	unix.Close(l.exit)
-	watched.forget(l.line, l.pid)
-	reap(l.pid)
+	l.leave()
+}
+
+// leave gives up the number of a command, and of its group. By then it is out
+// of the guardian's table.
+func (l *live) leave() syscall.WaitStatus {
+	watched.forget(l.line)
+	status := reap(l.pid)
+	watched.unknow(l.pid)
+	return status
 }
 
 // forever is as long as it takes.
