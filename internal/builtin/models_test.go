@@ -203,7 +203,7 @@ func TestRouter(t *testing.T) {
 		req := providertest.AskText()
 		req.Model = map[bool]string{true: "something-else"}[r.instead != ""]
 		reply, err := providertest.Collect(t, r.Generate(t.Context(), req))
-		if err != nil || reply.Model != "suite-1" {
+		if err != nil || reply.Model != "suite-1" || reply.Provider != "mine" {
 			t.Errorf("%+v, %v", reply, err)
 		}
 	}

@@ -23,9 +23,13 @@ const environmentHelp = `Espalier reads these variables:
                    others; programs such as claude and codex get to see their
                    own, and nothing else that could be a secret
 
+  OTEL_EXPORTER_OTLP_ENDPOINT, and other variables of OpenTelemetry
+                   where traces and metrics of runs go; without it nowhere
+  TRACEPARENT      the span that a run is linked with, if they go somewhere
+
 Secrets and servers that espalier.yaml or .mcp.json declare may name further
-ones. Nothing is sent anywhere but to the models and tools of a run, and no
-command asks a question.
+ones. Nothing is sent anywhere but to the models and tools of a run and to the
+collector that you name, and no command asks a question.
 `
 
 const modelsHelp = `Which model answers for an agent, the first of these that says something:

@@ -3,9 +3,12 @@ package otel_test
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -98,6 +101,25 @@ func TestACollectorThatSendsElsewhere(t *testing.T) {
 	l.sees(r.Appends)
 	if s := l.Close(time.Minute); s.Waiting == 0 || !strings.Contains(s.Trouble, "307") {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestACollectorWithACertificate of its own authority is believed when the
+// authority is named, and not otherwise.
+func TestACollectorWithACertificate(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it is told of the one who does not believe it
+	server.StartTLS()
+	defer server.Close()
+	authority := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, known := range []string{"", authority} {
+		s := otel.FromEnvironment(variables{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_EXPORTER_OTLP_CERTIFICATE": known}.getenv)
+		if err := s.Traces.Reach(t.Context()); (err == nil) != (known != "") {
+			t.Errorf("authority %q: %v", known, err)
+		}
 	}
 }
 
