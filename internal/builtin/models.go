@@ -198,6 +198,9 @@ func (m *Models) Choose(name string) (Choice, *Trouble) {
 			if after == "" {
 				return Choice{}, withoutModel(before)
 			}
+			if s.cli != nil && strings.HasPrefix(after, "-") {
+				return Choice{}, &Trouble{Message: fmt.Sprintf("%q is no model of %s", after, s.name), Help: fmt.Sprintf("Write %s/MODEL; what else it is told stands in %s, as args.", s.name, config.FileName)}
+			}
 			return Choice{Provider: s.name, Model: after, server: s}, nil
 		}
 	}

@@ -56,6 +56,14 @@ func TestChoose(t *testing.T) {
 		"mistral-7b":              "nobody knows who runs",
 		"unheard-of/mistral":      `no provider "unheard-of"`,
 		"openai/gpt-4o-mini-2024": "openai/gpt-4o-mini-2024",
+		"claude-code":             "claude-code",
+		"claude":                  "claude-code", // as AWF calls it
+		"claude/opus":             "claude-code/opus",
+		"codex/gpt-5.4":           "codex/gpt-5.4",
+		"github_copilot":          "copilot",
+		"gemini-cli/gemini-3":     "gemini-cli/gemini-3",
+		"gemini-cli/--yolo":       `"--yolo" is no model`,
+		"codex/":                  "without a model",
 	} {
 		got, trouble := m.Choose(name)
 		if trouble != nil && (!strings.Contains(trouble.Message, want) || trouble.Help == "") || trouble == nil && got.String() != want {

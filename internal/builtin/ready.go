@@ -1,7 +1,9 @@
 package builtin
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -132,10 +134,13 @@ func (m *Models) Ignored(p *ir.Program, o RunOptions) []string {
 			continue
 		}
 		choice, trouble := m.Choose(r.name(a.model))
-		if trouble != nil || choice.server.cli != nil {
+		if trouble != nil {
 			continue
 		}
 		names := choice.server.dialect().Ignored(a.who.Agent.Options)
+		if choice.server.cli != nil { // which is not told any
+			names = optionNames(a.who.Agent.Options)
+		}
 		if len(names) == 0 {
 			continue
 		}
@@ -145,6 +150,14 @@ func (m *Models) Ignored(p *ir.Program, o RunOptions) []string {
 		}
 	}
 	return out
+}
+
+func optionNames(options json.RawMessage) []string {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(options, &all) != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // ApplyDefaults fills in what the project's configuration says about agents

@@ -112,6 +112,11 @@ func (a *Agent) work(ctx context.Context, req *provider.Request, t *Turn, tell f
 	if req.Work == nil {
 		req.Work = &provider.Work{}
 	}
+	for _, word := range []string{req.Model, req.Work.Session} {
+		if strings.HasPrefix(word, "-") { // some programs would take it for an option
+			return &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf("%s is not asked for %q", a.Name, word)}
+		}
+	}
 	call, err := a.Dialect.Call(req, a.Args)
 	if err != nil {
 		return &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf("%s: %v", a.Name, err)}

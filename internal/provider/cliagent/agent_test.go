@@ -307,6 +307,20 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// A model that is spelt like an option is none: a workflow must not tell a
+// program more than Espalier does.
+func TestNoOptions(t *testing.T) {
+	for _, d := range dialects {
+		a := fakeAgent(t, "answers")
+		a.Dialect = d
+		req := providertest.AskText()
+		req.Model = "--yolo"
+		if _, failed := generate(t, a, req); failed == nil || failed.Class != provider.BadRequest || failed.Spent {
+			t.Errorf("%T: %+v", d, failed)
+		}
+	}
+}
+
 func TestEnds(t *testing.T) {
 	for mode, want := range map[string]string{
 		"dies":   "it ended with exit code 3: out of memory",
@@ -364,8 +378,14 @@ func TestPlain(t *testing.T) {
 			t.Errorf("%q, %v, want %q", reply.Text(), failed, c.want)
 		}
 	}
-	req.Messages[0].Blocks[0].Text = strings.Repeat("x", 200<<10)
+	req.Messages[0].Blocks[0].Text = "--yes"
 	a := fakeAgent(t, "plain")
+	a.Dialect = Plain{Args: []string{PromptPlace}}
+	if reply, failed := generate(t, a, req); failed != nil || reply.Text() != " --yes|" && reply.Text() != "--yes|" {
+		t.Errorf("%+v, %v", reply, failed)
+	}
+	req.Messages[0].Blocks[0].Text = strings.Repeat("x", 200<<10)
+	a = fakeAgent(t, "plain")
 	a.Dialect = Plain{Args: []string{PromptPlace}}
 	if _, failed := generate(t, a, req); failed == nil || failed.Class != provider.BadRequest {
 		t.Errorf("a prompt that is too long: %+v", failed)

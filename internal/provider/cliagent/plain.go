@@ -50,6 +50,10 @@ const mostArgument = 128<<10 - 1
 func (p Plain) Call(req *provider.Request, more []string) (Call, error) {
 	text := prompt(req, true)
 	call := Call{Stdin: text}
+	argument := text
+	if strings.HasPrefix(text, "-") { // which would be taken for an option
+		argument = " " + text
+	}
 	args := slices.Clone(p.Args)
 	if req.Model != "" {
 		args = append(slices.Clone(p.ModelArgs), args...)
@@ -58,7 +62,7 @@ func (p Plain) Call(req *provider.Request, more []string) (Call, error) {
 		arg = strings.ReplaceAll(arg, ModelPlace, req.Model)
 		if strings.Contains(arg, PromptPlace) {
 			call.Stdin = ""
-			if arg = strings.ReplaceAll(arg, PromptPlace, text); len(arg) > mostArgument {
+			if arg = strings.ReplaceAll(arg, PromptPlace, argument); len(arg) > mostArgument {
 				return Call{}, errors.New("the prompt is too long for an argument of a program")
 			}
 		}

@@ -345,6 +345,9 @@ func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
 	if c.work != nil && c.work.anew(err) {
 		return c.again(ctx, err, held)
 	}
+	if c.work != nil && err != nil {
+		err = c.work.lost(err)
+	}
 	if ctx.Err() != nil && err != nil {
 		c.inFlight = worst.Unanswered() // it may have been paid for
 		return nil, context.Cause(ctx)

@@ -115,6 +115,17 @@ func (w *working) anew(err error) bool {
 	return errors.As(err, &failed) && failed.NoSession && !w.acted
 }
 
+// lost says of a session that is not there what that means.
+func (w *working) lost(err error) error {
+	var failed *provider.Error
+	if !errors.As(err, &failed) || !failed.NoSession {
+		return err
+	}
+	told := *failed
+	told.Message += "; it had used tools in that session, and nobody knows how far it came, so it is not begun anew"
+	return &told
+}
+
 // again begins the work anew. What was set aside is given back.
 func (c *conversation) again(ctx context.Context, err error, held step.Reservation) (*provider.Reply, error) {
 	c.work.session, c.work.broken = "", false
