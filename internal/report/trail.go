@@ -36,6 +36,7 @@ type Run struct {
 	At *Step
 	// Program is what it runs; nil when it is not known.
 	Program *ir.Program
+	Own     any // what the reader keeps with it
 }
 
 // Audits are what the run's workflow says about its records, and those around it.

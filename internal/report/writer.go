@@ -149,6 +149,7 @@ type stream struct {
 	projector Projector
 	seq       journal.Seq // of the last event
 	files     map[journal.RunID]*file
+	at        *file       // the one of the last line
 	dirty     []*file     // files with pending lines, in the order of their first
 	size      int         // of their lines
 	since     journal.Pos // of the first append that the lines come from
@@ -587,9 +588,17 @@ func (w *Writer) project(ctx context.Context, s *stream, events []journal.Event,
 	return nil
 }
 
+// file is that of a run, which most often is that of the last line.
+func (s *stream) file(run *Run) *file {
+	if s.at == nil || s.at.run != run.ID {
+		s.at = s.files[run.ID]
+	}
+	return s.at
+}
+
 // Begin implements Output.
 func (s *stream) Begin(run *Run) ([]byte, error) {
-	f := s.files[run.ID]
+	f := s.file(run)
 	if f == nil {
 		path, err := s.w.Path(run.ID)
 		if err != nil {
@@ -606,7 +615,7 @@ func (s *stream) Begin(run *Run) ([]byte, error) {
 
 // End implements Output.
 func (s *stream) End(run *Run, b []byte, over bool) {
-	f := s.files[run.ID]
+	f := s.file(run)
 	before := len(f.pending)
 	if f.pending = b; len(b) == before {
 		return
@@ -656,6 +665,7 @@ func (w *Writer) flush(s *stream, live bool) error {
 		if f.over {
 			w.closeFile(f)
 			delete(s.files, f.run)
+			s.at = nil
 			s.over = s.over || f.run == s.Run
 		}
 	}

@@ -122,7 +122,7 @@ func (p *projector) runEnd(e *journal.Event, m *report.Moment) error {
 		}
 	}
 	used := journal.Usage{}
-	if l := p.logs[m.Run.ID]; l != nil {
+	if l := logOf(m.Run); l != nil {
 		used = l.used
 	}
 	return p.write(m.Run, nil, event, m.At, func(f *fields) error {
@@ -286,7 +286,7 @@ func ledger(f *fields, l *plan.Ledger, now journal.Millis) {
 // checkpoint tells that all of the state up to here is durable, as often as
 // the workflow asks for.
 func (p *projector) checkpoint(e *journal.Event, m *report.Moment, frame string) error {
-	l := p.logs[m.Run.ID]
+	l := logOf(m.Run)
 	if l == nil || m.Step.Depth > 0 {
 		return nil
 	}

@@ -37,7 +37,6 @@ func New(o Options) *Writer {
 		New: func(s *report.Stream) report.Projector {
 			p := &projector{
 				stream: s, files: o.Files, trail: report.NewTrail(s.Run, s.Outline), state: &plan.State{Run: s.Run},
-				logs: map[journal.RunID]*log{},
 			}
 			p.gather = func(m *report.Moment) { p.moments = append(p.moments, *m) }
 			return p
@@ -51,7 +50,6 @@ type projector struct {
 	files  func(ctx context.Context, definition string) ([]ir.File, error)
 	trail  *report.Trail
 	state  *plan.State
-	logs   map[journal.RunID]*log // of runs that are open
 	out    report.Output
 
 	// What the next event needs, too.
@@ -75,6 +73,12 @@ type log struct {
 	audit *ir.Audit
 	used  journal.Usage // children included
 	steps int           // of its body, that are complete
+}
+
+// logOf is the log of a run; nil before it begins, and when it is over.
+func logOf(run *report.Run) *log {
+	l, _ := run.Own.(*log)
+	return l
 }
 
 // visit is what is known of a step that is open.
@@ -201,7 +205,7 @@ func (p *projector) charge(e *journal.Event) {
 		v.used = v.used.Plus(u)
 	}
 	for run := step.Run; run != nil; {
-		if l := p.logs[run.ID]; l != nil {
+		if l := logOf(run); l != nil {
 			l.used = l.used.Plus(u)
 		}
 		if run.At == nil {
@@ -218,7 +222,7 @@ func (p *projector) begin(run *report.Run) *log {
 		l.audit = run.Program.Audit
 	}
 	l.rules = redact.Of(false, run.Audits()...)
-	p.logs[run.ID] = l
+	run.Own = l
 	return l
 }
 
@@ -237,7 +241,7 @@ func (l *log) wants(event string) bool {
 
 // write writes a record into a run's file.
 func (p *projector) write(run *report.Run, step *report.Step, event string, at journal.Millis, fill func(f *fields) error) error {
-	l := p.logs[run.ID]
+	l := logOf(run)
 	if l == nil {
 		l = p.begin(run)
 	}
@@ -264,7 +268,7 @@ func (p *projector) write(run *report.Run, step *report.Step, event string, at j
 	over := event == RunComplete || event == RunFailed
 	p.out.End(run, append(b, '\n'), over)
 	if over {
-		delete(p.logs, run.ID)
+		run.Own = nil
 	}
 	return nil
 }

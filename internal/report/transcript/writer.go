@@ -40,7 +40,7 @@ func New(o Options) *Writer {
 		WriteEach: true, Written: w.written, Log: o.Log, Now: o.Now,
 		New: func(s *report.Stream) report.Projector {
 			p := &projector{
-				trail: report.NewTrail(s.Run, s.Outline), enc: encoder{value: s.Value}, files: map[journal.RunID]*position{},
+				trail: report.NewTrail(s.Run, s.Outline), enc: encoder{value: s.Value},
 			}
 			p.emit = p.line
 			return p
@@ -73,7 +73,6 @@ func (w *Writer) Close() error {
 type projector struct {
 	trail *report.Trail
 	enc   encoder
-	files map[journal.RunID]*position // of runs that are open
 
 	// Of the event that is being taken.
 	emit   func(*report.Moment)
@@ -102,10 +101,10 @@ func (p *projector) line(m *report.Moment) {
 }
 
 func (p *projector) write(m *report.Moment) error {
-	f := p.files[m.Run.ID]
-	if f == nil {
+	f, ok := m.Run.Own.(*position)
+	if !ok {
 		f = &position{head: head(m.Run)}
-		p.files[m.Run.ID] = f
+		m.Run.Own = f
 	}
 	b, err := p.out.Begin(m.Run)
 	if err != nil {
@@ -120,9 +119,6 @@ func (p *projector) write(m *report.Moment) error {
 	}
 	over := m.What == report.RunEnded
 	p.out.End(m.Run, b, over)
-	if over {
-		delete(p.files, m.Run.ID)
-	}
 	return nil
 }
 
