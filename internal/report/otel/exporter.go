@@ -235,11 +235,8 @@ func (x *Exporter) await() bool {
 // failure ends it.
 func (x *Exporter) deliver(last bool) {
 	var failed error
-	for failed == nil {
-		failed = x.fill()
-		if len(x.pending) == 0 {
-			break
-		}
+	for more := true; more && failed == nil; {
+		more, failed = x.fill()
 		failed = cmp.Or(x.sendSpans(), failed)
 	}
 	if failed == nil {
@@ -261,34 +258,36 @@ func (x *Exporter) deliver(last bool) {
 	}
 }
 
-// fill reads runs until enough spans wait. An error says that the journal
-// cannot be read now.
-func (x *Exporter) fill() (failed error) {
+// fill reads what is new of runs, until enough spans wait: then there is more.
+// An error says that the journal cannot be read now.
+func (x *Exporter) fill() (more bool, failed error) {
 	x.mu.Lock()
 	news := x.news
 	x.news = map[journal.RunID]journal.Seq{}
 	x.mu.Unlock()
 	for _, run := range sorted(news) {
-		if len(x.pending) >= x.o.Settings.Queue || x.ctx.Err() != nil || failed != nil {
-			x.again(run, news[run])
-			continue
+		whole, err := false, x.ctx.Err()
+		if err == nil && failed == nil && len(x.pending) < x.o.Settings.Queue {
+			whole, err = x.read(run)
 		}
-		whole, err := x.read(run)
 		var broken *brokenError
 		switch {
+		case whole:
+			continue
 		case errors.Is(err, journal.ErrUnknownRun): // somebody has deleted it
 			x.forget(run)
+			continue
 		case errors.As(err, &broken):
 			x.summary.Unreadable, x.broken = err, err
 			x.forget(run)
+			continue
 		case err != nil && x.ctx.Err() == nil:
-			failed, x.summary.Unreadable = err, err
-			x.again(run, news[run])
-		case !whole:
-			x.again(run, news[run])
+			x.summary.Unreadable = err
 		}
+		failed, more = cmp.Or(failed, err), true
+		x.again(run, news[run])
 	}
-	return failed
+	return more, failed
 }
 
 // brokenError is a run of which no spans can be made.

@@ -278,6 +278,40 @@ func TestAJournalThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// slow is a journal that takes its time, once.
+type slow struct {
+	*reporttest.Shelf
+	began chan struct{}
+	once  sync.Once
+}
+
+func (s *slow) Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
+	first := false
+	s.once.Do(func() { first = true })
+	if !first {
+		return s.Shelf.Events(ctx, run, after)
+	}
+	return func(yield func(journal.Event, error) bool) {
+		close(s.began)
+		<-ctx.Done()
+		yield(journal.Event{}, ctx.Err())
+	}
+}
+
+// TestTheEndComesWhileReading: what was not read is owed, and counted.
+func TestTheEndComesWhileReading(t *testing.T) {
+	r := reporttest.Recorded(t, "linear")
+	dir := t.TempDir()
+	source := &slow{Shelf: &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}, began: make(chan struct{})}
+	l := newLife(t, dir, r.Program, variables{"OTEL_BSP_SCHEDULE_DELAY": "1"}.at(reporttest.NewCollector(t)), func(o *otel.Options) { o.Source = source })
+	l.Appended(reporttest.Run, 1)
+	<-source.began
+	s := l.Close(time.Millisecond)
+	if left, _ := filepath.Glob(filepath.Join(dir, "owed", "*")); s.Waiting != spansOf(t, r) || len(left) != 1 || s.Unreadable != nil {
+		t.Errorf("%+v, owed are %q", s, left)
+	}
+}
+
 // TestNothingToDo costs nothing: no goroutine, no file, no request.
 func TestNothingToDo(t *testing.T) {
 	dir := t.TempDir()
