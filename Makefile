@@ -45,6 +45,7 @@ LIBRARIES = anthropic-sdk-go|openai-go|google.golang.org/genai|modelcontextproto
 
 test: ## run all tests, with the race detector where that is cheap and there is a C compiler
 	@$(if $(RACE),,echo 'No C compiler was found: the tests run without the race detector.')
+	@command -v bwrap >/dev/null 2>&1 || echo 'bubblewrap was not found: of the two sandboxes only Landlock is tested.'
 	GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) $(call LISTED,-vE)
 	$(GO) test $(call LISTED,-E)
 

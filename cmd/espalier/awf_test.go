@@ -34,7 +34,8 @@ func newAWF(t *testing.T, states string) *awfProject {
 		"step": `echo "$1" >> trace
 if [ "$1" = "$(cat hold 2>/dev/null)" ]; then rm hold; echo "$1" > held; exec sleep 1000; fi
 `,
-		"trace": "",
+		"trace":         "",
+		"espalier.yaml": "allow: {shell: true}\n", // for inner, which flow calls
 	} {
 		path := filepath.Join(p.dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

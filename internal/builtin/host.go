@@ -68,6 +68,10 @@ func (h *host) Equip(job *step.Job, options json.RawMessage) error {
 	box.program = job.Workflow
 	job.Model, job.Price, job.Tools = o.model, o.price, box
 	job.Dir, job.Project = filepath.Join(h.runs, string(job.Run)), h.root
+	if o.tools.confined {
+		job.Sandbox = h.tools.sandbox
+	}
+	job.Called = job.Run != job.Root
 	job.MayRunScripts = o.scripts || h.config.Allow.Shell
 	return nil
 }

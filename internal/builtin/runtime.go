@@ -304,7 +304,7 @@ type RunOptions struct {
 	Script       string `json:"script,omitempty"`
 	ScriptName   string `json:"script_name,omitempty"`
 	NoTranscript bool   `json:"no_transcript,omitempty"`
-	// Sandbox confines the commands of tools.
+	// Sandbox confines commands: of tools, and of the workflow itself.
 	Sandbox bool `json:"sandbox,omitempty"`
 	// Model answers instead of whatever steps name; DefaultModel answers for
 	// those that name none, and is what it was when the run began.

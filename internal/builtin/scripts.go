@@ -6,10 +6,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/report/execution"
-	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/step/artifact"
-	"github.com/espalier-run/espalier/internal/step/command"
-	"github.com/espalier-run/espalier/internal/step/script"
+	"github.com/espalier-run/espalier/internal/tool"
 )
 
 // Scripts names the scripts that a program, or a child of it, runs on this
@@ -33,29 +30,46 @@ func Scripts(p *ir.Program) []string {
 	return out
 }
 
-// Unconfined names the steps of a program, and of its children, that run what
-// the workflow itself says: the sandbox is for the commands of tools.
-func Unconfined(p *ir.Program) []string {
+// Commands names the steps of a program, and of its children, that run what the
+// workflow itself says.
+func Commands(p *ir.Program) []string {
+	kinds := Kinds()
 	var out []string
 	for b := range p.Blocks {
 		for i := range p.Blocks[b].Steps {
 			s := &p.Blocks[b].Steps[i]
-			t := s.Task()
-			if t == nil {
-				continue
-			}
-			runs := slices.Contains([]string{script.Kind{}.Name(), command.Kind{}.Name(), artifact.Shell{}.Name()}, t.Kind)
-			if t.Kind == (command.Hook{}).Name() {
-				runs = slices.ContainsFunc(step.Lenient[command.HookSettings](t).Hooks, func(h command.HookSetting) bool { return h.Command != "" })
-			}
-			if runs {
+			if t := s.Task(); t != nil && kinds[t.Kind] != nil && kinds[t.Kind].Uses(t).Commands {
 				out = append(out, s.ID)
 			}
 		}
 	}
 	for i := range p.Children {
-		for _, id := range Unconfined(&p.Children[i]) {
+		for _, id := range Commands(&p.Children[i]) {
 			out = append(out, p.Children[i].Name+"."+id)
+		}
+	}
+	return out
+}
+
+// CalledCommands names those of them that stand in files which the program
+// calls: whoever runs a file need not have seen these.
+func CalledCommands(p *ir.Program) []string {
+	called := ir.Program{Children: p.Children}
+	return Commands(&called)
+}
+
+// Unconfined names the MCP servers that a program's steps need and that run as
+// programs of the user, outside of any sandbox.
+func (t *Tools) Unconfined(p *ir.Program) []string {
+	var out []string
+	for _, use := range toolUses(p, "") {
+		name := tool.Plain(use.name)
+		if set := t.config.Tool(name); set != nil && set.Use.Value != "" {
+			name = set.Use.Value
+		}
+		server, known := t.serverOf(name)
+		if known && t.servers.known[server].Free() && !slices.Contains(out, server) {
+			out = append(out, server)
 		}
 	}
 	return out

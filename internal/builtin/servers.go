@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -61,6 +63,9 @@ func (t *Tools) load() {
 	add(t.config.MCPFile.Servers)
 }
 
+// serversFolder is where servers in a sandbox keep what is theirs.
+const serversFolder = "servers"
+
 // server makes one of what is written about it.
 func (t *Tools) server(name string, is config.Server) (*mcp.Server, error) {
 	c := mcp.Config{Name: name, Dir: t.root, Guard: t.guard, Timeout: is.Timeout}
@@ -74,6 +79,17 @@ func (t *Tools) server(name string, is config.Server) (*mcp.Server, error) {
 	var err error
 	if c.URL, err = config.Expand(is.URL.Value, t.getenv); err != nil {
 		return nil, err
+	}
+	if is.Sandbox {
+		box, err := t.sandbox()
+		if err != nil {
+			return nil, err
+		}
+		dir := filepath.Join(t.root, storageFolder, serversFolder, name)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+		c.Sandbox = box.For(dir)
 	}
 	for _, one := range is.Tools {
 		c.Only = append(c.Only, one.Value)

@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider/scripted"
 	"github.com/espalier-run/espalier/internal/provider/simulated"
 	"github.com/espalier-run/espalier/internal/secret"
+	"github.com/espalier-run/espalier/internal/text"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/builtin"
 	"github.com/espalier-run/espalier/internal/tool/http"
@@ -47,6 +48,10 @@ type Tools struct {
 	guard   netguard.Options
 	plain   map[string]tool.Tool                 // the built-in ones
 	boxed   func() (map[string]tool.Tool, error) // and in a sandbox
+	// Confinable is why commands cannot be confined here; nil asks the machine.
+	Confinable func() error
+	// sandbox confines commands: those of tools, and those of the workflow itself.
+	sandbox func() (*process.Sandbox, error)
 	servers servers
 }
 
@@ -56,13 +61,7 @@ func NewTools(root string, c *config.Config, getenv func(string) string, secrets
 	for _, host := range c.Allow.Hosts {
 		t.guard.Allow = append(t.guard.Allow, host.Value)
 	}
-	var paths []string
-	for _, path := range c.Allow.Paths {
-		if !filepath.IsAbs(path.Value) {
-			path.Value = filepath.Join(root, path.Value)
-		}
-		paths = append(paths, path.Value)
-	}
+	paths := foldersOf(root, c.Allow.Paths)
 	builtins := func(box *process.Sandbox) map[string]tool.Tool {
 		out := map[string]tool.Tool{}
 		for _, one := range builtin.Tools(builtin.Options{
@@ -77,14 +76,40 @@ func NewTools(root string, c *config.Config, getenv func(string) string, secrets
 		return out
 	}
 	t.plain = builtins(nil)
-	t.boxed = sync.OnceValues(func() (map[string]tool.Tool, error) {
+	t.sandbox = sync.OnceValues(func() (*process.Sandbox, error) {
+		if t.Confinable != nil {
+			if err := t.Confinable(); err != nil {
+				return nil, err
+			}
+		}
 		box, err := process.NewSandbox(root, storageFolder)
+		if err != nil {
+			return nil, err
+		}
+		box.Read, box.Write = append(box.Read, paths...), append(box.Write, foldersOf(root, c.Allow.Writes)...)
+		return box, nil
+	})
+	t.boxed = sync.OnceValues(func() (map[string]tool.Tool, error) {
+		box, err := t.sandbox()
 		if err != nil {
 			return nil, err
 		}
 		return builtins(box), nil
 	})
 	return t
+}
+
+// foldersOf are folders that the configuration names, seen from the project.
+func foldersOf(root string, list []text.Text) []string {
+	var out []string
+	for _, one := range list {
+		path := one.Value
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(root, path)
+		}
+		out = append(out, path)
+	}
+	return out
 }
 
 // Close ends everything that was started.
@@ -97,12 +122,12 @@ type toolbox struct {
 	scripted map[string]tool.Tool
 	simulate bool
 	seed     uint64
-	sandbox  bool
+	confined bool // commands run in the sandbox
 }
 
 // box has what a run with these options calls, for any program.
 func (t *Tools) box(o RunOptions, script *scripted.Script) toolbox {
-	b := toolbox{Tools: t, simulate: o.Simulate, seed: o.Seed, sandbox: o.Sandbox}
+	b := toolbox{Tools: t, simulate: o.Simulate, seed: o.Seed, confined: o.Sandbox}
 	if script != nil {
 		b.simulate = script.Simulates()
 		b.scripted = map[string]tool.Tool{}
@@ -182,7 +207,7 @@ func (b toolbox) base(name string) tool.Tool {
 		}
 		return b.served(name)
 	}
-	if !b.sandbox {
+	if !b.confined {
 		return b.plain[name]
 	}
 	boxed, err := b.boxed()
@@ -354,11 +379,16 @@ func (t *Tools) Lacks(p *ir.Program, o RunOptions, models *Models) []Lack {
 	if err != nil {
 		return nil // it has been reported
 	}
+	var out, unbound []Lack
+	if steps := Commands(p); o.Sandbox && len(steps) > 0 {
+		if _, err := t.sandbox(); err != nil {
+			out = []Lack{{Trouble: unconfined(err), Steps: steps}}
+		}
+	}
 	box := t.box(o, script)
 	if box.simulate {
-		return nil
+		return out
 	}
-	var out, unbound []Lack
 	var names []string // of unbound
 	answers := router{models: models, instead: o.Model, otherwise: o.DefaultModel}
 	for _, use := range toolUses(p, "") {
@@ -431,7 +461,8 @@ func (t *Tools) missing(name string, sandbox bool) *Trouble {
 	}
 	if sandbox && t.plain[target] != nil {
 		if _, err := t.boxed(); err != nil {
-			return &Trouble{Message: err.Error(), Help: "Nothing else keeps commands from what you can do yourself; --sandbox=false runs them all the same."}
+			trouble := unconfined(err)
+			return &trouble
 		}
 	}
 	if err := t.serverTrouble(target); err != nil {
@@ -444,6 +475,11 @@ func (t *Tools) missing(name string, sandbox bool) *Trouble {
 		}
 	}
 	return nil
+}
+
+// unconfined says that commands cannot be confined.
+func unconfined(err error) Trouble {
+	return Trouble{Message: err.Error(), Help: "Nothing else keeps commands from what you can do yourself; --sandbox=false runs them all the same."}
 }
 
 // toolUse is a step that calls a tool, or whose agent may.

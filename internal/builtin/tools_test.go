@@ -21,6 +21,11 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
+func TestMain(m *testing.M) {
+	process.Confine(os.Args)
+	os.Exit(m.Run())
+}
+
 // project is a project's tools, as its files say.
 func projectTools(t *testing.T, settings, servers string) *Tools {
 	t.Helper()
@@ -221,6 +226,42 @@ tools:
 	}
 	if got := answer(1, "crm.odd", tool.Purpose{}); got != `{"input":{},"simulated":true,"tool":"crm.odd"}` {
 		t.Errorf("nothing fits, and it says %s", got)
+	}
+}
+
+// A server in the sandbox sees the project and nothing else.
+func TestServersInTheSandbox(t *testing.T) {
+	if err := process.Confinable(); err != nil {
+		t.Skip(err)
+	}
+	t.Setenv("TEST_SERVER", npmtest.Program(t, "@modelcontextprotocol/server-filesystem@2026.8.31", "mcp-server-filesystem"))
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The program itself lies in the user's cache, outside of the project.
+	cache := filepath.Dir(filepath.Dir(filepath.Dir(os.Getenv("TEST_SERVER"))))
+	tools := projectTools(t, fmt.Sprintf("allow: {paths: [%q]}\nmcp:\n  open: {command: [\"${SERVER}\", /]}\n  boxed: {command: [\"${SERVER}\", /], sandbox: true}\n", cache), "")
+	if err := os.WriteFile(filepath.Join(tools.root, "notes"), []byte("roses\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	box := toolbox{Tools: tools}
+	for name, sees := range map[string]bool{"open": true, "boxed": false} {
+		if got, _ := use(t, box, name+".read_text_file", fmt.Sprintf(`{"path":%q}`, filepath.Join(tools.root, "notes"))); !strings.Contains(got, "roses") {
+			t.Errorf("%s does not see the project: %s", name, got)
+		}
+		if got, _ := use(t, box, name+".read_text_file", fmt.Sprintf(`{"path":%q}`, filepath.Join(outside, "secret"))); strings.Contains(got, "secret\\n") != sees {
+			t.Errorf("%s, outside: %s", name, got)
+		}
+	}
+	program := &ir.Program{Blocks: []ir.Block{{}}}
+	for _, server := range []string{"open", "boxed"} {
+		var settings ir.Settings
+		settings.Put("tool", server+".read_text_file", source.Span{})
+		program.Blocks[0].Steps = append(program.Blocks[0].Steps, ir.Step{ID: server, Action: ir.Task{Kind: "tool", Settings: settings}})
+	}
+	if got := tools.Unconfined(program); !slices.Equal(got, []string{"open"}) {
+		t.Errorf("unconfined: %v", got)
 	}
 }
 

@@ -117,6 +117,7 @@ func (a *app) create(g *generation) error {
 		}
 	}
 	tools := builtin.NewTools(root, settings, a.Getenv, models.Secrets)
+	tools.Confinable = a.Confinable
 	defer tools.Close()
 	again, err := g.find(root)
 	if err != nil {

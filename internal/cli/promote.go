@@ -119,12 +119,17 @@ func mayRunScripts(p *ir.Program, c *config.Config, o builtin.RunOptions) error 
 	if o.AllowShell || c.Allow.Shell {
 		return nil
 	}
-	scripts := builtin.Scripts(p)
-	if len(scripts) == 0 {
-		return nil
+	if scripts := builtin.Scripts(p); len(scripts) > 0 {
+		return &failure{
+			code: exitNotReady, message: "the workflow runs scripts on this machine, and nobody has allowed that:\n  " + strings.Join(scripts, "\n  "),
+			help: "Nothing was started. Look at them; then use --allow-shell, or write \"allow: {shell: true}\" into " + config.FileName + ".",
+		}
 	}
-	return &failure{
-		code: exitNotReady, message: "the workflow runs scripts on this machine, and nobody has allowed that:\n  " + strings.Join(scripts, "\n  "),
-		help: "Nothing was started. Look at them; then use --allow-shell, or write \"allow: {shell: true}\" into " + config.FileName + ".",
+	if called := builtin.CalledCommands(p); len(called) > 0 {
+		return &failure{
+			code: exitNotReady, message: "files that the workflow calls run commands on this machine, and nobody has allowed that:\n  " + strings.Join(called, "\n  "),
+			help: "Nothing was started. Only the commands of the file that you name run without being allowed. Look at these; then use --allow-shell, or write \"allow: {shell: true}\" into " + config.FileName + ".",
+		}
 	}
+	return nil
 }

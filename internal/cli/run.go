@@ -101,6 +101,7 @@ wherever they appear.`,
 				options.Sandbox = sandbox
 			}
 			tools := builtin.NewTools(project.Root, settings, a.Getenv, models.Secrets)
+			tools.Confinable = a.Confinable
 			defer tools.Close()
 			if allowUndeclared {
 				if err := admitUndeclared(an.program); err != nil {
@@ -143,8 +144,8 @@ wherever they appear.`,
 			if here, err := space.Here(); err == nil && here.Root != project.Root {
 				a.note("The run is kept in the workflow's own project, %[1]s: \"espalier runs\", \"resume\" and the others find it there (cd %[1]s).", a.display(project.Root))
 			}
-			if steps := builtin.Unconfined(an.program); options.Sandbox && len(steps) > 0 {
-				a.note("The sandbox confines the commands of tools. Those that the workflow itself runs can do what you can: %s.", strings.Join(steps, ", "))
+			if servers := tools.Unconfined(an.program); options.Sandbox && !options.Simulate && len(servers) > 0 {
+				a.note("The sandbox confines commands. MCP servers can do what you can unless their entry says \"sandbox: true\": %s.", strings.Join(servers, ", "))
 			}
 			def := definition(&an, project.Root)
 			begin := func(ctx context.Context) error {
@@ -179,7 +180,7 @@ wherever they appear.`,
 	flags.BoolVar(&detach, "detach", false, "begin the run and leave it to \"espalier work\"")
 	flags.BoolVar(&dryRun, "dry-run", false, "check that everything is ready, name the scripts that would run, and start nothing")
 	flags.BoolVar(&noRecord, "no-transcript", false, "write no transcript")
-	flags.BoolVar(&sandbox, "sandbox", false, "confine the commands of tools: they see the project, change only the run's folder, and reach no network")
+	flags.BoolVar(&sandbox, "sandbox", false, "confine commands: they see the project, change only the run's folder, and reach no network")
 	flags.StringVar(&trace, "trace", "", "write the trace of an AIFLOW run to this `FILE`, as its viewer reads it")
 	flags.BoolVar(&force, "force", false, "run a workflow that is not meant to be run by hand")
 	flags.BoolVar(&a.reading.Execution, "execution", false, "of a NOF file, run the Execution block and print what it prints")
@@ -304,12 +305,9 @@ const insteadOfModels = "Nothing was started. --simulate makes up the replies, -
 // ready finds out before anything starts what a run would lack: all of it.
 // The closing words say what else can be done.
 func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builtin.RunOptions, closing string) error {
-	if o.Simulate {
-		return nil
-	}
 	var lacks []builtin.Lack
 	what := "the tools are not ready:"
-	if o.ScriptName == "" {
+	if o.ScriptName == "" && !o.Simulate {
 		if lacks = models.Lacks(p, o); len(lacks) > 0 {
 			what = "the models are not ready:"
 		}

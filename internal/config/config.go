@@ -51,7 +51,7 @@ func (c *Config) read(f *fields) {
 	f.object("defaults", "defaults section", "What holds for agents that do not say otherwise.", c.Defaults.read)
 	c.Tools = readTools(f)
 	c.MCP = readServers(f)
-	c.Sandbox = f.flag("sandbox", "true: commands of tools see the project, change only their run's folder, and reach no network.")
+	c.Sandbox = f.flag("sandbox", "true: commands see the project, change only their run's folder, and reach no network.")
 	f.object("allow", "allow section", "What runs may do on this machine.", c.Allow.read)
 }
 

@@ -22,11 +22,14 @@ func (d *Defaults) read(f *fields) {
 type Allow struct {
 	Hosts []text.Text
 	Paths []text.Text
-	Shell bool
+	// Writes are folders that commands in a sandbox may change.
+	Writes []text.Text
+	Shell  bool
 }
 
 func (a *Allow) read(f *fields) {
 	a.Hosts = f.texts("hosts", "What tools may reach besides the open internet: localhost:8080, 10.1.0.0/16, *.corp.example.")
 	a.Paths = f.texts("paths", "Folders outside the project that tools may read; one that is not absolute is seen from the project.")
+	a.Writes = f.texts("writes", "Folders that commands in the sandbox may change, besides the run's own; one that is not absolute is seen from the project.")
 	a.Shell = f.flag("shell", "true: scripts of workflows may run without --allow-shell.")
 }

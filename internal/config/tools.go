@@ -105,6 +105,7 @@ type Server struct {
 	Headers []Header
 	Timeout time.Duration // of one call
 	Tools   []text.Text   // that may be used; all when empty
+	Sandbox bool          // the program is confined
 	Off     bool
 	Wrong   diag.List // what keeps it from being used, in .mcp.json
 }
@@ -118,6 +119,10 @@ func readServers(f *fields) []Named[Server] {
 			Headers: f.named("headers", "HTTP headers for it; secret://NAME and ${NAME} may stand for a value."),
 			Timeout: f.duration("timeout", "How long a call of a tool may take."),
 			Tools:   f.texts("tools", "The tools that may be used; all of them when left out."),
+		}
+		s.Sandbox = f.flag("sandbox", "true: the program sees the project, changes only a folder of its own, and reaches no network.")
+		if s.Sandbox && f.r.Has("url") {
+			f.report(CodeSources, f.r.KeySpan("sandbox"), "Remove it: what runs elsewhere cannot be confined from here.", "\"url\" and \"sandbox\" of the MCP server exclude each other.")
 		}
 		if on := f.flag("enabled", "false: the server is not used, also when .mcp.json has it."); f.r.Has("enabled") && !on {
 			s.Off = true

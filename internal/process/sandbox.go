@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Sandbox is what a confined command may reach, besides the programs and
@@ -17,7 +18,9 @@ type Sandbox struct {
 	Read  []string `json:"read,omitempty"`  // files and folders
 	Write []string `json:"write,omitempty"` // folders; may be read, too
 
-	by method
+	root    string // a folder of which all can be read
+	without []string
+	by      method
 }
 
 // method is what confines commands here.
@@ -36,17 +39,20 @@ func NewSandbox(root string, without ...string) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sandbox{by: by}
-	entries, err := os.ReadDir(root)
-	if err != nil {
-		return nil, err
-	}
+	return &Sandbox{root: root, without: without, by: by}, nil
+}
+
+// readable are the files and folders to be read, as they are at this moment:
+// what a step has made can be read by the next.
+func (s *Sandbox) readable() []string {
+	out := slices.Clone(s.Read)
+	entries, _ := os.ReadDir(s.root) // one that is gone has nothing to be read
 	for _, e := range entries {
-		if !slices.Contains(without, e.Name()) && e.Type()&os.ModeSymlink == 0 {
-			s.Read = append(s.Read, filepath.Join(root, e.Name()))
+		if !slices.Contains(s.without, e.Name()) && e.Type()&os.ModeSymlink == 0 {
+			out = append(out, filepath.Join(s.root, e.Name()))
 		}
 	}
-	return s, nil
+	return out
 }
 
 // Confinable is why commands cannot be confined here; nil when they can.
@@ -72,14 +78,39 @@ func works(bwrap string) bool {
 	return exec.Command(bwrap, "--ro-bind", "/", "/", "--unshare-all", "true").Run() == nil
 }
 
+// Sees tells whether a folder is one in which a command can work.
+func (s *Sandbox) Sees(dir string) bool {
+	if rel, err := filepath.Rel(s.root, dir); err == nil && s.root != "" && filepath.IsLocal(rel) {
+		first, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
+		if !slices.Contains(s.without, first) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(slices.Concat(s.Read, s.Write), func(one string) bool { return within(one, dir) })
+}
+
 // For is the sandbox with a folder that the command may change; nil stays nil.
+// It is also the command's home, and the place for its temporary files.
 func (s *Sandbox) For(dir string) *Sandbox {
 	if s == nil {
 		return nil
 	}
 	out := *s
-	out.Write = append(slices.Clone(s.Write), dir)
+	out.Read = slices.Clone(s.Read)
+	out.Write = append([]string{dir}, s.Write...)
 	return &out
+}
+
+// settled is an environment in which programs look for what is theirs where
+// they may.
+func (s *Sandbox) settled(environ []string) []string {
+	if len(s.Write) == 0 {
+		return environ
+	}
+	out := slices.DeleteFunc(slices.Clone(environ), func(one string) bool {
+		return strings.HasPrefix(one, "HOME=") || strings.HasPrefix(one, "TMPDIR=")
+	})
+	return append(out, "HOME="+s.Write[0], "TMPDIR="+s.Write[0])
 }
 
 // system is what programs cannot do without.
@@ -88,24 +119,40 @@ var system = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc
 // confined is the command that runs another one in the sandbox.
 func (s *Sandbox) confined(c Command) Command {
 	inner := append([]string{c.Path}, c.Args...)
+	c.Env = s.settled(c.Env)
 	if s.by.bubblewrap == "" {
-		what, err := json.Marshal(s)
+		what, err := json.Marshal(Sandbox{Read: s.readable(), Write: s.Write})
 		if err != nil {
 			panic(err) // strings
 		}
 		c.Path, c.Args = s.by.self, append([]string{confineWord, string(what)}, inner...)
 		return c
 	}
-	args := []string{"--die-with-parent", "--unshare-all", "--new-session", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"}
-	for _, path := range slices.Concat(system, s.Read) {
+	args := []string{"--die-with-parent", "--unshare-all", "--new-session", "--proc", "/proc", "--dev", "/dev"}
+	for _, path := range slices.Concat(system, s.readable()) {
 		args = append(args, "--ro-bind-try", path, path)
 	}
 	for _, path := range s.Write {
-		args = append(args, "--bind", path, path)
+		args = append(args, "--bind-try", path, path)
 	}
-	args = append(args, "--chdir", c.Dir, "--")
+	if !slices.ContainsFunc(slices.Concat(system, s.readable(), s.Write), func(dir string) bool { return within(dir, c.Path) }) {
+		args = append(args, "--ro-bind-try", filepath.Dir(c.Path), filepath.Dir(c.Path))
+	}
+	// What stands around these is made up, and nothing that would be written
+	// there could be found again.
+	args = append(args, "--remount-ro", "/")
+	if c.Dir != "" {
+		args = append(args, "--chdir", c.Dir)
+	}
+	args = append(args, "--")
 	c.Path, c.Args = s.by.bubblewrap, append(args, inner...)
 	return c
+}
+
+// within tells whether a path is a folder or something in it.
+func within(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // confineWord begins the arguments of this program when it is to confine

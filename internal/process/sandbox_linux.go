@@ -43,7 +43,7 @@ func become(s Sandbox, argv []string) error {
 		}
 	}
 	for _, one := range s.Write {
-		rules = append(rules, landlock.RWDirs(one).WithRefer())
+		rules = append(rules, landlock.RWDirs(one).WithRefer().IgnoreIfMissing())
 	}
 	rules = append(rules, landlock.ROFiles(path), landlock.RODirs(filepath.Dir(path)))
 	config := landlock.V6.BestEffort() // never less than leastABI, which was looked at above

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +15,33 @@ import (
 
 // Every line of the script is tried in a sandbox; it says which of them work.
 func TestSandbox(t *testing.T) {
+	t.Run("Landlock", func(t *testing.T) {
+		t.Setenv("PATH", without(t, "bwrap"))
+		tryOut(t)
+	})
+	t.Run("bubblewrap", func(t *testing.T) {
+		if _, err := exec.LookPath("bwrap"); err != nil {
+			t.Skip("bubblewrap is not installed (apt-get install bubblewrap)")
+		}
+		tryOut(t)
+	})
+}
+
+// without is a PATH on which everything is found but one program.
+func without(t *testing.T, name string) string {
+	dir := t.TempDir()
+	for _, from := range filepath.SplitList(os.Getenv("PATH")) {
+		entries, _ := os.ReadDir(from) // not all of them need be there
+		for _, e := range entries {
+			if e.Name() != name {
+				_ = os.Symlink(filepath.Join(from, e.Name()), filepath.Join(dir, e.Name())) // the first one counts
+			}
+		}
+	}
+	return dir
+}
+
+func tryOut(t *testing.T) {
 	root, outside := t.TempDir(), t.TempDir()
 	for _, name := range []string{"src/main.go", ".espalier/espalier.db", ".espalier/runs/r1/x", "top.txt"} {
 		path := filepath.Join(root, name)
@@ -41,6 +69,13 @@ func TestSandbox(t *testing.T) {
 		t.Fatal(err) // Linux has had Landlock for years: a machine without is worth knowing of
 	}
 	dir := filepath.Join(root, ".espalier", "runs", "r1")
+	given := t.TempDir()
+	box.Write = append(box.Write, given)
+	for _, name := range []string{"later.txt", "shared.txt"} { // what a step before it has made
+		if err := os.WriteFile(filepath.Join(root, name), []byte("content\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for script, works := range map[string]bool{
 		"cat ../../../src/main.go": true,
 		"cat ../../../top.txt":     true,
@@ -57,6 +92,13 @@ func TestSandbox(t *testing.T) {
 		"ln -s " + outside + " l; cat l/secret":            false,
 		"ln ../../espalier.db hard":                        false,
 		"cat ~/.ssh/id_rsa":                                false,
+		fmt.Sprintf("cat /proc/%d/environ", os.Getpid()):   false,
+		"echo x > $(mktemp) && echo x > ~/y":               true,
+		"test $(pwd) = $HOME":                              true,
+		"cat ../../../later.txt":                           true,
+		"cat ../../../shared.txt":                          true,
+		"echo x > ../../../shared.txt":                     false,
+		"echo x >> " + given + "/given":                    true,
 		fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%s", port): false,
 	} {
 		got, err := process.Run(t.Context(), process.Command{

@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/tool"
@@ -68,10 +69,14 @@ type Job struct {
 	Dir string
 	// Untrusted says that the run's input came from outside: nobody vouches for it.
 	Untrusted bool
+	// Called says that another workflow calls this one: nobody has named its file.
+	Called bool
 	// MayRunScripts says that somebody has allowed the workflow's scripts.
 	MayRunScripts bool
 	// Project is the folder of the project.
 	Project string
+	// Sandbox is what confines commands; nil leaves them what the user may do.
+	Sandbox func() (*process.Sandbox, error)
 	// Choices are the texts that a later decision chooses by, per written key.
 	Choices map[string][]string
 
@@ -105,6 +110,33 @@ func (j *Job) MakeDir() error {
 	if err := os.MkdirAll(j.Dir, 0o700); err != nil {
 		return Errorf(ClassMissing, "the run's folder cannot be made: %v", err)
 	}
+	return nil
+}
+
+// Secure makes a command of the workflow ready to be run. Files that the user
+// has not named run commands only where somebody has allowed that. In a
+// sandbox, if there is to be one, the command can change the run's folder, and
+// those given; it is not run without.
+func (j *Job) Secure(c *process.Command, changes ...string) error {
+	if j.Called && !j.MayRunScripts {
+		return Errorf(ClassDenied, "step %q of %q runs a command, and nobody has allowed that for files that a workflow calls; --allow-shell does", j.Step.ID, j.Workflow.Name)
+	}
+	if j.Sandbox == nil {
+		return nil
+	}
+	box, err := j.Sandbox()
+	if err != nil {
+		return Errorf(ClassMissing, "step %q runs a command, and is to do so in a sandbox: %v", j.Step.ID, err)
+	}
+	if err := j.MakeDir(); err != nil {
+		return err
+	}
+	box = box.For(j.Dir)
+	box.Write = append(box.Write, changes...)
+	if !box.Sees(c.Dir) {
+		return Errorf(ClassDenied, "step %q is to run in %s, which is outside of the project and of the sandbox; \"allow: {paths: [%s]}\" in the configuration lets it in", j.Step.ID, c.Dir, c.Dir)
+	}
+	c.Sandbox = box
 	return nil
 }
 

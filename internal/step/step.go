@@ -35,6 +35,8 @@ type Uses struct {
 	Schemas []ir.Contract // JSON Schemas that stand in the settings
 	// Scripts are files that it runs on this machine, which somebody has to allow.
 	Scripts []ir.Name
+	// Commands says that it runs what the workflow says on this machine.
+	Commands bool
 	// Verbatim says that the agents hear the author's words and nothing else, so
 	// that reading nothing is no oversight.
 	Verbatim bool

@@ -59,7 +59,7 @@ func (Shell) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
 // Uses names the scripts: somebody has to allow them.
 func (Shell) Uses(t *ir.Task) step.Uses {
-	var u step.Uses
+	u := step.Uses{Commands: true}
 	for _, s := range step.Lenient[ShellSettings](t).Scripts {
 		u.Scripts = append(u.Scripts, ir.Name{Name: s.Path, Span: t.Settings.At("scripts")})
 	}
@@ -114,6 +114,12 @@ func (Shell) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	command := process.Command{Path: shell, Args: []string{file}, Dir: at.folder, Env: environment(job, at, set, run)}
 	if script.Shell == "pwsh" {
 		command.Args = []string{"-NoProfile", "-NonInteractive", "-File", file}
+	}
+	if err := job.Secure(&command, run); err != nil {
+		return step.Result{}, err
+	}
+	if command.Sandbox != nil {
+		command.Sandbox.Read = append(command.Sandbox.Read, file)
 	}
 	outcome, err := process.Run(ctx, command)
 	switch {

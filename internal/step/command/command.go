@@ -44,8 +44,8 @@ func (Kind) Understands(t *ir.Task) error {
 // Check has nothing to say: a shell takes any text.
 func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
-// Uses is nothing that a workflow declares.
-func (Kind) Uses(*ir.Task) step.Uses { return step.Uses{} }
+// Uses is this machine.
+func (Kind) Uses(*ir.Task) step.Uses { return step.Uses{Commands: true} }
 
 // Bound is the time a command may take. It calls no models and no tools.
 func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound { return bound(s) }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
@@ -57,8 +58,11 @@ func (Hook) Understands(t *ir.Task) error {
 // Check has nothing to say.
 func (Hook) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
-// Uses is nothing that a workflow declares.
-func (Hook) Uses(*ir.Task) step.Uses { return step.Uses{} }
+// Uses is this machine, if one of the hooks is a command.
+func (Hook) Uses(t *ir.Task) step.Uses {
+	hooks := step.Lenient[HookSettings](t).Hooks
+	return step.Uses{Commands: slices.ContainsFunc(hooks, func(h HookSetting) bool { return h.Command != "" })}
+}
 
 // Bound is the time that commands may take.
 func (Hook) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound { return bound(s) }

@@ -192,6 +192,12 @@ func (r *runner) prepare(set Settings) (text string, c process.Command, err erro
 	if info, err := os.Stat(c.Dir); err != nil || !info.IsDir() {
 		return "", c, step.Errorf(step.ClassMissing, "step %q is to run in %s, and there is no such folder", job.Step.ID, c.Dir)
 	}
+	if err := job.Secure(&c); err != nil {
+		return "", c, err
+	}
+	if c.Sandbox != nil {
+		c.Sandbox.Read = append(c.Sandbox.Read, r.files...)
+	}
 	return text, c, nil
 }
 

@@ -40,7 +40,7 @@ func (h *host) child(ctx context.Context, state python.Value, confine func(strin
 		return nil, err
 	}
 	command.Args = []string{"-I", "-c", childProgram}
-	if !h.set.Unconfined {
+	if !h.set.Unconfined || h.job.Sandbox != nil {
 		if confine == nil {
 			confine = process.NewSandbox
 		}

@@ -146,6 +146,9 @@ func prepare(ctx context.Context, job *step.Job, set Settings) (process.Command,
 			command.Dir = filepath.Join(job.Project, command.Dir)
 		}
 	}
+	if err := job.Secure(&command); err != nil {
+		return process.Command{}, err
+	}
 	return command, needed(ctx, job, set, in, command)
 }
 

@@ -68,10 +68,14 @@ func command(ctx context.Context, job *step.Job, set Settings) (step.Result, err
 			return step.Result{}, err
 		}
 	}
-	outcome, err := process.Run(ctx, process.Command{
+	run := process.Command{
 		Path: program, Args: set.Command[1:], Dir: job.Project, Stdin: workload,
 		Env: process.Environment(os.Environ(), "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key)),
-	})
+	}
+	if err := job.Secure(&run); err != nil {
+		return step.Result{}, err
+	}
+	outcome, err := process.Run(ctx, run)
 	switch {
 	case errors.Is(context.Cause(ctx), errSlow) && err != nil:
 		return step.Result{}, step.Errorf(step.ClassTimeout, "%v", errSlow)

@@ -41,7 +41,9 @@ func (Kind) Understands(t *ir.Task) error {
 func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
 // Uses names the agent.
-func (Kind) Uses(t *ir.Task) step.Uses { return step.Uses{Agents: step.Named(t, "agent")} }
+func (Kind) Uses(t *ir.Task) step.Uses {
+	return step.Uses{Agents: step.Named(t, "agent"), Commands: len(step.Lenient[Settings](t).Command) > 0}
+}
 
 // Bound is one model call, and its repairs at worst; or the time of a command.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {

@@ -29,6 +29,8 @@ type Config struct {
 	Command []string
 	Dir     string
 	URL     string
+	// Sandbox confines the program; nil leaves it what the user may do.
+	Sandbox *process.Sandbox
 	// Secrets finds what the program gets to see of the environment, and the
 	// headers of requests, when the server is started; nil is none.
 	Secrets func(ctx context.Context) (env []string, headers http.Header, err error)
@@ -81,6 +83,9 @@ func New(c Config) *Server {
 	}
 	return &Server{Config: c, waiting: map[string]func(tool.Progress){}}
 }
+
+// Free tells whether it is a program that nothing confines.
+func (s *Server) Free() bool { return s.URL == "" && s.Sandbox == nil }
 
 // session is a server that runs.
 type session struct {
@@ -212,7 +217,7 @@ func (s *Server) asProgram(now *session, env []string) (mcp.Transport, error) {
 	}
 	// Not bound to a call: it serves many. Close ends it, and so does our end.
 	now.proc, err = process.Start(context.Background(), process.Command{
-		Path: path, Args: s.Command[1:], Dir: s.Dir, Env: process.Environment(os.Environ(), env...),
+		Path: path, Args: s.Command[1:], Dir: s.Dir, Env: process.Environment(os.Environ(), env...), Sandbox: s.Sandbox,
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/cli"
+	"github.com/espalier-run/espalier/internal/process"
+)
+
+// TestNothingIsUnconfinedInSilence: on a machine that cannot confine commands,
+// --sandbox refuses before anything starts, whoever runs the command; and what
+// runs no commands runs.
+func TestNothingIsUnconfinedInSilence(t *testing.T) {
+	head := func(name string) string {
+		return "---\nname: " + name + "\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Do something.\n---\n"
+	}
+	flows := map[string]string{
+		"script": head("script") + "```step\nid: act\ntype: transform\ndescription: Act\nwrites: [output.x]\ncode: {language: sh, script: 'echo x > \"$ESPALIER_MADE\"'}\n```\n",
+		"tool":   head("tool") + "```step\nid: act\ntype: tool\ndescription: Act\ntool: Bash\nargs: {command: 'true'}\nwrites: [output.x]\n```\n",
+		"agent":  head("agent") + "```agent\nid: a\nrole: Acts.\ngoal: Act.\ntools: [Bash]\n```\n```step\nid: act\ntype: skill\ndescription: Act\nagent: a\nwrites: [output.x]\n```\n",
+		"calm":   head("calm") + "```step\nid: act\ntype: tool\ndescription: Act\ntool: Read\nargs: {path: calm.md}\nwrites: [output.x]\n```\n",
+	}
+	for name, flow := range flows {
+		for _, how := range []string{"--sandbox", "--simulate"} {
+			dir := t.TempDir()
+			put(t, filepath.Join(dir, name+".md"), flow)
+			put(t, filepath.Join(dir, "act.script.yaml"), "replies: [{step: act, reply: Done.}]\n")
+			put(t, filepath.Join(dir, "espalier.yaml"), "sandbox: true\n")
+			var told bytes.Buffer
+			args := []string{"run", name + ".md", how}
+			if name == "agent" && how == "--sandbox" {
+				args = append(args, "--script", "act.script.yaml")
+			}
+			code := cli.Main(cli.World{
+				Stdin: strings.NewReader(""), Stdout: &told, Stderr: &told, Dir: dir,
+				Getenv:     func(string) string { return "" },
+				Confinable: func() error { return process.ErrNoSandbox },
+			}, args)
+			// Simulated tools run nothing; scripts of the workflow do.
+			refuses := name != "calm" && (how == "--sandbox" || name == "script")
+			if want := map[bool]int{true: 6, false: 0}[refuses]; code != want || refuses != strings.Contains(told.String(), "install bubblewrap") {
+				t.Errorf("%s %s: exit code %d\n%s", name, how, code, told.String())
+			}
+			if _, err := os.Stat(filepath.Join(dir, ".espalier", "espalier.db")); (err == nil) == refuses {
+				t.Errorf("%s %s: started is %t", name, how, err == nil)
+			}
+		}
+	}
+}
