@@ -23,7 +23,9 @@ import (
 func TestEveryCommandIsGuarded(t *testing.T) {
 	runners := Runners()
 	guarded := map[string]func(made string) map[string]any{
-		"script":  func(made string) map[string]any { return map[string]any{"language": "sh", "script": "echo x > " + made} },
+		"script": func(made string) map[string]any {
+			return map[string]any{"language": "sh", "script": "echo x > " + made}
+		},
 		"command": func(made string) map[string]any { return map[string]any{"command": "echo x > " + made} },
 		"hook": func(made string) map[string]any {
 			return map[string]any{"hooks": []command.HookSetting{{Command: "echo x > " + made}}, "strict": true}

@@ -91,7 +91,9 @@ func empty(script string) bool {
 
 // Uses is this machine. A script that is left out where it is not allowed needs
 // nobody to allow it.
-func (Kind) Uses(t *ir.Task) step.Uses { return step.Uses{Commands: !step.Lenient[Settings](t).OnLeave} }
+func (Kind) Uses(t *ir.Task) step.Uses {
+	return step.Uses{Commands: !step.Lenient[Settings](t).OnLeave}
+}
 
 // Bound is the time a script may take. It calls no models and no tools.
 func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound {
