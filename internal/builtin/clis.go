@@ -73,6 +73,7 @@ var usualEnv = []string{
 // cli is a program that works as a model in this project.
 type cli struct {
 	name     string
+	asked    string // the name that somebody has used
 	known    knownCLI
 	settings config.CLI
 	declared bool
@@ -87,7 +88,7 @@ func (m *Models) cli(name string) *cli {
 		if entry == nil && !ok {
 			continue
 		}
-		c := &cli{name: one, known: known}
+		c := &cli{name: one, asked: name, known: known}
 		if entry != nil {
 			c.settings, c.declared = *entry, true
 		}
@@ -148,11 +149,11 @@ func (m *Models) lacksProgram(c *cli) *Trouble {
 			Help:    fmt.Sprintf("Install it, or change the command of %s in %s.", c.name, config.FileName),
 		}
 	}
-	return &Trouble{
-		Message: fmt.Sprintf("the program %q, which %s needs, is not on the PATH", program, c.name),
-		Help: fmt.Sprintf("Install it (%s), or say where it is in %s: models: {clis: {%s: {command: …}}}.",
-			c.known.install, config.FileName, c.name),
+	help := fmt.Sprintf("Install it (%s), or say where it is in %s: models: {clis: {%s: {command: …}}}.", c.known.install, config.FileName, c.name)
+	if instead := asked[c.asked]; instead != "" {
+		help += fmt.Sprintf(" With %s set, the model is asked directly.", c.known.keys[0])
 	}
+	return &Trouble{Message: fmt.Sprintf("the program %q, which %s needs, is not on the PATH", program, c.name), Help: help}
 }
 
 // cliMinutes is how long a program may work on one step unless its entry says

@@ -54,6 +54,8 @@ type server struct {
 	settings  config.Provider
 	keyless   bool // none is needed
 	cli       *cli // it is a program
+	named     bool // by an agent's options, which may give a key as well
+	given     string
 }
 
 // What a model is when nobody says, and what people call models for short.
@@ -87,6 +89,9 @@ func (m *Models) server(name string) (server, bool) {
 	}
 	if !declared && (m.config.Models.CLI(name) != nil || !slices.Contains(config.BuiltIn(), name)) {
 		if c := m.cli(name); c != nil {
+			if direct, ok := m.direct(name, c); ok {
+				return direct, true
+			}
 			return server{name: c.name, cli: c, model: c.settings.Model.Value}, true
 		}
 	}
@@ -127,6 +132,21 @@ func (s *server) dialect() wire.Dialect {
 		return gemini.Dialect()
 	}
 	return openai.ChatDialect(s.base == "")
+}
+
+// asked are the names by which AWF workflows call programs, and who runs their
+// models over the network.
+var asked = map[string]string{"claude": config.Anthropic, config.Codex: config.OpenAI}
+
+// direct is who answers in the place of a program that is not there, where there
+// is a key for that.
+func (m *Models) direct(name string, c *cli) (server, bool) {
+	instead := asked[name]
+	if instead == "" || c.declared || m.lacksProgram(c) == nil {
+		return server{}, false
+	}
+	s, ok := m.server(instead)
+	return s, ok && m.lacksKey(s) == nil
 }
 
 // ollama is the address in OLLAMA_HOST, which may lack its parts.
@@ -200,6 +220,9 @@ func (m *Models) Choose(name string) (Choice, *Trouble) {
 			}
 			if s.cli != nil && strings.HasPrefix(after, "-") {
 				return Choice{}, &Trouble{Message: fmt.Sprintf("%q is no model of %s", after, s.name), Help: fmt.Sprintf("Write %s/MODEL; what else it is told stands in %s, as args.", s.name, config.FileName)}
+			}
+			if by, full, ok := strings.Cut(short[after], "/"); ok && by == s.name {
+				after = full
 			}
 			return Choice{Provider: s.name, Model: after, server: s}, nil
 		}
@@ -287,6 +310,9 @@ func (m *Models) lacksKey(s server) *Trouble {
 	if s.cli != nil {
 		return m.lacksProgram(s.cli)
 	}
+	if s.given != "" {
+		return m.lacksGiven(s)
+	}
 	if name, ok := config.Reference(s.settings.Key.Value); ok {
 		if t := m.lacksSecret(s, "the key", name); t != nil {
 			return t
@@ -367,6 +393,9 @@ func (m *Models) key(s server) func(context.Context) (string, error) {
 			return "", fmt.Errorf("%s is not set", env)
 		}
 	}
+	if s.given != "" {
+		return m.givenKey(s)
+	}
 	if name, ok := config.Reference(s.settings.Key.Value); ok {
 		return func(ctx context.Context) (string, error) {
 			if t := m.lacksSecret(s, "the key", name); t != nil {
@@ -414,7 +443,7 @@ const (
 func (m *Models) provider(s server) (provider.Model, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if found := m.open[s.name]; found != nil {
+	if found := m.open[s.id()]; found != nil {
 		return found, nil
 	}
 	if s.cli != nil {
@@ -441,7 +470,7 @@ func (m *Models) provider(s server) (provider.Model, error) {
 		Model: provider.Limit{Model: provider.Deadline{Model: bare, After: patience}, Slots: provider.NewSlots(atOnce)},
 		Times: retries, Jitter: rand.Float64, Pause: pause,
 	}
-	m.open[s.name] = whole
+	m.open[s.id()] = whole
 	return whole, nil
 }
 
@@ -540,7 +569,7 @@ var _ provider.Agents = router{}
 
 // Agent tells how the program works that a model is; nil for one of the network.
 func (r router) Agent(model string) *provider.AgentInfo {
-	choice, trouble := r.models.Choose(r.name(model))
+	choice, trouble := r.models.ChooseWith(r.name(model), nil)
 	if trouble != nil || choice.server.cli == nil {
 		return nil
 	}
@@ -557,7 +586,7 @@ func (r router) name(asked string) string {
 // Generate asks the model that the request names.
 func (r router) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
-		choice, trouble := r.models.Choose(r.name(req.Model))
+		choice, trouble := r.models.ChooseWith(r.name(req.Model), req.Options)
 		if trouble != nil {
 			yield(provider.Chunk{}, &provider.Error{Class: provider.NotReady, Message: trouble.Message + ". " + trouble.Help})
 			return
@@ -567,7 +596,7 @@ func (r router) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 			yield(provider.Chunk{}, &provider.Error{Class: provider.NotReady, Message: err.Error()})
 			return
 		}
-		req.Model = choice.Model
+		req.Model, req.Options = choice.Model, withoutAddress(req.Options)
 		m.Generate(ctx, req)(func(chunk provider.Chunk, err error) bool {
 			if chunk.Reply != nil {
 				chunk.Reply.Provider = choice.Provider

@@ -23,9 +23,11 @@ type Lack struct {
 type asking struct {
 	step  string
 	model string // as the agent names it
-	late  bool   // only when the step runs
-	money bool   // under a budget of money
-	who   tool.Caller
+	// options are the agent's own.
+	options json.RawMessage
+	late    bool // only when the step runs
+	money   bool // under a budget of money
+	who     tool.Caller
 }
 
 func askings(p *ir.Program, prefix string, money bool) []asking {
@@ -52,7 +54,7 @@ func askings(p *ir.Program, prefix string, money bool) []asking {
 				a := asking{step: prefix + s.ID, money: limited, who: tool.Caller{Program: p, Step: s}}
 				if agent := p.Agent(name.Name); agent != nil {
 					a.who.Agent = agent
-					a.model, a.late = agent.ModelName(), agent.Late
+					a.model, a.options, a.late = agent.ModelName(), agent.Options, agent.Late
 				}
 				out = append(out, a)
 			}
@@ -101,7 +103,7 @@ func (m *Models) Lacks(p *ir.Program, o RunOptions) []Lack {
 		if a.late && o.Model == "" {
 			continue // nobody can tell yet
 		}
-		choice, trouble := m.Choose(r.name(a.model))
+		choice, trouble := m.ChooseWith(r.name(a.model), a.options)
 		if trouble != nil {
 			add(a.step, trouble)
 			continue

@@ -101,15 +101,16 @@ func TestBothSpellings(t *testing.T) {
 	}
 }
 
-// Durations are exact, and numbers are seconds.
 // What the agent says already is not said again among the options, which a
-// provider would refuse; and no file says who gets a key.
+// provider would refuse; where the server is only those say that have no place of
+// their own.
 func TestOptions(t *testing.T) {
 	for options, want := range map[string]string{
-		"model: m, max_tokens: 9":                                  "m 9 ",
-		"model: m, max_completion_tokens: 7, temperature: 0.5":     `m 7 {"temperature":0.5}`,
-		"system_prompt: be brief, top_p: 1":                        ` 0 {"top_p":1}`,
-		"base_url: 'http://other.example', api_key: sk-1, seed: 2": ` 0 {"seed":2} AWF008 AWF008`,
+		"model: m, max_tokens: 9":                                    "m 9 ",
+		"model: m, max_completion_tokens: 7, temperature: 0.5":       `m 7 {"temperature":0.5}`,
+		"system_prompt: be brief, top_p: 1":                          ` 0 {"top_p":1}`,
+		"base_url: 'http://other.example', api_key: '${K}', seed: 2": ` 0 {"api_key":"${K}","base_url":"http://other.example","seed":2}`,
+		"api_key: sk-1": ` 0 {"api_key":"sk-1"} AWF021`,
 	} {
 		p, list := compile("name: flow\nstates:\n  initial: ask\n  ask: {type: agent, provider: openai_compatible, prompt: Hello, options: {"+options+"}, on_success: done}\n  done: {type: terminal}\n", nil)
 		got := fmt.Sprint(p.Agents[0].Model, " ", p.Agents[0].MaxTokens, " ", string(p.Agents[0].Options))
@@ -122,6 +123,37 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// Which tools an agent has: those of AWF's programs that only look, unless its
+// options or the proxy say otherwise.
+func TestAgentTools(t *testing.T) {
+	for keys, want := range map[string]string{
+		"provider: claude":                            "[Read Glob Grep]",
+		"provider: openai_compatible":                 "[]",
+		"provider: opencode":                          "[]",
+		"provider: codex, options: {full_auto: true}": "[Read Write Edit Bash Glob Grep]",
+		"provider: claude, options: {dangerously_skip_permissions: false}":    "[Read Glob Grep]",
+		"provider: claude, options: {allowed_tools: 'Read, Bash(git log *)'}": "[Read Bash(git log *)]",
+		"provider: claude, options: {allowedTools: [Edit, Bash]}":             "[Edit Bash]",
+		"provider: openai_compatible, mcp_proxy: {enable: true}":              "[Read Write Edit Bash Glob Grep]",
+		"provider: claude, mcp_proxy: {enable: false}":                        "[Read Glob Grep]",
+		"provider: gemini, options: {base_url: 'http://x'}":                   "[Read Glob Grep] AWF008",
+	} {
+		p, list := compile("name: flow\nstates:\n  initial: ask\n  ask: {type: agent, prompt: Hello, "+keys+", on_success: done}\n  done: {type: terminal}\n", nil)
+		var names []string
+		for _, n := range p.Agents[0].Tools {
+			names = append(names, n.Name)
+		}
+		got := fmt.Sprint(names)
+		for _, d := range list {
+			got += " " + string(d.Code)
+		}
+		if got != want || strings.Contains(string(p.Agents[0].Options), "tool") {
+			t.Errorf("%s: %s, want %s; %s", keys, got, want, p.Agents[0].Options)
+		}
+	}
+}
+
+// Durations are exact, and numbers are seconds.
 func TestDurations(t *testing.T) {
 	for text, want := range map[string]ir.Millis{"500ms": 500, "30": 30_000, "1m30s": 90_000, `"45"`: 45_000, "1us": 1} {
 		p, list := compile("name: f\nstates:\n  initial: a\n  a: {type: step, command: x, timeout: "+text+", on_success: z}\n  z: {type: terminal}\n", nil)

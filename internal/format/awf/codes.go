@@ -23,5 +23,6 @@ const (
 	CodeContains    diag.Code = "AWF017" // a loop or parallel step that contains itself
 	CodeTemplate    diag.Code = "AWF018" // a workflow template that cannot be used
 	CodeIgnoredWay  diag.Code = "AWF019" // a way on from a branch, which nothing follows
+	CodeKeyInFile   diag.Code = "AWF021" // a key that everybody can read
 	CodeAsCode      diag.Code = "AWF020" // what a step gave is read as code
 )

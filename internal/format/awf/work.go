@@ -232,7 +232,7 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 				}
 			}
 		}
-		agent.Options = l.forwarded(a.options)
+		agent.Options = l.forwarded(a.options, a.provider.Value)
 	}
 	system := a.system.Value
 	if system == "" && a.options != nil {
@@ -245,11 +245,7 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 			system = strings.TrimSpace(f.Text + "\n\n" + system)
 		}
 	}
-	if a.tools {
-		for _, name := range proxied {
-			agent.Tools = append(agent.Tools, ir.Name{Name: name, Span: a.toolsAt})
-		}
-	}
+	agent.Tools = tools(&a, s.at)
 	l.addAgent(agent)
 	prompt := a.prompt
 	if a.promptFile.Value != "" {
@@ -284,7 +280,9 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 	out.Reads = l.reads(prompt, a.provider)
 	if from := a.continueFrom; from.Value != "" {
 		t.Settings.Put("continue_from", from.Value, from.Span)
-		out.Reads = append(out.Reads, ir.Ref{Path: "states." + from.Value + ".Conversation", Span: from.Span})
+		for _, part := range []string{".Conversation", ".Session"} {
+			out.Reads = append(out.Reads, ir.Ref{Path: "states." + from.Value + part, Span: from.Span})
+		}
 	}
 	if a.conversation || a.mode.Value == "conversation" || l.continued(id) {
 		t.Settings.Put("keep", true, s.at)
@@ -293,16 +291,25 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 }
 
 // forwarded are the options that the provider is told as they are: those that
-// nothing else of the agent says already. Where a server is and which key it
-// takes is not for a workflow to say, which may be anybody's.
-func (l *lowering) forwarded(options *text.Node) json.RawMessage {
+// nothing else of the agent says already. Where the server is may be said of one
+// that has no place of its own.
+func (l *lowering) forwarded(options *text.Node, provider string) json.RawMessage {
 	out := map[string]json.RawMessage{}
 	for _, pair := range options.Pairs {
 		switch key := pair.Key.Value; key {
 		case "model", "max_completion_tokens", "max_tokens", "system_prompt":
 		case "base_url", "api_key":
+			if provider == compatible {
+				out[key] = pair.Value.JSON()
+				if v := pair.Value.Value; key == "api_key" && !strings.HasPrefix(v, "secret://") && !strings.Contains(v, "${") {
+					l.report(CodeKeyInFile, diag.Warning, pair.Value.Span, "This key can be read by everybody who has the file.",
+						"Write \"api_key: ${NAME}\" with a variable of the environment, or secret://NAME.")
+				}
+				continue
+			}
 			l.report(CodeNoEffect, diag.Warning, pair.Key.Span, fmt.Sprintf("The option %q does nothing here.", key),
-				"Say where the server is and which key it takes in espalier.yaml, under models: providers:, with the name of the provider.")
+				"Say where the server is and which key it takes in espalier.yaml, under models: providers:, with the name of the provider; or use \"provider: openai_compatible\".")
+		case "allowed_tools", "allowedTools", "dangerously_skip_permissions", "yolo", "full_auto", "allow_all_tools": // its tools say so
 		default:
 			out[key] = pair.Value.JSON()
 		}
@@ -317,8 +324,73 @@ func (l *lowering) forwarded(options *text.Node) json.RawMessage {
 	return raw
 }
 
-// proxied are the tools that AWF's proxy offers to agents.
-var proxied = []string{"Read", "Write", "Edit", "Bash", "Glob", "Grep"}
+// proxied are the tools that AWF's proxy offers to agents, looking those that
+// some programs have without being asked.
+var (
+	proxied  = []string{"Read", "Write", "Edit", "Bash", "Glob", "Grep"}
+	looking  = []string{"Read", "Glob", "Grep"}
+	programs = []string{"claude", "codex", "gemini", "github_copilot"}
+)
+
+const compatible = "openai_compatible"
+
+// tools are those that an agent may use: what its options allow it; all that
+// change something only when they say so, or with the proxy. A model that is no
+// program has none by itself.
+func tools(a *agentKeys, at source.Span) []ir.Name {
+	var out []ir.Name
+	add := func(at source.Span, names ...string) {
+		for _, name := range names {
+			if name = strings.TrimSpace(name); name != "" && !slices.ContainsFunc(out, func(n ir.Name) bool { return n.Name == name }) {
+				out = append(out, ir.Name{Name: name, Span: at})
+			}
+		}
+	}
+	if a.tools {
+		add(a.toolsAt, proxied...)
+	}
+	if a.provider.Value == compatible {
+		return out
+	}
+	listed := false
+	if a.options != nil {
+		for _, key := range []string{"allowed_tools", "allowedTools"} {
+			if n := a.options.Get(key); n != nil {
+				listed = true
+				for _, one := range listItems(n) {
+					add(n.Span, entries(one.Value)...)
+				}
+			}
+		}
+		for _, key := range []string{"dangerously_skip_permissions", "yolo", "full_auto", "allow_all_tools"} {
+			if n := a.options.Get(key); n != nil && n.Value == "true" {
+				add(n.Span, proxied...)
+			}
+		}
+	}
+	if !listed && slices.Contains(programs, a.provider.Value) {
+		add(at, looking...)
+	}
+	return out
+}
+
+// entries are the parts of a list of tools such as "Read, Bash(git log, *)": at
+// commas and blanks outside of brackets.
+func entries(list string) []string {
+	var out []string
+	depth, from := 0, 0
+	for i, c := range list {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case depth == 0 && (c == ',' || c == ' '):
+			out, from = append(out, list[from:i]), i+1
+		}
+	}
+	return append(out, list[from:])
+}
 
 // continued tells whether another step goes on with the conversation of one.
 func (l *lowering) continued(id string) bool {

@@ -33,6 +33,7 @@ type state struct {
 	TokensInput  int64              `json:"TokensInput"`
 	TokensOutput int64              `json:"TokensOutput"`
 	Conversation []provider.Message `json:"Conversation,omitempty"`
+	Session      talk.Session       `json:"Session,omitzero"`
 }
 
 // Run says the prompt and waits for the reply.
@@ -65,6 +66,11 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if set.ContinueFrom != "" {
 		if t.Before, err = earlier(job, set.ContinueFrom); err != nil {
 			return step.Result{}, err
+		}
+		for _, r := range job.Reads {
+			if r.Path == "states."+set.ContinueFrom+".Session" && !r.Missing && json.Unmarshal(r.Value, &t.Session) != nil {
+				return step.Result{}, step.Errorf(step.ClassInput, "the session of step %q cannot be read", set.ContinueFrom)
+			}
 		}
 	}
 	result, err := t.Run(ctx, job)
@@ -114,7 +120,7 @@ func leave(set Settings, value json.RawMessage, heard *talk.Heard) state {
 		out.Response = json.RawMessage(strings.TrimSpace(out.Output))
 	}
 	if set.Keep {
-		out.Conversation = spoken(heard.Messages)
+		out.Conversation, out.Session = spoken(heard.Messages), heard.Session
 	}
 	return out
 }

@@ -34,14 +34,23 @@ type Talk struct {
 	Sample string
 	// Before is an earlier conversation that this one goes on with.
 	Before []provider.Message
+	// Session is that of the agent outside that held it: it remembers more of it.
+	Session Session
 	// Heard, if it is set, is told what was said and what it took.
 	Heard *Heard
+}
+
+// Session is a conversation as an agent outside remembers it.
+type Session struct {
+	Agent string `json:"agent"`
+	ID    string `json:"id"`
 }
 
 // Heard is what was said in a conversation, from its first message on.
 type Heard struct {
 	Messages []provider.Message
 	Usage    provider.Usage
+	Session  Session // of an agent outside
 }
 
 // Data is something to work on.
@@ -64,6 +73,9 @@ func (t Talk) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	result := step.Result{Value: value, Notes: c.pending, Usage: c.inFlight}
 	if t.Heard != nil {
 		t.Heard.Messages = c.request.Messages
+		if c.work != nil && c.work.info.Resumes {
+			t.Heard.Session = Session{Agent: c.work.info.Name, ID: c.work.session}
+		}
 	}
 	return result, err
 }
@@ -137,6 +149,9 @@ func newConversation(t *Talk, job *step.Job) *conversation {
 	if agents, ok := job.Model.(provider.Agents); ok {
 		if info := agents.Agent(c.request.Model); info != nil {
 			c.work = newWorking(info, job.History)
+			if c.work.session == "" && t.Session.Agent == info.Name {
+				c.work.session = t.Session.ID
+			}
 			return c
 		}
 	}
