@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// fakeClaude notes how it was called, and answers as claude does.
-const fakeClaude = `#!/bin/sh
+// awfClaude notes how it was called, and answers as claude does.
+const awfClaude = `#!/bin/sh
 prompt=$(cat)
 session=
 model=
@@ -57,7 +57,7 @@ func TestAWFClaude(t *testing.T) {
   other: {type: agent, provider: claude, mode: conversation, prompt: "about {{.states.go_on.Output}}", on_success: done}
   done: {type: terminal}
 `)
-	p.file("bin/claude", fakeClaude, 0o700)
+	p.file("bin/claude", awfClaude, 0o700)
 	t.Setenv("PATH", filepath.Join(p.dir, "bin")+":"+os.Getenv("PATH"))
 	p.file("espalier.yaml", "models: {clis: {claude-code: {pass_env: [CALLS]}}}\n", 0o600)
 	t.Setenv("CALLS", filepath.Join(p.dir, "calls"))
