@@ -135,13 +135,14 @@ func (m *Models) Ignored(p *ir.Program, o RunOptions) []string {
 		if a.who.Agent == nil || a.late && o.Model == "" {
 			continue
 		}
-		choice, trouble := m.Choose(r.name(a.model))
+		choice, trouble := m.ChooseWith(r.name(a.model), a.options)
 		if trouble != nil {
 			continue
 		}
-		names := choice.server.dialect().Ignored(a.who.Agent.Options)
+		options := withoutAddress(a.options)
+		names := choice.server.dialect().Ignored(options)
 		if choice.server.cli != nil { // which is not told any
-			names = optionNames(a.who.Agent.Options)
+			names = optionNames(options)
 		}
 		if len(names) == 0 {
 			continue
