@@ -286,10 +286,11 @@ func telemetryFiles(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestTelemetryOfKilledRuns kills the program at every write to its journal.
-// Whatever the next process has to do again, the trace is whole: no span is
-// missing, none has lost its parent, and one that arrives twice, because the
-// process died before it could note that it had arrived, is the same twice.
+// TestTelemetryOfKilledRuns kills the program at every second write to its
+// journal, before it and after it in turn. Whatever the next process has to do
+// again, the trace is whole: no span is missing, none has lost its parent, and
+// one that arrives twice, because the process died before it could note that it
+// had arrived, is the same twice.
 func TestTelemetryOfKilledRuns(t *testing.T) {
 	c := collected(t)
 	s := telling()
@@ -298,11 +299,11 @@ func TestTelemetryOfKilledRuns(t *testing.T) {
 		t.Fatalf("undisturbed:\n%s", got)
 	}
 	want := kinds(c.Spans())
-	for stop := 1; stop <= calm.Writes; stop++ {
+	for stop := 1; stop <= calm.Writes; stop += 2 {
 		c := collected(t)
 		dir := s.project(t)
 		one := s.errand
-		one.Stop, one.After = stop, stop%2 == 0
+		one.Stop, one.After = stop, stop/2%2 == 0
 		label := fmt.Sprintf("killed %s write %d", beforeOrAfter(one.After), stop)
 		if s.process(t, dir, one) == nil {
 			if back := s.process(t, dir, s.errand); !strings.HasPrefix(back.Standing, "finished ok") {
