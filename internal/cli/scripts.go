@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/process"
@@ -55,19 +58,49 @@ func (a *app) runCLIScript(an *analysis, input json.RawMessage, c *config.Config
 		return usage("Write --input and a text.", "a script takes texts only: %v", err)
 	}
 	for name, text := range fields {
+		if len(text) > mostVariable || strings.ContainsRune(text, 0) {
+			return usage("Put it into a file, and give the script its name.", "the input %q cannot be handed to a script: the environment holds texts of at most %d KiB, without NUL", name, mostVariable>>10)
+		}
 		more = append(more, name+"="+text)
 		if _, there := fields["AGENT_INPUT"]; !there && name == onlyText(an.program) {
 			more = append(more, "AGENT_INPUT="+text)
 		}
 	}
 	a.note("Runs %s: bash %s", shown, filepath.ToSlash(cliScript))
-	cmd := exec.Command(bash, cliScript)
-	cmd.Dir, cmd.Env = folder, process.Environment(os.Environ(), more...)
-	cmd.Stdout, cmd.Stderr = a.Stdout, a.stderr
-	err = cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return &failure{code: exitFailed, message: fmt.Sprintf("%s: %s", shown, exit), help: "It is the workflow's own script; without --scripts the workflow runs by itself."}
+	ctx, stop := context.WithCancelCause(context.Background())
+	defer stop(nil)
+	go func() {
+		select {
+		case <-a.stops():
+			stop(errInterrupted)
+		case <-ctx.Done():
+		}
+	}()
+	script, err := process.Start(ctx, process.Command{
+		Path: bash, Args: []string{cliScript}, Dir: folder, Env: process.Environment(os.Environ(), more...), Stderr: a.stderr,
+	})
+	if err != nil {
+		return err
 	}
-	return err
+	script.Stdin.Close()
+	_, _ = io.Copy(a.Stdout, script.Stdout) // when nobody listens any more the script goes on without
+	script.Stdout.Close()
+	outcome, err := script.Wait()
+	const help = "It is the workflow's own script; without --scripts the workflow runs by itself."
+	switch {
+	case errors.Is(err, errInterrupted):
+		return &failure{code: exitInterrupted, message: shown + " was stopped", help: help}
+	case err != nil:
+		return err
+	case outcome.Signal != "":
+		return &failure{code: exitFailed, message: fmt.Sprintf("%s was ended by a signal (%s)", shown, outcome.Signal), help: help}
+	case outcome.Exit != 0:
+		return &failure{code: exitFailed, message: fmt.Sprintf("%s: exit status %d", shown, outcome.Exit), help: help}
+	}
+	return nil
 }
+
+var errInterrupted = errors.New("somebody has interrupted it")
+
+// mostVariable is how long a variable may be: systems allow as little as 128 KiB.
+const mostVariable = 96 << 10

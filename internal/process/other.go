@@ -14,7 +14,7 @@ import (
 // run runs a command where there are no process groups: only the command
 // itself is killed.
 func run(ctx context.Context, c Command) (Outcome, error) {
-	stdout, stderr := &kept{most: c.MaxOutput, overflow: make(chan struct{})}, &kept{most: MaxErrors, end: true}
+	stdout, stderr := &kept{most: c.MaxOutput, overflow: make(chan struct{})}, &kept{most: MaxErrors, end: true, also: c.Stderr}
 	bounded, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	cmd := exec.CommandContext(bounded, c.Path, c.Args...)
@@ -47,7 +47,7 @@ func run(ctx context.Context, c Command) (Outcome, error) {
 func start(ctx context.Context, c Command) (*Process, error) {
 	bounded, stop := context.WithCancel(ctx)
 	stopped := make(chan struct{})
-	p := &Process{stderr: &kept{most: MaxErrors, end: true}, stop: sync.OnceFunc(func() { close(stopped) }), done: make(chan struct{})}
+	p := &Process{stderr: &kept{most: MaxErrors, end: true, also: c.Stderr}, stop: sync.OnceFunc(func() { close(stopped) }), done: make(chan struct{})}
 	cmd := exec.CommandContext(bounded, c.Path, c.Args...)
 	cmd.Dir, cmd.Env, cmd.Stderr, cmd.WaitDelay = c.Dir, c.Env, p.stderr, mostDying
 	read, write, err := os.Pipe()

@@ -22,6 +22,9 @@ type Command struct {
 	Grace time.Duration
 	// MaxOutput is how much it may write; 0 is DefaultMaxOutput.
 	MaxOutput int
+	// Stderr is given what the command writes to its standard error, as it
+	// comes; nil is nobody.
+	Stderr io.Writer
 	// Sandbox confines the command; nil leaves it what the user may do.
 	Sandbox *Sandbox
 }
@@ -128,11 +131,15 @@ type kept struct {
 	end      bool // keep the end, not the beginning
 	overflow chan struct{}
 	once     sync.Once
+	also     io.Writer // gets all of it
 }
 
 func (k *kept) Write(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.also != nil {
+		_, _ = k.also.Write(p) // whoever does not listen any more holds nobody up
+	}
 	switch {
 	case k.end:
 		k.data = append(k.data, p...)

@@ -34,7 +34,7 @@ func run(ctx context.Context, c Command) (outcome Outcome, err error) {
 }
 
 func runHere(ctx context.Context, c Command) (Outcome, error) {
-	t := talk{input: c.Stdin, stdout: &kept{most: c.MaxOutput, overflow: make(chan struct{})}, stderr: &kept{most: MaxErrors, end: true}}
+	t := talk{input: c.Stdin, stdout: &kept{most: c.MaxOutput, overflow: make(chan struct{})}, stderr: &kept{most: MaxErrors, end: true, also: c.Stderr}}
 	l, unset, err := t.begin(ctx, c, len(c.Stdin) > 0)
 	if err != nil {
 		return Outcome{}, err
@@ -247,7 +247,7 @@ func (t *talk) send() {
 
 func start(ctx context.Context, c Command) (*Process, error) {
 	ctx, stop := context.WithCancelCause(ctx)
-	p := &Process{stderr: &kept{most: MaxErrors, end: true}, stop: func() { stop(errStopped) }, done: make(chan struct{})}
+	p := &Process{stderr: &kept{most: MaxErrors, end: true, also: c.Stderr}, stop: func() { stop(errStopped) }, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go onThread(func() {
 		defer close(p.done)

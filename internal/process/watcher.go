@@ -99,7 +99,7 @@ func (l *live) endGroup() error {
 }
 
 func run(ctx context.Context, c Command) (Outcome, error) {
-	stdout, stderr := &kept{most: c.MaxOutput, overflow: make(chan struct{})}, &kept{most: MaxErrors, end: true}
+	stdout, stderr := &kept{most: c.MaxOutput, overflow: make(chan struct{})}, &kept{most: MaxErrors, end: true, also: c.Stderr}
 	inRead, inWrite, err := os.Pipe()
 	if err != nil {
 		return Outcome{}, err
@@ -153,7 +153,7 @@ func run(ctx context.Context, c Command) (Outcome, error) {
 }
 
 func start(ctx context.Context, c Command) (*Process, error) {
-	stderr := &kept{most: MaxErrors, end: true}
+	stderr := &kept{most: MaxErrors, end: true, also: c.Stderr}
 	inRead, inWrite, err := os.Pipe()
 	if err != nil {
 		return nil, err

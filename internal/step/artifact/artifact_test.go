@@ -174,6 +174,21 @@ func TestG10Scripts(t *testing.T) {
 			t.Errorf("got %s", printed)
 		}
 	}
+	// What no environment can hold is in a file, as long as the script runs.
+	long := play
+	long.Settings = steptest.Settings{"scripts": []artifact.Script{{Shell: "bash", Path: "long.sh", Text: `echo "${AGENT_INPUT-none} $(wc -c < "$AGENT_INPUT_FILE") $TASK_FILE"`}}, "variable": "TASK", "workflow": "w", "folder": folder}
+	long.With = func(j *step.Job) {
+		play.With(j)
+		j.Reads[1].Value = step.JSON(strings.Repeat("x", 200<<10))
+	}
+	result, err := long.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{})
+	var said string
+	if err != nil || json.Unmarshal(result.Value, &said) != nil || !strings.HasPrefix(said, "none 204800 /") {
+		t.Errorf("%s, %v", result.Value, err)
+	}
+	if _, err := os.Stat(strings.TrimSpace(strings.TrimPrefix(said, "none 204800 "))); err == nil {
+		t.Error("the file is still there")
+	}
 	refused := play
 	refused.With = func(j *step.Job) { play.With(j); j.MayRunScripts = false }
 	if _, err := refused.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{}); err == nil {

@@ -111,7 +111,14 @@ func (Shell) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 			return step.Result{}, err
 		}
 	}
-	command := process.Command{Path: shell, Args: []string{file}, Dir: at.folder, Env: environment(job, at, set, run)}
+	environ, input, err := environment(job, at, set, run)
+	if err != nil {
+		return step.Result{}, err
+	}
+	if input != "" {
+		defer os.Remove(input)
+	}
+	command := process.Command{Path: shell, Args: []string{file}, Dir: at.folder, Env: environ}
 	if script.Shell == "pwsh" {
 		command.Args = []string{"-NoProfile", "-NonInteractive", "-File", file}
 	}
@@ -120,6 +127,9 @@ func (Shell) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	}
 	if command.Sandbox != nil {
 		command.Sandbox.Read = append(command.Sandbox.Read, file)
+		if input != "" {
+			command.Sandbox.Read = append(command.Sandbox.Read, input)
+		}
 	}
 	outcome, err := process.Run(ctx, command)
 	switch {
@@ -192,7 +202,7 @@ func scriptFile(job *step.Job, at *place, s Script) (string, func(), error) {
 }
 
 // environment is ours, with what G10 lists.
-func environment(job *step.Job, at *place, set ShellSettings, run string) []string {
+func environment(job *step.Job, at *place, set ShellSettings, run string) (environ []string, file string, err error) {
 	more := []string{
 		"AGENTFILE_RUN_ID=" + at.run, "AGENTFILE_RUN_DIR=" + run, "AGENTFILE_WORKFLOW=" + at.workflow,
 		"ESPALIER_RUN_ID=" + string(job.Run), "ESPALIER_STEP=" + job.Step.ID, "ESPALIER_KEY=" + job.Key,
@@ -201,11 +211,29 @@ func environment(job *step.Job, at *place, set ShellSettings, run string) []stri
 		if r.Path != "input."+set.Variable || r.Missing {
 			continue
 		}
-		if text := plain(r.Value); !strings.ContainsRune(text, 0) && len(text) < mostVariable {
+		text := plain(r.Value)
+		if len(text) < mostVariable && !strings.ContainsRune(text, 0) {
 			more = append(more, "AGENT_INPUT="+text, set.Variable+"="+text)
+			continue
 		}
+		// No environment can hold it: it lies in a file, whose name is there.
+		dir, err := job.Scratch(text)
+		if err != nil {
+			return nil, "", err
+		}
+		f, err := os.CreateTemp(dir, ".input-*")
+		if err != nil {
+			return nil, "", step.Errorf(step.ClassMissing, "the run's folder cannot be written to: %v", err)
+		}
+		file = f.Name()
+		_, err = f.WriteString(text)
+		if err = errors.Join(err, f.Close()); err != nil {
+			os.Remove(file)
+			return nil, "", step.Errorf(step.ClassMissing, "the run's folder cannot be written to: %v", err)
+		}
+		more = append(more, "AGENT_INPUT_FILE="+file, set.Variable+"_FILE="+file)
 	}
-	return process.Environment(os.Environ(), more...)
+	return process.Environment(os.Environ(), more...), file, nil
 }
 
 // mostVariable is how long a variable may be: systems allow as little as 128 KiB.
