@@ -28,7 +28,7 @@ type knownCLI struct {
 	keys    []string
 	env     []string // what else it needs to see
 	prices  string   // the provider whose prices its models have
-	// args is how a text program is called, modelArgs what comes before when a
+	// args is how a text program is called, modelArgs what comes after when a
 	// model is named.
 	args, modelArgs []string
 }
@@ -54,7 +54,7 @@ var knownCLIs = map[string]knownCLI{
 		env:  []string{"GH_HOST", "COPILOT_HOME", "COPILOT_MODEL", "COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_TYPE", "COPILOT_PROVIDER_WIRE_API"},
 	},
 	config.OpenCode: {
-		speaks: config.PlainText, program: "opencode", install: "npm install -g opencode-ai", args: []string{"run"}, modelArgs: nil,
+		speaks: config.PlainText, program: "opencode", install: "npm install -g opencode-ai", args: []string{"run"}, modelArgs: []string{"--model", cliagent.ModelPlace},
 	},
 	config.Vibe: {speaks: config.PlainText, program: "vibe", install: "pip install mistral-vibe", args: []string{"--prompt", cliagent.PromptPlace}},
 }
@@ -119,7 +119,8 @@ func (c *cli) find(root string) (path string, first []string, err error) {
 		if strings.ContainsRune(program, filepath.Separator) && !filepath.IsAbs(program) {
 			program = filepath.Join(root, program)
 		}
-	} else if c.known.speaks == config.PlainText {
+	}
+	if len(first) == 0 && c.known.speaks == config.PlainText { // an entry may say only where it is
 		first = c.known.args
 	}
 	path, err = exec.LookPath(program)

@@ -364,20 +364,26 @@ func TestPlain(t *testing.T) {
 	req.System, req.Model = "", "small"
 	req.Messages[0].Blocks[0].Text = "Hi"
 	for _, c := range []struct {
-		dialect Plain
-		want    string
+		dialect     Plain
+		model, want string
 	}{
-		{Plain{Args: []string{"run"}}, "run --more|Hi"},
-		{Plain{Args: []string{"-p", PromptPlace, "-m", ModelPlace}}, "-p Hi -m small --more|"},
-		{Plain{Args: []string{"run"}, ModelArgs: []string{"--model", ModelPlace}}, "--model small run --more|Hi"},
+		{Plain{Args: []string{"run"}, ModelArgs: []string{"--model", ModelPlace}}, "", "run --more|Hi"},
+		{Plain{Args: []string{"-p", PromptPlace, "-m", ModelPlace}}, "small", "-p Hi -m small --more|"},
+		{Plain{Args: []string{"run"}, ModelArgs: []string{"--model", ModelPlace}}, "small", "run --model small --more|Hi"},
 	} {
 		a := fakeAgent(t, "plain")
-		a.Dialect, a.Args = c.dialect, []string{"--more"}
+		a.Dialect, a.Args, req.Model = c.dialect, []string{"--more"}, c.model
 		reply, failed := generate(t, a, req)
 		if failed != nil || reply.Text() != c.want {
 			t.Errorf("%q, %v, want %q", reply.Text(), failed, c.want)
 		}
 	}
+	nowhere := fakeAgent(t, "plain")
+	nowhere.Dialect = Plain{Args: []string{"run"}}
+	if _, failed := generate(t, nowhere, req); failed == nil || failed.Class != provider.BadRequest || !strings.Contains(failed.Message, "no place for the model") {
+		t.Errorf("a model that has no place: %+v", failed)
+	}
+	req.Model = ""
 	req.Messages[0].Blocks[0].Text = "--yes"
 	a := fakeAgent(t, "plain")
 	a.Dialect = Plain{Args: []string{PromptPlace}}

@@ -15,7 +15,7 @@ type Plain struct {
 	// Args are what it is called with. {prompt} and {model} stand for the prompt
 	// and the model; without {prompt} it gets the prompt on standard input.
 	Args []string
-	// ModelArgs come before Args when a model is named.
+	// ModelArgs come after Args when a model is named.
 	ModelArgs []string
 }
 
@@ -56,7 +56,10 @@ func (p Plain) Call(req *provider.Request, more []string) (Call, error) {
 	}
 	args := slices.Clone(p.Args)
 	if req.Model != "" {
-		args = append(slices.Clone(p.ModelArgs), args...)
+		args = append(args, p.ModelArgs...)
+		if !strings.Contains(strings.Join(args, " "), ModelPlace) {
+			return Call{}, fmt.Errorf("there is no place for the model %q in its command: write %s where it belongs", req.Model, ModelPlace)
+		}
 	}
 	for i, arg := range args {
 		arg = strings.ReplaceAll(arg, ModelPlace, req.Model)

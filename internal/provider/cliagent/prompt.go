@@ -57,7 +57,13 @@ func (c *Call) writeFiles() (done func(), err error) {
 	if len(c.Files) == 0 {
 		return func() {}, nil
 	}
-	dir, err := os.MkdirTemp("", "espalier-agent-")
+	// They may hold secrets, and a crash would leave them: in memory, if the
+	// system keeps files there.
+	parent := "/dev/shm"
+	if info, err := os.Stat(parent); err != nil || !info.IsDir() {
+		parent = ""
+	}
+	dir, err := os.MkdirTemp(parent, "espalier-agent-")
 	if err != nil {
 		return func() {}, err
 	}

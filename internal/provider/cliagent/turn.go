@@ -41,7 +41,7 @@ type Turn struct {
 }
 
 func newTurn(req *provider.Request) *Turn {
-	t := &Turn{maxTokens: req.MaxTokens, stop: provider.Done, calls: map[string]provider.Did{}, spent: map[string]provider.Usage{}}
+	t := &Turn{maxTokens: req.MaxTokens, model: req.Model, stop: provider.Done, calls: map[string]provider.Did{}, spent: map[string]provider.Usage{}}
 	if req.Work != nil {
 		t.asked = *req.Work
 	}
