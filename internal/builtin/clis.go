@@ -331,7 +331,7 @@ func (m *Models) examineCLI(ctx context.Context, c *cli) *Finding {
 	if c.known.speaks == config.PlainText {
 		return f // what it would make of a question for its version, nobody knows
 	}
-	limited, stop := context.WithTimeout(ctx, reachSeconds*time.Second)
+	limited, stop := context.WithTimeout(ctx, versionSeconds*time.Second)
 	defer stop()
 	env, err := m.cliEnv(ctx, c)
 	if err != nil {
@@ -350,5 +350,9 @@ func (m *Models) examineCLI(ctx context.Context, c *cli) *Finding {
 	}
 	return f
 }
+
+// versionSeconds is how long a program may take to say its version: some load a
+// great deal before they say anything.
+const versionSeconds = 30
 
 var versionIn = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9]+(\.[0-9]+)+([-+.][0-9A-Za-z]+)*`) })
