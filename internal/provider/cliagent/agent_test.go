@@ -118,7 +118,9 @@ func fakeAgent(t *testing.T, mode string, env ...string) *Agent {
 	}
 	return &Agent{
 		Name: "fake", Dialect: Claude{}, Program: self, Dir: t.TempDir(), Grace: 50 * time.Millisecond,
-		Env: func(context.Context) ([]string, error) { return append(env, fakeMode+"="+mode, "GORACE=atexit_sleep_ms=0"), nil },
+		Env: func(context.Context) ([]string, error) {
+			return append(env, fakeMode+"="+mode, "GORACE=atexit_sleep_ms=0"), nil
+		},
 	}
 }
 
