@@ -276,7 +276,7 @@ func (g *guardian) alive() bool {
 		return true
 	}
 	_ = syscall.Kill(g.pid, syscall.SIGKILL) // who has let go of the leash is of no use
-	reap(g.pid)
+	_, _ = reap(g.pid)
 	g.pid = 0
 	g.replaced++
 	return false

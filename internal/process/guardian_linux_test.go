@@ -91,7 +91,7 @@ func end(t *testing.T, g *guardian) {
 	defer unix.Close(fd)
 	unix.Close(g.leash)
 	await([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, forever)
-	reap(g.pid)
+	_, _ = reap(g.pid)
 }
 
 const unregistered = "ESPALIER_TEST_UNREGISTERED"
@@ -143,6 +143,28 @@ func TestKilledBeforeTheGroupIsKnown(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A command whose end somebody else has heard of did not end well for us.
+func TestAnEndThatNobodyKnows(t *testing.T) {
+	null, err := nothing()
+	if err != nil {
+		t.Fatal(err)
+	}
+	onThread(func() {
+		l, err := launch(Command{Path: "/bin/true"}, files{null, null, null})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		await(l.untilExit(), forever)
+		if _, err := reap(l.pid); err != nil {
+			t.Error(err)
+		}
+		if outcome, err := l.end(); err == nil {
+			t.Errorf("it is told to have ended with %d", outcome.Exit)
+		}
+	})
 }
 
 // What newer kernels have is done without on older ones.

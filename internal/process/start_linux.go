@@ -65,7 +65,7 @@ func launch(c Command, f files) (*live, error) {
 	if l.exit < 0 { // the kernel is older than such files
 		if l.exit, err = awaitExit(l.pid); err != nil {
 			_ = syscall.Kill(-l.pid, syscall.SIGKILL)
-			l.leave()
+			_, _ = l.leave()
 			watched.release(l.line)
 			return nil, err
 		}
@@ -121,11 +121,10 @@ func awaitExit(pid int) (int, error) {
 }
 
 // reap gives up the number of a child, which others may get then.
-func reap(pid int) syscall.WaitStatus {
-	var status syscall.WaitStatus
+func reap(pid int) (status syscall.WaitStatus, err error) {
 	for {
-		if _, err := syscall.Wait4(pid, &status, 0, nil); !errors.Is(err, syscall.EINTR) {
-			return status
+		if _, err = syscall.Wait4(pid, &status, 0, nil); !errors.Is(err, syscall.EINTR) {
+			return status, err
 		}
 	}
 }
@@ -149,7 +148,7 @@ func (l *live) end() (Outcome, error) {
 		await(fds, left)
 	}
 	unix.Close(l.exit)
-	outcome := ended(l.leave())
+	status, unknown := l.leave()
 	err := endGroup(l.pid, deadline)
 	if err == nil {
 		err = endEscaped(l.mark, deadline)
@@ -157,22 +156,24 @@ func (l *live) end() (Outcome, error) {
 	if err == nil {
 		watched.release(l.line) // what is still there has to die with us at least
 	}
-	return outcome, err
+	if unknown != nil {
+		err = errors.Join(fmt.Errorf("nobody knows how it ended: %w", unknown), err)
+	}
+	return ended(status), err
 }
 
 func (l *live) bury() {
 	await(l.untilExit(), forever)
 	unix.Close(l.exit)
-	l.leave()
+	_, _ = l.leave() // nobody asks how it ended any more
 }
 
 // leave gives up the number of a command, and of its group. By then it is out
 // of the guardian's table.
-func (l *live) leave() syscall.WaitStatus {
+func (l *live) leave() (syscall.WaitStatus, error) {
 	watched.forget(l.line)
-	status := reap(l.pid)
-	watched.unknow(l.pid)
-	return status
+	defer watched.unknow(l.pid)
+	return reap(l.pid)
 }
 
 // forever is as long as it takes.
