@@ -459,6 +459,28 @@ func TestLatestConventions(t *testing.T) {
 	golden(t, filepath.Join("testdata", "latest", "agent-with-tools.txt"), []byte(metrics(c.Metrics())))
 }
 
+// TestMadeUpTools: names that a model makes up are in spans, and do not become
+// series of metrics.
+func TestMadeUpTools(t *testing.T) {
+	r := reporttest.Recorded(t, "agent-with-tools")
+	for i := range r.Appends {
+		for j := range r.Appends[i].Events {
+			e := &r.Appends[i].Events[j]
+			if x, ok := e.Fact.(journal.TaskNoted); ok {
+				x.Data = json.RawMessage(strings.ReplaceAll(string(x.Data), `"name":"Bash"`, `"name":"made.up","class":"NOT_ALLOWED"`))
+				e.Fact = x
+			}
+		}
+	}
+	c := export(t, r, nil, nil)
+	if got := metrics(c.Metrics()); strings.Contains(got, "made.up") || !strings.Contains(got, "gen_ai.tool.name:_OTHER") {
+		t.Error(got)
+	}
+	if got := reporttest.Tree(c.Spans(), tell); !strings.Contains(got, "execute_tool made.up [INTERNAL, 0 ms] ERROR NOT_ALLOWED") {
+		t.Error(got)
+	}
+}
+
 // TestOrigin: a run that goes on from a step of another is linked with it.
 func TestOrigin(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")

@@ -710,6 +710,9 @@ func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use
 		span.Attrs = t.and(span.Attrs, toolArguments, t.json(use.Input, rules), toolResult, t.json(use.Output, rules))
 	}
 	measured := t.attrs(toolName, use.Name)
+	if class == classDenied || class == classMissing {
+		measured = t.attrs(toolName, otherTool)
+	}
 	if class != "" {
 		t.fail(&span, class, text, t.rules(step.Run))
 		measured = t.and(measured, errorType, class)
@@ -717,6 +720,14 @@ func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use
 	t.emit(span)
 	t.measure(toolDuration, seconds(open.at, at), measured)
 }
+
+// The classes of calls that were not made. A model may make up any number of
+// names, and metrics have a series for each: these share one.
+const (
+	classDenied  = "NOT_ALLOWED"
+	classMissing = "NOT_READY"
+	otherTool    = "_OTHER"
+)
 
 // callBegan is work that a task asks for: an agent within a node.
 func (t *Tracer) callBegan(task *openTask, e *journal.Event, x *journal.TaskNoted) {
