@@ -117,21 +117,27 @@ func (m *Models) server(name string) (server, bool) {
 		// holds is not for that server.
 		s.base, s.ambient, s.keyless = s.settings.BaseURL.Value, nil, true
 	}
+	if name == config.OpenAI && s.settings.API == "" && s.base == "" {
+		// At OpenAI's own, newer models take no tools in Chat Completions. Other
+		// servers that speak like it mostly know nothing else.
+		s.api = config.OpenAIResponses
+	}
 	s.model = cmp.Or(s.settings.Model.Value, usual[name])
 	return s, true
 }
 
 // dialect is what the server calls the options that all have.
-func (s *server) dialect() wire.Dialect {
+func (c *Choice) dialect() wire.Dialect {
+	s := &c.server
 	switch s.api {
 	case config.Anthropic:
-		return anthropic.Dialect()
+		return anthropic.Dialect(c.Model)
 	case config.OpenAIResponses:
-		return openai.ResponsesDialect()
+		return openai.ResponsesDialect(s.base == "", c.Model)
 	case config.Gemini:
 		return gemini.Dialect()
 	}
-	return openai.ChatDialect(s.base == "")
+	return openai.ChatDialect(s.base == "", c.Model)
 }
 
 // asked are the names by which AWF workflows call programs, and who runs their

@@ -140,7 +140,7 @@ func (m *Models) Ignored(p *ir.Program, o RunOptions) []string {
 			continue
 		}
 		options := withoutAddress(a.options)
-		names := choice.server.dialect().Ignored(options)
+		names := choice.dialect().Ignored(options)
 		if choice.server.cli != nil { // which is not told any
 			names = optionNames(options)
 		}

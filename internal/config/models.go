@@ -73,7 +73,7 @@ func BuiltIn() []string { return []string{Anthropic, OpenAI, Gemini, "ollama"} }
 
 func readProvider(name text.Text, f *fields) Provider {
 	var p Provider
-	p.API = f.choice("api", "How the server is spoken to. The built-in providers know theirs; openai can be openai-responses.", APIs()...)
+	p.API = f.choice("api", "How the server is spoken to. The built-in providers know theirs: openai is openai-responses at OpenAI itself, and openai elsewhere.", APIs()...)
 	p.BaseURL = f.text("base_url", "Where the server is. A key from the environment is never sent to a server of your own; name it with key_env.")
 	p.Key = f.text("key", "The key, as a reference to a declared secret: secret://NAME.")
 	p.KeyEnv = f.text("key_env", "The environment variable that holds the key.")

@@ -29,6 +29,8 @@ type written struct {
 	CacheRead     string `json:"cache_read"`
 	CacheWrite    string `json:"cache_write"`
 	Until         string
+	Checked       string // the day of it
+	Note          string // where sources disagree
 	Long          *struct {
 		Above int64
 		written
@@ -46,6 +48,8 @@ var table = sync.OnceValue(func() known {
 	for provider, models := range all.Providers {
 		for name, w := range models {
 			e := entry{price: Price{Rates: w.rates()}}
+			_, err := time.Parse(time.DateOnly, w.Checked)
+			must(err)
 			if w.Long != nil {
 				e.price.Above, e.price.Long = w.Long.Above, w.Long.rates()
 			}

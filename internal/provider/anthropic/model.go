@@ -47,8 +47,28 @@ func (m *Model) Reach(ctx context.Context) error {
 }
 
 // Dialect is what the Messages API calls common options.
-func Dialect() wire.Dialect {
-	return wire.Dialect{wire.Stop: "stop_sequences", wire.Seed: "", wire.PresencePenalty: "", wire.FrequencyPenalty: ""}
+func Dialect(model string) wire.Dialect {
+	d := wire.Dialect{wire.Stop: "stop_sequences", wire.Seed: "", wire.PresencePenalty: "", wire.FrequencyPenalty: ""}
+	if !samples(model) {
+		d[wire.Temperature], d[wire.TopP], d[wire.TopK] = "", "", ""
+	}
+	return d
+}
+
+// samples tells whether a model can be told how to choose its words. Since Opus
+// 4.7 and the fifth family Anthropic's refuse to; other people's do not.
+func samples(model string) bool {
+	if !strings.HasPrefix(model, "claude-") {
+		return true
+	}
+	for _, old := range []string{
+		"claude-2", "claude-3", "claude-instant", "claude-haiku-4", "claude-sonnet-4", "claude-opus-4-0", "claude-opus-4-1", "claude-opus-4-2025", "claude-opus-4-5", "claude-opus-4-6",
+	} {
+		if strings.HasPrefix(model, old) {
+			return true
+		}
+	}
+	return model == "claude-opus-4"
 }
 
 // ours are the keys of a request that options must not change.
@@ -61,7 +81,7 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 			yield(provider.Chunk{}, err)
 			return
 		}
-		extra, err := Dialect().Extra(req.Options, ours...)
+		extra, err := Dialect(req.Model).Extra(req.Options, ours...)
 		if err != nil {
 			yield(provider.Chunk{}, err)
 			return

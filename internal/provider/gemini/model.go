@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -172,13 +173,17 @@ func config(req *provider.Request, names *wire.Names, contents []*genai.Content)
 	return c, nil
 }
 
-// exactly is a value as JSON, with all digits of its numbers.
-func exactly(value any) (any, error) {
-	raw, err := json.Marshal(value)
+// exactly is a list of objects as JSON, with all digits of their numbers.
+func exactly(list any) ([]map[string]any, error) {
+	raw, err := json.Marshal(list)
 	if err != nil {
 		return nil, &provider.Error{Class: provider.BadRequest, Message: err.Error()}
 	}
-	return wire.Decode(raw)
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var out []map[string]any
+	err = d.Decode(&out)
+	return out, err
 }
 
 // camel spells top_p as Google does: topP.

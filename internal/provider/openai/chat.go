@@ -62,11 +62,19 @@ func NewChat(o wire.Options) *Chat {
 
 // ChatDialect is what Chat Completions call common options; own is OpenAI's
 // server, the others often have more.
-func ChatDialect(own bool) wire.Dialect {
-	if own {
-		return wire.Dialect{wire.TopK: ""}
+func ChatDialect(own bool, model string) wire.Dialect {
+	if !own {
+		return nil
 	}
-	return nil
+	return withoutSampling(wire.Dialect{wire.TopK: ""}, model)
+}
+
+// withoutSampling takes away what models that think refuse.
+func withoutSampling(d wire.Dialect, model string) wire.Dialect {
+	if thinks(model) {
+		d[wire.Temperature], d[wire.TopP] = "", ""
+	}
+	return d
 }
 
 // chatOurs are the keys of a request that options must not change.
@@ -75,7 +83,7 @@ var chatOurs = []string{"model", "messages", "max_tokens", "max_completion_token
 // Generate asks for one reply.
 func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
-		options, err := prepare(ctx, &req, ChatDialect(m.own), chatOurs)
+		options, err := prepare(ctx, &req, ChatDialect(m.own, req.Model), chatOurs)
 		if err != nil {
 			yield(provider.Chunk{}, err)
 			return

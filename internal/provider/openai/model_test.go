@@ -92,7 +92,11 @@ func TestWordsOfOpenAI(t *testing.T) {
 		s := &sent{}
 		req := providertest.AskText()
 		req.Model = c.model
+		req.Options = []byte(`{"temperature":0.5}`)
 		_, _ = providertest.Collect(t, c.open(wire.Options{BaseURL: c.base, Base: s}).Generate(t.Context(), req))
+		if thinks := c.model == "gpt-5" && c.base == ""; strings.Contains(s.body, `"temperature"`) == thinks {
+			t.Errorf("%s: %s", name, s.body)
+		}
 		if !strings.Contains(s.body, c.has) || c.lack != "" && strings.Contains(s.body, c.lack) {
 			t.Errorf("%s: %s", name, s.body)
 		}

@@ -25,9 +25,13 @@ func NewResponses(o wire.Options) *Responses {
 	return &Responses{server: s, responses: api.NewResponseService(options...)}
 }
 
-// ResponsesDialect is what Responses call common options.
-func ResponsesDialect() wire.Dialect {
-	return wire.Dialect{wire.TopK: "", wire.Stop: "", wire.Seed: "", wire.PresencePenalty: "", wire.FrequencyPenalty: ""}
+// ResponsesDialect is what Responses call common options; own is OpenAI's server.
+func ResponsesDialect(own bool, model string) wire.Dialect {
+	d := wire.Dialect{wire.TopK: "", wire.Stop: "", wire.Seed: "", wire.PresencePenalty: "", wire.FrequencyPenalty: ""}
+	if own {
+		return withoutSampling(d, model)
+	}
+	return d
 }
 
 // responsesOurs are the keys of a request that options must not change.
@@ -38,7 +42,7 @@ var responsesOurs = []string{
 // Generate asks for one reply.
 func (m *Responses) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
-		options, err := prepare(ctx, &req, ResponsesDialect(), responsesOurs)
+		options, err := prepare(ctx, &req, ResponsesDialect(m.own, req.Model), responsesOurs)
 		if err != nil {
 			yield(provider.Chunk{}, err)
 			return

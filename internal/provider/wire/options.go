@@ -14,6 +14,8 @@ import (
 // The options of an agent that formats write in the same way for every
 // provider. Any other is the provider's own, and passed on as it is.
 const (
+	Temperature      = "temperature"
+	TopP             = "top_p"
 	TopK             = "top_k"
 	Stop             = "stop" // a text, or a list of texts
 	Seed             = "seed"

@@ -199,7 +199,11 @@ func (c *conversation) hold(ctx context.Context, read *reader) (json.RawMessage,
 		case len(problems) == 0:
 			return value, nil
 		case !c.Form.strict() || repairs == step.RepairCalls:
-			return nil, step.Errorf(step.ClassInvalid, "the reply of %s cannot be used: %s", c.who(), strings.Join(problems, "; "))
+			why := strings.Join(problems, "; ")
+			if reply.Stop == provider.CutOff {
+				why += ". What a model thinks counts, too: give the agent more max_tokens, or all of them in espalier.yaml under defaults"
+			}
+			return nil, step.Errorf(step.ClassInvalid, "the reply of %s cannot be used: %s", c.who(), why)
 		}
 		repairs++
 		if err := c.say(journal.Prompt{Blocks: c.mend(problems)}); err != nil {
