@@ -109,9 +109,11 @@ func (m *Models) examineProvider(ctx context.Context, name string, reach bool) F
 			f.About = "reachable, and the key is taken"
 		}
 	case errors.As(err, &failed) && failed.Class == provider.NotReady:
-		f.State, f.About, f.Fix = Broken, "the key is not taken: "+failed.Message, "Check the key of "+name+"."
+		f.State, f.About, f.Fix = Broken, failed.Message, "Check the key of "+name+"."
 	case errors.As(err, &failed) && failed.Status == 404:
 		f.About += ", reachable" // not every server lists its models
+	case errors.As(err, &failed):
+		f.State, f.About, f.Fix = Broken, failed.Message, "Check the network and the address of "+name+"."
 	default:
 		f.State, f.About, f.Fix = Broken, err.Error(), "Check the network and the address of "+name+"."
 	}

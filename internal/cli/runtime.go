@@ -340,7 +340,11 @@ func (a *app) told(r *builtin.Runtime, entry journal.Entry) error {
 		if why == "" {
 			why = end.Reason
 		}
-		return &failure{code: code, message: runSentence(entry, end.Outcome, why), help: fmt.Sprintf("To see what happened: espalier transcript %s --pretty", short(entry.ID))}
+		help := fmt.Sprintf("To see what happened: espalier transcript %s --pretty", short(entry.ID))
+		if end.Outcome == plan.OutcomeFailed && end.Last != "" {
+			help += fmt.Sprintf("\nTo go on from there, with what was done and paid before: espalier resume %s --from %s", short(entry.ID), end.Last)
+		}
+		return &failure{code: code, message: runSentence(entry, end.Outcome, why), help: help}
 	case journal.Exceeded:
 		return &failure{
 			code: exitBudget, message: fmt.Sprintf("run %s has used up a budget (%s)", short(entry.ID), entry.Waiting),

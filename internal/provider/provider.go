@@ -121,6 +121,8 @@ type Chunk struct {
 	Reply *Reply
 	// Retried says that the pieces so far do not count: the reply begins anew.
 	Retried *Retried
+	// Again says that the wait is over, and the next attempt is about to be made.
+	Again bool
 	// Session and Did are of agents that work by themselves: what they call the
 	// conversation, as soon as that is known, and what they do with tools.
 	Session string

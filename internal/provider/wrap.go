@@ -62,6 +62,9 @@ func (r Retry) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error
 				yield(Chunk{}, err)
 				return
 			}
+			if !yield(Chunk{Again: true}, nil) {
+				return
+			}
 		}
 	}
 }

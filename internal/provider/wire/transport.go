@@ -10,6 +10,8 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -145,6 +147,7 @@ func Refusal(status int, header http.Header, body []byte, now time.Time) *provid
 	if out.Message == "" {
 		out.Message = cmp.Or(shorten(string(body)), http.StatusText(status), "the server refuses")
 	}
+	defer func() { out.Message = about(out) + out.Message }()
 	for _, d := range s.Error.Details {
 		switch {
 		case out.Class == provider.RateLimit && d.untilTomorrow():
@@ -157,6 +160,19 @@ func Refusal(status int, header http.Header, body []byte, now time.Time) *provid
 		}
 	}
 	return out
+}
+
+// about says what a refusal is about, which providers often do not: "model: x".
+func about(e *provider.Error) string {
+	switch {
+	case e.Class == provider.NotReady:
+		return "the key is not taken: "
+	case e.Class == provider.NoQuota:
+		return "the quota is used up: "
+	case e.Status == http.StatusNotFound:
+		return "there is no such thing at the server: "
+	}
+	return ""
 }
 
 // What providers call their refusals, where the status does not say it all.
@@ -245,7 +261,7 @@ func Failed(ctx context.Context, err error) error {
 	}
 	var network net.Error
 	var dial *net.OpError
-	out := &provider.Error{Class: provider.APIError, Message: err.Error(), Spent: true}
+	out := &provider.Error{Class: provider.APIError, Message: unreached(err), Spent: true}
 	if errors.As(err, &network) && network.Timeout() {
 		out.Class = provider.Timeout
 	}
@@ -253,6 +269,28 @@ func Failed(ctx context.Context, err error) error {
 		out.Spent = false // nobody has heard of it
 	}
 	return out
+}
+
+// unreached says in few words why a server cannot be spoken to.
+func unreached(err error) string {
+	var request *url.Error
+	if !errors.As(err, &request) {
+		return err.Error()
+	}
+	at, failed := request.URL, request.Err
+	if u, err := url.Parse(request.URL); err == nil {
+		at = u.Host
+	}
+	var dial *net.OpError
+	if errors.As(failed, &dial) && dial.Op == "dial" {
+		failed = dial.Err
+		var call *os.SyscallError
+		if errors.As(failed, &call) {
+			failed = call.Err
+		}
+		return fmt.Sprintf("%s cannot be reached: %v", at, failed)
+	}
+	return fmt.Sprintf("the connection to %s broke: %v", at, failed)
 }
 
 // BrokeOff is the error of a reply that ends without an end.

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -179,6 +182,25 @@ func TestRefusalsOfGoogle(t *testing.T) {
 			if got := Refusal(c.status, nil, []byte(form), time.Time{}); got.Class != c.class || got.RetryAfter != c.wait {
 				t.Errorf("%s: %s after %s", name, got.Class, got.RetryAfter)
 			}
+		}
+	}
+}
+
+// What happened is said in few words that help.
+func TestWhatIsSaid(t *testing.T) {
+	refused := &url.Error{Op: "Post", URL: "http://127.0.0.1:9/v1/messages", Err: &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
+	for err, want := range map[error]string{
+		refused: "127.0.0.1:9 cannot be reached: connection refused",
+		&url.Error{Op: "Post", URL: "https://api.example.com/v1", Err: io.ErrUnexpectedEOF}: "the connection to api.example.com broke: unexpected EOF",
+	} {
+		var got *provider.Error
+		if !errors.As(Failed(t.Context(), err), &got) || got.Message != want {
+			t.Errorf("%v", got)
+		}
+	}
+	for status, want := range map[int]string{401: "the key is not taken: model: x", 402: "the quota is used up: model: x", 404: "there is no such thing at the server: model: x", 400: "model: x"} {
+		if got := Refusal(status, nil, []byte(`{"error":{"message":"model: x"}}`), time.Time{}); got.Message != want {
+			t.Errorf("%d: %s", status, got.Message)
 		}
 	}
 }

@@ -26,12 +26,22 @@ func priced(j *step.Job) {
 type paid struct {
 	usage provider.Usage
 	fails []*provider.Error
+	waits func() error // before another attempt; nil does not
 }
 
 func (p paid) Generate(_ context.Context, _ provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
 		for _, f := range p.fails {
 			if !yield(provider.Chunk{Retried: &provider.Retried{Error: f, Wait: 2 * time.Second}}, nil) {
+				return
+			}
+			if p.waits != nil {
+				if err := p.waits(); err != nil {
+					yield(provider.Chunk{}, err)
+					return
+				}
+			}
+			if !yield(provider.Chunk{Again: true}, nil) {
 				return
 			}
 		}
@@ -87,6 +97,32 @@ func TestAttemptsAreRecorded(t *testing.T) {
 		}}).Done(t, agent.Kind{}, again, &steptest.World{}); err != nil {
 			t.Errorf("after note %d: %v", n, err)
 		}
+	}
+}
+
+// While it is waited for another attempt nothing is asked for, so whoever stops
+// then is not charged for it.
+func TestStoppedBetweenAttempts(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	log := &steptest.Log{}
+	var result step.Result
+	_, err := steptest.Play{Settings: plain, With: func(j *step.Job) {
+		priced(j)
+		j.Model = paid{fails: []*provider.Error{{Class: provider.RateLimit, Status: 429}}, waits: func() error {
+			if len(log.Open) > 0 {
+				t.Errorf("set aside while it is waited: %v", log.Open)
+			}
+			cancel()
+			return ctx.Err()
+		}}
+		var err error
+		if result, err = (agent.Kind{}).Run(ctx, j); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		j.Model = paid{}
+	}}.Done(t, agent.Kind{}, log, &steptest.World{})
+	if err != nil || result.Usage != (journal.Usage{}) {
+		t.Errorf("%v, charged for %+v", err, result.Usage)
 	}
 }
 

@@ -368,7 +368,9 @@ func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
 		err = c.work.lost(err)
 	}
 	if ctx.Err() != nil && err != nil {
-		c.inFlight = worst.Unanswered() // it may have been paid for
+		if held != 0 {
+			c.inFlight = worst.Unanswered() // it may have been paid for
+		}
 		return nil, context.Cause(ctx)
 	}
 	var short *step.Error // there is no budget for another attempt
@@ -438,7 +440,7 @@ func (c *conversation) charged(err error, worst journal.Usage) journal.Usage {
 }
 
 // listen waits for a whole reply. An attempt that failed and is made again is
-// recorded, and the next one set aside, before it is made.
+// recorded before it is waited, and the next one set aside before it is made.
 func (c *conversation) listen(ctx context.Context, request provider.Request, worst journal.Usage, held step.Reservation) (*provider.Reply, step.Reservation, error) {
 	var reply *provider.Reply
 	for chunk, err := range c.job.Model.Generate(ctx, request) {
@@ -451,8 +453,13 @@ func (c *conversation) listen(ctx context.Context, request provider.Request, wor
 				Kind: journal.NoteModelRetry, Data: journal.ModelRetry{ModelError: modelError(r.Error), Wait: journal.Millis(r.Wait.Milliseconds())},
 				Settles: held, Usage: c.charged(r.Error, worst),
 			}
-			if held, err = c.job.Log.Reserve(ctx, worst, note); err != nil {
+			if err := c.job.Log.Note(ctx, note); err != nil {
 				return nil, held, err
+			}
+			held = 0 // nothing is asked for while it is waited
+		case chunk.Again:
+			if held, err = c.job.Log.Reserve(ctx, worst); err != nil {
+				return nil, 0, err
 			}
 		case chunk.Session != "":
 			if err := c.begun(ctx, chunk.Session); err != nil {
