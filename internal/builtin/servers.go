@@ -197,15 +197,33 @@ func (t *Tools) serverTrouble(name string) error {
 	case t.servers.wrong[server] != nil:
 		return t.servers.wrong[server]
 	case dotted:
-		var has []string
-		for _, one := range t.servers.found[server] {
-			has = append(has, one.Spec().Name)
-		}
-		return fmt.Errorf("the MCP server %q has no tool %q; it has %s", server, name, strings.Join(has, ", "))
+		return &noSuchTool{server: server, name: name, offers: t.servers.found[server]}
 	case strings.Contains(name, "."):
 		return t.noServers()
 	}
 	return nil
+}
+
+// noSuchTool is a server that works, and does not have a tool.
+type noSuchTool struct {
+	server, name string
+	offers       []tool.Tool
+}
+
+func (e *noSuchTool) Error() string {
+	return fmt.Sprintf("the MCP server %q has no tool %q", e.server, e.name)
+}
+
+// instead says what there is.
+func (e *noSuchTool) instead() string {
+	var has []string
+	for _, one := range e.offers {
+		has = append(has, one.Spec().Name)
+	}
+	if near := diag.Nearest(e.name, has); near != "" {
+		return fmt.Sprintf("Did you mean %q? It has %s.", near, strings.Join(has, ", "))
+	}
+	return "It has " + strings.Join(has, ", ") + "."
 }
 
 // noServers is why nobody knows what .mcp.json says; nil when somebody does.

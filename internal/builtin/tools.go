@@ -3,6 +3,7 @@ package builtin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -465,7 +466,12 @@ func (t *Tools) missing(name string, sandbox bool) *Trouble {
 			return &trouble
 		}
 	}
-	if err := t.serverTrouble(target); err != nil {
+	err := t.serverTrouble(target)
+	var lacks *noSuchTool
+	if errors.As(err, &lacks) {
+		return &Trouble{Message: err.Error(), Help: lacks.instead()}
+	}
+	if err != nil {
 		return &Trouble{Message: err.Error(), Help: "Check the server's entry under \"mcp\" in " + config.FileName + " or in " + config.MCPFileName + "; \"espalier validate\" checks both files."}
 	}
 	if target != name {

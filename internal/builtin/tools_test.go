@@ -282,16 +282,16 @@ func TestToolsOfServers(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	program := &ir.Program{Tools: ir.Tools{AllowAll: true, Deny: []ir.Name{{Name: "denied"}}}, Blocks: []ir.Block{{}}}
-	for _, name := range []string{"everything.echo", "everything.nothing", "off.x", "lost.x", "nobody.x", "denied"} {
+	for _, name := range []string{"everything.echo", "everything.ecko", "off.x", "lost.x", "nobody.x", "denied"} {
 		var settings ir.Settings
 		settings.Put("tool", name, source.Span{})
 		program.Blocks[0].Steps = append(program.Blocks[0].Steps, ir.Step{ID: "step " + name, Action: ir.Task{Kind: "tool", Settings: settings}})
 	}
 	var got []string
 	for _, l := range tools.Lacks(program, RunOptions{}, nil) {
-		got = append(got, fmt.Sprint(l.Steps, " ", l.Message))
+		got = append(got, fmt.Sprint(l.Steps, " ", l.Message, " ", l.Help))
 	}
-	for i, want := range []string{`has no tool "everything.nothing"`, "switched off", "NOT_SET is not set", `nothing is bound to the tool "nobody.x"`} {
+	for i, want := range []string{`has no tool "everything.ecko" Did you mean "everything.echo"? It has everything.`, "switched off", "NOT_SET is not set", `nothing is bound to the tool "nobody.x"`} {
 		if len(got) != 4 || !strings.Contains(got[i], want) {
 			t.Errorf("%d: %q", i, got)
 		}
