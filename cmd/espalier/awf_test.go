@@ -34,8 +34,9 @@ func newAWF(t *testing.T, states string) *awfProject {
 		"step": `echo "$1" >> trace
 if [ "$1" = "$(cat hold 2>/dev/null)" ]; then rm hold; echo "$1" > held; exec sleep 1000; fi
 `,
-		"trace":         "",
-		"espalier.yaml": "allow: {shell: true}\n", // for inner, which flow calls
+		".awf/scripts/held.sh": "sh ./step script-{{.loop.Item}}\n",
+		"trace":                "",
+		"espalier.yaml":        "allow: {shell: true}\n", // for inner, which flow calls
 	} {
 		path := filepath.Join(p.dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -167,6 +168,17 @@ func TestAWFKilled(t *testing.T) {
   c: {type: step, command: 'sh ./step c', on_success: done}
   done: {type: terminal}
 `, "deep", []string{"a", "deep"}, []string{"a", "deep", "deep", "c"}},
+		"a script in a loop": {`  initial: each
+  each: {type: for_each, items: [x, y], body: [one], on_complete: done}
+  one: {type: step, script_file: held.sh}
+  done: {type: terminal}
+`, "script-y", []string{"script-x", "script-y"}, []string{"script-x", "script-y", "script-y"}},
+		"a call in a loop in a branch": {`  initial: both
+  both: {type: parallel, parallel: [each], on_success: done}
+  each: {type: for_each, items: [x], body: [call], on_complete: both}
+  call: {type: call_workflow, workflow: inner}
+  done: {type: terminal}
+`, "deep", []string{"deep"}, []string{"deep", "deep"}},
 		"in a hook": {`  initial: a
   a:
     type: step
