@@ -119,3 +119,47 @@ func TestMCPServerEndsWithTheRun(t *testing.T) {
 		})
 	}
 }
+
+// routed is an agent and a step that call the same tools of a server.
+const routed = "---\nname: routed\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Compute.\ntools: {denylist: [everything.echo]}\n---\n" +
+	"```agent\nid: clerk\nrole: Computes.\ngoal: Compute.\ntools: [everything.get-sum, everything.echo]\n```\n" +
+	"```step\nid: ask\ntype: skill\ndescription: Ask\nagent: clerk\nwrites: [state.said]\n```\n" +
+	"```step\nid: add\ntype: tool\ndescription: Add\ntool: everything.get-sum\nargs: {a: 20, b: 3}\nwrites: [output.sum]\n```\n"
+
+// TestMCPToolsPassTheGate: tools of a server go through the same gate as all
+// others, whoever calls them: lists, schema, and a person who agrees to exactly
+// one call with its arguments.
+func TestMCPToolsPassTheGate(t *testing.T) {
+	k, gone := served(t)
+	put(t, filepath.Join(k.dir, "routed.md"), routed)
+	put(t, filepath.Join(k.dir, "espalier.yaml"), "tools:\n  everything.get-sum: {requires_approval: true}\n")
+	put(t, filepath.Join(k.dir, "ask.script.yaml"), "replies:\n"+
+		"  - step: ask\n    turn: 1\n    tools:\n      - {name: everything.echo, input: {message: x}}\n      - {name: everything.get-sum, input: {a: one, b: 2}}\n      - {name: Bash, input: {command: 'true'}}\n"+
+		"  - step: ask\n    turn: 2\n    tools: [{name: everything.get-sum, input: {a: 5, b: 2}}]\n"+
+		"  - {step: ask, turn: 3, reply: Done.}\n")
+	espalier := func(exit int, args ...string) string {
+		t.Helper()
+		cmd := k.command(args...)
+		out, _ := cmd.CombinedOutput() // how it ended is looked at
+		if got := cmd.ProcessState.ExitCode(); got != exit {
+			t.Fatalf("espalier %s: exit code %d, not %d\n%s", strings.Join(args, " "), got, exit, out)
+		}
+		return string(out)
+	}
+	has := func(text string, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in %s", want, text)
+			}
+		}
+	}
+	espalier(4, "run", "routed.md", "--script", "ask.script.yaml", "--run-id", killedRun)
+	has(espalier(0, "status", killedRun), "everything.get-sum", `"a": 5`, `"b": 2`, "digest")
+	has(espalier(0, "transcript", killedRun), `denylist has the tool \"everything.echo\"`, "does not fit", `agent \"clerk\" has no tool \"Bash\"`)
+	espalier(4, "approve", killedRun) // the first call; the step's own asks again
+	has(espalier(0, "status", killedRun), `"a": 20`, `"b": 3`)
+	espalier(1, "reject", killedRun, "--note", "not today")
+	has(espalier(0, "transcript", killedRun), "The sum of 5 and 2 is 7", "not today")
+	gone()
+}
