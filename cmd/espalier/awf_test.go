@@ -252,7 +252,7 @@ func TestAWFResumedAfterFailure(t *testing.T) {
   done: {type: terminal}
   broken: {type: terminal, status: failure, message: b is broken}
 `)
-	if said := p.exits(1, "run", "flow", "--run-id", awfRun); !strings.Contains(said, "b is broken") {
+	if said := p.exits(1, "run", "flow", "--run-id", awfRun); !strings.Contains(said, "b is broken") || !strings.Contains(said, "--from b\n") {
 		t.Error(said)
 	}
 	if err := os.WriteFile(filepath.Join(p.dir, "mended"), nil, 0o600); err != nil {

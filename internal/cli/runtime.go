@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
@@ -342,7 +343,13 @@ func (a *app) told(r *builtin.Runtime, entry journal.Entry) error {
 		}
 		help := fmt.Sprintf("To see what happened: espalier transcript %s --pretty", short(entry.ID))
 		if end.Outcome == plan.OutcomeFailed && end.Last != "" {
-			help += fmt.Sprintf("\nTo go on from there, with what was done and paid before: espalier resume %s --from %s", short(entry.ID), end.Last)
+			step, err := goOnFrom(ctx, r, entry, state, program)
+			if err != nil {
+				return err
+			}
+			if step != "" {
+				help += fmt.Sprintf("\nTo go on from there, with what was done and paid before: espalier resume %s --from %s", short(entry.ID), step)
+			}
 		}
 		return &failure{code: code, message: runSentence(entry, end.Outcome, why), help: help}
 	case journal.Exceeded:
@@ -356,6 +363,28 @@ func (a *app) told(r *builtin.Runtime, entry journal.Entry) error {
 	// It was said to the process that has the run.
 	a.note("Recorded. Another process is working on run %s%s.", short(entry.ID), whose(r, entry.Owner))
 	return nil
+}
+
+// goOnFrom is the step by which somebody goes on with a run that failed: the one
+// that came last, or the one that led there when that only ends the run or
+// nobody wrote it. It is empty when there is none.
+func goOnFrom(ctx context.Context, r *builtin.Runtime, entry journal.Entry, state *plan.State, program *plan.Program) (string, error) {
+	last := state.Finished.Last
+	step := program.Root().Step(ir.Body, last)
+	if step == nil {
+		return last, nil
+	}
+	if _, ends := step.Action.(ir.End); !ends && !step.Implied {
+		return last, nil
+	}
+	way, failed, err := mainLine(ctx, r, entry.ID, program.Root())
+	switch {
+	case err != nil || len(way) == 0:
+		return "", err
+	case failed >= 0:
+		return way[failed], nil
+	}
+	return way[len(way)-1], nil
 }
 
 func runSentence(entry journal.Entry, outcome, why string) string {

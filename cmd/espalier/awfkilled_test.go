@@ -1,0 +1,245 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// awfWorld is what the steps of a workflow talk to: a model, and a service. It
+// counts what it hears, and leaves one of its callers without an answer.
+type awfWorld struct {
+	*httptest.Server
+	mu    sync.Mutex
+	hold  string
+	heard map[string]int
+	held  chan struct{}
+}
+
+func newAWFWorld(t *testing.T, hold string) *awfWorld {
+	w := &awfWorld{hold: hold, heard: map[string]int{}, held: make(chan struct{})}
+	w.Server = httptest.NewServer(w)
+	t.Cleanup(w.Close)
+	return w
+}
+
+func (w *awfWorld) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	raw, _ := io.ReadAll(r.Body) // who is killed sends no more
+	what := r.URL.Query().Get("what")
+	model := strings.HasPrefix(r.URL.Path, "/v1/")
+	if model {
+		var asked heard
+		_ = json.Unmarshal(raw, &asked) // then it is not what the test waits for
+		var words []string
+		for _, m := range asked.Messages {
+			if m.Role == "user" {
+				words = append(words, strings.Trim(string(m.Content), `"`))
+			}
+		}
+		what = strings.Join(words, ",")
+	}
+	w.mu.Lock()
+	w.heard[what]++
+	hold := what == w.hold
+	if hold {
+		w.hold = ""
+	}
+	w.mu.Unlock()
+	if hold {
+		close(w.held)
+		<-r.Context().Done()
+		return
+	}
+	if !model {
+		fmt.Fprintf(out, "%q", what)
+		return
+	}
+	out.Header().Set("Content-Type", "text/event-stream")
+	fmt.Fprintf(out, "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":%q},\"finish_reason\":\"stop\"}]}\n\n", "re "+what)
+	fmt.Fprint(out, "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":4,\"total_tokens\":13}}\n\ndata: [DONE]\n\n")
+}
+
+func (w *awfWorld) count() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.heard)
+}
+
+// The steps that talk to somebody, in a loop and in a branch: killed while they
+// wait for an answer, and killed when they have one. What was answered is never
+// asked again. What was not is asked again if that does no harm; if it may, a
+// person is asked, who can look at the world.
+func TestAWFKilledWhileTalking(t *testing.T) {
+	const agent = `type: agent, provider: openai_compatible, options: {base_url: "URL/v1", model: small, api_key: k}`
+	kinds := map[string]struct {
+		step  string
+		heard string // as the world hears it of ITEM
+		doubt bool
+	}{
+		"agent":        {agent + `, prompt: "ITEM"`, "ITEM", false},
+		"conversation": {agent + `, prompt: "ITEM", conversation: {continue_from: open}`, "open,ITEM", false},
+		"GET":          {`type: operation, operation: http.request, inputs: {url: "URL/?what=ITEM", method: GET}`, "ITEM", false},
+		"POST":         {`type: operation, operation: http.request, inputs: {url: "URL/?what=ITEM", method: POST, body: text}`, "ITEM", true},
+		"notice":       {`type: operation, operation: notify.send, inputs: {backend: webhook, webhook_url: "URL/?what=ITEM", message: text}`, "ITEM", true},
+	}
+	// Both come to x first and to y then, with a trace between.
+	places := map[string]struct{ states, x, y string }{
+		"loop": {`  each: {type: for_each, items: [x, y], body: [it, note], on_complete: last}
+  it: {IT}
+  note: {type: step, command: 'sh ./step {{.loop.Item}}'}
+`, "{{.loop.Item}}", ""},
+		"branch": {`  each: {type: parallel, parallel: [other, note_x, it, note_y], max_concurrent: 1, on_success: last}
+  other: {OTHER}
+  note_x: {type: step, command: 'sh ./step x'}
+  it: {IT}
+  note_y: {type: step, command: 'sh ./step y'}
+`, "x", "y"},
+	}
+	for kind, k := range kinds {
+		for place, p := range places {
+			for _, answered := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s in a %s, answered %t", kind, place, answered), func(t *testing.T) {
+					t.Parallel()
+					item := func(text, item string) string { return strings.ReplaceAll(text, "ITEM", item) }
+					x, y := item(k.heard, "x"), item(k.heard, "y")
+					hold := y
+					if answered {
+						hold = ""
+					}
+					world := newAWFWorld(t, hold)
+					states := p.states
+					if p.y == "" {
+						states = strings.ReplaceAll(states, "IT}", item(k.step, p.x)+"}")
+					} else {
+						states = strings.NewReplacer("OTHER}", item(k.step, p.x)+"}", "IT}", item(k.step, p.y)+"}").Replace(states)
+					}
+					states = "  initial: open\n  open: {" + agent + `, prompt: open, conversation: {}, on_success: each}` + "\n" + states +
+						"  last: {type: step, command: 'sh ./step last; echo {{escape .states.it.Output}}', on_success: done}\n  done: {type: terminal}\n"
+					a := newAWF(t, strings.ReplaceAll(states, "URL", world.URL))
+					a.file("espalier.yaml", "allow: {hosts: ['"+world.Listener.Addr().String()+"']}\n", 0o600)
+
+					want := map[string]int{"open": 1, x: 1, y: 1}
+					if answered {
+						a.kill(a.begin("y"))
+						a.trace("x", "y")
+					} else {
+						running := a.command("run", "flow", "--run-id", awfRun)
+						var said strings.Builder
+						running.Stderr = &said
+						if err := running.Start(); err != nil {
+							t.Fatal(err)
+						}
+						ended := make(chan struct{})
+						go func() { _ = running.Wait(); close(ended) }()
+						select {
+						case <-world.held:
+						case <-ended:
+							t.Fatal(said.String())
+						}
+						_ = running.Process.Kill() // it cannot end before
+						<-ended
+						a.trace("x")
+					}
+					if got := world.count(); !maps.Equal(got, want) {
+						t.Fatalf("before the kill the world heard %v", got)
+					}
+					switch {
+					case answered: // the command is in doubt
+						a.exits(4, "resume", awfRun)
+						a.exits(0, "resume", awfRun, "--from", "current")
+						a.trace("x", "y", "y", "last")
+					case k.doubt:
+						said := a.exits(4, "resume", awfRun)
+						if !strings.Contains(said, "--decide") {
+							t.Error(said)
+						}
+						a.exits(0, "resume", awfRun, "--decide", a.doubt()+`=result={"Output":"I saw it","Stderr":"","ExitCode":0,"Status":"completed","Response":{}}`)
+						a.trace("x", "y", "last")
+					default:
+						want[y] = 2 // nobody knows the answer, and to ask again does no harm
+						a.exits(0, "resume", awfRun)
+						a.trace("x", "y", "last")
+					}
+					if got := world.count(); !maps.Equal(got, want) {
+						t.Errorf("the world heard %v, want %v", got, want)
+					}
+				})
+			}
+		}
+	}
+}
+
+// doubt is the step that the run is in doubt about, as --decide takes it.
+func (p *awfProject) doubt() string {
+	p.t.Helper()
+	out, err := p.command("status", awfRun, "--json").Output()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var s standing
+	if err := json.Unmarshal(out, &s); err != nil || len(s.Gates) != 1 || s.Gates[0].Kind != "doubt" {
+		p.t.Fatalf("%v: %s", err, out)
+	}
+	return s.Gates[0].Step
+}
+
+// What ends a run from within a loop, and fails in a branch: killed before its
+// end, and the end is the same.
+func TestAWFKilledBeforeTheEnd(t *testing.T) {
+	const inline = `on_failure: {message: "no {{.states.it.ExitCode}}", status: 7}`
+	for name, c := range map[string]struct {
+		states string
+		code   int
+		said   string
+		after  []string
+	}{
+		"inline failure in a loop": {`  each: {type: for_each, items: [x, y], body: [it], on_complete: done}
+  it: {type: step, command: 'sh ./step {{.loop.Item}}; [ {{.loop.Item}} = x ]', ` + inline + `}
+`, 7, "no 1", []string{"x", "y", "y"}},
+		"inline failure in a branch": {`  each: {type: parallel, parallel: [other, it], max_concurrent: 1, on_success: done, on_failure: {message: "the branches failed", status: 9}}
+  other: {type: step, command: 'sh ./step x'}
+  it: {type: step, command: 'sh ./step y; exit 3', ` + inline + `}
+`, 9, "the branches failed", []string{"x", "y", "y"}},
+		"terminal out of a loop": {`  each: {type: for_each, items: [x, y, z], body: [it], on_complete: never}
+  it: {type: step, command: 'sh ./step {{.loop.Item}}', transitions: [{when: 'loop.Item == "y"', goto: done}, {goto: each}]}
+  never: {type: terminal, status: failure}
+`, 0, "", []string{"x", "y", "y"}},
+		"failing terminal out of a loop in a branch": {`  each: {type: parallel, parallel: [loop], on_success: done, on_failure: broken}
+  loop: {type: for_each, items: [x, y], body: [it]}
+  it: {type: step, command: 'sh ./step {{.loop.Item}}; [ {{.loop.Item}} = x ]'}
+  broken: {type: terminal, status: failure, message: "it is broken"}
+`, 1, "it is broken", []string{"x", "y", "y"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newAWF(t, "  initial: each\n"+c.states+"  done: {type: terminal}\n")
+			calm := p.exits(c.code, "run", "flow")
+			p.file("trace", "", 0o600)
+			p.kill(p.begin("y"))
+			p.exits(4, "resume", awfRun)
+			said := p.exits(c.code, "resume", awfRun, "--from", "current")
+			p.trace(c.after...)
+			for _, text := range []string{calm, said} {
+				if !strings.Contains(text, c.said) {
+					t.Error(text)
+				}
+				if c.code != 0 && !strings.Contains(text, "--from each\n") {
+					t.Errorf("the hint does not name a step of the author's:\n%s", text)
+				}
+			}
+			if raw, err := os.ReadFile(filepath.Join(p.dir, ".espalier/storage/audit.jsonl")); err != nil || strings.Count(string(raw), fmt.Sprintf(`"exit_code":%d`, c.code)) != 2 {
+				t.Errorf("%v: %s", err, raw)
+			}
+		})
+	}
+}
