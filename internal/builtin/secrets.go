@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -60,16 +63,29 @@ func Secrets(root string, c *config.Config, getenv func(string) string) *secret.
 			continue
 		}
 		variable(env, func(ctx context.Context) (string, error) {
-			// A folder says nothing that has to be hidden, and records without
-			// paths are hard to read.
 			found, err := value(env)(ctx)
-			if _, missing := os.Stat(found); err == nil && filepath.IsAbs(found) && missing == nil {
-				return "", fmt.Errorf("%s is a path", env)
+			if err == nil && telling(found) {
+				return "", fmt.Errorf("%s says nothing that has to be hidden", env)
 			}
 			return found, err
 		})
 	}
 	return secret.New(out...)
+}
+
+// telling tells whether the value of a variable is an ordinary word, a path that
+// is there, or the address of a server. Nobody has called it a secret, records
+// without such texts are hard to read, and conditions could not compare them.
+func telling(value string) bool {
+	if filepath.IsAbs(value) {
+		_, missing := os.Stat(value)
+		return missing == nil
+	}
+	if u, err := url.Parse(value); err == nil && u.Host != "" {
+		return u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == ""
+	}
+	rest := strings.TrimLeftFunc(value, unicode.IsUpper)
+	return rest == "" || len(value)-len(rest) <= 1 && strings.TrimLeftFunc(rest, unicode.IsLower) == ""
 }
 
 // lacksSecret says why a secret that somebody is sent cannot be had; nil when

@@ -87,6 +87,20 @@ tools: {look: {url: "https://a.example", headers: {Authorization: "Bearer ${LOOK
 	}
 }
 
+// Texts that are everywhere are not hidden just because a server is told them.
+func TestTelling(t *testing.T) {
+	there := t.TempDir()
+	for value, want := range map[string]bool{
+		"production": true, "DEBUG": true, "Europe": true, "https://api.example": true, "http://localhost:8080/": true, there: true,
+		"hunter2hunter2": false, "sk-ant-abcdefgh": false, "dQwRtYuIoP": false, "two words": false, "eu-west-1": false,
+		"https://hooks.example/T0/B0/x": false, "https://me:pass@api.example": false, "https://api.example/?key=x": false, there + "/not-there": false,
+	} {
+		if got := telling(value); got != want {
+			t.Errorf("%s: %t", value, got)
+		}
+	}
+}
+
 // What a tool or its server is sent and cannot be had is found before a run,
 // all of it at once, and without starting a server for it.
 func TestToolsLackSecrets(t *testing.T) {

@@ -145,7 +145,7 @@ func TestG10Scripts(t *testing.T) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	text := `echo "$PWD|$AGENT_INPUT|$TASK|$AGENTFILE_RUN_ID|$AGENTFILE_RUN_DIR|$AGENTFILE_WORKFLOW|${A_SECRET-none}|$0"`
+	text := `echo "$PWD|$AGENT_INPUT|$TASK|$AGENTFILE_RUN_ID|$AGENTFILE_RUN_DIR|$AGENTFILE_WORKFLOW|${A_SECRET-none}|$ESPALIER_KEY|$0"`
 	play := steptest.Play{
 		Settings: steptest.Settings{"scripts": []artifact.Script{{Shell: "bash", Path: "x.sh", Text: text}}, "variable": "TASK", "workflow": "w", "folder": folder},
 		With: func(j *step.Job) {
@@ -169,7 +169,7 @@ func TestG10Scripts(t *testing.T) {
 		if err := json.Unmarshal(result.Value, &printed); err != nil {
 			t.Fatal(err)
 		}
-		want := strings.Join([]string{folder, "roses", "roses", "run", filepath.Join(root, "outputs/w/run/execution"), "w", "none"}, "|")
+		want := strings.Join([]string{folder, "roses", "roses", "run", filepath.Join(root, "outputs/w/run/execution"), "w", "none", "/work#0"}, "|")
 		if !strings.HasPrefix(printed, want) || strings.Contains(printed, folder+"/x.sh") != same {
 			t.Errorf("got %s", printed)
 		}

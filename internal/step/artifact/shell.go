@@ -205,7 +205,7 @@ func scriptFile(job *step.Job, at *place, s Script) (string, func(), error) {
 func environment(job *step.Job, at *place, set ShellSettings, run string) (environ []string, file string, err error) {
 	more := []string{
 		"AGENTFILE_RUN_ID=" + at.run, "AGENTFILE_RUN_DIR=" + run, "AGENTFILE_WORKFLOW=" + at.workflow,
-		"ESPALIER_RUN_ID=" + string(job.Run), "ESPALIER_STEP=" + job.Step.ID, "ESPALIER_KEY=" + job.Key,
+		"ESPALIER_RUN_ID=" + string(job.Run), "ESPALIER_STEP=" + job.Step.ID, "ESPALIER_KEY=" + job.Idempotency(job.Key),
 	}
 	for _, r := range job.Reads {
 		if r.Path != "input."+set.Variable || r.Missing {
