@@ -18,15 +18,17 @@ const flushSeconds = 5
 // overheard is a store that tells of appends.
 type overheard struct {
 	journal.Store
-	tell func(run journal.RunID, last journal.Seq)
+	by *otel.Exporter
 }
 
 func (s overheard) Append(b journal.Batch, done func(error)) {
 	run, last := b.Run, b.LastSeq()
+	s.by.Appending(run)
 	s.Store.Append(b, func(err error) {
-		if err == nil {
-			s.tell(run, last)
+		if err != nil {
+			last = 0
 		}
+		s.by.Appended(run, last)
 		done(err)
 	})
 }
@@ -51,7 +53,7 @@ func (r *Runtime) observed(store journal.Store, o RuntimeOptions) journal.Store 
 			return otel.ParseTraceParent(options.TraceParent)
 		},
 	})
-	return overheard{store, r.telemetry.Appended}
+	return overheard{store, r.telemetry}
 }
 
 // endTelemetry delivers what there is, and says once what could not be.

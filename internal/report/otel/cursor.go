@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/journal"
 )
@@ -30,8 +31,9 @@ func (c *cursor) reach(spans journal.Seq, part int) {
 // run that some process still owes something of is named in a folder of its
 // own, with the process, so that whoever comes next need not look at all runs.
 type ledger struct {
-	dir string
-	me  journal.Owner
+	dir     string
+	me      journal.Owner
+	writing *sync.Mutex
 }
 
 const (
@@ -85,9 +87,11 @@ func (l ledger) write(run journal.RunID, c cursor) error {
 	return l.replace(path, raw)
 }
 
-// replace puts a file in the place of another, whole. There is one goroutine
-// that does, so a process needs one draft.
+// replace puts a file in the place of another, whole. A process has one draft,
+// whose name says whose it is.
 func (l ledger) replace(path string, raw []byte) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	dir := filepath.Join(l.dir, owed)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -138,7 +142,7 @@ func (l ledger) inherit(gone func(journal.Owner) bool) []journal.RunID {
 			continue
 		}
 		who, err := os.ReadFile(path)
-		if err != nil || !gone(journal.Owner(who)) {
+		if owner := journal.Owner(who); err != nil || owner == l.me || !gone(owner) {
 			continue
 		}
 		if os.Remove(path) == nil { // of several processes, one succeeds

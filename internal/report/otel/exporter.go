@@ -50,6 +50,8 @@ type Exporter struct {
 
 	mu      sync.Mutex
 	news    map[journal.RunID]journal.Seq // runs of which more is to be read
+	owes    map[journal.RunID]bool        // runs that are noted as owed
+	begun   map[journal.RunID]int         // appends that may be durable any moment
 	running bool
 	closed  bool
 
@@ -124,7 +126,8 @@ func New(o Options) *Exporter {
 		o.Gone = func(journal.Owner) bool { return false }
 	}
 	x := &Exporter{
-		o: o, ledger: ledger{o.Dir, o.Process}, news: map[journal.RunID]journal.Seq{}, streams: map[journal.RunID]*stream{}, inherited: map[journal.RunID]bool{},
+		o: o, ledger: ledger{o.Dir, o.Process, &sync.Mutex{}}, news: map[journal.RunID]journal.Seq{},
+		owes: map[journal.RunID]bool{}, begun: map[journal.RunID]int{}, streams: map[journal.RunID]*stream{}, inherited: map[journal.RunID]bool{},
 		work: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 		totals: NewMetrics(o.Settings.Names, o.Settings.Delta),
 	}
@@ -132,11 +135,50 @@ func New(o Options) *Exporter {
 	return x
 }
 
-// Appended hears of every append of this process. It never waits.
+// Appending hears of every append of this process before it is durable: by
+// then it is noted that there will be something to deliver, for whoever comes
+// after us. It never waits for a collector.
+func (x *Exporter) Appending(run journal.RunID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed || !x.o.Settings.Enabled() {
+		return
+	}
+	x.begun[run]++
+	_ = x.owe(run) // reading tries again, and tells
+}
+
+// owe notes that there is something to deliver of a run. x.mu is held.
+func (x *Exporter) owe(run journal.RunID) error {
+	if x.owes[run] {
+		return nil
+	}
+	err := x.ledger.owe(run)
+	x.owes[run] = err == nil
+	return err
+}
+
+// paid notes that there is not, unless more is on its way.
+func (x *Exporter) paid(run journal.RunID) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, more := x.news[run]; more || x.begun[run] > 0 {
+		return false
+	}
+	delete(x.owes, run)
+	x.ledger.paid(run)
+	return true
+}
+
+// Appended hears of what became of them: last is 0 when nothing did. It never
+// waits.
 func (x *Exporter) Appended(run journal.RunID, last journal.Seq) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.closed {
+	if x.begun[run]--; x.begun[run] <= 0 {
+		delete(x.begun, run)
+	}
+	if x.closed || last == 0 {
 		return
 	}
 	if !x.running {
@@ -179,6 +221,7 @@ func (x *Exporter) start() {
 	for _, run := range x.ledger.inherit(x.o.Gone) {
 		x.inherited[run] = true
 		x.mu.Lock()
+		_ = x.owe(run)                    // by us now; reading tries again
 		x.news[run] = max(x.news[run], 1) // whatever there is
 		x.mu.Unlock()
 	}
@@ -309,6 +352,9 @@ func (x *Exporter) again(run journal.RunID, last journal.Seq) {
 // forget gives a run up that cannot be read: it was deleted, or is damaged.
 func (x *Exporter) forget(run journal.RunID) {
 	delete(x.streams, run)
+	x.mu.Lock()
+	delete(x.owes, run)
+	x.mu.Unlock()
 	Forget(x.o.Dir, run)
 }
 
@@ -365,7 +411,10 @@ func (x *Exporter) open(run journal.RunID) (*stream, error) {
 		return nil, err
 	}
 	s.saved = s.done
-	if err := x.ledger.owe(run); err != nil {
+	x.mu.Lock()
+	err = x.owe(run)
+	x.mu.Unlock()
+	if err != nil {
 		return nil, err
 	}
 	s.tracer = NewTracer(run, TracerOptions{
@@ -474,8 +523,7 @@ func (x *Exporter) settle() {
 	}
 	if len(x.streams) > mostStreams {
 		for run, s := range x.streams {
-			if x.clean(s) {
-				x.ledger.paid(run)
+			if x.clean(s) && x.paid(run) {
 				delete(x.streams, run)
 			}
 		}
@@ -485,13 +533,8 @@ func (x *Exporter) settle() {
 // delivered tells whether everything that was read has arrived.
 func (s *stream) delivered() bool { return s.done.Spans >= s.seq && s.done.Metrics >= s.seq }
 
-// clean tells whether nothing of a run is owed.
-func (x *Exporter) clean(s *stream) bool {
-	x.mu.Lock()
-	_, more := x.news[s.run]
-	x.mu.Unlock()
-	return !more && s.delivered() && s.saved == s.done
-}
+// clean tells whether nothing of what was read is owed.
+func (x *Exporter) clean(s *stream) bool { return s.delivered() && s.saved == s.done }
 
 // Close delivers what there is, for as long as it may take, and tells what
 // became of it all.
@@ -514,7 +557,7 @@ func (x *Exporter) Close(limit time.Duration) Summary {
 	timer.Stop()
 	for run, s := range x.streams {
 		if x.clean(s) {
-			x.ledger.paid(run)
+			x.paid(run)
 		}
 	}
 	x.summary.Waiting, x.summary.Measured = x.waiting(), x.metrics != nil && x.measured

@@ -240,6 +240,30 @@ func TestOneThatIsGone(t *testing.T) {
 	}
 }
 
+// TestKilledBeforeItIsRead: what a process has appended in its last moment, and
+// never come to read, is delivered by the next. What is on its way stays owed.
+func TestKilledBeforeItIsRead(t *testing.T) {
+	const other = "22222222-2222-4222-8222-222222222222"
+	r := reporttest.Recorded(t, "linear")
+	dir := t.TempDir()
+	killed := newLife(t, dir, r.Program, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, nil)
+	killed.Appending(reporttest.Run)
+	c := reporttest.NewCollector(t)
+	next := newLife(t, dir, r.Program, variables{}.at(c), func(o *otel.Options) { o.Process = "next" })
+	next.shelf.Appends = append(renamed(r.Appends[:1], other), r.Appends...)
+	next.Appending(other)
+	next.Appending(other) // which has not come to an end
+	next.Appended(other, 1)
+	next.Close(time.Minute)
+	if got, want := len(c.Spans()), spansOf(t, r); got != want {
+		t.Errorf("%d spans, not %d", got, want)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "owed", "*"))
+	if err != nil || len(left) != 1 || filepath.Base(left[0]) != other {
+		t.Errorf("owed are %q, %v", left, err)
+	}
+}
+
 func renamed(appends []journal.Appended, run journal.RunID) []journal.Appended {
 	out := make([]journal.Appended, len(appends))
 	for i, a := range appends {
@@ -367,15 +391,16 @@ func TestManyDebts(t *testing.T) {
 	if owes() != runs {
 		t.Fatalf("owed are %d runs", owes())
 	}
-	again := newLife(t, dir, r.Program, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, nil)
+	as := func(me journal.Owner) func(*otel.Options) { return func(o *otel.Options) { o.Process = me } }
+	again := newLife(t, dir, r.Program, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, as("again"))
 	again.shelf.Appends = append(renamed(r.Appends, reporttest.Run), all...)
 	again.Appended(reporttest.Run, 1)
 	if s := again.Close(time.Minute); s.Waiting != spansOf(t, r) || owes() != runs+1 {
 		t.Errorf("owed are %d runs; of its own: %+v", owes(), s)
 	}
 	c := reporttest.NewCollector(t)
-	for range 2 {
-		next := newLife(t, dir, r.Program, variables{}.at(c), nil)
+	for _, me := range []journal.Owner{"next", "after"} {
+		next := newLife(t, dir, r.Program, variables{}.at(c), as(me))
 		next.shelf.Appends = append(renamed(r.Appends, reporttest.Run), all...)
 		next.Appended(reporttest.Run, 1)
 		if s := next.Close(time.Minute); s.Waiting > 0 {
