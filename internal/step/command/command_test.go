@@ -5,6 +5,7 @@ package command_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,6 +118,75 @@ func TestLargeInterpolations(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 0 {
 		t.Errorf("it left %v, %v", entries, err)
+	}
+}
+
+// Values that are large only together are no trouble either: in one command, in
+// every kind of quotes, more than any system takes as arguments at once.
+func TestManyLargeInterpolations(t *testing.T) {
+	dir := t.TempDir()
+	more := map[string]string{}
+	one := strings.Repeat("it's $(not) \"run\"\\\n", 40_000) // 800 kB each
+	for _, name := range []string{"a", "b", "c", "d"} {
+		more["states."+name+".Output"] = string(step.JSON(one + name))
+	}
+	set := cmd(`printf %s "{{.states.a.Output}}" > a
+printf %s {{escape .states.b.Output}} > b
+cat > c <<END
+{{.states.c.Output}}
+END
+printf %s '{{.states.d.Output}}' "{{.states.a.Output}}" | cat > d
+echo done`)
+	set["dir"] = "out"
+	out := filepath.Join(dir, "out")
+	if err := os.Mkdir(out, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := run(t, dir, set, reads(dir, more)); err != nil || left.Output != "done\n" {
+		t.Fatalf("%+v, %v", left, err)
+	}
+	for name, want := range map[string]string{"a": one + "a", "b": one + "b", "c": one + "c\n", "d": one + "d" + one + "a"} {
+		if raw, err := os.ReadFile(filepath.Join(out, name)); err != nil || string(raw) != want {
+			t.Errorf("%s has %d bytes, not %d as it should; %v", name, len(raw), len(want), err)
+		}
+	}
+}
+
+// Inputs that are small enough one by one fill the environment only so far; the
+// rest is in files, and nothing of it is lost.
+func TestManyInputs(t *testing.T) {
+	dir := t.TempDir()
+	const count = 40
+	inputs := map[string]string{"tail": "short"}
+	set := cmd(`for i in $(seq 10 49); do
+  eval "value=\"\$AWF_INPUT_DOC$i\" own=\"\$doc$i\" file=\"\$AWF_INPUT_DOC${i}_FILE\""
+  if [ -n "$file" ]; then echo "file ${value}${own}$(cat "$file")"; else [ "$value" = "$own" ] && echo "env $value"; fi
+done | cut -c 1-20; echo "$tail"`)
+	var export []string
+	for i := range count {
+		name := fmt.Sprintf("doc%d", 10+i)
+		inputs[name] = fmt.Sprintf("<%d>", i) + strings.Repeat("x", 60<<10)
+		export = append(export, name)
+	}
+	set["export"] = append(export, "tail")
+	left, err := run(t, dir, set, reads(dir, map[string]string{"input": string(step.JSON(inputs))}))
+	if err != nil {
+		t.Fatalf("%v: %s", err, left.Stderr)
+	}
+	lines := strings.Split(strings.TrimSpace(left.Output), "\n")
+	if len(lines) != count+1 || lines[count] != "short" { // what is small has room behind what has not
+		t.Fatalf("%q", lines)
+	}
+	where := map[string]int{}
+	for i, line := range lines[:count] {
+		kind, value, _ := strings.Cut(line, " ")
+		where[kind]++
+		if !strings.HasPrefix(value, fmt.Sprintf("<%d>xx", i)) {
+			t.Errorf("input %d: %q", i, line)
+		}
+	}
+	if where["env"] != 4 || where["file"] != count-4 { // each counts twice, by its two names
+		t.Errorf("%v", where)
 	}
 }
 
