@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +17,7 @@ const (
 	commandSteps  = 1000
 	commandRounds = 5
 	commandTarget = 1.5
+	commandGrowth = 1.1 // the last quarter of the chain, against the first
 )
 
 // commands measures a chain of AWF steps that do nothing but start "true".
@@ -27,7 +30,7 @@ func commands(dir, espalier string) error {
 	if err := os.WriteFile(filepath.Join(root, ".awf", "workflows", "chain.yaml"), []byte(commandChain(commandSteps)), 0o644); err != nil {
 		return err
 	}
-	var ratios []float64
+	var ratios, growths []float64
 	var ours, bare []time.Duration
 	for range commandRounds {
 		began := time.Now()
@@ -37,7 +40,8 @@ func commands(dir, espalier string) error {
 			}
 		}
 		loop := time.Since(began)
-		run := exec.Command(espalier, "run", "chain")
+		id := string(newIDs(1)[0])
+		run := exec.Command(espalier, "run", "chain", "--run-id", id)
 		run.Dir, run.Env = root, append(os.Environ(), "SHELL=/bin/sh")
 		began = time.Now()
 		if out, err := run.CombinedOutput(); err != nil {
@@ -46,15 +50,53 @@ func commands(dir, espalier string) error {
 		took := time.Since(began)
 		ours, bare = append(ours, took), append(bare, loop)
 		ratios = append(ratios, float64(took)/float64(loop))
+		growth, err := commandsGrew(filepath.Join(root, ".espalier", "storage", "transcripts", id+".jsonl"))
+		if err != nil {
+			return err
+		}
+		growths = append(growths, growth)
 	}
 	slices.Sort(ratios)
+	slices.Sort(growths)
 	slices.Sort(ours)
 	slices.Sort(bare)
 	middle := commandRounds / 2
 	ok := ratios[middle] <= commandTarget
 	fmt.Printf("\na chain of %d commands: %.0f µs each, %.0f µs from a bare loop; %.2f times as long, at most %.1f: %s\n",
 		commandSteps, float64(ours[middle].Microseconds())/commandSteps, float64(bare[middle].Microseconds())/commandSteps, ratios[middle], commandTarget, met(ok))
+	fmt.Printf("its last %d commands to its first: %.2f times as long, at most %.1f: %s\n",
+		commandSteps/4, growths[middle], commandGrowth, met(growths[middle] <= commandGrowth))
 	return nil
+}
+
+// commandsGrew compares the last quarter of a chain with the first, by what its
+// transcript says: looking on while it runs would cost time.
+func commandsGrew(transcript string) (float64, error) {
+	f, err := os.Open(transcript)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	var began []time.Time
+	for events := json.NewDecoder(f); ; {
+		var e struct {
+			Type      string    `json:"type"`
+			Timestamp time.Time `json:"timestamp"`
+		}
+		if err := events.Decode(&e); err == io.EOF {
+			break
+		} else if err != nil {
+			return 0, err
+		}
+		if e.Type == "step.started" {
+			began = append(began, e.Timestamp)
+		}
+	}
+	const quarter = commandSteps / 4
+	if len(began) != commandSteps+1 { // the last one is the end
+		return 0, fmt.Errorf("%d steps began, not %d", len(began), commandSteps+1)
+	}
+	return ratio(began[commandSteps].Sub(began[commandSteps-quarter]), began[quarter].Sub(began[0])), nil
 }
 
 func commandChain(n int) string {
