@@ -45,7 +45,10 @@ func Commands(p *ir.Program) []string {
 	}
 	for i := range p.Children {
 		for _, id := range Commands(&p.Children[i]) {
-			out = append(out, p.Children[i].Name+"."+id)
+			// A file that is called in several ways is several children.
+			if name := p.Children[i].Name + "." + id; !slices.Contains(out, name) {
+				out = append(out, name)
+			}
 		}
 	}
 	return out

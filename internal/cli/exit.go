@@ -98,9 +98,11 @@ func unreadableFile(e *source.RefError) *failure {
 	return end
 }
 
-// sentence ends a message with a full stop, unless it ends with a mark already.
+// sentence ends a message with a full stop, unless it ends with a mark already
+// or with a list.
 func sentence(s string) string {
-	if s == "" || strings.ContainsAny(s[len(s)-1:], ".?!:") {
+	last := s[strings.LastIndexByte(s, '\n')+1:]
+	if s == "" || strings.ContainsAny(s[len(s)-1:], ".?!:") || strings.HasPrefix(last, "  ") {
 		return s
 	}
 	return s + "."
