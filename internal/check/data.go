@@ -31,6 +31,9 @@ func (c *checker) data() {
 	c.steps(func(b ir.BlockID, s *ir.Step) {
 		for i := range s.Reads {
 			r := &s.Reads[i]
+			if r.Optional {
+				continue
+			}
 			if up := c.flow.inside[b]; up.step != nil && slices.Contains(up.step.Reads, *r) {
 				continue // handed down by the step around it, and checked there
 			}

@@ -391,7 +391,7 @@ func runSentence(entry journal.Entry, outcome, why string) string {
 	text := fmt.Sprintf("run %s of %s %s", short(entry.ID), entry.Name, map[string]string{
 		plan.OutcomeFailed: "failed", plan.OutcomeRejected: "was rejected", plan.OutcomeCancelled: "was cancelled",
 	}[outcome])
-	if why != "" {
+	if why = strings.TrimSpace(why); why != "" { // what commands say ends with a new line
 		text += ": " + why
 	}
 	return text

@@ -62,6 +62,8 @@ type Step struct {
 type Ref struct {
 	Path string      `json:"path"`
 	Span source.Span `json:"span,omitzero"`
+	// Optional: nobody minds when it is missing.
+	Optional bool `json:"optional,omitempty"`
 }
 
 // Write puts the step's result, or one part of it, into a variable.

@@ -22,7 +22,11 @@ var (
 func (l *lowering) steps(s *state, at *place) []ir.Step {
 	main := l.step(s, at)
 	if s.kind == kindTerminal {
-		return append(l.endHooks(s.name.Value, l.hooksOf(s), s.name.Span), main)
+		var failing *failure
+		if end := main.Action.(ir.End); end.Failed {
+			failing = &failure{State: s.name.Value, Message: end.Message, filled: end.MessageExpr}
+		}
+		return append(l.endHooks(s.name.Value, l.hooksOf(s), failing, s.name.Span), main)
 	}
 	main.Next = l.edges(s, at)
 	out := []ir.Step{main}
@@ -31,7 +35,8 @@ func (l *lowering) steps(s *state, at *place) []ir.Step {
 		if e := l.value(expr.AWFTemplate, s.inline.message); e != nil {
 			end.MessageExpr = e
 		}
-		out = append(out, l.endHooks(inlineName(s), l.doc.hooks[workflowError], s.inline.at)...)
+		failing := &failure{State: s.name.Value, Message: s.inline.message.Value, filled: end.MessageExpr}
+		out = append(out, l.endHooks(inlineName(s), l.doc.hooks[workflowError], failing, s.inline.at)...)
 		out = append(out, ir.Step{ID: inlineName(s), Type: kindTerminal, Implied: true, Action: end, Span: s.inline.at})
 	}
 	if len(s.post) > 0 {
@@ -214,6 +219,15 @@ type hookSettings struct {
 	Again bool `json:"again,omitempty"`
 	// Files are paths, as templates, that must be there.
 	Files []string `json:"files,omitempty"`
+	// Failure is the error that the hooks see when no step before has failed.
+	Failure *failure `json:"failure,omitempty"`
+}
+
+// failure is that of a run that a state ends as failed.
+type failure struct {
+	State   string `json:"state"`
+	Message string `json:"message"` // a template
+	filled  *expr.Expr
 }
 
 type hookSetting struct {
@@ -240,6 +254,9 @@ func (l *lowering) hookStep(id string, hooks []hook, set hookSettings, at source
 	}
 	if len(set.Files) > 0 {
 		t.Settings.Put("files", set.Files, at)
+	}
+	if set.Failure != nil {
+		t.Settings.Put("failure", set.Failure, at)
 	}
 	if l.exports() != nil {
 		t.Settings.Put("export", l.exports(), at)
@@ -293,11 +310,19 @@ func (l *lowering) hooksOf(s *state) []hook {
 }
 
 // endHooks runs the workflow's hooks before a step that ends it.
-func (l *lowering) endHooks(end string, hooks []hook, at source.Span) []ir.Step {
+func (l *lowering) endHooks(end string, hooks []hook, failing *failure, at source.Span) []ir.Step {
 	if len(hooks) == 0 {
 		return nil
 	}
-	pre := l.hookStep(end+before, hooks, hookSettings{Again: true}, at)
+	pre := l.hookStep(end+before, hooks, hookSettings{Again: true, Failure: failing}, at)
+	if failing != nil && failing.filled != nil {
+		for _, r := range l.refs(nil, failing.filled) {
+			if !slices.ContainsFunc(pre.Reads, func(had ir.Ref) bool { return had.Path == r.Path }) {
+				r.Optional = true // the step that ends the run tells what is wrong with its message
+				pre.Reads = append(pre.Reads, r)
+			}
+		}
+	}
 	pre.Next = []ir.Edge{{On: always, To: ir.Target{Step: end}, Sequential: true}}
 	return []ir.Step{pre}
 }

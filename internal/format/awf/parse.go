@@ -160,7 +160,7 @@ func (p *parser) parse() *document {
 	r := p.read(node, "workflow")
 	d := p.doc
 	d.name, d.version, d.description = r.String("name"), r.String("version"), r.String("description")
-	for _, key := range []string{"author", "tags"} {
+	for _, key := range []string{"version", "author", "tags"} {
 		if n := r.Node(key); n != nil {
 			d.meta = append(d.meta, ir.Meta{Name: key, Value: n.JSON(), Span: n.Span})
 		}

@@ -25,10 +25,20 @@ type HookSettings struct {
 	// Again ends the step as the one before it ended: a failure goes on.
 	Again bool `json:"again,omitempty"`
 	// Files must be there.
-	Files  []string `json:"files,omitempty"`
+	Files []string `json:"files,omitempty"`
+	// Failure is the error that the hooks see when the step before has not
+	// failed: the run is about to end as failed all the same.
+	Failure *Failure `json:"failure,omitempty"`
+
 	Export []string `json:"export,omitempty"`
 	// Doubts is that of Settings.
 	Doubts []string `json:"doubts,omitempty"`
+}
+
+// Failure is that of a run which a state ends as failed.
+type Failure struct {
+	State   string `json:"state"`
+	Message string `json:"message"` // a template
 }
 
 // HookSetting is one hook: a line to tell, or a command.
@@ -70,6 +80,9 @@ func (Hook) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound { return bou
 // Recovery is to ask a person, unless no command can have begun.
 func (Hook) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery { return recovery(history) }
 
+// classEnded is the class of a run's failure that its author has decided on.
+const classEnded = "ENDED"
+
 // Run does all hooks, one after the other.
 func (Hook) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	set, err := step.Decode[HookSettings](job.Task)
@@ -81,6 +94,13 @@ func (Hook) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		if err := there(job, template, values); err != nil {
 			return step.Result{}, err
 		}
+	}
+	if last, ok := values["last"].(map[string]any); ok && set.Failure != nil && last["outcome"] != string(ir.Failed) {
+		message, err := job.Fill(set.Failure.Message, values)
+		if err != nil {
+			message = set.Failure.Message // the step that ends the run says what is wrong with it
+		}
+		values["last"] = map[string]any{"outcome": string(ir.Failed), "step": set.Failure.State, "error": message, "class": classEnded}
 	}
 	r := runner{job: job, values: values, export: set.Export, doubts: set.Doubts}
 	defer r.close()
