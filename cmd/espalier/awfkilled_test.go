@@ -243,3 +243,45 @@ func TestAWFKilledBeforeTheEnd(t *testing.T) {
 		})
 	}
 }
+
+// Requests have AWF's words, and take the way that they take there: a status is
+// something to decide by, and some are tried again after.
+func TestAWFRequests(t *testing.T) {
+	var mu sync.Mutex
+	busy := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/lost":
+			w.WriteHeader(http.StatusNotFound)
+		case "/busy":
+			if busy++; busy < 3 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}
+		fmt.Fprintf(w, `{"path":%q}`, r.URL.Path)
+	}))
+	defer server.Close()
+	p := newAWF(t, strings.ReplaceAll(`  initial: look
+  look:
+    type: operation
+    operation: http.request
+    inputs: {url: "URL/lost", method: GET, timeout: 5}
+    transitions: [{when: states.look.Response.status_code == 404, goto: each}, {goto: broken}]
+  each: {type: for_each, items: [busy], body: [send], on_complete: tell, on_failure: broken}
+  send:
+    type: operation
+    operation: http.request
+    inputs: {url: "URL/{{.loop.Item}}", method: POST, body: text, timeout: 5s, retryable_status_codes: [503]}
+    retry: {max_attempts: 3, initial_delay: 1ms}
+  tell: {type: step, command: 'echo {{.states.look.Response.status_code}} {{escape .states.send.Response.body}}', on_success: done}
+  done: {type: terminal}
+  broken: {type: terminal, status: failure}
+`, "URL", server.URL))
+	p.file("espalier.yaml", "allow: {hosts: ['"+server.Listener.Addr().String()+"']}\n", 0o600)
+	if said := p.exits(0, "run", "flow"); !strings.Contains(said, "\n"+`404 {"path":"/busy"}`+"\n") || busy != 3 {
+		t.Errorf("%d requests while it was busy\n%s", busy, said)
+	}
+}

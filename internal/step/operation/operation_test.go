@@ -44,3 +44,28 @@ func TestRuns(t *testing.T) {
 	}
 	steptest.Runs(t, operation.Kind{}, plays...)
 }
+
+// What a server answers is a result, whatever its status, unless that is one to
+// try again after.
+func TestAnswers(t *testing.T) {
+	const bad = `{"status":404,"headers":{"A":"b"},"body":"none"}`
+	schema := json.RawMessage(`{"type":"object","properties":{"url":{"type":"string"},"timeout_seconds":{"const":2}},"required":["url","timeout_seconds"],"additionalProperties":false}`)
+	answer := func(text string, no bool) map[string]steptest.Tool {
+		return map[string]steptest.Tool{"http.request": {Spec: tool.Spec{Schema: schema}, Answer: text, No: no}}
+	}
+	request := func(timeout any, codes ...any) steptest.Settings {
+		return steptest.Settings{"operation": "http.request", "inputs": map[string]any{"url": "x", "timeout": timeout, "retryable_status_codes": codes}}
+	}
+	found := `{"Output":"body=none\nbody_truncated=false\nheaders={\"A\":\"b\"}\nstatus_code=404","Stderr":"","ExitCode":0,"Status":"completed","Response":{"status_code":404,"body":"none","headers":{"A":"b"},"body_truncated":false}}`
+	steptest.Runs(t, operation.Kind{},
+		steptest.Play{Name: "any status", Settings: request(2), Tools: answer(bad, true), Value: found},
+		steptest.Play{Name: "another status", Settings: request("1500ms", 503, "429"), Tools: answer(bad, true), Value: found},
+		steptest.Play{Name: "one to try again after", Settings: request("2", 503, 404), Tools: answer(bad, true), Class: step.ClassTool},
+		steptest.Play{Name: "the same as a text", Settings: request("2s", "404"), Tools: answer(bad, true), Class: step.ClassTool},
+		steptest.Play{
+			Name: "JSON", Settings: request(2), Tools: answer(`{"status":200,"body":"","json":{"n":7}}`, false),
+			Value: `{"Output":"body={\"n\":7}\nbody_truncated=false\nheaders={}\nstatus_code=200","Stderr":"","ExitCode":0,"Status":"completed","Response":{"status_code":200,"body":"{\"n\":7}","headers":{},"body_truncated":false}}`,
+		},
+		steptest.Play{Name: "no time at all", Settings: request("soon"), Tools: answer(bad, true), Class: step.ClassInput},
+	)
+}

@@ -29,7 +29,12 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
-	return job.OneCall(ctx, set.Operation, tool.Wants{}, func() (json.RawMessage, error) { return inputs(job, set.Inputs) }, result)
+	return job.OneCall(ctx, set.Operation, tool.Wants{}, func() (json.RawMessage, error) { return inputs(job, set) }, func(use journal.ToolUse) (step.Result, error) {
+		if set.Operation == httpRequest {
+			use = answered(use, set)
+		}
+		return result(use)
+	})
 }
 
 // state is what the step leaves behind.
@@ -83,17 +88,22 @@ func plain(raw json.RawMessage) string {
 }
 
 // inputs fills in the texts of the inputs, however deep.
-func inputs(job *step.Job, raw json.RawMessage) (json.RawMessage, error) {
-	if len(raw) == 0 {
+func inputs(job *step.Job, set Settings) (json.RawMessage, error) {
+	if len(set.Inputs) == 0 {
 		return json.RawMessage("{}"), nil
 	}
 	var tree any
-	if err := json.Unmarshal(raw, &tree); err != nil {
+	if err := json.Unmarshal(set.Inputs, &tree); err != nil {
 		return nil, step.Errorf(step.ClassInput, "the inputs of step %q: %v", job.Step.ID, err)
 	}
 	filled, err := fill(job, job.Values(), tree)
 	if err != nil {
 		return nil, err
+	}
+	if object, ok := filled.(map[string]any); ok && set.Operation == httpRequest {
+		if err := requested(object); err != nil {
+			return nil, err
+		}
 	}
 	return step.JSON(filled), nil
 }

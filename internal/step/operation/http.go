@@ -1,0 +1,93 @@
+package operation
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// httpRequest is an operation with words of its own: workflows say "timeout" and
+// "retryable_status_codes" to it, and read "status_code". Every answer of a
+// server is a result, unless its status is one to try again after.
+const httpRequest = "http.request"
+
+const (
+	timeoutInput = "timeout"
+	retryInput   = "retryable_status_codes"
+)
+
+// requested turns the inputs of a request into those of the tool.
+func requested(in map[string]any) error {
+	delete(in, retryInput)
+	limit, ok := in[timeoutInput]
+	if !ok {
+		return nil
+	}
+	delete(in, timeoutInput)
+	text := strings.TrimSpace(fmt.Sprint(limit))
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		var d time.Duration
+		d, err = time.ParseDuration(text)
+		seconds = d.Seconds()
+	}
+	if err != nil || seconds < 0 {
+		return step.Errorf(step.ClassInput, "the timeout of a request is %q, not seconds or a duration", text)
+	}
+	if seconds > 0 { // 0 is none of its own
+		in["timeout_seconds"] = int(math.Ceil(seconds))
+	}
+	return nil
+}
+
+// response is what a workflow reads of a server's answer.
+type response struct {
+	Status    int               `json:"status_code"`
+	Body      string            `json:"body"`
+	Headers   map[string]string `json:"headers"`
+	Truncated bool              `json:"body_truncated"` // what is too long is a failure instead
+}
+
+// answered is the use of the tool as the workflow sees it.
+func answered(use journal.ToolUse, set Settings) journal.ToolUse {
+	var answer tool.Answer
+	if use.Class != "" || json.Unmarshal(use.Output, &answer) != nil || answer.Status == 0 {
+		return use // nobody answered, or a script did in its own words
+	}
+	out := response{Status: answer.Status, Body: answer.Body, Headers: answer.Headers}
+	if out.Body == "" {
+		out.Body = string(answer.JSON)
+	}
+	if out.Headers == nil {
+		out.Headers = map[string]string{}
+	}
+	use.Output, use.Error = step.JSON(out), ""
+	if slices.Contains(retried(set), answer.Status) {
+		use.Error = fmt.Sprintf("the server answered with status %d", answer.Status)
+	}
+	return use
+}
+
+// retried are the statuses after which a request is tried again.
+func retried(set Settings) []int {
+	var in map[string]json.RawMessage
+	var codes []any
+	if json.Unmarshal(set.Inputs, &in) != nil || json.Unmarshal(in[retryInput], &codes) != nil {
+		return nil
+	}
+	var out []int
+	for _, code := range codes {
+		if n, err := strconv.Atoi(fmt.Sprint(code)); err == nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
