@@ -194,7 +194,7 @@ func TestAWFKilled(t *testing.T) {
 			p.kill(p.begin(c.held))
 			p.trace(c.before...)
 			// Nobody knows whether it was done: that is not for us to decide.
-			if said := p.exits(4, "resume", awfRun); !strings.Contains(said, "--decide") {
+			if said := p.exits(4, "resume", awfRun); !strings.Contains(said, "--decide") || !strings.Contains(said, "--from current") {
 				t.Error(said)
 			}
 			p.trace(c.before...)

@@ -421,6 +421,7 @@ func waitingHelp(entry journal.Entry, s *plan.State) string {
 		return "To go on: espalier resume " + id
 	}
 	var lines []string
+	doubts := false
 	for _, f := range s.OpenGates() {
 		switch f.Gate.Kind {
 		case plan.GatePerson, plan.GateCall:
@@ -429,7 +430,11 @@ func waitingHelp(entry journal.Entry, s *plan.State) string {
 			lines = append(lines, fmt.Sprintf("To send the event: espalier signal %s %s", id, f.Gate.Event))
 		case plan.GateDoubt:
 			lines = append(lines, fmt.Sprintf("Nobody knows whether %s was done. To decide: espalier resume %s --decide %s=rerun|skip|fail|result=JSON", f.Place().Key(), id, f.Place().Key()))
+			doubts = true
 		}
+	}
+	if doubts {
+		lines = append(lines, fmt.Sprintf("To do again whatever is in doubt: espalier resume %s --from %s", id, fromCurrent))
 	}
 	return strings.Join(lines, "\n")
 }
