@@ -26,7 +26,7 @@ func (r *run) beginEarly(p *pending) bool {
 	}
 	for i := range p.events {
 		x, ok := p.events[i].Fact.(journal.TaskStarted)
-		if !ok {
+		if !ok || x.Rerun > 0 { // who does it again has noted it before, and would not wait for anything
 			continue
 		}
 		f := r.state.Frames[x.Frame]

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -91,6 +92,31 @@ func TestNothingIsDoneBeforeItIsNoted(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What is done again has noted it in its first life and notes nothing more: it
+// does not begin before it is durable that it is done again.
+func TestWhatIsDoneAgainDoesNotBeginEarly(t *testing.T) {
+	for n := 1; ; n++ {
+		kind := newKind()
+		disk := memory.New()
+		store := &stopping{Store: disk, left: n}
+		e := open(t, store, asCareful(kind), "one")
+		if e.Start(t.Context(), id, &engine.Definition{Program: program([]ir.Step{task("a"), task("b")})}, json.RawMessage("{}"), nil, journal.Actor{}) == nil {
+			finish(t, e)
+		}
+		stop(e)
+		if store.left > 0 {
+			return // it was not reached any more
+		}
+		before := maps.Clone(kind.done)
+		e = open(t, &stopping{Store: disk, left: 1}, asCareful(kind), "two")
+		finish(t, e)
+		stop(e)
+		if !maps.Equal(kind.done, before) {
+			t.Errorf("append %d: %v were done, then %v, of which nobody knows", n, before, kind.done)
+		}
 	}
 }
 
