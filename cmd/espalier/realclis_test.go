@@ -3,10 +3,8 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,10 +14,8 @@ import (
 	"github.com/espalier-run/espalier/internal/npmtest"
 )
 
-// The programs themselves, at versions that are known to work, and a server of
-// models that we did not write. They are hundreds of megabytes, so "make
-// test-clis" runs these tests, and "make test" does not.
-const modelServer = "@copilotkit/aimock@1.43.0"
+// The programs themselves, at versions that are known to work. They are hundreds
+// of megabytes, so "make test-clis" runs these tests, and "make test" does not.
 
 // realCLI is a program, and how it is led to the server.
 type realCLI struct {
@@ -143,29 +139,7 @@ func ownHome(t *testing.T) string {
 }
 
 func serveModels(t *testing.T, fixtures string) string {
-	server := exec.Command("node", filepath.Join("testdata", "clis", "serve.cjs"), npmtest.Install(t, modelServer), fixtures)
-	server.Stderr = os.Stderr
-	in, err := server.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close() // which ends it
-		_, _ = io.Copy(io.Discard, out)
-		_ = server.Wait()
-	})
-	url, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(url)
+	return npmtest.Serve(t, filepath.Join("testdata", "clis", "serve.cjs"), npmtest.ModelServer, fixtures)
 }
 
 // Each program does a step with a tool of its own, on record as its account.

@@ -1,11 +1,7 @@
 package builtin
 
 import (
-	"bufio"
-	"io"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,40 +11,10 @@ import (
 	"github.com/espalier-run/espalier/internal/provider/providertest"
 )
 
-// A server of models that we did not write, at a version that is known to work.
-const aimock = "@copilotkit/aimock@1.43.0"
-
-func startAimock(t *testing.T) string {
-	t.Helper()
-	server := exec.Command("node", filepath.Join("testdata", "aimock", "serve.cjs"), npmtest.Install(t, aimock))
-	server.Stderr = t.Output()
-	in, err := server.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close() // which ends it
-		_, _ = io.Copy(io.Discard, out)
-		_ = server.Wait()
-	})
-	url, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(url)
-}
-
 // Every provider against a server that we did not write: streaming, tools, the
 // form of replies, and statuses that are errors.
 func TestAgainstAimock(t *testing.T) {
-	base := startAimock(t)
+	base := npmtest.Serve(t, filepath.Join("testdata", "aimock", "serve.cjs"), npmtest.ModelServer)
 	ask := func(text string) provider.Request {
 		r := providertest.AskText()
 		r.Messages[0].Blocks[0].Text, r.For.Step = text, text

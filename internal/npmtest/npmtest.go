@@ -1,8 +1,10 @@
 package npmtest
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -60,4 +62,38 @@ func Program(t testing.TB, pkg, name string) string {
 		t.Fatal(fmt.Errorf("%s has no program %s: %w", pkg, name, err))
 	}
 	return path
+}
+
+// ModelServer is a server of models that we did not write, at a version that is
+// known to work.
+const ModelServer = "@copilotkit/aimock@1.43.0"
+
+// Serve runs a script in Node.js with the folder of a package, and more, and
+// returns the first line that it prints: its address. It ends with the test, by
+// the end of its input.
+func Serve(t testing.TB, script, pkg string, more ...string) string {
+	t.Helper()
+	server := exec.Command("node", append([]string{script, Install(t, pkg)}, more...)...)
+	server.Stderr = t.Output()
+	in, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		_, _ = io.Copy(io.Discard, out)
+		_ = server.Wait() // how it ends is its own business
+	})
+	url, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(url)
 }
