@@ -52,7 +52,9 @@ func realCLIs() []realCLI {
 			own: "CODEX_HOME", // which must not be among the temporary files
 			files: func(url string) map[string]string {
 				return map[string]string{"config.toml": fmt.Sprintf(
-					"model_provider = \"mock\"\n[model_providers.mock]\nname = \"mock\"\nbase_url = %q\nenv_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"\n", url+"/v1")}
+					"model_provider = \"mock\"\n[model_providers.mock]\nname = \"mock\"\nbase_url = %q\nenv_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"\n"+
+						// Otherwise it leaves folders such as .git among the temporary files of everybody.
+						"[sandbox_workspace_write]\nexclude_slash_tmp = true\nexclude_tmpdir_env_var = true\n", url+"/v1")}
 			},
 		},
 		{
