@@ -17,7 +17,7 @@ func (a *app) auditCommand() *cobra.Command {
 		Long: `Print the audit log of a run for people; with --json, the records as they are,
 one in a line. Each record carries the hash of the one before. The log is made
 from the journal: one that was deleted is written again.`,
-		Args:              takes(1, 1, "one run"),
+		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.withRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
@@ -38,7 +38,7 @@ ids and events that must be there, the agreement with the journal and with the
 transcript, and the definition that the run has pinned. The first record that
 does not hold is named. Nothing is changed. The exit code is 1 when there is a
 fault.`,
-		Args:              takes(1, 1, "one run"),
+		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.withRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {

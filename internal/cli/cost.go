@@ -48,7 +48,7 @@ all paths, with every retry, fallback and repetition; for each step and each
 agent; and how that compares with the declared budgets. Prompt tokens are
 estimates, everything else is a bound. Money is what the models cost that would
 answer: as the workflow names them, --model or the configuration.`,
-		Args:              takes(1, 1, "one workflow"),
+		Args:              takesWorkflow(1, "one workflow"),
 		ValidArgsFunction: a.completeWorkflow,
 		RunE: func(_ *cobra.Command, args []string) error {
 			an, err := a.usable(args[0])

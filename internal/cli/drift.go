@@ -19,7 +19,7 @@ func (a *app) driftCommand() *cobra.Command {
 		Long: `Compare what a workflow says in several places (its prose, its diagram, its code
 and its rules) and say where they disagree. The exit code is 1 when they do.
 --fix-topology writes the diagram anew, from the code and the rules.`,
-		Args:              takes(1, 1, "one workflow"),
+		Args:              takesWorkflow(1, "one workflow"),
 		ValidArgsFunction: a.completeWorkflow,
 		RunE: func(_ *cobra.Command, args []string) error {
 			an, err := a.usable(args[0])

@@ -89,7 +89,7 @@ func unreadableFile(e *source.RefError) *failure {
 	case len(e.Near) > 0:
 		end.help = fmt.Sprintf("Did you mean %q?", e.Near[0])
 	case e.Problem == source.RefMissing:
-		end.help = `"espalier list" shows the workflows that there are.`
+		end.help = listsWorkflows
 	case e.Problem == source.RefNotFile:
 		end.help = "Name a file."
 	case e.Problem == source.RefUnread:
@@ -146,6 +146,29 @@ func takes(least, most int, what string) cobra.PositionalArgs {
 			return usage(help, "%s takes %s, and %q is too much", name, what, args[most])
 		}
 		return nil
+	}
+}
+
+const listsWorkflows = `"espalier list" shows the workflows that there are.`
+
+// takesRun and takesWorkflow check the number of arguments, the first of which
+// is a run or a workflow, and say where those are listed.
+func takesRun(least, most int, what string) cobra.PositionalArgs {
+	return listedBy(`"espalier runs" lists the runs.`, least, takes(least, most, what))
+}
+
+func takesWorkflow(most int, what string) cobra.PositionalArgs {
+	return listedBy(listsWorkflows, 1, takes(1, most, what))
+}
+
+func listedBy(hint string, least int, check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		err := check(cmd, args)
+		var wrong *failure
+		if len(args) < least && errors.As(err, &wrong) {
+			wrong.help += "\n" + hint
+		}
+		return err
 	}
 }
 

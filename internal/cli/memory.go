@@ -57,7 +57,7 @@ the project's .espalier folder; simulated runs leave none.`,
 	cmd.AddCommand(&cobra.Command{
 		Use:               "rm WORKFLOW [AGENT]",
 		Short:             "Remove the notebooks of a workflow, or of one of its agents",
-		Args:              takes(1, 2, "a workflow, and an agent"),
+		Args:              takesWorkflow(2, "a workflow, and an agent"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
 			root, err := a.projectRoot()

@@ -45,7 +45,7 @@ since is told.
 before: what earlier steps wrote is kept, the rest is done again. "current" is
 the step that it stands at or failed at, "previous" the one before that. A run
 that is over stays as it is; another one begins at that step with its values.`,
-		Args:              takes(1, 1, "one run"),
+		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			says, err := resumeInputs(raise, decide)
@@ -353,7 +353,7 @@ The decision is about exactly what the gate shows; "espalier status RUN" prints
 that, with its digest. With --digest it is refused if that has changed since. It
 is recorded with the user of this machine; --as adds whom they claim to be.`,
 		Example:           "  espalier " + verb + " 5ff07bf3\n  espalier " + verb + ` 5ff07bf3 sign_off --note "read with the team"`,
-		Args:              takes(1, 2, "a run, and a step when several wait"),
+		Args:              takesRun(1, 2, "a run, and a step when several wait"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
@@ -485,7 +485,7 @@ func (a *app) signalCommand() *cobra.Command {
 carry it on. "espalier status RUN" shows which event that is. What the event
 carries becomes the result of the step.`,
 		Example:           `  espalier signal 5ff07bf3 papers_received --data '{"pages": 12}'`,
-		Args:              takes(2, 2, "a run and an event"),
+		Args:              takesRun(2, 2, "a run and an event"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if data != "" && !json.Valid([]byte(data)) {
@@ -507,7 +507,7 @@ func (a *app) interveneCommand(verb, about, more string, in func() plan.Input) *
 		Use:               verb + " RUN",
 		Short:             about,
 		Long:              about + ". " + more,
-		Args:              takes(1, 1, "one run"),
+		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var left journal.Entry
@@ -551,7 +551,7 @@ func (a *app) editCommand() *cobra.Command {
 		Long: `Change variables of a run between its steps. VALUE is JSON, or else text. The
 workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 		Example:           `  espalier edit 3f2a state.draft="Dear Ms Brown, …"`,
-		Args:              takes(2, 100, "a run and what to change"),
+		Args:              takesRun(2, 100, "a run and what to change"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var edits []plan.Edit

@@ -59,7 +59,7 @@ wherever they appear.`,
   espalier run flow.md --simulate --input question="What do roses cost?"
   espalier run flow.md --simulate --input orders=@orders.json
   espalier run flow.md --script replies.script.yaml --input-file in.json`,
-		Args:              takes(1, 1, "one workflow"),
+		Args:              takesWorkflow(1, "one workflow"),
 		ValidArgsFunction: a.completeWorkflow,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			an, err := a.usable(args[0])

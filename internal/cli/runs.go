@@ -135,7 +135,7 @@ func (a *app) removeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "rm RUN…",
 		Short:             "Remove runs that are over, with their records and files",
-		Args:              takes(1, -1, "at least one run"),
+		Args:              takesRun(1, -1, "at least one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.looking()
@@ -196,7 +196,7 @@ func (a *app) statusCommand() *cobra.Command {
 		Long: `Show how a run stands, and what it asks: exactly what a decision is about, with
 its digest. With --step, show what a step was given, what came of it and who
 decided, and the state of the run behind it.`,
-		Args:              takes(1, 1, "one run"),
+		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.lookAt(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
@@ -345,7 +345,7 @@ part of it. Ends with 4 when the run is not over, and with 1 when it did not end
 well and has given nothing.`,
 		Example: `  espalier output 5ff07bf3
   espalier output 5ff07bf3 summary > summary.txt`,
-		Args:              takes(1, 2, "a run, and a key"),
+		Args:              takesRun(1, 2, "a run, and a key"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.lookAt(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
@@ -394,7 +394,7 @@ func (a *app) transcriptCommand() *cobra.Command {
 		Short: "Print the record of a run: every step, message and tool call",
 		Long: `Print the transcript of a run, one JSON object in a line. It is made from the
 journal: a file that was deleted or damaged is written again.`,
-		Args:              takes(1, 1, "one run"),
+		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {

@@ -27,7 +27,7 @@ out, its steps, agents and bundles, and what a run can cost at worst.`,
 		Example: `  espalier show flow.md
   espalier show skills/minutes
   espalier show support-triage --json`,
-		Args:              takes(1, 1, "one workflow"),
+		Args:              takesWorkflow(1, "one workflow"),
 		ValidArgsFunction: a.completeWorkflow,
 		RunE: func(_ *cobra.Command, args []string) error {
 			an, err := a.usable(args[0])
