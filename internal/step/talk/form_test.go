@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/espalier-run/espalier/internal/provider"
 )
 
 const objectN = `{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`
@@ -95,8 +97,14 @@ func TestPlaceholders(t *testing.T) {
 		"firstName":{"type":"string","title":"First name of the customer"},
 		"status":{"type":"string","title":"Open","enum":["...","<status>","done"]},
 		"tags":{"type":"array","items":{"type":"string","description":"One tag"}},
-		"deep":{"type":"object","properties":{"note":{"type":"string","examples":["<note>"]}}}
-	}}`
+		"deep":{"type":"object","properties":{"note":{"type":"string","examples":["<note>"]}}},
+		"state":{"$ref":"#/$defs/the~1state"},
+		"maybe":{"anyOf":[{"$ref":"#/$defs/the~1state"},{"type":"null"}]},
+		"column":{"type":"object","properties":{"name":{"type":"string"},"type":{"type":"string"},"holds":{"type":"string"}}},
+		"pair":{"type":"array","prefixItems":[{"enum":["N/A"]},{"type":"string"}]},
+		"more":{"type":"object","patternProperties":{"^x":{"enum":["tbd"]}},"additionalProperties":{"oneOf":[{"const":"TODO"},{"const":"DONE"}]}},
+		"circle":{"allOf":[{"$ref":"#/properties/circle"}]}
+	},"$defs":{"the/state":{"type":"string","description":"How far it is","enum":["TODO","N/A","..."]}}}`
 	for _, c := range []struct {
 		value         string
 		first, mended bool // it is taken for a placeholder
@@ -127,19 +135,55 @@ func TestPlaceholders(t *testing.T) {
 		{`{"deep":{"note":"<note>"}}`, false, false},
 		{`{"deep":{"note":"{{note}}"}}`, true, true},
 		{`{"other":"<other>"}`, true, true},
+		{`{"state":"TODO"}`, false, false},
+		{`{"state":"..."}`, false, false},
+		{`{"state":"How far it is"}`, true, true},
+		{`{"maybe":"N/A"}`, false, false},
+		{`{"pair":["N/A","b"]}`, false, false},
+		{`{"pair":["a","N/A"]}`, false, true},
+		{`{"more":{"a":"TODO"}}`, false, false},
+		{`{"more":{"x":"tbd"}}`, false, false},
+		{`{"more":{"x":"todo"}}`, false, true},
+		{`{"circle":"todo"}`, false, true},
+		{`{"column":{"name":"email","type":"string"}}`, false, false},
+		{`{"column":{"type":"string"}}`, false, false},
+		{`{"column":{"name":"email","holds":"string"}}`, false, false},
+		{`{"column":{"name":"string","holds":"string"}}`, true, true},
+		{`{"other":"string"}`, false, true},
+		{`{"other":"Kept"}`, false, false},
+		{`{"other":"<div>"}`, false, true},
 		{asked, true, true},
 	} {
-		form := Form{Schema: json.RawMessage(asked)}
-		for _, mended := range []bool{false, true} {
-			if got := form.placeholders(json.RawMessage(c.value), mended); (len(got) > 0) != map[bool]bool{false: c.first, true: c.mended}[mended] {
-				t.Errorf("%s, mended %t: %q", c.value, mended, got)
-			}
+		r := reads(t, Form{Schema: json.RawMessage(asked)})
+		if got := r.placeholders(json.RawMessage(c.value), nil); (len(got) > 0) != c.first {
+			t.Errorf("%s: %q", c.value, got)
+		}
+		if got := r.placeholders(json.RawMessage(c.value), said("It is open.")); (len(got) > 0) != c.mended {
+			t.Errorf("%s, mended: %q", c.value, got)
 		}
 	}
-	if got := (Form{}).placeholders(json.RawMessage(`"..."`), false); got != nil {
+	if got := reads(t, Form{}).placeholders(json.RawMessage(`"..."`), nil); got != nil {
 		t.Errorf("a text that may be anything: %q", got)
 	}
-	if got := (Form{Parts: []string{"a"}}).placeholders(json.RawMessage(`{"a":"<a>"}`), false); len(got) != 1 {
+	if got := reads(t, Form{Parts: []string{"a"}}).placeholders(json.RawMessage(`{"a":"<a>"}`), nil); len(got) != 1 {
 		t.Errorf("parts: %q", got)
 	}
+	// What stood in a reply is not one because something else in it had to be mended.
+	parts := reads(t, Form{Parts: []string{"a", "b"}})
+	if got := parts.placeholders(json.RawMessage(`{"a":"<div>","b":"TBD"}`), said(`{"a": "<div>"}`)); len(got) != 1 || !strings.Contains(got[0], "TBD") {
+		t.Errorf("what was there before: %q", got)
+	}
+}
+
+func reads(t *testing.T, f Form) *reader {
+	t.Helper()
+	r, err := newReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func said(text string) *provider.Reply {
+	return &provider.Reply{Blocks: []provider.Block{{Type: provider.Text, Text: text}}}
 }

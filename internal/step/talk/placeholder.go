@@ -10,6 +10,9 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/schema"
 )
 
 // A model sometimes fills in something that fits the form and means nothing.
@@ -28,92 +31,153 @@ var (
 	})
 	// emptyWord are texts that stand for a text.
 	emptyWord = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^\s*(<[^<>]*>|\{\{[^{}]*\}\}|\[(insert|your|todo|placeholder)[^\[\]]*\]|todo|tbd|placeholder|lorem ipsum.*|string|n/?a)\s*$`)
+		return regexp.MustCompile(`(?i)^\s*(<[^<>]*>|\{\{[^{}]*\}\}|\[(insert|your|todo|placeholder)[^\[\]]*\]|todo|tbd|placeholder|lorem ipsum.*|n/?a)\s*$`)
 	})
 )
 
 // placeholders names the texts of a value that stand for an answer instead of
-// being one. What the schema itself allows by name is none.
-func (f Form) placeholders(value json.RawMessage, mended bool) []string {
-	if !f.strict() || f.Plain {
+// being one. What the schema itself allows by name is none. before is the first
+// reply, which had to be mended; nil when this is it.
+func (r *reader) placeholders(value json.RawMessage, before *provider.Reply) []string {
+	if !r.form.strict() || r.form.Plain {
 		return nil
 	}
-	var all, schema any
+	var all any
 	if json.Unmarshal(value, &all) != nil {
 		return nil
 	}
-	if len(f.Schema) > 0 && json.Unmarshal(f.Schema, &schema) != nil {
-		return nil // which has been told
+	s := search{mended: before != nil}
+	if s.mended {
+		s.before = before.Text()
 	}
-	if object, ok := all.(map[string]any); ok && len(object) > 0 && reflect.DeepEqual(all, schema) {
-		return []string{"it is the schema itself and not an answer"}
+	var about []*schema.Node
+	if r.schema != nil {
+		about = plain(r.schema.Root())
+		var itself any
+		if object, ok := all.(map[string]any); ok && len(object) > 0 && json.Unmarshal(r.form.Schema, &itself) == nil && reflect.DeepEqual(all, itself) {
+			return []string{"it is the schema itself and not an answer"}
+		}
 	}
-	s := search{mended: mended}
-	s.look("", "", all, schema)
+	s.look("", "", all, about)
+	if len(s.types) == s.texts { // among answers, the name of a type is one, too
+		s.found = append(s.found, s.types...)
+	}
 	return s.found
 }
 
 type search struct {
 	mended bool
+	before string
 	found  []string
+	texts  int
+	types  []string // what is wrong with texts that name their type
 }
 
-// look goes through a value together with the part of the schema that is about
-// it, as far as that is plain to see.
-func (s *search) look(at, key string, value, schema any) {
-	about, _ := schema.(map[string]any)
+// look goes through a value together with everything in the schema that is
+// about it.
+func (s *search) look(at, key string, value any, about []*schema.Node) {
 	switch v := value.(type) {
 	case string:
-		if s.isPlaceholder(key, v, about) {
-			s.found = append(s.found, fmt.Sprintf("%s%q is a placeholder and not an answer", at, v))
+		s.texts++
+		problem := fmt.Sprintf("%s%q is a placeholder and not an answer", at, v)
+		switch {
+		case named(about, v):
+		case s.isPlaceholder(key, v, about):
+			s.found = append(s.found, problem)
+		case s.namesType(key, v, about):
+			s.types = append(s.types, problem)
 		}
 	case []any:
 		for i, one := range v {
-			s.look(fmt.Sprintf("%s%d: ", at, i), key, one, about["items"])
+			var of []*schema.Node
+			for _, n := range about {
+				if i < len(n.PrefixItems) {
+					of = append(of, n.PrefixItems[i])
+				} else {
+					of = append(of, n.Items)
+				}
+			}
+			s.look(fmt.Sprintf("%s%d: ", at, i), key, one, plain(of...))
 		}
 	case map[string]any:
-		properties, _ := about["properties"].(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			s.look(at+name+": ", name, v[name], properties[name])
+			var of []*schema.Node
+			for _, n := range about {
+				of = append(of, property(n, name)...)
+			}
+			s.look(at+name+": ", name, v[name], plain(of...))
 		}
 	}
 }
 
-func (s *search) isPlaceholder(key, text string, about map[string]any) bool {
-	if named(about, text) {
+// property is what a schema says about one property.
+func property(n *schema.Node, name string) []*schema.Node {
+	var out []*schema.Node
+	if one := n.Properties[name]; one != nil {
+		out = append(out, one)
+	}
+	for _, p := range n.PatternProperties {
+		if p.Pattern.MatchString(name) {
+			out = append(out, p.Schema)
+		}
+	}
+	if out == nil {
+		out = append(out, n.AdditionalProperties)
+	}
+	return out
+}
+
+// plain is what schemas say about a value: themselves, and what they refer to
+// or are combined of.
+func plain(all ...*schema.Node) []*schema.Node {
+	var out []*schema.Node
+	for len(all) > 0 {
+		n := all[0]
+		all = all[1:]
+		if n == nil || slices.Contains(out, n) {
+			continue
+		}
+		out = append(out, n)
+		all = slices.Concat(all, []*schema.Node{n.Ref, n.Then, n.Else}, n.AllOf, n.AnyOf, n.OneOf)
+	}
+	return out
+}
+
+func (s *search) isPlaceholder(key, text string, about []*schema.Node) bool {
+	switch {
+	case dots().MatchString(text), namesItself(key, text), echoes(about, text):
+		return true
+	}
+	// What stood in the first reply was not put in to mend it.
+	return s.mended && emptyWord().MatchString(text) && !strings.Contains(s.before, `"`+text+`"`)
+}
+
+// namesType tells whether a text says what it should be instead of being it.
+// Of what is about types, it is the answer.
+func (s *search) namesType(key, text string, about []*schema.Node) bool {
+	const name = "string"
+	if !strings.EqualFold(strings.TrimSpace(text), name) || slices.Contains(words(key), "type") {
 		return false
 	}
-	switch {
-	case dots().MatchString(text), namesItself(key, text):
-		return true
-	case echoes(about, text):
-		return true
-	}
-	return s.mended && emptyWord().MatchString(text)
+	return s.mended || slices.ContainsFunc(about, func(n *schema.Node) bool { return slices.Contains(n.Types, name) })
 }
 
 // named tells whether a schema has the text among the values that it names.
-func named(about map[string]any, text string) bool {
-	if about["const"] == text || about["default"] == text {
-		return true
-	}
-	for _, list := range []string{"enum", "examples"} {
-		if all, ok := about[list].([]any); ok && slices.Contains(all, any(text)) {
-			return true
-		}
-	}
-	return false
+func named(about []*schema.Node, text string) bool {
+	return slices.ContainsFunc(about, func(n *schema.Node) bool {
+		return n.Const != nil && *n.Const == text || n.Default != nil && *n.Default == text ||
+			slices.Contains(n.Enum, any(text)) || slices.Contains(n.Examples, any(text))
+	})
 }
 
 // echoes tells whether a text is what the schema says about it.
-func echoes(about map[string]any, text string) bool {
-	text = strings.TrimSpace(text)
-	for _, key := range []string{"description", "title", "type"} {
-		if said, _ := about[key].(string); said != "" && strings.EqualFold(strings.TrimSpace(said), text) {
-			return key != "title" || strings.Contains(said, " ") // one word may be the answer by chance
-		}
+func echoes(about []*schema.Node, text string) bool {
+	same := func(said string) bool {
+		return said != "" && strings.EqualFold(strings.TrimSpace(said), strings.TrimSpace(text))
 	}
-	return false
+	return slices.ContainsFunc(about, func(n *schema.Node) bool {
+		return same(n.Description) || same(n.Title) && strings.Contains(n.Title, " ") // one word may be the answer by chance
+	})
 }
 
 // namesItself tells whether a text in brackets is about its own key:

@@ -177,6 +177,7 @@ func (c *conversation) hold(ctx context.Context, read *reader) (json.RawMessage,
 		return nil, err
 	}
 	most := step.Turns(c.Agent, c.MaxTurns)
+	var first *provider.Reply // that has to be mended
 	for repairs := 0; ; {
 		reply, err := c.generate(ctx)
 		if err != nil {
@@ -193,7 +194,7 @@ func (c *conversation) hold(ctx context.Context, read *reader) (json.RawMessage,
 		}
 		value, problems := c.judge(reply, read)
 		if len(problems) == 0 {
-			problems = c.Form.placeholders(value, repairs > 0)
+			problems = read.placeholders(value, first)
 		}
 		switch {
 		case len(problems) == 0:
@@ -204,6 +205,9 @@ func (c *conversation) hold(ctx context.Context, read *reader) (json.RawMessage,
 				why += ". What a model thinks counts, too: give the agent more max_tokens, or all of them in espalier.yaml under defaults"
 			}
 			return nil, step.Errorf(step.ClassInvalid, "the reply of %s cannot be used: %s", c.who(), why)
+		}
+		if repairs == 0 {
+			first = reply
 		}
 		repairs++
 		if err := c.say(journal.Prompt{Blocks: c.mend(problems)}); err != nil {
