@@ -81,11 +81,12 @@ func telling(value string) bool {
 		_, missing := os.Stat(value)
 		return missing == nil
 	}
-	if u, err := url.Parse(value); err == nil && u.Host != "" {
+	if u, err := url.Parse(value); err == nil && u.Scheme != "" && u.Host != "" {
 		return u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == ""
 	}
+	const longest = 12 // passwords that machines make of letters have 16
 	rest := strings.TrimLeftFunc(value, unicode.IsUpper)
-	return rest == "" || len(value)-len(rest) <= 1 && strings.TrimLeftFunc(rest, unicode.IsLower) == ""
+	return len(value) <= longest && (rest == "" || len(value)-len(rest) <= 1 && strings.TrimLeftFunc(rest, unicode.IsLower) == "")
 }
 
 // lacksSecret says why a secret that somebody is sent cannot be had; nil when

@@ -94,6 +94,7 @@ func TestTelling(t *testing.T) {
 		"production": true, "DEBUG": true, "Europe": true, "https://api.example": true, "http://localhost:8080/": true, there: true,
 		"hunter2hunter2": false, "sk-ant-abcdefgh": false, "dQwRtYuIoP": false, "two words": false, "eu-west-1": false,
 		"https://hooks.example/T0/B0/x": false, "https://me:pass@api.example": false, "https://api.example/?key=x": false, there + "/not-there": false,
+		"abcdefghijklmnop": false, "ABCDEFGHIJKLMNOP": false, "//x9f3+kQ": false, // the last is base64, and no server
 	} {
 		if got := telling(value); got != want {
 			t.Errorf("%s: %t", value, got)
