@@ -101,10 +101,11 @@ func TestPlaceholders(t *testing.T) {
 		"state":{"$ref":"#/$defs/the~1state"},
 		"maybe":{"anyOf":[{"$ref":"#/$defs/the~1state"},{"type":"null"}]},
 		"column":{"type":"object","properties":{"name":{"type":"string"},"type":{"type":"string"},"holds":{"type":"string"}}},
-		"pair":{"type":"array","prefixItems":[{"enum":["N/A"]},{"type":"string"}]},
+		"pair":{"type":"array","prefixItems":[{"enum":["TBD"]},{"type":"string"}]},
 		"more":{"type":"object","patternProperties":{"^x":{"enum":["tbd"]}},"additionalProperties":{"oneOf":[{"const":"TODO"},{"const":"DONE"}]}},
+		"answer":{"type":"string","description":"yes"},
 		"circle":{"allOf":[{"$ref":"#/properties/circle"}]}
-	},"$defs":{"the/state":{"type":"string","description":"How far it is","enum":["TODO","N/A","..."]}}}`
+	},"$defs":{"the/state":{"type":"string","description":"How far it is","enum":["TODO","..."]}}}`
 	for _, c := range []struct {
 		value         string
 		first, mended bool // it is taken for a placeholder
@@ -112,20 +113,21 @@ func TestPlaceholders(t *testing.T) {
 		{`{"name":"Ada"}`, false, false},
 		{`{"name":"<name>"}`, true, true},
 		{`{"name":"<your name here>"}`, true, true},
-		{`{"name":"{{ name }}"}`, true, true},
-		{`{"name":"${name}"}`, true, true},
+		{`{"name":"{{ name }}"}`, false, true},
+		{`{"API_KEY":"${API_KEY}"}`, false, false},
 		{`{"name":"[Name]"}`, true, true},
 		{`{"firstName":"<first_name>"}`, true, true},
 		{`{"firstName":"<name>"}`, false, true},
 		{`{"name":"..."}`, true, true},
 		{`{"name":"…"}`, true, true},
 		{`{"name":"The customer's full name"}`, true, true},
-		{`{"name":"string"}`, true, true},
+		{`{"name":"string"}`, false, true},
 		{`{"firstName":"First name of the customer"}`, true, true},
 		{`{"tags":["One tag"]}`, true, true},
 		{`{"tags":["a","<tags>"]}`, true, true},
 		{`{"name":"<div>"}`, false, true},
-		{`{"name":"N/A"}`, false, true},
+		{`{"name":"N/A"}`, false, false},
+		{`{"name":"NA"}`, false, false},
 		{`{"name":"todo"}`, false, true},
 		{`{"name":"wait..."}`, false, false},
 		{`{"name":"The name is <b>Ada</b>"}`, false, false},
@@ -133,14 +135,15 @@ func TestPlaceholders(t *testing.T) {
 		{`{"status":"..."}`, false, false},
 		{`{"status":"<status>"}`, false, false},
 		{`{"deep":{"note":"<note>"}}`, false, false},
-		{`{"deep":{"note":"{{note}}"}}`, true, true},
+		{`{"deep":{"note":"{{note}}"}}`, false, true},
 		{`{"other":"<other>"}`, true, true},
 		{`{"state":"TODO"}`, false, false},
 		{`{"state":"..."}`, false, false},
 		{`{"state":"How far it is"}`, true, true},
-		{`{"maybe":"N/A"}`, false, false},
-		{`{"pair":["N/A","b"]}`, false, false},
-		{`{"pair":["a","N/A"]}`, false, true},
+		{`{"maybe":"TODO"}`, false, false},
+		{`{"pair":["TBD","b"]}`, false, false},
+		{`{"pair":["a","TBD"]}`, false, true},
+		{`{"pair":["tbd","b"]}`, false, true},
 		{`{"more":{"a":"TODO"}}`, false, false},
 		{`{"more":{"x":"tbd"}}`, false, false},
 		{`{"more":{"x":"todo"}}`, false, true},
@@ -149,6 +152,9 @@ func TestPlaceholders(t *testing.T) {
 		{`{"column":{"type":"string"}}`, false, false},
 		{`{"column":{"name":"email","holds":"string"}}`, false, false},
 		{`{"column":{"name":"string","holds":"string"}}`, true, true},
+		{`{"fromType":"string","to_type":"string"}`, false, false},
+		{`{"circle":3}`, false, false},
+		{`{"answer":"Yes"}`, false, false},
 		{`{"other":"string"}`, false, true},
 		{`{"other":"Kept"}`, false, false},
 		{`{"other":"<div>"}`, false, true},
@@ -168,10 +174,19 @@ func TestPlaceholders(t *testing.T) {
 	if got := reads(t, Form{Parts: []string{"a"}}).placeholders(json.RawMessage(`{"a":"<a>"}`), nil); len(got) != 1 {
 		t.Errorf("parts: %q", got)
 	}
-	// What stood in a reply is not one because something else in it had to be mended.
+	// What was said before is not one because something else had to be mended.
 	parts := reads(t, Form{Parts: []string{"a", "b"}})
-	if got := parts.placeholders(json.RawMessage(`{"a":"<div>","b":"TBD"}`), said(`{"a": "<div>"}`)); len(got) != 1 || !strings.Contains(got[0], "TBD") {
-		t.Errorf("what was there before: %q", got)
+	for first, want := range map[string]int{
+		`{"a": "<div>"}`:                       1,
+		"Put it into a <div>, which is TBD.":   0,
+		"Put it somewhere, when it is decided": 2,
+	} {
+		if got := parts.placeholders(json.RawMessage(`{"a":"<div>","b":"TBD"}`), said(first)); len(got) != want {
+			t.Errorf("after %s: %q", first, got)
+		}
+	}
+	if got := parts.placeholders(json.RawMessage(`{"a":"string","b":1}`), said("It is a string.")); got != nil {
+		t.Errorf("what was said before: %q", got)
 	}
 }
 

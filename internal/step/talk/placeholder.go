@@ -16,22 +16,25 @@ import (
 )
 
 // A model sometimes fills in something that fits the form and means nothing.
-// That is worse than no answer: later steps would take it for the truth. What
-// counts as a placeholder is a matter of form wherever that is possible, because
-// nearly every word may be an answer: "<div>" is one to a question about HTML,
-// and {"name": "<name>"} never is. Only of a reply that had to be mended, where
-// models are most tempted, some words are not taken either.
+// That is worse than no answer: later steps would take it for the truth. But
+// nearly every word may be an answer, and to refuse one costs a call and, as the
+// model says it again, the step. So what counts is a matter of form: "<div>" is
+// an answer to a question about HTML, {"name": "<name>"} to none. Only where a
+// model was told to mend its reply, and is most tempted, some words that it had
+// not said before are not taken either. What says "not known", such as "N/A", is
+// an answer.
 
 var (
 	// dots stand for something that was left out.
 	dots = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*(\.{3,}|…)\s*$`) })
-	// standIn is a text in the brackets of templates.
+	// standIn is a text in brackets. ${API_KEY} and {{ image }} are not among
+	// them: so are configurations and templates written.
 	standIn = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\s*(?:<([^<>]*)>|\{\{([^{}]*)\}\}|\$\{([^{}]*)\}|\[([^\[\]]*)\])\s*$`)
+		return regexp.MustCompile(`^\s*(?:<([^<>]*)>|\[([^\[\]]*)\])\s*$`)
 	})
 	// emptyWord are texts that stand for a text.
 	emptyWord = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^\s*(<[^<>]*>|\{\{[^{}]*\}\}|\[(insert|your|todo|placeholder)[^\[\]]*\]|todo|tbd|placeholder|lorem ipsum.*|n/?a)\s*$`)
+		return regexp.MustCompile(`(?i)^\s*(<[^<>]*>|\{\{[^{}]*\}\}|\[(insert|your|todo|placeholder)[^\[\]]*\]|todo|tbd|placeholder|lorem ipsum.*)\s*$`)
 	})
 )
 
@@ -59,18 +62,22 @@ func (r *reader) placeholders(value json.RawMessage, before *provider.Reply) []s
 		}
 	}
 	s.look("", "", all, about)
-	if len(s.types) == s.texts { // among answers, the name of a type is one, too
-		s.found = append(s.found, s.types...)
+	if s.types > 0 && s.types == s.texts && (s.types > 1 || s.mended && !s.saidBefore(typeName)) {
+		s.found = append(s.found, fmt.Sprintf("%q is the type of an answer and not an answer", typeName))
 	}
 	return s.found
 }
+
+// typeName as every text of a reply makes it a copy of the schema. One such
+// text may be the answer, and so may each among others.
+const typeName = "string"
 
 type search struct {
 	mended bool
 	before string
 	found  []string
 	texts  int
-	types  []string // what is wrong with texts that name their type
+	types  int // texts that are typeName, and are not about types
 }
 
 // look goes through a value together with everything in the schema that is
@@ -79,13 +86,12 @@ func (s *search) look(at, key string, value any, about []*schema.Node) {
 	switch v := value.(type) {
 	case string:
 		s.texts++
-		problem := fmt.Sprintf("%s%q is a placeholder and not an answer", at, v)
 		switch {
 		case named(about, v):
 		case s.isPlaceholder(key, v, about):
-			s.found = append(s.found, problem)
-		case s.namesType(key, v, about):
-			s.types = append(s.types, problem)
+			s.found = append(s.found, fmt.Sprintf("%s%q is a placeholder and not an answer", at, v))
+		case strings.EqualFold(strings.TrimSpace(v), typeName) && !slices.Contains(words(key), "type"):
+			s.types++
 		}
 	case []any:
 		for i, one := range v {
@@ -148,18 +154,13 @@ func (s *search) isPlaceholder(key, text string, about []*schema.Node) bool {
 	case dots().MatchString(text), namesItself(key, text), echoes(about, text):
 		return true
 	}
-	// What stood in the first reply was not put in to mend it.
-	return s.mended && emptyWord().MatchString(text) && !strings.Contains(s.before, `"`+text+`"`)
+	return s.mended && emptyWord().MatchString(text) && !s.saidBefore(text)
 }
 
-// namesType tells whether a text says what it should be instead of being it.
-// Of what is about types, it is the answer.
-func (s *search) namesType(key, text string, about []*schema.Node) bool {
-	const name = "string"
-	if !strings.EqualFold(strings.TrimSpace(text), name) || slices.Contains(words(key), "type") {
-		return false
-	}
-	return s.mended || slices.ContainsFunc(about, func(n *schema.Node) bool { return slices.Contains(n.Types, name) })
+// saidBefore tells whether a text stood in the first reply, and so was not made
+// up to mend it.
+func (s *search) saidBefore(text string) bool {
+	return strings.Contains(s.before, strings.TrimSpace(text))
 }
 
 // named tells whether a schema has the text among the values that it names.
@@ -173,11 +174,10 @@ func named(about []*schema.Node, text string) bool {
 // echoes tells whether a text is what the schema says about it.
 func echoes(about []*schema.Node, text string) bool {
 	same := func(said string) bool {
-		return said != "" && strings.EqualFold(strings.TrimSpace(said), strings.TrimSpace(text))
+		said = strings.TrimSpace(said)
+		return strings.Contains(said, " ") && strings.EqualFold(said, strings.TrimSpace(text)) // one word may be the answer by chance
 	}
-	return slices.ContainsFunc(about, func(n *schema.Node) bool {
-		return same(n.Description) || same(n.Title) && strings.Contains(n.Title, " ") // one word may be the answer by chance
-	})
+	return slices.ContainsFunc(about, func(n *schema.Node) bool { return same(n.Description) || same(n.Title) })
 }
 
 // namesItself tells whether a text in brackets is about its own key:
