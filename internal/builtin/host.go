@@ -72,7 +72,7 @@ func (h *host) Equip(job *step.Job, options json.RawMessage) error {
 		job.Sandbox = h.tools.sandbox
 	}
 	job.Called = job.Run != job.Root
-	job.MayRunScripts = o.scripts || h.config.Allow.Shell
+	job.MayRunScripts = o.scripts
 	return nil
 }
 
@@ -96,7 +96,7 @@ func (h *host) outfit(options json.RawMessage) (*outfit, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &outfit{scripts: asked.AllowShell, tools: h.tools.box(asked, script)}
+	o := &outfit{scripts: h.tools.MayRunScripts(asked), tools: h.tools.box(asked, script)}
 	// Offline models cost what the real ones would, so that budgets of money
 	// can be tried out; their replies say what they are.
 	answers := router{models: h.models, instead: asked.Model, otherwise: asked.DefaultModel, sandbox: asked.Sandbox}

@@ -61,6 +61,10 @@ func CalledCommands(p *ir.Program) []string {
 	return Commands(&called)
 }
 
+// MayRunScripts tells whether somebody has allowed scripts, and the commands of
+// files that are called.
+func (t *Tools) MayRunScripts(o RunOptions) bool { return o.AllowShell || t.config.Allow.Shell }
+
 // Unconfined names the MCP servers that a program's steps need and that run as
 // programs of the user, outside of any sandbox.
 func (t *Tools) Unconfined(p *ir.Program) []string {

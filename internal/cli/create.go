@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -123,9 +122,7 @@ func (a *app) create(g *generation) error {
 	if err != nil {
 		return err
 	}
-	check := func() error {
-		return cmp.Or(ready(compiled.program, models, tools, g.options, insteadOfModels), mayRunScripts(compiled.program, settings, g.options))
-	}
+	check := func() error { return ready(compiled.program, models, tools, g.options, newRun) }
 	if !again {
 		if err := check(); err != nil {
 			return err

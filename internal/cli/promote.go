@@ -114,21 +114,23 @@ func (a *app) dryRun(an *analysis) error {
 	return nil
 }
 
-// mayRunScripts refuses a run whose scripts nobody has allowed, before it begins.
-func mayRunScripts(p *ir.Program, c *config.Config, o builtin.RunOptions) error {
-	if o.AllowShell || c.Allow.Shell {
+// mayRunScripts refuses a run whose scripts nobody has allowed, before it begins
+// or goes on.
+func mayRunScripts(p *ir.Program, tools *builtin.Tools, o builtin.RunOptions, can remedies) error {
+	if tools.MayRunScripts(o) {
 		return nil
 	}
+	allow := "; then " + can.allow + "write \"allow: {shell: true}\" into " + config.FileName + "."
 	if scripts := builtin.Scripts(p); len(scripts) > 0 {
 		return &failure{
 			code: exitNotReady, message: "the workflow runs scripts on this machine, and nobody has allowed that:\n  " + strings.Join(scripts, "\n  "),
-			help: "Nothing was started. Look at them; then use --allow-shell, or write \"allow: {shell: true}\" into " + config.FileName + ".",
+			help: can.still + " Look at them" + allow,
 		}
 	}
 	if called := builtin.CalledCommands(p); len(called) > 0 {
 		return &failure{
 			code: exitNotReady, message: "files that the workflow calls run commands on this machine, and nobody has allowed that:\n  " + strings.Join(called, "\n  "),
-			help: "Nothing was started. Only the commands of the file that you name run without being allowed. Look at these; then use --allow-shell, or write \"allow: {shell: true}\" into " + config.FileName + ".",
+			help: can.still + " Only the commands of the file that you name run without being allowed. Look at these" + allow,
 		}
 	}
 	return nil

@@ -67,6 +67,9 @@ that is over stays as it is; another one begins at that step with its values.`,
 				}
 				says := append(says, answers...)
 				if state.Finished != nil && from != "" {
+					if err := readyAgain(r, state, def); err != nil {
+						return err
+					}
 					a.tellChanges(def)
 					return a.resumeOver(r, entry, from)
 				}
@@ -126,7 +129,7 @@ func readyAgain(r *builtin.Runtime, state *plan.State, def *engine.Definition) e
 		}
 	}
 	models, tools := r.Equipment()
-	return ready(def.Program, models, tools, asked, "Nothing of it was started.")
+	return ready(def.Program, models, tools, asked, oldRun)
 }
 
 // The words for steps that need not be known by name.
@@ -588,7 +591,8 @@ func (a *app) workCommand() *cobra.Command {
 		Short: "Drive every run of the project until interrupted",
 		Long: `Stay in the foreground and drive every run of the project: runs whose process is
 gone, timers, approvals, runs that were begun with --detach. A run that lacks a
-key or a tool is left alone, and said so; the others go on.
+key, a tool or the permission to run its scripts is left alone, and said so; the
+others go on.
 
 Interrupt it to stop: what is being done is finished first, and every run goes
 on from where it stands with the next "espalier work" or "espalier resume".`,

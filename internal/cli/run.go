@@ -115,10 +115,7 @@ wherever they appear.`,
 			if scripts {
 				return a.runCLIScript(&an, input, settings, model, allowShell, dryRun)
 			}
-			if err := ready(an.program, models, tools, options, insteadOfModels); err != nil {
-				return err
-			}
-			if err := mayRunScripts(an.program, settings, options); err != nil {
+			if err := ready(an.program, models, tools, options, newRun); err != nil {
 				return err
 			}
 			if !options.Simulate && options.ScriptName == "" {
@@ -299,12 +296,17 @@ func definition(an *analysis, root string) *engine.Definition {
 	return &engine.Definition{Program: an.program, Path: path, Sources: append(sources, an.program.Files...)}
 }
 
-// insteadOfModels is what somebody can do who begins a run and lacks something.
-const insteadOfModels = "Nothing was started. --simulate makes up the replies, --script FILE plays them from a file."
+// remedies are what somebody can do whose run is not ready.
+type remedies struct{ still, instead, allow string }
 
-// ready finds out before anything starts what a run would lack: all of it.
-// The closing words say what else can be done.
-func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builtin.RunOptions, closing string) error {
+var (
+	newRun = remedies{"Nothing was started.", " --simulate makes up the replies, --script FILE plays them from a file.", "use --allow-shell, or "}
+	oldRun = remedies{still: "Nothing of it was started."} // its options are what they were
+)
+
+// ready finds out before anything starts what a run would lack: all of it, and
+// then whether its commands may run.
+func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builtin.RunOptions, can remedies) error {
 	var lacks []builtin.Lack
 	what := "the tools are not ready:"
 	if o.ScriptName == "" && !o.Simulate {
@@ -319,7 +321,7 @@ func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builti
 		lacks = append(lacks, more...)
 	}
 	if len(lacks) == 0 {
-		return nil
+		return mayRunScripts(p, tools, o, can)
 	}
 	var lines []string
 	for _, l := range lacks {
@@ -337,7 +339,7 @@ func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builti
 	return &failure{
 		code:    exitNotReady,
 		message: what,
-		help:    strings.Join(lines, "\n") + "\n" + closing,
+		help:    strings.Join(lines, "\n") + "\n" + can.still + can.instead,
 	}
 }
 

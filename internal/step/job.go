@@ -119,7 +119,7 @@ func (j *Job) MakeDir() error {
 // those given; it is not run without.
 func (j *Job) Secure(c *process.Command, changes ...string) error {
 	if j.Called && !j.MayRunScripts {
-		return Errorf(ClassDenied, "step %q of %q runs a command, and nobody has allowed that for files that a workflow calls; --allow-shell does", j.Step.ID, j.Workflow.Name)
+		return Errorf(ClassDenied, "step %q of %q runs a command, and nobody has allowed that for files that a workflow calls; --allow-shell of \"espalier run\" does, or \"allow: {shell: true}\" in the configuration", j.Step.ID, j.Workflow.Name)
 	}
 	if j.Sandbox == nil {
 		return nil
