@@ -116,8 +116,9 @@ func (h *historian) take(e journal.Event) {
 	h.state.Fold([]journal.Event{e})
 	if rec != nil && ended {
 		rec.Ended = e.At.Time().Format(time.RFC3339Nano)
-		if frame := frameOf(e.Fact); h.state.Frames[frame] != nil {
-			rec.State = h.state.Variables(h.program, h.state.Frames[frame])
+		at, _ := journal.PlaceOf(e.Fact)
+		if f := h.state.Frames[at.Frame]; f != nil {
+			rec.State = h.state.Variables(h.program, f)
 		}
 	}
 }
@@ -134,19 +135,6 @@ func (h *historian) charge(at journal.Place, u journal.Usage) {
 		}
 		at = h.state.Frames[f.Parent].Place()
 	}
-}
-
-// frameOf is the frame in which the step of a fact ended.
-func frameOf(fact journal.Fact) string {
-	switch x := fact.(type) {
-	case journal.TaskEnded:
-		return x.Frame
-	case journal.StepLeft:
-		return x.Frame
-	case journal.GateDecided:
-		return x.Frame
-	}
-	return ""
 }
 
 func (h *historian) result(rec *stepRecord, v journal.Value, writes []journal.Write) {

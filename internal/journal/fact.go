@@ -391,6 +391,32 @@ type Claimed struct {
 	Owner string `json:"owner"`
 }
 
+func (p Place) place() Place { return p }
+
+// PlaceOf is the step that a fact is about; false when it is about a frame or a
+// run.
+func PlaceOf(f Fact) (Place, bool) {
+	about, ok := f.(interface{ place() Place })
+	if !ok {
+		return Place{}, false
+	}
+	at := about.place()
+	return at, at.Step != "" // the timer of a frame has none
+}
+
+// Spent is what has been used by what a fact tells.
+func Spent(f Fact) Usage {
+	switch x := f.(type) {
+	case TaskNoted:
+		return x.Usage
+	case TaskEnded:
+		return x.Usage
+	case TaskLost:
+		return x.Charged
+	}
+	return Usage{}
+}
+
 // Key is the task's stable name: frame, step, visit, part and attempt. Tools
 // get it as their idempotency key.
 func (w Work) Key() string { return string(w.appendKey(nil)) }

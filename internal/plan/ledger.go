@@ -141,9 +141,6 @@ func (l *Ledger) Limit(budget string) *int64 {
 	return nil
 }
 
-// Sum adds up what was used.
-func Sum(a, b journal.Usage) journal.Usage { return a.Plus(b) }
-
 // ledgers calls do for every ledger that work in a frame draws on.
 func (s *State) ledgers(f *Frame, do func(f *Frame, l *Ledger)) {
 	for {

@@ -4,16 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
-	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
 var update = flag.Bool("update", false, "write the recordings anew")
@@ -364,7 +363,8 @@ func gated() *ir.Program {
 		task("send", "tool", "tool"))...)
 }
 
-// TestRecordings holds the recorded runs to what the plan does now. Each file
+// TestRecordings holds the recorded runs to what the plan does now: a difference
+// means that it decides otherwise than when they were recorded. Each file
 // has the program, and the journal with an empty line between appends.
 func TestRecordings(t *testing.T) {
 	for name, scenario := range scenarios {
@@ -388,22 +388,7 @@ func TestRecordings(t *testing.T) {
 			got := txtar.Format(&txtar.Archive{Files: []txtar.File{
 				{Name: "program.json", Data: append(source, '\n')}, {Name: "journal.ndjson", Data: stream.Bytes()},
 			}})
-			path := filepath.Join("testdata", "runs", name+".txtar")
-			if *update {
-				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("the plan decides otherwise than when this was recorded; run with -update and read the differences:\n%s", diff)
-			}
+			reporttest.Golden(t, filepath.Join("testdata", "runs", name+".txtar"), string(got), *update)
 		})
 	}
 }

@@ -36,7 +36,8 @@ type Run struct {
 	At *Step
 	// Program is what it runs; nil when it is not known.
 	Program *ir.Program
-	Own     any // what the reader keeps with it
+	Used    journal.Usage // so far, by its children too
+	Own     any           // what the reader keeps with it
 }
 
 // Audits are what the run's workflow says about its records, and those around it.
@@ -66,6 +67,7 @@ type Step struct {
 	Index     int       // of the innermost one
 	Attempt   int       // the last one, from 0
 	Began     journal.Millis
+	Used      journal.Usage // so far, by everything inside
 	Call      bool          // it is a child run
 	Child     journal.RunID // of a call; empty as long as the child has not begun
 	Own       any           // what the reader keeps with it
@@ -145,6 +147,36 @@ func (t *Trail) At(frame string) *Step {
 	return nil
 }
 
+// StepOf is the step that a fact is about, if it is open.
+func (t *Trail) StepOf(f journal.Fact) *Step {
+	if at, ok := journal.PlaceOf(f); ok {
+		return t.At(at.Frame)
+	}
+	return nil
+}
+
+// charge adds what a fact says was used to its step, to all around it, and to
+// the runs.
+func (t *Trail) charge(f journal.Fact) {
+	used := journal.Spent(f)
+	if used == (journal.Usage{}) {
+		return
+	}
+	step := t.StepOf(f)
+	if step == nil {
+		return
+	}
+	for s := step; s != nil; s = s.Up {
+		s.Used = s.Used.Plus(used)
+	}
+	for run := step.Run; ; run = run.At.Run {
+		run.Used = run.Used.Plus(used)
+		if run.At == nil {
+			return
+		}
+	}
+}
+
 // Root is the run whose stream this is; nil before it has begun.
 func (t *Trail) Root() *Run {
 	if f := t.frames[""]; f != nil {
@@ -160,6 +192,7 @@ func (t *Trail) Root() *Run {
 func (t *Trail) Take(e *journal.Event, emit func(*Moment)) error {
 	t.emit = emit
 	t.moment.At = e.At
+	t.charge(e.Fact)
 	switch x := e.Fact.(type) {
 	case journal.RunStarted:
 		return t.start(e.At, &x)

@@ -214,7 +214,7 @@ func (p *projector) judged(e *journal.Event, m *report.Moment, v *visit, x *jour
 		code, own := report.ReasonCode(m, x.Class, "")
 		f.text("reason_code", code)
 		f.text("declared_reason_code", own)
-		f.usage("", v.used)
+		f.usage("", m.Step.Used)
 		if len(v.prompt) > 0 {
 			f.value("shown", v.prompt, shownBytes)
 		}

@@ -121,14 +121,10 @@ func (p *projector) runEnd(e *journal.Event, m *report.Moment) error {
 			reason = x.Class
 		}
 	}
-	used := journal.Usage{}
-	if l := logOf(m.Run); l != nil {
-		used = l.used
-	}
 	return p.write(m.Run, nil, event, m.At, func(f *fields) error {
 		f.text("status", status)
 		f.number("total_duration_ms", int64(m.At-m.Run.Began))
-		f.usage("total_", used)
+		f.usage("total_", m.Run.Used)
 		f.text("last_step", last)
 		switch {
 		case event == RunFailed:
@@ -198,7 +194,7 @@ func (p *projector) stepEnd(e *journal.Event, m *report.Moment) error {
 		f.says("error", m.Error)
 		f.text("error_class", class)
 		f.text("fallback_for", m.Step.For)
-		f.usage("", v.used)
+		f.usage("", m.Step.Used)
 		f.text("reason_code", code)
 		f.text("status", status(m))
 		return nil
@@ -206,7 +202,7 @@ func (p *projector) stepEnd(e *journal.Event, m *report.Moment) error {
 	if err != nil {
 		return err
 	}
-	at, _ := place(e.Fact)
+	at, _ := journal.PlaceOf(e.Fact)
 	if err := p.budgetCheck(m, at.Frame); err != nil {
 		return err
 	}
@@ -432,7 +428,7 @@ func gateOf(s *report.Step) (ir.Gate, bool) {
 
 // behind writes what is not a moment of a step, or comes after it.
 func (p *projector) behind(e *journal.Event) error {
-	step := p.stepOf(e)
+	step := p.trail.StepOf(e.Fact)
 	if step != nil {
 		switch x := e.Fact.(type) {
 		case journal.TaskStarted:
@@ -636,7 +632,7 @@ func (p *projector) goesOn(e *journal.Event) bool {
 	if s.Expired || s.Paused || len(s.Starved) > 0 {
 		return false
 	}
-	at, ok := place(e.Fact)
+	at, ok := journal.PlaceOf(e.Fact)
 	f := s.Frames[at.Frame]
 	return ok && f != nil && f.Phase == plan.Ended
 }

@@ -71,8 +71,7 @@ type log struct {
 	*chain
 	rules *redact.Rules
 	audit *ir.Audit
-	used  journal.Usage // children included
-	steps int           // of its body, that are complete
+	steps int // of its body, that are complete
 }
 
 // logOf is the log of a run; nil before it begins, and when it is over.
@@ -83,7 +82,6 @@ func logOf(run *report.Run) *log {
 
 // visit is what is known of a step that is open.
 type visit struct {
-	used     journal.Usage // of everything inside
 	attempts int
 	doneBy   string
 	missing  []string // files that nobody made
@@ -99,8 +97,7 @@ func (p *projector) Take(e *journal.Event, out report.Output) error {
 	if x, ok := e.Fact.(journal.RunStarted); ok {
 		p.started = x
 	}
-	p.charge(e)
-	before := p.stepOf(e)
+	before := p.trail.StepOf(e.Fact)
 	p.moments = p.moments[:0]
 	if err := p.trail.Take(e, p.gather); err != nil {
 		return err
@@ -134,45 +131,6 @@ func (p *projector) Take(e *journal.Event, out report.Output) error {
 	return p.suspended(e)
 }
 
-// place is where an event happens, when it happens in a step.
-func place(f journal.Fact) (journal.Place, bool) {
-	switch x := f.(type) {
-	case journal.TaskStarted:
-		return x.Place, true
-	case journal.TaskEnded:
-		return x.Place, true
-	case journal.TaskLost:
-		return x.Place, true
-	case journal.TaskNoted:
-		return x.Place, true
-	case journal.BudgetWait:
-		return x.Place, true
-	case journal.BudgetRefused:
-		return x.Place, true
-	case journal.RetrySet:
-		return x.Place, true
-	case journal.TimerFired:
-		return x.Place, x.Step != ""
-	case journal.GateOpened:
-		return x.Place, true
-	case journal.GateDecided:
-		return x.Place, true
-	case journal.StepEntered:
-		return x.Place, true
-	case journal.StepLeft:
-		return x.Place, true
-	}
-	return journal.Place{}, false
-}
-
-// stepOf is the step that an event belongs to, if it is open.
-func (p *projector) stepOf(e *journal.Event) *report.Step {
-	if at, ok := place(e.Fact); ok {
-		return p.trail.At(at.Frame)
-	}
-	return nil
-}
-
 func (p *projector) visit(s *report.Step) *visit {
 	v, ok := s.Own.(*visit)
 	if !ok {
@@ -180,39 +138,6 @@ func (p *projector) visit(s *report.Step) *visit {
 		s.Own = v
 	}
 	return v
-}
-
-// charge adds what an event cost to its step, to all around it, and to the runs.
-func (p *projector) charge(e *journal.Event) {
-	var u journal.Usage
-	switch x := e.Fact.(type) {
-	case journal.TaskNoted:
-		u = x.Usage
-	case journal.TaskEnded:
-		u = x.Usage
-	case journal.TaskLost:
-		u = x.Charged
-	}
-	if u == (journal.Usage{}) {
-		return
-	}
-	step := p.stepOf(e)
-	if step == nil {
-		return
-	}
-	for s := step; s != nil; s = s.Up {
-		v := p.visit(s)
-		v.used = v.used.Plus(u)
-	}
-	for run := step.Run; run != nil; {
-		if l := logOf(run); l != nil {
-			l.used = l.used.Plus(u)
-		}
-		if run.At == nil {
-			return
-		}
-		run = run.At.Run
-	}
 }
 
 // begin makes the log of a run. What the runs around it hide, it hides too.

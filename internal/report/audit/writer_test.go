@@ -62,19 +62,7 @@ func TestLogs(t *testing.T) {
 				}
 			}
 			got := reporttest.Together(all)
-			path := filepath.Join("testdata", r.Name+".txtar")
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Error(diff)
-			}
+			reporttest.Golden(t, filepath.Join("testdata", r.Name+".txtar"), got, *update)
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -102,19 +101,7 @@ func TestForms(t *testing.T) {
 				{Name: "live, 32 columns and 6 rows", Data: []byte(r.live(t, console.Size{Columns: 32, Rows: 6}))},
 				{Name: "json", Data: objects.Bytes()},
 			}}))
-			path := filepath.Join("testdata", r.Name+".txtar")
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			reporttest.Golden(t, filepath.Join("testdata", r.Name+".txtar"), got, *update)
 			for line := range strings.Lines(objects.String()) {
 				if !json.Valid([]byte(line)) {
 					t.Errorf("not JSON: %s", line)

@@ -151,21 +151,7 @@ func TestTraces(t *testing.T) {
 
 func golden(t *testing.T, path string, got []byte) {
 	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("run with -update and read the differences (-want +got):\n%s", diff)
-	}
+	reporttest.Golden(t, path, string(got), *update)
 }
 
 // TestLives: a run is exported by several processes, of which each but the last

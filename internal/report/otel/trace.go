@@ -58,15 +58,12 @@ type Point struct {
 type openRun struct {
 	run    *report.Run
 	id     SpanID
-	used   journal.Usage // children included
 	events []Event
 	rules  *redact.Rules
 }
 
 type openStep struct {
 	id       SpanID
-	frame    string
-	used     journal.Usage // of everything inside
 	events   []Event
 	attempts int
 	gate     *journal.GateOpened
@@ -125,7 +122,7 @@ func NewTracer(root journal.RunID, o TracerOptions) *Tracer {
 // Take takes the next event and adds what ended with it.
 func (t *Tracer) Take(e *journal.Event, out *Yield) error {
 	t.out = out
-	t.charge(e)
+	t.cost(e)
 	if err := t.ahead(e); err != nil {
 		return err
 	}
@@ -141,81 +138,21 @@ func (t *Tracer) Take(e *journal.Event, out *Yield) error {
 	return nil
 }
 
-// place is where an event happens, when it happens in a step that may be open.
-func place(f journal.Fact) (journal.Place, bool) {
-	switch x := f.(type) {
-	case journal.TaskEnded:
-		return x.Place, true
-	case journal.TaskLost:
-		return x.Place, true
-	case journal.TaskNoted:
-		return x.Place, true
-	case journal.TaskStarted:
-		return x.Place, true
-	case journal.Reserved:
-		return x.Place, true
-	case journal.BudgetWait:
-		return x.Place, true
-	case journal.BudgetRefused:
-		return x.Place, true
-	case journal.RetrySet:
-		return x.Place, true
-	case journal.GateOpened:
-		return x.Place, true
-	case journal.GateDecided:
-		return x.Place, true
-	case journal.StepLeft:
-		return x.Place, true
-	}
-	return journal.Place{}, false
-}
-
-// stepOf is the step that an event belongs to, if it is open.
-func (t *Tracer) stepOf(e *journal.Event) *report.Step {
-	if at, ok := place(e.Fact); ok {
-		return t.trail.At(at.Frame)
-	}
-	return nil
-}
-
-// charge adds what an event cost to its step, to all around it, and to the runs.
-func (t *Tracer) charge(e *journal.Event) {
-	var u journal.Usage
-	model := false
-	switch x := e.Fact.(type) {
-	case journal.TaskNoted:
-		u, model = x.Usage, x.Kind == journal.NoteReply
-	case journal.TaskEnded:
-		u = x.Usage
-	case journal.TaskLost:
-		u = x.Charged
-	}
-	step := t.stepOf(e)
-	if u == (journal.Usage{}) || step == nil {
+// cost measures what an event cost, unless it is a reply: that tells which model
+// it was.
+func (t *Tracer) cost(e *journal.Event) {
+	if x, ok := e.Fact.(journal.TaskNoted); ok && x.Kind == journal.NoteReply {
 		return
 	}
-	for s := step; s != nil; s = s.Up {
-		if open := t.steps[s]; open != nil {
-			open.used = plan.Sum(open.used, u)
-		}
-	}
-	for run := step.Run; run != nil; {
-		if open := t.runs[run.ID]; open != nil {
-			open.used = plan.Sum(open.used, u)
-		}
-		if run.At == nil {
-			break
-		}
-		run = run.At.Run
-	}
-	if !model && u.MicroDollars > 0 { // a reply tells which model it was
-		t.measure(costTotal, dollars(u), t.attrs(workflowName, step.Run.Name))
+	used := journal.Spent(e.Fact)
+	if step := t.trail.StepOf(e.Fact); step != nil && used.MicroDollars > 0 {
+		t.measure(costTotal, dollars(used), t.attrs(workflowName, step.Run.Name))
 	}
 }
 
 // ahead is what has to be done before a step that an event ends is over.
 func (t *Tracer) ahead(e *journal.Event) error {
-	step := t.stepOf(e)
+	step := t.trail.StepOf(e.Fact)
 	if step == nil {
 		return nil
 	}
@@ -243,7 +180,7 @@ func (t *Tracer) behind(e *journal.Event) {
 		}
 		return
 	}
-	step := t.stepOf(e)
+	step := t.trail.StepOf(e.Fact)
 	if step == nil {
 		return
 	}
@@ -322,7 +259,7 @@ func (t *Tracer) runEnded(e *journal.Event, m *report.Moment) {
 		Attrs: t.and(t.attrs(
 			operation, invokeWorkflow, genAIWorkflow, m.Run.Name, workflowName, m.Run.Name, workflowVersion, version(m.Run), runID, string(m.Run.ID),
 			parentRun, string(m.Run.Parent), outcome, m.Outcome, reasonCode, code,
-		), append(t.usage(open.used), t.remaining()...)...),
+		), append(t.usage(m.Run.Used), t.remaining()...)...),
 	}
 	duration := t.attrs(genAIWorkflow, m.Run.Name)
 	if m.Run.At != nil {
@@ -393,7 +330,7 @@ func (t *Tracer) stepEnded(e *journal.Event, m *report.Moment) {
 		return
 	}
 	class, reason := report.Ending(e.Fact)
-	if at, ok := place(e.Fact); ok {
+	if at, ok := journal.PlaceOf(e.Fact); ok {
 		// A task that was lost ends with what somebody decided about it.
 		t.taskEnded(e.At, at.Frame, m.Outcome, class, m.Error)
 	}
@@ -401,7 +338,7 @@ func (t *Tracer) stepEnded(e *journal.Event, m *report.Moment) {
 	code, _ := report.ReasonCode(m, class, reason)
 	span := t.stepSpan(m, open.id)
 	span.Events = open.events
-	span.Attrs = t.and(span.Attrs, append(append([]any{outcome, m.Outcome, reasonCode, code}, t.usage(open.used)...), t.remaining()...)...)
+	span.Attrs = t.and(span.Attrs, append(append([]any{outcome, m.Outcome, reasonCode, code}, t.usage(m.Step.Used)...), t.remaining()...)...)
 	if open.attempts > 1 {
 		span.Attrs = t.and(span.Attrs, attempts, int64(open.attempts))
 	}
@@ -421,7 +358,6 @@ func (t *Tracer) stepEnded(e *journal.Event, m *report.Moment) {
 func (t *Tracer) taskStarted(e *journal.Event, x *journal.TaskStarted, step *report.Step) {
 	open := t.steps[step]
 	open.attempts = max(open.attempts, x.Attempt+1)
-	open.frame = x.Frame
 	if task := t.tasks[x.Frame]; task != nil && task.work == x.Work {
 		task.last = e.At // another life of the same attempt
 		return
@@ -505,7 +441,7 @@ func (t *Tracer) taskLost(at journal.Millis, x *journal.TaskLost) {
 			until = x.Until
 		}
 		for _, one := range task.who {
-			one.used = plan.Sum(one.used, x.Charged)
+			one.used = one.used.Plus(x.Charged)
 		}
 		charged := x.Charged
 		if len(task.held) > 1 {
@@ -550,7 +486,7 @@ func (t *Tracer) note(e *journal.Event, x *journal.TaskNoted) error {
 	defer func() { task.last = e.At }()
 	who := task.now()
 	for _, one := range task.who {
-		one.used = plan.Sum(one.used, x.Usage)
+		one.used = one.used.Plus(x.Usage)
 	}
 	switch x.Kind {
 	case journal.NotePrompt:

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -181,14 +182,10 @@ func idsAsBase64(v any) error {
 
 // Spans are all that came, in the order in which they did.
 func (c *Collector) Spans() []*tracepb.Span {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	var out []*tracepb.Span
-	for _, data := range c.traces {
-		for _, r := range data.ResourceSpans {
-			for _, s := range r.ScopeSpans {
-				out = append(out, s.Spans...)
-			}
+	for r := range came(c, &c.traces, (*tracepb.TracesData).GetResourceSpans) {
+		for _, s := range r.ScopeSpans {
+			out = append(out, s.Spans...)
 		}
 	}
 	return out
@@ -196,30 +193,37 @@ func (c *Collector) Spans() []*tracepb.Span {
 
 // Resources are those of all traces that came.
 func (c *Collector) Resources() []map[string]string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	var out []map[string]string
-	for _, data := range c.traces {
-		for _, r := range data.ResourceSpans {
-			out = append(out, Attributes(r.Resource.GetAttributes()))
-		}
+	for r := range came(c, &c.traces, (*tracepb.TracesData).GetResourceSpans) {
+		out = append(out, Attributes(r.Resource.GetAttributes()))
 	}
 	return out
 }
 
 // Metrics are all that came.
 func (c *Collector) Metrics() []*metricspb.Metric {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	var out []*metricspb.Metric
-	for _, data := range c.metrics {
-		for _, r := range data.ResourceMetrics {
-			for _, s := range r.ScopeMetrics {
-				out = append(out, s.Metrics...)
-			}
+	for r := range came(c, &c.metrics, (*metricspb.MetricsData).GetResourceMetrics) {
+		for _, s := range r.ScopeMetrics {
+			out = append(out, s.Metrics...)
 		}
 	}
 	return out
+}
+
+// came is what requests had of each resource.
+func came[Data, Part any](c *Collector, all *[]Data, parts func(Data) []Part) iter.Seq[Part] {
+	return func(yield func(Part) bool) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, data := range *all {
+			for _, part := range parts(data) {
+				if !yield(part) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Requests are those that were taken.

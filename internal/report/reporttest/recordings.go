@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -103,6 +104,27 @@ func (s *Shelf) Last(context.Context) (journal.Pos, error) {
 
 // Program is the same for every hash.
 func (s *Shelf) Program(context.Context, string) (*ir.Program, error) { return s.Pinned, nil }
+
+// Golden holds a text against the file that has what is expected; with update
+// it writes the file anew.
+func Golden(t testing.TB, path, got string, update bool) {
+	t.Helper()
+	if update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("run with -update and read the differences (-want +got):\n%s", diff)
+	}
+}
 
 // Files reads the records of a folder whose names end in ext.
 func Files(t testing.TB, dir, ext string) map[string]string {

@@ -2,12 +2,9 @@ package transcript_test
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 	"github.com/espalier-run/espalier/internal/report/transcript"
@@ -23,19 +20,7 @@ func TestPretty(t *testing.T) {
 		if err := transcript.Pretty(&got, transcript.Read(strings.NewReader(text)), transcript.PrettyOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		path := filepath.Join("testdata", name+".pretty")
-		if *update {
-			if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got.String()); diff != "" {
-			t.Errorf("%s: -want +got:\n%s", name, diff)
-		}
+		reporttest.Golden(t, filepath.Join("testdata", name+".pretty"), got.String(), *update)
 		var coloured bytes.Buffer
 		if err := transcript.Pretty(&coloured, transcript.Read(strings.NewReader(text)), transcript.PrettyOptions{Colour: true, Full: true}); err != nil {
 			t.Fatal(err)

@@ -67,19 +67,7 @@ func TestTranscripts(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		t.Run(r.Name, func(t *testing.T) {
 			got := reporttest.Together(undisturbed(t, r))
-			path := filepath.Join("testdata", r.Name+".txtar")
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			reporttest.Golden(t, filepath.Join("testdata", r.Name+".txtar"), got, *update)
 		})
 	}
 }
