@@ -281,7 +281,12 @@ func TestAWFRequests(t *testing.T) {
   broken: {type: terminal, status: failure}
 `, "URL", server.URL))
 	p.file("espalier.yaml", "allow: {hosts: ['"+server.Listener.Addr().String()+"']}\n", 0o600)
-	if said := p.exits(0, "run", "flow"); !strings.Contains(said, "\n"+`404 {"path":"/busy"}`+"\n") || busy != 3 {
+	said := p.exits(0, "run", "flow")
+	if !strings.Contains(said, "\n"+`404 {"path":"/busy"}`+"\n") || busy != 3 {
 		t.Errorf("%d requests while it was busy\n%s", busy, said)
+	}
+	// What the workflow goes by is not called a failure.
+	if !strings.Contains(said, `tool http.request said no: the server answered 404 Not Found: {"path":"/lost"}`) || strings.Contains(said, "tool http.request failed") {
+		t.Error(said)
 	}
 }

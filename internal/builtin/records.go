@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report/console"
 	"github.com/espalier-run/espalier/internal/report/otel"
@@ -46,11 +47,36 @@ func (r *Runtime) Transcript(ctx context.Context, entry journal.Entry, o Transcr
 	if o.Pretty {
 		more := &remarks{r: r, ctx: ctx, root: root, run: entry.ID, style: console.Style{Colour: o.Colour}, live: o.Follow}
 		more.progress = console.NewProgress(root, r.outline)
-		err := transcript.Pretty(w, transcript.Read(in), transcript.PrettyOptions{Colour: o.Colour, Remarks: more.until})
+		_, program, _, err := r.Engine.Load(ctx, root)
+		if err != nil {
+			return err
+		}
+		named := map[string]string{}
+		titles(program.Root(), named)
+		err = transcript.Pretty(w, transcript.Read(in), transcript.PrettyOptions{Colour: o.Colour, Remarks: more.until, Titles: named})
 		return errors.Join(err, more.err)
 	}
 	_, err = io.Copy(w, in)
 	return err
+}
+
+// titles collects what people call the steps of a program whose names nobody wrote.
+func titles(p *ir.Program, out map[string]string) {
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			if s := &p.Blocks[b].Steps[i]; s.Label != "" {
+				out[s.ID] = s.Label
+			}
+		}
+	}
+	for i := range p.Children {
+		titles(&p.Children[i], out)
+	}
+}
+
+// TranscriptFile prints a transcript that is a file: one of AWF's own, too.
+func TranscriptFile(w io.Writer, r io.Reader, colour bool) error {
+	return transcript.Pretty(w, transcript.Read(r), transcript.PrettyOptions{Colour: colour})
 }
 
 // remarks are what the journal knows of a run and a transcript has no event for:

@@ -516,9 +516,12 @@ func (e *estimator) perStep(b ir.BlockID, prefix string, often step.Amount, into
 		visits := cost.visits[s].By(often)
 		attempts := int64(s.Attempts())
 		tries := visits.Times(attempts)
-		path := prefix + s.ID
+		path, label := prefix+s.ID, ""
+		if s.Label != "" {
+			label = prefix + s.Label
+		}
 		*into = append(*into, StepCost{
-			Step: path, Type: s.Type, Attempts: s.Attempts(), Visits: visits, Bound: c.bound,
+			Step: path, Label: label, Type: s.Type, Attempts: s.Attempts(), Visits: visits, Bound: c.bound,
 			Worst: c.own.times(tries).totals(),
 		})
 		switch a := s.Action.(type) {

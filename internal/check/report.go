@@ -43,7 +43,8 @@ type Totals struct {
 // reach their worst in one run, so the shares may add up to more than the
 // report's figures.
 type StepCost struct {
-	Step     string      `json:"step"` // with the steps that it lies inside: "extract/W1_ACTIONS"
+	Step     string      `json:"step"`            // with the steps that it lies inside: "extract/W1_ACTIONS"
+	Label    string      `json:"label,omitempty"` // the same as people call it, if not so
 	Type     string      `json:"type"`
 	Attempts int         `json:"attempts"` // of one visit, retries included
 	Visits   step.Amount `json:"visits"`   // how often it can be entered

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -390,13 +391,19 @@ well and has given nothing.`,
 func (a *app) transcriptCommand() *cobra.Command {
 	var follow, pretty, trace bool
 	cmd := &cobra.Command{
-		Use:   "transcript RUN [--follow] [--pretty] [--trace]",
+		Use:   "transcript RUN|FILE [--follow] [--pretty] [--trace]",
 		Short: "Print the record of a run: every step, message and tool call",
 		Long: `Print the transcript of a run, one JSON object in a line. It is made from the
-journal: a file that was deleted or damaged is written again.`,
+journal: a file that was deleted or damaged is written again.
+
+A FILE is a transcript from elsewhere, also one that AWF has written; --pretty
+writes it for people.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if info, err := os.Stat(args[0]); err == nil && info.Mode().IsRegular() {
+				return a.transcriptFile(args[0], pretty, follow || trace)
+			}
 			return a.withRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
 				if trace {
 					if entry.Format != "aiflow" {
@@ -426,6 +433,23 @@ journal: a file that was deleted or damaged is written again.`,
 	flags.BoolVar(&trace, "trace", false, "of an AIFLOW run: the document that the format's trace viewer reads")
 	exclusive(cmd, "json", "pretty")
 	return cmd
+}
+
+// transcriptFile prints a transcript that is a file and no run of the project.
+func (a *app) transcriptFile(path string, pretty, ofRuns bool) error {
+	if ofRuns {
+		return usage("Leave them out, or name a run.", "--follow and --trace are for runs, and %q is a file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if pretty {
+		return builtin.TranscriptFile(a.stdout, f, a.colorOut)
+	}
+	_, err = io.Copy(a.stdout, f)
+	return err
 }
 
 // completeRun completes ids of runs.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -94,6 +95,7 @@ type field struct {
 
 type stepRow struct {
 	ID          string   `json:"id"`
+	Label       string   `json:"label,omitempty"`  // what people call it, if not that
 	Inside      []string `json:"inside,omitempty"` // the steps around it, outermost first
 	Type        string   `json:"type"`
 	By          string   `json:"by,omitempty"` // agent, tool, bundle or person that does it
@@ -152,7 +154,7 @@ func (s *summary) block(p *ir.Program, kinds step.Set, id ir.BlockID, inside []s
 	for i := range p.Blocks[id].Steps {
 		one := &p.Blocks[id].Steps[i]
 		row := stepRow{
-			ID: one.ID, Inside: inside, Type: one.Type, By: doneBy(p, kinds, one), Description: one.Description,
+			ID: one.ID, Label: one.Label, Inside: inside, Type: one.Type, By: doneBy(p, kinds, one), Description: one.Description,
 			Reads: []string{}, Writes: []string{}, Ways: ways(one), Implied: one.Implied,
 		}
 		for _, r := range one.Reads {
@@ -248,14 +250,7 @@ func ways(s *ir.Step) []way {
 		}
 		label := e.Label
 		if label == "" {
-			var on []string
-			for _, o := range e.On {
-				on = append(on, string(o))
-			}
-			label = strings.Join(on, "/")
-			if label == string(ir.OK) {
-				label = "then"
-			}
+			label = on(e.On)
 			if e.When != nil {
 				label = e.When.Text
 			}
@@ -269,6 +264,24 @@ func ways(s *ir.Step) []way {
 		out = append(out, way{s.StopWhen.Text, "end"})
 	}
 	return out
+}
+
+// on says after which outcomes of a step a way is taken.
+func on(outcomes []ir.Outcome) string {
+	well, badly := slices.Contains(outcomes, ir.OK), slices.Contains(outcomes, ir.Failed)
+	switch {
+	case well && badly:
+		return "in any case"
+	case well:
+		return "then"
+	case len(outcomes) == 1 && badly:
+		return "on error"
+	}
+	var words []string
+	for _, o := range outcomes {
+		words = append(words, string(o))
+	}
+	return strings.Join(words, "/")
 }
 
 // settingsText writes a task's settings without understanding them.
@@ -573,6 +586,10 @@ func fieldsTable(fields []field) table {
 
 func stepsTable(steps []stepRow) table {
 	t := table{header: []string{"STEP", "TYPE", "BY", "READS → WRITES"}}
+	labels := map[string]string{}
+	for _, s := range steps {
+		labels[s.ID] = s.Label
+	}
 	for _, s := range steps {
 		flow := strings.Join(s.Reads, ", ")
 		if len(s.Writes) > 0 {
@@ -583,9 +600,9 @@ func stepsTable(steps []stepRow) table {
 			jumps = append(jumps, "when "+s.When)
 		}
 		for _, w := range s.Ways {
-			jumps = append(jumps, w.Label+" → "+w.To)
+			jumps = append(jumps, w.Label+" → "+cmp.Or(labels[w.To], w.To))
 		}
-		t.add(strings.Repeat("· ", len(s.Inside))+s.ID, s.Type, s.By, flow)
+		t.add(strings.Repeat("· ", len(s.Inside))+cmp.Or(s.Label, s.ID), s.Type, s.By, flow)
 		t.under(strings.Join(jumps, "; "))
 	}
 	return t

@@ -113,7 +113,7 @@ func (b *builder) step(s *scope, i int) {
 	case ir.Parallel:
 		g := Group{
 			ID: id, Kind: GroupBundle, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
-			Label: clean(label), Detail: clean(a.Name), Title: clean(st.ID), Text: clean(st.Description),
+			Label: clean(label), Detail: clean(a.Name), Title: clean(st.Title()), Text: clean(st.Description),
 			Notes: stepNotes(st), Footer: joinText(a), Reads: readPaths(st), Writes: writePaths(st),
 		}
 		at := len(b.graph.Groups)
@@ -141,7 +141,7 @@ func (b *builder) step(s *scope, i int) {
 	case ir.Loop:
 		b.graph.Groups = append(b.graph.Groups, Group{
 			ID: id, Kind: GroupLoop, Order: b.next(), Tone: tone, Icon: icon, Step: path,
-			Group: s.group, Lane: s.lane, Label: clean(label), Title: clean(st.ID), Text: clean(st.Description),
+			Group: s.group, Lane: s.lane, Label: clean(label), Title: clean(st.Title()), Text: clean(st.Description),
 			Notes: append(loopNotes(a), stepNotes(st)...), Lanes: []string{""}, Reads: readPaths(st), Writes: writePaths(st),
 		})
 		if in := b.block(a.Block, place{group: id, path: path + "."}, s, i); in != nil {
@@ -151,7 +151,7 @@ func (b *builder) step(s *scope, i int) {
 	default:
 		n := Node{
 			ID: id, Kind: NodeStep, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
-			Label: clean(label), Detail: b.detail(st), Title: clean(st.ID), Text: clean(st.Description),
+			Label: clean(label), Detail: b.detail(st), Title: clean(st.Title()), Text: clean(st.Description),
 			Notes: stepNotes(st), Reads: readPaths(st), Writes: writePaths(st),
 		}
 		if s.outer != nil && st.Description == s.outer.steps[s.at].Description {

@@ -2,6 +2,7 @@ package ir
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -15,8 +16,10 @@ import (
 
 // Step is one thing that a block does, and where it goes from there.
 type Step struct {
-	ID          string `json:"id"`
-	Type        string `json:"type"` // the format's own word: records and pictures use it
+	ID   string `json:"id"`
+	Type string `json:"type"` // the format's own word: records and pictures use it
+	// Label is what people are shown in the place of an ID that nobody wrote.
+	Label       string `json:"label,omitempty"`
 	Description string `json:"description,omitempty"`
 
 	When   *expr.Expr `json:"when,omitempty"` // false: the step is skipped
@@ -57,6 +60,9 @@ type Step struct {
 	Implied bool        `json:"implied,omitempty"`
 	Span    source.Span `json:"span,omitzero"` // of the ID, or of the whole step when it has none
 }
+
+// Title is what people call the step.
+func (s *Step) Title() string { return cmp.Or(s.Label, s.ID) }
 
 // Ref is a variable that is read, by its dotted path.
 type Ref struct {

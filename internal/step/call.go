@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -178,7 +179,7 @@ func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journa
 			use.Error, use.Class = failed.Message, failed.Class
 		}
 	case result.IsError:
-		use.Error = said(result.Output)
+		use.Error = cmp.Or(result.Said, said(result.Output))
 	default:
 		line = result.Said
 	}

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,20 @@ type Answer struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	Body    string            `json:"body"`
 	JSON    json.RawMessage   `json:"json,omitempty"` // the body, when it is JSON
+}
+
+// Words is the status, and how the body begins, as people read it.
+func (a *Answer) Words() string {
+	const most = 300
+	text := strings.TrimSpace(fmt.Sprintf("the server answered %d %s", a.Status, http.StatusText(a.Status)))
+	body := strings.TrimSpace(cmp.Or(a.Body, string(a.JSON)))
+	if len(body) > most {
+		body = strings.ToValidUTF8(body[:most], "") + "…"
+	}
+	if body == "" {
+		return text
+	}
+	return text + ": " + body
 }
 
 // Exchange makes a request and reads its answer, up to a size.

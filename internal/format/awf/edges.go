@@ -36,8 +36,12 @@ func (l *lowering) steps(s *state, at *place) []ir.Step {
 			end.MessageExpr = e
 		}
 		failing := &failure{State: s.name.Value, Message: s.inline.message.Value, filled: end.MessageExpr}
-		out = append(out, l.endHooks(inlineName(s), l.doc.hooks[workflowError], failing, s.inline.at)...)
-		out = append(out, ir.Step{ID: inlineName(s), Type: kindTerminal, Implied: true, Action: end, Span: s.inline.at})
+		hooks := l.endHooks(inlineName(s), l.doc.hooks[workflowError], failing, s.inline.at)
+		for i := range hooks {
+			hooks[i].Label = inlineTitle(s) + before
+		}
+		out = append(out, hooks...)
+		out = append(out, ir.Step{ID: inlineName(s), Label: inlineTitle(s), Type: kindTerminal, Implied: true, Action: end, Span: s.inline.at})
 	}
 	if len(s.post) > 0 {
 		out = l.after(s, out)
@@ -57,7 +61,10 @@ const (
 	afterFailure = ":post-failed"
 )
 
-func inlineName(s *state) string { return "__inline_error_" + s.name.Value }
+// inlineName is what AWF's records call the end that an inline on_failure is;
+// inlineTitle is what people call it.
+func inlineName(s *state) string  { return "__inline_error_" + s.name.Value }
+func inlineTitle(s *state) string { return s.name.Value + ":on_failure" }
 
 // after puts the hooks of a state between it and what follows: once for the
 // case that it went well, once for the other, where the failure goes on

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
 )
@@ -208,8 +209,10 @@ func (p *Progress) doneLine(n *Notice, width int, s *Style) string {
 		mark = "·"
 	case n.Event == StepSkipped || n.Outcome == report.OutcomeSkipped || n.Outcome == report.OutcomeCancelled:
 		mark = "–"
-	case n.Outcome == report.OutcomeFailed || n.Outcome == report.OutcomeRejected:
+	case n.Outcome == report.OutcomeFailed || n.Outcome == report.OutcomeRejected || n.fails():
 		mark = "✗"
+	case n.Outcome == plan.OutcomeJump || n.Outcome == plan.OutcomeEnd:
+		mark = "·"
 	}
 	return fit(s, "  ", mark, n.place, text, report.KindColour(n.Kind), colour, width)
 }

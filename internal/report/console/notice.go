@@ -248,7 +248,10 @@ func (n *Notice) text(s *Style) (string, report.Colour) {
 	case ToolProgress:
 		return "tool " + n.Tool + " " + howFar(n.Done, n.Total, n.Note), report.Dim
 	case ToolFinished:
-		if n.Error != "" {
+		switch {
+		case n.Error != "" && n.Reason == "": // it worked, and what it says may be what the workflow wants to know
+			return "tool " + n.Tool + " said no: " + n.Error, report.Amber
+		case n.Error != "":
 			return "tool " + n.Tool + " failed: " + n.Error, report.Amber
 		}
 		if n.Offline != "" {
@@ -371,6 +374,13 @@ func (n *Notice) stepFinished() (string, report.Colour) {
 		return "rejected after " + n.sums(), report.Red
 	case report.OutcomeSkipped:
 		return "skipped after " + n.sums(), report.Dim
+	case plan.OutcomeJump:
+		return "left after " + n.sums(), report.Plain
+	case plan.OutcomeEnd:
+		return "ended with the run after " + n.sums(), report.Plain
+	}
+	if n.fails() {
+		return "ends the run as failed: " + n.Error, report.Red
 	}
 	if n.Kind == kindHook {
 		return "", report.Plain // what it had to say, it has said
@@ -379,6 +389,11 @@ func (n *Notice) stepFinished() (string, report.Colour) {
 		return "done", report.Green
 	}
 	return "done in " + n.sums(), report.Green
+}
+
+// fails tells whether this is the end that the author has for what went wrong.
+func (n *Notice) fails() bool {
+	return n.Event == StepFinished && n.Kind == report.KindTerminal && n.Outcome == report.OutcomeOK && n.Error != ""
 }
 
 func (n *Notice) finished() (string, report.Colour) {

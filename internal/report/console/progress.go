@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -133,6 +134,9 @@ func (p *Progress) tell(e *journal.Event, event Event, step *report.Step) *Notic
 // place is a step's path behind those of the steps that called its run.
 func place(s *report.Step) string {
 	text := s.Path
+	if s.Info != nil && s.Info.Step.Label != "" {
+		text = strings.TrimSuffix(text, s.Name) + s.Info.Step.Label
+	}
 	if s.Loop {
 		text += "[" + strconv.Itoa(s.Index) + "]"
 	}
@@ -310,7 +314,7 @@ func (p *Progress) note(e *journal.Event, x *journal.TaskNoted) {
 				a.tools = slices.Delete(a.tools, i, i+1)
 			}
 			n := p.tell(e, ToolFinished, a.step)
-			n.Tool, n.Error, n.Offline = t.Name, t.Error, t.Offline
+			n.Tool, n.Error, n.Reason, n.Offline = t.Name, t.Error, t.Class, t.Offline
 			if t.Offline != "" {
 				a.offline, p.offline = t.Offline, t.Offline
 			}

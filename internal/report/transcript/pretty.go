@@ -24,6 +24,8 @@ type PrettyOptions struct {
 	// those up to a moment that were not asked for before, and at the end, when
 	// the moment is zero, the rest. Nil knows nothing.
 	Remarks func(until time.Time) []string
+	// Titles are what people call steps whose names nobody wrote, by these.
+	Titles map[string]string
 	// Full prints texts and values whole; otherwise only their beginning.
 	Full bool
 }
@@ -101,17 +103,24 @@ func (p *printer) event(e *Event) {
 	case ToolCall, ToolResult:
 		p.tool(e)
 	default:
-		p.head(e.Timestamp, where(e), report.Plain, string(e.Type))
+		p.head(e.Timestamp, p.where(e), report.Plain, string(e.Type))
 		p.json("  ", e.Payload)
 	}
 }
 
 // where is the path with the iteration, when there is one to speak of.
-func where(e *Event) string {
-	if e.Iteration > 0 {
-		return e.Path + "[" + strconv.Itoa(e.Iteration) + "]"
+func (p *printer) where(e *Event) string {
+	path := e.Path
+	for name, title := range p.o.Titles {
+		if before, ok := strings.CutSuffix(path, name); ok && (before == "" || strings.HasSuffix(before, ".")) {
+			path = before + title
+			break
+		}
 	}
-	return e.Path
+	if e.Iteration > 0 {
+		return path + "[" + strconv.Itoa(e.Iteration) + "]"
+	}
+	return path
 }
 
 // head prints a line with time and place.
@@ -158,7 +167,7 @@ func (p *printer) step(e *Event) {
 		if e.ChildRunID != "" {
 			text += ", run " + e.ChildRunID
 		}
-		p.head(e.Timestamp, where(e), report.KindColour(s.Kind), text)
+		p.head(e.Timestamp, p.where(e), report.KindColour(s.Kind), text)
 		return
 	}
 	text, colour := "done", report.Green
@@ -171,7 +180,7 @@ func (p *printer) step(e *Event) {
 	if d, ok := p.took(e); ok {
 		text += " (" + report.Duration(d) + ")"
 	}
-	p.head(e.Timestamp, where(e), colour, text)
+	p.head(e.Timestamp, p.where(e), colour, text)
 	p.json("  ", s.Result)
 }
 
@@ -185,7 +194,7 @@ func (p *printer) message(e *Event) {
 	if m.Offline != "" {
 		who += " (" + m.Offline + ")"
 	}
-	p.head(e.Timestamp, where(e), report.Cyan, who)
+	p.head(e.Timestamp, p.where(e), report.Cyan, who)
 	for i, b := range m.Blocks {
 		if i > 0 && b.Type == BlockText && m.Blocks[i-1].Type == BlockText {
 			p.text("  ", "---") // what is asked ends, and the system prompt begins
@@ -222,21 +231,24 @@ func (p *printer) tool(e *Event) {
 		by = ", as the agent tells it"
 	}
 	if e.Type == ToolCall {
-		p.head(e.Timestamp, where(e), report.Green, "calls "+t.Name+by)
+		p.head(e.Timestamp, p.where(e), report.Green, "calls "+t.Name+by)
 		p.json("  ", t.Input)
 		return
 	}
-	if t.Error != "" {
-		p.head(e.Timestamp, where(e), report.Red, t.Name+" failed: "+t.Error+by)
-	} else {
-		p.head(e.Timestamp, where(e), report.Green, t.Name+" returned"+by)
+	switch worked := len(t.Output) > 0 && string(t.Output) != "null"; {
+	case t.Error != "" && worked:
+		p.head(e.Timestamp, p.where(e), report.Amber, t.Name+" said no: "+t.Error+by)
+	case t.Error != "":
+		p.head(e.Timestamp, p.where(e), report.Red, t.Name+" failed: "+t.Error+by)
+	default:
+		p.head(e.Timestamp, p.where(e), report.Green, t.Name+" returned"+by)
 	}
 	p.json("  ", t.Output)
 }
 
 // unread prints an event whose payload is not what its type promises.
 func (p *printer) unread(e *Event) {
-	p.head(e.Timestamp, where(e), report.Red, string(e.Type))
+	p.head(e.Timestamp, p.where(e), report.Red, string(e.Type))
 	p.json("  ", e.Payload)
 }
 

@@ -86,7 +86,7 @@ func (o Options) bashTool() tool.Tool {
 			case outcome.Exit == 0:
 				return out, nil
 			}
-			return nil, no{out}
+			return nil, no{value: out}
 		},
 	}
 }

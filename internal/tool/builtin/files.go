@@ -49,7 +49,10 @@ type saying struct {
 }
 
 // no is an answer that says that the tool worked, and what went wrong.
-type no struct{ value any }
+type no struct {
+	value any
+	words string // what to call it where the value would be too much; may be empty
+}
 
 func (no) Error() string { return "no" }
 
@@ -62,7 +65,7 @@ func (f function[In]) Call(ctx context.Context, call tool.Call) (tool.Result, er
 	var said no
 	if errors.As(err, &said) {
 		raw, err := encode(said.value)
-		return tool.Result{Output: raw, IsError: true}, err
+		return tool.Result{Output: raw, IsError: true, Said: said.words}, err
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -235,9 +238,9 @@ func (o Options) editTool() tool.Tool {
 			n := strings.Count(string(raw), in.Old)
 			switch {
 			case n == 0:
-				return nil, no{fmt.Sprintf("old_string is not in %q", in.Path)}
+				return nil, no{value: fmt.Sprintf("old_string is not in %q", in.Path)}
 			case n > 1 && !in.All:
-				return nil, no{fmt.Sprintf("old_string is in %q %d times; write more of it, or set replace_all", in.Path, n)}
+				return nil, no{value: fmt.Sprintf("old_string is in %q %d times; write more of it, or set replace_all", in.Path, n)}
 			}
 			text := strings.ReplaceAll(string(raw), in.Old, in.New)
 			if len(text) > maxWrite {

@@ -106,7 +106,7 @@ func (o Options) post(ctx context.Context, call tool.Call, in notice) (status in
 		return 0, err
 	}
 	if answer.Status >= http.StatusBadRequest {
-		return answer.Status, no{answer}
+		return answer.Status, no{answer, answer.Words()}
 	}
 	return answer.Status, nil
 }

@@ -99,7 +99,7 @@ func (o Options) requestTool() tool.Tool {
 				return nil, err
 			}
 			if answer.Status >= http.StatusBadRequest {
-				return nil, no{answer}
+				return nil, no{answer, answer.Words()}
 			}
 			return answer, nil
 		},
