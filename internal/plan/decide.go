@@ -151,10 +151,12 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 	if u.again[f.Block][id] || f.Rewound {
 		at.Visit = f.Visits[id] + 1
 		if at.Visit > visitCap && !d.s.stepsBound(f) {
-			d.left(f, journal.StepLeft{
-				Place: at, Outcome: OutcomeFailed, Class: ClassBudget, Via: via, For: standIn,
-				Error: fmt.Sprintf("step %q has been reached %d times; set a budget of steps if that is meant", id, visitCap),
-			})
+			over := fmt.Sprintf("step %q has been reached %d times; set a budget of steps if that is meant", id, visitCap)
+			if at.Visit > visitCap+1 { // the way that failures take leads back here
+				d.close(f, Ending{Outcome: OutcomeFailed, Class: ClassBudget, Error: over, Step: id})
+				return
+			}
+			d.left(f, journal.StepLeft{Place: at, Outcome: OutcomeFailed, Class: ClassBudget, Via: via, For: standIn, Error: over})
 			return
 		}
 	}

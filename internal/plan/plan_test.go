@@ -599,6 +599,40 @@ func TestLoopLimits(t *testing.T) {
 	}
 }
 
+// F11: a circle ends some time, whatever the steps in it do and whichever way
+// leads back to them: also when that is the way for failures.
+func TestCirclesEnd(t *testing.T) {
+	caught := func(s ir.Step, next ...ir.Edge) ir.Step {
+		s.Next = next
+		return s
+	}
+	pick := ir.Step{ID: "pick", Action: ir.Route{}}
+	for name, steps := range map[string][]ir.Step{
+		"a step that fails":                       {caught(task("a"), on("a", ir.Failed))},
+		"a step that leads back however it ends":  {caught(task("a"), on("a", ir.OK, ir.Failed))},
+		"two steps that fail":                     {caught(task("a"), on("b", ir.Failed)), caught(task("b"), on("a", ir.Failed))},
+		"nothing but choices":                     {caught(pick, on("pick", ir.OK, ir.Failed))},
+		"a failure that has a way out of its own": {caught(task("a"), on("a", ir.OK), on("out", ir.Failed)), task("out")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, program(steps...), "")
+			w.quick = true
+			if strings.Contains(name, "that fail") {
+				w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: plan.OutcomeFailed, Error: "no"} }
+			}
+			w.run(first)
+			w.laws()
+			if w.s.Finished == nil || len(w.log) > 10_000 {
+				t.Fatalf("%d events, finished: %v", len(w.log), w.s.Finished)
+			}
+			ok := w.done["out#0"] == 1
+			if over := strings.Contains(w.s.Finished.Error, "has been reached 1000 times"); over == ok || ok != (w.s.Finished.Outcome == plan.OutcomeOK) {
+				t.Errorf("%+v", w.s.Finished)
+			}
+		})
+	}
+}
+
 func TestChildRun(t *testing.T) {
 	child := program(chain(task("one"), task("two"))...)
 	child.Blocks[0].Steps[1].Writes = []ir.Write{{Path: "output", Reducer: ir.Merge, Under: "result"}}
