@@ -45,7 +45,8 @@ LIBRARIES = anthropic-sdk-go|openai-go|google.golang.org/genai|modelcontextproto
 
 test: ## run all tests, with the race detector where that is cheap and there is a C compiler
 	@$(if $(RACE),,echo 'No C compiler was found: the tests run without the race detector.')
-	@command -v bwrap >/dev/null 2>&1 || echo 'bubblewrap was not found: of the two sandboxes only Landlock is tested.'
+	@[ "$$($(GO) env GOOS)" != linux ] || bwrap --ro-bind / / --unshare-all true 2>/dev/null || echo 'bubblewrap is not here, or may not do its work: of the two sandboxes only Landlock is tested.'
+	@command -v python3 >/dev/null 2>&1 || echo 'No python3 was found: nodes of NOF files and the audit log are not held against it.'
 	GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) $(call LISTED,-vE)
 	$(GO) test $(call LISTED,-E)
 

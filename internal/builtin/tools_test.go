@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -231,8 +232,8 @@ tools:
 
 // A server in the sandbox sees the project and nothing else.
 func TestServersInTheSandbox(t *testing.T) {
-	if err := process.Confinable(); err != nil {
-		t.Skip(err)
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux can confine commands")
 	}
 	t.Setenv("TEST_SERVER", npmtest.Program(t, "@modelcontextprotocol/server-filesystem@2026.8.31", "mcp-server-filesystem"))
 	outside := t.TempDir()

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -69,8 +70,8 @@ func TestMain(m *testing.M) {
 // output, whether our evaluator or CPython runs it.
 func TestNodesDoWhatCPythonDoes(t *testing.T) {
 	needsPython(t)
-	if process.Confinable() != nil {
-		t.Skip("there is no sandbox")
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux can confine commands")
 	}
 	for name, body := range map[string]string{
 		"nested comprehension": `
