@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,11 +14,15 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
 // till is a server of models that keeps account of every request, for many
@@ -486,10 +491,49 @@ func told(text string) string {
 	return strings.Join(parts, "")
 }
 
+// agree holds the spans of a run against its bill: those of the run, those of
+// its steps together, and those of its calls together.
+func agree(t *testing.T, dir string, spans []*tracepb.Span) {
+	t.Helper()
+	var status struct {
+		Used billed `json:"used"`
+	}
+	if err := json.Unmarshal([]byte(espalierIn(t, dir, "status", errandRun, "--json")), &status); err != nil {
+		t.Fatal(err)
+	}
+	sums, seen := map[string]billed{}, map[string]bool{}
+	for _, span := range spans {
+		if seen[string(span.SpanId)] { // whoever was killed could not note that it had arrived
+			continue
+		}
+		seen[string(span.SpanId)] = true
+		kind, name, _ := strings.Cut(span.Name, " ")
+		if strings.Contains(name, ".") {
+			continue // a part of another step
+		}
+		attributes := reporttest.Attributes(span.Attributes)
+		sum := sums[kind]
+		for key, into := range map[string]*int{"agent_flow.tokens.input": &sum.Input, "agent_flow.tokens.output": &sum.Output} {
+			n, _ := strconv.Atoi(attributes[key]) // those of tools have none
+			*into += n
+		}
+		dollars, _ := strconv.ParseFloat(attributes["espalier.cost.usd"], 64)
+		sum.Micro += int(math.Round(dollars * 1e6))
+		sums[kind] = sum
+	}
+	want := billed{Input: status.Used.Input, Output: status.Used.Output, Micro: status.Used.Micro}
+	for _, kind := range []string{"invoke_workflow", "step", "invoke_agent", "chat"} {
+		if sums[kind] != want {
+			t.Errorf("the spans %q say %+v, the bill %+v", kind, sums[kind], want)
+		}
+	}
+}
+
 // TestCarefulAccount: what is told of a run in which two agents were at work
 // when the program was killed. One had its tool's result and was being
 // answered, the other had just asked.
 func TestCarefulAccount(t *testing.T) {
+	c := collected(t)
 	s := newTill(t)
 	b := s.buyer("account")
 	dir := b.project(t)
@@ -499,6 +543,7 @@ func TestCarefulAccount(t *testing.T) {
 	if lost := s.settle(t, dir, "account"); lost != 2 {
 		t.Errorf("%d calls were lost", lost)
 	}
+	agree(t, dir, c.Spans())
 	var got strings.Builder
 	for _, args := range [][]string{{"status"}, {"transcript", "--pretty"}, {"audit"}} {
 		args = slices.Insert(args, 1, errandRun)

@@ -38,7 +38,7 @@ func TestInside(t *testing.T) {
 		add(after, journal.TaskNoted{Work: work, N: n, Kind: kind, Data: raw, Settles: settles, Usage: u})
 	}
 	reserve := func(n int) {
-		add(0, journal.Reserved{Work: work, N: n, Amount: journal.Usage{ModelCalls: 1, InputTokens: 50}})
+		add(0, journal.Reserved{Work: work, N: n, Amount: journal.Usage{ModelCalls: 1, InputTokens: 50, MicroDollars: 900}})
 	}
 	call := func(key, agent string) {
 		note(10, journal.NoteCall, journal.Call{Key: key, Kind: "worker", Request: json.RawMessage(`{"settings":{"agent":"` + agent + `"}}`)}, 0, journal.Usage{})

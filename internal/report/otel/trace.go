@@ -403,16 +403,21 @@ func (t *Tracer) taskEnded(at journal.Millis, frame, result, class, text string)
 		return
 	}
 	delete(t.tasks, frame)
-	t.abandon(task, at, result, cmp.Or(class, result), journal.Usage{})
+	t.abandon(task, at, result, cmp.Or(class, result))
 	for i := len(task.who) - 1; i >= 0; i-- {
 		t.agentEnded(task, task.who[i], at, result, class, text)
 	}
 }
 
-// abandon ends calls of which nobody will hear any more.
-func (t *Tracer) abandon(task *openTask, at journal.Millis, result, class string, charged journal.Usage) {
+// abandon ends calls of which nobody will hear any more. What was set aside for
+// one that was lost is charged.
+func (t *Tracer) abandon(task *openTask, at journal.Millis, result, class string) {
 	for _, n := range sorted(task.held) {
 		if h := task.held[n]; h.amount.ModelCalls > 0 {
+			var charged journal.Usage
+			if result == lost {
+				charged = h.amount
+			}
 			t.called(task, n, h, at, call{used: charged, class: class, failed: result != report.OutcomeCancelled && result != report.OutcomeOK})
 		}
 	}
@@ -443,11 +448,7 @@ func (t *Tracer) taskLost(at journal.Millis, x *journal.TaskLost) {
 		for _, one := range task.who {
 			one.used = one.used.Plus(x.Charged)
 		}
-		charged := x.Charged
-		if len(task.held) > 1 {
-			charged = journal.Usage{} // nobody knows which of them it was for
-		}
-		t.abandon(task, until, lost, lost, charged)
+		t.abandon(task, until, lost, lost)
 		task.last = at
 	}
 }
