@@ -214,7 +214,7 @@ func TestDocsRun(t *testing.T) {
 					continue
 				}
 				if target, ok := strings.CutPrefix(c.text, "make "); ok {
-					// These fetch and build for minutes; CI runs them.
+					// These fetch and build for minutes; TestDemo has the rest of the demonstration.
 					if !strings.Contains(makefile, "\n"+target+":") {
 						t.Errorf("%s:%d: there is no target %q in the Makefile", page, c.first, target)
 					}
@@ -650,5 +650,39 @@ func TestDocsPictures(t *testing.T) {
 		if want, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("docs/pictures/%s is not what the program draws now (%v); run this test with -update", name, err)
 		}
+	}
+}
+
+// TestDemo runs what "make demo" shows, with the program that is tested.
+func TestDemo(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("there is no make")
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(atRoot("examples"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "Makefile"), []byte(strings.Join(readPage(t, "Makefile"), "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("make", "demo", "GO=true", "ESPALIER=espalier") // nothing is built
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{
+		"contract-review", "support-triage  finished", "simulated", `There is no agent "sumariser"`, `Did you mean "summariser"?`, "2 errors",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("there is no %s in\n%s", want, out)
+		}
+	}
+	if picture, err := os.ReadFile(filepath.Join(dir, "bin", "contract-review.svg")); err != nil || !strings.Contains(string(picture), "<svg") {
+		t.Errorf("%v\n%s", err, picture)
 	}
 }
