@@ -550,7 +550,7 @@ func declares(t *testing.T, file, name string) bool {
 	return found
 }
 
-// Every package has a place in the tour.
+// Every package has a place in the tour, and every leaf a word.
 func TestDocsTourIsComplete(t *testing.T) {
 	tour := strings.Join(readPage(t, "docs/architecture.md"), "\n")
 	entries, err := os.ReadDir(atRoot("internal"))
@@ -560,6 +560,15 @@ func TestDocsTourIsComplete(t *testing.T) {
 	for _, e := range entries {
 		if e.IsDir() && !strings.Contains(tour, "\n| `"+e.Name()+"`") {
 			t.Errorf("docs/architecture.md has no row for internal/%s", e.Name())
+		}
+	}
+	leaves, err := filepath.Glob(atRoot("internal/*/*/doc.go"))
+	if err != nil || len(leaves) == 0 {
+		t.Fatal(leaves, err)
+	}
+	for _, doc := range leaves {
+		if name := filepath.Base(filepath.Dir(doc)); !strings.Contains(tour, "`"+name+"`") {
+			t.Errorf("docs/architecture.md does not name %s", filepath.Dir(doc))
 		}
 	}
 }
