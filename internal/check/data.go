@@ -361,7 +361,11 @@ func (c *checker) input(path string, at source.Span) {
 	}
 	severity, message := diag.Warning, fmt.Sprintf("The input schema does not declare %q.", missing)
 	if closed {
-		severity, message = diag.Error, fmt.Sprintf("The input can never have %q: its schema allows no other properties.", missing)
+		severity, message = diag.Error, fmt.Sprintf("There is no input %q: only what is declared may be given.", strings.TrimPrefix(missing, inputRoot+"."))
+	}
+	if c.domains.schema.empty() { // there is nothing to be shown
+		c.add(CodeNoSuchInput, severity, at, message, c.inputHelp(missing))
+		return
 	}
 	var around []string // the pointer to where it would be declared
 	for _, name := range strings.Split(missing, ".")[1:] {
@@ -372,14 +376,11 @@ func (c *checker) input(path string, at source.Span) {
 }
 
 func (c *checker) inputHelp(missing string) string {
-	var there []string
-	for _, name := range c.domains.inputs() {
-		there = append(there, inputRoot+"."+name)
-	}
-	if diag.Nearest(missing, there) != "" {
+	missing = strings.TrimPrefix(missing, inputRoot+".")
+	if there := c.domains.inputs(); diag.Nearest(missing, there) != "" {
 		return diag.DidYouMean(missing, there)
 	}
-	return fmt.Sprintf("Add %q to the properties of the input schema.", strings.TrimPrefix(missing, inputRoot+"."))
+	return fmt.Sprintf("Declare %q among the inputs of the workflow.", missing)
 }
 
 // named checks a name in a condition.

@@ -65,6 +65,12 @@ func (s shape) required() []string {
 	return names
 }
 
+// empty reports whether the schema rules out every property.
+func (s shape) empty() bool {
+	extra, plain := s["additionalProperties"].(bool)
+	return plain && !extra && len(s.properties()) == 0
+}
+
 // hasDefault reports whether a property gets a value when it is left out.
 func (s shape) hasDefault(name string) bool {
 	_, ok := s.property(name)["default"]
@@ -98,7 +104,7 @@ func (d *domains) inputs() []string {
 // whether the schema rules it out.
 func undeclared(at shape, path []string) (missing string, closed bool) {
 	for i := 1; i < len(path); i++ {
-		if at == nil || at.open() || len(at.properties()) == 0 {
+		if at == nil || at.open() || len(at.properties()) == 0 && !at.empty() {
 			return "", false
 		}
 		if _, ok := at.properties()[path[i]]; !ok {

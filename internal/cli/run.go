@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -62,7 +63,11 @@ wherever they appear.`,
 		Args:              takesWorkflow(1, "one workflow"),
 		ValidArgsFunction: a.completeWorkflow,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			an, err := a.usable(args[0])
+			var tolerated []diag.Code
+			if allowUndeclared {
+				tolerated = append(tolerated, check.CodeNoSuchInput)
+			}
+			an, err := a.usable(args[0], tolerated...)
 			if err != nil {
 				return err
 			}

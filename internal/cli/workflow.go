@@ -327,11 +327,16 @@ func choices(workflows []workflow) string {
 }
 
 // usable returns the program of a workflow, or shows why it cannot be used: in
-// JSON as validate does.
-func (a *app) usable(arg string) (analysis, error) {
+// JSON as validate does. Errors with the tolerated codes are warnings.
+func (a *app) usable(arg string, tolerated ...diag.Code) (analysis, error) {
 	an, err := a.resolve(arg)
 	if err != nil {
 		return an, err
+	}
+	for i := range an.diagnostics {
+		if d := &an.diagnostics[i]; d.Severity == diag.Error && slices.Contains(tolerated, d.Code) {
+			d.Severity = diag.Warning
+		}
 	}
 	if !an.diagnostics.Errors() {
 		return an, nil

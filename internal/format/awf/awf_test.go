@@ -9,6 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/format/awf"
@@ -217,6 +219,32 @@ func TestTold(t *testing.T) {
 		}
 		if len(got) != 1 || got[0] != want {
 			t.Errorf("%s: %q", keys, got)
+		}
+	}
+}
+
+// A state whose type is wrong, or missing, is one mistake: where it leads to, and
+// what others read of it, is as if it were right.
+func TestOneMistakeIsToldOnce(t *testing.T) {
+	for keys, want := range map[string]string{
+		`type: stp, command: x, odd: 1`:                      "AWF004 stp",
+		`type: db.query, query: select`:                      "AWF007 db.query",
+		`command: x`:                                         "AWF001 x",
+		`provider: claude, prompt: hi`:                       "AWF001 x",
+		`items: [1], body: [y]`:                              "AWF001 x",
+		`type: for_each, items: "", body: [y]`:               "AWF001 items",
+		`type: step, command: x, hooks: {pree: [], pre: []}`: "AWF003 pree",
+	} {
+		text := "name: f\nstates:\n  initial: x\n  x: {" + keys + ", on_success: w, on_failure: b}\n  w: {type: step, command: 'echo {{.states.x.Output}}', on_success: l}\n" +
+			"  l: {type: for_each, items: [1], body: [y], on_complete: z}\n  y: {type: step, command: x}\n  z: {type: terminal}\n  b: {type: terminal, status: failure}\n"
+		p, list := compile(text, nil)
+		list = append(list, check.Program(p, builtin.Kinds())...)
+		var got []string
+		for _, d := range list {
+			got = append(got, string(d.Code)+" "+text[d.Span.Start:d.Span.End])
+		}
+		if len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %q, want %q", keys, got, want)
 		}
 	}
 }

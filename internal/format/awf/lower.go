@@ -213,7 +213,7 @@ func (l *lowering) body() {
 		steps = append(steps, l.steps(begin, at)...)
 	}
 	for _, s := range d.states {
-		if s != begin && s.kind != "" && d.byName[s.name.Value] == s && (reached[s.name.Value] || !inside[s.name.Value]) {
+		if s != begin && d.byName[s.name.Value] == s && (reached[s.name.Value] || !inside[s.name.Value]) {
 			steps = append(steps, l.steps(s, at)...)
 		}
 	}
@@ -234,7 +234,7 @@ func (l *lowering) block(name string, states []text.Text, at *place) ir.BlockID 
 	id := l.p.AddBlock(ir.Block{Name: name})
 	var steps []ir.Step
 	for _, n := range states {
-		if s := l.doc.byName[n.Value]; s != nil && s.kind != "" && !slices.Contains(l.within, s) {
+		if s := l.doc.byName[n.Value]; s != nil && !slices.Contains(l.within, s) {
 			steps = append(steps, l.steps(s, at)...)
 		}
 	}
@@ -271,6 +271,8 @@ func (l *lowering) step(s *state, at *place) ir.Step {
 		l.call(s, &out)
 	case kindAgent:
 		l.agent(s, &out)
+	default: // reported; what is left must still be a program
+		out.Action, l.p.Unread.Steps = ir.Route{}, true
 	}
 	return out
 }

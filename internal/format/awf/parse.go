@@ -283,7 +283,7 @@ func (p *parser) workflowHooks(r *text.Reader) {
 	if n == nil {
 		return
 	}
-	hr := p.read(n, "hooks")
+	hr := p.read(n, `block "hooks"`)
 	for _, event := range []string{workflowStart, workflowEnd, workflowError, workflowCancel} {
 		p.doc.hooks[event] = p.hooks(hr.Node(event), event)
 	}
@@ -384,20 +384,19 @@ func (p *parser) keys(s *state, n *text.Node) {
 	case s.kind == "command":
 		s.kind = kindCommand
 	case slices.Contains(kinds, s.kind):
-	case kind.Value == "" && r.Has("command"):
-		p.report(CodeMissing, diag.Error, s.name.Span, fmt.Sprintf("The %s has no \"type\".", what), "Add \"type: step\".")
-		s.kind = kindCommand
 	case kind.Value == "":
-		r.Require("type")
-		s.kind = kindTerminal
+		s.kind = likely(r)
+		p.report(CodeMissing, diag.Error, s.name.Span, fmt.Sprintf("The %s has no \"type\".", what), fmt.Sprintf("Add \"type: %s\".", s.kind))
 	case strings.Contains(s.kind, "."):
 		p.report(CodeUnsupported, diag.Error, kind.Span, fmt.Sprintf("%q is a step type of a plugin, and plugins of AWF do not run here.", kind.Value),
 			fmt.Sprintf("Offer it as a tool or an MCP server, and write \"type: operation\" with \"operation: %s\".", kind.Value))
 		s.kind = ""
-		return
 	default:
 		p.report(CodeBadValue, diag.Error, kind.Span, fmt.Sprintf("There is no step type %q.", kind.Value), diag.DidYouMean(kind.Value, kinds))
 		s.kind = ""
+	}
+	if s.kind == "" { // what its own keys mean nobody knows, but where it leads to
+		p.common(s, r)
 		return
 	}
 	if kind.Value != "" {
@@ -430,6 +429,31 @@ func (p *parser) keys(s *state, n *text.Node) {
 		p.agentKeys(s, r)
 	}
 	r.Done()
+}
+
+// likely is the type that a state without one seems to be of, by its keys.
+func likely(r *text.Reader) string {
+	for _, of := range []struct{ key, kind string }{
+		{"command", kindCommand},
+		{"script_file", kindCommand},
+		{"provider", kindAgent},
+		{"prompt", kindAgent},
+		{"parallel", kindParallel},
+		{"items", kindForEach},
+		{"while", kindWhile},
+		{"until", kindWhile},
+		{"operation", kindOperation},
+		{"workflow", kindCall},
+		{"call_workflow", kindCall},
+		{"on_success", kindCommand},
+		{"on_failure", kindCommand},
+		{"transitions", kindCommand},
+	} {
+		if r.Has(of.key) {
+			return of.kind
+		}
+	}
+	return kindTerminal
 }
 
 // common reads what every step may have.
@@ -468,7 +492,7 @@ func (p *parser) common(s *state, r *text.Reader) {
 		s.retry = p.retry(n)
 	}
 	if n := r.Map("hooks"); n != nil {
-		hr := p.read(n, "hooks")
+		hr := p.read(n, `block "hooks"`)
 		s.pre, s.post = p.hooks(hr.Node("pre"), "pre"), p.hooks(hr.Node("post"), "post")
 		hr.Done()
 	}
@@ -610,6 +634,9 @@ func (p *parser) loopKeys(s *state, r *text.Reader) {
 		if s.items != nil && s.items.Kind == text.Map {
 			p.report(CodeWrongType, diag.Error, s.items.Span, "\"items\" must be a list, but this is a map.", "Write \"items: [first, second]\", or a text or template that gives a list.")
 			s.items = nil
+		}
+		if s.items != nil && s.items.Kind == text.String && s.items.Value == "" {
+			s.items = nil // told already
 		}
 	} else {
 		s.while = r.String("while")

@@ -124,6 +124,16 @@ func TestAQuestionAboutATool(t *testing.T) {
 	}
 }
 
+// A while that reaches its limit ends well, and people are told so.
+func TestALoopAtItsLimit(t *testing.T) {
+	loop := journal.Place{Step: "wait"}
+	for reason, want := range map[string]string{"": "wait  done", plan.ClassLoopLimit: "wait  ended after 0 ms: it reached its limit of 2 iterations"} {
+		s := play(t, journal.RunStarted{Name: "flow"}, journal.StepEntered{Place: loop, Mode: "loop", Max: 2})
+		s.take(journal.StepLeft{Place: loop, Outcome: "ok", Reason: reason})
+		s.told(want)
+	}
+}
+
 func TestWhatHooksSayIsShown(t *testing.T) {
 	s := play(t, journal.RunStarted{Name: "flow"})
 	s.take(journal.TaskStarted{Work: work, Kind: "hook"})

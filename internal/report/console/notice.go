@@ -385,6 +385,9 @@ func (n *Notice) stepFinished() (string, report.Colour) {
 	if n.Kind == kindHook {
 		return "", report.Plain // what it had to say, it has said
 	}
+	if n.Reason == plan.ClassLoopLimit { // the work may not be done
+		return "ended after " + n.sums() + because(n.Note), report.Amber
+	}
 	if n.Millis == 0 && n.Tokens == 0 && n.MicroDollars == 0 {
 		return "done", report.Green
 	}

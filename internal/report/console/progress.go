@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +56,7 @@ type active struct {
 	retry   journal.Millis // when the next attempt begins
 	total   int            // branches or items; 0 is not known
 	over    int            // of them
+	most    int            // iterations of a loop
 }
 
 // running is a call of a tool that has not returned.
@@ -192,6 +194,9 @@ func (p *Progress) moment(e *journal.Event, m *report.Moment) {
 		}
 	case report.StepBegan:
 		a := &active{step: m.Step}
+		if x, ok := e.Fact.(journal.StepEntered); ok {
+			a.most = x.Max
+		}
 		p.active, p.byStep[m.Step] = append(p.active, a), a
 		n := p.tell(e, StepStarted, m.Step)
 		_, n.quiet = e.Fact.(journal.GateOpened)
@@ -204,6 +209,9 @@ func (p *Progress) moment(e *journal.Event, m *report.Moment) {
 		_, n.quiet = e.Fact.(journal.GateDecided)
 		if a := p.byStep[m.Step]; a != nil {
 			n.Tokens, n.MicroDollars, n.Offline = a.tokens, a.cost, a.offline
+			if _, reason := report.Ending(e.Fact); reason == plan.ClassLoopLimit && m.Outcome == report.OutcomeOK {
+				n.Reason, n.Note = reason, fmt.Sprintf("it reached its limit of %d iterations", a.most)
+			}
 			p.drop(a)
 		}
 		p.keep(n, m.Step)
