@@ -105,10 +105,12 @@ func (m *Models) Lacks(p *ir.Program, o RunOptions) []Lack {
 		}
 		choice, trouble := m.ChooseWith(r.name(a.model), a.options)
 		if trouble != nil {
-			add(a.step, trouble)
+			if !o.Unready {
+				add(a.step, trouble)
+			}
 			continue
 		}
-		if t := m.lacksKey(choice.server); t != nil {
+		if t := m.lacksKey(choice.server); t != nil && !o.Unready {
 			add(a.step, t)
 		}
 		if c := choice.server.cli; c != nil {

@@ -312,6 +312,8 @@ type RunOptions struct {
 	DefaultModel string `json:"default_model,omitempty"`
 	// AllowShell lets scripts of the workflow run.
 	AllowShell bool `json:"allow_shell,omitempty"`
+	// Unready begins without models that are not there: what needs them fails.
+	Unready bool `json:"unready,omitempty"`
 	// TraceParent is the span from which somebody began the run, as the W3C
 	// writes it.
 	TraceParent string `json:"trace_parent,omitempty"`

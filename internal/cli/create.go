@@ -122,7 +122,7 @@ func (a *app) create(g *generation) error {
 	if err != nil {
 		return err
 	}
-	check := func() error { return ready(compiled.program, models, tools, g.options, newRun) }
+	check := func() error { return ready(compiled.program, models, tools, g.options, newGeneration) }
 	if !again {
 		if err := check(); err != nil {
 			return err
