@@ -234,6 +234,18 @@ func TestAWFItemsAndNumbers(t *testing.T) {
 	}
 }
 
+// What turns out to be no number says what it is.
+func TestAWFNumbersThatAreNone(t *testing.T) {
+	for text, says := range map[string]string{`{{.inputs.name}}`: `"it's" is not a number.`, `{{.states.build.Status}}`: `"completed" is not a number.`} {
+		e, _ := ParseValue(AWFNumber, text, source.Span{})
+		_, err := e.Eval(awfWorld(t))
+		var failed *EvalError
+		if !errors.As(err, &failed) || failed.Message != says {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestAWFMistakesHaveAPlace(t *testing.T) {
 	for text, c := range map[string]struct {
 		dialect Dialect

@@ -503,7 +503,7 @@ func (n *computed) eval(env Env) (any, error) {
 		}
 		wrong := ""
 		direct = readCondition(text, false, func(_ diag.Code, _, _ int, message, _ string) { wrong = message })
-		if wrong != "" || direct == nil {
+		if wrong != "" || direct == nil || len(direct.paths()) > 0 { // a word, where a number has to be
 			return nil, &EvalError{Problem: ProblemType, Text: text, Message: fmt.Sprintf("%q is not a number.", text), Help: "Give a whole number, or a computation of one."}
 		}
 	}

@@ -305,7 +305,7 @@ type Loop struct {
 	While     *expr.Expr `json:"while,omitempty"`      // before each iteration
 	BreakWhen *expr.Expr `json:"break_when,omitempty"` // after each iteration
 	Max       int        `json:"max,omitempty"`        // 0: without limit
-	MaxExpr   *expr.Expr `json:"max_expr,omitempty"`   // computed when the loop begins; Max still caps it
+	MaxExpr   *expr.Expr `json:"max_expr,omitempty"`   // computed when the loop begins; more than Max is a failure
 	// FailAtMax makes reaching the limit a failure instead of an end.
 	FailAtMax bool        `json:"fail_at_max,omitempty"`
 	Span      source.Span `json:"span,omitzero"`

@@ -390,13 +390,14 @@ func (d *decider) enterLoop(f *Frame, at journal.Place, a *ir.Loop, via *int, st
 		if err == nil && (!ok || n != float64(int(n)) || n < 1) {
 			err = fmt.Errorf("the limit of the loop is %s, not a whole number from 1", mustJSON(v))
 		}
+		if err == nil && entered.Max > 0 && int(n) > entered.Max {
+			err = fmt.Errorf("the limit of the loop is %d, and %d is the most that it can be", int(n), entered.Max)
+		}
 		if err != nil {
 			fail(err)
 			return
 		}
-		if entered.Max == 0 || int(n) < entered.Max {
-			entered.Max = int(n)
-		}
+		entered.Max = int(n)
 	}
 	d.fact(f, entered)
 }

@@ -199,6 +199,9 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 		if a.FailAtMax || a.Each != nil {
 			left.Outcome, left.Class = OutcomeFailed, ClassLoopLimit
 			left.Error = fmt.Sprintf("the loop has reached its limit of %d iterations", g.Max)
+			if a.Each != nil {
+				left.Error += fmt.Sprintf(", and there are %d items", g.Total)
+			}
 			d.left(f, left)
 			return
 		}

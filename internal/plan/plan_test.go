@@ -588,9 +588,10 @@ func TestLoopLimits(t *testing.T) {
 		{"a list that just fits", ir.Loop{Each: each, Max: 3}, "finished ok", 3},
 		{"break", ir.Loop{Each: each, BreakWhen: cond(t, "item == 2")}, "finished ok", 2},
 		{"a computed limit", ir.Loop{While: cond(t, "loop.index < 30"), MaxExpr: items(t, "input.most")}, "finished ok", 1},
+		{"a computed limit beyond what there can be", ir.Loop{While: cond(t, "loop.index < 30"), Max: 10, MaxExpr: items(t, "input.many")}, "finished failed CONDITION", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := start(t, loop(c.loop), `{"list": [1, 2, 3], "most": 1}`)
+			w := start(t, loop(c.loop), `{"list": [1, 2, 3], "most": 1, "many": 11}`)
 			w.run(first)
 			if got := line(w.log[len(w.log)-1]); got != c.want || len(w.done) != c.n {
 				t.Errorf("got %s after %d iterations, want %s after %d", got, len(w.done), c.want, c.n)

@@ -660,6 +660,8 @@ func (p *parser) loopKeys(s *state, r *text.Reader) {
 			}
 			s.max = v
 		}
+	case n.Kind == text.Float:
+		p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("\"max_iterations\" cannot be %s.", n.Value), fmt.Sprintf("Write a whole number from 1 to %d.", maxIterations))
 	default:
 		s.maxText = r.String("max_iterations")
 	}
