@@ -247,7 +247,7 @@ func wrote(s *ir.Step, o ir.Outcome) bool {
 func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	switch rootOf(path) {
 	case inputRoot:
-		c.input(path, at)
+		c.input(path, diag.Error, at)
 		return
 	case runRoot, lastRoot:
 		return
@@ -278,7 +278,7 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 		return // reported as unreachable; order means nothing there
 	}
 	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return w.before(from, s) }) {
-		c.writtenLater(s, steps, path, at, "reads")
+		c.writtenLater(s, steps, path, diag.Error, at, "reads")
 		return
 	}
 	if without := c.misses(s, path, steps); without != "" {
@@ -289,14 +289,14 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	}
 }
 
-func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, at source.Span, does string) {
+func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, severity diag.Severity, at source.Span, does string) {
 	if steps[0] == s {
-		c.missing(path, CodeWrittenLater, diag.Error, at,
+		c.missing(path, CodeWrittenLater, severity, at,
 			fmt.Sprintf("Step %q %s %q, which only it writes itself, afterwards.", s.ID, does, path),
 			"Let an earlier step write it, or read what this one is to be made of.")
 		return
 	}
-	c.missing(path, CodeWrittenLater, diag.Error, at,
+	c.missing(path, CodeWrittenLater, severity, at,
 		fmt.Sprintf("Step %q %s %q before step %q writes it.", s.ID, does, path, steps[0].ID),
 		fmt.Sprintf("Move step %q before step %q, or let an earlier step write %q.", steps[0].ID, s.ID, path),
 		diag.Related{Span: steps[0].Span, Message: "written only here"})
@@ -354,14 +354,14 @@ func (c *checker) holds(outer *ir.Step, steps []*ir.Step) bool {
 func (c *checker) blockOf(s *ir.Step) ir.BlockID { return c.flow.nodes[c.flow.nodesOf[s][0]].block }
 
 // input checks a read of the run's input against what the input may be.
-func (c *checker) input(path string, at source.Span) {
+func (c *checker) input(path string, worst diag.Severity, at source.Span) {
 	missing, closed := undeclared(c.domains.schema, strings.Split(path, "."))
 	if missing == "" {
 		return
 	}
 	severity, message := diag.Warning, fmt.Sprintf("The input schema does not declare %q.", missing)
 	if closed {
-		severity, message = diag.Error, fmt.Sprintf("There is no input %q: only what is declared may be given.", strings.TrimPrefix(missing, inputRoot+"."))
+		severity, message = worst, fmt.Sprintf("There is no input %q: only what is declared may be given.", strings.TrimPrefix(missing, inputRoot+"."))
 	}
 	if c.domains.schema.empty() { // there is nothing to be shown
 		c.add(CodeNoSuchInput, severity, at, message, c.inputHelp(missing))
@@ -387,9 +387,13 @@ func (c *checker) inputHelp(missing string) string {
 func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) {
 	dotted := strings.Join(path.Segments, ".")
 	at := spanOr(path.Span, spanOr(cond.expr.Span, s.Span))
+	worst := diag.Error
+	if cond.expr.Dialect.MissingIsFalse() {
+		worst = diag.Warning // it can be decided all the same
+	}
 	switch rootOf(dotted) {
 	case inputRoot:
-		c.input(dotted, at)
+		c.input(dotted, worst, at)
 		return
 	case runRoot, lastRoot:
 		return
@@ -407,7 +411,7 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 	}
 	steps := w.of(dotted)
 	if len(steps) == 0 {
-		severity := diag.Error
+		severity := worst
 		if len(path.Segments) == 1 && !c.domains.inputKnown() {
 			severity = diag.Warning // the input may have it
 		}
@@ -426,7 +430,7 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 	}
 	inside := func(from *ir.Step) bool { return cond.after && c.holds(s, []*ir.Step{from}) }
 	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return inside(from) || w.before(from, s) }) {
-		c.writtenLater(s, steps, dotted, at, "looks at")
+		c.writtenLater(s, steps, dotted, worst, at, "looks at")
 	}
 }
 

@@ -42,6 +42,10 @@ func (d Dialect) foreign() bool {
 	return false
 }
 
+// MissingIsFalse tells whether a condition on something that is not there counts
+// as false, and not as a mistake.
+func (d Dialect) MissingIsFalse() bool { return d == AWF || d == AWFLenient }
+
 // parseForeign reads an expression of a dialect that is not ours.
 func parseForeign(d Dialect, text string, at source.Span) (*Expr, diag.List) {
 	e := &Expr{Dialect: d, Text: text, Span: at}

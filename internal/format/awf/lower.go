@@ -401,6 +401,9 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 			l.contains(s, name)
 			continue
 		}
+		if inside.member(name.Value) {
+			continue // reported: it is listed twice
+		}
 		body = append(body, name)
 		inside.members = append(inside.members, name.Value)
 	}
