@@ -133,7 +133,7 @@ is not there fails, and the workflow goes on as it says for that.`,
 					strict := options
 					strict.Unready = false
 					for _, l := range models.Lacks(an.program, strict) {
-						a.note("Not ready, and begun all the same: %s", sentence(l.Text()))
+						a.note("Missing, so that what needs it fails: %s", sentence(l.Text()))
 					}
 				}
 				for _, text := range models.Ignored(an.program, options) {
