@@ -305,14 +305,17 @@ func (a *app) printStatus(s status) {
 }
 
 func usedWords(u journal.Usage, l journal.Limits) string {
-	of := func(n int64, limit *int64, what string) string {
-		if limit == nil {
-			return report.Number(n) + " " + what
+	of := func(n int64, limit *int64, one string) string {
+		switch {
+		case limit != nil:
+			return fmt.Sprintf("%s of %s %ss", report.Number(n), report.Number(*limit), one)
+		case n == 1:
+			return "1 " + one
 		}
-		return fmt.Sprintf("%s of %s %s", report.Number(n), report.Number(*limit), what)
+		return report.Number(n) + " " + one + "s"
 	}
 	parts := []string{
-		of(u.Steps, l.Steps, "steps"), of(u.InputTokens+u.OutputTokens, l.Tokens, "tokens"), of(u.ToolCalls, l.ToolCalls, "tool calls"),
+		of(u.Steps, l.Steps, "step"), of(u.InputTokens+u.OutputTokens, l.Tokens, "token"), of(u.ToolCalls, l.ToolCalls, "tool call"),
 	}
 	switch {
 	case l.MicroDollars != nil:
