@@ -153,12 +153,12 @@ func TestAWFOpenAICompatible(t *testing.T) {
     mcp_proxy: {enable: true}
     options: {base_url: "`+server.URL+`/v1", model: small, api_key: "${MY_KEY}", temperature: 0.5, max_tokens: 77}
     on_success: tell
-  tell: {type: step, command: 'echo "{{.states.ask.JSON.n}} {{.states.ask.Response.n}} {{.states.ask.TokensUsed}}"', on_success: done}
+  tell: {type: step, command: 'echo "{{.states.ask.JSON.n}} {{.states.ask.Response.n}} {{.states.ask.TokensUsed}} {{.states.ask.TokensEstimated}}"', on_success: done}
   done: {type: terminal}
 `)
 	t.Setenv("MY_KEY", "key-of-mine-12345")
 	t.Setenv("OPENAI_API_KEY", "key-of-openai-999")
-	if said := p.exits(0, "run", "flow", "--run-id", awfRun); !strings.Contains(said, "\n7 7 26\n") {
+	if said := p.exits(0, "run", "flow", "--run-id", awfRun); !strings.Contains(said, "\n7 7 26 false\n") {
 		t.Error(said)
 	}
 	if len(requests) != 2 {

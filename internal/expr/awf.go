@@ -89,7 +89,7 @@ type reporter func(code diag.Code, start, end int, message, help string)
 func StateFields() []string {
 	return []string{
 		"Status", "Output", "Stderr", "ExitCode", "Error", "Response", "JSON", "Outputs",
-		"TokensUsed", "TokensInput", "TokensOutput", "Conversation",
+		"TokensUsed", "TokensInput", "TokensOutput", "TokensEstimated", "Conversation",
 	}
 }
 

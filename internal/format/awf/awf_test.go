@@ -200,6 +200,13 @@ func TestTold(t *testing.T) {
 		`type: while, while: "true", max_iterations: 10001, body: [y]`:                         "AWF004 10001",
 		`type: for_each, items: [1], max_iterations: 0, body: [y]`:                             "AWF004 0",
 		`type: for_each, items: [1], body: [y, y]`:                                             "AWF009 y",
+		`type: agent, provider: claude, prompt: hi, mcp_proxy: {enabled: true}`:                "AWF003 enabled",
+		`type: agent, provider: claude, prompt: hi, conversation: {continue_from: w}`:          "AWF005 w",
+		`type: agent, provider: claude, prompt: hi, role: nobody`:                              "AWF013 nobody",
+		`type: agent, provider: claude, prompt: hi, skills: [none]`:                            "AWF013 none",
+		`type: agent, provider: claude, mode: conversation, prompt_file: p.md`:                 "AWF014 prompt_file",
+		`type: agent, provider: claude, prompt: hi, prompt_file: p.md`:                         "AWF014 prompt_file",
+		`type: agent, provider: custom, prompt: hi`:                                            "AWF004 custom",
 		`type: for_each, items: {a: 1}, body: [y]`:                                             "AWF002 {a: 1}",
 		`type: step, command: x, on_failure: {message: m, status: 0}`:                          "AWF004 0",
 		`type: step, command: x, on_failure: {message: m, status: 300}`:                        "AWF004 300",
@@ -215,7 +222,7 @@ func TestTold(t *testing.T) {
 	} {
 		text := "name: f\ninputs: [{name: t}]\nstates:\n  initial: x\n  x: {" + keys + ", on_success: z}\n  y: {type: step, command: x, on_success: z}\n  z: {type: terminal}\n"
 		_, list := compile(text, files{
-			"c.yaml": "name: c\nstates:\n  initial: z\n  z: {type: terminal}\n", "py.sh": "#!/usr/bin/env python3\nprint('{{.states.x.Output}}')",
+			"p.md": "Hello.", "c.yaml": "name: c\nstates:\n  initial: z\n  z: {type: terminal}\n", "py.sh": "#!/usr/bin/env python3\nprint('{{.states.x.Output}}')",
 		})
 		var got []string
 		for _, d := range list {

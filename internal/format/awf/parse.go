@@ -739,7 +739,9 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 		}
 	}
 	if n := r.Map("mcp_proxy"); n != nil {
-		mr := p.read(n, "mcp_proxy")
+		strict := readerCodes
+		strict.UnknownAs = diag.Error // also in AWF: it is about what an agent may do
+		mr := text.Read(n, "mcp_proxy", strict, p.out)
 		a.tools, _, _ = mr.Bool("enable")
 		mr.Bool("intercept_builtins")
 		a.toolsAt = r.KeySpan("mcp_proxy")

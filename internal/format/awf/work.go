@@ -183,6 +183,16 @@ func (l *lowering) noFile(what string, ref text.Text, err error) {
 	l.report(CodeNoFile, diag.Error, ref.Span, fmt.Sprintf("The %s %q cannot be read.", what, ref.Value), help)
 }
 
+// notThere reports a role or a skill of a name that none has.
+func (l *lowering) notThere(what string, name text.Text, file string, err error) {
+	help := fmt.Sprintf("Put it into .awf/%ss/%s or .agents/%ss/%s.", what, file, what, file)
+	var failed *source.RefError
+	if errors.As(err, &failed) && len(failed.Near) > 0 {
+		help = fmt.Sprintf("Did you mean %q?", failed.Near[0])
+	}
+	l.report(CodeNoFile, diag.Error, name.Span, fmt.Sprintf("There is no %s %q.", what, name.Value), help)
+}
+
 func (l *lowering) operation(s *state, out *ir.Step) {
 	t := ir.Task{Kind: "operation"}
 	t.Settings.Put("operation", s.operation.Value, s.operation.Span)
@@ -242,7 +252,7 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 	}
 	if a.role.Value != "" {
 		if f := l.role(a.role); f != nil {
-			system = strings.TrimSpace(f.Text + "\n\n" + system)
+			system = strings.TrimSpace(strings.TrimSpace(f.Text) + "\n\n" + system)
 		}
 	}
 	agent.Tools = tools(&a, s.at)
@@ -278,7 +288,7 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 		t.Settings.Put("provider", a.provider.Value, a.provider.Span)
 	}
 	out.Reads = l.reads(prompt, a.provider)
-	if from := a.continueFrom; from.Value != "" {
+	if from := a.continueFrom; l.doc.byName[from.Value] != nil {
 		t.Settings.Put("continue_from", from.Value, from.Span)
 		for _, part := range []string{".Conversation", ".Session"} {
 			out.Reads = append(out.Reads, ir.Ref{Path: "states." + from.Value + part, Span: from.Span})
@@ -423,7 +433,7 @@ func (l *lowering) role(name text.Text) *source.File {
 		l.pin(f, "role")
 		return f
 	}
-	l.noFile("role", name, first)
+	l.notThere("role", name, name.Value+"/AGENTS.md", first)
 	return nil
 }
 
@@ -451,7 +461,7 @@ func (l *lowering) skill(ref skillRef) *source.File {
 			return f
 		}
 	}
-	l.noFile("skill", ref.name, nil)
+	l.notThere("skill", ref.name, ref.name.Value+"/SKILL.md", nil)
 	return nil
 }
 

@@ -32,23 +32,23 @@ func TestRuns(t *testing.T) {
 	plays := []steptest.Play{
 		{
 			Name: "text", Settings: steptest.Settings{"agent": "plain", "prompt": "Greet {{.inputs.who}}"}, Replies: []steptest.Reply{{Text: "Hello Ann"}},
-			Value: `{"Output":"Hello Ann","Stderr":"","ExitCode":0,"Status":"completed","Response":{},"TokensUsed":6,"TokensInput":3,"TokensOutput":3}`, Notes: notes,
+			Value: `{"Output":"Hello Ann","Stderr":"","ExitCode":0,"Status":"completed","Response":{},"TokensUsed":6,"TokensInput":3,"TokensOutput":3,"TokensEstimated":true}`, Notes: notes,
 		},
 		{
 			Name: "text that is an object", Settings: steptest.Settings{"agent": "plain", "prompt": "x"}, Replies: []steptest.Reply{{Text: `{"a": 1}`}},
-			Value: `{"Output":"{\"a\": 1}","Stderr":"","ExitCode":0,"Status":"completed","Response":{"a":1},"TokensUsed":3,"TokensInput":1,"TokensOutput":2}`,
+			Value: `{"Output":"{\"a\": 1}","Stderr":"","ExitCode":0,"Status":"completed","Response":{"a":1},"TokensUsed":3,"TokensInput":1,"TokensOutput":2,"TokensEstimated":true}`,
 		},
 		{
 			Name: "fenced JSON", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "format": "json"}, Replies: []steptest.Reply{{Text: "Here:\n```json\n{\"a\":1}\n```"}},
-			Value: `{"Output":"{\"a\":1}","Stderr":"","ExitCode":0,"Status":"completed","Response":{"a":1},"JSON":{"a":1},"TokensUsed":53,"TokensInput":46,"TokensOutput":7}`,
+			Value: `{"Output":"{\"a\":1}","Stderr":"","ExitCode":0,"Status":"completed","Response":{"a":1},"JSON":{"a":1},"TokensUsed":53,"TokensInput":46,"TokensOutput":7,"TokensEstimated":true}`,
 		},
 		{
 			Name: "JSON after all", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "format": "json"}, Replies: []steptest.Reply{{Text: "no"}, {Text: "[1]"}},
-			Value: `{"Output":"[1]","Stderr":"","ExitCode":0,"Status":"completed","Response":{},"JSON":[1],"TokensUsed":168,"TokensInput":166,"TokensOutput":2}`,
+			Value: `{"Output":"[1]","Stderr":"","ExitCode":0,"Status":"completed","Response":{},"JSON":[1],"TokensUsed":168,"TokensInput":166,"TokensOutput":2,"TokensEstimated":true}`,
 		},
 		{
 			Name: "going on", Settings: steptest.Settings{"agent": "plain", "prompt": "And?", "continue_from": "first", "keep": true}, Replies: []steptest.Reply{{Text: "Hm"}},
-			Value: `{"Output":"Hm","Stderr":"","ExitCode":0,"Status":"completed","Response":{},"TokensUsed":3,"TokensInput":2,"TokensOutput":1,"Conversation":[` +
+			Value: `{"Output":"Hm","Stderr":"","ExitCode":0,"Status":"completed","Response":{},"TokensUsed":3,"TokensInput":2,"TokensOutput":1,"TokensEstimated":true,"Conversation":[` +
 				`{"role":"user","blocks":[{"type":"text","text":"Hi"}]},{"role":"assistant","blocks":[{"type":"text","text":"Ho"}]},` +
 				`{"role":"user","blocks":[{"type":"text","text":"And?"}]},{"role":"assistant","blocks":[{"type":"text","text":"Hm"}]}]}`,
 		},

@@ -32,6 +32,7 @@ type state struct {
 	TokensUsed   int64              `json:"TokensUsed"`
 	TokensInput  int64              `json:"TokensInput"`
 	TokensOutput int64              `json:"TokensOutput"`
+	Estimated    bool               `json:"TokensEstimated"`
 	Conversation []provider.Message `json:"Conversation,omitempty"`
 	Session      talk.Session       `json:"Session,omitzero"`
 }
@@ -107,7 +108,7 @@ func earlier(job *step.Job, from string) ([]provider.Message, error) {
 
 func leave(set Settings, value json.RawMessage, heard *talk.Heard) state {
 	out := state{
-		Status: "completed", TokensInput: heard.Usage.Input, TokensOutput: heard.Usage.Output,
+		Status: "completed", TokensInput: heard.Usage.Input, TokensOutput: heard.Usage.Output, Estimated: heard.Estimated,
 		TokensUsed: heard.Usage.Input + heard.Usage.Output, Response: json.RawMessage("{}"),
 	}
 	if set.Format == "json" {

@@ -50,7 +50,9 @@ type Session struct {
 type Heard struct {
 	Messages []provider.Message
 	Usage    provider.Usage
-	Session  Session // of an agent outside
+	// Estimated: whoever answered has not counted all of it.
+	Estimated bool
+	Session   Session // of an agent outside
 }
 
 // Data is something to work on.
@@ -332,6 +334,7 @@ func (c *conversation) generate(ctx context.Context) (*provider.Reply, error) {
 	if c.Heard != nil {
 		c.Heard.Usage.Input += reply.Usage.Input + reply.Usage.CacheRead + reply.Usage.CacheWrite
 		c.Heard.Usage.Output += reply.Usage.Output
+		c.Heard.Estimated = c.Heard.Estimated || reply.Offline != "" || reply.Usage == (provider.Usage{})
 	}
 	c.request.Messages = append(c.request.Messages, provider.Message{Role: provider.Assistant, Blocks: reply.Blocks})
 	return reply, nil
