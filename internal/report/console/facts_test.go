@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/console"
+	"github.com/espalier-run/espalier/internal/source"
 )
 
 // stage is a run that is told fact by fact.
@@ -121,6 +124,27 @@ func TestAQuestionAboutATool(t *testing.T) {
 		s.take(journal.TaskStarted{Work: work, Kind: "agent", Rerun: 1}, journal.TaskEnded{Work: work, Outcome: "ok", Final: true})
 		s.told("send  done")
 		s.shows("1 step")
+	}
+}
+
+// Hooks that go on with the failure before them have not failed themselves.
+func TestHooksAreNotToBlame(t *testing.T) {
+	for _, again := range []bool{true, false} {
+		task := ir.Task{Kind: "hook"}
+		task.Settings.Put("again", again, source.Span{})
+		outline := report.NewOutline(&ir.Program{Blocks: []ir.Block{{Steps: []ir.Step{{ID: "send", Type: "hook", Action: task}}}}})
+		s := &stage{t: t, p: console.NewProgress(run, func(string) (*report.Outline, error) { return outline, nil })}
+		s.take(journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "hook"})
+		s.take(journal.TaskEnded{Work: work, Outcome: "failed", Error: "exit code 4", Final: true})
+		want := []string{"send  failed after 0 ms: exit code 4"}
+		if again {
+			want = nil
+		}
+		s.told(want...)
+		s.take(journal.RunFinished{Outcome: "ok"})
+		if got := strings.Join(s.p.Summary(console.Style{}), "\n"); strings.Contains(got, "exit code 4") == again {
+			t.Errorf("at the end:\n%s", got)
+		}
 	}
 }
 

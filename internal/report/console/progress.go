@@ -206,7 +206,8 @@ func (p *Progress) moment(e *journal.Event, m *report.Moment) {
 		n := p.tell(e, StepFinished, m.Step)
 		n.Outcome, n.Error, n.Millis = m.Outcome, m.Error, int64(e.At-m.Step.Began)
 		n.result(m.Value)
-		_, n.quiet = e.Fact.(journal.GateDecided)
+		_, decided := e.Fact.(journal.GateDecided)
+		n.quiet = decided || n.Outcome == report.OutcomeFailed && repeats(m.Step)
 		if a := p.byStep[m.Step]; a != nil {
 			n.Tokens, n.MicroDollars, n.Offline = a.tokens, a.cost, a.offline
 			if _, reason := report.Ending(e.Fact); reason == plan.ClassLoopLimit && m.Outcome == report.OutcomeOK {
@@ -218,13 +219,24 @@ func (p *Progress) moment(e *journal.Event, m *report.Moment) {
 	}
 }
 
+// repeats tells whether a step ends as the one before it: hooks that do so have
+// not failed themselves.
+func repeats(s *report.Step) bool {
+	if s.Kind != kindHook || s.Info == nil {
+		return false
+	}
+	again := false
+	t := s.Info.Step.Task()
+	return t != nil && json.Unmarshal(t.Settings.Get("again"), &again) == nil && again
+}
+
 func (n *Notice) result(v journal.Value) {
 	n.Result, n.ResultHash = v.JSON, v.Hash
 }
 
 // keep keeps the end of an outermost step for the summary.
 func (p *Progress) keep(n *Notice, s *report.Step) {
-	if s.Depth > 0 || s.Run.At != nil || s.Kind == kindHook && n.Outcome == report.OutcomeOK {
+	if s.Depth > 0 || s.Run.At != nil || n.quiet && n.Kind == kindHook || s.Kind == kindHook && n.Outcome == report.OutcomeOK {
 		return
 	}
 	p.remember(n)
