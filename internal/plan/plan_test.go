@@ -600,6 +600,47 @@ func TestLoopLimits(t *testing.T) {
 	}
 }
 
+// Delays with jitter differ from attempt to attempt and from run to run, within
+// their share, and are the same when the same run is decided again.
+func TestJitter(t *testing.T) {
+	retried := task("send")
+	retried.Retry = &ir.Retry{MaxAttempts: 6, Backoff: ir.Constant, Delays: []ir.Millis{10_000}, Jitter: 0.2}
+	p := plan.Compile(program(retried))
+	delays := func(run journal.RunID) (out []journal.Millis) {
+		s, events := plan.Start(p, run, journal.RunStarted{}, 1000, false)
+		for s.Finished == nil {
+			for _, e := range events {
+				switch x := e.Fact.(type) {
+				case journal.TaskStarted:
+					events = s.Decide(p, s.At, plan.Result{Work: x.Work, Outcome: plan.OutcomeFailed, Error: "no"})
+				case journal.RetrySet:
+					out = append(out, x.Due-e.At)
+					events = s.Decide(p, x.Due)
+				}
+			}
+		}
+		return out
+	}
+	seen := map[journal.Millis]bool{}
+	const runs = 20
+	for i := range runs {
+		run := journal.RunID(fmt.Sprintf("run-%d", i))
+		first := delays(run)
+		if diff := cmp.Diff(first, delays(run)); diff != "" || len(first) != 5 {
+			t.Fatalf("%d delays, decided again:\n%s", len(first), diff)
+		}
+		for _, d := range first {
+			if d < 8000 || d > 12_000 {
+				t.Errorf("a delay of %d", d)
+			}
+			seen[d] = true
+		}
+	}
+	if len(seen) < runs*5*9/10 {
+		t.Errorf("of %d delays only %d differ", runs*5, len(seen))
+	}
+}
+
 // F11: a circle ends some time, whatever the steps in it do and whichever way
 // leads back to them: also when that is the way for failures.
 func TestCirclesEnd(t *testing.T) {

@@ -107,7 +107,7 @@ func (d *decider) retryGroup(f *Frame, step *ir.Step) bool {
 		return false
 	}
 	next := journal.Work{Place: f.Place(), Attempt: f.Attempt + 1}
-	d.fact(f, journal.RetrySet{Work: next, Due: d.now + delay(step.Retry, next)})
+	d.fact(f, journal.RetrySet{Work: next, Due: d.now + delay(step.Retry, d.s.Run, next)})
 	return true
 }
 

@@ -1,10 +1,11 @@
 package plan
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math"
 	"slices"
 	"strings"
@@ -361,7 +362,7 @@ func (d *decider) endTask(f *Frame, r *Result) {
 	if retries {
 		next := r.Work
 		next.Attempt++
-		d.fact(f, journal.RetrySet{Work: next, Due: d.now + delay(step.Retry, next)})
+		d.fact(f, journal.RetrySet{Work: next, Due: d.now + delay(step.Retry, d.s.Run, next)})
 	}
 }
 
@@ -450,7 +451,7 @@ func retryable(step *ir.Step, attempt int, class string, exit int) bool {
 
 // delay is how long to wait before an attempt. Jitter comes from the task's
 // key, so that it is spread between tasks and the same for everybody who asks.
-func delay(r *ir.Retry, next journal.Work) journal.Millis {
+func delay(r *ir.Retry, run journal.RunID, next journal.Work) journal.Millis {
 	if len(r.Delays) == 0 {
 		return 0
 	}
@@ -472,9 +473,11 @@ func delay(r *ir.Retry, next journal.Work) journal.Millis {
 		base = min(base, float64(r.MaxDelay))
 	}
 	if r.Jitter > 0 {
-		h := fnv.New64a()
-		h.Write([]byte(next.Key()))
-		base *= 1 + r.Jitter*(float64(h.Sum64()>>11)/float64(1<<52)-1)
+		// Chance that is the same whenever it is asked for. All bits have to depend
+		// on the attempt and on the run: runs that failed together must not come
+		// back together.
+		h := sha256.Sum256([]byte(string(run) + " " + next.Key()))
+		base *= 1 + r.Jitter*(float64(binary.BigEndian.Uint64(h[:])>>11)/float64(1<<52)-1)
 	}
 	return journal.Millis(min(base, float64(math.MaxInt64/4)))
 }
