@@ -238,17 +238,20 @@ func TestTold(t *testing.T) {
 // what others read of it, is as if it were right.
 func TestOneMistakeIsToldOnce(t *testing.T) {
 	for keys, want := range map[string]string{
-		`type: stp, command: x, odd: 1`:                      "AWF004 stp",
-		`type: db.query, query: select`:                      "AWF007 db.query",
-		`command: x`:                                         "AWF001 x",
-		`provider: claude, prompt: hi`:                       "AWF001 x",
-		`items: [1], body: [y]`:                              "AWF001 x",
-		`type: for_each, items: "", body: [y]`:               "AWF001 items",
-		`type: step, command: x, hooks: {pree: [], pre: []}`: "AWF003 pree",
+		`type: stp, command: x, odd: 1`: "AWF004 stp",
+		`use_template: gone`:            "AWF018 gone",
+		`use_template: tt`:              "AWF018 tt",
+		`use_template: tt, parameters: {what: x}, dir: "{{parameters.whta}}"`: "AWF018 {{parameters.whta}}",
+		`type: db.query, query: select`:                                       "AWF007 db.query",
+		`command: x`:                                                          "AWF001 x",
+		`provider: claude, prompt: hi`:                                        "AWF001 x",
+		`items: [1], body: [y]`:                                               "AWF001 x",
+		`type: for_each, items: "", body: [y]`:                                "AWF001 items",
+		`type: step, command: x, hooks: {pree: [], pre: []}`:                  "AWF003 pree",
 	} {
 		text := "name: f\nstates:\n  initial: x\n  x: {" + keys + ", on_success: w, on_failure: b}\n  w: {type: step, command: 'echo {{.states.x.Output}}', on_success: l}\n" +
 			"  l: {type: for_each, items: [1], body: [y], on_complete: z}\n  y: {type: step, command: x}\n  z: {type: terminal}\n  b: {type: terminal, status: failure}\n"
-		p, list := compile(text, nil)
+		p, list := compile(text, files{"tt.yaml": "name: tt\nparameters: [{name: what, required: true}]\nstates:\n  initial: s\n  s: {type: step, command: 'echo {{parameters.what}}'}\n"})
 		list = append(list, check.Program(p, builtin.Kinds())...)
 		var got []string
 		for _, d := range list {

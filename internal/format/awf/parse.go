@@ -371,13 +371,19 @@ func (p *parser) state(pair text.Pair) {
 
 // keys reads a state's keys.
 func (p *parser) keys(s *state, n *text.Node) {
+	lacks := false // the template that says what it does
 	if used := n.Get("use_template"); used != nil && used.Kind == text.String {
-		if merged := p.fromTemplate(used.Text(), n); merged != nil {
+		merged := p.fromTemplate(used.Text(), n)
+		if lacks = merged == nil; !lacks {
 			n = merged
 		}
 	}
 	what := fmt.Sprintf("state %q", s.name.Value)
 	r := p.read(n, what)
+	if lacks {
+		p.common(s, r)
+		return
+	}
 	kind := r.String("type")
 	s.kind = strings.ToLower(kind.Value)
 	switch {

@@ -39,6 +39,9 @@ func (p *parser) fromTemplate(name text.Text, n *text.Node) *text.Node {
 			p.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("The template %q needs the parameter %q.", name.Value, key.Value),
 				fmt.Sprintf("Write \"%s: …\" below \"parameters:\".", key.Value))
 		}
+		if given == nil {
+			given = &text.Node{Kind: text.String}
+		}
 		values[key.Value] = given
 	}
 	if given := n.Get("parameters"); given != nil {
@@ -65,10 +68,24 @@ func (p *parser) fromTemplate(name text.Text, n *text.Node) *text.Node {
 			merged.Pairs = append(merged.Pairs, text.Pair{Key: here(pair.Key, name.Span), Value: filled(pair.Value, values, name.Span)})
 		}
 	}
+	p.undeclared(name, merged, wanted, values)
 	for i := range merged.Pairs {
 		merged.Pairs[i].Value = filled(merged.Pairs[i].Value, values, source.Span{})
 	}
 	return merged
+}
+
+// undeclared reports parameters that a template uses and does not declare. They
+// are empty then.
+func (p *parser) undeclared(name text.Text, merged *text.Node, declared []string, values map[string]*text.Node) {
+	for _, t := range templates(merged, nil) {
+		for _, found := range parameterForm().FindAllStringSubmatch(t.Value, -1) {
+			if values[found[1]] == nil {
+				values[found[1]] = &text.Node{Kind: text.String}
+				p.report(CodeTemplate, diag.Error, t.Span, fmt.Sprintf("The template %q does not declare the parameter %q.", name.Value, found[1]), diag.DidYouMean(found[1], declared))
+			}
+		}
+	}
 }
 
 func listOf(n *text.Node) []*text.Node {
