@@ -231,9 +231,19 @@ func (a *app) resolve(arg string) (analysis, error) {
 		}
 		return a.resolveFolder(space, arg)
 	case space.Exists(arg) || looksLikePath(arg):
-		return a.read(arg)
+		an, err := a.read(arg)
+		if missing, ok := errors.AsType[*source.RefError](err); ok && missing.Problem == source.RefMissing && len(missing.Near) == 0 && space.IsDir(".awf") && inPack(arg) {
+			return an, usage("Workflows of AWF's packs are not read here: copy this one into .awf/workflows, and call it by its own name.", "%v", err)
+		}
+		return an, err
 	}
 	return a.resolveName(arg)
+}
+
+// inPack tells whether this is how AWF calls a workflow of a pack: PACK/WORKFLOW.
+func inPack(arg string) bool {
+	pack, name, ok := strings.Cut(arg, "/")
+	return ok && pack != "" && name != "" && !strings.ContainsAny(arg, `.\`) && !strings.Contains(name, "/")
 }
 
 func (a *app) read(path string) (analysis, error) {

@@ -101,7 +101,10 @@ func (l *lowering) entry(name string) string {
 	return name
 }
 
-// edges are the ways on from a state in the place where it stands.
+// edges are the ways on from a state in the place where it stands. Transitions
+// are looked at after failures too, of every kind of step. AWF's program does so
+// for commands only: whatever else fails goes the way of on_failure there, and so
+// it does here unless a condition says otherwise.
 func (l *lowering) edges(s *state, at *place) []ir.Edge {
 	if at.branch { // a branch is one state; what follows is for the parallel step
 		for _, t := range s.transitions {
@@ -123,6 +126,9 @@ func (l *lowering) edges(s *state, at *place) []ir.Edge {
 			edge.Label = t.when.Value
 		} else {
 			certain = true
+			if s.kind != kindCommand && (s.failure.Value != "" || s.inline != nil || s.goesOn) {
+				edge.On = well
+			}
 		}
 		to, ok := l.way(s, t.to, at)
 		if ok {
