@@ -539,12 +539,13 @@ func TestCarefulAccount(t *testing.T) {
 	dir := b.project(t)
 	s.account("account").meet = make(chan struct{})
 	s.killed(t, dir, "account", 3, halfSaid)
+	var got strings.Builder
+	fmt.Fprintf(&got, "-- espalier status, before it is resumed --\n%s", told(espalierIn(t, dir, "status", errandRun)))
 	b.process(t, dir, b.errand)
 	if lost := s.settle(t, dir, "account"); lost != 2 {
 		t.Errorf("%d calls were lost", lost)
 	}
 	agree(t, dir, c.Spans())
-	var got strings.Builder
 	for _, args := range [][]string{{"status"}, {"transcript", "--pretty"}, {"audit"}} {
 		args = slices.Insert(args, 1, errandRun)
 		fmt.Fprintf(&got, "-- espalier %s --\n%s", strings.Join(args, " "), told(espalierIn(t, dir, args...)))

@@ -169,6 +169,7 @@ type status struct {
 	Step    []string       `json:"steps,omitempty"` // being done
 	Gates   []gate         `json:"gates,omitempty"`
 	Used    journal.Usage  `json:"used"`
+	Held    journal.Usage  `json:"held,omitzero"` // for what is under way
 	Limits  journal.Limits `json:"limits,omitzero"`
 	Paused  bool           `json:"paused,omitempty"`
 	Idle    bool           `json:"idle,omitempty"`
@@ -238,7 +239,7 @@ func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) sta
 		s.Reason, s.Error = state.Finished.Reason, state.Finished.Error
 		return s
 	}
-	s.Used, s.Limits = state.Root().Ledger.Used, state.Root().Ledger.Limits
+	s.Used, s.Held, s.Limits = state.Root().Ledger.Used, state.Root().Ledger.Held, state.Root().Ledger.Limits
 	for _, t := range state.OpenTasks() {
 		s.Step = append(s.Step, t.Place.Key())
 	}
@@ -273,6 +274,13 @@ func (a *app) printStatus(s status) {
 		fmt.Fprintf(w, "  %s\n", s.Error)
 	}
 	fmt.Fprintf(w, "  used: %s\n", usedWords(s.Used, s.Limits))
+	if calls := s.Held.ModelCalls; calls > 0 {
+		then := "are set aside"
+		if s.Idle {
+			then = "may have been spent, and are charged when the run goes on"
+		}
+		fmt.Fprintf(w, "  under way: %s, for which up to %s %s\n", plural(int(calls), "model call"), report.TokensAndMoney(s.Held.InputTokens+s.Held.OutputTokens, s.Held.MicroDollars), then)
+	}
 	if s.Idle {
 		fmt.Fprintf(w, "  nobody is at work on it; to go on: espalier resume %s\n", short(s.ID))
 	}

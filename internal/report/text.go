@@ -101,16 +101,22 @@ func Number(n int64) string {
 	return sign + text
 }
 
+// TokensAndMoney is both in words; money that nobody knows of is left out.
+func TokensAndMoney(tokens, microDollars int64) string {
+	out := Number(tokens) + " tokens"
+	if microDollars > 0 {
+		out += " and " + price.Dollars(microDollars)
+	}
+	return out
+}
+
 // LostWords says how much of what was used is for calls of models whose replies
 // never came; "" when there are none.
 func LostWords(l journal.Lost) string {
 	if l == (journal.Lost{}) {
 		return ""
 	}
-	what := Number(l.InputTokens+l.OutputTokens) + " tokens"
-	if l.MicroDollars > 0 {
-		what += " and " + price.Dollars(l.MicroDollars)
-	}
+	what := TokensAndMoney(l.InputTokens+l.OutputTokens, l.MicroDollars)
 	if l.ModelCalls == 1 {
 		return fmt.Sprintf("; of these at most %s for a call whose reply never came", what)
 	}
