@@ -3,8 +3,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"os"
@@ -272,16 +274,17 @@ func TestTelemetry(t *testing.T) {
 func telemetryFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	var out []string
-	for _, pattern := range []string{"*", "owed/*"} {
-		found, err := filepath.Glob(filepath.Join(dir, ".espalier", "storage", "telemetry", pattern))
-		if err != nil {
-			t.Fatal(err)
+	err := filepath.WalkDir(filepath.Join(dir, ".espalier", "storage", "telemetry"), func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
 		}
-		for _, path := range found {
-			if info, err := os.Stat(path); err == nil && !info.IsDir() {
-				out = append(out, path)
-			}
+		if err == nil && !d.IsDir() && d.Name() != ".lock" {
+			out = append(out, path)
 		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return out
 }
@@ -402,6 +405,46 @@ func TestTelemetryDoesNotDisturb(t *testing.T) {
 	}
 	if left := telemetryFiles(t, dir); len(left) > 0 {
 		t.Errorf("left are %q", left)
+	}
+}
+
+// TestTelemetryLeftBehind is delivered although no run begins or goes on: by
+// whoever wants to carry the run on that is over, and by a worker.
+func TestTelemetryLeftBehind(t *testing.T) {
+	s := telling()
+	for _, args := range [][]string{{"resume", errandRun}, {"work"}} {
+		dir := s.project(t)
+		espalier := func(args ...string) *exec.Cmd {
+			cmd := exec.Command("espalier", args...)
+			cmd.Dir = dir
+			cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
+			return cmd
+		}
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+		if out, err := espalier("run", "sending.md", "--script", "telling.script.yaml", "--run-id", errandRun).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		c := collected(t)
+		t.Setenv("OTEL_METRICS_EXPORTER", "none")
+		arrived := make(chan struct{}, 10)
+		c.Answer(func(*http.Request, http.Header) int { arrived <- struct{}{}; return http.StatusOK })
+		cmd := espalier(args...)
+		var screen strings.Builder
+		cmd.Stdout, cmd.Stderr = &screen, &screen
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		<-arrived
+		if args[0] == "work" {
+			cmd.Process.Signal(os.Interrupt) // it would stay
+		}
+		var exit *exec.ExitError
+		if err := cmd.Wait(); !errors.As(err, &exit) {
+			t.Errorf("%v: %v\n%s", args, err, screen.String())
+		}
+		if got := tree(c.Spans()); !strings.HasPrefix(got, "invoke_workflow sending\n  step write\n") {
+			t.Errorf("%v: %s\n%s", args, got, screen.String())
+		}
 	}
 }
 

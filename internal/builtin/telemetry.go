@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"sync"
 	"time"
@@ -56,6 +57,15 @@ func (r *Runtime) observed(store journal.Store, o RuntimeOptions) journal.Store 
 	return overheard{store, r.telemetry}
 }
 
+// DeliverTelemetry begins to deliver what processes that were killed have left.
+// Whoever drives runs does that with the first thing that happens in one; this
+// is for when nothing may.
+func (r *Runtime) DeliverTelemetry() {
+	if r.telemetry != nil {
+		r.telemetry.Start()
+	}
+}
+
 // endTelemetry delivers what there is, and says once what could not be.
 func (r *Runtime) endTelemetry() {
 	if r.telemetry == nil {
@@ -77,6 +87,8 @@ func (r *Runtime) endTelemetry() {
 		r.notice(fmt.Sprintf("Telemetry: %s could not be delivered%s. They are kept, and delivered with the next run here.", spans(s.Waiting), at))
 	case s.Refused > 0:
 		r.notice(fmt.Sprintf("Telemetry: the collector refused %s%s.", spans(s.Refused), at))
+	case s.Unmeasured:
+		r.notice(fmt.Sprintf("Telemetry: the collector does not take metrics%s. OTEL_METRICS_EXPORTER=none leaves them out.", at))
 	case s.Measured:
 		r.notice(fmt.Sprintf("Telemetry: metrics could not be delivered%s. They are kept, and delivered with the next run here.", at))
 	}
@@ -116,6 +128,14 @@ func ExamineTelemetry(ctx context.Context, getenv func(string) string, reach boo
 	return append(out, found...)
 }
 
+// portHint helps who has named the port that collectors have for gRPC.
+func portHint(to *otel.Endpoint) string {
+	if u, err := url.Parse(to.URL); err == nil && u.Port() == "4317" {
+		return "Port 4317 mostly is for gRPC; try 4318, which is for HTTP. "
+	}
+	return ""
+}
+
 func examineSignal(ctx context.Context, name string, to *otel.Endpoint, content, reach bool) Finding {
 	f := Finding{What: "telemetry", Name: name, State: Unset, About: "not exported"}
 	if to == nil {
@@ -127,7 +147,7 @@ func examineSignal(ctx context.Context, name string, to *otel.Endpoint, content,
 		defer stop()
 		if err := to.Reach(limited); err != nil {
 			f.State, f.About = Broken, f.About+", but "+err.Error()
-			f.Fix = "Check that a collector listens there for OTLP over HTTP, and what it wants in OTEL_EXPORTER_OTLP_HEADERS. Runs go on without it."
+			f.Fix = portHint(to) + "Check that a collector listens there for OTLP over HTTP, and what it wants in OTEL_EXPORTER_OTLP_HEADERS. Runs go on without it."
 			return f
 		}
 		f.About += ", reachable"

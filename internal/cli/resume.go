@@ -53,6 +53,7 @@ that is over stays as it is; another one begins at that step with its values.`,
 				return err
 			}
 			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+				r.DeliverTelemetry() // of a run that was killed at its very end, too
 				state, program, def, err := r.Engine.Load(ctx, entry.ID)
 				if err != nil {
 					return err
@@ -613,9 +614,10 @@ on from where it stands with the next "espalier work" or "espalier resume".`,
 			defer r.Close()
 			ctx, cancel := context.WithCancel(context.Background())
 			ended := make(chan error, 1)
+			r.DeliverTelemetry()
 			lacks := &lacking{app: a, runtime: r, asked: map[journal.RunID]bool{}}
 			go func() { ended <- r.Engine.Work(ctx, lacks.leave) }()
-			a.note("Working in %s. Interrupt to stop.", a.display(here.Root))
+			a.note("Working in %s. Interrupt to stop.", a.folder(here.Root))
 			select {
 			case err := <-ended:
 				cancel()

@@ -69,6 +69,7 @@ type Exporter struct {
 	totals    *Metrics
 	measured  bool      // something since the last delivery
 	told      time.Time // when metrics were last delivered
+	looked    time.Time // when it was last looked for what others have left
 	failures  int       // in a row
 	rest      time.Duration
 	broken    error // of a run of which there are no spans
@@ -78,7 +79,7 @@ type Exporter struct {
 // stream is a run that is exported.
 type stream struct {
 	run      journal.RunID
-	tracer   *Tracer
+	tracer   *Tracer     // nil when it is over
 	seq      journal.Seq // of the last event that was read
 	done     cursor
 	saved    cursor
@@ -101,8 +102,10 @@ type Summary struct {
 	// measured, if Measured.
 	Waiting  int
 	Measured bool
-	// Refused spans are lost: the collector does not want them.
-	Refused int
+	// Refused spans are lost: the collector does not want them. So is what was
+	// measured, if Unmeasured.
+	Refused    int
+	Unmeasured bool
 	// Trouble is what the collector last had, To which one.
 	Trouble, To string
 	// Unreadable is why the spans of some run could not even be made.
@@ -114,7 +117,12 @@ type Summary struct {
 // them are read again when they go on.
 const mostStreams = 256
 
-// New makes an Exporter. It does nothing before something has been appended.
+// lookEvery is how often a process that lives long looks for what others have
+// left to deliver.
+const lookEvery = time.Minute
+
+// New makes an Exporter. It does nothing before something has been appended, or
+// Start was called.
 func New(o Options) *Exporter {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -126,7 +134,7 @@ func New(o Options) *Exporter {
 		o.Gone = func(journal.Owner) bool { return false }
 	}
 	x := &Exporter{
-		o: o, ledger: ledger{o.Dir, o.Process, &sync.Mutex{}}, news: map[journal.RunID]journal.Seq{},
+		o: o, ledger: ledger{dir: o.Dir, me: o.Process}, news: map[journal.RunID]journal.Seq{},
 		owes: map[journal.RunID]bool{}, begun: map[journal.RunID]int{}, streams: map[journal.RunID]*stream{}, inherited: map[journal.RunID]bool{},
 		work: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 		totals: NewMetrics(o.Settings.Names, o.Settings.Delta),
@@ -137,13 +145,13 @@ func New(o Options) *Exporter {
 
 // Appending hears of every append of this process before it is durable: by
 // then it is noted that there will be something to deliver, for whoever comes
-// after us. It never waits for a collector.
+// after us, also when we are closed by then. It never waits for a collector.
 func (x *Exporter) Appending(run journal.RunID) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.closed || !x.o.Settings.Enabled() {
+	if !x.o.Settings.Enabled() {
 		return
 	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.begun[run]++
 	_ = x.owe(run) // reading tries again, and tells
 }
@@ -178,18 +186,7 @@ func (x *Exporter) Appended(run journal.RunID, last journal.Seq) {
 	if x.begun[run]--; x.begun[run] <= 0 {
 		delete(x.begun, run)
 	}
-	if x.closed || last == 0 {
-		return
-	}
-	if !x.running {
-		x.running = true
-		if x.o.Settings.Enabled() {
-			go x.run()
-		} else {
-			close(x.done) // there is only something to say in the end
-		}
-	}
-	if !x.o.Settings.Enabled() {
+	if x.closed || last == 0 || !x.begin() {
 		return
 	}
 	x.news[run] = max(x.news[run], last)
@@ -199,10 +196,35 @@ func (x *Exporter) Appended(run journal.RunID, last journal.Seq) {
 	}
 }
 
+// Start begins to deliver what processes that are gone have left, whether or
+// not this one ever appends something.
+func (x *Exporter) Start() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.closed {
+		x.begin()
+	}
+}
+
+// begin tells whether anything is exported, and has its goroutine run. x.mu is
+// held.
+func (x *Exporter) begin() bool {
+	enabled := x.o.Settings.Enabled()
+	if !x.running {
+		x.running = true
+		if enabled {
+			go x.run()
+		} else {
+			close(x.done) // there is only something to say in the end
+		}
+	}
+	return enabled
+}
+
 // start is what the first append costs, and not the start of the program.
 func (x *Exporter) start() {
-	x.since = journal.MillisOf(x.o.Now())
 	x.told = x.o.Now()
+	x.since = journal.MillisOf(x.told)
 	x.traces, x.metrics = newSender(x.o.Settings.Traces), newSender(x.o.Settings.Metrics)
 	version := x.o.Version()
 	x.resource = Resource{Scope: "github.com/espalier-run/espalier", Version: version, Attrs: slices.Clone(x.o.Settings.Resource)}
@@ -218,10 +240,18 @@ func (x *Exporter) start() {
 			x.resource.Attrs = append(x.resource.Attrs, a)
 		}
 	}
+	x.inherit()
+}
+
+// inherit takes over what processes that are gone have left to deliver.
+func (x *Exporter) inherit() {
+	x.looked = x.o.Now()
 	for _, run := range x.ledger.inherit(x.o.Gone) {
-		x.inherited[run] = true
 		x.mu.Lock()
-		_ = x.owe(run)                    // by us now; reading tries again
+		if !x.owes[run] {
+			x.inherited[run] = true
+		}
+		x.owes[run] = true
 		x.news[run] = max(x.news[run], 1) // whatever there is
 		x.mu.Unlock()
 	}
@@ -250,15 +280,15 @@ func (x *Exporter) busy() bool {
 func (x *Exporter) await() bool {
 	soon := max(x.rest, x.o.Settings.Delay)
 	if !x.busy() {
-		var due <-chan time.Time // of metrics
+		due := lookEvery
 		if x.measured {
-			timer := time.NewTimer(max(soon, x.o.Settings.Interval-x.o.Now().Sub(x.told)))
-			defer timer.Stop()
-			due = timer.C
+			due = min(due, max(soon, x.o.Settings.Interval-x.o.Now().Sub(x.told)))
 		}
+		timer := time.NewTimer(due)
+		defer timer.Stop()
 		select {
 		case <-x.work:
-		case <-due:
+		case <-timer.C:
 			return true
 		case <-x.closing:
 			return false
@@ -278,6 +308,9 @@ func (x *Exporter) await() bool {
 // failure ends it.
 func (x *Exporter) deliver(last bool) {
 	var failed error
+	if !last && len(x.pending) == 0 && x.o.Now().Sub(x.looked) >= lookEvery {
+		x.inherit()
+	}
 	for more := true; more && failed == nil; {
 		more, failed = x.fill()
 		failed = cmp.Or(x.sendSpans(), failed)
@@ -317,7 +350,7 @@ func (x *Exporter) fill() (more bool, failed error) {
 		switch {
 		case whole:
 			continue
-		case errors.Is(err, journal.ErrUnknownRun): // somebody has deleted it
+		case errors.Is(err, journal.ErrUnknownRun), errors.Is(err, errPaid): // somebody has deleted it, or delivered all of it
 			x.forget(run)
 			continue
 		case errors.As(err, &broken):
@@ -352,11 +385,15 @@ func (x *Exporter) again(run journal.RunID, last journal.Seq) {
 // forget gives a run up that cannot be read: it was deleted, or is damaged.
 func (x *Exporter) forget(run journal.RunID) {
 	delete(x.streams, run)
+	delete(x.inherited, run)
 	x.mu.Lock()
 	delete(x.owes, run)
 	x.mu.Unlock()
 	Forget(x.o.Dir, run)
 }
+
+// errPaid: another process has delivered a run to its end.
+var errPaid = errors.New("everything has been delivered")
 
 // read makes spans of what a run's stream has more, and tells whether that was
 // all of it.
@@ -367,9 +404,13 @@ func (x *Exporter) read(run journal.RunID) (whole bool, err error) {
 			return false, err
 		}
 	} else if there, err := x.ledger.read(run); err == nil {
-		// Another process may have had the run since.
-		s.done.reach(there.Spans, there.Part)
-		s.done.Metrics = max(s.done.Metrics, there.Metrics)
+		s.done.reach(there) // another process may have had the run since
+	}
+	if !x.ledger.owes(run) {
+		return false, errPaid
+	}
+	if s.finished {
+		return true, nil
 	}
 	var out Yield
 	for e, err := range x.o.Source.Events(x.ctx, run, s.seq) {
@@ -400,6 +441,9 @@ func (x *Exporter) read(run journal.RunID) (whole bool, err error) {
 				x.measured = true
 			}
 		}
+	}
+	if s.finished {
+		s.tracer = nil // what was measured may have to wait for long
 	}
 	return true, nil
 }
@@ -483,10 +527,12 @@ func (x *Exporter) sendMetrics() error {
 	var failed *sendError
 	if err != nil {
 		x.trouble(x.metrics, err.Error())
-		if !errors.As(err, &failed) || !failed.Never {
+		// Many collectors take traces alone: metrics are not kept for them.
+		if !errors.As(err, &failed) || !failed.Never && !failed.Nowhere {
 			return err
 		}
 	}
+	x.summary.Unmeasured = err != nil
 	x.totals.Delivered()
 	x.measured, x.told = false, x.o.Now()
 	for _, s := range x.streams {
@@ -505,9 +551,9 @@ func (x *Exporter) settle() {
 	}
 	for _, s := range x.streams {
 		if i, waits := first[s]; waits {
-			s.done.reach(i.seq-1, i.part)
+			s.done.reach(cursor{Spans: i.seq - 1, Part: i.part})
 		} else {
-			s.done.reach(s.seq, 0)
+			s.done.reach(cursor{Spans: s.seq})
 		}
 		if !x.measured || x.metrics == nil {
 			s.done.Metrics = max(s.done.Metrics, s.seq)
@@ -562,6 +608,7 @@ func (x *Exporter) Close(limit time.Duration) Summary {
 	}
 	x.summary.Waiting, x.summary.Measured = x.waiting(), x.metrics != nil && x.measured
 	x.summary.Problems = x.o.Settings.Problems
+	x.ledger.close()
 	x.stop()
 	x.traces.close()
 	x.metrics.close()
@@ -580,6 +627,9 @@ func (x *Exporter) waiting() int {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	for run := range x.news {
+		if ctx.Err() != nil {
+			break
+		}
 		s := x.streams[run]
 		if s == nil {
 			var err error
@@ -588,7 +638,7 @@ func (x *Exporter) waiting() int {
 				continue
 			}
 		}
-		if x.inherited[run] || x.traces == nil || !s.sampled {
+		if x.inherited[run] || x.traces == nil || !s.sampled || s.finished {
 			continue
 		}
 		for e, err := range x.o.Source.Events(ctx, run, s.seq) {

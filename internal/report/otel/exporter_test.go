@@ -13,8 +13,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +29,16 @@ import (
 
 // spansOf is how many spans a recording has.
 func spansOf(t *testing.T, r *reporttest.Recording) int { return len(export(t, r, nil, nil).Spans()) }
+
+// debts are the runs that are owed, each with the process that owes it.
+func debts(t *testing.T, dir string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "owed", "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
 
 // TestACollectorThatHangs: nobody waits for it longer than they want to.
 func TestACollectorThatHangs(t *testing.T) {
@@ -46,8 +59,34 @@ func TestACollectorThatHangs(t *testing.T) {
 	l.sees(r.Appends)
 	<-asked // it is in the middle of a request
 	s := l.Close(time.Millisecond)
-	if s.Waiting != spansOf(t, r) || !s.Measured || s.Trouble == "" {
+	if s.Waiting != spansOf(t, r) || !s.Measured || s.Trouble != "it does not answer in time" {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestACollectorWithoutMetrics: many take traces alone. That is said, and
+// nothing is kept for them; spans without an address are kept until somebody
+// mends it.
+func TestACollectorWithoutMetrics(t *testing.T) {
+	r := reporttest.Recorded(t, "linear")
+	for _, status := range []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusBadRequest} {
+		for _, signal := range []string{"metrics", "traces"} {
+			c := reporttest.NewCollector(t)
+			c.Answer(func(r *http.Request, _ http.Header) int {
+				if strings.HasSuffix(r.URL.Path, signal) {
+					return status
+				}
+				return http.StatusOK
+			})
+			dir := t.TempDir()
+			l := newLife(t, dir, r.Program, variables{}.at(c), nil)
+			l.sees(r.Appends)
+			s := l.Close(time.Minute)
+			kept := signal == "traces" && status != http.StatusBadRequest
+			if s.Unmeasured != (signal == "metrics") || s.Measured || (s.Waiting > 0) != kept || (len(debts(t, dir)) > 0) != kept || s.Trouble == "" {
+				t.Errorf("%d at %s: %+v, owed are %q", status, signal, s, debts(t, dir))
+			}
+		}
 	}
 }
 
@@ -70,7 +109,7 @@ func TestACollectorThatRefuses(t *testing.T) {
 	if want := spansOf(t, r); s.Refused != 1 || s.Waiting != 0 || s.Delivered != want-1 || len(c.Spans()) != want-1 || !strings.Contains(s.Trouble, "400") {
 		t.Errorf("%+v, %d spans", s, len(c.Spans()))
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "owed", "*")); len(left) > 0 {
+	if left := debts(t, dir); len(left) > 0 {
 		t.Errorf("it is still owed: %q", left)
 	}
 }
@@ -157,6 +196,24 @@ func TestTheJournalIsTheQueue(t *testing.T) {
 	}
 }
 
+// growing is a journal that is read while it grows.
+type growing struct {
+	mu      sync.Mutex
+	appends []journal.Appended
+}
+
+func (g *growing) commit(appends []journal.Appended) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.appends = appends
+}
+
+func (g *growing) Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return (&reporttest.Shelf{Appends: g.appends}).Events(ctx, run, after)
+}
+
 // TestTwoProcesses that work on a run in turn deliver every span once, also
 // when both are there all the time.
 func TestTwoProcesses(t *testing.T) {
@@ -166,15 +223,18 @@ func TestTwoProcesses(t *testing.T) {
 	c.Answer(func(*http.Request, http.Header) int { arrived <- struct{}{}; return http.StatusOK })
 	dir := t.TempDir()
 	env := variables{"OTEL_BSP_SCHEDULE_DELAY": "1", "OTEL_METRICS_EXPORTER": "none"}.at(c)
-	begins := func(name journal.Owner) *life {
-		return newLife(t, dir, r.Program, env, func(o *otel.Options) {
-			o.Process, o.Gone = name, func(journal.Owner) bool { return false }
-		})
+	var processes []*life
+	var journals []*growing // each process comes to see its own appends
+	for _, name := range []journal.Owner{"a", "b"} {
+		j := &growing{}
+		journals = append(journals, j)
+		processes = append(processes, newLife(t, dir, r.Program, env, func(o *otel.Options) {
+			o.Source, o.Process, o.Gone = j, name, func(journal.Owner) bool { return false }
+		}))
 	}
-	processes := []*life{begins("a"), begins("b")}
 	for i, a := range r.Appends {
 		p := processes[i%2]
-		p.shelf.Appends = r.Appends[:i+1]
+		journals[i%2].commit(r.Appends[:i+1])
 		p.Appended(a.Run, a.Events[len(a.Events)-1].Seq)
 		ends := false
 		for _, e := range a.Events {
@@ -202,11 +262,168 @@ func TestTwoProcesses(t *testing.T) {
 // awaitCursor waits until it is noted that something has been delivered.
 func awaitCursor(t *testing.T, dir string, run journal.RunID, seq journal.Seq, over bool) {
 	t.Helper()
-	for t.Context().Err() == nil {
+	await(func() bool {
 		raw, err := os.ReadFile(filepath.Join(dir, string(run)))
 		var c struct{ Spans journal.Seq }
-		if over && errors.Is(err, os.ErrNotExist) || err == nil && json.Unmarshal(raw, &c) == nil && c.Spans >= seq {
-			return
+		return over && errors.Is(err, os.ErrNotExist) || err == nil && json.Unmarshal(raw, &c) == nil && c.Spans >= seq
+	})
+}
+
+// await waits for something that another goroutine does to files.
+func await(done func() bool) {
+	for !done() {
+		runtime.Gosched()
+	}
+}
+
+// TestTheCursorStaysAhead: a process whose request takes long does not take back
+// what another one has noted meanwhile.
+func TestTheCursorStaysAhead(t *testing.T) {
+	r := reporttest.Recorded(t, "gate-approved")
+	dir := t.TempDir()
+	process := func(name journal.Owner, c *reporttest.Collector, appends []journal.Appended) *life {
+		l := newLife(t, dir, r.Program, variables{"OTEL_METRICS_EXPORTER": "none"}.at(c), func(o *otel.Options) {
+			o.Process, o.Gone = name, func(journal.Owner) bool { return false }
+		})
+		l.sees(appends)
+		return l
+	}
+	slow, asked, goOn := reporttest.NewCollector(t), make(chan struct{}), make(chan struct{})
+	slow.Answer(func(*http.Request, http.Header) int {
+		close(asked)
+		<-goOn
+		return http.StatusOK
+	})
+	first := process("first", slow, r.Appends[:2])
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		first.Close(time.Minute)
+	}()
+	<-asked
+	most := r.Appends[:len(r.Appends)-1]
+	process("second", reporttest.NewCollector(t), most).Close(time.Minute)
+	before, err := os.ReadFile(filepath.Join(dir, string(reporttest.Run)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(goOn)
+	<-closed
+	after, err := os.ReadFile(filepath.Join(dir, string(reporttest.Run)))
+	if err != nil || string(after) != string(before) {
+		t.Errorf("the cursor was %s and is %s: %v", before, after, err)
+	}
+}
+
+// left is a folder in which a process that was killed owes a run.
+func left(t *testing.T, runs ...journal.RunID) string {
+	t.Helper()
+	dir := t.TempDir()
+	dead := newLife(t, dir, &ir.Program{}, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, nil)
+	for _, run := range runs {
+		dead.Appending(run)
+	}
+	return dir
+}
+
+// TestStart: what others have left is delivered by a process in which nothing
+// happens, and by one that lives long, again and again.
+func TestStart(t *testing.T) {
+	r := reporttest.Recorded(t, "linear")
+	dir := left(t, reporttest.Run)
+	c := reporttest.NewCollector(t)
+	arrived := make(chan struct{}, 100)
+	c.Answer(func(*http.Request, http.Header) int { arrived <- struct{}{}; return http.StatusOK })
+	var now atomic.Int64
+	j := &growing{}
+	l := newLife(t, dir, r.Program, variables{"OTEL_BSP_SCHEDULE_DELAY": "1", "OTEL_METRICS_EXPORTER": "none"}.at(c), func(o *otel.Options) {
+		o.Source, o.Process, o.Now = j, "worker", func() time.Time { return time.UnixMilli(now.Load()) }
+	})
+	j.commit(r.Appends)
+	l.Start()
+	l.Start()
+	<-arrived
+	const other, own = "22222222-2222-4222-8222-222222222222", "33333333-3333-4333-8333-333333333333"
+	await(func() bool { return len(debts(t, dir)) == 0 })
+	late := newLife(t, dir, &ir.Program{}, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, nil)
+	late.Appending(other)
+	now.Add(time.Minute.Milliseconds())
+	j.commit(append(renamed(r.Appends, other), renamed(r.Appends, own)...))
+	l.Appended(own, 1)
+	await(func() bool { return len(debts(t, dir)) == 0 })
+	if s := l.Close(time.Minute); s.Waiting > 0 || s.Delivered != 3*spansOf(t, r) {
+		t.Errorf("%+v", s)
+	}
+	l.Start() // after the end
+}
+
+// TestHeirs: of several processes that come after one that was killed, each
+// delivers a part, and nobody what another does.
+func TestHeirs(t *testing.T) {
+	r := reporttest.Recorded(t, "linear")
+	var runs []journal.RunID
+	var all []journal.Appended
+	for i := range 40 {
+		runs = append(runs, journal.RunID(fmt.Sprintf("%08d-1111-4111-8111-111111111111", i)))
+		all = append(all, renamed(r.Appends, runs[i])...)
+	}
+	dir := left(t, runs...)
+	c := reporttest.NewCollector(t)
+	var heirs sync.WaitGroup
+	for _, name := range []journal.Owner{"a", "b", "c"} {
+		heirs.Go(func() {
+			l := newLife(t, dir, r.Program, variables{}.at(c), func(o *otel.Options) {
+				o.Process, o.Gone = name, func(o journal.Owner) bool { return o == "process" }
+			})
+			l.shelf.Appends = all
+			l.Start()
+			l.Close(time.Minute)
+		})
+	}
+	heirs.Wait()
+	if got, want := len(c.Spans()), len(runs)*spansOf(t, r); got != want {
+		t.Errorf("%d spans, not %d", got, want)
+	}
+	if left := debts(t, dir); len(left) > 0 {
+		t.Errorf("owed are %q", left)
+	}
+}
+
+// TestAnHeirAndAnOwner: a run is taken up again by one process while another
+// has inherited what its last one owed. Neither pays the other's debts as long
+// as there are any, and when one has delivered the end, the other has nothing
+// to do.
+func TestAnHeirAndAnOwner(t *testing.T) {
+	r := reporttest.Recorded(t, "gate-approved")
+	for _, over := range []bool{false, true} {
+		dir := left(t, reporttest.Run)
+		c := reporttest.NewCollector(t)
+		begins := func(name journal.Owner, appends []journal.Appended) *life {
+			l := newLife(t, dir, r.Program, variables{"OTEL_BSP_SCHEDULE_DELAY": "3600000"}.at(c), func(o *otel.Options) {
+				o.Process, o.Gone = name, func(o journal.Owner) bool { return o == "process" }
+			})
+			l.shelf.Appends = appends
+			return l
+		}
+		heir := begins("heir", r.Appends[:3])
+		heir.Start()
+		await(func() bool {
+			return slices.Contains(debts(t, dir), filepath.Join(dir, "owed", "heir", string(reporttest.Run)))
+		})
+		owner := begins("owner", r.Appends)
+		owner.Appending(reporttest.Run)
+		if over {
+			owner.Appended(reporttest.Run, 100)
+			owner.Close(time.Minute)
+		}
+		heir.Close(time.Minute)
+		if over {
+			if got, want := len(c.Spans()), spansOf(t, r); got != want {
+				t.Errorf("%d spans, not %d", got, want)
+			}
+		}
+		if left := debts(t, dir); (len(left) == 1) == over {
+			t.Errorf("over %t: owed are %q", over, left)
 		}
 	}
 }
@@ -258,9 +475,8 @@ func TestKilledBeforeItIsRead(t *testing.T) {
 	if got, want := len(c.Spans()), spansOf(t, r); got != want {
 		t.Errorf("%d spans, not %d", got, want)
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "owed", "*"))
-	if err != nil || len(left) != 1 || filepath.Base(left[0]) != other {
-		t.Errorf("owed are %q, %v", left, err)
+	if left := debts(t, dir); len(left) != 1 || filepath.Base(left[0]) != other {
+		t.Errorf("owed are %q", left)
 	}
 }
 
@@ -331,7 +547,7 @@ func TestTheEndComesWhileReading(t *testing.T) {
 	l.Appended(reporttest.Run, 1)
 	<-source.began
 	s := l.Close(time.Millisecond)
-	if left, _ := filepath.Glob(filepath.Join(dir, "owed", "*")); s.Waiting != spansOf(t, r) || len(left) != 1 || s.Unreadable != nil {
+	if left := debts(t, dir); s.Waiting != spansOf(t, r) || len(left) != 1 || s.Unreadable != nil {
 		t.Errorf("%+v, owed are %q", s, left)
 	}
 }
@@ -381,13 +597,7 @@ func TestManyDebts(t *testing.T) {
 	}
 	dead.sees(all)
 	dead.Close(time.Minute)
-	owes := func() int {
-		left, err := filepath.Glob(filepath.Join(dir, "owed", "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(left)
-	}
+	owes := func() int { return len(debts(t, dir)) }
 	if owes() != runs {
 		t.Fatalf("owed are %d runs", owes())
 	}

@@ -47,6 +47,8 @@ type sendError struct {
 	Why string
 	// Never: it is no use to send the same again.
 	Never bool
+	// Nowhere: there is nothing at the address that takes it.
+	Nowhere bool
 	// After is how long the collector wants to be left alone.
 	After time.Duration
 }
@@ -99,6 +101,8 @@ func (s *sender) send(ctx context.Context, body []byte) (rejected int64, err err
 	switch resp.StatusCode {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		failed.Never = true
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		failed.Nowhere = true
 	}
 	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 {
 		failed.After = time.Duration(n) * time.Second
@@ -112,7 +116,7 @@ func (s *sender) send(ctx context.Context, body []byte) (rejected int64, err err
 // hold a password.
 func plain(err error) string {
 	var timeout net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.As(err, &timeout) && timeout.Timeout() {
 		return "it does not answer in time"
 	}
 	var at *url.Error
