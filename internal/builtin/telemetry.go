@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/filelock"
 	"github.com/espalier-run/espalier/internal/report/otel"
 )
 
@@ -46,6 +47,7 @@ func (r *Runtime) observed(store journal.Store, o RuntimeOptions) journal.Store 
 	r.telemetry = otel.New(otel.Options{
 		Settings: otel.FromEnvironment(o.Getenv), Dir: r.telemetryDir(), Source: store, Program: r.program,
 		Process: r.Process.ID(), Gone: r.Process.Dead, Version: o.Version,
+		Lock: func() (otel.Lock, error) { return filelock.Open(filepath.Join(r.telemetryDir(), ".lock")) },
 		Origin: func(s journal.RunStarted) (otel.Link, bool) {
 			var options RunOptions
 			if json.Unmarshal(s.Options, &options) != nil {

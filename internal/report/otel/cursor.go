@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/filelock"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // cursor is up to where in a run's stream everything has been delivered.
@@ -34,9 +35,33 @@ func (c *cursor) reach(to cursor) {
 type ledger struct {
 	dir string
 	me  journal.Owner
-	// lock keeps other processes out while a cursor is moved. It is opened by
-	// the first who needs it.
-	lock *filelock.File
+	// open opens the lock that keeps other processes out while a cursor is
+	// moved, when it is first needed; nil is none.
+	open func() (Lock, error)
+	lock Lock
+}
+
+// Lock keeps other processes out.
+type Lock interface {
+	report.Lock
+	io.Closer
+}
+
+// alone does something while no other process moves a cursor.
+func (l *ledger) alone(do func() error) (err error) {
+	if l.open == nil {
+		return do()
+	}
+	if l.lock == nil {
+		if l.lock, err = l.open(); err != nil {
+			l.lock = nil
+			return err
+		}
+	}
+	if err := l.lock.Exclusive(); err != nil {
+		return err
+	}
+	return errors.Join(do(), l.lock.Unlock())
 }
 
 const (
@@ -75,30 +100,23 @@ func (l *ledger) read(run journal.RunID) (cursor, error) {
 
 // write moves a run's cursor on. Where another process has moved it further, it
 // stays.
-func (l *ledger) write(run journal.RunID, c cursor) (err error) {
-	if l.lock == nil {
-		if l.lock, err = filelock.Open(filepath.Join(l.dir, owed, ".lock")); err != nil {
+func (l *ledger) write(run journal.RunID, c cursor) error {
+	return l.alone(func() error {
+		there, err := l.read(run)
+		if err != nil {
 			return err
 		}
-	}
-	if err := l.lock.Exclusive(); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.lock.Unlock()) }()
-	there, err := l.read(run)
-	if err != nil {
-		return err
-	}
-	c.reach(there)
-	raw, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	name := filepath.Join(l.mine(), draft)
-	if err := os.WriteFile(name, raw, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name, l.path(run))
+		c.reach(there)
+		raw, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		name := filepath.Join(l.mine(), draft)
+		if err := os.WriteFile(name, raw, 0o600); err != nil {
+			return err
+		}
+		return os.Rename(name, l.path(run))
+	})
 }
 
 // owe notes that this process has to deliver something of a run.

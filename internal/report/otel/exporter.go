@@ -32,6 +32,9 @@ type Options struct {
 	// Process is this one, and Gone tells whether another has ended.
 	Process journal.Owner
 	Gone    func(journal.Owner) bool
+	// Lock opens the lock that keeps other processes out while it is noted what
+	// has been delivered; nil when there are no others.
+	Lock    func() (Lock, error)
 	Version func() string    // of the program; nil is unknown
 	Now     func() time.Time // nil is time.Now
 }
@@ -134,7 +137,7 @@ func New(o Options) *Exporter {
 		o.Gone = func(journal.Owner) bool { return false }
 	}
 	x := &Exporter{
-		o: o, ledger: ledger{dir: o.Dir, me: o.Process}, news: map[journal.RunID]journal.Seq{},
+		o: o, ledger: ledger{dir: o.Dir, me: o.Process, open: o.Lock}, news: map[journal.RunID]journal.Seq{},
 		owes: map[journal.RunID]bool{}, begun: map[journal.RunID]int{}, streams: map[journal.RunID]*stream{}, inherited: map[journal.RunID]bool{},
 		work: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 		totals: NewMetrics(o.Settings.Names, o.Settings.Delta),

@@ -18,6 +18,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/filelock"
 	"github.com/espalier-run/espalier/internal/report/otel"
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
@@ -51,7 +52,8 @@ func newLife(t *testing.T, dir string, p *ir.Program, env variables, change func
 	o := otel.Options{
 		Settings: otel.FromEnvironment(env.getenv), Dir: dir, Source: l.shelf, Program: l.shelf.Program,
 		Process: "process", Gone: func(journal.Owner) bool { return true }, Version: func() string { return "1.2.3" },
-		Now: func() time.Time { return time.UnixMilli(1_772_000_500_000) },
+		Lock: func() (otel.Lock, error) { return filelock.Open(filepath.Join(dir, ".lock")) },
+		Now:  func() time.Time { return time.UnixMilli(1_772_000_500_000) },
 	}
 	if change != nil {
 		change(&o)
