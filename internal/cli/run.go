@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -507,7 +508,15 @@ func (a *app) refer(secrets *secret.Registry, raw json.RawMessage) (json.RawMess
 func valueOf(contract *schema.Schema, name, text string) json.RawMessage {
 	if contract != nil {
 		types := contract.Types(name)
-		if len(types) > 0 && !slices.Contains(types, "string") && json.Valid([]byte(text)) {
+		switch n, err := strconv.ParseInt(text, 10, 64); {
+		case len(types) == 0 || slices.Contains(types, "string"):
+		case err == nil && slices.Contains(types, "integer"): // 007, too
+			return strconv.AppendInt(nil, n, 10)
+		case slices.Equal(types, []string{"boolean"}):
+			if yes, err := strconv.ParseBool(text); err == nil { // TRUE and 1, too
+				return strconv.AppendBool(nil, yes)
+			}
+		case json.Valid([]byte(text)):
 			return json.RawMessage(text)
 		}
 	}

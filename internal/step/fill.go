@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,7 +101,7 @@ const mostRead = 1 << 20
 // readFile reads a file below the folder in which the run was started, and
 // nothing outside of it.
 func (j *Job) readFile(name string) (string, error) {
-	dir := j.Folder()
+	dir, written := j.Folder(), name
 	if filepath.IsAbs(name) {
 		rel, err := filepath.Rel(dir, name)
 		if err != nil {
@@ -109,7 +110,7 @@ func (j *Job) readFile(name string) (string, error) {
 		name = rel
 	}
 	if !filepath.IsLocal(name) {
-		return "", fmt.Errorf("%q lies outside of the folder in which the run was started", name)
+		return "", fmt.Errorf("%q lies outside of the folder in which the run was started", written)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -117,11 +118,13 @@ func (j *Job) readFile(name string) (string, error) {
 	}
 	defer root.Close()
 	info, err := root.Stat(name)
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%q is not a regular file", name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("there is no file %q in the folder in which the run was started", written)
+	case err != nil:
+		return "", fmt.Errorf("the file %q cannot be read: %w", written, err)
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%q is not a regular file", written)
 	}
 	f, err := root.Open(name)
 	if err != nil {
@@ -133,7 +136,7 @@ func (j *Job) readFile(name string) (string, error) {
 		return "", err
 	}
 	if len(raw) > mostRead {
-		return "", errors.New("a template may take in files of up to 1 MiB")
+		return "", fmt.Errorf("the file %q is too long: a template may take in up to 1 MiB", written)
 	}
 	return string(raw), nil
 }

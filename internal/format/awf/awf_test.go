@@ -337,6 +337,28 @@ func TestConfiguredInputs(t *testing.T) {
 	}
 }
 
+// Calls may be ten deep, and not more.
+func TestDepth(t *testing.T) {
+	more := files{}
+	for i := range 12 {
+		inner := "terminal"
+		if i < 11 {
+			inner = fmt.Sprintf("call_workflow, workflow: w%d, on_success: done", i+1)
+		}
+		more[fmt.Sprintf("w%d.yaml", i)] = fmt.Sprintf("name: w%d\nstates:\n  initial: in\n  in: {type: %s}\n  done: {type: terminal}\n", i, inner)
+	}
+	for name, want := range map[string]bool{"w0.yaml": true, "w1.yaml": false} {
+		_, list := compile(more[name], more)
+		found := false
+		for _, d := range list {
+			found = found || d.Code == awf.CodeTooDeep
+		}
+		if found != want || list.Errors() != want {
+			t.Errorf("%s: %v", name, list)
+		}
+	}
+}
+
 // Whatever a file says, reading it ends, and every diagnostic lies in it.
 func TestNeverPanics(t *testing.T) {
 	value := rapid.SampledFrom([]string{

@@ -651,7 +651,7 @@ func (l *lowering) child(s *state) int {
 	if program == nil || list.Errors() {
 		return -1
 	}
-	if depth(program) >= maxDepth {
+	if depth(program) > maxDepth {
 		l.report(CodeTooDeep, diag.Error, name.Span, fmt.Sprintf("Workflows call each other more than %d deep here.", maxDepth), "Call the inner workflows one after the other from here.")
 		return -1
 	}

@@ -323,8 +323,17 @@ func TestReadFileIsConfined(t *testing.T) {
 	if left, err := run(t, dir, cmd(`echo {{readFile "in.txt"}}`), reads(dir, nil)); err != nil || left.Output != "inside\n" {
 		t.Errorf("%+v, %v", left, err)
 	}
-	for _, path := range []string{"/etc/passwd", "../x", "a/../../x"} {
-		if _, err := run(t, dir, cmd(`echo {{readFile "`+path+`"}}`), reads(dir, nil)); err == nil || !strings.Contains(err.Error(), "outside") {
+	if err := os.WriteFile(filepath.Join(dir, "long.txt"), make([]byte, 1<<20+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "link.txt")); err != nil {
+		t.Fatal(err)
+	}
+	for path, says := range map[string]string{
+		"/etc/passwd": `"/etc/passwd" lies outside`, "../x": "outside", "a/../../x": "outside", "link.txt": `"link.txt" cannot be read`,
+		"none.txt": `there is no file "none.txt"`, "long.txt": "up to 1 MiB", ".": "not a regular file",
+	} {
+		if _, err := run(t, dir, cmd(`echo {{readFile "`+path+`"}}`), reads(dir, nil)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
