@@ -51,11 +51,11 @@ func tools(root string, o RuntimeOptions) *Tools {
 
 // outfit is what all tasks of runs with the same options use.
 type outfit struct {
-	model provider.Model
-	price func(model string) (price.Price, bool)
-	tools toolbox // for any program
-	// scripts of the workflow may run.
-	scripts bool
+	model   provider.Model
+	price   func(model string) (price.Price, bool)
+	tools   toolbox // for any program
+	scripts bool    // those of the workflow may run
+	stream  bool    // replies are recorded as they come
 }
 
 // Equip fills in what a job needs.
@@ -72,7 +72,7 @@ func (h *host) Equip(job *step.Job, options json.RawMessage) error {
 		job.Sandbox = h.tools.sandbox
 	}
 	job.Called = job.Run != job.Root
-	job.MayRunScripts = o.scripts
+	job.MayRunScripts, job.RecordStream = o.scripts, o.stream
 	return nil
 }
 
@@ -96,7 +96,7 @@ func (h *host) outfit(options json.RawMessage) (*outfit, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &outfit{scripts: h.tools.MayRunScripts(asked), tools: h.tools.box(asked, script)}
+	o := &outfit{scripts: h.tools.MayRunScripts(asked), stream: asked.RecordStream, tools: h.tools.box(asked, script)}
 	// Offline models cost what the real ones would, so that budgets of money
 	// can be tried out; their replies say what they are.
 	answers := router{models: h.models, instead: asked.Model, otherwise: asked.DefaultModel, sandbox: asked.Sandbox}

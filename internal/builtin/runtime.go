@@ -304,6 +304,8 @@ type RunOptions struct {
 	Script       string `json:"script,omitempty"`
 	ScriptName   string `json:"script_name,omitempty"`
 	NoTranscript bool   `json:"no_transcript,omitempty"`
+	// RecordStream keeps the pieces of replies as they come.
+	RecordStream bool `json:"record_stream,omitempty"`
 	// Sandbox confines commands: of tools, and of the workflow itself.
 	Sandbox bool `json:"sandbox,omitempty"`
 	// Model answers instead of whatever steps name; DefaultModel answers for

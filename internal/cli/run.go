@@ -33,6 +33,7 @@ func (a *app) runCommand() *cobra.Command {
 		inputs               []string
 		inputFile, script    string
 		simulate, noRecord   bool
+		recordStream         bool
 		seed                 uint64
 		detach, dryRun       bool
 		durability, givenRun string
@@ -83,7 +84,7 @@ is not there fails, and the workflow goes on as it says for that.`,
 			if offDemand(an.program) && !force {
 				return usage("Use --force to run it all the same.", "the workflow says \"manual: false\": it is not meant to be run by hand")
 			}
-			options := builtin.RunOptions{Simulate: simulate, Seed: seed, NoTranscript: noRecord, Model: model, AllowShell: allowShell, Unready: unready}
+			options := builtin.RunOptions{Simulate: simulate, Seed: seed, NoTranscript: noRecord, RecordStream: recordStream, Model: model, AllowShell: allowShell, Unready: unready}
 			if script != "" {
 				if err := a.readScript(&options, script, an.program); err != nil {
 					return err
@@ -196,6 +197,7 @@ is not there fails, and the workflow goes on as it says for that.`,
 	flags.BoolVar(&detach, "detach", false, "begin the run and leave it to \"espalier work\"")
 	flags.BoolVar(&dryRun, "dry-run", false, "check that everything is ready, name the scripts that would run, and start nothing")
 	flags.BoolVar(&noRecord, "no-transcript", false, "write no transcript")
+	flags.BoolVar(&recordStream, "record-stream", false, "also keep the pieces of replies in the transcript, as they come")
 	flags.BoolVar(&sandbox, "sandbox", false, "confine commands: they see the project, change only the run's folder, and reach no network")
 	flags.StringVar(&trace, "trace", "", "write the trace of an AIFLOW run to this `FILE`, as its viewer reads it")
 	flags.BoolVar(&force, "force", false, "run a workflow that is not meant to be run by hand")

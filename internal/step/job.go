@@ -69,6 +69,8 @@ type Job struct {
 	Dir string
 	// Untrusted says that the run's input came from outside: nobody vouches for it.
 	Untrusted bool
+	// RecordStream says that somebody wants the pieces of replies kept as they come.
+	RecordStream bool
 	// Called says that another workflow calls this one: nobody has named its file.
 	Called bool
 	// MayRunScripts says that somebody has allowed the workflow's scripts.

@@ -478,6 +478,10 @@ func (c *conversation) listen(ctx context.Context, request provider.Request, wor
 			}
 		case chunk.Reply != nil:
 			reply = chunk.Reply
+		case chunk.Type == provider.Text && chunk.Text != "" && c.job.RecordStream:
+			if err := c.job.Log.Note(ctx, step.Note{Kind: journal.NoteStream, Data: journal.Stream{Chunk: chunk.Text}}); err != nil {
+				return nil, held, err
+			}
 		}
 	}
 	if reply == nil {
