@@ -200,7 +200,36 @@ func TestAWFKilled(t *testing.T) {
 			p.trace(c.before...)
 			p.exits(0, "resume", awfRun, "--from", "current")
 			p.trace(c.after...)
+			p.whole(awfRun)
 		})
+	}
+}
+
+// whole holds that a transcript was gone on with, and not begun anew: one
+// beginning, one end, no gaps, and every step that began has ended.
+func (p *awfProject) whole(run string) {
+	p.t.Helper()
+	events := p.transcript(run)
+	open := map[string]int{}
+	for i, e := range events {
+		if e.Seq != i+1 || e.Run != run || (e.Type == "run.started") != (i == 0) || (e.Type == "run.completed") != (i == len(events)-1) {
+			p.t.Errorf("line %d: %+v", i+1, e)
+		}
+		switch e.Type {
+		case "step.started", "step.call_workflow.started":
+			open[e.Path]++
+		case "step.completed", "step.call_workflow.completed":
+			open[e.Path]--
+		case "message.user":
+			if open[e.Path] != 1 { // its path is that of the step
+				p.t.Errorf("outside of its step: %+v", e)
+			}
+		}
+	}
+	for path, n := range open {
+		if n != 0 {
+			p.t.Errorf("%s is %d times open", path, n)
+		}
 	}
 }
 
@@ -453,6 +482,7 @@ func TestAWFEndless(t *testing.T) {
 }
 
 type awfEvent struct {
+	Seq    int    `json:"seq"`
 	Run    string `json:"run_id"`
 	Parent string `json:"parent_run_id"`
 	Child  string `json:"child_run_id"`
