@@ -20,6 +20,7 @@ import (
 const httpRequest = "http.request"
 
 const (
+	methodInput  = "method"
 	timeoutInput = "timeout"
 	retryInput   = "retryable_status_codes"
 )
@@ -27,6 +28,9 @@ const (
 // requested turns the inputs of a request into those of the tool.
 func requested(in map[string]any) error {
 	delete(in, retryInput)
+	if method, ok := in[methodInput].(string); ok {
+		in[methodInput] = strings.ToUpper(strings.TrimSpace(method))
+	}
 	limit, ok := in[timeoutInput]
 	if !ok {
 		return nil

@@ -49,7 +49,7 @@ func TestRuns(t *testing.T) {
 // try again after.
 func TestAnswers(t *testing.T) {
 	const bad = `{"status":404,"headers":{"A":"b"},"body":"none"}`
-	schema := json.RawMessage(`{"type":"object","properties":{"url":{"type":"string"},"timeout_seconds":{"const":2}},"required":["url","timeout_seconds"],"additionalProperties":false}`)
+	schema := json.RawMessage(`{"type":"object","properties":{"url":{"type":"string"},"method":{"enum":["POST"]},"timeout_seconds":{"const":2}},"required":["url","timeout_seconds"],"additionalProperties":false}`)
 	answer := func(text string, no bool) map[string]steptest.Tool {
 		return map[string]steptest.Tool{"http.request": {Spec: tool.Spec{Schema: schema}, Answer: text, No: no}}
 	}
@@ -65,6 +65,10 @@ func TestAnswers(t *testing.T) {
 		steptest.Play{
 			Name: "JSON", Settings: request(2), Tools: answer(`{"status":200,"body":"","json":{"n":7}}`, false),
 			Value: `{"Output":"body={\"n\":7}\nbody_truncated=false\nheaders={}\nstatus_code=200","Stderr":"","ExitCode":0,"Status":"completed","Response":{"status_code":200,"body":"{\"n\":7}","headers":{},"body_truncated":false}}`,
+		},
+		steptest.Play{
+			Name: "a method in small letters", Settings: steptest.Settings{"operation": "http.request", "inputs": map[string]any{"url": "x", "timeout": 2, "method": " post"}},
+			Tools: answer(bad, true), Value: found,
 		},
 		steptest.Play{Name: "no time at all", Settings: request("soon"), Tools: answer(bad, true), Class: step.ClassInput},
 	)
