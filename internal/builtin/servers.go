@@ -44,7 +44,7 @@ func (t *Tools) load() {
 				continue // the configuration comes first
 			}
 			if one.Is.Off {
-				s.wrong[name] = fmt.Errorf("the MCP server %q is switched off", name)
+				s.wrong[name] = &Trouble{Message: fmt.Sprintf("the MCP server %q is switched off", name), Help: "Take \"enabled: false\" out of its entry in " + config.FileName + "."}
 				continue
 			}
 			if len(one.Is.Wrong) > 0 {

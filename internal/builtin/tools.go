@@ -467,6 +467,10 @@ func (t *Tools) missing(name string, sandbox bool) *Trouble {
 		}
 	}
 	err := t.serverTrouble(target)
+	var known *Trouble
+	if errors.As(err, &known) {
+		return known
+	}
 	var lacks *noSuchTool
 	if errors.As(err, &lacks) {
 		return &Trouble{Message: err.Error(), Help: lacks.instead()}

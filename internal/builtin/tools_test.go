@@ -292,7 +292,7 @@ func TestToolsOfServers(t *testing.T) {
 	for _, l := range tools.Lacks(program, RunOptions{}, nil) {
 		got = append(got, fmt.Sprint(l.Steps, " ", l.Message, " ", l.Help))
 	}
-	for i, want := range []string{`has no tool "everything.ecko" Did you mean "everything.echo"? It has everything.`, "switched off", "NOT_SET is not set", `nothing is bound to the tool "nobody.x"`} {
+	for i, want := range []string{`has no tool "everything.ecko" Did you mean "everything.echo"? It has everything.`, `switched off Take "enabled: false" out of its entry`, "NOT_SET is not set", `nothing is bound to the tool "nobody.x"`} {
 		if len(got) != 4 || !strings.Contains(got[i], want) {
 			t.Errorf("%d: %q", i, got)
 		}

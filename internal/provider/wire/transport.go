@@ -10,13 +10,12 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/netguard"
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
@@ -261,7 +260,7 @@ func Failed(ctx context.Context, err error) error {
 	}
 	var network net.Error
 	var dial *net.OpError
-	out := &provider.Error{Class: provider.APIError, Message: unreached(err), Spent: true}
+	out := &provider.Error{Class: provider.APIError, Message: netguard.Words(err), Spent: true}
 	if errors.As(err, &network) && network.Timeout() {
 		out.Class = provider.Timeout
 	}
@@ -269,28 +268,6 @@ func Failed(ctx context.Context, err error) error {
 		out.Spent = false // nobody has heard of it
 	}
 	return out
-}
-
-// unreached says in few words why a server cannot be spoken to.
-func unreached(err error) string {
-	var request *url.Error
-	if !errors.As(err, &request) {
-		return err.Error()
-	}
-	at, failed := request.URL, request.Err
-	if u, err := url.Parse(request.URL); err == nil {
-		at = u.Host
-	}
-	var dial *net.OpError
-	if errors.As(failed, &dial) && dial.Op == "dial" {
-		failed = dial.Err
-		var call *os.SyscallError
-		if errors.As(failed, &call) {
-			failed = call.Err
-		}
-		return fmt.Sprintf("%s cannot be reached: %v", at, failed)
-	}
-	return fmt.Sprintf("the connection to %s broke: %v", at, failed)
 }
 
 // BrokeOff is the error of a reply that ends without an end.

@@ -403,3 +403,21 @@ func TestOverHTTP(t *testing.T) {
 		t.Errorf("a redirect inside: %v", err)
 	}
 }
+
+// Why a server cannot be had is said without the words of the libraries.
+func TestWhyAServerCannotBeHad(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for want, c := range map[string]mcp.Config{
+		`the MCP server "x" cannot be started: it ended without an answer; it says: no luck`:                                          {Command: []string{"sh", "-c", "echo no luck >&2; exit 3"}},
+		`the MCP server "x" cannot be started: what it writes to its standard output is not MCP`:                                      {Command: []string{"sh", "-c", "echo hello; cat"}},
+		`the MCP server "x" cannot be started: ` + strings.TrimPrefix(gone.URL, "http://") + ` cannot be reached: connection refused`: {URL: gone.URL},
+	} {
+		c.Name = "x"
+		s := mcp.New(c)
+		defer s.Close()
+		if _, err := s.Tools(t.Context()); err == nil || err.Error() != want {
+			t.Errorf("%v\nand not %s", err, want)
+		}
+	}
+}

@@ -172,7 +172,7 @@ func (s *Server) start(ctx context.Context) (_ *session, err error) {
 	defer func() {
 		if err != nil {
 			now.end() // before it is asked: then it has said everything
-			err = fmt.Errorf("the MCP server %q cannot be started: %w%s", s.Name, err, now.complaint())
+			err = fmt.Errorf("the MCP server %q cannot be started: %w%s", s.Name, now.plainly(err), now.complaint())
 		}
 	}()
 	var transport mcp.Transport
@@ -210,6 +210,31 @@ func (s *Server) start(ctx context.Context) (_ *session, err error) {
 	return now, nil
 }
 
+// plainly is an error in words that help, where those of the library do not.
+func (s *session) plainly(err error) error {
+	var request *url.Error
+	switch {
+	case errors.As(err, &request):
+		return &worded{err, netguard.Words(err)}
+	case !errors.Is(err, mcp.ErrConnectionClosed) || s.proc == nil || s.client != nil:
+		return err
+	case s.meter.flooded():
+		return &worded{err, errFlood.Error()}
+	case s.meter.left.Load() < s.meter.most:
+		return &worded{err, "what it writes to its standard output is not MCP"}
+	}
+	return &worded{err, "it ended without an answer"}
+}
+
+// worded is an error in other words.
+type worded struct {
+	error
+	words string
+}
+
+func (w *worded) Error() string { return w.words }
+func (w *worded) Unwrap() error { return w.error }
+
 func (s *Server) asProgram(now *session, env []string) (mcp.Transport, error) {
 	path, err := exec.LookPath(s.Command[0])
 	if err != nil {
@@ -222,8 +247,7 @@ func (s *Server) asProgram(now *session, env []string) (mcp.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	now.meter = &meter{ReadCloser: now.proc.Stdout, over: now.proc.Stop}
-	now.meter.left.Store(int64(s.MaxFlood))
+	now.meter = newMeter(now.proc.Stdout, int64(s.MaxFlood), now.proc.Stop)
 	return &mcp.IOTransport{Reader: now.meter, Writer: now.proc.Stdin, MaxLineLength: s.MaxMessage}, nil
 }
 
@@ -263,9 +287,7 @@ func (t *withHeaders) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := t.next.RoundTrip(req)
 	if err == nil {
-		body := &meter{ReadCloser: resp.Body, over: func() {}}
-		body.left.Store(t.most)
-		resp.Body = body
+		resp.Body = newMeter(resp.Body, t.most, func() {})
 	}
 	return resp, err
 }
@@ -273,8 +295,15 @@ func (t *withHeaders) RoundTrip(req *http.Request) (*http.Response, error) {
 // meter ends a stream that brings more than it may.
 type meter struct {
 	io.ReadCloser
+	most int64
 	left atomic.Int64
 	over func()
+}
+
+func newMeter(of io.ReadCloser, most int64, over func()) *meter {
+	m := &meter{ReadCloser: of, most: most, over: over}
+	m.left.Store(most)
+	return m
 }
 
 var errFlood = errors.New("it wrote more than it may")
