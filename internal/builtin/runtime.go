@@ -195,13 +195,19 @@ func (r *Runtime) record() error {
 	return nil
 }
 
+// awfAuditLog is the variable that says where AWF's audit trail is.
+const awfAuditLog = "AWF_AUDIT_LOG"
+
+// NoAWFAudit tells whether the environment switches AWF's audit trail off.
+func NoAWFAudit(getenv func(string) string) bool { return getenv(awfAuditLog) == "off" }
+
 // awfTrail writes AWF's own audit trail, where AWF's environment says; nil
 // when that says "off".
 func (r *Runtime) awfTrail() (*awfaudit.Writer, error) {
-	path := r.getenv("AWF_AUDIT_LOG")
-	if path == "off" {
+	if NoAWFAudit(r.getenv) {
 		return nil, nil
 	}
+	path := r.getenv(awfAuditLog)
 	dir := filepath.Join(r.dir, "storage")
 	if path == "" {
 		path = filepath.Join(dir, "audit.jsonl")
@@ -211,7 +217,7 @@ func (r *Runtime) awfTrail() (*awfaudit.Writer, error) {
 		return nil, err
 	}
 	r.locks = append(r.locks, lock)
-	return awfaudit.New(awfaudit.Options{Path: path, Position: filepath.Join(dir, ".awf-audit.position"), Source: r.Store, Lock: lock})
+	return awfaudit.New(awfaudit.Options{Path: path, Position: filepath.Join(dir, ".awf-audit.position"), Source: r.Store, Lock: lock, Skip: withoutAWFAudit})
 }
 
 // folder makes a folder of records, with the lock that its writers take.
@@ -306,6 +312,8 @@ type RunOptions struct {
 	NoTranscript bool   `json:"no_transcript,omitempty"`
 	// RecordStream keeps the pieces of replies as they come.
 	RecordStream bool `json:"record_stream,omitempty"`
+	// NoAWFAudit leaves a run out of AWF's audit trail.
+	NoAWFAudit bool `json:"no_awf_audit,omitempty"`
 	// Sandbox confines commands: of tools, and of the workflow itself.
 	Sandbox bool `json:"sandbox,omitempty"`
 	// Model answers instead of whatever steps name; DefaultModel answers for
@@ -335,6 +343,11 @@ func (o RunOptions) Encode() json.RawMessage {
 		panic(err) // strings and numbers
 	}
 	return raw
+}
+
+func withoutAWFAudit(s journal.RunStarted) bool {
+	var o RunOptions
+	return json.Unmarshal(s.Options, &o) == nil && o.NoAWFAudit
 }
 
 func withoutTranscript(s journal.RunStarted) bool {

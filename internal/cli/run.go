@@ -84,7 +84,10 @@ is not there fails, and the workflow goes on as it says for that.`,
 			if offDemand(an.program) && !force {
 				return usage("Use --force to run it all the same.", "the workflow says \"manual: false\": it is not meant to be run by hand")
 			}
-			options := builtin.RunOptions{Simulate: simulate, Seed: seed, NoTranscript: noRecord, RecordStream: recordStream, Model: model, AllowShell: allowShell, Unready: unready}
+			options := builtin.RunOptions{
+				Simulate: simulate, Seed: seed, NoTranscript: noRecord, RecordStream: recordStream, NoAWFAudit: builtin.NoAWFAudit(a.Getenv),
+				Model: model, AllowShell: allowShell, Unready: unready,
+			}
 			if script != "" {
 				if err := a.readScript(&options, script, an.program); err != nil {
 					return err

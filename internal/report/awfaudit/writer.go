@@ -11,6 +11,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -41,6 +42,8 @@ type Options struct {
 	Position string // of the file that says how far in the journal it is
 	Source   Source
 	Lock     Lock // nil when no other process writes here
+	// Skip tells of a run that nothing is to be written about; nil skips none.
+	Skip func(journal.RunStarted) bool
 }
 
 // Writer writes the file. It is a report.Sink.
@@ -209,15 +212,31 @@ func (w *Writer) ours(ctx context.Context, run journal.RunID) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	w.roots[run] = entry.Format == Format
-	return w.roots[run], nil
+	ours := entry.Format == Format
+	if ours && w.o.Skip != nil {
+		for e, err := range w.o.Source.Events(ctx, run, 0) {
+			if err != nil {
+				return false, err
+			}
+			begun, ok := e.Fact.(journal.RunStarted)
+			ours = ok && w.wants(&begun)
+			break
+		}
+	}
+	w.roots[run] = ours
+	return ours, nil
+}
+
+// wants tells whether a run is to be written about.
+func (w *Writer) wants(x *journal.RunStarted) bool {
+	return x.Format == Format && (w.o.Skip == nil || !w.o.Skip(*x))
 }
 
 // line is the record that an event makes, if it makes one.
 func (w *Writer) line(ctx context.Context, root journal.RunID, e *journal.Event) (record, bool, error) {
 	switch x := e.Fact.(type) {
 	case journal.RunStarted:
-		w.roots[root] = x.Format == Format
+		w.roots[root] = w.wants(&x)
 	case journal.RunFinished, journal.FrameOpened, journal.FrameClosed:
 	default:
 		return record{}, false, nil
@@ -315,10 +334,36 @@ func (w *Writer) begun(ctx context.Context, root journal.RunID, e *journal.Event
 	if err != nil {
 		masked = nil // no JSON, so no inputs either
 	}
+	masked = unnamed(masked)
 	if s := strings.TrimSpace(string(masked)); s != "{}" && s != "null" {
 		one.inputs = masked
 	}
 	return one, nil
+}
+
+// secretNames are how the names of inputs begin that AWF keeps out of its trail.
+var secretNames = []string{"SECRET_", "API_KEY", "PASSWORD", "TOKEN"}
+
+// unnamed hides the inputs that are secrets by their names.
+func unnamed(inputs json.RawMessage) json.RawMessage {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(inputs, &all) != nil {
+		return inputs
+	}
+	hidden := false
+	for name := range all {
+		if slices.ContainsFunc(secretNames, func(begin string) bool { return strings.HasPrefix(strings.ToUpper(name), begin) }) {
+			all[name], hidden = json.RawMessage(`"[redacted secret]"`), true
+		}
+	}
+	if !hidden {
+		return inputs
+	}
+	out, err := json.Marshal(all)
+	if err != nil {
+		return nil // values that were read as JSON encode as such
+	}
+	return out
 }
 
 func stamp(at journal.Millis) string { return string(report.AppendTime(nil, at)) }

@@ -227,6 +227,47 @@ func TestMakesUpForWhatCouldNotBeWritten(t *testing.T) {
 	}
 }
 
+// Inputs that AWF takes for secrets by their names are hidden, whatever they hold.
+func TestSecretsByName(t *testing.T) {
+	s := store{"r": {{Seq: 1, Fact: journal.RunStarted{Format: "awf", Input: value(`{"API_KEY_X":"abcd","Token":7,"password2":"p","secret_":["s"],"secretary":"Ann","a_token":"t"}`)}}}}
+	dir := t.TempDir()
+	w := open(t, dir, s)
+	if err := w.Record(t.Context(), journal.Appended{Pos: 1, Run: "r", Events: s["r"]}); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "deep", "audit.jsonl"))
+	const hidden = `"[redacted secret]"`
+	if want := `"inputs":{"API_KEY_X":` + hidden + `,"Token":` + hidden + `,"a_token":` + hidden + `,"password2":` + hidden + `,"secret_":` + hidden + `,"secretary":"Ann"}`; err != nil || !strings.Contains(string(raw), want) {
+		t.Errorf("%s, %v, want %s", raw, err, want)
+	}
+}
+
+// Runs that were begun with the trail switched off are not made up for later.
+func TestSwitchedOff(t *testing.T) {
+	s, appends := world()
+	started := s["r1"][0].Fact.(journal.RunStarted)
+	started.Options = json.RawMessage(`{"off":true}`)
+	s["r1"][0].Fact = started
+	for n := range len(appends) { // also by one that comes in the middle
+		dir := t.TempDir()
+		w, err := awfaudit.New(awfaudit.Options{
+			Path: filepath.Join(dir, "deep", "audit.jsonl"), Position: filepath.Join(dir, "position"), Source: s,
+			Skip: func(s journal.RunStarted) bool { return len(s.Options) > 0 },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range appends[n:] {
+			if err := w.Record(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := read(t, dir); strings.Contains(got, `"r1"`) || strings.Contains(got, `"c1"`) || !strings.Contains(got, `"r3"`) {
+			t.Errorf("from append %d: %s", n, got)
+		}
+	}
+}
+
 func TestLongInputsAreCut(t *testing.T) {
 	long, middle := strings.Repeat("x", 9000), strings.Repeat("y", 200)
 	s := store{"r": {{Seq: 1, Fact: journal.RunStarted{Format: "awf", Input: value(`{"long":"` + long + `","middle":"` + middle + `"}`)}}}}
