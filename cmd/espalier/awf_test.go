@@ -179,6 +179,44 @@ func TestAWFKilled(t *testing.T) {
   call: {type: call_workflow, workflow: inner}
   done: {type: terminal}
 `, "deep", []string{"deep"}, []string{"deep", "deep"}},
+		"a parallel step in a loop": {`  initial: each
+  each: {type: for_each, items: [x, y], body: [both, last], on_complete: done}
+  both: {type: parallel, parallel: [left, right], max_concurrent: 1}
+  left: {type: step, command: 'sh ./step left-{{.loop.Item}}'}
+  right: {type: step, command: 'sh ./step right-{{.loop.Item}}'}
+  last: {type: step, command: 'sh ./step last-{{.loop.Item}}'}
+  done: {type: terminal}
+`, "right-y", []string{"left-x", "right-x", "last-x", "left-y", "right-y"}, []string{"left-x", "right-x", "last-x", "left-y", "right-y", "right-y", "last-y"}},
+		"a loop in a loop": {`  initial: each
+  each: {type: for_each, items: [x, y], body: [again], on_complete: done}
+  again: {type: while, while: loop.Index < 2, body: [one]}
+  one: {type: step, command: 'sh ./step {{.loop.Parent.Item}}{{.loop.Index}}'}
+  done: {type: terminal}
+`, "y0", []string{"x0", "x1", "y0"}, []string{"x0", "x1", "y0", "y0", "y1"}},
+		"a while in a branch": {`  initial: both
+  both: {type: parallel, parallel: [left, again], max_concurrent: 1, on_success: done}
+  left: {type: step, command: 'sh ./step left'}
+  again: {type: while, while: loop.Index < 2, body: [one]}
+  one: {type: step, command: 'sh ./step {{.loop.Index}}'}
+  done: {type: terminal}
+`, "1", []string{"left", "0", "1"}, []string{"left", "0", "1", "1"}},
+		"a call in a branch": {`  initial: both
+  both: {type: parallel, parallel: [left, call], max_concurrent: 1, on_success: c}
+  left: {type: step, command: 'sh ./step left'}
+  call: {type: call_workflow, workflow: inner}
+  c: {type: step, command: 'sh ./step c', on_success: done}
+  done: {type: terminal}
+`, "deep", []string{"left", "deep"}, []string{"left", "deep", "deep", "c"}},
+		"a hook in a loop": {`  initial: each
+  each: {type: for_each, items: [x, y], body: [one], on_complete: done}
+  one: {type: step, command: 'sh ./step {{.loop.Item}}', hooks: {post: [{command: 'sh ./step after-{{.loop.Item}}'}]}}
+  done: {type: terminal}
+`, "after-x", []string{"x", "after-x"}, []string{"x", "after-x", "after-x", "y", "after-y"}},
+		"a second attempt in a loop": {`  initial: each
+  each: {type: for_each, items: [x, y], body: [one], on_complete: done}
+  one: {type: step, command: 'sh ./step {{.loop.Item}}-$(grep -c {{.loop.Item}} trace); [ $(grep -c {{.loop.Item}} trace) -ge 2 ]', retry: {max_attempts: 3, initial_delay: 1ms}}
+  done: {type: terminal}
+`, "y-1", []string{"x-0", "x-1", "y-0", "y-1"}, []string{"x-0", "x-1", "y-0", "y-1", "y-2"}},
 		"in a hook": {`  initial: a
   a:
     type: step
