@@ -66,6 +66,9 @@ that is over stays as it is; another one begins at that step with its values.`,
 				if err != nil {
 					return err
 				}
+				if err := canReturn(entry.ID, program, from); err != nil {
+					return err
+				}
 				says := append(says, answers...)
 				if state.Finished != nil && from != "" {
 					if err := readyAgain(r, state, def); err != nil {
@@ -172,6 +175,42 @@ func anchor(ctx context.Context, r *builtin.Runtime, entry journal.Entry, state 
 	return way[at], nil, nil
 }
 
+// canReturn says which step to name instead of one that a run cannot go back to.
+func canReturn(id journal.RunID, program *plan.Program, step string) error {
+	if step == "" || program.CheckReturn(step) == nil {
+		return nil
+	}
+	root := program.Root()
+	var names []string
+	for i := range root.Blocks[ir.Body].Steps {
+		s := &root.Blocks[ir.Body].Steps[i]
+		if holds(root, s, step) {
+			return usage(fmt.Sprintf("Go back to the step that it is a part of: espalier resume %s --from %s", short(id), s.ID),
+				"%q lies inside of another step, and a run can go back only to steps of its main line", step)
+		}
+		if !s.Implied {
+			names = append(names, s.ID)
+		}
+	}
+	return usage(diag.DidYouMean(step, names), "there is no step %q", step)
+}
+
+// holds tells whether a step of that name lies in another one, however deep.
+func holds(p *ir.Program, s *ir.Step, name string) bool {
+	within := func(p *ir.Program, b ir.BlockID) bool {
+		return p.Step(b, name) != nil || slices.ContainsFunc(p.Blocks[b].Steps, func(inner ir.Step) bool { return holds(p, &inner, name) })
+	}
+	switch a := s.Action.(type) {
+	case ir.Loop:
+		return within(p, a.Block)
+	case ir.Parallel:
+		return a.Each != nil && within(p, a.Each.Block) || slices.ContainsFunc(a.Branches, func(b ir.Branch) bool { return within(p, b.Block) })
+	case ir.Call:
+		return a.Child < len(p.Children) && within(&p.Children[a.Child], ir.Body)
+	}
+	return false
+}
+
 // mainLine is the steps of the body that a run has come to, without those that
 // only end it or that nobody wrote, and the place of the last one that failed.
 func mainLine(ctx context.Context, r *builtin.Runtime, id journal.RunID, p *ir.Program) (way []string, failed int, err error) {
@@ -216,7 +255,7 @@ func (a *app) resumeOver(r *builtin.Runtime, entry journal.Entry, step string) e
 	id := journal.RunID(uuid.NewString())
 	return a.drive(r, id, func(ctx context.Context) error {
 		if err := r.Engine.StartFrom(ctx, id, entry.ID, step, actor("")); err != nil {
-			return err
+			return a.runTrouble(r, entry.ID, err) // there is no other run to speak of
 		}
 		a.note("Run %s is over and stays as it is; run %s goes on from %s.", short(entry.ID), short(id), step)
 		return nil
