@@ -300,6 +300,12 @@ func (t *template) explain(env Env, err error) error {
 	for _, p := range t.reads {
 		if _, ok := lookup(env, p.written); !ok {
 			e.Message = fmt.Sprintf("There is no %s.", strings.Join(p.written, "."))
+			switch p.written[0] {
+			case "inputs":
+				e.Help = "Give the input, or declare a default for it."
+			case "env":
+				e.Help = "Set the variable in the environment of the run."
+			}
 			return e
 		}
 	}

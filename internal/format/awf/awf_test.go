@@ -208,6 +208,7 @@ func TestTold(t *testing.T) {
 		`type: agent, provider: claude, prompt: hi, prompt_file: p.md`:                         "AWF014 prompt_file",
 		`type: agent, provider: custom, prompt: hi`:                                            "AWF004 custom",
 		`type: for_each, items: {a: 1}, body: [y]`:                                             "AWF002 {a: 1}",
+		`type: call_workflow, workflow: c, inputs: {extra: 1}`:                                 "AWF004 extra",
 		`type: step, command: x, on_failure: {message: m, status: 0}`:                          "AWF004 0",
 		`type: step, command: x, on_failure: {message: m, status: 300}`:                        "AWF004 300",
 		`type: step, command: "a {{.states.x.Attempt}}"`:                                       "AWF011 states.x.Attempt",
@@ -238,9 +239,11 @@ func TestTold(t *testing.T) {
 // what others read of it, is as if it were right.
 func TestOneMistakeIsToldOnce(t *testing.T) {
 	for keys, want := range map[string]string{
-		`type: stp, command: x, odd: 1`: "AWF004 stp",
-		`use_template: gone`:            "AWF018 gone",
-		`use_template: tt`:              "AWF018 tt",
+		`type: stp, command: x, odd: 1`:                                       "AWF004 stp",
+		`type: call_workflow, workflow: needs`:                                "WF022 call_workflow",
+		`type: call_workflow, workflow: nobody`:                               "AWF012 nobody",
+		`use_template: gone`:                                                  "AWF018 gone",
+		`use_template: tt`:                                                    "AWF018 tt",
 		`use_template: tt, parameters: {what: x}, dir: "{{parameters.whta}}"`: "AWF018 {{parameters.whta}}",
 		`type: db.query, query: select`:                                       "AWF007 db.query",
 		`command: x`:                                                          "AWF001 x",
@@ -251,7 +254,7 @@ func TestOneMistakeIsToldOnce(t *testing.T) {
 	} {
 		text := "name: f\nstates:\n  initial: x\n  x: {" + keys + ", on_success: w, on_failure: b}\n  w: {type: step, command: 'echo {{.states.x.Output}}', on_success: l}\n" +
 			"  l: {type: for_each, items: [1], body: [y], on_complete: z}\n  y: {type: step, command: x}\n  z: {type: terminal}\n  b: {type: terminal, status: failure}\n"
-		p, list := compile(text, files{"tt.yaml": "name: tt\nparameters: [{name: what, required: true}]\nstates:\n  initial: s\n  s: {type: step, command: 'echo {{parameters.what}}'}\n"})
+		p, list := compile(text, files{"needs.yaml": "name: needs\ninputs: [{name: n, required: true}]\nstates:\n  initial: z\n  z: {type: terminal}\n", "tt.yaml": "name: tt\nparameters: [{name: what, required: true}]\nstates:\n  initial: s\n  s: {type: step, command: 'echo {{parameters.what}}'}\n"})
 		list = append(list, check.Program(p, builtin.Kinds())...)
 		var got []string
 		for _, d := range list {

@@ -486,7 +486,7 @@ func (l *lowering) call(s *state, out *ir.Step) {
 			for _, pair := range s.given.Pairs {
 				kind, known := types[pair.Key.Value]
 				if !known {
-					l.report(CodeBadValue, diag.Error, pair.Key.Span, fmt.Sprintf("The workflow %q has no input %q.", s.workflow.Value, pair.Key.Value),
+					l.report(CodeBadValue, diag.Warning, pair.Key.Span, fmt.Sprintf("The workflow %q has no input %q, so it does not get this.", s.workflow.Value, pair.Key.Value),
 						diag.DidYouMean(pair.Key.Value, slices.Sorted(maps.Keys(types))))
 					continue
 				}
@@ -511,8 +511,7 @@ func (l *lowering) call(s *state, out *ir.Step) {
 		}
 	}
 	if call.Child < 0 { // reported; what is left must still be a program
-		out.Action = ir.Route{}
-		out.Writes, l.p.Unread.Steps = nil, true
+		out.Action, l.p.Unread.Steps = ir.Route{}, true
 		return
 	}
 	out.Action, out.Result = call, own(callState(&call))
@@ -681,15 +680,19 @@ func (l *lowering) called(name string) (f *source.File, err error) {
 			return f, nil
 		}
 	}
+	var first error // which knows best what there is beside the file
 	for _, ref := range workflowRefs(name) {
 		if f, err = l.files.Read(l.file, ref); err == nil {
 			return f, nil
+		}
+		if first == nil {
+			first = err
 		}
 	}
 	if f, shelved := onShelf(); shelved == nil {
 		return f, nil
 	}
-	return nil, err
+	return nil, first
 }
 
 // shelved finds a file in the folders outside of the project in which AWF looks.
@@ -711,6 +714,9 @@ func (l *lowering) workflowHelp(name string, err error) string {
 	var failed *source.RefError
 	if errors.As(err, &failed) && failed.Problem != source.RefMissing {
 		return fmt.Sprintf("It must be a file of the project: %v.", err)
+	}
+	if failed != nil && len(failed.Near) > 0 {
+		return fmt.Sprintf("Did you mean %q?", strings.TrimSuffix(path.Base(failed.Near[0]), ".yaml"))
 	}
 	return fmt.Sprintf("Put it into .awf/workflows/%s.yaml, or call another one.", name)
 }
