@@ -241,9 +241,10 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 			w.note(task, 3, journal.NoteToolCall, journal.ToolUse{Name: "search", CallID: "call-1", Input: input}, journal.Usage{})
 			w.note(task, 4, "own.business", map[string]int{"n": 1}, journal.Usage{})
 			w.note(task, 5, journal.NoteToolResult, journal.ToolUse{Name: "search", CallID: "call-1", Input: input, Output: json.RawMessage(`{"hits": []}`)}, journal.Usage{ToolCalls: 1})
-			w.note(task, 6, journal.NoteToolResult, journal.ToolUse{Name: "Bash", CallID: "x", Error: "exit code 1", Fidelity: journal.ByAgent}, journal.Usage{})
-			w.note(task, 7, journal.NoteStream, journal.Stream{Chunk: "Noth"}, journal.Usage{})
-			w.note(task, 8, journal.NoteReply, journal.Reply{Stop: "done", Model: "scripted", Offline: "scripted", Blocks: []journal.Block{{Type: "text", Text: "Nothing \u001b[31mfound\u2028."}}}, usage)
+			w.note(task, 6, journal.NoteToolCall, journal.ToolUse{Name: "Bash", CallID: "x", Fidelity: journal.ByAgent}, journal.Usage{})
+			w.note(task, 7, journal.NoteToolResult, journal.ToolUse{Name: "Bash", CallID: "x", Error: "exit code 1", Fidelity: journal.ByAgent}, journal.Usage{})
+			w.note(task, 8, journal.NoteStream, journal.Stream{Chunk: "Noth"}, journal.Usage{})
+			w.note(task, 9, journal.NoteReply, journal.Reply{Stop: "done", Model: "scripted", Offline: "scripted", Blocks: []journal.Block{{Type: "text", Text: "Nothing \u001b[31mfound\u2028."}}}, usage)
 			return value(`"Nothing found."`)
 		}
 		return p, w.run()
@@ -344,8 +345,9 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 				w.note(task, 3, journal.NoteDone, journal.DoneBy{By: "combine"}, journal.Usage{})
 				w.note(task, 4, journal.NoteMissingFile, journal.MissingFile{Path: "report.pdf"}, journal.Usage{})
 			case task.Step == "look":
-				w.note(task, 1, journal.NoteToolResult, journal.ToolUse{Name: "find", CallID: "1", Input: json.RawMessage(`{"password":"x"}`), Error: "no EMP-12"}, journal.Usage{ToolCalls: 1})
-				w.note(task, 2, journal.NoteModelError, journal.ModelError{Class: "RATE_LIMIT", Message: "slow down", Status: 429}, journal.Usage{})
+				w.note(task, 1, journal.NoteToolCall, journal.ToolUse{Name: "find", CallID: "1", Input: json.RawMessage(`{"password":"x"}`)}, journal.Usage{})
+				w.note(task, 2, journal.NoteToolResult, journal.ToolUse{Name: "find", CallID: "1", Input: json.RawMessage(`{"password":"x"}`), Error: "no EMP-12"}, journal.Usage{ToolCalls: 1})
+				w.note(task, 3, journal.NoteModelError, journal.ModelError{Class: "RATE_LIMIT", Message: "slow down", Status: 429}, journal.Usage{})
 				return value(`{"mail":"ida@example.org"}`)
 			}
 			return plan.Result{Outcome: plan.OutcomeOK}

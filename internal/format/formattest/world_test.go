@@ -142,6 +142,7 @@ func (tr *trial) run(t *testing.T) *happened {
 		}
 		tr.play(t, h, dir)
 	})
+	h.transcribed(t)
 	return h
 }
 

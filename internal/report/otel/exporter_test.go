@@ -711,7 +711,7 @@ func TestMadeUpTools(t *testing.T) {
 	if got := metrics(c.Metrics()); strings.Contains(got, "made.up") || !strings.Contains(got, "gen_ai.tool.name:_OTHER") {
 		t.Error(got)
 	}
-	if got := reporttest.Tree(c.Spans(), tell); !strings.Contains(got, "execute_tool made.up [INTERNAL, 0 ms] ERROR NOT_ALLOWED") {
+	if got := reporttest.Tree(c.Spans(), tell); !strings.Contains(got, "execute_tool made.up [INTERNAL, 100 ms] ERROR NOT_ALLOWED") {
 		t.Error(got)
 	}
 }

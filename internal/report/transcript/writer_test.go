@@ -72,44 +72,88 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// TestForm holds every line of every transcript to the form that is promised.
+// TestForm holds the transcripts of all recordings to what is promised about
+// them, and their bytes to those of encoding/json.
 func TestForm(t *testing.T) {
 	for _, r := range reporttest.All(t) {
+		byRun := map[string]string{}
 		for name, text := range undisturbed(t, r) {
-			open := map[string]int{}
-			for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+			byRun[strings.TrimSuffix(name, ".jsonl")] = text
+			for line := range strings.Lines(text) {
+				line = strings.TrimSuffix(line, "\n")
 				e, err := transcript.Decode([]byte(line))
 				if err != nil {
 					t.Fatalf("%s: %s: %v", r.Name, line, err)
 				}
-				if e.Seq != int64(i+1) || e.RunID+".jsonl" != name || !e.Type.Known() {
-					t.Errorf("%s: line %d of %s: %s", r.Name, i+1, name, line)
-				}
-				if (e.ParentRunID == "") != (e.RunID == string(reporttest.Run)) {
-					t.Errorf("%s: the lines of children, and only they, name their parent: %s", r.Name, line)
-				}
 				if again := canonical(t, &e); again != line {
 					t.Errorf("%s: the bytes are not those of encoding/json:\n%s\n%s", r.Name, line, again)
 				}
-				key := fmt.Sprintf("%s %s %d", e.Path, e.ChildRunID, e.Iteration)
-				switch e.Type {
-				case transcript.StepStarted, transcript.CallStarted:
-					open[e.Path]++
-				case transcript.StepCompleted, transcript.CallCompleted:
-					if open[e.Path]--; open[e.Path] < 0 {
-						t.Errorf("%s: %s ended before it began", r.Name, key)
-					}
+			}
+		}
+		last := r.Appends[len(r.Appends)-1].Events
+		_, over := last[len(last)-1].Fact.(journal.RunFinished)
+		for _, breach := range reporttest.Breaches(byRun, string(reporttest.Run), over) {
+			t.Errorf("%s: %s", r.Name, breach)
+		}
+	}
+}
+
+// TestBreaches: the check of transcripts sees what it is there to see.
+func TestBreaches(t *testing.T) {
+	root := string(reporttest.Run)
+	replace := func(old, by string) func(string) string {
+		return func(text string) string { return strings.Replace(text, old, by, 1) }
+	}
+	without := func(part string) func(string) string {
+		return func(text string) string {
+			lines := slices.DeleteFunc(strings.SplitAfter(text, "\n"), func(line string) bool { return strings.Contains(line, part) })
+			for i := range lines {
+				_, rest, _ := strings.Cut(lines[i], ",")
+				if lines[i] != "" {
+					lines[i] = fmt.Sprintf(`{"seq":%d,%s`, i+1, rest)
 				}
 			}
-			last := r.Appends[len(r.Appends)-1].Events
-			if _, over := last[len(last)-1].Fact.(journal.RunFinished); !over {
-				continue
-			}
-			for path, n := range open {
-				if n != 0 {
-					t.Errorf("%s: %s began and never ended", r.Name, path)
-				}
-			}
+			return strings.Join(lines, "")
+		}
+	}
+	for what, c := range map[string]struct {
+		recording string
+		change    func(string) string
+	}{
+		"a gap":                   {"linear", replace(`{"seq":2,`, `{"seq":3,`)},
+		"no first line":           {"linear", without("run.started")},
+		"no last line":            {"linear", without("run.completed")},
+		"a step without its end":  {"linear", without(`"step.completed"`)},
+		"one without a beginning": {"linear", without(`"step.started"`)},
+		"another order of keys":   {"linear", replace(`"path":"","iteration":0,`, `"iteration":0,"path":"",`)},
+		"a key too many":          {"linear", replace(`"payload":{`, `"payload":{"x":1,`)},
+		"white space":             {"linear", replace(`,"type"`, `, "type"`)},
+		"another time zone":       {"linear", replace(`Z","payload"`, `+00:00","payload"`)},
+		"time that goes back":     {"linear", replace(`"timestamp":"2026`, `"timestamp":"2027`)},
+		"another type":            {"linear", replace(`"step.started"`, `"step.began"`)},
+		"another run":             {"linear", replace(`"run_id":"1`, `"run_id":"2`)},
+		"an iteration too low":    {"loop", replace(`"iteration":1`, `"iteration":0`)},
+		"a path without its loop": {"loop", replace(`"path":"each.`, `"path":"`)},
+		"a call without a child":  {"child", replace(`"child_run_id"`, `"child"`)},
+		"a call as a step":        {"child", replace(`"step.call_workflow.started"`, `"step.started"`)},
+		"a result without a call": {"agent-with-tools", without(`"tool.call"`)},
+		"a message of no step":    {"agent-with-tools", replace(`"message.user","path":"research"`, `"message.user","path":"other"`)},
+		"another fidelity":        {"agent-with-tools", replace(`"fidelity":"agent_emitted"`, `"fidelity":"router"`)},
+		"escapes for HTML":        {"agent-with-tools", replace(`a<b`, `a\u003cb`)},
+	} {
+		files := map[string]string{}
+		for name, text := range undisturbed(t, reporttest.Recorded(t, c.recording)) {
+			files[strings.TrimSuffix(name, ".jsonl")] = text
+		}
+		if found := reporttest.Breaches(files, root, true); len(found) > 0 {
+			t.Errorf("%s: %q", c.recording, found)
+		}
+		before := files[root]
+		if files[root] = c.change(before); files[root] == before {
+			t.Errorf("%s: it changes nothing in\n%s", what, before)
+		}
+		if found := reporttest.Breaches(files, root, true); len(found) == 0 {
+			t.Errorf("%s is not seen:\n%s", what, files[root])
 		}
 	}
 }
