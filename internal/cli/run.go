@@ -354,7 +354,11 @@ func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builti
 	if len(lacks) == 0 {
 		return mayRunScripts(p, tools, o, can)
 	}
-	if o.Unready = true; len(more) > 0 || len(models.Lacks(p, o)) > 0 {
+	sure := inevitable(p)
+	needed := func(l builtin.Lack) bool {
+		return slices.ContainsFunc(l.Steps, func(step string) bool { return slices.Contains(sure, step) })
+	}
+	if o.Unready = true; len(more) > 0 || len(models.Lacks(p, o)) > 0 || slices.ContainsFunc(lacks, needed) {
 		can.unready = ""
 	}
 	var lines []string
@@ -375,6 +379,29 @@ func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builti
 		message: what,
 		help:    strings.Join(lines, "\n") + "\n" + can.still + can.instead + can.unready,
 	}
+}
+
+// inevitable are the steps that a run comes to whenever all goes well, and whose
+// failure nothing in the workflow takes care of.
+func inevitable(p *ir.Program) []string {
+	var way, out []string
+	var at *ir.Step
+	if body := p.Blocks[ir.Body].Steps; len(body) > 0 {
+		at = &body[0]
+	}
+	for at != nil && at.When == nil && !slices.Contains(way, at.ID) {
+		way = append(way, at.ID)
+		caught := slices.ContainsFunc(at.Next, func(e ir.Edge) bool { return slices.Contains(e.On, ir.Failed) && e.To.Step != "" })
+		if !caught && at.Fallback == nil && !at.SkipOnError {
+			out = append(out, at.ID)
+		}
+		on := slices.IndexFunc(at.Next, func(e ir.Edge) bool { return slices.Contains(e.On, ir.OK) })
+		if on < 0 || at.Next[on].When != nil || at.Next[on].Limit > 0 || at.StopWhen != nil {
+			break
+		}
+		at = p.Step(ir.Body, at.Next[on].To.Step)
+	}
+	return out
 }
 
 func upper(s string) string {
