@@ -155,6 +155,24 @@ func TestAgentTools(t *testing.T) {
 	}
 }
 
+// A while that reaches its limit ends well. Where nothing follows that, it goes
+// the way that failures have.
+func TestWhilesAtTheirLimit(t *testing.T) {
+	for keys, want := range map[string]bool{
+		"on_complete: z, on_failure: y":           false,
+		"on_success: z, on_failure: y":            false,
+		"transitions: [{goto: z}], on_failure: y": false,
+		"on_failure: y":                           true,
+		"on_failure: {message: no}":               true,
+		"description: nothing":                    false, // the run fails either way
+	} {
+		p, list := compile("name: f\nstates:\n  initial: w\n  w: {type: while, while: 'true', body: [b], "+keys+"}\n  b: {type: step, command: x}\n  y: {type: step, command: x, on_success: z}\n  z: {type: terminal}\n", nil)
+		if got := p.Blocks[0].Steps[0].Action.(ir.Loop).FailAtMax; got != want || list.Errors() {
+			t.Errorf("%s: %t, %v", keys, got, list)
+		}
+	}
+}
+
 // Durations are exact, and numbers are seconds.
 func TestDurations(t *testing.T) {
 	for text, want := range map[string]ir.Millis{"500ms": 500, "30": 30_000, "1m30s": 90_000, `"45"`: 45_000, "1us": 1} {

@@ -432,6 +432,8 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 		if s.while.Value != "" {
 			loop.While = l.condition(expr.AWF, s.while)
 		}
+		// One that reaches its limit ends well, if that leads anywhere.
+		loop.FailAtMax = at.loop == nil && !at.branch && s.success.Value == "" && len(s.transitions) == 0 && (s.failure.Value != "" || s.inline != nil)
 	}
 	loop.Block = l.block(s.name.Value, body, inside)
 	l.doubtful = before
