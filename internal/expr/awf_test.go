@@ -150,63 +150,6 @@ func TestAWFTemplatesThatCannotBeFilledIn(t *testing.T) {
 	}
 }
 
-// A command for a shell begins with the values that it uses; people read it with
-// the values in their places.
-func TestFillShell(t *testing.T) {
-	world := Values{"input": map[string]any{"x": "it"}, "states.a": map[string]any{"Output": "a'b", "Response": map[string]any{"n": 5.0, "f$": []any{"c d"}}}}
-	for text, want := range map[string]ShellText{
-		`echo {{.inputs.x}}`:                                        {Run: `echo it`, Read: `echo it`},
-		`echo {{.states.a.Output}}`:                                 {Run: `__espalier_1='a'\''b'; echo ${__espalier_1}`, Read: `echo a'b`, Values: 1},
-		`echo '{{.states.a.Output}}'`:                               {Run: `__espalier_1='a'\''b'; echo '` + "'\"${__espalier_1}\"'" + `'`, Read: `echo 'a'b'`, Values: 1},
-		`echo {{raw .states.a.Output}}`:                             {Run: `echo a'b`, Read: `echo a'b`},
-		`echo {{.states.a.Response.n}}`:                             {Run: `echo 5`, Read: `echo 5`},
-		`{{range index .states.a.Response "f$"}}{{.}} {{.}}{{end}}`: {Run: `__espalier_1='c d'; ${__espalier_1} ${__espalier_1}`, Read: `c d c d`, Values: 1},
-		`{{.states.a.Response}}`:                                    {Run: `__espalier_1='{"f$":["c d"],"n":5}'; "${__espalier_1}"`, Read: `{"f$":["c d"],"n":5}`, Values: 1},
-		`{{range $k, $v := .inputs}}{{$k}}{{end}}`:                  {Run: "x", Read: "x"},
-	} {
-		e, _ := ParseValue(AWFTemplate, text, source.Span{})
-		if got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states"}}); err != nil || got != want {
-			t.Errorf("%s: %+v, %v, want %+v", text, got, err, want)
-		}
-	}
-	e, _ := ParseValue(AWFTemplate, `{{range $k, $v := .states.a.Response}}{{$k}}{{end}}`, source.Span{})
-	if got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states"}}); err == nil {
-		t.Errorf("a key was taken as code: %+v", got)
-	}
-}
-
-// Whatever a command looks like, a value stands in it only within the quotes at
-// its beginning.
-func FuzzFillShell(f *testing.F) {
-	for _, one := range []string{`"@"`, `'@'`, "<<E\n@\nE", "<<'E'\n@", "$((@))", "`@`", "# @", `\@`, `$'@'`, "${x:-@}", "<<-'E' <<F\n@\n\tE\n@", "[[ @ -gt 1 ]]", "$(case @ in a) '@';; esac)"} {
-		f.Add(one, "v'\"$(x)")
-	}
-	f.Fuzz(func(t *testing.T, text, value string) {
-		if strings.ContainsAny(text, "\x00{}") || strings.Contains(text, "SECRET") {
-			return
-		}
-		value = "SECRET" + strings.ReplaceAll(value, "\x00", "")
-		e, list := ParseValue(AWFTemplate, strings.ReplaceAll(text, "@", "{{.states.a.Output}}"), source.Span{})
-		if list.Errors() {
-			return
-		}
-		got, err := e.FillShell(Values{"states.a.Output": value}, ShellOptions{Doubts: []string{"states"}})
-		if err != nil {
-			return
-		}
-		code := got.Run
-		if line, rest, ok := strings.Cut(code, "\n"); ok && strings.HasPrefix(line, "#!") {
-			code = rest
-		}
-		code = strings.TrimPrefix(code, "__espalier_1="+shellQuote(value)+"; ")
-		for line := range strings.Lines(code) {
-			if before, _, found := strings.Cut(line, "SECRET"); found && !strings.Contains(before, "#") {
-				t.Errorf("%q: %q", text, got.Run)
-			}
-		}
-	})
-}
-
 func TestAWFItemsAndNumbers(t *testing.T) {
 	for text, want := range map[string]any{
 		`["a", "{{.inputs.n}}", 3]`:          []any{"a", "5", 3.0},

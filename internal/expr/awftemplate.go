@@ -81,11 +81,15 @@ func functions(o TemplateOptions, shell *ShellOptions, tree map[string]any) gote
 			return like(kind, strings.Join(parts, bare(by)))
 		},
 		"trimSpace": func(v any) any { return like(v, strings.TrimSpace(bare(v))) },
-		"readFile": func(path any) (string, error) {
+		"readFile": func(path any) (any, error) {
 			if o.ReadFile == nil {
 				return "", errors.New("files cannot be read here")
 			}
-			return o.ReadFile(bare(path))
+			text, err := o.ReadFile(bare(path))
+			if shell != nil && err == nil { // who knows which step wrote it
+				return mistrust(text, false, false)
+			}
+			return text, err
 		},
 	})
 	for _, root := range roots {

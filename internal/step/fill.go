@@ -83,7 +83,7 @@ func (j *Job) FillShell(template, shell string, values expr.Values, doubts []str
 		o.Doubts, o.OneWord = append(o.Doubts, "loop", "inputs"), []string{"inputs"}
 	}
 	name := filepath.Base(shell)
-	o.Zsh = name == "zsh"
+	o.Shell = name
 	text, err := e.FillShell(values, o)
 	if err != nil {
 		return expr.ShellText{}, Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
@@ -91,6 +91,10 @@ func (j *Job) FillShell(template, shell string, values expr.Values, doubts []str
 	if text.Values > 0 && !expr.IsShell(name) {
 		return expr.ShellText{}, Errorf(ClassInput, "step %q puts values into a command for %s, and how to do that safely is known for sh and its like only; "+
 			"write \"shell: /bin/sh\", or {{raw …}} around values that are code", j.Step.ID, name)
+	}
+	if j.Untrusted && text.Reader != "" {
+		return expr.ShellText{}, Errorf(ClassInput, "step %q puts a value into code for %s, and nobody vouches for the input of this run; let that code read the variables AWF_INPUT_… instead",
+			j.Step.ID, text.Reader)
 	}
 	return text, nil
 }

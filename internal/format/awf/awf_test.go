@@ -237,6 +237,9 @@ func TestTold(t *testing.T) {
 		`type: step, command: "bash -ec 'echo {{.states.x.Output}}'"`:                          "AWF020 bash -ec 'echo {{.states.x.Output}}'",
 		`type: step, command: "ssh host ls '{{.states.x.Output}}'"`:                            "AWF020 ssh host ls '{{.states.x.Output}}'",
 		`type: step, command: "{{.states.x.Output}} now"`:                                      "AWF020 {{.states.x.Output}} now",
+		`type: step, command: "sed s/x/{{.states.x.Output}}/ f"`:                               "AWF020 sed s/x/{{.states.x.Output}}/ f",
+		`type: step, command: "python3 -c {{escape .states.x.Output}}"`:                        "AWF020 python3 -c {{escape .states.x.Output}}",
+		`type: step, command: "trap 'echo {{.error.Message}}' EXIT"`:                           "AWF020 trap 'echo {{.error.Message}}' EXIT",
 		`type: step, script_file: py.sh`:                                                       "AWF020 py.sh",
 	} {
 		text := "name: f\ninputs: [{name: t}]\nstates:\n  initial: x\n  x: {" + keys + ", on_success: z}\n  y: {type: step, command: x, on_success: z}\n  z: {type: terminal}\n"
@@ -290,6 +293,7 @@ func TestValuesThatAreData(t *testing.T) {
 	for _, command := range []string{
 		`echo {{.states.x.Output}}`, `sh -c 'echo "$1"' sh "{{.states.x.Output}}"`, `eval {{raw .states.x.Output}}`, `{{ raw .states.x.Output }}`, `{{.states.x.Output | raw}} now`,
 		`evaluate {{.states.x.Output}}`, `bash build.sh -c {{.states.x.Output}}`, `eval x; echo {{.states.x.Output}}`,
+		`sh -c "echo {{escape .states.x.Output}}"`, `ssh host ls {{.states.x.Output | escape}}`, `TEXT="{{.states.x.Output}}" awk 'BEGIN { print ENVIRON["TEXT"] }'`,
 	} {
 		p, list := compile("name: f\nstates:\n  initial: x\n  x: {type: step, command: x, on_success: y}\n  y:\n    type: step\n    command: >-\n      "+command+"\n    on_success: z\n  z: {type: terminal}\n", nil)
 		if p == nil || len(list) > 0 {

@@ -63,35 +63,34 @@ func (l *lowering) command(s *state, out *ir.Step) {
 }
 
 var (
-	readsStep = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{[^{}]*\bstates\b[^{}]*\}\}`) })
-	saysRaw   = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\{\{-?\s*(raw|escape)\b|\|\s*(raw|escape)\s*-?\}\}$`)
-	})
-	// evaluates is a command that reads its arguments as code once more.
-	evaluates = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(^|[\s;|&(])((eval|ssh)\s[^;|&\n]*|(ba|da|z|k)?sh\s+(-[a-z]+\s+)*-[a-z]*c\s+('[^']*|"[^"]*|[^'"\s]*))$`)
-	})
+	readsStep = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{[^{}]*\b(states|error|loop)\b[^{}]*\}\}`) })
+	saysRaw   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\{\{-?\s*raw\b|\|\s*raw\s*-?\}\}$`) })
 )
 
 // asCode tells when what a step gave is taken for code, which our quotes cannot
 // help.
 func (l *lowering) asCode(body text.Text, script bool) {
-	by := expr.Interpreter(body.Value)
-	for _, at := range readsStep().FindAllStringIndex(body.Value, -1) {
-		if saysRaw().MatchString(body.Value[at[0]:at[1]]) {
-			continue
-		}
-		before := body.Value[:at[0]]
+	parts := slices.DeleteFunc(readsStep().FindAllStringSubmatchIndex(body.Value, -1), func(at []int) bool {
+		return saysRaw().MatchString(body.Value[at[0]:at[1]]) || body.Value[at[2]:at[3]] == "loop" && !l.doubtful
+	})
+	if len(parts) == 0 {
+		return
+	}
+	if by := expr.Interpreter(body.Value); script && by != "" && !expr.IsShell(by) {
+		l.report(CodeAsCode, diag.Warning, body.Span, fmt.Sprintf("What a step gave becomes a part of this script for %s: whoever wrote that can have it do anything.", by),
+			"Print the value in a step of its own, and let the script read it from a file.")
+		return
+	}
+	for i, reader := range expr.CodeReaders(body.Value, parts) {
 		switch {
-		case script && by != "" && !expr.IsShell(by):
-			l.report(CodeAsCode, diag.Warning, body.Span, fmt.Sprintf("What a step gave becomes a part of this script for %s: whoever wrote that can have it do anything.", by),
-				"Print the value in a step of its own, and let the script read it from a file.")
+		case reader != "":
+			help := fmt.Sprintf("Put it into the environment, as in TEXT=\"{{.states.STEP.Output}}\" %s …, and let the code read TEXT there.", reader)
+			if expr.ReadsWords(reader) {
+				help = "Write {{escape .states.STEP.Output}} in that code, which makes one word of it."
+			}
+			l.report(CodeAsCode, diag.Warning, body.Span, fmt.Sprintf("What a step gave is read as code here, by %s: whoever wrote that can have it do anything.", reader), help)
 			return
-		case evaluates().MatchString(before):
-			l.report(CodeAsCode, diag.Warning, body.Span, "What a step gave is read as code here, by a second shell: whoever wrote that can have it do anything.",
-				"Hand it over as an argument: sh -c 'echo \"$1\"' sh \"{{.states.STEP.Output}}\".")
-			return
-		case strings.TrimSpace(before) == "":
+		case strings.TrimSpace(body.Value[:parts[i][0]]) == "":
 			l.report(CodeAsCode, diag.Note, body.Span, "What a step gave is the command here. It is taken as words: quotes, pipes and the like in it mean nothing.",
 				"Write {{raw .states.STEP.Output}} if it is code that you trust.")
 			return

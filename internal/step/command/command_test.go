@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -206,7 +207,7 @@ func TestEnvironment(t *testing.T) {
 func TestUntrustedInputs(t *testing.T) {
 	dir := t.TempDir()
 	with := func(j *step.Job) {
-		reads(dir, map[string]string{"input": `{"x":"$(echo pwned)  'y'","list":["$(id)"]}`, "loop": `{"item":"a $(id)"}`})(j)
+		reads(dir, map[string]string{"input": `{"x":"$(echo pwned)  'y'","word":"w0rd","list":["$(id)"]}`, "loop": `{"item":"a $(id)"}`})(j)
 		j.Untrusted = true
 	}
 	for template, want := range map[string]string{
@@ -219,6 +220,8 @@ func TestUntrustedInputs(t *testing.T) {
 		`printf '[%s]' {{.inputs.list}}`:                                                `[["$(id)"]]`,
 		`printf '[%s]' {{range .inputs.list}}{{.}}{{end}}`:                              "[$(id)]",
 		`printf '[%s]' {{.loop.Item}}`:                                                  "[a][$(id)]",
+		`sh -c 'printf "[%s]" {{escape .inputs.x}}'`:                                    "[$(echo pwned)  'y']",
+		`sh -c 'printf "[%s]" {{.inputs.word}}'`:                                        "[w0rd]",
 		`printf '[%s]' {{raw .inputs.x}}`:                                               "[pwned][y]",
 		`printf '[%s]' {{printf "%.6s" .inputs.x}}`:                                     "[$(echo]",
 		`printf '[%s]' {{urlquery .inputs.x}}`:                                          "[%24%28echo+pwned%29++%27y%27]",
@@ -232,6 +235,8 @@ func TestUntrustedInputs(t *testing.T) {
 	for _, set := range []steptest.Settings{
 		{"script": "#!/usr/bin/env python3\nprint('{{.inputs.x}}')"}, // nobody knows how to quote for it
 		{"command": "echo {{.inputs.x}}", "shell": "/usr/bin/fish"},
+		{"command": "sh -c 'echo {{.inputs.x}}'", "shell": "/bin/sh"}, // a second shell reads it
+		{"command": "sed 's/x/{{.inputs.x}}/'", "shell": "/bin/sh"},
 	} {
 		if left, err := run(t, dir, set, with); err == nil {
 			t.Errorf("%v: %+v", set, left)
@@ -242,17 +247,17 @@ func TestUntrustedInputs(t *testing.T) {
 // What a step gave is data wherever a command has it: in all kinds of quotes, in
 // texts that follow a command, in comments. None of it is ever run.
 func TestValuesAreNoCode(t *testing.T) {
-	dir := t.TempDir()
 	nasty := []string{
-		"plain", "two  words", "$(touch pwned)", "`touch pwned`", "'; touch pwned; '", `"; touch pwned; "`, `\`, `\\"`, `a\`, "x\nEOF\ntouch pwned\n", "\ntouch pwned\n",
+		"plain", "two  words", "$(>pwned)", "`>pwned`", "'; >pwned; '", `"; >pwned; "`, `\`, `\\"`, `a\`, "x\nEOF\n>pwned\n", "\n>pwned\n",
 		"*", "~", "#", "${HOME}", "a&b|c;d>e<f(g)h", "-n", "é'\"`$\\", "EOF", "!!", "{a,b}", "a=b", "\t",
 	}
 	words := func(v string) string { return strings.Join(strings.Fields(v), "][") }
 	same := func(v string) string { return v }
-	cases := []struct {
+	type valueCase struct {
 		template string
 		want     func(v string) string
-	}{
+	}
+	cases := []valueCase{
 		{`printf '[%s]' "{{.states.a.Output}}"`, same},
 		{`printf '[%s]' '{{.states.a.Output}}'`, same},
 		{`printf '[%s]' pre"a{{.states.a.Output}}b"post`, func(v string) string { return "prea" + v + "bpost" }},
@@ -264,37 +269,84 @@ func TestValuesAreNoCode(t *testing.T) {
 		{"cat <<EOF\n[{{.states.a.Output}}]\nEOF", func(v string) string { return "[" + v + "]\n" }},
 		{"cat <<'EOF'\n[{{.states.a.Output}}] $HOME `x` \\n\nEOF\necho after", func(v string) string { return "[" + v + "] $HOME `x` \\n\nafter\n" }},
 		{"cat <<-\\EOF | cat\n\t[{{.states.a.Output}}]\n\tEOF\necho 'it'", func(v string) string { return "[" + v + "]\nit\n" }},
-		{"cat <<A <<'B'\nx {{.states.a.Output}}\nA\n[{{.states.a.Output}}]\nB\n", func(v string) string { return "[" + v + "]\n" }},
+		{"cat <<A >/dev/null; cat <<'B'\nx {{.states.a.Output}}\nA\n[{{.states.a.Output}}]\nB\n", func(v string) string { return "[" + v + "]\n" }},
 		{"# about {{.states.a.Output}}\nprintf '[ok]'", func(string) string { return "ok" }},
 		{`x={{.states.a.Output}}; printf '[%s]' "$x"`, same},
 		{`printf '[%s]' "${none:-{{.states.a.Output}}}"`, same},
 		{`if [ "{{.states.a.Output}}" = "" ]; then :; fi; printf '[ok]'`, func(string) string { return "ok" }},
 		{`case "{{.states.a.Output}}" in x) ;; *) printf '[%s]' "$(case y in y) printf %s "{{.states.a.Output}}x";; esac)";; esac`, func(v string) string { return v + "x" }},
-		{"#!/bin/sh\nprintf '[%s]' \"{{.states.a.Output}}\"", same},
+		{`printf '[%s]' "$(case y in x|y) printf %s '{{.states.a.Output}}x';; esac)"`, func(v string) string { return v + "x" }},
+		{"printf '[%s]' \"`printf %s \\\"{{.states.a.Output}}\\\"x`\"", func(v string) string { return v + "x" }},
+		{"printf '[%s]' \"`printf %s \\`printf %s y\\`'{{.states.a.Output}}'`\"", func(v string) string { return "y" + strings.TrimRight(v, "\n") }},
+		{`printf '[%s]' "a\{{.states.a.Output}}"`, func(v string) string { return `a\` + v }},
+		{`printf '[%s]' "it costs ${{.states.a.Output}}"`, func(v string) string { return "it costs $" + v }},
+		{`x="b{{.states.a.Output}}c"; printf '[%s]' "${x#'b{{.states.a.Output}}'}"`, func(string) string { return "c" }},
+		{`set -- '{{.states.a.Output}}'; for x in "$@"; do printf '[%s]' "$x"; done`, same},
+		{`f() { printf '[%s]' "$1"; }; f '{{.states.a.Output}}'`, same},
+		{`export X='{{.states.a.Output}}'; sh -c 'printf "[%s]" "$X"'`, same},
+		{`X="{{.states.a.Output}}" sh -c 'printf "[%s]" "$X"'`, same},
+		{`sh -c 'printf "[%s]" "$1"' sh "{{.states.a.Output}}"`, same},
+		{`sh -c "printf '[%s]' {{escape .states.a.Output}}"`, same},
+		{`sh -c 'printf "[%s]" {{escape .states.a.Output}}'`, same},
+		{"sh <<EOF\nprintf '[%s]' {{escape .states.a.Output}}\nEOF", same},
+		{`eval printf "'[%s]'" {{escape .states.a.Output}}`, same},
+		{`eval "printf '[%s]' {{escape .states.a.Output}}"`, same},
+		{`trap "printf '[%s]' {{escape .states.a.Output}}" EXIT`, same},
+		{"cat <<EOF | cat\n[$(printf %s '{{.states.a.Output}}x') `printf %s \"{{.states.a.Output}}\"x`]\nEOF", func(v string) string { return "[" + v + "x " + v + "x]\n" }},
+		{"cat <<'A'; cat <<B\n[{{.states.a.Output}}\\\nA\n{{.states.a.Output}}]\nB", func(v string) string { return "[" + v + "\\\n" + v + "]\n" }},
+		{"cat <<EOF\n[\\{{.states.a.Output}} \\\\{{.states.a.Output}} ${{.states.a.Output}}]\nEOF", func(v string) string { return "[\\" + v + " \\" + v + " $" + v + "]\n" }},
 	}
-	for _, shell := range []string{"/bin/sh", "/bin/bash"} {
-		if _, err := os.Stat(shell); err != nil {
-			continue
-		}
-		for _, c := range cases {
-			for _, v := range nasty {
-				want := "[" + c.want(v) + "]"
-				if strings.HasPrefix(c.template, "cat") {
-					want = c.want(v)
-				}
-				set := steptest.Settings{"command": c.template, "shell": shell}
-				if strings.HasPrefix(c.template, "#!") {
-					set = steptest.Settings{"script": c.template}
-				}
-				left, err := run(t, dir, set, reads(dir, map[string]string{"states.a.Output": string(step.JSON(v))}))
-				if err != nil || left.Output != want {
-					t.Errorf("%s: %s with %q: %q, want %q; %s %v", shell, c.template, v, left.Output, want, left.Stderr, err)
-				}
-				if _, err := os.Stat(filepath.Join(dir, "pwned")); err == nil {
-					t.Fatalf("%s: %s with %q was run", shell, c.template, v)
+	inBash := []valueCase{
+		{`printf '[%s]' $'a\tb{{.states.a.Output}}\x41'`, func(v string) string { return "a\tb" + v + "A" }},
+		{`printf '[%s]' $'\{{.states.a.Output}}'`, func(v string) string { return `\` + v }},
+		{`a=("{{.states.a.Output}}" '{{.states.a.Output}}'); printf '[%s]' "${a[1]}"`, same},
+		{`declare -A m; m["{{.states.a.Output}}x"]=1; m[{{.states.a.Output}}x]+=2; printf '[%s]' "${!m[@]}${m['{{.states.a.Output}}x']}"`, func(v string) string { return v + "x12" }},
+		{`[[ "{{.states.a.Output}}" == '{{.states.a.Output}}' && 3 -gt 2 ]] && printf '[%s]' '{{.states.a.Output}}'`, same},
+		{`[[ x =~ [[:alpha:]] && -n "x{{.states.a.Output}}" ]] && printf '[%s]' "{{.states.a.Output}}"`, same},
+		{`IFS= read -r -d '' x <<< "{{.states.a.Output}}"; printf '[%s]' "${x%$'\n'}"`, same},
+		{`x=a; printf '[%s]' "${x/a/'{{.states.a.Output}}'}"`, same},
+		{`printf -v x '%s' '{{.states.a.Output}}'; printf '[%s]' "$x"`, same},
+		{`f() { local x='{{.states.a.Output}}' y="{{.states.a.Output}}"; printf '[%s]' "$y"; }; f`, same},
+		{`IFS= read -rd '' x < <(printf %s '{{.states.a.Output}}'); printf '[%s]' "$x"`, same},
+	}
+	for _, shell := range shells() {
+		t.Run(filepath.Base(shell), func(t *testing.T) {
+			t.Parallel()
+			all := cases
+			if filepath.Base(shell) == "bash" {
+				all = slices.Concat(cases, inBash)
+			}
+			var commands, wants []string
+			for _, c := range all {
+				for _, v := range nasty {
+					text, err := filled(shell, c.template, v)
+					if err != nil {
+						t.Errorf("%s with %q: %v", c.template, v, err)
+						continue
+					}
+					want := "[" + c.want(v) + "]"
+					if strings.HasPrefix(c.template, "cat") {
+						want = c.want(v)
+					}
+					commands, wants = append(commands, text.Run), append(wants, want)
 				}
 			}
-		}
+			for i, o := range together(t, shell, commands) {
+				if o.said != wants[i] || o.exit != "0" || o.ran {
+					t.Errorf("%s\ndoes %+v, want %q", commands[i], o, wants[i])
+				}
+			}
+		})
+	}
+}
+
+// A script for a shell keeps its first line, and its values are data as well.
+func TestValuesInScripts(t *testing.T) {
+	dir := t.TempDir()
+	value := "';touch pwned;\"$(touch pwned)"
+	left, err := run(t, dir, steptest.Settings{"script": "#!/bin/sh\nprintf '[%s]' \"{{.states.a.Output}}\""}, reads(dir, map[string]string{"states.a.Output": string(step.JSON(value))}))
+	if err != nil || left.Output != "["+value+"]" {
+		t.Errorf("%+v, %v", left, err)
 	}
 }
 
