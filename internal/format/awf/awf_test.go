@@ -183,7 +183,7 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// All examples are clean.
+// All examples are clean, and every type of step is among them.
 func TestExamples(t *testing.T) {
 	found, err := filepath.Glob("../../../examples/awf/.awf/workflows/*.yaml")
 	if err != nil || len(found) < 8 {
@@ -200,9 +200,21 @@ func TestExamples(t *testing.T) {
 			more[".awf/"+pattern+"/"+filepath.Base(name)] = string(raw)
 		}
 	}
+	types := map[string]bool{}
 	for _, name := range found {
-		if _, list := compile(more[".awf/workflows/"+filepath.Base(name)], more); list.Errors() || list.Count(diag.Warning) > 0 {
-			t.Errorf("%s: %v", name, list)
+		p, list := compile(more[".awf/workflows/"+filepath.Base(name)], more)
+		if p == nil || list.Errors() || list.Count(diag.Warning) > 0 {
+			t.Fatalf("%s: %v", name, list)
+		}
+		for b := range p.Blocks {
+			for i := range p.Blocks[b].Steps {
+				types[p.Blocks[b].Steps[i].Type] = true
+			}
+		}
+	}
+	for _, one := range []string{"step", "agent", "terminal", "parallel", "for_each", "while", "operation", "call_workflow", "hook"} {
+		if !types[one] {
+			t.Errorf("no example has a step of the type %s", one)
 		}
 	}
 }

@@ -72,6 +72,24 @@ func note(n int, kind string, data any) journal.TaskNoted {
 	return journal.TaskNoted{Work: work, N: n, Kind: kind, Data: raw}
 }
 
+// What a command has printed is told with its end, shortly.
+func TestCommandsSayWhatTheyPrinted(t *testing.T) {
+	for output, want := range map[string]string{
+		"":                       "send  done",
+		"built\n":                "send  done in 0 ms: built",
+		"one\n\x1b[31mtwo\n\n":   "send  done in 0 ms: 2 lines, the last: \ufffd[31mtwo",
+		strings.Repeat("x", 300): "send  done in 0 ms: " + strings.Repeat("x", 99) + "…",
+	} {
+		raw, err := json.Marshal(map[string]any{"Output": output, "ExitCode": 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "command"})
+		s.take(journal.TaskEnded{Work: work, Outcome: "ok", Final: true, Value: journal.Value{JSON: raw}})
+		s.told(want)
+	}
+}
+
 func TestStepsAndBudgetsAreThoseOfThePlan(t *testing.T) {
 	for _, r := range recordings(t) {
 		var objects bytes.Buffer

@@ -388,11 +388,32 @@ func (n *Notice) stepFinished() (string, report.Colour) {
 	if n.Reason == plan.ClassLoopLimit { // the work may not be done
 		return "ended after " + n.sums() + because(n.Note), report.Amber
 	}
-	if n.Millis == 0 && n.Tokens == 0 && n.MicroDollars == 0 {
+	printed := n.printed()
+	if n.Millis == 0 && n.Tokens == 0 && n.MicroDollars == 0 && printed == "" {
 		return "done", report.Green
 	}
-	return "done in " + n.sums(), report.Green
+	return "done in " + n.sums() + printed, report.Green
 }
+
+// printed is what a command said: its only line, or the last one.
+func (n *Notice) printed() string {
+	var left struct{ Output string }
+	if n.Kind != report.KindCommand || json.Unmarshal(n.Result, &left) != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(left.Output), "\n")
+	switch last := report.Shorten(report.Clean(strings.TrimSpace(lines[len(lines)-1])), mostPrinted); {
+	case last == "":
+		return ""
+	case len(lines) == 1:
+		return ": " + last
+	default:
+		return fmt.Sprintf(": %s, the last: %s", plural(int64(len(lines)), "line"), last)
+	}
+}
+
+// mostPrinted is how many columns of what a command printed are shown.
+const mostPrinted = 100
 
 // fails tells whether this is the end that the author has for what went wrong.
 func (n *Notice) fails() bool {
