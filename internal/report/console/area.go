@@ -109,29 +109,29 @@ func counted(used int64, limit *int64, what string) string {
 }
 
 // sorted are the open steps: those that wait for somebody, and the others as
-// a tree, each below the step around it.
+// a tree, each below the step around it, in the order of their beginning.
 func (p *Progress) sorted() (waits, works []*active) {
+	below := map[*report.Step][]*active{}
 	for _, a := range p.active {
 		if a.wait != nil {
 			waits = append(waits, a)
-		} else {
+			continue
+		}
+		around := a.step.Up
+		if up := p.byStep[around]; up == nil || up.wait != nil {
+			around = nil
+		}
+		below[around] = append(below[around], a)
+	}
+	var walk func(around *report.Step)
+	walk = func(around *report.Step) {
+		for _, a := range below[around] {
 			works = append(works, a)
+			walk(a.step)
 		}
 	}
-	if len(works) > 200 { // nobody sees them all: the first are as good as any
-		return waits, works
-	}
-	slices.SortStableFunc(works, func(a, b *active) int { return strings.Compare(a.order(), b.order()) })
+	walk(nil)
 	return waits, works
-}
-
-// order makes a step stand below the one around it.
-func (a *active) order() string {
-	key := strings.ReplaceAll(a.step.Path, ".", "\x00")
-	if a.step.Run.At != nil {
-		return (&active{step: a.step.Run.At}).order() + "\x00" + key
-	}
-	return key
 }
 
 // depth is how many open steps are around it, those of calling runs included.
