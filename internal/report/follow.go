@@ -291,6 +291,9 @@ func (f *Follower) Flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	f.mu.Lock()
+	f.stuck = nil // what the next look says counts
+	f.mu.Unlock()
 	select {
 	case f.kick <- struct{}{}:
 	default:

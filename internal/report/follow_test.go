@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,6 +140,45 @@ func TestIdle(t *testing.T) {
 	<-sink.idle
 	if err := f.Flush(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// once is a journal that cannot be read at first.
+type once struct {
+	journal.Store
+	failed atomic.Bool
+}
+
+func (o *once) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.Appended, error] {
+	if o.failed.CompareAndSwap(false, true) {
+		return unreadable{}.Tail(ctx, after)
+	}
+	return o.Store.Tail(ctx, after)
+}
+
+// told is a log that closes a channel with its first line.
+type told chan struct{}
+
+func (c told) Write(p []byte) (int, error) {
+	close(c)
+	return len(p), nil
+}
+
+// TestFlushLooksAgain: that the journal could not be read a while ago is no
+// reason to go without what it has.
+func TestFlushLooksAgain(t *testing.T) {
+	store := memory.New()
+	defer store.Close()
+	add(t, store, "a")
+	sink, warned := &list{}, make(told)
+	f := report.Follow(&once{Store: store}, sink, report.FollowOptions{Poll: time.Hour, Log: slog.New(slog.NewTextHandler(warned, nil))})
+	defer f.Close()
+	<-warned
+	if err := f.Flush(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := sink.all(); len(got) != 1 {
+		t.Error(got)
 	}
 }
 
