@@ -219,6 +219,46 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// What a file must have, and must not.
+func TestWholeFiles(t *testing.T) {
+	const done = "states:\n  initial: z\n  z: {type: terminal}\n"
+	for text, want := range map[string]string{
+		"name: f\nversion: 1.0.0\nauthor: me\ntags: [a]\nenv: [HOME, NO_SUCH]\ndescription: d\n" + done: "",
+		done:                "AWF001 states",
+		"name: ''\n" + done: "AWF001 name",
+		"name: f\n":         "AWF001 name",
+		"name: f\nstates:\n  z: {type: terminal}\n":                                                                                                      "AWF001 states",
+		"name: f\nstates:\n  initial: a\n  z: {type: terminal}\n":                                                                                        "AWF005 a",
+		"name: f\nstates:\n  initial: a\n  a: {type: step, command: x, on_success: a}\n":                                                                 "AWF006 a",
+		"name: f\nstates:\n  initial: z\n  z: {type: terminal}\n  z: {type: terminal}\n":                                                                 "YAML008 z",
+		"name: f\nname: g\n" + done:                                                                                                                      "YAML008 name",
+		"name: f\ninputs: {who: {type: string}}\n" + done:                                                                                                "AWF002 {who",
+		"name: f\ninputs: [{name: a}, {name: a}]\n" + done:                                                                                               "AWF009 a",
+		"name: f\nstates:\n  initial: z\n  z: {type: terminal}\n  b: x\n":                                                                                "AWF002 x",
+		"name: f\nplugins: {db: x}\n" + done:                                                                                                             "AWF007 plugins",
+		"name: f\nhooks: {workflow_strat: [{log: x}]}\n" + done:                                                                                          "AWF003 workflow_strat",
+		"name: f\nhooks: {workflow_end: [{}]}\n" + done:                                                                                                  "AWF001 {}",
+		"name: f\nstates:\n  initial: c\n  c: {type: call_workflow, workflow: pack/flow, on_success: z}\n  z: {type: terminal}\n":                        "AWF007 pack/flow",
+		"name: f\nstates:\n  initial: s\n  s: {type: step, command: x, script_file: y, on_success: z}\n  z: {type: terminal}\n":                          "AWF014 script_file",
+		"name: f\nstates:\n  initial: s\n  s: {type: step, command: x, capture: {stdout: a}, on_success: z}\n  z: {type: terminal}\n":                    "AWF008 capture",
+		"name: f\nstates:\n  initial: s\n  s: {type: step, command: x, depends_on: [z], on_success: z}\n  z: {type: terminal}\n":                         "AWF008 depends_on",
+		"name: f\nstates:\n  initial: s\n  s: {type: step, command: x, on_success: z, on_failure: {status: 2}}\n  z: {type: terminal}\n":                 "AWF001 status",
+		"name: f\nstates:\n  initial: p\n  p: {type: parallel, parallel: [a, a], on_success: z}\n  a: {type: step, command: x}\n  z: {type: terminal}\n": "AWF009 a",
+	} {
+		_, list := compile(text, nil)
+		got := ""
+		for _, d := range list {
+			got += " " + string(d.Code) + " " + text[d.Span.Start:d.Span.End]
+			if d.Message == "" || d.Help == "" {
+				t.Errorf("%s: %+v", text, d)
+			}
+		}
+		if strings.TrimSpace(got) != want {
+			t.Errorf("%s: got%s, want %s", text, got, want)
+		}
+	}
+}
+
 // What would be dropped in silence, or means something else than it says, is told.
 func TestTold(t *testing.T) {
 	for keys, want := range map[string]string{

@@ -82,6 +82,9 @@ func (l *lowering) program() *ir.Program {
 // targets reports states that do not exist, and what is missing altogether.
 func (l *lowering) targets() {
 	d := l.doc
+	if d.stateless {
+		return
+	}
 	if len(d.states) == 0 {
 		l.report(CodeNoTerminal, diag.Error, d.first, "The workflow has no states.", "Add a state below \"states:\", and one of \"type: terminal\".")
 		return

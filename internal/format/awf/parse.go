@@ -24,6 +24,7 @@ type document struct {
 	hooks                      map[string][]hook // by the event: workflow_start, …
 	states                     []*state
 	byName                     map[string]*state
+	stateless                  bool        // nothing says "states", which is told
 	first                      source.Span // of the file's first key
 }
 
@@ -178,6 +179,7 @@ func (p *parser) parse() *document {
 	states := r.Map("states")
 	r.Done()
 	if states == nil {
+		d.stateless = true
 		return d
 	}
 	if n := states.Get("initial"); n != nil && n.Kind < text.List {
@@ -383,6 +385,9 @@ func (p *parser) keys(s *state, n *text.Node) {
 	if lacks {
 		p.common(s, r)
 		return
+	}
+	if n.Kind != text.Map && n.Kind != text.Null {
+		return // which is told
 	}
 	kind := r.String("type")
 	s.kind = strings.ToLower(kind.Value)

@@ -89,6 +89,21 @@ func run(t *testing.T, dir string, set steptest.Settings, with func(*step.Job)) 
 	return left, err
 }
 
+// The shell is the user's, if its path is one and leads somewhere.
+func TestShells(t *testing.T) {
+	dir := t.TempDir()
+	mine := filepath.Join(dir, "mysh")
+	if err := os.Symlink("/bin/sh", mine); err != nil {
+		t.Fatal(err)
+	}
+	for shell, want := range map[string]string{mine: mine, "sh": "/bin/sh", "": "/bin/sh", "/no/such": "/bin/sh", dir: "/bin/sh"} {
+		t.Setenv("SHELL", shell)
+		if left, err := run(t, dir, steptest.Settings{"command": "echo $0"}, reads(dir, nil)); err != nil || left.Output != want+"\n" {
+			t.Errorf("SHELL=%s: %+v, %v", shell, left, err)
+		}
+	}
+}
+
 // What a command left is there although it failed.
 func TestFailures(t *testing.T) {
 	dir := t.TempDir()
