@@ -315,7 +315,7 @@ func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) string {
 	isWriter := func(at *ir.Step) bool { return slices.Contains(steps, at) || c.holds(at, steps) }
 	entered := c.flow.walk(c.flow.entry(), func(n int, w *way) bool {
 		at := c.flow.nodes[n].step
-		return !isWriter(at) || !wrote(at, w.on)
+		return (!isWriter(at) || !wrote(at, w.on)) && !(w.leaps && c.leavesWriter(n, w.to, steps))
 	})
 	if !slices.ContainsFunc(c.flow.nodesOf[s], func(n int) bool { return entered[n] }) {
 		return ""
@@ -332,6 +332,18 @@ func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) string {
 		}
 	}
 	return "not every way there leads through a step that writes it"
+}
+
+// leavesWriter reports whether the way from a node to another leaves a loop that
+// is one of the steps: it writes then, too.
+func (c *checker) leavesWriter(from, to int, steps []*ir.Step) bool {
+	for up := c.flow.inside[c.flow.nodes[from].block]; up.step != nil; up = c.flow.inside[up.block] {
+		loop, ok := up.step.Action.(ir.Loop)
+		if ok && slices.Contains(steps, up.step) && to != noStep && !c.flow.within(c.flow.nodes[to].block, loop.Block) {
+			return true
+		}
+	}
+	return false
 }
 
 // holds reports whether one of the steps lies inside a step.

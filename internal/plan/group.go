@@ -166,7 +166,7 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 			return
 		case OutcomeJump:
 			left.Outcome, left.To = OutcomeJump, last.To
-			d.left(f, left)
+			d.leaveLoop(f, left) // what comes next may want to know how far it has come
 			return
 		default: // failed, rejected, cancelled, end
 			left.Outcome, left.Class, left.Reason, left.Error = last.Outcome, last.Class, last.Reason, last.Error
@@ -214,7 +214,7 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 	})
 }
 
-// leaveLoop ends a loop well; what it gives is how often it went round.
+// leaveLoop ends a loop that has not failed; what it gives is how often it went round.
 func (d *decider) leaveLoop(f *Frame, left journal.StepLeft) {
 	var gathered journal.Value
 	if step := d.step(f); len(step.Writes) > 0 || step.Result != nil {
