@@ -146,7 +146,7 @@ func (l *lowering) edges(s *state, at *place) []ir.Edge {
 	case ok:
 		out = append(out, ir.Edge{On: on, To: to, Span: s.success.Span})
 	case s.success.Value == "" && !certain:
-		if len(s.transitions) == 0 {
+		if len(s.transitions) == 0 && s.kind != "" {
 			l.report(CodeNoWayOn, diag.Warning, s.name.Span, fmt.Sprintf("When state %q succeeds nothing follows, and the run fails.", s.name.Value),
 				fmt.Sprintf("Add \"%s: \" with the name of the next state.", successKey(s)))
 		}
