@@ -26,6 +26,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 func (a *app) resumeCommand() *cobra.Command {
@@ -271,7 +272,7 @@ func budgetName(name string) string {
 }
 
 // costBudget is the budget of money, as people raise it: in dollars.
-const costBudget = "cost_usd"
+const costBudget = report.CostBudget
 
 func resumeInputs(raise, decide []string) ([]plan.Input, error) {
 	var says []plan.Input
@@ -317,9 +318,7 @@ func resumeInputs(raise, decide []string) ([]plan.Input, error) {
 func raisable() []string {
 	out := slices.Clone(plan.Budgets)
 	for i := range out {
-		if out[i] == plan.BudgetMoney {
-			out[i] = costBudget
-		}
+		out[i] = report.BudgetName(out[i])
 	}
 	return out
 }

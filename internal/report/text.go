@@ -11,6 +11,7 @@ import (
 	"golang.org/x/text/width"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
 )
 
@@ -108,6 +109,25 @@ func TokensAndMoney(tokens, microDollars int64) string {
 		out += " and " + price.Dollars(microDollars)
 	}
 	return out
+}
+
+// CostBudget is what people call the budget of money, which they count in dollars.
+const CostBudget = "cost_usd"
+
+// BudgetName is a budget as people raise it.
+func BudgetName(budget string) string {
+	if budget == plan.BudgetMoney {
+		return CostBudget
+	}
+	return budget
+}
+
+// BudgetFigure is an amount of a budget.
+func BudgetFigure(budget string, n int64) string {
+	if budget == plan.BudgetMoney {
+		return price.Dollars(n)
+	}
+	return Number(n)
 }
 
 // LostWords says how much of what was used is for calls of models whose replies

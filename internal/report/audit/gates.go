@@ -91,20 +91,25 @@ func (p *projector) callDecided(e *journal.Event, step *report.Step, v *visit, x
 			answer = report.OutcomeOK
 		}
 		f.text("result", result(answer, x.Method))
-		f.text("method", x.Method)
-		f.says("evidence", x.Note)
-		f.text("digest", x.Digest)
-		if x.Method == plan.MethodTimeout {
-			f.text("actor", clock)
-			f.text("actor_kind", clock)
-		} else {
-			f.actor(x.By)
-			f.text("actor_kind", person)
-		}
+		answered(f, x)
 		f.text("call", v.opened.Call)
 		f.number("waited_ms", int64(e.At-v.at))
 		return p.shown(f, v.opened)
 	})
+}
+
+// answered tells how a question was answered, by whom, and why.
+func answered(f *fields, x *journal.GateDecided) {
+	f.text("method", x.Method)
+	f.says("evidence", x.Note)
+	f.text("digest", x.Digest)
+	if x.Method == plan.MethodTimeout {
+		f.text("actor", clock)
+		f.text("actor_kind", clock)
+	} else {
+		f.actor(x.By)
+		f.text("actor_kind", person)
+	}
 }
 
 // gateDecision tells who let a gate pass, or did not, how, why and on seeing
@@ -131,17 +136,8 @@ func (p *projector) decided(e *journal.Event, m *report.Moment, v *visit, x *jou
 	return p.write(m.Run, m.Step, GateDecision, e.At, func(f *fields) error {
 		question(f, m.Step)
 		f.text("result", result(x.Outcome, x.Method))
-		f.text("method", x.Method)
 		f.text("event", x.Event)
-		f.says("evidence", x.Note)
-		f.text("digest", x.Digest)
-		if x.Method == plan.MethodTimeout {
-			f.text("actor", clock)
-			f.text("actor_kind", clock)
-		} else {
-			f.actor(x.By)
-			f.text("actor_kind", person)
-		}
+		answered(f, x)
 		code, own := report.ReasonCode(m, x.Class, x.Reason)
 		f.text("reason_code", code)
 		f.text("declared_reason_code", own)

@@ -263,11 +263,11 @@ func (p *printer) describe(r *Record, d *data) (report.Colour, string) {
 	case SignalReceived:
 		return report.Plain, fmt.Sprintf("event %s, sent by %s; nothing waits for it yet", d.Signal, who(d))
 	case BudgetRaised:
-		return report.Amber, fmt.Sprintf("%s raises %s to %s", who(d), d.Budget, report.Number(d.To))
+		return report.Amber, fmt.Sprintf("%s raises %s to %s", who(d), report.BudgetName(d.Budget), report.BudgetFigure(d.Budget, d.To))
 	case BudgetWait:
-		return report.Amber, "waits for budget: " + d.Budget
+		return report.Amber, "waits for budget: " + report.BudgetName(d.Budget)
 	case BudgetRefused:
-		return report.Red, "refused, the budget is used up: " + d.Budget
+		return report.Red, "refused, the budget is used up: " + report.BudgetName(d.Budget)
 	case StateEdited:
 		return report.Amber, fmt.Sprintf("%s edits %s", who(d), d.Path)
 	case RunRewound:

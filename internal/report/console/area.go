@@ -70,7 +70,7 @@ func (p *Progress) headline(now time.Time, width int, s *Style) string {
 	case p.paused:
 		mark, parts = "‖", append(parts, "paused")
 	case p.starved != "":
-		mark, parts = "‖", append(parts, "waiting for budget: "+budgetName(p.starved))
+		mark, parts = "‖", append(parts, "waiting for budget: "+report.BudgetName(p.starved))
 	}
 	l := p.ledger()
 	used, limits := l.Used, l.Limits

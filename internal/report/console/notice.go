@@ -271,11 +271,7 @@ func (n *Notice) text(s *Style) (string, report.Colour) {
 	case Cancelling:
 		return "being cancelled" + n.who() + because(n.Reason), report.Amber
 	case BudgetRaised:
-		to := report.Number(n.To)
-		if n.Budget == plan.BudgetMoney {
-			to = price.Dollars(n.To)
-		}
-		return fmt.Sprintf("the budget of %s is %s now%s", budgetName(n.Budget), to, n.who()), report.Plain
+		return fmt.Sprintf("the budget of %s is %s now%s", report.BudgetName(n.Budget), report.BudgetFigure(n.Budget, n.To), n.who()), report.Plain
 	case Rewound:
 		return "goes back to " + n.Step + n.who(), report.Amber
 	case StateEdited:
@@ -345,14 +341,6 @@ func (n *Notice) lostSums() string {
 		text += " and " + price.Dollars(n.MicroDollars)
 	}
 	return text + " are charged"
-}
-
-// budgetName is a budget as people raise it; money is raised in dollars.
-func budgetName(budget string) string {
-	if budget == plan.BudgetMoney {
-		return "cost_usd"
-	}
-	return budget
 }
 
 func tokens(n int64) string { return plural(n, "token") }
@@ -464,7 +452,7 @@ func (n *Notice) waits(s *Style) string {
 	case ForDecision:
 		what, command = "a decision", fmt.Sprintf("resume %s --decide %s=rerun|skip|fail|result=JSON", run, n.Step)
 	case ForBudget:
-		name := budgetName(n.Budget)
+		name := report.BudgetName(n.Budget)
 		what, command = "budget: "+name+" is used up", fmt.Sprintf("resume %s --raise %s=N", run, name)
 	}
 	if !n.Due.IsZero() { // before the command, which is there to be copied

@@ -1,0 +1,32 @@
+package audit_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/report/audit"
+)
+
+// TestPrettyBudgets: budgets have the names by which people raise them, and
+// money is in dollars.
+func TestPrettyBudgets(t *testing.T) {
+	const file = `{"event":"budget_wait","step_id":"ask","timestamp":"2026-01-02T03:04:05.000Z","data":{"budget":"micro_dollars"}}
+{"event":"budget_raised","timestamp":"2026-01-02T03:04:06.000Z","data":{"actor":"eva","budget":"micro_dollars","to":3000000}}
+{"event":"budget_raised","timestamp":"2026-01-02T03:04:07.000Z","data":{"actor":"eva","budget":"tokens","to":200000}}
+{"event":"budget_refused","step_id":"ask","timestamp":"2026-01-02T03:04:08.000Z","data":{"budget":"micro_dollars"}}
+damaged
+`
+	var got bytes.Buffer
+	if err := audit.Pretty(&got, []byte(file), audit.PrettyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const want = `03:04:05  ask  waits for budget: cost_usd
+03:04:06  eva raises cost_usd to $3.00
+03:04:07  eva raises tokens to 200,000
+03:04:08  ask  refused, the budget is used up: cost_usd
+line 5 is damaged: `
+	if !strings.HasPrefix(got.String(), want) {
+		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
+	}
+}
