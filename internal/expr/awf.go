@@ -16,7 +16,7 @@ import (
 // templates, and both see the same names.
 const (
 	AWF         Dialect = "awf"          // a condition, or any value
-	AWFLenient  Dialect = "awf-lenient"  // a condition whose mistakes at run time count as false
+	AWFLenient  Dialect = "awf-lenient"  // a condition that counts as false when it cannot be decided
 	AWFTemplate Dialect = "awf-template" // a text
 	AWFItems    Dialect = "awf-items"    // a list: JSON, or words with commas between them
 	AWFNumber   Dialect = "awf-number"   // a number: plain, or computed
@@ -74,7 +74,7 @@ func parseForeign(d Dialect, text string, at source.Span) (*Expr, diag.List) {
 	case AWFNumber:
 		other = readNumber(text, report)
 	default:
-		other = readCondition(text, d == AWFLenient, report)
+		other = readCondition(text, report)
 	}
 	if !e.broken {
 		e.other = other

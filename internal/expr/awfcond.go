@@ -24,7 +24,6 @@ import (
 type condition struct {
 	program *vm.Program
 	reads   []foreignPath
-	lenient bool
 	text    string
 	unknown *ast.IdentifierNode // a function that does not exist
 }
@@ -67,10 +66,10 @@ func conditionOptions() []exprlang.Option {
 }
 
 // readCondition parses a condition; nil after a mistake.
-func readCondition(text string, lenient bool, report reporter) foreign {
-	c := recent.condition(text, lenient)
+func readCondition(text string, report reporter) foreign {
+	c := recent.condition(text)
 	if c == nil {
-		if c = parseCondition(text, lenient, report); c == nil {
+		if c = parseCondition(text, report); c == nil {
 			return nil
 		}
 		recent.keep(c)
@@ -84,13 +83,7 @@ func readCondition(text string, lenient bool, report reporter) foreign {
 // what a step costs.
 type conditions struct {
 	mu    sync.Mutex
-	known map[said]*condition
-}
-
-// said is what a condition is read from.
-type said struct {
-	text    string
-	lenient bool
+	known map[string]*condition // by their texts
 }
 
 // maxConditions is how many are kept before all are forgotten.
@@ -98,22 +91,22 @@ const maxConditions = 1000
 
 var recent conditions
 
-func (k *conditions) condition(text string, lenient bool) *condition {
+func (k *conditions) condition(text string) *condition {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.known[said{text, lenient}]
+	return k.known[text]
 }
 
 func (k *conditions) keep(c *condition) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.known == nil || len(k.known) >= maxConditions {
-		k.known = map[said]*condition{}
+		k.known = map[string]*condition{}
 	}
-	k.known[said{c.text, c.lenient}] = c
+	k.known[c.text] = c
 }
 
-func parseCondition(text string, lenient bool, report reporter) *condition {
+func parseCondition(text string, report reporter) *condition {
 	code := sameLength(text)
 	config := conf.CreateNew()
 	for _, o := range conditionOptions() {
@@ -126,7 +119,7 @@ func parseCondition(text string, lenient bool, report reporter) *condition {
 			`Write it like states.build.ExitCode == 0 and inputs.mode == "fast".`)
 		return nil
 	}
-	c := &condition{lenient: lenient, text: strings.Clone(text)} // not a part of a whole file
+	c := &condition{text: strings.Clone(text)} // not a part of a whole file
 	c.collect(tree.Node, code)
 	if c.unknown != nil {
 		start := byteOffset(code, c.unknown.Location().From)
@@ -427,7 +420,7 @@ func (c *condition) eval(env Env) (any, error) {
 	}
 	v, err := exprlang.Run(c.program, tree)
 	switch {
-	case err != nil && (missing || c.lenient):
+	case err != nil && missing:
 		return false, nil
 	case err != nil:
 		_, _, message := syntax(c.text, err)
@@ -453,14 +446,14 @@ func readNumber(text string, report reporter) foreign {
 	inner, closed := strings.CutSuffix(inner, "}}")
 	switch {
 	case !strings.Contains(text, "{{"):
-		if c := readCondition(text, false, report); c != nil {
+		if c := readCondition(text, report); c != nil {
 			return &computed{direct: c}
 		}
 		return nil
 	case opened && closed && !strings.Contains(inner, "{{") && strings.ContainsAny(inner, "+*/%-"):
 		// The documented form, which is no Go template: names with dots before them.
 		code := undotted(inner)
-		if c, ok := readCondition(code, false, report).(*condition); ok && c != nil {
+		if c, ok := readCondition(code, report).(*condition); ok && c != nil {
 			shift := strings.Index(text, inner)
 			for i := range c.reads {
 				c.reads[i].start += shift
@@ -502,7 +495,7 @@ func (n *computed) eval(env Env) (any, error) {
 			return nil, err
 		}
 		wrong := ""
-		direct = readCondition(text, false, func(_ diag.Code, _, _ int, message, _ string) { wrong = message })
+		direct = readCondition(text, func(_ diag.Code, _, _ int, message, _ string) { wrong = message })
 		if wrong != "" || direct == nil || len(direct.paths()) > 0 { // a word, where a number has to be
 			return nil, &EvalError{Problem: ProblemType, Text: text, Message: fmt.Sprintf("%q is not a number.", text), Help: "Give a whole number, or a computation of one."}
 		}

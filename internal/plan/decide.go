@@ -287,6 +287,10 @@ const (
 // ReasonCondition is why a step was skipped whose condition was false.
 const ReasonCondition = "SKIPPED_CONDITION"
 
+// ReasonUndecided is of an iteration after which a loop goes on because its
+// condition to stop has no value.
+const ReasonUndecided = "UNDECIDED"
+
 // TaskOf is the leaf work of an open task.
 func (s *State) TaskOf(p *Program, f *Frame) *ir.Task { return s.StepOf(p, f).Task() }
 
@@ -608,6 +612,8 @@ func (d *decider) close(f *Frame, end Ending) {
 		if loop.BreakWhen != nil {
 			stop, err := d.holds(loop.BreakWhen, d.scope(f))
 			switch {
+			case err != nil && loop.BreakWhen.Dialect == expr.AWFLenient: // it goes on, and people are told
+				end.Reason, end.Error = ReasonUndecided, err.Error()
 			case err != nil:
 				end = Ending{Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error(), Step: end.Step}
 			case stop:

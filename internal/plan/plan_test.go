@@ -237,6 +237,15 @@ func cond(t reporter, text string) *expr.Expr {
 	return e
 }
 
+func lenient(t reporter, text string) *expr.Expr {
+	t.Helper()
+	e, problems := expr.Parse(expr.AWFLenient, text, source.Span{})
+	if problems.Errors() {
+		t.Fatalf("%s: %v", text, problems)
+	}
+	return e
+}
+
 func items(t reporter, text string) *expr.Expr {
 	t.Helper()
 	e, problems := expr.ParseValue(expr.AgentFlow, text, source.Span{})
@@ -587,6 +596,7 @@ func TestLoopLimits(t *testing.T) {
 		{"a list is never cut short in silence", ir.Loop{Each: each, Max: 2}, "finished failed LOOP_LIMIT", 2},
 		{"a list that just fits", ir.Loop{Each: each, Max: 3}, "finished ok", 3},
 		{"break", ir.Loop{Each: each, BreakWhen: cond(t, "item == 2")}, "finished ok", 2},
+		{"a condition to stop that has no value", ir.Loop{Each: each, BreakWhen: lenient(t, "item > 'x'")}, "finished ok", 3},
 		{"a computed limit", ir.Loop{While: cond(t, "loop.index < 30"), MaxExpr: items(t, "input.most")}, "finished ok", 1},
 		{"a computed limit beyond what there can be", ir.Loop{While: cond(t, "loop.index < 30"), Max: 10, MaxExpr: items(t, "input.many")}, "finished failed CONDITION", 0},
 	} {

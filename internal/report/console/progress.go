@@ -57,6 +57,8 @@ type active struct {
 	total   int            // branches or items; 0 is not known
 	over    int            // of them
 	most    int            // iterations of a loop
+	// undecided: people know that its condition to stop has no value.
+	undecided bool
 }
 
 // running is a call of a tool that has not returned.
@@ -104,6 +106,10 @@ func (p *Progress) Take(e *journal.Event) ([]Notice, error) {
 		if a := p.parents[x.Frame]; a != nil {
 			a.over++
 			delete(p.parents, x.Frame)
+			if x.Reason == plan.ReasonUndecided && !a.undecided { // once is enough: it will not get better
+				a.undecided = true
+				p.tell(e, StepSaid, a.step).Note = "goes on, because the condition to stop cannot be decided: " + x.Error
+			}
 		}
 	}
 	if err := p.trail.Take(e, func(m *report.Moment) { p.moment(e, m) }); err != nil {
