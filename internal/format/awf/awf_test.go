@@ -262,7 +262,8 @@ func TestWholeFiles(t *testing.T) {
 // What would be dropped in silence, or means something else than it says, is told.
 func TestTold(t *testing.T) {
 	for keys, want := range map[string]string{
-		`type: agent, provider: claude, prompt: hi, timeout: "{{.inputs.t}}"`:                  "AWF004 {{.inputs.t}}",
+		`type: agent, provider: claude, prompt: hi, timeout: "{{.states.x.Tiemout}}"`:          "AWF011 states.x.Tiemout",
+		`type: operation, operation: http.request, timeout: "{{.states.x.Tiemout}}"`:           "AWF011 states.x.Tiemout",
 		`type: parallel, parallel: [y], timeout: "{{.inputs.t}}"`:                              "AWF004 {{.inputs.t}}",
 		`type: call_workflow, call_workflow: {workflow: c, timeout: "{{.inputs.t}}"}`:          "AWF004 {{.inputs.t}}",
 		`type: step, command: x, hooks: {pre: [{command: x, timeout: "{{.inputs.t}}"}]}`:       "AWF004 {{.inputs.t}}",

@@ -469,10 +469,11 @@ func likely(r *text.Reader) string {
 
 // common reads what every step may have.
 func (p *parser) common(s *state, r *text.Reader) {
-	if s.kind == kindCommand {
-		s.timeout, s.timeoutText = p.duration(r, "timeout")
-	} else {
+	switch s.kind {
+	case kindParallel, kindForEach, kindWhile, kindCall: // what they hold has limits of its own
 		s.timeout = p.fixed(r, "timeout")
+	default:
+		s.timeout, s.timeoutText = p.duration(r, "timeout")
 	}
 	s.success = r.String("on_success")
 	if n := r.Node("on_failure"); n != nil && n.Kind == text.Map {

@@ -200,7 +200,10 @@ func (l *lowering) operation(s *state, out *ir.Step) {
 		t.Settings.Put("inputs", s.given.JSON(), s.given.Span)
 		texts = templates(s.given, nil)
 	}
-	out.Reads = l.reads(texts...)
+	if s.timeoutText.Value != "" {
+		t.Settings.Put("timeout", s.timeoutText.Value, s.timeoutText.Span)
+	}
+	out.Reads = l.reads(append(texts, s.timeoutText)...)
 	out.Action, out.Result = t, own(failedState)
 }
 
@@ -286,7 +289,10 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 	if agent.Late {
 		t.Settings.Put("provider", a.provider.Value, a.provider.Span)
 	}
-	out.Reads = l.reads(prompt, a.provider)
+	if s.timeoutText.Value != "" {
+		t.Settings.Put("timeout", s.timeoutText.Value, s.timeoutText.Span)
+	}
+	out.Reads = l.reads(prompt, a.provider, s.timeoutText)
 	if from := a.continueFrom; l.doc.byName[from.Value] != nil {
 		t.Settings.Put("continue_from", from.Value, from.Span)
 		for _, part := range []string{".Conversation", ".Session"} {

@@ -17,6 +17,7 @@ type Settings struct {
 	Skills   []Skill `json:"skills,omitempty"`
 	Format   string  `json:"format,omitempty"`   // json: the reply must be JSON
 	Provider string  `json:"provider,omitempty"` // in the place of the agent's own
+	Timeout  string  `json:"timeout,omitempty"`  // seconds, or a duration
 	// ContinueFrom is the step whose conversation this one goes on with.
 	ContinueFrom string `json:"continue_from,omitempty"`
 	// Keep puts what was said into the result, so that others can go on with it.

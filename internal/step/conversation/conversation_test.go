@@ -53,6 +53,7 @@ func TestRuns(t *testing.T) {
 				`{"role":"user","blocks":[{"type":"text","text":"And?"}]},{"role":"assistant","blocks":[{"type":"text","text":"Hm"}]}]}`,
 		},
 		{Name: "nothing to go on with", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "continue_from": "nowhere"}, Class: step.ClassInput},
+		{Name: "no time", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "timeout": "{{.inputs.who}}"}, Class: step.ClassInput},
 		{Name: "nobody", Settings: steptest.Settings{"agent": "nobody", "prompt": "x"}, Class: step.ClassMissing},
 		{Name: "a name that nothing has", Settings: steptest.Settings{"agent": "plain", "prompt": "{{.inputs.x}}"}, Class: step.ClassInput},
 	}

@@ -74,7 +74,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 			}
 		}
 	}
-	result, err := t.Run(ctx, job)
+	result, err := job.Within(ctx, set.Timeout, func(ctx context.Context) (step.Result, error) { return t.Run(ctx, job) })
 	if err != nil {
 		return result, err
 	}

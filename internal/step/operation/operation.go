@@ -13,6 +13,7 @@ import (
 type Settings struct {
 	Operation string          `json:"operation"` // the tool's name
 	Inputs    json.RawMessage `json:"inputs,omitempty"`
+	Timeout   string          `json:"timeout,omitempty"` // a template: seconds, or a duration
 }
 
 // Kind is the step kind "operation".

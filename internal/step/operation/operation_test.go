@@ -25,7 +25,7 @@ func TestRuns(t *testing.T) {
 		"no":           {Answer: `"not today"`, No: true},
 	}
 	with := func(j *step.Job) {
-		j.Reads = []step.Read{{Path: "input", Value: json.RawMessage(`{"host":"h"}`)}}
+		j.Reads = []step.Read{{Path: "input", Value: json.RawMessage(`{"host":"h","minutes":5}`)}}
 	}
 	plays := []steptest.Play{
 		{
@@ -33,6 +33,8 @@ func TestRuns(t *testing.T) {
 			Value: `{"Output":"body=hi\nheaders={\"A\":\"b\"}\nstatus_code=200","Stderr":"","ExitCode":0,"Status":"completed","Response":{"status_code":200,"body":"hi","headers":{"A":"b"}}}`,
 			Notes: []string{journal.NoteToolCall, journal.NoteToolResult},
 		},
+		{Name: "in time", Settings: steptest.Settings{"operation": "send", "timeout": "{{.inputs.minutes}}m"}, Value: `{"Output":"sent","Stderr":"","ExitCode":0,"Status":"completed","Response":"sent"}`},
+		{Name: "no time", Settings: steptest.Settings{"operation": "send", "timeout": "{{.inputs.host}}"}, Class: step.ClassInput},
 		{Name: "text", Settings: steptest.Settings{"operation": "send"}, Value: `{"Output":"sent","Stderr":"","ExitCode":0,"Status":"completed","Response":"sent"}`},
 		{Name: "a no", Settings: steptest.Settings{"operation": "no"}, Class: step.ClassTool},
 		{Name: "inputs that do not fit", Settings: steptest.Settings{"operation": "http.request"}, Class: step.ClassInput},

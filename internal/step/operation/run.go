@@ -29,11 +29,13 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
-	return job.OneCall(ctx, set.Operation, tool.Wants{}, func() (json.RawMessage, error) { return inputs(job, set) }, func(use journal.ToolUse) (step.Result, error) {
-		if set.Operation == httpRequest {
-			use = answered(use, set)
-		}
-		return result(use)
+	return job.Within(ctx, set.Timeout, func(ctx context.Context) (step.Result, error) {
+		return job.OneCall(ctx, set.Operation, tool.Wants{}, func() (json.RawMessage, error) { return inputs(job, set) }, func(use journal.ToolUse) (step.Result, error) {
+			if set.Operation == httpRequest {
+				use = answered(use, set)
+			}
+			return result(use)
+		})
 	})
 }
 

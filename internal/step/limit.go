@@ -1,0 +1,46 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var errTimeUp = errors.New("the step's time is up")
+
+// Within does work for no longer than a template says, in seconds or as a
+// duration; an empty one sets no limit. What is written in the workflow as it is
+// the engine sees to.
+func (j *Job) Within(ctx context.Context, template string, work func(context.Context) (Result, error)) (Result, error) {
+	if template == "" {
+		return work(ctx)
+	}
+	limit, err := j.limit(template)
+	if err != nil {
+		return Result{}, err
+	}
+	ctx, stop := context.WithTimeoutCause(ctx, limit, errTimeUp)
+	defer stop()
+	result, err := work(ctx)
+	if err != nil && errors.Is(context.Cause(ctx), errTimeUp) {
+		err = Errorf(ClassTimeout, "%v", errTimeUp)
+	}
+	return result, err
+}
+
+func (j *Job) limit(template string) (time.Duration, error) {
+	text, err := j.Fill(template, j.Values())
+	if err != nil {
+		return 0, err
+	}
+	text = strings.TrimSpace(text)
+	if n, err := strconv.ParseFloat(text, 64); err == nil && n > 0 && n < 1e9 {
+		return time.Duration(n * float64(time.Second)), nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return d, nil
+	}
+	return 0, Errorf(ClassInput, "the timeout of step %q is %q, not seconds or a duration", j.Step.ID, text)
+}
