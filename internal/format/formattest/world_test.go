@@ -142,7 +142,7 @@ func (tr *trial) run(t *testing.T) *happened {
 		}
 		tr.play(t, h, dir)
 	})
-	h.transcribed(t)
+	h.reported(t)
 	return h
 }
 

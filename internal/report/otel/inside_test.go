@@ -7,6 +7,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report/otel"
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -70,4 +71,28 @@ func TestInside(t *testing.T) {
 	r := &reporttest.Recording{Name: "inside", Program: p, Appends: []journal.Appended{{Pos: 1, Run: reporttest.Run, Events: events}}}
 	c := export(t, r, nil, nil)
 	golden(t, filepath.Join("testdata", "inside.txt"), []byte(reporttest.Tree(c.Spans(), tell)+metrics(c.Metrics())))
+}
+
+// TestACallThatHasNotBegun: what is told of a call whose child has not begun
+// belongs to no span, and harms nobody.
+func TestACallThatHasNotBegun(t *testing.T) {
+	work := journal.Work{Place: journal.Place{Step: "call"}}
+	tracer := otel.NewTracer(reporttest.Run, otel.TracerOptions{})
+	var out otel.Yield
+	for i, f := range []journal.Fact{
+		journal.RunStarted{Name: "caller"},
+		journal.StepEntered{Place: work.Place, Mode: "call"},
+		journal.BudgetWait{Work: work},
+		journal.RetrySet{Work: work},
+		journal.TaskLost{Work: work},
+		journal.StepLeft{Place: work.Place, Outcome: "failed"},
+		journal.RunFinished{Outcome: "failed"},
+	} {
+		if err := tracer.Take(&journal.Event{Seq: journal.Seq(i + 1), At: journal.Millis(i), Fact: f}, &out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(out.Spans) != 2 {
+		t.Errorf("%+v", out.Spans)
+	}
 }

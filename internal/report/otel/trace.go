@@ -152,11 +152,10 @@ func (t *Tracer) cost(e *journal.Event) {
 
 // ahead is what has to be done before a step that an event ends is over.
 func (t *Tracer) ahead(e *journal.Event) error {
-	step := t.trail.StepOf(e.Fact)
-	if step == nil {
+	open := t.steps[t.trail.StepOf(e.Fact)]
+	if open == nil { // nothing is open there, or a call whose child has not begun
 		return nil
 	}
-	open := t.steps[step]
 	switch x := e.Fact.(type) {
 	case journal.TaskNoted:
 		return t.note(e, &x)
@@ -181,10 +180,10 @@ func (t *Tracer) behind(e *journal.Event) {
 		return
 	}
 	step := t.trail.StepOf(e.Fact)
-	if step == nil {
+	open := t.steps[step]
+	if open == nil {
 		return
 	}
-	open := t.steps[step]
 	switch x := e.Fact.(type) {
 	case journal.TaskStarted:
 		t.taskStarted(e, &x, step)

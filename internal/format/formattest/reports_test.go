@@ -1,0 +1,87 @@
+package formattest
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/report/audit"
+	"github.com/espalier-run/espalier/internal/report/otel"
+	"github.com/espalier-run/espalier/internal/report/reporttest"
+	"github.com/espalier-run/espalier/internal/report/transcript"
+)
+
+// reported holds what is told about a run to what is promised, whatever format
+// it is of and whatever happened to it.
+func (h *happened) reported(t *testing.T) {
+	t.Helper()
+	shelf := &reporttest.Shelf{Pinned: h.program, Appends: []journal.Appended{{Pos: 1, Run: theRun, Events: h.events}}}
+	over := h.entry.Status == journal.Finished
+	quiet := slog.New(slog.DiscardHandler)
+
+	transcripts := transcript.New(transcript.Options{Dir: t.TempDir(), Source: shelf, Program: shelf.Program, Log: quiet})
+	defer transcripts.Close()
+	made, err := transcripts.Rebuild(t.Context(), theRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for run, text := range made {
+		files[string(run)] = string(text)
+	}
+	for _, breach := range reporttest.Breaches(files, string(theRun), over) {
+		t.Error(breach)
+	}
+
+	audits := audit.New(audit.Options{Dir: t.TempDir(), Source: shelf, Program: shelf.Program, Log: quiet})
+	defer audits.Close()
+	if logs, err := audits.Rebuild(t.Context(), theRun); err != nil || len(logs) != len(made) {
+		t.Errorf("there are %d transcripts and %d audit logs: %v", len(made), len(logs), err)
+	}
+	h.traced(t, over)
+}
+
+// traced holds the spans of a run to what makes them one trace.
+func (h *happened) traced(t *testing.T, over bool) {
+	t.Helper()
+	tracer := otel.NewTracer(theRun, otel.TracerOptions{
+		Content: true, Outline: func(string) (*report.Outline, error) { return report.NewOutline(h.program), nil },
+	})
+	var out otel.Yield
+	for i := range h.events {
+		if err := tracer.Take(&h.events[i], &out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known := map[otel.SpanID]otel.Span{}
+	roots := 0
+	for _, s := range out.Spans {
+		if twice, ok := known[s.ID]; ok {
+			t.Errorf("two spans have one id: %s and %s", twice.Name, s.Name)
+		}
+		known[s.ID] = s
+		if s.Parent == (otel.SpanID{}) {
+			roots++
+		}
+		if s.Trace != otel.TraceOf(theRun) || s.End < s.Start {
+			t.Errorf("%s is of another trace, or ends before it begins", s.Name)
+		}
+	}
+	if !over {
+		return
+	}
+	if roots != 1 {
+		t.Errorf("the trace has %d roots", roots)
+	}
+	for _, s := range out.Spans {
+		up, ok := known[s.Parent]
+		switch {
+		case s.Parent == (otel.SpanID{}):
+		case !ok:
+			t.Errorf("%s lies in a span that there is not", s.Name)
+		case s.Start < up.Start || s.End > up.End:
+			t.Errorf("%s (%d to %d) does not lie within %s (%d to %d)", s.Name, s.Start, s.End, up.Name, up.Start, up.End)
+		}
+	}
+}
