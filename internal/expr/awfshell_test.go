@@ -14,7 +14,7 @@ func TestFillShell(t *testing.T) {
 	for text, want := range map[string]ShellText{
 		`echo {{.inputs.x}}`:                                        {Run: `echo it`, Read: `echo it`},
 		`echo {{.states.a.Output}}`:                                 {Run: `__espalier_1='a'\''b'; echo ${__espalier_1}`, Read: `echo a'b`, Values: 1},
-		`echo '{{.states.a.Output}}'`:                               {Run: `__espalier_1='a'\''b'; echo '` + "'\"${__espalier_1}\"'" + `'`, Read: `echo 'a'b'`, Values: 1},
+		`echo '{{.states.a.Output}}'`:                               {Run: `__espalier_1='a'\''b'; echo "${__espalier_1}"`, Read: `echo 'a'b'`, Values: 1},
 		`echo {{raw .states.a.Output}}`:                             {Run: `echo a'b`, Read: `echo a'b`},
 		`echo {{.states.a.Response.n}}`:                             {Run: `echo 5`, Read: `echo 5`},
 		`{{range index .states.a.Response "f$"}}{{.}} {{.}}{{end}}`: {Run: `__espalier_1='c d'; ${__espalier_1} ${__espalier_1}`, Read: `c d c d`, Values: 1},
@@ -36,44 +36,45 @@ func TestFillShell(t *testing.T) {
 func TestPlacesInCommands(t *testing.T) {
 	const data, number = "a $b", "7\n"
 	for text, want := range map[string]string{
-		`echo @ "@" '@'`:                                       `echo ${V} "${V}" ''"${V}"''`,
+		`echo @ "@" '@'`:                                       `echo ${V} "${V}" "${V}"`,
 		`echo x@y "x@y" 'x@y'`:                                 `echo x${V}y "x${V}y" 'x'"${V}"'y'`,
-		`echo \@ "\@" '\@'`:                                    `echo ${V} "\\${V}" '\'"${V}"''`,
-		`echo $'a\'@' $'\@'`:                                   `echo $'a\''"${V}"$'' $'\\'"${V}"$''`,
+		`echo \@ "\@" '\@'`:                                    `echo ${V} "\\${V}" '\'"${V}"`,
+		`echo $'a\'@' $'\@'`:                                   `echo $'a\''"${V}" $'\\'"${V}"`,
 		`echo "$@" $@`:                                         `echo "\$${V}" \$${V}`,
-		`echo "$$@ $#@ $x@"`:                                   `echo "$$${V} $#${V} $x${V}"`,
-		`echo "$(echo '@' "@")" '@'`:                           `echo "$(echo ''"${V}"'' "${V}")" ''"${V}"''`,
-		"echo \"`echo '@' \\\"@\\\"`\"":                        "echo \"`echo ''\"${V}\"'' \"${V}\"`\"",
-		"echo `echo \\`echo '@'\\` '\\\\'`":                    "echo `echo \\`echo ''\"${V}\"''\\` '\\\\'`",
-		`"$(case x in x) echo '@';; esac)@"`:                   `"$(case x in x) echo ''"${V}"'';; esac)${V}"`,
-		`$(case x in (x|@) '@' ;; esac) '@'`:                   `$(case x in (x|${V}) ''"${V}"'' ;; esac) ''"${V}"''`,
-		`echo case in '@') '@'`:                                `echo case in ''"${V}"'') ''"${V}"''`,
-		`a=(case in '@') '@'`:                                  `a=(case in ''"${V}"'') ''"${V}"''`,
-		`"${x:-'@'}" "${x#'@'}" ${x:-'@'}`:                     `"${x:-'${V}'}" "${x#''"${V}"''}" ${x:-''"${V}"''}`,
-		`"${x:-"it's } @"}" '@'`:                               `"${x:-"it's } ${V}"}" ''"${V}"''`,
-		`"$(for x do case x in x) y '@';; esac; done)" '@'`:    `"$(for x do case x in x) y ''"${V}"'';; esac; done)" ''"${V}"''`,
+		`echo "$$@ $#@ $x@"`:                                   `echo "${$}${V} ${#}${V} ${x}${V}"`,
+		`echo "$(echo '@' "@")" '@'`:                           `echo "$(echo "${V}" "${V}")" "${V}"`,
+		"echo \"`echo '@' \\\"@\\\"`\"":                        "echo \"`echo \\\"${V}\\\" \\\"${V}\\\"`\"",
+		"echo `echo \\`echo '@'\\` '\\\\'`":                    "echo `echo \\`echo \"${V}\"\\` '\\\\'`",
+		`"$(case x in x) echo '@';; esac)@"`:                   `"$(case x in x) echo "${V}";; esac)${V}"`,
+		`$(case x in (x|@) '@' ;; esac) '@'`:                   `$(case x in (x|${V}) "${V}" ;; esac) "${V}"`,
+		`echo case in '@') '@'`:                                `echo case in "${V}") "${V}"`,
+		`a=(case in '@') '@'`:                                  `a=(case in "${V}") "${V}"`,
+		`"${x:-'@'}" "${x#'@'}" ${x:-'@'}`:                     `"${x:-'${V}'}" "${x#"${V}"}" ${x:-"${V}"}`,
+		`"${x:-"it's } @"}" '@'`:                               `"${x:-"it's } ${V}"}" "${V}"`,
+		`"$(for x do case x in x) y '@';; esac; done)" '@'`:    `"$(for x do case x in x) y "${V}";; esac; done)" "${V}"`,
 		`"${x:-"@"}" "${x/@/"@"}"`:                             `"${x:-"${V}"}" "${x/${V}/"${V}"}"`,
-		`x # it's @` + "\n'@'":                                 `x # it's …` + "\n''\"${V}\"''",
-		`x#'@' ${#x}'@' $#'@'`:                                 `x#''"${V}"'' ${#x}''"${V}"'' $#''"${V}"''`,
-		"cat <<E '@'\nit's @ \"@\" \\@\nE\n'@'":                "cat <<E ''\"${V}\"''\nit's ${V} \"${V}\" \\\\${V}\nE\n''\"${V}\"''",
-		"cat <<'E'\nit's @ $x `y` \\z\nE\n'@'":                 "cat <<__espalier_end_1\nit's ${V} \\$x \\`y\\` \\\\z\n__espalier_end_1\n''\"${V}\"''",
-		"cat <<-\"E\"\n\t@\n\tE\n'@'":                          "cat <<-__espalier_end_1\n\t${V}\n__espalier_end_1\n''\"${V}\"''",
-		"cat <<''\nit's @\n\n'@'":                              "cat <<__espalier_end_1\nit's ${V}\n__espalier_end_1\n''\"${V}\"''",
-		"cat <<E\n@ \\\nE\nE\n'@'":                             "cat <<E\n${V} \\\nE\nE\n''\"${V}\"''",
-		"cat <<E\n$(echo '@' \"@\")\nE":                        "cat <<E\n$(echo ''\"${V}\"'' \"${V}\")\nE",
-		"$(cat <<E\n) @\nE\n) '@'":                             "$(cat <<E\n) ${V}\nE\n) ''\"${V}\"''",
-		"cat <<<'@' <(x '@') >(y '@')":                         "cat <<<''\"${V}\"'' <(x ''\"${V}\"'') >(y ''\"${V}\"'')",
-		`[[ '@' == @ && x =~ ^[[:alpha:]]+$ && 3 -gt 2 ]] '@'`: `[[ ''"${V}"'' == ${V} && x =~ ^[[:alpha:]]+$ && 3 -gt 2 ]] ''"${V}"''`,
-		`( (echo '@') ) '@'; ((echo '@') ) '@'`:                `( (echo ''"${V}"'') ) ''"${V}"''; ((echo ''"${V}"'') ) ''"${V}"''`,
-		`$((echo '@'; echo "@") | x) '@'`:                      `$((echo ''"${V}"''; echo "${V}") | x) ''"${V}"''`,
-		`$(( $(echo '@') + 1 )) '@'`:                           `$(( $(echo ''"${V}"'') + 1 )) ''"${V}"''`,
-		`declare -A m; m[@]='@'; "${m[@]}" "${m["@"]}"`:        `declare -A m; m[${V}]=''"${V}"''; "${m[${V}]}" "${m["${V}"]}"`,
-		`a[1]='@' a=([2]='@' '@')`:                             `a[1]=''"${V}"'' a=([2]=''"${V}"'' ''"${V}"'')`,
-		`a[b'@' file[0-9]'@'`:                                  `a[b''"${V}"'' file[0-9]''"${V}"''`,
-		`export X=@; f() { local y='@'; }`:                     `export X=${V}; f() { local y=''"${V}"''; }`,
-		`"${ echo '@'; }" '@'`:                                 `"${ echo ''"${V}"''; }" ''"${V}"''`,
-		"#!/bin/x\necho '@'":                                   "#!/bin/x\nV='a $b'; echo ''\"${V}\"''",
-		`'@`:                                                   `''"${V}"'`, `"@`: `"${V}`, "`@": "`${V}", `$(@`: `$(${V}`, `${x:-@`: `${x:-${V}`, "<<E\n@": "<<E\n${V}", "case @": "case ${V}", "[[ @": "[[ ${V}",
+		`x # it's @` + "\n'@'":                                 `x # it's …` + "\n\"${V}\"",
+		`x#'@' ${#x}'@' $#'@'`:                                 `x#"${V}" ${#x}"${V}" $#"${V}"`,
+		"cat <<E '@'\nit's @ \"@\" \\@\nE\n'@'":                "cat <<E \"${V}\"\nit's ${V} \"${V}\" \\\\${V}\nE\n\"${V}\"",
+		"cat <<'E'\nit's @ $x `y` \\z\nE\n'@'":                 "cat <<__espalier_end_1\nit's ${V} \\$x \\`y\\` \\\\z\n__espalier_end_1\n\"${V}\"",
+		"cat <<-\"E\"\n\t@\n\tE\n'@'":                          "cat <<-__espalier_end_1\n\t${V}\n__espalier_end_1\n\"${V}\"",
+		"cat <<''\nit's @\n\n'@'":                              "cat <<__espalier_end_1\nit's ${V}\n__espalier_end_1\n\"${V}\"",
+		"cat <<E\n@ \\\nE\n'@'\nE\n'@'":                        "cat <<E\n${V} \\\nE\n'${V}'\nE\n\"${V}\"",
+		`"$(case x in x) '@' ;| y) '@';; esac)@"`:              `"$(case x in x) "${V}" ;| y) "${V}";; esac)${V}"`,
+		"cat <<E\n$(echo '@' \"@\")\nE":                        "cat <<E\n$(echo \"${V}\" \"${V}\")\nE",
+		"$(cat <<E\n) @\nE\n) '@'":                             "$(cat <<E\n) ${V}\nE\n) \"${V}\"",
+		"cat <<<'@' <(x '@') >(y '@')":                         "cat <<<\"${V}\" <(x \"${V}\") >(y \"${V}\")",
+		`[[ '@' == @ && x =~ ^[[:alpha:]]+$ && 3 -gt 2 ]] '@'`: `[[ "${V}" == ${V} && x =~ ^[[:alpha:]]+$ && 3 -gt 2 ]] "${V}"`,
+		`( (echo '@') ) '@'; ((echo '@') ) '@'`:                `( (echo "${V}") ) "${V}"; ((echo "${V}") ) "${V}"`,
+		`$((echo '@'; echo "@") | x) '@'`:                      `$((echo "${V}"; echo "${V}") | x) "${V}"`,
+		`$(( $(echo '@') + 1 )) '@'`:                           `$(( $(echo "${V}") + 1 )) "${V}"`,
+		`declare -A m; m[@]='@'; "${m[@]}" "${m["@"]}"`:        `declare -A m; m[${V}]="${V}"; "${m[${V}]}" "${m["${V}"]}"`,
+		`a[1]='@' a=([2]='@' '@')`:                             `a[1]="${V}" a=([2]="${V}" "${V}")`,
+		`a[b'@' file[0-9]'@'`:                                  `a[b"${V}" file[0-9]"${V}"`,
+		`export X=@; f() { local y='@'; }`:                     `export X=${V}; f() { local y="${V}"; }`,
+		`"${ echo '@'; }" '@'`:                                 `"${ echo "${V}"; }" "${V}"`,
+		"#!/bin/x\necho '@'":                                   "#!/bin/x\nV='a $b'; echo \"${V}\"",
+		`'@`:                                                   `"${V}"'`, `"@`: `"${V}`, "`@": "`${V}", `$(@`: `$(${V}`, `${x:-@`: `${x:-${V}`, "<<E\n@": "<<E\n${V}", "case @": "case ${V}", "[[ @": "[[ ${V}",
 	} {
 		want = strings.ReplaceAll(want, "V=", "__espalier_1=")
 		want = strings.ReplaceAll(want, "${V}", "${__espalier_1}")
@@ -104,6 +105,15 @@ func TestPlacesInCommands(t *testing.T) {
 		}
 		if _, err := fillShell(t, text, "x", "bash"); err == nil {
 			t.Errorf("%s took a word", text)
+		}
+	}
+	// Quotes that the author asks for are for whoever reads them.
+	for text, value := range map[string]string{
+		`x {{escape .states.a.Output}}`: "a $b", `x '{{escape .states.a.Output}}'`: "a $b", `x "{{escape .states.a.Output}}"`: "'a $b'",
+		`sh -c {{escape .states.a.Output}}`: "'a $b'", `sh -c 'x {{escape .states.a.Output}}'`: "'a $b'", "sh <<E\n{{escape .states.a.Output}}\nE": "'a $b'",
+	} {
+		if got, err := fillShell(t, text, data, "sh"); err != nil || !strings.HasPrefix(got.Run, "__espalier_1="+shellQuote(value)+"; ") {
+			t.Errorf("%s: %s, %v", text, got.Run, err)
 		}
 	}
 	if got, err := fillShell(t, `{1..@}`, "7", "bash"); err != nil || got.Run != `{1..7}` {

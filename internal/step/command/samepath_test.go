@@ -86,6 +86,8 @@ var ordinary = []string{
 	"echo '<<EOF' \"<<EOF\" '@'; echo $((1<<2)) '@'; echo \"'@'\"",
 	`if [ -n "@" ]; then case '@' in (w*) echo 'one @';; 7 | 8 ) echo "two '@'" ;; esac; fi; echo '@'`,
 	"case x in\n  # it's a comment\n  a|b) echo no ;;\n  *)\n    echo 'it is @'\n    ;;\nesac\necho '@'",
+	`case ${none:-'@'} in w*) echo "word '@'";; *) echo '@';; esac; echo "${?}'@'" "${#}@"`,
+	"echo \"`echo x\\\\\\\"'@' \\\"@\\\"`\" \"${none:-`echo \"@\" '@'`}\"",
 	`x=$(case w in w) case @ in w*) echo '@';; *) echo "'@'"; esac;; esac); echo "$x" '@'`,
 	`case '@' in *'@'*) echo "in '@'";; esac; case "(@)" in "("*) echo '@';; esac`,
 	`echo "$(echo "$(echo "$(echo '@' "@" @)" '@')" "'@'")" "'@'"`,
