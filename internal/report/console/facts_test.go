@@ -87,6 +87,9 @@ func TestCommandsSayWhatTheyPrinted(t *testing.T) {
 		s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "command"})
 		s.take(journal.TaskEnded{Work: work, Outcome: "ok", Final: true, Value: journal.Value{JSON: raw}})
 		s.told(want)
+		if output == "built\n" {
+			s.shows("✓ send  done in 0 ms: built")
+		}
 	}
 }
 

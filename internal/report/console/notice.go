@@ -107,7 +107,9 @@ type Notice struct {
 
 	place string        // path as people see it, with the calling steps and the iteration
 	root  journal.RunID // how commands name the run
-	quiet bool          // another notice of the same event says it better
+	// printed is what a command said, for people.
+	printed string
+	quiet   bool // another notice of the same event says it better
 }
 
 // Time is a moment; its JSON is RFC 3339 in UTC with milliseconds.
@@ -376,28 +378,24 @@ func (n *Notice) stepFinished() (string, report.Colour) {
 	if n.Reason == plan.ClassLoopLimit { // the work may not be done
 		return "ended after " + n.sums() + because(n.Note), report.Amber
 	}
-	printed := n.printed()
-	if n.Millis == 0 && n.Tokens == 0 && n.MicroDollars == 0 && printed == "" {
+	if n.Millis == 0 && n.Tokens == 0 && n.MicroDollars == 0 && n.printed == "" {
 		return "done", report.Green
 	}
-	return "done in " + n.sums() + printed, report.Green
+	return "done in " + n.sums() + because(n.printed), report.Green
 }
 
 // printed is what a command said: its only line, or the last one.
-func (n *Notice) printed() string {
+func printed(result json.RawMessage) string {
 	var left struct{ Output string }
-	if n.Kind != report.KindCommand || json.Unmarshal(n.Result, &left) != nil {
-		return ""
+	if json.Unmarshal(result, &left) != nil {
+		return "" // too much of it to be here, or of another kind
 	}
 	lines := strings.Split(strings.TrimSpace(left.Output), "\n")
-	switch last := report.Shorten(report.Clean(strings.TrimSpace(lines[len(lines)-1])), mostPrinted); {
-	case last == "":
-		return ""
-	case len(lines) == 1:
-		return ": " + last
-	default:
-		return fmt.Sprintf(": %s, the last: %s", plural(int64(len(lines)), "line"), last)
+	last := report.Shorten(report.Clean(strings.TrimSpace(lines[len(lines)-1])), mostPrinted)
+	if len(lines) == 1 {
+		return last
 	}
+	return fmt.Sprintf("%s, the last: %s", plural(int64(len(lines)), "line"), last)
 }
 
 // mostPrinted is how many columns of what a command printed are shown.

@@ -212,6 +212,9 @@ func (p *Progress) moment(e *journal.Event, m *report.Moment) {
 		n := p.tell(e, StepFinished, m.Step)
 		n.Outcome, n.Error, n.Millis = m.Outcome, m.Error, int64(e.At-m.Step.Began)
 		n.result(m.Value)
+		if n.Kind == report.KindCommand {
+			n.printed = printed(n.Result)
+		}
 		_, decided := e.Fact.(journal.GateDecided)
 		n.quiet = decided || n.Outcome == report.OutcomeFailed && repeats(m.Step)
 		if a := p.byStep[m.Step]; a != nil {
