@@ -164,7 +164,7 @@ func (c *checker) circle(comp component) {
 	case !c.bounded():
 		c.add(CodeOnlyCap, diag.Warning, at,
 			fmt.Sprintf("%s, and nothing says how often: only the default cap of %s step executions would stop it.", names, step.N(DefaultStepCap)),
-			"Give the workflow a budget of steps or tokens, or a deadline.")
+			"Give the workflow a budget of steps or tokens, or a deadline; or repeat with a loop that has a limit.")
 	}
 }
 
