@@ -35,6 +35,13 @@ func (s overheard) Append(b journal.Batch, done func(error)) {
 	})
 }
 
+// Commit implements journal.Helped.
+func (s overheard) Commit() {
+	if store, ok := s.Store.(journal.Helped); ok {
+		store.Commit()
+	}
+}
+
 // telemetryDir is where it is kept how much of each run has been exported.
 func (r *Runtime) telemetryDir() string { return filepath.Join(r.dir, "storage", "telemetry") }
 

@@ -89,7 +89,7 @@ func (r *run) launch(t plan.OpenTask) *job {
 	}
 	options := r.state.Options
 	timeout := stepOf.Timeout
-	r.e.workers.do(func() {
+	r.spawn(func() errand {
 		defer cancel(nil)
 		if timeout > 0 {
 			var stop context.CancelFunc
@@ -114,10 +114,24 @@ func (r *run) launch(t plan.OpenTask) *job {
 				result = spec.Finish(j.history, result, err)
 			}
 		}
-		r.ended(j, ctx, result, err)
+		return r.ended(j, ctx, result, err)
 	})
 	return j
 }
+
+// spawn has a task done by whoever has just ended another one of the run, or
+// by another goroutine. r.mu is held.
+func (r *run) spawn(t errand) {
+	if r.heir == nil || r.heir.next != nil {
+		r.e.workers.do(t)
+		return
+	}
+	r.e.workers.announce()
+	r.heir.next = t
+}
+
+// heir is what the goroutine of a task that ends does next.
+type heir struct{ next errand }
 
 var errTimedOut = errors.New("the step's time is up")
 
@@ -133,7 +147,7 @@ func runSafely(ctx context.Context, runner step.Runner, spec *step.Job) (result 
 }
 
 // ended takes a task's end into the run.
-func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) {
+func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) errand {
 	in := plan.Result{Work: j.work, Outcome: plan.OutcomeOK, Usage: result.Usage}
 	var blob *journal.Blob
 	cause := context.Cause(ctx)
@@ -147,16 +161,14 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 	case errors.Is(cause, errParked), errors.Is(cause, errDeadline):
 		// Whether it acted is not known. Of a run that was given up nothing
 		// is recorded: there the task stays open.
-		r.lose(j, cause, notes)
-		return
+		return r.lose(j, cause, notes)
 	case errors.Is(cause, errCancelled):
 		in.Outcome = plan.OutcomeCancelled
 	case errors.Is(cause, errTimedOut):
 		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, step.ClassTimeout, errTimedOut.Error()
 	default:
 		if question, ok := errors.AsType[*step.Question](err); ok {
-			r.ask(j, question, notes)
-			return
+			return r.ask(j, question, notes)
 		}
 		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, "ERROR", err.Error()
 		if failure, ok := errors.AsType[*step.Error](err); ok {
@@ -164,13 +176,13 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 			in.Value, blob = keep(failure.Value)
 		}
 	}
-	r.conclude(j, notes, request{in: in, blob: blob})
+	return r.conclude(j, notes, request{in: in, blob: blob})
 }
 
 // ask stops a task until a person has answered it.
-func (r *run) ask(j *job, q *step.Question, notes []request) {
+func (r *run) ask(j *job, q *step.Question, notes []request) errand {
 	r.keepHistory(j)
-	r.conclude(j, notes, request{in: plan.Ask{Work: j.work, Call: q.Call, Shows: q.Shows, Within: journal.Millis(q.Within.Milliseconds())}})
+	return r.conclude(j, notes, request{in: plan.Ask{Work: j.work, Call: q.Call, Shows: q.Shows, Within: journal.Millis(q.Within.Milliseconds())}})
 }
 
 // keepHistory puts a task's notes where its next life finds them.
@@ -185,26 +197,36 @@ func (r *run) keepHistory(j *job) {
 
 // lose gives a task up whose end nobody will know. What it had noted is kept:
 // whoever does it again goes on from there.
-func (r *run) lose(j *job, why error, notes []request) {
+func (r *run) lose(j *job, why error, notes []request) errand {
 	r.keepHistory(j)
 	r.mu.Lock()
 	policy := j.recovery()
 	r.mu.Unlock()
-	r.conclude(j, notes, request{in: plan.Gone{Work: j.work, Why: why.Error(), Policy: policy}})
+	return r.conclude(j, notes, request{in: plan.Gone{Work: j.work, Why: why.Error(), Policy: policy}})
 }
 
-// conclude forgets a task and hands over what it still has to say.
-func (r *run) conclude(j *job, notes []request, last request) {
+// conclude forgets a task and hands over what it still has to say. What begins
+// because of that may be done by the same goroutine.
+func (r *run) conclude(j *job, notes []request, last request) errand {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if key := j.work.Key(); r.jobs[key] == j {
 		delete(r.jobs, key)
 	}
-	if !r.gone {
-		r.queue = append(append(r.queue, notes...), last)
-		r.heardOf(j)
-		r.advance()
+	if r.gone {
+		return nil
 	}
+	r.queue = append(append(r.queue, notes...), last)
+	r.heardOf(j)
+	if r.heir != nil {
+		r.advanceHere()
+		return nil
+	}
+	var mine heir
+	r.heir = &mine
+	r.advanceHere()
+	r.heir = nil
+	return mine.next
 }
 
 // Note makes notes durable.

@@ -32,6 +32,8 @@ type run struct {
 	gone     bool            // given up, or failed
 	err      error           // why it failed
 	jobs     map[string]*job
+	heir     *heir         // of the goroutine whose task just ends
+	aside    bool          // who appends something writes it himself
 	index    journal.Index // as last written
 	children map[journal.RunID]journal.Entry
 
@@ -147,7 +149,30 @@ func (r *run) push(j *job, requests ...request) {
 	}
 	r.queue = append(r.queue, requests...)
 	r.heardOf(j)
+	if j == nil {
+		r.advance()
+	} else {
+		r.advanceHere()
+	}
+}
+
+// advanceHere advances, and then helps to write what that has appended: for
+// those whose goroutine has nothing else to do. r.mu is held before and
+// after, and not in between.
+func (r *run) advanceHere() {
+	store, ok := r.e.Store.(journal.Helped)
+	if !ok || r.inFlight {
+		r.advance()
+		return
+	}
+	r.aside = true
 	r.advance()
+	r.aside = false
+	if r.inFlight {
+		r.mu.Unlock()
+		store.Commit()
+		r.mu.Lock()
+	}
 }
 
 // errGivenUp: the run is no longer in this process's hands.
@@ -281,7 +306,7 @@ func (r *run) append(events []journal.Event, taken []journal.InboxID, blobs []jo
 		r.index = index
 		b.Index = new(index)
 	}
-	b.Children = r.childRows(events)
+	b.Children, b.Aside = r.childRows(events), r.aside
 	b.Release = r.resting() && len(r.queue) == 0
 	for i := range events {
 		r.written += cost(&events[i])

@@ -8,15 +8,22 @@ import "sync"
 type workers struct {
 	all   sync.WaitGroup
 	mu    sync.Mutex
-	idle  []chan func()
+	idle  []chan errand
 	spare int // how many may wait
 }
 
 const maxIdleWorkers = 64
 
-// do has a function called in a goroutine of its own.
-func (w *workers) do(f func()) {
-	w.all.Add(1)
+// errand is something to do in a goroutine of its own. It returns what the same
+// goroutine is to do next, if anything; that has been announced.
+type errand func() errand
+
+// announce says that a task will be done, before whoever does it is free.
+func (w *workers) announce() { w.all.Add(1) }
+
+// do has a task done in a goroutine of its own.
+func (w *workers) do(f errand) {
+	w.announce()
 	w.mu.Lock()
 	if n := len(w.idle); n > 0 {
 		next := w.idle[n-1]
@@ -29,11 +36,14 @@ func (w *workers) do(f func()) {
 	go w.work(f)
 }
 
-func (w *workers) work(f func()) {
-	tasks := make(chan func(), 1)
+func (w *workers) work(f errand) {
+	tasks := make(chan errand, 1)
 	for f != nil {
 		stretch(false)
-		f()
+		if f = f(); f != nil {
+			w.all.Done()
+			continue
+		}
 		w.mu.Lock()
 		if len(w.idle) >= w.spare {
 			w.mu.Unlock()

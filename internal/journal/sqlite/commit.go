@@ -33,21 +33,35 @@ func refusef(format string, args ...any) error { return refusal{fmt.Errorf(forma
 // and the first of a group not for the last.
 const maxGroup = 256
 
-// commit is the one goroutine that writes. Stacks of goroutines that come and
-// go would have to grow anew each time: SQLite needs deep ones.
+// commit is the goroutine that writes what nobody else does. Stacks of
+// goroutines that come and go would have to grow anew each time: SQLite needs
+// deep ones.
 func (s *Store) commit() {
 	defer close(s.stopped)
 	defer s.told.close()
-	for {
-		jobs := s.jobs.Take()
-		if len(jobs) == 0 {
-			return
-		}
-		for len(jobs) > 0 {
-			n := min(len(jobs), maxGroup)
-			s.commitGroup(jobs[:n])
-			jobs = jobs[n:]
-		}
+	for s.jobs.Wait() {
+		s.committing.Lock()
+		s.commitAll()
+		s.committing.Unlock()
+	}
+}
+
+// Commit implements journal.Helped.
+func (s *Store) Commit() {
+	if s.committing.TryLock() {
+		s.commitAll()
+		s.committing.Unlock()
+	}
+	s.jobs.Wake() // for what came in the meantime, or is left to others
+}
+
+// commitAll writes what waits. s.committing is held.
+func (s *Store) commitAll() {
+	jobs := s.jobs.TakeNow()
+	for len(jobs) > 0 {
+		n := min(len(jobs), maxGroup)
+		s.commitGroup(jobs[:n])
+		jobs = jobs[n:]
 	}
 }
 

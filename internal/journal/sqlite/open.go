@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,13 +41,17 @@ type Store struct {
 	prepared prepared
 	recent   memory
 
-	// Only the committer uses these.
-	writer *conn
-	want   want
-	told   *teller
+	// committing is held by the one who writes. Only he uses these.
+	committing sync.Mutex
+	writer     *conn
+	want       want
+	told       *teller
 }
 
-var _ journal.Store = (*Store)(nil)
+var (
+	_ journal.Store  = (*Store)(nil)
+	_ journal.Helped = (*Store)(nil)
+)
 
 // applicationID marks a SQLite file as a journal: "Espl".
 const applicationID = 0x4573706c

@@ -20,7 +20,11 @@ func (s *Store) Append(b journal.Batch, done func(error)) {
 	if err != nil {
 		j.write = func(*conn) error { return refuse(err) }
 	}
-	if !s.jobs.Put(j) {
+	put := s.jobs.Put
+	if b.Aside {
+		put = s.jobs.PutAside
+	}
+	if !put(j) {
 		go done(journal.ErrClosed)
 	}
 }
