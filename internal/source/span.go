@@ -29,7 +29,9 @@ func (s Span) MarshalText() ([]byte, error) {
 	if s.IsZero() {
 		return []byte{}, nil
 	}
-	return fmt.Appendf(nil, "%s#%d-%d", s.File, s.Start, s.End), nil
+	b := append(make([]byte, 0, len(s.File)+16), s.File...)
+	b = strconv.AppendInt(append(b, '#'), int64(s.Start), 10)
+	return strconv.AppendInt(append(b, '-'), int64(s.End), 10), nil
 }
 
 // UnmarshalText reads what MarshalText wrote.
