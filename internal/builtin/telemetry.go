@@ -25,6 +25,8 @@ type overheard struct {
 
 func (s overheard) Append(b journal.Batch, done func(error)) {
 	run, last := b.Run, b.LastSeq()
+	_, helped := s.Store.(journal.Helped)
+	b.Aside = b.Aside && helped
 	s.by.Appending(run)
 	s.Store.Append(b, func(err error) {
 		if err != nil {

@@ -201,7 +201,7 @@ func (r *run) advance() {
 	}
 	r.held = nil
 	asked := r.decide(p)
-	if !waited && !asked {
+	if !waited && !asked && (!r.state.Hold || !r.state.Moving()) { // what goes on for long stops there
 		p.events = r.state.Decide(r.program, r.e.now())
 	}
 	if len(p.events) == 0 && len(p.taken) == 0 && !r.resting() {
@@ -293,7 +293,7 @@ func (r *run) resting() bool {
 	if r.state.Finished != nil {
 		return true
 	}
-	return r.state.Open == r.state.Stuck() && (r.state.Hold || r.state.Summary().Status != journal.Running)
+	return r.state.Open == r.state.Stuck() && (r.state.Hold || !r.state.Moving() && r.state.Summary().Status != journal.Running)
 }
 
 // append makes a batch durable and then lets it have its effect. r.mu is held.
@@ -374,7 +374,7 @@ func (r *run) appended(b *journal.Batch, err error, done func(error)) {
 		done(nil)
 		return
 	}
-	if len(r.queue) > 0 {
+	if len(r.queue) > 0 || r.state.Moving() {
 		r.advance()
 	} else {
 		r.e.schedule(r)

@@ -52,11 +52,20 @@ func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Ev
 		d.settleAll()
 	}
 	d.settleAll()
-	for d.fireTimers() {
+	for !d.full() && d.fireTimers() {
 		d.settleAll() // which may set a timer that is due at once
 	}
 	return d.out
 }
+
+// mostAtOnce is about how many facts are decided on at once. Loops in loops in
+// which nothing but decisions is made could fill the memory otherwise.
+const mostAtOnce = 10_000
+
+func (d *decider) full() bool { return len(d.out) >= mostAtOnce }
+
+// Moving tells whether there is more to decide on, without anything new.
+func (s *State) Moving() bool { return len(s.moved) > 0 && s.Finished == nil }
 
 type decider struct {
 	s   *State
@@ -84,7 +93,11 @@ func (d *decider) settleAll() {
 		for len(d.s.moved) > 0 {
 			queue := d.s.moved
 			d.s.moved = nil
-			for _, f := range queue {
+			for i, f := range queue {
+				if d.full() {
+					d.s.moved = append(queue[i:], d.s.moved...)
+					return
+				}
 				f.marked = false
 				if d.s.Finished == nil && d.s.Frames[f.Path] == f {
 					d.settle(f)
