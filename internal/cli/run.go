@@ -155,6 +155,8 @@ is not there fails, and the workflow goes on as it says for that.`,
 			if givenRun != "" {
 				id = journal.RunID(givenRun)
 			}
+			def := definition(&an, project.Root)
+			go def.Prepare() // while the store is being opened
 			r, err := a.runtime(project.Root, builtin.RuntimeOptions{Relaxed: durability == "relaxed", Config: settings, Models: models, Tools: tools})
 			if err != nil {
 				return err
@@ -166,7 +168,6 @@ is not there fails, and the workflow goes on as it says for that.`,
 			if servers := tools.Unconfined(an.program); options.Sandbox && !options.Simulate && len(servers) > 0 {
 				a.note("The sandbox confines commands. MCP servers can do what you can unless their entry says \"sandbox: true\": %s.", strings.Join(servers, ", "))
 			}
-			def := definition(&an, project.Root)
 			begin := func(ctx context.Context) error {
 				return r.Engine.Start(ctx, id, def, input, options.Encode(), actor(""))
 			}

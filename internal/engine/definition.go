@@ -23,14 +23,16 @@ type Definition struct {
 	once sync.Once
 	raw  []byte
 	hash string
+	pin  *pinned
 	err  error
 }
 
 var definitions = sync.OnceValue(wire.New[Definition])
 
-// Encode gives the definition's bytes and their hash. It works them out once:
-// a definition does not change any more when the first run has begun with it.
-func (d *Definition) Encode() (raw []byte, hash string, err error) {
+// Prepare makes a definition ready for runs, once: it does not change any more
+// then. Start does it if nobody else has; in a goroutine of its own it takes
+// no time from whoever has other things to do before.
+func (d *Definition) Prepare() {
 	d.once.Do(func() {
 		plain, err := definitions().Append(nil, d)
 		if d.err = err; err != nil {
@@ -41,7 +43,14 @@ func (d *Definition) Encode() (raw []byte, hash string, err error) {
 		json.HTMLEscape(&b, plain)
 		d.raw = b.Bytes()
 		d.hash = hashOf(d.raw)
+		// What runs is what was written, as for those who resume it.
+		d.pin, d.err = newPinned(d.raw)
 	})
+}
+
+// Encode gives the definition's bytes and their hash.
+func (d *Definition) Encode() (raw []byte, hash string, err error) {
+	d.Prepare()
 	return d.raw, d.hash, d.err
 }
 

@@ -114,10 +114,12 @@ func (e *Engine) Start(ctx context.Context, id journal.RunID, def *Definition, i
 	if err != nil {
 		return err
 	}
+	ready := func() (*pinned, error) { return def.pin, nil }
 	if hidden := e.Secrets.Hide(raw); !bytes.Equal(hidden, raw) {
 		raw, hash = hidden, hashOf(hidden)
+		ready = func() (*pinned, error) { return newPinned(hidden) }
 	}
-	pin, err := e.pin(hash, func() ([]byte, error) { return raw, nil })
+	pin, err := e.pin(hash, ready)
 	if err != nil {
 		return err
 	}
@@ -186,9 +188,9 @@ func (e *Engine) vars(p *ir.Program) map[string]journal.Value {
 	return vars
 }
 
-// pin decodes and indexes a definition, once: runs that begin together, and
+// pin makes a definition ready, once: runs that begin together, and
 // the records that are written of them, wait for one to do it.
-func (e *Engine) pin(hash string, read func() ([]byte, error)) (*pinned, error) {
+func (e *Engine) pin(hash string, ready func() (*pinned, error)) (*pinned, error) {
 	e.mu.Lock()
 	p := e.programs[hash]
 	if p == nil {
@@ -196,7 +198,7 @@ func (e *Engine) pin(hash string, read func() ([]byte, error)) (*pinned, error) 
 		e.programs[hash] = p
 	}
 	e.mu.Unlock()
-	p.once.Do(func() { p.pinned, p.err = newPinned(read) })
+	p.once.Do(func() { p.pinned, p.err = ready() })
 	if p.err == nil {
 		return p.pinned, nil
 	}
@@ -215,11 +217,18 @@ type pinning struct {
 	err error
 }
 
-func newPinned(read func() ([]byte, error)) (*pinned, error) {
-	raw, err := read()
-	if err != nil {
-		return nil, err
+// stored is a definition that the store has.
+func (e *Engine) stored(ctx context.Context, hash string) func() (*pinned, error) {
+	return func() (*pinned, error) {
+		raw, err := e.Store.Blob(ctx, hash)
+		if err != nil {
+			return nil, err
+		}
+		return newPinned(raw)
 	}
+}
+
+func newPinned(raw []byte) (*pinned, error) {
 	def, err := decodeDefinition(raw)
 	if err != nil {
 		return nil, err
@@ -247,7 +256,7 @@ func (e *Engine) Load(ctx context.Context, id journal.RunID) (*plan.State, *plan
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	pin, err := e.pin(entry.Definition, func() ([]byte, error) { return e.Store.Blob(ctx, entry.Definition) })
+	pin, err := e.pin(entry.Definition, e.stored(ctx, entry.Definition))
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -260,7 +269,7 @@ func (e *Engine) Load(ctx context.Context, id journal.RunID) (*plan.State, *plan
 
 // Definition reads a pinned definition by its hash.
 func (e *Engine) Definition(ctx context.Context, hash string) (*Definition, error) {
-	pin, err := e.pin(hash, func() ([]byte, error) { return e.Store.Blob(ctx, hash) })
+	pin, err := e.pin(hash, e.stored(ctx, hash))
 	if err != nil {
 		return nil, err
 	}
@@ -402,7 +411,7 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	pin, err := e.pin(claim.Definition, func() ([]byte, error) { return e.Store.Blob(ctx, claim.Definition) })
+	pin, err := e.pin(claim.Definition, e.stored(ctx, claim.Definition))
 	if err != nil {
 		return nil, err
 	}

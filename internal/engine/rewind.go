@@ -60,7 +60,7 @@ func (e *Engine) StartFrom(ctx context.Context, id, old journal.RunID, step stri
 	if err != nil {
 		return err
 	}
-	pin, err := e.pin(hash, func() ([]byte, error) { return raw, nil })
+	pin, err := e.pin(hash, func() (*pinned, error) { return def.pin, nil })
 	if err != nil {
 		return err
 	}

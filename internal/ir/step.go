@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/expr"
@@ -410,8 +411,7 @@ func (s Settings) Decode(into any) error {
 	v := reflect.ValueOf(into).Elem()
 	t := v.Type()
 	left := len(s)
-	for i := range t.NumField() {
-		name := settingName(t.Field(i))
+	for i, name := range settingNames(t) {
 		for j := range s {
 			if s[j].Name != name {
 				continue
@@ -430,6 +430,22 @@ func (s Settings) Decode(into any) error {
 	})
 	return fmt.Errorf("there is no setting %q", s[unknown].Name)
 }
+
+// settingNames are the names of a struct's fields. They are worked out once for
+// each type: that took longer than all else.
+func settingNames(t reflect.Type) []string {
+	if known, ok := settingsOf.Load(t); ok {
+		return known.([]string)
+	}
+	names := make([]string, t.NumField())
+	for i := range names {
+		names[i] = settingName(t.Field(i))
+	}
+	settingsOf.Store(t, names)
+	return names
+}
+
+var settingsOf sync.Map // by type
 
 func settingName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

@@ -22,7 +22,7 @@ func Start(p *Program, run journal.RunID, start journal.RunStarted, now journal.
 	d := &decider{s: s, p: p, now: now}
 	d.fact(nil, start)
 	d.settleAll()
-	for d.fireTimers() {
+	for !d.full() && d.fireTimers() {
 		d.settleAll()
 	}
 	return s, d.out
@@ -32,6 +32,7 @@ func Start(p *Program, run journal.RunID, start journal.RunStarted, now journal.
 // belong into one append. It changes the state: if the append fails, throw
 // the state away.
 func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Event {
+	s.cut = false
 	d := &decider{s: s, p: p, now: now}
 	for i, one := range in {
 		if s.Finished != nil {
@@ -64,8 +65,9 @@ const mostAtOnce = 10_000
 
 func (d *decider) full() bool { return len(d.out) >= mostAtOnce }
 
-// Moving tells whether there is more to decide on, without anything new.
-func (s *State) Moving() bool { return len(s.moved) > 0 && s.Finished == nil }
+// Moving tells whether that was too much for once, and there is more to decide
+// on without anything new.
+func (s *State) Moving() bool { return s.cut && s.Finished == nil }
 
 type decider struct {
 	s   *State
@@ -96,6 +98,7 @@ func (d *decider) settleAll() {
 			for i, f := range queue {
 				if d.full() {
 					d.s.moved = append(queue[i:], d.s.moved...)
+					d.s.cut = true
 					return
 				}
 				f.marked = false

@@ -1203,9 +1203,9 @@ func TestMuchIsDecidedInPieces(t *testing.T) {
 	w := start(t, p, "")
 	w.quick = true
 	pieces := 1
-	for ; w.s.Moving(); pieces++ {
-		if n := len(w.tell()); n == 0 || n > 11_000 {
-			t.Fatalf("%d facts at once", n)
+	for ; w.s.Finished == nil; pieces++ {
+		if n := len(w.tell()); n == 0 || n > 11_000 || !w.s.Moving() && w.s.Finished == nil {
+			t.Fatalf("%d facts at once, more: %t", n, w.s.Moving())
 		}
 		if pieces%5 == 0 {
 			folded := &plan.State{Run: w.s.Run}

@@ -32,6 +32,7 @@ type State struct {
 	Hold bool `json:"-"`
 
 	moved  []*Frame // frames that something happened to since they were last looked at
+	cut    bool     // the last decision was a piece
 	timers timers
 }
 

@@ -118,6 +118,7 @@ type guardian struct {
 	lines    int
 	count    int          // of the commands so far
 	groups   map[int]bool // that commands of ours lead
+	alarms   []int        // files that nobody uses just now
 	replaced int
 }
 
@@ -193,7 +194,12 @@ func (g *guardian) stranger(group int) (stranger, alone bool) {
 }
 
 func (g *guardian) write(line int, what string) error {
-	_, err := unix.Pwrite(g.table, fmt.Appendf(nil, "%-*s\n", lineSize-1, what), int64(line)*lineSize)
+	var text [lineSize]byte
+	for i := copy(text[:], what); i < lineSize; i++ {
+		text[i] = ' '
+	}
+	text[lineSize-1] = '\n'
+	_, err := unix.Pwrite(g.table, text[:], int64(line)*lineSize)
 	return err
 }
 

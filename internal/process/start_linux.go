@@ -202,7 +202,7 @@ func alarm(ctx context.Context) (file int32, unset func(), err error) {
 	if ctx.Done() == nil {
 		return -1, func() {}, nil
 	}
-	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	fd, err := watched.silentAlarm()
 	if err != nil {
 		return -1, nil, err
 	}
@@ -212,11 +212,38 @@ func alarm(ctx context.Context) (file int32, unset func(), err error) {
 		_, _ = unix.Write(fd, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // a counter that is far from full
 	})
 	return int32(fd), func() {
-		if !stop() {
-			<-rung
+		if stop() {
+			watched.keepAlarm(fd)
+			return
 		}
+		<-rung
 		unix.Close(fd)
 	}, nil
+}
+
+// mostAlarms is how many alarms are kept for the next commands.
+const mostAlarms = 8
+
+func (g *guardian) silentAlarm() (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n := len(g.alarms); n > 0 {
+		fd := g.alarms[n-1]
+		g.alarms = g.alarms[:n-1]
+		return fd, nil
+	}
+	return unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+}
+
+// keepAlarm keeps one that was never rung.
+func (g *guardian) keepAlarm(fd int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.alarms) < mostAlarms {
+		g.alarms = append(g.alarms, fd)
+		return
+	}
+	unix.Close(fd)
 }
 
 // inherited are the marks of those whose command we are ourselves.

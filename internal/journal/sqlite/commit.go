@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/queue"
@@ -68,6 +69,7 @@ func (s *Store) commitAll() {
 func (s *Store) commitGroup(group []job) {
 	s.want.yield()
 	err := s.transact(group)
+	s.want.wrote = time.Now()
 	if err != nil && len(group) > 1 && !isBusy(err) {
 		// One of them cannot be written: find out which, and write the others.
 		for i := range group {

@@ -13,6 +13,7 @@ import (
 type want struct {
 	file    *filelock.File
 	waiting bool
+	wrote   time.Time // the last transaction ended
 }
 
 const (
@@ -21,8 +22,12 @@ const (
 	yieldSteps = 20
 )
 
-// yield gives those who wait a moment before the next transaction.
+// yield gives those who wait a moment before the next transaction, unless they
+// have had one.
 func (w *want) yield() {
+	if time.Since(w.wrote) > 2*retryEvery {
+		return
+	}
 	for range yieldSteps {
 		free, err := w.file.TryExclusive()
 		if err != nil || free {

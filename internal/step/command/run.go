@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/expr"
@@ -333,13 +334,21 @@ var guarded = []string{
 
 // userShell is the user's shell if it is one that can be started.
 func userShell() string {
-	if shell := os.Getenv("SHELL"); filepath.IsAbs(shell) {
+	shell := os.Getenv("SHELL")
+	if _, known := shells.Load(shell); known {
+		return shell
+	}
+	if filepath.IsAbs(shell) {
 		if info, err := os.Stat(shell); err == nil && info.Mode().IsRegular() {
+			shells.Store(shell, true)
 			return shell
 		}
 	}
 	return "/bin/sh"
 }
+
+// shells are those that were there when we looked.
+var shells sync.Map
 
 func home(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/') {
