@@ -259,7 +259,7 @@ func (e *errand) begin(s *stopping) error {
 	}
 	defer r.Close()
 	ctx := context.Background()
-	if err := r.Engine.Start(ctx, errandRun, &engine.Definition{Program: e.Program}, json.RawMessage("{}"), nil, journal.Actor{User: "eva"}); err != nil {
+	if err := r.Engine.Start(ctx, errandRun, &engine.Definition{Program: e.Program}, json.RawMessage("{}"), builtin.RunOptions{AllowShell: true}.Encode(), journal.Actor{User: "eva"}); err != nil {
 		return err
 	}
 	_, err = r.Engine.Wait(ctx, errandRun)
