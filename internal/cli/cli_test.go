@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/espalier-run/espalier/internal/diag"
 )
 
 // run is one command line in a folder, with nothing in the environment.
@@ -56,7 +58,7 @@ func TestExamples(t *testing.T) {
 					continue
 				}
 				for line := range strings.Lines(stdout) {
-					if textWidth(strings.TrimRight(line, "\n")) > 80 && !strings.Contains(line, path) {
+					if diag.Width(strings.TrimRight(line, "\n")) > 80 && !strings.Contains(line, path) {
 						t.Errorf("%s: this line is wider than 80 columns: %s", args, line)
 					}
 				}
@@ -107,7 +109,7 @@ func TestWrapKeepsEveryWordAndTheWidth(t *testing.T) {
 		columns := rapid.IntRange(2, 40).Draw(t, "columns")
 		lines := wrap(text, columns)
 		for _, line := range lines {
-			if textWidth(line) > columns {
+			if diag.Width(line) > columns {
 				t.Fatalf("%q is wider than %d", line, columns)
 			}
 		}

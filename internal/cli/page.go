@@ -24,7 +24,7 @@ func (p *page) title(name, rest string) {
 	name, rest = diag.Printable(name), diag.Printable(rest)
 	fmt.Fprintf(&p.out, "%s", p.app.paint(p.app.colorOut, bold, name))
 	if rest != "" {
-		if textWidth(name)+3+textWidth(rest) > p.columns {
+		if diag.Width(name)+3+diag.Width(rest) > p.columns {
 			p.out.WriteString("\n")
 		} else {
 			p.out.WriteString("   ")

@@ -4,9 +4,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode"
-
-	"golang.org/x/text/width"
 
 	"github.com/espalier-run/espalier/internal/diag"
 )
@@ -61,7 +58,7 @@ func (t *table) write(w io.Writer, columns int, indent string) error {
 		return nil
 	}
 	widths, words := make([]int, len(keep)), make([]int, len(keep))
-	indented := columns - textWidth(indent)
+	indented := columns - diag.Width(indent)
 	all := t.rows
 	if t.header != nil {
 		all = append([][]string{t.header}, t.rows...)
@@ -69,9 +66,9 @@ func (t *table) write(w io.Writer, columns int, indent string) error {
 	for _, row := range all {
 		for i, c := range keep {
 			if c < len(row) {
-				widths[i] = max(widths[i], textWidth(row[c]))
+				widths[i] = max(widths[i], diag.Width(row[c]))
 				for word := range strings.FieldsSeq(row[c]) {
-					words[i] = max(words[i], min(textWidth(word), wholeWord))
+					words[i] = max(words[i], min(diag.Width(word), wholeWord))
 				}
 			}
 		}
@@ -108,7 +105,7 @@ func (t *table) write(w io.Writer, columns int, indent string) error {
 				if l < len(cells[i]) {
 					text = cells[i][l]
 				}
-				room := strings.Repeat(" ", max(0, widths[i]-textWidth(text)))
+				room := strings.Repeat(" ", max(0, widths[i]-diag.Width(text)))
 				if slices.Contains(t.right, keep[i]) {
 					text, room = room+text, ""
 				}
@@ -143,7 +140,7 @@ func (t *table) naturalWidth() int {
 		widest := 0
 		for _, row := range append(t.rows[:len(t.rows):len(t.rows)], t.header) {
 			if c < len(row) {
-				widest = max(widest, textWidth(row[c]))
+				widest = max(widest, diag.Width(row[c]))
 			}
 		}
 		total += widest + columnGap
@@ -198,7 +195,7 @@ func shrink(widths, words []int, room int) {
 // fit keeps as many words as there is room for on one line.
 func fit(text string, columns int) string {
 	text = strings.Join(strings.Fields(text), " ")
-	if textWidth(text) <= columns {
+	if diag.Width(text) <= columns {
 		return text
 	}
 	return wrap(text, columns-1)[0] + "…"
@@ -216,14 +213,14 @@ func wrap(text string, columns int) []string {
 		line, used = "", 0
 	}
 	for word := range strings.FieldsSeq(diag.Printable(text)) {
-		n := textWidth(word)
+		n := diag.Width(word)
 		if used > 0 && used+1+n > columns {
 			flush()
 		}
 		for n > columns {
 			head, tail := split(word, columns)
 			lines = append(lines, head)
-			word, n = tail, textWidth(tail)
+			word, n = tail, diag.Width(tail)
 		}
 		if used > 0 {
 			line += " "
@@ -241,7 +238,7 @@ func wrap(text string, columns int) []string {
 func split(word string, columns int) (head, tail string) {
 	used, cut := 0, 0
 	for i, r := range word {
-		w := runeWidth(r)
+		w := diag.RuneWidth(r)
 		if used+w > columns && i > 0 {
 			if cut == 0 {
 				cut = i
@@ -257,26 +254,4 @@ func split(word string, columns int) (head, tail string) {
 		return word, ""
 	}
 	return word[:cut], word[cut:]
-}
-
-func textWidth(s string) int {
-	n := 0
-	for _, r := range s {
-		n += runeWidth(r)
-	}
-	return n
-}
-
-func runeWidth(r rune) int {
-	if r < 0x300 {
-		return 1
-	}
-	if unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r) || unicode.Is(unicode.Cf, r) {
-		return 0
-	}
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	}
-	return 1
 }

@@ -41,7 +41,7 @@ func crop(line string, start, end int) cropped {
 			endCell = len(cells)
 		}
 		r, size := utf8.DecodeRuneInString(line[i:])
-		c := cell{line[i : i+size], runeWidth(r)}
+		c := cell{line[i : i+size], RuneWidth(r)}
 		switch {
 		case r == '\t':
 			c.width = tabStop - column%tabStop
@@ -108,12 +108,22 @@ func crop(line string, start, end int) cropped {
 	return out
 }
 
-// runeWidth says how many columns a terminal gives to a character.
-func runeWidth(r rune) int {
-	if r < utf8.RuneSelf {
+// Width says how many columns a terminal gives to a text without control
+// characters.
+func Width(text string) int {
+	n := 0
+	for _, r := range text {
+		n += RuneWidth(r)
+	}
+	return n
+}
+
+// RuneWidth says the same of a character.
+func RuneWidth(r rune) int {
+	if r < 0x300 {
 		return 1
 	}
-	if unicode.In(r, unicode.Mn, unicode.Me) || r == '\u200b' || r == '\u200d' || r == '\ufeff' {
+	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) {
 		return 0
 	}
 	switch width.LookupRune(r).Kind() {

@@ -8,8 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/width"
-
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
@@ -31,27 +30,7 @@ func Clean(text string) string {
 }
 
 // Width is how many columns a clean text takes on a terminal.
-func Width(text string) int {
-	n := 0
-	for _, r := range text {
-		n += runeWidth(r)
-	}
-	return n
-}
-
-func runeWidth(r rune) int {
-	if r < 0x300 {
-		return 1
-	}
-	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) {
-		return 0
-	}
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	}
-	return 1
-}
+func Width(text string) int { return diag.Width(text) }
 
 // Shorten cuts a text to so many columns, with an ellipsis in its last one.
 func Shorten(text string, columns int) string {
@@ -63,10 +42,10 @@ func Shorten(text string, columns int) string {
 	}
 	n := 0
 	for i, r := range text {
-		if n+runeWidth(r) > columns-1 {
+		if n+diag.RuneWidth(r) > columns-1 {
 			return text[:i] + "…"
 		}
-		n += runeWidth(r)
+		n += diag.RuneWidth(r)
 	}
 	return text
 }

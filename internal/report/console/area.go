@@ -172,15 +172,7 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 	} else if a.over > 0 {
 		parts = append(parts, fmt.Sprintf("%d done", a.over))
 	}
-	if a.tokens > 0 {
-		parts = append(parts, tokens(a.tokens))
-	}
-	if a.cost > 0 {
-		parts = append(parts, price.Dollars(a.cost))
-	}
-	if a.offline != "" {
-		parts = append(parts, a.offline)
-	}
+	parts = spent(parts, a.tokens, a.cost, a.offline)
 	return fit(s, indent, "▸", name, strings.Join(parts, " · "), report.KindColour(a.step.Kind), report.Dim, width)
 }
 

@@ -321,16 +321,21 @@ func because(reason string) string {
 // sums is what it cost: "in 2.1 s, 1,240 tokens, simulated".
 func (n *Notice) sums() string {
 	parts := []string{report.Duration(time.Duration(n.Millis) * time.Millisecond)}
-	if n.Tokens > 0 {
-		parts = append(parts, tokens(n.Tokens))
+	return strings.Join(spent(parts, n.Tokens, n.MicroDollars, n.Offline), ", ")
+}
+
+// spent adds what it cost, as far as it cost anything.
+func spent(parts []string, used, micro int64, offline string) []string {
+	if used > 0 {
+		parts = append(parts, tokens(used))
 	}
-	if n.MicroDollars > 0 {
-		parts = append(parts, price.Dollars(n.MicroDollars))
+	if micro > 0 {
+		parts = append(parts, price.Dollars(micro))
 	}
-	if n.Offline != "" {
-		parts = append(parts, n.Offline)
+	if offline != "" {
+		parts = append(parts, offline)
 	}
-	return strings.Join(parts, ", ")
+	return parts
 }
 
 // lostSums is what is charged for replies that never came.
@@ -411,16 +416,7 @@ func (n *Notice) finished() (string, report.Colour) {
 		return "", report.Plain // the step that called it tells
 	}
 	parts := []string{report.Duration(time.Duration(n.Millis) * time.Millisecond), plural(n.Steps, "step")}
-	if n.Tokens > 0 {
-		parts = append(parts, tokens(n.Tokens))
-	}
-	if n.MicroDollars > 0 {
-		parts = append(parts, price.Dollars(n.MicroDollars))
-	}
-	if n.Offline != "" {
-		parts = append(parts, n.Offline)
-	}
-	sums := strings.Join(parts, ", ") + report.LostWords(n.Lost)
+	sums := strings.Join(spent(parts, n.Tokens, n.MicroDollars, n.Offline), ", ") + report.LostWords(n.Lost)
 	switch n.Outcome {
 	case report.OutcomeOK:
 		return "finished in " + sums, report.Green
