@@ -51,11 +51,10 @@ func (w *weaver) numbered(text string) string {
 }
 
 var (
-	errNoNumber = errors.New("what stands in arithmetic has to be a number")
-	errWild     = errors.New("a value stands where the shell would run commands that are in it; check it in a step before, or write {{raw …}} if you trust it")
-	errHereEnd  = errors.New("the word that ends a text behind << cannot be a value")
-	errCut      = errors.New("a value was cut in two")
-	errTooDeep  = errors.New("the command has too many quotes and brackets in one another")
+	errWild    = errors.New("a value stands where the shell would run commands that are in it; check it in a step before, or write {{raw …}} if you trust it")
+	errHereEnd = errors.New("the word that ends a text behind << cannot be a value")
+	errCut     = errors.New("a value was cut in two")
+	errTooDeep = errors.New("the command has too many quotes and brackets in one another")
 )
 
 // weave writes a numbered text as a command.
@@ -106,12 +105,6 @@ var (
 	// harmless is a value that is nothing but a word to whoever reads it as code.
 	harmless = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.:@%+-]*$`) })
 )
-
-// isNumber tells whether a value is a number; nothing at all counts as 0.
-func isNumber(value string) bool {
-	value = strings.TrimSpace(value)
-	return value == "" || numberForm().MatchString(value)
-}
 
 // expands tells whether a value can run something where a shell expands it once
 // more; it could also name the variable of another value.
@@ -210,6 +203,14 @@ func (s *scan) copy(n int) {
 func (s *scan) fail(err error) {
 	if s.err == nil {
 		s.err = err
+	}
+}
+
+// mustBeNumber makes sure that a shell can compute with a value; nothing at all counts as 0.
+func (s *scan) mustBeNumber(value string) {
+	value = strings.TrimSpace(value)
+	if value != "" && !numberForm().MatchString(value) {
+		s.fail(fmt.Errorf("what stands in arithmetic has to be a number, and %q is none", strings.ToValidUTF8(value[:min(40, len(value))], "")))
 	}
 }
 
@@ -690,8 +691,8 @@ func (s *scan) test() {
 		s.within(p, func() { last = s.word() })
 		if compared || comparesNumbers().MatchString(s.rest()) {
 			s.computes(start)
-			if slices.ContainsFunc(s.wrote, func(v string) bool { return !isNumber(v) }) {
-				s.fail(errNoNumber)
+			for _, value := range s.wrote {
+				s.mustBeNumber(value)
 			}
 		}
 	}
@@ -1015,9 +1016,7 @@ func (s *scan) value(q quoting) {
 	}
 	switch {
 	case s.number:
-		if !isNumber(value) {
-			s.fail(errNoNumber)
-		}
+		s.mustBeNumber(value)
 		s.put(strings.TrimSpace(value))
 		return
 	case (s.tame || s.whole && q == inPlain && way == asWords) && expands(value):

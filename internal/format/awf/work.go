@@ -84,11 +84,7 @@ func (l *lowering) asCode(body text.Text, script bool) {
 	for i, reader := range expr.CodeReaders(body.Value, parts) {
 		switch {
 		case reader != "":
-			help := fmt.Sprintf("Put it into the environment, as in TEXT=\"{{.states.STEP.Output}}\" %s …, and let the code read TEXT there.", reader)
-			if expr.ReadsWords(reader) {
-				help = "Write {{escape .states.STEP.Output}} in that code, which makes one word of it."
-			}
-			l.report(CodeAsCode, diag.Warning, body.Span, fmt.Sprintf("What a step gave is read as code here, by %s: whoever wrote that can have it do anything.", reader), help)
+			l.report(CodeAsCode, diag.Warning, body.Span, fmt.Sprintf("What a step gave is read as code here, by %s: whoever wrote that can have it do anything.", reader), asData(reader))
 			return
 		case strings.TrimSpace(body.Value[:parts[i][0]]) == "":
 			l.report(CodeAsCode, diag.Note, body.Span, "What a step gave is the command here. It is taken as words: quotes, pipes and the like in it mean nothing.",
@@ -96,6 +92,21 @@ func (l *lowering) asCode(body text.Text, script bool) {
 			return
 		}
 	}
+}
+
+// asData says how to hand a value to a program that reads code.
+func asData(reader string) string {
+	switch {
+	case expr.ReadsWords(reader):
+		return "Write {{escape .states.STEP.Output}} in that code, which makes one word of it."
+	case reader == "jq":
+		return `Hand it over with --arg text "{{.states.STEP.Output}}", and write $text in the filter.`
+	case reader == "sed":
+		return `Let awk do it: TEXT="{{.states.STEP.Output}}" awk '{ sub(/old/, ENVIRON["TEXT"]); print }'.`
+	case reader == "psql" || reader == "mysql" || reader == "sqlite3":
+		return "Let a script hand it over as a parameter of the query."
+	}
+	return fmt.Sprintf("Put it into the environment, as in TEXT=\"{{.states.STEP.Output}}\" %s …, and let the code read TEXT there.", reader)
 }
 
 // script reads a script file now, so that the run pins it; what is not in the
