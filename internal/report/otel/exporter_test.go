@@ -478,6 +478,11 @@ func TestKilledBeforeItIsRead(t *testing.T) {
 	if left := debts(t, dir); len(left) != 1 || filepath.Base(left[0]) != other {
 		t.Errorf("owed are %q", left)
 	}
+	const late = "33333333-3333-4333-8333-333333333333"
+	next.Appending(late) // after the end: somebody else has to
+	if left := debts(t, dir); len(left) != 2 || filepath.Base(left[1]) != late {
+		t.Errorf("owed are %q", left)
+	}
 }
 
 func renamed(appends []journal.Appended, run journal.RunID) []journal.Appended {
