@@ -59,6 +59,12 @@ func TestNearest(t *testing.T) {
 			t.Errorf("nearest to %q is %q, want %q", name, got, want)
 		}
 	}
+	if got := diag.Nearest("y", []string{"a", "b"}); got != "" {
+		t.Errorf("a name that shares nothing is not near: %q", got)
+	}
+	if got := diag.Nearest("nn", []string{"n"}); got != "n" {
+		t.Errorf("nearest to nn is %q", got)
+	}
 	if got := diag.Nearest("ab", []string{"ac", "aa"}); got != "aa" {
 		t.Errorf("of two that are equally near the first by name is taken, not %q", got)
 	}

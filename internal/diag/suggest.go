@@ -7,7 +7,8 @@ import (
 )
 
 // Nearest returns the candidate that was probably meant by name, or "" when
-// none is close: at most a third of its letters may differ, and at least one.
+// none is close: at most a third of its letters may differ, and at least one,
+// but never all.
 func Nearest(name string, candidates []string) string {
 	best, bestDistance := "", max(1, len([]rune(name))/3)+1
 	sorted := slices.Clone(candidates)
@@ -16,7 +17,7 @@ func Nearest(name string, candidates []string) string {
 		if strings.EqualFold(c, name) && c != name {
 			return c
 		}
-		if d := distance(name, c); d < bestDistance {
+		if d := distance(name, c); d < bestDistance && d < max(len([]rune(name)), len([]rune(c))) {
 			best, bestDistance = c, d
 		}
 	}
