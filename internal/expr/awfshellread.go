@@ -237,11 +237,11 @@ func (s *scan) try(what string, read func() bool) bool {
 	if s.failed[key] {
 		return false
 	}
-	at, out, err, computed := s.at, len(s.out), s.err, len(s.computed)
+	at, out, err, computed, apart := s.at, len(s.out), s.err, len(s.computed), len(s.apart)
 	if read() {
 		return true
 	}
-	s.at, s.out, s.err, s.computed = at, s.out[:out], err, s.computed[:computed]
+	s.at, s.out, s.err, s.computed, s.apart = at, s.out[:out], err, s.computed[:computed], s.apart[:apart]
 	s.failed[key] = true
 	return false
 }
@@ -277,7 +277,15 @@ func (s *scan) code(until byte) {
 	s.line = pipeline{}
 	s.within(spot{around: cmp.Or(s.reader, s.around)}, func() { s.commands(until) })
 	s.wrote, s.line = wrote, line
-	s.apart = append(s.apart, [2]int{start, s.at})
+	s.setApart(start, s.at)
+}
+
+// setApart notes what is no part of the arithmetic around it.
+func (s *scan) setApart(start, end int) {
+	for len(s.apart) > 0 && s.apart[len(s.apart)-1][0] >= start { // it is in there
+		s.apart = s.apart[:len(s.apart)-1]
+	}
+	s.apart = append(s.apart, [2]int{start, end})
 }
 
 // computes notes that the shell computes with what has been read.
@@ -286,8 +294,11 @@ func (s *scan) computes(start int) { s.computed = append(s.computed, s.own(start
 // own is the text that was read since a place, without commands in it.
 func (s *scan) own(start int) string {
 	text := []byte(s.text[start:s.at])
-	for _, a := range s.apart {
-		for i := max(a[0], start); i < min(a[1], s.at); i++ {
+	for _, a := range slices.Backward(s.apart) {
+		if a[0] < start {
+			break
+		}
+		for i := a[0]; i < min(a[1], s.at); i++ {
 			text[i-start] = ' '
 		}
 	}
@@ -941,7 +952,7 @@ func (s *scan) parameter(q quoting) {
 	}
 	name := parameterName().FindStringSubmatch(s.rest())
 	if strings.HasPrefix(name[0], "#") { // how long it is, is a number
-		s.apart = append(s.apart, [2]int{s.at, s.at + len(name[0])})
+		s.setApart(s.at, s.at+len(name[0]))
 	}
 	s.copy(len(name[0]))
 	if s.has("[") {
@@ -990,7 +1001,7 @@ func (s *scan) backticks(q quoting) {
 		woven = strings.ReplaceAll(woven, `"`, `\"`)
 	}
 	s.put("`" + woven)
-	s.apart = append(s.apart, [2]int{s.at, end})
+	s.setApart(s.at, end)
 	s.at = min(end, len(s.text))
 	s.copy(1)
 }
