@@ -199,7 +199,8 @@ type outcome struct {
 func together(t *testing.T, shell string, commands []string) []outcome {
 	t.Helper()
 	const (
-		driver = `for c do ( eval "$c" ) </dev/null 2>&1; printf '\n=-=%s' "$?"; if [ -e pwned ]; then rm -f pwned; printf ran; fi; printf '=-=\n'; done`
+		// What a command prints is all there when what it left running has ended, too.
+		driver = `for c do o=$( (eval "$c") </dev/null 2>&1; echo "$?" >st; printf .); read -r r <st; p=; if [ -e pwned ]; then rm -f pwned; p=ran; fi; printf '%s\n=-=%s%s=-=\n' "${o%.}" "$r" "$p"; done`
 		ends   = "\n=-=([0-9]+)(ran)?=-=\n"
 	)
 	cmd := exec.CommandContext(t.Context(), shell, append([]string{"-c", driver, shell}, commands...)...)
