@@ -37,10 +37,14 @@ func (e *Expr) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return err
 	}
+	return e.take(&w)
+}
+
+func (e *Expr) take(w *wire) error {
 	if !slices.Contains(Dialects(), w.Dialect) {
 		return fmt.Errorf("there is no dialect %q", w.Dialect)
 	}
-	read, list := reparse(&w)
+	read, list := reparse(w)
 	if read.broken {
 		first := slices.IndexFunc(list, func(d diag.Diagnostic) bool { return d.Severity == diag.Error })
 		return fmt.Errorf("the expression %q does not parse: %s", w.Text, list[first].Message)
@@ -49,6 +53,18 @@ func (e *Expr) UnmarshalJSON(raw []byte) error {
 	e.Names = w.Names
 	return nil
 }
+
+// NewBox makes what stands in for an expression, for package wire.
+func (e *Expr) NewBox() any { return &wire{} }
+
+// FillBox fills what stands in.
+func (e *Expr) FillBox(box any) error {
+	*box.(*wire) = wire{e.Dialect, e.Text, e.Span, e.Names}
+	return nil
+}
+
+// TakeBox is UnmarshalJSON of what stands in.
+func (e *Expr) TakeBox(box any) error { return e.take(box.(*wire)) }
 
 func reparse(w *wire) (*Expr, diag.List) {
 	if w.Dialect.foreign() {

@@ -457,3 +457,13 @@ func TestHooks(t *testing.T) {
 		t.Error(result, err)
 	}
 }
+
+// The project's folder is not looked at before every command; that it is gone
+// is told all the same.
+func TestTheProjectIsGone(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone")
+	_, err := run(t, t.TempDir(), cmd("true"), reads(gone, nil))
+	if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != step.ClassMissing || !strings.Contains(failed.Message, "no such folder") {
+		t.Errorf("%v", err)
+	}
+}

@@ -83,6 +83,8 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, step.Errorf(step.ClassTimeout, "%v", errSlow)
 	case err != nil && ctx.Err() != nil:
 		return step.Result{}, err
+	case err != nil && !isFolder(command.Dir):
+		return step.Result{}, noFolder(job, command.Dir)
 	case err != nil:
 		return step.Result{}, step.Errorf(step.ClassCommand, "the command of step %q: %v", job.Step.ID, err)
 	}
@@ -189,9 +191,9 @@ func (r *runner) prepare(set Settings) (text string, c process.Command, err erro
 			dir = filepath.Join(job.Folder(), dir)
 		}
 		c.Dir = dir
-	}
-	if info, err := os.Stat(c.Dir); err != nil || !info.IsDir() {
-		return "", c, step.Errorf(step.ClassMissing, "step %q is to run in %s, and there is no such folder", job.Step.ID, c.Dir)
+		if !isFolder(dir) {
+			return "", c, noFolder(job, dir)
+		}
 	}
 	if err := job.Secure(&c); err != nil {
 		return "", c, err
@@ -200,6 +202,15 @@ func (r *runner) prepare(set Settings) (text string, c process.Command, err erro
 		c.Sandbox.Read = append(c.Sandbox.Read, r.files...)
 	}
 	return text, c, nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func noFolder(job *step.Job, dir string) error {
+	return step.Errorf(step.ClassMissing, "step %q is to run in %s, and there is no such folder", job.Step.ID, dir)
 }
 
 // fill writes a command, or a script for the program that its first line names.
