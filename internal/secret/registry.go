@@ -286,8 +286,8 @@ func (r *Registry) Refer(ctx context.Context, raw json.RawMessage) (json.RawMess
 // Hide hides what is secret in a JSON value: in texts, names and numbers.
 func (r *Registry) Hide(raw json.RawMessage) json.RawMessage {
 	m := r.matcher()
-	if m == plain() && bytes.IndexByte(raw, '\\') < 0 && !Hides(raw) {
-		return raw // as nearly always: an escape could only hide a mark behind a backslash
+	if m == plain() && !Hides(raw) && !spells(raw) {
+		return raw // as nearly always
 	}
 	out, err := walk(raw, func(text string) (string, bool, error) {
 		out, _ := m.replace(text, true)
@@ -302,6 +302,16 @@ func (r *Registry) Hide(raw json.RawMessage) json.RawMessage {
 		return json.RawMessage(r.HideText(string(raw))) // no JSON: whoever is given it may say so, and quote it
 	}
 	return out
+}
+
+// spells tells whether JSON may spell a mark with escapes: those of numbers. The
+// ones by which HTML is kept out are not part of any.
+func spells(raw []byte) bool {
+	harmless := 0
+	for _, one := range []string{`\u003c`, `\u003e`, `\u0026`} {
+		harmless += bytes.Count(raw, []byte(one))
+	}
+	return bytes.Count(raw, []byte(`\u`)) > harmless
 }
 
 // Reveal puts values back into a hidden JSON value.

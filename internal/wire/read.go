@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -177,14 +178,39 @@ func (r *reader) text() (string, bool) {
 	}
 	quoted := r.data[:end+1]
 	r.data = r.data[end+1:]
-	for _, c := range quoted[1:end] {
-		if c == '\\' || c < ' ' || c >= utf8.RuneSelf {
+	escapes := false
+	for i := 1; i < end; i++ {
+		switch c := quoted[i]; {
+		case c == '\\' && (quoted[i+1] == '"' || quoted[i+1] == '\\'): // the escapes that are not rare
+			escapes = true
+			i++
+		case c == '\\', c < ' ', c >= utf8.RuneSelf:
 			var t string
 			err := json.Unmarshal(quoted, &t)
 			return t, err == nil
 		}
 	}
+	if escapes {
+		return unescaped(quoted[1:end]), true
+	}
 	return string(quoted[1:end]), true
+}
+
+// unescaped is a text without the backslashes before quotes and backslashes.
+func unescaped(text []byte) string {
+	var b strings.Builder
+	b.Grow(len(text))
+	for len(text) > 0 {
+		at := bytes.IndexByte(text, '\\')
+		if at < 0 {
+			b.Write(text)
+			break
+		}
+		b.Write(text[:at])
+		b.WriteByte(text[at+1])
+		text = text[at+2:]
+	}
+	return b.String()
 }
 
 func (r *reader) number() (int64, bool) {

@@ -90,3 +90,16 @@ func TestOtherFormsAreReadTheLongWay(t *testing.T) {
 		t.Errorf("%s was written", b)
 	}
 }
+
+func TestTexts(t *testing.T) {
+	for _, s := range []string{``, `"`, `\`, `\\`, `\"`, `"\`, `a "b" \c \\d`, `\n`, "\n", `\u0041`, "é\\\"", `{"a": "\""}`, "tab\t\"", "\\\u2028"} {
+		raw, err := json.Marshal(inner{Text: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got inner
+		if !wire.Of(reflect.TypeFor[inner]()).Read(raw, reflect.ValueOf(&got).Elem()) || got.Text != s {
+			t.Errorf("%q is read as %q", s, got.Text)
+		}
+	}
+}
