@@ -203,6 +203,8 @@ func (r *runner) hook(ctx context.Context, h HookSetting, noted bool) (said stri
 	return "", nil
 }
 
+var errSlow = errors.New("the hook's time is up")
+
 // there wants a file to exist.
 func there(job *step.Job, template string, values expr.Values) error {
 	path, err := job.Fill(template, values)

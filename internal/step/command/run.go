@@ -8,10 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -51,17 +49,11 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
-	values := job.Values()
-	if set.Timeout != "" {
-		limit, err := timeout(job, set.Timeout, values)
-		if err != nil {
-			return step.Result{}, err
-		}
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, limit, errSlow)
-		defer stop()
-	}
-	r := runner{job: job, values: values, export: set.Export, doubts: set.Doubts}
+	return job.Within(ctx, set.Timeout, func(ctx context.Context) (step.Result, error) { return run(ctx, job, set) })
+}
+
+func run(ctx context.Context, job *step.Job, set Settings) (step.Result, error) {
+	r := runner{job: job, values: job.Values(), export: set.Export, doubts: set.Doubts}
 	defer r.close()
 	text, command, err := r.prepare(set)
 	if err != nil {
@@ -69,9 +61,6 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	}
 	if job.Noted(journal.NoteCommand) == 0 {
 		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: shortened(text)}}); err != nil {
-			if errors.Is(context.Cause(ctx), errSlow) { // before it had even begun
-				err = step.Errorf(step.ClassTimeout, "%v", errSlow)
-			}
 			return step.Result{}, err
 		}
 	}
@@ -79,8 +68,6 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	switch {
 	case errors.Is(err, process.ErrTooMuch):
 		return step.Result{}, step.Errorf(step.ClassCommand, "the command of step %q was stopped: it wrote more than %d MiB", job.Step.ID, process.DefaultMaxOutput>>20)
-	case errors.Is(err, errSlow):
-		return step.Result{}, step.Errorf(step.ClassTimeout, "%v", errSlow)
 	case err != nil && ctx.Err() != nil:
 		return step.Result{}, err
 	case err != nil && !isFolder(command.Dir):
@@ -94,23 +81,6 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	}
 	left.Status, left.Error = "failed", failure(outcome)
 	return step.Result{}, &step.Error{Class: step.ClassCommand, Message: left.Error, Exit: outcome.Exit, Value: step.JSON(left)}
-}
-
-var errSlow = errors.New("the step's time is up")
-
-func timeout(job *step.Job, template string, values expr.Values) (time.Duration, error) {
-	text, err := job.Fill(template, values)
-	if err != nil {
-		return 0, err
-	}
-	text = strings.TrimSpace(text)
-	if n, err := strconv.ParseFloat(text, 64); err == nil && n > 0 {
-		return time.Duration(n * float64(time.Second)), nil
-	}
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return d, nil
-	}
-	return 0, step.Errorf(step.ClassInput, "the timeout of step %q is %q, not seconds or a duration", job.Step.ID, text)
 }
 
 // failure says how a command ended: in its own words if it has any.
