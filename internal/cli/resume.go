@@ -271,16 +271,13 @@ func budgetName(name string) string {
 	return strings.TrimPrefix(name, "max_")
 }
 
-// costBudget is the budget of money, as people raise it: in dollars.
-const costBudget = report.CostBudget
-
 func resumeInputs(raise, decide []string) ([]plan.Input, error) {
 	var says []plan.Input
 	for _, one := range raise {
 		name, figure, ok := strings.Cut(one, "=")
 		n, err := strconv.ParseInt(figure, 10, 64)
 		name = budgetName(name)
-		if name == costBudget {
+		if name == report.CostBudget {
 			dollars, bad := price.ParseRate(figure) // both count millionths
 			name, n, err = plan.BudgetMoney, int64(dollars), bad
 		}

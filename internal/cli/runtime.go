@@ -26,6 +26,7 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/project"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // storage is the name of a project's own folder.
@@ -404,14 +405,15 @@ func raiseHint(s *plan.State) string {
 	if len(s.Starved) > 0 {
 		budget = s.Starved[0].Budget
 	}
+	name := report.BudgetName(budget)
 	if root == nil || root.Ledger.Limit(budget) == nil {
-		return budget + "=N"
+		return name + "=N"
 	}
 	enough := 2 * max(1, *root.Ledger.Limit(budget))
 	if budget == plan.BudgetMoney {
-		return fmt.Sprintf("%s=%s", costBudget, strings.TrimPrefix(price.Dollars(enough), "$"))
+		return fmt.Sprintf("%s=%s", name, strings.TrimPrefix(price.Dollars(enough), "$"))
 	}
-	return fmt.Sprintf("%s=%d", budget, enough)
+	return fmt.Sprintf("%s=%d", name, enough)
 }
 
 // waitingHelp says what somebody can do for a run that waits.
