@@ -32,28 +32,12 @@ func TestARunOfDecisionsAloneIsStopped(t *testing.T) {
 		} else if err := e.Resume(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
-		waitFor(t, store, func(at journal.Seq) bool { return at > reached+20_000 })
+		until(t, store, func(e journal.Entry) bool { return e.Seq > reached+20_000 })
 		stop(e)
 		entry, err := store.Entry(t.Context(), id)
 		if err != nil || entry.Status == journal.Finished || entry.Owner != "" {
 			t.Fatalf("%+v %v", entry, err)
 		}
 		reached = entry.Seq
-	}
-}
-
-// waitFor follows a run until it has come far enough.
-func waitFor(t *testing.T, store journal.Store, enough func(journal.Seq) bool) {
-	t.Helper()
-	for {
-		changed := store.Changed()
-		entry, err := store.Entry(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if enough(entry.Seq) {
-			return
-		}
-		<-changed
 	}
 }
