@@ -196,8 +196,9 @@ func TestAWFMistakesHaveAPlace(t *testing.T) {
 	}{
 		`states.a.Output = 3 and`:           {AWF, `=`},
 		`(inputs.a == 1`:                    {AWF, ``},
-		"line\nthen {{.inputs.a | nope}} x": {AWFTemplate, `{{.inputs.a | nope}} x`},
+		"line\nthen {{.inputs.a | nope}} x": {AWFTemplate, `nope`},
 		"{{if .inputs.a}}":                  {AWFTemplate, ``},
+		"a\nb {{.inputs.a | 3}} c":          {AWFTemplate, `{{.inputs.a | 3}} c`},
 		`now() > 1`:                         {AWF, ``},
 	} {
 		at := source.Span{File: "f", Start: 100, End: 100 + len(text)}

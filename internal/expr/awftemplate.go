@@ -22,6 +22,7 @@ type template struct {
 	text   string
 	parsed *gotemplate.Template // nil: the text is plain
 	reads  []foreignPath
+	calls  []*goparse.IdentifierNode
 	keyed  bool // it writes keys of objects, which range gives
 }
 
@@ -133,7 +134,11 @@ func readTemplate(text string, report reporter) foreign {
 	if !strings.Contains(text, "{{") {
 		return t
 	}
-	parsed, err := gotemplate.New("").Funcs(functions(TemplateOptions{}, nil, nil)).Option("missingkey=error").Parse(text)
+	known := functions(TemplateOptions{}, nil, nil)
+	parsed, err := gotemplate.New("").Funcs(known).Option("missingkey=error").Parse(text)
+	if err != nil && t.unknownCalls(known, report) {
+		return nil
+	}
 	if err != nil {
 		start, end, message := templateMistake(text, err)
 		report(CodeForeign, start, end, "The template cannot be understood: "+message+".",
@@ -147,6 +152,41 @@ func readTemplate(text string, report reporter) foreign {
 		}
 	}
 	return t
+}
+
+// ofGo are the functions that every Go template has.
+var ofGo = []string{
+	"and", "call", "eq", "ge", "gt", "html", "index", "js", "le", "len", "lt", "ne", "not", "or", "print", "printf", "println", "slice", "urlquery",
+}
+
+// unknownCalls reports functions that do not exist. It is false when there are
+// none, or something else is wrong before that.
+func (t *template) unknownCalls(known gotemplate.FuncMap, report reporter) bool {
+	all := map[string]*goparse.Tree{}
+	tree := goparse.New("")
+	tree.Mode = goparse.SkipFuncCheck
+	if _, err := tree.Parse(t.text, "", "", all); err != nil {
+		return false
+	}
+	for _, one := range all {
+		t.collect(one.Root, true)
+	}
+	ours := slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(name string) bool {
+		return slices.Contains(roots, name) || slices.Contains(ofGo, name)
+	})
+	found := false
+	for _, call := range t.calls {
+		if known[call.Ident] != nil || slices.Contains(ofGo, call.Ident) {
+			continue
+		}
+		found = true
+		help := fmt.Sprintf("Besides the functions of Go templates there are %s. Let a command do the rest.", strings.Join(ours, ", "))
+		if near := diag.Nearest(call.Ident, slices.Concat(ours, ofGo)); near != "" {
+			help = fmt.Sprintf("Did you mean %q?", near)
+		}
+		report(CodeForeign, int(call.Pos), int(call.Pos)+len(call.Ident), fmt.Sprintf("There is no function %q in templates.", call.Ident), help)
+	}
+	return found
 }
 
 var mistakeForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^template: :(\d+)(?::\d+)?: (?s)(.*)$`) })
@@ -210,6 +250,7 @@ func (t *template) collect(n goparse.Node, top bool) {
 		}
 		t.collect(x.Node, top)
 	case *goparse.IdentifierNode:
+		t.calls = append(t.calls, x)
 		if slices.Contains(roots, x.Ident) {
 			t.add([]string{x.Ident}, int(x.Pos), "")
 		}

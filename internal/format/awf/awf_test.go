@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -464,4 +465,21 @@ func TestNeverPanics(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Functions that do not exist are told, all of them and each where it stands.
+func TestFunctionsOfTemplates(t *testing.T) {
+	text := "name: x\nstates:\n  initial: a\n  a: {type: step, command: 'echo {{upper .inputs.n | trimspace}} {{printf \"%s\" .inputs.n}}', on_success: b}\n  b: {type: terminal}\ninputs:\n  - {name: n}\n"
+	_, list := compile(text, nil)
+	var got []string
+	for _, d := range list.Sorted() {
+		got = append(got, string(d.Code)+" "+text[d.Span.Start:d.Span.End]+": "+d.Help)
+	}
+	want := []string{
+		"EXPR023 upper: Besides the functions of Go templates there are escape, join, json, raw, readFile, split, trimSpace. Let a command do the rest.",
+		`EXPR023 trimspace: Did you mean "trimSpace"?`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
 }
