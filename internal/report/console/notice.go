@@ -110,6 +110,7 @@ type Notice struct {
 	// printed is what a command said, for people.
 	printed string
 	quiet   bool // another notice of the same event says it better
+	badly   bool // it is the end that the author has for what went wrong
 }
 
 // Time is a moment; its JSON is RFC 3339 in UTC with milliseconds.
@@ -375,7 +376,7 @@ func (n *Notice) stepFinished() (string, report.Colour) {
 		return "ended with the run after " + n.sums(), report.Plain
 	}
 	if n.fails() {
-		return "ends the run as failed: " + n.Error, report.Red
+		return "ends the run as failed" + because(n.Error), report.Red
 	}
 	if n.Kind == kindHook {
 		return "", report.Plain // what it had to say, it has said
@@ -408,7 +409,7 @@ const mostPrinted = 100
 
 // fails tells whether this is the end that the author has for what went wrong.
 func (n *Notice) fails() bool {
-	return n.Event == StepFinished && n.Kind == report.KindTerminal && n.Outcome == report.OutcomeOK && n.Error != ""
+	return n.badly && n.Outcome == report.OutcomeOK
 }
 
 func (n *Notice) finished() (string, report.Colour) {

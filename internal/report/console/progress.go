@@ -212,6 +212,10 @@ func (p *Progress) moment(e *journal.Event, m *report.Moment) {
 		n := p.tell(e, StepFinished, m.Step)
 		n.Outcome, n.Error, n.Millis = m.Outcome, m.Error, int64(e.At-m.Step.Began)
 		n.result(m.Value)
+		if m.Step.Info != nil {
+			end, ok := m.Step.Info.Step.Action.(ir.End)
+			n.badly = ok && end.Failed
+		}
 		if n.Kind == report.KindCommand {
 			n.printed = printed(n.Result)
 		}
