@@ -120,6 +120,7 @@ func (s *till) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	if meet != nil && who == "Judges the taste" && results == 1 {
 		meet <- struct{}{}
+		n = calmCalls // however early it was
 	}
 	if meet != nil && who == "Judges the tree" {
 		<-meet
@@ -529,6 +530,10 @@ func agree(t *testing.T, dir string, spans []*tracepb.Span) {
 	}
 }
 
+// calmCalls is the number of the taster's second call, when all calls come in
+// their usual order.
+const calmCalls = 3
+
 // TestCarefulAccount: what is told of a run in which two agents were at work
 // when the program was killed. One had its tool's result and was being
 // answered, the other had just asked.
@@ -538,7 +543,7 @@ func TestCarefulAccount(t *testing.T) {
 	b := s.buyer("account")
 	dir := b.project(t)
 	s.account("account").meet = make(chan struct{})
-	s.killed(t, dir, "account", 3, halfSaid)
+	s.killed(t, dir, "account", calmCalls, halfSaid)
 	var got strings.Builder
 	fmt.Fprintf(&got, "-- espalier status, before it is resumed --\n%s", told(espalierIn(t, dir, "status", errandRun)))
 	b.process(t, dir, b.errand)
