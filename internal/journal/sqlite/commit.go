@@ -45,6 +45,8 @@ func (s *Store) commit() {
 		s.commitAll()
 		s.committing.Unlock()
 	}
+	s.committing.Lock() // somebody else may still be writing the last of it
+	defer s.committing.Unlock()
 }
 
 // Commit implements journal.Helped.

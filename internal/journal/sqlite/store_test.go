@@ -248,3 +248,29 @@ func TestManyReadersOfAFreshStore(t *testing.T) {
 		s.Close()
 	}
 }
+
+// Closing waits for those who write themselves.
+func TestClosingWaitsForThoseWhoHelp(t *testing.T) {
+	for i := range 20 {
+		s := openWith(t, t.TempDir(), sqlite.Options{})
+		began, told := make(chan struct{}), make(chan error, 50)
+		for n := range cap(told) {
+			b := journaltest.Start(journal.RunID(fmt.Sprintf("run-%d-%d", i, n)), "me")
+			b.Aside = true
+			s.Append(b, func(err error) { told <- err })
+		}
+		go func() {
+			close(began)
+			s.Commit()
+		}()
+		<-began
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for range cap(told) {
+			if err := <-told; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
