@@ -65,8 +65,8 @@ func commands(dir, espalier string) error {
 	fmt.Printf("\na chain of %d commands: %.0f µs each, %.0f µs from a bare loop; %.2f times as long, at most %.1f: %s\n",
 		commandSteps, float64(ours[middle].Microseconds())/commandSteps, float64(bare[middle].Microseconds())/commandSteps, ratios[middle], commandTarget, met(ok))
 	if !ok {
-		fmt.Println("  What dominates: making each step durable before it is done, which waits for the disk once, and handing it from the")
-		fmt.Println("  engine to the committer and to the thread that starts it; reading and checking the workflow is a twentieth.")
+		fmt.Println("  What dominates: making each step durable before it is done: a wait for the disk, and nearly as much time in SQLite;")
+		fmt.Println("  then deciding, noting and preparing it. Reading and checking the workflow is about a twentieth.")
 	}
 	fmt.Printf("its last %d commands to its first: %.2f times as long, at most %.1f: %s\n",
 		commandSteps/4, growths[middle], commandGrowth, met(growths[middle] <= commandGrowth))

@@ -59,7 +59,7 @@ var lines = []line{
 	},
 	{
 		scenario: "chain-relaxed", what: "one run of 1,000 steps, per step", level: relaxed, figure: "ratio", target: 0.9, unit: "× bare",
-		costs: "SQLite: half of the processor time is its statements and its commit; then handing over between the task, the committer and the records",
+		costs: "SQLite: half of the processor time is its statements and its commit; then the engine, and the records beside it",
 		said:  func(f figures) string { return micros(f["step"]) },
 	},
 	{

@@ -167,7 +167,7 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 	if u.again[f.Block][id] || f.Rewound {
 		at.Visit = f.Visits[id] + 1
 		if at.Visit > visitCap && !d.s.stepsBound(f) {
-			over := fmt.Sprintf("step %q has been reached %d times; set a budget of steps if that is meant", id, visitCap)
+			over := fmt.Sprintf("step %q has been reached %d times, which is the most where no budget bounds the steps", id, visitCap)
 			if at.Visit > visitCap+1 { // the way that failures take leads back here
 				d.close(f, Ending{Outcome: OutcomeFailed, Class: ClassBudget, Error: over, Step: id})
 				return

@@ -2,6 +2,6 @@
 // that waits.
 package queue
 
-// Stores use it to hand appends to the one goroutine that commits them: what
+// Stores use it to hand appends to whoever commits them: what
 // came in while one group was being written is the next group, without any
 // delay to gather it.

@@ -14,9 +14,9 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// conn is a connection without database/sql around it: the committer has it to
-// itself and runs the same few statements for ever. It is used by one
-// goroutine.
+// conn is a connection without database/sql around it: whoever commits has it to
+// himself, and runs the same few statements for ever. It is used by one goroutine
+// at a time.
 type conn struct {
 	driver.Conn
 	prepared map[string]driver.Stmt
