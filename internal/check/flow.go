@@ -13,9 +13,10 @@ import (
 type flow struct {
 	p       *ir.Program
 	nodes   []node
-	start   []int       // by block: the node of its first step; they lie in a row
-	members [][]int     // by block: its nodes, stand-ins included
-	inside  []container // by block: the step that runs it
+	start   []int            // by block: the node of its first step; they lie in a row
+	named   []map[string]int // by block: the nodes of its steps; the first of those with the same name
+	members [][]int          // by block: its nodes, stand-ins included
+	inside  []container      // by block: the step that runs it
 	nodesOf map[*ir.Step][]int
 }
 
@@ -50,11 +51,18 @@ type way struct {
 const noStep = -1
 
 func newFlow(p *ir.Program) *flow {
-	f := &flow{p: p, start: make([]int, len(p.Blocks)), members: make([][]int, len(p.Blocks)), inside: make([]container, len(p.Blocks)), nodesOf: map[*ir.Step][]int{}}
+	f := &flow{
+		p: p, start: make([]int, len(p.Blocks)), named: make([]map[string]int, len(p.Blocks)), members: make([][]int, len(p.Blocks)),
+		inside: make([]container, len(p.Blocks)), nodesOf: map[*ir.Step][]int{},
+	}
 	for b := range p.Blocks {
-		f.start[b] = len(f.nodes)
+		f.start[b], f.named[b] = len(f.nodes), make(map[string]int, len(p.Blocks[b].Steps))
 		for i := range p.Blocks[b].Steps {
-			f.add(node{step: &p.Blocks[b].Steps[i], block: ir.BlockID(b), stands: -1})
+			s := &p.Blocks[b].Steps[i]
+			at := f.add(node{step: s, block: ir.BlockID(b), stands: -1})
+			if _, taken := f.named[b][s.ID]; !taken {
+				f.named[b][s.ID] = at
+			}
 		}
 	}
 	seen := make([]bool, len(p.Blocks))
@@ -137,10 +145,8 @@ func (f *flow) blocksOf(s *ir.Step) func(yield func(ir.BlockID, string) bool) {
 // up to the nearest fan-out.
 func (f *flow) find(b ir.BlockID, id string) (n int, leaps bool) {
 	for {
-		for i := range f.p.Blocks[b].Steps {
-			if f.p.Blocks[b].Steps[i].ID == id {
-				return f.start[b] + i, leaps
-			}
+		if at, ok := f.named[b][id]; ok {
+			return at, leaps
 		}
 		up := f.inside[b]
 		if up.step == nil || !up.loop {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -34,18 +35,29 @@ var definitions = sync.OnceValue(wire.New[Definition])
 // no time from whoever has other things to do before.
 func (d *Definition) Prepare() {
 	d.once.Do(func() {
-		plain, err := definitions().Append(nil, d)
-		if d.err = err; err != nil {
+		if d.raw, d.err = definitions().Append(make([]byte, 0, d.roughSize()), d); d.err != nil {
 			return
 		}
 		// As json.Marshal writes it: the hash of a definition stays what it was.
-		var b bytes.Buffer
-		json.HTMLEscape(&b, plain)
-		d.raw = b.Bytes()
+		if slices.ContainsFunc([]byte("<>&"), func(c byte) bool { return bytes.IndexByte(d.raw, c) >= 0 }) {
+			var b bytes.Buffer
+			json.HTMLEscape(&b, d.raw)
+			d.raw = b.Bytes()
+		}
 		d.hash = hashOf(d.raw)
 		// What runs is what was written, as for those who resume it.
 		d.pin, d.err = newPinned(d.raw)
 	})
+}
+
+// roughSize is about how long the definition's bytes are: growing a long text
+// costs more than writing it.
+func (d *Definition) roughSize() int {
+	size := 4 << 10
+	for i := range d.Program.Blocks {
+		size += 512 * len(d.Program.Blocks[i].Steps)
+	}
+	return size
 }
 
 // Encode gives the definition's bytes and their hash.

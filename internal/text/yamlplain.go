@@ -1,6 +1,7 @@
 package text
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -81,8 +82,8 @@ func (r *plainReader) next() { r.advance(r.end + 1) }
 const (
 	// maxPlainDepth is where the library takes over, with its own limit.
 	maxPlainDepth = 40
-	// maxPlainPairs is how many keys are compared one by one.
-	maxPlainPairs = 32
+	// comparedPairs is how many keys are compared one by one.
+	comparedPairs = 16
 )
 
 // block reads a map or a list whose lines have the indentation.
@@ -134,10 +135,10 @@ func (r *plainReader) list(indent, depth int) (*Node, bool) {
 
 func (r *plainReader) mapping(indent, depth int) (*Node, bool) {
 	start := r.first
-	pairs := make([]Pair, 0, 8)
+	pairs, known := make([]Pair, 0, 8), keys(nil)
 	for r.indent == indent && !r.isEntry() {
 		key, ok := r.key(r.first)
-		if !ok || !r.fresh(key, pairs) {
+		if !ok || !known.fresh(key, pairs) {
 			return nil, false
 		}
 		name := r.p.new(key.kind(), key.name, key.start, key.start+len(key.name))
@@ -169,17 +170,23 @@ func (k *plainKey) kind() Kind {
 	return scalarKind(k.name)
 }
 
-// fresh reports whether a map has room for the key and does not have it yet.
-func (r *plainReader) fresh(key plainKey, pairs []Pair) bool {
-	if len(pairs) == maxPlainPairs {
-		return false
+// keys are those of a map that has many.
+type keys map[string]bool
+
+// fresh reports whether a map with these pairs does not have the key yet.
+func (k *keys) fresh(key plainKey, pairs []Pair) bool {
+	if len(pairs) < comparedPairs {
+		return !slices.ContainsFunc(pairs, func(p Pair) bool { return p.Key.Value == key.name })
 	}
-	for i := range pairs {
-		if pairs[i].Key.Value == key.name {
-			return false
+	if *k == nil {
+		*k = keys{}
+		for i := range pairs {
+			(*k)[pairs[i].Key.Value] = true
 		}
 	}
-	return true
+	known := (*k)[key.name]
+	(*k)[key.name] = true
+	return !known
 }
 
 // key reads a simple key and its colon at an offset of the line.
@@ -317,6 +324,7 @@ func (r *plainReader) flow(start, depth int) (*Node, int) {
 	}
 	var items []*Node
 	var pairs []Pair
+	var known keys
 	for at := r.skipSpaces(start + 1); at < r.end; at = r.skipSpaces(at) {
 		if r.text[at] == closing {
 			n := r.p.new(kind, "", start, at+1)
@@ -326,7 +334,7 @@ func (r *plainReader) flow(start, depth int) (*Node, int) {
 		var name, value *Node
 		if kind == Map {
 			key, ok := r.key(at)
-			if !ok || !r.fresh(key, pairs) {
+			if !ok || !known.fresh(key, pairs) {
 				return nil, 0
 			}
 			name = r.p.new(key.kind(), key.name, key.start, key.start+len(key.name))

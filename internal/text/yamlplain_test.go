@@ -1,6 +1,7 @@
 package text
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -86,5 +87,27 @@ func TestPlainLines(t *testing.T) {
 	})
 	if read == 0 {
 		t.Error("the quick reader gave up on every text")
+	}
+}
+
+// A map with many keys is read quickly, too; one that names a key twice is for
+// the library, which says so.
+func TestPlainMapsWithManyKeys(t *testing.T) {
+	var block, flow strings.Builder
+	for i := range 1_000 {
+		fmt.Fprintf(&block, "k%d: %d\n", i, i)
+		fmt.Fprintf(&flow, "k%d: %d, ", i, i)
+	}
+	for _, form := range []string{block.String(), "a: {" + flow.String() + "}\n"} {
+		if !comparePlain(t, form) {
+			t.Errorf("the quick reader gave up on %.40q…", form)
+		}
+	}
+	for _, again := range []string{"k0", "k999", "'k500'"} {
+		for _, form := range []string{block.String() + again + ": 1\n", "a: {" + flow.String() + again + ": 1}\n"} {
+			if comparePlain(t, form) {
+				t.Errorf("%q stands there twice, and was read", again)
+			}
+		}
 	}
 }

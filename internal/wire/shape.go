@@ -71,6 +71,8 @@ func (all shapes) of(t reflect.Type) *Shape {
 	switch {
 	case t == reflect.TypeFor[json.RawMessage]():
 		s.kind = raw
+	case t.Implements(reflect.TypeFor[Boxed]()) && t.Kind() == reflect.Pointer:
+		all.plain(s, t)
 	case reflect.PointerTo(t).Implements(reflect.TypeFor[Boxed]()):
 		s.kind = boxed
 		s.elem = all.of(reflect.TypeOf(reflect.New(t).Interface().(Boxed).NewBox()).Elem())

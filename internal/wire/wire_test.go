@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -88,6 +89,55 @@ func TestOtherFormsAreReadTheLongWay(t *testing.T) {
 	bad := outer{Raw: json.RawMessage(`{`)}
 	if b, err := wire.New[outer]().Append(nil, &bad); err == nil {
 		t.Errorf("%s was written", b)
+	}
+}
+
+// box stands in for a boxed wherever one is written: also behind a pointer,
+// where the long way by MarshalJSON would give the same.
+type (
+	boxed struct{ word string }
+	box   struct {
+		Word string `json:"word"`
+	}
+	holder struct {
+		At *boxed `json:"at,omitempty"`
+		Of boxed  `json:"of"`
+	}
+)
+
+func (b *boxed) NewBox() any { return &box{} }
+
+func (b *boxed) FillBox(to any) error {
+	to.(*box).Word = b.word
+	return nil
+}
+
+func (b *boxed) TakeBox(from any) error {
+	b.word = from.(*box).Word
+	return nil
+}
+
+func (b *boxed) MarshalJSON() ([]byte, error) { return nil, errors.New("the long way") }
+
+func (b *boxed) UnmarshalJSON([]byte) error { return errors.New("the long way") }
+
+func TestBoxesBehindPointers(t *testing.T) {
+	for want, v := range map[string]holder{
+		`{"of":{"word":"b"}}`:                      {Of: boxed{"b"}},
+		`{"at":{"word":"a"},"of":{"word":""}}`:     {At: &boxed{"a"}},
+		`{"at":{"word":"é \""},"of":{"word":"b"}}`: {At: &boxed{`é "`}, Of: boxed{"b"}},
+	} {
+		got, err := wire.New[holder]().Append(nil, &v)
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %v\n%s", want, err, got)
+		}
+		var back holder
+		if err := wire.New[holder]().Read([]byte(want), &back); err != nil {
+			t.Errorf("%s: %v", want, err)
+		}
+		if d := cmp.Diff(v, back, cmp.AllowUnexported(boxed{})); d != "" {
+			t.Error(d)
+		}
 	}
 }
 
