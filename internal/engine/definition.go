@@ -35,18 +35,24 @@ var definitions = sync.OnceValue(wire.New[Definition])
 // no time from whoever has other things to do before.
 func (d *Definition) Prepare() {
 	d.once.Do(func() {
-		if d.raw, d.err = definitions().Append(make([]byte, 0, d.roughSize()), d); d.err != nil {
+		var exact bool
+		if d.raw, exact, d.err = definitions().AppendExact(make([]byte, 0, d.roughSize()), d); d.err != nil {
 			return
 		}
 		// As json.Marshal writes it: the hash of a definition stays what it was.
 		if slices.ContainsFunc([]byte("<>&"), func(c byte) bool { return bytes.IndexByte(d.raw, c) >= 0 }) {
 			var b bytes.Buffer
 			json.HTMLEscape(&b, d.raw)
-			d.raw = b.Bytes()
+			d.raw, exact = b.Bytes(), false
 		}
 		d.hash = hashOf(d.raw)
-		// What runs is what was written, as for those who resume it.
-		d.pin, d.err = newPinned(d.raw)
+		// What runs is what was written, as for those who resume it: reading it
+		// again is for when that might be something else.
+		if exact {
+			d.pin = newPinned(d, d.raw)
+		} else {
+			d.pin, d.err = readPinned(d.raw)
+		}
 	})
 }
 

@@ -117,7 +117,7 @@ func (e *Engine) Start(ctx context.Context, id journal.RunID, def *Definition, i
 	ready := func() (*pinned, error) { return def.pin, nil }
 	if hidden := e.Secrets.Hide(raw); !bytes.Equal(hidden, raw) {
 		raw, hash = hidden, hashOf(hidden)
-		ready = func() (*pinned, error) { return newPinned(hidden) }
+		ready = func() (*pinned, error) { return readPinned(hidden) }
 	}
 	pin, err := e.pin(hash, ready)
 	if err != nil {
@@ -224,18 +224,22 @@ func (e *Engine) stored(ctx context.Context, hash string) func() (*pinned, error
 		if err != nil {
 			return nil, err
 		}
-		return newPinned(raw)
+		return readPinned(raw)
 	}
 }
 
-func newPinned(raw []byte) (*pinned, error) {
+func readPinned(raw []byte) (*pinned, error) {
 	def, err := decodeDefinition(raw)
 	if err != nil {
 		return nil, err
 	}
+	return newPinned(def, raw), nil
+}
+
+func newPinned(def *Definition, raw []byte) *pinned {
 	pin := &pinned{def: def, program: plan.Compile(def.Program), choices: choosing{}, hides: secret.Hides(raw)}
 	pin.choices.add(def.Program)
-	return pin, nil
+	return pin
 }
 
 // largeValue is the size from which a value is kept once, by its hash.

@@ -139,7 +139,15 @@ func New[T any]() Codec[T] { return Codec[T]{Of(reflect.TypeFor[T]())} }
 
 // Append appends a value.
 func (c Codec[T]) Append(b []byte, v *T) ([]byte, error) {
-	return new(Encoder).Value(b, c.shape, reflect.ValueOf(v).Elem())
+	b, _, err := c.AppendExact(b, v)
+	return b, err
+}
+
+// AppendExact is Append, and tells whether reading gives the same value again.
+func (c Codec[T]) AppendExact(b []byte, v *T) (_ []byte, exact bool, err error) {
+	var e Encoder
+	b, err = e.Value(b, c.shape, reflect.ValueOf(v).Elem())
+	return b, !e.Changed && err == nil, err
 }
 
 // Read reads a value, whoever has written it.

@@ -538,9 +538,9 @@ func mistrusted(p *ir.Program) ir.Program {
 			}
 		}
 	}
-	out.Children = make([]ir.Program, len(p.Children))
+	out.Children = nil
 	for i := range p.Children {
-		out.Children[i] = mistrusted(&p.Children[i])
+		out.Children = append(out.Children, mistrusted(&p.Children[i]))
 	}
 	return out
 }

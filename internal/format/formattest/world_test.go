@@ -134,6 +134,7 @@ func (tr *trial) run(t *testing.T) *happened {
 	if h.problems.Errors() {
 		return h
 	}
+	asWritten(t, h.program)
 	h.dir = filepath.Join(dir, ".espalier", "runs", string(theRun))
 	synctest.Test(t, func(t *testing.T) {
 		if tr.stopAt > 0 {

@@ -1,0 +1,49 @@
+package formattest
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// asWritten holds that a program is the one that is read back when its run is
+// resumed: whatever is not written must not matter.
+func asWritten(t *testing.T, p *ir.Program) {
+	t.Helper()
+	raw, _, err := (&engine.Definition{Program: p}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back engine.Definition
+	if err := json.Unmarshal(raw, &back); err != nil {
+		t.Fatal(err)
+	}
+	// An expression is its text, JSON what it says, and a map that is empty is
+	// read as one that is not there.
+	same := cmp.Options{
+		cmp.Comparer(func(x, y json.RawMessage) bool { return compact(x) == compact(y) }),
+		cmp.FilterValues(func(x, y map[string]source.Span) bool { return len(x)+len(y) == 0 }, cmp.Ignore()),
+		cmp.Comparer(func(x, y *expr.Expr) bool {
+			return x == y || x != nil && y != nil && x.Dialect == y.Dialect && x.Text == y.Text && x.Span == y.Span && cmp.Equal(x.Names, y.Names)
+		}),
+	}
+	if d := cmp.Diff(p, back.Program, same); d != "" {
+		t.Errorf("what is compiled (-) is not what is written (+):\n%s", d)
+	}
+}
+
+func compact(raw json.RawMessage) string {
+	var tight, plain bytes.Buffer
+	if json.Compact(&tight, raw) != nil {
+		return string(raw)
+	}
+	json.HTMLEscape(&plain, tight.Bytes())
+	return plain.String()
+}
