@@ -39,6 +39,9 @@ func (c *checker) data() {
 			}
 			c.read(w, s, r.Path, spanOr(r.Span, s.Span))
 		}
+		for _, path := range s.TimeoutExpr.Paths() {
+			c.read(w, s, strings.Join(path.Segments, "."), spanOr(path.Span, s.Span))
+		}
 		for _, cond := range conditionsOf(s) {
 			for _, path := range cond.expr.Paths() {
 				c.named(w, s, cond, path)

@@ -44,8 +44,9 @@ func task(id string, edits ...build) ir.Step {
 	return s
 }
 
-func acts(a ir.Action) build { return func(s *ir.Step) { s.Action = a } }
-func when(text string) build { return func(s *ir.Step) { s.When = cond(text) } }
+func acts(a ir.Action) build      { return func(s *ir.Step) { s.Action = a } }
+func computes(limit string) build { return func(s *ir.Step) { s.TimeoutExpr = cond(limit) } }
+func when(text string) build      { return func(s *ir.Step) { s.When = cond(text) } }
 func retry(n int, ms ...ir.Millis) build {
 	return func(s *ir.Step) { s.Retry = &ir.Retry{MaxAttempts: n, Backoff: ir.List, Delays: ms} }
 }
@@ -346,6 +347,9 @@ func TestSound(t *testing.T) {
 		"two agents":          {Blocks: []ir.Block{row(task("a"))}, Agents: []ir.Agent{{ID: "x"}, {ID: "x"}}},
 		"a verdict and":       program(row(task("a", acts(ir.Gate{Decider: ir.Work})))),
 		"edge 0 is for no":    program(row(task("a", func(s *ir.Step) { s.Next = []ir.Edge{{To: ir.Target{Exit: ir.ExitBlock}}} }))),
+		"two timeouts":        program(row(task("a", computes("x"), acts(ir.Loop{Block: 1, Max: 1}), func(s *ir.Step) { s.Timeout = 1 })), row(task("x"))),
+		"its task does not":   program(row(task("a", computes("x"), acts(ir.Parallel{Branches: []ir.Branch{{Name: "b", Block: 1}}, Combine: &ir.Task{Kind: "unit"}}))), row(task("x"))),
+		"holds no others":     program(row(task("a", computes("x")))),
 		"an exit, or to noth": program(row(task("a", edge("", 0)))),
 	} {
 		if err := check.Sound(p, units); err == nil || !strings.Contains(err.Error(), says) {

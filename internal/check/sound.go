@@ -123,6 +123,15 @@ func (s *soundness) action(at *ir.Step) {
 	default:
 		s.want(false, "step %q has no action", at.ID)
 	}
+	if at.TimeoutExpr != nil {
+		s.want(at.Timeout == 0, "step %q has two timeouts", at.ID)
+		switch at.Action.(type) {
+		case ir.Parallel, ir.Loop, ir.Call: // a task of theirs has only what is written as it is
+			s.want(at.Task() == nil, "step %q computes a timeout, which its task does not see", at.ID)
+		default:
+			s.want(false, "step %q computes a timeout and holds no others", at.ID)
+		}
+	}
 }
 
 // own notes that a step runs a block.

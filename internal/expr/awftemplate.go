@@ -41,6 +41,17 @@ func (e *Expr) Fill(env Env, o TemplateOptions) (string, error) {
 	return t.render(env, o, nil)
 }
 
+// ReadsFiles tells whether a template takes files in, which only tasks can do.
+func (e *Expr) ReadsFiles() bool {
+	if e == nil {
+		return false
+	}
+	t, ok := e.other.(*template)
+	return ok && slices.ContainsFunc(t.calls, func(call *goparse.IdentifierNode) bool { return call.Ident == readFile })
+}
+
+const readFile = "readFile"
+
 // functions are those of AWF; the options decide about two of them.
 func functions(o TemplateOptions, shell *ShellOptions, tree map[string]any) gotemplate.FuncMap {
 	out := printers()
@@ -82,7 +93,7 @@ func functions(o TemplateOptions, shell *ShellOptions, tree map[string]any) gote
 			return like(kind, strings.Join(parts, bare(by)))
 		},
 		"trimSpace": func(v any) any { return like(v, strings.TrimSpace(bare(v))) },
-		"readFile": func(path any) (any, error) {
+		readFile: func(path any) (any, error) {
 			if o.ReadFile == nil {
 				return "", errors.New("files cannot be read here")
 			}

@@ -146,7 +146,7 @@ func awfCallProgram() *Program {
 		Action: Call{Child: 0, Inputs: []Binding{{Name: "target", Value: cond("inputs.target")}}},
 	}}})
 	p.Blocks[body].Steps = []Step{{
-		ID: "until_green", Type: "while",
+		ID: "until_green", Type: "while", TimeoutExpr: cond("inputs.patience"),
 		Action: Loop{Block: again, While: cond("states.one.image == null"), MaxExpr: cond("inputs.tries"), Max: 10_000, FailAtMax: true},
 	}}
 	return p

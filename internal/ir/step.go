@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -38,6 +39,9 @@ type Step struct {
 	// Timeout is of one attempt; 0 means the kind's default. Of a step that holds
 	// others it is the time that they may be at work, and wait to try again.
 	Timeout Millis `json:"timeout,omitempty"`
+	// TimeoutExpr computes the Timeout of a step that holds others, as a text for
+	// ParseTimeout, each time that an attempt begins. Tasks compute their own.
+	TimeoutExpr *expr.Expr `json:"timeout_expr,omitempty"`
 	// SkipOnError makes a failure, once retries are used up, count as skipped.
 	SkipOnError bool `json:"skip_on_error,omitempty"`
 	// Fallback names a step of the same block that runs in the place of this
@@ -96,9 +100,9 @@ type Millis int64
 // Duration converts to Go's own.
 func (m Millis) Duration() time.Duration { return time.Duration(m) * time.Millisecond }
 
-// Words is the duration as people say it: "3 days", "24 h", "1 h 30 min", "500 ms".
+// Words is the duration as people say it: "3 days", "24 h", "1 h 30 min", "1 s 500 ms".
 func (m Millis) Words() string {
-	if m < 1000 {
+	if m <= 0 {
 		return fmt.Sprintf("%d ms", m)
 	}
 	if m > 100*365*24*3600*1000 {
@@ -108,13 +112,31 @@ func (m Millis) Words() string {
 	for _, unit := range []struct {
 		size Millis
 		name string
-	}{{24 * 3600_000, "days"}, {3600_000, "h"}, {60_000, "min"}, {1000, "s"}} {
+	}{{24 * 3600_000, "days"}, {3600_000, "h"}, {60_000, "min"}, {1000, "s"}, {1, "ms"}} {
 		if n := m / unit.size; n > 1 || n == 1 && unit.name != "days" {
 			parts = append(parts, fmt.Sprintf("%d %s", n, unit.name))
 			m -= n * unit.size
 		}
 	}
 	return strings.Join(parts, " ")
+}
+
+// ParseTimeout reads how long the step may take, as a template of it gave it:
+// seconds, or a duration.
+func (s *Step) ParseTimeout(text string) (Millis, error) {
+	text = strings.TrimSpace(text)
+	limit, err := time.ParseDuration(text)
+	if n, plain := strconv.ParseFloat(text, 64); plain == nil && n > 0 && n < 1e9 {
+		limit, err = max(time.Duration(n*float64(time.Second)), 1), nil
+	}
+	if err != nil || limit <= 0 {
+		const shown = 100
+		if runes := []rune(text); len(runes) > shown {
+			text = string(runes[:shown]) + "…"
+		}
+		return 0, fmt.Errorf("the timeout of step %q is %q, not seconds such as 30 or a duration such as 1m30s", s.ID, text)
+	}
+	return max(Millis(limit.Milliseconds()), 1), nil
 }
 
 // Outcome is how a step ended, as far as control flow cares.

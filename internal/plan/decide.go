@@ -209,6 +209,12 @@ func (d *decider) begin(f *Frame, step *ir.Step, w journal.Work, via *int, stand
 		d.fact(f, journal.BudgetWait{Work: w, Amount: oneStep, Budget: budget, Via: via, For: standIn})
 		return
 	}
+	limit, err := d.limit(f, step)
+	entered := journal.StepEntered{Place: at, Limit: limit, Via: via, For: standIn}
+	if err != nil {
+		d.notEntered(f, entered, ClassInput, err)
+		return
+	}
 	switch a := step.Action.(type) {
 	case ir.Route:
 		left := journal.StepLeft{Place: at, Outcome: OutcomeOK, Via: via, For: standIn}
@@ -224,11 +230,12 @@ func (d *decider) begin(f *Frame, step *ir.Step, w journal.Work, via *int, stand
 	case ir.End:
 		d.enterEnd(f, at, step, &a, via, standIn)
 	case ir.Parallel:
-		d.enterParallel(f, at, &a, via, standIn)
+		d.enterParallel(f, entered, &a)
 	case ir.Loop:
-		d.enterLoop(f, at, &a, via, standIn)
+		d.enterLoop(f, entered, &a)
 	case ir.Call:
-		d.fact(f, journal.StepEntered{Place: at, Mode: ModeCall, Total: 1, Limit: journal.Millis(step.Timeout), Via: via, For: standIn})
+		entered.Mode, entered.Total = ModeCall, 1
+		d.fact(f, entered)
 	}
 }
 
@@ -373,17 +380,39 @@ func (d *decider) enterGate(f *Frame, at journal.Place, g *ir.Gate, via *int, st
 	}
 }
 
-// limit is how long what a step is made of may be at work.
-func (d *decider) limit(f *Frame, at journal.Place) journal.Millis {
-	return journal.Millis(d.unit(f).step(f.Block, at.Step).Timeout)
+// limit is how long what a step is made of may be at work. The fact of its
+// beginning carries it, so that it is computed once for each attempt.
+func (d *decider) limit(f *Frame, step *ir.Step) (journal.Millis, error) {
+	if step.TimeoutExpr == nil {
+		return journal.Millis(step.Timeout), nil
+	}
+	sc := d.scope(f)
+	v, err := step.TimeoutExpr.Eval(sc)
+	if err == nil {
+		err = sc.err
+	}
+	if err != nil {
+		return 0, fmt.Errorf("the timeout of step %q: %w", step.ID, err)
+	}
+	text, ok := v.(string)
+	if !ok {
+		text = string(mustJSON(v))
+	}
+	limit, err := step.ParseTimeout(text)
+	return journal.Millis(limit), err
 }
 
-func (d *decider) enterParallel(f *Frame, at journal.Place, a *ir.Parallel, via *int, standIn string) {
-	entered := journal.StepEntered{Place: at, Mode: ModeParallel, Total: len(a.Branches), Limit: d.limit(f, at), Via: via, For: standIn}
+// notEntered fails a step that is made of frames and cannot begin.
+func (d *decider) notEntered(f *Frame, x journal.StepEntered, class string, err error) {
+	d.left(f, journal.StepLeft{Place: x.Place, Outcome: OutcomeFailed, Class: class, Error: err.Error(), Via: x.Via, For: x.For})
+}
+
+func (d *decider) enterParallel(f *Frame, entered journal.StepEntered, a *ir.Parallel) {
+	entered.Mode, entered.Total = ModeParallel, len(a.Branches)
 	if a.Each != nil {
 		items, err := d.items(f, a.Each)
 		if err != nil {
-			d.left(f, journal.StepLeft{Place: at, Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error(), Via: via, For: standIn})
+			d.notEntered(f, entered, ClassCondition, err)
 			return
 		}
 		entered.Total, entered.Items = len(items), journal.Value{JSON: mustJSON(items)}
@@ -391,15 +420,12 @@ func (d *decider) enterParallel(f *Frame, at journal.Place, a *ir.Parallel, via 
 	d.fact(f, entered)
 }
 
-func (d *decider) enterLoop(f *Frame, at journal.Place, a *ir.Loop, via *int, standIn string) {
-	entered := journal.StepEntered{Place: at, Mode: ModeLoop, Max: a.Max, Limit: d.limit(f, at), Via: via, For: standIn}
-	fail := func(err error) {
-		d.left(f, journal.StepLeft{Place: at, Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error(), Via: via, For: standIn})
-	}
+func (d *decider) enterLoop(f *Frame, entered journal.StepEntered, a *ir.Loop) {
+	entered.Mode, entered.Max = ModeLoop, a.Max
 	if a.Each != nil {
 		items, err := d.items(f, a.Each)
 		if err != nil {
-			fail(err)
+			d.notEntered(f, entered, ClassCondition, err)
 			return
 		}
 		entered.Total, entered.Items = len(items), journal.Value{JSON: mustJSON(items)}
@@ -414,7 +440,7 @@ func (d *decider) enterLoop(f *Frame, at journal.Place, a *ir.Loop, via *int, st
 			err = fmt.Errorf("the limit of the loop is %d, and %d is the most that it can be", int(n), entered.Max)
 		}
 		if err != nil {
-			fail(err)
+			d.notEntered(f, entered, ClassCondition, err)
 			return
 		}
 		entered.Max = int(n)

@@ -1085,6 +1085,97 @@ func TestTimeOfSteps(t *testing.T) {
 	}
 }
 
+// The time of a step that holds others may be computed. It is when the step begins,
+// and what comes later does not move it; what is no time is a failure.
+func TestComputedTimeOfSteps(t *testing.T) {
+	holding := func(kind string, limit *expr.Expr) *ir.Program {
+		p := program()
+		s := ir.Step{
+			ID: "hold", TimeoutExpr: limit, Next: []ir.Edge{on("late", ir.Failed), on("fine", ir.OK)},
+			Retry: &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{1}},
+		}
+		switch kind {
+		case "parallel":
+			s.Action = ir.Parallel{Branches: []ir.Branch{{Name: "b", Block: p.AddBlock(ir.Block{Steps: chain(task("body"), task("more"))})}}, Join: ir.JoinAll}
+		case "loop":
+			s.Action = ir.Loop{Block: p.AddBlock(ir.Block{Steps: chain(task("body"), task("more"))}), While: cond(t, "loop.index < 1")}
+		case "call":
+			p.Children = []ir.Program{*program(chain(task("body"), task("more"))...)}
+			s.Action = ir.Call{}
+		}
+		p.Blocks[0].Steps = []ir.Step{s, task("late"), task("fine")}
+		return p
+	}
+	last := func(w *world) string { return line(w.log[len(w.log)-1]) }
+	entered := func(w *world) (limits []journal.Millis) {
+		for _, e := range w.log {
+			if x, ok := e.Fact.(journal.StepEntered); ok {
+				limits = append(limits, x.Limit)
+			}
+		}
+		return limits
+	}
+	filled := func(text string) *expr.Expr {
+		e, problems := expr.ParseValue(expr.AWFTemplate, text, source.Span{})
+		if problems.Errors() {
+			t.Fatal(problems)
+		}
+		return e
+	}
+	for _, kind := range []string{"parallel", "loop", "call"} {
+		p := holding(kind, filled("{{.inputs.limit}}"))
+		for limit, want := range map[string]journal.Millis{
+			`"500ms"`: 500, `"2"`: 2000, `2`: 2000, `" 1m30s\n"`: 90_000, `"1.5"`: 1500, `"0.0001"`: 1, `"3us"`: 1, `0.25`: 250, `"1e3"`: 1_000_000,
+		} {
+			w := start(t, p, `{"limit": `+limit+`}`)
+			if got := entered(w); len(got) != 1 || got[0] != want || wakes(t, w) != w.now+want {
+				t.Errorf("%s, %s: %v\n%s", kind, limit, got, describe(w.log))
+			}
+			w.run(first)
+			if got := w.done["fine#0"]; got != 1 {
+				t.Errorf("%s, %s: not in time\n%s", kind, limit, describe(w.log))
+			}
+		}
+		for limit, says := range map[string]string{
+			`"soon"`: `is "soon", not seconds`, `""`: `is "", not`, `"-3s"`: `is "-3s", not`, `"0"`: `is "0", not`, `-1`: `is "-1", not`, `"NaN"`: `is "NaN", not`, `"1e9"`: `is "1e9", not`, `null`: "not seconds",
+			`"` + strings.Repeat("long", 100) + `"`: "longlong…",
+		} {
+			w := start(t, p, `{"limit": `+limit+`}`)
+			x, ok := w.log[len(w.log)-2].Fact.(journal.StepLeft)
+			if !ok || x.Class != plan.ClassInput || !strings.Contains(x.Error, says) || !strings.HasPrefix(x.Error, `the timeout of step "hold" is `) || last(w) != "start late#0" || len(entered(w)) > 0 {
+				t.Errorf("%s, %s: %+v\n%s", kind, limit, x, describe(w.log))
+			}
+		}
+		w := start(t, p, "") // there is nothing to fill in
+		if x, ok := w.log[len(w.log)-2].Fact.(journal.StepLeft); !ok || x.Class != plan.ClassInput || !strings.HasPrefix(x.Error, `the timeout of step "hold": `) || last(w) != "start late#0" {
+			t.Error(kind, describe(w.log))
+		}
+
+		// It is that of the moment at which an attempt begins, also for those who
+		// find the run in the journal; the next attempt sees what has changed.
+		p = holding(kind, filled("{{.states.limit}}"))
+		p.Vars = []ir.Var{{Path: "states.limit", Init: json.RawMessage(`"500ms"`)}}
+		w = start(t, p, "")
+		w.now += 100
+		w.tell(plan.Pause{})
+		w.result(0)
+		w.now += 3_600_000
+		w.tell(plan.Edit{Path: "states.limit", Value: json.RawMessage(`"200ms"`)}, plan.Continue{})
+		if due := wakes(t, w); due != w.now+400 {
+			t.Errorf("%s: due at %d, at %d\n%s", kind, due, w.now, describe(w.log))
+		}
+		w.now += 400
+		w.tell()
+		w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: plan.OutcomeCancelled} }
+		w.result(0)
+		w.now = wakes(t, w)
+		w.tell()
+		if got := fmt.Sprint(entered(w)); got != "[500 200]" || wakes(t, w) != w.now+200 {
+			t.Error(kind, got, describe(w.log))
+		}
+	}
+}
+
 func wakes(t *testing.T, w *world) journal.Millis {
 	t.Helper()
 	at, ok := w.s.Wake()

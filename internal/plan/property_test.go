@@ -124,6 +124,9 @@ func (g *generator) step(depth int) ir.Step {
 	}
 	if s.Task() == nil && g.chance("limit", 25) {
 		s.Timeout = ir.Millis(rapid.SampledFrom([]int{1, 100, 1500}).Draw(g.t, "time"))
+		if g.chance("computed", 30) {
+			s.Timeout, s.TimeoutExpr = 0, computed(g.t, g.pick("limit", `"1ms"`, `"0.1"`, `1.5`, `"soon"`, `inputs.none`))
+		}
 	}
 	if s.Retry == nil && g.chance("group retry", 10) {
 		s.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{20}}

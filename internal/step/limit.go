@@ -3,8 +3,6 @@ package step
 import (
 	"context"
 	"errors"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -35,12 +33,9 @@ func (j *Job) limit(template string) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	text = strings.TrimSpace(text)
-	if n, err := strconv.ParseFloat(text, 64); err == nil && n > 0 && n < 1e9 {
-		return time.Duration(n * float64(time.Second)), nil
+	limit, err := j.Step.ParseTimeout(text)
+	if err != nil {
+		return 0, Errorf(ClassInput, "%v", err)
 	}
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return d, nil
-	}
-	return 0, Errorf(ClassInput, "the timeout of step %q is %q, not seconds or a duration", j.Step.ID, text)
+	return limit.Duration(), nil
 }

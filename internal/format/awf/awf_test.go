@@ -265,8 +265,6 @@ func TestTold(t *testing.T) {
 	for keys, want := range map[string]string{
 		`type: agent, provider: claude, prompt: hi, timeout: "{{.states.x.Tiemout}}"`:          "AWF011 states.x.Tiemout",
 		`type: operation, operation: http.request, timeout: "{{.states.x.Tiemout}}"`:           "AWF011 states.x.Tiemout",
-		`type: parallel, parallel: [y], timeout: "{{.inputs.t}}"`:                              "AWF004 {{.inputs.t}}",
-		`type: call_workflow, call_workflow: {workflow: c, timeout: "{{.inputs.t}}"}`:          "AWF004 {{.inputs.t}}",
 		`type: step, command: x, hooks: {pre: [{command: x, timeout: "{{.inputs.t}}"}]}`:       "AWF004 {{.inputs.t}}",
 		`type: while, while: "true", max_iterations: 2.5, body: [y]`:                           "AWF004 2.5",
 		`type: while, while: "true", max_iterations: 10001, body: [y]`:                         "AWF004 10001",
@@ -306,6 +304,70 @@ func TestTold(t *testing.T) {
 		}
 		if len(got) != 1 || got[0] != want {
 			t.Errorf("%s: %q", keys, got)
+		}
+	}
+}
+
+// The timeout of steps that hold others may be a template, which is looked at as
+// one of a command is.
+func TestTimeoutsOfHolders(t *testing.T) {
+	holders := []string{
+		`type: parallel, parallel: [y], TIMEOUT`,
+		`type: for_each, items: [1], body: [y], TIMEOUT`,
+		`type: while, while: 'loop.index < 2', body: [y], TIMEOUT`,
+		`type: call_workflow, workflow: c, TIMEOUT`,
+		`type: call_workflow, call_workflow: {workflow: c, TIMEOUT}`,
+	}
+	for template, want := range map[string]string{
+		"{{.inputs.t}}":            "",
+		"{{.inputs.t}}s":           "",
+		"{{.states.a.Output}}":     "",
+		"{{.env.LIMIT}}":           "",
+		"{{.inputs.tt}}":           "WF005 inputs.tt",
+		"{{.states.a.Outptu}}":     "AWF011 states.a.Outptu",
+		"{{.states.none.Output}}":  "WF002 states.none.Output",
+		"{{.states.later.Output}}": "WF003 states.later.Output",
+		"{{.states.x.Output}}":     "WF003 states.x.Output",
+		"{{.states.maybe.Output}}": "WF004 states.maybe.Output",
+		"{{.loop.Item}}":           "AWF011 loop.Item",
+		"{{.inputs.t":              "EXPR023 {{.inputs.t",
+		`{{readFile .inputs.t}}`:   "AWF004 {{readFile .inputs.t}}",
+	} {
+		for _, keys := range append(holders, "type: step, command: x, TIMEOUT") {
+			text := "name: f\ninputs: [{name: t, default: 1s}]\nstates:\n  initial: a\n  a: {type: step, command: x, transitions: [{when: states.a.ExitCode == 0, goto: x}], on_success: maybe}\n" +
+				"  maybe: {type: step, command: x, on_success: x}\n" +
+				"  x: {" + strings.Replace(keys, "TIMEOUT", `timeout: '`+template+`'`, 1) + ", on_success: later}\n" +
+				"  later: {type: step, command: x, on_success: z}\n  y: {type: step, command: x, on_success: z}\n  z: {type: terminal}\n"
+			p, list := compile(text, files{"c.yaml": "name: c\nstates:\n  initial: z\n  z: {type: terminal}\n"})
+			list = append(list, check.Program(p, builtin.Kinds())...)
+			var got []string
+			for _, d := range list {
+				if at := text[d.Span.Start:d.Span.End]; d.Code != check.CodeUnreachable && strings.Contains(template, at) {
+					got = append(got, string(d.Code)+" "+at)
+				}
+			}
+			if keys == "type: step, command: x, TIMEOUT" && strings.Contains(template, "readFile") {
+				want = "" // a command can
+			}
+			if strings.Join(got, ", ") != want {
+				t.Errorf("%s, %s: got %q, want %q", keys, template, got, want)
+			}
+			if s := p.Step(ir.Body, "x"); want == "" && s.Task() == nil && (s.Timeout != 0 || s.TimeoutExpr == nil || s.TimeoutExpr.Text != template || check.Sound(p, builtin.Kinds()) != nil) {
+				t.Errorf("%s, %s: %d, %+v, %v", keys, template, s.Timeout, s.TimeoutExpr, check.Sound(p, builtin.Kinds()))
+			}
+		}
+	}
+	for keys, want := range map[string]string{ // the inner one is nearer
+		`timeout: 1s, call_workflow: {workflow: c, timeout: "{{.inputs.t}}"}`: "0 {{.inputs.t}}",
+		`timeout: "{{.inputs.t}}", call_workflow: {workflow: c, timeout: 2s}`: "2000 ",
+		`timeout: "{{.inputs.t}}", call_workflow: {workflow: c}`:              "0 {{.inputs.t}}",
+		`timeout: 1s, call_workflow: {workflow: c}`:                           "1000 ",
+	} {
+		p, list := compile("name: f\ninputs: [{name: t}]\nstates:\n  initial: x\n  x: {type: call_workflow, "+keys+", on_success: z}\n  z: {type: terminal}\n",
+			files{"c.yaml": "name: c\nstates:\n  initial: z\n  z: {type: terminal}\n"})
+		s := p.Step(ir.Body, "x")
+		if got := fmt.Sprint(int64(s.Timeout), " ", s.TimeoutExpr); list.Errors() || strings.ReplaceAll(got, "<nil>", "") != want {
+			t.Errorf("%s: %q, %v", keys, got, list)
 		}
 	}
 }

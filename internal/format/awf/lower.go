@@ -257,6 +257,9 @@ func (l *lowering) step(s *state, at *place) ir.Step {
 	if s.kind != kindTerminal {
 		out.Writes = []ir.Write{{Path: "states." + s.name.Value, Always: true}}
 	}
+	if s.holds() { // others do their work within it, so it is not theirs to see to
+		out.TimeoutExpr = l.timeout(s)
+	}
 	l.within = append(l.within, s)
 	defer func() { l.within = l.within[:len(l.within)-1] }()
 	switch s.kind {
@@ -278,6 +281,22 @@ func (l *lowering) step(s *state, at *place) ir.Step {
 		out.Action, l.p.Unread.Steps = ir.Route{}, true
 	}
 	return out
+}
+
+// timeout is how long the steps that a state holds may take, if a template says so.
+func (l *lowering) timeout(s *state) *expr.Expr {
+	if s.timeoutText.Value == "" {
+		return nil
+	}
+	e := l.value(expr.AWFTemplate, s.timeoutText)
+	switch {
+	case l.loops == 0 && slices.ContainsFunc(e.Paths(), func(p expr.Path) bool { return p.Segments[0] == "loop" }):
+		return nil // reported: there is none
+	case e.ReadsFiles():
+		l.report(CodeBadValue, diag.Error, s.timeoutText.Span, fmt.Sprintf("The timeout of %q cannot be read from a file.", s.name.Value),
+			"Let a step before print it, as in \"cat limit.txt\", and write {{.states.STEP.Output}} here.")
+	}
+	return e
 }
 
 // The states of steps whose work gives none by itself.

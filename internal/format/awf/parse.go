@@ -83,6 +83,15 @@ type state struct {
 	agent                           agentKeys
 }
 
+// holds tells whether other states run inside it.
+func (s *state) holds() bool {
+	switch s.kind {
+	case kindParallel, kindForEach, kindWhile, kindCall:
+		return true
+	}
+	return false
+}
+
 // agentKeys are the keys of an agent step.
 type agentKeys struct {
 	provider, mode, prompt, promptFile, system, role, format, continueFrom text.Text
@@ -469,12 +478,7 @@ func likely(r *text.Reader) string {
 
 // common reads what every step may have.
 func (p *parser) common(s *state, r *text.Reader) {
-	switch s.kind {
-	case kindParallel, kindForEach, kindWhile, kindCall: // what they hold has limits of its own
-		s.timeout = p.fixed(r, "timeout")
-	default:
-		s.timeout, s.timeoutText = p.duration(r, "timeout")
-	}
+	s.timeout, s.timeoutText = p.duration(r, "timeout")
 	s.success = r.String("on_success")
 	if n := r.Node("on_failure"); n != nil && n.Kind == text.Map {
 		ir := p.read(n, "on_failure")
@@ -690,8 +694,8 @@ func (p *parser) callKeys(s *state, r *text.Reader) {
 	if n := r.Map("call_workflow"); n != nil { // the documented form
 		inner := p.read(n, "call_workflow")
 		s.workflow, s.given, s.wanted = inner.String("workflow"), inner.Map("inputs"), inner.Map("outputs")
-		if d := p.fixed(inner, "timeout"); d > 0 {
-			s.timeout = d
+		if d, template := p.duration(inner, "timeout"); d > 0 || template.Value != "" {
+			s.timeout, s.timeoutText = d, template
 		}
 		inner.Require("workflow")
 		inner.Done()

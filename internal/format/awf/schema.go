@@ -10,11 +10,12 @@ func workflowSchema() map[string]any {
 	texts := map[string]any{"type": "array", "items": text}
 	anyMap := map[string]any{"type": "object"}
 	duration := map[string]any{"type": []string{"integer", "string"}, "description": "seconds, or a duration such as 1m30s"}
+	timeout := map[string]any{"type": duration["type"], "description": "seconds, a duration such as 1m30s, or a template that gives one of them"}
 	hooks := map[string]any{"type": "array", "items": map[string]any{"type": "object", "properties": map[string]any{"log": text, "command": text, "timeout": duration}}}
 	keys := map[string]any{
 		"type":              map[string]any{"enum": kinds},
 		"description":       text,
-		"timeout":           duration,
+		"timeout":           timeout,
 		"on_success":        text,
 		"on_failure":        map[string]any{"type": []string{"string", "object"}, "description": "a state, or {message, status} to end there"},
 		"transitions":       map[string]any{"type": "array", "items": map[string]any{"type": "object", "required": []string{"goto"}, "properties": map[string]any{"when": text, "goto": text}}},

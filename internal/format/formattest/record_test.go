@@ -108,7 +108,11 @@ func tell(fact journal.Fact) string {
 	case journal.FrameClosed:
 		return join(x.Frame, "closes", x.Outcome, cmp.Or(x.Reason, x.Class), quote(x.Error))
 	case journal.StepEntered:
-		return join(x.Key(), "enters", x.Mode, standIn(x.For))
+		within := ""
+		if x.Limit > 0 {
+			within = "within " + (time.Duration(x.Limit) * time.Millisecond).String()
+		}
+		return join(x.Key(), "enters", x.Mode, standIn(x.For), within)
 	case journal.StepLeft:
 		return join(x.Key(), x.Outcome, x.Class, x.Reason, quote(x.Error), standIn(x.For), value(x.Value), writes(x.Writes))
 	case journal.TaskStarted:
