@@ -307,52 +307,19 @@ func short(id journal.RunID) string { return string(id)[:8] }
 // told prints what came of a run, and turns it into an exit code.
 func (a *app) told(r *builtin.Runtime, entry journal.Entry) error {
 	ctx := context.Background()
-	state, program, _, err := r.Engine.Load(ctx, entry.ID)
+	if entry.Status == journal.Finished {
+		return a.toldEnd(ctx, r, entry)
+	}
+	state, _, _, err := r.Engine.Load(ctx, entry.ID)
 	if err != nil {
 		return err
 	}
-	if a.json && entry.Status != journal.Finished {
+	if a.json {
 		if err := a.finalJSON(result{Run: entry.ID, Workflow: entry.Name, Outcome: string(entry.Status), Waiting: entry.Waiting}); err != nil {
 			return err
 		}
 	}
 	switch entry.Status {
-	case journal.Finished:
-		end := state.Finished
-		raw, err := program.Raw(end.Output)
-		if err != nil {
-			return err
-		}
-		if a.json {
-			err = a.finalJSON(result{Run: entry.ID, Workflow: entry.Name, Outcome: end.Outcome, Reason: end.Reason, Error: end.Error, Output: raw})
-		} else if end.Outcome == plan.OutcomeOK {
-			err = a.printValue(raw)
-		}
-		if err != nil {
-			return err
-		}
-		if end.Outcome == plan.OutcomeOK {
-			return nil
-		}
-		code := exitFailed
-		if end.Status > 0 && end.Status < 256 {
-			code = end.Status
-		}
-		why := end.Error
-		if why == "" {
-			why = end.Reason
-		}
-		help := fmt.Sprintf("To see what happened: espalier transcript %s --pretty", short(entry.ID))
-		if end.Outcome == plan.OutcomeFailed && end.Last != "" {
-			step, err := goOnFrom(ctx, r, entry, state, program)
-			if err != nil {
-				return err
-			}
-			if step != "" {
-				help += fmt.Sprintf("\nTo go on from there, with what was done and paid before: espalier resume %s --from %s", short(entry.ID), step)
-			}
-		}
-		return &failure{code: code, message: runSentence(entry, end.Outcome, why), help: help}
 	case journal.Exceeded:
 		return &failure{
 			code: exitBudget, message: fmt.Sprintf("run %s has used up a budget (%s)", short(entry.ID), entry.Waiting),
@@ -364,6 +331,45 @@ func (a *app) told(r *builtin.Runtime, entry journal.Entry) error {
 	// It was said to the process that has the run.
 	a.note("Recorded. Another process is working on run %s%s.", short(entry.ID), whose(r, entry.Owner))
 	return nil
+}
+
+// toldEnd prints how a run ended.
+func (a *app) toldEnd(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+	end, output, err := r.Engine.Ending(ctx, entry)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		err = a.finalJSON(result{Run: entry.ID, Workflow: entry.Name, Outcome: end.Outcome, Reason: end.Reason, Error: end.Error, Output: output})
+	} else if end.Outcome == plan.OutcomeOK {
+		err = a.printValue(output)
+	}
+	if err != nil || end.Outcome == plan.OutcomeOK {
+		return err
+	}
+	code := exitFailed
+	if end.Status > 0 && end.Status < 256 {
+		code = end.Status
+	}
+	why := end.Error
+	if why == "" {
+		why = end.Reason
+	}
+	help := fmt.Sprintf("To see what happened: espalier transcript %s --pretty", short(entry.ID))
+	if end.Outcome == plan.OutcomeFailed && end.Last != "" {
+		state, program, _, err := r.Engine.Load(ctx, entry.ID)
+		if err != nil {
+			return err
+		}
+		step, err := goOnFrom(ctx, r, entry, state, program)
+		if err != nil {
+			return err
+		}
+		if step != "" {
+			help += fmt.Sprintf("\nTo go on from there, with what was done and paid before: espalier resume %s --from %s", short(entry.ID), step)
+		}
+	}
+	return &failure{code: code, message: runSentence(entry, end.Outcome, why), help: help}
 }
 
 // goOnFrom is the step by which somebody goes on with a run that failed: the one

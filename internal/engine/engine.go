@@ -271,6 +271,36 @@ func (e *Engine) Load(ctx context.Context, id journal.RunID) (*plan.State, *plan
 	return state, e.bind(pin), pin.def, nil
 }
 
+// Ending is how a finished run ended, and its output. It need not fold the run:
+// the end is among the last that was written.
+func (e *Engine) Ending(ctx context.Context, entry journal.Entry) (*journal.RunFinished, json.RawMessage, error) {
+	var end *journal.RunFinished
+	for event, err := range e.Store.Events(ctx, entry.ID, entry.Seq-1) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if x, ok := event.Fact.(journal.RunFinished); ok {
+			end = &x
+		}
+	}
+	if end == nil {
+		state, err := e.fold(ctx, entry.ID)
+		if err != nil {
+			return nil, nil, err
+		}
+		if end = state.Finished; end == nil {
+			return nil, nil, fmt.Errorf("run %s is not over", entry.ID)
+		}
+	}
+	output, err := (&plan.Program{Blobs: e.blob}).Raw(end.Output)
+	return end, output, err
+}
+
+// blob reads a large value.
+func (e *Engine) blob(hash string) (json.RawMessage, error) {
+	return e.Store.Blob(context.Background(), hash)
+}
+
 // Definition reads a pinned definition by its hash.
 func (e *Engine) Definition(ctx context.Context, hash string) (*Definition, error) {
 	pin, err := e.pin(hash, e.stored(ctx, hash))
@@ -284,7 +314,7 @@ func (e *Engine) Definition(ctx context.Context, hash string) (*Definition, erro
 func (e *Engine) bind(pin *pinned) *plan.Program {
 	p := *pin.program
 	p.CheckOutput, p.FillInput = e.CheckOutput, e.FillInput
-	p.Blobs = func(hash string) (json.RawMessage, error) { return e.Store.Blob(context.Background(), hash) }
+	p.Blobs = e.blob
 	return &p
 }
 

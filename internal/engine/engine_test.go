@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -526,12 +527,43 @@ func TestLargeValuesAreKeptOnce(t *testing.T) {
 			t.Error("the input stands in the journal")
 		}
 	}
-	state, prog, _, err := e.Load(t.Context(), id)
-	_ = state
-	if err != nil {
+	if _, _, _, err := e.Load(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	_ = prog
+}
+
+// How a run ended can be told without folding it, and is what folding tells.
+func TestEnding(t *testing.T) {
+	for name, p := range shapes(t) {
+		t.Run(name, func(t *testing.T) {
+			e := open(t, memory.New(), newKind(), "one")
+			begin(t, e, p)
+			if entry := rest(t, e); entry.Status != journal.Finished {
+				if end, _, err := e.Ending(t.Context(), entry); err == nil {
+					t.Errorf("a run that waits has ended: %+v", end)
+				}
+			}
+			entry, err := finish(t, e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			state, program, _, err := e.Load(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := program.Raw(state.Finished.Output)
+			if err != nil {
+				t.Fatal(err)
+			}
+			end, output, err := e.Ending(t.Context(), entry)
+			if err != nil || !bytes.Equal(output, want) {
+				t.Errorf("%v\n%s\n%s", err, output, want)
+			}
+			if d := cmp.Diff(state.Finished, end); d != "" {
+				t.Error(d)
+			}
+		})
+	}
 }
 
 func TestEffectsOfCalmRuns(t *testing.T) {

@@ -97,6 +97,9 @@ type record struct {
 const (
 	started   = "workflow.started"
 	completed = "workflow.completed"
+	// mostRoots is how many streams are known by heart while nothing happens:
+	// reading again what one is takes as long as the run is.
+	mostRoots = 4096
 	// mostBytes is how long a line may be, so that it is written at once;
 	// mostError is how much of it the words of a failure may take.
 	mostBytes = 4096
@@ -159,7 +162,7 @@ func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) erro
 func (w *Writer) Idle(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.roots) > 0 { // runs may wait for months; what they are can be read again
+	if len(w.roots) > mostRoots { // runs may wait for months; what they are can be read again
 		w.roots = map[journal.RunID]bool{}
 	}
 	return w.settle()
