@@ -62,10 +62,16 @@ func (p *awfProject) command(args ...string) *exec.Cmd {
 // begin starts the run and returns when the named step is held.
 func (p *awfProject) begin(step string) *exec.Cmd {
 	p.t.Helper()
+	return p.until(step, "run", "flow", "--run-id", awfRun)
+}
+
+// until starts a command and returns when the named step is held.
+func (p *awfProject) until(step string, args ...string) *exec.Cmd {
+	p.t.Helper()
 	if err := os.WriteFile(filepath.Join(p.dir, "hold"), []byte(step), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
-	cmd := p.command("run", "flow", "--run-id", awfRun)
+	cmd := p.command(args...)
 	var said strings.Builder
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {

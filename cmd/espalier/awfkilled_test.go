@@ -14,6 +14,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
 )
 
 // awfWorld is what the steps of a workflow talk to: a model, and a service. It
@@ -242,6 +246,77 @@ func TestAWFKilledBeforeTheEnd(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The time that a step may take is computed when it begins. Whoever goes on after a
+// kill keeps it, with what was used of it: what it was computed from is another
+// matter by then.
+func TestAWFKilledKeepsTheDeadline(t *testing.T) {
+	const timeout = `timeout: "{{.states.first.Output}}", on_success: done`
+	for kind, states := range map[string]string{
+		"parallel": `  hold: {type: parallel, parallel: [x, y], max_concurrent: 1, ` + timeout + `}
+  x: {type: step, command: 'sh ./step x; sleep 0.02'}
+  y: {type: step, command: 'sh ./step y'}
+`,
+		"for_each": `  hold: {type: for_each, items: [x, y], body: [it], ` + timeout + `}
+  it: {type: step, command: 'sh ./step {{.loop.Item}}; sleep 0.02'}
+`,
+		"while": `  hold: {type: while, while: loop.Index < 2, body: [it], ` + timeout + `}
+  it: {type: step, command: 'sh ./step {{if .loop.First}}x{{else}}y{{end}}; sleep 0.02'}
+`,
+		"call_workflow": `  hold: {type: call_workflow, workflow: two, ` + timeout + `}
+`,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			p := newAWF(t, "  initial: first\n  first: {type: step, command: cat limit, on_success: hold}\n"+states+"  done: {type: terminal}\n")
+			p.file(".awf/workflows/two.yaml", `name: two
+states:
+  initial: x
+  x: {type: step, command: 'sh ./step x; sleep 0.02', on_success: y}
+  y: {type: step, command: 'sh ./step y', on_success: done}
+  done: {type: terminal}
+`, 0o600)
+			p.file("limit", "1h\n", 0o600)
+			p.kill(p.begin("y"))
+			p.file("limit", "1ms\n", 0o600)
+			limit, before := p.clock("hold")
+			if limit != 3_600_000 || before.Active < 20 || before.Open != 1 {
+				t.Fatalf("%d, %+v", limit, before)
+			}
+			p.exits(4, "resume", awfRun)
+			limit, parked := p.clock("hold")
+			if limit != 3_600_000 || parked.Active < before.Active || parked.Open != 0 {
+				t.Fatalf("%d, %+v, before %+v", limit, parked, before)
+			}
+			p.kill(p.until("y", "resume", awfRun, "--from", "current"))
+			if limit, again := p.clock("hold"); limit != 3_600_000 || again.Active != parked.Active || again.Open != 1 {
+				t.Fatalf("%d, %+v, before %+v", limit, again, parked)
+			}
+			p.exits(4, "resume", awfRun)
+			p.exits(0, "resume", awfRun, "--from", "current")
+			p.trace("x", "y", "y", "y")
+		})
+	}
+}
+
+// clock is how long a step of the run may take, and how long it took.
+func (p *awfProject) clock(step string) (limit journal.Millis, used plan.Clock) {
+	p.t.Helper()
+	r, err := builtin.OpenRuntime(filepath.Join(p.dir, ".espalier"), builtin.RuntimeOptions{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer r.Close()
+	state, _, _, err := r.Engine.Load(p.t.Context(), awfRun)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	f := state.Root()
+	if f.Step != step || f.Group == nil {
+		p.t.Fatalf("the run is at %q: %+v", f.Step, f.Group)
+	}
+	return f.Group.Limit, f.Group.Clock
 }
 
 // Requests have AWF's words, and take the way that they take there: a status is

@@ -134,7 +134,7 @@ func (s *Step) ParseTimeout(text string) (Millis, error) {
 		if runes := []rune(text); len(runes) > shown {
 			text = string(runes[:shown]) + "…"
 		}
-		return 0, fmt.Errorf("the timeout of step %q is %q, not seconds such as 30 or a duration such as 1m30s", s.ID, text)
+		return 0, fmt.Errorf("the timeout of step %q is %q; it has to be seconds such as 30 or a duration such as 1m30s, above 0", s.ID, text)
 	}
 	return max(Millis(limit.Milliseconds()), 1), nil
 }

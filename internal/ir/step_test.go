@@ -28,7 +28,7 @@ func TestParseTimeout(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", " ", "soon", "-3s", "-1", "0", "0s", "NaN", "Inf", "1e9", "30 s", "1d", "9999999h"} {
-		if got, err := s.ParseTimeout(text); err == nil || !strings.Contains(err.Error(), `step "each" is "`+strings.TrimSpace(text)+`", not seconds`) {
+		if got, err := s.ParseTimeout(text); err == nil || !strings.Contains(err.Error(), `step "each" is "`+strings.TrimSpace(text)+`"; it has to be seconds such as 30 or`) {
 			t.Errorf("%q: %d, %v", text, got, err)
 		}
 	}

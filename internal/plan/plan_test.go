@@ -1137,7 +1137,7 @@ func TestComputedTimeOfSteps(t *testing.T) {
 			}
 		}
 		for limit, says := range map[string]string{
-			`"soon"`: `is "soon", not seconds`, `""`: `is "", not`, `"-3s"`: `is "-3s", not`, `"0"`: `is "0", not`, `-1`: `is "-1", not`, `"NaN"`: `is "NaN", not`, `"1e9"`: `is "1e9", not`, `null`: "not seconds",
+			`"soon"`: `is "soon"; it has to be`, `""`: `is ""; it`, `"-3s"`: `is "-3s"; it`, `"0"`: `is "0"; it`, `-1`: `is "-1"; it`, `"NaN"`: `is "NaN"; it`, `"1e9"`: `is "1e9"; it`, `null`: "; it has to be seconds",
 			`"` + strings.Repeat("long", 100) + `"`: "longlong…",
 		} {
 			w := start(t, p, `{"limit": `+limit+`}`)
