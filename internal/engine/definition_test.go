@@ -31,3 +31,35 @@ func TestADefinitionIsWrittenAsEver(t *testing.T) {
 		t.Errorf("%v\n%s\n%s", err, got, want)
 	}
 }
+
+// What a step does not have is not written, so that a field more changes nothing
+// for programs of before.
+func TestAPlainDefinitionIsWrittenAsEver(t *testing.T) {
+	d := &engine.Definition{
+		Program: &ir.Program{
+			Name: "n", Format: "x", Blocks: []ir.Block{
+				{Steps: []ir.Step{
+					{ID: "t", Type: "task", Timeout: 5, Action: ir.Task{Kind: "k"}},
+					{ID: "r", Action: ir.Route{}},
+					{ID: "g", Action: ir.Gate{}},
+					{ID: "p", Action: ir.Parallel{Branches: []ir.Branch{{Name: "b", Block: 1}}}},
+					{ID: "l", Action: ir.Loop{Block: 1}},
+					{ID: "c", Timeout: 7, Action: ir.Call{}},
+					{ID: "e", Action: ir.End{}},
+				}},
+				{Steps: []ir.Step{{ID: "x", Retry: &ir.Retry{}, Next: []ir.Edge{{}}, Reads: []ir.Ref{{}}, Writes: []ir.Write{{}}, Action: ir.Route{}}}},
+			},
+			Children: []ir.Program{{Name: "c", Blocks: []ir.Block{{Steps: []ir.Step{{ID: "e", Action: ir.End{}}}}}}},
+		},
+		Path: "f.md",
+	}
+	const want = `{"program":{"format":"x","name":"n","blocks":[{"steps":[{"id":"t","type":"task","timeout":5,"task":{"kind":"k"}},` +
+		`{"id":"r","type":"","route":{}},{"id":"g","type":"","gate":{"decider":""}},` +
+		`{"id":"p","type":"","parallel":{"branches":[{"name":"b","block":1}],"join":""}},{"id":"l","type":"","loop":{"block":1}},` +
+		`{"id":"c","type":"","timeout":7,"call":{"child":0}},{"id":"e","type":"","end":{}}]},` +
+		`{"steps":[{"id":"x","type":"","reads":[{"path":""}],"writes":[{"path":""}],"retry":{"max_attempts":0,"backoff":""},"next":[{"on":null,"to":{}}],"route":{}}]}],` +
+		`"children":[{"format":"","name":"c","blocks":[{"steps":[{"id":"e","type":"","end":{}}]}]}]},"path":"f.md","sources":null}`
+	if got, _, err := d.Encode(); err != nil || string(got) != want {
+		t.Errorf("%v\n%s\n%s", err, got, want)
+	}
+}

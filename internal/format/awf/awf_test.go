@@ -228,17 +228,19 @@ func TestWholeFiles(t *testing.T) {
 		done:                "AWF001 states",
 		"name: ''\n" + done: "AWF001 name",
 		"name: f\n":         "AWF001 name",
-		"name: f\nstates:\n  z: {type: terminal}\n":                                                                                                      "AWF001 states",
-		"name: f\nstates:\n  initial: a\n  z: {type: terminal}\n":                                                                                        "AWF005 a",
-		"name: f\nstates:\n  initial: a\n  a: {type: step, command: x, on_success: a}\n":                                                                 "AWF006 a",
-		"name: f\nstates:\n  initial: z\n  z: {type: terminal}\n  z: {type: terminal}\n":                                                                 "YAML008 z",
-		"name: f\nname: g\n" + done:                                                                                                                      "YAML008 name",
-		"name: f\ninputs: {who: {type: string}}\n" + done:                                                                                                "AWF002 {who",
-		"name: f\ninputs: [{name: a}, {name: a}]\n" + done:                                                                                               "AWF009 a",
-		"name: f\nstates:\n  initial: z\n  z: {type: terminal}\n  b: x\n":                                                                                "AWF002 x",
-		"name: f\nplugins: {db: x}\n" + done:                                                                                                             "AWF007 plugins",
-		"name: f\nhooks: {workflow_strat: [{log: x}]}\n" + done:                                                                                          "AWF003 workflow_strat",
-		"name: f\nhooks: {workflow_end: [{}]}\n" + done:                                                                                                  "AWF001 {}",
+		"name: f\nstates:\n  z: {type: terminal}\n":                                      "AWF001 states",
+		"name: f\nstates:\n  initial: a\n  z: {type: terminal}\n":                        "AWF005 a",
+		"name: f\nstates:\n  initial: a\n  a: {type: step, command: x, on_success: a}\n": "AWF006 a",
+		"name: f\nstates:\n  initial: z\n  z: {type: terminal}\n  z: {type: terminal}\n": "YAML008 z",
+		"name: f\nname: g\n" + done:                                                      "YAML008 name",
+		"name: f\ninputs: {who: {type: string}}\n" + done:                                "AWF002 {who",
+		"name: f\ninputs: [{name: a}, {name: a}]\n" + done:                               "AWF009 a",
+		"name: f\nstates:\n  initial: z\n  z: {type: terminal}\n  b: x\n":                "AWF002 x",
+		"name: f\nplugins: {db: x}\n" + done:                                             "AWF007 plugins",
+		"name: f\nhooks: {workflow_strat: [{log: x}]}\n" + done:                          "AWF003 workflow_strat",
+		"name: f\nhooks: {workflow_error: [{command: 'eval {{.error.Message}}'}]}\nstates:\n  initial: z\n  z: {type: terminal, status: failure}\n": "AWF020 eval {{.error.Message}}",
+		"name: f\nhooks: {workflow_error: [{log: 'eval {{.error.Message}}'}]}\nstates:\n  initial: z\n  z: {type: terminal, status: failure}\n":     "",
+		"name: f\nhooks: {workflow_end: [{}]}\n" + done: "AWF001 {}",
 		"name: f\nstates:\n  initial: c\n  c: {type: call_workflow, workflow: pack/flow, on_success: z}\n  z: {type: terminal}\n":                        "AWF007 pack/flow",
 		"name: f\nstates:\n  initial: s\n  s: {type: step, command: x, script_file: y, on_success: z}\n  z: {type: terminal}\n":                          "AWF014 script_file",
 		"name: f\nstates:\n  initial: s\n  s: {type: step, command: x, capture: {stdout: a}, on_success: z}\n  z: {type: terminal}\n":                    "AWF008 capture",
@@ -293,6 +295,10 @@ func TestTold(t *testing.T) {
 		`type: step, command: "python3 -c {{escape .states.x.Output}}"`:                        "AWF020 python3 -c {{escape .states.x.Output}}",
 		`type: step, command: "trap 'echo {{.error.Message}}' EXIT"`:                           "AWF020 trap 'echo {{.error.Message}}' EXIT",
 		`type: step, script_file: py.sh`:                                                       "AWF020 py.sh",
+		`type: step, command: x, hooks: {pre: [{command: "eval {{.states.x.Output}}"}]}`:       "AWF020 eval {{.states.x.Output}}",
+		`type: step, command: x, hooks: {post: [{command: "awk {{.error.Message}}"}]}`:         "AWF020 awk {{.error.Message}}",
+		`type: step, command: x, post_hook: "sh -c 'echo {{.states.x.Output}}'"`:               "AWF020 sh -c 'echo {{.states.x.Output}}'",
+		`type: step, command: x, pre_hook: {command: "{{.states.x.Output}} now"}`:              "AWF020 {{.states.x.Output}} now",
 	} {
 		text := "name: f\ninputs: [{name: t}]\nstates:\n  initial: x\n  x: {" + keys + ", on_success: z}\n  y: {type: step, command: x, on_success: z}\n  z: {type: terminal}\n"
 		_, list := compile(text, files{
@@ -420,6 +426,17 @@ func TestValuesThatAreData(t *testing.T) {
 		p, list := compile("name: f\nstates:\n  initial: x\n  x: {type: step, command: x, on_success: y}\n  y:\n    type: step\n    command: >-\n      "+command+"\n    on_success: z\n  z: {type: terminal}\n", nil)
 		if p == nil || len(list) > 0 {
 			t.Errorf("%s: %v", command, list)
+		}
+	}
+}
+
+// In loops over what steps gave the item is such a value, in commands and in hooks.
+func TestItemsReadAsCode(t *testing.T) {
+	for items, want := range map[string]int{"[a, b]": 0, `"{{.inputs.i}}"`: 0, `"{{.states.s.Output}}"`: 3} {
+		_, list := compile("name: f\ninputs: [{name: i}]\nstates:\n  initial: s\n  s: {type: step, command: x, on_success: each}\n  each: {type: for_each, items: "+items+", body: [b], on_complete: z}\n"+
+			"  b: {type: step, command: 'eval {{.loop.Item}}', hooks: {pre: [{command: 'eval 1 {{.loop.Item}}'}], post: [{command: 'eval 2 {{.loop.Item}}'}]}}\n  z: {type: terminal}\n", nil)
+		if len(list) != want || slices.ContainsFunc(list, func(d diag.Diagnostic) bool { return d.Code != awf.CodeAsCode }) {
+			t.Errorf("%s: %v", items, list)
 		}
 	}
 }
