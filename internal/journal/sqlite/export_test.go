@@ -24,7 +24,7 @@ func (s *Store) Pragma(name string) (value any, err error) {
 }
 
 // The queries, for a look at their plans.
-const (
+var (
 	DueQuery  = dueQuery
 	TailQuery = tailQuery
 	MailQuery = mailQuery

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/journal"
@@ -183,11 +184,13 @@ func (s *Store) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.A
 	}
 }
 
-const tailQuery = `SELECT a.pos, a.seq, a.body, r.id FROM appends a LEFT JOIN runs r ON r.n = a.run
-	WHERE a.pos > ? AND a.run <> 0 ORDER BY a.pos LIMIT ?`
+// The limit is not a parameter: SQLite would plan the query anew for each value
+// that it is given, which takes longer than to run it.
+var tailQuery = `SELECT a.pos, a.seq, a.body, r.id FROM appends a LEFT JOIN runs r ON r.n = a.run
+	WHERE a.pos > ? AND a.run <> 0 ORDER BY a.pos LIMIT ` + strconv.Itoa(page)
 
 func (s *Store) tailPage(ctx context.Context, after journal.Pos) ([]stored, []journal.RunID, error) {
-	rows, err := s.query(ctx, tailQuery, after, page)
+	rows, err := s.query(ctx, tailQuery, after)
 	if err != nil {
 		return nil, nil, s.failed(ctx, err)
 	}
