@@ -269,13 +269,11 @@ func encode(v any) (json.RawMessage, error) {
 	if v == nil {
 		return nil, nil
 	}
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	raw, err := step.Encode(v)
+	if err != nil {
 		return nil, fmt.Errorf("a note cannot be written: %w", err)
 	}
-	return json.RawMessage(strings.TrimSuffix(b.String(), "\n")), nil
+	return raw, nil
 }
 
 // grant is the answer to a reservation.

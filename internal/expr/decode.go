@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"unicode/utf8"
 )
 
 // Decode reads JSON as the values that expressions know. Whole numbers that
 // float64 would round are int64, as far as they fit.
 func Decode(raw json.RawMessage) (any, error) {
+	if text, ok := plainText(raw); ok {
+		return text, nil
+	}
 	if hasLongNumber(raw) {
 		return decodeExactly(raw)
 	}
@@ -17,6 +21,20 @@ func Decode(raw json.RawMessage) (any, error) {
 		return nil, err
 	}
 	return value, nil
+}
+
+// plainText is a text in which nothing is escaped, as most are.
+func plainText(raw json.RawMessage) (string, bool) {
+	last := len(raw) - 1
+	if last < 1 || raw[0] != '"' || raw[last] != '"' {
+		return "", false
+	}
+	for _, c := range raw[1:last] {
+		if c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			return "", false
+		}
+	}
+	return string(raw[1:last]), true
 }
 
 // hasLongNumber looks for so many digits in a row that they may be a number

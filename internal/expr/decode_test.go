@@ -39,3 +39,17 @@ func TestDecode(t *testing.T) {
 		t.Error("numbers are taken for others")
 	}
 }
+
+// Texts are what encoding/json reads, also those that are read without it.
+func TestDecodeTexts(t *testing.T) {
+	for _, raw := range []string{
+		``, `"`, `""`, `"a"`, `"a b/c"`, ` "a" `, `"é"`, "\"\xff\"", "\"a\nb\"", `"a\"b"`, `"a"b"`, `"a\\"`, `"a\"`, `"\u0041"`, `"1234567890123456789"`, `"a","b"`,
+	} {
+		var want any
+		wrong := json.Unmarshal([]byte(raw), &want)
+		got, err := Decode(json.RawMessage(raw))
+		if (err == nil) != (wrong == nil) || err == nil && got != want {
+			t.Errorf("%q: %q, %v, not %q, %v", raw, got, err, want, wrong)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package step
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,8 +34,11 @@ func (j *Job) Values() expr.Values {
 // own folder.
 func (j *Job) Folder() string {
 	for _, r := range j.Reads {
-		var dir string
-		if r.Path == WorkingDir && json.Unmarshal(r.Value, &dir) == nil && dir != "" {
+		if r.Path != WorkingDir {
+			continue
+		}
+		v, _ := expr.Decode(r.Value)
+		if dir, ok := v.(string); ok && dir != "" {
 			return dir
 		}
 	}

@@ -149,7 +149,7 @@ func (l *hidingLog) hide(notes []Note, end bool) []Note {
 			continue
 		}
 		rest()
-		if raw, err := encode(n.Data); err == nil && n.Data != nil {
+		if raw, err := Encode(n.Data); err == nil && n.Data != nil {
 			n.Data = l.secrets.Hide(raw)
 		} // else the log says that it cannot be written
 		out = append(out, n)

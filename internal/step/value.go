@@ -4,18 +4,24 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/espalier-run/espalier/internal/wire"
 )
 
 // JSON encodes plain data as people read it: <, > and & stay as they are.
 func JSON(v any) json.RawMessage {
-	raw, err := encode(v)
+	raw, err := Encode(v)
 	if err != nil {
 		panic(fmt.Sprintf("step: %v", err)) // a programming mistake: only plain data goes here
 	}
 	return raw
 }
 
-func encode(v any) (json.RawMessage, error) {
+// Encode is a value as JSON, without space and without escapes for HTML.
+func Encode(v any) (json.RawMessage, error) {
+	if raw, ok := v.(json.RawMessage); ok && len(raw) > 0 {
+		return wire.AppendRaw(make(json.RawMessage, 0, len(raw)), raw)
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -110,7 +110,7 @@ func (r *Reader) Span() source.Span { return r.node.Span }
 
 func (r *Reader) know(key string) {
 	if r.asked == nil {
-		r.asked = make([]string, 0, len(r.node.Pairs)+1)
+		r.asked = make([]string, 0, max(len(r.node.Pairs)+1, 24)) // most maps can have many more keys than they have
 	}
 	if !slices.Contains(r.asked, key) {
 		r.asked = append(r.asked, key)

@@ -108,8 +108,8 @@ func (l *lowering) targets() {
 				names[name.Value] = true
 			}
 		}
-		if from := s.agent.continueFrom; from.Value != "" {
-			l.exists(from, fmt.Sprintf("State %q goes on with the conversation of", s.name.Value))
+		if s.agent != nil && s.agent.continueFrom.Value != "" {
+			l.exists(s.agent.continueFrom, fmt.Sprintf("State %q goes on with the conversation of", s.name.Value))
 		}
 	}
 	if !terminal {
@@ -209,7 +209,7 @@ func (l *lowering) body() {
 	}
 	visit(d.initial.Value)
 	at := &place{}
-	var steps []ir.Step
+	steps := make([]ir.Step, 0, len(d.states)+2) // often a step each: they are large, and growing would move them
 	begin := d.byName[d.initial.Value]
 	if begin != nil {
 		steps = append(steps, l.begins(begin)...)

@@ -80,7 +80,7 @@ type state struct {
 	given                           *text.Node
 	workflow                        text.Text // call_workflow
 	wanted                          *text.Node
-	agent                           agentKeys
+	agent                           *agentKeys // agent
 }
 
 // holds tells whether other states run inside it.
@@ -708,7 +708,8 @@ func (p *parser) callKeys(s *state, r *text.Reader) {
 var providers = []string{"claude", "codex", "gemini", "github_copilot", "mistral_vibe", "opencode", "openai_compatible"}
 
 func (p *parser) agentKeys(s *state, r *text.Reader) {
-	a := &s.agent
+	a := &agentKeys{}
+	s.agent = a
 	a.provider = r.String("provider")
 	r.Require("provider")
 	if v := a.provider.Value; v != "" && !strings.Contains(v, "{{") && !slices.Contains(providers, v) {

@@ -268,7 +268,7 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 			system = strings.TrimSpace(strings.TrimSpace(f.Text) + "\n\n" + system)
 		}
 	}
-	agent.Tools = tools(&a, s.at)
+	agent.Tools = tools(a, s.at)
 	l.addAgent(agent)
 	prompt := a.prompt
 	if a.promptFile.Value != "" {
@@ -420,7 +420,7 @@ func entries(list string) []string {
 
 // continued tells whether another step goes on with the conversation of one.
 func (l *lowering) continued(id string) bool {
-	return slices.ContainsFunc(l.doc.states, func(s *state) bool { return s.agent.continueFrom.Value == id })
+	return slices.ContainsFunc(l.doc.states, func(s *state) bool { return s.agent != nil && s.agent.continueFrom.Value == id })
 }
 
 func (l *lowering) addAgent(a ir.Agent) {

@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/wire"
 )
 
 var _ step.NotesFirst = Kind{}
@@ -43,6 +45,12 @@ type State struct {
 	Error    string `json:"Error,omitempty"`
 }
 
+// How what a command notes and leaves behind is written.
+var (
+	commands = sync.OnceValue(wire.New[journal.Command])
+	states   = sync.OnceValue(wire.New[State])
+)
+
 // Run runs the command.
 func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	set, err := step.Decode[Settings](job.Task)
@@ -60,7 +68,11 @@ func run(ctx context.Context, job *step.Job, set Settings) (step.Result, error) 
 		return step.Result{}, err
 	}
 	if job.Noted(journal.NoteCommand) == 0 {
-		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: shortened(text)}}); err != nil {
+		data, err := commands().Append(nil, &journal.Command{Command: shortened(text)})
+		if err == nil {
+			err = job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: json.RawMessage(data)})
+		}
+		if err != nil {
 			return step.Result{}, err
 		}
 	}
@@ -77,7 +89,8 @@ func run(ctx context.Context, job *step.Job, set Settings) (step.Result, error) 
 	}
 	left := State{Output: readable(outcome.Stdout), Stderr: readable(outcome.Stderr), ExitCode: outcome.Exit, Status: "completed"}
 	if outcome.Exit == 0 {
-		return step.Result{Value: step.JSON(left)}, nil
+		value, err := states().Append(nil, &left)
+		return step.Result{Value: value}, err
 	}
 	left.Status, left.Error = "failed", failure(outcome)
 	return step.Result{}, &step.Error{Class: step.ClassCommand, Message: left.Error, Exit: outcome.Exit, Value: step.JSON(left)}
