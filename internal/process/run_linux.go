@@ -116,21 +116,22 @@ func (t *talk) open(input bool) (files, error) {
 // there are programs that read from any that they have. All share one.
 var nothing = sync.OnceValues(func() (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 
-// pipe makes one that we write to, or read from. Our end never makes us wait.
+// pipe makes one that we write to, or read from. Our end never makes us wait:
+// it is read when there is something, and written to as far as there is room.
 func pipe(write bool) (ours int32, theirs int, err error) {
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return -1, -1, err
 	}
-	if write {
-		ends[0], ends[1] = ends[1], ends[0]
+	if !write {
+		return int32(ends[0]), ends[1], nil
 	}
-	if err := unix.SetNonblock(ends[0], true); err != nil {
+	if err := unix.SetNonblock(ends[1], true); err != nil {
 		unix.Close(ends[0])
 		unix.Close(ends[1])
 		return -1, -1, err
 	}
-	return int32(ends[0]), ends[1], nil
+	return int32(ends[1]), ends[0], nil
 }
 
 func (t *talk) close() {
@@ -281,8 +282,9 @@ func start(ctx context.Context, c Command) (*Process, error) {
 
 var errStopped = errors.New("it was stopped")
 
-// file hands one of our ends over.
+// file hands one of our ends over. Whoever waits for it can be interrupted.
 func (t *talk) file(i int) *os.File {
+	_ = unix.SetNonblock(int(t.fds[i].Fd), true) // or else waiting takes a thread
 	f := os.NewFile(uintptr(t.fds[i].Fd), "pipe")
 	t.fds[i].Fd = -1
 	return f

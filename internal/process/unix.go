@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -16,6 +17,9 @@ func ended(status syscall.WaitStatus) Outcome {
 	}
 	return Outcome{Exit: status.ExitStatus()}
 }
+
+// places are where variables stand in a list, for whoever makes one.
+var places = sync.Pool{New: func() any { return map[string]int{} }}
 
 // variables are the environment of a command: each name once, as given last,
 // and the folder that it runs in.
@@ -28,7 +32,11 @@ func variables(c Command, more ...string) []string {
 		more = append(more, "PWD="+c.Dir)
 	}
 	out := make([]string, 0, len(given)+len(more))
-	at := make(map[string]int, len(given)+len(more))
+	at := places.Get().(map[string]int)
+	defer func() {
+		clear(at)
+		places.Put(at)
+	}()
 	for _, list := range [][]string{given, more} {
 		for _, one := range list {
 			name, _, _ := strings.Cut(one, "=")

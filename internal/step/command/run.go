@@ -265,7 +265,13 @@ func (r *runner) file(name, text string, mode os.FileMode) (string, error) {
 
 // environment is ours, with the inputs in it.
 func (r *runner) environment() ([]string, error) {
-	env := slices.DeleteFunc(os.Environ(), func(one string) bool { return strings.HasPrefix(one, "AWF_INPUT_") })
+	ours := os.Environ()
+	env := make([]string, 0, len(ours)+3+2*len(r.export))
+	for _, one := range ours {
+		if !strings.HasPrefix(one, "AWF_INPUT_") {
+			env = append(env, one)
+		}
+	}
 	env = append(env, "ESPALIER_RUN_ID="+string(r.job.Run), "ESPALIER_STEP="+r.job.Step.ID, "ESPALIER_KEY="+r.job.Idempotency(r.job.Key))
 	total := 0
 	for _, name := range r.export {
