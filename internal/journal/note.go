@@ -1,6 +1,10 @@
 package journal
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/espalier-run/espalier/internal/wire"
+)
 
 // The kinds of notes that every reader of the journal understands, and the
 // form of their data. A step kind may have notes of its own besides; readers
@@ -198,3 +202,6 @@ type CallEnd struct {
 	Exit   int             `json:"exit,omitempty"`
 	Millis int64           `json:"ms,omitempty"`
 }
+
+// ReadNote reads the data of a note.
+func ReadNote(data json.RawMessage, into any) error { return wire.Unmarshal(data, into) }

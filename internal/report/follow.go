@@ -182,7 +182,7 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 // alone is handed over at once; of what comes thick and fast a sink takes many
 // for little more than one, and nobody sees that it is some milliseconds late.
 func pause(handed int) time.Duration {
-	const each, least, most = 50 * time.Microsecond, 5 * time.Millisecond, 50 * time.Millisecond
+	const each, least, most = 50 * time.Microsecond, 20 * time.Millisecond, 50 * time.Millisecond
 	if handed == 0 {
 		return 0
 	}

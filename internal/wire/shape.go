@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
+	"sync"
 )
 
 // Shape is how a type looks as JSON.
@@ -157,5 +158,24 @@ func (c Codec[T]) Read(data []byte, into *T) error {
 	}
 	var zero T
 	*into = zero
+	return json.Unmarshal(data, into)
+}
+
+// known are the shapes of what Unmarshal has read.
+var known sync.Map // of *Shape, by reflect.Type
+
+// Unmarshal is json.Unmarshal into a pointer to a struct, of which nothing
+// stays from before, and faster when an Encoder has written it.
+func Unmarshal(data []byte, into any) error {
+	v := reflect.ValueOf(into).Elem()
+	v.SetZero()
+	shape, ok := known.Load(v.Type())
+	if !ok {
+		shape, _ = known.LoadOrStore(v.Type(), Of(v.Type()))
+	}
+	if shape.(*Shape).Read(data, v) {
+		return nil
+	}
+	v.SetZero()
 	return json.Unmarshal(data, into)
 }

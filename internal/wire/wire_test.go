@@ -81,8 +81,17 @@ func TestOtherFormsAreReadTheLongWay(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
+	for text, want := range map[string]inner{`{"n":1,"text":"x"}`: {1, "x"}, `{"text":"x","n":1}`: {1, "x"}, `{"text":"x"}`: {Text: "x"}} {
+		got := inner{N: 7, Text: "from before"}
+		if err := wire.Unmarshal([]byte(text), &got); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
 	for _, text := range []string{``, `{`, `{"n":1.5}`, `{"n":"1"}`, `{"n":1}}`, `[]`} {
 		if err := wire.New[inner]().Read([]byte(text), new(inner)); err == nil {
+			t.Errorf("%s was accepted", text)
+		}
+		if err := wire.Unmarshal([]byte(text), new(inner)); err == nil {
 			t.Errorf("%s was accepted", text)
 		}
 	}

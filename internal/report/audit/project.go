@@ -305,7 +305,7 @@ func (p *projector) note(m *report.Moment) error {
 	n := m.Note
 	v := p.visit(m.Step)
 	record := func(event string, into any, fill func(f *fields)) error {
-		unreadable := json.Unmarshal(n.Data, into) != nil // the transcript has it as it is
+		unreadable := journal.ReadNote(n.Data, into) != nil // the transcript has it as it is
 		return p.write(m.Run, m.Step, event, m.At, func(f *fields) error {
 			f.text("part", n.Part)
 			f.some("attempt", int64(n.Attempt))
@@ -364,7 +364,7 @@ func (p *projector) note(m *report.Moment) error {
 	case journal.NoteMerge:
 		var d journal.MergeDecision
 		event := MergeConflict
-		if json.Unmarshal(n.Data, &d) == nil && d.Why == "duplicate" {
+		if journal.ReadNote(n.Data, &d) == nil && d.Why == "duplicate" {
 			event = MergeDuplicate
 		}
 		return record(event, &d, func(f *fields) {
@@ -381,12 +381,12 @@ func (p *projector) note(m *report.Moment) error {
 		})
 	case journal.NoteDone:
 		var d journal.DoneBy
-		if json.Unmarshal(n.Data, &d) == nil {
+		if journal.ReadNote(n.Data, &d) == nil {
 			v.doneBy = d.By
 		}
 	case journal.NoteMissingFile:
 		var x journal.MissingFile
-		if json.Unmarshal(n.Data, &x) == nil {
+		if journal.ReadNote(n.Data, &x) == nil {
 			v.missing = append(v.missing, x.Path)
 		}
 	}

@@ -393,8 +393,8 @@ func (n *Notice) stepFinished() (string, report.Colour) {
 // printed is what a command said: its only line, or the last one.
 func printed(result json.RawMessage) string {
 	var left struct{ Output string }
-	if json.Unmarshal(result, &left) != nil {
-		return "" // too much of it to be here, or of another kind
+	if bytes.HasPrefix(result, []byte(`{"Output":"",`)) || json.Unmarshal(result, &left) != nil {
+		return "" // nothing; or too much of it to be here, or of another kind
 	}
 	lines := strings.Split(strings.TrimSpace(left.Output), "\n")
 	last := report.Shorten(report.Clean(strings.TrimSpace(lines[len(lines)-1])), mostPrinted)

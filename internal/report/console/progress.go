@@ -296,7 +296,7 @@ func (p *Progress) note(e *journal.Event, x *journal.TaskNoted) {
 	switch x.Kind {
 	case journal.NoteReply:
 		var r journal.Reply
-		if json.Unmarshal(x.Data, &r) != nil {
+		if journal.ReadNote(x.Data, &r) != nil {
 			return
 		}
 		n := p.tell(e, ModelReplied, a.step)
@@ -306,33 +306,33 @@ func (p *Progress) note(e *journal.Event, x *journal.TaskNoted) {
 		}
 	case journal.NoteModelRetry:
 		var r journal.ModelRetry
-		if json.Unmarshal(x.Data, &r) == nil {
+		if journal.ReadNote(x.Data, &r) == nil {
 			n := p.tell(e, ModelRetried, a.step)
 			n.Error, n.Reason, n.Due = r.Message, r.Class, Time{(e.At + r.Wait).Time()}
 			a.again = e.At + r.Wait
 		}
 	case journal.NoteSaid:
 		var said journal.Said
-		if json.Unmarshal(x.Data, &said) == nil {
+		if journal.ReadNote(x.Data, &said) == nil {
 			n := p.tell(e, StepSaid, a.step)
 			n.Note = said.Text
 			p.remember(n)
 		}
 	case journal.NoteCommand:
 		var c journal.Command
-		if json.Unmarshal(x.Data, &c) == nil && c.Script != "" {
+		if journal.ReadNote(x.Data, &c) == nil && c.Script != "" {
 			n := p.tell(e, ScriptRuns, a.step)
 			n.Script, n.Command = c.Script, c.Command
 			p.remember(n)
 		}
 	case journal.NoteToolCall:
 		var t journal.ToolUse
-		if json.Unmarshal(x.Data, &t) == nil {
+		if journal.ReadNote(x.Data, &t) == nil {
 			a.tools = append(a.tools, &running{ToolUse: t})
 		}
 	case journal.NoteProgress:
 		var far journal.Progress
-		if json.Unmarshal(x.Data, &far) == nil {
+		if journal.ReadNote(x.Data, &far) == nil {
 			n := p.tell(e, ToolProgress, a.step)
 			n.Tool, n.Done, n.Total, n.Note = far.Name, far.Done, far.Total, far.Message
 			if i := a.tool(far.Name, far.CallID); i >= 0 {
@@ -341,7 +341,7 @@ func (p *Progress) note(e *journal.Event, x *journal.TaskNoted) {
 		}
 	case journal.NoteToolResult:
 		var t journal.ToolUse
-		if json.Unmarshal(x.Data, &t) == nil {
+		if journal.ReadNote(x.Data, &t) == nil {
 			// Several may be running at the same time.
 			if i := a.tool(t.Name, t.CallID); i >= 0 {
 				a.tools = slices.Delete(a.tools, i, i+1)

@@ -115,7 +115,7 @@ func appendNote(b []byte, n *journal.TaskNoted) ([]byte, error) {
 	switch n.Kind {
 	case journal.NotePrompt:
 		var p journal.Prompt
-		if json.Unmarshal(n.Data, &p) != nil {
+		if journal.ReadNote(n.Data, &p) != nil {
 			return appendUnread(b, "user", journal.ByRouter, n.Data), nil
 		}
 		if p.System != "" {
@@ -124,27 +124,27 @@ func appendNote(b []byte, n *journal.TaskNoted) ([]byte, error) {
 		return appendMessage(b, "user", journal.ByRouter, p.Blocks, ""), nil
 	case journal.NoteReply:
 		var r journal.Reply
-		if json.Unmarshal(n.Data, &r) != nil {
+		if journal.ReadNote(n.Data, &r) != nil {
 			return appendUnread(b, "assistant", journal.ByAgent, n.Data), nil
 		}
 		return appendMessage(b, "assistant", journal.ByAgent, r.Blocks, r.Offline), nil
 	case journal.NoteCommand:
 		var c journal.Command
-		if json.Unmarshal(n.Data, &c) != nil {
+		if journal.ReadNote(n.Data, &c) != nil {
 			return appendUnread(b, "user", journal.ByRouter, n.Data), nil
 		}
 		b = append(b, `{"role":"user","blocks":[{"type":"command","fidelity":"router","command":`...)
 		return append(journal.AppendString(b, c.Command), "}]}"...), nil
 	case journal.NoteStream:
 		var s journal.Stream
-		if json.Unmarshal(n.Data, &s) != nil {
+		if journal.ReadNote(n.Data, &s) != nil {
 			return appendUnread(b, "assistant", journal.ByAgent, n.Data), nil
 		}
 		b = append(b, `{"role":"assistant","blocks":[{"type":"stream","fidelity":"agent_emitted","chunk":`...)
 		return append(journal.AppendString(b, s.Chunk), "}]}"...), nil
 	}
 	var t journal.ToolUse
-	if json.Unmarshal(n.Data, &t) != nil {
+	if journal.ReadNote(n.Data, &t) != nil {
 		t = journal.ToolUse{Input: n.Data} // whatever it is, it is not lost
 	}
 	if n.Kind == journal.NoteToolCall {
