@@ -12,6 +12,7 @@ type memory struct {
 	mu    sync.Mutex
 	rows  []remembered
 	bytes int
+	had   int64 // somebody has had everything up to here
 }
 
 type remembered struct {
@@ -41,23 +42,32 @@ func (m *memory) add(row remembered) {
 		return
 	}
 	// Half of it at once, so that moving the rest costs next to nothing for each.
-	drop := (len(m.rows) + 1) / 2
-	for i := range drop {
+	m.drop((len(m.rows) + 1) / 2)
+}
+
+// drop lets go of the oldest.
+func (m *memory) drop(n int) {
+	for i := range n {
 		m.bytes -= m.rows[i].size
 	}
-	kept := copy(m.rows, m.rows[drop:])
+	kept := copy(m.rows, m.rows[n:])
 	clear(m.rows[kept:])
 	m.rows = m.rows[:kept]
 }
 
-// forget lets go of everything when nothing follows a place. Somebody has had
-// it all, then; others who have not can read it.
+// forget is told by somebody who has had everything up to a place. What was
+// there when this was last told goes: others have had the time to recall it, and
+// can read it.
 func (m *memory) forget(pos int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if n := len(m.rows); n > 0 && m.rows[n-1].pos <= pos {
-		m.rows, m.bytes = nil, 0
+	if n := len(m.rows); n > 0 {
+		m.drop(int(min(max(m.had+1-m.rows[0].pos, 0), int64(n))))
 	}
+	if len(m.rows) == 0 {
+		m.rows = nil
+	}
+	m.had = pos
 }
 
 // after gives what follows a place, not all of it at a time.
