@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -124,6 +125,41 @@ func TestResumed(t *testing.T) {
 			if diff := cmp.Diff(whole.String(), before.String()+after.String()); diff != "" {
 				t.Fatalf("%s from append %d: %s", r.Name, from, diff)
 			}
+		}
+	}
+}
+
+// chunks are what was written at once.
+type chunks []string
+
+func (c *chunks) Write(p []byte) (int, error) {
+	*c = append(*c, string(p))
+	return len(p), nil
+}
+
+// TestPrintedAtOnce: what comes together is printed by one write, and is what
+// would have been printed one by one.
+func TestPrintedAtOnce(t *testing.T) {
+	r := recorded(t, "linear")
+	for _, console := range []func(io.Writer) report.Batcher{
+		func(w io.Writer) report.Batcher { return console.NewLines(w, r.options()) },
+		func(w io.Writer) report.Batcher { return console.NewJSON(w, r.options()) },
+	} {
+		var each, all chunks
+		one := console(&each)
+		for _, a := range r.Appends {
+			if err := one.RecordAll(t.Context(), []journal.Appended{a}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := console(&all).RecordAll(t.Context(), r.Appends); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(strings.Join(each, ""), strings.Join(all, "")); diff != "" {
+			t.Error(diff)
+		}
+		if len(all) != 1 || len(each) < 2 {
+			t.Errorf("%d writes of what came together, %d of what came one by one", len(all), len(each))
 		}
 	}
 }

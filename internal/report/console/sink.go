@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -34,17 +35,29 @@ type follower struct {
 	mu   sync.Mutex
 	p    *Progress
 	tell func(n *Notice) error // nil tells nothing
-	drew func() error          // after each append; nil does nothing
+	show func() error          // after appends that came together
 }
 
 // Record takes one append; it is a report.Sink. Appends of other runs pass by.
 func (f *follower) Record(ctx context.Context, a journal.Appended) error {
-	if a.Run != f.o.Run || len(a.Events) == 0 {
-		return nil
-	}
+	return f.RecordAll(ctx, []journal.Appended{a})
+}
+
+// RecordAll takes appends that came together; it makes a report.Batcher.
+func (f *follower) RecordAll(ctx context.Context, appends []journal.Appended) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if first := a.Events[0].Seq; first > f.p.seq+1 {
+	var failed error
+	for i := range appends {
+		if a := &appends[i]; a.Run == f.o.Run && len(a.Events) > 0 {
+			failed = errors.Join(failed, f.take(ctx, a.Events))
+		}
+	}
+	return errors.Join(failed, f.show())
+}
+
+func (f *follower) take(ctx context.Context, events []journal.Event) error {
+	if first := events[0].Seq; first > f.p.seq+1 {
 		for e, err := range f.o.Source.Events(ctx, f.o.Run, f.p.seq) {
 			if err != nil {
 				return err
@@ -58,11 +71,11 @@ func (f *follower) Record(ctx context.Context, a journal.Appended) error {
 		}
 	}
 	var failed error
-	for i := range a.Events {
-		if a.Events[i].Seq <= f.p.seq {
+	for i := range events {
+		if events[i].Seq <= f.p.seq {
 			continue
 		}
-		notices, err := f.p.Take(&a.Events[i])
+		notices, err := f.p.Take(&events[i])
 		if err != nil {
 			return err
 		}
@@ -72,46 +85,64 @@ func (f *follower) Record(ctx context.Context, a journal.Appended) error {
 			}
 		}
 	}
-	if f.drew != nil {
-		failed = errors.Join(failed, f.drew())
-	}
 	return failed
 }
 
 func newFollower(o Options) *follower { return &follower{o: o, p: NewProgress(o.Run, o.Outline)} }
 
+// printer is a follower that prints the lines of appends that came together at
+// once: whoever reads is woken once.
+type printer struct {
+	*follower
+	w     io.Writer
+	lines bytes.Buffer
+}
+
+// mostHeld is how much is printed at once.
+const mostHeld = 64 << 10
+
+func newPrinter(w io.Writer, o Options, line func(n *Notice) ([]byte, error)) *printer {
+	p := &printer{follower: newFollower(o), w: w}
+	p.show = p.print
+	p.tell = func(n *Notice) error {
+		text, err := line(n)
+		p.lines.Write(text)
+		if p.lines.Len() > mostHeld {
+			err = errors.Join(err, p.print())
+		}
+		return err
+	}
+	return p
+}
+
+func (p *printer) print() error {
+	defer p.lines.Reset()
+	if p.lines.Len() == 0 {
+		return nil
+	}
+	_, err := p.w.Write(p.lines.Bytes())
+	return err
+}
+
 // Lines prints one line for each thing that matters.
-type Lines struct{ *follower }
+type Lines struct{ *printer }
 
 // NewLines prints to w.
 func NewLines(w io.Writer, o Options) *Lines {
-	l := &Lines{newFollower(o)}
-	l.tell = func(n *Notice) error {
+	return &Lines{newPrinter(w, o, func(n *Notice) ([]byte, error) {
 		line := n.Line(o.Style)
 		if line == "" {
-			return nil
+			return nil, nil
 		}
-		_, err := io.WriteString(w, line+"\n")
-		return err
-	}
-	return l
+		return []byte(line + "\n"), nil
+	})}
 }
 
 // JSON prints one JSON object for each notice.
-type JSON struct{ *follower }
+type JSON struct{ *printer }
 
 // NewJSON prints to w.
-func NewJSON(w io.Writer, o Options) *JSON {
-	j := &JSON{newFollower(o)}
-	j.tell = func(n *Notice) error {
-		line, err := n.JSON()
-		if err == nil {
-			_, err = w.Write(line)
-		}
-		return err
-	}
-	return j
-}
+func NewJSON(w io.Writer, o Options) *JSON { return &JSON{newPrinter(w, o, (*Notice).JSON)} }
 
 // Live redraws a status area in place.
 type Live struct {
@@ -126,7 +157,7 @@ type Live struct {
 // Tick several times a second, and Close at the end.
 func NewLive(w io.Writer, o Options, size func() Size, now func() time.Time) *Live {
 	l := &Live{follower: newFollower(o), screen: Screen{w: w}, size: size, now: now}
-	l.drew = l.draw
+	l.show = l.draw
 	return l
 }
 
