@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -65,7 +66,9 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if err := c.take(r); err != nil {
+	if err := c.take(r); errors.Is(err, io.ErrUnexpectedEOF) {
+		return // whoever sent it was killed
+	} else if err != nil {
 		c.t.Errorf("%s: %v", r.URL, err)
 		w.WriteHeader(http.StatusBadRequest)
 		return
