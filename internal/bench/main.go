@@ -27,7 +27,9 @@ func main() {
 	var err error
 	switch args := os.Args[1:]; {
 	case len(args) == 0:
-		err = run()
+		err = run(false)
+	case len(args) == 1 && args[0] == commandsCommand:
+		err = run(true)
 	case args[0] == coreCommand:
 		err = core(args[1:])
 	case len(args) == 3 && args[0] == measureCommand:
@@ -39,7 +41,7 @@ func main() {
 	case len(args) == 3 && args[0] == layoutCommand:
 		err = drawChain(args[1], args[2])
 	default:
-		err = fmt.Errorf("bench takes no arguments, or %q and names of what to measure, not %q", coreCommand, args)
+		err = fmt.Errorf("bench takes no arguments, or %q, or %q and names of what to measure, not %q", commandsCommand, coreCommand, args)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -54,7 +56,8 @@ const (
 	layoutCommand = "layout"      // NODES TIMES
 )
 
-func run() error {
+// run measures everything, or commands alone.
+func run(onlyCommands bool) error {
 	dir, err := os.MkdirTemp("", "espalier-bench-")
 	if err != nil {
 		return err
@@ -67,6 +70,9 @@ func run() error {
 	espalier, empty, err := build(dir)
 	if err != nil {
 		return err
+	}
+	if onlyCommands {
+		return commands(dir, espalier)
 	}
 	fmt.Println("Processor time (user and system, one core), then wall time in brackets; medians of runs by turns.")
 	if err := startUp(espalier, empty); err != nil {

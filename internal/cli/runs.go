@@ -77,7 +77,7 @@ of the id is enough for all other commands.`,
 				return nil
 			}
 			for _, e := range list {
-				how, why := standing(e.Entry), cmp.Or(e.Reason, e.Error)
+				how, why := standing(e.Entry), cmp.Or(e.Error, e.Reason) // words before their code
 				if e.Idle {
 					why = "nobody is at work on it"
 				}

@@ -145,6 +145,7 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 	defer gathering.Stop()
 	idler, _ := f.sink.(Idler)
 	idle, heels := false, false
+	busy := 0 // how often in a row more had come by the time that some were gathered
 	for {
 		changed := f.journal.Changed() // before reading, so that nothing falls between
 		f.handed = 0
@@ -156,7 +157,7 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 			}
 		}
 		idle, heels = false, false
-		if wait := pause(f.handed); wait > 0 {
+		if wait := pause(f.handed, busy); wait > 0 {
 			gathering.Reset(wait)
 			select {
 			case <-gathering.C:
@@ -164,6 +165,12 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 				continue
 			case <-ctx.Done():
 				return
+			}
+			select {
+			case <-changed:
+				busy++
+			default:
+				busy = 0
 			}
 		}
 		select {
@@ -178,15 +185,16 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 	}
 }
 
-// pause is how long appends gather after so many were handed over. What comes
-// alone is handed over at once; of what comes thick and fast a sink takes many
-// for little more than one, and nobody sees that it is some milliseconds late.
-func pause(handed int) time.Duration {
-	const each, least, most = 50 * time.Microsecond, 20 * time.Millisecond, 50 * time.Millisecond
+// pause is how long appends gather after so many were handed over, of what has
+// been coming for so many pauses in a row. What comes alone is handed over at
+// once; of what comes thick and fast a sink takes many for little more than one,
+// and nobody sees that it is some milliseconds late.
+func pause(handed, busy int) time.Duration {
+	const each, least, most = 50 * time.Microsecond, 5 * time.Millisecond, 50 * time.Millisecond
 	if handed == 0 {
 		return 0
 	}
-	return min(max(time.Duration(handed)*each, least), most)
+	return min(max(time.Duration(handed)*each, least<<min(busy, 2)), most)
 }
 
 // recall hands over what the journal has just committed, as far as it has it
