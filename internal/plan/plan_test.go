@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/wire"
 )
 
 // reporter is what tests and property tests have in common.
@@ -80,6 +82,18 @@ func (w *world) took(events []journal.Event) {
 func (w *world) laws() {
 	w.t.Helper()
 	live := string(w.s.Snapshot())
+	var whole strings.Builder
+	plain := json.NewEncoder(&whole)
+	plain.SetEscapeHTML(false)
+	if err := plain.Encode(w.s); err != nil {
+		w.t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.TrimSpace(whole.String()), live); diff != "" {
+		w.t.Fatalf("the snapshot is not all of the state:\n%s", diff)
+	}
+	if !wire.Of(reflect.TypeFor[plan.State]()).Read([]byte(live), reflect.ValueOf(&plan.State{}).Elem()) {
+		w.t.Fatalf("the snapshot is read the long way: %s", live)
+	}
 	folded := &plan.State{Run: w.s.Run}
 	folded.Fold(w.log)
 	if diff := cmp.Diff(live, string(folded.Snapshot())); diff != "" {

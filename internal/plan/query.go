@@ -6,9 +6,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/wire"
 )
 
 // paths are the open frames in an order that never changes.
@@ -282,12 +284,21 @@ func (s *State) Size() int {
 }
 
 // Snapshot encodes the state: a cache of the fold, never a second truth.
-func (s *State) Snapshot() []byte { return mustJSON(s) }
+func (s *State) Snapshot() []byte {
+	raw, err := states().Append(nil, s)
+	if err != nil {
+		panic(fmt.Sprintf("plan: %v", err)) // what came from JSON becomes JSON again
+	}
+	return raw
+}
+
+// states is how a state is written.
+var states = sync.OnceValue(wire.New[State])
 
 // Restore decodes a snapshot.
 func Restore(snapshot []byte) (*State, error) {
 	s := &State{}
-	if err := json.Unmarshal(snapshot, s); err != nil {
+	if err := states().Read(snapshot, s); err != nil {
 		return nil, fmt.Errorf("%w: snapshot: %w", journal.ErrCorrupt, err)
 	}
 	if s.Frames == nil {

@@ -167,6 +167,10 @@ func (s *Shape) empty(v reflect.Value) bool {
 		}
 		return true
 	default:
+		switch v.Kind() {
+		case reflect.Map, reflect.Slice:
+			return v.Len() == 0
+		}
 		return v.IsZero()
 	}
 }

@@ -30,6 +30,7 @@ type outer struct {
 	Map   map[string]*inner `json:"map,omitempty"`
 	At    time.Time         `json:"at,omitzero"` // has a way of its own
 	Part  float64           `json:"part,omitempty"`
+	Held  map[int]string    `json:"held,omitempty"` // numbers are keys for encoding/json alone
 	Local inner             `json:"local,omitzero"`
 	Kept  string            `json:"-"`
 }
@@ -45,7 +46,7 @@ var full = outer{
 }
 
 func TestTheBytesAreThoseOfEncodingJSON(t *testing.T) {
-	for _, v := range []outer{{}, full} {
+	for _, v := range []outer{{}, full, {Held: map[int]string{}}, {Held: map[int]string{1: "a", 2: "b"}}} {
 		var want bytes.Buffer
 		e := json.NewEncoder(&want)
 		e.SetEscapeHTML(false)
