@@ -116,22 +116,24 @@ func (t *talk) open(input bool) (files, error) {
 // there are programs that read from any that they have. All share one.
 var nothing = sync.OnceValues(func() (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 
-// pipe makes one that we write to, or read from. Our end never makes us wait:
-// it is read when there is something, and written to as far as there is room.
+// pipe makes one that we write to, or read from. Our end never makes us wait,
+// not even after a look at what is there: a command that opens its own output
+// may take back what it wrote.
 func pipe(write bool) (ours int32, theirs int, err error) {
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return -1, -1, err
 	}
-	if !write {
-		return int32(ends[0]), ends[1], nil
+	if write {
+		ends[0], ends[1] = ends[1], ends[0]
 	}
-	if err := unix.SetNonblock(ends[1], true); err != nil {
+	// It has no other flags that could be set, so there is no need to ask for them.
+	if _, err := unix.FcntlInt(uintptr(ends[0]), unix.F_SETFL, unix.O_NONBLOCK); err != nil {
 		unix.Close(ends[0])
 		unix.Close(ends[1])
 		return -1, -1, err
 	}
-	return int32(ends[1]), ends[0], nil
+	return int32(ends[0]), ends[1], nil
 }
 
 func (t *talk) close() {
@@ -207,17 +209,20 @@ func (t *talk) tooMuch() bool {
 }
 
 // receive reads once, so that whoever writes without end cannot keep us from
-// all else.
-func (t *talk) receive(i int, into *kept) (n int) {
+// all else. It tells how much there was.
+func (t *talk) receive(i int, into *kept) int {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	n, err := unix.Read(int(t.fds[i].Fd), *buffer)
+	for errors.Is(err, unix.EINTR) {
+		n, err = unix.Read(int(t.fds[i].Fd), *buffer)
+	}
 	if n > 0 {
 		_, _ = into.Write((*buffer)[:n]) // it takes everything
-	} else if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+	} else if !errors.Is(err, unix.EAGAIN) {
 		t.hangUp(i)
 	}
-	return n
+	return max(n, 0)
 }
 
 var buffers = sync.Pool{New: func() any { return new(make([]byte, 64<<10)) }}
@@ -229,8 +234,12 @@ func (t *talk) rest(i int, into *kept) {
 		return
 	}
 	left, err := unix.IoctlGetInt(int(t.fds[i].Fd), unix.TIOCINQ)
-	for err == nil && left > 0 && t.fds[i].Fd >= 0 {
-		left -= max(t.receive(i, into), 0)
+	for err == nil && left > 0 {
+		n := t.receive(i, into)
+		if n == 0 {
+			return // somebody else has read it
+		}
+		left -= n
 	}
 }
 
@@ -284,7 +293,6 @@ var errStopped = errors.New("it was stopped")
 
 // file hands one of our ends over. Whoever waits for it can be interrupted.
 func (t *talk) file(i int) *os.File {
-	_ = unix.SetNonblock(int(t.fds[i].Fd), true) // or else waiting takes a thread
 	f := os.NewFile(uintptr(t.fds[i].Fd), "pipe")
 	t.fds[i].Fd = -1
 	return f
