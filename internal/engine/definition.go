@@ -40,7 +40,7 @@ func (d *Definition) Prepare() {
 			return
 		}
 		// As json.Marshal writes it: the hash of a definition stays what it was.
-		if slices.ContainsFunc([]byte("<>&"), func(c byte) bool { return bytes.IndexByte(d.raw, c) >= 0 }) {
+		if slices.ContainsFunc([]string{"<", ">", "&", "\u2028", "\u2029"}, func(c string) bool { return bytes.Contains(d.raw, []byte(c)) }) {
 			var b bytes.Buffer
 			json.HTMLEscape(&b, d.raw)
 			d.raw, exact = b.Bytes(), false

@@ -17,18 +17,39 @@ func TestADefinitionIsWrittenAsEver(t *testing.T) {
 	if problems.Errors() {
 		t.Fatal(problems)
 	}
-	d := &engine.Definition{
-		Program: &ir.Program{Name: "a <b> & \u2028", Format: "x", Blocks: []ir.Block{{Steps: []ir.Step{
-			{ID: "s", Type: "task", When: when, Action: ir.Task{Kind: "k"}, Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitBlock}}}},
-		}}}},
-		Path: "f.md", Sources: []ir.File{{}},
+	for _, d := range []*engine.Definition{
+		{
+			Program: &ir.Program{Name: "a <b> & \u2028", Format: "x", Blocks: []ir.Block{{Steps: []ir.Step{
+				{ID: "s", Type: "task", When: when, Action: ir.Task{Kind: "k"}, Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitBlock}}}},
+			}}}},
+			Path: "f.md", Sources: []ir.File{{}},
+		},
+		{Program: &ir.Program{Vars: []ir.Var{{Path: "a", Init: json.RawMessage("[\"\u2028\"]")}}}},
+		{Program: &ir.Program{Vars: []ir.Var{{Path: "a", Init: json.RawMessage("[\"\u2029\", \"\xff\"]")}}}},
+		{Program: &ir.Program{Name: "\xff"}},
+		{Program: &ir.Program{Name: "plain, and – not"}},
+	} {
+		want, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err := d.Encode(); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%v\n%s\n%s", err, got, want)
+		}
 	}
-	want, err := json.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, _, err := d.Encode(); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%v\n%s\n%s", err, got, want)
+}
+
+// What could not be read again when a run is resumed does not begin.
+func TestADefinitionThatCannotBeRead(t *testing.T) {
+	for _, text := range []string{`state.a ==`, `state.a <`} { // the way with escapes, and that without
+		broken, problems := expr.Parse(expr.AgentFlow, text, source.Span{})
+		if !problems.Errors() {
+			t.Fatalf("%q is an expression", text)
+		}
+		d := &engine.Definition{Program: &ir.Program{Blocks: []ir.Block{{Steps: []ir.Step{{ID: "s", When: broken, Action: ir.Route{}}}}}}}
+		if raw, _, err := d.Encode(); err == nil {
+			t.Errorf("%s was written", raw)
+		}
 	}
 }
 

@@ -57,8 +57,12 @@ func (e *Expr) take(w *wire) error {
 // NewBox makes what stands in for an expression, for package wire.
 func (e *Expr) NewBox() any { return &wire{} }
 
-// FillBox fills what stands in.
+// FillBox fills what stands in. A text that does not parse is an error at once:
+// nobody could read it again.
 func (e *Expr) FillBox(box any) error {
+	if e.broken {
+		return fmt.Errorf("the expression %q does not parse", e.Text)
+	}
 	*box.(*wire) = wire{e.Dialect, e.Text, e.Span, e.Names}
 	return nil
 }
