@@ -23,7 +23,7 @@ func Encode(dst []byte, events []Event) ([]byte, error) {
 }
 
 // EncodeExact is Encode, and tells whether decoding gives the same events again.
-// It does not when JSON had space between its tokens, or text was not UTF-8.
+// It does not when the Encoder changed something.
 func EncodeExact(dst []byte, events []Event) (_ []byte, exact bool, err error) {
 	var enc wire.Encoder
 	for i := range events {

@@ -15,7 +15,8 @@ import (
 // escapes for HTML.
 type Encoder struct {
 	// Changed: something was not written as it was. JSON had space between its
-	// tokens, or text was not UTF-8.
+	// tokens or was nil where null is written, text was not UTF-8, or a type has
+	// a way of its own. That empty lists and maps may become nil is no change.
 	Changed bool
 }
 
@@ -44,6 +45,7 @@ func (e *Encoder) Value(b []byte, s *Shape, v reflect.Value) ([]byte, error) {
 		return strconv.AppendBool(b, v.Bool()), nil
 	case raw:
 		if v.IsNil() {
+			e.Changed = true
 			return append(b, "null"...), nil
 		}
 		return e.raw(b, v.Bytes())
@@ -94,6 +96,7 @@ func (e *Encoder) Value(b []byte, s *Shape, v reflect.Value) ([]byte, error) {
 		}
 		return e.Value(b, s.elem, reflect.ValueOf(box).Elem())
 	case foreign:
+		e.Changed = e.Changed || !v.CanFloat()
 		return appendForeign(b, v.Interface())
 	default:
 		if b, err = e.members(append(b, '{'), s, v); err != nil {

@@ -144,7 +144,8 @@ func (c Codec[T]) Append(b []byte, v *T) ([]byte, error) {
 	return b, err
 }
 
-// AppendExact is Append, and tells whether reading gives the same value again.
+// AppendExact is Append, and tells whether reading gives the same value again,
+// but for lists and maps that are empty: they may be nil then.
 func (c Codec[T]) AppendExact(b []byte, v *T) (_ []byte, exact bool, err error) {
 	var e Encoder
 	b, err = e.Value(b, c.shape, reflect.ValueOf(v).Elem())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/espalier-run/espalier/internal/wire"
 )
@@ -147,6 +148,37 @@ func TestBoxesBehindPointers(t *testing.T) {
 		}
 		if d := cmp.Diff(v, back, cmp.AllowUnexported(boxed{})); d != "" {
 			t.Error(d)
+		}
+	}
+}
+
+// Whoever is told that a value is exact need not read it again.
+func TestExact(t *testing.T) {
+	null := json.RawMessage("null")
+	for name, c := range map[string]struct {
+		v     outer
+		exact bool
+	}{
+		"everything":        {outer{inner: inner{N: 1, Text: "<é\u2028"}, Bare: json.RawMessage(`{"a":"b c"}`), To: &outer{Bare: null}, List: []inner{{}}, Map: map[string]*inner{"é": nil}, Part: 0.1}, true},
+		"empty or nil":      {outer{Bare: null, Raw: json.RawMessage{}, List: []inner{}, Map: map[string]*inner{}}, true},
+		"null or nil":       {outer{}, false},
+		"space":             {outer{Bare: json.RawMessage(`[1, 2]`)}, false},
+		"space at the end":  {outer{Bare: json.RawMessage("1\n")}, false},
+		"not UTF-8":         {outer{Bare: null, inner: inner{Text: "\xff"}}, false},
+		"a key that is not": {outer{Bare: null, Map: map[string]*inner{"\xff": nil}}, false},
+		"deep inside":       {outer{Bare: null, To: &outer{Bare: null, List: []inner{{Text: "\xff"}}}}, false},
+		"a way of its own":  {outer{Bare: null, At: time.Now()}, false},
+	} {
+		raw, exact, err := wire.New[outer]().AppendExact(nil, &c.v)
+		if err != nil || exact != c.exact {
+			t.Errorf("%s: %v, %v: %s", name, exact, err, raw)
+		}
+		var back outer
+		if err := wire.New[outer]().Read(raw, &back); err != nil {
+			t.Error(err)
+		}
+		if d := cmp.Diff(c.v, back, cmp.AllowUnexported(outer{}), cmpopts.EquateEmpty()); exact && d != "" {
+			t.Errorf("%s is said to be exact:\n%s", name, d)
 		}
 	}
 }
