@@ -214,6 +214,7 @@ func holds(p *ir.Program, s *ir.Step, name string) bool {
 
 // mainLine is the steps of the body that a run has come to, without those that
 // only end it or that nobody wrote, and the place of the last one that failed.
+// What came before a run that goes on from another one is a part of it.
 func mainLine(ctx context.Context, r *builtin.Runtime, id journal.RunID, p *ir.Program) (way []string, failed int, err error) {
 	failed = -1
 	note := func(at journal.Place, outcome string) {
@@ -236,6 +237,20 @@ func mainLine(ctx context.Context, r *builtin.Runtime, id journal.RunID, p *ir.P
 			return nil, -1, err
 		}
 		switch x := e.Fact.(type) {
+		case journal.RunStarted:
+			if x.From == nil {
+				break
+			}
+			before, _, err := mainLine(ctx, r, x.From.Run, p)
+			if err != nil && !errors.Is(err, journal.ErrUnknownRun) {
+				return nil, -1, err
+			}
+			for i, step := range slices.Backward(before) {
+				if step == x.From.Step {
+					way = before[:i]
+					break
+				}
+			}
 		case journal.TaskStarted:
 			note(x.Place, "")
 		case journal.TaskEnded:

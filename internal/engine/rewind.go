@@ -15,22 +15,53 @@ var ErrNotReached = errors.New("the run has never come to that step")
 
 // Standing is how things stood when a run last came to a step of its body.
 func (e *Engine) Standing(ctx context.Context, id journal.RunID, step string) (plan.Standing, error) {
+	was, _, err := e.standing(ctx, id, step, "")
+	return was, err
+}
+
+// standing looks at a run, or, with the name of another step, at what came
+// before the run last reached that one. Earlier is where to look for what came
+// before the run: nowhere unless it goes on from another one.
+func (e *Engine) standing(ctx context.Context, id journal.RunID, step, before string) (was plan.Standing, earlier *journal.Origin, err error) {
 	state := &plan.State{Run: id}
-	var was plan.Standing
-	reached := false
+	var latest plan.Standing
+	reached, found, came := false, false, before == ""
 	for event, err := range e.Store.Events(ctx, id, 0) {
 		if err != nil {
-			return was, err
+			return was, nil, err
+		}
+		if started, ok := event.Fact.(journal.RunStarted); ok {
+			earlier = started.From
 		}
 		if at, ok := state.Reaches(&event, step); ok {
-			was, reached = at, true
+			latest, reached = at, true
+		}
+		if _, ok := state.Reaches(&event, before); ok || before == "" {
+			was, found, came = latest, reached, true
 		}
 		state.Fold([]journal.Event{event})
 	}
-	if !reached {
-		return was, fmt.Errorf("%w: %s", ErrNotReached, step)
+	if found {
+		return was, nil, nil
 	}
-	return was, nil
+	if earlier != nil && !came { // that other step, too, came before this run
+		earlier = &journal.Origin{Run: earlier.Run, Step: before}
+	}
+	return was, earlier, fmt.Errorf("%w: %s", ErrNotReached, step)
+}
+
+// inherited is how things stood at a step that a run has come to, or that came
+// before it in the runs that it goes on from.
+func (e *Engine) inherited(ctx context.Context, id journal.RunID, step string) (plan.Standing, error) {
+	was, earlier, never := e.standing(ctx, id, step, "")
+	err := never
+	for earlier != nil && errors.Is(err, ErrNotReached) {
+		was, earlier, err = e.standing(ctx, earlier.Run, step, earlier.Step)
+	}
+	if never != nil && errors.Is(err, journal.ErrUnknownRun) {
+		err = never // the run that it goes on from has been deleted
+	}
+	return was, err
 }
 
 // StartFrom begins a run that goes on from a step of one that is over, with the
@@ -44,7 +75,7 @@ func (e *Engine) StartFrom(ctx context.Context, id, old journal.RunID, step stri
 	if err := program.CheckReturn(step); err != nil {
 		return err
 	}
-	was, err := e.Standing(ctx, old, step)
+	was, err := e.inherited(ctx, old, step)
 	if err != nil {
 		return err
 	}

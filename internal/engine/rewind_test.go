@@ -152,3 +152,55 @@ func TestGoingOnFromARunThatIsOver(t *testing.T) {
 		t.Error("went on from a step that is not there")
 	}
 }
+
+// What came before in the run that another one goes on from is a part of its
+// past, what came after in it is not.
+func TestGoingFurtherBackThanARunThatGoesOn(t *testing.T) {
+	kind := newKind()
+	kind.fail["d"] = 9
+	store := memory.New()
+	e := open(t, store, kind, "one")
+	begin(t, e, program([]ir.Step{task("a"), task("b"), task("c"), task("d")}))
+	rest(t, e)
+	runs := []journal.RunID{id, "00000000-0000-4000-8000-000000000002", "00000000-0000-4000-8000-000000000003", "00000000-0000-4000-8000-000000000004"}
+	from := func(old, next journal.RunID, step string) error {
+		t.Helper()
+		if err := e.StartFrom(t.Context(), next, old, step, journal.Actor{User: "eva"}); err != nil {
+			return err
+		}
+		_, err := e.Wait(t.Context(), next)
+		return err
+	}
+	if err := from(runs[0], runs[1], "d"); err != nil {
+		t.Fatal(err)
+	}
+	kind.fail["c"] = 9
+	if err := from(runs[1], runs[2], "c"); err != nil {
+		t.Fatal(err)
+	}
+	if err := from(runs[2], runs[3], "d"); !errors.Is(err, engine.ErrNotReached) {
+		t.Errorf("to a step that came only after the one that the run goes on from: %v", err)
+	}
+	if err := from(runs[2], runs[3], "b"); err != nil {
+		t.Fatal(err)
+	}
+	if kind.done["a#0"] != 1 || kind.done["b#0"] != 2 || kind.done["c#0"] != 3 || kind.done["d#0"] != 2 {
+		t.Errorf("done: %v", kind.done)
+	}
+	for event, err := range store.Events(t.Context(), runs[3], 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		started, ok := event.Fact.(journal.RunStarted)
+		if !ok || *started.From != (journal.Origin{Run: runs[2], Step: "b"}) || string(started.Vars["state.a"].JSON) != `"a#0"` || started.Vars["state.b"].JSON != nil {
+			t.Errorf("%+v", event.Fact)
+		}
+		break
+	}
+	if err := store.Delete(t.Context(), runs[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := from(runs[3], "00000000-0000-4000-8000-000000000005", "a"); !errors.Is(err, engine.ErrNotReached) {
+		t.Errorf("to a step of a run that has been deleted: %v", err)
+	}
+}

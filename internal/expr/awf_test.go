@@ -135,6 +135,26 @@ func TestAWFTemplates(t *testing.T) {
 	}
 }
 
+// A.4: an item that is null is written as in JSON; a condition can tell it from the text.
+func TestAWFNullItems(t *testing.T) {
+	world := Values{"loop": map[string]any{"index": 0.0, "item": nil, "parent": map[string]any{"index": 0.0, "item": nil}}}
+	for _, text := range []string{`{{.loop.Item}}`, `{{loop.item}}`, `{{.loop.Parent.Item}}`, `{{json .loop.Item}}`, `{{if .loop.Item}}true{{else}}null{{end}}`} {
+		e, list := ParseValue(AWFTemplate, text, source.Span{})
+		if list.Errors() {
+			t.Fatalf("%s: %v", text, list)
+		}
+		if got, err := e.Eval(world); err != nil || got != "null" {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]bool{`loop.Item == nil`: true, `loop.Item == "null"`: false} {
+		e, _ := Parse(AWF, text, source.Span{})
+		if got, err := e.Eval(world); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+}
+
 func TestAWFTemplatesThatCannotBeFilledIn(t *testing.T) {
 	for text, says := range map[string]string{
 		`{{.inputs.nope}}`:           "There is no inputs.nope.",

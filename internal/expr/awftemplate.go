@@ -119,6 +119,12 @@ type (
 func (o object) String() string { return jsonText(map[string]any(o)) }
 func (l list) String() string   { return jsonText([]any(l)) }
 
+// noItem is an item of a loop that is null. It is written as in JSON, as that of
+// a while is, and is no more true than null.
+type noItem []any
+
+func (noItem) String() string { return "null" }
+
 // presentable prepares a value to be written by a template.
 func presentable(v any) any {
 	switch x := whole(v).(type) {
@@ -327,6 +333,9 @@ func (t *template) render(env Env, o TemplateOptions, shell *ShellOptions) (stri
 	}
 	var refused error
 	tree, _ := world(env, t.reads, func(written []string, v any) any {
+		if v == nil && written[0] == "loop" && plainName(written[len(written)-1]) == "item" {
+			return noItem(nil)
+		}
 		if shell == nil {
 			return presentable(v)
 		}
