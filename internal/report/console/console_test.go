@@ -164,6 +164,27 @@ func TestPrintedAtOnce(t *testing.T) {
 	}
 }
 
+// TestPrintedAsAPipeTakesIt: others may print to the same pipe, which takes 4 KiB
+// as a whole. Their lines must not fall into ours.
+func TestPrintedAsAPipeTakesIt(t *testing.T) {
+	most := 0
+	for _, r := range recordings(t) {
+		var all chunks
+		if err := console.NewJSON(&all, r.options()).RecordAll(t.Context(), r.Appends); err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, len(all))
+		for _, one := range all {
+			if !strings.HasSuffix(one, "\n") || len(one) > 4096 && strings.Count(one, "\n") > 1 {
+				t.Errorf("%s: %d bytes at once, up to %.20q", r.Name, len(one), one[max(len(one)-20, 0):])
+			}
+		}
+	}
+	if most < 2 {
+		t.Error("none of the recordings is longer than that")
+	}
+}
+
 func TestAppendsThatComeAgainAndOtherRuns(t *testing.T) {
 	r := recorded(t, "linear")
 	var once, again bytes.Buffer

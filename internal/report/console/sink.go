@@ -98,18 +98,19 @@ type printer struct {
 	lines bytes.Buffer
 }
 
-// mostHeld is how much is printed at once.
-const mostHeld = 64 << 10
+// mostHeld is how much is printed at once: what a pipe takes as a whole, so that
+// the lines of others who print to the same one do not fall into ours.
+const mostHeld = 4096
 
 func newPrinter(w io.Writer, o Options, line func(n *Notice) ([]byte, error)) *printer {
 	p := &printer{follower: newFollower(o), w: w}
 	p.show = p.print
 	p.tell = func(n *Notice) error {
 		text, err := line(n)
-		p.lines.Write(text)
-		if p.lines.Len() > mostHeld {
+		if p.lines.Len()+len(text) > mostHeld {
 			err = errors.Join(err, p.print())
 		}
+		p.lines.Write(text)
 		return err
 	}
 	return p
