@@ -46,13 +46,15 @@ func (d Dialect) foreign() bool {
 // as false, and not as a mistake.
 func (d Dialect) MissingIsFalse() bool { return d == AWF || d == AWFLenient }
 
-// parseForeign reads an expression of a dialect that is not ours.
-func parseForeign(d Dialect, text string, at source.Span) (*Expr, diag.List) {
-	e := &Expr{Dialect: d, Text: text, Span: at}
+// ParseWithin is Parse and ParseValue for AWF's dialects, which do not tell them
+// apart, where a text does not stand in its file letter by letter: within says
+// where parts of it stand.
+func ParseWithin(d Dialect, text string, at source.Span, within func(start, end int) source.Span) (*Expr, diag.List) {
+	e := &Expr{Dialect: d, Text: text, Span: at, within: within}
 	var list diag.List
 	report := func(code diag.Code, start, end int, message, help string) {
 		e.broken = true
-		list.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: place(at, text, start, end), Message: message, Help: help})
+		list.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: within(start, end), Message: message, Help: help})
 	}
 	switch {
 	case d != AWFTemplate && strings.TrimSpace(text) == "":
@@ -80,6 +82,11 @@ func parseForeign(d Dialect, text string, at source.Span) (*Expr, diag.List) {
 		e.other = other
 	}
 	return e, list
+}
+
+// parseForeign reads an expression of a dialect that is not ours.
+func parseForeign(d Dialect, text string, at source.Span) (*Expr, diag.List) {
+	return ParseWithin(d, text, at, func(start, end int) source.Span { return place(at, text, start, end) })
 }
 
 // reporter is told about mistakes in some bytes of a text.

@@ -43,8 +43,9 @@ type Expr struct {
 	Names map[string]string
 
 	root   *node
-	other  foreign // in the place of root, for dialects that another parser reads
-	broken bool    // Text has mistakes; root holds what could be understood
+	other  foreign                          // in the place of root, for dialects that another parser reads
+	broken bool                             // Text has mistakes; root holds what could be understood
+	within func(start, end int) source.Span // where parts of Text stand, for other
 }
 
 // Path is a name that an expression reads, and where.
@@ -119,7 +120,7 @@ func (e *Expr) Paths() []Path {
 		for _, p := range e.other.paths() {
 			path := Path{Segments: awfPath(p.written), Written: p.written, Span: e.Span}
 			if p.end >= p.start {
-				path.Span = place(e.Span, e.Text, p.start, p.end)
+				path.Span = e.within(p.start, p.end)
 			}
 			out = append(out, path)
 		}

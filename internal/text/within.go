@@ -1,0 +1,105 @@
+package text
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// Within finds parts of a text in its file, also where the file does not hold it
+// letter by letter: block scalars, folded lines and quotes with the usual
+// escapes. What it cannot find is somewhere in all of the text.
+func (t Text) Within(f *source.File) func(start, end int) source.Span {
+	if t.Span.End-t.Span.Start == len(t.Value) {
+		return t.Span.Sub
+	}
+	offsets := sync.OnceValue(func() []int {
+		if t.Span.File != f.Path || t.Span.Start < 0 || t.Span.End > len(f.Text) || t.Span.End <= t.Span.Start {
+			return nil
+		}
+		written := f.Text[t.Span.Start:t.Span.End]
+		if found := align(t.Value, written, 0, 0); found != nil {
+			return found
+		}
+		if quote := written[0]; quote == '"' || quote == '\'' {
+			return align(t.Value, written, 1, quote)
+		}
+		return nil
+	})
+	return func(start, end int) source.Span {
+		at := offsets()
+		if start < 0 || start >= end || end > len(at) {
+			return t.Span
+		}
+		return t.Span.Sub(at[start], at[end-1]+1)
+	}
+}
+
+// align tells for every byte that is meant where it is written, from some byte
+// on, in quotes or without; nil when the two do not agree. Runs of blanks and
+// line ends agree with each other whatever they consist of, because indentation and
+// folding change them.
+func align(meant, written string, from int, quote byte) []int {
+	offsets := make([]int, len(meant))
+	j := from
+	for i := 0; i < len(meant); {
+		if blank(meant[i]) {
+			start := j
+			j += blanks(written[j:], quote)
+			if j == start && i > 0 && strings.TrimSpace(meant[i:]) != "" {
+				return nil
+			}
+			for ; i < len(meant) && blank(meant[i]); i++ {
+				offsets[i] = min(start, len(written)-1)
+			}
+			continue
+		}
+		if i == 0 {
+			j += blanks(written[j:], quote)
+		}
+		length := 1
+		switch rest := written[j:]; {
+		case rest == "":
+			return nil
+		case quote == '"' && rest[0] == '\\' && len(rest) > 1:
+			if rest[1] == '\n' || rest[1] == '\r' { // the line goes on
+				j += 1 + blanks(rest[1:], 0)
+				continue
+			}
+			if rest[1] != meant[i] {
+				return nil
+			}
+			length = 2
+		case quote == '\'' && strings.HasPrefix(rest, "''"):
+			if meant[i] != '\'' {
+				return nil
+			}
+			length = 2
+		case rest[0] != meant[i]:
+			return nil
+		}
+		offsets[i] = j
+		i, j = i+1, j+length
+	}
+	return offsets
+}
+
+func blank(b byte) bool { return b == ' ' || b == '\n' || b == '\t' || b == '\r' }
+
+// blanks is how long the blanks at the beginning are, with those that
+// double quotes write as escapes.
+func blanks(s string, quote byte) int {
+	n := 0
+	for n < len(s) {
+		switch {
+		case blank(s[n]):
+			n++
+		case quote == '"' && s[n] == '\\' && n+1 < len(s) && strings.IndexByte("ntr \n\r", s[n+1]) >= 0:
+			n += 2
+		default:
+			return n
+		}
+	}
+	return n
+}
