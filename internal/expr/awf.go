@@ -121,8 +121,9 @@ var errorFacts = map[string]string{
 	"message": "error", "type": "class", "state": "step", "exitcode": "exit",
 }
 
-// AWFFact tells whether a name that begins with workflow or error stands for
-// something, and which names would; others always do, as far as it knows.
+// AWFFact tells whether a name that begins with workflow, error, context or loop
+// stands for something, and which names would; others always do, as far as it
+// knows.
 func AWFFact(written []string) (known []string, ok bool) {
 	if len(written) < 2 {
 		return nil, true
@@ -132,6 +133,11 @@ func AWFFact(written []string) (known []string, ok bool) {
 		return []string{"ID", "Name", "CurrentState", "StartedAt", "Duration"}, workflowFacts[fact] != ""
 	case "error":
 		return []string{"Message", "Type", "State", "ExitCode"}, errorFacts[fact] != ""
+	case "context":
+		return []string{"WorkingDir", "User", "Hostname"}, contextFacts[fact] != ""
+	case "loop":
+		known = []string{"Item", "Index", "Index1", "First", "Last", "Length", "Parent"}
+		return known, slices.ContainsFunc(known, func(name string) bool { return plainName(name) == fact })
 	}
 	return nil, true
 }

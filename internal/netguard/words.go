@@ -19,6 +19,9 @@ func Words(err error) string {
 	if u, err := url.Parse(request.URL); err == nil {
 		at = u.Host
 	}
+	if at == "" { // where a redirect leads to is named as the server wrote it
+		return failed.Error()
+	}
 	var dial *net.OpError
 	var name *net.DNSError
 	var call *os.SyscallError

@@ -23,6 +23,7 @@ func TestWords(t *testing.T) {
 		post(&net.DNSError{Err: "no such host", Name: "x"}):                                                  "127.0.0.1:9 cannot be reached: no such host",
 		post(io.ErrUnexpectedEOF): "the connection to 127.0.0.1:9 broke: unexpected EOF",
 		errors.New("else"):        "else",
+		&url.Error{Op: "Get", URL: "/again", Err: errors.New("it was redirected too often")}: "it was redirected too often",
 	} {
 		if got := netguard.Words(err); got != want {
 			t.Errorf("%v: %s", err, got)

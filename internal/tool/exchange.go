@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
@@ -50,6 +51,8 @@ func Exchange(client *http.Client, req *http.Request, most int64) (*Answer, erro
 	switch {
 	case errors.Is(err, netguard.ErrTooLong):
 		return nil, &Error{Class: ClassTool, Message: fmt.Sprintf("the answer is longer than %d bytes", most)}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, &Error{Class: ClassTool, Message: fmt.Sprintf("the answer of %s broke off before its end", resp.Request.URL.Host)}
 	case err != nil:
 		return nil, unreachable(err)
 	}

@@ -104,6 +104,72 @@ func TestBothSpellings(t *testing.T) {
 	}
 }
 
+// What AWF's operations would refuse is found before they run, and what a tool
+// of one's own may be called or given is nobody's business.
+func TestOperations(t *testing.T) {
+	for keys, want := range map[string]string{
+		"operation: http.request, inputs: {url: 'http://x', method: post, headers: {A: 1}, body: {a: b}, timeout: 5, retryable_status_codes: [503]}": "",
+		"operation: http.request, inputs: {url: '{{.inputs.u}}', method: '{{.inputs.m}}'}":                                                           "",
+		"operation: notify.send, inputs: {backend: log, title: t, message: m, priority: low}":                                                        "",
+		"operation: github.get_issue, inputs: {number: 1}":                                                                                           "",
+		"operation: shop.order, inputs: {what: roses}":                                                                                               "",
+		"operation: http.requst, inputs: {url: 'http://x'}":                                                                                          `AWF004 Did you mean "http.request"? A tool of your own has to be bound in espalier.yaml.`,
+		"operation: http.request, inputs: {url: 'http://x', methd: GET}":                                                                             `AWF003 Did you mean "method"?`,
+		"operation: http.request, inputs: {urll: 'http://x'}":                                                                                        `AWF001 Add "url: …" below "inputs:". AWF003 Did you mean "url"?`,
+		"operation: notify.send": `AWF001 Add "message: …" below "inputs:".`,
+		"operation: http.request, inputs: {url: 'http://x', method: DELTE}": `AWF004 Did you mean "DELETE"?`,
+	} {
+		_, list := compile("name: flow\ninputs: [{name: u}, {name: m}]\nstates:\n  initial: a\n  a: {type: operation, "+keys+", on_success: done}\n  done: {type: terminal}\n", nil)
+		var got []string
+		for _, d := range list.Sorted() {
+			got = append(got, string(d.Code)+" "+d.Help)
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("%s: got %q, want %q", keys, text, want)
+		}
+	}
+}
+
+// Names that loops and the machine do not have are found, however deep.
+func TestNamesOfLoops(t *testing.T) {
+	for name, want := range map[string]string{
+		"loop.Item": "", "loop.item": "", "loop.Index1": "", "loop.Parent.Item": "", "loop.Item.anything": "", "loop.parent.index": "", "loop.Parent": "",
+		"context.User": "", "context.working_dir": "",
+		"loop.Itm":                `There is no "loop.Itm". Did you mean "Item"?`,
+		"loop.Parent.Itm":         `There is no "loop.Parent.Itm". Did you mean "Item"?`,
+		"loop.Parent.Parent.Item": `There is no loop around this one, so there is no "loop.Parent.Parent.Item". "Parent" is for a loop in the body of another one; leave it out for the item of this loop.`,
+		"context.Usr":             `There is no "context.Usr". Did you mean "User"?`,
+	} {
+		for _, flow := range []string{"command: 'echo {{.%s}}'", "command: x, transitions: [{when: '%s == 1', goto: done}]"} {
+			_, list := compile("name: f\nstates:\n  initial: l\n  l: {type: for_each, items: [1], body: [m], on_complete: done}\n  m: {type: for_each, items: [1], body: [b], on_complete: l}\n"+
+				"  b: {type: step, "+fmt.Sprintf(flow, name)+", on_success: m}\n  done: {type: terminal}\n", nil)
+			got := ""
+			for _, d := range list {
+				got += d.Message + " " + d.Help
+			}
+			if got != want {
+				t.Errorf("%s in %s: got %q, want %q", name, flow, got, want)
+			}
+		}
+	}
+}
+
+// A mistake in a text of several lines is shown in its own line.
+func TestPlacesInLongTexts(t *testing.T) {
+	const text = "name: flow\nstates:\n  initial: a\n  a:\n    type: step\n    command: |\n      set -e\n      if true; then\n        echo {{.states.a.Outptu}}\n      fi\n    on_success: b\n" +
+		"  b:\n    type: agent\n    provider: claude\n    prompt: >\n      Say\n      {{upper .states.a.Output}}\n    on_success: z\n  z: {type: terminal}\n"
+	f := source.NewFile("flow.yaml", text)
+	_, list := awf.Format{}.Compile(f, files{})
+	var got []string
+	for _, d := range list.Sorted() {
+		at := f.Position(d.Span.Start)
+		got = append(got, fmt.Sprintf("%d:%d %s", at.Line, at.Column, text[d.Span.Start:d.Span.End]))
+	}
+	if want := []string{"9:17 states.a.Outptu", "17:9 upper"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // What the agent says already is not said again among the options, which a
 // provider would refuse; where the server is only those say that have no place of
 // their own.
@@ -265,40 +331,40 @@ func TestWholeFiles(t *testing.T) {
 // What would be dropped in silence, or means something else than it says, is told.
 func TestTold(t *testing.T) {
 	for keys, want := range map[string]string{
-		`type: agent, provider: claude, prompt: hi, timeout: "{{.states.x.Tiemout}}"`:          "AWF011 states.x.Tiemout",
-		`type: operation, operation: http.request, timeout: "{{.states.x.Tiemout}}"`:           "AWF011 states.x.Tiemout",
-		`type: step, command: x, hooks: {pre: [{command: x, timeout: "{{.inputs.t}}"}]}`:       "AWF004 {{.inputs.t}}",
-		`type: while, while: "true", max_iterations: 2.5, body: [y]`:                           "AWF004 2.5",
-		`type: while, while: "true", max_iterations: 10001, body: [y]`:                         "AWF004 10001",
-		`type: for_each, items: [1], max_iterations: 0, body: [y]`:                             "AWF004 0",
-		`type: for_each, items: [1], body: [y, y]`:                                             "AWF009 y",
-		`type: agent, provider: claude, prompt: hi, mcp_proxy: {enabled: true}`:                "AWF003 enabled",
-		`type: agent, provider: claude, prompt: hi, conversation: {continue_from: w}`:          "AWF005 w",
-		`type: agent, provider: claude, prompt: hi, role: nobody`:                              "AWF013 nobody",
-		`type: agent, provider: claude, prompt: hi, skills: [none]`:                            "AWF013 none",
-		`type: agent, provider: claude, mode: conversation, prompt_file: p.md`:                 "AWF014 prompt_file",
-		`type: agent, provider: claude, prompt: hi, prompt_file: p.md`:                         "AWF014 prompt_file",
-		`type: agent, provider: custom, prompt: hi`:                                            "AWF004 custom",
-		`type: for_each, items: {a: 1}, body: [y]`:                                             "AWF002 {a: 1}",
-		`type: call_workflow, workflow: c, inputs: {extra: 1}`:                                 "AWF004 extra",
-		`type: step, command: x, on_failure: {message: m, status: 0}`:                          "AWF004 0",
-		`type: step, command: x, on_failure: {message: m, status: 300}`:                        "AWF004 300",
-		`type: step, command: "a {{.states.x.Attempt}}"`:                                       "AWF011 states.x.Attempt",
-		`type: step, command: "{{.workflow.Nmae}}"`:                                            "AWF011 workflow.Nmae",
-		`type: step, command: x, transitions: [{when: "error.Stat == 1", goto: z}, {goto: z}]`: "AWF011 error.Stat",
-		`type: step, command: x, retry: {max_attempts: 2, initial_delay: 3}`:                   "AWF015 3",
-		`type: step, command: "eval {{.states.x.Output}}"`:                                     "AWF020 eval {{.states.x.Output}}",
-		`type: step, command: "bash -ec 'echo {{.states.x.Output}}'"`:                          "AWF020 bash -ec 'echo {{.states.x.Output}}'",
-		`type: step, command: "ssh host ls '{{.states.x.Output}}'"`:                            "AWF020 ssh host ls '{{.states.x.Output}}'",
-		`type: step, command: "{{.states.x.Output}} now"`:                                      "AWF020 {{.states.x.Output}} now",
-		`type: step, command: "sed s/x/{{.states.x.Output}}/ f"`:                               "AWF020 sed s/x/{{.states.x.Output}}/ f",
-		`type: step, command: "python3 -c {{escape .states.x.Output}}"`:                        "AWF020 python3 -c {{escape .states.x.Output}}",
-		`type: step, command: "trap 'echo {{.error.Message}}' EXIT"`:                           "AWF020 trap 'echo {{.error.Message}}' EXIT",
-		`type: step, script_file: py.sh`:                                                       "AWF020 py.sh",
-		`type: step, command: x, hooks: {pre: [{command: "eval {{.states.x.Output}}"}]}`:       "AWF020 eval {{.states.x.Output}}",
-		`type: step, command: x, hooks: {post: [{command: "awk {{.error.Message}}"}]}`:         "AWF020 awk {{.error.Message}}",
-		`type: step, command: x, post_hook: "sh -c 'echo {{.states.x.Output}}'"`:               "AWF020 sh -c 'echo {{.states.x.Output}}'",
-		`type: step, command: x, pre_hook: {command: "{{.states.x.Output}} now"}`:              "AWF020 {{.states.x.Output}} now",
+		`type: agent, provider: claude, prompt: hi, timeout: "{{.states.x.Tiemout}}"`:                  "AWF011 states.x.Tiemout",
+		`type: operation, operation: http.request, inputs: {url: u}, timeout: "{{.states.x.Tiemout}}"`: "AWF011 states.x.Tiemout",
+		`type: step, command: x, hooks: {pre: [{command: x, timeout: "{{.inputs.t}}"}]}`:               "AWF004 {{.inputs.t}}",
+		`type: while, while: "true", max_iterations: 2.5, body: [y]`:                                   "AWF004 2.5",
+		`type: while, while: "true", max_iterations: 10001, body: [y]`:                                 "AWF004 10001",
+		`type: for_each, items: [1], max_iterations: 0, body: [y]`:                                     "AWF004 0",
+		`type: for_each, items: [1], body: [y, y]`:                                                     "AWF009 y",
+		`type: agent, provider: claude, prompt: hi, mcp_proxy: {enabled: true}`:                        "AWF003 enabled",
+		`type: agent, provider: claude, prompt: hi, conversation: {continue_from: w}`:                  "AWF005 w",
+		`type: agent, provider: claude, prompt: hi, role: nobody`:                                      "AWF013 nobody",
+		`type: agent, provider: claude, prompt: hi, skills: [none]`:                                    "AWF013 none",
+		`type: agent, provider: claude, mode: conversation, prompt_file: p.md`:                         "AWF014 prompt_file",
+		`type: agent, provider: claude, prompt: hi, prompt_file: p.md`:                                 "AWF014 prompt_file",
+		`type: agent, provider: custom, prompt: hi`:                                                    "AWF004 custom",
+		`type: for_each, items: {a: 1}, body: [y]`:                                                     "AWF002 {a: 1}",
+		`type: call_workflow, workflow: c, inputs: {extra: 1}`:                                         "AWF004 extra",
+		`type: step, command: x, on_failure: {message: m, status: 0}`:                                  "AWF004 0",
+		`type: step, command: x, on_failure: {message: m, status: 300}`:                                "AWF004 300",
+		`type: step, command: "a {{.states.x.Attempt}}"`:                                               "AWF011 states.x.Attempt",
+		`type: step, command: "{{.workflow.Nmae}}"`:                                                    "AWF011 workflow.Nmae",
+		`type: step, command: x, transitions: [{when: "error.Stat == 1", goto: z}, {goto: z}]`:         "AWF011 error.Stat",
+		`type: step, command: x, retry: {max_attempts: 2, initial_delay: 3}`:                           "AWF015 3",
+		`type: step, command: "eval {{.states.x.Output}}"`:                                             "AWF020 eval {{.states.x.Output}}",
+		`type: step, command: "bash -ec 'echo {{.states.x.Output}}'"`:                                  "AWF020 bash -ec 'echo {{.states.x.Output}}'",
+		`type: step, command: "ssh host ls '{{.states.x.Output}}'"`:                                    "AWF020 ssh host ls '{{.states.x.Output}}'",
+		`type: step, command: "{{.states.x.Output}} now"`:                                              "AWF020 {{.states.x.Output}} now",
+		`type: step, command: "sed s/x/{{.states.x.Output}}/ f"`:                                       "AWF020 sed s/x/{{.states.x.Output}}/ f",
+		`type: step, command: "python3 -c {{escape .states.x.Output}}"`:                                "AWF020 python3 -c {{escape .states.x.Output}}",
+		`type: step, command: "trap 'echo {{.error.Message}}' EXIT"`:                                   "AWF020 trap 'echo {{.error.Message}}' EXIT",
+		`type: step, script_file: py.sh`:                                                               "AWF020 py.sh",
+		`type: step, command: x, hooks: {pre: [{command: "eval {{.states.x.Output}}"}]}`:               "AWF020 eval {{.states.x.Output}}",
+		`type: step, command: x, hooks: {post: [{command: "awk {{.error.Message}}"}]}`:                 "AWF020 awk {{.error.Message}}",
+		`type: step, command: x, post_hook: "sh -c 'echo {{.states.x.Output}}'"`:                       "AWF020 sh -c 'echo {{.states.x.Output}}'",
+		`type: step, command: x, pre_hook: {command: "{{.states.x.Output}} now"}`:                      "AWF020 {{.states.x.Output}} now",
 	} {
 		text := "name: f\ninputs: [{name: t}]\nstates:\n  initial: x\n  x: {" + keys + ", on_success: z}\n  y: {type: step, command: x, on_success: z}\n  z: {type: terminal}\n"
 		_, list := compile(text, files{

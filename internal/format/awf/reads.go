@@ -68,13 +68,27 @@ func (l *lowering) machine(e *expr.Expr) {
 // properties reports properties that the states of steps do not have.
 func (l *lowering) properties(e *expr.Expr, severity diag.Severity) {
 	for _, p := range e.Paths() {
+		written := p.Written
+		around := 1 // loops that are needed
+		for p.Segments[0] == "loop" && len(written) > 1 && p.Segments[around] == "parent" {
+			written = append([]string{"loop"}, written[2:]...)
+			around++
+			if around == len(p.Segments) {
+				break
+			}
+		}
+		if p.Segments[0] == "loop" && l.loops < around && l.loops > 0 {
+			l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("There is no loop around this one, so there is no %q.", strings.Join(p.Written, ".")),
+				"\"Parent\" is for a loop in the body of another one; leave it out for the item of this loop.")
+			continue
+		}
 		if p.Segments[0] == "loop" && l.loops == 0 {
 			l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("There is no loop around this, so there is no %q.", strings.Join(p.Written, ".")),
 				"Use it in the states of a loop's body; let one of them print what is needed later.")
 			continue
 		}
-		if known, ok := expr.AWFFact(p.Written); !ok {
-			l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("There is no %q.", strings.Join(p.Written, ".")), diag.DidYouMean(p.Written[1], known))
+		if known, ok := expr.AWFFact(written); !ok {
+			l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("There is no %q.", strings.Join(p.Written, ".")), diag.DidYouMean(written[1], known))
 			continue
 		}
 		if len(p.Segments) < 3 || p.Segments[0] != "states" {

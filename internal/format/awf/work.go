@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -203,7 +204,49 @@ func (l *lowering) notThere(what string, name text.Text, file string, err error)
 	l.report(CodeNoFile, diag.Error, name.Span, fmt.Sprintf("There is no %s %q.", what, name.Value), help)
 }
 
+// operations are those that AWF brings along and that work here, with what they
+// must and what they may be given.
+var operations = map[string]struct {
+	must string
+	may  []string
+}{
+	"http.request": {"url", []string{"method", "headers", "body", "timeout", "retryable_status_codes", "timeout_seconds"}},
+	"notify.send":  {"message", []string{"backend", "title", "priority", "webhook_url"}},
+}
+
+// knownOperation reports what one of AWF's operations would refuse, and names that
+// are nearly one of theirs.
+func (l *lowering) knownOperation(s *state) {
+	o, ok := operations[s.operation.Value]
+	if !ok {
+		if near := diag.Nearest(s.operation.Value, slices.Sorted(maps.Keys(operations))); near != "" {
+			l.report(CodeBadValue, diag.Warning, s.operation.Span, fmt.Sprintf("AWF has no operation %q.", s.operation.Value),
+				fmt.Sprintf("Did you mean %q? A tool of your own has to be bound in espalier.yaml.", near))
+		}
+		return
+	}
+	known := append([]string{o.must}, o.may...)
+	for _, key := range s.given.Keys() {
+		if !slices.Contains(known, key) {
+			l.report(CodeUnknownKey, diag.Warning, s.given.Key(key).Span, fmt.Sprintf("The operation %q has no input %q, and refuses it.", s.operation.Value, key),
+				diag.DidYouMean(key, known))
+		}
+	}
+	if s.given.Get(o.must) == nil {
+		l.report(CodeMissing, diag.Error, s.operation.Span, fmt.Sprintf("The operation %q needs the input %q.", s.operation.Value, o.must),
+			fmt.Sprintf("Add \"%s: …\" below \"inputs:\".", o.must))
+	}
+	if s.operation.Value != "http.request" {
+		return
+	}
+	methods := []string{"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}
+	if n := s.given.Get("method"); n != nil && !strings.Contains(n.Value, "{{") && !slices.Contains(methods, strings.ToUpper(strings.TrimSpace(n.Value))) {
+		l.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("There is no HTTP method %q.", n.Value), diag.DidYouMean(strings.ToUpper(n.Value), methods))
+	}
+}
+
 func (l *lowering) operation(s *state, out *ir.Step) {
+	l.knownOperation(s)
 	t := ir.Task{Kind: "operation"}
 	t.Settings.Put("operation", s.operation.Value, s.operation.Span)
 	var texts []text.Text

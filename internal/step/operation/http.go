@@ -21,6 +21,7 @@ const httpRequest = "http.request"
 
 const (
 	methodInput  = "method"
+	headersInput = "headers"
 	timeoutInput = "timeout"
 	retryInput   = "retryable_status_codes"
 )
@@ -30,6 +31,14 @@ func requested(in map[string]any) error {
 	delete(in, retryInput)
 	if method, ok := in[methodInput].(string); ok {
 		in[methodInput] = strings.ToUpper(strings.TrimSpace(method))
+	}
+	if headers, ok := in[headersInput].(map[string]any); ok {
+		for name, value := range headers {
+			switch value.(type) {
+			case json.Number, bool: // YAML takes a version or a yes for what it looks like
+				headers[name] = fmt.Sprint(value)
+			}
+		}
 	}
 	limit, ok := in[timeoutInput]
 	if !ok {
@@ -60,8 +69,9 @@ type response struct {
 	Truncated bool              `json:"body_truncated"` // what is too long is a failure instead
 }
 
-// answered is the use of the tool as the workflow sees it.
-func answered(use journal.ToolUse, set Settings) journal.ToolUse {
+// answered is the use of the tool as the workflow sees it; codes are the statuses
+// after which a request is tried again.
+func answered(use journal.ToolUse, codes []int) journal.ToolUse {
 	var answer tool.Answer
 	if use.Class != "" || json.Unmarshal(use.Output, &answer) != nil || answer.Status == 0 {
 		return use // nobody answered, or a script did in its own words
@@ -74,24 +84,40 @@ func answered(use journal.ToolUse, set Settings) journal.ToolUse {
 		out.Headers = map[string]string{}
 	}
 	use.Output, use.Error = step.JSON(out), ""
-	if slices.Contains(retried(set), answer.Status) {
+	if slices.Contains(codes, answer.Status) {
 		use.Error = fmt.Sprintf("the server answered with status %d", answer.Status)
 	}
 	return use
 }
 
-// retried are the statuses after which a request is tried again.
-func retried(set Settings) []int {
+// retried are the statuses after which a request is tried again: a list, or one
+// alone, as numbers or texts.
+func retried(job *step.Job, set Settings) ([]int, error) {
 	var in map[string]json.RawMessage
-	var codes []any
-	if json.Unmarshal(set.Inputs, &in) != nil || json.Unmarshal(in[retryInput], &codes) != nil {
-		return nil
+	if json.Unmarshal(set.Inputs, &in) != nil || len(in[retryInput]) == 0 {
+		return nil, nil
+	}
+	codes, err := filled(job, in[retryInput])
+	if err != nil {
+		return nil, err
+	}
+	list, ok := codes.([]any)
+	if !ok && codes != nil {
+		list = []any{codes}
 	}
 	var out []int
-	for _, code := range codes {
-		if n, err := strconv.Atoi(fmt.Sprint(code)); err == nil {
+	for _, code := range list {
+		for text := range strings.SplitSeq(strings.Trim(fmt.Sprint(code), "[] "), ",") {
+			text = strings.TrimSpace(text)
+			if text == "" {
+				continue // a template that gave none
+			}
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				return nil, step.Errorf(step.ClassInput, "%s of a request are %q, not numbers such as 503", retryInput, fmt.Sprint(code))
+			}
 			out = append(out, n)
 		}
 	}
-	return out
+	return out, nil
 }

@@ -72,6 +72,27 @@ func TestAnswers(t *testing.T) {
 			Name: "a method in small letters", Settings: steptest.Settings{"operation": "http.request", "inputs": map[string]any{"url": "x", "timeout": 2, "method": " post"}},
 			Tools: answer(bad, true), Value: found,
 		},
+		steptest.Play{
+			Name: "one status alone", Settings: steptest.Settings{"operation": "http.request", "inputs": map[string]any{"url": "x", "timeout": 2, "retryable_status_codes": 404}},
+			Tools: answer(bad, true), Class: step.ClassTool,
+		},
+		steptest.Play{
+			Name: "statuses of a template", Settings: request(2, "{{.inputs.codes}}"), Tools: answer(bad, true), Class: step.ClassTool,
+			With: func(j *step.Job) {
+				j.Reads = []step.Read{{Path: "input", Value: json.RawMessage(`{"codes":"503, 404"}`)}}
+			},
+		},
+		steptest.Play{Name: "statuses that are none", Settings: request(2, "5xx"), Tools: answer(`{"status":200,"body":"none"}`, false), Class: step.ClassInput},
 		steptest.Play{Name: "no time at all", Settings: request("soon"), Tools: answer(bad, true), Class: step.ClassInput},
 	)
+}
+
+// Numbers are sent as they are written, and headers may be numbers and truths.
+func TestNumbers(t *testing.T) {
+	schema := json.RawMessage(`{"type":"object","properties":{"url":{"type":"string"},"body":{"const":{"id":9007199254740993}},"headers":{"const":{"V":"1000000","T":"true","S":"s"}}},"required":["body","headers"]}`)
+	steptest.Runs(t, operation.Kind{}, steptest.Play{
+		Name: "numbers", Settings: steptest.Settings{"operation": "http.request", "inputs": json.RawMessage(`{"url":"x","body":{"id":9007199254740993},"headers":{"V":1000000,"T":true,"S":"s"}}`)},
+		Tools: map[string]steptest.Tool{"http.request": {Spec: tool.Spec{Schema: schema}, Answer: `"sent"`}},
+		Value: `{"Output":"sent","Stderr":"","ExitCode":0,"Status":"completed","Response":"sent"}`,
+	})
 }

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -32,7 +33,11 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	return job.Within(ctx, set.Timeout, func(ctx context.Context) (step.Result, error) {
 		return job.OneCall(ctx, set.Operation, tool.Wants{}, func() (json.RawMessage, error) { return inputs(job, set) }, func(use journal.ToolUse) (step.Result, error) {
 			if set.Operation == httpRequest {
-				use = answered(use, set)
+				codes, err := retried(job, set)
+				if err != nil {
+					return step.Result{}, err
+				}
+				use = answered(use, codes)
 			}
 			return result(use)
 		})
@@ -94,20 +99,31 @@ func inputs(job *step.Job, set Settings) (json.RawMessage, error) {
 	if len(set.Inputs) == 0 {
 		return json.RawMessage("{}"), nil
 	}
-	var tree any
-	if err := json.Unmarshal(set.Inputs, &tree); err != nil {
-		return nil, step.Errorf(step.ClassInput, "the inputs of step %q: %v", job.Step.ID, err)
-	}
-	filled, err := fill(job, job.Values(), tree)
+	given, err := filled(job, set.Inputs)
 	if err != nil {
 		return nil, err
 	}
-	if object, ok := filled.(map[string]any); ok && set.Operation == httpRequest {
+	if object, ok := given.(map[string]any); ok && set.Operation == httpRequest {
+		if _, err := retried(job, set); err != nil {
+			return nil, err // before the request is made
+		}
 		if err := requested(object); err != nil {
 			return nil, err
 		}
 	}
-	return step.JSON(filled), nil
+	return step.JSON(given), nil
+}
+
+// filled is some of the inputs with their templates filled in. Numbers stay as
+// they are written: an id may be longer than a float is exact.
+func filled(job *step.Job, raw json.RawMessage) (any, error) {
+	var tree any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&tree); err != nil {
+		return nil, step.Errorf(step.ClassInput, "the inputs of step %q: %v", job.Step.ID, err)
+	}
+	return fill(job, job.Values(), tree)
 }
 
 func fill(job *step.Job, values expr.Values, v any) (any, error) {

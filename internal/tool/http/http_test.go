@@ -33,6 +33,13 @@ func echo(t *testing.T) *httptest.Server {
 		case "/broken":
 			w.WriteHeader(http.StatusBadGateway)
 			return
+		case "/cut":
+			w.Header().Set("Content-Length", "100")
+			_, _ = w.Write([]byte("less"))
+			return
+		case "/again":
+			http.Redirect(w, r, "/again", http.StatusTemporaryRedirect)
+			return
 		case "/away":
 			http.Redirect(w, r, "http://10.0.0.1/", http.StatusTemporaryRedirect)
 			return
@@ -90,6 +97,8 @@ func TestCalls(t *testing.T) {
 		"a no":               {tools.Declared{URL: s.URL + "/no"}, `{}`, "422 Unprocessable Entity: \\\"too many roses\\\"", "no"},
 		"too often":          {tools.Declared{URL: s.URL + "/busy"}, `{}`, "429", "RATE_LIMIT"},
 		"a broken server":    {tools.Declared{URL: s.URL + "/broken"}, `{}`, "502", "API_ERROR"},
+		"an answer cut off":  {tools.Declared{URL: s.URL + "/cut"}, `{}`, "broke off before its end", tool.ClassTool},
+		"sent in a circle":   {tools.Declared{URL: s.URL + "/again"}, `{}`, "it was redirected", tool.ClassTool},
 		"sent away, inside":  {tools.Declared{URL: s.URL + "/away"}, `{}`, "private address", tool.ClassDenied},
 		"an endless answer":  {tools.Declared{URL: s.URL + "/flood"}, `{}`, "longer than", tool.ClassTool},
 		"nobody there":       {tools.Declared{URL: "http://127.0.0.1:1/"}, `{}`, "loopback", tool.ClassDenied},
