@@ -130,6 +130,27 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+// Few states that hold each other twice on every level are not spelled out, which
+// would take for ever; a deep nest is nothing special.
+func TestStatesThatHoldMany(t *testing.T) {
+	for kind, list := range map[string]string{"parallel": "type: parallel, parallel: ", "for_each": "type: for_each, items: [1], body: "} {
+		for twice, want := range map[bool]bool{true: true, false: false} {
+			flow := "name: f\nstates:\n  initial: l0\n"
+			for i := range 40 {
+				more := ""
+				if twice {
+					more = fmt.Sprintf(", k%d", i)
+				}
+				flow += fmt.Sprintf("  l%d: {%s[l%d%s], on_success: done}\n  k%d: {%s[l%d], on_success: done}\n", i, list, i+1, more, i, list, i+1)
+			}
+			_, found := compile(flow+"  l40: {type: step, command: x}\n  done: {type: terminal}\n", nil)
+			if got := slices.ContainsFunc(found, func(d diag.Diagnostic) bool { return d.Code == awf.CodeTooDeep }); got != want {
+				t.Errorf("%s, twice %t: %v", kind, twice, got)
+			}
+		}
+	}
+}
+
 // Names that loops and the machine do not have are found, however deep.
 func TestNamesOfLoops(t *testing.T) {
 	for name, want := range map[string]string{

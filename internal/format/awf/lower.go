@@ -157,10 +157,48 @@ type place struct {
 
 func (at *place) member(name string) bool { return slices.Contains(at.members, name) }
 
+// mostHeld is how many states loops and parallel steps may hold altogether. One that
+// several of them hold counts for each, because it is a step of its own in each.
+const mostHeld = 100_000
+
+// tooMany reports states that hold so many others that nobody could run them: a
+// few that hold each other twice on each level are millions.
+func (l *lowering) tooMany() bool {
+	held := map[*state]int{}
+	var count func(s *state) int
+	count = func(s *state) int {
+		if n, ok := held[s]; ok {
+			return n
+		}
+		held[s] = 0 // in a circle, which is reported elsewhere
+		n := 0
+		for _, name := range slices.Concat(s.branches, s.body) {
+			if inner := l.doc.byName[name.Value]; inner != nil {
+				n = min(n+1+count(inner), mostHeld+1)
+			}
+		}
+		held[s] = n
+		return n
+	}
+	total := 0
+	for _, s := range l.doc.states {
+		if total += count(s); total > mostHeld {
+			l.report(CodeTooDeep, diag.Error, s.name.Span, fmt.Sprintf("Loops and parallel steps hold more than %d states here, one in another.", mostHeld),
+				"Put what several of them share into a workflow of its own and call it.")
+			return true
+		}
+	}
+	return false
+}
+
 // body lowers the states that are reached from the beginning, and those that
 // nothing leads to: the checks say so.
 func (l *lowering) body() {
 	d := l.doc
+	if l.tooMany() {
+		l.p.Unread.Steps = true
+		return
+	}
 	inside := map[string]bool{} // belongs to a loop or a parallel step
 	for _, s := range d.states {
 		for _, list := range [][]text.Text{s.branches, s.body} {
