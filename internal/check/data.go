@@ -287,7 +287,7 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	if without := c.misses(s, path, steps); without != "" {
 		c.missing(path, CodeMaybeMissing, diag.Note, at,
 			fmt.Sprintf("%q may be missing when step %q reads it: %s.", path, s.ID, without),
-			"The step then gets null for it; say in its description what to do in that case, or give it a condition.",
+			"Without it the step gets null, or fails where a text needs it: let every way lead through a step that writes it, or give this one a condition.",
 			diag.Related{Span: steps[0].Span, Message: "written here"})
 	}
 }
