@@ -134,7 +134,7 @@ func (tr *trial) run(t *testing.T) *happened {
 	if h.problems.Errors() {
 		return h
 	}
-	asWritten(t, h.program)
+	pinned := asWritten(t, h.program)
 	h.dir = filepath.Join(dir, ".espalier", "runs", string(theRun))
 	synctest.Test(t, func(t *testing.T) {
 		if tr.stopAt > 0 {
@@ -143,6 +143,9 @@ func (tr *trial) run(t *testing.T) *happened {
 		}
 		tr.play(t, h, dir)
 	})
+	if !bytes.Equal(written(t, h.program), pinned) {
+		t.Error("the run has changed its program, which all runs of it share")
+	}
 	h.reported(t)
 	return h
 }

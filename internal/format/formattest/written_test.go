@@ -14,13 +14,10 @@ import (
 )
 
 // asWritten holds that a program is the one that is read back when its run is
-// resumed: whatever is not written must not matter.
-func asWritten(t *testing.T, p *ir.Program) {
+// resumed: whatever is not written must not matter. It returns what is written.
+func asWritten(t *testing.T, p *ir.Program) []byte {
 	t.Helper()
-	raw, _, err := (&engine.Definition{Program: p}).Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := written(t, p)
 	var back engine.Definition
 	if err := json.Unmarshal(raw, &back); err != nil {
 		t.Fatal(err)
@@ -37,6 +34,16 @@ func asWritten(t *testing.T, p *ir.Program) {
 	if d := cmp.Diff(p, back.Program, same); d != "" {
 		t.Errorf("what is compiled (-) is not what is written (+):\n%s", d)
 	}
+	return raw
+}
+
+func written(t *testing.T, p *ir.Program) []byte {
+	t.Helper()
+	raw, _, err := (&engine.Definition{Program: p}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }
 
 func compact(raw json.RawMessage) string {
