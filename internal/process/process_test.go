@@ -303,6 +303,30 @@ func playRestless() {
 	select {}
 }
 
+const thieving = "ESPALIER_TEST_THIEVING"
+
+// playThief takes back what it prints, as a command can that opens its own
+// output for reading, until it is stopped.
+func playThief(line string) {
+	said, err := os.OpenFile(line, os.O_WRONLY, 0)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	back, err := syscall.Open("/proc/self/fd/1", syscall.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	var b [1]byte
+	for range 20_000 {
+		_, _ = syscall.Write(1, b[:])
+		_, _ = syscall.Read(back, b[:])
+	}
+	fmt.Fprintln(said, "on")
+	select {}
+}
+
 const dialled = "ESPALIER_TEST_DIALLED"
 
 // sockets tries which kinds of them a process can have.
