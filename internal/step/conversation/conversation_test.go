@@ -2,6 +2,7 @@ package conversation_test
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/journal"
@@ -61,6 +62,29 @@ func TestRuns(t *testing.T) {
 		plays[i].With = with
 	}
 	steptest.Runs(t, conversation.Kind{}, plays...)
+}
+
+// A reply that is no JSON, also after it was asked for again, is left behind for
+// the states that come next, with what it cost.
+func TestRepliesThatCannotBeUsed(t *testing.T) {
+	world := &steptest.World{Replies: []steptest.Reply{{Text: "no"}, {Text: "still no"}, {Text: "never"}}}
+	p := steptest.Play{Settings: steptest.Settings{"agent": "plain", "prompt": "x", "format": "json"}}
+	_, err := (conversation.Kind{}).Run(t.Context(), p.Job("conversation", t.TempDir(), &steptest.Log{}, world))
+	var failed *step.Error
+	if !errors.As(err, &failed) || failed.Class != step.ClassInvalid {
+		t.Fatal(err)
+	}
+	var got struct {
+		Output, Status, Error string
+		ExitCode              int
+		TokensUsed            int64
+	}
+	if err := json.Unmarshal(failed.Value, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Output != "never" || got.Status != "failed" || got.Error != failed.Message || got.ExitCode != -1 || got.TokensUsed == 0 {
+		t.Errorf("%+v", got)
+	}
 }
 
 // The author's words reach the model as they are, and nothing but them.

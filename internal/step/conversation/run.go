@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -27,6 +28,7 @@ type state struct {
 	Stderr       string             `json:"Stderr"`
 	ExitCode     int                `json:"ExitCode"`
 	Status       string             `json:"Status"`
+	Error        string             `json:"Error,omitempty"`
 	Response     json.RawMessage    `json:"Response"`
 	JSON         json.RawMessage    `json:"JSON,omitempty"`
 	TokensUsed   int64              `json:"TokensUsed"`
@@ -76,10 +78,30 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	}
 	result, err := job.Within(ctx, set.Timeout, func(ctx context.Context) (step.Result, error) { return t.Run(ctx, job) })
 	if err != nil {
-		return result, err
+		return result, left(err, heard)
 	}
 	result.Value = step.JSON(leave(set, result.Value, heard))
 	return result, nil
+}
+
+// left adds what was said last to the failure of a reply that cannot be used: the
+// states that come next may want to show or mend it.
+func left(err error, heard *talk.Heard) error {
+	var failed *step.Error
+	said := spoken(heard.Messages)
+	if !errors.As(err, &failed) || failed.Class != step.ClassInvalid || len(said) == 0 || said[len(said)-1].Role != provider.Assistant {
+		return err
+	}
+	out := state{
+		Status: "failed", ExitCode: -1, Stderr: failed.Message, Error: failed.Message, Response: json.RawMessage("{}"), Estimated: heard.Estimated,
+		TokensInput: heard.Usage.Input, TokensOutput: heard.Usage.Output, TokensUsed: heard.Usage.Input + heard.Usage.Output,
+	}
+	for _, b := range said[len(said)-1].Blocks {
+		out.Output += b.Text
+	}
+	kept := *failed
+	kept.Value = step.JSON(out)
+	return &kept
 }
 
 // withSkills puts skills before a prompt, each marked as what it is.
