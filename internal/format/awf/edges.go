@@ -26,7 +26,7 @@ func (l *lowering) steps(s *state, at *place) []ir.Step {
 		if end := main.Action.(ir.End); end.Failed {
 			failing = &failure{State: s.name.Value, Message: end.Message, filled: end.MessageExpr}
 		}
-		return append(l.endHooks(s.name.Value, l.hooksOf(s), failing, s.name.Span), main)
+		return append(l.endHooks(s, s.name.Value, l.hooksOf(s), failing, s.name.Span), main)
 	}
 	main.Next = l.edges(s, at)
 	out := []ir.Step{main}
@@ -36,7 +36,7 @@ func (l *lowering) steps(s *state, at *place) []ir.Step {
 			end.MessageExpr = e
 		}
 		failing := &failure{State: s.name.Value, Message: s.inline.message.Value, filled: end.MessageExpr}
-		hooks := l.endHooks(inlineName(s), l.doc.hooks[workflowError], failing, s.inline.at)
+		hooks := l.endHooks(s, inlineName(s), l.doc.hooks[workflowError], failing, s.inline.at)
 		for i := range hooks {
 			hooks[i].Label = inlineTitle(s) + before
 		}
@@ -47,7 +47,7 @@ func (l *lowering) steps(s *state, at *place) []ir.Step {
 		out = l.after(s, out)
 	}
 	if len(s.pre) > 0 {
-		pre := l.hookStep(s.name.Value+before, s.pre, hookSettings{}, s.name.Span)
+		pre := l.hookStep(s.name.Value+before, s.pre, hookSettings{State: s.name.Value}, s.name.Span)
 		pre.Next = []ir.Edge{{On: always, To: ir.Target{Step: s.name.Value}, Sequential: true}}
 		out = append([]ir.Step{pre}, out...)
 	}
@@ -71,8 +71,8 @@ func inlineTitle(s *state) string { return s.name.Value + ":on_failure" }
 // afterwards.
 func (l *lowering) after(s *state, steps []ir.Step) []ir.Step {
 	main := &steps[0]
-	good := l.hookStep(s.name.Value+":post", s.post, hookSettings{Again: true}, s.name.Span)
-	bad := l.hookStep(s.name.Value+afterFailure, s.post, hookSettings{Again: true}, s.name.Span)
+	good := l.hookStep(s.name.Value+":post", s.post, hookSettings{Again: true, State: s.name.Value}, s.name.Span)
+	bad := l.hookStep(s.name.Value+afterFailure, s.post, hookSettings{Again: true, State: s.name.Value}, s.name.Span)
 	for _, e := range main.Next {
 		if slices.Contains(e.On, ir.OK) {
 			e.On = always
@@ -234,6 +234,8 @@ type hookSettings struct {
 	Files []string `json:"files,omitempty"`
 	// Failure is the error that the hooks see when no step before has failed.
 	Failure *failure `json:"failure,omitempty"`
+	// State is the one that the hooks are of: to them it is the current one.
+	State string `json:"state,omitempty"`
 }
 
 // failure is that of a run that a state ends as failed.
@@ -271,6 +273,9 @@ func (l *lowering) hookStep(id string, hooks []hook, set hookSettings, at source
 	}
 	if set.Failure != nil {
 		t.Settings.Put("failure", set.Failure, at)
+	}
+	if set.State != "" {
+		t.Settings.Put("state", set.State, at)
 	}
 	if l.exports() != nil {
 		t.Settings.Put("export", l.exports(), at)
@@ -310,7 +315,7 @@ func (l *lowering) begins(first *state) []ir.Step {
 		next(s)
 	}
 	if hooks := l.doc.hooks[workflowStart]; len(hooks) > 0 {
-		next(l.hookStep("workflow:start", hooks, hookSettings{Strict: true}, l.doc.first))
+		next(l.hookStep("workflow:start", hooks, hookSettings{Strict: true, State: l.doc.initial.Value}, l.doc.first))
 	}
 	return out
 }
@@ -323,12 +328,12 @@ func (l *lowering) hooksOf(s *state) []hook {
 	return l.doc.hooks[workflowEnd]
 }
 
-// endHooks runs the workflow's hooks before a step that ends it.
-func (l *lowering) endHooks(end string, hooks []hook, failing *failure, at source.Span) []ir.Step {
+// endHooks runs the workflow's hooks before a step that ends it at a state.
+func (l *lowering) endHooks(s *state, end string, hooks []hook, failing *failure, at source.Span) []ir.Step {
 	if len(hooks) == 0 {
 		return nil
 	}
-	pre := l.hookStep(end+before, hooks, hookSettings{Again: true, Failure: failing}, at)
+	pre := l.hookStep(end+before, hooks, hookSettings{Again: true, Failure: failing, State: s.name.Value}, at)
 	if failing != nil && failing.filled != nil {
 		for _, r := range l.refs(nil, failing.filled) {
 			if !slices.ContainsFunc(pre.Reads, func(had ir.Ref) bool { return had.Path == r.Path }) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,9 @@ type HookSettings struct {
 	// Failure is the error that the hooks see when the step before has not
 	// failed: the run is about to end as failed all the same.
 	Failure *Failure `json:"failure,omitempty"`
+	// State is the one that the hooks are of: to them it is the current one.
+	// Where there is none it is that of the failure, if there was one.
+	State string `json:"state,omitempty"`
 
 	Export []string `json:"export,omitempty"`
 	// Doubts is that of Settings.
@@ -102,6 +106,7 @@ func (Hook) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		}
 		values["last"] = map[string]any{"outcome": string(ir.Failed), "step": set.Failure.State, "error": message, "class": classEnded}
 	}
+	standAt(values, set.State)
 	r := runner{job: job, values: values, export: set.Export, doubts: set.Doubts}
 	defer r.close()
 	var notes []step.Note
@@ -132,6 +137,22 @@ func (Hook) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return again(job, notes)
 	}
 	return step.Result{Value: json.RawMessage("{}"), Notes: notes}, nil
+}
+
+// standAt makes a state the current one; those who wrote the hooks do not know
+// the names of the steps that do them.
+func standAt(values expr.Values, state string) {
+	if last, ok := values["last"].(map[string]any); ok && state == "" && last["outcome"] == string(ir.Failed) {
+		state, _ = last["step"].(string)
+		if left, ok := last["value"].(map[string]any); ok && left[expr.HookedState] != nil {
+			state, _ = left[expr.HookedState].(string)
+		}
+	}
+	if run, ok := values["run"].(map[string]any); ok && state != "" {
+		run = maps.Clone(run)
+		run["step"] = state
+		values["run"] = run
+	}
 }
 
 // again ends the step as the one before it ended.
