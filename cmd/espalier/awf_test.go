@@ -363,7 +363,9 @@ func TestAWFInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := bufio.NewScanner(stderr)
+		last := ""
 		for lines.Scan() {
+			last = lines.Text()
 			if strings.Contains(lines.Text(), "Stopping") { // a command that may not be done twice is waited for
 				if err := cmd.Process.Signal(signal); err != nil {
 					t.Fatal(err)
@@ -373,6 +375,9 @@ func TestAWFInterrupted(t *testing.T) {
 		_ = cmd.Wait()
 		if code := cmd.ProcessState.ExitCode(); code != 130 {
 			t.Errorf("%v: exit %d", signal, code)
+		}
+		if !strings.HasSuffix(last, "espalier resume "+awfRun[:8]+" --from current") { // a plain resume would only ask
+			t.Errorf("%v: how to go on: %s", signal, last)
 		}
 		if said := p.exits(0, "runs"); !strings.Contains(said, "flow") {
 			t.Error(said)

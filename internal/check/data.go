@@ -191,6 +191,9 @@ func (w *writers) help(path string, facts ...string) string {
 	if near := w.nearest(path, facts); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)
 	}
+	if alike := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return rootOf(key) != rootOf(path) }); len(alike) > 0 {
+		keys = alike // what else there is has nothing to do with it
+	}
 	if help := diag.DidYouMean(path, keys); help != "" {
 		return help
 	}

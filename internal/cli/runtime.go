@@ -270,10 +270,19 @@ func (a *app) drive(r *builtin.Runtime, id journal.RunID, begin func(ctx context
 			return err
 		}
 	}
-	return &failure{
-		code: exitInterrupted, message: fmt.Sprintf("run %s is parked", short(id)),
-		help: fmt.Sprintf("To go on: espalier resume %s", short(id)),
+	return &failure{code: exitInterrupted, message: fmt.Sprintf("run %s is parked", short(id)), help: parkedHelp(r, id)}
+}
+
+// parkedHelp says how to go on with a run that was interrupted: what was cut off
+// may have to be decided on first.
+func parkedHelp(r *builtin.Runtime, id journal.RunID) string {
+	ctx := context.Background()
+	if entry, err := r.Store.Entry(ctx, id); err == nil && entry.Status == journal.Waiting {
+		if state, _, _, err := r.Engine.Load(ctx, id); err == nil {
+			return waitingHelp(entry, state)
+		}
 	}
+	return "To go on: espalier resume " + short(id)
 }
 
 func (a *app) consoleForm() builtin.ConsoleForm {

@@ -121,6 +121,7 @@ func (l *lowering) edges(s *state, at *place) []ir.Edge {
 		if t.when.Value != "" {
 			edge.When = l.condition(expr.AWF, t.when)
 			if edge.When == nil {
+				l.p.Unread.Steps = true
 				continue
 			}
 			edge.Label = t.when.Value

@@ -144,6 +144,7 @@ func (l *lowering) exists(name text.Text, who string) {
 	for _, s := range l.doc.states {
 		names = append(names, s.name.Value)
 	}
+	l.p.Unread.Steps = true // what is meant may be entered by nothing else
 	l.report(CodeNoState, diag.Error, name.Span, fmt.Sprintf("%s %q, and there is no such state.", who, name.Value), diag.DidYouMean(name.Value, names))
 }
 
