@@ -19,11 +19,12 @@ import (
 
 // template is a Go template.
 type template struct {
-	text   string
-	parsed *gotemplate.Template // nil: the text is plain
-	reads  []foreignPath
-	calls  []*goparse.IdentifierNode
-	keyed  bool // it writes keys of objects, which range gives
+	indexed []foreignPath // names that index spells out
+	text    string
+	parsed  *gotemplate.Template // nil: the text is plain
+	reads   []foreignPath
+	calls   []*goparse.IdentifierNode
+	keyed   bool // it writes keys of objects, which range gives
 }
 
 // TemplateOptions is what a place that fills templates in has to offer.
@@ -249,6 +250,7 @@ func (t *template) collect(n goparse.Node, top bool) {
 			}
 		}
 	case *goparse.CommandNode:
+		t.spelled(x, top)
 		for _, a := range x.Args {
 			t.collect(a, top)
 		}
@@ -286,6 +288,38 @@ func (t *template) collect(n goparse.Node, top bool) {
 		t.branch(&x.BranchNode, top, false)
 	case *goparse.TemplateNode:
 		t.collect(x.Pipe, top)
+	}
+}
+
+// spelled notes a name that index spells out, as in index .states "my-step".
+func (t *template) spelled(c *goparse.CommandNode, top bool) {
+	if id, ok := c.Args[0].(*goparse.IdentifierNode); !ok || id.Ident != "index" || len(c.Args) < 3 {
+		return
+	}
+	var path []string
+	switch base := c.Args[1].(type) {
+	case *goparse.FieldNode:
+		if top {
+			path = slices.Clone(base.Ident)
+		}
+	case *goparse.VariableNode:
+		if base.Ident[0] == "$" {
+			path = slices.Clone(base.Ident[1:])
+		}
+	}
+	begins := len(path)
+	p := foreignPath{start: int(c.Args[2].Position())}
+	for _, a := range c.Args[2:] {
+		name, ok := a.(*goparse.StringNode)
+		if !ok {
+			break
+		}
+		path = append(path, name.Text)
+		p.end = int(name.Pos) + len(name.Quoted)
+	}
+	if begins > 0 && len(path) > begins {
+		p.written = path
+		t.indexed = append(t.indexed, p)
 	}
 }
 

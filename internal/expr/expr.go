@@ -148,6 +148,20 @@ type Comparison struct {
 	Text string // of the constant, as text() writes it
 }
 
+// Indexed lists the names that a template spells out with index; Paths has only
+// what these begin with. Their segments are as they are written.
+func (e *Expr) Indexed() []Path {
+	t, ok := e.other.(*template)
+	if !ok {
+		return nil
+	}
+	var out []Path
+	for _, p := range t.indexed {
+		out = append(out, Path{Segments: p.written, Written: p.written, Span: e.within(p.start, p.end)})
+	}
+	return out
+}
+
 // Compared lists the names that must be equal to a constant for some part of
 // the expression to hold.
 func (e *Expr) Compared() []Comparison {

@@ -175,6 +175,29 @@ func TestNamesOfLoops(t *testing.T) {
 	}
 }
 
+// Names that a template spells out with index are looked up, too.
+func TestNamesInIndex(t *testing.T) {
+	for template, want := range map[string]string{
+		`{{index .states "my-step" "Output"}}`:               "",
+		`{{index $.states "my-step" "ExitCode"}}`:            "",
+		`{{range split "a" ","}}{{index . 0}}{{end}}`:        "",
+		`{{index .inputs "x"}}`:                              "",
+		`{{index .states "my-stp" "Output"}}`:                `error "my-stp" "Output" Did you mean "my-step"?`,
+		`{{if index .states "my-stp"}}x{{end}}`:              `warning "my-stp" Did you mean "my-step"?`,
+		`{{(index .states "my-step" "output") | trimSpace}}`: `error "my-step" "output" Did you mean "Output"?`,
+	} {
+		flow := "name: f\ninputs: [{name: x}]\nstates:\n  initial: my-step\n  my-step: {type: step, command: x, on_success: b}\n  b: {type: step, command: 'echo " + template + "', on_success: done}\n  done: {type: terminal}\n"
+		_, list := compile(flow, nil)
+		var got []string
+		for _, d := range list {
+			got = append(got, fmt.Sprint(d.Severity, " ", flow[d.Span.Start:d.Span.End], " ", d.Help))
+		}
+		if text := strings.Join(got, "; "); text != want {
+			t.Errorf("%s: got %q, want %q", template, text, want)
+		}
+	}
+}
+
 // A mistake in a text of several lines is shown in its own line.
 func TestPlacesInLongTexts(t *testing.T) {
 	const text = "name: flow\nstates:\n  initial: a\n  a:\n    type: step\n    command: |\n      set -e\n      if true; then\n        echo {{.states.a.Outptu}}\n      fi\n    on_success: b\n" +

@@ -140,12 +140,17 @@ func (l *lowering) exists(name text.Text, who string) {
 	if l.doc.byName[name.Value] != nil || name.Value == "" {
 		return
 	}
+	l.p.Unread.Steps = true // what is meant may be entered by nothing else
+	l.report(CodeNoState, diag.Error, name.Span, fmt.Sprintf("%s %q, and there is no such state.", who, name.Value), diag.DidYouMean(name.Value, l.names()))
+}
+
+// names are those of all states.
+func (l *lowering) names() []string {
 	var names []string
 	for _, s := range l.doc.states {
 		names = append(names, s.name.Value)
 	}
-	l.p.Unread.Steps = true // what is meant may be entered by nothing else
-	l.report(CodeNoState, diag.Error, name.Span, fmt.Sprintf("%s %q, and there is no such state.", who, name.Value), diag.DidYouMean(name.Value, names))
+	return names
 }
 
 // place is where a state's step stands.
@@ -522,6 +527,7 @@ func (l *lowering) value(d expr.Dialect, t text.Text) *expr.Expr {
 		return nil
 	}
 	l.properties(e, diag.Error)
+	l.indexed(e)
 	l.machine(e)
 	return e
 }

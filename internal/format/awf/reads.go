@@ -111,3 +111,22 @@ func (l *lowering) properties(e *expr.Expr, severity diag.Severity) {
 		l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("The state of %q has no property %q.", name, property), diag.DidYouMean(property, known))
 	}
 }
+
+// indexed reports states and properties that are not there where a template
+// spells them out: {{index .states "my-step" "Output"}}.
+func (l *lowering) indexed(e *expr.Expr) {
+	for _, p := range e.Indexed() {
+		if p.Segments[0] != "states" || len(p.Segments) < 2 {
+			continue
+		}
+		s := l.doc.byName[p.Segments[1]]
+		switch {
+		case s == nil && len(p.Segments) == 2: // nothing, which an if may ask for
+			l.report(CodeNoState, diag.Warning, p.Span, fmt.Sprintf("There is no state %q.", p.Segments[1]), diag.DidYouMean(p.Segments[1], l.names()))
+		case s == nil:
+			l.report(CodeNoState, diag.Error, p.Span, fmt.Sprintf("There is no state %q.", p.Segments[1]), diag.DidYouMean(p.Segments[1], l.names()))
+		case len(p.Segments) > 2 && s.kind != kindCall && !slices.Contains(expr.StateFields(), p.Segments[2]):
+			l.report(CodeNoProperty, diag.Error, p.Span, fmt.Sprintf("The state of %q has no property %q.", p.Segments[1], p.Segments[2]), diag.DidYouMean(p.Segments[2], expr.StateFields()))
+		}
+	}
+}
