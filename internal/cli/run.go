@@ -513,12 +513,20 @@ func (a *app) input(p *ir.Program, secrets *secret.Registry, given []string, fil
 	if len(problems) == 0 {
 		return whole, nil
 	}
-	const help = "Give inputs with --input NAME=VALUE; \"espalier show\" lists them."
+	help := "Give inputs with --input NAME=VALUE; \"espalier show\" lists them."
+	names, undeclared := declared(p), false
 	lines := make([]string, len(problems))
-	for i, p := range problems {
-		if lines[i] = secrets.Show(p.String()); p.Path == "" {
+	for i, problem := range problems {
+		_, named := object[problem.Path]
+		switch lines[i] = secrets.Show(problem.String()); {
+		case problem.Path == "":
 			lines[i] = "it " + lines[i]
+		case named && !slices.Contains(names, problem.Path):
+			lines[i], undeclared = secrets.Show(problem.Path)+": the workflow declares no such input", true
 		}
+	}
+	if undeclared {
+		help += "\nWith --allow-undeclared it is given others, too."
 	}
 	if len(lines) == 1 {
 		return nil, usage(help, "the input does not fit: %s", lines[0])
