@@ -114,6 +114,7 @@ func (s *Store) transact(group []job) error {
 	if err := s.begin(); err != nil {
 		return s.explain(err)
 	}
+	s.writer.recheck()
 	for i := range group {
 		j := &group[i]
 		if j.write != nil {
@@ -130,6 +131,7 @@ func (s *Store) transact(group []job) error {
 		s.writer.rollback()
 		return s.explain(err)
 	}
+	s.writer.seen()
 	return nil
 }
 

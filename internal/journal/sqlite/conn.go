@@ -22,6 +22,7 @@ type conn struct {
 	prepared map[string]driver.Stmt
 	args     []driver.NamedValue
 	heads    map[journal.RunID]head // of runs that were appended to last
+	version  uint32                 // of the file, when heads were right
 }
 
 func connect(dsn string) (*conn, error) {
@@ -95,6 +96,16 @@ func (c *conn) row(columns int, query string, args ...any) ([]driver.Value, erro
 func (c *conn) rollback() {
 	c.script("ROLLBACK")
 	clear(c.heads)
+}
+
+// seen notes that what is known of runs is right for the file as it is now.
+func (c *conn) seen() { c.version, _ = c.Conn.(sqlite.FileControl).FileControlDataVersion("main") }
+
+// recheck forgets what is known of runs if somebody else has written since.
+func (c *conn) recheck() {
+	if version, err := c.Conn.(sqlite.FileControl).FileControlDataVersion("main"); err != nil || version != c.version {
+		clear(c.heads)
+	}
 }
 
 func (c *conn) prepare(query string) (driver.Stmt, error) {

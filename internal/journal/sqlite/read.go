@@ -110,7 +110,7 @@ const chainQuery = `WITH RECURSIVE chain (pos, run, prev, seq, body) AS (
 // the number of the run's last event.
 func (s *Store) chain(ctx context.Context, id journal.RunID, after journal.Seq) ([]stored, journal.Seq, error) {
 	// Before a connection is taken: preparing takes one, too.
-	for _, text := range []string{headQuery, chainQuery} {
+	for _, text := range []string{headQuery, newestQuery, chainQuery} {
 		if _, err := s.stmt(text); err != nil {
 			return nil, 0, s.failed(ctx, err)
 		}
@@ -130,6 +130,9 @@ func (s *Store) chain(ctx context.Context, id journal.RunID, after journal.Seq) 
 		return nil, 0, s.failed(ctx, err)
 	case of != "":
 		return nil, 0, &journal.ChildError{Root: of}
+	}
+	if err := s.rowIn(ctx, tx, newestQuery, head, n).Scan(&head, &last); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, 0, s.failed(ctx, err)
 	}
 	rows, err := s.queryIn(ctx, tx, chainQuery, head, after)
 	if err != nil {
@@ -303,7 +306,8 @@ func (s *Store) Due(ctx context.Context, now journal.Millis) ([]journal.RunID, j
 	return due, 0, s.failed(ctx, rows.Err())
 }
 
-const entryColumns = "id, root, parent, name, format, definition, started, updated, seq, owner, status, outcome, wake, waiting"
+var entryColumns = "id, root, parent, name, format, definition, started, " + orNewer("updated", "at") + ", " + orNewer("seq", "seq") +
+	", owner, status, outcome, wake, waiting"
 
 func scanEntry(scan func(...any) error, more ...any) (journal.Entry, error) {
 	var e journal.Entry

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -193,6 +194,11 @@ func TestRecallLeavesNoGap(t *testing.T) {
 	if got := recalled(5); !slices.Equal(got, []journal.Pos{6}) {
 		t.Errorf("after all was forgotten: %v", got)
 	}
+	// What changes the index alone is no append.
+	journaltest.Append(t, ours, journal.Batch{Run: "a", Fence: journal.FirstFence, After: 8, Index: &journal.Index{Status: journal.Waiting}})
+	if got := recalled(5); !slices.Equal(got, []journal.Pos{6}) {
+		t.Errorf("after a change of the index: %v", got)
+	}
 }
 
 // The committer knows by heart where the runs are that it appends to. When
@@ -274,5 +280,102 @@ func TestClosingWaitsForThoseWhoHelp(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// A run's row need not know of its newest appends. Nobody notices: not those who
+// read, not those who take over, not those who delete.
+func TestARowMayBeBehind(t *testing.T) {
+	dir := t.TempDir()
+	ours, theirs := open(t, dir), open(t, dir)
+	defer ours.Close()
+	defer theirs.Close()
+	db, err := sql.Open("sqlite", filepath.Join(dir, "espalier.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	journaltest.Append(t, ours, journaltest.Start("a", "us"))
+	journaltest.Append(t, ours, journaltest.Start("b", "us"))
+	rows, seq := map[int64]bool{}, map[journal.RunID]journal.Seq{"a": 1, "b": 1}
+	step := func(run journal.RunID, fence int64) {
+		t.Helper()
+		b := journaltest.Steps(run, fence, seq[run], 1)
+		at := journal.Millis(10_000 + seq[run])
+		b.Events[0].At = at
+		journaltest.Append(t, ours, b)
+		seq[run]++
+		entry, err := theirs.Entry(t.Context(), run)
+		if err != nil || entry.Seq != seq[run] || entry.Updated != at {
+			t.Fatalf("%+v, %v, after event %d", entry, err, seq[run])
+		}
+		for listed, err := range theirs.Runs(t.Context(), journal.Filter{Unfinished: true}) {
+			if err != nil || listed.Seq != seq[listed.ID] {
+				t.Fatalf("%+v, %v", listed, err)
+			}
+		}
+		if got := journaltest.Events(t, theirs, run, seq[run]-2); len(got) != 2 || got[1].Seq != seq[run] {
+			t.Fatalf("%+v", got)
+		}
+		var head int64
+		if err := db.QueryRow("SELECT head FROM runs WHERE id = ?", run).Scan(&head); err != nil {
+			t.Fatal(err)
+		}
+		rows[head] = true
+	}
+	const much = 150
+	for range much {
+		step("a", journal.FirstFence)
+	}
+	if len(rows) < 2 || len(rows) > much/10 {
+		t.Errorf("the row named %d of %d appends", len(rows), much)
+	}
+	for range much { // so that what a's row names is far behind
+		step("b", journal.FirstFence)
+	}
+	step("a", journal.FirstFence)
+	step("a", journal.FirstFence)
+
+	claim, err := theirs.Claim(t.Context(), "a", "them", func(journal.Owner) bool { return true })
+	if err != nil || claim.Seq != seq["a"] {
+		t.Fatalf("%+v, %v", claim, err)
+	}
+	refused := make(chan error)
+	ours.Append(journaltest.Steps("a", journal.FirstFence, seq["a"], 1), func(err error) { refused <- err })
+	if err := <-refused; !errors.Is(err, journal.ErrConflict) {
+		t.Errorf("whoever lost the run appended to it: %v", err)
+	}
+	end := journaltest.Steps("a", claim.Fence, seq["a"], 1)
+	end.Index = &journal.Index{Status: journal.Finished, Outcome: "ok"}
+	journaltest.Append(t, theirs, end)
+	if got := journaltest.Events(t, ours, "a", 0); len(got) != int(seq["a"])+1 {
+		t.Errorf("%d events, not %d", len(got), seq["a"]+1)
+	}
+	if err := ours.Delete(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	var left int
+	if err := db.QueryRow("SELECT count(*) FROM appends WHERE run = 1").Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d appends are left, %v", left, err)
+	}
+}
+
+// What is told to a row without events, as when a run is given up, keeps what
+// the appends say that it did not know of.
+func TestARowIsBroughtUpToDate(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	defer s.Close()
+	journaltest.Append(t, s, journaltest.Start("a", "us"))
+	b := journaltest.Steps("a", journal.FirstFence, 1, 3)
+	b.Events[2].At = 77_000
+	journaltest.Append(t, s, b)
+	journaltest.Append(t, s, journal.Batch{Run: "a", Fence: journal.FirstFence, After: 4, Release: true, Index: &journal.Index{Status: journal.Waiting}})
+	entry, err := s.Entry(t.Context(), "a")
+	if err != nil || entry.Seq != 4 || entry.Updated != 77_000 || entry.Owner != "" || entry.Status != journal.Waiting {
+		t.Errorf("%+v, %v", entry, err)
+	}
+	if got := journaltest.Events(t, s, "a", 0); len(got) != 4 {
+		t.Errorf("%d events", len(got))
 	}
 }

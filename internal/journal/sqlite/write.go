@@ -87,7 +87,7 @@ func appendParts(c *conn, b *journal.Batch, body []byte) (pos int64, err error) 
 	if len(b.Events) > 0 {
 		at, err = appendEvents(c, b, body)
 	} else {
-		at, err = touch(c, b)
+		at.n, err = touch(c, b)
 	}
 	if err != nil {
 		return 0, err
@@ -123,7 +123,7 @@ func begin(c *conn, b *journal.Batch, started *journal.RunStarted) error {
 	if err != nil {
 		return err
 	}
-	c.found(b.Run, head{n: n})
+	c.found(b.Run, head{n: n, fence: journal.FirstFence, running: true})
 	if brings(b, started.Definition) {
 		return nil
 	}
@@ -134,9 +134,12 @@ func begin(c *conn, b *journal.Batch, started *journal.RunStarted) error {
 	return err
 }
 
-// head is where a run's row is, and its newest append when this process last
-// looked.
-type head struct{ n, pos int64 }
+// head is where a run stands, as long as nobody else has written.
+type head struct {
+	n, pos, seq, fence int64
+	row                int64 // the append that the run's row names
+	running            bool
+}
 
 // maxHeads is how many runs the committer knows by heart.
 const maxHeads = 4096
@@ -149,100 +152,81 @@ func (c *conn) found(id journal.RunID, at head) {
 	c.heads[id] = at
 }
 
-// find looks for a run's row and newest append, if the batch may follow that.
+// find looks up where a run is, if the batch may follow that.
 func (c *conn) find(b *journal.Batch) (at head, err error) {
-	row, err := c.row(2, "SELECT n, head FROM runs WHERE id = ? AND seq = ? AND fence = ? AND root = ''", string(b.Run), int64(b.After), b.Fence)
-	if errors.Is(err, errNoRow) {
-		return at, whyNot(c, b)
+	if at, known := c.heads[b.Run]; known && at.precedes(b) {
+		return at, nil
 	}
+	r, err := findRoot(c, b.Run)
 	if err != nil {
 		return at, err
 	}
-	return head{row[0].(int64), row[1].(int64)}, nil
+	if !r.precedes(b) {
+		return at, refuse(journal.ErrConflict)
+	}
+	return r.head, nil
 }
 
-// appendEvents adds the batch's row. Where the run is, is mostly known; what is
-// known may be out of date, which the update finds: no two runs have the same
-// newest append.
+// precedes tells whether a batch comes next, and of the one who may append.
+func (h *head) precedes(b *journal.Batch) bool {
+	return h.seq == int64(b.After) && h.fence == b.Fence
+}
+
+// appendEvents adds the batch's row, and brings that of the run up to date when
+// it has to be.
 func appendEvents(c *conn, b *journal.Batch, body []byte) (at head, err error) {
-	at, known := c.heads[b.Run]
-	if !known {
-		if at, err = c.find(b); err != nil {
-			return head{}, err
-		}
-	}
-	result, err := c.exec("INSERT INTO appends (run, prev, seq, body) VALUES (?, ?, ?, ?)", at.n, at.pos, int64(b.LastSeq()), body)
-	if err != nil {
-		return head{}, err
-	}
-	pos, err := result.LastInsertId()
-	if err != nil {
-		return head{}, err
-	}
-	moved, err := moveHead(c, b, at, pos)
-	if err != nil {
-		return head{}, err
-	}
-	if moved {
-		c.found(b.Run, head{at.n, pos})
-		if b.Release {
-			delete(c.heads, b.Run)
-		}
-		return head{at.n, pos}, nil
-	}
-	if _, err := c.exec("DELETE FROM appends WHERE pos = ?", pos); err != nil {
-		return head{}, err
-	}
-	if !known {
-		return head{}, refuse(journal.ErrConflict)
-	}
-	delete(c.heads, b.Run)
-	return appendEvents(c, b, body)
-}
-
-// moveHead updates a run's row for a batch with events, if it still is as we
-// believe. Columns of indexes are only named when they change: naming is writing.
-func moveHead(c *conn, b *journal.Batch, at head, pos int64) (bool, error) {
-	const set, where = "UPDATE runs SET seq = ?, head = ?, updated = ?", " WHERE n = ? AND head = ? AND seq = ? AND fence = ?"
-	query, args := set+where, append(make([]any, 0, 11), int64(b.LastSeq()), pos, int64(b.At()))
-	if b.Index != nil || b.Release {
-		more := ""
-		if b.Index != nil {
-			more = ", status = ?, outcome = ?, wake = ?, waiting = ?"
-			args = append(args, string(b.Index.Status), b.Index.Outcome, int64(b.Index.Wake), b.Index.Waiting)
-		}
-		if b.Release {
-			more += ", owner = '', fence = fence + 1"
-		}
-		query = set + more + where
-	}
-	moved, err := c.changed(query, append(args, at.n, at.pos, int64(b.After), b.Fence)...)
-	return moved == 1, err
-}
-
-// touch updates a run's row for a batch without events.
-func touch(c *conn, b *journal.Batch) (at head, err error) {
 	if at, err = c.find(b); err != nil {
 		return at, err
 	}
-	if b.Index != nil {
-		if _, err := c.exec("UPDATE runs SET status = ?, outcome = ?, wake = ?, waiting = ? WHERE n = ?",
-			string(b.Index.Status), b.Index.Outcome, int64(b.Index.Wake), b.Index.Waiting, at.n); err != nil {
-			return at, err
-		}
+	result, err := c.exec("INSERT INTO appends (run, prev, seq, body, at) VALUES (?, ?, ?, ?, ?)", at.n, at.pos, int64(b.LastSeq()), body, int64(b.At()))
+	if err != nil {
+		return at, err
 	}
-	if b.Release {
-		_, err = c.exec("UPDATE runs SET owner = '', fence = fence + 1 WHERE n = ?", at.n)
+	if at.pos, err = result.LastInsertId(); err != nil {
+		return at, err
 	}
-	return head{n: at.n}, err
+	at.seq = int64(b.LastSeq())
+	if b.Index != nil || b.Release || !at.running || at.pos-at.row > mostBehind {
+		return at, c.update(b, at, int64(b.At()))
+	}
+	c.found(b.Run, at)
+	return at, nil
 }
 
-// whyNot says why a batch found no run that it could be appended to.
-func whyNot(c *conn, b *journal.Batch) error {
-	if _, err := findRoot(c, b.Run); err != nil {
+// touch updates a run's row for a batch without events. It adds no append.
+func touch(c *conn, b *journal.Batch) (n int64, err error) {
+	at, err := c.find(b)
+	if err != nil || b.Index == nil && !b.Release {
+		return at.n, err
+	}
+	row, err := c.row(1, "SELECT coalesce((SELECT at FROM appends WHERE pos = ?), 0)", at.pos)
+	if err != nil {
+		return 0, err
+	}
+	return at.n, c.update(b, at, row[0].(int64))
+}
+
+// update brings a run's row up to date. Columns of indexes are only named when
+// they change: naming is writing.
+func (c *conn) update(b *journal.Batch, at head, updated int64) error {
+	query, args := "UPDATE runs SET seq = ?, head = ?, updated = max(updated, ?)", append(make([]any, 0, 8), at.seq, at.pos, updated)
+	if b.Index != nil {
+		query += ", status = ?, outcome = ?, wake = ?, waiting = ?"
+		args = append(args, string(b.Index.Status), b.Index.Outcome, int64(b.Index.Wake), b.Index.Waiting)
+		at.running = b.Index.Status == journal.Running
+	}
+	if b.Release {
+		query += ", owner = '', fence = fence + 1"
+	}
+	if _, err := c.exec(query+" WHERE n = ?", append(args, at.n)...); err != nil {
 		return err
 	}
-	return refuse(journal.ErrConflict)
+	if at.row = at.pos; b.Release {
+		delete(c.heads, b.Run)
+	} else {
+		c.found(b.Run, at)
+	}
+	return nil
 }
 
 func appendRest(c *conn, b *journal.Batch, n int64) error {
@@ -313,28 +297,28 @@ func putChild(c *conn, e *journal.Entry) error {
 
 // root is what writers need to know of a run.
 type root struct {
-	n, seq, head, fence int64
-	owner               journal.Owner
-	definition          string
-	status              journal.Status
+	head
+	owner      journal.Owner
+	definition string
+	status     journal.Status
 }
 
 // findRoot looks a run up that has a stream of its own.
-func findRoot(c *conn, id journal.RunID) (root, error) {
+func findRoot(c *conn, id journal.RunID) (r root, err error) {
 	row, err := c.row(8, "SELECT n, seq, head, fence, owner, definition, status, root FROM runs WHERE id = ?", string(id))
 	if errors.Is(err, errNoRow) {
-		return root{}, refusef("%w: %s", journal.ErrUnknownRun, id)
+		return r, refusef("%w: %s", journal.ErrUnknownRun, id)
 	}
 	if err != nil {
-		return root{}, err
+		return r, err
 	}
 	if of := row[7].(string); of != "" {
-		return root{}, refuse(&journal.ChildError{Root: journal.RunID(of)})
+		return r, refuse(&journal.ChildError{Root: journal.RunID(of)})
 	}
-	return root{
-		n: row[0].(int64), seq: row[1].(int64), head: row[2].(int64), fence: row[3].(int64),
-		owner: journal.Owner(row[4].(string)), definition: row[5].(string), status: journal.Status(row[6].(string)),
-	}, nil
+	r = root{owner: journal.Owner(row[4].(string)), definition: row[5].(string), status: journal.Status(row[6].(string))}
+	r.n, r.row, r.fence, r.running = row[0].(int64), row[2].(int64), row[3].(int64), r.status == journal.Running
+	r.pos, r.seq, err = c.newest(r.n, r.row, row[1].(int64))
+	return r, err
 }
 
 // Claim implements journal.Store.
@@ -353,6 +337,7 @@ func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner, d
 			if _, err := c.exec("UPDATE runs SET owner = ?, fence = ? WHERE n = ?", string(me), r.fence, r.n); err != nil {
 				return err
 			}
+			delete(c.heads, id)
 		}
 		claim = journal.Claim{Fence: r.fence, Seq: journal.Seq(r.seq), Definition: r.definition}
 		return nil
@@ -408,11 +393,11 @@ func deleteRun(c *conn, id journal.RunID) error {
 			SELECT pos, prev FROM appends WHERE pos = ?
 			UNION ALL
 			SELECT a.pos, a.prev FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos
-		) SELECT pos FROM chain)`, r.head); err != nil {
+		) SELECT pos FROM chain)`, r.pos); err != nil {
 		return err
 	}
-	if newest[0] == r.head {
-		if _, err := c.exec("INSERT INTO appends (pos, run, prev, seq, body) VALUES (?, 0, 0, 0, x'')", r.head); err != nil {
+	if newest[0] == r.pos {
+		if _, err := c.exec("INSERT INTO appends (pos, run, prev, seq, body) VALUES (?, 0, 0, 0, x'')", r.pos); err != nil {
 			return err
 		}
 	}
@@ -428,5 +413,6 @@ func deleteRun(c *conn, id journal.RunID) error {
 			return fmt.Errorf("deleting %s: %w", id, err)
 		}
 	}
+	delete(c.heads, id)
 	return nil
 }
