@@ -116,19 +116,16 @@ func idle(r *builtin.Runtime, e *journal.Entry) bool {
 	return e.Status == journal.Running && (e.Owner == "" || r.Process.Dead(e.Owner))
 }
 
-// lookUpEnd finds out how a run ended. It is the last thing that its journal says.
+// lookUpEnd finds out how a run ended.
 func (l *listed) lookUpEnd(ctx context.Context, r *builtin.Runtime) error {
 	if l.Status != journal.Finished || l.Root != "" {
 		return nil
 	}
-	for e, err := range r.Store.Events(ctx, l.ID, l.Seq-1) {
-		if err != nil {
-			return err
-		}
-		if end, ok := e.Fact.(journal.RunFinished); ok {
-			l.Reason, l.Error = end.Reason, end.Error
-		}
+	end, err := r.Engine.Ending(ctx, l.Entry)
+	if err != nil {
+		return err
 	}
+	l.Reason, l.Error = end.Reason, end.Error
 	return nil
 }
 

@@ -344,7 +344,11 @@ func (a *app) told(r *builtin.Runtime, entry journal.Entry) error {
 
 // toldEnd prints how a run ended.
 func (a *app) toldEnd(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
-	end, output, err := r.Engine.Ending(ctx, entry)
+	end, err := r.Engine.Ending(ctx, entry)
+	if err != nil {
+		return err
+	}
+	output, err := r.Engine.Raw(end.Output)
 	if err != nil {
 		return err
 	}

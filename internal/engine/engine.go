@@ -271,29 +271,30 @@ func (e *Engine) Load(ctx context.Context, id journal.RunID) (*plan.State, *plan
 	return state, e.bind(pin), pin.def, nil
 }
 
-// Ending is how a finished run ended, and its output. It need not fold the run:
-// the end is among the last that was written.
-func (e *Engine) Ending(ctx context.Context, entry journal.Entry) (*journal.RunFinished, json.RawMessage, error) {
-	var end *journal.RunFinished
+// Ending is how a finished run ended. It need not fold the run: the end is among
+// the last that was written.
+func (e *Engine) Ending(ctx context.Context, entry journal.Entry) (*journal.RunFinished, error) {
 	for event, err := range e.Store.Events(ctx, entry.ID, entry.Seq-1) {
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		if x, ok := event.Fact.(journal.RunFinished); ok {
-			end = &x
-		}
-	}
-	if end == nil {
-		state, err := e.fold(ctx, entry.ID)
-		if err != nil {
-			return nil, nil, err
-		}
-		if end = state.Finished; end == nil {
-			return nil, nil, fmt.Errorf("run %s is not over", entry.ID)
+		if end, ok := event.Fact.(journal.RunFinished); ok {
+			return &end, nil
 		}
 	}
-	output, err := (&plan.Program{Blobs: e.blob}).Raw(end.Output)
-	return end, output, err
+	state, err := e.fold(ctx, entry.ID)
+	if err == nil && state.Finished == nil {
+		err = fmt.Errorf("run %s is not over", entry.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return state.Finished, nil
+}
+
+// Raw is the JSON of a value, wherever it is kept.
+func (e *Engine) Raw(v journal.Value) (json.RawMessage, error) {
+	return (&plan.Program{Blobs: e.blob}).Raw(v)
 }
 
 // blob reads a large value.

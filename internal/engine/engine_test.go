@@ -539,7 +539,7 @@ func TestEnding(t *testing.T) {
 			e := open(t, memory.New(), newKind(), "one")
 			begin(t, e, p)
 			if entry := rest(t, e); entry.Status != journal.Finished {
-				if end, _, err := e.Ending(t.Context(), entry); err == nil {
+				if end, err := e.Ending(t.Context(), entry); err == nil {
 					t.Errorf("a run that waits has ended: %+v", end)
 				}
 			}
@@ -555,8 +555,11 @@ func TestEnding(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			end, output, err := e.Ending(t.Context(), entry)
-			if err != nil || !bytes.Equal(output, want) {
+			end, err := e.Ending(t.Context(), entry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if output, err := e.Raw(end.Output); err != nil || !bytes.Equal(output, want) {
 				t.Errorf("%v\n%s\n%s", err, output, want)
 			}
 			if d := cmp.Diff(state.Finished, end); d != "" {
