@@ -73,6 +73,7 @@ func (t *talk) begin(ctx context.Context, c Command, input bool) (l *live, unset
 		return nil, nil, err
 	}
 	t.fds[theExit].Fd = int32(l.exit)
+	spares.stock() // which the next command need not wait for
 	return l, unset, nil
 }
 
@@ -104,10 +105,10 @@ func (t *talk) open(input bool) (files, error) {
 		theirs[0], err = nothing()
 	}
 	if err == nil {
-		t.fds[theOutput].Fd, theirs[1], err = pipe(false)
+		t.fds[theOutput].Fd, theirs[1], err = spares.take()
 	}
 	if err == nil {
-		t.fds[theErrors].Fd, theirs[2], err = pipe(false)
+		t.fds[theErrors].Fd, theirs[2], err = spares.take()
 	}
 	return theirs, err
 }
@@ -134,6 +135,49 @@ func pipe(write bool) (ours int32, theirs int, err error) {
 		return -1, -1, err
 	}
 	return int32(ends[0]), ends[1], nil
+}
+
+// spare are pipes that nobody uses yet: while one command runs there is time to
+// make those of the next.
+type spare struct {
+	mu    sync.Mutex
+	pipes []ends
+}
+
+type ends struct {
+	ours   int32
+	theirs int
+}
+
+var spares spare
+
+// mostSpare is what one command needs.
+const mostSpare = 2
+
+// take gives a pipe to read from.
+func (s *spare) take() (ours int32, theirs int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.pipes); n > 0 {
+		p := s.pipes[n-1]
+		s.pipes = s.pipes[:n-1]
+		return p.ours, p.theirs, nil
+	}
+	return pipe(false)
+}
+
+// stock makes what is missing. If that is not possible now, it may be when it
+// is needed.
+func (s *spare) stock() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.pipes) < mostSpare {
+		ours, theirs, err := pipe(false)
+		if err != nil {
+			return
+		}
+		s.pipes = append(s.pipes, ends{ours, theirs})
+	}
 }
 
 func (t *talk) close() {
@@ -230,7 +274,7 @@ var buffers = sync.Pool{New: func() any { return new(make([]byte, 64<<10)) }}
 // rest reads what a dead command has left in a pipe. Whoever else may hold
 // that is not waited for.
 func (t *talk) rest(i int, into *kept) {
-	if t.fds[i].Fd < 0 {
+	if t.fds[i].Fd < 0 || t.fds[i].Revents == unix.POLLHUP { // nothing in it, and nobody who could write to it
 		return
 	}
 	left, err := unix.IoctlGetInt(int(t.fds[i].Fd), unix.TIOCINQ)
