@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -63,6 +64,9 @@ func (d *decider) remains(f *Frame, step *ir.Step, outcome string, how failing) 
 	if writes == nil {
 		return journal.Value{}, nil
 	}
+	if outcome == OutcomeCancelled {
+		how.Error = cmp.Or(how.Error, outcome)
+	}
 	v, err := d.result(f, step, outcome, journal.Value{}, how)
 	if err != nil { // it has failed already; this is only about what to show of it
 		v = journal.Value{JSON: mustJSON(how)}
@@ -88,7 +92,8 @@ func (d *decider) gives(f *Frame, left journal.StepLeft, gathered journal.Value)
 
 // left ends a step that is not a task.
 func (d *decider) left(f *Frame, x journal.StepLeft) {
-	if x.Outcome == OutcomeFailed || x.Outcome == OutcomeSkipped {
+	switch x.Outcome {
+	case OutcomeFailed, OutcomeSkipped, OutcomeCancelled:
 		if step := d.unit(f).step(f.Block, x.Step); len(x.Writes) == 0 {
 			x.Value, x.Writes = d.remains(f, step, x.Outcome, failing{Error: x.Error, Class: x.Class, Exit: x.Status})
 		}

@@ -352,7 +352,7 @@ func (d *decider) endTask(f *Frame, r *Result) {
 	}
 	retries := ended.Outcome == OutcomeFailed && !f.Cancelled && retryable(step, f.Attempt, ended.Class, r.Exit)
 	ended.Final = !retries
-	if ended.Outcome == OutcomeFailed && ended.Final {
+	if (ended.Outcome == OutcomeFailed || ended.Outcome == OutcomeCancelled) && ended.Final {
 		value, writes := d.remains(f, step, ended.Outcome, failing{Error: ended.Error, Class: ended.Class, Exit: r.Exit})
 		if ended.Writes = writes; writes != nil && r.Value.IsZero() {
 			ended.Value = value

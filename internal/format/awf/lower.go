@@ -345,11 +345,11 @@ func (l *lowering) timeout(s *state) *expr.Expr {
 
 // The states of steps whose work gives none by itself.
 const (
-	failedState = `{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? -1, "Status": outcome == "skipped" ? "skipped" : "failed", "Error": failure.error}`
+	failedState = `{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? -1, "Status": outcome, "Error": failure.error}`
 	groupState  = `outcome == "ok" ? {"Output": "", "Stderr": "", "ExitCode": 0, "Status": "completed", "Response": result} : ` +
-		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome == "skipped" ? "skipped" : "failed", "Error": failure.error}`
+		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome, "Error": failure.error}`
 	loopState = `outcome == "ok" ? {"Output": "completed " + string(result.iterations) + " iterations", "Stderr": "", "ExitCode": 0, "Status": "completed"} : ` +
-		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome == "skipped" ? "skipped" : "failed", "Error": failure.error}`
+		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome, "Error": failure.error}`
 )
 
 // own is an expression of ours, not the author's.
@@ -630,7 +630,7 @@ func callState(call *ir.Call) string {
 		well += ", " + f
 	}
 	return `outcome == "ok" ? ` + well + `} : ` +
-		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome == "skipped" ? "skipped" : "failed", "Error": failure.error}`
+		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome, "Error": failure.error}`
 }
 
 // wanted lowers what a call takes from the child. The documentation maps an
