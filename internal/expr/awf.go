@@ -32,6 +32,7 @@ type foreign interface {
 type foreignPath struct {
 	written    []string
 	start, end int
+	any        bool // read with everything else
 }
 
 func (d Dialect) foreign() bool {

@@ -250,8 +250,11 @@ func (t *template) collect(n goparse.Node, top bool) {
 			}
 		}
 	case *goparse.CommandNode:
-		t.spelled(x, top)
-		for _, a := range x.Args {
+		args := x.Args
+		if t.spelled(x, top) {
+			args = args[2:]
+		}
+		for _, a := range args {
 			t.collect(a, top)
 		}
 	case *goparse.FieldNode:
@@ -259,8 +262,11 @@ func (t *template) collect(n goparse.Node, top bool) {
 			t.add(x.Ident, int(x.Pos), ".")
 		}
 	case *goparse.VariableNode:
-		if x.Ident[0] == "$" && len(x.Ident) > 1 {
+		switch {
+		case x.Ident[0] == "$" && len(x.Ident) > 1:
 			t.add(x.Ident[1:], int(x.Pos), "$.")
+		case x.Ident[0] == "$":
+			t.everything(int(x.Pos))
 		}
 	case *goparse.ChainNode:
 		if id, ok := x.Node.(*goparse.IdentifierNode); ok && slices.Contains(roots, id.Ident) {
@@ -275,9 +281,7 @@ func (t *template) collect(n goparse.Node, top bool) {
 		}
 	case *goparse.DotNode:
 		if top {
-			for _, root := range []string{"inputs", "states", "loop", "env"} {
-				t.add([]string{root}, int(x.Pos), "")
-			}
+			t.everything(int(x.Pos))
 		}
 	case *goparse.IfNode:
 		t.branch(&x.BranchNode, top, top)
@@ -291,13 +295,25 @@ func (t *template) collect(n goparse.Node, top bool) {
 	}
 }
 
-// spelled notes a name that index spells out, as in index .states "my-step".
-func (t *template) spelled(c *goparse.CommandNode, top bool) {
+// everything notes what a template can read without naming it: {{json .}}. The
+// variables of the environment are none of that.
+func (t *template) everything(pos int) {
+	for _, root := range []string{"inputs", "states", "loop"} {
+		t.reads = append(t.reads, foreignPath{written: []string{root}, start: pos, end: pos + 1, any: true})
+	}
+}
+
+// spelled notes a name that index spells out, as in index .states "my-step". It
+// is true when that is a whole name, as in index . "inputs" "x".
+func (t *template) spelled(c *goparse.CommandNode, top bool) bool {
 	if id, ok := c.Args[0].(*goparse.IdentifierNode); !ok || id.Ident != "index" || len(c.Args) < 3 {
-		return
+		return false
 	}
 	var path []string
+	whole := false
 	switch base := c.Args[1].(type) {
+	case *goparse.DotNode:
+		whole = top
 	case *goparse.FieldNode:
 		if top {
 			path = slices.Clone(base.Ident)
@@ -305,6 +321,7 @@ func (t *template) spelled(c *goparse.CommandNode, top bool) {
 	case *goparse.VariableNode:
 		if base.Ident[0] == "$" {
 			path = slices.Clone(base.Ident[1:])
+			whole = len(path) == 0
 		}
 	}
 	begins := len(path)
@@ -317,10 +334,15 @@ func (t *template) spelled(c *goparse.CommandNode, top bool) {
 		path = append(path, name.Text)
 		p.end = int(name.Pos) + len(name.Quoted)
 	}
-	if begins > 0 && len(path) > begins {
-		p.written = path
+	p.written = path
+	switch {
+	case whole && len(path) > 0 && slices.Contains(roots, path[0]):
+		t.reads = append(t.reads, p)
+		return true
+	case begins > 0 && len(path) > begins:
 		t.indexed = append(t.indexed, p)
 	}
+	return false
 }
 
 func (t *template) branch(b *goparse.BranchNode, top, inner bool) {

@@ -58,7 +58,9 @@ type Path struct {
 	// Length says that Written ends in .length: the value is a text, a list
 	// or an object, unless it has a key of that name.
 	Length bool
-	Span   source.Span
+	// Any says that the author did not name it, but everything there is.
+	Any  bool
+	Span source.Span
 }
 
 // String is the path as an author would write it, after Names was applied.
@@ -118,7 +120,7 @@ func (e *Expr) Paths() []Path {
 	var out []Path
 	if e.other != nil {
 		for _, p := range e.other.paths() {
-			path := Path{Segments: awfPath(p.written), Written: p.written, Span: e.Span}
+			path := Path{Segments: awfPath(p.written), Written: p.written, Any: p.any, Span: e.Span}
 			if p.end >= p.start {
 				path.Span = e.within(p.start, p.end)
 			}

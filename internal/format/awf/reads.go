@@ -37,7 +37,7 @@ func (l *lowering) refs(out []ir.Ref, e *expr.Expr) []ir.Ref {
 			continue // reported: there is none
 		}
 		if !slices.ContainsFunc(out, func(r ir.Ref) bool { return r.Path == name }) {
-			out = append(out, ir.Ref{Path: name, Span: p.Span})
+			out = append(out, ir.Ref{Path: name, Span: p.Span, Optional: p.Any})
 		}
 	}
 	return out
@@ -68,6 +68,9 @@ func (l *lowering) machine(e *expr.Expr) {
 // properties reports properties that the states of steps do not have.
 func (l *lowering) properties(e *expr.Expr, severity diag.Severity) {
 	for _, p := range e.Paths() {
+		if p.Any {
+			continue
+		}
 		written := p.Written
 		around := 1 // loops that are needed
 		for p.Segments[0] == "loop" && len(written) > 1 && p.Segments[around] == "parent" {
