@@ -20,6 +20,7 @@ const (
 	AWFTemplate Dialect = "awf-template" // a text
 	AWFItems    Dialect = "awf-items"    // a list: JSON, or words with commas between them
 	AWFNumber   Dialect = "awf-number"   // a number: plain, or computed
+	AWFOutputs  Dialect = "awf-outputs"  // an object: JSON, each text of which is a value or a template
 )
 
 // foreign is an expression that another language's parser has read.
@@ -37,7 +38,7 @@ type foreignPath struct {
 
 func (d Dialect) foreign() bool {
 	switch d {
-	case AWF, AWFLenient, AWFTemplate, AWFItems, AWFNumber:
+	case AWF, AWFLenient, AWFTemplate, AWFItems, AWFNumber, AWFOutputs:
 		return true
 	}
 	return false
@@ -61,7 +62,7 @@ func ParseWithin(d Dialect, text string, at source.Span, within func(start, end 
 	case d != AWFTemplate && strings.TrimSpace(text) == "":
 		report(CodeEmpty, 0, len(text), "The condition is empty.", "Write a condition such as inputs.name != \"\", or remove the key.")
 		return e, list
-	case d != AWFTemplate && d != AWFItems && len(text) > maxText:
+	case d != AWFTemplate && d != AWFItems && d != AWFOutputs && len(text) > maxText:
 		report(CodeTooLong, maxText, len(text), "The expression is too long.", "Let a step compute the decision and compare its result.")
 		return e, list
 	case strings.TrimSpace(text) == "":
@@ -76,6 +77,8 @@ func ParseWithin(d Dialect, text string, at source.Span, within func(start, end 
 		other = readItems(text, report)
 	case AWFNumber:
 		other = readNumber(text, report)
+	case AWFOutputs:
+		other = readOutputs(text, report)
 	default:
 		other = readCondition(text, report)
 	}

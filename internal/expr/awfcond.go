@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -158,31 +157,6 @@ func syntax(text string, err error) (start, end int, message string) {
 	}
 	message, _, _ = strings.Cut(message, "\n")
 	return start, end, strings.TrimSuffix(message, ".")
-}
-
-// Joined is an expression of the dialect AWF for a template in whose braces
-// stand only names: the value itself, of one name alone, else a text.
-func Joined(template string) (string, bool) {
-	if name, ok := braced(strings.TrimSpace(template)); ok {
-		return name, true
-	}
-	var parts []string
-	for rest := template; rest != ""; {
-		plain, after, found := strings.Cut(rest, "{{")
-		if plain != "" {
-			parts = append(parts, strconv.Quote(plain))
-		}
-		if !found {
-			break
-		}
-		inner, more, _ := strings.Cut(after, "}}")
-		name, ok := braced("{{" + inner + "}}")
-		if !ok || strings.HasPrefix(inner, "- ") || strings.HasSuffix(inner, " -") {
-			return "", false
-		}
-		parts, rest = append(parts, asText+"("+name+")"), more
-	}
-	return strings.Join(parts, " + "), len(parts) > 0
 }
 
 // sameLength rewrites what AWF understands and expr-lang does not, byte by

@@ -28,7 +28,7 @@ const (
 
 // Dialects lists the dialects there are.
 func Dialects() []Dialect {
-	return []Dialect{AgentFlow, AIFlow, AIFlowReference, NOF, AWF, AWFLenient, AWFTemplate, AWFItems, AWFNumber}
+	return []Dialect{AgentFlow, AIFlow, AIFlowReference, NOF, AWF, AWFLenient, AWFTemplate, AWFItems, AWFNumber, AWFOutputs}
 }
 
 // Expr is a parsed expression. As JSON it is its dialect, text and place, and

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -201,16 +200,3 @@ func (l *lowering) known(name string) (json.RawMessage, bool) {
 	raw, err := json.Marshal(dir)
 	return raw, err == nil
 }
-
-// outputNames are the keys of an object expression that outputs wrote.
-func outputNames(code string) []string {
-	var out []string
-	for _, m := range outputForm().FindAllStringSubmatch(code, -1) {
-		if name, err := strconv.Unquote(m[1]); err == nil {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-var outputForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`("(?:[^"\\]|\\.)*"): \(`) })

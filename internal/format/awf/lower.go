@@ -3,6 +3,7 @@ package awf
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -383,7 +384,7 @@ func (l *lowering) terminal(s *state, out *ir.Step) {
 
 // outputs is the expression of what the workflow gives, and what it reads.
 func (l *lowering) outputs() (*expr.Expr, []ir.Ref) {
-	var parts []string
+	texts := map[string]string{}
 	var reads []ir.Ref
 	for _, o := range l.doc.outputs {
 		from := o.from
@@ -398,18 +399,19 @@ func (l *lowering) outputs() (*expr.Expr, []ir.Ref) {
 		if e == nil {
 			continue
 		}
-		reads = l.refs(reads, e)
-		code, ok := from.Value, true
-		if dialect == expr.AWFTemplate {
-			if code, ok = expr.Joined(from.Value); !ok {
-				l.report(CodeBadValue, diag.Error, from.Span, fmt.Sprintf("The output %q does more than name values in its braces.", o.name.Value),
-					"Let a state print the text, and write \"from: states.STEP.Output\".")
-				continue
-			}
+		if e.ReadsFiles() {
+			l.report(CodeBadValue, diag.Error, from.Span, fmt.Sprintf("The output %q cannot be read from a file.", o.name.Value),
+				"Let a state print the file, and write \"from: states.STEP.Output\".")
+			continue
 		}
-		parts = append(parts, fmt.Sprintf("%q: (%s\n)", o.name.Value, code)) // the line may end with a comment
+		reads = l.refs(reads, e)
+		texts[o.name.Value] = from.Value
 	}
-	e, list := expr.ParseValue(expr.AWF, "{"+strings.Join(parts, ", ")+"}", source.Span{})
+	written, err := json.Marshal(texts)
+	if err != nil {
+		panic(err) // texts can always be written
+	}
+	e, list := expr.ParseValue(expr.AWFOutputs, string(written), source.Span{})
 	if list.Errors() {
 		l.report(CodeBadValue, diag.Error, l.doc.outputs[0].name.Span, "The outputs cannot be read.", "Write each as \"from: states.STEP.Output\".")
 		return own(`""`), nil
@@ -684,7 +686,7 @@ func childNames(p *ir.Program) (outputs, states []string) {
 			if s.Result == nil || len(s.Writes) == 0 || s.Writes[0].Path != "output" {
 				continue
 			}
-			for _, name := range outputNames(s.Result.Text) {
+			for _, name := range s.Result.OutputNames() {
 				if !slices.Contains(outputs, name) {
 					outputs = append(outputs, name)
 				}

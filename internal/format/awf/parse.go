@@ -259,17 +259,18 @@ func (p *parser) outputs(r *text.Reader) {
 	switch n.Kind {
 	case text.Map:
 		for _, pair := range n.Pairs {
-			p.doc.outputs = append(p.doc.outputs, &output{name: pair.Key.Text(), from: pair.Value.Text()})
+			o := &output{name: pair.Key.Text(), from: pair.Value.Text()}
+			if pair.Value.Kind == text.Map {
+				or := p.read(pair.Value, "output")
+				o.from = origin(or)
+				or.Done()
+			}
+			p.doc.outputs = append(p.doc.outputs, o)
 		}
 	case text.List:
 		for _, item := range n.Items {
 			or := p.read(item, "output")
-			o := &output{name: or.String("name"), from: or.String("from")}
-			if v := or.String("value"); o.from.Value == "" {
-				o.from = v
-			}
-			or.String("description")
-			or.String("type")
+			o := &output{name: or.String("name"), from: origin(or)}
 			or.Require("name")
 			or.Done()
 			if o.name.Value != "" {
@@ -279,6 +280,17 @@ func (p *parser) outputs(r *text.Reader) {
 	default:
 		p.report(CodeWrongType, diag.Error, n.Span, "\"outputs\" of the workflow must be a list.", "Write \"- name: NAME\" and \"from: states.STEP.Output\" below it.")
 	}
+}
+
+// origin is where an output comes from.
+func origin(r *text.Reader) text.Text {
+	from, value := r.String("from"), r.String("value")
+	r.String("description")
+	r.String("type")
+	if from.Value == "" {
+		return value
+	}
+	return from
 }
 
 // What the hooks of a workflow wait for.

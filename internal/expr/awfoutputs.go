@@ -1,0 +1,109 @@
+package expr
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+)
+
+// outputs are what a workflow gives back, by name.
+type outputs struct {
+	names []string
+	parts []foreign
+}
+
+func readOutputs(text string, report reporter) foreign {
+	var texts map[string]string
+	if err := json.Unmarshal([]byte(text), &texts); err != nil {
+		report(CodeForeign, 0, len(text), "The outputs are not an object of texts.", "Write each as \"NAME: states.STEP.Output\".")
+		return nil
+	}
+	whole := func(code diag.Code, _, _ int, message, help string) { report(code, 0, len(text), message, help) }
+	out := &outputs{names: slices.Sorted(maps.Keys(texts))}
+	for _, name := range out.names {
+		out.parts = append(out.parts, readOutput(texts[name], whole))
+	}
+	return out
+}
+
+func readOutput(text string, report reporter) foreign {
+	if !strings.Contains(text, "{{") {
+		return readCondition(text, report)
+	}
+	if code, ok := joined(text); ok {
+		return readCondition(code, report)
+	}
+	return readTemplate(text, report)
+}
+
+// OutputNames are what an expression of the dialect AWFOutputs gives; of others
+// there are none.
+func (e *Expr) OutputNames() []string {
+	if o, ok := e.other.(*outputs); ok {
+		return o.names
+	}
+	return nil
+}
+
+func (o *outputs) paths() []foreignPath {
+	var all []foreignPath
+	for _, part := range o.parts {
+		for _, p := range part.paths() {
+			p.start, p.end = 0, -1 // somewhere among them
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func (o *outputs) eval(env Env) (any, error) {
+	out := make(map[string]any, len(o.parts))
+	for i, part := range o.parts {
+		v, err := part.eval(env)
+		if _, isText := part.(*template); isText && err != nil && !allThere(env, part) {
+			v, err = nil, nil // as a name alone is that stands for nothing
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[o.names[i]] = v
+	}
+	return out, nil
+}
+
+// allThere tells whether everything that an expression reads stands for something.
+func allThere(env Env, e foreign) bool {
+	return !slices.ContainsFunc(e.paths(), func(p foreignPath) bool {
+		_, ok := lookup(env, p.written)
+		return !ok
+	})
+}
+
+// joined is an expression of the dialect AWF for a template in whose braces
+// stand only names: the value itself, of one name alone, else a text.
+func joined(template string) (string, bool) {
+	if name, ok := braced(strings.TrimSpace(template)); ok {
+		return name, true
+	}
+	var parts []string
+	for rest := template; rest != ""; {
+		plain, after, found := strings.Cut(rest, "{{")
+		if plain != "" {
+			parts = append(parts, strconv.Quote(plain))
+		}
+		if !found {
+			break
+		}
+		inner, more, _ := strings.Cut(after, "}}")
+		name, ok := braced("{{" + inner + "}}")
+		if !ok || strings.HasPrefix(inner, "- ") || strings.HasSuffix(inner, " -") {
+			return "", false
+		}
+		parts, rest = append(parts, asText+"("+name+")"), more
+	}
+	return strings.Join(parts, " + "), len(parts) > 0
+}
