@@ -277,10 +277,10 @@ func TestFieldsOfWorkflows(t *testing.T) {
 		"name: f\ninputs: [{name: n, validation: {file_exists: false}}]\n" + states:                             {"no inputs:files.files"},
 
 		// Outputs.
-		"name: f\noutputs: [{name: r, from: states.a.Output, description: d, type: string}]\n" + states: {"z.result = {\"r\": (states.a.Output\n)}"},
-		"name: f\noutputs: [{name: r, value: states.a.Stderr}]\n" + states:                              {"z.result = {\"r\": (states.a.Stderr\n)}"},
-		"name: f\noutputs: [{name: a}, {name: r, from: states.a.Output, value: '1'}]\n" + states:        {"z.result = {\"a\": (states.a.Output\n), \"r\": (states.a.Output\n)}"},
-		"name: f\noutputs: {r: states.a.ExitCode}\n" + states:                                           {"z.result = {\"r\": (states.a.ExitCode\n)}"},
+		"name: f\noutputs: [{name: r, from: states.a.Output, description: d, type: string}]\n" + states: {`z.result = {"r":"states.a.Output"}`},
+		"name: f\noutputs: [{name: r, value: states.a.Stderr}]\n" + states:                              {`z.result = {"r":"states.a.Stderr"}`},
+		"name: f\noutputs: [{name: a}, {name: r, from: states.a.Output, value: '1'}]\n" + states:        {`z.result = {"a":"states.a.Output","r":"states.a.Output"}`},
+		"name: f\noutputs: {r: states.a.ExitCode}\n" + states:                                           {`z.result = {"r":"states.a.ExitCode"}`},
 	} {
 		p, list := compile(text, nil)
 		for _, d := range list {
