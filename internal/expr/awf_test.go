@@ -277,8 +277,10 @@ func TestAWFRoundTrip(t *testing.T) {
 	if ok, err := back.Bool(Values{"states.a": map[string]any{"Output": "x"}}); !ok || err != nil {
 		t.Error(ok, err)
 	}
-	if json.Unmarshal([]byte(`{"dialect":"awf","text":"a ="}`), back) == nil {
-		t.Error("a broken condition was read")
+	for _, broken := range []string{`{"dialect":"awf","text":"a ="}`, `{"dialect":"awf-outputs","text":"[]"}`, `{"dialect":"awf-outputs","text":"{\"a\": \"{{x\"}"}`} {
+		if json.Unmarshal([]byte(broken), back) == nil {
+			t.Error("something broken was read:", broken)
+		}
 	}
 }
 
@@ -289,7 +291,11 @@ func TestAWFNeverPanics(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(piece, 0, 8).Draw(t, "text"), "")
-		d := rapid.SampledFrom([]Dialect{AWF, AWFLenient, AWFTemplate, AWFItems, AWFNumber}).Draw(t, "dialect")
+		d := rapid.SampledFrom([]Dialect{AWF, AWFLenient, AWFTemplate, AWFItems, AWFNumber, AWFOutputs}).Draw(t, "dialect")
+		if d == AWFOutputs && rapid.Bool().Draw(t, "object") {
+			raw, _ := json.Marshal(map[string]string{"a": text, "b": "states.x"})
+			text = string(raw)
+		}
 		e, list := Parse(d, text, source.Span{File: "f", Start: 10, End: 10 + len(text)})
 		for _, one := range list {
 			if one.Span.Start < 10 || one.Span.End > 10+len(text) || one.Span.End < one.Span.Start {
