@@ -98,9 +98,9 @@ func joined(template string) (string, bool) {
 		if !found {
 			break
 		}
-		inner, more, _ := strings.Cut(after, "}}")
+		inner, more, closed := strings.Cut(after, "}}")
 		name, ok := braced("{{" + inner + "}}")
-		if !ok || strings.HasPrefix(inner, "- ") || strings.HasSuffix(inner, " -") {
+		if !ok || !closed || strings.HasPrefix(inner, "- ") || strings.HasSuffix(inner, " -") {
 			return "", false
 		}
 		parts, rest = append(parts, asText+"("+name+")"), more
