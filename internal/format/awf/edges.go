@@ -201,20 +201,38 @@ func (l *lowering) way(s *state, target text.Text, at *place) (ir.Target, bool) 
 	case at.member(name):
 		return ir.Target{Step: l.entry(name)}, true
 	}
-	for up := at.up; up != nil; up = up.up {
+	through := at.loop // the outermost loop that is left
+	for up := at.up; up != nil; through, up = up.loop, up.up {
 		switch {
 		case up.branch:
 			l.report(CodeIgnoredWay, diag.Warning, target.Span, fmt.Sprintf("This leaves the loop, but not the branch of a parallel step that the loop is in: %q is not entered.", name),
 				"Let the parallel step lead there.")
 			return ir.Target{Exit: ir.ExitLoop}, true
 		case up.loop != nil && up.loop.name.Value == name:
-			return ir.Target{Exit: ir.ExitLoop}, true // on to the next round of the loop around
+			return l.beyond(through, up, at), true
 		case up.loop == nil || up.member(name):
 			return ir.Target{Step: l.entry(name)}, true
 		}
 	}
 	return ir.Target{}, false
 }
+
+// beyond leaves loops, the outermost of which stands in the body of another one,
+// for what comes after it there. The inner ones do not go where their ends lead.
+func (l *lowering) beyond(left *state, around, at *place) ir.Target {
+	after := l.following(left, around)
+	if own, _ := l.way(left, left.success, around); left == at.loop && len(left.transitions) == 0 && own == after {
+		return ir.Target{Exit: ir.ExitLoop} // which leads there, too
+	}
+	if after.Step == "" {
+		around.closes = true
+		return ir.Target{Step: nextRound(around.loop)}
+	}
+	return after
+}
+
+// nextRound is the step that closes a round of a loop for states of inner loops.
+func nextRound(s *state) string { return s.name.Value + ":next" }
 
 // following is the next state of a loop's body.
 func (l *lowering) following(s *state, at *place) ir.Target {

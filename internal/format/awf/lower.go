@@ -159,6 +159,7 @@ type place struct {
 	loop    *state   // that runs the block; nil in the body and in branches
 	members []string // of the loop's body, in their order
 	branch  bool
+	closes  bool // an inner loop is left for the end of the body
 	up      *place
 }
 
@@ -504,6 +505,10 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 		loop.FailAtMax = at.loop == nil && !at.branch && s.success.Value == "" && len(s.transitions) == 0 && (s.failure.Value != "" || s.inline != nil)
 	}
 	loop.Block = l.block(s.name.Value, body, inside)
+	if inside.closes {
+		end := ir.Step{ID: nextRound(s), Type: "nothing", Implied: true, Action: ir.Route{}, Span: s.name.Span}
+		l.p.Blocks[loop.Block].Steps = append(l.p.Blocks[loop.Block].Steps, end)
+	}
 	l.doubtful = before
 	if s.breakWhen.Value != "" {
 		loop.BreakWhen = l.condition(expr.AWFLenient, s.breakWhen)
