@@ -81,11 +81,7 @@ func (s *State) applyRest(e *journal.Event) {
 			s.countStep(f)
 		}
 		if x.Merge && f.Group != nil {
-			for i := range f.Group.Next {
-				if r := f.Group.Results[i]; r != nil {
-					s.setAll(f, r.Scope, nil)
-				}
-			}
+			s.merge(f)
 		}
 		for _, w := range x.Writes {
 			s.set(f, w, x.Value)
@@ -352,6 +348,18 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 	delete(s.Frames, x.Frame)
 	s.dropStarved(x.Frame)
 	s.mark(parent)
+}
+
+// merge lays what branches have written over the scope around them, in their
+// order. What a cancelled one left does not cover what the others wrote.
+func (s *State) merge(f *Frame) {
+	for _, cancelled := range []bool{true, false} {
+		for i := range f.Group.Next {
+			if r := f.Group.Results[i]; r != nil && (r.Outcome == OutcomeCancelled) == cancelled {
+				s.setAll(f, r.Scope, nil)
+			}
+		}
+	}
 }
 
 // stopClock ends the active time of a task.

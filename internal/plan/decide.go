@@ -752,7 +752,7 @@ func (d *decider) settleCancelled(f *Frame) {
 		if f.Group.Live > 0 {
 			return
 		}
-		d.left(f, journal.StepLeft{Place: f.Place(), Outcome: OutcomeCancelled, For: f.For, Merge: f.Group.Mode == ModeParallel})
+		d.left(f, journal.StepLeft{Place: f.Place(), Outcome: OutcomeCancelled, For: f.For, Merge: d.merges(f)})
 	case Resting, Ready, Asking, Overdue, Lost, Starving:
 		d.left(f, journal.StepLeft{Place: f.Place(), Outcome: OutcomeCancelled, For: f.For})
 	}

@@ -35,7 +35,7 @@ func (d *decider) tooLate(f *Frame) {
 		return
 	}
 	d.left(f, journal.StepLeft{
-		Place: f.Place(), Outcome: OutcomeFailed, Class: ClassTimeout, For: f.For, Merge: f.Group.Mode == ModeParallel,
+		Place: f.Place(), Outcome: OutcomeFailed, Class: ClassTimeout, For: f.For, Merge: d.merges(f),
 		Error: fmt.Sprintf("it did not end within %s", ir.Millis(f.Group.Limit).Words()),
 	})
 }
@@ -102,9 +102,7 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 			left.Error = "no branch ended well"
 		}
 	}
-	if a.Combine == nil { // what branches have written is there whatever came of the others
-		left.Merge = true
-	}
+	left.Merge = d.merges(f)
 	if left.Outcome != OutcomeOK {
 		d.left(f, left)
 		return
@@ -118,6 +116,13 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 		gathered.JSON = mustJSON(d.results(f))
 	}
 	d.gives(f, left, gathered)
+}
+
+// merges tells whether what the branches of a step have written is there when
+// it is over, whatever came of them: unless it is put together.
+func (d *decider) merges(f *Frame) bool {
+	par, ok := d.step(f).Action.(ir.Parallel)
+	return ok && par.Combine == nil
 }
 
 // BranchValue is a branch's result as a combine task or a write sees it.

@@ -181,10 +181,11 @@ func (s *State) stopClocks(f *Frame, at journal.Millis) {
 }
 
 // timeless finds a step around a frame that has no time left; nil when there is
-// none. The outermost one counts.
+// none. The outermost one counts. Where that is known already, all that still
+// begins is what a cancelled program ends with.
 func (s *State) timeless(f *Frame) (spent *Frame) {
 	s.limited(f, func(owner *Frame) {
-		if g := owner.Group; g.Clock.Open == 0 && g.Clock.Active >= g.Limit {
+		if g := owner.Group; !g.TimedOut && g.Clock.Open == 0 && g.Clock.Active >= g.Limit {
 			spent = owner
 		}
 	})

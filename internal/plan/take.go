@@ -529,15 +529,18 @@ func (d *decider) decide(f *Frame, x *Decision) {
 		decided.Outcome = OutcomeSkipped
 		decided.Value, decided.Writes = d.remains(f, step, OutcomeSkipped, failing{})
 	case AnswerFail:
-		decided.Outcome, decided.Class = OutcomeFailed, ClassInDoubt
-		decided.Value, decided.Writes = d.remains(f, step, OutcomeFailed, failing{Error: "a person said that it failed", Class: ClassInDoubt, Exit: 1})
+		decided.Outcome, decided.Class, decided.Error = OutcomeFailed, ClassInDoubt, "a person said that it failed"
+		decided.Value, decided.Writes = d.remains(f, step, OutcomeFailed, failing{Error: decided.Error, Class: ClassInDoubt, Exit: 1})
 	case AnswerResult:
 		decided.Outcome = OutcomeOK
 		if f.Part == PartVerdict {
 			var ended journal.TaskEnded
 			ended.Value, ended.Outcome = journal.Value{JSON: x.Value}, OutcomeOK
-			d.judge(f, step, &ended)
-			decided.Outcome, decided.Class, decided.Value, decided.Writes = ended.Outcome, ended.Class, ended.Value, ended.Writes
+			if d.judge(f, step, &ended); ended.Outcome == OutcomeFailed {
+				d.refuse(*x, errors.New(ended.Error))
+				return
+			}
+			decided.Outcome, decided.Value, decided.Writes = ended.Outcome, ended.Value, ended.Writes
 			break
 		}
 		value, err := d.checked(step, journal.Value{JSON: x.Value})
