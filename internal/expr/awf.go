@@ -33,7 +33,8 @@ type foreign interface {
 type foreignPath struct {
 	written    []string
 	start, end int
-	any        bool // read with everything else
+	any        bool   // read with everything else
+	text       string // the word that stands for the text of its value, if it is not the value itself
 }
 
 func (d Dialect) foreign() bool {
@@ -319,6 +320,8 @@ func world(env Env, paths []foreignPath, convert func(written []string, v any) a
 		v, ok := lookup(env, p.written)
 		if !ok {
 			missing = true
+		}
+		if !ok || p.text != "" {
 			continue
 		}
 		at := tree

@@ -69,6 +69,17 @@ func TestAWFConditions(t *testing.T) {
 		// The documented form, which the reference program does not take.
 		`{{.states.test.ExitCode}} != 0`:       true,
 		`'{{.states.build.Status}}' == 'done'`: false,
+		// In quotes it is a text, whatever it looks like.
+		`'{{.inputs.n}}' == '5' and "{{ inputs.flag }}" == 'true'`:                                   true,
+		`'{{.inputs.zero}}' == '007' and '{{.inputs.zero}}' != '7' and inputs.zero == 7`:             true,
+		"`{{.states.test.ExitCode}}` == '3'":                                                         true,
+		`'{{.inputs.n}}' == 5`:                                                                       false,
+		`'{{.states.build.Response}}' == '{"k":[1,2]}'`:                                              true,
+		`'build of {{.inputs.zero}}: {{- .states.build.Status -}} !' == 'build of 007: completed !'`: true,
+		`inputs.name == "it's" and states.build.Output contains "{{x}}{{json .inputs.n}} {{"`:        false,
+		`'{{.states.nowhere.Output}}' == '' or 'a{{.states.nowhere.Output}}' == 'a'`:                 false,
+		`'{{.states.nowhere.Output}}' != 'done'`:                                                     true,
+		`{(inputs.name): 1}["it's"] == 1`:                                                            true,
 	} {
 		e, list := Parse(AWF, text, source.Span{})
 		if list.Errors() {
@@ -222,7 +233,8 @@ func TestAWFMistakesHaveAPlace(t *testing.T) {
 		"line\nthen {{.inputs.a | nope}} x": {AWFTemplate, `nope`},
 		"{{if .inputs.a}}":                  {AWFTemplate, ``},
 		"a\nb {{.inputs.a | 3}} c":          {AWFTemplate, `{{.inputs.a | 3}} c`},
-		`now() > 1`:                         {AWF, ``},
+		`now() > 1`:                         {AWF, `now`},
+		` {{.inputs.a + nope(.inputs.b)}}`:  {AWFNumber, `nope`},
 	} {
 		at := source.Span{File: "f", Start: 100, End: 100 + len(text)}
 		e, list := Parse(c.dialect, text, at)
@@ -249,17 +261,22 @@ func TestAWFPaths(t *testing.T) {
 		`{{range .states.a.Response.k}}{{.x}} {{$.inputs.c}}{{end}}`: {AWFTemplate, `states.a.Response.k@states.a.Response.k input.c@inputs.c`},
 		`{{states.a.Output}}{{workflow.ID}}`:                         {AWFTemplate, `states.a.Output@states.a.Output run.id@workflow.ID`},
 		`{{.inputs.a * .inputs.b}}`:                                  {AWFNumber, `input.a@inputs.a input.b@inputs.b`},
+		`  {{.inputs.a + .loop.Index}} `:                             {AWFNumber, `input.a@inputs.a loop.index@loop.Index`},
+		`'{{.inputs.a}}' != "é{{states.b.output}}y" + inputs.c`:      {AWF, `input.a@inputs.a states.b.Output@states.b.output input.c@inputs.c`},
+		`states["a b"].Output == {(inputs.c): inputs.d}.x`:           {AWF, `states.a b.Output@states["a b"].Output input.c@inputs.c input.d@inputs.d`},
 	} {
-		e, list := Parse(c.dialect, text, source.Span{File: "f", Start: 0, End: len(text)})
-		if list.Errors() {
-			t.Error(list)
-		}
-		var got []string
-		for _, p := range e.Paths() {
-			got = append(got, strings.Join(p.Segments, ".")+"@"+text[p.Span.Start:p.Span.End])
-		}
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%s: %s", text, strings.Join(got, " "))
+		for range 2 { // what was read before is where it is, too
+			e, list := Parse(c.dialect, text, source.Span{File: "f", Start: 0, End: len(text)})
+			if list.Errors() {
+				t.Error(list)
+			}
+			var got []string
+			for _, p := range e.Paths() {
+				got = append(got, strings.Join(p.Segments, ".")+"@"+text[p.Span.Start:p.Span.End])
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("%s: %s", text, strings.Join(got, " "))
+			}
 		}
 	}
 }

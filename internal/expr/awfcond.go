@@ -52,16 +52,21 @@ func conditionOptions() []exprlang.Option {
 		texts("has_prefix", strings.HasPrefix),
 		texts("has_suffix", strings.HasSuffix),
 		exprlang.Function(asText, func(args ...any) (any, error) {
-			if args[0] == nil {
-				return "", nil
-			}
-			return fmt.Sprint(presentable(args[0])), nil
+			return asWritten(args[0]), nil
 		}, new(func(any) string)),
 	}
 	for _, name := range unstable {
 		out = append(out, exprlang.DisableBuiltin(name))
 	}
 	return out
+}
+
+// asWritten is a value as a template would write it.
+func asWritten(v any) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(presentable(v))
 }
 
 // readCondition parses a condition; nil after a mistake.
@@ -161,7 +166,7 @@ func syntax(text string, err error) (start, end int, message string) {
 
 // sameLength rewrites what AWF understands and expr-lang does not, byte by
 // byte, so that places stay where they are: contains(a, b) as a function, and
-// names in template braces, also with quotes around them.
+// names in template braces. In quotes these are texts, or parts of one.
 func sameLength(text string) string {
 	b := []byte(text)
 	for i := 0; i < len(b); i++ {
@@ -170,11 +175,7 @@ func sameLength(text string) string {
 			if end < 0 {
 				break
 			}
-			inner := strings.TrimSpace(string(b[i+1 : end]))
-			if name, ok := braced(inner); ok && !strings.Contains(name, "{") {
-				blank(b, i, end+1, name)
-				b[i], b[end] = '(', ')'
-			}
+			asTexts(b, i, end)
 			i = end
 			continue
 		}
@@ -212,14 +213,76 @@ func braced(s string) (string, bool) {
 	return strings.TrimPrefix(inner, "."), true
 }
 
+// asTexts rewrites the names in braces of a text in quotes: one that is all of
+// it gets parentheses, others are joined with what stands around them.
+func asTexts(b []byte, open, end int) {
+	if name, ok := braced(strings.TrimSpace(string(b[open+1 : end]))); ok {
+		nameText(b, open, end+1, name)
+		b[open], b[end] = '(', ')'
+		return
+	}
+	quote := b[open]
+	for at := open + 1; at < end; {
+		begin := strings.Index(string(b[at:end]), "{{")
+		if begin < 0 {
+			return
+		}
+		begin += at
+		length := strings.Index(string(b[begin:end]), "}}")
+		if length < 0 {
+			return
+		}
+		at = begin + length + 2
+		if name, ok := braced(string(b[begin:at])); ok && isName(name) {
+			nameText(b, begin, at, name)
+			b[begin], b[begin+1], b[at-2], b[at-1] = quote, '+', '+', quote
+		}
+	}
+}
+
+// isName tells whether what stands in braces is one of AWF's names, and nothing more.
+func isName(s string) bool {
+	root, _, _ := strings.Cut(s, ".")
+	return slices.Contains(roots, root) && !strings.ContainsFunc(s, func(r rune) bool { return r != '.' && r < utf8.RuneSelf && !wordByte(byte(r)) })
+}
+
+// nameText is blank for a name that stands for its text: one word, which no
+// name is that people write.
+func nameText(b []byte, start, end int, name string) {
+	at := blank(b, start, end, name)
+	if !isName(name) {
+		return // checks find it
+	}
+	b[at] = '$'
+	for i := range len(name) {
+		if b[at+i] == '.' {
+			b[at+i] = '$'
+		}
+	}
+}
+
+// textName is the name whose text a word stands for, if nameText wrote it.
+func textName(word string) ([]string, bool) {
+	rest, ok := strings.CutPrefix(word, "$")
+	path := strings.Split(rest, "$")
+	for _, root := range roots {
+		if ok && root[1:] == path[0] {
+			path[0] = root
+			return path, true
+		}
+	}
+	return nil, false
+}
+
 // blank writes a name where it stood and spaces around it.
-func blank(b []byte, start, end int, name string) {
+func blank(b []byte, start, end int, name string) int {
 	at := start + strings.Index(string(b[start:end]), name)
 	for i := start; i < end; i++ {
 		if i < at || i >= at+len(name) {
 			b[i] = ' '
 		}
 	}
+	return at
 }
 
 func closing(b []byte, open int) int {
@@ -273,7 +336,11 @@ func (c *condition) collect(n ast.Node, code string) {
 		if code[start:end] != strings.Join(path, ".") { // written with brackets, or line breaks
 			end = max(start, min(byteOffset(code, n.Location().To), len(code)))
 		}
-		c.reads = append(c.reads, foreignPath{written: path, start: start, end: end})
+		p := foreignPath{written: path, start: start, end: end}
+		if name, ok := textName(path[0]); ok {
+			p.text, p.written = path[0], name
+		}
+		c.reads = append(c.reads, p)
 		return
 	}
 	if call, ok := n.(*ast.CallNode); ok && c.unknown == nil {
@@ -362,7 +429,7 @@ func kids(n ast.Node) []ast.Node {
 	case *ast.MapNode:
 		return x.Pairs
 	case *ast.PairNode:
-		return []ast.Node{x.Value}
+		return []ast.Node{x.Key, x.Value}
 	}
 	return nil
 }
@@ -378,8 +445,14 @@ func (c *condition) eval(env Env) (any, error) {
 		}
 		return whole(v)
 	})
-	for _, p := range c.reads { // what is missing can still be looked into
-		at := tree
+	for _, p := range c.reads {
+		if p.text != "" {
+			if v, ok := lookup(env, p.written); ok {
+				tree[p.text] = asWritten(v)
+			}
+			continue
+		}
+		at := tree // what is missing can still be looked into
 		for _, name := range p.written[:len(p.written)-1] {
 			next, isMap := at[name].(map[string]any)
 			if !isMap {
@@ -426,14 +499,18 @@ func readNumber(text string, report reporter) foreign {
 		return nil
 	case opened && closed && !strings.Contains(inner, "{{") && strings.ContainsAny(inner, "+*/%-"):
 		// The documented form, which is no Go template: names with dots before them.
-		code := undotted(inner)
-		if c, ok := readCondition(code, report).(*condition); ok && c != nil {
-			shift := strings.Index(text, inner)
-			for i := range c.reads {
-				c.reads[i].start += shift
-				c.reads[i].end += shift
+		shift := strings.Index(text, inner)
+		within := func(code diag.Code, start, end int, message, help string) {
+			report(code, start+shift, end+shift, message, help)
+		}
+		if c, ok := readCondition(undotted(inner), within).(*condition); ok && c != nil {
+			here := *c // that one is others', too
+			here.reads = slices.Clone(c.reads)
+			for i := range here.reads {
+				here.reads[i].start += shift
+				here.reads[i].end += shift
 			}
-			return &computed{direct: c}
+			return &computed{direct: &here}
 		}
 		return nil
 	}
