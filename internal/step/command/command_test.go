@@ -3,6 +3,7 @@
 package command_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/journal"
@@ -115,6 +117,12 @@ func TestFailures(t *testing.T) {
 	if left, err = run(t, dir, cmd("echo not found >&2; exit 127"), reads(dir, nil)); err == nil || left.Error != "not found" {
 		t.Errorf("%+v, %v", left, err)
 	}
+	if left, err = run(t, dir, cmd("kill -KILL $$"), reads(dir, nil)); err == nil || !strings.Contains(left.Error, "ended by a signal") || left.Error != err.Error() {
+		t.Errorf("%+v, %v", left, err)
+	}
+	if left, err = run(t, dir, cmd("echo '  ' >&2; exit 4"), reads(dir, nil)); err == nil || left.Error != "exit code 4" {
+		t.Errorf("%+v, %v", left, err)
+	}
 	if _, err = run(t, dir, cmd("yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), reads(dir, nil)); err == nil || !strings.Contains(err.Error(), "16 MiB") {
 		t.Error(err)
 	}
@@ -206,15 +214,40 @@ done | cut -c 1-20; echo "$tail"`)
 	}
 }
 
+// A command sees our environment and the inputs that it may: under their own
+// names if no program is found or changed by those. Small letters make another
+// name, so inputs like "env" and "python_version" are fine.
 func TestEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("AWF_INPUT_OLD", "of somebody else")
-	with := reads(dir, map[string]string{"input": `{"who":"me","PATH":"/evil","ld_preload":"x","n":5,"ok":true,"odd name":"y"}`})
-	set := cmd(`echo "$who $n $ok|$AWF_INPUT_WHO $AWF_INPUT_PATH $AWF_INPUT_N|$ld_preload|$AWF_INPUT_OLD|$ESPALIER_STEP"; case "$PATH" in /evil*) echo evil;; esac`)
-	set["export"] = []string{"PATH", "ld_preload", "n", "odd name", "ok", "who"}
-	left, err := run(t, dir, set, with)
-	if err != nil || left.Output != "me 5 true|me /evil 5|||work\n" {
-		t.Errorf("%+v, %v", left, err)
+	t.Setenv("OF_OURS", "ours")
+	inputs := map[string]any{
+		"who": "me", "n": 5, "ok": true, "list": []any{"a", 1}, "nothing": nil, "nul": "a\x00b", "my-name": "dashed", "größe 1": "L", "_x9": "u", "9x": "digit",
+		"env": "prod", "python_version": "3", "git_ref": "main", "ld_debug": "small",
+		"PATH": "/evil", "LD_PRELOAD": "x", "ENV": "x", "PYTHONPATH": "x", "GIT_DIR": "x", "http_proxy": "x", "ESPALIER_STEP": "x", "AWF_INPUT_WHO": "x", "secret": "not exported",
+	}
+	set := cmd(`for name in "$who" "$n" "$ok" "$list" "${nothing-unset}" "${AWF_INPUT_NOTHING-unset}" "${nul-unset}" "$_x9" "$env" "$python_version" "$git_ref" "$ld_debug"; do printf '%s ' "$name"; done
+echo; echo "$AWF_INPUT_WHO $AWF_INPUT_N $AWF_INPUT_LIST $AWF_INPUT_MY_NAME $AWF_INPUT_GR__E_1 $AWF_INPUT_9X $AWF_INPUT_PATH $AWF_INPUT_LD_PRELOAD"
+case "$PATH" in /evil*) echo evil;; esac
+echo "${LD_PRELOAD-unset} ${ENV-unset} ${PYTHONPATH-unset} ${GIT_DIR-unset} ${http_proxy-unset} ${AWF_INPUT_OLD-unset} ${secret-unset} ${AWF_INPUT_SECRET-unset} $ESPALIER_STEP $ESPALIER_RUN_ID $ESPALIER_KEY $OF_OURS"`)
+	var export []string
+	for name := range inputs {
+		if name != "secret" {
+			export = append(export, name)
+		}
+		if ours, there := os.LookupEnv(name); there && name != "PATH" { // it is not to disturb
+			t.Setenv(name, ours)
+			os.Unsetenv(name)
+		}
+	}
+	set["export"] = append(export, "undeclared")
+	left, err := run(t, dir, set, reads(dir, map[string]string{"input": string(step.JSON(inputs))}))
+	want := `me 5 true ["a",1] unset unset unset u prod 3 main small ` + `
+me 5 ["a",1] dashed L digit /evil x
+unset unset unset unset unset unset unset unset work r1 /work#0 ours
+`
+	if err != nil || left.Output != want {
+		t.Errorf("%v\n%s\n%s", err, left.Output, left.Stderr)
 	}
 }
 
@@ -363,6 +396,10 @@ func TestValuesInScripts(t *testing.T) {
 	if err != nil || left.Output != "["+value+"]" {
 		t.Errorf("%+v, %v", left, err)
 	}
+	left, err = run(t, dir, steptest.Settings{"script": "printf '[%s]' \"{{.states.a.Output}}\"", "shell": "/bin/sh"}, reads(dir, map[string]string{"states.a.Output": string(step.JSON(value))}))
+	if err != nil || left.Output != "["+value+"]" {
+		t.Errorf("%+v, %v", left, err)
+	}
 }
 
 // In arithmetic a shell runs what it reads: there only numbers may stand.
@@ -407,17 +444,174 @@ func TestReadFileIsConfined(t *testing.T) {
 }
 
 func TestScriptFiles(t *testing.T) {
-	dir, folder := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "x.sh"), []byte("#!/bin/sh\necho {{.inputs.who}} from $0"), 0o600); err != nil {
-		t.Fatal(err)
+	dir, folder, home := t.TempDir(), t.TempDir(), t.TempDir()
+	t.Setenv("HOME", home)
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	with := reads(dir, map[string]string{"input": `{"who":"me"}`})
-	left, err := run(t, dir, steptest.Settings{"script_file": "x.sh", "folder": folder}, with)
-	if err != nil || !strings.HasPrefix(left.Output, "me from ") {
+	write(filepath.Join(folder, "x.sh"), "#!/bin/sh\necho {{.inputs.who}} from $0")
+	write(filepath.Join(home, "h.sh"), "echo of the home")
+	write(filepath.Join(folder, "full.sh"), "#!/bin/sh\necho full; exit\n"+strings.Repeat("#", 1<<20-len("#!/bin/sh\necho full; exit\n")))
+	write(filepath.Join(folder, "long.sh"), strings.Repeat("#", 1<<20+1))
+	write(filepath.Join(folder, "~odd.sh"), "echo odd")
+	with := reads(dir, map[string]string{"input": `{"who":"me","of":"x"}`})
+	for file, want := range map[string]string{
+		"x.sh": "me from ", "{{.inputs.of}}.sh": "me from ", "~/h.sh": "of the home", filepath.Join(home, "h.sh"): "of the home", "full.sh": "full", "~odd.sh": "odd",
+	} {
+		if left, err := run(t, dir, steptest.Settings{"script_file": file, "folder": folder}, with); err != nil || !strings.HasPrefix(left.Output, want) {
+			t.Errorf("%s: %+v, %v", file, left, err)
+		}
+	}
+	for file, class := range map[string]string{"y.sh": step.ClassMissing, "long.sh": step.ClassMissing, ".": step.ClassMissing, "{{.inputs.none}}.sh": step.ClassInput} {
+		_, err := run(t, dir, steptest.Settings{"script_file": file, "folder": folder}, with)
+		if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != class {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("it left %v, %v", entries, err)
+	}
+}
+
+// A script is started by the program of its first line. Its file need not be one
+// that the system runs: it would not while a process that is just being started
+// has it open, as happens in parallel, nor in folders without programs.
+func TestScriptsAreInterpreted(t *testing.T) {
+	dir := t.TempDir()
+	for script, want := range map[string]string{
+		"#!/bin/sh\n[ -x \"$0\" ] || echo \"$# plain\"":        "0 plain\n",
+		"#! /bin/sh -e\r\nfalse; echo no":                      "",
+		"#!/usr/bin/env sh\necho env":                          "env\n",
+		"#!/usr/bin/env -S sh -u\necho split":                  "split\n",
+		"#!\necho nothing":                                     "nothing\n",
+		"#!/bin/sh\n" + strings.Repeat("#\n", 96<<10) + "echo": "\n",
+	} {
+		left, err := run(t, dir, steptest.Settings{"script": script, "shell": "/bin/sh"}, reads(dir, nil))
+		if (err == nil) != (want != "") || left.Output != want {
+			t.Errorf("%.60q: %.200v, %v", script, left, err)
+		}
+	}
+	// To a command such a line is a comment.
+	if left, err := run(t, dir, cmd("#!/bin/cat\necho hi"), reads(dir, nil)); err != nil || left.Output != "hi\n" {
 		t.Errorf("%+v, %v", left, err)
 	}
-	if _, err := run(t, dir, steptest.Settings{"script_file": "y.sh", "folder": folder}, with); err == nil {
-		t.Error("a script that is not there ran")
+}
+
+// Where a command runs: in the project, or in a folder that its step names from
+// there, from the home, or from the top.
+func TestFolders(t *testing.T) {
+	dir, home := t.TempDir(), t.TempDir()
+	t.Setenv("HOME", home)
+	for _, sub := range []string{filepath.Join(dir, "sub", "deep"), filepath.Join(home, "mine"), filepath.Join(dir, "~odd")} {
+		if err := os.MkdirAll(sub, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	with := reads(dir, map[string]string{"input": `{"where":"sub"}`})
+	for folder, want := range map[string]string{
+		"": dir, "sub": dir + "/sub", "{{.inputs.where}}/deep": dir + "/sub/deep", "~": home, "~/mine": home + "/mine", home: home, "~odd": dir + "/~odd",
+	} {
+		set := cmd("pwd -P")
+		set["dir"] = folder
+		real, err := filepath.EvalSymlinks(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, err := run(t, dir, set, with); err != nil || left.Output != real+"\n" {
+			t.Errorf("%q: %+v, %v, want %s", folder, left, err, real)
+		}
+	}
+	// It may be gone afterwards.
+	set := cmd("rmdir ../deep && echo gone")
+	set["dir"] = "sub/deep"
+	if left, err := run(t, dir, set, with); err != nil || left.Output != "gone\n" {
+		t.Errorf("%+v, %v", left, err)
+	}
+	// Without a project it is the run's own, which is made.
+	own := filepath.Join(dir, "runs", "r1")
+	if left, err := run(t, own, cmd("echo x > made; pwd -P"), func(j *step.Job) { j.Reads = nil }); err != nil || !strings.HasSuffix(left.Output, "/runs/r1\n") {
+		t.Errorf("%+v, %v", left, err)
+	}
+}
+
+// What is noted of a command is what people would have written, and no more of
+// it than records can hold. It is noted once, whoever runs it again.
+func TestWhatIsNoted(t *testing.T) {
+	dir := t.TempDir()
+	with := reads(dir, map[string]string{"states.a.Output": `"it is"`, "input": string(step.JSON(map[string]string{"long": strings.Repeat("é", 40<<10)}))})
+	noted := func(set steptest.Settings, log *steptest.Log) []journal.Command {
+		t.Helper()
+		if _, err := (command.Kind{}).Run(t.Context(), steptest.Play{Settings: set, With: with}.Job("command", dir, log, &steptest.World{})); err != nil {
+			t.Fatal(err)
+		}
+		var out []journal.Command
+		for _, n := range log.Notes {
+			var c journal.Command
+			if err := json.Unmarshal(n.Data, &c); err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, c)
+		}
+		return out
+	}
+	log := &steptest.Log{}
+	const want = `echo "it is" 'it is'`
+	for range 2 {
+		if got := noted(cmd(`echo "{{.states.a.Output}}" {{escape .states.a.Output}}`), log); len(got) != 1 || got[0].Command != want {
+			t.Errorf("%+v", got)
+		}
+	}
+	got := noted(cmd(": x{{.inputs.long}}"), &steptest.Log{})
+	if len(got) != 1 || !strings.HasPrefix(got[0].Command, ": xéé") || !strings.HasSuffix(got[0].Command, "éé…") || len(got[0].Command) > 64<<10+len("…") || len(got[0].Command) < 64<<10 {
+		t.Errorf("%d, %.40q", len(got[0].Command), got[0].Command)
+	}
+}
+
+// What keeps a command from being run has a class that says whose turn it is.
+func TestCommandsThatAreNotRun(t *testing.T) {
+	dir := t.TempDir()
+	blocked := filepath.Join(dir, "blocked")
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	big := string(step.JSON(map[string]string{"doc": strings.Repeat("x", 100<<10)}))
+	for name, c := range map[string]struct {
+		set   steptest.Settings
+		with  func(*step.Job)
+		class string
+	}{
+		"called":          {cmd("touch pwned"), func(j *step.Job) { j.Called = true }, step.ClassDenied},
+		"long command":    {cmd("touch pwned #" + strings.Repeat("x", 100<<10)), func(j *step.Job) { j.Dir = blocked }, step.ClassMissing},
+		"long input":      {steptest.Settings{"command": "touch pwned", "export": []string{"doc"}}, func(j *step.Job) { j.Dir = blocked }, step.ClassMissing},
+		"script":          {steptest.Settings{"script": "#!/bin/sh\ntouch pwned"}, func(j *step.Job) { j.Dir = blocked }, step.ClassMissing},
+		"no place":        {cmd("touch pwned"), func(j *step.Job) { j.Dir, j.Reads = blocked, nil }, step.ClassMissing},
+		"of others":       {steptest.Settings{"script": "#!/usr/bin/env touch\n{{.inputs.doc}}"}, func(j *step.Job) { j.Untrusted = true }, step.ClassInput},
+		"unknown timeout": {steptest.Settings{"command": "touch pwned", "timeout": "{{.inputs.none}}"}, nil, step.ClassInput},
+		"unknown folder":  {steptest.Settings{"command": "touch pwned", "dir": "{{.inputs.none}}"}, nil, step.ClassInput},
+		"unknown shell":   {steptest.Settings{"command": "touch pwned", "shell": "{{.inputs.none}}"}, nil, step.ClassInput},
+	} {
+		project := filepath.Join(dir, name)
+		if err := os.Mkdir(project, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		var noted *steptest.Log
+		_, err := run(t, project, c.set, func(j *step.Job) {
+			reads(project, map[string]string{"input": big})(j)
+			if c.with != nil {
+				c.with(j)
+			}
+			noted = j.Log.(*steptest.Log)
+		})
+		failed, ok := errors.AsType[*step.Error](err)
+		if !ok || failed.Class != c.class || len(noted.Notes) > 0 {
+			t.Errorf("%s: %v, %v", name, err, noted.Notes)
+		}
+		if entries, err := os.ReadDir(project); err != nil || len(entries) > 0 {
+			t.Errorf("%s left %v, %v", name, entries, err)
+		}
 	}
 }
 
@@ -428,33 +622,199 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
+// hooked does hooks with what was known before them; notes are what they tell.
+func hooked(t *testing.T, dir string, set steptest.Settings, last string, with func(*step.Job)) (step.Result, []string, error) {
+	t.Helper()
+	job := steptest.Play{Settings: set}.Job("hook", dir, &steptest.Log{}, &steptest.World{})
+	more := map[string]string{"input": `{"f":"there","none":""}`, "run": `{"id":"r1","step":"__hook"}`}
+	if last != "" {
+		more["last"] = last
+	}
+	reads(dir, more)(job)
+	if with != nil {
+		with(job)
+	}
+	result, err := (command.Hook{}).Run(t.Context(), job)
+	var notes []string
+	for _, n := range result.Notes {
+		if said, ok := n.Data.(journal.Said); ok && n.Kind == journal.NoteSaid {
+			notes = append(notes, said.Text)
+		}
+	}
+	return result, notes, err
+}
+
+type hooks = []map[string]any
+
 func TestHooks(t *testing.T) {
 	dir := t.TempDir()
-	do := func(set steptest.Settings, last string) (step.Result, error) {
-		job := steptest.Play{Settings: set}.Job("hook", dir, &steptest.Log{}, &steptest.World{})
-		reads(dir, map[string]string{"last": last, "input": `{"f":"there"}`})(job)
-		return (command.Hook{}).Run(t.Context(), job)
+	result, notes, err := hooked(t, dir, steptest.Settings{"hooks": hooks{
+		{"log": "after {{.error.State}}"},
+		{"log": ""},
+		{"command": "echo x > there"},
+		{"command": "echo said; false"},
+		{"command": "echo {{.inputs.nope}}"},
+		{"log": "{{.inputs.nope}}"},
+		{"command": "sleep 1000", "timeout": 1},
+		{"log": "the end"},
+	}}, `{"step":"a"}`, nil)
+	want := []string{
+		"after a", "a hook failed: exit code 1",
+		"a hook failed: step \"work\": There is no inputs.nope. Give the input, or declare a default for it.",
+		"a hook failed: step \"work\": There is no inputs.nope. Give the input, or declare a default for it.", "a hook failed: the hook's time is up", "the end",
 	}
-	result, err := do(steptest.Settings{"hooks": []map[string]any{{"log": "after {{.error.State}}"}, {"command": "echo x > there"}, {"command": "false"}}}, `{"step":"a"}`)
-	if err != nil || len(result.Notes) != 2 || !strings.Contains(string(step.JSON(result.Notes[0].Data)), "after a") || !strings.Contains(string(step.JSON(result.Notes[1].Data)), "exit code 1") {
-		t.Errorf("%+v, %v", result, err)
+	if err != nil || !slices.Equal(notes, want) || string(result.Value) != "{}" {
+		t.Errorf("%q, %s, %v", notes, result.Value, err)
 	}
-	if _, err := do(steptest.Settings{"hooks": []map[string]any{{"command": "false"}}, "strict": true}, `{}`); err == nil {
-		t.Error("a strict hook failed and nobody cared")
-	}
-	if _, err := do(steptest.Settings{"hooks": []any{}, "files": []string{"{{.inputs.f}}"}, "strict": true}, `{}`); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, "there")); err != nil {
 		t.Error(err)
 	}
-	if _, err := do(steptest.Settings{"hooks": []any{}, "files": []string{"nowhere"}}, `{}`); err == nil {
-		t.Error("a file that is not there was found")
+	// A strict one ends it, and what was told before that stays told.
+	_, notes, err = hooked(t, dir, steptest.Settings{"hooks": hooks{{"log": "begin"}, {"command": "exit 2"}, {"command": "touch never"}}, "strict": true}, `{}`, nil)
+	if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != step.ClassCommand || failed.Message != "a hook failed: exit code 2" || !slices.Equal(notes, []string{"begin"}) {
+		t.Errorf("%q, %v", notes, err)
 	}
-	_, err = do(steptest.Settings{"hooks": []any{}, "again": true}, `{"step":"a","outcome":"failed","error":"why","class":"X","value":{"ExitCode":2}}`)
-	var failed *step.Error
-	if !errors.As(err, &failed) || failed.Message != "why" || failed.Class != "X" || string(failed.Value) != `{"EndedState":"a","ExitCode":2}` {
+	if _, err := os.Stat(filepath.Join(dir, "never")); err == nil {
+		t.Error("it went on")
+	}
+	// Hooks of called files need to be allowed as well.
+	_, _, err = hooked(t, dir, steptest.Settings{"hooks": hooks{{"command": "touch never"}}, "strict": true}, `{}`, func(j *step.Job) { j.Called = true })
+	if err == nil || !strings.Contains(err.Error(), "--allow-shell") {
 		t.Error(err)
 	}
-	if result, err := do(steptest.Settings{"hooks": []any{}, "again": true}, `{"outcome":"ok","value":{"Output":"x"}}`); err != nil || string(result.Value) != `{"Output":"x"}` {
-		t.Error(result, err)
+	for _, c := range []struct {
+		hooks hooks
+		runs  bool
+	}{{hooks{{"log": "x"}}, false}, {hooks{{"log": "x"}, {"command": "x"}}, true}} {
+		_, task := steptest.Case{Settings: steptest.Settings{"hooks": c.hooks}}.Task("hook")
+		if got := (command.Hook{}).Uses(task); got.Commands != c.runs {
+			t.Errorf("%v: %+v", c.hooks, got)
+		}
+	}
+}
+
+// What is to be there before a run begins.
+func TestFilesOfInputs(t *testing.T) {
+	dir, home := t.TempDir(), t.TempDir()
+	t.Setenv("HOME", home)
+	for _, path := range []string{filepath.Join(dir, "there"), filepath.Join(home, "mine")} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for file, says := range map[string]string{
+		"{{.inputs.f}}": "", "{{.inputs.none}}": "", "~/mine": "", filepath.Join(home, "mine"): "",
+		"nowhere": `there is no file "nowhere"`, "mine": `there is no file "mine"`, "~/there": `there is no file "~/there"`, "{{.inputs.nope}}": "There is no inputs.nope.",
+	} {
+		_, _, err := hooked(t, dir, steptest.Settings{"hooks": hooks{}, "files": []string{"there", file}}, `{}`, nil)
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+// Hooks know why and where a run fails, also when a state that they are of ends it so.
+func TestWhatHooksSee(t *testing.T) {
+	const log = "{{.error.Message}} {{.error.Type}} {{.error.State}} at {{.workflow.CurrentState}}"
+	failed := `{"outcome":"failed","step":"a","error":"why","class":"X"}`
+	hookedOnce := `{"outcome":"failed","step":"__hooks of a","error":"why","class":"X","value":{"EndedState":"a"}}`
+	ends := map[string]any{"state": "end", "message": "of {{.inputs.f}}"}
+	for _, c := range []struct {
+		name string
+		set  steptest.Settings
+		last string
+		want string
+	}{
+		{"a step failed", steptest.Settings{}, failed, "why X a at a"},
+		{"and another hook saw it", steptest.Settings{}, hookedOnce, "why X a at a"},
+		{"a hook of a state", steptest.Settings{"state": "b"}, failed, "why X a at b"},
+		{"a state ends it", steptest.Settings{"failure": ends}, `{"outcome":"ok","step":"a","error":"","class":""}`, "of there ENDED end at end"},
+		{"a state ends it after a failure", steptest.Settings{"failure": ends}, failed, "why X a at a"},
+		{"with words that cannot be read", steptest.Settings{"failure": map[string]any{"state": "end", "message": "{{.inputs.nope}}"}}, `{"outcome":"ok"}`, "{{.inputs.nope}} ENDED end at end"},
+		{"nothing failed", steptest.Settings{}, `{"outcome":"ok","step":"a","error":"","class":""}`, "  a at __hook"},
+	} {
+		c.set["hooks"] = hooks{{"log": log}}
+		if _, notes, err := hooked(t, t.TempDir(), c.set, c.last, nil); err != nil || !slices.Equal(notes, []string{c.want}) {
+			t.Errorf("%s: %q, %v", c.name, notes, err)
+		}
+	}
+}
+
+// A step of hooks can end as the one before it.
+func TestHooksThatPassOn(t *testing.T) {
+	set := steptest.Settings{"hooks": hooks{{"log": "x"}}, "again": true}
+	for last, want := range map[string]string{
+		`{"outcome":"failed","step":"a","error":"why","class":"X","value":{"ExitCode":2}}`:     `{"EndedState":"a","ExitCode":2}`,
+		`{"outcome":"failed","step":"a","error":"why","class":"X"}`:                            `{"EndedState":"a"}`,
+		`{"outcome":"failed","step":"a","error":"why","class":"X","value":null}`:               `{"EndedState":"a"}`,
+		`{"outcome":"failed","step":"a","error":"why","class":"X","value":["x"]}`:              `{"EndedState":"a"}`,
+		`{"outcome":"failed","step":"h","error":"why","class":"X","value":{"EndedState":"a"}}`: `{"EndedState":"a"}`,
+	} {
+		_, notes, err := hooked(t, t.TempDir(), set, last, nil)
+		failed, ok := errors.AsType[*step.Error](err)
+		if !ok || failed.Message != "why" || failed.Class != "X" || string(failed.Value) != want || len(notes) != 1 {
+			t.Errorf("%s: %q, %v", last, notes, err)
+		}
+	}
+	for last, want := range map[string]string{`{"outcome":"ok","value":{"Output":"x"}}`: `{"Output":"x"}`, `{"outcome":"ok"}`: "null", "": "null"} {
+		if result, notes, err := hooked(t, t.TempDir(), set, last, nil); err != nil || string(result.Value) != want || len(notes) != 1 {
+			t.Errorf("%s: %s, %q, %v", last, result.Value, notes, err)
+		}
+	}
+	_, _, err := hooked(t, t.TempDir(), set, "", func(j *step.Job) {
+		j.Reads = append(j.Reads, step.Read{Path: "last", Value: json.RawMessage(`null`), Missing: true})
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Of hooks that were begun before a crash only the last one is done again, once
+// a person has said so: the others are over. One that could not be begun then
+// does not count.
+func TestHooksGoOn(t *testing.T) {
+	set := steptest.Settings{"hooks": hooks{{"command": "echo {{.inputs.nope}}"}, {"command": "echo a >> log"}, {"log": "x"}, {"command": "echo b >> log"}, {"command": "echo c >> log"}}}
+	for begun, want := range []string{"a\nb\nc\n", "a\nb\nc\n", "b\nc\n", "c\n"} {
+		dir := t.TempDir()
+		var log *steptest.Log
+		_, _, err := hooked(t, dir, set, `{}`, func(j *step.Job) {
+			log = j.Log.(*steptest.Log)
+			j.History = slices.Repeat([]journal.TaskNoted{{Kind: journal.NoteCommand}}, begun)
+		})
+		if raw, readErr := os.ReadFile(filepath.Join(dir, "log")); err != nil || readErr != nil || string(raw) != want {
+			t.Errorf("after %d: %q, %v, %v", begun, raw, err, readErr)
+		}
+		if len(log.Notes) != 3-begun {
+			t.Errorf("after %d: %v", begun, log.Notes)
+		}
+	}
+	k := command.Hook{}
+	if k.Recovery(nil, nil) != step.Rerun || k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}) != step.Ask {
+		t.Error("wrong")
+	}
+}
+
+// Whoever stops a run learns that from the hooks, not that one has failed.
+func TestHooksAreStopped(t *testing.T) {
+	dir := t.TempDir()
+	ctx, stop := context.WithCancelCause(t.Context())
+	over := errors.New("over")
+	job := steptest.Play{Settings: steptest.Settings{"hooks": hooks{{"log": "begin"}, {"command": "echo > begun; sleep 1000"}, {"command": "touch never"}}}}.Job("hook", dir, &steptest.Log{}, &steptest.World{})
+	reads(dir, nil)(job)
+	begun := filepath.Join(dir, "begun")
+	if err := syscall.Mkfifo(begun, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		os.ReadFile(begun) // until it has begun
+		stop(over)
+	}()
+	result, err := (command.Hook{}).Run(ctx, job)
+	if !errors.Is(err, over) || len(result.Notes) != 1 {
+		t.Errorf("%v, %v", result.Notes, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "never")); err == nil {
+		t.Error("it went on")
 	}
 }
 

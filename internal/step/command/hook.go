@@ -110,16 +110,9 @@ func (Hook) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	r := runner{job: job, values: values, export: set.Export, doubts: set.Doubts}
 	defer r.close()
 	var notes []step.Note
-	done := job.Noted(journal.NoteCommand)
+	begun := job.Noted(journal.NoteCommand)
 	for _, h := range set.Hooks {
-		if h.Command != "" && done > 1 {
-			done-- // it was begun in an earlier life, and another one after it
-			continue
-		}
-		said, err := r.hook(ctx, h, done > 0)
-		if h.Command != "" && done > 0 {
-			done--
-		}
+		said, err := r.hook(ctx, h, &begun)
 		if ctx.Err() != nil && err != nil {
 			return step.Result{Notes: notes}, context.Cause(ctx)
 		}
@@ -193,8 +186,10 @@ func failedAt(name string, value json.RawMessage) json.RawMessage {
 	return step.JSON(left)
 }
 
-// hook does one hook and returns what there is to tell.
-func (r *runner) hook(ctx context.Context, h HookSetting, noted bool) (said string, err error) {
+// hook does one hook and returns what there is to tell. begun is how many
+// commands, from here on, were begun in an earlier life: all of them but the
+// last were done then.
+func (r *runner) hook(ctx context.Context, h HookSetting, begun *int) (said string, err error) {
 	if h.Command == "" {
 		return r.job.Fill(h.Log, r.values)
 	}
@@ -202,7 +197,11 @@ func (r *runner) hook(ctx context.Context, h HookSetting, noted bool) (said stri
 	if err != nil {
 		return "", err
 	}
-	if !noted {
+	*begun--
+	if *begun > 0 {
+		return "", nil
+	}
+	if *begun < 0 {
 		if err := r.job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: shortened(text)}}); err != nil {
 			return "", err
 		}

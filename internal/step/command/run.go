@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -144,16 +145,15 @@ func (r *runner) prepare(set Settings) (text string, c process.Command, err erro
 		}
 		return filled
 	}
-	dir := fill(set.Dir)
-	shell := cmp.Or(fill(set.Shell), userShell())
-	script := set.Script
-	if set.ScriptFile != "" && err == nil {
-		if script, err = readScript(fill(set.ScriptFile), set.Folder); err != nil {
-			return "", c, step.Errorf(step.ClassMissing, "the script of step %q cannot be read: %v", job.Step.ID, err)
-		}
-	}
+	dir, shell, file := fill(set.Dir), cmp.Or(fill(set.Shell), userShell()), fill(set.ScriptFile)
 	if err != nil {
 		return "", c, err
+	}
+	script := set.Script
+	if set.ScriptFile != "" {
+		if script, err = readScript(file, set.Folder); err != nil {
+			return "", c, step.Errorf(step.ClassMissing, "the script of step %q cannot be read: %v", job.Step.ID, err)
+		}
 	}
 	filled, err := r.fill(cmp.Or(set.Command, script), shell, set.Command == "")
 	if err != nil {
@@ -229,11 +229,13 @@ func (r *runner) command(text, shell string, script bool) (process.Command, erro
 	c := process.Command{Dir: r.job.Folder(), Env: env, Path: shell}
 	switch {
 	case script && strings.HasPrefix(text, "#!"):
-		if c.Path, err = r.file("script", text, 0o700); err != nil {
+		path, err := r.file("script", text)
+		if err != nil {
 			return c, err
 		}
+		c.Path, c.Args = interpreted(text, path, shell)
 	case len(text) > mostArgument:
-		path, err := r.file("command", text, 0o600)
+		path, err := r.file("command", text)
 		if err != nil {
 			return c, err
 		}
@@ -244,8 +246,23 @@ func (r *runner) command(text, shell string, script bool) (process.Command, erro
 	return c, nil
 }
 
+// interpreted is the program that a script's first line names, and what it is
+// given. Systems do that too, but not for a file that a process which is just
+// being started still holds open, nor in folders that programs are not run from.
+func interpreted(text, path, shell string) (program string, args []string) {
+	line, _, _ := strings.Cut(strings.TrimPrefix(text, "#!"), "\n")
+	line = strings.TrimSpace(line)
+	if line == "" {
+		return shell, []string{path}
+	}
+	if blank := strings.IndexAny(line, " \t"); blank >= 0 {
+		line, args = line[:blank], []string{strings.TrimSpace(line[blank:])} // one, as Linux does it
+	}
+	return line, append(args, path)
+}
+
 // file puts a text where the command can read it.
-func (r *runner) file(name, text string, mode os.FileMode) (string, error) {
+func (r *runner) file(name, text string) (string, error) {
 	dir, err := r.job.Scratch(text)
 	if err != nil {
 		return "", err
@@ -256,8 +273,7 @@ func (r *runner) file(name, text string, mode os.FileMode) (string, error) {
 	}
 	r.files = append(r.files, f.Name())
 	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Chmod(mode), f.Close())
-	if err != nil {
+	if err = errors.Join(err, f.Close()); err != nil {
 		return "", step.Errorf(step.ClassMissing, "the run's folder cannot be written to: %v", err)
 	}
 	return f.Name(), nil
@@ -283,9 +299,9 @@ func (r *runner) environment() ([]string, error) {
 		if strings.ContainsRune(text, 0) {
 			continue // no environment can hold it
 		}
-		upper := "AWF_INPUT_" + strings.ToUpper(name)
+		upper := "AWF_INPUT_" + strings.Map(inName, strings.ToUpper(name))
 		if len(text) > mostArgument || total+2*len(text) > mostInputs {
-			path, err := r.file("input", text, 0o600)
+			path, err := r.file("input", text)
 			if err != nil {
 				return nil, err
 			}
@@ -301,6 +317,14 @@ func (r *runner) environment() ([]string, error) {
 	return env, nil
 }
 
+// inName keeps what names of variables can have, for shells to read them.
+func inName(r rune) rune {
+	if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+		return r
+	}
+	return '_'
+}
+
 func printed(v any) string {
 	if s, ok := v.(string); ok {
 		return s
@@ -309,28 +333,25 @@ func printed(v any) string {
 }
 
 // ownName tells whether an input may be an environment variable of its own
-// name: not one by which other programs are found or changed.
+// name: not one by which other programs are found or changed. Names of
+// variables in small letters are others', but for those that stand there, too.
 func ownName(name string) bool {
-	upper := strings.ToUpper(name)
-	for i := range len(name) {
-		c := name[i]
-		if c != '_' && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	for _, prefix := range []string{"LD_", "DYLD_", "BASH_FUNC", "ESPALIER_", "GIT_", "NODE_", "PYTHON", "PERL", "RUBY"} {
-		if strings.HasPrefix(upper, prefix) {
-			return false
-		}
-	}
-	return name != "" && !slices.Contains(guarded, upper)
+	changes := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+	return variable().MatchString(name) && !slices.ContainsFunc(guardedPrefixes, changes) && !slices.Contains(guarded, name)
 }
 
+var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
+
 // guarded are variables by which programs are found, or made to do other things.
-var guarded = []string{
-	"PATH", "HOME", "SHELL", "IFS", "ENV", "BASH_ENV", "CDPATH", "PS4", "PWD", "OLDPWD", "TMPDIR", "TERM", "EDITOR", "PAGER", "PROMPT_COMMAND",
-	"SHELLOPTS", "BASHOPTS", "CLASSPATH", "LESSOPEN", "SSH_ASKPASS", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
-}
+var (
+	guardedPrefixes = []string{"LD_", "DYLD_", "BASH_FUNC", "ESPALIER_", "AWF_", "GIT_", "NODE_", "PYTHON", "PERL", "RUBY"}
+	guarded         = []string{
+		"PATH", "HOME", "SHELL", "IFS", "ENV", "BASH_ENV", "CDPATH", "PS4", "PWD", "OLDPWD", "TMPDIR", "TERM", "EDITOR", "VISUAL", "PAGER", "PROMPT_COMMAND",
+		"SHELLOPTS", "BASHOPTS", "ZDOTDIR", "FPATH", "CLASSPATH", "LESSOPEN", "SSH_ASKPASS", "MAKEFLAGS", "GCONV_PATH",
+		"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+		"http_proxy", "https_proxy", "all_proxy", "no_proxy", "path", "cdpath", "fpath", // the last three are zsh's
+	}
+)
 
 // userShell is the user's shell if it is one that can be started.
 func userShell() string {
