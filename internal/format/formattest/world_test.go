@@ -98,6 +98,23 @@ type happened struct {
 
 const theRun journal.RunID = "00000000-0000-4000-8000-000000000001"
 
+// in goes to a folder, and returns the way back.
+func in(t *testing.T, dir string) (back func()) {
+	t.Helper()
+	before, err := os.Getwd()
+	if err == nil {
+		err = os.Chdir(dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Chdir(before); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // run compiles the workflow and runs it to its rest, with what people do.
 func (tr *trial) run(t *testing.T) *happened {
 	t.Helper()
@@ -136,6 +153,7 @@ func (tr *trial) run(t *testing.T) *happened {
 	}
 	pinned := asWritten(t, h.program)
 	h.dir = filepath.Join(dir, ".espalier", "runs", string(theRun))
+	defer in(t, dir)() // where people run workflows
 	synctest.Test(t, func(t *testing.T) {
 		if tr.stopAt > 0 {
 			tr.playStopped(t, h, dir)
