@@ -362,35 +362,35 @@ func unnamed(inputs json.RawMessage) json.RawMessage {
 	if !hidden {
 		return inputs
 	}
-	out, err := json.Marshal(all)
-	if err != nil {
-		return nil // values that were read as JSON encode as such
-	}
-	return out
+	return encoded(all)
+}
+
+// encoded is a value as JSON, for people to read: <, > and & are themselves.
+// What was read as JSON, and texts, can always be written so.
+func encoded(v any) json.RawMessage {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v)
+	return bytes.TrimSpace(b.Bytes())
 }
 
 func stamp(at journal.Millis) string { return string(report.AppendTime(nil, at)) }
 
 func (w *Writer) start(id journal.RunID, one *execution, at journal.Millis) record {
 	line := record{Event: started, Execution: id, Timestamp: stamp(at), User: one.user, Workflow: one.name, Inputs: one.inputs, Schema: 1}
-	for {
-		raw, err := json.Marshal(line)
-		if err != nil || len(raw) <= mostBytes {
-			return line
-		}
-		shorter, ok := truncated(line.Inputs)
-		if !ok {
-			return line
-		}
-		line.Inputs, line.Truncated = shorter, true
+	for line.Inputs != nil && len(encoded(line)) > mostBytes {
+		line.Inputs, line.Truncated = truncated(line.Inputs), true
 	}
+	return line
 }
 
-// truncated puts an ellipsis in the place of the longest input.
-func truncated(inputs json.RawMessage) (json.RawMessage, bool) {
+// truncated puts an ellipsis in the place of the longest input; nil when that
+// would not help.
+func truncated(inputs json.RawMessage) json.RawMessage {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(inputs, &object) != nil {
-		return nil, false
+		return nil
 	}
 	longest := ""
 	for name, v := range object {
@@ -400,11 +400,19 @@ func truncated(inputs json.RawMessage) (json.RawMessage, bool) {
 	}
 	const ellipsis = `"…"`
 	if len(object[longest]) <= len(ellipsis) {
-		return nil, false
+		return nil
 	}
 	object[longest] = json.RawMessage(ellipsis)
-	raw, err := json.Marshal(object)
-	return raw, err == nil
+	return encoded(object)
+}
+
+// shortened is a text, or the beginning of it, that takes up only so much as JSON.
+func shortened(text string, most int) string {
+	short := text
+	for n := min(len(text), most); len(encoded(short)) > most; n = n * 3 / 4 {
+		short = strings.ToValidUTF8(text[:n], "") + "…"
+	}
+	return short
 }
 
 func (w *Writer) end(id journal.RunID, one *execution, at journal.Millis, outcome, why string, status int) record {
@@ -423,9 +431,7 @@ func (w *Writer) end(id journal.RunID, one *execution, at journal.Millis, outcom
 		if line.Error == "" {
 			line.Error = outcome
 		}
-		if len(line.Error) > mostError {
-			line.Error = strings.ToValidUTF8(line.Error[:mostError], "") + "…"
-		}
+		line.Error = shortened(line.Error, mostError)
 	}
 	return line
 }
@@ -451,22 +457,17 @@ func (w *Writer) write(lines []record) (err error) {
 	if err != nil {
 		return err
 	}
-	var b bytes.Buffer
+	var b []byte
 	if torn {
-		b.WriteByte('\n')
+		b = append(b, '\n')
 	}
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
 	for _, line := range lines {
-		if w.there[line.Event+" "+string(line.Execution)] {
-			continue
-		}
-		if err := enc.Encode(line); err != nil {
-			return err
+		if !w.there[line.Event+" "+string(line.Execution)] {
+			b = append(append(b, encoded(line)...), '\n')
 		}
 	}
 	w.left = nil
-	if _, err = f.Write(b.Bytes()); err == nil {
+	if _, err = f.Write(b); err == nil {
 		w.left, err = f.Stat()
 	}
 	return err

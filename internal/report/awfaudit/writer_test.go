@@ -3,9 +3,11 @@ package awfaudit_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -281,21 +283,287 @@ func TestLongInputsAreCut(t *testing.T) {
 	}
 }
 
-// Failures have many words at times; a line stays a line.
-func TestLongErrorsAreCut(t *testing.T) {
-	s := store{"r": {
-		{Seq: 1, Fact: journal.RunStarted{Format: "awf"}},
-		{Seq: 2, Fact: journal.RunFinished{Outcome: "failed", Error: strings.Repeat("é", 9000)}},
-	}}
+// begun writes what a run with some inputs begins with.
+func begun(t *testing.T, input journal.Value, blobs map[string]string) string {
+	t.Helper()
+	s := store{"r": {{Seq: 1, Fact: journal.RunStarted{Format: "awf", Input: input}}}}
 	dir := t.TempDir()
-	w := open(t, dir, s)
+	w, err := awfaudit.New(awfaudit.Options{Path: filepath.Join(dir, "deep", "audit.jsonl"), Position: filepath.Join(dir, "position"), Source: stored{s, blobs}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := w.Record(t.Context(), journal.Appended{Pos: 1, Run: "r", Events: s["r"]}); err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(read(t, dir)) {
-		if len(line) > 4096 {
-			t.Errorf("%d bytes: %.80s", len(line), line)
+	raw, err := os.ReadFile(filepath.Join(dir, "deep", "audit.jsonl"))
+	if err != nil || len(raw) > 4096+len("\n") || !json.Valid(raw) {
+		t.Errorf("%d bytes, %v: %.200s", len(raw), err, raw)
+	}
+	return string(raw)
+}
+
+// stored is a store with large values.
+type stored struct {
+	store
+	blobs map[string]string
+}
+
+func (s stored) Blob(_ context.Context, hash string) ([]byte, error) {
+	text, ok := s.blobs[hash]
+	if !ok {
+		return nil, journal.ErrUnknownBlob
+	}
+	return []byte(text), nil
+}
+
+// A line stays short, whatever the inputs are: the longest go first, and all of
+// them when there are too many. What is there is as people wrote it.
+func TestInputsFit(t *testing.T) {
+	text := func(n int, s string) string { return `"` + strings.Repeat(s, n) + `"` }
+	for name, c := range map[string]struct {
+		input journal.Value
+		want  string
+	}{
+		"as it is":        {value(`{"q":"<a> & b","n":[1,{"x":null}]}`), `"inputs":{"q":"<a> & b","n":[1,{"x":null}]},"schema`},
+		"beside a secret": {value(`{"q":"<a> & b","token":"x"}`), `"inputs":{"q":"<a> & b","token":"[redacted secret]"},"schema`},
+		"one is long":     {value(`{"a":` + text(3000, "x") + `,"b":` + text(2000, "<") + `}`), `"inputs":{"a":"…","b":` + text(2000, "<") + `},"inputs_truncated":true,"schema`},
+		"all are long":    {value(`{"b":` + text(4000, "x") + `,"a":` + text(4000, "y") + `,"c":` + text(5000, "z") + `,"d":"<"}`), `"inputs":{"a":"…","b":"…","c":"…","d":"<"},"inputs_truncated":true,"schema`},
+		"one is a list":   {value(`{"a":[` + text(3000, "x") + `,` + text(3000, "x") + `],"b":1}`), `"inputs":{"a":"…","b":1},"inputs_truncated":true,"schema`},
+		"too many":        {value(`{"n0":1` + many(600) + `}`), `"workflow_name":"","inputs_truncated":true,"schema`},
+		"stored":          {journal.Value{Hash: "h"}, `"inputs":{"kept":"apart"},"schema`},
+		"none":            {value(`{}`), `"workflow_name":"","schema`},
+		"null":            {value(`null`), `"workflow_name":"","schema`},
+	} {
+		got := begun(t, c.input, map[string]string{"h": `{"kept":"apart"}`})
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s: %.300s", name, got)
 		}
+	}
+}
+
+func many(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(`,"input` + strconv.Itoa(i) + `":1`)
+	}
+	return b.String()
+}
+
+// ended writes how a run ended; the second line is that.
+func ended(t *testing.T, fact journal.RunFinished) map[string]any {
+	t.Helper()
+	s := store{"r": {{Seq: 1, Fact: journal.RunStarted{Format: "awf"}}, {Seq: 2, Fact: fact}}}
+	dir := t.TempDir()
+	if err := open(t, dir, s).Record(t.Context(), journal.Appended{Pos: 1, Run: "r", Events: s["r"]}); err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(read(t, dir), "\n")
+	var out map[string]any
+	if err := json.Unmarshal([]byte(line), &out); err != nil || len(line) > 4096+len("\n") || strings.Count(line, "\n") != 1 {
+		t.Errorf("%d bytes, %v: %.80s", len(line), err, line)
+	}
+	return out
+}
+
+// Failures have many words at times, and odd ones; a line stays a line.
+func TestLongErrorsAreCut(t *testing.T) {
+	for _, words := range []string{strings.Repeat("é", 9000), strings.Repeat("\x1b[31m\n", 2000), strings.Repeat("\x00", 9000), strings.Repeat("<", 2100)} {
+		got, _ := ended(t, journal.RunFinished{Outcome: "failed", Error: words})["error"].(string)
+		cut, shortened := strings.CutSuffix(got, "…")
+		if !shortened || !strings.HasPrefix(words, cut) || len(cut) < 200 {
+			t.Errorf("%d of %d: %.40q", len(got), len(words), got)
+		}
+	}
+	fits := strings.Repeat("x", 2000) + "<\n>"
+	if got := ended(t, journal.RunFinished{Outcome: "failed", Error: fits})["error"]; got != fits {
+		t.Errorf("%.40q", got)
+	}
+}
+
+// Exit codes are those that a process can have; what failed is never 0. Secrets
+// in the words of a failure are hidden.
+func TestHowRunsEnd(t *testing.T) {
+	key := "ghp_" + strings.Repeat("a1B2", 9)
+	for _, c := range []struct {
+		fact   journal.RunFinished
+		status string
+		code   float64
+		words  any
+	}{
+		{journal.RunFinished{Outcome: "ok"}, "success", 0, nil},
+		{journal.RunFinished{Outcome: "ok", Status: 3, Error: "x"}, "success", 0, nil},
+		{journal.RunFinished{Outcome: "failed", Error: "why", Status: 255}, "failure", 255, "why"},
+		{journal.RunFinished{Outcome: "failed", Error: "why", Status: 1}, "failure", 1, "why"},
+		{journal.RunFinished{Outcome: "failed", Error: "why", Status: 256}, "failure", 1, "why"},
+		{journal.RunFinished{Outcome: "failed", Error: "why", Status: -1}, "failure", 1, "why"},
+		{journal.RunFinished{Outcome: "failed", Error: "why"}, "failure", 1, "why"},
+		{journal.RunFinished{Outcome: "cancelled"}, "failure", 1, "cancelled"},
+		{journal.RunFinished{Outcome: "failed", Error: "with " + key}, "failure", 1, "with [redacted]"},
+	} {
+		if got := ended(t, c.fact); got["status"] != c.status || got["exit_code"] != c.code || got["error"] != c.words {
+			t.Errorf("%+v: %v", c.fact, got)
+		}
+	}
+}
+
+// A line that a crash has torn stays by itself, and what it was to say is said.
+func TestTornLines(t *testing.T) {
+	s, appends := world()
+	dir := t.TempDir()
+	if err := open(t, dir, s).RecordAll(t.Context(), appends); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "deep", "audit.jsonl")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range len(whole) + 1 {
+		if n > 0 && n < len(whole) && n%7 > 0 && whole[n-1] != '\n' && whole[n] != '\n' { // not each and every place
+			continue
+		}
+		if err := os.WriteFile(path, whole[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := open(t, dir, s).RecordAll(t.Context(), appends); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil || !strings.HasPrefix(string(raw), string(whole[:n])) {
+			t.Fatalf("torn at %d: %v, %s", n, err, raw)
+		}
+		var lines []string
+		for line := range strings.Lines(string(raw)) {
+			if json.Valid([]byte(line)) {
+				lines = append(lines, line)
+			}
+		}
+		if strings.Join(lines, "") != string(whole) {
+			t.Fatalf("torn at %d: %s", n, raw)
+		}
+	}
+}
+
+// lock counts.
+type lock struct {
+	held, taken int
+	refused     error
+}
+
+func (l *lock) Exclusive() error {
+	if l.refused == nil {
+		l.held++
+		l.taken++
+	}
+	return l.refused
+}
+
+func (l *lock) Unlock() error { l.held--; return nil }
+
+// Others are kept out while lines are written, and only then; who is kept out
+// writes later.
+func TestTakesTurns(t *testing.T) {
+	s, appends := world()
+	dir := t.TempDir()
+	turn := &lock{refused: errors.New("it is another's turn")}
+	w, err := awfaudit.New(awfaudit.Options{Path: filepath.Join(dir, "deep", "audit.jsonl"), Position: filepath.Join(dir, "position"), Source: s, Lock: turn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Record(t.Context(), appends[1]); err != nil {
+		t.Error("nothing was to be written, and yet:", err)
+	}
+	if err := w.RecordAll(t.Context(), appends[:1]); err != nil {
+		t.Error("that was before:", err)
+	}
+	if err := w.RecordAll(t.Context(), appends[2:]); !errors.Is(err, turn.refused) {
+		t.Error(err)
+	}
+	if at, err := open(t, dir, s).At(); at != 0 || err != nil {
+		t.Error(at, err)
+	}
+	turn.refused = nil
+	if err := w.Idle(t.Context()); err != nil || turn.held != 0 || turn.taken != 1 {
+		t.Error(err, turn)
+	}
+	if got := strings.Count(read(t, dir), "\n"); got != 5 { // all but the beginning, which came too late
+		t.Errorf("%d lines", got)
+	}
+	if at, err := open(t, dir, s).At(); at != 5 || err != nil {
+		t.Error(at, err)
+	}
+	if err := errors.Join(w.Idle(t.Context()), w.Close()); err != nil || turn.taken != 1 {
+		t.Error(err, turn)
+	}
+}
+
+// What happens in between, and is not written about, need not be read again.
+func TestClosing(t *testing.T) {
+	s, appends := world()
+	dir := t.TempDir()
+	w := open(t, dir, s)
+	if err := w.Record(t.Context(), appends[1]); err != nil {
+		t.Fatal(err)
+	}
+	if at, _ := open(t, dir, s).At(); at != 0 {
+		t.Error("it is noted for each one:", at)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if at, err := open(t, dir, s).At(); at != 2 || err != nil {
+		t.Error(at, err)
+	}
+	if err := os.Remove(filepath.Join(dir, "position")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "position"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(t, dir, s).At(); err == nil {
+		t.Error("a position that cannot be read is none")
+	}
+}
+
+// What could not be read is made up for by the next one, and what came behind it
+// is there at once.
+func TestMakesUpForWhatCouldNotBeRead(t *testing.T) {
+	s, appends := world()
+	begins := s["r1"][0].Fact.(journal.RunStarted)
+	whole := string(begins.Input.JSON)
+	begins.Input = journal.Value{Hash: "h"}
+	s["r1"][0].Fact = begins
+	dir := t.TempDir()
+	blobs := map[string]string{}
+	next := func() *awfaudit.Writer {
+		w, err := awfaudit.New(awfaudit.Options{Path: filepath.Join(dir, "deep", "audit.jsonl"), Position: filepath.Join(dir, "position"), Source: stored{s, blobs}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	w := next()
+	if err := w.RecordAll(t.Context(), appends); !errors.Is(err, journal.ErrUnknownBlob) {
+		t.Error(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := read(t, dir); strings.Contains(got, `"r1"`) || strings.Count(got, `"r3"`) != 2 {
+		t.Error(got)
+	}
+	blobs["h"] = whole
+	w = next()
+	at, err := w.At()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.RecordAll(t.Context(), appends[at:]); err != nil {
+		t.Fatal(err)
+	}
+	sorted := func(text string) []string { return slices.Sorted(strings.Lines(text)) }
+	if diff := cmp.Diff(sorted(want), sorted(read(t, dir))); diff != "" {
+		t.Error(diff)
 	}
 }
 
