@@ -47,8 +47,18 @@ func (e *Expr) ReadsFiles() bool {
 	if e == nil {
 		return false
 	}
-	t, ok := e.other.(*template)
-	return ok && slices.ContainsFunc(t.calls, func(call *goparse.IdentifierNode) bool { return call.Ident == readFile })
+	var all []*template
+	switch other := e.other.(type) {
+	case *template:
+		all = []*template{other}
+	case *items:
+		all = append(slices.Clone(other.parts), other.fill)
+	case *computed:
+		all = []*template{other.fill}
+	}
+	return slices.ContainsFunc(all, func(t *template) bool {
+		return t != nil && slices.ContainsFunc(t.calls, func(call *goparse.IdentifierNode) bool { return call.Ident == readFile })
+	})
 }
 
 const readFile = "readFile"
@@ -530,7 +540,7 @@ func (it *items) paths() []foreignPath {
 	var out []foreignPath
 	for _, t := range it.parts {
 		for _, p := range t.reads {
-			out = append(out, foreignPath{written: p.written, start: 0, end: -1}) // somewhere in the list
+			out = append(out, foreignPath{written: p.written, start: 0, end: -1, any: p.any}) // somewhere in the list
 		}
 	}
 	return out

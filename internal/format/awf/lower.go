@@ -1,6 +1,7 @@
 package awf
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -335,14 +336,19 @@ func (l *lowering) timeout(s *state) *expr.Expr {
 		return nil
 	}
 	e := l.value(expr.AWFTemplate, s.timeoutText)
-	switch {
-	case l.loops == 0 && slices.ContainsFunc(e.Paths(), func(p expr.Path) bool { return p.Segments[0] == "loop" }):
+	if l.loops == 0 && slices.ContainsFunc(e.Paths(), func(p expr.Path) bool { return p.Segments[0] == "loop" }) {
 		return nil // reported: there is none
-	case e.ReadsFiles():
-		l.report(CodeBadValue, diag.Error, s.timeoutText.Span, fmt.Sprintf("The timeout of %q cannot be read from a file.", s.name.Value),
-			"Let a step before print it, as in \"cat limit.txt\", and write {{.states.STEP.Output}} here.")
 	}
+	l.fromFile(e, diag.Error, s.timeoutText.Span, fmt.Sprintf("The timeout of %q", s.name.Value))
 	return e
+}
+
+// fromFile reports a template that reads a file where the run decides what it does
+// next: it must decide the same when it is resumed, whatever became of the file.
+func (l *lowering) fromFile(e *expr.Expr, severity diag.Severity, at source.Span, what string) {
+	if e.ReadsFiles() {
+		l.report(CodeBadValue, severity, at, what+" cannot be read from a file.", "Let a step before print it, as in \"cat FILE\", and write {{.states.STEP.Output}} here.")
+	}
 }
 
 // The states of steps whose work gives none by itself.
@@ -365,12 +371,12 @@ func own(code string) *expr.Expr {
 
 func (l *lowering) terminal(s *state, out *ir.Step) {
 	end := ir.End{Failed: s.status.Value == "failure", Message: s.message.Value}
-	out.Type = kindTerminal
 	if end.Failed {
 		if end.Message == "" {
 			end.Message = fmt.Sprintf("the workflow reached %q", s.name.Value)
 		} else if strings.Contains(end.Message, "{{") {
 			end.MessageExpr = l.value(expr.AWFTemplate, s.message)
+			l.fromFile(end.MessageExpr, diag.Warning, s.message.Span, "The message")
 		}
 		out.Action = end
 		return
@@ -490,6 +496,7 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 			}
 		}
 		loop.Each = &ir.Each{Items: l.value(expr.AWFItems, items), Var: "loop.item"}
+		l.fromFile(loop.Each.Items, diag.Error, items.Span, fmt.Sprintf("What %q goes through", s.name.Value))
 		if loop.Each.Items == nil {
 			loop.Each.Items = own("[]")
 		}
@@ -515,6 +522,7 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 	}
 	if s.maxText.Value != "" {
 		loop.Max, loop.MaxExpr = maxIterations, l.value(expr.AWFNumber, s.maxText)
+		l.fromFile(loop.MaxExpr, diag.Error, s.maxText.Span, fmt.Sprintf("The limit of %q", s.name.Value))
 	}
 	out.Action, out.Result = loop, own(loopState)
 }
@@ -575,6 +583,7 @@ func (l *lowering) call(s *state, out *ir.Step) {
 					dialect = expr.AWFNumber
 				}
 				if e := l.value(dialect, given); e != nil {
+					l.fromFile(e, diag.Error, given.Span, fmt.Sprintf("The input %q", pair.Key.Value))
 					doubtful = doubtful || l.ofSteps(e)
 					call.Inputs = append(call.Inputs, ir.Binding{Name: pair.Key.Value, Value: e, Span: pair.Key.Span})
 				}
@@ -619,7 +628,7 @@ func mistrusted(p *ir.Program) ir.Program {
 // callState is the state of a call: each output by its name, and as Output the
 // only one, or all of them as JSON.
 func callState(call *ir.Call) string {
-	output := `result ?? ""`
+	var output string
 	var fields []string
 	for _, b := range call.Outputs {
 		fields = append(fields, fmt.Sprintf("%q: result[%q]", b.Name, b.Name))
@@ -658,10 +667,16 @@ func (l *lowering) wanted(s *state, program *ir.Program, call *ir.Call) {
 		return ""
 	}
 	for _, pair := range s.wanted.Pairs {
-		theirs, ours := pair.Key.Value, pair.Value.Value
+		if pair.Value.Kind >= text.List {
+			l.report(CodeWrongType, diag.Error, pair.Value.Span, fmt.Sprintf("What is taken from the workflow %q has one name here, but this is %s.", s.workflow.Value, pair.Value.Kind),
+				fmt.Sprintf("Write \"%s: NAME\".", pair.Key.Value))
+			continue
+		}
+		theirs, ours := pair.Key.Value, cmp.Or(pair.Value.Value, pair.Key.Value)
 		if strings.Contains(ours, "{{") || strings.HasPrefix(ours, "states.") { // an expression over the child
 			e, list := expr.ParseValue(expr.AWF, strings.TrimSpace(ours), source.Span{})
 			if !list.Errors() {
+				l.childHas(s, program, e, pair.Value.Span)
 				call.Outputs = append(call.Outputs, ir.Binding{Name: theirs, Value: e, Span: pair.Key.Span})
 				continue
 			}
@@ -677,6 +692,23 @@ func (l *lowering) wanted(s *state, program *ir.Program, call *ir.Call) {
 			continue
 		}
 		call.Outputs = append(call.Outputs, ir.Binding{Name: ours, Value: own(from), Span: pair.Key.Span})
+	}
+}
+
+// childHas reports what an expression over a child names and the child does not
+// have.
+func (l *lowering) childHas(s *state, program *ir.Program, e *expr.Expr, at source.Span) {
+	_, states := childNames(program)
+	for _, p := range e.Paths() {
+		name := strings.Join(p.Written, ".")
+		switch {
+		case p.Segments[0] != "states" || len(p.Segments) < 2:
+			l.report(CodeBadValue, diag.Error, at, fmt.Sprintf("Nothing of the workflow %q is called %q.", s.workflow.Value, name), "Write the name of an output of it, or of a state.")
+		case !slices.Contains(states, p.Segments[1]):
+			l.report(CodeBadValue, diag.Error, at, fmt.Sprintf("The workflow %q has no state %q.", s.workflow.Value, p.Segments[1]), diag.DidYouMean(p.Segments[1], states))
+		case len(p.Segments) > 2 && !slices.Contains(expr.StateFields(), p.Segments[2]):
+			l.report(CodeNoProperty, diag.Error, at, fmt.Sprintf("The state of %q has no property %q.", p.Segments[1], p.Segments[2]), diag.DidYouMean(p.Segments[2], expr.StateFields()))
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/format/awf"
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
@@ -121,6 +122,139 @@ func TestHeldStatesThatAreEnteredOtherwise(t *testing.T) {
 		slices.Sort(got)
 		if strings.Join(got, " ") != want || list.Errors() {
 			t.Errorf("%s: got %q, want %q; %v", states, got, want, list)
+		}
+	}
+}
+
+// What a call takes from its child is there under the author's name, however it is
+// written; what the child does not have is told.
+func TestOutputsOfCalls(t *testing.T) {
+	child := files{"c.yaml": "name: c\nstates:\n  initial: a\n  a: {type: step, command: echo, on_success: z}\n  z: {type: terminal}\noutputs:\n  - {name: r, from: states.a.output}\n"}
+	for outputs, want := range map[string]string{
+		"{r: got}":                         `got = output["r"]`,
+		"{got: r}":                         `got = output["r"]`,
+		"{a: got}":                         `got = states["a"].Output`,
+		"{got: a}":                         `got = states["a"].Output`,
+		"{r: ''}":                          `r = output["r"]`,
+		"{a: }":                            `a = states["a"].Output`,
+		"{got: states.a.ExitCode}":         "got = states.a.ExitCode",
+		"{got: '{{.states.a.Output}}'}":    "got = {{.states.a.Output}}",
+		"{got: nope}":                      "AWF004 got",
+		"{z: got}":                         "AWF004 z",
+		"{got: states.nope.Output}":        "AWF004 states.nope.Output",
+		"{got: '{{.states.nope.Output}}'}": "AWF004 {{.states.nope.Output}}",
+		"{got: states.a.Outptu}":           "AWF011 states.a.Outptu",
+		"{got: '{{.outputs.r}}'}":          "AWF004 {{.outputs.r}}",
+		"{r: {x: 1}}":                      "AWF002 {x: 1}",
+		"{r: [x]}":                         "AWF002 [x]",
+	} {
+		text := "name: f\nstates:\n  initial: c\n  c: {type: call_workflow, workflow: c, outputs: " + outputs + ", on_success: z}\n  z: {type: terminal}\n"
+		got := strings.Join(told(text, child), ", ")
+		if p, list := compile(text, child); !list.Errors() {
+			for _, b := range p.Step(ir.Body, "c").Action.(ir.Call).Outputs {
+				got += b.Name + " = " + b.Value.Text
+			}
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", outputs, got, want)
+		}
+	}
+}
+
+// What a run decides by cannot come from a file, and that is told before it fails.
+func TestTemplatesThatReadFiles(t *testing.T) {
+	child := files{"c.yaml": "name: c\ninputs: [{name: i}]\nstates:\n  initial: z\n  z: {type: terminal}\n"}
+	const read = `{{readFile "l.txt"}}`
+	for keys, want := range map[string]string{
+		"type: step, command: 'cat READ', on_success: z":                                        "",
+		"type: agent, provider: claude, prompt: 'READ', on_success: z":                          "",
+		"type: for_each, items: 'READ', body: [y], on_complete: z":                              `error What "x" goes through cannot`,
+		"type: for_each, items: ['a', 'READ'], body: [y], on_complete: z":                       `error What "x" goes through cannot`,
+		"type: while, while: 'true', max_iterations: 'READ', body: [y], on_complete: z":         `error The limit of "x" cannot`,
+		"type: call_workflow, workflow: c, inputs: {i: 'READ'}, on_success: z":                  `error The input "i" cannot`,
+		"type: parallel, parallel: [y], timeout: 'READ', on_success: z":                         `error The timeout of "x" cannot`,
+		"type: terminal, status: failure, message: 'READ'":                                      "warning The message cannot",
+		"type: step, command: x, on_success: z, on_failure: {message: 'READ', status: 3}":       "warning The message cannot",
+		"type: step, command: x, on_success: z, on_failure: {message: 'as you see', status: 3}": "",
+	} {
+		text := "name: f\nstates:\n  initial: x\n  x: {" + strings.ReplaceAll(keys, "READ", read) + "}\n  y: {type: step, command: x, on_success: z}\n  z: {type: terminal}\n"
+		_, list := compile(text, child)
+		var got []string
+		for _, d := range list {
+			got = append(got, fmt.Sprint(d.Severity, " ", strings.TrimSuffix(d.Message, " be read from a file.")))
+			if !strings.Contains(text[d.Span.Start:d.Span.End], read) || d.Code != awf.CodeBadValue {
+				t.Errorf("%s: %+v", keys, d)
+			}
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: got %q, want %q", keys, got, want)
+		}
+	}
+}
+
+// Loops end where they end: what comes after is neither in one, nor are its values
+// doubted because a loop's were.
+func TestAfterLoops(t *testing.T) {
+	p, list := compile(`name: f
+states:
+  initial: a
+  a: {type: step, command: x, on_success: each}
+  each: {type: for_each, items: "{{.states.a.Output}}", body: [b], on_complete: c}
+  b: {type: step, command: "echo {{.loop.Item}}"}
+  c: {type: step, command: "echo {{.loop.Item}}", on_success: z}
+  z: {type: terminal}
+`, nil)
+	if len(list) != 1 || list[0].Code != awf.CodeNoProperty {
+		t.Error(list)
+	}
+	if got := p.Step(ir.Body, "c").Task().Settings.Get("doubts"); got != nil {
+		t.Errorf("%s", got)
+	}
+}
+
+// What a child is given is doubted when a step gave it: directly, as its failure, or
+// as an item of a loop through what it gave.
+func TestDoubtsOfChildren(t *testing.T) {
+	child := files{"c.yaml": "name: c\ninputs: [{name: i}, {name: n, type: integer}]\nstates:\n  initial: b\n  b: {type: step, command: 'echo {{.inputs.i}}', hooks: {pre: [{command: x}]}, on_success: z}\n  z: {type: terminal}\n"}
+	for keys, want := range map[string]bool{
+		"items: [1], body: [call]|i: '{{.loop.Item}}'":                           false,
+		"items: '{{.inputs.l}}', body: [call]|i: '{{.loop.Item}}'":               false,
+		"items: '{{.states.a.Output}}', body: [call]|i: '{{.loop.Item}}'":        true,
+		"items: '{{.states.a.Output}}', body: [call]|i: '{{.loop.Index}}'":       true,
+		"items: '{{.states.a.Output}}', body: [call]|i: plain":                   false,
+		"items: [1], body: [call]|i: '{{.error.Message}}'":                       true,
+		"items: [1], body: [call]|n: '{{.states.a.ExitCode}}'":                   true,
+		"items: [1], body: [call]|i: '{{.workflow.Name}} {{.inputs.l}}', n: '3'": false,
+	} {
+		loop, given, _ := strings.Cut(keys, "|")
+		p, list := compile("name: f\ninputs: [{name: l}]\nstates:\n  initial: a\n  a: {type: step, command: x, on_success: l}\n  l: {type: for_each, "+loop+", on_complete: z}\n  call: {type: call_workflow, workflow: c, inputs: {"+given+"}}\n  z: {type: terminal}\n", child)
+		call := p.Step(p.Step(ir.Body, "l").Action.(ir.Loop).Block, "call").Action.(ir.Call)
+		for _, name := range []string{"b", "b:pre"} {
+			settings := p.Children[call.Child].Step(ir.Body, name).Task().Settings
+			if got := string(settings.Get("doubts")); got != map[bool]string{true: `["loop","inputs"]`}[want] || list.Errors() {
+				t.Errorf("%s, %s: %s, %v", keys, name, got, list)
+			}
+		}
+	}
+}
+
+// A branch is one state: where it leads else is told, unless nothing would be lost.
+func TestWaysOfBranches(t *testing.T) {
+	for keys, want := range map[string]string{
+		"type: step, command: x, on_success: y":                                    "AWF019 y",
+		"type: step, command: x, on_success: z, on_failure: y":                     "AWF019 y",
+		"type: step, command: x, transitions: [{when: 'true', goto: y}]":           "AWF019 y",
+		"type: step, command: x, transitions: [{when: 'true &&', goto: z}]":        "EXPR023 &",
+		"type: step, command: x, on_success: z":                                    "",
+		"type: step, command: x, on_success: p":                                    "",
+		"type: step, command: x, on_success: yy":                                   "AWF005 yy",
+		"type: for_each, items: [1], body: [quiet], on_complete: y":                "",
+		"type: while, while: 'true', body: [quiet], on_complete: y, on_failure: y": "",
+		"type: while, while: 'true', body: [leaves], on_complete: y":               "AWF019 y",
+	} {
+		text := "name: f\nstates:\n  initial: p\n  p: {type: parallel, parallel: [a], on_success: y}\n  a: {" + keys + "}\n  w: {type: while, while: 'true', body: [quiet], on_complete: z}\n  quiet: {type: step, command: x}\n  leaves: {type: step, command: x, on_success: y}\n  y: {type: step, command: x, on_success: z}\n  z: {type: terminal}\n"
+		if got := strings.Join(told(text, nil), ", "); got != want {
+			t.Errorf("%s: got %q, want %q", keys, got, want)
 		}
 	}
 }

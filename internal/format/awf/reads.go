@@ -1,6 +1,7 @@
 package awf
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -105,7 +106,7 @@ func (l *lowering) properties(e *expr.Expr, severity diag.Severity) {
 		known := expr.StateFields()
 		if s.kind == kindCall && s.wanted != nil {
 			for _, pair := range s.wanted.Pairs {
-				known = append(known, pair.Key.Value, pair.Value.Value)
+				known = append(known, pair.Key.Value, cmp.Or(pair.Value.Value, pair.Key.Value))
 			}
 		}
 		if slices.Contains(known, property) {

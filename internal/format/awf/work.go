@@ -60,7 +60,6 @@ func (l *lowering) command(s *state, out *ir.Step) {
 	l.asCode(body, s.scriptFile.Value != "")
 	l.commandReads(out)
 	out.Action, out.Result = t, own(failedState)
-	out.Type = kindCommand
 }
 
 var (
