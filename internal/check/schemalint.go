@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,8 +61,8 @@ func (c *checker) doubtful(contract *ir.Contract, doc any, of string) {
 	})
 }
 
-// refuses says why a value does not fit a schema, as far as its type and its
-// list of values tell; "" when they do not.
+// refuses says why a value does not fit a schema, as far as its type, its list of
+// values, its bounds and its pattern tell; "" when they do not.
 func (s shape) refuses(value any) string {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -81,10 +82,25 @@ func (s shape) refuses(value any) string {
 			}
 		}
 	}
-	if len(types) == 0 || slices.ContainsFunc(types, func(t string) bool { return isOfType(value, t) }) {
-		return ""
+	if len(types) > 0 && !slices.ContainsFunc(types, func(t string) bool { return isOfType(value, t) }) {
+		return fmt.Sprintf("%s is not of type %s", raw, strings.Join(types, " or "))
 	}
-	return fmt.Sprintf("%s is not of type %s", raw, strings.Join(types, " or "))
+	switch v := value.(type) {
+	case float64:
+		if least, ok := s["minimum"].(float64); ok && v < least {
+			return fmt.Sprintf("%s is below its minimum, %s", raw, strconv.FormatFloat(least, 'f', -1, 64))
+		}
+		if most, ok := s["maximum"].(float64); ok && v > most {
+			return fmt.Sprintf("%s is above its maximum, %s", raw, strconv.FormatFloat(most, 'f', -1, 64))
+		}
+	case string:
+		if form, ok := s["pattern"].(string); ok {
+			if re, err := regexp.Compile(form); err == nil && !re.MatchString(v) {
+				return fmt.Sprintf("%s does not match its pattern, %s", raw, form)
+			}
+		}
+	}
+	return ""
 }
 
 func isOfType(value any, name string) bool {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format/awf"
 	"github.com/espalier-run/espalier/internal/ir"
 )
@@ -279,8 +280,12 @@ func TestFieldsOfWorkflows(t *testing.T) {
 		// Outputs.
 		"name: f\noutputs: [{name: r, from: states.a.Output, description: d, type: string}]\n" + states: {`z.result = {"r":"states.a.Output"}`},
 		"name: f\noutputs: [{name: r, value: states.a.Stderr}]\n" + states:                              {`z.result = {"r":"states.a.Stderr"}`},
-		"name: f\noutputs: [{name: a}, {name: r, from: states.a.Output, value: '1'}]\n" + states:        {`z.result = {"a":"states.a.Output","r":"states.a.Output"}`},
-		"name: f\noutputs: {r: states.a.ExitCode}\n" + states:                                           {`z.result = {"r":"states.a.ExitCode"}`},
+		"name: f\noutputs: [{name: a}, {name: r, from: states.a.Output}]\n" + states:                    {`z.result = {"a":"states.a.Output","r":"states.a.Output"}`},
+		"name: f\noutputs: {a: , r: {from: states.a.ExitCode}, s: {value: states.a.Stderr, description: d}}\n" + states: {
+			`z.result = {"a":"states.a.Output","r":"states.a.ExitCode","s":"states.a.Stderr"}`,
+		},
+		"name: f\ninitial: a\nstates:\n  initial: ~\n  a: {type: terminal}\n": {"a.type = terminal"},
+		"name: f\noutputs: {r: states.a.ExitCode}\n" + states:                 {`z.result = {"r":"states.a.ExitCode"}`},
 	} {
 		p, list := compile(text, nil)
 		for _, d := range list {
@@ -289,5 +294,240 @@ func TestFieldsOfWorkflows(t *testing.T) {
 		if wrong := has(t, p, want); len(wrong) > 0 {
 			t.Errorf("%s: %s", text, strings.Join(wrong, "; "))
 		}
+	}
+}
+
+// What keys cannot mean is told, once, where it stands.
+func TestMistakesInFields(t *testing.T) {
+	for keys, want := range map[string]string{
+		// What is missing.
+		"type: step, dir: d":                                      `error AWF001 type: The state "x" has no "command".`,
+		"type: step, command: ''":                                 `error AWF001 command: "command" of the state "x" is empty.`,
+		"type: step, comand: c":                                   `error AWF001 type: The state "x" has no "command".; warning AWF003 comand: The state "x" has no key "comand".`,
+		"type: operation":                                         `error AWF001 type: The state "x" has no "operation".`,
+		"type: call_workflow, inputs: {}":                         `error AWF001 type: The state "x" has no "workflow".`,
+		"type: call_workflow, call_workflow: {inputs: {}}":        `error AWF001 inputs: The call_workflow has no "workflow".`,
+		"type: call_workflow, call_workflow: {workflow: c, k: v}": `warning AWF003 k: The call_workflow has no key "k".`,
+		"type: parallel":                                          `error AWF001 type: The state "x" has no "parallel".`,
+		"type: parallel, parallel: []":                            `error AWF001 parallel: "parallel" of the state "x" is empty.`,
+		"type: parallel, steps: []":                               `error AWF001 steps: "steps" of the state "x" is empty.`,
+		"type: parallel, parallel: ''":                            `error AWF001 parallel: "parallel" of the state "x" is empty.`,
+		"type: for_each, items: [1]":                              `error AWF001 type: The state "x" has no "body".`,
+		"type: for_each, items: [1], body: []":                    `error AWF001 body: "body" of the state "x" is empty.`,
+		"type: for_each, body: [y]":                               `error AWF001 type: The state "x" has no "items".`,
+		"type: while, body: [y]":                                  `error AWF001 type: The state "x" has no "while".`,
+		"type: agent, prompt: p":                                  `error AWF001 type: The state "x" has no "provider".`,
+		"type: agent, provider: claude":                           `error AWF001 type: The state "x" has no "prompt".`,
+		"type: agent, provider: claude, prompt: ''":               `error AWF001 prompt: "prompt" of the state "x" is empty.`,
+		"type: agent, provider: claude, prompt: p, skills: [{}]":  `error AWF001 {}: The skill has no "name".`,
+		"type: step, command: c, transitions: [{when: 'true'}]":   `error AWF001 when: The transition has no "goto".`,
+		"type: step, command: c, hooks: {pre: [~]}":               `warning AWF001 ~: This hook does nothing.`,
+
+		// What is unknown.
+		"type: step, command: c, transitions: [{goto: z, wen: 'true'}]":               `warning AWF003 wen: The transition has no key "wen".`,
+		"type: step, command: c, on_failure: {message: m, staus: 3}":                  `warning AWF003 staus: The on_failure has no key "staus".`,
+		"type: step, command: c, retry: {attempts: 3}":                                `warning AWF003 attempts: The retry has no key "attempts".`,
+		"type: step, command: c, hooks: {pre: [{comand: k, log: l}]}":                 `warning AWF003 comand: The pre hook has no key "comand".`,
+		"type: step, command: c, hooks: {post: [{log: l, x: 1}]}":                     `warning AWF003 x: The post hook has no key "x".`,
+		"type: step, command: c, pre_hook: {log: l, x: 1}, post_hook: {log: l, y: 1}": `warning AWF003 x: The pre_hook hook has no key "x".; warning AWF003 y: The post_hook hook has no key "y".`,
+		"type: step, command: c, hooks: {before: []}":                                 `warning AWF003 before: The block "hooks" has no key "before".`,
+		"type: agent, provider: claude, prompt: p, conversation: {from: y}":           `warning AWF003 from: The conversation has no key "from".`,
+		"type: agent, provider: claude, prompt: p, skills: [{name: r, pth: x}]":       `warning AWF003 pth: The skill has no key "pth".`,
+		"type: agent, provider: claude, prompt: p, mcp_proxy: {enable: true, k: 1}":   `error AWF003 k: The mcp_proxy has no key "k".`,
+
+		// What does nothing.
+		"type: agent, provider: claude, prompt: p, conversation: {max_turns: 1, stop_condition: s, max_context_tokens: 1, strategy: s}": `note AWF008 max_turns: "max_turns" does nothing.; ` +
+			`note AWF008 stop_condition: "stop_condition" does nothing.; note AWF008 max_context_tokens: "max_context_tokens" does nothing.; note AWF008 strategy: "strategy" does nothing.`,
+		"type: agent, provider: claude, prompt: p, initial_prompt: q":               `warning AWF008 initial_prompt: "initial_prompt" does nothing beside "prompt".`,
+		"type: agent, provider: claude, prompt: p, mcp_proxy: {plugin_tools: []}":   `warning AWF007 plugin_tools: Tools of AWF's plugins are not there.`,
+		"type: operation, operation: a.b, inputs: {k: v}, operation_inputs: {k: v}": `warning AWF008 operation_inputs: "operation_inputs" does nothing beside "inputs".`,
+		"type: parallel, parallel: [y], steps: [z]":                                 `warning AWF008 steps: "steps" does nothing beside "parallel".`,
+		"type: call_workflow, call_workflow: {workflow: c}, workflow: d":            `warning AWF003 workflow: The state "x" has no key "workflow".`,
+
+		// What contradicts itself.
+		"type: while, while: 'true', until: 'true', body: [y]":             `error AWF014 until: "until" stands beside another condition.`,
+		"type: while, until: 'true', break_when: 'true', body: [y]":        `error AWF014 until: "until" stands beside another condition.`,
+		"type: parallel, parallel: [{name: y, command: k, on_success: z}]": `error AWF009 y: There are two states called "y".`,
+		"type: parallel, parallel: [{name: v, command: k}]":                `error AWF009 v: There are two states called "v".`,
+
+		// What cannot be.
+		"type: step, command: c, timeout: 1.5":                                    `error AWF004 1.5: "timeout" cannot be "1.5".`,
+		"type: step, command: c, timeout: -1":                                     `error AWF004 -1: "timeout" cannot be "-1".`,
+		"type: step, command: c, timeout: '-1'":                                   `error AWF004 -1: "timeout" cannot be "-1".`,
+		"type: step, command: c, timeout: -1s":                                    `error AWF004 -1s: "timeout" cannot be "-1s".`,
+		"type: step, command: c, timeout: soon":                                   `error AWF004 soon: "timeout" cannot be "soon".`,
+		"type: step, command: c, timeout: [1]":                                    `error AWF004 [1]: "timeout" cannot be a list.`,
+		"type: step, command: c, timeout: 9223372037":                             `error AWF004 9223372037: "timeout" cannot be "9223372037".`, // more than Go can wait
+		"type: step, command: c, retry: {initial_delay: '{{.inputs.t}}'}":         `error AWF004 {{.inputs.t}}: "initial_delay" cannot be a template here.`,
+		"type: step, command: c, retry: {multiplier: -0.1}":                       `error AWF004 -0.1: "multiplier" cannot be "-0.1".`,
+		"type: step, command: c, retry: {multiplier: 1000.1}":                     `error AWF004 1000.1: "multiplier" cannot be "1000.1".`,
+		"type: step, command: c, retry: {multiplier: nan}":                        `error AWF004 nan: "multiplier" cannot be "nan".`,
+		"type: step, command: c, retry: {jitter: 1.1}":                            `error AWF004 1.1: "jitter" cannot be "1.1".`,
+		"type: step, command: c, retry: {jitter: much}":                           `error AWF004 much: "jitter" cannot be "much".`,
+		"type: step, command: c, retry: {max_delay: 5, initial_delay: 0}":         `note AWF015 5: "max_delay" is read as 5 seconds.`,
+		"type: step, command: c, retry: {retryable_exit_codes: [1, x, '2', 1.5]}": `error AWF002 x: An exit code is a whole number.; error AWF002 2: An exit code is a whole number.; error AWF002 1.5: An exit code is a whole number.`,
+		"type: step, command: c, hooks: {pre: [5]}":                               `error AWF002 5: The pre hook must be a map, but this is a whole number.`,
+		"type: step, command: c, use_template: [t]":                               `error AWF002 [t: "use_template" of the state "x" must be a text, but this is a list.`,
+		"type: step, command: c, on_failure: {message: m, status: 256}":           `warning AWF004 256: A failure cannot end with the exit code 256: it will be 1.`,
+		"type: step, command: c, on_failure: {message: m, status: bad}":           `error AWF002 bad: "status" of the on_failure must be a whole number, but this is a text.`,
+		"type: parallel, parallel: [y, ~, [z]]":                                   `error AWF002 ~: A branch is the name of a state.; error AWF002 [z]: A branch is the name of a state.`,
+		"type: parallel, parallel: [y], max_concurrent: -1":                       `error AWF004 -1: "max_concurrent" of the state "x" must be at least 0.`,
+		"type: while, while: 'true', body: [y], max_iterations: true":             `error AWF004 true: "max_iterations" cannot be true.`,
+		"type: agent, provider: claude, prompt: p, skills: [r, ~, [s]]":           `error AWF002 ~: A skill is a name, or a map with "path".; error AWF002 [s]: A skill is a name, or a map with "path".`,
+	} {
+		text := "name: f\ninputs: [{name: t}]\nstates:\n  initial: v\n  v: {type: step, command: v, on_success: x, on_failure: y}\n  x: {" + keys + ", on_success: z}\n  y: {type: step, command: y, on_success: z}\n  z: {type: terminal}\n"
+		_, list := compile(text, files{"c.yaml": "name: c\nstates:\n  initial: z\n  z: {type: terminal}\n", "r": "A skill."})
+		if got := marked(text, list); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", keys, got, want)
+		}
+	}
+}
+
+// marked are diagnostics on one line, with what they mark; those on ways out of
+// loops and branches, which are not what these tests are about, are left out.
+func marked(text string, list diag.List) string {
+	var out []string
+	for _, d := range list {
+		if d.Code != awf.CodeIgnoredWay {
+			out = append(out, fmt.Sprintf("%s %s %s: %s", d.Severity, d.Code, text[d.Span.Start:d.Span.End], d.Message))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// What a file as a whole cannot mean is told, once, where it stands.
+func TestMistakesInWorkflows(t *testing.T) {
+	const states = "states:\n  initial: z\n  z: {type: terminal}\n"
+	for text, want := range map[string]string{
+		"- a\n":                         `error AWF002 - a: An AWF workflow is a map, but this is a list.`,
+		"":                              `error AWF002 : An AWF workflow is a map, but this is nothing.`,
+		"{}\n":                          `error AWF001 {}: The workflow has no "name".; error AWF001 {}: The workflow has no "states".`,
+		"name: f\nstates: {}\n":         `error AWF001 states: "states" does not say where to begin.; error AWF006 name: The workflow has no states.`,
+		"name: f\nauthr: me\n" + states: `warning AWF003 authr: The workflow has no key "authr".`,
+		"name: f\nstates:\n  initial:\n  z: {type: terminal}\n":                  `error AWF001 states: "states" does not say where to begin.`,
+		"name: f\nstates:\n  initial: ~\n  z: {type: terminal}\n":                `error AWF001 states: "states" does not say where to begin.`,
+		"name: f\nstates:\n  initial: [z]\n  z: {type: terminal}\n":              `error AWF002 [z: "initial" of the block "states" must be a text, but this is a list.`,
+		"name: f\nstates:\n  initial: z\n  '': {}\n  z: {type: terminal}\n":      `error AWF004 : A state needs a name.`,
+		"name: f\nhooks: {workflow_end: [{log: l, x: 1}], on_end: k}\n" + states: `warning AWF003 x: The workflow_end hook has no key "x".; warning AWF003 on_end: The block "hooks" has no key "on_end".`,
+
+		"name: f\ninputs: [{type: string}]\n" + states:                                              `error AWF001 type: The input has no "name".`,
+		"name: f\ninputs: [{name: n, requird: true}]\n" + states:                                    `warning AWF003 requird: The input has no key "requird".`,
+		"name: f\ninputs: [{name: n, validation: {patern: x}}]\n" + states:                          `warning AWF003 patern: The validation has no key "patern".`,
+		"name: f\ninputs: [{name: n, validation: {pattern: '('}}]\n" + states:                       `error AWF004 (: "(" is no regular expression.`,
+		"name: f\ninputs: [{name: n, type: integer, default: many}]\n" + states:                     `error AWF004 many: The default of input "n" is not a whole number.`,
+		"name: f\ninputs: [{name: n, type: integer, default: [1]}]\n" + states:                      `error AWF004 [1]: The default of input "n" is not a whole number.`,
+		"name: f\ninputs: [{name: n, type: boolean, default: perhaps}]\n" + states:                  `error AWF004 perhaps: The default of input "n" is not true or false.`,
+		"name: f\ninputs: [{name: n, type: boolean, default: {a: 1}}]\n" + states:                   `error AWF004 {a: 1}: The default of input "n" is not true or false.`,
+		"name: f\ninputs: [{name: n, type: integer, validation: {enum: [1, two, [3]]}}]\n" + states: `warning AWF004 two: Input "n" can never have this value, which is not a whole number.; warning AWF004 [3]: Input "n" can never have this value, which is not a whole number.`,
+		"name: f\ninputs: [{name: n, type: integer, validation: {enum: [two]}}]\n" + states:         `warning AWF004 two: Input "n" can never have this value, which is not a whole number.`,
+		"name: f\ninputs: [{name: n, validation: {min: 1}}]\n" + states:                             `warning AWF008 min: "min" does nothing: it is for whole numbers, and the input "n" is a text.`,
+		"name: f\ninputs: [{name: n, type: string, validation: {max: 1}}]\n" + states:               `warning AWF008 max: "max" does nothing: it is for whole numbers, and the input "n" is a text.`,
+		"name: f\ninputs: [{name: n, type: boolean, validation: {pattern: a, max: 1}}]\n" + states:  `warning AWF008 max: "max" does nothing: it is for whole numbers, and the input "n" is true or false.; warning AWF008 pattern: "pattern" does nothing: it is for texts, and the input "n" is true or false.`,
+		"name: f\ninputs: [{name: n, type: integer, validation: {file_extension: .a}}]\n" + states:  `warning AWF008 file_extension: "file_extension" does nothing: it is for texts, and the input "n" is a whole number.`,
+		"name: f\ninputs: [{name: n, type: number, validation: {min: 1}}]\n" + states:               `error AWF004 number: "type" of the input cannot be "number".`,
+
+		"name: f\noutputs: [{from: '1'}]\n" + states:                                `error AWF001 from: The output has no "name".`,
+		"name: f\noutputs: [{name: r, from: '1', form: x}]\n" + states:              `warning AWF003 form: The output has no key "form".`,
+		"name: f\noutputs: [{name: r, from: '1', value: '2'}]\n" + states:           `warning AWF008 value: "value" does nothing beside "from".`,
+		"name: f\noutputs: [{name: r, from: '1'}, {name: r, from: '2'}]\n" + states: `warning AWF009 r: There are two outputs called "r": this one is not given.`,
+		"name: f\noutputs: {r: {form: '1', from: '1'}}\n" + states:                  `warning AWF003 form: The output has no key "form".`,
+		"name: f\noutputs: {r: ['1']}\n" + states:                                   `error AWF002 ['1']: The output must be a map, but this is a list.`,
+		"name: f\noutputs: r\n" + states:                                            `error AWF002 r: "outputs" of the workflow must be a list.`,
+	} {
+		_, list := compile(text, nil)
+		if got := marked(text, list); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
+		}
+	}
+}
+
+// A state without a type is told which one it seems to be of.
+func TestLikelyTypes(t *testing.T) {
+	for keys, want := range map[string]string{
+		"command: c": "step", "script_file: s.sh": "step", "provider: claude, prompt: p": "agent", "prompt: p, provider: claude": "agent", "prompt: p": "agent", "parallel: [z]": "parallel",
+		"items: [1], body: [z]": "for_each", "while: 'true', body: [z]": "while", "until: 'true', body: [z]": "while", "operation: a.b": "operation", "workflow: c": "call_workflow",
+		"call_workflow: {workflow: c}": "call_workflow", "on_success: z": "step", "on_failure: z": "step", "transitions: [{goto: z}]": "step", "message: m": "terminal", "": "terminal",
+	} {
+		_, list := compile("name: f\nstates:\n  initial: z\n  x: {"+keys+"}\n  z: {type: terminal}\n", files{"s.sh": "x", "c.yaml": "name: c\nstates:\n  initial: z\n  z: {type: terminal}\n"})
+		if len(list) == 0 || list[0].Code != awf.CodeMissing || list[0].Help != fmt.Sprintf("Add \"type: %s\".", want) {
+			t.Errorf("%s: %v", keys, list)
+		}
+	}
+}
+
+// A template gives a state what it does not say itself, with the parameters filled
+// in wherever they stand; where the state leads to is its own.
+func TestTemplates(t *testing.T) {
+	more := files{
+		".awf/templates/make.yaml": `name: make
+parameters:
+  - {name: target, required: true}
+  - {name: dir, default: build}
+  - {name: times, default: 2}
+  - {name: note}
+states:
+  initial: run
+  other: {type: terminal}
+  run:
+    type: step
+    description: Makes {{parameters.target}}.
+    command: "make {{parameters.target}} {{ .parameters.target }} {{- parameters.note -}}"
+    dir: "{{parameters.dir}}"
+    timeout: 3s
+    retry: {max_attempts: "{{parameters.times}}", initial_delay: 1s}
+    hooks: {pre: [{log: "{{parameters.target}} in {{parameters.dir}}"}]}
+    on_success: nowhere
+    on_failure: nowhere
+    transitions: [{goto: nowhere}]
+`,
+		"templates/near.yaml":            "name: near\nstates:\n  one: {type: step, command: near}\n",
+		".awf/templates/each.yaml":       "name: each\nparameters: [{name: items}]\nstates:\n  initial: gone\n  name: text\n  s: {type: for_each, items: '{{parameters.items}}', body: [y]}\n",
+		".awf/templates/empty.yaml":      "name: empty\nstates: {}\n",
+		".awf/templates/none.yaml":       "name: none\n",
+		".awf/templates/broken.yaml":     "name: [\n",
+		".awf/templates/nested.yaml":     "name: nested\nstates:\n  s: {use_template: near}\n",
+		".awf/templates/must.yaml":       "name: must\nparameters: [{name: p, required: True}, {name: q, required: false}, x]\nstates:\n  s: {type: step, command: '{{parameters.p}}'}\n",
+		".awf/templates/undeclared.yaml": "name: undeclared\nparameters: [{name: target}]\nstates:\n  s: {type: step, command: '{{parameters.traget}}'}\n",
+	}
+	for keys, want := range map[string][]string{
+		"use_template: make, parameters: {target: all}": {
+			"x.type = step", "x.description = Makes all.", "x.command = make all all", "x.dir = build", "x.timeout = 3000", "x.retry.max_attempts = 2", "x.retry.delays = [1000]",
+			"x:pre.hooks.0.log = all in build", "x.next = os>z f>y",
+		},
+		"use_template: make, type: step, parameters: {target: all, dir: ~, times: 5, note: n}, timeout: 1s": {"x.command = make all alln", "x.timeout = 1000", "x.retry.max_attempts = 5", "x.dir = build"},
+		"use_template: make, type: step, command: dummy, dir: 'in {{parameters.dir}}', parameters: {target: [a, 1]}": {
+			"x.command = dummy", "x.dir = in build", `x.description = Makes ["a",1].`,
+		},
+		"use_template: make, parameters: {target: '{{.inputs.t}}', note: ''}": {"x.command = make {{.inputs.t}} {{.inputs.t}}"},
+		"use_template: near":                                     {"x.command = near", "x.next = os>z f>y"},
+		"use_template: each, parameters: {items: [a, 2]}":        {`x.loop.each.items = ["a",2]`},
+		"use_template: each, parameters: {items: 'a,b'}":         {"x.loop.each.items = a,b"},
+		"use_template: make":                                     {`error AWF018 make: The template "make" needs the parameter "target".`},
+		"use_template: make, parameters: {target: ~}":            {`error AWF018 make: The template "make" needs the parameter "target".`},
+		"use_template: make, parameters: {target: all, tims: 3}": {`warning AWF018 tims: The template "make" has no parameter "tims".`},
+		"use_template: make, parameters: [all]":                  {`error AWF018 make: The template "make" needs the parameter "target".; error AWF002 [all: "parameters" of the state "x" must be a map, but this is a list.`},
+		"use_template: must":                                     {`error AWF018 must: The template "must" needs the parameter "p".`},
+		"use_template: undeclared":                               {`error AWF018 undeclared: The template "undeclared" does not declare the parameter "traget".`},
+		"use_template: empty":                                    {`error AWF018 empty: The template "empty" has no state.`},
+		"use_template: none":                                     {`error AWF018 none: The template "none" has no state.`},
+		"use_template: nested":                                   {`error AWF018 nested: The state of the template "nested" uses a template itself.`},
+		"use_template: 5":                                        {`error AWF018 5: There is no template "5".`},
+	} {
+		text := "name: f\ninputs: [{name: t}]\nstates:\n  initial: x\n  x: {" + keys + ", on_success: z, on_failure: y}\n  y: {type: step, command: y, on_success: z}\n  z: {type: terminal}\n"
+		p, list := compile(text, more)
+		got := marked(text, list)
+		if strings.Contains(want[0], " AWF0") {
+			if got != want[0] {
+				t.Errorf("%s:\n got %s\nwant %s", keys, got, want[0])
+			}
+			continue
+		}
+		if wrong := has(t, p, want); got != "" || len(wrong) > 0 {
+			t.Errorf("%s: %s %s", keys, got, strings.Join(wrong, "; "))
+		}
+	}
+	_, list := compile("name: f\nstates:\n  initial: x\n  x: {use_template: broken, on_success: z}\n  z: {type: terminal}\n", more)
+	if len(list) == 0 || list[0].Span.File != ".awf/templates/broken.yaml" {
+		t.Error(list)
 	}
 }

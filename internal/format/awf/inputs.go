@@ -41,15 +41,10 @@ func (l *lowering) inputs() {
 				l.report(CodeBadValue, diag.Error, def.Span, fmt.Sprintf("The default of input %q is not %s.", name, article(kind)), fmt.Sprintf("Write %s, or change the type.", article(kind)))
 			} else {
 				one["default"] = value
+				places["/properties/"+name+"/default"] = def.Span
 			}
 		}
-		if len(in.enum) > 0 {
-			var values []any
-			for _, n := range in.enum {
-				if v, ok := asInput(n, kind); ok {
-					values = append(values, v)
-				}
-			}
+		if values := l.allowed(in); len(values) > 0 {
 			one["enum"] = values
 		}
 		l.bounds(in, one)
@@ -72,6 +67,21 @@ func (l *lowering) inputs() {
 		at = l.doc.first
 	}
 	l.p.Input = &ir.Contract{Schema: raw, Places: places, Span: at}
+}
+
+// allowed are the values that an input may have, if it names them.
+func (l *lowering) allowed(in *input) []any {
+	var out []any
+	for _, n := range in.enum {
+		v, ok := asInput(n, in.kind.Value)
+		if !ok {
+			kind := article(in.kind.Value)
+			l.report(CodeBadValue, diag.Warning, n.Span, fmt.Sprintf("Input %q can never have this value, which is not %s.", in.name.Value, kind), fmt.Sprintf("Write %s, or change the type.", kind))
+			v = string(n.JSON()) // which no input of this type is
+		}
+		out = append(out, v)
+	}
+	return out
 }
 
 func (l *lowering) bounds(in *input, one map[string]any) {

@@ -2,6 +2,7 @@ package awf
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,6 +54,7 @@ type hook struct {
 type state struct {
 	name        text.Text
 	kind        string
+	inside      bool        // another one, which holds it
 	at          source.Span // of its type, or its name
 	description text.Text
 	timeout     ir.Millis
@@ -191,16 +193,18 @@ func (p *parser) parse() *document {
 		d.stateless = true
 		return d
 	}
-	if n := states.Get("initial"); n != nil && n.Kind < text.List {
-		initial = n.Text()
+	sr := p.read(states, `block "states"`)
+	begin := sr.Node("initial")
+	if begin != nil {
+		initial = sr.String("initial")
 	}
 	d.initial = initial
-	if initial.Value == "" {
+	if initial.Value == "" && (begin == nil || begin.Kind < text.List) {
 		p.report(CodeMissing, diag.Error, r.KeySpan("states"), "\"states\" does not say where to begin.", "Add \"initial: \" with the name of the first state below states:.")
 	}
 	for _, pair := range states.Pairs {
 		if pair.Key.Value != "initial" {
-			p.state(pair)
+			p.state(pair, false)
 		}
 	}
 	return d
@@ -217,7 +221,7 @@ func (p *parser) inputs(r *text.Reader) {
 		in.def = ir.Node("default")
 		ir.Require("name")
 		if v := ir.Map("validation"); v != nil {
-			p.validation(in, v)
+			p.validation(in, v, ir.Has("type"))
 		}
 		ir.Done()
 		if in.name.Value == "" {
@@ -232,12 +236,9 @@ func (p *parser) inputs(r *text.Reader) {
 	}
 }
 
-func (p *parser) validation(in *input, n *text.Node) {
+func (p *parser) validation(in *input, n *text.Node, typed bool) {
 	r := p.read(n, "validation")
-	in.pattern = r.String("pattern")
-	if list := r.Node("enum"); list != nil {
-		in.enum = r.List("enum")
-	}
+	in.pattern, in.enum = r.String("pattern"), r.List("enum")
 	number := func(key string) *int64 {
 		if v, _, ok := r.Int(key, -1<<62); ok {
 			return &v
@@ -248,9 +249,22 @@ func (p *parser) validation(in *input, n *text.Node) {
 	in.fileExists, _, _ = r.Bool("file_exists")
 	in.extensions = r.Strings("file_extension")
 	r.Done()
+	if typed && in.kind.IsZero() {
+		return // the type is wrong, which is told
+	}
+	whole, words := in.kind.Value == "integer", in.kind.Value == "" || in.kind.Value == "string"
+	for _, rule := range []struct {
+		key, of string
+		counts  bool
+	}{{"min", "whole numbers", whole}, {"max", "whole numbers", whole}, {"pattern", "texts", words}, {"file_extension", "texts", words}} {
+		if r.Has(rule.key) && !rule.counts {
+			p.report(CodeNoEffect, diag.Warning, r.KeySpan(rule.key), fmt.Sprintf("%q does nothing: it is for %s, and the input %q is %s.", rule.key, rule.of, in.name.Value, article(in.kind.Value)),
+				"Remove it, or change the type of the input.")
+		}
+	}
 }
 
-// outputs are documented as a list of names, and as a map.
+// outputs are documented as a list, and as a map.
 func (p *parser) outputs(r *text.Reader) {
 	n := r.Node("outputs")
 	if n == nil {
@@ -259,38 +273,61 @@ func (p *parser) outputs(r *text.Reader) {
 	switch n.Kind {
 	case text.Map:
 		for _, pair := range n.Pairs {
-			o := &output{name: pair.Key.Text(), from: pair.Value.Text()}
-			if pair.Value.Kind == text.Map {
+			o := &output{name: pair.Key.Text()}
+			switch pair.Value.Kind {
+			case text.Null: // what the state of that name gives
+			case text.List:
+				p.read(pair.Value, "output") // which tells
+				continue
+			case text.Map:
 				or := p.read(pair.Value, "output")
-				o.from = origin(or)
+				o.from = p.from(or)
 				or.Done()
+			default:
+				o.from = pair.Value.Text()
 			}
-			p.doc.outputs = append(p.doc.outputs, o)
+			p.output(o)
 		}
 	case text.List:
 		for _, item := range n.Items {
 			or := p.read(item, "output")
-			o := &output{name: or.String("name"), from: origin(or)}
+			o := &output{name: or.String("name"), from: p.from(or)}
 			or.Require("name")
 			or.Done()
-			if o.name.Value != "" {
-				p.doc.outputs = append(p.doc.outputs, o)
-			}
+			p.output(o)
 		}
 	default:
 		p.report(CodeWrongType, diag.Error, n.Span, "\"outputs\" of the workflow must be a list.", "Write \"- name: NAME\" and \"from: states.STEP.Output\" below it.")
 	}
 }
 
-// origin is where an output comes from.
-func origin(r *text.Reader) text.Text {
-	from, value := r.String("from"), r.String("value")
+// from is what an output says of where it comes from.
+func (p *parser) from(r *text.Reader) text.Text {
 	r.String("description")
 	r.String("type")
+	from, value := r.String("from"), r.String("value")
 	if from.Value == "" {
 		return value
 	}
+	p.beside(r, "value", "from")
 	return from
+}
+
+func (p *parser) output(o *output) {
+	switch {
+	case o.name.Value == "": // which is told
+	case slices.ContainsFunc(p.doc.outputs, func(one *output) bool { return one.name.Value == o.name.Value }):
+		p.report(CodeRepeated, diag.Warning, o.name.Span, fmt.Sprintf("There are two outputs called %q: this one is not given.", o.name.Value), "Rename one of them.")
+	default:
+		p.doc.outputs = append(p.doc.outputs, o)
+	}
+}
+
+// beside tells of a key that another one makes useless.
+func (p *parser) beside(r *text.Reader, key, other string) {
+	if r.Has(key) && r.Has(other) {
+		p.report(CodeNoEffect, diag.Warning, r.KeySpan(key), fmt.Sprintf("%q does nothing beside %q.", key, other), "Keep one of them.")
+	}
 }
 
 // What the hooks of a workflow wait for.
@@ -329,6 +366,9 @@ func (p *parser) hooks(n *text.Node, what string) []hook {
 			continue
 		}
 		r := p.read(one, what+" hook")
+		if one.Kind != text.Map && one.Kind != text.Null {
+			continue // which is told
+		}
 		h := hook{log: r.String("log"), command: r.String("command")}
 		h.timeout = p.fixed(r, "timeout")
 		r.Done()
@@ -350,25 +390,27 @@ func (p *parser) duration(r *text.Reader, key string) (ir.Millis, text.Text) {
 	if n == nil {
 		return 0, text.Text{}
 	}
-	if n.Kind == text.Int {
-		if v, err := strconv.ParseInt(n.Value, 10, 64); err == nil && v >= 0 && v < 1<<40 {
-			return ir.Millis(v * 1000), text.Text{}
-		}
-	}
 	if n.Kind == text.String && strings.Contains(n.Value, "{{") {
 		return 0, n.Text()
 	}
-	if n.Kind == text.String || n.Kind == text.Float {
-		if v, err := strconv.ParseInt(n.Value, 10, 64); err == nil && v >= 0 && v < 1<<40 {
+	if n.Kind == text.String || n.Kind == text.Int {
+		if v, err := strconv.ParseInt(n.Value, 10, 64); err == nil && v >= 0 && v <= mostSeconds {
 			return ir.Millis(v * 1000), text.Text{}
 		}
 		if v, err := time.ParseDuration(n.Value); err == nil && v >= 0 {
 			return ir.Millis(max(v.Milliseconds(), min(v.Nanoseconds(), 1))), text.Text{}
 		}
 	}
-	p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q cannot be %q.", key, n.Value), "Write seconds, as in 30, or a duration such as \"1m30s\" or \"500ms\".")
+	is := strconv.Quote(n.Value)
+	if n.Kind >= text.List {
+		is = n.Kind.String()
+	}
+	p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q cannot be %s.", key, is), "Write seconds, as in 30, or a duration such as \"1m30s\" or \"500ms\".")
 	return 0, text.Text{}
 }
+
+// mostSeconds is how long a duration can be at all: almost three hundred years.
+const mostSeconds = int64(math.MaxInt64 / time.Second)
 
 // fixed reads a duration that cannot be a template.
 func (p *parser) fixed(r *text.Reader, key string) ir.Millis {
@@ -379,23 +421,26 @@ func (p *parser) fixed(r *text.Reader, key string) ir.Millis {
 	return d
 }
 
-func (p *parser) state(pair text.Pair) {
-	s := &state{name: pair.Key.Text(), at: pair.Key.Span}
+// state reads one; inside tells whether it stands in a parallel one.
+func (p *parser) state(pair text.Pair, inside bool) {
+	s := &state{name: pair.Key.Text(), at: pair.Key.Span, inside: inside}
 	if s.name.Value == "" {
 		p.report(CodeBadValue, diag.Error, pair.Key.Span, "A state needs a name.", "Write a name before the colon.")
 		return
 	}
 	p.keys(s, pair.Value)
 	p.doc.states = append(p.doc.states, s)
-	if p.doc.byName[s.name.Value] == nil {
+	if other := p.doc.byName[s.name.Value]; other == nil {
 		p.doc.byName[s.name.Value] = s
+	} else if inside || other.inside { // of other keys the YAML says so
+		p.report(CodeRepeated, diag.Error, s.name.Span, fmt.Sprintf("There are two states called %q.", s.name.Value), "Rename one of them.")
 	}
 }
 
 // keys reads a state's keys.
 func (p *parser) keys(s *state, n *text.Node) {
 	lacks := false // the template that says what it does
-	if used := n.Get("use_template"); used != nil && used.Kind == text.String {
+	if used := n.Get("use_template"); used != nil && used.Kind != text.Null && used.Kind < text.List {
 		merged := p.fromTemplate(used.Text(), n)
 		if lacks = merged == nil; !lacks {
 			n = merged
@@ -403,6 +448,8 @@ func (p *parser) keys(s *state, n *text.Node) {
 	}
 	what := fmt.Sprintf("state %q", s.name.Value)
 	r := p.read(n, what)
+	r.String("use_template")
+	r.Map("parameters")
 	if lacks {
 		p.common(s, r)
 		return
@@ -455,6 +502,7 @@ func (p *parser) keys(s *state, n *text.Node) {
 		if other := r.Map("operation_inputs"); s.given == nil {
 			s.given = other
 		}
+		p.beside(r, "operation_inputs", "inputs")
 	case kindCall:
 		p.callKeys(s, r)
 	case kindAgent:
@@ -532,8 +580,6 @@ func (p *parser) common(s *state, r *text.Reader) {
 				"Remove it; what a step prints is always kept, and steps run where transitions lead.")
 		}
 	}
-	r.Node("use_template")
-	r.Node("parameters")
 }
 
 func (p *parser) retry(n *text.Node) *ir.Retry {
@@ -563,22 +609,20 @@ func (p *parser) retry(n *text.Node) *ir.Retry {
 			return 0
 		}
 		v, err := strconv.ParseFloat(n.Value, 64)
-		if err != nil || v < least || v > most {
+		if err != nil || math.IsNaN(v) || v < least || v > most {
 			p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q cannot be %q.", key, n.Value), fmt.Sprintf("Write a number from %g to %g.", least, most))
 			return 0
 		}
 		return v
 	}
 	out.Multiplier, out.Jitter = float("multiplier", 0, 1000), float("jitter", 0, 1)
-	if n := r.Node("retryable_exit_codes"); n != nil {
-		for _, code := range r.List("retryable_exit_codes") {
-			v, err := strconv.Atoi(code.Value)
-			if err != nil || code.Kind != text.Int {
-				p.report(CodeWrongType, diag.Error, code.Span, "An exit code is a whole number.", "Write numbers such as [1, 75].")
-				continue
-			}
-			out.ExitCodes = append(out.ExitCodes, v)
+	for _, code := range r.List("retryable_exit_codes") {
+		v, err := strconv.Atoi(code.Value)
+		if err != nil || code.Kind != text.Int {
+			p.report(CodeWrongType, diag.Error, code.Span, "An exit code is a whole number.", "Write numbers such as [1, 75].")
+			continue
 		}
+		out.ExitCodes = append(out.ExitCodes, v)
 	}
 	r.Done()
 	return out
@@ -595,28 +639,35 @@ func (p *parser) commandKeys(s *state, r *text.Reader) {
 }
 
 func (p *parser) parallelKeys(s *state, r *text.Reader) {
-	list := r.Node("parallel")
-	documented := r.Node("steps")
-	if list == nil {
-		list = documented
+	key := "parallel"
+	if r.Has("steps") && !r.Has("parallel") {
+		key = "steps"
 	}
-	if list == nil {
-		r.Require("parallel")
-	} else {
-		for i, n := range listItems(list) {
-			switch n.Kind {
-			case text.Map: // the documented form: a step, with its name in it
-				s.branches = append(s.branches, p.inlineBranch(s, n, i))
-			case text.List, text.Null:
-				p.report(CodeWrongType, diag.Error, n.Span, "A branch is the name of a state.", "Write \"parallel: [first, second]\".")
-			default:
-				s.branches = append(s.branches, n.Text())
-			}
+	list := r.Node(key)
+	r.Node("steps")
+	p.beside(r, "steps", "parallel")
+	p.some(s, r, key)
+	for i, n := range listItems(list) {
+		switch n.Kind {
+		case text.Map: // the documented form: a step, with its name in it
+			s.branches = append(s.branches, p.inlineBranch(s, n, i))
+		case text.List, text.Null:
+			p.report(CodeWrongType, diag.Error, n.Span, "A branch is the name of a state.", "Write \"parallel: [first, second]\".")
+		default:
+			s.branches = append(s.branches, n.Text())
 		}
 	}
 	s.strategy = r.Enum("strategy", "all_succeed", "any_succeed", "best_effort").Value
 	if n, _, ok := r.Int("max_concurrent", 0); ok {
 		s.most = int(min(n, 1<<20))
+	}
+}
+
+// some reports a list of states that is missing or has nothing in it.
+func (p *parser) some(s *state, r *text.Reader, key string) {
+	r.Require(key)
+	if n := r.Node(key); n != nil && n.Kind == text.List && len(n.Items) == 0 {
+		p.report(CodeMissing, diag.Error, r.KeySpan(key), fmt.Sprintf("%q of the state %q is empty.", key, s.name.Value), "Write the names of the states that it runs.")
 	}
 }
 
@@ -638,12 +689,16 @@ func (p *parser) inlineBranch(s *state, n *text.Node, i int) text.Text {
 			Key: &text.Node{Kind: text.String, Value: "type", Span: n.Span}, Value: &text.Node{Kind: text.String, Value: kindCommand, Span: n.Span},
 		})
 	}
-	p.state(text.Pair{Key: &text.Node{Kind: text.String, Value: name.Value, Span: name.Span}, Value: kept})
+	p.state(text.Pair{Key: &text.Node{Kind: text.String, Value: name.Value, Span: name.Span}, Value: kept}, true)
 	return name
 }
 
+// listItems are the entries of a list, or one value alone.
 func listItems(n *text.Node) []*text.Node {
-	if n.Kind == text.List {
+	switch {
+	case n == nil:
+		return nil
+	case n.Kind == text.List:
 		return n.Items
 	}
 	return []*text.Node{n}
@@ -654,7 +709,7 @@ func (p *parser) loopKeys(s *state, r *text.Reader) {
 		s.success = done
 	}
 	s.body = r.Strings("body")
-	r.Require("body")
+	p.some(s, r, "body")
 	s.breakWhen = r.String("break_when")
 	if s.kind == kindForEach {
 		s.items = r.Node("items")
@@ -688,7 +743,7 @@ func (p *parser) loopKeys(s *state, r *text.Reader) {
 			}
 			s.max = v
 		}
-	case n.Kind == text.Float:
+	case n.Kind == text.Float || n.Kind == text.Bool:
 		p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("\"max_iterations\" cannot be %s.", n.Value), fmt.Sprintf("Write a whole number from 1 to %d.", maxIterations))
 	default:
 		s.maxText = r.String("max_iterations")
@@ -732,6 +787,7 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 	if initial := r.String("initial_prompt"); a.prompt.Value == "" {
 		a.prompt = initial
 	}
+	p.beside(r, "initial_prompt", "prompt")
 	switch {
 	case a.prompt.Value != "" && a.promptFile.Value != "":
 		p.report(CodeEither, diag.Error, r.KeySpan("prompt_file"), fmt.Sprintf("State %q has a \"prompt\" and a \"prompt_file\".", s.name.Value), "Keep one of them.")
@@ -754,11 +810,14 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 		}
 		cr.Done()
 	}
-	for _, n := range skillItems(r.Node("skills")) {
+	for _, n := range listItems(r.Node("skills")) {
 		switch n.Kind {
 		case text.Map:
 			sr := p.read(n, "skill")
 			ref := skillRef{name: sr.String("name"), path: sr.String("path")}
+			if !sr.Has("path") {
+				sr.Require("name")
+			}
 			sr.Done()
 			a.skills = append(a.skills, ref)
 		case text.List, text.Null:
@@ -779,11 +838,4 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 		}
 		mr.Done()
 	}
-}
-
-func skillItems(n *text.Node) []*text.Node {
-	if n == nil {
-		return nil
-	}
-	return listItems(n)
 }

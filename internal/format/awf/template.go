@@ -11,7 +11,9 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-var parameterForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{-?\s*\.?parameters\.([A-Za-z0-9_-]+)\s*-?\}\}`) })
+var parameterForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:\s*\{\{-|\{\{)\s*\.?parameters\.([A-Za-z0-9_-]*[A-Za-z0-9_])\s*(?:-\}\}\s*|\}\})`)
+})
 
 // fromTemplate lays a state over the step of a workflow template, with the
 // template's parameters filled in; nil when that cannot be done.
@@ -31,11 +33,12 @@ func (p *parser) fromTemplate(name text.Text, n *text.Node) *text.Node {
 			continue
 		}
 		wanted = append(wanted, key.Value)
-		given := n.Get("parameters").Get(key.Value)
+		given := there(n.Get("parameters").Get(key.Value))
 		if given == nil {
-			given = one.Get("default")
+			given = there(one.Get("default"))
 		}
-		if required := one.Get("required"); given == nil && required != nil && required.Value == "true" {
+		if required := one.Get("required"); given == nil && required != nil && string(required.JSON()) == "true" {
+			given = key // something, so that nothing else seems to be missing
 			p.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("The template %q needs the parameter %q.", name.Value, key.Value),
 				fmt.Sprintf("Write \"%s: …\" below \"parameters:\".", key.Value))
 		}
@@ -57,6 +60,10 @@ func (p *parser) fromTemplate(name text.Text, n *text.Node) *text.Node {
 		p.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("The template %q has no state.", name.Value), "Give it one state below \"states:\".")
 		return nil
 	}
+	if base.Get("use_template") != nil {
+		p.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("The state of the template %q uses a template itself.", name.Value), "Write what that one says into the state.")
+		return nil
+	}
 	merged := &text.Node{Kind: text.Map, Span: n.Span}
 	merged.Pairs = append(merged.Pairs, n.Pairs...)
 	for _, pair := range base.Pairs {
@@ -65,7 +72,7 @@ func (p *parser) fromTemplate(name text.Text, n *text.Node) *text.Node {
 			continue
 		}
 		if n.Get(pair.Key.Value) == nil {
-			merged.Pairs = append(merged.Pairs, text.Pair{Key: here(pair.Key, name.Span), Value: filled(pair.Value, values, name.Span)})
+			merged.Pairs = append(merged.Pairs, text.Pair{Key: here(pair.Key, name.Span), Value: filled(pair.Value, nil, name.Span)})
 		}
 	}
 	p.undeclared(name, merged, wanted, values)
@@ -75,17 +82,25 @@ func (p *parser) fromTemplate(name text.Text, n *text.Node) *text.Node {
 	return merged
 }
 
-// undeclared reports parameters that a template uses and does not declare. They
-// are empty then.
+// undeclared reports parameters that a template uses and does not declare. Their
+// names stand for them then.
 func (p *parser) undeclared(name text.Text, merged *text.Node, declared []string, values map[string]*text.Node) {
 	for _, t := range templates(merged, nil) {
 		for _, found := range parameterForm().FindAllStringSubmatch(t.Value, -1) {
 			if values[found[1]] == nil {
-				values[found[1]] = &text.Node{Kind: text.String}
+				values[found[1]] = &text.Node{Kind: text.String, Value: found[1]}
 				p.report(CodeTemplate, diag.Error, t.Span, fmt.Sprintf("The template %q does not declare the parameter %q.", name.Value, found[1]), diag.DidYouMean(found[1], declared))
 			}
 		}
 	}
+}
+
+// there is a value, or nil if it is null.
+func there(n *text.Node) *text.Node {
+	if n == nil || n.Kind == text.Null {
+		return nil
+	}
+	return n
 }
 
 func listOf(n *text.Node) []*text.Node {
@@ -119,8 +134,9 @@ func here(n *text.Node, at source.Span) *text.Node {
 	return &moved
 }
 
-// filled replaces {{parameters.x}} in all texts below a node. at, when it is
-// set, is where all of it is said to stand.
+// filled replaces {{parameters.x}} in all texts below a node. A text that is
+// nothing else becomes the value as it is: a number, or a list. at, when it is set,
+// is where all of it is said to stand.
 func filled(n *text.Node, values map[string]*text.Node, at source.Span) *text.Node {
 	if n == nil {
 		return nil
@@ -129,13 +145,20 @@ func filled(n *text.Node, values map[string]*text.Node, at source.Span) *text.No
 	if !at.IsZero() {
 		out.Span = at
 	}
+	if m := parameterForm().FindStringSubmatch(n.Value); n.Kind == text.String && m != nil && m[0] == n.Value && values[m[1]] != nil {
+		return here(values[m[1]], out.Span)
+	}
 	if n.Kind == text.String {
 		out.Value = parameterForm().ReplaceAllStringFunc(n.Value, func(found string) string {
 			name := parameterForm().FindStringSubmatch(found)[1]
-			if v := values[name]; v != nil {
+			switch v := values[name]; {
+			case v == nil:
+				return found
+			case v.Kind >= text.List:
+				return string(v.JSON())
+			default:
 				return v.Value
 			}
-			return found
 		})
 	}
 	out.Items, out.Pairs = nil, nil
