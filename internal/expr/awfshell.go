@@ -98,8 +98,22 @@ type (
 func (o doubtfulObject) String() string { return marked(asWord, jsonText(map[string]any(o))) }
 func (l doubtfulList) String() string   { return marked(asWord, jsonText([]any(l))) }
 
-// bare is a value without marks.
-func bare(v any) string {
+// unmarked is a value without marks, and all that is in it.
+func unmarked(v any) any {
+	object := func(x map[string]any) map[string]any {
+		out := make(map[string]any, len(x))
+		for key := range x {
+			out[key] = unmarked(x[key])
+		}
+		return out
+	}
+	list := func(x []any) []any {
+		out := make([]any, len(x))
+		for i := range x {
+			out[i] = unmarked(x[i])
+		}
+		return out
+	}
 	switch x := v.(type) {
 	case words:
 		return string(x)
@@ -108,28 +122,44 @@ func bare(v any) string {
 	case quoted:
 		return shellQuote(string(x))
 	case doubtfulObject:
-		return jsonText(map[string]any(x))
+		return presentable(object(x))
 	case doubtfulList:
-		return jsonText([]any(x))
+		return presentable(list(x))
+	case map[string]any: // all that there is, of which some is doubtful
+		return object(x)
+	case []any: // what a function made
+		return list(x)
 	}
-	return fmt.Sprint(v)
+	return v
 }
+
+// bare is a value as a text without marks.
+func bare(v any) string { return fmt.Sprint(unmarked(v)) }
 
 // like is a text that was made of a value, and as doubtful as that.
 func like(v any, text string) any {
-	switch v.(type) {
-	case words:
+	if _, several := v.(words); several {
 		return words(text)
-	case word, quoted, doubtfulObject, doubtfulList:
+	}
+	if doubtful(v) {
 		return word(text)
 	}
 	return text
 }
 
+// doubtful tells whether nobody vouches for a value, or for a part of it.
 func doubtful(v any) bool {
-	switch v.(type) {
+	switch x := v.(type) {
 	case words, word, quoted, doubtfulObject, doubtfulList:
 		return true
+	case map[string]any:
+		for _, inner := range x {
+			if doubtful(inner) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(x, doubtful)
 	}
 	return false
 }
@@ -143,7 +173,7 @@ func printers() gotemplate.FuncMap {
 			var doubt any
 			for i, v := range args {
 				if doubtful(v) {
-					plain[i], doubt = bare(v), word("")
+					plain[i], doubt = unmarked(v), word("")
 				}
 			}
 			return like(doubt, make(plain))
@@ -156,8 +186,8 @@ func printers() gotemplate.FuncMap {
 		"html":     keep(func(args []any) string { return html.EscapeString(joined(args)) }),
 		"js":       keep(func(args []any) string { return gotemplate.JSEscapeString(joined(args)) }),
 		"urlquery": keep(func(args []any) string { return url.QueryEscape(joined(args)) }),
-		"printf": func(format string, args ...any) any {
-			return keep(func(args []any) string { return fmt.Sprintf(format, args...) })(args...)
+		"printf": func(format any, args ...any) any {
+			return keep(func(args []any) string { return fmt.Sprintf(fmt.Sprint(args[0]), args[1:]...) })(slices.Insert(args, 0, format)...)
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -12,14 +13,16 @@ import (
 func TestFillShell(t *testing.T) {
 	world := Values{"input": map[string]any{"x": "it"}, "states.a": map[string]any{"Output": "a'b", "Response": map[string]any{"n": 5.0, "f$": []any{"c d"}}}}
 	for text, want := range map[string]ShellText{
-		`echo {{.inputs.x}}`:                                        {Run: `echo it`, Read: `echo it`},
-		`echo {{.states.a.Output}}`:                                 {Run: `__espalier_1='a'\''b'; echo ${__espalier_1}`, Read: `echo a'b`, Values: 1},
-		`echo '{{.states.a.Output}}'`:                               {Run: `__espalier_1='a'\''b'; echo "${__espalier_1}"`, Read: `echo 'a'b'`, Values: 1},
-		`echo {{raw .states.a.Output}}`:                             {Run: `echo a'b`, Read: `echo a'b`},
-		`echo {{.states.a.Response.n}}`:                             {Run: `echo 5`, Read: `echo 5`},
-		`{{range index .states.a.Response "f$"}}{{.}} {{.}}{{end}}`: {Run: `__espalier_1='c d'; ${__espalier_1} ${__espalier_1}`, Read: `c d c d`, Values: 1},
-		`{{.states.a.Response}}`:                                    {Run: `__espalier_1='{"f$":["c d"],"n":5}'; "${__espalier_1}"`, Read: `{"f$":["c d"],"n":5}`, Values: 1},
-		`{{range $k, $v := .inputs}}{{$k}}{{end}}`:                  {Run: "x", Read: "x"},
+		`echo {{.inputs.x}}`:                                          {Run: `echo it`, Read: `echo it`},
+		`echo {{.states.a.Output}}`:                                   {Run: `__espalier_1='a'\''b'; echo ${__espalier_1}`, Read: `echo a'b`, Values: 1},
+		`echo '{{.states.a.Output}}'`:                                 {Run: `__espalier_1='a'\''b'; echo "${__espalier_1}"`, Read: `echo 'a'b'`, Values: 1},
+		`echo {{raw .states.a.Output}}`:                               {Run: `echo a'b`, Read: `echo a'b`},
+		`echo {{.states.a.Response.n}}`:                               {Run: `echo 5`, Read: `echo 5`},
+		`{{range index .states.a.Response "f$"}}{{.}} {{.}}{{end}}`:   {Run: `__espalier_1='c d'; ${__espalier_1} ${__espalier_1}`, Read: `c d c d`, Values: 1},
+		`{{.states.a.Response}}`:                                      {Run: `__espalier_1='{"f$":["c d"],"n":5}'; "${__espalier_1}"`, Read: `{"f$":["c d"],"n":5}`, Values: 1},
+		`{{range $k, $v := .inputs}}{{$k}}{{end}}`:                    {Run: "x", Read: "x"},
+		`{{json .states.a.Output}}`:                                   {Run: `__espalier_1='"a'\''b"'; "${__espalier_1}"`, Read: `"a'b"`, Values: 1},
+		`{{join .states.a.Response.n ","}}{{print .states.a.Output}}`: {Run: `__espalier_1='a'\''b'; 5"${__espalier_1}"`, Read: `5a'b`, Values: 1},
 	} {
 		e, _ := ParseValue(AWFTemplate, text, source.Span{})
 		if got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states"}}); err != nil || got != want {
@@ -239,4 +242,40 @@ func FuzzFillShell(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Whatever a template does with a value, it stays data, and people read what the
+// template writes elsewhere.
+func TestDoubtStays(t *testing.T) {
+	world := Values{
+		"input":    map[string]any{"list": []any{"x", "y"}, "s": "x,y", "n": 7.0},
+		"states.a": map[string]any{"Output": "SECRET a,SECRET b", "Response": map[string]any{"l": []any{"SECRET", 1.0, []any{"SECRET"}}, "m": map[string]any{"k": "SECRET"}}},
+		"loop":     map[string]any{"index": 0.0, "item": "SECRET"},
+	}
+	world["states"] = map[string]any{"a": world["states.a"]}
+	for _, text := range []string{
+		`{{.states.a.Output}}`, `{{.states.a.Response}}`, `{{.states.a.Response.l}}`, `{{.states}}`, `{{json .states}}`, `{{json .}}`, `{{printf "%q" .states.a.Output}}`,
+		`{{split .states.a.Output ","}}`, `{{json (split .states.a.Output ",")}}`, `{{printf "%q" (split .states.a.Output ",")}}`, `{{js (split .states.a.Output ",")}}`, `{{html (split .states.a.Output ",")}}`,
+		`{{print (split .states.a.Output ",")}}`, `{{println .states.a.Response}}`, `{{split .states.a.Output "," | trimSpace}}`, `{{index (split .states.a.Output ",") 1}}`, `{{slice (split .states.a.Output ",") 1}}`,
+		`{{join (split .states.a.Output ",") "-"}}`, `{{join .inputs.list .states.a.Output}}`, `{{join .states.a.Response.l ","}}`, `{{join .states.a.Output ","}}`, `{{split .inputs.s .states.a.Output}}`, `{{slice .states.a.Output 0 8}}`,
+		`{{escape (split .states.a.Output ",")}}`, `{{escape .states.a.Response.l}}`, `{{escape (escape .states.a.Output)}}`, `{{json (escape .states.a.Output)}}`, `{{.states.a.Output | html | js | printf "%s%d" "x" 5}}`,
+		`{{with .states.a.Response}}{{range .l}}{{.}} {{end}}{{.m}}{{end}}`, `{{$x := index .states.a.Response.l 0}}{{$x}}`, `{{or .inputs.none .states.a.Output}}`, `{{printf .states.a.Output}}`, `{{printf "%s" .}}`, `{{range split .states.a.Output ","}}[{{.}}]{{end}}`, `{{define "x"}}<{{.}}>{{end}}{{template "x" .states.a.Output}}`,
+		`{{json .inputs.list}} {{split .inputs.s ","}} {{.inputs.n}} {{printf "%03d" .inputs.n}} {{js .inputs.s}}`,
+	} {
+		e, list := ParseValue(AWFTemplate, text, source.Span{})
+		if list.Errors() {
+			t.Errorf("%s: %v", text, list)
+			continue
+		}
+		world["input"].(map[string]any)["none"] = ""
+		got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states", "loop"}, Shell: "sh"})
+		read, readErr := e.Eval(world)
+		code := regexp.MustCompile(`^(__espalier_\d+=('[^']*'|\\')+; )*`).ReplaceAllString(got.Run, "")
+		if err != nil || readErr != nil || strings.Contains(code, "SECRET") || strings.Contains(got.Run+got.Read, "\x00") {
+			t.Errorf("%s: %q, %v, %v", text, got.Run, err, readErr)
+		}
+		if got.Read != read {
+			t.Errorf("%s: people read %q, and it is %q", text, got.Read, read)
+		}
+	}
 }

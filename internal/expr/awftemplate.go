@@ -76,7 +76,7 @@ func functions(o TemplateOptions, shell *ShellOptions, tree map[string]any) gote
 		"raw": func(v any) string { return bare(v) },
 		"json": func(v any) any {
 			if doubtful(v) {
-				return word(jsonText(v))
+				return word(jsonText(unmarked(v)))
 			}
 			return jsonText(v)
 		},
@@ -93,7 +93,7 @@ func functions(o TemplateOptions, shell *ShellOptions, tree map[string]any) gote
 				return list
 			}
 			var parts []string
-			var kind any // doubtful when one of them is
+			kind := by // doubtful when one of them is
 			for i := range v.Len() {
 				one := v.Index(i).Interface()
 				parts = append(parts, bare(one))
