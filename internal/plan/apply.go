@@ -295,7 +295,7 @@ func (s *State) openFrame(x *journal.FrameOpened) {
 			f.Scope[key] = v
 		}
 	}
-	if parent.Group.Mode == ModeLoop {
+	if parent.Group.Mode != ModeCall {
 		f.Own = slices.Sorted(maps.Keys(x.Vars))
 	}
 	if parent.Group.Mode != ModeLoop { // what a branch or a child has used is told apart
@@ -337,6 +337,9 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 		at = 0
 		s.setAll(parent, f.Scope, f.Own)
 	case ModeParallel:
+		for _, key := range f.Own {
+			delete(f.Scope, key)
+		}
 		result.Scope = f.Scope
 	case ModeCall:
 		at = 0

@@ -154,6 +154,16 @@ func (d *decider) holds(e *expr.Expr, sc *scope) (bool, error) {
 	return ok, err
 }
 
+// eval computes a value in a frame. What could not be read comes first: it is
+// why an expression found nothing there.
+func (d *decider) eval(e *expr.Expr, sc *scope) (any, error) {
+	v, err := e.Eval(sc)
+	if sc.err != nil {
+		return nil, sc.err
+	}
+	return v, err
+}
+
 // enter goes to a step of the frame's block. via is the limited edge that led
 // there, standIn the step that it takes the place of.
 func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
@@ -292,7 +302,7 @@ func (d *decider) enterEnd(f *Frame, at journal.Place, step *ir.Step, a *ir.End,
 		}
 	}
 	if a.Failed && a.MessageExpr != nil { // now, while the step before is still the last
-		v, err := a.MessageExpr.Eval(d.scope(f))
+		v, err := d.eval(a.MessageExpr, d.scope(f))
 		if left.Error, _ = v.(string); err != nil {
 			left.Error = fmt.Sprintf("%s (the message could not be filled in: %v)", a.Message, err)
 		}
@@ -386,11 +396,7 @@ func (d *decider) limit(f *Frame, step *ir.Step) (journal.Millis, error) {
 	if step.TimeoutExpr == nil {
 		return journal.Millis(step.Timeout), nil
 	}
-	sc := d.scope(f)
-	v, err := step.TimeoutExpr.Eval(sc)
-	if err == nil {
-		err = sc.err
-	}
+	v, err := d.eval(step.TimeoutExpr, d.scope(f))
 	if err != nil {
 		return 0, fmt.Errorf("the timeout of step %q: %w", step.ID, err)
 	}
@@ -431,7 +437,7 @@ func (d *decider) enterLoop(f *Frame, entered journal.StepEntered, a *ir.Loop) {
 		entered.Total, entered.Items = len(items), journal.Value{JSON: mustJSON(items)}
 	}
 	if a.MaxExpr != nil {
-		v, err := a.MaxExpr.Eval(d.scope(f))
+		v, err := d.eval(a.MaxExpr, d.scope(f))
 		n, ok := v.(float64)
 		if err == nil && (!ok || n != float64(int(n)) || n < 1) {
 			err = fmt.Errorf("the limit of the loop is %s, not a whole number from 1", mustJSON(v))
@@ -449,11 +455,7 @@ func (d *decider) enterLoop(f *Frame, entered journal.StepEntered, a *ir.Loop) {
 }
 
 func (d *decider) items(f *Frame, each *ir.Each) ([]any, error) {
-	sc := d.scope(f)
-	v, err := each.Items.Eval(sc)
-	if err == nil {
-		err = sc.err
-	}
+	v, err := d.eval(each.Items, d.scope(f))
 	if err != nil {
 		return nil, err
 	}

@@ -308,7 +308,7 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 		}
 	}
 	for _, b := range a.Inputs {
-		v, err := b.Value.Eval(d.scope(f))
+		v, err := d.eval(b.Value, d.scope(f))
 		if err != nil {
 			d.left(f, journal.StepLeft{
 				Place: f.Place(), Outcome: OutcomeFailed, Class: ClassCondition, For: f.For,

@@ -33,10 +33,7 @@ func (d *decider) result(f *Frame, step *ir.Step, outcome string, gathered journ
 	sc.extra = map[string]journal.Value{
 		"result": {JSON: raw}, "outcome": {JSON: mustJSON(outcome)}, "failure": {JSON: mustJSON(how)},
 	}
-	v, err := step.Result.Eval(sc)
-	if err == nil {
-		err = sc.err
-	}
+	v, err := d.eval(step.Result, sc)
 	if err != nil {
 		return journal.Value{}, fmt.Errorf("the result of step %q: %w", step.ID, err)
 	}
@@ -132,11 +129,7 @@ func (d *decider) again(f *Frame) {
 func (d *decider) outputs(f *Frame, names []ir.Binding) (journal.Value, error) {
 	out := map[string]json.RawMessage{}
 	for _, b := range names {
-		sc := d.scope(f)
-		v, err := b.Value.Eval(sc)
-		if err == nil {
-			err = sc.err
-		}
+		v, err := d.eval(b.Value, d.scope(f))
 		if err != nil {
 			return journal.Value{}, fmt.Errorf("output %q: %w", b.Name, err)
 		}

@@ -46,7 +46,7 @@ type Frame struct {
 	Name    string                   `json:"name,omitempty"`
 	Child   journal.RunID            `json:"child,omitempty"` // it begins a child run
 	Scope   map[string]journal.Value `json:"scope,omitempty"`
-	Own     []string                 `json:"own,omitempty"` // variables of an iteration that end with it
+	Own     []string                 `json:"own,omitempty"` // variables of an iteration or a branch that end with it
 
 	// Where it stands.
 	Phase   Phase          `json:"phase"`
