@@ -162,12 +162,14 @@ func (s *State) applyRest(e *journal.Event) {
 		s.setDue(f, x.Due)
 	case journal.GateDecided:
 		f := s.frame(x.Frame)
-		f.Gate, f.Due = nil, 0
-		if waiting := s.Signals[x.Event]; len(waiting) > 0 {
+		// What waits is taken by a gate that opens for it. An event that decides
+		// in a person's place came later.
+		if waiting := s.Signals[x.Event]; len(waiting) > 0 && f.Gate.Kind == GateEvent {
 			if s.Signals[x.Event] = waiting[1:]; len(waiting) == 1 {
 				delete(s.Signals, x.Event)
 			}
 		}
+		f.Gate, f.Due = nil, 0
 		if x.Outcome == OutcomeRerun {
 			f.Phase, f.Rerun = Ready, f.Rerun+1
 			s.mark(f)

@@ -764,7 +764,7 @@ func (d *decider) settleCancelled(f *Frame) {
 	}
 	end := Ending{Outcome: OutcomeCancelled, Step: f.Step}
 	if f.FailedBy != "" {
-		end = Ending{Outcome: OutcomeFailed, Class: f.FailedBy, Reason: f.FailedBy, Step: f.Step, Error: "stopped: " + f.FailedBy}
+		end = Ending{Outcome: OutcomeFailed, Class: f.FailedBy, Reason: f.FailedBy, Step: f.Step, Error: "it had no time left"}
 	}
 	d.close(f, end)
 }

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -10,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -84,7 +85,7 @@ func TestFacts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+			if diff := gocmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -197,6 +198,23 @@ func stories(t *testing.T) map[string]story {
 		return []ir.Step{fan, task("after")}
 	})
 
+	add("branches that are put together badly", "", ends("x", plan.Result{Outcome: plan.OutcomeOK}, "fan", no("no luck")), func(p *ir.Program) []ir.Step {
+		fan := branches(p, "fan", ir.JoinAll, 0, "x")
+		par := fan.Action.(ir.Parallel)
+		par.Combine = &ir.Task{Kind: "combine"}
+		fan.Action, fan.Retry = par, &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, ExitCodes: []int{75}}
+		return []ir.Step{fan}
+	})
+	add("a loop in a branch again", "", ends("in", no("no luck")), func(p *ir.Program) []ir.Step {
+		loop := ir.Step{ID: "loop", Retry: &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{10}}, Action: ir.Loop{Block: block(p, task("in")), While: cond(t, "loop.index < 1")}}
+		return []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: block(p, loop)}}}}}
+	})
+	add("a condition that breaks is not tried again", `{"n": 1}`, nil, func(*ir.Program) []ir.Step {
+		a := task("a")
+		a.When, a.Retry = cond(t, `input.n < "x"`), &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant}
+		return []ir.Step{a}
+	})
+
 	// Loops: how they end.
 	loop := func(l ir.Loop, inner ...ir.Step) func(p *ir.Program) []ir.Step {
 		return func(p *ir.Program) []ir.Step {
@@ -230,6 +248,7 @@ func stories(t *testing.T) map[string]story {
 	call := func(child *ir.Program, s ir.Step) *ir.Program {
 		s.ID, s.Next = "call", []ir.Edge{on("after", ir.OK, ir.Failed, ir.Rejected)}
 		p := program(chain(task("before"), s, task("after"))...)
+		p.Vars = []ir.Var{{Path: "state.begins", Init: json.RawMessage(`"of the caller"`)}}
 		child.Name = "child"
 		p.Children = []ir.Program{*program(task("unused")), *child}
 		return p
@@ -251,7 +270,14 @@ func stories(t *testing.T) map[string]story {
 	called("a call that is finished", program(task("one")), ir.Step{Action: ir.Call{Child: 1, Finish: &ir.Task{Kind: "files"}}, Writes: []ir.Write{{Path: "state.n"}}}, nil)
 	called("a call that fails", program(task("one")), ir.Step{Action: ir.Call{Child: 1, Finish: &ir.Task{Kind: "files"}}, Writes: always("call")}, ends("before", plan.Result{Outcome: plan.OutcomeOK}, "one", no("no luck")))
 	called("a call that is rejected", program(critic), ir.Step{Action: ir.Call{Child: 1}}, ends("before", plan.Result{Outcome: plan.OutcomeOK}, "check", rejected()))
-	called("a call that ends badly", program(chain(task("one"), ir.Step{ID: "end", Action: ir.End{Failed: true, Message: "enough", Status: 9}})...), ir.Step{Action: ir.Call{Child: 1}}, nil)
+	called("a call that ends badly", program(chain(task("one"), ir.Step{ID: "end", Action: ir.End{Failed: true, Message: "enough", Status: 9}})...), ir.Step{Action: ir.Call{Child: 1}, Writes: always("call")}, nil)
+	deep := program()
+	deep.Blocks[0].Steps = chain(
+		ir.Step{ID: "loop", Action: ir.Loop{Block: block(deep, task("in")), While: cond(t, "loop.index < 1")}},
+		ir.Step{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: block(deep, ir.Step{ID: "deeper", Action: ir.Call{}})}}}},
+	)
+	deep.Children = []ir.Program{*program(task("deepest"))}
+	called("a call of what calls", deep, ir.Step{Action: ir.Call{Child: 1}}, nil)
 	out["a call with an input that does not fit"] = story{
 		program: call(program(task("one")), ir.Step{Action: ir.Call{Child: 1}, Writes: always("call")}),
 		begin: func(w *world) {
@@ -291,6 +317,13 @@ func stories(t *testing.T) map[string]story {
 			s.When = cond(t, "input.none == true")
 			return s
 		},
+		"call without input": func(p *ir.Program) ir.Step {
+			p.Children = []ir.Program{*program(task("in"))}
+			return ir.Step{ID: "spare", Action: ir.Call{Inputs: []ir.Binding{{Name: "n", Value: value(expr.AWF, `inputs.n > "x"`)}}}}
+		},
+		"loop without list": func(p *ir.Program) ir.Step {
+			return ir.Step{ID: "spare", Action: ir.Loop{Block: block(p, task("in")), Each: &ir.Each{Items: items(t, "input.n"), Var: "x"}}}
+		},
 		"condition": func(*ir.Program) ir.Step {
 			s := task("spare")
 			s.When = cond(t, `input.n < "x"`)
@@ -322,5 +355,346 @@ func stories(t *testing.T) map[string]story {
 			return []ir.Step{a, build(p)}
 		})
 	}
+	for name, more := range people(t) {
+		out[name] = more
+	}
+	for name, more := range endings(t) {
+		out[name] = more
+	}
+	return out
+}
+
+// people are stories of gates, and of what is said from outside.
+func people(t *testing.T) map[string]story {
+	out := map[string]story{}
+	eva := journal.Actor{User: "eva", As: "boss"}
+	answer := func(w *world, d plan.Decision) {
+		w.t.Helper()
+		if open := w.s.OpenGates(); len(open) > 0 && d.Digest == "" {
+			_, d.Digest = w.s.Shown(w.p, open[0])
+		}
+		d.By = eva
+		w.tell(d)
+	}
+	gate := func(g ir.Gate) *ir.Program {
+		s := ir.Step{ID: "g", Action: g, Reads: []ir.Ref{{Path: "state.a"}}, Writes: []ir.Write{{Path: "state.g"}}}
+		s.Next = []ir.Edge{on("after", ir.OK, ir.Skipped, ir.Failed, ir.Rejected)}
+		s.Fallback = &ir.Name{Name: "spare"}
+		return program(append(chain(task("a"), s, task("after")), task("spare"))...)
+	}
+	said := func(d plan.Decision) func(w *world) {
+		return func(w *world) { w.result(0); w.now += 70; answer(w, d) }
+	}
+	out["a person approves"] = story{program: gate(ir.Gate{Decider: ir.Person}), tell: said(plan.Decision{Answer: plan.Approve, Note: "fine", Value: json.RawMessage(`{"n":1}`)})}
+	out["a person rejects"] = story{program: gate(ir.Gate{Decider: ir.Person}), tell: said(plan.Decision{Answer: plan.Reject, Note: "not fine", Value: json.RawMessage(`{"n":1}`)})}
+	for _, on := range []ir.OnTimeout{"", ir.TimeoutFail, ir.TimeoutNotify, ir.TimeoutSkip, ir.TimeoutFallback} {
+		out["nobody comes to a person "+cmp.Or(string(on), "unsaid")] = story{program: gate(ir.Gate{Decider: ir.Person, Timeout: 90_000, OnTimeout: on})}
+		out["nobody comes with an event "+cmp.Or(string(on), "unsaid")] = story{program: gate(ir.Gate{Decider: ir.Event, Event: "go", Timeout: 90_000, OnTimeout: on})}
+	}
+	out["an event at the gate of a person"] = story{program: gate(ir.Gate{Decider: ir.Person, Event: "go"}), tell: func(w *world) {
+		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": false, "why": 1}`), By: eva}) // before anybody waits
+		w.result(0)
+		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": true}`), By: eva})
+	}}
+	misses := task("a")
+	misses.Reads = []ir.Ref{{Path: "input.n"}, {Path: "state.none"}}
+	out["a task that misses something"] = story{program: program(misses), input: `{"n": 1}`}
+	again := gate(ir.Gate{Decider: ir.Person, Event: "go"})
+	again.Blocks[0].Steps[2] = ir.Step{ID: "after", Action: ir.Gate{Decider: ir.Event, Event: "go"}, Writes: []ir.Write{{Path: "state.late"}}}
+	out["an event that came before is still there"] = story{program: again, tell: func(w *world) {
+		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`"early"`)})
+		w.result(0)
+		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": true}`)})
+	}}
+	out["two events before anybody waits"] = story{program: gate(ir.Gate{Decider: ir.Event, Event: "go"}), tell: func(w *world) {
+		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`1`), By: eva}, plan.Signal{Event: "go"})
+	}}
+
+	// What does not fit is refused, with the reason and who said it.
+	out["what is refused"] = story{program: func() *ir.Program {
+		p := gate(ir.Gate{Decider: ir.Event, Event: "go"})
+		p.Budget = ir.Budget{Steps: limit(50), MicroDollars: limit(2_500_000)}
+		return p
+	}(), tell: func(w *world) {
+		w.tell(
+			plan.Decision{Answer: plan.Approve, By: eva},
+			plan.Continue{By: eva}, plan.Pause{By: eva}, plan.Pause{By: eva}, plan.Continue{By: eva},
+			plan.Raise{Budget: "patience", To: 1}, plan.Raise{Budget: plan.BudgetTokens, To: 1}, plan.Raise{Budget: plan.BudgetSteps, To: 50}, plan.Raise{Budget: plan.BudgetMoney, To: 2_500_000},
+			plan.Raise{Budget: plan.BudgetSteps, To: 51, By: eva},
+			plan.Edit{Path: "state.a", Value: json.RawMessage("1"), By: eva}, // a step is being done
+			plan.Rewind{Step: "a"},
+			plan.Signal{Event: "gone", By: eva}, plan.Signal{Event: "go", Data: json.RawMessage("{"), By: eva},
+			plan.TakenOver{Owner: "me"},
+		)
+		late := w.tasks[0]
+		w.result(0)
+		w.tell(
+			plan.Result{Work: late}, plan.Note{Work: late}, plan.Reserve{Work: late}, plan.Gone{Work: late}, plan.Ask{Work: late},
+			plan.Result{Work: journal.Work{Place: journal.Place{Frame: "nowhere"}}},
+			plan.Decision{Step: "g", Answer: plan.Approve, By: eva}, plan.Decision{Step: "h", Answer: plan.Approve, By: eva},
+			plan.Edit{Path: "input.n", Value: json.RawMessage("1")}, plan.Edit{Path: "input", Value: json.RawMessage("1")}, plan.Edit{Value: json.RawMessage("1")}, plan.Edit{Path: "state.a", Value: json.RawMessage("{")},
+			plan.Edit{Path: "state.a", Value: json.RawMessage("1"), By: eva},
+			plan.Rewind{Step: "nowhere"},
+			plan.Cancel{Reason: "enough", By: eva}, plan.Cancel{By: eva},
+		)
+	}}
+	two := program()
+	two.MayIntervene = false
+	fan := ir.Parallel{Join: ir.JoinAll}
+	for _, name := range []string{"x", "y"} {
+		fan.Branches = append(fan.Branches, ir.Branch{Name: name, Block: two.AddBlock(ir.Block{Steps: []ir.Step{{ID: "ask", Action: ir.Gate{Decider: ir.Person}}}})})
+	}
+	two.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: fan}}
+	out["which gate is meant"] = story{program: two, tell: func(w *world) {
+		_, x := w.s.Shown(w.p, w.s.OpenGates()[0])
+		_, y := w.s.Shown(w.p, w.s.OpenGates()[1])
+		w.tell(
+			plan.Decision{Answer: plan.Approve}, plan.Decision{Step: "ask", Answer: plan.Approve}, plan.Decision{Step: "none", Answer: plan.Approve}, plan.Decision{Frame: "fan/z", Answer: plan.Approve},
+			plan.Decision{Frame: "fan/x", Answer: plan.AnswerRerun, Digest: x}, plan.Decision{Frame: "fan/x", Answer: plan.Approve, Digest: y},
+			plan.Signal{Event: "go"}, plan.Edit{Path: "state.a", Value: json.RawMessage("1")}, plan.Rewind{Step: "ask"},
+			plan.Decision{Frame: "fan/y", Answer: plan.Approve, Digest: y}, plan.Decision{Step: "fan/x/ask", Answer: plan.Approve, Digest: x},
+			plan.Decision{Answer: plan.Approve},
+		)
+	}}
+
+	// A task that asks before a call, and one whose end nobody knows.
+	asks := func(within journal.Millis, then func(w *world)) story {
+		return story{program: program(task("a")), tell: func(w *world) {
+			work := w.tasks[0]
+			w.tasks = nil
+			w.tell(plan.Note{Work: work, N: 1, Kind: "reply", Data: json.RawMessage(`"hm"`), Usage: journal.Usage{OutputTokens: 3}}, plan.Note{Work: work, N: 1, Kind: "reply"})
+			w.tell(plan.Ask{Work: work, Call: "a#0/1", Shows: map[string]json.RawMessage{"tool": json.RawMessage(`"rm"`)}, Within: within})
+			then(w)
+		}}
+	}
+	out["a call that is agreed to"] = asks(0, func(w *world) { answer(w, plan.Decision{Answer: plan.Approve, Note: "go on"}) })
+	out["a call that is not agreed to"] = asks(0, func(w *world) { answer(w, plan.Decision{Answer: plan.Reject}) })
+	out["a call that nobody answers"] = asks(5000, func(*world) {})
+	out["a call that is cancelled"] = asks(0, func(w *world) { w.tell(plan.Cancel{}) })
+	for _, said := range []string{plan.AnswerRerun, plan.AnswerSkip, plan.AnswerResult, plan.AnswerFail} {
+		a := task("a")
+		a.Writes, a.Next = always("a"), []ir.Edge{on("after", ir.OK, ir.Skipped, ir.Failed)}
+		a.Result = computed(t, `{"outcome": outcome, "failure": failure}`)
+		out["in doubt a person says "+said] = story{program: program(a, task("after")), tell: func(w *world) {
+			lost := w.tasks[0]
+			w.tasks = nil
+			w.tell(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{OutputTokens: 20, ModelCalls: 1}})
+			w.tell(plan.Gone{Work: lost, Why: "killed", Policy: plan.PolicyAsk, Until: 900})
+			answer(w, plan.Decision{Answer: plan.AnswerResult, Value: json.RawMessage("{")})
+			answer(w, plan.Decision{Answer: said, Note: "looked", Value: json.RawMessage(`{"n":1}`)})
+		}}
+	}
+	critic := ir.Step{ID: "check", Writes: []ir.Write{{Path: "state.check"}}}
+	for kind, settings := range map[string]string{"agent": `"agent"`, "tool": `"tool"`, "script": ""} {
+		verdict := ir.Task{Kind: kind}
+		if settings != "" {
+			verdict.Settings.Put(kind, "the "+kind, source.Span{})
+		}
+		s := critic
+		s.Action = ir.Gate{Decider: ir.Work, Verdict: &verdict}
+		out["a verdict of a "+kind] = story{program: program(s), tell: ends("check", value(`{"approved": true, "evidence": "seen", "reason": "because"}`))}
+	}
+	return out
+}
+
+// endings are stories of how a run comes to its end, or to a stop.
+func endings(t *testing.T) map[string]story {
+	out := map[string]story{}
+	after := func(s ir.Step, edges ...ir.Edge) ir.Step { s.Next = edges; return s }
+	end := func(name string, e ir.End, change func(s *ir.Step)) {
+		s := ir.Step{ID: "end", Action: e}
+		if change != nil {
+			change(&s)
+		}
+		out[name] = story{program: program(chain(task("a"), s)...), input: `{"n": 1}`}
+	}
+	message, _ := expr.ParseValue(expr.AWFTemplate, "{{.inputs.n}} is enough", source.Span{})
+	broken, _ := expr.ParseValue(expr.AWFTemplate, "{{index .inputs.n 7}}", source.Span{})
+	end("an end with words", ir.End{Message: "that is all", Status: 4, Check: cond(t, "input.n == 1")}, nil)
+	end("an end too early", ir.End{Message: "that is all", Check: cond(t, "input.n == 2")}, nil)
+	end("an end that nobody can tell", ir.End{Check: cond(t, `input.n < "x"`)}, nil)
+	end("an end in failure", ir.End{Failed: true}, nil)
+	end("an end in failure with words", ir.End{Failed: true, Message: "as it is", MessageExpr: message}, nil)
+	end("an end in failure with words that break", ir.End{Failed: true, Message: "as it is", MessageExpr: broken}, nil)
+	end("an end with words that do not count", ir.End{Message: "as it is", MessageExpr: message}, nil)
+	end("an end with a result", ir.End{}, func(s *ir.Step) {
+		s.Result, s.Writes = computed(t, `{"n": inputs.n, "before": result}`), []ir.Write{{Path: "output"}}
+	})
+	end("an end with a result that breaks", ir.End{}, func(s *ir.Step) { s.Result = computed(t, `inputs.n > "x"`) })
+	end("an end with work", ir.End{Work: &ir.Task{Kind: "last"}}, func(s *ir.Step) { s.Writes = []ir.Write{{Path: "output.text"}} })
+	stop := func(name, text string) {
+		a := task("a")
+		a.StopWhen = cond(t, text)
+		out[name] = story{program: program(chain(a, task("b"))...), input: `{"n": 1}`}
+	}
+	stop("a condition to stop", "input.n == 1")
+	stop("a condition to stop that does not hold", "input.n == 2")
+	stop("a condition to stop that breaks", `input.n < "x"`)
+	no2 := cond(t, "input.n == 2")
+	breaks := cond(t, `input.n < "x"`)
+	way := func(name string, s ir.Step, do func(w *world), edges ...ir.Edge) {
+		out[name] = story{program: program(after(s, edges...), task("b")), input: `{"n": 1}`, tell: do}
+	}
+	ok := []ir.Outcome{ir.OK}
+	route := ir.Step{ID: "pick", Action: ir.Route{}}
+	way("a way that breaks", task("a"), nil, ir.Edge{On: ok, When: breaks, To: ir.Target{Step: "b"}})
+	way("a way that fails", task("a"), nil, ir.Edge{On: ok, When: no2, To: ir.Target{Step: "b"}}, ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}})
+	way("a way out", task("a"), nil, ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitBlock, Reason: "ENOUGH"}})
+	way("a way to nowhere", task("a"), nil, on("nowhere", ir.OK))
+	way("a choice that breaks", route, nil, ir.Edge{On: ok, When: breaks, To: ir.Target{Step: "b"}})
+	way("a choice that fails", route, nil, ir.Edge{On: []ir.Outcome{ir.Failed}, To: ir.Target{Step: "b"}}, ir.Edge{On: ok, When: no2, To: ir.Target{Step: "b"}}, ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}})
+	way("a choice that leads out", route, nil, ir.Edge{On: ok, When: no2, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}}, ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitBlock}})
+	way("a choice that is used up", route, nil, ir.Edge{On: ok, To: ir.Target{Step: "pick"}, Limit: 1}, ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}})
+	inBranch := func(s ir.Step) *ir.Program {
+		p := program()
+		p.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: p.AddBlock(ir.Block{Steps: []ir.Step{s}})}}}}, task("b")}
+		return p
+	}
+	out["a way out of a branch"] = story{program: inBranch(after(task("a"), on("b", ir.OK)))}
+	out["an end in a branch"] = story{program: inBranch(ir.Step{ID: "end", Action: ir.End{Failed: true, Message: "no", Status: 7}})}
+	leaves := program()
+	leaves.Blocks[0].Steps = chain(ir.Step{ID: "loop", Writes: always("loop"), Action: ir.Loop{Each: &ir.Each{Items: items(t, "[1, 2]"), Var: "x"}, Block: leaves.AddBlock(ir.Block{
+		Steps: []ir.Step{after(task("in"), ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitLoop}})},
+	})}}, task("b"))
+	out["a loop that is left"] = story{program: leaves}
+	spare := task("spare")
+	spare.Next = []ir.Edge{{On: ok, When: no2, To: ir.Target{Step: "c"}}}
+	primary := after(task("a"), ir.Edge{On: ok, When: no2, To: ir.Target{Step: "c"}}, on("b", ir.OK))
+	primary.Fallback = &ir.Name{Name: "spare"}
+	out["the ways of both"] = story{program: program(primary, task("b"), spare, task("c")), input: `{"n": 1}`, tell: ends("a", no("no luck"))}
+	second := task("second")
+	next := task("first")
+	next.Fallback = &ir.Name{Name: "second"}
+	primary = after(task("a"), on("b", ir.OK))
+	primary.Fallback = &ir.Name{Name: "first"}
+	out["a spare for a spare"] = story{program: program(primary, task("b"), next, second), tell: ends("a", no("no luck"), "first", no("nor there"))}
+
+	// Budgets and time that run out.
+	short := func(limit *int64, s ir.Step) *ir.Program {
+		p := program(chain(task("a"), s, task("after"))...)
+		p.Children = []ir.Program{*program(task("in"))}
+		p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})
+		if limit != nil {
+			p.Budget.Steps = &ir.Limit{Max: *limit}
+		}
+		return p
+	}
+	one := int64(1)
+	more := func(w *world) {
+		w.run(first)
+		w.tell(plan.Raise{Budget: plan.BudgetSteps, To: 2, By: journal.Actor{User: "eva"}})
+		w.run(first)
+		w.tell(plan.Raise{Budget: plan.BudgetSteps, To: 20})
+	}
+	for kind, action := range map[string]ir.Action{
+		"task": ir.Task{Kind: "test"}, "call": ir.Call{}, "loop": ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "[1, 2]"), Var: "x"}}, "gate": ir.Gate{Decider: ir.Event, Event: "go"},
+	} {
+		out["too few steps for a "+kind] = story{program: short(&one, ir.Step{ID: "x", Action: action}), tell: more}
+		p := program()
+		p.Children = []ir.Program{*program(task("in"))}
+		p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})
+		p.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinSettle, Branches: []ir.Branch{
+			{Name: "x", Block: p.AddBlock(ir.Block{Steps: chain(task("a"), ir.Step{ID: "x", Action: action})}), Budget: ir.Budget{Steps: limit(1)}},
+			{Name: "y", Block: p.AddBlock(ir.Block{Steps: chain(task("c"), task("d"))})},
+		}}}}
+		out["too few steps of a branch for a "+kind] = story{program: p}
+	}
+	slow := func(w *world) {
+		w.now += 1000
+		w.tell()
+		w.do = stopped
+	}
+	late := program()
+	late.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinSettle, Branches: []ir.Branch{
+		{Name: "x", Block: late.AddBlock(ir.Block{Steps: chain(task("a"), task("b"))}), Budget: ir.Budget{ActiveSeconds: limit(1)}},
+		{Name: "y", Block: late.AddBlock(ir.Block{Steps: []ir.Step{task("c")}})},
+	}}}}
+	out["a branch without time"] = story{program: late, tell: func(w *world) { slow(w); w.end("a", cancelled()); w.do = nil }}
+	out["a branch that has used its time"] = story{program: late, tell: func(w *world) { w.now += 1000; w.end("a", plan.Result{Outcome: plan.OutcomeOK}) }}
+	all := program(chain(task("a"), task("b"))...)
+	all.Budget.ActiveSeconds = limit(1)
+	out["a run that has used its time"] = story{program: all, tell: func(w *world) {
+		w.now += 1000
+		w.end("a", plan.Result{Outcome: plan.OutcomeOK})
+		w.tell(plan.Raise{Budget: plan.BudgetDeadline, To: 2})
+	}}
+	timed := program()
+	timed.Blocks[0].Steps = chain(ir.Step{ID: "fan", Timeout: 500, Writes: always("fan"), Fallback: &ir.Name{Name: "spare"}, Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
+		{Name: "x", Block: timed.AddBlock(ir.Block{Steps: chain(task("a"), task("b"))})}, {Name: "y", Block: timed.AddBlock(ir.Block{Steps: []ir.Step{task("c")}})},
+	}}}, task("after"))
+	timed.Blocks[0].Steps = append(timed.Blocks[0].Steps, ir.Step{ID: "spare", Timeout: 400, Action: ir.Loop{Block: timed.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), While: cond(t, "loop.index < 2")}})
+	out["steps that take too long"] = story{program: timed, tell: func(w *world) {
+		w.end("a", plan.Result{Outcome: plan.OutcomeOK})
+		w.end("c", plan.Result{Outcome: plan.OutcomeOK})
+		slow(w)
+		w.end("b", cancelled())
+		slow(w)
+	}}
+
+	// Cancelled in the middle of things.
+	tidy := program(chain(task("a"), task("b"))...)
+	tidy.Blocks[0].Steps = append(tidy.Blocks[0].Steps, task("tidy"))
+	tidy.OnCancel, tidy.Budget.Steps = "tidy", limit(1)
+	out["cancelled without a step left to tidy up"] = story{program: tidy, tell: func(w *world) { w.run(first); w.tell(plan.Cancel{Reason: "enough"}) }}
+	standIn := task("spare")
+	standIn.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{1000}}
+	primary = after(task("a"), on("b", ir.OK))
+	primary.Fallback = &ir.Name{Name: "spare"}
+	out["a spare that is cancelled"] = story{program: program(primary, task("b"), standIn), tell: func(w *world) {
+		ends("a", no("no luck"), "spare", no("nor there"))(w)
+		w.tell(plan.Cancel{})
+	}}
+	standIn = ir.Step{ID: "spare", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "[1, 2]"), Var: "x"}}}
+	group := program(primary, task("b"), standIn)
+	group.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})
+	out["a loop in the place of a step is cancelled"] = story{program: group, tell: func(w *world) {
+		w.end("a", no("no luck"))
+		w.tell(plan.Cancel{})
+		w.do = stopped
+	}}
+	lost := program(primary, task("b"), task("spare"))
+	out["a spare that is lost"] = story{program: lost, tell: func(w *world) {
+		w.end("a", no("no luck"))
+		gone := w.tasks[0]
+		w.tasks = nil
+		w.tell(plan.Gone{Work: gone, Why: "killed", Policy: plan.PolicyAsk})
+		w.tell(plan.Decision{Answer: plan.AnswerRerun})
+	}}
+	many := program()
+	many.Blocks[0].Steps = []ir.Step{branches(many, "fan", ir.JoinAll, 0, "x", "y", "z")}
+	many.Budget.Tokens = limit(100)
+	out["what one process left is lost together"] = story{program: many, tell: func(w *world) {
+		var in []plan.Input
+		for i, work := range w.tasks {
+			w.tell(plan.Reserve{Work: work, N: 1, Amount: journal.Usage{OutputTokens: 60, ModelCalls: 1}, Least: int64(10 * i)})
+			in = append(in, plan.Gone{Work: work, Why: "killed", Policy: plan.PolicyRerun, Until: 1500})
+		}
+		w.tasks, w.now = nil, 9000
+		w.tell(in...)
+	}}
+	for backoff, r := range map[string]ir.Retry{
+		"exponential": {Backoff: ir.Exponential, Delays: []ir.Millis{100}}, "exponential threefold": {Backoff: ir.Exponential, Delays: []ir.Millis{100}, Multiplier: 3, MaxDelay: 400},
+		"linear": {Backoff: ir.Linear, Delays: []ir.Millis{100}, MaxDelay: 250}, "list": {Backoff: ir.List, Delays: []ir.Millis{100, 7}}, "constant": {Backoff: ir.Constant, Delays: []ir.Millis{100, 7}, Jitter: 0.5}, "none": {Backoff: ir.Constant},
+	} {
+		a := task("a")
+		r.MaxAttempts = 4
+		a.Retry, a.Writes = &r, always("a")
+		out["delays "+backoff] = story{program: program(a), tell: func(w *world) { w.do = func(journal.Work) plan.Result { return no("no luck") } }}
+	}
+	gathering := program()
+	gathering.Vars = []ir.Var{{Path: "state.other", Reducer: ir.Set}, {Path: "state.list", Reducer: ir.Append}}
+	for i, write := range []ir.Write{{Path: "state.list"}, {Path: "state.list", Reducer: ir.Set, Part: "n"}, {Path: "output", Reducer: ir.Merge, Under: "u", AsList: true}, {Path: "output", Reducer: ir.Merge, Bare: "b"}, {Path: "state.other"}} {
+		s := task(fmt.Sprintf("s%d", i))
+		s.Writes = []ir.Write{write}
+		gathering.Blocks[0].Steps = append(gathering.Blocks[0].Steps, s)
+	}
+	chain(gathering.Blocks[0].Steps...)
+	out["what is gathered"] = story{program: gathering, tell: func(w *world) {
+		w.do = func(journal.Work) plan.Result {
+			r := value(`{"n": [1]}`)
+			r.Usage = journal.Usage{OutputTokens: 5}
+			return r
+		}
+	}}
 	return out
 }

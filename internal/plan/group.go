@@ -254,13 +254,10 @@ func (d *decider) loopVars(f *Frame, each *ir.Each, i int) map[string]journal.Va
 
 // item is the i-th item of a list that was taken apart once.
 func (g *Group) item(i int) json.RawMessage {
-	if g.items == nil && len(g.Items.JSON) > 0 {
-		if json.Unmarshal(g.Items.JSON, &g.items) != nil {
-			g.items = []json.RawMessage{}
+	if g.items == nil {
+		if err := json.Unmarshal(g.Items.JSON, &g.items); err != nil {
+			panic("plan: " + err.Error()) // it was encoded when the step was entered
 		}
-	}
-	if i >= len(g.items) {
-		return nil
 	}
 	return g.items[i]
 }
@@ -271,11 +268,10 @@ func (d *decider) call(f *Frame, a *ir.Call) {
 		d.openChild(f, a)
 		return
 	}
-	last := g.Results[0]
-	if g.Live > 0 || last == nil {
+	if g.Live > 0 {
 		return
 	}
-	step := d.step(f)
+	step, last := d.step(f), g.Results[0]
 	left := journal.StepLeft{
 		Place: f.Place(), Outcome: last.Outcome, Class: last.Class, Reason: last.Reason, Error: last.Error, For: f.For,
 	}
@@ -284,7 +280,7 @@ func (d *decider) call(f *Frame, a *ir.Call) {
 		return
 	}
 	if last.Outcome == OutcomeOK {
-		value, err := d.checked(step, last.Value)
+		value, err := d.checked(f, step, last.Value)
 		if err != nil {
 			left.Outcome, left.Class, left.Error = OutcomeFailed, ClassInvalid, err.Error()
 		} else {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -72,6 +74,10 @@ func TestValuesThatCannotBeRead(t *testing.T) {
 			p.Children = []ir.Program{*program(task("in"))}
 			return ir.Step{ID: "x", Action: ir.Call{Inputs: []ir.Binding{{Name: "n", Value: items(t, "state.a")}}}}
 		},
+		"what a child gave": func(p *ir.Program) ir.Step {
+			p.Children = []ir.Program{*program(task("big"))}
+			return ir.Step{ID: "x", Action: ir.Call{}, Result: items(t, "result")}
+		},
 		"a result": func(p *ir.Program) ir.Step {
 			s := branches(p, "x", ir.JoinAll, 0, "in")
 			s.Result = items(t, "state.a")
@@ -92,10 +98,72 @@ func TestValuesThatCannotBeRead(t *testing.T) {
 			w := start(t, p, "")
 			w.p.Blobs = func(string) (json.RawMessage, error) { return nil, errors.New(why) }
 			w.end("a", lost)
+			if name == "what a child gave" {
+				w.end("big", lost)
+			}
 			w.run(first)
 			if f := w.s.Finished; f == nil || f.Outcome != plan.OutcomeFailed || !strings.Contains(f.Error, why) {
 				t.Errorf("%+v\n%s", f, describe(w.log))
 			}
 		})
+	}
+}
+
+// A value that is kept elsewhere is fetched where a variable gathers what is
+// written to it, whoever says that it does: the step or the variable.
+func TestLargeValuesAreGathered(t *testing.T) {
+	for _, reducer := range []ir.Reducer{ir.Append, ir.Merge} {
+		for _, declared := range []bool{true, false} {
+			a, b := task("a"), task("b")
+			a.Writes, b.Writes = []ir.Write{{Path: "state.all"}}, []ir.Write{{Path: "state.all"}}
+			p := program(chain(a, b, ir.Step{ID: "wait", Action: ir.Gate{Decider: ir.Person}})...)
+			if declared {
+				p.Vars = []ir.Var{{Path: "state.all", Reducer: reducer}}
+			} else {
+				p.Blocks[0].Steps[0].Writes[0].Reducer, p.Blocks[0].Steps[1].Writes[0].Reducer = reducer, reducer
+			}
+			w := start(t, p, "")
+			w.p.Blobs = func(hash string) (json.RawMessage, error) { return json.RawMessage(`{"` + hash + `":1}`), nil }
+			for _, step := range []string{"a", "b"} {
+				r := value("")
+				r.Value = journal.Value{Hash: step, Size: 1 << 20}
+				w.end(step, r)
+			}
+			want := map[ir.Reducer]string{ir.Append: `[{"a":1},{"b":1}]`, ir.Merge: `{"a":1,"b":1}`}[reducer]
+			if got := w.seen("state.all"); got != want {
+				t.Errorf("%s, declared %t: got %s, want %s", reducer, declared, got, want)
+			}
+		}
+	}
+}
+
+// Whoever puts branches together sees how each of them ended, what it used, and
+// null, with the reason, for what cannot be read.
+func TestBranchValues(t *testing.T) {
+	p := program()
+	fan := branches(p, "fan", ir.JoinBest, 0, "x", "y", "z")
+	par := fan.Action.(ir.Parallel)
+	par.Combine = &ir.Task{Kind: "combine"}
+	fan.Action = par
+	p.Blocks[0].Steps = []ir.Step{fan}
+	w := start(t, p, "")
+	w.p.Blobs = func(hash string) (json.RawMessage, error) { return nil, errors.New("lost: " + hash) }
+	for _, name := range []string{"y", "x"} {
+		w.end(name, plan.Result{Outcome: plan.OutcomeOK, Value: journal.Value{Hash: name, Size: 1 << 20}, Usage: journal.Usage{OutputTokens: 5}})
+	}
+	w.end("z", no("no luck"))
+	got, err := w.s.BranchValues(w.p, w.s.Root())
+	if err == nil || err.Error() != "lost: x" {
+		t.Errorf("the first that is missing counts: %v", err)
+	}
+	null := json.RawMessage("null")
+	used := journal.Usage{OutputTokens: 5, Steps: 1}
+	want := []plan.BranchValue{
+		{Branch: "x", Outcome: "ok", Value: null, Used: used},
+		{Branch: "y", Outcome: "ok", Value: null, Used: used},
+		{Branch: "z", Outcome: "failed", Error: "no luck", Value: null, Used: journal.Usage{Steps: 1}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

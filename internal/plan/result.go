@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -42,9 +41,6 @@ func (d *decider) result(f *Frame, step *ir.Step, outcome string, gathered journ
 
 // lasting are the writes that a failed step makes, too.
 func (d *decider) lasting(f *Frame, step *ir.Step) []journal.Write {
-	if !slices.ContainsFunc(step.Writes, func(w ir.Write) bool { return w.Always }) {
-		return nil
-	}
 	all := d.writes(f, step)
 	var out []journal.Write
 	for i, w := range step.Writes {
@@ -74,14 +70,10 @@ func (d *decider) remains(f *Frame, step *ir.Step, outcome string, how failing) 
 // gives ends a step well that gathered something from its frames.
 func (d *decider) gives(f *Frame, left journal.StepLeft, gathered journal.Value) {
 	step := d.step(f)
-	left.Value = gathered
-	if len(step.Writes) > 0 || step.Result != nil {
-		v, err := d.result(f, step, OutcomeOK, gathered, failing{})
-		if err != nil {
-			left.Outcome, left.Class, left.Error = OutcomeFailed, ClassCondition, err.Error()
-			d.left(f, left)
-			return
-		}
+	v, err := d.result(f, step, OutcomeOK, gathered, failing{})
+	if err != nil {
+		left.Outcome, left.Class, left.Error = OutcomeFailed, ClassCondition, err.Error()
+	} else {
 		left.Value, left.Writes = v, d.writes(f, step)
 	}
 	d.left(f, left)
@@ -91,9 +83,8 @@ func (d *decider) gives(f *Frame, left journal.StepLeft, gathered journal.Value)
 func (d *decider) left(f *Frame, x journal.StepLeft) {
 	switch x.Outcome {
 	case OutcomeFailed, OutcomeSkipped, OutcomeCancelled:
-		if step := d.unit(f).step(f.Block, x.Step); len(x.Writes) == 0 {
-			x.Value, x.Writes = d.remains(f, step, x.Outcome, failing{Error: x.Error, Class: x.Class, Exit: x.Status})
-		}
+		step := d.unit(f).step(f.Block, x.Step)
+		x.Value, x.Writes = d.remains(f, step, x.Outcome, failing{Error: x.Error, Class: x.Class, Exit: x.Status})
 	}
 	d.fact(f, x)
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -286,14 +287,7 @@ func (d *decider) writes(f *Frame, step *ir.Step) []journal.Write {
 	}
 	out := make([]journal.Write, 0, len(step.Writes))
 	for _, w := range step.Writes {
-		reducer := w.Reducer
-		if reducer == "" {
-			for _, v := range d.unit(f).ir.Vars {
-				if v.Path == w.Path {
-					reducer = v.Reducer
-				}
-			}
-		}
+		reducer := cmp.Or(w.Reducer, d.declared(f, w.Path))
 		if reducer == ir.Set {
 			reducer = ""
 		}
@@ -302,12 +296,24 @@ func (d *decider) writes(f *Frame, step *ir.Step) []journal.Write {
 	return out
 }
 
+// declared is how a variable wants to meet what is written to it, if it says so.
+func (d *decider) declared(f *Frame, path string) ir.Reducer {
+	for _, v := range d.unit(f).ir.Vars {
+		if v.Path == path {
+			return v.Reducer
+		}
+	}
+	return ""
+}
+
 // checked tells whether a result has all the parts that a step writes. A value
-// that is taken apart has to be at hand, not behind its hash.
-func (d *decider) checked(step *ir.Step, v journal.Value) (journal.Value, error) {
+// that is taken apart, or that others are put together with, now or later, has
+// to be at hand, not behind its hash.
+func (d *decider) checked(f *Frame, step *ir.Step, v journal.Value) (journal.Value, error) {
+	gathers := func(r ir.Reducer) bool { return r != "" && r != ir.Set }
 	whole := true
 	for _, w := range step.Writes {
-		whole = whole && w.Part == "" && (w.Reducer == "" || w.Reducer == ir.Set)
+		whole = whole && w.Part == "" && !gathers(w.Reducer) && (v.Hash == "" || !gathers(d.declared(f, w.Path)))
 	}
 	if whole {
 		return v, nil
@@ -342,7 +348,7 @@ func (d *decider) endTask(f *Frame, r *Result) {
 		case f.Part == PartVerdict:
 			d.judge(f, step, &ended)
 		default:
-			value, err := d.checked(step, r.Value)
+			value, err := d.checked(f, step, r.Value)
 			if err != nil {
 				ended.Outcome, ended.Class, ended.Error = OutcomeFailed, ClassInvalid, err.Error()
 			} else {
@@ -543,7 +549,7 @@ func (d *decider) decide(f *Frame, x *Decision) {
 			decided.Outcome, decided.Value, decided.Writes = ended.Outcome, ended.Value, ended.Writes
 			break
 		}
-		value, err := d.checked(step, journal.Value{JSON: x.Value})
+		value, err := d.checked(f, step, journal.Value{JSON: x.Value})
 		if err != nil {
 			d.refuse(*x, err)
 			return
