@@ -86,7 +86,11 @@ func (s *State) applyRest(e *journal.Event) {
 		for _, w := range x.Writes {
 			s.set(f, w, x.Value)
 		}
+		from := f.jumpedFrom(x)
 		s.endStep(f, Ending{Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Value: x.Value, To: x.To, Status: x.Status})
+		if from != nil { // what comes next follows that step, and not the loop
+			f.Last.Class, f.Last.Error, f.Last.Value, f.Last.Step = from.Class, from.Error, from.Value, from.Step
+		}
 	case journal.TaskLost:
 		f := s.frame(x.Frame)
 		until := e.At
@@ -264,6 +268,14 @@ func (s *State) enterStep(at journal.Place, via *int, standIn string) *Frame {
 		f.Visits[at.Step] = at.Visit
 	}
 	return f
+}
+
+// jumpedFrom is how the step failed from which a loop is left; nil if none did.
+func (f *Frame) jumpedFrom(x journal.StepLeft) *Ending {
+	if x.Outcome != OutcomeJump || f.Group == nil || f.Group.Results[0] == nil || !f.Group.Results[0].failing() {
+		return nil
+	}
+	return &f.Group.Results[0].Ending
 }
 
 func edgeKey(step string, edge int) string { return fmt.Sprintf("%s>%d", step, edge) }

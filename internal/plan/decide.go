@@ -607,7 +607,11 @@ func (d *decider) goTo(f *Frame, step string, via *int) {
 		d.enter(f, step, via, "")
 		return
 	}
-	d.close(f, Ending{Outcome: OutcomeJump, To: step, Step: f.Step})
+	end := Ending{Outcome: OutcomeJump, To: step, Step: f.Step}
+	if f.Last.failing() { // where it leads may want to know of what
+		end.Class, end.Error, end.Value, end.Step = f.Last.Class, f.Last.Error, f.Last.Value, f.Last.Step
+	}
+	d.close(f, end)
 }
 
 // ending is how an end step ends its program.

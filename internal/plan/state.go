@@ -122,6 +122,11 @@ type Ending struct {
 	Step    string        `json:"step,omitempty"`   // that said so
 }
 
+// failing tells whether a step failed, also one that led out of loops since.
+func (e *Ending) failing() bool {
+	return e.Outcome == OutcomeFailed || e.Outcome == OutcomeJump && (e.Class != "" || e.Error != "")
+}
+
 // Group is a step that is made of frames.
 type Group struct {
 	Mode    string `json:"mode"` // parallel, loop, call

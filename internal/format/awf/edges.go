@@ -46,7 +46,8 @@ func (l *lowering) steps(s *state, at *place) []ir.Step {
 		out = l.after(s, out)
 	}
 	if len(s.pre) > 0 {
-		pre := l.hookStep(s.name.Value+before, s.pre, hookSettings{State: s.name.Value}, s.name.Span)
+		// What failed before is the state's to see, too.
+		pre := l.hookStep(s.name.Value+before, s.pre, hookSettings{Again: true, State: s.name.Value}, s.name.Span)
 		pre.Next = []ir.Edge{{On: always, To: ir.Target{Step: s.name.Value}, Sequential: true}}
 		out = append([]ir.Step{pre}, out...)
 	}
