@@ -211,6 +211,26 @@ func TestAWFItemsAndNumbers(t *testing.T) {
 	}
 }
 
+// Outputs are what names stand for: an input that looks like a number is one
+// only where something is computed.
+func TestAWFOutputs(t *testing.T) {
+	text := `{"a":"inputs.zero","b":"{{.inputs.zero}}","c":"v{{.inputs.zero}}-{{.inputs.n}}","d":"{{.inputs.zero | trimSpace}}","e":"inputs.zero + 1","f":" {{ inputs.flag }} ",
+		"g":"{{.states.build.Response.k}}","h":"x{{.states.none.Output}}","i":"states.none.Output","j":"{{.states.none.Output | trimSpace}}","k":"inputs.big"}`
+	want := map[string]any{
+		"a": "007", "b": "007", "c": "v007-5", "d": "007", "e": 8.0, "f": "true", "g": []any{1.0, 2.0}, "h": "x", "i": nil, "j": nil, "k": 1000000.0,
+	}
+	e, list := ParseValue(AWFOutputs, text, source.Span{})
+	got, err := e.Eval(awfWorld(t))
+	if err != nil || list.Errors() || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %v, %v", got, err, list)
+	}
+	// To conditions it is one, also to those that were read as an output before.
+	e, _ = Parse(AWF, "inputs.zero", source.Span{})
+	if got, err := e.Eval(awfWorld(t)); err != nil || got != 7.0 {
+		t.Error(got, err)
+	}
+}
+
 // What turns out to be no number says what it is.
 func TestAWFNumbersThatAreNone(t *testing.T) {
 	for text, says := range map[string]string{`{{.inputs.name}}`: `"it's" is not a number.`, `{{.states.build.Status}}`: `"completed" is not a number.`} {

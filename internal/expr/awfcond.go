@@ -25,6 +25,14 @@ type condition struct {
 	reads   []foreignPath
 	text    string
 	unknown *ast.IdentifierNode // a function that does not exist
+	// verbatim: inputs are what they are, and no numbers for looking like some.
+	// Version 1.10 is not 1.1 where nothing is computed.
+	verbatim bool
+}
+
+// isName tells whether it is a name, and nothing more.
+func (c *condition) isName() bool {
+	return len(c.reads) == 1 && strings.TrimSpace(c.text) == strings.Join(c.reads[0].written, ".")
 }
 
 // unstable are the builtins that two evaluations need not agree on.
@@ -440,7 +448,7 @@ func (c *condition) paths() []foreignPath { return c.reads }
 // cannot do anything with it makes the condition false, not wrong.
 func (c *condition) eval(env Env) (any, error) {
 	tree, missing := world(env, c.reads, func(written []string, v any) any {
-		if s, ok := v.(string); ok && written[0] == "inputs" && len(written) == 2 {
+		if s, ok := v.(string); ok && !c.verbatim && written[0] == "inputs" && len(written) == 2 {
 			return coerced(s)
 		}
 		return whole(v)

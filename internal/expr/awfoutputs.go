@@ -31,13 +31,22 @@ func readOutputs(text string, report reporter) foreign {
 }
 
 func readOutput(text string, report reporter) foreign {
-	if !strings.Contains(text, "{{") {
-		return readCondition(text, report)
+	code, named := text, false
+	if strings.Contains(text, "{{") {
+		if code, named = joined(text); !named {
+			return readTemplate(text, report)
+		}
 	}
-	if code, ok := joined(text); ok {
-		return readCondition(code, report)
+	c, ok := readCondition(code, report).(*condition)
+	if !ok {
+		return nil
 	}
-	return readTemplate(text, report)
+	if named || c.isName() {
+		here := *c
+		here.verbatim = true
+		return &here
+	}
+	return c
 }
 
 // OutputNames are what an expression of the dialect AWFOutputs gives; of others
