@@ -78,10 +78,7 @@ type decider struct {
 
 // fact adds an event to the batch and applies it.
 func (d *decider) fact(f *Frame, fact journal.Fact) {
-	e := journal.Event{Seq: d.s.Seq + 1, At: max(d.now, d.s.At), Fact: fact}
-	if f != nil {
-		e.Run = d.s.RunOf(f)
-	}
+	e := journal.Event{Seq: d.s.Seq + 1, At: max(d.now, d.s.At), Run: d.s.RunOf(f), Fact: fact}
 	if d.out == nil {
 		d.out = make([]journal.Event, 0, 4) // most steps take two
 	}

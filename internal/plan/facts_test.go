@@ -681,6 +681,78 @@ func endings(t *testing.T) map[string]story {
 		a.Retry, a.Writes = &r, always("a")
 		out["delays "+backoff] = story{program: program(a), tell: func(w *world) { w.do = func(journal.Work) plan.Result { return no("no luck") } }}
 	}
+	// What stands in, or is reached by an edge that can be taken only so often, says so where there is nothing left for it, too.
+	for kind, action := range map[string]ir.Action{"task": ir.Task{Kind: "test"}, "loop": ir.Loop{Block: 1, While: cond(t, "loop.index < 1")}} {
+		for way, edge := range map[string]func(s *ir.Step){
+			"a spare": func(s *ir.Step) { s.Fallback = &ir.Name{Name: "x"} },
+			"a rare step": func(s *ir.Step) {
+				s.Next = []ir.Edge{{On: []ir.Outcome{ir.Failed}, To: ir.Target{Step: "x"}, Limit: 1}}
+			},
+		} {
+			build := func(budget ir.Budget, inBranch bool) *ir.Program {
+				a := task("a")
+				edge(&a)
+				steps := []ir.Step{a, {ID: "x", Action: action}}
+				p := program(steps...)
+				p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})
+				if p.Budget = budget; inBranch {
+					p.Budget = ir.Budget{}
+					p.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "b", Block: p.AddBlock(ir.Block{Steps: steps}), Budget: budget}}}}}
+				}
+				return p
+			}
+			out[way+" without steps as a "+kind] = story{program: build(ir.Budget{Steps: limit(1)}, false), tell: func(w *world) {
+				w.end("a", no("no luck"))
+				w.tell(plan.Raise{Budget: plan.BudgetSteps, To: 20})
+			}}
+			out[way+" without steps in a branch as a "+kind] = story{program: build(ir.Budget{Steps: limit(1)}, true), tell: ends("a", no("no luck"))}
+			out[way+" without time in a branch as a "+kind] = story{program: build(ir.Budget{ActiveSeconds: limit(1)}, true), tell: func(w *world) {
+				w.now += 1000
+				w.end("a", no("no luck"))
+			}}
+		}
+	}
+	bounded := program(task("a"))
+	bounded.Budget.Steps = limit(1)
+	out["done again without a step left"] = story{program: bounded, tell: func(w *world) {
+		gone := w.tasks[0]
+		w.tasks = nil
+		w.tell(plan.Gone{Work: gone, Why: "killed", Policy: plan.PolicyRerun})
+	}}
+	used := program()
+	used.Blocks[0].Steps = []ir.Step{{ID: "loop", TimeoutExpr: computed(t, "0.5"), Action: ir.Loop{Block: used.AddBlock(ir.Block{Steps: chain(task("a"), task("b"))}), While: cond(t, "true")}}}
+	out["a step that has used its time"] = story{program: used, tell: func(w *world) { w.now += 500; w.end("a", plan.Result{Outcome: plan.OutcomeOK}) }}
+	listless := program()
+	listless.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{Items: items(t, "input.n"), Var: "x", Block: listless.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})}}}}
+	out["branches for what is no list"] = story{program: listless, input: `{"n": 1}`}
+	just := program()
+	just.Blocks[0].Steps = []ir.Step{{ID: "loop", Action: ir.Loop{Block: just.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), While: cond(t, "true"), Max: 2, MaxExpr: items(t, "input.n")}}}
+	out["a computed limit that is just allowed"] = story{program: just, input: `{"n": 2}`}
+	out["a choice that is used up from elsewhere"] = story{program: program(
+		after(route, ir.Edge{On: ok, To: ir.Target{Step: "b"}, Limit: 1}, ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}}, on("c", ir.Failed)),
+		after(task("b"), on("pick", ir.OK)), task("c"),
+	)}
+	out["a choice that leads out for a reason"] = story{program: program(after(route, ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitBlock, Reason: "ENOUGH"}}))}
+	out["a spare that is not there"] = story{program: func() *ir.Program {
+		a := task("a")
+		a.Fallback = &ir.Name{Name: "nowhere"}
+		return program(a)
+	}(), tell: ends("a", no("no luck"))}
+	jumps := after(task("spare"), on("c", ir.OK))
+	primary = after(task("a"), on("b", ir.OK))
+	primary.Fallback = &ir.Name{Name: "spare"}
+	out["a spare with a way of its own"] = story{program: program(primary, task("b"), jumps, task("c")), tell: ends("a", no("no luck"))}
+	jumps = after(task("spare"), on("c", ir.OK))
+	jumps.Next[0].Sequential = true
+	out["a spare that others follow in the file"] = story{program: program(primary, task("b"), jumps, task("c")), tell: ends("a", no("no luck"))}
+	jumps = after(task("spare"), ir.Edge{On: ok, When: breaks, To: ir.Target{Step: "c"}})
+	out["a spare with a way that breaks"] = story{program: program(primary, task("b"), jumps, task("c")), input: `{"n": 1}`, tell: ends("a", no("no luck"))}
+	out["a branch that leads out"] = story{program: inBranch(after(task("a"), ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitBlock, Reason: "ENOUGH"}}))}
+	out["a branch without a way on"] = story{program: inBranch(after(task("a"), ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}}))}
+	check := after(ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}, OnTimeout: ir.TimeoutFail}}, on("b", ir.OK))
+	check.Fallback = &ir.Name{Name: "spare"}
+	out["a spare for a check"] = story{program: program(check, task("b"), task("spare")), tell: ends("check", no("no luck"))}
+
 	gathering := program()
 	gathering.Vars = []ir.Var{{Path: "state.other", Reducer: ir.Set}, {Path: "state.list", Reducer: ir.Append}}
 	for i, write := range []ir.Write{{Path: "state.list"}, {Path: "state.list", Reducer: ir.Set, Part: "n"}, {Path: "output", Reducer: ir.Merge, Under: "u", AsList: true}, {Path: "output", Reducer: ir.Merge, Bare: "b"}, {Path: "state.other"}} {

@@ -166,4 +166,16 @@ func TestBranchValues(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+
+	// Of a call there is one: the child, by its run.
+	p = program(ir.Step{ID: "call", Action: ir.Call{Finish: &ir.Task{Kind: "files"}}})
+	p.Children = []ir.Program{*program(task("in"))}
+	p.Children[0].Name = "child"
+	w = start(t, p, "")
+	w.end("in", value("1"))
+	got, err = w.s.BranchValues(w.p, w.s.Root())
+	want = []plan.BranchValue{{Branch: "child", Outcome: "ok", Value: json.RawMessage("1"), Used: journal.Usage{Steps: 1}, Child: plan.ChildID("run-1", "call/call")}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
 }

@@ -67,7 +67,10 @@ func (w *world) tell(in ...plan.Input) []journal.Event {
 func (w *world) took(events []journal.Event) {
 	w.t.Helper()
 	w.log = append(w.log, events...)
-	for _, e := range events {
+	for i, e := range events {
+		if want := journal.Seq(len(w.log) - len(events) + i + 1); e.Seq != want {
+			w.t.Fatalf("event %d has the number %d", want, e.Seq)
+		}
 		if x, ok := e.Fact.(journal.TaskStarted); ok {
 			w.tasks = append(w.tasks, x.Work)
 		}
