@@ -358,6 +358,9 @@ func stories(t *testing.T) map[string]story {
 	for name, more := range people(t) {
 		out[name] = more
 	}
+	for name, more := range bounds(t) {
+		out[name] = more
+	}
 	for name, more := range endings(t) {
 		out[name] = more
 	}
@@ -768,5 +771,124 @@ func endings(t *testing.T) map[string]story {
 			return r
 		}
 	}}
+	return out
+}
+
+// bounds are stories of what is refused, checked and taken back.
+func bounds(t *testing.T) map[string]story {
+	out := map[string]story{}
+	eva := journal.Actor{User: "eva"}
+
+	// A gate that said no is the end, unless work was done since; what lies
+	// inside of a program does not decide that.
+	check := ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}
+	check.Next = []ir.Edge{{On: []ir.Outcome{ir.Rejected}, To: ir.Target{Exit: ir.ExitBlock}}}
+	out["a no that leads out"] = story{program: program(check), tell: ends("check", rejected())}
+	inside := program(ir.Step{ID: "call", Action: ir.Call{}, Next: []ir.Edge{on("after", ir.OK)}}, task("after"))
+	inside.Children = []ir.Program{*program(check)}
+	out["a no that leads out of a child"] = story{program: inside, tell: ends("check", rejected())}
+	branch := program()
+	branch.Blocks[0].Steps = chain(ir.Step{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: branch.AddBlock(ir.Block{Steps: []ir.Step{check}})}}}}, task("after"))
+	out["a no that leads out of a branch"] = story{program: branch, tell: ends("check", rejected())}
+
+	// Outputs are those of programs that ended well.
+	checks := func(say error) func(w *world) {
+		return func(w *world) { w.p.CheckOutput = func(*ir.Program, json.RawMessage) error { return say } }
+	}
+	fits := program()
+	fits.Blocks[0].Steps = []ir.Step{branches(fits, "fan", ir.JoinAll, 0, "x")}
+	out["an output that fits"] = story{program: fits, begin: checks(nil)}
+	out["a branch has no output"] = story{program: fits, begin: checks(errors.New("it does not fit"))}
+	out["the output of a failure is not looked at"] = story{program: program(task("a")), begin: checks(errors.New("it does not fit")), tell: ends("a", no("no luck"))}
+
+	// Tidying up takes time, too.
+	tidy := program(append(chain(task("a"), task("b")), task("tidy"))...)
+	tidy.OnCancel, tidy.Budget.ActiveSeconds = "tidy", limit(1)
+	out["cancelled when the time is up"] = story{program: tidy, tell: func(w *world) {
+		w.now += 1000
+		w.tell()
+		w.tell(plan.Cancel{Reason: "enough", By: eva}, plan.Cancel{By: eva})
+		w.do = stopped
+	}}
+	late := program(ir.Step{ID: "call", Action: ir.Call{}})
+	late.Children = []ir.Program{*tidy}
+	out["a child whose own time is up"] = story{program: late, tell: func(w *world) { w.now += 1000; w.tell(); w.do = stopped }}
+
+	// Budgets of tasks.
+	money := program()
+	money.Budget.Tokens = limit(100)
+	fan := branches(money, "fan", ir.JoinAll, 0, "x", "y")
+	par := fan.Action.(ir.Parallel)
+	par.Branches[1].Budget.Tokens = limit(50)
+	money.Blocks[0].Steps = []ir.Step{fan}
+	out["what tasks reserve"] = story{program: money, tell: func(w *world) {
+		x, y := w.tasks[0], w.tasks[1]
+		ask := func(work journal.Work, n int, tokens, least int64) {
+			w.tell(plan.Reserve{Work: work, N: n, Amount: journal.Usage{OutputTokens: tokens, ModelCalls: 1}, Least: least})
+		}
+		ask(x, 1, 80, 0)
+		ask(x, 1, 80, 0) // has it
+		ask(y, 1, 60, 0) // more than its branch has
+		ask(y, 2, 40, 0) // has to wait for x
+		ask(y, 2, 40, 0) // waits already
+		ask(x, 2, 10, 0) // would fit, but y was first
+		w.tell(plan.Edit{Path: "state.n", Value: json.RawMessage("1")})
+		w.tell(plan.Note{Work: x, N: 1, Kind: "reply", Settles: 1, Usage: journal.Usage{OutputTokens: 70}})
+		w.tell(plan.Edit{Path: "state.n", Value: json.RawMessage("1")})
+		w.tell(plan.Raise{Budget: plan.BudgetTokens, To: 120})
+		w.tell(plan.Note{Work: y, N: 1, Kind: "reply", Settles: 2, Usage: journal.Usage{OutputTokens: 30}})
+		ask(y, 3, 40, 10) // fewer would do
+	}}
+	waits := program(
+		ir.Step{ID: "z", Action: ir.Gate{Decider: ir.Event, Event: "z"}, Next: []ir.Edge{on("a", ir.OK)}}, ir.Step{ID: "a", Action: ir.Gate{Decider: ir.Event, Event: "a"}},
+	)
+	out["which events there are"] = story{program: waits, tell: func(w *world) { w.tell(plan.Signal{Event: "b"}, plan.Signal{Event: "z"}, plan.Signal{Event: "a"}) }}
+	parts := task("a")
+	parts.Writes = []ir.Write{{Path: "state.n", Part: "n"}}
+	out["nothing has no parts"] = story{program: program(parts), tell: ends("a", value("null"))}
+	critic := ir.Task{Kind: "agent"}
+	critic.Settings.Put("agent", "", source.Span{})
+	critic.Settings.Put("tool", "the tool", source.Span{})
+	out["a verdict without grounds"] = story{
+		program: program(ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &critic}}), tell: ends("check", value(`{"approved": true, "evidence": "", "reason": "because"}`)),
+	}
+
+	// Taken back, whatever is open: with what there was then, and what was used since.
+	back := program()
+	loop := ir.Step{ID: "loop", Writes: always("loop"), Action: ir.Loop{Each: &ir.Each{Items: items(t, "[1, 2]"), Var: "n"}, Block: back.AddBlock(ir.Block{Steps: chain(task("in"), ir.Step{ID: "ask", Action: ir.Gate{Decider: ir.Person}})})}}
+	wait := ir.Step{ID: "wait", Action: ir.Gate{Decider: ir.Event, Event: "go", Timeout: 5000}}
+	b := task("b")
+	b.Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, When: cond(t, "state.fan == null"), To: ir.Target{Step: "a"}, Limit: 1}, on("fan", ir.OK)}
+	back.Blocks[0].Steps = chain(task("a"), b, ir.Step{ID: "fan", Writes: always("fan"), Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
+		{Name: "x", Block: back.AddBlock(ir.Block{Steps: []ir.Step{loop}})}, {Name: "y", Block: back.AddBlock(ir.Block{Steps: []ir.Step{wait}})},
+	}}}, task("after"))
+	for _, step := range []string{"a", "b", "fan"} {
+		out["taken back to "+step] = story{program: back, input: `{"n": 1}`, tell: func(w *world) {
+			for range 5 {
+				w.result(0)
+			}
+			var was plan.Standing
+			s := &plan.State{Run: "run-1"}
+			for i := range w.log {
+				if at, ok := s.Reaches(&w.log[i], step); ok {
+					was = at
+				}
+				s.Fold(w.log[i : i+1])
+			}
+			w.tell(plan.Edit{Path: "state.edited", Value: json.RawMessage("1")})
+			w.tell(plan.Rewind{Step: step, Was: was, By: eva})
+			for len(w.tasks) > 0 {
+				w.result(0)
+			}
+			w.tell(plan.Signal{Event: "go"})
+			for range 2 {
+				_, digest := w.s.Shown(w.p, w.s.OpenGates()[0])
+				w.tell(plan.Decision{Answer: plan.Approve, Digest: digest})
+				for len(w.tasks) > 0 && w.s.Finished == nil {
+					w.result(0)
+				}
+			}
+		}}
+	}
 	return out
 }

@@ -253,12 +253,9 @@ func (d *decider) take(in Input) {
 	case Ask:
 		d.ask(&x)
 	case Decision:
-		f, err := d.s.gateFor(d.p, &x)
-		switch {
-		case err != nil:
-		case f.Gate.Kind == GateCall:
+		if f, _ := d.s.gateFor(d.p, &x); f.Gate.Kind == GateCall {
 			d.answerCall(f, journal.ToolAnswer{Approved: x.Answer == Approve, By: x.By, Note: x.Note}, MethodPerson)
-		default:
+		} else {
 			d.decide(f, &x)
 		}
 	case Signal:
@@ -341,7 +338,7 @@ func (d *decider) checked(f *Frame, step *ir.Step, v journal.Value) (journal.Val
 func (d *decider) endTask(f *Frame, r *Result) {
 	step := d.step(f)
 	ended := journal.TaskEnded{
-		Work: r.Work, Outcome: r.Outcome, Class: r.Class, Error: r.Error, Value: r.Value, Usage: r.Usage, Final: true,
+		Work: r.Work, Outcome: r.Outcome, Class: r.Class, Error: r.Error, Value: r.Value, Usage: r.Usage,
 	}
 	if r.Outcome == OutcomeOK {
 		switch {
