@@ -21,6 +21,7 @@ func TestFillShell(t *testing.T) {
 		`{{range index .states.a.Response "f$"}}{{.}} {{.}}{{end}}`:   {Run: `__espalier_1='c d'; ${__espalier_1} ${__espalier_1}`, Read: `c d c d`, Values: 1},
 		`{{.states.a.Response}}`:                                      {Run: `__espalier_1='{"f$":["c d"],"n":5}'; "${__espalier_1}"`, Read: `{"f$":["c d"],"n":5}`, Values: 1},
 		`{{range $k, $v := .inputs}}{{$k}}{{end}}`:                    {Run: "x", Read: "x"},
+		`echo {{trimSpace .states.a.Output}}`:                         {Run: `__espalier_1='a'\''b'; echo ${__espalier_1}`, Read: `echo a'b`, Values: 1},
 		`{{json .states.a.Output}}`:                                   {Run: `__espalier_1='"a'\''b"'; "${__espalier_1}"`, Read: `"a'b"`, Values: 1},
 		`{{join .states.a.Response.n ","}}{{print .states.a.Output}}`: {Run: `__espalier_1='a'\''b'; 5"${__espalier_1}"`, Read: `5a'b`, Values: 1},
 	} {
@@ -32,6 +33,25 @@ func TestFillShell(t *testing.T) {
 	e, _ := ParseValue(AWFTemplate, `{{range $k, $v := .states.a.Response}}{{$k}}{{end}}`, source.Span{})
 	if got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states"}}); err == nil {
 		t.Errorf("a key was taken as code: %+v", got)
+	}
+	// What nobody doubts cannot look like a value that is doubted, or hide one.
+	world["input"] = map[string]any{"x": "it\x00w$(x)\x00", "l": []any{"\x00q", map[string]any{"k": "\x00o"}}}
+	e, _ = ParseValue(AWFTemplate, `echo {{.inputs.x}} {{.states.a.Output}} {{index .inputs.l 0}} {{(index .inputs.l 1).k}}`, source.Span{})
+	if got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states"}}); err != nil || got.Run != `__espalier_1='a'\''b'; echo itw$(x) ${__espalier_1} q o` {
+		t.Errorf("%q, %v", got.Run, err)
+	}
+	for _, text := range []string{"{{", "{{nope}}"} {
+		e, _ = ParseValue(AWFTemplate, text, source.Span{})
+		if got, err := e.FillShell(world, ShellOptions{}); err == nil {
+			t.Errorf("%s: %+v", text, got)
+		}
+		if got, err := e.Fill(world, TemplateOptions{}); err == nil {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+	e, _ = ParseValue(AWF, "inputs.x", source.Span{})
+	if got, err := e.FillShell(world, ShellOptions{}); err == nil {
+		t.Errorf("a condition was taken for a template: %+v", got)
 	}
 }
 
