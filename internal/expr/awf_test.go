@@ -126,6 +126,7 @@ func TestAWFTemplates(t *testing.T) {
 		`{{with .states.build}}{{.ExitCode}}{{end}}`:                                         "0",
 		`{{range .inputs.list}}{{$.inputs.n}}{{end}}`:                                        "55",
 		`{{if eq .states.test.Status "failed"}}no{{end}}`:                                    "no",
+		`{{index .inputs.list 1}} {{index .inputs "none"}} {{index .inputs.list 0 0}}`:       "b <no value> 97",
 		`{{index .states "test" "Stderr"}}`:                                                  "boom",
 		`{{index . "inputs" "n"}} {{index $ "states" "test" "Stderr"}}`:                      "5 boom",
 		`{{range .inputs.list}}{{index . 0}}{{index $ "inputs" "n"}}{{end}}`:                 "975985",
@@ -174,6 +175,10 @@ func TestAWFTemplatesThatCannotBeFilledIn(t *testing.T) {
 		`{{.inputs.nope}}`:           "There is no inputs.nope.",
 		`{{.states.later.Output}}`:   "There is no states.later.Output.",
 		`{{readFile "/etc/passwd"}}`: "files cannot be read here",
+		`{{index .inputs.list 2}}`:   "2 is no place in a list of 2.",
+		`{{index .inputs.list "a"}}`: "a is no place in a list of 2.",
+		`{{index .inputs 0}}`:        "0 is no name in an object.",
+		`{{index .inputs.big 0}}`:    "there is nothing in 1000000.",
 	} {
 		e, _ := ParseValue(AWFTemplate, text, source.Span{})
 		_, err := e.Eval(awfWorld(t))

@@ -6,6 +6,7 @@ import (
 	"html"
 	"net/url"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -165,7 +166,8 @@ func doubtful(v any) bool {
 }
 
 // printers are the functions that Go's templates bring along and that make
-// texts of values: without them marks would be changed and lost.
+// texts of values, or take texts: marks would be changed and lost by them, or
+// be in their way.
 func printers() gotemplate.FuncMap {
 	keep := func(make func(args []any) string) func(args ...any) any {
 		return func(args ...any) any {
@@ -181,6 +183,7 @@ func printers() gotemplate.FuncMap {
 	}
 	joined := func(args []any) string { return fmt.Sprint(args...) }
 	return gotemplate.FuncMap{
+		"index":    indexed,
 		"print":    keep(joined),
 		"println":  keep(func(args []any) string { return fmt.Sprintln(args...) }),
 		"html":     keep(func(args []any) string { return html.EscapeString(joined(args)) }),
@@ -190,6 +193,33 @@ func printers() gotemplate.FuncMap {
 			return keep(func(args []any) string { return fmt.Sprintf(fmt.Sprint(args[0]), args[1:]...) })(slices.Insert(args, 0, format)...)
 		},
 	}
+}
+
+// indexed is "index" of Go's templates, which takes no key of another type than string.
+func indexed(item any, keys ...any) (any, error) {
+	for _, key := range keys {
+		within := reflect.ValueOf(item)
+		switch within.Kind() {
+		case reflect.Map:
+			name, ok := unmarked(key).(string)
+			if !ok {
+				return nil, fmt.Errorf("%v is no name in an object", key)
+			}
+			item = nil
+			if found := within.MapIndex(reflect.ValueOf(name)); found.IsValid() {
+				item = found.Interface()
+			}
+		case reflect.Slice, reflect.String:
+			n, ok := key.(int)
+			if !ok || n < 0 || n >= within.Len() {
+				return nil, fmt.Errorf("%v is no place in a list of %d", unmarked(key), within.Len())
+			}
+			item = within.Index(n).Interface()
+		default:
+			return nil, fmt.Errorf("there is nothing in %v", unmarked(item))
+		}
+	}
+	return item, nil
 }
 
 // doubted prepares a value that a template reads: all of it, or the parts of it

@@ -269,7 +269,7 @@ func FuzzFillShell(f *testing.F) {
 func TestDoubtStays(t *testing.T) {
 	world := Values{
 		"input":    map[string]any{"list": []any{"x", "y"}, "s": "x,y", "n": 7.0},
-		"states.a": map[string]any{"Output": "SECRET a,SECRET b", "Response": map[string]any{"l": []any{"SECRET", 1.0, []any{"SECRET"}}, "m": map[string]any{"k": "SECRET"}}},
+		"states.a": map[string]any{"Output": "SECRET a,SECRET b", "Response": map[string]any{"l": []any{"SECRET", 1.0, []any{"SECRET"}}, "m": map[string]any{"k": "SECRET"}, "y": "SECRET", "SECRET": map[string]any{"l": []any{"SECRET"}}}},
 		"loop":     map[string]any{"index": 0.0, "item": "SECRET"},
 	}
 	world["states"] = map[string]any{"a": world["states.a"]}
@@ -279,7 +279,7 @@ func TestDoubtStays(t *testing.T) {
 		`{{print (split .states.a.Output ",")}}`, `{{println .states.a.Response}}`, `{{split .states.a.Output "," | trimSpace}}`, `{{index (split .states.a.Output ",") 1}}`, `{{slice (split .states.a.Output ",") 1}}`,
 		`{{join (split .states.a.Output ",") "-"}}`, `{{join .inputs.list .states.a.Output}}`, `{{join .states.a.Response.l ","}}`, `{{join .states.a.Output ","}}`, `{{split .inputs.s .states.a.Output}}`, `{{slice .states.a.Output 0 8}}`,
 		`{{escape (split .states.a.Output ",")}}`, `{{escape .states.a.Response.l}}`, `{{escape (escape .states.a.Output)}}`, `{{json (escape .states.a.Output)}}`, `{{.states.a.Output | html | js | printf "%s%d" "x" 5}}`,
-		`{{with .states.a.Response}}{{range .l}}{{.}} {{end}}{{.m}}{{end}}`, `{{$x := index .states.a.Response.l 0}}{{$x}}`, `{{or .inputs.none .states.a.Output}}`, `{{printf .states.a.Output}}`, `{{printf "%s" .}}`, `{{range split .states.a.Output ","}}[{{.}}]{{end}}`, `{{define "x"}}<{{.}}>{{end}}{{template "x" .states.a.Output}}`,
+		`{{with .states.a.Response}}{{range .l}}{{.}} {{end}}{{.m}}{{end}}`, `{{$x := index .states.a.Response.l 0}}{{$x}}`, `{{or .inputs.none .states.a.Output}}`, `{{index .states.a.Response (index .inputs.list 1)}}`, `{{index .states.a.Response .loop.Item "l" 0}} {{index .inputs .loop.Item}} {{index .states.a.Output 0}}`, `{{printf .states.a.Output}}`, `{{printf "%s" .}}`, `{{range split .states.a.Output ","}}[{{.}}]{{end}}`, `{{define "x"}}<{{.}}>{{end}}{{template "x" .states.a.Output}}`,
 		`{{json .inputs.list}} {{split .inputs.s ","}} {{.inputs.n}} {{printf "%03d" .inputs.n}} {{js .inputs.s}}`,
 	} {
 		e, list := ParseValue(AWFTemplate, text, source.Span{})
