@@ -3,12 +3,16 @@ package awf_test
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/format/awf"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
 )
 
 // facts is what a program says, one line for each thing: of its steps and agents
@@ -113,6 +117,7 @@ func has(t *testing.T, p *ir.Program, want []string) []string {
 func TestFieldsOfStates(t *testing.T) {
 	more := files{
 		"c.yaml":                    "name: c\ninputs: [{name: i}, {name: n, type: integer}]\nstates:\n  initial: a\n  a: {type: step, command: x, on_success: z}\n  z: {type: terminal}\noutputs: [{name: r, from: states.a.Output}]\n",
+		".awf/templates/ask.yaml":   "name: ask\nstates:\n  s: {type: agent, provider: claude, prompt: of the template}\n",
 		"s.sh":                      "echo script",
 		"p.md":                      "A prompt.",
 		"../roles/editor/AGENTS.md": "A role.",
@@ -157,6 +162,8 @@ func TestFieldsOfStates(t *testing.T) {
 			"x:pre.hooks.0.command = l", "x:pre.hooks.1.log = k", "x:post.hooks.0.command = m", "x:post.hooks.1.command = n",
 		},
 
+		"type: step, command: c, on_success: z, use_template: ~, parameters: ~": {"x.command = c"},
+
 		// Commands.
 		"type: step, command: c, on_success: z, dir: /d, shell: /bin/bash": {"x.dir = /d", "x.shell = /bin/bash"},
 		"type: step, script_file: s.sh, on_success: z":                     {"x.script = echo script", "no x.command"},
@@ -180,6 +187,8 @@ func TestFieldsOfStates(t *testing.T) {
 			"x.parallel.branches.0.name = n", "n.command = c", "n.dir = /d", "n.type = step", "x.parallel.branches.1.name = x_2", "x_2.command = k",
 		},
 		"type: parallel, steps: [{name: n, type: agent, provider: claude, prompt: p}], on_success: z": {"x.parallel.branches.0.name = n", "n.type = agent", "n.prompt = p"},
+
+		"type: parallel, steps: [{name: n, use_template: ask}, {name: m, use_template: ask, type: agent, prompt: own}], on_success: z": {"n.type = agent", "n.prompt = of the template", "m.prompt = own"},
 
 		// Loops.
 		"type: for_each, items: [a, 1], body: [y, w], on_complete: z": {
@@ -249,7 +258,8 @@ func TestFieldsOfStates(t *testing.T) {
 func TestFieldsOfWorkflows(t *testing.T) {
 	const states = "states:\n  initial: a\n  a: {type: step, command: x, on_success: z, on_failure: b}\n  b: {type: terminal, status: failure}\n  z: {type: terminal}\n"
 	for text, want := range map[string][]string{
-		"name: f\n" + states: {"name = f", "no version", "no input.required", "no on_cancel"},
+		"name: f\n" + states: {"name = f", "no version", "no input.required", "no on_cancel", "input.type = object", "input.additionalProperties = false", "no a.export"},
+		"name: f\ninputs: [{name: b}, {name: a}]\n" + states: {`a.export = ["a","b"]`, "no input.b.description", "no input.a.default"},
 		"name: f\nversion: 1.10\ndescription: d\nauthor: me\ntags: [p, q]\nenv: [HOME]\n" + states: {
 			"version = 1.10", "description = d", `meta.tags = ["p","q"]`, "meta.author = me", "meta.version = 1.1",
 		},
@@ -281,7 +291,7 @@ func TestFieldsOfWorkflows(t *testing.T) {
 		"name: f\noutputs: [{name: r, from: states.a.Output, description: d, type: string}]\n" + states: {`z.result = {"r":"states.a.Output"}`},
 		"name: f\noutputs: [{name: r, value: states.a.Stderr}]\n" + states:                              {`z.result = {"r":"states.a.Stderr"}`},
 		"name: f\noutputs: [{name: a}, {name: r, from: states.a.Output}]\n" + states:                    {`z.result = {"a":"states.a.Output","r":"states.a.Output"}`},
-		"name: f\noutputs: {a: , r: {from: states.a.ExitCode}, s: {value: states.a.Stderr, description: d}}\n" + states: {
+		"name: f\noutputs: {a: ~, r: {from: states.a.ExitCode}, s: {value: states.a.Stderr, description: d}}\n" + states: {
 			`z.result = {"a":"states.a.Output","r":"states.a.ExitCode","s":"states.a.Stderr"}`,
 		},
 		"name: f\ninitial: a\nstates:\n  initial: ~\n  a: {type: terminal}\n": {"a.type = terminal"},
@@ -323,7 +333,10 @@ func TestMistakesInFields(t *testing.T) {
 		"type: step, command: c, transitions: [{when: 'true'}]":   `error AWF001 when: The transition has no "goto".`,
 		"type: step, command: c, hooks: {pre: [~]}":               `warning AWF001 ~: This hook does nothing.`,
 
+		"type: step, command: c, transitions: [{when: 'true'}, {goto: ''}]": `error AWF001 when: The transition has no "goto".; error AWF001 goto: "goto" of the transition is empty.`,
+
 		// What is unknown.
+		"type: terminal, timeout: 3":                                                  `warning AWF003 timeout: The state "x" has no key "timeout".; warning AWF003 on_success: The state "x" has no key "on_success".`,
 		"type: step, command: c, transitions: [{goto: z, wen: 'true'}]":               `warning AWF003 wen: The transition has no key "wen".`,
 		"type: step, command: c, on_failure: {message: m, staus: 3}":                  `warning AWF003 staus: The on_failure has no key "staus".`,
 		"type: step, command: c, retry: {attempts: 3}":                                `warning AWF003 attempts: The retry has no key "attempts".`,
@@ -404,13 +417,19 @@ func TestMistakesInWorkflows(t *testing.T) {
 		"{}\n":                          `error AWF001 {}: The workflow has no "name".; error AWF001 {}: The workflow has no "states".`,
 		"name: f\nstates: {}\n":         `error AWF001 states: "states" does not say where to begin.; error AWF006 name: The workflow has no states.`,
 		"name: f\nauthr: me\n" + states: `warning AWF003 authr: The workflow has no key "authr".`,
-		"name: f\nstates:\n  initial:\n  z: {type: terminal}\n":                  `error AWF001 states: "states" does not say where to begin.`,
-		"name: f\nstates:\n  initial: ~\n  z: {type: terminal}\n":                `error AWF001 states: "states" does not say where to begin.`,
-		"name: f\nstates:\n  initial: [z]\n  z: {type: terminal}\n":              `error AWF002 [z: "initial" of the block "states" must be a text, but this is a list.`,
-		"name: f\nstates:\n  initial: z\n  '': {}\n  z: {type: terminal}\n":      `error AWF004 : A state needs a name.`,
-		"name: f\nhooks: {workflow_end: [{log: l, x: 1}], on_end: k}\n" + states: `warning AWF003 x: The workflow_end hook has no key "x".; warning AWF003 on_end: The block "hooks" has no key "on_end".`,
+		"name: f\nstates:\n  initial:\n  z: {type: terminal}\n":                                        `error AWF001 states: "states" does not say where to begin.`,
+		"name: f\nstates:\n  initial: ~\n  z: {type: terminal}\n":                                      `error AWF001 states: "states" does not say where to begin.`,
+		"name: f\nstates:\n  initial: ''\n  z: {type: terminal}\n":                                     `error AWF001 states: "states" does not say where to begin.`,
+		"name: f\nstates:\n  initial: z\n  z:\n":                                                       `error AWF001 z: The state "z" has no "type".`,
+		"name: f\nstates:\n  initial: x\n  x: {type: stp, on_success: nowhere, on_failure: neither}\n": `error AWF004 stp: There is no step type "stp".; error AWF005 nowhere: State "x" leads to "nowhere", and there is no such state.; error AWF005 neither: State "x" leads to "neither", and there is no such state.`,
+		"name: f\nstates:\n  initial: x\n  x: {use_template: none, on_success: nowhere}\n":             `error AWF018 none: There is no template "none".; error AWF005 nowhere: State "x" leads to "nowhere", and there is no such state.`,
+		"name: f\nstates:\n  initial: [z]\n  z: {type: terminal}\n":                                    `error AWF002 [z: "initial" of the block "states" must be a text, but this is a list.`,
+		"name: f\nstates:\n  initial: z\n  '': {}\n  z: {type: terminal}\n":                            `error AWF004 : A state needs a name.`,
+		"name: f\nhooks: {workflow_end: [{log: l, x: 1}], on_end: k}\n" + states:                       `warning AWF003 x: The workflow_end hook has no key "x".; warning AWF003 on_end: The block "hooks" has no key "on_end".`,
 
 		"name: f\ninputs: [{type: string}]\n" + states:                                              `error AWF001 type: The input has no "name".`,
+		"name: f\ninputs: [{name: ''}, {name: ''}]\n" + states:                                      `error AWF001 name: "name" of the input is empty.; error AWF001 name: "name" of the input is empty.`,
+		"name: f\noutputs: [{name: ''}, {name: ''}]\n" + states:                                     `error AWF001 name: "name" of the output is empty.; error AWF001 name: "name" of the output is empty.`,
 		"name: f\ninputs: [{name: n, requird: true}]\n" + states:                                    `warning AWF003 requird: The input has no key "requird".`,
 		"name: f\ninputs: [{name: n, validation: {patern: x}}]\n" + states:                          `warning AWF003 patern: The validation has no key "patern".`,
 		"name: f\ninputs: [{name: n, validation: {pattern: '('}}]\n" + states:                       `error AWF004 (: "(" is no regular expression.`,
@@ -444,7 +463,7 @@ func TestMistakesInWorkflows(t *testing.T) {
 // A state without a type is told which one it seems to be of.
 func TestLikelyTypes(t *testing.T) {
 	for keys, want := range map[string]string{
-		"command: c": "step", "script_file: s.sh": "step", "provider: claude, prompt: p": "agent", "prompt: p, provider: claude": "agent", "prompt: p": "agent", "parallel: [z]": "parallel",
+		"command: c": "step", "script_file: s.sh": "step", "provider: claude": "agent", "prompt: p, provider: claude": "agent", "prompt: p": "agent", "parallel: [z]": "parallel",
 		"items: [1], body: [z]": "for_each", "while: 'true', body: [z]": "while", "until: 'true', body: [z]": "while", "operation: a.b": "operation", "workflow: c": "call_workflow",
 		"call_workflow: {workflow: c}": "call_workflow", "on_success: z": "step", "on_failure: z": "step", "transitions: [{goto: z}]": "step", "message: m": "terminal", "": "terminal",
 	} {
@@ -480,6 +499,7 @@ states:
     on_failure: nowhere
     transitions: [{goto: nowhere}]
 `,
+		".awf/templates/typo.yaml":       "name: typo\nstates:\n  s:\n    type: step\n    command: c\n    comand: c\n    retry: {attempts: 3}\n",
 		"templates/near.yaml":            "name: near\nstates:\n  one: {type: step, command: near}\n",
 		".awf/templates/each.yaml":       "name: each\nparameters: [{name: items}]\nstates:\n  initial: gone\n  name: text\n  s: {type: for_each, items: '{{parameters.items}}', body: [y]}\n",
 		".awf/templates/empty.yaml":      "name: empty\nstates: {}\n",
@@ -492,14 +512,14 @@ states:
 	for keys, want := range map[string][]string{
 		"use_template: make, parameters: {target: all}": {
 			"x.type = step", "x.description = Makes all.", "x.command = make all all", "x.dir = build", "x.timeout = 3000", "x.retry.max_attempts = 2", "x.retry.delays = [1000]",
-			"x:pre.hooks.0.log = all in build", "x.next = os>z f>y",
+			"x:pre.hooks.0.log = all in build", "x.next = os>z",
 		},
 		"use_template: make, type: step, parameters: {target: all, dir: ~, times: 5, note: n}, timeout: 1s": {"x.command = make all alln", "x.timeout = 1000", "x.retry.max_attempts = 5", "x.dir = build"},
 		"use_template: make, type: step, command: dummy, dir: 'in {{parameters.dir}}', parameters: {target: [a, 1]}": {
 			"x.command = dummy", "x.dir = in build", `x.description = Makes ["a",1].`,
 		},
 		"use_template: make, parameters: {target: '{{.inputs.t}}', note: ''}": {"x.command = make {{.inputs.t}} {{.inputs.t}}"},
-		"use_template: near":                                     {"x.command = near", "x.next = os>z f>y"},
+		"use_template: near":                                     {"x.command = near", "x.next = os>z"},
 		"use_template: each, parameters: {items: [a, 2]}":        {`x.loop.each.items = ["a",2]`},
 		"use_template: each, parameters: {items: 'a,b'}":         {"x.loop.each.items = a,b"},
 		"use_template: make":                                     {`error AWF018 make: The template "make" needs the parameter "target".`},
@@ -508,12 +528,13 @@ states:
 		"use_template: make, parameters: [all]":                  {`error AWF018 make: The template "make" needs the parameter "target".; error AWF002 [all: "parameters" of the state "x" must be a map, but this is a list.`},
 		"use_template: must":                                     {`error AWF018 must: The template "must" needs the parameter "p".`},
 		"use_template: undeclared":                               {`error AWF018 undeclared: The template "undeclared" does not declare the parameter "traget".`},
+		"use_template: typo":                                     {`warning AWF003 typo: The retry has no key "attempts".; warning AWF003 typo: The state "x" has no key "comand".`},
 		"use_template: empty":                                    {`error AWF018 empty: The template "empty" has no state.`},
 		"use_template: none":                                     {`error AWF018 none: The template "none" has no state.`},
 		"use_template: nested":                                   {`error AWF018 nested: The state of the template "nested" uses a template itself.`},
 		"use_template: 5":                                        {`error AWF018 5: There is no template "5".`},
 	} {
-		text := "name: f\ninputs: [{name: t}]\nstates:\n  initial: x\n  x: {" + keys + ", on_success: z, on_failure: y}\n  y: {type: step, command: y, on_success: z}\n  z: {type: terminal}\n"
+		text := "name: f\ninputs: [{name: t}]\nstates:\n  initial: x\n  x: {" + keys + ", on_success: z}\n  y: {type: step, command: y, on_success: z}\n  z: {type: terminal}\n"
 		p, list := compile(text, more)
 		got := marked(text, list)
 		if strings.Contains(want[0], " AWF0") {
@@ -529,5 +550,230 @@ states:
 	_, list := compile("name: f\nstates:\n  initial: x\n  x: {use_template: broken, on_success: z}\n  z: {type: terminal}\n", more)
 	if len(list) == 0 || list[0].Span.File != ".awf/templates/broken.yaml" {
 		t.Error(list)
+	}
+}
+
+// Where parts of a program stand is where they are written.
+func TestPlacesOfParts(t *testing.T) {
+	text := "name: f\ninputs: [{name: n, type: integer, default: 5, validation: {max: 3, enum: [5, two]}}]\nstates:\n  initial: x\n" +
+		"  x: {type: agent, provider: claude, prompt: p, mcp_proxy: {enable: true}, on_success: z, on_failure: {message: m}}\n  z: {type: terminal}\n"
+	p, _ := compile(text, nil)
+	for want, at := range map[string]source.Span{
+		"inputs": p.Input.Span, "n": p.Input.At("/properties/n/type"), "5": p.Input.At("/properties/n/default"), "mcp_proxy": p.Agents[0].Tools[0].Span,
+		"on_failure": p.Step(ir.Body, "__inline_error_x").Span, "x": p.Step(ir.Body, "x").Span, "f": p.Span,
+	} {
+		if got := text[at.Start:at.End]; got != want {
+			t.Errorf("%q is marked for %q", got, want)
+		}
+	}
+	if got := facts(t, p)["input.n.enum"]; got != `[5,"\"two\""]` { // what cannot be is never allowed
+		t.Error(got)
+	}
+	if p, _ := compile("version: 1\nstates:\n  initial: z\n  z: {type: terminal}\n", nil); p.Input.Span != p.Span || p.Name != "flow" {
+		t.Error(p.Input.Span, p.Span, p.Name)
+	}
+	if p, list := compile("name: [", nil); p != nil || !list.Errors() {
+		t.Error(p, list)
+	}
+}
+
+// near are files as a workflow sees them: by what it calls them, with the path
+// and the text of each.
+type near map[string][2]string
+
+func (f near) Read(_ *source.File, ref string) (*source.File, error) {
+	if one, ok := f[ref]; ok {
+		return source.NewFile(one[0], one[1]), nil
+	}
+	return nil, &source.RefError{Ref: ref, Problem: source.RefMissing}
+}
+
+func (f near) Skill(name string) (*source.File, error) { return f.Read(nil, name) }
+
+func (f near) Compile(file *source.File, _ source.Span) (*ir.Program, diag.List) {
+	return awf.Format{}.Compile(file, f)
+}
+
+// The configuration of the AWF folder that a workflow lies in sets inputs, before
+// that of the project; other files of that name are nothing of AWF.
+func TestConfigurations(t *testing.T) {
+	const text = "name: f\ninputs: [{name: site, default: own, required: true}, {name: other, required: true}]\nstates:\n  initial: z\n  z: {type: terminal}\n"
+	for name, c := range map[string]struct {
+		files near
+		want  []string
+	}{
+		"none":      {nil, []string{"input.site.default = own", "no files.0.path", `input.required = ["other"]`}},
+		"nearest":   {near{"../config.yaml": {"sub/.awf/config.yaml", "inputs: {site: near, other: x}"}, ".awf/config.yaml": {".awf/config.yaml", "inputs: {site: far}"}}, []string{"input.site.default = near", "files.0.path = sub/.awf/config.yaml", "files.0.role = config", "no input.required"}},
+		"project's": {near{"../config.yaml": {"config.yaml", "inputs: {site: wrong}"}, ".awf/config.yaml": {".awf/config.yaml", "inputs: {site: far}"}}, []string{"input.site.default = far", `input.required = ["other"]`}},
+		"not AWF's": {near{"../config.yaml": {"config.yaml", "inputs: {site: wrong}"}}, []string{"input.site.default = own"}},
+		"no inputs": {near{".awf/config.yaml": {".awf/config.yaml", "log: x"}}, []string{"input.site.default = own"}},
+		"empty":     {near{".awf/config.yaml": {".awf/config.yaml", ""}}, []string{"input.site.default = own"}},
+	} {
+		p, list := awf.Format{}.Compile(source.NewFile("flow.yaml", text), c.files)
+		if wrong := has(t, p, c.want); len(list) > 0 || len(wrong) > 0 {
+			t.Errorf("%s: %v %v", name, list, wrong)
+		}
+	}
+	_, list := awf.Format{}.Compile(source.NewFile("flow.yaml", text), near{".awf/config.yaml": {".awf/config.yaml", "inputs: ["}})
+	if len(list) != 1 || list[0].Span.File != ".awf/config.yaml" {
+		t.Error(list)
+	}
+}
+
+// What {{.awf.…}} names is known when the file is read.
+func TestFoldersOfAWF(t *testing.T) {
+	for name, want := range map[string]string{
+		"scripts_dir": "p/.awf/scripts", "prompts_dir": "p/.awf/prompts", "templates_dir": "p/.awf/templates", "workflows_dir": "p/.awf/workflows", "config_dir": "p/.awf", "plugins_dir": "",
+	} {
+		f := source.NewFile("p/.awf/workflows/f.yaml", "name: f\nstates:\n  initial: a\n  a: {type: step, command: 'echo {{.awf."+name+"}}', on_success: z}\n  z: {type: terminal}\n")
+		p, _ := awf.Format{}.Compile(f, files{})
+		got := ""
+		for _, v := range p.Vars {
+			if v.Path == "awf."+name {
+				got = strings.Trim(filepath.ToSlash(string(v.Init)), `"`)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q in %v", name, got, want, p.Vars)
+		}
+	}
+}
+
+// Which files are AWF's is told by where they lie or by how they are built.
+func TestMatch(t *testing.T) {
+	const flow = "name: f\nstates:\n  initial: a\n"
+	for _, c := range []struct {
+		path, abs, text string
+		want            format.Match
+	}{
+		{"f.yaml", "", flow, format.Certain},
+		{"f.YML", "", flow, format.Certain},
+		{"f.json", "", flow, format.No},
+		{"f.md", "", flow, format.No},
+		{".awf/workflows/f.yaml", "", "nothing", format.Certain},
+		{"p/.awf/workflows/f.yml", "", "", format.Certain},
+		{".awf/workflows/f.txt", "", flow, format.No},
+		{"p.awf/workflows/f.yaml", "", "", format.No},
+		{".awf/workflows/deep/f.yaml", "", "", format.No},
+		{"f.yaml", "/home/p/.awf/workflows/f.yaml", "", format.Certain},
+		{"f.yaml", `C:\p\.awf\workflows\f.yaml`, "", format.Certain},
+		{".awf/workflows/f.yaml", "/home/p/elsewhere/f.yaml", "", format.No}, // where it lies counts
+		{".awf/templates/f.yaml", "", flow, format.No},
+		{"templates/f.yaml", "", flow, format.Certain},
+		{"f.yaml", "", "initial: a\nstates:\n  a: {}\n", format.Certain},
+		{"f.yaml", "", "\"states\":\n    'initial' : a\n", format.Certain},
+		{"f.yaml", "", "states:\r\n  # initial: no\r\n\r\n  a:\r\n    type: step\r\n  initial: a\r\n", format.Certain},
+		{"f.yaml", "", "states:\n  a:\n    initial: a\n", format.No},
+		{"f.yaml", "", "states:\n  a: {}\nother:\n  initial: a\n", format.No},
+		{"f.yaml", "", "other:\n    x: y\nstates:\n  initial: a\n", format.Certain},
+		{"f.yaml", "", "# states:\n- states:\n#  initial: a\n: x\nstates\n", format.No},
+		{"f.yaml", "", "initial: a\n", format.No},
+		{"f.yaml", "", "", format.No},
+	} {
+		f := source.NewFile(c.path, c.text)
+		f.Abs = c.abs
+		if got := (awf.Format{}).Match(f); got != c.want {
+			t.Errorf("%s, %s, %q: %v", c.path, c.abs, c.text, got)
+		}
+	}
+}
+
+// What editors are told of the keys is what is read: each key that the schema has
+// is known to some type of state, each value that it lists is one.
+func TestSchemaIsRead(t *testing.T) {
+	schemas := awf.Format{}.Schemas()
+	if len(schemas) != 1 || schemas[0].Block != "workflow" {
+		t.Fatal(schemas)
+	}
+	type shape struct {
+		Type       any               `json:"type"`
+		Enum       []string          `json:"enum"`
+		Required   []string          `json:"required"`
+		Properties map[string]*shape `json:"properties"`
+		Items      *shape            `json:"items"`
+		More       *shape            `json:"additionalProperties"`
+	}
+	var top shape
+	if err := json.Unmarshal(schemas[0].Schema, &top); err != nil {
+		t.Fatal(err)
+	}
+	unknown := func(text, key string) bool {
+		_, list := compile(text, nil)
+		return slices.ContainsFunc(list, func(d diag.Diagnostic) bool {
+			return d.Code == awf.CodeUnknownKey && text[d.Span.Start:d.Span.End] == key
+		})
+	}
+	refused := func(text, value string) bool {
+		_, list := compile(text, nil)
+		return slices.ContainsFunc(list, func(d diag.Diagnostic) bool {
+			return d.Code == awf.CodeBadValue && text[d.Span.Start:d.Span.End] == value
+		})
+	}
+	const end = "states:\n  initial: z\n  z: {type: terminal}\n"
+	for key := range top.Properties {
+		if key != "states" && key != "name" && unknown("name: f\n"+key+": v\n"+end, key) {
+			t.Errorf("the workflow has no %q", key)
+		}
+	}
+	input := top.Properties["inputs"].Items
+	for key := range input.Properties {
+		if unknown("name: f\ninputs: [{"+key+": v}]\n"+end, key) {
+			t.Errorf("inputs have no %q", key)
+		}
+	}
+	for key := range input.Properties["validation"].Properties {
+		if unknown("name: f\ninputs: [{name: n, validation: {"+key+": v}}]\n"+end, key) {
+			t.Errorf("validations have no %q", key)
+		}
+	}
+	for key, hook := range top.Properties["hooks"].Properties {
+		for inner := range hook.Items.Properties {
+			if text := "name: f\nhooks: {" + key + ": [{" + inner + ": v}]}\n" + end; unknown(text, key) || unknown(text, inner) {
+				t.Errorf("hooks have no %q with %q", key, inner)
+			}
+		}
+	}
+	keys := top.Properties["states"].More.Properties
+	kinds := keys["type"].Enum
+	if len(keys) < 40 || len(kinds) != 9 {
+		t.Fatal(len(keys), kinds)
+	}
+	state := func(keys string) string {
+		return "name: f\nstates:\n  initial: x\n  x: {" + keys + "}\n  z: {type: terminal}\n"
+	}
+	for _, kind := range kinds {
+		if refused(state("type: "+kind), kind) {
+			t.Errorf("there is no type %q", kind)
+		}
+	}
+	for key, shape := range keys {
+		if key == "type" {
+			continue
+		}
+		in := "" // a type that has the key
+		for _, kind := range kinds {
+			if !unknown(state("type: "+kind+", "+key+": v"), key) {
+				in = kind
+			}
+		}
+		if in == "" {
+			t.Errorf("no state has %q", key)
+		}
+		for _, value := range shape.Enum {
+			if refused(state("type: "+in+", "+key+": "+value), value) {
+				t.Errorf("%q cannot be %q", key, value)
+			}
+		}
+		for inner, values := range shape.Properties {
+			text := state("type: " + in + ", " + key + ": {" + inner + ": v}")
+			if unknown(text, inner) {
+				t.Errorf("%q has no %q", key, inner)
+			}
+			for _, value := range values.Enum {
+				if refused(strings.Replace(text, inner+": v", inner+": "+value, 1), value) {
+					t.Errorf("%q of %q cannot be %q", inner, key, value)
+				}
+			}
+		}
 	}
 }

@@ -130,10 +130,10 @@ func asInput(n *text.Node, kind string) (any, bool) {
 	switch kind {
 	case "integer":
 		v, err := strconv.ParseInt(n.Value, 10, 64)
-		return v, err == nil && n.Kind < text.List
+		return v, err == nil
 	case "boolean":
 		v, err := strconv.ParseBool(n.Value)
-		return v, err == nil && n.Kind < text.List
+		return v, err == nil
 	}
 	if n.Kind >= text.List {
 		return string(n.JSON()), true

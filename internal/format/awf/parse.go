@@ -54,7 +54,6 @@ type hook struct {
 type state struct {
 	name        text.Text
 	kind        string
-	inside      bool        // another one, which holds it
 	at          source.Span // of its type, or its name
 	description text.Text
 	timeout     ir.Millis
@@ -204,7 +203,7 @@ func (p *parser) parse() *document {
 	}
 	for _, pair := range states.Pairs {
 		if pair.Key.Value != "initial" {
-			p.state(pair, false)
+			p.state(pair)
 		}
 	}
 	return d
@@ -220,9 +219,7 @@ func (p *parser) inputs(r *text.Reader) {
 		in.required, _, _ = ir.Bool("required")
 		in.def = ir.Node("default")
 		ir.Require("name")
-		if v := ir.Map("validation"); v != nil {
-			p.validation(in, v, ir.Has("type"))
-		}
+		p.validation(in, ir.Map("validation"), ir.Has("type"))
 		ir.Done()
 		if in.name.Value == "" {
 			continue
@@ -339,11 +336,7 @@ const (
 )
 
 func (p *parser) workflowHooks(r *text.Reader) {
-	n := r.Map("hooks")
-	if n == nil {
-		return
-	}
-	hr := p.read(n, `block "hooks"`)
+	hr := p.read(r.Map("hooks"), `block "hooks"`)
 	for _, event := range []string{workflowStart, workflowEnd, workflowError, workflowCancel} {
 		p.doc.hooks[event] = p.hooks(hr.Node(event), event)
 	}
@@ -390,16 +383,14 @@ func (p *parser) duration(r *text.Reader, key string) (ir.Millis, text.Text) {
 	if n == nil {
 		return 0, text.Text{}
 	}
-	if n.Kind == text.String && strings.Contains(n.Value, "{{") {
+	if strings.Contains(n.Value, "{{") {
 		return 0, n.Text()
 	}
-	if n.Kind == text.String || n.Kind == text.Int {
-		if v, err := strconv.ParseInt(n.Value, 10, 64); err == nil && v >= 0 && v <= mostSeconds {
-			return ir.Millis(v * 1000), text.Text{}
-		}
-		if v, err := time.ParseDuration(n.Value); err == nil && v >= 0 {
-			return ir.Millis(max(v.Milliseconds(), min(v.Nanoseconds(), 1))), text.Text{}
-		}
+	if v, err := strconv.ParseInt(n.Value, 10, 64); err == nil && v >= 0 && v <= mostSeconds {
+		return ir.Millis(v * 1000), text.Text{}
+	}
+	if v, err := time.ParseDuration(n.Value); err == nil && v >= 0 {
+		return ir.Millis(max(v.Milliseconds(), min(v.Nanoseconds(), 1))), text.Text{}
 	}
 	is := strconv.Quote(n.Value)
 	if n.Kind >= text.List {
@@ -421,18 +412,17 @@ func (p *parser) fixed(r *text.Reader, key string) ir.Millis {
 	return d
 }
 
-// state reads one; inside tells whether it stands in a parallel one.
-func (p *parser) state(pair text.Pair, inside bool) {
-	s := &state{name: pair.Key.Text(), at: pair.Key.Span, inside: inside}
+func (p *parser) state(pair text.Pair) {
+	s := &state{name: pair.Key.Text(), at: pair.Key.Span}
 	if s.name.Value == "" {
 		p.report(CodeBadValue, diag.Error, pair.Key.Span, "A state needs a name.", "Write a name before the colon.")
 		return
 	}
 	p.keys(s, pair.Value)
 	p.doc.states = append(p.doc.states, s)
-	if other := p.doc.byName[s.name.Value]; other == nil {
+	if p.doc.byName[s.name.Value] == nil {
 		p.doc.byName[s.name.Value] = s
-	} else if inside || other.inside { // of other keys the YAML says so
+	} else { // one stands in a parallel state; of two keys YAML says so
 		p.report(CodeRepeated, diag.Error, s.name.Span, fmt.Sprintf("There are two states called %q.", s.name.Value), "Rename one of them.")
 	}
 }
@@ -633,7 +623,7 @@ func (p *parser) commandKeys(s *state, r *text.Reader) {
 	switch {
 	case s.command.Value != "" && s.scriptFile.Value != "":
 		p.report(CodeEither, diag.Error, r.KeySpan("script_file"), fmt.Sprintf("State %q has a \"command\" and a \"script_file\".", s.name.Value), "Keep one of them.")
-	case s.command.Value == "" && s.scriptFile.Value == "":
+	case s.scriptFile.Value == "":
 		r.Require("command")
 	}
 }
@@ -658,9 +648,8 @@ func (p *parser) parallelKeys(s *state, r *text.Reader) {
 		}
 	}
 	s.strategy = r.Enum("strategy", "all_succeed", "any_succeed", "best_effort").Value
-	if n, _, ok := r.Int("max_concurrent", 0); ok {
-		s.most = int(min(n, 1<<20))
-	}
+	most, _, _ := r.Int("max_concurrent", 0)
+	s.most = int(min(most, 1<<20))
 }
 
 // some reports a list of states that is missing or has nothing in it.
@@ -675,21 +664,19 @@ func (p *parser) some(s *state, r *text.Reader, key string) {
 func (p *parser) inlineBranch(s *state, n *text.Node, i int) text.Text {
 	name := text.Text{Value: fmt.Sprintf("%s_%d", s.name.Value, i+1), Span: n.Span}
 	kept := &text.Node{Kind: text.Map, Span: n.Span}
-	typed := false
 	for _, pair := range n.Pairs {
 		if pair.Key.Value == "name" {
 			name = pair.Value.Text()
 			continue
 		}
-		typed = typed || pair.Key.Value == "type"
 		kept.Pairs = append(kept.Pairs, pair)
 	}
-	if !typed {
+	if n.Get("type") == nil && n.Get("use_template") == nil {
 		kept.Pairs = append(kept.Pairs, text.Pair{
 			Key: &text.Node{Kind: text.String, Value: "type", Span: n.Span}, Value: &text.Node{Kind: text.String, Value: kindCommand, Span: n.Span},
 		})
 	}
-	p.state(text.Pair{Key: &text.Node{Kind: text.String, Value: name.Value, Span: name.Span}, Value: kept}, true)
+	p.state(text.Pair{Key: &text.Node{Kind: text.String, Value: name.Value, Span: name.Span}, Value: kept})
 	return name
 }
 
@@ -737,12 +724,11 @@ func (p *parser) loopKeys(s *state, r *text.Reader) {
 	switch {
 	case n == nil:
 	case n.Kind == text.Int:
-		if v, at, ok := r.Int("max_iterations", 1); ok {
-			if v > maxIterations {
-				p.report(CodeBadValue, diag.Error, at, fmt.Sprintf("\"max_iterations\" is %d; the most is %d.", v, maxIterations), "Write a smaller number, or let the items be handled in several loops.")
-			}
-			s.max = v
+		v, at, _ := r.Int("max_iterations", 1)
+		if v > maxIterations {
+			p.report(CodeBadValue, diag.Error, at, fmt.Sprintf("\"max_iterations\" is %d; the most is %d.", v, maxIterations), "Write a smaller number, or let the items be handled in several loops.")
 		}
+		s.max = v
 	case n.Kind == text.Float || n.Kind == text.Bool:
 		p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("\"max_iterations\" cannot be %s.", n.Value), fmt.Sprintf("Write a whole number from 1 to %d.", maxIterations))
 	default:
@@ -826,16 +812,14 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 			a.skills = append(a.skills, skillRef{name: n.Text()})
 		}
 	}
-	if n := r.Map("mcp_proxy"); n != nil {
-		strict := readerCodes
-		strict.UnknownAs = diag.Error // also in AWF: it is about what an agent may do
-		mr := text.Read(n, "mcp_proxy", strict, p.out)
-		a.tools, _, _ = mr.Bool("enable")
-		mr.Bool("intercept_builtins")
-		a.toolsAt = r.KeySpan("mcp_proxy")
-		if mr.Node("plugin_tools") != nil {
-			p.report(CodeUnsupported, diag.Warning, mr.KeySpan("plugin_tools"), "Tools of AWF's plugins are not there.", "Offer them as an MCP server in espalier.yaml.")
-		}
-		mr.Done()
+	strict := readerCodes
+	strict.UnknownAs = diag.Error // also in AWF: it is about what an agent may do
+	mr := text.Read(r.Map("mcp_proxy"), "mcp_proxy", strict, p.out)
+	a.tools, _, _ = mr.Bool("enable")
+	mr.Bool("intercept_builtins")
+	a.toolsAt = r.KeySpan("mcp_proxy")
+	if mr.Node("plugin_tools") != nil {
+		p.report(CodeUnsupported, diag.Warning, mr.KeySpan("plugin_tools"), "Tools of AWF's plugins are not there.", "Offer them as an MCP server in espalier.yaml.")
 	}
+	mr.Done()
 }

@@ -18,9 +18,6 @@ var parameterForm = sync.OnceValue(func() *regexp.Regexp {
 // fromTemplate lays a state over the step of a workflow template, with the
 // template's parameters filled in; nil when that cannot be done.
 func (p *parser) fromTemplate(name text.Text, n *text.Node) *text.Node {
-	if p.templates == nil {
-		return nil
-	}
 	tree := p.templates(name)
 	if tree == nil {
 		return nil
@@ -37,7 +34,7 @@ func (p *parser) fromTemplate(name text.Text, n *text.Node) *text.Node {
 		if given == nil {
 			given = there(one.Get("default"))
 		}
-		if required := one.Get("required"); given == nil && required != nil && string(required.JSON()) == "true" {
+		if required := one.Get("required"); given == nil && string(required.JSON()) == "true" {
 			given = key // something, so that nothing else seems to be missing
 			p.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("The template %q needs the parameter %q.", name.Value, key.Value),
 				fmt.Sprintf("Write \"%s: …\" below \"parameters:\".", key.Value))
@@ -138,29 +135,24 @@ func here(n *text.Node, at source.Span) *text.Node {
 // nothing else becomes the value as it is: a number, or a list. at, when it is set,
 // is where all of it is said to stand.
 func filled(n *text.Node, values map[string]*text.Node, at source.Span) *text.Node {
-	if n == nil {
-		return nil
-	}
 	out := *n
 	if !at.IsZero() {
 		out.Span = at
 	}
-	if m := parameterForm().FindStringSubmatch(n.Value); n.Kind == text.String && m != nil && m[0] == n.Value && values[m[1]] != nil {
+	if m := parameterForm().FindStringSubmatch(n.Value); m != nil && m[0] == n.Value && values[m[1]] != nil {
 		return here(values[m[1]], out.Span)
 	}
-	if n.Kind == text.String {
-		out.Value = parameterForm().ReplaceAllStringFunc(n.Value, func(found string) string {
-			name := parameterForm().FindStringSubmatch(found)[1]
-			switch v := values[name]; {
-			case v == nil:
-				return found
-			case v.Kind >= text.List:
-				return string(v.JSON())
-			default:
-				return v.Value
-			}
-		})
-	}
+	out.Value = parameterForm().ReplaceAllStringFunc(n.Value, func(found string) string {
+		name := parameterForm().FindStringSubmatch(found)[1]
+		switch v := values[name]; {
+		case v == nil:
+			return found
+		case v.Kind >= text.List:
+			return string(v.JSON())
+		default:
+			return v.Value
+		}
+	})
 	out.Items, out.Pairs = nil, nil
 	for _, item := range n.Items {
 		out.Items = append(out.Items, filled(item, values, at))
