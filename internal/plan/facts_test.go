@@ -71,11 +71,22 @@ func TestFacts(t *testing.T) {
 				Name: s.program.Name, Input: journal.Value{JSON: json.RawMessage(s.input)}, Vars: plan.InitialVars(s.program), Budget: plan.LimitsOf(s.program),
 			}, w.now, false)
 			w.took(events)
+			between := ""
 			if s.tell != nil {
 				s.tell(w)
+				if w.s.Finished == nil { // whoever goes on from here has to find all of this
+					between = fmt.Sprintf("then, after event %d: %s\n", w.s.Seq, w.s.Snapshot())
+				}
 			}
 			w.run(first)
-			got := facts(w.log)
+			got := facts(w.log) + between
+			if w.s.Finished != nil {
+				spent, err := json.Marshal(w.s.Spent)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got += fmt.Sprintf("in all: %s\n", spent)
+			}
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
 					t.Fatal(err)
@@ -867,16 +878,11 @@ func bounds(t *testing.T) map[string]story {
 			for range 5 {
 				w.result(0)
 			}
-			var was plan.Standing
-			s := &plan.State{Run: "run-1"}
-			for i := range w.log {
-				if at, ok := s.Reaches(&w.log[i], step); ok {
-					was = at
-				}
-				s.Fold(w.log[i : i+1])
-			}
 			w.tell(plan.Edit{Path: "state.edited", Value: json.RawMessage("1")})
-			w.tell(plan.Rewind{Step: step, Was: was, By: eva})
+			takeBack(w, step, eva)
+			if step == "fan" {
+				return // to see what there is then
+			}
 			for len(w.tasks) > 0 {
 				w.result(0)
 			}
@@ -890,5 +896,38 @@ func bounds(t *testing.T) map[string]story {
 			}
 		}}
 	}
+	for _, step := range []string{"choose", "wait", "work"} {
+		p := program(chain(ir.Step{ID: "choose", Action: ir.Route{}}, wait, task("work"))...)
+		p.Blocks[0].Steps[0].Next = []ir.Edge{on("wait", ir.OK)}
+		p.Budget.Steps = limit(2)
+		out["taken back from a stop to "+step] = story{program: p, tell: func(w *world) {
+			w.tell(plan.Signal{Event: "go"})
+			takeBack(w, step, eva)
+		}}
+	}
+	ends := program(append(chain(task("a"), task("b")), ir.Step{ID: "tidy", Action: ir.Gate{Decider: ir.Event, Event: "go"}})...)
+	ends.OnCancel = "tidy"
+	out["nothing is taken back that is being cancelled"] = story{program: ends, tell: func(w *world) {
+		w.tell(plan.Cancel{})
+		w.end("a", cancelled())
+		takeBack(w, "a", eva)
+	}}
 	return out
+}
+
+// takeBack takes a run back to a step that it had reached.
+func takeBack(w *world, step string, by journal.Actor) {
+	w.t.Helper()
+	var was plan.Standing
+	reached, s := false, &plan.State{Run: "run-1"}
+	for i := range w.log {
+		if at, ok := s.Reaches(&w.log[i], step); ok {
+			was, reached = at, true
+		}
+		s.Fold(w.log[i : i+1])
+	}
+	if !reached {
+		w.t.Fatalf("step %q was not reached\n%s", step, describe(w.log))
+	}
+	w.tell(plan.Rewind{Step: step, Was: was, By: by})
 }
