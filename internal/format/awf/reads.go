@@ -46,7 +46,7 @@ func (l *lowering) refs(out []ir.Ref, e *expr.Expr) []ir.Ref {
 
 // machine declares the variables that come from the machine.
 func (l *lowering) machine(e *expr.Expr) {
-	for _, p := range e.Paths() {
+	for _, p := range append(e.Paths(), e.Indexed()...) {
 		if len(p.Segments) < 2 {
 			continue
 		}
