@@ -26,8 +26,9 @@ import (
 // ShellOptions is how a command is written.
 type ShellOptions struct {
 	TemplateOptions
-	// Doubts are the names, as dotted paths, of what nobody vouches for. Where
-	// the template does not quote it, it is several words, as a variable is.
+	// Doubts are what names begin with that nobody vouches for. Where the
+	// template does not quote what these stand for, it is several words, as a
+	// variable is.
 	Doubts []string
 	// OneWord are those of Doubts that are one word everywhere.
 	OneWord []string
@@ -222,32 +223,12 @@ func indexed(item any, keys ...any) (any, error) {
 	return item, nil
 }
 
-// doubted prepares a value that a template reads: all of it, or the parts of it
-// that nobody vouches for, are marked. keyed says that the template writes keys of
-// objects, which cannot be marked.
-func (o *ShellOptions) doubted(path []string, v any, keyed bool) (any, error) {
-	name := strings.Join(path, ".")
-	within := func(list []string) (all, some bool) {
-		for _, one := range list {
-			all = all || name == one || strings.HasPrefix(name, one+".")
-			some = some || strings.HasPrefix(one, name+".")
-		}
-		return all, some
-	}
-	oneWord, _ := within(o.OneWord)
-	all, some := within(o.Doubts)
-	switch object, isObject := v.(map[string]any); {
-	case all:
-		return mistrust(v, oneWord, keyed)
-	case some && isObject:
-		out := make(map[string]any, len(object))
-		for key, inner := range object {
-			var err error
-			if out[key], err = o.doubted(append(slices.Clone(path), key), inner, keyed); err != nil {
-				return nil, err
-			}
-		}
-		return doubtfulObject(out), nil
+// doubted prepares a value that a template reads under a name that begins with
+// root: what nobody vouches for is marked. keyed says that the template writes
+// keys of objects, which cannot be marked.
+func (o *ShellOptions) doubted(root string, v any, keyed bool) (any, error) {
+	if slices.Contains(o.Doubts, root) {
+		return mistrust(v, slices.Contains(o.OneWord, root), keyed)
 	}
 	return withoutMarks(presentable(v)), nil
 }

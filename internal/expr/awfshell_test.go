@@ -40,6 +40,13 @@ func TestFillShell(t *testing.T) {
 	if got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states"}}); err != nil || got.Run != `__espalier_1='a'\''b'; echo itw$(x) ${__espalier_1} q o` {
 		t.Errorf("%q, %v", got.Run, err)
 	}
+	// What is one word is that everywhere.
+	e, _ = ParseValue(AWFTemplate, `echo {{.inputs.y}} {{.states.a.Output}} {{.inputs.m.z}}`, source.Span{})
+	world["input"] = map[string]any{"y": "y y", "m": map[string]any{"z": "z"}}
+	if got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states", "inputs"}, OneWord: []string{"inputs"}}); err != nil ||
+		!strings.HasSuffix(got.Run, `; echo "${__espalier_1}" ${__espalier_2} "${__espalier_3}"`) {
+		t.Errorf("%q, %v", got.Run, err)
+	}
 	for _, text := range []string{"{{", "{{nope}}"} {
 		e, _ = ParseValue(AWFTemplate, text, source.Span{})
 		if got, err := e.FillShell(world, ShellOptions{}); err == nil {

@@ -405,7 +405,7 @@ func (t *template) render(env Env, o TemplateOptions, shell *ShellOptions) (stri
 		if shell == nil {
 			return presentable(v)
 		}
-		marked, err := shell.doubted(written, v, t.keyed)
+		marked, err := shell.doubted(written[0], v, t.keyed)
 		if err != nil && refused == nil {
 			refused = err
 		}
