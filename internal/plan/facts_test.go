@@ -825,6 +825,16 @@ func bounds(t *testing.T) map[string]story {
 	late.Children = []ir.Program{*tidy}
 	out["a child whose own time is up"] = story{program: late, tell: func(w *world) { w.now += 1000; w.tell(); w.do = stopped }}
 
+	namesakes := program()
+	namesakes.Blocks[0].Steps = []ir.Step{branches(namesakes, "fan", ir.JoinSettle, 0, "x", "xy")}
+	namesakes.Blocks[0].Steps[0].Action.(ir.Parallel).Branches[0].Budget.ActiveSeconds = limit(1)
+	out["a branch whose name begins another one stops alone"] = story{program: namesakes, tell: func(w *world) { w.now += 1000; w.tell(); w.end("x", cancelled()) }}
+	again := task("a")
+	again.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant}
+	fresh := program()
+	fresh.Blocks[0].Steps = chain(again, ir.Step{ID: "loop", Action: ir.Loop{While: cond(t, "loop.index < 1"), Block: fresh.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})}})
+	out["a loop after a step that was tried again"] = story{program: fresh, tell: ends("a", no("no luck"))}
+
 	// Budgets of tasks.
 	money := program()
 	money.Budget.Tokens = limit(100)
