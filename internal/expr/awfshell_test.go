@@ -30,9 +30,13 @@ func TestFillShell(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %+v", text, got, err, want)
 		}
 	}
-	e, _ := ParseValue(AWFTemplate, `{{range $k, $v := .states.a.Response}}{{$k}}{{end}}`, source.Span{})
-	if got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states"}}); err == nil {
-		t.Errorf("a key was taken as code: %+v", got)
+	var e *Expr
+	for _, text := range []string{`{{range $k, $v := .states.a.Response}}{{$k}}{{end}}`, `{{range $k, $v := .states.a}}{{range $k, $v := .}}{{$k}}{{end}}{{end}}`, `{{range $k, $v := index .states.b.Response 0}}{{$k}}{{end}}`} {
+		world["states.b.Response"] = []any{map[string]any{"$(x)": 1.0}}
+		e, _ = ParseValue(AWFTemplate, text, source.Span{})
+		if got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states"}}); err == nil {
+			t.Errorf("a key was taken as code: %+v", got)
+		}
 	}
 	// What nobody doubts cannot look like a value that is doubted, or hide one.
 	world["input"] = map[string]any{"x": "it\x00w$(x)\x00", "l": []any{"\x00q", map[string]any{"k": "\x00o"}}}
