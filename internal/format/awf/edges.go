@@ -21,6 +21,8 @@ var (
 // steps lowers a state with its hooks and everything that leads on from it.
 func (l *lowering) steps(s *state, at *place) []ir.Step {
 	main := l.step(s, at)
+	leaving := at.hooks
+	at.hooks = nil
 	if s.kind == kindTerminal {
 		var failing *failure
 		if end := main.Action.(ir.End); end.Failed {
@@ -43,7 +45,7 @@ func (l *lowering) steps(s *state, at *place) []ir.Step {
 		out = append(out, ir.Step{ID: inlineName(s), Label: inlineTitle(s), Type: kindTerminal, Implied: true, Action: end, Span: s.inline.at})
 	}
 	if len(s.post) > 0 {
-		out = l.after(s, out)
+		out = append(l.withPost(s, out), leaving...)
 	}
 	if len(s.pre) > 0 {
 		// What failed before is the state's to see, too.
@@ -54,10 +56,11 @@ func (l *lowering) steps(s *state, at *place) []ir.Step {
 	return out
 }
 
-// The ends of the names of steps that run hooks: before a state, and after it
-// has failed.
+// The ends of the names of steps that run hooks: before a state, after it, and
+// after it has failed.
 const (
 	before       = ":pre"
+	after        = ":post"
 	afterFailure = ":post-failed"
 )
 
@@ -66,12 +69,12 @@ const (
 func inlineName(s *state) string  { return "__inline_error_" + s.name.Value }
 func inlineTitle(s *state) string { return s.name.Value + ":on_failure" }
 
-// after puts the hooks of a state between it and what follows: once for the
+// withPost puts the hooks of a state between it and what follows: once for the
 // case that it went well, once for the other, where the failure goes on
 // afterwards.
-func (l *lowering) after(s *state, steps []ir.Step) []ir.Step {
+func (l *lowering) withPost(s *state, steps []ir.Step) []ir.Step {
 	main := &steps[0]
-	good := l.hookStep(s.name.Value+":post", s.post, hookSettings{Again: true, State: s.name.Value}, s.name.Span)
+	good := l.hookStep(s.name.Value+after, s.post, hookSettings{Again: true, State: s.name.Value}, s.name.Span)
 	bad := l.hookStep(s.name.Value+afterFailure, s.post, hookSettings{Again: true, State: s.name.Value}, s.name.Span)
 	for _, e := range main.Next {
 		if slices.Contains(e.On, ir.OK) {
@@ -201,6 +204,9 @@ func (l *lowering) way(s *state, target text.Text, at *place) (ir.Target, bool) 
 	case at.member(name):
 		return ir.Target{Step: l.entry(name)}, true
 	}
+	if len(at.loop.post) > 0 && !at.up.branch {
+		return l.past(target, at)
+	}
 	through := at.loop // the outermost loop that is left
 	for up := at.up; up != nil; through, up = up.loop, up.up {
 		switch {
@@ -217,18 +223,33 @@ func (l *lowering) way(s *state, target text.Text, at *place) (ir.Target, bool) 
 	return ir.Target{}, false
 }
 
+// past leaves a loop that has hooks for when it is over: these come first.
+func (l *lowering) past(target text.Text, at *place) (ir.Target, bool) {
+	to, ok := l.way(at.loop, target, at.up)
+	if !ok {
+		return to, false
+	}
+	id := at.loop.name.Value + after + ":" + target.Value
+	if !slices.ContainsFunc(at.up.hooks, func(s ir.Step) bool { return s.ID == id }) {
+		hooks := l.hookStep(id, at.loop.post, hookSettings{Again: true, State: at.loop.name.Value}, at.loop.name.Span)
+		hooks.Next = []ir.Edge{{On: always, To: to, Sequential: true}}
+		at.up.hooks = append(at.up.hooks, hooks)
+	}
+	return ir.Target{Step: id}, true
+}
+
 // beyond leaves loops, the outermost of which stands in the body of another one,
 // for what comes after it there. The inner ones do not go where their ends lead.
 func (l *lowering) beyond(left *state, around, at *place) ir.Target {
-	after := l.following(left, around)
-	if own, _ := l.way(left, left.success, around); left == at.loop && len(left.transitions) == 0 && own == after {
+	following := l.following(left, around)
+	if own, _ := l.way(left, left.success, around); left == at.loop && len(left.transitions) == 0 && own == following {
 		return ir.Target{Exit: ir.ExitLoop} // which leads there, too
 	}
-	if after.Step == "" {
+	if following.Step == "" {
 		around.closes = true
 		return ir.Target{Step: nextRound(around.loop)}
 	}
-	return after
+	return following
 }
 
 // nextRound is the step that closes a round of a loop for states of inner loops.
@@ -373,7 +394,9 @@ func (l *lowering) catches(steps []ir.Step) []ir.Step {
 	}
 	const id = "workflow:error"
 	used := false
+	var out []ir.Step
 	for i := range steps {
+		out = append(out, l.nowhere(&steps[i], hooks)...)
 		if _, end := steps[i].Action.(ir.End); end || steps[i].Type == "hook" && !strings.HasSuffix(steps[i].ID, afterFailure) {
 			continue
 		}
@@ -382,8 +405,23 @@ func (l *lowering) catches(steps []ir.Step) []ir.Step {
 			used = true
 		}
 	}
-	if !used {
+	if used {
+		out = append(out, l.hookStep(id, hooks, hookSettings{Again: true}, l.doc.first))
+	}
+	return out
+}
+
+// nowhere runs the hooks for failures before a run fails because nothing follows
+// a state that went well.
+func (l *lowering) nowhere(s *ir.Step, hooks []hook) []ir.Step {
+	i := slices.IndexFunc(s.Next, func(e ir.Edge) bool { return e.To.Reason == noWayOn })
+	if i < 0 {
 		return nil
 	}
-	return []ir.Step{l.hookStep(id, hooks, hookSettings{Again: true}, l.doc.first)}
+	state := l.doc.byName[strings.TrimSuffix(s.ID, after)]
+	message := fmt.Sprintf("no way on from step %q", state.name.Value)
+	end := ir.Step{ID: state.name.Value + ":nowhere", Type: kindTerminal, Implied: true, Action: ir.End{Failed: true, Message: message, Status: 1}, Span: s.Span}
+	pre := l.endHooks(state, end.ID, hooks, &failure{State: state.name.Value, Message: message}, s.Span)
+	s.Next[i].To = ir.Target{Step: pre[0].ID}
+	return append(pre, end)
 }

@@ -160,7 +160,8 @@ type place struct {
 	loop    *state   // that runs the block; nil in the body and in branches
 	members []string // of the loop's body, in their order
 	branch  bool
-	closes  bool // an inner loop is left for the end of the body
+	closes  bool      // an inner loop is left for the end of the body
+	hooks   []ir.Step // of a loop, where states of its body leave it
 	up      *place
 }
 
