@@ -99,7 +99,7 @@ func (s *State) applyRest(e *journal.Event) {
 		}
 		s.stopClock(f, until)
 		s.release(f, x.Charged)
-		f.Phase, f.Last = Lost, Ending{Reason: x.Policy}
+		f.Phase, f.Policy = Lost, x.Policy
 		s.mark(f)
 	case journal.TaskNoted:
 		f := s.frame(x.Frame)
@@ -142,6 +142,9 @@ func (s *State) applyRest(e *journal.Event) {
 		}
 	case journal.RetrySet:
 		f := s.frame(x.Frame)
+		if f.Phase == Ended { // a step of frames, which seemed to be over
+			f.Tried, f.Last = f.Last, f.Before
+		}
 		// It is a new task, also when the last attempt had been done over.
 		f.Phase, f.Attempt, f.Part, f.Rerun, f.Notes = Resting, x.Attempt, x.Part, 0, 0
 		s.setDue(f, x.Due)
@@ -234,7 +237,7 @@ func (s *State) endTask(x *journal.TaskEnded, at journal.Millis) {
 		s.set(f, w, x.Value)
 	}
 	if !x.Final { // another attempt follows; what the step is made of stays
-		f.Phase, f.Last = Resting, Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error}
+		f.Phase, f.Tried = Resting, Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error}
 		return
 	}
 	s.endStep(f, Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error, Value: x.Value})
@@ -293,7 +296,7 @@ func (s *State) endStep(f *Frame, end Ending) {
 		s.top(f).Refused = f.Step
 	}
 	end.Step = f.Step
-	f.Last = end
+	f.Before, f.Last, f.Tried, f.Policy = f.Last, end, Ending{}, ""
 	s.mark(f)
 }
 

@@ -782,7 +782,7 @@ func (d *decider) mayCleanUp(f *Frame) bool {
 
 // recover deals with a task that nobody knows the end of.
 func (d *decider) recover(f *Frame) {
-	if f.Last.Reason == PolicyRerun {
+	if f.Policy == PolicyRerun {
 		d.startTask(f, f.Work(), f.Rerun+1, nil, f.For)
 		return
 	}

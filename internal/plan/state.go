@@ -64,8 +64,14 @@ type Frame struct {
 	// Reserved is what the task that is being done has set aside, by number.
 	Reserved map[int]journal.Usage `json:"reserved,omitempty"`
 
-	// Last is how the last step ended.
+	// Last is how the last step ended: not the one that is still being tried.
 	Last Ending `json:"last,omitzero"`
+	// Before is how the step before that ended.
+	Before Ending `json:"before,omitzero"`
+	// Tried is how the last attempt at the current step ended, when another follows.
+	Tried Ending `json:"tried,omitzero"`
+	// Policy says what to do about a task that nobody knows the end of.
+	Policy string `json:"policy,omitempty"`
 
 	Visits    map[string]int `json:"visits,omitempty"`    // of steps on cycles, and of all once it was taken back
 	Rewound   bool           `json:"rewound,omitempty"`   // it was taken back to a step: any may be visited again

@@ -438,8 +438,8 @@ func (p *projector) behind(e *journal.Event) error {
 				f.number("attempt", int64(x.Attempt)+1)
 				f.text("due", x.Due.Time().Format(report.TimeFormat))
 				if frame := p.state.Frames[x.Frame]; frame != nil {
-					f.text("error_class", frame.Last.Class)
-					f.says("error", frame.Last.Error)
+					f.text("error_class", frame.Tried.Class)
+					f.says("error", frame.Tried.Error)
 				}
 				return nil
 			})
