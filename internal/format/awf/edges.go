@@ -31,7 +31,7 @@ func (l *lowering) steps(s *state, at *place) []ir.Step {
 		return append(l.endHooks(s, s.name.Value, l.hooksOf(s), failing, s.name.Span), main)
 	}
 	main.Next = l.edges(s, at)
-	out := []ir.Step{main}
+	out := append([]ir.Step{main}, l.nowhere(s, main.Next)...)
 	if s.inline != nil && !at.branch {
 		end := ir.End{Failed: true, Message: s.inline.message.Value, Status: int(s.inline.status)}
 		end.MessageExpr = l.value(expr.AWFTemplate, s.inline.message)
@@ -394,9 +394,7 @@ func (l *lowering) catches(steps []ir.Step) []ir.Step {
 	}
 	const id = "workflow:error"
 	used := false
-	var out []ir.Step
 	for i := range steps {
-		out = append(out, l.nowhere(&steps[i], hooks)...)
 		if _, end := steps[i].Action.(ir.End); end || steps[i].Type == "hook" && !strings.HasSuffix(steps[i].ID, afterFailure) {
 			continue
 		}
@@ -405,23 +403,23 @@ func (l *lowering) catches(steps []ir.Step) []ir.Step {
 			used = true
 		}
 	}
-	if used {
-		out = append(out, l.hookStep(id, hooks, hookSettings{Again: true}, l.doc.first))
+	if !used {
+		return nil
 	}
-	return out
+	return []ir.Step{l.hookStep(id, hooks, hookSettings{Again: true}, l.doc.first)}
 }
 
 // nowhere runs the hooks for failures before a run fails because nothing follows
 // a state that went well.
-func (l *lowering) nowhere(s *ir.Step, hooks []hook) []ir.Step {
-	i := slices.IndexFunc(s.Next, func(e ir.Edge) bool { return e.To.Reason == noWayOn })
-	if i < 0 {
+func (l *lowering) nowhere(s *state, ways []ir.Edge) []ir.Step {
+	hooks := l.doc.hooks[workflowError]
+	i := slices.IndexFunc(ways, func(e ir.Edge) bool { return e.To.Reason == noWayOn })
+	if i < 0 || len(hooks) == 0 {
 		return nil
 	}
-	state := l.doc.byName[strings.TrimSuffix(s.ID, after)]
-	message := fmt.Sprintf("no way on from step %q", state.name.Value)
-	end := ir.Step{ID: state.name.Value + ":nowhere", Type: kindTerminal, Implied: true, Action: ir.End{Failed: true, Message: message, Status: 1}, Span: s.Span}
-	pre := l.endHooks(state, end.ID, hooks, &failure{State: state.name.Value, Message: message}, s.Span)
-	s.Next[i].To = ir.Target{Step: pre[0].ID}
+	message := fmt.Sprintf("no way on from step %q", s.name.Value)
+	end := ir.Step{ID: s.name.Value + ":nowhere", Type: kindTerminal, Implied: true, Action: ir.End{Failed: true, Message: message, Status: 1}, Span: s.name.Span}
+	pre := l.endHooks(s, end.ID, hooks, &failure{State: s.name.Value, Message: message}, s.name.Span)
+	ways[i].To = ir.Target{Step: pre[0].ID}
 	return append(pre, end)
 }

@@ -58,3 +58,14 @@ func TestStatesThatLeadNowhere(t *testing.T) {
 		}
 	}
 }
+
+// Names that end as those of hooks' steps do are names like others.
+func TestStatesCalledLikeHooks(t *testing.T) {
+	for _, name := range []string{"a:pre", "a:post", "a:post-failed", "a:nowhere", "a:next"} {
+		p, list := compile("name: f\nhooks: {workflow_error: [{log: x}]}\nstates:\n  initial: \""+name+"\"\n  \""+name+
+			"\": {type: step, command: x, transitions: [{when: 'false', goto: z}], hooks: {pre: [{log: x}], post: [{log: x}]}}\n  z: {type: terminal}\n", nil)
+		if list.Errors() || p == nil {
+			t.Errorf("%s: %v", name, list)
+		}
+	}
+}

@@ -408,8 +408,7 @@ func (l *lowering) outputs() (*expr.Expr, []ir.Ref) {
 			continue
 		}
 		if e.ReadsFiles() {
-			l.report(CodeBadValue, diag.Error, from.Span, fmt.Sprintf("The output %q cannot be read from a file.", o.name.Value),
-				"Let a state print the file, and write \"from: states.STEP.Output\".")
+			l.fromFile(e, diag.Error, from.Span, fmt.Sprintf("The output %q", o.name.Value))
 			continue
 		}
 		reads = l.refs(reads, e)
