@@ -248,6 +248,20 @@ func TestAWFKilledBeforeTheEnd(t *testing.T) {
 	}
 }
 
+// What failed stays failed when the hooks after it are cut off, whatever is said
+// of these.
+func TestAWFKilledInHooks(t *testing.T) {
+	for _, says := range [][]string{{"--from", "current"}, {"--decide", "it:post-failed=rerun"}, {"--decide", "it:post-failed=skip"}, {"--decide", "it:post-failed=fail"}} {
+		t.Run(says[1], func(t *testing.T) {
+			t.Parallel()
+			p := newAWF(t, "  initial: it\n  it: {type: step, command: exit 3, hooks: {post: [{command: sh ./step y}]}, on_success: done}\n  done: {type: terminal}\n")
+			p.kill(p.begin("y"))
+			p.exits(4, "resume", awfRun)
+			p.exits(1, append([]string{"resume", awfRun}, says...)...)
+		})
+	}
+}
+
 // The time that a step may take is computed when it begins. Whoever goes on after a
 // kill keeps it, with what was used of it: what it was computed from is another
 // matter by then.

@@ -44,6 +44,9 @@ type Step struct {
 	TimeoutExpr *expr.Expr `json:"timeout_expr,omitempty"`
 	// SkipOnError makes a failure, once retries are used up, count as skipped.
 	SkipOnError bool `json:"skip_on_error,omitempty"`
+	// Again says that the step ends as the one before it ended: a failure goes on,
+	// also when somebody passes over this step.
+	Again bool `json:"again,omitempty"`
 	// Fallback names a step of the same block that runs in the place of this
 	// one when it failed or its condition was false. What follows then is
 	// what would have followed this step, unless the fallback has a jump of

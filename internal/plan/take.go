@@ -531,6 +531,9 @@ func (d *decider) decide(f *Frame, x *Decision) {
 	case AnswerSkip:
 		decided.Outcome = OutcomeSkipped
 		decided.Value, decided.Writes = d.remains(f, step, OutcomeSkipped, failing{})
+		if last := &f.Last; step.Again && last.failing() {
+			decided.Outcome, decided.Class, decided.Error, decided.Value = OutcomeFailed, last.Class, last.Error, last.Value
+		}
 	case AnswerFail:
 		decided.Outcome, decided.Class, decided.Error = OutcomeFailed, ClassInDoubt, "a person said that it failed"
 		decided.Value, decided.Writes = d.remains(f, step, OutcomeFailed, failing{Error: decided.Error, Class: ClassInDoubt, Exit: 1})
