@@ -13,14 +13,21 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 // adopt makes orphans below us our own children, once for the life of this
 // process: what leaves its command's group, and survives it, is found again.
+//
+// And it spares us the signal with which each of them dies. Nobody listens to
+// it, but Go has a handler for it, for which a thread is woken each time. An
+// error leaves it at that.
 var adopt = sync.OnceFunc(func() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // without it, marks still find most of them
+	var byDefault [4]uint64 // as the kernel has it: the default is nothing but zeros
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&byDefault)), 0, 8, 0, 0)
 })
 
 // endEscaped kills what has left a command's group, and returns when it is

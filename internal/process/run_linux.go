@@ -14,6 +14,7 @@ import (
 // waits for all of it at once, which costs a fraction of one goroutine each.
 type talk struct {
 	fds            [6]unix.PollFd // our ends; -1 when there is nothing to wait for
+	theirs         files          // the other ends of what we read from, while we hold them
 	input          []byte         // what the command has not got yet
 	stdout, stderr *kept
 }
@@ -57,14 +58,16 @@ func runHere(ctx context.Context, c Command) (Outcome, error) {
 
 // begin starts a command. It is heard of when the context ends until unset is
 // called.
+//
+// We hold the ends that the command writes to until letGo: a command that dies
+// closes them first, and whoever is told of that is woken only to wait again.
 func (t *talk) begin(ctx context.Context, c Command, input bool) (l *live, unset func(), err error) {
-	files, err := t.open(input)
-	defer files.close()
+	err = t.open(input)
 	if err == nil {
 		t.fds[theAlarm].Fd, unset, err = alarm(ctx)
 	}
 	if err == nil {
-		if l, err = launch(c, files); err != nil {
+		if l, err = launch(c, t.theirs); err != nil {
 			unset()
 		}
 	}
@@ -73,6 +76,7 @@ func (t *talk) begin(ctx context.Context, c Command, input bool) (l *live, unset
 		return nil, nil, err
 	}
 	t.fds[theExit].Fd = int32(l.exit)
+	t.theirs.close(0) // what it is given it may refuse
 	spares.stock() // which the next command need not wait for
 	return l, unset, nil
 }
@@ -80,37 +84,34 @@ func (t *talk) begin(ctx context.Context, c Command, input bool) (l *live, unset
 // files are what a command gets to read from and write to.
 type files [3]int
 
-func (f files) close() {
-	shared, _ := nothing() // an error is told when it is needed
-	for _, fd := range f {
-		if fd >= 0 && fd != shared {
-			unix.Close(fd)
-		}
+// close closes one of them, unless all commands share it.
+func (f *files) close(i int) {
+	if shared, err := nothing(); f[i] >= 0 && (err != nil || f[i] != shared) {
+		unix.Close(f[i])
 	}
+	f[i] = -1
 }
 
-// open makes the pipes and returns the command's ends of them. The others
-// are closed by close.
-func (t *talk) open(input bool) (files, error) {
-	theirs := files{-1, -1, -1}
+// open makes the pipes. close closes what is left of them.
+func (t *talk) open(input bool) (err error) {
+	t.theirs = files{-1, -1, -1}
 	for i := range t.fds {
 		t.fds[i] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
 	}
 	t.fds[theInput].Events = unix.POLLOUT
 	t.fds[theGuardian].Events = 0 // it says nothing; we hear of its death
-	var err error
 	if input {
-		t.fds[theInput].Fd, theirs[0], err = pipe(true)
+		t.fds[theInput].Fd, t.theirs[0], err = pipe(true)
 	} else {
-		theirs[0], err = nothing()
+		t.theirs[0], err = nothing()
 	}
 	if err == nil {
-		t.fds[theOutput].Fd, theirs[1], err = spares.take()
+		t.fds[theOutput].Fd, t.theirs[1], err = spares.take()
 	}
 	if err == nil {
-		t.fds[theErrors].Fd, theirs[2], err = spares.take()
+		t.fds[theErrors].Fd, t.theirs[2], err = spares.take()
 	}
-	return theirs, err
+	return err
 }
 
 // nothing is what a command reads that is given nothing. It is not a pipe:
@@ -180,7 +181,15 @@ func (s *spare) stock() {
 	}
 }
 
+// letGo makes us hear of it when nobody writes any more.
+func (t *talk) letGo() {
+	for i := range t.theirs {
+		t.theirs.close(i)
+	}
+}
+
 func (t *talk) close() {
+	t.letGo()
 	for _, i := range []int{theOutput, theErrors, theInput} {
 		t.hangUp(i)
 	}
@@ -314,6 +323,7 @@ func start(ctx context.Context, c Command) (*Process, error) {
 		}
 		defer t.close()
 		defer unset()
+		t.letGo() // whoever reads has to hear of the end
 		p.Stdin, p.Stdout = t.file(theInput), t.file(theOutput)
 		started <- nil
 		stopped := t.untilEnd(ctx, l, c.Grace)

@@ -81,16 +81,12 @@ func fork(c Command, f files, started func(line, group int)) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &live{mark: mark, line: line, exit: -1}
-	attr := &syscall.ProcAttr{
-		Dir: c.Dir, Env: variables(c, markName+"="+inherited()+mark),
-		Files: []uintptr{uintptr(f[0]), uintptr(f[1]), uintptr(f[2])},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &l.exit},
-	}
+	l := &live{mark: mark, line: line}
+	env := variables(c, markName+"="+inherited()+mark)
 	start := func(path string, argv ...string) error {
 		watched.starting.RLock()
 		defer watched.starting.RUnlock()
-		if l.pid, err = syscall.ForkExec(path, argv, attr); err == nil {
+		if l.pid, l.exit, err = spawn(path, argv, c.Dir, env, f); err == nil {
 			started(line, l.pid)
 			watched.know(l.pid)
 		}
@@ -104,6 +100,17 @@ func fork(c Command, f files, started func(line, group int)) (*live, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// forkExec is spawn by Go's own means.
+func forkExec(path string, argv []string, dir string, env []string, f files) (pid, exit int, err error) {
+	exit = -1
+	pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{
+		Dir: dir, Env: env,
+		Files: []uintptr{uintptr(f[0]), uintptr(f[1]), uintptr(f[2])},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &exit},
+	})
+	return pid, exit, err
 }
 
 // awaitExit returns a file that can be read once a child of ours is dead.
