@@ -68,6 +68,7 @@ lint: ## format, vet, staticcheck, and builds of our packages for other systems
 	$(GO) tool staticcheck ./...
 	CGO_ENABLED=0 GOOS=windows $(GO) build $(PORTABLE)
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build $(PORTABLE)
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build ./internal/process
 
 cross: ## build the whole program for Linux, Windows and macOS
 	CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/espalier

@@ -26,7 +26,7 @@ import (
 // error leaves it at that.
 var adopt = sync.OnceFunc(func() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // without it, marks still find most of them
-	var byDefault [4]uint64 // as the kernel has it: the default is nothing but zeros
+	var byDefault [4]uint64                                 // as the kernel has it: the default is nothing but zeros
 	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&byDefault)), 0, 8, 0, 0)
 })
 

@@ -44,9 +44,10 @@ type call struct {
 // mostCalls is what a birth may take.
 const mostCalls = 10
 
-// cloneArgs are the kernel's.
+// cloneArgs are the kernel's. What is nought leaves the stack as it is, and has
+// nobody told of threads.
 type cloneArgs struct {
-	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls uint64
+	flags, pidfd, _, _, exitSignal, _, _, _ uint64
 }
 
 // fork3 makes a process that does the calls in turn, and waits until the last

@@ -77,7 +77,7 @@ func (t *talk) begin(ctx context.Context, c Command, input bool) (l *live, unset
 	}
 	t.fds[theExit].Fd = int32(l.exit)
 	t.theirs.close(0) // what it is given it may refuse
-	spares.stock() // which the next command need not wait for
+	spares.stock()    // which the next command need not wait for
 	return l, unset, nil
 }
 
