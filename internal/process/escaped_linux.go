@@ -34,7 +34,7 @@ var adopt = sync.OnceFunc(func() {
 // gone. Whatever it started becomes ours when it dies, and is found next: so
 // nothing is over before we have seen neither the living nor the dead.
 func endEscaped(mark string, deadline time.Time) error {
-	if orphans, ok := firstThread.children(); ok && len(orphans) == 0 {
+	if firstThread.childless() {
 		return nil
 	}
 	patience := deadline.Add(-mostDying / 2)
@@ -169,12 +169,27 @@ type first struct {
 
 var firstThread first
 
-// children are those processes; false where the kernel has no such lists.
-func (f *first) children() (pids []int, ok bool) {
+// open opens the list; false where the kernel has none.
+func (f *first) open() bool {
 	f.once.Do(func() {
 		f.list, _ = os.Open(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid())) // nil where there is none
 	})
-	if f.list == nil {
+	return f.list != nil
+}
+
+// childless is true when the list is empty, for sure.
+func (f *first) childless() bool {
+	if !f.open() {
+		return false
+	}
+	var some [1]byte
+	_, err := f.list.ReadAt(some[:], 0)
+	return errors.Is(err, io.EOF)
+}
+
+// children are those processes; false where the kernel has no such lists.
+func (f *first) children() (pids []int, ok bool) {
+	if !f.open() {
 		return nil, false
 	}
 	raw, err := io.ReadAll(io.NewSectionReader(f.list, 0, math.MaxInt64))

@@ -370,6 +370,32 @@ func TestNoZombies(t *testing.T) {
 	}
 }
 
+// However many commands there were, no more files are open than after the first.
+func TestNoFilesLeft(t *testing.T) {
+	count := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	run := func() {
+		for _, script := range []string{"true", "echo a; echo b >&2; exit 3", "sleep 1000 & kill $$"} {
+			if _, err := process.Run(t.Context(), shell(script)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	run()
+	before := count()
+	for range 5 {
+		run()
+	}
+	if after := count(); after != before {
+		t.Errorf("%d files are open, and were %d", after, before)
+	}
+}
+
 // Who else holds a pipe of a command is not waited for.
 func TestAPipeThatSomebodyElseHolds(t *testing.T) {
 	line := newLifeline(t)

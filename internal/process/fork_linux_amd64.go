@@ -2,7 +2,6 @@ package process
 
 import (
 	"errors"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -109,7 +108,7 @@ func (b *birth) prepare(path string, argv []string, dir string, env []string, f 
 	calls := append(b.calls[:0],
 		call{number: unix.SYS_SETPGID},
 		call{number: unix.SYS_PRCTL, args: [4]uintptr{unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}},
-		call{number: unix.SYS_GETPPID, want: uintptr(os.Getpid())}, // or we died before it could have heard of it
+		call{number: unix.SYS_GETPPID, want: uintptr(ourselves())}, // or we died before it could have heard of it
 	)
 	if dir != "" {
 		calls = append(calls, call{number: unix.SYS_CHDIR, args: [4]uintptr{write(dir)}})

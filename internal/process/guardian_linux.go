@@ -1,7 +1,9 @@
 package process
 
 import (
+	"bytes"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,11 +47,11 @@ read -r _
 groups=
 busy=
 begun=
-while read -r entry; do
-	[ -z "$entry" ] || busy=1
+while read -r entry since; do
+	[ "$entry" = - ] || busy=1
 	case $entry in
-	'' | 0) ;;
-	+*) [ "$begun" ] && [ "$begun" -le "${entry#+}" ] || begun=${entry#+} ;;
+	- | 0) ;;
+	+) [ "$begun" ] && [ "$begun" -le "$since" ] || begun=$since ;;
 	*) groups="$groups $entry" ;;
 	esac
 done <&3
@@ -113,7 +116,8 @@ type guardian struct {
 	mu       sync.Mutex
 	pid      int    // 0 when there is none
 	leash    int    // as long as we hold it, the guardian does nothing
-	table    int    // a file with a line for each command: its group, or 0 while it has none
+	table    int    // a file with a line for each command
+	memory   []byte // of the table
 	mark     string // that all our commands carry
 	free     []int  // lines that are empty
 	lines    int
@@ -129,8 +133,18 @@ type guardian struct {
 
 var watched guardian
 
-// lineSize is that of each line in the table.
-const lineSize = 24
+// A line of the table is an entry, and when the command was begun. The entry is
+// one word of memory, which is written at a stroke: whoever reads it when we are
+// dead finds what was there or what is there now, and never half of each.
+const (
+	lineSize  = 24
+	entrySize = 8
+	mostLines = 1 << 16
+
+	entryFree  = "-"
+	entryBegun = "+" // it has no group yet; else the group stands there
+	entryOver  = "0" // it has none any more
+)
 
 // reserve has everything that carries the mark it returns die with us.
 func (g *guardian) reserve() (line int, mark string, err error) {
@@ -143,21 +157,18 @@ func (g *guardian) reserve() (line int, mark string, err error) {
 	}
 	if n := len(g.free); n > 0 {
 		line, g.free = g.free[n-1], g.free[:n-1]
-	} else {
-		line = g.lines
-		g.lines++
-	}
-	if err := g.write(line, "+"+strconv.FormatInt(ticks(), 10)); err != nil {
-		g.free = append(g.free, line)
+	} else if line, err = g.add(); err != nil {
 		return 0, "", err
 	}
+	g.begun(line, ticks())
+	g.write(line, entryBegun)
 	g.count++
 	return line, g.mark + strconv.Itoa(g.count) + ".", nil
 }
 
 // watch has a group die with us.
 func (g *guardian) watch(line, group int) {
-	_ = g.write(line, strconv.Itoa(group)) // into memory that is there since reserve
+	g.write(line, strconv.Itoa(group))
 }
 
 // know tells a group from those of strangers, until unknow.
@@ -182,13 +193,13 @@ func ticks() int64 {
 }
 
 // forget is called before the group's number may go to somebody else.
-func (g *guardian) forget(line int) { _ = g.write(line, "0") }
+func (g *guardian) forget(line int) { g.write(line, entryOver) }
 
 // release is called when nothing of a command is left.
 func (g *guardian) release(line int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	_ = g.write(line, "")
+	g.write(line, entryFree)
 	g.free = append(g.free, line)
 }
 
@@ -200,14 +211,34 @@ func (g *guardian) stranger(group int) (stranger, alone bool) {
 	return !g.groups[group] && group != g.pid && group != syscall.Getpgrp(), g.lines-len(g.free) == 1
 }
 
-func (g *guardian) write(line int, what string) error {
-	var text [lineSize]byte
-	for i := copy(text[:], what); i < lineSize; i++ {
+// add makes a new line. Only that takes a call of the kernel, and can fail.
+func (g *guardian) add() (line int, err error) {
+	if g.lines == mostLines {
+		return 0, errors.New("too many commands run at once")
+	}
+	text := bytes.Repeat([]byte(" "), lineSize)
+	copy(text, entryFree)
+	text[lineSize-1] = '\n'
+	if _, err := unix.Pwrite(g.table, text, int64(g.lines)*lineSize); err != nil {
+		return 0, err
+	}
+	g.lines++
+	return g.lines - 1, nil
+}
+
+// begun says when a command was begun, on a line that is free.
+func (g *guardian) begun(line int, at int64) {
+	text := g.memory[line*lineSize+entrySize : (line+1)*lineSize-1]
+	for i := len(strconv.AppendInt(text[:0], at, 10)); i < len(text); i++ {
 		text[i] = ' '
 	}
-	text[lineSize-1] = '\n'
-	_, err := unix.Pwrite(g.table, text[:], int64(line)*lineSize)
-	return err
+}
+
+// write changes the entry of a line.
+func (g *guardian) write(line int, entry string) {
+	word := [entrySize]byte([]byte("        "))
+	copy(word[:entrySize-1], entry)
+	atomic.StoreUint64((*uint64)(unsafe.Pointer(&g.memory[line*lineSize])), binary.NativeEndian.Uint64(word[:]))
 }
 
 // begin starts the guardian if there is none.
@@ -223,7 +254,12 @@ func (g *guardian) begin() error {
 		if err != nil {
 			return err
 		}
-		g.table, g.mark, g.groups = table, rand.Text()+".", map[int]bool{}
+		memory, err := unix.Mmap(table, 0, mostLines*lineSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		if err != nil {
+			unix.Close(table)
+			return err
+		}
+		g.table, g.memory, g.mark, g.groups = table, memory, rand.Text()+".", map[int]bool{}
 	}
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -2,14 +2,12 @@ package process
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,15 +22,15 @@ func TestTheGuardianKillsNobodyElse(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string
 		marked bool
-		entry  string // in the table, instead of the group
+		begun  int64 // in the table, instead of the group
 		killed bool
 	}{
 		"ours, with its leader":    {script: `echo on; sleep 1000; sleep 1000`, marked: true, killed: true},
 		"ours, without its leader": {script: `sleep 1000 & echo on`, killed: true},
 		"somebody else's":          {script: `echo on; exec sleep 1000`},
-		"just being started":       {script: `sleep 1000 & echo on`, entry: fmt.Sprintf("+%d", ticks()), killed: true},
-		"started before":           {script: `sleep 1000 & echo on`, entry: fmt.Sprintf("+%d", ticks()+100_000)},
-		"started by somebody":      {script: `sleep 1000 & echo on; exec sleep 1000`, entry: fmt.Sprintf("+%d", ticks())},
+		"just being started":       {script: `sleep 1000 & echo on`, begun: ticks(), killed: true},
+		"started before":           {script: `sleep 1000 & echo on`, begun: ticks() + 100_000},
+		"started by somebody":      {script: `sleep 1000 & echo on; exec sleep 1000`, begun: ticks()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &guardian{}
@@ -64,8 +62,10 @@ func TestTheGuardianKillsNobodyElse(t *testing.T) {
 			if strings.HasSuffix(c.script, "& echo on") { // it leads nobody any more
 				_ = unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 			}
-			if err := g.write(line, cmp.Or(c.entry, strconv.Itoa(cmd.Process.Pid))); err != nil {
-				t.Fatal(err)
+			if c.begun > 0 {
+				g.begun(line, c.begun)
+			} else {
+				g.watch(line, cmd.Process.Pid)
 			}
 			end(t, g)
 			if c.killed {
@@ -79,6 +79,53 @@ func TestTheGuardianKillsNobodyElse(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The table is as the guardian reads it: lines of two words.
+func TestTheTable(t *testing.T) {
+	g := &guardian{}
+	if err := g.begin(); err != nil {
+		t.Fatal(err)
+	}
+	defer end(t, g)
+	expect := func(want ...[]string) {
+		t.Helper()
+		raw := make([]byte, 10*lineSize)
+		n, err := unix.Pread(g.table, raw, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got [][]string
+		for line := range strings.Lines(string(raw[:n])) {
+			got = append(got, strings.Fields(line))
+		}
+		if !slices.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("got %q, not %q", got, want)
+		}
+	}
+	var lines [2]int
+	for i := range lines {
+		line, _, err := g.reserve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines[i] = line
+		g.begun(line, 1234567890123)
+	}
+	expect([]string{"+", "1234567890123"}, []string{"+", "1234567890123"})
+	g.watch(lines[0], 4194303) // the highest number that there is
+	g.begun(lines[1], 7)
+	expect([]string{"4194303", "1234567890123"}, []string{"+", "7"})
+	g.forget(lines[0])
+	expect([]string{"0", "1234567890123"}, []string{"+", "7"})
+	g.release(lines[0])
+	g.watch(lines[1], 12)
+	expect([]string{"-", "1234567890123"}, []string{"12", "7"})
+	g.release(lines[1])
+	if again, _, err := g.reserve(); err != nil || again != lines[1] {
+		t.Errorf("line %d, %v", again, err)
+	}
+	g.release(lines[1])
 }
 
 // end lets a guardian do its work, and returns when it has.

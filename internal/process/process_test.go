@@ -200,7 +200,7 @@ func TestEnvironment(t *testing.T) {
 func TestEachNameOnce(t *testing.T) {
 	dir := t.TempDir()
 	got, err := process.Run(t.Context(), process.Command{
-		Path: "/usr/bin/env", Dir: dir, Env: []string{"A=1", "B=2", "PWD=/elsewhere", "A=3"},
+		Path: "/usr/bin/env", Dir: dir, Env: []string{"A=1", "B=2", "Aa=4", "BB=5", "PWD=/elsewhere", "A=3", "BB=6"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func TestEachNameOnce(t *testing.T) {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
-	if want := []string{"A=3", "B=2", "PWD=" + dir}; !slices.Equal(lines, want) {
+	if want := []string{"A=3", "B=2", "Aa=4", "BB=6", "PWD=" + dir}; !slices.Equal(lines, want) {
 		t.Errorf("got %q", lines)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -29,7 +30,16 @@ const (
 	theInput
 )
 
-func run(ctx context.Context, c Command) (outcome Outcome, err error) {
+func run(ctx context.Context, c Command) (Outcome, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if !onFirst() { // nearly always; then nothing has to be kept for another goroutine
+		return runHere(ctx, c)
+	}
+	return runThere(ctx, c)
+}
+
+func runThere(ctx context.Context, c Command) (outcome Outcome, err error) {
 	onThread(func() { outcome, err = runHere(ctx, c) })
 	return outcome, err
 }
@@ -47,6 +57,8 @@ func runHere(ctx context.Context, c Command) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, errors.Join(err, stopped)
 	}
+	t.letGo()
+	await(t.fds[theOutput:theErrors+1], 0)
 	t.rest(theOutput, t.stdout)
 	t.rest(theErrors, t.stderr)
 	if t.tooMuch() {
@@ -138,11 +150,13 @@ func pipe(write bool) (ours int32, theirs int, err error) {
 	return int32(ends[0]), ends[1], nil
 }
 
-// spare are pipes that nobody uses yet: while one command runs there is time to
-// make those of the next.
+// spare are pipes that nobody uses yet, and files that nobody uses any more:
+// while one command runs there is time to make those of the next, and to close
+// those of the last.
 type spare struct {
 	mu    sync.Mutex
 	pipes []ends
+	used  []int
 }
 
 type ends struct {
@@ -152,8 +166,11 @@ type ends struct {
 
 var spares spare
 
-// mostSpare is what one command needs.
-const mostSpare = 2
+// What one command needs, and what it leaves.
+const (
+	mostSpare = 2
+	mostUsed  = 3
+)
 
 // take gives a pipe to read from.
 func (s *spare) take() (ours int32, theirs int, err error) {
@@ -167,11 +184,26 @@ func (s *spare) take() (ours int32, theirs int, err error) {
 	return pipe(false)
 }
 
-// stock makes what is missing. If that is not possible now, it may be when it
-// is needed.
+// leave has a file closed, at once or soon: nobody may be able to tell.
+func (s *spare) leave(fd int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.used) < mostUsed {
+		s.used = append(s.used, fd)
+		return
+	}
+	unix.Close(fd)
+}
+
+// stock makes what is missing, and closes what is left. If there is something
+// that cannot be made now, maybe it can when it is needed.
 func (s *spare) stock() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, fd := range s.used {
+		unix.Close(fd)
+	}
+	s.used = s.used[:0]
 	for len(s.pipes) < mostSpare {
 		ours, theirs, err := pipe(false)
 		if err != nil {
@@ -196,11 +228,19 @@ func (t *talk) close() {
 }
 
 func (t *talk) hangUp(i int) {
-	if t.fds[i].Fd >= 0 {
-		unix.Close(int(t.fds[i].Fd))
-		t.fds[i].Fd = -1
+	switch fd := int(t.fds[i].Fd); {
+	case fd < 0:
+	case t.deserted(i):
+		spares.leave(fd)
+	default:
+		unix.Close(fd)
 	}
+	t.fds[i].Fd = -1
 }
+
+// deserted tells of something to read from that there is nothing in it, and
+// nobody who could write to it.
+func (t *talk) deserted(i int) bool { return t.fds[i].Revents == unix.POLLHUP }
 
 // untilEnd goes on until the command is dead or has had the time to end after
 // it was asked to. It returns why it was asked.
@@ -283,7 +323,7 @@ var buffers = sync.Pool{New: func() any { return new(make([]byte, 64<<10)) }}
 // rest reads what a dead command has left in a pipe. Whoever else may hold
 // that is not waited for.
 func (t *talk) rest(i int, into *kept) {
-	if t.fds[i].Fd < 0 || t.fds[i].Revents == unix.POLLHUP { // nothing in it, and nobody who could write to it
+	if t.fds[i].Fd < 0 || t.deserted(i) {
 		return
 	}
 	left, err := unix.IoctlGetInt(int(t.fds[i].Fd), unix.TIOCINQ)

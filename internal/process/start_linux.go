@@ -21,7 +21,7 @@ import (
 func onThread(do func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if syscall.Gettid() != syscall.Getpid() {
+	if !onFirst() {
 		do()
 		return
 	}
@@ -34,6 +34,12 @@ func onThread(do func()) {
 	}()
 	<-done
 }
+
+// onFirst tells whether this is our first thread.
+func onFirst() bool { return syscall.Gettid() == ourselves() }
+
+// ourselves is the number of this process, asked for once.
+var ourselves = sync.OnceValue(os.Getpid)
 
 // viaShell starts a command that the system could not: a script that does not
 // name its interpreter, a program that has to be found, or one that is not
@@ -154,7 +160,7 @@ func (l *live) end() (Outcome, error) {
 		}
 		await(fds, left)
 	}
-	unix.Close(l.exit)
+	spares.leave(l.exit)
 	status, unknown := l.leave()
 	err := endGroup(l.pid, deadline)
 	if err == nil {

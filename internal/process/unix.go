@@ -5,8 +5,8 @@ package process
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
 	"syscall"
 )
 
@@ -17,9 +17,6 @@ func ended(status syscall.WaitStatus) Outcome {
 	}
 	return Outcome{Exit: status.ExitStatus()}
 }
-
-// places are where variables stand in a list, for whoever makes one.
-var places = sync.Pool{New: func() any { return map[string]int{} }}
 
 // variables are the environment of a command: each name once, as given last,
 // and the folder that it runs in.
@@ -32,21 +29,39 @@ func variables(c Command, more ...string) []string {
 		more = append(more, "PWD="+c.Dir)
 	}
 	out := make([]string, 0, len(given)+len(more))
-	at := places.Get().(map[string]int)
-	defer func() {
-		clear(at)
-		places.Put(at)
-	}()
+	// Hardly any name is there twice: only those are looked for of which one
+	// like it has been seen.
+	var seen [1024]bool
 	for _, list := range [][]string{given, more} {
 		for _, one := range list {
-			name, _, _ := strings.Cut(one, "=")
-			if i, twice := at[name]; twice {
-				out[i] = one
-				continue
+			name, sum := nameOf(one)
+			if like := &seen[sum%uint32(len(seen))]; *like {
+				if i := slices.IndexFunc(out, func(other string) bool { return isNamed(other, name) }); i >= 0 {
+					out[i] = one
+					continue
+				}
+			} else {
+				*like = true
 			}
-			at[name] = len(out)
 			out = append(out, one)
 		}
 	}
 	return out
+}
+
+// nameOf is the name of a variable, and a sum that is the same for the same name.
+func nameOf(variable string) (name string, sum uint32) {
+	for i := range len(variable) {
+		if variable[i] == '=' {
+			return variable[:i], sum
+		}
+		sum = sum*31 + uint32(variable[i])
+	}
+	return variable, sum
+}
+
+// isNamed tells whether a variable has that name.
+func isNamed(variable, name string) bool {
+	rest, ok := strings.CutPrefix(variable, name)
+	return ok && (rest == "" || rest[0] == '=')
 }
