@@ -61,7 +61,7 @@ func (d *Definition) Prepare() {
 func (d *Definition) roughSize() int {
 	size := 4 << 10
 	for i := range d.Program.Blocks {
-		size += 512 * len(d.Program.Blocks[i].Steps)
+		size += 768 * len(d.Program.Blocks[i].Steps)
 	}
 	return size
 }

@@ -26,11 +26,15 @@ func (s Span) Sub(start, end int) Span {
 // MarshalText writes `file#start-end`, so that a span is one short string in
 // JSON; the zero span is the empty string.
 func (s Span) MarshalText() ([]byte, error) {
+	return s.AppendText(make([]byte, 0, len(s.File)+16))
+}
+
+// AppendText appends what MarshalText writes.
+func (s Span) AppendText(b []byte) ([]byte, error) {
 	if s.IsZero() {
-		return []byte{}, nil
+		return b, nil
 	}
-	b := append(make([]byte, 0, len(s.File)+16), s.File...)
-	b = strconv.AppendInt(append(b, '#'), int64(s.Start), 10)
+	b = strconv.AppendInt(append(append(b, s.File...), '#'), int64(s.Start), 10)
 	return strconv.AppendInt(append(b, '-'), int64(s.End), 10), nil
 }
 

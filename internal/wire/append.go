@@ -22,8 +22,30 @@ type Encoder struct {
 
 // Text writes a string.
 func (e *Encoder) Text(b []byte, s string) []byte {
-	e.Changed = e.Changed || !utf8.ValidString(s)
-	return AppendString(b, s)
+	b, exact := appendString(b, s)
+	e.Changed = e.Changed || !exact
+	return b
+}
+
+// words writes what a value is as text, in the place where it stays if it needs
+// no escapes.
+func (e *Encoder) words(b []byte, v reflect.Value) ([]byte, error) {
+	if v.CanAddr() && v.Kind() != reflect.Pointer {
+		v = v.Addr() // an interface holds it without a copy
+	}
+	as, ok := v.Interface().(encoding.TextAppender)
+	if !ok {
+		words, err := v.Interface().(encoding.TextMarshaler).MarshalText()
+		return e.Text(b, string(words)), err
+	}
+	start := len(b)
+	b, err := as.AppendText(append(b, '"'))
+	for _, c := range b[start+1:] {
+		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return e.Text(b[:start], string(b[start+1:])), err
+		}
+	}
+	return append(b, '"'), err
 }
 
 func (e *Encoder) raw(b []byte, raw json.RawMessage) ([]byte, error) {
@@ -86,15 +108,21 @@ func (e *Encoder) Value(b []byte, s *Shape, v reflect.Value) ([]byte, error) {
 		}
 		return append(b, '}'), nil
 	case textual:
-		words, err := v.Interface().(encoding.TextMarshaler).MarshalText()
-		return e.Text(b, string(words)), err
+		return e.words(b, v)
 	case boxed:
 		from := boxedOf(v)
-		box := from.NewBox()
+		box := s.boxes.Get()
+		if box == nil {
+			box = from.NewBox()
+		}
 		if err := from.FillBox(box); err != nil {
 			return b, err
 		}
-		return e.Value(b, s.elem, reflect.ValueOf(box).Elem())
+		in := reflect.ValueOf(box).Elem()
+		b, err = e.Value(b, s.elem, in)
+		in.SetZero()
+		s.boxes.Put(box)
+		return b, err
 	case foreign:
 		e.Changed = e.Changed || !v.CanFloat()
 		return appendForeign(b, v.Interface())
@@ -206,8 +234,14 @@ const hexDigits = "0123456789abcdef"
 // and backslashes, the two line separators that JavaScript minds, and the
 // replacement character for bytes that are not UTF-8.
 func AppendString(b []byte, s string) []byte {
+	b, _ = appendString(b, s)
+	return b
+}
+
+// appendString is AppendString, and tells whether all bytes were UTF-8.
+func appendString(b []byte, s string) (_ []byte, exact bool) {
 	b = append(b, '"')
-	start := 0
+	start, exact := 0, true
 	for i := 0; i < len(s); {
 		if c := s[i]; c < utf8.RuneSelf {
 			if c >= ' ' && c != '"' && c != '\\' {
@@ -241,7 +275,7 @@ func AppendString(b []byte, s string) []byte {
 		case r == utf8.RuneError && size == 1:
 			b = append(b, s[start:i]...)
 			b = append(b, `\ufffd`...)
-			start = i + size
+			start, exact = i+size, false
 		case r == '\u2028' || r == '\u2029':
 			b = append(b, s[start:i]...)
 			b = append(b, `\u202`...)
@@ -251,5 +285,5 @@ func AppendString(b []byte, s string) []byte {
 		i += size
 	}
 	b = append(b, s[start:]...)
-	return append(b, '"')
+	return append(b, '"'), exact
 }

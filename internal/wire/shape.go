@@ -11,9 +11,10 @@ import (
 // Shape is how a type looks as JSON.
 type Shape struct {
 	kind    kind
-	elem    *Shape   // of a pointer, list or table; of what stands in for a value
-	members []member // of an object
-	flat    []flat   // the same, those of embedded objects in their place
+	elem    *Shape    // of a pointer, list or table; of what stands in for a value
+	members []member  // of an object
+	flat    []flat    // the same, those of embedded objects in their place
+	boxes   sync.Pool // of what stands in for a value, empty
 }
 
 type kind int

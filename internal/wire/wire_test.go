@@ -195,3 +195,71 @@ func TestTexts(t *testing.T) {
 		}
 	}
 }
+
+// place is written as text of its own making.
+type place struct{ file string }
+
+func (p place) AppendText(b []byte) ([]byte, error) { return append(b, p.file...), nil }
+func (p place) MarshalText() ([]byte, error)        { return p.AppendText(nil) }
+
+func (p *place) UnmarshalText(b []byte) error {
+	p.file = string(b)
+	return nil
+}
+
+func TestTextOfTheirOwnMaking(t *testing.T) {
+	type places struct {
+		One  place            `json:"one"`
+		Some []place          `json:"some"`
+		Many map[string]place `json:"many"` // whose values have no address
+	}
+	for word, exact := range map[string]bool{"": true, "plain": true, "a \"quote\" \\": true, "é": true, "\x01": true, "bad \xff": false} {
+		v := places{place{word}, []place{{word}, {"x"}}, map[string]place{"a": {word}}}
+		want, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, same, err := wire.New[places]().AppendExact(nil, &v)
+		if err != nil || string(got) != string(want) || same != exact {
+			t.Errorf("%q: %s, %v, %v; expected %s, %v", word, got, same, err, want, exact)
+		}
+	}
+}
+
+// What stands in for one value has nothing of the one before.
+func TestWhatStandsInIsEmpty(t *testing.T) {
+	codec := wire.New[[]either]()
+	got, err := codec.Append(nil, &[]either{{1, ""}, {0, "a"}, {2, ""}})
+	if want := `[{"number":1},{"word":"a"},{"number":2}]`; err != nil || string(got) != want {
+		t.Errorf("%s, %v; expected %s", got, err, want)
+	}
+}
+
+// either fills one of two fields, and leaves the other as it is.
+type (
+	either struct {
+		number int
+		word   string
+	}
+	eitherBox struct {
+		Number int    `json:"number,omitempty"`
+		Word   string `json:"word,omitempty"`
+	}
+)
+
+func (e *either) NewBox() any { return &eitherBox{} }
+
+func (e *either) FillBox(into any) error {
+	if box := into.(*eitherBox); e.word != "" {
+		box.Word = e.word
+	} else {
+		box.Number = e.number
+	}
+	return nil
+}
+
+func (e *either) TakeBox(from any) error {
+	box := from.(*eitherBox)
+	*e = either{box.Number, box.Word}
+	return nil
+}
