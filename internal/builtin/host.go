@@ -20,7 +20,7 @@ import (
 
 // host gives tasks their model, their tools and their folder.
 type host struct {
-	runs   string // folder of the runs' folders
+	runs   string // folder of the runs' folders, with the separator behind it
 	root   string // of the project
 	config *config.Config
 	getenv func(string) string
@@ -37,7 +37,7 @@ func newHost(dir string, o RuntimeOptions) *host {
 		o.Models = NewModels(root, o.Config, o.Getenv)
 	}
 	return &host{
-		runs: filepath.Join(dir, "runs"), root: root, config: o.Config, getenv: o.Getenv, models: o.Models, tools: tools(root, o),
+		runs: filepath.Join(dir, "runs") + string(filepath.Separator), root: root, config: o.Config, getenv: o.Getenv, models: o.Models, tools: tools(root, o),
 	}
 }
 
@@ -67,7 +67,7 @@ func (h *host) Equip(job *step.Job, options json.RawMessage) error {
 	box := o.tools
 	box.program = job.Workflow
 	job.Model, job.Price, job.Tools = o.model, o.price, box
-	job.Dir, job.Project = filepath.Join(h.runs, string(job.Run)), h.root
+	job.Dir, job.Project = h.runs+string(job.Run), h.root
 	if o.tools.confined {
 		job.Sandbox = h.tools.sandbox
 	}

@@ -167,7 +167,7 @@ func (h *historian) begin(e journal.Event, at journal.Place, standIn string) *st
 	rec := &stepRecord{Step: at.Key(), For: standIn, Began: e.At.Time().Format(time.RFC3339Nano)}
 	if step := h.program.StepAt(frame, at.Step); step != nil {
 		rec.Type, rec.Description = step.Type, step.Description
-		rec.Reads, _ = h.state.Reads(h.program, frame, step)
+		rec.Reads = h.state.Reads(h.program, frame, step)
 	}
 	h.found = append(h.found, rec)
 	return rec

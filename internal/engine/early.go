@@ -36,38 +36,46 @@ func (r *run) beginEarly(p *pending) bool {
 		if _, ok := r.e.Kinds[r.state.TaskOf(r.program, f).Kind].(step.NotesFirst); !ok {
 			continue
 		}
-		if p.tasks == nil {
-			p.tasks = map[*job]bool{}
-		}
 		if r.early == nil {
 			r.early = map[string]bool{}
 		}
-		r.early[x.Key()] = true
-		p.tasks[r.launch(plan.OpenTask{Work: x.Work, Rerun: x.Rerun, Frame: f})] = true
+		j := r.launch(plan.OpenTask{Work: x.Work, Rerun: x.Rerun, Frame: f})
+		r.early[j.key] = true
+		j.holds = p
+		p.waits++
 	}
-	if p.tasks == nil {
+	if p.waits == 0 {
 		return false
 	}
 	r.held = p
-	p.timer = time.AfterFunc(mostEarly, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.held == p {
-			clear(p.tasks)
-			r.advance()
-		}
-	})
+	if r.patience == nil {
+		r.patience = time.AfterFunc(mostEarly, r.tired)
+	} else {
+		r.patience.Reset(mostEarly)
+	}
 	return true
+}
+
+// tired goes on without what the tasks of a decision have to say. It may have
+// been meant for the decision before: then this one costs a write of its own.
+func (r *run) tired() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held != nil {
+		r.held.waits = 0
+		r.advance()
+	}
 }
 
 // heardOf takes note that a task has said something, in the queue by now. What
 // the decision waits for is complete with the last of its tasks. r.mu is held.
 func (r *run) heardOf(j *job) {
-	if r.held == nil || !r.held.tasks[j] {
+	if j == nil || j.holds == nil || j.holds != r.held {
 		return
 	}
-	delete(r.held.tasks, j)
-	if len(r.held.tasks) == 0 {
-		r.held.timer.Stop()
+	j.holds = nil
+	r.held.waits--
+	if r.held.waits == 0 {
+		r.patience.Stop()
 	}
 }

@@ -150,7 +150,7 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, pin *pinned, start
 	r.mu.Lock()
 	state, events := plan.Start(r.program, id, started, e.now(), e.holding())
 	r.state, r.fence = state, journal.FirstFence
-	r.append(events, nil, blobs, func(err error) { begun <- err })
+	r.append(&pending{events: events, blobs: blobs, done: []answer{{to: func(err error) { begun <- err }}}})
 	r.mu.Unlock()
 	select {
 	case err := <-begun:

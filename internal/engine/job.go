@@ -26,6 +26,7 @@ var (
 type job struct {
 	r      *run
 	work   journal.Work
+	key    string // of the work
 	frame  string
 	cancel context.CancelCauseFunc
 	notes  int // number of the last note
@@ -36,6 +37,7 @@ type job struct {
 	runner   step.Runner // nil: nothing here does it
 	task     *ir.Task
 	history  []journal.TaskNoted // every note of the task so far; r.mu guards it
+	holds    *pending            // the decision that waits for it to say something
 }
 
 // recovery is what happens to the task if nobody learns how it ended. r.mu is held.
@@ -56,8 +58,8 @@ func (e *Engine) recovery(task *ir.Task, history []journal.TaskNoted) string {
 // launch does a task in a goroutine of its own. r.mu is held.
 func (r *run) launch(t plan.OpenTask) *job {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	j := &job{r: r, work: t.Work, frame: t.Work.Frame, cancel: cancel}
 	key := t.Key()
+	j := &job{r: r, work: t.Work, key: key, frame: t.Work.Frame, cancel: cancel}
 	r.jobs[key] = j
 	history := r.history[key]
 	delete(r.history, key)
@@ -74,10 +76,10 @@ func (r *run) launch(t plan.OpenTask) *job {
 		Workflow: r.program.ProgramOf(t.Frame), Step: stepOf, Task: task, History: history, Log: j, Kinds: r.e.kindOf,
 		Iteration: r.state.Iteration(t.Frame), Choices: r.pin.choices[stepOf],
 	}
-	values, missing := r.state.Reads(r.program, t.Frame, stepOf)
 	spec.Reads = make([]step.Read, 0, len(stepOf.Reads))
 	for _, read := range stepOf.Reads {
-		spec.Reads = append(spec.Reads, step.Read{Path: read.Path, Value: values[read.Path], Missing: slices.Contains(missing, read.Path)})
+		value, ok := r.state.Read(r.program, t.Frame, read.Path)
+		spec.Reads = append(spec.Reads, step.Read{Path: read.Path, Value: value, Missing: !ok})
 	}
 	var inputErr error
 	if t.Part == plan.PartCombine {
@@ -192,7 +194,7 @@ func (r *run) keepHistory(j *job) {
 	if r.history == nil {
 		r.history = map[string][]journal.TaskNoted{}
 	}
-	r.history[j.work.Key()] = j.history
+	r.history[j.key] = j.history
 }
 
 // lose gives a task up whose end nobody will know. What it had noted is kept:
@@ -210,8 +212,8 @@ func (r *run) lose(j *job, why error, notes []request) errand {
 func (r *run) conclude(j *job, notes []request, last request) errand {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if key := j.work.Key(); r.jobs[key] == j {
-		delete(r.jobs, key)
+	if r.jobs[j.key] == j {
+		delete(r.jobs, j.key)
 	}
 	if r.gone {
 		return nil

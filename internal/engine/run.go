@@ -27,6 +27,7 @@ type run struct {
 	spare    []request // what queue was before, empty
 	inFlight bool
 	held     *pending        // decided on, and not appended before its tasks have said more
+	patience *time.Timer     // for what is held
 	early    map[string]bool // tasks that began before their start is durable
 	looks    bool            // only what is due happens, and no task begins
 	gone     bool            // given up, or failed
@@ -183,16 +184,30 @@ type pending struct {
 	events []journal.Event
 	taken  []journal.InboxID
 	blobs  []journal.Blob
-	done   []func(error)
-	// What it waits for before it is appended.
-	tasks map[*job]bool
-	timer *time.Timer
+	done   []answer
+	waits  int // how many tasks have to say something before it is appended
+}
+
+// answer goes to whoever asked, once what was asked for is durable, or is not.
+type answer struct {
+	to      func(error)
+	refused error // why it is not done
+}
+
+func (p *pending) answer(err error) {
+	for _, a := range p.done {
+		if err == nil {
+			a.to(a.refused)
+		} else {
+			a.to(err)
+		}
+	}
 }
 
 // advance decides on everything that has queued up, and appends what follows.
 // r.mu is held.
 func (r *run) advance() {
-	if r.inFlight || r.gone || r.held != nil && len(r.held.tasks) > 0 {
+	if r.inFlight || r.gone || r.held != nil && r.held.waits > 0 {
 		return
 	}
 	p, waited := r.held, r.held != nil
@@ -205,20 +220,14 @@ func (r *run) advance() {
 		p.events = r.state.Decide(r.program, r.e.now())
 	}
 	if len(p.events) == 0 && len(p.taken) == 0 && !r.resting() {
-		for _, f := range p.done {
-			f(nil)
-		}
+		p.answer(nil)
 		r.e.schedule(r)
 		return
 	}
 	if !waited && r.beginEarly(p) {
 		return
 	}
-	r.append(p.events, p.taken, p.blobs, func(err error) {
-		for _, f := range p.done {
-			f(err)
-		}
-	})
+	r.append(p)
 }
 
 // decide decides on what has queued up; false when nothing has. r.mu is held.
@@ -268,13 +277,7 @@ func (r *run) decide(p *pending) bool {
 			p.taken = append(p.taken, q.inbox)
 		}
 		if q.done != nil {
-			answer := q.done
-			p.done = append(p.done, func(err error) {
-				if err == nil {
-					err = refused
-				}
-				answer(err)
-			})
+			p.done = append(p.done, answer{q.done, refused})
 		}
 	}
 	return len(queue) > 0
@@ -296,9 +299,10 @@ func (r *run) resting() bool {
 	return r.state.Open == r.state.Stuck() && (r.state.Hold || !r.state.Moving() && r.state.Summary().Status != journal.Running)
 }
 
-// append makes a batch durable and then lets it have its effect. r.mu is held.
-func (r *run) append(events []journal.Event, taken []journal.InboxID, blobs []journal.Blob, done func(error)) {
-	b := journal.Batch{Run: r.id, Fence: r.fence, After: r.state.Seq - journal.Seq(len(events)), Events: events, Taken: taken, Blobs: blobs}
+// append makes a decision durable and then lets it have its effect. r.mu is held.
+func (r *run) append(p *pending) {
+	events := p.events
+	b := journal.Batch{Run: r.id, Fence: r.fence, After: r.state.Seq - journal.Seq(len(events)), Events: events, Taken: p.taken, Blobs: p.blobs}
 	if b.After == 0 {
 		b.Owner = r.e.Process.ID()
 	}
@@ -320,7 +324,7 @@ func (r *run) append(events []journal.Event, taken []journal.InboxID, blobs []jo
 		}
 	}
 	r.inFlight = true
-	r.e.Store.Append(b, func(err error) { r.appended(&b, err, done) })
+	r.e.Store.Append(b, func(err error) { r.appended(&b, err, p) })
 }
 
 // snapshotShare is how many times its size has to be written before a snapshot
@@ -343,7 +347,7 @@ func cost(e *journal.Event) int {
 }
 
 // appended is called when a batch is durable, or is not.
-func (r *run) appended(b *journal.Batch, err error, done func(error)) {
+func (r *run) appended(b *journal.Batch, err error, p *pending) {
 	r.mu.Lock()
 	r.inFlight = false
 	r.fresh = nil
@@ -351,7 +355,7 @@ func (r *run) appended(b *journal.Batch, err error, done func(error)) {
 		// The state in memory is ahead of the truth: it is worth nothing now.
 		r.fail(err)
 		r.mu.Unlock()
-		done(err)
+		p.answer(err)
 		return
 	}
 	if b.Release && len(r.queue) > 0 {
@@ -361,7 +365,7 @@ func (r *run) appended(b *journal.Batch, err error, done func(error)) {
 		r.queue = nil
 		r.giveUp()
 		r.mu.Unlock()
-		done(nil)
+		p.answer(nil)
 		r.e.again(r.id, queue)
 		return
 	}
@@ -371,7 +375,7 @@ func (r *run) appended(b *journal.Batch, err error, done func(error)) {
 	if b.Release {
 		r.giveUp()
 		r.mu.Unlock()
-		done(nil)
+		p.answer(nil)
 		return
 	}
 	if len(r.queue) > 0 || r.state.Moving() {
@@ -380,7 +384,7 @@ func (r *run) appended(b *journal.Batch, err error, done func(error)) {
 		r.e.schedule(r)
 	}
 	r.mu.Unlock()
-	done(nil)
+	p.answer(nil)
 }
 
 // effect does what a durable fact asks for. Tasks whose start comes later, and

@@ -419,4 +419,7 @@ func Spent(f Fact) Usage {
 
 // Key is the task's stable name: frame, step, visit, part and attempt. Tools
 // get it as their idempotency key.
-func (w Work) Key() string { return string(w.appendKey(nil)) }
+func (w Work) Key() string {
+	var room [64]byte
+	return string(w.appendKey(room[:0]))
+}

@@ -27,4 +27,7 @@ func (p Place) appendKey(b []byte) []byte {
 }
 
 // Key is the place's name without part and attempt.
-func (p Place) Key() string { return string(p.appendKey(nil)) }
+func (p Place) Key() string {
+	var room [64]byte
+	return string(p.appendKey(room[:0]))
+}

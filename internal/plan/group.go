@@ -298,8 +298,7 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 	step := d.step(f)
 	input := map[string]json.RawMessage{}
 	if a.PassReads {
-		values, _ := d.s.Reads(d.p, f, step)
-		for path, v := range values {
+		for path, v := range d.s.Reads(d.p, f, step) {
 			input[path[strings.LastIndexByte(path, '.')+1:]] = v
 		}
 	}

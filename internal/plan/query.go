@@ -102,7 +102,7 @@ func (s *State) Shown(p *Program, f *Frame) (map[string]json.RawMessage, string)
 }
 
 func (s *State) shown(p *Program, f *Frame, step *ir.Step, gate, kind string) (map[string]json.RawMessage, string) {
-	reads, _ := s.Reads(p, f, step)
+	reads := s.Reads(p, f, step)
 	return reads, journal.GateDigest(s.Run, gate, kind, reads)
 }
 
@@ -120,23 +120,23 @@ func (s *State) shows(f *Frame, reads map[string]json.RawMessage) map[string]jou
 	return out
 }
 
-// Reads are the values of what a step reads, by their paths, and the paths
-// that nobody has written.
-func (s *State) Reads(p *Program, f *Frame, step *ir.Step) (values map[string]json.RawMessage, missing []string) {
-	values = make(map[string]json.RawMessage, len(step.Reads))
-	sc := &scope{s: s, p: p, f: f}
+// Reads are the values of what a step reads, by their paths.
+func (s *State) Reads(p *Program, f *Frame, step *ir.Step) map[string]json.RawMessage {
+	values := make(map[string]json.RawMessage, len(step.Reads))
 	for _, r := range step.Reads {
-		if raw, ok := sc.text(r.Path); ok {
-			values[r.Path] = raw
-			continue
-		}
-		v, ok := sc.Lookup(strings.Split(r.Path, "."))
-		if !ok {
-			missing = append(missing, r.Path)
-		}
-		values[r.Path] = mustJSON(v)
+		values[r.Path], _ = s.Read(p, f, r.Path)
 	}
-	return values, missing
+	return values
+}
+
+// Read is one value that a step reads; null and false when nobody has written it.
+func (s *State) Read(p *Program, f *Frame, path string) (json.RawMessage, bool) {
+	sc := scope{s: s, p: p, f: f}
+	if raw, ok := sc.text(path); ok {
+		return raw, true
+	}
+	v, ok := sc.Lookup(strings.Split(path, "."))
+	return mustJSON(v), ok
 }
 
 // Variables are all that a frame sees, by their keys: the state behind the step
@@ -285,7 +285,7 @@ func (s *State) Size() int {
 
 // Snapshot encodes the state: a cache of the fold, never a second truth.
 func (s *State) Snapshot() []byte {
-	raw, err := states().Append(nil, s)
+	raw, err := states().Append(make([]byte, 0, s.Size()), s)
 	if err != nil {
 		panic(fmt.Sprintf("plan: %v", err)) // what came from JSON becomes JSON again
 	}

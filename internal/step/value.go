@@ -20,7 +20,7 @@ func JSON(v any) json.RawMessage {
 // Encode is a value as JSON, without space and without escapes for HTML.
 func Encode(v any) (json.RawMessage, error) {
 	if raw, ok := v.(json.RawMessage); ok && len(raw) > 0 {
-		return wire.AppendRaw(make(json.RawMessage, 0, len(raw)), raw)
+		return wire.Dense(raw)
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -211,9 +211,31 @@ func (s *Shape) empty(v reflect.Value) bool {
 // whole run unreadable.
 func AppendRaw(b []byte, raw json.RawMessage) ([]byte, error) {
 	if !json.Valid(raw) {
-		return b, fmt.Errorf("%.40q is not JSON", raw)
+		return b, notJSON(raw)
 	}
-	start, quoted := 0, false
+	b, last := appendDense(b, raw)
+	return append(b, raw[last:]...), nil
+}
+
+// Dense is JSON without the space between its tokens: what it is given, if
+// there is none.
+func Dense(raw json.RawMessage) (json.RawMessage, error) {
+	if !json.Valid(raw) {
+		return nil, notJSON(raw)
+	}
+	b, last := appendDense(nil, raw)
+	if last == 0 {
+		return raw, nil
+	}
+	return append(b, raw[last:]...), nil
+}
+
+func notJSON(raw json.RawMessage) error { return fmt.Errorf("%.40q is not JSON", raw) }
+
+// appendDense copies what stands before the last space between tokens, and
+// tells where the rest begins.
+func appendDense(b []byte, raw json.RawMessage) (_ []byte, last int) {
+	quoted := false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
 		case c == '"':
@@ -221,11 +243,11 @@ func AppendRaw(b []byte, raw json.RawMessage) ([]byte, error) {
 		case c == '\\':
 			i++
 		case c <= ' ' && !quoted:
-			b = append(b, raw[start:i]...)
-			start = i + 1
+			b = append(b, raw[last:i]...)
+			last = i + 1
 		}
 	}
-	return append(b, raw[start:]...), nil
+	return b, last
 }
 
 const hexDigits = "0123456789abcdef"

@@ -148,6 +148,9 @@ func (c Codec[T]) Append(b []byte, v *T) ([]byte, error) {
 // AppendExact is Append, and tells whether reading gives the same value again,
 // but for lists and maps that are empty: they may be nil then.
 func (c Codec[T]) AppendExact(b []byte, v *T) (_ []byte, exact bool, err error) {
+	if b == nil {
+		b = make([]byte, 0, 128) // most are smaller
+	}
 	var e Encoder
 	b, err = e.Value(b, c.shape, reflect.ValueOf(v).Elem())
 	return b, !e.Changed && err == nil, err

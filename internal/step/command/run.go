@@ -129,6 +129,14 @@ type runner struct {
 	files  []string // to be removed
 }
 
+// folder is the job's, from the values that are read by now.
+func (r *runner) folder() string {
+	if dir, ok := r.values[step.WorkingDir].(string); ok && dir != "" {
+		return dir
+	}
+	return r.job.Dir
+}
+
 func (r *runner) close() {
 	for _, f := range r.files {
 		os.Remove(f)
@@ -171,7 +179,7 @@ func (r *runner) prepare(set Settings) (text string, c process.Command, err erro
 	}
 	if dir = home(dir); dir != "" {
 		if !filepath.IsAbs(dir) {
-			dir = filepath.Join(job.Folder(), dir)
+			dir = filepath.Join(r.folder(), dir)
 		}
 		c.Dir = dir
 		if !isFolder(dir) {
@@ -226,7 +234,7 @@ func (r *runner) command(text, shell string, script bool) (process.Command, erro
 	if err != nil {
 		return process.Command{}, err
 	}
-	c := process.Command{Dir: r.job.Folder(), Env: env, Path: shell}
+	c := process.Command{Dir: r.folder(), Env: env, Path: shell}
 	switch {
 	case script && strings.HasPrefix(text, "#!"):
 		path, err := r.file("script", text)
