@@ -38,9 +38,9 @@ func (s overheard) Append(b journal.Batch, done func(error)) {
 }
 
 // Commit implements journal.Helped.
-func (s overheard) Commit() {
+func (s overheard) Commit(meanwhile func()) {
 	if store, ok := s.Store.(journal.Helped); ok {
-		store.Commit()
+		store.Commit(meanwhile)
 	}
 }
 

@@ -390,7 +390,7 @@ func (e *Engine) take(ctx context.Context, id journal.RunID, looks bool, request
 		}
 		if r := e.runs[id]; r != nil {
 			e.mu.Unlock()
-			r.push(nil, requests...)
+			r.push(nil, nil, requests...)
 			return nil
 		}
 		// One loader at a time: claiming twice would fence ourselves off.

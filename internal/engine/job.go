@@ -221,12 +221,12 @@ func (r *run) conclude(j *job, notes []request, last request) errand {
 	r.queue = append(append(r.queue, notes...), last)
 	r.heardOf(j)
 	if r.heir != nil {
-		r.advanceHere()
+		r.advanceHere(nil)
 		return nil
 	}
 	var mine heir
 	r.heir = &mine
-	r.advanceHere()
+	r.advanceHere(nil)
 	r.heir = nil
 	return mine.next
 }
@@ -239,7 +239,7 @@ func (j *job) Note(ctx context.Context, notes ...step.Note) error {
 	}
 	done := make(chan error, 1)
 	requests[len(requests)-1].done = func(err error) { done <- err }
-	j.r.push(j, requests...)
+	j.r.push(j, notes[len(notes)-1].Meanwhile, requests...)
 	select {
 	case err := <-done:
 		return j.told(err)
@@ -311,7 +311,7 @@ func (j *job) ReserveUpTo(ctx context.Context, most journal.Usage, least int64, 
 			}
 		},
 	})
-	j.r.push(j, requests...)
+	j.r.push(j, nil, requests...)
 	select {
 	case got := <-answered:
 		return step.Reservation(n), got.amount, got.err

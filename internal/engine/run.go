@@ -137,7 +137,7 @@ func (r *run) mail(posted []journal.Posted) []request {
 
 // push hands what a task says to the run. It is decided on together with all
 // else as soon as the append in flight is durable.
-func (r *run) push(j *job, requests ...request) {
+func (r *run) push(j *job, meanwhile func(), requests ...request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.gone {
@@ -153,14 +153,15 @@ func (r *run) push(j *job, requests ...request) {
 	if j == nil {
 		r.advance()
 	} else {
-		r.advanceHere()
+		r.advanceHere(meanwhile)
 	}
 }
 
 // advanceHere advances, and then helps to write what that has appended: for
 // those whose goroutine has nothing else to do. r.mu is held before and
-// after, and not in between.
-func (r *run) advanceHere() {
+// after, and not in between. What is to be done meanwhile may be done while the
+// disk writes.
+func (r *run) advanceHere(meanwhile func()) {
 	store, ok := r.e.Store.(journal.Helped)
 	if !ok || r.inFlight {
 		r.advance()
@@ -171,7 +172,7 @@ func (r *run) advanceHere() {
 	r.aside = false
 	if r.inFlight {
 		r.mu.Unlock()
-		store.Commit()
+		store.Commit(meanwhile)
 		r.mu.Lock()
 	}
 }

@@ -75,8 +75,9 @@ type Recaller interface {
 // who writes himself need not be woken when it is done.
 type Helped interface {
 	// Commit writes what waits to be written and calls back, unless somebody
-	// does that already.
-	Commit()
+	// does that already. What is to be done meanwhile, if anything, is done
+	// while the disk is at work, or not at all.
+	Commit(meanwhile func())
 }
 
 // Batch is one append.

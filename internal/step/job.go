@@ -196,6 +196,9 @@ type Note struct {
 	Data    any // encoded as JSON
 	Settles Reservation
 	Usage   journal.Usage
+	// Meanwhile, of the last note, is done while the disk writes it, or not at
+	// all. It must have no effect outside of this process.
+	Meanwhile func()
 }
 
 // Result is what a task gives. Of a failed one only Usage and Notes count.

@@ -42,7 +42,7 @@ func (s *Store) commit() {
 	defer s.told.close()
 	for s.jobs.Wait() {
 		s.committing.Lock()
-		s.commitAll()
+		s.commitAll(nil)
 		s.committing.Unlock()
 	}
 	s.committing.Lock() // somebody else may still be writing the last of it
@@ -50,25 +50,25 @@ func (s *Store) commit() {
 }
 
 // Commit implements journal.Helped.
-func (s *Store) Commit() {
+func (s *Store) Commit(meanwhile func()) {
 	if s.committing.TryLock() {
-		s.commitAll()
+		s.commitAll(meanwhile)
 		s.committing.Unlock()
 	}
 	s.jobs.Wake() // for what came in the meantime, or is left to others
 }
 
 // commitAll writes what waits. s.committing is held.
-func (s *Store) commitAll() {
+func (s *Store) commitAll(meanwhile func()) {
 	jobs := s.jobs.TakeNow()
 	for len(jobs) > 0 {
 		n := min(len(jobs), maxGroup)
-		s.commitGroup(jobs[:n])
-		jobs = jobs[n:]
+		s.commitGroup(jobs[:n], meanwhile)
+		jobs, meanwhile = jobs[n:], nil
 	}
 }
 
-func (s *Store) commitGroup(group []job) {
+func (s *Store) commitGroup(group []job, meanwhile func()) {
 	s.want.yield()
 	err := s.transact(group)
 	s.want.wrote = time.Now()
@@ -84,11 +84,29 @@ func (s *Store) commitGroup(group []job) {
 			group[i].err = err
 		}
 	}
-	if slices.ContainsFunc(group, func(j job) bool { return j.err == nil }) {
+	if slices.ContainsFunc(group, well) {
+		s.settle(group, meanwhile)
+	}
+	if slices.ContainsFunc(group, well) {
 		s.remember(group)
 		s.bell.Ring()
 	}
 	s.told.tell(group)
+}
+
+func well(j job) bool { return j.err == nil }
+
+// settle makes what was committed durable. If that fails nobody knows what the
+// disk has, and nothing that follows could be relied upon: so nothing does.
+func (s *Store) settle(group []job, meanwhile func()) {
+	if err := s.disk.settle(meanwhile); err != nil {
+		s.broken = s.explain(err)
+		for i := range group {
+			if group[i].err == nil {
+				group[i].err = s.broken
+			}
+		}
+	}
 }
 
 // remember keeps what was committed for those who follow.
@@ -111,6 +129,9 @@ func (s *Store) remember(group []job) {
 // been refused; an error that is returned is that of the whole group, of
 // which nothing is left then.
 func (s *Store) transact(group []job) error {
+	if s.broken != nil {
+		return s.broken
+	}
 	if err := s.begin(); err != nil {
 		return s.explain(err)
 	}

@@ -6,7 +6,8 @@ package sqlite
 // How it is built:
 //
 //   - All writes of a process go through one goroutine (commit.go). What came
-//     in while it was committing is its next group: one transaction, one fsync.
+//     in while it was committing is its next group: one transaction, one fsync,
+//     which is ours and not SQLite's (disk.go).
 //   - An append is one row. Rows are in commit order, so that Tail is a range
 //     scan; a row names the row of the run's previous append, so that a run is
 //     read backwards along that chain. There is no index on them at all.

@@ -43,6 +43,8 @@ type Store struct {
 	// committing is held by the one who writes. Only he uses these.
 	committing sync.Mutex
 	writer     *conn
+	disk       disk
+	broken     error // why nothing is written any more
 	want       want
 	told       *teller
 }
@@ -67,6 +69,9 @@ func Open(path string, o Options) (*Store, error) {
 	s := &Store{path: path, patience: o.Patience, jobs: queue.New[job](), stopped: make(chan struct{})}
 	if s.patience == 0 {
 		s.patience = 10 * time.Second
+	}
+	if !o.Relaxed {
+		s.disk = disk{path: path + "-wal", sync: syncFile}
 	}
 	if err := s.open(o); err != nil {
 		return nil, err
@@ -147,13 +152,10 @@ func (s *Store) prepareFile(o Options) error {
 		return &journal.NewerError{Path: s.path, Have: version, Expect: len(steps)}
 	}
 
-	durability := "FULL"
-	if o.Relaxed {
-		durability = "NORMAL"
-	}
 	// A short WAL is used over and over; a growing one costs more per fsync.
+	// SQLite keeps the file whole; that a commit is on the disk is our part.
 	if err := s.patiently(func() error {
-		return s.writer.script("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 250; PRAGMA synchronous = " + durability)
+		return s.writer.script("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 250; PRAGMA synchronous = NORMAL")
 	}); err != nil {
 		return s.explain(err)
 	}
@@ -252,6 +254,6 @@ func (s *Store) Close() error {
 	s.jobs.Close()
 	<-s.stopped
 	s.prepared.close()
-	err := errors.Join(s.reader.Close(), s.writer.Close(), s.want.file.Close())
+	err := errors.Join(s.disk.close(), s.reader.Close(), s.writer.Close(), s.want.file.Close())
 	return explain(s.path, err)
 }

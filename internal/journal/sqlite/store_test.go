@@ -46,7 +46,7 @@ type helped struct{ *sqlite.Store }
 func (s helped) Append(b journal.Batch, done func(error)) {
 	b.Aside = true
 	s.Store.Append(b, done)
-	go s.Commit()
+	go s.Commit(nil)
 }
 
 func TestHelpedStore(t *testing.T) {
@@ -66,7 +66,7 @@ func TestWhoCommitsWritesHimself(t *testing.T) {
 		b.Aside = true
 		written := false
 		s.Append(b, func(err error) { written = err == nil })
-		s.Commit()
+		s.Commit(nil)
 		if !written { // nobody else writes here: without waiting it is done
 			t.Fatalf("append %d was not written", i)
 		}
@@ -269,7 +269,7 @@ func TestClosingWaitsForThoseWhoHelp(t *testing.T) {
 		}
 		go func() {
 			close(began)
-			s.Commit()
+			s.Commit(nil)
 		}()
 		<-began
 		if err := s.Close(); err != nil {
