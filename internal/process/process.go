@@ -27,6 +27,8 @@ type Command struct {
 	Stderr io.Writer
 	// Sandbox confines the command; nil leaves it what the user may do.
 	Sandbox *Sandbox
+
+	ready *ready // what was done for it before it is started; nil is nothing
 }
 
 // What holds when a command says nothing else.
@@ -65,9 +67,15 @@ var ErrAlive = errors.New("it was killed and is still there")
 // that the context ended, or one of those above; how it ended otherwise is in
 // the outcome. When Run returns, nothing of the command is left.
 func Run(ctx context.Context, c Command) (Outcome, error) {
-	if ctx.Err() != nil {
-		return Outcome{}, context.Cause(ctx)
-	}
+	l := NewLaunch(c)
+	return l.Run(ctx)
+}
+
+// Launch is a command that is about to be run.
+type Launch struct{ command Command }
+
+// NewLaunch is a launch for which nothing has been done yet.
+func NewLaunch(c Command) Launch {
 	if c.Grace == 0 {
 		c.Grace = DefaultGrace
 	}
@@ -77,6 +85,30 @@ func Run(ctx context.Context, c Command) (Outcome, error) {
 	if c.Sandbox != nil {
 		c = c.Sandbox.confined(c)
 	}
+	return Launch{c}
+}
+
+// Prepare does what can be done before the command is started, when there is
+// time for it; Run does what is left. Who prepares drops the launch in the end.
+func (l *Launch) Prepare() {
+	if l.command.ready == nil {
+		l.command.ready = l.command.ahead()
+	}
+}
+
+// Drop undoes what was prepared for nothing.
+func (l *Launch) Drop() {
+	l.command.ready.drop()
+	l.command.ready = nil
+}
+
+// Run is Run for a launch, once.
+func (l *Launch) Run(ctx context.Context) (Outcome, error) {
+	if ctx.Err() != nil {
+		return Outcome{}, context.Cause(ctx)
+	}
+	c := l.command
+	l.command.ready = nil // used from now on, or dropped by who cannot use it
 	return run(ctx, c)
 }
 

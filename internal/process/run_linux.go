@@ -78,10 +78,10 @@ func (t *talk) begin(ctx context.Context, c Command, input bool) (l *live, unset
 	if err == nil {
 		t.fds[theAlarm].Fd, unset, err = alarm(ctx)
 	}
-	if err == nil {
-		if l, err = launch(c, t.theirs); err != nil {
-			unset()
-		}
+	if err != nil {
+		c.ready.drop()
+	} else if l, err = launch(c, t.theirs); err != nil {
+		unset()
 	}
 	if err != nil {
 		t.close()
@@ -89,7 +89,6 @@ func (t *talk) begin(ctx context.Context, c Command, input bool) (l *live, unset
 	}
 	t.fds[theExit].Fd = int32(l.exit)
 	t.theirs.close(0) // what it is given it may refuse
-	spares.stock()    // which the next command need not wait for
 	return l, unset, nil
 }
 
@@ -128,7 +127,23 @@ func (t *talk) open(input bool) (err error) {
 
 // nothing is what a command reads that is given nothing. It is not a pipe:
 // there are programs that read from any that they have. All share one.
-var nothing = sync.OnceValues(func() (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+func nothing() (int, error) {
+	null.Lock()
+	defer null.Unlock()
+	if null.fd == 0 {
+		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return -1, err // which may be better next time
+		}
+		null.fd = fd
+	}
+	return null.fd, nil
+}
+
+var null struct {
+	sync.Mutex
+	fd int // 0 is none: it was somebody else's before
+}
 
 // pipe makes one that we write to, or read from. Our end never makes us wait,
 // not even after a look at what is there: a command that opens its own output
@@ -150,9 +165,8 @@ func pipe(write bool) (ours int32, theirs int, err error) {
 	return int32(ends[0]), ends[1], nil
 }
 
-// spare are pipes that nobody uses yet, and files that nobody uses any more:
-// while one command runs there is time to make those of the next, and to close
-// those of the last.
+// spare are pipes that nobody uses yet, and files that nobody uses any more: who
+// prepares a command makes those that it needs, and closes those of the last.
 type spare struct {
 	mu    sync.Mutex
 	pipes []ends

@@ -82,18 +82,18 @@ func launch(c Command, f files) (*live, error) {
 // fork starts a command, on a thread that stays; started hears at once which
 // group it leads.
 func fork(c Command, f files, started func(line, group int)) (*live, error) {
-	adopt()
-	line, mark, err := watched.reserve()
-	if err != nil {
-		return nil, err
+	r, err := c.ready, error(nil)
+	if r == nil {
+		if r, err = c.prepare(); err != nil {
+			return nil, err
+		}
 	}
-	l := &live{mark: mark, line: line}
-	env := variables(c, markName+"="+inherited()+mark)
+	l := &live{mark: r.mark, line: r.line}
 	start := func(path string, argv ...string) error {
 		watched.starting.RLock()
 		defer watched.starting.RUnlock()
-		if l.pid, l.exit, err = spawn(path, argv, c.Dir, env, f); err == nil {
-			started(line, l.pid)
+		if l.pid, l.exit, err = spawn(path, argv, c.Dir, r.env, f); err == nil {
+			started(l.line, l.pid)
 			watched.know(l.pid)
 		}
 		return err
@@ -102,10 +102,45 @@ func fork(c Command, f files, started func(line, group int)) (*live, error) {
 		err = start("/bin/sh", append([]string{"sh", "-c", viaShell, "sh", c.Path}, c.Args...)...)
 	}
 	if err != nil {
-		watched.release(line)
+		r.drop()
 		return nil, err
 	}
 	return l, nil
+}
+
+// ready is what a command has before it is started.
+type ready struct {
+	line int    // in the guardian's table
+	mark string // of the command
+	env  []string
+}
+
+// ahead prepares a command before its time, on any thread. The guardian would be
+// a child of that one: so the first command brings it into being, on its own
+// thread. What cannot be done is tried again then.
+func (c *Command) ahead() *ready {
+	if watched.leashed() < 0 {
+		return nil
+	}
+	r, _ := c.prepare()
+	spares.stock()
+	return r
+}
+
+func (c *Command) prepare() (*ready, error) {
+	adopt()
+	line, mark, err := watched.reserve()
+	if err != nil {
+		return nil, err
+	}
+	return &ready{line: line, mark: mark, env: variables(*c, markName+"="+inherited()+mark)}, nil
+}
+
+// drop gives up what was prepared, if anything was.
+func (r *ready) drop() {
+	if r != nil {
+		watched.release(r.line)
+	}
 }
 
 // forkExec is spawn by Go's own means.

@@ -68,16 +68,18 @@ func run(ctx context.Context, job *step.Job, set Settings) (step.Result, error) 
 	if err != nil {
 		return step.Result{}, err
 	}
+	launch := process.NewLaunch(command)
+	defer launch.Drop()
 	if job.Noted(journal.NoteCommand) == 0 {
 		data, err := commands().Append(nil, &journal.Command{Command: shortened(text)})
 		if err == nil {
-			err = job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: json.RawMessage(data)})
+			err = job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: json.RawMessage(data), Meanwhile: launch.Prepare})
 		}
 		if err != nil {
 			return step.Result{}, err
 		}
 	}
-	outcome, err := process.Run(ctx, command)
+	outcome, err := launch.Run(ctx)
 	switch {
 	case errors.Is(err, process.ErrTooMuch):
 		return step.Result{}, step.Errorf(step.ClassCommand, "the command of step %q was stopped: it wrote more than %d MiB", job.Step.ID, process.DefaultMaxOutput>>20)
