@@ -349,6 +349,7 @@ func TestMistakesInFields(t *testing.T) {
 		"type: agent, provider: claude, prompt: p, mcp_proxy: {enable: true, k: 1}":   `error AWF003 k: The mcp_proxy has no key "k".`,
 
 		// What does nothing.
+		"type: agent, provider: claude, prompt: p, mcp_proxy: {enable: true, intercept_builtins: false}": `note AWF008 false: "intercept_builtins: false" does nothing: the tools here are the only ones that the agent has.`,
 		"type: agent, provider: claude, prompt: p, conversation: {max_turns: 1, stop_condition: s, max_context_tokens: 1, strategy: s}": `note AWF008 max_turns: "max_turns" does nothing.; ` +
 			`note AWF008 stop_condition: "stop_condition" does nothing.; note AWF008 max_context_tokens: "max_context_tokens" does nothing.; note AWF008 strategy: "strategy" does nothing.`,
 		"type: agent, provider: claude, prompt: p, initial_prompt: q":               `warning AWF008 initial_prompt: "initial_prompt" does nothing beside "prompt".`,

@@ -816,7 +816,9 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 	strict.UnknownAs = diag.Error // also in AWF: it is about what an agent may do
 	mr := text.Read(r.Map("mcp_proxy"), "mcp_proxy", strict, p.out)
 	a.tools, _, _ = mr.Bool("enable")
-	mr.Bool("intercept_builtins")
+	if on, at, ok := mr.Bool("intercept_builtins"); ok && !on {
+		p.report(CodeNoEffect, diag.Note, at, "\"intercept_builtins: false\" does nothing: the tools here are the only ones that the agent has.", "Remove it.")
+	}
 	a.toolsAt = r.KeySpan("mcp_proxy")
 	if mr.Node("plugin_tools") != nil {
 		p.report(CodeUnsupported, diag.Warning, mr.KeySpan("plugin_tools"), "Tools of AWF's plugins are not there.", "Offer them as an MCP server in espalier.yaml.")
