@@ -198,7 +198,7 @@ type Note struct {
 	Usage   journal.Usage
 	// Meanwhile, of the last note, is done while the disk writes it, or not at
 	// all. It must have no effect outside of this process.
-	Meanwhile func()
+	Meanwhile func() `json:"-"`
 }
 
 // Result is what a task gives. Of a failed one only Usage and Notes count.
