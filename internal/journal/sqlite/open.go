@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -111,9 +112,8 @@ func (s *Store) open(o Options) error {
 	return nil
 }
 
-// create makes a file that only its owner may read; SQLite gives the files
-// beside it the same mode. It is a blank journal if that can be had in one step,
-// and empty otherwise.
+// create makes an empty file that only its owner may read; SQLite gives the
+// files beside it the same mode.
 func create(path string) error {
 	if info, err := os.Stat(path); err == nil {
 		if !info.Mode().IsRegular() {
@@ -123,9 +123,6 @@ func create(path string) error {
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
-	}
-	if placeBlank(path) == nil {
-		return nil
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -137,10 +134,11 @@ func create(path string) error {
 // prepareFile makes sure that the file is a journal of a version that we know,
 // before anything in it is changed.
 func (s *Store) prepareFile(o Options) error {
-	steps, err := fs.Glob(migrations, "migrations/*.sql") // in their order
+	steps, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
 		return err
 	}
+	slices.Sort(steps)
 	var version int
 	if err := s.patiently(func() error {
 		version, err = s.version()
@@ -182,10 +180,7 @@ func (s *Store) migrate(steps []string) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
-	version, err := s.version() // another process may have been faster
-	if err == nil {
-		err = s.writer.upgrade(steps, version)
-	}
+	err := s.upgrade(steps)
 	if err == nil {
 		_, err = s.writer.exec("COMMIT")
 	}
@@ -195,19 +190,21 @@ func (s *Store) migrate(steps []string) error {
 	return err
 }
 
-// upgrade makes a journal of the newest version of one that has seen so many of
-// the steps.
-func (c *conn) upgrade(steps []string, version int) error {
-	for _, name := range steps[min(version, len(steps)):] {
-		text, err := migrations.ReadFile(name)
+func (s *Store) upgrade(steps []string) error {
+	version, err := s.version() // another process may have been faster
+	if err != nil {
+		return err
+	}
+	for i := version; i < len(steps); i++ {
+		text, err := migrations.ReadFile(steps[i])
 		if err != nil {
 			return err
 		}
-		if err := c.script(string(text)); err != nil {
-			return fmt.Errorf("%s: %w", strings.TrimPrefix(name, "migrations/"), err)
+		if err := s.writer.script(string(text)); err != nil {
+			return fmt.Errorf("%s: %w", strings.TrimPrefix(steps[i], "migrations/"), err)
 		}
 	}
-	return c.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(steps)))
+	return s.writer.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(steps)))
 }
 
 // patiently repeats what fails because another program holds a lock.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -413,75 +412,4 @@ func TestOneWhoWaitsSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	journaltest.Append(t, s, journaltest.Steps("a", 1, 2, 1))
-}
-
-// What is left of a journal that somebody has deleted is no part of the new one.
-func TestLeftoversOfADeletedJournal(t *testing.T) {
-	for _, beside := range []string{"-wal", "-journal"} {
-		dir := t.TempDir()
-		path := filepath.Join(dir, "espalier.db")
-		s := open(t, dir)
-		journaltest.Append(t, s, journaltest.Start("old", "me"))
-		left, err := os.ReadFile(path + "-wal")
-		if err != nil || len(left) == 0 {
-			t.Fatal(len(left), err)
-		}
-		s.Close()
-		if err := errors.Join(os.Remove(path), os.WriteFile(path+beside, left, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-		s = open(t, dir)
-		journaltest.Append(t, s, journaltest.Start("new", "me"))
-		if got := len(journaltest.Tail(t, s, 0)); got != 1 {
-			t.Errorf("%s: %d appends", beside, got)
-		}
-		if got, err := s.(*sqlite.Store).Pragma("integrity_check"); err != nil || got != "ok" {
-			t.Errorf("%s: %v, %v", beside, got, err)
-		}
-		s.Close()
-	}
-}
-
-// A new journal leaves nothing beside it but what SQLite and the lock need, and
-// an empty file becomes the same journal.
-func TestANewJournalIsAFewFiles(t *testing.T) {
-	schema := func(dir string) (out []string) {
-		s := open(t, dir)
-		defer s.Close()
-		files, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range files {
-			if !slices.Contains([]string{"espalier.db", "espalier.db-want", "espalier.db-wal", "espalier.db-shm"}, f.Name()) {
-				t.Errorf("there is %s", f.Name())
-			}
-		}
-		db, err := sql.Open("sqlite", filepath.Join(dir, "espalier.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		rows, err := db.Query("SELECT type || name || coalesce(sql, '') FROM sqlite_schema UNION ALL SELECT user_version FROM pragma_user_version UNION ALL SELECT application_id FROM pragma_application_id")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var one string
-			if err := rows.Scan(&one); err != nil {
-				t.Fatal(err)
-			}
-			out = append(out, one)
-		}
-		return out
-	}
-	empty := t.TempDir()
-	if err := os.WriteFile(filepath.Join(empty, "espalier.db"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	made, migrated := schema(t.TempDir()), schema(empty)
-	if len(made) < 10 || !slices.Equal(made, migrated) {
-		t.Errorf("new:\n%q\nof an empty file:\n%q", made, migrated)
-	}
 }
