@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -120,10 +121,9 @@ type guardian struct {
 	memory   []byte // of the table
 	mark     string // that all our commands carry
 	free     []int  // lines that are empty
-	lines    int
-	count    int          // of the commands so far
-	groups   map[int]bool // that commands of ours lead
-	alarms   []int        // files that nobody uses just now
+	count    int    // of the commands so far
+	groups   []int  // that commands of ours lead, by their lines; 0 is none
+	alarms   []int  // files that nobody uses just now
 	replaced int
 
 	// limit is how many files this process could open when it was started. Go
@@ -171,17 +171,11 @@ func (g *guardian) watch(line, group int) {
 	g.write(line, strconv.Itoa(group))
 }
 
-// know tells a group from those of strangers, until unknow.
-func (g *guardian) know(group int) {
+// know tells a group from those of strangers; 0 is none any more.
+func (g *guardian) know(line, group int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.groups[group] = true
-}
-
-func (g *guardian) unknow(group int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.groups, group)
+	g.groups[line] = group
 }
 
 // ticks is the time now, as that in which the kernel says when processes began.
@@ -208,22 +202,22 @@ func (g *guardian) release(line int) {
 func (g *guardian) stranger(group int) (stranger, alone bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.groups[group] && group != g.pid && group != syscall.Getpgrp(), g.lines-len(g.free) == 1
+	return !slices.Contains(g.groups, group) && group != g.pid && group != syscall.Getpgrp(), len(g.groups)-len(g.free) == 1
 }
 
 // add makes a new line. Only that takes a call of the kernel, and can fail.
 func (g *guardian) add() (line int, err error) {
-	if g.lines == mostLines {
+	if len(g.groups) == mostLines {
 		return 0, errors.New("too many commands run at once")
 	}
 	text := bytes.Repeat([]byte(" "), lineSize)
 	copy(text, entryFree)
 	text[lineSize-1] = '\n'
-	if _, err := unix.Pwrite(g.table, text, int64(g.lines)*lineSize); err != nil {
+	if _, err := unix.Pwrite(g.table, text, int64(len(g.groups))*lineSize); err != nil {
 		return 0, err
 	}
-	g.lines++
-	return g.lines - 1, nil
+	g.groups = append(g.groups, 0)
+	return len(g.groups) - 1, nil
 }
 
 // begun says when a command was begun, on a line that is free.
@@ -249,7 +243,7 @@ func (g *guardian) begin() error {
 	if g.replaced > mostReplaced {
 		return errors.New("its guardian has been killed again and again")
 	}
-	if g.groups == nil {
+	if g.memory == nil {
 		table, err := unix.MemfdCreate("espalier-commands", unix.MFD_CLOEXEC)
 		if err != nil {
 			return err
@@ -259,7 +253,7 @@ func (g *guardian) begin() error {
 			unix.Close(table)
 			return err
 		}
-		g.table, g.memory, g.mark, g.groups = table, memory, rand.Text()+".", map[int]bool{}
+		g.table, g.memory, g.mark = table, memory, rand.Text()+"."
 	}
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

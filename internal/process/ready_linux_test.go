@@ -15,7 +15,7 @@ import (
 func reserved() int {
 	watched.mu.Lock()
 	defer watched.mu.Unlock()
-	return watched.lines - len(watched.free)
+	return len(watched.groups) - len(watched.free)
 }
 
 // The first command of all cannot be prepared: the guardian is nobody's child but

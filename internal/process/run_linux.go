@@ -75,19 +75,22 @@ func runHere(ctx context.Context, c Command) (Outcome, error) {
 // closes them first, and whoever is told of that is woken only to wait again.
 func (t *talk) begin(ctx context.Context, c Command, input bool) (l *live, unset func(), err error) {
 	err = t.open(input)
+	bell := -1
 	if err == nil {
-		t.fds[theAlarm].Fd, unset, err = alarm(ctx)
+		bell, err = watched.silentAlarm(ctx)
 	}
 	if err != nil {
 		c.ready.drop()
-	} else if l, err = launch(c, t.theirs); err != nil {
-		unset()
+	} else {
+		l, err = launch(c, t.theirs)
 	}
 	if err != nil {
+		watched.keepAlarm(bell)
 		t.close()
 		return nil, nil, err
 	}
-	t.fds[theExit].Fd = int32(l.exit)
+	unset = alarm(ctx, bell)
+	t.fds[theExit].Fd, t.fds[theAlarm].Fd = int32(l.exit), int32(bell)
 	t.theirs.close(0) // what it is given it may refuse
 	return l, unset, nil
 }

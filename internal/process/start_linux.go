@@ -94,7 +94,7 @@ func fork(c Command, f files, started func(line, group int)) (*live, error) {
 		defer watched.starting.RUnlock()
 		if l.pid, l.exit, err = spawn(path, argv, c.Dir, r.env, f); err == nil {
 			started(l.line, l.pid)
-			watched.know(l.pid)
+			watched.know(l.line, l.pid)
 		}
 		return err
 	}
@@ -220,7 +220,7 @@ func (l *live) bury() {
 // of the guardian's table.
 func (l *live) leave() (syscall.WaitStatus, error) {
 	watched.forget(l.line)
-	defer watched.unknow(l.pid)
+	defer watched.know(l.line, 0)
 	return reap(l.pid)
 }
 
@@ -244,35 +244,36 @@ func await(fds []unix.PollFd, most time.Duration) {
 	}
 }
 
-// alarm makes the end of a context a file that can be read, until unset.
-// A context that never ends has none.
-func alarm(ctx context.Context) (file int32, unset func(), err error) {
-	if ctx.Done() == nil {
-		return -1, func() {}, nil
-	}
-	fd, err := watched.silentAlarm()
-	if err != nil {
-		return -1, nil, err
+// alarm makes the end of a context known by a file from silentAlarm, until
+// unset.
+func alarm(ctx context.Context, fd int) (unset func()) {
+	if fd < 0 {
+		return func() {}
 	}
 	rung := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(rung)
 		_, _ = unix.Write(fd, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // a counter that is far from full
 	})
-	return int32(fd), func() {
+	return func() {
 		if stop() {
 			watched.keepAlarm(fd)
 			return
 		}
 		<-rung
 		unix.Close(fd)
-	}, nil
+	}
 }
 
 // mostAlarms is how many alarms are kept for the next commands.
 const mostAlarms = 8
 
-func (g *guardian) silentAlarm() (int, error) {
+// silentAlarm is a file that can be read once it was rung. A context that never
+// ends has none, which is -1.
+func (g *guardian) silentAlarm(ctx context.Context) (int, error) {
+	if ctx.Done() == nil {
+		return -1, nil
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if n := len(g.alarms); n > 0 {
@@ -287,11 +288,13 @@ func (g *guardian) silentAlarm() (int, error) {
 func (g *guardian) keepAlarm(fd int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.alarms) < mostAlarms {
+	switch {
+	case fd < 0:
+	case len(g.alarms) < mostAlarms:
 		g.alarms = append(g.alarms, fd)
-		return
+	default:
+		unix.Close(fd)
 	}
-	unix.Close(fd)
 }
 
 // inherited are the marks of those whose command we are ourselves.
