@@ -105,7 +105,7 @@ type Moment struct {
 	// Error says in a sentence or a word why it did not end well.
 	Error string
 	Value journal.Value
-	Note  *journal.TaskNoted
+	Note  *journal.TaskNoted // until the next event
 }
 
 // Trail follows the events of one stream and says what they mean in terms of
@@ -116,6 +116,7 @@ type Trail struct {
 	program *Outline
 	frames  map[string]*frame
 	moment  Moment
+	note    journal.TaskNoted
 	emit    func(*Moment)
 }
 
@@ -241,7 +242,8 @@ func (t *Trail) Take(e *journal.Event, emit func(*Moment)) error {
 		if f.step == nil {
 			return fmt.Errorf("a note of step %q, which is not open", x.Step)
 		}
-		t.moment = Moment{What: StepNoted, At: e.At, Run: f.run, Step: f.step, Note: &x}
+		t.note = x
+		t.moment = Moment{What: StepNoted, At: e.At, Run: f.run, Step: f.step, Note: &t.note}
 		emit(&t.moment)
 	case journal.GateOpened:
 		_, err := t.begin(e.At, x.Place, "gate", x.For, true)

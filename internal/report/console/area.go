@@ -219,11 +219,12 @@ func (p *Progress) Summary(s Style) []string {
 		width = uncut
 	}
 	var lines []string
-	if p.more > 0 {
-		lines = append(lines, clip(&s, report.Dim, fmt.Sprintf("  … %s before", plural(int64(p.more), "step")), width))
+	shown, before := p.last()
+	if before > 0 {
+		lines = append(lines, clip(&s, report.Dim, fmt.Sprintf("  … %s before", plural(int64(before), "step")), width))
 	}
-	for i := range p.done {
-		lines = append(lines, p.doneLine(&p.done[i], width, &s))
+	for i := range shown {
+		lines = append(lines, p.doneLine(&shown[i], width, &s))
 	}
 	if p.end != nil {
 		text, colour := p.end.finished()

@@ -35,12 +35,12 @@ type Progress struct {
 	active   []*active // steps that are open, in the order of their beginning
 	byStep   map[*report.Step]*active
 	parents  map[string]*active // the open step that a frame belongs to
-	done     []Notice           // outermost steps that are over, up to maxDone
-	more     int                // and how many besides
+	done     []Notice           // outermost steps that are over, the last of them
+	ended    int                // how many there were
 	out      []Notice
 }
 
-// maxDone is how many steps that are over are kept for the summary.
+// maxDone is how many steps that are over the summary shows.
 const maxDone = 100
 
 // active is a step that is open.
@@ -256,13 +256,19 @@ func (p *Progress) keep(n *Notice, s *report.Step) {
 }
 
 func (p *Progress) remember(n *Notice) {
-	if len(p.done) >= maxDone {
-		p.done = p.done[1:]
-		p.more++
+	if len(p.done) == 2*maxDone { // moving them is cheaper now and then than each time
+		p.done = p.done[:copy(p.done, p.done[maxDone:])]
 	}
 	kept := *n
 	kept.Result = nil
 	p.done = append(p.done, kept)
+	p.ended++
+}
+
+// last are the steps that the summary shows, and how many there were before.
+func (p *Progress) last() (shown []Notice, before int) {
+	shown = p.done[max(0, len(p.done)-maxDone):]
+	return shown, p.ended - len(shown)
 }
 
 func (p *Progress) drop(a *active) {
