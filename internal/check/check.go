@@ -95,6 +95,7 @@ func tasksOf(s *ir.Step) []*ir.Task {
 
 // tasks asks every kind about the settings of its tasks.
 func (c *checker) tasks() {
+	c.found = make([]usedTask, 0, len(c.flow.nodes))
 	c.steps(func(b ir.BlockID, s *ir.Step) {
 		for _, t := range tasksOf(s) {
 			kind, ok := c.kinds[t.Kind]

@@ -57,7 +57,9 @@ func (c *checker) data() {
 func (c *checker) givenNothing(w *writers) {
 	asks := map[*ir.Step]bool{}
 	for _, t := range c.found {
-		asks[t.step] = len(t.uses.Agents) > 0 && !t.uses.Verbatim
+		if len(t.uses.Agents) > 0 && !t.uses.Verbatim {
+			asks[t.step] = true
+		}
 	}
 	c.steps(func(b ir.BlockID, s *ir.Step) {
 		if b != ir.Body || s.Implied || len(s.Reads) > 0 || !c.handsOn(s, asks) {

@@ -51,12 +51,17 @@ type way struct {
 const noStep = -1
 
 func newFlow(p *ir.Program) *flow {
+	steps := 0
+	for b := range p.Blocks {
+		steps += len(p.Blocks[b].Steps)
+	}
 	f := &flow{
 		p: p, start: make([]int, len(p.Blocks)), named: make([]map[string]int, len(p.Blocks)), members: make([][]int, len(p.Blocks)),
-		inside: make([]container, len(p.Blocks)), nodesOf: map[*ir.Step][]int{},
+		inside: make([]container, len(p.Blocks)), nodes: make([]node, 0, steps), nodesOf: make(map[*ir.Step][]int, steps),
 	}
 	for b := range p.Blocks {
 		f.start[b], f.named[b] = len(f.nodes), make(map[string]int, len(p.Blocks[b].Steps))
+		f.members[b] = make([]int, 0, len(p.Blocks[b].Steps))
 		for i := range p.Blocks[b].Steps {
 			s := &p.Blocks[b].Steps[i]
 			at := f.add(node{step: s, block: ir.BlockID(b), stands: -1})
@@ -158,6 +163,7 @@ func (f *flow) find(b ir.BlockID, id string) (n int, leaps bool) {
 
 // outcomes are how a step can end, as far as its own edges are concerned.
 func outcomes(s *ir.Step) (list []ir.Outcome, fallback bool) {
+	list = make([]ir.Outcome, 0, 4)
 	if _, end := s.Action.(ir.End); !end {
 		list = append(list, ir.OK)
 	}

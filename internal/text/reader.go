@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
@@ -20,8 +21,15 @@ type Reader struct {
 	codes Codes
 	out   *diag.List
 	asked []string
-	wrong bool // the node was not a map, so nothing can be missing in it
+	room  *room // for asked, until Done
+	wrong bool  // the node was not a map, so nothing can be missing in it
 }
+
+// room is enough for the keys that most maps can have, which are many more than
+// those that they do have. One Reader after the other uses it.
+type room [24]string
+
+var rooms = sync.Pool{New: func() any { return new(room) }}
 
 // Codes is what a format calls the mistakes that a Reader finds.
 type Codes struct {
@@ -109,8 +117,9 @@ func (r *Reader) KeySpan(key string) source.Span {
 func (r *Reader) Span() source.Span { return r.node.Span }
 
 func (r *Reader) know(key string) {
-	if r.asked == nil {
-		r.asked = make([]string, 0, max(len(r.node.Pairs)+1, 24)) // most maps can have many more keys than they have
+	if r.room == nil {
+		r.room = rooms.Get().(*room)
+		r.asked = r.room[:0]
 	}
 	if !slices.Contains(r.asked, key) {
 		r.asked = append(r.asked, key)
@@ -294,7 +303,8 @@ func (r *Reader) firstKey() source.Span {
 	return r.node.Span
 }
 
-// Done reports the keys that nobody has asked for.
+// Done reports the keys that nobody has asked for. It is called once, when all
+// have been read.
 func (r *Reader) Done() {
 	for _, p := range r.node.Pairs {
 		if slices.Contains(r.asked, p.Key.Value) {
@@ -305,5 +315,9 @@ func (r *Reader) Done() {
 			Message: fmt.Sprintf("The %s has no key %q.", r.what, p.Key.Value),
 			Help:    diag.DidYouMean(p.Key.Value, r.asked),
 		})
+	}
+	if r.room != nil {
+		rooms.Put(r.room)
+		r.room, r.asked = nil, nil
 	}
 }

@@ -53,6 +53,7 @@ type yamlParser struct {
 	offset   int // of the cursor in text
 	nodes    []Node
 	made     int // nodes so far
+	guess    int // of how many there will be; 0 is none yet
 	last     int // where the value ends that was read last
 }
 
@@ -206,8 +207,10 @@ func (p *yamlParser) new(kind Kind, value string, start, end int) *Node {
 	if len(p.nodes) == cap(p.nodes) {
 		// One allocation for many nodes: a key and a value for each colon, and
 		// a value for each comma or so.
-		guess := 2*strings.Count(p.text, ":") + strings.Count(p.text, ",") + 4
-		p.nodes = make([]Node, 0, min(max(guess-p.made, 8), 256))
+		if p.guess == 0 {
+			p.guess = 2*strings.Count(p.text, ":") + strings.Count(p.text, ",") + 4
+		}
+		p.nodes = make([]Node, 0, min(max(p.guess-p.made, 8), 256))
 	}
 	p.made++
 	p.nodes = append(p.nodes, Node{Kind: kind, Value: value, Span: p.span(start, end)})

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
@@ -75,7 +76,7 @@ func outline(text string) []string {
 // Compile reads a file.
 func (Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.List) {
 	var list diag.List
-	l := &lowering{file: f, files: files, out: &list, children: map[string]int{}, seen: map[string]bool{}}
+	l := &lowering{file: f, files: files, out: &list, children: map[string]int{}, seen: map[string]bool{}, owned: map[string]*expr.Expr{}}
 	p := &parser{file: f, out: &list, templates: l.template}
 	l.doc = p.parse()
 	if l.doc == nil {

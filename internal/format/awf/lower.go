@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"path"
 	"path/filepath"
@@ -34,7 +35,8 @@ type lowering struct {
 	doubtful bool            // what one of these goes through came from steps
 	within   []*state        // loops and parallel steps being lowered
 	vars     map[string]ir.Var
-	used     []*source.File // templates, which are read before there is a program
+	used     []*source.File        // templates, which are read before there is a program
+	owned    map[string]*expr.Expr // expressions of ours, by their code
 }
 
 func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
@@ -92,18 +94,18 @@ func (l *lowering) targets() {
 		return
 	}
 	if d.initial.Value != "" {
-		l.exists(d.initial, "The workflow begins at")
+		l.exists(d.initial, nil, "begins at")
 	}
 	terminal := false
 	for _, s := range d.states {
 		terminal = terminal || s.kind == kindTerminal || s.kind == "" || s.inline != nil
-		for _, t := range l.ways(s) {
-			l.exists(t, fmt.Sprintf("State %q leads to", s.name.Value))
+		for t := range s.ways() {
+			l.exists(t, s, "leads to")
 		}
 		for _, list := range [][]text.Text{s.branches, s.body} {
 			names := map[string]bool{}
 			for _, name := range list {
-				l.exists(name, fmt.Sprintf("State %q runs", s.name.Value))
+				l.exists(name, s, "runs")
 				if names[name.Value] {
 					l.report(CodeRepeated, diag.Error, name.Span, fmt.Sprintf("%q is listed twice.", name.Value), "Remove one of them.")
 				}
@@ -111,7 +113,7 @@ func (l *lowering) targets() {
 			}
 		}
 		if s.agent != nil && s.agent.continueFrom.Value != "" {
-			l.exists(s.agent.continueFrom, fmt.Sprintf("State %q goes on with the conversation of", s.name.Value))
+			l.exists(s.agent.continueFrom, s, "goes on with the conversation of")
 		}
 	}
 	if !terminal {
@@ -120,27 +122,28 @@ func (l *lowering) targets() {
 }
 
 // ways are the states that a state names as what follows it.
-func (l *lowering) ways(s *state) []text.Text {
-	out := []text.Text{}
-	for _, t := range append([]text.Text{s.success, s.failure}, targetsOf(s.transitions)...) {
-		if t.Value != "" {
-			out = append(out, t)
+func (s *state) ways() iter.Seq[text.Text] {
+	return func(yield func(text.Text) bool) {
+		if s.success.Value != "" && !yield(s.success) || s.failure.Value != "" && !yield(s.failure) {
+			return
+		}
+		for i := range s.transitions {
+			if to := s.transitions[i].to; to.Value != "" && !yield(to) {
+				return
+			}
 		}
 	}
-	return out
 }
 
-func targetsOf(list []transition) []text.Text {
-	var out []text.Text
-	for _, t := range list {
-		out = append(out, t.to)
-	}
-	return out
-}
-
-func (l *lowering) exists(name text.Text, who string) {
+// exists reports that a state, or the workflow when it is nil, leads to a name
+// that no state has.
+func (l *lowering) exists(name text.Text, s *state, leads string) {
 	if l.doc.byName[name.Value] != nil || name.Value == "" {
 		return
+	}
+	who := "The workflow " + leads
+	if s != nil {
+		who = fmt.Sprintf("State %q %s", s.name.Value, leads)
 	}
 	l.p.Unread.Steps = true // what is meant may be entered by nothing else
 	l.report(CodeNoState, diag.Error, name.Span, fmt.Sprintf("%s %q, and there is no such state.", who, name.Value), diag.DidYouMean(name.Value, l.names()))
@@ -177,6 +180,9 @@ func (l *lowering) tooMany() bool {
 	held := map[*state]int{}
 	var count func(s *state) int
 	count = func(s *state) int {
+		if len(s.branches) == 0 && len(s.body) == 0 {
+			return 0
+		}
 		if n, ok := held[s]; ok {
 			return n
 		}
@@ -217,8 +223,8 @@ func (l *lowering) body() {
 			}
 		}
 	}
-	reached := map[string]bool{}
-	var visit func(name string)
+	reached := make(map[string]bool, len(d.states))
+	todo := []string{d.initial.Value}
 	var leave func(s *state, members []string, loops []string)
 	// leave follows the ways out of a loop.
 	leave = func(s *state, members []string, loops []string) {
@@ -236,26 +242,27 @@ func (l *lowering) body() {
 			if inner == nil || slices.Contains(loops, name) {
 				continue
 			}
-			for _, t := range l.ways(inner) {
+			for t := range inner.ways() {
 				if !slices.Contains(all, t.Value) && !slices.Contains(loops, t.Value) {
-					visit(t.Value)
+					todo = append(todo, t.Value)
 				}
 			}
 			leave(inner, all, loops)
 		}
 	}
-	visit = func(name string) {
+	for len(todo) > 0 {
+		name := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
 		s := d.byName[name]
 		if s == nil || reached[name] {
-			return
+			continue
 		}
 		reached[name] = true
-		for _, t := range l.ways(s) {
-			visit(t.Value)
+		for t := range s.ways() {
+			todo = append(todo, t.Value)
 		}
 		leave(s, nil, nil)
 	}
-	visit(d.initial.Value)
 	at := &place{}
 	steps := make([]ir.Step, 0, len(d.states)+2) // often a step each: they are large, and growing would move them
 	begin := d.byName[d.initial.Value]
@@ -361,12 +368,16 @@ const (
 		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome, "Error": failure.error}`
 )
 
-// own is an expression of ours, not the author's.
-func own(code string) *expr.Expr {
+// own is an expression of ours, not the author's. Steps share it.
+func (l *lowering) own(code string) *expr.Expr {
+	if e := l.owned[code]; e != nil {
+		return e
+	}
 	e, list := expr.ParseValue(expr.AWF, code, source.Span{})
 	if list.Errors() {
 		panic(fmt.Sprintf("awf: %s: %v", code, list)) // a programming mistake
 	}
+	l.owned[code] = e
 	return e
 }
 
@@ -383,7 +394,7 @@ func (l *lowering) terminal(s *state, out *ir.Step) {
 		return
 	}
 	out.Writes = []ir.Write{{Path: "output"}}
-	out.Result = own(`result.Output ?? ""`)
+	out.Result = l.own(`result.Output ?? ""`)
 	if len(l.doc.outputs) > 0 {
 		out.Result, out.Reads = l.outputs()
 	}
@@ -421,7 +432,7 @@ func (l *lowering) outputs() (*expr.Expr, []ir.Ref) {
 	e, list := expr.ParseValue(expr.AWFOutputs, string(written), source.Span{})
 	if list.Errors() {
 		l.report(CodeBadValue, diag.Error, l.doc.outputs[0].name.Span, "The outputs cannot be read.", "Write each as \"from: states.STEP.Output\".")
-		return own(`""`), nil
+		return l.own(`""`), nil
 	}
 	return e, reads
 }
@@ -446,7 +457,7 @@ func (l *lowering) parallel(s *state, out *ir.Step, at *place) {
 			l.contains(s, name)
 			continue
 		}
-		for _, t := range l.ways(inner) {
+		for t := range inner.ways() {
 			if inner.kind != kindForEach && inner.kind != kindWhile && l.doc.byName[t.Value] != nil && l.doc.byName[t.Value].kind != kindTerminal && t.Value != s.name.Value {
 				l.report(CodeIgnoredWay, diag.Note, t.Span, fmt.Sprintf("Nothing follows this: %q runs as a branch of %q, and a branch is one state.", inner.name.Value, s.name.Value),
 					fmt.Sprintf("Let %q lead there, or put the states of the branch into a workflow of their own and call it.", s.name.Value))
@@ -455,7 +466,7 @@ func (l *lowering) parallel(s *state, out *ir.Step, at *place) {
 		branch := ir.Branch{Name: name.Value, Block: l.block(name.Value, []text.Text{name}, &place{branch: true, up: at}), Span: name.Span}
 		par.Branches = append(par.Branches, branch)
 	}
-	out.Action, out.Result = par, own(groupState)
+	out.Action, out.Result = par, l.own(groupState)
 }
 
 // usualConcurrent is how many branches run at once when nobody says.
@@ -498,7 +509,7 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 		loop.Each = &ir.Each{Items: l.value(expr.AWFItems, items), Var: "loop.item"}
 		l.fromFile(loop.Each.Items, diag.Error, items.Span, fmt.Sprintf("What %q goes through", s.name.Value))
 		if loop.Each.Items == nil {
-			loop.Each.Items = own("[]")
+			loop.Each.Items = l.own("[]")
 		}
 		l.doubtful = l.doubtful || l.ofSteps(loop.Each.Items)
 	} else {
@@ -524,7 +535,7 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 		loop.Max, loop.MaxExpr = maxIterations, l.value(expr.AWFNumber, s.maxText)
 		l.fromFile(loop.MaxExpr, diag.Error, s.maxText.Span, fmt.Sprintf("The limit of %q", s.name.Value))
 	}
-	out.Action, out.Result = loop, own(loopState)
+	out.Action, out.Result = loop, l.own(loopState)
 }
 
 // ofSteps tells whether what an expression gives came from steps.
@@ -599,7 +610,7 @@ func (l *lowering) call(s *state, out *ir.Step) {
 		out.Action, l.p.Unread.Steps = ir.Route{}, true
 		return
 	}
-	out.Action, out.Result = call, own(callState(&call))
+	out.Action, out.Result = call, l.own(callState(&call))
 }
 
 // mistrusted is a program whose inputs came from steps: in its commands, and in
@@ -691,7 +702,7 @@ func (l *lowering) wanted(s *state, program *ir.Program, call *ir.Call) {
 				diag.DidYouMean(pair.Key.Value, append(outputs, states...)))
 			continue
 		}
-		call.Outputs = append(call.Outputs, ir.Binding{Name: ours, Value: own(from), Span: pair.Key.Span})
+		call.Outputs = append(call.Outputs, ir.Binding{Name: ours, Value: l.own(from), Span: pair.Key.Span})
 	}
 }
 

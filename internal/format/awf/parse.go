@@ -201,6 +201,7 @@ func (p *parser) parse() *document {
 	if initial.Value == "" && (begin == nil || begin.Kind < text.List) {
 		p.report(CodeMissing, diag.Error, r.KeySpan("states"), "\"states\" does not say where to begin.", "Add \"initial: \" with the name of the first state below states:.")
 	}
+	d.states, d.byName = make([]*state, 0, len(states.Pairs)), make(map[string]*state, len(states.Pairs))
 	for _, pair := range states.Pairs {
 		if pair.Key.Value != "initial" {
 			p.state(pair)
@@ -436,7 +437,7 @@ func (p *parser) keys(s *state, n *text.Node) {
 			n = merged
 		}
 	}
-	what := fmt.Sprintf("state %q", s.name.Value)
+	what := "state " + strconv.Quote(s.name.Value)
 	r := p.read(n, what)
 	r.String("use_template")
 	r.Map("parameters")

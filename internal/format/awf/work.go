@@ -22,14 +22,14 @@ import (
 // commandReads adds what every command needs: where to run, and the inputs.
 func (l *lowering) commandReads(out *ir.Step) {
 	l.vars["context.WorkingDir"] = ir.Var{Path: "context.WorkingDir", From: "dir"}
-	more := []ir.Ref{{Path: "context.WorkingDir"}}
-	if len(l.doc.inputs) > 0 {
-		more = append(more, ir.Ref{Path: "input"})
-	}
-	for _, r := range more {
-		if !slices.ContainsFunc(out.Reads, func(one ir.Ref) bool { return one.Path == r.Path }) {
-			out.Reads = append(out.Reads, r)
+	add := func(path string) {
+		if !slices.ContainsFunc(out.Reads, func(one ir.Ref) bool { return one.Path == path }) {
+			out.Reads = append(out.Reads, ir.Ref{Path: path})
 		}
+	}
+	add("context.WorkingDir")
+	if len(l.doc.inputs) > 0 {
+		add("input")
 	}
 }
 
@@ -59,7 +59,7 @@ func (l *lowering) command(s *state, out *ir.Step) {
 	out.Reads = l.reads(body, s.dir, s.shell, s.timeoutText)
 	l.asCode(body, s.scriptFile.Value != "")
 	l.commandReads(out)
-	out.Action, out.Result = t, own(failedState)
+	out.Action, out.Result = t, l.own(failedState)
 }
 
 var (
@@ -70,6 +70,9 @@ var (
 // asCode tells when what a step gave is taken for code, which our quotes cannot
 // help.
 func (l *lowering) asCode(body text.Text, script bool) {
+	if !strings.Contains(body.Value, "{{") {
+		return
+	}
 	parts := slices.DeleteFunc(readsStep().FindAllStringSubmatchIndex(body.Value, -1), func(at []int) bool {
 		return saysRaw().MatchString(body.Value[at[0]:at[1]]) || body.Value[at[2]:at[3]] == "loop" && !l.doubtful
 	})
@@ -137,6 +140,9 @@ var placedForm = sync.OnceValue(func() *regexp.Regexp {
 // command which names them in AWF's folder for such files. That folder is the
 // project's, as long as the file is there.
 func (l *lowering) placed(command text.Text) text.Text {
+	if !strings.Contains(command.Value, "{{") {
+		return command
+	}
 	command.Value = placedForm().ReplaceAllStringFunc(command.Value, func(found string) string {
 		m := placedForm().FindStringSubmatch(found)
 		f, err := l.find("../"+m[1]+"/"+m[2], m[1])
@@ -257,7 +263,7 @@ func (l *lowering) operation(s *state, out *ir.Step) {
 		t.Settings.Put("timeout", s.timeoutText.Value, s.timeoutText.Span)
 	}
 	out.Reads = l.reads(append(texts, s.timeoutText)...)
-	out.Action, out.Result = t, own(failedState)
+	out.Action, out.Result = t, l.own(failedState)
 }
 
 // templates are the texts below a node.
@@ -355,7 +361,7 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 	if a.conversation || a.mode.Value == "conversation" || l.continued(id) {
 		t.Settings.Put("keep", true, s.at)
 	}
-	out.Action, out.Result = t, own(failedState)
+	out.Action, out.Result = t, l.own(failedState)
 }
 
 // forwarded are the options that the provider is told as they are: those that
