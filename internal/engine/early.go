@@ -5,7 +5,6 @@ import (
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
-	"github.com/espalier-run/espalier/internal/step"
 )
 
 // A task whose kind notes before it acts need not wait until its start is
@@ -26,14 +25,11 @@ func (r *run) beginEarly(p *pending) bool {
 	}
 	for i := range p.events {
 		x, ok := p.events[i].Fact.(journal.TaskStarted)
-		if !ok || x.Rerun > 0 { // who does it again has noted it before, and would not wait for anything
+		if !ok || x.Rerun > 0 || !r.e.notesFirst[x.Kind] { // who does it again has noted it before, and would not wait for anything
 			continue
 		}
 		f := r.state.Frames[x.Frame]
 		if f == nil || f.Phase != plan.Working || f.Work() != x.Work {
-			continue
-		}
-		if _, ok := r.e.Kinds[r.state.TaskOf(r.program, f).Kind].(step.NotesFirst); !ok {
 			continue
 		}
 		if r.early == nil {

@@ -76,6 +76,11 @@ type Engine struct {
 	waiting  map[journal.RunID]*waiter
 	emptied  chan struct{} // sent to when no run is left in memory
 	kindOf   func(kind string) step.Runner
+
+	// What the configuration says, found out once: asking an interface what else
+	// it is takes long.
+	helped     journal.Helped // the store; nil if it takes no help
+	notesFirst map[string]bool
 }
 
 // pinned is a definition that has been decoded and indexed once.
@@ -94,12 +99,18 @@ func New(c Config) *Engine {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{
+	e := &Engine{
 		Config: c, runs: map[journal.RunID]*run{}, loading: map[journal.RunID]chan struct{}{},
 		programs: map[string]*pinning{}, waiting: map[journal.RunID]*waiter{}, emptied: make(chan struct{}, 1),
 		failed: map[journal.RunID]error{}, sleeping: map[journal.RunID]journal.Millis{},
 		redo: map[journal.RunID]bool{}, kindOf: func(kind string) step.Runner { return c.Kinds[kind] },
+		notesFirst: map[string]bool{},
 	}
+	e.helped, _ = c.Store.(journal.Helped) // nil if it is none
+	for kind, runner := range c.Kinds {
+		_, e.notesFirst[kind] = runner.(step.NotesFirst)
+	}
+	return e
 }
 
 // ErrClosed is returned by an engine that is shutting down.

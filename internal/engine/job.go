@@ -67,8 +67,8 @@ func (r *run) launch(t plan.OpenTask) *job {
 		j.notes = max(j.notes, n.N)
 		j.calls = max(j.calls, n.Settles)
 	}
-	task := r.state.TaskOf(r.program, t.Frame)
 	stepOf := r.state.StepOf(r.program, t.Frame)
+	task := stepOf.Task()
 	runner := r.e.Kinds[task.Kind]
 	j.runner, j.task, j.history = runner, task, history
 	spec := &step.Job{

@@ -162,8 +162,7 @@ func (r *run) push(j *job, meanwhile func(), requests ...request) {
 // after, and not in between. What is to be done meanwhile may be done while the
 // disk writes.
 func (r *run) advanceHere(meanwhile func()) {
-	store, ok := r.e.Store.(journal.Helped)
-	if !ok || r.inFlight {
+	if r.e.helped == nil || r.inFlight {
 		r.advance()
 		return
 	}
@@ -172,7 +171,7 @@ func (r *run) advanceHere(meanwhile func()) {
 	r.aside = false
 	if r.inFlight {
 		r.mu.Unlock()
-		store.Commit(meanwhile)
+		r.e.helped.Commit(meanwhile)
 		r.mu.Lock()
 	}
 }

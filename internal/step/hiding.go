@@ -149,9 +149,11 @@ func (l *hidingLog) hide(notes []Note, end bool) []Note {
 			continue
 		}
 		rest()
-		if raw, err := Encode(n.Data); err == nil && n.Data != nil {
+		if raw, ok := n.Data.(json.RawMessage); ok && len(raw) > 0 {
 			n.Data = l.secrets.Hide(raw)
-		} // else the log says that it cannot be written
+		} else if raw, err := Encode(n.Data); err == nil && n.Data != nil {
+			n.Data = l.secrets.Hide(raw)
+		} // else the log says that it cannot be written, as it does of what is no JSON
 		out = append(out, n)
 	}
 	if end {

@@ -135,6 +135,25 @@ func TestHidingLeavesOutWhatIsNotThere(t *testing.T) {
 	}
 }
 
+// Notes that are JSON already are hidden as they are; what is none stays none.
+func TestHidingJSON(t *testing.T) {
+	log := &noted{}
+	hiding := step.Hiding{Secrets: hushed(), Runner: within{do: func(ctx context.Context, job *step.Job) (step.Result, error) {
+		return step.Result{}, job.Log.Note(ctx,
+			step.Note{Kind: "json", Data: json.RawMessage(`{"a": "` + hush + `"}`)},
+			step.Note{Kind: "no json", Data: json.RawMessage(`{"a": "` + hush)})
+	}}}
+	if _, err := hiding.Run(t.Context(), &step.Job{Log: log}); err != nil || len(log.all) != 2 {
+		t.Fatalf("%v, %v", log.all, err)
+	}
+	for _, n := range log.all {
+		raw, ok := n.Data.(json.RawMessage)
+		if hidden := strings.Contains(string(raw), "[secret key]"); !ok || !hidden || strings.Contains(string(raw), hush) || json.Valid(raw) != (n.Kind == "json") {
+			t.Errorf("%s: %q", n.Kind, raw)
+		}
+	}
+}
+
 func TestHidingErrors(t *testing.T) {
 	run := func(secrets *secret.Registry, job *step.Job, do func() error) error {
 		_, err := step.Hiding{Secrets: secrets, Runner: within{do: func(context.Context, *step.Job) (step.Result, error) {
