@@ -74,6 +74,7 @@ is not there fails, and the workflow goes on as it says for that.`,
 			if allowUndeclared {
 				tolerated = append(tolerated, check.CodeNoSuchInput)
 			}
+			go engine.Prepare() // while the workflow is read
 			an, err := a.usable(args[0], tolerated...)
 			if err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/wire"
 )
 
@@ -29,6 +30,13 @@ type Definition struct {
 }
 
 var definitions = sync.OnceValue(wire.New[Definition])
+
+// Prepare does what has to be done once before runs can be started. Start does it
+// if nobody else has.
+func Prepare() {
+	definitions()
+	journal.Prepare()
+}
 
 // Prepare makes a definition ready for runs, once: it does not change any more
 // then. Start does it if nobody else has; in a goroutine of its own it takes

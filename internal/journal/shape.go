@@ -20,11 +20,18 @@ type factShape struct {
 
 var factShapes = sync.OnceValue(func() shapes {
 	all := shapes{byType: map[reflect.Type]*wire.Shape{}, byName: map[string]factShape{}}
-	for _, f := range everyFact() {
-		t := reflect.TypeOf(f)
-		s := wire.Of(t)
-		all.byType[t] = s
-		all.byName[f.factName()] = factShape{t, s}
+	facts := everyFact()
+	types := make([]reflect.Type, len(facts))
+	for i, f := range facts {
+		types[i] = reflect.TypeOf(f)
+	}
+	for i, s := range wire.OfAll(types...) {
+		all.byType[types[i]] = s
+		all.byName[facts[i].factName()] = factShape{types[i], s}
 	}
 	return all
 })
+
+// Prepare does what has to be done once before facts can be written or read. The
+// first of them does it if nobody else has.
+func Prepare() { factShapes() }

@@ -307,11 +307,14 @@ func (r *Registry) Hide(raw json.RawMessage) json.RawMessage {
 // spells tells whether JSON may spell a mark with escapes: those of numbers. The
 // ones by which HTML is kept out are not part of any.
 func spells(raw []byte) bool {
-	harmless := 0
-	for _, one := range []string{`\u003c`, `\u003e`, `\u0026`} {
-		harmless += bytes.Count(raw, []byte(one))
+	escapes := bytes.Count(raw, []byte(`\u`))
+	if escapes == 0 {
+		return false // as nearly always
 	}
-	return bytes.Count(raw, []byte(`\u`)) > harmless
+	for _, harmless := range []string{`\u003c`, `\u003e`, `\u0026`} {
+		escapes -= bytes.Count(raw, []byte(harmless))
+	}
+	return escapes > 0
 }
 
 // Reveal puts values back into a hidden JSON value.

@@ -61,6 +61,15 @@ type Boxed interface {
 // Of works out the shape of a type.
 func Of(t reflect.Type) *Shape { return shapes{}.of(t) }
 
+// OfAll works out the shapes of types that have much in common.
+func OfAll(types ...reflect.Type) []*Shape {
+	all, out := shapes{}, make([]*Shape, len(types))
+	for i, t := range types {
+		out[i] = all.of(t)
+	}
+	return out
+}
+
 // shapes are those known so far: types may hold themselves.
 type shapes map[reflect.Type]*Shape
 
