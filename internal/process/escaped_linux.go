@@ -119,7 +119,7 @@ func endGroup(group int, deadline time.Time) error {
 	return nil
 }
 
-func gone(group int) bool { return errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) }
+func gone(group int) bool { return syscall.Kill(-group, 0) == syscall.ESRCH }
 
 // awaitGroup waits for the death of those of a group that are our children, as
 // nearly all are: what their parents leave behind is adopted. Being told is
@@ -184,7 +184,7 @@ func (f *first) childless() bool {
 	}
 	var some [1]byte
 	_, err := f.list.ReadAt(some[:], 0)
-	return errors.Is(err, io.EOF)
+	return err == io.EOF
 }
 
 // children are those processes; false where the kernel has no such lists.

@@ -183,23 +183,27 @@ func (l *live) askToEnd() { _ = syscall.Kill(-l.pid, syscall.SIGTERM) }
 // end kills what is left of the command, the whole group and what has left it,
 // and returns when it is gone.
 func (l *live) end() (Outcome, error) {
-	deadline := time.Now().Add(mostDying)
 	// The group's number is ours until the command is reaped, and out of the
 	// guardian's table by then.
 	_ = syscall.Kill(-l.pid, syscall.SIGKILL)
-	for fds := l.untilExit(); fds[0].Revents == 0 && !l.exited; {
-		left := time.Until(deadline)
-		if left <= 0 {
+	var deadline time.Time
+	if !l.exited {
+		deadline = time.Now().Add(mostDying)
+		if !l.dies(deadline) {
 			go l.bury() // whenever it dies after all
 			return Outcome{}, fmt.Errorf("%w: process %d", ErrAlive, l.pid)
 		}
-		await(fds, left)
 	}
 	spares.leave(l.exit)
 	status, unknown := l.leave()
-	err := endGroup(l.pid, deadline)
-	if err == nil {
-		err = endEscaped(l.mark, deadline)
+	var err error
+	if !gone(l.pid) || !firstThread.childless() { // hardly ever
+		if deadline.IsZero() {
+			deadline = time.Now().Add(mostDying)
+		}
+		if err = endGroup(l.pid, deadline); err == nil {
+			err = endEscaped(l.mark, deadline)
+		}
 	}
 	if err == nil {
 		watched.release(l.line) // what is still there has to die with us at least
@@ -208,6 +212,18 @@ func (l *live) end() (Outcome, error) {
 		err = errors.Join(fmt.Errorf("nobody knows how it ended: %w", unknown), err)
 	}
 	return ended(status), err
+}
+
+// dies waits until the command is dead; it is false when the time was up before.
+func (l *live) dies(deadline time.Time) bool {
+	for fds := l.untilExit(); fds[0].Revents == 0; {
+		left := time.Until(deadline)
+		if left <= 0 {
+			return false
+		}
+		await(fds, left)
+	}
+	return true
 }
 
 func (l *live) bury() {
