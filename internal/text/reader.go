@@ -20,7 +20,7 @@ type Reader struct {
 	what  string
 	codes Codes
 	out   *diag.List
-	asked []string
+	asked []string // some of them twice
 	room  *room // for asked, until Done
 	wrong bool  // the node was not a map, so nothing can be missing in it
 }
@@ -121,9 +121,7 @@ func (r *Reader) know(key string) {
 		r.room = rooms.Get().(*room)
 		r.asked = r.room[:0]
 	}
-	if !slices.Contains(r.asked, key) {
-		r.asked = append(r.asked, key)
-	}
+	r.asked = append(r.asked, key)
 }
 
 // String returns a text. Numbers and booleans are taken as they are written.
