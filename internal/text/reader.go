@@ -21,8 +21,8 @@ type Reader struct {
 	codes Codes
 	out   *diag.List
 	asked []string // some of them twice
-	room  *room // for asked, until Done
-	wrong bool  // the node was not a map, so nothing can be missing in it
+	room  *room    // for asked, until Done
+	wrong bool     // the node was not a map, so nothing can be missing in it
 }
 
 // room is enough for the keys that most maps can have, which are many more than
