@@ -131,6 +131,9 @@ func (m *Models) Lacks(p *ir.Program, o RunOptions) []Lack {
 // Ignored are the options of agents that their models do not have: a sentence
 // for each agent, told before anything starts.
 func (m *Models) Ignored(p *ir.Program, o RunOptions) []string {
+	if len(p.Agents) == 0 && len(p.Children) == 0 {
+		return nil
+	}
 	r := router{models: m, instead: o.Model, otherwise: o.DefaultModel}
 	var out []string
 	for _, a := range askings(p, "", false) {

@@ -381,9 +381,11 @@ func (t *Tools) Lacks(p *ir.Program, o RunOptions, models *Models) []Lack {
 		return nil // it has been reported
 	}
 	var out, unbound []Lack
-	if steps := Commands(p); o.Sandbox && len(steps) > 0 {
-		if _, err := t.sandbox(); err != nil {
-			out = []Lack{{Trouble: unconfined(err), Steps: steps}}
+	if o.Sandbox {
+		if steps := Commands(p); len(steps) > 0 {
+			if _, err := t.sandbox(); err != nil {
+				out = []Lack{{Trouble: unconfined(err), Steps: steps}}
+			}
 		}
 	}
 	box := t.box(o, script)

@@ -166,8 +166,10 @@ is not there fails, and the workflow goes on as it says for that.`,
 			if here, err := space.Here(); err == nil && here.Root != project.Root {
 				a.note("The run is kept in the workflow's own project, %[1]s: \"espalier runs\", \"resume\" and the others find it there (cd %[1]s).", a.display(project.Root))
 			}
-			if servers := tools.Unconfined(an.program); options.Sandbox && !options.Simulate && len(servers) > 0 {
-				a.note("The sandbox confines commands. MCP servers can do what you can unless their entry says \"sandbox: true\": %s.", strings.Join(servers, ", "))
+			if options.Sandbox && !options.Simulate {
+				if servers := tools.Unconfined(an.program); len(servers) > 0 {
+					a.note("The sandbox confines commands. MCP servers can do what you can unless their entry says \"sandbox: true\": %s.", strings.Join(servers, ", "))
+				}
 			}
 			begin := func(ctx context.Context) error {
 				return r.Engine.Start(ctx, id, def, input, options.Encode(), actor(""))
