@@ -12,11 +12,13 @@ import (
 
 // Command is what to run.
 type Command struct {
-	Path  string   // of the program
-	Args  []string // after the program's own name
-	Dir   string
-	Env   []string
-	Stdin []byte
+	Path string   // of the program
+	Args []string // after the program's own name
+	Dir  string
+	Env  []string
+	// Environ gives the environment, instead of Env, when it is needed.
+	Environ func() []string
+	Stdin   []byte
 	// Grace is how long the command has to end by itself once it was asked
 	// to; 0 is DefaultGrace.
 	Grace time.Duration
@@ -71,26 +73,42 @@ func Run(ctx context.Context, c Command) (Outcome, error) {
 	return l.Run(ctx)
 }
 
-// Launch is a command that is about to be run.
-type Launch struct{ command Command }
-
-// NewLaunch is a launch for which nothing has been done yet.
-func NewLaunch(c Command) Launch {
+// complete is a command that leaves nothing open.
+func (c Command) complete() Command {
 	if c.Grace == 0 {
 		c.Grace = DefaultGrace
 	}
 	if c.MaxOutput == 0 {
 		c.MaxOutput = DefaultMaxOutput
 	}
+	if c.Environ != nil {
+		c.Env = c.Environ()
+	}
 	if c.Sandbox != nil {
 		c = c.Sandbox.confined(c)
 	}
-	return Launch{c}
+	return c
+}
+
+// Launch is a command that is about to be run.
+type Launch struct {
+	command  Command
+	complete bool
+}
+
+// NewLaunch is a launch for which nothing has been done yet.
+func NewLaunch(c Command) Launch { return Launch{command: c} }
+
+func (l *Launch) settle() {
+	if !l.complete {
+		l.command, l.complete = l.command.complete(), true
+	}
 }
 
 // Prepare does what can be done before the command is started, when there is
 // time for it; Run does what is left. Who prepares drops the launch in the end.
 func (l *Launch) Prepare() {
+	l.settle()
 	if l.command.ready == nil {
 		l.command.ready = l.command.ahead()
 	}
@@ -107,6 +125,7 @@ func (l *Launch) Run(ctx context.Context) (Outcome, error) {
 	if ctx.Err() != nil {
 		return Outcome{}, context.Cause(ctx)
 	}
+	l.settle()
 	c := l.command
 	l.command.ready = nil // used from now on, or dropped by who cannot use it
 	return run(ctx, c)
@@ -130,13 +149,7 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if c.Grace == 0 {
-		c.Grace = DefaultGrace
-	}
-	if c.Sandbox != nil {
-		c = c.Sandbox.confined(c)
-	}
-	return start(ctx, c)
+	return start(ctx, c.complete())
 }
 
 // Stop ends the process if it has not ended yet. It does not wait.

@@ -232,11 +232,12 @@ const mostInputs = 512 << 10
 
 // command hands a text to a shell, or runs it as the script that it is.
 func (r *runner) command(text, shell string, script bool) (process.Command, error) {
-	env, err := r.environment()
+	inputs, err := r.inputs()
 	if err != nil {
 		return process.Command{}, err
 	}
-	c := process.Command{Dir: r.folder(), Env: env, Path: shell}
+	job := r.job
+	c := process.Command{Dir: r.folder(), Environ: func() []string { return environment(job, inputs) }, Path: shell}
 	switch {
 	case script && strings.HasPrefix(text, "#!"):
 		path, err := r.file("script", text)
@@ -289,16 +290,21 @@ func (r *runner) file(name, text string) (string, error) {
 	return f.Name(), nil
 }
 
-// environment is ours, with the inputs in it.
-func (r *runner) environment() ([]string, error) {
+// environment is ours, with the inputs of the step in it.
+func environment(job *step.Job, inputs []string) []string {
 	ours := os.Environ()
-	env := make([]string, 0, len(ours)+3+2*len(r.export))
+	env := make([]string, 0, len(ours)+3+len(inputs))
 	for _, one := range ours {
 		if !strings.HasPrefix(one, "AWF_INPUT_") {
 			env = append(env, one)
 		}
 	}
-	env = append(env, "ESPALIER_RUN_ID="+string(r.job.Run), "ESPALIER_STEP="+r.job.Step.ID, "ESPALIER_KEY="+r.job.Idempotency(r.job.Key))
+	env = append(env, "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key))
+	return append(env, inputs...)
+}
+
+// inputs are the variables that hold what the step exports.
+func (r *runner) inputs() (env []string, err error) {
 	total := 0
 	for _, name := range r.export {
 		v, ok := r.values.Lookup([]string{"input", name})
