@@ -256,8 +256,12 @@ func (s *State) set(f *Frame, w journal.Write, value journal.Value) {
 	if w.Part != "" {
 		value = part(value, w.Part)
 	}
-	before := s.visible(f, w.Path)
-	if !strings.Contains(w.Path, ".") {
+	var before journal.Value
+	namespace := !strings.Contains(w.Path, ".")
+	if namespace || w.Reducer != "" {
+		before = s.visible(f, w.Path)
+	}
+	if namespace {
 		before = s.absorb(f, w.Path, before)
 	}
 	switch w.Reducer {
