@@ -216,6 +216,21 @@ func TestEachNameOnce(t *testing.T) {
 	}
 }
 
+// Names that begin alike are others, however many there are.
+func TestManyNames(t *testing.T) {
+	var env []string
+	for i := range 3000 {
+		env = append(env, fmt.Sprintf("A%d=%d", 3000-i, i))
+	}
+	got, err := process.Run(t.Context(), process.Command{Path: "/usr/bin/env", Env: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(string(got.Stdout), "\n"); !slices.Equal(lines[:min(len(env), len(lines))], env) {
+		t.Errorf("%d variables of %d", len(lines), len(env))
+	}
+}
+
 // An environment that is given later is asked for once, when it is needed.
 func TestEnvironLater(t *testing.T) {
 	asked := 0

@@ -91,7 +91,6 @@ func (t *talk) begin(ctx context.Context, c Command, input bool) (l *live, unset
 	}
 	unset = alarm(ctx, bell)
 	t.fds[theExit].Fd, t.fds[theAlarm].Fd = int32(l.exit), int32(bell)
-	t.theirs.close(0) // what it is given it may refuse
 	return l, unset, nil
 }
 
