@@ -15,7 +15,7 @@ import (
 // What running commands may cost, against starting the same ones from a loop.
 const (
 	commandSteps  = 1000
-	commandRounds = 9
+	commandRounds = 15
 	commandTarget = 1.5
 	commandGrowth = 1.1 // the last quarter of the chain, against the first
 )
