@@ -450,6 +450,43 @@ func TestInDoubt(t *testing.T) {
 	}
 }
 
+// Who knows what has become of a task need not wait until somebody asks. While
+// it is being done nobody does.
+func TestDecidedBeforeItIsAsked(t *testing.T) {
+	kind := newKind()
+	kind.recovery = step.Ask
+	disk := memory.New()
+	started := make(chan struct{})
+	kind.hold = func(ctx context.Context, job *step.Job) error {
+		close(started)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	e := open(t, disk, kind, "one")
+	begin(t, e, program([]ir.Step{task("a"), task("b")}))
+	<-started
+	told := func(step string) error {
+		return e.Send(t.Context(), id, plan.Decision{Step: step, Answer: plan.AnswerResult, Value: json.RawMessage(`"told"`)}, "r")
+	}
+	refused := func(err error) {
+		t.Helper()
+		if r, ok := plan.IsRefusal(err); !ok || r.Code != plan.NoGate {
+			t.Errorf("%v", err)
+		}
+	}
+	refused(told("a"))
+	stop(e)
+	kind.hold = nil
+	e = open(t, disk, kind, "two")
+	refused(told("b"))
+	if err := told("a"); err != nil {
+		t.Fatal(err)
+	}
+	if entry := rest(t, e); entry.Outcome != "ok" || kind.done["a#0"] != 0 || kind.done["b#0"] != 1 {
+		t.Errorf("%+v, %v", entry, kind.done)
+	}
+}
+
 // reserving asks for budget before each of three calls and notes each one.
 func reserving(used int64) func(ctx context.Context, job *step.Job) error {
 	return func(ctx context.Context, job *step.Job) error {

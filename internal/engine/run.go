@@ -527,7 +527,7 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 	if err != nil {
 		return err
 	}
-	if err := state.Check(program, in); err != nil {
+	if err := state.Check(program, in); err != nil && !state.MayBeInDoubt(in) {
 		return err
 	}
 	for {

@@ -45,6 +45,13 @@ func (s *State) OpenGates() []*Frame {
 	return out
 }
 
+// MayBeInDoubt tells whether a decision names a task that is open: should its
+// process be gone, it is in doubt as soon as somebody takes the run over.
+func (s *State) MayBeInDoubt(in Input) bool {
+	x, ok := in.(Decision)
+	return ok && slices.ContainsFunc(s.OpenTasks(), func(t OpenTask) bool { return x.Step == t.Frame.Step || x.Step == t.Place.Key() })
+}
+
 // Resumable tells whether a task may go on from what it had noted: it is open,
 // in doubt, or waits for an answer. Its notes, and those of all others like it,
 // stand behind the event since.
