@@ -70,6 +70,7 @@ func commands(dir, espalier string) error {
 	ok := ratios[middle] <= commandTarget
 	fmt.Printf("\na chain of %d commands: %.0f µs each, %.0f µs from a bare loop; %.2f times as long, at most %.1f: %s\n",
 		commandSteps, float64(ours[middle].Microseconds())/commandSteps, float64(bare[middle].Microseconds())/commandSteps, ratios[middle], commandTarget, met(ok))
+	fmt.Printf("  %d rounds by turns, half of them between %.2f and %.2f\n", commandRounds, ratios[commandRounds/4], ratios[commandRounds-1-commandRounds/4])
 	if !ok {
 		fmt.Println("  What dominates: making each step durable before it is done: a wait for the disk, and nearly as much time in SQLite;")
 		fmt.Println("  then deciding, noting and preparing it. Reading and checking the workflow is about a thirtieth.")
