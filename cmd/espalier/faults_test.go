@@ -154,31 +154,53 @@ func TestStorageThatCannotBeMade(t *testing.T) {
 	f.once()
 }
 
-// full is a journal on a disk that is full from one write on.
-type full struct {
+// failing is a journal on a disk that fails from one write on.
+type failing struct {
 	journal.Store
-	mu   *sync.Mutex
-	room *int // writes that still fit
+	mu      *sync.Mutex
+	room    *int // writes that still succeed
+	why     error
+	written bool // the write at which it fails is there all the same
 }
 
-func (s full) Append(b journal.Batch, done func(error)) {
+func (s failing) Append(b journal.Batch, done func(error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if *s.room--; *s.room < 0 {
-		go done(fmt.Errorf("%w: espalier.db", journal.ErrFull))
-		return
+	failed := func(error) { done(fmt.Errorf("%w: espalier.db", s.why)) }
+	switch *s.room--; {
+	case *s.room >= 0:
+		s.Store.Append(b, done)
+	case *s.room == -1 && s.written:
+		s.Store.Append(b, failed)
+	default:
+		go failed(nil)
 	}
-	s.Store.Append(b, done)
 }
 
 // TestFullDisk: the disk is full at every write in turn. It is said, and with
 // room again the run goes on from where it was.
 func TestFullDisk(t *testing.T) {
+	diskFails(t, failing{why: journal.ErrFull}, "the disk is full", "Make room on the disk")
+}
+
+// TestADiskThatFails: every write in turn is the one after which nobody knows
+// what the disk has. It is said, and whatever it has, the run goes on from there.
+func TestADiskThatFails(t *testing.T) {
+	for _, written := range []bool{false, true} {
+		diskFails(t, failing{why: journal.ErrNotKept, written: written}, "the disk did not keep what was written", "Look at the disk first")
+	}
+}
+
+func diskFails(t *testing.T, how failing, tells ...string) {
+	t.Helper()
 	for room := 0; ; room++ {
 		f := newFaulty(t)
 		left := room
 		var mu sync.Mutex
-		f.wrap = func(s journal.Store) journal.Store { return full{s, &mu, &left} }
+		f.wrap = func(s journal.Store) journal.Store {
+			how.Store, how.mu, how.room = s, &mu, &left
+			return how
+		}
 		code, _, told := f.try("run", "gated.md", "--run-id", errandRun)
 		if code == 4 { // it fitted
 			if room < 3 {
@@ -186,7 +208,7 @@ func TestFullDisk(t *testing.T) {
 			}
 			break
 		}
-		if code != 6 || !strings.Contains(told, "the disk is full") || !strings.Contains(told, "Make room on the disk") {
+		if code != 6 || !strings.Contains(told, tells[0]) || !strings.Contains(told, tells[1]) {
 			t.Errorf("room for %d writes: exit code %d\n%s", room, code, told)
 		}
 		f.wrap = nil

@@ -67,6 +67,8 @@ func storageHelp(err error) string {
 	switch {
 	case errors.Is(err, journal.ErrCorrupt):
 		return "Something other than Espalier has changed the file, or the disk is failing. Put back a copy of the folder from a backup; or move it away and begin anew: the transcripts in it can still be read."
+	case errors.Is(err, journal.ErrNotKept):
+		return "Look at the disk first: its last writes may be lost. Then try again."
 	case errors.Is(err, journal.ErrNotJournal):
 		return "Move that file away, or put the journal back from a backup."
 	case errors.Is(err, journal.ErrFull), errors.Is(err, syscall.ENOSPC):
@@ -524,6 +526,8 @@ func (a *app) runTrouble(r *builtin.Runtime, id journal.RunID, err error) error 
 		return &failure{code: exitInterrupted, message: "interrupted"}
 	case damaged(err):
 		return &failure{code: exitNotReady, message: err.Error(), help: storageHelp(err)}
+	case errors.Is(err, journal.ErrNotKept):
+		return &failure{code: exitNotReady, message: err.Error(), help: fmt.Sprintf("Look at the disk first: its last writes may be lost. Then \"espalier resume %s\" goes on from what it has kept.", short(id))}
 	case errors.Is(err, journal.ErrFull):
 		return &failure{code: exitNotReady, message: err.Error(), help: fmt.Sprintf("What was done so far is kept. Make room on the disk; \"espalier resume %s\" goes on from there.", short(id))}
 	}

@@ -414,19 +414,25 @@ func TestWaitingRunsAreForgotten(t *testing.T) {
 	}
 }
 
-func TestInDoubt(t *testing.T) {
-	kind := newKind()
-	kind.recovery = step.Ask
-	disk := memory.New()
-	started := make(chan struct{})
-	kind.hold = func(ctx context.Context, job *step.Job) error {
+// beingDone is an engine in which task a is being done, which nobody may do again
+// without being asked, and b comes next.
+func beingDone(t *testing.T) (*engine.Engine, *memory.Store, *testKind) {
+	t.Helper()
+	k, disk, started := newKind(), memory.New(), make(chan struct{})
+	k.recovery = step.Ask
+	k.hold = func(ctx context.Context, job *step.Job) error {
 		close(started)
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	e := open(t, disk, kind, "one")
+	e := open(t, disk, k, "one")
 	begin(t, e, program([]ir.Step{task("a"), task("b")}))
 	<-started
+	return e, disk, k
+}
+
+func TestInDoubt(t *testing.T) {
+	e, disk, kind := beingDone(t)
 	stop(e) // parks the run with task a open
 	kind.hold = nil
 	e = open(t, disk, kind, "two")
@@ -453,18 +459,7 @@ func TestInDoubt(t *testing.T) {
 // Who knows what has become of a task need not wait until somebody asks. While
 // it is being done nobody does.
 func TestDecidedBeforeItIsAsked(t *testing.T) {
-	kind := newKind()
-	kind.recovery = step.Ask
-	disk := memory.New()
-	started := make(chan struct{})
-	kind.hold = func(ctx context.Context, job *step.Job) error {
-		close(started)
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	e := open(t, disk, kind, "one")
-	begin(t, e, program([]ir.Step{task("a"), task("b")}))
-	<-started
+	e, disk, kind := beingDone(t)
 	told := func(step string) error {
 		return e.Send(t.Context(), id, plan.Decision{Step: step, Answer: plan.AnswerResult, Value: json.RawMessage(`"told"`)}, "r")
 	}

@@ -28,6 +28,9 @@ var (
 	ErrCorrupt = errors.New("the journal is damaged")
 	// ErrFull: there is no room left to write.
 	ErrFull = errors.New("the disk is full")
+	// ErrNotKept: the disk has failed to keep what was written, and nobody knows
+	// what it has.
+	ErrNotKept = errors.New("the disk did not keep what was written")
 	// ErrReadOnly: the journal may not be written here.
 	ErrReadOnly = errors.New("the journal cannot be written")
 	// ErrBusy: another program has kept the journal locked for too long.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
@@ -30,16 +29,7 @@ const (
 	theInput
 )
 
-func run(ctx context.Context, c Command) (Outcome, error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if !onFirst() { // nearly always; then nothing has to be kept for another goroutine
-		return runHere(ctx, c)
-	}
-	return runThere(ctx, c)
-}
-
-func runThere(ctx context.Context, c Command) (outcome Outcome, err error) {
+func run(ctx context.Context, c Command) (outcome Outcome, err error) {
 	onThread(func() { outcome, err = runHere(ctx, c) })
 	return outcome, err
 }
@@ -99,7 +89,7 @@ type files [3]int
 
 // close closes one of them, unless all commands share it.
 func (f *files) close(i int) {
-	if shared, err := nothing(); f[i] >= 0 && (err != nil || f[i] != shared) {
+	if f[i] >= 0 && !isNothing(f[i]) {
 		unix.Close(f[i])
 	}
 	f[i] = -1
@@ -140,6 +130,12 @@ func nothing() (int, error) {
 		null.fd = fd
 	}
 	return null.fd, nil
+}
+
+func isNothing(fd int) bool {
+	null.Lock()
+	defer null.Unlock()
+	return fd == null.fd
 }
 
 var null struct {
@@ -200,7 +196,8 @@ func (s *spare) take() (ours int32, theirs int, err error) {
 	return pipe(false)
 }
 
-// leave has a file closed, at once or soon: nobody may be able to tell.
+// leave has a file closed, at once or soon. It must be one of which nobody can
+// tell when that is.
 func (s *spare) leave(fd int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 func onThread(do func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if !onFirst() {
+	if syscall.Gettid() != ourselves() {
 		do()
 		return
 	}
@@ -34,9 +34,6 @@ func onThread(do func()) {
 	}()
 	<-done
 }
-
-// onFirst tells whether this is our first thread.
-func onFirst() bool { return syscall.Gettid() == ourselves() }
 
 // ourselves is the number of this process, asked for once.
 var ourselves = sync.OnceValue(os.Getpid)

@@ -100,7 +100,7 @@ func well(j job) bool { return j.err == nil }
 // disk has, and nothing that follows could be relied upon: so nothing does.
 func (s *Store) settle(group []job, meanwhile func()) {
 	if err := s.disk.settle(meanwhile); err != nil {
-		s.broken = s.explain(err)
+		s.broken = fmt.Errorf("%w: %w", journal.ErrNotKept, s.explain(err))
 		for i := range group {
 			if group[i].err == nil {
 				group[i].err = s.broken
