@@ -29,7 +29,7 @@ type run struct {
 	held     *pending        // decided on, and not appended before its tasks have said more
 	patience *time.Timer     // for what is held
 	early    map[string]bool // tasks that began before their start is durable
-	looks    bool            // only what is due happens, and no task begins
+	visit    bool            // only what is due happens, and no task begins
 	gone     bool            // given up, or failed
 	err      error           // why it failed
 	jobs     map[string]*job
@@ -39,7 +39,7 @@ type run struct {
 	children map[journal.RunID]journal.Entry
 
 	// What came with loading.
-	posted  []journal.Posted
+	inbox   []journal.Posted
 	heard   journal.InboxID // the newest message that was handed over
 	history map[string][]journal.TaskNoted
 
@@ -99,10 +99,10 @@ func (r *run) begin(more []request) {
 	if len(lost) > 0 {
 		requests = append(requests, request{in: plan.TakenOver{Owner: string(r.e.Process.ID())}, with: lost})
 	}
-	requests = append(requests, r.mail(r.posted)...)
-	r.posted = nil
 	r.state.MarkAll() // its last owner may have held something back
-	r.state.Hold = r.looks || r.e.holding()
+	r.state.Hold = r.visit || r.e.holding()
+	requests = append(requests, r.messages(r.inbox)...)
+	r.inbox = nil
 	requests = append(requests, more...)
 	r.queue = append(r.queue, requests...)
 	r.advance()
@@ -120,8 +120,8 @@ func (r *run) begin(more []request) {
 	}
 }
 
-// mail makes requests of inbox messages.
-func (r *run) mail(posted []journal.Posted) []request {
+// messages makes requests of inbox messages. r.mu is held.
+func (r *run) messages(posted []journal.Posted) []request {
 	var out []request
 	for _, m := range posted {
 		r.heard = max(r.heard, m.ID)
@@ -133,6 +133,20 @@ func (r *run) mail(posted []journal.Posted) []request {
 		out = append(out, request{in: in, ref: ref, inbox: m.ID})
 	}
 	return out
+}
+
+// checkOwner gives the run up when the store names another owner: this process
+// was taken for dead, and its next append would be refused. Tasks must not go on
+// until then. An append in flight reports the loss by itself.
+func (r *run) checkOwner(owner journal.Owner) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.gone && !r.inFlight && owner != r.e.Process.ID() {
+		r.fail(journal.ErrConflict)
+	}
 }
 
 // push hands what a task says to the run. It is decided on together with all
@@ -359,21 +373,22 @@ func (r *run) appended(b *journal.Batch, err error, p *pending) {
 		return
 	}
 	if b.Release && len(r.queue) > 0 {
-		// Something came while the run was being given up. Whoever claims it
-		// next must hear it; that may as well be us.
+		// Messages arrived while the release was in flight: claim the run
+		// again for them.
 		queue := r.queue
 		r.queue = nil
-		r.giveUp()
+		reload := make(chan struct{})
+		r.giveUp(reload)
 		r.mu.Unlock()
 		p.answer(nil)
-		r.e.again(r.id, queue)
+		r.e.reacquire(r.id, reload, queue)
 		return
 	}
 	for i := range b.Events {
 		r.effect(&b.Events[i])
 	}
 	if b.Release {
-		r.giveUp()
+		r.giveUp(nil)
 		r.mu.Unlock()
 		p.answer(nil)
 		return
@@ -436,12 +451,12 @@ func (r *run) effect(e *journal.Event) {
 // fail gives a run up that cannot be written any more. r.mu is held.
 func (r *run) fail(err error) {
 	r.err = err
-	r.giveUp()
+	r.giveUp(nil)
 }
 
-// giveUp forgets the run. Tasks that still run are told; what they end with
-// is not recorded any more. r.mu is held.
-func (r *run) giveUp() {
+// giveUp forgets the run and cancels tasks that still run: their results are
+// not recorded. A non-nil reload reserves the run for loading. r.mu is held.
+func (r *run) giveUp(reload chan struct{}) {
 	if r.gone {
 		return
 	}
@@ -455,7 +470,7 @@ func (r *run) giveUp() {
 	if err == nil {
 		err = errGivenUp
 	}
-	r.e.drop(r)
+	r.e.drop(r, reload)
 	for _, q := range queue {
 		if q.done != nil {
 			q.done(err)
@@ -515,7 +530,9 @@ func (r *run) childRows(events []journal.Event) []journal.Entry {
 }
 
 // Send says something to a run, wherever it is: to this process if it has the
-// run, to its owner through the inbox, or, when nobody has it, by claiming it.
+// run, to its owner through the inbox, or, if it has no owner, by claiming it.
+// Afterwards this engine may hold the run, even if its message was refused:
+// call Send through Drive unless the engine only records.
 // A refusal is a *plan.Refusal. When it returns, the answer is durable.
 func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref string) error {
 	in, err := e.hide(in)
@@ -532,20 +549,20 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 	}
 	for {
 		answer := make(chan error, 1)
-		err := e.claim(ctx, id, request{in: in, ref: ref, done: func(err error) { answer <- err }})
+		err := e.acquire(ctx, id, false, request{in: in, ref: ref, done: func(err error) { answer <- err }})
+		if err == nil {
+			select {
+			case err = <-answer:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		// The run may be lost to another process before or after it is claimed.
 		var owned *journal.OwnedError
 		switch {
 		case errors.As(err, &owned):
 			return e.post(ctx, id, in, ref)
-		case err != nil:
-			return err
-		}
-		select {
-		case err = <-answer:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		if !errors.Is(err, errGivenUp) {
+		case !errors.Is(err, errGivenUp):
 			return err
 		}
 	}
