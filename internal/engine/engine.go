@@ -78,15 +78,12 @@ type Engine struct {
 	skip     func(journal.RunID) bool // runs that are not to be claimed; nil for none
 	timer    *time.Timer
 	timerAt  journal.Millis // 0: not set
-	workers  workers
+	tasks    sync.WaitGroup // goroutines that do tasks
 	waiting  map[journal.RunID]*waiter
 	emptied  chan struct{} // sent to when no run is left in memory
 	kindOf   func(kind string) step.Runner
 
-	// What the configuration says, found out once: asking an interface what else
-	// it is takes long.
-	helped     journal.Helped // the store; nil if it takes no help
-	notesFirst map[string]bool
+	notesFirst map[string]bool // kinds that write a note before they act
 }
 
 // pinned is a definition that has been decoded and indexed once.
@@ -112,7 +109,6 @@ func New(c Config) *Engine {
 		redo: map[journal.RunID]bool{}, kindOf: func(kind string) step.Runner { return c.Kinds[kind] },
 		notesFirst: map[string]bool{},
 	}
-	e.helped, _ = c.Store.(journal.Helped) // nil if it is none
 	for kind, runner := range c.Kinds {
 		_, e.notesFirst[kind] = runner.(step.NotesFirst)
 	}
@@ -160,7 +156,6 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, pin *pinned, start
 		return ErrClosed
 	}
 	e.runs[id] = r
-	e.workers.keep(maxIdleWorkers)
 	e.mu.Unlock()
 
 	begun := make(chan error, 1)
@@ -404,7 +399,7 @@ func (e *Engine) acquire(ctx context.Context, id journal.RunID, visit bool, requ
 		}
 		if r := e.runs[id]; r != nil {
 			e.mu.Unlock()
-			r.push(nil, nil, requests...)
+			r.push(nil, requests...)
 			return nil
 		}
 		// One loader at a time: a second claim would fence off the first.
@@ -464,7 +459,6 @@ func (e *Engine) admit(r *run) error {
 		return ErrClosed
 	}
 	e.runs[r.id] = r
-	e.workers.keep(maxIdleWorkers)
 	return nil
 }
 
@@ -694,9 +688,6 @@ func (e *Engine) drop(r *run, reload chan struct{}) {
 		}
 	}
 	e.rested(r.id)
-	if len(e.runs) == 0 {
-		e.workers.keep(0)
-	}
 	e.signalIfEmpty()
 }
 
@@ -781,5 +772,5 @@ func (e *Engine) Close(now <-chan struct{}) {
 			}
 		}
 	}
-	e.workers.wait()
+	e.tasks.Wait()
 }

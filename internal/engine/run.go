@@ -33,8 +33,6 @@ type run struct {
 	gone     bool            // given up, or failed
 	err      error           // why it failed
 	jobs     map[string]*job
-	heir     *heir         // of the goroutine whose task just ends
-	aside    bool          // who appends something writes it himself
 	index    journal.Index // as last written
 	children map[journal.RunID]journal.Entry
 
@@ -149,9 +147,10 @@ func (r *run) checkOwner(owner journal.Owner) {
 	}
 }
 
-// push hands what a task says to the run. It is decided on together with all
-// else as soon as the append in flight is durable.
-func (r *run) push(j *job, meanwhile func(), requests ...request) {
+// push hands requests of a task, or of others if j is nil, to the run. They are
+// decided on together with everything else that is queued as soon as the append
+// in flight is durable.
+func (r *run) push(j *job, requests ...request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.gone {
@@ -164,30 +163,7 @@ func (r *run) push(j *job, meanwhile func(), requests ...request) {
 	}
 	r.queue = append(r.queue, requests...)
 	r.heardOf(j)
-	if j == nil {
-		r.advance()
-	} else {
-		r.advanceHere(meanwhile)
-	}
-}
-
-// advanceHere advances, and then helps to write what that has appended: for
-// those whose goroutine has nothing else to do. r.mu is held before and
-// after, and not in between. What is to be done meanwhile may be done while the
-// disk writes.
-func (r *run) advanceHere(meanwhile func()) {
-	if r.e.helped == nil || r.inFlight {
-		r.advance()
-		return
-	}
-	r.aside = true
 	r.advance()
-	r.aside = false
-	if r.inFlight {
-		r.mu.Unlock()
-		r.e.helped.Commit(meanwhile)
-		r.mu.Lock()
-	}
 }
 
 // errGivenUp: the run is no longer in this process's hands.
@@ -324,7 +300,7 @@ func (r *run) append(p *pending) {
 		r.index = index
 		b.Index = new(index)
 	}
-	b.Children, b.Aside = r.childRows(events), r.aside
+	b.Children = r.childRows(events)
 	b.Release = r.resting() && len(r.queue) == 0
 	for i := range events {
 		r.written += cost(&events[i])

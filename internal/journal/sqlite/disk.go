@@ -18,7 +18,7 @@ type disk struct {
 }
 
 // settle returns when everything that was committed before is durable.
-func (d *disk) settle(meanwhile func()) error {
+func (d *disk) settle() error {
 	if d.path == "" {
 		return nil
 	}
@@ -31,10 +31,6 @@ func (d *disk) settle(meanwhile func()) error {
 			return err
 		}
 		d.file = f
-	}
-	if meanwhile != nil {
-		startWriting(d.file)
-		meanwhile()
 	}
 	return d.sync(d.file)
 }

@@ -112,34 +112,3 @@ func TestADiskThatFails(t *testing.T) {
 		t.Errorf("what came after the failure: %v", err)
 	}
 }
-
-// What there is to do meanwhile is done between the write and the wait.
-func TestMeanwhile(t *testing.T) {
-	s := openWith(t, t.TempDir(), sqlite.Options{})
-	defer s.Close()
-	var order []string
-	say := func(what string) { order = append(order, what) }
-	s.OnSync(func(f *os.File, sync func(*os.File) error) error {
-		say("durable")
-		return sync(f)
-	})
-	for i := range 3 {
-		order = nil
-		b := journaltest.Start(journal.RunID(fmt.Sprint("run-", i)), "me")
-		b.Aside = true
-		s.Append(b, func(error) { say("told") })
-		s.Commit(func() {
-			if _, err := s.Entry(t.Context(), b.Run); err != nil {
-				t.Errorf("it is not written yet: %v", err)
-			}
-			say("meanwhile")
-		})
-		if want := []string{"meanwhile", "durable", "told"}; !slices.Equal(order, want) {
-			t.Errorf("%v", order)
-		}
-	}
-	order = nil
-	if s.Commit(func() { say("meanwhile") }); len(order) > 0 {
-		t.Errorf("without anything to write: %v", order)
-	}
-}

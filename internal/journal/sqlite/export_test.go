@@ -40,8 +40,9 @@ func ListingQuery(f journal.Filter) string {
 // OnSync has somebody else make commits durable from the next one on; he is given
 // what would do it.
 func (s *Store) OnSync(do func(f *os.File, sync func(*os.File) error) error) {
-	s.committing.Lock()
-	defer s.committing.Unlock()
-	sync := s.disk.sync
-	s.disk.sync = func(f *os.File) error { return do(f, sync) }
+	_ = s.write(context.Background(), func(*conn) error {
+		sync := s.disk.sync
+		s.disk.sync = func(f *os.File) error { return do(f, sync) }
+		return refuse(errNoRow) // nothing was written
+	})
 }

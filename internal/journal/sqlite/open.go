@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,19 +40,15 @@ type Store struct {
 	prepared prepared
 	recent   memory
 
-	// committing is held by the one who writes. Only he uses these.
-	committing sync.Mutex
-	writer     *conn
-	disk       disk
-	broken     error // why nothing is written any more
-	want       want
-	told       *teller
+	// Only the commit goroutine uses these.
+	writer *conn
+	disk   disk
+	broken error // why nothing is written any more
+	want   want
+	told   *teller
 }
 
-var (
-	_ journal.Store  = (*Store)(nil)
-	_ journal.Helped = (*Store)(nil)
-)
+var _ journal.Store = (*Store)(nil)
 
 // applicationID marks a SQLite file as a journal: "Espl".
 const applicationID = 0x4573706c
