@@ -69,9 +69,6 @@ func (s *Store) commitGroup(group []job) {
 		}
 	}
 	if slices.ContainsFunc(group, well) {
-		s.settle(group)
-	}
-	if slices.ContainsFunc(group, well) {
 		s.remember(group)
 		s.bell.Ring()
 	}
@@ -79,19 +76,6 @@ func (s *Store) commitGroup(group []job) {
 }
 
 func well(j job) bool { return j.err == nil }
-
-// settle makes what was committed durable. If that fails nobody knows what the
-// disk has, and nothing that follows could be relied upon: so nothing does.
-func (s *Store) settle(group []job) {
-	if err := s.disk.settle(); err != nil {
-		s.broken = fmt.Errorf("%w: %w", journal.ErrNotKept, s.explain(err))
-		for i := range group {
-			if group[i].err == nil {
-				group[i].err = s.broken
-			}
-		}
-	}
-}
 
 // remember keeps what was committed for those who follow.
 func (s *Store) remember(group []job) {
@@ -134,6 +118,11 @@ func (s *Store) transact(group []job) error {
 	}
 	if _, err := s.writer.exec("COMMIT"); err != nil {
 		s.writer.rollback()
+		if isSyncFailure(err) {
+			// What the disk has is unknown, and later commits would build on it.
+			s.broken = fmt.Errorf("%w: %w", journal.ErrNotKept, s.explain(err))
+			return s.broken
+		}
 		return s.explain(err)
 	}
 	s.writer.seen()

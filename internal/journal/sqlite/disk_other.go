@@ -1,8 +1,0 @@
-//go:build !linux
-
-package sqlite
-
-import "os"
-
-// syncFile returns when the content of a file is durable.
-func syncFile(f *os.File) error { return f.Sync() }
