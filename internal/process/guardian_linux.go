@@ -125,10 +125,6 @@ type guardian struct {
 	groups   []int  // that commands of ours lead, by their lines; 0 is none
 	alarms   []int  // files that nobody uses just now
 	replaced int
-
-	// limit is how many files this process could open when it was started. Go
-	// raises that, for itself; whoever we start should find it as it was.
-	limit atomic.Pointer[unix.Rlimit]
 }
 
 var watched guardian
@@ -284,10 +280,6 @@ func (g *guardian) begin() error {
 		return err
 	}
 	g.pid, g.leash = pid, leash[1]
-	var limit unix.Rlimit
-	if unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit) == nil { // which Go gave back to the guardian
-		g.limit.Store(&limit)
-	}
 	return nil
 }
 

@@ -31,6 +31,9 @@ type Command struct {
 	Sandbox *Sandbox
 
 	ready *ready // what was done for it before it is started; nil is nothing
+
+	isolation isolation // the namespaces that it is started in
+	filtered  bool      // it reads a seccomp filter from filterFD
 }
 
 // What holds when a command says nothing else.
@@ -85,7 +88,7 @@ func (c Command) complete() Command {
 		c.Env = c.Environ()
 	}
 	if c.Sandbox != nil {
-		c = c.Sandbox.confined(c)
+		c = c.Sandbox.confine(c)
 	}
 	return c
 }

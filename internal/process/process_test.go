@@ -300,8 +300,12 @@ func TestItHasNoChildrenButItsOwn(t *testing.T) {
 const helper = "ESPALIER_TEST_HELPER"
 
 // TestMain lets the test binary play a process that runs a command and is killed.
+// innerTest is what a test binary does first that a test of this system has started.
+var innerTest = func() {}
+
 func TestMain(m *testing.M) {
 	process.Confine(os.Args)
+	innerTest()
 	if os.Getenv(restless) != "" {
 		playRestless()
 	}

@@ -89,7 +89,7 @@ func fork(c Command, f files, started func(line, group int)) (*live, error) {
 	start := func(path string, argv ...string) error {
 		watched.starting.RLock()
 		defer watched.starting.RUnlock()
-		if l.pid, l.exit, err = spawn(path, argv, c.Dir, r.env, f); err == nil {
+		if l.pid, l.exit, err = c.forkExec(path, argv, r.env, f); err == nil {
 			started(l.line, l.pid)
 			watched.know(l.line, l.pid)
 		}
@@ -140,14 +140,25 @@ func (r *ready) drop() {
 	}
 }
 
-// forkExec is spawn by Go's own means.
-func forkExec(path string, argv []string, dir string, env []string, f files) (pid, exit int, err error) {
+// forkExec starts a program. exit is a file descriptor that can be read once the
+// program is dead, or -1 on kernels without pidfds.
+func (c *Command) forkExec(path string, argv, env []string, f files) (pid, exit int, err error) {
 	exit = -1
-	pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{
-		Dir: dir, Env: env,
+	attr := syscall.ProcAttr{
+		Dir: c.Dir, Env: env,
 		Files: []uintptr{uintptr(f[0]), uintptr(f[1]), uintptr(f[2])},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &exit},
-	})
+	}
+	c.isolation.attributes(attr.Sys)
+	if c.filtered {
+		file, err := filterFile(filter(filterOptions{Sockets: true, Attributes: true, SystemV: true}))
+		if err != nil {
+			return 0, -1, err
+		}
+		defer file.Close()
+		attr.Files = append(attr.Files, file.Fd()) // becomes filterFD
+	}
+	pid, err = syscall.ForkExec(path, argv, &attr)
 	return pid, exit, err
 }
 
