@@ -63,7 +63,7 @@ func TestSandboxHolds(t *testing.T) {
 				dir := sharedFolder(t, credential)
 				self := filepath.Join(dir, "process.test")
 				copyProgram(t, self)
-				cmd := exec.Command(self, "-test.run=^TestSandboxHolds$", "-test.v")
+				cmd := exec.Command(self, "-test.run=^TestSandboxHolds$", "-test.v", "-test.timeout=2m")
 				cmd.Dir = dir
 				cmd.Env = append(os.Environ(), holding+"="+by, "HOME="+dir, "TMPDIR="+dir, env)
 				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}

@@ -29,6 +29,8 @@ type Command struct {
 	Stderr io.Writer
 	// Sandbox confines the command; nil leaves it what the user may do.
 	Sandbox *Sandbox
+	// Limits bounds what the command uses; only Linux enforces it.
+	Limits Limits
 
 	ready *ready // what was done for it before it is started; nil is nothing
 

@@ -92,6 +92,7 @@ func fork(c Command, f files, started func(line, group int)) (*live, error) {
 		if l.pid, l.exit, err = c.forkExec(path, argv, r.env, f); err == nil {
 			started(l.line, l.pid)
 			watched.know(l.line, l.pid)
+			c.Limits.apply(l.pid)
 		}
 		return err
 	}

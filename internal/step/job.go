@@ -79,6 +79,8 @@ type Job struct {
 	Project string
 	// Sandbox is what confines commands; nil leaves them what the user may do.
 	Sandbox func() (*process.Sandbox, error)
+	// Limits bounds what the commands of the workflow use of the machine.
+	Limits process.Limits
 	// Choices are the texts that a later decision chooses by, per written key.
 	Choices map[string][]string
 
@@ -123,6 +125,7 @@ func (j *Job) Secure(c *process.Command, changes ...string) error {
 	if j.Called && !j.MayRunScripts {
 		return Errorf(ClassDenied, "step %q of %q runs a command, and nobody has allowed that for files that a workflow calls; --allow-shell of \"espalier run\" does, or \"allow: {shell: true}\" in the configuration", j.Step.ID, j.Workflow.Name)
 	}
+	c.Limits = j.Limits
 	if j.Sandbox == nil {
 		return nil
 	}
