@@ -239,7 +239,7 @@ func (j *job) Note(ctx context.Context, notes ...step.Note) error {
 	}
 	done := make(chan error, 1)
 	requests[len(requests)-1].done = func(err error) { done <- err }
-	j.r.push(j, notes[len(notes)-1].Meanwhile, requests...)
+	j.r.push(j, nil, requests...)
 	select {
 	case err := <-done:
 		return j.told(err)

@@ -89,11 +89,7 @@ func childrenOf(pid int) []int {
 	var out []int
 	for _, list := range lists {
 		raw, _ := os.ReadFile(list) // a thread that has ended has none
-		for _, field := range bytes.Fields(raw) {
-			if n, err := strconv.Atoi(string(field)); err == nil {
-				out = append(out, n)
-			}
-		}
+		out = append(out, parsePIDs(raw)...)
 	}
 	return out
 }

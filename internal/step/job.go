@@ -199,9 +199,6 @@ type Note struct {
 	Data    any // encoded as JSON
 	Settles Reservation
 	Usage   journal.Usage
-	// Meanwhile, of the last note, is done while the disk writes it, or not at
-	// all. It must have no effect outside of this process.
-	Meanwhile func() `json:"-"`
 }
 
 // Result is what a task gives. Of a failed one only Usage and Notes count.
