@@ -68,6 +68,7 @@ func (h *host) Equip(job *step.Job, options json.RawMessage) error {
 	box.program = job.Workflow
 	job.Model, job.Price, job.Tools = o.model, o.price, box
 	job.Dir, job.Project = h.runs+string(job.Run), h.root
+	job.Limits = h.tools.limits
 	if o.tools.confined {
 		job.Sandbox = h.tools.sandbox
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal/filelock"
 	"github.com/espalier-run/espalier/internal/journal/owner"
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
+	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/audit"
 	"github.com/espalier-run/espalier/internal/report/awfaudit"
@@ -316,6 +317,9 @@ type RunOptions struct {
 	NoAWFAudit bool `json:"no_awf_audit,omitempty"`
 	// Sandbox confines commands: of tools, and of the workflow itself.
 	Sandbox bool `json:"sandbox,omitempty"`
+	// Confinement is how the sandbox was made when the run began, and what it
+	// does not confine.
+	Confinement string `json:"confinement,omitempty"`
 	// Model answers instead of whatever steps name; DefaultModel answers for
 	// those that name none, and is what it was when the run began.
 	Model        string `json:"model,omitempty"`
@@ -334,6 +338,11 @@ type RunOptions struct {
 func (o *RunOptions) Pin(c *config.Config, m *Models) {
 	o.DefaultModel = m.Default()
 	o.Sandbox = o.Sandbox || c.Sandbox
+	if o.Sandbox {
+		if is, err := process.Confined(); err == nil { // otherwise no command runs
+			o.Confinement = is.String()
+		}
+	}
 }
 
 // Encode is how options travel with a run.

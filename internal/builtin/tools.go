@@ -53,12 +53,13 @@ type Tools struct {
 	Confinable func() error
 	// sandbox confines commands: those of tools, and those of the workflow itself.
 	sandbox func() (*process.Sandbox, error)
+	limits  process.Limits // of those commands
 	servers servers
 }
 
 // NewTools makes them. Nothing is started.
 func NewTools(root string, c *config.Config, getenv func(string) string, secrets *secret.Registry) *Tools {
-	t := &Tools{root: root, config: c, getenv: getenv, secrets: secrets}
+	t := &Tools{root: root, config: c, getenv: getenv, secrets: secrets, limits: c.Commands.Or(process.DefaultLimits)}
 	for _, host := range c.Allow.Hosts {
 		t.guard.Allow = append(t.guard.Allow, host.Value)
 	}
@@ -66,7 +67,7 @@ func NewTools(root string, c *config.Config, getenv func(string) string, secrets
 	builtins := func(box *process.Sandbox) map[string]tool.Tool {
 		out := map[string]tool.Tool{}
 		for _, one := range builtin.Tools(builtin.Options{
-			Root: root, Readable: paths, Shell: builtin.Shell{Sandbox: box}, Network: builtin.Network{Guard: t.guard},
+			Root: root, Readable: paths, Shell: builtin.Shell{Sandbox: box, Limits: t.limits}, Network: builtin.Network{Guard: t.guard},
 		}) {
 			out[one.Spec().Name] = one
 		}

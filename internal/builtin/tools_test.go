@@ -159,7 +159,7 @@ func TestPinned(t *testing.T) {
 	models := NewModels(t.TempDir(), &config.Config{}, func(string) string { return "" })
 	for _, c := range []struct{ asked, project, want bool }{{false, false, false}, {false, true, true}, {true, false, true}} {
 		o := RunOptions{Sandbox: c.asked}
-		if o.Pin(&config.Config{Sandbox: c.project}, models); o.Sandbox != c.want {
+		if o.Pin(&config.Config{Sandbox: c.project}, models); o.Sandbox != c.want || (o.Confinement != "") != c.want {
 			t.Errorf("%+v: %t", c, o.Sandbox)
 		}
 	}

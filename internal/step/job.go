@@ -79,6 +79,8 @@ type Job struct {
 	Project string
 	// Sandbox is what confines commands; nil leaves them what the user may do.
 	Sandbox func() (*process.Sandbox, error)
+	// Limits bounds what the commands of the workflow use of the machine.
+	Limits process.Limits
 	// Choices are the texts that a later decision chooses by, per written key.
 	Choices map[string][]string
 
@@ -123,6 +125,7 @@ func (j *Job) Secure(c *process.Command, changes ...string) error {
 	if j.Called && !j.MayRunScripts {
 		return Errorf(ClassDenied, "step %q of %q runs a command, and nobody has allowed that for files that a workflow calls; --allow-shell of \"espalier run\" does, or \"allow: {shell: true}\" in the configuration", j.Step.ID, j.Workflow.Name)
 	}
+	c.Limits = j.Limits
 	if j.Sandbox == nil {
 		return nil
 	}
@@ -196,9 +199,6 @@ type Note struct {
 	Data    any // encoded as JSON
 	Settles Reservation
 	Usage   journal.Usage
-	// Meanwhile, of the last note, is done while the disk writes it, or not at
-	// all. It must have no effect outside of this process.
-	Meanwhile func() `json:"-"`
 }
 
 // Result is what a task gives. Of a failed one only Usage and Notes count.

@@ -68,18 +68,16 @@ func run(ctx context.Context, job *step.Job, set Settings) (step.Result, error) 
 	if err != nil {
 		return step.Result{}, err
 	}
-	launch := process.NewLaunch(command)
-	defer launch.Drop()
 	if job.Noted(journal.NoteCommand) == 0 {
 		data, err := commands().Append(nil, &journal.Command{Command: shortened(text)})
 		if err == nil {
-			err = job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: json.RawMessage(data), Meanwhile: launch.Prepare})
+			err = job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: json.RawMessage(data)})
 		}
 		if err != nil {
 			return step.Result{}, err
 		}
 	}
-	outcome, err := launch.Run(ctx)
+	outcome, err := process.Run(ctx, command)
 	switch {
 	case errors.Is(err, process.ErrTooMuch):
 		return step.Result{}, step.Errorf(step.ClassCommand, "the command of step %q was stopped: it wrote more than %d MiB", job.Step.ID, process.DefaultMaxOutput>>20)
@@ -237,7 +235,7 @@ func (r *runner) command(text, shell string, script bool) (process.Command, erro
 		return process.Command{}, err
 	}
 	job := r.job
-	c := process.Command{Dir: r.folder(), Environ: func() []string { return environment(job, inputs) }, Path: shell}
+	c := process.Command{Dir: r.folder(), Env: environment(job, inputs), Path: shell}
 	switch {
 	case script && strings.HasPrefix(text, "#!"):
 		path, err := r.file("script", text)

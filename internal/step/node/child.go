@@ -34,7 +34,7 @@ func (h *host) child(ctx context.Context, state python.Value, confine func(strin
 	if err := h.job.MakeDir(); err != nil {
 		return nil, err
 	}
-	command := process.Command{Path: program, Dir: h.job.Dir, Env: process.Environment(os.Environ())}
+	command := process.Command{Path: program, Dir: h.job.Dir, Env: process.Environment(os.Environ()), Limits: h.job.Limits}
 	home, err := interpreter(ctx, &command)
 	if err != nil {
 		return nil, err

@@ -16,56 +16,56 @@ import (
 	"time"
 )
 
-// guard leaves the watcher behind and becomes the command. The watcher is
-// forked twice, so that it is nobody's child whom the command might wait for,
-// and holds none of the command's files.
-const guard = `(trap '' HUP INT QUIT TERM; { read -r _; kill -KILL 0; } <&3 >/dev/null 2>&1 &)
+// watchdogScript starts a watchdog and becomes the command. The watchdog is forked
+// twice, so that it is not a child that the command might wait for, and it holds
+// none of the command's files.
+const watchdogScript = `(trap '' HUP INT QUIT TERM; { read -r _; kill -KILL 0; } <&3 >/dev/null 2>&1 &)
 exec 3<&-
 exec "$@"`
 
-// live is a command that has been started.
-type live struct {
-	cmd    *exec.Cmd
-	leash  *os.File // as long as we hold it, the watcher does nothing
-	exited chan struct{}
+// child is a command that has been started. It leads a process group.
+type child struct {
+	cmd          *exec.Cmd
+	lifetimePipe *os.File // the watchdog kills the group when this end is closed
+	exited       chan struct{}
 }
 
-// launch starts a command with the files given, which it closes here.
-func launch(c Command, in, out, errs *os.File) (*live, error) {
+// startChild starts a command with the given files, and closes them here.
+func startChild(c Command, in, out, errs *os.File) (*child, error) {
 	defer func() {
 		for _, f := range []*os.File{in, out, errs} {
 			f.Close()
 		}
 	}()
-	leashRead, leash, err := os.Pipe()
+	lifetimeRead, lifetime, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	defer leashRead.Close()
-	l := &live{leash: leash, exited: make(chan struct{})}
-	l.cmd = exec.Command("/bin/sh", append([]string{"-c", guard, "sh", c.Path}, c.Args...)...)
+	defer lifetimeRead.Close()
+	l := &child{lifetimePipe: lifetime, exited: make(chan struct{})}
+	l.cmd = exec.Command("/bin/sh", append([]string{"-c", watchdogScript, "sh", c.Path}, c.Args...)...)
 	l.cmd.Dir, l.cmd.Env = c.Dir, variables(c)
 	l.cmd.Stdin, l.cmd.Stdout, l.cmd.Stderr = in, out, errs
-	l.cmd.ExtraFiles = []*os.File{leashRead}
+	l.cmd.ExtraFiles = []*os.File{lifetimeRead}
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := l.cmd.Start(); err != nil {
-		leash.Close()
+		lifetime.Close()
 		return nil, err
 	}
 	go func() {
-		_ = l.cmd.Wait() // how it ended is in the state
+		_ = l.cmd.Wait() // the outcome is in ProcessState
 		close(l.exited)
 	}()
 	return l, nil
 }
 
-func (l *live) group() int { return l.cmd.Process.Pid }
+func (l *child) group() int { return l.cmd.Process.Pid }
 
-// end stops the command, politely first if it still runs, and returns when
-// nothing of it is left.
-func (l *live) end(polite bool, grace time.Duration) error {
-	defer l.leash.Close()
-	if polite {
+// end ends the command and returns when nothing of it is left. With terminate,
+// the command is asked to end first.
+func (l *child) end(terminate bool, grace time.Duration) error {
+	defer l.lifetimePipe.Close()
+	if terminate {
 		_ = syscall.Kill(-l.group(), syscall.SIGTERM)
 		select {
 		case <-l.exited:
@@ -76,18 +76,17 @@ func (l *live) end(polite bool, grace time.Duration) error {
 }
 
 // endGroup kills what is left of the group and returns when it is gone. The
-// watcher is always left, so the group's number cannot have gone to somebody
-// else.
-func (l *live) endGroup() error {
+// watchdog is always left, so the group's ID cannot have been reused.
+func (l *child) endGroup() error {
 	_ = syscall.Kill(-l.group(), syscall.SIGKILL)
-	timer := time.After(mostDying)
+	timer := time.After(killTimeout)
 	select {
 	case <-l.exited:
 	case <-timer:
 		return fmt.Errorf("%w: process %d", ErrAlive, l.group())
 	}
 	for wait := 100 * time.Microsecond; ; wait *= 2 {
-		if gone(l.group()) {
+		if groupGone(l.group()) {
 			return nil
 		}
 		select {
@@ -99,7 +98,7 @@ func (l *live) endGroup() error {
 }
 
 func run(ctx context.Context, c Command) (Outcome, error) {
-	stdout, stderr := &kept{most: c.MaxOutput, overflow: make(chan struct{})}, &kept{most: MaxErrors, end: true, also: c.Stderr}
+	stdout, stderr := newCapture(c.MaxOutput), newTailCapture(c.Stderr)
 	inRead, inWrite, err := os.Pipe()
 	if err != nil {
 		return Outcome{}, err
@@ -116,12 +115,12 @@ func run(ctx context.Context, c Command) (Outcome, error) {
 		outWrite.Close()
 		return Outcome{}, err
 	}
-	l, err := launch(c, inRead, outWrite, errWrite)
+	l, err := startChild(c, inRead, outWrite, errWrite)
 	if err != nil {
 		return Outcome{}, err
 	}
 	go func() {
-		_, _ = io.Copy(inWrite, bytes.NewReader(c.Stdin)) // a command need not read what it is given
+		_, _ = io.Copy(inWrite, bytes.NewReader(c.Stdin)) // the command need not read all of it
 		inWrite.Close()
 	}()
 	var stopped error
@@ -135,10 +134,10 @@ func run(ctx context.Context, c Command) (Outcome, error) {
 	if err := l.end(stopped != nil, c.Grace); err != nil {
 		return Outcome{}, errors.Join(err, stopped)
 	}
-	// All that were in the group have let go of the pipes. Whoever else may
-	// hold them is not waited for.
+	// The group has closed the pipes. Other processes may hold them open for
+	// drainTimeout.
 	for _, read := range []*os.File{outRead, errRead} {
-		_ = read.SetReadDeadline(time.Now().Add(mostDrain))
+		_ = read.SetReadDeadline(time.Now().Add(drainTimeout))
 	}
 	<-outDone
 	<-errDone
@@ -153,7 +152,7 @@ func run(ctx context.Context, c Command) (Outcome, error) {
 }
 
 func start(ctx context.Context, c Command) (*Process, error) {
-	stderr := &kept{most: MaxErrors, end: true, also: c.Stderr}
+	stderr := newTailCapture(c.Stderr)
 	inRead, inWrite, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -166,8 +165,8 @@ func start(ctx context.Context, c Command) (*Process, error) {
 	}
 	errWrite, errRead, errDone, err := stderr.pipe()
 	if err == nil {
-		var l *live
-		if l, err = launch(c, inRead, outWrite, errWrite); err == nil {
+		var l *child
+		if l, err = startChild(c, inRead, outWrite, errWrite); err == nil {
 			stopped := make(chan struct{})
 			p := &Process{
 				Stdin: inWrite, Stdout: outRead, stderr: stderr,
@@ -185,36 +184,36 @@ func start(ctx context.Context, c Command) (*Process, error) {
 	return nil, err
 }
 
-// watch waits for the end of a process and makes sure of it.
-func (p *Process) watch(ctx context.Context, l *live, grace time.Duration, stopped <-chan struct{}, errRead *os.File, errDone <-chan struct{}) {
+// watch waits until the process ends or must end, and ends it.
+func (p *Process) watch(ctx context.Context, l *child, grace time.Duration, stopped <-chan struct{}, errRead *os.File, errDone <-chan struct{}) {
 	defer close(p.done)
-	polite := true
+	terminate := true
 	select {
 	case <-l.exited:
-		polite = false
+		terminate = false
 	case <-ctx.Done():
 		p.err = context.Cause(ctx)
 	case <-stopped:
 	}
-	if err := l.end(polite, grace); err != nil {
+	if err := l.end(terminate, grace); err != nil {
 		p.err = errors.Join(err, p.err)
 		return
 	}
-	_ = errRead.SetReadDeadline(time.Now().Add(mostDrain))
+	_ = errRead.SetReadDeadline(time.Now().Add(drainTimeout))
 	<-errDone
 	p.outcome = ended(l.cmd.ProcessState.Sys().(syscall.WaitStatus))
 	p.outcome.Stderr = p.stderr.bytes()
 }
 
-// gone tells whether a group has no member.
-func gone(group int) bool {
+// groupGone reports whether a group has no members.
+func groupGone(group int) bool {
 	err := syscall.Kill(-group, 0)
 	return errors.Is(err, syscall.ESRCH) || runtime.GOOS == "darwin" && errors.Is(err, syscall.EPERM)
 }
 
-// pipe copies what is written to the file that it returns into k, until every
-// holder has closed it. done is closed then.
-func (k *kept) pipe() (write, read *os.File, done chan struct{}, err error) {
+// pipe returns a file whose content is copied into c until all its holders have
+// closed it; done is closed then.
+func (c *capture) pipe() (write, read *os.File, done chan struct{}, err error) {
 	read, write, err = os.Pipe()
 	if err != nil {
 		return nil, nil, nil, err
@@ -223,7 +222,7 @@ func (k *kept) pipe() (write, read *os.File, done chan struct{}, err error) {
 	go func() {
 		defer close(done)
 		defer read.Close()
-		_, _ = io.Copy(k, read) // an error is the end of it: the deadline, or a closed pipe
+		_, _ = io.Copy(c, read) // ends with the deadline or a closed pipe
 	}()
 	return write, read, done, nil
 }

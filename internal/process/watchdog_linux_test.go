@@ -17,8 +17,8 @@ import (
 )
 
 // A number in the table may be somebody else's by the time that it is read.
-func TestTheGuardianKillsNobodyElse(t *testing.T) {
-	adopt() // as the guardian's parent gets the orphans when we are dead
+func TestWatchdogKillsNobodyElse(t *testing.T) {
+	becomeSubreaper() // as the watchdog's parent gets the orphans when we are dead
 	for name, c := range map[string]struct {
 		script string
 		marked bool
@@ -33,7 +33,7 @@ func TestTheGuardianKillsNobodyElse(t *testing.T) {
 		"started by somebody":      {script: `sleep 1000 & echo on; exec sleep 1000`, begun: ticks()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := &guardian{}
+			g := &watchdog{}
 			line, mark, err := g.reserve()
 			if err != nil {
 				t.Fatal(err)
@@ -63,7 +63,7 @@ func TestTheGuardianKillsNobodyElse(t *testing.T) {
 				_ = unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 			}
 			if c.begun > 0 {
-				g.begun(line, c.begun)
+				g.setBegun(line, c.begun)
 			} else {
 				g.watch(line, cmd.Process.Pid)
 			}
@@ -81,9 +81,9 @@ func TestTheGuardianKillsNobodyElse(t *testing.T) {
 	}
 }
 
-// The table is as the guardian reads it: lines of two words.
+// The table is as the watchdog reads it: lines of two words.
 func TestTheTable(t *testing.T) {
-	g := &guardian{}
+	g := &watchdog{}
 	if err := g.begin(); err != nil {
 		t.Fatal(err)
 	}
@@ -110,11 +110,11 @@ func TestTheTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines[i] = line
-		g.begun(line, 1234567890123)
+		g.setBegun(line, 1234567890123)
 	}
 	expect([]string{"+", "1234567890123"}, []string{"+", "1234567890123"})
 	g.watch(lines[0], 4194303) // the highest number that there is
-	g.begun(lines[1], 7)
+	g.setBegun(lines[1], 7)
 	expect([]string{"4194303", "1234567890123"}, []string{"+", "7"})
 	g.forget(lines[0])
 	expect([]string{"0", "1234567890123"}, []string{"+", "7"})
@@ -128,17 +128,17 @@ func TestTheTable(t *testing.T) {
 	g.release(lines[1])
 }
 
-// end lets a guardian do its work, and returns when it has.
-func end(t *testing.T, g *guardian) {
+// end lets a watchdog do its work, and returns when it has.
+func end(t *testing.T, g *watchdog) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(g.pid, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	unix.Close(g.leash)
-	await([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, forever)
-	_, _ = reap(g.pid)
+	unix.Close(g.lifetimePipe)
+	poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, forever)
+	_, _ = wait(g.pid)
 }
 
 const unregistered = "ESPALIER_TEST_UNREGISTERED"
@@ -147,7 +147,7 @@ const unregistered = "ESPALIER_TEST_UNREGISTERED"
 // in the table, we leave nothing, either.
 func TestKilledBeforeTheGroupIsKnown(t *testing.T) {
 	if script := os.Getenv(unregistered); script != "" {
-		null, err := nothing()
+		null, err := unix.Open(os.DevNull, unix.O_RDONLY, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,18 +194,18 @@ func TestKilledBeforeTheGroupIsKnown(t *testing.T) {
 
 // A command whose end somebody else has heard of did not end well for us.
 func TestAnEndThatNobodyKnows(t *testing.T) {
-	null, err := nothing()
+	null, err := unix.Open(os.DevNull, unix.O_RDONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	onThread(func() {
-		l, err := launch(Command{Path: "/bin/true"}, files{null, null, null})
+		l, err := startChild(Command{Path: "/bin/true"}, files{null, null, null})
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		await(l.untilExit(), forever)
-		if _, err := reap(l.pid); err != nil {
+		poll(l.untilExit(), forever)
+		if _, err := wait(l.pid); err != nil {
 			t.Error(err)
 		}
 		if outcome, err := l.end(); err == nil {
@@ -225,22 +225,22 @@ func TestOlderKernels(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cmd.Wait()
-	var lists first
+	var lists orphanList
 	lists.once.Do(func() {}) // there are none
-	if !slices.Contains(lists.orphans(), cmd.Process.Pid) {
+	if !slices.Contains(lists.pids(), cmd.Process.Pid) {
 		t.Error("a child was not found")
 	}
-	exit, err := awaitExit(cmd.Process.Pid)
+	exit, err := exitPipe(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(exit)
 	fds := []unix.PollFd{{Fd: int32(exit), Events: unix.POLLIN}}
-	if await(fds, 0); fds[0].Revents != 0 {
+	if poll(fds, 0); fds[0].Revents != 0 {
 		t.Error("it is told to be dead while it lives")
 	}
 	in.Close()
-	await(fds, forever)
+	poll(fds, forever)
 	if s, ok := statOf(cmd.Process.Pid); !ok || !s.dead {
 		t.Error("it is told to be dead, or was buried by somebody else")
 	}
@@ -249,10 +249,10 @@ func TestOlderKernels(t *testing.T) {
 // Without lists of children nobody is told how another one's command ended, or
 // keeps it from hearing that.
 func TestWithoutLists(t *testing.T) {
-	firstThread.children() // so that it does not look for one any more
-	list := firstThread.list
-	firstThread.list = nil
-	defer func() { firstThread.list = list }()
+	orphans.open() // once
+	list := orphans.file
+	orphans.file = nil
+	defer func() { orphans.file = list }()
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
