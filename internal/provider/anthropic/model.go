@@ -11,6 +11,7 @@ import (
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
+	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/wire"
@@ -150,22 +151,15 @@ func failed(ctx context.Context, err error) error {
 
 func params(req *provider.Request, names *wire.Names) sdk.MessageNewParams {
 	p := sdk.MessageNewParams{Model: sdk.Model(req.Model), MaxTokens: int64(req.MaxTokens)}
-	if req.System != "" {
+	if strings.TrimSpace(req.System) != "" {
 		p.System = []sdk.TextBlockParam{{Text: req.System}}
 	}
-	for _, m := range req.Messages {
-		var blocks []sdk.ContentBlockParamUnion
-		for _, b := range m.Blocks {
-			if one, ok := block(b, names); ok {
-				blocks = append(blocks, one)
-			}
-		}
-		switch {
-		case len(blocks) == 0: // an empty reply that was sent back; the server refuses empty messages
-		case m.Role == provider.Assistant:
-			p.Messages = append(p.Messages, sdk.NewAssistantMessage(blocks...))
-		default:
-			p.Messages = append(p.Messages, sdk.NewUserMessage(blocks...))
+	convert := func(b provider.Block) (sdk.ContentBlockParamUnion, bool) { return block(b, names) }
+	for _, turn := range wire.Turns(req.Messages, convert) {
+		if turn.Role == provider.Assistant {
+			p.Messages = append(p.Messages, sdk.NewAssistantMessage(turn.Blocks...))
+		} else {
+			p.Messages = append(p.Messages, sdk.NewUserMessage(turn.Blocks...))
 		}
 	}
 	for _, t := range req.Tools {
@@ -175,11 +169,14 @@ func params(req *provider.Request, names *wire.Names) sdk.MessageNewParams {
 		// Every turn sends the whole conversation again.
 		p.CacheControl = sdk.NewCacheControlEphemeralParam()
 	}
-	if schema, _, ok := wire.Tighten(req.Schema); ok && holdsToSchema(req.Model) {
-		p.OutputConfig.Format = sdk.JSONOutputFormatParam{Schema: schema}
+	if schema, ok := enforced.Fit(req.Schema); ok && holdsToSchema(req.Model) {
+		p.OutputConfig.Format = sdk.JSONOutputFormatParam{Schema: wire.Schema(schema)}
 	}
 	return p
 }
+
+// enforced is what the documentation of structured outputs allows.
+var enforced = wire.Subset{Optional: 24, Unions: 16}
 
 // holdsToSchema tells whether a model can be held to a schema. The first
 // models of the fourth family and all before cannot.
@@ -208,9 +205,18 @@ func block(b provider.Block, names *wire.Names) (sdk.ContentBlockParamUnion, boo
 	case provider.ToolUse:
 		return sdk.NewToolUseBlock(b.ToolID, object(b.Input), names.Out(b.ToolName)), true
 	case provider.ToolResult:
-		return sdk.NewToolResultBlock(b.ToolID, wire.ResultText(b), b.IsError), true
+		return result(b), true
 	}
 	return none, false
+}
+
+// result is what a tool returned. The server rejects empty texts.
+func result(b provider.Block) sdk.ContentBlockParamUnion {
+	out := sdk.ToolResultBlockParam{ToolUseID: b.ToolID, IsError: sdk.Bool(b.IsError)}
+	if text := wire.ResultText(b); strings.TrimSpace(text) != "" {
+		out.Content = []sdk.ToolResultBlockParamContentUnion{{OfText: &sdk.TextBlockParam{Text: text}}}
+	}
+	return sdk.ContentBlockParamUnion{OfToolResult: &out}
 }
 
 // object is an input as the server takes it back: always an object.
@@ -223,17 +229,10 @@ func object(input json.RawMessage) any {
 }
 
 func tool(t provider.Tool, names *wire.Names) *sdk.ToolParam {
-	schema := wire.Parameters(t)
-	p := &sdk.ToolParam{Name: names.Out(t.Name), InputSchema: sdk.ToolInputSchemaParam{Properties: schema["properties"], ExtraFields: map[string]any{}}}
+	p := &sdk.ToolParam{Name: names.Out(t.Name)}
+	p.InputSchema = param.Override[sdk.ToolInputSchemaParam](wire.Raw(wire.Parameters(t)))
 	if t.Description != "" {
 		p.Description = sdk.String(t.Description)
-	}
-	for key, value := range schema {
-		switch key {
-		case "type", "properties":
-		default:
-			p.InputSchema.ExtraFields[key] = value
-		}
 	}
 	return p
 }

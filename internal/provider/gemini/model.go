@@ -116,12 +116,15 @@ var topLevel = map[string]bool{"safetySettings": true, "toolConfig": true, "labe
 // ours are keys that options must not change.
 var ours = []string{"model", "contents", "systemInstruction", "tools", "maxOutputTokens", "candidateCount", "responseMimeType", "responseJsonSchema", "responseSchema", "cachedContent", "generationConfig"}
 
+// enforced is what the reference of responseJsonSchema allows.
+var enforced = wire.Subset{PlainEnum: true}
+
 func config(req *provider.Request, names *wire.Names, contents []*genai.Content) (*genai.GenerateContentConfig, error) {
 	extra, err := Dialect().Extra(req.Options, ours...)
 	if err != nil {
 		return nil, err
 	}
-	never := false
+	never, generation := false, map[string]any{}
 	c := &genai.GenerateContentConfig{
 		MaxOutputTokens: int32(min(req.MaxTokens, math.MaxInt32)),
 		// A reply that goes on by itself would be paid for without being reserved.
@@ -134,17 +137,18 @@ func config(req *provider.Request, names *wire.Names, contents []*genai.Content)
 		one := &genai.Tool{}
 		for _, t := range req.Tools {
 			f := &genai.FunctionDeclaration{Name: names.Out(t.Name), Description: t.Description}
-			if schema := wire.Parameters(t); len(schema["properties"].(map[string]any)) > 0 {
-				f.ParametersJsonSchema = schema
+			if schema := wire.Parameters(t); string(schema["properties"]) != "{}" {
+				f.ParametersJsonSchema = wire.Raw(schema)
 			}
 			one.FunctionDeclarations = append(one.FunctionDeclarations, f)
 		}
 		c.Tools = []*genai.Tool{one}
-	} else if schema, _, ok := wire.Tighten(req.Schema); ok {
-		c.ResponseMIMEType, c.ResponseJsonSchema = "application/json", schema
+	} else if schema, ok := enforced.Fit(req.Schema); ok {
+		c.ResponseMIMEType = "application/json"
+		generation["responseJsonSchema"] = wire.Raw(schema)
 	}
 	// The library rounds numbers; these take the place of what it makes.
-	body, generation := map[string]any{}, map[string]any{}
+	body := map[string]any{}
 	if body["contents"], err = exactly(contents); err != nil {
 		return nil, err
 	}
@@ -165,9 +169,9 @@ func config(req *provider.Request, names *wire.Names, contents []*genai.Content)
 				generation[key] = value
 			}
 		}
-		if len(generation) > 0 {
-			body["generationConfig"] = generation
-		}
+	}
+	if len(generation) > 0 {
+		body["generationConfig"] = generation
 	}
 	c.HTTPOptions = &genai.HTTPOptions{ExtraBody: body}
 	return c, nil
@@ -198,20 +202,17 @@ func camel(key string) string {
 }
 
 func contents(req *provider.Request, names *wire.Names) []*genai.Content {
+	convert := func(b provider.Block) (*genai.Part, bool) {
+		p := part(b, names)
+		return p, p != nil
+	}
 	var out []*genai.Content
-	for _, m := range req.Messages {
-		c := &genai.Content{Role: genai.RoleUser}
-		if m.Role == provider.Assistant {
+	for _, turn := range wire.Turns(req.Messages, convert) {
+		c := &genai.Content{Role: genai.RoleUser, Parts: turn.Blocks}
+		if turn.Role == provider.Assistant {
 			c.Role = genai.RoleModel
 		}
-		for _, b := range m.Blocks {
-			if p := part(b, names); p != nil {
-				c.Parts = append(c.Parts, p)
-			}
-		}
-		if len(c.Parts) > 0 {
-			out = append(out, c)
-		}
+		out = append(out, c)
 	}
 	return out
 }

@@ -158,18 +158,34 @@ func (m *Chat) params(req *provider.Request, names *wire.Names) sdk.ChatCompleti
 		p.Messages = append(p.Messages, messages(message, names)...)
 	}
 	for _, t := range req.Tools {
-		f := shared.FunctionDefinitionParam{Name: names.Out(t.Name), Parameters: wire.Parameters(t)}
+		f := shared.FunctionDefinitionParam{Name: names.Out(t.Name), Parameters: wire.Schema(wire.Parameters(t))}
 		if t.Description != "" {
 			f.Description = sdk.String(t.Description)
 		}
 		p.Tools = append(p.Tools, sdk.ChatCompletionFunctionTool(f))
 	}
-	if schema, strict, ok := wire.Tighten(req.Schema); ok {
+	if schema, strict := replySchema(req.Schema); schema != nil {
 		p.ResponseFormat = sdk.ChatCompletionNewParamsResponseFormatUnion{OfJSONSchema: &shared.ResponseFormatJSONSchemaParam{
 			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "reply", Schema: schema, Strict: sdk.Bool(strict)},
 		}}
 	}
 	return p
+}
+
+// enforced is what the documentation of structured outputs allows.
+var enforced = wire.Subset{AllRequired: true, Depth: 10, Properties: 5000, EnumValues: 1000}
+
+// replySchema returns the schema of a reply, and whether the server can enforce
+// it; nil when the server takes no such schema.
+func replySchema(reply json.RawMessage) (map[string]any, bool) {
+	schema, strict := enforced.Fit(reply)
+	if !strict {
+		schema = wire.Loose(reply)
+	}
+	if schema == nil {
+		return nil, false
+	}
+	return wire.Schema(schema), strict
 }
 
 // messages is one of our messages: results of tools are messages of their own.

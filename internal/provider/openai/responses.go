@@ -101,6 +101,9 @@ func inResponse(code, message string) error {
 	return wire.InStream(data)
 }
 
+// leastOutput is the smallest limit that the server accepts.
+const leastOutput = 16
+
 func responseParams(req *provider.Request, names *wire.Names) api.ResponseNewParams {
 	p := api.ResponseNewParams{Model: req.Model, Store: sdk.Bool(false)}
 	if thinks(req.Model) {
@@ -108,7 +111,7 @@ func responseParams(req *provider.Request, names *wire.Names) api.ResponseNewPar
 		p.Include = []api.ResponseIncludable{api.ResponseIncludableReasoningEncryptedContent}
 	}
 	if req.MaxTokens > 0 {
-		p.MaxOutputTokens = sdk.Int(int64(req.MaxTokens))
+		p.MaxOutputTokens = sdk.Int(int64(max(req.MaxTokens, leastOutput)))
 	}
 	if req.System != "" {
 		p.Instructions = sdk.String(req.System)
@@ -117,13 +120,13 @@ func responseParams(req *provider.Request, names *wire.Names) api.ResponseNewPar
 		p.Input.OfInputItemList = append(p.Input.OfInputItemList, inputItems(m, names)...)
 	}
 	for _, t := range req.Tools {
-		f := &api.FunctionToolParam{Name: names.Out(t.Name), Parameters: wire.Parameters(t), Strict: sdk.Bool(false)}
+		f := &api.FunctionToolParam{Name: names.Out(t.Name), Parameters: wire.Schema(wire.Parameters(t)), Strict: sdk.Bool(false)}
 		if t.Description != "" {
 			f.Description = sdk.String(t.Description)
 		}
 		p.Tools = append(p.Tools, api.ToolUnionParam{OfFunction: f})
 	}
-	if schema, strict, ok := wire.Tighten(req.Schema); ok {
+	if schema, strict := replySchema(req.Schema); schema != nil {
 		p.Text.Format.OfJSONSchema = &api.ResponseFormatTextJSONSchemaConfigParam{Name: "reply", Schema: schema, Strict: sdk.Bool(strict)}
 	}
 	return p
@@ -152,6 +155,7 @@ func inputItems(m provider.Message, names *wire.Names) []api.ResponseInputItemUn
 		role = api.EasyInputMessageRoleAssistant
 	}
 	var out []api.ResponseInputItemUnionParam
+	kept := 0 // items up to the last one that is not a thought: the server rejects a thought that leads to nothing
 	for _, b := range m.Blocks {
 		switch b.Type {
 		case provider.Text:
@@ -159,15 +163,16 @@ func inputItems(m provider.Message, names *wire.Names) []api.ResponseInputItemUn
 				out = append(out, api.ResponseInputItemParamOfMessage(b.Text, role))
 			}
 		case provider.Thinking:
-			var kept reasoning
-			if json.Unmarshal([]byte(b.Signature), &kept) != nil || kept.Encrypted == "" {
+			var signed reasoning
+			if json.Unmarshal([]byte(b.Signature), &signed) != nil || signed.Encrypted == "" {
 				continue
 			}
-			item := &api.ResponseReasoningItemParam{ID: kept.ID, EncryptedContent: sdk.String(kept.Encrypted), Summary: []api.ResponseReasoningItemSummaryParam{}}
+			item := &api.ResponseReasoningItemParam{ID: signed.ID, EncryptedContent: sdk.String(signed.Encrypted), Summary: []api.ResponseReasoningItemSummaryParam{}}
 			if b.Text != "" {
 				item.Summary = append(item.Summary, api.ResponseReasoningItemSummaryParam{Text: b.Text})
 			}
 			out = append(out, api.ResponseInputItemUnionParam{OfReasoning: item})
+			continue
 		case provider.ToolUse:
 			out = append(out, api.ResponseInputItemParamOfFunctionCall(string(b.Input), b.ToolID, names.Out(b.ToolName)))
 		case provider.ToolResult:
@@ -175,8 +180,11 @@ func inputItems(m provider.Message, names *wire.Names) []api.ResponseInputItemUn
 			one.OfFunctionCallOutput.CallID = sdk.String(b.ToolID)
 			out = append(out, one)
 		}
+		if b.Type != provider.Text || b.Text != "" {
+			kept = len(out)
+		}
 	}
-	return out
+	return out[:kept]
 }
 
 func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names *wire.Names) *provider.Reply {

@@ -127,6 +127,8 @@ func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) 
 			t.Errorf("a number was rounded: %s", body)
 		}
 	})
+	t.Run("schemas of tools", func(t *testing.T) { toolSchemas(t, p, s, model) })
+	t.Run("schemas of replies", func(t *testing.T) { replySchemas(t, p, s, model) })
 	t.Run("names of tools", func(t *testing.T) {
 		req := AskTool()
 		req.Tools = []provider.Tool{
@@ -151,11 +153,14 @@ func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) 
 			provider.Message{Role: provider.Assistant, Blocks: []provider.Block{{Type: provider.Thinking, Text: "without a signature"}}},
 			provider.Message{Role: provider.User, Blocks: []provider.Block{{Type: provider.Text, Text: "Again."}}},
 			provider.Message{Role: provider.Assistant, Blocks: []provider.Block{
-				{Type: provider.Text, Text: ""}, {Type: provider.ToolUse, ToolID: "t1", ToolName: "a.b", Input: json.RawMessage(`"no object"`)},
+				{Type: provider.Text, Text: ""},
+				{Type: provider.ToolUse, ToolID: "t1", ToolName: "a.b", Input: json.RawMessage(`"no object"`)},
+				{Type: provider.ToolUse, ToolID: "t2", ToolName: "a.b", Input: json.RawMessage(`{}`)},
 			}},
 			provider.Message{Role: provider.User, Blocks: []provider.Block{
-				{Type: provider.ToolResult, ToolID: "t1", ToolName: "a.b", Content: json.RawMessage(`"broken"`), IsError: true},
 				{Type: provider.Text, Text: "Go on."},
+				{Type: provider.ToolResult, ToolID: "t1", ToolName: "a.b", Content: json.RawMessage(`"broken"`), IsError: true},
+				{Type: provider.ToolResult, ToolID: "t2", ToolName: "a.b", Content: json.RawMessage(`""`)},
 			}},
 		)
 		if _, err := Collect(t, model.Generate(t.Context(), req)); err != nil {
