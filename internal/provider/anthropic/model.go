@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -35,7 +36,7 @@ func New(o wire.Options) *Model {
 	}
 	// The service instead of the whole client: the client looks for keys and
 	// addresses in the environment.
-	client := o.Client(wire.Auth{Header: "X-Api-Key"})
+	client := o.Client(wire.Auth{Header: "X-Api-Key"}, events)
 	base = strings.TrimSuffix(base, "/") + "/"
 	return &Model{http: client, base: base, messages: sdk.NewMessageService(
 		option.WithBaseURL(base), option.WithHTTPClient(client), option.WithMaxRetries(0),
@@ -73,7 +74,7 @@ func samples(model string) bool {
 }
 
 // ours are the keys of a request that options must not change.
-var ours = []string{"model", "messages", "system", "max_tokens", "stream", "tools", "output_config"}
+var ours = []string{"model", "messages", "system", "max_tokens", "tools", "output_config"}
 
 // Generate asks for one reply.
 func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
@@ -138,6 +139,34 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 			yield(provider.Chunk{Reply: r}, nil)
 		}
 	}
+}
+
+// events turns a whole message into the stream that it would have come as.
+func events(body []byte) ([]byte, error) {
+	var message map[string]json.RawMessage
+	var content []json.RawMessage
+	if err := json.Unmarshal(body, &message); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(message["content"], &content); err != nil {
+		return nil, errors.New("it has no content")
+	}
+	start := maps.Clone(message)
+	start["content"], start["stop_reason"] = json.RawMessage("[]"), json.RawMessage("null")
+	var out []byte
+	add := func(kind string, fields map[string]any) error {
+		fields["type"] = kind
+		data, err := json.Marshal(fields)
+		out = append(out, wire.Event(kind, data)...)
+		return err
+	}
+	err := add("message_start", map[string]any{"message": start})
+	for i, block := range content {
+		err = errors.Join(err, add("content_block_start", map[string]any{"index": i, "content_block": block}), add("content_block_stop", map[string]any{"index": i}))
+	}
+	delta := map[string]any{"stop_reason": message["stop_reason"], "stop_sequence": message["stop_sequence"]}
+	err = errors.Join(err, add("message_delta", map[string]any{"delta": delta, "usage": message["usage"]}), add("message_stop", map[string]any{}))
+	return out, err
 }
 
 // failed also knows the errors that come in the middle of a reply.

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	sdk "github.com/openai/openai-go/v3"
@@ -28,12 +29,12 @@ type server struct {
 	own  bool // OpenAI's
 }
 
-func newServer(o wire.Options) (server, []option.RequestOption) {
+func newServer(o wire.Options, events func([]byte) ([]byte, error)) (server, []option.RequestOption) {
 	base := o.BaseURL
 	if base == "" {
 		base = BaseURL
 	}
-	s := server{http: o.Client(wire.Auth{Header: "Authorization", Prefix: "Bearer "}), base: strings.TrimSuffix(base, "/") + "/"}
+	s := server{http: o.Client(wire.Auth{Header: "Authorization", Prefix: "Bearer "}, events), base: strings.TrimSuffix(base, "/") + "/"}
 	s.own = s.base == BaseURL
 	return s, []option.RequestOption{
 		option.WithBaseURL(s.base), option.WithHTTPClient(s.http), option.WithMaxRetries(0),
@@ -54,7 +55,7 @@ type Chat struct {
 
 // NewChat makes a model. Nothing is sent yet.
 func NewChat(o wire.Options) *Chat {
-	s, options := newServer(o)
+	s, options := newServer(o, chatEvents)
 	// The service instead of the whole client: the client looks for keys and
 	// addresses in the environment.
 	return &Chat{server: s, completions: sdk.NewChatCompletionService(options...)}
@@ -78,7 +79,7 @@ func withoutSampling(d wire.Dialect, model string) wire.Dialect {
 }
 
 // chatOurs are the keys of a request that options must not change.
-var chatOurs = []string{"model", "messages", "max_tokens", "max_completion_tokens", "n", "stream", "stream_options", "tools", "response_format"}
+var chatOurs = []string{"model", "messages", "max_tokens", "max_completion_tokens", "n", "stream_options", "tools", "response_format"}
 
 // Generate asks for one reply.
 func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
@@ -126,6 +127,9 @@ func prepare(ctx context.Context, req *provider.Request, words wire.Dialect, our
 	var out []option.RequestOption
 	for key, value := range extra {
 		out = append(out, option.WithJSONSet(key, value))
+	}
+	if extra[wire.Stream] != nil {
+		out = append(out, option.WithJSONDel("stream_options"))
 	}
 	return out, nil
 }
@@ -227,6 +231,49 @@ func resultText(b provider.Block) string {
 		return "Error: " + wire.ResultText(b)
 	}
 	return wire.ResultText(b)
+}
+
+// chatEvents turns a whole completion into the stream that it would have come
+// as: one chunk.
+func chatEvents(body []byte) ([]byte, error) {
+	var completion map[string]json.RawMessage
+	var choices []map[string]json.RawMessage
+	if err := json.Unmarshal(body, &completion); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(completion["choices"], &choices); err != nil || len(choices) == 0 {
+		return nil, errors.New("it has no choices")
+	}
+	for _, choice := range choices {
+		var message map[string]json.RawMessage
+		var calls []map[string]json.RawMessage
+		if err := json.Unmarshal(choice["message"], &message); err != nil {
+			return nil, errors.New("a choice has no message")
+		}
+		if json.Unmarshal(message["tool_calls"], &calls) == nil && calls != nil {
+			for i, call := range calls {
+				call["index"] = json.RawMessage(strconv.Itoa(i))
+			}
+			raw, err := json.Marshal(calls)
+			if err != nil {
+				return nil, err
+			}
+			message["tool_calls"] = raw
+		}
+		delta, err := json.Marshal(message)
+		if err != nil {
+			return nil, err
+		}
+		delete(choice, "message")
+		choice["delta"] = delta
+	}
+	raw, err := json.Marshal(choices)
+	if err != nil {
+		return nil, err
+	}
+	completion["choices"] = raw
+	data, err := json.Marshal(completion)
+	return append(wire.Event("", data), wire.Event("", []byte("[DONE]"))...), err
 }
 
 // chat puts a reply together from its pieces.

@@ -1,9 +1,12 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
+	"slices"
 	"strings"
 
 	sdk "github.com/openai/openai-go/v3"
@@ -21,7 +24,7 @@ type Responses struct {
 
 // NewResponses makes a model. Nothing is sent yet.
 func NewResponses(o wire.Options) *Responses {
-	s, options := newServer(o)
+	s, options := newServer(o, responseEvents)
 	return &Responses{server: s, responses: api.NewResponseService(options...)}
 }
 
@@ -36,7 +39,7 @@ func ResponsesDialect(own bool, model string) wire.Dialect {
 
 // responsesOurs are the keys of a request that options must not change.
 var responsesOurs = []string{
-	"model", "input", "instructions", "max_output_tokens", "stream", "tools", "text", "store", "include", "background", "conversation", "previous_response_id",
+	"model", "input", "instructions", "max_output_tokens", "tools", "text", "store", "include", "background", "conversation", "previous_response_id",
 }
 
 // Generate asks for one reply.
@@ -90,6 +93,52 @@ func (m *Responses) Generate(ctx context.Context, req provider.Request) iter.Seq
 			yield(provider.Chunk{Reply: r}, nil)
 		}
 	}
+}
+
+// responseEvents turns a whole response into the stream that it would have come
+// as.
+func responseEvents(body []byte) ([]byte, error) {
+	var response struct {
+		Status string            `json:"status"`
+		Output []json.RawMessage `json:"output"`
+	}
+	if err := json.Unmarshal(body, &response); err != nil {
+		return nil, err
+	}
+	if response.Output == nil && response.Status == "" {
+		return nil, errors.New("it has no output")
+	}
+	var out []byte
+	add := func(kind string, fields map[string]any) error {
+		fields["type"] = kind
+		data, err := json.Marshal(fields)
+		out = append(out, wire.Event(kind, data)...)
+		return err
+	}
+	type text struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	var problem error
+	for i, raw := range response.Output {
+		var item struct {
+			Content []text `json:"content"`
+			Summary []text `json:"summary"`
+		}
+		problem = errors.Join(problem, json.Unmarshal(raw, &item))
+		for _, part := range slices.Concat(item.Summary, item.Content) {
+			kind := map[string]string{
+				"output_text": "response.output_text.delta", "summary_text": "response.reasoning_summary_text.delta", "reasoning_text": "response.reasoning_text.delta",
+			}[part.Type]
+			if kind != "" {
+				problem = errors.Join(problem, add(kind, map[string]any{"output_index": i, "delta": part.Text}))
+			}
+		}
+		problem = errors.Join(problem, add("response.output_item.done", map[string]any{"output_index": i, "item": raw}))
+	}
+	end := map[string]string{"failed": "response.failed", "incomplete": "response.incomplete"}[response.Status]
+	problem = errors.Join(problem, add(cmp.Or(end, "response.completed"), map[string]any{"response": json.RawMessage(body)}))
+	return out, problem
 }
 
 // inResponse is a failure that the server reports as part of a reply.

@@ -92,6 +92,11 @@ func (c contract) check(body any) error {
 	if !ok {
 		return errors.New("the body is not an object")
 	}
+	if object["stream"] == false {
+		// The contract of Anthropic is that of streams; the other form differs in
+		// this key only.
+		object["stream"] = true
+	}
 	rest := map[string]any{}
 	for key, value := range object {
 		extra := c.extra[key]

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/wire"
 )
@@ -47,6 +49,27 @@ func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) 
 		}
 		if r.Usage != want || r.Model != "suite-1" {
 			t.Errorf("got %+v of %s, want %+v", r.Usage, r.Model, want)
+		}
+	})
+	t.Run("not a stream", func(t *testing.T) {
+		for _, ask := range []provider.Request{AskText(), AskJSON(), AskTool(), AskShort()} {
+			streamed, err := Collect(t, model.Generate(t.Context(), ask))
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain := ask
+			plain.System += " " + troubleWord + `{"plain":true}`
+			unwanted := ask
+			unwanted.Options = json.RawMessage(`{"stream":false}`)
+			for _, req := range []provider.Request{plain, unwanted} {
+				whole, err := Collect(t, model.Generate(t.Context(), req))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(streamed, whole); diff != "" {
+					t.Errorf("as one JSON value the reply differs:\n%s", diff)
+				}
+			}
 		}
 	})
 	t.Run("cut off", func(t *testing.T) {

@@ -156,6 +156,8 @@ type Trouble struct {
 	Garbage bool `json:"garbage,omitempty"`
 	End     bool `json:"end,omitempty"`
 	Event   bool `json:"event,omitempty"`
+	// Plain sends the reply as one JSON value, not as a stream.
+	Plain bool `json:"plain,omitempty"`
 	// Raw is an answer that no provider gives.
 	Raw string `json:"raw,omitempty"`
 }
@@ -222,6 +224,9 @@ func NetworkFailures(p Protocol) []Failure {
 		{Trouble{Status: 302, Header: map[string]string{"Location": "/elsewhere"}}.Ask("redirect"), provider.Error{Class: provider.BadRequest, Status: 302}},
 		{Trouble{Status: 502, Raw: "<html>Bad Gateway</html>"}.Ask("proxy"), provider.Error{Class: provider.APIError, Status: 502}},
 		{Trouble{Status: 200, Raw: "<html>Log in</html>", Header: map[string]string{"Content-Type": "text/html"}}.Ask("web page"), provider.Error{Class: provider.BadRequest, Status: 200}},
+		{Trouble{Status: 200, Raw: `{"hello":"world"}`}.Ask("not a reply"), provider.Error{Class: provider.BadRequest, Status: 200}},
+		{Trouble{Status: 200, Raw: `{"error":{"message":"slow down","code":429}}`}.Ask("hidden error"), provider.Error{Class: provider.RateLimit, Status: 429}},
+		{Trouble{Status: 200, Raw: `{"half":`}.Ask("half a reply"), provider.Error{Class: provider.APIError, Status: 200, Spent: true}},
 		{Trouble{Cut: true}.Ask("cut"), provider.Error{Spent: true, Class: provider.APIError}},
 		{Trouble{End: true}.Ask("no end"), provider.Error{Spent: true, Class: provider.APIError}},
 		{Trouble{Garbage: true}.Ask("garbage"), provider.Error{Spent: true, Class: provider.APIError}},

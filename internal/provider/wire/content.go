@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -114,6 +115,18 @@ func ResultText(b provider.Block) string {
 		return text
 	}
 	return string(b.Content)
+}
+
+// IsObject reports whether a value is a JSON object.
+func IsObject(value json.RawMessage) bool {
+	_, ok := readObject(value)
+	return ok
+}
+
+// IsBase64 reports whether a text is base64.
+func IsBase64(text string) bool {
+	_, err := base64.StdEncoding.DecodeString(text)
+	return err == nil
 }
 
 // Input is a tool's input as a server sent it: an object, or what it was.
