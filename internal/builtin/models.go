@@ -554,9 +554,10 @@ func (m *Models) Price(c Choice) (price.Price, bool) {
 	if c.Provider == "ollama" {
 		return price.Price{}, true // one's own machine sends no bill
 	}
-	if c.server.settings.BaseURL.Value != "" {
-		return price.Price{}, false // somebody else's server has its own prices
+	if c.server.named {
+		return price.Price{}, false // an agent's options name a server whose prices are not known
 	}
+	// A gateway in front of a built-in provider passes its prices on.
 	return price.Known(c.Provider, c.Model, time.Now())
 }
 

@@ -385,4 +385,3 @@ func signatureOf(b provider.Block) string {
 	}
 	return ""
 }
-

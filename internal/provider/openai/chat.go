@@ -64,15 +64,16 @@ func NewChat(o wire.Options) *Chat {
 // ChatDialect is what Chat Completions call common options; own is OpenAI's
 // server, the others often have more.
 func ChatDialect(own bool, model string) wire.Dialect {
-	if !own {
-		return nil
+	d := wire.Dialect{}
+	if own {
+		d[wire.TopK] = ""
 	}
-	return withoutSampling(wire.Dialect{wire.TopK: ""}, model)
+	return withoutSampling(d, own, model)
 }
 
-// withoutSampling takes away what models that think refuse.
-func withoutSampling(d wire.Dialect, model string) wire.Dialect {
-	if thinks(model) {
+// withoutSampling removes the options that reasoning models reject.
+func withoutSampling(d wire.Dialect, own bool, model string) wire.Dialect {
+	if own && thinks(model) || reasons(model) {
 		d[wire.Temperature], d[wire.TopP] = "", ""
 	}
 	return d
@@ -147,9 +148,9 @@ func (m *Chat) params(req *provider.Request, names *wire.Names) sdk.ChatCompleti
 	p := sdk.ChatCompletionNewParams{Model: req.Model}
 	p.StreamOptions.IncludeUsage = sdk.Bool(true)
 	if req.MaxTokens > 0 {
-		// Other servers know the older name only, OpenAI's newer models the
-		// newer one only.
-		if m.own {
+		// Other servers have the older name only, OpenAI's reasoning models the
+		// newer one only, also behind a gateway.
+		if m.own || reasons(req.Model) {
 			p.MaxCompletionTokens = sdk.Int(int64(req.MaxTokens))
 		} else {
 			p.MaxTokens = sdk.Int(int64(req.MaxTokens))

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -31,10 +32,7 @@ func NewResponses(o wire.Options) *Responses {
 // ResponsesDialect is what Responses call common options; own is OpenAI's server.
 func ResponsesDialect(own bool, model string) wire.Dialect {
 	d := wire.Dialect{wire.TopK: "", wire.Stop: "", wire.Seed: "", wire.PresencePenalty: "", wire.FrequencyPenalty: ""}
-	if own {
-		return withoutSampling(d, model)
-	}
-	return d
+	return withoutSampling(d, own, model)
 }
 
 // responsesOurs are the keys of a request that options must not change.
@@ -181,16 +179,24 @@ func responseParams(req *provider.Request, names *wire.Names) api.ResponseNewPar
 	return p
 }
 
-// thinks tells whether a model may think before it speaks; to ask the others
-// for their thoughts is an error.
-func thinks(model string) bool {
-	for _, old := range []string{"gpt-3", "gpt-4", "chatgpt-"} {
-		if strings.HasPrefix(model, old) {
-			return false
-		}
-	}
-	return true
+// family returns a model's name without what gateways put before it, as in
+// openai/gpt-5, and without the mark of a fine-tuned model.
+func family(model string) string {
+	return strings.TrimPrefix(model[strings.LastIndexByte(model, '/')+1:], "ft:")
 }
+
+// thinks reports whether a model of OpenAI's own server may think before it
+// answers; asking the others for their thoughts is an error.
+func thinks(model string) bool {
+	name := family(model)
+	return !strings.HasPrefix(name, "gpt-3") && !strings.HasPrefix(name, "gpt-4") && !strings.HasPrefix(name, "chatgpt-")
+}
+
+var reasoningNames = regexp.MustCompile(`^(o\d|gpt-([5-9]|\d\d))`)
+
+// reasons reports whether a name is that of an OpenAI model that takes
+// max_completion_tokens only, and no temperature, whichever server it is at.
+func reasons(model string) bool { return reasoningNames.MatchString(family(model)) }
 
 // reasoning is what has to be given back of a thought.
 type reasoning struct {
