@@ -172,6 +172,10 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 		if question, ok := errors.AsType[*step.Question](err); ok {
 			return r.ask(j, question, notes)
 		}
+		if later, ok := errors.AsType[*step.Later](err); ok {
+			r.keepHistory(j)
+			return r.conclude(j, notes, request{in: plan.Sleep{Work: j.work, For: journal.Millis(later.After.Milliseconds()), Why: later.Why}})
+		}
 		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, "ERROR", err.Error()
 		if failure, ok := errors.AsType[*step.Error](err); ok {
 			in.Class, in.Error, in.Exit = failure.Class, failure.Message, failure.Exit

@@ -113,6 +113,14 @@ type Ask struct {
 	Within journal.Millis
 }
 
+// Sleep says that a task has stopped because what it needs is not available
+// before some time has passed. It goes on from its notes then.
+type Sleep struct {
+	Work journal.Work
+	For  journal.Millis
+	Why  string
+}
+
 // Decision answers an open gate.
 type Decision struct {
 	// Frame and Step say which; an empty Step means the only one there is.
@@ -184,6 +192,7 @@ func (Note) inputName() string      { return "note" }
 func (Reserve) inputName() string   { return "reserve" }
 func (Gone) inputName() string      { return "gone" }
 func (Ask) inputName() string       { return "ask" }
+func (Sleep) inputName() string     { return "sleep" }
 func (Decision) inputName() string  { return "decision" }
 func (Signal) inputName() string    { return "signal" }
 func (Cancel) inputName() string    { return "cancel" }

@@ -57,6 +57,8 @@ func (s *State) Check(p *Program, in Input) error {
 		return s.checkOpen(x.Work)
 	case Ask:
 		return s.checkOpen(x.Work)
+	case Sleep:
+		return s.checkOpen(x.Work)
 	case Decision:
 		_, err := s.gateFor(p, &x)
 		return err
@@ -252,6 +254,9 @@ func (d *decider) take(in Input) {
 		d.gone(&x)
 	case Ask:
 		d.ask(&x)
+	case Sleep:
+		f := d.s.Frames[x.Work.Frame]
+		d.fact(f, journal.RetrySet{Work: x.Work, Due: d.now + x.For, Continues: true, Why: x.Why})
 	case Decision:
 		if f, _ := d.s.gateFor(d.p, &x); f.Gate.Kind == GateCall {
 			d.answerCall(f, journal.ToolAnswer{Approved: x.Answer == Approve, By: x.By, Note: x.Note}, MethodPerson)

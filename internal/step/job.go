@@ -222,6 +222,15 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
+// Later is the error of a task that cannot go on before some time has passed.
+// Its notes are kept, and it goes on from them then.
+type Later struct {
+	After time.Duration
+	Why   string
+}
+
+func (l *Later) Error() string { return l.Why }
+
 // Question is the error of a task that cannot go on without a person's answer.
 // Its notes are kept; when it is done again, the answer is among them. What it
 // shows is what people get to see: without the values of secrets.

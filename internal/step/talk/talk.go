@@ -385,6 +385,14 @@ func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
 	if errors.As(err, &short) || errors.As(err, &unwritten) {
 		return nil, err
 	}
+	if wait := provider.Busy(err); wait > 0 {
+		failed = modelError(err)
+		c.note(step.Note{
+			Kind: journal.NoteModelRetry, Data: journal.ModelRetry{ModelError: failed, Wait: journal.Millis(wait.Milliseconds())},
+			Settles: held, Usage: c.charged(err, worst),
+		})
+		return nil, &step.Later{After: wait, Why: failed.Message}
+	}
 	if err != nil {
 		failed = modelError(err)
 		c.note(step.Note{Kind: journal.NoteModelError, Data: failed, Settles: held, Usage: c.charged(err, worst)})
