@@ -106,6 +106,8 @@ type Result struct {
 	IsError bool            `json:"is_error,omitempty"`
 	// Offline is "simulated" or "scripted" when nothing real was called.
 	Offline string `json:"offline,omitempty"`
+	// Media are what Output has placeholders for.
+	Media []Media `json:"-"`
 	// Said is a line for whoever watches the run; of an error, what went wrong
 	// where Output would be too much to read.
 	Said string `json:"said,omitempty"`

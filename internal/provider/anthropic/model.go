@@ -183,7 +183,9 @@ func params(req *provider.Request, names *wire.Names) sdk.MessageNewParams {
 	if strings.TrimSpace(req.System) != "" {
 		p.System = []sdk.TextBlockParam{{Text: req.System}}
 	}
-	convert := func(b provider.Block) (sdk.ContentBlockParamUnion, bool) { return block(b, names) }
+	convert := func(b provider.Block) (sdk.ContentBlockParamUnion, bool) {
+		return block(b, names, wire.Sees(req.Model))
+	}
 	for _, turn := range wire.Turns(req.Messages, convert) {
 		if turn.Role == provider.Assistant {
 			p.Messages = append(p.Messages, sdk.NewAssistantMessage(turn.Blocks...))
@@ -221,7 +223,7 @@ func holdsToSchema(model string) bool {
 // redacted marks thinking that the provider does not show.
 const redacted = "redacted:"
 
-func block(b provider.Block, names *wire.Names) (sdk.ContentBlockParamUnion, bool) {
+func block(b provider.Block, names *wire.Names, sees bool) (sdk.ContentBlockParamUnion, bool) {
 	var none sdk.ContentBlockParamUnion
 	switch b.Type {
 	case provider.Text:
@@ -234,16 +236,22 @@ func block(b provider.Block, names *wire.Names) (sdk.ContentBlockParamUnion, boo
 	case provider.ToolUse:
 		return sdk.NewToolUseBlock(b.ToolID, object(b.Input), names.Out(b.ToolName)), true
 	case provider.ToolResult:
-		return result(b), true
+		return result(b, sees), true
 	}
 	return none, false
 }
 
 // result is what a tool returned. The server rejects empty texts.
-func result(b provider.Block) sdk.ContentBlockParamUnion {
+func result(b provider.Block, sees bool) sdk.ContentBlockParamUnion {
 	out := sdk.ToolResultBlockParam{ToolUseID: b.ToolID, IsError: sdk.Bool(b.IsError)}
 	if text := wire.ResultText(b); strings.TrimSpace(text) != "" {
 		out.Content = []sdk.ToolResultBlockParamContentUnion{{OfText: &sdk.TextBlockParam{Text: text}}}
+	}
+	for _, m := range b.Media {
+		if sees && wire.Takes(m, wire.Images) {
+			image := sdk.NewImageBlockBase64(m.Type, wire.Base64(m))
+			out.Content = append(out.Content, sdk.ToolResultBlockParamContentUnion{OfImage: image.OfImage})
+		}
 	}
 	return sdk.ContentBlockParamUnion{OfToolResult: &out}
 }

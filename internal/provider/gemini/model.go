@@ -10,6 +10,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,6 +159,18 @@ type part struct {
 	ThoughtSignature string    `json:"thoughtSignature,omitempty"`
 	FunctionCall     *call     `json:"functionCall,omitempty"`
 	FunctionResponse *response `json:"functionResponse,omitempty"`
+	InlineData       *blob     `json:"inlineData,omitempty"`
+}
+
+type blob struct {
+	Type string `json:"mimeType"`
+	Data []byte `json:"data"`
+}
+
+// takes are the types that the models see and hear.
+var takes = []string{
+	"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif",
+	"audio/wav", "audio/mp3", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg", "audio/flac",
 }
 
 type call struct {
@@ -228,14 +241,23 @@ func camel(key string) string {
 }
 
 func contents(req *provider.Request, names *wire.Names) []content {
-	convert := func(b provider.Block) (part, bool) { return partOf(b, names) }
+	convert := func(b provider.Block) ([]part, bool) {
+		one, ok := partOf(b, names)
+		out := []part{one}
+		for _, m := range b.Media {
+			if wire.Takes(m, takes) {
+				out = append(out, part{InlineData: &blob{Type: m.Type, Data: m.Data}})
+			}
+		}
+		return out, ok
+	}
 	var out []content
 	for _, turn := range wire.Turns(req.Messages, convert) {
 		role := "user"
 		if turn.Role == provider.Assistant {
 			role = "model"
 		}
-		out = append(out, content{Role: role, Parts: turn.Blocks})
+		out = append(out, content{Role: role, Parts: slices.Concat(turn.Blocks...)})
 	}
 	return out
 }

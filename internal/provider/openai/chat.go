@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -160,7 +161,7 @@ func (m *Chat) params(req *provider.Request, names *wire.Names) sdk.ChatCompleti
 		p.Messages = append(p.Messages, sdk.SystemMessage(req.System))
 	}
 	for _, message := range req.Messages {
-		p.Messages = append(p.Messages, messages(message, names)...)
+		p.Messages = append(p.Messages, messages(message, names, req.Model)...)
 	}
 	for _, t := range req.Tools {
 		f := shared.FunctionDefinitionParam{Name: names.Out(t.Name), Parameters: wire.Schema(wire.Parameters(t))}
@@ -193,10 +194,13 @@ func replySchema(reply json.RawMessage) (map[string]any, bool) {
 	return wire.Schema(schema), strict
 }
 
-// messages is one of our messages: results of tools are messages of their own.
-func messages(m provider.Message, names *wire.Names) []sdk.ChatCompletionMessageParamUnion {
+// messages is one of our messages: results of tools are messages of their own,
+// and what they show comes after them, as the user's, because theirs hold text
+// only.
+func messages(m provider.Message, names *wire.Names, model string) []sdk.ChatCompletionMessageParamUnion {
 	var out []sdk.ChatCompletionMessageParamUnion
 	var said []string
+	var shown []sdk.ChatCompletionContentPartUnionParam
 	var calls []sdk.ChatCompletionMessageToolCallUnionParam
 	for _, b := range m.Blocks {
 		switch b.Type {
@@ -210,6 +214,7 @@ func messages(m provider.Message, names *wire.Names) []sdk.ChatCompletionMessage
 			}})
 		case provider.ToolResult:
 			out = append(out, sdk.ToolMessage(resultText(b), b.ToolID))
+			shown = append(shown, parts(b.Media, model)...)
 		}
 	}
 	text := strings.Join(said, "\n\n")
@@ -220,8 +225,29 @@ func messages(m provider.Message, names *wire.Names) []sdk.ChatCompletionMessage
 			one.Content.OfString = sdk.String(strings.Join(said, ""))
 		}
 		out = append(out, sdk.ChatCompletionMessageParamUnion{OfAssistant: &one})
+	case m.Role == provider.User && len(shown) > 0:
+		if text != "" {
+			shown = append(shown, sdk.TextContentPart(text))
+		}
+		out = append(out, sdk.UserMessage(shown))
 	case m.Role == provider.User && text != "":
 		out = append(out, sdk.UserMessage(text))
+	}
+	return out
+}
+
+// parts are the images and sounds that a model takes.
+func parts(media []provider.Media, model string) []sdk.ChatCompletionContentPartUnionParam {
+	formats := map[string]string{"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+	hears := strings.Contains(family(model), "audio")
+	var out []sdk.ChatCompletionContentPartUnionParam
+	for _, m := range media {
+		switch {
+		case wire.Sees(model) && wire.Takes(m, wire.Images):
+			out = append(out, sdk.ImageContentPart(sdk.ChatCompletionContentPartImageImageURLParam{URL: wire.DataURL(m)}))
+		case hears && wire.Takes(m, slices.Collect(maps.Keys(formats))):
+			out = append(out, sdk.InputAudioContentPart(sdk.ChatCompletionContentPartInputAudioInputAudioParam{Data: wire.Base64(m), Format: formats[m.Type]}))
+		}
 	}
 	return out
 }

@@ -164,7 +164,7 @@ func responseParams(req *provider.Request, names *wire.Names) api.ResponseNewPar
 		p.Instructions = sdk.String(req.System)
 	}
 	for _, m := range req.Messages {
-		p.Input.OfInputItemList = append(p.Input.OfInputItemList, inputItems(m, names)...)
+		p.Input.OfInputItemList = append(p.Input.OfInputItemList, inputItems(m, names, wire.Sees(req.Model))...)
 	}
 	for _, t := range req.Tools {
 		f := &api.FunctionToolParam{Name: names.Out(t.Name), Parameters: wire.Schema(wire.Parameters(t)), Strict: sdk.Bool(false)}
@@ -204,7 +204,7 @@ type reasoning struct {
 	Encrypted string `json:"encrypted_content,omitempty"`
 }
 
-func inputItems(m provider.Message, names *wire.Names) []api.ResponseInputItemUnionParam {
+func inputItems(m provider.Message, names *wire.Names, sees bool) []api.ResponseInputItemUnionParam {
 	role := api.EasyInputMessageRoleUser
 	if m.Role == provider.Assistant {
 		role = api.EasyInputMessageRoleAssistant
@@ -232,6 +232,10 @@ func inputItems(m provider.Message, names *wire.Names) []api.ResponseInputItemUn
 			out = append(out, api.ResponseInputItemParamOfFunctionCall(string(b.Input), b.ToolID, names.Out(b.ToolName)))
 		case provider.ToolResult:
 			one := api.ResponseInputItemParamOfFunctionCallOutput(resultText(b))
+			if shown := images(b.Media, sees); len(shown) > 0 {
+				text := api.ResponseFunctionCallOutputItemUnionParam{OfInputText: &api.ResponseInputTextContentParam{Text: resultText(b)}}
+				one = api.ResponseInputItemParamOfFunctionCallOutput(append(api.ResponseFunctionCallOutputItemListParam{text}, shown...))
+			}
 			one.OfFunctionCallOutput.CallID = sdk.String(b.ToolID)
 			out = append(out, one)
 		}
@@ -240,6 +244,16 @@ func inputItems(m provider.Message, names *wire.Names) []api.ResponseInputItemUn
 		}
 	}
 	return out[:kept]
+}
+
+func images(media []provider.Media, sees bool) api.ResponseFunctionCallOutputItemListParam {
+	var out api.ResponseFunctionCallOutputItemListParam
+	for _, m := range media {
+		if sees && wire.Takes(m, wire.Images) {
+			out = append(out, api.ResponseFunctionCallOutputItemUnionParam{OfInputImage: &api.ResponseInputImageContentParam{ImageURL: sdk.String(wire.DataURL(m))}})
+		}
+	}
+	return out
 }
 
 func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names *wire.Names) *provider.Reply {

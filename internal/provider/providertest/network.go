@@ -190,6 +190,7 @@ func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) 
 			t.Fatal(err)
 		}
 	})
+	t.Run("images and sounds", func(t *testing.T) { media(t, p, s, open) })
 	t.Run("keys", func(t *testing.T) {
 		if err := model.Reach(t.Context()); err != nil {
 			t.Error(err)
