@@ -163,7 +163,7 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 	case errors.Is(cause, errParked), errors.Is(cause, errDeadline):
 		// Whether it acted is not known. Of a run that was given up nothing
 		// is recorded: there the task stays open.
-		return r.lose(j, cause, notes)
+		return r.lose(j, cause, result.Usage, notes)
 	case errors.Is(cause, errCancelled):
 		in.Outcome = plan.OutcomeCancelled
 	case errors.Is(cause, errTimedOut):
@@ -203,12 +203,16 @@ func (r *run) keepHistory(j *job) {
 
 // lose gives a task up whose end nobody will know. What it had noted is kept:
 // whoever does it again goes on from there.
-func (r *run) lose(j *job, why error, notes []request) errand {
+func (r *run) lose(j *job, why error, used journal.Usage, notes []request) errand {
 	r.keepHistory(j)
 	r.mu.Lock()
 	policy := j.recovery()
 	r.mu.Unlock()
-	return r.conclude(j, notes, request{in: plan.Gone{Work: j.work, Why: why.Error(), Policy: policy}})
+	gone := plan.Gone{Work: j.work, Why: why.Error(), Policy: policy}
+	if used != (journal.Usage{}) {
+		gone.Used = &used
+	}
+	return r.conclude(j, notes, request{in: gone})
 }
 
 // conclude forgets a task and hands over what it still has to say. What begins

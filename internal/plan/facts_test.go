@@ -488,6 +488,12 @@ func people(t *testing.T) map[string]story {
 		w.tell(plan.Note{Work: work, N: 1, Kind: "model_retry", Data: json.RawMessage(`{}`), Settles: 1, Usage: journal.Usage{ModelCalls: 1}})
 		w.tell(plan.Sleep{Work: work, For: 3600_000, Why: "rate limit"})
 	}}
+	out["a task that is lost and has counted"] = story{program: program(task("a")), tell: func(w *world) {
+		lost := w.tasks[0]
+		w.tasks = nil
+		w.tell(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{InputTokens: 64_000, OutputTokens: 33_200, ModelCalls: 1}})
+		w.tell(plan.Gone{Work: lost, Why: "stopped", Policy: plan.PolicyRerun, Used: &journal.Usage{InputTokens: 200, OutputTokens: 40, ModelCalls: 1}})
+	}}
 	out["a call that is agreed to"] = asks(0, func(w *world) { answer(w, plan.Decision{Answer: plan.Approve, Note: "go on"}) })
 	out["a call that is not agreed to"] = asks(0, func(w *world) { answer(w, plan.Decision{Answer: plan.Reject}) })
 	out["a call that nobody answers"] = asks(5000, func(*world) {})

@@ -101,6 +101,9 @@ type Gone struct {
 	Why    string
 	Policy string
 	Until  journal.Millis // when it was last known to be at work; 0 is now
+	// Used is what it is known to have used besides its notes; nil charges all
+	// that it had reserved.
+	Used *journal.Usage
 }
 
 // Ask says that a task has stopped before a call that a person has to agree

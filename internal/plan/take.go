@@ -517,7 +517,11 @@ func (d *decider) gone(x *Gone) {
 	for _, amount := range f.Reserved {
 		charged = charged.Plus(amount)
 	}
-	d.fact(f, journal.TaskLost{Work: x.Work, Why: x.Why, Policy: x.Policy, Charged: charged.Unanswered(), Until: x.Until})
+	charged = charged.Unanswered()
+	if x.Used != nil {
+		charged = *x.Used
+	}
+	d.fact(f, journal.TaskLost{Work: x.Work, Why: x.Why, Policy: x.Policy, Charged: charged, Until: x.Until})
 }
 
 func (d *decider) decide(f *Frame, x *Decision) {

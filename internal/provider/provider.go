@@ -234,6 +234,18 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s", e.Class, e.Message)
 }
 
+// Interrupted is the error of a call that was cancelled after the model had
+// reported what it used until then.
+type Interrupted struct {
+	Cause   error // of the context
+	Partial *Reply
+}
+
+func (e *Interrupted) Error() string { return e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e *Interrupted) Unwrap() error { return e.Cause }
+
 // Retryable tells whether trying again may help.
 func (e *Error) Retryable() bool {
 	return e.Class == Timeout || e.Class == RateLimit || e.Class == APIError

@@ -377,6 +377,9 @@ func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
 	if ctx.Err() != nil && err != nil {
 		if held != 0 {
 			c.inFlight = worst.Unanswered() // it may have been paid for
+			if interrupted, ok := errors.AsType[*provider.Interrupted](err); ok {
+				c.inFlight = c.used(interrupted.Partial)
+			}
 		}
 		return nil, context.Cause(ctx)
 	}
