@@ -218,7 +218,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 		return tool.Result{}, &tool.Error{Class: ClassMissing, Message: err.Error()}
 	}
 	call := tool.Call{
-		Key: j.Idempotency(j.CallKey(c.N)), Input: c.Input, Dir: j.Dir,
+		Key: j.Idempotency(j.CallKey(c.N)), Input: c.Input, Dir: j.Dir, TraceParent: j.TraceParent(),
 		For: tool.Purpose{
 			Workflow: j.Workflow.Name, Step: j.Step.ID,
 			Visit: j.Visit, Iteration: j.Iteration, Attempt: j.Attempt, Wants: c.Wants,

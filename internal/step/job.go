@@ -104,6 +104,9 @@ func (j *Job) Agent(id string) (*ir.Agent, error) {
 	return nil, Errorf(ClassMissing, "step %q wants the agent %q, and there is none", j.Step.ID, id)
 }
 
+// TraceParent is the W3C traceparent for what the task calls.
+func (j *Job) TraceParent() string { return journal.TraceParent(j.Root, j.Run) }
+
 // MakeDir makes the run's folder, unless it is there.
 func (j *Job) MakeDir() error {
 	if j.Dir == "" {

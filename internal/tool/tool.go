@@ -63,6 +63,8 @@ type Call struct {
 	// MayReach tells whether the caller may call the tool with another address,
 	// to which a server sends it on; nil lets it go anywhere.
 	MayReach func(address string) bool
+	// TraceParent is the W3C traceparent to hand on; empty is none.
+	TraceParent string
 	// Progress is told how far the call has come. It takes no time and may be
 	// called by any goroutine as long as the call lasts; nil is not told.
 	Progress func(Progress)

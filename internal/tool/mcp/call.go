@@ -77,6 +77,9 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 	defer r.server.await(token, nil)
 	params := &mcp.CallToolParams{Name: r.name, Arguments: call.Input, Meta: mcp.Meta{"espalier/idempotency-key": call.Key}}
 	params.SetProgressToken(token)
+	if call.TraceParent != "" {
+		params.Meta["traceparent"] = call.TraceParent
+	}
 	result, err := now.client.CallTool(bounded, params)
 	switch {
 	case err == nil:
