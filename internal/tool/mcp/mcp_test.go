@@ -428,7 +428,7 @@ func TestWhyAServerCannotBeHad(t *testing.T) {
 
 // A call belongs to the trace of its run.
 func TestTraceParentIsHandedOn(t *testing.T) {
-	s := start(t, "", nil)
+	s := start(t, "well", nil)
 	result, err := find(t, s, "fake.key").Call(t.Context(), tool.Call{Key: "k1", Input: json.RawMessage(`{"say":""}`), TraceParent: "00-01-02-01"})
 	if err != nil || string(result.Output) != `{"key":"k1","trace":"00-01-02-01"}` {
 		t.Errorf("%s, %v", result.Output, err)
