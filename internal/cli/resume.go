@@ -742,6 +742,8 @@ func standing(e journal.Entry) string {
 	switch {
 	case e.Status == journal.Finished:
 		return e.Outcome
+	case e.Status == journal.Sleeping && e.Wake != 0:
+		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), e.Waiting)
 	case e.Waiting != "" && e.Status != journal.PausedAt:
 		return fmt.Sprintf("%s (%s)", e.Status, e.Waiting)
 	}

@@ -149,7 +149,7 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 	case errors.Is(cause, errParked), errors.Is(cause, errDeadline):
 		// Whether it acted is not known. Of a run that was given up nothing
 		// is recorded: there the task stays open.
-		r.lose(j, cause, notes)
+		r.lose(j, cause, result.Usage, notes)
 		return
 	case errors.Is(cause, errCancelled):
 		in.Outcome = plan.OutcomeCancelled
@@ -158,6 +158,12 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 	default:
 		if question, ok := errors.AsType[*step.Question](err); ok {
 			r.ask(j, question, notes)
+			return
+		}
+		if later, ok := errors.AsType[*step.Later](err); ok {
+			r.keepHistory(j)
+			sleep := plan.Sleep{Work: j.work, For: journal.Millis(later.After.Milliseconds()), Why: later.Why}
+			r.conclude(j, notes, request{in: sleep})
 			return
 		}
 		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, "ERROR", err.Error()
@@ -187,12 +193,16 @@ func (r *run) keepHistory(j *job) {
 
 // lose gives a task up whose end nobody will know. What it had noted is kept:
 // whoever does it again goes on from there.
-func (r *run) lose(j *job, why error, notes []request) {
+func (r *run) lose(j *job, why error, used journal.Usage, notes []request) {
 	r.keepHistory(j)
 	r.mu.Lock()
 	policy := j.recovery()
 	r.mu.Unlock()
-	r.conclude(j, notes, request{in: plan.Gone{Work: j.work, Why: why.Error(), Policy: policy}})
+	gone := plan.Gone{Work: j.work, Why: why.Error(), Policy: policy}
+	if used != (journal.Usage{}) {
+		gone.Used = &used
+	}
+	r.conclude(j, notes, request{in: gone})
 }
 
 // conclude forgets a task and hands its last requests to the run.

@@ -105,6 +105,15 @@ type Block struct {
 	Input     json.RawMessage `json:"input,omitempty"`   // of a tool use
 	Content   json.RawMessage `json:"content,omitempty"` // of a tool result
 	IsError   bool            `json:"is_error,omitempty"`
+	// Media are files that a tool returned. Content has a placeholder for each,
+	// so that models that do not take its type still learn about it.
+	Media []Media `json:"media,omitempty"`
+}
+
+// Media is an image or a sound.
+type Media struct {
+	Type string `json:"type"` // such as image/png
+	Data []byte `json:"data"`
 }
 
 // Tool is a tool that a model may ask for.
@@ -224,6 +233,18 @@ func (e *Error) Error() string {
 	}
 	return fmt.Sprintf("%s: %s", e.Class, e.Message)
 }
+
+// Interrupted is the error of a call that was cancelled after the model had
+// reported what it used until then.
+type Interrupted struct {
+	Cause   error // of the context
+	Partial *Reply
+}
+
+func (e *Interrupted) Error() string { return e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e *Interrupted) Unwrap() error { return e.Cause }
 
 // Retryable tells whether trying again may help.
 func (e *Error) Retryable() bool {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -171,6 +172,9 @@ func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journa
 		return "", false
 	}
 	use.Output, use.Offline = result.Output, result.Offline
+	if err == nil {
+		use.Media, err = j.keepMedia(result.Media)
+	}
 	switch {
 	case err != nil:
 		use.Output, use.Error, use.Class = nil, err.Error(), ClassTool
@@ -186,6 +190,22 @@ func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journa
 	return line, true
 }
 
+// keepMedia writes what a tool returned besides its output into the run's folder.
+func (j *Job) keepMedia(media []tool.Media) ([]journal.Media, error) {
+	var out []journal.Media
+	for _, m := range media {
+		file := filepath.Join(j.Dir, filepath.FromSlash(m.File()))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(file, m.Data, 0o600); err != nil {
+			return nil, err
+		}
+		out = append(out, journal.Media{Type: m.Type, File: m.File()})
+	}
+	return out, nil
+}
+
 func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool.Result, error) {
 	limit := found.Spec().Timeout
 	if limit == 0 {
@@ -198,7 +218,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 		return tool.Result{}, &tool.Error{Class: ClassMissing, Message: err.Error()}
 	}
 	call := tool.Call{
-		Key: j.Idempotency(j.CallKey(c.N)), Input: c.Input, Dir: j.Dir,
+		Key: j.Idempotency(j.CallKey(c.N)), Input: c.Input, Dir: j.Dir, TraceParent: j.TraceParent(),
 		For: tool.Purpose{
 			Workflow: j.Workflow.Name, Step: j.Step.ID,
 			Visit: j.Visit, Iteration: j.Iteration, Attempt: j.Attempt, Wants: c.Wants,

@@ -106,6 +106,9 @@ func (j *Job) Agent(id string) (*ir.Agent, error) {
 	return nil, Errorf(ClassMissing, "step %q wants the agent %q, and there is none", j.Step.ID, id)
 }
 
+// TraceParent is the W3C traceparent for what the task calls.
+func (j *Job) TraceParent() string { return journal.TraceParent(j.Root, j.Run) }
+
 // MakeDir makes the run's folder, unless it is there.
 func (j *Job) MakeDir() error {
 	if j.Dir == "" {
@@ -221,6 +224,15 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Message }
+
+// Later is the error of a task that cannot go on before some time has passed.
+// Its notes are kept, and it goes on from them then.
+type Later struct {
+	After time.Duration
+	Why   string
+}
+
+func (l *Later) Error() string { return l.Why }
 
 // Question is the error of a task that cannot go on without a person's answer.
 // Its notes are kept; when it is done again, the answer is among them. What it

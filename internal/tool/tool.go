@@ -63,6 +63,8 @@ type Call struct {
 	// MayReach tells whether the caller may call the tool with another address,
 	// to which a server sends it on; nil lets it go anywhere.
 	MayReach func(address string) bool
+	// TraceParent is the W3C traceparent to hand on; empty is none.
+	TraceParent string
 	// Progress is told how far the call has come. It takes no time and may be
 	// called by any goroutine as long as the call lasts; nil is not told.
 	Progress func(Progress)
@@ -106,6 +108,8 @@ type Result struct {
 	IsError bool            `json:"is_error,omitempty"`
 	// Offline is "simulated" or "scripted" when nothing real was called.
 	Offline string `json:"offline,omitempty"`
+	// Media are what Output has placeholders for.
+	Media []Media `json:"-"`
 	// Said is a line for whoever watches the run; of an error, what went wrong
 	// where Output would be too much to read.
 	Said string `json:"said,omitempty"`

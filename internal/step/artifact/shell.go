@@ -206,6 +206,7 @@ func environment(job *step.Job, at *place, set ShellSettings, run string) (envir
 	more := []string{
 		"AGENTFILE_RUN_ID=" + at.run, "AGENTFILE_RUN_DIR=" + run, "AGENTFILE_WORKFLOW=" + at.workflow,
 		"ESPALIER_RUN_ID=" + string(job.Run), "ESPALIER_STEP=" + job.Step.ID, "ESPALIER_KEY=" + job.Idempotency(job.Key),
+		"TRACEPARENT=" + job.TraceParent(),
 	}
 	for _, r := range job.Reads {
 		if r.Path != "input."+set.Variable || r.Missing {

@@ -291,13 +291,13 @@ func (r *runner) file(name, text string) (string, error) {
 // environment is ours, with the inputs of the step in it.
 func environment(job *step.Job, inputs []string) []string {
 	ours := os.Environ()
-	env := make([]string, 0, len(ours)+3+len(inputs))
+	env := make([]string, 0, len(ours)+4+len(inputs))
 	for _, one := range ours {
-		if !strings.HasPrefix(one, "AWF_INPUT_") {
+		if !strings.HasPrefix(one, "AWF_INPUT_") && !strings.HasPrefix(one, "TRACEPARENT=") {
 			env = append(env, one)
 		}
 	}
-	env = append(env, "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key))
+	env = append(env, "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key), "TRACEPARENT="+job.TraceParent())
 	return append(env, inputs...)
 }
 

@@ -138,7 +138,7 @@ func prepare(ctx context.Context, job *step.Job, set Settings) (process.Command,
 	}
 	command := process.Command{
 		Path: program, Args: []string{in.flag, set.Script}, Dir: job.Dir, Stdin: step.JSON(job.Object()),
-		Env: process.Environment(os.Environ(), "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key)),
+		Env: process.Environment(os.Environ(), "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key), "TRACEPARENT="+job.TraceParent()),
 	}
 	if set.Folder != "" {
 		command.Dir = filepath.FromSlash(set.Folder)

@@ -377,6 +377,9 @@ func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
 	if ctx.Err() != nil && err != nil {
 		if held != 0 {
 			c.inFlight = worst.Unanswered() // it may have been paid for
+			if interrupted, ok := errors.AsType[*provider.Interrupted](err); ok {
+				c.inFlight = c.used(interrupted.Partial)
+			}
 		}
 		return nil, context.Cause(ctx)
 	}
@@ -384,6 +387,14 @@ func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
 	var unwritten *unnoted
 	if errors.As(err, &short) || errors.As(err, &unwritten) {
 		return nil, err
+	}
+	if wait := provider.Busy(err); wait > 0 {
+		failed = modelError(err)
+		c.note(step.Note{
+			Kind: journal.NoteModelRetry, Data: journal.ModelRetry{ModelError: failed, Wait: journal.Millis(wait.Milliseconds())},
+			Settles: held, Usage: c.charged(err, worst),
+		})
+		return nil, &step.Later{After: wait, Why: failed.Message}
 	}
 	if err != nil {
 		failed = modelError(err)

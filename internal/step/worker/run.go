@@ -70,7 +70,7 @@ func command(ctx context.Context, job *step.Job, set Settings) (step.Result, err
 	}
 	run := process.Command{
 		Path: program, Args: set.Command[1:], Dir: job.Project, Stdin: workload,
-		Env: process.Environment(os.Environ(), "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key)),
+		Env: process.Environment(os.Environ(), "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key), "TRACEPARENT="+job.TraceParent()),
 	}
 	if err := job.Secure(&run); err != nil {
 		return step.Result{}, err

@@ -69,7 +69,7 @@ func (o Options) bashTool() tool.Tool {
 			if limit == 0 {
 				limit = maxOutput
 			}
-			more := append([]string{"ESPALIER_PROJECT=" + o.Root, "ESPALIER_KEY=" + call.Key}, o.Shell.Env...)
+			more := append([]string{"ESPALIER_PROJECT=" + o.Root, "ESPALIER_KEY=" + call.Key, "TRACEPARENT=" + call.TraceParent}, o.Shell.Env...)
 			command := process.Command{
 				Path: shell, Args: []string{"-c", in.Command}, Dir: call.Dir, MaxOutput: limit,
 				Env: process.Environment(os.Environ(), more...), Sandbox: o.Shell.Sandbox.For(call.Dir), Limits: o.Shell.Limits,
