@@ -30,7 +30,7 @@ func TestOrdinaryOutputsAreAllowed(t *testing.T) {
 	for _, path := range []string{
 		"notes.md", "a/b/c.txt", "package.json", "Makefile", "src/main.go", "pyproject.toml", "README.md", "SKILL.md", "git/config", "config", "headline.md",
 		"HEADER", "x~", "notes~1.backup.md", "longfilename~1", "espalier.md", "ünïcode/日本語.md", ".env.example", ".gitkeep", ".editorconfig", "./notes.md", "a..b", "mise.md",
-		"docs/claude-notes.md", "outputs/2026-01-02T03-04-05/execution/x.md", "..."[:0] + "x.y.z",
+		"docs/claude-notes.md", "outputs/2026-01-02T03-04-05/execution/x.md", "x.y.z",
 	} {
 		if err := protected.Path(path); err != nil {
 			t.Error(err)
@@ -60,7 +60,9 @@ func TestWriteFileFollowsLinksWithCare(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	write := func(name string) error { return protected.WriteFile(root, name, []byte("x"), 0o600, 0o700) }
+	write := func(name string) error {
+		return protected.WriteFile(root, name, []byte("x"), protected.Options{File: 0o600, Folder: 0o700})
+	}
 	for _, name := range []string{"notes/post-checkout", "twice/x", "absolute/config", "out/x", "up/x", "round/x", "../x", "/x", ".git/config"} {
 		if err := write(name); err == nil {
 			t.Errorf("%s was written", name)
@@ -76,6 +78,26 @@ func TestWriteFileFollowsLinksWithCare(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, ".git/config")); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("a link was written through")
+	}
+}
+
+func TestWriteFileKeepsFiles(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	o := protected.Options{File: 0o600, Folder: 0o700}
+	if err := protected.WriteFile(root, "flow.md", []byte("abc"), o); err != nil {
+		t.Fatal(err)
+	}
+	o.Keep = protected.Files{"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"} // FIPS 180-2: SHA-256 of "abc"
+	if err := protected.WriteFile(root, "flow.md", []byte("new"), o); err == nil {
+		t.Error("a file of the workflow was replaced")
+	}
+	if err := protected.WriteFile(root, "other.md", []byte("new"), o); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -2,12 +2,15 @@ package protected
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -67,22 +70,46 @@ func followFirst(root *os.Root, name string) (string, error) {
 	return "", nil
 }
 
+// Options are how WriteFile writes.
+type Options struct {
+	File, Folder fs.FileMode // of what is new
+	// Keep are files that must not be replaced.
+	Keep Files
+}
+
+// Files are files by the SHA-256 of their contents, in hexadecimal.
+type Files []string
+
+// Has reports whether a content is that of one of the files.
+func (f Files) Has(content []byte) bool {
+	if len(f) == 0 {
+		return false
+	}
+	sum := sha256.Sum256(content)
+	return slices.Contains(f, hex.EncodeToString(sum[:]))
+}
+
 // WriteFile puts a file below root, whole or not at all, and makes the folders
 // that are missing. It returns an *Error for a path that names configuration,
-// also by way of a symbolic link.
-func WriteFile(root *os.Root, name string, content []byte, file, folder fs.FileMode) (err error) {
+// also by way of a symbolic link, and for a file that is to be kept.
+func WriteFile(root *os.Root, name string, content []byte, o Options) (err error) {
 	resolved, err := Resolve(root, name)
 	if err != nil {
 		return err
 	}
 	name = filepath.FromSlash(resolved)
+	if len(o.Keep) > 0 {
+		if is, err := root.ReadFile(name); err == nil && o.Keep.Has(is) {
+			return &Error{Path: resolved}
+		}
+	}
 	if dir := filepath.Dir(name); dir != "." {
-		if err := root.MkdirAll(dir, folder); err != nil {
+		if err := root.MkdirAll(dir, o.Folder); err != nil {
 			return err
 		}
 	}
 	fresh := filepath.Join(filepath.Dir(name), "."+rand.Text()+".new")
-	f, err := root.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, file)
+	f, err := root.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, o.File)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/tool"
@@ -79,6 +80,8 @@ type Job struct {
 	Project string
 	// Sandbox is what confines commands; nil leaves them what the user may do.
 	Sandbox func() (*process.Sandbox, error)
+	// Sources are the files that the run's workflow was read from.
+	Sources []ir.File
 	// Choices are the texts that a later decision chooses by, per written key.
 	Choices map[string][]string
 
@@ -140,6 +143,16 @@ func (j *Job) Secure(c *process.Command, changes ...string) error {
 	}
 	c.Sandbox = box
 	return nil
+}
+
+// Kept returns the files that the run must not change: those of its own
+// workflow.
+func (j *Job) Kept() protected.Files {
+	var out protected.Files
+	for _, f := range j.Sources {
+		out = append(out, f.SHA256)
+	}
+	return out
 }
 
 // Scratch is the folder for a file with a text that only a command is to read.

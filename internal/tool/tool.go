@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/protected"
 )
 
 // Tool does one thing in the world.
@@ -63,6 +65,12 @@ type Call struct {
 	// MayReach tells whether the caller may call the tool with another address,
 	// to which a server sends it on; nil lets it go anywhere.
 	MayReach func(address string) bool
+	// MayTouch reports whether the workflow's lists allow the path that an
+	// argument leads to, from the project's root or the run's folder. linked
+	// says that symbolic links lead there. Nil allows all.
+	MayTouch func(path string, linked bool) bool
+	// Keep are files that the call must not change.
+	Keep protected.Files
 	// Progress is told how far the call has come. It takes no time and may be
 	// called by any goroutine as long as the call lasts; nil is not told.
 	Progress func(Progress)

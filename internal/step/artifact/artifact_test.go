@@ -380,3 +380,46 @@ func TestDraftsFollowTheRequest(t *testing.T) {
 		}
 	}
 }
+
+// No path that a workflow or a model names becomes configuration of the next
+// run, nor part of a workflow.
+func TestRepliesNeverBecomeConfiguration(t *testing.T) {
+	root := t.TempDir()
+	folder := filepath.Join(root, "workflows/w")
+	for _, dir := range []string{".git/hooks", "workflows/w"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join("..", ".git", "hooks"), filepath.Join(root, "workflows", "link")); err != nil {
+		t.Fatal(err)
+	}
+	with := func(j *step.Job) {
+		j.Project = root
+		j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"r"`)}}
+	}
+	produce := func(produces, reply string) error {
+		play := steptest.Play{
+			Settings: steptest.Settings{"agent": "plain", "goal": "g", "workflow": "w", "folder": folder, "produces": produces}, With: with,
+			Replies: says(reply, reply, reply, reply),
+		}
+		_, err := play.Done(t, artifact.Kind{}, &steptest.Log{}, &steptest.World{Replies: play.Replies})
+		return err
+	}
+	for _, path := range []string{
+		"espalier.yaml", "shared/espalier.yaml", "workflows/other/.mcp.json", "outputs/.git/config", "agentfile.yaml", "outputs/.claude/settings.json", "workflow.yaml",
+		"workflows/w/workflow.yaml", "workflows/new/agents/a.md", "skills/s.md", "scripts/cli/run.sh", "workflows/link/post-checkout", "shared/.GIT/config",
+	} {
+		if err := produce(path, "model: evil"); err == nil {
+			t.Errorf("%s was written", path)
+		}
+	}
+	for _, name := range []string{".git/hooks/post-checkout", "espalier.yaml", "deep/.mcp.json", "GIT~1/config", ".g\u200cit/config"} {
+		if err := produce("outputs/folder/", "##FILE: "+name+"##\nevil\n##END##"); err == nil {
+			t.Errorf("the model chose %s", name)
+		}
+	}
+	if err := produce("outputs/fine.md", "fine"); err != nil {
+		t.Error(err)
+	}
+}
