@@ -50,6 +50,9 @@ var layers = map[string][]string{
 	"internal/config": {"internal/text", "internal/price", "internal/secret", "internal/schema", "internal/process"},
 	// How workflows are generated: written by a reader of the journal and by commands.
 	"internal/manifest": {"internal/protected"},
+	// Folders that only their owner can change, and what a person has approved.
+	"internal/private": {},
+	"internal/trust":   {"internal/private"},
 	// Everything that writes files whose names a model can choose goes through it.
 	"internal/protected": {},
 
@@ -71,7 +74,7 @@ var layers = map[string][]string{
 	"internal/builtin": {
 		"internal/format", "internal/step", "internal/provider", "internal/tool", "internal/journal", "internal/report",
 		// It also puts the leaves together to something that runs.
-		"internal/engine", "internal/config", "internal/price", "internal/secret",
+		"internal/engine", "internal/config", "internal/price", "internal/secret", "internal/trust",
 	},
 	"internal/cli": {
 		"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph",

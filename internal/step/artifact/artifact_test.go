@@ -149,7 +149,7 @@ func TestG10Scripts(t *testing.T) {
 	play := steptest.Play{
 		Settings: steptest.Settings{"scripts": []artifact.Script{{Shell: "bash", Path: "x.sh", Text: text}}, "variable": "TASK", "workflow": "w", "folder": folder},
 		With: func(j *step.Job) {
-			j.Project, j.MayRunScripts = root, true
+			j.Project, j.MayRunCommands = root, true
 			j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"run"`)}, {Path: "input.TASK", Value: json.RawMessage(`"roses"`)}}
 		},
 	}
@@ -190,7 +190,7 @@ func TestG10Scripts(t *testing.T) {
 		t.Error("the file is still there")
 	}
 	refused := play
-	refused.With = func(j *step.Job) { play.With(j); j.MayRunScripts = false }
+	refused.With = func(j *step.Job) { play.With(j); j.MayRunCommands = false }
 	if _, err := refused.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{}); err == nil {
 		t.Error("a script ran that nobody has allowed")
 	}
@@ -224,7 +224,7 @@ func TestG10Shells(t *testing.T) {
 			play := steptest.Play{
 				Settings: steptest.Settings{"scripts": c.scripts, "variable": "TASK", "workflow": "w", "folder": root},
 				With: func(j *step.Job) {
-					j.Project, j.MayRunScripts = root, true
+					j.Project, j.MayRunCommands = root, true
 					j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"run"`)}}
 				},
 			}
@@ -251,7 +251,7 @@ func TestG10ScriptProducesAFolder(t *testing.T) {
 	play := steptest.Play{
 		Settings: steptest.Settings{"scripts": []artifact.Script{{Shell: "bash", Path: "x.sh", Text: text}}, "workflow": "w", "folder": root, "produces": "outputs/all/"},
 		With: func(j *step.Job) {
-			j.Project, j.MayRunScripts = root, true
+			j.Project, j.MayRunCommands = root, true
 			j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"run"`)}}
 		},
 	}
