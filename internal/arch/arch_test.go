@@ -49,13 +49,18 @@ var layers = map[string][]string{
 	"internal/secret": {},
 	"internal/config": {"internal/text", "internal/price", "internal/secret", "internal/schema", "internal/process"},
 	// How workflows are generated: written by a reader of the journal and by commands.
-	"internal/manifest": {},
+	"internal/manifest": {"internal/protected"},
+	// Folders that only their owner can change, and what a person has approved.
+	"internal/private": {},
+	"internal/trust":   {"internal/private"},
+	// Everything that writes files whose names a model can choose goes through it.
+	"internal/protected": {},
 
 	"internal/format": {"internal/ir", "internal/text", "internal/python"},
-	"internal/tool":   {"internal/ir", "internal/schema", "internal/process", "internal/netguard", "internal/canonical"},
+	"internal/tool":   {"internal/protected", "internal/ir", "internal/schema", "internal/process", "internal/netguard", "internal/canonical"},
 	// The scripted model reads a file with positions, which speaks for tools too.
 	"internal/provider": {"internal/ir", "internal/text", "internal/tool", "internal/schema", "internal/process"},
-	"internal/step":     {"internal/ir", "internal/secret", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/python"},
+	"internal/step":     {"internal/protected", "internal/ir", "internal/secret", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/python"},
 	"internal/check":    {"internal/ir", "internal/step", "internal/schedule"},
 
 	"internal/journal": {"internal/ir", "internal/canonical"},
@@ -69,7 +74,7 @@ var layers = map[string][]string{
 	"internal/builtin": {
 		"internal/format", "internal/step", "internal/provider", "internal/tool", "internal/journal", "internal/report",
 		// It also puts the leaves together to something that runs.
-		"internal/engine", "internal/config", "internal/price", "internal/secret",
+		"internal/engine", "internal/config", "internal/price", "internal/secret", "internal/trust",
 	},
 	"internal/cli": {
 		"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph",

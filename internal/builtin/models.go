@@ -310,9 +310,21 @@ func (m *Models) Providers() []string {
 	return out
 }
 
+// withheld says that the entry of a provider or program is not approved; nil when
+// it is, or needs no approval.
+func (s *server) withheld() *Trouble {
+	if s.settings.Withheld || s.cli != nil && s.cli.settings.Withheld {
+		return &Trouble{Message: config.NotApproved(fmt.Sprintf("the entry of %q under models in %s", s.name, config.FileName)), Help: config.Approval}
+	}
+	return nil
+}
+
 // lacksKey says what is missing before a provider can be asked; nil is
 // nothing.
 func (m *Models) lacksKey(s server) *Trouble {
+	if t := s.withheld(); t != nil {
+		return t
+	}
 	if s.cli != nil {
 		return m.lacksProgram(s.cli)
 	}
@@ -451,6 +463,9 @@ func (m *Models) provider(s server) (provider.Model, error) {
 	defer m.mu.Unlock()
 	if found := m.open[s.id()]; found != nil {
 		return found, nil
+	}
+	if t := s.withheld(); t != nil {
+		return nil, t
 	}
 	if s.cli != nil {
 		return m.program(s)

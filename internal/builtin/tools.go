@@ -159,7 +159,7 @@ func (b toolbox) real(name string) tool.Tool {
 	}
 	set := b.config.Tool(name)
 	switch {
-	case set != nil && set.Off:
+	case set != nil && (set.Off || set.Withheld):
 		return nil
 	case set != nil && set.URL.Value != "":
 		return bound{http.New(declared(name, set), b.requests(set.URL.Value)), name, set}
@@ -382,8 +382,8 @@ func (t *Tools) Lacks(p *ir.Program, o RunOptions, models *Models) []Lack {
 		return nil // it has been reported
 	}
 	var out, unbound []Lack
-	if o.Sandbox {
-		if steps := Commands(p); len(steps) > 0 {
+	if o.Sandbox && !Simulates(o) {
+		if steps := commandSteps(p); len(steps) > 0 {
 			if _, err := t.sandbox(); err != nil {
 				out = []Lack{{Trouble: unconfined(err), Steps: steps}}
 			}
@@ -462,6 +462,9 @@ func (t *Tools) missing(name string, sandbox bool) *Trouble {
 			Message: fmt.Sprintf("the tool %q is switched off", name),
 			Help:    fmt.Sprintf("Remove \"enabled: false\" from its entry in %s, or the tool from the workflow.", config.FileName),
 		}
+	}
+	if set != nil && set.Withheld {
+		return &Trouble{Message: config.NotApproved(fmt.Sprintf("the tool %q in %s", name, config.FileName)), Help: config.Approval}
 	}
 	if sandbox && t.plain[target] != nil {
 		if _, err := t.boxed(); err != nil {

@@ -39,7 +39,7 @@ Ends with 0 when a workflow can ask a model, and with 6 otherwise.`,
 			if err != nil {
 				return err
 			}
-			settings, list, err := a.readConfig(here.Root)
+			settings, list, err := a.readConfig(here.Root, approvedOnly)
 			if err != nil {
 				return err
 			}

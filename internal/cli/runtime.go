@@ -26,8 +26,10 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/private"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/trust"
 )
 
 // storage is the name of a project's own folder.
@@ -36,7 +38,7 @@ const storage = ".espalier"
 // runtime opens the storage of a project, and makes it if need be.
 func (a *app) runtime(root string, o builtin.RuntimeOptions) (*builtin.Runtime, error) {
 	if o.Config == nil {
-		c, err := a.config(root)
+		c, err := a.config(root, approvedOnly)
 		if err != nil {
 			return nil, err
 		}
@@ -46,6 +48,8 @@ func (a *app) runtime(root string, o builtin.RuntimeOptions) (*builtin.Runtime, 
 	o.Journal = a.Journal
 	o.Notice = func(text string) { a.note("%s", text) }
 	o.Version = func() string { return readVersion().Version }
+	approvals := trust.Open(a.Getenv)
+	o.Trust = &approvals
 	r, err := builtin.OpenRuntime(filepath.Join(root, storage), o)
 	if err != nil {
 		return nil, &failure{
@@ -65,6 +69,9 @@ func (a *app) runtime(root string, o builtin.RuntimeOptions) (*builtin.Runtime, 
 // storageHelp says what to do about a storage that cannot be used.
 func storageHelp(err error) string {
 	var newer *journal.NewerError
+	if foreign, ok := errors.AsType[*private.Error](err); ok {
+		return foreign.Help
+	}
 	switch {
 	case errors.Is(err, journal.ErrCorrupt):
 		return "Something other than Espalier has changed the file, or the disk is failing. Put back a copy of the folder from a backup; or move it away and begin anew: the transcripts in it can still be read."
@@ -115,7 +122,7 @@ func (a *app) openExisting(o builtin.RuntimeOptions) (*builtin.Runtime, error) {
 		return nil, usage(`"espalier run WORKFLOW" begins one. A run is kept in the project of its workflow: go there to see it.`+a.otherRuns(here.Root), "there are no runs in %s", a.folder(here.Root))
 	}
 	if o.Config != nil {
-		if c, list, err := a.readConfig(here.Root); err == nil && !list.Errors() {
+		if c, list, err := a.readConfig(here.Root, approvedOnly); err == nil && !list.Errors() {
 			o.Config = c
 		}
 	}

@@ -74,7 +74,7 @@ func (r *run) launch(t plan.OpenTask) *job {
 	spec := &step.Job{
 		Run: r.runOf(t.Frame), Root: r.id, Key: key, Attempt: t.Attempt, Rerun: t.Rerun, Visit: max(t.Visit-1, 0),
 		Workflow: r.program.ProgramOf(t.Frame), Step: stepOf, Task: task, History: history, Log: j, Kinds: r.e.kindOf,
-		Iteration: r.state.Iteration(t.Frame), Choices: r.pin.choices[stepOf],
+		Iteration: r.state.Iteration(t.Frame), Choices: r.pin.choices[stepOf], Sources: r.pin.def.Sources,
 	}
 	spec.Reads = make([]step.Read, 0, len(stepOf.Reads))
 	for _, read := range stepOf.Reads {

@@ -218,7 +218,8 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 		return tool.Result{}, &tool.Error{Class: ClassMissing, Message: err.Error()}
 	}
 	call := tool.Call{
-		Key: j.Idempotency(j.CallKey(c.N)), Input: c.Input, Dir: j.Dir, TraceParent: j.TraceParent(),
+		Key: j.Idempotency(j.CallKey(c.N)), Input: c.Input, Dir: j.Dir, Keep: j.Kept(),
+		TraceParent: j.TraceParent(),
 		For: tool.Purpose{
 			Workflow: j.Workflow.Name, Step: j.Step.ID,
 			Visit: j.Visit, Iteration: j.Iteration, Attempt: j.Attempt, Wants: c.Wants,
@@ -226,6 +227,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 		MayReach: func(address string) bool {
 			return j.caller(c).Refusal(c.Name, JSON(map[string]string{"url": address})) == ""
 		},
+		MayTouch: func(path string, linked bool) bool { return j.caller(c).MayTouch(c.Name, path, linked) },
 	}
 	if c.Agent != nil {
 		call.For.Agent = c.Agent.ID

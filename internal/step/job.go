@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/tool"
@@ -71,16 +72,19 @@ type Job struct {
 	Untrusted bool
 	// RecordStream says that somebody wants the pieces of replies kept as they come.
 	RecordStream bool
-	// Called says that another workflow calls this one: nobody has named its file.
-	Called bool
-	// MayRunScripts says that somebody has allowed the workflow's scripts.
-	MayRunScripts bool
+	// MayRunCommands says that a person has consented to the commands of the
+	// workflow.
+	MayRunCommands bool
+	// Machine runs the commands.
+	Machine Machine
 	// Project is the folder of the project.
 	Project string
 	// Sandbox is what confines commands; nil leaves them what the user may do.
 	Sandbox func() (*process.Sandbox, error)
 	// Limits bounds what the commands of the workflow use of the machine.
 	Limits process.Limits
+	// Sources are the files that the run's workflow was read from.
+	Sources []ir.File
 	// Choices are the texts that a later decision chooses by, per written key.
 	Choices map[string][]string
 
@@ -120,13 +124,12 @@ func (j *Job) MakeDir() error {
 	return nil
 }
 
-// Secure makes a command of the workflow ready to be run. Files that the user
-// has not named run commands only where somebody has allowed that. In a
-// sandbox, if there is to be one, the command can change the run's folder, and
-// those given; it is not run without.
+// Secure makes a command of the workflow ready to be run, if a person has
+// consented to that. In a sandbox, if there is to be one, the command can change
+// the run's folder, and those given; it is not run without.
 func (j *Job) Secure(c *process.Command, changes ...string) error {
-	if j.Called && !j.MayRunScripts {
-		return Errorf(ClassDenied, "step %q of %q runs a command, and nobody has allowed that for files that a workflow calls; --allow-shell of \"espalier run\" does, or \"allow: {shell: true}\" in the configuration", j.Step.ID, j.Workflow.Name)
+	if !j.MayRunCommands {
+		return Errorf(ClassDenied, "step %q of %q runs a command, which needs your consent: run \"espalier trust\", or start the run with --allow-shell", j.Step.ID, j.Workflow.Name)
 	}
 	c.Limits = j.Limits
 	if j.Sandbox == nil {
@@ -146,6 +149,16 @@ func (j *Job) Secure(c *process.Command, changes ...string) error {
 	}
 	c.Sandbox = box
 	return nil
+}
+
+// Kept returns the files that the run must not change: those of its own
+// workflow.
+func (j *Job) Kept() protected.Files {
+	var out protected.Files
+	for _, f := range j.Sources {
+		out = append(out, f.SHA256)
+	}
+	return out
 }
 
 // Scratch is the folder for a file with a text that only a command is to read.

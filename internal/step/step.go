@@ -33,13 +33,19 @@ type Uses struct {
 	Agents  []ir.Name
 	Tools   []ir.Name     // called by the task itself; an agent has its own list
 	Schemas []ir.Contract // JSON Schemas that stand in the settings
-	// Scripts are files that it runs on this machine, which somebody has to allow.
-	Scripts []ir.Name
-	// Commands says that it runs what the workflow says on this machine.
-	Commands bool
+	// Commands are what it runs on this machine.
+	Commands []CommandUse
 	// Verbatim says that the agents hear the author's words and nothing else, so
 	// that reading nothing is no oversight.
 	Verbatim bool
+}
+
+// CommandUse is a command that a task runs on this machine.
+type CommandUse struct {
+	Text string // as people read it
+	// Optional commands need no consent before a run begins: they are left out
+	// without it, or a flag of their own is the consent.
+	Optional bool
 }
 
 // Bound is what one attempt of a task can cost.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/protected"
 )
 
 // Tool does one thing in the world.
@@ -65,6 +67,12 @@ type Call struct {
 	MayReach func(address string) bool
 	// TraceParent is the W3C traceparent to hand on; empty is none.
 	TraceParent string
+	// MayTouch reports whether the workflow's lists allow the path that an
+	// argument leads to, from the project's root or the run's folder. linked
+	// says that symbolic links lead there. Nil allows all.
+	MayTouch func(path string, linked bool) bool
+	// Keep are files that the call must not change.
+	Keep protected.Files
 	// Progress is told how far the call has come. It takes no time and may be
 	// called by any goroutine as long as the call lasts; nil is not told.
 	Progress func(Progress)

@@ -69,7 +69,7 @@ func run(ctx context.Context, job *step.Job, set Settings) (step.Result, error) 
 		return step.Result{}, err
 	}
 	if job.Noted(journal.NoteCommand) == 0 {
-		data, err := commands().Append(nil, &journal.Command{Command: shortened(text)})
+		data, err := commands().Append(nil, &journal.Command{Command: job.Machine.Shown(shortened(text))})
 		if err == nil {
 			err = job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: json.RawMessage(data)})
 		}
@@ -77,13 +77,13 @@ func run(ctx context.Context, job *step.Job, set Settings) (step.Result, error) 
 			return step.Result{}, err
 		}
 	}
-	outcome, err := process.Run(ctx, command)
+	outcome, err := job.Machine.Run(ctx, job, step.Work{Command: command, Shown: text})
 	switch {
 	case errors.Is(err, process.ErrTooMuch):
 		return step.Result{}, step.Errorf(step.ClassCommand, "the command of step %q was stopped: it wrote more than %d MiB", job.Step.ID, process.DefaultMaxOutput>>20)
 	case err != nil && ctx.Err() != nil:
 		return step.Result{}, err
-	case err != nil && !isFolder(command.Dir):
+	case err != nil && !job.Machine.IsFolder(command.Dir):
 		return step.Result{}, noFolder(job, command.Dir)
 	case err != nil:
 		return step.Result{}, step.Errorf(step.ClassCommand, "the command of step %q: %v", job.Step.ID, err)
@@ -182,7 +182,7 @@ func (r *runner) prepare(set Settings) (text string, c process.Command, err erro
 			dir = filepath.Join(r.folder(), dir)
 		}
 		c.Dir = dir
-		if !isFolder(dir) {
+		if !job.Machine.IsFolder(dir) {
 			return "", c, noFolder(job, dir)
 		}
 	}
@@ -193,11 +193,6 @@ func (r *runner) prepare(set Settings) (text string, c process.Command, err erro
 		c.Sandbox.Read = append(c.Sandbox.Read, r.files...)
 	}
 	return text, c, nil
-}
-
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 func noFolder(job *step.Job, dir string) error {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/tool"
 )
 
 var _ step.Runner = Kind{}
@@ -36,9 +36,6 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
-	if set.OnLeave && !job.MayRunScripts {
-		return step.Result{}, step.Errorf(step.ClassDenied, "it runs a command, and nobody has allowed that; --allow-shell does")
-	}
 	if job.Step.Timeout == 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, step.ScriptSeconds*time.Second, errSlow)
@@ -52,11 +49,15 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, timely(err)
 	}
 	if job.Noted(journal.NoteCommand) == 0 {
-		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: set.Script}}); err != nil {
+		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: job.Machine.Shown(set.Script)}}); err != nil {
 			return step.Result{}, err
 		}
 	}
-	outcome, err := process.Run(ctx, command)
+	work := step.Work{
+		Command: command, Shown: set.Script,
+		Wants: tool.Wants{Keys: step.Parts(job.Step), Choices: job.Choices, Schema: step.Promised(job.Workflow, job.Step)},
+	}
+	outcome, err := job.Machine.Run(ctx, job, work)
 	switch {
 	case errors.Is(err, process.ErrTooMuch):
 		return step.Result{}, step.Errorf(step.ClassCommand, "the script of step %q was stopped: it wrote more than %d MiB", job.Step.ID, process.DefaultMaxOutput>>20)
@@ -128,7 +129,7 @@ func prepare(ctx context.Context, job *step.Job, set Settings) (process.Command,
 	}
 	program := ""
 	for _, name := range in.programs {
-		if path, err := exec.LookPath(name); err == nil {
+		if path, err := job.Machine.Find(name); err == nil {
 			program = path
 			break
 		}
@@ -157,7 +158,7 @@ func needed(ctx context.Context, job *step.Job, set Settings, in interpreter, co
 	var missing []string
 	for _, d := range set.Dependencies {
 		name := plainName(d)
-		if _, err := exec.LookPath(name); err != nil && name != "" {
+		if _, err := job.Machine.Find(name); err != nil && name != "" {
 			missing = append(missing, name)
 		}
 	}
@@ -167,7 +168,7 @@ func needed(ctx context.Context, job *step.Job, set Settings, in interpreter, co
 	help := "Install them, or remove them from \"dependencies\"."
 	if in.probe != "" {
 		command.Args, command.Stdin = append([]string{in.flag, in.probe}, missing...), nil
-		outcome, err := process.Run(ctx, command)
+		outcome, err := job.Machine.Run(ctx, job, step.Work{Command: command})
 		switch {
 		case ctx.Err() != nil && err != nil:
 			return err

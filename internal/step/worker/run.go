@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/talk"
+	"github.com/espalier-run/espalier/internal/tool"
 )
 
 var _ step.Runner = Kind{}
@@ -61,13 +61,9 @@ func command(ctx context.Context, job *step.Job, set Settings) (step.Result, err
 	if len(job.Reads) > 0 {
 		workload = job.Reads[0].Value
 	}
+	shown := strings.Join(set.Command, " ")
 	ctx, stop := context.WithTimeoutCause(ctx, step.ScriptSeconds*time.Second, errSlow)
 	defer stop()
-	if job.Noted(journal.NoteCommand) == 0 {
-		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: strings.Join(set.Command, " ")}}); err != nil {
-			return step.Result{}, err
-		}
-	}
 	run := process.Command{
 		Path: program, Args: set.Command[1:], Dir: job.Project, Stdin: workload,
 		Env: process.Environment(os.Environ(), "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key), "TRACEPARENT="+job.TraceParent()),
@@ -75,7 +71,12 @@ func command(ctx context.Context, job *step.Job, set Settings) (step.Result, err
 	if err := job.Secure(&run); err != nil {
 		return step.Result{}, err
 	}
-	outcome, err := process.Run(ctx, run)
+	if job.Noted(journal.NoteCommand) == 0 {
+		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: job.Machine.Shown(shown)}}); err != nil {
+			return step.Result{}, err
+		}
+	}
+	outcome, err := job.Machine.Run(ctx, job, step.Work{Command: run, Shown: shown, Agent: set.Agent, Wants: tool.Wants{Schema: contract}})
 	switch {
 	case errors.Is(context.Cause(ctx), errSlow) && err != nil:
 		return step.Result{}, step.Errorf(step.ClassTimeout, "%v", errSlow)
@@ -97,11 +98,9 @@ func command(ctx context.Context, job *step.Job, set Settings) (step.Result, err
 // path.
 func find(job *step.Job, name string) (string, error) {
 	if strings.ContainsAny(name, `/\`) && !filepath.IsAbs(name) {
-		path := filepath.Join(job.Project, filepath.FromSlash(name))
-		_, err := os.Stat(path)
-		return path, err
+		name = filepath.Join(job.Project, filepath.FromSlash(name))
 	}
-	return exec.LookPath(name)
+	return job.Machine.Find(name)
 }
 
 func lastLine(stderr []byte) string {

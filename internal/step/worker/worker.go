@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -40,9 +41,13 @@ func (Kind) Understands(t *ir.Task) error {
 // Check has nothing to say: formats look agents up themselves.
 func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
-// Uses names the agent.
+// Uses names the agent, and its command if it is one.
 func (Kind) Uses(t *ir.Task) step.Uses {
-	return step.Uses{Agents: step.Named(t, "agent"), Commands: len(step.Lenient[Settings](t).Command) > 0}
+	u := step.Uses{Agents: step.Named(t, "agent")}
+	if command := step.Lenient[Settings](t).Command; len(command) > 0 {
+		u.Commands = []step.CommandUse{{Text: strings.Join(command, " ")}}
+	}
+	return u
 }
 
 // Bound is one model call, and its repairs at worst; or the time of a command.
