@@ -52,10 +52,12 @@ var layers = map[string][]string{
 	"internal/manifest": {},
 
 	"internal/format": {"internal/ir", "internal/text", "internal/python"},
-	"internal/tool":   {"internal/ir", "internal/schema", "internal/process", "internal/netguard", "internal/canonical"},
+	// What replies must be is a question to the program: models, steps and checks all ask it.
+	"internal/contract": {"internal/ir", "internal/schema"},
+	"internal/tool":     {"internal/contract", "internal/ir", "internal/schema", "internal/process", "internal/netguard", "internal/canonical"},
 	// The scripted model reads a file with positions, which speaks for tools too.
-	"internal/provider": {"internal/ir", "internal/text", "internal/tool", "internal/schema", "internal/process"},
-	"internal/step":     {"internal/ir", "internal/secret", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/python"},
+	"internal/provider": {"internal/contract", "internal/ir", "internal/text", "internal/tool", "internal/schema", "internal/process"},
+	"internal/step":     {"internal/contract", "internal/ir", "internal/secret", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/python"},
 	"internal/check":    {"internal/ir", "internal/step", "internal/schedule"},
 
 	"internal/journal": {"internal/ir", "internal/canonical"},

@@ -79,8 +79,6 @@ type Job struct {
 	Project string
 	// Sandbox is what confines commands; nil leaves them what the user may do.
 	Sandbox func() (*process.Sandbox, error)
-	// Choices are the texts that a later decision chooses by, per written key.
-	Choices map[string][]string
 
 	Model provider.Model
 	// Price is what a model costs, by the name that the agent gives it; false

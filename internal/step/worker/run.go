@@ -45,7 +45,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, err
 	}
-	t := talk.Talk{Agent: a, Task: task, Form: talk.Form{Schema: contract}}
+	t := talk.Talk{Agent: a, Task: task, Form: talk.Form{Contract: replies(job.Workflow, job.Step)}}
 	return t.Run(ctx, job)
 }
 
@@ -118,7 +118,7 @@ func read(stdout []byte) (json.RawMessage, []string) {
 	if err := json.Compact(&compact, stdout); err != nil || compact.Len() == 0 {
 		return nil, []string{"it is not JSON"}
 	}
-	s, err := schema.Compile(contract)
+	s, err := schema.Compile(output)
 	if err != nil {
 		return nil, []string{err.Error()}
 	}
