@@ -49,7 +49,9 @@ type Contract struct {
 	// Conflicts are uses that no single value can satisfy.
 	Conflicts []Conflict `json:"-"`
 	// NeverTrue are comparisons that no reply of this contract can make true.
-	NeverTrue []Impossible `json:"-"`
+	NeverTrue []Comparison `json:"-"`
+	// Possible are the comparisons that some reply makes true.
+	Possible []Comparison `json:"-"`
 }
 
 // Decision is one place in the reply that decides where a run goes.
@@ -199,7 +201,7 @@ func (b *builder) contract() Contract {
 		c.Under = b.slots[0].write.Under
 	}
 	c.Probes = b.probes(c.Choices)
-	c.NeverTrue = b.neverTrue()
+	c.NeverTrue, c.Possible = b.compare()
 	if b.spec.Verdict {
 		c.Probes = []Probe{{At: "approved", Values: []json.RawMessage{json.RawMessage("true"), json.RawMessage("false")}}}
 	}
@@ -556,34 +558,33 @@ func (c *Contract) String() string {
 	return "text"
 }
 
-// neverTrue lists the comparisons that no reply can make true.
-func (b *builder) neverTrue() []Impossible {
-	var out []Impossible
+// compare lists the comparisons that no reply can make true, and the others.
+func (b *builder) compare() (never, sometimes []Comparison) {
 	for _, u := range b.uses {
-		if u.how != isEqual && u.how != isOrder || u.value == nil || u.text || u.negated {
+		if u.how != isEqual && u.how != isOrder || u.value == nil || u.text {
 			continue
 		}
 		node := b.find(u.at)
-		if node == nil || !says(node) {
-			continue
-		}
-		if !possible(node, u) {
-			out = append(out, Impossible{Path: u.path, Compared: u.compared(), Span: u.span, Allowed: describe(node)})
+		one := Comparison{Path: u.path, Compared: u.compared(), Span: u.span, Allowed: describe(node)}
+		if says(node) && !possible(node, u) {
+			never = append(never, one)
+		} else {
+			sometimes = append(sometimes, one)
 		}
 	}
-	return out
+	return never, sometimes
 }
 
-// Impossible is a comparison that no reply can make true.
-type Impossible struct {
+// Comparison is a comparison of a part of the reply with a constant.
+type Comparison struct {
 	Path     string
 	Compared string // "equal to true", "above 10"
 	Span     source.Span
 	Allowed  string // what the value can be
 }
 
-func (i Impossible) String() string {
-	return fmt.Sprintf("%s is never %s: the reply must be %s", i.Path, i.Compared, i.Allowed)
+func (c Comparison) String() string {
+	return fmt.Sprintf("%s is never %s: the reply must be %s", c.Path, c.Compared, c.Allowed)
 }
 
 func split(path string) []string {

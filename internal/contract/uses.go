@@ -31,7 +31,6 @@ type use struct {
 	value   any // bool, float64 or string; nil if it is not a constant
 	loose   bool
 	guarded bool
-	negated bool
 	above   bool
 	text    bool    // what is used is the text of the reply
 	other   string  // the type of what it is compared with
