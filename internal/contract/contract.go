@@ -44,7 +44,7 @@ type Contract struct {
 	Under string `json:"under,omitempty"`
 	// Probes are the values that take a run along different branches.
 	Probes []Probe `json:"probes,omitempty"`
-	// Stride is how many combinations of earlier choices lead to this step.
+	// Stride is how many consecutive seeds try the same values; see the function Stride.
 	Stride int `json:"stride,omitempty"`
 	// Conflicts are uses that no single value can satisfy.
 	Conflicts []Conflict `json:"-"`
@@ -204,9 +204,6 @@ func (b *builder) contract() Contract {
 	c.NeverTrue, c.Possible = b.compare()
 	if b.spec.Verdict {
 		c.Probes = []Probe{{At: "approved", Values: []json.RawMessage{json.RawMessage("true"), json.RawMessage("false")}}}
-	}
-	if len(c.Probes) > 0 {
-		c.Stride = strideOf(b.p, b.s)
 	}
 	return c
 }

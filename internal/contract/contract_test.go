@@ -66,7 +66,7 @@ func contracts(p *ir.Program) string {
 				}
 			}
 			for _, one := range c.Probes {
-				fmt.Fprintf(&out, "  try %q: %s (stride %d)\n", one.At, one.Values, c.Stride)
+				fmt.Fprintf(&out, "  try %q: %s\n", one.At, one.Values)
 			}
 			for _, one := range c.Conflicts {
 				fmt.Fprintf(&out, "  conflict: %s is used as %s and as %s\n", one.Path, one.First, one.Second)

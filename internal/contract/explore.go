@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
@@ -115,9 +116,113 @@ func ofLength(kind string, n int) any {
 	return strings.Repeat("x", n)
 }
 
-// strideOf counts the combinations of earlier choices by which a run comes to a
-// step: simulations with consecutive seeds try all of them before they try the
-// next value here.
-func strideOf(p *ir.Program, s *ir.Step) int {
+// Explored is how many simulations with consecutive seeds take every branch.
+const Explored = 10
+
+// Stride is how many consecutive seeds a step keeps the same value for, so that
+// all of them together try it with each of the values of other steps. of gives
+// the contract of a step; false for one that asks nobody.
+//
+// As long as all combinations fit into the seeds, each step waits for those
+// before it. Beyond that it waits only for those that decide whether it runs.
+func Stride(p *ir.Program, s *ir.Step, of func(*ir.Step) (Contract, bool)) int {
+	f := newFlow(p)
+	home, _, ok := f.home(s)
+	if !ok {
+		return 1
+	}
+	type decider struct {
+		step           *ir.Step
+		stride, values int
+	}
+	var before []decider
+	all := 1
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			one := &p.Blocks[b].Steps[i]
+			c, asks := of(one)
+			if !asks || len(c.Probes) == 0 {
+				continue
+			}
+			values := 1
+			for _, probe := range c.Probes {
+				values = min(values*len(probe.Values), 1<<10)
+			}
+			stride := 1
+			if all*values <= Explored {
+				stride = all
+				all *= values
+			} else {
+				for _, d := range before {
+					if f.depends(one, d.step) {
+						stride = max(stride, d.stride*d.values)
+					}
+				}
+			}
+			if one == home {
+				return stride
+			}
+			before = append(before, decider{one, stride, values})
+		}
+	}
 	return 1
+}
+
+// depends reports whether what one step writes decides if another one runs.
+func (f *flow) depends(s, on *ir.Step) bool {
+	if looksAt(s.When, on) {
+		return true
+	}
+	for b := range f.p.Blocks {
+		for i := range f.p.Blocks[b].Steps {
+			r := &f.p.Blocks[b].Steps[i]
+			if !slices.ContainsFunc(r.Next, func(e ir.Edge) bool { return looksAt(e.When, on) }) {
+				continue
+			}
+			some, every := false, true
+			for _, e := range r.Next {
+				to := f.p.Step(ir.BlockID(b), e.To.Step)
+				leads := to != nil && (to == s || f.reachesWithout(to, s, r))
+				some, every = some || leads, every && leads
+			}
+			if some && !every {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// reachesWithout reports whether a run can come from one step to another
+// without passing a third.
+func (f *flow) reachesWithout(from, to, without *ir.Step) bool {
+	seen := map[*ir.Step]bool{without: true}
+	var visit func(s *ir.Step) bool
+	visit = func(s *ir.Step) bool {
+		if seen[s] {
+			return false
+		}
+		seen[s] = true
+		next, _ := f.next(s)
+		for _, b := range blocksOf(s) {
+			if first := f.first(b); first != nil {
+				next = append(next, first)
+			}
+		}
+		return slices.ContainsFunc(next, func(one *ir.Step) bool { return one == to || visit(one) })
+	}
+	return visit(from)
+}
+
+// looksAt reports whether a condition reads what a step writes.
+func looksAt(e *expr.Expr, s *ir.Step) bool {
+	for _, p := range e.Paths() {
+		path := join(p.Segments)
+		for _, w := range s.Writes {
+			if _, ok := below(path, w.Path); ok {
+				return true
+			}
+		}
+	}
+	return false
 }

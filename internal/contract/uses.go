@@ -388,7 +388,11 @@ func (t *tracer) action(s *ir.Step) {
 			t.value(a.Inputs[i].Value)
 		}
 	case ir.End:
+		before := len(t.out)
 		t.condition(a.Check, "", nil)
+		for i := range t.out[before:] {
+			t.out[before+i].guarded = true // a run ends all the same
+		}
 		t.value(a.MessageExpr)
 	}
 }
@@ -459,7 +463,7 @@ func (t *tracer) condition(e *expr.Expr, leads string, b *branching) {
 	}
 	for _, u := range e.Uses() {
 		rest, ok := below(join(u.Path.Segments), t.path)
-		if !ok {
+		if !ok || t.elsewhere(u.Path) {
 			continue
 		}
 		one := use{
@@ -486,6 +490,13 @@ func (t *tracer) condition(e *expr.Expr, leads string, b *branching) {
 		}
 		t.out = append(t.out, one)
 	}
+}
+
+// elsewhere reports whether a name that is written without its root stands for
+// a variable of the flow unless a reply happens to have it.
+func (t *tracer) elsewhere(p expr.Path) bool {
+	return len(p.Written) < len(p.Segments) &&
+		slices.ContainsFunc(t.p.Vars, func(v ir.Var) bool { return v.Path == "context."+p.Written[0] })
 }
 
 // value collects the names that an expression of any value reads.

@@ -48,8 +48,8 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	}
 	heard := &talk.Heard{}
 	t := talk.Talk{Agent: a, Task: known.fill(set.Template), Form: talk.Form{Contract: replies(job.Workflow, job.Step, set)}, Heard: heard}
-	t.Form.Plain = !t.Form.Strict()
-	if len(a.Tools) > 0 { // a reply may ask for a tool in its own words
+	t.Form.Plain, t.Form.LastFence = !t.Form.Strict(), true // A9
+	if len(a.Tools) > 0 {                                   // a reply may ask for a tool in its own words
 		t.Form.Accept = func(value json.RawMessage) bool { return len(requests(value, a)) > 0 }
 	}
 	if set.Format == "markdown" {

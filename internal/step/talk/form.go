@@ -16,6 +16,8 @@ import (
 type Form struct {
 	contract.Contract
 	Plain bool // the text as it is, also when it looks like JSON
+	// LastFence takes the last of several fenced blocks and not the first.
+	LastFence bool
 	// Check says what is wrong with a plain text; nil takes any.
 	Check func(text string) []string
 	// Accept lets values pass that the contract does not describe; nil lets none.
@@ -65,7 +67,7 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 		return loose(text), nil
 	}
 	root := target(r.schema.Root())
-	look := candidates
+	look := func(text string) func(yield func(json.RawMessage) bool) { return candidates(text, r.form.LastFence) }
 	if slices.Equal(root.Types, []string{"string"}) {
 		look = onlyWhole // JSON inside a text belongs to the text
 	}
@@ -93,10 +95,7 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 		}
 	}
 	if first == nil {
-		first = []string{"the reply is not " + r.form.String()}
-		if r.form.Kind == contract.Text || r.form.Kind == "" {
-			first = []string{"the reply is not JSON"}
-		}
+		first = []string{"the reply cannot be read as " + r.form.String()}
 	}
 	return nil, first
 }
@@ -176,12 +175,16 @@ func loose(text string) json.RawMessage {
 
 // candidates are the places where JSON can be in a reply, the likeliest first:
 // the whole text, fenced blocks, and objects and lists in running text.
-func candidates(text string) func(yield func(json.RawMessage) bool) {
+func candidates(text string, lastFence bool) func(yield func(json.RawMessage) bool) {
 	return func(yield func(json.RawMessage) bool) {
 		if value, ok := parse(text); ok && !yield(value) {
 			return
 		}
-		for _, body := range fences(text) {
+		fenced := fences(text)
+		if lastFence {
+			slices.Reverse(fenced)
+		}
+		for _, body := range fenced {
 			if value, ok := parse(body); ok && !yield(value) {
 				return
 			}

@@ -147,6 +147,7 @@ func newConversation(t *Talk, job *step.Job) *conversation {
 		Visit: job.Visit, Iteration: job.Iteration, Attempt: job.Attempt,
 		Contract: t.Form.Contract, Expected: t.Expected, Sample: t.Sample,
 	}
+	job.Explore(&c.request.For.Contract)
 	if t.Agent != nil {
 		c.request.Model, c.request.Options, c.request.For.Agent = t.Agent.ModelName(), t.Agent.Options, t.Agent.ID
 		c.request.For.Expected = cmp.Or(t.Expected, t.Agent.Expected)
@@ -209,7 +210,7 @@ func (c *conversation) hold(ctx context.Context, read *reader) (json.RawMessage,
 			if reply.Stop == provider.CutOff {
 				why += ". What a model thinks counts, too: give the agent more max_tokens, or all of them in espalier.yaml under defaults"
 			}
-			return nil, step.Errorf(step.ClassInvalid, "the reply of %s is not %s: %s%s", c.who(), c.Form.String(), why, c.quote(reply))
+			return nil, step.Errorf(step.ClassInvalid, "the reply of %s does not meet its contract, %s: %s%s", c.who(), c.Form.String(), why, c.quote(reply))
 		}
 		if repairs == 0 {
 			first = reply

@@ -30,6 +30,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
 	wants := contract.Of(job.Workflow, job.Step, contract.Spec{})
+	job.Explore(&wants)
 	return job.OneCall(ctx, set.Tool, wants, func() (json.RawMessage, error) { return input(job, set) }, func(use journal.ToolUse) (step.Result, error) { return result(job, use) })
 }
 
