@@ -46,10 +46,9 @@ func (m simulatedMachine) Run(ctx context.Context, j *step.Job, w step.Work) (pr
 	if ctx.Err() != nil {
 		return process.Outcome{}, context.Cause(ctx)
 	}
-	wants := w.Wants
 	purpose := provider.Purpose{
 		Workflow: j.Workflow.Name, Step: j.Step.ID, Agent: w.Agent, Key: j.Key,
-		Visit: j.Visit, Iteration: j.Iteration, Attempt: j.Attempt, Keys: wants.Keys, Choices: wants.Choices,
+		Visit: j.Visit, Iteration: j.Iteration, Attempt: j.Attempt, Contract: w.Wants,
 	}
 	if m.script != nil {
 		if answer, ok := m.script.Command(purpose); ok {
@@ -60,12 +59,12 @@ func (m simulatedMachine) Run(ctx context.Context, j *step.Job, w step.Work) (pr
 		}
 	}
 	model := simulated.Model{Seed: m.seed}
-	for _, form := range []json.RawMessage{wants.Schema, nil} { // a schema that nothing fits is left out
+	for _, form := range []json.RawMessage{w.Wants.Schema, nil} { // a schema that nothing fits is left out
 		if out, err := model.Answer(purpose, form); err == nil && len(out) > 0 {
 			return prints(w, out)
 		}
 	}
-	return prints(w, []byte(simulatedMark + w.Shown + "\n"))
+	return prints(w, []byte(simulatedMark+w.Shown+"\n"))
 }
 
 // prints returns the outcome of a command that printed a text and succeeded.

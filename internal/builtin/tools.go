@@ -350,7 +350,7 @@ func (t simulatedTool) Call(_ context.Context, call tool.Call) (tool.Result, err
 	wants, model := call.For.Wants, simulated.Model{Seed: t.seed}
 	purpose := provider.Purpose{
 		Workflow: call.For.Workflow, Step: call.For.Step, Agent: call.For.Agent, Key: t.name + string(call.Input),
-		Visit: call.For.Visit, Iteration: call.For.Iteration, Attempt: call.For.Attempt, Keys: wants.Keys, Choices: wants.Choices,
+		Visit: call.For.Visit, Iteration: call.For.Iteration, Attempt: call.For.Attempt, Contract: wants,
 	}
 	// A schema that nothing fits, or that contradicts the workflow, is left out.
 	for _, form := range []json.RawMessage{both(t.returns, wants.Schema), t.returns, wants.Schema, nil} {

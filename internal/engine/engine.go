@@ -90,7 +90,6 @@ type Engine struct {
 type pinned struct {
 	def     *Definition
 	program *plan.Program
-	choices choosing
 	hides   bool // its text has marks of secrets
 }
 
@@ -249,9 +248,7 @@ func readPinned(raw []byte) (*pinned, error) {
 }
 
 func newPinned(def *Definition, raw []byte) *pinned {
-	pin := &pinned{def: def, program: plan.Compile(def.Program), choices: choosing{}, hides: secret.Hides(raw)}
-	pin.choices.add(def.Program)
-	return pin
+	return &pinned{def: def, program: plan.Compile(def.Program), hides: secret.Hides(raw)}
 }
 
 // largeValue is the size from which a value is kept once, by its hash.

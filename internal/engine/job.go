@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
-	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -74,7 +72,7 @@ func (r *run) launch(t plan.OpenTask) *job {
 	spec := &step.Job{
 		Run: r.runOf(t.Frame), Root: r.id, Key: key, Attempt: t.Attempt, Rerun: t.Rerun, Visit: max(t.Visit-1, 0),
 		Workflow: r.program.ProgramOf(t.Frame), Step: stepOf, Task: task, History: history, Log: j, Kinds: r.e.kindOf,
-		Iteration: r.state.Iteration(t.Frame), Choices: r.pin.choices[stepOf], Sources: r.pin.def.Sources,
+		Iteration: r.state.Iteration(t.Frame), Sources: r.pin.def.Sources,
 	}
 	spec.Reads = make([]step.Read, 0, len(stepOf.Reads))
 	for _, read := range stepOf.Reads {
@@ -338,64 +336,4 @@ func (r *run) runOf(f *plan.Frame) journal.RunID {
 		return id
 	}
 	return r.id
-}
-
-// choosing is, for each step, the texts by which the way on from it is chosen,
-// per key of its result: an offline model has to answer with one of them.
-type choosing map[*ir.Step]map[string][]string
-
-func (c choosing) add(p *ir.Program) {
-	labels := map[string][]string{} // of decisions, by the path that they read
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			s := &p.Blocks[b].Steps[i]
-			if _, route := s.Action.(ir.Route); !route || len(s.Reads) == 0 {
-				continue
-			}
-			for _, e := range s.Next {
-				if e.When != nil && e.Label != "" {
-					labels[s.Reads[0].Path] = append(labels[s.Reads[0].Path], e.Label)
-				}
-			}
-		}
-	}
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			s := &p.Blocks[b].Steps[i]
-			for _, w := range s.Writes {
-				for _, label := range labels[w.Path] {
-					c.put(s, w.Part, label)
-				}
-			}
-			for _, e := range s.Next {
-				for _, one := range e.When.Compared() {
-					for _, w := range s.Writes {
-						if rest, ok := below(one.Path, w.Path); ok {
-							c.put(s, strings.Trim(w.Part+"."+rest, "."), one.Text)
-						}
-					}
-				}
-			}
-		}
-	}
-	for i := range p.Children {
-		c.add(&p.Children[i])
-	}
-}
-
-func (c choosing) put(s *ir.Step, key, text string) {
-	if c[s] == nil {
-		c[s] = map[string][]string{}
-	}
-	if !slices.Contains(c[s][key], text) {
-		c[s][key] = append(c[s][key], text)
-	}
-}
-
-// below is what is left of a path behind another one.
-func below(path, top string) (string, bool) {
-	if path == top {
-		return "", true
-	}
-	return strings.CutPrefix(path, top+".")
 }

@@ -22,6 +22,7 @@ import (
 // condition is an expression of expr-lang.
 type condition struct {
 	program *vm.Program
+	root    ast.Node
 	reads   []foreignPath
 	text    string
 	unknown *ast.IdentifierNode // a function that does not exist
@@ -131,7 +132,7 @@ func parseCondition(text string, report reporter) *condition {
 			`Write it like states.build.ExitCode == 0 and inputs.mode == "fast".`)
 		return nil
 	}
-	c := &condition{text: strings.Clone(text)} // not a part of a whole file
+	c := &condition{text: strings.Clone(text), root: tree.Node} // not a part of a whole file
 	c.collect(tree.Node, code)
 	if c.unknown != nil {
 		start := byteOffset(code, c.unknown.Location().From)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/contract"
 )
 
 // Model answers requests.
@@ -55,12 +57,8 @@ type Purpose struct {
 	Iteration int `json:"iteration,omitempty"`
 	Attempt   int `json:"attempt,omitempty"`
 	Turn      int `json:"turn,omitempty"`
-	// Keys are what the reply must have at least; Choices are texts of which
-	// the value of a key has to be one, because a later step decides by it. A
-	// key may be a dotted path; the empty one is the reply itself.
-	Keys    []string            `json:"keys,omitempty"`
-	Choices map[string][]string `json:"choices,omitempty"`
-	Verdict bool                `json:"verdict,omitempty"` // "approved" must be true or false
+	// Contract is what the reply must be.
+	Contract contract.Contract `json:"contract,omitzero"`
 	// Expected is the author's description of the reply.
 	Expected string `json:"expected,omitempty"`
 	// Sample is a reply that would do, worked out by rules: what offline models

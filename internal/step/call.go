@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/tool"
@@ -23,7 +24,7 @@ type ToolCall struct {
 	Agent  *ir.Agent // nil when the step itself calls
 	Input  json.RawMessage
 	// Wants is what the workflow needs of the answer.
-	Wants tool.Wants
+	Wants contract.Contract
 	// Made is set when an earlier life of the task has noted the call: it is
 	// not noted again, and its input counts.
 	Made *journal.ToolUse

@@ -85,8 +85,6 @@ type Job struct {
 	Limits process.Limits
 	// Sources are the files that the run's workflow was read from.
 	Sources []ir.File
-	// Choices are the texts that a later decision chooses by, per written key.
-	Choices map[string][]string
 
 	Model provider.Model
 	// Price is what a model costs, by the name that the agent gives it; false

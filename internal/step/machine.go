@@ -5,8 +5,8 @@ import (
 	"os"
 	"os/exec"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/process"
-	"github.com/espalier-run/espalier/internal/tool"
 )
 
 // Machine is the one way in which step kinds act on this machine. The run's
@@ -34,7 +34,7 @@ type Work struct {
 	Agent   string // that the command is; "" when it is none
 	// Wants is what the step needs the command to print, as JSON; the zero
 	// value is any text.
-	Wants tool.Wants
+	Wants contract.Contract
 	// Leave makes the files that the command is expected to leave, of a text
 	// in its place; nil when it leaves none. A real command makes its own.
 	Leave func(text string) error

@@ -3,6 +3,7 @@ package step
 import (
 	"fmt"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 )
@@ -26,6 +27,13 @@ type Kind interface {
 	Uses(t *ir.Task) Uses
 	// Bound is what one attempt can cost.
 	Bound(p *ir.Program, s *ir.Step, t *ir.Task) Bound
+}
+
+// Asker is a Kind whose tasks ask a model.
+type Asker interface {
+	Kind
+	// Contract is what the reply must be; false when the task asks no model.
+	Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool)
 }
 
 // Uses is what a task names outside itself, and where.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/protected"
 )
 
@@ -97,16 +98,7 @@ type Purpose struct {
 	Iteration int // in the innermost loop around the step
 	Attempt   int // of the task
 	// Wants is what the workflow needs of the answer, for tools that make one up.
-	Wants Wants
-}
-
-// Wants is what a workflow needs of an answer: keys that it must have, texts of
-// which the value of a key has to be one because a later step decides by it,
-// and a JSON Schema. A key may be a dotted path; the empty one is the answer.
-type Wants struct {
-	Keys    []string
-	Choices map[string][]string
-	Schema  json.RawMessage
+	Wants contract.Contract
 }
 
 // Result is what a tool gives back. IsError means that the tool worked and

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/tool"
 )
 
 var _ step.Runner = Kind{}
@@ -55,7 +55,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	}
 	work := step.Work{
 		Command: command, Shown: set.Script,
-		Wants: tool.Wants{Keys: step.Parts(job.Step), Choices: job.Choices, Schema: step.Promised(job.Workflow, job.Step)},
+		Wants: contract.Of(job.Workflow, job.Step, contract.Spec{}),
 	}
 	outcome, err := job.Machine.Run(ctx, job, work)
 	switch {

@@ -18,7 +18,6 @@ import (
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/talk"
-	"github.com/espalier-run/espalier/internal/tool"
 )
 
 var _ step.Runner = Kind{}
@@ -45,7 +44,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, err
 	}
-	t := talk.Talk{Agent: a, Task: task, Form: talk.Form{Schema: contract}}
+	t := talk.Talk{Agent: a, Task: task, Form: talk.Form{Contract: replies(job.Workflow, job.Step)}}
 	return t.Run(ctx, job)
 }
 
@@ -76,7 +75,7 @@ func command(ctx context.Context, job *step.Job, set Settings) (step.Result, err
 			return step.Result{}, err
 		}
 	}
-	outcome, err := job.Machine.Run(ctx, job, step.Work{Command: run, Shown: shown, Agent: set.Agent, Wants: tool.Wants{Schema: contract}})
+	outcome, err := job.Machine.Run(ctx, job, step.Work{Command: run, Shown: shown, Agent: set.Agent, Wants: replies(job.Workflow, job.Step)})
 	switch {
 	case errors.Is(context.Cause(ctx), errSlow) && err != nil:
 		return step.Result{}, step.Errorf(step.ClassTimeout, "%v", errSlow)
@@ -117,7 +116,7 @@ func read(stdout []byte) (json.RawMessage, []string) {
 	if err := json.Compact(&compact, stdout); err != nil || compact.Len() == 0 {
 		return nil, []string{"it is not JSON"}
 	}
-	s, err := schema.Compile(contract)
+	s, err := schema.Compile(output)
 	if err != nil {
 		return nil, []string{err.Error()}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
@@ -24,7 +25,7 @@ const Contract = `{"type":"object","required":["recommendations","rules_applied"
 // Kind is the step kind "worker".
 type Kind struct{}
 
-var _ step.Kind = Kind{}
+var _ step.Asker = Kind{}
 
 // Name is "worker".
 func (Kind) Name() string { return "worker" }
@@ -50,6 +51,15 @@ func (Kind) Uses(t *ir.Task) step.Uses {
 	return u
 }
 
+// Contract is the one that every agent of the format keeps to.
+func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
+	return replies(p, s), len(step.Lenient[Settings](t).Command) == 0
+}
+
+func replies(p *ir.Program, s *ir.Step) contract.Contract {
+	return contract.Of(p, s, contract.Spec{Schema: output, From: "the output contract of agents"})
+}
+
 // Bound is one model call, and its repairs at worst; or the time of a command.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 	set := step.Lenient[Settings](t)
@@ -64,10 +74,12 @@ func Bound(p *ir.Program, s *ir.Step, set Settings) step.Bound {
 			Worst: step.Cost{Seconds: step.N(step.ScriptSeconds)},
 		}
 	}
-	talk := step.Talk{Known: step.TextTokens(task, Contract), Reads: step.ReadTokens(p, s), Repairs: step.RepairCalls}
+	talk := step.Talk{Known: step.TextTokens(task), Reads: step.ReadTokens(p, s)}
+	c := replies(p, s)
+	talk.Asks(&c)
 	return talk.Bound(p.Agent(set.Agent))
 }
 
 const task = "Work on the workload as your role says, and report in the form of the output contract."
 
-var contract = json.RawMessage(Contract)
+var output = json.RawMessage(Contract)

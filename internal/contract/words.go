@@ -1,4 +1,4 @@
-package simulated
+package contract
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/espalier-run/espalier/internal/schema"
 )
@@ -53,7 +54,7 @@ func schemaIn(text string) map[string]any {
 	if !typed || !fields {
 		return nil
 	}
-	if _, err := compile(object); err != nil {
+	if _, err := schema.CompileValue(object); err != nil {
 		return nil
 	}
 	return object
@@ -458,9 +459,20 @@ func singularWords(words string) string {
 }
 
 func lastWord(words string) string {
-	all := split(words)
+	all := strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	if len(all) == 0 {
 		return ""
 	}
 	return all[len(all)-1]
+}
+
+// singular is one of the things that a plural names.
+func singular(name string) string {
+	switch lower := strings.ToLower(name); {
+	case strings.HasSuffix(lower, "ies") && len(name) > 4:
+		return name[:len(name)-3] + "y"
+	case strings.HasSuffix(lower, "s") && !strings.HasSuffix(lower, "ss") && len(name) > 2:
+		return name[:len(name)-1]
+	}
+	return name
 }

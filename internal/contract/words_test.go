@@ -1,10 +1,12 @@
-package simulated
+package contract
 
 import (
 	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/espalier-run/espalier/internal/schema"
 )
 
 func TestShapeOf(t *testing.T) {
@@ -63,7 +65,7 @@ func TestShapeOf(t *testing.T) {
 				t.Fatal(err)
 			}
 			got = string(raw)
-			if _, err := compile(doc); err != nil {
+			if _, err := schema.CompileValue(doc); err != nil {
 				t.Errorf("%q: %v", expected, err)
 			}
 		}
@@ -91,7 +93,7 @@ func FuzzShapeOf(f *testing.F) {
 		if doc == nil {
 			return
 		}
-		if _, err := compile(doc); err != nil {
+		if _, err := schema.CompileValue(doc); err != nil {
 			t.Fatalf("%v\n%v", doc, err)
 		}
 	})
