@@ -48,10 +48,20 @@ type Reply struct {
 	Stop   string  `json:"stop,omitempty"`
 	Usage  Tokens  `json:"usage,omitzero"`
 	Model  string  `json:"model,omitempty"`
+	ID     string  `json:"id,omitempty"`    // as the server calls it
+	Asked  *Asked  `json:"asked,omitempty"` // nil when no server was asked
 	// Provider is whose model it was, as the project calls them.
 	Provider string `json:"provider,omitempty"`
 	// Offline is "simulated" or "scripted" when no real model answered.
 	Offline string `json:"offline,omitempty"`
+}
+
+// Asked is what a request of a server asked for.
+type Asked struct {
+	Server      string   `json:"server,omitempty"`
+	MaxTokens   int64    `json:"max_tokens,omitempty"`
+	Temperature *float64 `json:"temperature,omitempty"`
+	JSON        bool     `json:"json,omitempty"`
 }
 
 // Tokens is what one reply cost.

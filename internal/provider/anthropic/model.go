@@ -275,7 +275,7 @@ func tool(t provider.Tool, names *wire.Names) *sdk.ToolParam {
 }
 
 func reply(m *sdk.Message, inputs map[int64]string, names *wire.Names) *provider.Reply {
-	r := &provider.Reply{Model: string(m.Model), Stop: stop(m.StopReason), Usage: provider.Usage{
+	r := &provider.Reply{ID: m.ID, Model: string(m.Model), Stop: stop(m.StopReason), Usage: provider.Usage{
 		Input: m.Usage.InputTokens, Output: m.Usage.OutputTokens,
 		CacheRead: m.Usage.CacheReadInputTokens, CacheWrite: m.Usage.CacheCreationInputTokens,
 	}}

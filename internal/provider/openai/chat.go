@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -307,6 +308,7 @@ func chatEvents(body []byte) ([]byte, error) {
 type chat struct {
 	names    *wire.Names
 	turn     int
+	id       string
 	model    string
 	text     strings.Builder
 	thinking strings.Builder
@@ -322,9 +324,8 @@ type call struct {
 }
 
 func (c *chat) take(chunk sdk.ChatCompletionChunk) []provider.Chunk {
-	if chunk.Model != "" {
-		c.model = chunk.Model
-	}
+	c.id = cmp.Or(chunk.ID, c.id)
+	c.model = cmp.Or(chunk.Model, c.model)
 	if u := chunk.Usage; u.TotalTokens > 0 || u.PromptTokens > 0 {
 		cached, written := u.PromptTokensDetails.CachedTokens, u.PromptTokensDetails.CacheWriteTokens
 		c.usage = provider.Usage{
@@ -381,7 +382,7 @@ func (c *chat) call(index int64, id, name, input string) {
 }
 
 func (c *chat) reply() *provider.Reply {
-	r := &provider.Reply{Model: c.model, Usage: c.usage, Stop: provider.Done}
+	r := &provider.Reply{ID: c.id, Model: c.model, Usage: c.usage, Stop: provider.Done}
 	switch c.finish {
 	case "length":
 		r.Stop = provider.CutOff

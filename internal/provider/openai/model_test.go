@@ -115,6 +115,17 @@ func TestOptionsFollowTheModel(t *testing.T) {
 	}
 }
 
+// The server rejects limits below 16.
+func TestLeastLimitOfResponses(t *testing.T) {
+	s := &sent{}
+	req := providertest.AskText()
+	req.MaxTokens = 5
+	_, _ = providertest.Collect(t, responses(wire.Options{Base: s}).Generate(t.Context(), req))
+	if !strings.Contains(s.body, `"max_output_tokens":16`) {
+		t.Error(s.body)
+	}
+}
+
 func chat(o wire.Options) providertest.NetworkModel      { return openai.NewChat(o) }
 func responses(o wire.Options) providertest.NetworkModel { return openai.NewResponses(o) }
 

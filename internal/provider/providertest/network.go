@@ -47,8 +47,9 @@ func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) 
 		if p == Anthropic {
 			want = provider.Usage{Input: 11, Output: 5, CacheRead: 5, CacheWrite: 3}
 		}
-		if r.Usage != want || r.Model != "suite-1" {
-			t.Errorf("got %+v of %s, want %+v", r.Usage, r.Model, want)
+		id := map[Protocol]string{Anthropic: "msg_1", Chat: "c1", Responses: "r1", Gemini: "g1"}[p]
+		if r.Usage != want || r.Model != "suite-1" || r.ID != id {
+			t.Errorf("got %+v of %s as %s, want %+v", r.Usage, r.Model, r.ID, want)
 		}
 	})
 	t.Run("not a stream", func(t *testing.T) {
