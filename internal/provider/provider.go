@@ -136,6 +136,8 @@ type Chunk struct {
 	// conversation, as soon as that is known, and what they do with tools.
 	Session string
 	Did     *Did
+	// Used is what such an agent has reported to have used so far.
+	Used *Reply
 }
 
 // StopReason is why a model stopped.
