@@ -94,6 +94,12 @@ func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 		}
 		names := wire.NewNames(&req)
 		stream := m.completions.NewStreaming(ctx, m.params(&req, names), options...)
+		if !m.own && req.Schema != nil && lacksFormats(stream.Err()) {
+			// The prompt describes the form as well, and the reply is checked.
+			stream.Close()
+			req.Schema = nil
+			stream = m.completions.NewStreaming(ctx, m.params(&req, names), options...)
+		}
 		defer stream.Close()
 		c := chat{names: names, turn: req.For.Turn}
 		for stream.Next() {
@@ -116,6 +122,13 @@ func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 			yield(provider.Chunk{Reply: r}, nil)
 		}
 	}
+}
+
+// lacksFormats reports whether a server rejects a request because it has no
+// structured output, as not all OpenAI-compatible servers do.
+func lacksFormats(err error) bool {
+	refused, ok := errors.AsType[*provider.Error](err)
+	return ok && refused.Class == provider.BadRequest && (strings.Contains(refused.Message, "response_format") || strings.Contains(refused.Message, "json_schema"))
 }
 
 // prepare turns an agent's options into those of the library.
