@@ -89,6 +89,15 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 			return
 		}
 		var options []option.RequestOption
+		if extra[wire.Stream] != nil {
+			delete(extra, wire.Stream)
+			options = append(options, option.WithMiddleware(func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+				if err := wire.Unstreamed(req); err != nil {
+					return nil, err
+				}
+				return next(req)
+			}))
+		}
 		for key, value := range extra {
 			options = append(options, option.WithJSONSet(key, value))
 		}

@@ -141,11 +141,17 @@ func prepare(ctx context.Context, req *provider.Request, words wire.Dialect, our
 		return nil, err
 	}
 	var out []option.RequestOption
+	if extra[wire.Stream] != nil {
+		delete(extra, wire.Stream)
+		out = append(out, option.WithMiddleware(func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+			if err := wire.Unstreamed(req); err != nil {
+				return nil, err
+			}
+			return next(req)
+		}))
+	}
 	for key, value := range extra {
 		out = append(out, option.WithJSONSet(key, value))
-	}
-	if extra[wire.Stream] != nil {
-		out = append(out, option.WithJSONDel("stream_options"))
 	}
 	return out, nil
 }

@@ -63,9 +63,13 @@ func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) 
 			unwanted := ask
 			unwanted.Options = json.RawMessage(`{"stream":false}`)
 			for _, req := range []provider.Request{plain, unwanted} {
+				before := len(s.Seen())
 				whole, err := Collect(t, model.Generate(t.Context(), req))
 				if err != nil {
 					t.Fatal(err)
+				}
+				if body := string(s.Seen()[before].Body); p != Gemini && req.Options != nil && !strings.Contains(body, `"stream":false`) {
+					t.Errorf("a stream is asked for: %s", body)
 				}
 				if diff := cmp.Diff(streamed, whole); diff != "" {
 					t.Errorf("as one JSON value the reply differs:\n%s", diff)
