@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install test test-clis race lint cross check fix bench
+.PHONY: help demo build install test test-clis test-live race lint cross check fix bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,7 +41,7 @@ demo: build ## see what Espalier does, without a key or an account
 # The libraries of models and servers take minutes to compile with the race detector, and what is concurrent lies below
 # them. So "make test" uses it for every package that is tested without them; "make race" for all.
 LISTED = $$($(GO) list -f '{{.ImportPath}} {{join .Deps " "}} {{join .TestImports " "}} {{join .XTestImports " "}} .' ./... | grep $(1) '$(LIBRARIES)|espalier/internal/(builtin|cli) ' | cut -d' ' -f1)
-LIBRARIES = anthropic-sdk-go|openai-go|google.golang.org/genai|modelcontextprotocol
+LIBRARIES = anthropic-sdk-go|openai-go|modelcontextprotocol
 
 test: ## run all tests, with the race detector where that is cheap and there is a C compiler
 	@$(if $(RACE),,echo 'No C compiler was found: the tests run without the race detector.')
@@ -53,6 +53,10 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 # The programs are installed from npm into the user's cache, once: about a gigabyte.
 test-clis: ## run steps through the real claude, codex, gemini and copilot, offline; installs them
 	$(GO) test -tags clis -count=1 -timeout 20m -v -run 'TestRealCLIs' ./cmd/espalier
+
+test-live: ## run the provider suite against real accounts, with the keys in the environment; costs money
+	@[ -n "$$ANTHROPIC_API_KEY$$OPENAI_API_KEY$$GEMINI_API_KEY" ] || echo 'None of ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY is set: nothing will be proven.'
+	$(GO) test -tags live -count=1 -timeout 20m -v -run 'TestLive$$' ./internal/builtin
 
 race: ## run all tests with the race detector
 	GORACE=atexit_sleep_ms=0 $(GO) test -race ./...

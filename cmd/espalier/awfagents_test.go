@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -178,5 +179,42 @@ func TestAWFOpenAICompatible(t *testing.T) {
 	out, err := exec.Command("grep", "-rl", "key-of-mine-12345", filepath.Join(p.dir, ".espalier")).Output()
 	if len(out) > 0 {
 		t.Errorf("the key is in %s, %v", out, err)
+	}
+}
+
+// With stream: false the server is asked for the reply in one piece, which is
+// read, and charged once.
+func TestAWFWithoutStream(t *testing.T) {
+	var mu sync.Mutex
+	var bodies []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		bodies = append(bodies, string(raw))
+		mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"seven"},"finish_reason":"stop"}],`+
+			`"usage":{"prompt_tokens":9,"completion_tokens":4,"total_tokens":13}}`)
+	}))
+	defer server.Close()
+	p := newAWF(t, `  initial: ask
+  ask:
+    type: agent
+    provider: openai_compatible
+    prompt: How many?
+    options: {base_url: "`+server.URL+`/v1", model: small, stream: false}
+    on_success: tell
+  tell: {type: step, command: 'echo "{{.states.ask.Output}} {{.states.ask.TokensUsed}}"', on_success: done}
+  done: {type: terminal}
+`)
+	t.Setenv("OPENAI_API_KEY", "key-of-openai-999")
+	if said := p.exits(0, "run", "flow", "--run-id", awfRun); !strings.Contains(said, "\nseven 13\n") {
+		t.Error(said)
+	}
+	if len(bodies) != 1 || !strings.Contains(bodies[0], `"stream":false`) || strings.Contains(bodies[0], "stream_options") {
+		t.Errorf("asked %q", bodies)
 	}
 }

@@ -3,6 +3,7 @@ package builtin
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -619,10 +620,31 @@ func (r router) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		m.Generate(ctx, req)(func(chunk provider.Chunk, err error) bool {
 			if chunk.Reply != nil {
 				chunk.Reply.Provider = choice.Provider
+				chunk.Reply.Asked = choice.asked(&req)
 			}
 			return yield(chunk, err)
 		})
 	}
+}
+
+// asked is what the records keep of a request; nil when a program was asked.
+func (c *Choice) asked(req *provider.Request) *provider.Asked {
+	s := &c.server
+	if s.cli != nil {
+		return nil
+	}
+	own := map[string]string{config.Anthropic: anthropic.BaseURL, config.Gemini: gemini.BaseURL}
+	out := &provider.Asked{MaxTokens: req.MaxTokens, JSON: len(req.Schema) > 0}
+	if u, err := url.Parse(cmp.Or(s.base, own[s.api], openai.BaseURL)); err == nil {
+		out.Server = u.Hostname()
+	}
+	var options struct {
+		Temperature *float64 `json:"temperature"`
+	}
+	if json.Unmarshal(req.Options, &options) == nil && !slices.Contains(c.dialect().Ignored(req.Options), wire.Temperature) {
+		out.Temperature = options.Temperature
+	}
+	return out
 }
 
 // MostTokens is what is set aside for a request: more than any model counts.

@@ -46,9 +46,13 @@ func TestEveryToolIsAccepted(t *testing.T) {
 			server := providertest.NewServer(t, protocol)
 			m := models(t, "models: {providers: {mock: {api: "+api+", base_url: '"+server.URL+"', key_env: K, max_retries: 0}}}", map[string]string{"K": server.Key})
 			req := providertest.AskText()
-			req.Tools = offered
-			if _, err := providertest.Collect(t, router{models: m, instead: "mock/suite"}.Generate(t.Context(), req)); err != nil {
-				t.Error(err)
+			req.Tools, req.Options = offered, []byte(`{"temperature":0.5}`)
+			reply, err := providertest.Collect(t, router{models: m, instead: "mock/suite"}.Generate(t.Context(), req))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a := reply.Asked; a == nil || a.Server != "127.0.0.1" || a.MaxTokens != req.MaxTokens || a.Temperature == nil || *a.Temperature != 0.5 || a.JSON {
+				t.Errorf("recorded about the request: %+v", a)
 			}
 		})
 	}

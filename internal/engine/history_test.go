@@ -95,3 +95,43 @@ func TestNotesOutliveADoubt(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A process that dies while a model call is under way charges what the call had
+// reported, not all that was reserved for it.
+func TestLostCallIsChargedWhatItReported(t *testing.T) {
+	disk := memory.New()
+	begun := make(chan struct{})
+	reported := journal.Usage{ModelCalls: 1, InputTokens: 200, OutputTokens: 40}
+	kind := &noting{testKind: newKind(), seen: make(chan string, 2)}
+	kind.hold = func(ctx context.Context, job *step.Job) error {
+		if len(job.History) > 0 {
+			return nil
+		}
+		if _, err := job.Log.Reserve(ctx, journal.Usage{ModelCalls: 20, InputTokens: 64_000, OutputTokens: 33_200}); err != nil {
+			return err
+		}
+		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteUsage, Data: reported}); err != nil {
+			return err
+		}
+		close(begun)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	first := open(t, disk, kind, "one")
+	begin(t, first, program([]ir.Step{task("a")}))
+	<-begun
+	second := open(t, disk, kind, "two") // to which the first is dead
+	if err := second.Resume(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	rest(t, second)
+	state, _, _, err := second.Load(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used := state.Root().Ledger.Used; used.InputTokens != 200 || used.OutputTokens != 40 || used.ModelCalls != 1 {
+		t.Errorf("used %+v", used)
+	}
+	stop(first)
+	stop(second)
+}

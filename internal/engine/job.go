@@ -196,7 +196,7 @@ func (r *run) lose(j *job, why error, used journal.Usage, notes []request) {
 	r.mu.Lock()
 	policy := j.recovery()
 	r.mu.Unlock()
-	gone := plan.Gone{Work: j.work, Why: why.Error(), Policy: policy}
+	gone := plan.Gone{Work: j.work, Why: why.Error(), Policy: policy, Used: journal.Reported(j.history)}
 	if used != (journal.Usage{}) {
 		gone.Used = &used
 	}

@@ -91,7 +91,7 @@ func (r *run) begin(more []request) {
 		if policy == plan.PolicyAsk && r.e.redoing(r.id) {
 			policy, why = plan.PolicyRerun, why+"; somebody has it done again"
 		}
-		lost = append(lost, plan.Gone{Work: t.Work, Why: why, Policy: policy, Until: r.state.At})
+		lost = append(lost, plan.Gone{Work: t.Work, Why: why, Policy: policy, Until: r.state.At, Used: journal.Reported(r.history[t.Key()])})
 	}
 	var requests []request
 	if len(lost) > 0 {

@@ -29,7 +29,26 @@ const (
 	NoteSaid        = "said"           // Said: a line for people
 	NoteProgress    = "progress"       // Progress: how far a call of a tool has come, now and then
 	NoteAgent       = "agent"          // AgentWork: an agent outside is set to work, or says what it calls its session
+	NoteUsage       = "usage"          // Usage: what a model call that has not ended has reported to have used so far
 )
+
+// Reported returns what the model call that a task was stopped in had reported
+// to have used; nil when it had reported nothing.
+func Reported(history []TaskNoted) *Usage {
+	var out *Usage
+	for _, n := range history {
+		switch n.Kind {
+		case NoteReply, NoteModelError, NoteModelRetry:
+			out = nil
+		case NoteUsage:
+			var u Usage
+			if json.Unmarshal(n.Data, &u) == nil {
+				out = &u
+			}
+		}
+	}
+	return out
+}
 
 // Prompt is a message to a model. Only what is new is noted: the answers of
 // tools have notes of their own, and what was said before has been noted then.
@@ -48,10 +67,20 @@ type Reply struct {
 	Stop   string  `json:"stop,omitempty"`
 	Usage  Tokens  `json:"usage,omitzero"`
 	Model  string  `json:"model,omitempty"`
+	ID     string  `json:"id,omitempty"`    // as the server calls it
+	Asked  *Asked  `json:"asked,omitempty"` // nil when no server was asked
 	// Provider is whose model it was, as the project calls them.
 	Provider string `json:"provider,omitempty"`
 	// Offline is "simulated" or "scripted" when no real model answered.
 	Offline string `json:"offline,omitempty"`
+}
+
+// Asked is what a request of a server asked for.
+type Asked struct {
+	Server      string   `json:"server,omitempty"`
+	MaxTokens   int64    `json:"max_tokens,omitempty"`
+	Temperature *float64 `json:"temperature,omitempty"`
+	JSON        bool     `json:"json,omitempty"`
 }
 
 // Tokens is what one reply cost.

@@ -134,6 +134,8 @@ type Chunk struct {
 	// conversation, as soon as that is known, and what they do with tools.
 	Session string
 	Did     *Did
+	// Used is what such an agent has reported to have used so far.
+	Used *Reply
 }
 
 // StopReason is why a model stopped.
@@ -153,6 +155,10 @@ type Reply struct {
 	Stop   StopReason `json:"stop"`
 	Usage  Usage      `json:"usage"`
 	Model  string     `json:"model"`
+	// ID is the server's id of the reply, for questions to its operator.
+	ID string `json:"id,omitempty"`
+	// Asked is what the request asked for; nil for offline models.
+	Asked *Asked `json:"asked,omitempty"`
 	// Provider is the name under which the project knows who answered; whoever
 	// chooses among providers fills it in.
 	Provider string `json:"provider,omitempty"`
@@ -161,6 +167,14 @@ type Reply struct {
 	Offline string `json:"offline,omitempty"`
 	// Worked is set when an agent gave the reply that works by itself.
 	Worked *Worked `json:"worked,omitempty"`
+}
+
+// Asked is the part of a request that the records keep with its reply.
+type Asked struct {
+	Server      string   `json:"server,omitempty"` // its host
+	MaxTokens   int      `json:"max_tokens,omitempty"`
+	Temperature *float64 `json:"temperature,omitempty"`
+	JSON        bool     `json:"json,omitempty"` // of a shape
 }
 
 // Text is the reply's text blocks, joined; of an agent's work only what it

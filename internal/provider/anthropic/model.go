@@ -89,6 +89,15 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 			return
 		}
 		var options []option.RequestOption
+		if extra[wire.Stream] != nil {
+			delete(extra, wire.Stream)
+			options = append(options, option.WithMiddleware(func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+				if err := wire.Unstreamed(req); err != nil {
+					return nil, err
+				}
+				return next(req)
+			}))
+		}
 		for key, value := range extra {
 			options = append(options, option.WithJSONSet(key, value))
 		}
@@ -275,7 +284,7 @@ func tool(t provider.Tool, names *wire.Names) *sdk.ToolParam {
 }
 
 func reply(m *sdk.Message, inputs map[int64]string, names *wire.Names) *provider.Reply {
-	r := &provider.Reply{Model: string(m.Model), Stop: stop(m.StopReason), Usage: provider.Usage{
+	r := &provider.Reply{ID: m.ID, Model: string(m.Model), Stop: stop(m.StopReason), Usage: provider.Usage{
 		Input: m.Usage.InputTokens, Output: m.Usage.OutputTokens,
 		CacheRead: m.Usage.CacheReadInputTokens, CacheWrite: m.Usage.CacheCreationInputTokens,
 	}}

@@ -91,6 +91,8 @@ func hear(a *Agent, req *provider.Request, written []byte, outcome process.Outco
 			fmt.Fprintf(&out, "calls %s %s %s\n", c.Did.ID, c.Did.Name, c.Did.Input)
 		case c.Did != nil:
 			fmt.Fprintf(&out, "returned %s %s %s %q\n", c.Did.ID, c.Did.Name, c.Did.Output, c.Did.Error)
+		case c.Used != nil:
+			fmt.Fprintf(&out, "used %d of input and %d of output\n", c.Used.Usage.Input+c.Used.Usage.CacheRead+c.Used.Usage.CacheWrite, c.Used.Usage.Output)
 		default:
 			fmt.Fprintf(&out, "%s %q\n", c.Type, c.Text)
 		}

@@ -147,8 +147,11 @@ func (t *Turn) uses(message string, u provider.Usage) {
 		sum.CacheRead += one.CacheRead
 		sum.CacheWrite += one.CacheWrite
 	}
-	t.usage = sum
 	t.turns = max(t.turns, len(t.spent))
+	if t.usage != sum {
+		t.usage = sum
+		t.chunks = append(t.chunks, provider.Chunk{Used: &provider.Reply{Usage: sum, Model: t.model, Worked: &provider.Worked{Turns: t.turns}}})
+	}
 	if t.maxTokens > 0 && sum.Output > int64(t.maxTokens) {
 		t.cut = true
 	}

@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -305,6 +306,7 @@ type generated struct {
 		Candidates    int64 `json:"candidatesTokenCount"`
 		Thoughts      int64 `json:"thoughtsTokenCount"`
 	} `json:"usageMetadata"`
+	ResponseID   string `json:"responseId"`
 	ModelVersion string `json:"modelVersion"`
 	Error        *struct {
 		Code int `json:"code"`
@@ -314,6 +316,7 @@ type generated struct {
 // whole puts a reply together from its pieces.
 type whole struct {
 	names   *wire.Names
+	id      string
 	model   string
 	blocks  []provider.Block
 	turn    int
@@ -324,9 +327,8 @@ type whole struct {
 }
 
 func (w *whole) take(piece *generated) []provider.Chunk {
-	if piece.ModelVersion != "" {
-		w.model = piece.ModelVersion
-	}
+	w.id = cmp.Or(piece.ResponseID, w.id)
+	w.model = cmp.Or(piece.ModelVersion, w.model)
 	if u := piece.Usage; u != nil {
 		w.usage = provider.Usage{Input: max(0, u.Prompt+u.ToolUsePrompt-u.Cached), Output: u.Candidates + u.Thoughts, CacheRead: u.Cached}
 	}
@@ -384,7 +386,7 @@ func (w *whole) add(kind provider.BlockType, text, signature string) {
 
 func (w *whole) reply() *provider.Reply {
 	// An unknown finish reason ends the reply all the same.
-	r := &provider.Reply{Model: w.model, Blocks: w.blocks, Usage: w.usage, Stop: provider.Done}
+	r := &provider.Reply{ID: w.id, Model: w.model, Blocks: w.blocks, Usage: w.usage, Stop: provider.Done}
 	switch w.finish {
 	case "MAX_TOKENS", "CONTINUATION":
 		r.Stop = provider.CutOff

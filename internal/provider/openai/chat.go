@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -93,6 +94,12 @@ func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 		}
 		names := wire.NewNames(&req)
 		stream := m.completions.NewStreaming(ctx, m.params(&req, names), options...)
+		if !m.own && req.Schema != nil && lacksFormats(stream.Err()) {
+			// The prompt describes the form as well, and the reply is checked.
+			stream.Close()
+			req.Schema = nil
+			stream = m.completions.NewStreaming(ctx, m.params(&req, names), options...)
+		}
 		defer stream.Close()
 		c := chat{names: names, turn: req.For.Turn}
 		for stream.Next() {
@@ -117,6 +124,13 @@ func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 	}
 }
 
+// lacksFormats reports whether a server rejects a request because it has no
+// structured output, as not all OpenAI-compatible servers do.
+func lacksFormats(err error) bool {
+	refused, ok := errors.AsType[*provider.Error](err)
+	return ok && refused.Class == provider.BadRequest && (strings.Contains(refused.Message, "response_format") || strings.Contains(refused.Message, "json_schema"))
+}
+
 // prepare turns an agent's options into those of the library.
 func prepare(ctx context.Context, req *provider.Request, words wire.Dialect, ours []string) ([]option.RequestOption, error) {
 	if err := ctx.Err(); err != nil {
@@ -127,11 +141,17 @@ func prepare(ctx context.Context, req *provider.Request, words wire.Dialect, our
 		return nil, err
 	}
 	var out []option.RequestOption
+	if extra[wire.Stream] != nil {
+		delete(extra, wire.Stream)
+		out = append(out, option.WithMiddleware(func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+			if err := wire.Unstreamed(req); err != nil {
+				return nil, err
+			}
+			return next(req)
+		}))
+	}
 	for key, value := range extra {
 		out = append(out, option.WithJSONSet(key, value))
-	}
-	if extra[wire.Stream] != nil {
-		out = append(out, option.WithJSONDel("stream_options"))
 	}
 	return out, nil
 }
@@ -307,6 +327,7 @@ func chatEvents(body []byte) ([]byte, error) {
 type chat struct {
 	names    *wire.Names
 	turn     int
+	id       string
 	model    string
 	text     strings.Builder
 	thinking strings.Builder
@@ -322,9 +343,8 @@ type call struct {
 }
 
 func (c *chat) take(chunk sdk.ChatCompletionChunk) []provider.Chunk {
-	if chunk.Model != "" {
-		c.model = chunk.Model
-	}
+	c.id = cmp.Or(chunk.ID, c.id)
+	c.model = cmp.Or(chunk.Model, c.model)
 	if u := chunk.Usage; u.TotalTokens > 0 || u.PromptTokens > 0 {
 		cached, written := u.PromptTokensDetails.CachedTokens, u.PromptTokensDetails.CacheWriteTokens
 		c.usage = provider.Usage{
@@ -381,7 +401,7 @@ func (c *chat) call(index int64, id, name, input string) {
 }
 
 func (c *chat) reply() *provider.Reply {
-	r := &provider.Reply{Model: c.model, Usage: c.usage, Stop: provider.Done}
+	r := &provider.Reply{ID: c.id, Model: c.model, Usage: c.usage, Stop: provider.Done}
 	switch c.finish {
 	case "length":
 		r.Stop = provider.CutOff

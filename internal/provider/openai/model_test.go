@@ -115,6 +115,37 @@ func TestOptionsFollowTheModel(t *testing.T) {
 	}
 }
 
+// An OpenAI-compatible server without structured output is asked without it.
+func TestServerWithoutFormats(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		asked = append(asked, string(raw))
+		if strings.Contains(string(raw), "response_format") {
+			w.WriteHeader(http.StatusBadRequest)
+			io.WriteString(w, `{"error":{"message":"This response_format type is unavailable now","type":"invalid_request_error"}}`)
+			return
+		}
+		io.WriteString(w, `{"model":"m","choices":[{"index":0,"message":{"content":"{\"answer\":\"yes\",\"score\":7}"},"finish_reason":"stop"}]}`)
+	}))
+	defer server.Close()
+	reply, err := providertest.Collect(t, openai.NewChat(wire.Options{BaseURL: server.URL}).Generate(t.Context(), providertest.AskJSON()))
+	if err != nil || len(asked) != 2 || !strings.Contains(reply.Text(), `"score":7`) {
+		t.Errorf("%+v, %v, asked %d times", reply, err, len(asked))
+	}
+}
+
+// The server rejects limits below 16.
+func TestLeastLimitOfResponses(t *testing.T) {
+	s := &sent{}
+	req := providertest.AskText()
+	req.MaxTokens = 5
+	_, _ = providertest.Collect(t, responses(wire.Options{Base: s}).Generate(t.Context(), req))
+	if !strings.Contains(s.body, `"max_output_tokens":16`) {
+		t.Error(s.body)
+	}
+}
+
 func chat(o wire.Options) providertest.NetworkModel      { return openai.NewChat(o) }
 func responses(o wire.Options) providertest.NetworkModel { return openai.NewResponses(o) }
 

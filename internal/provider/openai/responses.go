@@ -258,7 +258,7 @@ func images(media []provider.Media, sees bool) api.ResponseFunctionCallOutputIte
 
 func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names *wire.Names) *provider.Reply {
 	cached, written := end.Usage.InputTokensDetails.CachedTokens, end.Usage.InputTokensDetails.CacheWriteTokens
-	r := &provider.Reply{Model: end.Model, Stop: provider.Done, Usage: provider.Usage{
+	r := &provider.Reply{ID: end.ID, Model: end.Model, Stop: provider.Done, Usage: provider.Usage{
 		Input: max(0, end.Usage.InputTokens-cached-written), Output: end.Usage.OutputTokens, CacheRead: cached, CacheWrite: written,
 	}}
 	switch end.IncompleteDetails.Reason {

@@ -47,8 +47,9 @@ func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) 
 		if p == Anthropic {
 			want = provider.Usage{Input: 11, Output: 5, CacheRead: 5, CacheWrite: 3}
 		}
-		if r.Usage != want || r.Model != "suite-1" {
-			t.Errorf("got %+v of %s, want %+v", r.Usage, r.Model, want)
+		id := map[Protocol]string{Anthropic: "msg_1", Chat: "c1", Responses: "r1", Gemini: "g1"}[p]
+		if r.Usage != want || r.Model != "suite-1" || r.ID != id {
+			t.Errorf("got %+v of %s as %s, want %+v", r.Usage, r.Model, r.ID, want)
 		}
 	})
 	t.Run("not a stream", func(t *testing.T) {
@@ -62,9 +63,13 @@ func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) 
 			unwanted := ask
 			unwanted.Options = json.RawMessage(`{"stream":false}`)
 			for _, req := range []provider.Request{plain, unwanted} {
+				before := len(s.Seen())
 				whole, err := Collect(t, model.Generate(t.Context(), req))
 				if err != nil {
 					t.Fatal(err)
+				}
+				if body := string(s.Seen()[before].Body); p != Gemini && req.Options != nil && !strings.Contains(body, `"stream":false`) {
+					t.Errorf("a stream is asked for: %s", body)
 				}
 				if diff := cmp.Diff(streamed, whole); diff != "" {
 					t.Errorf("as one JSON value the reply differs:\n%s", diff)

@@ -200,7 +200,7 @@ func (p Protocol) events(say spoken) []streamed {
 		send("response."+kind, `"response":{"id":"r1","object":"response","model":"suite-1","status":%q,"incomplete_details":%s,"output":[],"usage":{"input_tokens":19,"output_tokens":5,"total_tokens":24,"input_tokens_details":{"cached_tokens":5},"output_tokens_details":{"reasoning_tokens":0}}}`, kind, details)
 	case Gemini:
 		piece := func(part, finish string) {
-			add("", `{"candidates":[{"content":{"role":"model","parts":[%s]}%s,"index":0}],"usageMetadata":{"promptTokenCount":19,"cachedContentTokenCount":5,"candidatesTokenCount":4,"thoughtsTokenCount":1,"totalTokenCount":24},"modelVersion":"suite-1"}`, part, finish)
+			add("", `{"candidates":[{"content":{"role":"model","parts":[%s]}%s,"index":0}],"usageMetadata":{"promptTokenCount":19,"cachedContentTokenCount":5,"candidatesTokenCount":4,"thoughtsTokenCount":1,"totalTokenCount":24},"modelVersion":"suite-1","responseId":"g1"}`, part, finish)
 		}
 		finish := `,"finishReason":"STOP"`
 		if say.cut {
@@ -286,6 +286,6 @@ func (p Protocol) plain(say spoken) string {
 		add(`{"functionCall":{"name":"weather","args":{"city":"Leeds"}},"thoughtSignature":%q}`, signature)
 	}
 	return fmt.Sprintf(`{"candidates":[{"content":{"role":"model","parts":[%s]},"finishReason":%q,"index":0}],`+
-		`"usageMetadata":{"promptTokenCount":19,"cachedContentTokenCount":5,"candidatesTokenCount":4,"thoughtsTokenCount":1,"totalTokenCount":24},"modelVersion":"suite-1"}`,
+		`"usageMetadata":{"promptTokenCount":19,"cachedContentTokenCount":5,"candidatesTokenCount":4,"thoughtsTokenCount":1,"totalTokenCount":24},"modelVersion":"suite-1","responseId":"g1"}`,
 		strings.Join(parts, ","), choose("STOP", "STOP", "MAX_TOKENS"))
 }

@@ -63,7 +63,7 @@ func AskTool() provider.Request {
 // AskShort wants more text than it allows: a reply is cut off, or very short.
 func AskShort() provider.Request {
 	r := ask("short", "Recite something that is much longer than a few words.")
-	r.MaxTokens = 5
+	r.MaxTokens = 16 // the least that every server accepts
 	return r
 }
 

@@ -3,8 +3,11 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
+	"errors"
 	"io"
 	"iter"
+	"net/http"
 )
 
 // longestLine bounds one line of an event stream.
@@ -55,4 +58,23 @@ func Event(name string, data []byte) []byte {
 	}
 	out.WriteByte('\n')
 	return out.Bytes()
+}
+
+// Unstreamed rewrites a request so that it asks for the whole reply at once. The
+// SDKs set their own value last, whatever the options say.
+func Unstreamed(req *http.Request) error {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return err
+	}
+	sent, ok := readObject(body)
+	if !ok {
+		return errors.New("the request is not a JSON object")
+	}
+	sent[Stream] = json.RawMessage("false")
+	delete(sent, "stream_options")
+	body = raw(sent)
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	return nil
 }

@@ -260,3 +260,10 @@ func TestMoney(t *testing.T) {
 	s.take(journal.TaskEnded{Work: work, Outcome: "ok", Final: true}, journal.RunFinished{Outcome: "ok"})
 	s.told("send  done in 0 ms, $0.50", "flow  finished in 0 ms, 1 step, $0.50")
 }
+
+// A task that sleeps says why, and when it continues.
+func TestSleepingTaskSaysWhenItContinues(t *testing.T) {
+	s := play(t, journal.RunStarted{Name: "w"}, journal.TaskStarted{Work: work, Kind: "agent"})
+	s.take(journal.RetrySet{Work: work, Due: 1000 + 7_200_000, Continues: true, Why: "rate limit"})
+	s.told("send  waits: rate limit; continues in 2 h 00 m")
+}

@@ -46,7 +46,9 @@ func TestInside(t *testing.T) {
 		note(0, journal.NotePrompt, journal.Prompt{Blocks: []journal.Block{{Type: "text", Text: "Go."}}}, 0, journal.Usage{})
 	}
 	reply := func(after journal.Millis, settles int, model, provider string) {
-		note(after, journal.NoteReply, journal.Reply{Model: model, Provider: provider, Stop: "done", Usage: journal.Tokens{Input: 10, Output: 5, CacheRead: 4}}, settles,
+		cool := 0.25
+		asked := &journal.Asked{Server: "models.example.com", MaxTokens: 1000, Temperature: &cool, JSON: model == "claude-1"}
+		note(after, journal.NoteReply, journal.Reply{ID: "msg-" + model, Asked: asked, Model: model, Provider: provider, Stop: "done", Usage: journal.Tokens{Input: 10, Output: 5, CacheRead: 4}}, settles,
 			journal.Usage{ModelCalls: 1, InputTokens: 14, OutputTokens: 5, MicroDollars: 200})
 	}
 	add(0, journal.RunStarted{Name: "nodes", Format: "nof", Definition: "definition", Input: journal.Value{JSON: json.RawMessage("{}")}})

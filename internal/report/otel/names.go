@@ -24,6 +24,11 @@ const (
 	requestModel
 	responseModel
 	finishReasons
+	requestMaxTokens
+	requestTemperature
+	responseID
+	outputType
+	serverAddress
 	inputTokens
 	outputTokens
 	cacheReadTokens
@@ -113,6 +118,11 @@ var called = [names]struct{ published, latest string }{
 	requestModel:       {published: "gen_ai.request.model"},
 	responseModel:      {published: "gen_ai.response.model"},
 	finishReasons:      {published: "gen_ai.response.finish_reasons"},
+	requestMaxTokens:   {published: "gen_ai.request.max_tokens"},
+	requestTemperature: {published: "gen_ai.request.temperature"},
+	responseID:         {published: "gen_ai.response.id"},
+	outputType:         {published: "gen_ai.output.type"},
+	serverAddress:      {published: "server.address"},
 	inputTokens:        {published: "gen_ai.usage.input_tokens"},
 	outputTokens:       {published: "gen_ai.usage.output_tokens"},
 	cacheReadTokens:    {published: "gen_ai.usage.cache_read.input_tokens"},

@@ -577,6 +577,16 @@ func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call
 		if u := c.reply.Usage; u.CacheRead > 0 || u.CacheWrite > 0 {
 			span.Attrs = t.and(span.Attrs, cacheReadTokens, u.CacheRead, cacheWriteTokens, u.CacheWrite)
 		}
+		span.Attrs = t.and(span.Attrs, responseID, c.reply.ID)
+		if a := c.reply.Asked; a != nil {
+			span.Attrs = t.and(span.Attrs, serverAddress, a.Server, outputType, map[bool]string{true: "json", false: "text"}[a.JSON])
+			if a.MaxTokens > 0 {
+				span.Attrs = t.and(span.Attrs, requestMaxTokens, a.MaxTokens)
+			}
+			if a.Temperature != nil {
+				span.Attrs = t.and(span.Attrs, requestTemperature, *a.Temperature)
+			}
+		}
 		if finish := cmp.Or(finishes[c.reply.Stop], c.reply.Stop); finish != "" {
 			span.Attrs = t.and(span.Attrs, finishReasons, []string{finish})
 		}

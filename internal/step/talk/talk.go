@@ -500,6 +500,10 @@ func (c *conversation) listen(ctx context.Context, request provider.Request, wor
 			if err := c.begun(ctx, chunk.Session); err != nil {
 				return nil, held, err
 			}
+		case chunk.Used != nil:
+			if err := c.noted(ctx, step.Note{Kind: journal.NoteUsage, Data: c.used(chunk.Used)}); err != nil {
+				return nil, held, err
+			}
 		case chunk.Did != nil:
 			if err := c.did(ctx, chunk.Did); err != nil {
 				return nil, held, err
