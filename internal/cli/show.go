@@ -20,20 +20,33 @@ import (
 )
 
 func (a *app) showCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
-		Use:   "show WORKFLOW [--json]",
+	var stepID string
+	var prompt bool
+	cmd := a.jsonFlag(&cobra.Command{
+		Use:   "show WORKFLOW [--step ID [--prompt]] [--json]",
 		Short: "Show what a workflow does, on one page",
 		Long: `Show a workflow on one page: what it is, how it is started, what goes in and
-out, its steps, agents and bundles, and what a run can cost at worst.`,
+out, its steps, agents and bundles, and what a run can cost at worst.
+
+With --step, show what the reply of the model to one step must be, and with
+--prompt the complete request that the model gets. Values that are known only
+when the step runs are shown as their names in parentheses.`,
 		Example: `  espalier show flow.md
+  espalier show flow.md --step triage --prompt
   espalier show skills/minutes
   espalier show support-triage --json`,
 		Args:              takesWorkflow(1, "one workflow"),
 		ValidArgsFunction: a.completeWorkflow,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			an, err := a.usable(args[0])
 			if err != nil {
 				return err
+			}
+			if prompt && stepID == "" {
+				return usage("Name the step with --step ID.", "--prompt shows the request of one step")
+			}
+			if stepID != "" {
+				return a.showStep(cmd.Context(), &an, stepID, prompt)
 			}
 			s := summarise(an, a.Now())
 			if a.json {
@@ -52,6 +65,9 @@ out, its steps, agents and bundles, and what a run can cost at worst.`,
 			return nil
 		},
 	})
+	cmd.Flags().StringVar(&stepID, "step", "", "show what the reply to this step must be")
+	cmd.Flags().BoolVar(&prompt, "prompt", false, "with --step: show the request that the model gets")
+	return cmd
 }
 
 // summary is a workflow as show prints it.

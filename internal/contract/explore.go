@@ -54,13 +54,15 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 			continue
 		}
 		if u.how == isOrder && u.other == "number" {
-			add(u.near-1, u.near, u.near+1)
+			add(u.sides(u.near)...)
 		}
 		switch constant := u.value.(type) {
 		case float64:
 			switch u.how {
-			case isEqual, isOrder:
-				add(constant-1, constant, constant+1)
+			case isEqual:
+				add(constant+1, constant)
+			case isOrder:
+				add(u.sides(constant)...)
 			case isSized:
 				for _, n := range []int{max(int(constant)-1, 0), max(int(constant), 0), int(constant) + 1} {
 					add(ofLength(kind, min(n, mostLength)))
@@ -100,6 +102,18 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 		}
 	}
 	return values
+}
+
+// sides are a number for which the comparison is false, and one for which it is true.
+func (u *use) sides(limit float64) []any {
+	low, high := limit-1, limit // x >= limit, x < limit
+	if u.above == u.over {      // x > limit, x <= limit
+		low, high = limit, limit+1
+	}
+	if u.above {
+		return []any{low, high}
+	}
+	return []any{high, low}
 }
 
 const mostLength = 100
@@ -170,7 +184,7 @@ func Stride(p *ir.Program, s *ir.Step, of func(*ir.Step) (Contract, bool)) int {
 
 // depends reports whether what one step writes decides if another one runs.
 func (f *flow) depends(s, on *ir.Step) bool {
-	if looksAt(s.When, on) {
+	if _, gate := on.Action.(ir.Gate); looksAt(s.When, on) || gate && f.reaches(on, s) {
 		return true
 	}
 	for b := range f.p.Blocks {
@@ -179,13 +193,13 @@ func (f *flow) depends(s, on *ir.Step) bool {
 			if !slices.ContainsFunc(r.Next, func(e ir.Edge) bool { return looksAt(e.When, on) }) {
 				continue
 			}
-			some, every := false, true
+			leads, avoids := false, false
 			for _, e := range r.Next {
 				to := f.p.Step(ir.BlockID(b), e.To.Step)
-				leads := to != nil && (to == s || f.reachesWithout(to, s, r))
-				some, every = some || leads, every && leads
+				leads = leads || to != nil && (to == s || f.reachesWithout(to, s, r))
+				avoids = avoids || to == nil || f.endsWithout(to, s, r)
 			}
-			if some && !every {
+			if leads && avoids {
 				return true
 			}
 		}
@@ -210,6 +224,32 @@ func (f *flow) reachesWithout(from, to, without *ir.Step) bool {
 			}
 		}
 		return slices.ContainsFunc(next, func(one *ir.Step) bool { return one == to || visit(one) })
+	}
+	return visit(from)
+}
+
+// endsWithout reports whether a run can come from a step to its end without
+// passing any of the others.
+func (f *flow) endsWithout(from *ir.Step, others ...*ir.Step) bool {
+	seen := map[*ir.Step]bool{}
+	for _, s := range others {
+		seen[s] = true
+	}
+	var visit func(s *ir.Step) bool
+	visit = func(s *ir.Step) bool {
+		if seen[s] {
+			return false
+		}
+		seen[s] = true
+		next, ends := f.next(s)
+		if ends {
+			holder := f.holder[f.block[s]]
+			if holder == nil {
+				return true
+			}
+			next = append(next, holder)
+		}
+		return slices.ContainsFunc(next, visit)
 	}
 	return visit(from)
 }

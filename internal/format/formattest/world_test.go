@@ -33,6 +33,7 @@ type trial struct {
 	files  []txtar.File // the first one is run
 	input  string       // JSON; empty is {}
 	script string       // replies of models and tools; empty simulates them
+	seed   uint64       // of the simulation
 	do     []string     // what people do, one line each
 	// agreeable people approve whatever is asked and send whatever is waited for.
 	agreeable bool
@@ -228,7 +229,7 @@ func (tr *trial) play(t *testing.T, h *happened, dir string) {
 
 // start begins the run.
 func (tr *trial) start(ctx context.Context, e *engine.Engine, h *happened) error {
-	options := builtin.RunOptions{Simulate: tr.script == "", Script: tr.script, AllowShell: len(h.program.Children) > 0}
+	options := builtin.RunOptions{Simulate: tr.script == "", Seed: tr.seed, Script: tr.script, AllowShell: len(h.program.Children) > 0}
 	if tr.script != "" {
 		options.ScriptName = "script.yaml"
 	}

@@ -130,6 +130,11 @@ func TestRuns(t *testing.T) {
 			Replies: []steptest.Reply{{Text: `{"1":{"choice":1,"reason":"a"}}`}, {Text: `{"1":{"choice":1,"reason":"a"},"2":{"choice":3,"reason":"b"}}`}, {Text: `{"1":{"choice":1,"reason":"a"},"2":{"choice":2,"reason":"b"}}`}},
 			With:    said(`[{"label":"x","v":1},{"label":"y","v":1}]`, `[{"label":"x","v":2},{"label":"y","v":2}]`), Value: `[{"label":"x","v":1},{"label":"y","v":2}]`,
 		},
+		steptest.Play{
+			Name: "F23: a ballot with more than was asked for", Settings: by("union", "send_to_critic", critic...), Notes: asked,
+			Replies: []steptest.Reply{{Text: "Sorry!\n```json\n{\"summary\":\"Both are good.\",\"confidence\":0.9,\"1\":{\"choice\":\"two\",\"reason\":\"newer\",\"sure\":true}}\n```"}},
+			With:    said(`[{"label":"x","v":1}]`, `[{"label":"x","v":2}]`), Value: `[{"label":"x","v":2}]`,
+		},
 		steptest.Play{Name: "F23: nobody disagrees, nobody is asked", Settings: by("send_to_critic", "", critic...), Notes: []string{}, With: said(`[1]`, `[2]`), Value: `[1,2]`},
 		steptest.Play{Name: "F23: no such critic", Settings: by("union", "send_to_critic", "critic", "nobody"), With: said(`{"a":1}`, `{"a":2}`), Class: step.ClassMissing},
 

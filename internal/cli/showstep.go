@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// shownStep is a step as show --step prints it.
+type shownStep struct {
+	Step     string             `json:"step"`
+	Contract *contract.Contract `json:"contract,omitempty"`
+	Request  *provider.Request  `json:"request,omitempty"`
+}
+
+// showStep prints the reply contract of a step, or the request that asks for it.
+func (a *app) showStep(ctx context.Context, an *analysis, id string, prompt bool) error {
+	s, err := findStep(an, id)
+	if err != nil {
+		return err
+	}
+	out := shownStep{Step: id}
+	if c, ok := contractOf(an.program, s); ok {
+		out.Contract = &c
+	} else if !prompt {
+		return fmt.Errorf("step %q asks no model, so it has no reply contract", id)
+	}
+	if prompt {
+		if out.Request, err = a.preview(ctx, an, s); err != nil {
+			return err
+		}
+		out.Request.For = provider.Purpose{} // models do not see it
+	}
+	switch {
+	case a.json:
+		return a.writeJSON(out)
+	case prompt:
+		_, err = a.Stdout.Write(requestText(out.Request))
+	default:
+		_, err = a.Stdout.Write(contractText(out.Contract))
+	}
+	return err
+}
+
+// findStep finds a step by its ID in any block.
+func findStep(an *analysis, id string) (*ir.Step, error) {
+	var known []string
+	for b := range an.program.Blocks {
+		if s := an.program.Step(ir.BlockID(b), id); s != nil {
+			return s, nil
+		}
+		for _, s := range an.program.Blocks[b].Steps {
+			known = append(known, s.ID)
+		}
+	}
+	help := "\"espalier show " + shellWord(an.file.Path) + "\" lists the steps."
+	if near := diag.Nearest(id, known); near != "" {
+		help = fmt.Sprintf("Did you mean %q?", near)
+	}
+	return nil, usage(help, "there is no step %q in %s", id, an.file.Path)
+}
+
+func contractOf(p *ir.Program, s *ir.Step) (contract.Contract, bool) {
+	task := s.Task()
+	if task == nil {
+		return contract.Contract{}, false
+	}
+	asker, ok := builtin.Kinds()[task.Kind].(step.Asker)
+	if !ok {
+		return contract.Contract{}, false
+	}
+	return asker.Contract(p, s, task)
+}
+
+func (a *app) preview(ctx context.Context, an *analysis, s *ir.Step) (*provider.Request, error) {
+	space, err := a.workspace()
+	if err != nil {
+		return nil, err
+	}
+	project, _, err := space.File(an.file.Path)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := a.config(project.Root)
+	if err != nil {
+		return nil, err
+	}
+	builtin.ApplyDefaults(an.program, settings)
+	models := builtin.NewModels(project.Root, settings, a.Getenv)
+	tools := builtin.NewTools(project.Root, settings, a.Getenv, models.Secrets)
+	defer tools.Close()
+	return tools.Preview(ctx, an.program, s)
+}
+
+// contractText is a contract as people read it.
+func contractText(c *contract.Contract) []byte {
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "The reply must be %s.\n", c)
+	if c.From != "" {
+		fmt.Fprintf(&out, "This follows from %s.\n", c.From)
+	}
+	if len(c.Schema) > 0 {
+		var schema bytes.Buffer
+		if json.Indent(&schema, c.Schema, "", "  ") != nil {
+			schema.Write(c.Schema)
+		}
+		fmt.Fprintf(&out, "\nJSON Schema:\n%s\n", prefixed(schema.String()))
+	}
+	if text := c.Instructions(); text != "" {
+		fmt.Fprintf(&out, "\nThe model is told:\n%s\n", prefixed(text))
+	}
+	return out.Bytes()
+}
+
+// requestText is a request as people read it.
+func requestText(r *provider.Request) []byte {
+	var out bytes.Buffer
+	section := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(&out, "--- %s ---\n%s\n\n", name, text)
+		}
+	}
+	section("system", r.System)
+	for _, m := range r.Messages {
+		var blocks []string
+		for _, b := range m.Blocks {
+			blocks = append(blocks, b.Text)
+		}
+		section(string(m.Role), strings.Join(blocks, "\n\n"))
+	}
+	for _, t := range r.Tools {
+		section("tool "+t.Name, strings.TrimSpace(t.Description+"\n"+string(t.Schema)))
+	}
+	section("reply schema", string(r.Schema))
+	section("options", string(r.Options))
+	var limits []string
+	if r.Model != "" {
+		limits = append(limits, "model "+r.Model)
+	}
+	if r.MaxTokens > 0 {
+		limits = append(limits, fmt.Sprintf("at most %d tokens", r.MaxTokens))
+	}
+	section("limits", strings.Join(limits, ", "))
+	return append(bytes.TrimRight(out.Bytes(), "\n"), '\n')
+}
+
+func prefixed(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }
