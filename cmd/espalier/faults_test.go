@@ -45,6 +45,7 @@ func put(t *testing.T, path, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	approve(t, path)
 }
 
 func (f *faulty) try(args ...string) (code int, out, told string) {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/provider"
@@ -72,6 +74,10 @@ func (l simulatedLaunch) Run(ctx context.Context) (process.Outcome, error) {
 			}
 			return l.prints([]byte(answer.Text))
 		}
+	}
+	// A command that has only one text to decide a loop by would never end it.
+	if j.Visit > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(wants.Choices)), func(texts []string) bool { return len(texts) > 1 }) {
+		purpose.Choices = nil
 	}
 	model := simulated.Model{Seed: l.machine.seed}
 	for _, form := range []json.RawMessage{wants.Schema, nil} { // a schema that nothing fits is left out
