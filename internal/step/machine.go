@@ -20,7 +20,7 @@ type Machine interface {
 	Shown(command string) string
 	// Absent returns a text in place of a file that is not there; false when
 	// that is an error.
-	Absent(name string) (text string, ok bool)
+	Absent(job *Job, name string) (text string, ok bool)
 	// Launch returns a command that is about to be run.
 	Launch(job *Job, w Work) Launch
 	// Start starts a command and leaves its input and output to the caller.
@@ -63,7 +63,7 @@ func (Real) IsFolder(path string) bool {
 func (Real) Shown(command string) string { return command }
 
 // Absent is an error.
-func (Real) Absent(string) (string, bool) { return "", false }
+func (Real) Absent(*Job, string) (string, bool) { return "", false }
 
 // Launch runs the command in a process group.
 func (Real) Launch(_ *Job, w Work) Launch {
