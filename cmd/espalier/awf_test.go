@@ -36,7 +36,6 @@ if [ "$1" = "$(cat hold 2>/dev/null)" ]; then rm hold; echo "$1" > held; exec sl
 `,
 		".awf/scripts/held.sh": "sh ./step script-{{.loop.Item}}\n",
 		"trace":                "",
-		"espalier.yaml":        "allow: {shell: true}\n", // for inner, which flow calls
 	} {
 		path := filepath.Join(p.dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

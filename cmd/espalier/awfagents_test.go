@@ -46,6 +46,7 @@ func (p *awfProject) file(name, text string, mode os.FileMode) {
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
 		p.t.Fatal(err)
 	}
+	approve(p.t, path)
 }
 
 // The provider claude is the program; a conversation that goes on is a session

@@ -47,6 +47,7 @@ func (g *garden) write(name, text string, mode os.FileMode) {
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
 		g.t.Fatal(err)
 	}
+	approve(g.t, path)
 }
 
 func (g *garden) read(name string) string {

@@ -45,6 +45,7 @@ func put(t *testing.T, path, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	approve(t, path)
 }
 
 func (f *faulty) try(args ...string) (code int, out, told string) {
@@ -80,7 +81,7 @@ func (f *faulty) exits(want int, tells []string, args ...string) string {
 // waits begins a run that waits at its gate.
 func (f *faulty) waits() {
 	f.t.Helper()
-	f.exits(4, nil, "run", "gated.md", "--run-id", errandRun)
+	f.exits(4, nil, "run", "gated.md", "--allow-shell", "--run-id", errandRun)
 }
 
 func (f *faulty) once(keys ...string) {
@@ -148,7 +149,7 @@ func TestStorageThatCannotBeMade(t *testing.T) {
 	}
 	put(t, filepath.Join(f.dir, "espalier.yaml"), "")
 	put(t, filepath.Join(f.dir, ".espalier"), "a file in the place of the folder")
-	for _, args := range [][]string{{"run", "gated.md"}, {"work"}} {
+	for _, args := range [][]string{{"run", "gated.md", "--allow-shell"}, {"work"}} {
 		f.exits(6, []string{".espalier", "cannot be opened", "Nothing was started", "a folder that may be written to"}, args...)
 	}
 	f.once()
@@ -201,7 +202,7 @@ func diskFails(t *testing.T, how failing, tells ...string) {
 			how.Store, how.mu, how.room = s, &mu, &left
 			return how
 		}
-		code, _, told := f.try("run", "gated.md", "--run-id", errandRun)
+		code, _, told := f.try("run", "gated.md", "--allow-shell", "--run-id", errandRun)
 		if code == 4 { // it fitted
 			if room < 3 {
 				t.Fatalf("the whole run is %d writes", room)

@@ -141,7 +141,7 @@ func (k *killed) record() []string {
 func TestKilledAnywhere(t *testing.T) {
 	const steps = 5
 	calm := newKilled(t, steps)
-	calm.runs(0, "run", "chain.md", "--run-id", killedRun)
+	calm.runs(0, "run", "chain.md", "--allow-shell", "--run-id", killedRun)
 	if s, _ := calm.stands(); s.Outcome != "ok" {
 		t.Fatalf("undisturbed: %+v", s)
 	}
@@ -151,11 +151,11 @@ func TestKilledAnywhere(t *testing.T) {
 			t.Run(fmt.Sprintf("line %d, then %d", first, second), func(t *testing.T) {
 				t.Parallel()
 				k := newKilled(t, steps)
-				k.runs(first, "run", "chain.md", "--run-id", killedRun)
+				k.runs(first, "run", "chain.md", "--allow-shell", "--run-id", killedRun)
 				for try := range 4 * steps {
 					s, begun := k.stands()
 					if !begun {
-						k.runs(0, "run", "chain.md", "--run-id", killedRun)
+						k.runs(0, "run", "chain.md", "--allow-shell", "--run-id", killedRun)
 						continue
 					}
 					if s.Status == "finished" {

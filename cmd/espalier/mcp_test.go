@@ -68,7 +68,7 @@ func TestMCPServerEndsWithTheRun(t *testing.T) {
 			t.Parallel()
 			k, gone := served(t)
 			put(t, filepath.Join(k.dir, "in.json"), c.input)
-			cmd := k.command("run", "long.md", "--input-file", "in.json", "--run-id", killedRun, "--json")
+			cmd := k.command("run", "long.md", "--allow-shell", "--input-file", "in.json", "--run-id", killedRun, "--json")
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -154,7 +154,7 @@ func TestMCPToolsPassTheGate(t *testing.T) {
 			}
 		}
 	}
-	espalier(4, "run", "routed.md", "--script", "ask.script.yaml", "--run-id", killedRun)
+	espalier(4, "run", "routed.md", "--allow-shell", "--script", "ask.script.yaml", "--run-id", killedRun)
 	has(espalier(0, "status", killedRun), "everything.get-sum", `"a": 5`, `"b": 2`, "digest")
 	has(espalier(0, "transcript", killedRun), `denylist has the tool \"everything.echo\"`, "does not fit", `agent \"clerk\" has no tool \"Bash\"`)
 	espalier(4, "approve", killedRun) // the first call; the step's own asks again

@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/manifest"
+	"github.com/espalier-run/espalier/internal/trust"
 )
 
 // errand is what a person does in one process: begin the run unless it is
@@ -247,13 +248,14 @@ func (e *errand) espalier(s *stopping, out, told io.Writer, args ...string) int 
 
 func (e *errand) begin(s *stopping) error {
 	if e.Program == nil {
-		args := append([]string{"run"}, e.Run...)
+		args := append([]string{"run", "--allow-shell"}, e.Run...)
 		if code := e.espalier(s, io.Discard, os.Stderr, append(args, "--run-id", errandRun, "--durability", "relaxed")...); code == 2 || code == 3 || code == 6 {
 			return fmt.Errorf("run: exit code %d", code)
 		}
 		return nil
 	}
-	r, err := builtin.OpenRuntime(filepath.Join(e.Dir, ".espalier"), builtin.RuntimeOptions{Relaxed: true, Journal: s.wrap})
+	approvals := trust.Open(os.Getenv)
+	r, err := builtin.OpenRuntime(filepath.Join(e.Dir, ".espalier"), builtin.RuntimeOptions{Relaxed: true, Journal: s.wrap, Trust: &approvals})
 	if err != nil {
 		return err
 	}

@@ -25,13 +25,14 @@ func TestPythonIsNeverUnconfinedInSilence(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "flow.nof.md"), string(text))
 	put(t, filepath.Join(dir, ".espalier", "keep"), "")
+	put(t, filepath.Join(dir, "any.yaml"), "replies: [{reply: {recommendations: [], rules_applied: [], meta_insight: fine}}]\n")
 	try := func(args ...string) (int, string) {
 		var told bytes.Buffer
 		code := cli.Main(cli.World{
 			Stdin: strings.NewReader(""), Stdout: &told, Stderr: &told, Dir: dir,
-			Getenv:     func(string) string { return "" },
+			Getenv:     func(name string) string { return map[string]string{"HOME": dir}[name] },
 			Confinable: func() error { return process.ErrNoSandbox },
-		}, append([]string{"run", "flow.nof.md", "--simulate"}, args...))
+		}, append([]string{"run", "flow.nof.md", "--script", "any.yaml"}, args...))
 		return code, told.String()
 	}
 	code, told := try("--python")

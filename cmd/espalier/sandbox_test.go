@@ -31,7 +31,7 @@ func TestNothingIsUnconfinedInSilence(t *testing.T) {
 			put(t, filepath.Join(dir, "act.script.yaml"), "replies: [{step: act, reply: Done.}]\n")
 			put(t, filepath.Join(dir, "espalier.yaml"), "sandbox: true\n")
 			var told bytes.Buffer
-			args := []string{"run", name + ".md", how}
+			args := []string{"run", name + ".md", "--allow-shell", how}
 			if name == "agent" && how == "--sandbox" {
 				args = append(args, "--script", "act.script.yaml")
 			}

@@ -60,7 +60,7 @@ func quote(text string) string {
 
 func planting() *shape {
 	return &shape{
-		errand: errand{Run: []string{"planted.md", "--script", "planted.script.yaml", "--input", "token=secret://vault"}},
+		errand: errand{Run: []string{"planted.md", "--script", "planted.script.yaml", "--allow-shell", "--input", "token=secret://vault"}},
 		files: map[string]string{
 			"espalier.yaml": "secrets:\n  vault: {env: PLANTED_SECRET}\n",
 			"forms.txt":     everyForm(),

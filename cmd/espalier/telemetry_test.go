@@ -373,7 +373,7 @@ func TestTelemetryDoesNotDisturb(t *testing.T) {
 	})
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
-	cmd := exec.Command("espalier", "run", "sending.md", "--script", "telling.script.yaml")
+	cmd := exec.Command("espalier", "run", "sending.md", "--allow-shell", "--script", "telling.script.yaml")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
 	out, err := cmd.CombinedOutput()
@@ -384,7 +384,7 @@ func TestTelemetryDoesNotDisturb(t *testing.T) {
 	// And now it works: another run brings along what the others owe.
 	c = reporttest.NewCollector(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
-	cmd = exec.Command("espalier", "run", "sending.md", "--script", "telling.script.yaml")
+	cmd = exec.Command("espalier", "run", "sending.md", "--allow-shell", "--script", "telling.script.yaml")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
 	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "Telemetry") {
@@ -421,7 +421,7 @@ func TestTelemetryLeftBehind(t *testing.T) {
 			return cmd
 		}
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-		if out, err := espalier("run", "sending.md", "--script", "telling.script.yaml", "--run-id", errandRun).CombinedOutput(); err != nil {
+		if out, err := espalier("run", "sending.md", "--allow-shell", "--script", "telling.script.yaml", "--run-id", errandRun).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		c := collected(t)
@@ -496,7 +496,7 @@ func TestInterruptEndsTelemetry(t *testing.T) {
 		cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit, "OTEL_BSP_SCHEDULE_DELAY=60000", env)
 		return cmd
 	}
-	cmd := espalier("OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL, "run", "sending.md", "--script", "telling.script.yaml", "--run-id", errandRun)
+	cmd := espalier("OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL, "run", "sending.md", "--allow-shell", "--script", "telling.script.yaml", "--run-id", errandRun)
 	var out strings.Builder
 	cmd.Stdout = &out
 	if err := cmd.Start(); err != nil {
@@ -514,7 +514,7 @@ func TestInterruptEndsTelemetry(t *testing.T) {
 		t.Errorf("%v\n%s", err, raw)
 	}
 	whole := reporttest.NewCollector(t)
-	if raw, err := espalier("OTEL_EXPORTER_OTLP_ENDPOINT="+whole.URL, "run", "sending.md", "--script", "telling.script.yaml").CombinedOutput(); err != nil {
+	if raw, err := espalier("OTEL_EXPORTER_OTLP_ENDPOINT="+whole.URL, "run", "sending.md", "--allow-shell", "--script", "telling.script.yaml").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, raw)
 	}
 	if n := len(whole.Spans()); n != 8 {

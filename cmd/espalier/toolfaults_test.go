@@ -58,7 +58,7 @@ func TestFaultsOfTools(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer held.Close()
-			cmd := k.command("run", "fault.md", "--run-id", killedRun)
+			cmd := k.command("run", "fault.md", "--allow-shell", "--run-id", killedRun)
 			told, _ := cmd.CombinedOutput() // how it ended is looked at
 			if got := cmd.ProcessState.ExitCode(); got != c.exit {
 				t.Errorf("exit code %d, not %d\n%s", got, c.exit, told)

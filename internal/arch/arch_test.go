@@ -310,3 +310,44 @@ func TestTourNamesEveryPackageOnce(t *testing.T) {
 		t.Errorf("docs/architecture.md tells of %s, which is not there", name)
 	}
 }
+
+// TestOneWayToActOnTheMachine holds that step kinds start programs through
+// step.Machine alone, which a simulated run replaces, and that what tools, steps
+// and promotions write goes through the rule about names.
+func TestOneWayToActOnTheMachine(t *testing.T) {
+	root := moduleRoot(t)
+	starts := regexp.MustCompile(`\b(process\.(Run|Start|NewLaunch)|exec\.(Command|CommandContext|LookPath)|os\.StartProcess|netguard\.Client|http\.(Get|Post|DefaultClient))\(?`)
+	writes := regexp.MustCompile(`\b(os|root|dir|folder)\.(WriteFile|Create|OpenFile|Rename|Symlink|Link)\(`)
+	for _, rule := range []struct {
+		below   string
+		found   *regexp.Regexp
+		allowed []string
+	}{
+		{"internal/step", starts, []string{"internal/step/machine.go"}},
+		{"internal/step", writes, nil},
+		{"internal/manifest", writes, []string{"internal/manifest/manifest.go"}}, // which writes manifest.json and .gitignore
+		// The file tools ask before each step of a path; notes have names of our own making.
+		{"internal/tool", writes, []string{"internal/tool/builtin/place.go", "internal/tool/notebook/notebook.go"}},
+	} {
+		err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(rule.below)), func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			rel, err := filepath.Rel(root, name)
+			if err != nil {
+				return err
+			}
+			raw, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			if found := rule.found.Find(raw); found != nil && !slices.Contains(rule.allowed, filepath.ToSlash(rel)) {
+				t.Errorf("%s has %s: use step.Machine, or internal/protected", rel, found)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

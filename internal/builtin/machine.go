@@ -33,8 +33,11 @@ func (simulatedMachine) IsFolder(string) bool { return true }
 // Shown marks the command.
 func (simulatedMachine) Shown(command string) string { return simulatedMark + command }
 
-// Absent is a text: a command that was not run may have made the file.
-func (simulatedMachine) Absent(name string) (string, bool) { return simulatedMark + name, true }
+// Absent is a text where the workflow has commands: one that was not run may have
+// made the file.
+func (simulatedMachine) Absent(job *step.Job, name string) (string, bool) {
+	return simulatedMark + name, len(Commands(job.Workflow)) > 0
+}
 
 // Start fails: what talks with a process cannot be made up.
 func (simulatedMachine) Start(context.Context, process.Command) (*process.Process, error) {

@@ -22,7 +22,7 @@ type Command struct {
 
 // String returns the command on one line.
 func (c Command) String() string {
-	const most = 160
+	const most = 80
 	text := strings.Join(strings.Fields(c.Text), " ")
 	if letters := []rune(text); len(letters) > most {
 		text = string(letters[:most]) + "…"

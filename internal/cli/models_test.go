@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/provider/providertest"
+	"github.com/espalier-run/espalier/internal/trust"
 )
 
 const hello = `---
@@ -83,6 +84,12 @@ func TestRunAgainstAServerWithFaults(t *testing.T) {
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
+		}
+		if name == "espalier.yaml" {
+			approvals := trust.Open(func(name string) string { return map[string]string{"HOME": dir}[name] })
+			if err := approvals.Approve(trust.Record{Root: dir, Files: []trust.File{{SHA256: trust.Sum([]byte(text))}}}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	write("hello.md", hello)

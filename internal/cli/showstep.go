@@ -90,7 +90,7 @@ func (a *app) preview(ctx context.Context, an *analysis, s *ir.Step) (*provider.
 	if err != nil {
 		return nil, err
 	}
-	settings, err := a.config(project.Root)
+	settings, err := a.config(project.Root, approvedOnly)
 	if err != nil {
 		return nil, err
 	}

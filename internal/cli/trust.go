@@ -94,7 +94,7 @@ func (a *app) approve(p *project.Project, yes bool) error {
 		if a.json {
 			return a.writeJSON(r)
 		}
-		a.note("There is nothing to approve in %s.", a.display(p.Root))
+		a.note("There is nothing to approve in %s.", a.folder(p.Root))
 		return nil
 	case a.json && !yes:
 		return a.writeJSON(r)
@@ -126,7 +126,7 @@ func (a *app) approve(p *project.Project, yes bool) error {
 	if a.json {
 		return a.writeJSON(r)
 	}
-	a.note("Approved %s in %s.", plural(len(r.Files), "file"), a.display(p.Root))
+	a.note("Approved %s in %s.", plural(len(r.Files), "file"), a.folder(p.Root))
 	return nil
 }
 
@@ -299,8 +299,8 @@ func (a *app) revokeTrust(root string) error {
 	case a.json:
 		return a.writeJSON(map[string]any{"root": root, "revoked": revoked})
 	case !revoked:
-		return usage("\"espalier trust --list\" shows what is approved.", "nothing is approved in %s", a.display(root))
+		return usage("\"espalier trust --list\" shows what is approved.", "nothing is approved in %s", a.folder(root))
 	}
-	a.note("The approval of %s is taken back.", a.display(root))
+	a.note("The approval of %s is taken back.", a.folder(root))
 	return nil
 }

@@ -254,6 +254,9 @@ func (v *validation) finish(list diag.List) error {
 
 // noteCommands lists what the workflows run on this machine.
 func (v *validation) noteCommands() {
+	if v.json {
+		return // the report has them
+	}
 	last := ""
 	for _, c := range v.commands {
 		if c.Workflow != last {

@@ -20,7 +20,7 @@ type Machine interface {
 	Shown(command string) string
 	// Absent returns a text in place of a file that is not there; false when
 	// that is an error.
-	Absent(name string) (text string, ok bool)
+	Absent(job *Job, name string) (text string, ok bool)
 	// Run runs a command to its end.
 	Run(ctx context.Context, job *Job, w Work) (process.Outcome, error)
 	// Start starts a command and leaves its input and output to the caller.
@@ -56,7 +56,7 @@ func (Real) IsFolder(path string) bool {
 func (Real) Shown(command string) string { return command }
 
 // Absent is an error.
-func (Real) Absent(string) (string, bool) { return "", false }
+func (Real) Absent(*Job, string) (string, bool) { return "", false }
 
 // Run runs the command in a process group.
 func (Real) Run(ctx context.Context, _ *Job, w Work) (process.Outcome, error) {

@@ -229,7 +229,10 @@ func (tr *trial) play(t *testing.T, h *happened, dir string) {
 
 // start begins the run.
 func (tr *trial) start(ctx context.Context, e *engine.Engine, h *happened) error {
-	options := builtin.RunOptions{Simulate: tr.script == "", Seed: tr.seed, Script: tr.script, AllowShell: len(h.program.Children) > 0}
+	options := builtin.RunOptions{
+		Simulate: tr.script == "", Seed: tr.seed, Script: tr.script,
+		AllowShell: h.program.Format != "agentfile" || len(h.program.Children) > 0,
+	}
 	if tr.script != "" {
 		options.ScriptName = "script.yaml"
 	}

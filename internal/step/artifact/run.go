@@ -122,7 +122,7 @@ func inputs(job *step.Job, at *place, list []Input) ([]material, error) {
 		case in.File != "":
 			text, err := at.read(in.File)
 			if errors.Is(err, fs.ErrNotExist) {
-				if instead, ok := job.Machine.Absent(in.File); ok {
+				if instead, ok := job.Machine.Absent(job, in.File); ok {
 					text, err = instead, nil
 				}
 			}
