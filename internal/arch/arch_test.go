@@ -70,7 +70,7 @@ var layers = map[string][]string{
 	"internal/engine":  {"internal/plan", "internal/step", "internal/journal"},
 	// The audit and the console tell what budgets had left and when a run waited:
 	// questions to the one fold that everybody uses. Money is written in one way.
-	"internal/report": {"internal/journal", "internal/ir", "internal/plan", "internal/manifest", "internal/price"},
+	"internal/report": {"internal/journal", "internal/ir", "internal/plan", "internal/manifest", "internal/price", "internal/secret"},
 	"internal/graph":  {"internal/ir", "internal/plan"},
 
 	"internal/builtin": {

@@ -1,15 +1,16 @@
-// Package secret keeps the values of secrets out of everything that is
-// written or shown: Hide puts "[secret NAME]" in their place, Reveal puts the
-// values back at the moment of use.
+// Package secret keeps the values of secrets out of everything that is written
+// or shown. Hide replaces them with marks such as "[secret NAME]", and Reveal
+// puts the values back when they are used.
 package secret
 
-// What is hidden is what people get to see: no reader of the journal has to do
-// anything for it. For that the mark must be safe: text that merely looks like
-// one, in a web page or a model's reply, must never be turned into a value. So
-// Hide escapes whatever begins like a mark, and Reveal undoes exactly that.
-// Hide and Reveal therefore come in pairs, each once: hidden is what the
-// engine, the plan and the journal hold; revealed is what a task works with.
+// Hidden text is what people see, so readers of the journal need not know about
+// secrets. For that, marks must be safe: text that merely looks like a mark, in a
+// web page or in the reply of a model, must never become a value. Hide therefore
+// escapes everything that begins like a mark, and Reveal undoes exactly that.
+// Hide and Reveal come in pairs, each once: the engine, the plan and the journal
+// hold hidden text, and a task works with revealed text.
 //
-// A value is also found in the forms in which programs pass it on (see
-// forms), and a mark says which form it stands for, so that what is put back
-// is what was there, byte for byte.
+// A value is also found in the encodings in which programs pass it on (see
+// matcher). A mark says how the value was encoded, so that Reveal returns what was
+// there, byte for byte. The exception is an encoding that cannot be repeated, such
+// as &auml;, for which Reveal returns the value itself.

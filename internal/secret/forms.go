@@ -6,44 +6,55 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 )
 
-// Least is the fewest characters that a value must have to be hidden: shorter
-// ones would be found by chance, everywhere.
+// Least is the fewest bytes that a value must have to be hidden. Shorter values
+// would occur by chance.
 const Least = 8
 
-// form is a value as it may appear in a text.
+// form is a value in a common encoding.
 type form struct {
-	label string // "" is the value itself
+	label string // in marks; "" is the value itself
 	text  string
+	kind  kind
+	// sought says that the matcher looks for the text. The other forms are
+	// found because the matcher decodes them, and only have a label of their own.
+	sought bool
 }
 
-// forms are all the ways in which a value is looked for, each text once.
+// forms returns the common encodings of a value, each text once.
 func forms(value string) []form {
-	all := []form{
-		{"", value},
-		{"json", quoted(value, false)},
-		{"json-html", quoted(value, true)},
-		{"json/2", quoted(quoted(value, false), false)}, // JSON in a text of JSON
-		{"url", url.QueryEscape(value)},
-		{"url-path", url.PathEscape(value)},
-		{"url-component", strings.ReplaceAll(url.QueryEscape(value), "+", "%20")},
-		{"url-lower", lowerEscapes(url.QueryEscape(value))},
-		{"url-component-lower", lowerEscapes(strings.ReplaceAll(url.QueryEscape(value), "+", "%20"))},
-		{"url-all", escapeAll(value, "%%%02X")},
-		{"url-all-lower", escapeAll(value, "%%%02x")},
-		{"hex", hex.EncodeToString([]byte(value))},
-		{"hex-upper", strings.ToUpper(hex.EncodeToString([]byte(value)))},
+	all := []form{{"", value, encoded, true}}
+	escaped := []form{
+		{label: "json", text: quoted(value, false)},
+		{label: "json-html", text: quoted(value, true)},
+		{label: "json-ascii", text: ascii(quoted(value, false))},
+		{label: "json/2", text: quoted(quoted(value, false), false)}, // JSON in a string of JSON
+		{label: "url", text: url.QueryEscape(value)},
+		{label: "url-path", text: url.PathEscape(value)},
+		{label: "url-component", text: strings.ReplaceAll(url.QueryEscape(value), "+", "%20")},
+		{label: "url-lower", text: lowerEscapes(url.QueryEscape(value))},
+		{label: "url-component-lower", text: lowerEscapes(strings.ReplaceAll(url.QueryEscape(value), "+", "%20"))},
+		{label: "url-all", text: each(value, "%", "0123456789ABCDEF")},
+		{label: "url-all-lower", text: each(value, "%", "0123456789abcdef")},
+		{label: "html", text: html.EscapeString(value)},
 	}
-	for before := range 3 {
-		all = append(all,
-			form{fmt.Sprintf("base64/%d", before), inside(base64.RawStdEncoding, value, before)},
-			form{fmt.Sprintf("base64url/%d", before), inside(base64.RawURLEncoding, value, before)})
-	}
+	all = append(all, escaped...)
+	all = append(all,
+		form{"hex", hex.EncodeToString([]byte(value)), digits, true},
+		form{label: "hex-upper", text: strings.ToUpper(hex.EncodeToString([]byte(value)))})
+	all = append(all, base64Forms("", value)...)
 	// As programs of the command line print it.
-	all = append(all, form{"base64-lines", lines(inside(base64.RawStdEncoding, value, 0), 76)})
+	all = append(all, form{label: "base64-lines", text: lines(inside(base64.RawStdEncoding, value, 0), 76)})
+	// Documents that hold the value are encoded, too, such as the JSON of a token.
+	for _, f := range escaped {
+		all = append(all, base64Forms(f.label+"-", f.text)...)
+		all = append(all, form{f.label + "-hex", hex.EncodeToString([]byte(f.text)), digits, true})
+	}
 	seen := map[string]bool{}
 	var out []form
 	for _, f := range all {
@@ -55,8 +66,31 @@ func forms(value string) []form {
 	return out
 }
 
-// inside is what of an encoded text is the same whatever stands around the
-// value, when so many bytes (modulo three) stand before it.
+func base64Forms(prefix, text string) []form {
+	var out []form
+	for before := range 3 {
+		out = append(out,
+			form{fmt.Sprintf("%sbase64/%d", prefix, before), inside(base64.RawStdEncoding, text, before), wrapped, true},
+			form{fmt.Sprintf("%sbase64url/%d", prefix, before), inside(base64.RawURLEncoding, text, before), wrapped, true})
+	}
+	return out
+}
+
+// ascii writes all other characters in the escapes of JSON.
+func ascii(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r < utf8.RuneSelf {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(units16(string(r), "0123456789abcdef"))
+		}
+	}
+	return b.String()
+}
+
+// inside returns the part of an encoded text that depends on the value alone,
+// when the number of bytes before the value is before modulo three.
 func inside(e *base64.Encoding, value string, before int) string {
 	text := e.EncodeToString(append(make([]byte, before), value...))
 	return text[(8*before+5)/6 : 8*(before+len(value))/6]
@@ -71,7 +105,7 @@ func lines(text string, width int) string {
 	return b.String() + text
 }
 
-// quoted is how a text stands between the quotes of JSON.
+// quoted returns a text as it is between the quotes of a JSON string.
 func quoted(text string, html bool) string {
 	raw := quote(text, html)
 	return string(raw[1 : len(raw)-1])
@@ -87,7 +121,7 @@ func quote(text string, html bool) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// lowerEscapes writes the digits of percent escapes in lower case.
+// lowerEscapes returns a text with the digits of percent escapes in lower case.
 func lowerEscapes(text string) string {
 	b := []byte(text)
 	for i := 0; i+2 < len(b); i++ {
@@ -96,12 +130,4 @@ func lowerEscapes(text string) string {
 		}
 	}
 	return string(b)
-}
-
-func escapeAll(text, format string) string {
-	var b strings.Builder
-	for i := range len(text) {
-		fmt.Fprintf(&b, format, text[i])
-	}
-	return b.String()
 }

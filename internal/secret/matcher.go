@@ -1,18 +1,62 @@
 package secret
 
-import "strings"
+import (
+	"fmt"
+	"html"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
 
-// matcher finds the leftmost and then longest of many texts.
+// A matcher finds secrets in text, in whatever way programs have encoded them.
+//
+// It does not list encodings. It reads the text through decoders while it
+// compares it with what it looks for: at each place, a character may stand for
+// itself or be the beginning of an escape, such as %2F, \u00e4, \/ or &amp;.
+// Escapes are decoded up to maxDepth times, so that JSON in a string of JSON in
+// an address is found as well. Base64 and hex are looked for as they are, at
+// every offset, and may be wrapped.
+//
+// A matcher is not changed any more once it is used, and may then be used by
+// several goroutines.
 type matcher struct {
-	root   node
-	begins [256]bool
+	roots  [kinds]node
+	begins [256]uint8        // bit k: a text of kind k can begin with this byte
+	second [kinds][256]*node // by the first byte, if it is taken as it is
 }
 
-// node is a place in the tree of all texts: what has been read so far.
+// kind is how a text is compared.
+type kind uint8
+
+const (
+	exact   kind = iota // byte for byte
+	encoded             // through decoders
+	wrapped             // through decoders, and whitespace is skipped
+	digits              // and also separators, and letters of either case match
+	kinds   = iota
+)
+
+// maxDepth is how often escapes may be nested.
+const maxDepth = 3
+
+// maxSkipped is how many characters are skipped at once. An escaped line end
+// with indentation is that long.
+const maxSkipped = 16
+
+// needle is a text to look for.
+type needle struct {
+	text string
+	// mark returns what replaces an occurrence, from the occurrence and how its
+	// characters are encoded.
+	mark func(found string, units []string) string
+}
+
+// node is a place in the tree of all needles: what has been read so far.
 type node struct {
-	edges []edge
-	put   string // what takes the place of a text that ends here
-	ends  bool
+	edges  []edge
+	needle *needle // that ends here
 }
 
 type edge struct {
@@ -29,57 +73,508 @@ func (n *node) next(c byte) *node {
 	return nil
 }
 
-// add looks for a text from now on. The first to name a text decides what
-// takes its place.
-func (m *matcher) add(text, put string) {
-	m.begins[text[0]] = true
-	at := &m.root
-	for i := range len(text) {
-		to := at.next(text[i])
+// add looks for a text from now on. Of equal texts the first one counts.
+func (m *matcher) add(k kind, n *needle) {
+	first := n.text[0]
+	m.begins[first] |= 1 << k
+	if k != exact {
+		for _, c := range escapes {
+			m.begins[c] |= 1 << k
+		}
+	}
+	at := &m.roots[k]
+	for i := range len(n.text) {
+		to := at.next(n.text[i])
 		if to == nil {
 			to = &node{}
-			at.edges = append(at.edges, edge{text[i], to})
+			at.edges = append(at.edges, edge{n.text[i], to})
 		}
 		at = to
 	}
-	if !at.ends {
-		at.put, at.ends = put, true
+	if at.needle == nil {
+		at.needle = n
+	}
+	m.second[k][first] = m.roots[k].next(first)
+	if k == digits && first >= 'a' {
+		m.begins[first-'a'+'A'] |= 1 << k
+		m.second[k][first-'a'+'A'] = m.second[k][first]
 	}
 }
 
-// replace puts something else in the place of what it finds. Unless the text
-// is at its end, it leaves the rest that may be the beginning of something.
+// rejects reports whether two plain characters show that no text of a kind
+// begins at a place, as is nearly always the case.
+func (m *matcher) rejects(k kind, text string, i int) bool {
+	if i+1 >= len(text) || k != exact && special[text[i]] || special[text[i+1]] {
+		return false
+	}
+	at := m.second[k][text[i]]
+	return at == nil || at.next(text[i+1]) == nil
+}
+
+// special are the bytes that are not always taken as they are.
+var special = func() (out [256]bool) {
+	for _, c := range escapes + "ABCDEF" {
+		out[c] = true
+	}
+	for c := range skippable {
+		out[c[0]] = true
+	}
+	return out
+}()
+
+// replace replaces what it finds: the leftmost occurrence, and of several that
+// begin there the longest. Unless end is set, a suffix that may start an
+// occurrence is returned as rest.
 func (m *matcher) replace(text string, end bool) (out, rest string) {
 	var b strings.Builder
 	done := 0
+	s := search{decoder: decoder{text: text}, final: end}
 	for i := 0; i < len(text); {
-		if !m.begins[text[i]] {
+		begins := m.begins[text[i]]
+		if begins == 0 {
 			i++
 			continue
 		}
-		at, last, put := &m.root, 0, ""
-		j := i
-		for ; j < len(text); j++ {
-			if at = at.next(text[j]); at == nil {
-				break
-			}
-			if at.ends {
-				last, put = j+1, at.put
+		s.found, s.last = nil, i
+		for k := range kind(kinds) {
+			if begins&(1<<k) != 0 && !m.rejects(k, text, i) {
+				s.kind, s.root = k, &m.roots[k]
+				s.seen = nil
+				s.step(s.root, i, 0)
 			}
 		}
-		if at != nil && len(at.edges) > 0 && !end {
+		if s.open {
 			return b.String() + text[done:i], text[i:]
 		}
-		if last == 0 {
+		if s.found == nil {
 			i++
 			continue
 		}
 		b.WriteString(text[done:i])
-		b.WriteString(put)
-		i, done = last, last
+		b.WriteString(s.found.mark(text[i:s.last], m.units(text, i, s.last)))
+		i, done = s.last, s.last
 	}
 	if done == 0 {
 		return text, ""
 	}
 	return b.String() + text[done:], ""
 }
+
+// units returns how the characters of an occurrence are encoded. That is found
+// out separately, because it takes time, and nearly no text holds a secret.
+func (m *matcher) units(text string, from, to int) []string {
+	s := search{decoder: decoder{text: text[:to], units: true}, final: true, last: from}
+	for k := range kind(kinds) {
+		s.kind, s.root, s.seen = k, &m.roots[k], nil
+		s.step(s.root, from, 0)
+	}
+	return s.best
+}
+
+// search looks for a needle at one place in a text.
+type search struct {
+	decoder
+	final bool // nothing follows the text
+	kind  kind
+	root  *node
+	path  []string // how the characters so far are encoded
+	seen  map[state]bool
+
+	open  bool // the text ends before it is clear whether a needle occurs
+	found *needle
+	last  int      // where the longest occurrence ends
+	best  []string // how its characters are encoded
+}
+
+type state struct {
+	at  *node
+	pos int
+}
+
+// step continues at a node with the text from pos on.
+func (s *search) step(at *node, pos, skipped int) {
+	if at.needle != nil && pos > s.last {
+		s.found, s.last = at.needle, pos
+		if s.units {
+			s.best = slices.Clone(s.path)
+		}
+	}
+	if len(at.edges) == 0 {
+		return
+	}
+	if pos == len(s.text) {
+		s.open = s.open || !s.final
+		return
+	}
+	c := s.text[pos]
+	if s.kind == exact || strings.IndexByte(escapes, c) < 0 {
+		s.take(at, char{s.text[pos : pos+1], pos + 1, literal}, skipped)
+		return
+	}
+	// Several ways may lead to the same place; one of them is enough.
+	if at != s.root {
+		here := state{at, pos}
+		if s.seen[here] {
+			return
+		}
+		if s.seen == nil {
+			s.seen = map[state]bool{}
+		}
+		s.seen[here] = true
+	}
+	chars, cut := s.decode(pos, maxDepth)
+	s.open = s.open || cut && !s.final
+	for _, one := range chars {
+		s.take(at, one, skipped)
+	}
+}
+
+// take continues behind a character.
+func (s *search) take(at *node, c char, skipped int) {
+	to := at
+	for i := 0; i < len(c.text) && to != nil; i++ {
+		to = to.next(c.text[i])
+	}
+	unit := c.unit
+	if to == nil && s.kind == digits && len(c.text) == 1 && c.text[0] >= 'A' && c.text[0] <= 'F' {
+		to = at.next(c.text[0] - 'A' + 'a')
+		if unit == literal {
+			unit = upper
+		}
+	}
+	if to != nil {
+		s.path = append(s.path, unit)
+		s.step(to, c.end, 0)
+		s.path = s.path[:len(s.path)-1]
+	}
+	if at != s.root && skipped < maxSkipped && s.skips(c.text) {
+		s.path = append(s.path, skip)
+		if s.units {
+			s.path[len(s.path)-1] += skippable[c.text] + c.unit
+		}
+		s.step(at, c.end, skipped+1)
+		s.path = s.path[:len(s.path)-1]
+	}
+}
+
+func (s *search) skips(c string) bool {
+	name := skippable[c]
+	return name != "" && (s.kind == digits || s.kind == wrapped && strings.Contains("nrtb", name))
+}
+
+// Units describe how a character is encoded, without telling which it is: a
+// letter for each kind of escape, see encoders. An escape whose own characters
+// are encoded again is nested, followed by the units of these.
+const (
+	literal = "."
+	upper   = "^"
+	nested  = "*"
+	skip    = "_" // a character that is not part of the needle, with its name and unit
+)
+
+var skippable = map[string]string{"\n": "n", "\r": "r", "\t": "t", " ": "b", ":": "c", "-": "m"}
+
+// encoders are the kinds of escapes, by their letters. Each returns "" for a
+// character that it does not encode.
+var encoders = map[string]func(string) string{
+	"+": func(s string) string { return pick(s == " ", "+") },
+	"U": func(s string) string { return each(s, "%", "0123456789ABCDEF") },
+	"l": func(s string) string { return each(s, "%", "0123456789abcdef") },
+	"X": func(s string) string { return each(s, `\x`, "0123456789ABCDEF") },
+	"x": func(s string) string { return each(s, `\x`, "0123456789abcdef") },
+	"j": func(s string) string { return short[s] },
+	"V": func(s string) string { return units16(s, "0123456789ABCDEF") },
+	"u": func(s string) string { return units16(s, "0123456789abcdef") },
+	"w": func(s string) string { // as Go and Python write what is beyond 16 bits
+		r, _ := utf8.DecodeRuneInString(s)
+		return fmt.Sprintf(`\U%08x`, r)
+	},
+	"d": func(s string) string { return number(s, "&#", 10) },
+	"z": func(s string) string { return number(s, "&#0", 10) },
+	"h": func(s string) string { return number(s, "&#x", 16) },
+	"H": func(s string) string { // upper-case digits behind a lower-case x
+		return strings.Replace(strings.ToUpper(number(s, "&#x", 16)), "X", "x", 1)
+	},
+	"n": func(s string) string { return named[s] },
+}
+
+// escapes are the characters that begin an escape.
+const escapes = `%\&+`
+
+var short = map[string]string{
+	`"`: `\"`, `\`: `\\`, "/": `\/`, "\b": `\b`, "\f": `\f`, "\n": `\n`, "\r": `\r`, "\t": `\t`, "'": `\'`,
+}
+
+// unshort is the inverse of short, by the second character.
+var unshort = func() map[byte]string {
+	out := map[byte]string{}
+	for plain, escape := range short {
+		out[escape[1]] = plain
+	}
+	return out
+}()
+
+var named = map[string]string{"&": "&amp;", "<": "&lt;", ">": "&gt;", `"`: "&quot;", "'": "&apos;"}
+
+func pick(yes bool, s string) string {
+	if yes {
+		return s
+	}
+	return ""
+}
+
+func each(s, prefix, hex string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		b.WriteString(prefix)
+		b.WriteByte(hex[s[i]>>4])
+		b.WriteByte(hex[s[i]&15])
+	}
+	return b.String()
+}
+
+func units16(s, hex string) string {
+	var b strings.Builder
+	for _, u := range utf16.Encode([]rune(s)) {
+		b.WriteString(`\u`)
+		for shift := 12; shift >= 0; shift -= 4 {
+			b.WriteByte(hex[u>>shift&15])
+		}
+	}
+	return b.String()
+}
+
+func number(s, prefix string, base int) string {
+	r, size := utf8.DecodeRuneInString(s)
+	if size != len(s) {
+		return ""
+	}
+	return prefix + strconv.FormatInt(int64(r), base) + ";"
+}
+
+// char is a character as it is read from a text.
+type char struct {
+	text string // decoded; several bytes if it is not ASCII
+	end  int    // where the next one begins
+	unit string // how it is encoded
+}
+
+// decoder decodes the escapes of a text. It remembers what it decoded last, because
+// nested escapes are read several times.
+type decoder struct {
+	text  string
+	units bool // find out how characters are encoded
+	memo  *[maxDepth + 1][memoSize]decoded
+}
+
+// memoSize is how many places are remembered: more than the longest escape takes.
+const memoSize = 256
+
+type decoded struct {
+	next  int // place + 1; 0 is none
+	chars []char
+	cut   bool
+}
+
+// decode returns the characters that may begin at a place, with escapes decoded
+// up to depth times. cut reports that the text ends within an escape.
+func (d *decoder) decode(pos, depth int) (out []char, cut bool) {
+	if pos >= len(d.text) {
+		return nil, true
+	}
+	if d.memo == nil {
+		d.memo = new([maxDepth + 1][memoSize]decoded)
+	}
+	known := &d.memo[depth][pos%memoSize]
+	if known.next == pos+1 {
+		return known.chars, known.cut
+	}
+	if depth == 0 || strings.IndexByte(escapes, d.text[pos]) < 0 {
+		out = []char{{d.text[pos : pos+1], pos + 1, literal}}
+	} else {
+		out, cut = d.escapes(pos, depth)
+	}
+	*known = decoded{pos + 1, out, cut}
+	return out, cut
+}
+
+// escapes returns the characters of the level below, and the escapes that these
+// begin.
+func (d *decoder) escapes(pos, depth int) (out []char, cut bool) {
+	below, cut := d.decode(pos, depth-1)
+	out = slices.Clip(below)
+	for _, c := range below {
+		if len(c.text) != 1 || strings.IndexByte(escapes, c.text[0]) < 0 {
+			continue
+		}
+		r := reader{decoder: d, pos: c.end, depth: depth - 1}
+		if d.units {
+			r.inner = []string{c.unit}
+		}
+		one, ok := r.escape(c.text[0])
+		cut = cut || r.cut
+		if ok && !slices.ContainsFunc(out, func(other char) bool { return other.text == one.text && other.end == one.end }) {
+			out = append(out, one)
+		}
+	}
+	return out, cut
+}
+
+// reader reads the characters of one escape, each of which may be encoded itself.
+type reader struct {
+	*decoder
+	pos   int
+	depth int
+	inner []string // units of the characters so far
+	raw   []byte   // the characters behind the first one
+	cut   bool
+}
+
+// char reads one character that is wanted: the most decoded form that fits.
+func (r *reader) char(wanted func(byte) bool) (byte, bool) {
+	if r.pos < len(r.text) && (r.depth == 0 || strings.IndexByte(escapes, r.text[r.pos]) < 0) {
+		c := r.text[r.pos]
+		if !wanted(c) {
+			return 0, false
+		}
+		r.add(c, r.pos+1, literal)
+		return c, true
+	}
+	chars, cut := r.decode(r.pos, r.depth)
+	r.cut = r.cut || cut
+	for _, c := range slices.Backward(chars) {
+		if len(c.text) == 1 && wanted(c.text[0]) {
+			r.add(c.text[0], c.end, c.unit)
+			return c.text[0], true
+		}
+	}
+	return 0, false
+}
+
+func (r *reader) add(c byte, end int, unit string) {
+	r.pos, r.raw = end, append(r.raw, c)
+	if r.units {
+		r.inner = append(r.inner, unit)
+	}
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}
+
+// hex reads n digits.
+func (r *reader) hex(n int) (uint64, bool) {
+	from := len(r.raw)
+	for range n {
+		if _, ok := r.char(isHex); !ok {
+			return 0, false
+		}
+	}
+	value, err := strconv.ParseUint(string(r.raw[from:]), 16, 32)
+	return value, err == nil
+}
+
+// escape reads an escape behind its first character.
+func (r *reader) escape(first byte) (char, bool) {
+	switch first {
+	case '+':
+		return r.is(first, " ", "+")
+	case '%':
+		v, ok := r.hex(2)
+		if !ok {
+			return char{}, false
+		}
+		return r.is(first, string([]byte{byte(v)}), "Ul")
+	case '&':
+		return r.entity()
+	}
+	c, ok := r.char(func(c byte) bool { return strings.IndexByte(`"\/bfnrt'uUx`, c) >= 0 })
+	switch {
+	case !ok:
+		return char{}, false
+	case c == 'x':
+		v, ok := r.hex(2)
+		if !ok {
+			return char{}, false
+		}
+		return r.is(first, string([]byte{byte(v)}), "xX")
+	case c == 'u':
+		return r.utf16(first)
+	case c == 'U':
+		v, ok := r.hex(8)
+		if !ok || v > utf8.MaxRune {
+			return char{}, false
+		}
+		return r.is(first, string(rune(v)), "w")
+	}
+	return r.is(first, unshort[c], "j")
+}
+
+// utf16 reads the digits of one escape of JSON, or of a pair of them.
+func (r *reader) utf16(first byte) (char, bool) {
+	v, ok := r.hex(4)
+	if !ok {
+		return char{}, false
+	}
+	is := rune(v)
+	if utf16.IsSurrogate(is) {
+		for _, want := range []byte(`\u`) {
+			if _, ok := r.char(func(c byte) bool { return c == want }); !ok {
+				return char{}, false
+			}
+		}
+		low, ok := r.hex(4)
+		if !ok {
+			return char{}, false
+		}
+		is = utf16.DecodeRune(is, rune(low))
+	}
+	return r.is(first, string(is), "uV")
+}
+
+// maxEntity is how long the name or the number of an entity may be.
+const maxEntity = 32
+
+func (r *reader) entity() (char, bool) {
+	for range maxEntity {
+		c, ok := r.char(func(c byte) bool {
+			return c == '#' || c == ';' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		})
+		if !ok {
+			return char{}, false
+		}
+		if c == ';' {
+			whole := "&" + string(r.raw)
+			if is := html.UnescapeString(whole); is != whole {
+				return r.is('&', is, "nzdhH")
+			}
+			return char{}, false
+		}
+	}
+	return char{}, false
+}
+
+// is returns the character that an escape stands for. Its kind is the first of
+// the letters whose encoder returns what was read; a kind that has no letter
+// still decodes, but cannot be encoded again.
+func (r *reader) is(first byte, text, letters string) (char, bool) {
+	out := char{text: text, end: r.pos, unit: unknown}
+	if !r.units {
+		return out, true
+	}
+	read := string(first) + string(r.raw)
+	for _, letter := range strings.Split(letters, "") {
+		if encoders[letter](text) != read {
+			continue
+		}
+		out.unit = letter
+		if slices.ContainsFunc(r.inner, func(u string) bool { return u != literal }) {
+			out.unit = nested + letter + strings.Join(r.inner, "")
+		}
+		break
+	}
+	return out, true
+}
+
+// unknown is the unit of a character that cannot be encoded again.
+const unknown = "?"

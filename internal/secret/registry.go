@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -141,9 +142,7 @@ func (r *Registry) matcher() *matcher {
 				continue
 			}
 			empty = false
-			for _, f := range forms(value) {
-				r.table.add(f.text, mark(s.Name, f.label))
-			}
+			r.table.addSecret(s.Name, value)
 		}
 	}
 	if empty {
@@ -174,9 +173,38 @@ func mark(name, label string) string {
 
 func newMatcher() *matcher {
 	m := &matcher{}
-	m.add(opening, escaped)
+	m.add(exact, &needle{text: opening, mark: func(string, []string) string { return escaped }})
 	return m
 }
+
+// addSecret looks for a value from now on, in every encoding.
+func (m *matcher) addSecret(name, value string) {
+	all := forms(value)
+	labels := map[string]string{}
+	for _, f := range all {
+		labels[f.text] = f.label
+	}
+	for _, f := range all {
+		// The end of a longer text may be that of the next secret: it is enough
+		// to find the shorter one.
+		longer := func(o form) bool {
+			return o.sought && o.kind == f.kind && len(o.text) < len(f.text) && strings.HasPrefix(f.text, o.text)
+		}
+		if !f.sought || slices.ContainsFunc(all, longer) {
+			continue
+		}
+		m.add(f.kind, &needle{f.text, func(found string, units []string) string {
+			if label, ok := labels[found]; ok {
+				return mark(name, label)
+			}
+			return mark(name, cooked+f.label+":"+recipe(f.text, found, units))
+		}})
+	}
+}
+
+// cooked begins the label of a text that is no common form, but one by a recipe:
+// "~FORM:RECIPE". Without a recipe, Reveal returns the form.
+const cooked = "~"
 
 // plain hides nothing, but escapes.
 var plain = sync.OnceValue(newMatcher)
@@ -250,15 +278,20 @@ func (r *Registry) form(ctx context.Context, inner string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if label == "" {
-		return value, nil
-	}
+	label, isCooked := strings.CutPrefix(label, cooked)
+	label, how, _ := strings.Cut(label, ":")
 	for _, f := range forms(value) {
-		if f.label == label {
-			return f.text, nil
+		if f.label != label {
+			continue
 		}
+		if isCooked {
+			if text, ok := cook(f.text, how); ok {
+				return text, nil
+			}
+		}
+		return f.text, nil
 	}
-	return value, nil // a value that has changed since, and has no such form of its own
+	return value, nil // the value has changed since, and has no such form
 }
 
 // Refer puts the values of secrets in the place of texts in a JSON value that

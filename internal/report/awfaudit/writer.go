@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/redact"
+	"github.com/espalier-run/espalier/internal/secret"
 )
 
 // Format is the one whose runs are recorded.
@@ -75,6 +76,7 @@ type execution struct {
 	name    string
 	user    string
 	inputs  json.RawMessage
+	secrets *secret.Registry // values of inputs that are masked
 	started journal.Millis
 }
 
@@ -338,6 +340,7 @@ func (w *Writer) begun(ctx context.Context, root journal.RunID, e *journal.Event
 		masked = nil // no JSON, so no inputs either
 	}
 	masked = unnamed(masked)
+	one.secrets = maskedValues(raw, masked)
 	if s := strings.TrimSpace(string(masked)); s != "{}" && s != "null" {
 		one.inputs = masked
 	}
@@ -356,7 +359,7 @@ func unnamed(inputs json.RawMessage) json.RawMessage {
 	hidden := false
 	for name := range all {
 		if slices.ContainsFunc(secretNames, func(begin string) bool { return strings.HasPrefix(strings.ToUpper(name), begin) }) {
-			all[name], hidden = json.RawMessage(`"[redacted secret]"`), true
+			all[name], hidden = json.RawMessage(redactedSecret), true
 		}
 	}
 	if !hidden {
@@ -364,6 +367,27 @@ func unnamed(inputs json.RawMessage) json.RawMessage {
 	}
 	return encoded(all)
 }
+
+// maskedValues returns the inputs that are masked, which errors must not show either.
+// Values that are too short to be told from other text are left out.
+func maskedValues(inputs, masked json.RawMessage) *secret.Registry {
+	var before, after map[string]json.RawMessage
+	if json.Unmarshal(inputs, &before) != nil || json.Unmarshal(masked, &after) != nil {
+		return nil
+	}
+	var sources []secret.Source
+	for name, raw := range before {
+		if string(after[name]) != redactedSecret {
+			continue
+		}
+		value := string(raw)
+		_ = json.Unmarshal(raw, &value) // what is no text is looked for as JSON
+		sources = append(sources, secret.Source{Name: name, Find: func(context.Context) (string, error) { return value, nil }})
+	}
+	return secret.New(sources...)
+}
+
+const redactedSecret = `"[redacted secret]"`
 
 // encoded is a value as JSON, for people to read: <, > and & are themselves.
 // What was read as JSON, and texts, can always be written so.
@@ -427,7 +451,7 @@ func (w *Writer) end(id journal.RunID, one *execution, at journal.Millis, outcom
 		if status > 0 && status < 256 {
 			code = status
 		}
-		line.Error, _ = w.rules.Text(why)
+		line.Error, _ = w.rules.Text(one.secrets.Show(why))
 		if line.Error == "" {
 			line.Error = outcome
 		}

@@ -244,6 +244,23 @@ func TestSecretsByName(t *testing.T) {
 	}
 }
 
+// TestErrorsHideMaskedInputs holds that an error does not show what the inputs hide.
+func TestErrorsHideMaskedInputs(t *testing.T) {
+	s := store{"r": {
+		{Seq: 1, Fact: journal.RunStarted{Format: "awf", Input: value(`{"api_key":"hunter/2 hunter","city":"Rome"}`)}},
+		{Seq: 2, Fact: journal.RunFinished{Outcome: "failed", Error: "no hunter/2 hunter in Rome: ?k=hunter%2F2%20hunter"}},
+	}}
+	dir := t.TempDir()
+	w := open(t, dir, s)
+	if err := w.Record(t.Context(), journal.Appended{Pos: 1, Run: "r", Events: s["r"]}); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "deep", "audit.jsonl"))
+	if err != nil || strings.Contains(string(raw), "hunter") || !strings.Contains(string(raw), "in Rome") {
+		t.Errorf("%s, %v", raw, err)
+	}
+}
+
 // Runs that were begun with the trail switched off are not made up for later.
 func TestSwitchedOff(t *testing.T) {
 	s, appends := world()
