@@ -254,9 +254,13 @@ func (r *Runtime) RunDir(id journal.RunID) string { return filepath.Join(r.dir, 
 // Flush waits until the records have everything that was appended so far.
 func (r *Runtime) Flush(ctx context.Context) error { return r.follow.Flush(ctx) }
 
-// Close gives everything back. Runs must have been parked before.
+// Close releases everything. Runs that the engine still holds are driven to
+// their next resting point first; close the engine before to park them instead.
 func (r *Runtime) Close() error {
 	var errs []error
+	if r.Engine != nil {
+		r.Engine.Drain()
+	}
 	if r.tools != nil {
 		r.tools.Close()
 	}
