@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,6 +42,9 @@ type Runtime struct {
 	Audits      *audit.Writer
 	// Secrets is what none of these ever holds.
 	Secrets *secret.Registry
+	// GracePeriod is how long a process that is told to stop waits for
+	// commands that run.
+	GracePeriod time.Duration
 
 	dir    string
 	getenv func(string) string
@@ -98,6 +102,9 @@ func (o RuntimeOptions) complete() RuntimeOptions {
 	return o
 }
 
+// defaultGrace is the grace period of projects that set none.
+const defaultGrace = 10 * time.Second
+
 // OpenRuntime opens the storage folder of a project, and makes it if need be.
 func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	o = o.complete()
@@ -105,7 +112,7 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 		o.Models = NewModels(filepath.Dir(dir), o.Config, o.Getenv)
 	}
 	secrets := o.Models.Secrets
-	r := &Runtime{Secrets: secrets, dir: dir, log: o.Log, getenv: o.Getenv, notice: o.Notice}
+	r := &Runtime{GracePeriod: cmp.Or(o.Config.GracePeriod, defaultGrace), Secrets: secrets, dir: dir, log: o.Log, getenv: o.Getenv, notice: o.Notice}
 	defer func() {
 		if err != nil {
 			r.Close()

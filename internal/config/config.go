@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
@@ -26,7 +27,10 @@ type Config struct {
 	Tools    []Named[Tool]
 	MCP      []Named[Server]
 	Sandbox  bool
-	Allow    Allow
+	// GracePeriod is how long a run that is told to stop waits for a running
+	// command; 0 is the default.
+	GracePeriod time.Duration
+	Allow       Allow
 
 	// MCPFile is the other file that names servers.
 	MCPFile MCPFile
@@ -52,6 +56,7 @@ func (c *Config) read(f *fields) {
 	c.Tools = readTools(f)
 	c.MCP = readServers(f)
 	c.Sandbox = f.flag("sandbox", "true: commands see the project, change only their run's folder, and reach no network.")
+	c.GracePeriod = f.duration("grace_period", "How long a run that receives SIGTERM or SIGHUP waits for a running command before it interrupts it; 10s if not set.")
 	f.object("allow", "allow section", "What runs may do on this machine.", c.Allow.read)
 }
 

@@ -659,7 +659,7 @@ func follow(choices []int) func(n int) int {
 }
 
 var (
-	protocolDepth = flag.Int("protocol.depth", 8, "try every order of this many choices of the protocol test")
+	protocolDepth = flag.Int("protocol.depth", defaultDepth, "try every order of this many choices of the protocol test")
 	protocolPairs = flag.Bool("protocol.pairs", false, "try every pair of commands in every situation, not only those that meet most often")
 )
 
