@@ -342,7 +342,7 @@ func TestAWFResumedAfterFailure(t *testing.T) {
 
 // F6: an interrupted run says so, with its own exit code, and goes on later.
 func TestAWFInterrupted(t *testing.T) {
-	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
+	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		p := newAWF(t, awfChain)
 		cmd := p.command("run", "flow", "--run-id", awfRun)
 		if err := os.WriteFile(filepath.Join(p.dir, "hold"), []byte("b"), 0o600); err != nil {

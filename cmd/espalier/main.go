@@ -32,13 +32,14 @@ func run() int {
 	debug.SetGCPercent(400)
 	// Libraries write there what is none of the user's business.
 	log.SetOutput(io.Discard)
-	interrupted, heard := make(chan os.Signal, 2), make(chan os.Signal)
-	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+	received, signals := make(chan os.Signal, 8), cli.NewSignals()
+	signal.Notify(received, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup means it
+		signal.Notify(received, syscall.SIGHUP)
+	}
 	go func() {
-		for s := range interrupted {
-			select {
-			case heard <- s: // the command deals with it
-			default:
+		for s := range received {
+			if !signals.Deliver(s) {
 				os.Exit(exitInterrupted)
 			}
 		}
@@ -52,6 +53,6 @@ func run() int {
 		return exitNotReady
 	}
 	return cli.Main(cli.World{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Dir: dir, Interrupts: heard,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Dir: dir, Signals: signals,
 	}, os.Args[1:])
 }

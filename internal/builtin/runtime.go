@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,6 +44,9 @@ type Runtime struct {
 	Audits      *audit.Writer
 	// Secrets is what none of these ever holds.
 	Secrets *secret.Registry
+	// GracePeriod is how long a process that is told to stop waits for
+	// commands that run.
+	GracePeriod time.Duration
 
 	dir    string
 	getenv func(string) string
@@ -103,6 +107,9 @@ func (o RuntimeOptions) complete() RuntimeOptions {
 	return o
 }
 
+// defaultGrace is the grace period of projects that set none.
+const defaultGrace = 10 * time.Second
+
 // OpenRuntime opens the storage folder of a project, and makes it if need be.
 func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	o = o.complete()
@@ -110,7 +117,7 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 		o.Models = NewModels(filepath.Dir(dir), o.Config, o.Getenv)
 	}
 	secrets := o.Models.Secrets
-	r := &Runtime{Secrets: secrets, dir: dir, log: o.Log, getenv: o.Getenv, notice: o.Notice}
+	r := &Runtime{GracePeriod: cmp.Or(o.Config.GracePeriod, defaultGrace), Secrets: secrets, dir: dir, log: o.Log, getenv: o.Getenv, notice: o.Notice}
 	defer func() {
 		if err != nil {
 			r.Close()
@@ -259,9 +266,13 @@ func (r *Runtime) RunDir(id journal.RunID) string { return filepath.Join(r.dir, 
 // Flush waits until the records have everything that was appended so far.
 func (r *Runtime) Flush(ctx context.Context) error { return r.follow.Flush(ctx) }
 
-// Close gives everything back. Runs must have been parked before.
+// Close releases everything. Runs that the engine still holds are driven to
+// their next resting point first; close the engine before to park them instead.
 func (r *Runtime) Close() error {
 	var errs []error
+	if r.Engine != nil {
+		r.Engine.Drain()
+	}
 	if r.tools != nil {
 		r.tools.Close()
 	}

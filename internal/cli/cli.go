@@ -31,18 +31,14 @@ type World struct {
 	Dir            string // the working folder
 	// Now is what time it is; nil asks the machine.
 	Now func() time.Time
-	// Interrupts is sent to when somebody wants the program to stop; nil never is.
-	Interrupts <-chan os.Signal
+	// Signals asks commands to stop; nil never does.
+	Signals *Signals
 	// Journal wraps the journal of every project that is opened; nil leaves
 	// it as it is.
 	Journal func(journal.Store) journal.Store
 	// Confinable is why commands cannot be confined here; nil asks the machine.
 	Confinable func() error
 }
-
-// stops is sent to when somebody wants the program to stop. Whoever listens
-// deals with it; when nobody does, the program just ends.
-func (a *app) stops() <-chan os.Signal { return a.Interrupts }
 
 // Main runs one command line and returns the exit code.
 func Main(w World, args []string) int {

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -663,8 +664,10 @@ gone, timers, approvals, runs that were begun with --detach. A run that lacks a
 key, a tool or the permission to run its scripts is left alone, and said so; the
 others go on.
 
-Interrupt it to stop: what is being done is finished first, and every run goes
-on from where it stands with the next "espalier work" or "espalier resume".`,
+Interrupt it to stop: running steps finish first, and every run goes on from
+where it stands with the next "espalier work" or "espalier resume". SIGTERM gives
+running steps the grace period (grace_period in espalier.yaml, 10s by default).
+SIGHUP reloads the configuration.`,
 		Args: takes(0, 0, "nothing"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			space, err := a.workspace()
@@ -675,36 +678,53 @@ on from where it stands with the next "espalier work" or "espalier resume".`,
 			if err != nil {
 				return err
 			}
-			r, err := a.runtime(here.Root, builtin.RuntimeOptions{})
-			if err != nil {
-				return err
+			for {
+				reload, err := a.work(here.Root)
+				if !reload {
+					return err
+				}
 			}
-			defer r.Close()
-			ctx, cancel := context.WithCancel(context.Background())
-			ended := make(chan error, 1)
-			r.DeliverTelemetry()
-			lacks := &lacking{app: a, runtime: r, asked: map[journal.RunID]bool{}}
-			go func() { ended <- r.Engine.Work(ctx, lacks.leave) }()
-			a.note("Working in %s. Interrupt to stop.", a.folder(here.Root))
-			select {
-			case err := <-ended:
-				cancel()
-				return err
-			case <-a.stops():
+		},
+	}
+}
+
+// work drives every run of a project until a signal. It reports whether to
+// begin again with the configuration as it is now: after SIGHUP, if that can be
+// used.
+func (a *app) work(root string) (reload bool, err error) {
+	r, err := a.runtime(root, builtin.RuntimeOptions{})
+	if err != nil {
+		return false, err
+	}
+	defer r.Close()
+	signals, release := a.Signals.handle()
+	defer release()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan error, 1)
+	r.DeliverTelemetry()
+	lacks := &lacking{app: a, runtime: r, asked: map[journal.RunID]bool{}}
+	go func() { ended <- r.Engine.Work(ctx, lacks.leave) }()
+	a.note("Working in %s. Interrupt to stop.", a.folder(root))
+	for {
+		select {
+		case err := <-ended:
+			return false, err
+		case sig := <-signals:
+			if sig == syscall.SIGHUP {
+				if _, err := a.config(root, approvedOnly); err != nil {
+					a.note("The configuration was not reloaded: %v", err)
+					continue
+				}
+				a.note("Reloading the configuration.")
 			}
 			cancel()
-			now, parked := make(chan struct{}), make(chan struct{})
-			go func() {
-				select {
-				case <-a.stops():
-					close(now)
-				case <-parked: // from here on an interrupt ends the program
-				}
-			}()
-			r.Engine.Close(now)
-			close(parked)
-			return &failure{code: exitInterrupted, message: "stopped; the runs go on with the next \"espalier work\""}
-		},
+			a.park(r, sig, signals)
+			if sig == syscall.SIGHUP {
+				return true, nil
+			}
+			return false, &failure{code: exitInterrupted, message: "stopped; the runs go on with the next \"espalier work\""}
+		}
 	}
 }
 

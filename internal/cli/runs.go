@@ -424,8 +424,10 @@ writes it for people.`,
 					_, err = fmt.Fprintf(a.stdout, "%s\n", document)
 					return err
 				}
+				signals, release := a.Signals.handle()
+				defer release()
 				err := r.Transcript(ctx, entry, builtin.TranscriptOptions{
-					Follow: follow, Pretty: pretty, Colour: a.colorOut, Stop: a.stops(),
+					Follow: follow, Pretty: pretty, Colour: a.colorOut, Stop: signals,
 				}, a.stdout)
 				if errors.Is(err, os.ErrNotExist) {
 					return usage("It was run with --no-transcript, or nothing has happened yet.", "run %s has no transcript", short(entry.ID))

@@ -242,6 +242,8 @@ func (a *app) drive(r *builtin.Runtime, id journal.RunID, begin func(ctx context
 		return err
 	}
 	go r.Engine.Listen(ctx)
+	signals, release := a.Signals.handle()
+	defer release()
 	rested := make(chan struct{})
 	var entry journal.Entry
 	go func() {
@@ -250,47 +252,67 @@ func (a *app) drive(r *builtin.Runtime, id journal.RunID, begin func(ctx context
 	}()
 	select {
 	case <-rested:
-		if flushed := done(); err == nil && flushed != nil && !errors.Is(flushed, syscall.EPIPE) {
+		release()
+		if flushed := done(); err == nil && flushed != nil && !readerGone(flushed) {
 			a.note("The progress could not be shown to the end: %v", flushed)
 		}
 		if err != nil {
 			return a.runTrouble(r, id, err)
 		}
 		return a.told(r, entry)
-	case <-a.stops():
+	case first := <-signals:
+		a.park(r, first, signals)
 	}
-	a.park(r, rested)
+	<-rested
+	release() // from here on a signal ends the program
 	done()
 	return a.interrupted(r, id, err)
 }
 
-// park stops the engine on an interrupt: tasks that may be done again are
-// canceled, others are waited for until a second interrupt. It returns when
-// the engine holds no run and rested is closed.
-func (a *app) park(r *builtin.Runtime, rested <-chan struct{}) {
-	a.note("\nStopping. What is being done is finished first; interrupt again to stop it now.")
-	now := make(chan struct{})
+// readerGone reports whether output failed because its reader or the terminal
+// is gone.
+func readerGone(err error) bool { return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.EIO) }
+
+// park stops the engine because of a signal. Tasks that may be done again are
+// canceled at once. Others are waited for: after an interrupt from the keyboard
+// until the next signal, after another signal for the grace period at most. It
+// returns when the engine holds no run.
+func (a *app) park(r *builtin.Runtime, first os.Signal, signals <-chan os.Signal) {
+	var grace <-chan time.Time
+	if first == os.Interrupt {
+		a.note("\nStopping when the running steps have finished. Interrupt again to stop now.")
+	} else {
+		a.note("\nStopping. Running steps have %s to finish.", r.GracePeriod)
+		timer := time.NewTimer(r.GracePeriod)
+		defer timer.Stop()
+		grace = timer.C
+	}
+	now, parked := make(chan struct{}), make(chan struct{})
 	go func() {
 		select {
-		case <-a.stops():
-			close(now)
-		case <-rested: // from here on an interrupt ends the program
+		case <-signals:
+		case <-grace:
+		case <-parked:
+			return
 		}
+		close(now)
 	}()
 	r.Engine.Close(now)
-	<-rested
+	close(parked)
 }
 
-// interrupted reports the state of a run after an interrupt, as the store has
-// it: the run may have come to rest, or another process may drive it.
+// interrupted reports the state of a run after a signal, as the store has it:
+// the run may have come to rest, or another process may drive it.
 func (a *app) interrupted(r *builtin.Runtime, id journal.RunID, err error) error {
 	entry, unknown := r.Store.Entry(context.Background(), id)
-	switch {
-	case unknown != nil:
+	if unknown != nil {
 		return a.runTrouble(r, id, cmp.Or(err, unknown))
-	case entry.Status == journal.Finished || entry.Status == journal.PausedAt:
-		return a.told(r, entry)
-	case entry.Status == journal.Running && entry.Owner != "" && r.Process.Drives(entry.Owner):
+	}
+	atRest, err := restsAnyway(r, entry)
+	if err != nil {
+		return err
+	}
+	if atRest || entry.Status == journal.Running && entry.Owner != "" && r.Process.Drives(entry.Owner) {
 		return a.told(r, entry)
 	}
 	if a.json {
@@ -299,6 +321,20 @@ func (a *app) interrupted(r *builtin.Runtime, id journal.RunID, err error) error
 		}
 	}
 	return &failure{code: exitInterrupted, message: fmt.Sprintf("run %s is parked", short(id)), help: parkedHelp(r, id)}
+}
+
+// restsAnyway reports whether a run has come to rest, and not only because it
+// was interrupted: a task that was cut off is in doubt.
+func restsAnyway(r *builtin.Runtime, entry journal.Entry) (bool, error) {
+	if entry.Status != journal.Waiting {
+		return entry.Status != journal.Running && entry.Status != journal.Sleeping, nil
+	}
+	state, _, _, err := r.Engine.Load(context.Background(), entry.ID)
+	if err != nil {
+		return false, err
+	}
+	doubt := func(f *plan.Frame) bool { return f.Gate.Kind == plan.GateDoubt }
+	return !slices.ContainsFunc(state.OpenGates(), doubt), nil
 }
 
 // parkedHelp says how to go on with a run that was interrupted: what was cut off

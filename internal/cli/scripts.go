@@ -69,9 +69,11 @@ func (a *app) runCLIScript(an *analysis, input json.RawMessage, c *config.Config
 	a.note("Runs %s: bash %s", shown, filepath.ToSlash(cliScript))
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
+	signals, release := a.Signals.handle()
+	defer release()
 	go func() {
 		select {
-		case <-a.stops():
+		case <-signals:
 			stop(errInterrupted)
 		case <-ctx.Done():
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/process"
@@ -30,6 +31,9 @@ type Config struct {
 	Allow    Allow
 	// Commands is what commands may use; zero fields have their default.
 	Commands process.Limits
+	// GracePeriod is how long a run that is told to stop waits for a running
+	// command; 0 is the default.
+	GracePeriod time.Duration
 
 	// MCPFile is the other file that names servers.
 	MCPFile MCPFile
@@ -55,6 +59,7 @@ func (c *Config) read(f *fields) {
 	c.Tools = readTools(f)
 	c.MCP = readServers(f)
 	c.Sandbox = f.flag("sandbox", "true: commands see the project, change only their run's folder, and reach no network.")
+	c.GracePeriod = f.duration("grace_period", "How long a run that receives SIGTERM or SIGHUP waits for a running command before it interrupts it; 10s if not set.")
 	f.object("allow", "allow section", "What runs may do on this machine.", c.Allow.read)
 	c.Commands = readCommands(f)
 }

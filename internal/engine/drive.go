@@ -345,7 +345,9 @@ func (e *Engine) answered(ctx context.Context, id journal.RunID, in plan.Input, 
 			}
 			return state.Check(program, in)
 		}
-		if err := e.acquire(ctx, id, false); err != nil && !isHandledElsewhere(err) {
+		// A closed engine cannot take the run over, so the answer may never come.
+		err = e.acquire(ctx, id, false)
+		if errors.Is(err, ErrClosed) || err != nil && !isHandledElsewhere(err) {
 			return err
 		}
 		select {

@@ -771,3 +771,24 @@ func (e *Engine) Close(now <-chan struct{}) {
 	}
 	e.tasks.Wait()
 }
+
+// Drain waits until no run is in memory and then closes the engine, in one
+// step: a timer or a message that arrives before is still dealt with, and none
+// can claim a run after. A process that ends by itself calls it, so that it
+// gives runs up only at rest.
+func (e *Engine) Drain() {
+	for {
+		e.mu.Lock()
+		if len(e.runs)+len(e.loading) == 0 {
+			e.closed = true
+			if e.timer != nil {
+				e.timer.Stop()
+			}
+			e.mu.Unlock()
+			e.tasks.Wait()
+			return
+		}
+		e.mu.Unlock()
+		<-e.emptied
+	}
+}

@@ -1,0 +1,83 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestOneSignalParksAfterTheGracePeriod: a command that does not end by itself is interrupted when the grace period is
+// over, and the run says how to go on.
+func TestOneSignalParksAfterTheGracePeriod(t *testing.T) {
+	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		p := newAWF(t, awfChain)
+		put(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\ngrace_period: 100ms\n")
+		cmd := p.begin("b")
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != 130 {
+			t.Errorf("%v: exit code %d", signal, code)
+		}
+		if status := p.exits(0, "status", awfRun, "--json"); !strings.Contains(status, `"status": "waiting"`) {
+			t.Errorf("%v leaves the run as %s", signal, status)
+		}
+		p.exits(0, "resume", awfRun, "--from", "current")
+		p.trace("a", "b", "b", "c")
+	}
+}
+
+// TestWorkReloadsOnHangup: a worker goes on after SIGHUP, with the configuration of that time.
+func TestWorkReloadsOnHangup(t *testing.T) {
+	p := newAWF(t, awfChain)
+	put(t, filepath.Join(p.dir, "espalier.yaml"), "{}\n")
+	worker := p.command("work")
+	stderr, err := worker.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := worker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := newLines(stderr)
+	lines.until(t, "Working in")
+	put(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
+	if err := worker.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	lines.until(t, "Reloading")
+	lines.until(t, "Working in")
+	p.exits(0, "run", "flow", "--detach", "--run-id", awfRun)
+	p.exits(0, "transcript", awfRun, "--follow")
+	if err := worker.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = worker.Wait()
+	if code := worker.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("exit code %d", code)
+	}
+	p.trace("a", "b", "c")
+}
+
+// lines reads what a command prints, line by line.
+type lines struct{ *bufio.Scanner }
+
+func newLines(r io.Reader) lines { return lines{bufio.NewScanner(r)} }
+
+// until reads up to a line that holds a text.
+func (l lines) until(t *testing.T, text string) {
+	t.Helper()
+	for l.Scan() {
+		if strings.Contains(l.Text(), text) {
+			return
+		}
+	}
+	t.Fatalf("the command ends without %q", text)
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package engine_test
+
+// defaultDepth is the smallest at which the orders include two decisions that strand a run.
+const defaultDepth = 8
