@@ -54,12 +54,12 @@ func (e *Expr) take(w *wire) error {
 	return nil
 }
 
-// NewBox makes what stands in for an expression, for package wire.
-func (e *Expr) NewBox() any { return &wire{} }
+// NewSurrogate makes what stands in for an expression, for package wire.
+func (e *Expr) NewSurrogate() any { return &wire{} }
 
-// FillBox fills what stands in. A text that does not parse is an error at once:
+// ToSurrogate fills what stands in. A text that does not parse is an error at once:
 // nobody could read it again.
-func (e *Expr) FillBox(box any) error {
+func (e *Expr) ToSurrogate(box any) error {
 	if e.broken {
 		return fmt.Errorf("the expression %q does not parse", e.Text)
 	}
@@ -67,8 +67,8 @@ func (e *Expr) FillBox(box any) error {
 	return nil
 }
 
-// TakeBox is UnmarshalJSON of what stands in.
-func (e *Expr) TakeBox(box any) error { return e.take(box.(*wire)) }
+// FromSurrogate is UnmarshalJSON of what stands in.
+func (e *Expr) FromSurrogate(box any) error { return e.take(box.(*wire)) }
 
 func reparse(w *wire) (*Expr, diag.List) {
 	if w.Dialect.foreign() {
