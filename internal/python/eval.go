@@ -1287,17 +1287,9 @@ func (t *Thread) fstring(e *env, x *FString) (Value, error) {
 			return nil, err
 		}
 		if p.Conv != 0 {
-			s := ""
-			if p.Conv == 's' {
-				s, err = t.Str(v)
-			} else {
-				s, err = t.Repr(v)
-			}
+			s, err := t.convert(p.Conv, v)
 			if err != nil {
 				return nil, err
-			}
-			if p.Conv == 'a' {
-				s = ascii(s)
 			}
 			v = s
 		}

@@ -111,7 +111,8 @@ func (c *compiler) node(v any, at string, in *resource) *Node {
 		return n
 	}
 	n := &Node{pointer: at, within: in}
-	if c.size += len(at); c.size > maxPointerBytes || len(at) > maxPointerLen || strings.Count(at, "/") > maxPointerTokens {
+	c.size += len(at)
+	if c.size > maxPointerBytes || len(at) > maxPointerLen || strings.Count(at, "/") > maxPointerTokens {
 		if !c.tooLarge {
 			c.tooLarge = true
 			c.problem("", "the schema is too large or nested too deeply")

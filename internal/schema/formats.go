@@ -81,7 +81,10 @@ func isDuration(s string) bool {
 		return isDigits(weeks)
 	}
 	days, clock, timed := strings.Cut(s, "T")
-	return (days != "" || timed) && isDurationParts(days, "YMD") && (!timed || clock != "" && isDurationParts(clock, "HMS"))
+	if timed && clock == "" || !timed && days == "" {
+		return false
+	}
+	return isDurationParts(days, "YMD") && isDurationParts(clock, "HMS")
 }
 
 // isDurationParts reports whether s is a sequence of numbers, each followed by a

@@ -193,7 +193,8 @@ func TestHostileSchemasAreBounded(t *testing.T) {
 		t.Error("an aborted validation accepts the value")
 	}
 	wide := func(name int) string {
-		return `{"properties": {"` + strings.Repeat("x", name) + `": {"allOf": [` + strings.Repeat("true,", 50_000) + `true]}}}`
+		return `{"properties": {"` + strings.Repeat("x", name) + `": {"allOf": [` +
+			strings.Repeat("true,", 50_000) + `true]}}}`
 	}
 	for name, raw := range map[string]string{
 		"many levels": strings.Repeat(`{"not":`, 5000) + `{}` + strings.Repeat(`}`, 5000),
