@@ -42,33 +42,12 @@ func (t *Thread) block(e *env, body []Stmt) (flow, Value, error) {
 	return goOn, nil, nil
 }
 
+// exec executes one statement. The value is the result of a return.
 func (t *Thread) exec(e *env, s Stmt) (flow, Value, error) {
 	if err := t.spend(1); err != nil {
 		return goOn, nil, err
 	}
 	switch s := s.(type) {
-	case *ExprStmt:
-		_, err := t.eval(e, s.X)
-		return goOn, nil, err
-	case *Assign:
-		v, err := t.eval(e, s.X)
-		for _, target := range s.Targets {
-			if err == nil {
-				err = t.assign(e, target, v)
-			}
-		}
-		return goOn, nil, err
-	case *AnnAssign:
-		if s.X == nil {
-			return goOn, nil, nil
-		}
-		v, err := t.eval(e, s.X)
-		if err == nil {
-			err = t.assign(e, s.Target, v)
-		}
-		return goOn, nil, err
-	case *AugAssign:
-		return goOn, nil, t.augment(e, s)
 	case *If:
 		v, err := t.eval(e, s.Cond)
 		if err != nil {
@@ -81,26 +60,9 @@ func (t *Thread) exec(e *env, s Stmt) (flow, Value, error) {
 	case *For:
 		return t.forLoop(e, s)
 	case *While:
-		for {
-			if err := t.spend(1); err != nil {
-				return goOn, nil, err
-			}
-			t.at = s.Start
-			v, err := t.eval(e, s.Cond)
-			if err != nil {
-				return goOn, nil, err
-			}
-			if !truth(v) {
-				return t.block(e, s.Else)
-			}
-			f, v, err := t.block(e, s.Body)
-			if err != nil || f == doReturn {
-				return f, v, err
-			}
-			if f == doBreak {
-				return goOn, nil, nil
-			}
-		}
+		return t.whileLoop(e, s)
+	case *Try:
+		return t.try(e, s)
 	case *Return:
 		if s.X == nil {
 			return doReturn, nil, nil
@@ -109,46 +71,104 @@ func (t *Thread) exec(e *env, s Stmt) (flow, Value, error) {
 		return doReturn, v, err
 	case *Jump:
 		return map[string]flow{"pass": goOn, "break": doBreak, "continue": doContinue}[s.Word], nil, nil
+	}
+	return goOn, nil, t.execSimple(e, s)
+}
+
+// execSimple executes a statement that does not affect control flow, except by
+// raising an exception.
+func (t *Thread) execSimple(e *env, s Stmt) error {
+	switch s := s.(type) {
+	case *ExprStmt:
+		_, err := t.eval(e, s.X)
+		return err
+	case *Assign:
+		return t.assignAll(e, s.Targets, s.X)
+	case *AnnAssign:
+		if s.X == nil {
+			return nil
+		}
+		return t.assignAll(e, []Expr{s.Target}, s.X)
+	case *AugAssign:
+		return t.augment(e, s)
 	case *FuncDef:
 		f, err := t.function(e, s.Def)
 		if err != nil {
-			return goOn, nil, err
+			return err
 		}
-		return goOn, nil, t.bind(e, s.Def.Name, f)
+		return t.bind(e, s.Def.Name, f)
 	case *ClassDef:
-		// A schema: it may be named in annotations and called as a dict.
-		return goOn, nil, t.bind(e, s.Name, &class{name: s.Name, make: t.std.classes["dict"].make})
+		// A class declares a schema. Annotations may name it, and calling it makes a dict.
+		return t.bind(e, s.Name, &class{name: s.Name, make: t.std.classes["dict"].make})
 	case *Import:
-		return goOn, nil, t.imports(e, s)
-	case *Try:
-		return t.try(e, s)
+		return t.imports(e, s)
 	case *Raise:
-		return goOn, nil, t.raises(e, s)
+		return t.raises(e, s)
 	case *Assert:
-		v, err := t.eval(e, s.Cond)
-		if err != nil || truth(v) {
-			return goOn, nil, err
-		}
-		x := &Exception{Class: "AssertionError"}
-		if s.Message != nil {
-			m, err := t.eval(e, s.Message)
-			if err != nil {
-				return goOn, nil, err
-			}
-			x.Args = []Value{m}
-		}
-		return goOn, nil, &Raised{Value: x}
+		return t.assert(e, s)
 	case *Del:
 		for _, target := range s.Targets {
 			if err := t.del(e, target); err != nil {
-				return goOn, nil, err
+				return err
 			}
 		}
-		return goOn, nil, nil
-	case *Scope:
-		return goOn, nil, nil
+		return nil
+	case *Scope: // resolved when the function was defined
+		return nil
 	}
-	return goOn, nil, fmt.Errorf("python: a statement of type %T", s)
+	return fmt.Errorf("python: unknown statement %T", s)
+}
+
+func (t *Thread) assignAll(e *env, targets []Expr, x Expr) error {
+	v, err := t.eval(e, x)
+	if err != nil {
+		return err
+	}
+	for _, target := range targets {
+		if err := t.assign(e, target, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Thread) assert(e *env, s *Assert) error {
+	v, err := t.eval(e, s.Cond)
+	if err != nil || truth(v) {
+		return err
+	}
+	x := &Exception{Class: "AssertionError"}
+	if s.Message != nil {
+		m, err := t.eval(e, s.Message)
+		if err != nil {
+			return err
+		}
+		x.Args = []Value{m}
+	}
+	return &Raised{Value: x}
+}
+
+func (t *Thread) whileLoop(e *env, s *While) (flow, Value, error) {
+	for {
+		if err := t.spend(1); err != nil {
+			return goOn, nil, err
+		}
+		t.at = s.Start
+		v, err := t.eval(e, s.Cond)
+		if err != nil {
+			return goOn, nil, err
+		}
+		if !truth(v) {
+			return t.block(e, s.Else)
+		}
+		f, v, err := t.block(e, s.Body)
+		if err != nil || f == doReturn {
+			return f, v, err
+		}
+		if f == doBreak {
+			return goOn, nil, nil
+		}
+	}
 }
 
 func (t *Thread) forLoop(e *env, s *For) (flow, Value, error) {
@@ -1307,7 +1327,7 @@ func (t *Thread) fstring(e *env, x *FString) (Value, error) {
 		}
 		b.WriteString(text)
 		if b.Len() > maxObject {
-			return nil, t.tooLarge("a text")
+			return nil, t.tooLarge("a string")
 		}
 	}
 	return b.String(), t.grow(int64(b.Len()))

@@ -371,7 +371,7 @@ func (t *Thread) strFormat(text string, args []Value, named Named, auto *int, de
 			}
 			b.WriteString(out)
 			if b.Len() > maxObject {
-				return "", t.tooLarge("a text")
+				return "", t.tooLarge("a string")
 			}
 			i = end
 		default:

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"math/big"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -120,7 +119,7 @@ func (w *jsonWriter) value(v Value, depth int) error {
 		return raise("ValueError", "Circular reference detected")
 	}
 	if w.b.Len() > maxObject {
-		return w.t.tooLarge("a text")
+		return w.t.tooLarge("a string")
 	}
 	switch v := v.(type) {
 	case nil:
@@ -302,14 +301,4 @@ func jsonModule() *Object {
 	return &Object{Type: "module", Text: "<module 'json'>", Attrs: map[string]Value{
 		"dumps": dumps, "loads": loads, "JSONDecodeError": &class{name: "JSONDecodeError", exception: true},
 	}}
-}
-
-// Modules are the names of the modules that may be imported.
-func Modules() []string {
-	var out []string
-	for name := range knownModules {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
 }

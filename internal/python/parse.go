@@ -36,29 +36,6 @@ func ParseText(code string, line int) (*Module, diag.List) {
 	return m, p.found
 }
 
-// CutIndent removes the indentation that all lines of a text share, as code
-// has in a list. It keeps the length of every line's rest, not the offsets.
-func CutIndent(code string) string {
-	indent := -1
-	for line := range strings.Lines(code) {
-		if strings.TrimSpace(line) == "" {
-			continue
-		}
-		n := len(line) - len(strings.TrimLeft(line, " "))
-		if indent < 0 || n < indent {
-			indent = n
-		}
-	}
-	if indent <= 0 {
-		return code
-	}
-	var b strings.Builder
-	for line := range strings.Lines(code) {
-		b.WriteString(line[min(indent, len(line)-len(strings.TrimLeft(line, " "))):])
-	}
-	return b.String()
-}
-
 type parser struct {
 	module *Module
 	place  func(Range) source.Span
@@ -559,114 +536,144 @@ func (p *parser) tryStatement() Stmt {
 
 var augmented = []string{"+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^=", ">>=", "<<=", "@="}
 
-// simple reads a statement that is no block.
+// simple parses a statement that is not a block.
 func (p *parser) simple() Stmt {
 	t := p.peek()
-	start := t.at.Start
 	if t.kind == tokName {
 		switch t.text {
 		case "pass", "break", "continue":
-			p.take()
-			if t.text != "pass" && !p.inLoop {
-				p.add(CodeSyntax, t.at, fmt.Sprintf("%q stands outside of a loop.", t.text), "Remove it.")
-			}
-			return &Jump{Range: t.at, Word: t.text}
+			return p.jump()
 		case "return":
-			p.take()
-			n := &Return{}
-			if !p.lineEnds() {
-				n.X = p.exprList()
-			}
-			n.Range = p.from(start)
-			if !p.inDef {
-				p.add(CodeSyntax, t.at, "\"return\" stands outside of a function.", "Remove it.")
-			}
-			return n
+			return p.returnStatement()
 		case "import", "from":
 			return p.importStatement()
 		case "raise":
-			p.take()
-			n := &Raise{}
-			if !p.lineEnds() {
-				n.X = p.expr()
-				if p.acceptWord("from") {
-					p.expr()
-				}
-			}
-			n.Range = p.from(start)
-			return n
+			return p.raiseStatement()
 		case "assert":
-			p.take()
-			n := &Assert{Cond: p.expr()}
-			if p.acceptOp(",") {
-				n.Message = p.expr()
-			}
-			n.Range = p.from(start)
-			return n
+			return p.assertStatement()
 		case "del":
-			p.take()
-			n := &Del{}
-			for {
-				x := p.postfix()
-				p.assignable(x, "deleted")
-				n.Targets = append(n.Targets, x)
-				if !p.acceptOp(",") {
-					break
-				}
-			}
-			n.Range = p.from(start)
-			return n
+			return p.delStatement()
 		case "global", "nonlocal":
-			p.take()
-			n := &Scope{Word: t.text}
-			for {
-				n.Names = append(n.Names, p.name("a variable").text)
-				if !p.acceptOp(",") {
-					break
-				}
-			}
-			n.Range = p.from(start)
-			return n
+			return p.scopeStatement()
 		case "yield":
 			p.outside(t.at, "Generators (yield) are", "Collect the values in a list and return it.")
 			panic(stop{})
 		}
 	}
 	x := p.exprList()
-	switch {
+	switch op := p.peek(); {
 	case p.isOp(":"):
-		p.take()
-		n := &AnnAssign{Target: x, Type: p.expr()}
-		p.assignable(x, "annotated")
-		if p.acceptOp("=") {
-			n.X = p.exprList()
-		}
-		n.Range = p.from(start)
-		return n
+		return p.annotated(x, t.at.Start)
 	case p.isOp("="):
-		n := &Assign{Targets: []Expr{x}}
-		for p.acceptOp("=") {
-			n.Targets = append(n.Targets, p.exprList())
-		}
-		n.X = n.Targets[len(n.Targets)-1]
-		n.Targets = n.Targets[:len(n.Targets)-1]
-		for _, target := range n.Targets {
-			p.assignable(target, "assigned to")
-		}
-		n.Range = p.from(start)
-		return n
+		return p.assignment(x, t.at.Start)
+	case op.kind == tokOp && slices.Contains(augmented, op.text):
+		return p.augmentedAssignment(x, t.at.Start)
 	}
-	if t := p.peek(); t.kind == tokOp && slices.Contains(augmented, t.text) {
-		p.take()
-		n := &AugAssign{Target: x, Op: strings.TrimSuffix(t.text, "="), X: p.exprList()}
-		if _, tuple := x.(*Seq); tuple {
-			p.fail(x.Where(), "A list of names cannot be changed in one go.", "Change one variable at a time.")
-		}
-		p.assignable(x, "changed")
-		n.Range = p.from(start)
-		return n
+	return &ExprStmt{Range: p.from(t.at.Start), X: x}
+}
+
+func (p *parser) jump() Stmt {
+	t := p.take()
+	if t.text != "pass" && !p.inLoop {
+		p.add(CodeSyntax, t.at, fmt.Sprintf("%q is outside of a loop.", t.text), "Remove it.")
 	}
-	return &ExprStmt{Range: p.from(start), X: x}
+	return &Jump{Range: t.at, Word: t.text}
+}
+
+func (p *parser) returnStatement() Stmt {
+	t := p.take()
+	n := &Return{}
+	if !p.lineEnds() {
+		n.X = p.exprList()
+	}
+	n.Range = p.from(t.at.Start)
+	if !p.inDef {
+		p.add(CodeSyntax, t.at, "\"return\" is outside of a function.", "Remove it.")
+	}
+	return n
+}
+
+func (p *parser) raiseStatement() Stmt {
+	t := p.take()
+	n := &Raise{}
+	if !p.lineEnds() {
+		n.X = p.expr()
+		if p.acceptWord("from") {
+			p.expr() // the cause is not kept
+		}
+	}
+	n.Range = p.from(t.at.Start)
+	return n
+}
+
+func (p *parser) assertStatement() Stmt {
+	t := p.take()
+	n := &Assert{Cond: p.expr()}
+	if p.acceptOp(",") {
+		n.Message = p.expr()
+	}
+	n.Range = p.from(t.at.Start)
+	return n
+}
+
+func (p *parser) delStatement() Stmt {
+	t := p.take()
+	n := &Del{}
+	for more := true; more; more = p.acceptOp(",") {
+		x := p.postfix()
+		p.assignable(x, "deleted")
+		n.Targets = append(n.Targets, x)
+	}
+	n.Range = p.from(t.at.Start)
+	return n
+}
+
+func (p *parser) scopeStatement() Stmt {
+	t := p.take()
+	n := &Scope{Word: t.text}
+	for more := true; more; more = p.acceptOp(",") {
+		n.Names = append(n.Names, p.name("a variable").text)
+	}
+	n.Range = p.from(t.at.Start)
+	return n
+}
+
+// annotated parses the rest of "target: type = value".
+func (p *parser) annotated(target Expr, start int) Stmt {
+	p.take()
+	n := &AnnAssign{Target: target, Type: p.expr()}
+	p.assignable(target, "annotated")
+	if p.acceptOp("=") {
+		n.X = p.exprList()
+	}
+	n.Range = p.from(start)
+	return n
+}
+
+// assignment parses the rest of "target = target = value".
+func (p *parser) assignment(first Expr, start int) Stmt {
+	n := &Assign{Targets: []Expr{first}}
+	for p.acceptOp("=") {
+		n.Targets = append(n.Targets, p.exprList())
+	}
+	last := len(n.Targets) - 1
+	n.X, n.Targets = n.Targets[last], n.Targets[:last]
+	for _, target := range n.Targets {
+		p.assignable(target, "assigned to")
+	}
+	n.Range = p.from(start)
+	return n
+}
+
+func (p *parser) augmentedAssignment(target Expr, start int) Stmt {
+	op := p.take()
+	n := &AugAssign{Target: target, Op: strings.TrimSuffix(op.text, "="), X: p.exprList()}
+	if _, tuple := target.(*Seq); tuple {
+		p.fail(target.Where(), "A list of names cannot be changed in one go.", "Change one variable at a time.")
+	}
+	p.assignable(target, "changed")
+	n.Range = p.from(start)
+	return n
 }
 
 func (p *parser) lineEnds() bool {

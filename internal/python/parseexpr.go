@@ -567,63 +567,31 @@ func (p *parser) fstring(at Range, raw bool, level int) *FString {
 	return out
 }
 
-// hole reads one {…} of an f-string and returns where it ends.
+// hole parses one {…} of an f-string and returns its parts and where it ends. at
+// begins at the brace and ends with the f-string.
 func (p *parser) hole(at Range, level int) ([]FPart, int) {
 	text := p.module.Code
+	brace := Range{at.Start, at.Start + 1}
 	if level > 1 {
-		p.fail(Range{at.Start, at.Start + 1}, "Format specifications are nested too deeply.", "Compute the specification before.")
+		p.fail(brace, "Format specifications are nested too deeply.", "Compute the specification before.")
 	}
-	// The expression ends at the first !, :, = or } that is in no bracket and
-	// in no string.
-	end, nested := at.Start+1, 0
-	var quote string
-scan:
-	for ; end < at.End; end++ {
-		c := text[end]
-		switch {
-		case quote != "":
-			if strings.HasPrefix(text[end:at.End], quote) {
-				end += len(quote) - 1
-				quote = ""
-			}
-		case c == '\'' || c == '"':
-			quote = string(c)
-			if strings.HasPrefix(text[end:at.End], strings.Repeat(quote, 3)) {
-				quote = strings.Repeat(quote, 3)
-				end += 2
-			}
-		case c == '(' || c == '[' || c == '{':
-			nested++
-		case nested > 0 && (c == ')' || c == ']' || c == '}'):
-			nested--
-		case nested > 0:
-		case c == '}' || c == ':':
-			break scan
-		case c == '!' && !strings.HasPrefix(text[end:at.End], "!="):
-			break scan
-		case c == '=' && end+1 < at.End && text[end+1] != '=' && strings.IndexByte("=!<>", text[end-1]) < 0:
-			break scan
-		case c == '\\':
-			p.fail(Range{end, end + 1}, "A backslash stands in the expression of an f-string.", "Give the value a name before.")
-		}
+	end := p.holeExprEnd(Range{at.Start + 1, at.End})
+	if end >= at.End {
+		p.fail(brace, "This \"{\" of the f-string is never closed.",
+			"Write } where the expression ends; {{ is the character itself.")
 	}
 	inner := Range{at.Start + 1, end}
-	if end >= at.End {
-		p.fail(Range{at.Start, at.Start + 1}, "This \"{\" of the f-string is never closed.", "Write } where the expression ends; {{ is the character itself.")
-	}
 	if strings.TrimSpace(text[inner.Start:inner.End]) == "" {
-		p.fail(Range{at.Start, end + 1}, "There is no expression between the braces of the f-string.", "Write a value, or {{ and }} for the characters themselves.")
+		p.fail(Range{at.Start, end + 1}, "There is no expression between the braces of the f-string.",
+			"Write a value, or {{ and }} for the characters themselves.")
 	}
 	part := FPart{X: p.part(inner)}
 	var out []FPart
-	if text[end] == '=' {
-		stopAt := end + 1
-		for stopAt < at.End && text[stopAt] == ' ' {
-			stopAt++
+	if text[end] == '=' { // {x=} also prints the expression
+		for end++; end < at.End && text[end] == ' '; end++ {
 		}
-		out = append(out, FPart{Text: text[inner.Start:stopAt]})
+		out = append(out, FPart{Text: text[inner.Start:end]})
 		part.Conv = 'r'
-		end = stopAt
 	}
 	if end < at.End && text[end] == '!' {
 		if end+1 >= at.End || strings.IndexByte("rsa", text[end+1]) < 0 {
@@ -634,26 +602,73 @@ scan:
 	}
 	if end < at.End && text[end] == ':' {
 		from := end + 1
-		depth := 0
-		for end = from; end < at.End; end++ {
-			if text[end] == '{' {
-				depth++
-			} else if text[end] == '}' {
-				if depth == 0 {
-					break
-				}
-				depth--
-			}
-		}
-		part.Spec = p.fstring(Range{from, min(end, at.End)}, true, level+1)
+		end = holeSpecEnd(text[:at.End], from)
+		part.Spec = p.fstring(Range{from, end}, true, level+1)
 		if part.Conv == 'r' && len(out) > 0 {
 			part.Conv = 0 // with a specification, {x=:…} formats the value itself
 		}
 	}
 	if end >= at.End || text[end] != '}' {
-		p.fail(Range{at.Start, min(end+1, at.End)}, "This \"{\" of the f-string is never closed.", "Write } where the expression ends.")
+		p.fail(Range{at.Start, min(end+1, at.End)}, "This \"{\" of the f-string is never closed.",
+			"Write } where the expression ends.")
 	}
 	return append(out, part), end + 1
+}
+
+// holeExprEnd returns the offset of the first !, :, = or } outside of brackets
+// and strings, which ends the expression of a hole, or the end of at.
+func (p *parser) holeExprEnd(at Range) int {
+	text := p.module.Code[:at.End]
+	nested, quote := 0, ""
+	for i := at.Start; i < at.End; i++ {
+		c := text[i]
+		switch {
+		case quote != "":
+			if strings.HasPrefix(text[i:], quote) {
+				i += len(quote) - 1
+				quote = ""
+			}
+		case c == '\'' || c == '"':
+			quote = string(c)
+			if triple := strings.Repeat(quote, 3); strings.HasPrefix(text[i:], triple) {
+				quote = triple
+				i += 2
+			}
+		case c == '(' || c == '[' || c == '{':
+			nested++
+		case nested > 0 && (c == ')' || c == ']' || c == '}'):
+			nested--
+		case nested > 0:
+		case c == '}' || c == ':':
+			return i
+		case c == '!' && !strings.HasPrefix(text[i:], "!="):
+			return i
+		case c == '=' && i+1 < at.End && text[i+1] != '=' && strings.IndexByte("=!<>", text[i-1]) < 0:
+			return i
+		case c == '\\':
+			p.fail(Range{i, i + 1}, "The expression of an f-string must not contain a backslash.",
+				"Assign the value to a variable before.")
+		}
+	}
+	return at.End
+}
+
+// holeSpecEnd returns the offset of the brace that ends the format specification
+// at from, or the end of the text.
+func holeSpecEnd(text string, from int) int {
+	depth := 0
+	for i := from; i < len(text); i++ {
+		switch text[i] {
+		case '{':
+			depth++
+		case '}':
+			if depth == 0 {
+				return i
+			}
+			depth--
+		}
+	}
+	return len(text)
 }
 
 // part parses an expression inside of a token.
