@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// env is variables: of the module, a function or a comprehension.
+// env is a scope: that of the module, a function or a comprehension.
 type env struct {
 	vars   map[string]Value
 	parent *env
-	def    *Def // of a function
-	comp   bool // of a comprehension
+	def    *Def // if the scope is a function
+	comp   bool // the scope is a comprehension
 }
 
-// flow is how a statement ended.
+// flow is how control leaves a statement.
 type flow uint8
 
 const (
@@ -245,7 +245,7 @@ func (t *Thread) try(e *env, s *Try) (f flow, v Value, err error) {
 		return f, v, err
 	}
 	if err != nil && !errors.As(err, &raised) {
-		return f, v, err // the evaluation is over, also for finally
+		return f, v, err // the evaluation is aborted; finally clauses do not run
 	}
 	f2, v2, err2 := t.block(e, s.Finally)
 	if err2 != nil || f2 != goOn {
@@ -254,7 +254,7 @@ func (t *Thread) try(e *env, s *Try) (f flow, v Value, err error) {
 	return f, v, err
 }
 
-// catches tells whether an except clause is for an exception.
+// catches reports whether an except clause handles an exception.
 func catches(kind Value, x *Exception) (bool, error) {
 	switch kind := kind.(type) {
 	case *class:
@@ -315,7 +315,7 @@ func (t *Thread) imports(e *env, s *Import) error {
 		if s.From != "" {
 			var ok bool
 			if v, ok = found.Attrs[one.Name]; !ok {
-				v = &Object{Type: "typing", Text: module + "." + one.Name} // a name for annotations
+				v = &Object{Type: "typing", Text: module + "." + one.Name} // usable in annotations only
 			}
 		} else if first, rest, dotted := strings.Cut(one.As, "."); dotted && one.As == one.Name {
 			name, v = first, nest(rest, found)
@@ -327,7 +327,7 @@ func (t *Thread) imports(e *env, s *Import) error {
 	return nil
 }
 
-// nest makes modules around a module: import a.b.c is read as a.b.c.
+// nest wraps a module in the modules of its path, for "import a.b.c".
 func nest(path string, inner *Object) *Object {
 	first, rest, dotted := strings.Cut(path, ".")
 	if dotted {
@@ -336,7 +336,7 @@ func nest(path string, inner *Object) *Object {
 	return &Object{Type: "module", Text: "<module>", Attrs: map[string]Value{first: inner}}
 }
 
-// home is the scope that a plain assignment to a name goes to.
+// home returns the scope that an assignment to a name binds in.
 func (t *Thread) home(e *env, name string) *env {
 	for e.comp {
 		e = e.parent
@@ -375,9 +375,11 @@ func (t *Thread) lookup(e *env, name string) (Value, error) {
 		}
 		if at.def != nil && at.def.locals[name] {
 			if at == e || e.comp {
-				return nil, raise("UnboundLocalError", "cannot access local variable '%s' where it is not associated with a value", name)
+				return nil, raise("UnboundLocalError",
+					"cannot access local variable '%s' where it is not associated with a value", name)
 			}
-			return nil, raise("NameError", "cannot access free variable '%s' where it is not associated with a value in enclosing scope", name)
+			return nil, raise("NameError",
+				"cannot access free variable '%s' where it is not associated with a value in enclosing scope", name)
 		}
 		if at.def != nil && at.def.free[name] == 'g' {
 			at = &env{parent: t.globals}
@@ -447,7 +449,7 @@ func (t *Thread) assignSlice(e *env, owner Value, s *SliceExpr, v Value) error {
 	return t.replaceSlice(l, lo, hi, step, slices.Clone(items))
 }
 
-// replaceSlice puts items where a slice of a list is.
+// replaceSlice assigns items to a slice of a list.
 func (t *Thread) replaceSlice(l *List, lo, hi, step int, items []Value) error {
 	if step != 1 {
 		var at []int
@@ -507,7 +509,7 @@ func (t *Thread) unpack(e *env, targets []Expr, v Value) error {
 	if err != nil {
 		return err
 	}
-	items = slices.Clone(items) // the targets may be places in the list itself
+	items = slices.Clone(items) // assigning to the targets may change the list
 	star := slices.IndexFunc(targets, func(x Expr) bool { _, ok := x.(*Starred); return ok })
 	if star < 0 {
 		switch {
@@ -546,7 +548,7 @@ func (t *Thread) unpack(e *env, targets []Expr, v Value) error {
 }
 
 func (t *Thread) augment(e *env, s *AugAssign) error {
-	// What stands before the operator is looked at once.
+	// The target is evaluated once.
 	var get func() (Value, error)
 	var set func(Value) error
 	switch x := s.Target.(type) {
@@ -616,7 +618,7 @@ func (t *Thread) augment(e *env, s *AugAssign) error {
 	}
 	v, err := t.binary(s.Op, before, more)
 	switch owner := before.(type) {
-	case *List: // changed in place, for all who have it
+	case *List: // modified in place
 		if made, ok := v.(*List); ok && err == nil {
 			owner.Items = made.Items
 			return set(owner)
@@ -809,7 +811,7 @@ func (t *Thread) eval(e *env, x Expr) (Value, error) {
 	return nil, fmt.Errorf("python: an expression of type %T", x)
 }
 
-// items evaluates a list of expressions, some of which may have stars.
+// items evaluates expressions, which may be starred.
 func (t *Thread) items(e *env, list []Expr) ([]Value, error) {
 	out := make([]Value, 0, len(list))
 	for _, x := range list {
@@ -914,8 +916,8 @@ func (t *Thread) comprehension(e *env, x *Comp) (Value, error) {
 	return t.newSet(items)
 }
 
-// clauses goes through the loops of a comprehension: each call of what it
-// returns gives the names of inner their next values, until there are none.
+// clauses returns a function that advances the loops of a comprehension: each
+// call assigns the next values in inner and returns false at the end.
 func (t *Thread) clauses(outer, inner *env, list []Clause) (func() (bool, error), error) {
 	over, err := t.eval(outer, list[0].In)
 	if err != nil {
@@ -982,7 +984,7 @@ func (t *Thread) callExpr(e *env, x *Call) (Value, error) {
 			return raise("TypeError", "got multiple values for keyword argument '%s'", key)
 		}
 		named = append(named, NamedArg{key, v})
-		return t.spend(int64(len(named)) / 16) // looking for the name took as long
+		return t.spend(int64(len(named)) / 16) // the lookup was linear
 	}
 	for _, a := range x.Args {
 		v, err := t.eval(e, a.X)
@@ -1075,7 +1077,7 @@ func (t *Thread) callFunc(fn *Func, args []Value, named Named) (Value, error) {
 	return v, err
 }
 
-// bind gives parameters their values.
+// bind assigns arguments to parameters.
 func (f *Func) bind(vars map[string]Value, args []Value, named Named) error {
 	def, rest := f.def, slices.Clone(named)
 	next := 0
@@ -1096,7 +1098,8 @@ func (f *Func) bind(vars map[string]Value, args []Value, named Named) error {
 		if least < positional {
 			takes = fmt.Sprintf("from %d to %d", least, positional)
 		}
-		return raise("TypeError", "%s() takes %s positional argument%s but %d %s given", def.Name, takes, plural(positional), len(args), was(len(args)))
+		return raise("TypeError", "%s() takes %s positional argument%s but %d %s given",
+			def.Name, takes, plural(positional), len(args), was(len(args)))
 	}
 	for i, p := range def.Params {
 		switch {
@@ -1107,7 +1110,7 @@ func (f *Func) bind(vars map[string]Value, args []Value, named Named) error {
 		case p.Stars == 2:
 			d := &Dict{}
 			for _, a := range rest {
-				_ = d.set(a.Name, a.Value) // text can be a key
+				_ = d.set(a.Name, a.Value) // cannot fail: strings are hashable
 			}
 			vars[p.Name] = d
 			rest = nil
@@ -1138,7 +1141,8 @@ func (f *Func) bind(vars map[string]Value, args []Value, named Named) error {
 	for i, list := range [][]string{missing, keyOnly} {
 		if len(list) > 0 {
 			kind := []string{"positional", "keyword-only"}[i]
-			return raise("TypeError", "%s() missing %d required %s argument%s: %s", def.Name, len(list), kind, plural(len(list)), and(list))
+			return raise("TypeError", "%s() missing %d required %s argument%s: %s",
+				def.Name, len(list), kind, plural(len(list)), and(list))
 		}
 	}
 	return nil
@@ -1333,8 +1337,8 @@ func (t *Thread) fstring(e *env, x *FString) (Value, error) {
 	return b.String(), t.grow(int64(b.Len()))
 }
 
-// Literal evaluates an expression that is made of literals alone; false when
-// there is anything else in it.
+// Literal evaluates an expression of literals. It returns false for any other
+// expression.
 func (t *Thread) Literal(x Expr) (Value, bool) {
 	plain := true
 	walk(x, func(n any) bool {
@@ -1354,11 +1358,11 @@ func (t *Thread) Literal(x Expr) (Value, bool) {
 	return v, err == nil
 }
 
-// Operate applies a binary operator.
+// Operate computes a binary operator.
 func (t *Thread) Operate(op string, a, b Value) (Value, error) { return t.binary(op, a, b) }
 
-// TypeName is the name of a value's type.
+// TypeName returns the name of a value's type.
 func TypeName(v Value) string { return typeName(v) }
 
-// Set gives a key that is text a value.
-func (d *Dict) Set(key string, v Value) { _ = d.set(key, v) } // text can be a key
+// Set sets the value of a string key.
+func (d *Dict) Set(key string, v Value) { _ = d.set(key, v) } // cannot fail: strings are hashable

@@ -29,7 +29,8 @@ func parseSpec(text string) (spec, error) {
 	s := spec{fill: ' ', prec: -1, sign: '-'}
 	bad := raise("ValueError", "Invalid format specifier")
 	rest := text
-	if r, size := utf8.DecodeRuneInString(rest); size > 0 && len(rest) > size && strings.IndexByte("<>^=", rest[size]) >= 0 {
+	r, size := utf8.DecodeRuneInString(rest)
+	if size > 0 && len(rest) > size && strings.IndexByte("<>^=", rest[size]) >= 0 {
 		s.fill, s.align, rest = r, rest[size], rest[size+1:]
 	} else if rest != "" && strings.IndexByte("<>^=", rest[0]) >= 0 {
 		s.align, rest = rest[0], rest[1:]

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// attribute is owner.name. What is written with two underscores does not
-// exist, however one asks for it.
+// attribute returns owner.name. Names with a leading underscore never exist, so
+// that programs cannot reach the internals of objects, also through getattr or
+// str.format.
 func (t *Thread) attribute(owner Value, name string) (Value, error) {
 	missing := func() error {
 		return raise("AttributeError", "'%s' object has no attribute '%s'", typeName(owner), name)
@@ -34,13 +35,14 @@ func (t *Thread) attribute(owner Value, name string) (Value, error) {
 		if c.name == "dict" && name == "fromkeys" {
 			return &Builtin{Name: name, Call: fromKeys}, nil
 		}
-		if method, ok := t.std.methods[c.name][name]; ok { // str.lower
+		if method, ok := t.std.methods[c.name][name]; ok { // an unbound method such as str.lower
 			return &Builtin{Name: name, Call: func(t *Thread, args []Value, named Named) (Value, error) {
 				if len(args) == 0 {
 					return nil, raise("TypeError", "unbound method %s.%s() needs an argument", c.name, name)
 				}
 				if typeName(args[0]) != c.name {
-					return nil, raise("TypeError", "descriptor '%s' for '%s' objects doesn't apply to a '%s' object", name, c.name, typeName(args[0]))
+					return nil, raise("TypeError", "descriptor '%s' for '%s' objects doesn't apply to a '%s' object",
+						name, c.name, typeName(args[0]))
 				}
 				return method(t, args[0], &arguments{fn: name, list: args[1:], named: named})
 			}}, nil
@@ -57,15 +59,16 @@ func (t *Thread) attribute(owner Value, name string) (Value, error) {
 	}}, nil
 }
 
-// arguments takes the arguments of one of our functions apart.
+// arguments are the arguments of a call to a builtin.
 type arguments struct {
 	fn    string
 	list  []Value
 	named Named
-	taken []string // the names that mean something
+	taken []string // the keywords that the function accepts
 }
 
-// between is an error unless so many arguments are there.
+// between returns an error unless there are least to most positional arguments
+// and no unknown keyword arguments. Call it after take.
 func (a *arguments) between(least, most int) error {
 	n := len(a.list)
 	switch {
@@ -83,7 +86,7 @@ func (a *arguments) between(least, most int) error {
 	return nil
 }
 
-// at is an argument by its place.
+// at returns a positional argument.
 func (a *arguments) at(i int, otherwise Value) Value {
 	if i < len(a.list) {
 		return a.list[i]
@@ -91,7 +94,7 @@ func (a *arguments) at(i int, otherwise Value) Value {
 	return otherwise
 }
 
-// take is an argument by its name.
+// take returns a keyword argument.
 func (a *arguments) take(name string, otherwise Value) Value {
 	if v, ok := a.named.Get(name); ok {
 		a.taken = append(a.taken, name)
@@ -206,7 +209,10 @@ func listMethods() map[string]method {
 			}
 			return nil, err
 		},
-		"reverse": on(0, 0, func(_ *Thread, l *List, _ *arguments) (Value, error) { slices.Reverse(l.Items); return nil, nil }),
+		"reverse": on(0, 0, func(_ *Thread, l *List, _ *arguments) (Value, error) {
+			slices.Reverse(l.Items)
+			return nil, nil
+		}),
 		"copy": on(0, 0, func(t *Thread, l *List, _ *arguments) (Value, error) {
 			items, err := t.concat(l.Items, nil)
 			return &List{items}, err
@@ -283,7 +289,7 @@ func (t *Thread) countOf(items []Value, v Value) (Value, error) {
 	return n, nil
 }
 
-// sorted is a stable sort that can fail.
+// sorted returns the items in stable order.
 func (t *Thread) sorted(items []Value, key Value, reverse bool) ([]Value, error) {
 	type keyed struct{ key, value Value }
 	list := make([]keyed, len(items))
@@ -387,7 +393,7 @@ func dictMethods() map[string]method {
 		"update": func(t *Thread, self Value, a *arguments) (Value, error) {
 			d := self.(*Dict)
 			names := a.named
-			a.named = nil // any name is a key
+			a.named = nil // every keyword is a key
 			if err := a.between(0, 1); err != nil {
 				return nil, err
 			}
@@ -417,7 +423,7 @@ func dictMethods() map[string]method {
 	}
 }
 
-// toDict reads a dict, or pairs.
+// toDict returns a dict, or makes one of key-value pairs.
 func (t *Thread) toDict(v Value) (*Dict, error) {
 	if d, ok := v.(*Dict); ok {
 		return d, nil

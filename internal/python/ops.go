@@ -480,7 +480,7 @@ func floats(op string, x, y Value) (Value, error) {
 		case a == 0 && b < 0:
 			return nil, raise("ZeroDivisionError", "0.0 cannot be raised to a negative power")
 		case a < 0 && b != math.Trunc(b) && !math.IsInf(a, 0):
-			return nil, raise("ValueError", "negative number cannot be raised to a fractional power: complex numbers are not supported")
+			return nil, raise("ValueError", "fractional powers of negative numbers are complex, which is not supported")
 		}
 		z := math.Pow(a, b)
 		if math.IsInf(z, 0) && !math.IsInf(a, 0) && !math.IsInf(b, 0) {
@@ -782,7 +782,8 @@ func position(key Value, n int, what string) (int, error) {
 		case "pop":
 			return 0, raise("TypeError", "'%s' object cannot be interpreted as an integer", typeName(key))
 		}
-		return 0, raise("TypeError", "%s indices must be integers or slices, not %s", strings.TrimSuffix(what, " assignment"), typeName(key))
+		return 0, raise("TypeError", "%s indices must be integers or slices, not %s",
+			strings.TrimSuffix(what, " assignment"), typeName(key))
 	}
 	if i < 0 {
 		i += int64(n)
