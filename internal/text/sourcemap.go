@@ -7,10 +7,11 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Within finds parts of a text in its file, also where the file does not hold it
-// letter by letter: block scalars, folded lines and quotes with the usual
-// escapes. What it cannot find is somewhere in all of the text.
-func (t Text) Within(f *source.File) func(start, end int) source.Span {
+// SourceMap returns a function that maps offsets in the text to spans in its file,
+// also if the file contains the text as a block scalar, with folded lines, or in
+// quotes with escapes. If it cannot map them, it returns the span of the whole
+// text.
+func (t Text) SourceMap(f *source.File) func(start, end int) source.Span {
 	if t.Span.End-t.Span.Start == len(t.Value) {
 		return t.Span.Sub
 	}
@@ -36,10 +37,9 @@ func (t Text) Within(f *source.File) func(start, end int) source.Span {
 	}
 }
 
-// align tells for every byte that is meant where it is written, from some byte
-// on, in quotes or without; nil when the two do not agree. Runs of blanks and
-// line ends agree with each other whatever they consist of, because indentation and
-// folding change them.
+// align returns, for every byte of the value meant, its offset in written, starting
+// at from, in quotes or without. It returns nil if the two do not match. Runs of
+// white space match each other, because indentation and folding change them.
 func align(meant, written string, from int, quote byte) []int {
 	offsets := make([]int, len(meant))
 	j := from
@@ -63,7 +63,7 @@ func align(meant, written string, from int, quote byte) []int {
 		case rest == "":
 			return nil
 		case quote == '"' && rest[0] == '\\' && len(rest) > 1:
-			if rest[1] == '\n' || rest[1] == '\r' { // the line goes on
+			if rest[1] == '\n' || rest[1] == '\r' { // an escaped line break
 				j += 1 + blanks(rest[1:], 0)
 				continue
 			}
@@ -87,8 +87,8 @@ func align(meant, written string, from int, quote byte) []int {
 
 func blank(b byte) bool { return b == ' ' || b == '\n' || b == '\t' || b == '\r' }
 
-// blanks is how long the blanks at the beginning are, with those that
-// double quotes write as escapes.
+// blanks returns the length of the leading white space, including escapes for white
+// space in double quotes.
 func blanks(s string, quote byte) int {
 	n := 0
 	for n < len(s) {
