@@ -7,10 +7,9 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// SourceMap returns a function that maps offsets in the text to spans in its file,
-// also if the file contains the text as a block scalar, with folded lines, or in
-// quotes with escapes. If it cannot map them, it returns the span of the whole
-// text.
+// SourceMap returns a function that maps byte ranges of the value to spans of its file. It
+// handles block scalars, folded lines and quoted strings with common escapes. A range that it
+// cannot map yields the span of the whole text.
 func (t Text) SourceMap(f *source.File) func(start, end int) source.Span {
 	if t.Span.End-t.Span.Start == len(t.Value) {
 		return t.Span.Sub
@@ -37,20 +36,20 @@ func (t Text) SourceMap(f *source.File) func(start, end int) source.Span {
 	}
 }
 
-// align returns, for every byte of the value meant, its offset in written, starting
-// at from, in quotes or without. It returns nil if the two do not match. Runs of
-// white space match each other, because indentation and folding change them.
-func align(meant, written string, from int, quote byte) []int {
-	offsets := make([]int, len(meant))
+// align returns, for each byte of value, its offset in written, starting at from and with the
+// given quote (0 for none). It returns nil if the two do not match. Any two runs of white space
+// match, because indentation and folding change them.
+func align(value, written string, from int, quote byte) []int {
+	offsets := make([]int, len(value))
 	j := from
-	for i := 0; i < len(meant); {
-		if blank(meant[i]) {
+	for i := 0; i < len(value); {
+		if blank(value[i]) {
 			start := j
 			j += blanks(written[j:], quote)
-			if j == start && i > 0 && strings.TrimSpace(meant[i:]) != "" {
+			if j == start && i > 0 && strings.TrimSpace(value[i:]) != "" {
 				return nil
 			}
-			for ; i < len(meant) && blank(meant[i]); i++ {
+			for ; i < len(value) && blank(value[i]); i++ {
 				offsets[i] = min(start, len(written)-1)
 			}
 			continue
@@ -63,20 +62,20 @@ func align(meant, written string, from int, quote byte) []int {
 		case rest == "":
 			return nil
 		case quote == '"' && rest[0] == '\\' && len(rest) > 1:
-			if rest[1] == '\n' || rest[1] == '\r' { // an escaped line break
+			if rest[1] == '\n' || rest[1] == '\r' { // the line goes on
 				j += 1 + blanks(rest[1:], 0)
 				continue
 			}
-			if rest[1] != meant[i] {
+			if rest[1] != value[i] {
 				return nil
 			}
 			length = 2
 		case quote == '\'' && strings.HasPrefix(rest, "''"):
-			if meant[i] != '\'' {
+			if value[i] != '\'' {
 				return nil
 			}
 			length = 2
-		case rest[0] != meant[i]:
+		case rest[0] != value[i]:
 			return nil
 		}
 		offsets[i] = j
@@ -87,8 +86,8 @@ func align(meant, written string, from int, quote byte) []int {
 
 func blank(b byte) bool { return b == ' ' || b == '\n' || b == '\t' || b == '\r' }
 
-// blanks returns the length of the leading white space, including escapes for white
-// space in double quotes.
+// blanks is how long the blanks at the beginning are, with those that
+// double quotes write as escapes.
 func blanks(s string, quote byte) int {
 	n := 0
 	for n < len(s) {
