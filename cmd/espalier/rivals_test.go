@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -171,5 +172,53 @@ func TestApproveAgainstTimeout(t *testing.T) {
 		if i == 1 && (approved != 1 || late != 1) {
 			t.Errorf("after a minute and after a millisecond: %d approved, %d late", approved, late)
 		}
+	}
+}
+
+// interleaved is a journal that reports to a test where a command has come to.
+type interleaved struct {
+	journal.Store
+	claimed, posted func()
+}
+
+func (s *interleaved) Claim(ctx context.Context, run journal.RunID, me journal.Owner, dead func(journal.Owner) bool) (journal.Claim, error) {
+	claim, err := s.Store.Claim(ctx, run, me, dead)
+	if err == nil {
+		s.claimed()
+	}
+	return claim, err
+}
+
+func (s *interleaved) Post(ctx context.Context, run journal.RunID, m journal.Message) (journal.Owner, error) {
+	owner, err := s.Store.Post(ctx, run, m)
+	s.posted()
+	return owner, err
+}
+
+// TestApproveTwiceKeepsRunMoving: the process whose decision is refused has claimed the run, and finds the decision of
+// the other one in the inbox. It drives the run to its end.
+func TestApproveTwiceKeepsRunMoving(t *testing.T) {
+	for _, verb := range []string{"approve", "reject"} {
+		f := newFaulty(t)
+		f.waits()
+		claimed, posted := make(chan struct{}), make(chan struct{})
+		claim := sync.OnceFunc(func() {
+			close(claimed)
+			<-posted
+		})
+		loser, winner := *f, *f
+		loser.wrap = func(s journal.Store) journal.Store { return &interleaved{s, claim, func() {}} }
+		winner.wrap = func(s journal.Store) journal.Store {
+			return &interleaved{s, func() {}, sync.OnceFunc(func() { close(posted) })}
+		}
+		var all sync.WaitGroup
+		all.Go(func() { loser.exits(2, []string{"was approved already"}, verb, errandRun) })
+		<-claimed
+		winner.exits(0, nil, "approve", errandRun)
+		all.Wait()
+		if status := f.exits(0, nil, "status", errandRun, "--json"); !strings.Contains(status, `"outcome": "ok"`) {
+			t.Errorf("approve and %s leave the run as %s", verb, status)
+		}
+		f.once("make#0", "hand_over#0")
 	}
 }

@@ -316,7 +316,11 @@ func (m *Models) examineCLIs(ctx context.Context) []Finding {
 // nobody has asked for it.
 func (m *Models) examineCLI(ctx context.Context, c *cli) *Finding {
 	f := &Finding{What: "cli", Name: c.name, State: Fine}
-	if t := m.lacksProgram(c); t != nil {
+	t := (&server{name: c.name, cli: c}).withheld()
+	if t == nil {
+		t = m.lacksProgram(c)
+	}
+	if t != nil {
 		if !c.declared {
 			return nil
 		}

@@ -40,11 +40,11 @@ func TestEveryCommandIsGuarded(t *testing.T) {
 	for name, settings := range guarded {
 		for how, c := range map[string]struct {
 			change func(*step.Job)
-			class  string // "" lets it run
+			class  string // "" lets it run, "-" does well without
 		}{
 			"named":      {func(j *step.Job) {}, ""},
-			"called":     {func(j *step.Job) { j.Called, j.MayRunScripts = true, false }, step.ClassDenied},
-			"allowed":    {func(j *step.Job) { j.Called = true }, ""},
+			"no consent": {func(j *step.Job) { j.MayRunCommands = false }, step.ClassDenied},
+			"simulated":  {func(j *step.Job) { j.Machine = simulatedMachine{} }, "-"},
 			"unconfined": {func(j *step.Job) { j.Sandbox = func() (*process.Sandbox, error) { return nil, process.ErrNoSandbox } }, step.ClassMissing},
 		} {
 			t.Run(name+" "+how, func(t *testing.T) {
@@ -54,11 +54,11 @@ func TestEveryCommandIsGuarded(t *testing.T) {
 				for key, value := range settings(made) {
 					task.Settings.Put(key, value, source.Span{})
 				}
-				if uses := runners[name].Uses(&task); !uses.Commands {
+				if uses := runners[name].Uses(&task); len(uses.Commands) == 0 {
 					t.Errorf("%s does not say that it runs commands", name)
 				}
 				job := steptest.Play{}.Job(name, filepath.Join(root, "run"), &steptest.Log{}, &steptest.World{})
-				job.Task, job.Project, job.MayRunScripts = &task, root, true
+				job.Task, job.Project, job.MayRunCommands = &task, root, true
 				c.change(job)
 				_, err := runners[name].Run(t.Context(), job)
 				var failed *step.Error
@@ -68,6 +68,10 @@ func TestEveryCommandIsGuarded(t *testing.T) {
 					t.Errorf("it did not run: %v", err)
 				case c.class != "" && missing == nil:
 					t.Error("it ran")
+				case c.class == "-":
+					if err != nil {
+						t.Error(err)
+					}
 				case c.class != "" && name != "hook" && (!errors.As(err, &failed) || failed.Class != c.class):
 					t.Errorf("%v", err)
 				}
@@ -75,7 +79,7 @@ func TestEveryCommandIsGuarded(t *testing.T) {
 		}
 	}
 	for name, k := range Kinds() {
-		if uses := k.Uses(&ir.Task{Kind: name}); uses.Commands && guarded[name] == nil {
+		if uses := k.Uses(&ir.Task{Kind: name}); len(uses.Commands) > 0 && guarded[name] == nil {
 			t.Errorf("%s runs commands, and nobody has looked whether it is guarded", name)
 		}
 	}

@@ -95,12 +95,9 @@ func (m *Models) examineProvider(ctx context.Context, name string, reach bool) F
 	if !reach {
 		return f
 	}
-	bare, err := m.bare(s)
-	if err == nil {
-		limited, stop := context.WithTimeout(ctx, reachSeconds*time.Second)
-		defer stop()
-		err = bare.Reach(limited)
-	}
+	limited, stop := context.WithTimeout(ctx, reachSeconds*time.Second)
+	defer stop()
+	err := m.bare(s).Reach(limited)
 	var failed *provider.Error
 	switch {
 	case err == nil:

@@ -54,8 +54,9 @@ type outfit struct {
 	model   provider.Model
 	price   func(model string) (price.Price, bool)
 	tools   toolbox // for any program
-	scripts bool    // those of the workflow may run
-	stream  bool    // replies are recorded as they come
+	options RunOptions
+	script  *scripted.Script // nil when there is none
+	stream  bool             // replies are recorded as they come
 }
 
 // Equip fills in what a job needs.
@@ -68,11 +69,16 @@ func (h *host) Equip(job *step.Job, options json.RawMessage) error {
 	box.program = job.Workflow
 	job.Model, job.Price, job.Tools = o.model, o.price, box
 	job.Dir, job.Project = h.runs+string(job.Run), h.root
+	job.Limits = h.tools.limits
+	job.RecordStream = o.stream
+	if box.simulate { // nothing real is started, so there is nothing to consent to or to confine
+		job.Machine, job.MayRunCommands = simulatedMachine{seed: o.options.Seed, script: o.script}, true
+		return nil
+	}
+	job.Machine, job.MayRunCommands = step.Real{}, h.tools.Consented(o.options) || coveredByName(job.Workflow, job.Run == job.Root || o.options.Named)
 	if o.tools.confined {
 		job.Sandbox = h.tools.sandbox
 	}
-	job.Called = job.Run != job.Root
-	job.MayRunScripts, job.RecordStream = o.scripts, o.stream
 	return nil
 }
 
@@ -96,7 +102,7 @@ func (h *host) outfit(options json.RawMessage) (*outfit, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &outfit{scripts: h.tools.MayRunScripts(asked), stream: asked.RecordStream, tools: h.tools.box(asked, script)}
+	o := &outfit{options: asked, script: script, stream: asked.RecordStream, tools: h.tools.box(asked, script)}
 	// Offline models cost what the real ones would, so that budgets of money
 	// can be tried out; their replies say what they are.
 	answers := router{models: h.models, instead: asked.Model, otherwise: asked.DefaultModel, sandbox: asked.Sandbox}

@@ -34,4 +34,6 @@ type alone struct{ id journal.Owner }
 func (a alone) ID() journal.Owner         { return a.id }
 func (a alone) Dead(o journal.Owner) bool { return o != a.id }
 func (alone) Wake(journal.Owner)          {}
+func (alone) Drives(journal.Owner) bool   { return false }
+func (alone) StopDriving()                {}
 func (alone) Wakes() <-chan struct{}      { return nil }

@@ -310,9 +310,21 @@ func (m *Models) Providers() []string {
 	return out
 }
 
+// withheld says that the entry of a provider or program is not approved; nil when
+// it is, or needs no approval.
+func (s *server) withheld() *Trouble {
+	if s.settings.Withheld || s.cli != nil && s.cli.settings.Withheld {
+		return &Trouble{Message: config.NotApproved(fmt.Sprintf("the entry of %q under models in %s", s.name, config.FileName)), Help: config.Approval}
+	}
+	return nil
+}
+
 // lacksKey says what is missing before a provider can be asked; nil is
 // nothing.
 func (m *Models) lacksKey(s server) *Trouble {
+	if t := s.withheld(); t != nil {
+		return t
+	}
 	if s.cli != nil {
 		return m.lacksProgram(s.cli)
 	}
@@ -452,13 +464,13 @@ func (m *Models) provider(s server) (provider.Model, error) {
 	if found := m.open[s.id()]; found != nil {
 		return found, nil
 	}
+	if t := s.withheld(); t != nil {
+		return nil, t
+	}
 	if s.cli != nil {
 		return m.program(s)
 	}
-	bare, err := m.bare(s)
-	if err != nil {
-		return nil, err
-	}
+	bare := m.bare(s)
 	atOnce, retries := usualAtOnce, usualRetries
 	if n := s.settings.MaxConcurrent; n > 0 {
 		atOnce = int(n)
@@ -513,7 +525,7 @@ type reachable interface {
 	Reach(context.Context) error
 }
 
-func (m *Models) bare(s server) (reachable, error) {
+func (m *Models) bare(s server) reachable {
 	o := wire.Options{BaseURL: s.base, Key: m.key(s)}
 	if headers := s.settings.Headers; len(headers) > 0 {
 		o.Headers = func(ctx context.Context) (map[string]string, error) {
@@ -533,13 +545,13 @@ func (m *Models) bare(s server) (reachable, error) {
 	}
 	switch s.api {
 	case config.Anthropic:
-		return anthropic.New(o), nil
+		return anthropic.New(o)
 	case config.OpenAIResponses:
-		return openai.NewResponses(o), nil
+		return openai.NewResponses(o)
 	case config.Gemini:
 		return gemini.New(o)
 	}
-	return openai.NewChat(o), nil
+	return openai.NewChat(o)
 }
 
 // Price is what a choice costs; false when nobody knows.
@@ -557,9 +569,10 @@ func (m *Models) Price(c Choice) (price.Price, bool) {
 	if c.Provider == "ollama" {
 		return price.Price{}, true // one's own machine sends no bill
 	}
-	if c.server.settings.BaseURL.Value != "" {
-		return price.Price{}, false // somebody else's server has its own prices
+	if c.server.named {
+		return price.Price{}, false // an agent's options name a server whose prices are not known
 	}
+	// A gateway in front of a built-in provider passes its prices on.
 	return price.Known(c.Provider, c.Model, time.Now())
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal/filelock"
 	"github.com/espalier-run/espalier/internal/journal/owner"
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
+	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/audit"
 	"github.com/espalier-run/espalier/internal/report/awfaudit"
@@ -28,6 +29,7 @@ import (
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/trust"
 )
 
 // Runtime is a project's storage with everything that drives and records its runs.
@@ -79,6 +81,9 @@ type RuntimeOptions struct {
 	Version func() string
 	// Journal wraps the store before anything uses it; nil leaves it as it is.
 	Journal func(journal.Store) journal.Store
+	// Trust signs the storage folder, and checks that this user has signed it;
+	// nil does neither.
+	Trust *trust.Store
 }
 
 // complete fills in what was left to choose.
@@ -111,7 +116,7 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 			r.Close()
 		}
 	}()
-	if err := makeStorage(dir); err != nil {
+	if err := makeStorage(dir, o.Trust); err != nil {
 		return nil, err
 	}
 	file, err := sqlite.Open(filepath.Join(dir, "espalier.db"), sqlite.Options{Relaxed: o.Relaxed})
@@ -289,18 +294,6 @@ func (r *Runtime) Close() error {
 	return errors.Join(errs...)
 }
 
-// makeStorage makes the folder, readable by its owner alone and invisible to git.
-func makeStorage(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	ignore := filepath.Join(dir, ".gitignore")
-	if _, err := os.Lstat(ignore); err == nil {
-		return nil
-	}
-	return os.WriteFile(ignore, []byte("*\n"), 0o600)
-}
-
 // RunOptions is how somebody asked to run a workflow; it is pinned with the run.
 type RunOptions struct {
 	// Simulate answers for models, and for tools that nothing else answers for.
@@ -316,12 +309,18 @@ type RunOptions struct {
 	NoAWFAudit bool `json:"no_awf_audit,omitempty"`
 	// Sandbox confines commands: of tools, and of the workflow itself.
 	Sandbox bool `json:"sandbox,omitempty"`
+	// Confinement is how the sandbox was made when the run began, and what it
+	// does not confine.
+	Confinement string `json:"confinement,omitempty"`
 	// Model answers instead of whatever steps name; DefaultModel answers for
 	// those that name none, and is what it was when the run began.
 	Model        string `json:"model,omitempty"`
 	DefaultModel string `json:"default_model,omitempty"`
-	// AllowShell lets scripts of the workflow run.
+	// AllowShell is a person's consent to all commands of the workflow.
 	AllowShell bool `json:"allow_shell,omitempty"`
+	// Named says that a person has named a file whose format makes that the
+	// consent to its commands, and to those of the files that it calls.
+	Named bool `json:"named,omitempty"`
 	// Unready begins without models that are not there: what needs them fails.
 	Unready bool `json:"unready,omitempty"`
 	// TraceParent is the span from which somebody began the run, as the W3C
@@ -334,6 +333,11 @@ type RunOptions struct {
 func (o *RunOptions) Pin(c *config.Config, m *Models) {
 	o.DefaultModel = m.Default()
 	o.Sandbox = o.Sandbox || c.Sandbox
+	if o.Sandbox {
+		if is, err := process.Confined(); err == nil { // otherwise no command runs
+			o.Confinement = is.String()
+		}
+	}
 }
 
 // Encode is how options travel with a run.

@@ -3,67 +3,107 @@ package builtin
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/report/execution"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// Scripts names the scripts that a program, or a child of it, runs on this
-// machine, with the steps that do.
-func Scripts(p *ir.Program) []string {
-	kinds := Kinds()
-	var out []string
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			s := &p.Blocks[b].Steps[i]
-			if t := s.Task(); t != nil && kinds[t.Kind] != nil {
-				for _, name := range kinds[t.Kind].Uses(t).Scripts {
-					out = append(out, s.ID+": "+name.Name)
-				}
-			}
-		}
-	}
-	for i := range p.Children {
-		out = append(out, Scripts(&p.Children[i])...)
-	}
-	return out
+// Command is a command that a workflow runs on this machine.
+type Command struct {
+	Step string `json:"step"`
+	Text string `json:"command"`
+	// Covered commands need no further consent: naming the file is enough.
+	Covered bool `json:"covered,omitempty"`
+	// Optional commands are left out without consent.
+	Optional bool `json:"optional,omitempty"`
 }
 
-// Commands names the steps of a program, and of its children, that run what the
-// workflow itself says.
-func Commands(p *ir.Program) []string {
+// String returns the command on one line.
+func (c Command) String() string {
+	const most = 160
+	text := strings.Join(strings.Fields(c.Text), " ")
+	if letters := []rune(text); len(letters) > most {
+		text = string(letters[:most]) + "…"
+	}
+	return c.Step + ": " + text
+}
+
+// Commands lists what a program, and what it calls, runs on this machine.
+func Commands(p *ir.Program) []Command { return commands(p, "", coveredByName(p, true)) }
+
+func commands(p *ir.Program, prefix string, named bool) []Command {
 	kinds := Kinds()
-	var out []string
+	var out []Command
 	for b := range p.Blocks {
 		for i := range p.Blocks[b].Steps {
 			s := &p.Blocks[b].Steps[i]
-			if t := s.Task(); t != nil && kinds[t.Kind] != nil && kinds[t.Kind].Uses(t).Commands {
-				out = append(out, s.ID)
+			t := s.Task()
+			if t == nil || kinds[t.Kind] == nil {
+				continue
+			}
+			for _, one := range kinds[t.Kind].Uses(t).Commands {
+				out = append(out, Command{Step: prefix + s.ID, Text: one.Text, Covered: coveredByName(p, named), Optional: one.Optional})
 			}
 		}
 	}
 	for i := range p.Children {
-		for _, id := range Commands(&p.Children[i]) {
+		for _, one := range commands(&p.Children[i], prefix+p.Children[i].Name+".", named) {
 			// A file that is called in several ways is several children.
-			if name := p.Children[i].Name + "." + id; !slices.Contains(out, name) {
-				out = append(out, name)
+			if !slices.Contains(out, one) {
+				out = append(out, one)
 			}
 		}
 	}
 	return out
 }
 
-// CalledCommands names those of them that stand in files which the program
-// calls: whoever runs a file need not have seen these.
-func CalledCommands(p *ir.Program) []string {
-	called := ir.Program{Children: p.Children}
-	return Commands(&called)
+// commandSteps are the steps of the commands, each once.
+func commandSteps(p *ir.Program) []string {
+	var out []string
+	for _, c := range Commands(p) {
+		if !slices.Contains(out, c.Step) {
+			out = append(out, c.Step)
+		}
+	}
+	return out
 }
 
-// MayRunScripts tells whether somebody has allowed scripts, and the commands of
-// files that are called.
-func (t *Tools) MayRunScripts(o RunOptions) bool { return o.AllowShell || t.config.Allow.Shell }
+// commandFormat is the format of files that are lists of commands: naming one is
+// the consent to run them.
+const commandFormat = "awf"
+
+// coveredByName reports whether naming a workflow's file is the consent to its
+// commands. named says that a person has named the file, or one of the same
+// format that calls it.
+func coveredByName(p *ir.Program, named bool) bool { return named && p.Format == commandFormat }
+
+// NamedConsent reports whether running a program by its name is the consent to
+// its commands.
+func NamedConsent(p *ir.Program) bool { return coveredByName(p, true) }
+
+// Consented reports whether a person has consented to all commands of a run's
+// workflow.
+func (t *Tools) Consented(o RunOptions) bool { return o.AllowShell || t.config.Allow.Shell }
+
+// Unapproved lists the commands of a program that need consent and do not have
+// it. A simulated run needs none.
+func (t *Tools) Unapproved(p *ir.Program, o RunOptions) []Command {
+	if t.Consented(o) || Simulates(o) {
+		return nil
+	}
+	return slices.DeleteFunc(Commands(p), func(c Command) bool { return c.Covered || c.Optional })
+}
+
+// Simulates reports whether a run starts nothing real.
+func Simulates(o RunOptions) bool {
+	script, err := scriptOf(o)
+	if err != nil || script == nil {
+		return o.Simulate
+	}
+	return script.Simulates()
+}
 
 // Unconfined names the MCP servers that a program's steps need and that run as
 // programs of the user, outside of any sandbox.

@@ -96,6 +96,8 @@ func lacksSecret(c *config.Config, root string, getenv func(string) string, what
 	switch {
 	case declared == nil:
 		return &Trouble{Message: fmt.Sprintf("%s is the secret %q, which is not declared", what, name), Help: "Declare it in " + config.FileName + "."}
+	case declared.Withheld:
+		return &Trouble{Message: config.NotApproved(fmt.Sprintf("%s comes from %s, which", what, declared.Place())), Help: config.Approval}
 	case len(declared.Command) > 0:
 		if _, err := exec.LookPath(declared.Command[0]); err != nil {
 			return &Trouble{Message: fmt.Sprintf("%s comes from the command %q, which is not there", what, declared.Command[0]), Help: "Install it, or change the secret in " + config.FileName + "."}

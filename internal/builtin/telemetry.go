@@ -25,8 +25,6 @@ type overheard struct {
 
 func (s overheard) Append(b journal.Batch, done func(error)) {
 	run, last := b.Run, b.LastSeq()
-	_, helped := s.Store.(journal.Helped)
-	b.Aside = b.Aside && helped
 	s.by.Appending(run)
 	s.Store.Append(b, func(err error) {
 		if err != nil {
@@ -35,13 +33,6 @@ func (s overheard) Append(b journal.Batch, done func(error)) {
 		s.by.Appended(run, last)
 		done(err)
 	})
-}
-
-// Commit implements journal.Helped.
-func (s overheard) Commit(meanwhile func()) {
-	if store, ok := s.Store.(journal.Helped); ok {
-		store.Commit(meanwhile)
-	}
 }
 
 // telemetryDir is where it is kept how much of each run has been exported.

@@ -53,12 +53,13 @@ type Tools struct {
 	Confinable func() error
 	// sandbox confines commands: those of tools, and those of the workflow itself.
 	sandbox func() (*process.Sandbox, error)
+	limits  process.Limits // of those commands
 	servers servers
 }
 
 // NewTools makes them. Nothing is started.
 func NewTools(root string, c *config.Config, getenv func(string) string, secrets *secret.Registry) *Tools {
-	t := &Tools{root: root, config: c, getenv: getenv, secrets: secrets}
+	t := &Tools{root: root, config: c, getenv: getenv, secrets: secrets, limits: c.Commands.Or(process.DefaultLimits)}
 	for _, host := range c.Allow.Hosts {
 		t.guard.Allow = append(t.guard.Allow, host.Value)
 	}
@@ -66,7 +67,7 @@ func NewTools(root string, c *config.Config, getenv func(string) string, secrets
 	builtins := func(box *process.Sandbox) map[string]tool.Tool {
 		out := map[string]tool.Tool{}
 		for _, one := range builtin.Tools(builtin.Options{
-			Root: root, Readable: paths, Shell: builtin.Shell{Sandbox: box}, Network: builtin.Network{Guard: t.guard},
+			Root: root, Readable: paths, Shell: builtin.Shell{Sandbox: box, Limits: t.limits}, Network: builtin.Network{Guard: t.guard},
 		}) {
 			out[one.Spec().Name] = one
 		}
@@ -158,7 +159,7 @@ func (b toolbox) real(name string) tool.Tool {
 	}
 	set := b.config.Tool(name)
 	switch {
-	case set != nil && set.Off:
+	case set != nil && (set.Off || set.Withheld):
 		return nil
 	case set != nil && set.URL.Value != "":
 		return bound{http.New(declared(name, set), b.requests(set.URL.Value)), name, set}
@@ -349,7 +350,7 @@ func (t simulatedTool) Call(_ context.Context, call tool.Call) (tool.Result, err
 	wants, model := call.For.Wants, simulated.Model{Seed: t.seed}
 	purpose := provider.Purpose{
 		Workflow: call.For.Workflow, Step: call.For.Step, Agent: call.For.Agent, Key: t.name + string(call.Input),
-		Visit: call.For.Visit, Iteration: call.For.Iteration, Attempt: call.For.Attempt, Keys: wants.Keys, Choices: wants.Choices,
+		Visit: call.For.Visit, Iteration: call.For.Iteration, Attempt: call.For.Attempt, Contract: wants,
 	}
 	// A schema that nothing fits, or that contradicts the workflow, is left out.
 	for _, form := range []json.RawMessage{both(t.returns, wants.Schema), t.returns, wants.Schema, nil} {
@@ -381,8 +382,8 @@ func (t *Tools) Lacks(p *ir.Program, o RunOptions, models *Models) []Lack {
 		return nil // it has been reported
 	}
 	var out, unbound []Lack
-	if o.Sandbox {
-		if steps := Commands(p); len(steps) > 0 {
+	if o.Sandbox && !Simulates(o) {
+		if steps := commandSteps(p); len(steps) > 0 {
 			if _, err := t.sandbox(); err != nil {
 				out = []Lack{{Trouble: unconfined(err), Steps: steps}}
 			}
@@ -461,6 +462,9 @@ func (t *Tools) missing(name string, sandbox bool) *Trouble {
 			Message: fmt.Sprintf("the tool %q is switched off", name),
 			Help:    fmt.Sprintf("Remove \"enabled: false\" from its entry in %s, or the tool from the workflow.", config.FileName),
 		}
+	}
+	if set != nil && set.Withheld {
+		return &Trouble{Message: config.NotApproved(fmt.Sprintf("the tool %q in %s", name, config.FileName)), Help: config.Approval}
 	}
 	if sandbox && t.plain[target] != nil {
 		if _, err := t.boxed(); err != nil {

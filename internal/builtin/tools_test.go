@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/npmtest"
 	"github.com/espalier-run/espalier/internal/process"
@@ -159,7 +160,7 @@ func TestPinned(t *testing.T) {
 	models := NewModels(t.TempDir(), &config.Config{}, func(string) string { return "" })
 	for _, c := range []struct{ asked, project, want bool }{{false, false, false}, {false, true, true}, {true, false, true}} {
 		o := RunOptions{Sandbox: c.asked}
-		if o.Pin(&config.Config{Sandbox: c.project}, models); o.Sandbox != c.want {
+		if o.Pin(&config.Config{Sandbox: c.project}, models); o.Sandbox != c.want || (o.Confinement != "") != c.want {
 			t.Errorf("%+v: %t", c, o.Sandbox)
 		}
 	}
@@ -211,7 +212,7 @@ tools:
 		Tier string `json:"tier"`
 		Next string `json:"next"`
 	}
-	step := tool.Purpose{Workflow: "w", Step: "s", Wants: tool.Wants{Keys: []string{"next"}, Schema: json.RawMessage(`{"properties":{"tier":{"const":"silver"}}}`)}}
+	step := tool.Purpose{Workflow: "w", Step: "s", Wants: contract.Contract{Schema: json.RawMessage(`{"required":["next"],"properties":{"next":{"type":"string"},"tier":{"const":"silver"}}}`)}}
 	got := answer(1, "crm.read", step)
 	if err := json.Unmarshal([]byte(got), &record); err != nil || record.ID == nil || record.Tier != "silver" || record.Next == "" {
 		t.Errorf("%s %v", got, err)
@@ -220,7 +221,9 @@ tools:
 		t.Errorf("%s, and then %s", got, again)
 	}
 	// A later step decides by it: each visit moves on, so loops end.
-	deciding := tool.Purpose{Workflow: "w", Step: "s", Wants: tool.Wants{Choices: map[string][]string{"": {"again", "done"}}}}
+	deciding := tool.Purpose{Workflow: "w", Step: "s", Wants: contract.Contract{
+		Probes: []contract.Probe{{Values: []json.RawMessage{json.RawMessage(`"again"`), json.RawMessage(`"done"`)}}},
+	}}
 	first := answer(1, "unbound", deciding)
 	if deciding.Visit = 1; answer(1, "unbound", deciding) == first || first != `"again"` && first != `"done"` {
 		t.Errorf("it stays with %s", first)

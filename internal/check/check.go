@@ -20,6 +20,7 @@ func Program(p *ir.Program, kinds step.Set) diag.List {
 	c.data()
 	c.conditions()
 	c.decisions()
+	c.replies()
 	c.repetitions()
 	c.agents()
 	c.tools()

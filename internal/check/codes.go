@@ -29,4 +29,8 @@ const (
 	CodeNoOutput       diag.Code = "WF023" // a promised output that nothing writes
 	CodeDoubtfulSchema diag.Code = "WF024" // a JSON Schema that probably says something else than was meant
 	CodeGivenNothing   diag.Code = "WF025" // work for an agent that is given nothing
+	// CodeConflictingUses is a reply that later steps use as two types.
+	CodeConflictingUses diag.Code = "WF026"
+	// CodeNeverReplied is a comparison that no reply can make true.
+	CodeNeverReplied diag.Code = "WF027"
 )

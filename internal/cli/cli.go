@@ -92,6 +92,7 @@ type app struct {
 	opened             *project.Workspace
 	reading            builtin.Reading
 	secrets            *secret.Registry // of the project, once it is known
+	ignored            []string         // permissions of the configuration that are not approved
 }
 
 // workspace is opened when a command first needs files.
@@ -200,7 +201,7 @@ process does it. The run stays as a record; "espalier runs rm" removes it, and
 "espalier resume RUN --from STEP" begins another one where it stood.`, func() plan.Input { return plan.Cancel{By: actor(""), Reason: "cancelled by hand"} }),
 		a.editCommand(), a.transcriptCommand(), a.memoryCommand(), a.auditCommand())
 	in(groupCheck, a.validateCommand(), a.showCommand(), a.graphCommand(), a.costCommand(), a.driftCommand())
-	in(groupFind, a.listCommand(), a.initCommand(), a.newCommand(), a.createCommand(), a.promoteCommand(), a.setupIDECommand(), a.doctorCommand())
+	in(groupFind, a.listCommand(), a.initCommand(), a.newCommand(), a.createCommand(), a.promoteCommand(), a.setupIDECommand(), a.doctorCommand(), a.trustCommand())
 	in(groupHelp, a.explainCommand(), a.schemaCommand(), a.exprCommand(), a.versionCommand(), a.completionCommand())
 	a.addHelp(root)
 	return root

@@ -63,7 +63,7 @@ answer: as the workflow names them, --model or the configuration.`,
 			if err != nil {
 				return err
 			}
-			settings, err := a.config(project.Root)
+			settings, err := a.config(project.Root, simulating)
 			if err != nil {
 				return err
 			}

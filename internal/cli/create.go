@@ -99,7 +99,7 @@ func (a *app) create(g *generation) error {
 		return err
 	}
 	root := g.project.Root
-	settings, err := a.config(root)
+	settings, err := a.config(root, consentOf(g.options))
 	if err != nil {
 		return err
 	}

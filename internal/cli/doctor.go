@@ -39,7 +39,7 @@ Ends with 0 when a workflow can ask a model, and with 6 otherwise.`,
 			if err != nil {
 				return err
 			}
-			settings, list, err := a.readConfig(here.Root)
+			settings, list, err := a.readConfig(here.Root, approvedOnly)
 			if err != nil {
 				return err
 			}
@@ -59,6 +59,7 @@ Ends with 0 when a workflow can ask a model, and with 6 otherwise.`,
 			}
 			models := builtin.NewModels(here.Root, settings, a.Getenv)
 			report.Findings = append(report.Findings, models.Examine(context.Background(), !offline)...)
+			report.Findings = append(report.Findings, builtin.ExamineCommands(settings)...)
 			telemetry := builtin.ExamineTelemetry(context.Background(), a.Getenv, !offline)
 			if slices.ContainsFunc(report.Findings, func(f builtin.Finding) bool { return f.State == builtin.Missing || f.State == builtin.Broken }) {
 				report.Outcome = "not ready"

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/builtin"
-	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/manifest"
 )
@@ -103,35 +102,30 @@ func stagedRun(root, name, prefix string) (string, error) {
 
 // dryRun names the scripts that a run would run, and starts nothing.
 func (a *app) dryRun(an *analysis) error {
-	scripts := builtin.Scripts(an.program)
+	commands := builtin.Commands(an.program)
 	a.note("%s is ready to run. Nothing was started.", an.name())
 	if a.json {
-		return a.writeJSON(map[string]any{"ready": true, "scripts": append([]string{}, scripts...)})
+		return a.writeJSON(map[string]any{"ready": true, "commands": orEmpty(commands)})
 	}
-	for _, s := range scripts {
-		fmt.Fprintln(a.stdout, s)
+	for _, c := range commands {
+		fmt.Fprintln(a.stdout, c)
 	}
 	return nil
 }
 
-// mayRunScripts refuses a run whose scripts nobody has allowed, before it begins
-// or goes on.
-func mayRunScripts(p *ir.Program, tools *builtin.Tools, o builtin.RunOptions, can remedies) error {
-	if tools.MayRunScripts(o) {
+// consentedTo refuses a run that would run commands to which no person has
+// consented, before it begins or goes on.
+func consentedTo(p *ir.Program, tools *builtin.Tools, o builtin.RunOptions, can remedies) error {
+	commands := tools.Unapproved(p, o)
+	if len(commands) == 0 {
 		return nil
 	}
-	allow := "; then " + can.allow + "write \"allow: {shell: true}\" into " + config.FileName + "."
-	if scripts := builtin.Scripts(p); len(scripts) > 0 {
-		return &failure{
-			code: exitNotReady, message: "the workflow runs scripts on this machine, and nobody has allowed that:\n  " + strings.Join(scripts, "\n  "),
-			help: can.still + " Look at them" + allow,
-		}
+	lines := make([]string, len(commands))
+	for i, c := range commands {
+		lines[i] = c.String()
 	}
-	if called := builtin.CalledCommands(p); len(called) > 0 {
-		return &failure{
-			code: exitNotReady, message: "files that the workflow calls run commands on this machine, and nobody has allowed that:\n  " + strings.Join(called, "\n  "),
-			help: can.still + " Only the commands of the file that you name run without being allowed. Look at these" + allow,
-		}
+	return &failure{
+		code: exitNotReady, message: "the workflow runs commands on this machine, which needs your consent:\n  " + strings.Join(lines, "\n  "),
+		help: can.still + " Review them; then " + can.allow,
 	}
-	return nil
 }

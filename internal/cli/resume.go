@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -415,27 +416,9 @@ is recorded with the user of this machine; --as adds whom they claim to be.`,
 				if len(args) > 1 {
 					d.Step = args[1]
 				}
-				state, program, _, err := r.Engine.Load(ctx, entry.ID)
-				if err != nil {
-					return err
-				}
-				d.Step = gateNamed(state, d.Step)
-				if edited, err := a.takeEdits(ctx, r, entry.ID, state, program, d, answer); err != nil {
-					return err
-				} else if edited {
-					if state, program, _, err = r.Engine.Load(ctx, entry.ID); err != nil {
-						return err
-					}
-				}
-				for _, f := range state.OpenGates() {
-					if d.Step == "" || d.Step == f.Step || d.Step == f.Place().Key() {
-						_, d.Digest = state.Shown(program, f)
-					}
-				}
-				if digest != "" {
-					d.Digest = digest
-				}
-				return a.say(r, entry.ID, d, leave)
+				return a.say(r, entry.ID, leave, func(ctx context.Context) error {
+					return a.decide(ctx, r, entry.ID, d, digest)
+				})
 			})
 		},
 	}
@@ -445,6 +428,35 @@ is recorded with the user of this machine; --as adds whom they claim to be.`,
 	flags.StringVar(&digest, "digest", "", "decide only if the gate still shows what had this `DIGEST` in \"espalier status\"")
 	flags.BoolVar(&leave, "no-continue", false, "record the decision and leave the run to others")
 	return cmd
+}
+
+// decide sends a decision about what the gate shows now, or about what had the
+// digest if there is one.
+func (a *app) decide(ctx context.Context, r *builtin.Runtime, id journal.RunID, d plan.Decision, digest string) error {
+	state, program, _, err := r.Engine.Load(ctx, id)
+	if err != nil {
+		return err
+	}
+	d.Step = gateNamed(state, d.Step)
+	edited, err := a.takeEdits(ctx, r, id, state, program, d)
+	if err != nil {
+		return err
+	}
+	if edited {
+		if state, program, _, err = r.Engine.Load(ctx, id); err != nil {
+			return err
+		}
+	}
+	for _, f := range state.OpenGates() {
+		if d.Step == "" || d.Step == f.Step || d.Step == f.Place().Key() {
+			_, d.Digest = state.Shown(program, f)
+		}
+	}
+	d.Digest = cmp.Or(digest, d.Digest)
+	if err := r.Engine.Send(ctx, id, d, uuid.NewString()); err != nil {
+		return decidedBefore(ctx, r, id, d.Step, err)
+	}
+	return nil
 }
 
 // decidedBefore says who was faster, when a decision was refused because there
@@ -479,15 +491,9 @@ func decidedBefore(ctx context.Context, r *builtin.Runtime, id journal.RunID, st
 	}
 }
 
-// say tells a run something and, unless it is to be left, carries it on.
-func (a *app) say(r *builtin.Runtime, id journal.RunID, in plan.Input, leave bool) error {
-	send := func(ctx context.Context) error {
-		err := r.Engine.Send(ctx, id, in, uuid.NewString())
-		if d, ok := in.(plan.Decision); ok && err != nil {
-			return decidedBefore(ctx, r, id, d.Step, err)
-		}
-		return err
-	}
+// say sends a message to a run and, unless the run is to be left to others,
+// drives it to its next resting point.
+func (a *app) say(r *builtin.Runtime, id journal.RunID, leave bool, send func(context.Context) error) error {
 	if !leave {
 		ctx := context.Background()
 		entry, err := r.Store.Entry(ctx, id)
@@ -546,7 +552,10 @@ carries becomes the result of the step.`,
 				return usage(`Write it as JSON, as in --data '{"n": 1}'.`, "--data is not JSON")
 			}
 			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
-				return a.say(r, entry.ID, plan.Signal{Event: args[1], Data: json.RawMessage(data), By: actor("")}, leave)
+				signal := plan.Signal{Event: args[1], Data: json.RawMessage(data), By: actor("")}
+				return a.say(r, entry.ID, leave, func(ctx context.Context) error {
+					return r.Engine.Send(ctx, entry.ID, signal, uuid.NewString())
+				})
 			})
 		},
 	}
@@ -566,7 +575,9 @@ func (a *app) interveneCommand(verb, about, more string, in func() plan.Input) *
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var left journal.Entry
 			err := a.lookAt(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) (err error) {
-				if err := a.say(r, entry.ID, in(), true); err != nil {
+				if err := a.say(r, entry.ID, true, func(ctx context.Context) error {
+					return r.Engine.Send(ctx, entry.ID, in(), uuid.NewString())
+				}); err != nil {
 					return err
 				}
 				left, err = r.Store.Entry(ctx, entry.ID)
@@ -588,10 +599,17 @@ func (a *app) cleanUp(entry journal.Entry) error {
 		if entry.Status == journal.Finished || entry.Owner != "" && !r.Process.Dead(entry.Owner) {
 			return nil
 		}
-		if err := r.Engine.Resume(ctx, entry.ID); err != nil {
-			return err
-		}
-		if _, err := r.Engine.Wait(ctx, entry.ID); err != nil {
+		listen, stop := context.WithCancel(ctx)
+		defer stop()
+		go r.Engine.Listen(listen)
+		_, err := r.Engine.Drive(ctx, entry.ID, func(ctx context.Context) error {
+			var owned *journal.OwnedError
+			if err := r.Engine.Resume(ctx, entry.ID); err != nil && !errors.As(err, &owned) {
+				return err
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 		return a.tellEntry(r, entry.ID)
@@ -724,6 +742,8 @@ func standing(e journal.Entry) string {
 	switch {
 	case e.Status == journal.Finished:
 		return e.Outcome
+	case e.Status == journal.Sleeping && e.Wake != 0:
+		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), e.Waiting)
 	case e.Waiting != "" && e.Status != journal.PausedAt:
 		return fmt.Sprintf("%s (%s)", e.Status, e.Waiting)
 	}
@@ -742,8 +762,8 @@ func gateNamed(state *plan.State, step string) string {
 
 // takeEdits makes what somebody has changed in the files that a gate shows part
 // of the run, before it is approved: what counts is what is in the journal.
-func (a *app) takeEdits(ctx context.Context, r *builtin.Runtime, id journal.RunID, state *plan.State, program *plan.Program, d plan.Decision, answer string) (bool, error) {
-	if answer != plan.Approve {
+func (a *app) takeEdits(ctx context.Context, r *builtin.Runtime, id journal.RunID, state *plan.State, program *plan.Program, d plan.Decision) (bool, error) {
+	if d.Answer != plan.Approve {
 		return false, nil
 	}
 	edited := false

@@ -102,7 +102,7 @@ is not there fails, and the workflow goes on as it says for that.`,
 			if err != nil {
 				return err
 			}
-			settings, err := a.config(project.Root)
+			settings, err := a.config(project.Root, consentOf(options))
 			if err != nil {
 				return err
 			}
@@ -110,6 +110,10 @@ is not there fails, and the workflow goes on as it says for that.`,
 			models := builtin.NewModels(project.Root, settings, a.Getenv)
 			a.secrets = models.Secrets
 			options.Pin(settings, models)
+			options.Named = builtin.NamedConsent(an.program)
+			if !options.AllowShell && !builtin.Simulates(options) {
+				options.AllowShell = a.approvedCommands(project.Root, &an)
+			}
 			if builtin.TelemetryAsked(a.Getenv) {
 				options.TraceParent = a.Getenv("TRACEPARENT")
 			}
@@ -129,10 +133,14 @@ is not there fails, and the workflow goes on as it says for that.`,
 				return err
 			}
 			if scripts {
-				return a.runCLIScript(&an, input, settings, model, allowShell, dryRun)
+				return a.runCLIScript(&an, input, settings, model, options.AllowShell, dryRun)
 			}
+			a.noteIgnored()
 			if err := ready(an.program, models, tools, options, newRun); err != nil {
 				return err
+			}
+			if a.reading.Python != "" && builtin.Simulates(options) {
+				return usage("Leave out --python: the built-in evaluator runs the code without starting a program.", "--python runs python3, and a simulated run starts no programs")
 			}
 			if !options.Simulate && options.ScriptName == "" {
 				if unready {
@@ -192,7 +200,7 @@ is not there fails, and the workflow goes on as it says for that.`,
 	flags.StringArrayVarP(&inputs, "input", "i", nil, "`NAME=VALUE`, or NAME=@FILE to read the value from a file; may be repeated")
 	flags.StringVar(&inputFile, "input-file", "", "read the whole input from this JSON `FILE`")
 	flags.BoolVar(&allowUndeclared, "allow-undeclared", false, "take inputs that the workflow does not declare")
-	flags.BoolVar(&allowShell, "allow-shell", false, "let scripts of the workflow run on this machine")
+	flags.BoolVar(&allowShell, "allow-shell", false, "consent to the commands of the workflow and of the configuration, for this run")
 	flags.BoolVar(&scripts, "scripts", false, "of an Agentfile workflow, run scripts/cli/run.sh as the agentfile CLI does, and nothing else")
 	flags.StringVar(&layout, "layout", layouts[0], "where the files of an Agentfile run go: spec is outputs/NAME/RUN/execution, cli is workflows/NAME/outputs/RUN")
 	cmd.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions(layouts, cobra.ShellCompDirectiveNoFileComp))
@@ -202,7 +210,7 @@ is not there fails, and the workflow goes on as it says for that.`,
 	flags.StringVar(&script, "script", "", "play replies from this `FILE`")
 	flags.BoolVar(&unready, "unready", false, "begin although models are not ready: a step that needs one of them fails")
 	flags.BoolVar(&detach, "detach", false, "begin the run and leave it to \"espalier work\"")
-	flags.BoolVar(&dryRun, "dry-run", false, "check that everything is ready, name the scripts that would run, and start nothing")
+	flags.BoolVar(&dryRun, "dry-run", false, "check that everything is ready, list the commands that would run, and start nothing")
 	flags.BoolVar(&noRecord, "no-transcript", false, "write no transcript")
 	flags.BoolVar(&recordStream, "record-stream", false, "also keep the pieces of replies in the transcript, as they come")
 	flags.BoolVar(&sandbox, "sandbox", false, "confine commands: they see the project, change only the run's folder, and reach no network")
@@ -329,13 +337,13 @@ type remedies struct{ still, instead, allow, unready string }
 
 var (
 	newGeneration = remedies{
-		still: "Nothing was started.", instead: " --simulate makes up the replies, --script FILE plays them from a file.", allow: "use --allow-shell, or ",
+		still: "Nothing was started.", instead: " --simulate makes up the replies, --script FILE plays them from a file.", allow: "use --allow-shell, or run \"espalier trust\".",
 	}
 	newRun = remedies{
 		newGeneration.still, newGeneration.instead, newGeneration.allow,
 		" --unready begins all the same, and what needs them fails.",
 	}
-	oldRun = remedies{still: "Nothing of it was started."} // its options are what they were
+	oldRun = remedies{still: "Nothing of it was started.", allow: "run \"espalier trust\"."} // its options are what they were
 )
 
 // ready finds out before anything starts what a run would lack: all of it, and
@@ -356,7 +364,7 @@ func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builti
 		lacks = append(lacks, more...)
 	}
 	if len(lacks) == 0 {
-		return mayRunScripts(p, tools, o, can)
+		return consentedTo(p, tools, o, can)
 	}
 	sure := inevitable(p)
 	needed := func(l builtin.Lack) bool {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,8 +26,10 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/private"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/trust"
 )
 
 // storage is the name of a project's own folder.
@@ -35,7 +38,7 @@ const storage = ".espalier"
 // runtime opens the storage of a project, and makes it if need be.
 func (a *app) runtime(root string, o builtin.RuntimeOptions) (*builtin.Runtime, error) {
 	if o.Config == nil {
-		c, err := a.config(root)
+		c, err := a.config(root, approvedOnly)
 		if err != nil {
 			return nil, err
 		}
@@ -45,6 +48,8 @@ func (a *app) runtime(root string, o builtin.RuntimeOptions) (*builtin.Runtime, 
 	o.Journal = a.Journal
 	o.Notice = func(text string) { a.note("%s", text) }
 	o.Version = func() string { return readVersion().Version }
+	approvals := trust.Open(a.Getenv)
+	o.Trust = &approvals
 	r, err := builtin.OpenRuntime(filepath.Join(root, storage), o)
 	if err != nil {
 		return nil, &failure{
@@ -64,6 +69,9 @@ func (a *app) runtime(root string, o builtin.RuntimeOptions) (*builtin.Runtime, 
 // storageHelp says what to do about a storage that cannot be used.
 func storageHelp(err error) string {
 	var newer *journal.NewerError
+	if foreign, ok := errors.AsType[*private.Error](err); ok {
+		return foreign.Help
+	}
 	switch {
 	case errors.Is(err, journal.ErrCorrupt):
 		return "Something other than Espalier has changed the file, or the disk is failing. Put back a copy of the folder from a backup; or move it away and begin anew: the transcripts in it can still be read."
@@ -114,7 +122,7 @@ func (a *app) openExisting(o builtin.RuntimeOptions) (*builtin.Runtime, error) {
 		return nil, usage(`"espalier run WORKFLOW" begins one. A run is kept in the project of its workflow: go there to see it.`+a.otherRuns(here.Root), "there are no runs in %s", a.folder(here.Root))
 	}
 	if o.Config != nil {
-		if c, list, err := a.readConfig(here.Root); err == nil && !list.Errors() {
+		if c, list, err := a.readConfig(here.Root, approvedOnly); err == nil && !list.Errors() {
 			o.Config = c
 		}
 	}
@@ -216,8 +224,9 @@ func actor(as string) journal.Actor {
 	return who
 }
 
-// drive shows a run's progress until it has come to rest, and says how it
-// stands. begin starts it, or says something to it.
+// drive shows a run's progress until it has come to rest, and reports its
+// state. begin starts the run, or sends it a message; if the message is refused
+// and this process holds the run, the run is driven all the same.
 func (a *app) drive(r *builtin.Runtime, id journal.RunID, begin func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -233,15 +242,11 @@ func (a *app) drive(r *builtin.Runtime, id journal.RunID, begin func(ctx context
 		return err
 	}
 	go r.Engine.Listen(ctx)
-	if err := begin(ctx); err != nil {
-		done()
-		return a.runTrouble(r, id, err)
-	}
 	rested := make(chan struct{})
 	var entry journal.Entry
 	go func() {
 		defer close(rested)
-		entry, err = r.Engine.Wait(ctx, id)
+		entry, err = r.Engine.Drive(ctx, id, begin)
 	}()
 	select {
 	case <-rested:
@@ -254,7 +259,15 @@ func (a *app) drive(r *builtin.Runtime, id journal.RunID, begin func(ctx context
 		return a.told(r, entry)
 	case <-a.stops():
 	}
-	// Interrupted: what may be done again is stopped, what may not is waited for.
+	a.park(r, rested)
+	done()
+	return a.interrupted(r, id, err)
+}
+
+// park stops the engine on an interrupt: tasks that may be done again are
+// canceled, others are waited for until a second interrupt. It returns when
+// the engine holds no run and rested is closed.
+func (a *app) park(r *builtin.Runtime, rested <-chan struct{}) {
 	a.note("\nStopping. What is being done is finished first; interrupt again to stop it now.")
 	now := make(chan struct{})
 	go func() {
@@ -266,7 +279,20 @@ func (a *app) drive(r *builtin.Runtime, id journal.RunID, begin func(ctx context
 	}()
 	r.Engine.Close(now)
 	<-rested
-	done()
+}
+
+// interrupted reports the state of a run after an interrupt, as the store has
+// it: the run may have come to rest, or another process may drive it.
+func (a *app) interrupted(r *builtin.Runtime, id journal.RunID, err error) error {
+	entry, unknown := r.Store.Entry(context.Background(), id)
+	switch {
+	case unknown != nil:
+		return a.runTrouble(r, id, cmp.Or(err, unknown))
+	case entry.Status == journal.Finished || entry.Status == journal.PausedAt:
+		return a.told(r, entry)
+	case entry.Status == journal.Running && entry.Owner != "" && r.Process.Drives(entry.Owner):
+		return a.told(r, entry)
+	}
 	if a.json {
 		if err := a.finalJSON(result{Run: id, Workflow: entry.Name, Outcome: "interrupted"}); err != nil {
 			return err

@@ -30,8 +30,8 @@ func (a *app) runCLIScript(an *analysis, input json.RawMessage, c *config.Config
 	}
 	if !allowed && !c.Allow.Shell {
 		return &failure{
-			code: exitNotReady, message: fmt.Sprintf("--scripts runs %s on this machine, and nobody has allowed that", shown),
-			help: "Nothing was started. Look at it; then use --allow-shell, or write \"allow: {shell: true}\" into " + config.FileName + ".",
+			code: exitNotReady, message: fmt.Sprintf("--scripts runs %s on this machine, which needs your consent", shown),
+			help: "Nothing was started. Review it; then use --allow-shell.",
 		}
 	}
 	bash, err := exec.LookPath("bash")

@@ -56,26 +56,28 @@ out, its steps, agents and bundles, and what a run can cost at worst.`,
 
 // summary is a workflow as show prints it.
 type summary struct {
-	Name        string         `json:"name"`
-	Version     string         `json:"version,omitempty"`
-	Description string         `json:"description,omitempty"`
-	Format      string         `json:"format"`
-	Dialect     string         `json:"dialect,omitempty"`
-	Level       string         `json:"level,omitempty"`
-	Path        string         `json:"path"`
-	Facts       []fact         `json:"facts"`
-	Triggers    []ir.Trigger   `json:"triggers"`
-	Next        []string       `json:"next,omitempty"` // times at which the schedule fires
-	Inputs      []field        `json:"inputs"`
-	Outputs     []field        `json:"outputs"`
-	Budget      ir.Budget      `json:"budget"`
-	Tools       ir.Tools       `json:"tools"`
-	Steps       []stepRow      `json:"steps"`
-	Agents      []ir.Agent     `json:"agents"`
-	Bundles     []bundle       `json:"bundles"`
-	Files       []ir.File      `json:"files"`
-	Cost        check.Report   `json:"cost"`
-	Problems    map[string]int `json:"problems"`
+	Name        string       `json:"name"`
+	Version     string       `json:"version,omitempty"`
+	Description string       `json:"description,omitempty"`
+	Format      string       `json:"format"`
+	Dialect     string       `json:"dialect,omitempty"`
+	Level       string       `json:"level,omitempty"`
+	Path        string       `json:"path"`
+	Facts       []fact       `json:"facts"`
+	Triggers    []ir.Trigger `json:"triggers"`
+	Next        []string     `json:"next,omitempty"` // times at which the schedule fires
+	Inputs      []field      `json:"inputs"`
+	Outputs     []field      `json:"outputs"`
+	Budget      ir.Budget    `json:"budget"`
+	Tools       ir.Tools     `json:"tools"`
+	Steps       []stepRow    `json:"steps"`
+	// Commands are what a run starts on this machine.
+	Commands []builtin.Command `json:"commands"`
+	Agents   []ir.Agent        `json:"agents"`
+	Bundles  []bundle          `json:"bundles"`
+	Files    []ir.File         `json:"files"`
+	Cost     check.Report      `json:"cost"`
+	Problems map[string]int    `json:"problems"`
 }
 
 // fact is what the file says about itself beyond its name.
@@ -127,7 +129,7 @@ func summarise(an analysis, now time.Time) summary {
 	s := summary{
 		Name: an.name(), Version: p.Version, Description: p.Description, Format: p.Format, Dialect: p.Dialect, Level: p.Level, Path: an.file.Path,
 		Facts: []fact{}, Triggers: orEmpty(p.Triggers), Next: upcoming(p.Triggers, now), Inputs: fields(p.Input), Outputs: fields(p.Output),
-		Budget: p.Budget, Tools: p.Tools, Steps: []stepRow{}, Agents: orEmpty(p.Agents), Bundles: []bundle{}, Files: orEmpty(p.Files),
+		Budget: p.Budget, Tools: p.Tools, Steps: []stepRow{}, Commands: orEmpty(builtin.Commands(p)), Agents: orEmpty(p.Agents), Bundles: []bundle{}, Files: orEmpty(p.Files),
 		Cost: check.Estimate(p, builtin.Kinds()), Problems: counts(an.diagnostics),
 	}
 	for _, m := range p.Meta {
@@ -417,6 +419,10 @@ func (a *app) printSummary(s summary) error {
 		p.section("Side by side")
 		p.table(bundlesTable(s.Bundles))
 	}
+	if len(s.Commands) > 0 {
+		p.section("Commands on this machine")
+		p.table(commandsTable(s.Commands))
+	}
 	p.section("What a run can cost")
 	p.table(rangesTable(s.Cost))
 	for _, b := range s.Cost.Budgets {
@@ -436,6 +442,15 @@ func (a *app) printSummary(s summary) error {
 		p.text("Unbounded: " + sentence(reason))
 	}
 	return p.print()
+}
+
+func commandsTable(commands []builtin.Command) table {
+	t := table{}
+	for _, c := range commands {
+		_, text, _ := strings.Cut(c.String(), ": ")
+		t.add(c.Step, text)
+	}
+	return t
 }
 
 func factsTable(s summary) table {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/explain"
@@ -59,7 +60,9 @@ it.`,
 			if err := a.deliver(output, func(w io.Writer) error {
 				switch {
 				case a.json:
-					return encode(w, newReport(v.workflows, v.files, list, v.skipped))
+					report := newReport(v.workflows, v.files, list, v.skipped)
+					report.Commands = v.commands
+					return encode(w, report)
 				case sarif:
 					return diag.SARIF{Files: v.files, Root: v.repository(), Version: readVersion().Version, Describe: title}.Write(w, list)
 				}
@@ -95,6 +98,7 @@ type validation struct {
 	seen      map[string]bool // a file may be reached by several paths
 	skipped   []project.Skipped
 	configs   int // files of configuration
+	commands  []workflowCommand
 }
 
 func (v *validation) add(arg string) error {
@@ -192,6 +196,11 @@ func (v *validation) take(an analysis) {
 	for _, f := range an.files {
 		v.files.Add(f)
 	}
+	if an.program != nil {
+		for _, c := range builtin.Commands(an.program) {
+			v.commands = append(v.commands, workflowCommand{an.file.Path, c})
+		}
+	}
 }
 
 // repository is the folder that code hosts want paths to begin at: the
@@ -218,6 +227,7 @@ func (v *validation) finish(list diag.List) error {
 	for _, s := range v.skipped {
 		v.note("%s was left out: %s", s.Path, sentence(s.Reason))
 	}
+	v.noteCommands()
 	summary := diag.Summary(list)
 	switch {
 	case len(v.seen) == 0 && v.configs == 0:
@@ -242,6 +252,18 @@ func (v *validation) finish(list diag.List) error {
 	return nil
 }
 
+// noteCommands lists what the workflows run on this machine.
+func (v *validation) noteCommands() {
+	last := ""
+	for _, c := range v.commands {
+		if c.Workflow != last {
+			v.note("%s runs commands on this machine:", diag.Printable(c.Workflow))
+			last = c.Workflow
+		}
+		v.note("  %s", diag.Printable(c.String()))
+	}
+}
+
 // heaviest is the code of the first of the worst diagnostics; "" without any.
 func heaviest(list diag.List) diag.Code {
 	if len(list) == 0 {
@@ -256,6 +278,13 @@ type validationReport struct {
 	Workflows []string `json:"workflows"`
 	diag.Report
 	Skipped []project.Skipped `json:"skipped,omitempty"`
+	// Commands are what runs of the workflows start on this machine.
+	Commands []workflowCommand `json:"commands,omitempty"`
+}
+
+type workflowCommand struct {
+	Workflow string `json:"workflow"`
+	builtin.Command
 }
 
 func newReport(workflows []string, files source.Set, list diag.List, skipped []project.Skipped) validationReport {

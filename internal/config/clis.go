@@ -42,6 +42,8 @@ type CLI struct {
 	PassEnv []text.Text
 	Timeout time.Duration // of one piece of work
 
+	Withheld bool // see Power
+
 	MaxConcurrent int64
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -27,6 +28,8 @@ type Config struct {
 	MCP      []Named[Server]
 	Sandbox  bool
 	Allow    Allow
+	// Commands is what commands may use; zero fields have their default.
+	Commands process.Limits
 
 	// MCPFile is the other file that names servers.
 	MCPFile MCPFile
@@ -53,6 +56,7 @@ func (c *Config) read(f *fields) {
 	c.MCP = readServers(f)
 	c.Sandbox = f.flag("sandbox", "true: commands see the project, change only their run's folder, and reach no network.")
 	f.object("allow", "allow section", "What runs may do on this machine.", c.Allow.read)
+	c.Commands = readCommands(f)
 }
 
 // Find reads the file of a project, and .mcp.json, whose problems stay with

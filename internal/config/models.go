@@ -49,6 +49,8 @@ type Provider struct {
 	Models  []text.Text
 	Headers []Header
 
+	Withheld bool // see Power
+
 	MaxConcurrent int64 // calls at the same time; 0 is the usual number
 	MaxRetries    *int64
 }

@@ -22,6 +22,10 @@ type Secret struct {
 	Env     string
 	File    string
 	Command []string
+	// Withheld: see Power.
+	Withheld bool
+	// simulated is the value in a simulated run, which starts no command.
+	simulated string
 }
 
 func readSecrets(f *fields) []Named[Secret] {
@@ -107,6 +111,10 @@ const mostSecret = 1 << 20
 func (s *Secret) Value(ctx context.Context, dir string, getenv func(string) string) (string, error) {
 	var value string
 	switch {
+	case s.simulated != "":
+		return s.simulated, nil
+	case s.Withheld:
+		return "", fmt.Errorf("%s. %s", NotApproved(s.Place()), Approval)
 	case s.Env != "":
 		value = getenv(s.Env)
 	case s.File != "":

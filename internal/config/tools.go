@@ -19,6 +19,8 @@ type Tool struct {
 	Use text.Text // another tool: a built-in one, or SERVER.TOOL
 	Off bool      // nobody may call it
 
+	Withheld bool // see Power
+
 	// A tool that is a request over HTTP.
 	URL         text.Text
 	Method      string
@@ -108,6 +110,8 @@ type Server struct {
 	Sandbox bool          // the program is confined
 	Off     bool
 	Wrong   diag.List // what keeps it from being used, in .mcp.json
+
+	Withheld bool // see Power
 }
 
 func readServers(f *fields) []Named[Server] {

@@ -82,14 +82,14 @@ func (e *Engine) nudge(id journal.RunID) {
 	if skip != nil && skip(id) {
 		return
 	}
-	err := e.claim(context.Background(), id)
+	err := e.acquire(context.Background(), id, false)
 	if err == nil {
 		return
 	}
 	// Those who wait for it have to look elsewhere.
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !harmless(err) {
+	if !isHandledElsewhere(err) {
 		e.Log.Error("run not driven", "run", id, "error", err)
 		if e.waiting[id] != nil {
 			e.failed[id] = err
@@ -98,8 +98,9 @@ func (e *Engine) nudge(id journal.RunID) {
 	e.rested(id)
 }
 
-// harmless errors mean that somebody else looks after a run.
-func harmless(err error) bool {
+// isHandledElsewhere reports whether an error of acquire means that another
+// process drives the run, or that nothing is left to drive.
+func isHandledElsewhere(err error) bool {
 	var owned *journal.OwnedError
 	return errors.As(err, &owned) || errors.Is(err, journal.ErrConflict) || errors.Is(err, ErrClosed) || errors.Is(err, journal.ErrFinished)
 }
@@ -148,7 +149,7 @@ func (e *Engine) readMail(ctx context.Context) {
 	}
 }
 
-// deliver hands over messages, each once: they stay visible in the inbox
+// deliver hands messages to the run, each once: they stay visible in the inbox
 // until the append that takes them is durable.
 func (r *run) deliver(posted []journal.Posted) {
 	r.mu.Lock()
@@ -164,21 +165,25 @@ func (r *run) deliver(posted []journal.Posted) {
 		}
 	}
 	if len(fresh) > 0 {
-		r.queue = append(r.queue, r.mail(fresh)...)
+		r.queue = append(r.queue, r.messages(fresh)...)
 		r.advance()
 	}
 }
 
-// Listen reads mail whenever another process wakes this one, until the
-// context ends. Every engine that runs tasks has somebody listening.
+// Listen reads messages of other processes until the context ends: when one of
+// them wakes this process, and at regular intervals in case a wake-up is lost.
+// Every engine that runs tasks needs one listener.
 func (e *Engine) Listen(ctx context.Context) {
+	poll := time.NewTicker(pollOwn)
+	defer poll.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-e.Process.Wakes():
-			e.readMail(ctx)
+		case <-poll.C:
 		}
+		e.readMail(ctx)
 	}
 }
 
@@ -242,11 +247,11 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 		return err
 	}
 	for _, id := range ids {
-		err := e.take(ctx, id, true, nil)
+		err := e.acquire(ctx, id, true)
 		if err == nil {
 			err = e.given(ctx, id)
 		}
-		if err != nil && !harmless(err) {
+		if err != nil && !isHandledElsewhere(err) {
 			// Trouble with one run must not keep anybody from the others.
 			e.Log.Warn("a run could not be brought up to now", "run", id, "error", err)
 		}
@@ -340,7 +345,7 @@ func (e *Engine) answered(ctx context.Context, id journal.RunID, in plan.Input, 
 			}
 			return state.Check(program, in)
 		}
-		if err := e.claim(ctx, id); err != nil && !harmless(err) {
+		if err := e.acquire(ctx, id, false); err != nil && !isHandledElsewhere(err) {
 			return err
 		}
 		select {
@@ -351,15 +356,21 @@ func (e *Engine) answered(ctx context.Context, id journal.RunID, in plan.Input, 
 	}
 }
 
-// again hands requests to a run that was given up while they arrived.
-func (e *Engine) again(id journal.RunID, requests []request) {
-	requests = slices.DeleteFunc(requests, func(q request) bool { return q.inbox != 0 }) // they are read again with the claim
+// reacquire hands requests to a run that was released while they arrived, and
+// that drop has reserved for loading.
+func (e *Engine) reacquire(id journal.RunID, loading chan struct{}, requests []request) {
+	requests = slices.DeleteFunc(requests, func(q request) bool { return q.inbox != 0 }) // load reads them again
 	go func() {
-		if err := e.claim(context.Background(), id, requests...); err != nil {
-			for _, q := range requests {
-				if q.done != nil {
-					q.done(err)
-				}
+		err := e.loadRun(context.Background(), id, false, loading, requests)
+		if err == nil {
+			return
+		}
+		if !isHandledElsewhere(err) {
+			e.Log.Error("run not driven", "run", id, "error", err)
+		}
+		for _, q := range requests {
+			if q.done != nil {
+				q.done(err)
 			}
 		}
 	}()

@@ -170,8 +170,9 @@ func TestACrashDoesNotUseUpTheDeadline(t *testing.T) {
 
 // peers are processes of one store that can be killed and can wake each other.
 type peers struct {
-	mu   sync.Mutex
-	here map[journal.Owner]chan struct{}
+	mu      sync.Mutex
+	here    map[journal.Owner]chan struct{}
+	leaving map[journal.Owner]bool
 }
 
 func (p *peers) join(id journal.Owner) *peer {
@@ -179,6 +180,7 @@ func (p *peers) join(id journal.Owner) *peer {
 	defer p.mu.Unlock()
 	if p.here == nil {
 		p.here = map[journal.Owner]chan struct{}{}
+		p.leaving = map[journal.Owner]bool{}
 	}
 	wakes := make(chan struct{}, 1)
 	p.here[id] = wakes
@@ -197,6 +199,18 @@ func (p *peer) Dead(o journal.Owner) bool {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
 	return p.all.here[o] == nil
+}
+
+func (p *peer) Drives(o journal.Owner) bool {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	return p.all.here[o] != nil && !p.all.leaving[o]
+}
+
+func (p *peer) StopDriving() {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	p.all.leaving[p.id] = true
 }
 
 func (p *peer) Wake(o journal.Owner) {

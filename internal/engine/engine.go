@@ -17,12 +17,18 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// Process is this process among those that share a store: who is alive, and
-// how to wake them.
+// Process is this process among those that share a store: which of them are
+// alive, and how to wake them.
 type Process interface {
 	ID() journal.Owner
-	// Dead tells whether another process is gone for sure.
+	// Dead reports whether another process has certainly ended.
 	Dead(journal.Owner) bool
+	// Drives reports whether another process is alive and has not called
+	// StopDriving: a run that it owns moves on.
+	Drives(journal.Owner) bool
+	// StopDriving announces that this process begins no more work and releases
+	// the runs that it owns.
+	StopDriving()
 	// Wake makes another process look at its inboxes, if it is there; the
 	// empty owner is every process that there is.
 	Wake(journal.Owner)
@@ -72,22 +78,18 @@ type Engine struct {
 	skip     func(journal.RunID) bool // runs that are not to be claimed; nil for none
 	timer    *time.Timer
 	timerAt  journal.Millis // 0: not set
-	workers  workers
+	tasks    sync.WaitGroup // goroutines that do tasks
 	waiting  map[journal.RunID]*waiter
 	emptied  chan struct{} // sent to when no run is left in memory
 	kindOf   func(kind string) step.Runner
 
-	// What the configuration says, found out once: asking an interface what else
-	// it is takes long.
-	helped     journal.Helped // the store; nil if it takes no help
-	notesFirst map[string]bool
+	notesFirst map[string]bool // kinds that write a note before they act
 }
 
 // pinned is a definition that has been decoded and indexed once.
 type pinned struct {
 	def     *Definition
 	program *plan.Program
-	choices choosing
 	hides   bool // its text has marks of secrets
 }
 
@@ -106,7 +108,6 @@ func New(c Config) *Engine {
 		redo: map[journal.RunID]bool{}, kindOf: func(kind string) step.Runner { return c.Kinds[kind] },
 		notesFirst: map[string]bool{},
 	}
-	e.helped, _ = c.Store.(journal.Helped) // nil if it is none
 	for kind, runner := range c.Kinds {
 		_, e.notesFirst[kind] = runner.(step.NotesFirst)
 	}
@@ -154,7 +155,6 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, pin *pinned, start
 		return ErrClosed
 	}
 	e.runs[id] = r
-	e.workers.keep(maxIdleWorkers)
 	e.mu.Unlock()
 
 	begun := make(chan error, 1)
@@ -248,9 +248,7 @@ func readPinned(raw []byte) (*pinned, error) {
 }
 
 func newPinned(def *Definition, raw []byte) *pinned {
-	pin := &pinned{def: def, program: plan.Compile(def.Program), choices: choosing{}, hides: secret.Hides(raw)}
-	pin.choices.add(def.Program)
-	return pin
+	return &pinned{def: def, program: plan.Compile(def.Program), hides: secret.Hides(raw)}
 }
 
 // largeValue is the size from which a value is kept once, by its hash.
@@ -361,7 +359,7 @@ func (e *Engine) fold(ctx context.Context, id journal.RunID) (*plan.State, error
 // Wait tells when it has come to rest. A run that another process owns gives
 // *journal.OwnedError.
 func (e *Engine) Resume(ctx context.Context, id journal.RunID) error {
-	return e.claim(ctx, id)
+	return e.acquire(ctx, id, false)
 }
 
 // ResumeAgain is Resume for somebody who has decided that tasks whose end
@@ -375,7 +373,7 @@ func (e *Engine) ResumeAgain(ctx context.Context, id journal.RunID) error {
 		delete(e.redo, id)
 		e.mu.Unlock()
 	}()
-	return e.claim(ctx, id)
+	return e.acquire(ctx, id, false)
 }
 
 // redoing tells whether lost tasks of a run are to be done again.
@@ -385,14 +383,11 @@ func (e *Engine) redoing(id journal.RunID) bool {
 	return e.redo[id]
 }
 
-// claim makes sure that a run is in memory and ours, and hands requests to it:
-// a run without any that has nothing to do is given up again at once.
-func (e *Engine) claim(ctx context.Context, id journal.RunID, requests ...request) error {
-	return e.take(ctx, id, false, requests)
-}
-
-// take is claim; with looks, no task of the run begins.
-func (e *Engine) take(ctx context.Context, id journal.RunID, looks bool, requests []request) error {
+// acquire makes sure that a run is in memory and owned by this process, and
+// hands requests to it. A run without requests that has nothing to do is
+// released again at once. With visit, only what is due happens and no task of
+// the run begins.
+func (e *Engine) acquire(ctx context.Context, id journal.RunID, visit bool, requests ...request) error {
 	for {
 		e.mu.Lock()
 		if e.closed {
@@ -401,10 +396,10 @@ func (e *Engine) take(ctx context.Context, id journal.RunID, looks bool, request
 		}
 		if r := e.runs[id]; r != nil {
 			e.mu.Unlock()
-			r.push(nil, nil, requests...)
+			r.push(nil, requests...)
 			return nil
 		}
-		// One loader at a time: claiming twice would fence ourselves off.
+		// One loader at a time: a second claim would fence off the first.
 		if loading := e.loading[id]; loading != nil {
 			e.mu.Unlock()
 			select {
@@ -417,28 +412,41 @@ func (e *Engine) take(ctx context.Context, id journal.RunID, looks bool, request
 		loading := make(chan struct{})
 		e.loading[id] = loading
 		e.mu.Unlock()
-
-		r, err := e.load(ctx, id)
-		if err == nil {
-			r.looks = looks
-			err = e.admit(r)
-		}
-		e.mu.Lock()
-		delete(e.loading, id)
-		close(loading)
-		e.mu.Unlock()
-		if err != nil {
-			return err
-		}
-		r.begin(requests)
-		r.mu.Unlock()
-		return nil
+		return e.loadRun(ctx, id, visit, loading, requests)
 	}
 }
 
-// admit puts a run that was just loaded among those in memory. Its mutex is
-// held then: until it has begun nobody else may move it. A task that somebody
-// started before that would be taken for one that was left behind.
+// loadRun claims and loads a run that e.loading reserves for the caller, and
+// begins it. Whatever comes of it, the reservation ends and everyone who waits
+// for the run looks at it again.
+func (e *Engine) loadRun(ctx context.Context, id journal.RunID, visit bool, loading chan struct{}, requests []request) error {
+	r, err := e.load(ctx, id)
+	if err == nil {
+		r.visit = visit
+		if err = e.admit(r); err != nil {
+			e.release(r.id, r.fence, r.state.Seq)
+		}
+	}
+	e.mu.Lock()
+	delete(e.loading, id)
+	close(loading)
+	if err != nil {
+		e.rested(id)
+		e.signalIfEmpty()
+	}
+	e.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	r.begin(requests)
+	r.mu.Unlock()
+	return nil
+}
+
+// admit puts a run that was just loaded among those in memory, and leaves its
+// mutex locked: until the caller has begun the run, no other goroutine may move
+// it. Otherwise a task that another goroutine starts would look like one that
+// the previous owner left behind.
 func (e *Engine) admit(r *run) error {
 	r.mu.Lock()
 	e.mu.Lock()
@@ -448,15 +456,30 @@ func (e *Engine) admit(r *run) error {
 		return ErrClosed
 	}
 	e.runs[r.id] = r
-	e.workers.keep(maxIdleWorkers)
 	return nil
 }
 
-func (e *Engine) load(ctx context.Context, id journal.RunID) (*run, error) {
+// release gives up a claim on a run that could not be loaded. When that fails
+// too, the run stays claimed until this process ends.
+func (e *Engine) release(id journal.RunID, fence int64, last journal.Seq) {
+	batch := journal.Batch{Run: id, Fence: fence, After: last, Release: true}
+	if err := journal.Append(context.Background(), e.Store, batch); err != nil {
+		e.Log.Warn("run not released", "run", id, "error", err)
+	}
+}
+
+// load claims a run and reads what is needed to drive it. It reads the inbox
+// after the claim, so that each message is seen by the owner or by the next one.
+func (e *Engine) load(ctx context.Context, id journal.RunID) (_ *run, err error) {
 	claim, err := e.Store.Claim(ctx, id, e.Process.ID(), e.Process.Dead)
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			e.release(id, claim.Fence, claim.Seq)
+		}
+	}()
 	pin, err := e.pin(claim.Definition, e.stored(ctx, claim.Definition))
 	if err != nil {
 		return nil, err
@@ -469,7 +492,7 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (*run, error) {
 		return nil, fmt.Errorf("%w: run %s: its stream ends at event %d, not %d", journal.ErrCorrupt, id, r.state.Seq, claim.Seq)
 	}
 	r.fence = claim.Fence
-	if r.posted, err = e.Store.Inbox(ctx, id); err != nil {
+	if r.inbox, err = e.Store.Inbox(ctx, id); err != nil {
 		return nil, err
 	}
 	for _, f := range r.state.Frames {
@@ -495,43 +518,88 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (*run, error) {
 	return r, nil
 }
 
-// Wait returns when a run has come to rest: finished, or waiting for somebody
-// or something. A run that waits only for a time is not at rest; when its time
+// Drive says something to a run and then drives it to its next resting point.
+// A process that holds a run when it becomes runnable drives it, whatever
+// became of the process's own message: while say waits for an answer, this
+// engine may have claimed the run and accepted the message of another process.
+// Drive returns the run as Wait does, and the error of say, if any.
+func (e *Engine) Drive(ctx context.Context, id journal.RunID, say func(ctx context.Context) error) (journal.Entry, error) {
+	said := say(ctx)
+	if said != nil && !e.Owns(id) {
+		return journal.Entry{}, said
+	}
+	entry, err := e.Wait(ctx, id)
+	if said != nil {
+		return entry, said
+	}
+	return entry, err
+}
+
+// Wait returns when a run has come to rest: finished, or waiting for a person
+// or an event. A run that waits only for a time is not at rest; when its time
 // comes, another process may be quicker, and is waited for like this one.
+//
+// Wait drives the run if no other process does. It returns a run that is not at
+// rest only when another process has driven it all along, or when this engine
+// is closed or held.
+//
+// No wake-up is needed for progress: each turn of the loop ends after a bounded
+// time, and the next one reads the store.
 func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, error) {
-	ours := false // it has been in our hands, or waits for a time
+	driven, polled := false, false // this engine has driven the run; the last turn ended without a wake-up
 	for {
 		e.mu.Lock()
-		here, err := e.runs[id] != nil || e.loading[id] != nil, e.failed[id]
-		delete(e.failed, id)
-		_, timed := e.sleeping[id]
-		idle := e.closed || e.held
-		if err != nil {
+		if err := e.failed[id]; err != nil {
+			delete(e.failed, id)
 			e.mu.Unlock()
 			return journal.Entry{}, err
 		}
-		w := e.join(id) // before looking, so that nothing falls between
+		r, here := e.runs[id], e.runs[id] != nil || e.loading[id] != nil
+		_, timed := e.sleeping[id]
+		idle := e.closed || e.held
+		w := e.join(id) // before the store is read: a release after that closes w.rested
 		e.mu.Unlock()
+
 		var entry journal.Entry
-		var look <-chan time.Time
-		over := false
-		if !here {
+		var err error
+		over, poll := false, pollOwn
+		switch {
+		case here && polled:
+			if entry, err = e.Store.Entry(ctx, id); err == nil {
+				over = entry.Status == journal.Finished
+				r.checkOwner(entry.Owner)
+			} else if errors.Is(err, journal.ErrUnknownRun) {
+				err = nil // its first append is still in flight
+			}
+		case !here:
 			entry, err = e.Store.Entry(ctx, id)
 			sleeps := entry.Status == journal.Sleeping
-			over = idle || !sleeps && !(ours && entry.Status == journal.Running)
+			elsewhere := entry.Owner != "" && entry.Owner != e.Process.ID()
+			over = idle || !sleeps && entry.Status != journal.Running ||
+				!sleeps && !driven && elsewhere && e.Process.Drives(entry.Owner)
 			if err == nil && !over && !(sleeps && timed) {
-				err = e.takeUp(ctx, &entry)
-				look = time.After(lookElsewhere)
+				var acquired bool
+				if acquired, err = e.tryAcquire(ctx, &entry); acquired {
+					e.leave(id, w)
+					continue
+				}
+				// The attempt itself has woken those who wait for the run.
+				w, poll = e.rejoin(id, w), pollElsewhere
 			}
+			here = sleeps
 		}
-		ours = true
+		driven = driven || here
 		if err == nil && !over {
+			again := time.NewTimer(poll)
 			select {
 			case <-w.rested:
-			case <-look:
+				polled = false
+			case <-again.C:
+				polled = true
 			case <-ctx.Done():
 				err = context.Cause(ctx)
 			}
+			again.Stop()
 		}
 		e.leave(id, w)
 		if over || err != nil {
@@ -540,19 +608,23 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 	}
 }
 
-// lookElsewhere is how often to look at a run that another process carries on.
-const lookElsewhere = 50 * time.Millisecond
+// How often Wait and Listen read the store when nothing wakes them.
+const (
+	pollOwn       = time.Second           // for a run that this process drives
+	pollElsewhere = 50 * time.Millisecond // for a run that another process drives
+)
 
-// takeUp claims a run that is not in our hands, if it could go on and nobody
-// living has it.
-func (e *Engine) takeUp(ctx context.Context, entry *journal.Entry) error {
+// tryAcquire claims a run that is not in memory, if it could go on and no
+// living process owns it. It reports whether this process has the run now.
+func (e *Engine) tryAcquire(ctx context.Context, entry *journal.Entry) (bool, error) {
 	if entry.Status == journal.Sleeping && entry.Wake > e.now() {
-		return nil
+		return false, nil
 	}
-	if err := e.claim(ctx, entry.ID); err != nil && !harmless(err) {
-		return err
+	err := e.acquire(ctx, entry.ID, false)
+	if err != nil && isHandledElsewhere(err) {
+		return false, nil
 	}
-	return nil
+	return err == nil, err
 }
 
 // waiter is those who wait for one run.
@@ -572,6 +644,14 @@ func (e *Engine) join(id journal.RunID) *waiter {
 	return w
 }
 
+// rejoin replaces a waiter that may have been woken already.
+func (e *Engine) rejoin(id journal.RunID, w *waiter) *waiter {
+	e.leave(id, w)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.join(id)
+}
+
 func (e *Engine) leave(id journal.RunID, w *waiter) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -580,18 +660,23 @@ func (e *Engine) leave(id journal.RunID, w *waiter) {
 	}
 }
 
-// drop forgets a run that has come to rest. Its mutex is held.
-func (e *Engine) drop(r *run) {
+// drop forgets a run that has come to rest or has failed. A non-nil reload
+// reserves the run for loading in the same step, so that Owns stays true. The
+// run's mutex is held.
+func (e *Engine) drop(r *run, reload chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.runs[r.id] == r {
 		delete(e.runs, r.id)
 	}
+	if reload != nil {
+		e.loading[r.id] = reload
+	}
 	if r.err != nil {
 		e.failed[r.id] = r.err
 	}
 	delete(e.sleeping, r.id)
-	if r.err == nil && r.state != nil && !e.closed && !r.looks {
+	if r.err == nil && r.state != nil && !e.closed && !r.visit {
 		if wake, ok := r.state.Wake(); ok {
 			if !e.all { // else it is found in the store when its time comes
 				e.sleeping[r.id] = wake
@@ -600,8 +685,12 @@ func (e *Engine) drop(r *run) {
 		}
 	}
 	e.rested(r.id)
-	if len(e.runs) == 0 {
-		e.workers.keep(0)
+	e.signalIfEmpty()
+}
+
+// signalIfEmpty wakes Close when no run is left in memory. e.mu is held.
+func (e *Engine) signalIfEmpty() {
+	if len(e.runs) == 0 && len(e.loading) == 0 {
 		select {
 		case e.emptied <- struct{}{}:
 		default:
@@ -617,12 +706,14 @@ func (e *Engine) rested(id journal.RunID) {
 	}
 }
 
-// Hold makes the engine record what it is told and begin no task: the runs
-// are left to others.
+// Hold makes the engine record messages and begin no task: it leaves the runs
+// to other processes. A process that has sent a message drives the run if the
+// process that has accepted the message does not.
 func (e *Engine) Hold() {
 	e.mu.Lock()
 	e.held = true
 	e.mu.Unlock()
+	e.Process.StopDriving()
 }
 
 func (e *Engine) holding() bool {
@@ -631,11 +722,11 @@ func (e *Engine) holding() bool {
 	return e.held
 }
 
-// Owns tells whether a run is in this process's memory.
+// Owns reports whether a run is in this process's memory, or on its way there.
 func (e *Engine) Owns(id journal.RunID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.runs[id] != nil
+	return e.runs[id] != nil || e.loading[id] != nil
 }
 
 // Close parks every run: no new task begins. Tasks that may be done again are
@@ -658,12 +749,13 @@ func (e *Engine) Close(now <-chan struct{}) {
 		}
 	}
 	e.mu.Unlock()
+	e.Process.StopDriving()
 	for _, r := range runs {
 		r.park(false)
 	}
 	for {
 		e.mu.Lock()
-		left := len(e.runs)
+		left := len(e.runs) + len(e.loading)
 		e.mu.Unlock()
 		if left == 0 {
 			break
@@ -677,5 +769,5 @@ func (e *Engine) Close(now <-chan struct{}) {
 			}
 		}
 	}
-	e.workers.wait()
+	e.tasks.Wait()
 }

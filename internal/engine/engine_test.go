@@ -87,6 +87,8 @@ type solo struct {
 
 func (s *solo) ID() journal.Owner         { return s.id }
 func (s *solo) Dead(o journal.Owner) bool { return o != s.id }
+func (s *solo) Drives(journal.Owner) bool { return false }
+func (s *solo) StopDriving()              {}
 func (s *solo) Wake(journal.Owner)        {}
 func (s *solo) Wakes() <-chan struct{}    { return s.wakes }
 

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
-	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -74,7 +72,7 @@ func (r *run) launch(t plan.OpenTask) *job {
 	spec := &step.Job{
 		Run: r.runOf(t.Frame), Root: r.id, Key: key, Attempt: t.Attempt, Rerun: t.Rerun, Visit: max(t.Visit-1, 0),
 		Workflow: r.program.ProgramOf(t.Frame), Step: stepOf, Task: task, History: history, Log: j, Kinds: r.e.kindOf,
-		Iteration: r.state.Iteration(t.Frame), Choices: r.pin.choices[stepOf],
+		Iteration: r.state.Iteration(t.Frame), Sources: r.pin.def.Sources,
 	}
 	spec.Reads = make([]step.Read, 0, len(stepOf.Reads))
 	for _, read := range stepOf.Reads {
@@ -91,7 +89,7 @@ func (r *run) launch(t plan.OpenTask) *job {
 	}
 	options := r.state.Options
 	timeout := stepOf.Timeout
-	r.spawn(func() errand {
+	r.e.tasks.Go(func() {
 		defer cancel(nil)
 		if timeout > 0 {
 			var stop context.CancelFunc
@@ -116,24 +114,10 @@ func (r *run) launch(t plan.OpenTask) *job {
 				result = spec.Finish(j.history, result, err)
 			}
 		}
-		return r.ended(j, ctx, result, err)
+		r.ended(j, ctx, result, err)
 	})
 	return j
 }
-
-// spawn has a task done by whoever has just ended another one of the run, or
-// by another goroutine. r.mu is held.
-func (r *run) spawn(t errand) {
-	if r.heir == nil || r.heir.next != nil {
-		r.e.workers.do(t)
-		return
-	}
-	r.e.workers.announce()
-	r.heir.next = t
-}
-
-// heir is what the goroutine of a task that ends does next.
-type heir struct{ next errand }
 
 var errTimedOut = errors.New("the step's time is up")
 
@@ -149,7 +133,7 @@ func runSafely(ctx context.Context, runner step.Runner, spec *step.Job) (result 
 }
 
 // ended takes a task's end into the run.
-func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) errand {
+func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) {
 	in := plan.Result{Work: j.work, Outcome: plan.OutcomeOK, Usage: result.Usage}
 	var blob *journal.Blob
 	cause := context.Cause(ctx)
@@ -163,14 +147,22 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 	case errors.Is(cause, errParked), errors.Is(cause, errDeadline):
 		// Whether it acted is not known. Of a run that was given up nothing
 		// is recorded: there the task stays open.
-		return r.lose(j, cause, notes)
+		r.lose(j, cause, result.Usage, notes)
+		return
 	case errors.Is(cause, errCancelled):
 		in.Outcome = plan.OutcomeCancelled
 	case errors.Is(cause, errTimedOut):
 		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, step.ClassTimeout, errTimedOut.Error()
 	default:
 		if question, ok := errors.AsType[*step.Question](err); ok {
-			return r.ask(j, question, notes)
+			r.ask(j, question, notes)
+			return
+		}
+		if later, ok := errors.AsType[*step.Later](err); ok {
+			r.keepHistory(j)
+			sleep := plan.Sleep{Work: j.work, For: journal.Millis(later.After.Milliseconds()), Why: later.Why}
+			r.conclude(j, notes, request{in: sleep})
+			return
 		}
 		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, "ERROR", err.Error()
 		if failure, ok := errors.AsType[*step.Error](err); ok {
@@ -178,13 +170,13 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 			in.Value, blob = keep(failure.Value)
 		}
 	}
-	return r.conclude(j, notes, request{in: in, blob: blob})
+	r.conclude(j, notes, request{in: in, blob: blob})
 }
 
 // ask stops a task until a person has answered it.
-func (r *run) ask(j *job, q *step.Question, notes []request) errand {
+func (r *run) ask(j *job, q *step.Question, notes []request) {
 	r.keepHistory(j)
-	return r.conclude(j, notes, request{in: plan.Ask{Work: j.work, Call: q.Call, Shows: q.Shows, Within: journal.Millis(q.Within.Milliseconds())}})
+	r.conclude(j, notes, request{in: plan.Ask{Work: j.work, Call: q.Call, Shows: q.Shows, Within: journal.Millis(q.Within.Milliseconds())}})
 }
 
 // keepHistory puts a task's notes where its next life finds them.
@@ -199,36 +191,31 @@ func (r *run) keepHistory(j *job) {
 
 // lose gives a task up whose end nobody will know. What it had noted is kept:
 // whoever does it again goes on from there.
-func (r *run) lose(j *job, why error, notes []request) errand {
+func (r *run) lose(j *job, why error, used journal.Usage, notes []request) {
 	r.keepHistory(j)
 	r.mu.Lock()
 	policy := j.recovery()
 	r.mu.Unlock()
-	return r.conclude(j, notes, request{in: plan.Gone{Work: j.work, Why: why.Error(), Policy: policy}})
+	gone := plan.Gone{Work: j.work, Why: why.Error(), Policy: policy}
+	if used != (journal.Usage{}) {
+		gone.Used = &used
+	}
+	r.conclude(j, notes, request{in: gone})
 }
 
-// conclude forgets a task and hands over what it still has to say. What begins
-// because of that may be done by the same goroutine.
-func (r *run) conclude(j *job, notes []request, last request) errand {
+// conclude forgets a task and hands its last requests to the run.
+func (r *run) conclude(j *job, notes []request, last request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.jobs[j.key] == j {
 		delete(r.jobs, j.key)
 	}
 	if r.gone {
-		return nil
+		return
 	}
 	r.queue = append(append(r.queue, notes...), last)
 	r.heardOf(j)
-	if r.heir != nil {
-		r.advanceHere(nil)
-		return nil
-	}
-	var mine heir
-	r.heir = &mine
-	r.advanceHere(nil)
-	r.heir = nil
-	return mine.next
+	r.advance()
 }
 
 // Note makes notes durable.
@@ -239,7 +226,7 @@ func (j *job) Note(ctx context.Context, notes ...step.Note) error {
 	}
 	done := make(chan error, 1)
 	requests[len(requests)-1].done = func(err error) { done <- err }
-	j.r.push(j, notes[len(notes)-1].Meanwhile, requests...)
+	j.r.push(j, requests...)
 	select {
 	case err := <-done:
 		return j.told(err)
@@ -311,7 +298,7 @@ func (j *job) ReserveUpTo(ctx context.Context, most journal.Usage, least int64, 
 			}
 		},
 	})
-	j.r.push(j, nil, requests...)
+	j.r.push(j, requests...)
 	select {
 	case got := <-answered:
 		return step.Reservation(n), got.amount, got.err
@@ -349,64 +336,4 @@ func (r *run) runOf(f *plan.Frame) journal.RunID {
 		return id
 	}
 	return r.id
-}
-
-// choosing is, for each step, the texts by which the way on from it is chosen,
-// per key of its result: an offline model has to answer with one of them.
-type choosing map[*ir.Step]map[string][]string
-
-func (c choosing) add(p *ir.Program) {
-	labels := map[string][]string{} // of decisions, by the path that they read
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			s := &p.Blocks[b].Steps[i]
-			if _, route := s.Action.(ir.Route); !route || len(s.Reads) == 0 {
-				continue
-			}
-			for _, e := range s.Next {
-				if e.When != nil && e.Label != "" {
-					labels[s.Reads[0].Path] = append(labels[s.Reads[0].Path], e.Label)
-				}
-			}
-		}
-	}
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			s := &p.Blocks[b].Steps[i]
-			for _, w := range s.Writes {
-				for _, label := range labels[w.Path] {
-					c.put(s, w.Part, label)
-				}
-			}
-			for _, e := range s.Next {
-				for _, one := range e.When.Compared() {
-					for _, w := range s.Writes {
-						if rest, ok := below(one.Path, w.Path); ok {
-							c.put(s, strings.Trim(w.Part+"."+rest, "."), one.Text)
-						}
-					}
-				}
-			}
-		}
-	}
-	for i := range p.Children {
-		c.add(&p.Children[i])
-	}
-}
-
-func (c choosing) put(s *ir.Step, key, text string) {
-	if c[s] == nil {
-		c[s] = map[string][]string{}
-	}
-	if !slices.Contains(c[s][key], text) {
-		c[s][key] = append(c[s][key], text)
-	}
-}
-
-// below is what is left of a path behind another one.
-func below(path, top string) (string, bool) {
-	if path == top {
-		return "", true
-	}
-	return strings.CutPrefix(path, top+".")
 }

@@ -29,17 +29,15 @@ type run struct {
 	held     *pending        // decided on, and not appended before its tasks have said more
 	patience *time.Timer     // for what is held
 	early    map[string]bool // tasks that began before their start is durable
-	looks    bool            // only what is due happens, and no task begins
+	visit    bool            // only what is due happens, and no task begins
 	gone     bool            // given up, or failed
 	err      error           // why it failed
 	jobs     map[string]*job
-	heir     *heir         // of the goroutine whose task just ends
-	aside    bool          // who appends something writes it himself
 	index    journal.Index // as last written
 	children map[journal.RunID]journal.Entry
 
 	// What came with loading.
-	posted  []journal.Posted
+	inbox   []journal.Posted
 	heard   journal.InboxID // the newest message that was handed over
 	history map[string][]journal.TaskNoted
 
@@ -99,10 +97,10 @@ func (r *run) begin(more []request) {
 	if len(lost) > 0 {
 		requests = append(requests, request{in: plan.TakenOver{Owner: string(r.e.Process.ID())}, with: lost})
 	}
-	requests = append(requests, r.mail(r.posted)...)
-	r.posted = nil
 	r.state.MarkAll() // its last owner may have held something back
-	r.state.Hold = r.looks || r.e.holding()
+	r.state.Hold = r.visit || r.e.holding()
+	requests = append(requests, r.messages(r.inbox)...)
+	r.inbox = nil
 	requests = append(requests, more...)
 	r.queue = append(r.queue, requests...)
 	r.advance()
@@ -120,8 +118,8 @@ func (r *run) begin(more []request) {
 	}
 }
 
-// mail makes requests of inbox messages.
-func (r *run) mail(posted []journal.Posted) []request {
+// messages makes requests of inbox messages. r.mu is held.
+func (r *run) messages(posted []journal.Posted) []request {
 	var out []request
 	for _, m := range posted {
 		r.heard = max(r.heard, m.ID)
@@ -135,9 +133,24 @@ func (r *run) mail(posted []journal.Posted) []request {
 	return out
 }
 
-// push hands what a task says to the run. It is decided on together with all
-// else as soon as the append in flight is durable.
-func (r *run) push(j *job, meanwhile func(), requests ...request) {
+// checkOwner gives the run up when the store names another owner: this process
+// was taken for dead, and its next append would be refused. Tasks must not go on
+// until then. An append in flight reports the loss by itself.
+func (r *run) checkOwner(owner journal.Owner) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.gone && !r.inFlight && owner != r.e.Process.ID() {
+		r.fail(journal.ErrConflict)
+	}
+}
+
+// push hands requests of a task, or of others if j is nil, to the run. They are
+// decided on together with everything else that is queued as soon as the append
+// in flight is durable.
+func (r *run) push(j *job, requests ...request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.gone {
@@ -150,30 +163,7 @@ func (r *run) push(j *job, meanwhile func(), requests ...request) {
 	}
 	r.queue = append(r.queue, requests...)
 	r.heardOf(j)
-	if j == nil {
-		r.advance()
-	} else {
-		r.advanceHere(meanwhile)
-	}
-}
-
-// advanceHere advances, and then helps to write what that has appended: for
-// those whose goroutine has nothing else to do. r.mu is held before and
-// after, and not in between. What is to be done meanwhile may be done while the
-// disk writes.
-func (r *run) advanceHere(meanwhile func()) {
-	if r.e.helped == nil || r.inFlight {
-		r.advance()
-		return
-	}
-	r.aside = true
 	r.advance()
-	r.aside = false
-	if r.inFlight {
-		r.mu.Unlock()
-		r.e.helped.Commit(meanwhile)
-		r.mu.Lock()
-	}
 }
 
 // errGivenUp: the run is no longer in this process's hands.
@@ -310,7 +300,7 @@ func (r *run) append(p *pending) {
 		r.index = index
 		b.Index = new(index)
 	}
-	b.Children, b.Aside = r.childRows(events), r.aside
+	b.Children = r.childRows(events)
 	b.Release = r.resting() && len(r.queue) == 0
 	for i := range events {
 		r.written += cost(&events[i])
@@ -359,21 +349,22 @@ func (r *run) appended(b *journal.Batch, err error, p *pending) {
 		return
 	}
 	if b.Release && len(r.queue) > 0 {
-		// Something came while the run was being given up. Whoever claims it
-		// next must hear it; that may as well be us.
+		// Messages arrived while the release was in flight: claim the run
+		// again for them.
 		queue := r.queue
 		r.queue = nil
-		r.giveUp()
+		reload := make(chan struct{})
+		r.giveUp(reload)
 		r.mu.Unlock()
 		p.answer(nil)
-		r.e.again(r.id, queue)
+		r.e.reacquire(r.id, reload, queue)
 		return
 	}
 	for i := range b.Events {
 		r.effect(&b.Events[i])
 	}
 	if b.Release {
-		r.giveUp()
+		r.giveUp(nil)
 		r.mu.Unlock()
 		p.answer(nil)
 		return
@@ -436,12 +427,12 @@ func (r *run) effect(e *journal.Event) {
 // fail gives a run up that cannot be written any more. r.mu is held.
 func (r *run) fail(err error) {
 	r.err = err
-	r.giveUp()
+	r.giveUp(nil)
 }
 
-// giveUp forgets the run. Tasks that still run are told; what they end with
-// is not recorded any more. r.mu is held.
-func (r *run) giveUp() {
+// giveUp forgets the run and cancels tasks that still run: their results are
+// not recorded. A non-nil reload reserves the run for loading. r.mu is held.
+func (r *run) giveUp(reload chan struct{}) {
 	if r.gone {
 		return
 	}
@@ -455,7 +446,7 @@ func (r *run) giveUp() {
 	if err == nil {
 		err = errGivenUp
 	}
-	r.e.drop(r)
+	r.e.drop(r, reload)
 	for _, q := range queue {
 		if q.done != nil {
 			q.done(err)
@@ -515,7 +506,9 @@ func (r *run) childRows(events []journal.Event) []journal.Entry {
 }
 
 // Send says something to a run, wherever it is: to this process if it has the
-// run, to its owner through the inbox, or, when nobody has it, by claiming it.
+// run, to its owner through the inbox, or, if it has no owner, by claiming it.
+// Afterwards this engine may hold the run, even if its message was refused:
+// call Send through Drive unless the engine only records.
 // A refusal is a *plan.Refusal. When it returns, the answer is durable.
 func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref string) error {
 	in, err := e.hide(in)
@@ -532,20 +525,20 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 	}
 	for {
 		answer := make(chan error, 1)
-		err := e.claim(ctx, id, request{in: in, ref: ref, done: func(err error) { answer <- err }})
+		err := e.acquire(ctx, id, false, request{in: in, ref: ref, done: func(err error) { answer <- err }})
+		if err == nil {
+			select {
+			case err = <-answer:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		// The run may be lost to another process before or after it is claimed.
 		var owned *journal.OwnedError
 		switch {
 		case errors.As(err, &owned):
 			return e.post(ctx, id, in, ref)
-		case err != nil:
-			return err
-		}
-		select {
-		case err = <-answer:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		if !errors.Is(err, errGivenUp) {
+		case !errors.Is(err, errGivenUp):
 			return err
 		}
 	}

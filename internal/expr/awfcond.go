@@ -22,6 +22,7 @@ import (
 // condition is an expr-lang expression.
 type condition struct {
 	program *vm.Program
+	root    ast.Node
 	reads   []foreignPath
 	text    string
 	unknown *ast.IdentifierNode // a function that does not exist
@@ -130,7 +131,8 @@ func parseCondition(text string, report reporter) *condition {
 			`Write it like states.build.ExitCode == 0 and inputs.mode == "fast".`)
 		return nil
 	}
-	c := &condition{text: strings.Clone(text)} // do not keep the whole file in memory
+	// Clone the text, so that the cache does not keep the whole file in memory.
+	c := &condition{text: strings.Clone(text), root: tree.Node}
 	c.collect(tree.Node, code)
 	if c.unknown != nil {
 		start := byteOffset(code, c.unknown.Location().From)

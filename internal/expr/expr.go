@@ -129,22 +129,9 @@ func (e *Expr) Paths() []Path {
 		if n.op != opPath {
 			return
 		}
-		p := Path{Segments: e.resolve(n.path), Written: n.path, Span: e.span(n)}
-		if rules := e.Dialect.rules(); rules.bare != nil {
-			p.Segments = rules.bare(p.Segments)
-		}
-		if last := len(p.Segments) - 1; len(n.path) > 1 && p.Segments[last] == lengthKey {
-			p.Segments, p.Length = p.Segments[:last:last], true
-		}
-		out = append(out, p)
+		out = append(out, e.pathOf(n))
 	})
 	return out
-}
-
-// Comparison is a name that is compared with a constant.
-type Comparison struct {
-	Path string // after Names was applied
-	Text string // of the constant, as text() writes it
 }
 
 // Indexed returns the names that a template reads with the function index. Paths
@@ -158,34 +145,6 @@ func (e *Expr) Indexed() []Path {
 	for _, p := range t.indexed {
 		out = append(out, Path{Segments: p.written, Written: p.written, Span: e.within(p.start, p.end)})
 	}
-	return out
-}
-
-// Compared returns the names that the expression compares with a constant for
-// equality.
-func (e *Expr) Compared() []Comparison {
-	if e == nil || e.root == nil || e.broken {
-		return nil
-	}
-	var out []Comparison
-	e.root.walk(func(n *node) {
-		if n.op != opEqual {
-			return
-		}
-		name, constant := n.kids[0], n.kids[1]
-		if name.fixed {
-			name, constant = constant, name
-		}
-		if name.op != opPath || !constant.fixed || constant.value.kind&(kindText|kindNumber|kindBool) == 0 {
-			return
-		}
-		path := e.resolve(name.path)
-		if rules := e.Dialect.rules(); rules.bare != nil {
-			path = rules.bare(path)
-		}
-		text, _ := constant.value.canonical()
-		out = append(out, Comparison{Path: strings.Join(path, "."), Text: text})
-	})
 	return out
 }
 

@@ -276,10 +276,14 @@ type BudgetRaised struct {
 	By     Actor  `json:"by,omitzero"`
 }
 
-// RetrySet plans another attempt.
+// RetrySet plans another attempt, or the continuation of one.
 type RetrySet struct {
 	Work        // the attempt to come
 	Due  Millis `json:"due"`
+	// Continues is set when the attempt itself has stopped until Due, and then
+	// goes on from its notes. Why is the reason.
+	Continues bool   `json:"continues,omitempty"`
+	Why       string `json:"why,omitempty"`
 }
 
 // TimerFired is a moment that has come: of a retry, a gate, or a deadline.

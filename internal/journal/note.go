@@ -102,6 +102,14 @@ type ToolUse struct {
 	Repeatable bool `json:"repeatable,omitempty"`
 	// Offline is "simulated" or "scripted" when nothing real was called.
 	Offline string `json:"offline,omitempty"`
+	// Media are the files that Output has placeholders for.
+	Media []Media `json:"media,omitempty"`
+}
+
+// Media is a file that a tool returned.
+type Media struct {
+	Type string `json:"type"` // such as image/png
+	File string `json:"file"` // in the run's folder
 }
 
 // Progress is how far a call of a tool has come, as the tool says.

@@ -71,15 +71,6 @@ type Recaller interface {
 	Recall(after Pos) ([]Appended, error)
 }
 
-// Helped is a Store that can be helped by those who wait for their appends:
-// who writes himself need not be woken when it is done.
-type Helped interface {
-	// Commit writes what waits to be written and calls back, unless somebody
-	// does that already. What is to be done meanwhile, if anything, is done
-	// while the disk is at work, or not at all.
-	Commit(meanwhile func())
-}
-
 // Batch is one append.
 type Batch struct {
 	Run   RunID
@@ -105,9 +96,6 @@ type Batch struct {
 	Snapshot []byte
 	// Release gives the run up, so that anybody may claim it without asking.
 	Release bool
-	// Aside: who appends it calls Commit right after that. Only a Helped store
-	// cares.
-	Aside bool
 }
 
 // FirstFence is the fence of a run's first owner.

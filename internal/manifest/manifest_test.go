@@ -221,3 +221,35 @@ func TestG22IgnoreKeepsWhatIsThere(t *testing.T) {
 		t.Errorf("%q %v", raw, err)
 	}
 }
+
+// What a model has put into a generation does not become configuration, and a
+// link in the project does not lead a promotion elsewhere.
+func TestPromoteTakesOnlyWorkflowFiles(t *testing.T) {
+	for _, name := range []string{
+		"04-agents/.git/config", "05-skills/espalier.yaml", "06-scripts/.envrc", "06-scripts/node_modules/x.node", "05-skills/CLAUDE.md", "04-agents/GIT~1/a.md", "06-scripts/HEAD",
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			m := stage(t, root)
+			full := filepath.Join(manifest.Staged(root, "w", run), name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755), os.WriteFile(full, []byte("x"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			validated(t, root, m)
+			if _, err := manifest.Promote(root, "w", run, true, now); err == nil && filepath.Base(name)[0] != '.' {
+				t.Error("it was promoted")
+			}
+			if _, err := os.Stat(filepath.Join(root, "workflows/w", name[3:])); err == nil {
+				t.Error("it is in the workflow's folder")
+			}
+		})
+	}
+	root := t.TempDir()
+	validated(t, root, stage(t, root))
+	if err := errors.Join(os.MkdirAll(filepath.Join(root, ".git"), 0o755), os.MkdirAll(filepath.Join(root, "workflows"), 0o755), os.Symlink("../.git", filepath.Join(root, "workflows/w"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := manifest.Promote(root, "w", run, false, now); err == nil {
+		t.Error("a link led the promotion into .git")
+	}
+}

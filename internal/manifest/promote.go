@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/protected"
 )
 
 // Staged is the folder of a generation, below a project's root.
@@ -48,7 +51,27 @@ var (
 	// ErrEdited is a file of the workflow that somebody has written, and that
 	// would be lost.
 	ErrEdited = errors.New("the workflow is there already, with a file that no generation has made")
+	// ErrNotPromotable is a file that is no part of a workflow.
+	ErrNotPromotable = errors.New("a workflow has Markdown and YAML files, and scripts, in its folders, and no hidden files or files that other programs read as configuration; remove")
 )
+
+// promotable reports whether a file may be put into a workflow's folder: what is
+// not listed may not.
+func promotable(name string) bool {
+	if protected.Path(name) != nil {
+		return false
+	}
+	folder, _, _ := strings.Cut(name, "/")
+	switch ext := strings.ToLower(path.Ext(name)); folder {
+	case "workflow.yaml":
+		return true
+	case "agents", "skills":
+		return slices.Contains([]string{".md", ".yaml", ".yml", ".json", ".txt", ".csv"}, ext)
+	case "scripts":
+		return slices.Contains([]string{".sh", ".ps1", ".py", ".js", ".mjs", ".md", ".txt", ".json", ".yaml", ".yml", ".csv"}, ext)
+	}
+	return false
+}
 
 // Promote puts a generation in its place, keeps a copy of all of it and removes
 // the staging folder. Interrupted anywhere, it is done by promoting once more.
@@ -116,9 +139,28 @@ func (p *promotion) note(m *Manifest, dir string) error {
 	return m.Write(dir)
 }
 
+// copy copies a file to a place in the project. No symbolic link on the way
+// leads elsewhere.
 func (p *promotion) copy(from, to string) error {
 	p.before()
-	return copyFile(from, to)
+	root, err := os.OpenRoot(p.root)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	rel, err := filepath.Rel(p.root, to)
+	if err != nil {
+		return err
+	}
+	raw, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o644)
+	if strings.HasSuffix(rel, ".sh") {
+		mode = 0o755
+	}
+	return protected.WriteFile(root, rel, raw, protected.Options{File: mode, Folder: 0o755})
 }
 
 // verify holds the files against their checksums.
@@ -165,6 +207,9 @@ func (p *promotion) moves(target string) ([]move, error) {
 		to := Canonical(name)
 		if to == "" {
 			continue
+		}
+		if !promotable(to) {
+			return nil, fmt.Errorf("%w: %s", ErrNotPromotable, name)
 		}
 		config, agents = config || to == "workflow.yaml", agents || strings.HasPrefix(to, "agents/")
 		out = append(out, move{filepath.Join(p.staged, filepath.FromSlash(name)), filepath.Join(p.root, filepath.FromSlash(target), filepath.FromSlash(to))})
@@ -309,23 +354,6 @@ func (p *promotion) clear() error {
 		return err
 	}
 	_ = os.Remove(filepath.Dir(p.staged)) // if nothing else is in it
-	return nil
-}
-
-func copyFile(from, to string) error {
-	raw, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
-	}
-	if err := Replace(to, raw); err != nil {
-		return err
-	}
-	if strings.HasSuffix(to, ".sh") {
-		return os.Chmod(to, 0o755)
-	}
 	return nil
 }
 

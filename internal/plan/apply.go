@@ -142,6 +142,14 @@ func (s *State) applyRest(e *journal.Event) {
 		}
 	case journal.RetrySet:
 		f := s.frame(x.Frame)
+		if x.Continues { // the task has stopped, and holds nothing
+			s.stopClock(f, e.At)
+			s.release(f, journal.Usage{})
+			f.Phase, f.Rerun = Resting, f.Rerun+1
+			s.setDue(f, x.Due)
+			s.startClocks(f, e.At)
+			break
+		}
 		if f.Phase == Ended { // a step of frames, which seemed to be over
 			f.Tried, f.Last = f.Last, f.Before
 		}

@@ -443,7 +443,7 @@ func people(t *testing.T) map[string]story {
 		late := w.tasks[0]
 		w.result(0)
 		w.tell(
-			plan.Result{Work: late}, plan.Note{Work: late}, plan.Reserve{Work: late}, plan.Gone{Work: late}, plan.Ask{Work: late},
+			plan.Result{Work: late}, plan.Note{Work: late}, plan.Reserve{Work: late}, plan.Gone{Work: late}, plan.Ask{Work: late}, plan.Sleep{Work: late},
 			plan.Result{Work: journal.Work{Place: journal.Place{Frame: "nowhere"}}},
 			plan.Decision{Step: "g", Answer: plan.Approve, By: eva}, plan.Decision{Step: "h", Answer: plan.Approve, By: eva},
 			plan.Edit{Path: "input.n", Value: json.RawMessage("1")}, plan.Edit{Path: "input", Value: json.RawMessage("1")}, plan.Edit{Value: json.RawMessage("1")}, plan.Edit{Path: "state.a", Value: json.RawMessage("{")},
@@ -481,6 +481,19 @@ func people(t *testing.T) map[string]story {
 			then(w)
 		}}
 	}
+	out["a task that sleeps"] = story{program: program(task("a"), task("after")), tell: func(w *world) {
+		work := w.tasks[0]
+		w.tasks = nil
+		w.tell(plan.Reserve{Work: work, N: 1, Amount: journal.Usage{OutputTokens: 20, ModelCalls: 1}})
+		w.tell(plan.Note{Work: work, N: 1, Kind: "model_retry", Data: json.RawMessage(`{}`), Settles: 1, Usage: journal.Usage{ModelCalls: 1}})
+		w.tell(plan.Sleep{Work: work, For: 3600_000, Why: "rate limit"})
+	}}
+	out["a task that is lost and has counted"] = story{program: program(task("a")), tell: func(w *world) {
+		lost := w.tasks[0]
+		w.tasks = nil
+		w.tell(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{InputTokens: 64_000, OutputTokens: 33_200, ModelCalls: 1}})
+		w.tell(plan.Gone{Work: lost, Why: "stopped", Policy: plan.PolicyRerun, Used: &journal.Usage{InputTokens: 200, OutputTokens: 40, ModelCalls: 1}})
+	}}
 	out["a call that is agreed to"] = asks(0, func(w *world) { answer(w, plan.Decision{Answer: plan.Approve, Note: "go on"}) })
 	out["a call that is not agreed to"] = asks(0, func(w *world) { answer(w, plan.Decision{Answer: plan.Reject}) })
 	out["a call that nobody answers"] = asks(5000, func(*world) {})

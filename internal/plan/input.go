@@ -101,6 +101,9 @@ type Gone struct {
 	Why    string
 	Policy string
 	Until  journal.Millis // when it was last known to be at work; 0 is now
+	// Used is what it is known to have used besides its notes; nil charges all
+	// that it had reserved.
+	Used *journal.Usage
 }
 
 // Ask says that a task has stopped before a call that a person has to agree
@@ -111,6 +114,14 @@ type Ask struct {
 	Shows map[string]json.RawMessage
 	// Within is how long there is for an answer; 0 is for ever.
 	Within journal.Millis
+}
+
+// Sleep says that a task has stopped because what it needs is not available
+// before some time has passed. It goes on from its notes then.
+type Sleep struct {
+	Work journal.Work
+	For  journal.Millis
+	Why  string
 }
 
 // Decision answers an open gate.
@@ -184,6 +195,7 @@ func (Note) inputName() string      { return "note" }
 func (Reserve) inputName() string   { return "reserve" }
 func (Gone) inputName() string      { return "gone" }
 func (Ask) inputName() string       { return "ask" }
+func (Sleep) inputName() string     { return "sleep" }
 func (Decision) inputName() string  { return "decision" }
 func (Signal) inputName() string    { return "signal" }
 func (Cancel) inputName() string    { return "cancel" }

@@ -53,12 +53,12 @@ func (s *State) MayBeInDoubt(in Input) bool {
 }
 
 // Resumable tells whether a task may go on from what it had noted: it is open,
-// in doubt, or waits for an answer. Its notes, and those of all others like it,
+// in doubt, or waits for an answer or for some time to pass. Its notes, and those of all others like it,
 // stand behind the event since.
 func (s *State) Resumable() (since journal.Seq, ok bool) {
 	for _, f := range s.Frames {
 		asked := f.Gate != nil && (f.Gate.Kind == GateDoubt || f.Gate.Kind == GateCall)
-		if f.Phase != Working && f.Phase != Lost && !asked && !(f.Phase == Ready && f.Rerun > 0) {
+		if f.Phase != Working && f.Phase != Lost && !asked && !((f.Phase == Ready || f.Phase == Resting) && f.Rerun > 0) {
 			continue
 		}
 		if !ok || f.Begun < since {

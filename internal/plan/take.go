@@ -57,6 +57,8 @@ func (s *State) Check(p *Program, in Input) error {
 		return s.checkOpen(x.Work)
 	case Ask:
 		return s.checkOpen(x.Work)
+	case Sleep:
+		return s.checkOpen(x.Work)
 	case Decision:
 		_, err := s.gateFor(p, &x)
 		return err
@@ -252,6 +254,9 @@ func (d *decider) take(in Input) {
 		d.gone(&x)
 	case Ask:
 		d.ask(&x)
+	case Sleep:
+		f := d.s.Frames[x.Work.Frame]
+		d.fact(f, journal.RetrySet{Work: x.Work, Due: d.now + x.For, Continues: true, Why: x.Why})
 	case Decision:
 		if f, _ := d.s.gateFor(d.p, &x); f.Gate.Kind == GateCall {
 			d.answerCall(f, journal.ToolAnswer{Approved: x.Answer == Approve, By: x.By, Note: x.Note}, MethodPerson)
@@ -512,7 +517,11 @@ func (d *decider) gone(x *Gone) {
 	for _, amount := range f.Reserved {
 		charged = charged.Plus(amount)
 	}
-	d.fact(f, journal.TaskLost{Work: x.Work, Why: x.Why, Policy: x.Policy, Charged: charged.Unanswered(), Until: x.Until})
+	charged = charged.Unanswered()
+	if x.Used != nil {
+		charged = *x.Used
+	}
+	d.fact(f, journal.TaskLost{Work: x.Work, Why: x.Why, Policy: x.Policy, Charged: charged, Until: x.Until})
 }
 
 func (d *decider) decide(f *Frame, x *Decision) {

@@ -1,32 +1,32 @@
-// Package process runs the commands of a workflow: bounded in time and output,
-// and never outliving the run, however that ends.
+// Package process runs the commands of a workflow. It bounds their time, output
+// and resources, confines them in a sandbox if asked to, and makes sure that no
+// command outlives the run.
 package process
 
-// A command runs in a process group of its own. When it ends, or has to, the
-// whole group is killed and its death is verified, so nothing that it left in
-// the background goes on. A process that leaves the group (setsid) still
-// carries the command's mark in its environment, and on Linux its orphans become
-// our children: it is killed like the rest.
+// A command runs in its own process group. When the command ends, or must end,
+// the whole group is killed, and Run returns only after the group is dead. A
+// process that leaves the group (setsid) still carries the command's mark in its
+// environment. On Linux its orphans become children of this process, so they are
+// found and killed as well.
 //
-// If this process itself is killed there is nobody left to do that. On Linux
-// three things then work together, and none of them costs a command more than a
-// few microseconds:
+// If this process itself is killed, three mechanisms work together on Linux:
 //
-//   - the kernel kills the command itself, as the thread that started it is dead;
-//   - a guardian, a few lines of shell that the first command brings into being,
-//     reads from a pipe whose other end only we hold. When that closes it kills
-//     the groups in a table that we keep for it in memory that both share;
-//   - and whatever carries our mark.
+//   - The kernel kills the command, because the thread that started it is dead.
+//   - A watchdog, a shell script that the first command starts, reads from a pipe
+//     whose other end only this process holds. When the pipe closes, it kills the
+//     groups in a table that this process keeps in shared memory.
+//   - The watchdog also kills every process that carries a mark of this process.
 //
-// The dead first process of a group is not reaped before the group was killed
-// and is out of the table: until then its number cannot go to somebody else.
-// What has left its group and cleared its environment is not found by the
-// guardian.
+// The watchdog does not find a process that has both left its group and cleared
+// its environment.
 //
-// Elsewhere each command is started by a shell that leaves a watcher in the
-// group, which does the same for that group alone; what leaves it is not
-// followed.
+// The leader of a group is not reaped before the group is killed and removed
+// from the table. Until then the kernel cannot reuse the group's ID.
 //
-// One thread starts a command, waits for everything that can happen, and ends
-// it. Nothing that we start in the background outlives a command, so that tests
-// with a clock of their own can run some.
+// On other Unix systems, each command is started by a shell that leaves a
+// watchdog in the group. It kills that group only.
+//
+// Concurrency: one locked thread starts a command, polls everything that can
+// happen to it, and ends it. No goroutine outlives a command, so commands can
+// run inside a testing/synctest bubble. The watchdog and the list of orphans are
+// shared by all commands and have their own locks.

@@ -193,9 +193,9 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	settled(t)
 }
 
-// A guardian that somebody has killed is replaced, and the new one knows of
+// A watchdog that somebody has killed is replaced, and the new one knows of
 // the commands that ran before it.
-func TestTheGuardianIsReplaced(t *testing.T) {
+func TestWatchdogIsReplaced(t *testing.T) {
 	orphansComeToUs(t)
 	line := newLifeline(t)
 	us := play(t, helper+"="+fmt.Sprintf(`exec 5>%q; (setsid sleep 1000 &); trap '' TERM HUP; echo on >&5; sleep 1000; sleep 1000`, line.path))
@@ -203,20 +203,20 @@ func TestTheGuardianIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	line.begun(t)
-	first := guardianOf(t, us.Process.Pid, 0)
+	first := watchdogOf(t, us.Process.Pid, 0)
 	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	guardianOf(t, us.Process.Pid, first)
+	watchdogOf(t, us.Process.Pid, first)
 	kill(t, us)
 	line.dead(t)
 	settled(t)
 }
 
 // While nothing runs nobody notices, so the next command looks.
-func TestTheGuardianIsReplacedBeforeItIsNeeded(t *testing.T) {
+func TestWatchdogIsReplacedBeforeItIsNeeded(t *testing.T) {
 	orphansComeToUs(t)
-	first := guardianOf(t, os.Getpid(), 0)
+	first := watchdogOf(t, os.Getpid(), 0)
 	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -227,11 +227,11 @@ func TestTheGuardianIsReplacedBeforeItIsNeeded(t *testing.T) {
 	if _, err := process.Run(t.Context(), shell("true")); err != nil {
 		t.Fatal(err)
 	}
-	guardianOf(t, os.Getpid(), first)
+	watchdogOf(t, os.Getpid(), first)
 }
 
-// guardianOf waits until a process has a guardian, other than one.
-func guardianOf(t *testing.T, of, other int) int {
+// watchdogOf waits until a process has a watchdog, other than one.
+func watchdogOf(t *testing.T, of, other int) int {
 	t.Helper()
 	for {
 		environs, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -241,7 +241,7 @@ func guardianOf(t *testing.T, of, other int) int {
 		for _, path := range environs {
 			environ, _ := os.ReadFile(path) // one that has ended has none
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-			if err == nil && pid != other && strings.Contains(string(environ), fmt.Sprintf("ESPALIER_GUARDIAN=%d\x00", of)) {
+			if err == nil && pid != other && strings.Contains(string(environ), fmt.Sprintf("ESPALIER_WATCHDOG=%d\x00", of)) {
 				return pid
 			}
 		}
@@ -249,8 +249,8 @@ func guardianOf(t *testing.T, of, other int) int {
 	}
 }
 
-// When all is over the guardian goes, too.
-func TestTheGuardianEndsWithUs(t *testing.T) {
+// When all is over the watchdog goes, too.
+func TestWatchdogEndsWithUs(t *testing.T) {
 	orphansComeToUs(t)
 	us := play(t, helper+"=echo done")
 	if err := us.Run(); err == nil {

@@ -11,15 +11,15 @@ import (
 	"sync"
 )
 
-// run runs a command where there are no process groups: only the command
+// run runs a command on systems without process groups, where only the command
 // itself is killed.
 func run(ctx context.Context, c Command) (Outcome, error) {
-	stdout, stderr := &kept{most: c.MaxOutput, overflow: make(chan struct{})}, &kept{most: MaxErrors, end: true, also: c.Stderr}
+	stdout, stderr := newCapture(c.MaxOutput), newTailCapture(c.Stderr)
 	bounded, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	cmd := exec.CommandContext(bounded, c.Path, c.Args...)
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Dir, c.Env, bytes.NewReader(c.Stdin), stdout, stderr
-	cmd.WaitDelay = mostDying
+	cmd.WaitDelay = killTimeout
 	if err := cmd.Start(); err != nil {
 		return Outcome{}, err
 	}
@@ -47,9 +47,11 @@ func run(ctx context.Context, c Command) (Outcome, error) {
 func start(ctx context.Context, c Command) (*Process, error) {
 	bounded, stop := context.WithCancel(ctx)
 	stopped := make(chan struct{})
-	p := &Process{stderr: &kept{most: MaxErrors, end: true, also: c.Stderr}, stop: sync.OnceFunc(func() { close(stopped) }), done: make(chan struct{})}
+	p := &Process{
+		stderr: newTailCapture(c.Stderr), stop: sync.OnceFunc(func() { close(stopped) }), done: make(chan struct{}),
+	}
 	cmd := exec.CommandContext(bounded, c.Path, c.Args...)
-	cmd.Dir, cmd.Env, cmd.Stderr, cmd.WaitDelay = c.Dir, c.Env, p.stderr, mostDying
+	cmd.Dir, cmd.Env, cmd.Stderr, cmd.WaitDelay = c.Dir, c.Env, p.stderr, killTimeout
 	read, write, err := os.Pipe()
 	if err == nil {
 		cmd.Stdout = write

@@ -10,70 +10,74 @@ import (
 	"time"
 )
 
-// Command is what to run.
+// Command is a program to run, and how.
 type Command struct {
 	Path string   // of the program
 	Args []string // after the program's own name
 	Dir  string
 	Env  []string
-	// Environ gives the environment, instead of Env, when it is needed.
-	Environ func() []string
-	Stdin   []byte
-	// Grace is how long the command has to end by itself once it was asked
-	// to; 0 is DefaultGrace.
+	// Stdin is what the command reads from its standard input.
+	Stdin []byte
+	// Grace is how long the command may take to end after it was asked to;
+	// 0 is DefaultGrace.
 	Grace time.Duration
-	// MaxOutput is how much it may write; 0 is DefaultMaxOutput.
+	// MaxOutput is how many bytes it may write to its standard output;
+	// 0 is DefaultMaxOutput.
 	MaxOutput int
-	// Stderr is given what the command writes to its standard error, as it
-	// comes; nil is nobody.
+	// Stderr, if set, receives the command's standard error as it is written.
 	Stderr io.Writer
-	// Sandbox confines the command; nil leaves it what the user may do.
+	// Sandbox confines the command; nil runs it with all rights of the user.
 	Sandbox *Sandbox
+	// Limits bounds what the command uses; only Linux enforces it.
+	Limits Limits
 
-	ready *ready // what was done for it before it is started; nil is nothing
+	isolation isolation // the namespaces that it is started in
+	filtered  bool      // it reads a seccomp filter from filterFD
 }
 
-// What holds when a command says nothing else.
+// Defaults of a Command.
 const (
 	DefaultGrace     = 2 * time.Second
 	DefaultMaxOutput = 16 << 20
 )
 
-// MaxErrors is how much is kept of what a command writes to its standard
-// error: the end of it.
+// MaxErrors is how many bytes at the end of the standard error are kept.
 const MaxErrors = 64 << 10
 
-// How long the dead may take to be gone, and a pipe that somebody else holds
-// open to be given up.
 const (
-	mostDying = 5 * time.Second
-	mostDrain = time.Second
+	// killTimeout is how long killed processes may take to disappear.
+	killTimeout = 5 * time.Second
+	// drainTimeout is how long to read from a pipe that a process outside of
+	// the command holds open.
+	drainTimeout = time.Second
 )
 
 // Outcome is how a command ended.
 type Outcome struct {
 	Stdout []byte
-	Stderr []byte // the end of it
-	Exit   int    // 0 is well; that of a killed one is 128 and the signal
-	Signal string // that killed it
+	Stderr []byte // its last MaxErrors bytes
+	Exit   int    // the exit status, or 128 plus the signal that killed the command
+	Signal string // the name of that signal
 }
 
-// ErrTooMuch is returned for a command that was killed because it wrote more
-// than it may.
-var ErrTooMuch = errors.New("it wrote more than it may")
+// ErrTooMuch is returned for a command that was killed because it exceeded its
+// MaxOutput.
+var ErrTooMuch = errors.New("the command wrote more output than is allowed")
 
-// ErrAlive is returned when a command was killed and is still there.
-var ErrAlive = errors.New("it was killed and is still there")
+// ErrAlive is returned when a command was killed but has not ended.
+var ErrAlive = errors.New("the command was killed but has not ended")
 
-// Run runs a command to its end. An error means that it could not be started,
-// that the context ended, or one of those above; how it ended otherwise is in
-// the outcome. When Run returns, nothing of the command is left.
+// Run runs a command to its end. An error means that the command could not be
+// started, that the context ended, or one of the errors above. When Run returns
+// without ErrAlive, nothing of the command is left.
 func Run(ctx context.Context, c Command) (Outcome, error) {
-	l := NewLaunch(c)
-	return l.Run(ctx)
+	if ctx.Err() != nil {
+		return Outcome{}, context.Cause(ctx)
+	}
+	return run(ctx, c.complete())
 }
 
-// complete is a command that leaves nothing open.
+// complete returns the command with its defaults, in its sandbox.
 func (c Command) complete() Command {
 	if c.Grace == 0 {
 		c.Grace = DefaultGrace
@@ -81,70 +85,27 @@ func (c Command) complete() Command {
 	if c.MaxOutput == 0 {
 		c.MaxOutput = DefaultMaxOutput
 	}
-	if c.Environ != nil {
-		c.Env = c.Environ()
-	}
 	if c.Sandbox != nil {
-		c = c.Sandbox.confined(c)
+		c = c.Sandbox.confine(c)
 	}
 	return c
 }
 
-// Launch is a command that is about to be run.
-type Launch struct {
-	command  Command
-	complete bool
-}
-
-// NewLaunch is a launch for which nothing has been done yet.
-func NewLaunch(c Command) Launch { return Launch{command: c} }
-
-func (l *Launch) settle() {
-	if !l.complete {
-		l.command, l.complete = l.command.complete(), true
-	}
-}
-
-// Prepare does what can be done before the command is started, when there is
-// time for it; Run does what is left. Who prepares drops the launch in the end.
-func (l *Launch) Prepare() {
-	l.settle()
-	if l.command.ready == nil {
-		l.command.ready = l.command.ahead()
-	}
-}
-
-// Drop undoes what was prepared for nothing.
-func (l *Launch) Drop() {
-	l.command.ready.drop()
-	l.command.ready = nil
-}
-
-// Run is Run for a launch, once.
-func (l *Launch) Run(ctx context.Context) (Outcome, error) {
-	if ctx.Err() != nil {
-		return Outcome{}, context.Cause(ctx)
-	}
-	l.settle()
-	c := l.command
-	l.command.ready = nil // used from now on, or dropped by who cannot use it
-	return run(ctx, c)
-}
-
-// Process is a command whose output is read as it comes.
+// Process is a command whose output is read while it runs.
 type Process struct {
 	Stdin  io.WriteCloser
 	Stdout io.ReadCloser
 
-	stderr  *kept
-	stop    func() // may be called more than once
-	done    chan struct{}
+	stderr *capture
+	stop   func() // may be called more than once
+	done   chan struct{}
+	// Written before done is closed, and read only afterward.
 	outcome Outcome
 	err     error
 }
 
-// Start starts a command and leaves its input and output to the caller. It is
-// stopped when the context ends; whoever starts it has to wait for it.
+// Start starts a command and leaves its input and output to the caller. The
+// command is stopped when the context ends. The caller must call Wait.
 func Start(ctx context.Context, c Command) (*Process, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -155,62 +116,71 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 // Stop ends the process if it has not ended yet. It does not wait.
 func (p *Process) Stop() { p.stop() }
 
-// Wait returns when nothing of the command is left. Its output is read by then
-// or never will be: what the pipe still holds stays readable until closed.
+// Wait returns when nothing of the command is left. Output that is still in the
+// pipe can be read until Stdout is closed.
 func (p *Process) Wait() (Outcome, error) {
 	<-p.done
 	return p.outcome, p.err
 }
 
-// Done is closed when nothing of the command is left.
+// Done returns a channel that is closed when nothing of the command is left.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Errors is the end of what the command has written to its standard error.
+// Errors returns the end of what the command has written to its standard error.
 func (p *Process) Errors() []byte { return p.stderr.bytes() }
 
-// kept is what a pipe delivered: the beginning or the end, up to a size.
-type kept struct {
-	mu       sync.Mutex
-	data     []byte
-	most     int
-	end      bool // keep the end, not the beginning
-	overflow chan struct{}
+// capture keeps a part of what is written to it: the beginning, up to a size, or
+// the end. It may be used by several goroutines.
+type capture struct {
+	overflow chan struct{} // closed when more than the size was written
 	once     sync.Once
-	also     io.Writer // gets all of it
+
+	mu   sync.Mutex
+	data []byte
+	size int
+	tail bool      // keep the end
+	also io.Writer // receives everything; may be nil
 }
 
-func (k *kept) Write(p []byte) (int, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.also != nil {
-		_, _ = k.also.Write(p) // whoever does not listen any more holds nobody up
+func newCapture(size int) *capture { return &capture{size: size, overflow: make(chan struct{})} }
+
+// newTailCapture returns a capture for the standard error of a command.
+func newTailCapture(also io.Writer) *capture {
+	return &capture{size: MaxErrors, tail: true, also: also}
+}
+
+func (c *capture) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.also != nil {
+		_, _ = c.also.Write(p) // a failing reader must not stop the command
 	}
 	switch {
-	case k.end:
-		k.data = append(k.data, p...)
-		if len(k.data) > 2*k.most { // now and then, not with every line
-			k.data = slices.Clone(k.data[len(k.data)-k.most:])
+	case c.tail:
+		c.data = append(c.data, p...)
+		if len(c.data) > 2*c.size { // cut now and then, not with every line
+			c.data = slices.Clone(c.data[len(c.data)-c.size:])
 		}
-	case len(k.data)+len(p) > k.most:
-		k.data = append(k.data, p[:k.most-len(k.data)]...)
-		k.once.Do(func() { close(k.overflow) })
+	case len(c.data)+len(p) > c.size:
+		c.data = append(c.data, p[:c.size-len(c.data)]...)
+		c.once.Do(func() { close(c.overflow) })
 	default:
-		k.data = append(k.data, p...)
+		c.data = append(c.data, p...)
 	}
 	return len(p), nil
 }
 
-func (k *kept) bytes() []byte {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.end && len(k.data) > k.most {
-		return k.data[len(k.data)-k.most:]
+func (c *capture) bytes() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tail && len(c.data) > c.size {
+		return c.data[len(c.data)-c.size:]
 	}
-	return k.data
+	return c.data
 }
 
-// Environment is what commands get to see of ours: what programs need to find
-// themselves and each other, and nothing that could be a secret.
+// Environment returns the variables of environ that commands may see, followed by
+// more. Commands see what programs need to run, and nothing that could be a secret.
 func Environment(environ []string, more ...string) []string {
 	var out []string
 	for _, one := range environ {
@@ -221,13 +191,13 @@ func Environment(environ []string, more ...string) []string {
 	return append(out, more...)
 }
 
-// Harmless tells whether a variable of that name is no secret.
+// Harmless reports whether a variable of that name never holds a secret.
 func Harmless(name string) bool {
 	return slices.Contains(harmless, strings.ToUpper(name)) || strings.HasPrefix(name, "LC_")
 }
 
 var harmless = []string{
 	"PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER",
-	// What programs on Windows cannot do without.
+	// Programs on Windows need these.
 	"SYSTEMROOT", "COMSPEC", "PATHEXT", "TEMP", "TMP", "USERPROFILE",
 }

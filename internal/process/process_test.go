@@ -231,28 +231,6 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// An environment that is given later is asked for once, when it is needed.
-func TestEnvironLater(t *testing.T) {
-	asked := 0
-	l := process.NewLaunch(process.Command{
-		Path: "/bin/sh", Args: []string{"-c", "echo $A$B"}, Env: []string{"A=1"},
-		Environ: func() []string {
-			asked++
-			return []string{"B=2"}
-		},
-	})
-	defer l.Drop()
-	if asked != 0 {
-		t.Error("asked for before it is needed")
-	}
-	l.Prepare()
-	l.Prepare()
-	got, err := l.Run(t.Context())
-	if err != nil || string(got.Stdout) != "2\n" || asked != 1 {
-		t.Errorf("%q, %v; asked for %d times", got.Stdout, err, asked)
-	}
-}
-
 // What the system cannot start itself ends as it does in a shell.
 func TestWhatTheShellStarts(t *testing.T) {
 	dir := t.TempDir()
@@ -300,8 +278,12 @@ func TestItHasNoChildrenButItsOwn(t *testing.T) {
 const helper = "ESPALIER_TEST_HELPER"
 
 // TestMain lets the test binary play a process that runs a command and is killed.
+// innerTest is what a test binary does first that a test of this system has started.
+var innerTest = func() {}
+
 func TestMain(m *testing.M) {
 	process.Confine(os.Args)
+	innerTest()
 	if os.Getenv(restless) != "" {
 		playRestless()
 	}

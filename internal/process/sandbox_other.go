@@ -2,6 +2,10 @@
 
 package process
 
-func landlocked() bool { return false }
+func landlockAvailable() bool { return false }
 
-func become(Sandbox, []string) error { return ErrNoSandbox }
+func filtersAvailable() bool { return false }
+
+func (m method) confinement() Confinement { return Confinement{By: "bubblewrap"} }
+
+func (confined) become([]string) error { return ErrNoSandbox }

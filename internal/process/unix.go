@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// ended is how a command ended.
+// ended returns the outcome for a wait status.
 func ended(status syscall.WaitStatus) Outcome {
 	if status.Signaled() {
 		return Outcome{Exit: 128 + int(status.Signal()), Signal: status.Signal().String()}
@@ -18,8 +18,8 @@ func ended(status syscall.WaitStatus) Outcome {
 	return Outcome{Exit: status.ExitStatus()}
 }
 
-// variables are the environment of a command: each name once, as given last,
-// and the folder that it runs in.
+// variables returns the environment of a command: its variables, more, and PWD.
+// Of variables with the same name, the last one counts.
 func variables(c Command, more ...string) []string {
 	given := c.Env
 	if given == nil {
@@ -29,8 +29,8 @@ func variables(c Command, more ...string) []string {
 		more = append(more, "PWD="+c.Dir)
 	}
 	out := make([]string, 0, len(given)+len(more))
-	// Hardly any name is there twice: only those are looked for of which one
-	// like it has been seen.
+	// Names are rarely repeated: the list is searched only when the hash of a
+	// name was seen before.
 	var seen [1024]bool
 	for _, list := range [][]string{given, more} {
 		for _, one := range list {
@@ -49,7 +49,7 @@ func variables(c Command, more ...string) []string {
 	return out
 }
 
-// nameOf is the name of a variable, and a sum that is the same for the same name.
+// nameOf returns the name of a variable, and a hash of the name.
 func nameOf(variable string) (name string, sum uint32) {
 	for i := range len(variable) {
 		if variable[i] == '=' {
@@ -60,7 +60,7 @@ func nameOf(variable string) (name string, sum uint32) {
 	return variable, sum
 }
 
-// isNamed tells whether a variable has that name.
+// isNamed reports whether a variable has that name.
 func isNamed(variable, name string) bool {
 	rest, ok := strings.CutPrefix(variable, name)
 	return ok && (rest == "" || rest[0] == '=')

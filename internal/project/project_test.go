@@ -79,6 +79,8 @@ gitdir: elsewhere
 -- nested/.git/HEAD --
 -- nested/inner/espalier.yaml --
 -- nested/inner/a/x.md --
+-- written/.espalier/runs/r1/repo/espalier.yaml --
+-- written/.espalier/runs/r1/.git/HEAD --
 `)
 	for from, want := range map[string]string{
 		"git/a/b":             "git",
@@ -91,6 +93,9 @@ gitdir: elsewhere
 		"folders/a":           "folders",
 		"folders/workflows/o": "folders",
 		"nested/inner/a":      "nested/inner",
+		// What a run has written is no project.
+		"written/.espalier/runs/r1/repo": "written",
+		"written/.espalier/runs/r1":      "written",
 	} {
 		if got := project.FindRoot(filepath.Join(dir, from)); got != filepath.Join(dir, want) {
 			t.Errorf("from %s: got %s, want %s", from, got, want)

@@ -3,14 +3,24 @@ package project
 import (
 	"os"
 	"path/filepath"
+	"strings"
 )
 
+// stateFolder is where Espalier keeps a project's runs.
+const stateFolder = ".espalier"
+
 // markers are the files and folders that a project's root holds.
-var markers = [...]string{".espalier", "espalier.yaml", ".awf", "agentfile.yaml", ".git"}
+var markers = [...]string{stateFolder, "espalier.yaml", ".awf", "agentfile.yaml", ".git"}
 
 // FindRoot returns the nearest folder, from dir upwards, that holds a sign of
-// a project; dir itself when there is none.
+// a project; dir itself when there is none. A folder inside of a state folder
+// belongs to the project around it: runs write there, and what they write is
+// never the root of a project.
 func FindRoot(dir string) string {
+	sep := string(filepath.Separator)
+	if before, _, inside := strings.Cut(dir+sep, sep+stateFolder+sep); inside && before != "" {
+		dir = before
+	}
 	for at := dir; ; {
 		if isRoot(at) {
 			return at

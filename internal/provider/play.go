@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"iter"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -27,7 +28,25 @@ func (r *Request) Tokens() int64 {
 	for _, t := range r.Tools {
 		n += len(t.Name) + len(t.Description) + len(t.Schema)
 	}
-	return int64((n + bytesPerToken - 1) / bytesPerToken)
+	return int64((n+bytesPerToken-1)/bytesPerToken) + r.mediaTokens()
+}
+
+// mediaTokens estimates what images and sounds cost to read, from above.
+func (r *Request) mediaTokens() int64 {
+	const image, bytesOfSound = 2000, 200 // providers resize larger images; sounds count by the second
+	var n int64
+	for _, m := range r.Messages {
+		for _, b := range m.Blocks {
+			for _, one := range b.Media {
+				if strings.HasPrefix(one.Type, "image/") {
+					n += image
+				} else {
+					n += int64(len(one.Data)/bytesOfSound) + 1
+				}
+			}
+		}
+	}
+	return n
 }
 
 // MostTokens is more than a tokenizer should make of the request: at worst
@@ -57,7 +76,7 @@ func (r *Request) MostTokens() int64 {
 	for _, t := range r.Tools {
 		add(t.Name, t.Description, string(t.Schema))
 	}
-	return n
+	return n + r.mediaTokens()
 }
 
 func size(blocks []Block) int {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/contract"
 )
 
 // Model answers requests.
@@ -55,12 +57,8 @@ type Purpose struct {
 	Iteration int `json:"iteration,omitempty"`
 	Attempt   int `json:"attempt,omitempty"`
 	Turn      int `json:"turn,omitempty"`
-	// Keys are what the reply must have at least; Choices are texts of which
-	// the value of a key has to be one, because a later step decides by it. A
-	// key may be a dotted path; the empty one is the reply itself.
-	Keys    []string            `json:"keys,omitempty"`
-	Choices map[string][]string `json:"choices,omitempty"`
-	Verdict bool                `json:"verdict,omitempty"` // "approved" must be true or false
+	// Contract is what the reply must be.
+	Contract contract.Contract `json:"contract,omitzero"`
 	// Expected is the author's description of the reply.
 	Expected string `json:"expected,omitempty"`
 	// Sample is a reply that would do, worked out by rules: what offline models
@@ -105,6 +103,15 @@ type Block struct {
 	Input     json.RawMessage `json:"input,omitempty"`   // of a tool use
 	Content   json.RawMessage `json:"content,omitempty"` // of a tool result
 	IsError   bool            `json:"is_error,omitempty"`
+	// Media are files that a tool returned. Content has a placeholder for each,
+	// so that models that do not take its type still learn about it.
+	Media []Media `json:"media,omitempty"`
+}
+
+// Media is an image or a sound.
+type Media struct {
+	Type string `json:"type"` // such as image/png
+	Data []byte `json:"data"`
 }
 
 // Tool is a tool that a model may ask for.
@@ -224,6 +231,18 @@ func (e *Error) Error() string {
 	}
 	return fmt.Sprintf("%s: %s", e.Class, e.Message)
 }
+
+// Interrupted is the error of a call that was cancelled after the model had
+// reported what it used until then.
+type Interrupted struct {
+	Cause   error // of the context
+	Partial *Reply
+}
+
+func (e *Interrupted) Error() string { return e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e *Interrupted) Unwrap() error { return e.Cause }
 
 // Retryable tells whether trying again may help.
 func (e *Error) Retryable() bool {

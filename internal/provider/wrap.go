@@ -30,7 +30,7 @@ type Retry struct {
 const (
 	firstWait   = time.Second
 	longestWait = time.Minute
-	// patience is how long a provider may ask us to wait.
+	// patience is the longest wait that Retry makes itself.
 	patience = 15 * time.Minute
 )
 
@@ -67,6 +67,15 @@ func (r Retry) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error
 			}
 		}
 	}
+}
+
+// Busy returns how long to wait before a call can succeed that failed because
+// of a rate limit, when that is longer than Retry waits itself; otherwise 0.
+func Busy(err error) time.Duration {
+	if failed, ok := errors.AsType[*Error](err); ok && failed.Class == RateLimit && failed.RetryAfter > patience {
+		return failed.RetryAfter
+	}
+	return 0
 }
 
 // wait is what the provider asks for, or else twice as long each time, less a

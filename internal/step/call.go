@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/tool"
@@ -22,7 +24,7 @@ type ToolCall struct {
 	Agent  *ir.Agent // nil when the step itself calls
 	Input  json.RawMessage
 	// Wants is what the workflow needs of the answer.
-	Wants tool.Wants
+	Wants contract.Contract
 	// Made is set when an earlier life of the task has noted the call: it is
 	// not noted again, and its input counts.
 	Made *journal.ToolUse
@@ -171,6 +173,9 @@ func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journa
 		return "", false
 	}
 	use.Output, use.Offline = result.Output, result.Offline
+	if err == nil {
+		use.Media, err = j.keepMedia(result.Media)
+	}
 	switch {
 	case err != nil:
 		use.Output, use.Error, use.Class = nil, err.Error(), ClassTool
@@ -186,6 +191,22 @@ func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journa
 	return line, true
 }
 
+// keepMedia writes what a tool returned besides its output into the run's folder.
+func (j *Job) keepMedia(media []tool.Media) ([]journal.Media, error) {
+	var out []journal.Media
+	for _, m := range media {
+		file := filepath.Join(j.Dir, filepath.FromSlash(m.File()))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(file, m.Data, 0o600); err != nil {
+			return nil, err
+		}
+		out = append(out, journal.Media{Type: m.Type, File: m.File()})
+	}
+	return out, nil
+}
+
 func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool.Result, error) {
 	limit := found.Spec().Timeout
 	if limit == 0 {
@@ -198,7 +219,8 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 		return tool.Result{}, &tool.Error{Class: ClassMissing, Message: err.Error()}
 	}
 	call := tool.Call{
-		Key: j.Idempotency(j.CallKey(c.N)), Input: c.Input, Dir: j.Dir,
+		Key: j.Idempotency(j.CallKey(c.N)), Input: c.Input, Dir: j.Dir, Keep: j.Kept(),
+		TraceParent: j.TraceParent(),
 		For: tool.Purpose{
 			Workflow: j.Workflow.Name, Step: j.Step.ID,
 			Visit: j.Visit, Iteration: j.Iteration, Attempt: j.Attempt, Wants: c.Wants,
@@ -206,6 +228,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 		MayReach: func(address string) bool {
 			return j.caller(c).Refusal(c.Name, JSON(map[string]string{"url": address})) == ""
 		},
+		MayTouch: func(path string, linked bool) bool { return j.caller(c).MayTouch(c.Name, path, linked) },
 	}
 	if c.Agent != nil {
 		call.For.Agent = c.Agent.ID

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/protected"
 )
 
 // Finish looks after the files that a step declares, once its task has ended
@@ -177,27 +178,8 @@ func line(text string) []byte {
 }
 
 // replace puts a file into the folder, whole or not at all.
-func replace(root *os.Root, name string, content []byte) (err error) {
-	name = filepath.FromSlash(name)
-	dir, base := filepath.Split(name)
-	if dir = filepath.Clean(dir); dir != "." {
-		if err := root.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
-	}
-	fresh := filepath.Join(dir, "."+base+".new")
-	f, err := root.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = root.Rename(fresh, name)
-	}
-	if err != nil {
-		_ = root.Remove(fresh) // it is worth nothing now
-	}
-	return err
+func replace(root *os.Root, name string, content []byte) error {
+	return protected.WriteFile(root, name, content, protected.Options{File: 0o600, Folder: 0o700})
 }
 
 // audit is the step's own record: what it read, what came of it and what it cost.

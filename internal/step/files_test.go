@@ -182,3 +182,15 @@ func TestNoFolder(t *testing.T) {
 		t.Error("it is not noted")
 	}
 }
+
+// A result never becomes configuration of a program that runs later.
+func TestProducedFilesAreNeverConfiguration(t *testing.T) {
+	for _, name := range []string{".git/config.txt", "espalier.yaml", "sub/.claude/settings.json", ".mcp.json", "agentfile.yaml", ".ENVRC.txt", "CLAUDE.md"} {
+		job := producing(t, name)
+		job.Step.AuditFile = name
+		r := job.Finish(nil, step.Result{Value: json.RawMessage(`"x"`)}, nil)
+		if _, err := os.Stat(filepath.Join(job.Dir, name)); err == nil || missing(r)[name] == "" {
+			t.Errorf("%s: %v, %v", name, err, missing(r))
+		}
+	}
+}

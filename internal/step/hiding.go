@@ -85,6 +85,9 @@ func (h Hiding) hideError(err error) error {
 	if _, ok := errors.AsType[*Question](err); ok { // it is hidden where it is made
 		return err
 	}
+	if later, ok := errors.AsType[*Later](err); ok {
+		return &Later{After: later.After, Why: h.Secrets.HideText(later.Why)}
+	}
 	if failed, ok := errors.AsType[*Error](err); ok {
 		out := *failed
 		out.Message = h.Secrets.HideText(failed.Message)

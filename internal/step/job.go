@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/tool"
@@ -71,16 +72,19 @@ type Job struct {
 	Untrusted bool
 	// RecordStream says that somebody wants the pieces of replies kept as they come.
 	RecordStream bool
-	// Called says that another workflow calls this one: nobody has named its file.
-	Called bool
-	// MayRunScripts says that somebody has allowed the workflow's scripts.
-	MayRunScripts bool
+	// MayRunCommands says that a person has consented to the commands of the
+	// workflow.
+	MayRunCommands bool
+	// Machine runs the commands.
+	Machine Machine
 	// Project is the folder of the project.
 	Project string
 	// Sandbox is what confines commands; nil leaves them what the user may do.
 	Sandbox func() (*process.Sandbox, error)
-	// Choices are the texts that a later decision chooses by, per written key.
-	Choices map[string][]string
+	// Limits bounds what the commands of the workflow use of the machine.
+	Limits process.Limits
+	// Sources are the files that the run's workflow was read from.
+	Sources []ir.File
 
 	Model provider.Model
 	// Price is what a model costs, by the name that the agent gives it; false
@@ -104,6 +108,9 @@ func (j *Job) Agent(id string) (*ir.Agent, error) {
 	return nil, Errorf(ClassMissing, "step %q wants the agent %q, and there is none", j.Step.ID, id)
 }
 
+// TraceParent is the W3C traceparent for what the task calls.
+func (j *Job) TraceParent() string { return journal.TraceParent(j.Root, j.Run) }
+
 // MakeDir makes the run's folder, unless it is there.
 func (j *Job) MakeDir() error {
 	if j.Dir == "" {
@@ -115,14 +122,14 @@ func (j *Job) MakeDir() error {
 	return nil
 }
 
-// Secure makes a command of the workflow ready to be run. Files that the user
-// has not named run commands only where somebody has allowed that. In a
-// sandbox, if there is to be one, the command can change the run's folder, and
-// those given; it is not run without.
+// Secure makes a command of the workflow ready to be run, if a person has
+// consented to that. In a sandbox, if there is to be one, the command can change
+// the run's folder, and those given; it is not run without.
 func (j *Job) Secure(c *process.Command, changes ...string) error {
-	if j.Called && !j.MayRunScripts {
-		return Errorf(ClassDenied, "step %q of %q runs a command, and nobody has allowed that for files that a workflow calls; --allow-shell of \"espalier run\" does, or \"allow: {shell: true}\" in the configuration", j.Step.ID, j.Workflow.Name)
+	if !j.MayRunCommands {
+		return Errorf(ClassDenied, "step %q of %q runs a command, which needs your consent: run \"espalier trust\", or start the run with --allow-shell", j.Step.ID, j.Workflow.Name)
 	}
+	c.Limits = j.Limits
 	if j.Sandbox == nil {
 		return nil
 	}
@@ -140,6 +147,16 @@ func (j *Job) Secure(c *process.Command, changes ...string) error {
 	}
 	c.Sandbox = box
 	return nil
+}
+
+// Kept returns the files that the run must not change: those of its own
+// workflow.
+func (j *Job) Kept() protected.Files {
+	var out protected.Files
+	for _, f := range j.Sources {
+		out = append(out, f.SHA256)
+	}
+	return out
 }
 
 // Scratch is the folder for a file with a text that only a command is to read.
@@ -196,9 +213,6 @@ type Note struct {
 	Data    any // encoded as JSON
 	Settles Reservation
 	Usage   journal.Usage
-	// Meanwhile, of the last note, is done while the disk writes it, or not at
-	// all. It must have no effect outside of this process.
-	Meanwhile func() `json:"-"`
 }
 
 // Result is what a task gives. Of a failed one only Usage and Notes count.
@@ -221,6 +235,15 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Message }
+
+// Later is the error of a task that cannot go on before some time has passed.
+// Its notes are kept, and it goes on from them then.
+type Later struct {
+	After time.Duration
+	Why   string
+}
+
+func (l *Later) Error() string { return l.Why }
 
 // Question is the error of a task that cannot go on without a person's answer.
 // Its notes are kept; when it is done again, the answer is among them. What it

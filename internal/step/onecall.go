@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/tool"
 )
 
 // Kinds whose whole work is one call of a tool share what follows: a call that
@@ -36,7 +36,7 @@ func OneCallRecovery(history []journal.TaskNoted) Recovery {
 // OneCall makes the call of a tool, of whose answer the workflow wants
 // something, or takes what an earlier life of the task has noted of it. input
 // is asked for what goes in, result for what comes of it.
-func (j *Job) OneCall(ctx context.Context, name string, wants tool.Wants, input func() (json.RawMessage, error), result func(journal.ToolUse) (Result, error)) (Result, error) {
+func (j *Job) OneCall(ctx context.Context, name string, wants contract.Contract, input func() (json.RawMessage, error), result func(journal.ToolUse) (Result, error)) (Result, error) {
 	id := j.CallKey(1)
 	made, returned, answer := j.PastCall(id, 1)
 	if returned != nil {

@@ -3,6 +3,7 @@ package step
 import (
 	"fmt"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 )
@@ -28,18 +29,31 @@ type Kind interface {
 	Bound(p *ir.Program, s *ir.Step, t *ir.Task) Bound
 }
 
+// Asker is a Kind whose tasks ask a model.
+type Asker interface {
+	Kind
+	// Contract is what the reply must be; false when the task asks no model.
+	Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool)
+}
+
 // Uses is what a task names outside itself, and where.
 type Uses struct {
 	Agents  []ir.Name
 	Tools   []ir.Name     // called by the task itself; an agent has its own list
 	Schemas []ir.Contract // JSON Schemas that stand in the settings
-	// Scripts are files that it runs on this machine, which somebody has to allow.
-	Scripts []ir.Name
-	// Commands says that it runs what the workflow says on this machine.
-	Commands bool
+	// Commands are what it runs on this machine.
+	Commands []CommandUse
 	// Verbatim says that the agents hear the author's words and nothing else, so
 	// that reading nothing is no oversight.
 	Verbatim bool
+}
+
+// CommandUse is a command that a task runs on this machine.
+type CommandUse struct {
+	Text string // as people read it
+	// Optional commands need no consent before a run begins: they are left out
+	// without it, or a flag of their own is the consent.
+	Optional bool
 }
 
 // Bound is what one attempt of a task can cost.

@@ -105,35 +105,6 @@ func TestReadTokens(t *testing.T) {
 	}
 }
 
-func TestPromised(t *testing.T) {
-	writer := func(id string, paths ...string) ir.Step {
-		s := ir.Step{ID: id, Action: ir.Route{}}
-		for _, p := range paths {
-			s.Writes = append(s.Writes, ir.Write{Path: p})
-		}
-		return s
-	}
-	contract := &ir.Contract{Schema: []byte(`{"type":"object"}`)}
-	for _, c := range []struct {
-		name   string
-		output *ir.Contract
-		steps  []ir.Step
-		want   bool
-	}{
-		{"the only writer of all of it", contract, []ir.Step{writer("a", "output"), writer("b", "state.x")}, true},
-		{"no contract", nil, []ir.Step{writer("a", "output")}, false},
-		{"one of two", contract, []ir.Step{writer("a", "output"), writer("b", "output")}, false},
-		{"another writes a part", contract, []ir.Step{writer("a", "output"), writer("b", "output.x")}, false},
-		{"only a part", contract, []ir.Step{writer("a", "output.x")}, false},
-		{"among others", contract, []ir.Step{writer("a", "output", "state.x")}, false},
-	} {
-		p := &ir.Program{Output: c.output, Blocks: []ir.Block{{Steps: c.steps}}}
-		if got := step.Promised(p, &p.Blocks[0].Steps[0]) != nil; got != c.want {
-			t.Errorf("%s: %t", c.name, got)
-		}
-	}
-}
-
 // The key that tools and commands get is another one in every run: a server
 // that does nothing twice must not take the second run for the first.
 func TestIdempotencyKeysBelongToTheirRun(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
@@ -14,6 +15,15 @@ type Talk struct {
 	Reads    int64 // tokens of what the step reads, as far as one can guess
 	MaxTurns int   // model calls at most of an agent that has tools; 0 is the usual number
 	Repairs  int64 // further calls when a reply must have a form and has not
+}
+
+// Asks counts what a reply contract adds: the instructions, and further calls
+// for a reply that can break it.
+func (t *Talk) Asks(c *contract.Contract) {
+	t.Known += TextTokens(c.Instructions())
+	if c.Strict() {
+		t.Repairs = RepairCalls
+	}
 }
 
 // Bound is what the conversation costs. Each call sends everything again that

@@ -12,6 +12,13 @@ import (
 	"github.com/espalier-run/espalier/internal/netguard"
 )
 
+// SetTraceParent adds the call's traceparent to a request, unless it has one.
+func SetTraceParent(h http.Header, call Call) {
+	if call.TraceParent != "" && h.Get("Traceparent") == "" {
+		h.Set("Traceparent", call.TraceParent)
+	}
+}
+
 // maxAnswer is how long an answer may be when nobody says otherwise.
 const maxAnswer = 4 << 20
 

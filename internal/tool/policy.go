@@ -74,6 +74,20 @@ func (c Caller) Refusal(name string, input json.RawMessage) string {
 	return ""
 }
 
+// MayTouch reports whether a tool may be called with the path that an argument
+// leads to: the denylist holds for it however the argument is written, and the
+// lists that allow something hold for where symbolic links lead.
+func (c Caller) MayTouch(name, path string, linked bool) bool {
+	input, err := json.Marshal(map[string]string{"path": path})
+	switch {
+	case err != nil:
+		return false
+	case linked:
+		return c.Refusal(name, input) == ""
+	}
+	return !denies(c.Program.Tools.Deny, name, input)
+}
+
 // grants tells whether an entry of a list lets a call be made.
 func grants(list []ir.Name, name string, input json.RawMessage) bool {
 	return slices.ContainsFunc(list, func(n ir.Name) bool {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/protected"
 )
 
 // Tool does one thing in the world.
@@ -63,6 +66,14 @@ type Call struct {
 	// MayReach tells whether the caller may call the tool with another address,
 	// to which a server sends it on; nil lets it go anywhere.
 	MayReach func(address string) bool
+	// TraceParent is the W3C traceparent to hand on; empty is none.
+	TraceParent string
+	// MayTouch reports whether the workflow's lists allow the path that an
+	// argument leads to, from the project's root or the run's folder. linked
+	// says that symbolic links lead there. Nil allows all.
+	MayTouch func(path string, linked bool) bool
+	// Keep are files that the call must not change.
+	Keep protected.Files
 	// Progress is told how far the call has come. It takes no time and may be
 	// called by any goroutine as long as the call lasts; nil is not told.
 	Progress func(Progress)
@@ -87,16 +98,7 @@ type Purpose struct {
 	Iteration int // in the innermost loop around the step
 	Attempt   int // of the task
 	// Wants is what the workflow needs of the answer, for tools that make one up.
-	Wants Wants
-}
-
-// Wants is what a workflow needs of an answer: keys that it must have, texts of
-// which the value of a key has to be one because a later step decides by it,
-// and a JSON Schema. A key may be a dotted path; the empty one is the answer.
-type Wants struct {
-	Keys    []string
-	Choices map[string][]string
-	Schema  json.RawMessage
+	Wants contract.Contract
 }
 
 // Result is what a tool gives back. IsError means that the tool worked and
@@ -106,6 +108,8 @@ type Result struct {
 	IsError bool            `json:"is_error,omitempty"`
 	// Offline is "simulated" or "scripted" when nothing real was called.
 	Offline string `json:"offline,omitempty"`
+	// Media are what Output has placeholders for.
+	Media []Media `json:"-"`
 	// Said is a line for whoever watches the run; of an error, what went wrong
 	// where Output would be too much to read.
 	Said string `json:"said,omitempty"`

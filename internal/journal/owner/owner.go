@@ -37,6 +37,8 @@ type Info struct {
 
 const (
 	lockSuffix = ".lock"
+	// leavingSuffix marks a process that has called StopDriving.
+	leavingSuffix = ".leaving"
 	// A file that is not locked may be of a process that is just being born;
 	// nobody can own anything that early, so it is enough not to clear it away.
 	birth = time.Minute
@@ -97,6 +99,22 @@ func (p *Process) Dead(o journal.Owner) bool {
 		return true // no process ever had it
 	}
 	return gone(p.path(o) + lockSuffix)
+}
+
+// Drives reports whether another process is alive and has not called
+// StopDriving.
+func (p *Process) Drives(o journal.Owner) bool {
+	if p.Dead(o) || !isName(string(o)) {
+		return false
+	}
+	_, err := os.Lstat(p.path(o) + leavingSuffix)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// StopDriving announces that this process begins no more work. Without the
+// announcement, which may fail, others believe that it goes on until it ends.
+func (p *Process) StopDriving() {
+	_ = os.WriteFile(p.path(p.id)+leavingSuffix, nil, 0o600)
 }
 
 // gone reports whether nobody holds the lock. Two who ask at once do not
@@ -164,6 +182,7 @@ func (p *Process) Close() error {
 		p.ear.close()
 		err = p.lock.Close()
 		os.Remove(p.path(p.id) + lockSuffix)
+		os.Remove(p.path(p.id) + leavingSuffix)
 	})
 	return err
 }
@@ -195,6 +214,7 @@ func (p *Process) sweep() {
 		path := filepath.Join(p.dir, name)
 		if gone(path + lockSuffix) {
 			removeEar(path)
+			os.Remove(path + leavingSuffix)
 			os.Remove(path + lockSuffix)
 		}
 	}

@@ -258,3 +258,43 @@ func BenchmarkProbe(b *testing.B) {
 		}
 	}
 }
+
+// Another process drives its runs until it says otherwise or ends.
+func TestDrives(t *testing.T) {
+	dir := t.TempDir()
+	a, err := owner.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b, err := owner.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if !a.Drives(b.ID()) {
+		t.Error("a living process does not drive")
+	}
+	b.StopDriving()
+	if a.Drives(b.ID()) || a.Dead(b.ID()) {
+		t.Errorf("a process that has stopped driving: drives %t, dead %t", a.Drives(b.ID()), a.Dead(b.ID()))
+	}
+	if !b.Drives(a.ID()) {
+		t.Error("the announcement counts for another process")
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if a.Drives(b.ID()) || a.Drives("") {
+		t.Error("a process that has ended drives")
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range left {
+		if strings.HasPrefix(f.Name(), string(b.ID())) {
+			t.Errorf("%s is left behind", f.Name())
+		}
+	}
+}

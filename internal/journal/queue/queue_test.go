@@ -3,7 +3,6 @@ package queue_test
 import (
 	"sync"
 	"testing"
-	"testing/synctest"
 
 	"github.com/espalier-run/espalier/internal/journal/queue"
 )
@@ -57,33 +56,4 @@ func TestWhatIsLeftAtCloseIsTaken(t *testing.T) {
 	if got := q.Take(); len(got) != 0 {
 		t.Errorf("took %v from an empty queue", got)
 	}
-}
-
-func TestPutAside(t *testing.T) {
-	q := queue.New[int]()
-	q.PutAside(1)
-	q.PutAside(2)
-	if got := q.TakeNow(); len(got) != 2 || got[1] != 2 {
-		t.Errorf("took %v", got)
-	}
-	if got := q.TakeNow(); len(got) != 0 {
-		t.Errorf("took %v from an empty queue", got)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		q := queue.New[int]()
-		woken := false
-		go func() { woken = q.Wait() }()
-		synctest.Wait()
-		q.Wake()
-		q.PutAside(1)
-		synctest.Wait()
-		if woken {
-			t.Error("woken for what was put aside")
-		}
-		q.Wake()
-		synctest.Wait()
-		if !woken {
-			t.Error("not woken")
-		}
-	})
 }

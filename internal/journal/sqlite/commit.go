@@ -34,41 +34,25 @@ func refusef(format string, args ...any) error { return refusal{fmt.Errorf(forma
 // and the first of a group not for the last.
 const maxGroup = 256
 
-// commit is the goroutine that writes what nobody else does. Stacks of
-// goroutines that come and go would have to grow anew each time: SQLite needs
-// deep ones.
+// commit is the one goroutine that writes. What was queued while it wrote one
+// group is its next group: one transaction and one sync for many appends.
 func (s *Store) commit() {
 	defer close(s.stopped)
 	defer s.told.close()
-	for s.jobs.Wait() {
-		s.committing.Lock()
-		s.commitAll(nil)
-		s.committing.Unlock()
-	}
-	s.committing.Lock() // somebody else may still be writing the last of it
-	defer s.committing.Unlock()
-}
-
-// Commit implements journal.Helped.
-func (s *Store) Commit(meanwhile func()) {
-	if s.committing.TryLock() {
-		s.commitAll(meanwhile)
-		s.committing.Unlock()
-	}
-	s.jobs.Wake() // for what came in the meantime, or is left to others
-}
-
-// commitAll writes what waits. s.committing is held.
-func (s *Store) commitAll(meanwhile func()) {
-	jobs := s.jobs.TakeNow()
-	for len(jobs) > 0 {
-		n := min(len(jobs), maxGroup)
-		s.commitGroup(jobs[:n], meanwhile)
-		jobs, meanwhile = jobs[n:], nil
+	for {
+		jobs := s.jobs.Take()
+		if len(jobs) == 0 {
+			return
+		}
+		for len(jobs) > 0 {
+			n := min(len(jobs), maxGroup)
+			s.commitGroup(jobs[:n])
+			jobs = jobs[n:]
+		}
 	}
 }
 
-func (s *Store) commitGroup(group []job, meanwhile func()) {
+func (s *Store) commitGroup(group []job) {
 	s.want.yield()
 	err := s.transact(group)
 	s.want.wrote = time.Now()
@@ -85,9 +69,6 @@ func (s *Store) commitGroup(group []job, meanwhile func()) {
 		}
 	}
 	if slices.ContainsFunc(group, well) {
-		s.settle(group, meanwhile)
-	}
-	if slices.ContainsFunc(group, well) {
 		s.remember(group)
 		s.bell.Ring()
 	}
@@ -95,19 +76,6 @@ func (s *Store) commitGroup(group []job, meanwhile func()) {
 }
 
 func well(j job) bool { return j.err == nil }
-
-// settle makes what was committed durable. If that fails nobody knows what the
-// disk has, and nothing that follows could be relied upon: so nothing does.
-func (s *Store) settle(group []job, meanwhile func()) {
-	if err := s.disk.settle(meanwhile); err != nil {
-		s.broken = fmt.Errorf("%w: %w", journal.ErrNotKept, s.explain(err))
-		for i := range group {
-			if group[i].err == nil {
-				group[i].err = s.broken
-			}
-		}
-	}
-}
 
 // remember keeps what was committed for those who follow.
 func (s *Store) remember(group []job) {
@@ -150,6 +118,11 @@ func (s *Store) transact(group []job) error {
 	}
 	if _, err := s.writer.exec("COMMIT"); err != nil {
 		s.writer.rollback()
+		if isSyncFailure(err) {
+			// What the disk has is unknown, and later commits would build on it.
+			s.broken = fmt.Errorf("%w: %w", journal.ErrNotKept, s.explain(err))
+			return s.broken
+		}
 		return s.explain(err)
 	}
 	s.writer.seen()

@@ -26,6 +26,12 @@ func isBusy(err error) bool {
 	return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED
 }
 
+// isSyncFailure reports whether SQLite could not sync a file.
+func isSyncFailure(err error) bool {
+	var e *driver.Error
+	return errors.As(err, &e) && (e.Code() == lib.SQLITE_IOERR_FSYNC || e.Code() == lib.SQLITE_IOERR_DIR_FSYNC)
+}
+
 // explain gives an error of SQLite or of the file system the meaning that the
 // journal has for it.
 func explain(path string, err error) error {

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"os"
 
 	"github.com/espalier-run/espalier/internal/journal"
 )
@@ -35,13 +34,4 @@ var (
 func ListingQuery(f journal.Filter) string {
 	query, _ := listing(&f)
 	return query
-}
-
-// OnSync has somebody else make commits durable from the next one on; he is given
-// what would do it.
-func (s *Store) OnSync(do func(f *os.File, sync func(*os.File) error) error) {
-	s.committing.Lock()
-	defer s.committing.Unlock()
-	sync := s.disk.sync
-	s.disk.sync = func(f *os.File) error { return do(f, sync) }
 }

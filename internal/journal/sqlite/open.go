@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,8 +20,8 @@ import (
 
 // Options are the choices of a store. The zero Options are the safe ones.
 type Options struct {
-	// Relaxed leaves out the fsync of each commit: what was appended survives
-	// the death of the process, but the last moments not that of the machine.
+	// Relaxed leaves out the sync of each commit: appends survive the end of
+	// the process, but the newest ones do not survive a power failure.
 	Relaxed bool
 	// Patience is how long a write may wait for another program that keeps
 	// the file locked; 10 seconds when zero.
@@ -41,19 +40,14 @@ type Store struct {
 	prepared prepared
 	recent   memory
 
-	// committing is held by the one who writes. Only he uses these.
-	committing sync.Mutex
-	writer     *conn
-	disk       disk
-	broken     error // why nothing is written any more
-	want       want
-	told       *teller
+	// Only the commit goroutine uses these.
+	writer *conn
+	broken error // once a sync has failed: why nothing is written any more
+	want   want
+	told   *teller
 }
 
-var (
-	_ journal.Store  = (*Store)(nil)
-	_ journal.Helped = (*Store)(nil)
-)
+var _ journal.Store = (*Store)(nil)
 
 // applicationID marks a SQLite file as a journal: "Espl".
 const applicationID = 0x4573706c
@@ -70,9 +64,6 @@ func Open(path string, o Options) (*Store, error) {
 	s := &Store{path: path, patience: o.Patience, jobs: queue.New[job](), stopped: make(chan struct{})}
 	if s.patience == 0 {
 		s.patience = 10 * time.Second
-	}
-	if !o.Relaxed {
-		s.disk = disk{path: path + "-wal", sync: syncFile}
 	}
 	if err := s.open(o); err != nil {
 		return nil, err
@@ -150,10 +141,14 @@ func (s *Store) prepareFile(o Options) error {
 		return &journal.NewerError{Path: s.path, Have: version, Expect: len(steps)}
 	}
 
-	// A short WAL is used over and over; a growing one costs more per fsync.
-	// SQLite keeps the file whole; that a commit is on the disk is our part.
+	// FULL syncs the WAL with each commit, NORMAL only before a checkpoint. A
+	// short WAL is used over and over; a growing one costs more per sync.
+	level := "FULL"
+	if o.Relaxed {
+		level = "NORMAL"
+	}
 	if err := s.patiently(func() error {
-		return s.writer.script("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 250; PRAGMA synchronous = NORMAL")
+		return s.writer.script("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 250; PRAGMA synchronous = " + level)
 	}); err != nil {
 		return s.explain(err)
 	}
@@ -251,6 +246,6 @@ func (s *Store) Close() error {
 	s.jobs.Close()
 	<-s.stopped
 	s.prepared.close()
-	err := errors.Join(s.disk.close(), s.reader.Close(), s.writer.Close(), s.want.file.Close())
+	err := errors.Join(s.reader.Close(), s.writer.Close(), s.want.file.Close())
 	return explain(s.path, err)
 }

@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -38,39 +37,6 @@ func TestRelaxedStore(t *testing.T) {
 		Durable: true,
 		Small:   true,
 	})
-}
-
-// helped is a store in which everybody writes what he appends himself, or tries to.
-type helped struct{ *sqlite.Store }
-
-func (s helped) Append(b journal.Batch, done func(error)) {
-	b.Aside = true
-	s.Store.Append(b, done)
-	go s.Commit(nil)
-}
-
-func TestHelpedStore(t *testing.T) {
-	journaltest.Run(t, journaltest.Subject{
-		Open:    func(t testing.TB, dir string) journal.Store { return helped{openWith(t, dir, sqlite.Options{})} },
-		Durable: true,
-		Small:   true,
-	})
-}
-
-// What is put aside is written by the one who commits, before he goes on.
-func TestWhoCommitsWritesHimself(t *testing.T) {
-	s := openWith(t, t.TempDir(), sqlite.Options{})
-	defer s.Close()
-	for i := range 100 {
-		b := journaltest.Start(journal.RunID(fmt.Sprintf("run-%d", i)), "me")
-		b.Aside = true
-		written := false
-		s.Append(b, func(err error) { written = err == nil })
-		s.Commit(nil)
-		if !written { // nobody else writes here: without waiting it is done
-			t.Fatalf("append %d was not written", i)
-		}
-	}
 }
 
 // A large group is reported by another goroutine than a small one; even so
@@ -254,32 +220,6 @@ func TestManyReadersOfAFreshStore(t *testing.T) {
 		}
 		all.Wait()
 		s.Close()
-	}
-}
-
-// Closing waits for those who write themselves.
-func TestClosingWaitsForThoseWhoHelp(t *testing.T) {
-	for i := range 20 {
-		s := openWith(t, t.TempDir(), sqlite.Options{})
-		began, told := make(chan struct{}), make(chan error, 50)
-		for n := range cap(told) {
-			b := journaltest.Start(journal.RunID(fmt.Sprintf("run-%d-%d", i, n)), "me")
-			b.Aside = true
-			s.Append(b, func(err error) { told <- err })
-		}
-		go func() {
-			close(began)
-			s.Commit(nil)
-		}()
-		<-began
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		for range cap(told) {
-			if err := <-told; err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
 }
 

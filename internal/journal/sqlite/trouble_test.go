@@ -43,7 +43,7 @@ func edit(t testing.TB, path string, statements ...string) {
 func TestSettings(t *testing.T) {
 	s := openWith(t, t.TempDir(), sqlite.Options{})
 	defer s.Close()
-	for name, want := range map[string]any{"synchronous": int64(1), "journal_mode": "wal", "wal_autocheckpoint": int64(250), "busy_timeout": int64(0)} {
+	for name, want := range map[string]any{"synchronous": int64(2), "journal_mode": "wal", "wal_autocheckpoint": int64(250), "busy_timeout": int64(0)} {
 		if got, err := s.Pragma(name); err != nil || got != want {
 			t.Errorf("%s is %v, %v; expected %v", name, got, err, want)
 		}

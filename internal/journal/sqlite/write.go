@@ -20,11 +20,7 @@ func (s *Store) Append(b journal.Batch, done func(error)) {
 	if err != nil {
 		j.write = func(*conn) error { return refuse(err) }
 	}
-	put := s.jobs.Put
-	if b.Aside {
-		put = s.jobs.PutAside
-	}
-	if !put(j) {
+	if !s.jobs.Put(j) {
 		go done(journal.ErrClosed)
 	}
 }

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"maps"
 	"net/http"
 	"strings"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
+	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/wire"
@@ -34,7 +36,7 @@ func New(o wire.Options) *Model {
 	}
 	// The service instead of the whole client: the client looks for keys and
 	// addresses in the environment.
-	client := o.Client(wire.Auth{Header: "X-Api-Key"})
+	client := o.Client(wire.Auth{Header: "X-Api-Key"}, events)
 	base = strings.TrimSuffix(base, "/") + "/"
 	return &Model{http: client, base: base, messages: sdk.NewMessageService(
 		option.WithBaseURL(base), option.WithHTTPClient(client), option.WithMaxRetries(0),
@@ -72,7 +74,7 @@ func samples(model string) bool {
 }
 
 // ours are the keys of a request that options must not change.
-var ours = []string{"model", "messages", "system", "max_tokens", "stream", "tools", "output_config"}
+var ours = []string{"model", "messages", "system", "max_tokens", "tools", "output_config"}
 
 // Generate asks for one reply.
 func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
@@ -139,6 +141,34 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 	}
 }
 
+// events turns a whole message into the stream that it would have come as.
+func events(body []byte) ([]byte, error) {
+	var message map[string]json.RawMessage
+	var content []json.RawMessage
+	if err := json.Unmarshal(body, &message); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(message["content"], &content); err != nil {
+		return nil, errors.New("it has no content")
+	}
+	start := maps.Clone(message)
+	start["content"], start["stop_reason"] = json.RawMessage("[]"), json.RawMessage("null")
+	var out []byte
+	add := func(kind string, fields map[string]any) error {
+		fields["type"] = kind
+		data, err := json.Marshal(fields)
+		out = append(out, wire.Event(kind, data)...)
+		return err
+	}
+	err := add("message_start", map[string]any{"message": start})
+	for i, block := range content {
+		err = errors.Join(err, add("content_block_start", map[string]any{"index": i, "content_block": block}), add("content_block_stop", map[string]any{"index": i}))
+	}
+	delta := map[string]any{"stop_reason": message["stop_reason"], "stop_sequence": message["stop_sequence"]}
+	err = errors.Join(err, add("message_delta", map[string]any{"delta": delta, "usage": message["usage"]}), add("message_stop", map[string]any{}))
+	return out, err
+}
+
 // failed also knows the errors that come in the middle of a reply.
 func failed(ctx context.Context, err error) error {
 	var inStream *sdk.Error
@@ -150,22 +180,17 @@ func failed(ctx context.Context, err error) error {
 
 func params(req *provider.Request, names *wire.Names) sdk.MessageNewParams {
 	p := sdk.MessageNewParams{Model: sdk.Model(req.Model), MaxTokens: int64(req.MaxTokens)}
-	if req.System != "" {
+	if strings.TrimSpace(req.System) != "" {
 		p.System = []sdk.TextBlockParam{{Text: req.System}}
 	}
-	for _, m := range req.Messages {
-		var blocks []sdk.ContentBlockParamUnion
-		for _, b := range m.Blocks {
-			if one, ok := block(b, names); ok {
-				blocks = append(blocks, one)
-			}
-		}
-		switch {
-		case len(blocks) == 0: // an empty reply that was sent back; the server refuses empty messages
-		case m.Role == provider.Assistant:
-			p.Messages = append(p.Messages, sdk.NewAssistantMessage(blocks...))
-		default:
-			p.Messages = append(p.Messages, sdk.NewUserMessage(blocks...))
+	convert := func(b provider.Block) (sdk.ContentBlockParamUnion, bool) {
+		return block(b, names, wire.Sees(req.Model))
+	}
+	for _, turn := range wire.Turns(req.Messages, convert) {
+		if turn.Role == provider.Assistant {
+			p.Messages = append(p.Messages, sdk.NewAssistantMessage(turn.Blocks...))
+		} else {
+			p.Messages = append(p.Messages, sdk.NewUserMessage(turn.Blocks...))
 		}
 	}
 	for _, t := range req.Tools {
@@ -175,11 +200,14 @@ func params(req *provider.Request, names *wire.Names) sdk.MessageNewParams {
 		// Every turn sends the whole conversation again.
 		p.CacheControl = sdk.NewCacheControlEphemeralParam()
 	}
-	if schema, _, ok := wire.Tighten(req.Schema); ok && holdsToSchema(req.Model) {
-		p.OutputConfig.Format = sdk.JSONOutputFormatParam{Schema: schema}
+	if schema, ok := enforced.Fit(req.Schema); ok && holdsToSchema(req.Model) {
+		p.OutputConfig.Format = sdk.JSONOutputFormatParam{Schema: wire.Schema(schema)}
 	}
 	return p
 }
+
+// enforced is what the documentation of structured outputs allows.
+var enforced = wire.Subset{Optional: 24, Unions: 16}
 
 // holdsToSchema tells whether a model can be held to a schema. The first
 // models of the fourth family and all before cannot.
@@ -195,7 +223,7 @@ func holdsToSchema(model string) bool {
 // redacted marks thinking that the provider does not show.
 const redacted = "redacted:"
 
-func block(b provider.Block, names *wire.Names) (sdk.ContentBlockParamUnion, bool) {
+func block(b provider.Block, names *wire.Names, sees bool) (sdk.ContentBlockParamUnion, bool) {
 	var none sdk.ContentBlockParamUnion
 	switch b.Type {
 	case provider.Text:
@@ -208,9 +236,24 @@ func block(b provider.Block, names *wire.Names) (sdk.ContentBlockParamUnion, boo
 	case provider.ToolUse:
 		return sdk.NewToolUseBlock(b.ToolID, object(b.Input), names.Out(b.ToolName)), true
 	case provider.ToolResult:
-		return sdk.NewToolResultBlock(b.ToolID, wire.ResultText(b), b.IsError), true
+		return result(b, sees), true
 	}
 	return none, false
+}
+
+// result is what a tool returned. The server rejects empty texts.
+func result(b provider.Block, sees bool) sdk.ContentBlockParamUnion {
+	out := sdk.ToolResultBlockParam{ToolUseID: b.ToolID, IsError: sdk.Bool(b.IsError)}
+	if text := wire.ResultText(b); strings.TrimSpace(text) != "" {
+		out.Content = []sdk.ToolResultBlockParamContentUnion{{OfText: &sdk.TextBlockParam{Text: text}}}
+	}
+	for _, m := range b.Media {
+		if sees && wire.Takes(m, wire.Images) {
+			image := sdk.NewImageBlockBase64(m.Type, wire.Base64(m))
+			out.Content = append(out.Content, sdk.ToolResultBlockParamContentUnion{OfImage: image.OfImage})
+		}
+	}
+	return sdk.ContentBlockParamUnion{OfToolResult: &out}
 }
 
 // object is an input as the server takes it back: always an object.
@@ -223,17 +266,10 @@ func object(input json.RawMessage) any {
 }
 
 func tool(t provider.Tool, names *wire.Names) *sdk.ToolParam {
-	schema := wire.Parameters(t)
-	p := &sdk.ToolParam{Name: names.Out(t.Name), InputSchema: sdk.ToolInputSchemaParam{Properties: schema["properties"], ExtraFields: map[string]any{}}}
+	p := &sdk.ToolParam{Name: names.Out(t.Name)}
+	p.InputSchema = param.Override[sdk.ToolInputSchemaParam](wire.Raw(wire.Parameters(t)))
 	if t.Description != "" {
 		p.Description = sdk.String(t.Description)
-	}
-	for key, value := range schema {
-		switch key {
-		case "type", "properties":
-		default:
-			p.InputSchema.ExtraFields[key] = value
-		}
 	}
 	return p
 }

@@ -91,8 +91,13 @@ func (a *Agent) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		switch {
 		case errors.Is(err, errLeft):
 		case ctx.Err() != nil:
-			yield(provider.Chunk{}, ctx.Err())
+			err := ctx.Err()
+			if partial := t.partial(a.Name); partial != nil {
+				err = &provider.Interrupted{Cause: err, Partial: partial}
+			}
+			yield(provider.Chunk{}, err)
 		case limited.Err() != nil:
+			slow.Partial = t.partial(a.Name)
 			yield(provider.Chunk{}, slow)
 		case err != nil:
 			yield(provider.Chunk{}, err)
@@ -214,9 +219,7 @@ func (t *Turn) end(a *Agent, o process.Outcome) error {
 		failed.Message = fmt.Sprintf("%s: %s", a.Name, failed.Message)
 		failed.Spent = failed.Spent || t.begun
 		failed.NoSession = t.asked.Session != "" && !t.begun
-		if t.usage != (provider.Usage{}) || t.cost != nil {
-			failed.Partial = t.reply(a.Name)
-		}
+		failed.Partial = t.partial(a.Name)
 		return &failed
 	}
 	if a.Dialect.Whole() {
@@ -247,7 +250,7 @@ func (t *Turn) end(a *Agent, o process.Outcome) error {
 	}
 	return &provider.Error{
 		Class: class, Message: fmt.Sprintf("%s: %s", a.Name, how), Spent: t.begun,
-		NoSession: t.asked.Session != "" && !t.begun,
+		NoSession: t.asked.Session != "" && !t.begun, Partial: t.partial(a.Name),
 	}
 }
 

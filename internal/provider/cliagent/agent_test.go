@@ -54,6 +54,12 @@ func fake(mode string) int {
 		self, _ := os.FindProcess(os.Getpid())
 		_ = self.Kill()
 		select {}
+	case "works": // until it is stopped
+		fmt.Print(hello, `{"type":"assistant","message":{"id":"m1","model":"fake-1","usage":{"input_tokens":200,"output_tokens":40},"content":[{"type":"text","text":"I work"}]}}`, "\n")
+		select {}
+	case "works and dies":
+		fmt.Print(hello, `{"type":"assistant","message":{"id":"m1","model":"fake-1","usage":{"input_tokens":200,"output_tokens":40},"content":[{"type":"text","text":"I work"}]}}`, "\n")
+		return 3
 	case "deaf": // to every plea, and so is its child
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 		child := exec.Command(os.Args[0])
@@ -347,6 +353,27 @@ func TestEnds(t *testing.T) {
 	big.Messages[0].Blocks[0].Text = strings.Repeat("x", 4<<20)
 	if _, failed := generate(t, idle, big); failed != nil {
 		t.Errorf("it reads nothing: %v", failed)
+	}
+}
+
+// A program that is killed is charged what it had reported, whoever killed it.
+func TestKilledProgramReportsItsUsage(t *testing.T) {
+	want := provider.Usage{Input: 200, Output: 40}
+	if _, failed := generate(t, fakeAgent(t, "works and dies"), providertest.AskText()); failed == nil || failed.Partial == nil || failed.Partial.Usage != want {
+		t.Errorf("died: %+v", failed)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var err error
+	for c, problem := range fakeAgent(t, "works").Generate(ctx, providertest.AskText()) {
+		if c.Type == provider.Text {
+			cancel()
+		}
+		err = problem
+	}
+	var interrupted *provider.Interrupted
+	if !errors.As(err, &interrupted) || !errors.Is(err, context.Canceled) || interrupted.Partial.Usage != want {
+		t.Errorf("cancelled: %v", err)
 	}
 }
 

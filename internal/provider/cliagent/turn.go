@@ -170,6 +170,15 @@ func (t *Turn) reply(name string) *provider.Reply {
 	return r
 }
 
+// partial is what the program had reported when it was stopped; nil when it had
+// reported no usage.
+func (t *Turn) partial(name string) *provider.Reply {
+	if t.usage == (provider.Usage{}) && t.cost == nil {
+		return nil
+	}
+	return t.reply(name)
+}
+
 // fail is what the program itself says went wrong.
 func (t *Turn) fail(class provider.Class, status int, format string, args ...any) {
 	t.failed = &provider.Error{Class: class, Status: status, Message: plain(fmt.Sprintf(format, args...))}

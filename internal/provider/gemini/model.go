@@ -3,17 +3,16 @@ package gemini
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
-	"math"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
-
-	"google.golang.org/genai"
 
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/wire"
@@ -24,31 +23,17 @@ const BaseURL = "https://generativelanguage.googleapis.com/"
 
 // Model answers through generateContent.
 type Model struct {
-	client *genai.Client
-	http   *http.Client
-	base   string
+	http *http.Client
+	base string
 }
 
 // New makes a model. Nothing is sent yet.
-func New(o wire.Options) (*Model, error) {
+func New(o wire.Options) *Model {
 	base := o.BaseURL
 	if base == "" {
 		base = BaseURL
 	}
-	base = strings.TrimSuffix(base, "/") + "/"
-	m := &Model{http: o.Client(wire.Auth{Header: "X-Goog-Api-Key"}), base: base}
-	once := int32(1)
-	client, err := genai.NewClient(context.Background(), &genai.ClientConfig{
-		// Everything is said, so that the library does not look into the
-		// environment for it.
-		Backend: genai.BackendGeminiAPI, APIKey: "replaced by the transport", HTTPClient: m.http,
-		HTTPOptions: genai.HTTPOptions{BaseURL: base, RetryOptions: &genai.HTTPRetryOptions{Attempts: &once}},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("the model cannot be set up: %w", err)
-	}
-	m.client = client
-	return m, nil
+	return &Model{http: o.Client(wire.Auth{Header: "X-Goog-Api-Key"}, events), base: strings.TrimSuffix(base, "/") + "/"}
 }
 
 // Reach finds out whether the server is there and takes the key. It costs nothing.
@@ -59,24 +44,23 @@ func (m *Model) Reach(ctx context.Context) error {
 // Generate asks for one reply.
 func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
-		if err := ctx.Err(); err != nil {
-			yield(provider.Chunk{}, err)
-			return
-		}
-		names := wire.NewNames(&req)
-		contents := contents(&req, names)
-		config, err := config(&req, names, contents)
+		w := whole{names: wire.NewNames(&req), turn: req.For.Turn}
+		body, err := m.ask(ctx, &req, w.names)
 		if err != nil {
-			yield(provider.Chunk{}, err)
+			yield(provider.Chunk{}, wire.Failed(ctx, err))
 			return
 		}
-		w := whole{names: names, turn: req.For.Turn}
-		for piece, err := range m.client.Models.GenerateContentStream(ctx, req.Model, contents, config) {
+		defer body.Close()
+		for data, err := range wire.Events(body) {
+			var piece generated
+			if err == nil {
+				err = read(data, &piece)
+			}
 			if err != nil {
-				yield(provider.Chunk{}, failed(ctx, err))
+				yield(provider.Chunk{}, wire.Failed(ctx, err))
 				return
 			}
-			for _, c := range w.take(piece) {
+			for _, c := range w.take(&piece) {
 				if !yield(c, nil) {
 					return
 				}
@@ -95,16 +79,61 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 	}
 }
 
-// failed also knows the errors that come in the middle of a reply.
-func failed(ctx context.Context, err error) error {
-	var inStream genai.APIError
-	if errors.As(err, &inStream) && ctx.Err() == nil {
-		body, _ := json.Marshal(map[string]any{"error": inStream})
-		out := wire.Refusal(inStream.Code, nil, body, time.Time{})
-		out.Spent = true
-		return out
+// ask sends the request and returns the stream of the reply.
+func (m *Model) ask(ctx context.Context, req *provider.Request, names *wire.Names) (io.ReadCloser, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	return wire.Failed(ctx, err)
+	sent, err := body(req, names)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(sent)
+	if err != nil {
+		return nil, &provider.Error{Class: provider.BadRequest, Message: err.Error()}
+	}
+	address := fmt.Sprintf("%sv1beta/models/%s:streamGenerateContent?alt=sse", m.base, url.PathEscape(strings.TrimPrefix(req.Model, "models/")))
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(raw))
+	if err != nil {
+		return nil, &provider.Error{Class: provider.BadRequest, Message: err.Error()}
+	}
+	post.Header.Set("Content-Type", "application/json")
+	resp, err := m.http.Do(post)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// read decodes one piece of a reply, which may report a failure instead.
+func read(data []byte, piece *generated) error {
+	if err := json.Unmarshal(data, piece); err != nil {
+		return &provider.Error{Class: provider.APIError, Message: "the reply is not JSON: " + err.Error(), Spent: true}
+	}
+	if piece.Error != nil {
+		failed := wire.Refusal(piece.Error.Code, nil, data, time.Time{})
+		failed.Spent = true
+		return failed
+	}
+	return nil
+}
+
+// events turns a reply that does not come as a stream into one: a piece, or a
+// list of pieces.
+func events(body []byte) ([]byte, error) {
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) != nil {
+		list = []json.RawMessage{body}
+	}
+	var out bytes.Buffer
+	for _, piece := range list {
+		var one generated
+		if json.Unmarshal(piece, &one) != nil || one.Candidates == nil && one.PromptFeedback == nil {
+			return nil, errors.New("it has no candidates")
+		}
+		out.Write(wire.Event("", piece))
+	}
+	return out.Bytes(), nil
 }
 
 // Dialect is what generateContent calls common options; it has all of them.
@@ -116,74 +145,88 @@ var topLevel = map[string]bool{"safetySettings": true, "toolConfig": true, "labe
 // ours are keys that options must not change.
 var ours = []string{"model", "contents", "systemInstruction", "tools", "maxOutputTokens", "candidateCount", "responseMimeType", "responseJsonSchema", "responseSchema", "cachedContent", "generationConfig"}
 
-func config(req *provider.Request, names *wire.Names, contents []*genai.Content) (*genai.GenerateContentConfig, error) {
+// enforced is what the reference of responseJsonSchema allows.
+var enforced = wire.Subset{PlainEnum: true}
+
+type content struct {
+	Role  string `json:"role,omitempty"`
+	Parts []part `json:"parts"`
+}
+
+type part struct {
+	Text             *string   `json:"text,omitempty"`
+	Thought          bool      `json:"thought,omitempty"`
+	ThoughtSignature string    `json:"thoughtSignature,omitempty"`
+	FunctionCall     *call     `json:"functionCall,omitempty"`
+	FunctionResponse *response `json:"functionResponse,omitempty"`
+	InlineData       *blob     `json:"inlineData,omitempty"`
+}
+
+type blob struct {
+	Type string `json:"mimeType"`
+	Data []byte `json:"data"`
+}
+
+// takes are the types that the models see and hear.
+var takes = []string{
+	"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif",
+	"audio/wav", "audio/mp3", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg", "audio/flac",
+}
+
+type call struct {
+	ID   string          `json:"id,omitempty"`
+	Name string          `json:"name"`
+	Args json.RawMessage `json:"args,omitempty"`
+}
+
+type response struct {
+	ID       string                     `json:"id,omitempty"`
+	Name     string                     `json:"name"`
+	Response map[string]json.RawMessage `json:"response"`
+}
+
+type function struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parametersJsonSchema,omitempty"`
+}
+
+// body is the whole request.
+func body(req *provider.Request, names *wire.Names) (map[string]any, error) {
 	extra, err := Dialect().Extra(req.Options, ours...)
 	if err != nil {
 		return nil, err
 	}
-	never := false
-	c := &genai.GenerateContentConfig{
-		MaxOutputTokens: int32(min(req.MaxTokens, math.MaxInt32)),
-		// A reply that goes on by itself would be paid for without being reserved.
-		AutomaticContinuation: &never,
+	generation := map[string]any{}
+	out := map[string]any{"contents": contents(req, names), "generationConfig": generation}
+	if req.MaxTokens > 0 {
+		generation["maxOutputTokens"] = req.MaxTokens
 	}
-	if req.System != "" {
-		c.SystemInstruction = &genai.Content{Parts: []*genai.Part{{Text: req.System}}}
+	if strings.TrimSpace(req.System) != "" {
+		out["systemInstruction"] = content{Parts: []part{{Text: &req.System}}}
 	}
 	if len(req.Tools) > 0 {
-		one := &genai.Tool{}
+		var functions []function
 		for _, t := range req.Tools {
-			f := &genai.FunctionDeclaration{Name: names.Out(t.Name), Description: t.Description}
-			if schema := wire.Parameters(t); len(schema["properties"].(map[string]any)) > 0 {
-				f.ParametersJsonSchema = schema
+			f := function{Name: names.Out(t.Name), Description: t.Description}
+			if schema := wire.Parameters(t); string(schema["properties"]) != "{}" {
+				f.Parameters = wire.Raw(schema)
 			}
-			one.FunctionDeclarations = append(one.FunctionDeclarations, f)
+			functions = append(functions, f)
 		}
-		c.Tools = []*genai.Tool{one}
-	} else if schema, _, ok := wire.Tighten(req.Schema); ok {
-		c.ResponseMIMEType, c.ResponseJsonSchema = "application/json", schema
+		out["tools"] = []any{map[string]any{"functionDeclarations": functions}}
+	} else if schema, ok := enforced.Fit(req.Schema); ok {
+		generation["responseMimeType"], generation["responseJsonSchema"] = "application/json", schema
 	}
-	// The library rounds numbers; these take the place of what it makes.
-	body, generation := map[string]any{}, map[string]any{}
-	if body["contents"], err = exactly(contents); err != nil {
-		return nil, err
-	}
-	if len(c.Tools) > 0 {
-		if body["tools"], err = exactly(c.Tools); err != nil {
-			return nil, err
+	delete(extra, wire.Stream) // which is in the address, and makes no difference here
+	for key, value := range extra {
+		if key = camel(key); topLevel[key] {
+			out[key] = value
+		} else {
+			generation[key] = value
 		}
 	}
-	if len(extra) > 0 {
-		for key, raw := range extra {
-			value, err := wire.Decode(raw)
-			if err != nil {
-				return nil, &provider.Error{Class: provider.BadRequest, Message: err.Error()}
-			}
-			if key = camel(key); topLevel[key] {
-				body[key] = value
-			} else {
-				generation[key] = value
-			}
-		}
-		if len(generation) > 0 {
-			body["generationConfig"] = generation
-		}
-	}
-	c.HTTPOptions = &genai.HTTPOptions{ExtraBody: body}
-	return c, nil
-}
-
-// exactly is a list of objects as JSON, with all digits of their numbers.
-func exactly(list any) ([]map[string]any, error) {
-	raw, err := json.Marshal(list)
-	if err != nil {
-		return nil, &provider.Error{Class: provider.BadRequest, Message: err.Error()}
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var out []map[string]any
-	err = d.Decode(&out)
-	return out, err
+	return out, nil
 }
 
 // camel spells top_p as Google does: topP.
@@ -197,49 +240,75 @@ func camel(key string) string {
 	return strings.Join(parts, "")
 }
 
-func contents(req *provider.Request, names *wire.Names) []*genai.Content {
-	var out []*genai.Content
-	for _, m := range req.Messages {
-		c := &genai.Content{Role: genai.RoleUser}
-		if m.Role == provider.Assistant {
-			c.Role = genai.RoleModel
-		}
-		for _, b := range m.Blocks {
-			if p := part(b, names); p != nil {
-				c.Parts = append(c.Parts, p)
+func contents(req *provider.Request, names *wire.Names) []content {
+	convert := func(b provider.Block) ([]part, bool) {
+		one, ok := partOf(b, names)
+		out := []part{one}
+		for _, m := range b.Media {
+			if wire.Takes(m, takes) {
+				out = append(out, part{InlineData: &blob{Type: m.Type, Data: m.Data}})
 			}
 		}
-		if len(c.Parts) > 0 {
-			out = append(out, c)
+		return out, ok
+	}
+	var out []content
+	for _, turn := range wire.Turns(req.Messages, convert) {
+		role := "user"
+		if turn.Role == provider.Assistant {
+			role = "model"
 		}
+		out = append(out, content{Role: role, Parts: slices.Concat(turn.Blocks...)})
 	}
 	return out
 }
 
-func part(b provider.Block, names *wire.Names) *genai.Part {
-	// A signature that is not ours to give is of another provider.
-	signature, _ := base64.StdEncoding.DecodeString(b.Signature)
+// partOf converts a block. A signature that another provider has given is not
+// sent.
+func partOf(b provider.Block, names *wire.Names) (part, bool) {
+	signature := signatureOf(b)
 	switch b.Type {
 	case provider.Text:
-		if b.Text != "" || len(signature) > 0 {
-			return &genai.Part{Text: b.Text, ThoughtSignature: signature}
-		}
+		return part{Text: &b.Text, ThoughtSignature: signature}, b.Text != "" || signature != ""
 	case provider.ToolUse:
-		all, _ := wire.Decode(b.Input) // what is no object is no input either
-		args, _ := all.(map[string]any)
-		return &genai.Part{FunctionCall: &genai.FunctionCall{ID: wire.OwnID(b.ToolID), Name: names.Out(b.ToolName), Args: args}, ThoughtSignature: signature}
+		one := call{ID: wire.OwnID(b.ToolID), Name: names.Out(b.ToolName)}
+		if wire.IsObject(b.Input) {
+			one.Args = b.Input
+		}
+		return part{FunctionCall: &one, ThoughtSignature: signature}, true
 	case provider.ToolResult:
 		key := "output"
 		if b.IsError {
 			key = "error"
 		}
-		value, err := wire.Decode(b.Content)
-		if err != nil {
-			value = string(b.Content)
+		value := b.Content
+		if !json.Valid(value) {
+			value, _ = json.Marshal(string(value)) // a text always can be
 		}
-		return &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: wire.OwnID(b.ToolID), Name: names.Out(b.ToolName), Response: map[string]any{key: value}}}
+		return part{FunctionResponse: &response{ID: wire.OwnID(b.ToolID), Name: names.Out(b.ToolName), Response: map[string]json.RawMessage{key: value}}}, true
 	}
-	return nil
+	return part{}, false
+}
+
+// generated is one piece of a reply.
+type generated struct {
+	Candidates []struct {
+		Content      *content `json:"content"`
+		FinishReason string   `json:"finishReason"`
+	} `json:"candidates"`
+	PromptFeedback *struct {
+		BlockReason string `json:"blockReason"`
+	} `json:"promptFeedback"`
+	Usage *struct {
+		Prompt        int64 `json:"promptTokenCount"`
+		ToolUsePrompt int64 `json:"toolUsePromptTokenCount"`
+		Cached        int64 `json:"cachedContentTokenCount"`
+		Candidates    int64 `json:"candidatesTokenCount"`
+		Thoughts      int64 `json:"thoughtsTokenCount"`
+	} `json:"usageMetadata"`
+	ModelVersion string `json:"modelVersion"`
+	Error        *struct {
+		Code int `json:"code"`
+	} `json:"error"`
 }
 
 // whole puts a reply together from its pieces.
@@ -249,21 +318,17 @@ type whole struct {
 	blocks  []provider.Block
 	turn    int
 	calls   int
-	finish  genai.FinishReason
+	finish  string
 	blocked bool
 	usage   provider.Usage
 }
 
-func (w *whole) take(piece *genai.GenerateContentResponse) []provider.Chunk {
+func (w *whole) take(piece *generated) []provider.Chunk {
 	if piece.ModelVersion != "" {
 		w.model = piece.ModelVersion
 	}
-	if u := piece.UsageMetadata; u != nil {
-		w.usage = provider.Usage{
-			Input:     max(0, int64(u.PromptTokenCount)+int64(u.ToolUsePromptTokenCount)-int64(u.CachedContentTokenCount)),
-			Output:    int64(u.CandidatesTokenCount) + int64(u.ThoughtsTokenCount),
-			CacheRead: int64(u.CachedContentTokenCount),
-		}
+	if u := piece.Usage; u != nil {
+		w.usage = provider.Usage{Input: max(0, u.Prompt+u.ToolUsePrompt-u.Cached), Output: u.Candidates + u.Thoughts, CacheRead: u.Cached}
 	}
 	if f := piece.PromptFeedback; f != nil && f.BlockReason != "" {
 		w.blocked = true
@@ -280,26 +345,27 @@ func (w *whole) take(piece *genai.GenerateContentResponse) []provider.Chunk {
 	}
 	var out []provider.Chunk
 	for _, p := range first.Content.Parts {
-		signature := base64.StdEncoding.EncodeToString(p.ThoughtSignature)
+		text := ""
+		if p.Text != nil {
+			text = *p.Text
+		}
 		switch {
 		case p.FunctionCall != nil:
-			input, err := json.Marshal(p.FunctionCall.Args)
-			if err != nil || p.FunctionCall.Args == nil {
-				input = []byte("{}")
-			}
 			id := p.FunctionCall.ID
 			if id == "" {
 				id = wire.MakeUpID(w.turn, w.calls)
 			}
 			w.calls++
-			w.blocks = append(w.blocks, provider.Block{Type: provider.ToolUse, ToolID: id, ToolName: w.names.In(p.FunctionCall.Name), Input: input, Signature: signature})
+			w.blocks = append(w.blocks, provider.Block{
+				Type: provider.ToolUse, ToolID: id, ToolName: w.names.In(p.FunctionCall.Name), Input: wire.Input(string(p.FunctionCall.Args)), Signature: p.ThoughtSignature,
+			})
 		case p.Thought:
-			w.add(provider.Thinking, p.Text, signature)
-			out = append(out, provider.Chunk{Type: provider.Thinking, Text: p.Text})
-		case p.Text != "" || signature != "":
-			w.add(provider.Text, p.Text, signature)
-			if p.Text != "" {
-				out = append(out, provider.Chunk{Type: provider.Text, Text: p.Text})
+			w.add(provider.Thinking, text, p.ThoughtSignature)
+			out = append(out, provider.Chunk{Type: provider.Thinking, Text: text})
+		case text != "" || p.ThoughtSignature != "":
+			w.add(provider.Text, text, p.ThoughtSignature)
+			if text != "" {
+				out = append(out, provider.Chunk{Type: provider.Text, Text: text})
 			}
 		}
 	}
@@ -317,13 +383,12 @@ func (w *whole) add(kind provider.BlockType, text, signature string) {
 }
 
 func (w *whole) reply() *provider.Reply {
-	// An end that we do not know is one all the same: what has come counts.
+	// An unknown finish reason ends the reply all the same.
 	r := &provider.Reply{Model: w.model, Blocks: w.blocks, Usage: w.usage, Stop: provider.Done}
 	switch w.finish {
-	case genai.FinishReasonMaxTokens, genai.FinishReasonContinuation:
+	case "MAX_TOKENS", "CONTINUATION":
 		r.Stop = provider.CutOff
-	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonLanguage, genai.FinishReasonBlocklist,
-		genai.FinishReasonProhibitedContent, genai.FinishReasonSPII, genai.FinishReasonImageSafety:
+	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY":
 		r.Stop = provider.Refused
 	}
 	if w.blocked {
@@ -333,4 +398,12 @@ func (w *whole) reply() *provider.Reply {
 		r.Stop = provider.WantsTool
 	}
 	return r
+}
+
+// signatureOf returns a signature in Google's form, which is base64.
+func signatureOf(b provider.Block) string {
+	if wire.IsBase64(b.Signature) {
+		return b.Signature
+	}
+	return ""
 }

@@ -2,6 +2,9 @@ package gemini_test
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/provider/gemini"
@@ -10,13 +13,7 @@ import (
 )
 
 func TestSuite(t *testing.T) {
-	providertest.RunNetwork(t, providertest.Gemini, func(o wire.Options) providertest.NetworkModel {
-		m, err := gemini.New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	})
+	providertest.RunNetwork(t, providertest.Gemini, func(o wire.Options) providertest.NetworkModel { return gemini.New(o) })
 }
 
 // Options find their place, spelt as in Google's documentation or with
@@ -24,10 +21,7 @@ func TestSuite(t *testing.T) {
 func TestOptions(t *testing.T) {
 	s := providertest.NewServer(t, providertest.Gemini)
 	s.Key = ""
-	m, err := gemini.New(wire.Options{BaseURL: s.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := gemini.New(wire.Options{BaseURL: s.URL})
 	req := providertest.AskText()
 	req.Options = json.RawMessage(`{"top_p":0.25,"safety_settings":[]}`)
 	if _, err := providertest.Collect(t, m.Generate(t.Context(), req)); err != nil {
@@ -45,5 +39,21 @@ func TestOptions(t *testing.T) {
 	}
 	if sent.SafetySettings == nil || sent.GenerationConfig.TopP != 0.25 || sent.GenerationConfig.MaxOutputTokens != req.MaxTokens {
 		t.Errorf("sent %s", s.Seen()[0].Body)
+	}
+}
+
+// The arguments of a call keep all digits of their numbers.
+func TestArgumentsAreNotRounded(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, `data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"weather","args":{"n":9007199254740993,"x":0.10}}}]},"finishReason":"STOP"}]}`+"\n\n")
+	}))
+	defer server.Close()
+	r, err := providertest.Collect(t, gemini.New(wire.Options{BaseURL: server.URL}).Generate(t.Context(), providertest.AskText()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(r.Blocks[0].Input); got != `{"n":9007199254740993,"x":0.10}` {
+		t.Errorf("got %s", got)
 	}
 }

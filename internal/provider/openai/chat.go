@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	sdk "github.com/openai/openai-go/v3"
@@ -28,12 +30,12 @@ type server struct {
 	own  bool // OpenAI's
 }
 
-func newServer(o wire.Options) (server, []option.RequestOption) {
+func newServer(o wire.Options, events func([]byte) ([]byte, error)) (server, []option.RequestOption) {
 	base := o.BaseURL
 	if base == "" {
 		base = BaseURL
 	}
-	s := server{http: o.Client(wire.Auth{Header: "Authorization", Prefix: "Bearer "}), base: strings.TrimSuffix(base, "/") + "/"}
+	s := server{http: o.Client(wire.Auth{Header: "Authorization", Prefix: "Bearer "}, events), base: strings.TrimSuffix(base, "/") + "/"}
 	s.own = s.base == BaseURL
 	return s, []option.RequestOption{
 		option.WithBaseURL(s.base), option.WithHTTPClient(s.http), option.WithMaxRetries(0),
@@ -54,7 +56,7 @@ type Chat struct {
 
 // NewChat makes a model. Nothing is sent yet.
 func NewChat(o wire.Options) *Chat {
-	s, options := newServer(o)
+	s, options := newServer(o, chatEvents)
 	// The service instead of the whole client: the client looks for keys and
 	// addresses in the environment.
 	return &Chat{server: s, completions: sdk.NewChatCompletionService(options...)}
@@ -63,22 +65,23 @@ func NewChat(o wire.Options) *Chat {
 // ChatDialect is what Chat Completions call common options; own is OpenAI's
 // server, the others often have more.
 func ChatDialect(own bool, model string) wire.Dialect {
-	if !own {
-		return nil
+	d := wire.Dialect{}
+	if own {
+		d[wire.TopK] = ""
 	}
-	return withoutSampling(wire.Dialect{wire.TopK: ""}, model)
+	return withoutSampling(d, own, model)
 }
 
-// withoutSampling takes away what models that think refuse.
-func withoutSampling(d wire.Dialect, model string) wire.Dialect {
-	if thinks(model) {
+// withoutSampling removes the options that reasoning models reject.
+func withoutSampling(d wire.Dialect, own bool, model string) wire.Dialect {
+	if own && thinks(model) || reasons(model) {
 		d[wire.Temperature], d[wire.TopP] = "", ""
 	}
 	return d
 }
 
 // chatOurs are the keys of a request that options must not change.
-var chatOurs = []string{"model", "messages", "max_tokens", "max_completion_tokens", "n", "stream", "stream_options", "tools", "response_format"}
+var chatOurs = []string{"model", "messages", "max_tokens", "max_completion_tokens", "n", "stream_options", "tools", "response_format"}
 
 // Generate asks for one reply.
 func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
@@ -127,6 +130,9 @@ func prepare(ctx context.Context, req *provider.Request, words wire.Dialect, our
 	for key, value := range extra {
 		out = append(out, option.WithJSONSet(key, value))
 	}
+	if extra[wire.Stream] != nil {
+		out = append(out, option.WithJSONDel("stream_options"))
+	}
 	return out, nil
 }
 
@@ -143,9 +149,9 @@ func (m *Chat) params(req *provider.Request, names *wire.Names) sdk.ChatCompleti
 	p := sdk.ChatCompletionNewParams{Model: req.Model}
 	p.StreamOptions.IncludeUsage = sdk.Bool(true)
 	if req.MaxTokens > 0 {
-		// Other servers know the older name only, OpenAI's newer models the
-		// newer one only.
-		if m.own {
+		// Other servers have the older name only, OpenAI's reasoning models the
+		// newer one only, also behind a gateway.
+		if m.own || reasons(req.Model) {
 			p.MaxCompletionTokens = sdk.Int(int64(req.MaxTokens))
 		} else {
 			p.MaxTokens = sdk.Int(int64(req.MaxTokens))
@@ -155,16 +161,16 @@ func (m *Chat) params(req *provider.Request, names *wire.Names) sdk.ChatCompleti
 		p.Messages = append(p.Messages, sdk.SystemMessage(req.System))
 	}
 	for _, message := range req.Messages {
-		p.Messages = append(p.Messages, messages(message, names)...)
+		p.Messages = append(p.Messages, messages(message, names, req.Model)...)
 	}
 	for _, t := range req.Tools {
-		f := shared.FunctionDefinitionParam{Name: names.Out(t.Name), Parameters: wire.Parameters(t)}
+		f := shared.FunctionDefinitionParam{Name: names.Out(t.Name), Parameters: wire.Schema(wire.Parameters(t))}
 		if t.Description != "" {
 			f.Description = sdk.String(t.Description)
 		}
 		p.Tools = append(p.Tools, sdk.ChatCompletionFunctionTool(f))
 	}
-	if schema, strict, ok := wire.Tighten(req.Schema); ok {
+	if schema, strict := replySchema(req.Schema); schema != nil {
 		p.ResponseFormat = sdk.ChatCompletionNewParamsResponseFormatUnion{OfJSONSchema: &shared.ResponseFormatJSONSchemaParam{
 			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "reply", Schema: schema, Strict: sdk.Bool(strict)},
 		}}
@@ -172,10 +178,29 @@ func (m *Chat) params(req *provider.Request, names *wire.Names) sdk.ChatCompleti
 	return p
 }
 
-// messages is one of our messages: results of tools are messages of their own.
-func messages(m provider.Message, names *wire.Names) []sdk.ChatCompletionMessageParamUnion {
+// enforced is what the documentation of structured outputs allows.
+var enforced = wire.Subset{AllRequired: true, Depth: 10, Properties: 5000, EnumValues: 1000}
+
+// replySchema returns the schema of a reply, and whether the server can enforce
+// it; nil when the server takes no such schema.
+func replySchema(reply json.RawMessage) (map[string]any, bool) {
+	schema, strict := enforced.Fit(reply)
+	if !strict {
+		schema = wire.Loose(reply)
+	}
+	if schema == nil {
+		return nil, false
+	}
+	return wire.Schema(schema), strict
+}
+
+// messages is one of our messages: results of tools are messages of their own,
+// and what they show comes after them, as the user's, because theirs hold text
+// only.
+func messages(m provider.Message, names *wire.Names, model string) []sdk.ChatCompletionMessageParamUnion {
 	var out []sdk.ChatCompletionMessageParamUnion
 	var said []string
+	var shown []sdk.ChatCompletionContentPartUnionParam
 	var calls []sdk.ChatCompletionMessageToolCallUnionParam
 	for _, b := range m.Blocks {
 		switch b.Type {
@@ -189,6 +214,7 @@ func messages(m provider.Message, names *wire.Names) []sdk.ChatCompletionMessage
 			}})
 		case provider.ToolResult:
 			out = append(out, sdk.ToolMessage(resultText(b), b.ToolID))
+			shown = append(shown, parts(b.Media, model)...)
 		}
 	}
 	text := strings.Join(said, "\n\n")
@@ -199,8 +225,29 @@ func messages(m provider.Message, names *wire.Names) []sdk.ChatCompletionMessage
 			one.Content.OfString = sdk.String(strings.Join(said, ""))
 		}
 		out = append(out, sdk.ChatCompletionMessageParamUnion{OfAssistant: &one})
+	case m.Role == provider.User && len(shown) > 0:
+		if text != "" {
+			shown = append(shown, sdk.TextContentPart(text))
+		}
+		out = append(out, sdk.UserMessage(shown))
 	case m.Role == provider.User && text != "":
 		out = append(out, sdk.UserMessage(text))
+	}
+	return out
+}
+
+// parts are the images and sounds that a model takes.
+func parts(media []provider.Media, model string) []sdk.ChatCompletionContentPartUnionParam {
+	formats := map[string]string{"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+	hears := strings.Contains(family(model), "audio")
+	var out []sdk.ChatCompletionContentPartUnionParam
+	for _, m := range media {
+		switch {
+		case wire.Sees(model) && wire.Takes(m, wire.Images):
+			out = append(out, sdk.ImageContentPart(sdk.ChatCompletionContentPartImageImageURLParam{URL: wire.DataURL(m)}))
+		case hears && wire.Takes(m, slices.Collect(maps.Keys(formats))):
+			out = append(out, sdk.InputAudioContentPart(sdk.ChatCompletionContentPartInputAudioInputAudioParam{Data: wire.Base64(m), Format: formats[m.Type]}))
+		}
 	}
 	return out
 }
@@ -211,6 +258,49 @@ func resultText(b provider.Block) string {
 		return "Error: " + wire.ResultText(b)
 	}
 	return wire.ResultText(b)
+}
+
+// chatEvents turns a whole completion into the stream that it would have come
+// as: one chunk.
+func chatEvents(body []byte) ([]byte, error) {
+	var completion map[string]json.RawMessage
+	var choices []map[string]json.RawMessage
+	if err := json.Unmarshal(body, &completion); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(completion["choices"], &choices); err != nil || len(choices) == 0 {
+		return nil, errors.New("it has no choices")
+	}
+	for _, choice := range choices {
+		var message map[string]json.RawMessage
+		var calls []map[string]json.RawMessage
+		if err := json.Unmarshal(choice["message"], &message); err != nil {
+			return nil, errors.New("a choice has no message")
+		}
+		if json.Unmarshal(message["tool_calls"], &calls) == nil && calls != nil {
+			for i, call := range calls {
+				call["index"] = json.RawMessage(strconv.Itoa(i))
+			}
+			raw, err := json.Marshal(calls)
+			if err != nil {
+				return nil, err
+			}
+			message["tool_calls"] = raw
+		}
+		delta, err := json.Marshal(message)
+		if err != nil {
+			return nil, err
+		}
+		delete(choice, "message")
+		choice["delta"] = delta
+	}
+	raw, err := json.Marshal(choices)
+	if err != nil {
+		return nil, err
+	}
+	completion["choices"] = raw
+	data, err := json.Marshal(completion)
+	return append(wire.Event("", data), wire.Event("", []byte("[DONE]"))...), err
 }
 
 // chat puts a reply together from its pieces.

@@ -76,29 +76,41 @@ func (s *sent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusTeapot, Body: http.NoBody, Request: r}, err
 }
 
-// OpenAI's own server wants other words than those that speak like it.
-func TestWordsOfOpenAI(t *testing.T) {
+// The limit of a reply and the sampling options follow the model, also behind a
+// gateway. OpenAI's own server takes the newer name for all models.
+func TestOptionsFollowTheModel(t *testing.T) {
+	const gateway = "http://localhost:1/v1"
 	for name, c := range map[string]struct {
 		open      func(wire.Options) providertest.NetworkModel
 		base      string
 		model     string
-		has, lack string
+		has, lack []string
 	}{
-		"its own":           {chat, "", "gpt-5", `"max_completion_tokens":1000`, `"max_tokens"`},
-		"another":           {chat, "http://localhost:1/v1", "gpt-5", `"max_tokens":1000`, "max_completion_tokens"},
-		"one that thinks":   {responses, "", "gpt-5", "reasoning.encrypted_content", ""},
-		"one that does not": {responses, "", "gpt-4o", `"gpt-4o"`, "reasoning.encrypted_content"},
+		"own, reasoning":       {chat, "", "gpt-5", []string{`"max_completion_tokens":1000`}, []string{`"max_tokens"`, "temperature"}},
+		"own, older":           {chat, "", "gpt-4o", []string{`"max_completion_tokens":1000`, `"temperature":0.5`}, []string{`"max_tokens"`}},
+		"own, fine-tuned":      {chat, "", "ft:gpt-4o:acme::x", []string{`"temperature":0.5`}, nil},
+		"gateway, reasoning":   {chat, gateway, "gpt-5-mini", []string{`"max_completion_tokens":1000`}, []string{`"max_tokens"`, "temperature"}},
+		"gateway, with prefix": {chat, gateway, "openai/o3", []string{`"max_completion_tokens":1000`}, []string{`"max_tokens"`, "temperature"}},
+		"gateway, older":       {chat, gateway, "openai/gpt-4o", []string{`"max_tokens":1000`, `"temperature":0.5`}, []string{"max_completion_tokens"}},
+		"gateway, open model":  {chat, gateway, "openai/gpt-oss-120b", []string{`"max_tokens":1000`, `"temperature":0.5`}, []string{"max_completion_tokens"}},
+		"gateway, another":     {chat, gateway, "meta/llama-4", []string{`"max_tokens":1000`, `"temperature":0.5`}, []string{"max_completion_tokens"}},
+		"responses, reasoning": {responses, "", "gpt-5", []string{"reasoning.encrypted_content"}, []string{"temperature"}},
+		"responses, older":     {responses, "", "gpt-4o", []string{`"temperature":0.5`}, []string{"reasoning.encrypted_content"}},
 	} {
 		s := &sent{}
 		req := providertest.AskText()
 		req.Model = c.model
 		req.Options = []byte(`{"temperature":0.5}`)
 		_, _ = providertest.Collect(t, c.open(wire.Options{BaseURL: c.base, Base: s}).Generate(t.Context(), req))
-		if thinks := c.model == "gpt-5" && c.base == ""; strings.Contains(s.body, `"temperature"`) == thinks {
-			t.Errorf("%s: %s", name, s.body)
+		for _, want := range c.has {
+			if !strings.Contains(s.body, want) {
+				t.Errorf("%s: %s is missing: %s", name, want, s.body)
+			}
 		}
-		if !strings.Contains(s.body, c.has) || c.lack != "" && strings.Contains(s.body, c.lack) {
-			t.Errorf("%s: %s", name, s.body)
+		for _, bad := range c.lack {
+			if strings.Contains(s.body, bad) {
+				t.Errorf("%s: has %s: %s", name, bad, s.body)
+			}
 		}
 	}
 }

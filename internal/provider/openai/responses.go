@@ -1,9 +1,13 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
+	"regexp"
+	"slices"
 	"strings"
 
 	sdk "github.com/openai/openai-go/v3"
@@ -21,22 +25,19 @@ type Responses struct {
 
 // NewResponses makes a model. Nothing is sent yet.
 func NewResponses(o wire.Options) *Responses {
-	s, options := newServer(o)
+	s, options := newServer(o, responseEvents)
 	return &Responses{server: s, responses: api.NewResponseService(options...)}
 }
 
 // ResponsesDialect is what Responses call common options; own is OpenAI's server.
 func ResponsesDialect(own bool, model string) wire.Dialect {
 	d := wire.Dialect{wire.TopK: "", wire.Stop: "", wire.Seed: "", wire.PresencePenalty: "", wire.FrequencyPenalty: ""}
-	if own {
-		return withoutSampling(d, model)
-	}
-	return d
+	return withoutSampling(d, own, model)
 }
 
 // responsesOurs are the keys of a request that options must not change.
 var responsesOurs = []string{
-	"model", "input", "instructions", "max_output_tokens", "stream", "tools", "text", "store", "include", "background", "conversation", "previous_response_id",
+	"model", "input", "instructions", "max_output_tokens", "tools", "text", "store", "include", "background", "conversation", "previous_response_id",
 }
 
 // Generate asks for one reply.
@@ -92,6 +93,52 @@ func (m *Responses) Generate(ctx context.Context, req provider.Request) iter.Seq
 	}
 }
 
+// responseEvents turns a whole response into the stream that it would have come
+// as.
+func responseEvents(body []byte) ([]byte, error) {
+	var response struct {
+		Status string            `json:"status"`
+		Output []json.RawMessage `json:"output"`
+	}
+	if err := json.Unmarshal(body, &response); err != nil {
+		return nil, err
+	}
+	if response.Output == nil && response.Status == "" {
+		return nil, errors.New("it has no output")
+	}
+	var out []byte
+	add := func(kind string, fields map[string]any) error {
+		fields["type"] = kind
+		data, err := json.Marshal(fields)
+		out = append(out, wire.Event(kind, data)...)
+		return err
+	}
+	type text struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	var problem error
+	for i, raw := range response.Output {
+		var item struct {
+			Content []text `json:"content"`
+			Summary []text `json:"summary"`
+		}
+		problem = errors.Join(problem, json.Unmarshal(raw, &item))
+		for _, part := range slices.Concat(item.Summary, item.Content) {
+			kind := map[string]string{
+				"output_text": "response.output_text.delta", "summary_text": "response.reasoning_summary_text.delta", "reasoning_text": "response.reasoning_text.delta",
+			}[part.Type]
+			if kind != "" {
+				problem = errors.Join(problem, add(kind, map[string]any{"output_index": i, "delta": part.Text}))
+			}
+		}
+		problem = errors.Join(problem, add("response.output_item.done", map[string]any{"output_index": i, "item": raw}))
+	}
+	end := map[string]string{"failed": "response.failed", "incomplete": "response.incomplete"}[response.Status]
+	problem = errors.Join(problem, add(cmp.Or(end, "response.completed"), map[string]any{"response": json.RawMessage(body)}))
+	return out, problem
+}
+
 // inResponse is a failure that the server reports as part of a reply.
 func inResponse(code, message string) error {
 	data, err := json.Marshal(map[string]any{"error": map[string]string{"code": code, "message": message}})
@@ -101,6 +148,9 @@ func inResponse(code, message string) error {
 	return wire.InStream(data)
 }
 
+// leastOutput is the smallest limit that the server accepts.
+const leastOutput = 16
+
 func responseParams(req *provider.Request, names *wire.Names) api.ResponseNewParams {
 	p := api.ResponseNewParams{Model: req.Model, Store: sdk.Bool(false)}
 	if thinks(req.Model) {
@@ -108,37 +158,45 @@ func responseParams(req *provider.Request, names *wire.Names) api.ResponseNewPar
 		p.Include = []api.ResponseIncludable{api.ResponseIncludableReasoningEncryptedContent}
 	}
 	if req.MaxTokens > 0 {
-		p.MaxOutputTokens = sdk.Int(int64(req.MaxTokens))
+		p.MaxOutputTokens = sdk.Int(int64(max(req.MaxTokens, leastOutput)))
 	}
 	if req.System != "" {
 		p.Instructions = sdk.String(req.System)
 	}
 	for _, m := range req.Messages {
-		p.Input.OfInputItemList = append(p.Input.OfInputItemList, inputItems(m, names)...)
+		p.Input.OfInputItemList = append(p.Input.OfInputItemList, inputItems(m, names, wire.Sees(req.Model))...)
 	}
 	for _, t := range req.Tools {
-		f := &api.FunctionToolParam{Name: names.Out(t.Name), Parameters: wire.Parameters(t), Strict: sdk.Bool(false)}
+		f := &api.FunctionToolParam{Name: names.Out(t.Name), Parameters: wire.Schema(wire.Parameters(t)), Strict: sdk.Bool(false)}
 		if t.Description != "" {
 			f.Description = sdk.String(t.Description)
 		}
 		p.Tools = append(p.Tools, api.ToolUnionParam{OfFunction: f})
 	}
-	if schema, strict, ok := wire.Tighten(req.Schema); ok {
+	if schema, strict := replySchema(req.Schema); schema != nil {
 		p.Text.Format.OfJSONSchema = &api.ResponseFormatTextJSONSchemaConfigParam{Name: "reply", Schema: schema, Strict: sdk.Bool(strict)}
 	}
 	return p
 }
 
-// thinks tells whether a model may think before it speaks; to ask the others
-// for their thoughts is an error.
-func thinks(model string) bool {
-	for _, old := range []string{"gpt-3", "gpt-4", "chatgpt-"} {
-		if strings.HasPrefix(model, old) {
-			return false
-		}
-	}
-	return true
+// family returns a model's name without what gateways put before it, as in
+// openai/gpt-5, and without the mark of a fine-tuned model.
+func family(model string) string {
+	return strings.TrimPrefix(model[strings.LastIndexByte(model, '/')+1:], "ft:")
 }
+
+// thinks reports whether a model of OpenAI's own server may think before it
+// answers; asking the others for their thoughts is an error.
+func thinks(model string) bool {
+	name := family(model)
+	return !strings.HasPrefix(name, "gpt-3") && !strings.HasPrefix(name, "gpt-4") && !strings.HasPrefix(name, "chatgpt-")
+}
+
+var reasoningNames = regexp.MustCompile(`^(o\d|gpt-([5-9]|\d\d))`)
+
+// reasons reports whether a name is that of an OpenAI model that takes
+// max_completion_tokens only, and no temperature, whichever server it is at.
+func reasons(model string) bool { return reasoningNames.MatchString(family(model)) }
 
 // reasoning is what has to be given back of a thought.
 type reasoning struct {
@@ -146,12 +204,13 @@ type reasoning struct {
 	Encrypted string `json:"encrypted_content,omitempty"`
 }
 
-func inputItems(m provider.Message, names *wire.Names) []api.ResponseInputItemUnionParam {
+func inputItems(m provider.Message, names *wire.Names, sees bool) []api.ResponseInputItemUnionParam {
 	role := api.EasyInputMessageRoleUser
 	if m.Role == provider.Assistant {
 		role = api.EasyInputMessageRoleAssistant
 	}
 	var out []api.ResponseInputItemUnionParam
+	kept := 0 // items up to the last one that is not a thought: the server rejects a thought that leads to nothing
 	for _, b := range m.Blocks {
 		switch b.Type {
 		case provider.Text:
@@ -159,21 +218,39 @@ func inputItems(m provider.Message, names *wire.Names) []api.ResponseInputItemUn
 				out = append(out, api.ResponseInputItemParamOfMessage(b.Text, role))
 			}
 		case provider.Thinking:
-			var kept reasoning
-			if json.Unmarshal([]byte(b.Signature), &kept) != nil || kept.Encrypted == "" {
+			var signed reasoning
+			if json.Unmarshal([]byte(b.Signature), &signed) != nil || signed.Encrypted == "" {
 				continue
 			}
-			item := &api.ResponseReasoningItemParam{ID: kept.ID, EncryptedContent: sdk.String(kept.Encrypted), Summary: []api.ResponseReasoningItemSummaryParam{}}
+			item := &api.ResponseReasoningItemParam{ID: signed.ID, EncryptedContent: sdk.String(signed.Encrypted), Summary: []api.ResponseReasoningItemSummaryParam{}}
 			if b.Text != "" {
 				item.Summary = append(item.Summary, api.ResponseReasoningItemSummaryParam{Text: b.Text})
 			}
 			out = append(out, api.ResponseInputItemUnionParam{OfReasoning: item})
+			continue
 		case provider.ToolUse:
 			out = append(out, api.ResponseInputItemParamOfFunctionCall(string(b.Input), b.ToolID, names.Out(b.ToolName)))
 		case provider.ToolResult:
 			one := api.ResponseInputItemParamOfFunctionCallOutput(resultText(b))
+			if shown := images(b.Media, sees); len(shown) > 0 {
+				text := api.ResponseFunctionCallOutputItemUnionParam{OfInputText: &api.ResponseInputTextContentParam{Text: resultText(b)}}
+				one = api.ResponseInputItemParamOfFunctionCallOutput(append(api.ResponseFunctionCallOutputItemListParam{text}, shown...))
+			}
 			one.OfFunctionCallOutput.CallID = sdk.String(b.ToolID)
 			out = append(out, one)
+		}
+		if b.Type != provider.Text || b.Text != "" {
+			kept = len(out)
+		}
+	}
+	return out[:kept]
+}
+
+func images(media []provider.Media, sees bool) api.ResponseFunctionCallOutputItemListParam {
+	var out api.ResponseFunctionCallOutputItemListParam
+	for _, m := range media {
+		if sees && wire.Takes(m, wire.Images) {
+			out = append(out, api.ResponseFunctionCallOutputItemUnionParam{OfInputImage: &api.ResponseInputImageContentParam{ImageURL: sdk.String(wire.DataURL(m))}})
 		}
 	}
 	return out

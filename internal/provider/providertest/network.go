@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/wire"
 )
@@ -47,6 +49,27 @@ func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) 
 		}
 		if r.Usage != want || r.Model != "suite-1" {
 			t.Errorf("got %+v of %s, want %+v", r.Usage, r.Model, want)
+		}
+	})
+	t.Run("not a stream", func(t *testing.T) {
+		for _, ask := range []provider.Request{AskText(), AskJSON(), AskTool(), AskShort()} {
+			streamed, err := Collect(t, model.Generate(t.Context(), ask))
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain := ask
+			plain.System += " " + troubleWord + `{"plain":true}`
+			unwanted := ask
+			unwanted.Options = json.RawMessage(`{"stream":false}`)
+			for _, req := range []provider.Request{plain, unwanted} {
+				whole, err := Collect(t, model.Generate(t.Context(), req))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(streamed, whole); diff != "" {
+					t.Errorf("as one JSON value the reply differs:\n%s", diff)
+				}
+			}
 		}
 	})
 	t.Run("cut off", func(t *testing.T) {
@@ -127,6 +150,8 @@ func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) 
 			t.Errorf("a number was rounded: %s", body)
 		}
 	})
+	t.Run("schemas of tools", func(t *testing.T) { toolSchemas(t, p, s, model) })
+	t.Run("schemas of replies", func(t *testing.T) { replySchemas(t, p, s, model) })
 	t.Run("names of tools", func(t *testing.T) {
 		req := AskTool()
 		req.Tools = []provider.Tool{
@@ -151,17 +176,21 @@ func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) 
 			provider.Message{Role: provider.Assistant, Blocks: []provider.Block{{Type: provider.Thinking, Text: "without a signature"}}},
 			provider.Message{Role: provider.User, Blocks: []provider.Block{{Type: provider.Text, Text: "Again."}}},
 			provider.Message{Role: provider.Assistant, Blocks: []provider.Block{
-				{Type: provider.Text, Text: ""}, {Type: provider.ToolUse, ToolID: "t1", ToolName: "a.b", Input: json.RawMessage(`"no object"`)},
+				{Type: provider.Text, Text: ""},
+				{Type: provider.ToolUse, ToolID: "t1", ToolName: "a.b", Input: json.RawMessage(`"no object"`)},
+				{Type: provider.ToolUse, ToolID: "t2", ToolName: "a.b", Input: json.RawMessage(`{}`)},
 			}},
 			provider.Message{Role: provider.User, Blocks: []provider.Block{
-				{Type: provider.ToolResult, ToolID: "t1", ToolName: "a.b", Content: json.RawMessage(`"broken"`), IsError: true},
 				{Type: provider.Text, Text: "Go on."},
+				{Type: provider.ToolResult, ToolID: "t1", ToolName: "a.b", Content: json.RawMessage(`"broken"`), IsError: true},
+				{Type: provider.ToolResult, ToolID: "t2", ToolName: "a.b", Content: json.RawMessage(`""`)},
 			}},
 		)
 		if _, err := Collect(t, model.Generate(t.Context(), req)); err != nil {
 			t.Fatal(err)
 		}
 	})
+	t.Run("images and sounds", func(t *testing.T) { media(t, p, s, open) })
 	t.Run("keys", func(t *testing.T) {
 		if err := model.Reach(t.Context()); err != nil {
 			t.Error(err)

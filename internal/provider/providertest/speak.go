@@ -30,7 +30,7 @@ func (s *Server) answer(w http.ResponseWriter, body []byte) {
 		var text string
 		if json.NewDecoder(strings.NewReader(`"`+rest)).Decode(&text) == nil {
 			trouble = new(Trouble)
-			if err := json.Unmarshal([]byte(text), trouble); err != nil {
+			if err := json.NewDecoder(strings.NewReader(text)).Decode(trouble); err != nil {
 				s.t.Errorf("%v in %s", err, text)
 			}
 		}
@@ -50,6 +50,11 @@ func (s *Server) answer(w http.ResponseWriter, body []byte) {
 	}
 	if trouble != nil && trouble.Status != 0 && !trouble.Event {
 		s.refuse(w, *trouble)
+		return
+	}
+	if trouble != nil && trouble.Plain || strings.Contains(asked, `"stream":false`) {
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		fmt.Fprint(w, s.protocol.plain(say))
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -214,4 +219,73 @@ func (p Protocol) events(say spoken) []streamed {
 		piece(`{"text":""}`, finish)
 	}
 	return out
+}
+
+// plain is the answer as the protocol sends it to those who do not want a
+// stream.
+func (p Protocol) plain(say spoken) string {
+	text := strings.Join(say.text, "")
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	choose := func(done, call, cut string) string {
+		switch {
+		case say.cut:
+			return cut
+		case say.call:
+			return call
+		}
+		return done
+	}
+	switch p {
+	case Anthropic:
+		if say.think {
+			add(`{"type":"thinking","thinking":%q,"signature":%q}`, thought, signature)
+		}
+		if text != "" {
+			add(`{"type":"text","text":%q}`, text)
+		}
+		if say.call {
+			add(`{"type":"tool_use","id":"toolu_1","name":"weather","input":{"city":"Leeds"}}`)
+		}
+		return fmt.Sprintf(`{"id":"msg_1","type":"message","role":"assistant","model":"suite-1","content":[%s],"stop_reason":%q,"stop_sequence":null,`+
+			`"usage":{"input_tokens":11,"output_tokens":5,"cache_read_input_tokens":5,"cache_creation_input_tokens":3}}`,
+			strings.Join(parts, ","), choose("end_turn", "tool_use", "max_tokens"))
+	case Chat:
+		add(`"role":"assistant"`)
+		if say.think {
+			add(`"reasoning_content":%q`, thought)
+		}
+		add(`"content":%q`, text)
+		if say.call {
+			add(`"tool_calls":[{"id":"call_1","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Leeds\"}"}}]`)
+		}
+		return fmt.Sprintf(`{"id":"c1","object":"chat.completion","created":1,"model":"suite-1","choices":[{"index":0,"message":{%s},"finish_reason":%q}],`+
+			`"usage":{"prompt_tokens":19,"completion_tokens":5,"total_tokens":24,"prompt_tokens_details":{"cached_tokens":5}}}`,
+			strings.Join(parts, ","), choose("stop", "tool_calls", "length"))
+	case Responses:
+		if say.think {
+			add(`{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":%q}],"encrypted_content":%q}`, thought, signature)
+		}
+		if text != "" {
+			add(`{"id":"m1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":%q,"annotations":[]}]}`, text)
+		}
+		if say.call {
+			add(`{"id":"fc_1","type":"function_call","call_id":"call_1","name":"weather","arguments":"{\"city\":\"Leeds\"}","status":"completed"}`)
+		}
+		return fmt.Sprintf(`{"id":"r1","object":"response","model":"suite-1","status":%q,"incomplete_details":%s,"error":null,"output":[%s],`+
+			`"usage":{"input_tokens":19,"output_tokens":5,"total_tokens":24,"input_tokens_details":{"cached_tokens":5},"output_tokens_details":{"reasoning_tokens":0}}}`,
+			choose("completed", "completed", "incomplete"), choose("null", "null", `{"reason":"max_output_tokens"}`), strings.Join(parts, ","))
+	}
+	if say.think {
+		add(`{"text":%q,"thought":true}`, thought)
+	}
+	if text != "" {
+		add(`{"text":%q}`, text)
+	}
+	if say.call {
+		add(`{"functionCall":{"name":"weather","args":{"city":"Leeds"}},"thoughtSignature":%q}`, signature)
+	}
+	return fmt.Sprintf(`{"candidates":[{"content":{"role":"model","parts":[%s]},"finishReason":%q,"index":0}],`+
+		`"usageMetadata":{"promptTokenCount":19,"cachedContentTokenCount":5,"candidatesTokenCount":4,"thoughtsTokenCount":1,"totalTokenCount":24},"modelVersion":"suite-1"}`,
+		strings.Join(parts, ","), choose("STOP", "STOP", "MAX_TOKENS"))
 }

@@ -2,6 +2,7 @@ package simulated
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/schema"
 )
@@ -22,8 +24,6 @@ const Name = "simulated"
 type Model struct {
 	// Seed chooses among the replies that a request could have.
 	Seed uint64
-	// Rejects is how likely a verdict is a "no", from 0 to 1.
-	Rejects float64
 	// UseTools asks for every tool that is offered, once in a conversation,
 	// before it answers. Without, no tool is asked for.
 	UseTools bool
@@ -64,7 +64,7 @@ func (m Model) reply(req provider.Request) (provider.Reply, error) {
 // Answer makes up what a tool answers with: JSON of the form that the schema
 // and the purpose ask for. It is nil when nobody asks for a form.
 func (m Model) Answer(p provider.Purpose, schema json.RawMessage) (json.RawMessage, error) {
-	if len(schema) == 0 && len(p.Keys) == 0 && len(p.Choices) == 0 {
+	if len(schema) == 0 && len(p.Contract.Schema) == 0 && len(p.Contract.Probes) == 0 {
 		return nil, nil
 	}
 	req := provider.Request{Schema: schema, For: p}
@@ -140,36 +140,31 @@ func (m Model) text(d dice, req provider.Request) (string, error) {
 		return req.For.Sample, nil
 	}
 	var wanted []*schema.Node // by the request itself: never given up
-	if len(req.Schema) > 0 {
-		s, err := compileText(req.Schema)
+	if raw := cmp.Or(string(req.Schema), string(req.For.Contract.Schema)); raw != "" {
+		s, err := compileText(json.RawMessage(raw))
 		if err != nil {
 			return "", badSchema("of the reply", err)
 		}
 		wanted = append(wanted, s)
 	}
-	shapes := m.shapes(d, req.For)
-	if len(wanted) == 0 && len(shapes) == 0 {
-		return d.prose(req), nil
-	}
-	happy := req.For.Verdict && !m.rejects(d)
-	if len(wanted) > 0 {
-		shapes = append(shapes, true)
-	}
-	for _, shape := range shapes {
-		s, err := compile(shape)
+	for _, tried := range m.explore(d, &req.For.Contract) {
+		if len(wanted) == 0 && len(tried.at) == 0 {
+			break
+		}
+		s, err := compile(tried.schema())
 		if err != nil {
-			return "", badSchema("that the step's words make", err)
+			return "", badSchema("that the step's choices make", err)
 		}
 		all := append(slices.Clone(wanted), s)
 		for _, lean := range []bool{false, true} {
 			maker := newMaker(d)
-			maker.happy, maker.lean = happy, lean
+			maker.happy, maker.lean = string(tried.at["approved"]) == "true", lean
 			v, ok := maker.value(all, spot{})
 			if !ok {
 				continue // perhaps there was too much to try
 			}
 			text := string(encode(v, true))
-			if s, plain := v.(string); plain && len(wanted) == 0 {
+			if s, plain := v.(string); plain && len(req.Schema) == 0 {
 				text = s
 			}
 			if lean || req.MaxTokens <= 0 || provider.Tokens(text) <= int64(req.MaxTokens) {
@@ -183,61 +178,48 @@ func (m Model) text(d dice, req provider.Request) (string, error) {
 	return "", unsatisfied("of the reply")
 }
 
-func (m Model) rejects(d dice) bool { return d.chance("verdict", m.Rejects) }
+// attempt is one choice of values for the places that decide where a run goes.
+type attempt struct{ at map[string]json.RawMessage }
 
-// shapes are what the purpose asks for beyond the request's own schema, the
-// best first: what the flow needs together with what the author described,
-// then what the flow needs alone. A schema that forbids one of them has the
-// last word.
-func (m Model) shapes(d dice, p provider.Purpose) []any {
-	described := shapeOf(p.Expected)
-	var docs []any
-	if len(p.Keys) > 0 || len(p.Choices) > 0 || p.Verdict {
-		most := 1
-		for _, list := range p.Choices {
-			most = max(most, len(list))
-		}
-		for later := range most {
-			for _, native := range []bool{true, false} {
-				if native || len(p.Choices) > 0 {
-					docs = append(docs, m.need(d, p, later, native))
-				}
+// explore lists the values to try, the best first: the combination that the
+// seed and the round stand for, those that follow it, in case a schema rules
+// it out, and at last none. Consecutive seeds and consecutive rounds go through
+// all combinations, so that some run takes every branch and every loop ends.
+func (m Model) explore(d dice, c *contract.Contract) []attempt {
+	var out []attempt
+	combinations := 1
+	for _, p := range c.Probes {
+		combinations = min(combinations*max(len(p.Values), 1), mostCombinations)
+	}
+	first := m.Seed/uint64(max(c.Stride, 1)) + uint64(d.round)
+	for i := range combinations {
+		one := attempt{at: map[string]json.RawMessage{}}
+		rest := first + uint64(i)
+		for _, p := range c.Probes {
+			if n := uint64(len(p.Values)); n > 0 {
+				one.at[p.At] = p.Values[rest%n]
+				rest /= n
 			}
 		}
+		if len(one.at) > 0 {
+			out = append(out, one)
+		}
 	}
-	if described == nil {
-		return docs
-	}
-	both := make([]any, len(docs))
-	for i, need := range docs {
-		both[i] = map[string]any{"allOf": []any{described, need}}
-	}
-	return append(append(both, docs...), described)
+	return append(out, attempt{})
 }
 
-// need is what the flow needs of the reply. The choice of a branch goes round;
-// later moves it on, in case a schema forbids the first; native takes true and
-// 5 for what they look like rather than as texts.
-func (m Model) need(d dice, p provider.Purpose, later int, native bool) map[string]any {
+const mostCombinations = 64
+
+// schema is what the values make of the reply.
+func (a attempt) schema() any {
+	if len(a.at) == 0 {
+		return true
+	}
 	root := map[string]any{}
-	for _, key := range p.Keys {
-		within(root, key)
-	}
-	for _, key := range slices.Sorted(maps.Keys(p.Choices)) {
-		if list := p.Choices[key]; len(list) > 0 {
-			within(root, key)["const"] = choice(list[(d.rotate("choice "+key, len(list))+later)%len(list)], native)
-		}
-	}
-	if p.Verdict {
-		approved := !m.rejects(d)
-		within(root, "approved")["const"] = approved
-		comment := "Simulated verdict: approved, without anybody having looked."
-		if !approved {
-			comment = "Simulated verdict: rejected, without anybody having looked."
-		}
-		properties := root["properties"].(map[string]any)
-		if properties["comment"] == nil && p.Expected == "" {
-			properties["comment"] = map[string]any{"type": "string", "examples": []any{comment}}
+	for _, key := range slices.Sorted(maps.Keys(a.at)) {
+		v, err := schema.Decode(a.at[key])
+		if err == nil {
+			within(root, key)["const"] = v
 		}
 	}
 	return root
@@ -268,20 +250,6 @@ func within(doc map[string]any, key string) map[string]any {
 		doc = child
 	}
 	return doc
-}
-
-// choice is the text of a branch as a value.
-func choice(text string, native bool) any {
-	if !native {
-		return text
-	}
-	if text == "true" || text == "false" {
-		return text == "true"
-	}
-	if n, err := strconv.Atoi(text); err == nil && strconv.Itoa(n) == text {
-		return json.Number(text)
-	}
-	return text
 }
 
 // prose is a reply for people. It does not pretend to be anybody's work.

@@ -8,6 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/providertest"
 	"github.com/espalier-run/espalier/internal/provider/simulated"
@@ -52,7 +54,7 @@ func TestTextsSayWhatTheyAre(t *testing.T) {
 }
 
 func TestSentencesSayWhatTheyAre(t *testing.T) {
-	got := object(t, simulated.Model{}, provider.Request{For: provider.Purpose{Step: "s", Expected: "Object: { summary, email, confidence, due_date, findings, good_enough }"}})
+	got := object(t, simulated.Model{}, provider.Request{For: provider.Purpose{Step: "s", Contract: described("Object: { summary, email, confidence, due_date, findings, good_enough }")}})
 	if s, _ := got["summary"].(string); !strings.HasPrefix(s, "Simulated summary: ") {
 		t.Errorf("summary %q", s)
 	}
@@ -73,29 +75,32 @@ func TestSentencesSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-func TestKeysAreThere(t *testing.T) {
-	got := object(t, simulated.Model{}, provider.Request{For: provider.Purpose{Step: "s", Keys: []string{"title", "body", "meta.author"}}})
-	meta, _ := got["meta"].(map[string]any)
-	if got["title"] == nil || got["body"] == nil || meta["author"] == nil {
-		t.Errorf("got %v", got)
-	}
-	got = object(t, simulated.Model{}, provider.Request{For: provider.Purpose{Step: "s", Keys: []string{"a"}, Expected: "List of objects: { b }"}})
-	if got["a"] == nil {
-		t.Errorf("what the flow needs gives way to what the author wrote: %v", got)
-	}
+// described is the contract that words make.
+func described(words string, probes ...contract.Probe) contract.Contract {
+	c := contract.Of(&ir.Program{}, &ir.Step{ID: "s"}, contract.Spec{Expected: []string{words}})
+	c.Probes = probes
+	return c
 }
 
-// Within as many visits as there are branches each is taken once, whatever
-// the seed: no loop that waits for one of them goes on for ever.
-func TestChoicesGoRound(t *testing.T) {
-	branches := []string{"billing", "technical", "other"}
+func probe(at string, values ...string) contract.Probe {
+	p := contract.Probe{At: at}
+	for _, v := range values {
+		p.Values = append(p.Values, json.RawMessage(v))
+	}
+	return p
+}
+
+// Within as many visits as there are values each is taken once, whatever the
+// seed: no loop that waits for one of them goes on for ever.
+func TestProbesGoRound(t *testing.T) {
+	values := []string{`"billing"`, `"technical"`, `"other"`}
 	rapid.Check(t, func(rt *rapid.T) {
-		m := simulated.Model{Seed: rapid.Uint64().Draw(rt, "seed")}
+		m := simulated.Model{Seed: rapid.Uint64Max(1<<60).Draw(rt, "seed")}
 		first := rapid.IntRange(0, 50).Draw(rt, "first")
 		by := rapid.SampledFrom([]string{"visit", "iteration", "attempt"}).Draw(rt, "by")
 		seen := map[any]bool{}
-		for n := first; n < first+len(branches); n++ {
-			p := provider.Purpose{Workflow: "w", Step: "triage", Choices: map[string][]string{"kind": branches}, Expected: "Object: { kind: text, why: text }"}
+		for n := first; n < first+len(values); n++ {
+			p := provider.Purpose{Workflow: "w", Step: "triage", Contract: described("Object: { kind: text, why: text }", probe("kind", values...))}
 			switch by {
 			case "visit":
 				p.Visit, p.Key = n, fmt.Sprintf("triage~%d#0", n)
@@ -110,33 +115,50 @@ func TestChoicesGoRound(t *testing.T) {
 			}
 			seen[got["kind"]] = true
 		}
-		if len(seen) != len(branches) {
+		if len(seen) != len(values) {
 			rt.Fatalf("saw only %v", seen)
 		}
 	})
 }
 
-func TestChoicesHaveTheTypeOfTheirKey(t *testing.T) {
+// Consecutive seeds take every combination of two values that decide together.
+func TestProbesAreCombined(t *testing.T) {
+	c := described("Object: { ok: boolean, score: number }", probe("ok", "false", "true"), probe("score", "4", "5", "6"))
+	seen := map[string]bool{}
+	for seed := range uint64(6) {
+		got := object(t, simulated.Model{Seed: seed}, provider.Request{For: provider.Purpose{Step: "s", Contract: c}})
+		seen[fmt.Sprint(got["ok"], got["score"])] = true
+	}
+	if len(seen) != 6 {
+		t.Errorf("saw only %v", seen)
+	}
+	// A step that is reached by one of two ways waits for both before it moves on.
+	c = described("Object: { ok: boolean }", probe("ok", "false", "true"))
+	c.Stride = 2
+	var all []any
+	for seed := range uint64(4) {
+		all = append(all, object(t, simulated.Model{Seed: seed}, provider.Request{For: provider.Purpose{Step: "s", Contract: c}})["ok"])
+	}
+	if fmt.Sprint(all) != "[false false true true]" {
+		t.Errorf("got %v", all)
+	}
+}
+
+func TestProbesKeepToTheSchema(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		req     provider.Request
-		choices []string
-		want    any
+		name   string
+		schema string
+		values []string
+		want   any
 	}{
-		{"described as boolean", provider.Request{For: provider.Purpose{Expected: "Object: { x: boolean }"}}, []string{"true"}, true},
-		{"described as text", provider.Request{For: provider.Purpose{Expected: "Object: { x: text }"}}, []string{"true"}, "true"},
-		{"a number", provider.Request{}, []string{"5"}, 5.0},
-		{"no number", provider.Request{}, []string{"05"}, "05"},
-		{"schema of texts", provider.Request{Schema: json.RawMessage(`{"properties": {"x": {"type": "string"}}}`)}, []string{"5"}, "5"},
-		{"schema allows one", provider.Request{Schema: json.RawMessage(`{"properties": {"x": {"enum": ["b", "c"]}}}`)}, []string{"a", "b"}, "b"},
-		{"schema allows none", provider.Request{Schema: json.RawMessage(`{"required": ["x"], "properties": {"x": {"enum": ["c"]}}}`)}, []string{"a", "b"}, "c"},
+		{"one is allowed", `{"properties": {"x": {"enum": ["b", "c"]}}}`, []string{`"a"`, `"b"`}, "b"},
+		{"none is allowed", `{"required": ["x"], "properties": {"x": {"enum": ["c"]}}}`, []string{`"a"`, `"b"`}, "c"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.req.For.Step = "s"
-			c.req.For.Choices = map[string][]string{"x": c.choices}
+			req := provider.Request{Schema: json.RawMessage(c.schema), For: provider.Purpose{Step: "s", Contract: contract.Contract{Probes: []contract.Probe{probe("x", c.values...)}}}}
 			for visit := range 3 {
-				c.req.For.Visit = visit
-				if got := object(t, simulated.Model{}, c.req); got["x"] != c.want {
+				req.For.Visit = visit
+				if got := object(t, simulated.Model{}, req); got["x"] != c.want {
 					t.Errorf("visit %d: got %#v, want %#v", visit, got["x"], c.want)
 				}
 			}
@@ -145,42 +167,31 @@ func TestChoicesHaveTheTypeOfTheirKey(t *testing.T) {
 }
 
 // The empty key is the reply itself: a step that decides by a whole value.
-func TestChoiceOfTheWholeReply(t *testing.T) {
-	for _, branch := range []string{"billing", "two words", "true", "7"} {
-		p := provider.Purpose{Step: "s", Choices: map[string][]string{"": {branch}}}
-		if got := reply(t, simulated.Model{}, provider.Request{For: p}); got != branch {
-			t.Errorf("got %q, want %q", got, branch)
+func TestProbeOfTheWholeReply(t *testing.T) {
+	for value, want := range map[string]string{`"billing"`: "billing", `"two words"`: "two words", "true": "true", "7": "7"} {
+		p := provider.Purpose{Step: "s", Contract: contract.Contract{Probes: []contract.Probe{probe("", value)}}}
+		if got := reply(t, simulated.Model{}, provider.Request{For: p}); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
 
 func TestVerdicts(t *testing.T) {
-	p := provider.Purpose{Step: "review", Verdict: true, Expected: "Object: { approved: boolean, problems: list of strings }"}
-	for _, c := range []struct {
-		rejects   float64
-		no, among int
-	}{{0, 0, 100}, {1, 100, 100}, {0.5, 50, 100}} {
-		no := 0
-		for seed := range uint64(c.among) {
-			got := object(t, simulated.Model{Seed: seed, Rejects: c.rejects}, provider.Request{For: p})
-			approved, ok := got["approved"].(bool)
-			if !ok {
-				t.Fatalf("got %v", got)
-			}
-			if !approved {
-				no++
-			}
-			if problems, _ := got["problems"].([]any); (len(problems) == 0) != approved {
-				t.Fatalf("approved %t with the problems %v", approved, problems)
-			}
+	c := contract.Of(&ir.Program{}, &ir.Step{ID: "review"}, contract.Spec{Verdict: true, Expected: []string{"Object: { approved: boolean, problems: list of strings }"}})
+	seen := map[bool]int{}
+	for seed := range uint64(10) {
+		got := object(t, simulated.Model{Seed: seed}, provider.Request{For: provider.Purpose{Step: "review", Contract: c}})
+		approved, ok := got["approved"].(bool)
+		if !ok {
+			t.Fatalf("got %v", got)
 		}
-		if no < c.no-20 || no > c.no+20 || c.no == 0 && no > 0 || c.no == 100 && no < 100 {
-			t.Errorf("with %v it rejects %d of %d", c.rejects, no, c.among)
+		seen[approved]++
+		if problems, _ := got["problems"].([]any); (len(problems) == 0) != approved {
+			t.Fatalf("approved %t with the problems %v", approved, problems)
 		}
 	}
-	p.Expected = ""
-	if got := object(t, simulated.Model{}, provider.Request{For: p}); got["approved"] != true || !strings.Contains(fmt.Sprint(got["comment"]), "Simulated") {
-		t.Errorf("got %v", got)
+	if seen[true] != 5 || seen[false] != 5 {
+		t.Errorf("it approves and rejects %v", seen)
 	}
 }
 
@@ -189,7 +200,7 @@ func TestYesAndNoComeRound(t *testing.T) {
 	for _, name := range []string{"good_enough", "needs_revision", "whatever"} {
 		seen := map[any]bool{}
 		for visit := range 4 {
-			p := provider.Purpose{Step: "judge", Visit: visit, Expected: "Object: { " + name + ": boolean }"}
+			p := provider.Purpose{Step: "judge", Visit: visit, Contract: described("Object: { " + name + ": boolean }")}
 			seen[object(t, simulated.Model{Seed: 3}, provider.Request{For: p})[name]] = true
 		}
 		if len(seen) != 2 {
@@ -200,7 +211,7 @@ func TestYesAndNoComeRound(t *testing.T) {
 
 // What a prompt says may hold the time of an approval; the reply is the same.
 func TestContentDoesNotCount(t *testing.T) {
-	p := provider.Purpose{Step: "s", Key: "s#0", Expected: "Object: { summary, count: integer, ok: boolean }"}
+	p := provider.Purpose{Step: "s", Key: "s#0", Contract: described("Object: { summary, count: integer, ok: boolean }")}
 	a := reply(t, simulated.Model{}, provider.Request{Messages: user("at 10:00"), For: p})
 	b := reply(t, simulated.Model{}, provider.Request{Messages: user("at 11:00"), For: p})
 	if a != b {
@@ -211,7 +222,7 @@ func TestContentDoesNotCount(t *testing.T) {
 func TestSeedsDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(20) {
-		p := provider.Purpose{Step: "s", Expected: "Object: { summary, owner, count: integer, kind: a | b | c }"}
+		p := provider.Purpose{Step: "s", Contract: described("Object: { summary, owner, count: integer, kind: a | b | c }")}
 		seen[reply(t, simulated.Model{Seed: seed}, provider.Request{For: p})] = true
 	}
 	if len(seen) < 10 {
@@ -267,7 +278,7 @@ func BenchmarkText(b *testing.B) {
 }
 
 func BenchmarkObject(b *testing.B) {
-	req := provider.Request{For: provider.Purpose{Step: "s", Expected: "Object: { kind: a | b, why: text }", Choices: map[string][]string{"kind": {"a", "b"}}}}
+	req := provider.Request{For: provider.Purpose{Step: "s", Contract: described("Object: { kind: a | b, why: text }", probe("kind", `"a"`, `"b"`))}}
 	for b.Loop() {
 		for range (simulated.Model{}).Generate(b.Context(), req) {
 		}

@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/provider"
@@ -16,21 +18,39 @@ type Names struct {
 
 const longestName = 64
 
-// NewNames translates the names of a request's tools, in their order, so that
-// a name is sent the same way in every turn.
+// NewNames maps the names of a request's tools. Names that servers accept stay
+// as they are; the others are rewritten in their order, to names that no other
+// tool has. So a name is sent the same way in every turn.
 func NewNames(req *provider.Request) *Names {
 	n := &Names{out: map[string]string{}, in: map[string]string{}}
+	for _, t := range req.Tools {
+		if legal(t.Name) == t.Name {
+			n.out[t.Name], n.in[t.Name] = t.Name, t.Name
+		}
+	}
 	for _, t := range req.Tools {
 		n.Out(t.Name)
 	}
 	return n
 }
 
-// Out is the name that the server gets to see.
+// Out returns the name that the server sees.
 func (n *Names) Out(name string) string {
 	if sent, ok := n.out[name]; ok {
 		return sent
 	}
+	clean := legal(name)
+	sent := clean
+	for i := 2; n.in[sent] != ""; i++ {
+		end := fmt.Sprintf("_%d", i)
+		sent = clean[:min(len(clean), longestName-len(end))] + end
+	}
+	n.out[name], n.in[sent] = sent, name
+	return sent
+}
+
+// legal replaces what servers reject in a name.
+func legal(name string) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
@@ -38,16 +58,10 @@ func (n *Names) Out(name string) string {
 		}
 		return '_'
 	}, name)
-	if clean == "" || !isLetter(clean[0]) { // which not every server takes
+	if clean == "" || !isLetter(clean[0]) { // which Gemini rejects
 		clean = "_" + clean
 	}
-	sent := clean[:min(len(clean), longestName)]
-	for i := 2; n.in[sent] != ""; i++ {
-		end := fmt.Sprintf("_%d", i)
-		sent = clean[:min(len(clean), longestName-len(end))] + end
-	}
-	n.out[name], n.in[sent] = sent, name
-	return sent
+	return clean[:min(len(clean), longestName)]
 }
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
@@ -60,18 +74,38 @@ func (n *Names) In(sent string) string {
 	return sent
 }
 
-// Parameters is the schema of a tool's input; an object, whatever happens.
-func Parameters(t provider.Tool) map[string]any {
-	all, _ := Decode(t.Schema) // what is none is as good as an empty one
-	schema, _ := all.(map[string]any)
-	if schema == nil {
-		schema = map[string]any{}
+// Turn is what one side says before the other does.
+type Turn[T any] struct {
+	Role   provider.Role
+	Blocks []T
+}
+
+// Turns converts a conversation for servers that want the sides to alternate,
+// nothing empty, and the results of tools before any text. convert reports
+// whether the server takes a block at all.
+func Turns[T any](messages []provider.Message, convert func(provider.Block) (T, bool)) []Turn[T] {
+	var out []Turn[T]
+	results := 0 // in the last turn
+	for _, m := range messages {
+		for _, b := range m.Blocks {
+			one, ok := convert(b)
+			if !ok {
+				continue
+			}
+			if n := len(out); n == 0 || out[n-1].Role != m.Role {
+				out = append(out, Turn[T]{Role: m.Role})
+				results = 0
+			}
+			last := &out[len(out)-1]
+			if b.Type == provider.ToolResult {
+				last.Blocks = slices.Insert(last.Blocks, results, one)
+				results++
+				continue
+			}
+			last.Blocks = append(last.Blocks, one)
+		}
 	}
-	schema["type"] = "object"
-	if _, ok := schema["properties"].(map[string]any); !ok {
-		schema["properties"] = map[string]any{}
-	}
-	return schema
+	return out
 }
 
 // ResultText is what a tool returned, as text for a model.
@@ -81,6 +115,18 @@ func ResultText(b provider.Block) string {
 		return text
 	}
 	return string(b.Content)
+}
+
+// IsObject reports whether a value is a JSON object.
+func IsObject(value json.RawMessage) bool {
+	_, ok := readObject(value)
+	return ok
+}
+
+// IsBase64 reports whether a text is base64.
+func IsBase64(text string) bool {
+	_, err := base64.StdEncoding.DecodeString(text)
+	return err == nil
 }
 
 // Input is a tool's input as a server sent it: an object, or what it was.

@@ -21,6 +21,8 @@ const (
 	Seed             = "seed"
 	PresencePenalty  = "presence_penalty"
 	FrequencyPenalty = "frequency_penalty"
+	// Stream is false when the server shall send the reply as a whole.
+	Stream = "stream"
 )
 
 // Dialect is what a server calls the common options where it has a word of its
@@ -61,6 +63,13 @@ func (d Dialect) Extra(options json.RawMessage, ours ...string) (map[string]json
 		if slices.ContainsFunc(ours, func(our string) bool { return spelling(our) == spelling(key) }) {
 			return nil, &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf("the options of the agent cannot set %q: Espalier does", key)}
 		}
+	}
+	switch stream := string(all[Stream]); stream {
+	case "", "false":
+	case "true":
+		delete(all, Stream) // as always
+	default:
+		return nil, &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf("the option %q of the agent is true or false, not %s", Stream, stream)}
 	}
 	for key, word := range d {
 		value, set := all[key]

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -33,18 +35,21 @@ type Options struct {
 // Auth is the header that carries a provider's key.
 type Auth struct{ Header, Prefix string }
 
-// Client is an HTTP client for the libraries of the providers.
-func (o Options) Client(auth Auth) *http.Client {
+// Client returns an HTTP client for the SDKs of the providers. stream turns a
+// whole reply, which servers may send in place of a stream, into a stream of
+// events; it fails when the JSON is not a reply.
+func (o Options) Client(auth Auth, stream func(body []byte) ([]byte, error)) *http.Client {
 	base := o.Base
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	return &http.Client{Transport: &transport{options: o, auth: auth, base: base}}
+	return &http.Client{Transport: &transport{options: o, auth: auth, stream: stream, base: base}}
 }
 
 type transport struct {
 	options Options
 	auth    Auth
+	stream  func([]byte) ([]byte, error)
 	base    http.RoundTripper
 }
 
@@ -89,8 +94,79 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case kind == "text/html":
 		resp.Body.Close()
 		return nil, &provider.Error{Class: provider.BadRequest, Status: resp.StatusCode, Message: fmt.Sprintf("%s answers with a web page, so it is no server of models", req.URL.Host)}
+	case req.Method == http.MethodPost && kind != "text/event-stream":
+		return t.streamed(resp)
 	}
 	return resp, nil
+}
+
+// longestReply bounds a reply that does not come as a stream.
+const longestReply = 64 << 20
+
+// streamed turns a reply that is one JSON value into a stream. What does not
+// begin like JSON is taken for a stream, whatever its type says.
+func (t *transport) streamed(resp *http.Response) (*http.Response, error) {
+	buffered := bufio.NewReader(resp.Body)
+	if !beginsJSON(buffered) {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{buffered, resp.Body}
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(buffered, longestReply+1))
+	if err != nil {
+		return nil, err
+	}
+	var failed struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(body, &failed) == nil && len(failed.Error) > 0 && string(failed.Error) != "null" {
+		return nil, Refusal(statusIn(body, resp.StatusCode), resp.Header, body, time.Now())
+	}
+	if !json.Valid(body) {
+		return nil, &provider.Error{Class: provider.APIError, Status: resp.StatusCode, Message: "the reply is not complete JSON", Spent: true}
+	}
+	out, err := t.stream(body)
+	if err != nil {
+		return nil, &provider.Error{Class: provider.BadRequest, Status: resp.StatusCode, Message: fmt.Sprintf("the server answers with JSON that is not a reply: %v", err)}
+	}
+	resp.Header = resp.Header.Clone()
+	resp.Header.Set("Content-Type", "text/event-stream")
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(out)), int64(len(out))
+	return resp, nil
+}
+
+// beginsJSON reports whether the first character that is not a space begins a
+// JSON object or list.
+func beginsJSON(r *bufio.Reader) bool {
+	for n := 1; n <= r.Size(); n++ {
+		head, err := r.Peek(n)
+		if err != nil {
+			return false
+		}
+		switch head[n-1] {
+		case ' ', '\t', '\r', '\n':
+		case '{', '[':
+			return true
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// statusIn returns the status that an error in the body names: some gateways
+// answer 200 and put it there.
+func statusIn(body []byte, status int) int {
+	var s said
+	if json.Unmarshal(body, &s) == nil {
+		if n, err := strconv.Atoi(strings.Trim(string(s.Error.Code), `"`)); err == nil && n >= 400 && n < 600 {
+			return n
+		}
+	}
+	return status
 }
 
 func notReady(err error) error {

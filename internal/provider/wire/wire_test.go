@@ -45,28 +45,32 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestTighten(t *testing.T) {
+func TestFit(t *testing.T) {
+	strict := Subset{AllRequired: true, Depth: 3}
 	for name, c := range map[string]struct {
+		subset   Subset
 		in, want string
-		strict   bool
 	}{
-		"closed":           {`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`, `{"additionalProperties":false,"properties":{"a":{"type":"string"}},"required":["a"],"type":"object"}`, true},
-		"not all required": {`{"type":"object","properties":{"a":{"type":"string"}}}`, `{"additionalProperties":false,"properties":{"a":{"type":"string"}},"type":"object"}`, false},
-		"narrowing":        {`{"type":"object","properties":{"a":{"type":"integer","minimum":1}},"required":["a"],"minProperties":1}`, `{"additionalProperties":false,"properties":{"a":{"type":"integer"}},"required":["a"],"type":"object"}`, true},
-		"lists":            {`{"type":"object","properties":{"a":{"type":"array","items":{"enum":[1,2]}}},"required":["a"]}`, `{"additionalProperties":false,"properties":{"a":{"items":{"enum":[1,2]},"type":"array"}},"required":["a"],"type":"object"}`, true},
-		"not an object":    {`{"type":"array"}`, ``, false},
-		"a map":            {`{"type":"object","additionalProperties":{"type":"string"}}`, ``, false},
-		"anything":         {`{"type":"object","properties":{"a":{}}}`, ``, false},
-		"an open one":      {`{"type":"object","properties":{"a":{"type":"object"}}}`, ``, false},
-		"combined":         {`{"type":"object","properties":{"a":{"oneOf":[{"type":"string"}]}}}`, ``, false},
-		"a reference":      {`{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{}}}`, ``, false},
-		"no JSON":          {`{`, ``, false},
-		"nothing":          {``, ``, false},
+		"closed":           {strict, `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`, `{"additionalProperties":false,"properties":{"a":{"type":"string"}},"required":["a"],"type":"object"}`},
+		"not all required": {strict, `{"type":"object","properties":{"a":{"type":"string"}}}`, ``},
+		"optional":         {Subset{}, `{"type":"object","properties":{"a":{"type":"string"}}}`, `{"additionalProperties":false,"properties":{"a":{"type":"string"}},"type":"object"}`},
+		"too many":         {Subset{Optional: 1}, `{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}}}`, ``},
+		"narrowing":        {strict, `{"type":"object","properties":{"a":{"type":"integer","minimum":1}},"required":["a"],"minProperties":1}`, `{"additionalProperties":false,"properties":{"a":{"type":"integer"}},"required":["a"],"type":"object"}`},
+		"lists":            {strict, `{"type":"object","properties":{"a":{"type":"array","items":{"enum":[1,2.50]}}},"required":["a"]}`, `{"additionalProperties":false,"properties":{"a":{"items":{"enum":[1,2.50]},"type":"array"}},"required":["a"],"type":"object"}`},
+		"too deep":         {strict, `{"type":"object","properties":{"a":{"type":"array","items":{"type":"array","items":{"type":"string"}}}},"required":["a"]}`, ``},
+		"reference":        {strict, `{"type":"object","properties":{"a":{"$ref":"#/$defs/a~1b"}},"required":["a"],"$defs":{"a/b":{"type":"string"}}}`, `{"additionalProperties":false,"properties":{"a":{"type":"string"}},"required":["a"],"type":"object"}`},
+		"truth":            {Subset{PlainEnum: true}, `{"type":"object","properties":{"a":{"const":true}}}`, `{"additionalProperties":false,"properties":{"a":{"type":"boolean"}},"type":"object"}`},
+		"unknown required": {strict, `{"type":"object","properties":{"a":{"type":"string"}},"required":["a","b"]}`, ``},
+		"not an object":    {strict, `{"type":"array"}`, ``},
+		"a map":            {strict, `{"type":"object","additionalProperties":{"type":"string"}}`, ``},
+		"anything":         {Subset{}, `{"type":"object","properties":{"a":{}}}`, ``},
+		"an open one":      {Subset{}, `{"type":"object","properties":{"a":{"type":"object"}}}`, ``},
+		"no JSON":          {Subset{}, `{`, ``},
+		"nothing":          {Subset{}, ``, ``},
 	} {
-		got, strict, ok := Tighten(json.RawMessage(c.in))
-		raw, _ := json.Marshal(got)
-		if ok != (c.want != "") || ok && (string(raw) != c.want || strict != c.strict) {
-			t.Errorf("%s: %s, %t, %t", name, raw, strict, ok)
+		got, ok := c.subset.Fit(json.RawMessage(c.in))
+		if ok != (c.want != "") || ok && string(Raw(got)) != c.want {
+			t.Errorf("%s: %s, %t", name, Raw(got), ok)
 		}
 	}
 }
@@ -92,6 +96,18 @@ func TestNames(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A name that servers accept is never rewritten for the sake of another one.
+func TestLegalNamesStay(t *testing.T) {
+	n := NewNames(&provider.Request{Tools: []provider.Tool{{Name: "http.request"}, {Name: "http_request"}, {Name: "http/request"}, {Name: "http_request_2"}}})
+	for name, want := range map[string]string{
+		"http.request": "http_request_3", "http_request": "http_request", "http/request": "http_request_4", "http_request_2": "http_request_2",
+	} {
+		if sent := n.Out(name); sent != want || n.In(sent) != name {
+			t.Errorf("%q is sent as %q, which comes back as %q", name, sent, n.In(sent))
+		}
+	}
 }
 
 func TestInput(t *testing.T) {

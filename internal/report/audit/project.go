@@ -437,7 +437,9 @@ func (p *projector) behind(e *journal.Event) error {
 			return p.write(step.Run, step, StepRetry, e.At, func(f *fields) error {
 				f.number("attempt", int64(x.Attempt)+1)
 				f.text("due", x.Due.Time().Format(report.TimeFormat))
-				if frame := p.state.Frames[x.Frame]; frame != nil {
+				if x.Continues {
+					f.says("error", x.Why)
+				} else if frame := p.state.Frames[x.Frame]; frame != nil {
 					f.text("error_class", frame.Tried.Class)
 					f.says("error", frame.Tried.Error)
 				}

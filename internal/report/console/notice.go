@@ -232,6 +232,9 @@ func (n *Notice) text(s *Style) (string, report.Colour) {
 	case StepSkipped:
 		return "skipped: its condition is false", report.Dim
 	case StepRetrying:
+		if n.Attempt == 0 {
+			return fmt.Sprintf("waits: %s; continues in %s", n.Error, report.Duration(n.Due.Sub(n.At.Time))), report.Amber
+		}
 		text := fmt.Sprintf("failed: %s; attempt %d", n.Error, n.Attempt)
 		if n.Attempts > 0 {
 			text += fmt.Sprintf(" of %d", n.Attempts)

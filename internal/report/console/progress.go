@@ -471,6 +471,10 @@ func (p *Progress) retry(e *journal.Event, x *journal.RetrySet) {
 	}
 	a.retry = x.Due
 	n := p.tell(e, StepRetrying, a.step)
+	if x.Continues {
+		n.Due, n.Error = Time{x.Due.Time()}, x.Why
+		return
+	}
 	n.Attempt, n.Due, n.Error = x.Attempt+1, Time{x.Due.Time()}, a.failure
 	if a.step.Info != nil {
 		n.Attempts = a.step.Info.Step.Attempts()

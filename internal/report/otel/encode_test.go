@@ -311,3 +311,14 @@ func TestDocsTellEveryName(t *testing.T) {
 		return ""
 	})
 }
+
+// What a run calls gets a traceparent that leads to the run's own span.
+func TestTraceParentLeadsToTheRun(t *testing.T) {
+	const root, child = "0af76519-16cd-43dd-8448-eb211c80319c", "0af76519-16cd-43dd-8448-eb211c80319c/child"
+	for _, run := range []journal.RunID{root, child} {
+		link, ok := ParseTraceParent(journal.TraceParent(root, run))
+		if !ok || link.Trace != TraceOf(root) || link.Span != SpanOf(root, run) {
+			t.Errorf("%s leads to %+v", journal.TraceParent(root, run), link)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package otel
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"strings"
 
@@ -59,30 +58,13 @@ type Link struct {
 
 // TraceOf is the trace of a stream: the run's id, which the audit log calls
 // trace_id, without its hyphens.
-func TraceOf(root journal.RunID) TraceID {
-	var id TraceID
-	text := strings.ReplaceAll(string(root), "-", "")
-	if n, err := hex.Decode(id[:], []byte(text[:min(len(text), 2*len(id))])); err == nil && n == len(id) && len(text) == 2*len(id) && id != (TraceID{}) {
-		return id
-	}
-	sum := sha256.Sum256([]byte(root)) // a name that is no UUID
-	copy(id[:], sum[:])
-	return id
-}
+func TraceOf(root journal.RunID) TraceID { return journal.TraceID(root) }
 
 // SpanOf is the id of a run's own span.
-func SpanOf(root, run journal.RunID) SpanID { return spanID(root, "run:"+string(run)) }
+func SpanOf(root, run journal.RunID) SpanID { return journal.RunSpan(root, run) }
 
 // spanID is the id of what has this label in a stream.
-func spanID(root journal.RunID, label string) SpanID {
-	sum := sha256.Sum256([]byte(string(root) + "/" + label))
-	var id SpanID
-	copy(id[:], sum[:])
-	if id == (SpanID{}) {
-		id[7] = 1
-	}
-	return id
-}
+func spanID(root journal.RunID, label string) SpanID { return journal.SpanID(root, label) }
 
 // ParseTraceParent reads the W3C's traceparent: "00-<trace>-<span>-<flags>".
 func ParseTraceParent(text string) (Link, bool) {

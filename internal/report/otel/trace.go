@@ -194,7 +194,7 @@ func (t *Tracer) behind(e *journal.Event) {
 		}
 	case journal.RetrySet:
 		attrs := t.attrs(attempt, int64(x.Attempt)+1, retryDelay, float64(x.Due-e.At)/1000)
-		if f := t.state.Frames[x.Frame]; f != nil {
+		if f := t.state.Frames[x.Frame]; f != nil && !x.Continues {
 			attrs = t.and(attrs, errorType, f.Tried.Class)
 		}
 		open.happened(e.At, "espalier.retry", attrs)

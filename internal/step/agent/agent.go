@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
@@ -20,14 +21,10 @@ type Settings struct {
 	MaxTurns int             `json:"max_turns,omitempty"`
 }
 
-// structured reports whether the settings want the reply to have a form, so
-// that one without it is sent back for repair.
-func (s Settings) structured() bool { return s.Verdict || s.Schema != nil }
-
 // Kind is the step kind "agent".
 type Kind struct{}
 
-var _ step.Kind = Kind{}
+var _ step.Asker = Kind{}
 
 // Name is "agent".
 func (Kind) Name() string { return "agent" }
@@ -57,6 +54,19 @@ func (Kind) Uses(t *ir.Task) step.Uses {
 	return u
 }
 
+// Contract is what the agent's reply must be.
+func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
+	return replies(p, s, step.Lenient[Settings](t)), true
+}
+
+func replies(p *ir.Program, s *ir.Step, set Settings) contract.Contract {
+	spec := contract.Spec{Schema: set.Schema, Verdict: set.Verdict, Expected: []string{set.Expected}}
+	if a := p.Agent(set.Agent); a != nil && set.Expected == "" {
+		spec.Expected = []string{a.Expected}
+	}
+	return contract.Of(p, s, spec)
+}
+
 // Bound is one model call at best. At worst an agent with tools uses all its
 // turns, calling a tool in each but the last, and a reply that must have a
 // form is repaired as often as that is tried.
@@ -67,10 +77,7 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 		Reads:    step.ReadTokens(p, s),
 		MaxTurns: set.MaxTurns,
 	}
-	promised := step.Promised(p, s)
-	if set.structured() || len(step.Parts(s)) > 0 || len(promised) > 0 {
-		talk.Repairs = step.RepairCalls
-		talk.Known += step.TextTokens(string(set.Schema), string(promised))
-	}
+	c := replies(p, s, set)
+	talk.Asks(&c)
 	return talk.Bound(p.Agent(set.Agent))
 }

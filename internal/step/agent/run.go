@@ -28,15 +28,8 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, err
 	}
-	t := talk.Talk{
+	return talk.Talk{
 		Agent: a, Task: set.Task, Expected: set.Expected, MaxTurns: set.MaxTurns,
-		Form: talk.Form{Schema: set.Schema, Verdict: set.Verdict},
-	}
-	if !set.Verdict { // what a gate writes is made of the verdict, not the verdict itself
-		t.Form.Parts, t.Choices = step.Parts(job.Step), job.Choices
-		if len(t.Form.Schema) == 0 {
-			t.Form.Schema, t.Form.Under = step.Promised(job.Workflow, job.Step), step.PromisedUnder(job.Step)
-		}
-	}
-	return t.Run(ctx, job)
+		Form: talk.Form{Contract: replies(job.Workflow, job.Step, set)},
+	}.Run(ctx, job)
 }

@@ -149,7 +149,7 @@ func TestG10Scripts(t *testing.T) {
 	play := steptest.Play{
 		Settings: steptest.Settings{"scripts": []artifact.Script{{Shell: "bash", Path: "x.sh", Text: text}}, "variable": "TASK", "workflow": "w", "folder": folder},
 		With: func(j *step.Job) {
-			j.Project, j.MayRunScripts = root, true
+			j.Project, j.MayRunCommands = root, true
 			j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"run"`)}, {Path: "input.TASK", Value: json.RawMessage(`"roses"`)}}
 		},
 	}
@@ -190,7 +190,7 @@ func TestG10Scripts(t *testing.T) {
 		t.Error("the file is still there")
 	}
 	refused := play
-	refused.With = func(j *step.Job) { play.With(j); j.MayRunScripts = false }
+	refused.With = func(j *step.Job) { play.With(j); j.MayRunCommands = false }
 	if _, err := refused.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{}); err == nil {
 		t.Error("a script ran that nobody has allowed")
 	}
@@ -224,7 +224,7 @@ func TestG10Shells(t *testing.T) {
 			play := steptest.Play{
 				Settings: steptest.Settings{"scripts": c.scripts, "variable": "TASK", "workflow": "w", "folder": root},
 				With: func(j *step.Job) {
-					j.Project, j.MayRunScripts = root, true
+					j.Project, j.MayRunCommands = root, true
 					j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"run"`)}}
 				},
 			}
@@ -251,7 +251,7 @@ func TestG10ScriptProducesAFolder(t *testing.T) {
 	play := steptest.Play{
 		Settings: steptest.Settings{"scripts": []artifact.Script{{Shell: "bash", Path: "x.sh", Text: text}}, "workflow": "w", "folder": root, "produces": "outputs/all/"},
 		With: func(j *step.Job) {
-			j.Project, j.MayRunScripts = root, true
+			j.Project, j.MayRunCommands = root, true
 			j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"run"`)}}
 		},
 	}
@@ -378,5 +378,48 @@ func TestDraftsFollowTheRequest(t *testing.T) {
 				t.Errorf("%q: no %q in\n%s", asked, one, sample)
 			}
 		}
+	}
+}
+
+// No path that a workflow or a model names becomes configuration of the next
+// run, nor part of a workflow.
+func TestRepliesNeverBecomeConfiguration(t *testing.T) {
+	root := t.TempDir()
+	folder := filepath.Join(root, "workflows/w")
+	for _, dir := range []string{".git/hooks", "workflows/w"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join("..", ".git", "hooks"), filepath.Join(root, "workflows", "link")); err != nil {
+		t.Fatal(err)
+	}
+	with := func(j *step.Job) {
+		j.Project = root
+		j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"r"`)}}
+	}
+	produce := func(produces, reply string) error {
+		play := steptest.Play{
+			Settings: steptest.Settings{"agent": "plain", "goal": "g", "workflow": "w", "folder": folder, "produces": produces}, With: with,
+			Replies: says(reply, reply, reply, reply),
+		}
+		_, err := play.Done(t, artifact.Kind{}, &steptest.Log{}, &steptest.World{Replies: play.Replies})
+		return err
+	}
+	for _, path := range []string{
+		"espalier.yaml", "shared/espalier.yaml", "workflows/other/.mcp.json", "outputs/.git/config", "agentfile.yaml", "outputs/.claude/settings.json", "workflow.yaml",
+		"workflows/w/workflow.yaml", "workflows/new/agents/a.md", "skills/s.md", "scripts/cli/run.sh", "workflows/link/post-checkout", "shared/.GIT/config",
+	} {
+		if err := produce(path, "model: evil"); err == nil {
+			t.Errorf("%s was written", path)
+		}
+	}
+	for _, name := range []string{".git/hooks/post-checkout", "espalier.yaml", "deep/.mcp.json", "GIT~1/config", ".g\u200cit/config"} {
+		if err := produce("outputs/folder/", "##FILE: "+name+"##\nevil\n##END##"); err == nil {
+			t.Errorf("the model chose %s", name)
+		}
+	}
+	if err := produce("outputs/fine.md", "fine"); err != nil {
+		t.Error(err)
 	}
 }

@@ -9,9 +9,11 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
+	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -22,6 +24,7 @@ type place struct {
 	where
 	root, run      string // of this run; the root is absolute
 	target, making string // what {workflow_name} and {run_id} stand for
+	keep           protected.Files
 }
 
 // where is what the settings of a task say about its place.
@@ -32,7 +35,7 @@ func newPlace(job *step.Job, w where) *place {
 	if root == "" { // a run that nobody told where it is keeps to its own folder
 		root = job.Dir
 	}
-	return placeOf(root, w, func(path string) string {
+	p := placeOf(root, w, func(path string) string {
 		for _, r := range job.Reads {
 			if r.Path == path && !r.Missing {
 				return plain(r.Value)
@@ -43,6 +46,8 @@ func newPlace(job *step.Job, w where) *place {
 		}
 		return ""
 	})
+	p.keep = job.Kept()
+	return p
 }
 
 // runVariable is the run's id as the format has it.
@@ -104,29 +109,30 @@ func (p *place) write(name, text string) error {
 		return err
 	}
 	defer root.Close()
-	below = filepath.FromSlash(below)
-	if !filepath.IsLocal(below) {
-		return errors.New("it lies outside of the project")
-	}
-	if err := root.MkdirAll(filepath.Dir(below), 0o755); err != nil {
+	resolved, err := protected.Resolve(root, below)
+	if err != nil {
 		return err
+	}
+	if p.defines(base, resolved) {
+		return fmt.Errorf("%q cannot be written: it is part of a workflow's definition. Write to outputs/ or artifacts/, and use \"espalier promote\"", name)
 	}
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	fresh := filepath.Join(filepath.Dir(below), "."+filepath.Base(below)+".new")
-	f, err := root.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
+	return protected.WriteFile(root, below, []byte(text), protected.Options{File: 0o644, Folder: 0o755, Keep: p.keep})
+}
+
+// defines reports whether a path below a folder is part of a workflow's
+// definition. Only promote, which a person asks for, puts such files in place.
+func (p *place) defines(base, name string) bool {
+	parts := strings.Split(strings.ToLower(name), "/")
+	if base == p.root {
+		if parts[0] != "workflows" || len(parts) < 3 {
+			return false
+		}
+		parts = parts[2:]
 	}
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = root.Rename(fresh, below)
-	}
-	if err != nil {
-		_ = root.Remove(fresh) // it is worth nothing now
-	}
-	return err
+	return slices.Contains([]string{"workflow.yaml", "workflow.yml", "workflow_status.json", "agents", "skills", "scripts"}, parts[0])
 }
 
 // mostRead is how large a file may be that a step works on.
@@ -229,6 +235,9 @@ func partName(name, folder string) (clean, problem string) {
 	clean = strings.TrimPrefix(clean, path.Base(path.Clean(folder))+"/")
 	if !filepath.IsLocal(filepath.FromSlash(clean)) || clean == "." {
 		return "", fmt.Sprintf("%q leads out of the folder: write a name inside it, such as notes.md", name)
+	}
+	if err := protected.Path(clean); err != nil {
+		return "", err.Error() + ". Choose another name, such as notes.md"
 	}
 	return clean, ""
 }

@@ -3,7 +3,9 @@ package artifact
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -119,6 +121,11 @@ func inputs(job *step.Job, at *place, list []Input) ([]material, error) {
 			out = append(out, material{in.Name, text})
 		case in.File != "":
 			text, err := at.read(in.File)
+			if errors.Is(err, fs.ErrNotExist) {
+				if instead, ok := job.Machine.Absent(in.File); ok {
+					text, err = instead, nil
+				}
+			}
 			if err != nil {
 				return nil, step.Errorf(step.ClassMissing, "step %q works on %s, which cannot be read: %v", job.Step.ID, in.File, err)
 			}

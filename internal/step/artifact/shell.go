@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -57,11 +56,11 @@ func (Shell) Understands(t *ir.Task) error {
 // Check has nothing to say: a shell takes any text.
 func (Shell) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
-// Uses names the scripts: somebody has to allow them.
+// Uses names the scripts.
 func (Shell) Uses(t *ir.Task) step.Uses {
-	u := step.Uses{Commands: true}
+	var u step.Uses
 	for _, s := range step.Lenient[ShellSettings](t).Scripts {
-		u.Scripts = append(u.Scripts, ir.Name{Name: s.Path, Span: t.Settings.At("scripts")})
+		u.Commands = append(u.Commands, step.CommandUse{Text: s.Shell + " " + s.Path})
 	}
 	return u
 }
@@ -89,9 +88,6 @@ func (Shell) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
-	if !job.MayRunScripts {
-		return step.Result{}, step.Errorf(step.ClassDenied, "step %q runs a script, and nobody has allowed that", job.Step.ID)
-	}
 	at := newPlace(job, where{set.Workflow, set.Folder, set.Runs})
 	shell, script, err := choose(job, set.Scripts)
 	if err != nil {
@@ -105,11 +101,6 @@ func (Shell) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	run := filepath.Join(at.root, filepath.FromSlash(at.runDir()))
 	if err := os.MkdirAll(run, 0o755); err != nil {
 		return step.Result{}, step.Errorf(step.ClassMissing, "the run's folder cannot be made: %v", err)
-	}
-	if job.Noted(journal.NoteCommand) == 0 {
-		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: shown(at, script)}); err != nil {
-			return step.Result{}, err
-		}
 	}
 	environ, input, err := environment(job, at, set, run)
 	if err != nil {
@@ -131,7 +122,23 @@ func (Shell) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 			command.Sandbox.Read = append(command.Sandbox.Read, input)
 		}
 	}
-	outcome, err := process.Run(ctx, command)
+	note := shown(at, script)
+	note.Command = job.Machine.Shown(note.Command)
+	if job.Noted(journal.NoteCommand) == 0 {
+		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: note}); err != nil {
+			return step.Result{}, err
+		}
+	}
+	work := step.Work{Command: command, Shown: script.Shell + " " + script.Path}
+	if set.Produces != "" {
+		work.Leave = func(text string) error {
+			if isFolder(set.Produces) {
+				return at.write(set.Produces+"index.md", text)
+			}
+			return at.write(set.Produces, text)
+		}
+	}
+	outcome, err := job.Machine.Run(ctx, job, work)
 	switch {
 	case errors.Is(err, process.ErrTooMuch):
 		return step.Result{}, step.Errorf(step.ClassCommand, "the script of step %q was stopped: it wrote more than %d MiB", job.Step.ID, process.DefaultMaxOutput>>20)
@@ -170,7 +177,7 @@ func shown(at *place, s Script) journal.Command {
 func choose(job *step.Job, scripts []Script) (string, Script, error) {
 	var missing []string
 	for _, s := range scripts {
-		if found, err := exec.LookPath(s.Shell); err == nil {
+		if found, err := job.Machine.Find(s.Shell); err == nil {
 			return found, s, nil
 		}
 		missing = append(missing, s.Shell)
@@ -206,6 +213,7 @@ func environment(job *step.Job, at *place, set ShellSettings, run string) (envir
 	more := []string{
 		"AGENTFILE_RUN_ID=" + at.run, "AGENTFILE_RUN_DIR=" + run, "AGENTFILE_WORKFLOW=" + at.workflow,
 		"ESPALIER_RUN_ID=" + string(job.Run), "ESPALIER_STEP=" + job.Step.ID, "ESPALIER_KEY=" + job.Idempotency(job.Key),
+		"TRACEPARENT=" + job.TraceParent(),
 	}
 	for _, r := range job.Reads {
 		if r.Path != "input."+set.Variable || r.Missing {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
@@ -38,7 +39,7 @@ const (
 // Kind is the step kind "combine".
 type Kind struct{}
 
-var _ step.Kind = Kind{}
+var _ step.Asker = Kind{}
 
 // Name is "combine".
 func (Kind) Name() string { return "combine" }
@@ -92,6 +93,18 @@ func voters(s *ir.Step) int {
 
 // Uses names the critic.
 func (Kind) Uses(t *ir.Task) step.Uses { return step.Uses{Agents: step.Named(t, "critic")} }
+
+// Contract is the ballot of the critic, shown for one conflict of two claims:
+// how many there are is known when the workers have ended.
+func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
+	return replies(p, s, 2), asksCritic(step.Lenient[Settings](t))
+}
+
+func replies(p *ir.Program, s *ir.Step, claims ...int) contract.Contract {
+	ballots := *s
+	ballots.Writes = nil // what the step writes is made of the choices
+	return contract.Of(p, &ballots, contract.Spec{Schema: ballot(claims...), From: "the conflicts between the workers"})
+}
 
 // Bound is nothing when nobody disagrees. At worst the critic sees every
 // branch's result in one call, with repairs, because its reply must have the

@@ -105,7 +105,11 @@ func (m *merge) ask(ctx context.Context, job *step.Job, set Settings, conflicts 
 	}
 	alone := *critic
 	alone.Tools = nil // a critic judges what is there
-	t := talk.Talk{Agent: &alone, Task: task, Form: talk.Form{Schema: ballot(conflicts)}}
+	sizes := make([]int, len(conflicts))
+	for i, s := range conflicts {
+		sizes[i] = len(s.claims)
+	}
+	t := talk.Talk{Agent: &alone, Task: task, Form: talk.Form{Contract: replies(job.Workflow, job.Step, sizes...)}}
 	for i, s := range conflicts {
 		t.Data = append(t.Data, talk.Data{Name: fmt.Sprintf("conflict %d", i+1), Value: s.question()})
 	}
@@ -113,15 +117,18 @@ func (m *merge) ask(ctx context.Context, job *step.Job, set Settings, conflicts 
 	if err != nil {
 		return result, err
 	}
-	var answers map[string]struct {
-		Choice int    `json:"choice"`
-		Reason string `json:"reason"`
-	}
+	var answers map[string]json.RawMessage
 	if err := json.Unmarshal(result.Value, &answers); err != nil {
 		return result, step.Errorf(step.ClassInvalid, "the critic's answer cannot be read: %v", err)
 	}
 	for i, s := range conflicts {
-		answer := answers[strconv.Itoa(i+1)]
+		var answer struct {
+			Choice int    `json:"choice"`
+			Reason string `json:"reason"`
+		}
+		if err := json.Unmarshal(answers[strconv.Itoa(i+1)], &answer); err != nil {
+			return result, step.Errorf(step.ClassInvalid, "the critic's answer to conflict %d cannot be read: %v", i+1, err)
+		}
 		s.choose(answer.Choice-1, "critic")
 		s.reason = answer.Reason
 	}
@@ -131,16 +138,17 @@ func (m *merge) ask(ctx context.Context, job *step.Job, set Settings, conflicts 
 const task = "Several workers did the same task side by side and contradict each other. For each conflict, choose the claim that is right. " +
 	"Answer under the conflict's number with the number of the claim as \"choice\" and a short \"reason\"."
 
-// ballot is the JSON Schema of the critic's answer: a choice for each conflict.
-func ballot(conflicts []*slot) json.RawMessage {
+// ballot is the JSON Schema of the critic's answer: a choice for each conflict,
+// of which the number of claims is given.
+func ballot(claims ...int) json.RawMessage {
 	properties, required := map[string]any{}, []string{}
-	for i, s := range conflicts {
+	for i, n := range claims {
 		number := strconv.Itoa(i + 1)
 		required = append(required, number)
 		properties[number] = map[string]any{
 			"type": "object",
 			"properties": map[string]any{
-				"choice": map[string]any{"type": "integer", "minimum": 1, "maximum": len(s.claims)},
+				"choice": map[string]any{"type": "integer", "minimum": 1, "maximum": n},
 				"reason": map[string]any{"type": "string"},
 			},
 			"required": []string{"choice", "reason"},

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -44,8 +45,15 @@ func (Kind) Understands(t *ir.Task) error {
 // Check has nothing to say: a shell takes any text.
 func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
-// Uses is this machine.
-func (Kind) Uses(*ir.Task) step.Uses { return step.Uses{Commands: true} }
+// Uses is the command.
+func (Kind) Uses(t *ir.Task) step.Uses {
+	set := step.Lenient[Settings](t)
+	text := cmp.Or(set.Command, set.Script)
+	if set.ScriptFile != "" {
+		text = "script " + set.ScriptFile
+	}
+	return step.Uses{Commands: []step.CommandUse{{Text: text}}}
+}
 
 // Bound is the time a command may take. It calls no models and no tools.
 func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound { return bound(s) }

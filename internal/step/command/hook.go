@@ -8,13 +8,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -72,10 +70,15 @@ func (Hook) Understands(t *ir.Task) error {
 // Check has nothing to say.
 func (Hook) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
-// Uses is this machine, if one of the hooks is a command.
+// Uses are the hooks that are commands.
 func (Hook) Uses(t *ir.Task) step.Uses {
-	hooks := step.Lenient[HookSettings](t).Hooks
-	return step.Uses{Commands: slices.ContainsFunc(hooks, func(h HookSetting) bool { return h.Command != "" })}
+	var u step.Uses
+	for _, h := range step.Lenient[HookSettings](t).Hooks {
+		if h.Command != "" {
+			u.Commands = append(u.Commands, step.CommandUse{Text: h.Command})
+		}
+	}
+	return u
 }
 
 // Bound is the time that commands may take.
@@ -202,7 +205,7 @@ func (r *runner) hook(ctx context.Context, h HookSetting, begun *int) (said stri
 		return "", nil
 	}
 	if *begun < 0 {
-		if err := r.job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: shortened(text)}}); err != nil {
+		if err := r.job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: r.job.Machine.Shown(shortened(text))}}); err != nil {
 			return "", err
 		}
 	}
@@ -211,7 +214,7 @@ func (r *runner) hook(ctx context.Context, h HookSetting, begun *int) (said stri
 		ctx, stop = context.WithTimeoutCause(ctx, h.Timeout.Duration(), errSlow)
 		defer stop()
 	}
-	outcome, err := process.Run(ctx, command)
+	outcome, err := r.job.Machine.Run(ctx, r.job, step.Work{Command: command, Shown: text})
 	switch {
 	case errors.Is(err, errSlow):
 		return "", errSlow

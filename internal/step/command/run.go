@@ -68,24 +68,22 @@ func run(ctx context.Context, job *step.Job, set Settings) (step.Result, error) 
 	if err != nil {
 		return step.Result{}, err
 	}
-	launch := process.NewLaunch(command)
-	defer launch.Drop()
 	if job.Noted(journal.NoteCommand) == 0 {
-		data, err := commands().Append(nil, &journal.Command{Command: shortened(text)})
+		data, err := commands().Append(nil, &journal.Command{Command: job.Machine.Shown(shortened(text))})
 		if err == nil {
-			err = job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: json.RawMessage(data), Meanwhile: launch.Prepare})
+			err = job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: json.RawMessage(data)})
 		}
 		if err != nil {
 			return step.Result{}, err
 		}
 	}
-	outcome, err := launch.Run(ctx)
+	outcome, err := job.Machine.Run(ctx, job, step.Work{Command: command, Shown: text})
 	switch {
 	case errors.Is(err, process.ErrTooMuch):
 		return step.Result{}, step.Errorf(step.ClassCommand, "the command of step %q was stopped: it wrote more than %d MiB", job.Step.ID, process.DefaultMaxOutput>>20)
 	case err != nil && ctx.Err() != nil:
 		return step.Result{}, err
-	case err != nil && !isFolder(command.Dir):
+	case err != nil && !job.Machine.IsFolder(command.Dir):
 		return step.Result{}, noFolder(job, command.Dir)
 	case err != nil:
 		return step.Result{}, step.Errorf(step.ClassCommand, "the command of step %q: %v", job.Step.ID, err)
@@ -184,7 +182,7 @@ func (r *runner) prepare(set Settings) (text string, c process.Command, err erro
 			dir = filepath.Join(r.folder(), dir)
 		}
 		c.Dir = dir
-		if !isFolder(dir) {
+		if !job.Machine.IsFolder(dir) {
 			return "", c, noFolder(job, dir)
 		}
 	}
@@ -195,11 +193,6 @@ func (r *runner) prepare(set Settings) (text string, c process.Command, err erro
 		c.Sandbox.Read = append(c.Sandbox.Read, r.files...)
 	}
 	return text, c, nil
-}
-
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 func noFolder(job *step.Job, dir string) error {
@@ -237,7 +230,7 @@ func (r *runner) command(text, shell string, script bool) (process.Command, erro
 		return process.Command{}, err
 	}
 	job := r.job
-	c := process.Command{Dir: r.folder(), Environ: func() []string { return environment(job, inputs) }, Path: shell}
+	c := process.Command{Dir: r.folder(), Env: environment(job, inputs), Path: shell}
 	switch {
 	case script && strings.HasPrefix(text, "#!"):
 		path, err := r.file("script", text)
@@ -293,13 +286,13 @@ func (r *runner) file(name, text string) (string, error) {
 // environment is ours, with the inputs of the step in it.
 func environment(job *step.Job, inputs []string) []string {
 	ours := os.Environ()
-	env := make([]string, 0, len(ours)+3+len(inputs))
+	env := make([]string, 0, len(ours)+4+len(inputs))
 	for _, one := range ours {
-		if !strings.HasPrefix(one, "AWF_INPUT_") {
+		if !strings.HasPrefix(one, "AWF_INPUT_") && !strings.HasPrefix(one, "TRACEPARENT=") {
 			env = append(env, one)
 		}
 	}
-	env = append(env, "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key))
+	env = append(env, "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key), "TRACEPARENT="+job.TraceParent())
 	return append(env, inputs...)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
@@ -33,7 +34,7 @@ type Skill struct {
 // Kind is the step kind "conversation".
 type Kind struct{}
 
-var _ step.Kind = Kind{}
+var _ step.Asker = Kind{}
 
 // Name is "conversation".
 func (Kind) Name() string { return "conversation" }
@@ -56,6 +57,19 @@ func (Kind) Uses(t *ir.Task) step.Uses {
 	return step.Uses{Agents: step.Named(t, "agent"), Verbatim: true}
 }
 
+// Contract is what the reply must be.
+func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
+	return replies(p, s, step.Lenient[Settings](t)), true
+}
+
+func replies(p *ir.Program, s *ir.Step, set Settings) contract.Contract {
+	spec := contract.Spec{Within: []string{"Output", "JSON", "Response"}, Texts: []string{"Output"}}
+	if set.Format == "json" {
+		spec.Base = jsonForm
+	}
+	return contract.Of(p, s, spec)
+}
+
 // Bound is one model call at best; with tools as many as an agent may make.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 	set := step.Lenient[Settings](t)
@@ -63,9 +77,8 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 	for _, one := range set.Skills {
 		talk.Known += step.TextTokens(one.Text)
 	}
-	if set.Format == "json" {
-		talk.Repairs = step.RepairCalls
-	}
+	c := replies(p, s, set)
+	talk.Asks(&c)
 	return talk.Bound(p.Agent(set.Agent))
 }
 

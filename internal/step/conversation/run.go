@@ -62,10 +62,8 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		a = &named
 	}
 	heard := &talk.Heard{}
-	t := talk.Talk{Agent: a, Task: withSkills(set.Skills, prompt), System: set.System, Verbatim: true, Heard: heard, Form: talk.Form{Plain: true}}
-	if set.Format == "json" {
-		t.Form = talk.Form{Schema: jsonForm}
-	}
+	t := talk.Talk{Agent: a, Task: withSkills(set.Skills, prompt), System: set.System, Verbatim: true, Heard: heard, Form: talk.Form{Contract: replies(job.Workflow, job.Step, set)}}
+	t.Form.Plain = !t.Form.Strict()
 	if set.ContinueFrom != "" {
 		if t.Before, err = earlier(job, set.ContinueFrom); err != nil {
 			return step.Result{}, err

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -27,15 +26,17 @@ var childProgram string
 // need, and dies with the run. It is confined: it reaches neither the network
 // nor files outside, unless somebody has said that it may.
 func (h *host) child(ctx context.Context, state python.Value, confine func(string, ...string) (*process.Sandbox, error)) (python.Value, error) {
-	program, err := exec.LookPath("python3")
+	program, err := h.job.Machine.Find("python3")
 	if err != nil {
 		return nil, step.Errorf(step.ClassMissing, "--python needs python3, and it is not there. Install Python 3, or run without --python.")
 	}
 	if err := h.job.MakeDir(); err != nil {
 		return nil, err
 	}
-	command := process.Command{Path: program, Dir: h.job.Dir, Env: process.Environment(os.Environ())}
-	home, err := interpreter(ctx, &command)
+	command := process.Command{
+		Path: program, Dir: h.job.Dir, Env: process.Environment(os.Environ()), Limits: h.job.Limits,
+	}
+	home, err := interpreter(ctx, h.job, &command)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func (h *host) child(ctx context.Context, state python.Value, confine func(strin
 		box.Read = append(box.Read, home...)
 		command.Sandbox = box
 	}
-	p, err := process.Start(ctx, command)
+	p, err := h.job.Machine.Start(ctx, command)
 	if err != nil {
 		return nil, step.Errorf(step.ClassCommand, "python3 cannot be started: %v", err)
 	}
@@ -74,10 +75,10 @@ func (h *host) child(ctx context.Context, state python.Value, confine func(strin
 
 // interpreter finds the real program behind the name python3, which may be a
 // script that chooses one, and the folders that it needs to read.
-func interpreter(ctx context.Context, c *process.Command) ([]string, error) {
+func interpreter(ctx context.Context, job *step.Job, c *process.Command) ([]string, error) {
 	ask := *c
 	ask.Args = []string{"-I", "-c", "import sys; print(sys.executable); print(sys.base_prefix); print(sys.prefix)"}
-	outcome, err := process.Run(ctx, ask)
+	outcome, err := job.Machine.Run(ctx, job, step.Work{Command: ask})
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,12 @@
 package node
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -82,14 +84,21 @@ func (Kind) Understands(t *ir.Task) error {
 // Check has nothing to say: the format has read the code with its places.
 func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
-// Uses names the agents that the code calls.
+// Uses names the agents that the code calls, and the commands that they are.
 func (Kind) Uses(t *ir.Task) step.Uses {
 	var u step.Uses
 	at := t.Settings.At("agents")
-	for _, key := range slices.Sorted(maps.Keys(step.Lenient[Settings](t).Agents)) {
+	set := step.Lenient[Settings](t)
+	for _, key := range slices.Sorted(maps.Keys(set.Agents)) {
 		if key != "" && !at.IsZero() {
 			u.Agents = append(u.Agents, ir.Name{Name: key, Span: at})
 		}
+		if command := set.Agents[key].Command; len(command) > 0 {
+			u.Commands = append(u.Commands, step.CommandUse{Text: strings.Join(command, " ")})
+		}
+	}
+	if set.Python {
+		u.Commands = append(u.Commands, step.CommandUse{Text: "python3: the code of " + cmp.Or(set.Function, "the file"), Optional: true})
 	}
 	return u
 }

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/tool"
 )
 
 var _ step.Runner = Kind{}
@@ -31,7 +31,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
 	return job.Within(ctx, set.Timeout, func(ctx context.Context) (step.Result, error) {
-		return job.OneCall(ctx, set.Operation, tool.Wants{}, func() (json.RawMessage, error) { return inputs(job, set) }, func(use journal.ToolUse) (step.Result, error) {
+		return job.OneCall(ctx, set.Operation, contract.Contract{}, func() (json.RawMessage, error) { return inputs(job, set) }, func(use journal.ToolUse) (step.Result, error) {
 			if set.Operation == httpRequest {
 				codes, err := retried(job, set)
 				if err != nil {

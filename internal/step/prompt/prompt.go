@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
@@ -23,7 +24,7 @@ type Settings struct {
 // Kind is the step kind "prompt".
 type Kind struct{}
 
-var _ step.Kind = Kind{}
+var _ step.Asker = Kind{}
 
 // Name is "prompt".
 func (Kind) Name() string { return "prompt" }
@@ -49,6 +50,23 @@ func (Kind) Uses(t *ir.Task) step.Uses {
 	return u
 }
 
+// Contract is what the agent's reply must be.
+func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
+	set := step.Lenient[Settings](t)
+	return replies(p, s, set), set.Tool == ""
+}
+
+func replies(p *ir.Program, s *ir.Step, set Settings) contract.Contract {
+	spec := contract.Spec{Within: []string{"output"}}
+	switch set.Format {
+	case "json":
+		spec.Base = jsonForm
+	case "text", "markdown":
+		spec.Text = true
+	}
+	return contract.Of(p, s, spec)
+}
+
 // Bound is a conversation as an agent step has it; a JSON reply may be mended,
 // and a tool that the reply asks for be called at the end.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
@@ -60,9 +78,8 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 		}
 	}
 	talk := step.Talk{Known: step.TextTokens(set.Template), Reads: step.ReadTokens(p, s)}
-	if set.Format == "json" {
-		talk.Repairs = step.RepairCalls
-	}
+	c := replies(p, s, set)
+	talk.Asks(&c)
 	a := p.Agent(set.Agent)
 	asked := int64(0)
 	if a != nil {

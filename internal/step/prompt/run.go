@@ -47,11 +47,12 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, err
 	}
 	heard := &talk.Heard{}
-	t := talk.Talk{Agent: a, Task: known.fill(set.Template), Choices: choices(job), Form: talk.Form{Plain: true}, Heard: heard}
-	switch set.Format {
-	case "json":
-		t.Form = talk.Form{Schema: jsonForm}
-	case "markdown":
+	t := talk.Talk{Agent: a, Task: known.fill(set.Template), Form: talk.Form{Contract: replies(job.Workflow, job.Step, set)}, Heard: heard}
+	t.Form.Plain, t.Form.LastFence = !t.Form.Strict(), true // A9
+	if len(a.Tools) > 0 {                                   // a reply may ask for a tool in its own words
+		t.Form.Accept = func(value json.RawMessage) bool { return len(requests(value, a)) > 0 }
+	}
+	if set.Format == "markdown" {
 		t.Expected = "Markdown"
 	}
 	var before step.Result
@@ -126,20 +127,6 @@ func ours(n journal.TaskNoted) bool {
 	var use journal.ToolUse
 	return (n.Kind == journal.NoteToolCall || n.Kind == journal.NoteToolResult) && json.Unmarshal(n.Data, &use) == nil &&
 		(strings.Contains(use.CallID, "/asked:") || strings.Contains(use.CallID, "/notebook:"))
-}
-
-// choices are what rules look at, as the reply has it: the reply is one part
-// of the step's result.
-func choices(job *step.Job) map[string][]string {
-	out := map[string][]string{}
-	for key, texts := range job.Choices {
-		if key == "output" {
-			out[""] = texts
-		} else if rest, ok := strings.CutPrefix(key, "output."); ok {
-			out[rest] = texts
-		}
-	}
-	return out
 }
 
 // read takes a reply for JSON if it is JSON: all of it, its last JSON fence, or

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
@@ -36,9 +36,6 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
-	if set.OnLeave && !job.MayRunScripts {
-		return step.Result{}, step.Errorf(step.ClassDenied, "it runs a command, and nobody has allowed that; --allow-shell does")
-	}
 	if job.Step.Timeout == 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, step.ScriptSeconds*time.Second, errSlow)
@@ -52,11 +49,15 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, timely(err)
 	}
 	if job.Noted(journal.NoteCommand) == 0 {
-		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: set.Script}}); err != nil {
+		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: job.Machine.Shown(set.Script)}}); err != nil {
 			return step.Result{}, err
 		}
 	}
-	outcome, err := process.Run(ctx, command)
+	work := step.Work{
+		Command: command, Shown: set.Script,
+		Wants: contract.Of(job.Workflow, job.Step, contract.Spec{}),
+	}
+	outcome, err := job.Machine.Run(ctx, job, work)
 	switch {
 	case errors.Is(err, process.ErrTooMuch):
 		return step.Result{}, step.Errorf(step.ClassCommand, "the script of step %q was stopped: it wrote more than %d MiB", job.Step.ID, process.DefaultMaxOutput>>20)
@@ -128,7 +129,7 @@ func prepare(ctx context.Context, job *step.Job, set Settings) (process.Command,
 	}
 	program := ""
 	for _, name := range in.programs {
-		if path, err := exec.LookPath(name); err == nil {
+		if path, err := job.Machine.Find(name); err == nil {
 			program = path
 			break
 		}
@@ -138,7 +139,7 @@ func prepare(ctx context.Context, job *step.Job, set Settings) (process.Command,
 	}
 	command := process.Command{
 		Path: program, Args: []string{in.flag, set.Script}, Dir: job.Dir, Stdin: step.JSON(job.Object()),
-		Env: process.Environment(os.Environ(), "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key)),
+		Env: process.Environment(os.Environ(), "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key), "TRACEPARENT="+job.TraceParent()),
 	}
 	if set.Folder != "" {
 		command.Dir = filepath.FromSlash(set.Folder)
@@ -157,7 +158,7 @@ func needed(ctx context.Context, job *step.Job, set Settings, in interpreter, co
 	var missing []string
 	for _, d := range set.Dependencies {
 		name := plainName(d)
-		if _, err := exec.LookPath(name); err != nil && name != "" {
+		if _, err := job.Machine.Find(name); err != nil && name != "" {
 			missing = append(missing, name)
 		}
 	}
@@ -167,7 +168,7 @@ func needed(ctx context.Context, job *step.Job, set Settings, in interpreter, co
 	help := "Install them, or remove them from \"dependencies\"."
 	if in.probe != "" {
 		command.Args, command.Stdin = append([]string{in.flag, in.probe}, missing...), nil
-		outcome, err := process.Run(ctx, command)
+		outcome, err := job.Machine.Run(ctx, job, step.Work{Command: command})
 		switch {
 		case ctx.Err() != nil && err != nil:
 			return err

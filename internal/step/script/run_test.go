@@ -30,6 +30,7 @@ func TestRuns(t *testing.T) {
 		{Name: "not quite JSON", Settings: sh(`echo '{"a": 1} and more'`), Value: `"{\"a\": 1} and more"`},
 		{Name: "what is not text", Settings: sh(`printf '\377x'`), Value: `"�x"`},
 		{Name: "who it is", Settings: sh(`printf "$ESPALIER_RUN_ID $ESPALIER_STEP $ESPALIER_KEY"`), Value: `"r1 work /work#0"`},
+		{Name: "its trace", Settings: sh(`printf "$TRACEPARENT"`), Value: string(step.JSON(journal.TraceParent("", "r1")))},
 		{Name: "a failure", Settings: sh("echo why >&2; exit 3"), Class: step.ClassCommand, Notes: notes},
 		{Name: "a language that is not there", Settings: steptest.Settings{"language": "cobol", "script": "x"}, Class: step.ClassMissing, Notes: []string{}},
 		{Name: "F46: what is there", Settings: steptest.Settings{"language": "sh", "script": "echo 1", "dependencies": []string{"cat", "sh >= 1"}}, Value: `1`},

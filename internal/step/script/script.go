@@ -89,10 +89,10 @@ func empty(script string) bool {
 	return true
 }
 
-// Uses is this machine. A script that is left out where it is not allowed needs
-// nobody to allow it.
+// Uses is the script.
 func (Kind) Uses(t *ir.Task) step.Uses {
-	return step.Uses{Commands: !step.Lenient[Settings](t).OnLeave}
+	set := step.Lenient[Settings](t)
+	return step.Uses{Commands: []step.CommandUse{{Text: set.Language + ": " + set.Script, Optional: set.OnLeave}}}
 }
 
 // Bound is the time a script may take. It calls no models and no tools.

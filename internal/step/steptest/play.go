@@ -39,7 +39,7 @@ func (p Play) Job(kind string, dir string, log *Log, world *World) *step.Job {
 	job := &step.Job{
 		Run: "r1", Key: "work#0", Workflow: program, Step: s, Task: task, Dir: dir,
 		Reads: []step.Read{{Path: "state.a", Value: json.RawMessage(`"what a says"`)}},
-		Model: world, Tools: world, Log: log, History: log.Notes,
+		Model: world, Tools: world, Log: log, History: log.Notes, MayRunCommands: true, Machine: step.Real{},
 	}
 	if p.With != nil {
 		p.With(job)

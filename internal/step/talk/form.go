@@ -4,54 +4,28 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
 // Form is what a reply has to be. The zero Form takes any text.
 type Form struct {
-	Schema  json.RawMessage // JSON Schema of the value
-	Verdict bool            // an object whose "approved" is true or false
-	Parts   []string        // an object that has at least these keys
-	// Under is the key that a reply of plain text belongs under, when the
-	// schema wants an object.
-	Under string
+	contract.Contract
 	Plain bool // the text as it is, also when it looks like JSON
+	// LastFence takes the last of several fenced blocks and not the first.
+	LastFence bool
 	// Check says what is wrong with a plain text; nil takes any.
 	Check func(text string) []string
+	// Accept lets values pass that the contract does not describe; nil lets none.
+	Accept func(value json.RawMessage) bool
 }
 
 // strict reports whether a reply can be wrong.
-func (f Form) strict() bool {
-	return len(f.Schema) > 0 || f.Verdict || len(f.Parts) > 0 || f.Check != nil
-}
-
-// instructions tell a model about the form.
-func (f Form) instructions() string {
-	var out []string
-	switch {
-	case f.Verdict:
-		out = append(out, `Answer with one JSON object and nothing else. Its "approved" must be true or false; put your reasons under "reason".`)
-	case len(f.Parts) > 0:
-		out = append(out, "Answer with one JSON object and nothing else. It must have these keys: "+quoted(f.Parts)+".")
-	case len(f.Schema) > 0:
-		out = append(out, "Answer with JSON and nothing else.")
-	}
-	if len(f.Schema) > 0 {
-		out = append(out, "The JSON must satisfy this JSON Schema:\n"+string(f.Schema))
-	}
-	return strings.Join(out, "\n")
-}
-
-func quoted(names []string) string {
-	out := make([]string, len(names))
-	for i, n := range names {
-		out[i] = fmt.Sprintf("%q", n)
-	}
-	return strings.Join(out, ", ")
-}
+func (f *Form) strict() bool { return f.Check != nil || f.Strict() }
 
 // reader reads replies of one form.
 type reader struct {
@@ -72,12 +46,14 @@ func newReader(f Form) (*reader, error) {
 }
 
 // read finds the value in a reply's text, or says everything that is wrong.
-// Only what needs no guessing is mended: fences, text around the JSON, and
-// commas before a closing bracket.
+// Only what needs no guessing is repaired.
 func (r *reader) read(text string) (json.RawMessage, []string) {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return nil, []string{"the reply is empty"}
+	}
+	if value, ok := r.chosen(text); ok {
+		return value, nil
 	}
 	switch {
 	case r.form.Plain:
@@ -87,62 +63,97 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 			}
 		}
 		return step.JSON(text), nil
-	case !r.form.strict():
+	case r.schema == nil:
 		return loose(text), nil
 	}
+	root := target(r.schema.Root())
+	look := func(text string) func(yield func(json.RawMessage) bool) { return candidates(text, r.form.LastFence) }
+	if slices.Equal(root.Types, []string{"string"}) {
+		look = onlyWhole // JSON inside a text belongs to the text
+	}
 	var first []string
-	for candidate := range candidates(text) {
-		problems := r.problems(candidate)
+	for candidate := range look(text) {
+		value := r.repaired(candidate)
+		problems := r.problems(value)
 		if len(problems) == 0 {
-			return candidate, nil
+			return value, nil
 		}
 		if first == nil {
 			first = problems
 		}
 	}
-	if r.schema != nil { // which may well ask for a text
-		if value := step.JSON(text); len(r.problems(value)) == 0 {
+	if v, ok := scalar(text, root, false); ok {
+		return step.JSON(v), nil
+	}
+	if value := step.JSON(text); len(r.problems(value)) == 0 { // the schema may ask for a text
+		return value, nil
+	}
+	// Text that does not even try to be JSON; anything else would hide a mistake.
+	if r.form.Under != "" && !strings.ContainsAny(text[:1], "{[`") && !strings.Contains(text, "```") {
+		if value := step.JSON(map[string]string{r.form.Under: text}); len(r.problems(value)) == 0 {
 			return value, nil
-		}
-		// Text that does not even try to be JSON; anything else would hide a mistake.
-		if r.form.Under != "" && !strings.ContainsAny(text[:1], "{[`") && !strings.Contains(text, "```") {
-			if value := step.JSON(map[string]string{r.form.Under: text}); len(r.problems(value)) == 0 {
-				return value, nil
-			}
 		}
 	}
 	if first == nil {
-		first = []string{"the reply is not JSON"}
+		first = []string{"the reply cannot be read as " + r.form.String()}
 	}
 	return nil, first
 }
 
+// chosen finds the option that a reply names, where other replies are allowed.
+func (r *reader) chosen(text string) (json.RawMessage, bool) {
+	for _, d := range r.form.Choices {
+		if d.At != "" || !d.Open {
+			continue
+		}
+		var values []any
+		for _, o := range d.Options {
+			if v, err := schema.Decode(o.Value); err == nil {
+				if _, isText := v.(string); isText {
+					values = append(values, v)
+				}
+			}
+		}
+		if value, ok := parse(text); ok {
+			_ = json.Unmarshal(r.repaired(value), &text) // what is no text stays what was said
+		}
+		v, ok := findValue(text, func(s string) (any, bool) { return option(s, values) }, true)
+		if ok {
+			return step.JSON(v), true
+		}
+	}
+	return nil, false
+}
+
+// repaired is a value in the form that the schema asks for, as far as it can
+// be brought into it.
+func (r *reader) repaired(value json.RawMessage) json.RawMessage {
+	v, err := schema.Decode(value)
+	if r.schema == nil || err != nil || r.form.Accept != nil && r.form.Accept(value) {
+		return value
+	}
+	before := step.JSON(v)
+	if after := step.JSON(repair(v, r.schema.Root(), r.form.Name)); !bytes.Equal(before, after) {
+		return after
+	}
+	return value // with its keys in their order
+}
+
 // problems is everything in which a value misses the form.
 func (r *reader) problems(value json.RawMessage) []string {
+	if r.schema == nil || r.form.Accept != nil && r.form.Accept(value) {
+		return nil
+	}
+	found, err := r.schema.Check(value)
+	if err != nil {
+		return []string{err.Error()}
+	}
 	var out []string
-	var object map[string]json.RawMessage
-	isObject := json.Unmarshal(value, &object) == nil && object != nil
-	switch {
-	case (r.form.Verdict || len(r.form.Parts) > 0) && !isObject:
-		return []string{"the reply is not a JSON object"}
-	case r.form.Verdict:
-		if a := string(object["approved"]); a != "true" && a != "false" {
-			out = append(out, `"approved" is not true or false`)
+	for _, p := range found {
+		if p.Path == "" {
+			p.Message = "the reply " + p.Message
 		}
-	}
-	for _, part := range r.form.Parts {
-		if _, ok := object[part]; !ok {
-			out = append(out, fmt.Sprintf("the key %q is missing", part))
-		}
-	}
-	if r.schema != nil {
-		found, err := r.schema.Check(value)
-		if err != nil {
-			return append(out, err.Error())
-		}
-		for _, p := range found {
-			out = append(out, p.String())
-		}
+		out = append(out, p.String())
 	}
 	return out
 }
@@ -164,12 +175,16 @@ func loose(text string) json.RawMessage {
 
 // candidates are the places where JSON can be in a reply, the likeliest first:
 // the whole text, fenced blocks, and objects and lists in running text.
-func candidates(text string) func(yield func(json.RawMessage) bool) {
+func candidates(text string, lastFence bool) func(yield func(json.RawMessage) bool) {
 	return func(yield func(json.RawMessage) bool) {
 		if value, ok := parse(text); ok && !yield(value) {
 			return
 		}
-		for _, body := range fences(text) {
+		fenced := fences(text)
+		if lastFence {
+			slices.Reverse(fenced)
+		}
+		for _, body := range fenced {
 			if value, ok := parse(body); ok && !yield(value) {
 				return
 			}
@@ -198,9 +213,20 @@ func candidates(text string) func(yield func(json.RawMessage) bool) {
 	}
 }
 
-// parse reads text that is one JSON value, but for commas too many.
+// onlyWhole is the text itself, if it is JSON.
+func onlyWhole(text string) func(yield func(json.RawMessage) bool) {
+	return func(yield func(json.RawMessage) bool) {
+		if value, ok := parse(text); ok {
+			yield(value)
+		}
+	}
+}
+
+// parse reads text that is one JSON value, but for commas too many and the
+// constants of Python.
 func parse(text string) (json.RawMessage, bool) {
-	for _, try := range []string{text, withoutTrailingCommas(text)} {
+	plain := withoutTrailingCommas(text)
+	for _, try := range []string{text, plain, withoutPython(plain)} {
 		var b bytes.Buffer
 		if json.Compact(&b, []byte(try)) == nil && b.Len() > 0 {
 			return b.Bytes(), true
@@ -256,6 +282,22 @@ func withoutTrailingCommas(text string) string {
 	}
 	b.WriteString(text[last:])
 	return b.String()
+}
+
+// withoutPython writes True, False and None outside of strings as JSON does.
+func withoutPython(text string) string {
+	var b strings.Builder
+	last := 0
+	for i := range skipStrings(text) {
+		for word, plain := range map[string]string{"True": "true", "False": "false", "None": "null"} {
+			if strings.HasPrefix(text[i:], word) && i >= last {
+				b.WriteString(text[last:i])
+				b.WriteString(plain)
+				last = i + len(word)
+			}
+		}
+	}
+	return b.String() + text[last:]
 }
 
 // skipStrings gives the positions of text outside of JSON strings, their

@@ -5,49 +5,55 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
 const objectN = `{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`
 
+const verdict = `{"type":"object","required":["approved"],"properties":{"approved":{"type":"boolean"}}}`
+
+func form(schema string) Form {
+	return Form{Contract: contract.Contract{Kind: contract.JSON, Schema: json.RawMessage(schema)}}
+}
+
 func TestRead(t *testing.T) {
-	strict := Form{Schema: json.RawMessage(objectN)}
+	strict := form(objectN)
 	for name, c := range map[string]struct {
 		form     Form
 		text     string
 		value    string
 		problems string
 	}{
-		"text":                       {text: " hello \n", value: `"hello"`},
-		"an object in text is text":  {text: `see {"a":1}`, value: `"see {\"a\":1}"`},
-		"a list":                     {text: `[1, 2]`, value: `[1,2]`},
-		"a list with a comma more":   {text: `[1, 2, ]`, value: `[1,2]`},
-		"another fence is text":      {text: "```python\nx\n```", value: "\"```python\\nx\\n```\""},
-		"two fences are text":        {text: "```json\n{}\n```\n```json\n{}\n```", value: "\"```json\\n{}\\n```\\n```json\\n{}\\n```\""},
-		"empty":                      {text: "  ", problems: "empty"},
-		"strict":                     {form: strict, text: `{"n": 1}`, value: `{"n":1}`},
-		"fenced":                     {form: strict, text: "Here:\n```json\n{\"n\": 1}\n```\nDone.", value: `{"n":1}`},
-		"fenced without a name":      {form: strict, text: "```\n{\"n\": 1}\n```", value: `{"n":1}`},
-		"text before":                {form: strict, text: `Sure! {"n": 1}`, value: `{"n":1}`},
-		"text after":                 {form: strict, text: `{"n": 1} I hope this helps.`, value: `{"n":1}`},
-		"commas":                     {form: strict, text: "{\"n\": 1 ,\n}", value: `{"n":1}`},
-		"commas in texts stay":       {form: strict, text: `{"n": 1, "t": "a,}b,]",}`, value: `{"n":1,"t":"a,}b,]"}`},
-		"brackets in texts":          {form: strict, text: `so: {"t": "}{\"", "n": 1} ok`, value: `{"t":"}{\"","n":1}`},
-		"the first that fits":        {form: strict, text: `[1] or {"n": "x"} or {"n": 2}`, value: `{"n":2}`},
-		"large numbers stay":         {form: strict, text: `{"n": 12345678901234567890}`, value: `{"n":12345678901234567890}`},
-		"none that fits":             {form: strict, text: `{"n": "x"}`, problems: "n: "},
-		"no JSON":                    {form: strict, text: `one`, problems: "not JSON"},
-		"half":                       {form: strict, text: `{"n": 1`, problems: "not JSON"},
-		"a text that is wanted":      {form: Form{Schema: json.RawMessage(`{"type":"string","maxLength":5}`)}, text: "hello", value: `"hello"`},
-		"a text as JSON":             {form: Form{Schema: json.RawMessage(`{"type":"string"}`)}, text: `"hello"`, value: `"hello"`},
-		"parts":                      {form: Form{Parts: []string{"a", "b"}}, text: `{"a":1,"b":null,"c":2}`, value: `{"a":1,"b":null,"c":2}`},
-		"a part is missing":          {form: Form{Parts: []string{"a", "b"}}, text: `{"a":1}`, problems: `"b" is missing`},
-		"parts of a list":            {form: Form{Parts: []string{"a"}}, text: `[1]`, problems: "not a JSON object"},
-		"a verdict":                  {form: Form{Verdict: true}, text: `{"approved": false}`, value: `{"approved":false}`},
-		"a verdict in words":         {form: Form{Verdict: true}, text: `{"approved": "true"}`, problems: "true or false"},
-		"a verdict in nothing":       {form: Form{Verdict: true}, text: `{}`, problems: "true or false"},
-		"null is not a verdict":      {form: Form{Verdict: true}, text: `null`, problems: "not a JSON object"},
-		"a verdict with other needs": {form: Form{Verdict: true, Schema: json.RawMessage(objectN)}, text: `{"approved":true}`, problems: "n"},
+		"text":                      {text: " hello \n", value: `"hello"`},
+		"an object in text is text": {text: `see {"a":1}`, value: `"see {\"a\":1}"`},
+		"a list":                    {text: `[1, 2]`, value: `[1,2]`},
+		"a list with a comma more":  {text: `[1, 2, ]`, value: `[1,2]`},
+		"another fence is text":     {text: "```python\nx\n```", value: "\"```python\\nx\\n```\""},
+		"two fences are text":       {text: "```json\n{}\n```\n```json\n{}\n```", value: "\"```json\\n{}\\n```\\n```json\\n{}\\n```\""},
+		"empty":                     {text: "  ", problems: "empty"},
+		"strict":                    {form: strict, text: `{"n": 1}`, value: `{"n":1}`},
+		"fenced":                    {form: strict, text: "Here:\n```json\n{\"n\": 1}\n```\nDone.", value: `{"n":1}`},
+		"fenced without a name":     {form: strict, text: "```\n{\"n\": 1}\n```", value: `{"n":1}`},
+		"text before":               {form: strict, text: `Sure! {"n": 1}`, value: `{"n":1}`},
+		"text after":                {form: strict, text: `{"n": 1} I hope this helps.`, value: `{"n":1}`},
+		"commas":                    {form: strict, text: "{\"n\": 1 ,\n}", value: `{"n":1}`},
+		"commas in texts stay":      {form: strict, text: `{"n": 1, "t": "a,}b,]",}`, value: `{"n":1,"t":"a,}b,]"}`},
+		"brackets in texts":         {form: strict, text: `so: {"t": "}{\"", "n": 1} ok`, value: `{"t":"}{\"","n":1}`},
+		"the first that fits":       {form: strict, text: `[1] or {"n": "x"} or {"n": 2}`, value: `{"n":2}`},
+		"large numbers stay":        {form: strict, text: `{"n": 12345678901234567890}`, value: `{"n":12345678901234567890}`},
+		"none that fits":            {form: strict, text: `{"n": "x"}`, problems: "n: "},
+		"no JSON":                   {form: strict, text: `one`, problems: "cannot be read as JSON"},
+		"half":                      {form: strict, text: `{"n": 1`, problems: "cannot be read as JSON"},
+		"a text that is wanted":     {form: form(`{"type":"string","maxLength":5}`), text: "hello", value: `"hello"`},
+		"a text as JSON":            {form: form(`{"type":"string"}`), text: `"hello"`, value: `"hello"`},
+		"parts":                     {form: form(`{"type":"object","required":["a","b"]}`), text: `{"a":1,"b":null,"c":2}`, value: `{"a":1,"b":null,"c":2}`},
+		"a part is missing":         {form: form(`{"type":"object","required":["a","b"]}`), text: `{"a":1}`, problems: `is missing "b"`},
+		"parts of a list":           {form: form(`{"type":"object","required":["a"]}`), text: `[1]`, problems: "not an object"},
+		"a verdict":                 {form: form(verdict), text: `{"approved": false}`, value: `{"approved":false}`},
+		"a verdict in words":        {form: form(verdict), text: `{"approved": "true"}`, value: `{"approved":true}`},
+		"a verdict in nothing":      {form: form(verdict), text: `{}`, problems: `is missing "approved"`},
+		"null is not a verdict":     {form: form(verdict), text: `null`, problems: "not an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := newReader(c.form)
@@ -63,7 +69,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestBadSchema(t *testing.T) {
-	if _, err := newReader(Form{Schema: json.RawMessage(`{"type": 7}`)}); err == nil {
+	if _, err := newReader(form(`{"type": 7}`)); err == nil {
 		t.Error("it was accepted")
 	}
 }
@@ -72,7 +78,7 @@ func FuzzRead(f *testing.F) {
 	for _, seed := range []string{`{"n":1}`, "```json\n{\"n\":1,}\n```", `[[[[{"n":1`, `"\`, `{"a":"\`, strings.Repeat("[", 300), `{"n":1}}}`, "\xff{\"n\":1}"} {
 		f.Add(seed)
 	}
-	strict, err := newReader(Form{Schema: json.RawMessage(objectN)})
+	strict, err := newReader(form(objectN))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -160,7 +166,7 @@ func TestPlaceholders(t *testing.T) {
 		{`{"other":"<div>"}`, false, true},
 		{asked, true, true},
 	} {
-		r := reads(t, Form{Schema: json.RawMessage(asked)})
+		r := reads(t, form(asked))
 		if got := r.placeholders(json.RawMessage(c.value), nil); (len(got) > 0) != c.first {
 			t.Errorf("%s: %q", c.value, got)
 		}
@@ -171,11 +177,11 @@ func TestPlaceholders(t *testing.T) {
 	if got := reads(t, Form{}).placeholders(json.RawMessage(`"..."`), nil); got != nil {
 		t.Errorf("a text that may be anything: %q", got)
 	}
-	if got := reads(t, Form{Parts: []string{"a"}}).placeholders(json.RawMessage(`{"a":"<a>"}`), nil); len(got) != 1 {
+	if got := reads(t, form(`{"type":"object","required":["a"]}`)).placeholders(json.RawMessage(`{"a":"<a>"}`), nil); len(got) != 1 {
 		t.Errorf("parts: %q", got)
 	}
 	// What was said before is not one because something else had to be mended.
-	parts := reads(t, Form{Parts: []string{"a", "b"}})
+	parts := reads(t, form(`{"type":"object","required":["a","b"]}`))
 	for first, want := range map[string]int{
 		`{"a": "<div>"}`:                       1,
 		"Put it into a <div>, which is TBD.":   0,

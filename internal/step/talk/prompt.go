@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -48,8 +46,6 @@ func (t *Talk) ask(job *step.Job) []journal.Block {
 	}
 	add("%s", t.Task)
 	add("Expected result: %s", t.Expected)
-	add("%s", t.Form.instructions())
-	add("%s", t.choices())
 	blocks := []journal.Block{}
 	if len(about) > 0 {
 		blocks = append(blocks, textBlock(strings.Join(about, "\n\n")))
@@ -63,20 +59,10 @@ func (t *Talk) ask(job *step.Job) []journal.Block {
 	if len(blocks) == 0 {
 		blocks = append(blocks, textBlock("Do what your role asks of you."))
 	}
-	return blocks
-}
-
-// choices are the answers by which a later step decides.
-func (t *Talk) choices() string {
-	var out []string
-	for _, key := range slices.Sorted(maps.Keys(t.Choices)) {
-		if key == "" {
-			out = append(out, "A later step goes by your answer. Answer with one of these, and nothing else: "+quoted(t.Choices[key])+".")
-			continue
-		}
-		out = append(out, fmt.Sprintf("A later step goes by %q. It should be one of these: %s.", key, quoted(t.Choices[key])))
+	if form := t.Form.Instructions(); form != "" {
+		blocks = append(blocks, textBlock(form))
 	}
-	return strings.Join(out, "\n")
+	return blocks
 }
 
 func readBlock(r step.Read) journal.Block {
@@ -115,7 +101,7 @@ func (t *Talk) mend(problems []string) []journal.Block {
 		fmt.Fprintf(&b, "- %s\n", p)
 	}
 	b.WriteString("\nReply again, with all of the answer. Never fill in a placeholder: if something cannot be known, say so in words. ")
-	b.WriteString(t.Form.instructions())
+	b.WriteString(t.Form.Instructions())
 	return []journal.Block{textBlock(b.String())}
 }
 

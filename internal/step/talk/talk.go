@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
@@ -23,9 +24,8 @@ type Talk struct {
 	Task     string    // what to do
 	Expected string    // what should come of it, in words
 	Form     Form      // what must come of it
-	Choices  map[string][]string
-	Data     []Data // to work on, besides what the step reads
-	MaxTurns int    // 0: one without tools, the usual number with
+	Data     []Data    // to work on, besides what the step reads
+	MaxTurns int       // 0: one without tools, the usual number with
 	// Verbatim hands on Task and System as they are, and nothing else: not what
 	// the step reads, nor anything of ours about who answers.
 	Verbatim bool
@@ -138,12 +138,16 @@ func newConversation(t *Talk, job *step.Job) *conversation {
 			}
 		}
 	}
-	c.request = provider.Request{MaxTokens: int(step.ReplyCap(t.Agent)), Schema: t.Form.Schema, Messages: slices.Clone(t.Before)}
+	c.request = provider.Request{MaxTokens: int(step.ReplyCap(t.Agent)), Messages: slices.Clone(t.Before)}
+	if t.Form.Kind == contract.Object { // what providers take as the form of a whole reply
+		c.request.Schema = t.Form.Schema
+	}
 	c.request.For = provider.Purpose{
 		Workflow: job.Workflow.Name, Step: job.Step.ID, Key: job.Key,
 		Visit: job.Visit, Iteration: job.Iteration, Attempt: job.Attempt,
-		Keys: t.Form.Parts, Choices: t.Choices, Verdict: t.Form.Verdict, Expected: t.Expected, Sample: t.Sample,
+		Contract: t.Form.Contract, Expected: t.Expected, Sample: t.Sample,
 	}
+	job.Explore(&c.request.For.Contract)
 	if t.Agent != nil {
 		c.request.Model, c.request.Options, c.request.For.Agent = t.Agent.ModelName(), t.Agent.Options, t.Agent.ID
 		c.request.For.Expected = cmp.Or(t.Expected, t.Agent.Expected)
@@ -206,7 +210,7 @@ func (c *conversation) hold(ctx context.Context, read *reader) (json.RawMessage,
 			if reply.Stop == provider.CutOff {
 				why += ". What a model thinks counts, too: give the agent more max_tokens, or all of them in espalier.yaml under defaults"
 			}
-			return nil, step.Errorf(step.ClassInvalid, "the reply of %s cannot be used: %s", c.who(), why)
+			return nil, step.Errorf(step.ClassInvalid, "the reply of %s does not meet its contract, %s: %s%s", c.who(), c.Form.String(), why, c.quote(reply))
 		}
 		if repairs == 0 {
 			first = reply
@@ -224,7 +228,7 @@ func (c *conversation) opening() journal.Prompt {
 		return journal.Prompt{System: system(c.Agent), Blocks: c.ask(c.job)}
 	}
 	text := c.Task
-	if form := c.Form.instructions(); form != "" {
+	if form := c.Form.Instructions(); form != "" {
 		text += "\n\n" + form
 	}
 	return journal.Prompt{System: c.System, Blocks: []journal.Block{textBlock(text)}}
@@ -242,6 +246,19 @@ func (c *conversation) judge(reply *provider.Reply, read *reader) (json.RawMessa
 		return nil, append([]string{cut}, problems...)
 	}
 	return value, problems
+}
+
+// quote shows the beginning of a reply that cannot be used.
+func (c *conversation) quote(reply *provider.Reply) string {
+	const most = 300
+	text := []rune(strings.TrimSpace(reply.Text()))
+	switch {
+	case len(text) == 0:
+		return ""
+	case len(text) > most:
+		text = append(text[:most], '…')
+	}
+	return ". The reply was: " + string(text)
 }
 
 func (c *conversation) who() string {
@@ -377,6 +394,9 @@ func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
 	if ctx.Err() != nil && err != nil {
 		if held != 0 {
 			c.inFlight = worst.Unanswered() // it may have been paid for
+			if interrupted, ok := errors.AsType[*provider.Interrupted](err); ok {
+				c.inFlight = c.used(interrupted.Partial)
+			}
 		}
 		return nil, context.Cause(ctx)
 	}
@@ -384,6 +404,14 @@ func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
 	var unwritten *unnoted
 	if errors.As(err, &short) || errors.As(err, &unwritten) {
 		return nil, err
+	}
+	if wait := provider.Busy(err); wait > 0 {
+		failed = modelError(err)
+		c.note(step.Note{
+			Kind: journal.NoteModelRetry, Data: journal.ModelRetry{ModelError: failed, Wait: journal.Millis(wait.Milliseconds())},
+			Settles: held, Usage: c.charged(err, worst),
+		})
+		return nil, &step.Later{After: wait, Why: failed.Message}
 	}
 	if err != nil {
 		failed = modelError(err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -66,7 +68,9 @@ func (c *conversation) useTools(ctx context.Context, uses []provider.Block) erro
 	}
 	message := provider.Message{Role: provider.User}
 	for i, use := range uses {
-		message.Blocks = append(message.Blocks, resultBlock(use.ToolID, results[i]))
+		block := resultBlock(use.ToolID, results[i])
+		block.Media = c.media(results[i].Media)
+		message.Blocks = append(message.Blocks, block)
 	}
 	c.request.Messages = append(c.request.Messages, message)
 	return c.loops(results)
@@ -121,6 +125,19 @@ func resultBlock(id string, result journal.ToolUse) provider.Block {
 		}
 	}
 	return provider.Block{Type: provider.ToolResult, ToolID: id, ToolName: result.Name, Content: content, IsError: result.Error != ""}
+}
+
+// media reads the files that a call returned. Of a file that is gone the
+// placeholder in the output is left.
+func (c *conversation) media(files []journal.Media) []provider.Media {
+	var out []provider.Media
+	for _, f := range files {
+		data, err := os.ReadFile(filepath.Join(c.job.Dir, filepath.FromSlash(f.File)))
+		if err == nil {
+			out = append(out, provider.Media{Type: f.Type, Data: data})
+		}
+	}
+	return out
 }
 
 // caller is the agent; one without tools when nobody in particular answers.

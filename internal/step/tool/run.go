@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
@@ -28,7 +29,8 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
-	wants := tool.Wants{Keys: step.Parts(job.Step), Choices: job.Choices, Schema: step.Promised(job.Workflow, job.Step)}
+	wants := contract.Of(job.Workflow, job.Step, contract.Spec{})
+	job.Explore(&wants)
 	return job.OneCall(ctx, set.Tool, wants, func() (json.RawMessage, error) { return input(job, set) }, func(use journal.ToolUse) (step.Result, error) { return result(job, use) })
 }
 

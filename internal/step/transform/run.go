@@ -29,10 +29,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	var value json.RawMessage
 	switch set.Mode {
 	case Model:
-		return talk.Talk{
-			Task: set.Task, Expected: set.Expected, Choices: job.Choices,
-			Form: talk.Form{Parts: step.Parts(job.Step), Schema: step.Promised(job.Workflow, job.Step), Under: step.PromisedUnder(job.Step)},
-		}.Run(ctx, job)
+		return talk.Talk{Task: set.Task, Expected: set.Expected, Form: talk.Form{Contract: replies(job.Workflow, job.Step, set)}}.Run(ctx, job)
 	case Validate:
 		if value, err = validate(job); err != nil {
 			return step.Result{Notes: doneBy(job, set.Mode)}, err

@@ -3,6 +3,7 @@ package transform
 import (
 	"errors"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
@@ -31,7 +32,7 @@ type Settings struct {
 // Kind is the step kind "transform".
 type Kind struct{}
 
-var _ step.Kind = Kind{}
+var _ step.Asker = Kind{}
 
 // Name is "transform".
 func (Kind) Name() string { return "transform" }
@@ -48,6 +49,19 @@ func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 // Uses is nothing: a transform works on what it reads.
 func (Kind) Uses(*ir.Task) step.Uses { return step.Uses{} }
 
+// Contract is what the reply of a model must be.
+func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
+	set := step.Lenient[Settings](t)
+	if set.Mode != Model {
+		return contract.Contract{}, false
+	}
+	return replies(p, s, set), true
+}
+
+func replies(p *ir.Program, s *ir.Step, set Settings) contract.Contract {
+	return contract.Of(p, s, contract.Spec{Expected: []string{set.Expected}})
+}
+
 // Bound is one model call in mode "model", with repairs when its reply must
 // have a form, and nothing worth counting otherwise.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
@@ -59,8 +73,7 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 		Known: step.TextTokens(set.Task, set.Expected),
 		Reads: step.ReadTokens(p, s),
 	}
-	if len(step.Parts(s)) > 0 || len(step.Promised(p, s)) > 0 {
-		talk.Repairs = step.RepairCalls // the reply must have all that is written
-	}
+	c := replies(p, s, set)
+	talk.Asks(&c)
 	return talk.Bound(nil)
 }

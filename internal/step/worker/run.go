@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,7 +44,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, err
 	}
-	t := talk.Talk{Agent: a, Task: task, Form: talk.Form{Schema: contract}}
+	t := talk.Talk{Agent: a, Task: task, Form: talk.Form{Contract: replies(job.Workflow, job.Step)}}
 	return t.Run(ctx, job)
 }
 
@@ -61,21 +60,22 @@ func command(ctx context.Context, job *step.Job, set Settings) (step.Result, err
 	if len(job.Reads) > 0 {
 		workload = job.Reads[0].Value
 	}
+	shown := strings.Join(set.Command, " ")
 	ctx, stop := context.WithTimeoutCause(ctx, step.ScriptSeconds*time.Second, errSlow)
 	defer stop()
-	if job.Noted(journal.NoteCommand) == 0 {
-		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: strings.Join(set.Command, " ")}}); err != nil {
-			return step.Result{}, err
-		}
-	}
 	run := process.Command{
 		Path: program, Args: set.Command[1:], Dir: job.Project, Stdin: workload,
-		Env: process.Environment(os.Environ(), "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key)),
+		Env: process.Environment(os.Environ(), "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key), "TRACEPARENT="+job.TraceParent()),
 	}
 	if err := job.Secure(&run); err != nil {
 		return step.Result{}, err
 	}
-	outcome, err := process.Run(ctx, run)
+	if job.Noted(journal.NoteCommand) == 0 {
+		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: job.Machine.Shown(shown)}}); err != nil {
+			return step.Result{}, err
+		}
+	}
+	outcome, err := job.Machine.Run(ctx, job, step.Work{Command: run, Shown: shown, Agent: set.Agent, Wants: replies(job.Workflow, job.Step)})
 	switch {
 	case errors.Is(context.Cause(ctx), errSlow) && err != nil:
 		return step.Result{}, step.Errorf(step.ClassTimeout, "%v", errSlow)
@@ -97,11 +97,9 @@ func command(ctx context.Context, job *step.Job, set Settings) (step.Result, err
 // path.
 func find(job *step.Job, name string) (string, error) {
 	if strings.ContainsAny(name, `/\`) && !filepath.IsAbs(name) {
-		path := filepath.Join(job.Project, filepath.FromSlash(name))
-		_, err := os.Stat(path)
-		return path, err
+		name = filepath.Join(job.Project, filepath.FromSlash(name))
 	}
-	return exec.LookPath(name)
+	return job.Machine.Find(name)
 }
 
 func lastLine(stderr []byte) string {
@@ -118,7 +116,7 @@ func read(stdout []byte) (json.RawMessage, []string) {
 	if err := json.Compact(&compact, stdout); err != nil || compact.Len() == 0 {
 		return nil, []string{"it is not JSON"}
 	}
-	s, err := schema.Compile(contract)
+	s, err := schema.Compile(output)
 	if err != nil {
 		return nil, []string{err.Error()}
 	}

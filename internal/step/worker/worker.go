@@ -3,7 +3,9 @@ package worker
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
@@ -23,7 +25,7 @@ const Contract = `{"type":"object","required":["recommendations","rules_applied"
 // Kind is the step kind "worker".
 type Kind struct{}
 
-var _ step.Kind = Kind{}
+var _ step.Asker = Kind{}
 
 // Name is "worker".
 func (Kind) Name() string { return "worker" }
@@ -40,9 +42,22 @@ func (Kind) Understands(t *ir.Task) error {
 // Check has nothing to say: formats look agents up themselves.
 func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
-// Uses names the agent.
+// Uses names the agent, and its command if it is one.
 func (Kind) Uses(t *ir.Task) step.Uses {
-	return step.Uses{Agents: step.Named(t, "agent"), Commands: len(step.Lenient[Settings](t).Command) > 0}
+	u := step.Uses{Agents: step.Named(t, "agent")}
+	if command := step.Lenient[Settings](t).Command; len(command) > 0 {
+		u.Commands = []step.CommandUse{{Text: strings.Join(command, " ")}}
+	}
+	return u
+}
+
+// Contract is the one that every agent of the format keeps to.
+func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
+	return replies(p, s), len(step.Lenient[Settings](t).Command) == 0
+}
+
+func replies(p *ir.Program, s *ir.Step) contract.Contract {
+	return contract.Of(p, s, contract.Spec{Schema: output, From: "the output contract of agents"})
 }
 
 // Bound is one model call, and its repairs at worst; or the time of a command.
@@ -59,10 +74,12 @@ func Bound(p *ir.Program, s *ir.Step, set Settings) step.Bound {
 			Worst: step.Cost{Seconds: step.N(step.ScriptSeconds)},
 		}
 	}
-	talk := step.Talk{Known: step.TextTokens(task, Contract), Reads: step.ReadTokens(p, s), Repairs: step.RepairCalls}
+	talk := step.Talk{Known: step.TextTokens(task), Reads: step.ReadTokens(p, s)}
+	c := replies(p, s)
+	talk.Asks(&c)
 	return talk.Bound(p.Agent(set.Agent))
 }
 
 const task = "Work on the workload as your role says, and report in the form of the output contract."
 
-var contract = json.RawMessage(Contract)
+var output = json.RawMessage(Contract)

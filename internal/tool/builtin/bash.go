@@ -21,6 +21,8 @@ type Shell struct {
 	MaxOutput int
 	// Sandbox confines commands; nil leaves them what the user may do.
 	Sandbox *process.Sandbox
+	// Limits bounds what commands use of the machine.
+	Limits process.Limits
 }
 
 const (
@@ -67,10 +69,10 @@ func (o Options) bashTool() tool.Tool {
 			if limit == 0 {
 				limit = maxOutput
 			}
-			more := append([]string{"ESPALIER_PROJECT=" + o.Root, "ESPALIER_KEY=" + call.Key}, o.Shell.Env...)
+			more := append([]string{"ESPALIER_PROJECT=" + o.Root, "ESPALIER_KEY=" + call.Key, "TRACEPARENT=" + call.TraceParent}, o.Shell.Env...)
 			command := process.Command{
 				Path: shell, Args: []string{"-c", in.Command}, Dir: call.Dir, MaxOutput: limit,
-				Env: process.Environment(os.Environ(), more...), Sandbox: o.Shell.Sandbox.For(call.Dir),
+				Env: process.Environment(os.Environ(), more...), Sandbox: o.Shell.Sandbox.For(call.Dir), Limits: o.Shell.Limits,
 			}
 			bounded, stop := context.WithTimeoutCause(ctx, time.Duration(in.Timeout)*time.Second, errSlow)
 			defer stop()

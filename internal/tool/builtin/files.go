@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -112,6 +113,10 @@ type Options struct {
 	// Shell, Network: see bash.go and request.go.
 	Shell   Shell
 	Network Network
+
+	// Of one call: see area.
+	may  func(path string, linked bool) bool
+	keep protected.Files
 }
 
 // Tools are all of them.
@@ -140,7 +145,7 @@ func (o Options) readTool() tool.Tool {
 			Returns: schemaOf(`{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"},"lines":{"type":"integer","minimum":0}},"required":["path","content","lines"]}`),
 		},
 		call: func(_ context.Context, call tool.Call, in input) (any, error) {
-			s, err := o.also(call.Readable).find(call.Dir, in.Path, false, false)
+			s, err := o.of(call).find(call.Dir, in.Path, false, false)
 			if err != nil {
 				return nil, err
 			}
@@ -195,7 +200,7 @@ func (o Options) writeTool() tool.Tool {
 			if len(in.Content) > maxWrite {
 				return nil, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("the content is larger than %d bytes", maxWrite)}
 			}
-			s, err := o.find(call.Dir, in.Path, true, true)
+			s, err := o.of(call).find(call.Dir, in.Path, true, true)
 			if err != nil {
 				return nil, err
 			}
@@ -226,7 +231,7 @@ func (o Options) editTool() tool.Tool {
 			Returns: schemaOf(`{"type":"object","properties":{"path":{"type":"string"},"replaced":{"type":"integer","minimum":1}},"required":["path","replaced"]}`),
 		},
 		call: func(_ context.Context, call tool.Call, in input) (any, error) {
-			s, err := o.find(call.Dir, in.Path, true, false)
+			s, err := o.of(call).find(call.Dir, in.Path, true, false)
 			if err != nil {
 				return nil, err
 			}
@@ -273,7 +278,7 @@ func (o Options) globTool() tool.Tool {
 				return nil, err
 			}
 			found, more := []string{}, false
-			err = o.also(call.Readable).files(ctx, call.Dir, in.Path, func(_ area, name, below string) error {
+			err = o.of(call).files(ctx, call.Dir, in.Path, func(_ area, name, below string) error {
 				if !match(below) {
 					return nil
 				}
@@ -329,7 +334,7 @@ func (o Options) grepTool() tool.Tool {
 				}
 			}
 			hits, more := []hit{}, false
-			err = o.also(call.Readable).files(ctx, call.Dir, in.Path, func(a area, name, below string) error {
+			err = o.of(call).files(ctx, call.Dir, in.Path, func(a area, name, below string) error {
 				if !match(below) && !match(path.Base(below)) {
 					return nil
 				}

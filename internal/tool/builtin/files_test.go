@@ -1,6 +1,8 @@
 package builtin_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/tool"
@@ -27,6 +30,8 @@ type world struct {
 	root, run, outside string
 	options            builtin.Options
 	mayReach           func(address string) bool
+	mayTouch           func(path string, linked bool) bool
+	keep               []string
 }
 
 func newWorld(t *testing.T) *world {
@@ -72,7 +77,7 @@ func (w *world) call(t *testing.T, name string, input any) (said string, class s
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := one.Call(t.Context(), tool.Call{Key: "k1", Input: raw, Dir: w.run, MayReach: w.mayReach})
+		result, err := one.Call(t.Context(), tool.Call{Key: "k1", Input: raw, Dir: w.run, MayReach: w.mayReach, MayTouch: w.mayTouch, Keep: w.keep})
 		var failed *tool.Error
 		switch {
 		case errors.As(err, &failed):
@@ -399,5 +404,61 @@ func TestSpecs(t *testing.T) {
 	}
 	if len(seen) != 8 {
 		t.Errorf("%v", seen)
+	}
+}
+
+// The run's own folder is no place for configuration either: a command that the
+// workflow allows, such as git status, would read it.
+func TestRunFolderTakesNoConfiguration(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range []string{
+		".git", ".git/config", ".GIT/config", "sub/.git/config", ".g\u200cit/config", "GIT~1/config", ".git::$DATA", "HEAD", "repo/HEAD", ".envrc", ".npmrc", "espalier.yaml", ".mcp.json",
+		".claude/settings.json", "CLAUDE.md", ".vscode/tasks.json",
+	} {
+		if got, class := w.call(t, "Write", in{"path": path, "content": "x"}); class != tool.ClassDenied {
+			t.Errorf("Write %s: %s %s", path, class, got)
+		}
+	}
+	for _, path := range []string{"package.json", "src/main.go", "notes.md"} {
+		if got, class := w.call(t, "Write", in{"path": path, "content": "x"}); class != "" {
+			t.Errorf("Write %s: %s %s", path, class, got)
+		}
+	}
+}
+
+// What the workflow denies is denied where links lead to, too; and no run
+// changes the files that it was read from.
+func TestWorkflowRulesHoldForResolvedPaths(t *testing.T) {
+	w := newWorld(t)
+	w.link(t, "src/deep", "public")
+	caller := tool.Caller{Program: &ir.Program{Tools: ir.Tools{AllowAll: true, Deny: []ir.Name{{Name: "Read(src/deep/**)"}, {Name: "Write(src/deep/**)"}}}}}
+	for name, input := range map[string]in{"Read": {"path": "public/b.go"}, "Write": {"path": filepath.Join(w.root, "public/new/b.go"), "content": "x"}} {
+		w.mayTouch = func(path string, linked bool) bool { return caller.MayTouch(name, path, linked) }
+		if got, class := w.call(t, name, input); class != tool.ClassDenied {
+			t.Errorf("%s: %s %s", name, class, got)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(w.root, "src/deep/new")); err == nil {
+		t.Error("a folder was made in a denied one")
+	}
+	// A list that allows docs/** does not allow what links in docs lead to.
+	w.put(t, filepath.Join(w.root, "docs/own.md"), "own\n")
+	w.link(t, "../src", "docs/away")
+	caller = tool.Caller{Program: &ir.Program{Tools: ir.Tools{Allow: []ir.Name{{Name: "Read(docs/**)"}}}}}
+	w.mayTouch = func(path string, linked bool) bool { return caller.MayTouch("Read", path, linked) }
+	if got, class := w.call(t, "Read", in{"path": "docs/away/a.go"}); class != tool.ClassDenied {
+		t.Errorf("%s %s", class, got)
+	}
+	if got, class := w.call(t, "Read", in{"path": "docs/own.md"}); class != "" {
+		t.Errorf("%s %s", class, got)
+	}
+	w.mayTouch = nil
+	sum := sha256.Sum256([]byte("one\ntwo\nthree\n"))
+	w.keep = []string{hex.EncodeToString(sum[:])}
+	flow := filepath.Join(w.root, "readme.md")
+	for name, input := range map[string]in{"Write": {"path": flow, "content": "x"}, "Edit": {"path": flow, "old_string": "two", "new_string": "x"}} {
+		if got, class := w.call(t, name, input); class != tool.ClassDenied {
+			t.Errorf("%s: %s %s", name, class, got)
+		}
 	}
 }

@@ -101,6 +101,7 @@ func (o Options) post(ctx context.Context, call tool.Call, in notice) (status in
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", call.Key)
+	tool.SetTraceParent(req.Header, call)
 	answer, err := tool.Exchange(netguard.Client(o.Network.Guard), req, o.Network.MaxBytes)
 	if err != nil {
 		return 0, err

@@ -12,15 +12,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
 // storage is the project's own folder: records of runs, and what decides them.
 const storage = ".espalier"
-
-// unwritable are what a tool must not change, because it decides what tools,
-// commands and people may do the next time.
-var unwritable = []string{".git", ".mcp.json", "espalier.yaml", "espalier.yml"}
 
 // mostLinks is how many links a path may lead over.
 const mostLinks = 32
@@ -33,8 +30,13 @@ func refused(name, why string) error {
 // area is a folder that file tools may work in.
 type area struct {
 	path string // absolute, without links
-	own  bool   // the run's: no name in it is out of reach
+	own  bool   // the run's: all of it can be read
 	only bool   // to be read
+	// may reports whether the workflow lets the call go to a path in the area;
+	// nil allows all.
+	may func(path string, linked bool) bool
+	// keep are files that must not be changed.
+	keep protected.Files
 }
 
 // areas are where a call may go: the run's folder, which comes first, and the project.
@@ -49,12 +51,17 @@ func (o Options) areas(dir string) []area {
 	for _, path := range o.Readable {
 		out = append(out, area{path: real(path), only: true})
 	}
+	for i := range out {
+		out[i].may, out[i].keep = o.may, o.keep
+	}
 	return out
 }
 
-// also are the options of a call that may read from more folders.
-func (o Options) also(readable []string) Options {
-	o.Readable = slices.Concat(o.Readable, readable)
+// of returns the options of one call: what it may read besides, and what the
+// workflow keeps it from.
+func (o Options) of(call tool.Call) Options {
+	o.Readable = slices.Concat(o.Readable, call.Readable)
+	o.may, o.keep = call.MayTouch, call.Keep
 	return o
 }
 
@@ -76,17 +83,14 @@ func (a area) forbidden(parts []string, write bool) string {
 	if a.only && write {
 		return "may only be read"
 	}
-	if a.own {
-		return ""
+	if write {
+		if err, ok := errors.AsType[*protected.Error](protected.Path(strings.Join(parts, "/"))); ok {
+			return fmt.Sprintf("cannot be written: programs read %q as configuration", err.Component)
+		}
 	}
-	has := func(name string) bool {
-		return slices.ContainsFunc(parts, func(part string) bool { return strings.EqualFold(part, name) })
-	}
-	switch {
-	case has(storage):
+	isStorage := func(part string) bool { return strings.EqualFold(part, storage) }
+	if !a.own && slices.ContainsFunc(parts, isStorage) {
 		return "belongs to Espalier itself"
-	case write && slices.ContainsFunc(unwritable, has):
-		return "decides what may be done here, so no tool may change it"
 	}
 	return ""
 }
@@ -112,6 +116,9 @@ func (a area) walk(name string, write, makeDirs bool) (*spot, error) {
 	for links := 0; ; links++ {
 		if links > mostLinks {
 			return nil, refused(name, "leads over too many links")
+		}
+		if a.may != nil && !slices.Contains(rest, "..") && !a.may(path.Join(rest...), links > 0) {
+			return nil, refused(name, "leads to a path that the workflow does not allow")
 		}
 		s, link, err := a.step(rest, write, makeDirs)
 		if err != nil || link == nil {
@@ -296,6 +303,11 @@ func (s *spot) read(most int64) ([]byte, error) {
 func (s *spot) write(content []byte) (err error) {
 	if s.info != nil && !s.info.Mode().IsRegular() {
 		return &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("%q is not a file", s.rel)}
+	}
+	if s.info != nil && len(s.area.keep) > 0 {
+		if is, err := s.read(maxRead); err == nil && s.area.keep.Has(is) {
+			return refused(s.rel, "is a file of the workflow that is running")
+		}
 	}
 	mode := fs.FileMode(0o600)
 	if !s.area.own {

@@ -82,6 +82,7 @@ func (o Options) requestTool() tool.Tool {
 				return nil, &tool.Error{Class: tool.ClassInput, Message: err.Error()}
 			}
 			req.Header = header
+			tool.SetTraceParent(req.Header, call)
 			guard := o.Network.Guard
 			if in.Timeout > 0 {
 				guard.Timeout = time.Duration(in.Timeout) * time.Second

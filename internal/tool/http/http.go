@@ -149,6 +149,7 @@ func (d declared) request(ctx context.Context, call tool.Call) (*http.Request, e
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("Accept", "application/json")
+	tool.SetTraceParent(req.Header, call)
 	for _, h := range d.Headers {
 		value := h.Value
 		if d.o.Value != nil {

@@ -171,3 +171,17 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A request belongs to the trace of its run, unless its headers say otherwise.
+func TestTraceParentIsHandedOn(t *testing.T) {
+	var got string
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Traceparent") }))
+	defer s.Close()
+	open := tools.Options{Guard: netguard.Options{Allow: []string{s.Listener.Addr().String()}}}
+	for want, headers := range map[string][]tools.Header{"00-01-02-01": nil, "own": {{Name: "traceparent", Value: "own"}}} {
+		call := tool.Call{Input: json.RawMessage(`{}`), TraceParent: "00-01-02-01"}
+		if _, err := tools.New(tools.Declared{URL: s.URL, Headers: headers}, open).Call(t.Context(), call); err != nil || got != want {
+			t.Errorf("the header is %q, want %q (%v)", got, want, err)
+		}
+	}
+}

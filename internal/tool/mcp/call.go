@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -76,6 +77,9 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 	defer r.server.await(token, nil)
 	params := &mcp.CallToolParams{Name: r.name, Arguments: call.Input, Meta: mcp.Meta{"espalier/idempotency-key": call.Key}}
 	params.SetProgressToken(token)
+	if call.TraceParent != "" {
+		params.Meta["traceparent"] = call.TraceParent
+	}
 	result, err := now.client.CallTool(bounded, params)
 	switch {
 	case err == nil:
@@ -124,20 +128,60 @@ func (s *Server) progress(_ context.Context, req *mcp.ProgressNotificationClient
 // structure, else one text as it is, else all of its pieces.
 func answer(r *mcp.CallToolResult) (tool.Result, error) {
 	out := tool.Result{IsError: r.IsError}
+	content := make([]mcp.Content, len(r.Content))
+	for i, c := range r.Content {
+		content[i] = withoutBytes(c, &out.Media)
+	}
+	var text *mcp.TextContent
+	if len(content) == 1 {
+		text, _ = content[0].(*mcp.TextContent)
+	}
 	var err error
 	switch {
 	case r.StructuredContent != nil && !r.IsError:
-		out.Output, err = json.Marshal(r.StructuredContent)
-	case len(r.Content) == 1:
-		if text, ok := r.Content[0].(*mcp.TextContent); ok {
-			out.Output, err = ofText(text.Text)
-			break
-		}
-		out.Output, err = json.Marshal(r.Content[0])
+		out.Output, err = structured(r.StructuredContent, text)
+	case text != nil:
+		out.Output, err = ofText(text.Text)
+	case len(content) == 1:
+		out.Output, err = json.Marshal(content[0])
 	default:
-		out.Output, err = json.Marshal(r.Content)
+		out.Output, err = json.Marshal(content)
 	}
 	return out, err
+}
+
+// withoutBytes replaces bytes by a placeholder, and adds them to media.
+func withoutBytes(c mcp.Content, media *[]tool.Media) mcp.Content {
+	var one tool.Media
+	switch c := c.(type) {
+	case *mcp.ImageContent:
+		one = tool.NewMedia(c.MIMEType, c.Data)
+	case *mcp.AudioContent:
+		one = tool.NewMedia(c.MIMEType, c.Data)
+	case *mcp.EmbeddedResource:
+		if c.Resource == nil || c.Resource.Blob == nil {
+			return c
+		}
+		one = tool.NewMedia(c.Resource.MIMEType, c.Resource.Blob)
+	default:
+		return c
+	}
+	*media = append(*media, one)
+	return &mcp.TextContent{Text: one.Placeholder()}
+}
+
+// structured returns a structure as JSON. Servers send it as text as well, in
+// which numbers have all their digits: the SDK rounds them.
+func structured(value any, text *mcp.TextContent) (json.RawMessage, error) {
+	raw, err := json.Marshal(value)
+	if err != nil || text == nil {
+		return raw, err
+	}
+	var same, decoded any
+	if json.Unmarshal([]byte(text.Text), &same) == nil && json.Unmarshal(raw, &decoded) == nil && reflect.DeepEqual(same, decoded) {
+		return json.RawMessage(text.Text), nil
+	}
+	return raw, nil
 }
 
 // ofText is a text as JSON: itself if it is an object or a list, else a text.

@@ -97,7 +97,11 @@ func server() *sdk.Server {
 		return text(strings.Repeat("x", 12<<20)), nil
 	})
 	add("key", nil, func(_ context.Context, req *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error) {
-		raw, err := json.Marshal(map[string]any{"key": req.Params.Meta["espalier/idempotency-key"]})
+		said := map[string]any{"key": req.Params.Meta["espalier/idempotency-key"]}
+		if trace := req.Params.Meta["traceparent"]; trace != nil {
+			said["trace"] = trace
+		}
+		raw, err := json.Marshal(said)
 		return text(string(raw)), err
 	})
 	add("flood", nil, func(ctx context.Context, req *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error) {
@@ -419,5 +423,14 @@ func TestWhyAServerCannotBeHad(t *testing.T) {
 		if _, err := s.Tools(t.Context()); err == nil || err.Error() != want {
 			t.Errorf("%v\nand not %s", err, want)
 		}
+	}
+}
+
+// A call belongs to the trace of its run.
+func TestTraceParentIsHandedOn(t *testing.T) {
+	s := start(t, "well", nil)
+	result, err := find(t, s, "fake.key").Call(t.Context(), tool.Call{Key: "k1", Input: json.RawMessage(`{"say":""}`), TraceParent: "00-01-02-01"})
+	if err != nil || string(result.Output) != `{"key":"k1","trace":"00-01-02-01"}` {
+		t.Errorf("%s, %v", result.Output, err)
 	}
 }

@@ -4,6 +4,7 @@ package mcp_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,6 +47,20 @@ func calls(t *testing.T, s *mcp.Server) {
 		if got, class := call(t, s, c.tool, c.input); !strings.Contains(got, c.want) || class != c.class {
 			t.Errorf("%s %s: %s %.300s", c.tool, c.input, class, got)
 		}
+	}
+}
+
+// An image is handed over as what it is, and its place in the output is held by
+// one line.
+func TestImagesAreNotText(t *testing.T) {
+	s := mcp.New(mcp.Config{Name: "everything", Command: []string{npmtest.Program(t, everything, "mcp-server-everything"), "stdio"}, Dir: t.TempDir()})
+	defer s.Close()
+	result, err := find(t, s, "everything.get-tiny-image").Call(t.Context(), tool.Call{Input: json.RawMessage(`{}`)})
+	if err != nil || len(result.Media) != 1 || result.Media[0].Type != "image/png" || !bytes.HasPrefix(result.Media[0].Data, []byte("\x89PNG")) {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if out := string(result.Output); strings.Contains(out, "iVBOR") || !strings.Contains(out, result.Media[0].Placeholder()) {
+		t.Errorf("the output is %s", out)
 	}
 }
 

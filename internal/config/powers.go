@@ -1,0 +1,125 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// Power is something in the configuration that runs a program, opens access, or
+// sends a secret to an address that the file names. It counts only once a
+// person has approved the content of the file.
+type Power struct {
+	Where string `json:"where"` // the key: mcp.github
+	What  string `json:"what"`  // for people
+	// MCPFile says that it stands in .mcp.json.
+	MCPFile bool `json:"mcp_file,omitempty"`
+
+	withhold func()
+}
+
+// Powers lists what needs approval.
+func (c *Config) Powers() []Power {
+	var out []Power
+	add := func(where, what string, withhold func()) {
+		out = append(out, Power{Where: where, What: what, withhold: withhold})
+	}
+	for i := range c.Secrets {
+		s := &c.Secrets[i]
+		switch {
+		case len(s.Is.Command) > 0:
+			add("secrets."+s.Name.Value, "runs "+strings.Join(s.Is.Command, " "), func() { s.Is.Withheld = true })
+		case s.Is.File != "":
+			add("secrets."+s.Name.Value, "reads the file "+s.Is.File, func() { s.Is.Withheld = true })
+		}
+	}
+	for i := range c.Models.Providers {
+		if p := &c.Models.Providers[i]; p.Is.BaseURL.Value != "" && (p.Is.Key.Value != "" || p.Is.KeyEnv.Value != "" || len(p.Is.Headers) > 0) {
+			add("models.providers."+p.Name.Value, "sends keys to "+p.Is.BaseURL.Value, func() { p.Is.Withheld = true })
+		}
+	}
+	for i := range c.Models.CLIs {
+		one := &c.Models.CLIs[i]
+		if is := &one.Is; len(is.Command)+len(is.Args)+len(is.Env)+len(is.PassEnv) > 0 || slices.Contains([]string{OpenCode, Vibe}, one.Name.Value) {
+			add("models.clis."+one.Name.Value, "runs "+words(one.Name.Value, slices.Concat(is.Command, is.Args)), func() { is.Withheld = true })
+		}
+	}
+	for i := range c.Tools {
+		if t := &c.Tools[i]; t.Is.URL.Value != "" {
+			add("tools."+t.Name.Value, "sends requests to "+t.Is.URL.Value, func() { t.Is.Withheld = true })
+		}
+	}
+	servers := func(list []Named[Server]) {
+		for i := range list {
+			s := &list[i]
+			what := "connects to " + s.Is.URL.Value
+			if len(s.Is.Command) > 0 {
+				what = "runs " + words("", s.Is.Command)
+			}
+			add("mcp."+s.Name.Value, what, func() { s.Is.Withheld = true })
+		}
+	}
+	servers(c.MCP)
+	for _, list := range []struct {
+		key, what string
+		of        *[]text.Text
+	}{
+		{"hosts", "lets tools reach", &c.Allow.Hosts},
+		{"paths", "lets tools read", &c.Allow.Paths},
+		{"writes", "lets commands in the sandbox change", &c.Allow.Writes},
+	} {
+		if len(*list.of) > 0 {
+			add("allow."+list.key, list.what+" "+words("", *list.of), func() { *list.of = nil })
+		}
+	}
+	if c.Allow.Shell {
+		add("allow.shell", "lets all workflows run commands", func() { c.Allow.Shell = false })
+	}
+	first := len(out)
+	servers(c.MCPFile.Servers)
+	for i := range out[first:] {
+		out[first+i].MCPFile = true
+	}
+	return out
+}
+
+// words joins the words of a command, or gives what it is called.
+func words(name string, list []text.Text) string {
+	var out []string
+	for _, w := range list {
+		out = append(out, w.Value)
+	}
+	if len(out) == 0 {
+		return name
+	}
+	return strings.Join(out, " ")
+}
+
+// Withhold takes away what needs approval, of one of the two files, and returns
+// what that was. What is left of an entry says so when it is used.
+func (c *Config) Withhold(mcpFile bool) []Power {
+	powers := slices.DeleteFunc(c.Powers(), func(p Power) bool { return p.MCPFile != mcpFile })
+	for _, p := range powers {
+		p.withhold()
+	}
+	return powers
+}
+
+// Approval says what to do about something that is withheld.
+const Approval = "Review the file, then run \"espalier trust\"."
+
+// NotApproved says why something that is withheld cannot be used.
+func NotApproved(what string) string {
+	return fmt.Sprintf("%s is not approved on this machine", what)
+}
+
+// Simulate gives secrets that come from commands values that are made up.
+func (c *Config) Simulate() {
+	for i := range c.Secrets {
+		if s := &c.Secrets[i]; len(s.Is.Command) > 0 {
+			s.Is.simulated = "simulated-secret-" + s.Name.Value
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package contract
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/espalier-run/espalier/internal/schema"
+)
+
+// decisions lists, for each place in the reply, the values that later steps
+// look for and what they lead to.
+func (b *builder) decisions() []Decision {
+	var out []Decision
+	var closed []bool
+	for i := range b.uses {
+		u := &b.uses[i]
+		if u.how != isEqual || u.value == nil || slices.Contains(u.at, each) {
+			continue
+		}
+		node := b.find(u.at)
+		value, ok := typed(u, node)
+		if !ok {
+			continue
+		}
+		at := join(u.at)
+		n := slices.IndexFunc(out, func(d Decision) bool { return d.At == at })
+		if n < 0 {
+			n = len(out)
+			out, closed = append(out, Decision{At: at}), append(closed, false)
+		}
+		d := &out[n]
+		d.add(Option{Value: value, Leads: u.leads})
+		if u.decision != nil && !u.guarded {
+			closed[n] = closed[n] || u.decision.closed
+			if d.Else == "" {
+				d.Else = u.decision.els
+			}
+		}
+	}
+	for i := range out {
+		node := b.find(split(out[i].At))
+		boolean := node["type"] == "boolean"
+		out[i].Open = !boolean && (!closed[i] || len(out[i].Options) == 1) && node["enum"] == nil
+		if boolean && len(out[i].Options) == 1 && out[i].Else != "" {
+			other := string(out[i].Options[0].Value) != "true"
+			out[i].Options = append(out[i].Options, Option{Value: encode(other), Leads: out[i].Else})
+		}
+		if boolean {
+			out[i].Else = ""
+		}
+	}
+	return out
+}
+
+// add puts an option among the others, unless it leads to what is known.
+func (d *Decision) add(o Option) {
+	for i := range d.Options {
+		if string(d.Options[i].Value) != string(o.Value) {
+			continue
+		}
+		if known := &d.Options[i].Leads; *known == "" {
+			*known = o.Leads
+		} else if o.Leads != "" && *known != o.Leads && len(*known)+len(o.Leads) < mostLeads {
+			*known += "; " + o.Leads
+		}
+		return
+	}
+	d.Options = append(d.Options, o)
+}
+
+// mostLeads keeps what an option leads to readable.
+const mostLeads = 400
+
+// typed is the constant of a comparison in the type that the value has. It
+// reports false if the value cannot be that constant.
+func typed(u *use, node map[string]any) (json.RawMessage, bool) {
+	v := u.value
+	if text, ok := v.(string); ok && u.loose {
+		switch node["type"] {
+		case "boolean":
+			switch text {
+			case "true", "false":
+				v = text == "true"
+			}
+		case "number", "integer":
+			if f, err := strconv.ParseFloat(text, 64); err == nil {
+				v = f
+			}
+		case nil:
+			for _, value := range anyList(node["enum"]) {
+				if _, isText := value.(string); !isText && string(encode(value)) == text {
+					return encode(value), true
+				}
+			}
+		}
+	}
+	raw := encode(v)
+	return raw, accepts(node, raw)
+}
+
+func anyList(v any) []any {
+	list, _ := v.([]any)
+	return list
+}
+
+// accepts reports whether a value fits a schema. References that lead out of
+// the part are taken to fit.
+func accepts(node map[string]any, raw json.RawMessage) bool {
+	if len(node) == 0 {
+		return true
+	}
+	s, err := schema.CompileValue(node)
+	if err != nil {
+		return true
+	}
+	problems, err := s.Check(raw)
+	return err != nil || len(problems) == 0
+}
+
+// possible reports whether a comparison can be true for a value of the schema.
+func possible(node map[string]any, u use) bool {
+	if u.how == isEqual {
+		_, ok := typed(&u, node)
+		return ok
+	}
+	limit, isNumber := u.value.(float64)
+	t, _ := node["type"].(string)
+	if !isNumber {
+		return t == "" || t == "string" || u.loose
+	}
+	switch t {
+	case "boolean", "array", "object", "string":
+		return u.loose
+	case "number", "integer":
+		low, hasLow := bound(node["minimum"])
+		high, hasHigh := bound(node["maximum"])
+		switch {
+		case u.above && hasHigh && (high < limit || u.over && high == limit),
+			!u.above && hasLow && (low > limit || u.over && low == limit):
+			return false
+		}
+	}
+	return true
+}
+
+func bound(v any) (float64, bool) {
+	n, ok := v.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	f, err := n.Float64()
+	return f, err == nil
+}

@@ -1,0 +1,615 @@
+package contract
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// Kind is what a reply is, in one word.
+type Kind string
+
+// The kinds.
+const (
+	Text    Kind = "text"
+	Boolean Kind = "boolean"
+	Number  Kind = "number"
+	Integer Kind = "integer"
+	Choice  Kind = "choice" // one of several values; see Contract.Choices
+	List    Kind = "list"
+	Object  Kind = "object"
+	JSON    Kind = "json" // what Schema allows
+)
+
+// Contract is what the reply to one model call must be.
+type Contract struct {
+	Kind   Kind            `json:"kind"`
+	Schema json.RawMessage `json:"schema,omitempty"` // nil for free text
+	// Choices are the values in the reply that decide where the run goes.
+	Choices []Decision `json:"choices,omitempty"`
+	// From says where the contract comes from.
+	From string `json:"from,omitempty"`
+	// Name is what the value is called. A reply that is an object with this key
+	// where the contract asks for something else stands for the key's value.
+	Name string `json:"name,omitempty"`
+	// Under is the key that a reply of plain text belongs under when the
+	// contract asks for an object.
+	Under string `json:"under,omitempty"`
+	// Probes are the values that take a run along different branches.
+	Probes []Probe `json:"probes,omitempty"`
+	// Stride is how many consecutive seeds try the same values; see the function Stride.
+	Stride int `json:"stride,omitempty"`
+	// Conflicts are uses that no single value can satisfy.
+	Conflicts []Conflict `json:"-"`
+	// NeverTrue are comparisons that no reply of this contract can make true.
+	NeverTrue []Comparison `json:"-"`
+	// Possible are the comparisons that some reply makes true.
+	Possible []Comparison `json:"-"`
+}
+
+// Decision is one place in the reply that decides where a run goes.
+type Decision struct {
+	At      string   `json:"at,omitempty"` // dotted path in the reply; empty is the reply itself
+	Options []Option `json:"options"`
+	// Open says that values other than the options are allowed.
+	Open bool `json:"open,omitempty"`
+	// Else is what any other value leads to; empty if nothing in particular.
+	Else string `json:"else,omitempty"`
+}
+
+// Option is one value and what it leads to.
+type Option struct {
+	Value json.RawMessage `json:"value"`
+	Leads string          `json:"leads,omitempty"`
+}
+
+// Conflict is two uses of one value that need different types.
+type Conflict struct {
+	At            string // dotted path in the reply
+	Path          string // what the author calls the value
+	First, Second string // the types
+	Span, Related source.Span
+}
+
+// Strict reports whether a reply can break the contract.
+func (c *Contract) Strict() bool {
+	switch c.Kind {
+	case "", Text:
+		return len(c.Schema) > 0 && c.detailed()
+	case Choice:
+		d := c.decision("")
+		return d == nil || !d.Open
+	}
+	return true
+}
+
+// Spec is what a step kind knows about its reply.
+type Spec struct {
+	// Schema is declared by the step itself and decides alone.
+	Schema json.RawMessage
+	// From says where Schema comes from.
+	From string
+	// Verdict asks for an object whose "approved" is true or false.
+	Verdict bool
+	// Text says that the reply is a text, whatever it is compared with.
+	Text bool
+	// Base is the schema that holds if nothing else is known or declared.
+	Base json.RawMessage
+	// Expected are descriptions in words, the most specific first.
+	Expected []string
+	// Within are the keys of the step's result that hold the reply; none: the
+	// result is the reply.
+	Within []string
+	// Texts are those keys of Within that hold the reply as a text.
+	Texts []string
+}
+
+// Of derives the contract of the reply that a step asks for.
+func Of(p *ir.Program, s *ir.Step, spec Spec) Contract {
+	b := &builder{p: p, s: s, spec: spec}
+	if !spec.Verdict { // what a gate writes is made of the verdict, and not the verdict itself
+		b.collect()
+	}
+	switch {
+	case len(spec.Schema) > 0:
+		b.doc, b.from = decode(spec.Schema), cmp.Or(spec.From, "the schema of the step")
+	case spec.Text:
+		b.doc, b.from = map[string]any{"type": "string"}, "the format of the reply"
+	default:
+		b.declared()
+	}
+	if spec.Verdict {
+		b.verdict()
+	}
+	return b.contract()
+}
+
+// builder puts a contract together.
+type builder struct {
+	p      *ir.Program
+	s      *ir.Step
+	spec   Spec
+	doc    any // the schema so far; nil says nothing
+	from   string
+	slots  []slot
+	uses   []use
+	issues []Conflict
+}
+
+// slot is a place in the reply and the variable that it is written to.
+type slot struct {
+	at    []string // in the reply
+	write *ir.Write
+}
+
+// collect finds the places of the reply that are written, and their uses.
+func (b *builder) collect() {
+	for i := range b.s.Writes {
+		w := &b.s.Writes[i]
+		at := split(w.Part)
+		if len(b.spec.Within) > 0 {
+			if len(at) > 0 {
+				if !slices.Contains(b.spec.Within, at[0]) {
+					continue
+				}
+				at = at[1:]
+			}
+		}
+		b.slots = append(b.slots, slot{at: at, write: w})
+	}
+	for i := range b.slots {
+		for _, u := range usesOf(b.p, b.s, b.slots[i].write) {
+			if len(b.spec.Within) > 0 && b.slots[i].write.Part == "" {
+				if len(u.at) == 0 || !slices.Contains(b.spec.Within, u.at[0]) {
+					continue
+				}
+				u.text = slices.Contains(b.spec.Texts, u.at[0])
+				u.at = u.at[1:]
+			}
+			u.at = slices.Concat(b.slots[i].at, u.at)
+			if !slices.ContainsFunc(b.uses, u.same) {
+				b.uses = append(b.uses, u)
+			}
+		}
+	}
+}
+
+// contract completes the schema with what the uses say.
+func (b *builder) contract() Contract {
+	if len(b.spec.Schema) == 0 && !b.spec.Verdict {
+		b.parts()
+		b.infer()
+		if b.doc == nil && len(b.spec.Base) > 0 {
+			b.doc, b.from = decode(b.spec.Base), "the format of the reply"
+		}
+	}
+	c := Contract{From: b.from, Name: b.name(), Conflicts: b.issues}
+	c.Choices = b.decisions()
+	b.close(c.Choices)
+	if doc, says := b.doc.(map[string]any); says && len(doc) > 0 {
+		c.Schema = b.written(doc)
+	}
+	c.Kind = kindOf(b.doc, c.Choices)
+	if c.Kind == Object && len(b.slots) == 1 {
+		c.Under = b.slots[0].write.Under
+	}
+	c.Probes = b.probes(c.Choices)
+	c.NeverTrue, c.Possible = b.compare()
+	if b.spec.Verdict {
+		c.Probes = []Probe{{At: "approved", Values: []json.RawMessage{json.RawMessage("true"), json.RawMessage("false")}}}
+	}
+	return c
+}
+
+// written is the schema as JSON: as the author wrote it, if it is only that.
+func (b *builder) written(doc map[string]any) json.RawMessage {
+	out := encode(inOrder(doc))
+	raws := []json.RawMessage{b.spec.Schema, b.spec.Base}
+	if b.p.Output != nil {
+		raws = append(raws, b.p.Output.Schema)
+	}
+	for _, raw := range raws {
+		if len(raw) > 0 && string(encode(decode(raw))) == string(encode(doc)) {
+			return raw
+		}
+	}
+	return out
+}
+
+// verdict asks for a decision and, if nothing else is declared, for a reason.
+func (b *builder) verdict() {
+	alone := b.doc == nil
+	if !b.put([]string{"approved"}, map[string]any{"type": "boolean"}, true) {
+		b.doc, alone = nil, true
+		b.put([]string{"approved"}, map[string]any{"type": "boolean"}, true)
+	}
+	if alone {
+		b.put([]string{"reason"}, map[string]any{"type": "string"}, false)
+	}
+	b.note("the gate")
+}
+
+// name is the last segment of the only variable that takes the whole reply.
+func (b *builder) name() string {
+	name := ""
+	for _, one := range b.slots {
+		if len(one.at) > 0 {
+			return ""
+		}
+		if name == "" {
+			name = one.write.Path[strings.LastIndexByte(one.write.Path, '.')+1:]
+		}
+	}
+	return name
+}
+
+// parts makes the keys required that the step writes to different variables.
+func (b *builder) parts() {
+	for _, one := range b.slots {
+		if len(one.at) > 0 {
+			b.put(one.at, nil, true)
+			b.note("the variables that the step writes")
+		}
+	}
+}
+
+// note remembers the first source of the contract.
+func (b *builder) note(from string) { b.from = cmp.Or(b.from, from) }
+
+// put adds what is known about a place in the reply. Objects and lists around
+// it are declared on the way. It reports false if the schema so far rules the
+// place out; nothing that is declared is changed.
+func (b *builder) put(at []string, doc map[string]any, required bool) bool {
+	if b.doc == nil {
+		b.doc = map[string]any{}
+	}
+	node, ok := b.doc.(map[string]any)
+	for _, name := range at {
+		if !ok {
+			return false
+		}
+		if name == each {
+			if node = child(node, "array", "items"); node == nil {
+				return false
+			}
+			continue
+		}
+		properties := child(node, "object", "properties")
+		if properties == nil {
+			return false
+		}
+		next, known := properties[name].(map[string]any)
+		if !known {
+			if _, declared := properties[name]; declared || node["additionalProperties"] == false {
+				return false
+			}
+			next = map[string]any{}
+			properties[name] = next
+		}
+		if required {
+			list, _ := node["required"].([]any)
+			if !slices.Contains(list, any(name)) {
+				node["required"] = append(list, name)
+			}
+		}
+		node = next
+	}
+	if !ok {
+		return false
+	}
+	if !says(node) {
+		maps.Copy(node, doc)
+	}
+	return true
+}
+
+// child is a keyword's object in a schema of the type; nil if the schema is of another one.
+func child(node map[string]any, kind, keyword string) map[string]any {
+	switch t := node["type"]; {
+	case t == nil && says(node):
+		return nil // described in a way that is not looked into
+	case t == nil:
+		node["type"] = kind
+	case t != kind:
+		return nil
+	}
+	inner, ok := node[keyword].(map[string]any)
+	if !ok {
+		if _, declared := node[keyword]; declared {
+			return nil
+		}
+		inner = map[string]any{}
+		node[keyword] = inner
+	}
+	return inner
+}
+
+// says reports whether a schema restricts its values.
+func says(node map[string]any) bool {
+	for keyword := range node {
+		switch keyword {
+		case "title", "description", "examples", "default", "$comment", "$schema", "$id":
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// each stands for any item of a list in a place.
+const each = "*"
+
+// find is the schema of a place; nil if nothing is known about it.
+func (b *builder) find(at []string) map[string]any {
+	node, _ := b.doc.(map[string]any)
+	root := node
+	for _, name := range at {
+		node = resolve(root, node)
+		if name == each {
+			node, _ = node["items"].(map[string]any)
+		} else {
+			properties, _ := node["properties"].(map[string]any)
+			node, _ = properties[name].(map[string]any)
+		}
+	}
+	return resolve(root, node)
+}
+
+// infer completes the schema with what the uses need.
+func (b *builder) infer() {
+	places := map[string][]string{}
+	for _, u := range b.uses {
+		if u.text && u.how != isItems && u.kind() != "string" {
+			continue
+		}
+		places[join(u.at)] = u.at
+	}
+	for _, key := range slices.Sorted(maps.Keys(places)) {
+		at := places[key]
+		if says(b.find(at)) {
+			continue // declared
+		}
+		doc, required := b.need(at)
+		if doc == nil && len(at) == 0 {
+			continue
+		}
+		if b.put(at, doc, required) && (doc != nil || len(at) > 0) {
+			b.note("how later steps use the reply")
+		}
+	}
+}
+
+// need is the schema that the uses of a place add up to, and whether the place
+// must be there. nil says that any value will do.
+func (b *builder) need(at []string) (map[string]any, bool) {
+	var first *use
+	var soft []any
+	required, conflict := len(at) == 0, false
+	for i := range b.uses {
+		u := &b.uses[i]
+		if len(u.at) > len(at) && slices.Equal(u.at[:len(at)], at) {
+			required = required || !u.guarded
+			continue
+		}
+		if !slices.Equal(u.at, at) {
+			continue
+		}
+		required = required || !u.guarded
+		kind := u.kind()
+		switch {
+		case u.soft() && u.value != nil:
+			soft = append(soft, u.value)
+		case kind == "":
+		case first == nil:
+			first = u
+		case first.kind() != kind:
+			conflict = true
+			b.issues = append(b.issues, Conflict{At: join(at), Path: u.path, First: first.kind(), Second: kind, Span: u.span, Related: first.span})
+		}
+	}
+	switch {
+	case conflict:
+		return nil, required
+	case first != nil && !required && first.kind() != "array":
+		return map[string]any{"type": []any{first.kind(), "null"}}, false
+	case first != nil:
+		return map[string]any{"type": first.kind()}, required
+	case len(soft) > 0:
+		return map[string]any{"type": typeOfAll(soft)}, required
+	}
+	return nil, required
+}
+
+// typeOfAll is the type of constants that are compared with conversion: that
+// which all of them have, or look like.
+func typeOfAll(constants []any) string {
+	kind := ""
+	for _, c := range constants {
+		one := typeOfConstant(c)
+		if text, ok := c.(string); ok {
+			one = looksLike(text)
+		}
+		switch kind {
+		case "", one:
+			kind = one
+		default:
+			return "string"
+		}
+	}
+	return kind
+}
+
+func looksLike(text string) string {
+	if text == "true" || text == "false" {
+		return "boolean"
+	}
+	if numeral().MatchString(text) {
+		return "number"
+	}
+	return "string"
+}
+
+func typeOfConstant(v any) string {
+	switch v.(type) {
+	case bool:
+		return "boolean"
+	case float64:
+		return "number"
+	}
+	return "string"
+}
+
+// close restricts a value to the options of a decision that knows no other.
+func (b *builder) close(decisions []Decision) {
+	if len(b.spec.Schema) > 0 {
+		return
+	}
+	for _, d := range decisions {
+		node := b.find(split(d.At))
+		if d.Open || node == nil || node["enum"] != nil || node["const"] != nil || node["type"] == "boolean" {
+			continue
+		}
+		var values []any
+		for _, o := range d.Options {
+			values = append(values, decode(o.Value))
+		}
+		if len(values) > 1 {
+			node["enum"] = values
+		}
+	}
+}
+
+// kindOf names a schema.
+func kindOf(doc any, decisions []Decision) Kind {
+	node, _ := doc.(map[string]any)
+	node = resolve(node, node)
+	if len(node) == 0 {
+		return Text
+	}
+	if node["enum"] != nil {
+		return Choice
+	}
+	switch node["type"] {
+	case "boolean":
+		return Boolean
+	case "number":
+		return Number
+	case "integer":
+		return Integer
+	case "array":
+		return List
+	case "object":
+		return Object
+	case "string":
+		if len(decisions) > 0 && decisions[0].At == "" {
+			return Choice
+		}
+		return Text
+	}
+	return JSON
+}
+
+// String is the contract in a few words, as a message names it.
+func (c *Contract) String() string {
+	switch c.Kind {
+	case Boolean:
+		return "true or false"
+	case Number:
+		return "a number"
+	case Integer:
+		return "a whole number"
+	case List:
+		return "a JSON array"
+	case Object:
+		return "a JSON object"
+	case JSON:
+		return "JSON that matches a schema"
+	case Choice:
+		var values []string
+		open := false
+		var doc struct {
+			Enum []json.RawMessage `json:"enum"`
+		}
+		_ = json.Unmarshal(c.Schema, &doc) // without a list of values the decisions have them
+		for _, v := range doc.Enum {
+			values = append(values, string(v))
+		}
+		if len(values) == 0 && len(c.Choices) > 0 {
+			open = c.Choices[0].Open
+			for _, o := range c.Choices[0].Options {
+				values = append(values, string(o.Value))
+			}
+		}
+		if open {
+			return "text, with a meaning for " + strings.Join(values, ", ")
+		}
+		return "one of " + strings.Join(values, ", ")
+	}
+	return "text"
+}
+
+// compare lists the comparisons that no reply can make true, and the others.
+func (b *builder) compare() (never, sometimes []Comparison) {
+	for _, u := range b.uses {
+		if u.how != isEqual && u.how != isOrder || u.value == nil || u.text {
+			continue
+		}
+		node := b.find(u.at)
+		one := Comparison{Path: u.path, Compared: u.compared(), Span: u.span, Allowed: describe(node)}
+		if says(node) && !possible(node, u) {
+			never = append(never, one)
+		} else {
+			sometimes = append(sometimes, one)
+		}
+	}
+	return never, sometimes
+}
+
+// Comparison is a comparison of a part of the reply with a constant.
+type Comparison struct {
+	Path     string
+	Compared string // "equal to true", "above 10"
+	Span     source.Span
+	Allowed  string // what the value can be
+}
+
+func (c Comparison) String() string {
+	return fmt.Sprintf("%s is never %s: the reply must be %s", c.Path, c.Compared, c.Allowed)
+}
+
+func split(path string) []string {
+	if path == "" {
+		return nil
+	}
+	return strings.Split(path, ".")
+}
+
+func join(at []string) string { return strings.Join(at, ".") }
+
+func decode(raw json.RawMessage) any {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return nil
+	}
+	return v
+}
+
+// encode writes plain data as JSON; maps have their keys sorted.
+func encode(v any) json.RawMessage {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(fmt.Sprintf("contract: %v", err)) // a programming mistake: schemas are plain data
+	}
+	return bytes.TrimSpace(out.Bytes())
+}

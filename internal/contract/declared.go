@@ -1,0 +1,239 @@
+package contract
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+)
+
+// wholeOutput is the variable that a program's result is read from.
+const wholeOutput = "output"
+
+// declared puts together what the author says about the variables that the
+// step writes, and about the reply in words.
+func (b *builder) declared() {
+	for _, one := range b.slots {
+		doc, from := b.schemaOf(one.write)
+		if doc == nil {
+			continue
+		}
+		if len(one.at) == 0 {
+			b.doc = doc
+		} else {
+			b.put(one.at, doc, true)
+		}
+		b.note(from)
+	}
+	for _, words := range b.spec.Expected {
+		if b.describe(words) {
+			return
+		}
+	}
+}
+
+// describe adds what words say about the reply. It reports false if they say
+// nothing, or speak of another reply than the one that the step writes.
+func (b *builder) describe(words string) bool {
+	described := shapeOf(words)
+	if described == nil {
+		return false
+	}
+	properties, _ := described["properties"].(map[string]any)
+	for _, one := range b.slots {
+		if len(one.at) > 0 && properties[one.at[0]] == nil {
+			return false
+		}
+	}
+	doc, _ := b.doc.(map[string]any)
+	switch {
+	case doc == nil:
+		b.doc = described
+	case doc["type"] == "object" && described["type"] == "object":
+		for _, name := range slices.Sorted(maps.Keys(properties)) {
+			one, _ := properties[name].(map[string]any)
+			required, _ := described["required"].([]any)
+			b.put([]string{name}, one, slices.Contains(required, any(name)))
+		}
+	default:
+		return false
+	}
+	b.note("the expected output")
+	return true
+}
+
+// schemaOf is what is declared about the variable of a write.
+func (b *builder) schemaOf(w *ir.Write) (map[string]any, string) {
+	reducer := w.Reducer
+	for i := range b.p.Vars {
+		v := &b.p.Vars[i]
+		if v.Path == w.Path && reducer == "" {
+			reducer = v.Reducer
+		}
+		if rest, ok := below(w.Path, v.Path); ok && len(v.Schema) > 0 && reducer != ir.Append {
+			if doc := inside(decode(v.Schema), split(rest)); doc != nil {
+				return doc, "the schema of " + v.Path
+			}
+		}
+	}
+	if b.p.Output == nil || len(b.p.Output.Schema) == 0 || reducer == ir.Append {
+		return nil, ""
+	}
+	rest, ok := below(w.Path, wholeOutput)
+	if !ok {
+		return nil, ""
+	}
+	doc := inside(decode(b.p.Output.Schema), split(rest))
+	if doc == nil || !says(doc) {
+		return nil, ""
+	}
+	if rest == "" {
+		b.shared(doc)
+	}
+	return doc, "the schema of the output"
+}
+
+// shared takes what other steps on the same way through the program write from
+// the keys that this step must give.
+func (b *builder) shared(doc map[string]any) {
+	required, _ := doc["required"].([]any)
+	if len(required) == 0 {
+		return
+	}
+	flow := newFlow(b.p)
+	var kept []any
+	for _, name := range required {
+		if key, ok := name.(string); !ok || !b.elsewhere(flow, key) {
+			kept = append(kept, name)
+		}
+	}
+	if len(kept) == len(required) {
+		return
+	}
+	delete(doc, "required")
+	if len(kept) > 0 {
+		doc["required"] = kept
+	}
+}
+
+// elsewhere reports whether another step of the same way writes a key of the output.
+func (b *builder) elsewhere(flow *flow, key string) bool {
+	for i := range b.p.Blocks {
+		for j := range b.p.Blocks[i].Steps {
+			other := &b.p.Blocks[i].Steps[j]
+			if other == b.s || other.ID == b.s.ID {
+				continue
+			}
+			writes := slices.ContainsFunc(other.Writes, func(w ir.Write) bool {
+				_, inside := below(w.Path, wholeOutput+"."+key)
+				return w.Path == wholeOutput || inside
+			})
+			if writes && (flow.reaches(b.s, other) || flow.reaches(other, b.s)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// inside is the schema of a place below a schema, as a document of its own;
+// nil if it is not declared.
+func inside(root any, at []string) map[string]any {
+	top, _ := root.(map[string]any)
+	node := top
+	for _, name := range at {
+		node = resolve(top, node)
+		properties, _ := node["properties"].(map[string]any)
+		node, _ = properties[name].(map[string]any)
+	}
+	if node == nil {
+		return nil
+	}
+	if len(at) == 0 {
+		return node
+	}
+	out := maps.Clone(node)
+	for _, keyword := range []string{"$defs", "definitions"} {
+		if defs, ok := top[keyword]; ok && refers(node, keyword) {
+			out[keyword] = defs
+		}
+	}
+	return out
+}
+
+// refers reports whether a schema refers to definitions under a keyword.
+func refers(node map[string]any, keyword string) bool {
+	return strings.Contains(string(encode(node)), `"$ref":"#/`+keyword+"/")
+}
+
+// resolve follows a reference to a definition of the same document.
+func resolve(root, node map[string]any) map[string]any {
+	for range 10 { // a circle leads nowhere
+		ref, _ := node["$ref"].(string)
+		pointer, ok := strings.CutPrefix(ref, "#/")
+		if !ok {
+			return node
+		}
+		at := root
+		for name := range strings.SplitSeq(pointer, "/") {
+			name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+			at, _ = at[name].(map[string]any)
+		}
+		if at == nil {
+			return node
+		}
+		node = at
+	}
+	return node
+}
+
+// below is what is left of a path behind another one.
+func below(path, top string) (string, bool) {
+	if path == top {
+		return "", true
+	}
+	return strings.CutPrefix(path, top+".")
+}
+
+// describe is a schema in a few words.
+func describe(node map[string]any) string {
+	if values, ok := node["enum"].([]any); ok {
+		var words []string
+		for _, v := range values {
+			words = append(words, string(encode(v)))
+		}
+		return "one of " + strings.Join(words, ", ")
+	}
+	if v, ok := node["const"]; ok {
+		return string(encode(v))
+	}
+	words := map[string]string{
+		"boolean": "true or false", "number": "a number", "integer": "a whole number", "string": "text",
+		"array": "a list", "object": "an object", "null": "null",
+	}
+	switch t := node["type"].(type) {
+	case string:
+		out := words[t]
+		low, hasLow := node["minimum"].(json.Number)
+		high, hasHigh := node["maximum"].(json.Number)
+		switch {
+		case hasLow && hasHigh:
+			out += " from " + low.String() + " to " + high.String()
+		case hasLow:
+			out += " of at least " + low.String()
+		case hasHigh:
+			out += " of at most " + high.String()
+		}
+		return out
+	case []any:
+		var all []string
+		for _, one := range t {
+			name, _ := one.(string)
+			all = append(all, words[name])
+		}
+		return strings.Join(all, " or ")
+	}
+	return "what its schema allows"
+}

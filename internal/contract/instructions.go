@@ -1,0 +1,144 @@
+package contract
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Instructions tell a model what its reply must be; empty for free text.
+func (c *Contract) Instructions() string {
+	var out []string
+	whole := c.decision("")
+	switch c.Kind {
+	case Boolean:
+		out = append(out, "Reply with true or false and nothing else."+meanings(whole))
+	case Number:
+		out = append(out, "Reply with one number, written in digits, and nothing else.")
+	case Integer:
+		out = append(out, "Reply with one whole number, written in digits, and nothing else.")
+	case Choice:
+		out = append(out, c.choice(whole))
+	case List:
+		out = append(out, "Reply with one JSON array and nothing else.")
+	case Object:
+		out = append(out, "Reply with one JSON object and nothing else.")
+	case JSON:
+		out = append(out, "Reply with JSON and nothing else.")
+	default:
+		if len(c.Schema) > 0 {
+			out = append(out, "Reply with the text itself. Do not put it into JSON, quotes or a code fence.")
+		}
+	}
+	if c.detailed() {
+		out = append(out, fmt.Sprintf("The %s must match this JSON Schema:\n%s", c.noun(), c.Schema))
+	}
+	for i := range c.Choices {
+		d := &c.Choices[i]
+		if d.At == "" {
+			continue
+		}
+		out = append(out, fmt.Sprintf("The value of %q decides what happens next:", d.At)+meanings(d))
+	}
+	return strings.Join(out, "\n")
+}
+
+// detailed reports whether the schema says more than the words before it.
+func (c *Contract) detailed() bool {
+	doc, _ := decode(c.Schema).(map[string]any)
+	for keyword := range doc {
+		switch keyword {
+		case "type", "title", "description", "$schema", "$id":
+		case "enum":
+			if c.Kind != Choice {
+				return true
+			}
+		default:
+			return true
+		}
+	}
+	return c.Kind == JSON
+}
+
+func (c *Contract) noun() string {
+	switch c.Kind {
+	case Boolean, Number, Integer, Choice:
+		return "value"
+	case List:
+		return "array"
+	case Object:
+		return "object"
+	case JSON:
+		return "JSON"
+	}
+	return "text"
+}
+
+func (c *Contract) decision(at string) *Decision {
+	for i := range c.Choices {
+		if c.Choices[i].At == at {
+			return &c.Choices[i]
+		}
+	}
+	return nil
+}
+
+// choice asks for one of several values.
+func (c *Contract) choice(d *Decision) string {
+	doc, _ := decode(c.Schema).(map[string]any)
+	values, closed := doc["enum"].([]any)
+	if closed {
+		var lines strings.Builder
+		for _, v := range values {
+			fmt.Fprintf(&lines, "\n- %s%s", shown(v), leadsOf(d, string(encode(v))))
+		}
+		return "Reply with exactly one of these values and nothing else:" + lines.String()
+	}
+	var lines strings.Builder
+	for _, o := range d.Options {
+		fmt.Fprintf(&lines, "\n- %s%s", shown(decode(o.Value)), leadsOf(d, string(o.Value)))
+	}
+	other := "Any other reply matches none of them."
+	if d.Else != "" {
+		other = "Any other reply means: " + d.Else + "."
+	}
+	return "Your reply decides what happens next:" + lines.String() + "\n" + other +
+		"\nIf one of the values above applies, reply with that value alone. Otherwise reply in your own words."
+}
+
+// meanings lists what the values of a decision lead to.
+func meanings(d *Decision) string {
+	if d == nil {
+		return ""
+	}
+	var lines strings.Builder
+	for _, o := range d.Options {
+		fmt.Fprintf(&lines, "\n- %s%s", string(o.Value), leadsOf(d, string(o.Value)))
+	}
+	if d.Else != "" {
+		fmt.Fprintf(&lines, "\n- any other value: %s", d.Else)
+	}
+	return lines.String()
+}
+
+func leadsOf(d *Decision, value string) string {
+	if d == nil {
+		return ""
+	}
+	for _, o := range d.Options {
+		if string(o.Value) == value && o.Leads != "" {
+			return ": " + o.Leads
+		}
+	}
+	if d.Else != "" {
+		return ": " + d.Else
+	}
+	return ""
+}
+
+// shown is a value as a reply would have it: texts without quotes.
+func shown(v any) string {
+	if text, ok := v.(string); ok {
+		return text
+	}
+	return string(encode(v))
+}

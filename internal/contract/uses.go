@@ -1,0 +1,568 @@
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// how a value is used.
+type how int
+
+const (
+	isRead how = iota
+	isEqual
+	isOrder
+	isTruth
+	isSearched
+	isSized
+	isItems
+)
+
+// use is one use of a value that a step writes.
+type use struct {
+	at      []string // in the value that is written
+	how     how
+	value   any // bool, float64 or string; nil if it is not a constant
+	loose   bool
+	guarded bool
+	above   bool
+	text    bool    // what is used is the text of the reply
+	other   string  // the type of what it is compared with
+	near    float64 // the number that it is compared with, where other is one
+	over    bool    // the comparison excludes the constant itself
+	path    string  // as the author calls it
+	span    source.Span
+	// decision is where the run goes by the comparison.
+	decision *branching
+	leads    string
+}
+
+// branching is a step whose ways on depend on comparisons.
+type branching struct {
+	closed bool // no other value has a way on
+	els    string
+}
+
+func (u use) same(o use) bool {
+	return slices.Equal(u.at, o.at) && u.how == o.how && u.value == o.value && u.loose == o.loose && u.guarded == o.guarded &&
+		u.text == o.text && u.leads == o.leads && u.span == o.span
+}
+
+// kind is the JSON type that the use asks for; empty if it takes several.
+func (u *use) kind() string {
+	switch u.how {
+	case isItems:
+		return "array"
+	case isTruth:
+		if !u.loose {
+			return "boolean"
+		}
+	case isEqual, isOrder:
+		if u.value != nil && !u.soft() {
+			return typeOfConstant(u.value)
+		}
+		if u.how == isOrder && u.other != "" {
+			return u.other
+		}
+	}
+	return ""
+}
+
+// compared is the comparison in words.
+func (u *use) compared() string {
+	words := "equal to "
+	if u.how == isOrder {
+		words = map[[2]bool]string{{true, true}: "above ", {true, false}: "at least ", {false, true}: "below ", {false, false}: "at most "}[[2]bool{u.above, u.over}]
+	}
+	return words + string(encode(u.value))
+}
+
+// soft reports whether the comparison converts texts, so that the constant
+// need not have the value's type.
+func (u *use) soft() bool {
+	_, text := u.value.(string)
+	return u.loose && (text || u.value == nil) && (u.how == isEqual || u.how == isOrder)
+}
+
+// usesOf follows a value from the step that writes it along every way through
+// the program until it is overwritten, and lists how it is used.
+func usesOf(p *ir.Program, s *ir.Step, w *ir.Write) []use {
+	if !mentioned(p, w.Path) {
+		return nil
+	}
+	t := &tracer{flow: newFlow(p), path: w.Path, entered: map[*ir.Step]bool{}}
+	for _, e := range s.Next {
+		if slices.Contains(e.On, ir.OK) {
+			t.edge(s, &e)
+		}
+	}
+	t.condition(s.StopWhen, "the run ends", nil)
+	t.onward(s)
+	return t.out
+}
+
+// mentioned reports whether anything in the program can look at a variable. Most
+// variables are handed from step to step and never looked into, and programs
+// are large.
+func mentioned(p *ir.Program, path string) bool {
+	name := path[strings.LastIndexByte(path, '.')+1:]
+	mentions := func(e *expr.Expr) bool {
+		return e != nil && (len(e.Names) > 0 || e.Dialect == expr.AIFlow || e.Dialect == expr.AIFlowReference || strings.Contains(e.Text, name))
+	}
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			s := &p.Blocks[b].Steps[i]
+			if mentions(s.When) || mentions(s.StopWhen) {
+				return true
+			}
+			for j := range s.Next {
+				if mentions(s.Next[j].When) {
+					return true
+				}
+			}
+			for j := range s.Reads {
+				if rest, ok := below(s.Reads[j].Path, path); ok && rest != "" {
+					return true
+				}
+			}
+			switch a := s.Action.(type) {
+			case ir.Parallel:
+				if a.Each != nil && mentions(a.Each.Items) || slices.ContainsFunc(a.Branches, func(b ir.Branch) bool { return mentions(b.When) }) {
+					return true
+				}
+			case ir.Loop:
+				if a.Each != nil && mentions(a.Each.Items) || mentions(a.While) || mentions(a.BreakWhen) || mentions(a.MaxExpr) {
+					return true
+				}
+			case ir.Call:
+				if slices.ContainsFunc(a.Inputs, func(b ir.Binding) bool { return mentions(b.Value) }) {
+					return true
+				}
+			case ir.End:
+				if mentions(a.Check) || mentions(a.MessageExpr) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// flow knows which step follows which.
+type flow struct {
+	p      *ir.Program
+	block  map[*ir.Step]ir.BlockID
+	holder map[ir.BlockID]*ir.Step // the step that a block belongs to
+}
+
+func newFlow(p *ir.Program) *flow {
+	f := &flow{p: p, block: map[*ir.Step]ir.BlockID{}, holder: map[ir.BlockID]*ir.Step{}}
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			s := &p.Blocks[b].Steps[i]
+			f.block[s] = ir.BlockID(b)
+			for _, inner := range blocksOf(s) {
+				f.holder[inner] = s
+			}
+		}
+	}
+	return f
+}
+
+// blocksOf are the blocks that a step holds.
+func blocksOf(s *ir.Step) []ir.BlockID {
+	var out []ir.BlockID
+	switch a := s.Action.(type) {
+	case ir.Parallel:
+		for _, b := range a.Branches {
+			out = append(out, b.Block)
+		}
+		if a.Each != nil {
+			out = append(out, a.Each.Block)
+		}
+	case ir.Loop:
+		out = append(out, a.Block)
+	}
+	return out
+}
+
+// first is the step that a block begins with.
+func (f *flow) first(b ir.BlockID) *ir.Step {
+	if b <= 0 || int(b) >= len(f.p.Blocks) || len(f.p.Blocks[b].Steps) == 0 {
+		return nil
+	}
+	return &f.p.Blocks[b].Steps[0]
+}
+
+// home finds the step of the program that has the same place as a copy of it.
+func (f *flow) home(s *ir.Step) (*ir.Step, ir.BlockID, bool) {
+	if b, ok := f.block[s]; ok {
+		return s, b, true
+	}
+	for b := range f.p.Blocks {
+		if found := f.p.Step(ir.BlockID(b), s.ID); found != nil {
+			return found, ir.BlockID(b), true
+		}
+	}
+	return nil, 0, false
+}
+
+// next lists the steps that can follow when a step is over, and whether its
+// block can end with it.
+func (f *flow) next(s *ir.Step) (steps []*ir.Step, ends bool) {
+	s, block, ok := f.home(s)
+	if !ok {
+		return nil, false
+	}
+	ends = true
+	add := func(id string) {
+		if to := f.p.Step(block, id); to != nil {
+			steps = append(steps, to)
+		}
+	}
+	for _, e := range s.Next {
+		if e.To.Step != "" {
+			add(e.To.Step)
+		}
+		if e.When == nil && e.To.Step != "" && e.Limit == 0 && slices.Contains(e.On, ir.OK) {
+			ends = false
+		}
+	}
+	for _, e := range s.Next {
+		ends = ends || e.To.Exit == ir.ExitBlock || e.To.Exit == ir.ExitLoop
+	}
+	if s.Fallback != nil {
+		add(s.Fallback.Name)
+	}
+	return steps, ends
+}
+
+// reaches reports whether a run can come from one step to another.
+func (f *flow) reaches(from, to *ir.Step) bool {
+	seen := map[*ir.Step]bool{}
+	var visit func(s *ir.Step) bool
+	leave := func(s *ir.Step) bool {
+		steps, ends := f.next(s)
+		if slices.ContainsFunc(steps, visit) {
+			return true
+		}
+		if !ends {
+			return false
+		}
+		home, block, _ := f.home(s)
+		holder := f.holder[block]
+		if holder == nil || home == nil || seen[holder] && holder != to {
+			return false
+		}
+		seen[holder] = true
+		if _, loop := holder.Action.(ir.Loop); loop {
+			if first := f.first(block); first != nil && visit(first) {
+				return true
+			}
+		}
+		after, _ := f.next(holder)
+		return slices.ContainsFunc(after, visit)
+	}
+	visit = func(s *ir.Step) bool {
+		if s == to || s.ID == to.ID {
+			return true
+		}
+		if seen[s] {
+			return false
+		}
+		seen[s] = true
+		for _, b := range blocksOf(s) {
+			if first := f.first(b); first != nil && visit(first) {
+				return true
+			}
+		}
+		return leave(s)
+	}
+	return leave(from)
+}
+
+// tracer follows one variable.
+type tracer struct {
+	*flow
+	path    string
+	entered map[*ir.Step]bool
+	left    map[ir.BlockID]bool
+	out     []use
+}
+
+// onward goes on behind a step.
+func (t *tracer) onward(s *ir.Step) {
+	steps, ends := t.next(s)
+	for _, to := range steps {
+		t.enter(to)
+	}
+	if !ends {
+		return
+	}
+	_, block, ok := t.home(s)
+	holder := t.holder[block]
+	if !ok || holder == nil || t.left[block] {
+		return
+	}
+	if t.left == nil {
+		t.left = map[ir.BlockID]bool{}
+	}
+	t.left[block] = true
+	if loop, ok := holder.Action.(ir.Loop); ok {
+		t.condition(loop.BreakWhen, fmt.Sprintf("the loop %q ends", holder.Title()), nil)
+		t.condition(loop.While, fmt.Sprintf("the loop %q runs once more", holder.Title()), nil)
+		if first := t.first(block); first != nil {
+			t.enter(first)
+		}
+	}
+	for _, e := range holder.Next {
+		t.edge(holder, &e)
+	}
+	t.onward(holder)
+}
+
+// enter looks at a step that finds the variable as it was written.
+func (t *tracer) enter(s *ir.Step) {
+	if t.entered[s] {
+		return
+	}
+	t.entered[s] = true
+	t.condition(s.When, fmt.Sprintf("step %s runs", titled(s)), nil)
+	for _, r := range s.Reads {
+		if rest, ok := below(r.Path, t.path); ok && rest != "" {
+			t.out = append(t.out, use{at: split(rest), guarded: r.Optional, path: r.Path, span: r.Span})
+		}
+	}
+	t.action(s)
+	for _, b := range blocksOf(s) {
+		if first := t.first(b); first != nil {
+			t.enter(first)
+		}
+	}
+	if t.overwrites(s) {
+		return
+	}
+	for i := range s.Next {
+		t.edge(s, &s.Next[i])
+	}
+	t.condition(s.StopWhen, "the run ends", nil)
+	t.onward(s)
+}
+
+// overwrites reports whether nothing of the variable is left behind a step.
+func (t *tracer) overwrites(s *ir.Step) bool {
+	if s.When != nil || s.SkipOnError {
+		return false
+	}
+	return slices.ContainsFunc(s.Writes, func(w ir.Write) bool {
+		_, covered := below(t.path, w.Path)
+		return covered && (w.Reducer == "" || w.Reducer == ir.Set)
+	})
+}
+
+// action looks at the expressions of what a step does.
+func (t *tracer) action(s *ir.Step) {
+	switch a := s.Action.(type) {
+	case ir.Parallel:
+		if a.Each != nil {
+			t.items(a.Each, a.Each.Block)
+		}
+		for i := range a.Branches {
+			t.condition(a.Branches[i].When, fmt.Sprintf("branch %q runs", a.Branches[i].Name), nil)
+		}
+	case ir.Loop:
+		if a.Each != nil {
+			t.items(a.Each, a.Block)
+		}
+		t.condition(a.While, fmt.Sprintf("the loop %q runs once more", s.Title()), nil)
+		t.condition(a.BreakWhen, fmt.Sprintf("the loop %q ends", s.Title()), nil)
+		t.value(a.MaxExpr)
+	case ir.Call:
+		for i := range a.Inputs {
+			t.value(a.Inputs[i].Value)
+		}
+	case ir.End:
+		before := len(t.out)
+		t.condition(a.Check, "", nil)
+		for i := range t.out[before:] {
+			t.out[before+i].guarded = true // a run ends all the same
+		}
+		t.value(a.MessageExpr)
+	}
+}
+
+// edge looks at the condition of one way on.
+func (t *tracer) edge(s *ir.Step, e *ir.Edge) {
+	if e.When == nil {
+		return
+	}
+	t.condition(e.When, t.leads(s, &e.To), t.branching(s))
+}
+
+// branching says what happens at a step when none of its comparisons holds.
+func (t *tracer) branching(s *ir.Step) *branching {
+	b := &branching{closed: true}
+	path := ""
+	for i := range s.Next {
+		e := &s.Next[i]
+		if !slices.Contains(e.On, ir.OK) {
+			continue
+		}
+		if e.When == nil {
+			if e.To.Exit != ir.ExitFail {
+				b.closed, b.els = false, t.leads(s, &e.To)
+			}
+			continue
+		}
+		uses := e.When.Uses()
+		if len(uses) != 1 || uses[0].How != expr.Equals || path != "" && uses[0].Path.String() != path || strings.Contains(e.When.Text, "!=") {
+			b.closed = false
+			continue
+		}
+		path = uses[0].Path.String()
+	}
+	return b
+}
+
+// leads names what a way leads to.
+func (t *tracer) leads(s *ir.Step, to *ir.Target) string {
+	if to.Step == "" {
+		switch to.Exit {
+		case ir.ExitFail:
+			return "the run fails"
+		case ir.ExitLoop:
+			return "the loop ends"
+		}
+		return "the run ends"
+	}
+	if _, block, ok := t.home(s); ok {
+		if next := t.p.Step(block, to.Step); next != nil {
+			return "continue with step " + titled(next)
+		}
+	}
+	return fmt.Sprintf("continue with step %q", to.Step)
+}
+
+func titled(s *ir.Step) string {
+	if s.Description != "" && s.Description != s.Title() {
+		return fmt.Sprintf("%q (%s)", s.Title(), strings.TrimSuffix(s.Description, "."))
+	}
+	return fmt.Sprintf("%q", s.Title())
+}
+
+// condition collects what an expression does with the variable.
+func (t *tracer) condition(e *expr.Expr, leads string, b *branching) {
+	if e == nil {
+		return
+	}
+	for _, u := range e.Uses() {
+		rest, ok := below(join(u.Path.Segments), t.path)
+		if !ok || t.elsewhere(u.Path) {
+			continue
+		}
+		one := use{
+			at: split(rest), value: u.Value, loose: u.Loose, guarded: u.Guarded, above: u.Above, path: u.Path.String(), span: u.Path.Span,
+			leads: leads, decision: b,
+		}
+		if one.span.IsZero() {
+			one.span = e.Span
+		}
+		switch u.How {
+		case expr.Equals:
+			one.how = isEqual
+		case expr.Orders:
+			one.how, one.over = isOrder, u.Strictly
+			if u.Other != nil {
+				one.other, one.near = t.typeOf(u.Other)
+			}
+		case expr.Truth:
+			one.how = isTruth
+		case expr.Contains:
+			one.how = isSearched
+		case expr.Sized:
+			one.how = isSized
+		}
+		t.out = append(t.out, one)
+	}
+}
+
+// elsewhere reports whether a name that is written without its root stands for
+// a variable of the flow unless a reply happens to have it.
+func (t *tracer) elsewhere(p expr.Path) bool {
+	return len(p.Written) < len(p.Segments) &&
+		slices.ContainsFunc(t.p.Vars, func(v ir.Var) bool { return v.Path == "context."+p.Written[0] })
+}
+
+// value collects the names that an expression of any value reads.
+func (t *tracer) value(e *expr.Expr) {
+	for _, p := range e.Paths() {
+		if rest, ok := below(join(p.Segments), t.path); ok && rest != "" && !p.Any {
+			t.out = append(t.out, use{at: split(rest), path: p.String(), span: p.Span})
+		}
+	}
+}
+
+// items collects what is done with the items of a list.
+func (t *tracer) items(each *ir.Each, block ir.BlockID) {
+	paths := each.Items.Paths()
+	if len(paths) != 1 || !alone(each.Items, paths[0]) {
+		t.value(each.Items)
+		return
+	}
+	rest, ok := below(join(paths[0].Segments), t.path)
+	if !ok {
+		return
+	}
+	at := split(rest)
+	t.out = append(t.out, use{at: at, how: isItems, path: paths[0].String(), span: each.Items.Span})
+	inner := &tracer{flow: t.flow, path: each.Var, entered: map[*ir.Step]bool{}}
+	if first := t.first(block); first != nil {
+		inner.enter(first)
+	}
+	for _, u := range inner.out {
+		u.at = slices.Concat(at, []string{"*"}, u.at)
+		t.out = append(t.out, u)
+	}
+}
+
+// alone reports whether an expression is a name and nothing else.
+func alone(e *expr.Expr, p expr.Path) bool {
+	text := strings.Trim(strings.TrimSpace(e.Text), "{} ")
+	return strings.TrimPrefix(text, ".") == strings.Join(p.Written, ".")
+}
+
+// typeOf is the type of a variable that a value is compared with, as far as it
+// is declared, and the number that it begins with.
+func (t *tracer) typeOf(path []string) (kind string, number float64) {
+	name := join(path)
+	for i := range t.p.Vars {
+		if t.p.Vars[i].Path != name {
+			continue
+		}
+		switch v := decode(t.p.Vars[i].Init).(type) {
+		case string:
+			return "string", 0
+		case json.Number:
+			f, err := v.Float64()
+			if err != nil {
+				return "", 0
+			}
+			return "number", f
+		}
+	}
+	if path[0] == "input" && t.p.Input != nil {
+		switch inside(decode(t.p.Input.Schema), path[1:])["type"] {
+		case "number", "integer":
+			return "number", 0
+		case "string":
+			return "string", 0
+		}
+	}
+	return "", 0
+}

@@ -1,0 +1,308 @@
+package expr
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// Look is the way in which an expression uses a name.
+type Look string
+
+// The ways to use a name.
+const (
+	Equals   Look = "equals"   // compared with Value for equality
+	Orders   Look = "orders"   // compared with Value, or with Other, for order
+	Truth    Look = "truth"    // used as a condition
+	Contains Look = "contains" // searched for Value
+	Sized    Look = "sized"    // its length or emptiness matters; Value is the length it is compared with
+	Reads    Look = "reads"    // read in any other way
+)
+
+// Use is one use of a name in an expression.
+type Use struct {
+	Path  Path
+	How   Look
+	Value any // bool, float64 or string; nil if it is not a constant
+	// Other is the name on the other side of a comparison, after applying Names.
+	Other []string
+	// Loose comparisons convert the value, so that its type does not follow from that of Value.
+	Loose bool
+	// Guarded uses are evaluated only if another part of the expression allows it.
+	Guarded bool
+	// Above reports whether the comparison requires a larger value than Value (x > 5,
+	// 5 < x), Strictly whether Value itself does not satisfy it.
+	Above, Strictly bool
+}
+
+// Uses returns the uses of names, in the order of the text.
+func (e *Expr) Uses() []Use {
+	if e == nil || e.broken {
+		return nil
+	}
+	if c, ok := e.other.(*condition); ok {
+		return e.foreignUses(c)
+	}
+	if e.root == nil {
+		var out []Use
+		for _, p := range e.Paths() {
+			out = append(out, Use{Path: p, How: Reads})
+		}
+		return out
+	}
+	u := &userOf{e: e, loose: e.Dialect == AIFlow || e.Dialect == AIFlowReference}
+	u.condition(e.root, false)
+	return u.out
+}
+
+type userOf struct {
+	e     *Expr
+	loose bool
+	out   []Use
+}
+
+// condition collects the uses of a node that is used as a condition.
+func (u *userOf) condition(n *node, guarded bool) {
+	switch n.op {
+	case opAnd, opOr:
+		for i, kid := range n.kids {
+			u.condition(kid, guarded || i > 0)
+		}
+	case opNot:
+		u.condition(n.kids[0], guarded)
+	case opPath:
+		u.put(n, Use{How: Truth, Loose: u.loose, Guarded: guarded})
+	default:
+		u.operator(n, guarded)
+	}
+}
+
+func (u *userOf) operator(n *node, guarded bool) {
+	use := Use{Guarded: guarded, Loose: u.loose, How: Reads}
+	switch n.op {
+	case opEqual, opUnequal:
+		use.How = Equals
+	case opLess, opLessEqual, opGreater, opGreaterEqual:
+		use.How = Orders
+	case opContains, opNotContains:
+		use.How = Contains
+	case opIn, opNotIn:
+		u.membership(n, use)
+		return
+	case opEmpty, opNotEmpty:
+		use.How = Sized
+	default:
+		for _, kid := range n.kids {
+			u.operand(kid, use)
+		}
+		if n.op == opPath {
+			u.put(n, use)
+		}
+		return
+	}
+	if len(n.kids) == 1 {
+		u.operand(n.kids[0], use)
+		return
+	}
+	for i, kid := range n.kids {
+		one, other := use, n.kids[1-i]
+		if i == 1 && use.How == Contains {
+			one.How = Reads // the needle, not the haystack
+		}
+		one.Strictly = n.op == opLess || n.op == opGreater
+		one.Above = use.How == Orders && (n.op == opGreater || n.op == opGreaterEqual) == (i == 0)
+		switch {
+		case other.fixed:
+			one.Value = plainConstant(other.value)
+			if one.Value == nil {
+				one.How = Reads // null, or a list
+			}
+		case other.op == opPath:
+			one.Other = u.path(other).Segments
+		}
+		u.operand(kid, one)
+	}
+}
+
+// membership collects the uses of "x in [a, b]" as comparisons with each constant.
+func (u *userOf) membership(n *node, use Use) {
+	item, list := n.kids[0], n.kids[1]
+	if !list.fixed || list.value.kind != kindList {
+		use.How = Contains
+		if item.fixed {
+			use.Value = plainConstant(item.value)
+		}
+		u.operand(list, use)
+		use.How, use.Value = Reads, nil
+		u.operand(item, use)
+		return
+	}
+	use.How = Equals
+	for _, v := range list.value.ref.([]any) {
+		one := use
+		if one.Value = plainConstant(of(v)); one.Value != nil {
+			u.operand(item, one)
+		}
+	}
+}
+
+// operand collects the uses of an operand: a name, or a function of a name.
+func (u *userOf) operand(n *node, use Use) {
+	switch {
+	case n.fixed:
+	case n.op == opPath:
+		u.put(n, use)
+	case n.op == opCall && len(n.kids) == 1 && n.kids[0].op == opPath:
+		switch n.name {
+		case "text":
+			use.Loose = true
+		case "len":
+			use.How = Sized
+		default: // lower, upper, trim: of texts
+			if _, text := use.Value.(string); !text {
+				use.Value = ""
+				use.How = Reads
+			}
+		}
+		u.put(n.kids[0], use)
+	default:
+		u.operator(n, use.Guarded)
+	}
+}
+
+func (u *userOf) put(n *node, use Use) {
+	use.Path = u.path(n)
+	if use.Path.Length {
+		use.How = Sized
+	}
+	u.out = append(u.out, use)
+}
+
+func (u *userOf) path(n *node) Path { return u.e.pathOf(n) }
+
+// pathOf returns the path that a node reads.
+func (e *Expr) pathOf(n *node) Path {
+	p := Path{Segments: e.resolve(n.path), Written: n.path, Span: e.span(n)}
+	if rules := e.Dialect.rules(); rules.bare != nil {
+		p.Segments = rules.bare(p.Segments)
+	}
+	if last := len(p.Segments) - 1; len(n.path) > 1 && p.Segments[last] == lengthKey {
+		p.Segments, p.Length = p.Segments[:last:last], true
+	}
+	return p
+}
+
+// plainConstant returns a boolean, a number or a text, or nil for other constants.
+func plainConstant(v value) any {
+	switch v.kind {
+	case kindBool, kindText:
+		return v.plain()
+	case kindNumber:
+		return v.num
+	}
+	return nil
+}
+
+// foreignUses returns the uses of names in an expr-lang condition.
+func (e *Expr) foreignUses(c *condition) []Use {
+	paths := e.Paths()
+	var out []Use
+	put := func(n ast.Node, use Use) bool {
+		written, ok := namePath(n)
+		if !ok {
+			return false
+		}
+		if name, text := textName(written[0]); text {
+			written, use.Loose = name, true
+		}
+		for _, p := range paths {
+			if slices.Equal(p.Written, written) {
+				use.Path = p
+				out = append(out, use)
+				break
+			}
+		}
+		return true
+	}
+	var walk func(n ast.Node, guarded bool)
+	operand := func(n ast.Node, use Use) {
+		if b, ok := n.(*ast.BuiltinNode); ok && b.Name == "len" && len(b.Arguments) == 1 {
+			use.How = Sized
+			n = b.Arguments[0]
+		}
+		if !put(n, use) {
+			walk(n, use.Guarded)
+		}
+	}
+	walk = func(n ast.Node, guarded bool) {
+		if n == nil || put(n, Use{How: Reads, Guarded: guarded}) {
+			return
+		}
+		binary, ok := n.(*ast.BinaryNode)
+		if !ok {
+			for _, kid := range kids(n) {
+				walk(kid, guarded)
+			}
+			return
+		}
+		use := Use{Guarded: guarded}
+		switch binary.Operator {
+		case "and", "&&", "or", "||":
+			walk(binary.Left, guarded)
+			walk(binary.Right, true)
+			return
+		case "==", "!=":
+			use.How = Equals
+		case "<", "<=", ">", ">=":
+			use.How = Orders
+		case "contains", "startsWith", "endsWith":
+			use.How = Contains
+		case "in":
+			if list, ok := binary.Right.(*ast.ArrayNode); ok {
+				for _, item := range list.Nodes {
+					one := use
+					one.How = Equals
+					if one.Value = foreignConstant(item); one.Value != nil {
+						operand(binary.Left, one)
+					}
+				}
+				return
+			}
+			fallthrough
+		default:
+			walk(binary.Left, guarded)
+			walk(binary.Right, guarded)
+			return
+		}
+		for i, kid := range []ast.Node{binary.Left, binary.Right} {
+			one := use
+			other := binary.Right
+			if i == 1 {
+				other = binary.Left
+			}
+			one.Strictly = binary.Operator == "<" || binary.Operator == ">"
+			one.Above = use.How == Orders && strings.HasPrefix(binary.Operator, ">") == (i == 0)
+			if one.Value = foreignConstant(other); one.Value == nil {
+				one.How = Reads
+			}
+			operand(kid, one)
+		}
+	}
+	walk(c.root, false)
+	return out
+}
+
+func foreignConstant(n ast.Node) any {
+	switch x := n.(type) {
+	case *ast.BoolNode:
+		return x.Value
+	case *ast.IntegerNode:
+		return float64(x.Value)
+	case *ast.FloatNode:
+		return x.Value
+	case *ast.StringNode:
+		return x.Value
+	}
+	return nil
+}

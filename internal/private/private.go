@@ -1,0 +1,67 @@
+// Package private makes folders that only their owner can change, and checks
+// that they still are.
+package private
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Error is why a path cannot be trusted to be the user's own.
+type Error struct {
+	Path string
+	Why  string // continues "PATH "
+	Help string
+}
+
+func (e *Error) Error() string { return e.Path + " " + e.Why }
+
+// Check returns an *Error when a path is a symbolic link, belongs to another
+// user, or can be changed by others. What is not there is fine.
+func Check(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return &Error{Path: path, Why: "is a symbolic link", Help: "Remove the link; Espalier makes a folder of its own."}
+	}
+	return checkOwner(path, info)
+}
+
+// CheckAll checks paths below a folder, and the folder itself.
+func CheckAll(dir string, names ...string) error {
+	if err := Check(dir); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := Check(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MakeFolder makes a folder that only its owner can use. One that is there is
+// checked.
+func MakeFolder(dir string) error {
+	if err := Check(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return &Error{Path: dir, Why: "is not a folder", Help: fmt.Sprintf("Rename or remove %s.", dir)}
+	}
+	return Check(dir)
+}

@@ -1,0 +1,95 @@
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// apply sets the limits of a process that has just been started, and of
+// whatever it has started since.
+//
+// Go cannot set resource limits between fork and exec, so they are set from
+// here, microseconds after the program began. A process is limited before its
+// children are listed: a child is either in the list or has inherited the limits.
+func (l Limits) apply(pid int) {
+	if l == (Limits{}) {
+		return
+	}
+	set := l.resources()
+	seen := map[int]bool{}
+	for queue := []int{pid}; len(queue) > 0; queue = queue[1:] {
+		if seen[queue[0]] {
+			continue
+		}
+		seen[queue[0]] = true
+		for _, one := range set {
+			one.apply(queue[0])
+		}
+		queue = append(queue, childrenOf(queue[0])...)
+	}
+}
+
+type resource struct {
+	number int
+	limit  unix.Rlimit
+}
+
+func (l Limits) resources() []resource {
+	var out []resource
+	if l.Processes > 0 {
+		// The kernel counts all processes of the user, not those of the command.
+		most := uint64(threads() + l.Processes)
+		out = append(out, resource{unix.RLIMIT_NPROC, unix.Rlimit{Cur: most, Max: most}})
+	}
+	if l.Memory > 0 {
+		// Of the limits on memory, this is the one that does not count address
+		// space that is only reserved, of which some runtimes take terabytes.
+		out = append(out, resource{unix.RLIMIT_DATA, unix.Rlimit{Cur: uint64(l.Memory), Max: uint64(l.Memory)}})
+	}
+	if l.CPU > 0 {
+		// The first limit sends SIGXCPU, the second one SIGKILL.
+		seconds := uint64((l.CPU + time.Second - 1) / time.Second)
+		out = append(out, resource{unix.RLIMIT_CPU, unix.Rlimit{Cur: seconds, Max: seconds + 1}})
+	}
+	return out
+}
+
+// apply lowers a limit of a process. It fails for a process that has ended, and
+// for a program that runs as another user, such as sudo, whose limits are not
+// ours to set.
+func (r resource) apply(pid int) {
+	var now unix.Rlimit
+	if unix.Prlimit(pid, r.number, nil, &now) == nil {
+		limit := unix.Rlimit{Cur: min(now.Cur, r.limit.Cur), Max: min(now.Max, r.limit.Max)}
+		_ = unix.Prlimit(pid, r.number, &limit, nil)
+	}
+}
+
+// threads returns how many threads there are on the machine.
+func threads() int64 {
+	// "0.20 0.18 0.12 1/80 11206": runnable and all threads are the fourth field.
+	raw, _ := os.ReadFile("/proc/loadavg") // without it, the command gets what it may add
+	if fields := bytes.Fields(raw); len(fields) > 3 {
+		_, all, _ := bytes.Cut(fields[3], []byte("/"))
+		n, _ := strconv.ParseInt(string(all), 10, 64)
+		return n
+	}
+	return 0
+}
+
+// childrenOf returns the children of all threads of a process.
+func childrenOf(pid int) []int {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is well-formed
+	var out []int
+	for _, list := range lists {
+		raw, _ := os.ReadFile(list) // a thread that has ended has none
+		out = append(out, parsePIDs(raw)...)
+	}
+	return out
+}

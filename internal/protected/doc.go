@@ -1,0 +1,14 @@
+// Package protected decides which file names a run must never write, and
+// writes files that pass.
+package protected
+
+// A file that a model chooses the name of must not become the configuration of
+// a program that runs later: git runs hooks and an fsmonitor command, direnv
+// runs .envrc, editors and coding agents run tasks and hooks, and Espalier runs
+// the commands of espalier.yaml. Such files are nearly always hidden, so the
+// rule is default-deny for names that begin with a dot, plus a list of other
+// names. It holds for every component of a path in every folder.
+//
+// Source code and build files (package.json, Makefile, pyproject.toml) are
+// allowed: they are what coding workflows produce, and running them takes a
+// command that needs consent of its own.

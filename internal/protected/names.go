@@ -1,0 +1,94 @@
+package protected
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// plainDotfiles are the names that begin with a dot and configure nothing that
+// runs.
+var plainDotfiles = []string{
+	".dockerignore", ".editorconfig", ".env.example", ".env.sample", ".env.template", ".gitkeep", ".keep", ".nojekyll", ".npmignore",
+	".well-known",
+}
+
+// visible are the names without a dot that programs read as configuration or
+// as instructions without being asked to.
+var visible = []string{
+	// Espalier.
+	"espalier.yaml", "espalier.yml", "agentfile.yaml", "agentfile.yml",
+	// A folder with HEAD, objects and refs is a bare git repository, and its
+	// file config can name commands.
+	"head",
+	// Coding agents.
+	"agents.md", "agents.override.md", "claude.md", "claude.local.md", "copilot-instructions.md", "crush.json", "gemini.md",
+	"opencode.json", "opencode.jsonc", "warp.md",
+	// Programs that run when a folder is entered, a commit is made or another
+	// program starts.
+	"bunfig.toml", "gnumakefile", "jenkinsfile", "azure-pipelines.yml", "lefthook.toml", "lefthook.yaml", "lefthook.yml", "mise.local.toml", "mise.toml",
+	"pip.conf", "pip.ini", "sitecustomize.py", "usercustomize.py", "_exrc", "_netrc", "_vimrc",
+}
+
+// shortName matches the 8.3 names that Windows gives to long ones: GIT~1 is
+// .git.
+var shortName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^.~]{1,6}~[0-9]{1,6}(\.[^.]{0,3})?$`) })
+
+// Name reports whether a path component, in any spelling that a file system
+// takes for the same, names configuration.
+func Name(component string) bool {
+	if component == "." || component == ".." {
+		return false
+	}
+	name := fold(component)
+	if name == "" { // a file system may drop all of it
+		return true
+	}
+	if strings.HasPrefix(name, ".") {
+		return !slices.Contains(plainDotfiles, name)
+	}
+	return slices.Contains(visible, name) || shortName().MatchString(name)
+}
+
+// fold returns the form of a component that all its spellings share: NTFS
+// ignores case, what follows a colon, and dots and spaces at the end; HFS+ and
+// APFS ignore case, composition and, in part, invisible characters.
+func fold(component string) string {
+	name, _, _ := strings.Cut(norm.NFKD.String(component), ":")
+	name = strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || unicode.In(r, unicode.C, unicode.Mn, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
+			return -1
+		}
+		return unicode.ToLower(unicode.ToUpper(r))
+	}, name)
+	return strings.TrimRight(name, ". ")
+}
+
+// Error is a path that a run must not write.
+type Error struct {
+	Path      string
+	Component string // the part of it that names configuration; "" when the whole file is protected
+}
+
+func (e *Error) Error() string {
+	if e.Component == "" {
+		return fmt.Sprintf("%q is a file of the workflow that is running, which no run may change", e.Path)
+	}
+	return fmt.Sprintf("%q cannot be written: programs read %q as configuration", e.Path, e.Component)
+}
+
+// Path returns an *Error when a component of a path names configuration. Both
+// kinds of slashes separate components.
+func Path(path string) error {
+	for component := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if Name(component) {
+			return &Error{Path: path, Component: component}
+		}
+	}
+	return nil
+}

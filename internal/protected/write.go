@@ -1,0 +1,124 @@
+package protected
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxLinks is how many symbolic links a path may lead over.
+const maxLinks = 32
+
+// Resolve returns where a path below root leads once its symbolic links are
+// followed, with slashes. It returns an error when the path, at any point on
+// the way, leaves root or names configuration. The last component is not
+// followed: WriteFile replaces a link and does not write through it.
+func Resolve(root *os.Root, name string) (string, error) {
+	rest := path.Clean(filepath.ToSlash(name))
+	for range maxLinks {
+		if !filepath.IsLocal(filepath.FromSlash(rest)) {
+			return "", fmt.Errorf("%q leads out of its folder", name)
+		}
+		if err := Path(rest); err != nil {
+			return "", err
+		}
+		next, err := followFirst(root, rest)
+		if err != nil || next == "" {
+			return rest, err
+		}
+		rest = next
+	}
+	return "", fmt.Errorf("%q leads over too many links", name)
+}
+
+// followFirst replaces the first symbolic link among the folders of a path by
+// its target; "" when there is none.
+func followFirst(root *os.Root, name string) (string, error) {
+	parts := strings.Split(name, "/")
+	for i := range parts[:len(parts)-1] {
+		at := path.Join(parts[:i+1]...)
+		info, err := root.Lstat(filepath.FromSlash(at))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return "", nil
+		case err != nil:
+			return "", err
+		case info.Mode()&fs.ModeSymlink == 0:
+			continue
+		}
+		target, err := root.Readlink(filepath.FromSlash(at))
+		if err != nil {
+			return "", err
+		}
+		if filepath.IsAbs(target) {
+			if target, err = filepath.Rel(root.Name(), target); err != nil {
+				return "", err
+			}
+		} else {
+			target = filepath.Join(filepath.FromSlash(path.Dir(at)), target)
+		}
+		return path.Join(filepath.ToSlash(target), path.Join(parts[i+1:]...)), nil
+	}
+	return "", nil
+}
+
+// Options are how WriteFile writes.
+type Options struct {
+	File, Folder fs.FileMode // of what is new
+	// Keep are files that must not be replaced.
+	Keep Files
+}
+
+// Files are files by the SHA-256 of their contents, in hexadecimal.
+type Files []string
+
+// Has reports whether a content is that of one of the files.
+func (f Files) Has(content []byte) bool {
+	if len(f) == 0 {
+		return false
+	}
+	sum := sha256.Sum256(content)
+	return slices.Contains(f, hex.EncodeToString(sum[:]))
+}
+
+// WriteFile puts a file below root, whole or not at all, and makes the folders
+// that are missing. It returns an *Error for a path that names configuration,
+// also by way of a symbolic link, and for a file that is to be kept.
+func WriteFile(root *os.Root, name string, content []byte, o Options) (err error) {
+	resolved, err := Resolve(root, name)
+	if err != nil {
+		return err
+	}
+	name = filepath.FromSlash(resolved)
+	if len(o.Keep) > 0 {
+		if is, err := root.ReadFile(name); err == nil && o.Keep.Has(is) {
+			return &Error{Path: resolved}
+		}
+	}
+	if dir := filepath.Dir(name); dir != "." {
+		if err := root.MkdirAll(dir, o.Folder); err != nil {
+			return err
+		}
+	}
+	fresh := filepath.Join(filepath.Dir(name), "."+rand.Text()+".new")
+	f, err := root.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, o.File)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = root.Rename(fresh, name)
+	}
+	if err != nil {
+		_ = root.Remove(fresh) // incomplete
+	}
+	return err
+}

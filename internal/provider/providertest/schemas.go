@@ -1,0 +1,186 @@
+package providertest
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/provider"
+)
+
+// trickySchemas are input schemas that have gone wrong on the way to a server.
+// Those under "as is" must arrive unchanged.
+var trickySchemas = map[string]map[string]string{
+	"as is": {
+		"numbers": `{"type":"object","properties":{"n":{"type":"integer","minimum":1,"maximum":9007199254740993,"default":3}},"required":["n"]}`,
+		"choices": `{"type":"object","properties":{"level":{"enum":[1,2,3]},"ratio":{"enum":[0.10,1e-7,null,true,"x"]}}}`,
+		"nested":  `{"type":"object","properties":{"list":{"type":"array","minItems":1,"items":{"type":"string","minLength":1,"maxLength":200}}},"additionalProperties":false}`,
+		"refs":    `{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"type":"number","multipleOf":0.01}}}`,
+		"none":    `{"type":"object","properties":{"x":{}}}`,
+		"samples": `{"type":"object","properties":{"x":{"type":"number","examples":[1,2.50],"const":7}},"maxProperties":1}`,
+	},
+	"rewritten": {
+		"draft 7":      `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"pair":{"type":"array","items":[{"type":"number"},{"type":"string"}],"additionalItems":false}}}`,
+		"draft 4":      `{"type":"object","properties":{"n":{"type":"number","minimum":0,"exclusiveMinimum":true,"required":true}}}`,
+		"alternatives": `{"oneOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{"b":{"type":"integer","minimum":1}},"required":["b"]}]}`,
+		"together":     `{"type":"object","allOf":[{"properties":{"a":{"type":"string"}},"required":["a"]}],"properties":{"b":{"type":"string"}},"required":["b"]}`,
+		"invalid":      `{"type":"object","properties":{"a":{"type":"strng","minimum":"1"}}}`,
+		"lost":         `{"type":"object","properties":{"a":{"$ref":"#/$defs/nowhere"}}}`,
+		"no object":    `{"type":"array","items":{"type":"number"}}`,
+	},
+}
+
+// toolSchemas holds that the server accepts every schema, and that a schema it
+// accepts as it is arrives as it is.
+func toolSchemas(t *testing.T, p Protocol, s *Server, model provider.Model) {
+	for kind, schemas := range trickySchemas {
+		for name, schema := range schemas {
+			req := AskText()
+			req.Tools = []provider.Tool{{Name: "tool", Schema: json.RawMessage(schema)}}
+			before := len(s.Seen())
+			if _, err := Collect(t, model.Generate(t.Context(), req)); err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			want, err := decode([]byte(schema))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := p.sentSchema(t, s.Seen()[before].Body); kind == "as is" && !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: the schema arrived as %v", name, got)
+			}
+		}
+	}
+}
+
+// sentSchema returns the schema of the only tool in a request.
+func (p Protocol) sentSchema(t *testing.T, body []byte) any {
+	t.Helper()
+	all, err := decode(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := map[Protocol][]any{
+		Anthropic: {"tools", 0, "input_schema"},
+		Chat:      {"tools", 0, "function", "parameters"},
+		Responses: {"tools", 0, "parameters"},
+		Gemini:    {"tools", 0, "functionDeclarations", 0, "parametersJsonSchema"},
+	}[p]
+	for _, at := range path {
+		switch at := at.(type) {
+		case string:
+			object, _ := all.(map[string]any)
+			all = object[at]
+		case int:
+			list, _ := all.([]any)
+			if at >= len(list) {
+				return nil
+			}
+			all = list[at]
+		}
+	}
+	return all
+}
+
+// replySchemas holds that no schema of a reply, however unusual, makes a
+// request that the server rejects.
+func replySchemas(t *testing.T, p Protocol, s *Server, model provider.Model) {
+	for name, c := range map[string]struct {
+		schema string
+		native []Protocol // which servers are asked to enforce it
+	}{
+		"limits":          {`{"type":"object","properties":{"n":{"type":"integer","minimum":1,"maximum":5},"s":{"type":"string","minLength":1,"pattern":"^a"}},"required":["n","s"]}`, everyProtocol},
+		"integers":        {`{"type":"object","properties":{"n":{"enum":[1,2,3]}},"required":["n"],"additionalProperties":false}`, everyProtocol},
+		"constant":        {`{"type":"object","properties":{"kind":{"const":"a"},"sure":{"const":true}},"required":["kind","sure"]}`, everyProtocol},
+		"optional":        {`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a"]}`, []Protocol{Anthropic, Gemini}},
+		"references":      {`{"type":"object","properties":{"a":{"$ref":"#/$defs/a"},"b":{"type":"array","items":{"$ref":"#/$defs/a"}}},"required":["a","b"],"$defs":{"a":{"type":"string","maxLength":3}}}`, everyProtocol},
+		"alternatives":    {`{"type":"object","properties":{"a":{"oneOf":[{"type":"string"},{"type":"null"}]}},"required":["a"]}`, everyProtocol},
+		"recursive":       {`{"type":"object","properties":{"next":{"$ref":"#"}},"required":["next"]}`, nil},
+		"recursive defs":  {`{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}}}}}`, nil},
+		"a map":           {`{"type":"object","additionalProperties":{"type":"string"}}`, nil},
+		"open":            {`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":true}`, nil},
+		"anything":        {`{"type":"object","properties":{"a":{}},"required":["a"]}`, nil},
+		"complex enum":    {`{"type":"object","properties":{"a":{"enum":[{"x":1}]}},"required":["a"]}`, nil},
+		"conditions":      {`{"type":"object","properties":{"a":{"type":"string"}},"if":{"required":["a"]},"then":{"maxProperties":1}}`, nil},
+		"root choices":    {`{"type":"object","anyOf":[{"properties":{"a":{"type":"string"}}}]}`, nil},
+		"not an object":   {`{"type":"array","items":{"type":"integer","minimum":1}}`, nil},
+		"a number":        {`{"type":"integer","minimum":1}`, nil},
+		"draft 7":         {`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"a":{"type":"array","items":[{"type":"string"}]}}}`, nil},
+		"many optional":   {manyOptional(30), []Protocol{Gemini}},
+		"deeply nested":   {deeplyNested(12), []Protocol{Anthropic, Gemini}},
+		"not enough deep": {deeplyNested(8), everyProtocol},
+	} {
+		req := AskText()
+		req.Schema = json.RawMessage(c.schema)
+		before := len(s.Seen())
+		if _, err := Collect(t, model.Generate(t.Context(), req)); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		want := false
+		for _, one := range c.native {
+			want = want || one == p
+		}
+		if got := enforces(t, p, s.Seen()[before].Body); got != want {
+			t.Errorf("%s: asked to enforce the schema: %t, want %t", name, got, want)
+		}
+	}
+}
+
+var everyProtocol = []Protocol{Anthropic, Chat, Responses, Gemini}
+
+// enforces reports whether a request wants the server to enforce a schema.
+func enforces(t *testing.T, p Protocol, body []byte) bool {
+	t.Helper()
+	type strict struct {
+		Strict bool `json:"strict"`
+	}
+	var sent struct {
+		OutputConfig   any `json:"output_config"`
+		ResponseFormat struct {
+			JSONSchema strict `json:"json_schema"`
+		} `json:"response_format"`
+		Text struct {
+			Format strict `json:"format"`
+		} `json:"text"`
+		GenerationConfig struct {
+			ResponseJSONSchema any `json:"responseJsonSchema"`
+		} `json:"generationConfig"`
+	}
+	if err := json.Unmarshal(body, &sent); err != nil {
+		t.Fatal(err)
+	}
+	switch p {
+	case Anthropic:
+		return sent.OutputConfig != nil
+	case Chat:
+		return sent.ResponseFormat.JSONSchema.Strict
+	case Responses:
+		return sent.Text.Format.Strict
+	}
+	return sent.GenerationConfig.ResponseJSONSchema != nil
+}
+
+func manyOptional(n int) string {
+	properties := map[string]any{}
+	for i := range n {
+		properties[string(rune('a'+i%26))+string(rune('a'+i/26))] = map[string]string{"type": "string"}
+	}
+	return marshal(map[string]any{"type": "object", "properties": properties})
+}
+
+func deeplyNested(n int) string {
+	schema := map[string]any{"type": "string"}
+	for range n {
+		schema = map[string]any{"type": "object", "properties": map[string]any{"a": schema}, "required": []string{"a"}}
+	}
+	return marshal(schema)
+}
+
+func marshal(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // texts only
+	}
+	return string(raw)
+}

@@ -1,0 +1,36 @@
+package agent_test
+
+import (
+	"context"
+	"iter"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/agent"
+	"github.com/espalier-run/espalier/internal/step/steptest"
+)
+
+// interrupted has reported its usage when it is cancelled.
+type interrupted struct{ cancel context.CancelFunc }
+
+func (i interrupted) Generate(ctx context.Context, _ provider.Request) iter.Seq2[provider.Chunk, error] {
+	return func(yield func(provider.Chunk, error) bool) {
+		i.cancel()
+		yield(provider.Chunk{}, &provider.Interrupted{Cause: ctx.Err(), Partial: &provider.Reply{
+			Usage: provider.Usage{Input: 200, Output: 40}, Worked: &provider.Worked{Turns: 2},
+		}})
+	}
+}
+
+// A call that is cancelled is charged what the model had reported, not all that
+// was reserved for it.
+func TestInterruptedCallIsChargedWhatItReported(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	job := steptest.Play{Settings: plain, With: func(j *step.Job) { j.Model = interrupted{cancel} }}.Job("agent", t.TempDir(), &steptest.Log{}, &steptest.World{})
+	result, err := agent.Kind{}.Run(ctx, job)
+	if want := (journal.Usage{ModelCalls: 2, InputTokens: 200, OutputTokens: 40}); err == nil || result.Usage != want {
+		t.Errorf("%+v, %v", result.Usage, err)
+	}
+}

@@ -1,0 +1,59 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/agent"
+	"github.com/espalier-run/espalier/internal/step/steptest"
+)
+
+// busy rejects the second call of a conversation once.
+type busy struct {
+	provider.Model
+	wait time.Duration
+	done bool
+}
+
+func (b *busy) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
+	if req.For.Turn == 1 && !b.done {
+		b.done = true
+		return func(yield func(provider.Chunk, error) bool) {
+			yield(provider.Chunk{}, &provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: b.wait, Message: "try again later"})
+		}
+	}
+	return b.Model.Generate(ctx, req)
+}
+
+// A long wait that the provider asks for ends the task for now. It goes on from
+// its notes: no tool is called again.
+func TestLongRateLimitIsWaitedForDurably(t *testing.T) {
+	log, world := &steptest.Log{}, &steptest.World{Replies: searches(1), Tools: search}
+	model := &busy{Model: world, wait: 2 * time.Hour}
+	play := steptest.Play{Settings: handy, Replies: searches(1), Tools: search, With: func(j *step.Job) { j.Model = model }}
+	result, err := play.Done(t, agent.Kind{}, log, world)
+	var later *step.Later
+	if !errors.As(err, &later) || later.After != 2*time.Hour {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if kinds := log.Kinds(); kinds[len(kinds)-1] != journal.NoteModelRetry || !slices.Contains(kinds, journal.NoteToolResult) {
+		t.Fatalf("noted %v", kinds)
+	}
+	calls := len(world.Calls)
+	result, err = play.Done(t, agent.Kind{}, steptest.Resumed(log.Notes), world)
+	if err != nil || string(result.Value) != `"found"` || len(world.Calls) != calls {
+		t.Errorf("%s, %v, %d calls", result.Value, err, len(world.Calls))
+	}
+	// A short one is an error that the step's own retries are about.
+	model.wait, model.done = time.Minute, false
+	if _, err := play.Done(t, agent.Kind{}, &steptest.Log{}, &steptest.World{Replies: searches(1), Tools: search}); errors.As(err, &later) || err == nil {
+		t.Error(err)
+	}
+}

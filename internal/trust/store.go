@@ -1,0 +1,209 @@
+package trust
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/private"
+)
+
+// Store is the user's approvals.
+type Store struct {
+	dir string // "" when there is no folder for it
+	why error  // why there is none
+}
+
+// Open returns the store of the user. It touches nothing.
+func Open(getenv func(string) string) Store {
+	dir := getenv("XDG_STATE_HOME")
+	if dir == "" || !filepath.IsAbs(dir) {
+		home := getenv("HOME")
+		var err error
+		switch {
+		case runtime.GOOS == "windows" || runtime.GOOS == "darwin":
+			dir, err = os.UserConfigDir()
+		case home != "":
+			dir = filepath.Join(home, ".local", "state")
+		default:
+			if home, err = os.UserHomeDir(); err == nil {
+				dir = filepath.Join(home, ".local", "state")
+			}
+		}
+		if err != nil {
+			return Store{why: fmt.Errorf("there is no folder for approvals: %w; set XDG_STATE_HOME", err)}
+		}
+	}
+	return Store{dir: filepath.Join(dir, "espalier")}
+}
+
+// Dir returns the folder of the store; "" when there is none.
+func (s Store) Dir() string { return s.dir }
+
+// File is a content that was approved.
+type File struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+}
+
+// Sum returns the hash that a File has.
+func Sum(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// Record is what was approved in a project.
+type Record struct {
+	Root  string    `json:"root"`
+	At    time.Time `json:"approved_at"`
+	Files []File    `json:"files"`
+}
+
+const approvals = "trust"
+
+func (s Store) file(root string) string {
+	return filepath.Join(s.dir, approvals, Sum([]byte(root))+".json")
+}
+
+// Approve records contents of a project, in place of those that were approved
+// before.
+func (s Store) Approve(r Record) error {
+	raw, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return s.write(s.file(r.Root), append(raw, '\n'))
+}
+
+// write puts a file into the store, whole or not at all.
+func (s Store) write(name string, content []byte) error {
+	if s.dir == "" {
+		return s.why
+	}
+	if err := private.MakeFolder(s.dir); err != nil {
+		return err
+	}
+	if err := private.MakeFolder(filepath.Dir(name)); err != nil {
+		return err
+	}
+	fresh := filepath.Join(filepath.Dir(name), "."+rand.Text()+".new")
+	if err := os.WriteFile(fresh, content, 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, name); err != nil {
+		_ = os.Remove(fresh) // incomplete
+		return err
+	}
+	return nil
+}
+
+// writeNew is write for a file that another process may make at the same time:
+// the first one stays.
+func (s Store) writeNew(name string, content []byte) error {
+	fresh := name + "." + rand.Text()
+	if err := s.write(fresh, content); err != nil {
+		return err
+	}
+	defer os.Remove(fresh)
+	if err := os.Link(fresh, name); err != nil && !errors.Is(err, fs.ErrExist) {
+		return os.Rename(fresh, name) // a file system without links
+	}
+	return nil
+}
+
+// read returns a file of the store; nil when it is not there. A store that
+// others can change counts as empty, and the error says why.
+func (s Store) read(name string) ([]byte, error) {
+	if s.dir == "" {
+		return nil, s.why
+	}
+	for _, path := range []string{s.dir, filepath.Dir(name), name} {
+		if err := private.Check(path); err != nil {
+			return nil, err
+		}
+	}
+	raw, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return raw, err
+}
+
+// Record returns what is approved in a project; false when nothing is.
+func (s Store) Record(root string) (Record, bool, error) {
+	raw, err := s.read(s.file(root))
+	if err != nil || raw == nil {
+		return Record{}, false, err
+	}
+	var r Record
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return Record{}, false, fmt.Errorf("%s cannot be read: %w", s.file(root), err)
+	}
+	return r, r.Root == root, nil
+}
+
+// Has reports whether all contents, by their hashes, are approved in a project.
+func (s Store) Has(root string, sums ...string) (bool, error) {
+	r, ok, err := s.Record(root)
+	if err != nil || !ok {
+		return false, err
+	}
+	for _, sum := range sums {
+		if !slices.ContainsFunc(r.Files, func(f File) bool { return f.SHA256 == sum }) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// List returns all records, by their roots.
+func (s Store) List() ([]Record, error) {
+	if s.dir == "" {
+		return nil, s.why
+	}
+	entries, err := os.ReadDir(filepath.Join(s.dir, approvals))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []Record
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		raw, err := s.read(filepath.Join(s.dir, approvals, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		var r Record
+		if json.Unmarshal(raw, &r) == nil && s.file(r.Root) == filepath.Join(s.dir, approvals, e.Name()) {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b Record) int { return strings.Compare(a.Root, b.Root) })
+	return out, nil
+}
+
+// Revoke removes what is approved in a project; false when nothing is.
+func (s Store) Revoke(root string) (bool, error) {
+	if s.dir == "" {
+		return false, s.why
+	}
+	err := os.Remove(s.file(root))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
