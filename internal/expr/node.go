@@ -163,24 +163,3 @@ func pathText(segments []string) string {
 	}
 	return b.String()
 }
-
-// same reports whether two trees are equal, ignoring their positions.
-func (n *node) same(o *node) bool {
-	if n.op != o.op || n.name != o.name || len(n.kids) != len(o.kids) || len(n.path) != len(o.path) {
-		return false
-	}
-	for i := range n.path {
-		if n.path[i] != o.path[i] {
-			return false
-		}
-	}
-	for i := range n.kids {
-		if !n.kids[i].same(o.kids[i]) {
-			return false
-		}
-	}
-	if n.op != opConstant {
-		return true
-	}
-	return n.value.kind == o.value.kind && n.value.num == o.value.num && n.value.str == o.value.str
-}

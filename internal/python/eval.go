@@ -547,95 +547,115 @@ func (t *Thread) unpack(e *env, targets []Expr, v Value) error {
 	return nil
 }
 
+// augment executes an augmented assignment such as x += 1.
 func (t *Thread) augment(e *env, s *AugAssign) error {
-	// The target is evaluated once.
-	var get func() (Value, error)
-	var set func(Value) error
-	switch x := s.Target.(type) {
-	case *Name:
-		get = func() (Value, error) { return t.lookup(e, x.ID) }
-		set = func(v Value) error { return t.bind(e, x.ID, v) }
-	case *Index:
-		owner, err := t.eval(e, x.X)
-		if err != nil {
-			return err
-		}
-		if slice, ok := x.Key.(*SliceExpr); ok {
-			l, ok := owner.(*List)
-			if !ok {
-				return raise("TypeError", "'%s' object does not support item assignment", typeName(owner))
-			}
-			lo, hi, step, err := t.sliceBounds(e, slice, len(l.Items))
-			if err != nil {
-				return err
-			}
-			get = func() (Value, error) { return t.cut(l.Items, lo, hi, step) }
-			set = func(v Value) error {
-				items, err := t.collect(v)
-				if err != nil {
-					return err
-				}
-				return t.replaceSlice(l, lo, hi, step, items)
-			}
-			break
-		}
-		key, err := t.eval(e, x.Key)
-		if err != nil {
-			return err
-		}
-		get = func() (Value, error) { return t.item(owner, key) }
-		set = func(v Value) error { return t.setItem(owner, key, v) }
-	default:
-		return t.assign(e, s.Target, nil)
+	get, set, err := t.reference(e, s.Target)
+	if err != nil {
+		return err
 	}
 	before, err := get()
 	if err != nil {
 		return err
 	}
-	more, err := t.eval(e, s.X)
+	operand, err := t.eval(e, s.X)
 	if err != nil {
 		return err
 	}
-	switch owner := before.(type) {
+	after, err := t.inPlace(s.Op, before, operand)
+	if raised, ok := err.(*Raised); ok && raised.operands {
+		return unsupported(s.Op+"=", before, operand)
+	}
+	if err != nil {
+		return err
+	}
+	return set(after)
+}
+
+// reference evaluates the parts of an assignment target once and returns functions
+// that get and set its value.
+func (t *Thread) reference(e *env, target Expr) (get func() (Value, error), set func(Value) error, err error) {
+	switch x := target.(type) {
+	case *Name:
+		get = func() (Value, error) { return t.lookup(e, x.ID) }
+		set = func(v Value) error { return t.bind(e, x.ID, v) }
+		return get, set, nil
+	case *Index:
+		owner, err := t.eval(e, x.X)
+		if err != nil {
+			return nil, nil, err
+		}
+		if slice, ok := x.Key.(*SliceExpr); ok {
+			return t.sliceReference(e, owner, slice)
+		}
+		key, err := t.eval(e, x.Key)
+		if err != nil {
+			return nil, nil, err
+		}
+		get = func() (Value, error) { return t.item(owner, key) }
+		set = func(v Value) error { return t.setItem(owner, key, v) }
+		return get, set, nil
+	}
+	// Attributes cannot be assigned; assign returns the error.
+	nothing := func() (Value, error) { return nil, nil }
+	return nothing, func(Value) error { return nil }, t.assign(e, target, nil)
+}
+
+func (t *Thread) sliceReference(
+	e *env, owner Value, slice *SliceExpr,
+) (get func() (Value, error), set func(Value) error, err error) {
+	l, ok := owner.(*List)
+	if !ok {
+		return nil, nil, raise("TypeError", "'%s' object does not support item assignment", typeName(owner))
+	}
+	lo, hi, step, err := t.sliceBounds(e, slice, len(l.Items))
+	if err != nil {
+		return nil, nil, err
+	}
+	get = func() (Value, error) { return t.cut(l.Items, lo, hi, step) }
+	set = func(v Value) error {
+		items, err := t.collect(v)
+		if err != nil {
+			return err
+		}
+		return t.replaceSlice(l, lo, hi, step, items)
+	}
+	return get, set, nil
+}
+
+// inPlace computes the operator of an augmented assignment. Lists, dicts and sets
+// are modified in place.
+func (t *Thread) inPlace(op string, a, b Value) (Value, error) {
+	switch a := a.(type) {
 	case *List:
-		if s.Op == "+" {
-			items, err := t.collect(more)
+		if op == "+" { // accepts any iterable
+			items, err := t.collect(b)
 			if err == nil {
-				err = t.extend(owner, items)
+				err = t.extend(a, items)
 			}
-			if err != nil {
-				return err
-			}
-			return set(owner)
+			return a, err
 		}
 	case *Dict:
-		if other, ok := more.(*Dict); ok && s.Op == "|" {
-			if err := t.updateDict(owner, other); err != nil {
-				return err
-			}
-			return set(owner)
+		if other, ok := b.(*Dict); ok && op == "|" {
+			return a, t.updateDict(a, other)
 		}
 	}
-	v, err := t.binary(s.Op, before, more)
-	switch owner := before.(type) {
-	case *List: // modified in place
-		if made, ok := v.(*List); ok && err == nil {
-			owner.Items = made.Items
-			return set(owner)
+	v, err := t.binary(op, a, b)
+	if err != nil {
+		return nil, err
+	}
+	switch a := a.(type) {
+	case *List:
+		if made, ok := v.(*List); ok {
+			a.Items = made.Items
+			return a, nil
 		}
 	case *Set:
-		if made, ok := v.(*Set); ok && err == nil && !owner.frozen {
-			owner.d = made.d
-			return set(owner)
+		if made, ok := v.(*Set); ok && !a.frozen {
+			a.d = made.d
+			return a, nil
 		}
 	}
-	if raised, ok := err.(*Raised); ok && raised.operands {
-		return unsupported(s.Op+"=", before, more)
-	}
-	if err != nil {
-		return err
-	}
-	return set(v)
+	return v, nil
 }
 
 func (t *Thread) del(e *env, target Expr) error {
@@ -808,7 +828,7 @@ func (t *Thread) eval(e *env, x Expr) (Value, error) {
 		}
 		return v, err
 	}
-	return nil, fmt.Errorf("python: an expression of type %T", x)
+	return nil, fmt.Errorf("python: unknown expression %T", x)
 }
 
 // items evaluates expressions, which may be starred.

@@ -340,12 +340,15 @@ func (t *Thread) arithmetic(op string, x, y, a, b Value) (Value, error) {
 
 func small(i int64) bool { return i > -1<<31 && i < 1<<31 }
 
+// errTooManyDigits ends an evaluation with an integer of more than maxBits.
+func errTooManyDigits() error {
+	return &LimitError{What: "the code was stopped because it made a number of more than 19,000 digits"}
+}
+
+// bigs computes an operator of two integers.
 func (t *Thread) bigs(op string, x, y *big.Int) (Value, error) {
 	if err := t.spend(int64(x.BitLen()+y.BitLen()) / 64); err != nil {
 		return nil, err
-	}
-	tooMany := func() error {
-		return &LimitError{What: "the code was stopped because it made a number of more than 19,000 digits"}
 	}
 	z := new(big.Int)
 	switch op {
@@ -355,63 +358,15 @@ func (t *Thread) bigs(op string, x, y *big.Int) (Value, error) {
 		z.Sub(x, y)
 	case "*":
 		if x.BitLen()+y.BitLen() > maxBits {
-			return nil, tooMany()
+			return nil, errTooManyDigits()
 		}
 		z.Mul(x, y)
 	case "//", "%":
-		if y.Sign() == 0 {
-			if op == "%" {
-				return nil, raise("ZeroDivisionError", "integer modulo by zero")
-			}
-			return nil, raise("ZeroDivisionError", "integer division or modulo by zero")
-		}
-		m := new(big.Int)
-		z.DivMod(x, y, m) // Euclidean division; Python rounds towards negative infinity
-		if m.Sign() != 0 && y.Sign() < 0 {
-			z.Sub(z, big.NewInt(1))
-			m.Add(m, y)
-		}
-		if op == "%" {
-			z = m
-		}
+		return divideBigs(op, x, y)
 	case "**":
-		if y.Sign() < 0 {
-			return floats("**", normal(x), normal(y))
-		}
-		if x.BitLen() <= 1 { // powers of 0, 1 and -1 are small for every exponent
-			switch {
-			case y.Sign() == 0 || x.Sign() > 0 || x.Sign() < 0 && y.Bit(0) == 0:
-				return int64(1), nil
-			case x.Sign() == 0:
-				return int64(0), nil
-			}
-			return int64(-1), nil
-		}
-		if !y.IsInt64() || y.Int64() > maxBits/int64(x.BitLen()) {
-			return nil, tooMany()
-		}
-		z.Exp(x, y, nil)
+		return powerBigs(x, y)
 	case "<<", ">>":
-		if y.Sign() < 0 {
-			return nil, raise("ValueError", "negative shift count")
-		}
-		if op == ">>" {
-			if !y.IsInt64() || y.Int64() > maxBits {
-				if x.Sign() < 0 {
-					return int64(-1), nil
-				}
-				return int64(0), nil
-			}
-			z.Rsh(x, uint(y.Int64()))
-			break
-		}
-		if x.Sign() == 0 {
-			return int64(0), nil
-		}
-		if !y.IsInt64() || y.Int64() > maxBits-int64(x.BitLen()) {
-			return nil, tooMany()
-		}
-		z.Lsh(x, uint(y.Int64()))
+		return shiftBigs(op, x, y)
 	case "&":
 		z.And(x, y)
 	case "|":
@@ -422,9 +377,66 @@ func (t *Thread) bigs(op string, x, y *big.Int) (Value, error) {
 		return nil, unsupported(op, int64(0), int64(0))
 	}
 	if z.BitLen() > maxBits {
-		return nil, tooMany()
+		return nil, errTooManyDigits()
 	}
 	return normal(z), nil
+}
+
+func divideBigs(op string, x, y *big.Int) (Value, error) {
+	if y.Sign() == 0 {
+		if op == "%" {
+			return nil, raise("ZeroDivisionError", "integer modulo by zero")
+		}
+		return nil, raise("ZeroDivisionError", "integer division or modulo by zero")
+	}
+	// DivMod is Euclidean division; Python rounds towards negative infinity.
+	q, m := new(big.Int).DivMod(x, y, new(big.Int))
+	if m.Sign() != 0 && y.Sign() < 0 {
+		q.Sub(q, big.NewInt(1))
+		m.Add(m, y)
+	}
+	if op == "%" {
+		return normal(m), nil
+	}
+	return normal(q), nil
+}
+
+func powerBigs(x, y *big.Int) (Value, error) {
+	if y.Sign() < 0 {
+		return floats("**", normal(x), normal(y))
+	}
+	if x.BitLen() <= 1 { // powers of 0, 1 and -1 are small for every exponent
+		switch {
+		case y.Sign() == 0 || x.Sign() > 0 || x.Sign() < 0 && y.Bit(0) == 0:
+			return int64(1), nil
+		case x.Sign() == 0:
+			return int64(0), nil
+		}
+		return int64(-1), nil
+	}
+	if !y.IsInt64() || y.Int64() > maxBits/int64(x.BitLen()) {
+		return nil, errTooManyDigits()
+	}
+	return normal(new(big.Int).Exp(x, y, nil)), nil
+}
+
+func shiftBigs(op string, x, y *big.Int) (Value, error) {
+	switch {
+	case y.Sign() < 0:
+		return nil, raise("ValueError", "negative shift count")
+	case op == ">>" && (!y.IsInt64() || y.Int64() > maxBits):
+		if x.Sign() < 0 {
+			return int64(-1), nil
+		}
+		return int64(0), nil
+	case op == ">>":
+		return normal(new(big.Int).Rsh(x, uint(y.Int64()))), nil
+	case x.Sign() == 0:
+		return int64(0), nil
+	case !y.IsInt64() || y.Int64() > maxBits-int64(x.BitLen()):
+		return nil, errTooManyDigits()
+	}
+	return normal(new(big.Int).Lsh(x, uint(y.Int64()))), nil
 }
 
 func floats(op string, x, y Value) (Value, error) {
