@@ -29,9 +29,9 @@ var layers = map[string][]string{
 	"internal/diag":     {"internal/source"},
 	"internal/expr":     {"internal/diag"},
 	// Programs and facts are written and read in one way.
-	"internal/wire": {},
-	"internal/ir":   {"internal/expr", "internal/wire"},
-	"internal/text": {"internal/diag"},
+	"internal/jsonfast": {},
+	"internal/ir":       {"internal/expr", "internal/jsonfast"},
+	"internal/text":     {"internal/diag"},
 	// Formats look at the code of nodes, a step kind runs it.
 	"internal/python":  {"internal/diag"},
 	"internal/explain": {},

@@ -14,9 +14,9 @@ import (
 	"unicode/utf8"
 )
 
-// JSON brings a JSON text into its canonical form. It is an error when the text
-// is not JSON, or has no canonical form: a member twice, half a surrogate pair,
-// bytes that are not UTF-8, a number that no double comes near.
+// JSON returns the canonical form of a JSON text. It returns an error if the
+// text is not JSON or has no canonical form: duplicate member names, unpaired
+// surrogates, invalid UTF-8, or numbers beyond the range of a double.
 func JSON(text []byte) ([]byte, error) { return Append(nil, text) }
 
 // Append appends the canonical form of a JSON text to b.
@@ -27,7 +27,7 @@ func Append(b, text []byte) ([]byte, error) {
 	b, err := p.value(b, 0)
 	if err == nil {
 		if p.space(); p.at < len(p.in) {
-			err = p.errorf("something follows the value")
+			err = p.errorf("unexpected data after the value")
 		}
 	}
 	if err != nil {
@@ -36,7 +36,7 @@ func Append(b, text []byte) ([]byte, error) {
 	return b, nil
 }
 
-// maxDepth is how deep values may nest, as in encoding/json.
+// maxDepth limits nesting. encoding/json has the same limit.
 const maxDepth = 10_000
 
 type parser struct {
@@ -63,7 +63,7 @@ func (p *parser) peek() byte {
 
 func (p *parser) value(b []byte, depth int) ([]byte, error) {
 	if depth > maxDepth {
-		return b, p.errorf("it is nested too deep")
+		return b, p.errorf("nesting exceeds %d levels", maxDepth)
 	}
 	switch c := p.peek(); {
 	case c == '{':
@@ -85,7 +85,7 @@ func (p *parser) value(b []byte, depth int) ([]byte, error) {
 			return append(b, word...), nil
 		}
 	}
-	return b, p.errorf("a value is expected")
+	return b, p.errorf("expected a value")
 }
 
 func (p *parser) array(b []byte, depth int) ([]byte, error) {
@@ -105,7 +105,7 @@ func (p *parser) array(b []byte, depth int) ([]byte, error) {
 			break
 		}
 		if p.peek() != ',' {
-			return b, p.errorf("a comma or the end of a list is expected")
+			return b, p.errorf("expected a comma or the end of an array")
 		}
 		p.at++
 		b = append(b, ',')
@@ -114,8 +114,8 @@ func (p *parser) array(b []byte, depth int) ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// member is one member of an object; its value lies in a buffer that the
-// members share.
+// member is one member of an object. Its value is values[start:end] of a buffer
+// shared by all members.
 type member struct {
 	name       string
 	start, end int
@@ -131,7 +131,7 @@ func (p *parser) object(b []byte, depth int) ([]byte, error) {
 			break
 		}
 		if p.peek() != '"' {
-			return b, p.errorf("a name is expected")
+			return b, p.errorf("expected a member name")
 		}
 		name, err := p.text()
 		if err != nil {
@@ -139,7 +139,7 @@ func (p *parser) object(b []byte, depth int) ([]byte, error) {
 		}
 		p.space()
 		if p.peek() != ':' {
-			return b, p.errorf("a colon is expected")
+			return b, p.errorf("expected a colon")
 		}
 		p.at++
 		p.space()
@@ -153,7 +153,7 @@ func (p *parser) object(b []byte, depth int) ([]byte, error) {
 			break
 		}
 		if p.peek() != ',' {
-			return b, p.errorf("a comma or the end of an object is expected")
+			return b, p.errorf("expected a comma or the end of an object")
 		}
 		p.at++
 	}
@@ -163,7 +163,7 @@ func (p *parser) object(b []byte, depth int) ([]byte, error) {
 	for i, m := range members {
 		if i > 0 {
 			if members[i-1].name == m.name {
-				return b, p.errorf("the name %q comes twice", m.name)
+				return b, p.errorf("duplicate member name %q", m.name)
 			}
 			b = append(b, ',')
 		}
@@ -174,8 +174,9 @@ func (p *parser) object(b []byte, depth int) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// Compare orders names by their UTF-16 code units. That differs from the order
-// of bytes only where a character beyond U+FFFF meets one from U+E000 on.
+// Compare compares member names by their UTF-16 code units. The result differs
+// from comparing bytes only for a character above U+FFFF and one between U+E000
+// and U+FFFF.
 func Compare(x, y string) int {
 	same := 0
 	for same < len(x) && same < len(y) && x[same] == y[same] {
@@ -205,7 +206,7 @@ func firstUnit(r rune) rune {
 	return r
 }
 
-// tie settles the order of two different characters with the same first unit.
+// tie orders two different characters with the same first code unit.
 func tie(a, b rune) int {
 	if firstUnit(a) != firstUnit(b) {
 		return 0
@@ -213,7 +214,7 @@ func tie(a, b rune) int {
 	return int(a - b)
 }
 
-// text reads a string, with its quotes.
+// text reads a quoted string and returns its value.
 func (p *parser) text() (string, error) {
 	start := p.at
 	p.at++
@@ -221,13 +222,13 @@ func (p *parser) text() (string, error) {
 	for {
 		switch c := p.peek(); {
 		case p.at >= len(p.in):
-			return "", p.errorf("a string does not end")
+			return "", p.errorf("unterminated string")
 		case c == '"':
 			p.at++
 			raw := p.in[start:p.at]
 			if plain {
 				if !utf8.Valid(raw) {
-					return "", p.errorf("a string is not UTF-8")
+					return "", p.errorf("invalid UTF-8 in a string")
 				}
 				return string(raw[1 : len(raw)-1]), nil
 			}
@@ -236,7 +237,7 @@ func (p *parser) text() (string, error) {
 			plain = false
 			p.at += 2
 		case c < ' ':
-			return "", p.errorf("a control character in a string")
+			return "", p.errorf("control character in a string")
 		default:
 			p.at++
 		}
@@ -245,9 +246,9 @@ func (p *parser) text() (string, error) {
 
 func (p *parser) unescape(raw []byte) (string, error) {
 	if !utf8.Valid(raw) {
-		return "", p.errorf("a string is not UTF-8")
+		return "", p.errorf("invalid UTF-8 in a string")
 	}
-	if err := wholePairs(raw); err != nil {
+	if err := checkSurrogates(raw); err != nil {
 		return "", p.errorf("%v", err)
 	}
 	var text string
@@ -257,10 +258,10 @@ func (p *parser) unescape(raw []byte) (string, error) {
 	return text, nil
 }
 
-// wholePairs looks for escapes that are half a character: the decoder would
-// replace them, and two different texts would get the same form.
-func wholePairs(raw []byte) error {
-	half := errors.New("half a surrogate pair")
+// checkSurrogates rejects escapes of unpaired surrogates. The decoder replaces
+// them by U+FFFD, so different strings would get the same canonical form.
+func checkSurrogates(raw []byte) error {
+	unpaired := errors.New("unpaired surrogate")
 	for i := 0; i < len(raw); i++ {
 		if raw[i] != '\\' {
 			continue
@@ -271,18 +272,18 @@ func wholePairs(raw []byte) error {
 			continue
 		}
 		if i+11 > len(raw) || raw[i+5] != '\\' {
-			return half
+			return unpaired
 		}
 		low, ok := escaped(raw[i+6:])
 		if !ok || utf16.DecodeRune(unit, low) == utf8.RuneError {
-			return half
+			return unpaired
 		}
 		i += 10
 	}
 	return nil
 }
 
-// escaped reads the uXXXX of an escape.
+// escaped reads the uXXXX of an escape sequence.
 func escaped(s []byte) (rune, bool) {
 	if len(s) < 5 || s[0] != 'u' {
 		return 0, false
@@ -291,7 +292,7 @@ func escaped(s []byte) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// AppendString appends a string as the RFC writes it.
+// AppendString appends text as a canonical JSON string.
 func AppendString(b []byte, text string) []byte {
 	b = append(b, '"')
 	start := 0
@@ -333,24 +334,24 @@ func (p *parser) number(b []byte) ([]byte, error) {
 		return b, p.errorf("%q is not a number", literal)
 	}
 	f, err := strconv.ParseFloat(string(literal), 64)
-	if err != nil { // too large
+	if err != nil {
 		p.at = start
-		return b, p.errorf("%q is beyond what a double holds", literal)
+		return b, p.errorf("%q is out of range for a double", literal)
 	}
 	return AppendFloat(b, f), nil
 }
 
-// AppendFloat appends a number as ECMAScript prints it. f is finite.
+// AppendFloat appends f as ECMAScript prints it. f must be finite.
 func AppendFloat(b []byte, f float64) []byte {
 	if f == 0 {
-		return append(b, '0') // minus zero, too
+		return append(b, '0') // also for -0
 	}
 	abs := math.Abs(f)
 	if abs >= 1e-6 && abs < 1e21 {
 		return strconv.AppendFloat(b, f, 'f', -1, 64)
 	}
 	b = strconv.AppendFloat(b, f, 'e', -1, 64)
-	// Go writes at least two digits of an exponent, ECMAScript as few as it takes.
+	// Go writes exponents with at least two digits, ECMAScript does not pad them.
 	if n := len(b); b[n-2] == '0' && (b[n-3] == '-' || b[n-3] == '+') {
 		b[n-2] = b[n-1]
 		b = b[:n-1]
@@ -358,7 +359,7 @@ func AppendFloat(b []byte, f float64) []byte {
 	return b
 }
 
-// Exact tells whether a number keeps its value in canonical form.
+// Exact reports whether a number keeps its value in canonical form.
 func Exact(literal json.Number) bool {
 	text := string(literal)
 	if len(text) <= 15 && !strings.ContainsAny(text, ".eE") {
@@ -369,7 +370,7 @@ func Exact(literal json.Number) bool {
 		return false
 	}
 	if strconv.FormatFloat(f, 'g', -1, 64) == text {
-		return true // the shortest text of this double: nobody means another number
+		return true // the shortest text of this double
 	}
 	if f == 0 {
 		mantissa, _, _ := strings.Cut(strings.ToLower(text), "e")
@@ -382,7 +383,7 @@ func Exact(literal json.Number) bool {
 	if !ok {
 		return false
 	}
-	// What readers will see is the canonical text, so that is what has to be equal.
+	// Compare with the canonical text rather than with f: the text is what is read.
 	got, ok := new(big.Rat).SetString(string(AppendFloat(nil, f)))
 	return ok && got.Cmp(want) == 0
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-run/espalier/internal/canonical"
 )
 
-// TestNumbers has the samples of RFC 8785, appendix B.
-func TestNumbers(t *testing.T) {
+// The samples are those of RFC 8785, appendix B.
+func TestNumbersMatchTheRFC(t *testing.T) {
 	for bits, want := range map[uint64]string{
 		0x0000000000000000: "0",
 		0x8000000000000000: "0",
@@ -47,21 +47,22 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-func TestTexts(t *testing.T) {
+func TestCanonicalForm(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
-		// RFC 8785, section 3.2.2
-		"the sample of the RFC": {
+		"the sample of RFC 8785, section 3.2.2": {
 			`{
   "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
   "string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/",
   "literals": [null, true, false]
 }`,
-			`{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}`,
+			`{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],` +
+				`"string":"€$\u000f\nA'B\"\\\\\"/"}`,
 		},
-		// RFC 8785, section 3.2.3
-		"the order of names": {
-			`{"\u20ac":"Euro Sign","\r":"Carriage Return","\ufb33":"Hebrew Letter Dalet With Dagesh","1":"One","\ud83d\ude00":"Emoji: Grinning Face","\u0080":"Control","\u00f6":"Latin Small Letter O With Diaeresis"}`,
-			"{\"\\r\":\"Carriage Return\",\"1\":\"One\",\"\u0080\":\"Control\",\"ö\":\"Latin Small Letter O With Diaeresis\",\"€\":\"Euro Sign\",\"😀\":\"Emoji: Grinning Face\",\"\ufb33\":\"Hebrew Letter Dalet With Dagesh\"}",
+		"the order of names in RFC 8785, section 3.2.3": {
+			`{"\u20ac":"Euro Sign","\r":"Carriage Return","\ufb33":"Hebrew Letter Dalet With Dagesh","1":"One",` +
+				`"\ud83d\ude00":"Emoji: Grinning Face","\u0080":"Control","\u00f6":"Latin Small Letter O With Diaeresis"}`,
+			"{\"\\r\":\"Carriage Return\",\"1\":\"One\",\"\u0080\":\"Control\",\"ö\":\"Latin Small Letter O With Diaeresis\"," +
+				"\"€\":\"Euro Sign\",\"😀\":\"Emoji: Grinning Face\",\"\ufb33\":\"Hebrew Letter Dalet With Dagesh\"}",
 		},
 		"nesting":            {` [ { "b" : [ ] , "a" : { } } , "" ] `, `[{"a":{},"b":[]},""]`},
 		"a prefix first":     {`{"ab":1,"a":2,"":3}`, `{"":3,"a":2,"ab":1}`},
@@ -76,10 +77,11 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-func TestNoCanonicalForm(t *testing.T) {
+func TestTextsWithoutCanonicalFormAreRejected(t *testing.T) {
 	for _, in := range []string{
-		``, ` `, `{`, `[1,]`, `{"a":1,}`, `{"a" 1}`, `{a:1}`, `nul`, `01`, `1.`, `.5`, `+1`, `- 1`, `NaN`, `1e400`, `1 2`, `"a`, "\"\n\"", `"\x"`,
-		`{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `"\ud800"`, `"\udc00\ud800"`, `"\ud800x"`, `"\ud83dA"`, "\"\xff\"", "\"\\n\xff\"",
+		``, ` `, `{`, `[1,]`, `{"a":1,}`, `{"a" 1}`, `{a:1}`, `nul`, `01`, `1.`, `.5`, `+1`, `- 1`, `NaN`, `1e400`, `1 2`,
+		`"a`, "\"\n\"", `"\x"`, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`,
+		`"\ud800"`, `"\udc00\ud800"`, `"\ud800x"`, `"\ud83dA"`, "\"\xff\"", "\"\\n\xff\"",
 		strings.Repeat("[", 20_000),
 	} {
 		if got, err := canonical.JSON([]byte(in)); err == nil || len(got) > 0 {
@@ -90,7 +92,8 @@ func TestNoCanonicalForm(t *testing.T) {
 
 func TestExact(t *testing.T) {
 	for literal, want := range map[string]bool{
-		"0": true, "-0": true, "1": true, "0.1": true, "1e2": true, "1.50": true, "123456789012345": true, "9007199254740992": true,
+		"0": true, "-0": true, "1": true, "0.1": true, "1e2": true, "1.50": true,
+		"123456789012345": true, "9007199254740992": true,
 		"9007199254740993": false, "12345678901234567890": false, "0.1000000000000000055511151231257827": false,
 		"1e400": false, "1e-400": false, "0e-999999999": true, "1e-999999999": false, "295147905179352830000": true,
 	} {
@@ -100,7 +103,7 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// value draws JSON that Go can encode, and that has a form which keeps it: -0
+// value draws values that survive encoding and canonicalization. -0 does not: it
 // is written as 0.
 func value() *rapid.Generator[any] {
 	return rapid.Deferred(func() *rapid.Generator[any] {
@@ -119,9 +122,9 @@ func value() *rapid.Generator[any] {
 	})
 }
 
-// TestSameValue: the form does not depend on how a value was written, keeps
-// it, and does not change when it is made again.
-func TestSameValue(t *testing.T) {
+// The canonical form does not depend on how the value was formatted, decodes to
+// the same value, and is its own canonical form.
+func TestFormIsUniqueAndStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := value().Draw(t, "value")
 		plain, err := json.Marshal(v)
@@ -151,11 +154,10 @@ func TestSameValue(t *testing.T) {
 	})
 }
 
-// TestNumbersOfAnotherProgram asks another implementation of the same digits.
-func TestNumbersOfAnotherProgram(t *testing.T) {
+func TestNumbersMatchNode(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("there is no node to compare with")
+		t.Skip("node is not installed")
 	}
 	var in, want []string
 	rapid.Check(t, func(t *rapid.T) {
@@ -165,7 +167,8 @@ func TestNumbersOfAnotherProgram(t *testing.T) {
 			want = append(want, string(canonical.AppendFloat(nil, f)))
 		}
 	})
-	out, err := exec.Command(node, "-e", "console.log(JSON.parse(process.argv[1]).map(x => JSON.stringify(x)).join('\\n'))", "["+strings.Join(in, ",")+"]").Output()
+	const script = `console.log(JSON.parse(process.argv[1]).map(x => JSON.stringify(x)).join('\n'))`
+	out, err := exec.Command(node, "-e", script, "["+strings.Join(in, ",")+"]").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

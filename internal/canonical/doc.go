@@ -1,10 +1,10 @@
-// Package canonical is the one form of a JSON value that everybody agrees on
-// byte for byte, as RFC 8785 defines it. What is hashed or compared goes
-// through it.
+// Package canonical implements the JSON Canonicalization Scheme (RFC 8785). JSON
+// that is hashed or compared byte for byte is canonicalized first.
 package canonical
 
-// Anybody must be able to check a hash with a program of their own, so the
-// rules are those of the RFC and nothing else: members in the order of their
-// UTF-16 names, numbers as ECMAScript prints doubles, strings with the shortest
-// escapes, no white space. Numbers that a double cannot hold are rounded, as
-// the RFC has it; Exact tells beforehand.
+// Users verify hashes with programs of their own, so this package must not
+// deviate from the RFC: members are sorted by the UTF-16 code units of their
+// names, numbers are printed as ECMAScript prints doubles, strings use the
+// shortest escapes, and there is no white space. Numbers that do not fit a
+// double are rounded, as the RFC requires; Exact reports beforehand whether
+// that happens.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/wire"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
 // Definition is what a run pins: the program, and the files it was made from.
@@ -29,7 +29,7 @@ type Definition struct {
 	err  error
 }
 
-var definitions = sync.OnceValue(wire.New[Definition])
+var definitions = sync.OnceValue(jsonfast.New[Definition])
 
 // Prepare does what has to be done once before runs can be started. Start does it
 // if nobody else has.

@@ -10,11 +10,10 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// The grammar of AIFLOW's conditions differs from the common one in what a
-// comparison is: its right side may be a comparison again, `=` and `!` are
-// operators that come to nothing, and words are read as names where the common
-// grammar has constants. So it has a parser of its own, which makes the same
-// tree.
+// aiflowParser parses the conditions of AIFLOW. Its grammar differs from the
+// common one in comparisons: the right side may be a comparison again, `=` and
+// `!` are operators without a result, and some constants are names. The parser
+// produces the same tree as the common one.
 //
 //	or      := and ("or" and)*
 //	and     := not ("and" not)*
@@ -22,21 +21,21 @@ import (
 //	primary := "(" or ")" | always | true | false | contains "(" or, … ")"
 //	         | name [op primary] | literal [op primary]
 //
-// The reference program stops there. The wide dialect compares any primary,
-// and understands what people write besides: null, a minus, && || ! in [ ].
+// This is the grammar of the reference program. The wide dialect also compares
+// any primary and accepts null, a minus, && || ! in and [ ].
 type aiflowParser struct {
 	*parser
-	exact bool // nothing but what the reference program reads
+	exact bool // accept only the grammar of the reference program
 	list  []aiflowToken
 	next  int
 	deep  int
 }
 
-// aiflowToken is one token with the words still undecided.
+// aiflowToken is a token. Words are not classified yet.
 type aiflowToken struct {
 	kind       aiflowKind
 	start, end int
-	text       string // of a string: its content; else as written
+	text       string // the content of a string, or the text as written
 }
 
 type aiflowKind uint8
@@ -46,19 +45,19 @@ const (
 	aiName
 	aiNumber
 	aiString
-	aiOperator // a comparison, or what is left of one
-	aiSymbol   // everything else, one or two characters
+	aiOperator // a comparison, or a single = or !
+	aiSymbol   // any other symbol of one or two characters
 )
 
 func parseAIFlow(exact bool) func(p *parser) *node {
 	return func(p *parser) *node {
 		a := &aiflowParser{parser: p, exact: exact}
 		a.lexAIFlow()
-		if a.list[0].kind == aiEnd { // no condition is one that always holds
+		if a.list[0].kind == aiEnd { // an empty condition always holds
 			return &node{op: opConstant, value: boolean(true), fixed: true}
 		}
 		if p.diags.Errors() {
-			// The tokens after a stray character are guesses; names still count.
+			// Tokens after an invalid character are unreliable, except for names.
 			return a.salvage()
 		}
 		root := a.or()
@@ -82,7 +81,7 @@ func (a *aiflowParser) takeToken() aiflowToken {
 	return t
 }
 
-// last is where the last token that was taken ends.
+// last returns the end of the last consumed token.
 func (a *aiflowParser) last() int {
 	if a.next == 0 {
 		return 0
@@ -90,12 +89,13 @@ func (a *aiflowParser) last() int {
 	return a.list[a.next-1].end
 }
 
-// salvage keeps the names of a text that cannot be understood otherwise.
+// salvage returns a broken node with the names of a text that does not parse.
 func (a *aiflowParser) salvage() *node {
 	root := &node{op: opBroken, end: len(a.text)}
 	for i, t := range a.list {
 		if t.kind == aiName && !aiflowWord(t.text) && (i+1 >= len(a.list) || a.list[i+1].text != "(") {
-			root.kids = append(root.kids, &node{op: opPath, start: t.start, end: t.end, path: strings.Split(t.text, ".")})
+			path := &node{op: opPath, start: t.start, end: t.end, path: strings.Split(t.text, ".")}
+			root.kids = append(root.kids, path)
 		}
 	}
 	return root
@@ -125,7 +125,8 @@ func (a *aiflowParser) lexAIFlow() {
 				at = len(text)
 				a.report(diag.Diagnostic{
 					Code: CodeString, Severity: diag.Warning, Span: place(a.at, text, start, at),
-					Message: "The string has no closing quote; it goes on to the end.", Help: fmt.Sprintf("Add %c where the string ends.", c),
+					Message: "The string has no closing quote; it goes on to the end.",
+					Help:    fmt.Sprintf("Add %c where the string ends.", c),
 				})
 			}
 			a.list = append(a.list, aiflowToken{kind: aiString, start: start, end: at, text: content})
@@ -164,7 +165,7 @@ func (a *aiflowParser) lexAIFlow() {
 	a.list = append(a.list, aiflowToken{kind: aiEnd, start: len(text), end: len(text)})
 }
 
-// stranger reports a character that starts nothing.
+// stranger reports an unexpected character.
 func (a *aiflowParser) stranger(start, end int, r rune) {
 	help := "Remove it, or put text in quotes."
 	switch {
@@ -182,7 +183,7 @@ func (a *aiflowParser) stranger(start, end int, r rune) {
 		help = "Write output.list.0 for an element, and one comparison for each value."
 	}
 	if a.diags.Errors() {
-		return // what follows a stray character is mostly its consequence
+		return // most likely a consequence of the first one
 	}
 	shown := inQuotes(a.text[start:end])
 	if !unicode.IsGraphic(r) {
@@ -191,8 +192,8 @@ func (a *aiflowParser) stranger(start, end int, r rune) {
 	a.add(CodeCharacter, start, end, shown+" means nothing in a condition.", help)
 }
 
-// aiflowString reads a string: a backslash takes the next character as it is.
-// The end lies beyond the text when the quote is never closed.
+// aiflowString reads a string. A backslash quotes the next character. If the string
+// is not closed, end is beyond the text.
 func aiflowString(s string, at int) (content string, end int) {
 	var b strings.Builder
 	closing := s[at]
@@ -208,7 +209,7 @@ func aiflowString(s string, at int) (content string, end int) {
 	return b.String(), len(s) + 1
 }
 
-// aiflowNumber finds the end of digits with at most one point inside.
+// aiflowNumber returns the end of a number: digits with at most one point.
 func aiflowNumber(s string, at int) int {
 	digits := func() {
 		for at < len(s) && isDigit(s[at]) {
@@ -227,13 +228,14 @@ func isASCIILetter(c byte) bool {
 	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// word takes a token that is this word, or one of the symbols for it.
+// word consumes a word or its symbol.
 func (a *aiflowParser) word(name, symbol string) (aiflowToken, bool) {
 	t := a.peekToken()
 	switch {
 	case t.kind == aiName && strings.EqualFold(t.text, name):
 	case !a.exact && symbol != "" && t.text == symbol && t.kind != aiString:
-		a.lenient(CodeSymbol, t.start, t.end, fmt.Sprintf("%q was understood as %q.", symbol, name), fmt.Sprintf("Write %s; the reference program does not read %s.", name, symbol))
+		a.lenient(CodeSymbol, t.start, t.end, fmt.Sprintf("%q was understood as %q.", symbol, name),
+			fmt.Sprintf("Write %s; the reference program does not read %s.", name, symbol))
 	default:
 		return t, false
 	}
@@ -272,20 +274,22 @@ func (a *aiflowParser) not() *node {
 	return &node{op: opNot, start: t.start, kids: []*node{a.not()}, end: a.last()}
 }
 
-// tooDeep counts a level, which the caller takes off again.
+// tooDeep enters a nesting level. Unless it returns true, the caller must decrement
+// deep afterwards.
 func (a *aiflowParser) tooDeep(t aiflowToken) bool {
 	if a.deep++; a.deep <= maxDepth {
 		return false
 	}
 	if !a.diags.Errors() {
-		a.add(CodeTooDeep, t.start, t.end, fmt.Sprintf("The expression is nested more than %d levels deep.", maxDepth), "Let an agent compute a part of it.")
+		a.add(CodeTooDeep, t.start, t.end, fmt.Sprintf("The expression is nested more than %d levels deep.", maxDepth),
+			"Let an agent compute a part of it.")
 	}
 	a.next = len(a.list) - 1
 	a.deep--
 	return true
 }
 
-// primary reads an operand, and the comparison that it begins.
+// primary parses an operand and an optional comparison.
 func (a *aiflowParser) primary() *node {
 	t := a.takeToken()
 	if a.tooDeep(t) {
@@ -293,11 +297,11 @@ func (a *aiflowParser) primary() *node {
 	}
 	defer func() { a.deep-- }()
 	n := &node{start: t.start, end: t.end}
-	compares := !a.exact // what may stand left of an operator
+	compares := !a.exact // whether the operand can be the left side of a comparison
 	switch {
 	case t.kind == aiNumber:
 		compares = true
-		f, _ := strconv.ParseFloat(t.text, 64) // digits always parse
+		f, _ := strconv.ParseFloat(t.text, 64) // cannot fail: the lexer checked the digits
 		n.op, n.value, n.fixed = opConstant, number(f), true
 	case t.kind == aiString:
 		compares = true
@@ -307,7 +311,9 @@ func (a *aiflowParser) primary() *node {
 	case t.kind == aiSymbol && t.text == "(":
 		n = a.or()
 		a.closing(t, ")")
-		n = &node{op: n.op, start: t.start, end: a.last(), kids: n.kids, value: n.value, fixed: n.fixed, path: n.path, call: n.call, name: n.name}
+		inner := *n
+		n = &inner
+		n.start, n.end = t.start, a.last()
 	case t.kind == aiSymbol && t.text == "[":
 		n = a.elements(t)
 	case t.kind == aiSymbol && t.text == "-":
@@ -320,27 +326,31 @@ func (a *aiflowParser) primary() *node {
 	return a.compared(n, compares)
 }
 
-// compared reads an operator and its right side, if they are there.
+// compared parses an operator and its right side, if present.
 func (a *aiflowParser) compared(left *node, compares bool) *node {
 	t := a.peekToken()
 	negated := false
 	switch {
 	case t.kind == aiOperator:
 	case !a.exact && t.kind == aiName && strings.EqualFold(t.text, "in"):
-	case !a.exact && t.kind == aiName && strings.EqualFold(t.text, "not") && strings.EqualFold(a.list[min(a.next+1, len(a.list)-1)].text, "in"):
+	case !a.exact && t.kind == aiName && strings.EqualFold(t.text, "not") &&
+		strings.EqualFold(a.list[min(a.next+1, len(a.list)-1)].text, "in"):
 		negated = true
 		a.takeToken()
 	default:
 		return left
 	}
 	if !compares {
-		a.add(CodeUnexpected, t.start, t.end, fmt.Sprintf("%s cannot be compared in the reference program.", inQuotes(a.text[left.start:left.end])),
+		a.add(CodeUnexpected, t.start, t.end,
+			fmt.Sprintf("%s cannot be compared in the reference program.", inQuotes(a.text[left.start:left.end])),
 			"Put it on the right side, or leave --compat reference out.")
 		return left
 	}
 	operator := a.takeToken()
 	if next := a.peekToken(); next.kind == aiEnd {
-		a.add(CodeOperand, operator.start, operator.end, fmt.Sprintf("There is nothing to the right of %s.", inQuotes(a.text[operator.start:operator.end])), "Write the value that belongs there.")
+		a.add(CodeOperand, operator.start, operator.end,
+			fmt.Sprintf("There is nothing to the right of %s.", inQuotes(a.text[operator.start:operator.end])),
+			"Write the value that belongs there.")
 		return left
 	}
 	right := a.primary()
@@ -369,7 +379,7 @@ func (a *aiflowParser) compared(left *node, compares bool) *node {
 	return n
 }
 
-// name reads a word, a call or a path.
+// name parses a word, a call or a path.
 func (a *aiflowParser) name(t aiflowToken) (n *node, compares bool) {
 	n = &node{start: t.start, end: t.end}
 	switch folded := strings.ToLower(t.text); {
@@ -385,7 +395,7 @@ func (a *aiflowParser) name(t aiflowToken) (n *node, compares bool) {
 		a.noOperand(t)
 		return &node{op: opBroken, start: t.start, end: t.end}, false
 	case t.text == "null" || t.text == "undefined":
-		// The reference program takes both for variables that nobody has set.
+		// In the reference program both are variables without a value.
 		n.op, n.value, n.fixed = opConstant, value{kind: kindMissing}, true
 		return n, true
 	}
@@ -397,7 +407,8 @@ func (a *aiflowParser) name(t aiflowToken) (n *node, compares bool) {
 	n.op, n.path = opPath, strings.Split(t.text, ".")
 	for _, segment := range n.path {
 		if segment == "" {
-			a.warn(CodePath, n, fmt.Sprintf("%q has a dot with nothing behind it, so it is always missing.", t.text), "Write the whole name, such as output.name.")
+			a.warn(CodePath, n, fmt.Sprintf("%q has a dot with nothing behind it, so it is always missing.", t.text),
+				"Write the whole name, such as output.name.")
 			break
 		}
 	}
@@ -421,16 +432,18 @@ func (a *aiflowParser) containsCall(t aiflowToken) *node {
 	switch {
 	case a.diags.Errors():
 	case len(n.kids) < 2:
-		a.add(CodeArguments, t.start, n.end, fmt.Sprintf("\"contains\" takes two arguments, not %d.", len(n.kids)), "Write contains(a, b).")
+		a.add(CodeArguments, t.start, n.end, fmt.Sprintf("\"contains\" takes two arguments, not %d.", len(n.kids)),
+			"Write contains(a, b).")
 		n.op = opBroken
 	case len(n.kids) > 2:
-		a.warn(CodeArguments, n, "\"contains\" looks at two arguments; the others are ignored.", "Write contains(a, b), and one for each further text.")
+		a.warn(CodeArguments, n, "\"contains\" looks at two arguments; the others are ignored.",
+			"Write contains(a, b), and one for each further text.")
 		n.kids = n.kids[:2]
 	}
 	return n
 }
 
-// elements reads a list of constants and names.
+// elements parses a list of constants and names.
 func (a *aiflowParser) elements(open aiflowToken) *node {
 	n := &node{op: opList, start: open.start}
 	if p := a.peekToken(); p.text != "]" || p.kind != aiSymbol {
@@ -452,7 +465,8 @@ func (a *aiflowParser) negative(t aiflowToken) *node {
 	next := a.takeToken()
 	f, err := strconv.ParseFloat(next.text, 64)
 	if next.kind != aiNumber || err != nil {
-		a.add(CodeOperand, t.start, t.end, "A minus belongs before a number.", "Conditions compare and cannot calculate: let an agent compute the value.")
+		a.add(CodeOperand, t.start, t.end, "A minus belongs before a number.",
+			"Conditions compare and cannot calculate: let an agent compute the value.")
 		return &node{op: opBroken, start: t.start, end: t.end}
 	}
 	return &node{op: opConstant, start: t.start, end: next.end, value: number(-f), fixed: true}
@@ -471,11 +485,12 @@ func (a *aiflowParser) closing(open aiflowToken, bracket string) {
 		return
 	}
 	end := a.last()
-	a.add(CodeUnclosed, end, end, fmt.Sprintf("%q is never closed.", open.text), fmt.Sprintf("Add %q where it ends.", bracket),
+	a.add(CodeUnclosed, end, end, fmt.Sprintf("%q is never closed.", open.text),
+		fmt.Sprintf("Add %q where it ends.", bracket),
 		diag.Related{Span: place(a.at, a.text, open.start, open.end), Message: "opened here"})
 }
 
-// strayed says that a token stands where an operator or the end should.
+// strayed reports a token in the place of an operator or the end.
 func (a *aiflowParser) strayed(t aiflowToken) {
 	help := "Put and, or or a comparison such as == before it."
 	switch {
@@ -488,7 +503,8 @@ func (a *aiflowParser) strayed(t aiflowToken) {
 	case t.kind == aiOperator:
 		help = "Compare one value at a time."
 	}
-	a.add(CodeUnexpected, t.start, t.end, fmt.Sprintf("%s is not expected here.", inQuotes(a.text[t.start:t.end])), help)
+	a.add(CodeUnexpected, t.start, t.end,
+		fmt.Sprintf("%s is not expected here.", inQuotes(a.text[t.start:t.end])), help)
 }
 
 func (a *aiflowParser) noOperand(t aiflowToken) {
@@ -496,13 +512,15 @@ func (a *aiflowParser) noOperand(t aiflowToken) {
 		return
 	}
 	if t.kind == aiEnd {
-		a.add(CodeOperand, max(0, a.last()-1), len(a.text), "Something is missing at the end of the condition.", "Write the value that belongs there.")
+		a.add(CodeOperand, max(0, a.last()-1), len(a.text), "Something is missing at the end of the condition.",
+			"Write the value that belongs there.")
 		return
 	}
-	a.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is no value before %s.", inQuotes(a.text[t.start:t.end])), "Write the value that belongs there.")
+	a.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is no value before %s.", inQuotes(a.text[t.start:t.end])),
+		"Write the value that belongs there.")
 }
 
-// lintAIFlow points out what is legal and surprises people.
+// lintAIFlow reports conditions that are valid but misleading.
 func (p *parser) lintAIFlow(root *node) {
 	root.walk(func(n *node) {
 		switch n.op {
@@ -511,14 +529,17 @@ func (p *parser) lintAIFlow(root *node) {
 			if n.name == "!" {
 				meant = "!="
 			}
-			p.warn(CodeSingleEquals, n, fmt.Sprintf("A single %q compares nothing: this is always false.", n.name), fmt.Sprintf("Write %s.", meant))
+			p.warn(CodeSingleEquals, n, fmt.Sprintf("A single %q compares nothing: this is always false.", n.name),
+				fmt.Sprintf("Write %s.", meant))
 		case opEqual, opUnequal:
 			for i, kid := range n.kids {
 				other := n.kids[1-i]
-				if kid.op == opConstant && kid.value.kind == kindText && (kid.value.str == "true" || kid.value.str == "false") &&
-					(other.op == opPath || other.op == opConstant && other.value.kind == kindBool) {
-					p.warn(CodeNeverEqual, n, fmt.Sprintf("The text '%s' is not equal to the value %s.", kid.value.str, kid.value.str),
-						fmt.Sprintf("Write %s without quotes, unless the agent answers with a text.", kid.value.str))
+				quoted := kid.op == opConstant && kid.value.kind == kindText &&
+					(kid.value.str == "true" || kid.value.str == "false")
+				if quoted && (other.op == opPath || other.op == opConstant && other.value.kind == kindBool) {
+					word := kid.value.str
+					p.warn(CodeNeverEqual, n, fmt.Sprintf("The text '%s' is not equal to the value %s.", word, word),
+						fmt.Sprintf("Write %s without quotes, unless the agent answers with a text.", word))
 					return
 				}
 			}

@@ -11,9 +11,8 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// TestAIFlow holds the conditions of AIFLOW to what is known of the reference
-// program, row by row (A2, A3, A4).
-func TestAIFlow(t *testing.T) {
+// The rows are the known results of the reference program (A2, A3, A4).
+func TestAIFlowMatchesTheReferenceProgram(t *testing.T) {
 	const path = "testdata/aiflow.txtar"
 	archive, err := txtar.ParseFile(path)
 	if err != nil {
@@ -60,8 +59,7 @@ func aiflowValue(d Dialect, text string, env Env) string {
 	return string(raw) + told
 }
 
-// TestAIFlowBlank: a condition that is not there always holds.
-func TestAIFlowBlank(t *testing.T) {
+func TestEmptyAIFlowConditionHolds(t *testing.T) {
 	for _, text := range []string{"", "  ", "\n"} {
 		e, list := Parse(AIFlow, text, at(text))
 		if ok, err := e.Bool(Values{}); len(list) > 0 || !ok || err != nil {
@@ -70,10 +68,13 @@ func TestAIFlowBlank(t *testing.T) {
 	}
 }
 
-// FuzzAIFlow: whatever the reference program reads has the same value in the
-// wide dialect, bare and inherited names apart, and nothing makes either of them panic.
+// FuzzAIFlow checks that neither dialect panics, and that conditions that the
+// reference program accepts have the same value in the wide dialect, except for
+// names without a root and inherited properties.
 func FuzzAIFlow(f *testing.F) {
-	for _, seed := range []string{"output.a == 'x' and not context.b > 1", "contains(output.l, 5) == always", "a = 1", "-1 in [1, 2]", "not(((", "'a\\"} {
+	for _, seed := range []string{
+		"output.a == 'x' and not context.b > 1", "contains(output.l, 5) == always", "a = 1", "-1 in [1, 2]", "not(((", "'a\\",
+	} {
 		f.Add(seed)
 	}
 	env := Values{"context": map[string]any{"b": 2.0, "n": nil}, "output": map[string]any{"a": "x", "l": []any{5.0, "y"}}}

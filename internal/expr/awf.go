@@ -12,20 +12,20 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// The dialects of AWF files. Conditions are expr-lang's language, texts are Go
-// templates, and both see the same names.
+// The dialects of AWF. Conditions are written in expr-lang and texts are Go
+// templates; both read the same names.
 const (
 	AWF         Dialect = "awf"          // a condition, or any value
-	AWFLenient  Dialect = "awf-lenient"  // a condition that counts as false when it cannot be decided
+	AWFLenient  Dialect = "awf-lenient"  // a condition that is false if it cannot be evaluated
 	AWFTemplate Dialect = "awf-template" // a text
-	AWFItems    Dialect = "awf-items"    // a list: JSON, or words with commas between them
+	AWFItems    Dialect = "awf-items"    // a list: JSON, or words separated by commas
 	AWFNumber   Dialect = "awf-number"   // a number: plain, or computed
-	AWFOutputs  Dialect = "awf-outputs"  // an object: JSON, each text of which is a value or a template
+	AWFOutputs  Dialect = "awf-outputs"  // a JSON object of values and templates
 )
 
-// foreign is an expression that another language's parser has read.
+// foreign is an expression parsed by another library.
 type foreign interface {
-	// paths are the names that it reads, by their place in the text.
+	// paths returns the names that it reads, with their offsets in the text.
 	paths() []foreignPath
 	eval(env Env) (any, error)
 }
@@ -33,8 +33,8 @@ type foreign interface {
 type foreignPath struct {
 	written    []string
 	start, end int
-	any        bool   // read with everything else
-	text       string // the word that stands for the text of its value, if it is not the value itself
+	any        bool   // read as part of all names
+	text       string // the identifier that holds the text of the value; "" if the value itself is read
 }
 
 func (d Dialect) foreign() bool {
@@ -45,13 +45,13 @@ func (d Dialect) foreign() bool {
 	return false
 }
 
-// MissingIsFalse tells whether a condition on something that is not there counts
-// as false, and not as a mistake.
+// MissingIsFalse reports whether a condition on a missing value is false rather
+// than an error.
 func (d Dialect) MissingIsFalse() bool { return d == AWF || d == AWFLenient }
 
-// ParseWithin is Parse and ParseValue for AWF's dialects, which do not tell them
-// apart, where a text does not stand in its file letter by letter: within says
-// where parts of it stand.
+// ParseWithin is like Parse and ParseValue, which are the same for the dialects of
+// AWF, for a text that the file contains with quotes, escapes or folding. within
+// returns the span of a part of the text.
 func ParseWithin(d Dialect, text string, at source.Span, within func(start, end int) source.Span) (*Expr, diag.List) {
 	e := &Expr{Dialect: d, Text: text, Span: at, within: within}
 	var list diag.List
@@ -61,10 +61,12 @@ func ParseWithin(d Dialect, text string, at source.Span, within func(start, end 
 	}
 	switch {
 	case d != AWFTemplate && strings.TrimSpace(text) == "":
-		report(CodeEmpty, 0, len(text), "The condition is empty.", "Write a condition such as inputs.name != \"\", or remove the key.")
+		report(CodeEmpty, 0, len(text), "The condition is empty.",
+			"Write a condition such as inputs.name != \"\", or remove the key.")
 		return e, list
 	case d != AWFTemplate && d != AWFItems && d != AWFOutputs && len(text) > maxText:
-		report(CodeTooLong, maxText, len(text), "The expression is too long.", "Let a step compute the decision and compare its result.")
+		report(CodeTooLong, maxText, len(text), "The expression is too long.",
+			"Let a step compute the decision and compare its result.")
 		return e, list
 	case strings.TrimSpace(text) == "":
 		e.other = &template{text: text}
@@ -89,15 +91,15 @@ func ParseWithin(d Dialect, text string, at source.Span, within func(start, end 
 	return e, list
 }
 
-// parseForeign reads an expression of a dialect that is not ours.
+// parseForeign parses an expression of a foreign dialect.
 func parseForeign(d Dialect, text string, at source.Span) (*Expr, diag.List) {
 	return ParseWithin(d, text, at, func(start, end int) source.Span { return place(at, text, start, end) })
 }
 
-// reporter is told about mistakes in some bytes of a text.
+// reporter reports an error in the bytes [start, end) of a text.
 type reporter func(code diag.Code, start, end int, message, help string)
 
-// StateFields are the properties that a step's state has in AWF.
+// StateFields returns the properties of a step's state in AWF.
 func StateFields() []string {
 	return []string{
 		"Status", "Output", "Stderr", "ExitCode", "Error", "Response", "JSON", "Outputs",
@@ -126,9 +128,8 @@ var errorFacts = map[string]string{
 	"message": "error", "type": "class", "state": "step", "exitcode": "exit",
 }
 
-// AWFFact tells whether a name that begins with workflow, error, context or loop
-// stands for something, and which names would; others always do, as far as it
-// knows.
+// AWFFact reports whether a name below workflow, error, context or loop exists, and
+// returns the names that do. Other names always exist.
 func AWFFact(written []string) (known []string, ok bool) {
 	if len(written) < 2 {
 		return nil, true
@@ -153,7 +154,7 @@ var contextFacts = map[string]string{
 
 func plainName(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
 
-// awfPath is the variable of a program that a name in an AWF file stands for.
+// awfPath returns the program variable of a name in an AWF file.
 func awfPath(written []string) []string {
 	if len(written) == 0 {
 		return written
@@ -172,7 +173,8 @@ func awfPath(written []string) []string {
 	case "inputs":
 		out[0] = "input"
 	case "states":
-		if len(out) > 3 && out[2] == "steps" { // the documented form for branches: states.parallel.steps.branch.output
+		// The documented form for branches is states.parallel.steps.branch.output.
+		if len(out) > 3 && out[2] == "steps" {
 			out = append([]string{"states", out[3]}, out[4:]...)
 		}
 		if len(out) > 2 {
@@ -196,10 +198,10 @@ func awfPath(written []string) []string {
 	return out
 }
 
-// roots are the names that everything in an AWF file begins with.
+// roots are the first segments of all names in AWF.
 var roots = []string{"inputs", "states", "workflow", "env", "context", "awf", "loop", "error"}
 
-// lookup reads a name as an AWF file writes it.
+// lookup returns the value of a name in an AWF file.
 func lookup(env Env, written []string) (any, bool) {
 	path := awfPath(written)
 	if env == nil {
@@ -207,7 +209,7 @@ func lookup(env Env, written []string) (any, bool) {
 	}
 	last := path[len(path)-1]
 	if path[0] == "loop" && slices.Contains(path[:len(path)-1], "item") {
-		return env.Lookup(path) // names of the item's own
+		return env.Lookup(path) // a property of the item
 	}
 	switch {
 	case path[0] == "loop" && last == "index1":
@@ -220,7 +222,7 @@ func lookup(env Env, written []string) (any, bool) {
 		v, ok := env.Lookup(path)
 		if !ok {
 			if _, inLoop := env.Lookup(path[:len(path)-1]); inLoop {
-				return "null", true // of a while there is none
+				return "null", true // a while loop has no item
 			}
 		}
 		return v, ok
@@ -229,7 +231,9 @@ func lookup(env Env, written []string) (any, bool) {
 		return loopObject(v), ok
 	case path[0] == "run" && len(path) == 1:
 		whole := map[string]any{}
-		for name, fact := range map[string]string{"ID": "id", "Name": "name", "CurrentState": "step", "StartedAt": "started", "Duration": "duration"} {
+		for name, fact := range map[string]string{
+			"ID": "id", "Name": "name", "CurrentState": "step", "StartedAt": "started", "Duration": "duration",
+		} {
 			if v, ok := runFact(env, fact); ok {
 				whole[name] = v
 			}
@@ -251,15 +255,15 @@ func lookup(env Env, written []string) (any, bool) {
 	return env.Lookup(path)
 }
 
-// errorFact reads what is known of the step that failed. Its exit code is in
-// what it left behind; so is its name, when hooks have run since.
+// errorFact returns a property of the failed step. Its exit code is part of its
+// value, and so is its name if hooks have run since.
 func errorFact(env Env, fact string) (any, bool) {
 	switch fact {
 	case "exit":
 		if v, ok := env.Lookup([]string{"last", "value", "ExitCode"}); ok {
 			return v, true
 		}
-		return -1.0, true // it was no command, or did not get that far
+		return -1.0, true // not a command, or it did not start
 	case "step":
 		if v, ok := env.Lookup([]string{"last", "value", HookedState}); ok {
 			return v, true
@@ -268,11 +272,11 @@ func errorFact(env Env, fact string) (any, bool) {
 	return env.Lookup([]string{"last", fact})
 }
 
-// HookedState is where a step that only passes on how another one ended keeps
-// the name of that one.
+// HookedState is the key under which a step that forwards the result of another
+// step stores the name of that step.
 const HookedState = "EndedState"
 
-// runFact reads what a run knows of itself; times as AWF writes them.
+// runFact returns a property of the run, with times in the format of AWF.
 func runFact(env Env, fact string) (any, bool) {
 	number := func(name string) (float64, bool) {
 		v, ok := env.Lookup([]string{"run", name})
@@ -291,14 +295,16 @@ func runFact(env Env, fact string) (any, bool) {
 	return env.Lookup([]string{"run", fact})
 }
 
-// loopObject is a loop's variables under the names of AWF.
+// loopObject returns the variables of a loop under the names of AWF.
 func loopObject(v any) any {
 	o, ok := v.(map[string]any)
 	if !ok {
 		return v
 	}
 	out := map[string]any{}
-	for name, key := range map[string]string{"Index": "index", "First": "first", "Last": "last", "Length": "length", "Item": "item"} {
+	for name, key := range map[string]string{
+		"Index": "index", "First": "first", "Last": "last", "Length": "length", "Item": "item",
+	} {
 		out[name], out[key] = o[key], o[key]
 	}
 	if n, ok := o["index"].(float64); ok {
@@ -311,9 +317,9 @@ func loopObject(v any) any {
 	return out
 }
 
-// world is the values of some names, as one tree.
-func world(env Env, paths []foreignPath, convert func(written []string, v any) any) (tree map[string]any, missing bool) {
-	tree = map[string]any{}
+// world returns the values of some names as one tree, and whether one is missing.
+func world(env Env, paths []foreignPath, convert func(written []string, v any) any) (map[string]any, bool) {
+	tree, missing := map[string]any{}, false
 	sorted := slices.Clone(paths)
 	slices.SortStableFunc(sorted, func(a, b foreignPath) int { return len(a.written) - len(b.written) })
 	for _, p := range sorted {
@@ -328,7 +334,7 @@ func world(env Env, paths []foreignPath, convert func(written []string, v any) a
 		last := len(p.written) - 1
 		for _, name := range p.written[:last] {
 			next, isMap := at[name].(map[string]any)
-			switch whole := at[name].(type) { // part of what is read as a whole, too
+			switch whole := at[name].(type) { // its parent is read, too
 			case object:
 				next, isMap = whole, true
 			case doubtfulObject:
@@ -347,7 +353,8 @@ func world(env Env, paths []foreignPath, convert func(written []string, v any) a
 	return tree, missing
 }
 
-// whole makes integers of numbers that are, deep inside: 1000000 is not 1e+06.
+// whole converts integral numbers to int, recursively, so that 1000000 is not
+// printed as 1e+06.
 func whole(v any) any {
 	switch x := v.(type) {
 	case float64:
@@ -366,14 +373,15 @@ func whole(v any) any {
 	return v
 }
 
-// plainData is a foreign result as ours: float64, []any, map[string]any.
+// plainData converts the result of another library to float64, []any and
+// map[string]any.
 func plainData(v any) (any, error) {
 	switch x := v.(type) {
 	case nil, bool, string, float64:
 		return v, nil
 	case int:
 		return float64(x), nil
-	case int64: // which float64 would round
+	case int64: // float64 would round it
 		return x, nil
 	}
 	raw, err := json.Marshal(v)
@@ -385,8 +393,8 @@ func plainData(v any) (any, error) {
 	return out, err
 }
 
-// coerced makes a number or a boolean of a text that looks like one, as AWF
-// does with inputs in conditions: "007" equals 7.
+// coerced converts a text that looks like a number or a boolean, as AWF does with
+// inputs in conditions: "007" equals 7.
 func coerced(s string) any {
 	if n, err := strconv.Atoi(s); err == nil {
 		return n

@@ -14,16 +14,18 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// awfWorld is what conditions and templates see below, under the names that
-// programs have for it.
+// awfWorld holds the values that the tests read, under the names of the program.
 func awfWorld(t testing.TB) Values {
 	t.Helper()
 	v := Values{}
 	for name, raw := range map[string]string{
-		"input":           `{"n": "5", "big": 1000000, "flag": "true", "zero": "007", "name": "it's", "list": ["a","b"]}`,
-		"states.build":    `{"Output": "built ok\n", "Stderr": "", "ExitCode": 0, "Status": "completed", "Response": {"k": [1, 2]}}`,
-		"states.test":     `{"Output": "", "Stderr": "boom", "ExitCode": 3, "Status": "failed"}`,
-		"loop":            `{"index": 1, "first": false, "last": true, "length": 2, "item": {"f": "x.go", "index1": "own", "parent": {"a": 1}, "item": "i"}, "parent": {"index": 4, "first": true, "last": false, "length": 9, "item": "outer"}}`,
+		"input": `{"n": "5", "big": 1000000, "flag": "true", "zero": "007", "name": "it's", "list": ["a","b"]}`,
+		"states.build": `{"Output": "built ok\n", "Stderr": "", "ExitCode": 0, "Status": "completed",
+			"Response": {"k": [1, 2]}}`,
+		"states.test": `{"Output": "", "Stderr": "boom", "ExitCode": 3, "Status": "failed"}`,
+		"loop": `{"index": 1, "first": false, "last": true, "length": 2,
+			"item": {"f": "x.go", "index1": "own", "parent": {"a": 1}, "item": "i"},
+			"parent": {"index": 4, "first": true, "last": false, "length": 9, "item": "outer"}}`,
 		"env.HOME":        `"/home/me"`,
 		"run":             `{"id": "r1", "name": "flow", "step": "now", "started": 1700000000000, "at": 1700000001500}`,
 		"last":            `{"error": "it broke", "class": "COMMAND_FAILED", "step": "test", "value": {"ExitCode": 3}}`,
@@ -106,6 +108,7 @@ func TestAWFConditions(t *testing.T) {
 }
 
 func TestAWFTemplates(t *testing.T) {
+	const item = `{"f":"x.go","index1":"own","item":"i","parent":{"a":1}}`
 	for text, want := range map[string]string{
 		`plain`:                                "plain",
 		`a {{.inputs.n}} b`:                    "a 5 b",
@@ -116,23 +119,24 @@ func TestAWFTemplates(t *testing.T) {
 		`{{.states.build.Response}}`:           `{"k":[1,2]}`,
 		`{{.states.build.Data.k}}`:             `[1,2]`,
 		`{{json .states.build.Response}}`:      `{"k":[1,2]}`,
-		`{{.loop.Item}} {{.loop.Parent.Index1}} {{.loop.parent.item}}`:                       `{"f":"x.go","index1":"own","item":"i","parent":{"a":1}} 5 outer`,
-		`{{.loop.Item}} {{.loop.Item.f}}`:                                                    `{"f":"x.go","index1":"own","item":"i","parent":{"a":1}} x.go`,
-		`{{.loop.Item.index1}} {{.loop.Item.parent}} {{.loop.item.item}}`:                    `own {"a":1} i`,
-		`{{escape .inputs.name}}`:                                                            `'it'\''s'`,
-		`{{join (split "a,b" ",") "-"}}`:                                                     "a-b",
-		`{{join .inputs.list "+"}}`:                                                          "a+b",
-		`{{range .inputs.list}}<{{.}}>{{end}}`:                                               "<a><b>",
-		`{{with .states.build}}{{.ExitCode}}{{end}}`:                                         "0",
-		`{{range .inputs.list}}{{$.inputs.n}}{{end}}`:                                        "55",
-		`{{if eq .states.test.Status "failed"}}no{{end}}`:                                    "no",
-		`{{index .inputs.list 1}} {{index .inputs "none"}} {{index .inputs.list 0 0}}`:       "b <no value> 97",
-		`{{index .states "test" "Stderr"}}`:                                                  "boom",
-		`{{index . "inputs" "n"}} {{index $ "states" "test" "Stderr"}}`:                      "5 boom",
-		`{{range .inputs.list}}{{index . 0}}{{index $ "inputs" "n"}}{{end}}`:                 "975985",
-		`{{with .}}{{.states.test.Stderr}}{{end}}{{with $}}{{.loop.Index}}{{end}}`:           "boom1",
-		`{{.workflow.ID}} {{.workflow.name}} {{.workflow.Duration}} {{.workflow.StartedAt}}`: "r1 flow 1.5s 2023-11-14T22:13:20Z",
-		`{{.error.Message}} {{.error.type}} {{.error.State}} {{.error.exit_code}}`:           "it broke COMMAND_FAILED test 3",
+		`{{.loop.Item}} {{.loop.Parent.Index1}} {{.loop.parent.item}}`:                 item + ` 5 outer`,
+		`{{.loop.Item}} {{.loop.Item.f}}`:                                              item + ` x.go`,
+		`{{.loop.Item.index1}} {{.loop.Item.parent}} {{.loop.item.item}}`:              `own {"a":1} i`,
+		`{{escape .inputs.name}}`:                                                      `'it'\''s'`,
+		`{{join (split "a,b" ",") "-"}}`:                                               "a-b",
+		`{{join .inputs.list "+"}}`:                                                    "a+b",
+		`{{range .inputs.list}}<{{.}}>{{end}}`:                                         "<a><b>",
+		`{{with .states.build}}{{.ExitCode}}{{end}}`:                                   "0",
+		`{{range .inputs.list}}{{$.inputs.n}}{{end}}`:                                  "55",
+		`{{if eq .states.test.Status "failed"}}no{{end}}`:                              "no",
+		`{{index .inputs.list 1}} {{index .inputs "none"}} {{index .inputs.list 0 0}}`: "b <no value> 97",
+		`{{index .states "test" "Stderr"}}`:                                            "boom",
+		`{{index . "inputs" "n"}} {{index $ "states" "test" "Stderr"}}`:                "5 boom",
+		`{{range .inputs.list}}{{index . 0}}{{index $ "inputs" "n"}}{{end}}`:           "975985",
+		`{{with .}}{{.states.test.Stderr}}{{end}}{{with $}}{{.loop.Index}}{{end}}`:     "boom1",
+		`{{.workflow.ID}} {{.workflow.name}} {{.workflow.Duration}}`:                   "r1 flow 1.5s",
+		`{{.workflow.StartedAt}}`:                                                      "2023-11-14T22:13:20Z",
+		`{{.error.Message}} {{.error.type}} {{.error.State}} {{.error.exit_code}}`:     "it broke COMMAND_FAILED test 3",
 		`{{json error}}`:                     `{"ExitCode":3,"Message":"it broke","State":"test","Type":"COMMAND_FAILED"}`,
 		`{{.states.par.steps.build.output}}`: "built ok\n",
 		`{{.awf.scripts_dir}}/x`:             "/p/.awf/scripts/x",
@@ -150,10 +154,13 @@ func TestAWFTemplates(t *testing.T) {
 	}
 }
 
-// A.4: an item that is null is written as in JSON; a condition can tell it from the text.
-func TestAWFNullItems(t *testing.T) {
+// A.4: a condition can distinguish null from the text "null".
+func TestAWFNullItemsPrintAsNull(t *testing.T) {
 	world := Values{"loop": map[string]any{"index": 0.0, "item": nil, "parent": map[string]any{"index": 0.0, "item": nil}}}
-	for _, text := range []string{`{{.loop.Item}}`, `{{loop.item}}`, `{{.loop.Parent.Item}}`, `{{json .loop.Item}}`, `{{if .loop.Item}}true{{else}}null{{end}}`} {
+	for _, text := range []string{
+		`{{.loop.Item}}`, `{{loop.item}}`, `{{.loop.Parent.Item}}`, `{{json .loop.Item}}`,
+		`{{if .loop.Item}}true{{else}}null{{end}}`,
+	} {
 		e, list := ParseValue(AWFTemplate, text, source.Span{})
 		if list.Errors() {
 			t.Fatalf("%s: %v", text, list)
@@ -170,7 +177,7 @@ func TestAWFNullItems(t *testing.T) {
 	}
 }
 
-func TestAWFTemplatesThatCannotBeFilledIn(t *testing.T) {
+func TestAWFTemplateErrorsNameTheCause(t *testing.T) {
 	for text, says := range map[string]string{
 		`{{.inputs.nope}}`:           "There is no inputs.nope.",
 		`{{.states.later.Output}}`:   "There is no states.later.Output.",
@@ -206,7 +213,8 @@ func TestAWFItemsAndNumbers(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]any{
-		`7`: 7.0, `{{.inputs.n}}`: 5.0, `{{.inputs.n * .inputs.zero}}`: 35.0, `{{.inputs.n}} + 1`: 6.0, `inputs.n * 2`: 10.0, `{{.inputs.n + 10}}`: 15.0,
+		`7`: 7.0, `{{.inputs.n}}`: 5.0, `{{.inputs.n * .inputs.zero}}`: 35.0, `{{.inputs.n}} + 1`: 6.0,
+		`inputs.n * 2`: 10.0, `{{.inputs.n + 10}}`: 15.0,
 	} {
 		e, list := ParseValue(AWFNumber, text, source.Span{})
 		got, err := e.Eval(awfWorld(t))
@@ -216,13 +224,14 @@ func TestAWFItemsAndNumbers(t *testing.T) {
 	}
 }
 
-// Outputs are what names stand for: an input that looks like a number is one
-// only where something is computed.
-func TestAWFOutputs(t *testing.T) {
-	text := `{"a":"inputs.zero","b":"{{.inputs.zero}}","c":"v{{.inputs.zero}}-{{.inputs.n}}","d":"{{.inputs.zero | trimSpace}}","e":"inputs.zero + 1","f":" {{ inputs.flag }} ",
-		"g":"{{.states.build.Response.k}}","h":"x{{.states.none.Output}}","i":"states.none.Output","j":"{{.states.none.Output | trimSpace}}","k":"inputs.big"}`
+func TestAWFOutputsConvertInputsOnlyInComputations(t *testing.T) {
+	text := `{"a":"inputs.zero","b":"{{.inputs.zero}}","c":"v{{.inputs.zero}}-{{.inputs.n}}",
+		"d":"{{.inputs.zero | trimSpace}}","e":"inputs.zero + 1","f":" {{ inputs.flag }} ",
+		"g":"{{.states.build.Response.k}}","h":"x{{.states.none.Output}}","i":"states.none.Output",
+		"j":"{{.states.none.Output | trimSpace}}","k":"inputs.big"}`
 	want := map[string]any{
-		"a": "007", "b": "007", "c": "v007-5", "d": "007", "e": 8.0, "f": "true", "g": []any{1.0, 2.0}, "h": "x", "i": nil, "j": nil, "k": 1000000.0,
+		"a": "007", "b": "007", "c": "v007-5", "d": "007", "e": 8.0, "f": "true", "g": []any{1.0, 2.0},
+		"h": "x", "i": nil, "j": nil, "k": 1000000.0,
 	}
 	e, list := ParseValue(AWFOutputs, text, source.Span{})
 	got, err := e.Eval(awfWorld(t))
@@ -236,9 +245,11 @@ func TestAWFOutputs(t *testing.T) {
 	}
 }
 
-// What turns out to be no number says what it is.
-func TestAWFNumbersThatAreNone(t *testing.T) {
-	for text, says := range map[string]string{`{{.inputs.name}}`: `"it's" is not a number.`, `{{.states.build.Status}}`: `"completed" is not a number.`} {
+func TestAWFNumberErrorsShowTheValue(t *testing.T) {
+	for text, says := range map[string]string{
+		`{{.inputs.name}}`:         `"it's" is not a number.`,
+		`{{.states.build.Status}}`: `"completed" is not a number.`,
+	} {
 		e, _ := ParseValue(AWFNumber, text, source.Span{})
 		_, err := e.Eval(awfWorld(t))
 		var failed *EvalError
@@ -248,7 +259,7 @@ func TestAWFNumbersThatAreNone(t *testing.T) {
 	}
 }
 
-func TestAWFMistakesHaveAPlace(t *testing.T) {
+func TestAWFErrorsHaveASpan(t *testing.T) {
 	for text, c := range map[string]struct {
 		dialect Dialect
 		at      string
@@ -263,7 +274,8 @@ func TestAWFMistakesHaveAPlace(t *testing.T) {
 	} {
 		at := source.Span{File: "f", Start: 100, End: 100 + len(text)}
 		e, list := Parse(c.dialect, text, at)
-		if len(list) != 1 || list[0].Code != CodeForeign || list[0].Span.Start < 100 || list[0].Span.End > at.End || !strings.HasSuffix(list[0].Message, ".") {
+		if len(list) != 1 || list[0].Code != CodeForeign || list[0].Span.Start < 100 || list[0].Span.End > at.End ||
+			!strings.HasSuffix(list[0].Message, ".") {
 			t.Errorf("%s: %v", text, list)
 			continue
 		}
@@ -281,14 +293,38 @@ func TestAWFPaths(t *testing.T) {
 		dialect Dialect
 		want    string
 	}{
-		`states.a.output == inputs.b and contains(loop.Item, env.X)`: {AWF, `states.a.Output@states.a.output input.b@inputs.b loop.item@loop.Item env.X@env.X`},
-		`x {{.states.a.Output}} {{ .inputs.b | json }}`:              {AWFTemplate, `states.a.Output@states.a.Output input.b@inputs.b`},
-		`{{range .states.a.Response.k}}{{.x}} {{$.inputs.c}}{{end}}`: {AWFTemplate, `states.a.Response.k@states.a.Response.k input.c@inputs.c`},
-		`{{states.a.Output}}{{workflow.ID}}`:                         {AWFTemplate, `states.a.Output@states.a.Output run.id@workflow.ID`},
-		`{{.inputs.a * .inputs.b}}`:                                  {AWFNumber, `input.a@inputs.a input.b@inputs.b`},
-		`  {{.inputs.a + .loop.Index}} `:                             {AWFNumber, `input.a@inputs.a loop.index@loop.Index`},
-		`'{{.inputs.a}}' != "é{{states.b.output}}y" + inputs.c`:      {AWF, `input.a@inputs.a states.b.Output@states.b.output input.c@inputs.c`},
-		`states["a b"].Output == {(inputs.c): inputs.d}.x`:           {AWF, `states.a b.Output@states["a b"].Output input.c@inputs.c input.d@inputs.d`},
+		`states.a.output == inputs.b and contains(loop.Item, env.X)`: {
+			AWF,
+			`states.a.Output@states.a.output input.b@inputs.b loop.item@loop.Item env.X@env.X`,
+		},
+		`x {{.states.a.Output}} {{ .inputs.b | json }}`: {
+			AWFTemplate,
+			`states.a.Output@states.a.Output input.b@inputs.b`,
+		},
+		`{{range .states.a.Response.k}}{{.x}} {{$.inputs.c}}{{end}}`: {
+			AWFTemplate,
+			`states.a.Response.k@states.a.Response.k input.c@inputs.c`,
+		},
+		`{{states.a.Output}}{{workflow.ID}}`: {
+			AWFTemplate,
+			`states.a.Output@states.a.Output run.id@workflow.ID`,
+		},
+		`{{.inputs.a * .inputs.b}}`: {
+			AWFNumber,
+			`input.a@inputs.a input.b@inputs.b`,
+		},
+		`  {{.inputs.a + .loop.Index}} `: {
+			AWFNumber,
+			`input.a@inputs.a loop.index@loop.Index`,
+		},
+		`'{{.inputs.a}}' != "é{{states.b.output}}y" + inputs.c`: {
+			AWF,
+			`input.a@inputs.a states.b.Output@states.b.output input.c@inputs.c`,
+		},
+		`states["a b"].Output == {(inputs.c): inputs.d}.x`: {
+			AWF,
+			`states.a b.Output@states["a b"].Output input.c@inputs.c input.d@inputs.d`,
+		},
 	} {
 		for range 2 { // what was read before is where it is, too
 			e, list := Parse(c.dialect, text, source.Span{File: "f", Start: 0, End: len(text)})
@@ -319,17 +355,20 @@ func TestAWFRoundTrip(t *testing.T) {
 	if ok, err := back.Bool(Values{"states.a": map[string]any{"Output": "x"}}); !ok || err != nil {
 		t.Error(ok, err)
 	}
-	for _, broken := range []string{`{"dialect":"awf","text":"a ="}`, `{"dialect":"awf-outputs","text":"[]"}`, `{"dialect":"awf-outputs","text":"{\"a\": \"{{x\"}"}`} {
+	for _, broken := range []string{
+		`{"dialect":"awf","text":"a ="}`, `{"dialect":"awf-outputs","text":"[]"}`,
+		`{"dialect":"awf-outputs","text":"{\"a\": \"{{x\"}"}`,
+	} {
 		if json.Unmarshal([]byte(broken), back) == nil {
 			t.Error("something broken was read:", broken)
 		}
 	}
 }
 
-// Whatever is written, nothing panics and every diagnostic lies in the text.
-func TestAWFNeverPanics(t *testing.T) {
+func TestAWFNeverPanicsAndSpansAreInTheText(t *testing.T) {
 	piece := rapid.SampledFrom([]string{
-		"{{", "}}", ".inputs.a", "inputs.a", "states", "[", "]", "(", ")", "contains(", " and ", "==", "'", `"`, "é", "1", "|", "json", "range ", "end", "$", "\n", "?.", "len(", "{", "}", ":", "#", "let x = 1; ",
+		"{{", "}}", ".inputs.a", "inputs.a", "states", "[", "]", "(", ")", "contains(", " and ", "==", "'", `"`, "é", "1",
+		"|", "json", "range ", "end", "$", "\n", "?.", "len(", "{", "}", ":", "#", "let x = 1; ",
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(piece, 0, 8).Draw(t, "text"), "")
@@ -357,9 +396,9 @@ func TestAWFNeverPanics(t *testing.T) {
 	})
 }
 
-// A condition that was read before keeps its own place, its own dialect and its
-// own mistakes, and what is kept of all does not grow for ever.
-func TestConditionsAreReadOnce(t *testing.T) {
+// A cached condition must not leak its span, dialect or errors into another one,
+// and the cache must be bounded.
+func TestConditionCacheIsTransparentAndBounded(t *testing.T) {
 	text := `states.build.ExitCode == 0`
 	one, _ := ParseValue(AWF, text, source.Span{Start: 1, End: 2})
 	other, _ := ParseValue(AWF, text, source.Span{Start: 8, End: 9})

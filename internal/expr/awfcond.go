@@ -19,33 +19,33 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// condition is an expression of expr-lang.
+// condition is an expr-lang expression.
 type condition struct {
 	program *vm.Program
 	root    ast.Node
 	reads   []foreignPath
 	text    string
 	unknown *ast.IdentifierNode // a function that does not exist
-	// verbatim: inputs are what they are, and no numbers for looking like some.
-	// Version 1.10 is not 1.1 where nothing is computed.
+	// verbatim turns off the conversion of inputs to numbers, because version 1.10
+	// must not become 1.1 if nothing is computed.
 	verbatim bool
 }
 
-// isName tells whether it is a name, and nothing more.
+// isName reports whether the expression is a single name.
 func (c *condition) isName() bool {
 	return len(c.reads) == 1 && strings.TrimSpace(c.text) == strings.Join(c.reads[0].written, ".")
 }
 
-// unstable are the builtins that two evaluations need not agree on.
+// unstable are the builtins whose results may differ between evaluations.
 var unstable = []string{"now", "keys", "values", "toPairs"}
 
-// ownFunctions are those that AWF adds to expr-lang's.
+// ownFunctions are the functions that AWF adds to expr-lang.
 var ownFunctions = []string{"Contains", "StartsWith", "EndsWith", "has_prefix", "has_suffix", asText}
 
-// asText is the function that writes a value as a template would.
+// asText is the function that formats a value like a template.
 const asText = "text"
 
-// conditionOptions are functions that AWF adds.
+// conditionOptions returns the options for expr-lang, including ownFunctions.
 func conditionOptions() []exprlang.Option {
 	texts := func(name string, do func(a, b string) bool) exprlang.Option {
 		return exprlang.Function(name, func(args ...any) (any, error) {
@@ -70,7 +70,7 @@ func conditionOptions() []exprlang.Option {
 	return out
 }
 
-// asWritten is a value as a template would write it.
+// asWritten formats a value like a template.
 func asWritten(v any) string {
 	if v == nil {
 		return ""
@@ -78,7 +78,7 @@ func asWritten(v any) string {
 	return fmt.Sprint(presentable(v))
 }
 
-// readCondition parses a condition; nil after a mistake.
+// readCondition parses a condition. It returns nil after an error.
 func readCondition(text string, report reporter) foreign {
 	c := recent.condition(text)
 	if c == nil {
@@ -90,16 +90,15 @@ func readCondition(text string, report reporter) foreign {
 	return c
 }
 
-// conditions are those that were read lately. A workflow says the same ones
-// again and again, what a step leaves above all; each is read when the file
-// is, and again when a run begins; and parsing one takes longer than most of
-// what a step costs.
+// conditions caches parsed conditions. Workflows repeat the same ones, each is
+// parsed when the file is read and again when a run starts, and parsing one takes
+// longer than most of the work of a step.
 type conditions struct {
 	mu    sync.Mutex
 	known map[string]*condition // by their texts
 }
 
-// maxConditions is how many are kept before all are forgotten.
+// maxConditions limits the cache; when it is full, it is cleared.
 const maxConditions = 1000
 
 var recent conditions
@@ -132,11 +131,13 @@ func parseCondition(text string, report reporter) *condition {
 			`Write it like states.build.ExitCode == 0 and inputs.mode == "fast".`)
 		return nil
 	}
-	c := &condition{text: strings.Clone(text), root: tree.Node} // not a part of a whole file
+	// Clone the text, so that the cache does not keep the whole file in memory.
+	c := &condition{text: strings.Clone(text), root: tree.Node}
 	c.collect(tree.Node, code)
 	if c.unknown != nil {
 		start := byteOffset(code, c.unknown.Location().From)
-		report(CodeForeign, start, min(start+len(c.unknown.Value), len(text)), fmt.Sprintf("There is no function %q.", c.unknown.Value),
+		report(CodeForeign, start, min(start+len(c.unknown.Value), len(text)),
+			fmt.Sprintf("There is no function %q.", c.unknown.Value),
 			"Use contains, startsWith, endsWith, len, or another function of expr-lang that does not depend on the time.")
 		return nil
 	}
@@ -151,7 +152,7 @@ func parseCondition(text string, report reporter) *condition {
 	return c
 }
 
-// syntax is where expr-lang stopped, and why, in one sentence.
+// syntax returns the position and the message of an error of expr-lang.
 func syntax(text string, err error) (start, end int, message string) {
 	end = len(text)
 	message = err.Error()
@@ -173,9 +174,9 @@ func syntax(text string, err error) (start, end int, message string) {
 	return start, end, strings.TrimSuffix(message, ".")
 }
 
-// sameLength rewrites what AWF understands and expr-lang does not, byte by
-// byte, so that places stay where they are: contains(a, b) as a function, and
-// names in template braces. In quotes these are texts, or parts of one.
+// sameLength rewrites the syntax that AWF adds to expr-lang: contains(a, b) as a
+// function, and names in template braces, which are texts inside of quotes. It
+// keeps the length of the text, so that offsets stay valid.
 func sameLength(text string) string {
 	b := []byte(text)
 	for i := 0; i < len(b); i++ {
@@ -208,7 +209,7 @@ func sameLength(text string) string {
 	return string(b)
 }
 
-// braced is the name in {{.name}} or {{name}}.
+// braced returns the name in {{.name}} or {{name}}.
 func braced(s string) (string, bool) {
 	inner, ok := strings.CutPrefix(s, "{{")
 	if !ok {
@@ -222,8 +223,8 @@ func braced(s string) (string, bool) {
 	return strings.TrimPrefix(inner, "."), true
 }
 
-// asTexts rewrites the names in braces of a text in quotes: one that is all of
-// it gets parentheses, others are joined with what stands around them.
+// asTexts rewrites the names in braces of a quoted text: a name that is the whole
+// text is put in parentheses, others are concatenated with the rest.
 func asTexts(b []byte, open, end int) {
 	if name, ok := braced(strings.TrimSpace(string(b[open+1 : end]))); ok {
 		nameText(b, open, end+1, name)
@@ -249,18 +250,21 @@ func asTexts(b []byte, open, end int) {
 	}
 }
 
-// isName tells whether what stands in braces is one of AWF's names, and nothing more.
+// isName reports whether s is a name of AWF.
 func isName(s string) bool {
 	root, _, _ := strings.Cut(s, ".")
-	return slices.Contains(roots, root) && !strings.ContainsFunc(s, func(r rune) bool { return r != '.' && r < utf8.RuneSelf && !wordByte(byte(r)) })
+	return slices.Contains(roots, root) && !strings.ContainsFunc(s, func(r rune) bool {
+		return r != '.' && r < utf8.RuneSelf && !wordByte(byte(r))
+	})
 }
 
-// nameText is blank for a name that stands for its text: one word, which no
-// name is that people write.
+// nameText is like blank for a name that is replaced by the text of its value. It
+// encodes the name as one identifier that does not occur in files; textName
+// decodes it.
 func nameText(b []byte, start, end int, name string) {
 	at := blank(b, start, end, name)
 	if !isName(name) {
-		return // checks find it
+		return // reported by the checks for unknown names
 	}
 	b[at] = '$'
 	for i := range len(name) {
@@ -270,7 +274,7 @@ func nameText(b []byte, start, end int, name string) {
 	}
 }
 
-// textName is the name whose text a word stands for, if nameText wrote it.
+// textName returns the name that nameText encoded as an identifier.
 func textName(word string) ([]string, bool) {
 	rest, ok := strings.CutPrefix(word, "$")
 	path := strings.Split(rest, "$")
@@ -283,7 +287,7 @@ func textName(word string) ([]string, bool) {
 	return nil, false
 }
 
-// blank writes a name where it stood and spaces around it.
+// blank replaces everything around a name by spaces and returns its offset.
 func blank(b []byte, start, end int, name string) int {
 	at := start + strings.Index(string(b[start:end]), name)
 	for i := start; i < end; i++ {
@@ -306,7 +310,7 @@ func closing(b []byte, open int) int {
 	return -1
 }
 
-// calls tells whether a word stands at a place as a function, not as an
+// calls reports whether the word at an offset is a function call rather than an
 // operator between two operands.
 func calls(b []byte, at int, word string) bool {
 	if !strings.HasPrefix(string(b[at:]), word+"(") {
@@ -317,7 +321,7 @@ func calls(b []byte, at int, word string) bool {
 		return true
 	}
 	if len(before) == at && wordByte(before[len(before)-1]) {
-		return false // the end of a longer word
+		return false // a suffix of a longer word
 	}
 	switch last, _ := utf8.DecodeLastRuneInString(before); {
 	case strings.ContainsRune("([,!&|=<>?:+", last):
@@ -337,12 +341,12 @@ func wordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// collect finds the names that a tree reads.
+// collect records the names that a tree reads.
 func (c *condition) collect(n ast.Node, code string) {
 	if path, ok := namePath(n); ok {
 		start := byteOffset(code, firstOf(n).Location().From)
 		end := min(start+len(strings.Join(path, ".")), len(code))
-		if code[start:end] != strings.Join(path, ".") { // written with brackets, or line breaks
+		if code[start:end] != strings.Join(path, ".") { // written with brackets or line breaks
 			end = max(start, min(byteOffset(code, n.Location().To), len(code)))
 		}
 		p := foreignPath{written: path, start: start, end: end}
@@ -384,7 +388,7 @@ func firstOf(n ast.Node) ast.Node {
 	return n
 }
 
-// namePath is the dotted name that a node is.
+// namePath returns the path of a node that is a dotted name.
 func namePath(n ast.Node) ([]string, bool) {
 	switch x := n.(type) {
 	case *ast.IdentifierNode:
@@ -445,8 +449,8 @@ func kids(n ast.Node) []ast.Node {
 
 func (c *condition) paths() []foreignPath { return c.reads }
 
-// eval computes the value. What is missing is nil, and an operator that
-// cannot do anything with it makes the condition false, not wrong.
+// eval returns the value. Missing values are nil, and an operator that fails
+// because of one makes the condition false rather than an error.
 func (c *condition) eval(env Env) (any, error) {
 	tree, missing := world(env, c.reads, func(written []string, v any) any {
 		if s, ok := v.(string); ok && !c.verbatim && written[0] == "inputs" && len(written) == 2 {
@@ -461,7 +465,7 @@ func (c *condition) eval(env Env) (any, error) {
 			}
 			continue
 		}
-		at := tree // what is missing can still be looked into
+		at := tree // properties of missing values are missing, not errors
 		for _, name := range p.written[:len(p.written)-1] {
 			next, isMap := at[name].(map[string]any)
 			if !isMap {
@@ -488,10 +492,10 @@ func (c *condition) eval(env Env) (any, error) {
 	return plainData(v)
 }
 
-// computed is a template that gives a number, or a computation of one.
+// computed is a number, or an expression or template that yields one.
 type computed struct {
-	direct foreign   // an expression, when all of it stands in braces or there are none
-	fill   *template // otherwise: filled in first, computed then
+	direct foreign   // an expression without braces, or entirely in braces
+	fill   *template // otherwise a template, whose result is evaluated
 }
 
 // readNumber parses a number: 5, {{.inputs.n}}, {{.inputs.a * .inputs.b}},
@@ -507,13 +511,13 @@ func readNumber(text string, report reporter) foreign {
 		}
 		return nil
 	case opened && closed && !strings.Contains(inner, "{{") && strings.ContainsAny(inner, "+*/%-"):
-		// The documented form, which is no Go template: names with dots before them.
+		// The documented form is not a Go template: it computes with dotted names.
 		shift := strings.Index(text, inner)
 		within := func(code diag.Code, start, end int, message, help string) {
 			report(code, start+shift, end+shift, message, help)
 		}
 		if c, ok := readCondition(undotted(inner), within).(*condition); ok && c != nil {
-			here := *c // that one is others', too
+			here := *c // the cached condition is shared
 			here.reads = slices.Clone(c.reads)
 			for i := range here.reads {
 				here.reads[i].start += shift
@@ -529,11 +533,12 @@ func readNumber(text string, report reporter) foreign {
 	return nil
 }
 
-// undotted puts a space in the place of the dot before a name.
+// undotted replaces the dot before a name by a space.
 func undotted(s string) string {
 	b := []byte(s)
 	for i := range b {
-		if b[i] == '.' && (i == 0 || !wordByte(b[i-1]) && b[i-1] != ')' && b[i-1] != ']') && i+1 < len(b) && (b[i+1] < '0' || b[i+1] > '9') {
+		begins := i == 0 || !wordByte(b[i-1]) && b[i-1] != ')' && b[i-1] != ']'
+		if b[i] == '.' && begins && i+1 < len(b) && (b[i+1] < '0' || b[i+1] > '9') {
 			b[i] = ' '
 		}
 	}
@@ -556,8 +561,11 @@ func (n *computed) eval(env Env) (any, error) {
 		}
 		wrong := ""
 		direct = readCondition(text, func(_ diag.Code, _, _ int, message, _ string) { wrong = message })
-		if wrong != "" || direct == nil || len(direct.paths()) > 0 { // a word, where a number has to be
-			return nil, &EvalError{Problem: ProblemType, Text: text, Message: fmt.Sprintf("%q is not a number.", text), Help: "Give a whole number, or a computation of one."}
+		if wrong != "" || direct == nil || len(direct.paths()) > 0 { // a name instead of a number
+			return nil, &EvalError{
+				Problem: ProblemType, Text: text, Message: fmt.Sprintf("%q is not a number.", text),
+				Help: "Give a whole number, or a computation of one.",
+			}
 		}
 	}
 	v, err := direct.eval(env)

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// outputs are what a workflow gives back, by name.
+// outputs are the outputs of a workflow, by name.
 type outputs struct {
 	names []string
 	parts []foreign
@@ -19,7 +19,8 @@ type outputs struct {
 func readOutputs(text string, report reporter) foreign {
 	var texts map[string]string
 	if err := json.Unmarshal([]byte(text), &texts); err != nil {
-		report(CodeForeign, 0, len(text), "The outputs are not an object of texts.", "Write each as \"NAME: states.STEP.Output\".")
+		report(CodeForeign, 0, len(text), "The outputs are not an object of texts.",
+			"Write each as \"NAME: states.STEP.Output\".")
 		return nil
 	}
 	whole := func(code diag.Code, _, _ int, message, help string) { report(code, 0, len(text), message, help) }
@@ -49,8 +50,8 @@ func readOutput(text string, report reporter) foreign {
 	return c
 }
 
-// OutputNames are what an expression of the dialect AWFOutputs gives; of others
-// there are none.
+// OutputNames returns the names of the outputs of an expression in the dialect
+// AWFOutputs, and nil for other dialects.
 func (e *Expr) OutputNames() []string {
 	if o, ok := e.other.(*outputs); ok {
 		return o.names
@@ -62,7 +63,7 @@ func (o *outputs) paths() []foreignPath {
 	var all []foreignPath
 	for _, part := range o.parts {
 		for _, p := range part.paths() {
-			p.start, p.end = 0, -1 // somewhere among them
+			p.start, p.end = 0, -1 // the position is not known
 			all = append(all, p)
 		}
 	}
@@ -74,7 +75,7 @@ func (o *outputs) eval(env Env) (any, error) {
 	for i, part := range o.parts {
 		v, err := part.eval(env)
 		if _, isText := part.(*template); isText && err != nil && !allThere(env, part) {
-			v, err = nil, nil // as a name alone is that stands for nothing
+			v, err = nil, nil // like a missing name without a template
 		}
 		if err != nil {
 			return nil, err
@@ -84,7 +85,7 @@ func (o *outputs) eval(env Env) (any, error) {
 	return out, nil
 }
 
-// allThere tells whether everything that an expression reads stands for something.
+// allThere reports whether all names that an expression reads have a value.
 func allThere(env Env, e foreign) bool {
 	return !slices.ContainsFunc(e.paths(), func(p foreignPath) bool {
 		_, ok := lookup(env, p.written)
@@ -92,8 +93,8 @@ func allThere(env Env, e foreign) bool {
 	})
 }
 
-// joined is an expression of the dialect AWF for a template in whose braces
-// stand only names: the value itself, of one name alone, else a text.
+// joined converts a template with only names in its braces to an expression of the
+// dialect AWF: the value itself for a single name, otherwise a text.
 func joined(template string) (string, bool) {
 	if name, ok := braced(strings.TrimSpace(template)); ok {
 		return name, true

@@ -19,21 +19,21 @@ import (
 
 // template is a Go template.
 type template struct {
-	indexed []foreignPath // names that index spells out
+	indexed []foreignPath // names read with the function index
 	text    string
-	parsed  *gotemplate.Template // nil: the text is plain
+	parsed  *gotemplate.Template // nil if the text contains no action
 	reads   []foreignPath
 	calls   []*goparse.IdentifierNode
-	keyed   bool // it writes keys of objects, which range gives
+	keyed   bool // range assigns keys of objects to a variable
 }
 
-// TemplateOptions is what a place that fills templates in has to offer.
+// TemplateOptions configure the rendering of a template.
 type TemplateOptions struct {
-	// ReadFile is what the function readFile does; nil refuses it.
+	// ReadFile implements the function readFile; if nil, the function fails.
 	ReadFile func(path string) (string, error)
 }
 
-// Fill writes a template's text; e is of the dialect AWFTemplate.
+// Fill renders a template. e must have the dialect AWFTemplate.
 func (e *Expr) Fill(env Env, o TemplateOptions) (string, error) {
 	t, ok := e.other.(*template)
 	if !ok || e.broken {
@@ -42,7 +42,7 @@ func (e *Expr) Fill(env Env, o TemplateOptions) (string, error) {
 	return t.render(env, o, nil)
 }
 
-// ReadsFiles tells whether a template takes files in, which only tasks can do.
+// ReadsFiles reports whether a template reads files, which only tasks may do.
 func (e *Expr) ReadsFiles() bool {
 	if e == nil {
 		return false
@@ -57,13 +57,15 @@ func (e *Expr) ReadsFiles() bool {
 		all = []*template{other.fill}
 	}
 	return slices.ContainsFunc(all, func(t *template) bool {
-		return t != nil && slices.ContainsFunc(t.calls, func(call *goparse.IdentifierNode) bool { return call.Ident == readFile })
+		return t != nil && slices.ContainsFunc(t.calls, func(call *goparse.IdentifierNode) bool {
+			return call.Ident == readFile
+		})
 	})
 }
 
 const readFile = "readFile"
 
-// functions are those of AWF; the options decide about two of them.
+// functions returns the template functions of AWF.
 func functions(o TemplateOptions, shell *ShellOptions, tree map[string]any) gotemplate.FuncMap {
 	out := printers()
 	maps.Copy(out, gotemplate.FuncMap{
@@ -93,7 +95,7 @@ func functions(o TemplateOptions, shell *ShellOptions, tree map[string]any) gote
 				return list
 			}
 			var parts []string
-			kind := by // doubtful when one of them is
+			kind := by // untrusted if an element is
 			for i := range v.Len() {
 				one := v.Index(i).Interface()
 				parts = append(parts, bare(one))
@@ -109,7 +111,7 @@ func functions(o TemplateOptions, shell *ShellOptions, tree map[string]any) gote
 				return "", errors.New("files cannot be read here")
 			}
 			text, err := o.ReadFile(bare(path))
-			if shell != nil && err == nil { // who knows which step wrote it
+			if shell != nil && err == nil { // any step may have written the file
 				return mistrust(text, false, false)
 			}
 			return text, err
@@ -121,7 +123,7 @@ func functions(o TemplateOptions, shell *ShellOptions, tree map[string]any) gote
 	return out
 }
 
-// object and list write themselves as JSON.
+// object and list print themselves as JSON.
 type (
 	object map[string]any
 	list   []any
@@ -130,13 +132,13 @@ type (
 func (o object) String() string { return jsonText(map[string]any(o)) }
 func (l list) String() string   { return jsonText([]any(l)) }
 
-// noItem is an item of a loop that is null. It is written as in JSON, as that of
-// a while is, and is no more true than null.
+// noItem is a loop item that is null. It prints as "null" and is false in a
+// template, because it is an empty slice.
 type noItem []any
 
 func (noItem) String() string { return "null" }
 
-// presentable prepares a value to be written by a template.
+// presentable returns a value that prints as AWF prints it.
 func presentable(v any) any {
 	switch x := whole(v).(type) {
 	case map[string]any:
@@ -156,7 +158,7 @@ func presentable(v any) any {
 	}
 }
 
-// readTemplate parses a template; nil after a mistake.
+// readTemplate parses a template. It returns nil after an error.
 func readTemplate(text string, report reporter) foreign {
 	t := &template{text: text}
 	if !strings.Contains(text, "{{") {
@@ -168,9 +170,10 @@ func readTemplate(text string, report reporter) foreign {
 		return nil
 	}
 	if err != nil {
-		start, end, message := templateMistake(text, err)
+		start, end, message := templateError(text, err)
 		report(CodeForeign, start, end, "The template cannot be understood: "+message+".",
-			"Write names like {{.inputs.file}} or {{.states.build.Output}}; {{index .states \"my-step\" \"Output\"}} where a name is not all letters, digits and _.")
+			"Write names like {{.inputs.file}} or {{.states.build.Output}}; "+
+				"{{index .states \"my-step\" \"Output\"}} where a name is not all letters, digits and _.")
 		return nil
 	}
 	t.parsed = parsed
@@ -182,13 +185,14 @@ func readTemplate(text string, report reporter) foreign {
 	return t
 }
 
-// ofGo are the functions that every Go template has.
+// ofGo are the predefined functions of Go templates.
 var ofGo = []string{
-	"and", "call", "eq", "ge", "gt", "html", "index", "js", "le", "len", "lt", "ne", "not", "or", "print", "printf", "println", "slice", "urlquery",
+	"and", "call", "eq", "ge", "gt", "html", "index", "js", "le", "len", "lt", "ne", "not", "or",
+	"print", "printf", "println", "slice", "urlquery",
 }
 
-// unknownCalls reports functions that do not exist. It is false when there are
-// none, or something else is wrong before that.
+// unknownCalls reports calls of unknown functions. It returns false if there are
+// none or the template does not parse for another reason.
 func (t *template) unknownCalls(known gotemplate.FuncMap, report reporter) bool {
 	all := map[string]*goparse.Tree{}
 	tree := goparse.New("")
@@ -208,21 +212,26 @@ func (t *template) unknownCalls(known gotemplate.FuncMap, report reporter) bool 
 			continue
 		}
 		found = true
-		help := fmt.Sprintf("Besides the functions of Go templates there are %s. Let a command do the rest.", strings.Join(ours, ", "))
+		help := fmt.Sprintf("Besides the functions of Go templates there are %s. Let a command do the rest.",
+			strings.Join(ours, ", "))
 		if near := diag.Nearest(call.Ident, slices.Concat(ours, ofGo)); near != "" {
 			help = fmt.Sprintf("Did you mean %q?", near)
 		}
-		report(CodeForeign, int(call.Pos), int(call.Pos)+len(call.Ident), fmt.Sprintf("There is no function %q in templates.", call.Ident), help)
+		report(CodeForeign, int(call.Pos), int(call.Pos)+len(call.Ident),
+			fmt.Sprintf("There is no function %q in templates.", call.Ident), help)
 	}
 	return found
 }
 
-var mistakeForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^template: :(\d+)(?::\d+)?: (?s)(.*)$`) })
+// templateErrorForm matches the errors of text/template.
+var templateErrorForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^template: :(\d+)(?::\d+)?: (?s)(.*)$`)
+})
 
-// templateMistake is the line where the parser stopped, and why.
-func templateMistake(text string, err error) (start, end int, message string) {
+// templateError returns the position and the message of a parse error.
+func templateError(text string, err error) (start, end int, message string) {
 	message, end = err.Error(), len(text)
-	m := mistakeForm().FindStringSubmatch(message)
+	m := templateErrorForm().FindStringSubmatch(message)
 	if m == nil {
 		return 0, end, message
 	}
@@ -241,8 +250,8 @@ func templateMistake(text string, err error) (start, end int, message string) {
 	return start, max(start, end), strings.TrimSpace(strings.Split(message, "\n")[0])
 }
 
-// collect finds the names that a template reads. top says that the dot is
-// still everything: inside range and with it is something else.
+// collect records the names that a template reads. top reports whether the dot is
+// the root, which it is not inside of range and with.
 func (t *template) collect(n goparse.Node, top bool) {
 	switch x := n.(type) {
 	case *goparse.ListNode:
@@ -305,16 +314,16 @@ func (t *template) collect(n goparse.Node, top bool) {
 	}
 }
 
-// everything notes what a template can read without naming it: {{json .}}. The
-// variables of the environment are none of that.
+// everything records that a template reads all names, as in {{json .}}. Variables
+// of the environment are excluded.
 func (t *template) everything(pos int) {
 	for _, root := range []string{"inputs", "states", "loop"} {
 		t.reads = append(t.reads, foreignPath{written: []string{root}, start: pos, end: pos + 1, any: true})
 	}
 }
 
-// spelled notes a name that index spells out, as in index .states "my-step". It
-// is true when that is a whole name, as in index . "inputs" "x".
+// spelled records a name read with index, as in index .states "my-step". It returns
+// true if the arguments are a complete name, as in index . "inputs" "x".
 func (t *template) spelled(c *goparse.CommandNode, top bool) bool {
 	if id, ok := c.Args[0].(*goparse.IdentifierNode); !ok || id.Ident != "index" || len(c.Args) < 3 {
 		return false
@@ -361,8 +370,8 @@ func (t *template) branch(b *goparse.BranchNode, top, inner bool) {
 	t.collect(b.ElseList, top)
 }
 
-// add notes a name. The parser's position is that of some part of it, so the
-// place is looked for around there.
+// add records a name. The parser reports the position of some part of it, so add
+// searches for the name around there.
 func (t *template) add(path []string, pos int, lead string) {
 	word := lead + strings.Join(path, ".")
 	p := foreignPath{written: slices.Clone(path), start: 0, end: len(t.text)}
@@ -378,10 +387,10 @@ func (t *template) paths() []foreignPath { return t.reads }
 
 func (t *template) eval(env Env) (any, error) { return t.render(env, TemplateOptions{}, nil) }
 
-// maxFilled bounds what a template can grow to.
+// maxFilled limits the result of a template.
 const maxFilled = 64 << 20
 
-var errTooLarge = errors.New("the text has grown beyond 64 MiB")
+var errTooLarge = errors.New("the text exceeds 64 MiB")
 
 type bounded struct{ strings.Builder }
 
@@ -392,7 +401,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Builder.Write(p)
 }
 
-// render writes the text; shell is nil when it is not for a shell.
+// render returns the text. shell is nil if the text is not for a shell.
 func (t *template) render(env Env, o TemplateOptions, shell *ShellOptions) (string, error) {
 	if t.parsed == nil {
 		return t.text, nil
@@ -412,7 +421,11 @@ func (t *template) render(env Env, o TemplateOptions, shell *ShellOptions) (stri
 		return marked
 	})
 	if refused != nil {
-		return "", &EvalError{Problem: ProblemType, Text: t.text, Message: fmt.Sprintf("The template could not be filled in: %v.", refused), Help: "Check what the template does with its values."}
+		return "", &EvalError{
+			Problem: ProblemType, Text: t.text,
+			Message: fmt.Sprintf("The template could not be filled in: %v.", refused),
+			Help:    "Check what the template does with its values.",
+		}
 	}
 	clone, err := t.parsed.Clone()
 	if err != nil {
@@ -425,9 +438,11 @@ func (t *template) render(env Env, o TemplateOptions, shell *ShellOptions) (stri
 	return b.String(), nil
 }
 
-// explain says in one sentence why a template could not be filled in.
+// explain returns the error for a template that failed.
 func (t *template) explain(env Env, err error) error {
-	e := &EvalError{Problem: ProblemType, Text: t.text, Help: "Check that the step ran before, and the spelling of the name."}
+	e := &EvalError{
+		Problem: ProblemType, Text: t.text, Help: "Check that the step ran before, and the spelling of the name.",
+	}
 	for _, p := range t.reads {
 		if _, ok := lookup(env, p.written); !ok {
 			e.Message = fmt.Sprintf("There is no %s.", strings.Join(p.written, "."))
@@ -446,19 +461,20 @@ func (t *template) explain(env Env, err error) error {
 		if inner := errors.Unwrap(exec.Err); inner != nil {
 			message = inner.Error()
 		}
-		if m := mistakeForm().FindStringSubmatch(message); m != nil {
+		if m := templateErrorForm().FindStringSubmatch(message); m != nil {
 			message = m[2]
 		}
 	}
-	e.Message, e.Help = fmt.Sprintf("The template could not be filled in: %s.", message), "Check what the template does with its values."
+	e.Message = fmt.Sprintf("The template could not be filled in: %s.", message)
+	e.Help = "Check what the template does with its values."
 	return e
 }
 
-// items is a list: of YAML or JSON as it stands, with templates in its texts,
-// or what a template becomes.
+// items is a list: a YAML or JSON list with templates in its texts, or the result
+// of a template.
 type items struct {
-	fixed []any       // with a *template in the place of each text that is one
-	parts []*template // all of those
+	fixed []any       // with a *template for each text that contains actions
+	parts []*template // the templates in fixed
 	fill  *template
 }
 
@@ -478,7 +494,7 @@ func readItems(text string, report reporter) foreign {
 	return &items{fill: t}
 }
 
-// prepare parses the templates in a value, however deep.
+// prepare parses all templates in a value, recursively.
 func (it *items) prepare(v any, report reporter) bool {
 	text := func(v any) (any, bool) {
 		s, isText := v.(string)
@@ -507,7 +523,7 @@ func (it *items) prepare(v any, report reporter) bool {
 	return ok
 }
 
-// filled is a prepared value with its templates filled in.
+// filled returns a prepared value with its templates rendered.
 func filled(v any, env Env) (any, error) {
 	var err error
 	switch x := v.(type) {
@@ -540,7 +556,7 @@ func (it *items) paths() []foreignPath {
 	var out []foreignPath
 	for _, t := range it.parts {
 		for _, p := range t.reads {
-			out = append(out, foreignPath{written: p.written, start: 0, end: -1, any: p.any}) // somewhere in the list
+			out = append(out, foreignPath{written: p.written, start: 0, end: -1, any: p.any}) // the position is not known
 		}
 	}
 	return out
@@ -550,8 +566,8 @@ func (it *items) eval(env Env) (any, error) {
 	if it.fill == nil {
 		return filled(it.fixed, env)
 	}
-	// A name that stands for a list is that list: its texts need not survive
-	// being written as JSON.
+	// If the template is a single name of a list, return that list: rendering it as
+	// text and splitting it may not yield the same elements.
 	if len(it.fill.reads) == 1 && onlyName(it.fill.text) {
 		if v, ok := lookup(env, it.fill.reads[0].written); ok {
 			if l, isList := v.([]any); isList {
@@ -571,7 +587,7 @@ func onlyName(s string) bool {
 	return ok
 }
 
-// splitItems reads a list: JSON first, else words with commas between them.
+// splitItems parses a list: JSON, or words separated by commas.
 func splitItems(text string) any {
 	text = strings.TrimSpace(text)
 	var out []any

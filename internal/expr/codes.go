@@ -2,13 +2,13 @@ package expr
 
 import "github.com/espalier-run/espalier/internal/diag"
 
-// The codes of this package.
+// Diagnostic codes of this package.
 const (
-	CodeEmpty        diag.Code = "EXPR001" // nothing is written
-	CodeCharacter    diag.Code = "EXPR002" // a character that means nothing here
+	CodeEmpty        diag.Code = "EXPR001" // an empty expression
+	CodeCharacter    diag.Code = "EXPR002" // an unexpected character
 	CodeString       diag.Code = "EXPR003" // a string without its closing quote
-	CodeEscape       diag.Code = "EXPR004" // a backslash sequence that does not exist
-	CodeNumber       diag.Code = "EXPR005" // something that starts like a number and is none
+	CodeEscape       diag.Code = "EXPR004" // an unknown escape sequence
+	CodeNumber       diag.Code = "EXPR005" // a malformed number
 	CodeOperand      diag.Code = "EXPR006" // an operator without one of its operands
 	CodeUnclosed     diag.Code = "EXPR007" // a parenthesis or bracket that is never closed
 	CodeSingleEquals diag.Code = "EXPR008" // = instead of ==
@@ -25,6 +25,6 @@ const (
 	CodeNotCondition diag.Code = "EXPR019" // a value that can be neither true nor false
 	CodeConstant     diag.Code = "EXPR020" // always true or always false
 	CodeNeverEqual   diag.Code = "EXPR021" // a comparison that its types decide
-	CodeOperandType  diag.Code = "EXPR022" // an operator or function that does not take such a value
-	CodeForeign      diag.Code = "EXPR023" // a condition or template of AWF that cannot be read
+	CodeOperandType  diag.Code = "EXPR022" // an operand of a type that the operator or function does not accept
+	CodeForeign      diag.Code = "EXPR023" // a condition or template of AWF that does not parse
 )

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Decode reads JSON as the values that expressions know. Whole numbers that
-// float64 would round are int64, as far as they fit.
+// Decode decodes JSON into the values of expressions. Integers that float64 would
+// round become int64 if they fit.
 func Decode(raw json.RawMessage) (any, error) {
 	if text, ok := plainText(raw); ok {
 		return text, nil
@@ -23,7 +23,7 @@ func Decode(raw json.RawMessage) (any, error) {
 	return value, nil
 }
 
-// plainText is a text in which nothing is escaped, as most are.
+// plainText decodes a string without escapes, which is the common case.
 func plainText(raw json.RawMessage) (string, bool) {
 	last := len(raw) - 1
 	if last < 1 || raw[0] != '"' || raw[last] != '"' {
@@ -37,8 +37,8 @@ func plainText(raw json.RawMessage) (string, bool) {
 	return string(raw[1:last]), true
 }
 
-// hasLongNumber looks for so many digits in a row that they may be a number
-// which float64 would round; mostly they are none.
+// hasLongNumber reports whether raw contains enough digits in a row for a number
+// that float64 would round. The digits may also be part of a string.
 func hasLongNumber(raw json.RawMessage) bool {
 	const shortest = 16
 	digits := 0
@@ -52,8 +52,8 @@ func hasLongNumber(raw json.RawMessage) bool {
 	return false
 }
 
-// decodeExactly keeps whole numbers as they are: ids of other systems are often
-// longer than float64 can hold.
+// decodeExactly decodes JSON without rounding integers: IDs of other systems often
+// exceed the precision of float64.
 func decodeExactly(raw json.RawMessage) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -70,7 +70,7 @@ func exactNumbers(value any) any {
 		if n, err := x.Int64(); err == nil && (n > exactly || n < -exactly) {
 			return n
 		}
-		f, _ := x.Float64() // one that is out of range is the largest there is
+		f, _ := x.Float64() // out of range: infinity, clamped below
 		return min(max(f, -math.MaxFloat64), math.MaxFloat64)
 	case []any:
 		for i := range x {

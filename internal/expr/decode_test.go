@@ -5,9 +5,7 @@ import (
 	"testing"
 )
 
-// Whole numbers are what they are, however long, wherever they stand; two that
-// float64 cannot tell apart are two.
-func TestDecode(t *testing.T) {
+func TestDecodeKeepsLargeIntegers(t *testing.T) {
 	for raw, want := range map[string]string{
 		`9007199254740993`:  `9007199254740993`,
 		`-9007199254740993`: `-9007199254740993`,
@@ -40,10 +38,10 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// Texts are what encoding/json reads, also those that are read without it.
-func TestDecodeTexts(t *testing.T) {
+func TestDecodeOfStringsMatchesEncodingJSON(t *testing.T) {
 	for _, raw := range []string{
-		``, `"`, `""`, `"a"`, `"a b/c"`, ` "a" `, `"é"`, "\"\xff\"", "\"a\nb\"", `"a\"b"`, `"a"b"`, `"a\\"`, `"a\"`, `"\u0041"`, `"1234567890123456789"`, `"a","b"`,
+		``, `"`, `""`, `"a"`, `"a b/c"`, ` "a" `, `"é"`, "\"\xff\"", "\"a\nb\"", `"a\"b"`, `"a"b"`, `"a\\"`, `"a\"`,
+		`"\u0041"`, `"1234567890123456789"`, `"a","b"`,
 	} {
 		var want any
 		wrong := json.Unmarshal([]byte(raw), &want)

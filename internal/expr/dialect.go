@@ -7,50 +7,50 @@ import (
 	"strings"
 )
 
-// dialect is everything that differs between the formats' conditions.
+// dialect holds the differences between the conditions of formats.
 type dialect struct {
-	// words are the operators that are written with letters, in any case, and
-	// reserved: no bare name can be one of them.
+	// words are the operators written with letters. They are case-insensitive and
+	// reserved.
 	words map[string]tokenKind
-	// constants are spelled exactly so.
+	// constants are case-sensitive.
 	constants map[string]value
-	// elsewhere is how other languages spell the constants.
+	// elsewhere maps spellings of other languages to constants, for diagnostics.
 	elsewhere map[string]string
-	// symbols says that && || ! belong to the language; elsewhere they are
-	// understood, with a note.
+	// symbols reports whether && || ! are part of the language. Otherwise they are
+	// accepted with a note.
 	symbols   bool
 	functions map[string]*function
 	profile   profile
-	// What follows is set by a dialect with a grammar of its own.
+	// The remaining fields are set by dialects with their own grammar.
 	parse  func(p *parser) *node
 	lint   func(p *parser, root *node)
 	lookup func(env Env, path []string) value
-	// bare says what a name without a root reads first.
+	// bare returns the path that a name without a root reads first.
 	bare func(path []string) []string
 }
 
-// function takes one or two arguments. A function that is an operator written
-// as a call only has an op.
+// function is a function of one or two arguments. A function that is another
+// notation for an operator only has an op.
 type function struct {
 	takes   int
 	op      op
-	operand kind // what the first argument can be
+	operand kind // allowed kinds of the first argument
 	result  kind
 	run     func(a, b value) (value, Problem)
 }
 
-// profile is how a dialect looks at values.
+// profile defines how a dialect converts and compares values.
 type profile struct {
-	// truth is what a condition of that value means.
+	// truth returns whether a condition with this value holds.
 	truth func(v value) (bool, Problem)
 	equal func(a, b value) (bool, Problem)
-	// order is negative, 0 or positive; false when the two are not ordered,
-	// and then every comparison is false.
+	// order returns a negative number, 0 or a positive number. It returns false if
+	// the values have no order; then every comparison is false.
 	order    func(a, b value) (int, bool, Problem)
 	contains func(whole, part value) (bool, Problem)
 }
 
-// rules finds the dialect, nil if there is none of that name.
+// rules returns the rules of a dialect, or nil if it is unknown or foreign.
 func (d Dialect) rules() *dialect {
 	switch d {
 	case AgentFlow:
@@ -95,7 +95,7 @@ var agentFlow = dialect{
 	profile: profile{truth: strictTruth, equal: strictEqual, order: strictOrder, contains: strictContains},
 }
 
-// nof is Agent Flow's with the constants of Python beside its own.
+// nof extends the dialect of Agent Flow by the constants of Python.
 var nof = dialect{
 	words: agentFlow.words, functions: agentFlow.functions, profile: agentFlow.profile,
 	constants: map[string]value{
@@ -121,7 +121,7 @@ func textOf(a, _ value) (value, Problem) {
 	return text(s), problem
 }
 
-// onText makes a function of texts out of one of strings. null stays null.
+// onText adapts a function of strings. null stays null.
 func onText(change func(string) string) func(a, b value) (value, Problem) {
 	return func(a, _ value) (value, Problem) {
 		switch {
@@ -152,7 +152,8 @@ func strictEqual(a, b value) (bool, Problem) {
 	return deepEqual(a, b, &visits, maxLevels)
 }
 
-// deepEqual compares without conversion: values of two types are unequal.
+// deepEqual compares without conversion: values of different types are unequal.
+// It stops after *visits values.
 func deepEqual(a, b value, visits *int, levels int) (bool, Problem) {
 	if *visits--; *visits < 0 || levels == 0 {
 		return false, ProblemSize
@@ -185,7 +186,7 @@ func deepEqual(a, b value, visits *int, levels int) (bool, Problem) {
 		if len(x) != len(y) {
 			return false, ""
 		}
-		// In a fixed order, because a bound may be met on the way.
+		// The order is fixed so that exceeding the limit is deterministic.
 		for _, key := range slices.Sorted(maps.Keys(x)) {
 			other, ok := y[key]
 			if !ok {

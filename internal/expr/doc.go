@@ -1,30 +1,32 @@
-// Package expr is the conditions that workflows are written with: one grammar,
-// a dialect and a coercion profile per format; parsed, checked and evaluated
+// Package expr implements the conditions and templates of workflows: one grammar
+// with a dialect and a coercion profile per format, parsed, checked and evaluated
 // without side effects.
 package expr
 
-// A condition travels lex → parse → lint, once, when its file is read, and is
-// then a small tree that Eval walks without allocating.
+// A condition is lexed, parsed and linted once, when its file is read. The result
+// is a small tree, which Eval walks without allocating.
 //
-// What differs between formats is one value of the struct dialect: words,
-// constants, functions and a profile. The profile is four functions that say
-// what counts as true, equal, smaller and contained. A new format adds a
-// dialect in dialect.go; the grammar in parse.go stays one, unless the format
-// is defined by a grammar that cannot be part of it: AIFLOW's is in aiflow.go,
-// and makes the same tree. Its profile is in loose.go.
+// The differences between formats are the fields of the struct dialect: words,
+// constants, functions and a profile. A profile consists of four functions that
+// define truth, equality, order and containment. A new format adds a dialect in
+// dialect.go and shares the grammar in parse.go. AIFLOW's grammar cannot be
+// expressed that way, so aiflow.go has a parser that produces the same tree; its
+// profile is in loose.go. AWF's conditions are expr-lang and its texts are Go
+// templates; both are hidden behind the interface foreign in awf.go.
 //
-// The meaning of the strict profile, which Agent Flow has:
-//   - a name that leads nowhere is null;
+// The strict profile, used by Agent Flow:
+//   - a name without a value is null;
 //   - == and != compare anything, and values of two types are never equal;
 //   - < <= > >= compare number with number and text with text (by bytes). With
 //     null they are false; any other pair is an error;
-//   - contains (and `in`, its mirror image) looks for a part of a text, an
-//     element of a list or a key of an object. null contains nothing;
+//   - contains (and `in` with the operands swapped) looks for a part of a text,
+//     an element of a list or a key of an object. null contains nothing;
 //   - a condition is true or false, null counts as false, everything else is
 //     an error. The operands of and, or, not are conditions;
 //   - empty is null, "", [] and {}; numbers and booleans never are;
 //   - .length and len() count characters, elements or keys. The length of
-//     null is null. A key called "length" wins over the accessor.
+//     null is null. A key called "length" takes precedence over the accessor.
 //
-// Nothing can run away: text, nesting, lists and results are capped, and an
-// operator looks at each part of its operands at most once.
+// Conditions come from untrusted files: the length of the text, nesting, lists
+// and results are limited, and an operator visits each part of its operands at
+// most once.

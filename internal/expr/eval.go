@@ -7,29 +7,29 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Problem is why an evaluation has no result.
+// Problem is the reason why an evaluation failed.
 type Problem string
 
 // The problems.
 const (
-	ProblemNotParsed    Problem = "not_parsed"    // the expression has mistakes, or was never parsed
-	ProblemNotCondition Problem = "not_condition" // a condition came to something that is neither true nor false
-	ProblemType         Problem = "type"          // an operator or function met a value that it does not take
-	ProblemSize         Problem = "size"          // a value is too large or too deep to look into
+	ProblemNotParsed    Problem = "not_parsed"    // the expression does not parse, or was never parsed
+	ProblemNotCondition Problem = "not_condition" // the value of a condition is neither true nor false
+	ProblemType         Problem = "type"          // an operand has the wrong type
+	ProblemSize         Problem = "size"          // a value is too large or nested too deeply
 )
 
-// EvalError is an evaluation without a result.
+// EvalError is the error of an evaluation.
 type EvalError struct {
 	Problem Problem
-	Span    source.Span // of the part that is to blame
+	Span    source.Span // of the failing part
 	Text    string      // of that part
-	Message string      // one sentence: what is wrong
-	Help    string      // one sentence: what to do
+	Message string      // one sentence that describes the problem
+	Help    string      // one sentence that tells what to do
 }
 
 func (e *EvalError) Error() string { return e.Message + " " + e.Help }
 
-// evaluator walks a tree. Evaluation stops at the first error.
+// evaluator evaluates a tree. It stops at the first error.
 type evaluator struct {
 	e     *Expr
 	rules *dialect
@@ -38,7 +38,9 @@ type evaluator struct {
 
 func (e *Expr) eval(env Env) (value, error) {
 	if e == nil || e.root == nil || e.broken {
-		err := &EvalError{Problem: ProblemNotParsed, Message: "The expression cannot be evaluated.", Help: "Mend its mistakes first."}
+		err := &EvalError{
+			Problem: ProblemNotParsed, Message: "The expression cannot be evaluated.", Help: "Fix its errors first.",
+		}
 		if e != nil {
 			err.Span, err.Text = e.Span, e.Text
 		}
@@ -48,7 +50,7 @@ func (e *Expr) eval(env Env) (value, error) {
 	return ev.eval(e.root)
 }
 
-// eval returns an error rather than an *EvalError so that nil stays nil.
+// eval returns an error rather than an *EvalError to avoid a typed nil.
 func (ev *evaluator) eval(n *node) (value, error) {
 	if n.fixed {
 		return n.value, nil
@@ -98,7 +100,7 @@ func (ev *evaluator) eval(n *node) (value, error) {
 	return v, nil
 }
 
-// series stops as soon as the result is certain.
+// series evaluates and/or with short-circuiting.
 func (ev *evaluator) series(n *node) (value, error) {
 	for _, kid := range n.kids {
 		v, err := ev.eval(kid)
@@ -126,7 +128,7 @@ func (ev *evaluator) truth(n *node, v value) (bool, error) {
 
 func isEmpty(v value) bool { return v.kind == kindNull || v.length() == 0 }
 
-// apply computes an operator of one or two operands.
+// apply computes an operator with one or two operands.
 func (ev *evaluator) apply(n *node, a, b value) (value, Problem) {
 	profile := &ev.rules.profile
 	switch n.op {
@@ -164,7 +166,7 @@ func (ev *evaluator) apply(n *node, a, b value) (value, Problem) {
 	}
 }
 
-// lookup reads a path: as it is, or as the length of what comes before.
+// lookup returns the value of a path, or the length of its prefix.
 func (ev *evaluator) lookup(n *node) (value, error) {
 	path := ev.e.resolve(n.path)
 	if ev.rules.lookup != nil {
@@ -190,13 +192,13 @@ func (ev *evaluator) lookup(n *node) (value, error) {
 	return v, nil
 }
 
-// fail explains why a node has no value.
+// fail returns the error for a node.
 func (ev *evaluator) fail(n *node, problem Problem, a, b value) error {
 	e := &EvalError{Problem: problem, Span: ev.e.span(n), Text: ev.e.Text[n.start:n.end]}
 	switch {
 	case problem == ProblemNotCondition:
 		e.Message = fmt.Sprintf("%s is %s, not true or false.", e.Text, a.kind.article())
-		e.Help = "Say what should hold, such as " + e.Text + " != null."
+		e.Help = "Write a comparison such as " + e.Text + " != null."
 	case problem == ProblemSize:
 		e.Message = fmt.Sprintf("%s looks at a value that is too large.", e.Text)
 		e.Help = "Compare a part of it, or its length."
@@ -220,11 +222,12 @@ func (ev *evaluator) fail(n *node, problem Problem, a, b value) error {
 }
 
 const (
-	containsHelp = "Look for a text in a text, for anything in a list, or for a key in an object; text(x) makes a text of any value."
-	orderHelp    = "Compare a number with a number or a text with a text; len(x) is the number of elements."
+	containsHelp = "Look for a text in a text, for anything in a list, or for a key in an object; " +
+		"text(x) makes a text of any value."
+	orderHelp = "Compare a number with a number or a text with a text; len(x) is the number of elements."
 )
 
-// kinds lists kinds as a sentence has them.
+// kinds joins kinds with their articles: "a number or a text".
 func kinds(set kind) string {
 	var list []string
 	for k := kindNull; k < kindForeign; k <<= 1 {

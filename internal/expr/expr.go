@@ -10,108 +10,105 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Dialect names what a format understands and how it converts values.
+// Dialect identifies the language of an expression.
 type Dialect string
 
 // The dialects.
 const (
 	// AgentFlow is the strict dialect of Agent Flow files.
 	AgentFlow Dialect = "agent-flow"
-	// AIFlow is what AIFLOW files are written in. AIFlowReference is the part
-	// of it that the reference program reads, with what names mean there.
+	// AIFlow is the dialect of AIFLOW files. AIFlowReference is the subset that
+	// the reference program accepts, with the meaning of names there.
 	AIFlow          Dialect = "aiflow"
 	AIFlowReference Dialect = "aiflow-reference"
-	// NOF is what routing rules are written in: the strict profile with
-	// Python's constants.
+	// NOF is the dialect of routing rules: the strict profile with the constants
+	// of Python.
 	NOF Dialect = "nof"
 )
 
-// Dialects lists the dialects there are.
+// Dialects returns all dialects.
 func Dialects() []Dialect {
-	return []Dialect{AgentFlow, AIFlow, AIFlowReference, NOF, AWF, AWFLenient, AWFTemplate, AWFItems, AWFNumber, AWFOutputs}
+	return []Dialect{
+		AgentFlow, AIFlow, AIFlowReference, NOF,
+		AWF, AWFLenient, AWFTemplate, AWFItems, AWFNumber, AWFOutputs,
+	}
 }
 
-// Expr is a parsed expression. As JSON it is its dialect, text and place, and
-// is parsed again when read.
+// Expr is a parsed expression. Its JSON form consists of dialect, text, span and
+// names; decoding parses the text again.
 type Expr struct {
 	Dialect Dialect
 	Text    string
 	Span    source.Span
-	// Names says what bare names stand for: "tier" → "input.tier". It is
-	// applied to the first segment of a path. A name that is not in it stands
-	// for itself.
+	// Names maps the first segment of paths to a path: "tier" → "input.tier".
+	// Other names stand for themselves.
 	Names map[string]string
 
 	root   *node
-	other  foreign                          // in the place of root, for dialects that another parser reads
-	broken bool                             // Text has mistakes; root holds what could be understood
-	within func(start, end int) source.Span // where parts of Text stand, for other
+	other  foreign                          // instead of root, for dialects with another parser
+	broken bool                             // Text does not parse; root holds the parts that do
+	within func(start, end int) source.Span // returns the span of a part of Text; set with other
 }
 
-// Path is a name that an expression reads, and where.
+// Path is a name that an expression reads.
 type Path struct {
-	// Segments is the path after Names was applied, without a trailing
-	// .length. Indexes are segments like any other: list.0, list[0].
+	// Segments is the path after applying Names, without a trailing .length.
+	// Indexes are segments too: list.0 and list[0] are the same.
 	Segments []string
-	// Written is the path as the author wrote it, .length included.
+	// Written is the path in the text, including .length.
 	Written []string
-	// Length says that Written ends in .length: the value is a text, a list
+	// Length reports whether Written ends in .length: the value is a text, a list
 	// or an object, unless it has a key of that name.
 	Length bool
-	// Any says that the author did not name it, but everything there is.
+	// Any reports whether the text reads all names, such as {{json .}}, rather than
+	// this one in particular.
 	Any  bool
 	Span source.Span
 }
 
-// String is the path as an author would write it, after Names was applied.
+// String returns Segments in the syntax of expressions.
 func (p Path) String() string { return pathText(p.Segments) }
 
-// Env is what an expression can see.
+// Env provides the values of names.
 type Env interface {
-	// Lookup returns the value at a path; false when there is none. It need
-	// not know about .length: the path without it is asked for next.
+	// Lookup returns the value at a path, or false if there is none. It need not
+	// handle .length: the evaluator then looks up the path without it.
 	Lookup(path []string) (any, bool)
 }
 
-// Parse reads a condition. at is where text stands in its file; when it is as
-// long as the text, diagnostics point into it, otherwise at all of it.
+// Parse parses a condition. at is the span of text in its file; if it is as long
+// as the text, diagnostics point into it, otherwise at all of it.
 //
-// The expression is never nil. When its text does not parse it can tell its
-// Paths, as far as they were understood, but not be evaluated. d must be one
-// of Dialects.
+// The expression is never nil. If its text does not parse, Paths returns the
+// names in the valid parts, but it cannot be evaluated. d must be one of
+// Dialects.
 func Parse(d Dialect, text string, at source.Span) (*Expr, diag.List) {
-	if d.foreign() {
-		return parseForeign(d, text, at)
-	}
-	e, p := parse(d, text, at)
-	switch {
-	case e.broken:
-	case p.rules.lint != nil:
-		p.rules.lint(p, e.root)
-	default:
-		p.lintCondition(e.root)
-	}
-	return e, p.diags.Sorted()
+	return parseAndLint(d, text, at, (*parser).lintCondition)
 }
 
-// ParseValue reads an expression that may have any value, such as the items
-// of a loop. Otherwise it is like Parse.
+// ParseValue is like Parse for an expression with any value, such as the items
+// of a loop.
 func ParseValue(d Dialect, text string, at source.Span) (*Expr, diag.List) {
+	return parseAndLint(d, text, at, (*parser).lintValue)
+}
+
+// parseAndLint parses an expression and lints it, with the dialect's own lint if
+// it has one.
+func parseAndLint(d Dialect, text string, at source.Span, lint func(*parser, *node)) (*Expr, diag.List) {
 	if d.foreign() {
 		return parseForeign(d, text, at)
 	}
 	e, p := parse(d, text, at)
-	switch {
-	case e.broken:
-	case p.rules.lint != nil:
-		p.rules.lint(p, e.root)
-	default:
-		p.lintValue(e.root)
+	if p.rules.lint != nil {
+		lint = p.rules.lint
+	}
+	if !e.broken {
+		lint(p, e.root)
 	}
 	return e, p.diags.Sorted()
 }
 
-// Paths lists every name that the expression reads, in the order of the text.
+// Paths returns every name that the expression reads, in the order of the text.
 // Functions and constants are not names.
 func (e *Expr) Paths() []Path {
 	if e == nil || e.root == nil && e.other == nil {
@@ -137,8 +134,8 @@ func (e *Expr) Paths() []Path {
 	return out
 }
 
-// Indexed lists the names that a template spells out with index; Paths has only
-// what these begin with. Their segments are as they are written.
+// Indexed returns the names that a template reads with the function index. Paths
+// contains only their prefixes. Their segments are as written.
 func (e *Expr) Indexed() []Path {
 	t, ok := e.other.(*template)
 	if !ok {
@@ -151,8 +148,8 @@ func (e *Expr) Indexed() []Path {
 	return out
 }
 
-// Eval computes the value: nil, bool, float64, string, []any or
-// map[string]any. Errors are *EvalError.
+// Eval returns the value: nil, bool, float64, string, []any or map[string]any.
+// Errors are of type *EvalError.
 func (e *Expr) Eval(env Env) (any, error) {
 	if e != nil && e.other != nil {
 		v, err := e.other.eval(env)
@@ -165,7 +162,7 @@ func (e *Expr) Eval(env Env) (any, error) {
 	return v.plain(), nil
 }
 
-// Bool computes whether the condition holds. Errors are *EvalError.
+// Bool reports whether the condition holds. Errors are of type *EvalError.
 func (e *Expr) Bool(env Env) (bool, error) {
 	if e != nil && e.other != nil {
 		return e.foreignBool(env)
@@ -196,11 +193,12 @@ func (e *Expr) foreignBool(env Env) (bool, error) {
 	}
 	return false, &EvalError{
 		Problem: ProblemNotCondition, Span: e.Span, Text: e.Text,
-		Message: fmt.Sprintf("%s is not true or false.", e.Text), Help: "Say what should hold, such as " + e.Text + " != nil.",
+		Message: fmt.Sprintf("%s is not true or false.", e.Text),
+		Help:    "Write a comparison such as " + e.Text + " != nil.",
 	}
 }
 
-// located gives an error of another parser's evaluation its place.
+// located sets the span of an error from another parser's evaluation.
 func (e *Expr) located(err error) error {
 	var failed *EvalError
 	if errors.As(err, &failed) && failed.Span.IsZero() {
@@ -209,24 +207,23 @@ func (e *Expr) located(err error) error {
 	return err
 }
 
-// String is the expression in its canonical form: one way of writing
-// operators, strings and numbers, and no parentheses that do nothing. It reads
-// back as an expression of the same meaning. What cannot be parsed is
-// returned as it was written.
+// String returns the canonical form of the expression: uniform operators, strings
+// and numbers, and no redundant parentheses. It parses to an expression with the
+// same meaning. For an expression that does not parse, String returns its text.
 func (e *Expr) String() string {
 	switch {
 	case e == nil:
 		return ""
 	case e.root == nil || e.broken || e.Dialect.rules().parse != nil:
-		return e.Text // a grammar of its own has its own ways of writing
+		return e.Text // other grammars have no canonical form
 	}
 	var b strings.Builder
 	e.root.write(&b)
 	return b.String()
 }
 
-// Equal reports whether two expressions are the same text in the same place
-// with the same meaning of its names.
+// Equal reports whether two expressions have the same dialect, text, span and
+// names.
 func (e *Expr) Equal(o *Expr) bool {
 	if e == nil || o == nil {
 		return e == o
@@ -234,17 +231,17 @@ func (e *Expr) Equal(o *Expr) bool {
 	return e.Dialect == o.Dialect && e.Text == o.Text && e.Span == o.Span && maps.Equal(e.Names, o.Names)
 }
 
-// Part is one sub-expression and what it came to.
+// Part is a sub-expression and its value.
 type Part struct {
 	Text  string
 	Span  source.Span
-	Depth int // how many expressions it lies in
+	Depth int // number of enclosing expressions
 	Value any
-	Err   error // then Value is nil
+	Err   error // if set, Value is nil
 }
 
-// Parts evaluates every sub-expression on its own, inner ones before the one
-// that they are part of. Constants are left out, unless there is nothing else.
+// Parts evaluates every sub-expression, inner ones first. It omits constants,
+// unless the whole expression is one.
 func (e *Expr) Parts(env Env) []Part {
 	if e != nil && e.other != nil {
 		v, err := e.Eval(env)
@@ -276,11 +273,11 @@ func (e *Expr) Parts(env Env) []Part {
 	return out
 }
 
-// span is where a node stands in the file.
+// span returns the span of a node.
 func (e *Expr) span(n *node) source.Span { return place(e.Span, e.Text, n.start, n.end) }
 
-// place narrows a span to some bytes of the text that stands there, provided
-// that it stands there as it is, without quotes or escapes of the file around.
+// place returns the span of a part of the text at a span. If the file has the text
+// with quotes or escapes, the offsets differ and place returns the whole span.
 func place(at source.Span, text string, start, end int) source.Span {
 	if at.End-at.Start != len(text) {
 		return at

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the right sides in testdata")
 
-// rows runs a table of `left ⇒ right` lines: compute gives the right side.
+// rows runs a table of `left ⇒ right` lines; compute returns the right side.
 func rows(t *testing.T, path string, compute func(t *testing.T, left string) string) {
 	t.Helper()
 	archive, err := txtar.ParseFile(path)
@@ -57,7 +57,7 @@ func rows(t *testing.T, path string, compute func(t *testing.T, left string) str
 
 func at(text string) source.Span { return source.Span{File: "f", Start: 0, End: len(text)} }
 
-func TestForms(t *testing.T) {
+func TestCanonicalForms(t *testing.T) {
 	rows(t, "testdata/forms.txtar", func(t *testing.T, left string) string {
 		e, diags := Parse(AgentFlow, left, at(left))
 		if len(diags) > 0 {
@@ -71,7 +71,7 @@ func TestForms(t *testing.T) {
 	})
 }
 
-func TestMistakes(t *testing.T) {
+func TestSyntaxErrors(t *testing.T) {
 	rows(t, "testdata/mistakes.txtar", func(t *testing.T, left string) string {
 		if strings.HasPrefix(left, `"`) && strings.TrimSpace(strings.Trim(left, `"`)) == "" {
 			left = strings.Trim(left, `"`) // the only way to write a row with nothing
@@ -120,7 +120,7 @@ func TestValues(t *testing.T) {
 	})
 }
 
-// outcome is a value as JSON, or ! and the problem.
+// outcome returns a value as JSON, or ! and the problem.
 func outcome(v any, err error) string {
 	var failed *EvalError
 	switch {
@@ -138,7 +138,7 @@ func outcome(v any, err error) string {
 	return strings.TrimSpace(b.String())
 }
 
-func TestMatrix(t *testing.T) {
+func TestOperatorsOnAllPairsOfTypes(t *testing.T) {
 	raw, err := os.ReadFile("testdata/matrix.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -173,9 +173,10 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// What a condition of each type means, as a whole.
-func TestCondition(t *testing.T) {
-	env := Values{"yes": true, "no": false, "null": nil, "zero": 0, "text": "true", "list": []any{}, "object": map[string]any{}}
+func TestTruthOfEachType(t *testing.T) {
+	env := Values{
+		"yes": true, "no": false, "null": nil, "zero": 0, "text": "true", "list": []any{}, "object": map[string]any{},
+	}
 	for name, want := range map[string]string{
 		"yes": "true", "no": "false", "nothing": "false",
 		"zero": "!not_condition", "text": "!not_condition", "list": "!not_condition", "object": "!not_condition",
@@ -200,7 +201,7 @@ func TestConditionErrorSaysWhatToWrite(t *testing.T) {
 	}
 	want := &EvalError{
 		Problem: ProblemNotCondition, Text: "input.tier", Span: source.Span{File: "f", Start: 110, End: 120},
-		Message: "input.tier is a text, not true or false.", Help: "Say what should hold, such as input.tier != null.",
+		Message: "input.tier is a text, not true or false.", Help: "Write a comparison such as input.tier != null.",
 	}
 	if d := cmp.Diff(want, failed); d != "" {
 		t.Error(d)
@@ -242,7 +243,7 @@ func TestForeignValuesAreErrors(t *testing.T) {
 	}
 }
 
-func TestBounds(t *testing.T) {
+func TestLimitsOnExpressions(t *testing.T) {
 	nested := func(n int) string { return strings.Repeat("(", n) + "a" + strings.Repeat(")", n) }
 	series := func(n int) string { return "a" + strings.Repeat(" or a", n-1) }
 	list := func(n int) string { return "a in [0" + strings.Repeat(",1", n-1) + "]" }
@@ -273,7 +274,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-func TestValuesThatAreTooLarge(t *testing.T) {
+func TestLargeValuesAreErrors(t *testing.T) {
 	circle := map[string]any{}
 	circle["a"], circle["b"] = circle, circle
 	bushy := []any{1.0}
@@ -316,7 +317,8 @@ func TestPaths(t *testing.T) {
 	e.Names = map[string]string{"tier": "input.tier", "docs": "input.docs"}
 	var got []string
 	for _, p := range e.Paths() {
-		got = append(got, fmt.Sprintf("%s|%s|%t|%s", p, strings.Join(p.Written, "."), p.Length, text[p.Span.Start-10:p.Span.End-10]))
+		there := text[p.Span.Start-10 : p.Span.End-10]
+		got = append(got, fmt.Sprintf("%s|%s|%t|%s", p, strings.Join(p.Written, "."), p.Length, there))
 	}
 	want := []string{
 		`input.tier|tier|false|tier`,
@@ -341,7 +343,7 @@ func TestNamesAreAppliedWhenEvaluating(t *testing.T) {
 	}
 }
 
-func TestBrokenExpressionsStillTellTheirPaths(t *testing.T) {
+func TestBrokenExpressionsReturnTheirPaths(t *testing.T) {
 	for text, want := range map[string]string{
 		"a = 1 and b <":     "a b",
 		"a b.c d":           "a b.c d",
@@ -368,9 +370,8 @@ func TestBrokenExpressionsStillTellTheirPaths(t *testing.T) {
 	}
 }
 
-// The span of a quoted or folded scalar is not as long as its text: then the
-// whole of it is the best place there is.
-func TestSpansFallBackToTheWhole(t *testing.T) {
+// The span of a quoted or folded scalar differs in length from its text.
+func TestSpansFallBackToTheWholeExpression(t *testing.T) {
 	whole := source.Span{File: "f", Start: 7, End: 40}
 	_, diags := Parse(AgentFlow, "a = (1", whole)
 	for _, d := range diags {
@@ -388,7 +389,7 @@ func TestSpansFallBackToTheWhole(t *testing.T) {
 	}
 }
 
-func TestUnclosedPointsToItsOpening(t *testing.T) {
+func TestUnclosedBracketRefersToItsOpening(t *testing.T) {
 	text := "a and (b or [1"
 	_, diags := Parse(AgentFlow, text, at(text))
 	var got []string
@@ -434,7 +435,8 @@ func TestJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"dialect":"agent-flow","text":"tier != \"\u003clow\u003e\"","span":"f.md#3-18","names":{"tier":"input.tier"}}`
+	want := `{"dialect":"agent-flow","text":"tier != \"\u003clow\u003e\"","span":"f.md#3-18",` +
+		`"names":{"tier":"input.tier"}}`
 	if string(raw) != want {
 		t.Errorf("got %s", raw)
 	}
@@ -449,7 +451,8 @@ func TestJSON(t *testing.T) {
 		t.Error(ok, err)
 	}
 	for _, bad := range []string{
-		`{"dialect":"agent-flow","text":"a ="}`, `{"dialect":"agent-flow","text":""}`, `{"dialect":"basic","text":"a"}`, `{"text":"a"}`, `"a"`, `{"dialect":3}`,
+		`{"dialect":"agent-flow","text":"a ="}`, `{"dialect":"agent-flow","text":""}`, `{"dialect":"basic","text":"a"}`,
+		`{"text":"a"}`, `"a"`, `{"dialect":3}`,
 	} {
 		if err := json.Unmarshal([]byte(bad), new(Expr)); err == nil {
 			t.Errorf("%s was accepted", bad)
@@ -483,7 +486,7 @@ func TestEqual(t *testing.T) {
 	}
 }
 
-func TestNothingWasParsed(t *testing.T) {
+func TestNilAndZeroExpressionsAreUsable(t *testing.T) {
 	var none *Expr
 	for _, e := range []*Expr{none, {}, {Dialect: AgentFlow, Text: "a"}} {
 		if got := outcome(e.Eval(Values{})); got != "!not_parsed" {
@@ -498,9 +501,7 @@ func TestNothingWasParsed(t *testing.T) {
 	}
 }
 
-// Tokens and mistakes are capped together: a text of nothing but mistakes does
-// not fill a screen.
-func TestFewMistakesAreReported(t *testing.T) {
+func TestNumberOfDiagnosticsIsLimited(t *testing.T) {
 	text := strings.Repeat("# ", 500)
 	_, diags := Parse(AgentFlow, text, at(text))
 	if len(diags) != maxDiags {
@@ -535,7 +536,6 @@ func TestEvaluationDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// A bare name costs the path that it stands for, and nothing else.
 func TestBoundNamesAllocateOnce(t *testing.T) {
 	e, _ := Parse(AgentFlow, `tier == "silver"`, source.Span{})
 	e.Names = map[string]string{"tier": "input.tier"}
@@ -572,21 +572,23 @@ func BenchmarkParse(b *testing.B) {
 
 func TestHelpSaysWhatToWrite(t *testing.T) {
 	for text, want := range map[string]string{
-		`lenn(a) > 0`:            `Did you mean "len"?`,
-		`LOWER(a) == "x"`:        `Did you mean "lower"?`,
-		`a = 1`:                  `Write ==.`,
-		`a is not null`:          `Write != null.`,
-		`a == 'it's'`:            `Write \' for a quote inside a string.`,
-		`"input.tier" == "x"`:    `Write input.tier without quotes if you mean the variable.`,
-		`"input.tier"`:           `Write input.tier without quotes if you mean the variable.`,
-		`len(a) == "3"`:          `Write 3 without quotes.`,
-		`text(a) == 3`:           `Write "3".`,
-		`a && b`:                 `Write and.`,
-		`version == 1.2.3`:       `Write numbers like 3, -1.5 or 2e6, and put anything else in quotes: "1.2.3".`,
-		`len(a)`:                 `Compare it, such as len(a) > 0.`,
-		`a .b == 1`:              `Write the name without a space before the dot.`,
-		`contains == "x"`:        `Write what belongs there; a variable of that name is written with its namespace, such as input.contains.`,
-		`a.b.includes("x")`:      `Functions stand before what they look at, such as len(x); there is contains, len, lower, text, trim, upper.`,
+		`lenn(a) > 0`:         `Did you mean "len"?`,
+		`LOWER(a) == "x"`:     `Did you mean "lower"?`,
+		`a = 1`:               `Write ==.`,
+		`a is not null`:       `Write != null.`,
+		`a == 'it's'`:         `Write \' for a quote inside a string.`,
+		`"input.tier" == "x"`: `Write input.tier without quotes if you mean the variable.`,
+		`"input.tier"`:        `Write input.tier without quotes if you mean the variable.`,
+		`len(a) == "3"`:       `Write 3 without quotes.`,
+		`text(a) == 3`:        `Write "3".`,
+		`a && b`:              `Write and.`,
+		`version == 1.2.3`:    `Write numbers like 3, -1.5 or 2e6, and put anything else in quotes: "1.2.3".`,
+		`len(a)`:              `Compare it, such as len(a) > 0.`,
+		`a .b == 1`:           `Write the name without a space before the dot.`,
+		`contains == "x"`: `Write what belongs there; a variable of that name is written with its namespace, ` +
+			`such as input.contains.`,
+		`a.b.includes("x")`: `Write functions before their argument, such as len(x). ` +
+			`Available: contains, len, lower, text, trim, upper.`,
 		`{{ a }} == 1 and b > 3`: `Conditions are not templates: write the name alone, such as input.name.`,
 	} {
 		_, diags := Parse(AgentFlow, text, at(text))

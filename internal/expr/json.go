@@ -10,39 +10,42 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-type wire struct {
+// surrogate is the JSON form of an expression.
+type surrogate struct {
 	Dialect Dialect           `json:"dialect"`
 	Text    string            `json:"text"`
 	Span    source.Span       `json:"span,omitzero"`
 	Names   map[string]string `json:"names,omitempty"`
 }
 
-// MarshalJSON writes the expression's dialect, text, place and names.
+// MarshalJSON encodes dialect, text, span and names.
 func (e *Expr) MarshalJSON() ([]byte, error) {
 	if e == nil {
 		return []byte("null"), nil
 	}
-	// Whether <, > and & are escaped is for the outer encoder to say.
+	// The outer encoder decides whether to escape <, > and &.
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	err := enc.Encode(wire{e.Dialect, e.Text, e.Span, e.Names})
+	err := enc.Encode(surrogate{e.Dialect, e.Text, e.Span, e.Names})
 	return b.Bytes(), err
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote and parses the text again. A text
-// that does not parse is an error.
+// UnmarshalJSON decodes the output of MarshalJSON and parses the text. It returns
+// an error if the text does not parse.
 func (e *Expr) UnmarshalJSON(raw []byte) error {
-	var w wire
-	if err := json.Unmarshal(raw, &w); err != nil {
+	var s surrogate
+	if err := json.Unmarshal(raw, &s); err != nil {
 		return err
 	}
-	return e.take(&w)
+	return e.FromSurrogate(&s)
 }
 
-func (e *Expr) take(w *wire) error {
+// FromSurrogate implements jsonfast.Surrogate.
+func (e *Expr) FromSurrogate(from any) error {
+	w := from.(*surrogate)
 	if !slices.Contains(Dialects(), w.Dialect) {
-		return fmt.Errorf("there is no dialect %q", w.Dialect)
+		return fmt.Errorf("unknown dialect %q", w.Dialect)
 	}
 	read, list := reparse(w)
 	if read.broken {
@@ -54,23 +57,20 @@ func (e *Expr) take(w *wire) error {
 	return nil
 }
 
-// NewBox makes what stands in for an expression, for package wire.
-func (e *Expr) NewBox() any { return &wire{} }
+// NewSurrogate implements jsonfast.Surrogate.
+func (e *Expr) NewSurrogate() any { return &surrogate{} }
 
-// FillBox fills what stands in. A text that does not parse is an error at once:
-// nobody could read it again.
-func (e *Expr) FillBox(box any) error {
+// ToSurrogate implements jsonfast.Surrogate. It rejects an expression that does
+// not parse, because it could not be decoded again.
+func (e *Expr) ToSurrogate(to any) error {
 	if e.broken {
 		return fmt.Errorf("the expression %q does not parse", e.Text)
 	}
-	*box.(*wire) = wire{e.Dialect, e.Text, e.Span, e.Names}
+	*to.(*surrogate) = surrogate{e.Dialect, e.Text, e.Span, e.Names}
 	return nil
 }
 
-// TakeBox is UnmarshalJSON of what stands in.
-func (e *Expr) TakeBox(box any) error { return e.take(box.(*wire)) }
-
-func reparse(w *wire) (*Expr, diag.List) {
+func reparse(w *surrogate) (*Expr, diag.List) {
 	if w.Dialect.foreign() {
 		return parseForeign(w.Dialect, w.Text, w.Span)
 	}

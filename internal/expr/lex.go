@@ -14,8 +14,8 @@ type tokenKind uint8
 
 const (
 	tokEnd  tokenKind = iota
-	tokBad            // already complained about; stands for an operand
-	tokSkip           // already complained about; as if it were not there
+	tokBad            // already reported; replaces an operand
+	tokSkip           // already reported; ignored
 	tokName
 	tokSegment // .name or .0, the dot included
 	tokConstant
@@ -51,11 +51,11 @@ var punctuation = map[string]tokenKind{
 	"&&": tokAnd, "||": tokOr, "!": tokBang,
 }
 
-// longer are operators of other languages that would otherwise be read as two.
+// longer maps operators of other languages, which would be read as two tokens.
 var longer = map[string]string{"===": "==", "!==": "!=", "<>": "!=", "=>": ">=", "=<": "<="}
 
-// wordEnd returns where the run of letters, digits, _ and inner hyphens that
-// starts at i ends. There is no subtraction, so a hyphen can belong to a name.
+// wordEnd returns the end of the word at i: letters, digits, _ and inner hyphens.
+// There is no subtraction, so a hyphen can be part of a name.
 func wordEnd(s string, i int) int {
 	for i < len(s) {
 		r, size := utf8.DecodeRuneInString(s[i:])
@@ -83,7 +83,7 @@ func isWord(r rune) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// lex cuts the text into tokens, the last of which is tokEnd.
+// lex returns the tokens of the text; the last one is tokEnd.
 func (p *parser) lex() []token {
 	var out []token
 	for at := 0; at < len(p.text); {
@@ -119,7 +119,8 @@ func (p *parser) next(at int) token {
 			continue
 		}
 		if meant, ok := longer[rest[:n]]; ok {
-			p.add(CodeCharacter, at, at+n, fmt.Sprintf("There is no operator %q.", rest[:n]), fmt.Sprintf("Write %s.", meant))
+			p.add(CodeCharacter, at, at+n, fmt.Sprintf("There is no operator %q.", rest[:n]),
+				fmt.Sprintf("Write %s.", meant))
 			return token{kind: punctuation[meant], start: at, end: at + n}
 		}
 		if kind, ok := punctuation[rest[:n]]; ok {
@@ -133,8 +134,8 @@ func (p *parser) next(at int) token {
 	return p.lexStranger(at, r, size)
 }
 
-// lexStranger reports a character that starts nothing, and reads it as what
-// was probably meant, so that the rest of the text can be understood.
+// lexStranger reports an unexpected character and returns the token that was
+// probably meant, so that parsing can continue.
 func (p *parser) lexStranger(at int, r rune, size int) token {
 	t := token{kind: tokBad, start: at, end: at + size}
 	help := "Remove it, or put text in quotes."
@@ -176,7 +177,7 @@ func (p *parser) lexStranger(at int, r rune, size int) token {
 	return t
 }
 
-// afterQuote finds the end of a text in typographic quotes.
+// afterQuote returns the end of a text in typographic quotes.
 func (p *parser) afterQuote(from int, quotes string) int {
 	i := strings.IndexAny(p.text[from:], quotes)
 	if i < 0 {
@@ -199,14 +200,15 @@ func (p *parser) lexWord(at int) token {
 		return t
 	}
 	if meant, ok := p.rules.elsewhere[folded]; ok {
-		p.add(CodeConstantName, at, t.end, fmt.Sprintf("%q is the word of another language.", word), fmt.Sprintf("Write %s.", meant))
+		p.add(CodeConstantName, at, t.end, fmt.Sprintf("%q is the word of another language.", word),
+			fmt.Sprintf("Write %s.", meant))
 		t.kind, t.value = tokConstant, p.rules.constants[meant]
 	}
 	return t
 }
 
-// lexNumber reads a number as JSON has it. What goes on like a name or with a
-// second point (2nd, 1.2.3) is taken as a whole, and is none.
+// lexNumber reads a JSON number. A number that continues like a name or with a
+// second point, such as 2nd or 1.2.3, is one invalid token.
 func (p *parser) lexNumber(at int) token {
 	end := at
 	if p.text[end] == '-' {
@@ -223,7 +225,7 @@ func (p *parser) lexNumber(at int) token {
 		if next == end {
 			break
 		}
-		// wordEnd takes inner hyphens along, which is right for 2024-01-31.
+		// wordEnd includes inner hyphens, so 2024-01-31 is one token.
 		end = next
 	}
 	t := token{kind: tokConstant, start: at, end: end}
@@ -231,7 +233,8 @@ func (p *parser) lexNumber(at int) token {
 	f, err := strconv.ParseFloat(word, 64)
 	switch {
 	case !isJSONNumber(word):
-		p.add(CodeNumber, at, end, fmt.Sprintf("%q is not a number.", word), fmt.Sprintf("Write numbers like 3, -1.5 or 2e6, and put anything else in quotes: %s.", quote(word)))
+		p.add(CodeNumber, at, end, fmt.Sprintf("%q is not a number.", word),
+			fmt.Sprintf("Write numbers like 3, -1.5 or 2e6, and put anything else in quotes: %s.", quote(word)))
 		t.kind = tokBad
 	case err != nil || math.IsInf(f, 0):
 		p.add(CodeNumber, at, end, fmt.Sprintf("%q is too large a number.", word), "Write a number below 1.8e308.")
@@ -264,8 +267,10 @@ func isJSONNumber(s string) bool {
 	return s == ""
 }
 
-// escapes are those of JSON, so that any JSON string is a string here, and \'.
-var escapes = map[byte]byte{'"': '"', '\'': '\'', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+// escapes are the escapes of JSON, so that every JSON string is valid, and \'.
+var escapes = map[byte]byte{
+	'"': '"', '\'': '\'', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
+}
 
 func (p *parser) lexString(at int) token {
 	var b strings.Builder
@@ -285,16 +290,17 @@ func (p *parser) lexString(at int) token {
 	}
 	t := token{kind: tokConstant, start: at, end: min(i+1, len(p.text)), value: text(b.String())}
 	if i >= len(p.text) {
-		p.add(CodeString, at, len(p.text), "The string has no closing quote.", fmt.Sprintf("Add %c where the string ends.", closing))
+		p.add(CodeString, at, len(p.text), "The string has no closing quote.",
+			fmt.Sprintf("Add %c where the string ends.", closing))
 	}
 	return t
 }
 
-// lexEscape reads a backslash and what belongs to it, and returns its length.
+// lexEscape appends the character of an escape and returns the escape's length.
 func (p *parser) lexEscape(b *strings.Builder, at int) int {
 	rest := p.text[at:]
 	if len(rest) == 1 {
-		return 1 // the string is not closed, which is said anyway
+		return 1 // lexString reports the missing quote
 	}
 	if c, ok := escapes[rest[1]]; ok {
 		b.WriteByte(c)
@@ -309,15 +315,17 @@ func (p *parser) lexEscape(b *strings.Builder, at int) int {
 		for end < len(p.text) && end < at+6 && isHex(p.text[end]) {
 			end++
 		}
-		p.add(CodeEscape, at, end, fmt.Sprintf("%s is not a character.", p.text[at:end]), `Write \u and four hexadecimal digits, such as \u00e9.`)
+		p.add(CodeEscape, at, end, fmt.Sprintf("%s is not a character.", p.text[at:end]),
+			`Write \u and four hexadecimal digits, such as \u00e9.`)
 		return end - at
 	}
 	_, size := utf8.DecodeRuneInString(rest[1:])
-	p.add(CodeEscape, at, at+1+size, fmt.Sprintf("There is no escape %s.", rest[:1+size]), `Write \\ for a backslash; there are also \n, \t, \r, \", \' and \u00e9.`)
+	p.add(CodeEscape, at, at+1+size, fmt.Sprintf("There is no escape %s.", rest[:1+size]),
+		`Write \\ for a backslash; there are also \n, \t, \r, \", \' and \u00e9.`)
 	return 1 + size
 }
 
-// unicodeEscape reads \uXXXX, or a pair of them for one large character.
+// unicodeEscape decodes \uXXXX or a surrogate pair.
 func unicodeEscape(s string) (rune, int) {
 	r := hexRune(s)
 	if r < 0 {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Lint says only what is certain whatever the variables hold.
+// The linter reports only what holds for all values of the variables.
 
-// lintCondition looks at an expression whose value decides something.
+// lintCondition lints an expression that is used as a condition.
 func (p *parser) lintCondition(n *node) {
 	before := len(p.diags)
 	p.lintValue(n)
@@ -17,14 +17,14 @@ func (p *parser) lintCondition(n *node) {
 	p.lintDecides(n)
 }
 
-// lintDecides finds the parts that are always true or always false.
+// lintDecides reports the parts that are always true or always false.
 func (p *parser) lintDecides(n *node) {
 	if neverTrueOrFalse(n) {
 		p.notCondition(n)
 		return
 	}
 	if result, ok := p.certain(n); ok {
-		help := "Remove the condition if it is always to hold, or compare something that changes."
+		help := "Remove the condition if it should always hold, or compare something that changes."
 		if n.op == opNot || n.op == opAnd || n.op == opOr {
 			help = "Remove the part that decides it, or compare something that changes."
 		}
@@ -43,8 +43,8 @@ func (p *parser) lintDecides(n *node) {
 	}
 }
 
-// neverTrueOrFalse finds what cannot be a condition. The constant null can be
-// one, if not a useful one.
+// neverTrueOrFalse reports whether a node cannot be a condition. The constant null
+// can be one, although not a useful one.
 func neverTrueOrFalse(n *node) bool {
 	types := n.types()
 	return types&kindBool == 0 && types != kindNull
@@ -60,7 +60,8 @@ func (p *parser) notCondition(n *node) {
 	case n.op == opCall:
 		help = "Compare it, such as " + p.text[n.start:n.end] + ` == "yes".`
 	}
-	p.add(CodeNotCondition, n.start, n.end, fmt.Sprintf("%s is %s, not true or false.", p.text[n.start:n.end], kinds(withoutNull(n.types()))), help)
+	p.add(CodeNotCondition, n.start, n.end,
+		fmt.Sprintf("%s is %s, not true or false.", p.text[n.start:n.end], kinds(withoutNull(n.types()))), help)
 }
 
 func looksLikePath(s string) bool {
@@ -72,7 +73,7 @@ func looksLikePath(s string) bool {
 	return false
 }
 
-// lintValue looks at every operator's operands.
+// lintValue checks the operand types of every operator.
 func (p *parser) lintValue(n *node) {
 	for _, kid := range n.kids {
 		p.lintValue(kid)
@@ -94,7 +95,8 @@ func (p *parser) lintValue(n *node) {
 		p.lintContains(n, n.kids[1], n.kids[0])
 	case opCall:
 		if arg := n.kids[0].types(); arg&n.call.operand == 0 {
-			p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("%s cannot be taken of %s.", n.name, kinds(arg)), fmt.Sprintf("Give %s %s.", n.name, kinds(withoutNull(n.call.operand))))
+			p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("%s cannot be taken of %s.", n.name, kinds(arg)),
+				fmt.Sprintf("Give %s %s.", n.name, kinds(withoutNull(n.call.operand))))
 		}
 	}
 }
@@ -114,11 +116,12 @@ func (p *parser) lintEqual(n *node) {
 			help = fmt.Sprintf("Write %s.", quote(kid.value.literal()))
 		}
 	}
-	p.warn(CodeNeverEqual, n, fmt.Sprintf("%s and %s are never equal, so this is always %t.", upperFirst(kinds(withoutNull(a))), kinds(withoutNull(b)), n.op == opUnequal), help)
+	p.warn(CodeNeverEqual, n, fmt.Sprintf("%s and %s are never equal, so this is always %t.",
+		upperFirst(kinds(withoutNull(a))), kinds(withoutNull(b)), n.op == opUnequal), help)
 }
 
-// withoutNull drops the null that a missing value would be, which is beside
-// the point when the types of the others decide.
+// withoutNull removes null from a set of kinds, unless it is the only one. Any
+// value may be null, so messages leave it out.
 func withoutNull(set kind) kind {
 	if set == kindNull {
 		return set
@@ -132,7 +135,8 @@ func (p *parser) lintOrder(n *node) {
 	a, b := n.kids[0].types(), n.kids[1].types()
 	switch {
 	case a == kindNull || b == kindNull:
-		p.warn(CodeNeverEqual, n, "Nothing is smaller or larger than null, so this is always false.", "Write == null or != null.")
+		p.warn(CodeNeverEqual, n, "Nothing is smaller or larger than null, so this is always false.",
+			"Write == null or != null.")
 	case a&b&(kindNumber|kindText) == 0:
 		message := fmt.Sprintf("%s cannot be ordered against %s.", upperFirst(kinds(withoutNull(a))), kinds(withoutNull(b)))
 		for _, side := range []kind{a, b} {
@@ -148,13 +152,14 @@ func (p *parser) lintContains(n, whole, part *node) {
 	a, b := whole.types(), part.types()
 	switch {
 	case a&(sized|kindNull) == 0:
-		p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("%s cannot contain anything.", upperFirst(kinds(a))), containsHelp)
+		p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("%s cannot contain anything.", upperFirst(kinds(a))),
+			containsHelp)
 	case a&^kindNull == kindText && b&(kindText|kindNull) == 0:
 		p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("A text cannot contain %s.", kinds(b)), containsHelp)
 	}
 }
 
-// types is the kinds of value that a node can come to.
+// types returns the possible kinds of a node's value.
 func (n *node) types() kind {
 	switch n.op {
 	case opConstant:
@@ -170,7 +175,7 @@ func (n *node) types() kind {
 	}
 }
 
-// certain computes what a condition comes to when no variable can change it.
+// certain returns the result of a condition if it does not depend on variables.
 func (p *parser) certain(n *node) (result, ok bool) {
 	if n.readsNothing() {
 		ev := evaluator{e: &Expr{Text: p.text, Span: p.at}, rules: p.rules}

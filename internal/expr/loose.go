@@ -10,14 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// The loose profile converts values as JavaScript does, because AIFLOW's
-// conditions are defined by a program that leaves it to JavaScript:
+// The loose profile converts values like JavaScript, because the reference
+// program of AIFLOW evaluates conditions with JavaScript operators:
 //   - two values that both convert to a number are compared as numbers; "",
 //     null, true and [] convert, a missing value does not;
 //   - other pairs are compared loosely: a missing value equals null, a list is
-//     its elements with commas between, two objects are equal only when they
-//     are one and the same;
-//   - "", 0, null, false and what is missing are false, everything else true.
+//     its elements joined by commas, two objects are equal only if they are
+//     identical;
+//   - "", 0, null, false and missing values are false, everything else is true.
 
 func looseTruth(v value) (bool, Problem) {
 	switch v.kind {
@@ -46,7 +46,7 @@ func looseEqual(a, b value) (bool, Problem) {
 	case composite(a) && composite(b):
 		return identical(a, b), ""
 	case a.kind == kindNumber || b.kind == kindNumber || a.kind == kindBool || b.kind == kindBool:
-		return false, "" // one of them converts to a number and the other does not
+		return false, "" // only one of them converts to a number
 	}
 	return looseText(a) == looseText(b), ""
 }
@@ -68,15 +68,19 @@ func looseOrder(a, b value) (int, bool, Problem) {
 	return slices.Compare(utf16.Encode([]rune(looseText(a))), utf16.Encode([]rune(looseText(b)))), true, ""
 }
 
-// looseContains is the function contains: an element of a list, exactly, or a
-// part of a text.
+// looseContains implements the function contains: an element of a list without
+// conversion, or a part of a text.
 func looseContains(whole, part value) (bool, Problem) {
 	switch whole.kind {
 	case kindText:
 		return strings.Contains(whole.str, looseText(part)), ""
 	case kindList:
 		for _, item := range whole.ref.([]any) {
-			if one := of(item); one.kind == part.kind && (composite(one) && identical(one, part) || !composite(one) && one.num == part.num && one.str == part.str) {
+			one := of(item)
+			if one.kind != part.kind {
+				continue
+			}
+			if composite(one) && identical(one, part) || !composite(one) && one.num == part.num && one.str == part.str {
 				return true, ""
 			}
 		}
@@ -88,7 +92,7 @@ func composite(v value) bool {
 	return v.kind == kindList || v.kind == kindObject || v.kind == kindForeign
 }
 
-// identical tells whether two lists or objects are one and the same.
+// identical reports whether two lists or objects are the same object.
 func identical(a, b value) bool {
 	if a.kind != b.kind || a.kind == kindForeign {
 		return a.kind == b.kind && a.str == b.str
@@ -97,7 +101,7 @@ func identical(a, b value) bool {
 	return x.Pointer() == y.Pointer() && x.Len() == y.Len()
 }
 
-// looseNumber converts as Number() does; NaN when it cannot.
+// looseNumber converts like Number(); NaN means that it cannot.
 func looseNumber(v value) float64 {
 	switch v.kind {
 	case kindNull:
@@ -114,7 +118,9 @@ func looseNumber(v value) float64 {
 }
 
 func numberOfText(s string) float64 {
-	s = strings.TrimFunc(s, func(r rune) bool { return r == '\uFEFF' || strings.ContainsRune(" \t\n\r\v\f\u00a0\u2028\u2029", r) })
+	s = strings.TrimFunc(s, func(r rune) bool {
+		return r == '\uFEFF' || strings.ContainsRune(" \t\n\r\v\f\u00a0\u2028\u2029", r)
+	})
 	switch s {
 	case "":
 		return 0
@@ -130,7 +136,7 @@ func numberOfText(s string) float64 {
 		}
 		return math.NaN()
 	}
-	// What Go reads beyond decimal numbers: nan, inf, hexadecimal, underscores.
+	// ParseFloat also accepts nan, inf, hexadecimal numbers and underscores.
 	if strings.IndexFunc(s, func(r rune) bool { return !strings.ContainsRune("0123456789+-.eE", r) }) >= 0 {
 		return math.NaN()
 	}
@@ -141,7 +147,7 @@ func numberOfText(s string) float64 {
 	return f
 }
 
-// looseText converts as String() does.
+// looseText converts like String().
 func looseText(v value) string {
 	switch v.kind {
 	case kindMissing:
@@ -182,7 +188,7 @@ func writeJoined(b *strings.Builder, list value, levels int) {
 	}
 }
 
-// numberText writes a number as JavaScript does.
+// numberText formats a number like JavaScript.
 func numberText(f float64) string {
 	switch {
 	case math.IsNaN(f):
@@ -200,11 +206,12 @@ func numberText(f float64) string {
 	return strconv.FormatFloat(f+0, 'f', -1, 64)
 }
 
-// aiflowRoots are what a condition sees in the reference program.
+// aiflowRoots are the names that conditions can use in the reference program.
 var aiflowRoots = []string{"context", "output", "agentId", "user"}
 
-// lookupAIFlow finds a name. One that is none of the roots is looked for in
-// the latest output and then in the context; the reference program does not.
+// lookupAIFlow returns a lookup function. Unless exact, it looks for names without
+// a root in the latest output and then in the context, which the reference
+// program does not.
 func lookupAIFlow(exact bool) func(env Env, path []string) value {
 	return func(env Env, path []string) value {
 		if slices.Contains(aiflowRoots, path[0]) || env == nil {
@@ -222,7 +229,7 @@ func lookupAIFlow(exact bool) func(env Env, path []string) value {
 	}
 }
 
-// bareAIFlow puts a name under the root that is looked at first.
+// bareAIFlow prefixes a name without a root with the root that is searched first.
 func bareAIFlow(path []string) []string {
 	if slices.Contains(aiflowRoots, path[0]) {
 		return path
@@ -230,13 +237,12 @@ func bareAIFlow(path []string) []string {
 	return append([]string{"output"}, path...)
 }
 
-// walkLoose follows a path as far as the environment goes, and then into
-// texts and lists.
+// walkLoose resolves a path in the environment, then into texts and lists.
 func walkLoose(env Env, path []string, exact bool) value {
 	if env == nil {
 		return value{kind: kindMissing}
 	}
-	// What a run was given is part of its context, before what the flow sets.
+	// The input of a run is part of its context and takes precedence.
 	if path[0] == "context" && len(path) > 1 {
 		if v := walkLoose(env, append([]string{"input"}, path[1:]...), false); v.kind != kindMissing {
 			return v
@@ -266,7 +272,7 @@ func walkLoose(env Env, path []string, exact bool) value {
 	return value{kind: kindMissing}
 }
 
-// property is what a text or a list has besides what Env knows.
+// property returns a property of a text or a list that Env does not know.
 func property(v value, name string) (value, bool) {
 	switch v.kind {
 	case kindText:
@@ -287,8 +293,9 @@ func property(v value, name string) (value, bool) {
 	return value{}, false
 }
 
-// inherited is what every JavaScript object has without anybody having put it
-// there. Authors are never told of it; conditions that meet it behave alike.
+// inherited returns the properties that every JavaScript object inherits. They are
+// not documented; conditions that use them by accident behave as in the reference
+// program.
 func inherited(name string, rest []string) value {
 	switch name {
 	case "constructor", "toString", "toLocaleString", "valueOf", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable",

@@ -4,11 +4,11 @@ import (
 	"strings"
 )
 
-// op is what a node does.
+// op is the operation of a node.
 type op uint8
 
 const (
-	opBroken op = iota // what could not be understood; kids are what could
+	opBroken op = iota // a part that does not parse; kids are the parts that do
 	opConstant
 	opPath
 	opList
@@ -28,10 +28,10 @@ const (
 	opNotIn
 	opEmpty
 	opNotEmpty
-	opNothing // what a dialect reads as an operator that has no value
+	opNothing // an operator without a value, which some dialects accept
 )
 
-// node is one expression of the tree. Which fields matter depends on op.
+// node is a node of the expression tree. The fields in use depend on op.
 type node struct {
 	op         op
 	start, end int // its bytes in the text
@@ -45,7 +45,7 @@ type node struct {
 
 const lengthKey = "length"
 
-// How tightly things bind, loosest first. A comparison has no associativity.
+// Binding powers in increasing order. Comparisons are not associative.
 const (
 	bindAny = iota
 	bindOr
@@ -76,7 +76,7 @@ var opText = map[op]string{
 	opEmpty: "is empty", opNotEmpty: "is not empty", opAnd: "and", opOr: "or", opNot: "not",
 }
 
-// walk visits the node and all below it in the order of the text.
+// walk visits the node and its descendants in the order of the text.
 func (n *node) walk(visit func(*node)) {
 	visit(n)
 	for _, kid := range n.kids {
@@ -84,7 +84,7 @@ func (n *node) walk(visit func(*node)) {
 	}
 }
 
-// readsNothing says that the value is the same in any environment.
+// readsNothing reports whether the value is the same in every environment.
 func (n *node) readsNothing() bool {
 	nothing := true
 	n.walk(func(n *node) { nothing = nothing && n.op != opPath && n.op != opBroken })
@@ -123,7 +123,7 @@ func (n *node) write(b *strings.Builder) {
 	}
 }
 
-// writeKid puts parentheses around a kid that binds more loosely than needed.
+// writeKid writes a kid, in parentheses if it binds more loosely than needed.
 func (n *node) writeKid(b *strings.Builder, i, needed int) {
 	if n.kids[i].binding() >= needed {
 		n.kids[i].write(b)
@@ -145,7 +145,7 @@ func writeKids(b *strings.Builder, open string, kids []*node, end string) {
 	b.WriteString(end)
 }
 
-// pathText writes a path: a.b.0, and a["odd key"] where a dot would not do.
+// pathText returns a path as text: a.b.0, or a["odd key"] for other segments.
 func pathText(segments []string) string {
 	var b strings.Builder
 	for i, s := range segments {
@@ -162,25 +162,4 @@ func pathText(segments []string) string {
 		}
 	}
 	return b.String()
-}
-
-// same reports whether two trees mean the same, wherever they stand.
-func (n *node) same(o *node) bool {
-	if n.op != o.op || n.name != o.name || len(n.kids) != len(o.kids) || len(n.path) != len(o.path) {
-		return false
-	}
-	for i := range n.path {
-		if n.path[i] != o.path[i] {
-			return false
-		}
-	}
-	for i := range n.kids {
-		if !n.kids[i].same(o.kids[i]) {
-			return false
-		}
-	}
-	if n.op != opConstant {
-		return true
-	}
-	return n.value.kind == o.value.kind && n.value.num == o.value.num && n.value.str == o.value.str
 }

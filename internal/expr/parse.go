@@ -10,12 +10,12 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// The bounds of an expression.
+// Limits of an expression.
 const (
 	maxText  = 4096 // bytes
 	maxDepth = 64   // levels of nesting
 	maxItems = 256  // elements of a list
-	maxDiags = 8    // after so many mistakes, more only confuse
+	maxDiags = 8    // reported errors
 )
 
 type parser struct {
@@ -27,23 +27,25 @@ type parser struct {
 	tokens     []token
 	pos        int
 	depth      int
-	unexpected bool // EXPR012 was said; once is enough
-	gaveUp     bool // the rest was not looked at, so nothing is said about it
+	unexpected bool // EXPR012 was reported; it is reported once
+	gaveUp     bool // parsing was abandoned; missing brackets are not reported
 }
 
-// parse reads a text; the expression is broken when there was an error.
+// parse parses a text. The expression is broken if there was an error.
 func parse(d Dialect, text string, at source.Span) (*Expr, *parser) {
 	rules := d.rules()
 	if rules == nil {
-		panic(fmt.Sprintf("expr: there is no dialect %q", d)) // a programming mistake: Dialects lists what there is
+		panic(fmt.Sprintf("expr: unknown dialect %q", d)) // callers pass one of Dialects
 	}
 	p := &parser{rules: rules, text: text, at: at}
 	e := &Expr{Dialect: d, Text: text, Span: at}
 	switch {
 	case strings.TrimSpace(text) == "" && rules.parse == nil:
-		p.add(CodeEmpty, 0, len(text), "The condition is empty.", "Write a condition such as input.name != null, or remove the key.")
+		p.add(CodeEmpty, 0, len(text), "The condition is empty.",
+			"Write a condition such as input.name != null, or remove the key.")
 	case len(text) > maxText:
-		p.add(CodeTooLong, maxText, len(text), fmt.Sprintf("The expression is %d bytes long; the limit is %d.", len(text), maxText),
+		p.add(CodeTooLong, maxText, len(text),
+			fmt.Sprintf("The expression is %d bytes long; the limit is %d.", len(text), maxText),
 			"Let a step compute the decision and compare its result.")
 	case rules.parse != nil:
 		e.root = rules.parse(p)
@@ -56,19 +58,27 @@ func parse(d Dialect, text string, at source.Span) (*Expr, *parser) {
 }
 
 func (p *parser) add(code diag.Code, start, end int, message, help string, related ...diag.Related) {
-	p.report(diag.Diagnostic{Code: code, Severity: diag.Error, Span: place(p.at, p.text, start, end), Message: message, Help: help, Related: related})
+	p.report(diag.Diagnostic{
+		Code: code, Severity: diag.Error, Span: place(p.at, p.text, start, end),
+		Message: message, Help: help, Related: related,
+	})
 }
 
 func (p *parser) warn(code diag.Code, n *node, message, help string) {
-	p.report(diag.Diagnostic{Code: code, Severity: diag.Warning, Span: place(p.at, p.text, n.start, n.end), Message: message, Help: help})
+	p.report(diag.Diagnostic{
+		Code: code, Severity: diag.Warning, Span: place(p.at, p.text, n.start, n.end), Message: message, Help: help,
+	})
 }
 
 func (p *parser) lenient(code diag.Code, start, end int, message, help string) {
-	p.report(diag.Diagnostic{Code: code, Severity: diag.Note, Lenient: true, Span: place(p.at, p.text, start, end), Message: message, Help: help})
+	p.report(diag.Diagnostic{
+		Code: code, Severity: diag.Note, Lenient: true, Span: place(p.at, p.text, start, end),
+		Message: message, Help: help,
+	})
 }
 
-// report keeps the first mistakes. Dropping an error is safe only because the
-// list then already holds some: the cap counts errors alone.
+// report adds a diagnostic up to a limit. The limit counts errors alone, so the
+// list contains an error whenever one is dropped.
 func (p *parser) report(d diag.Diagnostic) {
 	if d.Severity != diag.Error && len(p.diags) < 4*maxDiags || p.diags.Count(diag.Error) < maxDiags {
 		p.diags.Add(d)
@@ -87,10 +97,10 @@ func (p *parser) take() token {
 
 func (p *parser) written(t token) string { return p.text[t.start:t.end] }
 
-// shown is a token as a sentence has it.
+// shown returns a token for use in a message.
 func (p *parser) shown(t token) string { return inQuotes(p.written(t)) }
 
-// inQuotes sets a word apart from the sentence, unless it has quotes already.
+// inQuotes puts s in quotes, unless it contains quotes.
 func inQuotes(s string) string {
 	if strings.ContainsAny(s, `"'`) {
 		return s
@@ -98,13 +108,13 @@ func inQuotes(s string) string {
 	return `"` + s + `"`
 }
 
-// giveUp makes everything that follows the end.
+// giveUp skips the remaining tokens.
 func (p *parser) giveUp() {
 	p.pos = len(p.tokens) - 1
 	p.gaveUp = true
 }
 
-// parseAll reads the whole text, going on after what does not belong there.
+// parseAll parses the whole text. It continues after unexpected tokens.
 func (p *parser) parseAll() *node {
 	root := p.parse(bindAny)
 	for p.peek().kind != tokEnd {
@@ -132,18 +142,19 @@ func (p *parser) startsOperand(t token) bool {
 	return false
 }
 
-// complainAbout says that a token stands where an operator or the end should.
+// complainAbout reports a token in the place of an operator or the end.
 func (p *parser) complainAbout(t token) {
-	told := p.unexpected || t.kind == tokBad // what follows a stray character is its consequence
+	reported := p.unexpected || t.kind == tokBad // a consequence of an invalid character
 	p.unexpected = true
-	if told {
+	if reported {
 		return
 	}
 	what := fmt.Sprintf("%s is not expected here.", p.shown(t))
 	help := "Put and, or or a comparison such as == before it."
 	switch t.kind {
 	case tokClose, tokListClose:
-		help = fmt.Sprintf("Remove it, or open it with %s further left.", map[tokenKind]string{tokClose: "(", tokListClose: "["}[t.kind])
+		opening := map[tokenKind]string{tokClose: "(", tokListClose: "["}[t.kind]
+		help = fmt.Sprintf("Remove it, or open it with %s further left.", opening)
 	case tokComma:
 		help = "Write a list in brackets: [a, b]."
 	case tokSegment:
@@ -160,7 +171,7 @@ func (p *parser) complainAbout(t token) {
 	p.add(CodeUnexpected, t.start, t.end, what, help)
 }
 
-// lastEnd is where the last token that was taken ends.
+// lastEnd returns the end of the last consumed token.
 func (p *parser) lastEnd() int {
 	if p.pos == 0 {
 		return 0
@@ -173,9 +184,9 @@ var comparisons = map[tokenKind]op{
 	tokGreater: opGreater, tokGreaterEqual: opGreaterEqual, tokContains: opContains, tokIn: opIn,
 }
 
-// parse reads an expression whose operators bind at least so tightly.
+// parse parses an expression whose operators bind at least as tightly as binding.
 func (p *parser) parse(binding int) *node {
-	start := p.peek().start // of an opening parenthesis, if there is one
+	start := p.peek().start // includes an opening parenthesis
 	left := p.operand()
 	for {
 		t := p.peek()
@@ -192,7 +203,7 @@ func (p *parser) parse(binding int) *node {
 	}
 }
 
-// series reads `a and b and c`, which is one node however long it is.
+// series parses `a and b and c` into one node, so that a long chain is not deep.
 func (p *parser) series(start int, first *node, word tokenKind, o op, binding int) *node {
 	n := &node{op: o, start: start, kids: []*node{first}}
 	for p.peek().kind == word {
@@ -204,19 +215,22 @@ func (p *parser) series(start int, first *node, word tokenKind, o op, binding in
 	return n
 }
 
-// noteSymbol mentions an operator that is understood, but written otherwise.
+// noteSymbol reports a symbol that is accepted in the place of a word.
 func (p *parser) noteSymbol(t token, word string) {
 	switch symbol := p.written(t); {
 	case p.rules.symbols:
 	case symbol == "&&", symbol == "||", symbol == "!":
-		p.lenient(CodeSymbol, t.start, t.end, fmt.Sprintf("%q was understood as %q.", symbol, word), fmt.Sprintf("Write %s.", word))
+		p.lenient(CodeSymbol, t.start, t.end, fmt.Sprintf("%q was understood as %q.", symbol, word),
+			fmt.Sprintf("Write %s.", word))
 	}
 }
 
-// after reads the right operand of an operator.
+// after parses the right operand of an operator.
 func (p *parser) after(operator token, binding int) *node {
 	if t := p.peek(); !p.startsOperand(t) && t.kind != tokSegment {
-		p.add(CodeOperand, operator.start, operator.end, fmt.Sprintf("There is nothing to the right of %s.", p.shown(operator)), "Write the value or condition that belongs there.")
+		p.add(CodeOperand, operator.start, operator.end,
+			fmt.Sprintf("There is nothing to the right of %s.", p.shown(operator)),
+			"Write the value or condition that belongs there.")
 		return &node{op: opBroken, start: operator.end, end: operator.end}
 	}
 	return p.parse(binding)
@@ -235,7 +249,8 @@ func (p *parser) comparison(start int, left *node) *node {
 	n := p.oneComparison(start, left)
 	for p.comparesNext() {
 		t := p.peek()
-		p.add(CodeChained, t.start, t.end, "Comparisons cannot be chained.", "Compare two values at a time and join the parts with and.")
+		p.add(CodeChained, t.start, t.end, "Comparisons cannot be chained.",
+			"Compare two values at a time and join the parts with and.")
 		n = &node{op: opBroken, start: start, kids: []*node{p.oneComparison(start, n)}}
 		n.end = p.lastEnd()
 	}
@@ -258,7 +273,7 @@ func (p *parser) oneComparison(start int, left *node) *node {
 	return &node{op: o, start: start, end: p.lastEnd(), kids: []*node{left, right}}
 }
 
-// isEmpty reads what follows `is`: empty, not empty, non-empty.
+// isEmpty parses the rest of `is empty`, `is not empty` or `is non-empty`.
 func (p *parser) isEmpty(start int, left *node, is token) *node {
 	o := opEmpty
 	negated := ""
@@ -283,18 +298,20 @@ func (p *parser) isEmpty(start int, left *node, is token) *node {
 				help = fmt.Sprintf("Write %s %s.", map[string]string{"": "==", "not ": "!="}[negated], p.written(t))
 			}
 		}
-		p.add(CodeIs, is.start, p.lastEnd(), fmt.Sprintf("%s can only be followed by empty or not empty.", p.shown(is)), help)
+		p.add(CodeIs, is.start, p.lastEnd(),
+			fmt.Sprintf("%s can only be followed by empty or not empty.", p.shown(is)), help)
 		n.op = opBroken
 	}
 	n.end = p.lastEnd()
 	return n
 }
 
-// operand reads what stands between operators.
+// operand parses an operand.
 func (p *parser) operand() *node {
 	if p.depth++; p.depth > maxDepth {
 		t := p.peek()
-		p.add(CodeTooDeep, t.start, t.end, fmt.Sprintf("The expression is nested more than %d levels deep.", maxDepth), "Let a step compute a part of it.")
+		p.add(CodeTooDeep, t.start, t.end, fmt.Sprintf("The expression is nested more than %d levels deep.", maxDepth),
+			"Let a step compute a part of it.")
 		p.giveUp()
 	}
 	defer func() { p.depth-- }()
@@ -323,36 +340,41 @@ func (p *parser) operand() *node {
 	case tokBang:
 		return p.bang(t, n)
 	case tokSegment:
-		p.add(CodePath, t.start, t.end, fmt.Sprintf("There is no name before %s.", p.shown(t)), "Write the whole name, such as input.name; a number below 1 starts with 0.")
+		p.add(CodePath, t.start, t.end, fmt.Sprintf("There is no name before %s.", p.shown(t)),
+			"Write the whole name, such as input.name; a number below 1 starts with 0.")
 	case tokEnd:
 		if !p.diags.Errors() {
-			p.add(CodeOperand, 0, len(p.text), "The condition has no value.", "Write a condition such as input.name != null.")
+			p.add(CodeOperand, 0, len(p.text), "The condition has no value.",
+				"Write a condition such as input.name != null.")
 		}
 	default:
 		if t.kind == tokContains && p.peek().kind == tokOpen {
 			return p.call(t)
 		}
 		p.missingLeft(t)
-		p.pos-- // the operator is read by whoever asked for the operand
+		p.pos-- // the caller parses the operator
 	}
 	return n
 }
 
-// missingLeft says that a token cannot begin an operand.
+// missingLeft reports a token that cannot begin an operand.
 func (p *parser) missingLeft(t token) {
 	switch t.kind {
 	case tokClose, tokListClose, tokComma:
-		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing before %s.", p.shown(t)), "Write the value that belongs there.")
+		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing before %s.", p.shown(t)),
+			"Write the value that belongs there.")
 	case tokAnd, tokOr, tokIs, tokIn, tokContains:
 		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing to the left of %s.", p.shown(t)),
-			fmt.Sprintf("Write what belongs there; a variable of that name is written with its namespace, such as input.%s.", p.written(t)))
+			fmt.Sprintf("Write what belongs there; a variable of that name is written with its namespace, such as input.%s.",
+				p.written(t)))
 	default:
-		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing to the left of %s.", p.shown(t)), "Write the value that belongs there.")
+		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing to the left of %s.", p.shown(t)),
+			"Write the value that belongs there.")
 	}
 }
 
-// bang reads `!x`. It binds more tightly than not does, and other languages
-// agree; before a comparison that surprises people, so it is not accepted.
+// bang parses `!x`. Like in other languages, it binds more tightly than not.
+// Before a comparison that is misleading, so it is an error there.
 func (p *parser) bang(t token, n *node) *node {
 	n.op = opNot
 	n.kids = []*node{p.after(t, bindOperand)}
@@ -360,12 +382,13 @@ func (p *parser) bang(t token, n *node) *node {
 	if !p.comparesNext() {
 		p.noteSymbol(t, opText[opNot])
 	} else {
-		p.add(CodeSymbol, t.start, t.end, `It is not clear what "!" belongs to here.`, "Write not before the whole comparison, or put (not x) in parentheses.")
+		p.add(CodeSymbol, t.start, t.end, `It is not clear what "!" belongs to here.`,
+			"Write not before the whole comparison, or put (not x) in parentheses.")
 	}
 	return n
 }
 
-// close expects a closing bracket.
+// close consumes a closing bracket.
 func (p *parser) close(open token, kind tokenKind, text string) {
 	if p.peek().kind == kind {
 		p.take()
@@ -385,11 +408,12 @@ func (p *parser) close(open token, kind tokenKind, text string) {
 		}
 	}
 	end := p.lastEnd()
-	p.add(CodeUnclosed, end, end, fmt.Sprintf("%s is never closed.", p.shown(open)), fmt.Sprintf("Add %q where it ends.", text),
+	p.add(CodeUnclosed, end, end, fmt.Sprintf("%s is never closed.", p.shown(open)),
+		fmt.Sprintf("Add %q where it ends.", text),
 		diag.Related{Span: place(p.at, p.text, open.start, open.end), Message: "opened here"})
 }
 
-// items reads expressions between commas, and the closing bracket.
+// items parses expressions separated by commas and the closing bracket.
 func (p *parser) items(open token, kind tokenKind, text string) []*node {
 	var out []*node
 	if p.peek().kind == kind {
@@ -410,10 +434,11 @@ func (p *parser) items(open token, kind tokenKind, text string) []*node {
 	return out
 }
 
-// list completes a list; one of constants only is a constant itself.
+// list completes a list. A list of constants becomes a constant.
 func (p *parser) list(n *node) {
 	if len(n.kids) > maxItems {
-		p.add(CodeTooLong, n.start, n.end, fmt.Sprintf("The list has %d elements; the limit is %d.", len(n.kids), maxItems), "Keep the list in a variable.")
+		p.add(CodeTooLong, n.start, n.end,
+			fmt.Sprintf("The list has %d elements; the limit is %d.", len(n.kids), maxItems), "Keep the list in a variable.")
 		return
 	}
 	values := make([]any, len(n.kids))
@@ -434,12 +459,14 @@ func (p *parser) call(name token) *node {
 	n.call = p.rules.functions[n.name]
 	switch {
 	case n.call == nil:
-		p.add(CodeFunction, name.start, name.end, fmt.Sprintf("There is no function %q.", n.name), diag.DidYouMean(n.name, slices.Collect(maps.Keys(p.rules.functions))))
+		p.add(CodeFunction, name.start, name.end, fmt.Sprintf("There is no function %q.", n.name),
+			diag.DidYouMean(n.name, slices.Collect(maps.Keys(p.rules.functions))))
 		n.op = opBroken
-	case p.diags.Count(diag.Error) > before: // who knows how many there should be
+	case p.diags.Count(diag.Error) > before: // the number of arguments is not known
 		n.op = opBroken
 	case len(n.kids) != n.call.takes:
-		p.add(CodeArguments, name.start, n.end, fmt.Sprintf("%q takes %s, not %d.", n.name, []string{"one argument", "two arguments"}[n.call.takes-1], len(n.kids)),
+		wanted := []string{"one argument", "two arguments"}[n.call.takes-1]
+		p.add(CodeArguments, name.start, n.end, fmt.Sprintf("%q takes %s, not %d.", n.name, wanted, len(n.kids)),
 			fmt.Sprintf("Write %s(%s).", n.name, []string{"a", "a, b"}[n.call.takes-1]))
 		n.op = opBroken
 	case n.call.op != opBroken:
@@ -448,8 +475,8 @@ func (p *parser) call(name token) *node {
 	return n
 }
 
-// functionName is the name of a function; that of an operator may be written
-// in any case, like the operator.
+// functionName returns the name of a function. The name of an operator is
+// case-insensitive, like the operator.
 func (p *parser) functionName(t token) string {
 	if t.kind != tokName {
 		return strings.ToLower(p.written(t))
@@ -457,7 +484,7 @@ func (p *parser) functionName(t token) string {
 	return p.written(t)
 }
 
-// path reads the rest of a name: .segment, [0], ["key"].
+// path parses the rest of a name: .segment, [0], ["key"].
 func (p *parser) path(n *node) *node {
 	n.op = opPath
 	for {
@@ -475,7 +502,9 @@ func (p *parser) path(n *node) *node {
 		case t.kind == tokListOpen:
 			p.index(n)
 		case t.kind == tokOpen:
-			p.add(CodePath, n.start, t.end, fmt.Sprintf("%s is not a function.", inQuotes(p.text[n.start:n.end])), fmt.Sprintf("Functions stand before what they look at, such as len(x); there is %s.", strings.Join(slices.Sorted(maps.Keys(p.rules.functions)), ", ")))
+			known := strings.Join(slices.Sorted(maps.Keys(p.rules.functions)), ", ")
+			p.add(CodePath, n.start, t.end, fmt.Sprintf("%s is not a function.", inQuotes(p.text[n.start:n.end])),
+				fmt.Sprintf("Write functions before their argument, such as len(x). Available: %s.", known))
 			p.take()
 			kids := p.items(t, tokClose, ")")
 			return &node{op: opBroken, start: n.start, end: p.lastEnd(), kids: append([]*node{n}, kids...)}
@@ -486,7 +515,7 @@ func (p *parser) path(n *node) *node {
 	}
 }
 
-// index reads [0] or ["key"] after a name.
+// index parses [0] or ["key"] after a name.
 func (p *parser) index(n *node) {
 	open := p.take()
 	t := p.peek()
@@ -498,7 +527,8 @@ func (p *parser) index(n *node) {
 		n.path = append(n.path, p.written(t))
 		p.take()
 	default:
-		p.add(CodePath, open.start, t.end, "An index is a whole number or a text in quotes.", `Write [0] for the first element, or ["key"].`)
+		p.add(CodePath, open.start, t.end, "An index is a whole number or a text in quotes.",
+			`Write [0] for the first element, or ["key"].`)
 		for k := p.peek().kind; k != tokListClose && k != tokEnd; k = p.peek().kind {
 			p.take()
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// written draws the text of an expression as a careless author might write
-// it: words in any case, needless parentheses, both kinds of quotes.
+// written draws an expression with words in any case, redundant parentheses and
+// both kinds of quotes.
 func written(depth int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		if depth == 0 {
@@ -40,7 +40,8 @@ func written(depth int) *rapid.Generator[string] {
 		case 7:
 			return "[" + strings.Join(rapid.SliceOfN(sub, 0, 3).Draw(t, "items"), " , ") + "]"
 		case 8:
-			return rapid.SampledFrom([]string{"len", "text", "lower", "upper", "trim"}).Draw(t, "function") + "(" + sub.Draw(t, "argument") + ")"
+			function := rapid.SampledFrom([]string{"len", "text", "lower", "upper", "trim"}).Draw(t, "function")
+			return function + "(" + sub.Draw(t, "argument") + ")"
 		default:
 			return "contains(" + sub.Draw(t, "whole") + ", " + sub.Draw(t, "part") + ")"
 		}
@@ -68,16 +69,18 @@ func drawLeaf(t *rapid.T) string {
 		}
 		return quote(s)
 	default:
-		path := rapid.SampledFrom([]string{"a", "b", "input", "state", "input.list", "state.flag", "größe"}).Draw(t, "first")
+		roots := []string{"a", "b", "input", "state", "input.list", "state.flag", "größe"}
+		path := rapid.SampledFrom(roots).Draw(t, "first")
 		for range rapid.IntRange(0, 3).Draw(t, "more") {
-			path += rapid.SampledFrom([]string{".a", ".b", ".0", "[1]", `["odd key"]`, ".length", ".x-y", `[""]`}).Draw(t, "segment")
+			segments := []string{".a", ".b", ".0", "[1]", `["odd key"]`, ".length", ".x-y", `[""]`}
+			path += rapid.SampledFrom(segments).Draw(t, "segment")
 		}
 		return path
 	}
 }
 
-// Formats write conditions of their own around texts that they found in a file.
-func TestJSONStringsAreStrings(t *testing.T) {
+// Formats generate conditions with texts from files, which they quote as JSON.
+func TestJSONStringsAreValidStrings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.String().Draw(t, "text")
 		raw, err := json.Marshal(want)
@@ -94,7 +97,7 @@ func TestJSONStringsAreStrings(t *testing.T) {
 	})
 }
 
-// plain draws a value of an environment.
+// plain draws a value for an environment.
 func plain(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		most := 6
@@ -126,7 +129,7 @@ func environment() *rapid.Generator[Values] {
 	return rapid.Map(rapid.MapOfN(keys, plain(3), 0, 6), func(m map[string]any) Values { return m })
 }
 
-func TestCanonicalTextReadsBack(t *testing.T) {
+func TestCanonicalTextParsesToTheSameTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := written(4).Draw(t, "text")
 		e, p := parse(AgentFlow, text, at(text))
@@ -188,15 +191,15 @@ func TestEvaluationIsDeterministicAndRoundTrips(t *testing.T) {
 	})
 }
 
-// result tells everything that an evaluation says.
+// result formats the value or the error of an evaluation.
 func result(e *Expr, env Env) string {
 	v, err := e.Eval(env)
 	ok, boolErr := e.Bool(env)
 	return fmt.Sprintf("%#v %v %t %v", v, err, ok, boolErr)
 }
 
-// text() of anything that is not a text is JSON of the same value.
-func TestTextIsJSON(t *testing.T) {
+// This holds for all values but texts.
+func TestTextFunctionReturnsJSON(t *testing.T) {
 	e, _ := ParseValue(AgentFlow, "text([a])", source.Span{})
 	rapid.Check(t, func(t *rapid.T) {
 		v := plain(3).Draw(t, "value")
@@ -216,7 +219,8 @@ func TestTextIsJSON(t *testing.T) {
 }
 
 func FuzzExpr(f *testing.F) {
-	env := `{"input": {"formats": ["pdf", "pptx"], "pages": null, "n": 3}, "state.approved": {"gate_result": "approved"}, "risk_profile": "low"}`
+	env := `{"input": {"formats": ["pdf", "pptx"], "pages": null, "n": 3},
+		"state.approved": {"gate_result": "approved"}, "risk_profile": "low"}`
 	for _, text := range []string{
 		`risk_profile != "low"`, `service_tier != "starter"`, `input.reference_docs.length > 0`, `input.pages != null`,
 		`input.formats contains "pptx"`, `state.approved.gate_result == "approved"`, `output.report != null`,
@@ -255,7 +259,8 @@ func FuzzExpr(f *testing.F) {
 			return
 		}
 		canonical := e.String()
-		if again, p := parse(AgentFlow, canonical, source.Span{}); len(canonical) <= maxText && (again.broken || !e.root.same(again.root)) {
+		again, p := parse(AgentFlow, canonical, source.Span{})
+		if len(canonical) <= maxText && (again.broken || !e.root.same(again.root)) {
 			t.Fatalf("%q became %q: %v", text, canonical, p.diags)
 		}
 		raw, err := json.Marshal(e)
@@ -267,4 +272,25 @@ func FuzzExpr(f *testing.F) {
 			t.Fatalf("%q does not survive JSON: %v", text, err)
 		}
 	})
+}
+
+// same reports whether two trees are equal, ignoring their positions.
+func (n *node) same(o *node) bool {
+	if n.op != o.op || n.name != o.name || len(n.kids) != len(o.kids) || len(n.path) != len(o.path) {
+		return false
+	}
+	for i := range n.path {
+		if n.path[i] != o.path[i] {
+			return false
+		}
+	}
+	for i := range n.kids {
+		if !n.kids[i].same(o.kids[i]) {
+			return false
+		}
+	}
+	if n.op != opConstant {
+		return true
+	}
+	return n.value.kind == o.value.kind && n.value.num == o.value.num && n.value.str == o.value.str
 }

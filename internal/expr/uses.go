@@ -7,10 +7,10 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// Look is how an expression looks at a name.
+// Look is the way in which an expression uses a name.
 type Look string
 
-// The looks.
+// The ways to use a name.
 const (
 	Equals   Look = "equals"   // compared with Value for equality
 	Orders   Look = "orders"   // compared with Value, or with Other, for order
@@ -20,23 +20,23 @@ const (
 	Reads    Look = "reads"    // read in any other way
 )
 
-// Use is one look of an expression at a name.
+// Use is one use of a name in an expression.
 type Use struct {
 	Path  Path
 	How   Look
-	Value any // bool, float64 or string; nil when it is not a constant
-	// Other is the name on the other side of a comparison, after Names was applied.
+	Value any // bool, float64 or string; nil if it is not a constant
+	// Other is the name on the other side of a comparison, after applying Names.
 	Other []string
 	// Loose comparisons convert the value, so that its type does not follow from that of Value.
 	Loose bool
 	// Guarded uses are evaluated only if another part of the expression allows it.
 	Guarded bool
-	// Above says that the comparison asks for something larger than Value (x > 5,
-	// 5 < x), Strictly that Value itself does not do.
+	// Above reports whether the comparison requires a larger value than Value (x > 5,
+	// 5 < x), Strictly whether Value itself does not satisfy it.
 	Above, Strictly bool
 }
 
-// Uses lists how the expression looks at each name, in the order of the text.
+// Uses returns the uses of names, in the order of the text.
 func (e *Expr) Uses() []Use {
 	if e == nil || e.broken {
 		return nil
@@ -62,7 +62,7 @@ type userOf struct {
 	out   []Use
 }
 
-// condition collects the uses of a node whose value is taken as true or false.
+// condition collects the uses of a node that is used as a condition.
 func (u *userOf) condition(n *node, guarded bool) {
 	switch n.op {
 	case opAnd, opOr:
@@ -108,7 +108,7 @@ func (u *userOf) operator(n *node, guarded bool) {
 	for i, kid := range n.kids {
 		one, other := use, n.kids[1-i]
 		if i == 1 && use.How == Contains {
-			one.How = Reads // what is looked for, not what is searched
+			one.How = Reads // the needle, not the haystack
 		}
 		one.Strictly = n.op == opLess || n.op == opGreater
 		one.Above = use.How == Orders && (n.op == opGreater || n.op == opGreaterEqual) == (i == 0)
@@ -125,7 +125,7 @@ func (u *userOf) operator(n *node, guarded bool) {
 	}
 }
 
-// membership reads "x in [a, b]" as comparisons with each of the constants.
+// membership collects the uses of "x in [a, b]" as comparisons with each constant.
 func (u *userOf) membership(n *node, use Use) {
 	item, list := n.kids[0], n.kids[1]
 	if !list.fixed || list.value.kind != kindList {
@@ -147,7 +147,7 @@ func (u *userOf) membership(n *node, use Use) {
 	}
 }
 
-// operand is a name, or a function of one.
+// operand collects the uses of an operand: a name, or a function of a name.
 func (u *userOf) operand(n *node, use Use) {
 	switch {
 	case n.fixed:
@@ -181,7 +181,7 @@ func (u *userOf) put(n *node, use Use) {
 
 func (u *userOf) path(n *node) Path { return u.e.pathOf(n) }
 
-// pathOf is the path that a node reads.
+// pathOf returns the path that a node reads.
 func (e *Expr) pathOf(n *node) Path {
 	p := Path{Segments: e.resolve(n.path), Written: n.path, Span: e.span(n)}
 	if rules := e.Dialect.rules(); rules.bare != nil {
@@ -193,7 +193,7 @@ func (e *Expr) pathOf(n *node) Path {
 	return p
 }
 
-// plainConstant is a boolean, a number or a text; nil for anything else.
+// plainConstant returns a boolean, a number or a text, or nil for other constants.
 func plainConstant(v value) any {
 	switch v.kind {
 	case kindBool, kindText:
@@ -204,7 +204,7 @@ func plainConstant(v value) any {
 	return nil
 }
 
-// foreignUses lists the uses of a condition that expr-lang has read.
+// foreignUses returns the uses of names in an expr-lang condition.
 func (e *Expr) foreignUses(c *condition) []Use {
 	paths := e.Paths()
 	var out []Use

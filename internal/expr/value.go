@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// kind is the type of a value. Kinds are bits, so that a set of them is one.
+// kind is the type of a value. Kinds are bits, so a kind can also be a set.
 type kind uint8
 
 const (
@@ -20,14 +20,14 @@ const (
 	kindText
 	kindList
 	kindObject
-	kindForeign // a Go value that is none of these
-	kindMissing // what was never set, where a dialect tells it from null
+	kindForeign // any other Go value
+	kindMissing // never set, for dialects that distinguish it from null
 
 	anyKind = kindNull | kindBool | kindNumber | kindText | kindList | kindObject
 	sized   = kindText | kindList | kindObject
 )
 
-// article is the kind as a sentence has it.
+// article returns the kind with its article, for messages.
 func (k kind) article() string {
 	switch k {
 	case kindNull, kindMissing:
@@ -47,13 +47,12 @@ func (k kind) article() string {
 	}
 }
 
-// value is a value taken out of its interface, so that the results of
-// operators need no allocation.
+// value is an unboxed value, so that operators do not allocate.
 type value struct {
 	kind kind
 	num  float64 // a number; 1 for true
 	str  string  // a text
-	ref  any     // a []any, a map[string]any, or whatever a foreign value is
+	ref  any     // a []any, a map[string]any, a large int64, or a foreign value
 }
 
 func number(f float64) value { return value{kind: kindNumber, num: f} }
@@ -66,8 +65,8 @@ func boolean(b bool) value {
 	return value{kind: kindBool}
 }
 
-// of takes a Go value apart. Numbers of every Go type are one type here; a
-// json.Number beyond the range of float64 is the largest there is.
+// of unboxes a Go value. Numbers of all Go types become numbers; a json.Number
+// beyond the range of float64 becomes the largest one.
 func of(plain any) value {
 	switch v := plain.(type) {
 	case nil:
@@ -79,7 +78,7 @@ func of(plain any) value {
 	case string:
 		return text(v)
 	case []any:
-		return value{kind: kindList, ref: plain} // v would be put into a new interface
+		return value{kind: kindList, ref: plain} // boxing v again would allocate
 	case map[string]any:
 		return value{kind: kindObject, ref: plain}
 	case json.Number:
@@ -118,10 +117,10 @@ func of(plain any) value {
 	}
 }
 
-// exactly is the largest whole number up to which float64 has all of them.
+// exactly is the limit up to which float64 represents all integers.
 const exactly = 1 << 53
 
-// digits writes a number. One that float64 would round has its own.
+// digits formats a number. Integers that float64 would round keep their digits.
 func (v value) digits() string {
 	if n, large := v.ref.(int64); large {
 		return strconv.FormatInt(n, 10)
@@ -129,7 +128,7 @@ func (v value) digits() string {
 	return formatNumber(v.num)
 }
 
-// sameNumber compares two numbers.
+// sameNumber reports whether two numbers are equal.
 func sameNumber(a, b value) bool {
 	x, large := a.ref.(int64)
 	y, both := b.ref.(int64)
@@ -139,7 +138,7 @@ func sameNumber(a, b value) bool {
 	return a.num == b.num
 }
 
-// plain is the way back.
+// plain returns the boxed value; it is the inverse of of.
 func (v value) plain() any {
 	switch v.kind {
 	case kindBool:
@@ -158,7 +157,8 @@ func (v value) plain() any {
 	}
 }
 
-// length is how many characters, elements or keys there are; -1 for what has none.
+// length returns the number of characters, elements or keys, or -1 for other
+// kinds.
 func (v value) length() int {
 	switch v.kind {
 	case kindText:
@@ -172,7 +172,7 @@ func (v value) length() int {
 	}
 }
 
-// literal writes a constant as the grammar has it.
+// literal returns a constant in the syntax of expressions.
 func (v value) literal() string {
 	if v.kind == kindText {
 		return quote(v.str)
@@ -181,16 +181,16 @@ func (v value) literal() string {
 	return s
 }
 
-// The bounds of what text() writes, and of how far values are looked into.
+// Limits on the result of text() and on the traversal of values.
 const (
 	maxResult = 1 << 20
 	maxLevels = 200
 	maxVisits = 1 << 20
 )
 
-// canonical is the string form: true, false, null, numbers without needless
-// digits, texts as they are, lists and objects as compact JSON with sorted
-// keys. It fails for what is too large, too deep or foreign.
+// canonical returns the string form: true, false, null, the shortest form of a
+// number, a text unchanged, lists and objects as compact JSON with sorted keys.
+// It fails for values that are too large, nested too deeply or foreign.
 func (v value) canonical() (string, Problem) {
 	switch v.kind {
 	case kindNull, kindMissing:
@@ -257,8 +257,8 @@ func appendJSON(b []byte, v value, levels int) ([]byte, Problem) {
 	return b, problem
 }
 
-// formatNumber writes the shortest digits that read back as the same number,
-// with an exponent only for the very large and the very small.
+// formatNumber returns the shortest digits that parse to the same number, with an
+// exponent only for very large and very small numbers.
 func formatNumber(f float64) string {
 	size := math.Abs(f)
 	switch {
@@ -271,7 +271,7 @@ func formatNumber(f float64) string {
 	}
 }
 
-// quote writes a text as JSON does, which the grammar reads too.
+// quote returns a text as a JSON string, which is also valid in expressions.
 func quote(s string) string {
 	const hex = "0123456789abcdef"
 	var b strings.Builder
@@ -300,21 +300,21 @@ func quote(s string) string {
 	return b.String()
 }
 
-// Values is an Env of plain data. A key may be dotted: "state.approved" holds
-// the value of that variable, and a longer path descends into it. When several
-// keys are the beginning of a path, the longest counts.
+// Values is an Env of plain data. A key may be dotted: "state.approved" is the
+// value of that variable, and a longer path descends into it. If several keys are
+// prefixes of a path, the longest applies.
 //
 // Values are nil, bool, string, numbers of any Go type, json.Number, []any and
 // map[string]any.
 type Values map[string]any
 
-// Lookup finds the value at a path.
+// Lookup implements Env.
 func (v Values) Lookup(path []string) (any, bool) {
 	if len(path) == 1 {
 		found, ok := v[path[0]]
 		return found, ok
 	}
-	// The key is built on the stack: looking a name up should cost nothing.
+	// The key is built on the stack to avoid an allocation per lookup.
 	var room [96]byte
 	key := room[:0]
 	for i, segment := range path {
@@ -332,7 +332,7 @@ func (v Values) Lookup(path []string) (any, bool) {
 	return nil, false
 }
 
-// Descend follows a path into a value: keys of objects, indexes of lists.
+// Descend resolves a path in a value: keys of objects and indexes of lists.
 func Descend(v any, path []string) (any, bool) {
 	for _, segment := range path {
 		switch at := v.(type) {
@@ -355,8 +355,8 @@ func Descend(v any, path []string) (any, bool) {
 	return v, true
 }
 
-// index reads the position of a list's element, -1 when it is none. Most
-// segments are none, so saying so must be cheap.
+// index parses a list index, or returns -1. It must be cheap for other segments,
+// which are the common case.
 func index(s string) int {
 	if s == "" || len(s) > 9 {
 		return -1

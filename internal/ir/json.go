@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/espalier-run/espalier/internal/wire"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
 type plainStep Step // Step without its methods
@@ -23,13 +23,13 @@ type stepBox struct {
 	End      *End      `json:"end,omitempty"`
 }
 
-var _ wire.Boxed = (*Step)(nil)
+var _ jsonfast.Surrogate = (*Step)(nil)
 
-// NewBox implements wire.Boxed.
-func (*Step) NewBox() any { return new(stepBox) }
+// NewSurrogate implements jsonfast.Surrogate.
+func (*Step) NewSurrogate() any { return new(stepBox) }
 
-// FillBox implements wire.Boxed.
-func (s *Step) FillBox(into any) error {
+// ToSurrogate implements jsonfast.Surrogate.
+func (s *Step) ToSurrogate(into any) error {
 	box := into.(*stepBox)
 	box.plainStep = plainStep(*s)
 	switch a := s.Action.(type) {
@@ -53,23 +53,23 @@ func (s *Step) FillBox(into any) error {
 	return nil
 }
 
-// TakeBox implements wire.Boxed.
-func (s *Step) TakeBox(from any) error {
+// FromSurrogate implements jsonfast.Surrogate.
+func (s *Step) FromSurrogate(from any) error {
 	box := from.(*stepBox)
 	found := 0
-	take := func(there bool, action func() Action) {
+	set := func(there bool, action func() Action) {
 		if there {
 			box.Action = action()
 			found++
 		}
 	}
-	take(box.Task != nil, func() Action { return *box.Task })
-	take(box.Route != nil, func() Action { return *box.Route })
-	take(box.Gate != nil, func() Action { return *box.Gate })
-	take(box.Parallel != nil, func() Action { return *box.Parallel })
-	take(box.Loop != nil, func() Action { return *box.Loop })
-	take(box.Call != nil, func() Action { return *box.Call })
-	take(box.End != nil, func() Action { return *box.End })
+	set(box.Task != nil, func() Action { return *box.Task })
+	set(box.Route != nil, func() Action { return *box.Route })
+	set(box.Gate != nil, func() Action { return *box.Gate })
+	set(box.Parallel != nil, func() Action { return *box.Parallel })
+	set(box.Loop != nil, func() Action { return *box.Loop })
+	set(box.Call != nil, func() Action { return *box.Call })
+	set(box.End != nil, func() Action { return *box.End })
 	if found != 1 {
 		return fmt.Errorf("step %q has %d actions, not one", box.ID, found)
 	}
@@ -80,7 +80,7 @@ func (s *Step) TakeBox(from any) error {
 // MarshalJSON writes the action under its name.
 func (s Step) MarshalJSON() ([]byte, error) {
 	var box stepBox
-	if err := s.FillBox(&box); err != nil {
+	if err := s.ToSurrogate(&box); err != nil {
 		return nil, err
 	}
 	// Whether <, > and & are escaped is for the outer encoder to say.
@@ -97,7 +97,7 @@ func (s *Step) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &box); err != nil {
 		return err
 	}
-	return s.TakeBox(&box)
+	return s.FromSurrogate(&box)
 }
 
 func decodeStrict(raw []byte, into any) error {

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/wire"
 )
 
 // encode writes JSON as people read it: a condition keeps its < and >.
@@ -49,14 +49,14 @@ func roundTrip(t rapid.TB, p *Program) {
 // wrote it reads without help.
 func sameOnTheWire(t rapid.TB, p *Program, want []byte) {
 	t.Helper()
-	shape := wire.Of(reflect.TypeFor[Program]())
-	got, err := new(wire.Encoder).Value(nil, shape, reflect.ValueOf(p).Elem())
+	shape := jsonfast.ShapeOf(reflect.TypeFor[Program]())
+	got, err := new(jsonfast.Encoder).Value(nil, shape, reflect.ValueOf(p).Elem())
 	if want := bytes.TrimSpace(want); err != nil || !bytes.Equal(got, want) {
-		t.Fatalf("the wire writes other bytes: %v\n%s\n%s", err, got, want)
+		t.Fatalf("jsonfast writes other bytes: %v\n%s\n%s", err, got, want)
 	}
 	back := new(Program)
 	if !shape.Read(got, reflect.ValueOf(back).Elem()) {
-		t.Fatalf("not read from the wire:\n%s", got)
+		t.Fatalf("jsonfast cannot read its own output:\n%s", got)
 	}
 	if d := cmp.Diff(p, back); d != "" {
 		t.Fatalf("%s\n%s", d, got)

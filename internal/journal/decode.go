@@ -8,7 +8,7 @@ import (
 	"reflect"
 	"strconv"
 
-	"github.com/espalier-run/espalier/internal/wire"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
 // Decode reads what Encode wrote. An error is an ErrCorrupt.
@@ -66,7 +66,7 @@ func openEnvelope(line []byte, e *Event) (kind, data []byte, err error) {
 	e.At = Millis(number(','))
 	if literal(`,"r":`) {
 		// The run's id is a quoted string; it may hold escapes, but no bare quote.
-		end := wire.ClosingQuote(rest)
+		end := jsonfast.ClosingQuote(rest)
 		if end < 0 || json.Unmarshal(rest[:end+1], &e.Run) != nil {
 			return nil, nil, errEnvelope
 		}

@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"strconv"
 
-	"github.com/espalier-run/espalier/internal/wire"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
 // The form of a stored batch is one JSON object per event and line:
@@ -25,7 +25,7 @@ func Encode(dst []byte, events []Event) ([]byte, error) {
 // EncodeExact is Encode, and tells whether decoding gives the same events again.
 // It does not when the Encoder changed something.
 func EncodeExact(dst []byte, events []Event) (_ []byte, exact bool, err error) {
-	var enc wire.Encoder
+	var enc jsonfast.Encoder
 	for i := range events {
 		e := &events[i]
 		dst = append(dst, `{"q":`...)
@@ -34,7 +34,7 @@ func EncodeExact(dst []byte, events []Event) (_ []byte, exact bool, err error) {
 		dst = strconv.AppendInt(dst, int64(e.At), 10)
 		if e.Run != "" {
 			dst = append(dst, `,"r":`...)
-			dst = enc.Text(dst, string(e.Run))
+			dst = enc.String(dst, string(e.Run))
 		}
 		dst = append(dst, `,"k":"`...)
 		if e.Fact == nil {
@@ -50,7 +50,7 @@ func EncodeExact(dst []byte, events []Event) (_ []byte, exact bool, err error) {
 	return dst, !enc.Changed, nil
 }
 
-func appendFact(enc *wire.Encoder, b []byte, fact Fact) ([]byte, error) {
+func appendFact(enc *jsonfast.Encoder, b []byte, fact Fact) ([]byte, error) {
 	shape := factShapes().byType[reflect.TypeOf(fact)]
 	if shape == nil {
 		return b, fmt.Errorf("%T is not a fact that can be stored", fact)

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/espalier-run/espalier/internal/wire"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
 // A fact that is missing from the list could not be stored.
@@ -347,7 +347,7 @@ func TestWhatIsWrittenIsReadTheShortWay(t *testing.T) {
 		full := reflect.New(reflect.TypeOf(zero)).Elem()
 		occupy(full)
 		for _, f := range []Fact{zero, full.Interface().(Fact)} {
-			data, err := appendFact(new(wire.Encoder), nil, f)
+			data, err := appendFact(new(jsonfast.Encoder), nil, f)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,7 +3,7 @@ package journal
 import (
 	"encoding/json"
 
-	"github.com/espalier-run/espalier/internal/wire"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
 // The kinds of notes that every reader of the journal understands, and the
@@ -241,4 +241,4 @@ type CallEnd struct {
 }
 
 // ReadNote reads the data of a note.
-func ReadNote(data json.RawMessage, into any) error { return wire.Unmarshal(data, into) }
+func ReadNote(data json.RawMessage, into any) error { return jsonfast.Unmarshal(data, into) }

@@ -1,8 +1,8 @@
-// Package netguard makes HTTP clients that reach the open internet and nothing
-// else, for addresses that a model or a file chose.
+// Package netguard provides HTTP clients that can reach only public addresses,
+// for requests whose URL was chosen by a model or a file.
 package netguard
 
-// A name is resolved here, every address that it has is looked at, and that
-// very address is dialled: a name that means something else a moment later
-// gains nothing. Redirects come the same way. Proxies of the environment are
-// not used, because they would do the resolving.
+// The client resolves the host name, checks every resulting address, and dials
+// a checked address rather than the name, so DNS rebinding has no effect.
+// Redirects take the same path. Proxy settings of the environment are ignored,
+// because a proxy would resolve the name itself.

@@ -15,31 +15,31 @@ import (
 	"time"
 )
 
-// Options are the choices of a client.
+// Options configure a client.
 type Options struct {
-	// Allow lists what may be reached although it is not on the open internet:
-	// "localhost", "127.0.0.1:8080", "10.1.0.0/16", "*.corp.example". It is
-	// for the person who runs things, never for files.
+	// Allow lists non-public hosts that may be reached: "localhost",
+	// "127.0.0.1:8080", "10.1.0.0/16", "*.corp.example". It must come from the
+	// operator's configuration, never from a workflow file.
 	Allow []string
-	// Timeout is for a whole exchange, redirects included; 0 is DefaultTimeout,
-	// and less is none at all.
+	// Timeout limits the whole exchange including redirects. 0 means
+	// DefaultTimeout, a negative value no timeout.
 	Timeout time.Duration
-	// Resolve finds the addresses of a name; nil asks the system.
+	// Resolve returns the addresses of a host name; nil means the system resolver.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
-// What holds when the options say nothing else.
 const (
+	// DefaultTimeout applies if Options.Timeout is 0.
 	DefaultTimeout = 30 * time.Second
-	// MaxRedirects is how often an answer may send us elsewhere.
+	// MaxRedirects is the number of redirects that a client follows.
 	MaxRedirects = 10
 )
 
-// ForbiddenError is an address that must not be reached.
+// ForbiddenError reports a request to an address that is not public.
 type ForbiddenError struct {
-	Host string // as it was asked for
+	Host string // as requested
 	Addr netip.Addr
-	Kind string // what it is: a loopback address, …
+	Kind string // such as "a loopback address"; see Private
 }
 
 func (e *ForbiddenError) Error() string {
@@ -49,13 +49,13 @@ func (e *ForbiddenError) Error() string {
 	return fmt.Sprintf("%s is at %s, %s", e.Host, e.Addr, e.Kind)
 }
 
-// ErrScheme is returned for anything but http and https.
-var ErrScheme = errors.New("only http and https can be reached")
+// ErrScheme is returned for URLs whose scheme is not http or https.
+var ErrScheme = errors.New("only http and https URLs are supported")
 
-// ErrRedirects is returned when answers send us on for ever.
-var ErrRedirects = fmt.Errorf("it was redirected more than %d times", MaxRedirects)
+// ErrRedirects is returned after too many redirects.
+var ErrRedirects = fmt.Errorf("redirected more than %d times", MaxRedirects)
 
-// Client makes a client.
+// Client returns a new HTTP client.
 func Client(o Options) *http.Client {
 	g := &guard{allow: o.Allow, resolve: o.Resolve}
 	if g.resolve == nil {
@@ -72,12 +72,12 @@ func Client(o Options) *http.Client {
 			DialContext: g.dial, ForceAttemptHTTP2: true, DisableKeepAlives: true,
 			TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 1 << 20,
 		},
-		CheckRedirect: redirected,
+		CheckRedirect: checkRedirect,
 	}
 }
 
-// Check tells at once whether a URL can be reached at all, before a name is
-// resolved.
+// Check reports whether a URL has a supported scheme and a host. It does not
+// resolve the host.
 func Check(u *url.URL) error {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -88,9 +88,9 @@ func Check(u *url.URL) error {
 	return nil
 }
 
-// redirected lets a redirect pass. What was meant for one host only, such as
-// a key in a header, does not travel to another.
-func redirected(next *http.Request, via []*http.Request) error {
+// checkRedirect limits redirects and drops headers when a redirect leaves the
+// host, because they may hold credentials for that host only.
+func checkRedirect(next *http.Request, via []*http.Request) error {
 	if len(via) >= MaxRedirects {
 		return ErrRedirects
 	}
@@ -115,8 +115,8 @@ type guard struct {
 	resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
-// dial resolves, looks at every address, and connects to one of those it has
-// looked at.
+// dial resolves the host, checks every address, and connects to one of the
+// checked addresses.
 func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -130,13 +130,13 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 	}
 	for _, addr := range addrs {
 		if err := g.check(host, port, addr); err != nil {
-			return nil, err // one bad address spoils the name: which one is dialled would be luck
+			return nil, err // one forbidden address forbids the name: the choice among them is arbitrary
 		}
 	}
 	var failed error = fmt.Errorf("%s has no address", host)
 	for _, addr := range addrs {
-		d := net.Dialer{Control: func(_, really string, _ syscall.RawConn) error {
-			at, err := netip.ParseAddrPort(really)
+		d := net.Dialer{Control: func(_, dialed string, _ syscall.RawConn) error {
+			at, err := netip.ParseAddrPort(dialed)
 			if err != nil {
 				return err
 			}
@@ -153,13 +153,14 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 
 func (g *guard) check(host, port string, addr netip.Addr) error {
 	kind := Private(addr)
-	if kind == "" || slices.ContainsFunc(g.allow, func(entry string) bool { return allows(entry, host, port, addr) }) {
+	allowed := func(entry string) bool { return allows(entry, host, port, addr) }
+	if kind == "" || slices.ContainsFunc(g.allow, allowed) {
 		return nil
 	}
 	return &ForbiddenError{Host: host, Addr: addr, Kind: kind}
 }
 
-// allows tells whether an entry of the allowlist means a place.
+// allows reports whether an allowlist entry covers a destination.
 func allows(entry, host, port string, addr netip.Addr) bool {
 	if prefix, err := netip.ParsePrefix(entry); err == nil {
 		return prefix.Contains(addr.Unmap())
@@ -180,8 +181,7 @@ func allows(entry, host, port string, addr netip.Addr) bool {
 	return entry == host
 }
 
-// special are the ranges that are not on the open internet, besides those that
-// netip knows.
+// special lists the non-public ranges that netip has no method for.
 var special = []struct {
 	prefix netip.Prefix
 	kind   string
@@ -195,7 +195,7 @@ var special = []struct {
 	{netip.MustParsePrefix("198.51.100.0/24"), "an address for documentation"},
 	{netip.MustParsePrefix("203.0.113.0/24"), "an address for documentation"},
 	{netip.MustParsePrefix("240.0.0.0/4"), "a reserved address"},
-	{netip.MustParsePrefix("64:ff9b:1::/48"), "a private address"}, // of IPv4 in it, only the network knows where
+	{netip.MustParsePrefix("64:ff9b:1::/48"), "a private address"}, // the position of an embedded IPv4 address varies
 	{netip.MustParsePrefix("100::/64"), "a discarding address"},
 	{netip.MustParsePrefix("2001:db8::/32"), "an address for documentation"},
 	{netip.MustParsePrefix("3fff::/20"), "an address for documentation"},
@@ -203,12 +203,12 @@ var special = []struct {
 	{netip.MustParsePrefix("fec0::/10"), "a private address"},
 }
 
-// carriers are ranges of IPv6 in whose addresses one of IPv4 is wrapped up,
-// beginning at the byte given.
-var carriers = []struct {
-	prefix netip.Prefix
-	at     int
-	turned bool // every bit of it
+// embeddings lists IPv6 ranges whose addresses embed an IPv4 address at a byte
+// offset.
+var embeddings = []struct {
+	prefix   netip.Prefix
+	at       int
+	inverted bool // all bits of the IPv4 address are inverted (Teredo)
 }{
 	{netip.MustParsePrefix("64:ff9b::/96"), 12, false},
 	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12, false},
@@ -217,8 +217,8 @@ var carriers = []struct {
 	{netip.MustParsePrefix("::/96"), 12, false},
 }
 
-// Private says what an address is when it is not on the open internet, in a
-// few words; "" when it is.
+// Private describes a non-public address, as in "a loopback address". It returns
+// "" for a public address.
 func Private(addr netip.Addr) string {
 	addr = addr.Unmap().WithZone("")
 	switch {
@@ -242,12 +242,12 @@ func Private(addr netip.Addr) string {
 	}
 	if addr.Is6() {
 		raw := addr.As16()
-		for _, c := range carriers {
+		for _, c := range embeddings {
 			if !c.prefix.Contains(addr) {
 				continue
 			}
 			inner := [4]byte(raw[c.at:])
-			if c.turned {
+			if c.inverted {
 				for i := range inner {
 					inner[i] = ^inner[i]
 				}
@@ -260,14 +260,15 @@ func Private(addr netip.Addr) string {
 	return ""
 }
 
-// ErrTooLong is returned for an answer that is longer than it may be.
-var ErrTooLong = errors.New("the answer is longer than it may be")
+// ErrTooLong is returned for a response that exceeds its size limit.
+var ErrTooLong = errors.New("the response exceeds the size limit")
 
-// ReadAll reads an answer up to a size; more is ErrTooLong, with what fits.
-func ReadAll(r io.Reader, most int64) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, most+1))
-	if err == nil && int64(len(raw)) > most {
-		return raw[:most], ErrTooLong
+// ReadAll reads a response of up to limit bytes. If it is longer, ReadAll
+// returns the first limit bytes and ErrTooLong.
+func ReadAll(r io.Reader, limit int64) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(raw)) > limit {
+		return raw[:limit], ErrTooLong
 	}
 	return raw, err
 }

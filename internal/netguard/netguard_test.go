@@ -14,19 +14,24 @@ import (
 	"github.com/espalier-run/espalier/internal/netguard"
 )
 
-func TestPrivate(t *testing.T) {
+func TestPrivateKnowsEverySpecialRange(t *testing.T) {
 	for _, text := range []string{
-		"127.0.0.1", "127.8.8.8", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254", "0.0.0.0", "0.1.2.3",
-		"100.64.0.1", "100.127.255.255", "192.0.0.8", "192.0.2.1", "198.18.0.1", "198.51.100.7", "203.0.113.9", "224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255",
+		"127.0.0.1", "127.8.8.8", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254",
+		"0.0.0.0", "0.1.2.3", "100.64.0.1", "100.127.255.255", "192.0.0.8", "192.0.2.1", "198.18.0.1", "198.51.100.7",
+		"203.0.113.9", "224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255",
 		"::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "fd12:3456::1", "ff02::1", "fec0::1", "2001:db8::1", "100::1",
 		"::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:a9fe:a9fe", "::127.0.0.1",
-		"64:ff9b::7f00:1", "64:ff9b::a00:1", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:7f00:0:100::", "64:ff9b:1::808:808", "::ffff:0:127.0.0.1", "::ffff:0:a00:1", "2002:7f00:1::", "2002:a00:1::1", "2001:0:0:0:0:0:80ff:fffe",
+		"64:ff9b::7f00:1", "64:ff9b::a00:1", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:7f00:0:100::", "64:ff9b:1::808:808",
+		"::ffff:0:127.0.0.1", "::ffff:0:a00:1", "2002:7f00:1::", "2002:a00:1::1", "2001:0:0:0:0:0:80ff:fffe",
 	} {
 		if netguard.Private(netip.MustParseAddr(text)) == "" {
-			t.Errorf("%s counts as the open internet", text)
+			t.Errorf("%s counts as public", text)
 		}
 	}
-	for _, text := range []string{"1.1.1.1", "8.8.8.8", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "64:ff9b::808:808", "2002:808:808::1", "::ffff:8.8.8.8", "::ffff:0:8.8.8.8"} {
+	for _, text := range []string{
+		"1.1.1.1", "8.8.8.8", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "64:ff9b::808:808", "2002:808:808::1",
+		"::ffff:8.8.8.8", "::ffff:0:8.8.8.8",
+	} {
 		if kind := netguard.Private(netip.MustParseAddr(text)); kind != "" {
 			t.Errorf("%s counts as %s", text, kind)
 		}
@@ -49,7 +54,7 @@ func forbidden(err error) bool {
 	return errors.As(err, &f)
 }
 
-func TestWhatIsReached(t *testing.T) {
+func TestOnlyAllowedPrivateHostsAreReached(t *testing.T) {
 	var reached atomic.Int64
 	u := server(t, func(w http.ResponseWriter, r *http.Request) { reached.Add(1) })
 	port := u.Port()
@@ -61,7 +66,7 @@ func TestWhatIsReached(t *testing.T) {
 		{"http://127.0.0.1:" + port, nil, false},
 		{"http://localhost:" + port, nil, false},
 		{"http://[::ffff:127.0.0.1]:" + port, nil, false},
-		{"http://2130706433:" + port, nil, false}, // 127.0.0.1 as one figure: no such name
+		{"http://2130706433:" + port, nil, false}, // 127.0.0.1 as one number
 		{"http://0:" + port, nil, false},
 		{"http://127.0.0.1:" + port, []string{"127.0.0.1"}, true},
 		{"http://127.0.0.1:" + port, []string{"127.0.0.1:" + port}, true},
@@ -73,9 +78,10 @@ func TestWhatIsReached(t *testing.T) {
 		{"http://corp.example:" + port, []string{"*.corp.example"}, false},
 	} {
 		before := reached.Load()
-		client := netguard.Client(netguard.Options{Allow: c.allow, Resolve: func(context.Context, string) ([]netip.Addr, error) {
+		resolve := func(context.Context, string) ([]netip.Addr, error) {
 			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
-		}})
+		}
+		client := netguard.Client(netguard.Options{Allow: c.allow, Resolve: resolve})
 		resp, err := client.Get(c.url)
 		if err == nil {
 			resp.Body.Close()
@@ -86,32 +92,31 @@ func TestWhatIsReached(t *testing.T) {
 	}
 }
 
-// A name that is harmless when it is looked at and ours a moment later: the
-// address that was looked at is dialled, and no other.
-func TestNamesThatChange(t *testing.T) {
-	u := server(t, func(http.ResponseWriter, *http.Request) { t.Error("a server inside was reached") })
-	const looked = "255.255.255.255" // nothing can be connected to it, and the system says so at once
+// The name resolves to an allowed address first and to a private one afterwards.
+// The client must dial the address it has checked.
+func TestDNSRebindingHasNoEffect(t *testing.T) {
+	u := server(t, func(http.ResponseWriter, *http.Request) { t.Error("a private server was reached") })
+	const checked = "255.255.255.255" // connecting to it fails at once
 	asked := 0
 	client := netguard.Client(netguard.Options{Resolve: func(context.Context, string) ([]netip.Addr, error) {
 		if asked++; asked == 1 {
-			return []netip.Addr{netip.MustParseAddr(looked)}, nil
+			return []netip.Addr{netip.MustParseAddr(checked)}, nil
 		}
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
-	}, Allow: []string{looked}})
+	}, Allow: []string{checked}})
 	for range 2 {
 		resp, err := client.Get("http://rebind.example:" + u.Port())
 		if err == nil {
 			resp.Body.Close()
-			t.Fatal("it was reached")
+			t.Fatal("the server was reached")
 		}
 		if want := asked == 2; forbidden(err) != want {
-			t.Errorf("time %d: %v", asked, err)
+			t.Errorf("request %d: %v", asked, err)
 		}
 	}
 }
 
-// One address of several that is ours spoils the name.
-func TestOneBadAddress(t *testing.T) {
+func TestOnePrivateAddressForbidsTheName(t *testing.T) {
 	client := netguard.Client(netguard.Options{Resolve: func(context.Context, string) ([]netip.Addr, error) {
 		return []netip.Addr{netip.MustParseAddr("1.1.1.1"), netip.MustParseAddr("10.0.0.1")}, nil
 	}})
@@ -123,7 +128,7 @@ func TestOneBadAddress(t *testing.T) {
 	}
 }
 
-func TestRedirects(t *testing.T) {
+func TestRedirectsAreCheckedAndDropCredentials(t *testing.T) {
 	var key atomic.Value
 	inside := server(t, func(w http.ResponseWriter, r *http.Request) { key.Store(r.Header.Get("X-Key")) })
 	var target atomic.Value
@@ -147,20 +152,20 @@ func TestRedirects(t *testing.T) {
 	}
 	only := outside.Host
 	if err := get(inside.String(), only); !forbidden(err) {
-		t.Errorf("to an address inside: %v", err)
+		t.Errorf("to a private address: %v", err)
 	}
 	if err := get("file:///etc/passwd", only); !errors.Is(err, netguard.ErrScheme) {
 		t.Errorf("to a file: %v", err)
 	}
 	if err := get(outside.String(), only); !errors.Is(err, netguard.ErrRedirects) {
-		t.Errorf("in circles: %v", err)
+		t.Errorf("in a loop: %v", err)
 	}
 	if err := get(inside.String(), only, inside.Host); err != nil || key.Load() != "" {
 		t.Errorf("to another host: %v, with the key %q", err, key.Load())
 	}
 }
 
-func TestNoProxy(t *testing.T) {
+func TestProxySettingsAreIgnored(t *testing.T) {
 	u := server(t, func(w http.ResponseWriter, r *http.Request) {})
 	t.Setenv("HTTP_PROXY", u.String())
 	t.Setenv("http_proxy", u.String())
@@ -173,7 +178,10 @@ func TestNoProxy(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	for text, ok := range map[string]bool{"http://a": true, "https://a/b?c": true, "file:///etc/passwd": false, "ftp://a": false, "http:///x": false, "a": false} {
+	for text, ok := range map[string]bool{
+		"http://a": true, "https://a/b?c": true,
+		"file:///etc/passwd": false, "ftp://a": false, "http:///x": false, "a": false,
+	} {
 		u, err := url.Parse(text)
 		if err != nil {
 			t.Fatal(err)
@@ -188,7 +196,8 @@ func TestReadAll(t *testing.T) {
 	if got, err := netguard.ReadAll(strings.NewReader("12345"), 5); err != nil || string(got) != "12345" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if got, err := netguard.ReadAll(strings.NewReader("123456"), 5); !errors.Is(err, netguard.ErrTooLong) || string(got) != "12345" {
+	got, err := netguard.ReadAll(strings.NewReader("123456"), 5)
+	if !errors.Is(err, netguard.ErrTooLong) || string(got) != "12345" {
 		t.Errorf("%q, %v", got, err)
 	}
 }

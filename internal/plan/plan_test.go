@@ -16,9 +16,9 @@ import (
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/wire"
 )
 
 // reporter is what tests and property tests have in common.
@@ -94,7 +94,7 @@ func (w *world) laws() {
 	if diff := cmp.Diff(strings.TrimSpace(whole.String()), live); diff != "" {
 		w.t.Fatalf("the snapshot is not all of the state:\n%s", diff)
 	}
-	if !wire.Of(reflect.TypeFor[plan.State]()).Read([]byte(live), reflect.ValueOf(&plan.State{}).Elem()) {
+	if !jsonfast.ShapeOf(reflect.TypeFor[plan.State]()).Read([]byte(live), reflect.ValueOf(&plan.State{}).Elem()) {
 		w.t.Fatalf("the snapshot is read the long way: %s", live)
 	}
 	folded := &plan.State{Run: w.s.Run}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/wire"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
 // paths are the open frames in an order that never changes.
@@ -300,7 +300,7 @@ func (s *State) Snapshot() []byte {
 }
 
 // states is how a state is written.
-var states = sync.OnceValue(wire.New[State])
+var states = sync.OnceValue(jsonfast.New[State])
 
 // Restore decodes a snapshot.
 func Restore(snapshot []byte) (*State, error) {

@@ -1,8 +1,6 @@
-// Package price is what models cost: rates per token, and the money that a
-// number of tokens comes to.
+// Package price provides the prices of models and computes the cost of tokens.
 package price
 
-// Money is counted in whole numbers throughout: rates in millionths of a
-// millionth of a dollar for one token, amounts in millionths of a dollar,
-// rounded up. So sums do not depend on their order, and a budget is never
-// overshot by a fraction.
+// All amounts are integers: rates in millionths of a millionth of a dollar per
+// token, costs in millionths of a dollar, rounded up. Sums therefore do not
+// depend on their order, and a budget is never exceeded by a fraction.

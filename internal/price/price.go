@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Rate is the price of one token in millionths of a millionth of a dollar.
-// That is the number of dollars that a million tokens cost, times a million.
+// Rate is the price of one token in millionths of a millionth of a dollar, which
+// equals the price of a million tokens in millionths of a dollar.
 type Rate int64
 
 // perDollar is the Rate of one dollar for a million tokens.
 const perDollar = 1_000_000
 
-// ParseRate reads dollars per million tokens as people write them: 3, 0.30.
+// ParseRate parses dollars per million tokens, such as "3" or "0.30".
 func ParseRate(text string) (Rate, error) {
 	value, ok := new(big.Rat).SetString(text)
 	if !ok || strings.ContainsAny(text, "/_xXpP") {
@@ -22,42 +22,43 @@ func ParseRate(text string) (Rate, error) {
 	value.Mul(value, big.NewRat(perDollar, 1))
 	switch {
 	case value.Sign() < 0:
-		return 0, fmt.Errorf("%q is less than nothing", text)
+		return 0, fmt.Errorf("%q is negative", text)
 	case !value.IsInt():
 		return 0, fmt.Errorf("%q has more than six decimal places", text)
-	case value.Cmp(big.NewRat(mostPerMillion*perDollar, 1)) > 0:
-		return 0, fmt.Errorf("%q is more than %d dollars for a million tokens", text, mostPerMillion)
+	case value.Cmp(big.NewRat(maxPerMillion*perDollar, 1)) > 0:
+		return 0, fmt.Errorf("%q is more than %d dollars for a million tokens", text, maxPerMillion)
 	}
 	return Rate(value.Num().Int64()), nil
 }
 
-// mostPerMillion keeps sums far from overflow.
-const mostPerMillion = 100_000
+// maxPerMillion keeps sums far from overflow.
+const maxPerMillion = 100_000
 
-// String writes dollars per million tokens.
+// String returns the rate as dollars per million tokens.
 func (r Rate) String() string {
 	text := fmt.Sprintf("%d.%06d", int64(r)/perDollar, int64(r)%perDollar)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// Price is what one model costs.
+// Price is the price of one model.
 type Price struct {
 	Rates
-	// Long counts instead when a prompt has more than Above tokens; 0 is never.
+	// Long applies instead of Rates to prompts of more than Above tokens; an
+	// Above of 0 means never.
 	Above int64
 	Long  Rates
 }
 
-// Rates are the prices of the kinds of tokens.
+// Rates are the prices of each kind of token.
 type Rates struct {
 	Input, Output         Rate
 	CacheRead, CacheWrite Rate
 }
 
-// Tokens is what is to be paid for. Input is without what the cache had.
+// Tokens are the billed tokens. Input excludes cached tokens.
 type Tokens struct{ Input, Output, CacheRead, CacheWrite int64 }
 
-// Cost is the price of the tokens in millionths of a dollar, rounded up.
+// Cost returns the price of the tokens in millionths of a dollar, rounded up.
 func (p Price) Cost(t Tokens) int64 {
 	if p.Above > 0 && t.Input+t.CacheRead+t.CacheWrite > p.Above {
 		return p.Long.cost(t)
@@ -77,26 +78,26 @@ func (p Rates) cost(t Tokens) int64 {
 	sum.Add(sum, big.NewInt(perDollar-1))
 	sum.Div(sum, big.NewInt(perDollar))
 	if !sum.IsInt64() {
-		return most
+		return maxCost
 	}
-	return min(sum.Int64(), most)
+	return min(sum.Int64(), maxCost)
 }
 
-// Worst is the most that reading so many tokens and writing so many can cost:
-// everything that is read may be written to the cache, or read from it.
+// Worst returns the highest possible cost of the given numbers of input and
+// output tokens: any input token may be written to or read from the cache.
 func (p Price) Worst(input, output int64) int64 {
 	rates := p.Rates
 	if p.Above > 0 && input > p.Above {
 		rates = p.Long
 	}
-	dearest := Rates{Input: max(rates.Input, rates.CacheRead, rates.CacheWrite), Output: rates.Output}
-	return dearest.cost(Tokens{Input: input, Output: output})
+	highest := Rates{Input: max(rates.Input, rates.CacheRead, rates.CacheWrite), Output: rates.Output}
+	return highest.cost(Tokens{Input: input, Output: output})
 }
 
-const most = int64(1) << 60 // far beyond any bill, far from overflow
+const maxCost = int64(1) << 60 // far beyond any bill, far from overflow
 
-// Dollars writes millionths of a dollar for people: $0.42, and more places
-// when there would be nothing to see otherwise. It never writes less than it is.
+// Dollars formats millionths of a dollar, such as $0.42. Small amounts get more
+// decimal places. It rounds up.
 func Dollars(micro int64) string {
 	sign := ""
 	if micro < 0 {

@@ -6,7 +6,9 @@ import (
 )
 
 func TestParseRate(t *testing.T) {
-	for text, want := range map[string]Rate{"3": 3e6, "0.30": 3e5, "0.075": 75e3, "0": 0, "1e-3": 1e3, "18.75": 18_750_000} {
+	for text, want := range map[string]Rate{
+		"3": 3e6, "0.30": 3e5, "0.075": 75e3, "0": 0, "1e-3": 1e3, "18.75": 18_750_000,
+	} {
 		if got, err := ParseRate(text); err != nil || got != want {
 			t.Errorf("%q: %d, %v", text, got, err)
 		}
@@ -26,7 +28,7 @@ func TestCost(t *testing.T) {
 	}{
 		{Tokens{}, 0},
 		{Tokens{Input: 1}, 3},
-		{Tokens{CacheRead: 1}, 1}, // a third of it, rounded up
+		{Tokens{CacheRead: 1}, 1}, // 0.3, rounded up
 		{Tokens{Input: 1000, Output: 100, CacheRead: 10_000, CacheWrite: 400}, 3000 + 1500 + 3000 + 1500},
 	} {
 		if got := p.Cost(c.tokens); got != c.want {
@@ -34,17 +36,18 @@ func TestCost(t *testing.T) {
 		}
 	}
 	if got := p.Worst(1000, 100); got != 3750+1500 {
-		t.Errorf("at worst %d", got)
+		t.Errorf("the worst case is %d", got)
 	}
-	if got := p.Cost(Tokens{Input: 1 << 62, Output: 1 << 62}); got != most {
-		t.Errorf("too much is %d", got)
+	if got := p.Cost(Tokens{Input: 1 << 62, Output: 1 << 62}); got != maxCost {
+		t.Errorf("an overflow gives %d", got)
 	}
 }
 
-// A long prompt has its own price, for all of it.
-func TestLongPrompts(t *testing.T) {
+func TestLongRatesApplyToTheWholePrompt(t *testing.T) {
 	p := Price{Rates: Rates{Input: 1e6, Output: 1e6}, Above: 100, Long: Rates{Input: 2e6, Output: 3e6}}
-	if short, long := p.Cost(Tokens{Input: 60, CacheRead: 40, Output: 10}), p.Cost(Tokens{Input: 60, CacheRead: 41, Output: 10}); short != 70 || long != 150 {
+	short := p.Cost(Tokens{Input: 60, CacheRead: 40, Output: 10})
+	long := p.Cost(Tokens{Input: 60, CacheRead: 41, Output: 10})
+	if short != 70 || long != 150 {
 		t.Errorf("%d and %d", short, long)
 	}
 	if short, long := p.Worst(100, 10), p.Worst(101, 10); short != 110 || long != 232 {
@@ -74,29 +77,31 @@ func TestKnown(t *testing.T) {
 		}
 	}
 	if _, ok := Known("gemini", "gemini-3.8-flash", now.AddDate(0, 2, 0)); ok {
-		t.Error("a price that has ended is known")
+		t.Error("an expired price is valid")
 	}
 }
 
-// The table is whole: every price can be read, and a cache is never dearer to
-// read than a model.
-func TestTable(t *testing.T) {
+func TestBuiltInPricesAreConsistent(t *testing.T) {
 	all := table()
 	if len(all.models) < 40 || all.date == "" {
 		t.Fatalf("%d models of %q", len(all.models), all.date)
 	}
 	for name, e := range all.models {
-		if e.price.Input <= 0 || e.price.Output <= e.price.Input || e.price.CacheRead > e.price.Input || e.price.CacheWrite < e.price.Input {
-			t.Errorf("%s: %+v", name, e.price)
+		p := e.price
+		if p.Input <= 0 || p.Output <= p.Input || p.CacheRead > p.Input || p.CacheWrite < p.Input {
+			t.Errorf("%s: %+v", name, p)
 		}
-		if e.price.Above > 0 && (e.price.Long.Input <= e.price.Input || e.price.Long.Output <= e.price.Output) {
+		if p.Above > 0 && (p.Long.Input <= p.Input || p.Long.Output <= p.Output) {
 			t.Errorf("%s: a long prompt is cheaper", name)
 		}
 	}
 }
 
-func TestWriting(t *testing.T) {
-	for micro, want := range map[int64]string{0: "$0.00", 420_000: "$0.42", 420_001: "$0.43", 12_345: "$0.0124", 7: "$0.000007", 1_000_000: "$1.00", 95_000: "$0.10", 12_340_000: "$12.34", -420_000: "-$0.42"} {
+func TestFormatting(t *testing.T) {
+	for micro, want := range map[int64]string{
+		0: "$0.00", 420_000: "$0.42", 420_001: "$0.43", 12_345: "$0.0124", 7: "$0.000007",
+		1_000_000: "$1.00", 95_000: "$0.10", 12_340_000: "$12.34", -420_000: "-$0.42",
+	} {
 		if got := Dollars(micro); got != want {
 			t.Errorf("%d: %s, want %s", micro, got, want)
 		}

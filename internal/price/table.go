@@ -20,28 +20,28 @@ type known struct {
 
 type entry struct {
 	price Price
-	until time.Time // zero is for ever
+	until time.Time // zero if the price does not expire
 }
 
-// written is a price as the file has it.
-type written struct {
+// fileEntry is a price in prices.json.
+type fileEntry struct {
 	Input, Output string
 	CacheRead     string `json:"cache_read"`
 	CacheWrite    string `json:"cache_write"`
 	Until         string
-	Checked       string // the day of it
+	Checked       string // when the price was last verified
 	Note          string // where sources disagree
 	Long          *struct {
 		Above int64
-		written
+		fileEntry
 	}
 }
 
-// table is read when it is first needed: most commands never do.
+// table parses prices.json on first use, because most commands do not need it.
 var table = sync.OnceValue(func() known {
 	var all struct {
 		Date      string
-		Providers map[string]map[string]written
+		Providers map[string]map[string]fileEntry
 	}
 	must(json.Unmarshal(file, &all))
 	out := known{date: all.Date, models: map[string]entry{}}
@@ -64,7 +64,7 @@ var table = sync.OnceValue(func() known {
 	return out
 })
 
-func (w written) rates() Rates {
+func (w fileEntry) rates() Rates {
 	read := func(text string, otherwise Rate) Rate {
 		if text == "" {
 			return otherwise
@@ -74,26 +74,32 @@ func (w written) rates() Rates {
 		return r
 	}
 	input := read(w.Input, 0)
-	return Rates{Input: input, Output: read(w.Output, 0), CacheRead: read(w.CacheRead, input), CacheWrite: read(w.CacheWrite, input)}
+	return Rates{
+		Input: input, Output: read(w.Output, 0),
+		CacheRead: read(w.CacheRead, input), CacheWrite: read(w.CacheWrite, input),
+	}
 }
 
-// must is for a file that is part of the program, which a test reads.
+// must panics on an error in the embedded file, which a test parses.
 func must(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("prices.json: %v", err))
 	}
 }
 
-// Date is the day that the built-in prices are of.
+// Date returns the date of the built-in prices.
 func Date() string { return table().date }
 
-// dated are the ends of names that say which release of a model it is.
-var dated = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2}|latest)$`) })
+// releaseSuffix matches the suffix of a model name that names its release.
+var releaseSuffix = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2}|latest)$`)
+})
 
-// Known is the price of a model as its provider publishes it.
+// Known returns the published price of a model and reports whether it is valid
+// at the given time.
 func Known(provider, model string, now time.Time) (Price, bool) {
-	model = strings.TrimPrefix(model, "models/") // as Google writes it
-	for _, name := range []string{model, dated().ReplaceAllString(model, "")} {
+	model = strings.TrimPrefix(model, "models/") // Gemini's resource prefix
+	for _, name := range []string{model, releaseSuffix().ReplaceAllString(model, "")} {
 		if e, ok := table().models[provider+"/"+name]; ok {
 			return e.price, e.until.IsZero() || now.Before(e.until)
 		}

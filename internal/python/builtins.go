@@ -10,13 +10,16 @@ import (
 	"unicode/utf8"
 )
 
-// knownModules are the modules that may be imported, with the names that they
-// have; nil is any name.
+// knownModules are the modules that a program may import, with their names; nil
+// accepts every name.
 var knownModules = map[string][]string{
 	"typing": nil, "typing_extensions": nil, "collections.abc": nil,
-	"operator":                 {"add", "sub", "mul", "or_", "and_", "itemgetter", "eq", "ne", "lt", "le", "gt", "ge"},
-	"json":                     {"dumps", "loads"},
-	"math":                     {"floor", "ceil", "trunc", "sqrt", "fabs", "log", "log2", "log10", "exp", "pow", "isnan", "isinf", "isfinite", "isclose", "pi", "e", "inf", "nan"},
+	"operator": {"add", "sub", "mul", "or_", "and_", "itemgetter", "eq", "ne", "lt", "le", "gt", "ge"},
+	"json":     {"dumps", "loads"},
+	"math": {
+		"floor", "ceil", "trunc", "sqrt", "fabs", "log", "log2", "log10", "exp", "pow",
+		"isnan", "isinf", "isfinite", "isclose", "pi", "e", "inf", "nan",
+	},
 	"agents":                   nil,
 	"agents.shared":            nil,
 	"agents.shared.agent_sdk":  nil,
@@ -24,14 +27,17 @@ var knownModules = map[string][]string{
 	"__future__":               nil,
 }
 
-// exceptions by their parents.
+// exceptions maps exception classes to their base classes.
 var exceptions = map[string]string{
-	"BaseException": "", "Exception": "BaseException", "ArithmeticError": "Exception", "ZeroDivisionError": "ArithmeticError",
-	"OverflowError": "ArithmeticError", "AssertionError": "Exception", "AttributeError": "Exception", "LookupError": "Exception",
-	"IndexError": "LookupError", "KeyError": "LookupError", "NameError": "Exception", "UnboundLocalError": "NameError",
-	"RuntimeError": "Exception", "NotImplementedError": "RuntimeError", "RecursionError": "RuntimeError", "StopIteration": "Exception",
-	"TypeError": "Exception", "ValueError": "Exception", "ImportError": "Exception", "ModuleNotFoundError": "ImportError",
-	"JSONDecodeError": "ValueError", "OSError": "Exception", "TimeoutError": "OSError", "ConnectionError": "OSError",
+	"BaseException": "", "Exception": "BaseException",
+	"ArithmeticError": "Exception", "ZeroDivisionError": "ArithmeticError", "OverflowError": "ArithmeticError",
+	"LookupError": "Exception", "IndexError": "LookupError", "KeyError": "LookupError",
+	"NameError": "Exception", "UnboundLocalError": "NameError",
+	"RuntimeError": "Exception", "NotImplementedError": "RuntimeError", "RecursionError": "RuntimeError",
+	"ImportError": "Exception", "ModuleNotFoundError": "ImportError",
+	"OSError": "Exception", "TimeoutError": "OSError", "ConnectionError": "OSError",
+	"ValueError": "Exception", "JSONDecodeError": "ValueError",
+	"AssertionError": "Exception", "AttributeError": "Exception", "StopIteration": "Exception", "TypeError": "Exception",
 }
 
 func isSubclass(class, of string) bool {
@@ -44,8 +50,9 @@ func isSubclass(class, of string) bool {
 	return false
 }
 
-// standard is what every program has without asking. It is made once and only
-// read; threads point to it, so that its functions can refer to each other.
+// standard holds the names that every program can use. It is created once and
+// never changed. Threads refer to it rather than to a package variable, so that
+// the functions in it can refer to each other without an initialization cycle.
 type standard struct {
 	functions map[string]*Builtin
 	classes   map[string]*class
@@ -53,270 +60,325 @@ type standard struct {
 	modules   map[string]*Object
 }
 
-var shared = sync.OnceValue(newStandard)
+var shared = sync.OnceValue(func() *standard {
+	return &standard{
+		functions: builtinFunctions(), classes: builtinClasses(), methods: methodTable(),
+		modules: map[string]*Object{"json": jsonModule(), "math": mathModule(), "operator": operatorModule()},
+	}
+})
 
-// IsBuiltin tells whether a name means something everywhere.
-func IsBuiltin(name string) bool {
-	return shared().functions[name] != nil || shared().classes[name] != nil || name == "__name__"
+func builtinFunctions() map[string]*Builtin {
+	functions := map[string]*Builtin{}
+	for _, f := range []struct {
+		name        string
+		least, most int // arguments
+		call        func(t *Thread, a *arguments) (Value, error)
+	}{
+		{"abs", 1, 1, absolute},
+		{"all", 1, 1, allTrue},
+		{"any", 1, 1, anyTrue},
+		{"bin", 1, 1, inBase('b')},
+		{"callable", 1, 1, callable},
+		{"chr", 1, 1, character},
+		{"divmod", 2, 2, divideWithRemainder},
+		{"format", 1, 2, formatValue},
+		{"getattr", 2, 3, getAttribute},
+		{"hasattr", 2, 2, hasAttribute},
+		{"hex", 1, 1, inBase('x')},
+		{"isinstance", 2, 2, func(_ *Thread, a *arguments) (Value, error) { return isInstance(a.list[0], a.list[1]) }},
+		{"iter", 1, 1, iter},
+		{"len", 1, 1, func(_ *Thread, a *arguments) (Value, error) { return length(a.list[0]) }},
+		{"next", 1, 2, next},
+		{"oct", 1, 1, inBase('o')},
+		{"ord", 1, 1, codePoint},
+		{"pow", 2, 3, power},
+		{"repr", 1, 1, func(t *Thread, a *arguments) (Value, error) { return t.Repr(a.list[0]) }},
+		{"round", 1, 2, round},
+	} {
+		functions[f.name] = builtin(f.name, f.least, f.most, f.call)
+	}
+	// These take keyword arguments.
+	functions["max"], functions["min"] = extreme("max", ">"), extreme("min", "<")
+	functions["print"] = &Builtin{Name: "print", Call: printOut}
+	functions["sorted"] = &Builtin{Name: "sorted", Call: sortedList}
+	functions["sum"] = &Builtin{Name: "sum", Call: sum}
+	return functions
 }
 
-func newStandard() *standard {
-	builtins, builtinClasses := map[string]*Builtin{}, map[string]*class{}
-	fn := func(name string, least, most int, do func(t *Thread, a *arguments) (Value, error)) {
-		builtins[name] = builtin(name, least, most, do)
+func builtinClasses() map[string]*class {
+	classes := map[string]*class{
+		"object":    {name: "object"},
+		"dict":      {name: "dict", make: newDict},
+		"int":       {name: "int", make: toInt},
+		"range":     {name: "range", make: newRange},
+		"enumerate": {name: "enumerate", make: enumerate},
+		"zip":       {name: "zip", make: zip},
+		"map":       {name: "map", make: mapped},
+		"filter":    {name: "filter", make: filtered},
+		"reversed":  {name: "reversed", make: reversed},
 	}
-	for name := range exceptions {
-		builtinClasses[name] = &class{name: name, exception: true, make: func(_ *Thread, args []Value, named Named) (Value, error) {
-			if len(named) > 0 {
-				return nil, raise("TypeError", "%s() takes no keyword arguments", name)
+	for name, convert := range map[string]func(t *Thread, v Value, given bool) (Value, error){
+		"bool":  func(_ *Thread, v Value, _ bool) (Value, error) { return truth(v), nil },
+		"float": toFloat,
+		"str":   toStr,
+		"type":  typeOf,
+		"list": fromItems(func(t *Thread, items []Value) (Value, error) {
+			items, err := t.concat(items, nil)
+			return &List{items}, err
+		}),
+		"tuple": fromItems(func(t *Thread, items []Value) (Value, error) {
+			items, err := t.concat(items, nil)
+			return &Tuple{items}, err
+		}),
+		"set": fromItems(func(t *Thread, items []Value) (Value, error) { return t.newSet(items) }),
+		"frozenset": fromItems(func(t *Thread, items []Value) (Value, error) {
+			s, err := t.newSet(items)
+			if err != nil {
+				return nil, err
 			}
-			return &Exception{Class: name, Args: args}, nil
-		}}
-	}
-	delete(builtinClasses, "JSONDecodeError")
-	kind := func(name string, do func(t *Thread, args []Value, named Named) (Value, error)) {
-		builtinClasses[name] = &class{name: name, make: do}
-	}
-	one := func(name string, do func(t *Thread, v Value, there bool) (Value, error)) {
-		kind(name, func(t *Thread, args []Value, named Named) (Value, error) {
+			s.frozen = true
+			return s, nil
+		}),
+	} {
+		classes[name] = &class{name: name, make: func(t *Thread, args []Value, named Named) (Value, error) {
 			a := &arguments{fn: name, list: args, named: named}
 			if err := a.between(0, 1); err != nil {
 				return nil, err
 			}
-			return do(t, a.at(0, nil), len(args) > 0)
-		})
+			return convert(t, a.at(0, nil), len(args) > 0)
+		}}
 	}
-	one("str", func(t *Thread, v Value, there bool) (Value, error) {
-		if !there {
-			return "", nil
+	for name := range exceptions {
+		if name == "JSONDecodeError" { // in the module json
+			continue
 		}
-		s, err := t.Str(v)
-		if err != nil {
-			return nil, err
-		}
-		return s, t.grow(int64(len(s)))
-	})
-	one("bool", func(_ *Thread, v Value, _ bool) (Value, error) { return truth(v), nil })
-	one("float", toFloat)
-	kind("int", toInt)
-	list := func(name string, wrap func(t *Thread, items []Value) (Value, error)) {
-		one(name, func(t *Thread, v Value, there bool) (Value, error) {
-			if !there {
-				return wrap(t, nil)
-			}
-			items, err := t.collect(v)
-			if err != nil {
-				return nil, err
-			}
-			return wrap(t, items)
-		})
+		classes[name] = &class{name: name, exception: true, make: newException(name)}
 	}
-	list("list", func(t *Thread, items []Value) (Value, error) {
-		items, err := t.concat(items, nil)
-		return &List{items}, err
-	})
-	list("tuple", func(t *Thread, items []Value) (Value, error) {
-		items, err := t.concat(items, nil)
-		return &Tuple{items}, err
-	})
-	list("set", func(t *Thread, items []Value) (Value, error) { return t.newSet(items) })
-	list("frozenset", func(t *Thread, items []Value) (Value, error) {
-		s, err := t.newSet(items)
-		if err != nil {
-			return nil, err
-		}
-		s.frozen = true
-		return s, nil
-	})
-	kind("dict", func(t *Thread, args []Value, named Named) (Value, error) {
-		d := &Dict{}
-		update := t.std.methods["dict"]["update"]
-		_, err := update(t, d, &arguments{fn: "dict", list: args, named: named})
-		return d, err
-	})
-	kind("range", func(_ *Thread, args []Value, named Named) (Value, error) {
-		a := &arguments{fn: "range", list: args, named: named}
-		if err := a.between(1, 3); err != nil {
-			return nil, err
-		}
-		var n [3]int64
-		for i := range args {
-			v, err := a.number(i, 0)
-			if err != nil {
-				return nil, err
-			}
-			n[i] = v
-		}
-		r := &rangeValue{start: n[0], stop: n[1], step: 1}
-		switch len(args) {
-		case 1:
-			r.start, r.stop = 0, n[0]
-		case 3:
-			if r.step = n[2]; r.step == 0 {
-				return nil, raise("ValueError", "range() arg 3 must not be zero")
-			}
-		}
-		return r, nil
-	})
-	one("type", func(_ *Thread, v Value, _ bool) (Value, error) {
-		if c := builtinClasses[typeName(v)]; c != nil {
-			return c, nil
-		}
-		return &class{name: typeName(v)}, nil
-	})
-	builtinClasses["object"] = &class{name: "object"}
-	builtinClasses["enumerate"] = &class{name: "enumerate", make: enumerate}
-	builtinClasses["zip"] = &class{name: "zip", make: zip}
-	builtinClasses["map"] = &class{name: "map", make: mapped}
-	builtinClasses["filter"] = &class{name: "filter", make: filtered}
-	builtinClasses["reversed"] = &class{name: "reversed", make: reversed}
+	return classes
+}
 
-	fn("len", 1, 1, func(_ *Thread, a *arguments) (Value, error) { return length(a.list[0]) })
-	fn("abs", 1, 1, func(_ *Thread, a *arguments) (Value, error) {
-		n, ok := number(a.list[0])
-		if !ok {
-			return nil, raise("TypeError", "bad operand type for abs(): '%s'", typeName(a.list[0]))
+func newException(name string) func(t *Thread, args []Value, named Named) (Value, error) {
+	return func(_ *Thread, args []Value, named Named) (Value, error) {
+		if len(named) > 0 {
+			return nil, raise("TypeError", "%s() takes no keyword arguments", name)
 		}
-		if f, ok := n.(float64); ok {
-			return math.Abs(f), nil
-		}
-		return normal(new(big.Int).Abs(bigOf(n))), nil
-	})
-	fn("repr", 1, 1, func(t *Thread, a *arguments) (Value, error) { return t.Repr(a.list[0]) })
-	fn("round", 1, 2, round)
-	fn("any", 1, 1, func(t *Thread, a *arguments) (Value, error) { return t.some(a.list[0], true) })
-	fn("all", 1, 1, func(t *Thread, a *arguments) (Value, error) {
-		found, err := t.some(a.list[0], false)
-		if err != nil {
-			return nil, err
-		}
-		return !found.(bool), nil
-	})
-	fn("isinstance", 2, 2, func(_ *Thread, a *arguments) (Value, error) { return isInstance(a.list[0], a.list[1]) })
-	fn("callable", 1, 1, func(_ *Thread, a *arguments) (Value, error) {
-		switch a.list[0].(type) {
-		case *Func, *Builtin, *class:
-			return true, nil
-		}
-		return false, nil
-	})
-	fn("hasattr", 2, 2, func(t *Thread, a *arguments) (Value, error) {
-		name, err := a.text(1)
-		if err != nil {
-			return nil, err
-		}
-		_, err = t.attribute(a.list[0], name)
-		return err == nil, nil
-	})
-	fn("getattr", 2, 3, func(t *Thread, a *arguments) (Value, error) {
-		name, err := a.text(1)
-		if err != nil {
-			return nil, err
-		}
-		v, err := t.attribute(a.list[0], name)
-		if err != nil && len(a.list) == 3 {
-			return a.list[2], nil
-		}
-		return v, err
-	})
-	fn("divmod", 2, 2, func(t *Thread, a *arguments) (Value, error) {
-		div, err := t.binary("//", a.list[0], a.list[1])
-		if err != nil {
-			return nil, err
-		}
-		mod, err := t.binary("%", a.list[0], a.list[1])
-		return &Tuple{[]Value{div, mod}}, err
-	})
-	fn("pow", 2, 3, func(t *Thread, a *arguments) (Value, error) {
-		if len(a.list) < 3 || a.list[2] == nil {
-			return t.binary("**", a.list[0], a.list[1])
-		}
-		return t.powerModulo(a.list[0], a.list[1], a.list[2])
-	})
-	for name, kind := range map[string]byte{"hex": 'x', "oct": 'o', "bin": 'b'} {
-		fn(name, 1, 1, func(t *Thread, a *arguments) (Value, error) {
-			switch a.list[0].(type) {
-			case bool, int64, *big.Int:
-				return t.format(a.list[0], "#"+string(kind))
-			}
-			return nil, raise("TypeError", "'%s' object cannot be interpreted as an integer", typeName(a.list[0]))
-		})
-	}
-	fn("ord", 1, 1, func(_ *Thread, a *arguments) (Value, error) {
-		s, err := a.text(0)
-		if err == nil && utf8.RuneCountInString(s) != 1 {
-			err = raise("TypeError", "ord() expected a character, but string of length %d found", utf8.RuneCountInString(s))
-		}
-		r, _ := utf8.DecodeRuneInString(s)
-		return int64(r), err
-	})
-	fn("chr", 1, 1, func(_ *Thread, a *arguments) (Value, error) {
-		n, err := a.number(0, 0)
-		if err == nil && (n < 0 || n > 0x10ffff) {
-			err = raise("ValueError", "chr() arg not in range(0x110000)")
-		}
-		return string(rune(n)), err
-	})
-	fn("format", 1, 2, func(t *Thread, a *arguments) (Value, error) {
-		s := ""
-		if len(a.list) > 1 {
-			text, err := a.text(1)
-			if err != nil {
-				return nil, err
-			}
-			s = text
-		}
-		return t.format(a.list[0], s)
-	})
-	fn("iter", 1, 1, func(t *Thread, a *arguments) (Value, error) {
-		if g, ok := a.list[0].(*generator); ok {
-			return g, nil
-		}
-		it, err := t.iterate(a.list[0])
-		if err != nil {
-			return nil, err
-		}
-		return &generator{name: typeName(a.list[0]) + "_iterator", next: it}, nil
-	})
-	fn("next", 1, 2, next)
-	builtins["print"] = &Builtin{Name: "print", Call: printOut}
-	builtins["sorted"] = &Builtin{Name: "sorted", Call: func(t *Thread, args []Value, named Named) (Value, error) {
-		a := &arguments{fn: "sorted", list: args, named: named}
-		key, reverse := a.take("key", nil), truth(a.take("reverse", false))
-		if err := a.between(1, 1); err != nil {
-			return nil, err
-		}
-		items, err := t.collect(args[0])
-		if err != nil {
-			return nil, err
-		}
-		items, err = t.sorted(items, key, reverse)
-		return &List{items}, err
-	}}
-	builtins["sum"] = &Builtin{Name: "sum", Call: func(t *Thread, args []Value, named Named) (Value, error) {
-		a := &arguments{fn: "sum", list: args, named: named}
-		start := a.take("start", int64(0))
-		if err := a.between(1, 2); err != nil {
-			return nil, err
-		}
-		total := a.at(1, start)
-		if _, ok := total.(string); ok {
-			return nil, raise("TypeError", "sum() can't sum strings [use ''.join(seq) instead]")
-		}
-		err := t.each(args[0], func(v Value) error {
-			sum, err := t.binary("+", total, v)
-			total = sum
-			return err
-		})
-		return total, err
-	}}
-	builtins["min"], builtins["max"] = extreme("min", "<"), extreme("max", ">")
-	return &standard{
-		functions: builtins, classes: builtinClasses, methods: methodTable(),
-		modules: map[string]*Object{"json": jsonModule(), "math": mathModule(), "operator": operatorModule()},
+		return &Exception{Class: name, Args: args}, nil
 	}
 }
 
+// fromItems returns a conversion that makes a container of the items of an
+// iterable, or an empty one without an argument.
+func fromItems(wrap func(t *Thread, items []Value) (Value, error)) func(*Thread, Value, bool) (Value, error) {
+	return func(t *Thread, v Value, given bool) (Value, error) {
+		if !given {
+			return wrap(t, nil)
+		}
+		items, err := t.collect(v)
+		if err != nil {
+			return nil, err
+		}
+		return wrap(t, items)
+	}
+}
+
+func toStr(t *Thread, v Value, given bool) (Value, error) {
+	if !given {
+		return "", nil
+	}
+	s, err := t.Str(v)
+	if err != nil {
+		return nil, err
+	}
+	return s, t.grow(int64(len(s)))
+}
+
+func typeOf(t *Thread, v Value, _ bool) (Value, error) {
+	if c := t.std.classes[typeName(v)]; c != nil {
+		return c, nil
+	}
+	return &class{name: typeName(v)}, nil
+}
+
+func newDict(t *Thread, args []Value, named Named) (Value, error) {
+	d := &Dict{}
+	update := t.std.methods["dict"]["update"]
+	_, err := update(t, d, &arguments{fn: "dict", list: args, named: named})
+	return d, err
+}
+
+func newRange(_ *Thread, args []Value, named Named) (Value, error) {
+	a := &arguments{fn: "range", list: args, named: named}
+	if err := a.between(1, 3); err != nil {
+		return nil, err
+	}
+	var n [3]int64
+	for i := range args {
+		v, err := a.number(i, 0)
+		if err != nil {
+			return nil, err
+		}
+		n[i] = v
+	}
+	r := &rangeValue{start: n[0], stop: n[1], step: 1}
+	switch len(args) {
+	case 1:
+		r.start, r.stop = 0, n[0]
+	case 3:
+		if r.step = n[2]; r.step == 0 {
+			return nil, raise("ValueError", "range() arg 3 must not be zero")
+		}
+	}
+	return r, nil
+}
+
+func absolute(_ *Thread, a *arguments) (Value, error) {
+	n, ok := number(a.list[0])
+	if !ok {
+		return nil, raise("TypeError", "bad operand type for abs(): '%s'", typeName(a.list[0]))
+	}
+	if f, ok := n.(float64); ok {
+		return math.Abs(f), nil
+	}
+	return normal(new(big.Int).Abs(bigOf(n))), nil
+}
+
+func anyTrue(t *Thread, a *arguments) (Value, error) { return t.some(a.list[0], true) }
+
+func allTrue(t *Thread, a *arguments) (Value, error) {
+	found, err := t.some(a.list[0], false)
+	return !found, err
+}
+
+func callable(_ *Thread, a *arguments) (Value, error) {
+	switch a.list[0].(type) {
+	case *Func, *Builtin, *class:
+		return true, nil
+	}
+	return false, nil
+}
+
+func hasAttribute(t *Thread, a *arguments) (Value, error) {
+	name, err := a.text(1)
+	if err != nil {
+		return nil, err
+	}
+	_, err = t.attribute(a.list[0], name)
+	return err == nil, nil
+}
+
+func getAttribute(t *Thread, a *arguments) (Value, error) {
+	name, err := a.text(1)
+	if err != nil {
+		return nil, err
+	}
+	v, err := t.attribute(a.list[0], name)
+	if err != nil && len(a.list) == 3 {
+		return a.list[2], nil
+	}
+	return v, err
+}
+
+func divideWithRemainder(t *Thread, a *arguments) (Value, error) {
+	div, err := t.binary("//", a.list[0], a.list[1])
+	if err != nil {
+		return nil, err
+	}
+	mod, err := t.binary("%", a.list[0], a.list[1])
+	return &Tuple{[]Value{div, mod}}, err
+}
+
+func power(t *Thread, a *arguments) (Value, error) {
+	if len(a.list) < 3 || a.list[2] == nil {
+		return t.binary("**", a.list[0], a.list[1])
+	}
+	return t.powerModulo(a.list[0], a.list[1], a.list[2])
+}
+
+// inBase returns hex, oct or bin; kind is the presentation type.
+func inBase(kind byte) func(t *Thread, a *arguments) (Value, error) {
+	return func(t *Thread, a *arguments) (Value, error) {
+		switch a.list[0].(type) {
+		case bool, int64, *big.Int:
+			return t.format(a.list[0], "#"+string(kind))
+		}
+		return nil, raise("TypeError", "'%s' object cannot be interpreted as an integer", typeName(a.list[0]))
+	}
+}
+
+func codePoint(_ *Thread, a *arguments) (Value, error) {
+	s, err := a.text(0)
+	if n := utf8.RuneCountInString(s); err == nil && n != 1 {
+		err = raise("TypeError", "ord() expected a character, but string of length %d found", n)
+	}
+	r, _ := utf8.DecodeRuneInString(s)
+	return int64(r), err
+}
+
+func character(_ *Thread, a *arguments) (Value, error) {
+	n, err := a.number(0, 0)
+	if err == nil && (n < 0 || n > utf8.MaxRune) {
+		err = raise("ValueError", "chr() arg not in range(0x110000)")
+	}
+	return string(rune(n)), err
+}
+
+func formatValue(t *Thread, a *arguments) (Value, error) {
+	s := ""
+	if len(a.list) > 1 {
+		text, err := a.text(1)
+		if err != nil {
+			return nil, err
+		}
+		s = text
+	}
+	return t.format(a.list[0], s)
+}
+
+func iter(t *Thread, a *arguments) (Value, error) {
+	if g, ok := a.list[0].(*generator); ok {
+		return g, nil
+	}
+	it, err := t.iterate(a.list[0])
+	if err != nil {
+		return nil, err
+	}
+	return &generator{name: typeName(a.list[0]) + "_iterator", next: it}, nil
+}
+
+func sortedList(t *Thread, args []Value, named Named) (Value, error) {
+	a := &arguments{fn: "sorted", list: args, named: named}
+	key, reverse := a.take("key", nil), truth(a.take("reverse", false))
+	if err := a.between(1, 1); err != nil {
+		return nil, err
+	}
+	items, err := t.collect(args[0])
+	if err != nil {
+		return nil, err
+	}
+	items, err = t.sorted(items, key, reverse)
+	return &List{items}, err
+}
+
+func sum(t *Thread, args []Value, named Named) (Value, error) {
+	a := &arguments{fn: "sum", list: args, named: named}
+	start := a.take("start", int64(0))
+	if err := a.between(1, 2); err != nil {
+		return nil, err
+	}
+	total := a.at(1, start)
+	if _, ok := total.(string); ok {
+		return nil, raise("TypeError", "sum() can't sum strings [use ''.join(seq) instead]")
+	}
+	err := t.each(args[0], func(v Value) error {
+		sum, err := t.binary("+", total, v)
+		total = sum
+		return err
+	})
+	return total, err
+}
+
+// builtin returns a function with least to most arguments; most is -1 if there
+// is no limit.
 func builtin(name string, least, most int, do func(t *Thread, a *arguments) (Value, error)) *Builtin {
 	return &Builtin{Name: name, Call: func(t *Thread, args []Value, named Named) (Value, error) {
 		a := &arguments{fn: name, list: args, named: named}
@@ -374,8 +436,8 @@ func toFloat(_ *Thread, v Value, there bool) (Value, error) {
 	return floatOf(n)
 }
 
-// digitsOf is a text that should be a number without the space around it and
-// the underscores in it; false when one stands where none may.
+// digitsOf removes surrounding white space and underscores between digits from a
+// number. It returns false if an underscore is misplaced.
 func digitsOf(s string) (string, bool) {
 	s = strings.TrimFunc(s, isSpace)
 	isDigit := func(i int) bool {
@@ -426,7 +488,8 @@ func toInt(t *Thread, args []Value, named Named) (Value, error) {
 	}
 	n, ok := number(args[0])
 	if !ok {
-		return nil, raise("TypeError", "int() argument must be a string, a bytes-like object or a real number, not '%s'", typeName(args[0]))
+		return nil, raise("TypeError",
+			"int() argument must be a string, a bytes-like object or a real number, not '%s'", typeName(args[0]))
 	}
 	if f, ok := n.(float64); ok {
 		return wholeNumber(f)
@@ -434,7 +497,7 @@ func toInt(t *Thread, args []Value, named Named) (Value, error) {
 	return n, nil
 }
 
-// wholeNumber is a float without what comes after the point.
+// wholeNumber truncates a float to an integer.
 func wholeNumber(f float64) (Value, error) {
 	switch {
 	case math.IsNaN(f):
@@ -487,7 +550,8 @@ func round(_ *Thread, a *arguments) (Value, error) {
 	return math.RoundToEven(f/unit) * unit, nil
 }
 
-func (t *Thread) some(v Value, wanted bool) (Value, error) {
+// some reports whether an item of v has the given truth value.
+func (t *Thread) some(v Value, wanted bool) (bool, error) {
 	found := false
 	err := t.each(v, func(item Value) error {
 		if truth(item) == wanted {
@@ -676,7 +740,8 @@ func zip(t *Thread, args []Value, named Named) (Value, error) {
 	}}, err
 }
 
-// rows goes through several things at once, as far as the shortest goes.
+// rows iterates over several iterables in parallel until the shortest ends. With
+// strict, different lengths are an error.
 func (t *Thread) rows(over []Value, strict bool) (func() ([]Value, bool, error), error) {
 	columns := make([]iterator, len(over))
 	for i, v := range over {
@@ -698,12 +763,14 @@ func (t *Thread) rows(over []Value, strict bool) (func() ([]Value, bool, error),
 				continue
 			}
 			if strict && i > 0 {
-				return nil, false, raise("ValueError", "zip() argument %d is shorter than argument%s 1%s", i+1, plural(i), upTo(i))
+				return nil, false, raise("ValueError", "zip() argument %d is shorter than argument%s 1%s",
+					i+1, plural(i), upTo(i))
 			}
 			for j := i + 1; strict && j < len(columns); j++ {
 				if _, more, err := columns[j](); more || err != nil {
 					if err == nil {
-						err = raise("ValueError", "zip() argument %d is longer than argument%s 1%s", j+1, plural(j), upTo(j))
+						err = raise("ValueError", "zip() argument %d is longer than argument%s 1%s",
+							j+1, plural(j), upTo(j))
 					}
 					return nil, false, err
 				}
@@ -717,7 +784,7 @@ func (t *Thread) rows(over []Value, strict bool) (func() ([]Value, bool, error),
 	}, nil
 }
 
-// upTo is the end of "arguments 1-3".
+// upTo returns the end of "arguments 1-3".
 func upTo(n int) string {
 	if n == 1 {
 		return ""
@@ -792,108 +859,17 @@ func reversed(t *Thread, args []Value, named Named) (Value, error) {
 	return &generator{name: "reversed", next: it}, t.grow(16 * int64(len(items)))
 }
 
-func mathModule() *Object {
-	m := &Object{Type: "module", Text: "<module 'math'>", Attrs: map[string]Value{"pi": math.Pi, "e": math.E, "inf": math.Inf(1), "nan": math.NaN()}}
-	real := func(name string, least, most int, do func(f []float64) (Value, error)) {
-		m.Attrs[name] = builtin(name, least, most, func(_ *Thread, a *arguments) (Value, error) {
-			var list []float64
-			for _, v := range a.list {
-				n, ok := number(v)
-				if !ok {
-					return nil, raise("TypeError", "must be real number, not %s", typeName(v))
-				}
-				f, err := floatOf(n)
-				if err != nil {
-					return nil, err
-				}
-				list = append(list, f)
-			}
-			return do(list)
-		})
-	}
-	whole := func(name string, change func(float64) float64) {
-		real(name, 1, 1, func(f []float64) (Value, error) {
-			return wholeNumber(change(f[0]))
-		})
-	}
-	whole("floor", math.Floor)
-	whole("ceil", math.Ceil)
-	whole("trunc", math.Trunc)
-	real("sqrt", 1, 1, func(f []float64) (Value, error) {
-		if f[0] < 0 {
-			return nil, raise("ValueError", "math domain error")
-		}
-		return math.Sqrt(f[0]), nil
-	})
-	real("fabs", 1, 1, func(f []float64) (Value, error) { return math.Abs(f[0]), nil })
-	finite := func(z float64, from ...float64) (Value, error) {
-		for _, f := range from {
-			if math.IsNaN(f) || math.IsInf(f, 0) {
-				return z, nil
-			}
-		}
-		switch {
-		case math.IsNaN(z):
-			return nil, raise("ValueError", "math domain error")
-		case math.IsInf(z, 0):
-			return nil, raise("OverflowError", "math range error")
-		}
-		return z, nil
-	}
-	real("exp", 1, 1, func(f []float64) (Value, error) { return finite(math.Exp(f[0]), f[0]) })
-	real("pow", 2, 2, func(f []float64) (Value, error) {
-		if f[0] == 0 && f[1] < 0 {
-			return nil, raise("ValueError", "math domain error")
-		}
-		return finite(math.Pow(f[0], f[1]), f...)
-	})
-	real("isnan", 1, 1, func(f []float64) (Value, error) { return math.IsNaN(f[0]), nil })
-	real("isinf", 1, 1, func(f []float64) (Value, error) { return math.IsInf(f[0], 0), nil })
-	real("isfinite", 1, 1, func(f []float64) (Value, error) { return !math.IsInf(f[0], 0) && !math.IsNaN(f[0]), nil })
-	m.Attrs["isclose"] = &Builtin{Name: "isclose", Call: func(_ *Thread, args []Value, named Named) (Value, error) {
-		a := &arguments{fn: "isclose", list: args, named: named}
-		list := append(slices.Clone(args), a.take("rel_tol", 1e-9), a.take("abs_tol", 0.0))
-		if err := a.between(2, 2); err != nil {
-			return nil, err
-		}
-		var f [4]float64
-		for i, v := range list {
-			n, _ := number(v)
-			real, err := floatOf(n)
-			if err != nil {
-				return nil, raise("TypeError", "must be real number, not %s", typeName(v))
-			}
-			f[i] = real
-		}
-		if math.IsInf(f[0], 0) || math.IsInf(f[1], 0) {
-			return f[0] == f[1], nil
-		}
-		return f[0] == f[1] || math.Abs(f[0]-f[1]) <= max(f[2]*max(math.Abs(f[0]), math.Abs(f[1])), f[3]), nil
-	}}
-	logarithm := func(name string, most int, do func(float64) float64) {
-		real(name, 1, most, func(f []float64) (Value, error) {
-			if f[0] <= 0 || len(f) == 2 && f[1] <= 0 {
-				return nil, raise("ValueError", "math domain error")
-			}
-			if len(f) == 2 {
-				return floats("/", do(f[0]), do(f[1]))
-			}
-			return do(f[0]), nil
-		})
-	}
-	logarithm("log", 2, math.Log)
-	logarithm("log2", 1, math.Log2)
-	logarithm("log10", 1, math.Log10)
-	return m
-}
-
 func operatorModule() *Object {
 	m := &Object{Type: "module", Text: "<module 'operator'>", Attrs: map[string]Value{}}
 	for name, op := range map[string]string{"add": "+", "sub": "-", "mul": "*", "or_": "|", "and_": "&"} {
-		m.Attrs[name] = builtin(name, 2, 2, func(t *Thread, a *arguments) (Value, error) { return t.binary(op, a.list[0], a.list[1]) })
+		m.Attrs[name] = builtin(name, 2, 2, func(t *Thread, a *arguments) (Value, error) {
+			return t.binary(op, a.list[0], a.list[1])
+		})
 	}
 	for name, op := range map[string]string{"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="} {
-		m.Attrs[name] = builtin(name, 2, 2, func(t *Thread, a *arguments) (Value, error) { return t.compare(op, a.list[0], a.list[1]) })
+		m.Attrs[name] = builtin(name, 2, 2, func(t *Thread, a *arguments) (Value, error) {
+			return t.compare(op, a.list[0], a.list[1])
+		})
 	}
 	m.Attrs["itemgetter"] = builtin("itemgetter", 1, -1, func(_ *Thread, get *arguments) (Value, error) {
 		return builtin("itemgetter", 1, 1, func(t *Thread, a *arguments) (Value, error) {

@@ -1,17 +1,18 @@
-// Package python is a hermetic subset of Python: lexer, parser with spans, and
-// an evaluator that cannot touch the machine.
+// Package python implements a hermetic subset of Python: a lexer, a parser with
+// spans, and an evaluator without access to the machine.
 package python
 
-// A text travels lex.go → parse.go → a tree (tree.go), once; eval.go walks the
-// tree. There is no compiler and no other language below: what a program does
-// is Python's own semantics, so that tests can hold every program against
-// CPython, and every operation that can grow or take long passes through
-// Thread.spend or Thread.grow.
+// lex.go and parse.go turn a text into a tree (tree.go); eval.go walks the tree.
+// The semantics are those of CPython, so tests compare the output of programs
+// with it.
 //
-// The tree is not lowered to Starlark, which was the first plan: it has no
-// exceptions, prints floats and containers differently, and its step limit
-// does not bound memory, so every operator would have had to become a call of
-// ours. Then nothing of it is left but the control flow.
+// Invariant: every operation whose time or result size depends on its operands
+// calls Thread.spend or Thread.grow before it does the work. Programs come from
+// untrusted files, and nothing else bounds them.
 //
-// What is not in the subset is reported by the parser as CodeSubset and names
-// the construct. A program with such a report is never evaluated.
+// Starlark is not used underneath: it has no exceptions, prints floats and
+// containers differently, and its step limit does not bound memory, so every
+// operator would have to be replaced by a function of this package.
+//
+// The parser reports constructs outside of the subset as CodeSubset. A program
+// with such a diagnostic is never evaluated.

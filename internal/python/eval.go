@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// env is variables: of the module, a function or a comprehension.
+// env is a scope: that of the module, a function or a comprehension.
 type env struct {
 	vars   map[string]Value
 	parent *env
-	def    *Def // of a function
-	comp   bool // of a comprehension
+	def    *Def // if the scope is a function
+	comp   bool // the scope is a comprehension
 }
 
-// flow is how a statement ended.
+// flow is how control leaves a statement.
 type flow uint8
 
 const (
@@ -42,33 +42,12 @@ func (t *Thread) block(e *env, body []Stmt) (flow, Value, error) {
 	return goOn, nil, nil
 }
 
+// exec executes one statement. The value is the result of a return.
 func (t *Thread) exec(e *env, s Stmt) (flow, Value, error) {
 	if err := t.spend(1); err != nil {
 		return goOn, nil, err
 	}
 	switch s := s.(type) {
-	case *ExprStmt:
-		_, err := t.eval(e, s.X)
-		return goOn, nil, err
-	case *Assign:
-		v, err := t.eval(e, s.X)
-		for _, target := range s.Targets {
-			if err == nil {
-				err = t.assign(e, target, v)
-			}
-		}
-		return goOn, nil, err
-	case *AnnAssign:
-		if s.X == nil {
-			return goOn, nil, nil
-		}
-		v, err := t.eval(e, s.X)
-		if err == nil {
-			err = t.assign(e, s.Target, v)
-		}
-		return goOn, nil, err
-	case *AugAssign:
-		return goOn, nil, t.augment(e, s)
 	case *If:
 		v, err := t.eval(e, s.Cond)
 		if err != nil {
@@ -81,26 +60,9 @@ func (t *Thread) exec(e *env, s Stmt) (flow, Value, error) {
 	case *For:
 		return t.forLoop(e, s)
 	case *While:
-		for {
-			if err := t.spend(1); err != nil {
-				return goOn, nil, err
-			}
-			t.at = s.Start
-			v, err := t.eval(e, s.Cond)
-			if err != nil {
-				return goOn, nil, err
-			}
-			if !truth(v) {
-				return t.block(e, s.Else)
-			}
-			f, v, err := t.block(e, s.Body)
-			if err != nil || f == doReturn {
-				return f, v, err
-			}
-			if f == doBreak {
-				return goOn, nil, nil
-			}
-		}
+		return t.whileLoop(e, s)
+	case *Try:
+		return t.try(e, s)
 	case *Return:
 		if s.X == nil {
 			return doReturn, nil, nil
@@ -109,46 +71,104 @@ func (t *Thread) exec(e *env, s Stmt) (flow, Value, error) {
 		return doReturn, v, err
 	case *Jump:
 		return map[string]flow{"pass": goOn, "break": doBreak, "continue": doContinue}[s.Word], nil, nil
+	}
+	return goOn, nil, t.execSimple(e, s)
+}
+
+// execSimple executes a statement that does not affect control flow, except by
+// raising an exception.
+func (t *Thread) execSimple(e *env, s Stmt) error {
+	switch s := s.(type) {
+	case *ExprStmt:
+		_, err := t.eval(e, s.X)
+		return err
+	case *Assign:
+		return t.assignAll(e, s.Targets, s.X)
+	case *AnnAssign:
+		if s.X == nil {
+			return nil
+		}
+		return t.assignAll(e, []Expr{s.Target}, s.X)
+	case *AugAssign:
+		return t.augment(e, s)
 	case *FuncDef:
 		f, err := t.function(e, s.Def)
 		if err != nil {
-			return goOn, nil, err
+			return err
 		}
-		return goOn, nil, t.bind(e, s.Def.Name, f)
+		return t.bind(e, s.Def.Name, f)
 	case *ClassDef:
-		// A schema: it may be named in annotations and called as a dict.
-		return goOn, nil, t.bind(e, s.Name, &class{name: s.Name, make: t.std.classes["dict"].make})
+		// A class declares a schema. Annotations may name it, and calling it makes a dict.
+		return t.bind(e, s.Name, &class{name: s.Name, make: t.std.classes["dict"].make})
 	case *Import:
-		return goOn, nil, t.imports(e, s)
-	case *Try:
-		return t.try(e, s)
+		return t.imports(e, s)
 	case *Raise:
-		return goOn, nil, t.raises(e, s)
+		return t.raises(e, s)
 	case *Assert:
-		v, err := t.eval(e, s.Cond)
-		if err != nil || truth(v) {
-			return goOn, nil, err
-		}
-		x := &Exception{Class: "AssertionError"}
-		if s.Message != nil {
-			m, err := t.eval(e, s.Message)
-			if err != nil {
-				return goOn, nil, err
-			}
-			x.Args = []Value{m}
-		}
-		return goOn, nil, &Raised{Value: x}
+		return t.assert(e, s)
 	case *Del:
 		for _, target := range s.Targets {
 			if err := t.del(e, target); err != nil {
-				return goOn, nil, err
+				return err
 			}
 		}
-		return goOn, nil, nil
-	case *Scope:
-		return goOn, nil, nil
+		return nil
+	case *Scope: // resolved when the function was defined
+		return nil
 	}
-	return goOn, nil, fmt.Errorf("python: a statement of type %T", s)
+	return fmt.Errorf("python: unknown statement %T", s)
+}
+
+func (t *Thread) assignAll(e *env, targets []Expr, x Expr) error {
+	v, err := t.eval(e, x)
+	if err != nil {
+		return err
+	}
+	for _, target := range targets {
+		if err := t.assign(e, target, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Thread) assert(e *env, s *Assert) error {
+	v, err := t.eval(e, s.Cond)
+	if err != nil || truth(v) {
+		return err
+	}
+	x := &Exception{Class: "AssertionError"}
+	if s.Message != nil {
+		m, err := t.eval(e, s.Message)
+		if err != nil {
+			return err
+		}
+		x.Args = []Value{m}
+	}
+	return &Raised{Value: x}
+}
+
+func (t *Thread) whileLoop(e *env, s *While) (flow, Value, error) {
+	for {
+		if err := t.spend(1); err != nil {
+			return goOn, nil, err
+		}
+		t.at = s.Start
+		v, err := t.eval(e, s.Cond)
+		if err != nil {
+			return goOn, nil, err
+		}
+		if !truth(v) {
+			return t.block(e, s.Else)
+		}
+		f, v, err := t.block(e, s.Body)
+		if err != nil || f == doReturn {
+			return f, v, err
+		}
+		if f == doBreak {
+			return goOn, nil, nil
+		}
+	}
 }
 
 func (t *Thread) forLoop(e *env, s *For) (flow, Value, error) {
@@ -225,7 +245,7 @@ func (t *Thread) try(e *env, s *Try) (f flow, v Value, err error) {
 		return f, v, err
 	}
 	if err != nil && !errors.As(err, &raised) {
-		return f, v, err // the evaluation is over, also for finally
+		return f, v, err // the evaluation is aborted; finally clauses do not run
 	}
 	f2, v2, err2 := t.block(e, s.Finally)
 	if err2 != nil || f2 != goOn {
@@ -234,7 +254,7 @@ func (t *Thread) try(e *env, s *Try) (f flow, v Value, err error) {
 	return f, v, err
 }
 
-// catches tells whether an except clause is for an exception.
+// catches reports whether an except clause handles an exception.
 func catches(kind Value, x *Exception) (bool, error) {
 	switch kind := kind.(type) {
 	case *class:
@@ -295,7 +315,7 @@ func (t *Thread) imports(e *env, s *Import) error {
 		if s.From != "" {
 			var ok bool
 			if v, ok = found.Attrs[one.Name]; !ok {
-				v = &Object{Type: "typing", Text: module + "." + one.Name} // a name for annotations
+				v = &Object{Type: "typing", Text: module + "." + one.Name} // usable in annotations only
 			}
 		} else if first, rest, dotted := strings.Cut(one.As, "."); dotted && one.As == one.Name {
 			name, v = first, nest(rest, found)
@@ -307,7 +327,7 @@ func (t *Thread) imports(e *env, s *Import) error {
 	return nil
 }
 
-// nest makes modules around a module: import a.b.c is read as a.b.c.
+// nest wraps a module in the modules of its path, for "import a.b.c".
 func nest(path string, inner *Object) *Object {
 	first, rest, dotted := strings.Cut(path, ".")
 	if dotted {
@@ -316,7 +336,7 @@ func nest(path string, inner *Object) *Object {
 	return &Object{Type: "module", Text: "<module>", Attrs: map[string]Value{first: inner}}
 }
 
-// home is the scope that a plain assignment to a name goes to.
+// home returns the scope that an assignment to a name binds in.
 func (t *Thread) home(e *env, name string) *env {
 	for e.comp {
 		e = e.parent
@@ -355,9 +375,11 @@ func (t *Thread) lookup(e *env, name string) (Value, error) {
 		}
 		if at.def != nil && at.def.locals[name] {
 			if at == e || e.comp {
-				return nil, raise("UnboundLocalError", "cannot access local variable '%s' where it is not associated with a value", name)
+				return nil, raise("UnboundLocalError",
+					"cannot access local variable '%s' where it is not associated with a value", name)
 			}
-			return nil, raise("NameError", "cannot access free variable '%s' where it is not associated with a value in enclosing scope", name)
+			return nil, raise("NameError",
+				"cannot access free variable '%s' where it is not associated with a value in enclosing scope", name)
 		}
 		if at.def != nil && at.def.free[name] == 'g' {
 			at = &env{parent: t.globals}
@@ -427,7 +449,7 @@ func (t *Thread) assignSlice(e *env, owner Value, s *SliceExpr, v Value) error {
 	return t.replaceSlice(l, lo, hi, step, slices.Clone(items))
 }
 
-// replaceSlice puts items where a slice of a list is.
+// replaceSlice assigns items to a slice of a list.
 func (t *Thread) replaceSlice(l *List, lo, hi, step int, items []Value) error {
 	if step != 1 {
 		var at []int
@@ -487,7 +509,7 @@ func (t *Thread) unpack(e *env, targets []Expr, v Value) error {
 	if err != nil {
 		return err
 	}
-	items = slices.Clone(items) // the targets may be places in the list itself
+	items = slices.Clone(items) // assigning to the targets may change the list
 	star := slices.IndexFunc(targets, func(x Expr) bool { _, ok := x.(*Starred); return ok })
 	if star < 0 {
 		switch {
@@ -525,95 +547,115 @@ func (t *Thread) unpack(e *env, targets []Expr, v Value) error {
 	return nil
 }
 
+// augment executes an augmented assignment such as x += 1.
 func (t *Thread) augment(e *env, s *AugAssign) error {
-	// What stands before the operator is looked at once.
-	var get func() (Value, error)
-	var set func(Value) error
-	switch x := s.Target.(type) {
-	case *Name:
-		get = func() (Value, error) { return t.lookup(e, x.ID) }
-		set = func(v Value) error { return t.bind(e, x.ID, v) }
-	case *Index:
-		owner, err := t.eval(e, x.X)
-		if err != nil {
-			return err
-		}
-		if slice, ok := x.Key.(*SliceExpr); ok {
-			l, ok := owner.(*List)
-			if !ok {
-				return raise("TypeError", "'%s' object does not support item assignment", typeName(owner))
-			}
-			lo, hi, step, err := t.sliceBounds(e, slice, len(l.Items))
-			if err != nil {
-				return err
-			}
-			get = func() (Value, error) { return t.cut(l.Items, lo, hi, step) }
-			set = func(v Value) error {
-				items, err := t.collect(v)
-				if err != nil {
-					return err
-				}
-				return t.replaceSlice(l, lo, hi, step, items)
-			}
-			break
-		}
-		key, err := t.eval(e, x.Key)
-		if err != nil {
-			return err
-		}
-		get = func() (Value, error) { return t.item(owner, key) }
-		set = func(v Value) error { return t.setItem(owner, key, v) }
-	default:
-		return t.assign(e, s.Target, nil)
+	get, set, err := t.reference(e, s.Target)
+	if err != nil {
+		return err
 	}
 	before, err := get()
 	if err != nil {
 		return err
 	}
-	more, err := t.eval(e, s.X)
+	operand, err := t.eval(e, s.X)
 	if err != nil {
 		return err
 	}
-	switch owner := before.(type) {
+	after, err := t.inPlace(s.Op, before, operand)
+	if raised, ok := err.(*Raised); ok && raised.operands {
+		return unsupported(s.Op+"=", before, operand)
+	}
+	if err != nil {
+		return err
+	}
+	return set(after)
+}
+
+// reference evaluates the parts of an assignment target once and returns functions
+// that get and set its value.
+func (t *Thread) reference(e *env, target Expr) (get func() (Value, error), set func(Value) error, err error) {
+	switch x := target.(type) {
+	case *Name:
+		get = func() (Value, error) { return t.lookup(e, x.ID) }
+		set = func(v Value) error { return t.bind(e, x.ID, v) }
+		return get, set, nil
+	case *Index:
+		owner, err := t.eval(e, x.X)
+		if err != nil {
+			return nil, nil, err
+		}
+		if slice, ok := x.Key.(*SliceExpr); ok {
+			return t.sliceReference(e, owner, slice)
+		}
+		key, err := t.eval(e, x.Key)
+		if err != nil {
+			return nil, nil, err
+		}
+		get = func() (Value, error) { return t.item(owner, key) }
+		set = func(v Value) error { return t.setItem(owner, key, v) }
+		return get, set, nil
+	}
+	// Attributes cannot be assigned; assign returns the error.
+	nothing := func() (Value, error) { return nil, nil }
+	return nothing, func(Value) error { return nil }, t.assign(e, target, nil)
+}
+
+func (t *Thread) sliceReference(
+	e *env, owner Value, slice *SliceExpr,
+) (get func() (Value, error), set func(Value) error, err error) {
+	l, ok := owner.(*List)
+	if !ok {
+		return nil, nil, raise("TypeError", "'%s' object does not support item assignment", typeName(owner))
+	}
+	lo, hi, step, err := t.sliceBounds(e, slice, len(l.Items))
+	if err != nil {
+		return nil, nil, err
+	}
+	get = func() (Value, error) { return t.cut(l.Items, lo, hi, step) }
+	set = func(v Value) error {
+		items, err := t.collect(v)
+		if err != nil {
+			return err
+		}
+		return t.replaceSlice(l, lo, hi, step, items)
+	}
+	return get, set, nil
+}
+
+// inPlace computes the operator of an augmented assignment. Lists, dicts and sets
+// are modified in place.
+func (t *Thread) inPlace(op string, a, b Value) (Value, error) {
+	switch a := a.(type) {
 	case *List:
-		if s.Op == "+" {
-			items, err := t.collect(more)
+		if op == "+" { // accepts any iterable
+			items, err := t.collect(b)
 			if err == nil {
-				err = t.extend(owner, items)
+				err = t.extend(a, items)
 			}
-			if err != nil {
-				return err
-			}
-			return set(owner)
+			return a, err
 		}
 	case *Dict:
-		if other, ok := more.(*Dict); ok && s.Op == "|" {
-			if err := t.updateDict(owner, other); err != nil {
-				return err
-			}
-			return set(owner)
+		if other, ok := b.(*Dict); ok && op == "|" {
+			return a, t.updateDict(a, other)
 		}
 	}
-	v, err := t.binary(s.Op, before, more)
-	switch owner := before.(type) {
-	case *List: // changed in place, for all who have it
-		if made, ok := v.(*List); ok && err == nil {
-			owner.Items = made.Items
-			return set(owner)
+	v, err := t.binary(op, a, b)
+	if err != nil {
+		return nil, err
+	}
+	switch a := a.(type) {
+	case *List:
+		if made, ok := v.(*List); ok {
+			a.Items = made.Items
+			return a, nil
 		}
 	case *Set:
-		if made, ok := v.(*Set); ok && err == nil && !owner.frozen {
-			owner.d = made.d
-			return set(owner)
+		if made, ok := v.(*Set); ok && !a.frozen {
+			a.d = made.d
+			return a, nil
 		}
 	}
-	if raised, ok := err.(*Raised); ok && raised.operands {
-		return unsupported(s.Op+"=", before, more)
-	}
-	if err != nil {
-		return err
-	}
-	return set(v)
+	return v, nil
 }
 
 func (t *Thread) del(e *env, target Expr) error {
@@ -786,10 +828,10 @@ func (t *Thread) eval(e *env, x Expr) (Value, error) {
 		}
 		return v, err
 	}
-	return nil, fmt.Errorf("python: an expression of type %T", x)
+	return nil, fmt.Errorf("python: unknown expression %T", x)
 }
 
-// items evaluates a list of expressions, some of which may have stars.
+// items evaluates expressions, which may be starred.
 func (t *Thread) items(e *env, list []Expr) ([]Value, error) {
 	out := make([]Value, 0, len(list))
 	for _, x := range list {
@@ -894,8 +936,8 @@ func (t *Thread) comprehension(e *env, x *Comp) (Value, error) {
 	return t.newSet(items)
 }
 
-// clauses goes through the loops of a comprehension: each call of what it
-// returns gives the names of inner their next values, until there are none.
+// clauses returns a function that advances the loops of a comprehension: each
+// call assigns the next values in inner and returns false at the end.
 func (t *Thread) clauses(outer, inner *env, list []Clause) (func() (bool, error), error) {
 	over, err := t.eval(outer, list[0].In)
 	if err != nil {
@@ -962,7 +1004,7 @@ func (t *Thread) callExpr(e *env, x *Call) (Value, error) {
 			return raise("TypeError", "got multiple values for keyword argument '%s'", key)
 		}
 		named = append(named, NamedArg{key, v})
-		return t.spend(int64(len(named)) / 16) // looking for the name took as long
+		return t.spend(int64(len(named)) / 16) // the lookup was linear
 	}
 	for _, a := range x.Args {
 		v, err := t.eval(e, a.X)
@@ -1055,7 +1097,7 @@ func (t *Thread) callFunc(fn *Func, args []Value, named Named) (Value, error) {
 	return v, err
 }
 
-// bind gives parameters their values.
+// bind assigns arguments to parameters.
 func (f *Func) bind(vars map[string]Value, args []Value, named Named) error {
 	def, rest := f.def, slices.Clone(named)
 	next := 0
@@ -1076,7 +1118,8 @@ func (f *Func) bind(vars map[string]Value, args []Value, named Named) error {
 		if least < positional {
 			takes = fmt.Sprintf("from %d to %d", least, positional)
 		}
-		return raise("TypeError", "%s() takes %s positional argument%s but %d %s given", def.Name, takes, plural(positional), len(args), was(len(args)))
+		return raise("TypeError", "%s() takes %s positional argument%s but %d %s given",
+			def.Name, takes, plural(positional), len(args), was(len(args)))
 	}
 	for i, p := range def.Params {
 		switch {
@@ -1087,7 +1130,7 @@ func (f *Func) bind(vars map[string]Value, args []Value, named Named) error {
 		case p.Stars == 2:
 			d := &Dict{}
 			for _, a := range rest {
-				_ = d.set(a.Name, a.Value) // text can be a key
+				_ = d.set(a.Name, a.Value) // cannot fail: strings are hashable
 			}
 			vars[p.Name] = d
 			rest = nil
@@ -1118,7 +1161,8 @@ func (f *Func) bind(vars map[string]Value, args []Value, named Named) error {
 	for i, list := range [][]string{missing, keyOnly} {
 		if len(list) > 0 {
 			kind := []string{"positional", "keyword-only"}[i]
-			return raise("TypeError", "%s() missing %d required %s argument%s: %s", def.Name, len(list), kind, plural(len(list)), and(list))
+			return raise("TypeError", "%s() missing %d required %s argument%s: %s",
+				def.Name, len(list), kind, plural(len(list)), and(list))
 		}
 	}
 	return nil
@@ -1287,17 +1331,9 @@ func (t *Thread) fstring(e *env, x *FString) (Value, error) {
 			return nil, err
 		}
 		if p.Conv != 0 {
-			s := ""
-			if p.Conv == 's' {
-				s, err = t.Str(v)
-			} else {
-				s, err = t.Repr(v)
-			}
+			s, err := t.convert(p.Conv, v)
 			if err != nil {
 				return nil, err
-			}
-			if p.Conv == 'a' {
-				s = ascii(s)
 			}
 			v = s
 		}
@@ -1315,14 +1351,14 @@ func (t *Thread) fstring(e *env, x *FString) (Value, error) {
 		}
 		b.WriteString(text)
 		if b.Len() > maxObject {
-			return nil, t.tooLarge("a text")
+			return nil, t.tooLarge("a string")
 		}
 	}
 	return b.String(), t.grow(int64(b.Len()))
 }
 
-// Literal evaluates an expression that is made of literals alone; false when
-// there is anything else in it.
+// Literal evaluates an expression of literals. It returns false for any other
+// expression.
 func (t *Thread) Literal(x Expr) (Value, bool) {
 	plain := true
 	walk(x, func(n any) bool {
@@ -1342,11 +1378,11 @@ func (t *Thread) Literal(x Expr) (Value, bool) {
 	return v, err == nil
 }
 
-// Operate applies a binary operator.
+// Operate computes a binary operator.
 func (t *Thread) Operate(op string, a, b Value) (Value, error) { return t.binary(op, a, b) }
 
-// TypeName is the name of a value's type.
+// TypeName returns the name of a value's type.
 func TypeName(v Value) string { return typeName(v) }
 
-// Set gives a key that is text a value.
-func (d *Dict) Set(key string, v Value) { _ = d.set(key, v) } // text can be a key
+// Set sets the value of a string key.
+func (d *Dict) Set(key string, v Value) { _ = d.set(key, v) } // cannot fail: strings are hashable

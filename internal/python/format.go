@@ -9,12 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// spec is a format specification taken apart.
+// maxFormatCount limits widths and precisions. Larger ones are reduced to it.
+const maxFormatCount = 1 << 20
+
+// spec is a parsed format specification.
 type spec struct {
 	fill     rune
 	align    byte // '<', '>', '^', '=' or 0
 	sign     byte // '+', '-', ' '
-	signed   bool // it was written
+	signed   bool // the sign was given explicitly
 	alt      bool
 	width    int
 	grouping byte // ',', '_' or 0
@@ -26,7 +29,8 @@ func parseSpec(text string) (spec, error) {
 	s := spec{fill: ' ', prec: -1, sign: '-'}
 	bad := raise("ValueError", "Invalid format specifier")
 	rest := text
-	if r, size := utf8.DecodeRuneInString(rest); size > 0 && len(rest) > size && strings.IndexByte("<>^=", rest[size]) >= 0 {
+	r, size := utf8.DecodeRuneInString(rest)
+	if size > 0 && len(rest) > size && strings.IndexByte("<>^=", rest[size]) >= 0 {
 		s.fill, s.align, rest = r, rest[size], rest[size+1:]
 	} else if rest != "" && strings.IndexByte("<>^=", rest[0]) >= 0 {
 		s.align, rest = rest[0], rest[1:]
@@ -50,8 +54,8 @@ func parseSpec(text string) (spec, error) {
 		}
 		v, err := strconv.Atoi(rest[:n])
 		rest = rest[n:]
-		if err != nil || v > 1<<20 {
-			v = 1 << 20
+		if err != nil || v > maxFormatCount {
+			v = maxFormatCount
 		}
 		return v, true
 	}
@@ -76,7 +80,7 @@ func parseSpec(text string) (spec, error) {
 	return s, nil
 }
 
-// format is format(v, spec).
+// format implements format(v, spec).
 func (t *Thread) format(v Value, text string) (string, error) {
 	if text == "" {
 		return t.Str(v)
@@ -134,7 +138,19 @@ func (t *Thread) format(v Value, text string) (string, error) {
 	return "", raise("TypeError", "unsupported format string passed to %s.__format__", typeName(v))
 }
 
-// ascii writes what is not ASCII as escapes.
+// convert applies a conversion: 's' is str, 'r' is repr, 'a' is ascii.
+func (t *Thread) convert(conv byte, v Value) (string, error) {
+	if conv == 's' {
+		return t.Str(v)
+	}
+	s, err := t.Repr(v)
+	if conv == 'a' {
+		s = ascii(s)
+	}
+	return s, err
+}
+
+// ascii escapes the characters that are not ASCII.
 func ascii(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -212,15 +228,12 @@ func formatReal(f float64, s spec) string {
 			prec = 6
 		}
 		body = strconv.FormatFloat(abs, 'f', prec, 64)
-		if s.alt && prec == 0 {
-			body += "."
-		}
 	case kind == 'e' || kind == 'E':
 		if prec < 0 {
 			prec = 6
 		}
 		body = strconv.FormatFloat(abs, 'e', prec, 64)
-	default: // g, n, none with a precision
+	default: // g, n, or no type with a precision
 		if prec < 0 {
 			prec = 6
 		}
@@ -228,6 +241,13 @@ func formatReal(f float64, s spec) string {
 			prec = 1
 		}
 		body = general(abs, prec, kind == 0, s.alt)
+	}
+	if s.alt && strings.IndexByte(body, '.') < 0 && !math.IsNaN(f) && !math.IsInf(f, 0) {
+		mantissa, exponent, found := strings.Cut(body, "e")
+		body = mantissa + "."
+		if found {
+			body += "e" + exponent
+		}
 	}
 	if s.kind == 'E' || s.kind == 'F' || s.kind == 'G' {
 		body = strings.ToUpper(body)
@@ -239,22 +259,20 @@ func formatReal(f float64, s spec) string {
 	}
 	if !math.IsNaN(f) && !math.IsInf(f, 0) {
 		whole = grouped(whole, s, 3, len(sign)+len(rest)+len(suffix))
-	} else if s.fill == '0' && s.align == '=' {
-		s.fill = '0'
 	}
 	return pad(whole+rest+suffix, sign, s, '>')
 }
 
-// general is the form g: prec significant digits, an exponent when it is
-// shorter, no zeros at the end. plain is the form without a letter, which
-// keeps one digit after the point.
+// general formats f like the presentation type g: prec significant digits, an
+// exponent if that is shorter, and no trailing zeros. plain selects the form
+// without a presentation type, which keeps one digit after the point.
 func general(f float64, prec int, plain, alt bool) string {
 	exp := strconv.FormatFloat(f, 'e', prec-1, 64)
 	at := strings.IndexByte(exp, 'e')
 	x, _ := strconv.Atoi(exp[at+1:])
 	limit := prec
 	if plain {
-		limit-- // room for the digit after the point
+		limit-- // one digit is needed after the point
 	}
 	if x < -4 || x >= limit {
 		m := exp[:at]
@@ -273,8 +291,8 @@ func general(f float64, prec int, plain, alt bool) string {
 	return s
 }
 
-// grouped puts separators between digits, and zeros in front when the width
-// is to be filled with them.
+// grouped inserts separators between groups of digits. If the width is filled
+// with zeros, they are part of the groups; taken is the width of the rest.
 func grouped(digits string, s spec, group, taken int) string {
 	if s.grouping == 0 {
 		return digits
@@ -320,193 +338,8 @@ func pad(body, sign string, s spec, usual byte) string {
 	return fill(n) + sign + body
 }
 
-// percent is text % values.
-func (t *Thread) percent(text string, v Value) (Value, error) {
-	args := []Value{v}
-	dict, isDict := v.(*Dict)
-	if tuple, ok := v.(*Tuple); ok {
-		args = tuple.Items
-	}
-	next := 0
-	take := func() (Value, error) {
-		if next >= len(args) {
-			return nil, raise("TypeError", "not enough arguments for format string")
-		}
-		next++
-		return args[next-1], nil
-	}
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] != '%' {
-			b.WriteByte(text[i])
-			continue
-		}
-		i++
-		if i < len(text) && text[i] == '%' {
-			b.WriteByte('%')
-			continue
-		}
-		var from Value
-		named := false
-		if i < len(text) && text[i] == '(' {
-			end := strings.IndexByte(text[i:], ')')
-			if end < 0 || !isDict {
-				return nil, raise("TypeError", "format requires a mapping")
-			}
-			value, err := t.item(dict, text[i+1:i+end])
-			if err != nil {
-				return nil, err
-			}
-			from, named = value, true
-			i += end + 1
-		}
-		s := spec{fill: ' ', prec: -1, sign: '-', align: '>'}
-		for ; i < len(text) && strings.IndexByte("#0- +", text[i]) >= 0; i++ {
-			switch text[i] {
-			case '#':
-				s.alt = true
-			case '0':
-				if s.align != '<' {
-					s.fill, s.align = '0', '='
-				}
-			case '-':
-				s.fill, s.align = ' ', '<'
-			default:
-				s.sign = text[i]
-			}
-		}
-		count := func() (int, error) {
-			if i < len(text) && text[i] == '*' {
-				i++
-				v, err := take()
-				n, ok := v.(int64)
-				if err == nil && !ok {
-					err = raise("TypeError", "* wants int")
-				}
-				return int(min(n, 1<<20)), err
-			}
-			n := 0
-			for i < len(text) && text[i] >= '0' && text[i] <= '9' {
-				n = min(n*10+int(text[i]-'0'), 1<<20)
-				i++
-			}
-			return n, nil
-		}
-		var err error
-		if s.width, err = count(); err != nil {
-			return nil, err
-		}
-		if i < len(text) && text[i] == '.' {
-			i++
-			if s.prec, err = count(); err != nil {
-				return nil, err
-			}
-		}
-		if i >= len(text) {
-			return nil, raise("ValueError", "incomplete format")
-		}
-		if !named {
-			if from, err = take(); err != nil {
-				return nil, err
-			}
-		}
-		out := ""
-		switch c := text[i]; c {
-		case 's', 'r', 'a':
-			if c == 's' {
-				out, err = t.Str(from)
-			} else {
-				out, err = t.Repr(from)
-			}
-			if c == 'a' {
-				out = ascii(out)
-			}
-			if s.prec >= 0 && utf8.RuneCountInString(out) > s.prec {
-				out = string([]rune(out)[:s.prec])
-			}
-			s.fill = ' '
-			if s.align == '=' {
-				s.align = '>'
-			}
-			out = pad(out, "", s, '>')
-		case 'd', 'i', 'u', 'x', 'X', 'o':
-			n, ok := number(from)
-			if f, isFloat := n.(float64); ok && isFloat && c != 'x' && c != 'X' && c != 'o' {
-				whole, _ := big.NewFloat(f).Int(nil)
-				n = normal(whole)
-			}
-			if _, isFloat := n.(float64); !ok || isFloat {
-				return nil, raise("TypeError", "%%%c format: a real number is required, not %s", c, typeName(from))
-			}
-			s.kind = c
-			if c == 'i' || c == 'u' {
-				s.kind = 'd'
-			}
-			least := s.prec
-			s.prec = -1
-			if least < 0 {
-				out, err = formatInt(bigOf(n), s)
-				break
-			}
-			// A precision is how many digits there are at least.
-			whole := spec{fill: '0', align: '=', sign: s.sign, alt: s.alt, kind: s.kind, prec: -1}
-			bare, failed := formatInt(new(big.Int).Abs(bigOf(n)), spec{kind: s.kind, sign: '-', prec: -1})
-			if failed != nil {
-				return nil, failed
-			}
-			least = max(least, len(bare))
-			whole.width = least + len(signOf(bigOf(n).Sign() < 0, s))
-			if s.alt && (c == 'x' || c == 'X' || c == 'o') {
-				whole.width += 2
-			}
-			if s.align == '=' {
-				whole.width = max(whole.width, s.width)
-			}
-			if out, err = formatInt(bigOf(n), whole); err == nil {
-				out = pad(out, "", s, '>')
-			}
-		case 'f', 'F', 'e', 'E', 'g', 'G':
-			n, ok := number(from)
-			if !ok {
-				return nil, raise("TypeError", "must be real number, not %s", typeName(from))
-			}
-			f, failed := floatOf(n)
-			if failed != nil {
-				return nil, failed
-			}
-			s.kind = c
-			out = formatReal(f, s)
-		case 'c':
-			text, isText := from.(string)
-			n, isNumber := from.(int64)
-			switch {
-			case isNumber && (n < 0 || n > 0x10ffff):
-				return nil, raise("OverflowError", "%%c arg not in range(0x110000)")
-			case isNumber:
-				text = string(rune(n))
-			case !isText || utf8.RuneCountInString(text) != 1:
-				return nil, raise("TypeError", "%%c requires int or char")
-			}
-			out = pad(text, "", s, '>')
-		default:
-			return nil, raise("ValueError", "unsupported format character '%c' (0x%x) at index %d", c, c, i)
-		}
-		if err != nil {
-			return nil, err
-		}
-		b.WriteString(out)
-		if err := t.grow(int64(len(out))); err != nil {
-			return nil, err
-		}
-	}
-	_, isList := v.(*List) // as CPython has it: a list has keys, too
-	if next < len(args) && !isDict && !isList {
-		return nil, raise("TypeError", "not all arguments converted during string formatting")
-	}
-	return b.String(), t.grow(int64(b.Len()))
-}
-
-// strFormat is text.format(…).
+// strFormat implements str.format. auto is the next automatic field number, or
+// -1 after a field with an explicit number.
 func (t *Thread) strFormat(text string, args []Value, named Named, auto *int, depth int) (string, error) {
 	if depth > 2 {
 		return "", raise("ValueError", "Max string recursion exceeded")
@@ -539,7 +372,7 @@ func (t *Thread) strFormat(text string, args []Value, named Named, auto *int, de
 			}
 			b.WriteString(out)
 			if b.Len() > maxObject {
-				return "", t.tooLarge("a text")
+				return "", t.tooLarge("a string")
 			}
 			i = end
 		default:
@@ -610,19 +443,10 @@ func (t *Thread) field(text string, args []Value, named Named, auto *int, depth 
 		}
 	}
 	if hasConv {
-		var s string
-		var err error
-		switch conv {
-		case "r":
-			s, err = t.Repr(v)
-		case "a":
-			s, err = t.Repr(v)
-			s = ascii(s)
-		case "s":
-			s, err = t.Str(v)
-		default:
-			err = raise("ValueError", "Unknown conversion specifier %s", conv)
+		if conv != "r" && conv != "a" && conv != "s" {
+			return "", raise("ValueError", "Unknown conversion specifier %s", conv)
 		}
+		s, err := t.convert(conv[0], v)
 		if err != nil {
 			return "", err
 		}

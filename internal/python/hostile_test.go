@@ -9,49 +9,57 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Whatever a program does, it ends with an error that says why, and takes
-// little memory on the way.
-func TestHostilePrograms(t *testing.T) {
+func TestHostileProgramsEndWithAnError(t *testing.T) {
 	for name, c := range map[string]struct{ code, says string }{
-		"endless loop":          {"while True:\n    pass", "operations"},
-		"endless for":           {"xs = [1]\nfor x in xs:\n    xs.append(x)", ""},
-		"huge list":             {"x = [0] * (1 << 40)", "MiB"},
-		"huge text":             {"x = 'a' * (1 << 40)", "MiB"},
-		"doubling text":         {"x = 'a' * 1000\nwhile True:\n    x += x", ""},
-		"doubling list":         {"x = [1] * 1000\nwhile True:\n    x = x + x", ""},
-		"extending itself":      {"x = [1] * 1000\nwhile True:\n    x.extend(x)", ""},
-		"huge number":           {"x = 10 ** 10 ** 8", "digits"},
-		"huge shift":            {"x = 1 << (1 << 40)", "digits"},
-		"squaring":              {"x = 3\nwhile True:\n    x *= x", "digits"},
-		"deep recursion":        {"def f(n):\n    return f(n + 1)\nf(0)", "RecursionError"},
-		"mutual recursion":      {"f = lambda: g()\ng = lambda: f()\nf()", "RecursionError"},
-		"list in itself":        {"x = []\nx.append(x)\nprint(x == [x])", "RecursionError"},
-		"wide format":           {"print(f'{1:1000000000}')\nx = [f'{1:1000000}' for i in range(100000)]", ""},
-		"wide printf":           {"x = ['%1000000d' % 1 for i in range(100000)]", ""},
-		"ljust":                 {"x = 'a'.ljust(1 << 40)", "MiB"},
-		"replace grows":         {"x = ('a' * 1000000).replace('a', 'b' * 1000000)", "MiB"},
-		"join grows":            {"x = ('a' * 1000000).join(['b'] * 1000000)", "MiB"},
-		"big dict":              {"x = {}\ni = 0\nwhile True:\n    x[i] = i\n    i += 1", ""},
-		"big set":               {"x = {i for i in range(1 << 40)}", ""},
-		"list of range":         {"x = list(range(1 << 40))", ""},
-		"sum of range":          {"x = sum(range(1 << 40))", "operations"},
-		"sorted slowly":         {"x = [i % 1000 for i in range(100000)]\nwhile True:\n    sorted(x, key=lambda v: -v)", "operations"},
-		"shared repr":           {"a = [1]\nfor i in range(60):\n    a = [a, a]\nprint(a)", ""},
-		"shared equality":       {"a = [1]\nb = [1]\nfor i in range(60):\n    a = [a, a]\n    b = [b, b]\nprint(a == b)", "operations"},
-		"json of shared":        {"import json\na = [1]\nfor i in range(60):\n    a = [a, a]\njson.dumps(a)", ""},
-		"swallowed":             {"while True:\n    try:\n        while True:\n            pass\n    except Exception:\n        pass", "operations"},
-		"finally":               {"while True:\n    try:\n        while True:\n            pass\n    finally:\n        pass", "operations"},
+		"endless loop":     {"while True:\n    pass", "operations"},
+		"endless for":      {"xs = [1]\nfor x in xs:\n    xs.append(x)", ""},
+		"huge list":        {"x = [0] * (1 << 40)", "MiB"},
+		"huge text":        {"x = 'a' * (1 << 40)", "MiB"},
+		"doubling text":    {"x = 'a' * 1000\nwhile True:\n    x += x", ""},
+		"doubling list":    {"x = [1] * 1000\nwhile True:\n    x = x + x", ""},
+		"extending itself": {"x = [1] * 1000\nwhile True:\n    x.extend(x)", ""},
+		"huge number":      {"x = 10 ** 10 ** 8", "digits"},
+		"huge shift":       {"x = 1 << (1 << 40)", "digits"},
+		"squaring":         {"x = 3\nwhile True:\n    x *= x", "digits"},
+		"deep recursion":   {"def f(n):\n    return f(n + 1)\nf(0)", "RecursionError"},
+		"mutual recursion": {"f = lambda: g()\ng = lambda: f()\nf()", "RecursionError"},
+		"list in itself":   {"x = []\nx.append(x)\nprint(x == [x])", "RecursionError"},
+		"wide format":      {"print(f'{1:1000000000}')\nx = [f'{1:1000000}' for i in range(100000)]", ""},
+		"wide printf":      {"x = ['%1000000d' % 1 for i in range(100000)]", ""},
+		"ljust":            {"x = 'a'.ljust(1 << 40)", "MiB"},
+		"replace grows":    {"x = ('a' * 1000000).replace('a', 'b' * 1000000)", "MiB"},
+		"join grows":       {"x = ('a' * 1000000).join(['b'] * 1000000)", "MiB"},
+		"big dict":         {"x = {}\ni = 0\nwhile True:\n    x[i] = i\n    i += 1", ""},
+		"big set":          {"x = {i for i in range(1 << 40)}", ""},
+		"list of range":    {"x = list(range(1 << 40))", ""},
+		"sum of range":     {"x = sum(range(1 << 40))", "operations"},
+		"sorted slowly": {
+			"x = [i % 1000 for i in range(100000)]\nwhile True:\n    sorted(x, key=lambda v: -v)", "operations",
+		},
+		"shared repr": {"a = [1]\nfor i in range(60):\n    a = [a, a]\nprint(a)", ""},
+		"shared equality": {
+			"a = [1]\nb = [1]\nfor i in range(60):\n    a = [a, a]\n    b = [b, b]\nprint(a == b)", "operations",
+		},
+		"json of shared": {"import json\na = [1]\nfor i in range(60):\n    a = [a, a]\njson.dumps(a)", ""},
+		"swallowed": {
+			"while True:\n    try:\n        while True:\n            pass\n    except Exception:\n        pass", "operations",
+		},
+		"finally": {
+			"while True:\n    try:\n        while True:\n            pass\n    finally:\n        pass", "operations",
+		},
 		"attribute by name":     {"getattr('', '__class__')", "AttributeError"},
 		"attribute in a format": {"'{0.__class__}'.format('')", "AttributeError"},
 		"attribute by parts":    {"getattr((), '_' + '_class__')", "AttributeError"},
 		"shared key":            {"a = (1,)\nfor i in range(60):\n    a = (a, a)\nd = {a: 1}", "parts"},
 		"deep generators":       {"g = iter([1])\nfor i in range(20000):\n    g = map(abs, g)\nnext(g)", "RecursionError"},
 		"generator of itself":   {"g = (next(g) for x in range(1 << 40))\nnext(g)", "already executing"},
-		"many names":            {"d = {str(i): i for i in range(20000)}\ndef f(**k):\n    pass\nwhile True:\n    f(**d)", "operations"},
-		"int of a long text":    {"int('9' * 100000)", "ValueError"},
-		"no open":               {"open('/etc/passwd')", "NameError"},
-		"no eval":               {"eval('1')", "NameError"},
-		"no import function":    {"globals()", "NameError"},
+		"many names": {
+			"d = {str(i): i for i in range(20000)}\ndef f(**k):\n    pass\nwhile True:\n    f(**d)", "operations",
+		},
+		"int of a long text": {"int('9' * 100000)", "ValueError"},
+		"no open":            {"open('/etc/passwd')", "NameError"},
+		"no eval":            {"eval('1')", "NameError"},
+		"no import function": {"globals()", "NameError"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +71,7 @@ func TestHostilePrograms(t *testing.T) {
 			th.Limits = Limits{Steps: 500_000, Bytes: 64 << 20, Depth: 200} // smaller, to be quick
 			err := th.Run(m)
 			if err == nil {
-				t.Fatal("it ended well")
+				t.Fatal("the program succeeded")
 			}
 			var raised *Raised
 			var limit *LimitError
@@ -74,15 +82,13 @@ func TestHostilePrograms(t *testing.T) {
 				t.Errorf("got %v, want something with %q", err, c.says)
 			}
 			if LineOf(err) == 0 {
-				t.Error("it does not say where")
+				t.Error("the error has no line")
 			}
 		})
 	}
 }
 
-// What leads behind the scenes, and what is too deep or too long, is found
-// when the code is read.
-func TestHostileCode(t *testing.T) {
+func TestHostileCodeIsRejectedByTheParser(t *testing.T) {
 	for name, c := range map[string]struct {
 		code string
 		want string
@@ -123,7 +129,7 @@ func deepBlocks(n int) string {
 	return b.String()
 }
 
-func TestCancelled(t *testing.T) {
+func TestCancelingTheContextEndsTheProgram(t *testing.T) {
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
@@ -133,8 +139,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// Errors name the line of the file, not of the code.
-func TestErrorsNameTheLine(t *testing.T) {
+func TestErrorsNameTheLineOfTheFile(t *testing.T) {
 	m, list := ParseText("def f(x):\n    return x['a']\n\nf({})\n", 40)
 	if len(list) > 0 {
 		t.Fatal(list)

@@ -5,25 +5,25 @@ import (
 	"unicode/utf8"
 )
 
-// iterator gives the next value; false when there are no more.
+// iterator returns the next value, or false at the end.
 type iterator func() (Value, bool, error)
 
-// generator gives its values one after the other, each made when it is asked
-// for: a value may be the answer of an agent. It can be gone through once.
+// generator produces values on demand, because a value may be the reply of an
+// agent. It can be iterated once.
 type generator struct {
 	name    string
-	next    iterator // nil once it has ended
+	next    iterator // nil after the end
 	running bool
 }
 
-// advance asks a generator for its next value.
+// advance returns the next value of a generator.
 func (t *Thread) advance(g *generator) (v Value, ok bool, err error) {
 	switch {
 	case g.next == nil:
 		return nil, false, nil
 	case g.running:
 		return nil, false, raise("ValueError", "generator already executing")
-	case t.depth >= t.Limits.Depth: // generators of generators
+	case t.depth >= t.Limits.Depth: // nested generators
 		return nil, false, raise("RecursionError", "maximum recursion depth exceeded")
 	}
 	g.running = true
@@ -37,13 +37,13 @@ func (t *Thread) advance(g *generator) (v Value, ok bool, err error) {
 	return v, ok && err == nil, err
 }
 
-// iterate begins to go through something.
+// iterate returns an iterator over an iterable.
 func (t *Thread) iterate(over Value) (iterator, error) {
 	switch over := over.(type) {
 	case *List:
 		i := -1
 		return func() (Value, bool, error) {
-			if i++; i >= len(over.Items) { // it may grow on the way
+			if i++; i >= len(over.Items) { // the list may grow during the iteration
 				return nil, false, nil
 			}
 			return over.Items[i], true, nil
@@ -104,10 +104,10 @@ func (d *Dict) iterate(what string, one func(entry) Value) iterator {
 	}
 }
 
-// errStop, from what is done with each value, ends going through early.
+// errStop is returned by a callback of each to end the iteration.
 var errStop = errors.New("stop")
 
-// each goes through something.
+// each calls a function for every value of an iterable.
 func (t *Thread) each(over Value, do func(Value) error) error {
 	next, err := t.iterate(over)
 	if err != nil {
@@ -130,8 +130,8 @@ func (t *Thread) each(over Value, do func(Value) error) error {
 	}
 }
 
-// collect is all values of something that can be gone through. The slice may
-// be that of the list itself.
+// collect returns all values of an iterable. The result may share memory with
+// it and must not be modified.
 func (t *Thread) collect(v Value) ([]Value, error) {
 	switch v := v.(type) {
 	case *List:
@@ -150,8 +150,7 @@ func (t *Thread) collect(v Value) ([]Value, error) {
 	return out, err
 }
 
-// view is what the methods keys, values and items of a dict give: it shows
-// the dict as it is now.
+// view is a live view of a dict: the result of keys, values or items.
 type view struct {
 	d    *Dict
 	kind string // keys, values or items
@@ -167,8 +166,8 @@ func (v *view) one(e entry) Value {
 	return &Tuple{[]Value{e.key, e.value}}
 }
 
-// asSet is a view of keys or items as a set; false for any other value that
-// is no set.
+// asSet returns a set, or a view of keys or items as a set. It returns false for
+// other values.
 func (t *Thread) asSet(v Value) (*Set, bool, error) {
 	switch v := v.(type) {
 	case *Set:

@@ -8,13 +8,12 @@ import (
 	"io"
 	"math"
 	"math/big"
-	"slices"
 	"strconv"
 	"strings"
 )
 
-// FromJSON makes a value of JSON: numbers with a point or an exponent are
-// floats, keys keep their order.
+// FromJSON decodes JSON. Numbers with a decimal point or an exponent become
+// floats; objects keep the order of their keys.
 func FromJSON(raw json.RawMessage) (Value, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -30,7 +29,7 @@ func FromJSON(raw json.RawMessage) (Value, error) {
 
 func decode(d *json.Decoder, depth int) (Value, error) {
 	if depth > maxNesting {
-		return nil, errors.New("it is nested too deeply")
+		return nil, errors.New("nested too deeply")
 	}
 	token, err := d.Token()
 	if err != nil {
@@ -84,8 +83,9 @@ func decode(d *json.Decoder, depth int) (Value, error) {
 	return token, nil
 }
 
-// ToJSON writes a value as JSON. Floats keep their point, so that they come
-// back as floats. What JSON has no form for is a TypeError, as json.dumps has.
+// ToJSON encodes a value. Floats keep their decimal point, so that FromJSON
+// returns floats. Like json.dumps, it raises TypeError for values that JSON
+// cannot represent.
 func (t *Thread) ToJSON(v Value) (json.RawMessage, error) {
 	w := &jsonWriter{t: t, colon: ":", comma: ","}
 	if err := w.value(v, 0); err != nil {
@@ -102,8 +102,8 @@ type jsonWriter struct {
 	pretty       bool
 	sorted       bool
 	ascii        bool
-	loose        bool  // NaN and Infinity are written, as Python does
-	otherwise    Value // the function that changes what JSON has no form for, or nil
+	loose        bool  // allow NaN and Infinity, like json.dumps
+	otherwise    Value // the argument "default" of json.dumps, or nil
 }
 
 func (w *jsonWriter) line(depth int) {
@@ -120,7 +120,7 @@ func (w *jsonWriter) value(v Value, depth int) error {
 		return raise("ValueError", "Circular reference detected")
 	}
 	if w.b.Len() > maxObject {
-		return w.t.tooLarge("a text")
+		return w.t.tooLarge("a string")
 	}
 	switch v := v.(type) {
 	case nil:
@@ -302,14 +302,4 @@ func jsonModule() *Object {
 	return &Object{Type: "module", Text: "<module 'json'>", Attrs: map[string]Value{
 		"dumps": dumps, "loads": loads, "JSONDecodeError": &class{name: "JSONDecodeError", exception: true},
 	}}
-}
-
-// Modules are the names of the modules that may be imported.
-func Modules() []string {
-	var out []string
-	for name := range knownModules {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
 }

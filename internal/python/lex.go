@@ -27,36 +27,37 @@ type token struct {
 	at    Range
 	text  string // of a name or an operator
 	value Value  // of a number or a plain string
-	// Of an f-string: its content between the quotes, where that begins, and
-	// whether backslashes mean themselves.
+	// For an f-string: the range of its content and whether it is a raw string.
 	fstring, raw bool
 	inner        Range
 }
 
-// lexer cuts a text into tokens. pos..end bounds what is read, so that the
-// holes of f-strings can be read by another lexer over the same text.
+// lexer splits text[pos:end] into tokens. The range allows a second lexer to read
+// the expressions inside of f-strings.
 type lexer struct {
 	text    string
 	pos     int
 	end     int
-	inside  int // brackets that are open
+	inside  int // number of open brackets
 	indents []int
 	out     []token
 	fail    func(at Range, message, help string)
 }
 
-// keywords cannot be names.
+// keywords are reserved words.
 var keywords = map[string]bool{
-	"False": true, "None": true, "True": true, "and": true, "as": true, "assert": true, "async": true, "await": true, "break": true,
+	"False": true, "None": true, "True": true, "and": true, "as": true, "assert": true, "async": true,
+	"await": true, "break": true,
 	"class": true, "continue": true, "def": true, "del": true, "elif": true, "else": true, "except": true, "finally": true,
 	"for": true, "from": true, "global": true, "if": true, "import": true, "in": true, "is": true, "lambda": true,
 	"nonlocal": true, "not": true, "or": true, "pass": true, "raise": true, "return": true, "try": true, "while": true,
 	"with": true, "yield": true,
 }
 
-// operators, longest first.
+// operators in order of decreasing length.
 var operators = []string{
-	"**=", "//=", ">>=", "<<=", "...", "!=", "->", ":=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "@=", "==", "<=", ">=", "//", "**", "<<", ">>",
+	"**=", "//=", ">>=", "<<=", "...",
+	"!=", "->", ":=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "@=", "==", "<=", ">=", "//", "**", "<<", ">>",
 	"+", "-", "*", "/", "%", "@", "&", "|", "^", "~", "<", ">", "(", ")", "[", "]", "{", "}", ",", ":", ".", ";", "=",
 }
 
@@ -64,10 +65,10 @@ func (l *lexer) emit(kind tokenKind, start int, text string) {
 	l.out = append(l.out, token{kind: kind, at: Range{start, l.pos}, text: text})
 }
 
-// lines reads a whole module: tokens with indentation.
+// lines tokenizes a module, including indentation.
 func (l *lexer) lines() []token {
 	l.indents = []int{0}
-	begin := true // of a logical line
+	begin := true // at the beginning of a logical line
 	for l.pos < l.end {
 		if begin {
 			begin = false
@@ -93,7 +94,8 @@ func (l *lexer) lines() []token {
 	return l.out
 }
 
-// indentation reads the beginning of a line; false when the line is empty.
+// indentation reads the beginning of a line. It returns false if the line is
+// blank.
 func (l *lexer) indentation() bool {
 	start, width := l.pos, 0
 	for l.pos < l.end {
@@ -134,7 +136,8 @@ done:
 			l.out = append(l.out, token{kind: tokDedent, at: Range{l.pos, l.pos}})
 		}
 		if width != l.indents[len(l.indents)-1] {
-			l.fail(Range{start, l.pos}, "This line is indented less than the block above and more than what is around it.", "Give it the indentation of one of the lines above.")
+			l.fail(Range{start, l.pos}, "The indentation of this line matches no enclosing block.",
+				"Use the indentation of one of the lines above.")
 			l.indents = append(l.indents, width)
 			l.out = append(l.out, token{kind: tokIndent, at: Range{start, l.pos}})
 		}
@@ -148,7 +151,7 @@ func (l *lexer) comment() {
 	}
 }
 
-// next reads one token; false when there was only space.
+// next reads one token. It returns false if there was only white space.
 func (l *lexer) next() bool {
 	c := l.text[l.pos]
 	start := l.pos
@@ -173,7 +176,7 @@ func (l *lexer) next() bool {
 			return false
 		}
 		l.pos++
-		l.fail(Range{start, l.pos}, "A backslash can only stand at the end of a line.", "Remove it.")
+		l.fail(Range{start, l.pos}, "A backslash is only allowed at the end of a line.", "Remove it.")
 		return false
 	case c >= '0' && c <= '9', c == '.' && l.pos+1 < l.end && l.text[l.pos+1] >= '0' && l.text[l.pos+1] <= '9':
 		l.number()
@@ -209,7 +212,8 @@ func (l *lexer) next() bool {
 		}
 	}
 	l.pos += size
-	l.fail(Range{start, l.pos}, fmt.Sprintf("%q means nothing in Python.", l.text[start:l.pos]), "Remove it, or put text in quotes.")
+	l.fail(Range{start, l.pos}, fmt.Sprintf("Unexpected character %q.", l.text[start:l.pos]),
+		"Remove it, or put text in quotes.")
 	return false
 }
 
@@ -254,7 +258,8 @@ func (l *lexer) number() {
 	}
 	f, err := strconv.ParseFloat(strings.ReplaceAll(l.text[start:l.pos], "_", ""), 64)
 	if err != nil && f == 0 {
-		l.fail(Range{start, l.pos}, fmt.Sprintf("%q is not a number.", l.text[start:l.pos]), "Write a number such as 3, 0.5 or 1e6.")
+		l.fail(Range{start, l.pos}, fmt.Sprintf("%q is not a number.", l.text[start:l.pos]),
+			"Write a number such as 3, 0.5 or 1e6.")
 	}
 	l.out = append(l.out, token{kind: tokNumber, at: Range{start, l.pos}, value: f})
 	l.glued(start)
@@ -264,32 +269,38 @@ func (l *lexer) integer(start, base int) {
 	text := strings.ReplaceAll(l.text[start:l.pos], "_", "")
 	n, ok := new(big.Int).SetString(text, base)
 	if !ok || len(text) > maxDigits || base == 10 && len(text) > 1 && text[0] == '0' && strings.Trim(text, "0") != "" {
-		l.fail(Range{start, l.pos}, fmt.Sprintf("%q is not a number.", l.text[start:l.pos]), "Write a number such as 3, 0.5 or 1e6.")
+		l.fail(Range{start, l.pos}, fmt.Sprintf("%q is not a number.", l.text[start:l.pos]),
+			"Write a number such as 3, 0.5 or 1e6.")
 		n = new(big.Int)
 	}
 	l.out = append(l.out, token{kind: tokNumber, at: Range{start, l.pos}, value: normal(n)})
 	l.glued(start)
 }
 
-// glued complains about letters right after a number.
+// glued reports letters directly after a number.
 func (l *lexer) glued(start int) {
 	r, _ := utf8.DecodeRuneInString(l.text[l.pos:l.end])
 	if l.pos < l.end && (r == '_' || unicode.IsLetter(r)) {
 		at := l.pos
-		for l.pos < l.end && (l.text[l.pos] == '_' || l.text[l.pos] >= 0x80 || unicode.IsLetter(rune(l.text[l.pos])) || unicode.IsDigit(rune(l.text[l.pos]))) {
+		isWord := func(c byte) bool {
+			return c == '_' || c >= utf8.RuneSelf || unicode.IsLetter(rune(c)) || unicode.IsDigit(rune(c))
+		}
+		for l.pos < l.end && isWord(l.text[l.pos]) {
 			l.pos++
 		}
 		if word := l.text[at:l.pos]; keywords[word] { // 1if x else y is legal
 			l.pos = at
 			return
 		}
-		l.fail(Range{start, l.pos}, fmt.Sprintf("%q is not a number.", l.text[start:l.pos]), "Write a number such as 3, 0.5 or 1e6, or put text in quotes.")
+		l.fail(Range{start, l.pos}, fmt.Sprintf("%q is not a number.", l.text[start:l.pos]),
+			"Write a number such as 3, 0.5 or 1e6, or put text in quotes.")
 	}
 }
 
-const maxDigits = 4300 // as CPython has it
+const maxDigits = 4300 // the limit of CPython
 
-// prefix is how many letters stand before a quote, -1 when this is no string.
+// prefix returns the length of the string prefix at the current position, such
+// as rf, or -1 if no string begins there.
 func (l *lexer) prefix() int {
 	for n := 0; n <= 2 && l.pos+n < l.end; n++ {
 		switch c := l.text[l.pos+n]; {
@@ -302,7 +313,7 @@ func (l *lexer) prefix() int {
 	return -1
 }
 
-// str reads a string that has n letters before its quote.
+// str reads a string with a prefix of n letters.
 func (l *lexer) str(n int) {
 	start := l.pos
 	prefix := strings.ToLower(l.text[start : start+n])
@@ -334,9 +345,12 @@ func (l *lexer) str(n int) {
 		l.pos = inner.End
 		l.fail(Range{start, l.pos}, "This string is never closed.", fmt.Sprintf("Write %s where it ends.", quote))
 	}
-	t := token{kind: tokString, at: Range{start, l.pos}, inner: inner, raw: strings.Contains(prefix, "r"), fstring: strings.Contains(prefix, "f")}
+	t := token{
+		kind: tokString, at: Range{start, l.pos}, inner: inner,
+		raw: strings.Contains(prefix, "r"), fstring: strings.Contains(prefix, "f"),
+	}
 	if strings.Contains(prefix, "b") {
-		l.fail(t.at, "Bytes are outside of the subset of Python that nodes are written in.", "Write a string without the b.")
+		l.fail(t.at, "Bytes are outside of the supported subset of Python.", "Write a string without the b.")
 	}
 	if !t.fstring {
 		t.value = l.content(inner, t.raw)
@@ -345,11 +359,12 @@ func (l *lexer) str(n int) {
 }
 
 var simpleEscapes = map[byte]string{
-	'\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t", 'v': "\v", '\n': "",
+	'\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f",
+	'n': "\n", 'r': "\r", 't': "\t", 'v': "\v", '\n': "",
 }
 
-// content is the text of a string with its escapes replaced, unless it is raw.
-// A line of the file ends with \n in it, whatever it ends with in the file.
+// content returns the value of a string: escapes are replaced unless it is raw,
+// and every line ending is \n.
 func (l *lexer) content(at Range, raw bool) string {
 	text := l.text[at.Start:at.End]
 	if raw || strings.IndexByte(text, '\\') < 0 {
@@ -382,7 +397,8 @@ func (l *lexer) content(at Range, raw bool) string {
 			end := min(i+2+digits, len(text))
 			n, err := strconv.ParseUint(text[i+2:end], 16, 32)
 			if err != nil || end != i+2+digits || n > unicode.MaxRune {
-				l.fail(Range{at.Start + i, at.Start + end}, fmt.Sprintf("%s is not a character.", text[i:end]), `Write \x and two, or \u and four hexadecimal digits.`)
+				l.fail(Range{at.Start + i, at.Start + end}, fmt.Sprintf("%s is not a valid escape.", text[i:end]),
+					`Write \x and two, or \u and four hexadecimal digits.`)
 			}
 			b.WriteRune(rune(n))
 			i = end
@@ -395,9 +411,10 @@ func (l *lexer) content(at Range, raw bool) string {
 			b.WriteRune(rune(n))
 			i = end
 		case c == 'N':
-			l.fail(Range{at.Start + i, at.Start + i + 2}, `Characters by their names (\N{…}) are outside of the subset of Python that nodes are written in.`, "Write the character itself.")
+			l.fail(Range{at.Start + i, at.Start + i + 2},
+				`Named characters (\N{…}) are outside of the supported subset of Python.`, "Write the character itself.")
 			i += 2
-		default: // Python keeps what it does not know
+		default: // Python keeps unknown escapes
 			b.WriteByte('\\')
 			i++
 		}

@@ -4,12 +4,11 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
-// attribute is owner.name. What is written with two underscores does not
-// exist, however one asks for it.
+// attribute returns owner.name. Names with a leading underscore never exist, so
+// that programs cannot reach the internals of objects, also through getattr or
+// str.format.
 func (t *Thread) attribute(owner Value, name string) (Value, error) {
 	missing := func() error {
 		return raise("AttributeError", "'%s' object has no attribute '%s'", typeName(owner), name)
@@ -36,13 +35,14 @@ func (t *Thread) attribute(owner Value, name string) (Value, error) {
 		if c.name == "dict" && name == "fromkeys" {
 			return &Builtin{Name: name, Call: fromKeys}, nil
 		}
-		if method, ok := t.std.methods[c.name][name]; ok { // str.lower
+		if method, ok := t.std.methods[c.name][name]; ok { // an unbound method such as str.lower
 			return &Builtin{Name: name, Call: func(t *Thread, args []Value, named Named) (Value, error) {
 				if len(args) == 0 {
 					return nil, raise("TypeError", "unbound method %s.%s() needs an argument", c.name, name)
 				}
 				if typeName(args[0]) != c.name {
-					return nil, raise("TypeError", "descriptor '%s' for '%s' objects doesn't apply to a '%s' object", name, c.name, typeName(args[0]))
+					return nil, raise("TypeError", "descriptor '%s' for '%s' objects doesn't apply to a '%s' object",
+						name, c.name, typeName(args[0]))
 				}
 				return method(t, args[0], &arguments{fn: name, list: args[1:], named: named})
 			}}, nil
@@ -59,15 +59,16 @@ func (t *Thread) attribute(owner Value, name string) (Value, error) {
 	}}, nil
 }
 
-// arguments takes the arguments of one of our functions apart.
+// arguments are the arguments of a call to a builtin.
 type arguments struct {
 	fn    string
 	list  []Value
 	named Named
-	taken []string // the names that mean something
+	taken []string // the keywords that the function accepts
 }
 
-// between is an error unless so many arguments are there.
+// between returns an error unless there are least to most positional arguments
+// and no unknown keyword arguments. Call it after take.
 func (a *arguments) between(least, most int) error {
 	n := len(a.list)
 	switch {
@@ -85,7 +86,7 @@ func (a *arguments) between(least, most int) error {
 	return nil
 }
 
-// at is an argument by its place.
+// at returns a positional argument.
 func (a *arguments) at(i int, otherwise Value) Value {
 	if i < len(a.list) {
 		return a.list[i]
@@ -93,7 +94,7 @@ func (a *arguments) at(i int, otherwise Value) Value {
 	return otherwise
 }
 
-// take is an argument by its name.
+// take returns a keyword argument.
 func (a *arguments) take(name string, otherwise Value) Value {
 	if v, ok := a.named.Get(name); ok {
 		a.taken = append(a.taken, name)
@@ -127,458 +128,13 @@ type method = func(t *Thread, self Value, a *arguments) (Value, error)
 
 func methodTable() map[string]map[string]method {
 	return map[string]map[string]method{
-		"str": textMethods(), "list": listMethods(), "tuple": tupleMethods(), "dict": dictMethods(), "set": setMethods(false), "frozenset": setMethods(true),
+		"str": strMethods(), "list": listMethods(), "tuple": tupleMethods(), "dict": dictMethods(),
+		"set": setMethods(false), "frozenset": setMethods(true),
 		"float": {"is_integer": func(_ *Thread, self Value, a *arguments) (Value, error) {
 			f := self.(float64)
 			return f == math.Trunc(f) && !math.IsInf(f, 0), a.between(0, 0)
 		}},
 	}
-}
-
-// onText is a method that looks at its text, and perhaps another.
-func onText(least, most int, do func(t *Thread, s string, a *arguments) (Value, error)) method {
-	return func(t *Thread, self Value, a *arguments) (Value, error) {
-		s := self.(string)
-		if err := a.between(least, most); err != nil {
-			return nil, err
-		}
-		if err := t.spend(int64(len(s) / 64)); err != nil {
-			return nil, err
-		}
-		v, err := do(t, s, a)
-		if text, ok := v.(string); ok && err == nil {
-			err = t.grow(int64(len(text)))
-		}
-		return v, err
-	}
-}
-
-func textMethods() map[string]method {
-	plain := func(change func(string) string) method {
-		return onText(0, 0, func(_ *Thread, s string, _ *arguments) (Value, error) { return change(s), nil })
-	}
-	all := func(is func(rune) bool) method {
-		return onText(0, 0, func(_ *Thread, s string, _ *arguments) (Value, error) {
-			return s != "" && strings.IndexFunc(s, func(r rune) bool { return !is(r) }) < 0, nil
-		})
-	}
-	cased := func(is, not func(rune) bool) method {
-		return onText(0, 0, func(_ *Thread, s string, _ *arguments) (Value, error) {
-			return strings.IndexFunc(s, is) >= 0 && strings.IndexFunc(s, not) < 0, nil
-		})
-	}
-	strip := func(left, right bool) method {
-		return onText(0, 1, func(_ *Thread, s string, a *arguments) (Value, error) {
-			cut := isSpace
-			if a.at(0, nil) != nil {
-				set, err := a.text(0)
-				if err != nil {
-					return nil, err
-				}
-				cut = func(r rune) bool { return strings.ContainsRune(set, r) }
-			}
-			if left {
-				s = strings.TrimLeftFunc(s, cut)
-			}
-			if right {
-				s = strings.TrimRightFunc(s, cut)
-			}
-			return s, nil
-		})
-	}
-	ends := func(has func(s, part string) bool) method {
-		return onText(1, 3, func(_ *Thread, s string, a *arguments) (Value, error) {
-			lo, hi, err := window(a, s)
-			if err != nil {
-				return nil, err
-			}
-			if lo <= hi {
-				s = s[lo:hi]
-			}
-			parts := []Value{a.list[0]}
-			if tuple, ok := a.list[0].(*Tuple); ok {
-				parts = tuple.Items
-			}
-			for _, p := range parts {
-				text, ok := p.(string)
-				if !ok {
-					return nil, raise("TypeError", "%s first arg must be str or a tuple of str, not %s", a.fn, typeName(p))
-				}
-				if lo <= hi && has(s, text) {
-					return true, nil
-				}
-			}
-			return false, nil
-		})
-	}
-	find := func(index func(s, part string) int, must bool) method {
-		return onText(1, 3, func(_ *Thread, s string, a *arguments) (Value, error) {
-			part, err := a.text(0)
-			if err != nil {
-				return nil, err
-			}
-			lo, hi, err := window(a, s)
-			if err != nil {
-				return nil, err
-			}
-			at := -1
-			if lo <= hi {
-				at = index(s[lo:hi], part)
-			}
-			if at < 0 {
-				if must {
-					return nil, raise("ValueError", "substring not found")
-				}
-				return int64(-1), nil
-			}
-			return int64(utf8.RuneCountInString(s[:lo+at])), nil
-		})
-	}
-	just := func(align byte) method {
-		return onText(1, 2, func(t *Thread, s string, a *arguments) (Value, error) {
-			n, err := a.number(0, 0)
-			if err != nil {
-				return nil, err
-			}
-			if n > maxObject {
-				return nil, t.tooLarge("a text")
-			}
-			fill := ' '
-			if len(a.list) > 1 {
-				f, err := a.text(1)
-				if err != nil {
-					return nil, err
-				}
-				if utf8.RuneCountInString(f) != 1 {
-					return nil, raise("TypeError", "The fill character must be exactly one character long")
-				}
-				fill, _ = utf8.DecodeRuneInString(f)
-			}
-			if align == '^' { // CPython puts the odd one to the left here
-				width := int(n) - utf8.RuneCountInString(s)
-				if width <= 0 {
-					return s, nil
-				}
-				left := width/2 + (width & int(n) & 1)
-				return strings.Repeat(string(fill), left) + s + strings.Repeat(string(fill), width-left), nil
-			}
-			return pad(s, "", spec{fill: fill, align: align, width: int(n)}, align), nil
-		})
-	}
-	cut := func(do func(s, by string) (string, string, bool), last bool) method {
-		return onText(1, 1, func(_ *Thread, s string, a *arguments) (Value, error) {
-			by, err := a.text(0)
-			if err != nil {
-				return nil, err
-			}
-			if by == "" {
-				return nil, raise("ValueError", "empty separator")
-			}
-			x, y, ok := do(s, by)
-			switch {
-			case ok:
-				return &Tuple{[]Value{x, by, y}}, nil
-			case last:
-				return &Tuple{[]Value{"", "", s}}, nil
-			}
-			return &Tuple{[]Value{s, "", ""}}, nil
-		})
-	}
-	return map[string]method{
-		"upper": plain(upperCase), "lower": plain(strings.ToLower), "casefold": plain(func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "ß", "ss") }),
-		"title": plain(title), "capitalize": plain(capitalize), "swapcase": plain(swapCase),
-		"strip": strip(true, true), "lstrip": strip(true, false), "rstrip": strip(false, true),
-		"startswith": ends(strings.HasPrefix), "endswith": ends(strings.HasSuffix),
-		"find": find(strings.Index, false), "rfind": find(strings.LastIndex, false), "index": find(strings.Index, true), "rindex": find(strings.LastIndex, true),
-		"ljust": just('<'), "rjust": just('>'), "center": just('^'),
-		"partition": cut(strings.Cut, false), "rpartition": cut(cutLast, true),
-		"isdigit": all(unicode.IsDigit), "isnumeric": all(unicode.IsNumber), "isdecimal": all(unicode.IsDigit), "isalpha": all(unicode.IsLetter), "isspace": all(isSpace),
-		"isalnum": all(func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }),
-		"isupper": cased(unicode.IsUpper, unicode.IsLower), "islower": cased(unicode.IsLower, unicode.IsUpper),
-		"removeprefix": onText(1, 1, func(_ *Thread, s string, a *arguments) (Value, error) {
-			p, err := a.text(0)
-			return strings.TrimPrefix(s, p), err
-		}),
-		"removesuffix": onText(1, 1, func(_ *Thread, s string, a *arguments) (Value, error) {
-			p, err := a.text(0)
-			return strings.TrimSuffix(s, p), err
-		}),
-		"zfill": onText(1, 1, func(t *Thread, s string, a *arguments) (Value, error) {
-			n, err := a.number(0, 0)
-			if err != nil {
-				return nil, err
-			}
-			if n > maxObject {
-				return nil, t.tooLarge("a text")
-			}
-			sign := ""
-			if s != "" && (s[0] == '-' || s[0] == '+') {
-				sign, s = s[:1], s[1:]
-			}
-			return pad(s, sign, spec{fill: '0', align: '=', width: int(n)}, '='), nil
-		}),
-		"count": onText(1, 3, func(_ *Thread, s string, a *arguments) (Value, error) {
-			p, err := a.text(0)
-			if err != nil {
-				return nil, err
-			}
-			lo, hi, err := window(a, s)
-			if err != nil || lo > hi {
-				return int64(0), err
-			}
-			return int64(strings.Count(s[lo:hi], p)), nil
-		}),
-		"replace": onText(2, 3, replaceText),
-		"join":    joinText,
-		"split":   splitText(false), "rsplit": splitText(true),
-		"splitlines": splitLines,
-		"format": func(t *Thread, self Value, a *arguments) (Value, error) {
-			auto := 0
-			return t.strFormat(self.(string), a.list, a.named, &auto, 0)
-		},
-	}
-}
-
-// window is the part of a text that the second and third argument choose.
-func window(a *arguments, s string) (lo, hi int, err error) {
-	n := utf8.RuneCountInString(s)
-	bound := func(i int, otherwise int) (int, error) {
-		if a.at(i, nil) == nil {
-			return otherwise, nil
-		}
-		v, err := a.number(i, 0)
-		if v < 0 {
-			v += int64(n)
-		}
-		return int(min(max(v, 0), int64(n)+1)), err // one too far means nothing is there
-	}
-	if lo, err = bound(1, 0); err != nil {
-		return 0, 0, err
-	}
-	if hi, err = bound(2, n); err != nil {
-		return 0, 0, err
-	}
-	hi = min(hi, n)
-	if lo > hi {
-		return 1, 0, nil
-	}
-	offset := func(runes int) int {
-		at := 0
-		for range runes {
-			_, size := utf8.DecodeRuneInString(s[at:])
-			at += size
-		}
-		return at
-	}
-	return offset(lo), offset(hi), nil
-}
-
-func title(s string) string {
-	inside := false
-	return strings.Map(func(r rune) rune {
-		defer func() { inside = unicode.IsLetter(r) }()
-		if inside {
-			return unicode.ToLower(r)
-		}
-		return unicode.ToTitle(r)
-	}, s)
-}
-
-func capitalize(s string) string {
-	r, size := utf8.DecodeRuneInString(s)
-	if size == 0 {
-		return s
-	}
-	return string(unicode.ToTitle(r)) + strings.ToLower(s[size:])
-}
-
-func swapCase(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsUpper(r) {
-			return unicode.ToLower(r)
-		}
-		return unicode.ToUpper(r)
-	}, s)
-}
-
-func cutLast(s, by string) (string, string, bool) {
-	i := strings.LastIndex(s, by)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(by):], true
-}
-
-func replaceText(t *Thread, s string, a *arguments) (Value, error) {
-	from, err := a.text(0)
-	if err != nil {
-		return nil, err
-	}
-	to, err := a.text(1)
-	if err != nil {
-		return nil, err
-	}
-	n, err := a.number(2, -1)
-	if err != nil {
-		return nil, err
-	}
-	times := int64(strings.Count(s, from))
-	if n >= 0 {
-		times = min(times, n)
-	}
-	if more := int64(len(to) - len(from)); more > 0 && times > maxObject/more {
-		return nil, t.tooLarge("a text")
-	}
-	return strings.Replace(s, from, to, int(times)), t.spend(times)
-}
-
-func joinText(t *Thread, self Value, a *arguments) (Value, error) {
-	if err := a.between(1, 1); err != nil {
-		return nil, err
-	}
-	var b strings.Builder
-	i := 0
-	err := t.each(a.list[0], func(v Value) error {
-		s, ok := v.(string)
-		if !ok {
-			return raise("TypeError", "sequence item %d: expected str instance, %s found", i, typeName(v))
-		}
-		if i > 0 {
-			b.WriteString(self.(string))
-		}
-		i++
-		b.WriteString(s)
-		if b.Len() > maxObject {
-			return t.tooLarge("a text")
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return b.String(), t.grow(int64(b.Len()))
-}
-
-func splitText(fromRight bool) method {
-	return func(t *Thread, self Value, a *arguments) (Value, error) {
-		s := self.(string)
-		by, most := a.take("sep", nil), a.take("maxsplit", int64(-1))
-		if err := a.between(0, 2); err != nil {
-			return nil, err
-		}
-		by, most = a.at(0, by), a.at(1, most)
-		n, ok := most.(int64)
-		if !ok {
-			return nil, raise("TypeError", "'%s' object cannot be interpreted as an integer", typeName(most))
-		}
-		if err := t.spend(int64(len(s) / 16)); err != nil {
-			return nil, err
-		}
-		var parts []string
-		switch by := by.(type) {
-		case nil:
-			parts = fields(s, int(n), fromRight)
-		case string:
-			switch {
-			case by == "":
-				return nil, raise("ValueError", "empty separator")
-			case n < 0:
-				parts = strings.Split(s, by)
-			case fromRight:
-				rest := s
-				for ; n > 0; n-- {
-					i := strings.LastIndex(rest, by)
-					if i < 0 {
-						break
-					}
-					parts = append(parts, rest[i+len(by):])
-					rest = rest[:i]
-				}
-				parts = append(parts, rest)
-				slices.Reverse(parts)
-			default:
-				parts = strings.SplitN(s, by, int(min(n, 1<<30))+1)
-			}
-		default:
-			return nil, raise("TypeError", "must be str or None, not %s", typeName(by))
-		}
-		out := &List{}
-		for _, p := range parts {
-			out.Items = append(out.Items, p)
-		}
-		return out, t.grow(int64(len(s) + 32*len(parts)))
-	}
-}
-
-// isSpace is Python's idea of white space.
-func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
-
-func splitLines(t *Thread, self Value, a *arguments) (Value, error) {
-	s := self.(string)
-	keep := a.take("keepends", false)
-	if err := a.between(0, 1); err != nil {
-		return nil, err
-	}
-	if err := t.spend(int64(len(s) / 16)); err != nil {
-		return nil, err
-	}
-	out, rest := &List{}, s
-	for rest != "" {
-		end := strings.IndexAny(rest, "\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029")
-		line, size := rest, 0
-		if end >= 0 {
-			line = rest[:end]
-			_, size = utf8.DecodeRuneInString(rest[end:])
-			if strings.HasPrefix(rest[end:], "\r\n") {
-				size = 2
-			}
-		}
-		whole := rest[:len(line)+size]
-		rest = rest[len(whole):]
-		if truth(a.at(0, keep)) {
-			line = whole
-		}
-		out.Items = append(out.Items, line)
-	}
-	return out, t.grow(int64(len(s) + 32*len(out.Items)))
-}
-
-// fields splits at white space, at most n times.
-func fields(s string, n int, fromRight bool) []string {
-	if n < 0 {
-		return strings.FieldsFunc(s, isSpace)
-	}
-	var out []string
-	if fromRight {
-		s = strings.TrimRightFunc(s, isSpace)
-		for ; n > 0 && s != ""; n-- {
-			i := strings.LastIndexFunc(s, isSpace)
-			if i < 0 {
-				break
-			}
-			_, size := utf8.DecodeRuneInString(s[i:])
-			out = append(out, s[i+size:])
-			s = strings.TrimRightFunc(s[:i], isSpace)
-		}
-		if s != "" {
-			out = append(out, strings.TrimLeftFunc(s, isSpace))
-		}
-		slices.Reverse(out)
-		return out
-	}
-	s = strings.TrimLeftFunc(s, isSpace)
-	for ; n > 0 && s != ""; n-- {
-		i := strings.IndexFunc(s, isSpace)
-		if i < 0 {
-			break
-		}
-		out = append(out, s[:i])
-		s = strings.TrimLeftFunc(s[i:], isSpace)
-	}
-	if s != "" {
-		out = append(out, s)
-	}
-	return out
 }
 
 func listMethods() map[string]method {
@@ -653,7 +209,10 @@ func listMethods() map[string]method {
 			}
 			return nil, err
 		},
-		"reverse": on(0, 0, func(_ *Thread, l *List, _ *arguments) (Value, error) { slices.Reverse(l.Items); return nil, nil }),
+		"reverse": on(0, 0, func(_ *Thread, l *List, _ *arguments) (Value, error) {
+			slices.Reverse(l.Items)
+			return nil, nil
+		}),
 		"copy": on(0, 0, func(t *Thread, l *List, _ *arguments) (Value, error) {
 			items, err := t.concat(l.Items, nil)
 			return &List{items}, err
@@ -730,7 +289,7 @@ func (t *Thread) countOf(items []Value, v Value) (Value, error) {
 	return n, nil
 }
 
-// sorted is a stable sort that can fail.
+// sorted returns the items in stable order.
 func (t *Thread) sorted(items []Value, key Value, reverse bool) ([]Value, error) {
 	type keyed struct{ key, value Value }
 	list := make([]keyed, len(items))
@@ -834,7 +393,7 @@ func dictMethods() map[string]method {
 		"update": func(t *Thread, self Value, a *arguments) (Value, error) {
 			d := self.(*Dict)
 			names := a.named
-			a.named = nil // any name is a key
+			a.named = nil // every keyword is a key
 			if err := a.between(0, 1); err != nil {
 				return nil, err
 			}
@@ -864,7 +423,7 @@ func dictMethods() map[string]method {
 	}
 }
 
-// toDict reads a dict, or pairs.
+// toDict returns a dict, or makes one of key-value pairs.
 func (t *Thread) toDict(v Value) (*Dict, error) {
 	if d, ok := v.(*Dict); ok {
 		return d, nil
@@ -980,6 +539,3 @@ func setMethods(frozen bool) map[string]method {
 	out["clear"] = on(0, 0, func(_ *Thread, s *Set, _ *arguments) (Value, error) { s.d = Dict{}; return nil, nil })
 	return out
 }
-
-// upperCase knows the one common letter that becomes two.
-func upperCase(s string) string { return strings.ReplaceAll(strings.ToUpper(s), "ß", "SS") }

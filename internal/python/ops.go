@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// number is an operand of arithmetic: a whole number or a float.
+// number returns v as an operand of arithmetic: int64, *big.Int or float64. A bool
+// becomes an int64.
 func number(v Value) (Value, bool) {
 	switch v := v.(type) {
 	case bool:
@@ -72,95 +73,153 @@ func unary(op string, v Value) (Value, error) {
 	return normal(new(big.Int).Not(bigOf(n))), nil
 }
 
+// notImplemented is returned by the operators of one type for operands that
+// they do not support, like NotImplemented in Python.
+var notImplemented Value = &Object{Type: "NotImplementedType"}
+
+// binary computes a binary operator.
 func (t *Thread) binary(op string, a, b Value) (Value, error) {
 	x, okX := number(a)
 	y, okY := number(b)
 	if okX && okY {
 		return t.arithmetic(op, x, y, a, b)
 	}
+	v, err := notImplemented, error(nil)
 	switch a := a.(type) {
 	case string:
-		switch b := b.(type) {
-		case string:
-			if op == "+" {
-				if err := t.grow(int64(len(a) + len(b))); err != nil {
-					return nil, err
-				}
-				return a + b, t.spend(int64((len(a) + len(b)) / 64))
-			}
-		}
-		if op == "%" {
-			return t.percent(a, b)
-		}
-		if n, ok := y.(int64); ok && op == "*" {
-			return t.repeatText(a, n)
-		}
-		if op == "+" {
-			return nil, raise("TypeError", "can only concatenate str (not \"%s\") to str", typeName(b))
-		}
+		v, err = t.stringOp(op, a, b)
 	case *List:
-		if other, ok := b.(*List); ok && op == "+" {
-			items, err := t.concat(a.Items, other.Items)
-			return &List{items}, err
-		}
-		if n, ok := y.(int64); ok && op == "*" {
-			items, err := t.repeat(a.Items, n)
-			return &List{items}, err
-		}
-		if op == "+" {
-			return nil, raise("TypeError", "can only concatenate list (not \"%s\") to list", typeName(b))
-		}
+		v, err = t.listOp(op, a, b)
 	case *Tuple:
-		if other, ok := b.(*Tuple); ok && op == "+" {
-			items, err := t.concat(a.Items, other.Items)
-			return &Tuple{items}, err
-		}
-		if n, ok := y.(int64); ok && op == "*" {
-			items, err := t.repeat(a.Items, n)
-			return &Tuple{items}, err
-		}
+		v, err = t.tupleOp(op, a, b)
 	case *Dict:
-		if other, ok := b.(*Dict); ok && op == "|" {
-			out := &Dict{}
-			if err := t.updateDict(out, a); err != nil {
-				return nil, err
-			}
-			return out, t.updateDict(out, other)
-		}
+		v, err = t.dictOp(op, a, b)
 	case *Set, *view:
-		if names := map[string]string{"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}; names[op] != "" {
-			x, y, ok, err := t.twoSets(a, b)
-			if err != nil {
-				return nil, err
-			}
-			if ok {
-				return t.setOp(names[op], x, y.d.Keys())
-			}
-		}
+		v, err = t.setOperator(op, a, b)
 	}
-	if op == "|" {
+	if err != nil || v != notImplemented {
+		return v, err
+	}
+	switch op {
+	case "|":
 		if x, y := kindsOf(a), kindsOf(b); x != nil && y != nil && (a != nil || b != nil) {
 			return &union{slices.Concat(x, y)}, t.grow(16 * int64(len(x)+len(y)))
 		}
-	}
-	if n, ok := x.(int64); ok && op == "*" {
-		switch b := b.(type) {
-		case string, *List, *Tuple:
+	case "*":
+		if n, ok := x.(int64); ok && isSequence(b) {
 			return t.binary("*", b, n)
 		}
-	}
-	if op == "*" {
-		for _, pair := range [][2]Value{{a, b}, {b, a}} {
-			switch pair[0].(type) {
-			case string, *List, *Tuple:
-				return nil, raise("TypeError", "can't multiply sequence by non-int of type '%s'", typeName(pair[1]))
-			}
+		if isSequence(a) {
+			return nil, raise("TypeError", "can't multiply sequence by non-int of type '%s'", typeName(b))
+		}
+		if isSequence(b) {
+			return nil, raise("TypeError", "can't multiply sequence by non-int of type '%s'", typeName(a))
 		}
 	}
 	return nil, unsupported(op, a, b)
 }
 
-// kindsOf is what a value adds to a union of types; nil when it is no type.
+func isSequence(v Value) bool {
+	switch v.(type) {
+	case string, *List, *Tuple:
+		return true
+	}
+	return false
+}
+
+// repetitions returns the right operand of a sequence repetition.
+func repetitions(v Value) (int64, bool) {
+	n, _ := number(v)
+	count, ok := n.(int64)
+	return count, ok
+}
+
+func (t *Thread) stringOp(op, a string, b Value) (Value, error) {
+	switch op {
+	case "%":
+		return t.percent(a, b)
+	case "+":
+		s, ok := b.(string)
+		if !ok {
+			return nil, raise("TypeError", "can only concatenate str (not \"%s\") to str", typeName(b))
+		}
+		if err := t.grow(int64(len(a) + len(s))); err != nil {
+			return nil, err
+		}
+		return a + s, t.spend(int64((len(a) + len(s)) / 64))
+	case "*":
+		if n, ok := repetitions(b); ok {
+			return t.repeatText(a, n)
+		}
+	}
+	return notImplemented, nil
+}
+
+func (t *Thread) listOp(op string, a *List, b Value) (Value, error) {
+	switch op {
+	case "+":
+		other, ok := b.(*List)
+		if !ok {
+			return nil, raise("TypeError", "can only concatenate list (not \"%s\") to list", typeName(b))
+		}
+		items, err := t.concat(a.Items, other.Items)
+		return &List{items}, err
+	case "*":
+		if n, ok := repetitions(b); ok {
+			items, err := t.repeat(a.Items, n)
+			return &List{items}, err
+		}
+	}
+	return notImplemented, nil
+}
+
+func (t *Thread) tupleOp(op string, a *Tuple, b Value) (Value, error) {
+	switch op {
+	case "+":
+		if other, ok := b.(*Tuple); ok {
+			items, err := t.concat(a.Items, other.Items)
+			return &Tuple{items}, err
+		}
+	case "*":
+		if n, ok := repetitions(b); ok {
+			items, err := t.repeat(a.Items, n)
+			return &Tuple{items}, err
+		}
+	}
+	return notImplemented, nil
+}
+
+func (t *Thread) dictOp(op string, a *Dict, b Value) (Value, error) {
+	other, ok := b.(*Dict)
+	if !ok || op != "|" {
+		return notImplemented, nil
+	}
+	out := &Dict{}
+	if err := t.updateDict(out, a); err != nil {
+		return nil, err
+	}
+	return out, t.updateDict(out, other)
+}
+
+// setOperators maps operators to the methods of sets.
+var setOperators = map[string]string{
+	"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference",
+}
+
+func (t *Thread) setOperator(op string, a, b Value) (Value, error) {
+	name := setOperators[op]
+	if name == "" {
+		return notImplemented, nil
+	}
+	x, y, ok, err := t.twoSets(a, b)
+	if err != nil || !ok {
+		return notImplemented, err
+	}
+	return t.setOp(name, x, y.d.Keys())
+}
+
+// kindsOf returns the types that a value contributes to a union of types, or nil
+// if it is not a type.
 func kindsOf(v Value) []Value {
 	switch v := v.(type) {
 	case *union:
@@ -171,14 +230,14 @@ func kindsOf(v Value) []Value {
 	return nil
 }
 
-// unsupported is an operator that does not take what it was given.
+// unsupported returns the error for operands that an operator does not support.
 func unsupported(op string, a, b Value) error {
 	return &Raised{operands: true, Value: &Exception{Class: "TypeError", Args: []Value{
 		fmt.Sprintf("unsupported operand type(s) for %s: '%s' and '%s'", op, typeName(a), typeName(b)),
 	}}}
 }
 
-// powerModulo is pow with three arguments.
+// powerModulo implements pow with three arguments.
 func (t *Thread) powerModulo(base, exponent, modulus Value) (Value, error) {
 	var whole [3]*big.Int
 	for i, v := range []Value{base, exponent, modulus} {
@@ -232,7 +291,7 @@ func (t *Thread) repeatText(s string, n int64) (Value, error) {
 		return "", nil
 	}
 	if n > maxObject/int64(len(s)) {
-		return nil, t.tooLarge("a text")
+		return nil, t.tooLarge("a string")
 	}
 	if err := t.grow(n * int64(len(s))); err != nil {
 		return nil, err
@@ -281,12 +340,15 @@ func (t *Thread) arithmetic(op string, x, y, a, b Value) (Value, error) {
 
 func small(i int64) bool { return i > -1<<31 && i < 1<<31 }
 
+// errTooManyDigits ends an evaluation with an integer of more than maxBits.
+func errTooManyDigits() error {
+	return &LimitError{What: "the code was stopped because it made a number of more than 19,000 digits"}
+}
+
+// bigs computes an operator of two integers.
 func (t *Thread) bigs(op string, x, y *big.Int) (Value, error) {
 	if err := t.spend(int64(x.BitLen()+y.BitLen()) / 64); err != nil {
 		return nil, err
-	}
-	tooMany := func() error {
-		return &LimitError{What: "the code was stopped because it made a number of more than 19,000 digits"}
 	}
 	z := new(big.Int)
 	switch op {
@@ -296,63 +358,15 @@ func (t *Thread) bigs(op string, x, y *big.Int) (Value, error) {
 		z.Sub(x, y)
 	case "*":
 		if x.BitLen()+y.BitLen() > maxBits {
-			return nil, tooMany()
+			return nil, errTooManyDigits()
 		}
 		z.Mul(x, y)
 	case "//", "%":
-		if y.Sign() == 0 {
-			if op == "%" {
-				return nil, raise("ZeroDivisionError", "integer modulo by zero")
-			}
-			return nil, raise("ZeroDivisionError", "integer division or modulo by zero")
-		}
-		m := new(big.Int)
-		z.DivMod(x, y, m) // Euclidean; Python's rounds down
-		if m.Sign() != 0 && y.Sign() < 0 {
-			z.Sub(z, big.NewInt(1))
-			m.Add(m, y)
-		}
-		if op == "%" {
-			z = m
-		}
+		return divideBigs(op, x, y)
 	case "**":
-		if y.Sign() < 0 {
-			return floats("**", normal(x), normal(y))
-		}
-		if x.BitLen() <= 1 { // 0, 1 and -1 stay small, however large the exponent
-			switch {
-			case y.Sign() == 0 || x.Sign() > 0 || x.Sign() < 0 && y.Bit(0) == 0:
-				return int64(1), nil
-			case x.Sign() == 0:
-				return int64(0), nil
-			}
-			return int64(-1), nil
-		}
-		if !y.IsInt64() || y.Int64() > maxBits/int64(x.BitLen()) {
-			return nil, tooMany()
-		}
-		z.Exp(x, y, nil)
+		return powerBigs(x, y)
 	case "<<", ">>":
-		if y.Sign() < 0 {
-			return nil, raise("ValueError", "negative shift count")
-		}
-		if op == ">>" {
-			if !y.IsInt64() || y.Int64() > maxBits {
-				if x.Sign() < 0 {
-					return int64(-1), nil
-				}
-				return int64(0), nil
-			}
-			z.Rsh(x, uint(y.Int64()))
-			break
-		}
-		if x.Sign() == 0 {
-			return int64(0), nil
-		}
-		if !y.IsInt64() || y.Int64() > maxBits-int64(x.BitLen()) {
-			return nil, tooMany()
-		}
-		z.Lsh(x, uint(y.Int64()))
+		return shiftBigs(op, x, y)
 	case "&":
 		z.And(x, y)
 	case "|":
@@ -363,14 +377,71 @@ func (t *Thread) bigs(op string, x, y *big.Int) (Value, error) {
 		return nil, unsupported(op, int64(0), int64(0))
 	}
 	if z.BitLen() > maxBits {
-		return nil, tooMany()
+		return nil, errTooManyDigits()
 	}
 	return normal(z), nil
 }
 
+func divideBigs(op string, x, y *big.Int) (Value, error) {
+	if y.Sign() == 0 {
+		if op == "%" {
+			return nil, raise("ZeroDivisionError", "integer modulo by zero")
+		}
+		return nil, raise("ZeroDivisionError", "integer division or modulo by zero")
+	}
+	// DivMod is Euclidean division; Python rounds towards negative infinity.
+	q, m := new(big.Int).DivMod(x, y, new(big.Int))
+	if m.Sign() != 0 && y.Sign() < 0 {
+		q.Sub(q, big.NewInt(1))
+		m.Add(m, y)
+	}
+	if op == "%" {
+		return normal(m), nil
+	}
+	return normal(q), nil
+}
+
+func powerBigs(x, y *big.Int) (Value, error) {
+	if y.Sign() < 0 {
+		return floats("**", normal(x), normal(y))
+	}
+	if x.BitLen() <= 1 { // powers of 0, 1 and -1 are small for every exponent
+		switch {
+		case y.Sign() == 0 || x.Sign() > 0 || x.Sign() < 0 && y.Bit(0) == 0:
+			return int64(1), nil
+		case x.Sign() == 0:
+			return int64(0), nil
+		}
+		return int64(-1), nil
+	}
+	if !y.IsInt64() || y.Int64() > maxBits/int64(x.BitLen()) {
+		return nil, errTooManyDigits()
+	}
+	return normal(new(big.Int).Exp(x, y, nil)), nil
+}
+
+func shiftBigs(op string, x, y *big.Int) (Value, error) {
+	switch {
+	case y.Sign() < 0:
+		return nil, raise("ValueError", "negative shift count")
+	case op == ">>" && (!y.IsInt64() || y.Int64() > maxBits):
+		if x.Sign() < 0 {
+			return int64(-1), nil
+		}
+		return int64(0), nil
+	case op == ">>":
+		return normal(new(big.Int).Rsh(x, uint(y.Int64()))), nil
+	case x.Sign() == 0:
+		return int64(0), nil
+	case !y.IsInt64() || y.Int64() > maxBits-int64(x.BitLen()):
+		return nil, errTooManyDigits()
+	}
+	return normal(new(big.Int).Lsh(x, uint(y.Int64()))), nil
+}
+
 func floats(op string, x, y Value) (Value, error) {
 	if op == "/" {
-		// Whole numbers are divided exactly and rounded once.
+		// The quotient of integers is exact and rounded once.
 		_, fx := x.(float64)
 		_, fy := y.(float64)
 		if !fx && !fy {
@@ -421,18 +492,20 @@ func floats(op string, x, y Value) (Value, error) {
 		case a == 0 && b < 0:
 			return nil, raise("ZeroDivisionError", "0.0 cannot be raised to a negative power")
 		case a < 0 && b != math.Trunc(b) && !math.IsInf(a, 0):
-			return nil, raise("ValueError", "a root of a negative number is a complex number, and there are none here")
+			return nil, raise("ValueError", "fractional powers of negative numbers are complex, which is not supported")
 		}
 		z := math.Pow(a, b)
 		if math.IsInf(z, 0) && !math.IsInf(a, 0) && !math.IsInf(b, 0) {
-			return nil, &Raised{Value: &Exception{Class: "OverflowError", Args: []Value{int64(34), "Numerical result out of range"}}}
+			return nil, &Raised{Value: &Exception{
+				Class: "OverflowError", Args: []Value{int64(34), "Numerical result out of range"},
+			}}
 		}
 		return z, nil
 	}
 	return nil, unsupported(op, x, y)
 }
 
-// divmod is floor division of floats as CPython does it.
+// divmod computes the floor division of floats with the algorithm of CPython.
 func divmod(a, b float64) (div, mod float64) {
 	mod = math.Mod(a, b)
 	div = (a - mod) / b
@@ -454,7 +527,7 @@ func divmod(a, b float64) (div, mod float64) {
 	return floor, mod
 }
 
-// order compares two numbers.
+// order compares two numbers. It returns -1, 0, 1, or unordered if one is NaN.
 func order(x, y Value) int {
 	if a, ok := x.(int64); ok {
 		if b, ok := y.(int64); ok {
@@ -491,7 +564,7 @@ func order(x, y Value) int {
 	return unordered
 }
 
-const unordered = 2 // with nan nothing compares
+const unordered = 2
 
 func compareFloat(f float64, n *big.Int) int {
 	switch {
@@ -520,8 +593,8 @@ func (t *Thread) compare(op string, a, b Value) (bool, error) {
 	return t.ordered(op, a, b, 0)
 }
 
-// identical is Python's "is". Numbers and texts are not objects here, so it
-// is whether they are the same.
+// identical implements the operator "is". Numbers and strings have no identity
+// here, so they are compared by value.
 func identical(a, b Value) bool {
 	switch a := a.(type) {
 	case nil, bool, int64, float64, string:
@@ -661,7 +734,8 @@ func (t *Thread) ordered(op string, a, b Value, depth int) (bool, error) {
 			return more.holds(less) && (len(op) == 2 || less.d.len() < more.d.len()), nil
 		}
 	}
-	return false, raise("TypeError", "'%s' not supported between instances of '%s' and '%s'", op, typeName(a), typeName(b))
+	return false, raise("TypeError",
+		"'%s' not supported between instances of '%s' and '%s'", op, typeName(a), typeName(b))
 }
 
 func (t *Thread) contains(whole, part Value) (bool, error) {
@@ -720,7 +794,8 @@ func position(key Value, n int, what string) (int, error) {
 		case "pop":
 			return 0, raise("TypeError", "'%s' object cannot be interpreted as an integer", typeName(key))
 		}
-		return 0, raise("TypeError", "%s indices must be integers or slices, not %s", strings.TrimSuffix(what, " assignment"), typeName(key))
+		return 0, raise("TypeError", "%s indices must be integers or slices, not %s",
+			strings.TrimSuffix(what, " assignment"), typeName(key))
 	}
 	if i < 0 {
 		i += int64(n)
@@ -829,7 +904,7 @@ func (t *Thread) updateDict(d, other *Dict) error {
 	return nil
 }
 
-// twoSets are two operands as sets; false when one of them is none.
+// twoSets returns two operands as sets. ok is false if one of them is not a set.
 func (t *Thread) twoSets(a, b Value) (x, y *Set, ok bool, err error) {
 	if x, ok, err = t.asSet(a); ok {
 		y, ok, err = t.asSet(b)
@@ -837,10 +912,10 @@ func (t *Thread) twoSets(a, b Value) (x, y *Set, ok bool, err error) {
 	return x, y, ok, err
 }
 
-// holds tells whether all of another set is in this one.
+// holds reports whether s is a superset of other.
 func (s *Set) holds(other *Set) bool {
 	for _, e := range other.d.entries {
-		if _, there, _ := s.d.get(e.key); e.live && !there { // it is a key already
+		if _, there, _ := s.d.get(e.key); e.live && !there { // get cannot fail: the key is hashable
 			return false
 		}
 	}

@@ -10,15 +10,15 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// The bounds of a text.
+// Limits of the parser.
 const (
 	maxCode  = 1 << 20 // bytes
 	maxDepth = 60      // levels of nesting
-	maxFound = 20      // after so many mistakes, more only confuse
+	maxFound = 20      // reported errors
 )
 
-// Parse reads the code that stands at [start, end) of a file. The module is
-// never nil; it can be evaluated unless the list has an error.
+// Parse parses the code at [start, end) of a file. The module is never nil; it
+// can be evaluated unless the list has an error.
 func Parse(f *source.File, start, end int) (*Module, diag.List) {
 	line := f.Position(start).Line
 	m := &Module{Code: f.Text[start:end], Base: start, Line: line}
@@ -27,36 +27,13 @@ func Parse(f *source.File, start, end int) (*Module, diag.List) {
 	return m, p.found.Sorted()
 }
 
-// ParseText reads code that has no file any more; line is the number of its
-// first line.
+// ParseText parses code whose file is no longer available; line is the number of
+// its first line.
 func ParseText(code string, line int) (*Module, diag.List) {
 	m := &Module{Code: code, Line: line}
 	p := &parser{module: m, place: func(at Range) source.Span { return source.Span{Start: at.Start, End: at.End} }}
 	p.parse()
 	return m, p.found
-}
-
-// CutIndent removes the indentation that all lines of a text share, as code
-// has in a list. It keeps the length of every line's rest, not the offsets.
-func CutIndent(code string) string {
-	indent := -1
-	for line := range strings.Lines(code) {
-		if strings.TrimSpace(line) == "" {
-			continue
-		}
-		n := len(line) - len(strings.TrimLeft(line, " "))
-		if indent < 0 || n < indent {
-			indent = n
-		}
-	}
-	if indent <= 0 {
-		return code
-	}
-	var b strings.Builder
-	for line := range strings.Lines(code) {
-		b.WriteString(line[min(indent, len(line)-len(strings.TrimLeft(line, " "))):])
-	}
-	return b.String()
 }
 
 type parser struct {
@@ -70,8 +47,8 @@ type parser struct {
 	inDef  bool
 }
 
-// stop is thrown when a statement makes no sense any more; the next one is
-// read all the same.
+// stop is the panic value that abandons a statement after an error. statement
+// recovers it and continues with the next one.
 type stop struct{}
 
 func (p *parser) add(code diag.Code, at Range, message, help string) {
@@ -91,19 +68,21 @@ func (p *parser) outside(at Range, what, instead string) {
 	if instead != "" {
 		help = instead + " Or run the nodes in a real interpreter with --python."
 	}
-	p.add(CodeSubset, at, fmt.Sprintf("%s outside of the subset of Python that runs without Python.", what), help)
+	p.add(CodeSubset, at, fmt.Sprintf("%s outside of the supported subset of Python.", what), help)
 }
 
 func (p *parser) parse() {
 	if len(p.module.Code) > maxCode {
-		p.add(CodeSyntax, Range{0, 1}, fmt.Sprintf("The code is %d bytes long; the limit is %d.", len(p.module.Code), maxCode), "Move work into agents.")
+		p.add(CodeSyntax, Range{0, 1},
+			fmt.Sprintf("The code is %d bytes long; the limit is %d.", len(p.module.Code), maxCode), "Move work into agents.")
 		return
 	}
 	if i := strings.IndexByte(p.module.Code, 0); i >= 0 || !utf8.ValidString(p.module.Code) {
-		p.add(CodeSyntax, Range{max(i, 0), max(i, 0) + 1}, "The code is not text.", "Save the file as UTF-8.")
+		p.add(CodeSyntax, Range{max(i, 0), max(i, 0) + 1}, "The code is not valid UTF-8.", "Save the file as UTF-8.")
 		return
 	}
-	lex := &lexer{text: p.module.Code, end: len(p.module.Code), fail: func(at Range, message, help string) { p.add(CodeSyntax, at, message, help) }}
+	fail := func(at Range, message, help string) { p.add(CodeSyntax, at, message, help) }
+	lex := &lexer{text: p.module.Code, end: len(p.module.Code), fail: fail}
 	p.tokens = lex.lines()
 	for p.peek().kind != tokEnd {
 		if t := p.peek(); t.kind == tokIndent {
@@ -129,7 +108,7 @@ func (p *parser) take() token {
 	return t
 }
 
-// lastEnd is where the last token that was taken ends.
+// lastEnd returns the end of the last consumed token.
 func (p *parser) lastEnd() int {
 	if p.pos == 0 {
 		return 0
@@ -180,13 +159,13 @@ func (p *parser) shown(t token) string {
 func (p *parser) expectOp(op string) token {
 	if !p.isOp(op) {
 		t := p.peek()
-		p.fail(p.visible(t), fmt.Sprintf("There should be %q before %s.", op, p.shown(t)), fmt.Sprintf("Write %s here.", op))
+		p.fail(p.visible(t), fmt.Sprintf("Expected %q before %s.", op, p.shown(t)), fmt.Sprintf("Write %s here.", op))
 	}
 	return p.take()
 }
 
-// visible is a place that can be underlined: that of a token, or the end of
-// the one before.
+// visible returns a range that can be underlined: that of the token, or the end
+// of the previous token if it has no text.
 func (p *parser) visible(t token) Range {
 	if t.at.End > t.at.Start {
 		return t.at
@@ -200,23 +179,25 @@ func (p *parser) visible(t token) Range {
 func (p *parser) name(what string) token {
 	t := p.peek()
 	if t.kind != tokName || keywords[t.text] {
-		p.fail(p.visible(t), fmt.Sprintf("There should be the name of %s, not %s.", what, p.shown(t)), "Write a name of letters, digits and underscores.")
+		p.fail(p.visible(t), fmt.Sprintf("Expected the name of %s, not %s.", what, p.shown(t)),
+			"Write a name of letters, digits and underscores.")
 	}
 	return p.take()
 }
 
-// deeper guards against nesting that only an attacker writes.
+// deeper limits the nesting of code, which comes from untrusted files.
 func (p *parser) deeper() func() {
 	if p.depth++; p.depth > maxDepth {
 		p.depth = 0
-		p.fail(p.visible(p.peek()), fmt.Sprintf("The code is nested more than %d levels deep.", maxDepth), "Give parts of it names.")
+		p.fail(p.visible(p.peek()), fmt.Sprintf("The code is nested more than %d levels deep.", maxDepth),
+			"Assign parts of it to variables.")
 	}
 	at := p.depth
 	return func() { p.depth = at - 1 }
 }
 
-// statement reads one line of statements, or a compound one. After a mistake
-// it skips the line and the block below it.
+// statement parses a line of simple statements or a compound statement. After an
+// error it skips the line and the block below it.
 func (p *parser) statement() (out []Stmt) {
 	begin := p.pos
 	depth := p.depth
@@ -232,7 +213,7 @@ func (p *parser) statement() (out []Stmt) {
 	return p.oneStatement()
 }
 
-// skipLine goes on after the logical line, and the block that belongs to it.
+// skipLine skips the logical line and the block that belongs to it.
 func (p *parser) skipLine(begin int) {
 	if p.pos == begin {
 		p.take()
@@ -270,7 +251,7 @@ func (p *parser) oneStatement() []Stmt {
 	defer p.deeper()()
 	t := p.peek()
 	if t.kind == tokOp && t.text == "@" {
-		p.outside(t.at, "Decorators are", "Call the function that should be around.")
+		p.outside(t.at, "Decorators are", "Call the decorator as a function.")
 		panic(stop{})
 	}
 	if t.kind == tokName {
@@ -289,7 +270,7 @@ func (p *parser) oneStatement() []Stmt {
 		case "try":
 			return []Stmt{p.tryStatement()}
 		case "with":
-			p.outside(t.at, "The with statement is", "Nodes have no files; do the work without one.")
+			p.outside(t.at, "The with statement is", "Nodes cannot open files.")
 			panic(stop{})
 		case "async", "await":
 			p.outside(t.at, fmt.Sprintf("%q is", t.text), "Agents are called with AgentRunner.run, which waits for the result.")
@@ -309,16 +290,15 @@ func (p *parser) oneStatement() []Stmt {
 		}
 	}
 	if t := p.peek(); t.kind != tokNewline && t.kind != tokEnd {
-		p.fail(p.visible(t), fmt.Sprintf("%s does not belong here.", upper(p.shown(t))), "Begin a new line, or write the operator that is missing.")
+		p.fail(p.visible(t), fmt.Sprintf("Unexpected %s.", p.shown(t)),
+			"Start a new line, or add the missing operator.")
 	}
 	p.take()
 	return out
 }
 
-func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
-// matchStatement looks whether "match" begins the statement of that name and
-// is not a variable.
+// matchStatement reports whether "match" begins a match statement rather than an
+// expression.
 func (p *parser) matchStatement() bool {
 	next := p.tokens[p.pos+1]
 	if next.kind == tokOp && !slices.Contains([]string{"(", "[", "{", "-"}, next.text) || next.kind == tokNewline {
@@ -335,7 +315,7 @@ func (p *parser) matchStatement() bool {
 func (p *parser) block(after string) []Stmt {
 	if !p.isOp(":") {
 		t := p.peek()
-		p.fail(p.visible(t), fmt.Sprintf("There should be a colon after the %s.", after), "End the line with a colon.")
+		p.fail(p.visible(t), fmt.Sprintf("Expected a colon after the %s.", after), "End the line with a colon.")
 	}
 	p.take()
 	if p.peek().kind != tokNewline {
@@ -343,7 +323,8 @@ func (p *parser) block(after string) []Stmt {
 	}
 	p.take()
 	if t := p.peek(); t.kind != tokIndent {
-		p.add(CodeSyntax, p.visible(t), fmt.Sprintf("There should be an indented block below the %s.", after), "Indent what belongs to it, or write pass.")
+		p.add(CodeSyntax, p.visible(t), fmt.Sprintf("Expected an indented block below the %s.", after),
+			"Indent its body, or write pass.")
 		return nil
 	}
 	p.take()
@@ -360,7 +341,7 @@ func (p *parser) block(after string) []Stmt {
 	return out
 }
 
-// oneLine is a block on the line of its header.
+// oneLine parses a block on the line of its header.
 func (p *parser) oneLine() []Stmt {
 	var out []Stmt
 	for {
@@ -370,7 +351,7 @@ func (p *parser) oneLine() []Stmt {
 		}
 	}
 	if t := p.peek(); t.kind != tokNewline && t.kind != tokEnd {
-		p.fail(p.visible(t), fmt.Sprintf("%s does not belong here.", upper(p.shown(t))), "Begin a new line.")
+		p.fail(p.visible(t), fmt.Sprintf("Unexpected %s.", p.shown(t)), "Start a new line.")
 	}
 	p.take()
 	return out
@@ -406,7 +387,7 @@ func (p *parser) forStatement() Stmt {
 	start := p.take().at.Start
 	n := &For{Target: p.targets("for")}
 	if !p.acceptWord("in") {
-		p.fail(p.visible(p.peek()), fmt.Sprintf("There should be \"in\" before %s.", p.shown(p.peek())), "Write for NAME in LIST.")
+		p.fail(p.visible(p.peek()), fmt.Sprintf("Expected \"in\" before %s.", p.shown(p.peek())), "Write for NAME in LIST.")
 	}
 	n.In = p.exprList()
 	n.Body, n.Else = p.loopBody("for")
@@ -442,7 +423,7 @@ func (p *parser) defStatement() Stmt {
 	return n
 }
 
-// params reads parameters up to a closing token, which it leaves.
+// params parses parameters up to a closing token, which it does not consume.
 func (p *parser) params(closing string, annotated bool) []Param {
 	var out []Param
 	keyOnly := false
@@ -466,7 +447,7 @@ func (p *parser) params(closing string, annotated bool) []Param {
 		one.Name, one.KeyOnly = name.text, keyOnly && one.Stars == 0
 		p.private(one.Name, name.at)
 		if slices.ContainsFunc(out, func(o Param) bool { return o.Name == one.Name }) {
-			p.add(CodeSyntax, name.at, fmt.Sprintf("The parameter %q is there twice.", one.Name), "Give it another name.")
+			p.add(CodeSyntax, name.at, fmt.Sprintf("The parameter %q is declared twice.", one.Name), "Give it another name.")
 		}
 		if one.Stars == 1 {
 			keyOnly = true
@@ -477,7 +458,9 @@ func (p *parser) params(closing string, annotated bool) []Param {
 		if p.acceptOp("=") {
 			one.Default = p.expr()
 		} else if one.Stars == 0 && !one.KeyOnly && len(out) > 0 && out[len(out)-1].Default != nil {
-			p.add(CodeSyntax, name.at, fmt.Sprintf("The parameter %q has no default, but the one before has.", one.Name), "Give it a default, or move it to the front.")
+			p.add(CodeSyntax, name.at,
+				fmt.Sprintf("The parameter %q without a default follows one with a default.", one.Name),
+				"Give it a default, or move it to the front.")
 		}
 		out = append(out, one)
 		if !p.acceptOp(",") {
@@ -493,7 +476,7 @@ func (p *parser) classStatement() Stmt {
 	n := &ClassDef{Name: name.text, NameAt: name.at}
 	if p.acceptOp("(") {
 		for !p.isOp(")") {
-			if p.peek().kind == tokName && p.tokens[p.pos+1].text == "=" { // total=False and the like
+			if p.peek().kind == tokName && p.tokens[p.pos+1].text == "=" { // keyword arguments such as total=False
 				p.pos += 2
 				p.expr()
 			} else {
@@ -513,7 +496,7 @@ func (p *parser) classStatement() Stmt {
 	return n
 }
 
-// IsTypedDict tells whether a class is a schema.
+// IsTypedDict reports whether a class is a TypedDict.
 func (c *ClassDef) IsTypedDict() bool {
 	return slices.ContainsFunc(c.Bases, func(b Expr) bool {
 		switch b := b.(type) {
@@ -551,7 +534,7 @@ func (p *parser) tryStatement() Stmt {
 	if p.acceptWord("finally") {
 		n.Finally = p.block("finally")
 	} else if len(n.Handlers) == 0 {
-		p.add(CodeSyntax, first.at, "This try has neither except nor finally.", "Add an except with what to do about the error.")
+		p.add(CodeSyntax, first.at, "This try has neither except nor finally.", "Add an except clause.")
 	}
 	n.Range = p.from(first.at.Start)
 	return n
@@ -559,114 +542,144 @@ func (p *parser) tryStatement() Stmt {
 
 var augmented = []string{"+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^=", ">>=", "<<=", "@="}
 
-// simple reads a statement that is no block.
+// simple parses a statement that is not a block.
 func (p *parser) simple() Stmt {
 	t := p.peek()
-	start := t.at.Start
 	if t.kind == tokName {
 		switch t.text {
 		case "pass", "break", "continue":
-			p.take()
-			if t.text != "pass" && !p.inLoop {
-				p.add(CodeSyntax, t.at, fmt.Sprintf("%q stands outside of a loop.", t.text), "Remove it.")
-			}
-			return &Jump{Range: t.at, Word: t.text}
+			return p.jump()
 		case "return":
-			p.take()
-			n := &Return{}
-			if !p.lineEnds() {
-				n.X = p.exprList()
-			}
-			n.Range = p.from(start)
-			if !p.inDef {
-				p.add(CodeSyntax, t.at, "\"return\" stands outside of a function.", "Remove it.")
-			}
-			return n
+			return p.returnStatement()
 		case "import", "from":
 			return p.importStatement()
 		case "raise":
-			p.take()
-			n := &Raise{}
-			if !p.lineEnds() {
-				n.X = p.expr()
-				if p.acceptWord("from") {
-					p.expr()
-				}
-			}
-			n.Range = p.from(start)
-			return n
+			return p.raiseStatement()
 		case "assert":
-			p.take()
-			n := &Assert{Cond: p.expr()}
-			if p.acceptOp(",") {
-				n.Message = p.expr()
-			}
-			n.Range = p.from(start)
-			return n
+			return p.assertStatement()
 		case "del":
-			p.take()
-			n := &Del{}
-			for {
-				x := p.postfix()
-				p.assignable(x, "deleted")
-				n.Targets = append(n.Targets, x)
-				if !p.acceptOp(",") {
-					break
-				}
-			}
-			n.Range = p.from(start)
-			return n
+			return p.delStatement()
 		case "global", "nonlocal":
-			p.take()
-			n := &Scope{Word: t.text}
-			for {
-				n.Names = append(n.Names, p.name("a variable").text)
-				if !p.acceptOp(",") {
-					break
-				}
-			}
-			n.Range = p.from(start)
-			return n
+			return p.scopeStatement()
 		case "yield":
 			p.outside(t.at, "Generators (yield) are", "Collect the values in a list and return it.")
 			panic(stop{})
 		}
 	}
 	x := p.exprList()
-	switch {
+	switch op := p.peek(); {
 	case p.isOp(":"):
-		p.take()
-		n := &AnnAssign{Target: x, Type: p.expr()}
-		p.assignable(x, "annotated")
-		if p.acceptOp("=") {
-			n.X = p.exprList()
-		}
-		n.Range = p.from(start)
-		return n
+		return p.annotated(x, t.at.Start)
 	case p.isOp("="):
-		n := &Assign{Targets: []Expr{x}}
-		for p.acceptOp("=") {
-			n.Targets = append(n.Targets, p.exprList())
-		}
-		n.X = n.Targets[len(n.Targets)-1]
-		n.Targets = n.Targets[:len(n.Targets)-1]
-		for _, target := range n.Targets {
-			p.assignable(target, "assigned to")
-		}
-		n.Range = p.from(start)
-		return n
+		return p.assignment(x, t.at.Start)
+	case op.kind == tokOp && slices.Contains(augmented, op.text):
+		return p.augmentedAssignment(x, t.at.Start)
 	}
-	if t := p.peek(); t.kind == tokOp && slices.Contains(augmented, t.text) {
-		p.take()
-		n := &AugAssign{Target: x, Op: strings.TrimSuffix(t.text, "="), X: p.exprList()}
-		if _, tuple := x.(*Seq); tuple {
-			p.fail(x.Where(), "A list of names cannot be changed in one go.", "Change one variable at a time.")
-		}
-		p.assignable(x, "changed")
-		n.Range = p.from(start)
-		return n
+	return &ExprStmt{Range: p.from(t.at.Start), X: x}
+}
+
+func (p *parser) jump() Stmt {
+	t := p.take()
+	if t.text != "pass" && !p.inLoop {
+		p.add(CodeSyntax, t.at, fmt.Sprintf("%q is outside of a loop.", t.text), "Remove it.")
 	}
-	return &ExprStmt{Range: p.from(start), X: x}
+	return &Jump{Range: t.at, Word: t.text}
+}
+
+func (p *parser) returnStatement() Stmt {
+	t := p.take()
+	n := &Return{}
+	if !p.lineEnds() {
+		n.X = p.exprList()
+	}
+	n.Range = p.from(t.at.Start)
+	if !p.inDef {
+		p.add(CodeSyntax, t.at, "\"return\" is outside of a function.", "Remove it.")
+	}
+	return n
+}
+
+func (p *parser) raiseStatement() Stmt {
+	t := p.take()
+	n := &Raise{}
+	if !p.lineEnds() {
+		n.X = p.expr()
+		if p.acceptWord("from") {
+			p.expr() // the cause is not kept
+		}
+	}
+	n.Range = p.from(t.at.Start)
+	return n
+}
+
+func (p *parser) assertStatement() Stmt {
+	t := p.take()
+	n := &Assert{Cond: p.expr()}
+	if p.acceptOp(",") {
+		n.Message = p.expr()
+	}
+	n.Range = p.from(t.at.Start)
+	return n
+}
+
+func (p *parser) delStatement() Stmt {
+	t := p.take()
+	n := &Del{}
+	for more := true; more; more = p.acceptOp(",") {
+		x := p.postfix()
+		p.assignable(x, "deleted")
+		n.Targets = append(n.Targets, x)
+	}
+	n.Range = p.from(t.at.Start)
+	return n
+}
+
+func (p *parser) scopeStatement() Stmt {
+	t := p.take()
+	n := &Scope{Word: t.text}
+	for more := true; more; more = p.acceptOp(",") {
+		n.Names = append(n.Names, p.name("a variable").text)
+	}
+	n.Range = p.from(t.at.Start)
+	return n
+}
+
+// annotated parses the rest of "target: type = value".
+func (p *parser) annotated(target Expr, start int) Stmt {
+	p.take()
+	n := &AnnAssign{Target: target, Type: p.expr()}
+	p.assignable(target, "annotated")
+	if p.acceptOp("=") {
+		n.X = p.exprList()
+	}
+	n.Range = p.from(start)
+	return n
+}
+
+// assignment parses the rest of "target = target = value".
+func (p *parser) assignment(first Expr, start int) Stmt {
+	n := &Assign{Targets: []Expr{first}}
+	for p.acceptOp("=") {
+		n.Targets = append(n.Targets, p.exprList())
+	}
+	last := len(n.Targets) - 1
+	n.X, n.Targets = n.Targets[last], n.Targets[:last]
+	for _, target := range n.Targets {
+		p.assignable(target, "assigned to")
+	}
+	n.Range = p.from(start)
+	return n
+}
+
+func (p *parser) augmentedAssignment(target Expr, start int) Stmt {
+	op := p.take()
+	n := &AugAssign{Target: target, Op: strings.TrimSuffix(op.text, "="), X: p.exprList()}
+	if _, tuple := target.(*Seq); tuple {
+		p.fail(target.Where(), "An augmented assignment cannot have several targets.", "Change one variable at a time.")
+	}
+	p.assignable(target, "changed")
+	n.Range = p.from(start)
+	return n
 }
 
 func (p *parser) lineEnds() bool {
@@ -686,18 +699,19 @@ func (p *parser) importStatement() Stmt {
 	}
 	if t.text == "from" {
 		if p.isOp(".") || p.isOp("...") {
-			p.outside(p.peek().at, "Relative imports are", "Nodes are on their own.")
+			p.outside(p.peek().at, "Relative imports are", "Nodes cannot import other files.")
 			panic(stop{})
 		}
 		n.From = dotted()
 		if !p.acceptWord("import") {
-			p.fail(p.visible(p.peek()), fmt.Sprintf("There should be \"import\" before %s.", p.shown(p.peek())), "Write from MODULE import NAME.")
+			p.fail(p.visible(p.peek()), fmt.Sprintf("Expected \"import\" before %s.", p.shown(p.peek())),
+				"Write from MODULE import NAME.")
 		}
 		bracket := p.acceptOp("(")
 		for {
 			at := p.peek().at
 			if p.isOp("*") {
-				p.outside(at, "Importing everything (*) is", "Name what is needed.")
+				p.outside(at, "Importing everything (*) is", "Import the names that are needed.")
 				panic(stop{})
 			}
 			one := Alias{Name: p.name("what is imported").text}
@@ -738,7 +752,8 @@ func (p *parser) importStatement() Stmt {
 		known, ok := knownModules[module]
 		switch {
 		case !ok:
-			p.outside(one.Range, fmt.Sprintf("The module %q is", module), "There are json, math, operator, typing and the agents' own.")
+			p.outside(one.Range, fmt.Sprintf("The module %q is", module),
+				"Available are json, math, operator, typing and the agents' own.")
 		case n.From != "" && known != nil && !slices.Contains(known, one.Name):
 			p.outside(one.Range, fmt.Sprintf("%q of the module %q is", one.Name, module), diag.DidYouMean(one.Name, known))
 		}
@@ -746,7 +761,7 @@ func (p *parser) importStatement() Stmt {
 	return n
 }
 
-// targets reads what a for loop or a comprehension assigns to.
+// targets parses the targets of a for loop or a comprehension.
 func (p *parser) targets(what string) Expr {
 	start := p.peek().at.Start
 	one := func() Expr {
@@ -774,7 +789,7 @@ func (p *parser) targets(what string) Expr {
 	return x
 }
 
-// assignable reports what cannot be assigned to.
+// assignable reports an error if x cannot be assigned to.
 func (p *parser) assignable(x Expr, how string) {
 	switch x := x.(type) {
 	case *Name, *Index:
@@ -794,7 +809,7 @@ func (p *parser) assignable(x Expr, how string) {
 				p.assignable(item, how)
 			}
 			if stars > 1 {
-				p.fail(x.Where(), "Only one name of an assignment can have a star.", "Remove one of the stars.")
+				p.fail(x.Where(), "Only one target of an assignment can be starred.", "Remove one of the stars.")
 			}
 			return
 		}
@@ -802,9 +817,11 @@ func (p *parser) assignable(x Expr, how string) {
 	p.fail(x.Where(), fmt.Sprintf("This cannot be %s.", how), "Write the name of a variable; == compares.")
 }
 
-// private reports names that lead behind the scenes of Python.
+// private reports names with two leading underscores, which may expose the
+// internals of the interpreter.
 func (p *parser) private(name string, at Range) {
 	if strings.HasPrefix(name, "__") && name != "__name__" {
-		p.add(CodePrivate, at, fmt.Sprintf("%q leads to how Python works inside, where nodes have no business.", name), "Choose a name without two underscores in front.")
+		p.add(CodePrivate, at, fmt.Sprintf("%q is a private name, which nodes must not use.", name),
+			"Choose a name without two leading underscores.")
 	}
 }

@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// exprList reads an expression or several with commas between, which make a
+// exprList parses an expression, or several separated by commas, which form a
 // tuple.
 func (p *parser) exprList() Expr {
 	start := p.peek().at.Start
 	x := p.starExpr()
 	if !p.isOp(",") {
 		if s, ok := x.(*Starred); ok {
-			p.fail(s.Where(), "A star needs a list around it.", "Write a comma after it, or brackets around it.")
+			p.fail(s.Where(), "A starred expression is only allowed in a list or a call.",
+				"Write a comma after it, or brackets around it.")
 		}
 		return x
 	}
@@ -44,14 +45,15 @@ func (p *parser) startsExpr() bool {
 	case tokNumber, tokString:
 		return true
 	case tokName:
-		return !keywords[t.text] || slices.Contains([]string{"None", "True", "False", "not", "lambda", "await", "yield"}, t.text)
+		return !keywords[t.text] ||
+			slices.Contains([]string{"None", "True", "False", "not", "lambda", "await", "yield"}, t.text)
 	case tokOp:
 		return slices.Contains([]string{"(", "[", "{", "-", "+", "~", "*", "..."}, t.text)
 	}
 	return false
 }
 
-// expr reads one expression, walrus and ternary included.
+// expr parses one expression, including := and conditional expressions.
 func (p *parser) expr() Expr {
 	defer p.deeper()()
 	start := p.peek().at.Start
@@ -62,7 +64,7 @@ func (p *parser) expr() Expr {
 	if p.isOp(":=") {
 		name, ok := x.(*Name)
 		if !ok {
-			p.fail(x.Where(), "Only a name can stand before :=.", "Write NAME := VALUE.")
+			p.fail(x.Where(), "Only a name can be assigned with :=.", "Write NAME := VALUE.")
 		}
 		p.take()
 		n := &Walrus{Name: name, X: p.expr()}
@@ -167,7 +169,7 @@ func (p *parser) comparison() Expr {
 	return n
 }
 
-// levels are the binary operators, loosest first.
+// levels lists the binary operators by increasing precedence.
 var levels = [][]string{{"|"}, {"^"}, {"&"}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "//", "%", "@"}}
 
 func (p *parser) binary(level int) Expr {
@@ -209,7 +211,7 @@ func (p *parser) unary() Expr {
 	return x
 }
 
-// postfix reads an atom with what follows it: calls, indexes, attributes.
+// postfix parses an atom followed by calls, subscripts and attributes.
 func (p *parser) postfix() Expr {
 	start := p.peek().at.Start
 	x := p.atom()
@@ -237,11 +239,12 @@ func (p *parser) postfix() Expr {
 	}
 }
 
-// chain guards against expressions that are long instead of deep: their trees
-// are deep, too.
+// chain limits the length of a chain of operators, because its tree is as deep
+// as the chain is long.
 func (p *parser) chain(n int, at token) {
 	if n > maxChain {
-		p.fail(p.visible(at), fmt.Sprintf("More than %d operators stand in a row.", maxChain), "Give parts of it names.")
+		p.fail(p.visible(at), fmt.Sprintf("The expression has more than %d operators in a row.", maxChain),
+			"Assign parts of it to variables.")
 	}
 }
 
@@ -300,7 +303,8 @@ func (p *parser) call(start int, fn Expr) Expr {
 			a.Stars, a.X = 2, p.expr()
 		case p.acceptOp("*"):
 			a.Stars, a.X = 1, p.expr()
-		case p.peek().kind == tokName && !keywords[p.peek().text] && p.tokens[p.pos+1].kind == tokOp && p.tokens[p.pos+1].text == "=":
+		case p.peek().kind == tokName && !keywords[p.peek().text] &&
+			p.tokens[p.pos+1].kind == tokOp && p.tokens[p.pos+1].text == "=":
 			a.Name = p.take().text
 			p.take()
 			a.X = p.expr()
@@ -310,7 +314,8 @@ func (p *parser) call(start int, fn Expr) Expr {
 				a.X = p.comprehension(at, '(', nil, a.X)
 			}
 			if last := len(n.Args) - 1; last >= 0 && (n.Args[last].Name != "" || n.Args[last].Stars == 2) {
-				p.add(CodeSyntax, a.X.Where(), "An argument without a name comes after one with a name.", "Move it to the front, or give it a name.")
+				p.add(CodeSyntax, a.X.Where(), "A positional argument follows a keyword argument.",
+					"Move it to the front, or give it a name.")
 			}
 		}
 		n.Args = append(n.Args, a)
@@ -323,7 +328,7 @@ func (p *parser) call(start int, fn Expr) Expr {
 	return n
 }
 
-// closing takes a closing bracket, or says which one is open.
+// closing consumes a closing bracket, or reports the one that is open.
 func (p *parser) closing(open token, bracket string) {
 	if p.acceptOp(bracket) {
 		return
@@ -332,7 +337,8 @@ func (p *parser) closing(open token, bracket string) {
 	if t.kind == tokEnd || t.kind == tokNewline || t.kind == tokDedent {
 		p.fail(open.at, fmt.Sprintf("This %q is never closed.", open.text), fmt.Sprintf("Write %s where it ends.", bracket))
 	}
-	p.fail(p.visible(t), fmt.Sprintf("There should be a comma or %q before %s.", bracket, p.shown(t)), "Write a comma between two values.")
+	p.fail(p.visible(t), fmt.Sprintf("Expected a comma or %q before %s.", bracket, p.shown(t)),
+		"Write a comma between two values.")
 }
 
 func (p *parser) atom() Expr {
@@ -358,7 +364,7 @@ func (p *parser) atom() Expr {
 			panic(stop{})
 		}
 		if keywords[t.text] {
-			p.fail(t.at, fmt.Sprintf("%q does not belong here.", t.text), "Write a value.")
+			p.fail(t.at, fmt.Sprintf("Unexpected %q.", t.text), "Write a value.")
 		}
 		p.take()
 		p.private(t.text, t.at)
@@ -376,7 +382,7 @@ func (p *parser) atom() Expr {
 			return &Const{Range: t.at}
 		}
 	}
-	p.fail(p.visible(t), fmt.Sprintf("There should be a value before %s.", p.shown(t)), "Write the value that is missing.")
+	p.fail(p.visible(t), fmt.Sprintf("Expected a value before %s.", p.shown(t)), "Write the missing value.")
 	return nil
 }
 
@@ -407,7 +413,7 @@ func (p *parser) paren() Expr {
 	}
 	p.closing(open, ")")
 	if s, ok := x.(*Starred); ok {
-		p.fail(s.Where(), "A star needs a list around it.", "Write a comma after it.")
+		p.fail(s.Where(), "A starred expression is only allowed in a list or a call.", "Write a comma after it.")
 	}
 	return x
 }
@@ -434,7 +440,7 @@ func (p *parser) list() Expr {
 	return n
 }
 
-// braces is a dict or a set.
+// braces parses a dict, a set, or a comprehension of one.
 func (p *parser) braces() Expr {
 	defer p.deeper()()
 	open := p.take()
@@ -446,7 +452,7 @@ func (p *parser) braces() Expr {
 			x := p.starExpr()
 			if p.acceptOp(":") {
 				if s, ok := x.(*Starred); ok {
-					p.fail(s.Range, "A key of a dict cannot be unpacked.", "Write {**OTHER} to take over what another dict holds.")
+					p.fail(s.Range, "A key of a dict cannot be unpacked.", "Write {**OTHER} to include another dict.")
 				}
 				value := p.expr()
 				if len(dict.Pairs) == 0 && (p.isWord("for") || p.isWord("async")) {
@@ -467,7 +473,7 @@ func (p *parser) braces() Expr {
 			}
 		}
 		if len(set.Items) > 0 && len(dict.Pairs) > 0 {
-			p.fail(p.visible(p.peek()), "A set and a dict are mixed here.", "Give every value a key, or none.")
+			p.fail(p.visible(p.peek()), "This mixes a set and a dict.", "Give every value a key, or none.")
 		}
 		if !p.acceptOp(",") {
 			break
@@ -494,7 +500,8 @@ func (p *parser) comprehension(start int, kind byte, key, item Expr) *Comp {
 		}
 		one := Clause{Target: p.targets("for")}
 		if !p.acceptWord("in") {
-			p.fail(p.visible(p.peek()), fmt.Sprintf("There should be \"in\" before %s.", p.shown(p.peek())), "Write for NAME in LIST.")
+			p.fail(p.visible(p.peek()), fmt.Sprintf("Expected \"in\" before %s.", p.shown(p.peek())),
+				"Write for NAME in LIST.")
 		}
 		one.In = p.or()
 		for p.acceptWord("if") {
@@ -506,7 +513,7 @@ func (p *parser) comprehension(start int, kind byte, key, item Expr) *Comp {
 	return c
 }
 
-// strings reads one string or several in a row, which are one.
+// strings parses one or more adjacent strings, which are concatenated.
 func (p *parser) strings() Expr {
 	start := p.peek().at.Start
 	var parts []FPart
@@ -531,7 +538,7 @@ func (p *parser) strings() Expr {
 	return &FString{Range: p.from(start), Parts: parts}
 }
 
-// fstring reads the inside of an f-string, or of a format specification.
+// fstring parses the content of an f-string or of a format specification.
 func (p *parser) fstring(at Range, raw bool, level int) *FString {
 	out := &FString{Range: at}
 	text := p.module.Code
@@ -553,7 +560,7 @@ func (p *parser) fstring(at Range, raw bool, level int) *FString {
 			i += 2
 			lit = i
 		case c == '}':
-			p.fail(Range{i, i + 1}, "A single \"}\" stands in an f-string.", "Write }} for the character itself.")
+			p.fail(Range{i, i + 1}, "An f-string contains a single \"}\".", "Write }} for the character itself.")
 		case c == '{':
 			plain(i)
 			part, end := p.hole(Range{i, at.End}, level)
@@ -567,63 +574,31 @@ func (p *parser) fstring(at Range, raw bool, level int) *FString {
 	return out
 }
 
-// hole reads one {…} of an f-string and returns where it ends.
+// hole parses one {…} of an f-string and returns its parts and where it ends. at
+// begins at the brace and ends with the f-string.
 func (p *parser) hole(at Range, level int) ([]FPart, int) {
 	text := p.module.Code
+	brace := Range{at.Start, at.Start + 1}
 	if level > 1 {
-		p.fail(Range{at.Start, at.Start + 1}, "Format specifications are nested too deeply.", "Compute the specification before.")
+		p.fail(brace, "Format specifications are nested too deeply.", "Compute the specification before.")
 	}
-	// The expression ends at the first !, :, = or } that is in no bracket and
-	// in no string.
-	end, nested := at.Start+1, 0
-	var quote string
-scan:
-	for ; end < at.End; end++ {
-		c := text[end]
-		switch {
-		case quote != "":
-			if strings.HasPrefix(text[end:at.End], quote) {
-				end += len(quote) - 1
-				quote = ""
-			}
-		case c == '\'' || c == '"':
-			quote = string(c)
-			if strings.HasPrefix(text[end:at.End], strings.Repeat(quote, 3)) {
-				quote = strings.Repeat(quote, 3)
-				end += 2
-			}
-		case c == '(' || c == '[' || c == '{':
-			nested++
-		case nested > 0 && (c == ')' || c == ']' || c == '}'):
-			nested--
-		case nested > 0:
-		case c == '}' || c == ':':
-			break scan
-		case c == '!' && !strings.HasPrefix(text[end:at.End], "!="):
-			break scan
-		case c == '=' && end+1 < at.End && text[end+1] != '=' && strings.IndexByte("=!<>", text[end-1]) < 0:
-			break scan
-		case c == '\\':
-			p.fail(Range{end, end + 1}, "A backslash stands in the expression of an f-string.", "Give the value a name before.")
-		}
+	end := p.holeExprEnd(Range{at.Start + 1, at.End})
+	if end >= at.End {
+		p.fail(brace, "This \"{\" of the f-string is never closed.",
+			"Write } where the expression ends; {{ is the character itself.")
 	}
 	inner := Range{at.Start + 1, end}
-	if end >= at.End {
-		p.fail(Range{at.Start, at.Start + 1}, "This \"{\" of the f-string is never closed.", "Write } where the expression ends; {{ is the character itself.")
-	}
 	if strings.TrimSpace(text[inner.Start:inner.End]) == "" {
-		p.fail(Range{at.Start, end + 1}, "There is no expression between the braces of the f-string.", "Write a value, or {{ and }} for the characters themselves.")
+		p.fail(Range{at.Start, end + 1}, "There is no expression between the braces of the f-string.",
+			"Write a value, or {{ and }} for the characters themselves.")
 	}
 	part := FPart{X: p.part(inner)}
 	var out []FPart
-	if text[end] == '=' {
-		stopAt := end + 1
-		for stopAt < at.End && text[stopAt] == ' ' {
-			stopAt++
+	if text[end] == '=' { // {x=} also prints the expression
+		for end++; end < at.End && text[end] == ' '; end++ {
 		}
-		out = append(out, FPart{Text: text[inner.Start:stopAt]})
+		out = append(out, FPart{Text: text[inner.Start:end]})
 		part.Conv = 'r'
-		end = stopAt
 	}
 	if end < at.End && text[end] == '!' {
 		if end+1 >= at.End || strings.IndexByte("rsa", text[end+1]) < 0 {
@@ -634,31 +609,78 @@ scan:
 	}
 	if end < at.End && text[end] == ':' {
 		from := end + 1
-		depth := 0
-		for end = from; end < at.End; end++ {
-			if text[end] == '{' {
-				depth++
-			} else if text[end] == '}' {
-				if depth == 0 {
-					break
-				}
-				depth--
-			}
-		}
-		part.Spec = p.fstring(Range{from, min(end, at.End)}, true, level+1)
+		end = holeSpecEnd(text[:at.End], from)
+		part.Spec = p.fstring(Range{from, end}, true, level+1)
 		if part.Conv == 'r' && len(out) > 0 {
 			part.Conv = 0 // with a specification, {x=:…} formats the value itself
 		}
 	}
 	if end >= at.End || text[end] != '}' {
-		p.fail(Range{at.Start, min(end+1, at.End)}, "This \"{\" of the f-string is never closed.", "Write } where the expression ends.")
+		p.fail(Range{at.Start, min(end+1, at.End)}, "This \"{\" of the f-string is never closed.",
+			"Write } where the expression ends.")
 	}
 	return append(out, part), end + 1
 }
 
+// holeExprEnd returns the offset of the first !, :, = or } outside of brackets
+// and strings, which ends the expression of a hole, or the end of at.
+func (p *parser) holeExprEnd(at Range) int {
+	text := p.module.Code[:at.End]
+	nested, quote := 0, ""
+	for i := at.Start; i < at.End; i++ {
+		c := text[i]
+		switch {
+		case quote != "":
+			if strings.HasPrefix(text[i:], quote) {
+				i += len(quote) - 1
+				quote = ""
+			}
+		case c == '\'' || c == '"':
+			quote = string(c)
+			if triple := strings.Repeat(quote, 3); strings.HasPrefix(text[i:], triple) {
+				quote = triple
+				i += 2
+			}
+		case c == '(' || c == '[' || c == '{':
+			nested++
+		case nested > 0 && (c == ')' || c == ']' || c == '}'):
+			nested--
+		case nested > 0:
+		case c == '}' || c == ':':
+			return i
+		case c == '!' && !strings.HasPrefix(text[i:], "!="):
+			return i
+		case c == '=' && i+1 < at.End && text[i+1] != '=' && strings.IndexByte("=!<>", text[i-1]) < 0:
+			return i
+		case c == '\\':
+			p.fail(Range{i, i + 1}, "The expression of an f-string must not contain a backslash.",
+				"Assign the value to a variable before.")
+		}
+	}
+	return at.End
+}
+
+// holeSpecEnd returns the offset of the brace that ends the format specification
+// at from, or the end of the text.
+func holeSpecEnd(text string, from int) int {
+	depth := 0
+	for i := from; i < len(text); i++ {
+		switch text[i] {
+		case '{':
+			depth++
+		case '}':
+			if depth == 0 {
+				return i
+			}
+			depth--
+		}
+	}
+	return len(text)
+}
+
 // part parses an expression inside of a token.
 func (p *parser) part(at Range) Expr {
-	lex := &lexer{text: p.module.Code, pos: at.Start, end: at.End, inside: 1, fail: func(at Range, message, help string) { p.fail(at, message, help) }}
+	lex := &lexer{text: p.module.Code, pos: at.Start, end: at.End, inside: 1, fail: p.fail}
 	for lex.pos < lex.end {
 		lex.next()
 	}
@@ -668,13 +690,12 @@ func (p *parser) part(at Range) Expr {
 	defer func() { p.tokens, p.pos = outer, pos }()
 	x := p.exprList()
 	if t := p.peek(); t.kind != tokEnd {
-		p.fail(p.visible(t), fmt.Sprintf("%s does not belong here.", upper(p.shown(t))), "Write one expression between the braces.")
+		p.fail(p.visible(t), fmt.Sprintf("Unexpected %s.", p.shown(t)), "Write one expression between the braces.")
 	}
 	return x
 }
 
-// resolve finds the local variables of a function: everything that is assigned
-// somewhere in it.
+// resolve computes the local variables of a function: all names that it assigns.
 func (d *Def) resolve() {
 	d.locals, d.free = map[string]bool{}, map[string]byte{}
 	for _, one := range d.Params {

@@ -12,9 +12,9 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-var update = flag.Bool("update", false, "write what CPython prints into testdata")
+var update = flag.Bool("update", false, "write the output of CPython to testdata")
 
-// run evaluates a program and returns what it printed.
+// run evaluates a program and returns its output.
 func run(t testing.TB, code string) (string, error) {
 	t.Helper()
 	f := source.NewFile("p.py", code)
@@ -29,8 +29,8 @@ func run(t testing.TB, code string) (string, error) {
 	return out.String(), err
 }
 
-// Each program prints what CPython prints: what stands in testdata, and, where
-// python3 is present, what it says now.
+// The expected output in testdata comes from CPython. If python3 is installed, the
+// test also checks that it is up to date.
 func TestProgramsPrintWhatCPythonPrints(t *testing.T) {
 	files, err := filepath.Glob("testdata/programs/*.py")
 	if err != nil || len(files) < 5 {
@@ -54,7 +54,7 @@ func TestProgramsPrintWhatCPythonPrints(t *testing.T) {
 					}
 				}
 				if kept, _ := os.ReadFile(golden); !bytes.Equal(kept, said) {
-					t.Errorf("python3 prints something else than %s", golden)
+					t.Errorf("%s differs from the output of python3; run with -update", golden)
 				}
 			}
 			want, err := os.ReadFile(golden)

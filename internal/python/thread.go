@@ -8,26 +8,26 @@ import (
 
 // Limits bound an evaluation. The zero value means the defaults.
 type Limits struct {
-	Steps int64 // operations; one that looks at n things counts more
-	Bytes int64 // that all values made along the way take together
-	Depth int   // calls inside of calls
+	Steps int64 // operations, weighted by the size of their operands
+	Bytes int64 // total size of all values created, including garbage
+	Depth int   // nested calls
 }
 
-// DefaultLimits are generous for nodes and small for the machine.
+// DefaultLimits suffice for ordinary nodes.
 var DefaultLimits = Limits{Steps: 5_000_000, Bytes: 256 << 20, Depth: 200}
 
 const (
 	maxObject  = 16 << 20 // bytes of one value
-	maxNesting = 200      // levels of lists in lists that are looked at
-	maxBits    = 1 << 16  // of a whole number
+	maxNesting = 200      // nesting of containers that are compared or printed
+	maxBits    = 1 << 16  // of an integer
 )
 
-// Thread is one evaluation.
+// Thread is the state of one evaluation. It must not be used concurrently.
 type Thread struct {
 	Limits Limits
-	// Print is given what the program prints.
+	// Print receives the output of the program.
 	Print func(text string)
-	// Modules are what the host adds: by the dotted names that are imported.
+	// Modules are modules of the host, by dotted name.
 	Modules map[string]*Object
 
 	ctx         context.Context
@@ -37,24 +37,27 @@ type Thread struct {
 	globals     *env
 	module      *Module
 	handling    []*Raised
-	at          int // offset of the statement that is being done
+	at          int // offset of the current statement
 }
 
-// NewThread begins an evaluation with empty globals.
+// NewThread returns a thread with empty globals.
 func NewThread(ctx context.Context) *Thread {
-	return &Thread{ctx: ctx, std: shared(), Limits: DefaultLimits, Print: func(string) {}, globals: &env{vars: map[string]Value{}}}
+	return &Thread{
+		ctx: ctx, std: shared(), Limits: DefaultLimits, Print: func(string) {},
+		globals: &env{vars: map[string]Value{}},
+	}
 }
 
-// Raised is an exception on its way up.
+// Raised is the error of a raised exception.
 type Raised struct {
 	Value *Exception
-	Line  int // of the file; 0 is not known yet
+	Line  int // in the file; 0 if not known yet
 
-	operands bool // an operator does not take what it was given
+	operands bool // an operator does not support its operands
 }
 
 func (r *Raised) Error() string {
-	// A new thread, because the one that failed may be out of steps.
+	// Use a new thread: the one that failed may have used up its steps.
 	text, err := NewThread(context.Background()).Str(r.Value)
 	if err != nil || text == "" {
 		return r.Value.Class
@@ -62,16 +65,16 @@ func (r *Raised) Error() string {
 	return r.Value.Class + ": " + text
 }
 
-// raise makes an exception of a class with a message.
+// raise returns an exception of a class with a message.
 func raise(class, format string, args ...any) error {
 	return &Raised{Value: &Exception{Class: class, Args: []Value{fmt.Sprintf(format, args...)}}}
 }
 
-// NewError makes an exception, for the functions of a host.
+// NewError returns an exception, for functions of the host.
 func NewError(class, format string, args ...any) error { return raise(class, format, args...) }
 
-// LimitError ends an evaluation that wanted too much. No except clause
-// catches it.
+// LimitError ends an evaluation that exceeds a limit. No except clause catches
+// it.
 type LimitError struct {
 	What string
 	Line int
@@ -79,12 +82,13 @@ type LimitError struct {
 
 func (e *LimitError) Error() string { return e.What }
 
-// spend counts n operations.
+// spend counts n operations. It fails if the limit is exceeded or the context is
+// canceled.
 func (t *Thread) spend(n int64) error {
 	before := t.steps
 	t.steps += n
 	if t.steps > t.Limits.Steps {
-		return &LimitError{What: fmt.Sprintf("the code was stopped after %d operations; it does not come to an end by itself", t.Limits.Steps)}
+		return &LimitError{What: fmt.Sprintf("the code was stopped after %d operations", t.Limits.Steps)}
 	}
 	if before>>12 != t.steps>>12 && t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
@@ -92,23 +96,27 @@ func (t *Thread) spend(n int64) error {
 	return nil
 }
 
-// grow counts the bytes of a new value, or of what one grows by.
+// grow counts n bytes of a new value or of the growth of a value.
 func (t *Thread) grow(n int64) error {
 	if n > maxObject {
 		return t.tooLarge("a value")
 	}
 	t.made += n
 	if t.made > t.Limits.Bytes {
-		return &LimitError{What: fmt.Sprintf("the code was stopped because it used more than %d MiB of memory", t.Limits.Bytes>>20)}
+		return &LimitError{
+			What: fmt.Sprintf("the code was stopped because it used more than %d MiB of memory", t.Limits.Bytes>>20),
+		}
 	}
 	return nil
 }
 
 func (t *Thread) tooLarge(what string) error {
-	return &LimitError{What: fmt.Sprintf("the code was stopped because it made %s of more than %d MiB", what, maxObject>>20)}
+	return &LimitError{
+		What: fmt.Sprintf("the code was stopped because it made %s of more than %d MiB", what, maxObject>>20),
+	}
 }
 
-// located gives an error the line where it came up, if it has none.
+// located sets the line of an error that has none.
 func (t *Thread) located(err error) error {
 	var r *Raised
 	var l *LimitError
@@ -124,8 +132,7 @@ func (t *Thread) located(err error) error {
 	return err
 }
 
-// LineOf is the line that an error of an evaluation came up on; 0 when it is
-// not known.
+// LineOf returns the line of an evaluation error, or 0 if it is not known.
 func LineOf(err error) int {
 	var r *Raised
 	var l *LimitError
@@ -147,14 +154,14 @@ func (t *Thread) Run(m *Module) error {
 	return err
 }
 
-// Global finds a variable of the program.
+// Global returns a global variable.
 func (t *Thread) Global(name string) (Value, bool) {
 	v, ok := t.globals.vars[name]
 	return v, ok
 }
 
-// SetGlobal gives the program a variable.
+// SetGlobal sets a global variable.
 func (t *Thread) SetGlobal(name string, v Value) { t.globals.vars[name] = v }
 
-// Call calls a function.
+// Call calls a function with positional arguments.
 func (t *Thread) Call(fn Value, args ...Value) (Value, error) { return t.call(fn, args, nil) }

@@ -9,7 +9,8 @@ type Stmt interface{ Where() Range }
 // Range is the bytes [Start, End) of the code.
 type Range struct{ Start, End int }
 
-// Where is the range itself, for everything that has one.
+// Where returns the range itself. It makes every node with a Range an Expr or a
+// Stmt.
 func (r Range) Where() Range { return r }
 
 // The expressions.
@@ -24,7 +25,7 @@ type (
 		Range
 		Value Value
 	}
-	// FString is a string with holes.
+	// FString is an f-string.
 	FString struct {
 		Range
 		Parts []FPart
@@ -51,7 +52,7 @@ type (
 		Range
 		X, Key Expr
 	}
-	// SliceExpr is lo:hi:step, each of which may be missing.
+	// SliceExpr is lo:hi:step; each may be nil.
 	SliceExpr struct {
 		Range
 		Lo, Hi, Step Expr
@@ -74,7 +75,7 @@ type (
 		Op   string
 		X, Y Expr
 	}
-	// BoolOp is and, or.
+	// BoolOp is a chain of "and" or "or".
 	BoolOp struct {
 		Range
 		And  bool
@@ -87,12 +88,12 @@ type (
 		Ops   []string
 		Rest  []Expr
 	}
-	// IfExp is a if cond else b.
+	// IfExp is "a if cond else b".
 	IfExp struct {
 		Range
 		Cond, Then, Else Expr
 	}
-	// Lambda is a function without a name.
+	// Lambda is a lambda expression.
 	Lambda struct {
 		Range
 		Def *Def
@@ -118,7 +119,7 @@ type (
 	}
 )
 
-// FPart is text, or a hole when X is there.
+// FPart is literal text, or a replacement field if X is set.
 type FPart struct {
 	Text string
 	X    Expr
@@ -143,7 +144,7 @@ type Clause struct {
 	Ifs    []Expr
 }
 
-// Def is what functions and lambdas have in common.
+// Def is the common part of functions and lambdas.
 type Def struct {
 	Name   string
 	Params []Param
@@ -164,7 +165,7 @@ type Param struct {
 
 // The statements.
 type (
-	// ExprStmt is an expression on its own.
+	// ExprStmt is an expression statement.
 	ExprStmt struct {
 		Range
 		X Expr
@@ -175,7 +176,7 @@ type (
 		Targets []Expr
 		X       Expr
 	}
-	// AnnAssign is a: T = x; X may be missing.
+	// AnnAssign is a: T = x; X may be nil.
 	AnnAssign struct {
 		Range
 		Target, Type, X Expr
@@ -187,7 +188,7 @@ type (
 		Op     string
 		X      Expr
 	}
-	// If is an if with its else, which holds the elifs.
+	// If is an if statement; Else contains the elif clauses.
 	If struct {
 		Range
 		Cond       Expr
@@ -205,7 +206,7 @@ type (
 		Cond       Expr
 		Body, Else []Stmt
 	}
-	// Return is a return; X may be missing.
+	// Return is a return statement; X may be nil.
 	Return struct {
 		Range
 		X Expr
@@ -221,7 +222,7 @@ type (
 		NameAt Range
 		Def    *Def
 	}
-	// ClassDef defines a class. Only schemas, which are read and not run, use it.
+	// ClassDef is a TypedDict, which declares a schema.
 	ClassDef struct {
 		Range
 		Name   string
@@ -229,7 +230,7 @@ type (
 		Bases  []Expr
 		Body   []Stmt
 	}
-	// Import is an import of modules or, with From, of names out of one.
+	// Import imports modules or, with From, names of a module.
 	Import struct {
 		Range
 		From  string
@@ -241,22 +242,22 @@ type (
 		Body, Else, Finally []Stmt
 		Handlers            []Handler
 	}
-	// Raise is a raise; X may be missing.
+	// Raise is a raise statement; X may be nil.
 	Raise struct {
 		Range
 		X Expr
 	}
-	// Assert is an assert.
+	// Assert is an assert statement.
 	Assert struct {
 		Range
 		Cond, Message Expr
 	}
-	// Del is a del.
+	// Del is a del statement.
 	Del struct {
 		Range
 		Targets []Expr
 	}
-	// Scope is global or nonlocal.
+	// Scope is a global or nonlocal statement.
 	Scope struct {
 		Range
 		Word  string
@@ -278,16 +279,16 @@ type Handler struct {
 	Body []Stmt
 }
 
-// Module is a parsed text.
+// Module is a parsed program.
 type Module struct {
 	Code string
-	// Base is where the code begins in its file, Line the number of its first
-	// line there.
+	// Base is the offset of the code in its file, Line the number of its first
+	// line.
 	Base, Line int
 	Body       []Stmt
 }
 
-// LineOf is the line of the file that an offset into the code is on.
+// LineOf returns the line in the file of an offset in the code.
 func (m *Module) LineOf(offset int) int {
 	line := m.Line
 	for i := 0; i < offset && i < len(m.Code); i++ {
@@ -298,8 +299,8 @@ func (m *Module) LineOf(offset int) int {
 	return line
 }
 
-// Walk visits every node below some statements; visit says whether to go on
-// below a node.
+// Walk visits all nodes of some statements. It skips the children of a node if
+// visit returns false.
 func Walk(body []Stmt, visit func(n any) bool) {
 	for _, s := range body {
 		walk(s, visit)
@@ -417,7 +418,7 @@ func walkDef(d *Def, visit func(any) bool) {
 	Walk(d.Body, visit)
 }
 
-// isNothing tells whether a node is missing.
+// isNothing reports whether a node is nil.
 func isNothing(n any) bool {
 	switch n := n.(type) {
 	case nil:

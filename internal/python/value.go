@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Value is a Python value: nil is None; bool, int64, *big.Int (when it does
-// not fit), float64, string, and the types below.
+// Value is a Python value: nil for None, bool, int64, *big.Int for integers that
+// do not fit an int64, float64, string, or one of the types below.
 type Value = any
 
 // List is a list.
@@ -19,7 +19,7 @@ type List struct{ Items []Value }
 // Tuple is a tuple.
 type Tuple struct{ Items []Value }
 
-// Dict keeps the order in which keys were first written.
+// Dict is a dict. It keeps insertion order.
 type Dict struct {
 	entries []entry
 	index   map[any]int
@@ -31,16 +31,17 @@ type entry struct {
 	live       bool
 }
 
-// Set is a set; it keeps the order, too, so that runs are the same.
+// Set is a set or a frozenset. It keeps insertion order, so that runs are
+// reproducible.
 type Set struct {
 	d      Dict
 	frozen bool
 }
 
-// Range is what range() gives.
+// rangeValue is the result of range().
 type rangeValue struct{ start, stop, step int64 }
 
-// Func is a function of the program.
+// Func is a function defined by the program.
 type Func struct {
 	def      *Def
 	defaults []Value
@@ -48,16 +49,16 @@ type Func struct {
 	module   *Module
 }
 
-// Named are the arguments of a call that have names, in the order of the call.
+// Named are the keyword arguments of a call, in order.
 type Named []NamedArg
 
-// NamedArg is one of them.
+// NamedArg is one keyword argument.
 type NamedArg struct {
 	Name  string
 	Value Value
 }
 
-// Get finds an argument by its name.
+// Get returns an argument by name.
 func (n Named) Get(name string) (Value, bool) {
 	for _, a := range n {
 		if a.Name == name {
@@ -67,32 +68,32 @@ func (n Named) Get(name string) (Value, bool) {
 	return nil, false
 }
 
-// Builtin is a function of ours.
+// Builtin is a function implemented in Go.
 type Builtin struct {
 	Name string
-	// Call is given the thread for what grows or takes long.
+	// Call must account for work and memory with the thread.
 	Call func(t *Thread, args []Value, named Named) (Value, error)
 }
 
-// Object is something with attributes: a module, or what the host gives.
+// Object is a value with attributes: a module, or a value of the host.
 type Object struct {
 	Type  string
 	Attrs map[string]Value
-	// Text is its repr; "" is <Type object>.
+	// Text is the repr; if empty, it is "<Type object>".
 	Text string
 }
 
-// class is a type as a value: str, int, ValueError.
+// class is a type, such as str, int or ValueError.
 type class struct {
 	name      string
 	exception bool
 	make      func(t *Thread, args []Value, named Named) (Value, error)
 }
 
-// union is int | str.
+// union is a union of types, such as int | str.
 type union struct{ kinds []Value }
 
-// Exception is an exception as a value.
+// Exception is an instance of an exception class.
 type Exception struct {
 	Class string
 	Args  []Value
@@ -108,7 +109,7 @@ func (r *rangeValue) len() int64 {
 	return 0
 }
 
-// key is the same for ranges of the same numbers.
+// key returns the same value for ranges with the same numbers.
 func (r *rangeValue) key() rangeValue {
 	switch r.len() {
 	case 0:
@@ -119,7 +120,7 @@ func (r *rangeValue) key() rangeValue {
 	return rangeValue{r.start, r.start + (r.len()-1)*r.step, r.step}
 }
 
-// normal makes an int64 of a number that fits.
+// normal returns n as an int64 if it fits.
 func normal(n *big.Int) Value {
 	if n.IsInt64() {
 		return n.Int64()
@@ -127,7 +128,7 @@ func normal(n *big.Int) Value {
 	return n
 }
 
-// typeName is what type(v).__name__ would be.
+// typeName returns type(v).__name__.
 func typeName(v Value) string {
 	switch v := v.(type) {
 	case nil:
@@ -173,19 +174,21 @@ func typeName(v Value) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// hashed is a value as a key of a Go map, such that equal values are equal.
+// hashed returns a key for Go maps that is the same for equal values.
 func hashed(v Value) (any, error) {
 	most := maxKey
 	return hashedPart(v, &most)
 }
 
-// maxKey is how many parts a tuple may have, and those in it, to be a key:
-// tuples that share their parts are small and look large.
+// maxKey limits the total number of parts of a key. Nested tuples that share
+// their parts take little memory but have exponentially many parts.
 const maxKey = 10_000
 
 func hashedPart(v Value, most *int) (any, error) {
 	if *most--; *most < 0 {
-		return nil, &LimitError{What: fmt.Sprintf("the code was stopped because it used a tuple of more than %d parts as a key", maxKey)}
+		return nil, &LimitError{
+			What: fmt.Sprintf("the code was stopped because it used a tuple of more than %d parts as a key", maxKey),
+		}
 	}
 	switch v := v.(type) {
 	case nil:
@@ -244,24 +247,24 @@ type (
 	setKey   string
 )
 
-// NewDict makes a dict of names and values in turn.
+// NewDict returns a dict of alternating names and values.
 func NewDict(pairs ...any) *Dict {
 	d := &Dict{}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		_ = d.set(pairs[i], pairs[i+1]) // names can be keys
+		_ = d.set(pairs[i], pairs[i+1]) // cannot fail: strings are hashable
 	}
 	return d
 }
 
 func (d *Dict) len() int { return len(d.entries) - d.dead }
 
-// Get finds the value of a key that is text.
+// Get returns the value of a string key.
 func (d *Dict) Get(key string) (Value, bool) {
 	v, ok, _ := d.get(key)
 	return v, ok
 }
 
-// Keys are the keys in their order.
+// Keys returns the keys in order.
 func (d *Dict) Keys() []Value {
 	out := make([]Value, 0, d.len())
 	for i := range d.entries {
@@ -317,7 +320,7 @@ func (d *Dict) delete(key Value) (bool, error) {
 		live := d.entries[:0]
 		for _, e := range d.entries {
 			if e.live {
-				h, _ := hashed(e.key) // it was one before
+				h, _ := hashed(e.key) // cannot fail: it was hashed before
 				d.index[h] = len(live)
 				live = append(live, e)
 			}
@@ -348,7 +351,7 @@ func truth(v Value) bool {
 	case int64:
 		return v != 0
 	case *big.Int:
-		return true // it does not fit, so it is not 0
+		return true // never 0, which fits an int64
 	case float64:
 		return v != 0
 	case string:
@@ -369,7 +372,7 @@ func truth(v Value) bool {
 	return true
 }
 
-// formatFloat is repr of a float.
+// formatFloat returns the repr of a float.
 func formatFloat(f float64) string {
 	switch {
 	case math.IsInf(f, 1):
@@ -387,7 +390,7 @@ func formatFloat(f float64) string {
 	size := math.Abs(f)
 	if size >= 1e16 || size < 1e-4 {
 		s := strconv.FormatFloat(f, 'e', -1, 64)
-		return s // Go writes at least two digits of exponent, as Python does
+		return s // Go and Python both write at least two digits of the exponent
 	}
 	s := strconv.FormatFloat(f, 'f', -1, 64)
 	if strings.IndexByte(s, '.') < 0 {
@@ -396,7 +399,7 @@ func formatFloat(f float64) string {
 	return s
 }
 
-// quote is repr of a string.
+// quote returns the repr of a string.
 func quote(s string) string {
 	q := byte('\'')
 	if strings.IndexByte(s, '\'') >= 0 && strings.IndexByte(s, '"') < 0 {
@@ -431,142 +434,169 @@ func quote(s string) string {
 	return b.String()
 }
 
-// repr writes a value as Python does; deep bounds how far it looks.
-func (t *Thread) repr(b *strings.Builder, v Value, above []any) error {
-	if err := t.spend(1); err != nil {
+// reprWriter writes the repr of a value.
+type reprWriter struct {
+	t     *Thread
+	b     strings.Builder
+	above []any // the containers being written, to detect cycles
+}
+
+func (w *reprWriter) value(v Value) error {
+	if err := w.t.spend(1); err != nil {
 		return err
 	}
-	if b.Len() > maxObject {
-		return t.tooLarge("a text")
-	}
-	nested := func(open, closing string, self any, each func(i int) error, n int) error {
-		for _, a := range above {
-			if a == self {
-				b.WriteString(open + "..." + closing)
-				return nil
-			}
-		}
-		if len(above) > maxNesting {
-			return raise("RecursionError", "maximum recursion depth exceeded while getting the repr of an object")
-		}
-		above = append(above, self)
-		b.WriteString(open)
-		for i := range n {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			if err := each(i); err != nil {
-				return err
-			}
-		}
-		b.WriteString(closing)
-		return nil
+	if w.b.Len() > maxObject {
+		return w.t.tooLarge("a string")
 	}
 	switch v := v.(type) {
-	case nil:
-		b.WriteString("None")
-	case bool:
-		b.WriteString(map[bool]string{true: "True", false: "False"}[v])
-	case int64:
-		b.WriteString(strconv.FormatInt(v, 10))
-	case *big.Int:
-		b.WriteString(v.String())
-	case float64:
-		b.WriteString(formatFloat(v))
 	case string:
-		if err := t.spend(int64(len(v) / 64)); err != nil {
+		if err := w.t.spend(int64(len(v) / 64)); err != nil {
 			return err
 		}
-		b.WriteString(quote(v))
+		w.b.WriteString(quote(v))
 	case *List:
-		return nested("[", "]", v, func(i int) error { return t.repr(b, v.Items[i], above) }, len(v.Items))
+		return w.items("[", "]", v, v.Items)
 	case *Tuple:
-		closing := ")"
 		if len(v.Items) == 1 {
-			closing = ",)"
+			return w.items("(", ",)", v, v.Items)
 		}
-		return nested("(", closing, v, func(i int) error { return t.repr(b, v.Items[i], above) }, len(v.Items))
+		return w.items("(", ")", v, v.Items)
 	case *Set:
-		if v.d.len() == 0 {
-			b.WriteString(typeName(v) + "()")
-			return nil
-		}
-		open, closing := "{", "}"
-		if v.frozen {
-			open, closing = "frozenset({", "})"
-		}
-		keys := v.d.Keys()
-		return nested(open, closing, v, func(i int) error { return t.repr(b, keys[i], above) }, len(keys))
+		return w.set(v)
 	case *Dict:
-		keys := v.Keys()
-		return nested("{", "}", v, func(i int) error {
-			if err := t.repr(b, keys[i], above); err != nil {
-				return err
-			}
-			b.WriteString(": ")
-			value, _, _ := v.get(keys[i])
-			return t.repr(b, value, above)
-		}, len(keys))
+		return w.dict(v)
 	case *view:
-		items, err := t.collect(v)
+		items, err := w.t.collect(v)
 		if err != nil {
 			return err
 		}
-		return nested(typeName(v)+"([", "])", v.d, func(i int) error { return t.repr(b, items[i], above) }, len(items))
-	case *rangeValue:
-		if v.step == 1 {
-			fmt.Fprintf(b, "range(%d, %d)", v.start, v.stop)
-		} else {
-			fmt.Fprintf(b, "range(%d, %d, %d)", v.start, v.stop, v.step)
-		}
-	case *Func:
-		fmt.Fprintf(b, "<function %s>", v.def.Name)
-	case *Builtin:
-		fmt.Fprintf(b, "<built-in function %s>", v.Name)
-	case *class:
-		fmt.Fprintf(b, "<class '%s'>", v.name)
-	case *union:
-		for i, kind := range v.kinds {
-			if i > 0 {
-				b.WriteString(" | ")
-			}
-			if c, ok := kind.(*class); ok {
-				b.WriteString(c.name)
-			} else {
-				b.WriteString("None")
-			}
-		}
+		return w.items(typeName(v)+"([", "])", v.d, items)
 	case *Exception:
-		b.WriteString(v.Class + "(")
-		for i, a := range v.Args {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			if err := t.repr(b, a, above); err != nil {
-				return err
-			}
-		}
-		b.WriteString(")")
-	case *Object:
-		if v.Text != "" {
-			b.WriteString(v.Text)
-		} else {
-			fmt.Fprintf(b, "<%s object>", v.Type)
-		}
+		return w.exception(v)
 	default:
-		fmt.Fprintf(b, "<%s object>", typeName(v))
+		w.b.WriteString(reprScalar(v))
 	}
 	return nil
 }
 
-// Repr is repr(v).
-func (t *Thread) Repr(v Value) (string, error) {
-	var b strings.Builder
-	err := t.repr(&b, v, nil)
-	return b.String(), err
+// container writes n comma-separated parts between brackets. self identifies the
+// container: if it contains itself, the inner one is written as "...".
+func (w *reprWriter) container(open, closing string, self any, n int, part func(i int) error) error {
+	if slices.Contains(w.above, self) {
+		w.b.WriteString(open + "..." + closing)
+		return nil
+	}
+	if len(w.above) > maxNesting {
+		return raise("RecursionError", "maximum recursion depth exceeded while getting the repr of an object")
+	}
+	w.above = append(w.above, self)
+	defer func() { w.above = w.above[:len(w.above)-1] }()
+	w.b.WriteString(open)
+	for i := range n {
+		if i > 0 {
+			w.b.WriteString(", ")
+		}
+		if err := part(i); err != nil {
+			return err
+		}
+	}
+	w.b.WriteString(closing)
+	return nil
 }
 
-// Str is str(v).
+func (w *reprWriter) items(open, closing string, self any, items []Value) error {
+	return w.container(open, closing, self, len(items), func(i int) error { return w.value(items[i]) })
+}
+
+func (w *reprWriter) set(s *Set) error {
+	switch {
+	case s.d.len() == 0:
+		w.b.WriteString(typeName(s) + "()")
+		return nil
+	case s.frozen:
+		return w.items("frozenset({", "})", s, s.d.Keys())
+	}
+	return w.items("{", "}", s, s.d.Keys())
+}
+
+func (w *reprWriter) dict(d *Dict) error {
+	keys := d.Keys()
+	return w.container("{", "}", d, len(keys), func(i int) error {
+		if err := w.value(keys[i]); err != nil {
+			return err
+		}
+		w.b.WriteString(": ")
+		value, _, _ := d.get(keys[i])
+		return w.value(value)
+	})
+}
+
+func (w *reprWriter) exception(x *Exception) error {
+	w.b.WriteString(x.Class + "(")
+	for i, arg := range x.Args {
+		if i > 0 {
+			w.b.WriteString(", ")
+		}
+		if err := w.value(arg); err != nil {
+			return err
+		}
+	}
+	w.b.WriteString(")")
+	return nil
+}
+
+// reprScalar returns the repr of a value that contains no others.
+func reprScalar(v Value) string {
+	switch v := v.(type) {
+	case nil:
+		return "None"
+	case bool:
+		if v {
+			return "True"
+		}
+		return "False"
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case *big.Int:
+		return v.String()
+	case float64:
+		return formatFloat(v)
+	case *rangeValue:
+		if v.step == 1 {
+			return fmt.Sprintf("range(%d, %d)", v.start, v.stop)
+		}
+		return fmt.Sprintf("range(%d, %d, %d)", v.start, v.stop, v.step)
+	case *Func:
+		return fmt.Sprintf("<function %s>", v.def.Name)
+	case *Builtin:
+		return fmt.Sprintf("<built-in function %s>", v.Name)
+	case *class:
+		return fmt.Sprintf("<class '%s'>", v.name)
+	case *union:
+		names := make([]string, len(v.kinds))
+		for i, kind := range v.kinds {
+			names[i] = "None"
+			if c, ok := kind.(*class); ok {
+				names[i] = c.name
+			}
+		}
+		return strings.Join(names, " | ")
+	case *Object:
+		if v.Text != "" {
+			return v.Text
+		}
+	}
+	return fmt.Sprintf("<%s object>", typeName(v))
+}
+
+// Repr implements repr(v).
+func (t *Thread) Repr(v Value) (string, error) {
+	w := reprWriter{t: t}
+	err := w.value(v)
+	return w.b.String(), err
+}
+
+// Str implements str(v).
 func (t *Thread) Str(v Value) (string, error) {
 	switch v := v.(type) {
 	case string:

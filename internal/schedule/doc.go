@@ -1,11 +1,10 @@
-// Package schedule is when a cron expression fires: each wall-clock time once,
-// also on the days when clocks are changed.
+// Package schedule computes when cron expressions fire. Each wall-clock time
+// fires exactly once, also on days with a daylight saving change.
 package schedule
 
-// Cron libraries go wrong twice a year: a time that clocks leave out is lost or
-// fires an hour late, and a time that they show twice fires twice. So the times
-// are found on a clock that is never changed, and then looked up in the zone:
-// one that does not exist fires at the moment when the clocks go on, one that
-// comes twice fires the first time. Schedules that fire every hour are
-// different: people mean the distance, not the time of day, so those follow
-// real time through the change.
+// Cron libraries fail at daylight saving changes: a skipped time is lost or
+// fires an hour late, and a repeated time fires twice. Therefore times are
+// computed in UTC as wall-clock times and then mapped to the time zone: a
+// skipped time fires at the moment of the change, a repeated time fires at its
+// first occurrence. Schedules that fire every hour mean an interval rather than
+// a time of day, so they follow elapsed time through the change.

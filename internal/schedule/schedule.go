@@ -5,23 +5,24 @@ import (
 	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // not every machine knows the zones
+	_ "time/tzdata" // not every system has a time zone database
 
 	"github.com/netresearch/go-cron"
 )
 
-// Schedule is when something happens again and again.
+// Schedule is a parsed cron expression in a time zone.
 type Schedule struct {
 	times  cron.Schedule
 	zone   *time.Location
-	hourly bool // fires by distance, not by the time of day
+	hourly bool // means an interval rather than a time of day
 }
 
-// parser reads five fields, or a word such as @daily.
-var parser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom)
+// parser accepts five fields or a descriptor such as @daily.
+var parser = cron.MustNewParser(
+	cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom)
 
-// Parse reads a cron expression of five fields, or a word such as @daily. A nil
-// zone is UTC.
+// Parse parses a cron expression of five fields or a descriptor such as @daily.
+// A nil zone means UTC.
 func Parse(spec string, zone *time.Location) (*Schedule, error) {
 	fields := strings.Fields(spec)
 	if len(fields) != 5 && !strings.HasPrefix(spec, "@") {
@@ -41,14 +42,15 @@ func Parse(spec string, zone *time.Location) (*Schedule, error) {
 	return &Schedule{times: times, zone: zone, hourly: hourly}, nil
 }
 
-// Next is the first time after a moment; the zero time when there is none.
+// Next returns the first time after the given one, or the zero time if there is
+// none.
 func (s *Schedule) Next(after time.Time) time.Time {
 	if s.hourly {
-		return s.nextByDistance(after)
+		return s.nextByInterval(after)
 	}
 	wall := wallClock(after.In(s.zone))
-	// A time that fell into a gap may lie behind the moment already: the
-	// clock has jumped over it. So begin well before, and take the first that fits.
+	// The wall-clock time of a skipped occurrence can be earlier than that of
+	// after, so start well before and return the first that is late enough.
 	for at := s.times.Next(wall.Add(-longestChange)); !at.IsZero(); at = s.times.Next(at) {
 		if t := s.instant(at); t.After(after) {
 			return t
@@ -57,10 +59,10 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// Upcoming are the next times after a moment, at most so many.
-func (s *Schedule) Upcoming(after time.Time, most int) []time.Time {
+// Upcoming returns up to limit times after the given one.
+func (s *Schedule) Upcoming(after time.Time, limit int) []time.Time {
 	var out []time.Time
-	for len(out) < most {
+	for len(out) < limit {
 		next := s.Next(after)
 		if next.IsZero() {
 			break
@@ -70,21 +72,21 @@ func (s *Schedule) Upcoming(after time.Time, most int) []time.Time {
 	return out
 }
 
-// longestChange is more than clocks are ever changed by at once, but for whole
-// days that islands have skipped.
+// longestChange exceeds every change of a time zone's offset, except for the
+// whole days that a few islands have skipped.
 const longestChange = 3 * time.Hour
 
-// wallClock is what the clock on the wall shows, on a clock that is never changed.
+// wallClock returns the wall-clock time of t as if it were UTC.
 func wallClock(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
 }
 
-// instant is the moment when the clock of the zone first shows a time, or goes
-// on over it.
+// instant returns when clocks in the zone first show a wall-clock time, or when
+// they skip it.
 func (s *Schedule) instant(wall time.Time) time.Time {
 	t := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), 0, s.zone)
 	if wallClock(t).Equal(wall) {
-		// It may be the second time that the clock shows it.
+		// t may be the second occurrence of the wall-clock time.
 		if begins, _ := t.ZoneBounds(); !begins.IsZero() {
 			_, now := t.Zone()
 			_, before := begins.Add(-time.Second).Zone()
@@ -94,7 +96,7 @@ func (s *Schedule) instant(wall time.Time) time.Time {
 		}
 		return t
 	}
-	// The clock jumps over it: t lies on one side of the jump or on the other.
+	// The time is skipped; time.Date returns a time before or after the change.
 	begins, ends := t.ZoneBounds()
 	if wallClock(t).Before(wall) {
 		return ends
@@ -102,12 +104,12 @@ func (s *Schedule) instant(wall time.Time) time.Time {
 	return begins
 }
 
-// nextByDistance follows real time: in each stretch without a change the clock
-// is a plain one.
-func (s *Schedule) nextByDistance(after time.Time) time.Time {
-	stretch := after
-	for range 10 { // stretches without any time in them: there are never that many
-		here := stretch.In(s.zone)
+// nextByInterval implements Next for hourly schedules: between two changes of
+// the zone's offset it computes with a fixed offset.
+func (s *Schedule) nextByInterval(after time.Time) time.Time {
+	period := after
+	for range 10 { // an hourly schedule fires within the first few periods
+		here := period.In(s.zone)
 		_, offset := here.Zone()
 		_, ends := here.ZoneBounds()
 		next := s.times.Next(after.In(time.FixedZone("", offset)))
@@ -117,7 +119,7 @@ func (s *Schedule) nextByDistance(after time.Time) time.Time {
 		case ends.IsZero() || next.Before(ends):
 			return next.In(s.zone)
 		}
-		after, stretch = ends.Add(-time.Nanosecond), ends // the moment of the change counts
+		after, period = ends.Add(-time.Nanosecond), ends // the moment of the change is a candidate
 	}
 	return time.Time{}
 }

@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-const form = "2006-01-02 15:04 MST"
+const layout = "2006-01-02 15:04 MST"
 
-func TestUpcoming(t *testing.T) {
+func TestUpcomingAcrossDaylightSavingChanges(t *testing.T) {
 	for _, c := range []struct{ name, spec, zone, after, want string }{
 		{
 			"a plain week", "0 6 * * 1-5", "UTC", "2026-06-05 12:00",
@@ -21,19 +21,19 @@ func TestUpcoming(t *testing.T) {
 			"2026-03-28 06:00 CET; 2026-03-29 06:00 CEST; 2026-03-30 06:00 CEST; 2026-03-31 06:00 CEST; 2026-04-01 06:00 CEST",
 		},
 		{
-			"a time that clocks leave out fires when they go on", "30 2 * * *", "Europe/Berlin", "2026-03-27 12:00",
+			"a skipped time fires at the change", "30 2 * * *", "Europe/Berlin", "2026-03-27 12:00",
 			"2026-03-28 02:30 CET; 2026-03-29 03:00 CEST; 2026-03-30 02:30 CEST; 2026-03-31 02:30 CEST; 2026-04-01 02:30 CEST",
 		},
 		{
-			"two such times fire once", "0,30 2 * * *", "Europe/Berlin", "2026-03-28 12:00",
+			"two skipped times fire once", "0,30 2 * * *", "Europe/Berlin", "2026-03-28 12:00",
 			"2026-03-29 03:00 CEST; 2026-03-30 02:00 CEST; 2026-03-30 02:30 CEST; 2026-03-31 02:00 CEST; 2026-03-31 02:30 CEST",
 		},
 		{
-			"a time that clocks show twice fires the first time", "30 2 * * *", "Europe/Berlin", "2026-10-23 12:00",
+			"a repeated time fires at its first occurrence", "30 2 * * *", "Europe/Berlin", "2026-10-23 12:00",
 			"2026-10-24 02:30 CEST; 2026-10-25 02:30 CEST; 2026-10-26 02:30 CET; 2026-10-27 02:30 CET; 2026-10-28 02:30 CET",
 		},
 		{
-			"not a second time when asked in between", "30 2 * * *", "Europe/Berlin", "2026-10-25 02:45",
+			"a repeated time does not fire again between its occurrences", "30 2 * * *", "Europe/Berlin", "2026-10-25 02:45",
 			"2026-10-26 02:30 CET; 2026-10-27 02:30 CET; 2026-10-28 02:30 CET; 2026-10-29 02:30 CET; 2026-10-30 02:30 CET",
 		},
 		{
@@ -49,15 +49,21 @@ func TestUpcoming(t *testing.T) {
 			"2026-10-04 02:30 +11; 2026-10-05 02:15 +11; 2026-10-06 02:15 +11; 2026-10-07 02:15 +11; 2026-10-08 02:15 +11",
 		},
 		{
-			"every half hour follows real time when clocks go forward", "*/30 * * * *", "Europe/Berlin", "2026-03-29 01:10",
+			"every half hour follows elapsed time when clocks go forward", "*/30 * * * *", "Europe/Berlin", "2026-03-29 01:10",
 			"2026-03-29 01:30 CET; 2026-03-29 03:00 CEST; 2026-03-29 03:30 CEST; 2026-03-29 04:00 CEST; 2026-03-29 04:30 CEST",
 		},
 		{
-			"every half hour follows real time when clocks go back", "*/30 * * * *", "Europe/Berlin", "2026-10-25 01:50",
+			"every half hour follows elapsed time when clocks go back", "*/30 * * * *", "Europe/Berlin", "2026-10-25 01:50",
 			"2026-10-25 02:00 CEST; 2026-10-25 02:30 CEST; 2026-10-25 02:00 CET; 2026-10-25 02:30 CET; 2026-10-25 03:00 CET",
 		},
-		{"a word", "@daily", "Asia/Tokyo", "2026-01-01 12:00", "2026-01-02 00:00 JST; 2026-01-03 00:00 JST; 2026-01-04 00:00 JST; 2026-01-05 00:00 JST; 2026-01-06 00:00 JST"},
-		{"leap days", "0 0 29 2 *", "UTC", "2026-01-01 00:00", "2028-02-29 00:00 UTC; 2032-02-29 00:00 UTC; 2036-02-29 00:00 UTC; 2040-02-29 00:00 UTC; 2044-02-29 00:00 UTC"},
+		{
+			"a descriptor", "@daily", "Asia/Tokyo", "2026-01-01 12:00",
+			"2026-01-02 00:00 JST; 2026-01-03 00:00 JST; 2026-01-04 00:00 JST; 2026-01-05 00:00 JST; 2026-01-06 00:00 JST",
+		},
+		{
+			"leap days", "0 0 29 2 *", "UTC", "2026-01-01 00:00",
+			"2028-02-29 00:00 UTC; 2032-02-29 00:00 UTC; 2036-02-29 00:00 UTC; 2040-02-29 00:00 UTC; 2044-02-29 00:00 UTC",
+		},
 		{"never", "0 0 31 2 *", "UTC", "2026-01-01 00:00", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -75,7 +81,7 @@ func TestUpcoming(t *testing.T) {
 			}
 			var got []string
 			for _, at := range s.Upcoming(after, 5) {
-				got = append(got, at.Format(form))
+				got = append(got, at.Format(layout))
 			}
 			if text := strings.Join(got, "; "); text != c.want {
 				t.Errorf("got  %s\nwant %s", text, c.want)
@@ -84,17 +90,18 @@ func TestUpcoming(t *testing.T) {
 	}
 }
 
-// Whatever the schedule, the zone and the moment: times come one after the
-// other, and no wall time of a daily schedule comes twice.
-func TestTimesGoOn(t *testing.T) {
-	zones := []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "America/Santiago", "Asia/Kolkata", "UTC"}
+func TestTimesIncreaseAndDailyTimesAreNotRepeated(t *testing.T) {
+	zones := []string{
+		"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "America/Santiago",
+		"Asia/Kolkata", "UTC",
+	}
+	specs := []string{"30 2 * * *", "0 0 * * *", "15 1,2,3 * * *", "0 3 * * 0", "*/20 * * * *"}
 	rapid.Check(t, func(r *rapid.T) {
 		zone, err := time.LoadLocation(rapid.SampledFrom(zones).Draw(r, "zone"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec := rapid.SampledFrom([]string{"30 2 * * *", "0 0 * * *", "15 1,2,3 * * *", "0 3 * * 0", "*/20 * * * *"}).Draw(r, "spec")
-		s, err := Parse(spec, zone)
+		s, err := Parse(rapid.SampledFrom(specs).Draw(r, "spec"), zone)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -112,17 +119,17 @@ func TestTimesGoOn(t *testing.T) {
 			}
 			last = at
 		}
-		// Asking again from a moment in between changes nothing.
+		// Next from just before a time returns that time.
 		if first := s.Next(after); !s.Next(first.Add(-time.Second)).Equal(first) {
 			r.Fatalf("%s is not found from a second before", first)
 		}
 	})
 }
 
-func TestMistakes(t *testing.T) {
+func TestInvalidExpressionsAreRejected(t *testing.T) {
 	for _, spec := range []string{"", "* * * *", "0 25 * * *", "@sometimes", "a b c d e"} {
 		if _, err := Parse(spec, nil); err == nil {
-			t.Errorf("%q was read", spec)
+			t.Errorf("%q was accepted", spec)
 		}
 	}
 }

@@ -9,36 +9,36 @@ import (
 	"unicode/utf8"
 )
 
-// What bounds a check. Honest schemas stay far below.
+// Limits of a validation. Ordinary schemas stay far below them.
 const (
-	mostWork    = 5_000_000 // schemas and properties looked at
-	deepestRun  = 10_000    // schemas inside each other
-	mostFailing = 100       // of which is told what is wrong
+	maxWork     = 5_000_000 // schemas and properties visited
+	maxDepth    = 10_000    // nested schemas
+	maxFailures = 100       // reported failures
 )
 
-// run is one check of one value.
-type run struct {
+// evaluation is one validation of one value.
+type evaluation struct {
 	found  []failure
-	quiet  int // above 0, failures are only counted
+	quiet  int // while positive, failures are counted but not recorded
 	failed int
 	work   int
 	depth  int
 }
 
-// failure is where a value is not as its schema wants it.
+// failure is one violation.
 type failure struct {
-	at      *path
-	message string
-	form    bool // it is of another form altogether, not a mistake in this one
+	at       *path
+	message  string
+	mismatch bool // the type, const or enum differs: the value is meant for another alternative
 }
 
-func (r *run) tooMuch() bool { return r.work > mostWork }
+func (r *evaluation) exceeded() bool { return r.work > maxWork }
 
-// path is the way into the value, innermost first.
+// path is a location in the value, innermost name first.
 type path struct {
 	up   *path
 	name string
-	item bool // the name is the number of a list's item
+	item bool // name is an array index
 }
 
 func (p *path) String() string {
@@ -62,21 +62,22 @@ func (p *path) String() string {
 
 func (p *path) nth(i int) *path { return &path{up: p, name: strconv.Itoa(i), item: true} }
 
-// scope is the schemas on the way, innermost first.
+// scope is the chain of schemas being evaluated, innermost first.
 type scope struct {
 	up *scope
 	n  *Node
 	at *path
 }
 
-// seen is which parts of a value some schema has looked at.
-type seen struct {
+// evaluated is the set of properties and items that a schema has evaluated. The
+// unevaluated keywords apply to the others.
+type evaluated struct {
 	properties map[string]bool
 	items      map[int]bool
-	first      int // so many items from the front
+	first      int // all items before this index
 }
 
-func (a *seen) add(b seen) {
+func (a *evaluated) add(b evaluated) {
 	for name := range b.properties {
 		a.property(name)
 	}
@@ -86,38 +87,38 @@ func (a *seen) add(b seen) {
 	a.first = max(a.first, b.first)
 }
 
-func (a *seen) property(name string) {
+func (a *evaluated) property(name string) {
 	if a.properties == nil {
 		a.properties = map[string]bool{}
 	}
 	a.properties[name] = true
 }
 
-func (a *seen) item(i int) {
+func (a *evaluated) item(i int) {
 	if a.items == nil {
 		a.items = map[int]bool{}
 	}
 	a.items[i] = true
 }
 
-func (r *run) fail(at *path, format string, args ...any) {
+func (r *evaluation) fail(at *path, format string, args ...any) {
 	r.failed++
-	if r.quiet == 0 && len(r.found) < mostFailing {
+	if r.quiet == 0 && len(r.found) < maxFailures {
 		r.found = append(r.found, failure{at: at, message: fmt.Sprintf(format, args...)})
 	}
 }
 
-// failForm is fail for a value of another form.
-func (r *run) failForm(at *path, format string, args ...any) {
+// failMismatch is like fail and marks the failure as a mismatch.
+func (r *evaluation) failMismatch(at *path, format string, args ...any) {
 	before := len(r.found)
 	r.fail(at, format, args...)
 	if len(r.found) > before {
-		r.found[before].form = true
+		r.found[before].mismatch = true
 	}
 }
 
-// holds tries a schema without telling what is wrong.
-func (r *run) holds(n *Node, v any, at *path, in *scope) (bool, seen) {
+// matches evaluates a schema without recording failures.
+func (r *evaluation) matches(n *Node, v any, at *path, in *scope) (bool, evaluated) {
 	r.quiet++
 	before := r.failed
 	looked := r.check(n, v, at, in)
@@ -127,31 +128,31 @@ func (r *run) holds(n *Node, v any, at *path, in *scope) (bool, seen) {
 	return ok, looked
 }
 
-func (r *run) check(n *Node, v any, at *path, in *scope) seen {
-	if r.work++; r.tooMuch() {
-		return seen{}
+func (r *evaluation) check(n *Node, v any, at *path, in *scope) evaluated {
+	if r.work++; r.exceeded() {
+		return evaluated{}
 	}
 	if n.Bool != nil {
 		if !*n.Bool {
-			r.fail(at, "must not be there")
+			r.fail(at, "is not allowed")
 		}
-		return seen{}
+		return evaluated{}
 	}
-	if r.depth >= deepestRun {
-		r.work = mostWork + 1
-		return seen{}
+	if r.depth >= maxDepth {
+		r.work = maxWork + 1
+		return evaluated{}
 	}
 	for up := in; up != nil && up.at == at; up = up.up {
-		if r.work++; up.n == n {
-			r.fail(at, "cannot be checked, because its schema refers to itself")
-			return seen{}
+		if r.work++; up.n == n { // the same schema for the same value: it would recurse forever
+			r.fail(at, "cannot be validated because its schema refers to itself")
+			return evaluated{}
 		}
 	}
 	r.depth++
 	defer func() { r.depth-- }()
 	in = &scope{up: in, n: n, at: at}
 	before := r.failed
-	var all seen
+	var all evaluated
 	if n.Ref != nil {
 		all.add(r.check(n.Ref, v, at, in))
 	}
@@ -159,7 +160,7 @@ func (r *run) check(n *Node, v any, at *path, in *scope) seen {
 		all.add(r.check(r.target(n.DynamicRef, in), v, at, in))
 	}
 	r.logic(n, v, at, in, &all)
-	r.form(n, v, at)
+	r.general(n, v, at)
 	switch v := v.(type) {
 	case string:
 		r.text(n, v, at)
@@ -172,13 +173,13 @@ func (r *run) check(n *Node, v any, at *path, in *scope) seen {
 		r.number(n, v, at)
 	}
 	if r.failed > before {
-		return seen{} // what failed has looked at nothing
+		return evaluated{} // a failed schema evaluates nothing
 	}
 	return all
 }
 
-// target is the outermost schema on the way that has the anchor.
-func (r *run) target(d *Dynamic, in *scope) *Node {
+// target returns the outermost schema in scope with the dynamic anchor.
+func (r *evaluation) target(d *Dynamic, in *scope) *Node {
 	to := d.Ref
 	if d.anchor != "" {
 		for ; in != nil; in = in.up {
@@ -191,30 +192,30 @@ func (r *run) target(d *Dynamic, in *scope) *Node {
 	return to
 }
 
-func (r *run) logic(n *Node, v any, at *path, in *scope, all *seen) {
+func (r *evaluation) logic(n *Node, v any, at *path, in *scope, all *evaluated) {
 	for _, one := range n.AllOf {
 		all.add(r.check(one, v, at, in))
 	}
 	if len(n.AnyOf) > 0 {
 		if r.matching(n.AnyOf, v, at, in, all) == nil {
-			r.nearest(n.AnyOf, v, at, in)
+			r.reportClosest(n.AnyOf, v, at, in)
 		}
 	}
 	if len(n.OneOf) > 0 {
 		switch matched := r.matching(n.OneOf, v, at, in, all); {
 		case matched == nil:
-			r.nearest(n.OneOf, v, at, in)
+			r.reportClosest(n.OneOf, v, at, in)
 		case len(matched) > 1:
-			r.fail(at, "fits forms %s of those it may have, and may fit only one", strings.Join(matched, " and "))
+			r.fail(at, "matches alternatives %s, but only one may match", strings.Join(matched, " and "))
 		}
 	}
 	if n.Not != nil {
-		if ok, _ := r.holds(n.Not, v, at, in); ok {
-			r.fail(at, "has a form that it must not have")
+		if ok, _ := r.matches(n.Not, v, at, in); ok {
+			r.fail(at, "matches a schema that it must not match")
 		}
 	}
 	if n.If != nil {
-		ok, looked := r.holds(n.If, v, at, in)
+		ok, looked := r.matches(n.If, v, at, in)
 		then := n.Else
 		if ok {
 			all.add(looked)
@@ -226,11 +227,11 @@ func (r *run) logic(n *Node, v any, at *path, in *scope, all *seen) {
 	}
 }
 
-// matching are the numbers of the forms that a value has, counted from 1.
-func (r *run) matching(forms []*Node, v any, at *path, in *scope, all *seen) []string {
+// matching returns the numbers, starting at 1, of the alternatives that match.
+func (r *evaluation) matching(alternatives []*Node, v any, at *path, in *scope, all *evaluated) []string {
 	var out []string
-	for i, one := range forms {
-		if ok, looked := r.holds(one, v, at, in); ok {
+	for i, one := range alternatives {
+		if ok, looked := r.matches(one, v, at, in); ok {
 			out = append(out, strconv.Itoa(i+1))
 			all.add(looked)
 		}
@@ -238,114 +239,111 @@ func (r *run) matching(forms []*Node, v any, at *path, in *scope, all *seen) []s
 	return out
 }
 
-// nearest says what is wrong with the form that comes nearest: the one with
-// the fewest mistakes, if the value is of that form at all.
-func (r *run) nearest(forms []*Node, v any, at *path, in *scope) {
+// reportClosest reports the failures of the alternative with the fewest, among
+// those that the value does not mismatch altogether.
+func (r *evaluation) reportClosest(alternatives []*Node, v any, at *path, in *scope) {
 	if r.quiet > 0 {
 		r.failed++
 		return
 	}
 	var best []failure
-	for _, one := range forms {
-		try := run{work: r.work, depth: r.depth}
+	for _, one := range alternatives {
+		try := evaluation{work: r.work, depth: r.depth}
 		try.check(one, v, at, in)
 		r.work = try.work
-		other := slices.ContainsFunc(try.found, func(f failure) bool { return f.form && f.at == at })
+		other := slices.ContainsFunc(try.found, func(f failure) bool { return f.mismatch && f.at == at })
 		if !other && (best == nil || len(try.found) < len(best)) {
 			best = try.found
 		}
 	}
 	if best == nil {
-		r.failForm(at, "%s", noForm(forms, v))
+		r.failMismatch(at, "%s", noMatch(alternatives, v))
 		return
 	}
 	r.failed += len(best)
-	r.found = append(r.found, best[:min(len(best), max(0, mostFailing-len(r.found)))]...)
+	r.found = append(r.found, best[:min(len(best), max(0, maxFailures-len(r.found)))]...)
 }
 
-// noForm says that a value has none of the forms, by their types if they are
-// told apart by these.
-func noForm(forms []*Node, v any) string {
+// noMatch returns the message for a value that matches no alternative. It names
+// the types if the value has none of them.
+func noMatch(alternatives []*Node, v any) string {
 	var types []string
-	for _, one := range forms {
+	for _, one := range alternatives {
 		if one.Types == nil || slices.ContainsFunc(one.Types, func(t string) bool { return isType(v, t) }) {
-			return fmt.Sprintf("has none of the %d forms that it may have", len(forms))
+			return fmt.Sprintf("matches none of the %d alternatives", len(alternatives))
 		}
 		types = append(types, one.Types...)
 	}
-	return fmt.Sprintf("is %s, not %s", kindOf(v), typeList(types))
+	return fmt.Sprintf("must be %s, not %s", typeList(types), typeName(v))
 }
 
-// form is about values of all types.
-func (r *run) form(n *Node, v any, at *path) {
+// general evaluates the keywords that apply to values of all types.
+func (r *evaluation) general(n *Node, v any, at *path) {
 	if n.Types != nil && !slices.ContainsFunc(n.Types, func(t string) bool { return isType(v, t) }) {
-		r.failForm(at, "is %s, not %s", kindOf(v), typeList(n.Types))
+		r.failMismatch(at, "must be %s, not %s", typeList(n.Types), typeName(v))
 	}
 	if n.Const != nil && !equal(*n.Const, v) {
-		r.failForm(at, "is not %s", show(*n.Const))
+		r.failMismatch(at, "must be %s", show(*n.Const))
 	}
 	if n.Enum != nil {
 		r.work += len(n.Enum)
 		if !slices.ContainsFunc(n.Enum, func(one any) bool { return equal(one, v) }) {
-			r.failForm(at, "is not one of %s", showAll(n.Enum))
+			r.failMismatch(at, "must be one of %s", showAll(n.Enum))
 		}
 	}
 }
 
-func (r *run) number(n *Node, v any, at *path) {
-	if n.Minimum == nil && n.Maximum == nil && n.ExclusiveMinimum == nil && n.ExclusiveMaximum == nil && n.MultipleOf == nil {
+func (r *evaluation) number(n *Node, v any, at *path) {
+	if n.Minimum == nil && n.Maximum == nil && n.ExclusiveMinimum == nil && n.ExclusiveMaximum == nil &&
+		n.MultipleOf == nil {
 		return
 	}
 	x := number(v)
 	if x == nil {
-		r.fail(at, "has too many digits to be compared")
+		r.fail(at, "has too many digits")
 		return
 	}
 	if n.Minimum != nil && x.Cmp(n.Minimum) < 0 {
-		r.fail(at, "is less than %s", decimal(n.Minimum))
+		r.fail(at, "must be at least %s", decimal(n.Minimum))
 	}
 	if n.Maximum != nil && x.Cmp(n.Maximum) > 0 {
-		r.fail(at, "is more than %s", decimal(n.Maximum))
+		r.fail(at, "must be at most %s", decimal(n.Maximum))
 	}
 	if n.ExclusiveMinimum != nil && x.Cmp(n.ExclusiveMinimum) <= 0 {
-		r.fail(at, "is not more than %s", decimal(n.ExclusiveMinimum))
+		r.fail(at, "must be greater than %s", decimal(n.ExclusiveMinimum))
 	}
 	if n.ExclusiveMaximum != nil && x.Cmp(n.ExclusiveMaximum) >= 0 {
-		r.fail(at, "is not less than %s", decimal(n.ExclusiveMaximum))
+		r.fail(at, "must be less than %s", decimal(n.ExclusiveMaximum))
 	}
 	if n.MultipleOf != nil && !x.Quo(x, n.MultipleOf).IsInt() {
-		r.fail(at, "is not a multiple of %s", decimal(n.MultipleOf))
+		r.fail(at, "must be a multiple of %s", decimal(n.MultipleOf))
 	}
 }
 
-func (r *run) text(n *Node, v string, at *path) {
+// count checks a number of items, properties or characters against its bounds.
+func (r *evaluation) count(at *path, n int, noun string, least, most *int) {
+	if least != nil && n < *least {
+		r.fail(at, "must have at least %s, not %d", plural(*least, noun), n)
+	}
+	if most != nil && n > *most {
+		r.fail(at, "must have at most %s, not %d", plural(*most, noun), n)
+	}
+}
+
+func (r *evaluation) text(n *Node, v string, at *path) {
 	if n.MinLength != nil || n.MaxLength != nil {
-		length := utf8.RuneCountInString(v)
-		switch {
-		case n.MinLength != nil && length < *n.MinLength && length == 0:
-			r.fail(at, "is empty")
-		case n.MinLength != nil && length < *n.MinLength:
-			r.fail(at, "has %s, fewer than %d", several(length, "character"), *n.MinLength)
-		}
-		if n.MaxLength != nil && length > *n.MaxLength {
-			r.fail(at, "has %s, more than %d", several(length, "character"), *n.MaxLength)
-		}
+		r.count(at, utf8.RuneCountInString(v), "character", n.MinLength, n.MaxLength)
 	}
 	if n.Pattern != nil && !n.Pattern.MatchString(v) {
-		r.fail(at, "does not match the pattern %s", n.Pattern)
+		r.fail(at, "must match the pattern %s", n.Pattern)
 	}
 	if !hasFormat(v, n.Format) {
-		r.fail(at, "is not of the format %q", n.Format)
+		r.fail(at, "must have the format %q", n.Format)
 	}
 }
 
-func (r *run) array(n *Node, v []any, at *path, in *scope, all *seen) {
-	if n.MinItems != nil && len(v) < *n.MinItems {
-		r.fail(at, "has %s, fewer than %d", several(len(v), "item"), *n.MinItems)
-	}
-	if n.MaxItems != nil && len(v) > *n.MaxItems {
-		r.fail(at, "has %s, more than %d", several(len(v), "item"), *n.MaxItems)
-	}
+func (r *evaluation) array(n *Node, v []any, at *path, in *scope, all *evaluated) {
+	r.count(at, len(v), "item", n.MinItems, n.MaxItems)
 	for i := range min(len(n.PrefixItems), len(v)) {
 		r.check(n.PrefixItems[i], v[i], at.nth(i), in)
 	}
@@ -372,51 +370,42 @@ func (r *run) array(n *Node, v []any, at *path, in *scope, all *seen) {
 	}
 }
 
-func (r *run) contains(n *Node, v []any, at *path, in *scope, all *seen) {
-	count, least := 0, 1
+func (r *evaluation) contains(n *Node, v []any, at *path, in *scope, all *evaluated) {
+	count, least := 0, n.MinContains
 	for i := range v {
-		if ok, _ := r.holds(n.Contains, v[i], at.nth(i), in); ok {
+		if ok, _ := r.matches(n.Contains, v[i], at.nth(i), in); ok {
 			count++
 			all.item(i)
 		}
 	}
-	if n.MinContains != nil {
-		least = *n.MinContains
+	if least == nil {
+		one := 1
+		least = &one
 	}
-	if count < least {
-		r.fail(at, "has %s of the form that it must have, fewer than %d", several(count, "item"), least)
-	}
-	if n.MaxContains != nil && count > *n.MaxContains {
-		r.fail(at, "has %s of a certain form, more than %d", several(count, "item"), *n.MaxContains)
-	}
+	r.count(at, count, "matching item", least, n.MaxContains)
 }
 
-func (r *run) unique(v []any, at *path) {
+func (r *evaluation) unique(v []any, at *path) {
 	r.work += len(v)
 	first := make(map[string]int, len(v))
 	for i := range v {
 		key := string(canonical(nil, v[i]))
 		if before, ok := first[key]; ok {
-			r.fail(at, "has the same item twice, at [%d] and [%d]", before, i)
+			r.fail(at, "must not contain duplicates: items [%d] and [%d] are equal", before, i)
 			return
 		}
 		first[key] = i
 	}
 }
 
-func (r *run) object(n *Node, v map[string]any, at *path, in *scope, all *seen) {
+func (r *evaluation) object(n *Node, v map[string]any, at *path, in *scope, all *evaluated) {
 	r.work += len(v)
 	for _, name := range n.Required {
 		if _, ok := v[name]; !ok {
-			r.fail(at, "is missing %q", name)
+			r.fail(at, "must have the property %q", name)
 		}
 	}
-	if n.MinProperties != nil && len(v) < *n.MinProperties {
-		r.fail(at, "has %s, fewer than %d", several(len(v), "key"), *n.MinProperties)
-	}
-	if n.MaxProperties != nil && len(v) > *n.MaxProperties {
-		r.fail(at, "has %s, more than %d", several(len(v), "key"), *n.MaxProperties)
-	}
+	r.count(at, len(v), "property", n.MinProperties, n.MaxProperties)
 	names := slices.Sorted(maps.Keys(v))
 	for _, name := range names {
 		r.property(n, v, name, at, in, all)
@@ -431,7 +420,7 @@ func (r *run) object(n *Node, v map[string]any, at *path, in *scope, all *seen) 
 	}
 }
 
-func (r *run) property(n *Node, v map[string]any, name string, at *path, in *scope, all *seen) {
+func (r *evaluation) property(n *Node, v map[string]any, name string, at *path, in *scope, all *evaluated) {
 	here := &path{up: at, name: name}
 	known := false
 	if p := n.Properties[name]; p != nil {
@@ -453,8 +442,8 @@ func (r *run) property(n *Node, v map[string]any, name string, at *path, in *sco
 		all.property(name)
 	}
 	if n.PropertyNames != nil {
-		if ok, _ := r.holds(n.PropertyNames, name, here, in); !ok {
-			r.fail(at, "has the key %q, which is not a name that it may have", name)
+		if ok, _ := r.matches(n.PropertyNames, name, here, in); !ok {
+			r.fail(at, "must not have the property name %q", name)
 		}
 	}
 	if d := n.DependentSchemas[name]; d != nil {
@@ -462,7 +451,7 @@ func (r *run) property(n *Node, v map[string]any, name string, at *path, in *sco
 	}
 	for _, other := range n.DependentRequired[name] {
 		if _, ok := v[other]; !ok {
-			r.fail(at, "is missing %q, which goes with %q", other, name)
+			r.fail(at, "must have the property %q because it has %q", other, name)
 		}
 	}
 }

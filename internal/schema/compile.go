@@ -8,42 +8,42 @@ import (
 	"strings"
 )
 
-// Error is what is wrong with a schema, and where in it.
+// Error describes why a document is not a valid schema.
 type Error struct {
-	Pointer string   // JSON pointer; "" is the schema itself
-	Message string   // without a subject that would need the pointer: "it wants a list there, not text"
-	Got     string   // the wrong word, where one of Allowed should be
-	Allowed []string // what may stand there, when that is a list
-	Outside bool     // it refers to another document
+	Pointer string   // JSON pointer of the location; "" is the schema itself
+	Message string   // does not repeat the location: "expected an array, not a string"
+	Got     string   // the invalid value, if the valid ones are known
+	Allowed []string // the valid values
+	Outside bool     // a reference leads to another document
 }
 
 func (e *Error) Error() string {
 	if e.Pointer == "" {
-		return "the schema is not valid: " + e.Message
+		return "invalid schema: " + e.Message
 	}
-	return fmt.Sprintf("the schema is not valid at %s: %s", e.Pointer, e.Message)
+	return fmt.Sprintf("invalid schema at %s: %s", e.Pointer, e.Message)
 }
 
-// Compile reads a schema. The error is an *Error, the first in the order of
-// places.
+// Compile compiles a schema. The error is an *Error: the one with the first
+// pointer in lexical order.
 func Compile(raw json.RawMessage) (*Schema, error) {
 	doc, err := Decode(raw)
 	if err != nil {
-		return nil, &Error{Message: "it is not JSON"}
+		return nil, &Error{Message: "not valid JSON"}
 	}
 	return CompileValue(doc)
 }
 
-// CompileValue is Compile for a schema that was decoded, as Decode does it.
+// CompileValue compiles a schema that Decode has decoded.
 func CompileValue(doc any) (*Schema, error) {
 	c := &compiler{doc: doc, draft: draft2020, nodes: map[string]*Node{}, resources: map[string]*resource{}}
 	if object, ok := doc.(map[string]any); ok {
 		c.readDraft(object)
 	}
 	root := c.node(doc, "", c.newResource(base(), ""))
-	for len(c.open) > 0 { // what a reference leads to may hold more of them
-		next := c.open
-		c.open = nil
+	for len(c.unresolved) > 0 { // the target of a reference may contain more references
+		next := c.unresolved
+		c.unresolved = nil
 		for _, resolve := range next {
 			resolve()
 		}
@@ -54,31 +54,31 @@ func CompileValue(doc any) (*Schema, error) {
 	return &Schema{root: root}, nil
 }
 
-// The drafts that differ in what they call things.
+// The drafts with different keywords.
 const (
 	draft4    = 4
-	draft7    = 7 // and 6
+	draft7    = 7 // also draft 6
 	draft2019 = 2019
 	draft2020 = 2020
 )
 
-// What bounds compiling. Every node has its pointer, so that long names with
-// much below them would take far more memory than the document.
+// Limits of compiling. Every node stores its pointer, so a long name with many
+// nodes below it would take far more memory than the document itself.
 const (
-	deepest      = 400   // names in a pointer
-	longest      = 4_000 // bytes of a pointer
-	mostPointers = 32_000_000
+	maxPointerTokens = 400
+	maxPointerLen    = 4_000      // bytes of one pointer
+	maxPointerBytes  = 32_000_000 // of all pointers
 )
 
 type compiler struct {
-	doc       any
-	draft     int
-	nodes     map[string]*Node // by pointer
-	resources map[string]*resource
-	open      []func() // references that are not followed yet
-	problems  []*Error
-	size      int  // of all pointers
-	tooLarge  bool // which is said once
+	doc        any
+	draft      int
+	nodes      map[string]*Node // by pointer
+	resources  map[string]*resource
+	unresolved []func() // references to resolve
+	problems   []*Error
+	size       int  // bytes of all pointers
+	tooLarge   bool // a limit was exceeded and reported
 }
 
 func (c *compiler) problem(pointer, format string, args ...any) {
@@ -99,11 +99,11 @@ func (c *compiler) readDraft(object map[string]any) {
 	case "json-schema.org/draft-04/schema":
 		c.draft = draft4
 	default:
-		c.problem("/$schema", "%q is not a draft of JSON Schema that is known here", name)
+		c.problem("/$schema", "unknown JSON Schema draft %q", name)
 	}
 }
 
-// escapes makes names parts of a JSON pointer.
+// escapes escapes a name for use in a JSON pointer.
 var escapes = strings.NewReplacer("~", "~0", "/", "~1")
 
 func (c *compiler) node(v any, at string, in *resource) *Node {
@@ -111,10 +111,11 @@ func (c *compiler) node(v any, at string, in *resource) *Node {
 		return n
 	}
 	n := &Node{pointer: at, within: in}
-	if c.size += len(at); c.size > mostPointers || len(at) > longest || strings.Count(at, "/") > deepest {
+	c.size += len(at)
+	if c.size > maxPointerBytes || len(at) > maxPointerLen || strings.Count(at, "/") > maxPointerTokens {
 		if !c.tooLarge {
 			c.tooLarge = true
-			c.problem("", "it is too large, or goes too deep")
+			c.problem("", "the schema is too large or nested too deeply")
 		}
 		return n
 	}
@@ -128,14 +129,14 @@ func (c *compiler) node(v any, at string, in *resource) *Node {
 	case map[string]any:
 		c.object(n, v)
 	default:
-		c.problem(at, "it wants a schema there (an object, true or false), not %s", kindOf(v))
+		c.problem(at, "expected a schema (an object, true or false), not %s", typeName(v))
 	}
 	return n
 }
 
 func (c *compiler) object(n *Node, v map[string]any) {
 	if ref, ok := v["$ref"].(string); ok && c.draft <= draft7 {
-		// In these drafts nothing beside a reference counts.
+		// These drafts ignore the siblings of $ref.
 		alone := map[string]any{"$ref": ref}
 		if d, ok := v["definitions"]; ok {
 			alone["definitions"] = d
@@ -158,13 +159,13 @@ func (c *compiler) object(n *Node, v map[string]any) {
 	}
 }
 
-// since is the draft that brought a keyword. Before, it meant nothing.
+// since returns the draft that introduced a keyword. Older drafts ignore it.
 func since(name string) int {
 	switch name {
 	case "prefixItems", "$dynamicRef", "$dynamicAnchor":
 		return draft2020
-	case "$defs", "$anchor", "$recursiveRef", "$recursiveAnchor", "minContains", "maxContains", "unevaluatedItems", "unevaluatedProperties",
-		"dependentSchemas", "dependentRequired", "deprecated":
+	case "$defs", "$anchor", "$recursiveRef", "$recursiveAnchor", "minContains", "maxContains",
+		"unevaluatedItems", "unevaluatedProperties", "dependentSchemas", "dependentRequired", "deprecated":
 		return draft2019
 	case "const", "contains", "propertyNames", "examples", "if", "then", "else", "$id", "$comment":
 		return draft7

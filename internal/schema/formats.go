@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// hasFormat tells whether a text is of a format. Formats that are not known
-// here are only notes for people.
+// hasFormat reports whether s has a format. Unknown formats accept every
+// string, as the specification requires.
 func hasFormat(s, format string) bool {
 	switch format {
 	case "date":
@@ -34,10 +34,10 @@ func hasFormat(s, format string) bool {
 		return err == nil && a.Is6() && a.Zone() == ""
 	case "uri":
 		u, err := url.Parse(s)
-		return err == nil && u.IsAbs() && isLink(s)
+		return err == nil && u.IsAbs() && hasURIChars(s)
 	case "uri-reference":
 		_, err := url.Parse(s)
-		return err == nil && isLink(s)
+		return err == nil && hasURIChars(s)
 	case "uuid":
 		return isUUID(s)
 	case "regex":
@@ -47,9 +47,12 @@ func hasFormat(s, format string) bool {
 	return true
 }
 
-// isLink is about characters that url.Parse lets through.
-func isLink(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\\\"<>^`{|}", r) })
+// hasURIChars reports whether s has only characters allowed in a URI. url.Parse
+// accepts more.
+func hasURIChars(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune("\\\"<>^`{|}", r)
+	})
 }
 
 func isDate(s string) bool {
@@ -57,8 +60,8 @@ func isDate(s string) bool {
 	return err == nil
 }
 
-// isTime is stricter than the time package, which also takes hours of one
-// digit and fractions after a comma.
+// isTime reports whether s is a time of RFC 3339. time.Parse also accepts
+// one-digit hours and fractions after a comma.
 func isTime(s string) bool {
 	if len(s) < len("15:04:05Z") || s[2] != ':' || s[8] == ',' {
 		return false
@@ -67,7 +70,8 @@ func isTime(s string) bool {
 	return err == nil
 }
 
-// isDuration reads P1Y2M3DT4H5M6S, of which parts may be missing, or P2W.
+// isDuration reports whether s is a duration of RFC 3339, appendix A, such as
+// P1Y2M3DT4H5M6S, any parts of it, or P2W.
 func isDuration(s string) bool {
 	s, ok := strings.CutPrefix(s, "P")
 	if !ok {
@@ -77,12 +81,15 @@ func isDuration(s string) bool {
 		return isDigits(weeks)
 	}
 	days, clock, timed := strings.Cut(s, "T")
-	return (days != "" || timed) && areParts(days, "YMD") && (!timed || clock != "" && areParts(clock, "HMS"))
+	if timed && clock == "" || !timed && days == "" {
+		return false
+	}
+	return isDurationParts(days, "YMD") && isDurationParts(clock, "HMS")
 }
 
-// areParts tells whether s is numbers, each with one of the units behind it,
-// in their order.
-func areParts(s, units string) bool {
+// isDurationParts reports whether s is a sequence of numbers, each followed by a
+// unit, with the units in the given order.
+func isDurationParts(s, units string) bool {
 	for s != "" {
 		end := strings.IndexAny(s, units)
 		if end < 0 || !isDigits(s[:end]) {

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// keyword is one keyword on its way into a node.
+// keyword compiles one keyword of a schema into a node.
 type keyword struct {
 	c     *compiler
 	n     *Node
@@ -18,8 +18,8 @@ type keyword struct {
 	at    string
 }
 
-// read puts the keyword called name into the node; around is the object that
-// has it. Unknown keywords mean nothing.
+// read compiles the keyword called name; around is the object that contains it.
+// Unknown keywords are ignored.
 func (k *keyword) read(name string, around map[string]any) {
 	n := k.n
 	switch name {
@@ -89,7 +89,7 @@ func (k *keyword) read(name string, around map[string]any) {
 	}
 }
 
-// readMore is read for what holds other values.
+// readMore continues read with the keywords for arrays and objects.
 func (k *keyword) readMore(name string, around map[string]any) {
 	n := k.n
 	switch name {
@@ -130,7 +130,7 @@ func (k *keyword) readMore(name string, around map[string]any) {
 		k.dependencies()
 	case "additionalItems":
 		if k.c.draft != draft2020 {
-			k.sub() // items says whether it counts
+			k.sub() // compiled for its errors; items decides whether it applies
 		}
 	case "required":
 		n.Required = k.texts()
@@ -141,13 +141,14 @@ func (k *keyword) readMore(name string, around map[string]any) {
 	}
 }
 
-// recursive is the anchor that $recursiveAnchor makes; no name is like it.
+// recursive is the anchor that $recursiveAnchor defines. It cannot clash with an
+// $anchor, which must not contain "#".
 const recursive = "#"
 
 func (k *keyword) reference(name string) {
 	ref, ok := k.value.(string)
 	if !ok {
-		k.wrong("text")
+		k.wrong("a string")
 		return
 	}
 	n := k.n
@@ -166,7 +167,7 @@ func (k *keyword) reference(name string) {
 	})
 }
 
-// bounds reads the keywords about the size of numbers.
+// bounds compiles the keywords for numbers.
 func (k *keyword) bounds(name string, around map[string]any) {
 	n := k.n
 	switch name {
@@ -187,7 +188,7 @@ func (k *keyword) bounds(name string, around map[string]any) {
 	case "exclusiveMinimum", "exclusiveMaximum":
 		switch {
 		case k.c.draft == draft4:
-			k.flag() // of what minimum and maximum say
+			k.flag() // applied with minimum and maximum
 		case name == "exclusiveMinimum":
 			n.ExclusiveMinimum = k.rat()
 		default:
@@ -195,19 +196,19 @@ func (k *keyword) bounds(name string, around map[string]any) {
 		}
 	case "multipleOf":
 		if n.MultipleOf = k.rat(); n.MultipleOf != nil && n.MultipleOf.Sign() <= 0 {
-			k.c.problem(k.at, "it wants a number above 0 there")
+			k.c.problem(k.at, "expected a number greater than 0")
 		}
 	}
 }
 
-// items also reads the lists that were allowed before draft 2020-12.
+// items also compiles arrays of schemas, which drafts before 2020-12 allow.
 func (k *keyword) items(around map[string]any) {
 	_, isList := k.value.([]any)
 	switch {
 	case !isList:
 		k.n.Items = k.sub()
 	case k.c.draft == draft2020:
-		k.c.problem(k.at, "it wants a schema there; a list of schemas is called prefixItems")
+		k.c.problem(k.at, "expected a schema; use prefixItems for an array of schemas")
 	default:
 		k.n.PrefixItems = k.subs()
 		if rest, ok := around["additionalItems"]; ok {
@@ -216,8 +217,8 @@ func (k *keyword) items(around map[string]any) {
 	}
 }
 
-// dependencies reads lists of names and schemas, which older drafts have under
-// one keyword, which newer ones may still be written with.
+// dependencies compiles dependentSchemas, dependentRequired and their older form
+// dependencies, which mixes both and remains allowed.
 func (k *keyword) dependencies() {
 	object, ok := k.value.(map[string]any)
 	if !ok {
@@ -245,7 +246,7 @@ func (k *keyword) types() {
 	if !isList {
 		list = []any{k.value}
 	} else if len(list) == 0 {
-		k.c.problem(k.at, "it wants at least one type there")
+		k.c.problem(k.at, "expected at least one type")
 	}
 	all := []string{"array", "boolean", "integer", "null", "number", "object", "string"}
 	for i, v := range list {
@@ -256,11 +257,13 @@ func (k *keyword) types() {
 		name, isText := v.(string)
 		switch {
 		case !isText:
-			k.c.problem(at, "it wants the name of a type there, not %s", kindOf(v))
+			k.c.problem(at, "expected the name of a type, not %s", typeName(v))
 		case !slices.Contains(all, name):
-			k.c.problems = append(k.c.problems, &Error{Pointer: at, Message: fmt.Sprintf("%q is not a type", name), Got: name, Allowed: all})
+			k.c.problems = append(k.c.problems, &Error{
+				Pointer: at, Message: fmt.Sprintf("%q is not a type", name), Got: name, Allowed: all,
+			})
 		case slices.Contains(k.n.Types, name):
-			k.c.problem(at, "%q is there already", name)
+			k.c.problem(at, "%q is listed twice", name)
 		default:
 			k.n.Types = append(k.n.Types, name)
 		}
@@ -268,7 +271,7 @@ func (k *keyword) types() {
 }
 
 func (k *keyword) wrong(wanted string) {
-	k.c.problem(k.at, "it wants %s there, not %s", wanted, kindOf(k.value))
+	k.c.problem(k.at, "expected %s, not %s", wanted, typeName(k.value))
 }
 
 func (k *keyword) sub() *Node { return k.c.node(k.value, k.at, k.n.within) }
@@ -277,9 +280,9 @@ func (k *keyword) subs() []*Node {
 	list, ok := k.value.([]any)
 	switch {
 	case !ok:
-		k.wrong("a list of schemas")
+		k.wrong("an array of schemas")
 	case len(list) == 0:
-		k.c.problem(k.at, "it wants at least one schema there")
+		k.c.problem(k.at, "expected at least one schema")
 	}
 	var out []*Node
 	for i, v := range list {
@@ -304,7 +307,7 @@ func (k *keyword) named() map[string]*Node {
 func (k *keyword) text() string {
 	s, ok := k.value.(string)
 	if !ok {
-		k.wrong("text")
+		k.wrong("a string")
 	}
 	return s
 }
@@ -312,7 +315,7 @@ func (k *keyword) text() string {
 func (k *keyword) flag() bool {
 	b, ok := k.value.(bool)
 	if !ok {
-		k.wrong("true or false")
+		k.wrong("a boolean")
 	}
 	return b
 }
@@ -320,12 +323,12 @@ func (k *keyword) flag() bool {
 func (k *keyword) list() []any {
 	list, ok := k.value.([]any)
 	if !ok {
-		k.wrong("a list")
+		k.wrong("an array")
 	}
 	return list
 }
 
-// texts is a list of texts without repetition.
+// texts returns an array of distinct strings.
 func (k *keyword) texts() []string {
 	var out []string
 	seen := map[string]bool{}
@@ -334,9 +337,9 @@ func (k *keyword) texts() []string {
 		at := k.at + "/" + strconv.Itoa(i)
 		switch {
 		case !ok:
-			k.c.problem(at, "it wants text there, not %s", kindOf(v))
+			k.c.problem(at, "expected a string, not %s", typeName(v))
 		case seen[s]:
-			k.c.problem(at, "%q is there already", s)
+			k.c.problem(at, "%q is listed twice", s)
 		}
 		seen[s] = true
 		out = append(out, s)
@@ -347,7 +350,7 @@ func (k *keyword) texts() []string {
 func (k *keyword) rat() *big.Rat {
 	r := number(k.value)
 	switch {
-	case kindOf(k.value) != "a number":
+	case typeName(k.value) != "a number":
 		k.wrong("a number")
 	case r == nil:
 		k.c.problem(k.at, "the number has too many digits")
@@ -355,30 +358,30 @@ func (k *keyword) rat() *big.Rat {
 	return r
 }
 
-// count is a number of things.
+// count returns a non-negative integer.
 func (k *keyword) count() *int {
 	r := k.rat()
 	switch {
 	case r == nil:
 		return nil
 	case !r.IsInt() || r.Sign() < 0:
-		k.c.problem(k.at, "it wants a whole number there, and none below 0")
+		k.c.problem(k.at, "expected a non-negative integer")
 		return nil
 	}
-	n := int(min(r.Num().Uint64(), most))
+	n := int(min(r.Num().Uint64(), maxCount))
 	if !r.Num().IsUint64() {
-		n = most
+		n = maxCount
 	}
 	return &n
 }
 
-// most stands for every count that is larger: no value has so many of anything.
-const most = math.MaxInt32
+// maxCount replaces every larger count: no value has that many of anything.
+const maxCount = math.MaxInt32
 
 func (k *keyword) pattern(expression string) *regexp.Regexp {
 	re, err := regexp.Compile(expression)
 	if err != nil {
-		k.c.problem(k.at, "%q is not a regular expression", expression)
+		k.c.problem(k.at, "%q is not a valid regular expression", expression)
 	}
 	return re
 }

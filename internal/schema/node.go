@@ -5,11 +5,10 @@ import (
 	"regexp"
 )
 
-// Node is one schema inside a schema, with what its keywords say. It is made
-// by Compile and only read afterwards. The forms of older drafts are given as
-// those of draft 2020-12.
+// Node is a compiled schema or subschema. Compile creates it; afterwards it is
+// read-only. Keywords of older drafts are converted to those of draft 2020-12.
 type Node struct {
-	Bool *bool // true allows everything, false nothing
+	Bool *bool // a boolean schema: true accepts every value, false none
 
 	Ref        *Node
 	DynamicRef *Dynamic
@@ -22,7 +21,7 @@ type Node struct {
 	Else       *Node
 
 	Types []string
-	Enum  []any // nil when there is none
+	Enum  []any // nil without the keyword
 	Const *any
 
 	Minimum, Maximum, ExclusiveMinimum, ExclusiveMaximum, MultipleOf *big.Rat
@@ -32,7 +31,7 @@ type Node struct {
 	Format               string
 
 	PrefixItems      []*Node
-	Items            *Node // those behind PrefixItems
+	Items            *Node // applies to items after PrefixItems
 	Contains         *Node
 	MinContains      *int
 	MaxContains      *int
@@ -56,28 +55,29 @@ type Node struct {
 	Default            *any
 	Examples           []any
 
-	pointer string // where in the document
+	pointer string // location in the document
 	within  *resource
 }
 
 // Dynamic is a $dynamicRef, or the $recursiveRef of draft 2019-09.
 type Dynamic struct {
-	Ref    *Node  // where no schema around has another one
-	anchor string // "" when it is nothing but a $ref
+	Ref    *Node  // the target unless an enclosing schema overrides the anchor
+	anchor string // "" if the reference behaves like $ref
 }
 
-// PatternProperty is the schema of the properties whose names match.
+// PatternProperty is the schema of properties whose names match a pattern.
 type PatternProperty struct {
 	Pattern *regexp.Regexp
 	Schema  *Node
 }
 
-// Never reports whether nothing can fit: the schema is false.
+// Never reports whether the schema is false, which accepts no value.
 func (n *Node) Never() bool { return n.Bool != nil && !*n.Bool }
 
-// Accepts reports whether a value fits, given as Decode gives it.
+// Accepts reports whether a value is valid. The value must be as Decode returns
+// it.
 func (n *Node) Accepts(v any) bool {
-	r := run{quiet: 1}
+	r := evaluation{quiet: 1}
 	r.check(n, v, nil, nil)
-	return r.failed == 0 && !r.tooMuch()
+	return r.failed == 0 && !r.exceeded()
 }

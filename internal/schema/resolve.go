@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// resource is a schema with an identity of its own.
+// resource is a schema with its own $id, or the whole document.
 type resource struct {
 	uri     *url.URL
 	root    *Node
@@ -15,7 +15,7 @@ type resource struct {
 	dynamic map[string]*Node
 }
 
-// base is the identity of a schema that does not say its own.
+// base returns the URI of a schema without $id.
 func base() *url.URL { return &url.URL{Scheme: "schema", Path: "/"} }
 
 func (c *compiler) newResource(uri *url.URL, pointer string) *resource {
@@ -24,7 +24,7 @@ func (c *compiler) newResource(uri *url.URL, pointer string) *resource {
 	return r
 }
 
-// identify gives a schema the identity that it says.
+// identify handles the $id of a schema.
 func (c *compiler) identify(n *Node, id, at string) {
 	if anchor, ok := strings.CutPrefix(id, "#"); ok && c.draft <= draft7 {
 		n.within.anchors[anchor] = n
@@ -32,24 +32,25 @@ func (c *compiler) identify(n *Node, id, at string) {
 	}
 	u, err := url.Parse(strings.TrimSuffix(id, "#"))
 	if err != nil || u.Fragment != "" {
-		c.problem(at, "%q is not an identity, which is a URI without a fragment", id)
+		c.problem(at, "%q is not a valid identifier: expected a URI without a fragment", id)
 		return
 	}
 	u = n.within.uri.ResolveReference(u)
 	if other := c.resources[u.String()]; other != nil && other.root != n {
-		c.problem(at, "%q is the identity of another schema already", id)
+		c.problem(at, "%q already identifies another schema", id)
 		return
 	}
 	n.within = c.newResource(u, n.pointer)
 	n.within.root = n
 }
 
-// resolve finds what a reference leads to, once the whole schema is read.
+// resolve resolves a reference after the whole schema is compiled and then calls
+// found.
 func (c *compiler) resolve(ref, at string, from *Node, found func(to *Node, anchor string)) {
-	c.open = append(c.open, func() {
+	c.unresolved = append(c.unresolved, func() {
 		u, err := url.Parse(ref)
 		if err != nil {
-			c.problem(at, "%q is not a reference", ref)
+			c.problem(at, "%q is not a valid reference", ref)
 			return
 		}
 		u = from.within.uri.ResolveReference(u)
@@ -58,7 +59,7 @@ func (c *compiler) resolve(ref, at string, from *Node, found func(to *Node, anch
 		res := c.resources[u.String()]
 		switch {
 		case res == nil:
-			c.problem(at, "it refers to %q, and only references inside the schema itself are followed", ref)
+			c.problem(at, "the reference %q leads outside the schema", ref)
 			c.problems[len(c.problems)-1].Outside = true
 		case fragment == "":
 			found(res.root, "")
@@ -66,22 +67,23 @@ func (c *compiler) resolve(ref, at string, from *Node, found func(to *Node, anch
 			if n := res.anchors[fragment]; n != nil {
 				found(n, fragment)
 			} else {
-				c.problem(at, "it refers to the anchor %q, which it does not have", fragment)
+				c.problem(at, "the anchor %q is not defined", fragment)
 			}
 		default:
 			if n := c.follow(res.pointer + fragment); n != nil {
 				found(n, "")
 			} else {
-				c.problem(at, "it refers to %q, which it does not have", ref)
+				c.problem(at, "the reference %q has no target", ref)
 			}
 		}
 	})
 }
 
-// follow walks a JSON pointer; nil when it leads nowhere. What it leads to is
-// a schema even where no keyword makes it one.
+// follow returns the node at a JSON pointer, or nil if the pointer has no
+// target. The target is compiled as a schema even if no keyword declares one
+// there.
 func (c *compiler) follow(pointer string) *Node {
-	if strings.Count(pointer, "/") > deepest {
+	if strings.Count(pointer, "/") > maxPointerTokens {
 		return nil
 	}
 	v, in, at := c.doc, c.nodes[""].within, ""

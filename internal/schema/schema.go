@@ -16,12 +16,13 @@ type Schema struct {
 	root *Node
 }
 
-// Root is the schema itself, to be looked into.
+// Root returns the root node, for inspection.
 func (s *Schema) Root() *Node { return s.root }
 
-// Problem is one thing that is wrong with a value.
+// Problem is one violation of a schema.
 type Problem struct {
-	// Path is where in the value, as in "orders[2].amount"; empty is the value itself.
+	// Path is the location in the value, such as "orders[2].amount". It is empty
+	// for the value itself.
 	Path    string `json:"path"`
 	Message string `json:"message"`
 }
@@ -33,11 +34,12 @@ func (p Problem) String() string {
 	return p.Path + ": " + p.Message
 }
 
-// ErrTooMuch says that a value was not checked to its end: the schema makes
-// that more work than any honest one does.
-var ErrTooMuch = errors.New("checking the value against its schema takes too much work")
+// ErrTooMuch is returned when a validation was aborted because it exceeded the
+// limits on work or nesting.
+var ErrTooMuch = errors.New("validating the value against its schema takes too much work")
 
-// Decode reads one JSON value, whose numbers keep their digits.
+// Decode decodes one JSON value. Numbers become json.Number, which keeps their
+// digits.
 func Decode(raw []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -46,20 +48,20 @@ func Decode(raw []byte) (any, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the value")
+		return nil, errors.New("unexpected data after the value")
 	}
 	return v, nil
 }
 
-// Check returns everything that is wrong with a value.
+// Check validates a value and returns all problems, sorted by path.
 func (s *Schema) Check(value json.RawMessage) ([]Problem, error) {
 	v, err := Decode(value)
 	if err != nil {
 		return nil, fmt.Errorf("the value is not JSON: %w", err)
 	}
-	var r run
+	var r evaluation
 	r.check(s.root, v, nil, nil)
-	if r.tooMuch() {
+	if r.exceeded() {
 		return nil, ErrTooMuch
 	}
 	var out []Problem
@@ -69,11 +71,11 @@ func (s *Schema) Check(value json.RawMessage) ([]Problem, error) {
 	slices.SortFunc(out, func(a, b Problem) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message))
 	})
-	return slices.Compact(out), nil // several schemas may say the same
+	return slices.Compact(out), nil // several subschemas may report the same problem
 }
 
-// Fill puts the defaults of the schema's properties where an object has none,
-// in objects inside it too. Anything else stays as it is.
+// Fill sets missing properties of an object, and of objects nested in it, to
+// the defaults of the schema. It returns other values unchanged.
 func (s *Schema) Fill(value json.RawMessage) json.RawMessage {
 	filled, _ := fill(s.root, value)
 	return filled
@@ -110,8 +112,8 @@ func fill(n *Node, value json.RawMessage) (json.RawMessage, bool) {
 	return raw, true
 }
 
-// Types are the JSON types that a property of the schema may have; nil when
-// it does not say.
+// Types returns the JSON types allowed for a property of the root, or nil if
+// the schema does not restrict them.
 func (s *Schema) Types(property string) []string {
 	if p := s.root.Properties[property]; p != nil {
 		return p.Types

@@ -10,21 +10,21 @@ import (
 	"strings"
 )
 
-// What keeps arithmetic with numbers quick.
+// Limits that keep exact arithmetic cheap.
 const (
-	mostDigits = 1_000
-	mostZeros  = 400 // of an exponent
+	maxDigits   = 1_000
+	maxExponent = 400
 )
 
-// number is a value as an exact number; nil when it is none, or one too large
-// to be written out.
+// number returns the exact value of a number. It returns nil for other types
+// and for numbers beyond the limits.
 func number(v any) *big.Rat {
 	n, ok := v.(json.Number)
-	if !ok || len(n) > mostDigits {
+	if !ok || len(n) > maxDigits {
 		return nil
 	}
 	if e := strings.IndexAny(string(n), "eE"); e >= 0 {
-		if size, err := strconv.Atoi(string(n[e+1:])); err != nil || size > mostZeros || size < -mostZeros {
+		if size, err := strconv.Atoi(string(n[e+1:])); err != nil || size > maxExponent || size < -maxExponent {
 			return nil
 		}
 	}
@@ -35,7 +35,7 @@ func number(v any) *big.Rat {
 	return r
 }
 
-// decimal writes a number that came from JSON, with all its digits.
+// decimal formats a number that came from JSON with all its digits.
 func decimal(r *big.Rat) string {
 	digits, _ := r.FloatPrec()
 	return r.FloatString(digits)
@@ -61,7 +61,8 @@ func isType(v any, name string) bool {
 	return n != nil && n.IsInt()
 }
 
-// equal compares as JSON does: 1.0 is 1.
+// equal reports whether two JSON values are equal. Numbers are compared by
+// value: 1.0 equals 1.
 func equal(a, b any) bool {
 	switch a := a.(type) {
 	case []any:
@@ -92,7 +93,7 @@ func equal(a, b any) bool {
 	return a == b
 }
 
-// canonical writes a value so that equal ones are written alike.
+// canonical appends a form of the value that is the same for equal values.
 func canonical(to []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -121,77 +122,74 @@ func canonical(to []byte, v any) []byte {
 	return fmt.Append(to, v)
 }
 
-func kindOf(v any) string {
+// typeName returns the type of a value with its article.
+func typeName(v any) string {
 	switch v.(type) {
 	case nil:
 		return "null"
 	case bool:
-		return "true or false"
+		return "a boolean"
 	case string:
-		return "text"
+		return "a string"
 	case []any:
-		return "a list"
+		return "an array"
 	case map[string]any:
 		return "an object"
 	}
 	return "a number"
 }
 
-func typeList(names []string) string {
+// typeList joins types with their articles: "a string or null".
+func typeList(types []string) string {
 	var out []string
-	for _, name := range names {
-		word := name // null
-		switch name {
-		case "boolean":
-			word = "true or false"
-		case "string":
-			word = "text"
-		case "array":
-			word = "a list"
-		case "object":
-			word = "an object"
-		case "number":
-			word = "a number"
-		case "integer":
-			word = "a whole number"
+	for _, t := range types {
+		switch t {
+		case "boolean", "string", "number":
+			t = "a " + t
+		case "array", "object", "integer":
+			t = "an " + t
 		}
-		if !slices.Contains(out, word) {
-			out = append(out, word)
+		if !slices.Contains(out, t) {
+			out = append(out, t)
 		}
 	}
 	return strings.Join(out, " or ")
 }
 
-func several(n int, of string) string {
-	if n == 1 {
-		return "1 " + of
+// plural formats a count: "1 item", "2 items".
+func plural(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "y"):
+		return strconv.Itoa(n) + " " + strings.TrimSuffix(noun, "y") + "ies"
 	}
-	return strconv.Itoa(n) + " " + of + "s"
+	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// What is shown of values: enough to recognise them.
+// Messages show only the beginning of long values and lists.
 const (
-	shownBytes  = 60
-	shownValues = 12
+	maxShownBytes  = 60
+	maxShownValues = 12
 )
 
 func show(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return "that" // what came from JSON goes back to JSON
+		return "the expected value" // unreachable: the value was decoded from JSON
 	}
-	if len(raw) > shownBytes {
-		return strings.ToValidUTF8(string(raw[:shownBytes]), "") + "…"
+	if len(raw) > maxShownBytes {
+		return strings.ToValidUTF8(string(raw[:maxShownBytes]), "") + "…"
 	}
 	return string(raw)
 }
 
 func showAll(list []any) string {
 	var out []string
-	for _, v := range list[:min(len(list), shownValues)] {
+	for _, v := range list[:min(len(list), maxShownValues)] {
 		out = append(out, show(v))
 	}
-	if len(list) > shownValues {
+	if len(list) > maxShownValues {
 		out = append(out, "…")
 	}
 	return strings.Join(out, ", ")

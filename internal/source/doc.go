@@ -1,6 +1,6 @@
-// Package source is the text of files and the byte spans that point into it.
+// Package source provides the text of files and byte spans into it.
 package source
 
-// Only byte offsets are stored; line and column are computed when something
-// is printed. That keeps every node of every tree small and exact, and there
-// is one place that knows about tabs, CRLF and wide characters.
+// Spans store byte offsets only; lines and columns are computed when a
+// diagnostic is printed. This keeps syntax trees small, and only this package
+// handles CRLF and multi-byte characters.

@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// File is one text that was read, by the name the user knows it under.
+// File is the text of one file.
 type File struct {
-	// Path is what diagnostics print and spans refer to: relative to the
-	// working folder when that is shorter, always with forward slashes.
+	// Path is the path that diagnostics print and spans refer to: relative to
+	// the working directory if that is shorter, always with forward slashes.
 	Path string
-	// Abs is where the file lies on disk; empty for text that has no file.
+	// Abs is the absolute path; empty for text that does not come from a file.
 	Abs string
 	// Text is the content, unchanged.
 	Text string
@@ -31,14 +31,14 @@ func (f *File) Span(start, end int) Span {
 	return Span{File: f.Path, Start: start, End: end}
 }
 
-// Position is a place as people count it: both from 1, columns in characters.
+// Position is a line and a column, both starting at 1. Columns count characters.
 type Position struct {
 	Line   int `json:"line"`
 	Column int `json:"column"`
 }
 
-// Position converts a byte offset. An offset inside a character is that
-// character's place.
+// Position returns the position of a byte offset. An offset inside a character
+// has the position of that character.
 func (f *File) Position(offset int) Position {
 	starts := f.lineStarts()
 	offset = min(max(offset, 0), len(f.Text))
@@ -55,8 +55,7 @@ func (f *File) Position(offset int) Position {
 	return Position{Line: i + 1, Column: utf8.RuneCountInString(f.Text[starts[i]:offset]) + 1}
 }
 
-// Offset converts a line and a column (both from 1, columns in characters)
-// to a byte offset, clamped to the line.
+// Offset returns the byte offset of a line and a column, clamped to the line.
 func (f *File) Offset(line, column int) int {
 	starts := f.lineStarts()
 	line = min(max(line, 1), len(starts))
@@ -71,7 +70,7 @@ func (f *File) Offset(line, column int) int {
 	return at
 }
 
-// Line returns line n (from 1) without its line ending.
+// Line returns line n, starting at 1, without its line ending.
 func (f *File) Line(n int) string {
 	starts := f.lineStarts()
 	if n < 1 || n > len(starts) {
@@ -84,8 +83,8 @@ func (f *File) Line(n int) string {
 	return strings.TrimRight(f.Text[starts[n-1]:end], "\r\n")
 }
 
-// Lines says how many lines there are; a last line without a newline counts,
-// the emptiness after a last newline does not.
+// Lines returns the number of lines. A last line without a newline counts; the
+// empty text after a final newline does not.
 func (f *File) Lines() int {
 	n := len(f.lineStarts())
 	if n > 1 && f.lines[n-1] == len(f.Text) {

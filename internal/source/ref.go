@@ -2,25 +2,25 @@ package source
 
 import "fmt"
 
-// RefProblem says why a reference to another file could not be followed.
+// RefProblem is the reason why a reference to another file cannot be followed.
 type RefProblem string
 
-// The ways in which following a reference fails.
+// The reasons why a reference cannot be followed.
 const (
-	RefMissing  RefProblem = "missing"  // nothing is there
+	RefMissing  RefProblem = "missing"  // the file does not exist
 	RefAbsolute RefProblem = "absolute" // absolute paths are never followed
-	RefEscapes  RefProblem = "escapes"  // leaves the project root, by .. or by a symbolic link
-	RefNotFile  RefProblem = "notfile"  // a folder, a device, …
+	RefEscapes  RefProblem = "escapes"  // leaves the project root, by .. or a symbolic link
+	RefNotFile  RefProblem = "notfile"  // a directory, a device, …
 	RefTooLarge RefProblem = "toolarge"
 	RefUnread   RefProblem = "unreadable"
 )
 
-// RefError is a reference that could not be followed.
+// RefError reports a reference that cannot be followed.
 type RefError struct {
 	Ref     string
 	Problem RefProblem
-	Detail  string   // what the operating system said, or where was looked
-	Near    []string // names that exist and look alike
+	Detail  string   // the error of the operating system, or the places searched
+	Near    []string // similar names that exist
 }
 
 func (e *RefError) Error() string {

@@ -14,9 +14,8 @@ func anyText(t *rapid.T) string {
 	return rapid.StringOfN(rapid.RuneFrom([]rune("ab \t\r\n\n名é😀")), 0, 60, -1).Draw(t, "text")
 }
 
-// Every offset at the beginning of a character, up to the line's end, is the
-// offset of its own position.
-func TestPositionAndOffset(t *testing.T) {
+// This holds for offsets at the start of a character, up to the end of the line.
+func TestOffsetInvertsPosition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := anyText(t)
 		f := source.NewFile("a", text)
@@ -44,8 +43,7 @@ func TestPositionAndOffset(t *testing.T) {
 	})
 }
 
-// Whatever is asked for, an offset lies in the file, and lines make up the text.
-func TestOffsetsStayInside(t *testing.T) {
+func TestOffsetsAndSpansAreClamped(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := anyText(t)
 		f := source.NewFile("a", text)
@@ -88,7 +86,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-func TestSpanText(t *testing.T) {
+func TestSpanTextRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := source.Span{File: rapid.String().Draw(t, "file"), Start: rapid.IntRange(0, 1000).Draw(t, "start")}
 		s.End = s.Start + rapid.IntRange(0, 1000).Draw(t, "length")
@@ -103,7 +101,7 @@ func TestSpanText(t *testing.T) {
 	})
 	for _, bad := range []string{"a", "a#", "a#1", "a#x-2", "a#3-2", "a#-1-2"} {
 		if err := new(source.Span).UnmarshalText([]byte(bad)); err == nil {
-			t.Errorf("%q is taken for a span", bad)
+			t.Errorf("%q was accepted as a span", bad)
 		}
 	}
 }

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Span is the bytes [Start, End) of a file. The zero Span points nowhere.
+// Span is the byte range [Start, End) of a file. The zero Span means no location.
 type Span struct {
 	File       string
 	Start, End int
 }
 
-// IsZero reports whether the span points nowhere.
+// IsZero reports whether the span has no location.
 func (s Span) IsZero() bool { return s == Span{} }
 
-// Sub returns the part [start, end) of the span, counted from its start and
+// Sub returns the part [start, end) of the span, relative to its start and
 // clamped to it.
 func (s Span) Sub(start, end int) Span {
 	start = min(max(start, 0), s.End-s.Start)
@@ -23,13 +23,13 @@ func (s Span) Sub(start, end int) Span {
 	return Span{File: s.File, Start: s.Start + start, End: s.Start + end}
 }
 
-// MarshalText writes `file#start-end`, so that a span is one short string in
-// JSON; the zero span is the empty string.
+// MarshalText returns "file#start-end", so that a span is one short string in
+// JSON. The zero span is the empty string.
 func (s Span) MarshalText() ([]byte, error) {
 	return s.AppendText(make([]byte, 0, len(s.File)+16))
 }
 
-// AppendText appends what MarshalText writes.
+// AppendText appends the result of MarshalText.
 func (s Span) AppendText(b []byte) ([]byte, error) {
 	if s.IsZero() {
 		return b, nil
@@ -38,7 +38,7 @@ func (s Span) AppendText(b []byte) ([]byte, error) {
 	return strconv.AppendInt(append(b, '-'), int64(s.End), 10), nil
 }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText parses the result of MarshalText.
 func (s *Span) UnmarshalText(b []byte) error {
 	text := string(b)
 	if text == "" {
@@ -59,10 +59,10 @@ func (s *Span) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Set is the files that spans may point into, by path.
+// Set holds files by path, to resolve the spans that refer to them.
 type Set map[string]*File
 
-// Add puts files in the set.
+// Add adds files to the set; nil files are skipped.
 func (s Set) Add(files ...*File) {
 	for _, f := range files {
 		if f != nil {

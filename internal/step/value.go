@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/espalier-run/espalier/internal/wire"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
 // JSON encodes plain data as people read it: <, > and & stay as they are.
@@ -20,7 +20,7 @@ func JSON(v any) json.RawMessage {
 // Encode is a value as JSON, without space and without escapes for HTML.
 func Encode(v any) (json.RawMessage, error) {
 	if raw, ok := v.(json.RawMessage); ok && len(raw) > 0 {
-		return wire.Dense(raw)
+		return jsonfast.Compact(raw)
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -21,13 +21,16 @@ retry:
   max_attempts: 3
 `
 
-// twelveSteps is a workflow of the usual size.
+// twelveSteps returns a workflow of the usual size.
 func twelveSteps() string {
 	var b strings.Builder
-	b.WriteString("---\nname: brief-to-report\ndescription: Turns a brief into a report\nkind: agent-flow/workflow\nversion: 1.0.0\n" +
-		"budgets:\n  max_steps: 40\n  max_tokens: 90000\ntools:\n  allowlist: [search, read]\n---\n\n# Purpose\n\nTurn a brief into a report.\n\n## Agents\n\n")
+	b.WriteString("---\nname: brief-to-report\ndescription: Turns a brief into a report\n" +
+		"kind: agent-flow/workflow\nversion: 1.0.0\n" +
+		"budgets:\n  max_steps: 40\n  max_tokens: 90000\ntools:\n  allowlist: [search, read]\n---\n\n" +
+		"# Purpose\n\nTurn a brief into a report.\n\n## Agents\n\n")
 	for i := range 3 {
-		fmt.Fprintf(&b, "```agent\nid: agent_%d\nrole: Writes part %d\ngoal: A part that needs no second look\ntools: [search]\nmax_tokens: 4000\nexpected_output: |\n  A list of objects: { owner, action }\n```\n\n", i, i)
+		fmt.Fprintf(&b, "```agent\nid: agent_%d\nrole: Writes part %d\ngoal: A part that needs no second look\n"+
+			"tools: [search]\nmax_tokens: 4000\nexpected_output: |\n  A list of objects: { owner, action }\n```\n\n", i, i)
 	}
 	b.WriteString("## Steps\n\n")
 	for i := range 12 {
@@ -56,7 +59,7 @@ func BenchmarkMarkdown(b *testing.B) {
 	}
 }
 
-// BenchmarkFile is all that this package does for a file of twelve steps.
+// BenchmarkFile measures all work of this package for a file of twelve steps.
 func BenchmarkFile(b *testing.B) {
 	f := source.NewFile("a.md", twelveSteps())
 	b.SetBytes(int64(len(f.Text)))

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// checkSpan fails unless the span lies in the file.
+// checkSpan fails the test unless the span is in the file.
 func checkSpan(t *testing.T, f *source.File, s source.Span, what string) {
 	t.Helper()
 	if s.File != f.Path || s.Start < 0 || s.End < s.Start || s.End > len(f.Text) {
@@ -31,8 +31,8 @@ func checkDiagnostics(t *testing.T, f *source.File, l diag.List) {
 	}
 }
 
-// checkTree holds the promises of Node: spans in the file, and a span of the
-// content's length exactly when the content stands there.
+// checkTree checks the contract of Node: spans are in the file, and a span has the
+// length of the content exactly if the file contains the content there.
 func checkTree(t *testing.T, f *source.File, n *text.Node) {
 	t.Helper()
 	checkSpan(t, f, n.Span, n.Value)
@@ -51,16 +51,16 @@ func checkTree(t *testing.T, f *source.File, n *text.Node) {
 	}
 }
 
-// checkOrder holds that values stand in their parent, in order and without
-// overlap. Aliases and merged keys stand elsewhere, so texts with an asterisk
-// are not asked.
+// checkOrder checks that values are in their parent, in order and without overlap.
+// Aliases and merged keys are elsewhere, so texts with an asterisk are skipped.
 func checkOrder(t *testing.T, n *text.Node) {
 	t.Helper()
 	at := n.Span.Start
 	inside := func(child *text.Node) {
 		t.Helper()
 		if child.Span.Start < at || child.Span.End > n.Span.End {
-			t.Fatalf("%s %q at %d-%d is not where it should be, in %d-%d", child.Kind, child.Value, child.Span.Start, child.Span.End, at, n.Span.End)
+			t.Fatalf("%s %q at %d-%d is not where it should be, in %d-%d", child.Kind, child.Value, child.Span.Start,
+				child.Span.End, at, n.Span.End)
 		}
 		at = child.Span.End
 		checkOrder(t, child)
@@ -78,12 +78,16 @@ func FuzzYAML(f *testing.F) {
 	for _, seed := range []string{
 		"", "a: b\n", "a: b: c\n", "a:\n\t- x\n", "a: \"x\nb: c\n", "a: [x, y\nb: c\n", "a:\n  b: 1\n c: 2\n",
 		"a: @x\n", "a: [x] y\n", "- a\nb: c\n", "a: &x [1, 2]\nb: *x\n", "a: &x [*x]\n", "<<: {a: 1}\nb: 2\n",
-		"a: |\n  x\n\n  y\n", "a: >-\n   x\n   y\nb: 1", "é: \"ü\" # c\nb: 'x''y'\n", "a:\n- &q x\n- !!str &z y\n- ? k\n  : v\n",
+		"a: |\n  x\n\n  y\n", "a: >-\n   x\n   y\nb: 1", "é: \"ü\" # c\nb: 'x''y'\n",
+		"a:\n- &q x\n- !!str &z y\n- ? k\n  : v\n",
 		"--- a\n...\n", "# only\n", "\ufeffa: b\r\nc: d\r\n", "a: \"\\P\\P\"\n", "{a: b, c, [d]: e}\n", "[a: b, ? c]\n",
-		"a: !foo bar\nb: !!int 12\nc: !!float 1e3\n", "a: foo\n  bar\n\n  baz\n", "a: |2\n   x\n  y\n", "a: b\u2028c\u0085d\n",
+		"a: !foo bar\nb: !!int 12\nc: !!float 1e3\n", "a: foo\n  bar\n\n  baz\n", "a: |2\n   x\n  y\n",
+		"a: b\u2028c\u0085d\n",
 		"a: 0x1F\nb: 0o17\nc: .inf\nd: 2020-01-01\n", "a: 1\n---\nb: 2\n", "a: !<tag:x> y\n", "a: \x01\n", "a: \xff\n",
-		"description: Use this: it is good\n  and: that\nname: x\n", "on: push\ntrue: 1\n", "a: | x\n y\n", "a:b\nc: d\n", "words\na: b\n",
-		"!\n&0: 0\n0: 00", "a:\n  - b\n   - c\n", "a { b: c }\nd:[e: f]\n", "a:  b: c }\n", "a: b: c\"\n", "a: |\n   b\n  c\n d\n", "a:\n b: 1\n  c: 2\n",
+		"description: Use this: it is good\n  and: that\nname: x\n", "on: push\ntrue: 1\n", "a: | x\n y\n", "a:b\nc: d\n",
+		"words\na: b\n",
+		"!\n&0: 0\n0: 00", "a:\n  - b\n   - c\n", "a { b: c }\nd:[e: f]\n", "a:  b: c }\n", "a: b: c\"\n",
+		"a: |\n   b\n  c\n d\n", "a:\n b: 1\n  c: 2\n",
 	} {
 		f.Add(seed, 0, len(seed))
 		f.Add("# Title\n"+seed+"\nafter", 8, 8+len(seed))
@@ -125,7 +129,8 @@ func FuzzYAML(f *testing.F) {
 
 func FuzzMarkdown(f *testing.F) {
 	for _, seed := range []string{
-		"", "---\nname: x\n---\n# T\n", "---\nname: x\n", "---  \r\na: b\r\n--- \r\nbody", "\ufeff---\na: b\n---", "---\n---\n", "---",
+		"", "---\nname: x\n---\n# T\n", "---\nname: x\n", "---  \r\na: b\r\n--- \r\nbody", "\ufeff---\na: b\n---",
+		"---\n---\n", "---",
 		"# A\n\n```step\nid: a\n```\n\n## B\n~~~~step x\n~~~\n~~~~\n", "````md\n```step\n```\n````\n", "```step\nid: a\n",
 		"- item\n\n  ```step\n  id: a\n  ```\n", "- ```step\n  id: a\n```\n", "> ```step\n> id: a\n> ```\n", "Title\n===\n\nTwo\nlines\n---\n", "##\n", "\t```step\n", "```\n```",
 		"```step\na: b\n``\n\n# B\n```step\n```\n", "id: a\n```\n\n```step\nb: c\n```\n", "```step\n\n# A\n\n```step\n```\n",
@@ -171,7 +176,9 @@ func FuzzMarkdown(f *testing.F) {
 			text.ParseYAML(file, fence.Content.Start, fence.Content.End)
 		}
 		checkDiagnostics(t, file, d.Problems("step"))
-		d.Mend([]string{"step"}, func(lines string) (string, int) { return "step", len(lines) - len(strings.TrimLeft(lines, "\n")) })
+		d.Mend([]string{"step"}, func(lines string) (string, int) {
+			return "step", len(lines) - len(strings.TrimLeft(lines, "\n"))
+		})
 		for i, fence := range d.Fences {
 			checkSpan(t, file, fence.Span, fence.Info)
 			checkSpan(t, file, fence.InfoSpan, fence.Info)

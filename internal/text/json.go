@@ -12,11 +12,10 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// ParseJSON reads a file as one JSON value, as nodes with positions. What
-// people and editors often write and JSON does not allow (comments, a comma
-// too many or too few, other quotes, keys without quotes) is reported and read
-// as it was meant, so that one mistake does not hide the next. It returns nil
-// only with an error.
+// ParseJSON parses a file as one JSON value. It reports common errors (comments,
+// missing or superfluous commas, other quotes, keys without quotes) and continues
+// as if the text were correct, so that one error does not hide the next. It
+// returns nil only with an error.
 func ParseJSON(f *source.File) (*Node, diag.List) {
 	p := &jsonParser{file: f, text: f.Text}
 	if strings.HasPrefix(p.text, "\ufeff") {
@@ -40,15 +39,18 @@ type jsonParser struct {
 	text string
 	at   int
 	out  diag.List
-	lost bool // the text makes no sense from here on, so nothing more is said
-	next int  // where the white space ends that was looked at last
+	lost bool // parsing was abandoned; further errors are not reported
+	next int  // end of the white space that was last skipped
 }
 
 func (p *jsonParser) say(code diag.Code, start, end int, message, help string, related ...diag.Related) {
-	p.out.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: p.file.Span(start, end), Message: message, Help: help, Related: related})
+	p.out.Add(diag.Diagnostic{
+		Code: code, Severity: diag.Error, Span: p.file.Span(start, end), Message: message,
+		Help: help, Related: related,
+	})
 }
 
-// space skips white space, and comments with a word about them.
+// space skips white space and comments, and reports the comments.
 func (p *jsonParser) space() {
 	for p.at < len(p.text) {
 		rest := p.text[p.at:]
@@ -74,14 +76,16 @@ func (p *jsonParser) comment(rest string) {
 	}
 	p.at += end
 	line, _, _ := strings.Cut(rest[:end], "\n")
-	p.say(CodeJSONSyntax, start, start+len(strings.TrimRight(line, "\r")), "JSON has no comments.", `Remove it, or keep it in a key such as "description".`)
+	p.say(CodeJSONSyntax, start, start+len(strings.TrimRight(line, "\r")), "JSON has no comments.",
+		`Remove it, or keep it in a key such as "description".`)
 }
 
-// value reads one value; nil when there is none.
+// value parses one value, or returns nil if there is none.
 func (p *jsonParser) value(depth int) *Node {
 	p.space()
 	if depth > maxDepth {
-		p.say(CodeJSONSyntax, p.at, p.at+1, fmt.Sprintf("The file is nested more than %d levels deep.", maxDepth), "Flatten it.")
+		p.say(CodeJSONSyntax, p.at, p.at+1, fmt.Sprintf("The file is nested more than %d levels deep.", maxDepth),
+			"Flatten it.")
 		p.lost = true
 		return nil
 	}
@@ -116,19 +120,22 @@ func (p *jsonParser) object(depth int) *Node {
 			break
 		}
 		if first := seen[key.Value]; first != nil {
-			p.say(CodeJSONDuplicate, key.Span.Start, key.Span.End, fmt.Sprintf("The key %q appears twice in one object.", key.Value),
+			p.say(CodeJSONDuplicate, key.Span.Start, key.Span.End,
+				fmt.Sprintf("The key %q appears twice in one object.", key.Value),
 				"Keep one of the two.", diag.Related{Span: first.Span, Message: "first defined here"})
 		}
 		p.space()
 		if p.at < len(p.text) && p.text[p.at] == ':' {
 			p.at++
 		} else {
-			p.say(CodeJSONSyntax, key.Span.Start, key.Span.End, fmt.Sprintf("There is no colon after the key %q.", key.Value), "Write \"key\": value.")
+			p.say(CodeJSONSyntax, key.Span.Start, key.Span.End, fmt.Sprintf("There is no colon after the key %q.", key.Value),
+				"Write \"key\": value.")
 		}
 		p.space()
 		value := &Node{Kind: Null, Span: p.file.Span(p.at, p.at)}
 		if p.at < len(p.text) && (p.text[p.at] == ',' || p.text[p.at] == '}') {
-			p.say(CodeJSONSyntax, key.Span.Start, key.Span.End, fmt.Sprintf("The key %q has no value.", key.Value), "Write a value after the colon, or remove the key.")
+			p.say(CodeJSONSyntax, key.Span.Start, key.Span.End, fmt.Sprintf("The key %q has no value.", key.Value),
+				"Write a value after the colon, or remove the key.")
 		} else if got := p.value(depth + 1); got != nil {
 			value = got
 		}
@@ -166,7 +173,7 @@ func (p *jsonParser) list(depth int) *Node {
 	return n
 }
 
-// closes takes the closing bracket, or says that it never comes.
+// closes consumes the closing bracket, or reports that it is missing.
 func (p *jsonParser) closes(open int, bracket byte) bool {
 	if p.lost {
 		return true
@@ -174,7 +181,7 @@ func (p *jsonParser) closes(open int, bracket byte) bool {
 	if p.at < len(p.text) && p.text[p.at] == ',' {
 		p.say(CodeJSONComma, p.at, p.at+1, "There is a comma with nothing before it.", "Remove the comma.")
 	}
-	for p.at < len(p.text) && p.text[p.at] == ',' { // said once, however many there are
+	for p.at < len(p.text) && p.text[p.at] == ',' { // several commas are reported once
 		p.at++
 		p.space()
 	}
@@ -190,15 +197,17 @@ func (p *jsonParser) closes(open int, bracket byte) bool {
 		return true
 	case '}', ']':
 		p.say(CodeJSONUnclosed, p.at, p.at+1, fmt.Sprintf("%q does not close what is open here.", string(c)),
-			fmt.Sprintf("Write %q before it.", string(bracket)), diag.Related{Span: p.file.Span(open, open+1), Message: "opened here"})
+			fmt.Sprintf("Write %q before it.", string(bracket)), diag.Related{
+				Span: p.file.Span(open, open+1), Message: "opened here",
+			})
 		p.lost = true
 		return true
 	}
 	return false
 }
 
-// separator takes the comma between two entries; false when the entries end
-// in a way that was complained about and cannot be read on from.
+// separator consumes the comma between two entries. It returns false after an
+// error from which parsing cannot continue.
 func (p *jsonParser) separator(bracket byte) bool {
 	if p.lost {
 		return false
@@ -206,7 +215,7 @@ func (p *jsonParser) separator(bracket byte) bool {
 	end := p.at
 	p.space()
 	if p.at == len(p.text) {
-		return true // whoever looks for the bracket says that it is missing
+		return true // closes reports the missing bracket
 	}
 	switch c := p.text[p.at]; {
 	case c == ',':
@@ -234,7 +243,8 @@ func (p *jsonParser) key() *Node {
 		return p.str()
 	}
 	end := p.at
-	for end < len(p.text) && (isLetterOrDigit(p.text[end]) || p.text[end] == '-' || p.text[end] == '$' || p.text[end] == '.') {
+	for end < len(p.text) &&
+		(isLetterOrDigit(p.text[end]) || p.text[end] == '-' || p.text[end] == '$' || p.text[end] == '.') {
 		end++
 	}
 	if end == p.at {
@@ -248,7 +258,7 @@ func (p *jsonParser) key() *Node {
 	return n
 }
 
-// stray gives up at a character that starts nothing.
+// stray abandons parsing at an unexpected character.
 func (p *jsonParser) stray() {
 	r, size := utf8.DecodeRuneInString(p.text[p.at:])
 	shown := fmt.Sprintf("%q", string(r))
@@ -269,7 +279,7 @@ func (p *jsonParser) stray() {
 	p.lost = true
 }
 
-// word reads true, false and null, and what people write instead of them.
+// word parses true, false and null, and spellings of other languages.
 func (p *jsonParser) word() *Node {
 	start := p.at
 	for p.at < len(p.text) && isLetterOrDigit(p.text[p.at]) {
@@ -299,10 +309,12 @@ func (p *jsonParser) word() *Node {
 		return n
 	default:
 		n.Kind = String
-		p.say(CodeJSONQuotes, start, p.at, fmt.Sprintf("The text %s is not in quotes.", word), fmt.Sprintf("Write \"%s\".", word))
+		p.say(CodeJSONQuotes, start, p.at, fmt.Sprintf("The text %s is not in quotes.", word),
+			fmt.Sprintf("Write \"%s\".", word))
 		return n
 	}
-	p.say(CodeJSONQuotes, start, p.at, fmt.Sprintf("%s is the word of another language.", word), fmt.Sprintf("Write %s.", n.Value))
+	p.say(CodeJSONQuotes, start, p.at, fmt.Sprintf("%s is the word of another language.", word),
+		fmt.Sprintf("Write %s.", n.Value))
 	return n
 }
 
@@ -314,17 +326,18 @@ func (p *jsonParser) number() *Node {
 	word := p.text[start:p.at]
 	n := &Node{Kind: Int, Value: word, Span: p.file.Span(start, p.at)}
 	if !isJSONNumber(word) {
-		p.say(CodeJSONSyntax, start, p.at, fmt.Sprintf("%s is not a number.", word), "Write numbers like 3, -1.5 or 2e6, and put anything else in double quotes.")
+		p.say(CodeJSONSyntax, start, p.at, fmt.Sprintf("%s is not a number.", word),
+			"Write numbers like 3, -1.5 or 2e6, and put anything else in double quotes.")
 		n.Kind = String
 		return n
 	}
-	if strings.ContainsAny(word, ".eE") || word == "-0" { // which no whole number is
+	if strings.ContainsAny(word, ".eE") || word == "-0" { // not an integer
 		n.Kind = Float
 	}
 	return n
 }
 
-// isJSONNumber tells whether JSON reads a word as a number.
+// isJSONNumber reports whether s is a JSON number.
 func isJSONNumber(s string) bool {
 	s = strings.TrimPrefix(s, "-")
 	digits := func() bool {
@@ -357,7 +370,7 @@ func isJSONNumber(s string) bool {
 	return s == ""
 }
 
-// str reads a text in quotes. Its span is what stands between them.
+// str parses a string. Its span excludes the quotes.
 func (p *jsonParser) str() *Node {
 	open := p.at
 	quote := p.text[open]
@@ -366,7 +379,7 @@ func (p *jsonParser) str() *Node {
 	}
 	var b strings.Builder
 	p.at++
-	broken := false // at a line end, which is said once
+	broken := false // a line break inside the string was reported
 	for p.at < len(p.text) && p.text[p.at] != quote {
 		c := p.text[p.at]
 		switch {
@@ -384,7 +397,8 @@ func (p *jsonParser) str() *Node {
 			} else if c != '\n' && c != '\r' {
 				what, help = fmt.Sprintf("the character U+%04X", c), fmt.Sprintf(`\u%04x`, c)
 			}
-			p.say(CodeJSONEscape, p.at, p.at+1, fmt.Sprintf("A text cannot hold %s as it is.", what), fmt.Sprintf("Write %s.", help))
+			p.say(CodeJSONEscape, p.at, p.at+1, fmt.Sprintf("A text cannot hold %s as it is.", what),
+				fmt.Sprintf("Write %s.", help))
 		}
 		r, size := utf8.DecodeRuneInString(p.text[p.at:])
 		if r == utf8.RuneError && size == 1 {
@@ -403,8 +417,8 @@ func (p *jsonParser) str() *Node {
 	return n
 }
 
-// endsHere tells whether the line that follows begins like an entry of its
-// own, so that the text before it was probably meant to end.
+// endsHere reports whether the next line looks like another entry, so that the
+// string was probably meant to end.
 func (p *jsonParser) endsHere(quote byte) bool {
 	for p.next = max(p.next, p.at); p.next < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.next]) >= 0; {
 		p.next++
@@ -416,7 +430,7 @@ func (p *jsonParser) endsHere(quote byte) bool {
 	return c == quote || c == '}' || c == ']'
 }
 
-// jsonEscapes are the short ones.
+// jsonEscapes are the two-character escapes.
 var jsonEscapes = map[byte]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 func (p *jsonParser) escape(b *strings.Builder) {
@@ -424,7 +438,7 @@ func (p *jsonParser) escape(b *strings.Builder) {
 	rest := p.text[start:]
 	if len(rest) == 1 {
 		p.at++
-		return // the text is not closed, which is said anyway
+		return // str reports the missing quote
 	}
 	if c, ok := jsonEscapes[rest[1]]; ok {
 		b.WriteByte(c)
@@ -439,11 +453,12 @@ func (p *jsonParser) escape(b *strings.Builder) {
 	_, size := utf8.DecodeRuneInString(rest[1:])
 	p.at += 1 + size
 	b.WriteString(rest[1 : 1+size])
-	p.say(CodeJSONEscape, start, p.at, fmt.Sprintf("There is no escape %s.", rest[:1+size]), `Write \\ for a backslash, or \u and four hexadecimal digits.`)
+	p.say(CodeJSONEscape, start, p.at, fmt.Sprintf("There is no escape %s.", rest[:1+size]),
+		`Write \\ for a backslash, or \u and four hexadecimal digits.`)
 }
 
-// unicodeEscape reads \uXXXX, or a pair of them for one large character. Half
-// of a pair stands for the replacement character, as in every JSON reader.
+// unicodeEscape decodes \uXXXX or a surrogate pair. An unpaired surrogate becomes
+// U+FFFD, as in encoding/json.
 func unicodeEscape(s string) (rune, int) {
 	r := hexRune(s)
 	if r < 0 {

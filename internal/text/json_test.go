@@ -27,8 +27,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// The content of a text can be pointed into.
-func TestJSONSpans(t *testing.T) {
+func TestJSONSpansAreTheContentOfStrings(t *testing.T) {
 	f := source.NewFile("f.json", `{"if": "a == 'b'", "esc": "a\"b"}`)
 	n, _ := ParseJSON(f)
 	if at := n.Get("if").Span; f.Text[at.Start:at.End] != "a == 'b'" || !n.Get("if").Exact() {
@@ -42,8 +41,7 @@ func TestJSONSpans(t *testing.T) {
 	}
 }
 
-// Each mistake is told once, where it is, and the rest is read all the same.
-func TestJSONMistakes(t *testing.T) {
+func TestJSONErrorsAreReportedOnceAndDoNotHideOthers(t *testing.T) {
 	for in, want := range map[string]string{
 		``:                             "1:1 JSON001 → nil",
 		"{\"a\": 1,}":                  `1:8 JSON002 → {"a":1}`,
@@ -95,8 +93,7 @@ func TestJSONMistakes(t *testing.T) {
 	}
 }
 
-// Much of the same does not take long, and does not fill the stack.
-func TestJSONLong(t *testing.T) {
+func TestLongAndDeepJSONIsBounded(t *testing.T) {
 	const n = 4 << 20
 	for name, in := range map[string]string{
 		"commas":      "[" + strings.Repeat(",", n) + "]",
@@ -110,10 +107,13 @@ func TestJSONLong(t *testing.T) {
 	}
 }
 
-// FuzzJSON: what the standard library reads is read without a word and means
-// the same; nothing else passes without a word.
+// FuzzJSON checks that valid JSON is parsed without diagnostics to the same value as
+// encoding/json, and that invalid JSON has diagnostics.
 func FuzzJSON(f *testing.F) {
-	for _, seed := range []string{`{"a":[1,2.5e3,"x\u00e9",true,null]}`, `{"a":1,}`, `{'a':b}`, "[1 2", `"\ud800"`, "\ufeff{}", "// x\n1", "{\"a\":1\n\"b\":2}"} {
+	for _, seed := range []string{
+		`{"a":[1,2.5e3,"x\u00e9",true,null]}`, `{"a":1,}`, `{'a':b}`, "[1 2", `"\ud800"`,
+		"\ufeff{}", "// x\n1", "{\"a\":1\n\"b\":2}",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, in string) {

@@ -14,17 +14,17 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Document is a Markdown file cut into what formats look at.
+// Document is the structure of a Markdown file: frontmatter, headings and fences.
 type Document struct {
 	File *source.File
-	// Frontmatter is the text between the --- lines. When it is never closed,
-	// it is the lines down to the first empty one.
+	// Frontmatter is the text between the --- lines. If it is not closed, it
+	// extends to the first empty line.
 	Frontmatter                       Region
 	HasFrontmatter, FrontmatterClosed bool
-	// Body is everything after it.
+	// Body is the text after the frontmatter.
 	Body     Region
-	Headings []Heading // of the document itself, not those in lists and quotations
-	Fences   []Fence   // outermost ones only; a fence inside a fence is text
+	Headings []Heading // at the top level, not in lists and quotations
+	Fences   []Fence   // outermost fences only; a fence inside a fence is text
 }
 
 // Region is the bytes [Start, End) of a file.
@@ -41,26 +41,26 @@ type Heading struct {
 type Fence struct {
 	Info     string // the first word after the fence: "step"
 	InfoSpan source.Span
-	// Content is whole lines between the two fence lines, with the
-	// indentation that they have in a list.
+	// Content is the lines between the two fence lines, including the indentation
+	// of a list.
 	Content Region
-	Span    source.Span // the fences included
+	Span    source.Span // including the fence lines
 	Closed  bool
-	// Stop is what shows that an unclosed block has ended: the line that opens
-	// the next one, or a fence that is not quite one. Only Mend finds it.
+	// Stop is the line that ends an unclosed block: the opening line of the next
+	// block, or a malformed fence. Mend sets it.
 	Stop     source.Span
-	Unopened bool // by Mend: the line that opens it is missing, InfoSpan is its first line
-	Quoted   bool // in a quotation: every line begins with >, so Content is not what is meant
-	Heading  int  // index of the heading above it, -1 when there is none
+	Unopened bool // set by Mend: the opening line is missing, InfoSpan is the first line
+	Quoted   bool // in a quotation: every line of Content begins with >
+	Heading  int  // index of the heading above it, or -1
 }
 
-// blockParser knows blocks only: nobody here looks at emphasis and links.
+// blockParser parses blocks only; emphasis and links are not needed.
 var blockParser = sync.OnceValue(func() parser.Parser {
 	return parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
 })
 
-// ParseMarkdown cuts a file up. It cannot fail: any text is Markdown. What is
-// suspicious all the same is told by Problems.
+// ParseMarkdown parses a file. It cannot fail, because every text is valid Markdown;
+// Problems reports what is suspicious.
 func ParseMarkdown(f *source.File) *Document {
 	d := &Document{File: f}
 	d.splitFrontmatter()
@@ -148,8 +148,8 @@ func (d *Document) splitFrontmatter() {
 	d.Body.Start = at
 }
 
-// nextLine returns the line at an offset without its line break, and where the
-// line after it begins.
+// nextLine returns the line at an offset without its line break, and the offset of
+// the next line.
 func nextLine(s string, at int) (line string, next int) {
 	end := strings.IndexByte(s[at:], '\n')
 	if end < 0 {
@@ -174,10 +174,9 @@ func (d *Document) heading(n *ast.Heading, base int) Heading {
 	return Heading{Level: n.Level, Text: strings.Join(parts, " "), Span: d.File.Span(start, end)}
 }
 
-// addFence adds a fenced block. When the very line that opened it comes again
-// inside, its closing line was forgotten: Markdown would take the next block
-// for text of this one, but cutting there does not let one mistake hide a
-// block.
+// addFence adds a fenced block. If its opening line occurs again inside, the closing
+// line is missing: Markdown would treat the next block as text of this one, so the
+// block ends there.
 func (d *Document) addFence(n *ast.FencedCodeBlock, base int, quoted bool) {
 	fence := d.fence(n, base, quoted)
 	if fence.Info != "" {
@@ -232,8 +231,8 @@ func (d *Document) fence(n *ast.FencedCodeBlock, base int, quoted bool) Fence {
 	return fence
 }
 
-// openingFence is where the fence begins that opens a block in the line at an
-// offset. Behind a tab in a quotation the library is some bytes off.
+// openingFence returns the offset of the opening fence in the line at an offset.
+// After a tab in a quotation, the offset of the library is inaccurate.
 func openingFence(text string, at int) int {
 	begin := strings.LastIndexByte(text[:at], '\n') + 1
 	line, _ := nextLine(text, begin)
@@ -245,7 +244,7 @@ func openingFence(text string, at int) int {
 	return at
 }
 
-// fenceLength counts the fence characters that s begins with.
+// fenceLength returns the number of fence characters at the start of s.
 func fenceLength(s string) int {
 	if s == "" || s[0] != '`' && s[0] != '~' {
 		return 0
@@ -253,10 +252,9 @@ func fenceLength(s string) int {
 	return len(s) - len(strings.TrimLeft(s, s[:1]))
 }
 
-// Problems tells what is suspicious about the document, or was before Mend.
-// blocks are the info
-// words of the fences that mean something to the format: what is wrong with
-// one of them is an error, with any other a warning.
+// Problems returns diagnostics for the document, including those that Mend has
+// handled. blocks are the info words of the format's fences: a problem with one of
+// them is an error, with any other fence a warning.
 func (d *Document) Problems(blocks ...string) diag.List {
 	var out diag.List
 	if d.HasFrontmatter && !d.FrontmatterClosed {
@@ -314,8 +312,8 @@ func (d *Document) Problems(blocks ...string) diag.List {
 	return out
 }
 
-// blockInside finds a line in a fence that would open another block, had this
-// one been closed; the zero span if there is none.
+// blockInside returns the span of a line in a fence that looks like the opening of
+// another block, or the zero span.
 func (d *Document) blockInside(fence Fence, blocks []string) source.Span {
 	text := d.File.Text
 	own := fenceLength(text[fence.Span.Start:])
@@ -332,7 +330,7 @@ func (d *Document) blockInside(fence Fence, blocks []string) source.Span {
 	return source.Span{}
 }
 
-// opening is the first --- line.
+// opening returns the span of the first --- line.
 func (d *Document) opening() source.Span {
 	start := strings.Index(d.File.Text, "---")
 	return d.File.Span(start, start+3)

@@ -7,15 +7,14 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// maxMends bounds the work for a file that is nothing but loose fences.
+// maxMends limits the work for a file with many unmatched fences.
 const maxMends = 50
 
-// Mend finds the ends of blocks whose closing line is missing or mangled, and
-// the blocks whose opening line is missing, so that one forgotten line does
-// not turn all blocks after it inside out. blocks are the info words that mean
-// something; guess tells which of them a text of keys above a loose fence
-// belongs to and where it begins in it, or "". What was mended is told by
-// Problems.
+// Mend repairs blocks with a missing or malformed closing line and blocks with a
+// missing opening line, so that one missing line does not swap text and blocks in
+// the rest of the file. blocks are the info words of the format. guess returns the
+// block type of the lines above an unmatched fence and the offset where the block
+// starts in them, or "". Problems reports the repairs.
 func (d *Document) Mend(blocks []string, guess func(lines string) (block string, start int)) {
 	mends := 0
 	for i := 0; i < len(d.Fences) && mends < maxMends; i++ {
@@ -53,12 +52,12 @@ func (d *Document) Mend(blocks []string, guess func(lines string) (block string,
 	}
 }
 
-// reread cuts the document up again from an offset on; fences is how many
-// blocks before it stay.
+// reread parses the document again from an offset and keeps the first fences
+// blocks.
 func (d *Document) reread(fences, from int) {
 	d.Fences = d.Fences[:fences]
 	d.Headings = slices.DeleteFunc(d.Headings, func(h Heading) bool { return h.Span.Start >= from })
-	// Empty lines instead of what came before keep all offsets as they are.
+	// Replacing the text before the offset by empty lines keeps all offsets.
 	rest := ParseMarkdown(source.NewFile(d.File.Path, strings.Repeat("\n", from)+d.File.Text[from:]))
 	for _, fence := range rest.Fences {
 		fence.Heading += len(d.Headings)
@@ -67,7 +66,8 @@ func (d *Document) reread(fences, from int) {
 	d.Headings = append(d.Headings, rest.Headings...)
 }
 
-// openingInside reports whether a line in a fence would open one with a label.
+// openingInside reports whether a line in a fence looks like an opening fence with
+// an info word.
 func (d *Document) openingInside(fence Fence) bool {
 	for line := range strings.Lines(d.File.Text[fence.Content.Start:fence.Content.End]) {
 		if n := fenceLength(line); n >= 3 && strings.TrimSpace(line[n:]) != "" {
@@ -77,8 +77,8 @@ func (d *Document) openingInside(fence Fence) bool {
 	return false
 }
 
-// realEnd finds where a block ends whose closing line is missing: before the
-// heading or the block that comes next, or at a line that is nearly a fence.
+// realEnd returns the end of a block with a missing closing line: before the next
+// heading or block, or at a malformed fence.
 func (d *Document) realEnd(fence Fence, blocks []string) (end, next int, stop source.Span, ok bool) {
 	following := d.blockInside(fence, blocks)
 	if fence.Closed && following.End == 0 {

@@ -23,15 +23,15 @@ type Flowchart struct {
 	Classes []Text
 }
 
-// FlowNode is a node, where it was first named.
+// FlowNode is a node of a flowchart.
 type FlowNode struct {
 	ID string
-	// Label is what stands in the shape; the ID when there is none.
+	// Label is the text in the shape, or the ID without a shape.
 	Label    Text
-	Shape    string // its brackets: "[]", "(())", …; "" when it has none
+	Shape    string // its brackets, such as "[]" or "(())"; "" without a shape
 	Span     source.Span
-	Subgraph int    // index, -1 outside of all
-	Class    []Text // names of classes that it was given
+	Subgraph int    // index in Subgraphs, or -1
+	Class    []Text // names of its classes
 }
 
 // The styles of edges.
@@ -42,12 +42,12 @@ const (
 	EdgeInvisible = "invisible"
 )
 
-// FlowEdge is one arrow. From and To are IDs of nodes or subgraphs.
+// FlowEdge is an edge. From and To are IDs of nodes or subgraphs.
 type FlowEdge struct {
 	From, To string
 	Style    string
 	Arrow    bool // has a head
-	Both     bool // has a head at its beginning, too
+	Both     bool // has a head at both ends
 	Label    Text
 	Span     source.Span // of the link, without its ends
 }
@@ -57,11 +57,11 @@ type Subgraph struct {
 	ID      string
 	Title   Text
 	Span    source.Span
-	Parent  int // -1 outside of all
+	Parent  int // index in Subgraphs, or -1
 	Members []string
 }
 
-// Node finds a node by its ID, or returns nil.
+// Node returns the node with an ID, or nil.
 func (c *Flowchart) Node(id string) *FlowNode {
 	for _, n := range c.Nodes {
 		if n.ID == id {
@@ -71,7 +71,7 @@ func (c *Flowchart) Node(id string) *FlowNode {
 	return nil
 }
 
-// Subgraph finds a subgraph by its ID, or returns nil.
+// Subgraph returns the subgraph with an ID, or nil.
 func (c *Flowchart) Subgraph(id string) *Subgraph {
 	for _, s := range c.Subgraphs {
 		if s.ID == id {
@@ -81,8 +81,8 @@ func (c *Flowchart) Subgraph(id string) *Subgraph {
 	return nil
 }
 
-// ParseFlowchart reads the Mermaid flowchart at [start, end) of a file. What
-// cannot be read is an error: an edge is never dropped in silence.
+// ParseFlowchart parses the Mermaid flowchart at [start, end) of a file. Text that
+// does not parse is an error, so no edge is dropped silently.
 func ParseFlowchart(f *source.File, start, end int) (*Flowchart, diag.List) {
 	p := &flowParser{file: f, chart: &Flowchart{}, end: end}
 	header := false
@@ -104,14 +104,16 @@ func ParseFlowchart(f *source.File, start, end int) (*Flowchart, diag.List) {
 		}
 		p.statements()
 	}
-	// An arrow may lead to a subgraph that is drawn further down.
-	p.chart.Nodes = slices.DeleteFunc(p.chart.Nodes, func(n *FlowNode) bool { return n.Shape == "" && p.chart.Subgraph(n.ID) != nil })
+	// An edge may lead to a subgraph that is defined further down.
+	p.chart.Nodes = slices.DeleteFunc(p.chart.Nodes,
+		func(n *FlowNode) bool { return n.Shape == "" && p.chart.Subgraph(n.ID) != nil })
 	for _, s := range p.chart.Subgraphs {
 		s.Members = slices.DeleteFunc(s.Members, func(id string) bool { return p.chart.Node(id) == nil })
 	}
 	for _, i := range p.open {
 		s := p.chart.Subgraphs[i]
-		p.fail(CodeFlowBlock, s.Span, fmt.Sprintf("The subgraph %q is never closed.", s.ID), "Write a line with end after its last node.")
+		p.fail(CodeFlowBlock, s.Span, fmt.Sprintf("The subgraph %q is never closed.", s.ID),
+			"Write a line with end after its last node.")
 	}
 	return p.chart, p.out
 }
@@ -121,7 +123,7 @@ type flowParser struct {
 	chart     *Flowchart
 	pos, stop int // of the line
 	end       int
-	open      []int // subgraphs that are being read
+	open      []int // enclosing subgraphs
 	foreign   bool  // another kind of diagram
 	out       diag.List
 }
@@ -138,7 +140,7 @@ func (p *flowParser) fail(code diag.Code, at source.Span, message, help string) 
 	p.out.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: at, Message: message, Help: help})
 }
 
-// word is the letters at the current place.
+// word returns the letters at the current position.
 func (p *flowParser) word() string {
 	rest := p.rest()
 	for i, r := range rest {
@@ -151,23 +153,26 @@ func (p *flowParser) word() string {
 
 var directions = []string{"TB", "TD", "BT", "RL", "LR"}
 
-// otherDiagrams are what Mermaid draws besides flowcharts.
+// otherDiagrams are the other diagram types of Mermaid.
 var otherDiagrams = []string{
-	"sequenceDiagram", "classDiagram", "stateDiagram", "stateDiagram-v2", "erDiagram", "journey", "gantt", "pie", "mindmap", "timeline", "gitGraph",
+	"sequenceDiagram", "classDiagram", "stateDiagram", "stateDiagram-v2", "erDiagram", "journey", "gantt", "pie",
+	"mindmap", "timeline", "gitGraph",
 	"quadrantChart", "requirementDiagram", "block-beta", "sankey-beta", "xychart-beta", "architecture-beta", "kanban",
 }
 
-// header reads "graph TD"; false when the line is something else.
+// header parses "graph TD". It returns false for any other line.
 func (p *flowParser) header() bool {
 	start := p.pos
 	word := p.word()
 	if slices.Contains(otherDiagrams, word) {
 		p.foreign = true
-		p.fail(CodeFlowHeader, p.file.Span(start, start+len(word)), fmt.Sprintf("This is a %s, not a flowchart.", word), "Draw the topology as a flowchart: begin with graph TD.")
+		p.fail(CodeFlowHeader, p.file.Span(start, start+len(word)), fmt.Sprintf("This is a %s, not a flowchart.", word),
+			"Draw the topology as a flowchart: begin with graph TD.")
 		return false
 	}
 	if word != "graph" && word != "flowchart" && word != "flowchart-elk" {
-		p.fail(CodeFlowHeader, p.file.Span(start, p.stop), "The diagram does not begin with graph or flowchart.", "Write graph TD on a line of its own before this one.")
+		p.fail(CodeFlowHeader, p.file.Span(start, p.stop), "The diagram does not begin with graph or flowchart.",
+			"Write graph TD on a line of its own before this one.")
 		return false
 	}
 	p.pos += len(word)
@@ -183,12 +188,13 @@ func (p *flowParser) header() bool {
 		return true
 	}
 	if p.pos < p.stop && !strings.HasPrefix(p.rest(), "%%") {
-		p.fail(CodeFlowSyntax, p.file.Span(p.pos, p.stop), fmt.Sprintf("%q does not belong behind the direction.", p.rest()), "Begin a new line after graph TD.")
+		p.fail(CodeFlowSyntax, p.file.Span(p.pos, p.stop), fmt.Sprintf("%q does not belong behind the direction.", p.rest()),
+			"Begin a new line after graph TD.")
 	}
 	return true
 }
 
-// statements reads a line.
+// statements parses a line.
 func (p *flowParser) statements() {
 	for {
 		if p.space(); p.pos >= p.stop || strings.HasPrefix(p.rest(), "%%") {
@@ -204,7 +210,7 @@ func (p *flowParser) statements() {
 	}
 }
 
-// statement reads one; false when the rest of the line is done with.
+// statement parses one statement. It returns false at the end of the line.
 func (p *flowParser) statement() bool {
 	start := p.pos
 	switch word := p.word(); word {
@@ -213,10 +219,12 @@ func (p *flowParser) statement() bool {
 		p.subgraph(start)
 		return false
 	case "end":
-		if after := strings.TrimLeft(p.rest()[len(word):], " \t\r"); after == "" || after[0] == ';' || strings.HasPrefix(after, "%%") {
+		if after := strings.TrimLeft(p.rest()[len(word):], " \t\r"); after == "" || after[0] == ';' ||
+			strings.HasPrefix(after, "%%") {
 			p.pos += len(word)
 			if len(p.open) == 0 {
-				p.fail(CodeFlowBlock, p.file.Span(start, p.pos), "This end closes no subgraph.", "Remove it, or write subgraph NAME above.")
+				p.fail(CodeFlowBlock, p.file.Span(start, p.pos), "This end closes no subgraph.",
+					"Remove it, or write subgraph NAME above.")
 				return true
 			}
 			p.open = p.open[:len(p.open)-1]
@@ -226,7 +234,7 @@ func (p *flowParser) statement() bool {
 		return false
 	case "style", "linkStyle", "click", "accTitle", "accDescr":
 		if after := p.rest()[len(word):]; after != "" && (after[0] == ' ' || after[0] == ':' || after[0] == '\t') {
-			return false // how it looks
+			return false // styles are ignored
 		}
 	case "classDef":
 		p.pos += len(word)
@@ -243,7 +251,7 @@ func (p *flowParser) statement() bool {
 	return p.chain()
 }
 
-// names reads words with commas between.
+// names parses words separated by commas.
 func (p *flowParser) names() []Text {
 	var out []Text
 	for {
@@ -262,13 +270,14 @@ func (p *flowParser) names() []Text {
 	}
 }
 
-// class gives nodes a class.
+// class parses a class statement.
 func (p *flowParser) class(start int) {
 	nodes := p.names()
 	p.space()
 	name := p.word()
 	if len(nodes) == 0 || name == "" {
-		p.fail(CodeFlowSyntax, p.file.Span(start, p.stop), "This line does not say which nodes get which class.", "Write class NODE,NODE NAME.")
+		p.fail(CodeFlowSyntax, p.file.Span(start, p.stop), "This line does not say which nodes get which class.",
+			"Write class NODE,NODE NAME.")
 		return
 	}
 	class := Text{Value: name, Span: p.file.Span(p.pos, p.pos+len(name))}
@@ -306,7 +315,7 @@ func (p *flowParser) subgraph(start int) {
 		if label, _, ok := p.shape(); ok {
 			s.Title = label
 		}
-	} else { // a title of any words is the name, too
+	} else { // a title without brackets is also the ID
 		line, _, _ := strings.Cut(p.file.Text[at:p.stop], "%%")
 		title := strings.TrimSpace(line)
 		s.Span = p.file.Span(at, at+len(title))
@@ -324,7 +333,7 @@ func (p *flowParser) subgraph(start int) {
 	p.chart.Subgraphs = append(p.chart.Subgraphs, s)
 }
 
-// chain reads nodes with arrows between them.
+// chain parses nodes connected by edges.
 func (p *flowParser) chain() bool {
 	from, ok := p.group()
 	if !ok {
@@ -359,10 +368,11 @@ func (p *flowParser) chain() bool {
 	}
 }
 
-// lost reports what could not be understood.
+// lost reports text that does not parse.
 func (p *flowParser) lost() bool {
 	rest := strings.TrimRight(p.rest(), " \t\r")
-	p.fail(CodeFlowSyntax, p.file.Span(p.pos, p.pos+max(len(rest), 1)), fmt.Sprintf("%q cannot be read as part of a flowchart.", clip(rest)),
+	p.fail(CodeFlowSyntax, p.file.Span(p.pos, p.pos+max(len(rest), 1)),
+		fmt.Sprintf("%q cannot be read as part of a flowchart.", clip(rest)),
 		"Write nodes as ID[label] and arrows as -->, -.-> or ==>, with labels as -->|text|.")
 	p.pos = p.stop
 	return false
@@ -379,7 +389,7 @@ func clip(s string) string {
 	return s
 }
 
-// group reads nodes with & between them.
+// group parses nodes separated by &.
 func (p *flowParser) group() ([]string, bool) {
 	var out []string
 	for {
@@ -399,7 +409,7 @@ func (p *flowParser) group() ([]string, bool) {
 	}
 }
 
-// id reads the name of a node: letters, digits, _, and - or . between them.
+// id parses the ID of a node: letters, digits, _, and inner - or .
 func (p *flowParser) id() string {
 	rest := p.rest()
 	i := 0
@@ -449,7 +459,8 @@ func (p *flowParser) node() (string, bool) {
 		} else if n.Label.Value != label.Value {
 			p.out.Add(diag.Diagnostic{
 				Code: CodeFlowLabel, Severity: diag.Warning, Span: label.Span,
-				Message: fmt.Sprintf("The node %q has another label here.", id), Help: "Write its label once, or give this node a name of its own.",
+				Message: fmt.Sprintf("The node %q has another label here.", id),
+				Help:    "Write its label once, or give this node a name of its own.",
 				Related: []diag.Related{{Span: n.Label.Span, Message: "the first label"}},
 			})
 		}
@@ -465,7 +476,7 @@ func (p *flowParser) node() (string, bool) {
 	return id, true
 }
 
-// shapes are the brackets around labels, longer ones first.
+// shapes are the brackets around labels, in order of decreasing length.
 var shapes = [][2]string{
 	{"(((", ")))"},
 	{"((", "))"},
@@ -483,7 +494,7 @@ var shapes = [][2]string{
 	{">", "]"},
 }
 
-// shape reads a label in its brackets.
+// shape parses a label in brackets.
 func (p *flowParser) shape() (Text, string, bool) {
 	rest := p.rest()
 	for _, s := range shapes {
@@ -516,7 +527,7 @@ func (p *flowParser) shape() (Text, string, bool) {
 	return Text{}, "", false
 }
 
-// The forms of links: whole ones, and the two halves around a label.
+// Patterns of links: whole ones, and the two halves around a label.
 var (
 	wholeLink = lazily(`^(<)?(-{2,}>|-{3,}[ox]?|-{2,}[ox]|-\.+->|-\.+-[ox]?|={2,}>|={3,}[ox]?|={2,}[ox]|~{3,})`)
 	openLink  = lazily(`^(<)?(--|-\.|==)`)
@@ -525,7 +536,7 @@ var (
 	}
 )
 
-// lazily compiles a pattern when it is first needed.
+// lazily compiles a pattern on first use.
 func lazily(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }
@@ -542,7 +553,7 @@ func styleOf(link string) string {
 	return EdgeSolid
 }
 
-// link reads an arrow with its label.
+// link parses an edge with its label.
 func (p *flowParser) link() (FlowEdge, bool) {
 	start := p.pos
 	var e FlowEdge
@@ -582,8 +593,8 @@ func (p *flowParser) link() (FlowEdge, bool) {
 	return e, true
 }
 
-// labelled tells whether what looks like a whole link is the first half of
-// one around a label: --open--> is, --o B is not.
+// labelled reports whether the match of a whole link is the first half of a link
+// around a label: --open--> is, --o B is not.
 func (p *flowParser) labelled(link string) bool {
 	last := link[len(link)-1]
 	if last != 'o' && last != 'x' {

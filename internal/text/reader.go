@@ -12,49 +12,49 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Reader takes a map apart key by key and reports, with a format's own codes,
-// what is missing, of the wrong type or unknown. A key whose value is null
-// counts as absent, except that Require calls it empty.
+// Reader decodes a map key by key. It reports missing, mistyped and unknown keys
+// with the codes of a format. A key whose value is null counts as absent, except
+// that Require reports it as empty.
 type Reader struct {
 	node  *Node
 	what  string
 	codes Codes
 	out   *diag.List
-	asked []string // some of them twice
-	room  *room    // for asked, until Done
-	wrong bool     // the node was not a map, so nothing can be missing in it
+	asked []string // keys that were read, possibly with duplicates
+	room  *room    // backing array of asked, returned to the pool by Done
+	wrong bool     // the node is not a map, so missing keys are not reported
 }
 
-// room is enough for the keys that most maps can have, which are many more than
-// those that they do have. One Reader after the other uses it.
+// room holds the keys that most formats allow in a map. It is pooled, because every
+// map of a file needs one for a short time.
 type room [24]string
 
 var rooms = sync.Pool{New: func() any { return new(room) }}
 
-// Codes is what a format calls the mistakes that a Reader finds.
+// Codes are the diagnostic codes that a Reader reports.
 type Codes struct {
 	WrongType, Missing, Unknown, BadValue diag.Code
-	// UnknownAs is how heavy an unknown key weighs; UnknownLenient makes it
-	// an error under --strict.
+	// UnknownAs is the severity of an unknown key; UnknownLenient makes it an
+	// error with --strict.
 	UnknownAs      diag.Severity
 	UnknownLenient bool
 }
 
-// Text is a string and where it stands.
+// Text is a string with its span.
 type Text struct {
 	Value string
 	Span  source.Span
 }
 
-// IsZero reports whether there is no text at all: neither content nor place.
+// IsZero reports whether the text has neither content nor span.
 func (t Text) IsZero() bool { return t == Text{} }
 
-// Text is the scalar's content and place.
+// Text returns the content and the span of a scalar.
 func (n *Node) Text() Text { return Text{Value: n.Value, Span: n.Span} }
 
-// Read begins to take n apart. what names it in messages ("step", "agent"). A
-// node that is not a map is reported and read as an empty one; nil and Null
-// are empty maps.
+// Read returns a Reader for n. what names it in messages, such as "step". A node
+// that is not a map is reported and treated as an empty map; nil and Null are
+// empty maps.
 func Read(n *Node, what string, codes Codes, out *diag.List) *Reader {
 	r := &Reader{node: n, what: what, codes: codes, out: out}
 	if n == nil || n.Kind == Null {
@@ -75,10 +75,11 @@ func (r *Reader) report(code diag.Code, severity diag.Severity, span source.Span
 }
 
 func (r *Reader) wrongType(key string, n *Node, wanted, help string) {
-	r.report(r.codes.WrongType, diag.Error, n.headSpan(), fmt.Sprintf("%q of the %s must be %s, but this is %s.", key, r.what, wanted, n.Kind), help)
+	r.report(r.codes.WrongType, diag.Error, n.headSpan(),
+		fmt.Sprintf("%q of the %s must be %s, but this is %s.", key, r.what, wanted, n.Kind), help)
 }
 
-// headSpan is the span of a scalar, and the first line of anything larger.
+// headSpan returns the span of a scalar, or of the first line of other nodes.
 func (n *Node) headSpan() source.Span {
 	if n.Kind == Map && len(n.Pairs) > 0 && n.Pairs[0].Key.Span.Start >= n.Span.Start {
 		return source.Span{File: n.Span.File, Start: n.Span.Start, End: min(n.Pairs[0].Key.Span.End, n.Span.End)}
@@ -89,14 +90,13 @@ func (n *Node) headSpan() source.Span {
 	return n.Span
 }
 
-// Has reports whether the key is there with a value. It does not make the key
-// a known one.
+// Has reports whether the key has a value. It does not mark the key as known.
 func (r *Reader) Has(key string) bool {
 	n := r.node.Get(key)
 	return n != nil && n.Kind != Null
 }
 
-// Node returns the value of a key, or nil, and makes the key a known one.
+// Node returns the value of a key, or nil, and marks the key as known.
 func (r *Reader) Node(key string) *Node {
 	r.know(key)
 	if n := r.node.Get(key); n != nil && n.Kind != Null {
@@ -105,7 +105,7 @@ func (r *Reader) Node(key string) *Node {
 	return nil
 }
 
-// KeySpan is where the key itself stands; the zero span if it does not.
+// KeySpan returns the span of the key itself, or the zero span.
 func (r *Reader) KeySpan(key string) source.Span {
 	if k := r.node.Key(key); k != nil {
 		return k.Span
@@ -113,7 +113,7 @@ func (r *Reader) KeySpan(key string) source.Span {
 	return source.Span{}
 }
 
-// Span is the whole map.
+// Span returns the span of the map.
 func (r *Reader) Span() source.Span { return r.node.Span }
 
 func (r *Reader) know(key string) {
@@ -124,7 +124,7 @@ func (r *Reader) know(key string) {
 	r.asked = append(r.asked, key)
 }
 
-// String returns a text. Numbers and booleans are taken as they are written.
+// String returns a text. Numbers and booleans are returned as written.
 func (r *Reader) String(key string) Text {
 	n := r.Node(key)
 	if n == nil {
@@ -132,7 +132,7 @@ func (r *Reader) String(key string) Text {
 	}
 	if n.Kind >= List {
 		help := fmt.Sprintf("Write %s: and the text after it.", key)
-		if n.Kind == Map && len(n.Pairs) > 0 && n.Pairs[0].Key.Span.Start == n.Span.Start { // without brackets
+		if n.Kind == Map && len(n.Pairs) > 0 && n.Pairs[0].Key.Span.Start == n.Span.Start { // a block map
 			help = fmt.Sprintf("Write %s: and the text after it, or %q if the lines below are the text.", key, key+": |")
 		}
 		r.wrongType(key, n, "a text", help)
@@ -141,15 +141,15 @@ func (r *Reader) String(key string) Text {
 	return n.Text()
 }
 
-// Strings returns a list of texts. One text alone is a list of one; entries
-// that are not texts are reported and left out.
+// Strings returns a list of texts. A single text is a list of one. Entries that
+// are not texts are reported and omitted.
 func (r *Reader) Strings(key string) []Text {
 	n := r.Node(key)
 	switch {
 	case n == nil:
 		return nil
 	case n.Kind < List && strings.HasPrefix(n.Value, "-") && !n.Exact():
-		// Lines such as "-one" are no entries but the words of one text.
+		// Lines such as "-one" are not entries but one folded text.
 		r.wrongType(key, n, "a list of texts", "Put a space after the dash of each entry.")
 		return nil
 	case n.Kind < List:
@@ -175,7 +175,7 @@ func (r *Reader) Strings(key string) []Text {
 	return out
 }
 
-// Int returns a whole number that is at least least.
+// Int returns an integer that is at least least.
 func (r *Reader) Int(key string, least int64) (n int64, at source.Span, ok bool) {
 	node := r.Node(key)
 	if node == nil {
@@ -196,14 +196,15 @@ func (r *Reader) Int(key string, least int64) (n int64, at source.Span, ok bool)
 			"Write a number below 9223372036854775808.")
 		return 0, node.Span, false
 	case value.Cmp(big.NewInt(least)) < 0:
-		r.report(r.codes.BadValue, diag.Error, node.Span, fmt.Sprintf("%q of the %s must be at least %d.", key, r.what, least),
+		r.report(r.codes.BadValue, diag.Error, node.Span,
+			fmt.Sprintf("%q of the %s must be at least %d.", key, r.what, least),
 			fmt.Sprintf("Write %s: %d or more.", key, least))
 		return 0, node.Span, false
 	}
 	return value.Int64(), node.Span, true
 }
 
-// Bool returns true or false.
+// Bool returns a boolean.
 func (r *Reader) Bool(key string) (b bool, at source.Span, ok bool) {
 	n := r.Node(key)
 	if n == nil {
@@ -223,7 +224,7 @@ func (r *Reader) Bool(key string) (b bool, at source.Span, ok bool) {
 	return isTrue(n.Value), n.Span, true
 }
 
-// Enum returns a text that is one of those allowed, or the zero Text.
+// Enum returns one of the allowed texts, or the zero Text.
 func (r *Reader) Enum(key string, allowed ...string) Text {
 	t := r.String(key)
 	if t.IsZero() || slices.Contains(allowed, t.Value) {
@@ -262,8 +263,8 @@ func (r *Reader) List(key string) []*Node {
 	return n.Items
 }
 
-// Require reports the keys that are missing, at the first key of the map, and
-// those that are empty, where they stand.
+// Require reports missing keys at the first key of the map, and empty keys at
+// their own position.
 func (r *Reader) Require(keys ...string) {
 	for _, key := range keys {
 		r.know(key)
@@ -283,7 +284,7 @@ func (r *Reader) Require(keys ...string) {
 	}
 }
 
-// unasked are the keys that are there and that nobody has asked for.
+// unasked returns the keys of the map that were not read.
 func (r *Reader) unasked(required []string) []string {
 	var out []string
 	for _, p := range r.node.Pairs {
@@ -301,8 +302,8 @@ func (r *Reader) firstKey() source.Span {
 	return r.node.Span
 }
 
-// Done reports the keys that nobody has asked for. It is called once, when all
-// have been read.
+// Done reports the keys that were not read. Call it once, after reading all known
+// keys.
 func (r *Reader) Done() {
 	for _, p := range r.node.Pairs {
 		if slices.Contains(r.asked, p.Key.Value) {

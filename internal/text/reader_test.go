@@ -12,10 +12,13 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-var stepCodes = text.Codes{WrongType: "WRONG", Missing: "MISSING", Unknown: "UNKNOWN", BadValue: "BAD", UnknownAs: diag.Warning}
+var stepCodes = text.Codes{
+	WrongType: "WRONG", Missing: "MISSING", Unknown: "UNKNOWN", BadValue: "BAD",
+	UnknownAs: diag.Warning,
+}
 
-// read takes a text apart and returns what was reported, one line each:
-// code, the marked text, message, help.
+// read decodes a text and returns the diagnostics, one per line: code, marked text,
+// message, help.
 func read(t *testing.T, in string, take func(*text.Reader)) string {
 	t.Helper()
 	f := source.NewFile("a.yaml", in)
@@ -123,13 +126,15 @@ BAD "99999999999999999999" "d" of the step is too large a number. Write a number
 WRONG "off" "d" of the step must be true or false, but this is a text. Write d: false.
 WRONG "maybe" "e" of the step must be true or false, but this is a text. Write true or false, without quotes.`},
 		{"enum", "a: stop\nb: stpo\nc: never\n", func(r *text.Reader) {
-			if r.Enum("a", "stop", "skip").Value != "stop" || !r.Enum("b", "stop", "skip").IsZero() || !r.Enum("c", "stop", "skip").IsZero() {
+			if r.Enum("a", "stop", "skip").Value != "stop" || !r.Enum("b", "stop", "skip").IsZero() ||
+				!r.Enum("c", "stop", "skip").IsZero() {
 				t.Error("enum")
 			}
 		}, `BAD "stpo" "b" of the step cannot be "stpo". Did you mean "stop"?
 BAD "never" "c" of the step cannot be "never". Write one of: stop, skip.`},
 		{
-			"required", "tpye: x\nid:\ndescription: ''\n", func(r *text.Reader) { r.Require("id", "type", "description", "role") },
+			"required", "tpye: x\nid:\ndescription: ''\n",
+			func(r *text.Reader) { r.Require("id", "type", "description", "role") },
 			`MISSING "id" "id" of the step is empty. Write a value after id:.
 MISSING "tpye" The step has no "type". There is a key "tpye"; rename it to "type".
 MISSING "description" "description" of the step is empty. Write a value after description:.
@@ -157,8 +162,7 @@ UNKNOWN "x" The step has no key "x". There are id and reads.`,
 	}
 }
 
-// An unknown key weighs what the format says.
-func TestReaderUnknownSeverity(t *testing.T) {
+func TestFormatDecidesSeverityOfUnknownKeys(t *testing.T) {
 	n := parse(t, "x: 1\n")
 	var out diag.List
 	text.Read(n, "skill", text.Codes{Unknown: "U", UnknownAs: diag.Note, UnknownLenient: true}, &out).Done()

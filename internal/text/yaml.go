@@ -9,10 +9,10 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Kind is the shape of a YAML node.
+// Kind is the type of a YAML node.
 type Kind int
 
-// The shapes. A date such as 2020-01-01 is a String.
+// The kinds. A date such as 2020-01-01 is a String.
 const (
 	Null Kind = iota
 	Bool
@@ -23,31 +23,30 @@ const (
 	Map
 )
 
-// String names the shape as messages do: "a list".
+// String returns the kind with its article, for messages: "a list".
 func (k Kind) String() string {
 	return [...]string{"nothing", "true or false", "a whole number", "a number", "a text", "a list", "a map"}[k]
 }
 
-// Node is a YAML value and the bytes that it was written with.
+// Node is a YAML value with its span.
 //
-// An alias is the very node of its anchor, so one Node may stand in several
-// places of a tree; there are no cycles.
+// An alias is the same Node as its anchor, so a Node may occur several times in a
+// tree. There are no cycles.
 type Node struct {
 	Kind Kind
-	// Value is a scalar's content as text: what a plain scalar says, what
-	// quotes and block scalars mean.
+	// Value is the content of a scalar, without quotes and with escapes resolved.
 	Value string
 	Items []*Node // of a list
 	Pairs []Pair  // of a map, in the order of the file
-	// Span is the whole value. When a scalar's content stands in the file
-	// letter by letter, Span is exactly that content (without quotes), so that
-	// len(Value) == Span.End-Span.Start and parts of it can be pointed at. When
-	// it does not (escapes, folded lines), the two lengths always differ.
+	// Span is the whole value. If the file contains a scalar's content verbatim,
+	// Span is that content without quotes, so that len(Value) ==
+	// Span.End-Span.Start and offsets in Value map to the file. Otherwise (escapes,
+	// folded lines) the two lengths always differ.
 	Span source.Span
 }
 
-// Pair is one entry of a map. The key is a scalar; its Value is its name, also
-// when YAML takes it for something else than a string (on, 2, null).
+// Pair is an entry of a map. The key is a scalar; its Value is its name, also if
+// its Kind is not String (on, 2, null).
 type Pair struct{ Key, Value *Node }
 
 // Get returns the value of a key of a map, or nil.
@@ -63,7 +62,7 @@ func (n *Node) Get(key string) *Node {
 	return nil
 }
 
-// Key returns the key's own node, or nil.
+// Key returns the node of a key, or nil.
 func (n *Node) Key(key string) *Node {
 	if n == nil {
 		return nil
@@ -88,13 +87,13 @@ func (n *Node) Keys() []string {
 	return keys
 }
 
-// Exact reports whether the scalar's content stands in the file letter by
-// letter, so that offsets in Value are offsets in Span.
+// Exact reports whether the file contains the scalar's content verbatim, so that
+// offsets in Value are offsets in Span.
 func (n *Node) Exact() bool {
 	return n.Kind < List && len(n.Value) == n.Span.End-n.Span.Start
 }
 
-// JSON is the value as JSON, maps in the order of the file, whole numbers with
+// JSON returns the value as JSON. Maps keep the order of the file and integers keep
 // all their digits.
 func (n *Node) JSON() json.RawMessage { return n.appendJSON(nil) }
 
@@ -135,11 +134,11 @@ func (n *Node) appendJSON(b []byte) []byte {
 	}
 }
 
-// maxPlaces bounds Places: nobody looks for a place among so many.
+// maxPlaces limits the result of Places.
 const maxPlaces = 500
 
-// Places is where the parts of a value stand, by their JSON pointers: a scalar
-// itself, and of anything larger its key.
+// Places returns the spans of the parts of a value by their JSON pointers: the
+// span of a scalar, or of the key of a list or map.
 func (n *Node) Places() map[string]source.Span {
 	all := map[string]source.Span{}
 	n.addPlaces(all, "")
@@ -178,13 +177,13 @@ func appendJSONString(b []byte, s string) []byte {
 		return append(b, '"')
 	}
 	quoted, err := json.Marshal(s)
-	if err != nil { // a string always has a JSON form
+	if err != nil { // unreachable: strings can always be encoded
 		return append(b, `""`...)
 	}
 	return append(b, quoted...)
 }
 
-// plainJSON reports whether a text needs no escapes in JSON, as most do not.
+// plainJSON reports whether s needs no escapes in JSON.
 func plainJSON(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -197,8 +196,8 @@ func plainJSON(s string) bool {
 
 func isTrue(s string) bool { return s == "true" || s == "True" || s == "TRUE" }
 
-// parseInteger reads the forms YAML has for whole numbers. A leading zero
-// means nothing, as in YAML 1.2; octal numbers begin with 0o.
+// parseInteger parses the integers of YAML 1.2: a leading zero has no meaning, and
+// octal numbers begin with 0o.
 func parseInteger(s string) (*big.Int, bool) {
 	digits := strings.ReplaceAll(s, "_", "")
 	sign := ""
@@ -238,8 +237,8 @@ func integerText(s string) string {
 	return "0"
 }
 
-// floatText keeps the author's digits where JSON would write them the same
-// way, so that 1.10 does not turn into 1.1.
+// floatText keeps the digits of a number that is valid JSON, so that 1.10 does not
+// become 1.1.
 func floatText(s string) string {
 	if json.Valid([]byte(s)) {
 		return s

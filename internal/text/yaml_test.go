@@ -29,8 +29,7 @@ func codes(l diag.List) string {
 	return strings.Join(all, " ")
 }
 
-// A region is read as if it were alone, and its spans are those of the file.
-func TestYAMLRegion(t *testing.T) {
+func TestSpansOfARegionAreOffsetsInTheFile(t *testing.T) {
 	const before, inside, after = "# Tïtle\n```step\n", "id: \"näme\"\nreads: [a,\n  b]\n", "```\nid: later\n"
 	f := source.NewFile("a.md", before+inside+after)
 	n, list := text.ParseYAML(f, len(before), len(before)+len(inside))
@@ -43,7 +42,8 @@ func TestYAMLRegion(t *testing.T) {
 			t.Errorf("%s stands at %q, want %q", key, got, want)
 		}
 	}
-	if strings.Join(n.Keys(), " ") != "id reads" || n.Get("later") != nil || n.Key("reads").Span.Start != len(before)+len("id: \"näme\"\n") {
+	if strings.Join(n.Keys(), " ") != "id reads" || n.Get("later") != nil ||
+		n.Key("reads").Span.Start != len(before)+len("id: \"näme\"\n") {
 		t.Errorf("keys %v", n.Keys())
 	}
 }
@@ -70,8 +70,7 @@ func TestYAMLJSON(t *testing.T) {
 	}
 }
 
-// A few lines must not be able to fill the memory or the stack.
-func TestYAMLHostile(t *testing.T) {
+func TestHostileYAMLIsBounded(t *testing.T) {
 	laughs := "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
 	for c := 'b'; c <= 'k'; c++ {
 		laughs += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", c-1), 10), ", "))
@@ -92,7 +91,10 @@ func TestYAMLHostile(t *testing.T) {
 		"deep entries":   {strings.Repeat("- ", 5000) + "a\n", "YAML012"},
 		"many keys":      {keys.String(), ""},
 		"long line":      {"a: [" + strings.Repeat("é, ", 20_000) + "é]\n", ""},
-		"merge bomb":     {"a: &a {x: 1}\nb:\n  <<: [" + strings.TrimSuffix(strings.Repeat("*a, ", 9000), ", ") + "]\n", "YAML012"},
+		"merge bomb": {
+			"a: &a {x: 1}\nb:\n  <<: [" + strings.TrimSuffix(strings.Repeat("*a, ", 9000), ", ") + "]\n",
+			"YAML012",
+		},
 	} {
 		n, list := text.ParseYAML(source.NewFile("a.yaml", c.in), 0, len(c.in))
 		if got := codes(list); got != c.want {
@@ -113,9 +115,7 @@ func TestYAMLBytes(t *testing.T) {
 	}
 }
 
-// What cannot be mended by quotes is reported by the lenient way as well, and
-// what can is mended only where it must be.
-func TestYAMLLenient(t *testing.T) {
+func TestLenientParsingRepairsOnlyMissingQuotes(t *testing.T) {
 	const in = "name: x\nbase: &b {a: 1}\ncopy: *b\ndescription: Use this: it is good\nname: y\n"
 	f := source.NewFile("a.yaml", in)
 	n, repairs, list := text.ParseYAMLLenient(f, 0, len(in))
@@ -133,14 +133,16 @@ func TestYAMLLenient(t *testing.T) {
 	}
 
 	for _, hopeless := range []string{"a: \"open\nb: c: d\n", "a: [open\n", "words\na: b\n"} {
-		if n, repairs, list := text.ParseYAMLLenient(source.NewFile("a", hopeless), 0, len(hopeless)); n != nil || len(repairs) > 0 || !list.Errors() {
+		if n, repairs, list := text.ParseYAMLLenient(source.NewFile("a", hopeless), 0, len(hopeless)); n != nil ||
+			len(repairs) > 0 || !list.Errors() {
 			t.Errorf("%q: %v %v %v", hopeless, n, repairs, list)
 		}
 	}
 
-	// The work for a text full of mistakes has an end.
+	// The work for a text with many errors is limited.
 	many := strings.Repeat("a: b: c\n", 1000)
-	if _, repairs, _ := text.ParseYAMLLenient(source.NewFile("a", many), 0, len(many)); len(repairs) == 0 || len(repairs) > 100 {
+	if _, repairs, _ := text.ParseYAMLLenient(source.NewFile("a", many), 0, len(many)); len(repairs) == 0 ||
+		len(repairs) > 100 {
 		t.Errorf("%d repairs", len(repairs))
 	}
 }
@@ -156,7 +158,8 @@ func TestPlaces(t *testing.T) {
 		got[pointer] = doc[at.Start:at.End]
 	}
 	want := map[string]string{
-		"/a": "1", "/b~1c": "b/c", "/b~1c/d": "d", "/b~1c/d/0": "x", "/b~1c/d/1/e": "f", "/b~1c/g": "g", "/h": "h", "/h/0": "i",
+		"/a": "1", "/b~1c": "b/c", "/b~1c/d": "d", "/b~1c/d/0": "x", "/b~1c/d/1/e": "f", "/b~1c/g": "g", "/h": "h",
+		"/h/0": "i",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -11,9 +11,9 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// explain reports why the library could not read the text. The library says
-// where it stopped and where the construct began; what went wrong is read from
-// the text at these two places, never from the words of its message.
+// explain reports why the library could not parse the text. It finds the cause in
+// the text at the positions that the library reports, never in the wording of its
+// message.
 func (p *yamlParser) explain(err error, tooDeep bool) {
 	var e *yaml.LoadError
 	if !errors.As(err, &e) {
@@ -29,12 +29,14 @@ func (p *yamlParser) explain(err error, tooDeep bool) {
 		context = p.seek(e.ContextMark.Line, e.ContextMark.Column)
 	}
 	if tooDeep {
-		p.report(CodeTooMuch, at, at+1, fmt.Sprintf("Values are nested more than %d deep here.", maxDepth), "Flatten the structure.")
+		p.report(CodeTooMuch, at, at+1, fmt.Sprintf("Values are nested more than %d deep here.", maxDepth),
+			"Flatten the structure.")
 		return
 	}
 	m := mistake{p: p, at: at, context: context, stage: e.Stage}
 	for _, explained := range [...]func() bool{
-		m.tab, m.alias, m.lines, m.openQuote, m.swallowed, m.escape, m.openBracket, m.colon, m.listAfterKey, m.forbiddenStart, m.notAPair, m.outOfPlace, m.trailing, m.indentation,
+		m.tab, m.alias, m.lines, m.openQuote, m.swallowed, m.escape, m.openBracket, m.colon, m.listAfterKey, m.forbiddenStart,
+		m.notAPair, m.outOfPlace, m.trailing, m.indentation,
 	} {
 		if explained() {
 			return
@@ -56,12 +58,12 @@ func (p *yamlParser) explainCharacter(e *yaml.LoadError) {
 	p.report(CodeCharacter, 0, 0, "This cannot be read as text: "+e.Message+".", "Save the file in the UTF-8 encoding.")
 }
 
-// mistake is a place where the library stopped. Each method looks for one
-// cause and reports it if it is the one.
+// mistake is an error of the library. Each method checks for one cause, and
+// reports it and returns true if it applies.
 type mistake struct {
 	p       *yamlParser
-	at      int // where it stopped
-	context int // where the construct began that it was reading, or -1
+	at      int // where the library stopped
+	context int // start of the construct being parsed, or -1
 	stage   yaml.Stage
 }
 
@@ -90,8 +92,8 @@ func wordEnd(s string, at int) int {
 	return max(end, min(at+1, len(s)))
 }
 
-// tab finds a tab in the indentation of the line, or of the lines of the
-// construct that was being read.
+// tab explains a tab in the indentation of the line or of the construct being
+// parsed.
 func (m mistake) tab() bool {
 	from := lineStart(m.p.text, m.at)
 	if m.context >= 0 && m.char(m.context) != '"' && m.char(m.context) != '\'' {
@@ -101,7 +103,8 @@ func (m mistake) tab() bool {
 		line := lineAround(m.p.text, start)
 		white := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
 		if t := strings.IndexByte(white, '\t'); t >= 0 && white != line {
-			m.p.report(CodeTab, start+t, start+len(white), "This line is indented with a tab.", "Indent with spaces; YAML does not allow tabs there.")
+			m.p.report(CodeTab, start+t, start+len(white), "This line is indented with a tab.",
+				"Indent with spaces; YAML does not allow tabs there.")
 			return true
 		}
 		start = endOfLine(m.p.text, start)
@@ -110,7 +113,8 @@ func (m mistake) tab() bool {
 		}
 	}
 	if m.char(m.at) == '\t' {
-		m.p.report(CodeTab, m.at, m.at+1, "A tab stands where a value is expected.", "Use spaces between the key and its value.")
+		m.p.report(CodeTab, m.at, m.at+1, "There is a tab where a value is expected.",
+			"Use spaces between the key and its value.")
 		return true
 	}
 	return false
@@ -121,7 +125,8 @@ func (m mistake) alias() bool {
 		return false
 	}
 	end := wordEnd(m.p.text, m.at)
-	m.p.report(CodeAnchor, m.at, end, fmt.Sprintf("There is no anchor %q that this alias could repeat.", "&"+m.p.text[m.at+1:end]),
+	m.p.report(CodeAnchor, m.at, end,
+		fmt.Sprintf("There is no anchor %q that this alias could repeat.", "&"+m.p.text[m.at+1:end]),
 		"Put the value in quotes if the asterisk belongs to the text.")
 	return true
 }
@@ -138,8 +143,8 @@ func (m mistake) openQuote() bool {
 	return true
 }
 
-// swallowed explains a quotation mark that was forgotten further up: the text
-// went on to the next mark in the file, and stopped making sense there.
+// swallowed explains a missing quotation mark further up: the string extends to the
+// next mark in the file, after which the text is invalid.
 func (m mistake) swallowed() bool {
 	if m.stage != yaml.ParserStage || m.at >= len(m.p.text) {
 		return false
@@ -176,8 +181,8 @@ func (m mistake) reportQuote(at int) {
 	m.p.report(CodeQuote, at, at+1, "This quotation mark is never closed.", help)
 }
 
-// cutPair cuts a line at the colon of its key. The value begins with its first
-// character that is not a space or a tab.
+// cutPair splits a line at the colon of its key. The value has no leading white
+// space.
 func cutPair(line string) (key, value string, found bool) {
 	for i := range len(line) {
 		if line[i] == ':' && i+1 < len(line) && isSpace(line[i+1]) {
@@ -207,16 +212,19 @@ func (m mistake) openBracket() bool {
 		return false
 	}
 	closing := map[byte]byte{'[': ']', '{': '}'}[opening]
-	if m.at < len(m.p.text) && (lineStart(m.p.text, m.at) == lineStart(m.p.text, m.context) || closingBracket(m.p.text, m.context) > 0) {
-		m.p.report(CodeBracket, m.at, wordEnd(m.p.text, m.at), fmt.Sprintf("A comma or a closing %c is missing before this.", closing),
+	if m.at < len(m.p.text) &&
+		(lineStart(m.p.text, m.at) == lineStart(m.p.text, m.context) || closingBracket(m.p.text, m.context) > 0) {
+		m.p.report(CodeBracket, m.at, wordEnd(m.p.text, m.at),
+			fmt.Sprintf("A comma or a closing %c is missing before this.", closing),
 			"Separate the entries with commas, and put texts that hold commas, colons or brackets in quotes.")
 		return true
 	}
-	m.p.report(CodeBracket, m.context, m.context+1, "This bracket is never closed.", fmt.Sprintf("Write a closing %c after the last entry.", closing))
+	m.p.report(CodeBracket, m.context, m.context+1, "This bracket is never closed.",
+		fmt.Sprintf("Write a closing %c after the last entry.", closing))
 	return true
 }
 
-// colon explains a colon where no key can be.
+// colon explains a colon where no key is allowed.
 func (m mistake) colon() bool {
 	if m.stage != yaml.ScannerStage || m.char(m.at) != ':' {
 		return false
@@ -249,10 +257,12 @@ func (m mistake) colon() bool {
 	switch {
 	case found && rest != "" && !isSpace(rest[0]) && !strings.Contains(rest, ": ") && isKey(strings.TrimLeft(name, " -")):
 		colon := above + len(name)
-		m.p.report(CodeColon, colon, colon+1, fmt.Sprintf("There is no space after the colon of %q.", strings.TrimLeft(name, " -")),
+		m.p.report(CodeColon, colon, colon+1,
+			fmt.Sprintf("There is no space after the colon of %q.", strings.TrimLeft(name, " -")),
 			fmt.Sprintf("Write %q.", strings.TrimSpace(name)+": "+rest))
 	case found && strings.HasPrefix(before, " ") && !isKey(strings.TrimLeft(before, " -")):
-		m.p.report(CodeColon, m.at, m.at+1, "This line carries on the value above, and YAML takes the colon and the space in it for another key.",
+		m.p.report(CodeColon, m.at, m.at+1,
+			"This line continues the value above, and YAML takes the colon and the space in it for another key.",
 			"Put the whole value in quotes, or begin it with |- on the line of its key.")
 	case found && strings.HasPrefix(before, " "):
 		text := start + len(before) - len(strings.TrimLeft(before, " "))
@@ -260,15 +270,16 @@ func (m mistake) colon() bool {
 			likeAbove(aboveLine)+", or put the text above in quotes if this line belongs to it.")
 	case !found:
 		text := above + len(aboveLine) - len(strings.TrimLeft(aboveLine, " "))
-		m.p.report(CodeNotAPair, text, above+len(aboveLine), "This line has no colon, so it is not a key with a value.", pairHelp)
+		m.p.report(CodeNotAPair, text, above+len(aboveLine), "This line has no colon, so it is not a key with a value.",
+			pairHelp)
 	default:
 		return false
 	}
 	return true
 }
 
-// missingOpening is the quotation mark or bracket that a value must have begun
-// with, because it ends with its partner and has it nowhere else.
+// missingOpening returns the opening quotation mark or bracket that is missing from
+// a value that ends with the closing one.
 func missingOpening(value string) string {
 	last := len(value) - 1
 	if last < 1 {
@@ -280,14 +291,15 @@ func missingOpening(value string) string {
 			return string(c)
 		}
 	case ']', '}':
-		if opening := map[byte]string{']': "[", '}': "{"}[c]; strings.Count(value, opening) == strings.Count(value, string(c))-1 {
+		opening := map[byte]string{']': "[", '}': "{"}[c]
+		if strings.Count(value, opening) == strings.Count(value, string(c))-1 {
 			return opening
 		}
 	}
 	return ""
 }
 
-// likeAbove says how to indent a line as the key in the line above it.
+// likeAbove returns the help for indenting a line like the key above it.
 func likeAbove(line string) string {
 	column := len(line) - len(strings.TrimLeft(line, " -"))
 	if column == 0 {
@@ -296,7 +308,7 @@ func likeAbove(line string) string {
 	return fmt.Sprintf("Put %s before it, as before the key above", spaces(column))
 }
 
-// isBlank reports whether a line says nothing.
+// isBlank reports whether a line is empty or a comment.
 func isBlank(line string) bool {
 	rest := strings.TrimLeft(line, " \t")
 	return rest == "" || rest[0] == '#'
@@ -310,14 +322,15 @@ func isKey(s string) bool {
 		return false
 	}
 	for _, r := range s {
-		if r < utf8.RuneSelf && !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.$/<>\"'", r) {
+		if r < utf8.RuneSelf &&
+			!strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.$/<>\"'", r) {
 			return false
 		}
 	}
 	return true
 }
 
-// quoted writes s in YAML quotes.
+// quoted returns s in YAML quotes.
 func quoted(s string) string {
 	if !strings.ContainsAny(s, `"\`) {
 		return `"` + s + `"`
@@ -334,8 +347,7 @@ func (m mistake) listAfterKey() bool {
 	return true
 }
 
-// forbiddenStart explains a value that begins with a character that YAML
-// keeps for itself.
+// forbiddenStart explains a value that begins with a reserved character.
 func (m mistake) forbiddenStart() bool {
 	if m.stage != yaml.ScannerStage {
 		return false
@@ -367,7 +379,7 @@ func (m mistake) notAPair() bool {
 	return true
 }
 
-// outOfPlace explains single characters that mean something elsewhere.
+// outOfPlace explains indicators in the wrong place.
 func (m mistake) outOfPlace() bool {
 	if m.stage != yaml.ParserStage {
 		return false
@@ -386,7 +398,7 @@ func (m mistake) outOfPlace() bool {
 	return true
 }
 
-// trailing explains text after a value that was complete: [a] b, "a" b.
+// trailing explains text after a complete value: [a] b, "a" b.
 func (m mistake) trailing() bool {
 	start := lineStart(m.p.text, m.at)
 	before := strings.TrimLeft(m.p.text[start:min(m.at, len(m.p.text))], " -")
@@ -429,8 +441,8 @@ func (m mistake) indentation() bool {
 	return true
 }
 
-// nearColumn finds the key above a line that has lines of its own below it and
-// nearly the same indentation.
+// nearColumn returns the key above a line that has nearly the same indentation and
+// nested lines.
 func (m mistake) nearColumn(start, column int) (key string, at int, ok bool) {
 	least := 2
 	for start > 0 {
@@ -451,8 +463,8 @@ func (m mistake) nearColumn(start, column int) (key string, at int, ok bool) {
 	return key, at, ok
 }
 
-// repairable are the mistakes after which reading can go on, as if the value
-// of the line had been in quotes.
+// repairable reports whether an error can be repaired by quoting the value of the
+// line.
 func repairable(code diag.Code) bool {
 	switch code {
 	case CodeColon, CodeNeedsQuotes, CodeAnchor, CodeTag:

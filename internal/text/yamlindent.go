@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// misplaced explains a line that is indented unlike those that it belongs
-// with. The library stops at it, or at the line after it.
+// misplaced explains a line with inconsistent indentation. The library stops at it
+// or at the line after it.
 func (r *lineReader) misplaced(here pairLine) bool {
 	above, parent := r.above, r.before
 	switch {
@@ -17,16 +17,17 @@ func (r *lineReader) misplaced(here pairLine) bool {
 	case here.entry || !above.hasValue:
 		return false
 	case parent.hasValue && parent.column == here.column && here.column > above.column && here.hasValue:
-		return r.indent(above, here.column) // it stands between two that agree
+		return r.indent(above, here.column) // it is between two lines that agree
 	}
 	follows := r.columnBelow(here.at)
 	if parent.known && (parent.hasValue || parent.column > above.column) {
 		return here.column < above.column && here.hasValue && follows == above.column && r.indent(here, above.column)
 	}
-	// The line above is the first one of its map; parent is the key of the map,
-	// if it is known. The line that the next one agrees with is right.
+	// The line above is the first one of its map; parent is the key of the map, if
+	// known. The line that agrees with the next one is correct.
 	if here.column > above.column && parent.known && r.dashFollows(here.at, above.column) {
-		return r.report(CodeNotAPair, above.at+above.column, above.at+above.column+1, "This is the first key of a list entry, and its dash is missing.",
+		return r.report(CodeNotAPair, above.at+above.column, above.at+above.column+1,
+			"This is the first key of a list entry, and its dash is missing.",
 			fmt.Sprintf("Write %q.", "- "+strings.TrimSpace(lineAround(r.text, above.at))))
 	}
 	usual := 0
@@ -48,7 +49,7 @@ func (r *lineReader) misplaced(here pairLine) bool {
 	return here.column < above.column && here.hasValue && r.indent(here, above.column)
 }
 
-// indent reports a line that needs another indentation.
+// indent reports a line with wrong indentation.
 func (r *lineReader) indent(line pairLine, wanted int) bool {
 	message := "This line is indented less than the lines that it belongs with."
 	if line.column > wanted {
@@ -72,8 +73,8 @@ func spaces(n int) string {
 	return fmt.Sprintf("%d spaces", n)
 }
 
-// dashMisplaced explains an entry with keys whose dash does not stand where
-// those below it do, so that its second key fits nowhere.
+// dashMisplaced explains an entry with keys whose dash is not aligned with those
+// below it, so that its second key is misplaced.
 func (r *lineReader) dashMisplaced(above, here pairLine) bool {
 	for at := r.after(here.at); at < len(r.text); at = r.after(at) {
 		column := r.indentAt(at)
@@ -86,8 +87,8 @@ func (r *lineReader) dashMisplaced(above, here pairLine) bool {
 	return false
 }
 
-// entryMisplaced explains an entry, at an offset and a column, that is indented
-// less than those around it, or a first one that is indented further.
+// entryMisplaced explains an entry that is indented less than its siblings, or a
+// first entry that is indented further.
 func (r *lineReader) entryMisplaced(at, column int) bool {
 	if column >= r.dash-1 || lineStart(r.text, r.m.at) != at {
 		return false
@@ -98,7 +99,7 @@ func (r *lineReader) entryMisplaced(at, column int) bool {
 	return r.entries == 1 && r.indent(pairLine{at: r.entry, column: r.dash - 1}, column)
 }
 
-// columnBelow is the indentation of the next line that says something, or -1.
+// columnBelow returns the indentation of the next line with content, or -1.
 func (r *lineReader) columnBelow(at int) int {
 	if at = r.skip(r.after(at)); at < len(r.text) {
 		return r.indentAt(at)
@@ -106,7 +107,7 @@ func (r *lineReader) columnBelow(at int) int {
 	return -1
 }
 
-// dashFollows reports whether a list goes on below at a column.
+// dashFollows reports whether a list continues below at a column.
 func (r *lineReader) dashFollows(at, column int) bool {
 	for ; at < len(r.text); at = r.after(at) {
 		indent := r.indentAt(at)

@@ -7,37 +7,36 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// lineReader looks for a mistake line by line, as a person would, in a text
-// that the library could not read. The library often stops far below the
-// mistake: at the next quotation mark, or at the next line with a colon. Only
-// what is certain from the lines themselves is told; everything else is left
-// to what the library says.
+// lineReader looks for an error line by line in a text that the library could not
+// parse. The library often stops far below the error: at the next quotation mark,
+// or at the next line with a colon. lineReader reports only what is certain from
+// the lines; for the rest, the position of the library is used.
 type lineReader struct {
 	m    mistake
 	text string
-	// The key above: the column that it begins at, the offset of its colon,
-	// and whether a value stands on its line.
+	// The key above: its column, the offset of its colon, and whether it has a
+	// value on its line.
 	column, colon int
 	hasKey        bool
 	hasValue      bool
 	emptyBlock    bool // the value is | without any lines
-	blockIndent   int  // of the text after | that has just ended, or 0
-	// The line of the key above, and the one of the key above that.
+	blockIndent   int  // of the block scalar that has just ended, or 0
+	// The lines of the last two keys.
 	above, before pairLine
-	// The list entry above, unless it has a key: its column, from 1, or 0; its
-	// line; and how many there are.
+	// The list entry above, unless it has a key: its column starting at 1, or 0;
+	// its line; and the number of entries.
 	dash, entry, entries int
 }
 
-// pairLine is what matters about a line with a key: where it is, where the
-// key begins, and whether a value follows.
+// pairLine is a line with a key: its offset, the column of the key, and whether it
+// has a value.
 type pairLine struct {
 	at, column      int
 	hasValue, entry bool
 	known           bool
 }
 
-// lines reports the first mistake that the lines show.
+// lines reports the first error that lineReader finds.
 func (m mistake) lines() bool {
 	r := &lineReader{m: m, text: m.p.text}
 	for at := 0; at < len(r.text) && at <= m.at; {
@@ -55,7 +54,7 @@ func (r *lineReader) report(code diag.Code, start, end int, message, help string
 	return true
 }
 
-// after is where the line after the one at an offset begins.
+// after returns the start of the line after the one at an offset.
 func (r *lineReader) after(at int) int {
 	end := endOfLine(r.text, at)
 	if end < len(r.text) {
@@ -64,7 +63,7 @@ func (r *lineReader) after(at int) int {
 	return end
 }
 
-// skip moves over empty lines and comments.
+// skip returns the offset after empty lines and comments.
 func (r *lineReader) skip(at int) int {
 	for at < len(r.text) {
 		if !isBlank(lineAround(r.text, at)) {
@@ -75,12 +74,12 @@ func (r *lineReader) skip(at int) int {
 	return at
 }
 
-// indentAt is the number of spaces that the line at an offset begins with.
+// indentAt returns the indentation of the line at an offset.
 func (r *lineReader) indentAt(at int) int {
 	return len(lineAround(r.text, at)) - len(strings.TrimLeft(lineAround(r.text, at), " "))
 }
 
-// line looks at one line; it returns where to go on.
+// line checks one line and returns the offset of the next.
 func (r *lineReader) line(at int) (next int, found bool) {
 	next = r.after(at)
 	line := strings.TrimRight(lineAround(r.text, at), " \t")
@@ -114,7 +113,7 @@ func (r *lineReader) line(at int) (next int, found bool) {
 			r.entries++
 			return r.value(at, at+column, parent, next)
 		case r.hasKey && column > r.column && r.hasValue:
-			return next, false // it carries on the text above
+			return next, false // it continues the text above
 		case r.hasKey && column > r.column:
 			switch lines, pairs := r.below(at, column); {
 			case lines < 2:
@@ -128,7 +127,8 @@ func (r *lineReader) line(at int) (next int, found bool) {
 			return next, r.report(CodeIndentation, at+column, at+len(line), "This line is indented less than the text above it.",
 				fmt.Sprintf("Indent it by %d spaces if it belongs to the text; if not, write a key and a colon.", r.blockIndent))
 		case r.emptyBlock:
-			return next, r.report(CodeIndentation, at+column, at+len(line), "The text that begins with | on the line above must be indented.",
+			return next, r.report(CodeIndentation, at+column, at+len(line),
+				"The text that begins with | on the line above must be indented.",
 				fmt.Sprintf("Put %d spaces or more before each of its lines.", r.column+2))
 		default:
 			return next, r.notAPair(at+column, content, next)
@@ -158,8 +158,8 @@ func looksLikePair(content string) bool {
 	return isKey(key) && isKey(strings.TrimSpace(value)) || strings.Contains(key, ":")
 }
 
-// linePair cuts the content of a line at the colon of a simple key, which may
-// stand in quotes.
+// linePair splits the content of a line at the colon of a simple key, which may be
+// quoted.
 func linePair(content string) (key, value string, ok bool) {
 	end := 0
 	if c := content[0]; c == '"' || c == '\'' {
@@ -178,8 +178,8 @@ func linePair(content string) (key, value string, ok bool) {
 	return content[:end], strings.TrimLeft(content[end+1:], " \t"), true
 }
 
-// value looks at the value that begins at an offset of a line. indent is the
-// column of its key or dash.
+// value checks the value at an offset of a line. indent is the column of its key or
+// dash.
 func (r *lineReader) value(line, at, indent, next int) (int, bool) {
 	switch c := r.text[at]; c {
 	case '|', '>':
@@ -222,8 +222,8 @@ func (r *lineReader) value(line, at, indent, next int) (int, bool) {
 	return next, false
 }
 
-// isStray reports whether s is nothing but marks that close or separate, as
-// they are left over behind a list or a map in brackets.
+// isStray reports whether s consists of closing marks and separators, which may be
+// left over after a flow list or map.
 func isStray(s string) bool { return strings.Trim(s, " \t\"'`]},;") == "" }
 
 func closingFor(opening byte) byte {
@@ -233,7 +233,7 @@ func closingFor(opening byte) byte {
 	return '}'
 }
 
-// closingBracket is the offset behind the bracket that closes the one at an
+// closingBracket returns the offset after the bracket that closes the one at an
 // offset, or -1.
 func closingBracket(s string, at int) int {
 	depth := 0
@@ -268,7 +268,7 @@ func (r *lineReader) endsBefore(at, column int) bool {
 	}
 	entry := strings.TrimLeft(strings.TrimPrefix(content, "- "), " ")
 	if len(entry) < len(content) && len(line)-len(content) == column {
-		return true // the entry after this one
+		return true // the next entry
 	}
 	if entry == "" {
 		return false
@@ -277,8 +277,8 @@ func (r *lineReader) endsBefore(at, column int) bool {
 	return isPair
 }
 
-// block skips the lines of a text after | or >. Its first line decides how
-// deep all of them stand.
+// block skips the lines of a block scalar. Its first line determines the
+// indentation.
 func (r *lineReader) block(indent, at int) (int, bool) {
 	first, own, lines := -1, 0, 0
 	for ; at < len(r.text); at = r.after(at) {
@@ -297,10 +297,13 @@ func (r *lineReader) block(indent, at int) (int, bool) {
 		case column < own && content[0] == '#':
 			continue
 		case column < own && lines == 1 && r.columnBelow(at) < own:
-			return at, r.report(CodeIndentation, first, first+own, "The first line of this text is indented further than the lines below it.",
-				fmt.Sprintf("Give all lines of the text the same indentation: %d spaces before %q.", column, firstWords(r.text, first)))
+			return at, r.report(CodeIndentation, first, first+own,
+				"The first line of this text is indented further than the lines below it.",
+				fmt.Sprintf("Give all lines of the text the same indentation: %d spaces before %q.",
+					column, firstWords(r.text, first)))
 		case column < own:
-			return at, r.report(CodeIndentation, at+column, at+len(line), "This line is indented less than the text that it belongs to.",
+			return at, r.report(CodeIndentation, at+column, at+len(line),
+				"This line is indented less than the text that it belongs to.",
 				fmt.Sprintf("Indent it by %d spaces, as the lines above, or by %d if it is a key of its own.", own, indent))
 		}
 		lines++
@@ -308,7 +311,7 @@ func (r *lineReader) block(indent, at int) (int, bool) {
 	return at, false
 }
 
-// firstWords is the content of a line, cut short.
+// firstWords returns the beginning of the content of a line.
 func firstWords(s string, at int) string {
 	words := strings.TrimSpace(lineAround(s, at))
 	if runes := []rune(words); len(runes) > 30 {
@@ -317,9 +320,9 @@ func firstWords(s string, at int) string {
 	return words
 }
 
-// below counts the lines below a key without a value, at their indentation,
-// and those of them that have a key. It counts none when the library stopped
-// only further down: then there is nothing wrong with them.
+// below counts the lines below a key without a value, at their indentation, and
+// those of them with a key. It returns 0 if the library stopped further down,
+// because then the lines are correct.
 func (r *lineReader) below(at, column int) (lines, pairs int) {
 	for ; at < len(r.text); at = r.after(at) {
 		line := strings.TrimRight(lineAround(r.text, at), " \t")
@@ -348,11 +351,12 @@ func (r *lineReader) below(at, column int) (lines, pairs int) {
 func (r *lineReader) reportBar() bool {
 	start := lineStart(r.text, r.colon)
 	written := strings.TrimLeft(r.text[start:r.colon], " -") + ": |"
-	return r.report(CodeNotAPair, start+r.column, r.colon+1, "A text over several lines needs a | after the colon of its key.",
+	return r.report(CodeNotAPair, start+r.column, r.colon+1,
+		"A text over several lines needs a | after the colon of its key.",
 		fmt.Sprintf("Write %q and leave the lines below as they are.", written))
 }
 
-// notAPair explains a line that stands where a key must be and has none.
+// notAPair explains a line without a key where one is required.
 func (r *lineReader) notAPair(at int, content string, next int) bool {
 	name, rest, hasColon := strings.Cut(content, ":")
 	if hasColon && isKey(name) && rest != "" && !isSpace(rest[0]) && !strings.HasPrefix(rest, "//") {
@@ -364,14 +368,16 @@ func (r *lineReader) notAPair(at int, content string, next int) bool {
 		r.m.p.reportGlued(at, content, glued, bracket)
 		return true
 	}
-	if content[0] == '"' || content[0] == '\'' || strings.IndexByte("[]{},|>@`%!&*?-", content[0]) >= 0 || strings.Contains(content, ": ") || strings.HasSuffix(content, ":") {
+	if strings.IndexByte("\"'[]{},|>@`%!&*?-", content[0]) >= 0 ||
+		strings.Contains(content, ": ") || strings.HasSuffix(content, ":") {
 		return false
 	}
-	return r.report(CodeNotAPair, at, at+len(content), "This line has no colon, so it is not a key with a value.", r.pairHelp(at, content, next))
+	return r.report(CodeNotAPair, at, at+len(content), "This line has no colon, so it is not a key with a value.",
+		r.pairHelp(at, content, next))
 }
 
-// cutGlued finds the bracket that follows a key without ": " between them, in
-// a line that ends with its partner.
+// cutGlued returns the key of a line without ": " between a key and a value in
+// brackets, and the offset of the bracket.
 func cutGlued(content string) (name string, bracket int, ok bool) {
 	bracket = strings.IndexAny(content, "[{")
 	if bracket <= 0 || closingBracket(content, bracket) != len(content) {
@@ -379,10 +385,11 @@ func cutGlued(content string) (name string, bracket int, ok bool) {
 	}
 	before := strings.TrimRight(content[:bracket], " ")
 	name = strings.TrimSuffix(before, ":")
-	return name, bracket, isKey(name) && (len(name) == len(before) || len(before) == bracket) && content[0] != '"' && content[0] != '\''
+	return name, bracket, isKey(name) && (len(name) == len(before) || len(before) == bracket) && content[0] != '"' &&
+		content[0] != '\''
 }
 
-// reportGlued explains what cutGlued found at an offset.
+// reportGlued reports a line that cutGlued found.
 func (p *yamlParser) reportGlued(at int, content, name string, bracket int) {
 	help := fmt.Sprintf("Write %q.", name+": "+content[bracket:])
 	if content[bracket-1] == ':' {
@@ -392,7 +399,7 @@ func (p *yamlParser) reportGlued(at int, content, name string, bracket int) {
 	p.report(CodeNotAPair, at, at+len(name), fmt.Sprintf("There is no colon after the key %q.", name), help)
 }
 
-// pairHelp says what to write instead of a line without a colon.
+// pairHelp returns the help for a line without a colon.
 func (r *lineReader) pairHelp(at int, content string, next int) string {
 	word, rest, several := strings.Cut(content, " ")
 	rest = strings.TrimSpace(rest)
@@ -411,7 +418,8 @@ func (r *lineReader) pairHelp(at int, content string, next int) string {
 		return fmt.Sprintf("Write %q and its value.", word+":")
 	case strings.HasPrefix(rest, "= "):
 		return fmt.Sprintf("Write %q.", word+": "+strings.TrimSpace(rest[1:]))
-	case strings.HasPrefix(rest, "[") || strings.HasPrefix(rest, "{") || !strings.Contains(rest, " ") || word == strings.ToLower(word):
+	case strings.HasPrefix(rest, "[") || strings.HasPrefix(rest, "{") || !strings.Contains(rest, " ") ||
+		word == strings.ToLower(word):
 		return fmt.Sprintf("Write %q; or indent the line if it carries on the text above.", word+": "+rest)
 	}
 	return pairHelp

@@ -14,18 +14,17 @@ import (
 )
 
 const (
-	// maxDepth is far beyond any workflow and keeps recursion small.
+	// maxDepth limits nesting and thereby recursion.
 	maxDepth = 100
-	// maxExpanded is how many nodes aliases may add to a tree when every
-	// alias is counted as the copy that it stands for.
+	// maxExpanded limits the number of nodes that aliases add to a tree, counting
+	// every alias as a copy of its anchor.
 	maxExpanded = 10_000
 )
 
-// ParseYAML reads the bytes [start, end) of a file as one YAML document. It
-// returns a Null node for an empty one, and nil only with an error. A tree may
-// come together with errors: duplicate keys, or a value that should have been
-// quoted and was read as if it were, so that one mistake does not hide the
-// next.
+// ParseYAML parses the bytes [start, end) of a file as one YAML document. It
+// returns a Null node for an empty document, and nil only with an error. It may
+// return a tree together with errors such as duplicate keys or a value that needs
+// quotes, so that one error does not hide the next.
 func ParseYAML(f *source.File, start, end int) (*Node, diag.List) {
 	n, repairs, out := parseRepairing(f, start, end)
 	if len(repairs) > 0 {
@@ -38,32 +37,32 @@ func ParseYAML(f *source.File, start, end int) (*Node, diag.List) {
 	return n, out
 }
 
-// yamlParser turns the library's tree, which knows lines and columns of where
-// things begin, into ours, which knows bytes of where they begin and end.
+// yamlParser converts the tree of the library, which has the line and column of the
+// start of a node, to nodes with byte spans.
 type yamlParser struct {
 	file *source.File
-	base int    // where text begins in the file
+	base int    // offset of text in the file
 	text string // the region, possibly with repaired lines of equal length
 	out  diag.List
 
 	anchors  map[*yaml.Node]*anchored
 	expanded int
-	line     int // of the cursor, both from 1 as the library counts
+	line     int // of the cursor; lines and columns start at 1 as in the library
 	column   int
 	offset   int // of the cursor in text
 	nodes    []Node
-	made     int // nodes so far
-	guess    int // of how many there will be; 0 is none yet
-	last     int // where the value ends that was read last
+	made     int // number of nodes created
+	guess    int // estimated number of nodes; 0 if not estimated yet
+	last     int // end of the last value
 }
 
 type anchored struct {
 	node *Node
 	size int
-	open bool // still being read: an alias to it would be a cycle
+	open bool // being converted: an alias to it would be a cycle
 }
 
-// parseOnce reads text, which stands at base in the file.
+// parseOnce parses text, which starts at base in the file.
 func parseOnce(f *source.File, base int, text string) (*Node, diag.List) {
 	if rest, ok := strings.CutPrefix(text, "\ufeff"); ok {
 		base, text = base+len(text)-len(rest), rest
@@ -91,9 +90,9 @@ func parseOnce(f *source.File, base int, text string) (*Node, diag.List) {
 	return n, out
 }
 
-// hideSeparators replaces the characters that end a line for the library, but
-// are text like any other in YAML 1.2, by others of the same length that the
-// text does not have. Without any of them, restore is nil.
+// hideSeparators replaces characters that the library treats as line breaks, but
+// YAML 1.2 does not, by characters of the same length that the text does not
+// contain. restore reverses it; it is nil if nothing was replaced.
 func hideSeparators(s string) (hidden string, restore func(string) string) {
 	var hide, back []string
 	spare := map[int]rune{2: '\u07FF', 3: '\uE000'}
@@ -105,7 +104,7 @@ func hideSeparators(s string) (hidden string, restore func(string) string) {
 		for strings.ContainsRune(s, stand) {
 			stand--
 			if stand < 0xE000 && len(separator) == 3 {
-				stand = 0xF8FF // the private characters go round
+				stand = 0xF8FF // wrap around in the private use area
 			}
 		}
 		spare[len(separator)] = stand - 1
@@ -118,8 +117,7 @@ func hideSeparators(s string) (hidden string, restore func(string) string) {
 	return strings.NewReplacer(hide...).Replace(s), strings.NewReplacer(back...).Replace
 }
 
-// eachScalar visits the scalars of a tree, keys included, each of them once
-// per place.
+// eachScalar visits the scalars of a tree, including keys, once per occurrence.
 func (n *Node) eachScalar(visit func(*Node)) {
 	if n.Kind < List {
 		visit(n)
@@ -133,12 +131,12 @@ func (n *Node) eachScalar(visit func(*Node)) {
 	}
 }
 
-// parseAny reads the text through the library.
+// parseAny parses the text with the library.
 func (p *yamlParser) parseAny() (*Node, diag.List) {
 	f, base, text := p.file, p.base, p.text
 	limit := &depthLimit{}
 	loader, err := yaml.NewLoader(strings.NewReader(text), yaml.WithPlugin(limit))
-	if err != nil { // only wrong options make it fail
+	if err != nil { // unreachable: only invalid options cause an error
 		p.report(CodeSyntax, 0, 0, "This is not YAML: "+err.Error()+".", lookHere)
 		return nil, p.out
 	}
@@ -205,8 +203,8 @@ func (p *yamlParser) span(start, end int) source.Span {
 
 func (p *yamlParser) new(kind Kind, value string, start, end int) *Node {
 	if len(p.nodes) == cap(p.nodes) {
-		// One allocation for many nodes: a key and a value for each colon, and
-		// a value for each comma or so.
+		// Allocate nodes in bulk: about a key and a value for each colon and a value
+		// for each comma.
 		if p.guess == 0 {
 			p.guess = 2*strings.Count(p.text, ":") + strings.Count(p.text, ",") + 4
 		}
@@ -217,9 +215,8 @@ func (p *yamlParser) new(kind Kind, value string, start, end int) *Node {
 	return &p.nodes[len(p.nodes)-1]
 }
 
-// seek moves the cursor to a place as the library counts it and returns its
-// offset. The tree is walked in the order of the text, so the cursor hardly
-// ever goes back.
+// seek moves the cursor to a line and column and returns its offset. The tree is
+// visited in the order of the text, so the cursor rarely moves backwards.
 func (p *yamlParser) seek(line, column int) int {
 	if line < p.line || line == p.line && column < p.column {
 		p.line, p.column, p.offset = 1, 1, 0
@@ -244,7 +241,7 @@ func (p *yamlParser) seek(line, column int) int {
 	return p.offset
 }
 
-// lineBreak returns the length of the line break that s begins with, or 0.
+// lineBreak returns the length of the line break at the start of s, or 0.
 func lineBreak(s string) int {
 	switch s[0] {
 	case '\n':
@@ -260,8 +257,8 @@ func lineBreak(s string) int {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' }
 
-// node converts n and returns where its text ends, closing quotes and brackets
-// included.
+// node converts n and returns the end of its text, including closing quotes and
+// brackets.
 func (p *yamlParser) node(n *yaml.Node) (*Node, int) {
 	start := p.seek(n.Line, n.Column)
 	if n.Kind == yaml.AliasNode {
@@ -295,8 +292,8 @@ func (p *yamlParser) node(n *yaml.Node) (*Node, int) {
 	return node, end
 }
 
-// size counts a node as if every alias in it were a copy. Only anchored nodes
-// are counted, and counting stops at the limit.
+// size returns the number of nodes, counting every alias as a copy. It is used for
+// anchored nodes only and stops at the limit.
 func (p *yamlParser) size(n *Node) int {
 	total := 1
 	for _, item := range n.Items {
@@ -322,7 +319,7 @@ func (p *yamlParser) alias(n *yaml.Node, start int) (*Node, int) {
 		return p.new(Null, "", start, start), end
 	}
 	if p.expanded > maxExpanded {
-		return p.new(Null, "", start, start), end // has been reported
+		return p.new(Null, "", start, start), end // already reported
 	}
 	p.expanded += a.size
 	if p.expanded > maxExpanded {
@@ -333,9 +330,8 @@ func (p *yamlParser) alias(n *yaml.Node, start int) (*Node, int) {
 	return a.node, end
 }
 
-// properties reads the &anchors and !tags at an offset. It returns where the
-// content begins and, because a node may consist of properties alone, where
-// they end in their line.
+// properties skips &anchors and !tags at an offset. It returns their end and the
+// start of the content, which differ if a line break follows.
 func (p *yamlParser) properties(at int) (behind, content int) {
 	behind = at
 	sameLine := true
@@ -359,16 +355,16 @@ func (p *yamlParser) properties(at int) (behind, content int) {
 	return behind, at
 }
 
-// nameEnd returns where the name of an anchor, an alias or a tag ends.
+// nameEnd returns the end of the name of an anchor, an alias or a tag.
 func (p *yamlParser) nameEnd(at int) int {
-	for at < len(p.text) && !isSpace(p.text[at]) && lineBreak(p.text[at:]) == 0 && strings.IndexByte(",[]{}", p.text[at]) < 0 {
+	for at < len(p.text) && !isSpace(p.text[at]) && lineBreak(p.text[at:]) == 0 &&
+		strings.IndexByte(",[]{}", p.text[at]) < 0 {
 		at++
 	}
 	return at
 }
 
-// skipBlank returns the offset of the next thing that is neither white space
-// nor a comment.
+// skipBlank returns the offset after white space and comments.
 func (p *yamlParser) skipBlank(at int) int {
 	for at < len(p.text) {
 		switch size := lineBreak(p.text[at:]); {
@@ -405,7 +401,8 @@ func (p *yamlParser) sequence(n *yaml.Node, start int) (*Node, int) {
 	for _, c := range n.Content {
 		item, itemEnd := p.node(c)
 		end = max(end, itemEnd)
-		if n.Style&yaml.FlowStyle == 0 && c.Style == 0 && c.Kind == yaml.ScalarNode && c.Anchor == "" && strings.Contains(c.Value, " - ") {
+		if n.Style&yaml.FlowStyle == 0 && c.Style == 0 && c.Kind == yaml.ScalarNode && c.Anchor == "" &&
+			strings.Contains(c.Value, " - ") {
 			if entries := p.swallowedEntries(item, itemEnd); entries != nil {
 				node.Items = append(node.Items, entries...)
 				continue
@@ -418,8 +415,8 @@ func (p *yamlParser) sequence(n *yaml.Node, start int) (*Node, int) {
 	return node, end
 }
 
-// swallowedEntries are the entries that YAML reads as the words of the entry
-// above, because they are indented further than it.
+// swallowedEntries returns the entries that YAML reads as part of the entry above,
+// because they are indented further.
 func (p *yamlParser) swallowedEntries(item *Node, end int) []*Node {
 	at := item.Span.Start - p.base
 	dash := strings.LastIndexByte(p.text[:at], '-')
@@ -451,11 +448,12 @@ func (p *yamlParser) swallowedEntries(item *Node, end int) []*Node {
 		return entries
 	}
 	p.report(CodeIndentation, entries[1].Span.Start-p.base, entries[1].Span.End-p.base,
-		"This entry is indented further than the one above, so YAML reads it as words of that one.", indentHelp(column, below))
+		"This entry is indented further than the one above, so YAML reads it as words of that one.", indentHelp(column,
+			below))
 	return entries
 }
 
-// close finds the end of a list or a map in brackets; others end with their
+// close returns the end of a flow list or map; block collections end with their
 // last entry.
 func (p *yamlParser) close(n *yaml.Node, opening, closing byte, start, end int) int {
 	if n.Style&yaml.FlowStyle == 0 || start >= len(p.text) || p.text[start] != opening {
@@ -470,7 +468,7 @@ func (p *yamlParser) close(n *yaml.Node, opening, closing byte, start, end int) 
 		case p.text[end] == closing:
 			return end + 1
 		case strings.IndexByte(",:?", p.text[end]) >= 0:
-			end++ // a comma before the bracket, or an entry that is empty
+			end++ // a trailing comma, or an empty entry
 		default:
 			return end
 		}
@@ -489,14 +487,16 @@ func (p *yamlParser) mapping(n *yaml.Node, start int) (*Node, int) {
 		value, valueEnd := p.node(n.Content[i+1])
 		end = max(end, keyEnd, valueEnd)
 		if i == 0 && n.Content[i].Kind != yaml.AliasNode {
-			start = min(start, key.Span.Start-p.base) // an anchor of the key may look like one of the map
+			start = min(start, key.Span.Start-p.base) // an anchor of the key may look like an anchor of the map
 		}
 		switch {
 		case key.Kind == Map && strings.HasPrefix(p.text[start:], "{{") && key.Span.Start == p.base+start+1:
-			p.report(CodeNeedsQuotes, start, start+2, "A value without quotes cannot begin with {{, which YAML takes for a map in a map.",
+			p.report(CodeNeedsQuotes, start, start+2,
+				"A value without quotes cannot begin with {{, which YAML takes for a map in a map.",
 				fmt.Sprintf("Put the whole value in quotes, with %q in it.", "{"+p.file.Text[key.Span.Start:key.Span.End]+"}"))
 		case key.Kind == List || key.Kind == Map:
-			p.report(CodeKey, key.Span.Start-p.base, key.Span.End-p.base, "A key must be a word or a text, not "+key.Kind.String()+".",
+			p.report(CodeKey, key.Span.Start-p.base, key.Span.End-p.base,
+				"A key must be a word or a text, not "+key.Kind.String()+".",
 				"Write a plain key, and put lists and maps after its colon.")
 		case n.Style&yaml.FlowStyle == 0 && n.Content[i].Style == 0 && value.Kind < List && p.gluedPair(key, node, seen):
 		case n.Content[i].Tag == "!!merge":
@@ -528,9 +528,8 @@ func (p *yamlParser) mapping(n *yaml.Node, start int) (*Node, int) {
 	return node, end
 }
 
-// gluedPair reads a line whose key has no colon, or no space after it, before
-// a value in brackets: "tags [a: b]". YAML takes it for a pair with the key
-// "tags [a".
+// gluedPair parses a line without ": " between a key and a value in brackets, such
+// as "tags [a: b]", which YAML takes for a pair with the key "tags [a".
 func (p *yamlParser) gluedPair(key, parent *Node, seen map[string]*Node) bool {
 	start := key.Span.Start - p.base
 	content := strings.TrimRight(p.text[start:endOfLine(p.text, start)], " \t")
@@ -548,7 +547,7 @@ func (p *yamlParser) gluedPair(key, parent *Node, seen map[string]*Node) bool {
 	return true
 }
 
-// merged returns the maps that the value of a << key stands for.
+// merged returns the maps in the value of a << key.
 func (p *yamlParser) merged(value *Node) []*Node {
 	maps := []*Node{value}
 	if value.Kind == List {
@@ -557,9 +556,10 @@ func (p *yamlParser) merged(value *Node) []*Node {
 	for _, m := range maps {
 		if m.Kind != Map {
 			if p.expanded > maxExpanded {
-				return nil // it was an alias, and has been reported
+				return nil // an alias that was reported
 			}
-			p.report(CodeMerge, m.Span.Start-p.base, m.Span.End-p.base, "Only a map can be merged by <<, not "+m.Kind.String()+".",
+			p.report(CodeMerge, m.Span.Start-p.base, m.Span.End-p.base,
+				"Only a map can be merged by <<, not "+m.Kind.String()+".",
 				`Let << point to a map, as in "<<: *defaults", or put the key in quotes if it is a name.`)
 			return nil
 		}
@@ -582,7 +582,7 @@ func (p *yamlParser) scalar(n *yaml.Node, behind, content int) (*Node, int) {
 	case n.Style&block != 0:
 		return p.block(n, kind, content)
 	case n.Value == "":
-		return p.new(kind, "", behind, behind), behind // nothing is written
+		return p.new(kind, "", behind, behind), behind // an empty value
 	case strings.HasPrefix(p.text[content:], n.Value):
 		end := content + len(n.Value)
 		return p.new(kind, n.Value, content, end), end
@@ -592,9 +592,9 @@ func (p *yamlParser) scalar(n *yaml.Node, behind, content int) (*Node, int) {
 	}
 }
 
-// inexact makes a scalar whose content is not what stands in the file. The
-// lengths of the two must differ, so in the rare case that they agree by
-// accident the last byte is left out of the span.
+// inexact returns a scalar whose content differs from the text in the file. By the
+// contract of Node the lengths must differ; if they are equal by accident, the
+// span excludes the last byte.
 func (p *yamlParser) inexact(kind Kind, value string, start, end int) *Node {
 	if end-start == len(value) && end > start {
 		end--
@@ -602,8 +602,8 @@ func (p *yamlParser) inexact(kind Kind, value string, start, end int) *Node {
 	return p.new(kind, value, start, end)
 }
 
-// closingQuote returns the offset behind the quotation mark that closes the
-// one at start.
+// closingQuote returns the offset after the quotation mark that closes the one at
+// start.
 func closingQuote(s string, start int) int {
 	if start >= len(s) {
 		return len(s)
@@ -622,9 +622,8 @@ func closingQuote(s string, start int) int {
 	return len(s)
 }
 
-// foldedEnd returns where a plain scalar over several lines ends: its words
-// stand there in order, with line breaks and indentation where value has a
-// space or line breaks.
+// foldedEnd returns the end of a plain scalar over several lines: the file has line
+// breaks and indentation where value has a space or line breaks.
 func foldedEnd(s string, start int, value string) int {
 	at, v := start, 0
 	for v < len(value) && at < len(s) {
@@ -652,11 +651,11 @@ func foldedEnd(s string, start int, value string) int {
 	return at
 }
 
-// block finds the content of a literal or folded block, which begins in the
-// line after its header.
+// block returns the node of a block scalar. Its content starts in the line after
+// its header.
 func (p *yamlParser) block(n *yaml.Node, kind Kind, header int) (*Node, int) {
 	type line struct{ start, end int }
-	var lines []line // of the content, without their line breaks
+	var lines []line // of the content, without line breaks
 	at := endOfLine(p.text, header)
 	headerEnd := at
 	lead := func(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
@@ -695,7 +694,7 @@ func (p *yamlParser) block(n *yaml.Node, kind Kind, header int) (*Node, int) {
 	return p.inexact(kind, n.Value, start, end), end
 }
 
-// kind tells what a scalar is.
+// kind returns the kind of a scalar.
 func (p *yamlParser) kind(n *yaml.Node, at int) Kind {
 	const text = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	if n.Style&yaml.TaggedStyle == 0 {
@@ -718,7 +717,7 @@ func (p *yamlParser) kind(n *yaml.Node, at int) Kind {
 
 var tagKinds = map[string]Kind{"!!null": Null, "!!bool": Bool, "!!int": Int, "!!float": Float}
 
-// finite is scalarKind, and reports numbers that JSON has no form for.
+// finite is like scalarKind and reports numbers that JSON cannot represent.
 func (p *yamlParser) finite(s string, start int) Kind {
 	if isEndless(s) {
 		p.report(CodeNumber, start, start+len(s), fmt.Sprintf("%s is not a number that a workflow can use.", s),
@@ -736,7 +735,7 @@ func (p *yamlParser) checkTag(n *yaml.Node, own string) {
 func (p *yamlParser) badTag(n *yaml.Node) {
 	at := p.seek(n.Line, n.Column)
 	if tag := strings.IndexByte(p.text[at:endOfLine(p.text, at)], '!'); tag >= 0 {
-		at += tag // behind an anchor
+		at += tag // after an anchor
 	}
 	end := p.nameEnd(at)
 	p.report(CodeTag, at, end, fmt.Sprintf("The tag %q means nothing here.", p.text[at:end]),

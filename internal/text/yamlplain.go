@@ -8,23 +8,22 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// plainReader reads the simple YAML that most blocks of a workflow are: maps
-// and lists by indentation, values on one line, lists and maps in brackets on
-// one line, literal blocks. It takes a tenth of the library's time, and gives up at the
-// first thing it is not sure of: then the library reads the text. It never
-// reports anything, and where it succeeds its tree is the library's, which a
-// fuzz test holds.
+// plainReader parses the simple YAML of most workflows: block maps and lists,
+// values on one line, flow lists and maps on one line, and literal blocks. It takes
+// a tenth of the time of the library. At anything else it gives up, and the library
+// parses the text; it never reports an error. If it succeeds, its tree equals that
+// of the library, which FuzzPlain checks.
 type plainReader struct {
 	p    *yamlParser
 	text string
 
-	// The next line that is neither empty nor a comment; first == len(text)
-	// at the end.
+	// The next line that is neither empty nor a comment. At the end, first ==
+	// len(text).
 	first, end int // offsets of its content, without the line break
 	indent     int
 }
 
-// parsePlain returns nil when the text is not simple enough.
+// parsePlain returns nil if the text is not simple enough.
 func parsePlain(p *yamlParser) *Node {
 	if !simpleText(p.text) {
 		return nil
@@ -59,7 +58,7 @@ func simpleText(s string) bool {
 	return true
 }
 
-// advance moves to the next line with content; at is the beginning of a line.
+// advance moves to the next line with content, starting with the line at at.
 func (r *plainReader) advance(at int) {
 	for at < len(r.text) {
 		end := at + strings.IndexByte(r.text[at:], '\n')
@@ -76,17 +75,17 @@ func (r *plainReader) advance(at int) {
 	r.first, r.end, r.indent = len(r.text), len(r.text), -1
 }
 
-// next moves to the line after the present one.
+// next moves to the next line with content.
 func (r *plainReader) next() { r.advance(r.end + 1) }
 
 const (
-	// maxPlainDepth is where the library takes over, with its own limit.
+	// maxPlainDepth is the nesting at which plainReader gives up.
 	maxPlainDepth = 40
-	// comparedPairs is how many keys are compared one by one.
+	// comparedPairs is the number of keys up to which a linear search is used.
 	comparedPairs = 16
 )
 
-// block reads a map or a list whose lines have the indentation.
+// block parses a map or a list at an indentation.
 func (r *plainReader) block(indent, depth int) (*Node, bool) {
 	if depth > maxPlainDepth {
 		return nil, false
@@ -156,10 +155,10 @@ func (r *plainReader) mapping(indent, depth int) (*Node, bool) {
 	return n, true
 }
 
-// plainKey is a key of letters and digits, or any in quotes.
+// plainKey is a key of letters and digits, or a quoted key.
 type plainKey struct {
 	name         string
-	start, colon int // of the name, without quotes, and of the colon after it
+	start, colon int // offsets of the name, without quotes, and of the colon
 	quoted       bool
 }
 
@@ -170,10 +169,10 @@ func (k *plainKey) kind() Kind {
 	return scalarKind(k.name)
 }
 
-// keys are those of a map that has many.
+// keys is the set of keys of a large map.
 type keys map[string]bool
 
-// fresh reports whether a map with these pairs does not have the key yet.
+// fresh reports whether the pairs do not contain the key.
 func (k *keys) fresh(key plainKey, pairs []Pair) bool {
 	if len(pairs) < comparedPairs {
 		return !slices.ContainsFunc(pairs, func(p Pair) bool { return p.Key.Value == key.name })
@@ -189,7 +188,7 @@ func (k *keys) fresh(key plainKey, pairs []Pair) bool {
 	return !known
 }
 
-// key reads a simple key and its colon at an offset of the line.
+// key parses a key and its colon at an offset of the line.
 func (r *plainReader) key(at int) (key plainKey, ok bool) {
 	end := at
 	if c := r.text[at]; c == '"' || c == '\'' {
@@ -219,8 +218,8 @@ func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 
 func isWordByte(c byte) bool { return isLetter(c) || c >= '0' && c <= '9' || c == '-' || c == '.' }
 
-// after reads the value behind a colon: on the same line, or in the lines
-// below that are indented deeper.
+// after parses the value after a colon: on the same line, or on the lines below
+// that are indented further.
 func (r *plainReader) after(at, indent, depth int) (*Node, bool) {
 	from := at
 	for at < r.end && r.text[at] == ' ' {
@@ -239,8 +238,8 @@ func (r *plainReader) after(at, indent, depth int) (*Node, bool) {
 	}
 }
 
-// value reads what begins at an offset of the line, and moves to the line
-// after it. Lines that carry it on are left to the library.
+// value parses the value at an offset of the line and moves to the line after it.
+// It gives up if the value continues on the next line.
 func (r *plainReader) value(at, indent, depth int) (*Node, bool) {
 	var n *Node
 	var end int
@@ -266,15 +265,15 @@ func (r *plainReader) value(at, indent, depth int) (*Node, bool) {
 	return n, r.indent <= indent
 }
 
-// onlyComment reports whether the rest of the line says nothing.
+// onlyComment reports whether the rest of the line is blank or a comment.
 func (r *plainReader) onlyComment(at int) bool {
 	rest := r.text[at:r.end]
 	trimmed := strings.TrimLeft(rest, " ")
 	return trimmed == "" || trimmed[0] == '#' && len(trimmed) < len(rest)
 }
 
-// plainEnd returns where a scalar without quotes ends, or at if there is a
-// colon in it that might mean something.
+// plainEnd returns the end of a plain scalar, or at if it contains a colon that may
+// be significant.
 func (r *plainReader) plainEnd(at int) int {
 	rest := r.text[at:r.end]
 	if strings.Contains(rest, ": ") {
@@ -298,8 +297,8 @@ func (r *plainReader) quoted(at int) (*Node, int) {
 	return r.p.new(String, r.text[start:end], start, end), end + 1
 }
 
-// quotation finds the content of quotes that close on the same line and mean
-// what stands in them.
+// quotation returns the content of a quoted scalar that ends on the same line and
+// contains no escapes.
 func (r *plainReader) quotation(at int) (start, end int, ok bool) {
 	length := strings.IndexByte(r.text[at+1:r.end], r.text[at])
 	if length < 0 {
@@ -312,8 +311,8 @@ func (r *plainReader) quotation(at int) (start, end int, ok bool) {
 	return start, end, true
 }
 
-// flow reads a list or a map in brackets that close on the same line. It
-// returns where they end, and nil when it gives up.
+// flow parses a flow list or map that ends on the same line. It returns its end, or
+// nil if it gives up.
 func (r *plainReader) flow(start, depth int) (*Node, int) {
 	if depth > maxPlainDepth {
 		return nil, 0
@@ -367,7 +366,7 @@ func (r *plainReader) skipSpaces(at int) int {
 	return at
 }
 
-// flowValue reads one value inside brackets.
+// flowValue parses one value in a flow collection.
 func (r *plainReader) flowValue(at, depth int) (*Node, int) {
 	if at == r.end {
 		return nil, 0
@@ -381,14 +380,15 @@ func (r *plainReader) flowValue(at, depth int) (*Node, int) {
 		return nil, 0
 	}
 	end := at
-	for end < r.end && (isWordByte(r.text[end]) || r.text[end] >= 0x80 || strings.IndexByte(" /()+$%=<>;'", r.text[end]) >= 0) {
+	for end < r.end && (isWordByte(r.text[end]) || r.text[end] >= 0x80 ||
+		strings.IndexByte(" /()+$%=<>;'", r.text[end]) >= 0) {
 		end++
 	}
 	value := strings.TrimRight(r.text[at:end], " ")
 	return r.p.new(scalarKind(value), value, at, at+len(value)), end
 }
 
-// literal reads a block after "|" or "|-" whose lines are not odd in any way.
+// literal parses a block scalar after "|" or "|-" with regular indentation.
 func (r *plainReader) literal(header, indent int) (*Node, bool) {
 	mark := strings.TrimRight(r.text[header:r.end], " ")
 	if mark != "|" && mark != "|-" {
@@ -439,9 +439,8 @@ func (r *plainReader) literal(header, indent int) (*Node, bool) {
 	return n, r.indent <= indent
 }
 
-// scalarKind tells what a scalar without quotes is. It follows YAML 1.2, where
-// the library takes large whole numbers for fractions, 017 for octal and
-// 2020-01-01 for a time.
+// scalarKind returns the kind of a plain scalar. It follows YAML 1.2; the library
+// reads large integers as floats, 017 as octal and 2020-01-01 as a time.
 func scalarKind(s string) Kind {
 	switch s {
 	case "", "~", "null", "Null", "NULL":

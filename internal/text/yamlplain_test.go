@@ -12,16 +12,20 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// FuzzPlain holds that the quick reader, where it does not give up, reads what
-// the library reads, and that the library has nothing to complain about.
+// FuzzPlain checks that plainReader, unless it gives up, returns the tree of the
+// library, and that the library reports no errors.
 func FuzzPlain(f *testing.F) {
 	for _, seed := range []string{
 		"a: b\n", "id: validate\nreads: [input, state.x]\nretry:\n  max_attempts: 3\n  backoff_ms: [500, 2_000]\n",
 		"workers:\n  - id: W1\n    agent: a\n  - id: W2\n    agent: b\nmerge:\n  strategy: union\n", "a:\n- b\n- c\nd: e\n",
-		"a: |\n  x\n\n  y\nb: |-\n  z\n", "a: \"q\" # c\nb: 'r'\nc: # d\n  e: f\n", "# c\n\na: b # c\n  # d\nc: d\n", "a:\nb:\n", "  a: b\n  c: d\n",
-		"a: 1.0.0\nb: 1.10\nc: 1e3\nd: 2020-01-01\ne: 0x1F\nf: 017\ng: true\nh: null\ni: 12_000\nj: 1e999\n", "- a\n- b: c\n  d: e\n-  f: g\n   h: i\n",
-		"a: [x y, 'z', \"w\", ]\nb: []\n", "a: b c\n  d\n", "a: |\n  x\n # y\nb: c\n", "- - a\n", "a: é — ü\n", "a:\n  b:\n    - c\n  - d\n",
-		"a: {b: c, d: [e, {f: 1}], \"g h\": 'i', j: {}, }\n", "\"true\": a\n'x y': {k: it's, l: a/b (c)}\n- {a: b}\n", "a: [[1, 2], [], {b: [c]}]\n", "a: {b: c:d, e: f#g, h}\n",
+		"a: |\n  x\n\n  y\nb: |-\n  z\n", "a: \"q\" # c\nb: 'r'\nc: # d\n  e: f\n", "# c\n\na: b # c\n  # d\nc: d\n",
+		"a:\nb:\n", "  a: b\n  c: d\n",
+		"a: 1.0.0\nb: 1.10\nc: 1e3\nd: 2020-01-01\ne: 0x1F\nf: 017\ng: true\nh: null\ni: 12_000\nj: 1e999\n",
+		"- a\n- b: c\n  d: e\n-  f: g\n   h: i\n",
+		"a: [x y, 'z', \"w\", ]\nb: []\n", "a: b c\n  d\n", "a: |\n  x\n # y\nb: c\n", "- - a\n", "a: é — ü\n",
+		"a:\n  b:\n    - c\n  - d\n",
+		"a: {b: c, d: [e, {f: 1}], \"g h\": 'i', j: {}, }\n", "\"true\": a\n'x y': {k: it's, l: a/b (c)}\n- {a: b}\n",
+		"a: [[1, 2], [], {b: [c]}]\n", "a: {b: c:d, e: f#g, h}\n",
 	} {
 		f.Add(seed)
 	}
@@ -30,7 +34,7 @@ func FuzzPlain(f *testing.F) {
 	})
 }
 
-// comparePlain reports whether the quick reader read the text.
+// comparePlain reports whether plainReader parsed the text.
 func comparePlain(t interface{ Fatalf(string, ...any) }, s string) bool {
 	file := source.NewFile("a.yaml", s)
 	parser := func() *yamlParser { return &yamlParser{file: file, text: s, line: 1, column: 1} }
@@ -40,24 +44,34 @@ func comparePlain(t interface{ Fatalf(string, ...any) }, s string) bool {
 	}
 	want, list := parser().parseAny()
 	if len(list) > 0 {
-		t.Fatalf("%q is read as if nothing were wrong: %+v", s, list)
+		t.Fatalf("%q is parsed despite errors: %+v", s, list)
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		t.Fatalf("%q: the library's tree (-) is not the quick one (+):\n%s", s, diff)
+		t.Fatalf("%q: the tree of the library (-) differs from that of plainReader (+):\n%s", s, diff)
 	}
 	return true
 }
 
-// TestPlainLines makes texts out of lines that are each likely to be YAML,
-// which a fuzzer seldom finds.
-func TestPlainLines(t *testing.T) {
+// The texts consist of lines that are likely to be YAML, which a fuzzer rarely
+// finds.
+func TestPlainReaderAgreesWithLibrary(t *testing.T) {
 	values := []string{
-		"", "b", "b c", " b", "1", "1.0", "1.0.0", "0x1g", "-1", "+1", "~", "null", "true", "yes", "[a, b]", "[a b, 'c', \"d\",]", "[]", "[a,,b]", "[a", "[a: b]", "[a] b",
-		"{}", "{a: b}", "{a: b, c: 1, }", "{ a: [b, {c: 'd'}] }", "{a: b, a: c}", "{a}", "{a: , b: c}", "{a:b}", "{\"a\": b}", "{\"a\":b}", "{'a b': c}", "{a: b c}", "{a: b: c}", "{a: b #c}", "{a: b",
-		"[{a: b}, [c, d]]", "[{a: b} c]", "[[a]", "{a: {b: {c: d}}}", "{a: it's, b: é — ü}", "[a/b, (c), d+e, $f, 50%, x=y, <z>, q;r]", "[- a]", "[a, - b]", "[a:b]", "[a :b]", "{true: 1, null: 2}", "[a # b]", "{a: b}}", "{? a}", "[a, b]: c", "{a: b}: c", "{a: 'b'c}", "{a: 'b''c'}", "[1.0, 2, x3]", "'q'", "\"q\"", "'it''s'", "\"a\\n\"", "'a' b", "|", "|-", "|+", "|2", ">", ">-", "a: b", "a:", "a #c", "a#c", "# c", "*x", "&x a", "!t a", "é", "(a)", "/a", "$a", "a - b",
-		"2020-01-01", "017", "a, b", "- a", "@a", "<<", "1e3", "1e999", "12345678901234567890123", "a ? b", "? a", "'", "\"", "0o7", ".5", "a:b", "http://x/y#z",
+		"", "b", "b c", " b", "1", "1.0", "1.0.0", "0x1g", "-1", "+1", "~", "null", "true", "yes", "[a, b]",
+		"[a b, 'c', \"d\",]", "[]", "[a,,b]", "[a", "[a: b]", "[a] b",
+		"{}", "{a: b}", "{a: b, c: 1, }", "{ a: [b, {c: 'd'}] }", "{a: b, a: c}", "{a}", "{a: , b: c}", "{a:b}", "{\"a\": b}",
+		"{\"a\":b}", "{'a b': c}", "{a: b c}", "{a: b: c}", "{a: b #c}", "{a: b",
+		"[{a: b}, [c, d]]", "[{a: b} c]", "[[a]", "{a: {b: {c: d}}}", "{a: it's, b: é — ü}",
+		"[a/b, (c), d+e, $f, 50%, x=y, <z>, q;r]", "[- a]", "[a, - b]", "[a:b]", "[a :b]", "{true: 1, null: 2}", "[a # b]",
+		"{a: b}}", "{? a}", "[a, b]: c", "{a: b}: c", "{a: 'b'c}", "{a: 'b''c'}", "[1.0, 2, x3]", "'q'", "\"q\"", "'it''s'",
+		"\"a\\n\"", "'a' b", "|", "|-", "|+", "|2", ">", ">-", "a: b", "a:", "a #c", "a#c", "# c", "*x", "&x a", "!t a", "é",
+		"(a)", "/a", "$a", "a - b",
+		"2020-01-01", "017", "a, b", "- a", "@a", "<<", "1e3", "1e999", "12345678901234567890123", "a ? b", "? a", "'", "\"",
+		"0o7", ".5", "a:b", "http://x/y#z",
 	}
-	keys := []string{"a", "b", "c", "d_e", "f-g", "h.i", "true", "null", "on", "'q'", "\"q r\"", "'on'", "'a'", "\"\\n\"", "'q' ", "\"\"", "2", "é", "<<", "x y"}
+	keys := []string{
+		"a", "b", "c", "d_e", "f-g", "h.i", "true", "null", "on", "'q'", "\"q r\"", "'on'", "'a'", "\"\\n\"",
+		"'q' ", "\"\"", "2", "é", "<<", "x y",
+	}
 	read := 0
 	rapid.Check(t, func(t *rapid.T) {
 		var b strings.Builder
@@ -76,7 +90,8 @@ func TestPlainLines(t *testing.T) {
 				fallthrough
 			default:
 				b.WriteString(rapid.SampledFrom([]string{"", "", "", "- ", " "}).Draw(t, "dash"))
-				b.WriteString(rapid.SampledFrom(keys).Draw(t, "key") + ":" + rapid.SampledFrom([]string{" ", " ", " ", "", "  "}).Draw(t, "gap"))
+				b.WriteString(rapid.SampledFrom(keys).Draw(t,
+					"key") + ":" + rapid.SampledFrom([]string{" ", " ", " ", "", "  "}).Draw(t, "gap"))
 				b.WriteString(rapid.SampledFrom(values).Draw(t, "value"))
 			}
 			b.WriteString(rapid.SampledFrom([]string{"\n", "\n", "\n", " \n", " # c\n"}).Draw(t, "end"))
@@ -86,13 +101,11 @@ func TestPlainLines(t *testing.T) {
 		}
 	})
 	if read == 0 {
-		t.Error("the quick reader gave up on every text")
+		t.Error("plainReader gave up on every text")
 	}
 }
 
-// A map with many keys is read quickly, too; one that names a key twice is for
-// the library, which says so.
-func TestPlainMapsWithManyKeys(t *testing.T) {
+func TestPlainReaderLeavesDuplicateKeysToTheLibrary(t *testing.T) {
 	var block, flow strings.Builder
 	for i := range 1_000 {
 		fmt.Fprintf(&block, "k%d: %d\n", i, i)
@@ -100,13 +113,13 @@ func TestPlainMapsWithManyKeys(t *testing.T) {
 	}
 	for _, form := range []string{block.String(), "a: {" + flow.String() + "}\n"} {
 		if !comparePlain(t, form) {
-			t.Errorf("the quick reader gave up on %.40q…", form)
+			t.Errorf("plainReader gave up on %.40q…", form)
 		}
 	}
 	for _, again := range []string{"k0", "k999", "'k500'"} {
 		for _, form := range []string{block.String() + again + ": 1\n", "a: {" + flow.String() + again + ": 1}\n"} {
 			if comparePlain(t, form) {
-				t.Errorf("%q stands there twice, and was read", again)
+				t.Errorf("the duplicate key %q was accepted", again)
 			}
 		}
 	}

@@ -8,32 +8,30 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Repair is a value that was not YAML and was read as if it had been written
-// in quotes.
+// Repair is an invalid value that was parsed as if it were quoted.
 type Repair struct {
 	Key   string
 	Value Text
-	// Problem is the error that it would have been.
+	// Problem is the error that strict parsing reports.
 	Problem diag.Diagnostic
 
-	node *Node // the value, when it is no text
+	node *Node // the value, if it is not a text
 }
 
-// ParseYAMLLenient reads like ParseYAML, but a value of a "key: value" line
-// that YAML can only read in quotes is taken as it stands: a colon and a space
-// in it, or a reserved character at its beginning. What was taken so is
-// returned as data, not reported.
+// ParseYAMLLenient is like ParseYAML but accepts a value in a "key: value" line
+// that needs quotes because it contains a colon and a space or begins with a
+// reserved character. It returns such values as repairs instead of reporting
+// them.
 func ParseYAMLLenient(f *source.File, start, end int) (*Node, []Repair, diag.List) {
 	return parseRepairing(f, start, end)
 }
 
-// maxRepairs bounds the work for a text that is not YAML at all.
+// maxRepairs limits the work for a text that is not YAML.
 const maxRepairs = 30
 
-// parseRepairing reads a region. When a mistake is one that quotes would mend,
-// the value is replaced by a harmless word of the same length, so that all
-// offsets stay what they are, and the region is read again; at the end the
-// value takes the word's place in the tree.
+// parseRepairing parses a region. If an error can be fixed by quotes, it replaces
+// the value by a plain word of the same length, which keeps all offsets, and
+// parses the region again. Finally it puts the value into the tree.
 func parseRepairing(f *source.File, start, end int) (*Node, []Repair, diag.List) {
 	region := f.Span(start, end)
 	start, end = region.Start, region.End
@@ -62,8 +60,9 @@ func parseRepairing(f *source.File, start, end int) (*Node, []Repair, diag.List)
 		}
 		switch missing := missingOpening(original); missing {
 		case "{":
-			// The space before the value takes the bracket's place.
-			if value, list := parseOnce(f, start+entry.start-1, missing+original); value != nil && len(list) == 0 && !slices.ContainsFunc(value.Keys(), isProse) {
+			// The missing bracket replaces the space before the value.
+			if value, list := parseOnce(f, start+entry.start-1, missing+original); value != nil && len(list) == 0 &&
+				!slices.ContainsFunc(value.Keys(), isProse) {
 				value.Span = repair.Value.Span
 				repair.node = value
 			}
@@ -71,8 +70,9 @@ func parseRepairing(f *source.File, start, end int) (*Node, []Repair, diag.List)
 			repair.Value = Text{Value: fold(original[:len(original)-1]), Span: f.Span(start+entry.start, start+entry.end-1)}
 		}
 		repairs = append(repairs, repair)
-		if from, to := problem.Span.Start-start, problem.Span.End-start; strings.IndexByte("[{", mended[entry.start]) >= 0 && isStray(mended[from:to]) {
-			// Without what is left over behind it, the list or the map is fine.
+		if from, to := problem.Span.Start-start, problem.Span.End-start; strings.IndexByte("[{", mended[entry.start]) >= 0 &&
+			isStray(mended[from:to]) {
+			// The list or map is valid without the stray marks after it.
 			mended = mended[:from] + strings.Repeat(" ", to-from) + mended[to:]
 		} else {
 			mended = mended[:entry.start] + harmless(mended[entry.start:entry.end]) + mended[entry.end:]
@@ -92,7 +92,7 @@ func parseRepairing(f *source.File, start, end int) (*Node, []Repair, diag.List)
 	return node, repairs, out
 }
 
-// isProse reports whether a key is rather a piece of a sentence.
+// isProse reports whether a key looks like part of a sentence.
 func isProse(key string) bool { return !isKey(key) }
 
 func needsRepair(l diag.List) bool {
@@ -109,15 +109,14 @@ func firstRepairable(l diag.List) (diag.Diagnostic, bool) {
 	return diag.Diagnostic{}, false
 }
 
-// entry is the value of a "key: value" line, with the deeper indented lines
-// that carry it on.
+// entry is the value of a "key: value" line, including continuation lines.
 type entry struct {
 	key        string
 	start, end int
 }
 
-// entryAround finds the entry whose text the offset is in. It must have a
-// value on the line of its key.
+// entryAround returns the entry that contains an offset. The value must start on the
+// line of its key.
 func entryAround(s string, at int) (entry, bool) {
 	start := lineStart(s, at)
 	for {
@@ -154,7 +153,7 @@ func entryAt(s string, start int) (entry, bool) {
 		more := lineAround(s, next)
 		text := strings.TrimLeft(more, " ")
 		if text == "" {
-			continue // an empty line belongs to it if a deeper one follows
+			continue // an empty line is part of it if a deeper one follows
 		}
 		if len(more)-len(text) <= indent {
 			break
@@ -164,7 +163,7 @@ func entryAt(s string, start int) (entry, bool) {
 	return e, true
 }
 
-// harmless returns a plain scalar that is as long as s and has its lines.
+// harmless returns a plain scalar with the length and the line breaks of s.
 func harmless(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -184,7 +183,7 @@ func harmless(s string) string {
 	return b.String()
 }
 
-// fold joins the lines of a plain scalar as YAML does: by a space, or by one
+// fold joins the lines of a plain scalar like YAML: with a space, or with one
 // newline for each empty line between them.
 func fold(s string) string {
 	var b strings.Builder

@@ -86,5 +86,5 @@ func unreachable(err error) error {
 	case errors.As(err, &slow) && slow.Timeout():
 		return &Error{Class: ClassTimeout, Message: "there was no answer in time"}
 	}
-	return &Error{Class: ClassTool, Message: netguard.Words(err)}
+	return &Error{Class: ClassTool, Message: netguard.ErrorText(err)}
 }

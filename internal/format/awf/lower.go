@@ -547,7 +547,7 @@ func (l *lowering) ofSteps(e *expr.Expr) bool {
 
 // value parses an expression that may have any value; nil after a mistake.
 func (l *lowering) value(d expr.Dialect, t text.Text) *expr.Expr {
-	e, list := expr.ParseWithin(d, t.Value, t.Span, t.Within(l.file))
+	e, list := expr.ParseWithin(d, t.Value, t.Span, t.SourceMap(l.file))
 	l.add(list)
 	if list.Errors() {
 		return nil
@@ -559,7 +559,7 @@ func (l *lowering) value(d expr.Dialect, t text.Text) *expr.Expr {
 }
 
 func (l *lowering) condition(d expr.Dialect, t text.Text) *expr.Expr {
-	e, list := expr.ParseWithin(d, t.Value, t.Span, t.Within(l.file))
+	e, list := expr.ParseWithin(d, t.Value, t.Span, t.SourceMap(l.file))
 	l.add(list)
 	if list.Errors() {
 		return nil

@@ -336,7 +336,7 @@ func Failed(ctx context.Context, err error) error {
 	}
 	var network net.Error
 	var dial *net.OpError
-	out := &provider.Error{Class: provider.APIError, Message: netguard.Words(err), Spent: true}
+	out := &provider.Error{Class: provider.APIError, Message: netguard.ErrorText(err), Spent: true}
 	if errors.As(err, &network) && network.Timeout() {
 		out.Class = provider.Timeout
 	}

@@ -251,7 +251,7 @@ func TestRepairsAreToldWhatIsWrong(t *testing.T) {
 	}
 	messages := world.Requests[1].Messages
 	said := messages[len(messages)-1].Blocks[0].Text
-	if !strings.Contains(said, `is missing "a"`) || !strings.Contains(said, `is missing "b"`) {
+	if !strings.Contains(said, `must have the property "a"`) || !strings.Contains(said, `must have the property "b"`) {
 		t.Error(said)
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/wire"
 )
 
 var _ step.NotesFirst = Kind{}
@@ -48,8 +48,8 @@ type State struct {
 
 // How what a command notes and leaves behind is written.
 var (
-	commands = sync.OnceValue(wire.New[journal.Command])
-	states   = sync.OnceValue(wire.New[State])
+	commands = sync.OnceValue(jsonfast.New[journal.Command])
+	states   = sync.OnceValue(jsonfast.New[State])
 )
 
 // Run runs the command.

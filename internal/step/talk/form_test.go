@@ -48,12 +48,12 @@ func TestRead(t *testing.T) {
 		"a text that is wanted":     {form: form(`{"type":"string","maxLength":5}`), text: "hello", value: `"hello"`},
 		"a text as JSON":            {form: form(`{"type":"string"}`), text: `"hello"`, value: `"hello"`},
 		"parts":                     {form: form(`{"type":"object","required":["a","b"]}`), text: `{"a":1,"b":null,"c":2}`, value: `{"a":1,"b":null,"c":2}`},
-		"a part is missing":         {form: form(`{"type":"object","required":["a","b"]}`), text: `{"a":1}`, problems: `is missing "b"`},
-		"parts of a list":           {form: form(`{"type":"object","required":["a"]}`), text: `[1]`, problems: "not an object"},
+		"a part is missing":         {form: form(`{"type":"object","required":["a","b"]}`), text: `{"a":1}`, problems: `must have the property "b"`},
+		"parts of a list":           {form: form(`{"type":"object","required":["a"]}`), text: `[1]`, problems: "must be an object"},
 		"a verdict":                 {form: form(verdict), text: `{"approved": false}`, value: `{"approved":false}`},
 		"a verdict in words":        {form: form(verdict), text: `{"approved": "true"}`, value: `{"approved":true}`},
-		"a verdict in nothing":      {form: form(verdict), text: `{}`, problems: `is missing "approved"`},
-		"null is not a verdict":     {form: form(verdict), text: `null`, problems: "not an object"},
+		"a verdict in nothing":      {form: form(verdict), text: `{}`, problems: `must have the property "approved"`},
+		"null is not a verdict":     {form: form(verdict), text: `null`, problems: "must be an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := newReader(c.form)

@@ -215,7 +215,7 @@ func (s *session) plainly(err error) error {
 	var request *url.Error
 	switch {
 	case errors.As(err, &request):
-		return &worded{err, netguard.Words(err)}
+		return &worded{err, netguard.ErrorText(err)}
 	case !errors.Is(err, mcp.ErrConnectionClosed) || s.proc == nil || s.client != nil:
 		return err
 	case s.meter.flooded():

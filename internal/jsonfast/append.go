@@ -1,4 +1,4 @@
-package wire
+package jsonfast
 
 import (
 	"encoding"
@@ -11,38 +11,39 @@ import (
 	"unicode/utf8"
 )
 
-// Encoder writes values. The bytes are those of encoding/json without its
-// escapes for HTML.
+// Encoder encodes values. Its output equals that of encoding/json with HTML
+// escaping off.
 type Encoder struct {
-	// Changed: something was not written as it was. JSON had space between its
-	// tokens or was nil where null is written, text was not UTF-8, or a type has
-	// a way of its own. That empty lists and maps may become nil is no change.
+	// Changed reports whether decoding the output may yield a different value:
+	// raw JSON had insignificant white space or was nil, a string was not valid
+	// UTF-8, or a type has its own MarshalJSON. An empty slice or map that
+	// decodes to nil does not count as a change.
 	Changed bool
 }
 
-// Text writes a string.
-func (e *Encoder) Text(b []byte, s string) []byte {
+// String appends s as a JSON string.
+func (e *Encoder) String(b []byte, s string) []byte {
 	b, exact := appendString(b, s)
 	e.Changed = e.Changed || !exact
 	return b
 }
 
-// words writes what a value is as text, in the place where it stays if it needs
-// no escapes.
-func (e *Encoder) words(b []byte, v reflect.Value) ([]byte, error) {
+// textMarshaler appends the text form of v as a JSON string. The text is
+// appended directly to b and only copied if it needs escapes.
+func (e *Encoder) textMarshaler(b []byte, v reflect.Value) ([]byte, error) {
 	if v.CanAddr() && v.Kind() != reflect.Pointer {
-		v = v.Addr() // an interface holds it without a copy
+		v = v.Addr() // converting a pointer to an interface does not copy the value
 	}
 	as, ok := v.Interface().(encoding.TextAppender)
 	if !ok {
-		words, err := v.Interface().(encoding.TextMarshaler).MarshalText()
-		return e.Text(b, string(words)), err
+		text, err := v.Interface().(encoding.TextMarshaler).MarshalText()
+		return e.String(b, string(text)), err
 	}
 	start := len(b)
 	b, err := as.AppendText(append(b, '"'))
 	for _, c := range b[start+1:] {
 		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			return e.Text(b[:start], string(b[start+1:])), err
+			return e.String(b[:start], string(b[start+1:])), err
 		}
 	}
 	return append(b, '"'), err
@@ -55,12 +56,12 @@ func (e *Encoder) raw(b []byte, raw json.RawMessage) ([]byte, error) {
 	return b, err
 }
 
-// Value writes a value of a shape.
+// Value appends v, whose type must be the one s was made for.
 func (e *Encoder) Value(b []byte, s *Shape, v reflect.Value) ([]byte, error) {
 	var err error
 	switch s.kind {
 	case text:
-		return e.Text(b, v.String()), nil
+		return e.String(b, v.String()), nil
 	case number:
 		return strconv.AppendInt(b, v.Int(), 10), nil
 	case truth:
@@ -101,27 +102,27 @@ func (e *Encoder) Value(b []byte, s *Shape, v reflect.Value) ([]byte, error) {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(e.Text(b, key.String()), ':')
+			b = append(e.String(b, key.String()), ':')
 			if b, err = e.Value(b, s.elem, v.MapIndex(key)); err != nil {
 				return b, err
 			}
 		}
 		return append(b, '}'), nil
 	case textual:
-		return e.words(b, v)
-	case boxed:
-		from := boxedOf(v)
-		box := s.boxes.Get()
-		if box == nil {
-			box = from.NewBox()
+		return e.textMarshaler(b, v)
+	case surrogate:
+		from := surrogateOf(v)
+		to := s.surrogates.Get()
+		if to == nil {
+			to = from.NewSurrogate()
 		}
-		if err := from.FillBox(box); err != nil {
+		if err := from.ToSurrogate(to); err != nil {
 			return b, err
 		}
-		in := reflect.ValueOf(box).Elem()
+		in := reflect.ValueOf(to).Elem()
 		b, err = e.Value(b, s.elem, in)
-		in.SetZero()
-		s.boxes.Put(box)
+		in.SetZero() // ToSurrogate expects an empty one
+		s.surrogates.Put(to)
 		return b, err
 	case foreign:
 		e.Changed = e.Changed || !v.CanFloat()
@@ -134,13 +135,13 @@ func (e *Encoder) Value(b []byte, s *Shape, v reflect.Value) ([]byte, error) {
 	}
 }
 
-func boxedOf(v reflect.Value) Boxed {
+func surrogateOf(v reflect.Value) Surrogate {
 	if v.CanAddr() {
-		return v.Addr().Interface().(Boxed)
+		return v.Addr().Interface().(Surrogate)
 	}
 	of := reflect.New(v.Type())
 	of.Elem().Set(v)
-	return of.Interface().(Boxed)
+	return of.Interface().(Surrogate)
 }
 
 func appendForeign(b []byte, v any) ([]byte, error) {
@@ -178,8 +179,9 @@ func (e *Encoder) members(b []byte, s *Shape, v reflect.Value) ([]byte, error) {
 	return b, nil
 }
 
-// empty is what omitempty and omitzero leave out; no field has the one where
-// the other would differ.
+// empty reports whether omitempty or omitzero omits v. The two options are not
+// told apart: no field of a supported type uses one where the other would
+// behave differently.
 func (s *Shape) empty(v reflect.Value) bool {
 	switch s.kind {
 	case text, raw, list, table:
@@ -206,24 +208,24 @@ func (s *Shape) empty(v reflect.Value) bool {
 	}
 }
 
-// AppendRaw copies JSON without the space between its tokens, so that a line
-// stays a line. JSON that is none is refused here: stored, it would make the
-// whole run unreadable.
+// AppendRaw appends raw without insignificant white space, so that one record
+// stays one line. It rejects invalid JSON: once stored, it would make the whole
+// run unreadable.
 func AppendRaw(b []byte, raw json.RawMessage) ([]byte, error) {
 	if !json.Valid(raw) {
 		return b, notJSON(raw)
 	}
-	b, last := appendDense(b, raw)
+	b, last := appendCompact(b, raw)
 	return append(b, raw[last:]...), nil
 }
 
-// Dense is JSON without the space between its tokens: what it is given, if
-// there is none.
-func Dense(raw json.RawMessage) (json.RawMessage, error) {
+// Compact returns raw without insignificant white space. It returns raw itself
+// if there is none.
+func Compact(raw json.RawMessage) (json.RawMessage, error) {
 	if !json.Valid(raw) {
 		return nil, notJSON(raw)
 	}
-	b, last := appendDense(nil, raw)
+	b, last := appendCompact(nil, raw)
 	if last == 0 {
 		return raw, nil
 	}
@@ -232,9 +234,9 @@ func Dense(raw json.RawMessage) (json.RawMessage, error) {
 
 func notJSON(raw json.RawMessage) error { return fmt.Errorf("%.40q is not JSON", raw) }
 
-// appendDense copies what stands before the last space between tokens, and
-// tells where the rest begins.
-func appendDense(b []byte, raw json.RawMessage) (_ []byte, last int) {
+// appendCompact appends raw up to its last insignificant white space and
+// returns the offset of the rest, which the caller appends.
+func appendCompact(b []byte, raw json.RawMessage) (_ []byte, last int) {
 	quoted := false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
@@ -252,15 +254,15 @@ func appendDense(b []byte, raw json.RawMessage) (_ []byte, last int) {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString quotes s with the escapes of encoding/json: controls, quotes
-// and backslashes, the two line separators that JavaScript minds, and the
-// replacement character for bytes that are not UTF-8.
+// AppendString appends s as a JSON string with the escapes of encoding/json:
+// control characters, quotes and backslashes, U+2028 and U+2029 (which
+// JavaScript does not allow in strings), and U+FFFD for invalid UTF-8.
 func AppendString(b []byte, s string) []byte {
 	b, _ = appendString(b, s)
 	return b
 }
 
-// appendString is AppendString, and tells whether all bytes were UTF-8.
+// appendString implements AppendString and reports whether s is valid UTF-8.
 func appendString(b []byte, s string) (_ []byte, exact bool) {
 	b = append(b, '"')
 	start, exact := 0, true

@@ -1,4 +1,4 @@
-package wire
+package jsonfast
 
 import (
 	"bytes"
@@ -10,15 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// Read reads a value of this shape as an Encoder writes it. It reports false
-// when that is not what data is; the value is spoiled then.
+// Read decodes data in the form that Encoder writes and reports whether it
+// succeeded. If it did not, into is in an undefined state.
 func (s *Shape) Read(data []byte, into reflect.Value) bool {
 	r := reader{data: data}
 	return r.read(s, into) && len(r.data) == 0
 }
 
-// ClosingQuote is where the string that begins b ends; -1 when b begins with
-// none or it has no end.
+// ClosingQuote returns the index of the quote that closes the string at the
+// start of b, or -1 if there is no complete string.
 func ClosingQuote(b []byte) int {
 	if len(b) == 0 || b[0] != '"' {
 		return -1
@@ -34,9 +34,8 @@ func ClosingQuote(b []byte) int {
 	return -1
 }
 
-// reader reads JSON in the one form in which Encode writes it, several times
-// faster than encoding/json reads every form: a long run is folded from tens
-// of thousands of facts. At anything else it gives up.
+// reader decodes JSON in the exact form that Encoder writes. Its methods return
+// false for any other form, including valid JSON.
 type reader struct{ data []byte }
 
 func (r *reader) skip(c byte) bool {
@@ -88,7 +87,7 @@ func (r *reader) read(s *Shape, v reflect.Value) bool {
 		if r.literal("null") {
 			return true
 		}
-		v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // an empty list is one, too
+		v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // an empty list is not nil
 		return r.sequence('[', ']', func(n int) bool {
 			v.Grow(1)
 			v.SetLen(n + 1)
@@ -98,10 +97,10 @@ func (r *reader) read(s *Shape, v reflect.Value) bool {
 		t, ok := r.text()
 		into, can := v.Addr().Interface().(encoding.TextUnmarshaler)
 		return ok && can && into.UnmarshalText([]byte(t)) == nil
-	case boxed:
-		to := v.Addr().Interface().(Boxed)
-		box := to.NewBox()
-		return r.read(s.elem, reflect.ValueOf(box).Elem()) && to.TakeBox(box) == nil
+	case surrogate:
+		to := v.Addr().Interface().(Surrogate)
+		from := to.NewSurrogate()
+		return r.read(s.elem, reflect.ValueOf(from).Elem()) && to.FromSurrogate(from) == nil
 	case foreign:
 		value, ok := r.raw()
 		return ok && json.Unmarshal(value, v.Addr().Interface()) == nil
@@ -121,7 +120,7 @@ func (r *reader) read(s *Shape, v reflect.Value) bool {
 			return true
 		})
 	default:
-		next := 0 // members come in order
+		next := 0 // members appear in the order of the fields
 		return r.sequence('{', '}', func(int) bool {
 			for ; next < len(s.flat); next++ {
 				m := &s.flat[next]
@@ -140,7 +139,7 @@ func (r *reader) read(s *Shape, v reflect.Value) bool {
 	}
 }
 
-// sequence reads what stands between brackets, item by item.
+// sequence reads comma-separated items between brackets.
 func (r *reader) sequence(begin, end byte, item func(n int) bool) bool {
 	if !r.skip(begin) {
 		return false
@@ -161,7 +160,7 @@ func (r *reader) sequence(begin, end byte, item func(n int) bool) bool {
 	}
 }
 
-// key reads the name of a member if it is this one.
+// key consumes the member name and its colon if the name matches.
 func (r *reader) key(name string) bool {
 	d, n := r.data, len(name)
 	if len(d) < n+3 || d[0] != '"' || string(d[1:n+1]) != name || d[n+1] != '"' || d[n+2] != ':' {
@@ -181,7 +180,7 @@ func (r *reader) text() (string, bool) {
 	escapes := false
 	for i := 1; i < end; i++ {
 		switch c := quoted[i]; {
-		case c == '\\' && (quoted[i+1] == '"' || quoted[i+1] == '\\'): // the escapes that are not rare
+		case c == '\\' && (quoted[i+1] == '"' || quoted[i+1] == '\\'): // the common escapes
 			escapes = true
 			i++
 		case c == '\\', c < ' ', c >= utf8.RuneSelf:
@@ -191,13 +190,13 @@ func (r *reader) text() (string, bool) {
 		}
 	}
 	if escapes {
-		return unescaped(quoted[1:end]), true
+		return unescape(quoted[1:end]), true
 	}
 	return string(quoted[1:end]), true
 }
 
-// unescaped is a text without the backslashes before quotes and backslashes.
-func unescaped(text []byte) string {
+// unescape removes the backslash from \" and \\, the only escapes in text.
+func unescape(text []byte) string {
 	var b strings.Builder
 	b.Grow(len(text))
 	for len(text) > 0 {
@@ -227,7 +226,7 @@ func (r *reader) number() (int64, bool) {
 	return n, err == nil
 }
 
-// raw finds the end of a value of any kind.
+// raw reads one value of any kind without decoding it.
 func (r *reader) raw() ([]byte, bool) {
 	depth := 0
 	for i := 0; i < len(r.data); i++ {

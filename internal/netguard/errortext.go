@@ -8,9 +8,9 @@ import (
 	"os"
 )
 
-// Words says in few words why a server could not be spoken to, without what the
-// libraries put around it.
-func Words(err error) string {
+// ErrorText returns a short description of a failed request: the host and the
+// root cause, without the layers that net/http and net wrap around it.
+func ErrorText(err error) string {
 	var request *url.Error
 	if !errors.As(err, &request) {
 		return err.Error()
@@ -19,7 +19,7 @@ func Words(err error) string {
 	if u, err := url.Parse(request.URL); err == nil {
 		at = u.Host
 	}
-	if at == "" { // where a redirect leads to is named as the server wrote it
+	if at == "" { // the URL is a redirect target without a host
 		return failed.Error()
 	}
 	var dial *net.OpError

@@ -1,14 +1,13 @@
-package wire_test
+package jsonfast_test
 
 import (
 	"encoding/json"
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/wire"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
-// What has no space between its tokens is not copied.
-func TestDense(t *testing.T) {
+func TestCompactCopiesOnlyWhenThereIsWhiteSpace(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"a b":[1,2]}`:         `{"a b":[1,2]}`,
 		` {"a b": [1, 2]} `:     `{"a b":[1,2]}`,
@@ -17,19 +16,19 @@ func TestDense(t *testing.T) {
 		`"é  "`:                 `"é  "`,
 	} {
 		given := json.RawMessage(raw)
-		got, err := wire.Dense(given)
+		got, err := jsonfast.Compact(given)
 		if err != nil || string(got) != want {
 			t.Errorf("%q is %q, %v", raw, got, err)
 		}
 		if same := &got[0] == &given[0]; same != (raw == want) {
-			t.Errorf("%q is its own memory: %v", raw, same)
+			t.Errorf("%q shares memory with the result: %v", raw, same)
 		}
-		if added, err := wire.AppendRaw([]byte("x"), given); err != nil || string(added) != "x"+want {
-			t.Errorf("%q is added as %q, %v", raw, added, err)
+		if added, err := jsonfast.AppendRaw([]byte("x"), given); err != nil || string(added) != "x"+want {
+			t.Errorf("AppendRaw of %q gives %q, %v", raw, added, err)
 		}
 	}
 	for _, raw := range []string{``, `{`, `a`, `1 2`} {
-		if got, err := wire.Dense(json.RawMessage(raw)); err == nil {
+		if got, err := jsonfast.Compact(json.RawMessage(raw)); err == nil {
 			t.Errorf("%q is %q", raw, got)
 		}
 	}
