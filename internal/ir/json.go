@@ -10,8 +10,7 @@ import (
 
 type plainStep Step // Step without its methods
 
-// stepBox is how a step is written: the action under its name, {"id": …,
-// "task": {…}}.
+// stepBox is the JSON form of a step, with the action under its name: {"id": …, "task": {…}}.
 type stepBox struct {
 	plainStep
 	Task     *Task     `json:"task,omitempty"`
@@ -57,19 +56,19 @@ func (s *Step) FillBox(into any) error {
 func (s *Step) TakeBox(from any) error {
 	box := from.(*stepBox)
 	found := 0
-	take := func(there bool, action func() Action) {
-		if there {
+	set := func(present bool, action func() Action) {
+		if present {
 			box.Action = action()
 			found++
 		}
 	}
-	take(box.Task != nil, func() Action { return *box.Task })
-	take(box.Route != nil, func() Action { return *box.Route })
-	take(box.Gate != nil, func() Action { return *box.Gate })
-	take(box.Parallel != nil, func() Action { return *box.Parallel })
-	take(box.Loop != nil, func() Action { return *box.Loop })
-	take(box.Call != nil, func() Action { return *box.Call })
-	take(box.End != nil, func() Action { return *box.End })
+	set(box.Task != nil, func() Action { return *box.Task })
+	set(box.Route != nil, func() Action { return *box.Route })
+	set(box.Gate != nil, func() Action { return *box.Gate })
+	set(box.Parallel != nil, func() Action { return *box.Parallel })
+	set(box.Loop != nil, func() Action { return *box.Loop })
+	set(box.Call != nil, func() Action { return *box.Call })
+	set(box.End != nil, func() Action { return *box.End })
 	if found != 1 {
 		return fmt.Errorf("step %q has %d actions, not one", box.ID, found)
 	}
@@ -77,13 +76,13 @@ func (s *Step) TakeBox(from any) error {
 	return nil
 }
 
-// MarshalJSON writes the action under its name.
+// MarshalJSON encodes the step with its action under the action's name.
 func (s Step) MarshalJSON() ([]byte, error) {
 	var box stepBox
 	if err := s.FillBox(&box); err != nil {
 		return nil, err
 	}
-	// Whether <, > and & are escaped is for the outer encoder to say.
+	// The outer encoder decides whether <, > and & are escaped.
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -91,7 +90,7 @@ func (s Step) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON decodes the output of MarshalJSON.
 func (s *Step) UnmarshalJSON(raw []byte) error {
 	var box stepBox
 	if err := json.Unmarshal(raw, &box); err != nil {

@@ -318,7 +318,7 @@ func (l *lowering) writes(s *step) []ir.Write {
 		if key.Value == "output" {
 			w.Reducer = ir.Merge
 			if w.Under, w.AsList = l.onlyOutput(); w.Under == "" {
-				w.Bare = "result"
+				w.NonObjectKey = "result"
 			}
 		}
 		out = append(out, w)

@@ -323,7 +323,7 @@ func (l *lowering) hookStep(id string, hooks []hook, set hookSettings, at source
 	if l.doubtful {
 		t.Settings.Put("doubts", []string{"loop"}, at)
 	}
-	out := ir.Step{ID: id, Type: "hook", Implied: true, Again: set.Again, Action: t, Span: at}
+	out := ir.Step{ID: id, Type: "hook", Implied: true, InheritOutcome: set.Again, Action: t, Span: at}
 	out.Reads = l.reads(texts...)
 	l.commandReads(&out)
 	out.Reads = append(out.Reads, ir.Ref{Path: "last"})

@@ -547,7 +547,7 @@ func (l *lowering) ofSteps(e *expr.Expr) bool {
 
 // value parses an expression that may have any value; nil after a mistake.
 func (l *lowering) value(d expr.Dialect, t text.Text) *expr.Expr {
-	e, list := expr.ParseWithin(d, t.Value, t.Span, t.Within(l.file))
+	e, list := expr.ParseWithin(d, t.Value, t.Span, t.SourceMap(l.file))
 	l.add(list)
 	if list.Errors() {
 		return nil
@@ -559,7 +559,7 @@ func (l *lowering) value(d expr.Dialect, t text.Text) *expr.Expr {
 }
 
 func (l *lowering) condition(d expr.Dialect, t text.Text) *expr.Expr {
-	e, list := expr.ParseWithin(d, t.Value, t.Span, t.Within(l.file))
+	e, list := expr.ParseWithin(d, t.Value, t.Span, t.SourceMap(l.file))
 	l.add(list)
 	if list.Errors() {
 		return nil
@@ -793,9 +793,9 @@ func depth(p *ir.Program) int {
 // called finds the file of a workflow by its name: where AWF looks for all of
 // them, and beside the file that calls it.
 func (l *lowering) called(name string) (f *source.File, err error) {
-	onShelf := func() (*source.File, error) { return l.shelved("workflows", name+".yaml") }
+	lookup := func() (*source.File, error) { return l.lookup("workflows", name+".yaml") }
 	if inFolder(l.file, "workflows") {
-		if f, err = onShelf(); err == nil {
+		if f, err = lookup(); err == nil {
 			return f, nil
 		}
 	}
@@ -808,16 +808,16 @@ func (l *lowering) called(name string) (f *source.File, err error) {
 			first = err
 		}
 	}
-	if f, shelved := onShelf(); shelved == nil {
+	if f, err := lookup(); err == nil {
 		return f, nil
 	}
 	return nil, first
 }
 
-// shelved finds a file in the folders outside of the project in which AWF looks.
-func (l *lowering) shelved(kind, name string) (*source.File, error) {
-	if shelves, ok := l.files.(format.Shelves); ok {
-		return shelves.Shelved(kind, name)
+// lookup finds a file by name on AWF's search path, inside and outside of the project.
+func (l *lowering) lookup(kind, name string) (*source.File, error) {
+	if path, ok := l.files.(format.SearchPath); ok {
+		return path.Lookup(kind, name)
 	}
 	return nil, &source.RefError{Ref: name, Problem: source.RefMissing}
 }

@@ -184,7 +184,7 @@ func (l *lowering) find(ref, folder string) (*source.File, error) {
 			first = err
 		}
 	}
-	if f, err := l.shelved(folder, strings.TrimPrefix(ref, "../"+folder+"/")); err == nil {
+	if f, err := l.lookup(folder, strings.TrimPrefix(ref, "../"+folder+"/")); err == nil {
 		return f, nil
 	}
 	return nil, first
@@ -493,7 +493,7 @@ func (l *lowering) role(name text.Text) *source.File {
 			first = err
 		}
 	}
-	if f, err := l.shelved("roles", name.Value+"/AGENTS.md"); err == nil {
+	if f, err := l.lookup("roles", name.Value+"/AGENTS.md"); err == nil {
 		l.pin(f, "role")
 		return f
 	}

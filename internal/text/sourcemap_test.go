@@ -41,7 +41,7 @@ func TestWithin(t *testing.T) {
 			if start < 0 {
 				t.Fatalf("%q is not in %q", c.part, node.Value)
 			}
-			at := node.Text().Within(f)(start, start+len(c.part))
+			at := node.Text().SourceMap(f)(start, start+len(c.part))
 			pos := f.Position(at.Start)
 			if got := fmt.Sprintf("%d:%d %s", pos.Line, pos.Column, f.Text[at.Start:at.End]); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)

@@ -7,10 +7,10 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Within finds parts of a text in its file, also where the file does not hold it
-// letter by letter: block scalars, folded lines and quotes with the usual
-// escapes. What it cannot find is somewhere in all of the text.
-func (t Text) Within(f *source.File) func(start, end int) source.Span {
+// SourceMap returns a function that maps byte ranges of the value to spans of its file. It
+// handles block scalars, folded lines and quoted strings with common escapes. A range that it
+// cannot map yields the span of the whole text.
+func (t Text) SourceMap(f *source.File) func(start, end int) source.Span {
 	if t.Span.End-t.Span.Start == len(t.Value) {
 		return t.Span.Sub
 	}
@@ -36,21 +36,20 @@ func (t Text) Within(f *source.File) func(start, end int) source.Span {
 	}
 }
 
-// align tells for every byte that is meant where it is written, from some byte
-// on, in quotes or without; nil when the two do not agree. Runs of blanks and
-// line ends agree with each other whatever they consist of, because indentation and
-// folding change them.
-func align(meant, written string, from int, quote byte) []int {
-	offsets := make([]int, len(meant))
+// align returns, for each byte of value, its offset in written, starting at from and with the
+// given quote (0 for none). It returns nil if the two do not match. Any two runs of white space
+// match, because indentation and folding change them.
+func align(value, written string, from int, quote byte) []int {
+	offsets := make([]int, len(value))
 	j := from
-	for i := 0; i < len(meant); {
-		if blank(meant[i]) {
+	for i := 0; i < len(value); {
+		if blank(value[i]) {
 			start := j
 			j += blanks(written[j:], quote)
-			if j == start && i > 0 && strings.TrimSpace(meant[i:]) != "" {
+			if j == start && i > 0 && strings.TrimSpace(value[i:]) != "" {
 				return nil
 			}
-			for ; i < len(meant) && blank(meant[i]); i++ {
+			for ; i < len(value) && blank(value[i]); i++ {
 				offsets[i] = min(start, len(written)-1)
 			}
 			continue
@@ -67,16 +66,16 @@ func align(meant, written string, from int, quote byte) []int {
 				j += 1 + blanks(rest[1:], 0)
 				continue
 			}
-			if rest[1] != meant[i] {
+			if rest[1] != value[i] {
 				return nil
 			}
 			length = 2
 		case quote == '\'' && strings.HasPrefix(rest, "''"):
-			if meant[i] != '\'' {
+			if value[i] != '\'' {
 				return nil
 			}
 			length = 2
-		case rest[0] != meant[i]:
+		case rest[0] != value[i]:
 			return nil
 		}
 		offsets[i] = j
