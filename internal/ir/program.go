@@ -1,7 +1,10 @@
 package ir
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/source"
@@ -298,6 +301,15 @@ func (p *Program) Agent(id string) *Agent {
 		}
 	}
 	return nil
+}
+
+// AddFile records that the program was compiled from f. A file with the same role is recorded once.
+func (p *Program) AddFile(f *source.File, role string) {
+	sum := sha256.Sum256([]byte(f.Text))
+	one := File{Path: f.Path, Role: role, SHA256: hex.EncodeToString(sum[:])}
+	if !slices.Contains(p.Files, one) {
+		p.Files = append(p.Files, one)
+	}
 }
 
 // AddBlock appends a block and returns its ID.

@@ -1,8 +1,6 @@
 package agentfile
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -114,7 +112,7 @@ func (l *lowering) manifest() {
 	if root == nil || root.Kind != text.Map {
 		return
 	}
-	l.pin(f, "manifest")
+	l.p.AddFile(f, "manifest")
 	for _, name := range text.Read(root, "project", readerCodes, l.out).Strings("env") {
 		l.env[name.Value] = false
 	}
@@ -278,7 +276,7 @@ func (l *lowering) agent(n *node, s *ir.Step) {
 	if n.skill.Value != "" {
 		if f := l.open(n.skill, "skill"); f != nil {
 			l.sections(f, n.skill, "skill", "Purpose", "Instructions", "Examples")
-			l.pin(f, "skill")
+			l.p.AddFile(f, "skill")
 			t.Settings.Put("skill", f.Text, n.skill.Span)
 		}
 	}
@@ -356,14 +354,14 @@ func (l *lowering) agentOf(n *node) string {
 	// G17: both are optional; an AGENTS.md at the root is for editors.
 	for _, name := range []string{"shared/project.md", "shared/AGENTS.md"} {
 		if f, err := l.files.Read(l.file, name); err == nil {
-			l.pin(f, "shared")
+			l.p.AddFile(f, "shared")
 			system = append(system, strings.TrimSpace(f.Text))
 		}
 	}
 	if ref.Value != "" {
 		if f := l.open(ref, "agent"); f != nil {
 			l.sections(f, ref, "agent", "Persona", "Responsibilities", "Rules", "Output Format")
-			l.pin(f, "agent")
+			l.p.AddFile(f, "agent")
 			system = append(system, strings.TrimSpace(f.Text))
 		}
 	}
@@ -414,14 +412,6 @@ func (l *lowering) noFile(ref text.Text, what string, err error) {
 		help = fmt.Sprintf("Did you mean %q?", failed.Near[0])
 	}
 	l.report(CodeNoFile, diag.Error, ref.Span, fmt.Sprintf("There is no %s %q.", what, ref.Value), help)
-}
-
-func (l *lowering) pin(f *source.File, role string) {
-	if slices.ContainsFunc(l.p.Files, func(one ir.File) bool { return one.Path == f.Path && one.Role == role }) {
-		return
-	}
-	sum := sha256.Sum256([]byte(f.Text))
-	l.p.Files = append(l.p.Files, ir.File{Path: f.Path, Role: role, SHA256: hex.EncodeToString(sum[:])})
 }
 
 var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_]*)\}`) })
@@ -525,7 +515,7 @@ func (l *lowering) fileOf(n *node, in text.Text, name string) (given, bool) {
 		l.noFile(in, "input", err)
 		return given{}, false
 	}
-	l.pin(f, "input")
+	l.p.AddFile(f, "input")
 	return given{Name: name, Text: f.Text}, true
 }
 
@@ -554,7 +544,7 @@ func (l *lowering) shell(n *node, s *ir.Step) {
 			continue
 		}
 		if f := l.open(one.ref, "script"); f != nil {
-			l.pin(f, "script")
+			l.p.AddFile(f, "script")
 			scripts = append(scripts, script{Shell: one.shell, Path: path.Clean(one.ref.Value), Text: f.Text})
 		}
 	}

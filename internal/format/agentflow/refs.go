@@ -1,13 +1,10 @@
 package agentflow
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -42,7 +39,7 @@ func (l *lowering) schemaFile(ref text.Text) *ir.Contract {
 		l.refProblem(ref, "schema", err)
 		return nil
 	}
-	l.record(f, "schema")
+	l.p.AddFile(f, "schema")
 	switch path.Ext(f.Path) {
 	case ".yaml", ".yml":
 		n, list := text.ParseYAML(f, 0, len(f.Text))
@@ -150,22 +147,13 @@ func (l *lowering) refProblem(ref text.Text, what string, err error) {
 	l.out.Add(found)
 }
 
-// record adds a file that the program was compiled from.
-func (l *lowering) record(f *source.File, role string) {
-	sum := sha256.Sum256([]byte(f.Text))
-	one := ir.File{Path: f.Path, Role: role, SHA256: hex.EncodeToString(sum[:])}
-	if !slices.Contains(l.p.Files, one) {
-		l.p.Files = append(l.p.Files, one)
-	}
-}
-
 // child compiles a skill or workflow that a step runs, once per file, and returns its index in
 // Program.Children, or -1 after an error.
 func (l *lowering) child(f *source.File, role string, at source.Span) int {
 	if i, ok := l.children[f.Path]; ok {
 		return i
 	}
-	l.record(f, role)
+	l.p.AddFile(f, role)
 	p, list := l.files.Compile(f, at)
 	for _, d := range list {
 		// Notes belong to that file's own validation.

@@ -2,8 +2,6 @@ package aiflow
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -496,7 +494,7 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 	if !spaced {
 		file, err := l.files.Read(l.doc.file, ref)
 		if err == nil {
-			l.p.Files = append(l.p.Files, fileOf(file))
+			l.p.AddFile(file, "prompt")
 			return file.Text, a.prompt.Span
 		}
 		var refused *source.RefError
@@ -519,11 +517,6 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 			"%q is neither a prompt of this file nor a file; a prompt is made of the agent's name and role.", ref)
 	}
 	return made, a.prompt.Span
-}
-
-func fileOf(f *source.File) ir.File {
-	sum := sha256.Sum256([]byte(f.Text))
-	return ir.File{Path: f.Path, Role: "prompt", SHA256: hex.EncodeToString(sum[:])}
 }
 
 var word = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}`) })

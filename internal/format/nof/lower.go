@@ -1,8 +1,6 @@
 package nof
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -183,8 +181,7 @@ func (l *lowering) addAgent(e *entry, at source.Span) {
 	}
 	l.p.Agents = append(l.p.Agents, a)
 	if e.file != nil {
-		sum := sha256.Sum256([]byte(e.file.Text))
-		l.p.Files = append(l.p.Files, ir.File{Path: e.file.Path, Role: "agent", SHA256: hex.EncodeToString(sum[:])})
+		l.p.AddFile(e.file, "agent")
 	}
 }
 
