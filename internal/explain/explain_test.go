@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestEveryPageCanBeRead(t *testing.T) {
+func TestEveryPageParses(t *testing.T) {
 	for _, code := range Codes() {
 		raw, err := pages.ReadFile("pages/" + code + ".txtar")
 		if err != nil {
@@ -29,7 +29,7 @@ func TestLookupIgnoresCase(t *testing.T) {
 	}
 }
 
-func TestPagesMustBeComplete(t *testing.T) {
+func TestIncompletePagesAreRejected(t *testing.T) {
 	for name, c := range map[string]struct{ page, says string }{
 		"no title": {"about it\n-- bad/a --\n-- good/a --\n", "# X001: title"},
 		"no text":  {"# X001: t\n-- bad/a --\n-- good/a --\n", "a page has"},
