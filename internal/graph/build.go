@@ -290,10 +290,10 @@ type exit struct {
 
 // exits returns the outgoing edges of each step of a scope.
 func (b *builder) exits(s *scope) [][]exit {
-	own := make([][]exit, len(s.steps))     // from the step's edges
-	jumps := make([]bool, len(s.steps))     // has an explicit jump
-	onward := make([]bool, len(s.steps))    // entered other than as a fallback
-	standsIn := make([][]int, len(s.steps)) // the steps that it is the fallback of
+	own := make([][]exit, len(s.steps))        // from the step's edges
+	jumps := make([]bool, len(s.steps))        // has an explicit jump
+	onward := make([]bool, len(s.steps))       // entered other than as a fallback
+	fallbackFor := make([][]int, len(s.steps)) // the steps that it is the fallback of
 	for i := range s.steps {
 		st := &s.steps[i]
 		if i == 0 {
@@ -301,7 +301,7 @@ func (b *builder) exits(s *scope) [][]exit {
 		}
 		if st.Fallback != nil {
 			if t, ok := s.byID[st.Fallback.Name]; ok {
-				standsIn[t] = append(standsIn[t], i)
+				fallbackFor[t] = append(fallbackFor[t], i)
 			}
 		}
 		own[i] = b.stepExits(s, st, s.nodes[i])
@@ -316,14 +316,14 @@ func (b *builder) exits(s *scope) [][]exit {
 	}
 	all := make([][]exit, len(s.steps))
 	for i := range s.steps {
-		if onward[i] || jumps[i] || len(standsIn[i]) == 0 {
+		if onward[i] || jumps[i] || len(fallbackFor[i]) == 0 {
 			all[i] = append(all[i], own[i]...)
 		}
 		if !jumps[i] {
 			// A fallback is followed by the successors of its step.
-			for _, primary := range standsIn[i] {
+			for _, primary := range fallbackFor[i] {
 				for _, w := range own[primary] {
-					if !w.kind.wrong() && w.kind != EdgeSkipped && w.to != s.nodes[i] {
+					if !w.kind.isFailure() && w.kind != EdgeSkipped && w.to != s.nodes[i] {
 						all[i] = append(all[i], w)
 					}
 				}

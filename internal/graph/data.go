@@ -126,7 +126,7 @@ func writtenKey(keys map[string]bool, path string) string {
 func writers(before map[spot][]spot, reader spot, key string) []spot {
 	var found []spot
 	seen := map[spot]bool{reader: true}
-	queue := comeFrom(before, reader)
+	queue := possiblePredecessors(before, reader)
 	for len(queue) > 0 {
 		s := queue[0]
 		queue = queue[1:]
@@ -146,18 +146,18 @@ func writers(before map[spot][]spot, reader spot, key string) []spot {
 				queue = append(queue, spot{inner, i})
 			}
 		}
-		queue = append(queue, comeFrom(before, s)...)
+		queue = append(queue, possiblePredecessors(before, s)...)
 	}
 	slices.SortFunc(found, func(a, b spot) int { return strings.Compare(a.node(), b.node()) })
 	return found
 }
 
-// comeFrom returns the possible predecessors of a step. For the first step of a block, these
+// possiblePredecessors returns the possible predecessors of a step. For the first step of a block, these
 // are the predecessors of the block.
-func comeFrom(before map[spot][]spot, s spot) []spot {
+func possiblePredecessors(before map[spot][]spot, s spot) []spot {
 	all := slices.Clone(before[s])
 	if s.at == 0 && s.scope.outer != nil {
-		all = append(all, comeFrom(before, spot{s.scope.outer, s.scope.at})...)
+		all = append(all, possiblePredecessors(before, spot{s.scope.outer, s.scope.at})...)
 	}
 	return all
 }

@@ -78,7 +78,7 @@ func (d *dot) edge(e *Edge) {
 		add("label", dotLines([]string{shorten(e.Label, 60)}))
 	}
 	switch {
-	case e.Kind.wrong():
+	case e.Kind.isFailure():
 		add("style", "dashed")
 		add("color", `"`+d.light.hex(paintError)+`"`)
 		add("fontcolor", `"`+d.light.hex(paintError)+`"`)

@@ -75,7 +75,7 @@ func arrange(g *Graph) (*picture, error) {
 		switch {
 		case e.Kind == EdgeProduces:
 			a.artifacts[e.From] = append(a.artifacts[e.From], i)
-		case e.Kind.control():
+		case e.Kind.isControl():
 			a.leaving[e.From] = append(a.leaving[e.From], i)
 		}
 	}

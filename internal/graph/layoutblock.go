@@ -66,7 +66,7 @@ const (
 
 func styleOf(k EdgeKind) lineStyle {
 	switch {
-	case k.wrong():
+	case k.isFailure():
 		return lineWrong
 	case k == EdgeSkipped:
 		return lineSkipped

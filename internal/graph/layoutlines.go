@@ -183,7 +183,7 @@ func (t *lines) findLoops() {
 		l := &t.links[p.link]
 		left := t.reach(p, false) + t.obstacles(l.from, false) + t.obstacles(l.to, false)
 		right := t.reach(p, true) + t.obstacles(l.from, true) + t.obstacles(l.to, true)
-		if l.kind.wrong() {
+		if l.kind.isFailure() {
 			right += 60
 		}
 		p.right = right <= left

@@ -103,7 +103,7 @@ func (m *mermaid) edge(i int) {
 	arrow := "-->"
 	n := strconv.Itoa(i)
 	switch {
-	case e.Kind.wrong():
+	case e.Kind.isFailure():
 		arrow = "-.->"
 		m.red = append(m.red, n)
 	case e.Kind == EdgeData:

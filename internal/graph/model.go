@@ -127,10 +127,10 @@ type Edge struct {
 	Taken bool `json:"taken,omitempty"`
 }
 
-// wrong reports whether the edge is about a failure or rejection.
-func (k EdgeKind) wrong() bool {
+// isFailure reports whether the edge is about a failure or rejection.
+func (k EdgeKind) isFailure() bool {
 	return k == EdgeRejected || k == EdgeFailed || k == EdgeFallback
 }
 
-// control reports whether a run can follow the edge.
-func (k EdgeKind) control() bool { return k != EdgeProduces && k != EdgeData }
+// isControl reports whether a run can follow the edge.
+func (k EdgeKind) isControl() bool { return k != EdgeProduces && k != EdgeData }

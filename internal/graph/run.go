@@ -136,7 +136,7 @@ func (f *follower) open(x *journal.FrameOpened) {
 }
 
 // enter moves a frame to a step, and marks the edge that led there.
-func (f *follower) enter(at journal.Place, standIn, state string) {
+func (f *follower) enter(at journal.Place, fallbackFor, state string) {
 	in := f.frames[at.Frame]
 	if in == nil {
 		return
@@ -145,7 +145,7 @@ func (f *follower) enter(at journal.Place, standIn, state string) {
 		to := f.nodes[in.prefix+at.Step]
 		kinds := []EdgeKind{EdgeFlow, EdgeBranch, EdgeJump, EdgeSkipped, EdgeRejected, EdgeFailed, EdgeFallback}
 		switch {
-		case standIn != "" && in.at.Step != "":
+		case fallbackFor != "" && in.at.Step != "":
 			kinds = append([]EdgeKind{EdgeFallback}, kinds...)
 		case in.outcome == plan.OutcomeRejected:
 			kinds = append([]EdgeKind{EdgeRejected}, kinds...)
@@ -155,7 +155,7 @@ func (f *follower) enter(at journal.Place, standIn, state string) {
 		if in.node == "" {
 			f.begin(to)
 		} else {
-			f.went(in.node, kinds, func(n string) bool { return n == to })
+			f.markTaken(in.node, kinds, func(n string) bool { return n == to })
 		}
 		in.at, in.node = at, to
 	}
@@ -250,7 +250,7 @@ func (f *follower) close(frame, outcome string) {
 	if !good && outcome != plan.OutcomeFailed {
 		return
 	}
-	f.went(in.node, kinds, func(id string) bool {
+	f.markTaken(in.node, kinds, func(id string) bool {
 		to := f.g.node(id)
 		if to == nil || to.Step != "" {
 			return false
@@ -259,8 +259,8 @@ func (f *follower) close(frame, outcome string) {
 	})
 }
 
-// went marks the first matching edge, by order of kinds.
-func (f *follower) went(from string, kinds []EdgeKind, to func(string) bool) {
+// markTaken marks the first matching edge, by order of kinds.
+func (f *follower) markTaken(from string, kinds []EdgeKind, to func(string) bool) {
 	for _, kind := range kinds {
 		for i := range f.g.Edges {
 			e := &f.g.Edges[i]

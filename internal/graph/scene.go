@@ -296,7 +296,7 @@ func (pt *part) addState(state string, box rect) {
 func edgeLook(e *Edge) (p paint, width float64, dash []float64) {
 	width = 1.5
 	switch {
-	case e.Kind.wrong():
+	case e.Kind.isFailure():
 		p, dash = paintError, []float64{5, 4}
 	case e.Kind == EdgeData:
 		p, width, dash = paintData, 1.1, []float64{4, 4}
@@ -346,7 +346,7 @@ func edgePart(e *Edge, r route) part {
 
 func labelPart(e *Edge, r route, behind paint) part {
 	p := paintMuted
-	if e.Kind.wrong() {
+	if e.Kind.isFailure() {
 		p = ToneError.ink()
 	}
 	middle := r.label.center()

@@ -164,8 +164,8 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 		t.Settings.Put("critic", critic.Value, critic.Span)
 	}
 	if !critical {
-		l.uselessCritic(s.values, "agent")
-		l.uselessCritic(merge, "critic")
+		l.checkUnusedCritic(s.values, "agent")
+		l.checkUnusedCritic(merge, "critic")
 	}
 	if fields := output.words("required_fields"); len(fields) > 0 {
 		t.Settings.Put("required_fields", plain(fields), output.key("required_fields"))
@@ -176,7 +176,7 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 	return t
 }
 
-func (l *lowering) uselessCritic(v *values, key string) {
+func (l *lowering) checkUnusedCritic(v *values, key string) {
 	if v.has(key) {
 		l.report(CodeUnusedChoice, diag.Warning, v.key(key),
 			fmt.Sprintf("%q has no effect: no conflict is sent to a critic.", key),

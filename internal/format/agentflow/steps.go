@@ -613,7 +613,7 @@ func (l *lowering) gate(s *step) ir.Action {
 		for _, key := range []string{"agent", "tool", "code"} {
 			unused(key, "a person decides")
 		}
-		l.nothingToJudge(s, "The gate shows nothing to the person who decides.")
+		l.checkGateReads(s, "The gate shows nothing to the person who decides.")
 	case "critic_agent":
 		g.Decider = ir.Work
 		for _, key := range []string{"tool", "code"} {
@@ -629,7 +629,7 @@ func (l *lowering) gate(s *step) ir.Action {
 				Span:  method.Span,
 			}
 		}
-		l.nothingToJudge(s, "The gate passes nothing to the critic.")
+		l.checkGateReads(s, "The gate passes nothing to the critic.")
 		verdict := s.agentTask(agent.Value, agent.Span)
 		verdict.Settings.Put("verdict", true, method.Span)
 		g.Verdict = &verdict
@@ -642,7 +642,7 @@ func (l *lowering) gate(s *step) ir.Action {
 	return g
 }
 
-func (l *lowering) nothingToJudge(s *step, message string) {
+func (l *lowering) checkGateReads(s *step, message string) {
 	if len(s.words("reads")) == 0 && !slices.Contains(s.blank, "reads") {
 		l.report(CodeGateDecider, diag.Warning, s.typeSpan(), message,
 			"Add \"reads\" with the data to approve, such as reads: [state.draft].")

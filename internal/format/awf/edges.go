@@ -35,7 +35,7 @@ func (l *lowering) steps(s *state, at *place) []ir.Step {
 	if s.inline != nil && !at.branch {
 		end := ir.End{Failed: true, Message: s.inline.message.Value, Status: int(s.inline.status)}
 		end.MessageExpr = l.value(expr.AWFTemplate, s.inline.message)
-		l.fromFile(end.MessageExpr, diag.Warning, s.inline.message.Span, "The message")
+		l.rejectFileReads(end.MessageExpr, diag.Warning, s.inline.message.Span, "The message")
 		failing := &failure{State: s.name.Value, Message: s.inline.message.Value, expr: end.MessageExpr}
 		hooks := l.endHooks(s, inlineName(s), l.doc.hooks[workflowError], failing, s.inline.at)
 		for i := range hooks {

@@ -96,18 +96,18 @@ func (l *lowering) checkTargets() {
 		return
 	}
 	if d.initial.Value != "" {
-		l.exists(d.initial, nil, "starts at")
+		l.checkDefined(d.initial, nil, "starts at")
 	}
 	terminal := false
 	for _, s := range d.states {
 		terminal = terminal || s.kind == kindTerminal || s.kind == "" || s.inline != nil
 		for t := range s.targets() {
-			l.exists(t, s, "leads to")
+			l.checkDefined(t, s, "leads to")
 		}
 		for _, list := range [][]text.Text{s.branches, s.body} {
 			names := map[string]bool{}
 			for _, name := range list {
-				l.exists(name, s, "runs")
+				l.checkDefined(name, s, "runs")
 				if names[name.Value] {
 					l.report(CodeRepeated, diag.Error, name.Span, fmt.Sprintf("%q is listed twice.", name.Value),
 						"Remove one of them.")
@@ -116,7 +116,7 @@ func (l *lowering) checkTargets() {
 			}
 		}
 		if s.agent != nil && s.agent.continueFrom.Value != "" {
-			l.exists(s.agent.continueFrom, s, "continues the conversation of")
+			l.checkDefined(s.agent.continueFrom, s, "continues the conversation of")
 		}
 	}
 	if !terminal {
@@ -139,9 +139,9 @@ func (s *state) targets() iter.Seq[text.Text] {
 	}
 }
 
-// exists reports a reference to an undefined state, by a state or, if s is nil, by the
+// checkDefined reports a reference to an undefined state, by a state or, if s is nil, by the
 // workflow.
-func (l *lowering) exists(name text.Text, s *state, leads string) {
+func (l *lowering) checkDefined(name text.Text, s *state, leads string) {
 	if l.doc.byName[name.Value] != nil || name.Value == "" {
 		return
 	}
@@ -354,13 +354,13 @@ func (l *lowering) timeout(s *state) *expr.Expr {
 	if l.loops == 0 && slices.ContainsFunc(e.Paths(), func(p expr.Path) bool { return p.Segments[0] == "loop" }) {
 		return nil // already reported
 	}
-	l.fromFile(e, diag.Error, s.timeoutText.Span, fmt.Sprintf("The timeout of %q", s.name.Value))
+	l.rejectFileReads(e, diag.Error, s.timeoutText.Span, fmt.Sprintf("The timeout of %q", s.name.Value))
 	return e
 }
 
-// fromFile reports a template that reads a file where control flow depends on it: a resumed run
+// rejectFileReads reports a template that reads a file where control flow depends on it: a resumed run
 // must decide the same, even if the file has changed.
-func (l *lowering) fromFile(e *expr.Expr, severity diag.Severity, at source.Span, what string) {
+func (l *lowering) rejectFileReads(e *expr.Expr, severity diag.Severity, at source.Span, what string) {
 	if e.ReadsFiles() {
 		l.report(CodeBadValue, severity, at, what+" cannot be read from a file.",
 			"Print the file in an earlier step (\"cat FILE\") and use {{.states.STEP.Output}}.")
@@ -401,7 +401,7 @@ func (l *lowering) terminal(s *state, out *ir.Step) {
 			end.Message = fmt.Sprintf("the workflow reached %q", s.name.Value)
 		} else if strings.Contains(end.Message, "{{") {
 			end.MessageExpr = l.value(expr.AWFTemplate, s.message)
-			l.fromFile(end.MessageExpr, diag.Warning, s.message.Span, "The message")
+			l.rejectFileReads(end.MessageExpr, diag.Warning, s.message.Span, "The message")
 		}
 		out.Action = end
 		return
@@ -432,7 +432,7 @@ func (l *lowering) outputs() (*expr.Expr, []ir.Ref) {
 			continue
 		}
 		if e.ReadsFiles() {
-			l.fromFile(e, diag.Error, from.Span, fmt.Sprintf("The output %q", o.name.Value))
+			l.rejectFileReads(e, diag.Error, from.Span, fmt.Sprintf("The output %q", o.name.Value))
 			continue
 		}
 		reads = l.refs(reads, e)
@@ -468,7 +468,7 @@ func (l *lowering) parallel(s *state, out *ir.Step, at *place) {
 			continue
 		}
 		if slices.Contains(l.enclosing, inner) {
-			l.contains(s, name)
+			l.reportSelfContainment(s, name)
 			continue
 		}
 		for t := range inner.targets() {
@@ -491,7 +491,7 @@ func (l *lowering) parallel(s *state, out *ir.Step, at *place) {
 // defaultConcurrent is the default maximum of concurrent branches.
 const defaultConcurrent = 32
 
-func (l *lowering) contains(s *state, name text.Text) {
+func (l *lowering) reportSelfContainment(s *state, name text.Text) {
 	l.report(CodeContains, diag.Error, name.Span, fmt.Sprintf("%q contains itself.", name.Value),
 		fmt.Sprintf("Remove %q from the states that %q runs.", name.Value, s.name.Value))
 }
@@ -503,7 +503,7 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 	var body []text.Text
 	for _, name := range s.body {
 		if inner := l.doc.byName[name.Value]; inner != nil && slices.Contains(l.enclosing, inner) {
-			l.contains(s, name)
+			l.reportSelfContainment(s, name)
 			continue
 		}
 		if inside.member(name.Value) {
@@ -526,11 +526,11 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 			}
 		}
 		loop.Each = &ir.Each{Items: l.value(expr.AWFItems, items), Var: "loop.item"}
-		l.fromFile(loop.Each.Items, diag.Error, items.Span, fmt.Sprintf("The list of items of %q", s.name.Value))
+		l.rejectFileReads(loop.Each.Items, diag.Error, items.Span, fmt.Sprintf("The list of items of %q", s.name.Value))
 		if loop.Each.Items == nil {
 			loop.Each.Items = l.internalExpr("[]")
 		}
-		l.tainted = l.tainted || l.ofSteps(loop.Each.Items)
+		l.tainted = l.tainted || l.comesFromSteps(loop.Each.Items)
 	} else {
 		if loop.Max == 0 {
 			loop.Max = defaultIterations
@@ -553,13 +553,13 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 	}
 	if s.maxText.Value != "" {
 		loop.Max, loop.MaxExpr = maxIterations, l.value(expr.AWFNumber, s.maxText)
-		l.fromFile(loop.MaxExpr, diag.Error, s.maxText.Span, fmt.Sprintf("The limit of %q", s.name.Value))
+		l.rejectFileReads(loop.MaxExpr, diag.Error, s.maxText.Span, fmt.Sprintf("The limit of %q", s.name.Value))
 	}
 	out.Action, out.Result = loop, l.internalExpr(loopState)
 }
 
-// ofSteps reports whether the value of an expression comes from steps.
-func (l *lowering) ofSteps(e *expr.Expr) bool {
+// comesFromSteps reports whether the value of an expression comes from steps.
+func (l *lowering) comesFromSteps(e *expr.Expr) bool {
 	return slices.ContainsFunc(e.Paths(), func(p expr.Path) bool {
 		return p.Written[0] == "states" || p.Written[0] == "error" || p.Written[0] == "loop" && l.tainted
 	})
@@ -616,8 +616,8 @@ func (l *lowering) call(s *state, out *ir.Step) {
 					dialect = expr.AWFNumber
 				}
 				if e := l.value(dialect, given); e != nil {
-					l.fromFile(e, diag.Error, given.Span, fmt.Sprintf("The input %q", pair.Key.Value))
-					tainted = tainted || l.ofSteps(e)
+					l.rejectFileReads(e, diag.Error, given.Span, fmt.Sprintf("The input %q", pair.Key.Value))
+					tainted = tainted || l.comesFromSteps(e)
 					call.Inputs = append(call.Inputs, ir.Binding{Name: pair.Key.Value, Value: e, Span: pair.Key.Span})
 				}
 			}

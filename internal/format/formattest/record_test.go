@@ -111,16 +111,16 @@ func line(fact journal.Fact) string {
 		if x.Limit > 0 {
 			within = "within " + (time.Duration(x.Limit) * time.Millisecond).String()
 		}
-		return join(x.Key(), "enters", x.Mode, standIn(x.For), within)
+		return join(x.Key(), "enters", x.Mode, fallbackOf(x.For), within)
 	case journal.StepLeft:
-		return join(x.Key(), x.Outcome, x.Class, x.Reason, quote(x.Error), standIn(x.For), value(x.Value),
+		return join(x.Key(), x.Outcome, x.Class, x.Reason, quote(x.Error), fallbackOf(x.For), value(x.Value),
 			writes(x.Writes))
 	case journal.TaskStarted:
 		missing := ""
 		if len(x.MissingReads) > 0 {
 			missing = "missing " + strings.Join(x.MissingReads, ", ")
 		}
-		return join(x.Work.Key(), "starts", x.Kind, standIn(x.For), missing)
+		return join(x.Work.Key(), "starts", x.Kind, fallbackOf(x.For), missing)
 	case journal.TaskEnded:
 		again := ""
 		if !x.Final {
@@ -159,7 +159,7 @@ func line(fact journal.Fact) string {
 	case journal.TimerFired:
 		return join(x.Key(), "timer", x.What)
 	case journal.GateOpened:
-		return join(x.Key(), "asks", x.Kind, x.Event, standIn(x.For))
+		return join(x.Key(), "asks", x.Kind, x.Event, fallbackOf(x.For))
 	case journal.GateDecided:
 		return join(x.Key(), "decided", x.Outcome, x.Method, cmp.Or(x.Reason, x.Class), by(x.By), quote(x.Note),
 			quote(x.Error), value(x.Value), writes(x.Writes))
@@ -190,7 +190,7 @@ func quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-func standIn(s string) string {
+func fallbackOf(s string) string {
 	if s == "" {
 		return ""
 	}

@@ -530,11 +530,11 @@ func (l *lowering) graph() {
 			l.add(body, l.nodeStep(u.agents[0], false))
 			u.last = u.id
 		}
-		l.saves(body, u)
+		l.addCheckpoints(body, u)
 	}
 	last := l.implied(resultStep)
 	l.add(body, l.result(last))
-	l.ends(body)
+	l.addAborts(body)
 	steps := l.p.Blocks[body].Steps
 	if len(l.units) > 0 {
 		steps[0].Next = []ir.Edge{okEdge(l.units[0].id, d.name.Span)}
@@ -586,8 +586,8 @@ func (l *lowering) result(id string) ir.Step {
 	return s
 }
 
-// ends adds an end for each abort rule.
-func (l *lowering) ends(body ir.BlockID) {
+// addAborts adds an end for each abort rule.
+func (l *lowering) addAborts(body ir.BlockID) {
 	n := 0
 	for _, r := range l.doc.rules {
 		if r.kind != abortRule || l.doc.inert(r, l.HonorRules) {
@@ -842,8 +842,8 @@ func (l *lowering) crewStep(body ir.BlockID, u *unit) {
 	l.add(body, s)
 }
 
-// saves adds the checkpoints after a unit (N27).
-func (l *lowering) saves(body ir.BlockID, u *unit) {
+// addCheckpoints adds the checkpoints after a unit (N27).
+func (l *lowering) addCheckpoints(body ir.BlockID, u *unit) {
 	n := 0
 	for _, r := range l.doc.rules {
 		if r.kind != saveRule || !slices.Contains(u.agents, r.target.Value) {
