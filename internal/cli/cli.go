@@ -108,10 +108,10 @@ func (a *app) workspace() (*project.Workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the working folder cannot be used: %w", err)
 	}
-	for shelf, name := range map[project.Shelf]string{
+	for kind, name := range map[project.LookupKind]string{
 		project.Workflows: "AWF_WORKFLOWS_PATH", project.Roles: "AWF_ROLES_PATH", project.Skills: "AWF_SKILLS_PATH",
 	} {
-		w.SearchFirst(shelf, filepath.SplitList(a.Getenv(name))...)
+		w.SearchFirst(kind, filepath.SplitList(a.Getenv(name))...)
 	}
 	a.opened = w
 	return w, nil

@@ -109,16 +109,16 @@ func (a *app) discover() (discovered, error) {
 		w.Scope, w.ShadowedBy = s.Scope, s.ShadowedBy
 		found.workflows = append(found.workflows, w)
 	}
-	a.discoverShelves(&found, space)
+	a.discoverOutside(&found, space)
 	slices.SortStableFunc(found.workflows, func(x, y workflow) int {
 		return strings.Compare(x.Name, y.Name)
 	})
 	return found, nil
 }
 
-// discoverShelves adds the workflows of the user's own folders, and those that
+// discoverOutside adds the workflows of the user's own folders, and those that
 // the environment names, which come before the project's.
-func (a *app) discoverShelves(found *discovered, space *project.Workspace) {
+func (a *app) discoverOutside(found *discovered, space *project.Workspace) {
 	known := map[string]bool{}
 	by := map[string]string{} // which workflow has a name already
 	for _, w := range found.workflows {
@@ -127,7 +127,7 @@ func (a *app) discoverShelves(found *discovered, space *project.Workspace) {
 			by[fileName(w.Path)] = w.Path
 		}
 	}
-	for _, one := range space.OnShelf(project.Workflows) {
+	for _, one := range space.FilesOutside(project.Workflows) {
 		p, f, err := space.File(one.Path)
 		if err != nil {
 			found.skip(one.Path, err)

@@ -28,11 +28,11 @@ type File struct {
 	Text string `json:"text"`
 }
 
-// Codes lists every code that has a page, in order.
+// Codes returns all codes with a page, sorted.
 func Codes() []string {
 	entries, err := pages.ReadDir("pages")
 	if err != nil {
-		panic(err) // the folder is part of the program
+		panic(err) // unreachable: the folder is embedded
 	}
 	codes := make([]string, len(entries))
 	for i, e := range entries {
@@ -42,8 +42,7 @@ func Codes() []string {
 	return codes
 }
 
-// Lookup returns the page of a code, which may be written in any case; false
-// when there is none.
+// Lookup returns the page of a code, ignoring case. It returns false if there is none.
 func Lookup(code string) (Page, bool) {
 	code = strings.ToUpper(code)
 	raw, err := pages.ReadFile("pages/" + code + ".txtar")
@@ -52,7 +51,7 @@ func Lookup(code string) (Page, bool) {
 	}
 	page, err := parse(code, raw)
 	if err != nil {
-		panic(err) // a test reads every page
+		panic(err) // unreachable: a test parses every page
 	}
 	return page, true
 }
@@ -75,7 +74,7 @@ func parse(code string, raw []byte) (Page, error) {
 		}
 	}
 	if page.Text == "" || len(page.Bad) == 0 || len(page.Good) == 0 {
-		return Page{}, fmt.Errorf("%s: a page has a text, a bad example and a good one", code)
+		return Page{}, fmt.Errorf("%s: the page lacks a text, a bad example or a good one", code)
 	}
 	return page, nil
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestEveryPageCanBeRead(t *testing.T) {
+func TestEveryPageParses(t *testing.T) {
 	for _, code := range Codes() {
 		raw, err := pages.ReadFile("pages/" + code + ".txtar")
 		if err != nil {
@@ -29,15 +29,15 @@ func TestLookupIgnoresCase(t *testing.T) {
 	}
 }
 
-func TestPagesMustBeComplete(t *testing.T) {
-	for name, c := range map[string]struct{ page, says string }{
+func TestIncompletePagesAreRejected(t *testing.T) {
+	for name, c := range map[string]struct{ page, want string }{
 		"no title": {"about it\n-- bad/a --\n-- good/a --\n", "# X001: title"},
-		"no text":  {"# X001: t\n-- bad/a --\n-- good/a --\n", "a page has"},
-		"no bad":   {"# X001: t\n\ntext\n-- good/a --\n", "a page has"},
-		"no good":  {"# X001: t\n\ntext\n-- bad/a --\n", "a page has"},
+		"no text":  {"# X001: t\n-- bad/a --\n-- good/a --\n", "the page lacks"},
+		"no bad":   {"# X001: t\n\ntext\n-- good/a --\n", "the page lacks"},
+		"no good":  {"# X001: t\n\ntext\n-- bad/a --\n", "the page lacks"},
 		"neither":  {"# X001: t\n\ntext\n-- ugly/a --\n", "ugly/a"},
 	} {
-		if _, err := parse("X001", []byte(c.page)); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := parse("X001", []byte(c.page)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -1,3 +1,3 @@
-// Package format is the seam to the file formats: how one is chosen for a
-// file, and what it must give back.
+// Package format defines the interface that every workflow format implements, and chooses the
+// format of a file.
 package format

@@ -5,13 +5,13 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Drifter is a Format whose files say the same thing in several places, which
-// can come to disagree.
+// Drifter is a Format whose files state the same facts in several places, which can come to
+// disagree.
 type Drifter interface {
 	Format
-	// Drift picks out the diagnostics about places that disagree.
+	// Drift returns the diagnostics about places that disagree.
 	Drift(list diag.List) diag.List
-	// FixTopology returns the text of a file with its diagram drawn anew from
-	// what the rest of the file says.
+	// FixTopology returns the text of a file with its diagram regenerated from the rest of the
+	// file.
 	FixTopology(f *source.File, files Reader) (string, diag.List)
 }

@@ -8,27 +8,27 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Match is how sure a format is that a file is written in it.
+// Match is how certain a format is that a file is written in it.
 type Match int
 
-// The degrees. Discovery lists only what is Certain; a file that the user
-// named is also tried by the one format that finds it Possible.
+// The degrees of certainty. Discovery lists only Certain files. A file that the user names on
+// the command line also matches the only format that considers it Possible.
 const (
 	No Match = iota
 	Possible
 	Certain
 )
 
-// Format reads one file format.
+// Format compiles one file format.
 type Format interface {
-	// Name is the short name used on the command line and in records.
+	// Name returns the short name used on the command line and in records.
 	Name() string
-	// Match looks at the file's name and text, cheaply.
+	// Match inspects the file's name and text. It must be cheap: discovery calls it for every file.
 	Match(f *source.File) Match
-	// Compile reads the file. The program is usable unless the list has an
-	// error; it may be nil only then.
+	// Compile compiles the file. The program is usable unless the list contains an error; only then
+	// may it be nil.
 	Compile(f *source.File, files Files) (*ir.Program, diag.List)
-	// Schemas are JSON Schemas for editors, the main one first.
+	// Schemas returns JSON Schemas for editors, the main one first.
 	Schemas() []Schema
 }
 
@@ -38,30 +38,30 @@ type Schema struct {
 	Schema json.RawMessage
 }
 
-// Files reaches the other files of a project, never anything outside it.
+// Files gives a format access to the other files of a project, and to nothing outside it.
 // Failures are *source.RefError.
 type Files interface {
-	// Read follows a reference as written in a file: from that file's
-	// folder, then from the project root.
+	// Read resolves a reference as written in a file: relative to that file's folder, then to the
+	// project root.
 	Read(from *source.File, ref string) (*source.File, error)
-	// Skill finds a skill by its bare name among the discovered ones.
+	// Skill returns the discovered skill with the given name.
 	Skill(name string) (*source.File, error)
-	// Compile compiles a workflow that another one refers to, in whichever
-	// format it is written. A cycle is a diagnostic at the given span.
+	// Compile compiles a workflow that another one refers to, in any format. A reference cycle is
+	// reported as a diagnostic at the given span.
 	Compile(f *source.File, at source.Span) (*ir.Program, diag.List)
 }
 
-// Bundler is Files, or a Reader, that also knows the files which lie beside a
-// skill. One that reads from memory need not.
+// Bundler is an optional interface of Files and Reader: it lists the files beside a skill. A
+// Reader without a file system does not need it.
 type Bundler interface {
-	// Bundle names the files that come with a SKILL.md, as ir.Bundle has them.
+	// Bundle returns the folder of a SKILL.md and the files in it, as in ir.Bundle.
 	Bundle(f *source.File) (dir string, files []string)
 }
 
-// Shelves is Files, or a Reader, that also knows the folders outside of a
-// project in which AWF looks for files by name: of the kinds "workflows",
-// "prompts", "scripts", "templates" and "roles". One that reads from memory need
-// not.
-type Shelves interface {
-	Shelved(kind, name string) (*source.File, error)
+// SearchPath is an optional interface of Files and Reader: it looks files up by name in the
+// folders where AWF searches, inside and outside the project. The kinds are "workflows",
+// "prompts", "scripts", "templates" and "roles". A Reader without a file system does not need
+// it.
+type SearchPath interface {
+	Lookup(kind, name string) (*source.File, error)
 }

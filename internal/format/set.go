@@ -11,10 +11,10 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Set is the formats to choose from.
+// Set is a list of formats to choose from.
 type Set []Format
 
-// Names lists the formats' names, in their order.
+// Names returns the formats' names, in order.
 func (s Set) Names() []string {
 	names := make([]string, len(s))
 	for i, f := range s {
@@ -23,7 +23,7 @@ func (s Set) Names() []string {
 	return names
 }
 
-// Find returns the format of a name, or nil.
+// Find returns the format with the given name, or nil.
 func (s Set) Find(name string) Format {
 	for _, f := range s {
 		if f.Name() == name {
@@ -33,8 +33,8 @@ func (s Set) Find(name string) Format {
 	return nil
 }
 
-// Certain returns the formats that are sure that the file is theirs. This is
-// what discovery goes by: one is a workflow, several are a mistake to report.
+// Certain returns the formats that are certain that the file is theirs. Discovery relies on it:
+// one match is a workflow, several are an error.
 func (s Set) Certain(f *source.File) Set { return s.matching(f, Certain) }
 
 func (s Set) matching(f *source.File, m Match) Set {
@@ -47,9 +47,8 @@ func (s Set) matching(f *source.File, m Match) Set {
 	return out
 }
 
-// Detect chooses the format of a file that somebody named: the only one that
-// is certain, else the only one that finds it possible. Otherwise the list
-// says why there is none.
+// Detect returns the format of a file that the user named: the only one that is certain, or
+// else the only one that considers it possible. If there is none, the list contains the reason.
 func (s Set) Detect(f *source.File) (Format, diag.List) {
 	for _, m := range []Match{Certain, Possible} {
 		switch found := s.matching(f, m); len(found) {
@@ -59,22 +58,23 @@ func (s Set) Detect(f *source.File) (Format, diag.List) {
 		default:
 			return nil, diag.List{{
 				Code: CodeSeveralFormats, Severity: diag.Error, Span: f.Span(0, firstLine(f)),
-				Message: fmt.Sprintf("This file could be %s.", listed(found.Names(), "or")),
-				Help:    "Keep only what belongs to one of them: a file name, a folder or a key in the file points at each.",
+				Message: fmt.Sprintf("The file matches several formats: %s.", listed(found.Names(), "and")),
+				Help:    "Keep the file name, folder or keys of only one of them.",
 			}}
 		}
 	}
-	help := fmt.Sprintf("Formats are %s; \"espalier help formats\" says what makes a file one of them.", listed(s.Names(), "and"))
+	help := fmt.Sprintf("Supported formats are %s. Run \"espalier help formats\" to see how each is recognized.",
+		listed(s.Names(), "and"))
 	if near := nearName(f.Path); near != "" {
-		help = fmt.Sprintf("Did you mean to call the file %q?", near)
+		help = fmt.Sprintf("Rename the file to %q.", near)
 	}
 	return nil, diag.List{{
 		Code: CodeNoFormat, Severity: diag.Error, Span: f.Span(0, firstLine(f)),
-		Message: "This file is in none of the formats that Espalier knows.", Help: help,
+		Message: "The file is not in a format that Espalier supports.", Help: help,
 	}}
 }
 
-// nearName catches the spellings of SKILL.md that other tools do not accept.
+// nearName returns "SKILL.md" for spellings of it that other tools do not accept.
 func nearName(p string) string {
 	base := path.Base(p)
 	if base != "SKILL.md" && (strings.EqualFold(base, "SKILL.md") || strings.EqualFold(base, "SKILLS.md")) {
@@ -85,6 +85,7 @@ func nearName(p string) string {
 
 func firstLine(f *source.File) int { return len(f.Line(1)) }
 
+// listed joins names for a sentence: "a, b and c".
 func listed(names []string, last string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
@@ -92,8 +93,7 @@ func listed(names []string, last string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " " + last + " " + names[len(names)-1]
 }
 
-// Reader reaches files on behalf of a Set; package project has it. Failures
-// are *source.RefError.
+// Reader reads files for a Set. Package project implements it. Failures are *source.RefError.
 type Reader interface {
 	Read(from *source.File, ref string) (*source.File, error)
 	Skill(name string) (*source.File, error)
@@ -101,17 +101,15 @@ type Reader interface {
 
 // Result is a compiled file.
 type Result struct {
-	Format string // "" when none was chosen
-	// Program is usable unless the list has an error; then it is what could
-	// be made of the file, or nil.
+	Format string // "" if no format was chosen
+	// Program is usable unless Diagnostics contains an error. Then it is partial, or nil.
 	Program     *ir.Program
 	Diagnostics diag.List
-	// Files is every file that was read, so that spans can be shown.
+	// Files contains every file that was read, so that spans can be rendered.
 	Files source.Set
 }
 
-// Compile chooses the format of a file and reads it with everything that it
-// refers to.
+// Compile chooses the format of a file and compiles it together with everything it refers to.
 func (s Set) Compile(f *source.File, r Reader) Result {
 	l := &loader{set: s, reader: r, files: source.Set{}, done: map[string]compiled{}}
 	l.files.Add(f)
@@ -119,28 +117,26 @@ func (s Set) Compile(f *source.File, r Reader) Result {
 	return Result{Format: one.format, Program: one.program, Diagnostics: one.list, Files: l.files}
 }
 
-// Workflows inside workflows are bounded because a program holds its children
-// whole: a few files that name each other twice over would otherwise fill the
-// memory.
+// Nesting is bounded because a program contains its children in full: a few files that refer to
+// each other twice would otherwise grow exponentially.
 const (
 	maxDepth    = 16
 	maxPrograms = 1000
 )
 
-// loader is the Files of one compilation.
+// loader implements Files for one compilation.
 type loader struct {
 	set    Set
 	reader Reader
 	files  source.Set
-	// open is the files being compiled now, outermost first; a file that
-	// refers to one of them closes a circle.
+	// open are the files being compiled, outermost first. A reference to one of them is a cycle.
 	open []opened
 	done map[string]compiled
 }
 
 type opened struct {
 	file *source.File
-	at   source.Span // where it is referred to
+	at   source.Span // the reference to the next file
 }
 
 type compiled struct {
@@ -150,14 +146,14 @@ type compiled struct {
 }
 
 func (l *loader) Read(from *source.File, ref string) (*source.File, error) {
-	return l.noted(l.reader.Read(from, ref))
+	return l.add(l.reader.Read(from, ref))
 }
 
 func (l *loader) Skill(name string) (*source.File, error) {
-	return l.noted(l.reader.Skill(name))
+	return l.add(l.reader.Skill(name))
 }
 
-// Bundle is what the reader knows of it.
+// Bundle implements Bundler if the reader does.
 func (l *loader) Bundle(f *source.File) (dir string, files []string) {
 	if b, ok := l.reader.(Bundler); ok {
 		return b.Bundle(f)
@@ -165,15 +161,15 @@ func (l *loader) Bundle(f *source.File) (dir string, files []string) {
 	return "", nil
 }
 
-// Shelved is what the reader knows of it.
-func (l *loader) Shelved(kind, name string) (*source.File, error) {
-	if shelves, ok := l.reader.(Shelves); ok {
-		return l.noted(shelves.Shelved(kind, name))
+// Lookup implements SearchPath if the reader does.
+func (l *loader) Lookup(kind, name string) (*source.File, error) {
+	if path, ok := l.reader.(SearchPath); ok {
+		return l.add(path.Lookup(kind, name))
 	}
 	return nil, &source.RefError{Ref: name, Problem: source.RefMissing}
 }
 
-func (l *loader) noted(f *source.File, err error) (*source.File, error) {
+func (l *loader) add(f *source.File, err error) (*source.File, error) {
 	if err == nil {
 		l.files.Add(f)
 	}
@@ -188,14 +184,14 @@ func (l *loader) Compile(f *source.File, at source.Span) (*ir.Program, diag.List
 	if len(l.open) >= maxDepth {
 		return nil, diag.List{{
 			Code: CodeTooNested, Severity: diag.Error, Span: at,
-			Message: fmt.Sprintf("Workflows are nested more than %d deep here.", maxDepth),
-			Help:    "Call the inner workflows from an outer one, side by side, instead of one inside the other.",
+			Message: fmt.Sprintf("Workflows are nested more than %d levels deep.", maxDepth),
+			Help:    "Call the inner workflows from one outer workflow instead of nesting them.",
 			Related: ends(l.chain(1)),
 		}}
 	}
 	one, seen := l.done[identity(f)]
 	if !seen {
-		l.open[len(l.open)-1].at = at // how the innermost open file leads on
+		l.open[len(l.open)-1].at = at // the reference from the innermost open file
 		one = l.compile(f)
 		l.done[identity(f)] = one
 	}
@@ -205,8 +201,8 @@ func (l *loader) Compile(f *source.File, at source.Span) (*ir.Program, diag.List
 	if one.program != nil && count(one.program) > maxPrograms {
 		return nil, append(slices.Clip(one.list), diag.Diagnostic{
 			Code: CodeTooNested, Severity: diag.Error, Span: at,
-			Message: fmt.Sprintf("This workflow contains more than %d others, one inside the other.", maxPrograms),
-			Help:    "Refer to fewer workflows from each one: every reference brings a whole copy with it.",
+			Message: fmt.Sprintf("The workflow contains more than %d nested workflows.", maxPrograms),
+			Help:    "Refer to fewer workflows: each reference includes a full copy.",
 		})
 	}
 	return one.program, one.list
@@ -220,8 +216,8 @@ func (l *loader) compile(f *source.File) compiled {
 	l.open = append(l.open, opened{file: f})
 	defer func() { l.open = l.open[:len(l.open)-1] }()
 	program, list := chosen.Compile(f, l)
-	// Sorted drops repetitions: a child that is referred to ten times brings
-	// its diagnostics ten times.
+	// Sorted removes duplicates: a child that is referenced ten times yields its diagnostics ten
+	// times.
 	return compiled{format: chosen.Name(), program: program, list: list.Sorted()}
 }
 
@@ -232,16 +228,16 @@ func (l *loader) cycle(from int, f *source.File, at source.Span) diag.Diagnostic
 		for _, o := range l.open[from:] {
 			names = append(names, o.file.Path)
 		}
-		message = fmt.Sprintf("These workflows refer to each other in a circle: %s → %s.", strings.Join(names, " → "), f.Path)
+		message = fmt.Sprintf("Workflows refer to each other in a cycle: %s → %s.", strings.Join(names, " → "), f.Path)
 	}
 	return diag.Diagnostic{
 		Code: CodeCycle, Severity: diag.Error, Span: at, Message: message,
-		Help:    "Remove one of the references; repeat steps inside one workflow with goto instead.",
+		Help:    "Remove one of the references. To repeat steps, use goto inside one workflow.",
 		Related: l.chain(from + 1),
 	}
 }
 
-// ends keeps the first and the last two of a long way.
+// ends returns the first and the last two elements of a long chain.
 func ends(way []diag.Related) []diag.Related {
 	if len(way) <= 3 {
 		return way
@@ -249,7 +245,7 @@ func ends(way []diag.Related) []diag.Related {
 	return append(way[:1:1], way[len(way)-2:]...)
 }
 
-// referred says why a file that no format takes was looked at.
+// referred adds the reference at at to the diagnostics of a file that matches no format.
 func referred(list diag.List, f *source.File, at source.Span) diag.List {
 	list = slices.Clone(list)
 	for i := range list {
@@ -260,8 +256,7 @@ func referred(list diag.List, f *source.File, at source.Span) diag.List {
 	return list
 }
 
-// chain points at the references that led from open[first-1] to the innermost
-// open file.
+// chain returns the references that lead from open[first-1] to the innermost open file.
 func (l *loader) chain(first int) []diag.Related {
 	var out []diag.Related
 	for i := first; i < len(l.open); i++ {
@@ -273,6 +268,7 @@ func (l *loader) chain(first int) []diag.Related {
 	return out
 }
 
+// identity returns a key that is equal for equal files.
 func identity(f *source.File) string {
 	if f.Abs != "" {
 		return f.Abs
@@ -280,7 +276,7 @@ func identity(f *source.File) string {
 	return f.Path
 }
 
-// count says how many programs p is made of, itself included.
+// count returns the number of programs in p, including p itself.
 func count(p *ir.Program) int {
 	n := 1
 	for i := range p.Children {

@@ -78,21 +78,21 @@ func codes(l diag.List) string {
 	return strings.Join(out, " ")
 }
 
-func TestDetect(t *testing.T) {
+func TestDetectChoosesTheOnlyMatch(t *testing.T) {
 	set := format.Set{lines{"a", ".a"}, lines{"b", ".b"}, lines{"ab", ".a.b"}}
 	for _, c := range []struct {
 		path, text string
 		format     string
 		code       diag.Code
-		says       string
+		want       string
 	}{
 		{path: "x.a", format: "a"},
-		{path: "x.a", text: "call y", format: "a"}, // the others only find it possible
-		{path: "x.a.b", code: format.CodeSeveralFormats, says: "b or ab"},
-		{path: "x", text: "call y", code: format.CodeSeveralFormats, says: "a, b or ab"},
-		{path: "x", text: "nothing", code: format.CodeNoFormat, says: "none"},
-		{path: "dir/skill.md", code: format.CodeNoFormat, says: `"SKILL.md"`},
-		{path: "dir/SKILLS.md", code: format.CodeNoFormat, says: `"SKILL.md"`},
+		{path: "x.a", text: "call y", format: "a"}, // the others only consider it possible
+		{path: "x.a.b", code: format.CodeSeveralFormats, want: "b and ab"},
+		{path: "x", text: "call y", code: format.CodeSeveralFormats, want: "a, b and ab"},
+		{path: "x", text: "nothing", code: format.CodeNoFormat, want: "not in a format"},
+		{path: "dir/skill.md", code: format.CodeNoFormat, want: `"SKILL.md"`},
+		{path: "dir/SKILLS.md", code: format.CodeNoFormat, want: `"SKILL.md"`},
 	} {
 		t.Run(c.path+" "+c.text, func(t *testing.T) {
 			f := source.NewFile(c.path, c.text)
@@ -106,15 +106,16 @@ func TestDetect(t *testing.T) {
 			if chosen != nil || len(list) != 1 || list[0].Code != c.code || !list.Errors() {
 				t.Fatalf("got %v, %+v; want %s", chosen, list, c.code)
 			}
-			if said := list[0].Message + list[0].Help; !strings.Contains(said, c.says) {
-				t.Errorf("%q does not say %q", said, c.says)
+			if text := list[0].Message + list[0].Help; !strings.Contains(text, c.want) {
+				t.Errorf("%q does not contain %q", text, c.want)
 			}
 		})
 	}
 }
 
-func TestCompileReadsChildrenAndRemembersEveryFile(t *testing.T) {
-	r := compile(t, folder{"top.toy": "call mid.toy\ncall leaf.toy", "mid.toy": "call leaf.toy", "leaf.toy": ""}, "top.toy")
+func TestCompileIncludesChildrenAndRecordsEveryFile(t *testing.T) {
+	r := compile(t, folder{"top.toy": "call mid.toy\ncall leaf.toy", "mid.toy": "call leaf.toy", "leaf.toy": ""},
+		"top.toy")
 	if len(r.Diagnostics) > 0 {
 		t.Fatal(r.Diagnostics)
 	}
@@ -129,12 +130,15 @@ func TestCompileReadsChildrenAndRemembersEveryFile(t *testing.T) {
 func TestCompileReportsCycles(t *testing.T) {
 	for name, c := range map[string]struct {
 		files   folder
-		says    string
+		want    string
 		related int
 	}{
-		"itself":        {folder{"a.toy": "call a.toy"}, "a.toy refers to itself.", 0},
-		"two":           {folder{"a.toy": "call b.toy", "b.toy": "call a.toy"}, "a.toy → b.toy → a.toy.", 1},
-		"not the first": {folder{"a.toy": "call b.toy", "b.toy": "call c.toy", "c.toy": "call b.toy"}, ": b.toy → c.toy → b.toy.", 1},
+		"itself": {folder{"a.toy": "call a.toy"}, "a.toy refers to itself.", 0},
+		"two":    {folder{"a.toy": "call b.toy", "b.toy": "call a.toy"}, "a.toy → b.toy → a.toy.", 1},
+		"not the first": {
+			folder{"a.toy": "call b.toy", "b.toy": "call c.toy", "c.toy": "call b.toy"},
+			": b.toy → c.toy → b.toy.", 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := compile(t, c.files, "a.toy")
@@ -142,12 +146,12 @@ func TestCompileReportsCycles(t *testing.T) {
 				t.Fatalf("got %+v", r.Diagnostics)
 			}
 			d := r.Diagnostics[0]
-			if !strings.HasSuffix(d.Message, c.says) || len(d.Related) != c.related || d.Span.IsZero() {
+			if !strings.HasSuffix(d.Message, c.want) || len(d.Related) != c.related || d.Span.IsZero() {
 				t.Errorf("got %+v", d)
 			}
 			for _, related := range d.Related {
 				if related.Span.IsZero() {
-					t.Errorf("a related place points nowhere: %+v", related)
+					t.Errorf("a related place has no span: %+v", related)
 				}
 			}
 		})
@@ -164,16 +168,16 @@ func TestCompileBoundsDepth(t *testing.T) {
 	if codes(r.Diagnostics) != string(format.CodeTooNested) {
 		t.Fatalf("got %+v", r.Diagnostics)
 	}
-	// How it began and how it ended is enough; sixteen frames are a wall.
-	if way := r.Diagnostics[0].Related; len(way) != 3 || way[0].Span.File != "0.toy" || way[2].Span.File != "14.toy" {
-		t.Errorf("the way there is %+v", way)
+	// The first and the last references are enough: sixteen frames are unreadable.
+	if chain := r.Diagnostics[0].Related; len(chain) != 3 || chain[0].Span.File != "0.toy" || chain[2].Span.File != "14.toy" {
+		t.Errorf("the chain is %+v", chain)
 	}
 	if r := compile(t, d, "20.toy"); len(r.Diagnostics) > 0 {
 		t.Errorf("ten levels are fine, got %+v", r.Diagnostics)
 	}
 }
 
-// Twelve files that each name the next one ten times would be 10¹² programs.
+// Twelve files that each refer to the next one ten times would yield 10¹² programs.
 func TestCompileBoundsTheNumberOfPrograms(t *testing.T) {
 	d := folder{"12.toy": ""}
 	for i := range 12 {
@@ -185,18 +189,19 @@ func TestCompileBoundsTheNumberOfPrograms(t *testing.T) {
 	}
 }
 
-// A file that no format takes is shown together with what refers to it.
-func TestUnknownChildSaysWhoRefersToIt(t *testing.T) {
+// A file that matches no format is reported together with the reference to it.
+func TestUnknownChildIsReportedWithItsReference(t *testing.T) {
 	for _, name := range []string{"a.toy", "twice.toy"} {
 		r := compile(t, folder{"a.toy": "call x.json", "twice.toy": "call x.json\ncall x.json", "x.json": "{}"}, name)
 		if len(r.Diagnostics) == 0 {
-			t.Fatalf("%s: nothing is wrong", name)
+			t.Fatalf("%s: no diagnostics", name)
 		}
 		for _, d := range r.Diagnostics {
 			if d.Code != format.CodeNoFormat || d.Span.File != "x.json" {
 				t.Errorf("%s: %v", name, d)
 			}
-			if len(d.Related) != 1 || d.Related[0].Span.File != name || d.Related[0].Message != "x.json is referred to here." {
+			if len(d.Related) != 1 || d.Related[0].Span.File != name ||
+				d.Related[0].Message != "x.json is referred to here." {
 				t.Errorf("%s: related is %v", name, d.Related)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// sized is a program with n steps of all kinds, jumps among them.
+// sized returns a program with n steps of all kinds, including jumps.
 func sized(n int) *ir.Program {
 	f := newFlow("sized", "")
 	id := func(i int) string { return fmt.Sprintf("step_%d", i) }
@@ -17,7 +17,10 @@ func sized(n int) *ir.Program {
 		switch {
 		case i%10 == 4 && i+3 < n:
 			s := f.add(step(id(i), "decision", "Which way?", ir.Route{}))
-			s.Next = []ir.Edge{branch("left", id(i+1)), branch("right", id(i+2)), {On: []ir.Outcome{ir.OK}, To: ir.Target{Step: id(i + 3)}, Label: "default"}}
+			s.Next = []ir.Edge{
+				branch("left", id(i+1)), branch("right", id(i+2)),
+				{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: id(i + 3)}, Label: "default"},
+			}
 			f.add(step(id(i+1), "skill", "One way.", work("agent", "a")))
 			f.add(step(id(i+2), "skill", "Another way.", work("agent", "b")))
 			f.off[id(i+1)], f.off[id(i+2)] = true, true

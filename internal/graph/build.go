@@ -12,13 +12,13 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// Options says what a picture shows besides the flow.
+// Options selects what a picture shows besides the flow.
 type Options struct {
-	// Data adds an edge from each step that writes a key to each that reads it.
+	// Data adds an edge from each step that writes a key to each step that reads it.
 	Data bool
 }
 
-// Build makes the picture of a program.
+// Build returns the picture of a program.
 func Build(p *ir.Program, o Options) *Graph {
 	b := &builder{
 		program: p,
@@ -45,7 +45,7 @@ type builder struct {
 	graph   *Graph
 	taken   map[string]bool // IDs in use
 	open    map[ir.BlockID]bool
-	scopes  []*scope // every block that is drawn, outer before inner
+	scopes  []*scope // every drawn block, outer before inner
 	edgeAt  map[edgeKey]int
 }
 
@@ -54,31 +54,31 @@ type edgeKey struct {
 	from, to, label string
 }
 
-// place is where a block is drawn.
+// place is the position of a block in the picture.
 type place struct {
 	group string
 	lane  int
 	path  string // prefix of the steps' paths
 }
 
-// scope is one drawn block: its steps and the names they have in the picture.
+// scope is one drawn block: its steps and their node IDs.
 type scope struct {
 	place
 	steps  []ir.Step
-	nodes  []string // by position in steps
+	nodes  []string // by index in steps
 	byID   map[string]int
-	parent *scope // the enclosing block that edges may lead to, nil when a Parallel lies between
+	parent *scope // the enclosing block that edges may lead to; nil below a Parallel
 	inLoop bool
-	// outer and at say which step of which scope this block belongs to.
+	// outer and at identify the step that contains this block.
 	outer *scope
 	at    int
 	inner [][]*scope // blocks inside each step
 }
 
-// block draws the steps of a block, and of the blocks inside it.
+// block draws the steps of a block and of the blocks inside it.
 func (b *builder) block(id ir.BlockID, where place, outer *scope, at int) *scope {
 	if int(id) < 0 || int(id) >= len(b.program.Blocks) || b.open[id] {
-		return nil // a program that names itself or nothing is reported by the checks
+		return nil // package check reports a block that is missing or contains itself
 	}
 	b.open[id] = true
 	defer delete(b.open, id)
@@ -122,7 +122,8 @@ func (b *builder) step(s *scope, i int) {
 		branches := a.Branches
 		if a.Each != nil {
 			branches = append(branches[:len(branches):len(branches)], ir.Branch{Name: "each", Block: a.Each.Block})
-			g.Notes = append([]Note{{NoteCheck, "for each " + clean(a.Each.Var) + " in " + condition(a.Each.Items)}}, g.Notes...)
+			g.Notes = append([]Note{{NoteCheck, "for each " + clean(a.Each.Var) + " in " + condition(a.Each.Items)}},
+				g.Notes...)
 		}
 		for n, branch := range branches {
 			g.Lanes = append(g.Lanes, clean(branch.Name))
@@ -142,7 +143,8 @@ func (b *builder) step(s *scope, i int) {
 		b.graph.Groups = append(b.graph.Groups, Group{
 			ID: id, Kind: GroupLoop, Order: b.next(), Tone: tone, Icon: icon, Step: path,
 			Group: s.group, Lane: s.lane, Label: clean(label), Title: clean(st.Title()), Text: clean(st.Description),
-			Notes: append(loopNotes(a), stepNotes(st)...), Lanes: []string{""}, Reads: readPaths(st), Writes: writePaths(st),
+			Notes: append(loopNotes(a), stepNotes(st)...), Lanes: []string{""}, Reads: readPaths(st),
+			Writes: writePaths(st),
 		})
 		if in := b.block(a.Block, place{group: id, path: path + "."}, s, i); in != nil {
 			in.parent, in.inLoop = s, true
@@ -155,7 +157,7 @@ func (b *builder) step(s *scope, i int) {
 			Notes: stepNotes(st), Reads: readPaths(st), Writes: writePaths(st),
 		}
 		if s.outer != nil && st.Description == s.outer.steps[s.at].Description {
-			n.Text = "" // the frame says it already
+			n.Text = "" // the frame shows it already
 		}
 		switch a := st.Action.(type) {
 		case ir.Gate:
@@ -206,7 +208,7 @@ func (b *builder) note(id string, n Note) {
 	}
 }
 
-// begin draws the triggers, or a plain start, and leads them to the first step.
+// begin draws the triggers, or a plain start, with edges to the first step.
 func (b *builder) begin(body *scope) {
 	first := ""
 	if body != nil && len(body.nodes) > 0 {
@@ -229,7 +231,7 @@ func (b *builder) begin(body *scope) {
 		case ir.OnAPI:
 			n.Title = "HTTP request"
 		case ir.OnDemand:
-			n.Title = "started by hand"
+			n.Title = "started manually"
 		}
 		if n.Title == "" {
 			n.Title = "starts a run"
@@ -237,7 +239,10 @@ func (b *builder) begin(body *scope) {
 		nodes = append(nodes, n)
 	}
 	if len(nodes) == 0 {
-		nodes = append(nodes, Node{ID: b.id("start"), Kind: NodeStart, Tone: ToneNeutral, Icon: IconPlay, Title: "start"})
+		nodes = append(nodes, Node{
+			ID: b.id("start"), Kind: NodeStart, Tone: ToneNeutral, Icon: IconPlay,
+			Title: "start",
+		})
 	}
 	for i := range nodes {
 		nodes[i].Order = i - len(nodes) // before everything else
@@ -251,17 +256,17 @@ func (b *builder) begin(body *scope) {
 	}
 }
 
-// edges draws how each step goes on.
+// edges draws the edges of each step.
 func (b *builder) edges() {
 	end := ""
 	for _, s := range b.scopes {
-		ways := b.ways(s)
+		exits := b.exits(s)
 		for i := range s.steps {
-			for _, w := range ways[i] {
+			for _, w := range exits[i] {
 				to := w.to
 				if w.ends {
 					if s.outer != nil {
-						continue // a branch or an iteration that is over needs no sign
+						continue // the end of a branch or an iteration is not drawn
 					}
 					if end == "" {
 						end = b.id("end")
@@ -275,20 +280,20 @@ func (b *builder) edges() {
 	}
 }
 
-// way is one way on from a step: to a node, or to where the block is over.
-type way struct {
+// exit is one outgoing edge of a step: to a node, or to the end of the block.
+type exit struct {
 	kind  EdgeKind
 	to    string
 	ends  bool
 	label string
 }
 
-// ways lists for each step of a scope where it leads.
-func (b *builder) ways(s *scope) [][]way {
-	own := make([][]way, len(s.steps))      // from the step's edges
-	jumps := make([]bool, len(s.steps))     // has an edge that is not sequential
-	onward := make([]bool, len(s.steps))    // entered in another way than as a fallback
-	standsIn := make([][]int, len(s.steps)) // the steps it is the fallback of
+// exits returns the outgoing edges of each step of a scope.
+func (b *builder) exits(s *scope) [][]exit {
+	own := make([][]exit, len(s.steps))        // from the step's edges
+	jumps := make([]bool, len(s.steps))        // has an explicit jump
+	onward := make([]bool, len(s.steps))       // entered other than as a fallback
+	fallbackFor := make([][]int, len(s.steps)) // the steps that it is the fallback of
 	for i := range s.steps {
 		st := &s.steps[i]
 		if i == 0 {
@@ -296,10 +301,10 @@ func (b *builder) ways(s *scope) [][]way {
 		}
 		if st.Fallback != nil {
 			if t, ok := s.byID[st.Fallback.Name]; ok {
-				standsIn[t] = append(standsIn[t], i)
+				fallbackFor[t] = append(fallbackFor[t], i)
 			}
 		}
-		own[i] = b.stepWays(s, st, s.nodes[i])
+		own[i] = b.stepExits(s, st, s.nodes[i])
 		for _, e := range st.Next {
 			if !e.Sequential {
 				jumps[i] = true
@@ -309,16 +314,16 @@ func (b *builder) ways(s *scope) [][]way {
 			}
 		}
 	}
-	all := make([][]way, len(s.steps))
+	all := make([][]exit, len(s.steps))
 	for i := range s.steps {
-		if onward[i] || jumps[i] || len(standsIn[i]) == 0 {
+		if onward[i] || jumps[i] || len(fallbackFor[i]) == 0 {
 			all[i] = append(all[i], own[i]...)
 		}
 		if !jumps[i] {
-			// A stand-in is followed by what would have followed the step.
-			for _, primary := range standsIn[i] {
+			// A fallback is followed by the successors of its step.
+			for _, primary := range fallbackFor[i] {
 				for _, w := range own[primary] {
-					if !w.kind.wrong() && w.kind != EdgeSkipped && w.to != s.nodes[i] {
+					if !w.kind.isFailure() && w.kind != EdgeSkipped && w.to != s.nodes[i] {
 						all[i] = append(all[i], w)
 					}
 				}
@@ -326,23 +331,23 @@ func (b *builder) ways(s *scope) [][]way {
 		}
 		if f := s.steps[i].Fallback; f != nil {
 			if t, ok := s.byID[f.Name]; ok {
-				all[i] = append(all[i], way{kind: EdgeFallback, to: s.nodes[t], label: "fallback"})
+				all[i] = append(all[i], exit{kind: EdgeFallback, to: s.nodes[t], label: "fallback"})
 			}
 		}
 	}
 	return all
 }
 
-// stepWays draws the edges of one step as they are written.
-func (b *builder) stepWays(s *scope, st *ir.Step, from string) []way {
+// stepExits returns the outgoing edges of one step as declared.
+func (b *builder) stepExits(s *scope, st *ir.Step, from string) []exit {
 	if _, over := st.Action.(ir.End); over {
 		return nil
 	}
-	var ways []way
+	var exits []exit
 	_, decides := st.Action.(ir.Route)
-	always, some := false, false // an edge after "ok" that always, or at times, matches
+	always, some := false, false // an edge after "ok" that always, or sometimes, matches
 	for _, e := range st.Next {
-		w := way{kind: edgeKind(e, decides), label: edgeLabel(e)}
+		w := exit{kind: edgeKind(e, decides), label: edgeLabel(e)}
 		if w.kind == EdgeSkipped && !maySkip(st) {
 			continue
 		}
@@ -364,7 +369,7 @@ func (b *builder) stepWays(s *scope, st *ir.Step, from string) []way {
 			w.to = b.terminal(s, from, NodeExit, "leave the loop", ToneLoop, IconLeave)
 		case e.To.Exit == ir.ExitBlock:
 			if s.inLoop {
-				w.to = b.terminal(s, from, NodeExit, "next round", ToneLoop, IconRepeat)
+				w.to = b.terminal(s, from, NodeExit, "next iteration", ToneLoop, IconRepeat)
 			} else {
 				w.ends = true
 			}
@@ -375,21 +380,21 @@ func (b *builder) stepWays(s *scope, st *ir.Step, from string) []way {
 			}
 			group, target := b.outside(s, e.To.Step)
 			if target == "" {
-				continue // dangling: the checks report it
+				continue // package check reports it
 			}
 			w.to = b.terminal(s, from, NodeExit, "to "+clean(e.To.Step), ToneLoop, IconLeave)
 			b.edge(EdgeJump, group, target, "")
 		}
-		ways = append(ways, w)
+		exits = append(exits, w)
 	}
 	if !always {
-		w := way{kind: EdgeFlow, ends: true}
+		w := exit{kind: EdgeFlow, ends: true}
 		if some {
 			w.label = "otherwise"
 		}
-		ways = append(ways, w)
+		exits = append(exits, w)
 	}
-	return ways
+	return exits
 }
 
 // maySkip reports whether a step can end as skipped.
@@ -398,7 +403,7 @@ func maySkip(st *ir.Step) bool {
 	return st.When != nil || st.SkipOnError || gate && g.OnTimeout == ir.TimeoutSkip
 }
 
-// outside finds a step of an enclosing block, and the frame that has to be left.
+// outside returns a step of an enclosing block, and the frame to leave for it.
 func (b *builder) outside(s *scope, id string) (group, target string) {
 	for in := s; in.parent != nil; in = in.parent {
 		if t, ok := in.parent.byID[id]; ok {
@@ -415,7 +420,7 @@ func (b *builder) terminal(s *scope, from string, kind NodeKind, text string, to
 	return id
 }
 
-// add adds a node as the next in the order of the document.
+// add adds a node as the next one in document order.
 func (b *builder) add(n Node) {
 	n.Order = b.next()
 	b.graph.Nodes = append(b.graph.Nodes, n)
@@ -423,11 +428,11 @@ func (b *builder) add(n Node) {
 
 func (b *builder) next() int { return len(b.graph.Nodes) + len(b.graph.Groups) }
 
-// edge adds an edge, or its label to the same edge when it is there already.
+// edge adds an edge, or appends the label to an existing one.
 func (b *builder) edge(kind EdgeKind, from, to, label string) {
 	key := edgeKey{kind: kind, from: from, to: to}
 	if kind == EdgeData {
-		key.label = label // each key has its own line
+		key.label = label // each key has its own edge
 	}
 	if i, there := b.edgeAt[key]; there {
 		if e := &b.graph.Edges[i]; kind != EdgeData && label != "" && e.Label != "" && e.Label != label {
@@ -436,10 +441,13 @@ func (b *builder) edge(kind EdgeKind, from, to, label string) {
 		return
 	}
 	b.edgeAt[key] = len(b.graph.Edges)
-	b.graph.Edges = append(b.graph.Edges, Edge{ID: b.id("edge-" + from + "-" + to), Kind: kind, From: from, To: to, Label: label})
+	b.graph.Edges = append(b.graph.Edges, Edge{
+		ID: b.id("edge-" + from + "-" + to), Kind: kind, From: from, To: to,
+		Label: label,
+	})
 }
 
-// id makes a name unique, and safe in XML, in links and in class names.
+// id returns a unique ID that is safe in XML, links and class names.
 func (b *builder) id(wanted string) string {
 	const longest = 120
 	var s strings.Builder
@@ -492,7 +500,7 @@ func has(all []ir.Outcome, one ir.Outcome) bool {
 
 func edgeLabel(e ir.Edge) string {
 	label := clean(e.Label)
-	// A name alone says little of a rule whose condition is about something else.
+	// A name alone is not enough for a rule with an unrelated condition.
 	if label != "" && e.When != nil && !strings.Contains(e.When.Text, e.Label) {
 		label += ": " + condition(e.When)
 	}
@@ -515,7 +523,7 @@ func edgeLabel(e ir.Edge) string {
 	return label
 }
 
-// detail names who or what does the step.
+// detail returns what performs the step.
 func (b *builder) detail(st *ir.Step) string {
 	switch a := st.Action.(type) {
 	case ir.Task:
@@ -539,7 +547,7 @@ func (b *builder) detail(st *ir.Step) string {
 	return ""
 }
 
-// taskDetail is the one setting of a task that a picture shows.
+// taskDetail returns the only setting of a task that a picture shows.
 func taskDetail(t ir.Task) string {
 	for _, name := range []string{"agent", "tool", "language"} {
 		var text string
@@ -580,14 +588,14 @@ func loopNotes(l ir.Loop) []Note {
 	}
 	switch {
 	case l.MaxExpr != nil:
-		notes = append(notes, Note{NoteCheck, "at most " + condition(l.MaxExpr) + " rounds"})
+		notes = append(notes, Note{NoteCheck, "at most " + condition(l.MaxExpr) + " iterations"})
 	case l.Max > 0:
-		notes = append(notes, Note{NoteCheck, fmt.Sprintf("at most %d rounds", l.Max)})
+		notes = append(notes, Note{NoteCheck, fmt.Sprintf("at most %d iterations", l.Max)})
 	}
 	return notes
 }
 
-// joinText says how the branches of a bundle come together.
+// joinText describes how the branches of a bundle join.
 func joinText(p ir.Parallel) string {
 	if p.Combine != nil {
 		text := "results combined"
@@ -602,7 +610,7 @@ func joinText(p ir.Parallel) string {
 	}
 	switch p.Join {
 	case ir.JoinAny:
-		return "the first that ends well wins"
+		return "first success wins"
 	case ir.JoinBest:
 		return "failures are only recorded"
 	default:
@@ -619,7 +627,7 @@ func waitText(g ir.Gate) string {
 		text := "at most " + strings.ReplaceAll(g.Timeout.Words(), " ", "\u00a0")
 		switch g.OnTimeout {
 		case ir.TimeoutSkip:
-			text += ", then goes on"
+			text += ", then continues"
 		case ir.TimeoutFallback:
 			text += ", then the fallback"
 		case ir.TimeoutFail, ir.TimeoutNotify:
@@ -653,8 +661,8 @@ func writePaths(st *ir.Step) []string {
 	return all
 }
 
-// clean makes one line of a text: every run of white space becomes a space,
-// and what cannot be shown (controls, broken encoding) goes.
+// clean converts a text to one line: runs of white space become a space, and characters that
+// cannot be shown (control characters, invalid encoding) are removed.
 func clean(s string) string {
 	const longest = 20_000
 	var out strings.Builder

@@ -8,12 +8,13 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// drawn lists the edges of some kinds as "from -kind-> to [label]".
+// drawn returns the edges of some kinds as "from -kind-> to [label]".
 func drawn(g *Graph, kinds ...EdgeKind) []string {
 	var all []string
 	for _, e := range g.Edges {
 		if slices.Contains(kinds, e.Kind) {
-			text := strings.TrimPrefix(e.From, "step-") + " -" + string(e.Kind) + "-> " + strings.TrimPrefix(e.To, "step-")
+			text := strings.TrimPrefix(e.From, "step-") + " -" + string(e.Kind) + "-> " +
+				strings.TrimPrefix(e.To, "step-")
 			if e.Label != "" {
 				text += " [" + e.Label + "]"
 			}
@@ -32,7 +33,7 @@ func wantEdges(t *testing.T, got []string, want ...string) {
 	}
 }
 
-func TestStandInIsFollowedByWhatWouldHaveFollowed(t *testing.T) {
+func TestFallbackHasTheSuccessorsOfItsStep(t *testing.T) {
 	f := newFlow("f", "")
 	f.add(step("a", "tool", "", work("tool", "x"))).Fallback = &ir.Name{Name: "c"}
 	f.add(step("b", "tool", "", work("tool", "x")))
@@ -40,21 +41,25 @@ func TestStandInIsFollowedByWhatWouldHaveFollowed(t *testing.T) {
 	f.off["c"] = true
 	f.add(step("d", "tool", "", work("tool", "x")))
 	g := Build(f.done(), Options{})
-	wantEdges(t, drawn(g, EdgeFlow, EdgeFallback), "start -flow-> a", "a -flow-> b", "a -fallback-> c [fallback]", "c -flow-> b", "b -flow-> d", "d -flow-> end")
+	wantEdges(t, drawn(g, EdgeFlow, EdgeFallback), "start -flow-> a", "a -flow-> b", "a -fallback-> c [fallback]",
+		"c -flow-> b", "b -flow-> d", "d -flow-> end")
 }
 
-func TestStandInWithItsOwnJump(t *testing.T) {
+func TestFallbackWithItsOwnJump(t *testing.T) {
 	f := newFlow("f", "")
 	f.add(step("a", "tool", "", work("tool", "x"))).Fallback = &ir.Name{Name: "c"}
 	f.add(step("b", "tool", "", work("tool", "x")))
 	f.off["c"] = true
-	f.add(step("c", "tool", "", work("tool", "x"))).Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "d"}}}
+	f.add(step("c", "tool", "", work("tool", "x"))).Next = []ir.Edge{
+		{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "d"}},
+	}
 	f.add(step("d", "end", "", ir.End{}))
 	g := Build(f.done(), Options{})
-	wantEdges(t, drawn(g, EdgeFlow, EdgeJump, EdgeFallback), "start -flow-> a", "a -flow-> b", "a -fallback-> c [fallback]", "b -flow-> d", "c -jump-> d")
+	wantEdges(t, drawn(g, EdgeFlow, EdgeJump, EdgeFallback), "start -flow-> a", "a -flow-> b",
+		"a -fallback-> c [fallback]", "b -flow-> d", "c -jump-> d")
 }
 
-func TestEndIsDrawnOnlyWhereNoStepIs(t *testing.T) {
+func TestImpliedEndIsDrawnOnlyWithoutEndStep(t *testing.T) {
 	ends := func(g *Graph) (n int) {
 		for _, node := range g.Nodes {
 			if node.Kind == NodeEnd {
@@ -73,7 +78,7 @@ func TestEndIsDrawnOnlyWhereNoStepIs(t *testing.T) {
 	}
 }
 
-func TestOutcomes(t *testing.T) {
+func TestEdgeKindsByOutcome(t *testing.T) {
 	f := newFlow("f", "")
 	s := f.add(step("a", "gate", "", ir.Gate{Decider: ir.Person}))
 	s.Next = []ir.Edge{
@@ -81,7 +86,10 @@ func TestOutcomes(t *testing.T) {
 		{On: []ir.Outcome{ir.Failed}, To: ir.Target{Step: "a"}, Limit: 2},
 	}
 	s = f.add(step("b", "decision", "", ir.Route{}))
-	s.Next = []ir.Edge{branch("x", "c"), branch("y", "c"), branch("z", "a"), {On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}, Label: "no match"}}
+	s.Next = []ir.Edge{
+		branch("x", "c"), branch("y", "c"), branch("z", "a"),
+		{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}, Label: "no match"},
+	}
 	s = f.add(step("c", "tool", "", work("tool", "x")))
 	s.When = cond("input.x")
 	s.Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "a"}}}
@@ -93,7 +101,7 @@ func TestOutcomes(t *testing.T) {
 		"c -jump-> a", "c -skipped-> d [skipped]")
 }
 
-func TestSkippedIsDrawnOnlyWhereItCanHappen(t *testing.T) {
+func TestSkippedEdgeOnlyWhereStepCanBeSkipped(t *testing.T) {
 	f := newFlow("f", "")
 	skip := ir.Edge{On: []ir.Outcome{ir.Skipped}, To: ir.Target{Step: "d"}}
 	f.add(step("a", "tool", "", work("tool", "x"))).Next = []ir.Edge{skip}
@@ -104,7 +112,7 @@ func TestSkippedIsDrawnOnlyWhereItCanHappen(t *testing.T) {
 	wantEdges(t, drawn(Build(f.done(), Options{}), EdgeSkipped), "b -skipped-> d [skipped]", "c -skipped-> d [skipped]")
 }
 
-func TestNotes(t *testing.T) {
+func TestNotesOfSteps(t *testing.T) {
 	g := Build(twelveSteps(), Options{})
 	notes := map[string][]string{}
 	for _, n := range g.Nodes {
@@ -115,7 +123,7 @@ func TestNotes(t *testing.T) {
 	for step, want := range map[string]string{
 		"check_style":   `when input.service_tier != "starter"`,
 		"approve":       "waits until editor.decided, at most 24 h, then fails",
-		"press_release": "waits until press.ready, at most 2 days, then goes on",
+		"press_release": "waits until press.ready, at most 2 days, then continues",
 	} {
 		if !slices.Contains(notes[step], want) {
 			t.Errorf("%s has the notes %q, want %q", step, notes[step], want)
@@ -123,7 +131,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// F9: the key that counts is the longest written one that is a prefix of what is read.
+// F9: the relevant key is the longest written one that is a prefix of the path that is read.
 func TestF9DataEdges(t *testing.T) {
 	f := newFlow("f", "")
 	f.add(step("a", "tool", "", work("tool", "x"))).Writes = writes("state.doc")
@@ -137,7 +145,7 @@ func TestF9DataEdges(t *testing.T) {
 	}
 }
 
-func TestDataComesFromTheLastWriterThatSurelyRan(t *testing.T) {
+func TestDataComesFromTheLastCertainWriter(t *testing.T) {
 	f := newFlow("f", "")
 	f.add(step("old", "tool", "", work("tool", "x"))).Writes = writes("state.k")
 	f.add(step("new", "tool", "", work("tool", "x"))).Writes = writes("state.k")
@@ -154,7 +162,7 @@ func TestDataComesFromTheLastWriterThatSurelyRan(t *testing.T) {
 		"maybe -data-> reader [state.k]", "new -data-> reader [state.k]")
 }
 
-func TestWorkersReadWhatComesBeforeTheirBundle(t *testing.T) {
+func TestWorkersReadDataFromBeforeTheirBundle(t *testing.T) {
 	f := newFlow("f", "")
 	f.add(step("a", "tool", "", work("tool", "x"))).Writes = writes("state.k")
 	worker := step("w", "worker", "", work("agent", "x"))
@@ -164,17 +172,19 @@ func TestWorkersReadWhatComesBeforeTheirBundle(t *testing.T) {
 	wantEdges(t, drawn(g, EdgeData), "a -data-> all.w [state.k]")
 }
 
-func TestWorkersDoNotRepeatTheirBundle(t *testing.T) {
+func TestWorkersDoNotRepeatTheirBundlesText(t *testing.T) {
 	f := newFlow("f", "")
-	f.add(step("all", "parallel", "The same words.", f.bundle("b", step("w", "worker", "The same words.", work("agent", "x")), step("v", "worker", "Other words.", work("agent", "x")))))
+	f.add(step("all", "parallel", "The same words.",
+		f.bundle("b", step("w", "worker", "The same words.", work("agent", "x")),
+			step("v", "worker", "Other words.", work("agent", "x")))))
 	for _, n := range Build(f.done(), Options{}).Nodes {
 		if want := map[string]string{"all.w": "", "all.v": "Other words."}[n.Step]; n.Text != want {
-			t.Errorf("%s says %q, want %q", n.Step, n.Text, want)
+			t.Errorf("%s shows %q, want %q", n.Step, n.Text, want)
 		}
 	}
 }
 
-func TestShorten(t *testing.T) {
+func TestShortenCountsCharacters(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		n    int

@@ -1,15 +1,15 @@
 package graph
 
-// card is what a node or the head of a frame looks like: its size, and the
-// text on it, measured from its top left corner.
+// card is the appearance of a node or of the head of a frame: its size, and its text, relative
+// to its top left corner.
 type card struct {
 	w, h  float64
 	shape cardShape
 	texts []cardText
 	icon  Icon
-	iconX float64 // centre
+	iconX float64 // center
 	iconY float64
-	// iconSize is the side of the square that the icon is drawn in.
+	// iconSize is the side length of the icon.
 	iconSize float64
 }
 
@@ -24,14 +24,14 @@ const (
 )
 
 type cardText struct {
-	x, y  float64 // of the baseline's left end
+	x, y  float64 // of the left end of the baseline
 	text  string
 	cut   cut
 	size  float64
 	paint paint
 }
 
-// The measures of a card.
+// The dimensions of a card.
 const (
 	labelSize = 11.0
 	titleSize = 15.0
@@ -40,11 +40,11 @@ const (
 
 	cardPad      = 14.0
 	cardMinWidth = 232.0
-	cardMaxText  = 250.0 // widest line before it is shortened
-	smallMinimum = 150.0 // least width of a step inside a bundle
+	cardMaxText  = 250.0 // maximum line width
+	smallMinimum = 150.0 // minimum width of a step inside a bundle
 )
 
-// stacker puts lines of text under each other.
+// stacker places lines of text below each other.
 type stacker struct {
 	ruler *ruler
 	x, y  float64 // left edge and top of the next line
@@ -59,7 +59,7 @@ func (s *stacker) line(text string, c cut, size float64, p paint, gap float64) {
 	s.w = max(s.w, s.ruler.width(c, size, text))
 }
 
-// head writes the line over the title: what it is, and who does it.
+// head writes the line above the title: the label and the detail.
 func (s *stacker) head(label, detail string, tone Tone, room float64) {
 	label = s.ruler.fit(bold, labelSize, label, room)
 	w := s.ruler.width(bold, labelSize, label)
@@ -108,7 +108,7 @@ func (r *ruler) card(n *Node, textLines int) *card {
 	}
 }
 
-// step is the card of a step, with its description in a few lines.
+// step returns the card of a step, with a few lines of its description.
 func (r *ruler) step(n *Node, textLines int) *card {
 	c := &card{icon: n.Icon, iconSize: 13}
 	pad, width := cardPad, cardMinWidth
@@ -150,7 +150,7 @@ func (r *ruler) step(n *Node, textLines int) *card {
 	return c
 }
 
-// pill is a small node: an icon, a title, and whatever else in one or two lines.
+// pill returns the card of a small node: an icon, a title, and one or two more lines.
 func (r *ruler) pill(n *Node, size, icon, pad float64) *card {
 	c := &card{shape: shapePill, icon: n.Icon, iconSize: icon}
 	s := &stacker{ruler: r, x: pad + icon + 8, y: pad}
@@ -166,7 +166,7 @@ func (r *ruler) pill(n *Node, size, icon, pad float64) *card {
 			second += "  ·  " + n.Text
 		}
 		if n.Off {
-			second += "  ·  switched off"
+			second += "  ·  disabled"
 		}
 	case n.Kind != NodeWait:
 		second = n.Text
@@ -179,7 +179,7 @@ func (r *ruler) pill(n *Node, size, icon, pad float64) *card {
 	s.notes(n.Notes, n.Tone.body(), 200)
 	c.texts = s.texts
 	c.h = max(s.y+pad, icon+2*pad)
-	if len(s.texts) == 1 { // one line sits in the middle
+	if len(s.texts) == 1 { // center a single line
 		c.texts[0].y = c.h/2 + size*0.35
 	}
 	c.w = s.x + s.w + pad + 8
@@ -196,7 +196,7 @@ func (r *ruler) file(n *Node) *card {
 	return c
 }
 
-// frameHead is the head of a frame. The frame is at least as wide.
+// frameHead returns the head of a frame, which is also its minimum width.
 func (r *ruler) frameHead(g *Group, room float64) *card {
 	c := &card{icon: g.Icon, iconSize: 13, iconX: cardPad + 6.5, iconY: 11 + labelSize*0.55}
 	room = max(room-2*cardPad, cardMaxText)

@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// spot is one step in the drawn program.
+// spot is one step of the drawn program.
 type spot struct {
 	scope *scope
 	at    int
@@ -16,38 +16,10 @@ type spot struct {
 func (s spot) step() *ir.Step { return &s.scope.steps[s.at] }
 func (s spot) node() string   { return s.scope.nodes[s.at] }
 
-// dataEdges adds an edge from each step whose value of a key may reach a
-// reader of that key. F9: the key that counts is the longest written one that
-// is a prefix of what is read.
+// dataEdges adds an edge from each step whose value of a key may reach a reader of that key.
+// F9: the relevant key is the longest written one that is a prefix of the path that is read.
 func (b *builder) dataEdges() {
-	keys := map[string]bool{}
-	before := map[spot][]spot{}
-	for _, s := range b.scopes {
-		for i := range s.steps {
-			from := spot{s, i}
-			for _, w := range s.steps[i].Writes {
-				keys[w.Path] = true
-			}
-			for _, e := range s.steps[i].Next {
-				for in := s; in != nil; in = in.parent {
-					if t, ok := in.byID[e.To.Step]; ok {
-						before[spot{in, t}] = append(before[spot{in, t}], from)
-						break
-					}
-				}
-			}
-			if f := s.steps[i].Fallback; f != nil {
-				if t, ok := s.byID[f.Name]; ok {
-					before[spot{s, t}] = append(before[spot{s, t}], from)
-					for _, e := range s.steps[i].Next {
-						if next, ok := s.byID[e.To.Step]; ok { // the stand-in is followed by the same
-							before[spot{s, next}] = append(before[spot{s, next}], spot{s, t})
-						}
-					}
-				}
-			}
-		}
-	}
+	keys, before := b.writtenKeys(), b.predecessors()
 	for _, s := range b.scopes {
 		for i := range s.steps {
 			for _, path := range allReads(&s.steps[i]) {
@@ -63,7 +35,60 @@ func (b *builder) dataEdges() {
 	}
 }
 
-// allReads is what a step reads: what it says, and what its conditions mention.
+// writtenKeys returns the keys that any step writes.
+func (b *builder) writtenKeys() map[string]bool {
+	keys := map[string]bool{}
+	for _, s := range b.scopes {
+		for i := range s.steps {
+			for _, w := range s.steps[i].Writes {
+				keys[w.Path] = true
+			}
+		}
+	}
+	return keys
+}
+
+// predecessors returns the steps from which an edge or a fallback leads to each step.
+func (b *builder) predecessors() map[spot][]spot {
+	before := map[spot][]spot{}
+	add := func(from, to spot) { before[to] = append(before[to], from) }
+	for _, s := range b.scopes {
+		for i := range s.steps {
+			st := &s.steps[i]
+			for _, e := range st.Next {
+				if to, ok := s.target(e.To.Step); ok {
+					add(spot{s, i}, to)
+				}
+			}
+			if st.Fallback == nil {
+				continue
+			}
+			fallback, ok := s.byID[st.Fallback.Name]
+			if !ok {
+				continue
+			}
+			add(spot{s, i}, spot{s, fallback})
+			for _, e := range st.Next { // the fallback has the same successors
+				if next, ok := s.byID[e.To.Step]; ok {
+					add(spot{s, fallback}, spot{s, next})
+				}
+			}
+		}
+	}
+	return before
+}
+
+// target returns the step of this or an enclosing block that an edge leads to.
+func (s *scope) target(id string) (spot, bool) {
+	for in := s; in != nil; in = in.parent {
+		if t, ok := in.byID[id]; ok {
+			return spot{in, t}, true
+		}
+	}
+	return spot{}, false
+}
+
+// allReads returns the declared reads of a step and the variables in its condition.
 func allReads(st *ir.Step) []string {
 	var all []string
 	add := func(path string) {
@@ -82,7 +107,7 @@ func allReads(st *ir.Step) []string {
 	return all
 }
 
-// writtenKey is the longest written key that is path or a parent of it.
+// writtenKey returns the longest written key that is path or a parent of it.
 func writtenKey(keys map[string]bool, path string) string {
 	for key := path; ; {
 		if keys[key] {
@@ -96,12 +121,12 @@ func writtenKey(keys map[string]bool, path string) string {
 	}
 }
 
-// writers walks back from a reader to the steps whose write of key may still
-// be there: past a writer only when that one may not have run.
+// writers returns the steps whose write of key may reach a reader. It walks backward, and past
+// a writer only if that step may not have run.
 func writers(before map[spot][]spot, reader spot, key string) []spot {
 	var found []spot
 	seen := map[spot]bool{reader: true}
-	queue := comeFrom(before, reader)
+	queue := possiblePredecessors(before, reader)
 	for len(queue) > 0 {
 		s := queue[0]
 		queue = queue[1:]
@@ -121,18 +146,18 @@ func writers(before map[spot][]spot, reader spot, key string) []spot {
 				queue = append(queue, spot{inner, i})
 			}
 		}
-		queue = append(queue, comeFrom(before, s)...)
+		queue = append(queue, possiblePredecessors(before, s)...)
 	}
 	slices.SortFunc(found, func(a, b spot) int { return strings.Compare(a.node(), b.node()) })
 	return found
 }
 
-// comeFrom is where a run may have been just before a step: for the first
-// step of a block that is what comes before the block.
-func comeFrom(before map[spot][]spot, s spot) []spot {
+// possiblePredecessors returns the possible predecessors of a step. For the first step of a block, these
+// are the predecessors of the block.
+func possiblePredecessors(before map[spot][]spot, s spot) []spot {
 	all := slices.Clone(before[s])
 	if s.at == 0 && s.scope.outer != nil {
-		all = append(all, comeFrom(before, spot{s.scope.outer, s.scope.at})...)
+		all = append(all, possiblePredecessors(before, spot{s.scope.outer, s.scope.at})...)
 	}
 	return all
 }

@@ -11,8 +11,10 @@ import (
 func (g *Graph) DOT(w io.Writer) error {
 	d := &dot{outline: g.outline(), light: palette(false)}
 	fmt.Fprintf(&d.out, "digraph %s {\n", dotString(g.Name))
-	d.out.WriteString("  graph [rankdir=TB, compound=true, fontname=\"Helvetica\", fontsize=12, nodesep=0.4, ranksep=0.5]\n")
-	d.out.WriteString("  node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\", fontsize=12, margin=\"0.2,0.1\"]\n")
+	d.out.WriteString("  graph [rankdir=TB, compound=true, fontname=\"Helvetica\", fontsize=12, nodesep=0.4, " +
+		"ranksep=0.5]\n")
+	d.out.WriteString("  node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\", fontsize=12, " +
+		"margin=\"0.2,0.1\"]\n")
 	fmt.Fprintf(&d.out, "  edge [fontname=\"Helvetica\", fontsize=10, color=%q]\n", d.light.hex(paintEdge))
 	d.write("", 1)
 	for i := range g.Edges {
@@ -33,7 +35,8 @@ func (d *dot) write(group string, depth int) {
 	pad := strings.Repeat("  ", depth)
 	for _, id := range d.members[group] {
 		if n := d.nodes[id]; n != nil {
-			fmt.Fprintf(&d.out, "%s%s [label=%s, fillcolor=%q, color=%q, fontcolor=%q%s]\n", pad, dotString(id), dotLines(n.lines()),
+			fmt.Fprintf(&d.out, "%s%s [label=%s, fillcolor=%q, color=%q, fontcolor=%q%s]\n", pad, dotString(id),
+				dotLines(n.lines()),
 				d.light.hex(n.Tone.fill()), d.light.hex(n.Tone.line()), d.light.hex(n.Tone.title()), dotShape(n))
 			continue
 		}
@@ -43,9 +46,10 @@ func (d *dot) write(group string, depth int) {
 			lines = append(lines, c.Footer)
 		}
 		fmt.Fprintf(&d.out, "%ssubgraph %s {\n", pad, dotString("cluster_"+id))
-		fmt.Fprintf(&d.out, "%s  graph [label=%s, style=\"rounded,filled\", fillcolor=%q, color=%q, fontcolor=%q]\n", pad, dotLines(lines),
+		fmt.Fprintf(&d.out, "%s  graph [label=%s, style=\"rounded,filled\", fillcolor=%q, color=%q, fontcolor=%q]\n",
+			pad, dotLines(lines),
 			d.light.hex(c.Tone.fill()), d.light.hex(c.Tone.line()), d.light.hex(paintText))
-		// Edges of a frame need a node: an invisible one, clipped at the frame.
+		// An edge of a frame needs a node: an invisible one, clipped at the frame.
 		fmt.Fprintf(&d.out, "%s  %s [shape=point, style=invis, width=0.01, label=\"\"]\n", pad, dotString(id))
 		d.write(id, depth+1)
 		fmt.Fprintf(&d.out, "%s}\n", pad)
@@ -74,7 +78,7 @@ func (d *dot) edge(e *Edge) {
 		add("label", dotLines([]string{shorten(e.Label, 60)}))
 	}
 	switch {
-	case e.Kind.wrong():
+	case e.Kind.isFailure():
 		add("style", "dashed")
 		add("color", `"`+d.light.hex(paintError)+`"`)
 		add("fontcolor", `"`+d.light.hex(paintError)+`"`)
@@ -105,14 +109,13 @@ func (d *dot) edge(e *Edge) {
 	d.out.WriteString(";\n")
 }
 
-// dotString quotes a string: in DOT only the quote is special, and a backslash
-// in a label.
+// dotString quotes a string. In DOT, only quotes are special, and backslashes in a label.
 func dotString(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// dotLines is a label of several lines. Characters that DOT would read as
-// entities are written as such.
+// dotLines returns a label of several lines, with ampersands escaped, because DOT decodes
+// entities.
 func dotLines(lines []string) string {
 	escaped := make([]string, len(lines))
 	for i, l := range lines {

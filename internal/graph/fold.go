@@ -5,17 +5,16 @@ import (
 	"slices"
 )
 
-// The measures of a picture in columns.
+// The dimensions of a picture in columns.
 const (
-	tallest    = 2400.0 // a chain longer than this goes on in another column
+	tallest    = 2400.0 // a longer chain continues in another column
 	columnGap  = 76.0
-	columnHead = 26.0 // over the first box of a column, for the line that comes in
-	slide      = 1.5  // width to height that columns aim for
+	columnHead = 26.0 // above the first box of a column, for the incoming line
+	slide      = 1.5  // target ratio of width to height
 )
 
-// fold continues a very long drawing in columns side by side, taken apart only
-// where a single line leads from one column to the next. Without it sixty
-// steps would be a strip that fits no page and no screen.
+// fold breaks a very long drawing into columns, only where a single line leads from one column
+// to the next. Otherwise sixty steps would be a strip that fits no page or screen.
 func (g *Graph) fold(d *drawing) *drawing {
 	if d.h <= tallest || len(d.seams) == 0 {
 		return d
@@ -46,7 +45,7 @@ func (g *Graph) fold(d *drawing) *drawing {
 	return g.columns(d, best)
 }
 
-// chooseSeams divides a drawing into columns of which the highest is as low as can be.
+// chooseSeams divides a drawing into columns with minimal maximum height.
 func chooseSeams(d *drawing, columns int) []seam {
 	low, high := d.h/float64(columns), d.h
 	best := fillColumns(d, high)
@@ -61,8 +60,7 @@ func chooseSeams(d *drawing, columns int) []seam {
 	return best
 }
 
-// fillColumns starts a new column whenever the next piece would make the
-// current one higher than wanted.
+// fillColumns starts a new column whenever the next piece would exceed the given height.
 func fillColumns(d *drawing, highest float64) []seam {
 	var chosen []seam
 	top := 0.0
@@ -79,7 +77,7 @@ func fillColumns(d *drawing, highest float64) []seam {
 	return chosen
 }
 
-// lowest is where the last thing between two heights ends.
+// lowest returns the lower end of everything between two heights.
 func (d *drawing) lowest(top, bottom float64) float64 {
 	y := top
 	for _, b := range d.boxes {
@@ -97,7 +95,7 @@ func (d *drawing) lowest(top, bottom float64) float64 {
 	return y
 }
 
-// between measures how wide the drawing is between two heights.
+// between returns the horizontal extent of the drawing between two heights.
 func (d *drawing) between(top, bottom float64) (left, right float64) {
 	left, right = math.Inf(1), math.Inf(-1)
 	for _, b := range d.boxes {
@@ -118,7 +116,7 @@ func (d *drawing) between(top, bottom float64) (left, right float64) {
 	return left, right
 }
 
-// columns takes the drawing apart.
+// columns splits the drawing at the given seams.
 func (g *Graph) columns(d *drawing, seams []seam) *drawing {
 	type column struct{ top, dx, dy, left, lowest float64 }
 	var all []column
@@ -170,5 +168,5 @@ func (g *Graph) columns(d *drawing, seams []seam) *drawing {
 		}
 		out.routes = append(out.routes, moved)
 	}
-	return out.normalise()
+	return out.normalize()
 }

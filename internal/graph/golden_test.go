@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-func TestGolden(t *testing.T) {
+func TestWritersMatchGoldenFiles(t *testing.T) {
 	for _, name := range []string{"five", "twelve", "loops"} {
 		program := samples()[name]
 		g := Build(program, Options{Data: name == "five"})
@@ -43,9 +43,9 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// mermaidLine is every form of line that we write. Inside quotes there is
-// nothing that ends them or that Mermaid, Markdown or HTML would interpret,
-// except our own line breaks and numbered characters.
+// mermaidLine matches every form of line that Mermaid writes. Inside quotes, nothing ends them
+// or has a meaning in Mermaid, Markdown or HTML, except our own line breaks and numeric
+// entities.
 var mermaidLine = regexp.MustCompile(`^ *(` + strings.Join([]string{
 	`flowchart TD`,
 	`direction TB`,
@@ -58,8 +58,9 @@ var mermaidLine = regexp.MustCompile(`^ *(` + strings.Join([]string{
 	`linkStyle [\d,]+ stroke(-width)?:#?\w+`,
 }, "|") + `)$`)
 
-func TestMermaidOfHostileText(t *testing.T) {
-	line := regexp.MustCompile(strings.ReplaceAll(mermaidLine.String(), "TEXT", "(<br/>|#quot;|#\\d+;|[^\"<>`&|{}\\[\\]\\\\;#*~@$%])+"))
+func TestMermaidEscapesHostileText(t *testing.T) {
+	line := regexp.MustCompile(strings.ReplaceAll(mermaidLine.String(), "TEXT",
+		"(<br/>|#quot;|#\\d+;|[^\"<>`&|{}\\[\\]\\\\;#*~@$%])+"))
 	var out bytes.Buffer
 	if err := Build(hostile(), Options{Data: true}).Mermaid(&out); err != nil {
 		t.Fatal(err)
@@ -82,12 +83,12 @@ func TestMermaidOfHostileText(t *testing.T) {
 	}
 }
 
-func TestDOTOfHostileText(t *testing.T) {
+func TestDOTEscapesHostileText(t *testing.T) {
 	var out bytes.Buffer
 	if err := Build(hostile(), Options{Data: true}).DOT(&out); err != nil {
 		t.Fatal(err)
 	}
-	// Strings end where we end them: outside of them only our own words are left.
+	// Strings end where the writer ends them: outside of them only our own keywords are left.
 	bare := regexp.MustCompile(`"(\\.|[^"\\])*"`).ReplaceAllString(out.String(), "S")
 	if odd := regexp.MustCompile(`[^\w\s\[\]{}=,;.>-]`).FindString(bare); odd != "" {
 		t.Errorf("%q stands outside of a string", odd)

@@ -2,7 +2,7 @@ package graph
 
 import "math"
 
-// iconShapes draws an icon into a square. Icons are drawn on a grid of 16 by 16.
+// iconShapes draws an icon in a square. Icons are defined on a grid of 16 by 16.
 func iconShapes(icon Icon, x, y, side float64, p paint) []shape {
 	d := &pen{x: x, y: y, scale: side / 16}
 	filled := false
@@ -126,7 +126,7 @@ func (d *pen) circle(x, y, r float64) {
 	d.path.shut()
 }
 
-// arc draws a part of a circle between two angles in degrees, clockwise.
+// arc draws an arc between two angles in degrees, clockwise.
 func (d *pen) arc(x, y, r, from, to float64) {
 	const steps = 4
 	turn := (to - from) / steps * math.Pi / 180

@@ -12,10 +12,10 @@ type rect struct{ x, y, w, h float64 }
 
 func (r rect) right() float64      { return r.x + r.w }
 func (r rect) bottom() float64     { return r.y + r.h }
-func (r rect) centre() point       { return point{r.x + r.w/2, r.y + r.h/2} }
+func (r rect) center() point       { return point{r.x + r.w/2, r.y + r.h/2} }
 func (r rect) grow(d float64) rect { return rect{r.x - d, r.y - d, r.w + 2*d, r.h + 2*d} }
 
-// picture is a graph in which everything has its place.
+// picture is a graph with the positions of all its elements.
 type picture struct {
 	w, h   float64
 	cards  map[string]*card // of nodes, and the heads of groups
@@ -24,14 +24,14 @@ type picture struct {
 	lanes  []laneName
 }
 
-// route is the way of an edge over the page.
+// route is the path of an edge on the page.
 type route struct {
-	edge   int     // position in Graph.Edges
+	edge   int     // index in Graph.Edges
 	points []point // from the source to the target
-	label  rect    // where the label stands, when text is not empty
+	label  rect    // position of the label, if text is not empty
 	text   string
 	upward bool    // the label runs from bottom to top
-	trunk  float64 // x of the vertical line that it shares with others, when not 0
+	trunk  float64 // x of the vertical line that it shares with others, or 0
 }
 
 // laneName is the name of a branch with several steps.
@@ -41,7 +41,7 @@ type laneName struct {
 	tone  Tone
 }
 
-// The distances of a picture.
+// The distances in a picture.
 const (
 	pageMargin    = 28.0
 	besideGap     = 36.0 // between boxes in a row
@@ -55,11 +55,11 @@ const (
 	framePad      = 18.0
 	labelHeight   = 18.0
 	edgeLabelSize = 11.0
-	widestFrame   = 1000.0 // branches of a bundle go into a second row beyond this
+	widestFrame   = 1000.0 // beyond this, branches of a bundle continue in a second row
 	mostArtifacts = 8      // of one step
 )
 
-// arrange gives everything in a graph its place.
+// arrange returns the positions of all elements of a graph.
 func arrange(g *Graph) (*picture, error) {
 	r, err := newRuler()
 	if err != nil {
@@ -75,7 +75,7 @@ func arrange(g *Graph) (*picture, error) {
 		switch {
 		case e.Kind == EdgeProduces:
 			a.artifacts[e.From] = append(a.artifacts[e.From], i)
-		case e.Kind.control():
+		case e.Kind.isControl():
 			a.leaving[e.From] = append(a.leaving[e.From], i)
 		}
 	}
@@ -106,15 +106,15 @@ type arranger struct {
 	insets    map[string][]inset
 }
 
-// drawing is a block that has been laid out by itself, from (0, 0).
+// drawing is the layout of one block, starting at (0, 0).
 type drawing struct {
 	w, h   float64
 	boxes  map[string]rect
 	routes []route
-	seams  []seam // where it may be continued in another column
+	seams  []seam // where it may continue in another column
 }
 
-// seam is a place where a drawing can be taken apart: only edge crosses it.
+// seam is a height where a drawing can be split: only one edge crosses it.
 type seam struct {
 	edge int
 	y    float64
@@ -124,11 +124,11 @@ type seam struct {
 type inset struct {
 	*drawing
 	x, y float64
-	name string // shown when not empty
+	name string // shown if not empty
 }
 
-// items lists what lies in a lane of a frame, without artifacts: these go
-// where their step goes.
+// items returns the elements of a lane of a frame, without artifacts, which are placed with
+// their step.
 func (a *arranger) items(group string, lane int) []string {
 	var items []string
 	for _, id := range a.members[group] {
@@ -143,7 +143,7 @@ func (a *arranger) items(group string, lane int) []string {
 	return items
 }
 
-// size is how much room an item takes: left and right of its middle, and in height.
+// size is the space that an item takes: left and right of its center, and in height.
 type size struct{ left, right, w, h, rowHeight float64 }
 
 func (a *arranger) size(id string) size {
@@ -163,7 +163,7 @@ func (a *arranger) size(id string) size {
 	return s
 }
 
-// artifactStack is the room that the files of a step take.
+// artifactStack returns the space that the files of a step take.
 func (a *arranger) artifactStack(id string) (w, h float64) {
 	files := a.artifacts[id]
 	for i, e := range files {
@@ -180,7 +180,7 @@ func (a *arranger) artifactStack(id string) (w, h float64) {
 	return w, h
 }
 
-// frame lays out the inside of a frame and returns the size of the whole.
+// frame lays out the inside of a frame and returns its size.
 func (a *arranger) frame(g *Group) (w, h float64) {
 	a.matchWorkers(g)
 	var lanes []*drawing
@@ -257,7 +257,7 @@ func (a *arranger) laneName(g *Group, lane int) string {
 	return g.Lanes[lane]
 }
 
-// matchWorkers gives single steps beside each other in a frame one size.
+// matchWorkers gives single steps in adjacent lanes the same size.
 func (a *arranger) matchWorkers(g *Group) {
 	var cards []*card
 	w, h := 0.0, 0.0
@@ -275,7 +275,7 @@ func (a *arranger) matchWorkers(g *Group) {
 	}
 }
 
-// stretches reports whether a node is a card that may be made higher.
+// stretches reports whether a node is a card that may be made taller.
 func (a *arranger) stretches(id string) bool {
 	n := a.nodes[id]
 	return n != nil && n.Kind == NodeStep && a.picture.cards[id].shape != shapeHexagon
@@ -293,7 +293,7 @@ func (a *arranger) put(d *drawing, x, y float64) {
 		moved.label.y += y
 		a.picture.routes = append(a.picture.routes, moved)
 	}
-	for _, id := range slices.Sorted(maps.Keys(d.boxes)) { // the same picture every time
+	for _, id := range slices.Sorted(maps.Keys(d.boxes)) { // for a deterministic picture
 		box := d.boxes[id]
 		box.x += x
 		box.y += y
@@ -305,7 +305,8 @@ func (a *arranger) put(d *drawing, x, y float64) {
 		for _, in := range a.insets[id] {
 			if in.name != "" {
 				a.picture.lanes = append(a.picture.lanes, laneName{
-					frame: rect{box.x + in.x - 10, box.y + in.y - 24, in.w + 20, in.h + 34}, text: in.name, tone: g.Tone,
+					frame: rect{box.x + in.x - 10, box.y + in.y - 24, in.w + 20, in.h + 34}, text: in.name,
+					tone: g.Tone,
 				})
 			}
 			a.put(in.drawing, box.x+in.x, box.y+in.y)
@@ -313,17 +314,17 @@ func (a *arranger) put(d *drawing, x, y float64) {
 	}
 }
 
-// spread is where the n-th line meets the side of a box: beside its middle,
-// each further from it than the one before.
+// spread returns where the n-th line meets the side of a box: next to its center, with growing
+// distance.
 func spread(box rect, n int, step float64) float64 {
 	room := math.Floor((box.h/2 - 10) / math.Abs(step))
 	if room < 1 {
-		return box.centre().y
+		return box.center().y
 	}
-	return box.centre().y + step*float64(1+n%int(room))
+	return box.center().y + step*float64(1+n%int(room))
 }
 
-// crop moves everything so that the page begins at (0, 0) with a margin.
+// crop moves everything so that the page starts at (0, 0) with a margin.
 func (a *arranger) crop() {
 	p := a.picture
 	left, top := math.Inf(1), math.Inf(1)

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// checkPicture holds what every picture must hold, and returns what is wrong.
+// checkPicture returns the violations of the properties that every picture must have.
 func checkPicture(g *Graph, p *picture) []string {
 	var wrong []string
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -64,7 +64,8 @@ func checkPicture(g *Graph, p *picture) []string {
 			fail("%s lies outside its frame %s", id, group)
 		}
 		for other := range ids {
-			if b, ok := p.boxes[other]; ok && id < other && !within(id, other) && !within(other, id) && overlap(box, b, 1) {
+			if b, ok := p.boxes[other]; ok && id < other && !within(id, other) && !within(other, id) &&
+				overlap(box, b, 1) {
 				fail("%s lies on %s", id, other)
 			}
 		}
@@ -90,7 +91,7 @@ func checkPicture(g *Graph, p *picture) []string {
 				fail("%s leaves the page", e.ID)
 			}
 			if e.Kind == EdgeData {
-				continue // may pass under things
+				continue // may pass below other elements
 			}
 			for id := range ids {
 				if box, ok := p.boxes[id]; ok && !within(e.From, id) && !within(e.To, id) && overlap(line, box, 2) {
@@ -125,10 +126,11 @@ func checkPicture(g *Graph, p *picture) []string {
 
 func holds(outer, inner rect) bool {
 	const slack = 0.6
-	return inner.x >= outer.x-slack && inner.y >= outer.y-slack && inner.right() <= outer.right()+slack && inner.bottom() <= outer.bottom()+slack
+	return inner.x >= outer.x-slack && inner.y >= outer.y-slack && inner.right() <= outer.right()+slack &&
+		inner.bottom() <= outer.bottom()+slack
 }
 
-// overlap reports whether two rectangles share more than a rim of d.
+// overlap reports whether two rectangles share more than a margin of d.
 func overlap(a, b rect, d float64) bool {
 	return a.x < b.right()-d && b.x+d < a.right()+0.01 && a.y < b.bottom()-d && b.y+d < a.bottom()+0.01
 }
@@ -136,10 +138,11 @@ func overlap(a, b rect, d float64) bool {
 func touches(box rect, p point) bool {
 	const slack = 0.6
 	return holds(box, rect{p.x, p.y, 0, 0}) &&
-		(math.Abs(p.x-box.x) < slack || math.Abs(p.x-box.right()) < slack || math.Abs(p.y-box.y) < slack || math.Abs(p.y-box.bottom()) < slack)
+		(math.Abs(p.x-box.x) < slack || math.Abs(p.x-box.right()) < slack || math.Abs(p.y-box.y) < slack ||
+			math.Abs(p.y-box.bottom()) < slack)
 }
 
-func TestLayoutOfSamples(t *testing.T) {
+func TestLayoutOfSamplesIsValid(t *testing.T) {
 	for name, program := range samples() {
 		for _, data := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/data=%v", name, data), func(t *testing.T) {
@@ -156,7 +159,7 @@ func TestLayoutOfSamples(t *testing.T) {
 	}
 }
 
-// anyProgram makes programs of every shape, sensible or not.
+// anyProgram draws programs of every shape, sensible or not.
 func anyProgram(t *rapid.T) *ir.Program {
 	p := &ir.Program{Name: "any"}
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
@@ -169,8 +172,19 @@ func anyProgram(t *rapid.T) *ir.Program {
 		}
 		var b ir.Block
 		for i := range n {
-			s := ir.Step{ID: names[i], Type: "step", Description: rapid.SampledFrom([]string{"", "Short.", "Rather a long description of what this does, over several lines."}).Draw(t, "text")}
-			s.Action = rapid.SampledFrom([]ir.Action{work("agent", "writer"), work("tool", "x"), ir.Route{}, ir.Gate{Decider: ir.Person}, ir.Gate{Decider: ir.Event, Event: "e"}, ir.End{}}).Draw(t, "action")
+			s := ir.Step{
+				ID: names[i], Type: "step",
+				Description: rapid.SampledFrom(
+					[]string{"", "Short.", "Rather a long description of what this does, over several lines."}).Draw(
+					t, "text"),
+			}
+			s.Action = rapid.SampledFrom([]ir.Action{
+				work("agent", "writer"), work("tool", "x"),
+				ir.Route{},
+				ir.Gate{Decider: ir.Person},
+				ir.Gate{Decider: ir.Event, Event: "e"},
+				ir.End{},
+			}).Draw(t, "action")
 			if depth < 2 {
 				switch rapid.IntRange(0, 11).Draw(t, "nested") {
 				case 0:
@@ -178,7 +192,10 @@ func anyProgram(t *rapid.T) *ir.Program {
 					for k := range rapid.IntRange(0, 6).Draw(t, "branches") {
 						inner := block(depth + 1)
 						p.Blocks = append(p.Blocks, inner)
-						branches = append(branches, ir.Branch{Name: fmt.Sprint("branch ", k), Block: ir.BlockID(len(p.Blocks))})
+						branches = append(branches, ir.Branch{
+							Name:  fmt.Sprint("branch ", k),
+							Block: ir.BlockID(len(p.Blocks)),
+						})
 					}
 					s.Action = ir.Parallel{Branches: branches, Join: ir.JoinAny}
 				case 1:
@@ -188,13 +205,20 @@ func anyProgram(t *rapid.T) *ir.Program {
 				}
 			}
 			if i+1 < n && rapid.IntRange(0, 5).Draw(t, "sequential") > 0 {
-				s.Next = append(s.Next, ir.Edge{On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: names[i+1]}, Sequential: true})
+				s.Next = append(s.Next, ir.Edge{
+					On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: names[i+1]},
+					Sequential: true,
+				})
 			}
 			for range rapid.IntRange(0, 2).Draw(t, "jumps") {
-				e := ir.Edge{On: []ir.Outcome{rapid.SampledFrom(outcomes).Draw(t, "on")}, Label: rapid.SampledFrom([]string{"", "yes", "a longer label"}).Draw(t, "label")}
+				e := ir.Edge{
+					On:    []ir.Outcome{rapid.SampledFrom(outcomes).Draw(t, "on")},
+					Label: rapid.SampledFrom([]string{"", "yes", "a longer label"}).Draw(t, "label"),
+				}
 				e.To.Step = rapid.SampledFrom(names).Draw(t, "to")
 				if rapid.IntRange(0, 5).Draw(t, "exit") == 0 {
-					e.To = ir.Target{Exit: rapid.SampledFrom([]ir.Exit{ir.ExitBlock, ir.ExitFail, ir.ExitLoop}).Draw(t, "how")}
+					e.To = ir.Target{Exit: rapid.SampledFrom([]ir.Exit{ir.ExitBlock, ir.ExitFail, ir.ExitLoop}).Draw(
+						t, "how")}
 				}
 				s.Next = append([]ir.Edge{e}, s.Next...)
 			}
@@ -204,7 +228,10 @@ func anyProgram(t *rapid.T) *ir.Program {
 			for k := range rapid.SampledFrom([]int{0, 0, 0, 1, 3, 11}).Draw(t, "files") {
 				s.Produces = append(s.Produces, ir.Name{Name: fmt.Sprint("file", k, ".md")})
 			}
-			key := func() string { return rapid.SampledFrom([]string{"state.x", "state.y", "state.y.z"}).Draw(t, "key") }
+			key := func() string {
+				return rapid.SampledFrom([]string{"state.x", "state.y", "state.y.z"}).Draw(t,
+					"key")
+			}
 			s.Reads, s.Writes = reads(key()), writes(key())
 			b.Steps = append(b.Steps, s)
 		}
@@ -215,7 +242,7 @@ func anyProgram(t *rapid.T) *ir.Program {
 	return p
 }
 
-func TestLayoutOfAnything(t *testing.T) {
+func TestLayoutOfAnyProgramIsValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := Build(anyProgram(t), Options{Data: rapid.Bool().Draw(t, "data")})
 		p, err := arrange(g)
@@ -228,7 +255,7 @@ func TestLayoutOfAnything(t *testing.T) {
 	})
 }
 
-func TestSamePictureEveryTime(t *testing.T) {
+func TestLayoutIsDeterministic(t *testing.T) {
 	for name, program := range samples() {
 		var first []byte
 		for range 5 {
@@ -261,7 +288,7 @@ func TestChainIsOneColumn(t *testing.T) {
 			continue
 		}
 		box := p.boxes[n.ID]
-		if c := box.centre(); c.x != p.boxes["trigger-1"].centre().x {
+		if c := box.center(); c.x != p.boxes["trigger-1"].center().x {
 			t.Errorf("%s stands beside the chain", n.ID)
 		}
 		if box.y <= above {
@@ -271,25 +298,28 @@ func TestChainIsOneColumn(t *testing.T) {
 	}
 }
 
-func TestStandInIsBesideItsStep(t *testing.T) {
+func TestFallbackIsNextToItsStep(t *testing.T) {
 	g := Build(twelveSteps(), Options{})
 	p, err := arrange(g)
 	if err != nil {
 		t.Fatal(err)
 	}
 	step, standIn := p.boxes["step-check_style"], p.boxes["step-check_simple"]
-	if standIn.right() >= step.x || standIn.centre().y != step.centre().y {
+	if standIn.right() >= step.x || standIn.center().y != step.center().y {
 		t.Errorf("stand-in at %v, its step at %v", standIn, step)
 	}
-	chain := p.boxes["step-validate_input"].centre().x
-	for _, id := range []string{"step-research", "step-classify", "step-check_style", "step-approve", "step-publish", "step-finish"} {
-		if x := p.boxes[id].centre().x; x != chain {
+	chain := p.boxes["step-validate_input"].center().x
+	for _, id := range []string{
+		"step-research", "step-classify", "step-check_style", "step-approve", "step-publish",
+		"step-finish",
+	} {
+		if x := p.boxes[id].center().x; x != chain {
 			t.Errorf("%s stands at %v, not under the first step at %v", id, x, chain)
 		}
 	}
 }
 
-func TestLongChainsGoOnInColumns(t *testing.T) {
+func TestLongChainsContinueInColumns(t *testing.T) {
 	p, err := arrange(Build(sixtySteps(), Options{}))
 	if err != nil {
 		t.Fatal(err)

@@ -2,27 +2,27 @@ package graph
 
 import "slices"
 
-// block is one block while it is laid out. The method is the classic one for
-// layered drawings, with what we know about workflows built in:
+// block is the state of laying out one block. The method is the classic one for layered
+// drawings, adapted to workflows:
 //
-//	rank     loops are cut, each box gets a row below everything that leads to it;
-//	         a stand-in shares the row of the step that it stands in for
-//	fill     lines over several rows become bends, labels get rows of their own
-//	sort     boxes are ordered inside their rows so that few lines cross
-//	align    boxes that belong under each other are tied into one column
-//	settle   columns are moved as near to their neighbours as the room allows
-//	trace    rows get their height and lines their way
+//	rank     cut loops, and give each box a row below all its predecessors;
+//	         a fallback shares the row of its step
+//	fill     split lines over several rows at bends, and give labels their own rows
+//	sort     order the boxes inside their rows so that few lines cross
+//	align    group boxes that belong below each other into columns
+//	settle   move columns as close to their neighbors as space allows
+//	trace    set the height of rows and the path of lines
 type block struct {
 	*arranger
-	items    []string
-	sizes    []size
-	boxes    []box // the items first, then bends and labels
-	links    []link
-	side     []int   // the item that a stand-in stands beside, or -1
-	standIns [][]int // the other way round
-	ranks    []int
-	rows     [][]int
-	segs     []seg // between neighbouring rows
+	items     []string
+	sizes     []size
+	boxes     []box // the items first, then bends and labels
+	links     []link
+	side      []int   // the item next to which a fallback is placed, or -1
+	fallbacks [][]int // fallbacks by item: the inverse of side
+	ranks     []int
+	rows      [][]int
+	segs      []seg // between adjacent rows
 }
 
 // box is an item, a bend of a line or a label.
@@ -33,29 +33,29 @@ type box struct {
 	h           float64
 	row, pos    int
 	column      int
-	x, y        float64 // its middle
+	x, y        float64 // its center
 }
 
 // link is an edge inside the block.
 type link struct {
-	edge     int // -1: only keeps the order of the document, and is not drawn
+	edge     int // -1: only keeps document order, and is not drawn
 	from, to int
 	kind     EdgeKind
 	text     string
 	width    float64 // of the label
-	back     bool    // leads up again
-	beside   bool    // to a stand-in in the same row
+	back     bool    // leads upward
+	beside   bool    // to a fallback in the same row
 	path     []int   // boxes from source to target
 }
 
-// seg is a piece of a line between two neighbouring rows.
+// seg is a piece of a line between two adjacent rows.
 type seg struct {
 	upper, lower int
 	style        lineStyle
 	weight       float64
 }
 
-// lineStyle is what lines must share to run together.
+// lineStyle is the style that lines must share to run together.
 type lineStyle int
 
 const (
@@ -66,7 +66,7 @@ const (
 
 func styleOf(k EdgeKind) lineStyle {
 	switch {
-	case k.wrong():
+	case k.isFailure():
 		return lineWrong
 	case k == EdgeSkipped:
 		return lineSkipped
@@ -111,26 +111,43 @@ func (a *arranger) block(items []string) *drawing {
 	return b.trace()
 }
 
-// rank decides the rows.
+// rank assigns the items to rows.
 func (b *block) rank() {
-	n := len(b.items)
-	b.side = make([]int, n)
-	b.standIns = make([][]int, n)
-	entered := make([]int, n)
-	asFallback := make([]int, n)
-	for i := range b.side {
-		b.side[i] = -1
-	}
-	for _, l := range b.links {
-		if l.kind == EdgeFallback {
-			asFallback[l.to]++
-		} else {
-			entered[l.to]++
+	b.placeFallbacks()
+	b.keepDocumentOrder()
+	out := make([][]int, len(b.items)) // links by the root of their source
+	for i, l := range b.links {
+		if !l.beside {
+			from := b.root(l.from)
+			out[from] = append(out[from], i)
 		}
+	}
+	order := b.cutLoops(out)
+	b.ranks = make([]int, len(b.items))
+	for _, u := range slices.Backward(order) {
+		for _, i := range out[u] {
+			if l := &b.links[i]; !l.back {
+				v := b.root(l.to)
+				b.ranks[v] = max(b.ranks[v], b.ranks[u]+1)
+			}
+		}
+	}
+	for i := range b.ranks {
+		b.ranks[i] = b.ranks[b.root(i)]
+	}
+}
+
+// placeFallbacks places a fallback next to its step if nothing else leads to it.
+func (b *block) placeFallbacks() {
+	n := len(b.items)
+	b.side, b.fallbacks = slices.Repeat([]int{-1}, n), make([][]int, n)
+	entered := make([]int, n)
+	for _, l := range b.links {
+		entered[l.to]++
 	}
 	for i := range b.links {
 		l := &b.links[i]
-		if l.kind == EdgeFallback && asFallback[l.to] == 1 && entered[l.to] == 0 && l.to != b.root(l.from) {
+		if l.kind == EdgeFallback && entered[l.to] == 1 && l.to != b.root(l.from) {
 			b.side[l.to] = l.from
 			l.beside = true
 		}
@@ -138,44 +155,49 @@ func (b *block) rank() {
 	for i := range b.links {
 		l := &b.links[i]
 		if l.beside && b.isSide(l.from) && len(b.artifacts[b.items[l.from]]) > 0 {
-			// Its files stand where its own stand-in would have to: that one goes below.
+			// The files of a fallback take the place of its own fallback, which goes below.
 			b.side[l.to] = -1
 			l.beside = false
 		}
 	}
 	for i := range b.links {
 		if l := &b.links[i]; l.beside {
-			b.standIns[l.from] = append(b.standIns[l.from], l.to)
+			b.fallbacks[l.from] = append(b.fallbacks[l.from], l.to)
 		}
 	}
 	for i := range b.side {
-		if b.isSide(i) { // its files go to its left: the step that it stands in for is on its right
+		if b.isSide(i) { // its files go to its left: its step is on its right
 			b.boxes[i].left, b.boxes[i].right = b.boxes[i].right, b.boxes[i].left
 		}
 	}
-	// What nothing leads to stays where the document has it.
-	for i := 1; i < n; i++ {
+}
+
+// keepDocumentOrder adds an invisible link to each item that no link leads to, so that it stays
+// at its position in the document.
+func (b *block) keepDocumentOrder() {
+	entered := make([]bool, len(b.items))
+	for _, l := range b.links {
+		entered[l.to] = true
+	}
+	for i := 1; i < len(b.items); i++ {
 		node := b.nodes[b.items[i]]
-		begins := node != nil && (node.Kind == NodeTrigger || node.Kind == NodeStart)
-		if entered[i]+asFallback[i] == 0 && !begins {
+		starts := node != nil && (node.Kind == NodeTrigger || node.Kind == NodeStart)
+		if !entered[i] && !starts {
 			b.links = append(b.links, link{edge: -1, from: i - 1, to: i})
 		}
 	}
+}
 
-	out := make([][]int, n)
-	for i, l := range b.links {
-		if !l.beside {
-			from := b.root(l.from)
-			out[from] = append(out[from], i)
-		}
-	}
+// cutLoops marks the links that close a loop, and returns the items in an order where each
+// follows all its successors. out has the links that leave each item.
+func (b *block) cutLoops(out [][]int) []int {
 	const (
 		fresh = iota
 		open
 		done
 	)
-	state := make([]int, n)
-	var order []int // every item after all that it leads to
+	state := make([]int, len(b.items))
+	var order []int
 	var visit func(int)
 	visit = func(u int) {
 		state[u] = open
@@ -190,26 +212,15 @@ func (b *block) rank() {
 		state[u] = done
 		order = append(order, u)
 	}
-	for i := range n {
+	for i := range b.items {
 		if r := b.root(i); state[r] == fresh {
 			visit(r)
 		}
 	}
-	b.ranks = make([]int, n)
-	for _, u := range slices.Backward(order) {
-		for _, i := range out[u] {
-			if l := &b.links[i]; !l.back {
-				v := b.root(l.to)
-				b.ranks[v] = max(b.ranks[v], b.ranks[u]+1)
-			}
-		}
-	}
-	for i := range n {
-		b.ranks[i] = b.ranks[b.root(i)]
-	}
+	return order
 }
 
-// root is the step at the end of a row of stand-ins.
+// root returns the step at the end of a chain of fallbacks.
 func (b *block) root(i int) int {
 	for b.side[i] >= 0 {
 		i = b.side[i]
@@ -217,18 +228,18 @@ func (b *block) root(i int) int {
 	return i
 }
 
-// fill makes the rows, with a row for labels where there are any, and puts a
-// bend wherever a line passes a row. Lines of one style to one box share their
-// bends: they run together from where they meet.
+// fill creates the rows, with a row for labels where there are any, and a bend wherever a line
+// passes a row. Lines of one style to one box share their bends: they run together from where
+// they meet.
 func (b *block) fill() {
-	labelled := map[int]bool{} // ranks that have labels under them
+	labeled := map[int]bool{} // ranks with labels below them
 	deepest := 0
 	for _, r := range b.ranks {
 		deepest = max(deepest, r)
 	}
 	for i := range b.links {
 		if l := &b.links[i]; l.text != "" && !l.back && !l.beside {
-			labelled[b.ranks[l.from]] = true
+			labeled[b.ranks[l.from]] = true
 		}
 	}
 	rowOf := make([]int, deepest+1)
@@ -236,7 +247,7 @@ func (b *block) fill() {
 	for r := range rowOf {
 		rowOf[r] = rows
 		rows++
-		if labelled[r] {
+		if labeled[r] {
 			rows++
 		}
 	}
@@ -250,7 +261,7 @@ func (b *block) fill() {
 		row   int
 	}
 	shared := map[bus]int{}
-	known := map[[3]int]int{} // segments that exist
+	known := map[[3]int]int{} // existing segments
 	for i := range b.links {
 		l := &b.links[i]
 		if l.back || l.beside || l.edge < 0 {
@@ -289,7 +300,7 @@ func (b *block) fill() {
 			b.segs = append(b.segs, seg{upper: l.path[j-1], lower: l.path[j], style: style, weight: weight})
 		}
 	}
-	// First order: lines about trouble to the left, then the document, then other lines.
+	// Initial order: failure edges to the left, then items in document order, then other edges.
 	wrong := map[int]bool{}
 	for _, s := range b.segs {
 		if s.style == lineWrong {
@@ -308,7 +319,7 @@ func (b *block) fill() {
 
 func (b *block) isSide(i int) bool { return i < len(b.items) && b.side[i] >= 0 }
 
-// restoreSides puts every stand-in directly left of its step.
+// restoreSides places every fallback directly to the left of its step.
 func (b *block) restoreSides() {
 	for r := range b.rows {
 		b.restoreRow(r)
@@ -320,7 +331,7 @@ func (b *block) restoreRow(r int) {
 	var add func(int)
 	add = func(i int) {
 		if i < len(b.items) {
-			for _, s := range b.standIns[i] {
+			for _, s := range b.fallbacks[i] {
 				add(s)
 			}
 		}

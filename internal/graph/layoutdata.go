@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// dataLane is one vertical line beside the boxes that carries a key from the
-// steps that write it to those that read it.
+// dataLane is a vertical line next to the boxes that carries a key from the steps that write it
+// to those that read it.
 type dataLane struct {
 	label       string
 	edges       []int
@@ -20,13 +20,13 @@ type dataLane struct {
 	text        string
 	length      float64 // of the label
 	middle      float64
-	beside      bool // the lane is too short to carry its label
+	beside      bool // the lane is too short for its label
 }
 
-// besideLane is how far from its lane a label stands that is not on it.
+// besideLane is the distance between a lane and a label next to it.
 const besideLane = 11.0
 
-// outer is the room that the lane needs on its far side.
+// outer returns the space that the lane needs on its far side.
 func (l *dataLane) outer() float64 {
 	if l.beside {
 		return besideLane
@@ -34,20 +34,20 @@ func (l *dataLane) outer() float64 {
 	return 0
 }
 
-// dataLanes leads the data edges down the sides of the page. Writers whose
-// values of a key go to the same readers share a line.
+// dataLanes routes the data edges along the sides of the page. Writers of a key with the same
+// readers share a line.
 func (a *arranger) dataLanes() {
 	lanes := a.groupData()
 	for _, l := range lanes {
 		l.top, l.bottom = math.Inf(1), math.Inf(-1)
 		for _, id := range slices.Concat(l.writers, l.readers) {
-			y := a.picture.boxes[id].centre().y
+			y := a.picture.boxes[id].center().y
 			l.top, l.bottom = min(l.top, y), max(l.bottom, y)
 		}
 		l.text = a.ruler.fit(regular, edgeLabelSize, l.label, 150)
 		l.length = a.ruler.width(regular, edgeLabelSize, l.text) + 10
 		l.middle = (l.top + l.bottom) / 2
-		l.beside = l.bottom-l.top < l.length+70 // ends lie between the middles of their boxes
+		l.beside = l.bottom-l.top < l.length+70 // ends are between the centers of their boxes
 		blocked := [2]int{}
 		for _, id := range slices.Concat(l.writers, l.readers) {
 			for side := range blocked {
@@ -94,7 +94,7 @@ func (a *arranger) dataLanes() {
 	}
 }
 
-// groupData gathers the data edges into lanes.
+// groupData groups the data edges into lanes.
 func (a *arranger) groupData() []*dataLane {
 	type source struct {
 		from, label string
@@ -134,15 +134,16 @@ func (a *arranger) groupData() []*dataLane {
 	return lanes
 }
 
-// blocked reports whether something stands between a box and its side of the page.
+// blocked reports whether something is between a box and its side of the page.
 func (a *arranger) blocked(id string, right bool) bool {
 	box := a.picture.boxes[id]
 	for other, o := range a.picture.boxes {
 		if other == id || o.y > box.bottom() || o.bottom() < box.y {
 			continue
 		}
-		if a.groups[other] != nil && o.x <= box.x && o.right() >= box.right() && o.y <= box.y && o.bottom() >= box.bottom() {
-			continue // the frame it stands in
+		if a.groups[other] != nil && o.x <= box.x && o.right() >= box.right() && o.y <= box.y &&
+			o.bottom() >= box.bottom() {
+			continue // the frame that contains it
 		}
 		if right && o.x >= box.right() || !right && o.right() <= box.x {
 			return true
@@ -151,10 +152,10 @@ func (a *arranger) blocked(id string, right bool) bool {
 	return false
 }
 
-// laneX puts a lane outside of everything that it passes.
+// laneX places a lane outside of everything that it passes.
 func (a *arranger) laneX(l *dataLane, before []*dataLane, flow []route) float64 {
 	top, bottom := min(l.top, l.middle-l.length/2)-8, max(l.bottom, l.middle+l.length/2)+8
-	sign := -1.0 // outwards
+	sign := -1.0 // outward
 	if l.right {
 		sign = 1
 	}
@@ -192,8 +193,8 @@ func (a *arranger) laneX(l *dataLane, before []*dataLane, flow []route) float64 
 	return far * sign
 }
 
-// dataEnd is the way from a box to its lane: out of the side, or, when
-// something stands there, through the gap under (for a reader: over) the row.
+// dataEnd returns the path from a box to its lane: out of the side or, if that is blocked,
+// through the gap below (for a reader: above) the row.
 func (a *arranger) dataEnd(id string, l *dataLane, n int, reads bool) []point {
 	box := a.picture.boxes[id]
 	edge := box.x
@@ -202,7 +203,7 @@ func (a *arranger) dataEnd(id string, l *dataLane, n int, reads bool) []point {
 		edge, sign = box.right(), 1
 	}
 	if a.blocked(id, l.right) {
-		x := box.centre().x + sign*min(box.w/2-8, min(box.w/4, 50)+float64(n%4)*8)
+		x := box.center().x + sign*min(box.w/2-8, min(box.w/4, 50)+float64(n%4)*8)
 		y := box.bottom() + 6 + float64(n%2)*3
 		from := box.bottom()
 		if reads {

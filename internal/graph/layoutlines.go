@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// run is a horizontal piece of lines in the gap between two rows: it comes
-// from above at x1 and goes on at x2.
+// run is a horizontal piece of lines in the gap between two rows: it enters from above at x1
+// and continues at x2.
 type run struct {
 	x1, x2 float64
-	// Runs from one place or to one place may share a track.
+	// Runs with the same origin or destination may share a track.
 	from, to [2]int
 	track    int
 }
@@ -21,9 +21,9 @@ func (r *run) high() float64 { return max(r.x1, r.x2) }
 // inside reports whether a vertical line at x would cross the run.
 func (r *run) inside(x float64) bool { return x > r.low()+0.5 && x < r.high()-0.5 }
 
-// loopBack is the way of a link that leads up again: a vertical lane beside
-// the boxes, reached from the sides of its ends or, when something stands in
-// the way, through the gaps above and below them.
+// loopBack is the path of a link that leads upward: a vertical lane next to the boxes, reached
+// from the sides of its ends or, if something is in the way, through the gaps above and below
+// them.
 type loopBack struct {
 	link       int
 	right      bool
@@ -33,11 +33,10 @@ type loopBack struct {
 	first, end int // rows
 }
 
-// outside reports whether the label stands beside the lane, which is too
-// short to carry it.
+// outside reports whether the label is next to the lane, because the lane is too short for it.
 func (p *loopBack) outside(l *link) bool { return l.from == l.to }
 
-// labelRoom is how far the label reaches to both sides of the lane.
+// labelRoom returns how far the label extends to both sides of the lane.
 func (p *loopBack) labelRoom(l *link) (inner, outer float64) {
 	if p.outside(l) {
 		return 0, l.width + 2
@@ -45,16 +44,16 @@ func (p *loopBack) labelRoom(l *link) (inner, outer float64) {
 	return l.width / 2, l.width / 2
 }
 
-// lines is the tracing of one block.
+// lines is the state of tracing one block.
 type lines struct {
 	*block
 	gaps  [][]*run // gap i is above row i, the last one below all rows
 	at    map[[3]int]*run
 	loops []loopBack
-	ports map[[3]int]point // x where a segment leaves its upper and meets its lower box
+	ports map[[3]int]point // x where a segment leaves its upper box and meets its lower one
 }
 
-// trace gives rows and lines their places and returns the finished drawing.
+// trace positions rows and lines and returns the finished drawing.
 func (b *block) trace() *drawing {
 	t := &lines{block: b, gaps: make([][]*run, len(b.rows)+1), at: map[[3]int]*run{}, ports: map[[3]int]point{}}
 	t.findPorts()
@@ -76,10 +75,9 @@ func (b *block) trace() *drawing {
 	return d
 }
 
-// findSeams finds the places where nothing but one straight line leads from
-// what is above to what is below.
+// findSeams returns the heights that only one straight line crosses.
 func (t *lines) findSeams(d *drawing) []seam {
-	crossing := make([]int, len(t.rows)) // links over the gap above each row
+	crossing := make([]int, len(t.rows)) // links across the gap above each row
 	only := make([]int, len(t.rows))
 	for i := range t.links {
 		l := &t.links[i]
@@ -116,8 +114,8 @@ func (t *lines) findSeams(d *drawing) []seam {
 	return seams
 }
 
-// findPorts decides where lines touch boxes. Lines that go on as planned use
-// the middle; others stand a little beside it, towards where they come from.
+// findPorts determines where lines touch boxes. Normal lines use the center; others touch next
+// to it, toward their origin.
 func (t *lines) findPorts() {
 	type end struct {
 		box   int
@@ -142,7 +140,7 @@ func (t *lines) findPorts() {
 		half := t.sizes[i].w / 2
 		if style != lineNormal && len(mixed[end{i, lower}]) > 1 {
 			aside := math.Round(min(30, half/2))
-			// Rather straight to a label or a bend that is under or over the box.
+			// Prefer a straight line to a label or a bend below or above the box.
 			if off := math.Abs(o.x - b.x); other >= len(t.items) && off >= 12 && off <= half-16 {
 				return o.x
 			}
@@ -151,19 +149,22 @@ func (t *lines) findPorts() {
 			}
 			return b.x - aside
 		}
-		// A line that almost meets the middle rather stays straight.
+		// A line that almost meets the center stays straight.
 		if other >= len(t.items) && math.Abs(o.x-b.x) <= min(26, half-18) {
 			return o.x
 		}
 		return b.x
 	}
 	for _, s := range t.segs {
-		t.ports[[3]int{s.upper, s.lower, int(s.style)}] = point{x(s.upper, s.lower, false, s.style), x(s.lower, s.upper, true, s.style)}
+		t.ports[[3]int{s.upper, s.lower, int(s.style)}] = point{
+			x(s.upper, s.lower, false, s.style),
+			x(s.lower, s.upper, true, s.style),
+		}
 	}
 }
 
-// findLoops chooses a side and a lane for each link that leads up again, the
-// short ones nearest to the boxes.
+// findLoops chooses a side and a lane for each link that leads upward, with short ones closest
+// to the boxes.
 func (t *lines) findLoops() {
 	for i := range t.links {
 		l := &t.links[i]
@@ -182,7 +183,7 @@ func (t *lines) findLoops() {
 		l := &t.links[p.link]
 		left := t.reach(p, false) + t.obstacles(l.from, false) + t.obstacles(l.to, false)
 		right := t.reach(p, true) + t.obstacles(l.from, true) + t.obstacles(l.to, true)
-		if l.kind.wrong() {
+		if l.kind.isFailure() {
 			right += 60
 		}
 		p.right = right <= left
@@ -238,7 +239,7 @@ func (t *lines) findLoops() {
 	}
 }
 
-// reach is how far out a lane on one side would have to go.
+// reach returns how far out a lane on one side would be.
 func (t *lines) reach(p *loopBack, right bool) float64 {
 	l := &t.links[p.link]
 	from := (t.boxes[l.from].x + t.boxes[l.to].x) / 2
@@ -255,8 +256,7 @@ func (t *lines) reach(p *loopBack, right bool) float64 {
 	return far
 }
 
-// obstacles says what it costs to leave an item sideways: nothing when only
-// lines are in the way.
+// obstacles returns the cost of leaving an item sideways: 0 if only lines are in the way.
 func (t *lines) obstacles(i int, right bool) float64 {
 	b := &t.boxes[i]
 	if right && b.right > t.sizes[i].w/2+1 || !right && b.left > t.sizes[i].w/2+1 {
@@ -270,8 +270,8 @@ func (t *lines) obstacles(i int, right bool) float64 {
 	return 0
 }
 
-// assign puts the runs of a gap on tracks so that different lines never lie
-// on each other, and few cross. It returns the number of tracks.
+// assign places the runs of a gap on tracks so that different lines never overlap and few
+// cross. It returns the number of tracks.
 func assign(runs []*run) int {
 	crossing := func(upper, lower *run) int {
 		n := 0
@@ -282,14 +282,14 @@ func assign(runs []*run) int {
 			n++
 		}
 		if math.Abs(upper.x2-lower.x1) < 4 && upper.to != lower.to {
-			n += 10 // their vertical parts would lie on each other
+			n += 10 // their vertical parts would overlap
 		}
 		return n
 	}
 	var order []*run
 	for _, r := range runs {
 		at, best, sum := len(order), 0, 0
-		// From the bottom up: what it costs to stand above each of the others.
+		// From the bottom up: the cost of being above each of the others.
 		for i := len(order) - 1; i >= 0; i-- {
 			sum += crossing(r, order[i]) - crossing(order[i], r)
 			if sum < best {
@@ -316,10 +316,10 @@ func assign(runs []*run) int {
 	return tracks
 }
 
-// firstTrack is how far under a row the first horizontal line runs.
+// firstTrack is the distance between a row and the first horizontal line below it.
 const firstTrack = 13.0
 
-// stackRows gives boxes their y and returns where the tracks of each gap begin.
+// stackRows sets the y of boxes and returns where the tracks of each gap start.
 func (t *lines) stackRows() []float64 {
 	tops := make([]float64, len(t.gaps))
 	y := 0.0
@@ -358,7 +358,7 @@ func (t *lines) stackRows() []float64 {
 	return tops
 }
 
-// levelRow makes cards beside each other equally high, if they nearly are.
+// levelRow makes adjacent cards equally tall if they nearly are.
 func (t *lines) levelRow(r int) {
 	const nearly = 40
 	highest := 0.0
@@ -375,7 +375,7 @@ func (t *lines) levelRow(r int) {
 	}
 }
 
-// labelRow reports whether a row holds labels, not items.
+// labelRow reports whether a row contains labels and no items.
 func (t *lines) labelRow(r int) bool {
 	for _, i := range t.rows[r] {
 		if i < len(t.items) {
@@ -400,7 +400,7 @@ func (t *lines) draw(tops []float64) *drawing {
 		case l.edge < 0 || l.back:
 		case l.beside:
 			from, to := d.boxes[t.items[l.from]], d.boxes[t.items[l.to]]
-			y := to.centre().y
+			y := to.center().y
 			r := route{edge: l.edge, points: []point{{from.x, y}, {to.right(), y}}, text: l.text}
 			middle := (from.x + to.right() + 8) / 2
 			r.label = rect{middle - l.width/2, y - labelHeight/2, l.width, labelHeight}
@@ -469,14 +469,14 @@ func (t *lines) draw(tops []float64) *drawing {
 		}
 		d.routes = append(d.routes, r)
 	}
-	return d.normalise()
+	return d.normalize()
 }
 
-// drawArtifacts stacks the files of a step beside it.
+// drawArtifacts stacks the files of a step next to it.
 func (t *lines) drawArtifacts(d *drawing, id string, box rect, leftward bool) {
 	files := t.artifacts[id]
 	_, h := t.artifactStack(id)
-	y := box.centre().y - h/2
+	y := box.center().y - h/2
 	for i, e := range files {
 		if i == mostArtifacts {
 			break
@@ -486,7 +486,8 @@ func (t *lines) drawArtifacts(d *drawing, id string, box rect, leftward bool) {
 		if i == mostArtifacts-1 && len(files) > mostArtifacts {
 			c.texts[0].text = fmt.Sprintf("and %d more", len(files)-mostArtifacts+1)
 		}
-		from, side, target, turn := box.right(), box.right()+artifactGap, box.right()+artifactGap, box.right()+artifactGap/2
+		from, side, target, turn := box.right(), box.right()+artifactGap, box.right()+artifactGap,
+			box.right()+artifactGap/2
 		if leftward {
 			from, target, turn = box.x, box.x-artifactGap, box.x-artifactGap/2
 			side = target - c.w
@@ -494,14 +495,14 @@ func (t *lines) drawArtifacts(d *drawing, id string, box rect, leftward bool) {
 		d.boxes[to] = rect{side, y, c.w, c.h}
 		middle := y + c.h/2
 		d.routes = append(d.routes, route{edge: e, points: []point{
-			{from, box.centre().y}, {turn, box.centre().y}, {turn, middle}, {target, middle},
+			{from, box.center().y}, {turn, box.center().y}, {turn, middle}, {target, middle},
 		}})
 		y += c.h + artifactStack
 	}
 }
 
-// normalise moves a drawing to (0, 0) and measures it.
-func (d *drawing) normalise() *drawing {
+// normalize moves a drawing to (0, 0) and measures it.
+func (d *drawing) normalize() *drawing {
 	left, top := math.Inf(1), math.Inf(1)
 	right, bottom := math.Inf(-1), math.Inf(-1)
 	cover := func(x, y float64) {

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// sort orders the boxes inside their rows: sweep down and up, put each box at
-// the mean of its neighbours, and keep the order with the fewest crossings.
-// The first order is that of the document, and only a better one replaces it.
+// sort orders the boxes inside their rows: it sweeps down and up, moves each box to the mean of
+// its neighbors, and keeps the order with the fewest crossings. The initial order is that of
+// the document, and only a better one replaces it.
 func (b *block) sort() {
 	above, below := make([][]int, len(b.boxes)), make([][]int, len(b.boxes))
 	for _, s := range b.segs {
@@ -55,12 +55,12 @@ func (b *block) snapshot() [][]int {
 	return rows
 }
 
-// place is a box's position in its row, counted from the row's middle.
+// offset returns a box's position in its row, relative to the row's center.
 func (b *block) offset(i int) float64 {
 	return float64(b.boxes[i].pos) - float64(len(b.rows[b.boxes[i].row])-1)/2
 }
 
-func (b *block) sortRow(r int, neighbours [][]int) {
+func (b *block) sortRow(r int, neighbors [][]int) {
 	if len(b.rows[r]) < 2 {
 		return
 	}
@@ -74,7 +74,7 @@ func (b *block) sortRow(r int, neighbours [][]int) {
 			continue
 		}
 		at := b.offset(i)
-		if near := neighbours[i]; len(near) > 0 {
+		if near := neighbors[i]; len(near) > 0 {
 			at = 0
 			for _, n := range near {
 				at += b.offset(n)
@@ -92,7 +92,7 @@ func (b *block) sortRow(r int, neighbours [][]int) {
 	b.restoreRow(r)
 }
 
-// crossings counts pairs of lines that cross.
+// crossings returns the number of pairs of lines that cross.
 func (b *block) crossings(gaps [][]seg) int {
 	n := 0
 	for _, gap := range gaps {
@@ -109,9 +109,9 @@ func (b *block) crossings(gaps [][]seg) int {
 	return n
 }
 
-// align ties boxes that should stand exactly under each other into columns:
-// first the bends of one line, then each step and the one that all its ways
-// lead to, then labels and what they lead to.
+// align groups boxes that should be exactly below each other into columns: first the bends of
+// one line, then each step and the step where all its paths join, then labels and their
+// targets.
 func (b *block) align() {
 	for i := range b.boxes {
 		b.boxes[i].column = i
@@ -149,7 +149,7 @@ func (b *block) align() {
 	}
 }
 
-// tie joins columns as long as they can still be put in an order.
+// tie joins columns as long as they can still be ordered.
 type tie struct {
 	*block
 	members [][]int // boxes by column
@@ -170,8 +170,7 @@ func (t *tie) join(p, q int) {
 	t.members[b] = nil
 }
 
-// leftOf reports whether something in the rows demands that column a stands
-// left of column b.
+// leftOf reports whether the rows require column a to be to the left of column b.
 func (t *tie) leftOf(a, b int) bool {
 	seen := map[int]bool{a: true}
 	queue := []int{a}
@@ -196,9 +195,8 @@ func (t *tie) leftOf(a, b int) bool {
 	return false
 }
 
-// spine finds the pairs of items that belong under each other: a step and the
-// one that every way from it comes back to, and a step with its only arm (or
-// the middle one of several).
+// spine returns the pairs of items that belong below each other: a step and the step where all
+// its paths join, and a step with its only branch (or the middle one of several).
 func (b *block) spine() [][2]int {
 	n := len(b.items)
 	out, in := make([][]int, n), make([][]int, n)
@@ -238,7 +236,7 @@ func (b *block) spine() [][2]int {
 	for u, all := range arms {
 		chain := slices.DeleteFunc(slices.Clone(all), func(v int) bool { return !onward[[2]int{u, v}] })
 		if len(chain) == 1 {
-			all = chain // the others are jumps: the chain goes on straight
+			all = chain // the others are jumps: the chain continues straight
 		}
 		if major := slices.DeleteFunc(slices.Clone(all), b.minor); len(major) > 0 {
 			all = major
@@ -249,7 +247,7 @@ func (b *block) spine() [][2]int {
 		}
 	}
 	for v, all := range in {
-		// Several ways to begin: the middle one stands over the first step.
+		// With several starting points, the middle one is above the first step.
 		if len(all)%2 == 1 && before[v] < 0 {
 			slices.SortFunc(all, func(p, q int) int { return b.boxes[p].pos - b.boxes[q].pos })
 			pairs = append(pairs, [2]int{all[len(all)/2], v})
@@ -258,14 +256,14 @@ func (b *block) spine() [][2]int {
 	return pairs
 }
 
-// minor items only end an edge; nothing else is moved for their sake.
+// minor reports whether an item only ends an edge; nothing else moves for it.
 func (b *block) minor(i int) bool {
 	n := b.nodes[b.items[i]]
 	return n != nil && (n.Kind == NodeFail || n.Kind == NodeExit)
 }
 
-// dominators gives for each item the nearest one that all ways to it go
-// through, or -1. order has every item after those that lead to it.
+// dominators returns for each item the nearest one on all paths to it, or -1. In order, every
+// item follows its predecessors.
 func dominators(order []int, in [][]int) []int {
 	n := len(order)
 	dom, depth := make([]int, n), make([]int, n)
@@ -297,168 +295,205 @@ func dominators(order []int, in [][]int) []int {
 	return dom
 }
 
-// settle gives each column its x: each wants to be at the mean of its
-// neighbours, and rows keep their order and distances. That is a quadratic
-// programme; it is solved by moving every column to its mean and correcting
-// for the distances (Hildreth's method, whose corrections carry over).
+// settle sets the x of each column. Each column is pulled toward the mean of its neighbors,
+// while rows keep their order and distances. That is a quadratic program.
 func (b *block) settle() {
-	type apart struct {
-		left, right int
-		gap, force  float64
+	c := &columns{block: b, x: make([]float64, len(b.boxes))}
+	c.addLimits()
+	c.addPulls()
+	c.spreadOut()
+	c.solve()
+	c.snap()
+	c.straighten()
+	for i := range b.boxes {
+		b.boxes[i].x = c.x[b.boxes[i].column]
 	}
-	var limits []apart
-	gapAt := map[[2]int]int{}
-	for _, row := range b.rows {
+}
+
+// columns is the quadratic program of settle. Columns are numbered by their first box.
+type columns struct {
+	*block
+	x      []float64
+	all    []int // the columns in use
+	limits []limit
+	pulls  [][]pull
+	weight []float64 // sum of the weights of a column's pulls
+}
+
+// limit is a minimum distance between two columns. force is its Lagrange multiplier.
+type limit struct {
+	left, right int
+	gap, force  float64
+}
+
+// pull attracts a column to another one.
+type pull struct {
+	to     int
+	weight float64
+}
+
+// addLimits adds a limit for each pair of neighbors in a row.
+func (c *columns) addLimits() {
+	at := map[[2]int]int{}
+	for _, row := range c.rows {
 		for i := 1; i < len(row); i++ {
-			l, r := &b.boxes[row[i-1]], &b.boxes[row[i]]
+			l, r := &c.boxes[row[i-1]], &c.boxes[row[i]]
 			key := [2]int{l.column, r.column}
-			gap := l.right + r.left + b.gap(row[i-1], row[i])
-			if at, there := gapAt[key]; there {
-				limits[at].gap = max(limits[at].gap, gap)
+			gap := l.right + r.left + c.gap(row[i-1], row[i])
+			if k, ok := at[key]; ok {
+				c.limits[k].gap = max(c.limits[k].gap, gap)
 				continue
 			}
-			gapAt[key] = len(limits)
-			limits = append(limits, apart{left: l.column, right: r.column, gap: gap})
+			at[key] = len(c.limits)
+			c.limits = append(c.limits, limit{left: l.column, right: r.column, gap: gap})
 		}
 	}
-	type pull struct {
-		to     int
-		weight float64
-	}
-	n := len(b.boxes)
-	pulls := make([][]pull, n)
-	weight := make([]float64, n)
+}
+
+// addPulls adds a pull for each line between two columns.
+func (c *columns) addPulls() {
+	c.pulls, c.weight = make([][]pull, len(c.boxes)), make([]float64, len(c.boxes))
 	add := func(p, q int, w float64) {
-		p, q = b.boxes[p].column, b.boxes[q].column
+		p, q = c.boxes[p].column, c.boxes[q].column
 		if p != q {
-			pulls[p] = append(pulls[p], pull{q, w})
-			pulls[q] = append(pulls[q], pull{p, w})
-			weight[p] += w
-			weight[q] += w
+			c.pulls[p] = append(c.pulls[p], pull{q, w})
+			c.pulls[q] = append(c.pulls[q], pull{p, w})
+			c.weight[p] += w
+			c.weight[q] += w
 		}
 	}
-	for _, s := range b.segs {
+	for _, s := range c.segs {
 		add(s.upper, s.lower, s.weight)
 	}
-	for _, l := range b.links {
+	for _, l := range c.links {
 		if l.beside || l.edge < 0 || l.back {
 			add(l.from, l.to, 0.3)
 		}
 	}
-	x := make([]float64, n)
-	var columns []int
-	for i := range b.boxes {
-		if b.boxes[i].column == i {
-			columns = append(columns, i)
-			weight[i] = max(weight[i], 0.01)
+	for i := range c.boxes {
+		if c.boxes[i].column == i {
+			c.all = append(c.all, i)
+			c.weight[i] = max(c.weight[i], 0.01)
 		}
 	}
-	// A first guess from left to right.
-	for range len(b.rows) {
+}
+
+// spreadOut sets an initial x from left to right.
+func (c *columns) spreadOut() {
+	c.push(len(c.rows), func(x float64) float64 { return x })
+}
+
+// push moves columns to the right until all limits hold, in at most the given number of rounds.
+func (c *columns) push(rounds int, round func(float64) float64) {
+	for range rounds {
 		moved := false
-		for _, l := range limits {
-			if x[l.right] < x[l.left]+l.gap-1e-9 {
-				x[l.right] = x[l.left] + l.gap
+		for _, l := range c.limits {
+			if c.x[l.right] < c.x[l.left]+l.gap-1e-9 {
+				c.x[l.right] = round(c.x[l.left] + l.gap)
 				moved = true
 			}
 		}
 		if !moved {
-			break
+			return
 		}
 	}
+}
+
+// solve moves every column to its mean and corrects for the limits, with Hildreth's method: the
+// forces of the limits carry over from round to round.
+func (c *columns) solve() {
 	rounds := 300
-	if len(limits) == 0 {
+	if len(c.boxes) > 2000 {
+		rounds = 80
+	} else if len(c.limits) == 0 {
 		rounds = 1
 	}
-	if n > 2000 {
-		rounds = 80
-	}
 	for range rounds {
+		old := slices.Clone(c.x)
+		c.moveToMean(old)
+		c.applyLimits()
 		largest := 0.0
-		old := slices.Clone(x)
-		for _, c := range columns {
-			mean := 0.0
-			for _, p := range pulls[c] {
-				mean += p.weight * old[p.to]
-			}
-			if len(pulls[c]) > 0 {
-				// Half way: two columns that want each other's place must not swap for ever.
-				x[c] = (old[c] + mean/weight[c]) / 2
-			}
-		}
-		for i := range limits {
-			l := &limits[i]
-			x[l.left] -= l.force / weight[l.left]
-			x[l.right] += l.force / weight[l.right]
-		}
-		for range 8 {
-			for i := range limits {
-				l := &limits[i]
-				short := l.gap - (x[l.right] - x[l.left])
-				step := short / (1/weight[l.left] + 1/weight[l.right])
-				step = max(step, -l.force)
-				l.force += step
-				x[l.left] -= step / weight[l.left]
-				x[l.right] += step / weight[l.right]
-			}
-		}
-		for _, c := range columns {
-			largest = max(largest, math.Abs(x[c]-old[c]))
+		for _, i := range c.all {
+			largest = max(largest, math.Abs(c.x[i]-old[i]))
 		}
 		if largest < 0.05 {
-			break
+			return
 		}
 	}
-	for _, c := range columns {
-		x[c] = math.Round(x[c])
-	}
-	// What is left of a violation is pushed out to the right.
-	for range n {
-		moved := false
-		for _, l := range limits {
-			if x[l.right] < x[l.left]+l.gap-1e-9 {
-				x[l.right] = math.Ceil(x[l.left] + l.gap)
-				moved = true
-			}
+}
+
+func (c *columns) moveToMean(old []float64) {
+	for _, i := range c.all {
+		mean := 0.0
+		for _, p := range c.pulls[i] {
+			mean += p.weight * old[p.to]
 		}
-		if !moved {
-			break
+		if len(c.pulls[i]) > 0 {
+			// Half the distance, so that two columns that attract each other do not swap forever.
+			c.x[i] = (old[i] + mean/c.weight[i]) / 2
 		}
 	}
-	// A column that is almost in line with its neighbour moves into line when
-	// there is room: small steps in a line look like mistakes.
-	free := func(c int, to float64) bool {
-		for _, l := range limits {
-			if l.left == c && x[l.right] < to+l.gap || l.right == c && to < x[l.left]+l.gap {
+}
+
+func (c *columns) applyLimits() {
+	shift := func(l *limit, force float64) {
+		c.x[l.left] -= force / c.weight[l.left]
+		c.x[l.right] += force / c.weight[l.right]
+	}
+	for i := range c.limits {
+		shift(&c.limits[i], c.limits[i].force)
+	}
+	for range 8 {
+		for i := range c.limits {
+			l := &c.limits[i]
+			missing := l.gap - (c.x[l.right] - c.x[l.left])
+			step := max(missing/(1/c.weight[l.left]+1/c.weight[l.right]), -l.force)
+			l.force += step
+			shift(l, step)
+		}
+	}
+}
+
+// snap rounds the columns to whole units, and removes remaining violations of limits.
+func (c *columns) snap() {
+	for _, i := range c.all {
+		c.x[i] = math.Round(c.x[i])
+	}
+	c.push(len(c.boxes), math.Ceil)
+}
+
+// straighten aligns columns that are almost aligned, if there is space: small steps in a line
+// look like mistakes.
+func (c *columns) straighten() {
+	free := func(i int, to float64) bool {
+		for _, l := range c.limits {
+			if l.left == i && c.x[l.right] < to+l.gap || l.right == i && to < c.x[l.left]+l.gap {
 				return false
 			}
 		}
 		return true
 	}
-	size := make([]int, n)
-	for i := range b.boxes {
-		size[b.boxes[i].column]++
+	size := make([]int, len(c.boxes))
+	for i := range c.boxes {
+		size[c.boxes[i].column]++
 	}
-	for _, s := range b.segs {
-		p, q := b.boxes[s.upper].column, b.boxes[s.lower].column
-		if size[p] > size[q] {
+	for _, s := range c.segs {
+		p, q := c.boxes[s.upper].column, c.boxes[s.lower].column
+		if size[p] > size[q] { // prefer to move the smaller column
 			p, q = q, p
 		}
 		const almost = 14
-		if d := math.Abs(x[p] - x[q]); d > 0 && d <= almost {
-			if free(p, x[q]) {
-				x[p] = x[q]
-			} else if free(q, x[p]) {
-				x[q] = x[p]
+		if d := math.Abs(c.x[p] - c.x[q]); d > 0 && d <= almost {
+			if free(p, c.x[q]) {
+				c.x[p] = c.x[q]
+			} else if free(q, c.x[p]) {
+				c.x[q] = c.x[p]
 			}
 		}
 	}
-	for i := range b.boxes {
-		b.boxes[i].x = x[b.boxes[i].column]
-	}
 }
 
-// gap is the room between two neighbours in a row.
+// gap returns the minimum space between two neighbors in a row.
 func (b *block) gap(left, right int) float64 {
 	l, r := &b.boxes[left], &b.boxes[right]
 	switch {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// cut is a cut of the one font family that pictures are set in.
+// cut is a style of the font family of pictures.
 type cut int
 
 const (
@@ -21,8 +21,8 @@ const (
 	italic
 )
 
-// ruler measures text in the Go fonts. They run a little wider than Helvetica
-// and its relatives, so what fits here fits in the fonts an SVG falls back to.
+// ruler measures text in the Go fonts. They are slightly wider than Helvetica and similar
+// fonts, so text that fits here also fits in the fallback fonts of an SVG.
 type ruler struct {
 	fonts    [3]*sfnt.Font
 	advances [3]map[rune]float64 // in em
@@ -42,8 +42,8 @@ func newRuler() (*ruler, error) {
 	return r, nil
 }
 
-// advance is how far a character moves the pen, in em. Characters that the Go
-// fonts lack count as wide: whichever font draws them in the end, they fit.
+// advance returns the width of a character in em. Characters that the Go fonts lack count as
+// wide, so that they fit in any font.
 func (r *ruler) advance(c cut, ch rune) float64 {
 	if a, known := r.advances[c][ch]; known {
 		return a
@@ -78,18 +78,18 @@ func (r *ruler) width(c cut, size float64, s string) float64 {
 	return w * size
 }
 
-// fit shortens a text to a width, with "…" at the end when something is lost.
+// fit shortens a text to a width, ending with "…" if it is cut.
 func (r *ruler) fit(c cut, size float64, s string, width float64) string {
 	w, room := 0.0, 0
 	dots := r.width(c, size, "…")
 	for i, ch := range s {
 		if w+dots <= width {
-			room = i // everything before i and the dots fit
+			room = i // everything before i fits, together with the dots
 		}
 		w += r.advance(c, ch) * size
 		if w > width {
 			kept := s[:room]
-			// Rather between two words, when that does not lose much.
+			// Prefer a word boundary if little is lost.
 			if space := strings.LastIndexByte(kept, ' '); space > len(kept)*2/3 && s[room] != ' ' {
 				kept = kept[:space]
 			}
@@ -99,18 +99,18 @@ func (r *ruler) fit(c cut, size float64, s string, width float64) string {
 	return s
 }
 
-// wrap breaks a text into at most max lines of a width.
+// wrap breaks a text into at most max lines of the given width.
 func (r *ruler) wrap(c cut, size float64, s string, width float64, max int) []string {
 	if s == "" {
 		return nil
 	}
 	var lines []string
-	words := strings.Split(s, " ") // cleaned text has single spaces, and others are not to be broken at
+	words := strings.Split(s, " ") // cleaned text has single spaces; other white space does not break
 	space := r.width(c, size, " ")
 	for len(words) > 0 && len(lines) < max-1 {
 		w := r.width(c, size, words[0])
 		if w > width {
-			break // a word too long for any line: the last line cuts it
+			break // the word is too long for a line: the last line cuts it
 		}
 		n := 1
 		for n < len(words) {

@@ -28,13 +28,13 @@ type mermaid struct {
 	out   bytes.Buffer
 	names map[string]string
 	taken map[string]bool
-	red   []string // numbers of the edges that are drawn red
-	grey  []string
+	red   []string // indexes of red edges
+	gray  []string
 	bold  []string
 }
 
-// name is the ID in the flowchart. Its prefix keeps it clear of Mermaid's own
-// words ("end", "subgraph") and of the o and x that turn an arrow's head.
+// name returns the ID in the flowchart. Its prefix avoids Mermaid's keywords ("end",
+// "subgraph") and the letters o and x that change an arrow's head.
 func (m *mermaid) name(id string) string {
 	if n := m.names[id]; n != "" {
 		return n
@@ -62,18 +62,20 @@ func (m *mermaid) write(group string, depth int) {
 	for _, id := range m.members[group] {
 		if n := m.nodes[id]; n != nil {
 			open, shut := mermaidShape(n)
-			fmt.Fprintf(&m.out, "%s%s%s\"%s\"%s:::%s\n", pad, m.name(id), open, mermaidText(n.lines()), shut, mermaidClass(n.Tone))
+			fmt.Fprintf(&m.out, "%s%s%s\"%s\"%s:::%s\n", pad, m.name(id), open, mermaidText(n.lines()), shut,
+				mermaidClass(n.Tone))
 			continue
 		}
 		c := m.groups[id]
-		// Mermaid keeps room for one line over the inside of a subgraph.
+		// Mermaid reserves one line for the title of a subgraph.
 		title := c.Title
 		if c.Detail != "" {
 			title += ": " + c.Detail
 		} else if c.Text != "" {
 			title += ": " + c.Text
 		}
-		fmt.Fprintf(&m.out, "%ssubgraph %s[\"%s\"]\n%s  direction TB\n", pad, m.name(id), mermaidText([]string{shorten(title, 40)}), pad)
+		fmt.Fprintf(&m.out, "%ssubgraph %s[\"%s\"]\n%s  direction TB\n", pad, m.name(id),
+			mermaidText([]string{shorten(title, 40)}), pad)
 		m.write(id, depth+1)
 		fmt.Fprintf(&m.out, "%send\n", pad)
 	}
@@ -101,12 +103,12 @@ func (m *mermaid) edge(i int) {
 	arrow := "-->"
 	n := strconv.Itoa(i)
 	switch {
-	case e.Kind.wrong():
+	case e.Kind.isFailure():
 		arrow = "-.->"
 		m.red = append(m.red, n)
 	case e.Kind == EdgeData:
 		arrow = "-.->"
-		m.grey = append(m.grey, n)
+		m.gray = append(m.gray, n)
 	case e.Kind == EdgeSkipped, e.Kind == EdgeProduces:
 		arrow = "-.->"
 	}
@@ -120,8 +122,8 @@ func (m *mermaid) edge(i int) {
 	fmt.Fprintf(&m.out, "  %s %s%s %s\n", m.name(e.From), arrow, label, m.name(e.To))
 }
 
-// styles writes the colours of the light theme. The text colour is stated as
-// well, so that a dark page does not put white text on a light surface.
+// styles writes the colors of the light theme. It sets the text color too, so that a dark page
+// does not show white text on a light surface.
 func (m *mermaid) styles() {
 	light := palette(false)
 	used := map[Tone]bool{}
@@ -130,19 +132,21 @@ func (m *mermaid) styles() {
 	}
 	for _, t := range tones() {
 		if used[t] {
-			fmt.Fprintf(&m.out, "  classDef %s fill:%s,stroke:%s,color:%s\n", mermaidClass(t), light.hex(t.fill()), light.hex(t.line()), light.hex(t.title()))
+			fmt.Fprintf(&m.out, "  classDef %s fill:%s,stroke:%s,color:%s\n", mermaidClass(t), light.hex(t.fill()),
+				light.hex(t.line()), light.hex(t.title()))
 		}
 	}
 	for i := range m.graph.Groups {
 		c := &m.graph.Groups[i]
-		fmt.Fprintf(&m.out, "  style %s fill:%s,stroke:%s,color:%s\n", m.name(c.ID), light.hex(c.Tone.fill()), light.hex(c.Tone.line()), light.hex(paintText))
+		fmt.Fprintf(&m.out, "  style %s fill:%s,stroke:%s,color:%s\n", m.name(c.ID), light.hex(c.Tone.fill()),
+			light.hex(c.Tone.line()), light.hex(paintText))
 	}
 	for _, l := range []struct {
 		edges []string
 		style string
 	}{
 		{m.red, "stroke:" + light.hex(paintError)},
-		{m.grey, "stroke:" + light.hex(paintData)},
+		{m.gray, "stroke:" + light.hex(paintData)},
 		{m.bold, "stroke-width:3px"},
 	} {
 		if len(l.edges) > 0 {
@@ -151,18 +155,18 @@ func (m *mermaid) styles() {
 	}
 }
 
-// mermaidClass keeps class names clear of Mermaid's own words.
+// mermaidClass returns a class name that is not a Mermaid keyword.
 func mermaidClass(t Tone) string { return "tone_" + string(t) }
 
-// mermaidText joins lines and writes whatever could mean something to Mermaid,
-// to its Markdown or to HTML as a numbered character.
+// mermaidText joins lines and encodes every character with a meaning in Mermaid, Markdown or
+// HTML as a numeric entity.
 func mermaidText(lines []string) string {
 	var s strings.Builder
 	for i, line := range lines {
 		if i > 0 {
 			s.WriteString("<br/>")
 		}
-		digits := true // only digits so far: "1." would begin a list
+		digits := true // only digits so far: "1." would start a list
 		for at, r := range line {
 			plain := unicode.IsLetter(r) || unicode.IsDigit(r) || r > 0xA0 || strings.ContainsRune(" ,:'/_()=!?", r) ||
 				r == '.' && !digits || (r == '-' || r == '+') && at > 0

@@ -2,8 +2,8 @@ package graph
 
 import "slices"
 
-// outline is the graph as a tree: what lies directly in each frame, in the
-// order of the document. "" is the page itself.
+// outline is the graph as a tree: the direct members of each frame, in document order. "" is
+// the page itself.
 type outline struct {
 	nodes   map[string]*Node
 	groups  map[string]*Group
@@ -35,7 +35,7 @@ func (o outline) order(id string) int {
 	return o.groups[id].Order
 }
 
-// lines is what writers without a layout of their own put into a node, line by line.
+// lines returns the text of a node for writers without their own layout.
 func (n *Node) lines() []string {
 	return boxLines(n.Label, n.Detail, n.Title, n.Text, n.Notes, n.State, n.Off)
 }
@@ -72,7 +72,7 @@ func boxLines(label, detail, title, text string, notes []Note, state string, off
 	return lines
 }
 
-// String is the note as a picture writes it.
+// String returns the note as shown in a picture.
 func (n Note) String() string {
 	switch n.Kind {
 	case NoteWhen:
@@ -86,7 +86,7 @@ func (n Note) String() string {
 	}
 }
 
-// shorten cuts a text to n characters, the last of which then is "…".
+// shorten cuts s to n characters, the last of which is then "…".
 func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s

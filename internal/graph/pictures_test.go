@@ -20,7 +20,10 @@ func TestPictures(t *testing.T) {
 			if data {
 				name += "-data"
 			}
-			for ext, write := range map[string]func(io.Writer) error{"svg": g.SVG, "png": g.PNG, "mmd": g.Mermaid, "dot": g.DOT, "json": g.JSON} {
+			for ext, write := range map[string]func(io.Writer) error{
+				"svg": g.SVG, "png": g.PNG, "mmd": g.Mermaid,
+				"dot": g.DOT, "json": g.JSON,
+			} {
 				f, err := os.Create(filepath.Join(*pictures, name+"."+ext))
 				if err != nil {
 					t.Fatal(err)

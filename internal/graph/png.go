@@ -13,8 +13,7 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// The limits of a PNG: two pixels for each unit, unless that makes a side or
-// the whole too large to handle.
+// The limits of a PNG: two pixels per unit, unless a side or the area becomes too large.
 const (
 	pngScale   = 2.0
 	pngMaxSide = 16_000.0
@@ -42,7 +41,7 @@ func paintScene(s *scene, r *ruler, t theme) *image.RGBA {
 		ruler: r, scale: scale, theme: t,
 		img: image.NewRGBA(image.Rect(0, 0, max(1, int(s.w*scale)), max(1, int(s.h*scale)))),
 	}
-	draw.Draw(c.img, c.img.Bounds(), image.NewUniform(c.colour(paintPage)), image.Point{}, draw.Src)
+	draw.Draw(c.img, c.img.Bounds(), image.NewUniform(c.color(paintPage)), image.Point{}, draw.Src)
 	for i := range s.parts {
 		for j := range s.parts[i].shapes {
 			c.shape(&s.parts[i].shapes[j])
@@ -59,7 +58,7 @@ type canvas struct {
 	raster vector.Rasterizer
 }
 
-func (c *canvas) colour(p paint) color.RGBA {
+func (c *canvas) color(p paint) color.RGBA {
 	v := c.theme[p]
 	return color.RGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 0xFF}
 }
@@ -114,10 +113,10 @@ func (c *canvas) fill(polygons [][]point, p paint) {
 		}
 		c.raster.ClosePath()
 	}
-	c.raster.Draw(c.img, area, image.NewUniform(c.colour(p)), image.Point{})
+	c.raster.Draw(c.img, area, image.NewUniform(c.color(p)), image.Point{})
 }
 
-// flatten turns a path into lines of points, in pixels.
+// flatten converts a path to polylines, in pixels.
 func flatten(p path, scale float64) [][]point {
 	var all [][]point
 	var now []point
@@ -163,7 +162,7 @@ func bezier(to []point, p0, p1, p2, p3 point) []point {
 	return to
 }
 
-// dashes cuts a line into the pieces that are drawn.
+// dashes cuts a line into its visible pieces.
 func dashes(line []point, pattern []float64, phase, scale float64) [][]point {
 	if len(pattern) == 0 {
 		return [][]point{line}
@@ -203,9 +202,8 @@ func dashes(line []point, pattern []float64, phase, scale float64) [][]point {
 	return all
 }
 
-// strokePieces are the polygons that cover a line of some width: a bar for each
-// straight piece and a disc for each joint, all turning the same way so that
-// where they overlap they add up.
+// strokePieces returns the polygons that cover a line of some width: a bar for each straight
+// piece and a disc for each joint, all with the same winding so that overlaps add up.
 func strokePieces(line []point, half float64) [][]point {
 	var all [][]point
 	for i := 1; i < len(line); i++ {
@@ -215,7 +213,12 @@ func strokePieces(line []point, half float64) [][]point {
 			continue
 		}
 		dx, dy := -(b.y-a.y)/l*half, (b.x-a.x)/l*half
-		all = append(all, []point{{a.x - dx, a.y - dy}, {b.x - dx, b.y - dy}, {b.x + dx, b.y + dy}, {a.x + dx, a.y + dy}})
+		all = append(all, []point{
+			{a.x - dx, a.y - dy},
+			{b.x - dx, b.y - dy},
+			{b.x + dx, b.y + dy},
+			{a.x + dx, a.y + dy},
+		})
 	}
 	if half < 0.6 {
 		return all
@@ -232,8 +235,8 @@ func strokePieces(line []point, half float64) [][]point {
 	return all
 }
 
-// glyphs are the outlines of a text. A character that the fonts lack becomes
-// an empty box as wide as it was measured.
+// glyphs returns the outlines of a text. A character that the fonts lack becomes an empty box
+// of its measured width.
 func (c *canvas) glyphs(t *sceneText) [][]point {
 	width := c.ruler.width(t.cut, t.size, t.text)
 	x := 0.0

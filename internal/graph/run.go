@@ -9,16 +9,16 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// The states of steps in the picture of a run, besides the outcomes.
+// States of steps in the picture of a run, in addition to the outcomes.
 const (
 	stateRunning = "running"
 	stateWaiting = "waiting" // for a person, an event, a time or budget
 	stateDoubt   = "in doubt"
 )
 
-// Follow marks how far a run has come: the states of its steps, and the ways
-// that it went. The picture must have been built of the program; frame is where
-// the run began in the journal: empty, or the frame of a child run.
+// Follow marks the progress of a run: the states of its steps, and the edges that it took. The
+// graph must have been built from the program. frame is where the run starts in the journal:
+// empty, or the frame of a child run.
 func (g *Graph) Follow(p *ir.Program, frame string, events []journal.Event) {
 	f := follower{g: g, program: p, frame: frame, frames: map[string]*followed{}, nodes: map[string]string{}}
 	for i := range g.Nodes {
@@ -36,29 +36,30 @@ func (g *Graph) Follow(p *ir.Program, frame string, events []journal.Event) {
 		f.frames[""] = &followed{}
 	}
 	for i := range events {
-		f.take(events[i].Fact)
+		f.apply(events[i].Fact)
 	}
 }
 
-// follower goes through the facts of a run with a finger on the picture.
+// follower applies the facts of a run to the picture.
 type follower struct {
 	g       *Graph
 	program *ir.Program
 	frame   string
-	frames  map[string]*followed // by their paths; only those that are drawn
-	nodes   map[string]string    // IDs by the paths of steps
+	frames  map[string]*followed // by path; only drawn frames
+	nodes   map[string]string    // IDs by step path
 }
 
-// followed is a frame, and where it is.
+// followed is a frame with its current step.
 type followed struct {
 	prefix  string // of its steps' paths in the picture
 	block   ir.BlockID
 	at      journal.Place
-	node    string // ID, empty before the first step
-	outcome string // of the step that it is at
+	node    string // ID; empty before the first step
+	outcome string // of the current step
 }
 
-func (f *follower) take(fact journal.Fact) {
+// apply applies one fact.
+func (f *follower) apply(fact journal.Fact) {
 	switch x := fact.(type) {
 	case journal.FrameOpened:
 		f.open(&x)
@@ -73,7 +74,7 @@ func (f *follower) take(fact journal.Fact) {
 	case journal.Routed:
 		f.routed(&x)
 	case journal.Rewound:
-		if in := f.frames[""]; in != nil { // no way of the workflow led there
+		if in := f.frames[""]; in != nil { // no edge of the workflow led there
 			in.node, in.outcome, in.at = "", "", journal.Place{}
 		}
 	case journal.TaskStarted:
@@ -109,8 +110,7 @@ func (f *follower) take(fact journal.Fact) {
 	}
 }
 
-// open finds out where the steps of a new frame are drawn. Child runs have
-// pictures of their own.
+// open determines where the steps of a new frame are drawn. Child runs have their own pictures.
 func (f *follower) open(x *journal.FrameOpened) {
 	if x.Frame == f.frame {
 		f.frames[x.Frame] = &followed{block: ir.BlockID(x.Block)}
@@ -135,8 +135,8 @@ func (f *follower) open(x *journal.FrameOpened) {
 	f.frames[x.Frame] = in
 }
 
-// enter moves a frame to a step, and marks the way that led there.
-func (f *follower) enter(at journal.Place, standIn, state string) {
+// enter moves a frame to a step, and marks the edge that led there.
+func (f *follower) enter(at journal.Place, fallbackFor, state string) {
 	in := f.frames[at.Frame]
 	if in == nil {
 		return
@@ -145,7 +145,7 @@ func (f *follower) enter(at journal.Place, standIn, state string) {
 		to := f.nodes[in.prefix+at.Step]
 		kinds := []EdgeKind{EdgeFlow, EdgeBranch, EdgeJump, EdgeSkipped, EdgeRejected, EdgeFailed, EdgeFallback}
 		switch {
-		case standIn != "" && in.at.Step != "":
+		case fallbackFor != "" && in.at.Step != "":
 			kinds = append([]EdgeKind{EdgeFallback}, kinds...)
 		case in.outcome == plan.OutcomeRejected:
 			kinds = append([]EdgeKind{EdgeRejected}, kinds...)
@@ -155,18 +155,17 @@ func (f *follower) enter(at journal.Place, standIn, state string) {
 		if in.node == "" {
 			f.begin(to)
 		} else {
-			f.went(in.node, kinds, func(n string) bool { return n == to })
+			f.markTaken(in.node, kinds, func(n string) bool { return n == to })
 		}
 		in.at, in.node = at, to
 	}
 	f.state(at.Frame, state)
 }
 
-// notHeld is written before a condition that was looked at and did not hold.
+// notHeld prefixes a condition that was evaluated and false.
 const notHeld = "no – "
 
-// routed marks the conditions that were looked at and did not hold; the one
-// that did is the way that was taken.
+// routed marks the conditions that were false. The true one is the edge that was taken.
 func (f *follower) routed(x *journal.Routed) {
 	in := f.frames[x.Frame]
 	if in == nil || in.node == "" {
@@ -190,7 +189,7 @@ func (f *follower) routed(x *journal.Routed) {
 	}
 }
 
-// begin marks how the run began: by hand, as far as anybody knows.
+// begin marks how the run started: manually, unless there is no manual trigger.
 func (f *follower) begin(first string) {
 	chosen := -1
 	for i := range f.g.Edges {
@@ -229,20 +228,21 @@ func (f *follower) show(id, state string) {
 	}
 }
 
-// close marks the way out of a block.
+// close marks the edge out of a block.
 func (f *follower) close(frame, outcome string) {
 	in := f.frames[frame]
 	if in == nil {
 		return
 	}
 	delete(f.frames, frame)
-	if in.node == "" { // it never began: its condition was false, or could not be told
+	if in.node == "" { // it never started: its condition was false or failed
 		if steps := f.program.Blocks[in.block].Steps; frame != f.frame && len(steps) > 0 {
 			f.show(f.nodes[in.prefix+steps[0].ID], outcome)
 		}
 		return
 	}
-	good := outcome == plan.OutcomeOK || outcome == plan.OutcomeEnd || outcome == plan.OutcomeBreak || outcome == plan.OutcomeJump
+	good := outcome == plan.OutcomeOK || outcome == plan.OutcomeEnd || outcome == plan.OutcomeBreak ||
+		outcome == plan.OutcomeJump
 	kinds := []EdgeKind{EdgeFlow, EdgeBranch, EdgeJump, EdgeSkipped, EdgeRejected}
 	if outcome == plan.OutcomeFailed {
 		kinds = []EdgeKind{EdgeFailed}
@@ -250,7 +250,7 @@ func (f *follower) close(frame, outcome string) {
 	if !good && outcome != plan.OutcomeFailed {
 		return
 	}
-	f.went(in.node, kinds, func(id string) bool {
+	f.markTaken(in.node, kinds, func(id string) bool {
 		to := f.g.node(id)
 		if to == nil || to.Step != "" {
 			return false
@@ -259,8 +259,8 @@ func (f *follower) close(frame, outcome string) {
 	})
 }
 
-// went marks the first edge of the best kind that leads to where it may.
-func (f *follower) went(from string, kinds []EdgeKind, to func(string) bool) {
+// markTaken marks the first matching edge, by order of kinds.
+func (f *follower) markTaken(from string, kinds []EdgeKind, to func(string) bool) {
 	for _, kind := range kinds {
 		for i := range f.g.Edges {
 			e := &f.g.Edges[i]

@@ -8,9 +8,9 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// A person took the run back to its first step: it did not go there by the way
-// back that the workflow has.
-func TestGoingBackIsNoWayOfTheWorkflow(t *testing.T) {
+// After a person rewinds the run to its first step, the back edge of the workflow is not marked
+// as taken.
+func TestRewindDoesNotMarkBackEdge(t *testing.T) {
 	f := newFlow("back", "")
 	f.add(step("draft", "task", "", ir.Task{Kind: "agent"}))
 	review := f.add(step("review", "gate", "", ir.Gate{Decider: ir.Person}))

@@ -8,15 +8,18 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// flow builds programs the way a format's lowering does: steps in document
-// order, sequential edges between those on the chain.
+// flow builds programs like a format's lowering: steps in document order, and sequential edges
+// between those on the chain.
 type flow struct {
 	program ir.Program
-	off     map[string]bool // fallbacks and arms: not on the chain
+	off     map[string]bool // fallbacks and branches: not on the chain
 }
 
 func newFlow(name, description string) *flow {
-	return &flow{program: ir.Program{Format: "agent-flow", Name: name, Description: description, Blocks: []ir.Block{{}}}, off: map[string]bool{}}
+	return &flow{program: ir.Program{
+		Format: "agent-flow", Name: name, Description: description,
+		Blocks: []ir.Block{{}},
+	}, off: map[string]bool{}}
 }
 
 func (f *flow) add(s ir.Step) *ir.Step {
@@ -25,8 +28,7 @@ func (f *flow) add(s ir.Step) *ir.Step {
 	return &body.Steps[len(body.Steps)-1]
 }
 
-// done links every step to the next one on the chain, unless it has edges of
-// its own after "ok".
+// done links every step to the next one on the chain, unless it has its own edges after "ok".
 func (f *flow) done() *ir.Program {
 	steps := f.program.Blocks[0].Steps
 	for i := range steps {
@@ -54,7 +56,7 @@ func (f *flow) done() *ir.Program {
 			}
 		}
 		if len(on) == 1 && s.When == nil {
-			continue // never skipped: a picture need not show it
+			continue // never skipped: not shown
 		}
 		s.Next = append(s.Next, ir.Edge{On: on, To: ir.Target{Step: next}, Sequential: true})
 	}
@@ -93,7 +95,10 @@ func writes(paths ...string) []ir.Write {
 }
 
 func branch(label, to string) ir.Edge {
-	return ir.Edge{On: []ir.Outcome{ir.OK}, When: cond(fmt.Sprintf("text(state.kind) == %q", label)), To: ir.Target{Step: to}, Label: label}
+	return ir.Edge{
+		On: []ir.Outcome{ir.OK}, When: cond(fmt.Sprintf("text(state.kind) == %q", label)),
+		To: ir.Target{Step: to}, Label: label,
+	}
 }
 
 // bundle adds one-step blocks for workers and returns the action.
@@ -111,8 +116,10 @@ func (f *flow) bundle(name string, workers ...ir.Step) ir.Parallel {
 func fiveSteps() *ir.Program {
 	f := newFlow("meeting-notes", "Turns a recording's transcript into notes.")
 	f.program.Triggers = []ir.Trigger{{Kind: ir.OnEvent, Event: "transcript.uploaded"}}
-	f.add(step("validate_input", "transform", "Check that the transcript is there and not empty.", work("transform", "")))
-	s := f.add(step("find_topics", "skill", "List the topics that were discussed, in order, with who spoke about them.", work("agent", "analyst")))
+	f.add(step("validate_input", "transform", "Check that the transcript is there and not empty.",
+		work("transform", "")))
+	s := f.add(step("find_topics", "skill",
+		"List the topics that were discussed, in order, with who spoke about them.", work("agent", "analyst")))
 	s.Reads, s.Writes = reads("input.transcript"), writes("state.topics")
 	s = f.add(step("write_notes", "skill", "Write the notes: one section for each topic.", work("agent", "writer")))
 	s.Reads, s.Writes = reads("input.transcript", "state.topics"), writes("state.notes")
@@ -123,7 +130,7 @@ func fiveSteps() *ir.Program {
 	return f.done()
 }
 
-// twelveSteps has one of everything.
+// twelveSteps uses every feature.
 func twelveSteps() *ir.Program {
 	f := newFlow("report-publisher", "Researches a topic and publishes a report.")
 	f.program.Triggers = []ir.Trigger{
@@ -131,12 +138,14 @@ func twelveSteps() *ir.Program {
 		{Kind: ir.OnDemand},
 		{Kind: ir.OnAPI, Off: true},
 	}
-	s := f.add(step("validate_input", "transform", "Check the request against the input contract.", work("transform", "")))
+	s := f.add(step("validate_input", "transform", "Check the request against the input contract.",
+		work("transform", "")))
 	s.Reads, s.Writes = reads("input"), writes("state.request")
-	s = f.add(step("research", "parallel", "Three readers look at the sources at the same time.", f.bundle("research_pack",
-		step("web_reader", "worker", "Reads the open web.", work("agent", "researcher")),
-		step("paper_reader", "worker", "Reads papers.", work("agent", "researcher")),
-		step("archive_reader", "worker", "Reads earlier reports.", work("agent", "archivist")))))
+	s = f.add(step("research", "parallel", "Three readers look at the sources at the same time.",
+		f.bundle("research_pack",
+			step("web_reader", "worker", "Reads the open web.", work("agent", "researcher")),
+			step("paper_reader", "worker", "Reads papers.", work("agent", "researcher")),
+			step("archive_reader", "worker", "Reads earlier reports.", work("agent", "archivist")))))
 	s.Reads, s.Writes = reads("state.request"), writes("state.findings")
 	s.Retry = &ir.Retry{MaxAttempts: 3}
 	s = f.add(step("classify", "decision", "Which form fits the findings?", ir.Route{}))
@@ -147,8 +156,10 @@ func twelveSteps() *ir.Program {
 	}
 	s = f.add(step("write_brief", "skill", "One page for people in a hurry.", work("agent", "writer")))
 	s.Reads, s.Writes = reads("state.findings"), writes("state.draft")
-	s = f.add(step("write_report", "skill", "The whole story with sources, tables and an appendix.", work("agent", "writer")))
-	s.Reads, s.Writes, s.Produces = reads("state.findings"), writes("state.draft"), []ir.Name{{Name: "report.md"}, {Name: "sources.json"}}
+	s = f.add(step("write_report", "skill", "The whole story with sources, tables and an appendix.",
+		work("agent", "writer")))
+	s.Reads, s.Writes, s.Produces = reads("state.findings"), writes("state.draft"),
+		[]ir.Name{{Name: "report.md"}, {Name: "sources.json"}}
 	s = f.add(step("write_summary", "skill", "A summary.", work("agent", "writer")))
 	s.Reads, s.Writes = reads("state.findings"), writes("state.draft")
 	f.off["write_brief"], f.off["write_report"], f.off["write_summary"] = true, true, true
@@ -159,14 +170,21 @@ func twelveSteps() *ir.Program {
 	s = f.add(step("check_simple", "transform", "Spelling only.", work("script", "python")))
 	s.Reads, s.Writes = reads("state.draft"), writes("state.style")
 	f.off["check_simple"] = true
-	s = f.add(step("approve", "gate", "The editor reads the draft.", ir.Gate{Decider: ir.Person, Event: "editor.decided", Timeout: 86400_000, OnTimeout: ir.TimeoutNotify}))
+	s = f.add(step("approve", "gate", "The editor reads the draft.",
+		ir.Gate{Decider: ir.Person, Event: "editor.decided", Timeout: 86400_000, OnTimeout: ir.TimeoutNotify}))
 	s.Reads, s.Writes = reads("state.draft", "state.style"), writes("state.approved")
 	s.Next = []ir.Edge{{On: []ir.Outcome{ir.Rejected}, To: ir.Target{Step: "classify"}, Limit: 2}}
 	s = f.add(step("export", "skill", "Layout as PDF through the house's own skill.", ir.Call{Child: 0}))
 	s.Reads = reads("state.draft")
 	s.Produces = []ir.Name{{Name: "report.pdf"}}
 	f.program.Children = []ir.Program{{Name: "pdf-layout"}}
-	f.add(ir.Step{ID: "press_release", Type: "waitpoint", Implied: true, Action: ir.Gate{Decider: ir.Event, Event: "press.ready", Timeout: 172800_000, OnTimeout: ir.TimeoutSkip, Name: "press_release"}})
+	f.add(ir.Step{
+		ID: "press_release", Type: "waitpoint", Implied: true,
+		Action: ir.Gate{
+			Decider: ir.Event, Event: "press.ready", Timeout: 172800_000, OnTimeout: ir.TimeoutSkip,
+			Name: "press_release",
+		},
+	})
 	s = f.add(step("publish", "tool", "Put it on the site.", work("tool", "cms_publish")))
 	s.Reads = reads("state.approved.gate_result")
 	f.add(step("finish", "end", "Report published.", ir.End{}))
@@ -178,7 +196,8 @@ func sixtySteps() *ir.Program {
 	f := newFlow("book-factory", "Writes and checks a book, chapter by chapter.")
 	f.program.Triggers = []ir.Trigger{{Kind: ir.OnDemand}}
 	f.add(step("validate_input", "transform", "Check the order.", work("transform", "")))
-	f.add(step("outline", "skill", "Draft an outline for the whole book.", work("agent", "planner"))).Writes = writes("state.outline")
+	f.add(step("outline", "skill", "Draft an outline for the whole book.", work("agent", "planner"))).Writes = writes(
+		"state.outline")
 	for c := 1; c <= 7; c++ {
 		n := func(s string) string { return fmt.Sprintf("%s_%d", s, c) }
 		f.add(step(n("gather"), "parallel", "Collect material.", f.bundle("sources",
@@ -193,19 +212,24 @@ func sixtySteps() *ir.Program {
 		f.add(step(n("check_by_model"), "skill", "Check facts without the tool.", work("agent", "critic")))
 		f.off[n("check_by_model")] = true
 		s = f.add(step(n("verdict"), "decision", "Good enough?", ir.Route{}))
-		s.Next = []ir.Edge{branch("good", n("polish")), branch("weak", n("rewrite")), {On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}, Label: "no match"}}
+		s.Next = []ir.Edge{
+			branch("good", n("polish")), branch("weak", n("rewrite")),
+			{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}, Label: "no match"},
+		}
 		f.add(step(n("polish"), "skill", "Polish the language.", work("agent", "editor")))
 		f.add(step(n("rewrite"), "skill", "Write it again, with the critic's notes.", work("agent", "writer")))
 		f.off[n("polish")], f.off[n("rewrite")] = true, true
 		f.add(step(n("approve"), "gate", "", ir.Gate{Decider: ir.Person, Timeout: 86400_000}))
 	}
-	f.add(step("assemble", "transform", "Put the chapters together.", work("script", "python"))).Produces = []ir.Name{{Name: "book.md"}, {Name: "book.pdf"}}
+	f.add(step("assemble", "transform", "Put the chapters together.", work("script", "python"))).Produces = []ir.Name{
+		{Name: "book.md"}, {Name: "book.pdf"},
+	}
 	f.add(step("finish", "end", "", ir.End{}))
 	return f.done()
 }
 
-// loops is what other formats bring: loops, early exits, transitions on
-// failure, state machines, fan-out over a list.
+// loops uses features of other formats: loops, early exits, transitions on failure, state
+// machines, fan-out over a list.
 func loops() *ir.Program {
 	f := newFlow("loops", "")
 	inner := f.program.AddBlock(ir.Block{Steps: []ir.Step{
@@ -220,21 +244,37 @@ func loops() *ir.Program {
 		}},
 	}})
 	each := f.program.AddBlock(ir.Block{Steps: []ir.Step{
-		{ID: "summarise", Type: "agent", Action: work("agent", "writer"), Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "score"}}}},
+		{
+			ID: "summarise", Type: "agent", Action: work("agent", "writer"),
+			Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "score"}}},
+		},
 		{ID: "score", Type: "agent", Action: work("agent", "critic")},
 	}})
 	left := f.program.AddBlock(ir.Block{Steps: []ir.Step{
-		{ID: "a", Type: "step", Action: work("tool", "x"), Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "b"}}}},
-		{ID: "b", Type: "step", Action: work("tool", "y"), Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, When: cond("again"), To: ir.Target{Step: "a"}, Limit: 3}}},
+		{
+			ID: "a", Type: "step", Action: work("tool", "x"),
+			Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "b"}}},
+		},
+		{
+			ID: "b", Type: "step", Action: work("tool", "y"),
+			Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, When: cond("again"), To: ir.Target{Step: "a"}, Limit: 3}},
+		},
 	}})
 	right := f.program.AddBlock(ir.Block{Steps: []ir.Step{
-		{ID: "a", Type: "step", Action: work("tool", "x"), Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "b"}}}},
+		{
+			ID: "a", Type: "step", Action: work("tool", "x"),
+			Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "b"}}},
+		},
 		{ID: "b", Type: "step", Action: work("tool", "y")},
 	}})
 	f.add(step("pages", "for", "", ir.Loop{Block: inner, While: cond("more"), Max: 50}))
-	s := f.add(step("judge", "fan-out", "", ir.Parallel{Each: &ir.Each{Items: cond("state.pages"), Var: "page", Block: each}, Join: ir.JoinAll}))
+	s := f.add(step("judge", "fan-out", "",
+		ir.Parallel{Each: &ir.Each{Items: cond("state.pages"), Var: "page", Block: each}, Join: ir.JoinAll}))
 	s.Next = []ir.Edge{{On: []ir.Outcome{ir.Failed}, To: ir.Target{Step: "report"}}}
-	f.add(step("both", "parallel", "", ir.Parallel{Branches: []ir.Branch{{Name: "left", Block: left}, {Name: "right", Block: right}}, Join: ir.JoinAny}))
+	f.add(step("both", "parallel", "", ir.Parallel{Branches: []ir.Branch{
+		{Name: "left", Block: left},
+		{Name: "right", Block: right},
+	}, Join: ir.JoinAny}))
 	s = f.add(step("improve", "agent", "Make it better.", work("agent", "writer")))
 	s.StopWhen = cond("state.score > 9")
 	s.Next = []ir.Edge{
@@ -246,25 +286,34 @@ func loops() *ir.Program {
 	f.add(step("store", "tool", "Keep it.", work("tool", "save")))
 	f.add(step("finish", "end", "", ir.End{}))
 	f.off["report"] = true
-	f.add(step("report", "tool", "Tell somebody.", work("tool", "notify"))).Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: "BROKEN"}}}
+	f.add(step("report", "tool", "Tell somebody.", work("tool", "notify"))).Next = []ir.Edge{
+		{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: "BROKEN"}},
+	}
 	return f.done()
 }
 
-// samples are the programs that the tests draw, by name.
+// samples returns the programs that the tests draw, by name.
 func samples() map[string]*ir.Program {
-	return map[string]*ir.Program{"five": fiveSteps(), "twelve": twelveSteps(), "sixty": sixtySteps(), "loops": loops(), "hostile": hostile()}
+	return map[string]*ir.Program{
+		"five": fiveSteps(), "twelve": twelveSteps(), "sixty": sixtySteps(),
+		"loops": loops(), "hostile": hostile(),
+	}
 }
 
-// hostile has names and texts that mean something to XML, HTML, Markdown,
-// Mermaid and DOT, or nothing to any font.
+// hostile has names and texts with a meaning in XML, HTML, Markdown, Mermaid or DOT, or without
+// a glyph in any font.
 func hostile() *ir.Program {
 	f := newFlow(`"quoted" <name> & more`, "a\x00b\x1b[31m ]]> --> <!--")
 	f.program.Triggers = []ir.Trigger{{Kind: ir.OnEvent, Event: `"<&>'`}, {Kind: "no such kind"}, {Kind: ir.OnSchedule}}
 	texts := []string{
-		"", "end", "subgraph", "graph", "click", "style", "default", "o", "x", "1. list", "- item", "* star", "+ plus", "# head",
-		`"`, `'`, "`code`", `\`, `\n`, `\"`, "a;b", "a%%b", "%%{init: {}}%%", "[x]", "(x)", "{x}", "{{x}}", "|x|", "a-->b", "<b>bold</b>", "&amp;", "#quot;", "@{ shape: x }", ":::c", "~~~", "$$x$$",
-		"<script>alert(1)</script>", "]]>", "line\nbreak\r\nand\ttab", "\u202eright to left", "日本語の説明", "👩‍👩‍👧‍👦 family", "e\u0301 combining",
-		"\xff\xfe broken", "\u0000nul", "\u2028", " spaced  out ", strings.Repeat("x", 10_000), strings.Repeat("word ", 2_000), "step-end", "..", "a.b", "a b",
+		"", "end", "subgraph", "graph", "click", "style", "default", "o", "x", "1. list", "- item", "* star",
+		"+ plus", "# head",
+		`"`, `'`, "`code`", `\`, `\n`, `\"`, "a;b", "a%%b", "%%{init: {}}%%", "[x]", "(x)", "{x}", "{{x}}", "|x|",
+		"a-->b", "<b>bold</b>", "&amp;", "#quot;", "@{ shape: x }", ":::c", "~~~", "$$x$$",
+		"<script>alert(1)</script>", "]]>", "line\nbreak\r\nand\ttab", "\u202eright to left", "日本語の説明",
+		"👩‍👩‍👧‍👦 family", "e\u0301 combining",
+		"\xff\xfe broken", "\u0000nul", "\u2028", " spaced  out ", strings.Repeat("x", 10_000),
+		strings.Repeat("word ", 2_000), "step-end", "..", "a.b", "a b",
 	}
 	for i, text := range texts {
 		s := f.add(step(text, text, text, work("agent", text)))
@@ -275,20 +324,31 @@ func hostile() *ir.Program {
 		}
 		if i%9 == 4 {
 			s.Action = ir.Route{}
-			s.Next = []ir.Edge{branch(text, texts[i-1]), branch("x"+text, texts[(i+1)%len(texts)]), {On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: text}, Label: text}}
+			s.Next = []ir.Edge{
+				branch(text, texts[i-1]), branch("x"+text, texts[(i+1)%len(texts)]),
+				{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: text}, Label: text},
+			}
 		}
 		if i%9 == 6 {
-			s.Action = f.bundle(text, step(text, text, text, work("agent", text)), step(text, text, text, work("tool", text)))
+			s.Action = f.bundle(text, step(text, text, text, work("agent", text)),
+				step(text, text, text, work("tool", text)))
 		}
 		if i%11 == 5 {
 			s.Fallback = &ir.Name{Name: texts[(i+3)%len(texts)]}
 		}
 	}
-	// Twice the same step, a branch without steps, and blocks that are not there.
+	// A duplicate step, a branch without steps, and blocks that do not exist.
 	f.add(step("end", "end", "", ir.End{Message: `"`}))
-	f.add(step("hollow", "parallel", "", ir.Parallel{Branches: []ir.Branch{{Name: "none", Block: f.program.AddBlock(ir.Block{})}, {Name: "missing", Block: 9999}, {Name: "self", Block: ir.Body}}}))
+	f.add(step("hollow", "parallel", "",
+		ir.Parallel{Branches: []ir.Branch{
+			{Name: "none", Block: f.program.AddBlock(ir.Block{})},
+			{Name: "missing", Block: 9999},
+			{Name: "self", Block: ir.Body},
+		}}))
 	f.add(step("nothing", "parallel", "", ir.Parallel{}))
-	f.add(step("astray", "call", "", ir.Call{Child: 7})).Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "no such step"}}}
+	f.add(step("astray", "call", "", ir.Call{Child: 7})).Next = []ir.Edge{
+		{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "no such step"}},
+	}
 	f.add(ir.Step{ID: "no action"})
 	return f.done()
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// scene is a picture as shapes in the order in which they are painted.
+// scene is a picture as shapes, in painting order.
 type scene struct {
 	w, h        float64
 	name        string
@@ -13,7 +13,7 @@ type scene struct {
 	parts       []part
 }
 
-// part is what belongs together: a node, a frame, an edge.
+// part is a unit of the picture: a node, a frame or an edge.
 type part struct {
 	id, class string
 	title     string // tooltip
@@ -29,7 +29,7 @@ type shape struct {
 	stroke paint // empty: no outline
 	width  float64
 	dash   []float64
-	phase  float64 // where in the dashes the path begins
+	phase  float64 // offset into the dashes at the start of the path
 	text   *sceneText
 }
 
@@ -68,7 +68,7 @@ func (p *path) cubic(x1, y1, x2, y2, x, y float64) {
 }
 func (p *path) shut() { *p = append(*p, command{op: 'Z'}) }
 
-// round is how far a control point lies out on a quarter of a circle.
+// round is the distance of the control points for a quarter circle.
 const round = 0.5523
 
 func roundRect(r rect, radius float64) path {
@@ -88,7 +88,7 @@ func roundRect(r rect, radius float64) path {
 	return p
 }
 
-// leftBar is the left edge of a rounded rectangle, as a stripe.
+// leftBar returns the left edge of a rounded rectangle, as a stripe.
 func leftBar(r rect, radius, width float64) path {
 	k := radius * (1 - round)
 	var p path
@@ -116,7 +116,7 @@ func polygon(points ...point) path {
 	return p
 }
 
-// compose turns a placed graph into shapes.
+// compose converts a placed graph to shapes.
 func compose(g *Graph, p *picture) *scene {
 	s := &scene{w: p.w, h: p.h, name: g.Name, description: g.Description}
 	for i := range g.Groups {
@@ -127,10 +127,13 @@ func compose(g *Graph, p *picture) *scene {
 	for _, l := range p.lanes {
 		s.parts = append(s.parts, part{class: "lane", shapes: []shape{
 			{path: roundRect(l.frame, 8), stroke: l.tone.line(), width: 0.8, dash: []float64{2, 3}},
-			{fill: l.tone.ink(), text: &sceneText{x: l.frame.x + 10, y: l.frame.y + 15, text: l.text, cut: bold, size: labelSize}},
+			{fill: l.tone.ink(), text: &sceneText{
+				x: l.frame.x + 10, y: l.frame.y + 15, text: l.text, cut: bold,
+				size: labelSize,
+			}},
 		}})
 	}
-	// Lines about data lie under those that a run follows.
+	// Data edges are painted below control edges.
 	for _, data := range []bool{true, false} {
 		for _, r := range p.routes {
 			if e := &g.Edges[r.edge]; (e.Kind == EdgeData) == data {
@@ -152,7 +155,7 @@ func compose(g *Graph, p *picture) *scene {
 	return s
 }
 
-// surfaces says for every node and group what it stands on.
+// surfaces returns the background of every node and group.
 func (g *Graph) surfaces() map[string]paint {
 	fills := map[string]paint{"": paintPage}
 	for i := range g.Groups {
@@ -170,10 +173,14 @@ func (g *Graph) surfaces() map[string]paint {
 
 func framePart(g *Group, box rect, head *card) part {
 	pt := part{
-		id: g.ID, class: "group " + string(g.Kind) + " tone-" + string(g.Tone), title: tooltip(g.Title, g.Text, g.Reads, g.Writes),
-		href: "#" + g.ID, data: [][2]string{{"step", g.Step}},
+		id: g.ID, class: "group " + string(g.Kind) + " tone-" + string(g.Tone),
+		title: tooltip(g.Title, g.Text, g.Reads, g.Writes),
+		href:  "#" + g.ID, data: [][2]string{{"step", g.Step}},
 	}
-	pt.shapes = append(pt.shapes, shape{path: roundRect(box, 12), fill: g.Tone.fill(), stroke: g.Tone.line(), width: 1.4})
+	pt.shapes = append(pt.shapes, shape{
+		path: roundRect(box, 12), fill: g.Tone.fill(), stroke: g.Tone.line(),
+		width: 1.4,
+	})
 	pt.addTexts(box, head)
 	pt.addIcon(box, head, g.Tone.ink())
 	if g.Footer != "" {
@@ -183,14 +190,20 @@ func framePart(g *Group, box rect, head *card) part {
 		rule.line(box.right()-cardPad, y)
 		text := shorten(g.Footer, 80)
 		pt.shapes = append(pt.shapes, shape{path: rule, stroke: g.Tone.line(), width: 0.8, dash: []float64{3, 3}},
-			shape{fill: g.Tone.ink(), text: &sceneText{x: box.centre().x, y: y + 17, text: text, cut: regular, size: labelSize, anchor: anchorMiddle}})
+			shape{fill: g.Tone.ink(), text: &sceneText{
+				x: box.center().x, y: y + 17, text: text, cut: regular,
+				size: labelSize, anchor: anchorMiddle,
+			}})
 	}
 	pt.addState(g.State, box)
 	return pt
 }
 
 func nodePart(n *Node, box rect, c *card) part {
-	pt := part{id: n.ID, class: "node " + string(n.Kind) + " tone-" + string(n.Tone), title: tooltip(n.Title, n.Text, n.Reads, n.Writes)}
+	pt := part{
+		id: n.ID, class: "node " + string(n.Kind) + " tone-" + string(n.Tone),
+		title: tooltip(n.Title, n.Text, n.Reads, n.Writes),
+	}
 	if n.Step != "" {
 		pt.data = append(pt.data, [2]string{"step", n.Step})
 		pt.href = "#" + n.ID
@@ -203,8 +216,9 @@ func nodePart(n *Node, box rect, c *card) part {
 	switch c.shape {
 	case shapeHexagon:
 		const slant = 13
-		middle := box.centre().y
-		outline.path = polygon(point{box.x + slant, box.y}, point{box.right() - slant, box.y}, point{box.right(), middle},
+		middle := box.center().y
+		outline.path = polygon(point{box.x + slant, box.y}, point{box.right() - slant, box.y},
+			point{box.right(), middle},
 			point{box.right() - slant, box.bottom()}, point{box.x + slant, box.bottom()}, point{box.x, middle})
 		pt.shapes = append(pt.shapes, outline)
 	case shapePill:
@@ -244,17 +258,21 @@ func (pt *part) addTexts(box rect, c *card) {
 		if strings.TrimSpace(t.text) == "" {
 			continue
 		}
-		pt.shapes = append(pt.shapes, shape{fill: t.paint, text: &sceneText{x: box.x + t.x, y: box.y + t.y, text: t.text, cut: t.cut, size: t.size}})
+		pt.shapes = append(pt.shapes, shape{fill: t.paint, text: &sceneText{
+			x: box.x + t.x, y: box.y + t.y,
+			text: t.text, cut: t.cut, size: t.size,
+		}})
 	}
 }
 
 func (pt *part) addIcon(box rect, c *card, p paint) {
 	if c.icon != "" {
-		pt.shapes = append(pt.shapes, iconShapes(c.icon, box.x+c.iconX-c.iconSize/2, box.y+c.iconY-c.iconSize/2, c.iconSize, p)...)
+		pt.shapes = append(pt.shapes, iconShapes(c.icon, box.x+c.iconX-c.iconSize/2, box.y+c.iconY-c.iconSize/2,
+			c.iconSize, p)...)
 	}
 }
 
-// addState marks how far a run has come.
+// addState marks the state of a step in a run.
 func (pt *part) addState(state string, box rect) {
 	if state == "" {
 		return
@@ -268,14 +286,17 @@ func (pt *part) addState(state string, box rect) {
 	pt.shapes = append(pt.shapes,
 		shape{path: roundRect(box.grow(3), 12), stroke: tone.line(), width: 2},
 		shape{path: roundRect(badge, 8), fill: tone.fill(), stroke: tone.line(), width: 1.2},
-		shape{fill: tone.ink(), text: &sceneText{x: badge.centre().x, y: badge.y + 11.5, text: text, cut: bold, size: 10, anchor: anchorMiddle}})
+		shape{fill: tone.ink(), text: &sceneText{
+			x: badge.center().x, y: badge.y + 11.5, text: text, cut: bold,
+			size: 10, anchor: anchorMiddle,
+		}})
 }
 
-// edgeLook is how an edge is drawn.
+// edgeLook returns how an edge is drawn.
 func edgeLook(e *Edge) (p paint, width float64, dash []float64) {
 	width = 1.5
 	switch {
-	case e.Kind.wrong():
+	case e.Kind.isFailure():
 		p, dash = paintError, []float64{5, 4}
 	case e.Kind == EdgeData:
 		p, width, dash = paintData, 1.1, []float64{4, 4}
@@ -307,7 +328,7 @@ func edgePart(e *Edge, r route) part {
 	if e.Kind != EdgeProduces {
 		points[len(points)-1] = towards(points[len(points)-1], points[len(points)-2], 6)
 	}
-	// Drawn from its end: dashes of lines that join then coincide.
+	// Drawn from its end, so that the dashes of joining lines coincide.
 	reversed := make([]point, len(points))
 	for i, q := range points {
 		reversed[len(points)-1-i] = q
@@ -325,11 +346,14 @@ func edgePart(e *Edge, r route) part {
 
 func labelPart(e *Edge, r route, behind paint) part {
 	p := paintMuted
-	if e.Kind.wrong() {
+	if e.Kind.isFailure() {
 		p = ToneError.ink()
 	}
-	middle := r.label.centre()
-	text := &sceneText{x: middle.x, y: middle.y + edgeLabelSize*0.36, text: r.text, cut: regular, size: edgeLabelSize, anchor: anchorMiddle}
+	middle := r.label.center()
+	text := &sceneText{
+		x: middle.x, y: middle.y + edgeLabelSize*0.36, text: r.text, cut: regular, size: edgeLabelSize,
+		anchor: anchorMiddle,
+	}
 	if r.upward {
 		text.x, text.y, text.upward = middle.x+edgeLabelSize*0.36, middle.y, true
 	}
@@ -339,7 +363,7 @@ func labelPart(e *Edge, r route, behind paint) part {
 	}}
 }
 
-// tidy drops points that a line does not turn at.
+// tidy removes points where a line does not turn.
 func tidy(points []point) []point {
 	var out []point
 	for _, p := range points {
@@ -358,8 +382,8 @@ func tidy(points []point) []point {
 	return out
 }
 
-// trunkPhase is how far into its dashes a path must begin for them to lie at
-// the same heights on the vertical line at x, whichever path draws them.
+// trunkPhase returns the dash offset with which all paths draw the dashes of the vertical line
+// at x at the same heights.
 func trunkPhase(p path, x float64, dash []float64) float64 {
 	period := 0.0
 	for _, d := range dash {
@@ -373,7 +397,7 @@ func trunkPhase(p path, x float64, dash []float64) float64 {
 		for i := 1; i < len(line); i++ {
 			a, b := line[i-1], line[i]
 			if math.Abs(a.x-x) < 0.01 && math.Abs(b.x-x) < 0.01 {
-				at := a.y // downwards the phase grows with y, upwards it falls
+				at := a.y // downward the phase grows with y, upward it falls
 				if b.y < a.y {
 					at = dash[0] - a.y
 				}
@@ -385,7 +409,7 @@ func trunkPhase(p path, x float64, dash []float64) float64 {
 	return 0
 }
 
-// towards is the point d away from p on the way to q.
+// towards returns the point at distance d from p in the direction of q.
 func towards(p, q point, d float64) point {
 	l := math.Hypot(q.x-p.x, q.y-p.y)
 	if l == 0 {
@@ -394,7 +418,7 @@ func towards(p, q point, d float64) point {
 	return point{p.x + (q.x-p.x)*d/l, p.y + (q.y-p.y)*d/l}
 }
 
-// rounded draws a line through points with its corners cut to arcs.
+// rounded returns a polyline with rounded corners.
 func rounded(points []point, radius float64) path {
 	var p path
 	p.move(points[0].x, points[0].y)
@@ -422,7 +446,7 @@ func arrowHead(points []point, width float64) path {
 	return polygon(tip, point{back.x + dx, back.y + dy}, point{back.x - dx, back.y - dy})
 }
 
-// tooltip is what a reader sees when the pointer rests on a step.
+// tooltip returns the text shown when the pointer rests on a step.
 func tooltip(title, text string, reads, writes []string) string {
 	var lines []string
 	if title != "" {
@@ -432,7 +456,8 @@ func tooltip(title, text string, reads, writes []string) string {
 		lines = append(lines, shorten(text, 600))
 	}
 	if len(reads)+len(writes) > 0 {
-		lines = append(lines, strings.TrimSpace(shorten(strings.Join(reads, ", "), 300)+" → "+shorten(strings.Join(writes, ", "), 300)))
+		lines = append(lines, strings.TrimSpace(shorten(strings.Join(reads, ", "), 300)+" → "+
+			shorten(strings.Join(writes, ", "), 300)))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// Tone is what decides the colour of a node. Tones are also class names.
+// Tone determines the color of a node. Tones are also class names.
 type Tone string
 
 // The tones.
@@ -20,7 +20,7 @@ const (
 	ToneLoop      Tone = "loop"
 	ToneEnd       Tone = "end"
 	ToneNeutral   Tone = "neutral" // triggers, artifacts
-	ToneError     Tone = "error"   // where an edge fails the run
+	ToneError     Tone = "error"   // the end of an edge that fails the run
 )
 
 // Icon is a small symbol on a node.
@@ -47,8 +47,8 @@ const (
 	IconStop     Icon = "stop"
 )
 
-// look decides tone and icon of a step from what it does, whatever format it
-// was written in. A task kind that is not listed acts on the world, like a tool.
+// look returns the tone and icon of a step. They depend on its action, not on its format.
+// Unlisted task kinds have side effects, like a tool.
 func look(a ir.Action) (Tone, Icon) {
 	switch a := a.(type) {
 	case ir.Task:
@@ -86,7 +86,7 @@ func look(a ir.Action) (Tone, Icon) {
 	}
 }
 
-// triggerIcon is the symbol of a way to begin.
+// triggerIcon returns the icon of a trigger.
 func triggerIcon(k ir.TriggerKind) Icon {
 	switch k {
 	case ir.OnSchedule:
@@ -100,10 +100,10 @@ func triggerIcon(k ir.TriggerKind) Icon {
 	}
 }
 
-// paint names a colour; what it is depends on the theme.
+// paint names a color, which depends on the theme.
 type paint string
 
-// The paints that do not belong to a tone.
+// The paints without a tone.
 const (
 	paintPage  paint = "page"  // behind everything
 	paintText  paint = "text"  // titles
@@ -113,13 +113,13 @@ const (
 	paintData  paint = "data-edge"
 )
 
-// fill, line and ink are the three paints of a tone: its surface, its outline
-// and the text on its surface.
+// fill, line and ink are the three paints of a tone: its surface, its outline and the text on
+// it.
 func (t Tone) fill() paint { return paint(t) + "-fill" }
 func (t Tone) line() paint { return paint(t) + "-line" }
 func (t Tone) ink() paint  { return paint(t) + "-ink" }
 
-// title is the paint of the title on a surface of the tone.
+// title returns the paint of titles on a surface of the tone.
 func (t Tone) title() paint {
 	if t == ToneEnd {
 		return ToneEnd.ink()
@@ -127,7 +127,7 @@ func (t Tone) title() paint {
 	return paintText
 }
 
-// body is the paint of plain text on a surface of the tone.
+// body returns the paint of plain text on a surface of the tone.
 func (t Tone) body() paint {
 	if t == ToneEnd {
 		return ToneEnd.ink()
@@ -135,15 +135,15 @@ func (t Tone) body() paint {
 	return paintMuted
 }
 
-// colour is a paint in both themes, as 0xRRGGBB.
-type colour struct {
+// themeColor is a paint in both themes, as 0xRRGGBB.
+type themeColor struct {
 	paint       paint
 	light, dark uint32
 }
 
-// colours is every paint there is.
-func colours() []colour {
-	var all []colour
+// colors returns all paints.
+func colors() []themeColor {
+	var all []themeColor
 	for _, t := range []struct {
 		tone        Tone
 		light, dark [3]uint32 // fill, line, ink
@@ -160,30 +160,33 @@ func colours() []colour {
 		{ToneError, [3]uint32{0xFDECEA, 0xD92D20, 0xA81E13}, [3]uint32{0x3A1715, 0xFF6B5E, 0xFFB3AC}},
 	} {
 		all = append(all,
-			colour{t.tone.fill(), t.light[0], t.dark[0]},
-			colour{t.tone.line(), t.light[1], t.dark[1]},
-			colour{t.tone.ink(), t.light[2], t.dark[2]})
+			themeColor{t.tone.fill(), t.light[0], t.dark[0]},
+			themeColor{t.tone.line(), t.light[1], t.dark[1]},
+			themeColor{t.tone.ink(), t.light[2], t.dark[2]})
 	}
 	return append(all,
-		colour{paintPage, 0xFFFFFF, 0x101318},
-		colour{paintText, 0x1B1F27, 0xF0F2F6},
-		colour{paintMuted, 0x525967, 0xAEB6C3},
-		colour{paintEdge, 0x5F6775, 0x949DAB},
-		colour{paintError, 0xD92D20, 0xFF6B5E},
-		colour{paintData, 0x868E9C, 0x7D8695})
+		themeColor{paintPage, 0xFFFFFF, 0x101318},
+		themeColor{paintText, 0x1B1F27, 0xF0F2F6},
+		themeColor{paintMuted, 0x525967, 0xAEB6C3},
+		themeColor{paintEdge, 0x5F6775, 0x949DAB},
+		themeColor{paintError, 0xD92D20, 0xFF6B5E},
+		themeColor{paintData, 0x868E9C, 0x7D8695})
 }
 
-// tones lists the tones in the order in which styles are written.
+// tones returns the tones in the order in which styles are written.
 func tones() []Tone {
-	return []Tone{ToneTransform, ToneTool, ToneBundle, ToneGate, ToneSkill, ToneDecision, ToneLoop, ToneEnd, ToneNeutral, ToneError}
+	return []Tone{
+		ToneTransform, ToneTool, ToneBundle, ToneGate, ToneSkill, ToneDecision, ToneLoop, ToneEnd,
+		ToneNeutral, ToneError,
+	}
 }
 
-// theme is what each paint is.
+// theme maps paints to colors.
 type theme map[paint]uint32
 
 func palette(dark bool) theme {
 	t := theme{}
-	for _, c := range colours() {
+	for _, c := range colors() {
 		t[c.paint] = c.light
 		if dark {
 			t[c.paint] = c.dark
@@ -194,7 +197,7 @@ func palette(dark bool) theme {
 
 func (t theme) hex(p paint) string { return fmt.Sprintf("#%06x", t[p]) }
 
-// stateTone is the colour of a state of a run. States that are not listed are neutral.
+// stateTone returns the tone of a run state. Unlisted states are neutral.
 func stateTone(state string) Tone {
 	switch state {
 	case "running":

@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-func TestColourByWhatAStepDoes(t *testing.T) {
+func TestToneDependsOnAction(t *testing.T) {
 	for _, c := range []struct {
 		action ir.Action
 		want   Tone
@@ -32,7 +32,7 @@ func TestColourByWhatAStepDoes(t *testing.T) {
 	}
 }
 
-// luminance and contrast are those of the web's accessibility guidelines.
+// luminance and contrast follow the Web Content Accessibility Guidelines.
 func luminance(rgb uint32) float64 {
 	part := func(v uint32) float64 {
 		c := float64(v&0xFF) / 255
@@ -49,15 +49,15 @@ func contrast(a, b uint32) float64 {
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-func TestTextCanBeRead(t *testing.T) {
+func TestTextHasEnoughContrast(t *testing.T) {
 	for _, dark := range []bool{false, true} {
-		colours := palette(dark)
+		colors := palette(dark)
 		check := func(text, surface paint) {
-			if c := contrast(colours[text], colours[surface]); c < 4.5 {
+			if c := contrast(colors[text], colors[surface]); c < 4.5 {
 				t.Errorf("dark %v: %s on %s has a contrast of %.2f", dark, text, surface, c)
 			}
 		}
-		surfaces := []paint{paintPage, ToneBundle.fill(), ToneLoop.fill()} // what labels of edges stand on
+		surfaces := []paint{paintPage, ToneBundle.fill(), ToneLoop.fill()} // the backgrounds of edge labels
 		for _, s := range surfaces {
 			check(paintMuted, s)
 			check(ToneError.ink(), s)
@@ -68,7 +68,7 @@ func TestTextCanBeRead(t *testing.T) {
 			check(tone.ink(), tone.fill())
 		}
 		for _, p := range []paint{paintEdge, paintError, paintData} {
-			if c := contrast(colours[p], colours[paintPage]); c < 3 {
+			if c := contrast(colors[p], colors[paintPage]); c < 3 {
 				t.Errorf("dark %v: %s on the page has a contrast of %.2f", dark, p, c)
 			}
 		}

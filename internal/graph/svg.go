@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// fontStack is what an SVG is set in: the Go fonts, in which everything was
-// measured, or what runs no wider.
+// fontStack is the font list of an SVG: the Go fonts, in which text is measured, or narrower
+// ones.
 const fontStack = `"Go","Helvetica Neue",Helvetica,Arial,"Liberation Sans",sans-serif`
 
-// SVG writes the picture as one file that needs nothing else.
+// SVG writes the picture as a self-contained file.
 func (g *Graph) SVG(w io.Writer) error {
 	p, err := arrange(g)
 	if err != nil {
@@ -35,7 +35,8 @@ func (s *svg) write() {
 	if name == "" {
 		name = "workflow"
 	}
-	fmt.Fprintf(&s.out, `<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %s %s" role="img" aria-labelledby="graph-title" class="espalier-graph">`,
+	fmt.Fprintf(&s.out, `<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %s %s" `+
+		`role="img" aria-labelledby="graph-title" class="espalier-graph">`,
 		number(s.w), number(s.h), number(s.w), number(s.h))
 	s.out.WriteByte('\n')
 	fmt.Fprintf(&s.out, "<title id=\"graph-title\">%s</title>\n", escape(name))
@@ -50,17 +51,17 @@ func (s *svg) write() {
 	s.out.WriteString("</svg>\n")
 }
 
-// style writes the colours as variables, so that a page can replace them, with
-// the dark theme for readers who prefer it. The plain value goes first for
-// viewers that do not know variables.
+// style writes the colors as variables, so that a page can override them, with a dark theme for
+// readers who prefer it. The plain value comes first for viewers without support for variables.
 func (s *svg) style() {
 	var light, dark, classes strings.Builder
-	for _, c := range colours() {
+	for _, c := range colors() {
 		fmt.Fprintf(&light, "--%s:#%06x;", c.paint, c.light)
 		fmt.Fprintf(&dark, "--%s:#%06x;", c.paint, c.dark)
 		fmt.Fprintf(&classes, ".f-%[1]s{fill:#%06[2]x;fill:var(--%[1]s)}.s-%[1]s{stroke:#%06[2]x;stroke:var(--%[1]s)}\n", c.paint, c.light)
 	}
-	fmt.Fprintf(&s.out, "<style>\n.espalier-graph{color-scheme:light dark;%s}\n@media (prefers-color-scheme:dark){.espalier-graph{%s}}\n", light.String(), dark.String())
+	fmt.Fprintf(&s.out, "<style>\n.espalier-graph{color-scheme:light dark;%s}\n@media "+
+		"(prefers-color-scheme:dark){.espalier-graph{%s}}\n", light.String(), dark.String())
 	s.out.WriteString(classes.String())
 	fmt.Fprintf(&s.out, "text{font-family:%s;white-space:pre}\n.b{font-weight:bold}.i{font-style:italic}.m{text-anchor:middle}\n", fontStack)
 	s.out.WriteString("path{fill:none;stroke-linecap:round;stroke-linejoin:round}\n</style>\n")
@@ -154,18 +155,18 @@ func (s *svg) shape(sh *shape) {
 	s.out.WriteString("/>")
 }
 
-// number writes a coordinate with at most one decimal.
+// number formats a coordinate with at most one decimal.
 func number(x float64) string {
 	text := strconv.FormatFloat(x, 'f', 1, 64)
 	return strings.TrimSuffix(text, ".0")
 }
 
-// escape makes text safe inside an element and an attribute. Characters that
-// XML does not allow are replaced.
+// escape makes text safe in elements and attributes. Characters that XML does not allow are
+// replaced.
 func escape(s string) string {
 	var b bytes.Buffer
 	if err := xml.EscapeText(&b, []byte(s)); err != nil {
-		return "" // a bytes.Buffer does not fail
+		return "" // unreachable: a bytes.Buffer does not fail
 	}
 	return b.String()
 }

@@ -41,7 +41,7 @@ func readSVG(t *testing.T, svg []byte) []element {
 	}
 }
 
-// allowed is a text as XML can carry it.
+// allowed returns a text as XML can represent it.
 func allowed(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\r' && r != '\t' {
@@ -61,7 +61,8 @@ func TestSVGStructure(t *testing.T) {
 			}
 			elements := readSVG(t, out.Bytes())
 			root := elements[0]
-			if root.name != "svg" || root.attrs["viewBox"] == "" || root.attrs["role"] != "img" || root.attrs["aria-labelledby"] != "graph-title" {
+			if root.name != "svg" || root.attrs["viewBox"] == "" || root.attrs["role"] != "img" ||
+				root.attrs["aria-labelledby"] != "graph-title" {
 				t.Errorf("root element: %v", root)
 			}
 			ids := map[string]element{}
@@ -90,7 +91,8 @@ func TestSVGStructure(t *testing.T) {
 				if !there && n.Kind != NodeArtifact {
 					t.Errorf("%q is not in the picture", n.ID)
 				}
-				if there && (e.attrs["data-step"] != allowed(n.Step) || !strings.Contains(e.attrs["class"], "tone-"+string(n.Tone))) {
+				if there && (e.attrs["data-step"] != allowed(n.Step) || !strings.Contains(e.attrs["class"], "tone-"+
+					string(n.Tone))) {
 					t.Errorf("%q: %v", n.ID, e)
 				}
 			}
@@ -113,7 +115,7 @@ func TestSVGStructure(t *testing.T) {
 	}
 }
 
-func TestStepIDsInBundles(t *testing.T) {
+func TestStepIDsInBundlesIncludeTheBundle(t *testing.T) {
 	g := Build(twelveSteps(), Options{})
 	found := false
 	for _, n := range g.Nodes {
@@ -126,7 +128,7 @@ func TestStepIDsInBundles(t *testing.T) {
 	}
 }
 
-func TestStatesAndPathTaken(t *testing.T) {
+func TestSVGShowsStatesAndTakenPath(t *testing.T) {
 	g := Build(fiveSteps(), Options{})
 	for i := range g.Nodes {
 		if g.Nodes[i].ID == "step-send" {
@@ -152,7 +154,7 @@ func TestStatesAndPathTaken(t *testing.T) {
 	}
 }
 
-func TestPNG(t *testing.T) {
+func TestPNGIsOpaqueAndColored(t *testing.T) {
 	var out bytes.Buffer
 	if err := Build(fiveSteps(), Options{}).PNG(&out); err != nil {
 		t.Fatal(err)
@@ -172,7 +174,10 @@ func TestPNG(t *testing.T) {
 		}
 	}
 	light := palette(false)
-	for _, p := range []paint{paintPage, ToneSkill.fill(), ToneSkill.line(), ToneTool.fill(), ToneEnd.fill(), paintText} {
+	for _, p := range []paint{
+		paintPage, ToneSkill.fill(), ToneSkill.line(), ToneTool.fill(), ToneEnd.fill(),
+		paintText,
+	} {
 		c := light[p]
 		if !seen[[3]uint32{c >> 16, c >> 8 & 0xFF, c & 0xFF}] {
 			t.Errorf("%s is nowhere in the picture", p)
@@ -180,20 +185,21 @@ func TestPNG(t *testing.T) {
 	}
 }
 
-func TestPNGStaysHandy(t *testing.T) {
+func TestPNGSizeIsBounded(t *testing.T) {
 	for _, s := range []scene{{w: 100, h: 4e6}, {w: 90_000, h: 90_000}, {w: 1, h: 1}} {
 		r, err := newRuler()
 		if err != nil {
 			t.Fatal(err)
 		}
 		size := paintScene(&s, r, palette(false)).Bounds()
-		if size.Dx() < 1 || size.Dy() < 1 || size.Dx() > pngMaxSide || size.Dy() > pngMaxSide || size.Dx()*size.Dy() > pngMaxArea {
+		if size.Dx() < 1 || size.Dy() < 1 || size.Dx() > pngMaxSide || size.Dy() > pngMaxSide ||
+			size.Dx()*size.Dy() > pngMaxArea {
 			t.Errorf("%v by %v becomes %v", s.w, s.h, size)
 		}
 	}
 }
 
-func TestNothingToDraw(t *testing.T) {
+func TestEmptyProgramCanBeDrawn(t *testing.T) {
 	for _, p := range []*ir.Program{{}, {Blocks: []ir.Block{{}}}} {
 		g := Build(p, Options{Data: true})
 		for _, write := range []func(io.Writer) error{g.SVG, g.PNG, g.Mermaid, g.DOT, g.JSON} {

@@ -10,8 +10,7 @@ import (
 
 type plainStep Step // Step without its methods
 
-// stepBox is how a step is written: the action under its name, {"id": …,
-// "task": {…}}.
+// stepBox is the JSON form of a step, with the action under its name: {"id": …, "task": {…}}.
 type stepBox struct {
 	plainStep
 	Task     *Task     `json:"task,omitempty"`
@@ -57,8 +56,8 @@ func (s *Step) ToSurrogate(into any) error {
 func (s *Step) FromSurrogate(from any) error {
 	box := from.(*stepBox)
 	found := 0
-	set := func(there bool, action func() Action) {
-		if there {
+	set := func(present bool, action func() Action) {
+		if present {
 			box.Action = action()
 			found++
 		}
@@ -77,13 +76,13 @@ func (s *Step) FromSurrogate(from any) error {
 	return nil
 }
 
-// MarshalJSON writes the action under its name.
+// MarshalJSON encodes the step with its action under the action's name.
 func (s Step) MarshalJSON() ([]byte, error) {
 	var box stepBox
 	if err := s.ToSurrogate(&box); err != nil {
 		return nil, err
 	}
-	// Whether <, > and & are escaped is for the outer encoder to say.
+	// The outer encoder decides whether <, > and & are escaped.
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -91,7 +90,7 @@ func (s Step) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON decodes the output of MarshalJSON.
 func (s *Step) UnmarshalJSON(raw []byte) error {
 	var box stepBox
 	if err := json.Unmarshal(raw, &box); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// encode writes JSON as people read it: a condition keeps its < and >.
+// encode writes JSON without HTML escaping, so that a condition keeps its < and >.
 func encode(t rapid.TB, v any) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -27,8 +27,8 @@ func encode(t rapid.TB, v any) []byte {
 	return b.Bytes()
 }
 
-// roundTrip checks that a program is the same after it was written and read,
-// and that writing it again gives the same bytes.
+// roundTrip checks that a program is unchanged after encoding and decoding, and that encoding
+// it again yields the same bytes.
 func roundTrip(t rapid.TB, p *Program) {
 	t.Helper()
 	raw := encode(t, p)
@@ -42,12 +42,12 @@ func roundTrip(t rapid.TB, p *Program) {
 	if again := encode(t, back); !bytes.Equal(raw, again) {
 		t.Fatalf("not stable:\n%s\n%s", raw, again)
 	}
-	sameOnTheWire(t, p, raw)
+	sameWithCodec(t, p, raw)
 }
 
-// sameOnTheWire checks that the fast way writes the same, and that what it
-// wrote it reads without help.
-func sameOnTheWire(t rapid.TB, p *Program, want []byte) {
+// sameWithCodec checks that package jsonfast encodes the program to the same bytes and decodes its
+// own output without falling back to encoding/json.
+func sameWithCodec(t rapid.TB, p *Program, want []byte) {
 	t.Helper()
 	shape := jsonfast.ShapeOf(reflect.TypeFor[Program]())
 	got, err := new(jsonfast.Encoder).Value(nil, shape, reflect.ValueOf(p).Elem())
@@ -63,7 +63,7 @@ func sameOnTheWire(t rapid.TB, p *Program, want []byte) {
 	}
 }
 
-// A field that is added later is drawn like the others: fill goes by type.
+// fill draws values by type, so that fields added later are covered too.
 func TestProgramsRoundTrip(t *testing.T) {
 	filled := map[string]bool{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -122,16 +122,22 @@ var (
 	}
 )
 
-// fill draws a value. levels bounds the nesting of slices and pointers;
-// filled notes which fields were ever other than zero.
+// fill draws a value. levels bounds the nesting of slices and pointers; filled records which
+// fields were ever non-zero.
 func fill(t *rapid.T, v reflect.Value, levels int, filled map[string]bool) {
 	switch v.Type() {
 	case rawType:
-		v.SetBytes([]byte(rapid.SampledFrom([]string{`null`, `{"type":"object","a":[1,2.50,"x"]}`, `"<&>"`, `0`, `[]`, `{}`, `false`}).Draw(t, "raw")))
+		v.SetBytes([]byte(rapid.SampledFrom([]string{
+			`null`, `{"type":"object","a":[1,2.50,"x"]}`, `"<&>"`, `0`, `[]`,
+			`{}`, `false`,
+		}).Draw(t, "raw")))
 		return
 	case exprType:
 		if rapid.Bool().Draw(t, "expr") {
-			text := rapid.SampledFrom([]string{`a < 3 and b > "<&>"`, `tier in ["x", 1]`, `text(state.kind) == "other"`}).Draw(t, "text")
+			text := rapid.SampledFrom([]string{
+				`a < 3 and b > "<&>"`, `tier in ["x", 1]`,
+				`text(state.kind) == "other"`,
+			}).Draw(t, "text")
 			e, diags := expr.Parse(expr.AgentFlow, text, source.Span{File: "f.md", Start: 2, End: 2 + len(text)})
 			if len(diags) > 0 {
 				t.Fatal(diags)
@@ -145,7 +151,8 @@ func fill(t *rapid.T, v reflect.Value, levels int, filled map[string]bool) {
 	case spanType:
 		if rapid.Bool().Draw(t, "span") {
 			start := rapid.IntRange(0, 9).Draw(t, "start")
-			v.Set(reflect.ValueOf(source.Span{File: rapid.SampledFrom([]string{"f.md", "a#1-2/b.md", ""}).Draw(t, "file"), Start: start, End: start + 3}))
+			v.Set(reflect.ValueOf(source.Span{File: rapid.SampledFrom([]string{"f.md", "a#1-2/b.md", ""}).Draw(t,
+				"file"), Start: start, End: start + 3}))
 		}
 		return
 	case actionType:
@@ -198,7 +205,7 @@ func fill(t *rapid.T, v reflect.Value, levels int, filled map[string]bool) {
 	case reflect.Float64:
 		v.SetFloat(rapid.Float64().Draw(t, "float"))
 	default:
-		t.Fatalf("fill cannot draw a %s: teach it", v.Type())
+		t.Fatalf("fill cannot draw a %s: add a case for it", v.Type())
 	}
 }
 
@@ -217,16 +224,16 @@ func TestStepNeedsExactlyOneAction(t *testing.T) {
 	}
 }
 
-// A condition that does not parse must not come back as "no condition".
-func TestBrokenConditionsAreNotRead(t *testing.T) {
+// A condition that does not parse must not decode as "no condition".
+func TestUnmarshalRejectsInvalidCondition(t *testing.T) {
 	raw := `{"id":"a","type":"x","when":{"dialect":"agent-flow","text":"a ="},"route":{}}`
 	if err := json.Unmarshal([]byte(raw), new(Step)); err == nil {
-		t.Error("it was accepted")
+		t.Error("an invalid condition was accepted")
 	}
 }
 
-// An explicit null is something else than nothing: the variable exists.
-func TestNullIsKeptApartFromAbsence(t *testing.T) {
+// An explicit null differs from an absent value: the variable exists.
+func TestNullAndAbsentInitStayDistinct(t *testing.T) {
 	p := &Program{Vars: []Var{{Path: "state.a", Init: json.RawMessage("null")}, {Path: "state.b"}}}
 	roundTrip(t, p)
 	back := new(Program)
@@ -238,7 +245,7 @@ func TestNullIsKeptApartFromAbsence(t *testing.T) {
 	}
 }
 
-func TestConditionsStayReadable(t *testing.T) {
+func TestConditionsAreNotHTMLEscaped(t *testing.T) {
 	when, _ := expr.Parse(expr.AgentFlow, `a < 3 and b > 1`, source.Span{})
 	p := &Program{Blocks: []Block{{Steps: []Step{{ID: "a", When: when, Action: Route{}}}}}}
 	if raw := string(encode(t, p)); !strings.Contains(raw, `"a < 3 and b > 1"`) {
@@ -246,7 +253,7 @@ func TestConditionsStayReadable(t *testing.T) {
 	}
 }
 
-func TestSettings(t *testing.T) {
+func TestSettingsDecodeStrictly(t *testing.T) {
 	var s Settings
 	at := source.Span{File: "f", Start: 1, End: 2}
 	s.Put("z", 1, at)
@@ -276,11 +283,15 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestPlacesInASchema(t *testing.T) {
+func TestContractAtFindsNearestPlace(t *testing.T) {
 	at := func(n int) source.Span { return source.Span{File: "f", Start: n, End: n + 1} }
-	c := &Contract{Span: at(0), Places: map[string]source.Span{"/properties": at(1), "/properties/a": at(2), "/properties/a/type": at(3)}}
+	c := &Contract{Span: at(0), Places: map[string]source.Span{
+		"/properties": at(1), "/properties/a": at(2),
+		"/properties/a/type": at(3),
+	}}
 	for pointer, want := range map[string]int{
-		"": 0, "/": 0, "/properties": 1, "/properties/b": 1, "/properties/b/c/d": 1, "/properties/a/type": 3, "/properties/a/enum/0": 2, "/required/0": 0, "properties": 0,
+		"": 0, "/": 0, "/properties": 1, "/properties/b": 1, "/properties/b/c/d": 1, "/properties/a/type": 3,
+		"/properties/a/enum/0": 2, "/required/0": 0, "properties": 0,
 	} {
 		if got := c.At(pointer); got != at(want) {
 			t.Errorf("%s: %v", pointer, got)

@@ -1,22 +1,25 @@
 package ir
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Program is a whole workflow.
+// Program is a complete workflow.
 type Program struct {
-	Format      string `json:"format"`            // the format's name: "agent-flow"
-	Dialect     string `json:"dialect,omitempty"` // which generation or flavour of it, if it has several
-	Level       string `json:"level,omitempty"`   // what the format calls this degree of complexity: "Layer 2 (graph)"
+	Format      string `json:"format"`            // name of the format: "agent-flow"
+	Dialect     string `json:"dialect,omitempty"` // generation or flavor of the format, if it has several
+	Level       string `json:"level,omitempty"`   // the format's name for this degree of complexity: "Layer 2 (graph)"
 	Name        string `json:"name"`
 	Version     string `json:"version,omitempty"`
 	Description string `json:"description,omitempty"`
-	// Meta is what else the file says about itself, in its order. Scalars can
-	// be read by conditions as workflow.NAME.
+	// Meta holds the remaining metadata of the file, in file order. Conditions read scalars as
+	// workflow.NAME.
 	Meta []Meta `json:"meta,omitempty"`
 
 	Input    *Contract `json:"input,omitempty"`
@@ -25,68 +28,67 @@ type Program struct {
 	Triggers []Trigger `json:"triggers,omitempty"`
 	Budget   Budget    `json:"budget,omitzero"`
 	Tools    Tools     `json:"tools,omitzero"`
-	// ToolDefs are tools that the workflow itself brings along.
+	// ToolDefs are tools that the workflow itself defines.
 	ToolDefs []ToolDef `json:"tool_defs,omitempty"`
 	Agents   []Agent   `json:"agents,omitempty"`
 	Audit    *Audit    `json:"audit,omitempty"`
 
-	// OnCancel is a step of the body that nothing leads to: a run that is
-	// cancelled ends with it. "" is none.
+	// OnCancel names a step of the body that a cancelled run executes last. No edge leads to it. ""
+	// means none.
 	OnCancel string `json:"on_cancel,omitempty"`
-	// MayIntervene lets a person pause the run and edit its state.
+	// MayIntervene allows a person to pause the run and edit its state.
 	MayIntervene bool `json:"may_intervene,omitempty"`
-	// NoResume refuses to carry a stopped run on.
+	// NoResume forbids resuming an interrupted run.
 	NoResume bool `json:"no_resume,omitempty"`
-	// CheckpointEvery notes a checkpoint in the records each so many steps.
-	// What is durable does not depend on it: every step is.
+	// CheckpointEvery adds a checkpoint to the records after this many steps. Durability does not
+	// depend on it: every step is durable.
 	CheckpointEvery int `json:"checkpoint_every,omitempty"`
 
 	// Blocks[0] is the body of the program.
 	Blocks []Block `json:"blocks"`
-	// Children are the programs that Call actions name, by their position.
+	// Children are the programs that Call actions refer to by position.
 	Children []Program `json:"children,omitempty"`
-	// Files are the other files that went into this program. Together with
-	// the program they are what a run pins.
+	// Files are the other files that this program was compiled from. A run pins them together with
+	// the program.
 	Files []File `json:"files,omitempty"`
-	// Quote is what a run costs by the price list of its format; nil when the
-	// format has none.
+	// Quote is the cost of a run by the format's own price list; nil if the format has none.
 	Quote *Quote `json:"quote,omitempty"`
-	// Unread is what could not be read of the file, after an error.
+	// Unread describes the parts of the file that could not be read.
 	Unread Unread `json:"unread,omitzero"`
 
 	Span source.Span `json:"span,omitzero"`
 }
 
-// Body is the number of the program's outermost block.
+// Body is the ID of the program's outermost block.
 const Body BlockID = 0
 
-// BlockID is the number of a block in its Program.
+// BlockID is the index of a block in Program.Blocks.
 type BlockID int
 
-// Block is steps that run in one scope. Steps[0] is where it begins.
+// Block is a list of steps that share one scope. Execution starts at Steps[0].
 type Block struct {
 	Name  string      `json:"name,omitempty"`
 	Steps []Step      `json:"steps"`
 	Span  source.Span `json:"span,omitzero"`
 }
 
-// Meta is one fact that a file states about itself.
+// Meta is one entry of a file's metadata.
 type Meta struct {
 	Name  string          `json:"name"`
 	Value json.RawMessage `json:"value"`
 	Span  source.Span     `json:"span,omitzero"`
 }
 
-// Contract is what goes in or comes out: a JSON Schema.
+// Contract is the JSON Schema of a program's input or output.
 type Contract struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
-	// Places is where parts of the schema stand, by their JSON pointers.
+	// Places maps JSON pointers into the schema to their source positions.
 	Places map[string]source.Span `json:"places,omitempty"`
 	Span   source.Span            `json:"span,omitzero"`
 }
 
-// At is where the part of the schema that a JSON pointer leads to stands, or
-// the nearest part around it whose place is known.
+// At returns the position of the part of the schema at a JSON pointer, or of the nearest
+// enclosing part with a known position.
 func (c *Contract) At(pointer string) source.Span {
 	for pointer != "" {
 		if at, ok := c.Places[pointer]; ok {
@@ -97,34 +99,34 @@ func (c *Contract) At(pointer string) source.Span {
 	return c.Span
 }
 
-// Reducer says how a write meets what is already there.
+// Reducer determines how a write combines with the variable's current value.
 type Reducer string
 
-// The reducers. Append adds to the end of a list, Merge lays an object over
-// the one that is there, key by key.
+// The reducers. Append adds to the end of a list. Merge overlays an object on the current one,
+// key by key.
 const (
 	Set    Reducer = "set"
 	Append Reducer = "append"
 	Merge  Reducer = "merge"
 )
 
-// Var declares a variable before anything writes it.
+// Var declares a variable.
 type Var struct {
 	Path    string          `json:"path"`
 	Reducer Reducer         `json:"reducer,omitempty"` // empty means Set
 	Schema  json.RawMessage `json:"schema,omitempty"`
 	Init    json.RawMessage `json:"init,omitempty"`
-	// From is what of the machine it begins with: "env:NAME", "user", "host",
-	// "dir", or "stamp:FOLDER", which is the time as the name of a new folder
-	// below one of the project's. It is looked up once, when the run starts.
+	// From is the machine property that the variable starts with: "env:NAME", "user", "host",
+	// "dir", or "stamp:FOLDER", a timestamped name for a new folder below FOLDER in the project. It
+	// is resolved once, when the run starts.
 	From string      `json:"from,omitempty"`
 	Span source.Span `json:"span,omitzero"`
 }
 
-// TriggerKind is a way in which runs begin.
+// TriggerKind is a way to start runs.
 type TriggerKind string
 
-// The ways in which runs begin.
+// The trigger kinds.
 const (
 	OnSchedule TriggerKind = "schedule"
 	OnDemand   TriggerKind = "manual"
@@ -132,26 +134,26 @@ const (
 	OnEvent    TriggerKind = "event"
 )
 
-// Trigger is one way in which runs of the program begin.
+// Trigger is one way to start runs of the program.
 type Trigger struct {
 	Kind     TriggerKind `json:"kind"`
-	Off      bool        `json:"off,omitempty"`      // stated, but switched off
+	Off      bool        `json:"off,omitempty"`      // declared, but disabled
 	Schedule string      `json:"schedule,omitempty"` // cron expression
 	Timezone string      `json:"timezone,omitempty"` // IANA name; empty means UTC
 	Event    string      `json:"event,omitempty"`
 	Span     source.Span `json:"span,omitzero"`
-	// TimezoneSpan is apart because the two are checked apart.
+	// TimezoneSpan is separate from Span because the time zone is checked on its own.
 	TimezoneSpan source.Span `json:"timezone_span,omitzero"`
 }
 
-// Limit is a bound that somebody wrote down; a nil *Limit is no bound.
+// Limit is a bound written in the file; a nil *Limit means unbounded.
 type Limit struct {
 	Max  int64       `json:"max"`
 	Span source.Span `json:"span,omitzero"`
 }
 
-// Budget bounds a run, a branch or a child. Time is active time: waiting for
-// people and events does not count.
+// Budget bounds a run, a branch or a child. Time is active time: waiting for people and events
+// does not count.
 type Budget struct {
 	Steps         *Limit `json:"steps,omitempty"`
 	ToolCalls     *Limit `json:"tool_calls,omitempty"`
@@ -160,36 +162,34 @@ type Budget struct {
 	MicroDollars  *Limit `json:"micro_dollars,omitempty"`
 }
 
-// Tools is which tools may be called at all.
+// Tools is the tool policy of a program.
 type Tools struct {
 	Allow         []Name `json:"allow,omitempty"`
-	AllowAll      bool   `json:"allow_all,omitempty"` // no allowlist was given
+	AllowAll      bool   `json:"allow_all,omitempty"` // the file has no allowlist
 	Deny          []Name `json:"deny,omitempty"`
-	WorkersMayUse bool   `json:"workers_may_use,omitempty"` // branches of a Parallel
+	WorkersMayUse bool   `json:"workers_may_use,omitempty"` // whether branches of a Parallel may call tools
 }
 
-// ToolDef is a tool that the workflow itself brings along: a request over
-// HTTP, or a built-in tool under a name of its own. The project's
-// configuration comes before it.
+// ToolDef is a tool that the workflow defines: an HTTP request, or an alias of a built-in tool.
+// The project's configuration takes precedence over it.
 type ToolDef struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"`
 	Builtin     string          `json:"builtin,omitempty"`
-	URL         string          `json:"url,omitempty"`    // {name} stands for an argument
-	Method      string          `json:"method,omitempty"` // empty is POST
+	URL         string          `json:"url,omitempty"`    // {name} is replaced by an argument
+	Method      string          `json:"method,omitempty"` // empty means POST
 	Headers     []HeaderDef     `json:"headers,omitempty"`
 	Span        source.Span     `json:"span,omitzero"`
 }
 
-// HeaderDef is a header of a request. A value may be secret://NAME, or have
-// ${NAME} in it.
+// HeaderDef is a request header. Its value may be secret://NAME or contain ${NAME}.
 type HeaderDef struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// Name is a name and where it was written.
+// Name is a name with its source position.
 type Name struct {
 	Name string      `json:"name"`
 	Span source.Span `json:"span,omitzero"`
@@ -200,33 +200,33 @@ type Agent struct {
 	ID           string `json:"id"`
 	Role         string `json:"role,omitempty"`
 	Goal         string `json:"goal,omitempty"`
-	Instructions string `json:"instructions,omitempty"` // text that goes before everything else
+	Instructions string `json:"instructions,omitempty"` // text that precedes everything else in the prompt
 	Expected     string `json:"expected,omitempty"`
 	Provider     string `json:"provider,omitempty"`
 	Model        string `json:"model,omitempty"`
-	// Tier is the kind of model that the author asks for without naming one.
+	// Tier is the class of model that the author requests instead of a specific one.
 	Tier string `json:"tier,omitempty"`
-	// Late says that the provider is known only when a step runs, which names it then.
+	// Late is set if the provider is known only at run time: the step computes it.
 	Late bool `json:"late,omitempty"`
 	// MaxTokens caps each reply; 0 means the engine's default.
 	MaxTokens int             `json:"max_tokens,omitempty"`
 	Tools     []Name          `json:"tools,omitempty"`
-	Bundle    *Bundle         `json:"bundle,omitempty"`  // nil is none
+	Bundle    *Bundle         `json:"bundle,omitempty"`  // nil means none
 	Options   json.RawMessage `json:"options,omitempty"` // passed to the provider
-	// Implied agents were made by the format's lowering, not written down.
+	// Implied is set for agents that the format's lowering created.
 	Implied bool        `json:"implied,omitempty"`
 	Span    source.Span `json:"span,omitzero"`
 }
 
-// Bundle is the files that come with an agent's instructions. It reads them
-// when it needs them.
+// Bundle is the set of files that accompany an agent's instructions. The agent reads them on
+// demand.
 type Bundle struct {
-	Dir   string   `json:"dir"`   // from the project's root; absolute when it is elsewhere
-	Files []string `json:"files"` // below Dir, with slashes
+	Dir   string   `json:"dir"`   // relative to the project root, or absolute if outside it
+	Files []string `json:"files"` // relative to Dir, with slashes
 }
 
-// ModelName is the model as people write it after --model: with its provider
-// when the file names one.
+// ModelName returns the model in the form that --model accepts, with its provider if the file
+// names one. It returns "" for a nil agent.
 func (a *Agent) ModelName() string {
 	switch {
 	case a == nil:
@@ -239,7 +239,7 @@ func (a *Agent) ModelName() string {
 	return a.Provider + "/" + a.Model
 }
 
-// Audit is what the file asks of the audit log.
+// Audit is the file's requirements for the audit log.
 type Audit struct {
 	Level          string      `json:"level,omitempty"`
 	RequiredEvents []Name      `json:"required_events,omitempty"`
@@ -250,28 +250,27 @@ type Audit struct {
 	Span           source.Span `json:"span,omitzero"`
 }
 
-// File is another file that went into the program.
+// File is another file that the program was compiled from.
 type File struct {
 	Path   string `json:"path"`
 	Role   string `json:"role"` // schema, skill, base, prompt, …
 	SHA256 string `json:"sha256"`
 }
 
-// Quote is what a run costs by a price list that belongs to the format, in
-// millionths of a dollar: every agent has a price per call, whatever model
-// answers.
+// Quote is the cost of a run by a price list that belongs to the format, in millionths of a
+// dollar. Each agent has a fixed price per call, whichever model runs it.
 type Quote struct {
 	Lines []QuoteLine `json:"lines"`
-	// Base is one pass, Worst is with every repetition that the file allows.
+	// Base is the cost of one pass; Worst includes every repetition that the file allows.
 	Base  int64 `json:"base_micro_dollars"`
 	Worst int64 `json:"worst_micro_dollars"`
-	// Unpriced are the agents that the price list does not know.
+	// Unpriced are the agents that the price list does not contain.
 	Unpriced []string `json:"unpriced,omitempty"`
-	// Stated is what the file says that a run costs, and the ceilings that
-	// its prose names.
+	// Stated is the cost that the file claims for a run; Ceilings are the limits that its prose
+	// names.
 	Stated   *Limit  `json:"stated,omitempty"`
 	Ceilings []Limit `json:"ceilings,omitempty"`
-	// Notes say what the figures rest on.
+	// Notes state the assumptions behind the figures.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -279,12 +278,12 @@ type Quote struct {
 type QuoteLine struct {
 	Agent string `json:"agent"`
 	Tier  string `json:"tier"`
-	Price int64  `json:"micro_dollars"` // of one call
-	Calls int64  `json:"calls"`         // in one pass
+	Price int64  `json:"micro_dollars"` // per call
+	Calls int64  `json:"calls"`         // per pass
 	Worst int64  `json:"worst_calls"`
 }
 
-// Step finds a step of a block by its ID, or returns nil.
+// Step returns the step of block b with the given ID, or nil.
 func (p *Program) Step(b BlockID, id string) *Step {
 	for i := range p.Blocks[b].Steps {
 		if p.Blocks[b].Steps[i].ID == id {
@@ -294,7 +293,7 @@ func (p *Program) Step(b BlockID, id string) *Step {
 	return nil
 }
 
-// Agent finds an agent by its ID, or returns nil.
+// Agent returns the agent with the given ID, or nil.
 func (p *Program) Agent(id string) *Agent {
 	for i := range p.Agents {
 		if p.Agents[i].ID == id {
@@ -304,7 +303,16 @@ func (p *Program) Agent(id string) *Agent {
 	return nil
 }
 
-// AddBlock appends a block and returns its number.
+// AddFile records that the program was compiled from f. A file with the same role is recorded once.
+func (p *Program) AddFile(f *source.File, role string) {
+	sum := sha256.Sum256([]byte(f.Text))
+	one := File{Path: f.Path, Role: role, SHA256: hex.EncodeToString(sum[:])}
+	if !slices.Contains(p.Files, one) {
+		p.Files = append(p.Files, one)
+	}
+}
+
+// AddBlock appends a block and returns its ID.
 func (p *Program) AddBlock(b Block) BlockID {
 	p.Blocks = append(p.Blocks, b)
 	return BlockID(len(p.Blocks) - 1)

@@ -16,83 +16,81 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Step is one thing that a block does, and where it goes from there.
+// Step is one step of a block, with its outgoing edges.
 type Step struct {
 	ID   string `json:"id"`
-	Type string `json:"type"` // the format's own word: records and pictures use it
-	// Label is what people are shown in the place of an ID that nobody wrote.
+	Type string `json:"type"` // the format's own word, used in records and pictures
+	// Label is displayed instead of an ID that lowering generated.
 	Label       string `json:"label,omitempty"`
 	Description string `json:"description,omitempty"`
 
-	When   *expr.Expr `json:"when,omitempty"` // false: the step is skipped
+	When   *expr.Expr `json:"when,omitempty"` // if false, the step is skipped
 	Reads  []Ref      `json:"reads,omitempty"`
 	Writes []Write    `json:"writes,omitempty"`
-	// Result makes what the step gives where its work gives nothing by itself:
-	// of a step that holds blocks, of an end, and of a failure. It sees
-	// "result" (the branches' results, {"iterations": n} of a loop, what a child
-	// gave; of an end what the step before gave), "outcome", and "failure"
-	// ({error, class, exit}).
+	// Result computes the step's result if its action produces none by itself: for a step that
+	// contains blocks, for an End, and after a failure. It can read "result" (the branches'
+	// results, {"iterations": n} for a loop, a child's output, or for an End the previous step's
+	// result), "outcome", and "failure" ({error, class, exit}).
 	Result *expr.Expr `json:"result,omitempty"`
 
-	Action Action `json:"-"` // written as {"task": {…}} and so on
+	Action Action `json:"-"` // encoded as {"task": {…}} and so on
 	Retry  *Retry `json:"retry,omitempty"`
-	// Timeout is of one attempt; 0 means the kind's default. Of a step that holds
-	// others it is the time that they may be at work, and wait to try again.
+	// Timeout bounds one attempt; 0 means the kind's default. For a step that contains others it
+	// bounds their active time, including waits between attempts.
 	Timeout Millis `json:"timeout,omitempty"`
-	// TimeoutExpr computes the Timeout of a step that holds others, as a text for
-	// ParseTimeout, each time that an attempt begins. Tasks compute their own.
+	// TimeoutExpr computes the Timeout of a step that contains others, as text for ParseTimeout, at
+	// the start of each attempt. Tasks compute their own.
 	TimeoutExpr *expr.Expr `json:"timeout_expr,omitempty"`
-	// SkipOnError makes a failure, once retries are used up, count as skipped.
+	// SkipOnError turns a failure into a skip once all retries have failed.
 	SkipOnError bool `json:"skip_on_error,omitempty"`
-	// Again says that the step ends as the one before it ended: a failure goes on,
-	// also when somebody passes over this step.
-	Again bool `json:"again,omitempty"`
-	// Fallback names a step of the same block that runs in the place of this
-	// one when it failed or its condition was false. What follows then is
-	// what would have followed this step, unless the fallback has a jump of
-	// its own (an edge that is not Sequential).
+	// InheritOutcome makes the step end with the outcome of the step before it. A failure
+	// propagates even if a person skips this step.
+	InheritOutcome bool `json:"again,omitempty"`
+	// Fallback names a step of the same block that runs instead of this one if this one fails or
+	// its condition is false. Execution then continues with this step's successors, unless the
+	// fallback has a jump of its own (an edge that is not Sequential).
 	Fallback *Name `json:"fallback,omitempty"`
-	// StopWhen is looked at after the writes: true ends the whole program well.
+	// StopWhen is evaluated after the writes; if true, the whole program ends successfully.
 	StopWhen *expr.Expr `json:"stop_when,omitempty"`
 	Next     []Edge     `json:"next,omitempty"`
 
-	// Produces are files that must exist in the run folder afterwards.
+	// Produces are files that must exist in the run folder after the step.
 	Produces []Name `json:"produces,omitempty"`
-	// AuditFile is a JSON file of what the step read, did and wrote.
+	// AuditFile is a JSON file that records what the step read, did and wrote.
 	AuditFile string `json:"audit_file,omitempty"`
-	// ReasonOK and ReasonFail are the author's words for how it ended.
+	// ReasonOK and ReasonFail are the author's explanations of the outcome.
 	ReasonOK   string `json:"reason_ok,omitempty"`
 	ReasonFail string `json:"reason_fail,omitempty"`
 
-	// Implied steps were made by the format's lowering, not written down.
+	// Implied is set for steps that the format's lowering created.
 	Implied bool        `json:"implied,omitempty"`
-	Span    source.Span `json:"span,omitzero"` // of the ID, or of the whole step when it has none
+	Span    source.Span `json:"span,omitzero"` // of the ID, or of the whole step if it has no ID
 }
 
-// Title is what people call the step.
+// Title returns the step's display name.
 func (s *Step) Title() string { return cmp.Or(s.Label, s.ID) }
 
-// Ref is a variable that is read, by its dotted path.
+// Ref is a variable that a step reads, by its dotted path.
 type Ref struct {
 	Path string      `json:"path"`
 	Span source.Span `json:"span,omitzero"`
-	// Optional: nobody minds when it is missing.
+	// Optional is set if the variable may be missing.
 	Optional bool `json:"optional,omitempty"`
 }
 
-// Write puts the step's result, or one part of it, into a variable.
+// Write stores the step's result, or one part of it, in a variable.
 type Write struct {
 	Path string `json:"path"`
-	// Part is the key of the result to take; empty takes all of it.
+	// Part is the key of the result to store; empty stores all of it.
 	Part    string  `json:"part,omitempty"`
-	Reducer Reducer `json:"reducer,omitempty"` // empty: as the variable is declared, else Set
-	// Under is the key that a Merge puts a result under which is not an
-	// object with that key; AsList makes a list of its values first.
+	Reducer Reducer `json:"reducer,omitempty"` // if empty: the variable's declared reducer, or Set
+	// Under is the key under which a Merge stores a result that is not an object with that key.
+	// AsList converts the result to a list of its values first.
 	Under  string `json:"under,omitempty"`
 	AsList bool   `json:"as_list,omitempty"`
-	// Bare is the key that a Merge puts a result under which is no object at all.
-	Bare string `json:"bare,omitempty"`
-	// Always writes what a step left that failed, too.
+	// NonObjectKey is the key under which a Merge stores a result that is not an object.
+	NonObjectKey string `json:"bare,omitempty"`
+	// Always applies the write even if the step failed.
 	Always bool        `json:"always,omitempty"`
 	Span   source.Span `json:"span,omitzero"`
 }
@@ -100,10 +98,10 @@ type Write struct {
 // Millis is a duration in milliseconds.
 type Millis int64
 
-// Duration converts to Go's own.
+// Duration returns m as a time.Duration.
 func (m Millis) Duration() time.Duration { return time.Duration(m) * time.Millisecond }
 
-// Words is the duration as people say it: "3 days", "24 h", "1 h 30 min", "1 s 500 ms".
+// Words formats the duration for people: "3 days", "24 h", "1 h 30 min", "1 s 500 ms".
 func (m Millis) Words() string {
 	if m <= 0 {
 		return fmt.Sprintf("%d ms", m)
@@ -124,8 +122,7 @@ func (m Millis) Words() string {
 	return strings.Join(parts, " ")
 }
 
-// ParseTimeout reads how long the step may take, as a template of it gave it:
-// seconds, or a duration.
+// ParseTimeout parses a timeout that a template produced: a number of seconds or a Go duration.
 func (s *Step) ParseTimeout(text string) (Millis, error) {
 	text = strings.TrimSpace(text)
 	limit, err := time.ParseDuration(text)
@@ -137,15 +134,17 @@ func (s *Step) ParseTimeout(text string) (Millis, error) {
 		if runes := []rune(text); len(runes) > shown {
 			text = string(runes[:shown]) + "…"
 		}
-		return 0, fmt.Errorf("the timeout of step %q is %q; it has to be seconds such as 30 or a duration such as 1m30s, above 0", s.ID, text)
+		return 0, fmt.Errorf(
+			"step %q has an invalid timeout %q: use seconds such as 30, or a duration such as 1m30s, above 0",
+			s.ID, text)
 	}
 	return max(Millis(limit.Milliseconds()), 1), nil
 }
 
-// Outcome is how a step ended, as far as control flow cares.
+// Outcome is how a step ended, as far as control flow is concerned.
 type Outcome string
 
-// The outcomes. Rejected is a gate's "no": not an error, never retried.
+// The outcomes. Rejected is the negative decision of a gate: not an error, and never retried.
 const (
 	OK       Outcome = "ok"
 	Failed   Outcome = "failed"
@@ -153,42 +152,42 @@ const (
 	Rejected Outcome = "rejected"
 )
 
-// Edge is one way on from a step.
+// Edge is one possible transition from a step.
 type Edge struct {
 	On    []Outcome  `json:"on"`
 	When  *expr.Expr `json:"when,omitempty"`
 	To    Target     `json:"to"`
-	Label string     `json:"label,omitempty"` // what a picture writes on the arrow
-	// Limit is how often the edge may be taken in one activation of its
-	// block; 0 is without limit. A used-up edge does not match.
+	Label string     `json:"label,omitempty"` // shown on the arrow in pictures
+	// Limit is how often the edge may be taken per activation of its block; 0 means unlimited. An
+	// edge that has reached its limit does not match.
 	Limit int `json:"limit,omitempty"`
-	// Sequential edges only follow the order of the document; nobody wrote a jump.
+	// Sequential marks an edge that follows document order rather than an explicit jump.
 	Sequential bool        `json:"sequential,omitempty"`
 	Span       source.Span `json:"span,omitzero"`
 }
 
-// Exit is a way to leave a block instead of going to a step.
+// Exit is a way to leave a block instead of continuing at a step.
 type Exit string
 
 // The exits.
 const (
-	ExitBlock Exit = "block" // close the block well; in a loop: on to the next iteration
+	ExitBlock Exit = "block" // close the block successfully; in a loop, continue with the next iteration
 	ExitLoop  Exit = "loop"  // leave the innermost loop
-	ExitFail  Exit = "fail"  // close the block as failed, for Reason
+	ExitFail  Exit = "fail"  // close the block as failed, with Reason
 )
 
-// Target is where an edge leads: a step of this block or of an enclosing one
-// that no Parallel or Call lies between, or an exit.
+// Target is the destination of an edge: an exit, or a step of this block or of an enclosing one
+// with no Parallel or Call in between.
 type Target struct {
 	Step   string `json:"step,omitempty"`
 	Exit   Exit   `json:"exit,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// Backoff is how the delay grows from attempt to attempt.
+// Backoff determines how the delay grows between attempts.
 type Backoff string
 
-// The backoffs. A List takes its delays in order and repeats the last one.
+// The backoffs. List uses its delays in order and repeats the last one.
 const (
 	List        Backoff = "list"
 	Constant    Backoff = "constant"
@@ -196,21 +195,21 @@ const (
 	Exponential Backoff = "exponential"
 )
 
-// Retry is how a failed attempt is followed by another.
+// Retry is the retry policy of a step.
 type Retry struct {
-	MaxAttempts int      `json:"max_attempts"` // the first one included
+	MaxAttempts int      `json:"max_attempts"` // including the first attempt
 	Backoff     Backoff  `json:"backoff"`
 	Delays      []Millis `json:"delays,omitempty"` // List: in order; otherwise the first is the base
 	MaxDelay    Millis   `json:"max_delay,omitempty"`
 	Multiplier  float64  `json:"multiplier,omitempty"`
 	Jitter      float64  `json:"jitter,omitempty"`
-	// On limits retries to these error classes; empty means any that can be retried.
+	// On limits retries to these error classes; empty means every retryable class.
 	On        []string    `json:"on,omitempty"`
 	ExitCodes []int       `json:"exit_codes,omitempty"`
 	Span      source.Span `json:"span,omitzero"`
 }
 
-// Attempts is how often a step may be started before it has failed.
+// Attempts returns the maximum number of attempts.
 func (s *Step) Attempts() int {
 	if s.Retry == nil || s.Retry.MaxAttempts < 1 {
 		return 1
@@ -218,8 +217,8 @@ func (s *Step) Attempts() int {
 	return s.Retry.MaxAttempts
 }
 
-// Task is the leaf work that the step does, by itself or as a part of it (a
-// verdict, putting branches together, a last piece of work); nil when there is none.
+// Task returns the step's leaf work, whether it is the whole action or a part of it (a verdict,
+// a combination of branches, final work). It returns nil if there is none.
 func (s *Step) Task() *Task {
 	switch a := s.Action.(type) {
 	case Task:
@@ -236,32 +235,32 @@ func (s *Step) Task() *Task {
 	return nil
 }
 
-// Action is what a step does. The set is closed.
+// Action is what a step does. The set of implementations is closed.
 type Action interface{ actionName() string }
 
-// Task is leaf work: the named step kind does it with its own settings.
+// Task is leaf work that the named step kind performs with its own settings.
 type Task struct {
 	Kind     string   `json:"kind"`
 	Settings Settings `json:"settings,omitempty"`
 }
 
-// Route does nothing but choose among its step's edges.
+// Route only chooses among its step's edges.
 type Route struct{}
 
-// Decider is who settles a gate.
+// Decider is the kind of decision that a gate waits for.
 type Decider string
 
 // The deciders.
 const (
 	Person Decider = "person" // approve or reject
-	Event  Decider = "event"  // a signal from outside lets it pass
+	Event  Decider = "event"  // an external signal opens the gate
 	Work   Decider = "work"   // Verdict decides: {"approved": true|false, …}
 )
 
-// OnTimeout is what a gate does when nobody came.
+// OnTimeout is what a gate does at its timeout.
 type OnTimeout string
 
-// The reactions. Notify says so first.
+// The timeout actions. TimeoutNotify sends a notification first.
 const (
 	TimeoutFail     OnTimeout = "fail"
 	TimeoutNotify   OnTimeout = "notify_then_fail"
@@ -269,45 +268,45 @@ const (
 	TimeoutFallback OnTimeout = "fallback"
 )
 
-// Gate waits until somebody or something decides.
+// Gate waits for a decision.
 type Gate struct {
 	Decider   Decider   `json:"decider"`
 	Verdict   *Task     `json:"verdict,omitempty"`
-	Event     string    `json:"event,omitempty"` // also settles a person's gate, when set
+	Event     string    `json:"event,omitempty"` // if set, also settles a person's gate
 	Timeout   Millis    `json:"timeout,omitempty"`
 	OnTimeout OnTimeout `json:"on_timeout,omitempty"`
-	// Name is the waitpoint's own name when it has one.
+	// Name is the name of the waitpoint, if it has one.
 	Name string      `json:"name,omitempty"`
 	Span source.Span `json:"span,omitzero"`
 }
 
-// Join is when a Parallel is over.
+// Join determines when a Parallel ends.
 type Join string
 
 // The joins.
 const (
-	JoinAll    Join = "all"    // all must end well; the first failure cancels the rest
-	JoinAny    Join = "any"    // the first that ends well cancels the rest
-	JoinSettle Join = "settle" // all run to their end whatever happens, then one failure fails the step
-	JoinBest   Join = "best"   // all run to their end, failures are only recorded
+	JoinAll    Join = "all"    // all must succeed; the first failure cancels the rest
+	JoinAny    Join = "any"    // the first success cancels the rest
+	JoinSettle Join = "settle" // all run to their end; then one failure fails the step
+	JoinBest   Join = "best"   // all run to their end; failures are only recorded
 )
 
-// Parallel runs branches side by side, each in a scope of its own.
+// Parallel runs branches concurrently, each in its own scope.
 type Parallel struct {
 	Branches []Branch `json:"branches,omitempty"`
-	// Each fans one block out over the items of a list, instead of Branches.
+	// Each runs one block per item of a list, instead of Branches.
 	Each          *Each `json:"each,omitempty"`
-	MaxConcurrent int   `json:"max_concurrent,omitempty"` // 0 is without limit
+	MaxConcurrent int   `json:"max_concurrent,omitempty"` // 0 means unlimited
 	Join          Join  `json:"join"`
-	// Combine makes the step's result out of the branches' results
-	// ({branch, outcome, value} in branch order). Without it the branches'
-	// writes are laid over the parent's scope in branch order.
+	// Combine computes the step's result from the branches' results ({branch, outcome, value} in
+	// branch order). Without it, the branches' writes are applied to the parent's scope in branch
+	// order.
 	Combine *Task       `json:"combine,omitempty"`
-	Name    string      `json:"name,omitempty"` // of the bundle, when it has one
+	Name    string      `json:"name,omitempty"` // of the bundle, if it has one
 	Span    source.Span `json:"span,omitzero"`
 }
 
-// Branch is one of several blocks that run side by side.
+// Branch is one block of a Parallel.
 type Branch struct {
 	Name   string      `json:"name"`
 	Block  BlockID     `json:"block"`
@@ -316,43 +315,43 @@ type Branch struct {
 	Span   source.Span `json:"span,omitzero"`
 }
 
-// Each is the items of a fan-out or a loop. A Var below "loop." is kept in the
-// loop's own variable, where loops inside see it as their parent's.
+// Each is the iteration over a list of a fan-out or a loop. A Var below "loop." is stored in
+// the loop's own variable, which nested loops see as their parent's.
 type Each struct {
 	Items *expr.Expr `json:"items"`
 	Var   string     `json:"var"`
 	Block BlockID    `json:"block"` // of a fan-out; a Loop has its own
 }
 
-// Loop runs its block again and again, one iteration after the other.
+// Loop repeats its block sequentially.
 type Loop struct {
 	Block     BlockID    `json:"block"`
 	Each      *Each      `json:"each,omitempty"`       // over a list
 	While     *expr.Expr `json:"while,omitempty"`      // before each iteration
 	BreakWhen *expr.Expr `json:"break_when,omitempty"` // after each iteration
-	Max       int        `json:"max,omitempty"`        // 0: without limit
-	MaxExpr   *expr.Expr `json:"max_expr,omitempty"`   // computed when the loop begins; more than Max is a failure
-	// FailAtMax makes reaching the limit a failure instead of an end.
+	Max       int        `json:"max,omitempty"`        // 0 means unlimited
+	MaxExpr   *expr.Expr `json:"max_expr,omitempty"`   // evaluated when the loop starts; a value above Max is a failure
+	// FailAtMax makes reaching the limit a failure.
 	FailAtMax bool        `json:"fail_at_max,omitempty"`
 	Span      source.Span `json:"span,omitzero"`
 }
 
-// Call runs another program as a child: own scope, own records, the caller's budget.
+// Call runs another program as a child, with its own scope and records and the caller's budget.
 type Call struct {
-	Child  int       `json:"child"` // position in Program.Children
+	Child  int       `json:"child"` // index in Program.Children
 	Inputs []Binding `json:"inputs,omitempty"`
-	// PassReads hands the step's reads over as the child's input, by their last segment.
+	// PassReads passes the step's reads as the child's input, named by their last segment.
 	PassReads bool `json:"pass_reads,omitempty"`
-	// Outputs are what the call gives, by name, each seen from inside the
-	// child as it ends; without any it gives the child's output.
+	// Outputs are the call's results by name, each evaluated in the child's scope at its end. If
+	// empty, the result is the child's output.
 	Outputs []Binding `json:"outputs,omitempty"`
-	// Finish is work on what the child gave, which it passes on: looking after
-	// the files that the step declares.
+	// Finish is work on the child's result, which it passes on: it handles the files that the step
+	// declares.
 	Finish *Task       `json:"finish,omitempty"`
 	Span   source.Span `json:"span,omitzero"`
 }
 
-// Binding gives a name a value: an input of a child, or an output.
+// Binding assigns a value to an input of a child, or to an output.
 type Binding struct {
 	Name  string      `json:"name"`
 	Value *expr.Expr  `json:"value"`
@@ -363,13 +362,13 @@ type Binding struct {
 type End struct {
 	Failed  bool   `json:"failed,omitempty"`
 	Message string `json:"message,omitempty"`
-	// MessageExpr computes the message; Message is then what to say when it cannot.
+	// MessageExpr computes the message; Message is used if it cannot be evaluated.
 	MessageExpr *expr.Expr `json:"message_expr,omitempty"`
-	Status      int        `json:"status,omitempty"` // exit code of the author's choice; 0 is none
-	// Check is a condition that should hold now; when it does not, the run
-	// ends all the same and says so.
+	Status      int        `json:"status,omitempty"` // exit code chosen by the author; 0 means none
+	// Check is a condition that is expected to be true at the end. If it is false, the run still
+	// ends, with a note about it.
 	Check *expr.Expr `json:"check,omitempty"`
-	// Work makes the final result before the end, when there is any left to do.
+	// Work computes the final result before the end, if any work is left.
 	Work *Task `json:"work,omitempty"`
 }
 
@@ -381,7 +380,7 @@ func (Loop) actionName() string     { return "loop" }
 func (Call) actionName() string     { return "call" }
 func (End) actionName() string      { return "end" }
 
-// ActionName is the action's one-word name, as JSON has it.
+// ActionName returns the action's name in JSON, or "" for nil.
 func ActionName(a Action) string {
 	if a == nil {
 		return ""
@@ -389,26 +388,26 @@ func ActionName(a Action) string {
 	return a.actionName()
 }
 
-// Settings is what a Task tells its kind, in the order of the file.
+// Settings are the settings of a Task, in file order.
 type Settings []Setting
 
-// Setting is one of them.
+// Setting is one named value of a Task's settings.
 type Setting struct {
 	Name  string          `json:"name"`
 	Value json.RawMessage `json:"value"`
 	Span  source.Span     `json:"span,omitzero"`
 }
 
-// Put appends a setting; v must be encodable as JSON, which plain data is.
+// Put appends a setting; v must be plain data that encodes as JSON.
 func (s *Settings) Put(name string, v any, at source.Span) {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("ir: setting %s: %v", name, err)) // a programming mistake: only plain data goes here
+		panic(fmt.Sprintf("ir: setting %s: %v", name, err)) // a bug in the caller: settings are plain data
 	}
 	*s = append(*s, Setting{Name: name, Value: raw, Span: at})
 }
 
-// Get returns the raw value of a setting, nil when it is absent.
+// Get returns the raw value of a setting, or nil.
 func (s Settings) Get(name string) json.RawMessage {
 	for i := range s {
 		if s[i].Name == name {
@@ -418,7 +417,7 @@ func (s Settings) Get(name string) json.RawMessage {
 	return nil
 }
 
-// At returns where a setting was written; the zero span when it is absent.
+// At returns the source position of a setting, or the zero span.
 func (s Settings) At(name string) source.Span {
 	for i := range s {
 		if s[i].Name == name {
@@ -428,11 +427,11 @@ func (s Settings) At(name string) source.Span {
 	return source.Span{}
 }
 
-// Decode fills a struct with the settings. A setting that the struct does not
-// have, or of another type, is an error: kinds and formats must agree.
+// Decode stores the settings in the struct that into points to. A setting that the struct
+// lacks, or one of another type, is an error: kinds and formats must agree.
 func (s Settings) Decode(into any) error {
-	// Done by hand, without the detour through one JSON object: programs are
-	// checked far more often than they change, and most of the time went here.
+	// Fields are decoded one by one instead of through a single JSON object: programs are checked
+	// far more often than they change, and this dominated the profile.
 	v := reflect.ValueOf(into).Elem()
 	t := v.Type()
 	left := len(s)
@@ -451,13 +450,14 @@ func (s Settings) Decode(into any) error {
 		return nil
 	}
 	unknown := slices.IndexFunc(s, func(one Setting) bool {
-		return !slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return settingName(f) == one.Name })
+		return !slices.ContainsFunc(reflect.VisibleFields(t),
+			func(f reflect.StructField) bool { return settingName(f) == one.Name })
 	})
-	return fmt.Errorf("there is no setting %q", s[unknown].Name)
+	return fmt.Errorf("unknown setting %q", s[unknown].Name)
 }
 
-// settingNames are the names of a struct's fields. They are worked out once for
-// each type: that took longer than all else.
+// settingNames returns the JSON names of a struct's fields. They are cached per type, because
+// computing them dominated Decode.
 func settingNames(t reflect.Type) []string {
 	if known, ok := settingsOf.Load(t); ok {
 		return known.([]string)
@@ -470,14 +470,14 @@ func settingNames(t reflect.Type) []string {
 	return names
 }
 
-var settingsOf sync.Map // by type
+var settingsOf sync.Map // reflect.Type → []string
 
 func settingName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
 }
 
-// decodeInto decodes a value; plain texts, which are most, at once.
+// decodeInto decodes a value, with a shortcut for the most common case of unescaped strings.
 func decodeInto(field reflect.Value, raw json.RawMessage) error {
 	if text, ok := plainText(raw); ok && field.Kind() == reflect.String {
 		field.SetString(text)
@@ -486,7 +486,7 @@ func decodeInto(field reflect.Value, raw json.RawMessage) error {
 	return decodeStrict(raw, field.Addr().Interface())
 }
 
-// plainText is the content of a JSON string without escapes.
+// plainText returns the content of a JSON string without escapes.
 func plainText(raw json.RawMessage) (string, bool) {
 	last := len(raw) - 1
 	if last < 1 || raw[0] != '"' || raw[last] != '"' || bytes.IndexByte(raw, '\\') >= 0 {

@@ -6,27 +6,25 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// Unread is the parts of a file that nothing could be made of, after a
-// diagnostic that says so. What a program lacks may stand there: a complaint
-// that something is not defined, not written or not used asks Explains first,
-// so that one mistake is reported once.
+// Unread describes the parts of a file that were reported as unreadable. A definition that the
+// program lacks may be in one of them. Checks for undefined, unwritten or unused names call
+// Explains first, so that one mistake is reported once.
 type Unread struct {
-	// Header says that what the file states before its first step is among them.
+	// Header is set if the part before the first step is unreadable.
 	Header bool `json:"header,omitempty"`
-	// Steps says that a step, or a way from one to another, is among them.
+	// Steps is set if a step, or an edge between steps, is unreadable.
 	Steps bool `json:"steps,omitempty"`
-	// Rest says that the file seems to end before its time, so that anything
-	// may be among them.
+	// Rest is set if the file appears to be truncated, so that any definition may be missing.
 	Rest  bool     `json:"rest,omitempty"`
 	Texts []string `json:"texts,omitempty"`
-	// Warned are texts that only a warning was given for. They explain no
-	// error, else a file that cannot work would pass.
+	// Warned are texts that were reported as warnings only. They do not explain errors: otherwise a
+	// file that cannot work would pass validation.
 	Warned []string `json:"warned,omitempty"`
 }
 
-// Explains reports whether a complaint of some weight is probably only a
-// consequence, because a name that it rests on occurs in what was not read. A
-// dotted name occurs where something below or around it does.
+// Explains reports whether a diagnostic of the given severity is probably a consequence of an
+// unreadable part, because a name it concerns occurs there. A dotted name matches where its
+// parent or a child of it occurs.
 func (u *Unread) Explains(severity diag.Severity, names ...string) bool {
 	return u.Rest || occurs(u.Texts, names) || severity < diag.Error && occurs(u.Warned, names)
 }
@@ -45,8 +43,7 @@ func occurs(texts, names []string) bool {
 	return false
 }
 
-// mentions reports whether a text has a name as a whole word, or as the
-// beginning of a path.
+// mentions reports whether text contains name as a whole word, or as the beginning of a path.
 func mentions(text, name string) bool {
 	if name == "" {
 		return false
@@ -64,7 +61,7 @@ func mentions(text, name string) bool {
 	}
 }
 
-// joins reports whether a byte belongs to the name that it stands beside.
+// joins reports whether c can be part of a name.
 func joins(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c >= 0x80
 }

@@ -13,9 +13,11 @@ func TestUnread(t *testing.T) {
 		Warned: []string{"agent: second"},
 	}
 	for name, want := range map[string]bool{
-		"sort": true, "sor": false, "ort": false, "kind": false, "first-reader": true, "reader": false, "": false, "second": false,
-		"state.kind": true, "state.kind.of": true, "state.request": true, "state.request.other": true, "state.kin": false,
-		"output": true, "output.a": false,
+		"sort": true, "sor": false, "ort": false, "kind": false, "first-reader": true, "reader": false, "": false,
+		"second":     false,
+		"state.kind": true, "state.kind.of": true, "state.request": true, "state.request.other": true,
+		"state.kin": false,
+		"output":    true, "output.a": false,
 	} {
 		if got := u.Explains(diag.Error, name); got != want {
 			t.Errorf("Explains(%q) = %v", name, got)

@@ -1,8 +1,7 @@
-// Package manifest is the record of how a workflow is generated: what has been
-// done, which files came of it, and how it was promoted.
+// Package manifest implements the record of a workflow's generation: its steps, the files it
+// produced, and its promotion.
 package manifest
 
-// The file lies beside what is generated and is written as a whole at every
-// change. While a run generates, only the reader of the journal writes it;
-// after that, only the command that validates and promotes. Errors are only
-// ever added.
+// The file is next to the generated files and is rewritten atomically at every change. While a
+// run generates, only the reader of the journal writes it; afterward, only the command that
+// validates and promotes. Errors are only ever appended.

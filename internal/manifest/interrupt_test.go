@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// killed is what ends a promotion in the middle: nothing after it is done.
+// killed ends a promotion in the middle.
 type killed struct{}
 
-// TestPromotionInterrupted stops a promotion before every change that it makes.
-// Promoted once more, everything lies where it lies after an undisturbed one.
-func TestPromotionInterrupted(t *testing.T) {
+// A promotion is stopped before every change that it makes. Promoting again yields the same
+// files as an undisturbed promotion.
+func TestInterruptedPromotionCanBeRepeated(t *testing.T) {
 	calm := staging(t)
 	changes := 0
 	if _, err := promote(calm, "w", stagedAt, false, promotedAt, func() { changes++ }); err != nil {
@@ -38,9 +38,8 @@ func TestPromotionInterrupted(t *testing.T) {
 	}
 }
 
-// TestACopyThatIsNotTheSame: the staging folder is not given up for an archive
-// that something else has written to meanwhile.
-func TestACopyThatIsNotTheSame(t *testing.T) {
+// The staging folder is kept if the archive was modified in the meantime.
+func TestModifiedArchiveKeepsStagingFolder(t *testing.T) {
 	root := staging(t)
 	copied := filepath.Join(root, "outputs", "w", stagedAt, "build", "01-clarification.md")
 	_, err := promote(root, "w", stagedAt, false, promotedAt, func() {
@@ -53,7 +52,8 @@ func TestACopyThatIsNotTheSame(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "01-clarification.md") {
 		t.Fatalf("got %v", err)
 	}
-	if raw, err := os.ReadFile(filepath.Join(Staged(root, "w", stagedAt), "01-clarification.md")); err != nil || string(raw) != "01-clarification.md" {
+	if raw, err := os.ReadFile(filepath.Join(Staged(root, "w", stagedAt), "01-clarification.md")); err != nil ||
+		string(raw) != "01-clarification.md" {
 		t.Errorf("what was staged is gone: %q, %v", raw, err)
 	}
 	if _, err := Promote(root, "w", stagedAt, false, promotedAt); err != nil {
@@ -78,12 +78,15 @@ const stagedAt = "2026-02-23T10-41-22"
 
 var promotedAt = time.Date(2026, 2, 23, 11, 0, 0, 0, time.UTC)
 
-// staging is a project with a generation that passed its check.
+// staging returns a project with a validated generation.
 func staging(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	dir := Staged(root, "w", stagedAt)
-	for _, name := range []string{"01-clarification.md", "02-design.md", "03-workflow.yaml", "04-agents/a.md", "05-skills/s.md", "06-scripts/cli/run.sh", "07-review.md"} {
+	for _, name := range []string{
+		"01-clarification.md", "02-design.md", "03-workflow.yaml", "04-agents/a.md",
+		"05-skills/s.md", "06-scripts/cli/run.sh", "07-review.md",
+	} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)

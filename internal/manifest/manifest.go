@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// FileName is the manifest's, in the folder of its run.
+// FileName is the name of the manifest in the folder of its run.
 const FileName = "manifest.json"
 
-// Manifest is the control plane of one generation.
+// Manifest is the state of one generation.
 type Manifest struct {
 	SpecVersion string     `json:"specVersion"`
 	Workflow    string     `json:"workflow"`
@@ -29,8 +29,8 @@ type Manifest struct {
 	Mode        string     `json:"execution_mode"`
 	Generator   string     `json:"generator"`
 	Request     string     `json:"request,omitempty"`
-	Run         string     `json:"espalier_run,omitempty"`     // the run that generates
-	Repairs     []string   `json:"espalier_repairs,omitempty"` // the runs that mend what was generated
+	Run         string     `json:"espalier_run,omitempty"`     // the generating run
+	Repairs     []string   `json:"espalier_repairs,omitempty"` // runs that repair the result
 	Status      string     `json:"status"`
 	Phases      Phases     `json:"phases"`
 	Steps       []Step     `json:"steps"`
@@ -39,7 +39,7 @@ type Manifest struct {
 	Errors      []Error    `json:"errors"`
 }
 
-// The states of a generation, in their order; it fails in Failed.
+// The states of a generation, in order, and Failed.
 const (
 	Generating = "generating"
 	Generated  = "generated"
@@ -59,7 +59,7 @@ const (
 	Skipped    = "skipped"
 )
 
-// Phases are the four parts of a generation.
+// Phases are the four phases of a generation.
 type Phases struct {
 	Generation Phase `json:"generation"`
 	Validation Phase `json:"validation"`
@@ -67,14 +67,14 @@ type Phases struct {
 	Archival   Phase `json:"archival"`
 }
 
-// Phase is one part.
+// Phase is the state of one phase.
 type Phase struct {
 	Status      string `json:"status"`
 	StartedAt   string `json:"started_at,omitempty"`
 	CompletedAt string `json:"completed_at,omitempty"`
 }
 
-// Enter sets the state of a phase, with the time that goes with it.
+// Enter sets the state of a phase and the matching timestamp.
 func (p *Phase) Enter(status string, at time.Time) {
 	p.Status = status
 	switch status {
@@ -85,7 +85,7 @@ func (p *Phase) Enter(status string, at time.Time) {
 	}
 }
 
-// Step mirrors a step of the workflow that generates (G18).
+// Step mirrors a step of the generating workflow (G18).
 type Step struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
@@ -94,23 +94,23 @@ type Step struct {
 	CompletedAt string `json:"completed_at,omitempty"`
 }
 
-// File is something that was made.
+// File is a generated file.
 type File struct {
-	Path       string `json:"path"` // from the folder of the run
+	Path       string `json:"path"` // relative to the folder of the run
 	Role       string `json:"role"`
 	ProducedBy string `json:"produced_by"`
 	Size       int64  `json:"size_bytes,omitempty"`
 	Checksum   string `json:"checksum,omitempty"` // sha256:…
 }
 
-// Promotion is where the workflow went.
+// Promotion is the destination of the workflow.
 type Promotion struct {
 	Target      string `json:"target"`
 	PromotedAt  string `json:"promoted_at"`
 	ArchivePath string `json:"archive_path"`
 }
 
-// Error is something that went wrong; entries are never removed.
+// Error is a failure. Entries are never removed.
 type Error struct {
 	At      string `json:"at"`
 	Phase   string `json:"phase"`
@@ -118,15 +118,16 @@ type Error struct {
 	StepID  string `json:"step_id,omitempty"`
 }
 
-// Time is a moment as the files of the format have it.
+// Time formats a time as in the format's files.
 func Time(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// New is the manifest of a generation that begins.
+// New returns the manifest of a generation that starts at now.
 func New(workflow, run, generator, request string, now time.Time) *Manifest {
 	pending := Phase{Status: Pending}
 	m := &Manifest{
-		SpecVersion: "1.0", Workflow: workflow, RunID: run, CreatedAt: Time(now), Mode: "cli", Generator: generator, Request: request,
-		Status: Generating, Phases: Phases{pending, pending, pending, pending}, Steps: []Step{}, Errors: []Error{},
+		SpecVersion: "1.0", Workflow: workflow, RunID: run, CreatedAt: Time(now), Mode: "cli", Generator: generator,
+		Request: request,
+		Status:  Generating, Phases: Phases{pending, pending, pending, pending}, Steps: []Step{}, Errors: []Error{},
 		Files: []File{{Path: FileName, Role: "manifest", ProducedBy: "init"}},
 	}
 	m.Phases.Generation.Enter(InProgress, now)
@@ -146,7 +147,7 @@ func Read(dir string) (*Manifest, error) {
 	return m, nil
 }
 
-// Write writes the manifest of a folder, whole or not at all.
+// Write writes the manifest to a folder atomically.
 func (m *Manifest) Write(dir string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -158,7 +159,7 @@ func (m *Manifest) Write(dir string) error {
 	return Replace(filepath.Join(dir, FileName), b.Bytes())
 }
 
-// Replace puts a file in its place, whole or not at all.
+// Replace writes a file atomically.
 func Replace(name string, content []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
 	if err != nil {
@@ -174,12 +175,12 @@ func Replace(name string, content []byte) error {
 	return err
 }
 
-// Fail notes what went wrong.
+// Fail appends an error.
 func (m *Manifest) Fail(phase, step, message string, at time.Time) {
 	m.Errors = append(m.Errors, Error{At: Time(at), Phase: phase, Message: message, StepID: step})
 }
 
-// RoleOf is what a file is for, by its place.
+// RoleOf returns the role of a file by its path.
 func RoleOf(name string) string {
 	first, rest, _ := strings.Cut(name, "/")
 	switch {
@@ -203,8 +204,8 @@ func RoleOf(name string) string {
 	return "manifest"
 }
 
-// Register brings the list of files up to what lies in the folder; by names
-// the steps that made what lies at a path, or below it: the nearest one counts.
+// Register updates the list of files from the folder. by maps paths to the steps that produced
+// them or everything below them; the longest matching path wins.
 func (m *Manifest) Register(dir string, by map[string]string) error {
 	found, err := Files(dir)
 	if err != nil {
@@ -224,7 +225,7 @@ func (m *Manifest) Register(dir string, by map[string]string) error {
 				nearest, entry.ProducedBy = len(at), step
 			}
 		}
-		if name != FileName { // it cannot contain its own
+		if name != FileName { // it cannot contain its own checksum
 			raw, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
 			if err != nil {
 				return err
@@ -236,13 +237,13 @@ func (m *Manifest) Register(dir string, by map[string]string) error {
 	return nil
 }
 
-// Checksum is that of a file's content.
+// Checksum returns the checksum of a file's content.
 func Checksum(content []byte) string {
 	sum := sha256.Sum256(content)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Files lists the files below a folder, sorted, without hidden ones.
+// Files returns the files below a folder, sorted, without hidden ones.
 func Files(dir string) ([]string, error) {
 	var out []string
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -257,8 +258,8 @@ func Files(dir string) ([]string, error) {
 	return out, err
 }
 
-// Canonical is where a staged file goes in the workflow's folder; "" for what
-// stays behind.
+// Canonical returns the path of a staged file in the workflow's folder, or "" for files that
+// are not promoted.
 func Canonical(name string) string {
 	first, rest, _ := strings.Cut(name, "/")
 	switch {

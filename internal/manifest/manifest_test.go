@@ -14,12 +14,13 @@ var now = time.Date(2026, 2, 23, 10, 41, 22, 0, time.UTC)
 
 const run = "2026-02-23T10-41-22"
 
-// stage writes a generation that is complete.
+// stage writes a complete generation.
 func stage(t *testing.T, root string) *manifest.Manifest {
 	t.Helper()
 	dir := manifest.Staged(root, "w", run)
 	for name, text := range map[string]string{
-		"01-clarification.md": "c", "02-design.md": "d", "03-workflow.yaml": "w", "04-agents/a.md": "a", "05-skills/s.md": "s",
+		"01-clarification.md": "c", "02-design.md": "d", "03-workflow.yaml": "w", "04-agents/a.md": "a",
+		"05-skills/s.md":        "s",
 		"06-scripts/cli/run.sh": "r", "06-scripts/ide/steps.md": "i", "07-review.md": "v",
 	} {
 		full := filepath.Join(dir, name)
@@ -32,7 +33,9 @@ func stage(t *testing.T, root string) *manifest.Manifest {
 	}
 	m := manifest.New("w", run, "workflow-creator", "make it", now)
 	m.Steps = []manifest.Step{{ID: "clarify", Name: "C", Status: manifest.Completed}}
-	if err := errors.Join(m.Write(dir), m.Register(dir, map[string]string{"04-agents/": "agents", "06-scripts": "scripts", "06-scripts/ide/": "ide"}), m.Write(dir)); err != nil {
+	if err := errors.Join(m.Write(dir),
+		m.Register(dir, map[string]string{"04-agents/": "agents", "06-scripts": "scripts", "06-scripts/ide/": "ide"}),
+		m.Write(dir)); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -56,8 +59,10 @@ func TestFilesHaveRolesAndProducers(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"manifest.json": "manifest init", "03-workflow.yaml": "workflow_config init", "04-agents/a.md": "agent agents", "05-skills/s.md": "skill init",
-		"06-scripts/cli/run.sh": "script_cli scripts", "06-scripts/ide/steps.md": "script_ide ide", "07-review.md": "review init",
+		"manifest.json": "manifest init", "03-workflow.yaml": "workflow_config init",
+		"04-agents/a.md": "agent agents", "05-skills/s.md": "skill init",
+		"06-scripts/cli/run.sh": "script_cli scripts", "06-scripts/ide/steps.md": "script_ide ide",
+		"07-review.md": "review init",
 	} {
 		if roles[path] != want {
 			t.Errorf("%s: %s", path, roles[path])
@@ -65,7 +70,7 @@ func TestFilesHaveRolesAndProducers(t *testing.T) {
 	}
 }
 
-func TestG20Promotion(t *testing.T) {
+func TestG20PromotesValidatedGeneration(t *testing.T) {
 	root := t.TempDir()
 	m := stage(t, root)
 	var not *manifest.NotReady
@@ -94,7 +99,8 @@ func TestG20Promotion(t *testing.T) {
 		t.Fatalf("%+v %v", done, err)
 	}
 	for name, want := range map[string]string{
-		"workflows/w/workflow.yaml": "w", "workflows/w/agents/a.md": "a", "workflows/w/skills/s.md": "s", "workflows/w/scripts/cli/run.sh": "r",
+		"workflows/w/workflow.yaml": "w", "workflows/w/agents/a.md": "a", "workflows/w/skills/s.md": "s",
+		"workflows/w/scripts/cli/run.sh":                  "r",
 		"outputs/w/" + run + "/build/01-clarification.md": "c",
 	} {
 		if raw, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(raw) != want {
@@ -110,9 +116,9 @@ func TestG20Promotion(t *testing.T) {
 	}
 }
 
-// What was added or removed after the check is not promoted either, and of what
-// is no workflow nothing is left behind.
-func TestG20OnlyWhatWasChecked(t *testing.T) {
+// Files that were added or removed after validation prevent promotion, and an incomplete
+// generation leaves nothing behind.
+func TestG20PromotesOnlyValidatedFiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(dir string) error
 		force  bool
@@ -121,9 +127,18 @@ func TestG20OnlyWhatWasChecked(t *testing.T) {
 		"added": {change: func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "04-agents/b.md"), []byte("b"), 0o644)
 		}, want: manifest.ErrChanged},
-		"removed":  {change: func(dir string) error { return os.Remove(filepath.Join(dir, "05-skills/s.md")) }, want: manifest.ErrChanged},
-		"no agent": {change: func(dir string) error { return os.Remove(filepath.Join(dir, "04-agents/a.md")) }, force: true, want: manifest.ErrIncomplete},
-		"no file":  {change: func(dir string) error { return os.Remove(filepath.Join(dir, "03-workflow.yaml")) }, force: true, want: manifest.ErrIncomplete},
+		"removed": {
+			change: func(dir string) error { return os.Remove(filepath.Join(dir, "05-skills/s.md")) },
+			want:   manifest.ErrChanged,
+		},
+		"no agent": {
+			change: func(dir string) error { return os.Remove(filepath.Join(dir, "04-agents/a.md")) },
+			force:  true, want: manifest.ErrIncomplete,
+		},
+		"no file": {
+			change: func(dir string) error { return os.Remove(filepath.Join(dir, "03-workflow.yaml")) },
+			force:  true, want: manifest.ErrIncomplete,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -141,15 +156,15 @@ func TestG20OnlyWhatWasChecked(t *testing.T) {
 	}
 }
 
-// What somebody has written is not replaced, what a generation has made is.
-func TestPromotionSparesWhatWasEdited(t *testing.T) {
+// Edited files are not overwritten, but generated ones are.
+func TestPromotionKeepsEditedFiles(t *testing.T) {
 	root := t.TempDir()
 	target := filepath.Join(root, "workflows/w/workflow.yaml")
 	again := func(force bool) error {
 		stage(t, root)
 		staged := filepath.Join(manifest.Staged(root, "w", run), "03-workflow.yaml")
 		raw, _ := os.ReadFile(target)
-		if err := os.WriteFile(staged, append(raw, "more"...), 0o644); err != nil { // another one each time
+		if err := os.WriteFile(staged, append(raw, "more"...), 0o644); err != nil { // different content each time
 			t.Fatal(err)
 		}
 		validated(t, root, stageAsIs(t, root))
@@ -178,7 +193,7 @@ func TestPromotionSparesWhatWasEdited(t *testing.T) {
 	}
 }
 
-// stageAsIs registers what is staged now.
+// stageAsIs registers the staged files as they are.
 func stageAsIs(t *testing.T, root string) *manifest.Manifest {
 	t.Helper()
 	dir := manifest.Staged(root, "w", run)
@@ -192,8 +207,8 @@ func stageAsIs(t *testing.T, root string) *manifest.Manifest {
 	return m
 }
 
-// Interrupted between promoting and archiving, it is done again from the staged files.
-func TestPromotionResumes(t *testing.T) {
+// If interrupted between promotion and archival, it is repeated from the staged files.
+func TestPromotionResumesFromStagedFiles(t *testing.T) {
 	root := t.TempDir()
 	m := stage(t, root)
 	m.Status = manifest.Registered
@@ -206,7 +221,7 @@ func TestPromotionResumes(t *testing.T) {
 	}
 }
 
-func TestG22IgnoreKeepsWhatIsThere(t *testing.T) {
+func TestG22IgnoreKeepsExistingLines(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, ".gitignore")
 	if err := os.WriteFile(name, []byte("mine\noutputs/"), 0o644); err != nil {

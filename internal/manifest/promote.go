@@ -15,44 +15,45 @@ import (
 	"github.com/espalier-run/espalier/internal/protected"
 )
 
-// Staged is the folder of a generation, below a project's root.
+// Staged returns the folder of a generation below a project's root.
 func Staged(root, workflow, run string) string {
 	return filepath.Join(root, "artifacts", workflow, run)
 }
 
-// NotReady is why a generation must not be promoted.
+// NotReady is the error of a generation that must not be promoted.
 type NotReady struct{ Reasons []string }
 
 func (e *NotReady) Error() string { return strings.Join(e.Reasons, "; ") }
 
-// Ready looks whether a generation may be promoted (G20).
+// Ready returns a *NotReady if the generation must not be promoted (G20).
 func (m *Manifest) Ready() error {
-	var why []string
+	var reasons []string
 	if m.Status != Validated && m.Phases.Validation.Status != Completed {
-		why = append(why, fmt.Sprintf("its status is %q, and not %q", m.Status, Validated))
+		reasons = append(reasons, fmt.Sprintf("its status is %q, not %q", m.Status, Validated))
 	}
 	for _, s := range m.Steps {
 		if s.Status == StepFailed {
-			why = append(why, fmt.Sprintf("step %q has failed", s.ID))
+			reasons = append(reasons, fmt.Sprintf("step %q failed", s.ID))
 		}
 	}
-	if len(why) > 0 {
-		return &NotReady{why}
+	if len(reasons) > 0 {
+		return &NotReady{reasons}
 	}
 	return nil
 }
 
-// Why a generation stays where it is.
+// Reasons why a generation is not promoted.
 var (
-	// ErrChanged is a file that is not what the manifest says.
-	ErrChanged = errors.New("a file was changed after it was checked")
-	// ErrIncomplete is a generation that no workflow can be made of.
-	ErrIncomplete = errors.New("there is no 03-workflow.yaml, or no agent, to promote")
-	// ErrEdited is a file of the workflow that somebody has written, and that
-	// would be lost.
-	ErrEdited = errors.New("the workflow is there already, with a file that no generation has made")
-	// ErrNotPromotable is a file that is no part of a workflow.
-	ErrNotPromotable = errors.New("a workflow has Markdown and YAML files, and scripts, in its folders, and no hidden files or files that other programs read as configuration; remove")
+	// ErrChanged reports a file that differs from the manifest.
+	ErrChanged = errors.New("a file was changed after validation")
+	// ErrIncomplete reports a generation without the files of a workflow.
+	ErrIncomplete = errors.New("03-workflow.yaml or an agent is missing")
+	// ErrEdited reports an existing file of the workflow that no generation wrote and that would be
+	// overwritten.
+	ErrEdited = errors.New("the workflow already exists and contains a file that was not generated")
+	// ErrNotPromotable reports a file that is not part of a workflow.
+	ErrNotPromotable = errors.New("a workflow consists of Markdown and YAML files and scripts in its folders, " +
+		"without hidden files or files that other programs read as configuration; remove")
 )
 
 // promotable reports whether a file may be put into a workflow's folder: what is
@@ -73,20 +74,20 @@ func promotable(name string) bool {
 	return false
 }
 
-// Promote puts a generation in its place, keeps a copy of all of it and removes
-// the staging folder. Interrupted anywhere, it is done by promoting once more.
+// Promote copies a generation to its workflow folder, archives all of it and removes the
+// staging folder. If it is interrupted at any point, calling it again completes it.
 func Promote(root, workflow, run string, force bool, now time.Time) (*Manifest, error) {
 	return promote(root, workflow, run, force, now, func() {})
 }
 
-// promote is Promote; before is called before each change on the disk.
+// promote implements Promote. It calls before ahead of each change on disk.
 func promote(root, workflow, run string, force bool, now time.Time, before func()) (*Manifest, error) {
 	p := &promotion{root: root, staged: Staged(root, workflow, run), now: now, before: before}
 	m, err := Read(p.staged)
 	if err != nil {
 		return nil, err
 	}
-	if m.Status == Archived { // all is done but clearing away
+	if m.Status == Archived { // only the cleanup is left
 		return m, p.clear()
 	}
 	if !force {
@@ -103,7 +104,7 @@ func promote(root, workflow, run string, force bool, now time.Time, before func(
 		return m, err
 	}
 	if !force {
-		if err := p.spare(moves, target); err != nil {
+		if err := p.checkEdited(moves, target); err != nil {
 			return m, err
 		}
 	}
@@ -127,7 +128,7 @@ func promote(root, workflow, run string, force bool, now time.Time, before func(
 	return m, p.clear()
 }
 
-// promotion is what the parts of promoting have in common.
+// promotion is the shared state of the phases of a promotion.
 type promotion struct {
 	root, staged string
 	now          time.Time
@@ -163,7 +164,7 @@ func (p *promotion) copy(from, to string) error {
 	return protected.WriteFile(root, rel, raw, protected.Options{File: mode, Folder: 0o755})
 }
 
-// verify holds the files against their checksums.
+// verify compares the files with their checksums.
 func (m *Manifest) verify(dir string) error {
 	names, err := Files(dir)
 	if err != nil {
@@ -171,7 +172,7 @@ func (m *Manifest) verify(dir string) error {
 	}
 	for _, name := range names {
 		if Canonical(name) != "" && !slices.ContainsFunc(m.Files, func(f File) bool { return f.Path == name }) {
-			return fmt.Errorf("%w: %s is new", ErrChanged, name)
+			return fmt.Errorf("%w: %s was added", ErrChanged, name)
 		}
 	}
 	for _, f := range m.Files {
@@ -180,7 +181,7 @@ func (m *Manifest) verify(dir string) error {
 		}
 		raw, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(f.Path)))
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%w: %s is gone", ErrChanged, f.Path)
+			return fmt.Errorf("%w: %s was removed", ErrChanged, f.Path)
 		}
 		if err != nil {
 			return err
@@ -192,10 +193,10 @@ func (m *Manifest) verify(dir string) error {
 	return nil
 }
 
-// move is a file on its way from the staging folder to that of the workflow.
+// move is a copy from the staging folder to the workflow's folder.
 type move struct{ from, to string }
 
-// moves lists what makes up the workflow.
+// moves returns the copies that make up the workflow.
 func (p *promotion) moves(target string) ([]move, error) {
 	names, err := Files(p.staged)
 	if err != nil {
@@ -212,7 +213,10 @@ func (p *promotion) moves(target string) ([]move, error) {
 			return nil, fmt.Errorf("%w: %s", ErrNotPromotable, name)
 		}
 		config, agents = config || to == "workflow.yaml", agents || strings.HasPrefix(to, "agents/")
-		out = append(out, move{filepath.Join(p.staged, filepath.FromSlash(name)), filepath.Join(p.root, filepath.FromSlash(target), filepath.FromSlash(to))})
+		out = append(out, move{
+			filepath.Join(p.staged, filepath.FromSlash(name)),
+			filepath.Join(p.root, filepath.FromSlash(target), filepath.FromSlash(to)),
+		})
 	}
 	if !config || !agents {
 		return nil, ErrIncomplete
@@ -220,13 +224,13 @@ func (p *promotion) moves(target string) ([]move, error) {
 	return out, nil
 }
 
-// spare looks for files that would be lost: what lies in their places is
-// neither what goes there now nor what the last promotion has put there.
-func (p *promotion) spare(moves []move, target string) error {
+// checkEdited returns an error if a file would be lost: if it is neither the new content nor
+// that of the last promotion.
+func (p *promotion) checkEdited(moves []move, target string) error {
 	dir := filepath.Join(p.root, filepath.FromSlash(target))
 	earlier := promoted(p.root, dir)
 	for _, one := range moves {
-		is, err := os.ReadFile(one.to)
+		current, err := os.ReadFile(one.to)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -237,7 +241,7 @@ func (p *promotion) spare(moves []move, target string) error {
 		if err != nil {
 			return err
 		}
-		if sum := Checksum(is); sum != Checksum(new) && sum != earlier[one.to] {
+		if sum := Checksum(current); sum != Checksum(new) && sum != earlier[one.to] {
 			rel, err := filepath.Rel(p.root, one.to)
 			return errors.Join(err, fmt.Errorf("%w: %s", ErrEdited, filepath.ToSlash(rel)))
 		}
@@ -245,8 +249,8 @@ func (p *promotion) spare(moves []move, target string) error {
 	return nil
 }
 
-// promoted is the checksums of what the last promotion has put into a
-// workflow's folder, as far as its archive is still there.
+// promoted returns the checksums of the files that the last promotion wrote to a workflow's
+// folder, if its archive still exists.
 func promoted(root, dir string) map[string]string {
 	var status workflowStatus
 	raw, err := os.ReadFile(filepath.Join(dir, statusFile))
@@ -268,7 +272,7 @@ func promoted(root, dir string) map[string]string {
 	return sums
 }
 
-// statusFile leads from a workflow to the generation that it came from.
+// statusFile names the file in a workflow's folder that refers to its generation.
 const statusFile = "workflow_status.json"
 
 type workflowStatus struct {
@@ -298,8 +302,8 @@ func (p *promotion) place(m *Manifest, moves []move, target, archive string) err
 	return Ignore(dir, "outputs/")
 }
 
-// archive copies everything and compares it. Only then the manifest says that
-// the staging folder is worth nothing any more.
+// archive copies everything and compares it. Only then does the manifest allow the removal of
+// the staging folder.
 func (p *promotion) archive(m *Manifest, archive string) error {
 	m.Phases.Archival.Enter(InProgress, p.now)
 	if err := p.note(m, p.staged); err != nil {
@@ -311,7 +315,8 @@ func (p *promotion) archive(m *Manifest, archive string) error {
 	}
 	to := filepath.Join(p.root, filepath.FromSlash(archive))
 	for _, name := range names {
-		if err := p.copy(filepath.Join(p.staged, filepath.FromSlash(name)), filepath.Join(to, filepath.FromSlash(name))); err != nil {
+		if err := p.copy(filepath.Join(p.staged, filepath.FromSlash(name)),
+			filepath.Join(to, filepath.FromSlash(name))); err != nil {
 			return err
 		}
 	}
@@ -322,7 +327,7 @@ func (p *promotion) archive(m *Manifest, archive string) error {
 		}
 		is, err := os.ReadFile(filepath.Join(to, filepath.FromSlash(name)))
 		if err != nil || Checksum(was) != Checksum(is) {
-			return errors.Join(err, fmt.Errorf("the copy of %s in %s is not the same", name, archive))
+			return errors.Join(err, fmt.Errorf("the copy of %s in %s differs from the original", name, archive))
 		}
 	}
 	m.Phases.Archival.Enter(Completed, p.now)
@@ -333,8 +338,8 @@ func (p *promotion) archive(m *Manifest, archive string) error {
 	return p.note(m, p.staged)
 }
 
-// clear removes the staging folder, and last of all the manifest, which says
-// that it may.
+// clear removes the staging folder. The manifest is removed last, because it marks the folder
+// as removable.
 func (p *promotion) clear() error {
 	names, err := Files(p.staged)
 	if err != nil {
@@ -353,14 +358,14 @@ func (p *promotion) clear() error {
 	if err := os.RemoveAll(p.staged); err != nil {
 		return err
 	}
-	_ = os.Remove(filepath.Dir(p.staged)) // if nothing else is in it
+	_ = os.Remove(filepath.Dir(p.staged)) // if it is empty
 	return nil
 }
 
-// IgnoreRuns has git pass over what runs of a project make.
+// IgnoreRuns makes git ignore the files of a project's runs.
 func IgnoreRuns(root string) error { return Ignore(root, "artifacts/*/", "outputs/") }
 
-// Ignore adds lines to a folder's .gitignore, and keeps what is there (G22).
+// Ignore adds lines to a folder's .gitignore and keeps its content (G22).
 func Ignore(dir string, lines ...string) error {
 	name := filepath.Join(dir, ".gitignore")
 	raw, err := os.ReadFile(name)
@@ -369,11 +374,11 @@ func Ignore(dir string, lines ...string) error {
 	}
 	text := string(raw)
 	for _, line := range lines {
-		there := false
+		found := false
 		for one := range strings.Lines(text) {
-			there = there || strings.TrimSpace(one) == line
+			found = found || strings.TrimSpace(one) == line
 		}
-		if there {
+		if found {
 			continue
 		}
 		if text != "" && !strings.HasSuffix(text, "\n") {

@@ -782,7 +782,7 @@ func endings(t *testing.T) map[string]story {
 
 	gathering := program()
 	gathering.Vars = []ir.Var{{Path: "state.other", Reducer: ir.Set}, {Path: "state.list", Reducer: ir.Append}}
-	for i, write := range []ir.Write{{Path: "state.list"}, {Path: "state.list", Reducer: ir.Set, Part: "n"}, {Path: "output", Reducer: ir.Merge, Under: "u", AsList: true}, {Path: "output", Reducer: ir.Merge, Bare: "b"}, {Path: "state.other"}} {
+	for i, write := range []ir.Write{{Path: "state.list"}, {Path: "state.list", Reducer: ir.Set, Part: "n"}, {Path: "output", Reducer: ir.Merge, Under: "u", AsList: true}, {Path: "output", Reducer: ir.Merge, NonObjectKey: "b"}, {Path: "state.other"}} {
 		s := task(fmt.Sprintf("s%d", i))
 		s.Writes = []ir.Write{write}
 		gathering.Blocks[0].Steps = append(gathering.Blocks[0].Steps, s)

@@ -1154,12 +1154,13 @@ func TestComputedTimeOfSteps(t *testing.T) {
 			}
 		}
 		for limit, says := range map[string]string{
-			`"soon"`: `is "soon"; it has to be`, `""`: `is ""; it`, `"-3s"`: `is "-3s"; it`, `"0"`: `is "0"; it`, `-1`: `is "-1"; it`, `"NaN"`: `is "NaN"; it`, `"1e9"`: `is "1e9"; it`, `null`: "; it has to be seconds",
+			`"soon"`: `"soon": use`, `""`: `"": use`, `"-3s"`: `"-3s": use`, `"0"`: `"0": use`, `-1`: `"-1": use`,
+			`"NaN"`: `"NaN": use`, `"1e9"`: `"1e9": use`, `null`: ": use seconds",
 			`"` + strings.Repeat("long", 100) + `"`: "longlong…",
 		} {
 			w := start(t, p, `{"limit": `+limit+`}`)
 			x, ok := w.log[len(w.log)-2].Fact.(journal.StepLeft)
-			if !ok || x.Class != plan.ClassInput || !strings.Contains(x.Error, says) || !strings.HasPrefix(x.Error, `the timeout of step "hold" is `) || last(w) != "start late#0" || len(entered(w)) > 0 {
+			if !ok || x.Class != plan.ClassInput || !strings.Contains(x.Error, says) || !strings.HasPrefix(x.Error, `step "hold" has an invalid timeout `) || last(w) != "start late#0" || len(entered(w)) > 0 {
 				t.Errorf("%s, %s: %+v\n%s", kind, limit, x, describe(w.log))
 			}
 		}

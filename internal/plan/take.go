@@ -293,7 +293,7 @@ func (d *decider) writes(f *Frame, step *ir.Step) []journal.Write {
 		if reducer == ir.Set {
 			reducer = ""
 		}
-		out = append(out, journal.Write{Path: w.Path, Part: w.Part, Reducer: string(reducer), Under: w.Under, AsList: w.AsList, Bare: w.Bare})
+		out = append(out, journal.Write{Path: w.Path, Part: w.Part, Reducer: string(reducer), Under: w.Under, AsList: w.AsList, Bare: w.NonObjectKey})
 	}
 	return out
 }
@@ -540,7 +540,7 @@ func (d *decider) decide(f *Frame, x *Decision) {
 	case AnswerSkip:
 		decided.Outcome = OutcomeSkipped
 		decided.Value, decided.Writes = d.remains(f, step, OutcomeSkipped, failing{})
-		if last := &f.Last; step.Again && last.failing() {
+		if last := &f.Last; step.InheritOutcome && last.failing() {
 			decided.Outcome, decided.Class, decided.Error, decided.Value = OutcomeFailed, last.Class, last.Error, last.Value
 		}
 	case AnswerFail:

@@ -26,7 +26,7 @@ type Workspace struct {
 	dir, home, config string
 	projects          map[string]*Project
 	roots             map[string]string // FindRoot by folder: it asks the disk a lot
-	first             map[Shelf][]string
+	first             map[LookupKind][]string
 }
 
 // NewWorkspace looks out from a working folder. home and config are the
@@ -36,7 +36,7 @@ func NewWorkspace(dir, home, config string) (*Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Workspace{dir: real, home: home, config: config, projects: map[string]*Project{}, roots: map[string]string{}, first: map[Shelf][]string{}}, nil
+	return &Workspace{dir: real, home: home, config: config, projects: map[string]*Project{}, roots: map[string]string{}, first: map[LookupKind][]string{}}, nil
 }
 
 // Close lets go of every project that was opened.
@@ -76,15 +76,15 @@ func (w *Workspace) of(dir string) (*Project, error) {
 		root = FindRoot(dir)
 		w.roots[dir] = root
 	}
-	shelf := w.shelfOf(dir)
-	if shelf == "" || inside(shelf, w.dir) || inside(FindRoot(w.dir), dir) {
+	outside := w.workflowRoot(dir)
+	if outside == "" || inside(outside, w.dir) || inside(FindRoot(w.dir), dir) {
 		return w.at(root)
 	}
 	here, err := w.at(FindRoot(w.dir))
 	if err != nil {
 		return nil, err
 	}
-	_, err = here.confine(shelf)
+	_, err = here.confine(outside)
 	return here, err
 }
 

@@ -13,24 +13,23 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Format reads Agentfile workflows.
+// Format compiles Agentfile workflows.
 type Format struct {
-	// CLILayout puts the files of a run where the agentfile CLI puts them:
-	// into the workflow's own folder (G5).
+	// CLILayout places the files of a run where the agentfile CLI does: in the workflow's own
+	// folder (G5).
 	CLILayout bool
-	// Env are variables of the environment that workflows may read, beside
-	// those that the project lists (G6).
+	// Env lists environment variables that workflows may read, in addition to those that the
+	// project lists (G6).
 	Env []string
 }
 
 var _ format.Format = Format{}
 
-// Name is "agentfile".
+// Name returns "agentfile".
 func (Format) Name() string { return "agentfile" }
 
-// Match is certain of a workflow.yaml with the keys of the format, and of one
-// that holds nothing in the place where workflows are looked for; other YAML
-// with both of its keys is possible.
+// Match is certain about a workflow.yaml with one of the format's keys, and about an empty one
+// in a workflows folder. Other YAML files with both keys are possible.
 func (Format) Match(f *source.File) format.Match {
 	if ext := strings.ToLower(path.Ext(f.Path)); ext != ".yaml" && ext != ".yml" {
 		return format.No
@@ -46,8 +45,8 @@ func (Format) Match(f *source.File) format.Match {
 	return format.No
 }
 
-// folder is the whole path of the folder that a file lies in, as far as it is
-// known: whoever works in it names the file alone.
+// folder returns the folder of a file, absolute if that is known, because f.Path may be only a
+// file name.
 func folder(f *source.File) string {
 	if f.Abs != "" {
 		return filepath.ToSlash(filepath.Dir(f.Abs))
@@ -55,8 +54,8 @@ func folder(f *source.File) string {
 	return path.Dir(f.Path)
 }
 
-// outerKeys lists the keys that begin lines at the outermost level. Looking at
-// lines is enough to tell formats apart, also when the YAML is broken.
+// outerKeys returns the keys at the outermost level. It scans lines, which is enough to tell
+// formats apart even if the YAML is invalid.
 func outerKeys(text string) []string {
 	var keys []string
 	for line := range strings.Lines(text) {
@@ -68,7 +67,7 @@ func outerKeys(text string) []string {
 	return keys
 }
 
-// Compile reads a file with the agents, skills and scripts that it names.
+// Compile compiles a file together with the agents, skills and scripts that it names.
 func (fm Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.List) {
 	var list diag.List
 	doc := (&parser{file: f, out: &list}).parse()
@@ -82,7 +81,7 @@ func (fm Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.
 //go:embed schema.json
 var schema []byte
 
-// Schemas describes workflow.yaml for editors.
+// Schemas returns the JSON Schema of workflow.yaml for editors.
 func (Format) Schemas() []format.Schema {
 	return []format.Schema{{Block: "workflow", Schema: schema}}
 }

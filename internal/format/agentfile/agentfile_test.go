@@ -19,8 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// files are a project in memory; paths begin in the workflow's folder or at
-// the root.
+// files is a project in memory. Paths are relative to the workflow's folder or to the root.
 type files map[string]string
 
 func (f files) Read(from *source.File, ref string) (*source.File, error) {
@@ -46,7 +45,8 @@ const here = "workflows/w/"
 
 func project(more files) files {
 	all := files{
-		here + "agents/a.md":  "# Agent: A\n## Persona\np\n## Responsibilities\n- r\n## Rules\n- r\n## Output Format\no\n",
+		here + "agents/a.md": "# Agent: A\n## Persona\np\n## Responsibilities\n- r\n## Rules\n- r\n## Output " +
+			"Format\no\n",
 		here + "skills/s.md":  "# Skill: S\n## Purpose\np\n## Instructions\n1. i\n## Examples\ne\n",
 		here + "scripts/x.sh": "echo hello\n",
 		here + "data/x.txt":   "data\n",
@@ -64,7 +64,7 @@ func compile(text string, more files) format.Result {
 
 const head = "specVersion: \"1.0\"\nname: w\nversion: 1.0.0\ndescription: d\ntrigger: {type: command}\n"
 
-// agentStep is a step with some keys of its own.
+// agentStep returns a step with additional keys.
 func agentStep(id, keys string) string {
 	out := "  - id: " + id + "\n    name: N\n    goal: G\n"
 	for _, pair := range []string{"agent: agents/a.md", "input: $AGENT_INPUT", "produces: outputs/" + id + ".md"} {
@@ -81,8 +81,8 @@ func agentStep(id, keys string) string {
 
 const shellStep = "  - id: sh\n    name: N\n    goal: G\n    action: shell\n    script: {bash: scripts/x.sh}\n"
 
-// TestDiagnostics: what is said about a file, and where.
-func TestDiagnostics(t *testing.T) {
+// Each mistake is reported with its code and position.
+func TestReportsMistakesAtTheirPositions(t *testing.T) {
 	steps := func(all ...string) string { return head + "steps:\n" + strings.Join(all, "") }
 	one := agentStep("one", "")
 	for name, c := range map[string]struct {
@@ -90,44 +90,127 @@ func TestDiagnostics(t *testing.T) {
 		files files
 		want  string // "CODE at, …"
 	}{
-		"nothing to say":                      {text: steps(one)},
-		"G1: version is the workflow's":       {text: strings.Replace(steps(one), "version: 1.0.0", "version: 7.8.9", 1)},
-		"G2: a number":                        {text: strings.Replace(steps(one), `"1.0"`, "1.0", 1), want: "AFILE005 1.0"},
-		"G2: none":                            {text: strings.Replace(steps(one), "specVersion: \"1.0\"\n", "", 1), want: "AFILE005 name"},
-		"another version":                     {text: strings.Replace(steps(one), `"1.0"`, `"2.0"`, 1), want: "AFILE004 2.0"},
-		"G3: a list":                          {text: steps(one, agentStep("two", "input: [$AGENT_INPUT, outputs/one.md, data/x.txt]"))},
-		"G3: a block":                         {text: steps(one, agentStep("two", "input: |\n  $AGENT_INPUT\n  outputs/one.md\n"))},
-		"G3: a line of a block":               {text: steps(one, agentStep("two", "input: |\n  $AGENT_INPUT\n  outputs/three.md\n")), want: "AFILE011 outputs/three.md"},
-		"G4: out of the project":              {text: steps(agentStep("one", "produces: ../../../x.md")), want: "AFILE009 ../../../x.md"},
-		"G4: absolute":                        {text: steps(agentStep("one", "produces: /tmp/x.md")), want: "AFILE009 /tmp/x.md"},
-		"G4: an input out of the project":     {text: steps(agentStep("one", "input: ../../../secret")), want: "AFILE009 ../../../secret"},
-		"G6: a variable that nobody sets":     {text: steps(agentStep("one", "input: $TOKEN")), want: "AFILE010 $TOKEN"},
-		"G6: one that the project lists":      {text: steps(agentStep("one", "input: [$AGENT_INPUT, $LANGUAGE]")), files: files{"agentfile.yaml": "name: p\nenv: [LANGUAGE]\n"}},
-		"G6: the trigger's own, or the usual": {text: strings.Replace(steps(agentStep("one", "input: [$TASK, $AGENT_INPUT]")), "type: command", "type: command, input_var: TASK", 1)},
-		"G10: a shell step produces":          {text: steps(one, shellStep+"    produces: outputs/x.md\n"), want: "AFILE014 produces"},
-		"G11: a folder":                       {text: steps(agentStep("one", "produces: outputs/all/"), agentStep("two", "input: outputs/all/"), agentStep("three", "input: outputs/all/x.md"))},
-		"G11: a folder without its slash":     {text: steps(agentStep("one", "produces: ./outputs")), want: "AFILE004 ./outputs"},
-		"G12: placeholders":                   {text: steps(agentStep("one", "produces: artifacts/{workflow_name}/{run_id}/{step_id}.md"))},
-		"G12: one that nobody knows":          {text: steps(agentStep("one", "produces: outputs/{date}.md")), want: "AFILE013 outputs/{date}.md"},
-		"G13: no skills, no scripts":          {text: steps(one), files: files{here + "skills/s.md": ""}},
-		"G15: both":                           {text: steps(agentStep("one", "action: shell\nscript: {bash: scripts/x.sh}")), want: "AFILE006 agent"},
-		"G15: neither":                        {text: steps("  - id: one\n    name: N\n    goal: G\n    ask: what\n"), want: "AFILE006 one, AFILE003 ask"},
-		"G15: a script without its action":    {text: steps("  - id: one\n    name: N\n    goal: G\n    script: {bash: scripts/x.sh}\n"), want: "AFILE006 script"},
-		"G16: schedule":                       {text: strings.Replace(steps(one), "{type: command}", "{type: schedule, schedule: \"0 9 * * *\"}", 1), want: "AFILE014 schedule"},
-		"G16: a schedule that does not say":   {text: strings.Replace(steps(one), "command", "schedule", 1), want: "AFILE001 schedule"},
-		"G16: commands":                       {text: strings.Replace(steps(one), "type: command", "type: command, commands: [/x]", 1), want: "AFILE014 commands"},
-		"G19: any name for an artifact":       {text: steps(agentStep("one", "produces: outputs/01-context.md"))},
-		"G23: preferred":                      {text: head + "execution: {preferred: cli}\nsteps:\n" + one},
-		"an agent that is not there":          {text: steps(agentStep("one", "agent: agents/b.md")), want: "AFILE008 agents/b.md"},
-		"a skill that is not there":           {text: steps(agentStep("one", "skill: skills/t.md")), want: "AFILE008 skills/t.md"},
-		"an input that is not there":          {text: steps(agentStep("one", "input: data/y.txt")), want: "AFILE008 data/y.txt"},
-		"an input that a script may make":     {text: steps(shellStep, agentStep("one", "input: outputs/y.txt"))},
-		"an input that comes later":           {text: steps(agentStep("one", "input: outputs/two.md"), agentStep("two", "")), want: "AFILE011 outputs/two.md"},
-		"two of one id":                       {text: steps(one, one), want: "AFILE007 one"},
-		"two of one file":                     {text: steps(one, agentStep("two", "produces: outputs/one.md")), want: "AFILE016 outputs/one.md"},
-		"a name that is not the folder's":     {text: strings.Replace(steps(one), "name: w", "name: v", 1), want: "AFILE015 v"},
-		"a gate that is none":                 {text: steps(agentStep("one", "gate: human-aproval")), want: "AFILE004 human-aproval"},
-		"an empty file of keys":               {text: "specVersion: \"1.0\"\nsteps: []\n", want: "AFILE001 specVersion, AFILE001 specVersion, AFILE001 specVersion, AFILE001 specVersion, AFILE001 steps"},
+		"nothing to say": {text: steps(one)},
+		"G1: version is the workflow's": {text: strings.Replace(steps(one), "version: 1.0.0", "version: 7.8.9",
+			1)},
+		"G2: a number": {
+			text: strings.Replace(steps(one), `"1.0"`, "1.0", 1),
+			want: "AFILE005 1.0",
+		},
+		"G2: none": {
+			text: strings.Replace(steps(one), "specVersion: \"1.0\"\n", "", 1),
+			want: "AFILE005 name",
+		},
+		"another version": {
+			text: strings.Replace(steps(one), `"1.0"`, `"2.0"`, 1),
+			want: "AFILE004 2.0",
+		},
+		"G3: a list": {
+			text: steps(one, agentStep("two", "input: [$AGENT_INPUT, outputs/one.md, data/x.txt]")),
+		},
+		"G3: a block": {
+			text: steps(one, agentStep("two", "input: |\n  $AGENT_INPUT\n  outputs/one.md\n")),
+		},
+		"G3: a line of a block": {
+			text: steps(one, agentStep("two", "input: |\n  $AGENT_INPUT\n  outputs/three.md\n")),
+			want: "AFILE011 outputs/three.md",
+		},
+		"G4: out of the project": {
+			text: steps(agentStep("one", "produces: ../../../x.md")),
+			want: "AFILE009 ../../../x.md",
+		},
+		"G4: absolute": {
+			text: steps(agentStep("one", "produces: /tmp/x.md")),
+			want: "AFILE009 /tmp/x.md",
+		},
+		"G4: an input out of the project": {
+			text: steps(agentStep("one", "input: ../../../secret")),
+			want: "AFILE009 ../../../secret",
+		},
+		"G6: a variable that nobody sets": {
+			text: steps(agentStep("one", "input: $TOKEN")),
+			want: "AFILE010 $TOKEN",
+		},
+		"G6: one that the project lists": {
+			text:  steps(agentStep("one", "input: [$AGENT_INPUT, $LANGUAGE]")),
+			files: files{"agentfile.yaml": "name: p\nenv: [LANGUAGE]\n"},
+		},
+		"G6: the trigger's own, or the usual": {
+			text: strings.Replace(steps(agentStep("one", "input: [$TASK, $AGENT_INPUT]")), "type: command",
+				"type: command, input_var: TASK", 1),
+		},
+		"G10: a shell step produces": {
+			text: steps(one, shellStep+"    produces: outputs/x.md\n"),
+			want: "AFILE014 produces",
+		},
+		"G11: a folder": {text: steps(agentStep("one", "produces: outputs/all/"),
+			agentStep("two", "input: outputs/all/"), agentStep("three", "input: outputs/all/x.md"))},
+		"G11: a folder without its slash": {
+			text: steps(agentStep("one", "produces: ./outputs")),
+			want: "AFILE004 ./outputs",
+		},
+		"G12: placeholders": {
+			text: steps(agentStep("one", "produces: artifacts/{workflow_name}/{run_id}/{step_id}.md")),
+		},
+		"G12: one that nobody knows": {
+			text: steps(agentStep("one", "produces: outputs/{date}.md")),
+			want: "AFILE013 outputs/{date}.md",
+		},
+		"G13: no skills, no scripts": {text: steps(one), files: files{here + "skills/s.md": ""}},
+		"G15: both": {
+			text: steps(agentStep("one", "action: shell\nscript: {bash: scripts/x.sh}")), want: "AFILE006 agent",
+		},
+		"G15: neither": {
+			text: steps("  - id: one\n    name: N\n    goal: G\n    ask: what\n"),
+			want: "AFILE006 one, AFILE003 ask",
+		},
+		"G15: a script without its action": {
+			text: steps("  - id: one\n    name: N\n    goal: G\n    script: {bash: scripts/x.sh}\n"),
+			want: "AFILE006 script",
+		},
+		"G16: schedule": {text: strings.Replace(steps(one), "{type: command}",
+			"{type: schedule, schedule: \"0 9 * * *\"}", 1), want: "AFILE014 schedule"},
+		"G16: a schedule that does not say": {
+			text: strings.Replace(steps(one), "command", "schedule", 1),
+			want: "AFILE001 schedule",
+		},
+		"G16: commands": {text: strings.Replace(steps(one), "type: command",
+			"type: command, commands: [/x]", 1), want: "AFILE014 commands"},
+		"G19: any name for an artifact": {text: steps(agentStep("one", "produces: outputs/01-context.md"))},
+		"G23: preferred":                {text: head + "execution: {preferred: cli}\nsteps:\n" + one},
+		"an agent that is not there": {
+			text: steps(agentStep("one", "agent: agents/b.md")),
+			want: "AFILE008 agents/b.md",
+		},
+		"a skill that is not there": {
+			text: steps(agentStep("one", "skill: skills/t.md")),
+			want: "AFILE008 skills/t.md",
+		},
+		"an input that is not there": {
+			text: steps(agentStep("one", "input: data/y.txt")),
+			want: "AFILE008 data/y.txt",
+		},
+		"an input that a script may make": {text: steps(shellStep, agentStep("one", "input: outputs/y.txt"))},
+		"an input that comes later": {text: steps(agentStep("one", "input: outputs/two.md"),
+			agentStep("two", "")), want: "AFILE011 outputs/two.md"},
+		"two of one id": {text: steps(one, one), want: "AFILE007 one"},
+		"two of one file": {
+			text: steps(one, agentStep("two", "produces: outputs/one.md")),
+			want: "AFILE016 outputs/one.md",
+		},
+		"a name that is not the folder's": {
+			text: strings.Replace(steps(one), "name: w", "name: v", 1),
+			want: "AFILE015 v",
+		},
+		"a gate that is none": {
+			text: steps(agentStep("one", "gate: human-aproval")),
+			want: "AFILE004 human-aproval",
+		},
+		"an empty file of keys": {
+			text: "specVersion: \"1.0\"\nsteps: []\n",
+			want: "AFILE001 specVersion, AFILE001 specVersion, AFILE001 specVersion, AFILE001 specVersion, " +
+				"AFILE001 steps",
+		},
 		"all at once": {
 			text: steps(agentStep("one", "agent: agents/b.md\nskill: skills/t.md\ninput: $NO\nproduces: /x")),
 			want: "AFILE008 agents/b.md, AFILE008 skills/t.md, AFILE010 $NO, AFILE009 /x",
@@ -139,7 +222,9 @@ func TestDiagnostics(t *testing.T) {
 			if got.Program != nil && !list.Errors() {
 				list = append(list, check.Program(got.Program, builtin.Kinds())...)
 			}
-			slices.SortStableFunc(list, func(a, b diag.Diagnostic) int { return cmp.Compare(a.Span.Start, b.Span.Start) })
+			slices.SortStableFunc(list, func(a, b diag.Diagnostic) int {
+				return cmp.Compare(a.Span.Start, b.Span.Start)
+			})
 			var said []string
 			for _, d := range list {
 				said = append(said, string(d.Code)+" "+c.text[d.Span.Start:d.Span.End])
@@ -154,9 +239,9 @@ func TestDiagnostics(t *testing.T) {
 	}
 }
 
-// A workflow.yaml that holds nothing is found all the same, and says so; and
-// where it lies is known, too, to whoever works in its folder.
-func TestFoundByItsPlace(t *testing.T) {
+// An empty workflow.yaml is found and reported. Its location is known even if only the file
+// name is given.
+func TestEmptyWorkflowIsFoundByLocation(t *testing.T) {
 	for _, text := range []string{"", "# later\n", "- a\n"} {
 		if got := compile(text, nil); got.Format != "agentfile" || !got.Diagnostics.Errors() {
 			t.Errorf("%q: %q %v", text, got.Format, got.Diagnostics)
@@ -174,8 +259,8 @@ func TestFoundByItsPlace(t *testing.T) {
 	}
 }
 
-// G6: a variable may also be let in for one run.
-func TestG6AllowedForOneRun(t *testing.T) {
+// G6: a variable may be allowed for a single run.
+func TestG6VariableAllowedForOneRun(t *testing.T) {
 	f := source.NewFile(here+"workflow.yaml", head+"steps:\n"+agentStep("one", "input: [$AGENT_INPUT, $LANGUAGE]"))
 	got := builtin.FormatsFor(builtin.Reading{Env: []string{"LANGUAGE", "UNUSED"}}).Compile(f, project(nil))
 	if got.Diagnostics.Errors() {
@@ -192,7 +277,7 @@ func TestG6AllowedForOneRun(t *testing.T) {
 	}
 }
 
-func TestSections(t *testing.T) {
+func TestReportsMissingSections(t *testing.T) {
 	got := compile(head+"steps:\n"+agentStep("one", "skill: skills/s.md"), files{
 		here + "agents/a.md": "# Agent: A\n## persona\n## Rules\n", here + "skills/s.md": "# Skill: S\n",
 	})
@@ -213,23 +298,26 @@ func TestSections(t *testing.T) {
 	}
 }
 
-// G17: what holds for all agents comes before each; AGENTS.md at the root is
-// not for us, and none of it must be there.
-func TestG17SystemPrompt(t *testing.T) {
+// G17: shared files precede each agent's instructions. All are optional, and AGENTS.md at the
+// root is not used.
+func TestG17SharedFilesPrecedeInstructions(t *testing.T) {
 	text := head + "steps:\n" + agentStep("one", "")
 	system := compile(text, nil).Program.Agents[0].Instructions
-	if !strings.HasPrefix(system, "The project.\n\nAll agents.\n\n# Agent: A\n") || strings.Contains(system, "editors") {
+	if !strings.HasPrefix(system, "The project.\n\nAll agents.\n\n# Agent: A\n") ||
+		strings.Contains(system, "editors") {
 		t.Error(system)
 	}
-	r := builtin.Formats().Compile(source.NewFile(here+"workflow.yaml", text), files{here + "agents/a.md": "# Agent: A\n## Persona\n## Responsibilities\n## Rules\n## Output Format\n"})
+	r := builtin.Formats().Compile(source.NewFile(here+"workflow.yaml", text),
+		files{here + "agents/a.md": "# Agent: A\n## Persona\n## Responsibilities\n## Rules\n## Output Format\n"})
 	if len(r.Diagnostics) > 0 || !strings.HasPrefix(r.Program.Agents[0].Instructions, "# Agent: A") {
 		t.Errorf("%v", r.Diagnostics)
 	}
 }
 
-// Two files are two agents, also when they are called the same.
-func TestAgentsOfOneName(t *testing.T) {
-	p := compile(head+"steps:\n"+agentStep("one", "")+agentStep("two", "agent: a.md")+agentStep("three", "agent: ./agents/a.md"), files{
+// Two files are two agents, even with the same name.
+func TestFilesWithSameNameAreDifferentAgents(t *testing.T) {
+	p := compile(head+"steps:\n"+agentStep("one", "")+agentStep("two", "agent: a.md")+agentStep("three",
+		"agent: ./agents/a.md"), files{
 		here + "a.md": "# Agent: Another\n## Persona\n## Responsibilities\n## Rules\n## Output Format\n",
 	}).Program
 	var who []string
@@ -247,9 +335,10 @@ func TestAgentsOfOneName(t *testing.T) {
 	}
 }
 
-// G7: the gate is a step of its own, behind the one that makes the artifact.
-func TestG7GateStandsBehindItsStep(t *testing.T) {
-	p := compile(head+"steps:\n"+agentStep("one", "gate: human-approval")+agentStep("two", "input: outputs/one.md"), nil).Program
+// G7: the gate is a separate step after the one that produces the artifact.
+func TestG7GateFollowsItsStep(t *testing.T) {
+	p := compile(head+"steps:\n"+agentStep("one", "gate: human-approval")+agentStep("two", "input: outputs/one.md"),
+		nil).Program
 	var ids []string
 	for _, s := range p.Blocks[ir.Body].Steps {
 		ids = append(ids, s.ID)
@@ -262,7 +351,7 @@ func TestG7GateStandsBehindItsStep(t *testing.T) {
 	}
 }
 
-// G21 and G7: the output is put together at the end when it can change or is copied.
+// G21 and G7: the output is assembled at the end if it can change or is copied.
 func TestG21OutputIsCollected(t *testing.T) {
 	for text, want := range map[string]bool{
 		head + "steps:\n" + agentStep("one", ""):                                               false,
@@ -282,7 +371,7 @@ func TestG21OutputIsCollected(t *testing.T) {
 	}
 }
 
-func TestTriggersAndMeta(t *testing.T) {
+func TestCompilesTriggersAndMetadata(t *testing.T) {
 	text := head + "execution: {preferred: cli}\nsteps:\n" + agentStep("one", "")
 	for trigger, want := range map[string]ir.TriggerKind{
 		"{type: command}": ir.OnDemand, "{type: natural-language}": ir.OnDemand, "{type: file}": ir.OnEvent,
@@ -298,8 +387,8 @@ func TestTriggersAndMeta(t *testing.T) {
 	}
 }
 
-// The schema for editors takes what the format takes.
-func TestSchema(t *testing.T) {
+// The schema for editors accepts what the parser accepts.
+func TestSchemaAcceptsValidFiles(t *testing.T) {
 	s, err := schema.Compile(builtin.Formats().Find("agentfile").Schemas()[0].Schema)
 	if err != nil {
 		t.Fatal(err)
@@ -313,7 +402,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// FuzzAgentfile: no file makes reading it fail other than by saying what is wrong.
+// FuzzAgentfile checks that every invalid file yields diagnostics instead of a panic.
 func FuzzAgentfile(f *testing.F) {
 	f.Add(head + "steps:\n" + agentStep("one", "gate: human-approval") + shellStep)
 	f.Add("specVersion: 1.0\nsteps:\n  - {id: a, input: [$A, {}], script: []}\n")

@@ -1,8 +1,6 @@
 package agentfile
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,14 +18,14 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// usualVariable holds what a run is given when the trigger names no other.
-const usualVariable = "AGENT_INPUT"
+// defaultVariable contains the run's input if the trigger names no other variable.
+const defaultVariable = "AGENT_INPUT"
 
-// runVar is the run's id as the format has it (G5, G14): the name of a folder
-// below outputs/NAME.
+// runVar is the variable with the run's id in the format's own form (G5, G14): the name of a
+// folder below outputs/NAME.
 const runVar = "agentfile.run"
 
-// lowering turns one document into a program.
+// lowering compiles one document to a program.
 type lowering struct {
 	file  *source.File
 	files format.Files
@@ -35,33 +33,35 @@ type lowering struct {
 	out   *diag.List
 	p     *ir.Program
 
-	made     []product         // by the steps so far
-	agents   map[string]string // IDs by the path of their files
-	env      map[string]bool   // variables of the environment that may be read
-	reads    []ir.Ref          // of the step that is being lowered
+	made     []product         // products of the steps so far
+	agents   map[string]string // IDs by file path
+	env      map[string]bool   // environment variables that may be read; true if one is read
+	reads    []ir.Ref          // of the current step
 	variable string
-	used     bool // the run needs to be given something
-	named    bool // placeholders may be filled in by what the run is given
-	scripts  bool // a shell step has come already
-	cli      bool // the layout is that of the agentfile CLI
+	used     bool // the run requires an input
+	named    bool // the run's input may replace placeholders
+	scripts  bool // an earlier step is a shell step
+	cli      bool // use the layout of the agentfile CLI
 	allowed  []string
 }
 
-// product is what a step produces.
+// product is the file or folder that a step produces.
 type product struct {
 	step string
-	path string // cleaned; a folder's ends with /
+	path string // cleaned; a folder ends with /
 	at   source.Span
 }
 
-func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
+func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
+	related ...diag.Related,
+) {
 	l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
 }
 
 func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.agents, l.env = map[string]string{}, map[string]bool{}
-	l.variable = usualVariable
+	l.variable = defaultVariable
 	if d.trigger.variable.Value != "" {
 		l.variable = d.trigger.variable.Value
 	}
@@ -90,49 +90,51 @@ func (l *lowering) program() *ir.Program {
 	return l.p
 }
 
-// otherName: discovery and other programs go by the folder.
+// otherName warns if the name differs from the folder's, by which discovery and other programs
+// find workflows.
 func (l *lowering) otherName() {
 	in := folder(l.file)
 	if name := l.doc.name; name.Value != "" && path.Base(path.Dir(in)) == "workflows" && path.Base(in) != name.Value {
-		l.report(CodeOtherName, diag.Warning, name.Span, fmt.Sprintf("The workflow is called %q, and its folder %q.", name.Value, path.Base(in)),
-			"Give both the same name: other programs find workflows by their folders.")
+		l.report(CodeOtherName, diag.Warning, name.Span, fmt.Sprintf("The workflow is named %q, but its folder %q.",
+			name.Value, path.Base(in)),
+			"Use the same name for both: other programs find workflows by their folders.")
 	}
 }
 
-// manifest looks into the project's agentfile.yaml, if there is one, for the
-// variables of the environment that workflows may read (G6).
+// manifest reads the environment variables that workflows may read from the project's
+// agentfile.yaml, if it exists (G6).
 func (l *lowering) manifest() {
 	for _, name := range l.allowed {
-		l.env[name] = false // not read yet
+		l.env[name] = false // not read so far
 	}
 	f, err := l.files.Read(l.file, "agentfile.yaml")
 	if err != nil {
-		return // it is optional
+		return // the file is optional
 	}
 	root, list := text.ParseYAML(f, 0, len(f.Text))
 	*l.out = append(*l.out, list...)
 	if root == nil || root.Kind != text.Map {
 		return
 	}
-	l.pin(f, "manifest")
+	l.p.AddFile(f, "manifest")
 	for _, name := range text.Read(root, "project", readerCodes, l.out).Strings("env") {
 		l.env[name.Value] = false
 	}
 }
 
-// about keeps what the file says about itself.
+// about adds the file's metadata and trigger to the program.
 func (l *lowering) about() {
 	d := l.doc
 	meta := func(name string, t text.Text) {
 		if t.Value != "" {
 			raw, err := json.Marshal(t.Value)
-			if err == nil { // text always encodes
+			if err == nil { // always true: strings encode
 				l.p.Meta = append(l.p.Meta, ir.Meta{Name: name, Value: raw, Span: t.Span})
 			}
 		}
 	}
 	meta("trigger", d.trigger.kind)
-	meta("preferred", d.preferred) // G23: shown, and nothing else
+	meta("preferred", d.preferred) // G23: displayed only
 	trigger := ir.Trigger{Kind: ir.OnDemand, Span: d.trigger.at}
 	switch d.trigger.kind.Value {
 	case "schedule":
@@ -148,12 +150,18 @@ func (l *lowering) about() {
 	}
 }
 
-// input is the contract of what a run is given.
+// input sets the contract of the run's input.
 func (l *lowering) input() {
-	properties := map[string]any{l.variable: map[string]any{"type": "string", "description": "what the workflow is to work on"}}
+	properties := map[string]any{l.variable: map[string]any{"type": "string", "description": "input of the workflow"}}
 	if l.named {
-		properties["workflow_name"] = map[string]any{"type": "string", "description": "what {workflow_name} stands for; the workflow's own name if left out"}
-		properties["run_id"] = map[string]any{"type": "string", "description": "what {run_id} stands for; the run's own if left out"}
+		properties["workflow_name"] = map[string]any{
+			"type":        "string",
+			"description": "value of {workflow_name}; default: the workflow's name",
+		}
+		properties["run_id"] = map[string]any{
+			"type":        "string",
+			"description": "value of {run_id}; default: the run's own id",
+		}
 	}
 	schema := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
 	if l.used {
@@ -161,7 +169,7 @@ func (l *lowering) input() {
 	}
 	raw, err := json.Marshal(schema)
 	if err != nil {
-		return // plain data always encodes
+		return // unreachable: plain data encodes
 	}
 	at := l.doc.trigger.variable.Span
 	if at.IsZero() {
@@ -173,7 +181,7 @@ func (l *lowering) input() {
 	l.p.Input = &ir.Contract{Schema: raw, Span: at}
 }
 
-// body lowers the steps, each of which leads to the next.
+// body compiles the steps, each of which leads to the next.
 func (l *lowering) body() {
 	var steps []ir.Step
 	add := func(s ir.Step) {
@@ -186,10 +194,11 @@ func (l *lowering) body() {
 	last := l.lastAgent()
 	for i, n := range l.doc.steps {
 		if n.id.Value == "" {
-			n.id.Value = fmt.Sprintf("step-%d", i+1) // reported already
+			n.id.Value = fmt.Sprintf("step-%d", i+1) // already reported
 		}
 		if first, twice := seen[n.id.Value]; twice {
-			l.report(CodeRepeated, diag.Error, n.at, fmt.Sprintf("There are two steps with the id %q.", n.id.Value), "Give each step an id of its own.",
+			l.report(CodeRepeated, diag.Error, n.at, fmt.Sprintf("Duplicate step id %q.", n.id.Value),
+				"Use a unique id for each step.",
 				diag.Related{Span: first, Message: "The first one."})
 			continue
 		}
@@ -207,9 +216,10 @@ func (l *lowering) body() {
 		s.Reads = l.reads
 		add(s)
 		if n.gate.Value != "" && !n.shell {
-			// G7: the artifact is there before somebody is asked.
+			// G7: the artifact exists before a person is asked.
 			add(ir.Step{
-				ID: n.id.Value + ":gate", Type: "gate", Description: n.name.Value, Implied: true, Reads: []ir.Ref{{Path: variable(n.id.Value), Span: n.gate.Span}},
+				ID: n.id.Value + ":gate", Type: "gate", Description: n.name.Value, Implied: true,
+				Reads:  []ir.Ref{{Path: variable(n.id.Value), Span: n.gate.Span}},
 				Action: ir.Gate{Decider: ir.Person, Span: n.gate.Span}, Span: n.gate.Span,
 			})
 		}
@@ -232,14 +242,14 @@ func (l *lowering) lastAgent() *node {
 	return nil
 }
 
-// collects tells whether the output is put together at the end: when it is
-// copied somewhere (G21), or when somebody may still change it at a gate (G7).
+// collects reports whether the output is assembled at the end: if it is copied elsewhere (G21),
+// or if a person may still change it at a gate (G7).
 func (l *lowering) collects() bool {
 	last := l.lastAgent()
 	return last != nil && (l.doc.outputDir.Value != "" || last.gate.Value != "")
 }
 
-// variable is where a step's product is kept.
+// variable returns the variable that contains a step's product.
 func variable(step string) string { return "artifacts." + step }
 
 func (l *lowering) read(path string, at source.Span) {
@@ -248,8 +258,8 @@ func (l *lowering) read(path string, at source.Span) {
 	}
 }
 
-// here adds what a step needs to know about where it is.
-func (l *lowering) here(paths ...text.Text) {
+// readRun adds the reads of a step that locate its run.
+func (l *lowering) readRun(paths ...text.Text) {
 	l.read(runVar, source.Span{})
 	for _, p := range paths {
 		if strings.Contains(p.Value, "{workflow_name}") || strings.Contains(p.Value, "{run_id}") {
@@ -260,14 +270,14 @@ func (l *lowering) here(paths ...text.Text) {
 	}
 }
 
-// input is one thing that an agent works on, as the step kind has it: one of
-// the last three.
-type given struct {
+// artifactInput is one input of an agent, as in the settings of the step kind. Exactly one of
+// Read, File and Text is set.
+type artifactInput struct {
 	Name string `json:"name"`
 	Read string `json:"read,omitempty"` // a variable
-	Part string `json:"part,omitempty"` // of the variable: a file of a folder
+	Part string `json:"part,omitempty"` // a file of a folder in the variable
 	File string `json:"file,omitempty"` // read when the step runs
-	Text string `json:"text,omitempty"` // read now
+	Text string `json:"text,omitempty"` // read at compile time
 }
 
 func (l *lowering) agent(n *node, s *ir.Step) {
@@ -278,19 +288,19 @@ func (l *lowering) agent(n *node, s *ir.Step) {
 	if n.skill.Value != "" {
 		if f := l.open(n.skill, "skill"); f != nil {
 			l.sections(f, n.skill, "skill", "Purpose", "Instructions", "Examples")
-			l.pin(f, "skill")
+			l.p.AddFile(f, "skill")
 			t.Settings.Put("skill", f.Text, n.skill.Span)
 		}
 	}
 	t.Settings.Put("goal", n.goal.Value, n.goal.Span)
-	var inputs []given
+	var inputs []artifactInput
 	for _, in := range n.inputs {
-		if one, ok := l.given(n, in); ok {
+		if one, ok := l.resolve(n, in); ok {
 			inputs = append(inputs, one)
 		}
 	}
 	t.Settings.Put("inputs", inputs, s.Span)
-	l.here(append(slices.Clone(n.inputs), n.produces)...)
+	l.readRun(append(slices.Clone(n.inputs), n.produces)...)
 	l.produced(n, &t)
 	if n.draft.Value != "" {
 		t.Settings.Put("draft", n.draft.Value, n.draft.Span)
@@ -299,7 +309,7 @@ func (l *lowering) agent(n *node, s *ir.Step) {
 	s.Action, s.Writes = t, []ir.Write{{Path: variable(n.id.Value), Span: n.produces.Span}}
 }
 
-// place tells a task which workflow it belongs to, and where that lies.
+// place adds the workflow's name and location to the settings of a task.
 func (l *lowering) place(t *ir.Task) {
 	t.Settings.Put("workflow", l.p.Name, source.Span{})
 	t.Settings.Put("folder", filepath.FromSlash(folder(l.file)), source.Span{})
@@ -308,7 +318,7 @@ func (l *lowering) place(t *ir.Task) {
 	}
 }
 
-// runs is the folder that holds those of all runs, from the project's root (G5).
+// runs returns the folder of all runs, relative to the project root (G5).
 func (l *lowering) runs() string {
 	if l.cli {
 		return path.Join("workflows", path.Base(folder(l.file)), "outputs")
@@ -316,28 +326,32 @@ func (l *lowering) runs() string {
 	return "outputs/" + l.p.Name
 }
 
-// produced tells a task where to put what it makes, and remembers it.
+// produced adds the product to the settings of a task, and records it.
 func (l *lowering) produced(n *node, t *ir.Task) {
 	made, ok := l.path(n.produces, n.id.Value)
 	if !ok {
 		return
 	}
 	if slices.Contains([]string{".", "outputs", "artifacts", "workflows", "shared"}, made) {
-		l.report(CodeBadValue, diag.Error, n.produces.Span, fmt.Sprintf("%q is a folder, and a step that produces one file cannot write that.", n.produces.Value),
-			fmt.Sprintf("Name a file, such as outputs/%s.md; or write a / at the end if the step produces a folder of files.", n.id.Value))
+		l.report(CodeBadValue, diag.Error, n.produces.Span,
+			fmt.Sprintf("%q is a folder, but the step produces a single file.", n.produces.Value),
+			fmt.Sprintf("Use a file name such as outputs/%s.md, or add a trailing / if the step produces a folder "+
+				"of files.", n.id.Value))
 		return
 	}
 	t.Settings.Put("produces", made, n.produces.Span)
 	for _, other := range l.made {
 		if other.path == made {
-			l.report(CodeMadeTwice, diag.Warning, n.produces.Span, fmt.Sprintf("Step %q writes over what step %q has produced.", n.id.Value, other.step),
-				"Give it a path of its own, unless that is what you want.", diag.Related{Span: other.at, Message: "The first one."})
+			l.report(CodeMadeTwice, diag.Warning, n.produces.Span,
+				fmt.Sprintf("Step %q overwrites the product of step %q.", n.id.Value, other.step),
+				"Use another path, unless this is intended.", diag.Related{Span: other.at, Message: "The first one."})
 		}
 	}
 	l.made = append(l.made, product{step: n.id.Value, path: made, at: n.produces.Span})
 }
 
-// agentOf is the agent of a step: who it is to be, with what holds for all.
+// agentOf returns the ID of a step's agent. Its instructions combine the shared files and the
+// agent's own file.
 func (l *lowering) agentOf(n *node) string {
 	ref := n.agent
 	if id, ok := l.agents[path.Clean(ref.Value)]; ok {
@@ -347,7 +361,7 @@ func (l *lowering) agentOf(n *node) string {
 	if ref.Value == "" {
 		id = n.id.Value
 	}
-	if l.p.Agent(id) != nil { // agents/a.md and a.md are two
+	if l.p.Agent(id) != nil { // agents/a.md and a.md are different agents
 		id = path.Clean(ref.Value)
 	}
 	l.agents[path.Clean(ref.Value)] = id
@@ -356,14 +370,14 @@ func (l *lowering) agentOf(n *node) string {
 	// G17: both are optional; an AGENTS.md at the root is for editors.
 	for _, name := range []string{"shared/project.md", "shared/AGENTS.md"} {
 		if f, err := l.files.Read(l.file, name); err == nil {
-			l.pin(f, "shared")
+			l.p.AddFile(f, "shared")
 			system = append(system, strings.TrimSpace(f.Text))
 		}
 	}
 	if ref.Value != "" {
 		if f := l.open(ref, "agent"); f != nil {
 			l.sections(f, ref, "agent", "Persona", "Responsibilities", "Rules", "Output Format")
-			l.pin(f, "agent")
+			l.p.AddFile(f, "agent")
 			system = append(system, strings.TrimSpace(f.Text))
 		}
 	}
@@ -372,13 +386,14 @@ func (l *lowering) agentOf(n *node) string {
 	return id
 }
 
-// sections warns about what a file for a model should have and has not. Half
-// of all skills lack one, so it cannot be more than a warning.
+// sections warns about missing sections of a file for a model. It is only a warning because
+// half of all published skills lack one.
 func (l *lowering) sections(f *source.File, ref text.Text, what string, wanted ...string) {
 	var missing []string
 	headings := text.ParseMarkdown(f).Headings
 	for _, one := range wanted {
-		if !slices.ContainsFunc(headings, func(h text.Heading) bool { return strings.EqualFold(strings.TrimSpace(h.Text), one) }) {
+		if !slices.ContainsFunc(headings,
+			func(h text.Heading) bool { return strings.EqualFold(strings.TrimSpace(h.Text), one) }) {
 			missing = append(missing, fmt.Sprintf("%q", "## "+one))
 		}
 	}
@@ -389,8 +404,10 @@ func (l *lowering) sections(f *source.File, ref text.Text, what string, wanted .
 	if len(missing) > 1 {
 		word = "sections"
 	}
-	l.report(CodeNoSection, diag.Warning, f.Span(0, len(f.Line(1))), fmt.Sprintf("The %s %s has no %s %s.", what, f.Path, word, strings.Join(missing, ", ")),
-		"Add what is missing: models go by these sections.", diag.Related{Span: ref.Span, Message: fmt.Sprintf("The %s is named here.", what)})
+	l.report(CodeNoSection, diag.Warning, f.Span(0, len(f.Line(1))), fmt.Sprintf("The %s %s has no %s %s.", what,
+		f.Path, word, strings.Join(missing, ", ")),
+		"Add the missing sections: models rely on them.",
+		diag.Related{Span: ref.Span, Message: fmt.Sprintf("The %s is referenced here.", what)})
 }
 
 // open reads a file that the workflow refers to.
@@ -406,40 +423,38 @@ func (l *lowering) open(ref text.Text, what string) *source.File {
 func (l *lowering) noFile(ref text.Text, what string, err error) {
 	var failed *source.RefError
 	if errors.As(err, &failed) && (failed.Problem == source.RefEscapes || failed.Problem == source.RefAbsolute) {
-		l.report(CodeOutside, diag.Error, ref.Span, fmt.Sprintf("The %s %q lies outside of the project.", what, ref.Value), "Write a path from the workflow's folder that stays inside the project.")
+		l.report(CodeOutside, diag.Error, ref.Span, fmt.Sprintf("The %s %q is outside of the project.", what,
+			ref.Value), "Use a path relative to the workflow's folder and inside the project.")
 		return
 	}
-	help := fmt.Sprintf("Make the file, or mend the path: it begins in the folder of %s.", path.Base(l.file.Path))
+	help := fmt.Sprintf("Create the file, or fix the path, which is relative to the folder of %s.",
+		path.Base(l.file.Path))
 	if failed != nil && len(failed.Near) > 0 {
 		help = fmt.Sprintf("Did you mean %q?", failed.Near[0])
 	}
-	l.report(CodeNoFile, diag.Error, ref.Span, fmt.Sprintf("There is no %s %q.", what, ref.Value), help)
-}
-
-func (l *lowering) pin(f *source.File, role string) {
-	if slices.ContainsFunc(l.p.Files, func(one ir.File) bool { return one.Path == f.Path && one.Role == role }) {
-		return
-	}
-	sum := sha256.Sum256([]byte(f.Text))
-	l.p.Files = append(l.p.Files, ir.File{Path: f.Path, Role: role, SHA256: hex.EncodeToString(sum[:])})
+	l.report(CodeNoFile, diag.Error, ref.Span, fmt.Sprintf("The %s %q does not exist.", what, ref.Value), help)
 }
 
 var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_]*)\}`) })
 
-// path cleans a path of the file: inside the project, with the step's own id
-// filled in and placeholders that nobody knows reported (G12).
+// path cleans a path of the file. It must be inside the project. The step's own id is
+// substituted, and unknown placeholders are reported (G12).
 func (l *lowering) path(ref text.Text, step string) (string, bool) {
 	if ref.Value == "" {
 		return "", false
 	}
 	for _, m := range placeholder().FindAllStringSubmatch(ref.Value, -1) {
 		if !slices.Contains([]string{"workflow_name", "run_id", "step_id"}, m[1]) {
-			l.report(CodePlaceholder, diag.Warning, ref.Span, fmt.Sprintf("Nothing fills in %q; it stays as it is.", m[0]), "Use {workflow_name}, {run_id} or {step_id}.")
+			l.report(CodePlaceholder, diag.Warning, ref.Span,
+				fmt.Sprintf("The placeholder %q is unknown and stays as it is.", m[0]),
+				"Use {workflow_name}, {run_id} or {step_id}.")
 		}
 	}
 	name := strings.ReplaceAll(ref.Value, "{step_id}", step)
-	if strings.HasPrefix(name, "/") || strings.ContainsAny(name, `\:`) || !filepath.IsLocal(filepath.FromSlash(path.Clean(name))) {
-		l.report(CodeOutside, diag.Error, ref.Span, fmt.Sprintf("The path %q lies outside of the project.", ref.Value), "Write a path from the workflow's folder, with / between its parts and without .. at its beginning.")
+	if strings.HasPrefix(name, "/") || strings.ContainsAny(name, `\:`) ||
+		!filepath.IsLocal(filepath.FromSlash(path.Clean(name))) {
+		l.report(CodeOutside, diag.Error, ref.Span, fmt.Sprintf("The path %q is outside of the project.", ref.Value),
+			"Use a path relative to the workflow's folder, with / as separator and no .. at the start.")
 		return "", false
 	}
 	clean := path.Clean(name)
@@ -449,16 +464,16 @@ func (l *lowering) path(ref text.Text, step string) (string, bool) {
 	return clean, true
 }
 
-// given finds out what an input means: a variable, what an earlier step
-// produces, or a file.
-func (l *lowering) given(n *node, in text.Text) (given, bool) {
+// resolve determines what an input refers to: a variable, the product of an earlier step, or a
+// file.
+func (l *lowering) resolve(n *node, in text.Text) (artifactInput, bool) {
 	if name, ok := strings.CutPrefix(in.Value, "$"); ok {
 		return l.variableOf(text.Text{Value: strings.TrimSuffix(strings.TrimPrefix(name, "{"), "}"), Span: in.Span})
 	}
 	in.Value = strings.TrimPrefix(in.Value, "@")
 	name, ok := l.path(in, n.id.Value)
 	if !ok {
-		return given{}, false
+		return artifactInput{}, false
 	}
 	for _, m := range slices.Backward(l.made) {
 		part, inside := strings.CutPrefix(name, m.path)
@@ -469,42 +484,45 @@ func (l *lowering) given(n *node, in text.Text) (given, bool) {
 			continue
 		}
 		l.read(variable(m.step), in.Span)
-		return given{Name: name, Read: variable(m.step), Part: part}, true
+		return artifactInput{Name: name, Read: variable(m.step), Part: part}, true
 	}
 	return l.fileOf(n, in, name)
 }
 
-// variableOf is what a $VARIABLE means (G6).
-func (l *lowering) variableOf(name text.Text) (given, bool) {
+// variableOf resolves a $VARIABLE (G6).
+func (l *lowering) variableOf(name text.Text) (artifactInput, bool) {
 	switch _, allowed := l.env[name.Value]; {
-	case name.Value == l.variable || name.Value == usualVariable:
+	case name.Value == l.variable || name.Value == defaultVariable:
 		l.used = true
 		l.read("input."+l.variable, name.Span)
-		return given{Name: name.Value, Read: "input." + l.variable}, true
+		return artifactInput{Name: name.Value, Read: "input." + l.variable}, true
 	case allowed:
 		l.env[name.Value] = true
 		l.read("env."+name.Value, name.Span)
-		return given{Name: name.Value, Read: "env." + name.Value}, true
+		return artifactInput{Name: name.Value, Read: "env." + name.Value}, true
 	}
-	help := fmt.Sprintf("Use $%s, which holds what the run is given; to read it from the environment, list it in agentfile.yaml: \"env: [%s]\", or use --env %[2]s.", l.variable, name.Value)
-	if near := diag.Nearest(name.Value, []string{l.variable, usualVariable}); near != "" {
+	help := fmt.Sprintf("Use $%s for the run's input. To read the variable from the environment, add \"env: "+
+		"[%s]\" to agentfile.yaml, or use --env %[2]s.", l.variable, name.Value)
+	if near := diag.Nearest(name.Value, []string{l.variable, defaultVariable}); near != "" {
 		help = fmt.Sprintf("Did you mean $%s?", near)
 	}
-	l.report(CodeNoVariable, diag.Error, name.Span, fmt.Sprintf("Nothing sets the variable %q.", "$"+name.Value), help)
-	return given{}, false
+	l.report(CodeNoVariable, diag.Error, name.Span, fmt.Sprintf("Variable %q is not defined.", "$"+name.Value), help)
+	return artifactInput{}, false
 }
 
-// fileOf is an input that no earlier step produces: a file that is there now,
-// or that a script or another workflow has to make before the step runs.
-func (l *lowering) fileOf(n *node, in text.Text, name string) (given, bool) {
+// fileOf resolves an input that no earlier step produces: an existing file, or one that a
+// script or another workflow creates before the step runs.
+func (l *lowering) fileOf(n *node, in text.Text, name string) (artifactInput, bool) {
 	for _, later := range l.doc.steps {
 		if made, _ := l.quiet(later); made != "" && strings.TrimSuffix(made, "/") == strings.TrimSuffix(name, "/") {
-			l.report(CodeNotMade, diag.Error, in.Span, fmt.Sprintf("Step %q works on %q, which is only produced by step %q after it.", n.id.Value, in.Value, later.id.Value),
-				"Change the order of the steps.", diag.Related{Span: later.produces.Span, Message: "It is produced here."})
-			return given{}, false
+			l.report(CodeNotMade, diag.Error, in.Span,
+				fmt.Sprintf("Step %q reads %q, which the later step %q produces.", n.id.Value, in.Value,
+					later.id.Value),
+				"Change the order of the steps.", diag.Related{Span: later.produces.Span, Message: "Produced here."})
+			return artifactInput{}, false
 		}
 	}
-	atRun := given{Name: name, File: name}
+	atRun := artifactInput{Name: name, File: name}
 	if placeholder().MatchString(name) || strings.HasSuffix(name, "/") || l.scripts {
 		return atRun, true
 	}
@@ -513,33 +531,34 @@ func (l *lowering) fileOf(n *node, in text.Text, name string) (given, bool) {
 		for _, m := range l.made {
 			names = append(names, m.path)
 		}
-		help := "Let an earlier step produce it."
+		help := "Add a step before it that produces the file."
 		if len(names) > 0 {
 			help = diag.DidYouMean(name, names)
 		}
-		l.report(CodeNotMade, diag.Error, in.Span, fmt.Sprintf("Step %q works on %q, and no step before it produces that.", n.id.Value, in.Value), help)
-		return given{}, false
+		l.report(CodeNotMade, diag.Error, in.Span, fmt.Sprintf("Step %q reads %q, which no earlier step produces.",
+			n.id.Value, in.Value), help)
+		return artifactInput{}, false
 	}
 	f, err := l.files.Read(l.file, name)
 	if err != nil {
 		l.noFile(in, "input", err)
-		return given{}, false
+		return artifactInput{}, false
 	}
-	l.pin(f, "input")
-	return given{Name: name, Text: f.Text}, true
+	l.p.AddFile(f, "input")
+	return artifactInput{Name: name, Text: f.Text}, true
 }
 
-// quiet is what a step produces, without a word about what is wrong with it.
+// quiet returns the product of a step without reporting diagnostics.
 func (l *lowering) quiet(n *node) (string, bool) {
 	silent := &lowering{out: &diag.List{}}
 	return silent.path(n.produces, n.id.Value)
 }
 
-// script is a script of a shell step, as the step kind has it.
+// script is a script of a shell step, as in the settings of the step kind.
 type script struct {
 	Shell string `json:"shell"`
-	Path  string `json:"path"` // from the workflow's folder
-	Text  string `json:"text"` // as it was when the run began
+	Path  string `json:"path"` // relative to the workflow's folder
+	Text  string `json:"text"` // at the start of the run
 }
 
 func (l *lowering) shell(n *node, s *ir.Step) {
@@ -554,22 +573,22 @@ func (l *lowering) shell(n *node, s *ir.Step) {
 			continue
 		}
 		if f := l.open(one.ref, "script"); f != nil {
-			l.pin(f, "script")
+			l.p.AddFile(f, "script")
 			scripts = append(scripts, script{Shell: one.shell, Path: path.Clean(one.ref.Value), Text: f.Text})
 		}
 	}
 	t.Settings.Put("scripts", scripts, n.at)
 	t.Settings.Put("variable", l.variable, source.Span{})
 	l.read("input."+l.variable, source.Span{})
-	l.here(n.produces)
+	l.readRun(n.produces)
 	l.produced(n, &t)
 	l.place(&t)
 	l.scripts = true
 	s.Action, s.Writes = t, []ir.Write{{Path: variable(n.id.Value)}}
 }
 
-// collect gives the last product as the output, as it is by now, and copies
-// all products to where the file wants them (G21).
+// collect returns the step that returns the current last product as the output, and copies all
+// products to the output directory (G21).
 func (l *lowering) collect(last *node) ir.Step {
 	l.reads = nil
 	t := ir.Task{Kind: "handover"}
@@ -583,7 +602,8 @@ func (l *lowering) collect(last *node) ir.Step {
 	}
 	var products []source
 	for _, m := range l.made {
-		if i := slices.IndexFunc(l.doc.steps, func(n *node) bool { return n.id.Value == m.step }); i < 0 || l.doc.steps[i].shell {
+		if i := slices.IndexFunc(l.doc.steps, func(n *node) bool { return n.id.Value == m.step }); i < 0 ||
+			l.doc.steps[i].shell {
 			continue
 		}
 		products = append(products, source{variable(m.step), m.path})
@@ -591,9 +611,10 @@ func (l *lowering) collect(last *node) ir.Step {
 	}
 	t.Settings.Put("products", products, last.at)
 	l.place(&t)
-	l.here(l.doc.outputDir)
+	l.readRun(l.doc.outputDir)
 	return ir.Step{
-		ID: "output:collect", Type: "output", Description: "Put the output together", Implied: true, Reads: l.reads, Action: t,
+		ID: "output:collect", Type: "output", Description: "Assemble the output", Implied: true, Reads: l.reads,
+		Action: t,
 		Writes: []ir.Write{{Path: "output"}}, Span: last.at,
 	}
 }

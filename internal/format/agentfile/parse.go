@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// document is the tree of a file.
+// document is the syntax tree of a file.
 type document struct {
 	name, version, description text.Text
 	trigger                    trigger
@@ -37,11 +37,12 @@ type node struct {
 	produces       text.Text
 	draft          text.Text
 	bash, pwsh     text.Text
-	at             source.Span // of its id, or of all of it
+	at             source.Span // of its id, or else of the whole step
 }
 
 var readerCodes = text.Codes{
-	WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknownKey, BadValue: CodeBadValue, UnknownAs: diag.Warning,
+	WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknownKey, BadValue: CodeBadValue,
+	UnknownAs: diag.Warning,
 }
 
 type parser struct {
@@ -57,7 +58,7 @@ func (p *parser) read(n *text.Node, what string) *text.Reader {
 	return text.Read(n, what, readerCodes, p.out)
 }
 
-// parse reads a file; nil when nothing can be made of it.
+// parse parses a file. It returns nil if the file is unusable.
 func (p *parser) parse() *document {
 	root, list := text.ParseYAML(p.file, 0, len(p.file.Text))
 	*p.out = append(*p.out, list...)
@@ -65,8 +66,9 @@ func (p *parser) parse() *document {
 	case root == nil:
 		return nil
 	case root.Kind != text.Map:
-		p.report(CodeWrongType, diag.Error, p.file.Span(0, len(p.file.Line(1))), fmt.Sprintf("A workflow.yaml is a map, but this is %s.", root.Kind),
-			`Begin with specVersion: "1.0", name: and steps:.`)
+		p.report(CodeWrongType, diag.Error, p.file.Span(0, len(p.file.Line(1))),
+			fmt.Sprintf("The workflow is %s, not a map.", root.Kind),
+			`Start with specVersion: "1.0", name: and steps:.`)
 		return nil
 	}
 	d := &document{first: root.Span}
@@ -77,8 +79,9 @@ func (p *parser) parse() *document {
 	p.specVersion(r, d)
 	d.name, d.version, d.description = r.String("name"), r.String("version"), r.String("description")
 	r.Require("name", "version", "description", "trigger", "steps")
-	p.fits(d.name, namePattern(), "name of the workflow", "Use lower-case letters, digits and hyphens, and begin with a letter: code-reviewer.")
-	p.fits(d.version, versionPattern(), "version of the workflow", "Write three numbers with dots: 1.0.0.")
+	p.fits(d.name, namePattern(), "workflow name",
+		"Use lowercase letters, digits and hyphens, starting with a letter: code-reviewer.")
+	p.fits(d.version, versionPattern(), "workflow version", "Use three numbers separated by dots: 1.0.0.")
 	p.trigger(r, d)
 	if n := r.Map("execution"); n != nil {
 		er := p.read(n, "execution section")
@@ -92,7 +95,8 @@ func (p *parser) parse() *document {
 	}
 	items := r.List("steps")
 	if n := r.Node("steps"); n != nil && n.Kind == text.List && len(items) == 0 {
-		p.report(CodeMissing, diag.Error, r.KeySpan("steps"), "The workflow has no steps.", "Add at least one step below steps:.")
+		p.report(CodeMissing, diag.Error, r.KeySpan("steps"), "The workflow has no steps.",
+			"Add at least one step below steps:.")
 	}
 	for _, n := range items {
 		d.steps = append(d.steps, p.step(n))
@@ -102,29 +106,33 @@ func (p *parser) parse() *document {
 }
 
 var (
-	namePattern     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]*$`) })
-	versionPattern  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$`) })
+	namePattern    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]*$`) })
+	versionPattern = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$`)
+	})
 	variablePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 )
 
 func (p *parser) fits(t text.Text, pattern *regexp.Regexp, what, help string) {
 	if t.Value != "" && !pattern.MatchString(t.Value) {
-		p.report(CodeBadValue, diag.Error, t.Span, fmt.Sprintf("%q cannot be the %s.", t.Value, what), help)
+		p.report(CodeBadValue, diag.Error, t.Span, fmt.Sprintf("%q is not a valid %s.", t.Value, what), help)
 	}
 }
 
-// specVersion is the version of the format, and not "version" (G1). Early files
-// have none, some have a number (G2).
+// specVersion checks the version of the format, which is not "version" (G1). Early files have
+// none, and some have a number (G2).
 func (p *parser) specVersion(r *text.Reader, d *document) {
 	n := r.Node("specVersion")
 	switch {
 	case n == nil:
-		p.report(CodeSpecVersion, diag.Warning, d.first, `The workflow does not say which version of the format it is written in; "1.0" is assumed.`,
+		p.report(CodeSpecVersion, diag.Warning, d.first, `The workflow has no specVersion, so "1.0" is assumed.`,
 			`Add specVersion: "1.0" as the first line.`)
 	case n.Kind == text.Float && n.Value == "1.0":
-		p.report(CodeSpecVersion, diag.Warning, n.Span, "The version of the format is a text, and this is a number.", `Put it in quotes: specVersion: "1.0".`)
+		p.report(CodeSpecVersion, diag.Warning, n.Span, "specVersion is a number, not a string.",
+			`Put it in quotes: specVersion: "1.0".`)
 	case n.Value != "1.0" && n.Value != "1.0.0":
-		p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("There is no version %q of the format.", n.Value), `Write specVersion: "1.0".`)
+		p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("specVersion %q is not supported.", n.Value),
+			`Use specVersion: "1.0".`)
 	}
 }
 
@@ -139,23 +147,25 @@ func (p *parser) trigger(r *text.Reader, d *document) {
 	t.kind = tr.Enum("type", "natural-language", "file", "schedule", "command")
 	t.variable = tr.String("input_var")
 	tr.Require("type")
-	p.fits(t.variable, variablePattern(), "name of a variable", "Use letters, digits and _, without a $: AGENT_INPUT.")
+	p.fits(t.variable, variablePattern(), "variable name", "Use letters, digits and _, without a $: AGENT_INPUT.")
 	t.schedule, t.commands = tr.String("schedule"), tr.Strings("commands")
-	// G16: what the specification leaves out but files need.
+	// G16: keys that the specification lacks, but files need.
 	for _, key := range []string{"schedule", "commands"} {
 		if tr.Has(key) {
 			p.extension(tr.KeySpan(key), "trigger."+key)
 		}
 	}
 	if t.kind.Value == "schedule" && t.schedule.Value == "" {
-		p.report(CodeMissing, diag.Warning, t.kind.Span, "The trigger is a schedule, and does not say when.", `Add schedule: "0 9 * * 1-5" or another cron expression.`)
+		p.report(CodeMissing, diag.Warning, t.kind.Span, "The trigger is a schedule without a cron expression.",
+			`Add schedule: "0 9 * * 1-5" or another cron expression.`)
 	}
 	tr.Done()
 }
 
 func (p *parser) extension(at source.Span, key string) {
-	p.report(CodeExtension, diag.Note, at, fmt.Sprintf("%q is not in the specification; Espalier understands it, other programs may not.", key),
-		"Leave it if that does not matter to you.")
+	p.report(CodeExtension, diag.Note, at,
+		fmt.Sprintf("%q is not in the specification. Espalier supports it, but other programs may not.", key),
+		"Remove it if other programs must run the workflow.")
 }
 
 func (p *parser) step(n *text.Node) *node {
@@ -165,9 +175,11 @@ func (p *parser) step(n *text.Node) *node {
 		s.at = s.id.Span
 	}
 	r.Require("id", "name", "goal")
-	p.fits(s.id, namePattern(), "id of a step", "Use lower-case letters, digits and hyphens, and begin with a letter: write-summary.")
+	p.fits(s.id, namePattern(), "step id",
+		"Use lowercase letters, digits and hyphens, starting with a letter: write-summary.")
 	action := r.Enum("action", "shell")
-	s.agent, s.skill, s.produces, s.draft = r.String("agent"), r.String("skill"), r.String("produces"), r.String("draft")
+	s.agent, s.skill, s.produces, s.draft = r.String("agent"), r.String("skill"), r.String("produces"),
+		r.String("draft")
 	s.gate = r.Enum("gate", "human-approval")
 	script := r.Map("script")
 	s.inputs = p.inputs(r)
@@ -185,41 +197,49 @@ func (p *parser) step(n *text.Node) *node {
 	return s
 }
 
-// kind says what a step is, with one message when that is not clear (G15).
+// kind determines the kind of a step, and reports one diagnostic if it is ambiguous (G15).
 func (p *parser) kind(r *text.Reader, s *node, script bool) {
 	switch {
 	case s.shell && r.Has("agent"):
-		p.report(CodeStepKind, diag.Error, r.KeySpan("agent"), fmt.Sprintf("Step %q is both: \"action: shell\" makes it a shell step, and only agent steps have an agent.", s.id.Value),
+		p.report(CodeStepKind, diag.Error, r.KeySpan("agent"),
+			fmt.Sprintf("Step %q has both \"action: shell\" and an agent.", s.id.Value),
 			"Remove agent, or remove action and script.")
 	case s.shell:
 		for _, key := range []string{"skill", "input", "gate"} {
 			if r.Has(key) {
-				p.report(CodeUnknownKey, diag.Warning, r.KeySpan(key), fmt.Sprintf("%q does nothing in a shell step.", key), "Remove it; what the run was given is in the environment of the script.")
+				p.report(CodeUnknownKey, diag.Warning, r.KeySpan(key),
+					fmt.Sprintf("%q has no effect in a shell step.", key),
+					"Remove it. The script receives the run's input in its environment.")
 			}
 		}
 		if r.Has("produces") { // G10
-			p.report(CodeExtension, diag.Warning, r.KeySpan("produces"), "A shell step does not produce a file by itself; it is looked for after the script has run.",
-				"See to it that the script writes it to $AGENTFILE_RUN_DIR.")
+			p.report(CodeExtension, diag.Warning, r.KeySpan("produces"),
+				"A shell step does not produce a file by itself. The file is expected after the script has run.",
+				"Make sure that the script writes it to $AGENTFILE_RUN_DIR.")
 		}
 		if s.bash.Value == "" && s.pwsh.Value == "" {
-			p.report(CodeMissing, diag.Error, s.at, fmt.Sprintf("The shell step %q has no script.", s.id.Value), "Add script: with bash: scripts/NAME.sh, or pwsh:, or both.")
+			p.report(CodeMissing, diag.Error, s.at, fmt.Sprintf("Shell step %q has no script.", s.id.Value),
+				"Add script: with bash: scripts/NAME.sh, or pwsh:, or both.")
 		}
 	case r.Has("agent"):
 		r.Require("input", "produces")
 		if script {
-			p.report(CodeStepKind, diag.Error, r.KeySpan("script"), fmt.Sprintf("Step %q has an agent and a script; it can be only one of the two.", s.id.Value),
+			p.report(CodeStepKind, diag.Error, r.KeySpan("script"),
+				fmt.Sprintf("Step %q has both an agent and a script.", s.id.Value),
 				"Remove script, or remove agent and add \"action: shell\".")
 		}
 	case script:
 		s.shell = true
-		p.report(CodeStepKind, diag.Error, r.KeySpan("script"), fmt.Sprintf("Step %q has a script but no \"action: shell\".", s.id.Value), "Add \"action: shell\".")
+		p.report(CodeStepKind, diag.Error, r.KeySpan("script"),
+			fmt.Sprintf("Step %q has a script but no \"action: shell\".", s.id.Value), "Add \"action: shell\".")
 	default:
-		p.report(CodeStepKind, diag.Error, s.at, fmt.Sprintf("Step %q is neither an agent step nor a shell step.", s.id.Value),
+		p.report(CodeStepKind, diag.Error, s.at, fmt.Sprintf("Step %q is neither an agent step nor a shell step.",
+			s.id.Value),
 			"Add agent: agents/NAME.md with input: and produces:, or action: shell with script:.")
 	}
 }
 
-// inputs are one text, a list, or a block with one on each line (G3).
+// inputs parses the inputs: one string, a list, or a block with one input per line (G3).
 func (p *parser) inputs(r *text.Reader) []text.Text {
 	n := r.Node("input")
 	if n == nil {

@@ -10,17 +10,17 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Format reads Agent Flow workflows and SKILL.md files.
+// Format compiles Agent Flow workflows and SKILL.md files.
 type Format struct{}
 
 var _ format.Format = Format{}
 
-// Name is "agent-flow".
+// Name returns "agent-flow".
 func (Format) Name() string { return "agent-flow" }
 
 const skillFile = "SKILL.md"
 
-// Match looks at the name and at the lines of the frontmatter only.
+// Match inspects only the file name and the lines of the frontmatter.
 func (Format) Match(f *source.File) format.Match {
 	base := path.Base(f.Path)
 	if base == skillFile {
@@ -41,8 +41,8 @@ func (Format) Match(f *source.File) format.Match {
 	return match
 }
 
-// frontmatterLines yields the unindented `key: value` lines between the first
-// two lines of three hyphens, without parsing YAML.
+// frontmatterLines yields the unindented `key: value` lines between the first two lines of
+// three hyphens, without parsing YAML.
 func frontmatterLines(text string) func(yield func(key, value string) bool) {
 	return func(yield func(key, value string) bool) {
 		inside := false
@@ -67,7 +67,7 @@ func frontmatterLines(text string) func(yield func(key, value string) bool) {
 	}
 }
 
-// Compile reads a file. A file without `kind: agent-flow/workflow` is a skill.
+// Compile compiles a file. A file without `kind: agent-flow/workflow` is a skill.
 func (Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.List) {
 	var list diag.List
 	doc := parse(f, &list)

@@ -28,7 +28,7 @@ func (noFiles) Skill(name string) (*source.File, error) {
 
 func (noFiles) Compile(*source.File, source.Span) (*ir.Program, diag.List) { return nil, nil }
 
-func TestMatch(t *testing.T) {
+func TestMatchRecognizesWorkflowsAndSkills(t *testing.T) {
 	const kind = "kind: agent-flow/workflow\n"
 	for _, c := range []struct {
 		path, text string
@@ -53,7 +53,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// codes are the constants of codes.go, as it is written.
+// codes returns the constants of codes.go, parsed from its source.
 func codes(t *testing.T) map[string]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, 0)
@@ -77,7 +77,7 @@ func codes(t *testing.T) map[string]string {
 	return out
 }
 
-// TestCasesCoverEveryCode: a rule without a case is a rule that nobody holds.
+// A rule without a test case is not enforced.
 func TestCasesCoverEveryCode(t *testing.T) {
 	var all strings.Builder
 	names, err := os.ReadDir("testdata")

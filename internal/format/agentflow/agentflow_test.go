@@ -24,14 +24,14 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the cases expect")
 
-// The parts of a case that are expectations, not files.
+// Names of archive files that contain expectations rather than sources.
 const (
 	wantProgram     = "want program"
 	wantDiagnostics = "want diagnostics"
 )
 
-// TestCases compiles the first file of each archive under testdata and
-// compares the program, the diagnostics or both with what the archive says.
+// TestCases compiles the first file of each archive in testdata and compares the program, the
+// diagnostics or both with the archive's expectations.
 func TestCases(t *testing.T) {
 	for _, name := range caseNames(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
@@ -75,8 +75,8 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// memory is the files of an archive as a project. Anything under outside/ is
-// not part of it.
+// memory is a project that consists of the files of an archive. Files under outside/ are not
+// part of it.
 type memory map[string]*source.File
 
 func (m memory) Read(from *source.File, ref string) (*source.File, error) {
@@ -137,7 +137,7 @@ func compile(archive *txtar.Archive) format.Result {
 		if part.Name == wantProgram || part.Name == wantDiagnostics {
 			continue
 		}
-		// Archives are text with plain newlines; cases spell out the rest.
+		// Archives are text with plain newlines; cases escape the rest.
 		text := strings.NewReplacer("<CR>", "\r", "<BOM>", "\ufeff", "<TAB>", "\t").Replace(string(part.Data))
 		f := source.NewFile(part.Name, text)
 		files[part.Name] = f
@@ -168,7 +168,7 @@ func FuzzAgentFlow(f *testing.F) {
 	})
 }
 
-// BenchmarkCompile reads a workflow of twelve steps with everything in it.
+// BenchmarkCompile compiles a workflow of twelve steps that uses every feature.
 func BenchmarkCompile(b *testing.B) {
 	archive, err := txtar.ParseFile("testdata/real-twelve-steps.txtar")
 	if err != nil {
@@ -185,7 +185,7 @@ func BenchmarkCompile(b *testing.B) {
 	}
 }
 
-// checkWellFormed holds what every result must keep to, also one with errors.
+// checkWellFormed checks the properties of every result, including one with errors.
 func checkWellFormed(t testing.TB, r format.Result) {
 	t.Helper()
 	if r.Program == nil && !r.Diagnostics.Errors() {
@@ -289,8 +289,8 @@ func line(r format.Result, d diag.Diagnostic) string {
 	return fmt.Sprintf("%s %s %s %s", d.Code, place(r.Files, d.Span), severity, d.Message)
 }
 
-// place is line:column-endcolumn, with the end's line when it is another, and
-// with the file when it is not the only one.
+// place formats a span as line:column-endcolumn, with the end's line if it differs, and with
+// the file if there are several.
 func place(files source.Set, s source.Span) string {
 	f := files[s.File]
 	if f == nil {
@@ -307,7 +307,7 @@ func place(files source.Set, s source.Span) string {
 	return text
 }
 
-// dump writes a program for reading: one line per step, its edges below.
+// dump formats a program for reading: one line per step, with its edges below.
 func dump(p *ir.Program) string {
 	if p == nil {
 		return "nothing\n"
@@ -322,14 +322,16 @@ func dump(p *ir.Program) string {
 	}
 	for _, t := range p.Triggers {
 		if !t.Span.IsZero() {
-			say("trigger %s%s", t.Kind, words(" off", t.Off, " "+strings.TrimSpace(t.Schedule+" "+t.Timezone+" "+t.Event), t.Schedule+t.Event != ""))
+			say("trigger %s%s", t.Kind, words(" off", t.Off, " "+strings.TrimSpace(t.Schedule+" "+t.Timezone+" "+
+				t.Event), t.Schedule+t.Event != ""))
 		}
 	}
 	if text := budget(p.Budget); text != "" {
 		say("budget%s", text)
 	}
 	if !p.Tools.AllowAll || p.Tools.Deny != nil || p.Tools.WorkersMayUse {
-		say("tools allow=%s deny=%s%s", names(p.Tools.Allow), names(p.Tools.Deny), words(" workers", p.Tools.WorkersMayUse))
+		say("tools allow=%s deny=%s%s", names(p.Tools.Allow), names(p.Tools.Deny),
+			words(" workers", p.Tools.WorkersMayUse))
 	}
 	if p.Input != nil {
 		say("input %s", p.Input.Schema)
@@ -338,20 +340,25 @@ func dump(p *ir.Program) string {
 		say("output %s", p.Output.Schema)
 	}
 	if p.NoResume || p.MayIntervene || p.CheckpointEvery > 0 {
-		say("runtime%s checkpoint=%d", words(" no-resume", p.NoResume, " may-intervene", p.MayIntervene), p.CheckpointEvery)
+		say("runtime%s checkpoint=%d", words(" no-resume", p.NoResume, " may-intervene", p.MayIntervene),
+			p.CheckpointEvery)
 	}
 	if a := p.Audit; a != nil {
-		say("audit %s events=%s ids=%s patterns=%s%s", a.Level, names(a.RequiredEvents), names(a.RequiredIDs), names(a.RedactPatterns), words(" pii", a.RedactPII, " secrets", a.RedactSecrets))
+		say("audit %s events=%s ids=%s patterns=%s%s", a.Level, names(a.RequiredEvents), names(a.RequiredIDs),
+			names(a.RedactPatterns), words(" pii", a.RedactPII, " secrets", a.RedactSecrets))
 	}
 	for _, a := range p.Agents {
-		say("agent %s%s role=%q goal=%q tools=%s%s", a.ID, words(" (implied)", a.Implied), a.Role, a.Goal, names(a.Tools),
+		say("agent %s%s role=%q goal=%q tools=%s%s", a.ID, words(" (implied)", a.Implied), a.Role, a.Goal,
+			names(a.Tools),
 			words(" model="+a.Model, a.Model != "", fmt.Sprintf(" max_tokens=%d", a.MaxTokens), a.MaxTokens > 0,
-				fmt.Sprintf(" expected=%q", a.Expected), a.Expected != "", fmt.Sprintf(" instructions=%q", a.Instructions), a.Instructions != ""))
+				fmt.Sprintf(" expected=%q", a.Expected), a.Expected != "",
+				fmt.Sprintf(" instructions=%q", a.Instructions), a.Instructions != ""))
 	}
 	for i, block := range p.Blocks {
 		say("block %d", i)
 		for _, s := range block.Steps {
-			say("  %s%s %s%s: %s%s", s.ID, words(" (implied)", s.Implied), s.Type, words(fmt.Sprintf(" %q", s.Description), i > 0), action(s.Action), flow(s))
+			say("  %s%s %s%s: %s%s", s.ID, words(" (implied)", s.Implied), s.Type,
+				words(fmt.Sprintf(" %q", s.Description), i > 0), action(s.Action), flow(s))
 			for _, e := range s.Next {
 				say("    %s", edge(e))
 			}
@@ -369,7 +376,7 @@ func dump(p *ir.Program) string {
 	return b.String()
 }
 
-// words joins the texts whose condition holds.
+// words joins the texts with a true condition.
 func words(pairs ...any) string {
 	var b strings.Builder
 	for i := 0; i < len(pairs); i += 2 {
@@ -422,11 +429,14 @@ func action(a ir.Action) string {
 		if a.Verdict != nil {
 			out += " " + task(*a.Verdict)
 		}
-		return out + words(" event="+a.Event, a.Event != "", fmt.Sprintf(" timeout=%dms then %s", a.Timeout, a.OnTimeout), a.Timeout > 0 || a.OnTimeout != "", " name="+a.Name, a.Name != "")
+		return out + words(" event="+a.Event, a.Event != "", fmt.Sprintf(" timeout=%dms then %s", a.Timeout,
+			a.OnTimeout), a.Timeout > 0 || a.OnTimeout != "", " name="+a.Name, a.Name != "")
 	case ir.Parallel:
-		out := fmt.Sprintf("parallel %s join=%s%s", a.Name, a.Join, words(fmt.Sprintf(" at most %d", a.MaxConcurrent), a.MaxConcurrent > 0))
+		out := fmt.Sprintf("parallel %s join=%s%s", a.Name, a.Join, words(fmt.Sprintf(" at most %d", a.MaxConcurrent),
+			a.MaxConcurrent > 0))
 		for _, b := range a.Branches {
-			out += fmt.Sprintf(" [%s block %d%s%s]", b.Name, b.Block, words(" when "+b.When.String(), b.When != nil), budget(b.Budget))
+			out += fmt.Sprintf(" [%s block %d%s%s]", b.Name, b.Block, words(" when "+b.When.String(), b.When != nil),
+				budget(b.Budget))
 		}
 		if a.Combine != nil {
 			out += " " + task(*a.Combine)
@@ -452,7 +462,8 @@ func flow(s ir.Step) string {
 	}
 	for i, w := range s.Writes {
 		b.WriteString(words(" writes ", i == 0, ", ", i > 0) + w.Path +
-			words("<-."+w.Part, w.Part != "", " ("+string(w.Reducer)+")", w.Reducer != "", " under "+w.Under, w.Under != "", " as list", w.AsList))
+			words("<-."+w.Part, w.Part != "", " ("+string(w.Reducer)+")", w.Reducer != "", " under "+w.Under,
+				w.Under != "", " as list", w.AsList))
 	}
 	if s.When != nil {
 		b.WriteString(" when " + s.When.String() + bound(s))
@@ -470,7 +481,8 @@ func flow(s ir.Step) string {
 	if s.Produces != nil {
 		b.WriteString(" makes " + names(s.Produces))
 	}
-	return b.String() + words(" audit "+s.AuditFile, s.AuditFile != "", " ok="+s.ReasonOK, s.ReasonOK != "", " fail="+s.ReasonFail, s.ReasonFail != "")
+	return b.String() + words(" audit "+s.AuditFile, s.AuditFile != "", " ok="+s.ReasonOK, s.ReasonOK != "", " fail="+
+		s.ReasonFail, s.ReasonFail != "")
 }
 
 func bound(s ir.Step) string {
@@ -495,5 +507,6 @@ func edge(e ir.Edge) string {
 	if e.Sequential {
 		arrow = "~>"
 	}
-	return fmt.Sprintf("%s %s %s%s", strings.Join(on, ","), arrow, to, words(" if "+e.When.String(), e.When != nil, fmt.Sprintf(" %q", e.Label), e.Label != ""))
+	return fmt.Sprintf("%s %s %s%s", strings.Join(on, ","), arrow, to, words(" if "+e.When.String(), e.When != nil,
+		fmt.Sprintf(" %q", e.Label), e.Label != ""))
 }

@@ -11,20 +11,19 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// values is a map that was read by its shape. Values of the wrong type have
-// been reported and count as absent.
+// values is a map that was parsed by its shape. Values of the wrong type have been reported and
+// count as absent.
 type values struct {
 	shape *shape
-	found []value // the keys that are written down
+	found []value // the keys that are present
 	span  source.Span
-	// first is where the map begins: its first key.
+	// first is the span of the map's first key.
 	first source.Span
-	// blank are the keys without a value. They were reported, too.
+	// blank are the keys without a value, which have been reported.
 	blank []string
 }
 
-// value is what stands after one key, usable or not; which parts are filled
-// depends on its kind.
+// value is the value of one key, usable or not. Its kind determines which fields are set.
 type value struct {
 	field  *field
 	key    source.Span
@@ -42,19 +41,19 @@ var workflowCodes = text.Codes{
 	UnknownAs: diag.Warning,
 }
 
-// binder reads maps by their shapes.
+// binder parses maps by their shapes.
 type binder struct {
 	out *diag.List
-	// unread is where keys and values stand that nothing could be made of;
-	// warned is those that only a warning was given for.
+	// unread are the spans of unusable keys and values; warned are those that were reported as
+	// warnings only.
 	unread, warned []source.Span
-	// broken is where the YAML has mistakes. What stands there was read
-	// somehow, and nothing more is said about it.
+	// broken are the spans of YAML syntax errors. Values there were recovered as far as possible
+	// and are not reported again.
 	broken []source.Span
-	cut    bool // the map ends before its time, so nothing is missing in it
+	cut    bool // the map is truncated, so no key is reported as missing
 }
 
-// errorsIn is where the errors of a list are.
+// errorsIn returns the spans of the errors in a list.
 func errorsIn(list diag.List) []source.Span {
 	var out []source.Span
 	for _, d := range list {
@@ -70,8 +69,7 @@ func (b *binder) isBroken(p text.Pair) bool {
 	return slices.ContainsFunc(b.broken, func(s source.Span) bool { return s.Start <= at.End && s.End >= at.Start })
 }
 
-// bind takes a map apart; parent is the shape around it, if there is one. A
-// nil node counts as an empty map.
+// bind parses a map. parent is the enclosing shape, or nil. A nil node counts as an empty map.
 func (b *binder) bind(n *text.Node, s *shape, what string, parent *shape) *values {
 	r := text.Read(n, what, workflowCodes, b.out)
 	v := &values{shape: s, span: r.Span(), first: r.Span()}
@@ -95,7 +93,7 @@ func (b *binder) bind(n *text.Node, s *shape, what string, parent *shape) *value
 			switch {
 			case f == nil:
 				rest.strange = append(rest.strange, pair)
-			case v.find(f.name) != nil: // written twice, which was reported
+			case v.find(f.name) != nil: // a duplicate key, already reported
 			case isBlank(f, pair.Value):
 				rest.blank = append(rest.blank, pair)
 				v.blank = append(v.blank, f.name)
@@ -117,11 +115,11 @@ func (b *binder) bind(n *text.Node, s *shape, what string, parent *shape) *value
 	return v
 }
 
-// guess reads a value that the YAML has a mistake in, as far as names go.
+// guess parses a value with a YAML syntax error, to recover the names in it.
 func (b *binder) guess(n *text.Node, f *field, pair text.Pair, s *shape) value {
 	quiet := &binder{out: new(diag.List)}
 	at := quiet.value(text.Read(n, "", workflowCodes, quiet.out), f, pair, "", s)
-	if pair.Value.Kind != text.List { // a list in brackets has been mended
+	if pair.Value.Kind != text.List { // a list in brackets has been repaired
 		at.list = nil
 	}
 	if f.condition {
@@ -130,8 +128,8 @@ func (b *binder) guess(n *text.Node, f *field, pair text.Pair, s *shape) value {
 	return at
 }
 
-// isBlank reports whether nothing is written after a key. About an empty
-// condition its own language has something to say.
+// isBlank reports whether a key has no value. An empty condition is not blank: the expression
+// parser reports it.
 func isBlank(f *field, n *text.Node) bool {
 	return n.Kind == text.Null || n.Kind == text.String && !f.condition && strings.TrimSpace(n.Value) == ""
 }
@@ -144,11 +142,11 @@ func (b *binder) value(r *text.Reader, f *field, pair text.Pair, what string, s 
 		at.text = r.String(f.name)
 	case choice:
 		if at.text = r.Enum(f.name, f.choices...); at.text.IsZero() && at.node.Kind == text.String {
-			// After the error, what was probably meant.
+			// After the error, assume the nearest choice.
 			at.text = text.Text{Value: diag.Nearest(at.node.Value, f.choices), Span: at.node.Span}
 		}
 	case number:
-		at.number, at.text.Span, at.ok = r.Int(f.name, int64(f.least))
+		at.number, at.text.Span, at.ok = r.Int(f.name, int64(f.min))
 	case money:
 		at.number, at.text.Span, at.ok = dollars(r, f, what, out)
 	case flag:
@@ -157,8 +155,8 @@ func (b *binder) value(r *text.Reader, f *field, pair text.Pair, what string, s 
 		if at.node.Kind == text.String && strings.Contains(at.node.Value, ",") {
 			out.Add(diag.Diagnostic{
 				Code: CodeWrongType, Severity: diag.Error, Span: at.node.Span,
-				Message: fmt.Sprintf("%q of the %s must be a list of texts, but this is one text with commas.", f.name, what),
-				Help:    fmt.Sprintf("Write %s: [%s].", f.name, strings.Trim(at.node.Value, "[] ")),
+				Message: fmt.Sprintf("%q of the %s is one string with commas, not a list.", f.name, what),
+				Help:    fmt.Sprintf("Use %s: [%s].", f.name, strings.Trim(at.node.Value, "[] ")),
 			})
 			at.list = pieces(at.node)
 			break
@@ -184,16 +182,19 @@ func (b *binder) value(r *text.Reader, f *field, pair text.Pair, what string, s 
 	return at
 }
 
-// dollars reads a number of dollars in millionths.
+// dollars parses a number of dollars and returns millionths.
 func dollars(r *text.Reader, f *field, what string, out *diag.List) (int64, source.Span, bool) {
 	n := r.Node(f.name)
 	if n == nil {
 		return 0, source.Span{}, false
 	}
-	found := diag.Diagnostic{Severity: diag.Error, Span: n.Span, Help: fmt.Sprintf("Write dollars without a sign, and with at most six places: %s: 0.50.", f.name)}
+	found := diag.Diagnostic{
+		Severity: diag.Error, Span: n.Span,
+		Help: fmt.Sprintf("Use a positive number of dollars with at most six decimals: %s: 0.50.", f.name),
+	}
 	if n.Kind != text.Int && n.Kind != text.Float {
 		found.Code = CodeWrongType
-		found.Message = fmt.Sprintf("%q of the %s must be a number, but this is %s.", f.name, what, n.Kind)
+		found.Message = fmt.Sprintf("%q of the %s is %s, not a number.", f.name, what, n.Kind)
 		out.Add(found)
 		return 0, n.Span, false
 	}
@@ -203,14 +204,14 @@ func dollars(r *text.Reader, f *field, what string, out *diag.List) (int64, sour
 	}
 	if !ok || value.Sign() <= 0 || !value.IsInt() || !value.Num().IsInt64() {
 		found.Code = CodeBadValue
-		found.Message = fmt.Sprintf("%q of the %s cannot be %s dollars.", f.name, what, n.Value)
+		found.Message = fmt.Sprintf("%q of the %s is not a valid amount: %s dollars.", f.name, what, n.Value)
 		out.Add(found)
 		return 0, n.Span, false
 	}
 	return value.Num().Int64(), n.Span, true
 }
 
-// pieces are the texts between the commas of a text that was meant as a list.
+// pieces splits a string that was meant as a list at its commas.
 func pieces(n *text.Node) []text.Text {
 	if !n.Exact() {
 		return nil
@@ -220,33 +221,38 @@ func pieces(n *text.Node) []text.Text {
 	for piece := range strings.SplitSeq(n.Value, ",") {
 		if word := strings.Trim(piece, "[] \t"); word != "" {
 			start := at + strings.Index(piece, word)
-			list = append(list, text.Text{Value: word, Span: source.Span{File: n.Span.File, Start: start, End: start + len(word)}})
+			list = append(list, text.Text{Value: word, Span: source.Span{
+				File: n.Span.File, Start: start,
+				End: start + len(word),
+			}})
 		}
 		at += len(piece) + 1
 	}
 	return list
 }
 
-// wholeNumbers reads one number or a list of them, as the texts that they are
-// written with.
+// wholeNumbers parses an integer or a list of integers, and returns their source texts.
 func wholeNumbers(r *text.Reader, f *field, n *text.Node, what string, out *diag.List) []text.Text {
 	if n.Kind != text.List {
-		if _, at, ok := r.Int(f.name, int64(f.least)); ok {
+		if _, at, ok := r.Int(f.name, int64(f.min)); ok {
 			return []text.Text{{Value: n.Value, Span: at}}
 		}
 		return nil
 	}
 	var list []text.Text
 	for _, item := range n.Items {
-		one := &text.Node{Kind: text.Map, Span: item.Span, Pairs: []text.Pair{{Key: &text.Node{Kind: text.String, Value: f.name, Span: item.Span}, Value: item}}}
-		if _, at, ok := text.Read(one, what, workflowCodes, out).Int(f.name, int64(f.least)); ok {
+		one := &text.Node{
+			Kind: text.Map, Span: item.Span,
+			Pairs: []text.Pair{{Key: &text.Node{Kind: text.String, Value: f.name, Span: item.Span}, Value: item}},
+		}
+		if _, at, ok := text.Read(one, what, workflowCodes, out).Int(f.name, int64(f.min)); ok {
 			list = append(list, text.Text{Value: item.Value, Span: at})
 		}
 	}
 	return list
 }
 
-// find returns what is written down under a key, or nil.
+// find returns the value of a key, or nil.
 func (v *values) find(name string) *value {
 	for i := range v.found {
 		if v.found[i].field.name == name {
@@ -256,8 +262,7 @@ func (v *values) find(name string) *value {
 	return nil
 }
 
-// at is like find, for keys that must be among those of the shape; an absent
-// one is empty.
+// at is like find for keys of the shape; an absent one is empty.
 func (v *values) at(name string) *value {
 	if found := v.find(name); found != nil {
 		return found
@@ -271,17 +276,17 @@ var absent value // never written to
 func (v *values) mustKnow(name string) *field {
 	f := v.shape.field(name)
 	if f == nil {
-		panic(fmt.Sprintf("agentflow: %s has no field %q", v.shape.what, name)) // a programming mistake
+		panic(fmt.Sprintf("agentflow: %s has no field %q", v.shape.what, name)) // a bug in the caller
 	}
 	return f
 }
 
-// has reports whether the key is written down, with a usable value or not.
+// has reports whether the key is present, with a usable value or not.
 func (v *values) has(name string) bool {
 	return v.at(name) != &absent
 }
 
-// key is where the key itself stands.
+// key returns the span of the key itself.
 func (v *values) key(name string) source.Span { return v.at(name).key }
 
 func (v *values) word(name string) text.Text    { return v.at(name).text }
@@ -289,7 +294,7 @@ func (v *values) words(name string) []text.Text { return v.at(name).list }
 func (v *values) node(name string) *text.Node   { return v.at(name).node }
 func (v *values) list(name string) []*values    { return v.at(name).nested }
 
-// flag is the value of a true-or-false key, or what holds without it.
+// flag returns the value of a boolean key, or otherwise if it is absent.
 func (v *values) flag(name string, otherwise bool) bool {
 	if at := v.at(name); at.ok {
 		return at.flag
@@ -302,7 +307,7 @@ func (v *values) number(name string) (int64, source.Span, bool) {
 	return at.number, at.text.Span, at.ok
 }
 
-// object is a nested map, an empty one when it is absent.
+// object returns a nested map, empty if it is absent.
 func (v *values) object(name string) *values {
 	if at := v.at(name); len(at.nested) == 1 {
 		return at.nested[0]

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// parallel gives every worker of the bundle a branch of its own.
+// parallel returns a Parallel with one branch per worker of the bundle.
 func (l *lowering) parallel(s *step) ir.Action {
 	b := l.bundle(s.word("bundle"))
 	if b == nil {
@@ -49,18 +49,18 @@ func (l *lowering) bundle(name text.Text) *values {
 	if help == "" {
 		help = fmt.Sprintf("Add a ```bundle block with \"name: %s\".", name.Value)
 	}
-	l.report(CodeNoBundle, diag.Error, name.Span, fmt.Sprintf("There is no bundle %q.", name.Value), help)
+	l.report(CodeNoBundle, diag.Error, name.Span, fmt.Sprintf("Bundle %q is not defined.", name.Value), help)
 	return l.bundles[diag.Nearest(name.Value, names)]
 }
 
-// worker is one worker of a bundle, with its name made unique.
+// worker is one worker of a bundle, with a unique name.
 type worker struct {
 	*values
 	id text.Text
 }
 
-// workers lists those of a bundle; mistakes are reported with the first step
-// that uses it.
+// workers returns the workers of a bundle. Mistakes are reported with the first step that uses
+// it.
 func (l *lowering) workers(b *values) []worker {
 	var out []worker
 	first := map[string]source.Span{}
@@ -79,7 +79,8 @@ func (l *lowering) workers(b *values) []worker {
 		out = append(out, w)
 	}
 	if len(out) == 0 && b.has("workers") {
-		l.report(CodeWorker, diag.Error, b.key("workers"), fmt.Sprintf("The bundle %q has no workers.", b.word("name").Value), "Add at least one entry with \"id\" and \"agent\".")
+		l.report(CodeWorker, diag.Error, b.key("workers"), fmt.Sprintf("Bundle %q has no workers.",
+			b.word("name").Value), "Add at least one entry with \"id\" and \"agent\".")
 	}
 	return out
 }
@@ -90,7 +91,8 @@ func (l *lowering) branch(s *step, b *values, w worker) ir.Branch {
 		Name: w.id.Value, Span: w.id.Span, When: l.condition(w.word("when")),
 		Budget: ir.Budget{
 			Steps: limit(budgets, "max_steps_per_worker"), Tokens: limit(budgets, "max_tokens_per_worker"),
-			ActiveSeconds: limit(budgets, "deadline_seconds_per_worker"), MicroDollars: limit(budgets, "max_cost_usd_per_worker"),
+			ActiveSeconds: limit(budgets, "deadline_seconds_per_worker"),
+			MicroDollars:  limit(budgets, "max_cost_usd_per_worker"),
 		},
 	}
 	agent, at := l.workerAgent(b, w)
@@ -99,13 +101,14 @@ func (l *lowering) branch(s *step, b *values, w worker) ir.Branch {
 		task.Settings.Put("schema", schemaOf(plain(fields)), b.object("worker_output").key("required_fields"))
 	}
 	one.Block = l.p.AddBlock(ir.Block{Name: w.id.Value, Span: w.span, Steps: []ir.Step{{
-		ID: w.id.Value, Type: "worker", Description: l.workerDescription(s, agent), Action: task, Reads: s.ir.Reads, Span: w.id.Span,
+		ID: w.id.Value, Type: "worker", Description: l.workerDescription(s, agent), Action: task, Reads: s.ir.Reads,
+		Span: w.id.Span,
 	}}})
 	return one
 }
 
-// workerDescription says what one worker does: its role. What all of them
-// have in common, the description of their step, is the task.
+// workerDescription describes one worker by its agent's role. The step's description is the
+// task that all workers share.
 func (l *lowering) workerDescription(s *step, agent string) string {
 	if a := l.p.Agent(agent); a != nil && a.Role != "" {
 		return a.Role
@@ -113,31 +116,34 @@ func (l *lowering) workerDescription(s *step, agent string) string {
 	return s.word("description").Value
 }
 
-// workerAgent is who does a worker's work: its agent, or one made of its role (F41).
+// workerAgent returns the worker's agent, or one created from its role (F41).
 func (l *lowering) workerAgent(b *values, w worker) (string, source.Span) {
 	agent, role := w.word("agent"), w.word("role")
 	switch {
 	case agent.Value != "":
 		if role.Value != "" {
-			l.report(CodeUnusedChoice, diag.Warning, w.key("role"), "The role does nothing here, because the worker has an agent.", "Remove \"role\" or \"agent\".")
+			l.report(CodeUnusedChoice, diag.Warning, w.key("role"),
+				"The role has no effect: the worker has an agent.", "Remove \"role\" or \"agent\".")
 		}
 		return agent.Value, agent.Span
 	case role.Value != "":
-		l.generic(w.key("role"), fmt.Sprintf("No agent is named for the worker %q; one is made of its role.", w.id.Value), "Define an ```agent block with this role and name it in \"agent\".")
-	case slices.Contains(w.blank, "agent"): // reported
+		l.generic(w.key("role"), fmt.Sprintf("Worker %q names no agent; Espalier creates one from its role.",
+			w.id.Value), "Define an ```agent block with this role and name it in \"agent\".")
+	case slices.Contains(w.blank, "agent"): // already reported
 	default:
-		l.report(CodeWorker, diag.Error, w.id.Span, fmt.Sprintf("The worker %q has no agent.", w.id.Value), "Add \"agent\" with the id of an agent.")
+		l.report(CodeWorker, diag.Error, w.id.Span, fmt.Sprintf("Worker %q has no agent.", w.id.Value),
+			"Add \"agent\" with an agent's id.")
 	}
 	name := b.word("name").Value + "_" + w.id.Value
 	return l.impliedAgent(name, role.Value, "", w.id.Span), w.id.Span
 }
 
-// combine puts the workers' results together.
+// combine returns the task that merges the workers' results.
 func (l *lowering) combine(s *step, b *values) ir.Task {
 	merge, output := b.object("merge"), b.object("worker_output")
 	t := ir.Task{Kind: "combine"}
 	strategy, conflict := merge.word("strategy"), merge.word("conflict")
-	if strategy.Value == "" { // reported
+	if strategy.Value == "" { // already reported
 		strategy = text.Text{Value: mergeMethods[0], Span: b.first}
 	}
 	t.Settings.Put("strategy", strategy.Value, strategy.Span)
@@ -146,7 +152,7 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 	}
 	if conflict.Value == "" {
 		conflict = text.Text{Value: "fail", Span: strategy.Span} // F22
-		// After an error, what fits the rest.
+		// After an error, assume the value that fits the rest.
 		meant := merge.has("conflict") && (merge.has("critic") || s.has("agent"))
 		if strategy.Value == "send_to_critic" || meant {
 			conflict.Value = "send_to_critic"
@@ -158,8 +164,8 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 		t.Settings.Put("critic", critic.Value, critic.Span)
 	}
 	if !critical {
-		l.uselessCritic(s.values, "agent")
-		l.uselessCritic(merge, "critic")
+		l.checkUnusedCritic(s.values, "agent")
+		l.checkUnusedCritic(merge, "critic")
 	}
 	if fields := output.words("required_fields"); len(fields) > 0 {
 		t.Settings.Put("required_fields", plain(fields), output.key("required_fields"))
@@ -170,16 +176,17 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 	return t
 }
 
-func (l *lowering) uselessCritic(v *values, key string) {
+func (l *lowering) checkUnusedCritic(v *values, key string) {
 	if v.has(key) {
-		l.report(CodeUnusedChoice, diag.Warning, v.key(key), fmt.Sprintf("%q does nothing here, because no conflict is sent to a critic.", key),
-			"Write \"conflict: send_to_critic\" under \"merge\", or remove it.")
+		l.report(CodeUnusedChoice, diag.Warning, v.key(key),
+			fmt.Sprintf("%q has no effect: no conflict is sent to a critic.", key),
+			"Add \"conflict: send_to_critic\" under \"merge\", or remove it.")
 	}
 }
 
-// critic is who settles contradictions: the merge's critic, the step's agent,
-// an agent called critic, or the agent of the first critic gate (F23). Without
-// one the setting is left out, which is an error for whoever checks it.
+// critic returns the agent that resolves conflicts: the merge's critic, the step's agent, an
+// agent named critic, or the agent of the first critic gate (F23). If there is none, the
+// setting is omitted, which the step kind reports.
 func (l *lowering) critic(s *step, merge *values) text.Text {
 	if c := merge.word("critic"); c.Value != "" {
 		return c
@@ -192,18 +199,19 @@ func (l *lowering) critic(s *step, merge *values) text.Text {
 	}
 	for _, other := range l.steps {
 		a := other.word("agent")
-		if other.kind == "gate" && a.Value != "" && (other.word("gate_method").Value == "critic_agent" || !other.has("gate_method")) {
+		if other.kind == "gate" && a.Value != "" && (other.word("gate_method").Value == "critic_agent" ||
+			!other.has("gate_method")) {
 			return text.Text{Value: a.Value, Span: merge.word("strategy").Span}
 		}
 	}
 	return text.Text{}
 }
 
-// schemaOf is a JSON Schema that asks for some fields.
+// schemaOf returns a JSON Schema that requires the given fields.
 func schemaOf(fields []string) json.RawMessage {
 	raw, err := json.Marshal(map[string]any{"type": "object", "required": fields})
 	if err != nil {
-		panic(fmt.Sprintf("agentflow: schema: %v", err)) // texts always have a JSON form
+		panic(fmt.Sprintf("agentflow: schema: %v", err)) // unreachable: strings encode as JSON
 	}
 	return raw
 }

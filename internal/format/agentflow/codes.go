@@ -2,86 +2,86 @@ package agentflow
 
 import "github.com/espalier-run/espalier/internal/diag"
 
-// What can be wrong with the keys of the frontmatter or of a block.
+// Codes of problems with the keys of the frontmatter or of a block.
 const (
-	CodeMissing      diag.Code = "AF001" // a key that must be there
+	CodeMissing      diag.Code = "AF001" // a required key is missing
 	CodeWrongType    diag.Code = "AF002" // a value of the wrong type
-	CodeBadValue     diag.Code = "AF003" // a value that is not among the allowed ones
-	CodeUnknownKey   diag.Code = "AF004" // a key that nothing knows, in a workflow
-	CodeNotForType   diag.Code = "AF005" // a key that means nothing to this type of step
-	CodeDuplicate    diag.Code = "AF006" // two things of the same name
-	CodeSecondBlock  diag.Code = "AF007" // a second block where there can be only one
-	CodeBadID        diag.Code = "AF008" // an id with characters that cannot be used
-	CodeConvention   diag.Code = "AF009" // a name that is not written as is usual
+	CodeBadValue     diag.Code = "AF003" // a value that is not allowed
+	CodeUnknownKey   diag.Code = "AF004" // an unknown key in a workflow
+	CodeNotForType   diag.Code = "AF005" // a key that has no effect in this type of step
+	CodeDuplicate    diag.Code = "AF006" // two definitions with the same name
+	CodeSecondBlock  diag.Code = "AF007" // a second block of a kind that may occur once
+	CodeBadID        diag.Code = "AF008" // an id with invalid characters
+	CodeConvention   diag.Code = "AF009" // a name that does not follow the naming convention
 	CodeNeedsVersion diag.Code = "AF010" // a workflow without a version
 	CodeNoSteps      diag.Code = "AF011" // a workflow without steps
 	CodeTimezone     diag.Code = "AF012" // a time zone without a schedule
-	CodeSkillKey     diag.Code = "AF013" // a key of skills that does nothing in a workflow
+	CodeSkillKey     diag.Code = "AF013" // a key of skills that has no effect in a workflow
 	CodeNoValue      diag.Code = "AF014" // a key without a value
-	CodeStray        diag.Code = "AF015" // a value that ends in a quotation mark or bracket which nothing opened
+	CodeStray        diag.Code = "AF015" // a value that ends in an unmatched quotation mark or bracket
 )
 
-// What can be unusual about a SKILL.md, and is accepted.
+// Codes of deviations in a SKILL.md that are accepted.
 const (
-	CodeNoFrontmatter   diag.Code = "AF020" // no frontmatter at all
-	CodeRepaired        diag.Code = "AF021" // YAML that could be read only after quoting
+	CodeNoFrontmatter   diag.Code = "AF020" // no frontmatter
+	CodeRepaired        diag.Code = "AF021" // YAML that is valid only after quoting
 	CodeSkillUnknownKey diag.Code = "AF022" // a key outside the Agent Skills rules
 	CodeSkillType       diag.Code = "AF023" // a value of an unusual type
-	CodeSkillName       diag.Code = "AF024" // a name that breaks the rules of names
-	CodeFolderName      diag.Code = "AF025" // a name that is not the folder's
+	CodeSkillName       diag.Code = "AF024" // a name that breaks the naming rules
+	CodeFolderName      diag.Code = "AF025" // a name that differs from the folder's
 	CodeNoDescription   diag.Code = "AF026" // no description
-	CodeTooLong         diag.Code = "AF027" // a text that is longer than allowed
+	CodeTooLong         diag.Code = "AF027" // a text that exceeds its length limit
 	CodeOtherKind       diag.Code = "AF028" // a kind that is not Agent Flow's
 )
 
-// What can be wrong with the blocks as parts of a document.
+// Codes of problems with blocks as parts of a document.
 const (
 	CodeNoKind    diag.Code = "AF030" // blocks in a file that is not a workflow
-	CodeNearFence diag.Code = "AF031" // a fence whose label looks like a known one
-	CodeUnlabeled diag.Code = "AF032" // a fence in a section of blocks without a label
-	CodeSection   diag.Code = "AF033" // a block under another heading than usual
+	CodeNearFence diag.Code = "AF031" // a fence with a label similar to a known one
+	CodeUnlabeled diag.Code = "AF032" // an unlabeled fence in a section of blocks
+	CodeSection   diag.Code = "AF033" // a block under an unexpected heading
 )
 
-// What can be wrong with steps.
+// Codes of problems with steps.
 const (
-	CodeNoStep       diag.Code = "AF040" // a name of a step that does not exist
-	CodeKey          diag.Code = "AF041" // a key of the state that cannot be one
-	CodeWritesInput  diag.Code = "AF042" // writing to the input
-	CodeOnError      diag.Code = "AF043" // on_error and fallback that do not fit together
+	CodeNoStep       diag.Code = "AF040" // a reference to an undefined step
+	CodeKey          diag.Code = "AF041" // an invalid state key
+	CodeWritesInput  diag.Code = "AF042" // a write to the input
+	CodeOnError      diag.Code = "AF043" // on_error and fallback that contradict each other
 	CodeOwnFallback  diag.Code = "AF044" // a step that is its own fallback
-	CodeEarlyFall    diag.Code = "AF045" // a fallback that stands before its step
-	CodeGeneric      diag.Code = "AF046" // work that no agent was named for
-	CodeGateDecider  diag.Code = "AF047" // a gate that nobody can decide
+	CodeEarlyFall    diag.Code = "AF045" // a fallback that precedes its step
+	CodeGeneric      diag.Code = "AF046" // work without a named agent
+	CodeGateDecider  diag.Code = "AF047" // a gate without a decider
 	CodeSelector     diag.Code = "AF048" // a decision that reads several keys
-	CodeSiblings     diag.Code = "AF049" // an arm that runs on into its sibling's steps
-	CodeErrorClass   diag.Code = "AF050" // an unknown class of errors
-	CodeUnusedChoice diag.Code = "AF051" // a key that another one makes useless
-	CodeBound        diag.Code = "AF052" // what a bare name stands for
-	CodeAmbiguous    diag.Code = "AF053" // a bare name that could be two things
-	CodePassThrough  diag.Code = "AF054" // a transform that only checks the input
-	CodeFileOutside  diag.Code = "AF055" // a file outside of the run's folder
+	CodeSiblings     diag.Code = "AF049" // a branch that continues into its sibling's steps
+	CodeErrorClass   diag.Code = "AF050" // an unknown error class
+	CodeUnusedChoice diag.Code = "AF051" // a key that another key makes ineffective
+	CodeBound        diag.Code = "AF052" // the meaning of a bare name
+	CodeAmbiguous    diag.Code = "AF053" // a bare name with two meanings
+	CodePassThrough  diag.Code = "AF054" // a transform that only validates the input
+	CodeFileOutside  diag.Code = "AF055" // a file outside of the run folder
 )
 
-// What can be wrong with bundles, runtime and observability.
+// Codes of problems with bundles, runtime and observability.
 const (
-	CodeNoBundle     diag.Code = "AF060" // a bundle that does not exist
+	CodeNoBundle     diag.Code = "AF060" // an undefined bundle
 	CodeUnusedBundle diag.Code = "AF061" // a bundle that no step uses
-	CodeWorker       diag.Code = "AF062" // a worker that nobody does
-	CodeInterval     diag.Code = "AF063" // a checkpoint interval that cannot be read, or does nothing
+	CodeWorker       diag.Code = "AF062" // a worker without an agent
+	CodeInterval     diag.Code = "AF063" // a checkpoint interval that is invalid or has no effect
 	CodeWaitpoint    diag.Code = "AF064" // a waitpoint that cannot work
-	CodeEvent        diag.Code = "AF065" // an audit event or id that does not exist
-	CodePattern      diag.Code = "AF066" // how a redaction pattern is understood
+	CodeEvent        diag.Code = "AF065" // an unknown audit event or id
+	CodePattern      diag.Code = "AF066" // the interpretation of a redaction pattern
 )
 
-// What can be wrong with references to other files, and with overlays.
+// Codes of problems with references to other files, and with overlays.
 const (
-	CodeRefMissing  diag.Code = "AF070" // nothing is there
+	CodeRefMissing  diag.Code = "AF070" // the file does not exist
 	CodeRefAbsolute diag.Code = "AF071" // an absolute path
 	CodeRefEscapes  diag.Code = "AF072" // a path that leaves the project
-	CodeRefUnusable diag.Code = "AF073" // a folder, or a file that cannot be read
+	CodeRefUnusable diag.Code = "AF073" // a folder, or an unreadable file
 	CodeSchemaFile  diag.Code = "AF074" // a schema file that is not JSON
-	CodeTwoSchemas  diag.Code = "AF075" // a schema here and in a file
+	CodeTwoSchemas  diag.Code = "AF075" // a schema both inline and in a file
 	CodeUnusedBase  diag.Code = "AF080" // a base skill that no step uses
-	CodeTarget      diag.Code = "AF081" // an override of something unknown
-	CodeNoBase      diag.Code = "AF082" // something for a base skill, but there is none
+	CodeTarget      diag.Code = "AF081" // an override of an unknown target
+	CodeNoBase      diag.Code = "AF082" // a base skill's override without a base skill
 )

@@ -10,23 +10,24 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// leftovers is what a map has beside the keys that were read.
+// leftovers are the entries of a map that did not bind to a field with a value.
 type leftovers struct {
 	what    string      // the map, in messages
-	parent  *shape      // around it, or nil
+	parent  *shape      // the enclosing shape, or nil
 	blank   []text.Pair // keys without a value
-	strange []text.Pair // keys that the shape does not have
+	strange []text.Pair // keys that are not in the shape
 }
 
-// report says what a map lacks, and what is left over in it. A key that is
-// there, but empty or misspelt, is one mistake and not two.
+// report adds diagnostics about missing, empty and unknown keys of a map. A key that is
+// present, but empty or misspelled, is one mistake and not two.
 func (b *binder) report(v *values, rest *leftovers) {
 	for i := range v.shape.fields {
 		if f := &v.shape.fields[i]; f.required && v.find(f.name) == nil {
 			b.need(v, rest, []string{f.name}, v.first, fmt.Sprintf("The %s has no %q.", rest.what, f.name))
 		}
 	}
-	if v.shape == frontmatterShape && slices.ContainsFunc(rest.strange, func(p text.Pair) bool { return p.Value.Value == workflowKind }) {
+	if v.shape == frontmatterShape && slices.ContainsFunc(rest.strange,
+		func(p text.Pair) bool { return p.Value.Value == workflowKind }) {
 		b.need(v, rest, []string{"kind"}, v.first, "The frontmatter has no \"kind\".")
 	}
 	if v.shape == stepShape {
@@ -51,7 +52,7 @@ func (b *binder) report(v *values, rest *leftovers) {
 	for _, pair := range rest.blank {
 		f := v.shape.field(pair.Key.Value)
 		outside := func(p text.Pair) bool { return f.kind == object && f.shape.field(p.Key.Value) != nil }
-		if !slices.ContainsFunc(rest.strange, outside) { // which are told where they belong
+		if !slices.ContainsFunc(rest.strange, outside) { // those are reported with the section they belong to
 			b.blank(f, pair.Key)
 		}
 	}
@@ -60,35 +61,36 @@ func (b *binder) report(v *values, rest *leftovers) {
 	}
 }
 
-// need reports a key that must be there; one of several is enough.
+// need reports that none of the given keys is present.
 func (b *binder) need(v *values, rest *leftovers, keys []string, at source.Span, message string) {
 	if b.cut || v.hasOne(keys) {
 		return
 	}
 	found := diag.Diagnostic{
 		Code: CodeMissing, Severity: diag.Error, Span: at, Message: message,
-		Help: fmt.Sprintf("Add a line with %s: and its value.", keys[0]),
+		Help: fmt.Sprintf("Add \"%s:\" with a value.", keys[0]),
 	}
 	empty := slices.IndexFunc(rest.blank, func(p text.Pair) bool { return slices.Contains(keys, p.Key.Value) })
-	misspelt := slices.IndexFunc(rest.strange, func(p text.Pair) bool {
+	misspelled := slices.IndexFunc(rest.strange, func(p text.Pair) bool {
 		return slices.Contains(keys, diag.Nearest(p.Key.Value, v.shape.names()))
 	})
 	switch {
 	case empty >= 0:
 		key := rest.blank[empty].Key
 		found.Span = key.Span
-		found.Message = fmt.Sprintf("%q of the %s is empty.", key.Value, rest.what)
-		found.Help = fmt.Sprintf("Write a value after %s:.", key.Value)
+		found.Message = fmt.Sprintf("The %[2]s has an empty %[1]q.", key.Value, rest.what)
+		found.Help = fmt.Sprintf("Add a value after %s:.", key.Value)
 		rest.blank = slices.Delete(rest.blank, empty, empty+1)
 		if b.broken != nil {
-			return // its value may be what is wrong
+			return // the syntax error may be in its value
 		}
-	case misspelt >= 0:
-		pair := rest.strange[misspelt]
+	case misspelled >= 0:
+		pair := rest.strange[misspelled]
 		found.Span = pair.Key.Span
-		found.Help = fmt.Sprintf("There is a key %q; rename it to %q.", pair.Key.Value, diag.Nearest(pair.Key.Value, v.shape.names()))
+		found.Help = fmt.Sprintf("Rename the key %q to %q.", pair.Key.Value,
+			diag.Nearest(pair.Key.Value, v.shape.names()))
 		b.unread = append(b.unread, pairSpan(pair))
-		rest.strange = slices.Delete(rest.strange, misspelt, misspelt+1)
+		rest.strange = slices.Delete(rest.strange, misspelled, misspelled+1)
 	}
 	b.out.Add(found)
 }
@@ -97,8 +99,7 @@ func (v *values) hasOne(keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return v.find(key) != nil })
 }
 
-// blank reports a key without a value: an error when a run would be another
-// one without it.
+// blank reports a key without a value. It is an error if the key affects runs.
 func (b *binder) blank(f *field, key *text.Node) {
 	severity := diag.Error
 	if f.remark {
@@ -106,54 +107,60 @@ func (b *binder) blank(f *field, key *text.Node) {
 	}
 	b.out.Add(diag.Diagnostic{
 		Code: CodeNoValue, Severity: severity, Span: key.Span,
-		Message: fmt.Sprintf("%q has no value, so it says nothing.", f.name),
-		Help:    fmt.Sprintf("Write a value after %s:, or remove the line.", f.name),
+		Message: fmt.Sprintf("%q has no value.", f.name),
+		Help:    fmt.Sprintf("Add a value after %s:, or remove the line.", f.name),
 	})
 }
 
-// strange reports the keys that a map should not have, and where those belong
-// that only stand in the wrong place.
+// strange reports unknown keys of a map, and where misplaced ones belong.
 func (b *binder) strange(v *values, rest *leftovers) {
-	var strayed []*shape // sections that stand in here with all their keys
+	var misplaced []*shape // sections that were moved here with all their keys
 	for _, pair := range rest.strange {
 		key := pair.Key.Value
 		b.warned = append(b.warned, pairSpan(pair))
-		if slices.ContainsFunc(strayed, func(s *shape) bool { return s.field(key) != nil }) {
+		if slices.ContainsFunc(misplaced, func(s *shape) bool { return s.field(key) != nil }) {
 			continue
 		}
 		found := diag.Diagnostic{
 			Code: CodeUnknownKey, Severity: diag.Warning, Span: pair.Key.Span,
-			Message: fmt.Sprintf("The %s has no key %q.", rest.what, key),
+			Message: fmt.Sprintf("Unknown key %[2]q in the %[1]s.", rest.what, key),
 			Help:    diag.DidYouMean(key, v.shape.names()),
 		}
 		if rest.parent != nil && rest.parent.field(rest.what) != nil {
-			found.Message = fmt.Sprintf("There is no key %q under %q.", key, rest.what)
+			found.Message = fmt.Sprintf("Unknown key %q under %q.", key, rest.what)
 		}
-		inner := slices.IndexFunc(v.shape.fields, func(f field) bool { return f.kind == object && f.shape.field(key) != nil })
-		aunt := -1 // the section beside this one that has the key
+		inner := slices.IndexFunc(v.shape.fields, func(f field) bool {
+			return f.kind == object &&
+				f.shape.field(key) != nil
+		})
+		sibling := -1 // the section beside this one that has the key
 		if rest.parent != nil {
-			aunt = slices.IndexFunc(rest.parent.fields, func(f field) bool { return f.kind == object && f.shape != v.shape && f.shape.field(key) != nil })
+			sibling = slices.IndexFunc(rest.parent.fields, func(f field) bool {
+				return f.kind == object &&
+					f.shape != v.shape && f.shape.field(key) != nil
+			})
 		}
 		switch {
 		case diag.Nearest(key, v.shape.names()) != "":
 		case rest.parent != nil && rest.parent.field(key) != nil:
-			found.Help = fmt.Sprintf("It belongs beside %q, not under it: indent it as little.", rest.what)
+			found.Help = fmt.Sprintf("Move it next to %q: give both the same indentation.", rest.what)
 			if f := rest.parent.field(key); f.kind == object && pair.Value.Kind == text.Null {
-				strayed = append(strayed, f.shape)
-				found.Help = fmt.Sprintf("It belongs beside %q, not under it: indent it as little, and its keys below it more.", rest.what)
+				misplaced = append(misplaced, f.shape)
+				found.Help = fmt.Sprintf("Move it next to %q: give both the same indentation, and indent its keys more.", rest.what)
 			}
-		case aunt >= 0:
-			strayed = append(strayed, rest.parent.fields[aunt].shape)
-			found.Help = fmt.Sprintf("It belongs under %q, as other keys here may.", rest.parent.fields[aunt].name)
+		case sibling >= 0:
+			misplaced = append(misplaced, rest.parent.fields[sibling].shape)
+			found.Help = fmt.Sprintf("Move it under %q; check the keys next to it, too.",
+				rest.parent.fields[sibling].name)
 		case inner >= 0:
-			found.Help = fmt.Sprintf("It belongs under %q: indent it below that key.", v.shape.fields[inner].name)
+			found.Help = fmt.Sprintf("Indent it below %q.", v.shape.fields[inner].name)
 		}
 		b.out.Add(found)
 	}
 }
 
-// looseSchema reports keys beside "schema" that are probably meant to be in it:
-// all of them are one mistake.
+// looseSchema reports keys beside "schema" that probably belong in it. All of them are one
+// mistake.
 func (b *binder) looseSchema(v *values, rest *leftovers) {
 	for _, pair := range rest.strange {
 		b.warned = append(b.warned, pairSpan(pair))
@@ -161,8 +168,8 @@ func (b *binder) looseSchema(v *values, rest *leftovers) {
 	key := rest.strange[0].Key
 	found := diag.Diagnostic{
 		Code: CodeUnknownKey, Severity: diag.Warning, Span: key.Span,
-		Message: fmt.Sprintf("There is no key %q under %q.", key.Value, rest.what),
-		Help:    "Write the keys of a JSON Schema below \"schema:\", and indent them more.",
+		Message: fmt.Sprintf("Unknown key %q under %q.", key.Value, rest.what),
+		Help:    "Indent the keys of the JSON Schema below \"schema:\".",
 	}
 	if near := diag.Nearest(key.Value, v.shape.names()); near != "" {
 		found.Help = fmt.Sprintf("Did you mean %q?", near)
@@ -176,7 +183,7 @@ func pairSpan(p text.Pair) source.Span {
 	return at
 }
 
-// names are the keys of a shape.
+// names returns the keys of a shape.
 func (s *shape) names() []string {
 	names := make([]string, len(s.fields))
 	for i := range s.fields {
@@ -185,14 +192,19 @@ func (s *shape) names() []string {
 	return names
 }
 
-// stepKind is a step's type, or when it is missing or unusable, and reported,
-// the one that its keys are made for.
+// stepKind returns a step's type. If it is missing or invalid, which is reported elsewhere,
+// stepKind infers one from the step's keys.
 func stepKind(v *values) string {
 	if kind := v.word("type").Value; kind != "" {
 		return kind
 	}
 	for _, guess := range []struct{ key, kind string }{
-		{"bundle", "parallel"}, {"branches", "decision"}, {"gate_method", "gate"}, {"tool", "tool"}, {"agent", "skill"}, {"skill_ref", "skill"},
+		{"bundle", "parallel"},
+		{"branches", "decision"},
+		{"gate_method", "gate"},
+		{"tool", "tool"},
+		{"agent", "skill"},
+		{"skill_ref", "skill"},
 	} {
 		if v.has(guess.key) {
 			return guess.kind
@@ -201,14 +213,17 @@ func stepKind(v *values) string {
 	return "transform"
 }
 
-// checkedNames are keys whose entries must be names that exist, or that can be
-// ones: a stray sign in them is reported as such.
-var checkedNames = []string{"reads", "writes", "tools", "allowlist", "denylist", "retry_on", "required_events", "required_ids"}
+// checkedNames are keys with names as entries, which are checked on their own: stray characters
+// in them need no extra diagnostic.
+var checkedNames = []string{
+	"reads", "writes", "tools", "allowlist", "denylist", "retry_on", "required_events",
+	"required_ids",
+}
 
-// stray warns of a text that ends in a quotation mark or a bracket which it
-// does not open: one of a pair was forgotten.
+// stray warns about values that end in a quotation mark or bracket without its opening
+// counterpart.
 func (b *binder) stray(at *value) {
-	look := func(t text.Text) {
+	check := func(t text.Text) {
 		if t.Value == "" || strings.Contains(t.Value, "\n") {
 			return
 		}
@@ -227,21 +242,21 @@ func (b *binder) stray(at *value) {
 		}
 		b.out.Add(diag.Diagnostic{
 			Code: CodeStray, Severity: diag.Warning, Span: t.Span,
-			Message: fmt.Sprintf("This value ends with %s, but nothing opens it, so it is part of the value.", last),
-			Help:    "Write the other one of the pair as well, or remove it.",
+			Message: fmt.Sprintf("The value ends with an unmatched %s, which becomes part of it.", last),
+			Help:    "Add the matching character, or remove it.",
 		})
 	}
 	switch at.field.kind {
 	case word:
-		if !at.field.condition && at.field.name != "id" { // ids have rules of their own
-			look(at.text)
+		if !at.field.condition && at.field.name != "id" { // ids have their own rules
+			check(at.text)
 		}
 	case words:
 		if slices.Contains(checkedNames, at.field.name) {
 			return
 		}
 		for _, t := range at.list {
-			look(t)
+			check(t)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 // levels are the layers of the specification.
 var levels = []string{"Layer 0 (skill)", "Layer 1 (linear)", "Layer 2 (graph)", "Layer 3 (long-running)"}
 
-// lowering turns one document into a program.
+// lowering compiles one document to a program.
 type lowering struct {
 	file  *source.File
 	files format.Files
@@ -25,23 +25,23 @@ type lowering struct {
 	out   *diag.List
 	p     *ir.Program
 
-	steps    []*step          // in the order of the document
+	steps    []*step          // in document order
 	byID     map[string]*step // the first of each name
 	bundles  map[string]*values
 	used     map[string]bool // bundles that a step uses
-	children map[string]int  // by path: position in Program.Children, -1 when unusable
+	children map[string]int  // by path: index in Program.Children, or -1 if unusable
 	names    nameTable
 
-	late     bool         // a skill's frontmatter begins too late
-	base     *source.File // what extends names, when it can be read
+	late     bool         // a skill's frontmatter does not start on the first line
+	base     *source.File // the skill that "extends" names, if it can be read
 	baseUsed bool
 }
 
-// step is a step block on its way to an ir.Step.
+// step is a step block while it is compiled to an ir.Step.
 type step struct {
 	*values
 	id    text.Text
-	kind  string // its type; subagent_bundle is parallel
+	kind  string // its type; a subagent_bundle is a parallel
 	index int
 	// offChain steps are entered only as a fallback (F3), by a branch (F11) or by goto.
 	offChain bool
@@ -53,12 +53,12 @@ type step struct {
 
 // arm is one branch of a decision.
 type arm struct {
-	key text.Text // in its canonical form
+	key text.Text // in canonical form
 	to  *step
 	at  source.Span
 }
 
-// article puts "a" or "an" before a name.
+// article prefixes a name with "a" or "an".
 func article(name string) string {
 	if strings.ContainsAny(name[:1], "aeiou") {
 		return "an " + name
@@ -68,12 +68,14 @@ func article(name string) string {
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
+func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
+	related ...diag.Related,
+) {
 	l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
 }
 
-// missing is report for complaints that rest on a name being nowhere: what
-// could not be read of the file may have it.
+// missing is report for diagnostics about an undefined name. It stays silent if an unreadable
+// part of the file may define that name.
 func (l *lowering) missing(name string, code diag.Code, severity diag.Severity, at source.Span, message, help string) {
 	if !l.doc.unread.Explains(severity, name) {
 		l.report(code, severity, at, message, help)
@@ -86,7 +88,7 @@ func (l *lowering) program() *ir.Program {
 	if !l.doc.workflow {
 		return l.skill()
 	}
-	if l.doc.head == nil { // hopeless frontmatter, already reported
+	if l.doc.head == nil { // unreadable frontmatter, already reported
 		l.doc.head = &values{shape: frontmatterShape, first: l.firstLine()}
 	}
 	l.children, l.used = map[string]int{}, map[string]bool{}
@@ -121,16 +123,17 @@ func (l *lowering) program() *ir.Program {
 			continue
 		}
 		if name.Value != "" && l.bundles[name.Value] == b {
-			l.missing(name.Value, CodeUnusedBundle, diag.Warning, name.Span, fmt.Sprintf("No step uses the bundle %q.", name.Value),
-				fmt.Sprintf("Write \"bundle: %s\" in a parallel step, or remove the block.", name.Value))
+			l.missing(name.Value, CodeUnusedBundle, diag.Warning, name.Span,
+				fmt.Sprintf("Bundle %q is not used by any step.", name.Value),
+				fmt.Sprintf("Add \"bundle: %s\" to a parallel step, or remove the block.", name.Value))
 		}
-		l.doc.skip(&l.doc.unread.Warned, b.span) // nobody does what it says
+		l.doc.skip(&l.doc.unread.Warned, b.span) // an unused bundle explains missing names, too
 	}
 	l.p.Unread = l.doc.unread
 	return l.p
 }
 
-// level infers the layer from the content, as the specification asks.
+// level infers the layer from the content, as the specification requires.
 func (l *lowering) level() string {
 	if l.doc.runtime != nil {
 		return levels[3]
@@ -152,13 +155,15 @@ func (l *lowering) frontmatter() {
 		if head.has("kind") {
 			at = head.key("kind")
 		}
-		l.report(CodeNeedsVersion, diag.Warning, at, "The workflow has no version.", "Add \"version: 1.0.0\".")
+		l.report(CodeNeedsVersion, diag.Warning, at, "The workflow has no version.",
+			"Add \"version: 1.0.0\" to the frontmatter.")
 	}
 	l.meta()
 	budgets := head.object("budgets")
 	l.p.Budget = ir.Budget{
 		Steps: limit(budgets, "max_steps"), ToolCalls: limit(budgets, "max_tool_calls"),
-		Tokens: limit(budgets, "max_tokens"), ActiveSeconds: limit(budgets, "deadline_seconds"), MicroDollars: limit(budgets, "max_cost_usd"),
+		Tokens: limit(budgets, "max_tokens"), ActiveSeconds: limit(budgets, "deadline_seconds"),
+		MicroDollars: limit(budgets, "max_cost_usd"),
 	}
 	tools := head.object("tools")
 	l.p.Tools = ir.Tools{
@@ -171,14 +176,16 @@ func (l *lowering) frontmatter() {
 		if head.has(key) {
 			help := "Remove it."
 			if key == "allowed-tools" {
-				help = "Give tools to agents with \"tools\", and limit them with \"tools: allowlist\" here."
+				help = "Assign tools to agents with \"tools\", and restrict them with \"tools: allowlist\" in the " +
+					"frontmatter."
 			}
-			l.report(CodeSkillKey, diag.Warning, head.key(key), fmt.Sprintf("%q is a key of skills and does nothing in a workflow.", key), help)
+			l.report(CodeSkillKey, diag.Warning, head.key(key),
+				fmt.Sprintf("%q is a key of skills and has no effect in a workflow.", key), help)
 		}
 	}
 }
 
-// meta keeps what the frontmatter says and nothing else in the program holds.
+// meta adds the frontmatter entries that the program does not hold elsewhere.
 func (l *lowering) meta() {
 	if l.doc.front == nil {
 		return
@@ -193,7 +200,7 @@ func (l *lowering) meta() {
 					continue
 				}
 			case word, release, choice, hint:
-				// Conditions compare without conversion, so 1.0 must be a text here.
+				// Conditions compare without conversion, so 1.0 must be a string here.
 				raw = quoted(joined(n).Value)
 			}
 		}
@@ -203,27 +210,31 @@ func (l *lowering) meta() {
 		l.p.Meta = append(l.p.Meta, ir.Meta{Name: key, Value: raw, Span: n.Span})
 	}
 	if l.doc.purpose.Value != "" {
-		l.p.Meta = append(l.p.Meta, ir.Meta{Name: "purpose", Value: quoted(l.doc.purpose.Value), Span: l.doc.purpose.Span})
+		l.p.Meta = append(l.p.Meta, ir.Meta{
+			Name: "purpose", Value: quoted(l.doc.purpose.Value),
+			Span: l.doc.purpose.Span,
+		})
 	}
 	versions := map[string]string{}
 	for _, b := range l.doc.bundles {
 		if v := b.word("version"); v.Value != "" {
 			if !isVersion(v.Value) {
-				l.report(CodeBadValue, diag.Warning, v.Span, fmt.Sprintf("%q cannot be the version of a bundle.", v.Value), "Write three numbers with dots, such as \"1.0.0\".")
+				l.report(CodeBadValue, diag.Warning, v.Span, fmt.Sprintf("%q is not a valid bundle version.",
+					v.Value), "Use three numbers separated by dots, such as \"1.0.0\".")
 			}
 			versions[b.word("name").Value] = v.Value
 		}
 	}
 	if len(versions) > 0 {
 		raw, err := json.Marshal(versions)
-		if err == nil { // texts always have a JSON form
+		if err == nil { // always true: strings encode as JSON
 			l.p.Meta = append(l.p.Meta, ir.Meta{Name: "bundle_versions", Value: raw})
 		}
 	}
 }
 
-// isVersion reports whether a text is one to three numbers with dots between
-// them; the specification itself gives a bundle the version 1.0.
+// isVersion reports whether s is one to three numbers separated by dots. The specification's
+// own example of a bundle version is 1.0.
 func isVersion(s string) bool {
 	numbers := strings.Split(s, ".")
 	for _, n := range numbers {
@@ -255,13 +266,18 @@ func (l *lowering) triggers(v *values) {
 	zone := v.word("timezone")
 	if schedule := v.word("schedule"); schedule.Value != "" {
 		l.p.Triggers = append(l.p.Triggers, ir.Trigger{
-			Kind: ir.OnSchedule, Schedule: schedule.Value, Span: schedule.Span, Timezone: zone.Value, TimezoneSpan: zone.Span,
+			Kind: ir.OnSchedule, Schedule: schedule.Value, Span: schedule.Span, Timezone: zone.Value,
+			TimezoneSpan: zone.Span,
 		})
 	} else if zone.Value != "" {
-		l.report(CodeTimezone, diag.Warning, v.key("timezone"), "There is a time zone, but no schedule for it.", "Add \"schedule\" with a cron expression, or remove the time zone.")
+		l.report(CodeTimezone, diag.Warning, v.key("timezone"), "The time zone has no effect without a schedule.",
+			"Add \"schedule\" with a cron expression, or remove the time zone.")
 	}
 	if v.has("api") {
-		l.p.Triggers = append(l.p.Triggers, ir.Trigger{Kind: ir.OnAPI, Off: !v.flag("api", false), Span: v.word("api").Span})
+		l.p.Triggers = append(l.p.Triggers, ir.Trigger{
+			Kind: ir.OnAPI, Off: !v.flag("api", false),
+			Span: v.word("api").Span,
+		})
 	}
 	if event := v.word("event"); event.Value != "" {
 		l.p.Triggers = append(l.p.Triggers, ir.Trigger{Kind: ir.OnEvent, Event: event.Value, Span: event.Span})
@@ -289,7 +305,7 @@ func (l *lowering) agents() {
 	}
 }
 
-// impliedAgent makes an agent for work that nobody was named for (F41).
+// impliedAgent adds an agent for work that names none (F41), and returns its ID.
 func (l *lowering) impliedAgent(name, role, expected string, at source.Span) string {
 	id := name
 	for l.p.Agent(id) != nil {
@@ -301,7 +317,7 @@ func (l *lowering) impliedAgent(name, role, expected string, at source.Span) str
 	return id
 }
 
-// uniqueNames indexes blocks by their name and reports those that repeat one.
+// uniqueNames indexes blocks by name and reports duplicates.
 func uniqueNames(l *lowering, blocks []*values, key, what string) map[string]*values {
 	first := map[string]*values{}
 	for _, v := range blocks {
@@ -320,12 +336,13 @@ func uniqueNames(l *lowering, blocks []*values, key, what string) map[string]*va
 }
 
 func (l *lowering) duplicate(name text.Text, what string, first source.Span) {
-	l.report(CodeDuplicate, diag.Error, name.Span, fmt.Sprintf("There is already %s %q.", article(what), name.Value), "Give one of the two another name.",
+	l.report(CodeDuplicate, diag.Error, name.Span, fmt.Sprintf("Duplicate %s %q.", what, name.Value),
+		"Rename one of the two.",
 		diag.Related{Span: first, Message: "first defined here"})
 }
 
-// checkID holds an id to the characters that paths and records can carry, and
-// mentions the custom of snake_case.
+// checkID checks that an id contains only characters that paths and records support, and notes
+// deviations from snake_case.
 func (l *lowering) checkID(id text.Text, what string) {
 	if inCase(id.Value, 'a', 'z', '_') {
 		return
@@ -340,10 +357,12 @@ func (l *lowering) checkID(id text.Text, what string) {
 		if better != "" && len(id.Value) == utf8.RuneCountInString(id.Value) {
 			help = fmt.Sprintf("Write %q.", better)
 		}
-		l.doc.skip(&l.doc.unread.Texts, id.Span) // others may say it right
-		l.report(CodeBadID, diag.Error, id.Span, fmt.Sprintf("The id of %s cannot be %q.", article(what), id.Value), help)
+		l.doc.skip(&l.doc.unread.Texts, id.Span) // the correct spelling may be used elsewhere
+		l.report(CodeBadID, diag.Error, id.Span, fmt.Sprintf("%q is not a valid id for %s.", id.Value, article(what)),
+			help)
 	case what != "worker" && what != "waitpoint" && id.Value != better && better != "":
-		l.report(CodeConvention, diag.Note, id.Span, fmt.Sprintf("The id %q is not written in snake_case, as is usual.", id.Value), fmt.Sprintf("Write %q.", better))
+		l.report(CodeConvention, diag.Note, id.Span, fmt.Sprintf("The id %q is not in snake_case.", id.Value),
+			fmt.Sprintf("Write %q.", better))
 	}
 }
 
@@ -351,19 +370,20 @@ func isWordByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
 }
 
-// checkReason mentions the custom of UPPER_SNAKE_CASE for reason codes.
+// checkReason notes reason codes that are not in UPPER_SNAKE_CASE. It returns the code.
 func (l *lowering) checkReason(t text.Text) string {
 	if t.Value == "" || inCase(t.Value, 'A', 'Z', '_') {
 		return t.Value
 	}
 	better := strings.ToUpper(strings.ReplaceAll(kebab(t.Value), "-", "_"))
 	if better != "" {
-		l.report(CodeConvention, diag.Note, t.Span, fmt.Sprintf("The reason code %q is not written in UPPER_SNAKE_CASE, as is usual.", t.Value), fmt.Sprintf("Write %q.", better))
+		l.report(CodeConvention, diag.Note, t.Span, fmt.Sprintf("The reason code %q is not in UPPER_SNAKE_CASE.",
+			t.Value), fmt.Sprintf("Write %q.", better))
 	}
 	return t.Value
 }
 
-// overlayBase finds the base skill (F41).
+// overlayBase resolves the base skill (F41).
 func (l *lowering) overlayBase() {
 	if ref := l.doc.head.word("extends"); ref.Value != "" {
 		l.base = l.skillFileOf(ref, "base skill")
@@ -375,14 +395,16 @@ func (l *lowering) overlayChanges() {
 	extends := l.doc.head.word("extends")
 	if extends.Value == "" {
 		if l.doc.unread.Header {
-			return // it may stand there
+			return // the unreadable header may contain it
 		}
 		const help = "Add \"extends\" with the path of the base skill to the frontmatter."
 		for _, o := range l.doc.overrides {
-			l.report(CodeNoBase, diag.Warning, o.first, "This overrides a base skill, but the workflow extends none.", help)
+			l.report(CodeNoBase, diag.Warning, o.first,
+				"The override has no effect: the workflow does not extend a base skill.", help)
 		}
 		if l.doc.baseText.Value != "" {
-			l.report(CodeNoBase, diag.Warning, l.doc.baseText.Span, "This text is meant for a base skill, but the workflow extends none.", help)
+			l.report(CodeNoBase, diag.Warning, l.doc.baseText.Span,
+				"The text under \"Base Skill\" has no effect: the workflow does not extend a base skill.", help)
 		}
 		return
 	}
@@ -391,9 +413,10 @@ func (l *lowering) overlayChanges() {
 	}
 	if !l.baseUsed {
 		if l.doc.unread.Steps {
-			return // one of them may
+			return // an unreadable step may use it
 		}
-		l.report(CodeUnusedBase, diag.Warning, extends.Span, "No step uses the base skill.", fmt.Sprintf("Add a step with \"type: skill\" and \"skill_ref: %s\".", extends.Value))
+		l.report(CodeUnusedBase, diag.Warning, extends.Span, "The base skill is not used by any step.",
+			fmt.Sprintf("Add a step with \"type: skill\" and \"skill_ref: %s\".", extends.Value))
 		return
 	}
 	i := l.children[l.base.Path]
@@ -414,8 +437,9 @@ func (l *lowering) overlayChanges() {
 			return
 		}
 	}
-	l.report(CodeNoBase, diag.Warning, l.doc.baseText.Span, fmt.Sprintf("This text cannot be added to %q, which is not a plain skill.", extends.Value),
-		"Write it into that workflow, or extend a SKILL.md.")
+	l.report(CodeNoBase, diag.Warning, l.doc.baseText.Span,
+		fmt.Sprintf("The text under \"Base Skill\" cannot be added to %q, which is not a plain skill.", extends.Value),
+		"Move the text to that workflow, or extend a SKILL.md.")
 }
 
 // override replaces a contract of the base skill (F37).
@@ -426,7 +450,7 @@ func (l *lowering) override(base *ir.Program, o *values) {
 	switch {
 	case target.Value == "" || with.Value == "": // already reported
 	case !ok:
-		l.report(CodeTarget, diag.Warning, target.Span, fmt.Sprintf("%q cannot be overridden; the block does nothing.", target.Value),
+		l.report(CodeTarget, diag.Warning, target.Span, fmt.Sprintf("%q cannot be overridden.", target.Value),
 			diag.DidYouMean(target.Value, []string{"base_skill.output", "base_skill.input"}))
 	default:
 		c := l.schemaFile(with)
@@ -435,14 +459,14 @@ func (l *lowering) override(base *ir.Program, o *values) {
 		}
 		*slot = c
 		if slot == &base.Output {
-			promise(base, c)
+			wrapOutput(base, c)
 		}
 	}
 }
 
-// promise puts results of a base skill that lack the only property which its
-// output must have under that (F7).
-func promise(base *ir.Program, c *ir.Contract) {
+// wrapOutput makes the steps of a base skill store results that lack the only required property
+// of the output contract under that property (F7).
+func wrapOutput(base *ir.Program, c *ir.Contract) {
 	under, list := onlyRequired(c)
 	base.Blocks = slices.Clone(base.Blocks) // the compiled base may be shared
 	for b := range base.Blocks {

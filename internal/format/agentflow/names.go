@@ -13,23 +13,25 @@ import (
 
 var namespaces = []string{"input", "state", "output", "workflow"}
 
-// bareFields are the fields of the frontmatter that a condition may name
-// without a namespace (F1).
+// bareFields are the frontmatter fields that a condition may name without a namespace (F1).
 var bareFields = []string{"risk_profile", "status", "version", "name", "owner", "category"}
 
-// nameTable is what bare names in conditions can stand for (F1).
+// nameTable resolves bare names in conditions (F1).
 type nameTable struct {
 	fields map[string]bool // of the frontmatter
 	input  map[string]bool // properties of the input's schema
-	// inputKnown says that the schema lists its properties; without it any
-	// name may be one.
+	// inputKnown is set if the schema lists its properties. Otherwise any name may be an input
+	// property.
 	inputKnown bool
 	state      map[string]bool // first segments of the keys that steps write
-	told       map[string]bool // names that a note was given for
+	reported   map[string]bool // names with a note about their meaning
 }
 
 func (l *lowering) nameTable() nameTable {
-	t := nameTable{fields: map[string]bool{}, input: map[string]bool{}, state: map[string]bool{}, told: map[string]bool{}}
+	t := nameTable{
+		fields: map[string]bool{}, input: map[string]bool{}, state: map[string]bool{},
+		reported: map[string]bool{},
+	}
 	for _, name := range bareFields {
 		t.fields[name] = l.doc.head.has(name)
 	}
@@ -55,7 +57,7 @@ func (l *lowering) nameTable() nameTable {
 	return t
 }
 
-// meaning is what a bare name stands for; "" when it stands for nothing.
+// meaning returns the path that a bare name resolves to, or "".
 func (t *nameTable) meaning(name string) string {
 	switch {
 	case t.fields[name]:
@@ -71,7 +73,7 @@ func (t *nameTable) meaning(name string) string {
 	}
 }
 
-// condition parses a condition and says what its bare names stand for.
+// condition parses a condition and resolves its bare names.
 func (l *lowering) condition(t text.Text) *expr.Expr {
 	if t.IsZero() {
 		return nil
@@ -79,7 +81,7 @@ func (l *lowering) condition(t text.Text) *expr.Expr {
 	e, list := expr.Parse(expr.AgentFlow, t.Value, t.Span)
 	l.add(list)
 	if list.Errors() {
-		return nil // what it asks for is not known
+		return nil // its names are unknown
 	}
 	for _, path := range e.Paths() {
 		name := path.Written[0]
@@ -94,19 +96,21 @@ func (l *lowering) condition(t text.Text) *expr.Expr {
 			e.Names = map[string]string{}
 		}
 		e.Names[name] = meaning
-		if l.names.told[name] {
+		if l.names.reported[name] {
 			continue
 		}
-		l.names.told[name] = true
+		l.names.reported[name] = true
 		if l.doc.unread.Header {
-			continue // what it stands for may be said there
+			continue // the unreadable header may define it
 		}
 		if l.names.fields[name] && l.names.input[name] {
-			l.report(CodeAmbiguous, diag.Warning, path.Span, fmt.Sprintf("%q is both a field of the frontmatter and a property of the input; it is read as %s.", name, meaning),
-				fmt.Sprintf("Write \"workflow.%s\" or \"input.%s\".", name, name))
+			l.report(CodeAmbiguous, diag.Warning, path.Span,
+				fmt.Sprintf("%q is both a frontmatter field and an input property; it means %s.", name, meaning),
+				fmt.Sprintf("Use \"workflow.%s\" or \"input.%s\".", name, name))
 			continue
 		}
-		l.report(CodeBound, diag.Note, path.Span, fmt.Sprintf("%q is read as %s.", name, meaning), fmt.Sprintf("Write \"%s\" to say so.", meaning))
+		l.report(CodeBound, diag.Note, path.Span, fmt.Sprintf("%q means %s.", name, meaning),
+			fmt.Sprintf("Use \"%s\" to make it explicit.", meaning))
 	}
 	return e
 }

@@ -15,28 +15,28 @@ import (
 type document struct {
 	file *source.File
 	md   *text.Document
-	// front is the frontmatter's map; nil when there is none or it is hopeless.
+	// front is the frontmatter's map; nil if it is missing or unreadable.
 	front *text.Node
-	// workflow says that the kind is Agent Flow's; otherwise this is a skill
-	// and nothing below is filled.
+	// workflow is set if the kind is Agent Flow's. Otherwise the file is a skill and the fields
+	// below are empty.
 	workflow bool
-	head     *values // the frontmatter by its shape
+	head     *values // the frontmatter, bound to its shape
 
 	steps, agents, bundles, overrides []*values
-	runtime, observability            *values // nil without such a block
-	// unread is what could not be read.
+	runtime, observability            *values // nil if the file has no such block
+	// unread describes what could not be read.
 	unread   ir.Unread
 	purpose  text.Text
-	baseText text.Text // what stands under "Base Skill"
+	baseText text.Text // the text under "Base Skill"
 }
 
-// The headings that mean something, and the blocks that usually stand below.
+// sections maps the headings with a meaning to the blocks that belong below them.
 var sections = map[string]string{
 	"purpose": "", "agents": "agent", "steps": "step", "bundles": "bundle", "runtime": "runtime",
 	"observability": "observability", "base skill": "",
 }
 
-// parse reads a file; nil when nothing can be made of it.
+// parse parses a file. It returns nil if the file is unusable.
 func parse(f *source.File, out *diag.List) *document {
 	d := &document{file: f, md: text.ParseMarkdown(f)}
 	if d.md.HasFrontmatter {
@@ -50,8 +50,8 @@ func parse(f *source.File, out *diag.List) *document {
 		if at, ok := d.unopened(); ok {
 			out.Add(diag.Diagnostic{
 				Code: CodeNoKind, Severity: diag.Error, Span: at,
-				Message: "The line of --- that opens the frontmatter is missing, so this file is no workflow.",
-				Help:    "Write --- and nothing else on the first line of the file.",
+				Message: "The opening --- of the frontmatter is missing, so the file is not a workflow.",
+				Help:    "Put --- alone on the first line of the file.",
 			})
 			return nil
 		}
@@ -66,8 +66,8 @@ func parse(f *source.File, out *diag.List) *document {
 	return d
 }
 
-// readFrontmatter decides whether the file is a workflow, and how strictly
-// its frontmatter is to be read: exactly in a workflow, leniently in a skill.
+// readFrontmatter determines whether the file is a workflow, and parses its frontmatter:
+// strictly in a workflow, leniently in a skill.
 func (d *document) readFrontmatter(out *diag.List) {
 	node, repairs, list := text.ParseYAMLLenient(d.file, d.md.Frontmatter.Start, d.md.Frontmatter.End)
 	kindText := ""
@@ -79,22 +79,24 @@ func (d *document) readFrontmatter(out *diag.List) {
 		}
 	} else if k := node.Get("kind"); k != nil {
 		kindText = k.Value
-	} else if i := slices.IndexFunc(node.Pairs, func(p text.Pair) bool { return p.Value.Value == workflowKind }); i >= 0 {
-		kindText = workflowKind // under a key that is misspelt
+	} else if i := slices.IndexFunc(node.Pairs,
+		func(p text.Pair) bool { return p.Value.Value == workflowKind }); i >= 0 {
+		kindText = workflowKind // under a misspelled key
 	}
-	d.workflow = kindText == workflowKind || strings.HasPrefix(kindText, "agent-flow/") || diag.Nearest(kindText, []string{workflowKind}) != ""
+	d.workflow = kindText == workflowKind || strings.HasPrefix(kindText, "agent-flow/") ||
+		diag.Nearest(kindText, []string{workflowKind}) != ""
 	for _, r := range repairs {
 		problem := r.Problem
 		if !d.workflow {
 			problem.Code, problem.Severity, problem.Lenient = CodeRepaired, diag.Note, true
-			problem.Message = fmt.Sprintf("The value of %q is not YAML as it stands; it was read as if it were in quotes.", r.Key)
+			problem.Message = fmt.Sprintf("The value of %q is not valid YAML. It is read as a quoted string.", r.Key)
 			problem.Help = "Put the value in double quotes."
 			problem.Span = r.Value.Span
 		}
 		out.Add(problem)
 	}
 	if !d.workflow && node != nil {
-		// It could be read all the same, so the skill loads.
+		// It could be read nevertheless, so the skill loads.
 		for i := range list {
 			if list[i].Severity == diag.Error {
 				list[i].Severity, list[i].Lenient = diag.Note, true
@@ -102,7 +104,9 @@ func (d *document) readFrontmatter(out *diag.List) {
 		}
 	}
 	*out = append(*out, list...)
-	d.unread = ir.Unread{Header: true, Texts: []string{d.file.Text[d.md.Frontmatter.Start:d.md.Frontmatter.End]}} // unless it proves usable
+	d.unread = ir.Unread{Header: true, Texts: []string{
+		d.file.Text[d.md.Frontmatter.Start:d.md.Frontmatter.End],
+	}} // until it proves usable
 	if node == nil {
 		return
 	}
@@ -112,8 +116,8 @@ func (d *document) readFrontmatter(out *diag.List) {
 	if node.Kind != text.Map {
 		out.Add(diag.Diagnostic{
 			Code: CodeWrongType, Severity: diag.Error, Span: node.Span,
-			Message: fmt.Sprintf("The frontmatter must be a map, but this is %s.", node.Kind),
-			Help:    `Write lines of "key: value" between the two --- lines.`,
+			Message: fmt.Sprintf("The frontmatter is %s, not a map.", node.Kind),
+			Help:    `Use lines of "key: value" between the two --- lines.`,
 		})
 		return
 	}
@@ -129,22 +133,23 @@ func (d *document) readFrontmatter(out *diag.List) {
 	}
 }
 
-// noteBlocks says that a skill's blocks are not read (F32, F33).
+// noteBlocks warns that the blocks of a skill are ignored (F32, F33).
 func (d *document) noteBlocks(out *diag.List) {
 	for _, fence := range d.md.Fences {
 		if slices.Contains(blockNames, fence.Info) {
 			out.Add(diag.Diagnostic{
 				Code: CodeNoKind, Severity: diag.Warning, Span: fence.InfoSpan,
-				Message: fmt.Sprintf("This %s block is not read, because the file is a plain skill.", fence.Info),
-				Help:    fmt.Sprintf("Add \"kind: %s\" to the frontmatter to make it a workflow, or label the block yaml if it is only an example.", workflowKind),
+				Message: fmt.Sprintf("The %s block is ignored: the file is a plain skill.", fence.Info),
+				Help: fmt.Sprintf("Add \"kind: %s\" to the frontmatter to make the file a workflow, or label "+
+					"the block yaml if it is an example.", workflowKind),
 			})
 			return
 		}
 	}
 }
 
-// unopened finds the first line of a workflow's frontmatter that no line of
-// three hyphens opens: perhaps there are two or four of them.
+// unopened returns the first line of a workflow's frontmatter that lacks its opening line of
+// three hyphens: there may be two or four of them.
 func (d *document) unopened() (source.Span, bool) {
 	if d.md.HasFrontmatter {
 		return source.Span{}, false
@@ -169,21 +174,21 @@ func (d *document) unopened() (source.Span, bool) {
 	return source.Span{}, false
 }
 
-// readBlocks reads the labelled fences. The label decides, the heading above
-// is only a custom (F33).
+// readBlocks parses the labeled fences. The label determines the kind of block; the heading
+// above is only a convention (F33).
 func (d *document) readBlocks(out *diag.List) {
-	strayed := map[string]bool{}
+	misplaced := map[string]bool{}
 	for i := range d.md.Fences {
 		fence := &d.md.Fences[i]
 		if fence.Quoted {
 			continue
 		}
 		if !slices.Contains(blockNames, fence.Info) {
-			d.lookAtOther(fence, out)
+			d.checkOther(fence, out)
 			continue
 		}
-		if !strayed[fence.Info] {
-			strayed[fence.Info] = d.checkSection(fence, out)
+		if !misplaced[fence.Info] {
+			misplaced[fence.Info] = d.checkSection(fence, out)
 		}
 		d.readBlock(fence, out)
 	}
@@ -204,8 +209,8 @@ func (d *document) readBlock(fence *text.Fence, out *diag.List) {
 		if node != nil {
 			out.Add(diag.Diagnostic{
 				Code: CodeWrongType, Severity: diag.Error, Span: fence.InfoSpan,
-				Message: fmt.Sprintf("The %s block must hold keys and values, but there is %s.", label, node.Kind),
-				Help:    `Write lines of "key: value".`,
+				Message: fmt.Sprintf("The %s block is %s, not a map.", label, node.Kind),
+				Help:    `Use lines of "key: value".`,
 			})
 		}
 		return
@@ -230,20 +235,20 @@ func (d *document) readBlock(fence *text.Fence, out *diag.List) {
 	}
 }
 
-// keep remembers what a binder could not read.
+// keep records what a binder could not read.
 func (d *document) keep(b *binder) {
 	d.skip(&d.unread.Texts, b.unread...)
 	d.skip(&d.unread.Warned, b.warned...)
 }
 
-// skip notes that parts of the file were not read.
+// skip records that parts of the file were not read.
 func (d *document) skip(list *[]string, places ...source.Span) {
 	for _, at := range places {
 		*list = append(*list, d.file.Text[at.Start:at.End])
 	}
 }
 
-// only keeps the first block of a kind that there can be only one of.
+// only stores the first block of a kind that may occur once, and reports any other.
 func (d *document) only(slot **values, v *values, at source.Span, out *diag.List) {
 	if *slot == nil {
 		*slot = v
@@ -251,18 +256,18 @@ func (d *document) only(slot **values, v *values, at source.Span, out *diag.List
 	}
 	out.Add(diag.Diagnostic{
 		Code: CodeSecondBlock, Severity: diag.Error, Span: at,
-		Message: fmt.Sprintf("There is a second %s block.", v.shape.what),
-		Help:    "Put its keys into the first one.",
+		Message: fmt.Sprintf("The file has a second %s block.", v.shape.what),
+		Help:    "Move its keys to the first one.",
 		Related: []diag.Related{{Span: (*slot).first, Message: "the first one"}},
 	})
 }
 
-// lookAtOther warns of fences that were probably meant as blocks.
-func (d *document) lookAtOther(fence *text.Fence, out *diag.List) {
+// checkOther warns about fences that were probably meant as blocks.
+func (d *document) checkOther(fence *text.Fence, out *diag.List) {
 	if near := diag.Nearest(fence.Info, blockNames); fence.Info != "" && near != "" {
 		out.Add(diag.Diagnostic{
 			Code: CodeNearFence, Severity: diag.Warning, Span: fence.InfoSpan,
-			Message: fmt.Sprintf("A block labelled %q is not read.", fence.Info),
+			Message: fmt.Sprintf("The block labeled %q is ignored.", fence.Info),
 			Help:    fmt.Sprintf("Did you mean %q?", near),
 		})
 		d.skip(&d.unread.Warned, fence.Span)
@@ -274,8 +279,9 @@ func (d *document) lookAtOther(fence *text.Fence, out *diag.List) {
 		if block, at := guessBlock(d.file.Text[fence.Content.Start:fence.Content.End]); block != "" && at == 0 {
 			out.Add(diag.Diagnostic{
 				Code: CodeNearFence, Severity: diag.Warning, Span: fence.InfoSpan,
-				Message: fmt.Sprintf("A block labelled %q is not read, and its keys are those of %s block.", fence.Info, article(block)),
-				Help:    fmt.Sprintf("Begin it with ```%s, or label it yaml if it is only an example.", block),
+				Message: fmt.Sprintf("The block labeled %q is ignored, but it has the keys of %s block.", fence.Info,
+					article(block)),
+				Help: fmt.Sprintf("Label it ```%s, or yaml if it is an example.", block),
 			})
 			d.skip(&d.unread.Warned, fence.Span)
 		}
@@ -288,15 +294,15 @@ func (d *document) lookAtOther(fence *text.Fence, out *diag.List) {
 		}
 		out.Add(diag.Diagnostic{
 			Code: CodeUnlabeled, Severity: diag.Warning, Span: span,
-			Message: fmt.Sprintf("This block is not read, because it is not labelled %q.", usual),
-			Help:    fmt.Sprintf("Begin it with ```%s.", usual),
+			Message: fmt.Sprintf("The block is ignored: it is not labeled %q.", usual),
+			Help:    fmt.Sprintf("Label it ```%s.", usual),
 		})
 		d.skip(&d.unread.Warned, fence.Span)
 	}
 }
 
-// guessBlock tells which block the keys in some lines make, and where the
-// first of them stands; "" when they make none.
+// guessBlock returns the kind of block that the keys in some lines belong to, and the offset of
+// the first key. It returns "" if there is none.
 func guessBlock(lines string) (block string, start int) {
 	best := 1
 	for _, s := range blockShapes {
@@ -308,7 +314,7 @@ func guessBlock(lines string) (block string, start int) {
 					first = at
 				}
 			} else if strings.TrimSpace(line) == "" && known == 1 {
-				first, known = -1, 0 // a lone line with a colon, in prose
+				first, known = -1, 0 // a single line with a colon, in prose
 			}
 			at += len(line)
 		}
@@ -319,7 +325,8 @@ func guessBlock(lines string) (block string, start int) {
 	return block, start
 }
 
-// checkSection says when a block stands under another heading than usual.
+// checkSection reports whether a block is not below its usual heading, and adds a diagnostic if
+// so.
 func (d *document) checkSection(fence *text.Fence, out *diag.List) bool {
 	usual := ""
 	for heading, block := range sections {
@@ -334,24 +341,24 @@ func (d *document) checkSection(fence *text.Fence, out *diag.List) bool {
 	title := upper(usual)
 	found := diag.Diagnostic{
 		Code: CodeSection, Severity: diag.Note, Span: fence.InfoSpan,
-		Message: fmt.Sprintf("This %s block does not stand under the heading %q.", fence.Info, title),
-		Help:    fmt.Sprintf("Write \"## %s\" above the %s blocks, so that readers find them.", title, fence.Info),
+		Message: fmt.Sprintf("The %s block is not under the heading %q.", fence.Info, title),
+		Help:    fmt.Sprintf("Add the heading \"## %s\" above the %s blocks.", title, fence.Info),
 	}
 	if written := d.nearestHeading(fence.Heading, usual); !written.Span.IsZero() {
 		found.Severity, found.Span = diag.Warning, written.Span
-		found.Message = fmt.Sprintf("The heading %q above the %s blocks is not a usual one.", written.Text, fence.Info)
+		found.Message = fmt.Sprintf("The heading %q above the %s blocks is not recognized.", written.Text, fence.Info)
 		found.Help = fmt.Sprintf("Did you mean %q?", title)
 	} else if above != "" {
 		found.Severity = diag.Warning
-		found.Message = fmt.Sprintf("This %s block stands under the heading %q.", fence.Info, upper(above))
+		found.Message = fmt.Sprintf("The %s block is under the heading %q.", fence.Info, upper(above))
 		found.Help = fmt.Sprintf("Move it under a heading %q.", "## "+title)
 	}
 	out.Add(found)
 	return true
 }
 
-// nearestHeading is the heading that a heading stands under, itself included,
-// when it is nearly the usual one.
+// nearestHeading returns the heading itself or one that encloses it, if its text is nearly the
+// usual one.
 func (d *document) nearestHeading(heading int, usual string) text.Heading {
 	level := 7
 	for i := heading; i >= 0; i-- {
@@ -371,8 +378,8 @@ func (d *document) nearestHeading(heading int, usual string) text.Heading {
 	return text.Heading{}
 }
 
-// wellKnown is the innermost well-known heading that a heading stands under,
-// itself included, in lower case; "" when there is none.
+// wellKnown returns the innermost well-known heading that encloses a heading, or the heading
+// itself, in lower case. It returns "" if there is none.
 func (d *document) wellKnown(heading int) string {
 	level := 7
 	for i := heading; i >= 0; i-- {
@@ -390,8 +397,8 @@ func (d *document) wellKnown(heading int) string {
 
 func hasSection(name string) bool { _, ok := sections[name]; return ok }
 
-// section is the text between a heading and the next well-known one, without
-// the blocks that mean something.
+// section returns the text between a heading and the next well-known one, without the labeled
+// blocks.
 func (d *document) section(name string) text.Text {
 	for i, h := range d.md.Headings {
 		if strings.ToLower(h.Text) != name {
@@ -409,7 +416,7 @@ func (d *document) section(name string) text.Text {
 	return text.Text{}
 }
 
-// prose is the text between two offsets without blocks, trimmed.
+// prose returns the text between two offsets without labeled blocks, trimmed.
 func (d *document) prose(start, end int) string {
 	var b strings.Builder
 	for _, fence := range d.md.Fences {

@@ -1,13 +1,10 @@
 package agentflow
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -16,14 +13,16 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// contract reads input or output of the frontmatter.
+// contract returns the input or output contract of the frontmatter, or nil.
 func (l *lowering) contract(name string) *ir.Contract {
 	v := l.doc.head.object(name)
 	ref := v.word("schema_ref")
 	if inline := v.node("schema"); inline != nil {
 		if v.has("schema_ref") {
-			l.report(CodeTwoSchemas, diag.Error, v.key("schema_ref"), fmt.Sprintf("The %s has a schema here and another one in a file.", name), "Remove \"schema\" or \"schema_ref\".",
-				diag.Related{Span: v.key("schema"), Message: "the other one"})
+			l.report(CodeTwoSchemas, diag.Error, v.key("schema_ref"),
+				fmt.Sprintf("The %s has both an inline schema and a schema file.", name),
+				"Remove \"schema\" or \"schema_ref\".",
+				diag.Related{Span: v.key("schema"), Message: "the inline schema"})
 		}
 		return &ir.Contract{Schema: inline.JSON(), Places: inline.Places(), Span: inline.Span}
 	}
@@ -33,14 +32,14 @@ func (l *lowering) contract(name string) *ir.Contract {
 	return l.schemaFile(ref)
 }
 
-// schemaFile reads a JSON Schema from a file; nil when that is impossible.
+// schemaFile reads a JSON Schema from a file. It returns nil after reporting a failure.
 func (l *lowering) schemaFile(ref text.Text) *ir.Contract {
 	f, err := l.files.Read(l.file, ref.Value)
 	if err != nil {
 		l.refProblem(ref, "schema", err)
 		return nil
 	}
-	l.record(f, "schema")
+	l.p.AddFile(f, "schema")
 	switch path.Ext(f.Path) {
 	case ".yaml", ".yml":
 		n, list := text.ParseYAML(f, 0, len(f.Text))
@@ -59,26 +58,27 @@ func (l *lowering) schemaFile(ref text.Text) *ir.Contract {
 			end := int(syntax.Offset) + len(f.Text) - len(raw)
 			at = f.Span(end-1, end)
 		}
-		l.report(CodeSchemaFile, diag.Error, at, fmt.Sprintf("This is not JSON: %s.", err), "Mend the JSON here.",
+		l.report(CodeSchemaFile, diag.Error, at, fmt.Sprintf("The schema file is not valid JSON: %s.", err),
+			"Fix the JSON syntax at this position.",
 			diag.Related{Span: ref.Span, Message: "the schema is referred to here"})
 		return nil
 	}
 	c := &ir.Contract{Schema: any, Span: ref.Span}
-	if n, list := text.ParseYAML(f, 0, len(f.Text)); !list.Errors() { // JSON is YAML, nearly always
+	if n, list := text.ParseYAML(f, 0, len(f.Text)); !list.Errors() { // JSON is nearly always valid YAML
 		c.Places = n.Places()
 	}
 	return c
 }
 
-// skillFileOf finds what a skill_ref or extends names: a path, a folder with a
-// SKILL.md in it, or the bare name of a skill.
+// skillFileOf resolves a skill_ref or extends: a path, a folder with a SKILL.md, or the bare
+// name of a skill.
 func (l *lowering) skillFileOf(ref text.Text, what string) *source.File {
 	if isBare(ref.Value) {
 		f, err := l.files.Skill(ref.Value)
 		if err == nil {
 			return f
 		}
-		// A folder beside the file may have that name too.
+		// A folder beside the file may also have that name.
 		if f, err := l.files.Read(l.file, ref.Value+"/"+skillFile); err == nil {
 			return f
 		}
@@ -99,10 +99,10 @@ func (l *lowering) skillFileOf(ref text.Text, what string) *source.File {
 	return f
 }
 
-// isBare tells the name of a skill from a path.
+// isBare reports whether ref is the name of a skill rather than a path.
 func isBare(ref string) bool { return !strings.ContainsAny(ref, `/\`) && path.Ext(ref) == "" }
 
-// refProblem explains why a reference could not be followed.
+// refProblem reports why a reference could not be resolved.
 func (l *lowering) refProblem(ref text.Text, what string, err error) {
 	var problem *source.RefError
 	if !errors.As(err, &problem) {
@@ -112,10 +112,10 @@ func (l *lowering) refProblem(ref text.Text, what string, err error) {
 	switch problem.Problem {
 	case source.RefMissing:
 		found.Code = CodeRefMissing
-		found.Message = fmt.Sprintf("There is no %s %q.", what, ref.Value)
-		found.Help = "Paths are looked up from this file's folder, then from the project's root."
+		found.Message = fmt.Sprintf("%s %q does not exist.", upper(what), ref.Value)
+		found.Help = "Paths are resolved from this file's folder, then from the project root."
 		if isBare(ref.Value) {
-			found.Help = "A name without a path is looked up among the project's and the user's skills; write the path of the file otherwise."
+			found.Help = "A bare name must be a skill of the project or the user. Use the path of the file otherwise."
 			if f, err := l.files.Read(l.file, path.Join("skills", ref.Value, skillFile)); err == nil {
 				problem.Near = []string{f.Path}
 			}
@@ -125,16 +125,16 @@ func (l *lowering) refProblem(ref text.Text, what string, err error) {
 		}
 	case source.RefAbsolute:
 		found.Code = CodeRefAbsolute
-		found.Message = fmt.Sprintf("%q is an absolute path, which is never followed.", ref.Value)
-		found.Help = "Write the path as seen from this file's folder or from the project's root."
+		found.Message = fmt.Sprintf("%q is an absolute path, which is not allowed.", ref.Value)
+		found.Help = "Use a path relative to this file's folder or the project root."
 	case source.RefEscapes:
 		found.Code = CodeRefEscapes
-		found.Message = fmt.Sprintf("%q leads outside the project.", ref.Value)
+		found.Message = fmt.Sprintf("%q is outside the project.", ref.Value)
 		found.Help = "Copy the file into the project and refer to it there."
 	case source.RefNotFile:
 		found.Code = CodeRefUnusable
 		found.Message = fmt.Sprintf("%q is not a file.", ref.Value)
-		found.Help = "Name the file itself, not its folder."
+		found.Help = "Use the path of a file, not of a folder."
 	case source.RefTooLarge:
 		found.Code = CodeRefUnusable
 		found.Message = fmt.Sprintf("%q is too large: %s.", ref.Value, strings.TrimSuffix(problem.Detail, "."))
@@ -147,25 +147,16 @@ func (l *lowering) refProblem(ref text.Text, what string, err error) {
 	l.out.Add(found)
 }
 
-// record notes a file that went into the program.
-func (l *lowering) record(f *source.File, role string) {
-	sum := sha256.Sum256([]byte(f.Text))
-	one := ir.File{Path: f.Path, Role: role, SHA256: hex.EncodeToString(sum[:])}
-	if !slices.Contains(l.p.Files, one) {
-		l.p.Files = append(l.p.Files, one)
-	}
-}
-
-// child compiles a skill or workflow that a step runs, once per file; -1 when
-// that is impossible.
+// child compiles a skill or workflow that a step runs, once per file, and returns its index in
+// Program.Children, or -1 after an error.
 func (l *lowering) child(f *source.File, role string, at source.Span) int {
 	if i, ok := l.children[f.Path]; ok {
 		return i
 	}
-	l.record(f, role)
+	l.p.AddFile(f, role)
 	p, list := l.files.Compile(f, at)
 	for _, d := range list {
-		// What is merely informative belongs to that file's own validation.
+		// Notes belong to that file's own validation.
 		if d.Severity > diag.Note || d.Lenient {
 			l.out.Add(d)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// runtime lowers the runtime block.
+// runtime compiles the runtime block.
 func (l *lowering) runtime() {
 	v := l.doc.runtime
 	if v == nil {
@@ -31,7 +31,7 @@ func (l *lowering) runtime() {
 	}
 }
 
-// checkpoints reads intervals such as 3_steps (F36).
+// checkpoints parses intervals such as 3_steps (F36).
 func (l *lowering) checkpoints(v *values) {
 	always := v.flag("checkpoint_after_each_step", false)
 	if always {
@@ -46,17 +46,20 @@ func (l *lowering) checkpoints(v *values) {
 		n, err := strconv.ParseUint(count, 10, 31)
 		switch {
 		case !isSteps || err != nil || n == 0:
-			l.report(CodeInterval, diag.Error, every.Span, fmt.Sprintf("%q is not an interval of checkpoints.", every.Value), "Write a number and _steps, such as \"3_steps\".")
+			l.report(CodeInterval, diag.Error, every.Span, fmt.Sprintf("%q is not a valid checkpoint interval.",
+				every.Value), "Use a number and _steps, such as \"3_steps\".")
 		case always:
-			l.report(CodeInterval, diag.Note, every.Span, "This interval does nothing, because there is a checkpoint after each step.", "Remove it, or \"checkpoint_after_each_step\".")
+			l.report(CodeInterval, diag.Note, every.Span,
+				"The interval has no effect: there is a checkpoint after each step.",
+				"Remove it, or \"checkpoint_after_each_step\".")
 		case l.p.CheckpointEvery == 0 || int(n) < l.p.CheckpointEvery:
 			l.p.CheckpointEvery = int(n)
 		}
 	}
 }
 
-// waitpoint makes the run wait after a step. A person's gate already waits:
-// the waitpoint gives it an event and a time limit (F19).
+// waitpoint makes the run wait after a step. If the step is a person's gate, which waits
+// already, the waitpoint adds an event and a timeout to it (F19).
 func (l *lowering) waitpoint(w *values, first map[string]source.Span) {
 	id, after := w.word("id"), w.word("after_step")
 	if id.Value == "" || after.Value == "" {
@@ -76,13 +79,18 @@ func (l *lowering) waitpoint(w *values, first map[string]source.Span) {
 	if s == nil {
 		return
 	}
-	gate := ir.Gate{Decider: ir.Event, Event: w.word("event").Value, OnTimeout: timeouts[w.word("on_timeout").Value], Name: id.Value, Span: id.Span}
+	gate := ir.Gate{
+		Decider: ir.Event, Event: w.word("event").Value, OnTimeout: timeouts[w.word("on_timeout").Value],
+		Name: id.Value, Span: id.Span,
+	}
 	if seconds, _, ok := w.number("timeout_seconds"); ok {
 		gate.Timeout = ir.Millis(min(seconds, maxSeconds) * 1000)
 	}
 	if w.word("on_timeout").Value == "fallback" && s.fallback == nil {
-		l.report(CodeWaitpoint, diag.Error, w.word("on_timeout").Span, fmt.Sprintf("The waitpoint falls back when time is up, but the step %q has no fallback.", s.id.Value),
-			"Add \"fallback\" to that step, or choose another on_timeout.", diag.Related{Span: s.id.Span, Message: "the step"})
+		l.report(CodeWaitpoint, diag.Error, w.word("on_timeout").Span,
+			fmt.Sprintf("The waitpoint falls back on timeout, but step %q has no fallback.", s.id.Value),
+			"Add \"fallback\" to that step, or choose another on_timeout.",
+			diag.Related{Span: s.id.Span, Message: "the step"})
 	}
 	steps := &l.p.Blocks[ir.Body].Steps
 	i := slices.IndexFunc(*steps, func(one ir.Step) bool { return one.ID == s.id.Value })
@@ -93,25 +101,29 @@ func (l *lowering) waitpoint(w *values, first map[string]source.Span) {
 		return
 	}
 	if gate.Event == "" && !w.has("event") {
-		l.report(CodeMissing, diag.Error, id.Span, "The waitpoint has no \"event\" to wait for.", "Add a line with event: and its name.")
+		l.report(CodeMissing, diag.Error, id.Span, "The waitpoint has no \"event\".",
+			"Add \"event:\" with the name of the event.")
 	}
 	if _, ends := own.Action.(ir.End); ends {
-		l.report(CodeWaitpoint, diag.Warning, after.Span, fmt.Sprintf("The waitpoint is never reached, because %q ends the workflow.", s.id.Value), "Name a step before the end.")
+		l.report(CodeWaitpoint, diag.Warning, after.Span,
+			fmt.Sprintf("The waitpoint is never reached: step %q ends the workflow.", s.id.Value),
+			"Use a step before the end.")
 		return
 	}
 	l.splice(s, gate)
 }
 
-// maxSeconds keeps milliseconds far from overflow.
+// maxSeconds prevents overflow in milliseconds.
 const maxSeconds = int64(1) << 50
 
 var timeouts = map[string]ir.OnTimeout{
-	"": ir.TimeoutFail, "stop": ir.TimeoutFail, "notify_then_stop": ir.TimeoutNotify, "skip": ir.TimeoutSkip, "fallback": ir.TimeoutFallback,
+	"": ir.TimeoutFail, "stop": ir.TimeoutFail, "notify_then_stop": ir.TimeoutNotify, "skip": ir.TimeoutSkip,
+	"fallback": ir.TimeoutFallback,
 }
 
-// splice puts a waiting step between a step (and what already waits after it)
-// and where it goes when it ended well. A skipped step does not wait. A
-// fallback goes on where its step would have gone on, so its waiting step does.
+// splice inserts a waiting step between a step (and any earlier waiting steps after it) and its
+// successors on success. A skipped step does not wait. A fallback continues where its step
+// would have continued, and so does the waiting step of a fallback.
 func (l *lowering) splice(s *step, gate ir.Gate) {
 	steps := &l.p.Blocks[ir.Body].Steps
 	i := slices.IndexFunc(*steps, func(one ir.Step) bool { return one.ID == s.id.Value })
@@ -119,14 +131,15 @@ func (l *lowering) splice(s *step, gate ir.Gate) {
 		i++
 	}
 	wait := ir.Step{
-		ID: gate.Name, Type: "waitpoint", Description: fmt.Sprintf("Wait for %s", gate.Event), Action: gate, Implied: true, Span: gate.Span,
+		ID: gate.Name, Type: "waitpoint", Description: fmt.Sprintf("Wait for %s", gate.Event), Action: gate,
+		Implied: true, Span: gate.Span,
 	}
 	if gate.OnTimeout == ir.TimeoutFallback {
 		wait.Fallback = s.ir.Fallback
 	}
 	var stay []ir.Edge
 	leaving := (*steps)[i].Next
-	if p := l.standsInFor(s); p != nil && (*steps)[i].ID == s.id.Value && s.jump == nil {
+	if p := l.replacedBy(s); p != nil && (*steps)[i].ID == s.id.Value && s.jump == nil {
 		leaving = l.edges(p)
 	}
 	for _, e := range leaving {
@@ -142,14 +155,15 @@ func (l *lowering) splice(s *step, gate ir.Gate) {
 			stay = append(stay, e)
 		}
 	}
-	// The jump is written down, in the waitpoint; so a fallback keeps to it too.
-	(*steps)[i].Next = append([]ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: wait.ID}, Span: gate.Span}}, stay...)
+	// The jump to the waitpoint is explicit, so a fallback follows it too.
+	(*steps)[i].Next = append([]ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: wait.ID}, Span: gate.Span}},
+		stay...)
 	*steps = slices.Insert(*steps, i+1, wait)
 }
 
-// standsInFor is the step whose fallback s is; nil when there is none, or more
-// than one.
-func (l *lowering) standsInFor(s *step) *step {
+// replacedBy returns the step that has s as its fallback; nil if there is none, or more than
+// one.
+func (l *lowering) replacedBy(s *step) *step {
 	var found *step
 	for _, other := range l.steps {
 		if other.fallback == s {
@@ -162,7 +176,7 @@ func (l *lowering) standsInFor(s *step) *step {
 	return found
 }
 
-// approveStart makes a run begin with somebody's approval (F21).
+// approveStart inserts a gate that a person must approve before the run starts (F21).
 func (l *lowering) approveStart(v *values) {
 	steps := &l.p.Blocks[ir.Body].Steps
 	if len(*steps) == 0 {
@@ -174,13 +188,13 @@ func (l *lowering) approveStart(v *values) {
 		id += "_first"
 	}
 	*steps = slices.Insert(*steps, 0, ir.Step{
-		ID: id, Type: "gate", Description: "Approve that the run begins", Implied: true, Span: at,
+		ID: id, Type: "gate", Description: "Approve the start of the run", Implied: true, Span: at,
 		Action: ir.Gate{Decider: ir.Person, Span: at}, Reads: []ir.Ref{{Path: "input"}},
 		Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: (*steps)[0].ID}, Sequential: true, Span: at}},
 	})
 }
 
-// observability lowers the observability block.
+// observability compiles the observability block.
 func (l *lowering) observability() {
 	v := l.doc.observability
 	if v == nil {
@@ -188,19 +202,21 @@ func (l *lowering) observability() {
 	}
 	redaction := v.object("redaction")
 	l.p.Audit = &ir.Audit{
-		Level: v.word("audit_level").Value, RequiredEvents: l.known(v.words("required_events"), "audit event", auditEvents),
-		RequiredIDs: l.known(v.words("required_ids"), "id in audit events", recordIDs),
+		Level: v.word("audit_level").Value, RequiredEvents: l.known(v.words("required_events"), "an audit event",
+			auditEvents),
+		RequiredIDs: l.known(v.words("required_ids"), "an id in audit events", recordIDs),
 		RedactPII:   redaction.flag("pii", false), RedactSecrets: redaction.flag("secrets", false),
 		RedactPatterns: l.patterns(redaction.words("patterns")), Span: v.first,
 	}
 }
 
-// known keeps the names that exist and warns of the others.
+// known returns the names that exist, and warns about the others.
 func (l *lowering) known(list []text.Text, what string, names []string) []ir.Name {
 	var out []ir.Name
 	for _, t := range list {
 		if !slices.Contains(names, t.Value) {
-			l.report(CodeEvent, diag.Warning, t.Span, fmt.Sprintf("There is no %s %q, so it cannot be required.", what, t.Value), diag.DidYouMean(t.Value, names))
+			l.report(CodeEvent, diag.Warning, t.Span, fmt.Sprintf("%q is not %s.", t.Value, what),
+				diag.DidYouMean(t.Value, names))
 			continue
 		}
 		out = append(out, ir.Name{Name: t.Value, Span: t.Span})
@@ -208,7 +224,7 @@ func (l *lowering) known(list []text.Text, what string, names []string) []ir.Nam
 	return out
 }
 
-// patterns are names of detectors, else regular expressions (F31).
+// patterns returns detector names and regular expressions (F31).
 func (l *lowering) patterns(list []text.Text) []ir.Name {
 	var out []ir.Name
 	for _, t := range list {
@@ -217,12 +233,18 @@ func (l *lowering) patterns(list []text.Text) []ir.Name {
 		switch {
 		case slices.Contains(detectors, t.Value):
 		case err != nil:
-			l.report(CodePattern, diag.Warning, t.Span, fmt.Sprintf("%q is neither a detector nor a regular expression, so it hides nothing.", t.Value), diag.DidYouMean(t.Value, detectors))
+			l.report(CodePattern, diag.Warning, t.Span,
+				fmt.Sprintf("%q is neither a detector nor a valid regular expression, so it redacts nothing.",
+					t.Value), diag.DidYouMean(t.Value, detectors))
 			continue
 		case near != "":
-			l.report(CodePattern, diag.Warning, t.Span, fmt.Sprintf("%q is not a detector; it is read as a regular expression.", t.Value), fmt.Sprintf("Did you mean %q?", near))
+			l.report(CodePattern, diag.Warning, t.Span,
+				fmt.Sprintf("%q is not a detector. It is used as a regular expression.", t.Value),
+				fmt.Sprintf("Did you mean %q?", near))
 		default:
-			l.report(CodePattern, diag.Note, t.Span, fmt.Sprintf("%q is not a detector; it is read as a regular expression.", t.Value), diag.DidYouMean(t.Value, detectors))
+			l.report(CodePattern, diag.Note, t.Span,
+				fmt.Sprintf("%q is not a detector. It is used as a regular expression.", t.Value),
+				diag.DidYouMean(t.Value, detectors))
 		}
 		out = append(out, ir.Name{Name: t.Value, Span: t.Span})
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// schemas compiles what editors get, by block.
+// schemas compiles the JSON Schemas for editors, by block.
 func schemas(t testing.TB) map[string]*jsonschema.Schema {
 	t.Helper()
 	out := map[string]*jsonschema.Schema{}
@@ -48,17 +48,17 @@ func TestSchemasCoverEveryBlock(t *testing.T) {
 	}
 }
 
-// sample is a value that a field must accept.
+// sample returns a value that a field must accept.
 func sample(f *field) string {
 	switch f.kind {
 	case choice:
 		return f.choices[0]
 	case number:
-		return fmt.Sprint(max(f.least, 1))
+		return fmt.Sprint(max(f.min, 1))
 	case money:
 		return "0.25"
 	case numbers:
-		return fmt.Sprintf("[%d]", max(f.least, 1))
+		return fmt.Sprintf("[%d]", max(f.min, 1))
 	case flag:
 		return "true"
 	case words, tools:
@@ -86,10 +86,9 @@ func sampleMap(s *shape) string {
 	return "{ " + strings.Join(parts, ", ") + " }"
 }
 
-// TestParserAndSchemasKnowTheSameKeys gives every key of every shape a value
-// that the schema accepts, and asks the parser to accept it too; and the other
-// way round for a key that neither may know.
-func TestParserAndSchemasKnowTheSameKeys(t *testing.T) {
+// For every key of every shape, a value that the schema accepts must be accepted by the parser.
+// For an unknown key, both must reject it.
+func TestParserAndSchemasAcceptTheSameKeys(t *testing.T) {
 	compiled := schemas(t)
 	for _, s := range append([]*shape{frontmatterShape}, blockShapes...) {
 		yaml := sampleMap(s)
@@ -115,7 +114,7 @@ func TestParserAndSchemasKnowTheSameKeys(t *testing.T) {
 	}
 }
 
-// TestEveryFieldIsDescribed: editors show the descriptions.
+// Editors show the descriptions.
 func TestEveryFieldIsDescribed(t *testing.T) {
 	var visit func(s *shape)
 	visit = func(s *shape) {
@@ -150,9 +149,8 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 	}
 }
 
-// TestExamplesFitTheSchemas: whatever the parser finds no fault with, an
-// editor must not mark either.
-func TestExamplesFitTheSchemas(t *testing.T) {
+// Blocks without diagnostics must be valid for editors, too.
+func TestValidBlocksMatchTheSchemas(t *testing.T) {
 	compiled := schemas(t)
 	blocks := 0
 	for _, f := range workflows(t) {
@@ -182,7 +180,7 @@ func TestExamplesFitTheSchemas(t *testing.T) {
 	}
 }
 
-// warned reports whether the parser had something to say about the block.
+// warned reports whether the parser reported a problem with the block.
 func warned(list diag.List, fence text.Fence) bool {
 	for _, d := range list {
 		if d.Severity > diag.Note && d.Span.Start >= fence.Span.Start && d.Span.End <= fence.Span.End {
@@ -192,7 +190,7 @@ func warned(list diag.List, fence text.Fence) bool {
 	return false
 }
 
-// workflows are the Markdown files of the cases and of the examples.
+// workflows returns the Markdown files of the cases and of the examples.
 func workflows(t testing.TB) []*source.File {
 	t.Helper()
 	var out []*source.File

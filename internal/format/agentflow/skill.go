@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// readOnlyTools is what a skill may use when it does not say (F26).
+// readOnlyTools are the tools of a skill that declares none (F26).
 var readOnlyTools = []string{"Read", "Glob", "Grep"}
 
 const (
@@ -25,14 +25,14 @@ const (
 	maxCompatibility     = 500
 )
 
-// skill lowers a plain skill, Layer 0: one step, done by an agent that is made
-// of the skill's text. Whatever is unusual is noted and accepted (F34).
+// skill compiles a plain skill, Layer 0: one step performed by an agent with the skill's text
+// as its instructions. Deviations from the rules are noted and accepted (F34).
 func (l *lowering) skill() *ir.Program {
 	body := strings.TrimSpace(strings.ReplaceAll(l.file.Text[l.doc.md.Body.Start:], "\r\n", "\n"))
 	body, l.late = cutLate(body, l.doc.md.HasFrontmatter)
 	start := l.firstLine()
 	name, description := l.skillName(start), l.skillDescription(start, body)
-	// Skills have no rule for versions: what a file says of its own is in Meta.
+	// The rules for skills do not define versions: a version in the file is only in Meta.
 	p := &ir.Program{
 		Format: Format{}.Name(), Level: levels[0], Name: name.Value, Description: description.Value,
 		Tools:    ir.Tools{AllowAll: true},
@@ -75,8 +75,8 @@ func (l *lowering) skill() *ir.Program {
 	return p
 }
 
-// hooked puts the hooks of a skill around its step. They run only where
-// somebody has allowed commands; whether they do or fail, the skill goes on (F46).
+// hooked adds the hooks of a skill around its step. They run only where commands are allowed.
+// The skill continues even if a hook is skipped or fails (F46).
 func (l *lowering) hooked(skill ir.Step) []ir.Step {
 	hooks := l.doc.front.Get("hooks")
 	if hooks == nil || hooks.Kind != text.Map {
@@ -101,15 +101,19 @@ func (l *lowering) hooked(skill ir.Step) []ir.Step {
 			Reads: []ir.Ref{{Path: read, Span: n.Span}}, Action: t, SkipOnError: true,
 		}}
 	}
-	steps := slices.Concat(hook("onStart", "on_start", "input"), []ir.Step{skill}, hook("onComplete", "on_complete", "output"))
+	steps := slices.Concat(hook("onStart", "on_start", "input"), []ir.Step{skill},
+		hook("onComplete", "on_complete", "output"))
 	for i := range steps[:len(steps)-1] {
-		steps[i].Next = []ir.Edge{{On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: steps[i+1].ID}, Sequential: true}}
+		steps[i].Next = []ir.Edge{{
+			On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: steps[i+1].ID},
+			Sequential: true,
+		}}
 	}
 	return steps
 }
 
-// cutLate takes something off the text that looks like frontmatter, but stands
-// below empty lines.
+// cutLate removes text that looks like frontmatter but follows empty lines, and reports whether
+// it did.
 func cutLate(body string, hasFrontmatter bool) (rest string, late bool) {
 	inner, ok := strings.CutPrefix(body, "---\n")
 	if !ok || hasFrontmatter {
@@ -122,14 +126,14 @@ func cutLate(body string, hasFrontmatter bool) (rest string, late bool) {
 	return strings.TrimSpace(rest), true
 }
 
-// lateLine is the line that frontmatter would begin with.
+// lateLine returns the span of the opening line of misplaced frontmatter.
 func (l *lowering) lateLine() source.Span {
 	at := strings.Index(l.file.Text, "---")
 	return l.file.Span(at, at+3)
 }
 
-// scalar is a value of a skill's frontmatter as text, whatever its type was
-// meant to be; zero for lists and maps.
+// scalar returns a value of a skill's frontmatter as text, whatever its YAML type; zero for
+// lists and maps.
 func (l *lowering) scalar(key string) text.Text {
 	if n := l.doc.front.Get(key); n != nil && n.Kind != text.Null && n.Kind < text.List {
 		return n.Text()
@@ -142,26 +146,31 @@ func (l *lowering) skillName(start source.Span) text.Text {
 	folder, isSkill := l.folder()
 	switch {
 	case l.late:
-		l.lenient(CodeNoFrontmatter, l.lateLine(), "This would be frontmatter, but it does not begin on the first line; it is not read.", "Remove what stands above it.")
+		l.lenient(CodeNoFrontmatter, l.lateLine(),
+			"The frontmatter does not start on the first line, so it is ignored.", "Remove the lines above it.")
 	case !l.doc.md.HasFrontmatter:
-		l.lenient(CodeNoFrontmatter, start, "The skill has no frontmatter; its name is taken from its place and its description from its text.",
-			fmt.Sprintf("Begin the file with a line of ---, then \"name: %s\", \"description: …\" and another line of ---.", kebab(folder)))
+		l.lenient(CodeNoFrontmatter, start,
+			"The skill has no frontmatter. Its name comes from its path and its description from its text.",
+			fmt.Sprintf("Start the file with a line of ---, then \"name: %s\", \"description: …\" and another "+
+				"line of ---.", kebab(folder)))
 	case strings.TrimSpace(name.Value) == "":
-		l.lenient(CodeSkillName, start, "The skill has no name; it is taken from its place.", fmt.Sprintf("Add \"name: %s\".", kebab(folder)))
+		l.lenient(CodeSkillName, start, "The skill has no name. It is derived from its path.",
+			fmt.Sprintf("Add \"name: %s\".", kebab(folder)))
 	}
 	if strings.TrimSpace(name.Value) == "" {
 		return text.Text{Value: folder, Span: start}
 	}
 	l.checkName(name, true)
 	if isSkill && folder != name.Value {
-		l.lenient(CodeFolderName, name.Span, fmt.Sprintf("The skill is called %q, but its folder %q.", name.Value, folder),
-			"Give both the same name: other programs find skills by their folder.")
+		l.lenient(CodeFolderName, name.Span, fmt.Sprintf("The skill is named %q, but its folder %q.", name.Value,
+			folder),
+			"Use the same name for both: other programs find skills by their folder.")
 	}
 	return name
 }
 
-// folder is what the file's place calls it: the folder of a SKILL.md, whose
-// name is then a rule, else the file's own name.
+// folder returns the name that the file's path implies: the folder of a SKILL.md, which the
+// rules require as its name, or else the file's own name.
 func (l *lowering) folder() (name string, rule bool) {
 	at := l.file.Path
 	if l.file.Abs != "" {
@@ -171,34 +180,34 @@ func (l *lowering) folder() (name string, rule bool) {
 	if dir := path.Base(path.Dir(at)); base == skillFile && dir != "." && dir != "/" {
 		return dir, true
 	}
-	return cmp.Or(strings.TrimSuffix(base, path.Ext(base)), "skill"), false // a file may be called just ".md"
+	return cmp.Or(strings.TrimSuffix(base, path.Ext(base)), "skill"), false // a file may be named ".md"
 }
 
-// checkName holds a name to the pattern of names: a note in a skill, a warning
-// in a workflow.
+// checkName reports names that break the naming rules: a note in a skill, a warning in a
+// workflow.
 func (l *lowering) checkName(name text.Text, skill bool) {
 	problem := ""
 	switch {
 	case skill && utf8.RuneCountInString(name.Value) > maxNameLength:
 		problem = fmt.Sprintf("is longer than %d characters", maxNameLength)
 	case !isKebab(name.Value):
-		problem = "should have only lower-case letters, digits and single hyphens"
+		problem = "contains characters other than lowercase letters, digits and single hyphens"
 	}
 	if problem == "" {
 		return
 	}
 	found := diag.Diagnostic{
 		Code: CodeSkillName, Severity: diag.Warning, Span: name.Span,
-		Message: fmt.Sprintf("The name %q %s.", name.Value, problem), Help: "Choose a shorter name.",
+		Message: fmt.Sprintf("The name %q %s.", name.Value, problem), Help: "Shorten the name.",
 	}
 	if better := kebab(name.Value); better == "" {
 		folder, _ := l.folder()
-		found.Help = "Choose a name of such letters."
+		found.Help = "Use lowercase letters, digits and hyphens."
 		if better = kebab(folder); better != "" {
-			found.Help = fmt.Sprintf("Write %q, after its place.", better)
+			found.Help = fmt.Sprintf("Use %q, from its path.", better)
 		}
 	} else if better != name.Value {
-		found.Help = fmt.Sprintf("Write %q.", better)
+		found.Help = fmt.Sprintf("Use %q.", better)
 	}
 	if skill {
 		found.Severity, found.Lenient = diag.Note, true
@@ -208,8 +217,8 @@ func (l *lowering) checkName(name text.Text, skill bool) {
 
 func isKebab(s string) bool { return inCase(s, 'a', 'z', '-') }
 
-// inCase reports whether s is words of digits and the letters from first to
-// last, with one separator between them.
+// inCase reports whether s consists of words of digits and letters from first to last, joined
+// by single separators.
 func inCase(s string, first, last, separator byte) bool {
 	between := false
 	for i := range len(s) {
@@ -225,7 +234,7 @@ func inCase(s string, first, last, separator byte) bool {
 	return between
 }
 
-// kebab writes a name in lower case with single hyphens.
+// kebab converts a name to lower case with single hyphens.
 func kebab(s string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(s) {
@@ -241,7 +250,8 @@ func kebab(s string) string {
 func (l *lowering) skillDescription(start source.Span, body string) text.Text {
 	description := l.scalar("description")
 	if n := l.doc.front.Get("description"); n != nil && n.Kind >= text.List {
-		l.lenient(CodeSkillType, headOf(n), fmt.Sprintf("The description should be a text, but this is %s.", n.Kind), "Write it in one text, in quotes if it holds a colon.")
+		l.lenient(CodeSkillType, headOf(n), fmt.Sprintf("The description is %s, not a string.", n.Kind),
+			"Use a single string, in quotes if it contains a colon.")
 		description = text.Text{Value: l.file.Text[n.Span.Start:n.Span.End], Span: n.Span}
 	}
 	if strings.TrimSpace(description.Value) != "" {
@@ -252,8 +262,8 @@ func (l *lowering) skillDescription(start source.Span, body string) text.Text {
 	if l.doc.md.HasFrontmatter || paragraph == "" {
 		l.out.Add(diag.Diagnostic{
 			Code: CodeNoDescription, Severity: diag.Warning, Span: start,
-			Message: "The skill has no description, so nobody can tell when to use it.",
-			Help:    "Add \"description: …\" to the frontmatter: what it does and when to use it.",
+			Message: "The skill has no description, so agents cannot tell when to use it.",
+			Help:    "Add \"description: …\" to the frontmatter: what the skill does and when to use it.",
 		})
 	}
 	return text.Text{Value: paragraph, Span: start}
@@ -261,11 +271,12 @@ func (l *lowering) skillDescription(start source.Span, body string) text.Text {
 
 func (l *lowering) tooLong(key string, t text.Text, limit int) {
 	if n := utf8.RuneCountInString(t.Value); n > limit {
-		l.lenient(CodeTooLong, t.Span, fmt.Sprintf("The %s has %d characters; other programs allow %d.", key, n, limit), "Shorten it.")
+		l.lenient(CodeTooLong, t.Span, fmt.Sprintf("The %s has %d characters. Other programs allow %d.", key, n,
+			limit), "Shorten it.")
 	}
 }
 
-// firstParagraph is the first lines of running text.
+// firstParagraph returns the first paragraph of running text.
 func firstParagraph(body string) string {
 	var lines []string
 	fenced := false
@@ -275,7 +286,8 @@ func firstParagraph(body string) string {
 			fenced = !fenced
 			line = ""
 		}
-		plain := strings.Trim(line, "-*_= ") != "" && !fenced && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "<!--")
+		plain := strings.Trim(line, "-*_= ") != "" && !fenced && !strings.HasPrefix(line, "#") &&
+			!strings.HasPrefix(line, "<!--")
 		if plain {
 			lines = append(lines, line)
 		} else if lines != nil {
@@ -286,8 +298,8 @@ func firstParagraph(body string) string {
 	return string(words[:min(len(words), maxDescriptionLength)])
 }
 
-// skillMeta keeps everything that the frontmatter says, and notes what is
-// outside the rules of Agent Skills.
+// skillMeta adds all frontmatter entries to the program's Meta, and notes deviations from the
+// Agent Skills rules.
 func (l *lowering) skillMeta(p *ir.Program) {
 	if l.doc.front == nil {
 		return
@@ -298,7 +310,8 @@ func (l *lowering) skillMeta(p *ir.Program) {
 			p.Meta = append(p.Meta, ir.Meta{Name: key, Value: n.JSON(), Span: n.Span})
 		}
 		if frontmatterShape.field(key) == nil {
-			l.lenient(CodeSkillUnknownKey, pair.Key.Span, fmt.Sprintf("%q is not a key of skills; it is kept and shown, but does nothing.", key), l.nearKey(key))
+			l.lenient(CodeSkillUnknownKey, pair.Key.Span,
+				fmt.Sprintf("%q is not a key of skills. It is shown, but has no effect.", key), l.nearKey(key))
 			continue
 		}
 		l.skillValue(key, n)
@@ -313,49 +326,59 @@ func (l *lowering) nearKey(key string) string {
 	if near := diag.Nearest(key, known); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)
 	}
-	return "Put it under \"metadata\", which is there for such things."
+	return "Move it under \"metadata\"."
 }
 
-// skillValue looks at the values that the rules of Agent Skills speak of.
+// skillValue checks the values that the Agent Skills rules define.
 func (l *lowering) skillValue(key string, n *text.Node) {
 	switch key {
 	case "compatibility":
 		l.tooLong(key, n.Text(), maxCompatibility)
 	case "metadata":
 		if n.Kind != text.Map {
-			l.lenient(CodeSkillType, headOf(n), fmt.Sprintf("%q should be a map from names to texts, but this is %s.", key, n.Kind), "Write lines of \"name: text\" below it.")
+			l.lenient(CodeSkillType, headOf(n), fmt.Sprintf("%q is %s, not a map of names to strings.", key, n.Kind),
+				"Use lines of \"name: text\" below it.")
 			return
 		}
 		for _, pair := range n.Pairs {
 			if pair.Value.Kind != text.String {
-				l.lenient(CodeSkillType, headOf(pair.Value), fmt.Sprintf("%q in \"metadata\" should be a text, but this is %s.", pair.Key.Value, pair.Value.Kind), "Put the value in quotes.")
+				l.lenient(CodeSkillType, headOf(pair.Value), fmt.Sprintf("%q in \"metadata\" is %s, not a string.",
+					pair.Key.Value, pair.Value.Kind), "Put the value in quotes.")
 			}
 		}
 	case "argument-hint":
 		if n.Kind >= text.List {
-			l.lenient(CodeSkillType, headOf(n), fmt.Sprintf("%q should be a text, but YAML takes this for %s.", key, n.Kind), "Put it in quotes: argument-hint: \"[…]\".")
+			l.lenient(CodeSkillType, headOf(n), fmt.Sprintf("%q is %s in YAML, not a string.", key, n.Kind),
+				"Put it in quotes: argument-hint: \"[…]\".")
 		}
 	case "allowed-tools":
 		if n.Kind == text.Map {
-			l.lenient(CodeSkillType, headOf(n), "\"allowed-tools\" should be a list of tools, but this is a map; no tool is allowed.", "Write the tools with spaces between them: allowed-tools: Read Grep.")
+			l.lenient(CodeSkillType, headOf(n), "\"allowed-tools\" is a map, not a list, so no tool is allowed.",
+				"Separate the tools with spaces: allowed-tools: Read Grep.")
 		}
 		for _, item := range n.Items {
 			if item.Kind >= text.List {
-				l.lenient(CodeSkillType, headOf(item), fmt.Sprintf("An entry of \"allowed-tools\" should be the name of a tool, but this is %s; it is left out.", item.Kind), "Write one tool per entry.")
+				l.lenient(CodeSkillType, headOf(item),
+					fmt.Sprintf("An entry of \"allowed-tools\" is %s, not the name of a tool. It is ignored.",
+						item.Kind), "Use one tool name per entry.")
 			}
 		}
 		for _, tool := range toolNames(n) {
 			if strings.Count(tool.Value, "(") > strings.Count(tool.Value, ")") {
-				l.lenient(CodeSkillType, tool.Span, fmt.Sprintf("The bracket in %q is never closed, so all of this is one tool.", tool.Value), "Write a closing ) after what the tool may do.")
+				l.lenient(CodeSkillType, tool.Span,
+					fmt.Sprintf("The parenthesis in %q is never closed, so the whole text is one tool.", tool.Value),
+					"Add a closing ).")
 			}
 		}
 	case "kind":
-		l.lenient(CodeOtherKind, n.Span, fmt.Sprintf("The kind %q is not Agent Flow's; the file is read as a plain skill.", n.Value), fmt.Sprintf("Write \"kind: %s\" for a workflow, or remove the line.", workflowKind))
+		l.lenient(CodeOtherKind, n.Span, fmt.Sprintf(
+			"The kind %q is not an Agent Flow kind, so the file is a plain skill.", n.Value),
+			fmt.Sprintf("Use \"kind: %s\" for a workflow, or remove the line.", workflowKind))
 	}
 }
 
-// toolNames reads the ways in which people list tools: a YAML list, or one text
-// with commas or spaces between the names, outside parentheses (F34).
+// toolNames parses a list of tools: a YAML list, or one string with commas or spaces between
+// the names, outside parentheses (F34).
 func toolNames(n *text.Node) []text.Text {
 	var out []text.Text
 	switch {
@@ -391,7 +414,7 @@ func toolNames(n *text.Node) []text.Text {
 	return out
 }
 
-// joined is a text, or the list that an unquoted [x] makes, as a text again.
+// joined returns a scalar, or the list that an unquoted [x] yields, as text.
 func joined(n *text.Node) text.Text {
 	if n.Kind < text.List {
 		return n.Text()
@@ -403,8 +426,8 @@ func joined(n *text.Node) text.Text {
 	return text.Text{Value: "[" + strings.Join(items, ", ") + "]", Span: n.Span}
 }
 
-// part is the place of some bytes of a scalar, or all of it when its content
-// does not stand in the file letter by letter.
+// part returns the span of some bytes of a scalar, or of all of it if its value differs from
+// its source text.
 func part(n *text.Node, start, end int) source.Span {
 	if n.Exact() {
 		return n.Span.Sub(start, end)
@@ -412,7 +435,7 @@ func part(n *text.Node, start, end int) source.Span {
 	return n.Span
 }
 
-// headOf is where a value begins: a scalar, or anything larger up to its first
+// headOf returns the span of a scalar, or of the beginning of a larger value up to its first
 // entry.
 func headOf(n *text.Node) source.Span {
 	at, first := n.Span, n.Span
@@ -422,15 +445,15 @@ func headOf(n *text.Node) source.Span {
 	case n.Kind == text.List && len(n.Items) > 0:
 		first = headOf(n.Items[0])
 	}
-	if first.Start < at.Start { // an alias stands elsewhere
+	if first.Start < at.Start { // an alias is defined elsewhere
 		return first
 	}
 	at.End = min(at.End, max(first.End, at.Start))
 	return at
 }
 
-// firstLine is where to point at when something is missing from the file: the
-// first key, else the first line.
+// firstLine returns the position for diagnostics about something missing: the first key, or
+// else the first line.
 func (l *lowering) firstLine() source.Span {
 	if l.doc.front != nil && len(l.doc.front.Pairs) > 0 {
 		return l.doc.front.Pairs[0].Key.Span

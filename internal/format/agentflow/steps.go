@@ -17,10 +17,11 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// identifySteps gives every step block a name of its own and a type.
+// identifySteps assigns a unique name and a type to every step block.
 func (l *lowering) identifySteps() {
 	if len(l.doc.steps) == 0 && !l.doc.unread.Steps {
-		l.report(CodeNoSteps, diag.Error, l.doc.head.first, "The workflow has no steps.", "Add a ```step block under \"## Steps\", or remove \"kind\" if this is a plain skill.")
+		l.report(CodeNoSteps, diag.Error, l.doc.head.first, "The workflow has no steps.",
+			"Add a ```step block under \"## Steps\", or remove \"kind\" if this is a plain skill.")
 	}
 	l.byID = map[string]*step{}
 	for i, v := range l.doc.steps {
@@ -32,7 +33,7 @@ func (l *lowering) identifySteps() {
 		}
 		if other, ok := l.byID[s.id.Value]; ok {
 			l.duplicate(s.id, "step", other.id.Span)
-			s.id.Value = fmt.Sprintf("%s_%d", s.id.Value, i+1) // so that the program stays well-formed
+			s.id.Value = fmt.Sprintf("%s_%d", s.id.Value, i+1) // keeps the program well-formed
 		} else {
 			l.byID[s.id.Value] = s
 		}
@@ -44,19 +45,20 @@ func (l *lowering) identifySteps() {
 	}
 }
 
-// checkFields reports what the step's type does not use.
+// checkFields reports keys that the step's type does not use.
 func (l *lowering) checkFields(s *step) {
 	for i := range s.found {
 		f := s.found[i].field
 		if f.types == nil || slices.Contains(f.types, s.kind) {
 			continue
 		}
-		l.report(CodeNotForType, diag.Warning, s.key(f.name), fmt.Sprintf("%q does nothing in %s step.", f.name, article(s.kind)),
+		l.report(CodeNotForType, diag.Warning, s.key(f.name), fmt.Sprintf("%q has no effect in %s step.", f.name,
+			article(s.kind)),
 			fmt.Sprintf("Remove it, or use it in a step of type %s.", strings.Join(f.types, ", ")))
 	}
 }
 
-// typeSpan is where the type stands, or the id when there is none.
+// typeSpan returns the span of the type, or of the id if there is no type.
 func (s *step) typeSpan() source.Span {
 	if n := s.node("type"); n != nil {
 		return n.Span
@@ -73,14 +75,14 @@ func (s *step) applies(key string) bool {
 	return types == nil || slices.Contains(types, s.kind)
 }
 
-// find resolves the name of a step. An unknown one is reported; the nearest
-// name then stands in for it, so that the rest can be checked.
+// find resolves the name of a step. If it is undefined, find reports it and returns the step
+// with the nearest name, so that the rest can be checked.
 func (l *lowering) find(name text.Text) *step {
 	if s, ok := l.byID[name.Value]; ok {
 		return s
 	}
 	if len(l.steps) == 0 || l.doc.unread.Explains(diag.Error, name.Value) {
-		return nil // what is wrong has been said
+		return nil // already reported
 	}
 	var ids []string
 	for _, s := range l.steps {
@@ -91,18 +93,20 @@ func (l *lowering) find(name text.Text) *step {
 	if meant != nil {
 		related = append(related, diag.Related{Span: meant.id.Span, Message: "defined here"})
 	} else {
-		l.doc.unread.Steps = true // where this leads is not known
+		l.doc.unread.Steps = true // the target is unknown
 	}
-	l.report(CodeNoStep, diag.Error, name.Span, fmt.Sprintf("There is no step %q.", name.Value), diag.DidYouMean(name.Value, ids), related...)
+	l.report(CodeNoStep, diag.Error, name.Span, fmt.Sprintf("Step %q is not defined.", name.Value),
+		diag.DidYouMean(name.Value, ids), related...)
 	return meant
 }
 
-// resolveSteps finds out who leads to whom, and which steps are off the chain.
+// resolveSteps resolves the references between steps, and determines which steps are off the
+// chain.
 func (l *lowering) resolveSteps() {
 	for _, s := range l.steps {
 		if name := s.word("goto"); name.Value != "" && s.applies("goto") {
 			if s.jump = l.find(name); s.jump == s && name.Value != s.id.Value {
-				s.jump = nil // a bad guess, after the error
+				s.jump = nil // a wrong guess, after the error
 			}
 		}
 		l.resolveFallback(s)
@@ -119,31 +123,36 @@ func (l *lowering) resolveFallback(s *step) {
 	policy, name := s.word("on_error"), s.word("fallback")
 	if name.Value == "" {
 		if policy.Value == "fallback" && !s.has("fallback") {
-			l.report(CodeOnError, diag.Error, policy.Span, "on_error is \"fallback\", but no fallback is named.", "Add \"fallback\" with the id of the step that takes over.")
+			l.report(CodeOnError, diag.Error, policy.Span, "on_error is \"fallback\", but the step has no fallback.",
+				"Add \"fallback\" with the id of the step to run instead.")
 		}
 		return
 	}
 	if policy.Value == "stop" || policy.Value == "skip" {
-		l.report(CodeOnError, diag.Error, policy.Span, fmt.Sprintf("on_error is %q, but there is also a fallback.", policy.Value), "Write \"on_error: fallback\", or remove the fallback.",
+		l.report(CodeOnError, diag.Error, policy.Span, fmt.Sprintf("on_error is %q, but the step has a fallback.",
+			policy.Value), "Use \"on_error: fallback\", or remove the fallback.",
 			diag.Related{Span: s.key("fallback"), Message: "the fallback"})
 	}
 	target := l.find(name)
 	switch {
 	case target == nil:
 	case target == s:
-		l.report(CodeOwnFallback, diag.Error, name.Span, fmt.Sprintf("The step %q is its own fallback.", s.id.Value), "Name another step, or use \"retry\" to try the same one again.")
+		l.report(CodeOwnFallback, diag.Error, name.Span, fmt.Sprintf("Step %q is its own fallback.", s.id.Value),
+			"Use another step, or \"retry\" to repeat this one.")
 	case target.index < s.index && target.id.Value != name.Value: // a guess, after the error
 	case target.index < s.index:
-		l.report(CodeEarlyFall, diag.Warning, name.Span, fmt.Sprintf("The fallback %q stands before this step, so it also runs in its turn.", target.id.Value),
-			"Move it below this step if it should run only as the fallback.", diag.Related{Span: target.id.Span, Message: "the fallback stands here"})
+		l.report(CodeEarlyFall, diag.Warning, name.Span,
+			fmt.Sprintf("The fallback %q precedes this step, so it also runs in document order.", target.id.Value),
+			"Move it below this step to run it only as a fallback.",
+			diag.Related{Span: target.id.Span, Message: "the fallback"})
 		s.fallback = target
 	default:
 		s.fallback, target.offChain = target, true
 	}
 }
 
-// resolveBranches reads the arms of a decision, the default last. A target
-// that stands before the decision is a way back and stays on the chain.
+// resolveBranches resolves the arms of a decision, with the default last. A target before the
+// decision is a back edge and stays on the chain.
 func (l *lowering) resolveBranches(s *step) {
 	n := s.node("branches")
 	if n == nil {
@@ -154,14 +163,17 @@ func (l *lowering) resolveBranches(s *step) {
 	for _, pair := range n.Pairs {
 		key := branchKey(pair.Key)
 		if first, ok := seen[key]; ok {
-			l.report(CodeDuplicate, diag.Error, pair.Key.Span, fmt.Sprintf("There is already a branch for %q.", key), "Remove one of the two; branches are compared as texts.",
+			l.report(CodeDuplicate, diag.Error, pair.Key.Span, fmt.Sprintf("Duplicate branch for %q.", key),
+				"Remove one of the two. Branch values are compared as strings.",
 				diag.Related{Span: first, Message: "the first one"})
 			continue
 		}
 		seen[key] = pair.Key.Span
 		if pair.Value.Kind != text.String {
-			l.report(CodeWrongType, diag.Error, headOf(pair.Value), fmt.Sprintf("The branch %q must name a step, but this is %s.", key, pair.Value.Kind), "Write the id of the step to go to.")
-			l.doc.unread.Steps = true // where this leads is not known
+			l.report(CodeWrongType, diag.Error, headOf(pair.Value),
+				fmt.Sprintf("The branch %q is %s, not the id of a step.", key, pair.Value.Kind),
+				"Use the id of the next step.")
+			l.doc.unread.Steps = true // the target is unknown
 			continue
 		}
 		to := l.find(pair.Value.Text())
@@ -180,12 +192,13 @@ func (l *lowering) resolveBranches(s *step) {
 	}
 	s.arms = append(s.arms, otherwise...)
 	if len(n.Pairs) == 0 {
-		l.report(CodeMissing, diag.Error, s.key("branches"), "The decision has no branches.", "Add lines of \"value: step\", and one of \"default: step\".")
+		l.report(CodeMissing, diag.Error, s.key("branches"), "The decision has no branches.",
+			"Add lines of \"value: step\", and a line \"default: step\".")
 	}
 }
 
-// branchKey is the text that a value is compared with: numbers and booleans in
-// the form that the function text() gives them (F10).
+// branchKey returns the string that a value is compared with: numbers and booleans in the form
+// that the function text() returns (F10).
 func branchKey(n *text.Node) string {
 	switch n.Kind {
 	case text.Bool, text.Null:
@@ -208,7 +221,7 @@ type nothing struct{}
 
 func (nothing) Lookup([]string) (any, bool) { return nil, false }
 
-// lowerStep fills everything but the edges.
+// lowerStep compiles everything but the edges.
 func (l *lowering) lowerStep(s *step) {
 	s.ir = ir.Step{
 		ID: s.id.Value, Type: s.word("type").Value, Description: s.word("description").Value, Span: s.id.Span,
@@ -247,8 +260,9 @@ func (l *lowering) lowerStep(s *step) {
 	case "decision":
 		s.ir.Action = ir.Route{}
 		if reads := s.words("reads"); len(reads) > 1 {
-			l.report(CodeSelector, diag.Warning, reads[1].Span, "A decision looks at the first key that it reads only.", "Remove the other keys, or let a step before it combine them into one.",
-				diag.Related{Span: reads[0].Span, Message: "this is what decides"})
+			l.report(CodeSelector, diag.Warning, reads[1].Span, "A decision uses only the first key that it reads.",
+				"Remove the other keys, or combine them in an earlier step.",
+				diag.Related{Span: reads[0].Span, Message: "the key that decides"})
 		}
 	case "gate":
 		s.ir.Action = l.gate(s)
@@ -257,23 +271,24 @@ func (l *lowering) lowerStep(s *step) {
 	default:
 		s.ir.Action = l.transform(s)
 	}
-	l.nobodyMakes(s)
+	l.checkFilesOfGate(s)
 }
 
-// nobodyMakes warns of files that are declared by a step which does no work.
-func (l *lowering) nobodyMakes(s *step) {
+// checkFilesOfGate warns about files that a person's gate declares: no work creates them.
+func (l *lowering) checkFilesOfGate(s *step) {
 	if _, known := s.ir.Action.(ir.Gate); !known || s.ir.Task() != nil {
 		return
 	}
 	for _, key := range []string{"output_files", "audit_output"} {
 		if s.applies(key) {
-			l.report(CodeUnusedChoice, diag.Warning, s.key(key), fmt.Sprintf("%q does nothing here: a person decides, and makes no files.", key),
-				"Remove it, or declare it in the step that does the work. What was decided is in the audit log.")
+			l.report(CodeUnusedChoice, diag.Warning, s.key(key),
+				fmt.Sprintf("%q has no effect: a gate that a person decides creates no files.", key),
+				"Remove it, or move it to the step that does the work. The audit log contains the decision.")
 		}
 	}
 }
 
-// inside keeps the names of files that lie in the run's folder.
+// inside returns the file names that are inside the run folder, and reports the others.
 func (l *lowering) inside(files []text.Text) []text.Text {
 	var out []text.Text
 	for _, file := range files {
@@ -283,8 +298,8 @@ func (l *lowering) inside(files []text.Text) []text.Text {
 			out = append(out, file)
 			continue
 		}
-		l.report(CodeFileOutside, diag.Error, file.Span, fmt.Sprintf("%q does not lie in the folder of the run.", file.Value),
-			"Write a path without a beginning / or ~ and without .. that lead out of it, such as reports/summary.md.")
+		l.report(CodeFileOutside, diag.Error, file.Span, fmt.Sprintf("%q is outside the run folder.", file.Value),
+			"Use a relative path without .., such as reports/summary.md.")
 	}
 	return out
 }
@@ -299,8 +314,8 @@ func (l *lowering) reads(s *step) []ir.Ref {
 	return out
 }
 
-// writes gives one write the whole result, several the part that the last
-// segment of each key names (F8). All of the output is merged into (F7).
+// writes assigns the whole result to a single write. With several writes, each stores the part
+// that the last segment of its key names (F8). A write to output merges (F7).
 func (l *lowering) writes(s *step) []ir.Write {
 	if !s.applies("writes") {
 		return nil
@@ -318,7 +333,7 @@ func (l *lowering) writes(s *step) []ir.Write {
 		if key.Value == "output" {
 			w.Reducer = ir.Merge
 			if w.Under, w.AsList = l.onlyOutput(); w.Under == "" {
-				w.Bare = "result"
+				w.NonObjectKey = "result"
 			}
 		}
 		out = append(out, w)
@@ -326,8 +341,8 @@ func (l *lowering) writes(s *step) []ir.Write {
 	return out
 }
 
-// onlyOutput is the one property that the output must have, if it is one, and
-// whether that is a list. A result without it is put there (F7).
+// onlyOutput returns the only required property of the output, if there is exactly one, and
+// whether it is a list. A result without that property is stored under it (F7).
 func (l *lowering) onlyOutput() (name string, list bool) { return onlyRequired(l.p.Output) }
 
 func onlyRequired(c *ir.Contract) (name string, list bool) {
@@ -347,50 +362,59 @@ func onlyRequired(c *ir.Contract) (name string, list bool) {
 	return name, schema.Properties[name].Type == "array"
 }
 
-// checkKey reports keys of the state that cannot be read or written.
+// checkKey reports state keys that cannot be read or written.
 func (l *lowering) checkKey(key text.Text, verb string) bool {
 	space, rest, dotted := strings.Cut(key.Value, ".")
 	known := space == "input" || space == "state" || space == "output"
 	malformed := dotted && slices.ContainsFunc(strings.Split(rest, "."), func(segment string) bool {
-		return segment == "" || strings.IndexFunc(segment, func(r rune) bool { return r < 0x80 && !isWordByte(byte(r)) && r != '-' }) >= 0
+		return segment == "" || strings.IndexFunc(segment,
+			func(r rune) bool { return r < 0x80 && !isWordByte(byte(r)) && r != '-' }) >= 0
 	})
 	if strings.ContainsAny(key.Value, "[]{}\"'") {
 		l.doc.skip(&l.doc.unread.Texts, key.Span)
-		l.report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q is not a key that a step can %s.", key.Value, verb), fmt.Sprintf("Write the list with both its brackets: %ss: [state.one, state.two].", verb))
+		l.report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q is not a key that a step can %s.", key.Value, verb),
+			fmt.Sprintf("Use both brackets: %ss: [state.one, state.two].", verb))
 		return false
 	}
 	switch {
 	case known && malformed, !known && strings.ContainsAny(key.Value, " \t"), key.Value == "":
-		l.report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q is not a key that a step can %s.", key.Value, verb), "Write names of letters, digits and underscores with dots between them, such as state.report.")
+		l.report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q is not a key that a step can %s.", key.Value, verb),
+			"Use letters, digits and underscores, separated by dots, such as state.report.")
 	case !known:
-		help := fmt.Sprintf("Write %q, if it is something that steps hand on.", "state."+key.Value)
+		help := fmt.Sprintf("Use %q for data that steps pass on.", "state."+key.Value)
 		if near := diag.Nearest(space, namespaces[:3]); near != "" && dotted {
 			help = fmt.Sprintf("Did you mean %q?", near+"."+rest)
 		}
-		l.report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q does not begin with input, state or output.", key.Value), help)
+		l.report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q does not start with input, state or output.",
+			key.Value), help)
 	case verb == "write" && space == "input":
-		l.report(CodeWritesInput, diag.Error, key.Span, "The input cannot be written to.", fmt.Sprintf("Write %q instead.", "state."+cmp.Or(rest, "request")))
+		l.report(CodeWritesInput, diag.Error, key.Span, "The input is read-only.",
+			fmt.Sprintf("Use %q instead.", "state."+cmp.Or(rest, "request")))
 	case verb == "write" && key.Value == "state":
-		l.report(CodeKey, diag.Error, key.Span, "A step cannot write all of the state.", "Name the keys that it writes, such as state.report.")
+		l.report(CodeKey, diag.Error, key.Span, "A step cannot write the whole state.",
+			"List the keys that it writes, such as state.report.")
 	default:
 		return true
 	}
 	return false
 }
 
-// defaultDelays are those of the specification's sample (F14).
+// defaultDelays are taken from the specification's example (F14).
 var defaultDelays = []ir.Millis{500, 2000, 5000}
 
 const defaultAttempts = 3
 
-// retry reads the retry block; on_error: retry without one has defaults (F14).
+// retry parses the retry block. on_error: retry without one uses defaults (F14).
 func (l *lowering) retry(s *step) *ir.Retry {
 	policy := s.word("on_error")
 	if !s.has("retry") {
 		if policy.Value != "retry" {
 			return nil
 		}
-		return &ir.Retry{MaxAttempts: defaultAttempts, Backoff: ir.List, Delays: slices.Clone(defaultDelays), Span: policy.Span}
+		return &ir.Retry{
+			MaxAttempts: defaultAttempts, Backoff: ir.List, Delays: slices.Clone(defaultDelays),
+			Span: policy.Span,
+		}
 	}
 	v := s.object("retry")
 	r := &ir.Retry{MaxAttempts: defaultAttempts, Backoff: ir.List, Span: s.key("retry")}
@@ -408,17 +432,19 @@ func (l *lowering) retry(s *step) *ir.Retry {
 	for _, class := range v.words("retry_on") {
 		switch {
 		case class.Value == "BUDGET":
-			l.report(CodeErrorClass, diag.Warning, class.Span, "A step that ran out of budget is never tried again.", "Remove BUDGET.")
+			l.report(CodeErrorClass, diag.Warning, class.Span, "A step that exhausted its budget is never retried.",
+				"Remove BUDGET.")
 			continue
 		case !slices.Contains(errorClasses, class.Value):
-			l.report(CodeErrorClass, diag.Warning, class.Span, fmt.Sprintf("There are no errors of the class %q, so they are never retried.", class.Value), diag.DidYouMean(class.Value, errorClasses))
+			l.report(CodeErrorClass, diag.Warning, class.Span, fmt.Sprintf("%q is not an error class.", class.Value),
+				diag.DidYouMean(class.Value, errorClasses))
 		}
 		r.On = append(r.On, class.Value)
 	}
 	return r
 }
 
-// describe puts what is to be done and what should come of it.
+// describe adds the task and the expected output to the settings.
 func (s *step) describe(settings *ir.Settings) {
 	if d := s.word("description"); d.Value != "" {
 		settings.Put("task", d.Value, d.Span)
@@ -435,7 +461,7 @@ func (s *step) agentTask(agent string, at source.Span) ir.Task {
 	return t
 }
 
-// transform is a script, the check of the input contract, or a model call (F27).
+// transform returns a script, the validation of the input contract, or a model call (F27).
 func (l *lowering) transform(s *step) ir.Action {
 	if s.has("code") {
 		return l.script(s)
@@ -445,8 +471,9 @@ func (l *lowering) transform(s *step) ir.Action {
 	if len(reads) == 1 && reads[0].Value == "input" && l.p.Input != nil {
 		mode, at = "validate", reads[0].Span
 		if s.has("expected_output") {
-			l.report(CodePassThrough, diag.Note, s.key("expected_output"), "A transform that reads all of the input checks it against its schema and passes it on; no model is called.",
-				"Use a step of type skill with an agent if a model should produce this.")
+			l.report(CodePassThrough, diag.Note, s.key("expected_output"),
+				"A transform that reads the whole input validates it and passes it on. No model is called.",
+				"To produce this with a model, use a step of type skill with an agent.")
 		}
 	}
 	return s.transformTask(mode, at)
@@ -459,13 +486,14 @@ func (s *step) transformTask(mode string, at source.Span) ir.Task {
 	return t
 }
 
-// placeholder stands for work that could not be made out, after the error: the
+// placeholder returns a task for work that could not be determined, after the error. The
 // program stays well-formed and nothing is reported twice.
 func (s *step) placeholder() ir.Task { return s.transformTask("model", s.id.Span) }
 
 func (l *lowering) script(s *step) ir.Task {
 	if s.has("tool") {
-		l.report(CodeUnusedChoice, diag.Warning, s.key("tool"), "The tool is not called, because the step has code.", "Remove \"tool\" or \"code\".",
+		l.report(CodeUnusedChoice, diag.Warning, s.key("tool"), "The tool is not called: the step has code.",
+			"Remove \"tool\" or \"code\".",
 			diag.Related{Span: s.key("code"), Message: "the code"})
 	}
 	v := s.object("code")
@@ -506,14 +534,15 @@ func plain(list []text.Text) []string {
 	return out
 }
 
-// skillStep hands over to an agent, to another skill or workflow, to the base
-// skill, or to an agent made for the purpose (F41).
+// skillStep runs an agent, another skill or workflow, the base skill, or an agent created for
+// the step (F41).
 func (l *lowering) skillStep(s *step) ir.Action {
 	agent, ref := s.word("agent"), s.word("skill_ref")
 	switch {
 	case s.has("skill_ref"):
 		if s.has("agent") {
-			l.report(CodeUnusedChoice, diag.Warning, s.key("agent"), "The agent is not asked, because the step runs a skill.", "Remove \"agent\" or \"skill_ref\".",
+			l.report(CodeUnusedChoice, diag.Warning, s.key("agent"),
+				"The agent has no effect: the step runs a skill.", "Remove \"agent\" or \"skill_ref\".",
 				diag.Related{Span: s.key("skill_ref"), Message: "the skill"})
 		}
 		if ref.Value != "" {
@@ -525,11 +554,13 @@ func (l *lowering) skillStep(s *step) ir.Action {
 		return s.agentTask(agent.Value, agent.Span)
 	case l.base != nil:
 		return l.call(s, l.base, s.id.Span)
-	case slices.Contains(s.blank, "agent") || slices.Contains(s.blank, "skill_ref"): // reported
+	case slices.Contains(s.blank, "agent") || slices.Contains(s.blank, "skill_ref"): // already reported
 	case l.doc.head.word("extends").Value == "":
-		l.generic(s.typeSpan(), "This step names neither an agent nor a skill; a generic agent does it.", "Add \"agent\" or \"skill_ref\".")
+		l.generic(s.typeSpan(), "The step names neither an agent nor a skill, so a generic agent performs it.",
+			"Add \"agent\" or \"skill_ref\".")
 	}
-	return s.agentTask(l.impliedAgent(s.id.Value, s.word("description").Value, s.word("expected_output").Value, s.id.Span), s.id.Span)
+	return s.agentTask(l.impliedAgent(s.id.Value, s.word("description").Value, s.word("expected_output").Value,
+		s.id.Span), s.id.Span)
 }
 
 func (l *lowering) generic(at source.Span, message, help string) {
@@ -552,11 +583,11 @@ func (l *lowering) call(s *step, f *source.File, at source.Span) ir.Action {
 		}
 		return call
 	}
-	// The child has errors; the program is well-formed all the same.
+	// The child has errors. The placeholder keeps the program well-formed.
 	return s.placeholder()
 }
 
-// gate says who decides (F40).
+// gate determines how the gate is decided (F40).
 func (l *lowering) gate(s *step) ir.Action {
 	method, agent := s.word("gate_method"), s.word("agent")
 	if method.Value == "" {
@@ -564,14 +595,15 @@ func (l *lowering) gate(s *step) ir.Action {
 		switch {
 		case s.has("agent"):
 			method.Value = "critic_agent"
-		case s.has("gate_method") && (s.has("code") || s.has("tool")): // after an error, what fits the rest
+		case s.has("gate_method") && (s.has("code") || s.has("tool")): // after an error, assume what fits the rest
 			method.Value = "automated"
 		}
 	}
 	g := ir.Gate{Span: method.Span}
 	unused := func(key, why string) {
 		if s.has(key) {
-			l.report(CodeUnusedChoice, diag.Warning, s.key(key), fmt.Sprintf("%q does nothing here, because %s.", key, why), "Remove it, or choose another gate_method.",
+			l.report(CodeUnusedChoice, diag.Warning, s.key(key), fmt.Sprintf("%q has no effect: %s.", key, why),
+				"Remove it, or use another gate_method.",
 				diag.Related{Span: method.Span, Message: "the method is chosen here"})
 		}
 	}
@@ -581,7 +613,7 @@ func (l *lowering) gate(s *step) ir.Action {
 		for _, key := range []string{"agent", "tool", "code"} {
 			unused(key, "a person decides")
 		}
-		l.nothingToJudge(s, "The person who decides here is shown nothing.")
+		l.checkGateReads(s, "The gate shows nothing to the person who decides.")
 	case "critic_agent":
 		g.Decider = ir.Work
 		for _, key := range []string{"tool", "code"} {
@@ -589,11 +621,15 @@ func (l *lowering) gate(s *step) ir.Action {
 		}
 		if agent.Value == "" {
 			if !slices.Contains(s.blank, "agent") {
-				l.report(CodeGateDecider, diag.Error, method.Span, "No agent is named to decide at this gate.", "Add \"agent\" with the id of the critic.")
+				l.report(CodeGateDecider, diag.Error, method.Span, "The gate has no agent to decide it.",
+					"Add \"agent\" with the critic's id.")
 			}
-			agent = text.Text{Value: l.impliedAgent(s.id.Value, s.word("description").Value, "", method.Span), Span: method.Span}
+			agent = text.Text{
+				Value: l.impliedAgent(s.id.Value, s.word("description").Value, "", method.Span),
+				Span:  method.Span,
+			}
 		}
-		l.nothingToJudge(s, "The critic who decides here is given nothing to judge.")
+		l.checkGateReads(s, "The gate passes nothing to the critic.")
 		verdict := s.agentTask(agent.Value, agent.Span)
 		verdict.Settings.Put("verdict", true, method.Span)
 		g.Verdict = &verdict
@@ -606,38 +642,42 @@ func (l *lowering) gate(s *step) ir.Action {
 	return g
 }
 
-func (l *lowering) nothingToJudge(s *step, message string) {
+func (l *lowering) checkGateReads(s *step, message string) {
 	if len(s.words("reads")) == 0 && !slices.Contains(s.blank, "reads") {
-		l.report(CodeGateDecider, diag.Warning, s.typeSpan(), message, "Add \"reads\" with what is to be approved, such as reads: [state.draft].")
+		l.report(CodeGateDecider, diag.Warning, s.typeSpan(), message,
+			"Add \"reads\" with the data to approve, such as reads: [state.draft].")
 	}
 }
 
-// check is what decides at an automated gate: code, a tool, or that all that
-// is read is there.
+// check returns the task that decides an automated gate: code, a tool, or a check that
+// everything it reads is present.
 func (l *lowering) check(s *step, method text.Text) ir.Task {
 	if s.has("code") || s.has("tool") {
 		return l.toolTask(s)
 	}
 	if len(s.words("reads")) == 0 {
-		l.report(CodeGateDecider, diag.Error, method.Span, "This gate has nothing to check.", "Add \"reads\" with what must be there, or \"code\" or \"tool\" that decides.")
+		l.report(CodeGateDecider, diag.Error, method.Span, "The gate has nothing to check.",
+			"Add \"reads\" with the keys that must be present, or decide with \"code\" or \"tool\".")
 	}
 	t := ir.Task{Kind: "transform"}
 	t.Settings.Put("mode", "present", method.Span)
 	return t
 }
 
-// end ends the workflow. When it writes, somebody has to make what it writes.
+// end ends the workflow. If it has writes, an agent must produce them.
 func (l *lowering) end(s *step, check *expr.Expr) ir.Action {
 	e := ir.End{Check: check}
 	if len(s.ir.Writes) > 0 {
-		l.generic(s.key("writes"), "Nobody is named to make what this end step writes; a generic agent does it.", "Write it in a step of type skill or transform before the end.")
-		work := s.agentTask(l.impliedAgent(s.id.Value, s.word("description").Value, s.word("expected_output").Value, s.id.Span), s.id.Span)
+		l.generic(s.key("writes"), "The end step has writes but no agent, so a generic agent produces them.",
+			"Move the writes to a step of type skill or transform before the end.")
+		work := s.agentTask(l.impliedAgent(s.id.Value, s.word("description").Value, s.word("expected_output").Value,
+			s.id.Span), s.id.Span)
 		e.Work = &work
 	}
 	return e
 }
 
-// connect gives every step its edges.
+// connect adds the edges to every step.
 func (l *lowering) connect() {
 	steps := make([]ir.Step, len(l.steps))
 	for i, s := range l.steps {
@@ -648,7 +688,7 @@ func (l *lowering) connect() {
 	l.p.Blocks[ir.Body].Span = l.bodySpan()
 }
 
-// following is the next step on the chain, or nil.
+// following returns the next step on the chain, or nil.
 func (l *lowering) following(s *step) *step {
 	for _, next := range l.steps[s.index+1:] {
 		if !next.offChain {
@@ -660,17 +700,20 @@ func (l *lowering) following(s *step) *step {
 
 func (l *lowering) edges(s *step) []ir.Edge {
 	var out []ir.Edge
-	var after []ir.Outcome // what document order leads on from
+	var after []ir.Outcome // the outcomes after which document order applies
 	switch {
 	case len(s.arms) > 0:
 		out = l.branches(s)
 	case s.kind == "end":
 	case s.jump != nil:
-		out = append(out, ir.Edge{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: s.jump.id.Value}, Label: "goto", Span: s.word("goto").Span})
+		out = append(out, ir.Edge{
+			On: []ir.Outcome{ir.OK}, To: ir.Target{Step: s.jump.id.Value}, Label: "goto",
+			Span: s.word("goto").Span,
+		})
 	default:
 		after = append(after, ir.OK)
 	}
-	// A step that cannot be skipped has no way on for that case.
+	// A step that cannot be skipped needs no edge for that outcome.
 	if after != nil || s.ir.When != nil || s.ir.SkipOnError {
 		after = append(after, ir.Skipped)
 	}
@@ -683,7 +726,10 @@ func (l *lowering) edges(s *step) []ir.Edge {
 		out = append(out, ir.Edge{On: after, To: to, Sequential: true, Span: next.id.Span})
 	}
 	if s.kind == "gate" && l.mentioned(s) {
-		out = append(out, ir.Edge{On: []ir.Outcome{ir.Rejected}, To: to, Label: "rejected", Sequential: true, Span: next.id.Span})
+		out = append(out, ir.Edge{
+			On: []ir.Outcome{ir.Rejected}, To: to, Label: "rejected", Sequential: true,
+			Span: next.id.Span,
+		})
 	}
 	return out
 }
@@ -693,7 +739,7 @@ func (l *lowering) branches(s *step) []ir.Edge {
 	var out []ir.Edge
 	on := []ir.Outcome{ir.OK}
 	covered := false
-	selector := "input" // after the error, when nothing is read
+	selector := "input" // after the error, if nothing is read
 	if len(s.ir.Reads) > 0 {
 		selector = s.ir.Reads[0].Path
 	}
@@ -702,18 +748,22 @@ func (l *lowering) branches(s *step) []ir.Edge {
 		if a.key.Value == "default" {
 			covered = true
 		} else {
-			edge.When, _ = expr.Parse(expr.AgentFlow, fmt.Sprintf("text(%s) == %s", selector, quoted(a.key.Value)), a.key.Span)
+			edge.When, _ = expr.Parse(expr.AgentFlow, fmt.Sprintf("text(%s) == %s", selector, quoted(a.key.Value)),
+				a.key.Span)
 		}
 		out = append(out, edge)
 	}
 	if !covered {
-		out = append(out, ir.Edge{On: on, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}, Label: "no match", Span: s.key("branches")})
+		out = append(out, ir.Edge{
+			On: on, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}, Label: "no match",
+			Span: s.key("branches"),
+		})
 	}
 	return out
 }
 
-// mentioned reports whether a later condition or selector looks at what the
-// gate writes; only then does a rejected run go on (F4).
+// mentioned reports whether a later condition or selector reads what the gate writes. Only then
+// does a run continue after a rejection (F4).
 func (l *lowering) mentioned(gate *step) bool {
 	for _, w := range gate.ir.Writes {
 		key := strings.Split(w.Path, ".")
@@ -734,14 +784,14 @@ func (l *lowering) mentioned(gate *step) bool {
 	return false
 }
 
-// overlap reports whether one path leads to or into the other.
+// overlap reports whether one path is equal to or a prefix of the other.
 func overlap(a, b []string) bool {
 	n := min(len(a), len(b))
 	return slices.Equal(a[:n], b[:n])
 }
 
-// checkSiblings warns of arms of several steps that do not end with a jump:
-// document order leads them into the steps of the next arm (F11).
+// checkSiblings warns about arms of several steps that do not end with a jump: document order
+// leads them into the steps of the next arm (F11).
 func (l *lowering) checkSiblings() {
 	for _, decision := range l.steps {
 		var starts []*step // the arms below the decision, in document order
@@ -757,8 +807,8 @@ func (l *lowering) checkSiblings() {
 	}
 }
 
-// checkArm follows one arm by document order until it jumps, ends or passes
-// the next arm's start.
+// checkArm follows one arm in document order until it jumps, ends or passes the start of the
+// next arm.
 func (l *lowering) checkArm(starts []*step, i int) {
 	sibling, last := starts[i+1], starts[len(starts)-1]
 	at := starts[i]
@@ -771,9 +821,12 @@ func (l *lowering) checkArm(starts []*step, i int) {
 			return
 		}
 		if next.index > sibling.index && next.index < last.index {
-			l.report(CodeSiblings, diag.Warning, at.id.Span, fmt.Sprintf("After %q the flow passes over %q, another arm of the same decision, and runs into %q.", at.id.Value, sibling.id.Value, next.id.Value),
-				"End this arm with \"goto\" and the step where the arms meet again.",
-				diag.Related{Span: sibling.id.Span, Message: "the other arm begins here"}, diag.Related{Span: next.id.Span, Message: "the flow goes on here"})
+			l.report(CodeSiblings, diag.Warning, at.id.Span,
+				fmt.Sprintf("After %q the flow skips %q, another branch of the same decision, and continues at %q.",
+					at.id.Value, sibling.id.Value, next.id.Value),
+				"End the branch with \"goto\" and the step where the branches join.",
+				diag.Related{Span: sibling.id.Span, Message: "the other branch starts here"},
+				diag.Related{Span: next.id.Span, Message: "the flow continues here"})
 			return
 		}
 		at = next

@@ -11,18 +11,18 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Format reads AIFLOW files.
+// Format compiles AIFLOW files.
 type Format struct {
-	// Reference reads conditions exactly as the reference program does.
+	// Reference evaluates conditions exactly as the reference program does.
 	Reference bool
 }
 
 var _ format.Format = Format{}
 
-// Name is "aiflow".
+// Name returns "aiflow".
 func (Format) Name() string { return "aiflow" }
 
-// Match goes by the name of the file.
+// Match inspects the extension of the file name.
 func (Format) Match(f *source.File) format.Match {
 	if strings.EqualFold(path.Ext(f.Path), ".aiflow") {
 		return format.Certain
@@ -30,7 +30,7 @@ func (Format) Match(f *source.File) format.Match {
 	return format.No
 }
 
-// Compile reads a file of any generation.
+// Compile compiles a file of any generation.
 func (one Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.List) {
 	var list diag.List
 	doc := parse(f, &list)

@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// files are a project in memory.
+// files is a project in memory.
 type files map[string]string
 
 func (f files) Read(_ *source.File, ref string) (*source.File, error) {
@@ -32,7 +32,7 @@ func compile(text string, others files) format.Result {
 	return builtin.Formats().Compile(source.NewFile("flow.aiflow", text), others)
 }
 
-// document is a whole file around a flow and agents.
+// document returns a complete file with the given flow and agents.
 func document(flow, agents string) string {
 	return `{"metadata":{"name":"f","version":"1.0.0","created":"2026-01-05T09:00:00Z","modified":"2026-01-05T09:00:00Z"},
 "flow":{` + flow + `},"agents":{` + agents + `},"tools":{},"memory":{"enabled":false}}`
@@ -43,8 +43,8 @@ const (
 	two = `"two":{"name":"Two","role":"R","provider":"openai","model":"m","prompt":"Do it."}`
 )
 
-// TestDiagnostics: what is said about a file, and where.
-func TestDiagnostics(t *testing.T) {
+// Each mistake is reported with its code and position.
+func TestReportsMistakesAtTheirPositions(t *testing.T) {
 	for name, c := range map[string]struct {
 		text  string
 		files files
@@ -55,21 +55,26 @@ func TestDiagnostics(t *testing.T) {
 			text: document(`"start":"one","entry_agent":"one"`, one),
 		},
 		"A1: two first agents that differ": {
-			text: document(`"start":"one","entry_agent":"two","logic":{"two":[{"if":"always","then":"one"}]}`, one+","+two), want: "AIFLOW_TWO_ENTRIES two",
+			text: document(`"start":"one","entry_agent":"two","logic":{"two":[{"if":"always","then":"one"}]}`, one+
+				","+two), want: "AIFLOW_TWO_ENTRIES two",
 		},
 		"A3: surprises": {
-			text: document(`"start":"one","logic":{"one":[{"if":"output.a = 5","then":"one"},{"if":"output.ok == 'true'","then":"end"},{"if":"always","then":"end"}]}`, one),
+			text: document(`"start":"one","logic":{"one":[{"if":"output.a = 5","then":"one"},{"if":"output.ok == `+
+				`'true'","then":"end"},{"if":"always","then":"end"}]}`, one),
 			want: "EXPR008 output.a = 5, EXPR021 output.ok == 'true'",
 		},
 		"A3: a missing field": {
-			text: document(`"start":"one","variables":{"language":"nl"},"logic":{"one":[{"if":"context.langauge == 'nl'","then":"end"},{"if":"always","then":"end"}]}`, one),
+			text: document(`"start":"one","variables":{"language":"nl"},"logic":{"one":[{"if":"context.langauge `+
+				`== 'nl'","then":"end"},{"if":"always","then":"end"}]}`, one),
 			want: "AIFLOW_MISSING_FIELD context.langauge",
 		},
 		"A4: a bare name": {
-			text: document(`"start":"one","logic":{"one":[{"if":"ok == true","then":"end"},{"if":"always","then":"one"}]}`, one), want: "AIFLOW_BARE_NAME ok",
+			text: document(`"start":"one","logic":{"one":[{"if":"ok == `+
+				`true","then":"end"},{"if":"always","then":"one"}]}`, one), want: "AIFLOW_BARE_NAME ok",
 		},
 		"A5: a condition that cannot be read": {
-			text: document(`"start":"one","logic":{"one":[{"if":"output.a ==","then":"end"},{"if":"always","then":"end"}]}`, one), want: "EXPR006 ==",
+			text: document(`"start":"one","logic":{"one":[{"if":"output.a `+
+				`==","then":"end"},{"if":"always","then":"end"}]}`, one), want: "EXPR006 ==",
 		},
 		"A6: an end, written": {
 			text: document(`"start":"one","logic":{"one":[{"if":"always","then":"END"}]}`, one),
@@ -78,34 +83,45 @@ func TestDiagnostics(t *testing.T) {
 			text: document(`"start":"one","logic":{"one":[{"if":"always"}]}`, one), want: "LOGIC_MISSING_TO if",
 		},
 		"A6: an agent called end": {
-			text: document(`"start":"one","logic":{"one":[{"if":"always","then":"end"}]}`, one+`,"end":{"name":"E","role":"R","provider":"openai","model":"m","prompt":"Do it."}`),
+			text: document(`"start":"one","logic":{"one":[{"if":"always","then":"end"}]}`, one+
+				`,"end":{"name":"E","role":"R","provider":"openai","model":"m","prompt":"Do it."}`),
 		},
 		"A7: rules that may all not hold": {
-			text: document(`"start":"one","logic":{"one":[{"if":"output.kind == 'a'","then":"end"}]}`, one), want: "AIFLOW_NOT_EXHAUSTIVE one",
+			text: document(`"start":"one","logic":{"one":[{"if":"output.kind == 'a'","then":"end"}]}`, one),
+			want: "AIFLOW_NOT_EXHAUSTIVE one",
 		},
 		"A7: two rules of which one holds": {
-			text: document(`"start":"one","logic":{"one":[{"if":"output.ok == true","then":"end"},{"if":"output.ok == false","then":"one"}]}`, one),
+			text: document(`"start":"one","logic":{"one":[{"if":"output.ok == `+
+				`true","then":"end"},{"if":"output.ok == false","then":"one"}]}`, one),
 		},
 		"A7: a condition and its negation": {
-			text: document(`"start":"one","logic":{"one":[{"if":"output.ok","then":"end"},{"if":"NOT output.ok","then":"one"}]}`, one),
+			text: document(`"start":"one","logic":{"one":[{"if":"output.ok","then":"end"},{"if":"NOT `+
+				`output.ok","then":"one"}]}`, one),
 		},
 		"A7: a part of a condition, negated": {
-			text: document(`"start":"one","logic":{"one":[{"if":"output.a and output.b","then":"end"},{"if":"not output.a and output.b","then":"one"}]}`, one), want: "AIFLOW_NOT_EXHAUSTIVE one",
+			text: document(`"start":"one","logic":{"one":[{"if":"output.a and output.b","then":"end"},{"if":"not `+
+				`output.a and output.b","then":"one"}]}`, one), want: "AIFLOW_NOT_EXHAUSTIVE one",
 		},
 		"A7: two parts": {
-			text: document(`"start":"one","logic":{"one":[{"if":"output.a and output.b == true","then":"end"},{"if":"output.a and output.b == false","then":"one"}]}`, one), want: "AIFLOW_NOT_EXHAUSTIVE one",
+			text: document(`"start":"one","logic":{"one":[{"if":"output.a and output.b == `+
+				`true","then":"end"},{"if":"output.a and output.b == false","then":"one"}]}`, one),
+			want: "AIFLOW_NOT_EXHAUSTIVE one",
 		},
 		"A7: names differ in case": {
-			text: document(`"start":"one","logic":{"one":[{"if":"output.A == true","then":"end"},{"if":"output.a == false","then":"one"}]}`, one), want: "AIFLOW_NOT_EXHAUSTIVE one",
+			text: document(`"start":"one","logic":{"one":[{"if":"output.A == true","then":"end"},{"if":"output.a `+
+				`== false","then":"one"}]}`, one), want: "AIFLOW_NOT_EXHAUSTIVE one",
 		},
 		"A11: a file": {
-			text: strings.ReplaceAll(document(`"start":"one"`, one), "Do it.", "do.txt"), files: files{"do.txt": "Do {{thing}}."},
+			text:  strings.ReplaceAll(document(`"start":"one"`, one), "Do it.", "do.txt"),
+			files: files{"do.txt": "Do {{thing}}."},
 		},
 		"A11: neither a file nor a text": {
-			text: strings.ReplaceAll(document(`"start":"one"`, one), "Do it.", "do.txt"), want: "AIFLOW_PROMPT_MISSING do.txt",
+			text: strings.ReplaceAll(document(`"start":"one"`, one), "Do it.", "do.txt"),
+			want: "AIFLOW_PROMPT_MISSING do.txt",
 		},
 		"A12: metadata": {
-			text: `{"metadata":{"name":"f","version":"1.0.0"},"flow":{"start":"one"},"agents":{` + one + `},"tools":{},"memory":{}}`, want: "AIFLOW_METADATA metadata",
+			text: `{"metadata":{"name":"f","version":"1.0.0"},"flow":{"start":"one"},"agents":{` + one +
+				`},"tools":{},"memory":{}}`, want: "AIFLOW_METADATA metadata",
 		},
 		"A12: a version that is none": {
 			text: strings.Replace(document(`"start":"one"`, one), "1.0.0", "one", 1), want: "WF018 one",
@@ -117,27 +133,29 @@ func TestDiagnostics(t *testing.T) {
 			text: document(`"start":"on"`, one), want: "INVALID_ENTRY_AGENT on",
 		},
 		"A16: a rule to nobody": {
-			text: document(`"start":"one","logic":{"one":[{"if":"always","then":"thre"}]}`, one+","+two), want: "LOGIC_UNKNOWN_TO thre, UNREACHABLE_AGENT two",
+			text: document(`"start":"one","logic":{"one":[{"if":"always","then":"thre"}]}`, one+","+two),
+			want: "LOGIC_UNKNOWN_TO thre, UNREACHABLE_AGENT two",
 		},
 		"A14: what follows a rule that a person may refuse": {
 			text: document(`"start":"one","logic":{"one":[{"if":"always","then":"end","decisionOwner":"human"},{"if":"always","then":"two","decisionOwner":"human"},{"if":"always","then":"end"},{"if":"always","then":"one"}]}`, one+","+two),
 			want: "LOGIC_MULTIPLE_ALWAYS if",
 		},
 		"all at once": {
-			text: document(`"start":"one","logic":{"one":[{"if":"output.a ==","then":"gone"}],"nobody":[{"if":"always","then":"one"}]}`, one+`,"bad":7`),
+			text: document(`"start":"one","logic":{"one":[{"if":"output.a `+
+				`==","then":"gone"}],"nobody":[{"if":"always","then":"one"}]}`, one+`,"bad":7`),
 			want: "LOGIC_UNKNOWN_TO gone, LOGIC_UNKNOWN_FROM nobody, AGENT_INVALID bad",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := said(c.text, c.files); got != c.want {
+			if got := diagnose(c.text, c.files); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
 	}
 }
 
-// said is every diagnostic of a file, with the text that it points at.
-func said(text string, others files) string {
+// diagnose returns every diagnostic of a file, with the text that it marks.
+func diagnose(text string, others files) string {
 	got := compile(text, others)
 	list := slices.Clone(got.Diagnostics)
 	if got.Program != nil && !list.Errors() {
@@ -151,9 +169,8 @@ func said(text string, others files) string {
 	return strings.Join(out, ", ")
 }
 
-// TestToolDiagnostics: what is said about a tool that agents use, and about
-// what an agent says of its model.
-func TestToolDiagnostics(t *testing.T) {
+// Mistakes in tools and model settings are reported with their positions.
+func TestReportsMistakesInTools(t *testing.T) {
 	for declared, want := range map[string]string{
 		`{"type":"http","endpoint":"https://e.org/{id}","headers":{"X-A":"b"},"schema":{"q":"string"}}`: "",
 		`{"type":"http","endpoint":"https://e.org","method":"patch","auth":"none"}`:                     "",
@@ -175,8 +192,9 @@ func TestToolDiagnostics(t *testing.T) {
 		`{"type":"builtin","operation":"sqrt"}`:                                                         "TOOL_INVALID sqrt",
 		`{"type":"python"}`:                                                                             "TOOL_INVALID python",
 	} {
-		text := strings.Replace(document(`"start":"one"`, strings.Replace(one, `"prompt"`, `"tools":["x"],"prompt"`, 1)), `"tools":{}`, `"tools":{"x":`+declared+`}`, 1)
-		if got := said(text, nil); got != want {
+		text := strings.Replace(document(`"start":"one"`, strings.Replace(one, `"prompt"`, `"tools":["x"],"prompt"`,
+			1)), `"tools":{}`, `"tools":{"x":`+declared+`}`, 1)
+		if got := diagnose(text, nil); got != want {
 			t.Errorf("%s\ngot  %s\nwant %s", declared, got, want)
 		}
 	}
@@ -188,17 +206,18 @@ func TestToolDiagnostics(t *testing.T) {
 		`"tools":["serch"]`:                                                  "AGENT_TOOLS_WITHOUT_REGISTRY serch",
 	} {
 		text := document(`"start":"one"`, strings.Replace(one, `"prompt"`, written+`,"prompt"`, 1))
-		if got := said(text, nil); got != want {
+		if got := diagnose(text, nil); got != want {
 			t.Errorf("%s\ngot  %s\nwant %s", written, got, want)
 		}
 	}
-	if got := said(document(`"start":"one"`, strings.Replace(one, "openai", "System", 1)), nil); got != "AIFLOW_BAD_VALUE System" {
+	if got := diagnose(document(`"start":"one"`, strings.Replace(one, "openai", "System", 1)),
+		nil); got != "AIFLOW_BAD_VALUE System" {
 		t.Errorf("A15: a tool that is none: %s", got)
 	}
 }
 
-// What stands beside the model's name comes before the config.
-func TestSettings(t *testing.T) {
+// Settings beside the model's name take precedence over the config.
+func TestModelSettingsTakePrecedence(t *testing.T) {
 	model := `{"provider":"openai","name":"m","temperature":0.1,"max_tokens":10},"config":{"temperature":0.9,"max_tokens":20,"top_p":0.5}`
 	got := compile(document(`"start":"one"`, strings.Replace(one, `"m"`, model, 1)), nil).Program.Agents[0]
 	if string(got.Options) != `{"temperature":0.1,"top_p":0.5}` || got.MaxTokens != 10 {
@@ -206,17 +225,17 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// A15: google is gemini; what an agent is told besides its prompt is kept.
-func TestAgents(t *testing.T) {
-	got := compile(document(`"start":"one"`, strings.Replace(one, `"openai"`, `"Google","instructions":"Be brief."`, 1)), nil).Program.Agents[0]
+// A15: google means gemini. Instructions besides the prompt are kept.
+func TestCompilesAgents(t *testing.T) {
+	got := compile(document(`"start":"one"`, strings.Replace(one, `"openai"`, `"Google","instructions":"Be brief."`,
+		1)), nil).Program.Agents[0]
 	if got.Provider != "gemini" || got.Instructions != "Be brief." || got.Role != "R" || got.Model != "m" {
 		t.Errorf("%+v", got)
 	}
 }
 
-// A15: a tool that takes part in the flow is called again only when the file
-// says so.
-func TestToolsAreNotRetriedUnasked(t *testing.T) {
+// A15: a tool step is retried only if the file requests it.
+func TestToolsAreRetriedOnlyOnRequest(t *testing.T) {
 	member := `"one":{"name":"One","role":"Tool","model":{"provider":"system","name":"tool-executor"},"tools":["x"]`
 	for written, want := range map[string]int{
 		document(`"start":"one"`, member+"}"):                                         0,
@@ -235,7 +254,7 @@ func TestToolsAreNotRetriedUnasked(t *testing.T) {
 }
 
 // The schema for editors accepts files of all generations.
-func TestSchema(t *testing.T) {
+func TestSchemaAcceptsAllGenerations(t *testing.T) {
 	s, err := schema.Compile(builtin.Formats().Find("aiflow").Schemas()[0].Schema)
 	if err != nil {
 		t.Fatal(err)
@@ -253,9 +272,10 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// FuzzAIFLOW: no file makes reading it fail other than by saying what is wrong.
+// FuzzAIFLOW checks that every invalid file yields diagnostics instead of a panic.
 func FuzzAIFLOW(f *testing.F) {
-	f.Add(document(`"start":"one","logic":{"one":[{"if":"output.ok == true","then":"two","decisionOwner":"human"}]}`, one+","+two))
+	f.Add(document(`"start":"one","logic":{"one":[{"if":"output.ok == true","then":"two","decisionOwner":"human"}]}`,
+		one+","+two))
 	f.Add(`{"flow":{"entry_agent":"a","logic":[{"from":"a","to":"a"}]},"agents":[{"id":"a","model":{"name":"m"},"tools":["t"]}],"tools":[{"id":"t","type":"http"}]}`)
 	f.Add(`{"agents":{"a":{"prompt":{}}},"prompts":{"x":[]},"flow":{"variables":{"a":null},"error_handling":{"retry":-1}}}`)
 	f.Fuzz(func(t *testing.T, text string) {

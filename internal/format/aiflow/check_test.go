@@ -7,5 +7,5 @@ import (
 	"github.com/espalier-run/espalier/internal/format"
 )
 
-// checked is what holds for programs of any format.
+// checked returns the diagnostics that apply to programs of any format.
 func checked(r format.Result) diag.List { return check.Program(r.Program, builtin.Kinds()) }

@@ -1,12 +1,11 @@
-// Package aiflow reads AIFLOW files: JSON with agents and, for each of them,
-// rules that say which agent comes next.
+// Package aiflow implements the AIFLOW format: JSON with agents and, for each of them, rules
+// that select the next agent.
 package aiflow
 
-// There are three generations of such files. parse.go reads all of them into
-// one tree and records which one it was; lower.go makes a program of it: each
-// agent is a step, each rule an edge in the order of the file, a rule that a
-// person decides a gate. Numbers such as A7 are the format's own open
-// questions, and tests carry them.
+// There are three generations of such files. parse.go parses all of them into one tree and
+// records the generation; lower.go compiles the tree to a program: each agent is a step, each
+// rule an edge in file order, and a rule that a person decides a gate. A1 to A16, in comments
+// and test names, number the format's open questions.
 //
-// The codes are the names that the format's own validator has, where it has
-// one, so that people who know it find their way.
+// The codes use the names of the format's own validator where it has one, so that its users
+// recognize them.

@@ -2,8 +2,6 @@ package aiflow
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,36 +19,40 @@ import (
 )
 
 const (
-	// defaultSteps bounds a flow that goes round in circles (A13).
+	// defaultSteps bounds a flow with cycles (A13).
 	defaultSteps = 50
-	// defaultAttempts is how often the reference program asks a model.
+	// defaultAttempts is the number of model calls in the reference program.
 	defaultAttempts = 2
 	noTransition    = "no_transition"
 )
 
-// lowering makes a program of a document.
+// lowering compiles a document to a program.
 type lowering struct {
 	doc     *document
 	files   format.Files
 	out     *diag.List
 	dialect expr.Dialect
 	p       *ir.Program
-	prompts map[string]bool // keys that an agent uses
-	inputs  []string        // names that prompts and conditions want and nothing sets
-	taken   map[string]bool // ids of steps, those of agents first
-	none    string          // id of the step for when no rule holds
+	prompts map[string]bool // prompts that agents use
+	inputs  []string        // names that prompts and conditions read and nothing sets
+	taken   map[string]bool // step IDs in use, those of agents first
+	none    string          // ID of the end for the case that no rule matches
 }
 
-func (l *lowering) say(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) {
-	l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: fmt.Sprintf(message, args...), Help: help})
+func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) {
+	l.out.Add(diag.Diagnostic{
+		Code: code, Severity: severity, Span: at, Message: fmt.Sprintf(message, args...),
+		Help: help,
+	})
 }
 
 func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.prompts = map[string]bool{}
 	l.p = &ir.Program{
-		Format: "aiflow", Dialect: d.generation, Name: d.name.Value, Version: d.version.Value, Description: d.about.Value,
-		Tools: ir.Tools{AllowAll: true}, MayIntervene: true,
+		Format: "aiflow", Dialect: d.generation, Name: d.name.Value, Version: d.version.Value,
+		Description: d.about.Value,
+		Tools:       ir.Tools{AllowAll: true}, MayIntervene: true,
 		Budget: ir.Budget{Steps: &ir.Limit{Max: defaultSteps}},
 		Span:   d.entry.Span,
 	}
@@ -68,8 +70,7 @@ func (l *lowering) program() *ir.Program {
 			l.p.Vars = append(l.p.Vars, ir.Var{Path: "context." + p.Key.Value, Init: p.Value.JSON(), Span: p.Key.Span})
 		}
 	}
-	// Prompts and rules may ask for the context and for an output before any
-	// agent has answered.
+	// Prompts and rules may read the context and an output before any agent has replied.
 	if d.variables.Get("flow") == nil {
 		l.p.Vars = append(l.p.Vars, ir.Var{Path: "context.flow", Init: mustJSON(l.p.Name)})
 	}
@@ -89,7 +90,10 @@ func (l *lowering) program() *ir.Program {
 	if slices.ContainsFunc(steps, func(s ir.Step) bool {
 		return slices.ContainsFunc(s.Next, func(e ir.Edge) bool { return e.To.Step == l.none })
 	}) {
-		steps = append(steps, ir.Step{ID: l.none, Type: "end", Implied: true, Description: "No rule held", Action: ir.End{Message: noTransition}})
+		steps = append(steps, ir.Step{
+			ID: l.none, Type: "end", Implied: true, Description: "No rule matched",
+			Action: ir.End{Message: noTransition},
+		})
 	}
 	l.p.Blocks[body].Steps = steps
 	l.unused()
@@ -102,8 +106,7 @@ func (l *lowering) program() *ir.Program {
 	return l.p
 }
 
-// free makes the id of a step that no other step has. People type it, so it is
-// one word.
+// free returns a unique step ID. It is a single word because users type it.
 func (l *lowering) free(id string) string {
 	id = strings.Join(strings.Fields(id), "-")
 	unique := id
@@ -114,15 +117,15 @@ func (l *lowering) free(id string) string {
 	return unique
 }
 
-// reached lists the agents that the flow can come to, the first one first and
-// the others in the order of the file, and points at those it cannot.
+// reached returns the reachable agents, the starting agent first and the others in file order,
+// and reports the unreachable ones.
 func (l *lowering) reached() []*agent {
 	d := l.doc
 	if len(d.agents) == 0 {
 		return nil
 	}
 	first := d.entry.Value
-	if first == "" { // reported already; any will do to read on
+	if first == "" { // already reported; start anywhere
 		first = d.agents[0].id.Value
 	}
 	found := map[string]bool{}
@@ -151,13 +154,14 @@ func (l *lowering) reached() []*agent {
 		case found[a.id.Value]:
 			out = append(out, a)
 		case d.entry.Value != "":
-			l.say(CodeUnreachable, diag.Warning, a.id.Span, "Add a rule that leads to it, or remove it.", "No rule leads to the agent %q, so it never runs.", a.id.Value)
+			l.report(CodeUnreachable, diag.Warning, a.id.Span, "Add a rule that leads to it, or remove it.",
+				"Agent %q never runs: no rule leads to it.", a.id.Value)
 		}
 	}
 	return out
 }
 
-// agentSteps is the agent's step and the gates of the rules that people decide.
+// agentSteps returns the agent's step and the gates of the rules that people decide.
 func (l *lowering) agentSteps(a *agent) []ir.Step {
 	d := l.doc
 	var rules []*rule
@@ -199,36 +203,40 @@ func (l *lowering) agentSteps(a *agent) []ir.Step {
 			}
 		}
 		if len(rules) > 0 {
-			out = append(out, ir.Edge{On: []ir.Outcome{on}, To: ir.Target{Step: l.none}, Label: "no rule holds"})
+			out = append(out, ir.Edge{On: []ir.Outcome{on}, To: ir.Target{Step: l.none}, Label: "no rule matches"})
 		}
 		return out
 	}
 	s.Next = edges(0, ir.OK)
 	if f := d.fallback.Value; f != "" && f != a.id.Value { // A10
-		s.Next = append(s.Next, ir.Edge{On: []ir.Outcome{ir.Failed}, To: ir.Target{Step: f}, Limit: 1, Label: "fallback", Span: d.fallback.Span})
+		s.Next = append(s.Next, ir.Edge{
+			On: []ir.Outcome{ir.Failed}, To: ir.Target{Step: f}, Limit: 1,
+			Label: "fallback", Span: d.fallback.Span,
+		})
 	}
 	steps := []ir.Step{s}
 	for i, r := range rules {
 		if constant[i] && !r.human {
-			break // what follows is never looked at
+			break // later rules are unreachable
 		}
 		if !r.human {
 			continue
 		}
-		target, asks := ir.Target{Step: r.to.Value}, fmt.Sprintf("Go on with %q", r.to.Value)
+		target, asks := ir.Target{Step: r.to.Value}, fmt.Sprintf("Continue with %q", r.to.Value)
 		if r.to.Value == "" {
 			target, asks = ir.Target{Exit: ir.ExitBlock}, "End the flow"
 		}
 		steps = append(steps, ir.Step{ // A14
 			ID: gates[i], Type: "decision owner", Implied: true, Description: cmp.Or(r.about, asks), Span: r.span,
 			Reads: []ir.Ref{{Path: "output", Span: r.span}}, Action: ir.Gate{Decider: ir.Person, Span: r.span},
-			Next: append([]ir.Edge{{On: []ir.Outcome{ir.OK}, To: target, Label: r.id, Span: r.span}}, edges(i+1, ir.Rejected)...),
+			Next: append([]ir.Edge{{On: []ir.Outcome{ir.OK}, To: target, Label: r.id, Span: r.span}},
+				edges(i+1, ir.Rejected)...),
 		})
 	}
 	return steps
 }
 
-// condition parses the text of a rule.
+// condition parses the condition of a rule.
 func (l *lowering) condition(t text.Text) *expr.Expr {
 	e, list := expr.Parse(l.dialect, t.Value, t.Span)
 	e.Names = map[string]string{"user": "context.user"}
@@ -237,29 +245,30 @@ func (l *lowering) condition(t text.Text) *expr.Expr {
 		name := p.Written[0]
 		switch name {
 		case "context":
-			l.given(p)
+			l.checkContext(p)
 		case "output", "agentId", "user":
 		default:
 			l.want(name)
-			l.say(CodeBareName, diag.Warning, p.Span, fmt.Sprintf("Write output.%s or context.%s.", name, name),
-				"%q is looked for in the latest output and then in the context; the reference program finds it nowhere.", strings.Join(p.Written, "."))
+			l.report(CodeBareName, diag.Warning, p.Span, fmt.Sprintf("Use output.%s or context.%s.", name, name),
+				"%q is resolved in the latest output, then in the context. The reference program does not resolve it.", strings.Join(p.Written, "."))
 		}
 	}
 	if list.Errors() {
-		always, _ := expr.Parse(l.dialect, "false", t.Span)
-		return always
+		never, _ := expr.Parse(l.dialect, "false", t.Span)
+		return never
 	}
 	return e
 }
 
-// given looks at a name of the context: what nothing in the flow sets can only
-// come from whoever runs it, or is misspelt.
-func (l *lowering) given(p expr.Path) {
+// checkContext checks a name of the context: one that the flow does not set must be an input,
+// or is misspelled.
+func (l *lowering) checkContext(p expr.Path) {
 	if len(p.Written) < 2 {
 		return
 	}
 	name := p.Written[1]
-	if name == "flow" || name == "user" || strings.HasPrefix(name, "output_") || strings.HasPrefix(name, "__") || slices.Contains(l.inputs, name) {
+	if name == "flow" || name == "user" || strings.HasPrefix(name, "output_") || strings.HasPrefix(name, "__") ||
+		slices.Contains(l.inputs, name) {
 		return
 	}
 	var known []string
@@ -269,17 +278,18 @@ func (l *lowering) given(p expr.Path) {
 	if slices.Contains(known, name) {
 		return
 	}
-	help := fmt.Sprintf("Give it a value under \"variables\", or run with --input %s=….", name)
+	help := fmt.Sprintf("Add it to \"variables\", or run with --input %s=….", name)
 	if near := diag.Nearest(name, known); near != "" {
 		help = fmt.Sprintf("Did you mean %q?", "context."+near)
 	}
-	l.say(CodeMissingField, diag.Warning, p.Span, help, "Nothing in the flow sets \"context.%s\"; without an input of that name it is missing.", name)
+	l.report(CodeMissingField, diag.Warning, p.Span, help,
+		"The flow does not set \"context.%s\", so it must be an input.", name)
 	l.want(name)
 	l.p.Vars = append(l.p.Vars, ir.Var{Path: "context." + name, Span: p.Span})
 }
 
-// lintRules looks at the rules of one agent together. It returns which of them
-// always hold; after one that a person may refuse, the others still count.
+// lintRules checks the rules of one agent together. It returns which of them always match.
+// After one that a person may reject, later rules still apply.
 func (l *lowering) lintRules(a *agent, rules []*rule, conditions []*expr.Expr) []bool {
 	constant := make([]bool, len(rules))
 	always := -1
@@ -287,9 +297,10 @@ func (l *lowering) lintRules(a *agent, rules []*rule, conditions []*expr.Expr) [
 	for i, r := range rules {
 		if always >= 0 {
 			l.out.Add(diag.Diagnostic{
-				Code: CodeSeveralAlways, Severity: diag.Warning, Span: r.span, Help: "Put the rule that always holds last.",
-				Message: fmt.Sprintf("The rule %q is never looked at: one before it always holds.", r.id),
-				Related: []diag.Related{{Span: rules[always].span, Message: "this one always holds"}},
+				Code: CodeSeveralAlways, Severity: diag.Warning, Span: r.span,
+				Help:    "Move the rule that always matches to the end.",
+				Message: fmt.Sprintf("Rule %q is never evaluated: an earlier rule always matches.", r.id),
+				Related: []diag.Related{{Span: rules[always].span, Message: "this rule always matches"}},
 			})
 			continue
 		}
@@ -304,23 +315,24 @@ func (l *lowering) lintRules(a *agent, rules []*rule, conditions []*expr.Expr) [
 		written := strings.Join(strings.Fields(r.condition.Value), " ")
 		if other := seen[written]; other != nil && !other.human {
 			l.out.Add(diag.Diagnostic{
-				Code: CodeSameCondition, Severity: diag.Warning, Span: r.span, Help: "Change one of the conditions, or remove the rule.",
-				Message: fmt.Sprintf("The rule %q has the same condition as one before it, so it is never taken.", r.id),
-				Related: []diag.Related{{Span: other.span, Message: "this one is taken"}},
+				Code: CodeSameCondition, Severity: diag.Warning, Span: r.span,
+				Help:    "Change one of the conditions, or remove the rule.",
+				Message: fmt.Sprintf("Rule %q is never used: an earlier rule has the same condition.", r.id),
+				Related: []diag.Related{{Span: other.span, Message: "the earlier rule"}},
 			})
 		}
 		seen[written] = r
 	}
 	if len(rules) > 0 && always < 0 && !complementary(conditions) {
-		l.say(CodeNotExhaustive, diag.Note, a.id.Span, "Add a last rule with the condition \"always\", to \"end\" if nothing is to follow.",
-			"When no rule of the agent %q holds, the flow ends there.", a.id.Value)
+		l.report(CodeNotExhaustive, diag.Note, a.id.Span,
+			"Add a last rule with the condition \"always\", to \"end\" if nothing follows.",
+			"The flow ends if no rule of agent %q matches.", a.id.Value)
 	}
 	return constant
 }
 
-// complementary finds two rules of which one always holds: a name compared
-// with true and with false, or a condition and its negation. Conditions of
-// several parts are not looked into.
+// complementary reports whether one of two rules always matches: a name compared with true and
+// with false, or a condition and its negation. Compound conditions are not analyzed.
 func complementary(conditions []*expr.Expr) bool {
 	all := map[string]bool{}
 	for _, c := range conditions {
@@ -342,19 +354,21 @@ func complementary(conditions []*expr.Expr) bool {
 	return false
 }
 
-// retryClasses translates the format's classes of failures into ours.
+// retryClasses maps the format's error classes to Espalier's.
 var retryClasses = map[string][]string{
 	"transient":  {"TIMEOUT", "RATE_LIMIT", "API_ERROR", "INVALID_OUTPUT"},
 	"timeout":    {"TIMEOUT"},
 	"rate_limit": {"RATE_LIMIT"},
 	"network":    {"API_ERROR"},
-	// Failures that trying again cannot mend are never tried again, and
-	// neither are those that nobody knows, even when a file says so.
+	// Permanent and unknown failures are never retried, even if a file requests it.
 	"hard": nil, "unknown": nil,
 }
 
 func (l *lowering) retry(a *agent) *ir.Retry {
-	r := &ir.Retry{MaxAttempts: defaultAttempts, Backoff: ir.Constant, Delays: []ir.Millis{1000}, MaxDelay: 60_000, Span: a.id.Span}
+	r := &ir.Retry{
+		MaxAttempts: defaultAttempts, Backoff: ir.Constant, Delays: []ir.Millis{1000}, MaxDelay: 60_000,
+		Span: a.id.Span,
+	}
 	var again int
 	switch {
 	case a.attempts > 0:
@@ -362,7 +376,7 @@ func (l *lowering) retry(a *agent) *ir.Retry {
 	case l.doc.retries != nil && json.Unmarshal(l.doc.retries.JSON(), &again) == nil: // A10
 		r.MaxAttempts = again + 1
 	case a.isTool():
-		return nil // a call that failed may have acted, and nobody has asked for another
+		return nil // a failed call may have had side effects, and the file requests no retry
 	}
 	on := []string{"transient"}
 	if len(a.retryOn) > 0 {
@@ -384,7 +398,7 @@ func (l *lowering) retry(a *agent) *ir.Retry {
 	return r
 }
 
-// step is what an agent does.
+// step returns the step of an agent.
 func (l *lowering) step(a *agent) ir.Step {
 	id := a.id.Value
 	s := ir.Step{
@@ -398,7 +412,8 @@ func (l *lowering) step(a *agent) ir.Step {
 	}
 	l.checkTools(a)
 	one := ir.Agent{
-		ID: id, Role: cmp.Or(a.role.Value, a.name.Value), Instructions: a.instructions.Value, Provider: providerName(a.provider.Value), Model: a.model.Value,
+		ID: id, Role: cmp.Or(a.role.Value, a.name.Value), Instructions: a.instructions.Value,
+		Provider: providerName(a.provider.Value), Model: a.model.Value,
 		MaxTokens: a.maxTokens, Span: a.id.Span,
 	}
 	if len(a.options) > 0 {
@@ -426,14 +441,17 @@ func (l *lowering) step(a *agent) ir.Step {
 		}
 	}
 	if len(a.tools) > 0 {
-		s.Writes = append(s.Writes, ir.Write{Path: "context.__tools." + id, Part: "tools", Reducer: ir.Merge, Span: a.id.Span})
+		s.Writes = append(s.Writes, ir.Write{
+			Path: "context.__tools." + id, Part: "tools", Reducer: ir.Merge,
+			Span: a.id.Span,
+		})
 	}
 	s.Action = task
 	return s
 }
 
-// reads is what an agent is given. The first one is given no output of others,
-// unless the flow comes back to it.
+// reads returns the variables that an agent reads. The starting agent reads no output, unless
+// the flow returns to it.
 func (l *lowering) reads(a *agent) []ir.Ref {
 	out := []ir.Ref{{Path: "input", Span: a.id.Span}, {Path: "context", Span: a.id.Span}}
 	first := a.id.Value == l.doc.entry.Value && a.id.Value != l.doc.fallback.Value &&
@@ -454,25 +472,28 @@ func providerName(name string) string {
 func mustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic("aiflow: " + err.Error()) // parts of decoded JSON
+		panic("aiflow: " + err.Error()) // unreachable: parts of decoded JSON
 	}
 	return raw
 }
 
-// prompt finds the text of an agent's prompt (A11): a key of the prompts, a
-// file beside this one, or the text itself.
+// prompt returns the text of an agent's prompt (A11): from the prompts, from a file, or the
+// text itself.
 func (l *lowering) prompt(a *agent) (string, source.Span) {
-	made := strings.TrimSpace("You are " + strings.Join(slices.DeleteFunc([]string{a.name.Value, a.role.Value}, func(s string) bool { return s == "" }), ", ") + ".")
+	generated := strings.TrimSpace("You are " +
+		strings.Join(slices.DeleteFunc([]string{a.name.Value, a.role.Value}, func(s string) bool { return s == "" }),
+			", ") + ".")
 	if a.name.Value == "" && a.role.Value == "" {
-		made = fmt.Sprintf("You are the agent %q.", a.id.Value)
+		generated = fmt.Sprintf("You are the agent %q.", a.id.Value)
 	}
-	made += " Do your part of the work."
+	generated += " Do your part of the work."
 	ref := a.prompt.Value
 	if ref == "" {
 		if a.instructions.Value == "" {
-			l.say(CodePromptMissing, diag.Warning, a.id.Span, "Write \"prompt\" and the text of what to do.", "The agent %q has no prompt; one is made of its name and role.", a.id.Value)
+			l.report(CodePromptMissing, diag.Warning, a.id.Span, "Add \"prompt\" with the agent's instructions.",
+				"Agent %q has no prompt. Espalier generates one from its name and role.", a.id.Value)
 		}
-		return made, a.id.Span
+		return generated, a.id.Span
 	}
 	for _, p := range l.doc.prompts {
 		if p.Key.Value != ref {
@@ -489,20 +510,22 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 		if p.Value.Kind < text.List && p.Value.Kind != text.Null {
 			return p.Value.Value, p.Value.Span
 		}
-		l.say(CodeWrongType, diag.Error, head(p.Value), "Write the text of the prompt.", "The prompt %q must be a text, but this is %s.", ref, p.Value.Kind)
-		return made, a.prompt.Span
+		l.report(CodeWrongType, diag.Error, head(p.Value), "Use a string.", "The prompt %q is %s, not a string.", ref,
+			p.Value.Kind)
+		return generated, a.prompt.Span
 	}
 	spaced := strings.ContainsAny(strings.TrimSpace(ref), " \t\n")
 	if !spaced {
 		file, err := l.files.Read(l.doc.file, ref)
 		if err == nil {
-			l.p.Files = append(l.p.Files, fileOf(file))
+			l.p.AddFile(file, "prompt")
 			return file.Text, a.prompt.Span
 		}
 		var refused *source.RefError
 		if errors.As(err, &refused) && refused.Problem != source.RefMissing {
-			l.say(CodePromptMissing, diag.Error, a.prompt.Span, "Name a file inside the project.", "The prompt of the agent %q cannot be read: %v.", a.id.Value, err)
-			return made, a.prompt.Span
+			l.report(CodePromptMissing, diag.Error, a.prompt.Span, "Use a file inside the project.",
+				"The prompt of agent %q cannot be read: %v.", a.id.Value, err)
+			return generated, a.prompt.Span
 		}
 	}
 	switch {
@@ -513,43 +536,43 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 		for _, p := range l.doc.prompts {
 			keys = append(keys, p.Key.Value)
 		}
-		l.say(CodeUnknownPrompt, diag.Warning, a.prompt.Span, diag.DidYouMean(ref, keys), "There is no prompt %q; one is made of the agent's name and role.", ref)
+		l.report(CodeUnknownPrompt, diag.Warning, a.prompt.Span, diag.DidYouMean(ref, keys),
+			"Prompt %q is not defined. Espalier generates one from the agent's name and role.", ref)
 	default:
-		l.say(CodePromptMissing, diag.Warning, a.prompt.Span, fmt.Sprintf("Put the text into the file %s, or write it here.", ref),
-			"%q is neither a prompt of this file nor a file; a prompt is made of the agent's name and role.", ref)
+		l.report(CodePromptMissing, diag.Warning, a.prompt.Span,
+			fmt.Sprintf("Create the file %s, or write the text inline.", ref),
+			"%q is neither a prompt of this file nor a file. Espalier generates a prompt from the agent's name "+
+				"and role.", ref)
 	}
-	return made, a.prompt.Span
+	return generated, a.prompt.Span
 }
 
-func fileOf(f *source.File) ir.File {
-	sum := sha256.Sum256([]byte(f.Text))
-	return ir.File{Path: f.Path, Role: "prompt", SHA256: hex.EncodeToString(sum[:])}
-}
+var word = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}`)
+})
 
-var word = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}`) })
-
-// words are the names that a template wants, without what agents produce.
+// words returns the names that a template reads, except agents' outputs.
 func words(template string) []string {
 	var out []string
 	for _, m := range word().FindAllStringSubmatch(template, -1) {
 		name := strings.TrimPrefix(m[1], "context.")
-		if name, _, _ = strings.Cut(name, "."); name != "output" && name != "agentId" && !strings.HasPrefix(name, "output_") {
+		if name, _, _ = strings.Cut(name, "."); name != "output" && name != "agentId" &&
+			!strings.HasPrefix(name, "output_") {
 			out = append(out, name)
 		}
 	}
 	return out
 }
 
-// want remembers a name that somebody has to give the run.
+// want records a name that the run's input should provide.
 func (l *lowering) want(name string) {
 	if !slices.Contains(l.inputs, name) {
 		l.inputs = append(l.inputs, name)
 	}
 }
 
-// inputContract says what the run may be given: its variables, and the names
-// that its prompts want. Nothing is required, for a template leaves what it
-// does not know as it is.
+// inputContract returns the contract of the run's input: its variables, and the names that its
+// prompts read. None is required, because a template keeps unknown names as they are.
 func (l *lowering) inputContract() *ir.Contract {
 	type property struct {
 		Type        string          `json:"type,omitempty"`
@@ -560,23 +583,29 @@ func (l *lowering) inputContract() *ir.Contract {
 	places := map[string]source.Span{}
 	if l.doc.variables != nil {
 		for _, p := range l.doc.variables.Pairs {
-			kind := map[text.Kind]string{text.Bool: "boolean", text.Int: "number", text.Float: "number", text.String: "string", text.List: "array", text.Map: "object"}[p.Value.Kind]
+			kind := map[text.Kind]string{
+				text.Bool: "boolean", text.Int: "number", text.Float: "number",
+				text.String: "string", text.List: "array", text.Map: "object",
+			}[p.Value.Kind]
 			properties[p.Key.Value] = property{Type: kind, Default: p.Value.JSON()}
 			places["/properties/"+p.Key.Value] = p.Key.Span
 		}
 	}
 	for _, name := range l.inputs {
 		if _, ok := properties[name]; !ok {
-			properties[name] = property{Description: "a name that a prompt or a rule uses"}
+			properties[name] = property{Description: "used by a prompt or a rule"}
 		}
 	}
 	if len(properties) == 0 {
 		return nil
 	}
-	return &ir.Contract{Schema: mustJSON(map[string]any{"type": "object", "properties": properties}), Places: places, Span: l.doc.entry.Span}
+	return &ir.Contract{
+		Schema: mustJSON(map[string]any{"type": "object", "properties": properties}), Places: places,
+		Span: l.doc.entry.Span,
+	}
 }
 
-// checkTools holds an agent's tools against those of the file.
+// checkTools checks an agent's tools against those of the file.
 func (l *lowering) checkTools(a *agent) {
 	if len(a.tools) == 0 {
 		return
@@ -586,37 +615,42 @@ func (l *lowering) checkTools(a *agent) {
 		known = append(known, t.id.Value)
 	}
 	if len(known) == 0 {
-		l.say(CodeToolsWithoutTools, diag.Warning, a.tools[0].Span, "Declare them under \"tools\", or bind them in espalier.yaml.", "The agent %q lists tools, and the file has none.", a.id.Value)
+		l.report(CodeToolsWithoutTools, diag.Warning, a.tools[0].Span,
+			"Declare them under \"tools\", or configure them in espalier.yaml.",
+			"Agent %q lists tools, but the file declares none.", a.id.Value)
 		return
 	}
 	for _, t := range a.tools {
 		if slices.Contains(known, t.Value) {
 			continue
 		}
-		help := "Declare it under \"tools\", or bind it in espalier.yaml."
+		help := "Declare it under \"tools\", or configure it in espalier.yaml."
 		if near := diag.Nearest(t.Value, known); near != "" {
 			help = fmt.Sprintf("Did you mean %q?", near)
 		}
-		// The project may know it; a run does not begin without it.
-		l.say(CodeUnknownTool, diag.Warning, t.Span, help, "The file has no tool %q.", t.Value)
+		// The project may configure it; a run does not start without it.
+		l.report(CodeUnknownTool, diag.Warning, t.Span, help, "Tool %q is not declared in the file.", t.Value)
 	}
 }
 
-// unused points at prompts and tools that no agent has.
+// unused reports prompts and tools that no agent uses.
 func (l *lowering) unused() {
 	for _, p := range l.doc.prompts {
-		if !l.prompts[p.Key.Value] && !slices.ContainsFunc(l.doc.agents, func(a *agent) bool { return a.prompt.Value == p.Key.Value }) {
-			l.say(CodePromptUnused, diag.Note, p.Key.Span, "Remove it, or let an agent use it.", "No agent uses the prompt %q.", p.Key.Value)
+		if !l.prompts[p.Key.Value] && !slices.ContainsFunc(l.doc.agents,
+			func(a *agent) bool { return a.prompt.Value == p.Key.Value }) {
+			l.report(CodePromptUnused, diag.Note, p.Key.Span, "Remove it, or use it in an agent.",
+				"Prompt %q is not used by any agent.", p.Key.Value)
 		}
 	}
 	for _, t := range l.doc.tools {
 		if !l.listed(t) {
-			l.say(CodeToolUnused, diag.Note, t.span, "Remove it, or list it under an agent's \"tools\".", "No agent lists the tool %q.", t.id.Value)
+			l.report(CodeToolUnused, diag.Note, t.span, "Remove it, or add it to an agent's \"tools\".",
+				"Tool %q is not used by any agent.", t.id.Value)
 		}
 	}
 }
 
-// listed tells whether an agent has a tool.
+// listed reports whether an agent lists a tool.
 func (l *lowering) listed(t *tool) bool {
 	return slices.ContainsFunc(l.doc.agents, func(a *agent) bool {
 		return slices.ContainsFunc(a.tools, func(n text.Text) bool { return n.Value == t.id.Value })

@@ -12,14 +12,14 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// The generations of files, as "espalier show" names them.
+// The generations of files, as "espalier show" displays them.
 const (
 	generationA = "v0.1"
 	generationB = "transitional"
 	generationC = "studio export"
 )
 
-// document is a file of any generation.
+// document is the syntax tree of a file of any generation.
 type document struct {
 	file       *source.File
 	generation string
@@ -40,7 +40,7 @@ type document struct {
 	memory     bool
 }
 
-// agent is one agent, whatever the generation calls its parts.
+// agent is one agent, independent of the generation.
 type agent struct {
 	id           text.Text
 	name, role   text.Text
@@ -57,38 +57,41 @@ type agent struct {
 	span         source.Span
 }
 
-// rule is one way on from an agent.
+// rule is one possible transition from an agent.
 type rule struct {
 	id        string
 	from, to  text.Text
 	condition text.Text
 	about     string
 	human     bool
-	span      source.Span // of what identifies it
+	span      source.Span // of its first key
 }
 
-// tool is something that agents may ask for.
+// tool is a tool that agents may call.
 type tool struct {
 	id   text.Text
 	node *text.Node
 	span source.Span
 }
 
-// object is a JSON object that is being taken apart.
+// object is a JSON object while it is parsed.
 type object struct {
-	node  *text.Node
-	what  string
-	out   *diag.List
-	asked []string
+	node *text.Node
+	what string
+	out  *diag.List
+	read []string
 }
 
-func (o *object) say(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) {
-	o.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: fmt.Sprintf(message, args...), Help: help})
+func (o *object) report(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) {
+	o.out.Add(diag.Diagnostic{
+		Code: code, Severity: severity, Span: at, Message: fmt.Sprintf(message, args...),
+		Help: help,
+	})
 }
 
-// get returns the value of a key that is there and not null.
+// get returns the value of a key, or nil if it is missing or null.
 func (o *object) get(key string) *text.Node {
-	o.asked = append(o.asked, key)
+	o.read = append(o.read, key)
 	if n := o.node.Get(key); n != nil && n.Kind != text.Null {
 		return n
 	}
@@ -100,10 +103,11 @@ func (o *object) wrong(key string, n *text.Node, wanted string) {
 	if n.Kind == text.Int || n.Kind == text.Float {
 		is = n.Value
 	}
-	o.say(CodeWrongType, diag.Error, head(n), fmt.Sprintf("Write %s there.", wanted), "%q of the %s must be %s, but this is %s.", key, o.what, wanted, is)
+	o.report(CodeWrongType, diag.Error, head(n), fmt.Sprintf("Use %s.", wanted),
+		"%q of the %s must be %s, but this is %s.", key, o.what, wanted, is)
 }
 
-// head is a place to point at: all of a scalar, the bracket of anything else.
+// head returns the span of a scalar, or of the opening bracket of another value.
 func head(n *text.Node) source.Span {
 	if n.Kind == text.Map || n.Kind == text.List {
 		return n.Span.Sub(0, 1)
@@ -139,7 +143,7 @@ func (o *object) texts(key string) []text.Text {
 		switch {
 		case item.Kind < text.List:
 			out = append(out, item.Text())
-		case item.Kind == text.Map && item.Get("id") != nil: // tools are sometimes listed as objects
+		case item.Kind == text.Map && item.Get("id") != nil: // some files list tools as objects
 			out = append(out, item.Get("id").Text())
 		default:
 			o.wrong(key, item, "a text")
@@ -148,7 +152,7 @@ func (o *object) texts(key string) []text.Text {
 	return out
 }
 
-// number returns a whole number that is at least 1, or 0.
+// number returns an integer of at least 1, or 0 if it is missing or invalid.
 func (o *object) number(key string) int {
 	n := o.get(key)
 	if n == nil {
@@ -162,7 +166,7 @@ func (o *object) number(key string) int {
 	return value
 }
 
-// inner returns the object below a key; an empty one when it is not there.
+// inner returns the object below a key, or an empty one.
 func (o *object) inner(key, what string) object {
 	n := o.get(key)
 	if n != nil && n.Kind != text.Map {
@@ -175,18 +179,19 @@ func (o *object) inner(key, what string) object {
 	return object{node: n, what: what, out: o.out}
 }
 
-// done warns about keys that nobody has asked for.
+// done warns about keys that were not read.
 func (o *object) done(alsoKnown ...string) {
 	for _, p := range o.node.Pairs {
 		name := p.Key.Value
-		if slices.Contains(o.asked, name) || slices.Contains(alsoKnown, name) || strings.HasPrefix(name, "_") {
+		if slices.Contains(o.read, name) || slices.Contains(alsoKnown, name) || strings.HasPrefix(name, "_") {
 			continue
 		}
-		o.say(CodeUnknownKey, diag.Warning, p.Key.Span, diag.DidYouMean(name, slices.Concat(o.asked, alsoKnown)), "The %s has no key %q.", o.what, name)
+		o.report(CodeUnknownKey, diag.Warning, p.Key.Span, diag.DidYouMean(name, slices.Concat(o.read, alsoKnown)),
+			"Unknown key %[2]q in the %[1]s.", o.what, name)
 	}
 }
 
-// parse reads a file; nil when nothing can be made of it.
+// parse parses a file. It returns nil if the file is unusable.
 func parse(f *source.File, out *diag.List) *document {
 	node, list := text.ParseJSON(f)
 	*out = append(*out, list...)
@@ -195,13 +200,15 @@ func parse(f *source.File, out *diag.List) *document {
 	}
 	root := object{node: node, what: "file", out: out}
 	if node.Kind != text.Map {
-		root.say(CodeInvalidProject, diag.Error, head(node), `Write an object with "metadata", "flow" and "agents".`, "An AIFLOW file is an object, but this is %s.", node.Kind)
+		root.report(CodeInvalidProject, diag.Error, head(node), `Use an object with "metadata", "flow" and "agents".`,
+			"The file is %s, not an object.", node.Kind)
 		return nil
 	}
 	d := &document{file: f}
 	flow := root.inner("flow", "flow")
 	if !slices.Contains(node.Keys(), "flow") && !slices.Contains(node.Keys(), "agents") {
-		root.say(CodeInvalidProject, diag.Error, head(node), `Write "flow" and "agents".`, "The file has neither a flow nor agents.")
+		root.report(CodeInvalidProject, diag.Error, head(node), `Add "flow" and "agents".`,
+			"The file has neither a flow nor agents.")
 		return nil
 	}
 	d.readMetadata(&root)
@@ -214,8 +221,10 @@ func parse(f *source.File, out *diag.List) *document {
 	d.generation = generationOf(node)
 	flow.done("agents", "schema_version", "__generator", "name", "description", "id", "logic")
 	root.done("schema_version", "version", "$schema", "logic")
-	if missing := slices.DeleteFunc([]string{"tools", "memory"}, func(name string) bool { return node.Get(name) != nil }); len(missing) > 0 {
-		root.say(CodeNoSection, diag.Note, firstKey(node), "Nothing has to be done; the standard has both in every file.", "The file has no %s.", listed(missing))
+	if missing := slices.DeleteFunc([]string{"tools", "memory"},
+		func(name string) bool { return node.Get(name) != nil }); len(missing) > 0 {
+		root.report(CodeNoSection, diag.Note, firstKey(node),
+			"No action is required. The standard includes both in every file.", "The file has no %s.", listed(missing))
 	}
 	return d
 }
@@ -227,7 +236,7 @@ func firstKey(n *text.Node) source.Span {
 	return head(n)
 }
 
-// generationOf tells the three apart by what differs most (A1).
+// generationOf distinguishes the generations by their most reliable difference (A1).
 func generationOf(root *text.Node) string {
 	flow := root.Get("flow")
 	logic := cmp.Or(flow.Get("logic"), root.Get("logic"))
@@ -262,12 +271,13 @@ func (d *document) readMetadata(root *object) {
 			missing = append(missing, field.name)
 		}
 	}
-	if len(missing) > 0 { // A12: hardly any file has them all
+	if len(missing) > 0 { // A12: hardly any file has all of them
 		severity := diag.Note
 		if d.name.Value == "" || d.version.Value == "" {
 			severity = diag.Warning
 		}
-		root.say(CodeMetadata, severity, at, "Add what is missing; runs do not depend on it.", "The metadata has no %s.", listed(missing))
+		root.report(CodeMetadata, severity, at, "Add the missing keys. Runs do not depend on them.",
+			"The metadata has no %s.", listed(missing))
 	}
 }
 
@@ -295,7 +305,7 @@ func (d *document) readPrompts(root *object) {
 	d.prompts = n.Pairs
 }
 
-// entries gives the members of a map or a list, each with its id.
+// entries yields the members of a map or a list, each with its key, or nil.
 func entries(n *text.Node) func(yield func(id *text.Node, value *text.Node) bool) {
 	return func(yield func(id *text.Node, value *text.Node) bool) {
 		for _, p := range n.Pairs {
@@ -322,7 +332,9 @@ func (d *document) readAgents(root *object) {
 		if k := root.node.Key("agents"); k != nil {
 			at = k.Span
 		}
-		root.say(CodeNoAgents, diag.Error, at, `Write "agents": {"first": {"name": "…", "role": "…", "provider": "…", "model": "…", "prompt": "…"}}.`, "The file has no agents.")
+		root.report(CodeNoAgents, diag.Error, at,
+			`Add "agents": {"first": {"name": "…", "role": "…", "provider": "…", "model": "…", "prompt": "…"}}.`,
+			"The file has no agents.")
 		return
 	}
 	for key, value := range entries(n) {
@@ -331,7 +343,9 @@ func (d *document) readAgents(root *object) {
 			if key != nil {
 				at = key.Span
 			}
-			root.say(CodeAgentInvalid, diag.Error, at, "Write an object with name, role, provider, model and prompt.", "An agent is an object, but this is %s.", value.Kind)
+			root.report(CodeAgentInvalid, diag.Error, at,
+				"Use an object with name, role, provider, model and prompt.", "The agent is %s, not an object.",
+				value.Kind)
 			continue
 		}
 		if a := d.readAgent(root, key, value); a != nil {
@@ -343,19 +357,22 @@ func (d *document) readAgents(root *object) {
 func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 	o := object{node: value, what: "agent", out: root.out}
 	a := &agent{id: o.text("id"), options: map[string]json.RawMessage{}}
-	if key != nil { // the key is what rules refer to
+	if key != nil { // rules refer to the key
 		a.id = key.Text()
 	}
 	if a.id.Value == "" {
-		o.say(CodeAgentNoID, diag.Error, firstKey(value), `Write "id": "name".`, "An agent in a list needs an \"id\".")
+		o.report(CodeAgentNoID, diag.Error, firstKey(value), `Add "id": "name".`, "The agent has no \"id\".")
 		return nil
 	}
 	o.what = fmt.Sprintf("agent %q", a.id.Value)
 	a.span = a.id.Span
 	if i := slices.IndexFunc(d.agents, func(other *agent) bool { return other.id.Value == a.id.Value }); i >= 0 {
 		o.out.Add(diag.Diagnostic{
-			Code: CodeDuplicateAgent, Severity: diag.Error, Span: a.span, Message: fmt.Sprintf("There are two agents %q.", a.id.Value),
-			Help: "Give one of them another id.", Related: []diag.Related{{Span: d.agents[i].span, Message: "first defined here"}},
+			Code: CodeDuplicateAgent, Severity: diag.Error, Span: a.span, Message: fmt.Sprintf("Duplicate agent %q.",
+				a.id.Value),
+			Help: "Change one of the ids.", Related: []diag.Related{
+				{Span: d.agents[i].span, Message: "first defined here"},
+			},
 		})
 		return nil
 	}
@@ -369,7 +386,8 @@ func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 		if lower := strings.ToLower(a.output.Value); slices.Contains(allowed, lower) {
 			a.output.Value = lower
 		} else {
-			o.say(CodeBadValue, diag.Error, a.output.Span, "Write json, text or markdown.", "%q of the %s cannot be %q.", "output_format", o.what, a.output.Value)
+			o.report(CodeBadValue, diag.Error, a.output.Span, "Use json, text or markdown.",
+				"%q of the %s is not valid: %q.", "output_format", o.what, a.output.Value)
 			a.output = text.Text{}
 		}
 	}
@@ -379,7 +397,8 @@ func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 	classes := []string{"transient", "hard", "unknown", "timeout", "rate_limit", "network"}
 	for _, on := range a.retryOn {
 		if !slices.Contains(classes, on.Value) {
-			policy.say(CodeBadValue, diag.Error, on.Span, diag.DidYouMean(on.Value, classes), "There is no class %q to retry on.", on.Value)
+			policy.report(CodeBadValue, diag.Error, on.Span, diag.DidYouMean(on.Value, classes),
+				"%q is not an error class.", on.Value)
 		}
 	}
 	policy.done()
@@ -387,11 +406,14 @@ func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 	return a
 }
 
-// readModel reads provider, model and settings, which stand in three ways. What
-// stands beside the model's name comes before the config.
+// readModel parses provider, model and settings, which occur in three forms. Settings beside
+// the model's name take precedence over the config.
 func (d *document) readModel(o *object, a *agent) {
 	keep := func(from *object) {
-		for _, name := range []string{"temperature", "top_p", "top_k", "stop", "seed", "presence_penalty", "frequency_penalty"} {
+		for _, name := range []string{
+			"temperature", "top_p", "top_k", "stop", "seed", "presence_penalty",
+			"frequency_penalty",
+		} {
 			n := from.get(name)
 			switch {
 			case n == nil:
@@ -425,14 +447,18 @@ func (d *document) readModel(o *object, a *agent) {
 		if a.model.Value != "" {
 			missing = "provider"
 		}
-		o.say(CodeModelIncomplete, diag.Warning, a.id.Span, "Write \"provider\" and \"model\", or let the configuration choose.", "The %s has no %s.", o.what, missing)
+		o.report(CodeModelIncomplete, diag.Warning, a.id.Span,
+			"Add \"provider\" and \"model\", or rely on the project's configuration.", "The %s has no %s.", o.what,
+			missing)
 	}
 	if a.isTool() && len(a.tools) == 0 {
-		o.say(CodeBadValue, diag.Warning, a.provider.Span, "List the tool under \"tools\", or name the provider of a model.", "The %s is a tool, as the provider %q says, and lists none.", o.what, a.provider.Value)
+		o.report(CodeBadValue, diag.Warning, a.provider.Span,
+			"Add the tool to \"tools\", or use the provider of a model.",
+			"The %s is a tool, by its provider %q, but lists no tool.", o.what, a.provider.Value)
 	}
 }
 
-// isTool tells whether an agent is no agent but a tool (A15).
+// isTool reports whether the agent only calls a tool (A15).
 func (a *agent) isTool() bool { return strings.EqualFold(a.provider.Value, "system") }
 
 func (d *document) readTools(root *object) {
@@ -450,7 +476,9 @@ func (d *document) readTools(root *object) {
 			at = key.Span
 		}
 		if value.Kind != text.Map {
-			root.say(CodeToolInvalid, diag.Error, at, `Write an object such as {"type": "http", "endpoint": "https://…", "method": "GET"}.`, "A tool is an object, but this is %s.", value.Kind)
+			root.report(CodeToolInvalid, diag.Error, at,
+				`Use an object such as {"type": "http", "endpoint": "https://…", "method": "GET"}.`,
+				"The tool is %s, not an object.", value.Kind)
 			continue
 		}
 		o := object{node: value, what: "tool", out: root.out}
@@ -461,14 +489,17 @@ func (d *document) readTools(root *object) {
 			t.id = o.text("name")
 		}
 		if t.id.Value == "" {
-			o.say(CodeToolInvalid, diag.Error, firstKey(value), `Write "id": "name".`, "A tool in a list needs an \"id\".")
+			o.report(CodeToolInvalid, diag.Error, firstKey(value), `Add "id": "name".`, "The tool has no \"id\".")
 			continue
 		}
 		t.span = t.id.Span
 		if i := slices.IndexFunc(d.tools, func(other *tool) bool { return other.id.Value == t.id.Value }); i >= 0 {
 			o.out.Add(diag.Diagnostic{
-				Code: CodeDuplicateTool, Severity: diag.Error, Span: t.span, Message: fmt.Sprintf("There are two tools %q.", t.id.Value),
-				Help: "Give one of them another name.", Related: []diag.Related{{Span: d.tools[i].span, Message: "first defined here"}},
+				Code: CodeDuplicateTool, Severity: diag.Error, Span: t.span,
+				Message: fmt.Sprintf("Duplicate tool %q.", t.id.Value),
+				Help:    "Rename one of them.", Related: []diag.Related{
+					{Span: d.tools[i].span, Message: "first defined here"},
+				},
 			})
 			continue
 		}
@@ -485,7 +516,8 @@ func (d *document) readFlow(flow *object) {
 	if start.Value != "" && entry.Value != "" && start.Value != entry.Value {
 		flow.out.Add(diag.Diagnostic{
 			Code: CodeTwoEntries, Severity: diag.Error, Span: entry.Span,
-			Message: fmt.Sprintf("\"entry_agent\" is %q and \"start\" is %q.", entry.Value, start.Value), Help: "Keep one of the two.",
+			Message: fmt.Sprintf("\"entry_agent\" is %q, but \"start\" is %q.", entry.Value, start.Value),
+			Help:    "Keep one of the two.",
 			Related: []diag.Related{{Span: start.Span, Message: "the other one"}},
 		})
 	}
@@ -496,9 +528,11 @@ func (d *document) readFlow(flow *object) {
 	switch {
 	case len(d.agents) == 0:
 	case d.entry.Value == "":
-		flow.say(CodeMissingEntry, diag.Error, firstKey(flow.node), fmt.Sprintf("Write \"start\": %q.", known[0]), "Nothing says which agent begins.")
+		flow.report(CodeMissingEntry, diag.Error, firstKey(flow.node), fmt.Sprintf("Add \"start\": %q.", known[0]),
+			"The flow has no starting agent.")
 	case !slices.Contains(known, d.entry.Value):
-		flow.say(CodeInvalidEntry, diag.Error, d.entry.Span, candidates(d.entry.Value, known), "The flow begins with the agent %q, and there is none.", d.entry.Value)
+		flow.report(CodeInvalidEntry, diag.Error, d.entry.Span, candidates(d.entry.Value, known),
+			"The flow starts with agent %q, which is not defined.", d.entry.Value)
 		d.entry = text.Text{}
 	}
 	if n := flow.get("variables"); n != nil {
@@ -520,22 +554,24 @@ func (d *document) readFlow(flow *object) {
 			d.retries = n
 		}
 	}
-	if d.fallback = handling.text("fallback_agent"); d.fallback.Value != "" && !slices.Contains(known, d.fallback.Value) {
-		handling.say(CodeRuleUnknownTo, diag.Error, d.fallback.Span, candidates(d.fallback.Value, known), "The fallback is the agent %q, and there is none.", d.fallback.Value)
+	if d.fallback = handling.text("fallback_agent"); d.fallback.Value != "" &&
+		!slices.Contains(known, d.fallback.Value) {
+		handling.report(CodeRuleUnknownTo, diag.Error, d.fallback.Span, candidates(d.fallback.Value, known),
+			"The fallback is agent %q, which is not defined.", d.fallback.Value)
 		d.fallback = text.Text{}
 	}
 	handling.done()
 }
 
-// candidates names what could have been meant (A16).
+// candidates returns help with the nearest name, or all known names (A16).
 func candidates(name string, known []string) string {
 	if near := diag.Nearest(name, known); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)
 	}
-	return fmt.Sprintf("There are %s.", listed(known))
+	return fmt.Sprintf("The agents are %s.", listed(known))
 }
 
-// readRules reads the logic of any generation, below the flow or beside it.
+// readRules parses the rules of any generation, below the flow or beside it.
 func (d *document) readRules(root, flow *object) {
 	logic := flow.get("logic")
 	if logic == nil {
@@ -553,7 +589,8 @@ func (d *document) readRules(root, flow *object) {
 	}
 	for _, p := range logic.Pairs {
 		if p.Value.Kind != text.List {
-			root.say(CodeInvalidRule, diag.Error, p.Key.Span, `Write a list: [{"if": "…", "then": "…"}].`, "The rules of an agent are a list, but this is %s.", p.Value.Kind)
+			root.report(CodeInvalidRule, diag.Error, p.Key.Span, `Use a list: [{"if": "…", "then": "…"}].`,
+				"The rules of the agent are %s, not a list.", p.Value.Kind)
 			continue
 		}
 		for _, item := range p.Value.Items {
@@ -564,7 +601,9 @@ func (d *document) readRules(root, flow *object) {
 
 func (d *document) readRule(root *object, from, item *text.Node) {
 	if item.Kind != text.Map {
-		root.say(CodeInvalidRule, diag.Error, head(item), `Write an object such as {"if": "output.ok == true", "then": "next"}.`, "A rule is an object, but this is %s.", item.Kind)
+		root.report(CodeInvalidRule, diag.Error, head(item),
+			`Use an object such as {"if": "output.ok == true", "then": "next"}.`, "The rule is %s, not an object.",
+			item.Kind)
 		return
 	}
 	o := object{node: item, what: "rule", out: root.out}
@@ -586,12 +625,15 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 	switch {
 	case strings.EqualFold(owner.Value, "human"):
 		r.human = true
-	case owner.Value != "" && !slices.Contains([]string{"ai", "agent", "system", "auto", "model"}, strings.ToLower(owner.Value)):
-		o.say(CodeBadValue, diag.Warning, owner.Span, "Write human, or leave it out.", "\"decisionOwner\" is %q; only human means something.", owner.Value)
+	case owner.Value != "" && !slices.Contains([]string{"ai", "agent", "system", "auto", "model"},
+		strings.ToLower(owner.Value)):
+		o.report(CodeBadValue, diag.Warning, owner.Span, "Use human, or remove it.",
+			"\"decisionOwner\" is %q, but only human has an effect.", owner.Value)
 	}
 	o.done("label", "name", "priority", "type", "animated", "sourceHandle", "targetHandle")
 	if r.id == "" {
-		r.id = fmt.Sprintf("rule %d", 1+len(slices.DeleteFunc(slices.Clone(d.rules), func(other *rule) bool { return other.from.Value != r.from.Value })))
+		r.id = fmt.Sprintf("rule %d", 1+len(slices.DeleteFunc(slices.Clone(d.rules),
+			func(other *rule) bool { return other.from.Value != r.from.Value })))
 	}
 	known := make([]string, len(d.agents))
 	for i, a := range d.agents {
@@ -599,25 +641,29 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 	}
 	switch {
 	case r.from.Value == "":
-		o.say(CodeRuleNoFrom, diag.Error, r.span, "Write \"from\" and the id of an agent.", "The rule %q belongs to no agent.", r.id)
+		o.report(CodeRuleNoFrom, diag.Error, r.span, "Add \"from\" with an agent's id.", "Rule %q has no agent.", r.id)
 		return
 	case !slices.Contains(known, r.from.Value):
-		o.say(CodeRuleUnknownFrom, diag.Error, r.from.Span, candidates(r.from.Value, known), "The rule belongs to the agent %q, and there is none.", r.from.Value)
+		o.report(CodeRuleUnknownFrom, diag.Error, r.from.Span, candidates(r.from.Value, known),
+			"The rule belongs to agent %q, which is not defined.", r.from.Value)
 		return
 	}
 	switch {
 	case slices.Contains(known, r.to.Value):
 	case r.to.Value == "" || strings.EqualFold(r.to.Value, "end"): // A6
 		if !hasTo {
-			o.say(CodeRuleNoTo, diag.Note, r.span, "Write \"to\": \"end\" if the flow is to end here, or the id of an agent.", "The rule %q leads nowhere: the flow ends when it holds.", r.id)
+			o.report(CodeRuleNoTo, diag.Note, r.span, "Add \"to\" with an agent's id, or \"end\" to end the flow.",
+				"Rule %q has no target, so the flow ends if it matches.", r.id)
 		}
 		r.to.Value = ""
 	default:
-		o.say(CodeRuleUnknownTo, diag.Error, r.to.Span, candidates(r.to.Value, known), "The rule leads to the agent %q, and there is none.", r.to.Value)
+		o.report(CodeRuleUnknownTo, diag.Error, r.to.Span, candidates(r.to.Value, known),
+			"The rule leads to agent %q, which is not defined.", r.to.Value)
 		return
 	}
 	if !hasCondition || strings.TrimSpace(r.condition.Value) == "" {
-		o.say(CodeRuleNoCondition, diag.Warning, r.span, "Write \"always\" if that is meant.", "The rule %q has no condition, so it always holds.", r.id)
+		o.report(CodeRuleNoCondition, diag.Warning, r.span, "Use \"always\" if this is intended.",
+			"Rule %q has no condition, so it always matches.", r.id)
 	}
 	d.rules = append(d.rules, r)
 }

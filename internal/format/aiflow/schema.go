@@ -9,7 +9,7 @@ import (
 //go:embed schema.json
 var schema []byte
 
-// Schemas describes files of all generations for editors.
+// Schemas returns the JSON Schema of files of all generations for editors.
 func (Format) Schemas() []format.Schema {
 	return []format.Schema{{Block: "aiflow", Schema: schema}}
 }

@@ -13,15 +13,18 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// calculator is the one built-in tool that the format has.
+// calculator is the format's only built-in tool.
 const calculator = "calculator"
 
-// tool is what a declared tool does; false when it cannot be done. What no
-// agent lists is only a warning.
+// tool compiles a declared tool. It returns false if the tool is invalid, which is only a
+// warning for a tool that no agent lists.
 func (l *lowering) tool(t *tool) (ir.ToolDef, bool) {
 	o := object{node: t.node, what: fmt.Sprintf("tool %q", t.id.Value), out: l.out}
 	arguments := o.inner("schema", o.what)
-	def := ir.ToolDef{Name: t.id.Value, Description: o.text("description").Value, Schema: inputSchema(arguments.node), Span: t.span}
+	def := ir.ToolDef{
+		Name: t.id.Value, Description: o.text("description").Value, Schema: inputSchema(arguments.node),
+		Span: t.span,
+	}
 	o.text("id")
 	o.text("name")
 	severity := diag.Error
@@ -38,8 +41,10 @@ func (l *lowering) tool(t *tool) (ir.ToolDef, bool) {
 		if name := o.text("function"); op.Value == "" {
 			op = name
 		}
-		if !slices.Contains([]string{"", calculator, "add", "subtract", "multiply", "divide"}, strings.ToLower(op.Value)) {
-			l.say(CodeToolInvalid, severity, op.Span, "The built-in tool is the calculator: write calculator, add, subtract, multiply or divide.", "There is no built-in tool %q.", op.Value)
+		if !slices.Contains([]string{"", calculator, "add", "subtract", "multiply", "divide"},
+			strings.ToLower(op.Value)) {
+			l.report(CodeToolInvalid, severity, op.Span, "Use calculator, add, subtract, multiply or divide.",
+				"%q is not a built-in tool.", op.Value)
 			return def, false
 		}
 		def.Builtin = calculator
@@ -49,11 +54,13 @@ func (l *lowering) tool(t *tool) (ir.ToolDef, bool) {
 		return def, true
 	}
 	at := kind.Span
-	l.say(CodeToolInvalid, severity, at, "Write http or builtin, or bind the tool in espalier.yaml and leave it out here.", "There are no tools of the type %q.", kind.Value)
+	l.report(CodeToolInvalid, severity, at,
+		"Use http or builtin, or configure the tool in espalier.yaml and remove it here.", "%q is not a tool type.",
+		kind.Value)
 	return def, false
 }
 
-// request reads a tool that is an address of the web.
+// request compiles a tool that is an HTTP request.
 func (l *lowering) request(o *object, def *ir.ToolDef, severity diag.Severity) bool {
 	endpoint := o.text("endpoint")
 	if other := o.text("url"); endpoint.Value == "" {
@@ -65,7 +72,8 @@ func (l *lowering) request(o *object, def *ir.ToolDef, severity diag.Severity) b
 		def.Method = "GET"
 	}
 	if methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}; !slices.Contains(methods, def.Method) {
-		l.say(CodeBadValue, severity, method.Span, fmt.Sprintf("Write one of %s.", strings.Join(methods, ", ")), "\"method\" of the %s cannot be %q.", o.what, method.Value)
+		l.report(CodeBadValue, severity, method.Span, fmt.Sprintf("Use one of %s.", strings.Join(methods, ", ")),
+			"\"method\" of the %s is not valid: %q.", o.what, method.Value)
 	}
 	headers := o.inner("headers", "headers of the "+o.what)
 	for _, p := range headers.node.Pairs {
@@ -81,13 +89,14 @@ func (l *lowering) request(o *object, def *ir.ToolDef, severity diag.Severity) b
 		if endpoint.Value != "" {
 			at = endpoint.Span
 		}
-		l.say(CodeToolInvalid, severity, at, "Write \"endpoint\": \"https://…\".", "The tool %q has no address that can be called.", def.Name)
+		l.report(CodeToolInvalid, severity, at, "Add \"endpoint\": \"https://…\".", "Tool %q has no valid endpoint.",
+			def.Name)
 		return false
 	}
 	return true
 }
 
-// auth makes headers of the ways to say who asks.
+// auth converts authentication settings to headers.
 func (l *lowering) auth(o *object, def *ir.ToolDef) {
 	n := o.get("auth")
 	if n == nil {
@@ -119,30 +128,34 @@ func (l *lowering) auth(o *object, def *ir.ToolDef) {
 	case "bearer", "oauth2":
 		def.Headers = append(def.Headers, ir.HeaderDef{Name: "Authorization", Value: "Bearer " + token.Value})
 	default:
-		l.say(CodeBadValue, diag.Error, kind.Span, "Write none, api_key, bearer or oauth2.", "\"auth\" cannot be %q.", kind.Value)
+		l.report(CodeBadValue, diag.Error, kind.Span, "Use none, api_key, bearer or oauth2.",
+			"\"auth\" is not valid: %q.", kind.Value)
 		return
 	}
 	if value.Value == "" || asksForSecret(value.Value) {
 		l.noSecrets(def, head(n))
 		return
 	}
-	l.say(CodeSecretInFile, diag.Warning, value.Span, fmt.Sprintf("Bind %s in espalier.yaml, where the key can be secret://NAME, and leave it out here.", def.Name), "The key of the tool %q stands in the file, where everybody can read it.", def.Name)
+	l.report(CodeSecretInFile, diag.Warning, value.Span,
+		fmt.Sprintf("Configure %s in espalier.yaml with secret://NAME as the key, and remove it here.", def.Name),
+		"The key of tool %q is stored in plain text.", def.Name)
 }
 
-// asksForSecret tells whether a text wants something of the project or of the
-// environment put in.
+// asksForSecret reports whether a value refers to a secret or an environment variable.
 func asksForSecret(value string) bool {
 	return strings.Contains(value, "secret://") || strings.Contains(value, "${")
 }
 
-// noSecrets refuses that: a file decides where its requests go, so it must not
-// decide which secrets go along.
+// noSecrets rejects references to secrets: a file determines where its requests go, so it must
+// not determine which secrets they contain.
 func (l *lowering) noSecrets(def *ir.ToolDef, at source.Span) {
-	l.say(CodeToolInvalid, diag.Error, at, fmt.Sprintf("Bind %s in espalier.yaml, with its url and the header that has the key, and leave it out here.", def.Name), "The tool %q needs a key, which a file cannot ask for.", def.Name)
+	l.report(CodeToolInvalid, diag.Error, at,
+		fmt.Sprintf("Configure %s in espalier.yaml, with its url and the header for the key, and remove it here.",
+			def.Name), "Tool %q requires a key, which a workflow file cannot request.", def.Name)
 }
 
-// inputSchema is the schema of a tool's arguments. Some files only list the
-// types of the arguments by name.
+// inputSchema returns the schema of a tool's arguments. Some files only list the types of the
+// arguments by name.
 func inputSchema(n *text.Node) json.RawMessage {
 	if len(n.Pairs) == 0 {
 		return nil

@@ -13,16 +13,16 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Format reads AWF workflows.
+// Format compiles AWF workflows.
 type Format struct{}
 
 var _ format.Format = Format{}
 
-// Name is "awf".
+// Name returns "awf".
 func (Format) Name() string { return "awf" }
 
-// Match is certain of files in .awf/workflows, and of YAML with states that
-// begin somewhere.
+// Match is certain about files in .awf/workflows, and about YAML with states and an initial
+// state.
 func (Format) Match(f *source.File) format.Match {
 	if ext := strings.ToLower(path.Ext(f.Path)); ext != ".yaml" && ext != ".yml" {
 		return format.No
@@ -31,14 +31,15 @@ func (Format) Match(f *source.File) format.Match {
 		return format.Certain
 	}
 	keys := outline(f.Text)
-	if slices.Contains(keys, "states") && (slices.Contains(keys, "initial") || slices.Contains(keys, "states.initial")) && !inFolder(f, "templates") {
+	if slices.Contains(keys, "states") &&
+		(slices.Contains(keys, "initial") || slices.Contains(keys, "states.initial")) && !inFolder(f, "templates") {
 		return format.Certain
 	}
 	return format.No
 }
 
-// inFolder tells whether a file lies in a folder of .awf. Those in its templates
-// are parts of workflows, which cannot be run.
+// inFolder reports whether a file is in a folder of .awf. Files in its templates folder are
+// parts of workflows that cannot run by themselves.
 func inFolder(f *source.File, folder string) bool {
 	name := f.Path
 	if f.Abs != "" {
@@ -48,9 +49,8 @@ func inFolder(f *source.File, folder string) bool {
 	return dir == ".awf/"+folder || strings.HasSuffix(dir, "/.awf/"+folder)
 }
 
-// outline lists the keys that begin lines at the outermost level and, as
-// "outer.inner", at the first level below it. Looking at lines is enough to
-// tell formats apart, also when the YAML is broken.
+// outline returns the keys at the outermost level and, as "outer.inner", at the first level
+// below it. It scans lines, which is enough to tell formats apart even if the YAML is invalid.
 func outline(text string) []string {
 	var keys []string
 	outer, indent := "", 0
@@ -73,10 +73,13 @@ func outline(text string) []string {
 	return keys
 }
 
-// Compile reads a file.
+// Compile compiles a file.
 func (Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.List) {
 	var list diag.List
-	l := &lowering{file: f, files: files, out: &list, children: map[string]int{}, seen: map[string]bool{}, owned: map[string]*expr.Expr{}}
+	l := &lowering{
+		file: f, files: files, out: &list, children: map[string]int{}, seen: map[string]bool{},
+		internals: map[string]*expr.Expr{},
+	}
 	p := &parser{file: f, out: &list, templates: l.template}
 	l.doc = p.parse()
 	if l.doc == nil {
@@ -85,11 +88,11 @@ func (Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.Lis
 	return l.program(), list
 }
 
-// Schemas is the JSON Schema of a workflow file.
+// Schemas returns the JSON Schema of a workflow file.
 func (Format) Schemas() []format.Schema {
 	raw, err := json.Marshal(workflowSchema())
 	if err != nil {
-		return nil // plain data always encodes
+		return nil // unreachable: plain data encodes
 	}
 	return []format.Schema{{Block: "workflow", Schema: raw}}
 }

@@ -13,12 +13,12 @@ import (
 )
 
 var (
-	well   = []ir.Outcome{ir.OK, ir.Skipped}
-	always = []ir.Outcome{ir.OK, ir.Skipped, ir.Failed}
-	failed = []ir.Outcome{ir.Failed}
+	onSuccess = []ir.Outcome{ir.OK, ir.Skipped}
+	onAny     = []ir.Outcome{ir.OK, ir.Skipped, ir.Failed}
+	onFailure = []ir.Outcome{ir.Failed}
 )
 
-// steps lowers a state with its hooks and everything that leads on from it.
+// steps compiles a state with its hooks and everything that follows from it.
 func (l *lowering) steps(s *state, at *place) []ir.Step {
 	main := l.step(s, at)
 	leaving := at.hooks
@@ -26,76 +26,77 @@ func (l *lowering) steps(s *state, at *place) []ir.Step {
 	if s.kind == kindTerminal {
 		var failing *failure
 		if end := main.Action.(ir.End); end.Failed {
-			failing = &failure{State: s.name.Value, Message: end.Message, filled: end.MessageExpr}
+			failing = &failure{State: s.name.Value, Message: end.Message, expr: end.MessageExpr}
 		}
 		return append(l.endHooks(s, s.name.Value, l.hooksOf(s), failing, s.name.Span), main)
 	}
 	main.Next = l.edges(s, at)
-	out := append([]ir.Step{main}, l.nowhere(s, main.Next)...)
+	out := append([]ir.Step{main}, l.noTransition(s, main.Next)...)
 	if s.inline != nil && !at.branch {
 		end := ir.End{Failed: true, Message: s.inline.message.Value, Status: int(s.inline.status)}
 		end.MessageExpr = l.value(expr.AWFTemplate, s.inline.message)
-		l.fromFile(end.MessageExpr, diag.Warning, s.inline.message.Span, "The message")
-		failing := &failure{State: s.name.Value, Message: s.inline.message.Value, filled: end.MessageExpr}
+		l.rejectFileReads(end.MessageExpr, diag.Warning, s.inline.message.Span, "The message")
+		failing := &failure{State: s.name.Value, Message: s.inline.message.Value, expr: end.MessageExpr}
 		hooks := l.endHooks(s, inlineName(s), l.doc.hooks[workflowError], failing, s.inline.at)
 		for i := range hooks {
 			hooks[i].Label = inlineTitle(s) + before
 		}
 		out = append(out, hooks...)
-		out = append(out, ir.Step{ID: inlineName(s), Label: inlineTitle(s), Type: kindTerminal, Implied: true, Action: end, Span: s.inline.at})
+		out = append(out, ir.Step{
+			ID: inlineName(s), Label: inlineTitle(s), Type: kindTerminal, Implied: true,
+			Action: end, Span: s.inline.at,
+		})
 	}
 	if len(s.post) > 0 {
 		out = append(l.withPost(s, out), leaving...)
 	}
 	if len(s.pre) > 0 {
-		// What failed before is the state's to see, too.
+		// The state sees an earlier failure, too.
 		pre := l.hookStep(s.name.Value+before, s.pre, hookSettings{Again: true, State: s.name.Value}, s.name.Span)
-		pre.Next = []ir.Edge{{On: always, To: ir.Target{Step: s.name.Value}, Sequential: true}}
+		pre.Next = []ir.Edge{{On: onAny, To: ir.Target{Step: s.name.Value}, Sequential: true}}
 		out = append([]ir.Step{pre}, out...)
 	}
 	return out
 }
 
-// The ends of the names of steps that run hooks: before a state, after it, and
-// after it has failed.
+// Suffixes of the IDs of hook steps: before a state, after it, and after its failure.
 const (
 	before       = ":pre"
 	after        = ":post"
 	afterFailure = ":post-failed"
 )
 
-// inlineName is what AWF's records call the end that an inline on_failure is;
-// inlineTitle is what people call it.
+// inlineName returns the ID of the end that an inline on_failure creates, as in AWF's own
+// records. inlineTitle returns its display name.
 func inlineName(s *state) string  { return "__inline_error_" + s.name.Value }
 func inlineTitle(s *state) string { return s.name.Value + ":on_failure" }
 
-// withPost puts the hooks of a state between it and what follows: once for the
-// case that it went well, once for the other, where the failure goes on
-// afterwards.
+// withPost inserts the post hooks of a state between it and its successors: once after success,
+// and once after failure, where the failure then propagates.
 func (l *lowering) withPost(s *state, steps []ir.Step) []ir.Step {
 	main := &steps[0]
 	good := l.hookStep(s.name.Value+after, s.post, hookSettings{Again: true, State: s.name.Value}, s.name.Span)
 	bad := l.hookStep(s.name.Value+afterFailure, s.post, hookSettings{Again: true, State: s.name.Value}, s.name.Span)
 	for _, e := range main.Next {
 		if slices.Contains(e.On, ir.OK) {
-			e.On = always
+			e.On = onAny
 			good.Next = append(good.Next, e)
 		}
 	}
 	for _, e := range main.Next {
 		if slices.Contains(e.On, ir.Failed) {
-			e.On = failed
+			e.On = onFailure
 			bad.Next = append(bad.Next, e)
 		}
 	}
 	main.Next = []ir.Edge{
-		{On: well, To: ir.Target{Step: good.ID}, Sequential: true},
-		{On: failed, To: ir.Target{Step: bad.ID}, Sequential: true},
+		{On: onSuccess, To: ir.Target{Step: good.ID}, Sequential: true},
+		{On: onFailure, To: ir.Target{Step: bad.ID}, Sequential: true},
 	}
 	return append(steps, good, bad)
 }
 
-// entry is the step by which a state is entered.
+// entry returns the step at which a state is entered.
 func (l *lowering) entry(name string) string {
 	s := l.doc.byName[name]
 	if s != nil && (len(s.pre) > 0 || s.kind == kindTerminal && len(l.hooksOf(s)) > 0) {
@@ -104,15 +105,14 @@ func (l *lowering) entry(name string) string {
 	return name
 }
 
-// edges are the ways on from a state in the place where it stands. Transitions
-// are looked at after failures too, of every kind of step. AWF's program does so
-// for commands only: whatever else fails goes the way of on_failure there, and so
-// it does here unless a condition says otherwise.
+// edges returns the transitions of a state at a place. Conditional transitions apply after
+// failures of every kind of step. AWF's reference program evaluates them only for commands and
+// follows on_failure otherwise, which is also the default here if no condition is true.
 func (l *lowering) edges(s *state, at *place) []ir.Edge {
-	if at.branch { // a branch is one state; what follows is for the parallel step
+	if at.branch { // a branch is one state; the parallel step continues
 		for _, t := range s.transitions {
 			if t.when.Value != "" {
-				l.condition(expr.AWF, t.when) // its mistakes are mistakes all the same
+				l.condition(expr.AWF, t.when) // to report its mistakes
 			}
 		}
 		return nil
@@ -120,7 +120,7 @@ func (l *lowering) edges(s *state, at *place) []ir.Edge {
 	var out []ir.Edge
 	certain := false
 	for _, t := range s.transitions {
-		edge := ir.Edge{On: always, Span: t.to.Span}
+		edge := ir.Edge{On: onAny, Span: t.to.Span}
 		if t.when.Value != "" {
 			edge.When = l.condition(expr.AWF, t.when)
 			if edge.When == nil {
@@ -130,33 +130,34 @@ func (l *lowering) edges(s *state, at *place) []ir.Edge {
 			edge.Label = t.when.Value
 		} else {
 			certain = true
-			if s.kind != kindCommand && (s.failure.Value != "" || s.inline != nil || s.goesOn) {
-				edge.On = well
+			if s.kind != kindCommand && (s.failure.Value != "" || s.inline != nil || s.continueOnError) {
+				edge.On = onSuccess
 			}
 		}
-		to, ok := l.way(s, t.to, at)
+		to, ok := l.target(s, t.to, at)
 		if ok {
 			edge.To = to
 			out = append(out, edge)
 		}
 	}
-	on := well
-	if s.goesOn {
-		on = always
+	on := onSuccess
+	if s.continueOnError {
+		on = onAny
 	}
-	switch to, ok := l.way(s, s.success, at); {
+	switch to, ok := l.target(s, s.success, at); {
 	case ok && s.success.Value == "":
 		out = append(out, ir.Edge{On: on, To: to, Sequential: true})
 	case ok:
 		out = append(out, ir.Edge{On: on, To: to, Span: s.success.Span})
 	case s.success.Value == "" && !certain:
 		if len(s.transitions) == 0 && s.kind != "" {
-			l.report(CodeNoWayOn, diag.Warning, s.name.Span, fmt.Sprintf("When state %q succeeds nothing follows, and the run fails.", s.name.Value),
-				fmt.Sprintf("Add \"%s: \" with the name of the next state.", successKey(s)))
+			l.report(CodeNoWayOn, diag.Warning, s.name.Span,
+				fmt.Sprintf("State %q has no transition after success, so the run fails.", s.name.Value),
+				fmt.Sprintf("Add \"%s:\" with the name of the next state.", successKey(s)))
 		}
-		out = append(out, ir.Edge{On: well, To: ir.Target{Exit: ir.ExitFail, Reason: noWayOn}})
+		out = append(out, ir.Edge{On: onSuccess, To: ir.Target{Exit: ir.ExitFail, Reason: reasonNoTransition}})
 	}
-	if s.goesOn {
+	if s.continueOnError {
 		return out
 	}
 	switch {
@@ -165,23 +166,24 @@ func (l *lowering) edges(s *state, at *place) []ir.Edge {
 		if len(l.doc.hooks[workflowError]) > 0 {
 			to += before
 		}
-		out = append(out, ir.Edge{On: failed, To: ir.Target{Step: to}, Span: s.inline.at})
+		out = append(out, ir.Edge{On: onFailure, To: ir.Target{Step: to}, Span: s.inline.at})
 	case s.failure.Value == "":
-	case at.loop != nil && !at.member(s.failure.Value) && s.failure.Value != at.loop.name.Value && fails(at.loop):
-		// The loop fails, and says itself where that leads.
+	case at.loop != nil && !at.member(s.failure.Value) && s.failure.Value != at.loop.name.Value &&
+		handlesFailure(at.loop):
+		// The loop fails, and its own on_failure applies.
 	default:
-		if to, ok := l.way(s, s.failure, at); ok {
-			out = append(out, ir.Edge{On: failed, To: to, Span: s.failure.Span})
+		if to, ok := l.target(s, s.failure, at); ok {
+			out = append(out, ir.Edge{On: onFailure, To: to, Span: s.failure.Span})
 		}
 	}
 	return out
 }
 
-const noWayOn = "NO_TRANSITION"
+const reasonNoTransition = "NO_TRANSITION"
 
-// fails tells whether a state says what follows its failure.
-func fails(s *state) bool {
-	return s.failure.Value != "" || s.inline != nil || s.goesOn || len(s.transitions) > 0
+// handlesFailure reports whether a state defines what follows its failure.
+func handlesFailure(s *state) bool {
+	return s.failure.Value != "" || s.inline != nil || s.continueOnError || len(s.transitions) > 0
 }
 
 func successKey(s *state) string {
@@ -191,8 +193,8 @@ func successKey(s *state) string {
 	return "on_success"
 }
 
-// way is where the name of a state leads from a place; false when nowhere.
-func (l *lowering) way(s *state, target text.Text, at *place) (ir.Target, bool) {
+// target resolves a state name to the target of an edge. It returns false if there is none.
+func (l *lowering) target(s *state, target text.Text, at *place) (ir.Target, bool) {
 	name := target.Value
 	known := l.doc.byName[name] != nil
 	if at.loop == nil {
@@ -205,17 +207,18 @@ func (l *lowering) way(s *state, target text.Text, at *place) (ir.Target, bool) 
 		return ir.Target{Step: l.entry(name)}, true
 	}
 	if len(at.loop.post) > 0 && !at.up.branch {
-		return l.past(target, at)
+		return l.leaveViaHooks(target, at)
 	}
 	through := at.loop // the outermost loop that is left
 	for up := at.up; up != nil; through, up = up.loop, up.up {
 		switch {
 		case up.branch:
-			l.report(CodeIgnoredWay, diag.Warning, target.Span, fmt.Sprintf("This leaves the loop, but not the branch of a parallel step that the loop is in: %q is not entered.", name),
-				"Let the parallel step lead there.")
+			l.report(CodeIgnoredWay, diag.Warning, target.Span,
+				fmt.Sprintf("The transition leaves the loop, but not its parallel branch, so %q is not entered.", name),
+				"Add the transition to the parallel step.")
 			return ir.Target{Exit: ir.ExitLoop}, true
 		case up.loop != nil && up.loop.name.Value == name:
-			return l.beyond(through, up, at), true
+			return l.leaveInto(through, up, at), true
 		case up.loop == nil || up.member(name):
 			return ir.Target{Step: l.entry(name)}, true
 		}
@@ -223,39 +226,40 @@ func (l *lowering) way(s *state, target text.Text, at *place) (ir.Target, bool) 
 	return ir.Target{}, false
 }
 
-// past leaves a loop that has hooks for when it is over: these come first.
-func (l *lowering) past(target text.Text, at *place) (ir.Target, bool) {
-	to, ok := l.way(at.loop, target, at.up)
+// leaveViaHooks leaves a loop through its post hooks.
+func (l *lowering) leaveViaHooks(target text.Text, at *place) (ir.Target, bool) {
+	to, ok := l.target(at.loop, target, at.up)
 	if !ok {
 		return to, false
 	}
 	id := at.loop.name.Value + after + ":" + target.Value
 	if !slices.ContainsFunc(at.up.hooks, func(s ir.Step) bool { return s.ID == id }) {
 		hooks := l.hookStep(id, at.loop.post, hookSettings{Again: true, State: at.loop.name.Value}, at.loop.name.Span)
-		hooks.Next = []ir.Edge{{On: always, To: to, Sequential: true}}
+		hooks.Next = []ir.Edge{{On: onAny, To: to, Sequential: true}}
 		at.up.hooks = append(at.up.hooks, hooks)
 	}
 	return ir.Target{Step: id}, true
 }
 
-// beyond leaves loops, the outermost of which stands in the body of another one,
-// for what comes after it there. The inner ones do not go where their ends lead.
-func (l *lowering) beyond(left *state, around, at *place) ir.Target {
+// leaveInto leaves nested loops and continues after the outermost of them in the body of the
+// enclosing loop. The edges of the inner loops do not apply.
+func (l *lowering) leaveInto(left *state, around, at *place) ir.Target {
 	following := l.following(left, around)
-	if own, _ := l.way(left, left.success, around); left == at.loop && len(left.transitions) == 0 && own == following {
-		return ir.Target{Exit: ir.ExitLoop} // which leads there, too
+	if own, _ := l.target(left, left.success, around); left == at.loop && len(left.transitions) == 0 &&
+		own == following {
+		return ir.Target{Exit: ir.ExitLoop} // leads to the same step
 	}
 	if following.Step == "" {
-		around.closes = true
+		around.endsRound = true
 		return ir.Target{Step: nextRound(around.loop)}
 	}
 	return following
 }
 
-// nextRound is the step that closes a round of a loop for states of inner loops.
+// nextRound returns the ID of the step that ends an iteration for states of inner loops.
 func nextRound(s *state) string { return s.name.Value + ":next" }
 
-// following is the next state of a loop's body.
+// following returns the next state of a loop's body.
 func (l *lowering) following(s *state, at *place) ir.Target {
 	if i := slices.Index(at.members, s.name.Value); i >= 0 && i+1 < len(at.members) {
 		return ir.Target{Step: l.entry(at.members[i+1])}
@@ -263,26 +267,27 @@ func (l *lowering) following(s *state, at *place) ir.Target {
 	return ir.Target{Exit: ir.ExitBlock}
 }
 
-// hookSettings are what the step kind "hook" is told.
+// hookSettings are the settings of the step kind "hook".
 type hookSettings struct {
 	Hooks []hookSetting `json:"hooks"`
-	// Strict makes a hook that fails fail the step.
+	// Strict makes the step fail if a hook fails.
 	Strict bool `json:"strict,omitempty"`
-	// Again ends the step as the step before ended: its failure goes on.
+	// Again makes the step end with the outcome of the previous step, so that its failure
+	// propagates.
 	Again bool `json:"again,omitempty"`
-	// Files are paths, as templates, that must be there.
+	// Files are paths, as templates, that must exist.
 	Files []string `json:"files,omitempty"`
-	// Failure is the error that the hooks see when no step before has failed.
+	// Failure is the error that the hooks see if no earlier step failed.
 	Failure *failure `json:"failure,omitempty"`
-	// State is the one that the hooks are of: to them it is the current one.
+	// State is the state that the hooks belong to; they see it as the current one.
 	State string `json:"state,omitempty"`
 }
 
-// failure is that of a run that a state ends as failed.
+// failure describes the failure of a run that a state ends as failed.
 type failure struct {
 	State   string `json:"state"`
 	Message string `json:"message"` // a template
-	filled  *expr.Expr
+	expr    *expr.Expr
 }
 
 type hookSetting struct {
@@ -291,14 +296,14 @@ type hookSetting struct {
 	Timeout ir.Millis `json:"timeout,omitempty"`
 }
 
-// hookStep is a step that runs hooks.
+// hookStep returns a step that runs hooks.
 func (l *lowering) hookStep(id string, hooks []hook, set hookSettings, at source.Span) ir.Step {
 	var texts []text.Text
 	set.Hooks = []hookSetting{}
 	for _, h := range hooks {
 		set.Hooks = append(set.Hooks, hookSetting{Log: h.log.Value, Command: h.command.Value, Timeout: h.timeout})
 		texts = append(texts, h.log, h.command)
-		l.asCode(h.command, false)
+		l.checkCode(h.command, false)
 	}
 	t := ir.Task{Kind: "hook"}
 	t.Settings.Put("hooks", set.Hooks, at)
@@ -320,22 +325,22 @@ func (l *lowering) hookStep(id string, hooks []hook, set hookSettings, at source
 	if l.exports() != nil {
 		t.Settings.Put("export", l.exports(), at)
 	}
-	if l.doubtful {
+	if l.tainted {
 		t.Settings.Put("doubts", []string{"loop"}, at)
 	}
-	out := ir.Step{ID: id, Type: "hook", Implied: true, Again: set.Again, Action: t, Span: at}
+	out := ir.Step{ID: id, Type: "hook", Implied: true, InheritOutcome: set.Again, Action: t, Span: at}
 	out.Reads = l.reads(texts...)
 	l.commandReads(&out)
 	out.Reads = append(out.Reads, ir.Ref{Path: "last"})
 	return out
 }
 
-// begins are the steps before the first state: files that inputs name, and
+// startSteps returns the steps before the first state: checks of files that inputs name, and
 // the workflow's own hooks.
-func (l *lowering) begins(first *state) []ir.Step {
+func (l *lowering) startSteps(first *state) []ir.Step {
 	var out []ir.Step
 	next := func(s ir.Step) {
-		s.Next = []ir.Edge{{On: well, To: ir.Target{Step: l.entry(first.name.Value)}, Sequential: true}}
+		s.Next = []ir.Edge{{On: onSuccess, To: ir.Target{Step: l.entry(first.name.Value)}, Sequential: true}}
 		if len(out) > 0 {
 			out[len(out)-1].Next[0].To.Step = s.ID
 		}
@@ -360,7 +365,7 @@ func (l *lowering) begins(first *state) []ir.Step {
 	return out
 }
 
-// hooksOf are the workflow's hooks that run before a terminal state.
+// hooksOf returns the workflow's hooks that run before a terminal state.
 func (l *lowering) hooksOf(s *state) []hook {
 	if s.status.Value == "failure" {
 		return l.doc.hooks[workflowError]
@@ -368,26 +373,26 @@ func (l *lowering) hooksOf(s *state) []hook {
 	return l.doc.hooks[workflowEnd]
 }
 
-// endHooks runs the workflow's hooks before a step that ends it at a state.
+// endHooks returns the step that runs the workflow's hooks before an end.
 func (l *lowering) endHooks(s *state, end string, hooks []hook, failing *failure, at source.Span) []ir.Step {
 	if len(hooks) == 0 {
 		return nil
 	}
 	pre := l.hookStep(end+before, hooks, hookSettings{Again: true, Failure: failing, State: s.name.Value}, at)
-	if failing != nil && failing.filled != nil {
-		for _, r := range l.refs(nil, failing.filled) {
+	if failing != nil && failing.expr != nil {
+		for _, r := range l.refs(nil, failing.expr) {
 			if !slices.ContainsFunc(pre.Reads, func(had ir.Ref) bool { return had.Path == r.Path }) {
-				r.Optional = true // the step that ends the run tells what is wrong with its message
+				r.Optional = true // the end itself reports problems with its message
 				pre.Reads = append(pre.Reads, r)
 			}
 		}
 	}
-	pre.Next = []ir.Edge{{On: always, To: ir.Target{Step: end}, Sequential: true}}
+	pre.Next = []ir.Edge{{On: onAny, To: ir.Target{Step: end}, Sequential: true}}
 	return []ir.Step{pre}
 }
 
-// catches sends failures that nothing takes care of through the hooks for them.
-func (l *lowering) catches(steps []ir.Step) []ir.Step {
+// catchFailures routes unhandled failures through the workflow's error hooks.
+func (l *lowering) catchFailures(steps []ir.Step) []ir.Step {
 	hooks := l.doc.hooks[workflowError]
 	if len(hooks) == 0 {
 		return nil
@@ -395,11 +400,15 @@ func (l *lowering) catches(steps []ir.Step) []ir.Step {
 	const id = "workflow:error"
 	used := false
 	for i := range steps {
-		if _, end := steps[i].Action.(ir.End); end || steps[i].Type == "hook" && !strings.HasSuffix(steps[i].ID, afterFailure) {
+		if _, end := steps[i].Action.(ir.End); end || steps[i].Type == "hook" &&
+			!strings.HasSuffix(steps[i].ID, afterFailure) {
 			continue
 		}
-		if !slices.ContainsFunc(steps[i].Next, func(e ir.Edge) bool { return e.When == nil && slices.Contains(e.On, ir.Failed) }) {
-			steps[i].Next = append(steps[i].Next, ir.Edge{On: failed, To: ir.Target{Step: id}, Sequential: true})
+		if !slices.ContainsFunc(steps[i].Next, func(e ir.Edge) bool {
+			return e.When == nil &&
+				slices.Contains(e.On, ir.Failed)
+		}) {
+			steps[i].Next = append(steps[i].Next, ir.Edge{On: onFailure, To: ir.Target{Step: id}, Sequential: true})
 			used = true
 		}
 	}
@@ -409,17 +418,20 @@ func (l *lowering) catches(steps []ir.Step) []ir.Step {
 	return []ir.Step{l.hookStep(id, hooks, hookSettings{Again: true}, l.doc.first)}
 }
 
-// nowhere runs the hooks for failures before a run fails because nothing follows
-// a state that went well.
-func (l *lowering) nowhere(s *state, ways []ir.Edge) []ir.Step {
+// noTransition runs the workflow's error hooks before a run fails because a successful state
+// has no transition.
+func (l *lowering) noTransition(s *state, edges []ir.Edge) []ir.Step {
 	hooks := l.doc.hooks[workflowError]
-	i := slices.IndexFunc(ways, func(e ir.Edge) bool { return e.To.Reason == noWayOn })
+	i := slices.IndexFunc(edges, func(e ir.Edge) bool { return e.To.Reason == reasonNoTransition })
 	if i < 0 || len(hooks) == 0 {
 		return nil
 	}
-	message := fmt.Sprintf("no way on from step %q", s.name.Value)
-	end := ir.Step{ID: s.name.Value + ":nowhere", Type: kindTerminal, Implied: true, Action: ir.End{Failed: true, Message: message, Status: 1}, Span: s.name.Span}
+	message := fmt.Sprintf("step %q has no transition after success", s.name.Value)
+	end := ir.Step{
+		ID: s.name.Value + ":nowhere", Type: kindTerminal, Implied: true,
+		Action: ir.End{Failed: true, Message: message, Status: 1}, Span: s.name.Span,
+	}
 	pre := l.endHooks(s, end.ID, hooks, &failure{State: s.name.Value, Message: message}, s.name.Span)
-	ways[i].To = ir.Target{Step: pre[0].ID}
+	edges[i].To = ir.Target{Step: pre[0].ID}
 	return append(pre, end)
 }

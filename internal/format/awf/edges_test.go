@@ -8,9 +8,9 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// A transition without a condition is taken after a failure, too, unless the author
-// says what else follows one; of commands it always is.
-func TestTransitionsWithoutCondition(t *testing.T) {
+// An unconditional transition also applies after a failure, unless the author defines what
+// follows a failure. For commands it always applies.
+func TestUnconditionalTransitionsAfterFailure(t *testing.T) {
 	for kind, always := range map[string]bool{
 		"type: step, command: x":                       true,
 		"type: agent, provider: claude, prompt: Hi":    false,
@@ -20,31 +20,44 @@ func TestTransitionsWithoutCondition(t *testing.T) {
 		"type: call_workflow, workflow: c, inputs: {}": false,
 		"type: while, while: 'false', body: [b]":       false,
 	} {
-		for keys, said := range map[string]bool{"description: none": false, "on_failure: z": true, "on_failure: {message: m}": true, "continue_on_error: true, on_success: z": true} {
-			p, list := compile("name: f\nstates:\n  initial: x\n  x: {"+kind+", transitions: [{when: 'true', goto: y}, {goto: z}], "+keys+"}\n  y: {type: step, command: x, on_success: z}\n  b: {type: step, command: x, on_success: z}\n  z: {type: terminal}\n",
+		for keys, said := range map[string]bool{
+			"description: none": false, "on_failure: z": true,
+			"on_failure: {message: m}": true, "continue_on_error: true, on_success: z": true,
+		} {
+			p, list := compile("name: f\nstates:\n  initial: x\n  x: {"+kind+
+				", transitions: [{when: 'true', goto: y}, {goto: z}], "+keys+
+				"}\n  y: {type: step, command: x, on_success: z}\n  b: {type: step, command: x, on_success: "+
+				"z}\n  z: {type: terminal}\n",
 				files{"c.yaml": "name: c\nstates:\n  initial: z\n  z: {type: terminal}\n"})
 			next := p.Step(ir.Body, "x").Next
-			if list.Errors() || len(next) < 2 || next[0].When == nil || next[0].Label != "true" || !slices.Contains(next[0].On, ir.Failed) {
+			if list.Errors() || len(next) < 2 || next[0].When == nil || next[0].Label != "true" ||
+				!slices.Contains(next[0].On, ir.Failed) {
 				t.Fatalf("%s, %s: %+v, %v", kind, keys, next, list)
 			}
-			if got, want := slices.Contains(next[1].On, ir.Failed), always || !said; got != want || next[1].When != nil || !slices.Contains(next[1].On, ir.OK) {
+			if got, want := slices.Contains(next[1].On, ir.Failed), always || !said; got != want ||
+				next[1].When != nil || !slices.Contains(next[1].On, ir.OK) {
 				t.Errorf("%s, %s: after a failure, too: %t, want %t", kind, keys, got, want)
 			}
 		}
 	}
 }
 
-// A state that leads nowhere is told, with the key that its type has for that.
-func TestStatesThatLeadNowhere(t *testing.T) {
+// A state without a successor is reported, with the key that its type uses for it.
+func TestReportsStatesWithoutSuccessor(t *testing.T) {
 	for keys, want := range map[string]string{
-		"type: step, command: x":                                          `Add "on_success: " with the name of the next state.`,
-		"type: parallel, parallel: [b]":                                   `Add "on_success: " with the name of the next state.`,
-		"type: for_each, items: [1], body: [b]":                           `Add "on_complete: " with the name of the next state.`,
-		"type: while, while: 'false', body: [b]":                          `Add "on_complete: " with the name of the next state.`,
+		"type: step, command: x": `Add "on_success:" with the name of ` +
+			`the next state.`,
+		"type: parallel, parallel: [b]": `Add "on_success:" with the name of ` +
+			`the next state.`,
+		"type: for_each, items: [1], body: [b]": `Add "on_complete:" with the name of ` +
+			`the next state.`,
+		"type: while, while: 'false', body: [b]": `Add "on_complete:" with the name of ` +
+			`the next state.`,
 		"type: step, command: x, transitions: [{when: a, goto: z}]":       "",
 		"type: for_each, items: [1], body: [b], transitions: [{goto: z}]": "",
 	} {
-		p, list := compile("name: f\nstates:\n  initial: x\n  x: {"+keys+"}\n  b: {type: step, command: x, on_success: z}\n  z: {type: terminal}\n", nil)
+		p, list := compile("name: f\nstates:\n  initial: x\n  x: {"+keys+
+			"}\n  b: {type: step, command: x, on_success: z}\n  z: {type: terminal}\n", nil)
 		var got []string
 		for _, d := range list {
 			got = append(got, d.Help)
@@ -52,18 +65,20 @@ func TestStatesThatLeadNowhere(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: got %q, want %q", keys, got, want)
 		}
-		fails := slices.ContainsFunc(p.Step(ir.Body, "x").Next, func(e ir.Edge) bool { return e.To.Exit == ir.ExitFail && e.To.Reason == "NO_TRANSITION" })
+		fails := slices.ContainsFunc(p.Step(ir.Body, "x").Next,
+			func(e ir.Edge) bool { return e.To.Exit == ir.ExitFail && e.To.Reason == "NO_TRANSITION" })
 		if fails == strings.Contains(keys, "[{goto") {
 			t.Errorf("%s: fails when it leads nowhere: %t", keys, fails)
 		}
 	}
 }
 
-// Names that end as those of hooks' steps do are names like others.
-func TestStatesCalledLikeHooks(t *testing.T) {
+// State names may end like the IDs of hook steps.
+func TestStateNamesMayResembleHookSteps(t *testing.T) {
 	for _, name := range []string{"a:pre", "a:post", "a:post-failed", "a:nowhere", "a:next"} {
 		p, list := compile("name: f\nhooks: {workflow_error: [{log: x}]}\nstates:\n  initial: \""+name+"\"\n  \""+name+
-			"\": {type: step, command: x, transitions: [{when: 'false', goto: z}], hooks: {pre: [{log: x}], post: [{log: x}]}}\n  z: {type: terminal}\n", nil)
+			"\": {type: step, command: x, transitions: [{when: 'false', goto: z}], hooks: {pre: [{log: x}], post: "+
+			"[{log: x}]}}\n  z: {type: terminal}\n", nil)
 		if list.Errors() || p == nil {
 			t.Errorf("%s: %v", name, list)
 		}

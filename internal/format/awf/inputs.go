@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// inputs makes a JSON Schema of the inputs.
+// inputs compiles the inputs to a JSON Schema.
 func (l *lowering) inputs() {
 	configured := l.configured()
 	properties := map[string]any{}
@@ -38,7 +38,8 @@ func (l *lowering) inputs() {
 		if def != nil {
 			value, ok := asInput(def, kind)
 			if !ok {
-				l.report(CodeBadValue, diag.Error, def.Span, fmt.Sprintf("The default of input %q is not %s.", name, article(kind)), fmt.Sprintf("Write %s, or change the type.", article(kind)))
+				l.report(CodeBadValue, diag.Error, def.Span, fmt.Sprintf("The default of input %q is not %s.", name,
+					article(kind)), fmt.Sprintf("Use %s, or change the type.", article(kind)))
 			} else {
 				one["default"] = value
 				places["/properties/"+name+"/default"] = def.Span
@@ -60,7 +61,7 @@ func (l *lowering) inputs() {
 	}
 	raw, err := json.Marshal(schema)
 	if err != nil {
-		return // plain data always encodes
+		return // unreachable: plain data encodes
 	}
 	at := l.doc.inputsAt
 	if at.IsZero() {
@@ -69,15 +70,17 @@ func (l *lowering) inputs() {
 	l.p.Input = &ir.Contract{Schema: raw, Places: places, Span: at}
 }
 
-// allowed are the values that an input may have, if it names them.
+// allowed returns the values that an input may have, if it lists them.
 func (l *lowering) allowed(in *input) []any {
 	var out []any
 	for _, n := range in.enum {
 		v, ok := asInput(n, in.kind.Value)
 		if !ok {
 			kind := article(in.kind.Value)
-			l.report(CodeBadValue, diag.Warning, n.Span, fmt.Sprintf("Input %q can never have this value, which is not %s.", in.name.Value, kind), fmt.Sprintf("Write %s, or change the type.", kind))
-			v = string(n.JSON()) // which no input of this type is
+			l.report(CodeBadValue, diag.Warning, n.Span,
+				fmt.Sprintf("Input %q can never have this value: it is not %s.", in.name.Value, kind),
+				fmt.Sprintf("Use %s, or change the type.", kind))
+			v = string(n.JSON()) // matches no input of this type
 		}
 		out = append(out, v)
 	}
@@ -88,7 +91,8 @@ func (l *lowering) bounds(in *input, one map[string]any) {
 	var patterns []string
 	if in.pattern.Value != "" {
 		if _, err := regexp.Compile(in.pattern.Value); err != nil {
-			l.report(CodeBadValue, diag.Error, in.pattern.Span, fmt.Sprintf("%q is no regular expression.", in.pattern.Value), "Mend it; AWF uses the regular expressions of Go.")
+			l.report(CodeBadValue, diag.Error, in.pattern.Span, fmt.Sprintf("%q is not a valid regular expression.",
+				in.pattern.Value), "Use Go's regular expression syntax.")
 		} else {
 			patterns = append(patterns, in.pattern.Value)
 		}
@@ -118,14 +122,14 @@ func (l *lowering) bounds(in *input, one map[string]any) {
 func article(kind string) string {
 	switch kind {
 	case "integer":
-		return "a whole number"
+		return "an integer"
 	case "boolean":
 		return "true or false"
 	}
-	return "a text"
+	return "a string"
 }
 
-// asInput is a value of the file as an input of that type.
+// asInput converts a value of the file to an input of the given type.
 func asInput(n *text.Node, kind string) (any, bool) {
 	switch kind {
 	case "integer":
@@ -141,7 +145,7 @@ func asInput(n *text.Node, kind string) (any, bool) {
 	return n.Value, true
 }
 
-// inputTypes are the inputs of a program and their types.
+// inputTypes returns the types of a program's inputs by name.
 func inputTypes(p *ir.Program) map[string]string {
 	out := map[string]string{}
 	if p.Input == nil {
@@ -161,7 +165,7 @@ func inputTypes(p *ir.Program) map[string]string {
 	return out
 }
 
-// configured are the inputs that the project's AWF configuration sets.
+// configured returns the inputs that the project's AWF configuration sets.
 func (l *lowering) configured() *text.Node {
 	for _, ref := range []string{"../config.yaml", ".awf/config.yaml"} {
 		f, err := l.files.Read(l.file, ref)
@@ -173,13 +177,13 @@ func (l *lowering) configured() *text.Node {
 			l.add(list)
 			return nil
 		}
-		l.pin(f, "config")
+		l.p.AddFile(f, "config")
 		return node.Get("inputs")
 	}
 	return nil
 }
 
-// exports are the inputs that commands see as environment variables.
+// exports returns the inputs that commands receive as environment variables.
 func (l *lowering) exports() []string {
 	var out []string
 	for _, in := range l.doc.inputs {
@@ -189,7 +193,7 @@ func (l *lowering) exports() []string {
 	return out
 }
 
-// known is what {{.awf.NAME}} stands for.
+// known returns the value of {{.awf.NAME}}.
 func (l *lowering) known(name string) (json.RawMessage, bool) {
 	base := filepath.Dir(l.folder())
 	var dir string

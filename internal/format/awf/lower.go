@@ -2,8 +2,6 @@ package awf
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,27 +20,29 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// lowering turns one document into a program.
+// lowering compiles one document to a program.
 type lowering struct {
-	file     *source.File
-	files    format.Files
-	doc      *document
-	out      *diag.List
-	p        *ir.Program
-	children map[string]int  // by path: position in Program.Children
-	seen     map[string]bool // what was reported once already
-	loops    int             // around what is being lowered
-	doubtful bool            // what one of these goes through came from steps
-	within   []*state        // loops and parallel steps being lowered
-	vars     map[string]ir.Var
-	used     []*source.File        // templates, which are read before there is a program
-	owned    map[string]*expr.Expr // expressions of ours, by their code
+	file      *source.File
+	files     format.Files
+	doc       *document
+	out       *diag.List
+	p         *ir.Program
+	children  map[string]int  // by name: index in Program.Children
+	seen      map[string]bool // diagnostics that were already reported
+	loops     int             // number of enclosing loops
+	tainted   bool            // the items of an enclosing loop come from steps
+	enclosing []*state        // enclosing loops and parallel steps
+	vars      map[string]ir.Var
+	used      []*source.File        // templates, which are read before the program exists
+	internals map[string]*expr.Expr // internal expressions, by their code
 }
 
-func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
+func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
+	related ...diag.Related,
+) {
 	d := diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related}
 	key := fmt.Sprint(code, at, message)
-	if !l.seen[key] { // a state may be lowered several times
+	if !l.seen[key] { // a state may be compiled several times
 		l.seen[key] = true
 		l.out.Add(d)
 	}
@@ -62,7 +62,8 @@ func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.vars = map[string]ir.Var{}
 	l.p = &ir.Program{
-		Format: Format{}.Name(), Name: d.name.Value, Version: d.version.Value, Description: d.description.Value, Meta: d.meta,
+		Format: Format{}.Name(), Name: d.name.Value, Version: d.version.Value, Description: d.description.Value,
+		Meta:  d.meta,
 		Tools: ir.Tools{AllowAll: true, WorkersMayUse: true}, Blocks: make([]ir.Block, 1), Span: d.first,
 	}
 	if !d.name.Span.IsZero() {
@@ -72,10 +73,10 @@ func (l *lowering) program() *ir.Program {
 		l.p.Name = strings.TrimSuffix(path.Base(l.file.Path), path.Ext(l.file.Path))
 	}
 	for _, f := range l.used {
-		l.pin(f, "template")
+		l.p.AddFile(f, "template")
 	}
 	l.inputs()
-	l.targets()
+	l.checkTargets()
 	l.body()
 	for _, name := range slices.Sorted(maps.Keys(l.vars)) {
 		l.p.Vars = append(l.p.Vars, l.vars[name])
@@ -83,46 +84,49 @@ func (l *lowering) program() *ir.Program {
 	return l.p
 }
 
-// targets reports states that do not exist, and what is missing altogether.
-func (l *lowering) targets() {
+// checkTargets reports undefined states and missing parts of the workflow.
+func (l *lowering) checkTargets() {
 	d := l.doc
 	if d.stateless {
 		return
 	}
 	if len(d.states) == 0 {
-		l.report(CodeNoTerminal, diag.Error, d.first, "The workflow has no states.", "Add a state below \"states:\", and one of \"type: terminal\".")
+		l.report(CodeNoTerminal, diag.Error, d.first, "The workflow has no states.",
+			"Add a state below \"states:\", and one with \"type: terminal\".")
 		return
 	}
 	if d.initial.Value != "" {
-		l.exists(d.initial, nil, "begins at")
+		l.checkDefined(d.initial, nil, "starts at")
 	}
 	terminal := false
 	for _, s := range d.states {
 		terminal = terminal || s.kind == kindTerminal || s.kind == "" || s.inline != nil
-		for t := range s.ways() {
-			l.exists(t, s, "leads to")
+		for t := range s.targets() {
+			l.checkDefined(t, s, "leads to")
 		}
 		for _, list := range [][]text.Text{s.branches, s.body} {
 			names := map[string]bool{}
 			for _, name := range list {
-				l.exists(name, s, "runs")
+				l.checkDefined(name, s, "runs")
 				if names[name.Value] {
-					l.report(CodeRepeated, diag.Error, name.Span, fmt.Sprintf("%q is listed twice.", name.Value), "Remove one of them.")
+					l.report(CodeRepeated, diag.Error, name.Span, fmt.Sprintf("%q is listed twice.", name.Value),
+						"Remove one of them.")
 				}
 				names[name.Value] = true
 			}
 		}
 		if s.agent != nil && s.agent.continueFrom.Value != "" {
-			l.exists(s.agent.continueFrom, s, "goes on with the conversation of")
+			l.checkDefined(s.agent.continueFrom, s, "continues the conversation of")
 		}
 	}
 	if !terminal {
-		l.report(CodeNoTerminal, diag.Error, d.states[0].name.Span, "No state ends the workflow.", "Add a state with \"type: terminal\".")
+		l.report(CodeNoTerminal, diag.Error, d.states[0].name.Span, "The workflow has no terminal state.",
+			"Add a state with \"type: terminal\".")
 	}
 }
 
-// ways are the states that a state names as what follows it.
-func (s *state) ways() iter.Seq[text.Text] {
+// targets yields the states that a state names as successors.
+func (s *state) targets() iter.Seq[text.Text] {
 	return func(yield func(text.Text) bool) {
 		if s.success.Value != "" && !yield(s.success) || s.failure.Value != "" && !yield(s.failure) {
 			return
@@ -135,21 +139,22 @@ func (s *state) ways() iter.Seq[text.Text] {
 	}
 }
 
-// exists reports that a state, or the workflow when it is nil, leads to a name
-// that no state has.
-func (l *lowering) exists(name text.Text, s *state, leads string) {
+// checkDefined reports a reference to an undefined state, by a state or, if s is nil, by the
+// workflow.
+func (l *lowering) checkDefined(name text.Text, s *state, leads string) {
 	if l.doc.byName[name.Value] != nil || name.Value == "" {
 		return
 	}
-	who := "The workflow " + leads
+	subject := "The workflow " + leads
 	if s != nil {
-		who = fmt.Sprintf("State %q %s", s.name.Value, leads)
+		subject = fmt.Sprintf("State %q %s", s.name.Value, leads)
 	}
-	l.p.Unread.Steps = true // what is meant may be entered by nothing else
-	l.report(CodeNoState, diag.Error, name.Span, fmt.Sprintf("%s %q, and there is no such state.", who, name.Value), diag.DidYouMean(name.Value, l.names()))
+	l.p.Unread.Steps = true // the intended state may be reached only from here
+	l.report(CodeNoState, diag.Error, name.Span, fmt.Sprintf("%s %q, which is not defined.", subject, name.Value),
+		diag.DidYouMean(name.Value, l.names()))
 }
 
-// names are those of all states.
+// names returns the names of all states.
 func (l *lowering) names() []string {
 	var names []string
 	for _, s := range l.doc.states {
@@ -158,24 +163,24 @@ func (l *lowering) names() []string {
 	return names
 }
 
-// place is where a state's step stands.
+// place is the position of a state's step in the program.
 type place struct {
-	loop    *state   // that runs the block; nil in the body and in branches
-	members []string // of the loop's body, in their order
-	branch  bool
-	closes  bool      // an inner loop is left for the end of the body
-	hooks   []ir.Step // of a loop, where states of its body leave it
-	up      *place
+	loop      *state   // the loop that runs the block; nil in the body and in branches
+	members   []string // the states of the loop's body, in order
+	branch    bool
+	endsRound bool      // an inner loop is left for the end of this body
+	hooks     []ir.Step // post hooks of loops that inner states leave
+	up        *place
 }
 
 func (at *place) member(name string) bool { return slices.Contains(at.members, name) }
 
-// mostHeld is how many states loops and parallel steps may hold altogether. One that
-// several of them hold counts for each, because it is a step of its own in each.
-const mostHeld = 100_000
+// maxNested bounds the number of states in all loops and parallel steps. A state in several of
+// them counts for each, because it is a separate step in each.
+const maxNested = 100_000
 
-// tooMany reports states that hold so many others that nobody could run them: a
-// few that hold each other twice on each level are millions.
+// tooMany reports states with more nested states than maxNested. A few states that contain each
+// other twice per level would otherwise grow to millions.
 func (l *lowering) tooMany() bool {
 	held := map[*state]int{}
 	var count func(s *state) int
@@ -186,11 +191,11 @@ func (l *lowering) tooMany() bool {
 		if n, ok := held[s]; ok {
 			return n
 		}
-		held[s] = 0 // in a circle, which is reported elsewhere
+		held[s] = 0 // a cycle, which is reported elsewhere
 		n := 0
 		for _, name := range slices.Concat(s.branches, s.body) {
 			if inner := l.doc.byName[name.Value]; inner != nil {
-				n = min(n+1+count(inner), mostHeld+1)
+				n = min(n+1+count(inner), maxNested+1)
 			}
 		}
 		held[s] = n
@@ -198,24 +203,25 @@ func (l *lowering) tooMany() bool {
 	}
 	total := 0
 	for _, s := range l.doc.states {
-		if total += count(s); total > mostHeld {
-			l.report(CodeTooDeep, diag.Error, s.name.Span, fmt.Sprintf("Loops and parallel steps hold more than %d states here, one in another.", mostHeld),
-				"Put what several of them share into a workflow of its own and call it.")
+		if total += count(s); total > maxNested {
+			l.report(CodeTooDeep, diag.Error, s.name.Span,
+				fmt.Sprintf("Loops and parallel steps contain more than %d nested states.", maxNested),
+				"Move the shared states to another workflow and call it.")
 			return true
 		}
 	}
 	return false
 }
 
-// body lowers the states that are reached from the beginning, and those that
-// nothing leads to: the checks say so.
+// body compiles the states that are reachable from the initial state, and those that nothing
+// leads to, which package check reports.
 func (l *lowering) body() {
 	d := l.doc
 	if l.tooMany() {
 		l.p.Unread.Steps = true
 		return
 	}
-	inside := map[string]bool{} // belongs to a loop or a parallel step
+	inside := map[string]bool{} // in a loop or a parallel step
 	for _, s := range d.states {
 		for _, list := range [][]text.Text{s.branches, s.body} {
 			for _, name := range list {
@@ -226,7 +232,7 @@ func (l *lowering) body() {
 	reached := make(map[string]bool, len(d.states))
 	todo := []string{d.initial.Value}
 	var leave func(s *state, members []string, loops []string)
-	// leave follows the ways out of a loop.
+	// leave follows the transitions out of a loop.
 	leave = func(s *state, members []string, loops []string) {
 		if s.kind != kindForEach && s.kind != kindWhile {
 			return
@@ -242,7 +248,7 @@ func (l *lowering) body() {
 			if inner == nil || slices.Contains(loops, name) {
 				continue
 			}
-			for t := range inner.ways() {
+			for t := range inner.targets() {
 				if !slices.Contains(all, t.Value) && !slices.Contains(loops, t.Value) {
 					todo = append(todo, t.Value)
 				}
@@ -258,16 +264,16 @@ func (l *lowering) body() {
 			continue
 		}
 		reached[name] = true
-		for t := range s.ways() {
+		for t := range s.targets() {
 			todo = append(todo, t.Value)
 		}
 		leave(s, nil, nil)
 	}
 	at := &place{}
-	steps := make([]ir.Step, 0, len(d.states)+2) // often a step each: they are large, and growing would move them
+	steps := make([]ir.Step, 0, len(d.states)+2) // steps are large, so avoid growing the slice
 	begin := d.byName[d.initial.Value]
 	if begin != nil {
-		steps = append(steps, l.begins(begin)...)
+		steps = append(steps, l.startSteps(begin)...)
 		steps = append(steps, l.steps(begin, at)...)
 	}
 	for _, s := range d.states {
@@ -275,7 +281,7 @@ func (l *lowering) body() {
 			steps = append(steps, l.steps(s, at)...)
 		}
 	}
-	steps = append(steps, l.catches(steps)...)
+	steps = append(steps, l.catchFailures(steps)...)
 	if hooks := d.hooks[workflowCancel]; len(hooks) > 0 && len(steps) > 0 {
 		cancelled := l.hookStep("workflow:cancel", hooks, hookSettings{}, d.first)
 		l.p.OnCancel = cancelled.ID
@@ -287,12 +293,12 @@ func (l *lowering) body() {
 	}
 }
 
-// block lowers the states of a loop's body or of a branch.
+// block compiles the states of a loop's body or of a branch.
 func (l *lowering) block(name string, states []text.Text, at *place) ir.BlockID {
 	id := l.p.AddBlock(ir.Block{Name: name})
 	var steps []ir.Step
 	for _, n := range states {
-		if s := l.doc.byName[n.Value]; s != nil && !slices.Contains(l.within, s) {
+		if s := l.doc.byName[n.Value]; s != nil && !slices.Contains(l.enclosing, s) {
 			steps = append(steps, l.steps(s, at)...)
 		}
 	}
@@ -304,19 +310,20 @@ func (l *lowering) block(name string, states []text.Text, at *place) ir.BlockID 
 	return id
 }
 
-// step lowers what a state does, without its edges.
+// step compiles the action of a state, without its edges.
 func (l *lowering) step(s *state, at *place) ir.Step {
 	out := ir.Step{
-		ID: s.name.Value, Type: s.kind, Description: s.description.Value, Retry: s.retry, Timeout: s.timeout, Span: s.name.Span,
+		ID: s.name.Value, Type: s.kind, Description: s.description.Value, Retry: s.retry, Timeout: s.timeout,
+		Span: s.name.Span,
 	}
 	if s.kind != kindTerminal {
 		out.Writes = []ir.Write{{Path: "states." + s.name.Value, Always: true}}
 	}
-	if s.holds() { // others do their work within it, so it is not theirs to see to
+	if s.hasSteps() { // other kinds evaluate the timeout themselves
 		out.TimeoutExpr = l.timeout(s)
 	}
-	l.within = append(l.within, s)
-	defer func() { l.within = l.within[:len(l.within)-1] }()
+	l.enclosing = append(l.enclosing, s)
+	defer func() { l.enclosing = l.enclosing[:len(l.enclosing)-1] }()
 	switch s.kind {
 	case kindCommand:
 		l.command(s, &out)
@@ -332,52 +339,58 @@ func (l *lowering) step(s *state, at *place) ir.Step {
 		l.call(s, &out)
 	case kindAgent:
 		l.agent(s, &out)
-	default: // reported; what is left must still be a program
+	default: // already reported; the program must stay well-formed
 		out.Action, l.p.Unread.Steps = ir.Route{}, true
 	}
 	return out
 }
 
-// timeout is how long the steps that a state holds may take, if a template says so.
+// timeout returns the timeout of a state that contains others, if it is a template.
 func (l *lowering) timeout(s *state) *expr.Expr {
 	if s.timeoutText.Value == "" {
 		return nil
 	}
 	e := l.value(expr.AWFTemplate, s.timeoutText)
 	if l.loops == 0 && slices.ContainsFunc(e.Paths(), func(p expr.Path) bool { return p.Segments[0] == "loop" }) {
-		return nil // reported: there is none
+		return nil // already reported
 	}
-	l.fromFile(e, diag.Error, s.timeoutText.Span, fmt.Sprintf("The timeout of %q", s.name.Value))
+	l.rejectFileReads(e, diag.Error, s.timeoutText.Span, fmt.Sprintf("The timeout of %q", s.name.Value))
 	return e
 }
 
-// fromFile reports a template that reads a file where the run decides what it does
-// next: it must decide the same when it is resumed, whatever became of the file.
-func (l *lowering) fromFile(e *expr.Expr, severity diag.Severity, at source.Span, what string) {
+// rejectFileReads reports a template that reads a file where control flow depends on it: a resumed run
+// must decide the same, even if the file has changed.
+func (l *lowering) rejectFileReads(e *expr.Expr, severity diag.Severity, at source.Span, what string) {
 	if e.ReadsFiles() {
-		l.report(CodeBadValue, severity, at, what+" cannot be read from a file.", "Let a step before print it, as in \"cat FILE\", and write {{.states.STEP.Output}} here.")
+		l.report(CodeBadValue, severity, at, what+" cannot be read from a file.",
+			"Print the file in an earlier step (\"cat FILE\") and use {{.states.STEP.Output}}.")
 	}
 }
 
-// The states of steps whose work gives none by itself.
+// States of steps whose action produces none.
 const (
-	failedState = `{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? -1, "Status": outcome, "Error": failure.error}`
-	groupState  = `outcome == "ok" ? {"Output": "", "Stderr": "", "ExitCode": 0, "Status": "completed", "Response": result} : ` +
-		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome, "Error": failure.error}`
-	loopState = `outcome == "ok" ? {"Output": "completed " + string(result.iterations) + " iterations", "Stderr": "", "ExitCode": 0, "Status": "completed"} : ` +
-		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome, "Error": failure.error}`
+	failedState = `{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? -1, "Status": outcome, ` +
+		`"Error": failure.error}`
+	groupState = `outcome == "ok" ? {"Output": "", "Stderr": "", "ExitCode": 0, "Status": "completed", ` +
+		`"Response": result} : ` +
+		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome, "Error": ` +
+		`failure.error}`
+	loopState = `outcome == "ok" ? {"Output": "completed " + string(result.iterations) + " iterations", "Stderr": ` +
+		`"", "ExitCode": 0, "Status": "completed"} : ` +
+		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome, "Error": ` +
+		`failure.error}`
 )
 
-// own is an expression of ours, not the author's. Steps share it.
-func (l *lowering) own(code string) *expr.Expr {
-	if e := l.owned[code]; e != nil {
+// internalExpr returns an expression of this package, not of the file. Steps share it.
+func (l *lowering) internalExpr(code string) *expr.Expr {
+	if e := l.internals[code]; e != nil {
 		return e
 	}
 	e, list := expr.ParseValue(expr.AWF, code, source.Span{})
 	if list.Errors() {
-		panic(fmt.Sprintf("awf: %s: %v", code, list)) // a programming mistake
+		panic(fmt.Sprintf("awf: %s: %v", code, list)) // a bug in this package
 	}
-	l.owned[code] = e
+	l.internals[code] = e
 	return e
 }
 
@@ -388,26 +401,26 @@ func (l *lowering) terminal(s *state, out *ir.Step) {
 			end.Message = fmt.Sprintf("the workflow reached %q", s.name.Value)
 		} else if strings.Contains(end.Message, "{{") {
 			end.MessageExpr = l.value(expr.AWFTemplate, s.message)
-			l.fromFile(end.MessageExpr, diag.Warning, s.message.Span, "The message")
+			l.rejectFileReads(end.MessageExpr, diag.Warning, s.message.Span, "The message")
 		}
 		out.Action = end
 		return
 	}
 	out.Writes = []ir.Write{{Path: "output"}}
-	out.Result = l.own(`result.Output ?? ""`)
+	out.Result = l.internalExpr(`result.Output ?? ""`)
 	if len(l.doc.outputs) > 0 {
 		out.Result, out.Reads = l.outputs()
 	}
 	out.Action = end
 }
 
-// outputs is the expression of what the workflow gives, and what it reads.
+// outputs returns the expression of the workflow's outputs, and the variables that it reads.
 func (l *lowering) outputs() (*expr.Expr, []ir.Ref) {
 	texts := map[string]string{}
 	var reads []ir.Ref
 	for _, o := range l.doc.outputs {
 		from := o.from
-		if from.Value == "" { // the name of a state alone
+		if from.Value == "" { // only the name of a state
 			from = text.Text{Value: "states." + o.name.Value + ".Output", Span: o.name.Span}
 		}
 		dialect := expr.AWF
@@ -419,7 +432,7 @@ func (l *lowering) outputs() (*expr.Expr, []ir.Ref) {
 			continue
 		}
 		if e.ReadsFiles() {
-			l.fromFile(e, diag.Error, from.Span, fmt.Sprintf("The output %q", o.name.Value))
+			l.rejectFileReads(e, diag.Error, from.Span, fmt.Sprintf("The output %q", o.name.Value))
 			continue
 		}
 		reads = l.refs(reads, e)
@@ -427,53 +440,59 @@ func (l *lowering) outputs() (*expr.Expr, []ir.Ref) {
 	}
 	written, err := json.Marshal(texts)
 	if err != nil {
-		panic(err) // texts can always be written
+		panic(err) // unreachable: strings encode
 	}
 	e, list := expr.ParseValue(expr.AWFOutputs, string(written), source.Span{})
 	if list.Errors() {
-		l.report(CodeBadValue, diag.Error, l.doc.outputs[0].name.Span, "The outputs cannot be read.", "Write each as \"from: states.STEP.Output\".")
-		return l.own(`""`), nil
+		l.report(CodeBadValue, diag.Error, l.doc.outputs[0].name.Span, "The outputs are invalid.",
+			"Use \"from: states.STEP.Output\" for each output.")
+		return l.internalExpr(`""`), nil
 	}
 	return e, reads
 }
 
 func (l *lowering) parallel(s *state, out *ir.Step, at *place) {
-	par := ir.Parallel{Join: ir.JoinAll, MaxConcurrent: s.most, Span: s.at}
+	par := ir.Parallel{Join: ir.JoinAll, MaxConcurrent: s.maxConcurrent, Span: s.at}
 	switch s.strategy {
 	case "any_succeed":
 		par.Join = ir.JoinAny
 	case "best_effort":
 		par.Join = ir.JoinBest
 	}
-	if par.MaxConcurrent == 0 && len(s.branches) > usualConcurrent {
-		par.MaxConcurrent = usualConcurrent
+	if par.MaxConcurrent == 0 && len(s.branches) > defaultConcurrent {
+		par.MaxConcurrent = defaultConcurrent
 	}
 	for _, name := range s.branches {
 		inner := l.doc.byName[name.Value]
 		if inner == nil {
 			continue
 		}
-		if slices.Contains(l.within, inner) {
-			l.contains(s, name)
+		if slices.Contains(l.enclosing, inner) {
+			l.reportSelfContainment(s, name)
 			continue
 		}
-		for t := range inner.ways() {
-			if inner.kind != kindForEach && inner.kind != kindWhile && l.doc.byName[t.Value] != nil && l.doc.byName[t.Value].kind != kindTerminal && t.Value != s.name.Value {
-				l.report(CodeIgnoredWay, diag.Note, t.Span, fmt.Sprintf("Nothing follows this: %q runs as a branch of %q, and a branch is one state.", inner.name.Value, s.name.Value),
-					fmt.Sprintf("Let %q lead there, or put the states of the branch into a workflow of their own and call it.", s.name.Value))
+		for t := range inner.targets() {
+			if inner.kind != kindForEach && inner.kind != kindWhile && l.doc.byName[t.Value] != nil &&
+				l.doc.byName[t.Value].kind != kindTerminal && t.Value != s.name.Value {
+				l.report(CodeIgnoredWay, diag.Note, t.Span,
+					fmt.Sprintf("The transition is ignored: %q is a branch of %q, and a branch is one state.",
+						inner.name.Value, s.name.Value),
+					fmt.Sprintf("Add the transition to %q, or move the states of the branch to another workflow "+
+						"and call it.", s.name.Value))
 			}
 		}
-		branch := ir.Branch{Name: name.Value, Block: l.block(name.Value, []text.Text{name}, &place{branch: true, up: at}), Span: name.Span}
+		branch := ir.Branch{Name: name.Value, Block: l.block(name.Value, []text.Text{name},
+			&place{branch: true, up: at}), Span: name.Span}
 		par.Branches = append(par.Branches, branch)
 	}
-	out.Action, out.Result = par, l.own(groupState)
+	out.Action, out.Result = par, l.internalExpr(groupState)
 }
 
-// usualConcurrent is how many branches run at once when nobody says.
-const usualConcurrent = 32
+// defaultConcurrent is the default maximum of concurrent branches.
+const defaultConcurrent = 32
 
-func (l *lowering) contains(s *state, name text.Text) {
-	l.report(CodeContains, diag.Error, name.Span, fmt.Sprintf("%q contains itself here.", name.Value),
+func (l *lowering) reportSelfContainment(s *state, name text.Text) {
+	l.report(CodeContains, diag.Error, name.Span, fmt.Sprintf("%q contains itself.", name.Value),
 		fmt.Sprintf("Remove %q from the states that %q runs.", name.Value, s.name.Value))
 }
 
@@ -483,18 +502,18 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 	inside := &place{loop: s, up: at}
 	var body []text.Text
 	for _, name := range s.body {
-		if inner := l.doc.byName[name.Value]; inner != nil && slices.Contains(l.within, inner) {
-			l.contains(s, name)
+		if inner := l.doc.byName[name.Value]; inner != nil && slices.Contains(l.enclosing, inner) {
+			l.reportSelfContainment(s, name)
 			continue
 		}
 		if inside.member(name.Value) {
-			continue // reported: it is listed twice
+			continue // already reported as a duplicate
 		}
 		body = append(body, name)
 		inside.members = append(inside.members, name.Value)
 	}
 	loop := ir.Loop{Max: int(s.max), Span: s.at}
-	before := l.doubtful
+	before := l.tainted
 	if s.kind == kindForEach {
 		if loop.Max == 0 {
 			loop.Max = maxIterations
@@ -507,54 +526,55 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 			}
 		}
 		loop.Each = &ir.Each{Items: l.value(expr.AWFItems, items), Var: "loop.item"}
-		l.fromFile(loop.Each.Items, diag.Error, items.Span, fmt.Sprintf("What %q goes through", s.name.Value))
+		l.rejectFileReads(loop.Each.Items, diag.Error, items.Span, fmt.Sprintf("The list of items of %q", s.name.Value))
 		if loop.Each.Items == nil {
-			loop.Each.Items = l.own("[]")
+			loop.Each.Items = l.internalExpr("[]")
 		}
-		l.doubtful = l.doubtful || l.ofSteps(loop.Each.Items)
+		l.tainted = l.tainted || l.comesFromSteps(loop.Each.Items)
 	} else {
 		if loop.Max == 0 {
-			loop.Max = usualIterations
+			loop.Max = defaultIterations
 		}
 		if s.while.Value != "" {
 			loop.While = l.condition(expr.AWF, s.while)
 		}
-		// One that reaches its limit ends well, if that leads anywhere.
-		loop.FailAtMax = at.loop == nil && !at.branch && s.success.Value == "" && len(s.transitions) == 0 && (s.failure.Value != "" || s.inline != nil)
+		// A loop that reaches its limit succeeds, if a transition follows.
+		loop.FailAtMax = at.loop == nil && !at.branch && s.success.Value == "" && len(s.transitions) == 0 &&
+			(s.failure.Value != "" || s.inline != nil)
 	}
 	loop.Block = l.block(s.name.Value, body, inside)
-	if inside.closes {
+	if inside.endsRound {
 		end := ir.Step{ID: nextRound(s), Type: "nothing", Implied: true, Action: ir.Route{}, Span: s.name.Span}
 		l.p.Blocks[loop.Block].Steps = append(l.p.Blocks[loop.Block].Steps, end)
 	}
-	l.doubtful = before
+	l.tainted = before
 	if s.breakWhen.Value != "" {
 		loop.BreakWhen = l.condition(expr.AWFLenient, s.breakWhen)
 	}
 	if s.maxText.Value != "" {
 		loop.Max, loop.MaxExpr = maxIterations, l.value(expr.AWFNumber, s.maxText)
-		l.fromFile(loop.MaxExpr, diag.Error, s.maxText.Span, fmt.Sprintf("The limit of %q", s.name.Value))
+		l.rejectFileReads(loop.MaxExpr, diag.Error, s.maxText.Span, fmt.Sprintf("The limit of %q", s.name.Value))
 	}
-	out.Action, out.Result = loop, l.own(loopState)
+	out.Action, out.Result = loop, l.internalExpr(loopState)
 }
 
-// ofSteps tells whether what an expression gives came from steps.
-func (l *lowering) ofSteps(e *expr.Expr) bool {
+// comesFromSteps reports whether the value of an expression comes from steps.
+func (l *lowering) comesFromSteps(e *expr.Expr) bool {
 	return slices.ContainsFunc(e.Paths(), func(p expr.Path) bool {
-		return p.Written[0] == "states" || p.Written[0] == "error" || p.Written[0] == "loop" && l.doubtful
+		return p.Written[0] == "states" || p.Written[0] == "error" || p.Written[0] == "loop" && l.tainted
 	})
 }
 
-// value parses an expression that may have any value; nil after a mistake.
+// value parses an expression of any type. It returns nil after an error.
 func (l *lowering) value(d expr.Dialect, t text.Text) *expr.Expr {
 	e, list := expr.ParseWithin(d, t.Value, t.Span, t.SourceMap(l.file))
 	l.add(list)
 	if list.Errors() {
 		return nil
 	}
-	l.properties(e, diag.Error)
-	l.indexed(e)
-	l.machine(e)
+	l.checkPaths(e, diag.Error)
+	l.checkIndexed(e)
+	l.declareVars(e)
 	return e
 }
 
@@ -564,24 +584,26 @@ func (l *lowering) condition(d expr.Dialect, t text.Text) *expr.Expr {
 	if list.Errors() {
 		return nil
 	}
-	l.properties(e, diag.Warning)
-	l.machine(e)
+	l.checkPaths(e, diag.Warning)
+	l.declareVars(e)
 	return e
 }
 
-// call lowers a step that runs another workflow.
+// call compiles a step that runs another workflow.
 func (l *lowering) call(s *state, out *ir.Step) {
 	call := ir.Call{Child: -1, Span: s.at}
 	child := l.child(s)
 	if child >= 0 {
 		call.Child = child
 		program := &l.p.Children[child]
-		types, doubtful := inputTypes(program), false
-		if s.given != nil {
-			for _, pair := range s.given.Pairs {
+		types, tainted := inputTypes(program), false
+		if s.inputs != nil {
+			for _, pair := range s.inputs.Pairs {
 				kind, known := types[pair.Key.Value]
 				if !known {
-					l.report(CodeBadValue, diag.Warning, pair.Key.Span, fmt.Sprintf("The workflow %q has no input %q, so it does not get this.", s.workflow.Value, pair.Key.Value),
+					l.report(CodeBadValue, diag.Warning, pair.Key.Span,
+						fmt.Sprintf("Workflow %q has no input %q, so the value is ignored.", s.workflow.Value,
+							pair.Key.Value),
 						diag.DidYouMean(pair.Key.Value, slices.Sorted(maps.Keys(types))))
 					continue
 				}
@@ -594,28 +616,28 @@ func (l *lowering) call(s *state, out *ir.Step) {
 					dialect = expr.AWFNumber
 				}
 				if e := l.value(dialect, given); e != nil {
-					l.fromFile(e, diag.Error, given.Span, fmt.Sprintf("The input %q", pair.Key.Value))
-					doubtful = doubtful || l.ofSteps(e)
+					l.rejectFileReads(e, diag.Error, given.Span, fmt.Sprintf("The input %q", pair.Key.Value))
+					tainted = tainted || l.comesFromSteps(e)
 					call.Inputs = append(call.Inputs, ir.Binding{Name: pair.Key.Value, Value: e, Span: pair.Key.Span})
 				}
 			}
 		}
-		l.wanted(s, program, &call)
-		if doubtful {
-			l.p.Children = append(l.p.Children, mistrusted(&l.p.Children[call.Child]))
+		l.callOutputs(s, program, &call)
+		if tainted {
+			l.p.Children = append(l.p.Children, taint(&l.p.Children[call.Child]))
 			call.Child = len(l.p.Children) - 1
 		}
 	}
-	if call.Child < 0 { // reported; what is left must still be a program
+	if call.Child < 0 { // already reported; the program must stay well-formed
 		out.Action, l.p.Unread.Steps = ir.Route{}, true
 		return
 	}
-	out.Action, out.Result = call, l.own(callState(&call))
+	out.Action, out.Result = call, l.internalExpr(callState(&call))
 }
 
-// mistrusted is a program whose inputs came from steps: in its commands, and in
-// those of programs that it calls, they are data.
-func mistrusted(p *ir.Program) ir.Program {
+// taint returns a copy of a program with inputs that come from steps: its commands, and those
+// of the programs it calls, must treat them as data.
+func taint(p *ir.Program) ir.Program {
 	out := *p
 	out.Blocks = slices.Clone(p.Blocks)
 	for b := range out.Blocks {
@@ -623,7 +645,8 @@ func mistrusted(p *ir.Program) ir.Program {
 		for i := range out.Blocks[b].Steps {
 			s := &out.Blocks[b].Steps[i]
 			if t, ok := s.Action.(ir.Task); ok && (t.Kind == "command" || t.Kind == "hook") {
-				t.Settings = slices.DeleteFunc(slices.Clone(t.Settings), func(one ir.Setting) bool { return one.Name == "doubts" })
+				t.Settings = slices.DeleteFunc(slices.Clone(t.Settings),
+					func(one ir.Setting) bool { return one.Name == "doubts" })
 				t.Settings.Put("doubts", []string{"loop", "inputs"}, s.Span)
 				s.Action = t
 			}
@@ -631,13 +654,13 @@ func mistrusted(p *ir.Program) ir.Program {
 	}
 	out.Children = nil
 	for i := range p.Children {
-		out.Children = append(out.Children, mistrusted(&p.Children[i]))
+		out.Children = append(out.Children, taint(&p.Children[i]))
 	}
 	return out
 }
 
-// callState is the state of a call: each output by its name, and as Output the
-// only one, or all of them as JSON.
+// callState returns the expression for the state of a call: each output by name, and as Output
+// the only one, or all of them as JSON.
 func callState(call *ir.Call) string {
 	var output string
 	var fields []string
@@ -652,19 +675,21 @@ func callState(call *ir.Call) string {
 	default:
 		output = "toJSON(result)"
 	}
-	well := `{"Output": (` + output + `), "Stderr": "", "ExitCode": 0, "Status": "completed", "Response": result, "Outputs": result`
+	well := `{"Output": (` + output + `), "Stderr": "", "ExitCode": 0, "Status": "completed", "Response": result, ` +
+		`"Outputs": result`
 	for _, f := range fields {
 		well += ", " + f
 	}
 	return `outcome == "ok" ? ` + well + `} : ` +
-		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome, "Error": failure.error}`
+		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome, "Error": ` +
+		`failure.error}`
 }
 
-// wanted lowers what a call takes from the child. The documentation maps an
-// output of the child to a name here and shows it the other way round, the
-// program looks for a state: whichever side names something of the child is it.
-func (l *lowering) wanted(s *state, program *ir.Program, call *ir.Call) {
-	if s.wanted == nil {
+// callOutputs compiles the outputs that a call takes from the child. AWF's documentation
+// describes "child: parent" and shows "parent: child", and its program looks for a state. The
+// side that names something in the child is taken as the child's.
+func (l *lowering) callOutputs(s *state, program *ir.Program, call *ir.Call) {
+	if s.outputs == nil {
 		return
 	}
 	outputs, states := childNames(program)
@@ -677,14 +702,16 @@ func (l *lowering) wanted(s *state, program *ir.Program, call *ir.Call) {
 		}
 		return ""
 	}
-	for _, pair := range s.wanted.Pairs {
+	for _, pair := range s.outputs.Pairs {
 		if pair.Value.Kind >= text.List {
-			l.report(CodeWrongType, diag.Error, pair.Value.Span, fmt.Sprintf("What is taken from the workflow %q has one name here, but this is %s.", s.workflow.Value, pair.Value.Kind),
-				fmt.Sprintf("Write \"%s: NAME\".", pair.Key.Value))
+			l.report(CodeWrongType, diag.Error, pair.Value.Span,
+				fmt.Sprintf("An output of workflow %q is mapped to %s, not to a name.", s.workflow.Value,
+					pair.Value.Kind),
+				fmt.Sprintf("Use \"%s: NAME\".", pair.Key.Value))
 			continue
 		}
 		theirs, ours := pair.Key.Value, cmp.Or(pair.Value.Value, pair.Key.Value)
-		if strings.Contains(ours, "{{") || strings.HasPrefix(ours, "states.") { // an expression over the child
+		if strings.Contains(ours, "{{") || strings.HasPrefix(ours, "states.") { // an expression in the child's scope
 			e, list := expr.ParseValue(expr.AWF, strings.TrimSpace(ours), source.Span{})
 			if !list.Errors() {
 				l.childHas(s, program, e, pair.Value.Span)
@@ -698,32 +725,36 @@ func (l *lowering) wanted(s *state, program *ir.Program, call *ir.Call) {
 			from = code(theirs)
 		}
 		if from == "" {
-			l.report(CodeBadValue, diag.Error, pair.Key.Span, fmt.Sprintf("The workflow %q has neither an output nor a state called %q or %q.", s.workflow.Value, pair.Key.Value, pair.Value.Value),
+			l.report(CodeBadValue, diag.Error, pair.Key.Span,
+				fmt.Sprintf("Workflow %q has no output or state named %q or %q.", s.workflow.Value, pair.Key.Value,
+					pair.Value.Value),
 				diag.DidYouMean(pair.Key.Value, append(outputs, states...)))
 			continue
 		}
-		call.Outputs = append(call.Outputs, ir.Binding{Name: ours, Value: l.own(from), Span: pair.Key.Span})
+		call.Outputs = append(call.Outputs, ir.Binding{Name: ours, Value: l.internalExpr(from), Span: pair.Key.Span})
 	}
 }
 
-// childHas reports what an expression over a child names and the child does not
-// have.
+// childHas reports names in an expression that the child does not define.
 func (l *lowering) childHas(s *state, program *ir.Program, e *expr.Expr, at source.Span) {
 	_, states := childNames(program)
 	for _, p := range e.Paths() {
 		name := strings.Join(p.Written, ".")
 		switch {
 		case p.Segments[0] != "states" || len(p.Segments) < 2:
-			l.report(CodeBadValue, diag.Error, at, fmt.Sprintf("Nothing of the workflow %q is called %q.", s.workflow.Value, name), "Write the name of an output of it, or of a state.")
+			l.report(CodeBadValue, diag.Error, at, fmt.Sprintf("Workflow %q does not define %q.", s.workflow.Value,
+				name), "Use the name of one of its outputs or states.")
 		case !slices.Contains(states, p.Segments[1]):
-			l.report(CodeBadValue, diag.Error, at, fmt.Sprintf("The workflow %q has no state %q.", s.workflow.Value, p.Segments[1]), diag.DidYouMean(p.Segments[1], states))
+			l.report(CodeBadValue, diag.Error, at, fmt.Sprintf("Workflow %q has no state %q.", s.workflow.Value,
+				p.Segments[1]), diag.DidYouMean(p.Segments[1], states))
 		case len(p.Segments) > 2 && !slices.Contains(expr.StateFields(), p.Segments[2]):
-			l.report(CodeNoProperty, diag.Error, at, fmt.Sprintf("The state of %q has no property %q.", p.Segments[1], p.Segments[2]), diag.DidYouMean(p.Segments[2], expr.StateFields()))
+			l.report(CodeNoProperty, diag.Error, at, fmt.Sprintf("State %q has no property %q.", p.Segments[1],
+				p.Segments[2]), diag.DidYouMean(p.Segments[2], expr.StateFields()))
 		}
 	}
 }
 
-// childNames are the outputs that a child declares, and its steps.
+// childNames returns the declared outputs and the steps of a child.
 func childNames(p *ir.Program) (outputs, states []string) {
 	for b := range p.Blocks {
 		for i := range p.Blocks[b].Steps {
@@ -744,7 +775,8 @@ func childNames(p *ir.Program) (outputs, states []string) {
 	return outputs, states
 }
 
-// child compiles the workflow that a step calls, once; -1 when it cannot.
+// child compiles the workflow that a step calls, once per name, and returns its index, or -1
+// after an error.
 func (l *lowering) child(s *state) int {
 	name := s.workflow
 	if name.Value == "" {
@@ -754,14 +786,16 @@ func (l *lowering) child(s *state) int {
 		return i
 	}
 	l.children[name.Value] = -1
-	f, err := l.called(name.Value)
+	f, err := l.findWorkflow(name.Value)
 	if err != nil {
 		if strings.Contains(name.Value, "/") && !strings.HasSuffix(name.Value, ".yaml") {
-			l.report(CodeUnsupported, diag.Error, name.Span, fmt.Sprintf("%q is a workflow of a pack, and packs are not read here.", name.Value),
-				"Copy the workflow into .awf/workflows and call it by its own name.")
+			l.report(CodeUnsupported, diag.Error, name.Span,
+				fmt.Sprintf("%q is a workflow of a pack, and packs are not supported.", name.Value),
+				"Copy the workflow to .awf/workflows and call it by its own name.")
 			return -1
 		}
-		l.report(CodeNoWorkflow, diag.Error, name.Span, fmt.Sprintf("There is no workflow %q to call.", name.Value), l.workflowHelp(name.Value, err))
+		l.report(CodeNoWorkflow, diag.Error, name.Span, fmt.Sprintf("Workflow %q does not exist.", name.Value),
+			l.workflowHelp(name.Value, err))
 		return -1
 	}
 	program, list := l.files.Compile(f, name.Span)
@@ -770,16 +804,18 @@ func (l *lowering) child(s *state) int {
 		return -1
 	}
 	if depth(program) > maxDepth {
-		l.report(CodeTooDeep, diag.Error, name.Span, fmt.Sprintf("Workflows call each other more than %d deep here.", maxDepth), "Call the inner workflows one after the other from here.")
+		l.report(CodeTooDeep, diag.Error, name.Span,
+			fmt.Sprintf("Workflows call each other more than %d levels deep.", maxDepth),
+			"Call the inner workflows one after the other from this workflow.")
 		return -1
 	}
 	l.p.Children = append(l.p.Children, *program)
 	l.children[name.Value] = len(l.p.Children) - 1
-	l.pin(f, "workflow")
+	l.p.AddFile(f, "workflow")
 	return l.children[name.Value]
 }
 
-// maxDepth is how deep workflows may call each other.
+// maxDepth bounds how deeply workflows may call each other.
 const maxDepth = 10
 
 func depth(p *ir.Program) int {
@@ -790,16 +826,16 @@ func depth(p *ir.Program) int {
 	return deepest + 1
 }
 
-// called finds the file of a workflow by its name: where AWF looks for all of
-// them, and beside the file that calls it.
-func (l *lowering) called(name string) (f *source.File, err error) {
-	onShelf := func() (*source.File, error) { return l.shelved("workflows", name+".yaml") }
+// findWorkflow finds the file of a workflow by name: on AWF's search path, and beside the
+// calling file.
+func (l *lowering) findWorkflow(name string) (f *source.File, err error) {
+	lookup := func() (*source.File, error) { return l.lookup("workflows", name+".yaml") }
 	if inFolder(l.file, "workflows") {
-		if f, err = onShelf(); err == nil {
+		if f, err = lookup(); err == nil {
 			return f, nil
 		}
 	}
-	var first error // which knows best what there is beside the file
+	var first error // it suggests similar names beside the file
 	for _, ref := range workflowRefs(name) {
 		if f, err = l.files.Read(l.file, ref); err == nil {
 			return f, nil
@@ -808,16 +844,16 @@ func (l *lowering) called(name string) (f *source.File, err error) {
 			first = err
 		}
 	}
-	if f, shelved := onShelf(); shelved == nil {
+	if f, err := lookup(); err == nil {
 		return f, nil
 	}
 	return nil, first
 }
 
-// shelved finds a file in the folders outside of the project in which AWF looks.
-func (l *lowering) shelved(kind, name string) (*source.File, error) {
-	if shelves, ok := l.files.(format.Shelves); ok {
-		return shelves.Shelved(kind, name)
+// lookup finds a file by name on AWF's search path, inside and outside of the project.
+func (l *lowering) lookup(kind, name string) (*source.File, error) {
+	if path, ok := l.files.(format.SearchPath); ok {
+		return path.Lookup(kind, name)
 	}
 	return nil, &source.RefError{Ref: name, Problem: source.RefMissing}
 }
@@ -832,24 +868,15 @@ func workflowRefs(name string) []string {
 func (l *lowering) workflowHelp(name string, err error) string {
 	var failed *source.RefError
 	if errors.As(err, &failed) && failed.Problem != source.RefMissing {
-		return fmt.Sprintf("It must be a file of the project: %v.", err)
+		return fmt.Sprintf("The workflow must be a file of the project: %v.", err)
 	}
 	if failed != nil && len(failed.Near) > 0 {
 		return fmt.Sprintf("Did you mean %q?", strings.TrimSuffix(path.Base(failed.Near[0]), ".yaml"))
 	}
-	return fmt.Sprintf("Put it into .awf/workflows/%s.yaml, or call another one.", name)
+	return fmt.Sprintf("Create .awf/workflows/%s.yaml, or call another workflow.", name)
 }
 
-// pin notes that a file went into the program.
-func (l *lowering) pin(f *source.File, role string) {
-	if slices.ContainsFunc(l.p.Files, func(one ir.File) bool { return one.Path == f.Path && one.Role == role }) {
-		return
-	}
-	sum := sha256.Sum256([]byte(f.Text))
-	l.p.Files = append(l.p.Files, ir.File{Path: f.Path, Role: role, SHA256: hex.EncodeToString(sum[:])})
-}
-
-// template finds a workflow template, or says that there is none.
+// template reads a workflow template. It returns nil after reporting an error.
 func (l *lowering) template(name text.Text) *text.Node {
 	file := name.Value + ".yaml"
 	f, err := l.find(file, "templates")
@@ -857,7 +884,8 @@ func (l *lowering) template(name text.Text) *text.Node {
 		f, err = l.files.Read(l.file, "templates/"+file)
 	}
 	if err != nil {
-		l.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("There is no template %q.", name.Value), fmt.Sprintf("Put it into .awf/templates/%s.yaml.", name.Value))
+		l.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("Template %q does not exist.", name.Value),
+			fmt.Sprintf("Create .awf/templates/%s.yaml.", name.Value))
 		return nil
 	}
 	node, list := text.ParseYAML(f, 0, len(f.Text))
@@ -869,7 +897,7 @@ func (l *lowering) template(name text.Text) *text.Node {
 	return node
 }
 
-// folder is the folder of the workflow file, as the machine knows it.
+// folder returns the folder of the workflow file, absolute if it is known.
 func (l *lowering) folder() string {
 	if l.file.Abs == "" {
 		return path.Dir(l.file.Path)

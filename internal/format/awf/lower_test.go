@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// told are the diagnostics of a file, each with the text that it is about.
-func told(text string, more files) []string {
+// diagnose returns the diagnostics of a file, each with the text that it marks.
+func diagnose(text string, more files) []string {
 	_, list := compile(text, more)
 	out := []string{}
 	for _, d := range list.Sorted() {
@@ -20,28 +20,27 @@ func told(text string, more files) []string {
 	return out
 }
 
-// Every name that leads to a state is looked up, and a file without any state is
-// one mistake.
-func TestNamesOfStates(t *testing.T) {
-	const states = "name: f\nstates:\n  initial: a\n  a: {type: step, command: x, on_success: z, KEYS}\n  z: {type: terminal}\n"
+// Every reference to a state is checked, and a file without states is one mistake.
+func TestChecksReferencesToStates(t *testing.T) {
+	const states = "name: f\nstates:\n  initial: a\n  a: {type: step, command: x, on_success: z, KEYS}\n  z: " +
+		"{type: terminal}\n"
 	for keys, want := range map[string]string{
 		"transitions: [{when: 'true', goto: z}, {goto: zz}]": "AWF005 zz",
 		"on_failure: zz": "AWF005 zz",
 		"on_failure: z":  "",
 	} {
-		if got := strings.Join(told(strings.Replace(states, "KEYS", keys, 1), nil), ", "); got != want {
+		if got := strings.Join(diagnose(strings.Replace(states, "KEYS", keys, 1), nil), ", "); got != want {
 			t.Errorf("%s: got %q, want %q", keys, got, want)
 		}
 	}
-	if got := told("name: f\nstates:\n  initial: a\n", nil); !slices.Equal(got, []string{"AWF006 name"}) {
+	if got := diagnose("name: f\nstates:\n  initial: a\n", nil); !slices.Equal(got, []string{"AWF006 name"}) {
 		t.Errorf("no states: %q", got)
 	}
 }
 
-// A state that several others hold is lowered for each of them, and its mistakes
-// are told once.
-func TestMistakesOfStatesHeldTwice(t *testing.T) {
-	got := told(`name: f
+// A state in several others is compiled for each of them, but its mistakes are reported once.
+func TestSharedStateReportsMistakesOnce(t *testing.T) {
+	got := diagnose(`name: f
 states:
   initial: one
   one: {type: for_each, items: [1], body: [b], on_complete: two}
@@ -54,8 +53,8 @@ states:
 	}
 }
 
-// Many branches do not all run at once, unless the author says how many may.
-func TestHowManyBranchesAtOnce(t *testing.T) {
+// The number of concurrent branches has a default limit.
+func TestLimitsConcurrentBranches(t *testing.T) {
 	for _, c := range []struct {
 		branches int
 		most     string
@@ -67,24 +66,28 @@ func TestHowManyBranchesAtOnce(t *testing.T) {
 			names = append(names, fmt.Sprintf("b%d", i))
 			states += fmt.Sprintf("  b%d: {type: step, command: x}\n", i)
 		}
-		p, list := compile(fmt.Sprintf("name: f\nstates:\n  initial: p\n  p: {type: parallel, %s parallel: [%s], on_success: z}\n%s  z: {type: terminal}\n", c.most, strings.Join(names, ", "), states), nil)
-		if got := p.Step(ir.Body, "p").Action.(ir.Parallel); got.MaxConcurrent != c.want || len(got.Branches) != c.branches || len(list) > 0 {
+		p, list := compile(fmt.Sprintf("name: f\nstates:\n  initial: p\n  p: {type: parallel, %s parallel: [%s], "+
+			"on_success: z}\n%s  z: {type: terminal}\n", c.most, strings.Join(names, ", "), states), nil)
+		if got := p.Step(ir.Body, "p").Action.(ir.Parallel); got.MaxConcurrent != c.want ||
+			len(got.Branches) != c.branches || len(list) > 0 {
 			t.Errorf("%+v: %d at once of %d, %v", c, got.MaxConcurrent, len(got.Branches), list)
 		}
 	}
 }
 
-// Loops and parallel steps that hold themselves, at once or through others, are
-// told where they do, and what else they hold is there.
-func TestStatesThatHoldThemselves(t *testing.T) {
+// Loops and parallel steps that contain themselves, directly or indirectly, are reported where
+// they do, and the rest of their content is compiled.
+func TestReportsStatesThatContainThemselves(t *testing.T) {
 	for states, want := range map[string]string{
-		"  a: {type: parallel, parallel: [b, a], on_success: z}\n":                                                                     "AWF017 a",
-		"  a: {type: for_each, items: [1], body: [a, b], on_complete: z}\n":                                                            "AWF017 a",
-		"  a: {type: while, while: 'true', body: [c, b], on_complete: z}\n  c: {type: parallel, parallel: [b, a], on_success: a}\n":    "AWF017 a",
-		"  a: {type: parallel, parallel: [b, c], on_success: z}\n  c: {type: for_each, items: [1], body: [b, a, c], on_complete: z}\n": "AWF017 a, AWF017 c",
+		"  a: {type: parallel, parallel: [b, a], on_success: z}\n":          "AWF017 a",
+		"  a: {type: for_each, items: [1], body: [a, b], on_complete: z}\n": "AWF017 a",
+		"  a: {type: while, while: 'true', body: [c, b], on_complete: z}\n  c: {type: parallel, parallel: [b, a], " +
+			"on_success: a}\n": "AWF017 a",
+		"  a: {type: parallel, parallel: [b, c], on_success: z}\n  c: {type: for_each, items: [1], body: [b, a, " +
+			"c], on_complete: z}\n": "AWF017 a, AWF017 c",
 	} {
 		text := "name: f\nstates:\n  initial: a\n" + states + "  b: {type: step, command: x}\n  z: {type: terminal}\n"
-		if got := strings.Join(told(text, nil), ", "); got != want {
+		if got := strings.Join(diagnose(text, nil), ", "); got != want {
 			t.Errorf("%s: got %q, want %q", states, got, want)
 		}
 		p, _ := compile(text, nil)
@@ -100,19 +103,25 @@ func TestStatesThatHoldThemselves(t *testing.T) {
 	}
 }
 
-// A state that a loop or a parallel step holds stands beside it, too, where
-// something else leads there: the state before, or a way out of a loop, however
-// deep that one is.
-func TestHeldStatesThatAreEnteredOtherwise(t *testing.T) {
-	const others = "  b: {type: step, command: x, on_success: z}\n  c: {type: step, command: x}\n  z: {type: terminal}\n"
+// A state inside a loop or a parallel step is also part of the body if a transition leads to it
+// from there, or out of a loop at any depth.
+func TestInnerStatesReachableFromOutside(t *testing.T) {
+	const others = "  b: {type: step, command: x, on_success: z}\n  c: {type: step, command: x}\n  z: {type: " +
+		"terminal}\n"
 	for states, want := range map[string]string{
-		"  a: {type: parallel, parallel: [b, c], on_success: z}\n":                                                                                       "a z",
-		"  a: {type: parallel, parallel: [b, c], on_success: b}\n":                                                                                       "a b z",
-		"  a: {type: parallel, parallel: [b, c], on_success: d}\n  d: {type: step, command: x, transitions: [{when: 'true', goto: b}], on_success: z}\n": "a b d z",
-		"  a: {type: for_each, items: [1], body: [b, c], on_complete: z}\n":                                                                              "a z",
-		"  a: {type: for_each, items: [1], body: [i], on_complete: p}\n  i: {type: while, while: 'true', body: [w]}\n  w: {type: step, command: x, on_failure: b}\n  p: {type: parallel, parallel: [b, c], on_success: z}\n":                      "a b p z",
-		"  a: {type: for_each, items: [1], body: [i, b, c], on_complete: z}\n  i: {type: while, while: 'true', body: [w], on_complete: a}\n  w: {type: step, command: x, on_success: i, on_failure: b, transitions: [{when: 'true', goto: a}]}\n": "a z",
-		"  a: {type: parallel, parallel: [i, c], on_success: z}\n  i: {type: while, while: 'true', body: [w, b]}\n  w: {type: step, command: x, on_failure: a}\n":                                                                                 "a z",
+		"  a: {type: parallel, parallel: [b, c], on_success: z}\n": "a z",
+		"  a: {type: parallel, parallel: [b, c], on_success: b}\n": "a b z",
+		"  a: {type: parallel, parallel: [b, c], on_success: d}\n  d: {type: step, command: x, transitions: " +
+			"[{when: 'true', goto: b}], on_success: z}\n": "a b d z",
+		"  a: {type: for_each, items: [1], body: [b, c], on_complete: z}\n": "a z",
+		"  a: {type: for_each, items: [1], body: [i], on_complete: p}\n  i: {type: while, while: 'true', body: " +
+			"[w]}\n  w: {type: step, command: x, on_failure: b}\n  p: {type: parallel, parallel: [b, c], " +
+			"on_success: z}\n": "a b p z",
+		"  a: {type: for_each, items: [1], body: [i, b, c], on_complete: z}\n  i: {type: while, while: 'true', " +
+			"body: [w], on_complete: a}\n  w: {type: step, command: x, on_success: i, on_failure: b, transitions: " +
+			"[{when: 'true', goto: a}]}\n": "a z",
+		"  a: {type: parallel, parallel: [i, c], on_success: z}\n  i: {type: while, while: 'true', body: [w, " +
+			"b]}\n  w: {type: step, command: x, on_failure: a}\n": "a z",
 	} {
 		p, list := compile("name: f\nstates:\n  initial: a\n"+states+others, nil)
 		var got []string
@@ -126,10 +135,11 @@ func TestHeldStatesThatAreEnteredOtherwise(t *testing.T) {
 	}
 }
 
-// What a call takes from its child is there under the author's name, however it is
-// written; what the child does not have is told.
-func TestOutputsOfCalls(t *testing.T) {
-	child := files{"c.yaml": "name: c\nstates:\n  initial: a\n  a: {type: step, command: echo, on_success: z}\n  z: {type: terminal}\noutputs:\n  - {name: r, from: states.a.output}\n"}
+// A call's outputs are available under the author's names in every documented form. Outputs
+// that the child lacks are reported.
+func TestCallOutputsInEveryForm(t *testing.T) {
+	child := files{"c.yaml": "name: c\nstates:\n  initial: a\n  a: {type: step, command: echo, on_success: z}\n  " +
+		"z: {type: terminal}\noutputs:\n  - {name: r, from: states.a.output}\n"}
 	for outputs, want := range map[string]string{
 		"{r: got}":                         `got = output["r"]`,
 		"{got: r}":                         `got = output["r"]`,
@@ -148,8 +158,9 @@ func TestOutputsOfCalls(t *testing.T) {
 		"{r: {x: 1}}":                      "AWF002 {x: 1}",
 		"{r: [x]}":                         "AWF002 [x]",
 	} {
-		text := "name: f\nstates:\n  initial: c\n  c: {type: call_workflow, workflow: c, outputs: " + outputs + ", on_success: z}\n  z: {type: terminal}\n"
-		got := strings.Join(told(text, child), ", ")
+		text := "name: f\nstates:\n  initial: c\n  c: {type: call_workflow, workflow: c, outputs: " + outputs +
+			", on_success: z}\n  z: {type: terminal}\n"
+		got := strings.Join(diagnose(text, child), ", ")
 		if p, list := compile(text, child); !list.Errors() {
 			for _, b := range p.Step(ir.Body, "c").Action.(ir.Call).Outputs {
 				got += b.Name + " = " + b.Value.Text
@@ -161,23 +172,30 @@ func TestOutputsOfCalls(t *testing.T) {
 	}
 }
 
-// What a run decides by cannot come from a file, and that is told before it fails.
-func TestTemplatesThatReadFiles(t *testing.T) {
+// Control flow cannot depend on files, which is reported at compile time.
+func TestReportsControlFlowThatReadsFiles(t *testing.T) {
 	child := files{"c.yaml": "name: c\ninputs: [{name: i}]\nstates:\n  initial: z\n  z: {type: terminal}\n"}
 	const read = `{{readFile "l.txt"}}`
 	for keys, want := range map[string]string{
-		"type: step, command: 'cat READ', on_success: z":                                        "",
-		"type: agent, provider: claude, prompt: 'READ', on_success: z":                          "",
-		"type: for_each, items: 'READ', body: [y], on_complete: z":                              `error What "x" goes through cannot`,
-		"type: for_each, items: ['a', 'READ'], body: [y], on_complete: z":                       `error What "x" goes through cannot`,
-		"type: while, while: 'true', max_iterations: 'READ', body: [y], on_complete: z":         `error The limit of "x" cannot`,
-		"type: call_workflow, workflow: c, inputs: {i: 'READ'}, on_success: z":                  `error The input "i" cannot`,
-		"type: parallel, parallel: [y], timeout: 'READ', on_success: z":                         `error The timeout of "x" cannot`,
-		"type: terminal, status: failure, message: 'READ'":                                      "warning The message cannot",
-		"type: step, command: x, on_success: z, on_failure: {message: 'READ', status: 3}":       "warning The message cannot",
+		"type: step, command: 'cat READ', on_success: z":               "",
+		"type: agent, provider: claude, prompt: 'READ', on_success: z": "",
+		"type: for_each, items: 'READ', body: [y], on_complete: z": `error The list ` +
+			`of items of "x" cannot`,
+		"type: for_each, items: ['a', 'READ'], body: [y], on_complete: z": `error The list ` +
+			`of items of "x" cannot`,
+		"type: while, while: 'true', max_iterations: 'READ', body: [y], on_complete: z": `error The limit ` +
+			`of "x" cannot`,
+		"type: call_workflow, workflow: c, inputs: {i: 'READ'}, on_success: z": `error The input ` +
+			`"i" cannot`,
+		"type: parallel, parallel: [y], timeout: 'READ', on_success: z": `error The timeout of "x" cannot`,
+		"type: terminal, status: failure, message: 'READ'": "warning The " +
+			"message cannot",
+		"type: step, command: x, on_success: z, on_failure: {message: 'READ', status: 3}": "warning The " +
+			"message cannot",
 		"type: step, command: x, on_success: z, on_failure: {message: 'as you see', status: 3}": "",
 	} {
-		text := "name: f\nstates:\n  initial: x\n  x: {" + strings.ReplaceAll(keys, "READ", read) + "}\n  y: {type: step, command: x, on_success: z}\n  z: {type: terminal}\n"
+		text := "name: f\nstates:\n  initial: x\n  x: {" + strings.ReplaceAll(keys, "READ", read) +
+			"}\n  y: {type: step, command: x, on_success: z}\n  z: {type: terminal}\n"
 		_, list := compile(text, child)
 		var got []string
 		for _, d := range list {
@@ -192,9 +210,8 @@ func TestTemplatesThatReadFiles(t *testing.T) {
 	}
 }
 
-// Loops end where they end: what comes after is neither in one, nor are its values
-// doubted because a loop's were.
-func TestAfterLoops(t *testing.T) {
+// After a loop ends, its variables are undefined and values are no longer tainted by it.
+func TestLoopScopeEndsWithLoop(t *testing.T) {
 	p, list := compile(`name: f
 states:
   initial: a
@@ -212,10 +229,12 @@ states:
 	}
 }
 
-// What a child is given is doubted when a step gave it: directly, as its failure, or
-// as an item of a loop through what it gave.
-func TestDoubtsOfChildren(t *testing.T) {
-	child := files{"c.yaml": "name: c\ninputs: [{name: i}, {name: n, type: integer}]\nstates:\n  initial: b\n  b: {type: step, command: 'echo {{.inputs.i}}', hooks: {pre: [{command: x}]}, on_success: z}\n  z: {type: terminal}\n"}
+// A child's inputs are tainted if they come from a step: directly, from its error, or from the
+// items of a loop over its output.
+func TestTaintsInputsOfChildren(t *testing.T) {
+	child := files{"c.yaml": "name: c\ninputs: [{name: i}, {name: n, type: integer}]\nstates:\n  initial: b\n  b: " +
+		"{type: step, command: 'echo {{.inputs.i}}', hooks: {pre: [{command: x}]}, on_success: z}\n  z: {type: " +
+		"terminal}\n"}
 	for keys, want := range map[string]bool{
 		"items: [1], body: [call]|i: '{{.loop.Item}}'":                           false,
 		"items: '{{.inputs.l}}', body: [call]|i: '{{.loop.Item}}'":               false,
@@ -227,19 +246,22 @@ func TestDoubtsOfChildren(t *testing.T) {
 		"items: [1], body: [call]|i: '{{.workflow.Name}} {{.inputs.l}}', n: '3'": false,
 	} {
 		loop, given, _ := strings.Cut(keys, "|")
-		p, list := compile("name: f\ninputs: [{name: l}]\nstates:\n  initial: a\n  a: {type: step, command: x, on_success: l}\n  l: {type: for_each, "+loop+", on_complete: z}\n  call: {type: call_workflow, workflow: c, inputs: {"+given+"}}\n  z: {type: terminal}\n", child)
+		p, list := compile("name: f\ninputs: [{name: l}]\nstates:\n  initial: a\n  a: {type: step, command: x, "+
+			"on_success: l}\n  l: {type: for_each, "+loop+", on_complete: z}\n  call: {type: call_workflow, "+
+			"workflow: c, inputs: {"+given+"}}\n  z: {type: terminal}\n", child)
 		call := p.Step(p.Step(ir.Body, "l").Action.(ir.Loop).Block, "call").Action.(ir.Call)
 		for _, name := range []string{"b", "b:pre"} {
 			settings := p.Children[call.Child].Step(ir.Body, name).Task().Settings
-			if got := string(settings.Get("doubts")); got != map[bool]string{true: `["loop","inputs"]`}[want] || list.Errors() {
+			if got := string(settings.Get("doubts")); got != map[bool]string{true: `["loop","inputs"]`}[want] ||
+				list.Errors() {
 				t.Errorf("%s, %s: %s, %v", keys, name, got, list)
 			}
 		}
 	}
 }
 
-// A branch is one state: where it leads else is told, unless nothing would be lost.
-func TestWaysOfBranches(t *testing.T) {
+// A branch is one state: its ignored transitions are reported, unless they lead to an end.
+func TestReportsIgnoredTransitionsOfBranches(t *testing.T) {
 	for keys, want := range map[string]string{
 		"type: step, command: x, on_success: y":                                    "AWF019 y",
 		"type: step, command: x, on_success: z, on_failure: y":                     "AWF019 y",
@@ -252,8 +274,11 @@ func TestWaysOfBranches(t *testing.T) {
 		"type: while, while: 'true', body: [quiet], on_complete: y, on_failure: y": "",
 		"type: while, while: 'true', body: [leaves], on_complete: y":               "AWF019 y",
 	} {
-		text := "name: f\nstates:\n  initial: p\n  p: {type: parallel, parallel: [a], on_success: y}\n  a: {" + keys + "}\n  w: {type: while, while: 'true', body: [quiet], on_complete: z}\n  quiet: {type: step, command: x}\n  leaves: {type: step, command: x, on_success: y}\n  y: {type: step, command: x, on_success: z}\n  z: {type: terminal}\n"
-		if got := strings.Join(told(text, nil), ", "); got != want {
+		text := "name: f\nstates:\n  initial: p\n  p: {type: parallel, parallel: [a], on_success: y}\n  a: {" + keys +
+			"}\n  w: {type: while, while: 'true', body: [quiet], on_complete: z}\n  quiet: {type: step, command: " +
+			"x}\n  leaves: {type: step, command: x, on_success: y}\n  y: {type: step, command: x, on_success: " +
+			"z}\n  z: {type: terminal}\n"
+		if got := strings.Join(diagnose(text, nil), ", "); got != want {
 			t.Errorf("%s: got %q, want %q", keys, got, want)
 		}
 	}

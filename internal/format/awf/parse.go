@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// document is the tree of a file.
+// document is the syntax tree of a file.
 type document struct {
 	name, version, description text.Text
 	meta                       []ir.Meta
@@ -22,10 +22,10 @@ type document struct {
 	inputs                     []*input
 	inputsAt                   source.Span
 	outputs                    []*output
-	hooks                      map[string][]hook // by the event: workflow_start, …
+	hooks                      map[string][]hook // by event: workflow_start, …
 	states                     []*state
 	byName                     map[string]*state
-	stateless                  bool        // nothing says "states", which is told
+	stateless                  bool        // the key "states" is missing, which is reported
 	first                      source.Span // of the file's first key
 }
 
@@ -44,48 +44,48 @@ type output struct {
 	name, from text.Text
 }
 
-// hook is one thing to do before or after something.
+// hook is one action before or after a state or workflow.
 type hook struct {
 	log, command text.Text
 	timeout      ir.Millis
 }
 
-// state is one step of the file.
+// state is one state of the file.
 type state struct {
-	name        text.Text
-	kind        string
-	at          source.Span // of its type, or its name
-	description text.Text
-	timeout     ir.Millis
-	timeoutText text.Text // a template that gives it
-	success     text.Text // on_success, or a loop's on_complete
-	failure     text.Text
-	inline      *inline
-	transitions []transition
-	goesOn      bool // continue_on_error
-	retry       *ir.Retry
-	pre, post   []hook
+	name            text.Text
+	kind            string
+	at              source.Span // of its type, or else of its name
+	description     text.Text
+	timeout         ir.Millis
+	timeoutText     text.Text // a template that computes the timeout
+	success         text.Text // on_success, or a loop's on_complete
+	failure         text.Text
+	inline          *inline
+	transitions     []transition
+	continueOnError bool // continue_on_error
+	retry           *ir.Retry
+	pre, post       []hook
 
 	command, scriptFile, dir, shell text.Text // step
 	status                          text.Text // terminal
 	message                         text.Text
 	branches                        []text.Text // parallel
 	strategy                        string
-	most                            int
+	maxConcurrent                   int
 	items                           *text.Node // for_each
 	while, breakWhen                text.Text
 	body                            []text.Text
 	max                             int64
 	maxText                         text.Text
 	operation                       text.Text // operation
-	given                           *text.Node
+	inputs                          *text.Node
 	workflow                        text.Text // call_workflow
-	wanted                          *text.Node
+	outputs                         *text.Node
 	agent                           *agentKeys // agent
 }
 
-// holds tells whether other states run inside it.
-func (s *state) holds() bool {
+// hasSteps reports whether other states run inside s.
+func (s *state) hasSteps() bool {
 	switch s.kind {
 	case kindParallel, kindForEach, kindWhile, kindCall:
 		return true
@@ -129,7 +129,10 @@ const (
 	kindCall      = "call_workflow"
 )
 
-var kinds = []string{kindCommand, "command", kindAgent, kindTerminal, kindParallel, kindForEach, kindWhile, kindOperation, kindCall}
+var kinds = []string{
+	kindCommand, "command", kindAgent, kindTerminal, kindParallel, kindForEach, kindWhile,
+	kindOperation, kindCall,
+}
 
 var readerCodes = text.Codes{
 	WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknownKey, BadValue: CodeBadValue,
@@ -140,7 +143,7 @@ type parser struct {
 	file *source.File
 	out  *diag.List
 	doc  *document
-	// templates finds a workflow template by its name.
+	// templates returns a workflow template by name.
 	templates func(name text.Text) *text.Node
 }
 
@@ -152,7 +155,7 @@ func (p *parser) read(n *text.Node, what string) *text.Reader {
 	return text.Read(n, what, readerCodes, p.out)
 }
 
-// parse reads a file; nil when nothing can be made of it.
+// parse parses a file. It returns nil if the file is unusable.
 func (p *parser) parse() *document {
 	node, list := text.ParseYAML(p.file, 0, len(p.file.Text))
 	*p.out = append(*p.out, list...)
@@ -161,8 +164,9 @@ func (p *parser) parse() *document {
 	}
 	p.doc = &document{byName: map[string]*state{}, hooks: map[string][]hook{}, first: node.Span}
 	if node.Kind != text.Map {
-		p.report(CodeWrongType, diag.Error, p.file.Span(0, len(p.file.Line(1))), fmt.Sprintf("An AWF workflow is a map, but this is %s.", node.Kind),
-			"Begin with name: and states:.")
+		p.report(CodeWrongType, diag.Error, p.file.Span(0, len(p.file.Line(1))),
+			fmt.Sprintf("The workflow is %s, not a map.", node.Kind),
+			"Start with \"name:\" and \"states:\".")
 		return nil
 	}
 	if len(node.Pairs) > 0 {
@@ -181,10 +185,10 @@ func (p *parser) parse() *document {
 	p.outputs(r)
 	p.workflowHooks(r)
 	if n := r.Node("plugins"); n != nil {
-		p.report(CodeUnsupported, diag.Error, r.KeySpan("plugins"), "Plugins of AWF do not run here.",
-			"Offer what the plugin does as a tool or an MCP server in espalier.yaml, and call it with \"type: operation\".")
+		p.report(CodeUnsupported, diag.Error, r.KeySpan("plugins"), "AWF plugins are not supported.",
+			"Configure a tool or an MCP server in espalier.yaml, and call it with \"type: operation\".")
 	}
-	initial := r.String("initial") // an old place for it
+	initial := r.String("initial") // deprecated position
 	r.Require("name", "states")
 	states := r.Map("states")
 	r.Done()
@@ -199,7 +203,8 @@ func (p *parser) parse() *document {
 	}
 	d.initial = initial
 	if initial.Value == "" && (begin == nil || begin.Kind < text.List) {
-		p.report(CodeMissing, diag.Error, r.KeySpan("states"), "\"states\" does not say where to begin.", "Add \"initial: \" with the name of the first state below states:.")
+		p.report(CodeMissing, diag.Error, r.KeySpan("states"), "\"states\" has no initial state.",
+			"Add \"initial:\" with the name of the first state below \"states:\".")
 	}
 	d.states, d.byName = make([]*state, 0, len(states.Pairs)), make(map[string]*state, len(states.Pairs))
 	for _, pair := range states.Pairs {
@@ -226,7 +231,8 @@ func (p *parser) inputs(r *text.Reader) {
 			continue
 		}
 		if seen[in.name.Value] {
-			p.report(CodeRepeated, diag.Error, in.name.Span, fmt.Sprintf("There are two inputs called %q.", in.name.Value), "Rename one of them.")
+			p.report(CodeRepeated, diag.Error, in.name.Span, fmt.Sprintf("Duplicate input %q.", in.name.Value),
+				"Rename one of them.")
 			continue
 		}
 		seen[in.name.Value] = true
@@ -248,21 +254,28 @@ func (p *parser) validation(in *input, n *text.Node, typed bool) {
 	in.extensions = r.Strings("file_extension")
 	r.Done()
 	if typed && in.kind.IsZero() {
-		return // the type is wrong, which is told
+		return // the invalid type is already reported
 	}
 	whole, words := in.kind.Value == "integer", in.kind.Value == "" || in.kind.Value == "string"
 	for _, rule := range []struct {
 		key, of string
 		counts  bool
-	}{{"min", "whole numbers", whole}, {"max", "whole numbers", whole}, {"pattern", "texts", words}, {"file_extension", "texts", words}} {
+	}{
+		{"min", "integers", whole},
+		{"max", "integers", whole},
+		{"pattern", "strings", words},
+		{"file_extension", "strings", words},
+	} {
 		if r.Has(rule.key) && !rule.counts {
-			p.report(CodeNoEffect, diag.Warning, r.KeySpan(rule.key), fmt.Sprintf("%q does nothing: it is for %s, and the input %q is %s.", rule.key, rule.of, in.name.Value, article(in.kind.Value)),
+			p.report(CodeNoEffect, diag.Warning, r.KeySpan(rule.key),
+				fmt.Sprintf("%q has no effect: it applies to %s, and the input %q is %s.", rule.key, rule.of,
+					in.name.Value, article(in.kind.Value)),
 				"Remove it, or change the type of the input.")
 		}
 	}
 }
 
-// outputs are documented as a list, and as a map.
+// outputs parses the outputs, which AWF documents both as a list and as a map.
 func (p *parser) outputs(r *text.Reader) {
 	n := r.Node("outputs")
 	if n == nil {
@@ -273,9 +286,9 @@ func (p *parser) outputs(r *text.Reader) {
 		for _, pair := range n.Pairs {
 			o := &output{name: pair.Key.Text()}
 			switch pair.Value.Kind {
-			case text.Null: // what the state of that name gives
+			case text.Null: // the output of the state with that name
 			case text.List:
-				p.read(pair.Value, "output") // which tells
+				p.read(pair.Value, "output") // reports the error
 				continue
 			case text.Map:
 				or := p.read(pair.Value, "output")
@@ -295,11 +308,12 @@ func (p *parser) outputs(r *text.Reader) {
 			p.output(o)
 		}
 	default:
-		p.report(CodeWrongType, diag.Error, n.Span, "\"outputs\" of the workflow must be a list.", "Write \"- name: NAME\" and \"from: states.STEP.Output\" below it.")
+		p.report(CodeWrongType, diag.Error, n.Span, "\"outputs\" of the workflow is not a list.",
+			"Use entries of \"- name: NAME\" with \"from: states.STEP.Output\".")
 	}
 }
 
-// from is what an output says of where it comes from.
+// from returns the source of an output.
 func (p *parser) from(r *text.Reader) text.Text {
 	r.String("description")
 	r.String("type")
@@ -307,28 +321,30 @@ func (p *parser) from(r *text.Reader) text.Text {
 	if from.Value == "" {
 		return value
 	}
-	p.beside(r, "value", "from")
+	p.redundant(r, "value", "from")
 	return from
 }
 
 func (p *parser) output(o *output) {
 	switch {
-	case o.name.Value == "": // which is told
+	case o.name.Value == "": // already reported
 	case slices.ContainsFunc(p.doc.outputs, func(one *output) bool { return one.name.Value == o.name.Value }):
-		p.report(CodeRepeated, diag.Warning, o.name.Span, fmt.Sprintf("There are two outputs called %q: this one is not given.", o.name.Value), "Rename one of them.")
+		p.report(CodeRepeated, diag.Warning, o.name.Span, fmt.Sprintf("Duplicate output %q: this one is ignored.",
+			o.name.Value), "Rename one of them.")
 	default:
 		p.doc.outputs = append(p.doc.outputs, o)
 	}
 }
 
-// beside tells of a key that another one makes useless.
-func (p *parser) beside(r *text.Reader, key, other string) {
+// redundant reports a key that has no effect because another one is present.
+func (p *parser) redundant(r *text.Reader, key, other string) {
 	if r.Has(key) && r.Has(other) {
-		p.report(CodeNoEffect, diag.Warning, r.KeySpan(key), fmt.Sprintf("%q does nothing beside %q.", key, other), "Keep one of them.")
+		p.report(CodeNoEffect, diag.Warning, r.KeySpan(key), fmt.Sprintf("%q has no effect: %q takes precedence.",
+			key, other), "Keep one of them.")
 	}
 }
 
-// What the hooks of a workflow wait for.
+// The events of workflow hooks.
 const (
 	workflowStart  = "workflow_start"
 	workflowEnd    = "workflow_end"
@@ -344,7 +360,7 @@ func (p *parser) workflowHooks(r *text.Reader) {
 	hr.Done()
 }
 
-// hooks reads a list of hooks, or one alone.
+// hooks parses a list of hooks, or a single one.
 func (p *parser) hooks(n *text.Node, what string) []hook {
 	if n == nil {
 		return nil
@@ -361,13 +377,13 @@ func (p *parser) hooks(n *text.Node, what string) []hook {
 		}
 		r := p.read(one, what+" hook")
 		if one.Kind != text.Map && one.Kind != text.Null {
-			continue // which is told
+			continue // already reported
 		}
 		h := hook{log: r.String("log"), command: r.String("command")}
 		h.timeout = p.fixed(r, "timeout")
 		r.Done()
 		if h.log.Value == "" && h.command.Value == "" {
-			p.report(CodeMissing, diag.Warning, one.Span, "This hook does nothing.", "Give it a \"log\" or a \"command\".")
+			p.report(CodeMissing, diag.Warning, one.Span, "The hook has no effect.", "Add \"log\" or \"command\".")
 			continue
 		}
 		if h.log.Value != "" {
@@ -378,7 +394,7 @@ func (p *parser) hooks(n *text.Node, what string) []hook {
 	return out
 }
 
-// duration reads whole seconds or a Go duration; a template comes back as text.
+// duration parses seconds or a Go duration. A template is returned as text.
 func (p *parser) duration(r *text.Reader, key string) (ir.Millis, text.Text) {
 	n := r.Node(key)
 	if n == nil {
@@ -387,7 +403,7 @@ func (p *parser) duration(r *text.Reader, key string) (ir.Millis, text.Text) {
 	if strings.Contains(n.Value, "{{") {
 		return 0, n.Text()
 	}
-	if v, err := strconv.ParseInt(n.Value, 10, 64); err == nil && v >= 0 && v <= mostSeconds {
+	if v, err := strconv.ParseInt(n.Value, 10, 64); err == nil && v >= 0 && v <= maxSeconds {
 		return ir.Millis(v * 1000), text.Text{}
 	}
 	if v, err := time.ParseDuration(n.Value); err == nil && v >= 0 {
@@ -397,18 +413,20 @@ func (p *parser) duration(r *text.Reader, key string) (ir.Millis, text.Text) {
 	if n.Kind >= text.List {
 		is = n.Kind.String()
 	}
-	p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q cannot be %s.", key, is), "Write seconds, as in 30, or a duration such as \"1m30s\" or \"500ms\".")
+	p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q has an invalid value: %s.", key, is),
+		"Use seconds such as 30, or a duration such as \"1m30s\" or \"500ms\".")
 	return 0, text.Text{}
 }
 
-// mostSeconds is how long a duration can be at all: almost three hundred years.
-const mostSeconds = int64(math.MaxInt64 / time.Second)
+// maxSeconds is the maximum of a time.Duration: almost three hundred years.
+const maxSeconds = int64(math.MaxInt64 / time.Second)
 
-// fixed reads a duration that cannot be a template.
+// fixed parses a duration that cannot be a template.
 func (p *parser) fixed(r *text.Reader, key string) ir.Millis {
 	d, template := p.duration(r, key)
 	if template.Value != "" {
-		p.report(CodeBadValue, diag.Error, template.Span, fmt.Sprintf("%q cannot be a template here.", key), "Write a duration such as \"2s\".")
+		p.report(CodeBadValue, diag.Error, template.Span, fmt.Sprintf("%q cannot be a template.", key),
+			"Use a duration such as \"2s\".")
 	}
 	return d
 }
@@ -416,21 +434,22 @@ func (p *parser) fixed(r *text.Reader, key string) ir.Millis {
 func (p *parser) state(pair text.Pair) {
 	s := &state{name: pair.Key.Text(), at: pair.Key.Span}
 	if s.name.Value == "" {
-		p.report(CodeBadValue, diag.Error, pair.Key.Span, "A state needs a name.", "Write a name before the colon.")
+		p.report(CodeBadValue, diag.Error, pair.Key.Span, "The state has no name.", "Add a name before the colon.")
 		return
 	}
 	p.keys(s, pair.Value)
 	p.doc.states = append(p.doc.states, s)
 	if p.doc.byName[s.name.Value] == nil {
 		p.doc.byName[s.name.Value] = s
-	} else { // one stands in a parallel state; of two keys YAML says so
-		p.report(CodeRepeated, diag.Error, s.name.Span, fmt.Sprintf("There are two states called %q.", s.name.Value), "Rename one of them.")
+	} else { // one is in a parallel state; the YAML parser reports duplicate keys
+		p.report(CodeRepeated, diag.Error, s.name.Span, fmt.Sprintf("Duplicate state %q.", s.name.Value),
+			"Rename one of them.")
 	}
 }
 
-// keys reads a state's keys.
+// keys parses a state's keys.
 func (p *parser) keys(s *state, n *text.Node) {
-	lacks := false // the template that says what it does
+	lacks := false // the template with its action is missing
 	if used := n.Get("use_template"); used != nil && used.Kind != text.Null && used.Kind < text.List {
 		merged := p.fromTemplate(used.Text(), n)
 		if lacks = merged == nil; !lacks {
@@ -446,7 +465,7 @@ func (p *parser) keys(s *state, n *text.Node) {
 		return
 	}
 	if n.Kind != text.Map && n.Kind != text.Null {
-		return // which is told
+		return // already reported
 	}
 	kind := r.String("type")
 	s.kind = strings.ToLower(kind.Value)
@@ -455,17 +474,21 @@ func (p *parser) keys(s *state, n *text.Node) {
 		s.kind = kindCommand
 	case slices.Contains(kinds, s.kind):
 	case kind.Value == "":
-		s.kind = likely(r)
-		p.report(CodeMissing, diag.Error, s.name.Span, fmt.Sprintf("The %s has no \"type\".", what), fmt.Sprintf("Add \"type: %s\".", s.kind))
+		s.kind = inferKind(r)
+		p.report(CodeMissing, diag.Error, s.name.Span, fmt.Sprintf("The %s has no \"type\".", what),
+			fmt.Sprintf("Add \"type: %s\".", s.kind))
 	case strings.Contains(s.kind, "."):
-		p.report(CodeUnsupported, diag.Error, kind.Span, fmt.Sprintf("%q is a step type of a plugin, and plugins of AWF do not run here.", kind.Value),
-			fmt.Sprintf("Offer it as a tool or an MCP server, and write \"type: operation\" with \"operation: %s\".", kind.Value))
+		p.report(CodeUnsupported, diag.Error, kind.Span,
+			fmt.Sprintf("%q is a step type of a plugin, and AWF plugins are not supported.", kind.Value),
+			fmt.Sprintf("Configure a tool or an MCP server, and use \"type: operation\" with \"operation: %s\".",
+				kind.Value))
 		s.kind = ""
 	default:
-		p.report(CodeBadValue, diag.Error, kind.Span, fmt.Sprintf("There is no step type %q.", kind.Value), diag.DidYouMean(kind.Value, kinds))
+		p.report(CodeBadValue, diag.Error, kind.Span, fmt.Sprintf("%q is not a step type.", kind.Value),
+			diag.DidYouMean(kind.Value, kinds))
 		s.kind = ""
 	}
-	if s.kind == "" { // what its own keys mean nobody knows, but where it leads to
+	if s.kind == "" { // its own keys are unknown, but its transitions are not
 		p.common(s, r)
 		return
 	}
@@ -489,11 +512,11 @@ func (p *parser) keys(s *state, n *text.Node) {
 	case kindOperation:
 		s.operation = r.String("operation")
 		r.Require("operation")
-		s.given = r.Map("inputs")
-		if other := r.Map("operation_inputs"); s.given == nil {
-			s.given = other
+		s.inputs = r.Map("inputs")
+		if other := r.Map("operation_inputs"); s.inputs == nil {
+			s.inputs = other
 		}
-		p.beside(r, "operation_inputs", "inputs")
+		p.redundant(r, "operation_inputs", "inputs")
 	case kindCall:
 		p.callKeys(s, r)
 	case kindAgent:
@@ -502,8 +525,8 @@ func (p *parser) keys(s *state, n *text.Node) {
 	r.Done()
 }
 
-// likely is the type that a state without one seems to be of, by its keys.
-func likely(r *text.Reader) string {
+// inferKind infers the type of a state without one from its keys.
+func inferKind(r *text.Reader) string {
 	for _, of := range []struct{ key, kind string }{
 		{"command", kindCommand},
 		{"script_file", kindCommand},
@@ -527,7 +550,7 @@ func likely(r *text.Reader) string {
 	return kindTerminal
 }
 
-// common reads what every step may have.
+// common parses the keys that every step may have.
 func (p *parser) common(s *state, r *text.Reader) {
 	s.timeout, s.timeoutText = p.duration(r, "timeout")
 	s.success = r.String("on_success")
@@ -536,7 +559,9 @@ func (p *parser) common(s *state, r *text.Reader) {
 		s.inline = &inline{message: ir.String("message"), status: 1, at: r.KeySpan("on_failure")}
 		switch code, at, ok := ir.Int("status", 0); {
 		case ok && (code == 0 || code > 255):
-			p.report(CodeBadValue, diag.Warning, at, fmt.Sprintf("A failure cannot end with the exit code %d: it will be 1.", code), "Write a number from 1 to 255.")
+			p.report(CodeBadValue, diag.Warning, at,
+				fmt.Sprintf("%d is not a valid exit code for a failure, so 1 is used.", code),
+				"Use a number from 1 to 255.")
 		case ok:
 			s.inline.status = code
 		}
@@ -554,7 +579,7 @@ func (p *parser) common(s *state, r *text.Reader) {
 			s.transitions = append(s.transitions, t)
 		}
 	}
-	s.goesOn, _, _ = r.Bool("continue_on_error")
+	s.continueOnError, _, _ = r.Bool("continue_on_error")
 	if n := r.Map("retry"); n != nil {
 		s.retry = p.retry(n)
 	}
@@ -565,10 +590,10 @@ func (p *parser) common(s *state, r *text.Reader) {
 	}
 	s.pre = append(s.pre, p.hooks(r.Node("pre_hook"), "pre_hook")...)
 	s.post = append(s.post, p.hooks(r.Node("post_hook"), "post_hook")...)
-	for _, key := range []string{"capture", "depends_on"} { // the reference program reads them and does nothing with them
+	for _, key := range []string{"capture", "depends_on"} { // the reference program parses and ignores them
 		if r.Node(key) != nil {
-			p.report(CodeNoEffect, diag.Note, r.KeySpan(key), fmt.Sprintf("%q does nothing.", key),
-				"Remove it; what a step prints is always kept, and steps run where transitions lead.")
+			p.report(CodeNoEffect, diag.Note, r.KeySpan(key), fmt.Sprintf("%q has no effect.", key),
+				"Remove it. The output of a step is always kept, and transitions determine the order of steps.")
 		}
 	}
 }
@@ -582,8 +607,9 @@ func (p *parser) retry(n *text.Node) *ir.Retry {
 	for _, key := range []string{"initial_delay", "max_delay"} {
 		d := p.fixed(r, key)
 		if value := r.Node(key); value != nil && value.Kind == text.Int && d > 0 {
-			p.report(CodeSeconds, diag.Note, value.Span, fmt.Sprintf("%q is read as %s seconds.", key, value.Value),
-				fmt.Sprintf("Write \"%ss\" to say so; AWF's documentation speaks of milliseconds, its program reads seconds.", value.Value))
+			p.report(CodeSeconds, diag.Note, value.Span, fmt.Sprintf("%q means %s seconds.", key, value.Value),
+				fmt.Sprintf("Use \"%ss\" to make it explicit. AWF's documentation says milliseconds, but its "+
+					"program uses seconds.", value.Value))
 		}
 		if key == "max_delay" {
 			out.MaxDelay = d
@@ -601,7 +627,8 @@ func (p *parser) retry(n *text.Node) *ir.Retry {
 		}
 		v, err := strconv.ParseFloat(n.Value, 64)
 		if err != nil || math.IsNaN(v) || v < least || v > most {
-			p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q cannot be %q.", key, n.Value), fmt.Sprintf("Write a number from %g to %g.", least, most))
+			p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q has an invalid value: %q.", key, n.Value),
+				fmt.Sprintf("Use a number from %g to %g.", least, most))
 			return 0
 		}
 		return v
@@ -610,7 +637,8 @@ func (p *parser) retry(n *text.Node) *ir.Retry {
 	for _, code := range r.List("retryable_exit_codes") {
 		v, err := strconv.Atoi(code.Value)
 		if err != nil || code.Kind != text.Int {
-			p.report(CodeWrongType, diag.Error, code.Span, "An exit code is a whole number.", "Write numbers such as [1, 75].")
+			p.report(CodeWrongType, diag.Error, code.Span, "The exit code is not an integer.",
+				"Use numbers such as [1, 75].")
 			continue
 		}
 		out.ExitCodes = append(out.ExitCodes, v)
@@ -620,10 +648,12 @@ func (p *parser) retry(n *text.Node) *ir.Retry {
 }
 
 func (p *parser) commandKeys(s *state, r *text.Reader) {
-	s.command, s.scriptFile, s.dir, s.shell = r.String("command"), r.String("script_file"), r.String("dir"), r.String("shell")
+	s.command, s.scriptFile, s.dir, s.shell = r.String("command"), r.String("script_file"), r.String("dir"),
+		r.String("shell")
 	switch {
 	case s.command.Value != "" && s.scriptFile.Value != "":
-		p.report(CodeEither, diag.Error, r.KeySpan("script_file"), fmt.Sprintf("State %q has a \"command\" and a \"script_file\".", s.name.Value), "Keep one of them.")
+		p.report(CodeEither, diag.Error, r.KeySpan("script_file"),
+			fmt.Sprintf("State %q has both \"command\" and \"script_file\".", s.name.Value), "Keep one of them.")
 	case s.scriptFile.Value == "":
 		r.Require("command")
 	}
@@ -636,32 +666,35 @@ func (p *parser) parallelKeys(s *state, r *text.Reader) {
 	}
 	list := r.Node(key)
 	r.Node("steps")
-	p.beside(r, "steps", "parallel")
-	p.some(s, r, key)
+	p.redundant(r, "steps", "parallel")
+	p.requireNonEmpty(s, r, key)
 	for i, n := range listItems(list) {
 		switch n.Kind {
-		case text.Map: // the documented form: a step, with its name in it
+		case text.Map: // the documented form: a step that contains its name
 			s.branches = append(s.branches, p.inlineBranch(s, n, i))
 		case text.List, text.Null:
-			p.report(CodeWrongType, diag.Error, n.Span, "A branch is the name of a state.", "Write \"parallel: [first, second]\".")
+			p.report(CodeWrongType, diag.Error, n.Span, "The branch is not the name of a state.",
+				"Use \"parallel: [first, second]\".")
 		default:
 			s.branches = append(s.branches, n.Text())
 		}
 	}
 	s.strategy = r.Enum("strategy", "all_succeed", "any_succeed", "best_effort").Value
 	most, _, _ := r.Int("max_concurrent", 0)
-	s.most = int(min(most, 1<<20))
+	s.maxConcurrent = int(min(most, 1<<20))
 }
 
-// some reports a list of states that is missing or has nothing in it.
-func (p *parser) some(s *state, r *text.Reader, key string) {
+// requireNonEmpty reports a list of states that is missing or empty.
+func (p *parser) requireNonEmpty(s *state, r *text.Reader, key string) {
 	r.Require(key)
 	if n := r.Node(key); n != nil && n.Kind == text.List && len(n.Items) == 0 {
-		p.report(CodeMissing, diag.Error, r.KeySpan(key), fmt.Sprintf("%q of the state %q is empty.", key, s.name.Value), "Write the names of the states that it runs.")
+		p.report(CodeMissing, diag.Error, r.KeySpan(key), fmt.Sprintf("%q of the state %q is empty.", key,
+			s.name.Value), "Add the names of the states to run.")
 	}
 }
 
-// inlineBranch makes a state of a step that stands inside a parallel one.
+// inlineBranch adds a state for a step that is defined inside a parallel state, and returns its
+// name.
 func (p *parser) inlineBranch(s *state, n *text.Node, i int) text.Text {
 	name := text.Text{Value: fmt.Sprintf("%s_%d", s.name.Value, i+1), Span: n.Span}
 	kept := &text.Node{Kind: text.Map, Span: n.Span}
@@ -674,14 +707,15 @@ func (p *parser) inlineBranch(s *state, n *text.Node, i int) text.Text {
 	}
 	if n.Get("type") == nil && n.Get("use_template") == nil {
 		kept.Pairs = append(kept.Pairs, text.Pair{
-			Key: &text.Node{Kind: text.String, Value: "type", Span: n.Span}, Value: &text.Node{Kind: text.String, Value: kindCommand, Span: n.Span},
+			Key:   &text.Node{Kind: text.String, Value: "type", Span: n.Span},
+			Value: &text.Node{Kind: text.String, Value: kindCommand, Span: n.Span},
 		})
 	}
 	p.state(text.Pair{Key: &text.Node{Kind: text.String, Value: name.Value, Span: name.Span}, Value: kept})
 	return name
 }
 
-// listItems are the entries of a list, or one value alone.
+// listItems returns the entries of a list, or a single value.
 func listItems(n *text.Node) []*text.Node {
 	switch {
 	case n == nil:
@@ -697,17 +731,18 @@ func (p *parser) loopKeys(s *state, r *text.Reader) {
 		s.success = done
 	}
 	s.body = r.Strings("body")
-	p.some(s, r, "body")
+	p.requireNonEmpty(s, r, "body")
 	s.breakWhen = r.String("break_when")
 	if s.kind == kindForEach {
 		s.items = r.Node("items")
 		r.Require("items")
 		if s.items != nil && s.items.Kind == text.Map {
-			p.report(CodeWrongType, diag.Error, s.items.Span, "\"items\" must be a list, but this is a map.", "Write \"items: [first, second]\", or a text or template that gives a list.")
+			p.report(CodeWrongType, diag.Error, s.items.Span, "\"items\" is a map, not a list.",
+				"Use \"items: [first, second]\", or a string or template that yields a list.")
 			s.items = nil
 		}
 		if s.items != nil && s.items.Kind == text.String && s.items.Value == "" {
-			s.items = nil // told already
+			s.items = nil // already reported
 		}
 	} else {
 		s.while = r.String("while")
@@ -716,7 +751,8 @@ func (p *parser) loopKeys(s *state, r *text.Reader) {
 		case until.Value != "" && s.while.Value == "" && s.breakWhen.Value == "":
 			s.breakWhen = until
 		case until.Value != "":
-			p.report(CodeEither, diag.Error, r.KeySpan("until"), "\"until\" stands beside another condition.", "Keep \"while\" with \"break_when\", or \"until\" alone.")
+			p.report(CodeEither, diag.Error, r.KeySpan("until"), "\"until\" is combined with another condition.",
+				"Use \"while\" with \"break_when\", or \"until\" alone.")
 		default:
 			r.Require("while")
 		}
@@ -727,27 +763,29 @@ func (p *parser) loopKeys(s *state, r *text.Reader) {
 	case n.Kind == text.Int:
 		v, at, _ := r.Int("max_iterations", 1)
 		if v > maxIterations {
-			p.report(CodeBadValue, diag.Error, at, fmt.Sprintf("\"max_iterations\" is %d; the most is %d.", v, maxIterations), "Write a smaller number, or let the items be handled in several loops.")
+			p.report(CodeBadValue, diag.Error, at, fmt.Sprintf("\"max_iterations\" is %d, above the maximum of %d.",
+				v, maxIterations), "Use a smaller number, or split the items over several loops.")
 		}
 		s.max = v
 	case n.Kind == text.Float || n.Kind == text.Bool:
-		p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("\"max_iterations\" cannot be %s.", n.Value), fmt.Sprintf("Write a whole number from 1 to %d.", maxIterations))
+		p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("\"max_iterations\" has an invalid value: %s.",
+			n.Value), fmt.Sprintf("Use an integer from 1 to %d.", maxIterations))
 	default:
 		s.maxText = r.String("max_iterations")
 	}
 }
 
-// maxIterations is the documented ceiling, usualIterations what holds for a
-// while that says nothing.
+// maxIterations is the documented maximum; defaultIterations applies to a while loop without a
+// limit.
 const (
-	maxIterations   = 10000
-	usualIterations = 100
+	maxIterations     = 10000
+	defaultIterations = 100
 )
 
 func (p *parser) callKeys(s *state, r *text.Reader) {
 	if n := r.Map("call_workflow"); n != nil { // the documented form
 		inner := p.read(n, "call_workflow")
-		s.workflow, s.given, s.wanted = inner.String("workflow"), inner.Map("inputs"), inner.Map("outputs")
+		s.workflow, s.inputs, s.outputs = inner.String("workflow"), inner.Map("inputs"), inner.Map("outputs")
 		if d, template := p.duration(inner, "timeout"); d > 0 || template.Value != "" {
 			s.timeout, s.timeoutText = d, template
 		}
@@ -755,7 +793,7 @@ func (p *parser) callKeys(s *state, r *text.Reader) {
 		inner.Done()
 		return
 	}
-	s.workflow, s.given, s.wanted = r.String("workflow"), r.Map("inputs"), r.Map("outputs")
+	s.workflow, s.inputs, s.outputs = r.String("workflow"), r.Map("inputs"), r.Map("outputs")
 	r.Require("workflow")
 }
 
@@ -767,21 +805,24 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 	a.provider = r.String("provider")
 	r.Require("provider")
 	if v := a.provider.Value; v != "" && !strings.Contains(v, "{{") && !slices.Contains(providers, v) {
-		p.report(CodeBadValue, diag.Warning, a.provider.Span, fmt.Sprintf("AWF has no provider %q.", v), diag.DidYouMean(v, providers))
+		p.report(CodeBadValue, diag.Warning, a.provider.Span, fmt.Sprintf("AWF has no provider %q.", v),
+			diag.DidYouMean(v, providers))
 	}
 	a.mode = r.Enum("mode", "single", "conversation")
 	a.prompt, a.promptFile = r.String("prompt"), r.String("prompt_file")
 	if initial := r.String("initial_prompt"); a.prompt.Value == "" {
 		a.prompt = initial
 	}
-	p.beside(r, "initial_prompt", "prompt")
+	p.redundant(r, "initial_prompt", "prompt")
 	switch {
 	case a.prompt.Value != "" && a.promptFile.Value != "":
-		p.report(CodeEither, diag.Error, r.KeySpan("prompt_file"), fmt.Sprintf("State %q has a \"prompt\" and a \"prompt_file\".", s.name.Value), "Keep one of them.")
+		p.report(CodeEither, diag.Error, r.KeySpan("prompt_file"),
+			fmt.Sprintf("State %q has both \"prompt\" and \"prompt_file\".", s.name.Value), "Keep one of them.")
 	case a.prompt.Value == "" && a.promptFile.Value == "":
 		r.Require("prompt")
 	case a.promptFile.Value != "" && a.mode.Value == "conversation":
-		p.report(CodeEither, diag.Error, r.KeySpan("prompt_file"), "A conversation cannot take its prompt from a file.", "Write the prompt under \"prompt\".")
+		p.report(CodeEither, diag.Error, r.KeySpan("prompt_file"), "A conversation cannot use \"prompt_file\".",
+			"Use \"prompt\" instead.")
 	}
 	a.system, a.role = r.String("system_prompt"), r.String("role")
 	a.format = r.Enum("output_format", "json", "text")
@@ -792,7 +833,8 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 		a.continueFrom = cr.String("continue_from")
 		for _, key := range []string{"max_turns", "stop_condition", "max_context_tokens", "strategy"} {
 			if cr.Node(key) != nil {
-				p.report(CodeNoEffect, diag.Note, cr.KeySpan(key), fmt.Sprintf("%q does nothing.", key), "Remove it: a conversation here is one exchange that later steps can go on with.")
+				p.report(CodeNoEffect, diag.Note, cr.KeySpan(key), fmt.Sprintf("%q has no effect.", key),
+					"Remove it. A conversation is one exchange that later steps can continue.")
 			}
 		}
 		cr.Done()
@@ -808,21 +850,24 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 			sr.Done()
 			a.skills = append(a.skills, ref)
 		case text.List, text.Null:
-			p.report(CodeWrongType, diag.Error, n.Span, "A skill is a name, or a map with \"path\".", "Write \"skills: [review]\".")
+			p.report(CodeWrongType, diag.Error, n.Span, "The skill is neither a name nor a map with \"path\".",
+				"Use \"skills: [review]\".")
 		default:
 			a.skills = append(a.skills, skillRef{name: n.Text()})
 		}
 	}
 	strict := readerCodes
-	strict.UnknownAs = diag.Error // also in AWF: it is about what an agent may do
+	strict.UnknownAs = diag.Error // as in AWF: it determines what an agent may do
 	mr := text.Read(r.Map("mcp_proxy"), "mcp_proxy", strict, p.out)
 	a.tools, _, _ = mr.Bool("enable")
 	if on, at, ok := mr.Bool("intercept_builtins"); ok && !on {
-		p.report(CodeNoEffect, diag.Note, at, "\"intercept_builtins: false\" does nothing: the tools here are the only ones that the agent has.", "Remove it.")
+		p.report(CodeNoEffect, diag.Note, at,
+			"\"intercept_builtins: false\" has no effect: the agent has no other tools.", "Remove it.")
 	}
 	a.toolsAt = r.KeySpan("mcp_proxy")
 	if mr.Node("plugin_tools") != nil {
-		p.report(CodeUnsupported, diag.Warning, mr.KeySpan("plugin_tools"), "Tools of AWF's plugins are not there.", "Offer them as an MCP server in espalier.yaml.")
+		p.report(CodeUnsupported, diag.Warning, mr.KeySpan("plugin_tools"), "Tools of AWF plugins are not available.",
+			"Configure them as an MCP server in espalier.yaml.")
 	}
 	mr.Done()
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// reads are the variables that templates read.
+// reads returns the variables that templates read.
 func (l *lowering) reads(templates ...text.Text) []ir.Ref {
 	var out []ir.Ref
 	for _, t := range templates {
@@ -26,16 +26,16 @@ func (l *lowering) reads(templates ...text.Text) []ir.Ref {
 	return out
 }
 
-// refs adds the variables that an expression reads.
+// refs appends the variables that an expression reads.
 func (l *lowering) refs(out []ir.Ref, e *expr.Expr) []ir.Ref {
 	for _, p := range e.Paths() {
 		name := strings.Join(p.Segments, ".")
 		switch p.Segments[0] {
-		case "loop", "run", "last": // kept as one
+		case "loop", "run", "last": // read as a whole
 			name = p.Segments[0]
 		}
 		if name == "loop" && l.loops == 0 {
-			continue // reported: there is none
+			continue // already reported
 		}
 		if !slices.ContainsFunc(out, func(r ir.Ref) bool { return r.Path == name }) {
 			out = append(out, ir.Ref{Path: name, Span: p.Span, Optional: p.Any})
@@ -44,8 +44,8 @@ func (l *lowering) refs(out []ir.Ref, e *expr.Expr) []ir.Ref {
 	return out
 }
 
-// machine declares the variables that come from the machine.
-func (l *lowering) machine(e *expr.Expr) {
+// declareVars declares the variables that an expression reads from the machine.
+func (l *lowering) declareVars(e *expr.Expr) {
 	for _, p := range append(e.Paths(), e.Indexed()...) {
 		if len(p.Segments) < 2 {
 			continue
@@ -55,7 +55,10 @@ func (l *lowering) machine(e *expr.Expr) {
 		case "env":
 			l.vars[name] = ir.Var{Path: name, From: "env:" + p.Segments[1], Span: p.Span}
 		case "context":
-			if from := map[string]string{"WorkingDir": "dir", "User": "user", "Hostname": "host"}[p.Segments[1]]; from != "" {
+			if from := map[string]string{
+				"WorkingDir": "dir", "User": "user",
+				"Hostname": "host",
+			}[p.Segments[1]]; from != "" {
 				l.vars[name] = ir.Var{Path: name, From: from, Span: p.Span}
 			}
 		case "awf":
@@ -66,14 +69,14 @@ func (l *lowering) machine(e *expr.Expr) {
 	}
 }
 
-// properties reports properties that the states of steps do not have.
-func (l *lowering) properties(e *expr.Expr, severity diag.Severity) {
+// checkPaths reports unknown properties of states, loops and other variables.
+func (l *lowering) checkPaths(e *expr.Expr, severity diag.Severity) {
 	for _, p := range e.Paths() {
 		if p.Any {
 			continue
 		}
 		written := p.Written
-		around := 1 // loops that are needed
+		around := 1 // number of enclosing loops required
 		for p.Segments[0] == "loop" && len(written) > 1 && p.Segments[around] == "parent" {
 			written = append([]string{"loop"}, written[2:]...)
 			around++
@@ -82,17 +85,20 @@ func (l *lowering) properties(e *expr.Expr, severity diag.Severity) {
 			}
 		}
 		if p.Segments[0] == "loop" && l.loops < around && l.loops > 0 {
-			l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("There is no loop around this one, so there is no %q.", strings.Join(p.Written, ".")),
-				"\"Parent\" is for a loop in the body of another one; leave it out for the item of this loop.")
+			l.report(CodeNoProperty, severity, p.Span,
+				fmt.Sprintf("%q is not defined: the loop is not inside another loop.", strings.Join(p.Written, ".")),
+				"Remove \"Parent\" to use the item of this loop.")
 			continue
 		}
 		if p.Segments[0] == "loop" && l.loops == 0 {
-			l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("There is no loop around this, so there is no %q.", strings.Join(p.Written, ".")),
-				"Use it in the states of a loop's body; let one of them print what is needed later.")
+			l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("%q is not defined outside of a loop.",
+				strings.Join(p.Written, ".")),
+				"Use it in a loop's body. To use it later, print it in a state of the loop.")
 			continue
 		}
 		if known, ok := expr.AWFFact(written); !ok {
-			l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("There is no %q.", strings.Join(p.Written, ".")), diag.DidYouMean(written[1], known))
+			l.report(CodeNoProperty, severity, p.Span,
+				fmt.Sprintf("%q is not defined.", strings.Join(p.Written, ".")), diag.DidYouMean(written[1], known))
 			continue
 		}
 		if len(p.Segments) < 3 || p.Segments[0] != "states" {
@@ -104,33 +110,37 @@ func (l *lowering) properties(e *expr.Expr, severity diag.Severity) {
 			continue
 		}
 		known := expr.StateFields()
-		if s.kind == kindCall && s.wanted != nil {
-			for _, pair := range s.wanted.Pairs {
+		if s.kind == kindCall && s.outputs != nil {
+			for _, pair := range s.outputs.Pairs {
 				known = append(known, pair.Key.Value, cmp.Or(pair.Value.Value, pair.Key.Value))
 			}
 		}
 		if slices.Contains(known, property) {
 			continue
 		}
-		l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("The state of %q has no property %q.", name, property), diag.DidYouMean(property, known))
+		l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("State %q has no property %q.", name, property),
+			diag.DidYouMean(property, known))
 	}
 }
 
-// indexed reports states and properties that are not there where a template
-// spells them out: {{index .states "my-step" "Output"}}.
-func (l *lowering) indexed(e *expr.Expr) {
+// checkIndexed reports undefined states and properties in templates such as {{index .states
+// "my-step" "Output"}}.
+func (l *lowering) checkIndexed(e *expr.Expr) {
 	for _, p := range e.Indexed() {
 		if p.Segments[0] != "states" || len(p.Segments) < 2 {
 			continue
 		}
 		s := l.doc.byName[p.Segments[1]]
 		switch {
-		case s == nil && len(p.Segments) == 2: // nothing, which an if may ask for
-			l.report(CodeNoState, diag.Warning, p.Span, fmt.Sprintf("There is no state %q.", p.Segments[1]), diag.DidYouMean(p.Segments[1], l.names()))
+		case s == nil && len(p.Segments) == 2: // nil, which a condition may test for
+			l.report(CodeNoState, diag.Warning, p.Span, fmt.Sprintf("State %q is not defined.", p.Segments[1]),
+				diag.DidYouMean(p.Segments[1], l.names()))
 		case s == nil:
-			l.report(CodeNoState, diag.Error, p.Span, fmt.Sprintf("There is no state %q.", p.Segments[1]), diag.DidYouMean(p.Segments[1], l.names()))
+			l.report(CodeNoState, diag.Error, p.Span, fmt.Sprintf("State %q is not defined.", p.Segments[1]),
+				diag.DidYouMean(p.Segments[1], l.names()))
 		case len(p.Segments) > 2 && s.kind != kindCall && !slices.Contains(expr.StateFields(), p.Segments[2]):
-			l.report(CodeNoProperty, diag.Error, p.Span, fmt.Sprintf("The state of %q has no property %q.", p.Segments[1], p.Segments[2]), diag.DidYouMean(p.Segments[2], expr.StateFields()))
+			l.report(CodeNoProperty, diag.Error, p.Span, fmt.Sprintf("State %q has no property %q.", p.Segments[1],
+				p.Segments[2]), diag.DidYouMean(p.Segments[2], expr.StateFields()))
 		}
 	}
 }

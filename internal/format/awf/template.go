@@ -15,85 +15,94 @@ var parameterForm = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?:\s*\{\{-|\{\{)\s*\.?parameters\.([A-Za-z0-9_-]*[A-Za-z0-9_])\s*(?:-\}\}\s*|\}\})`)
 })
 
-// fromTemplate lays a state over the step of a workflow template, with the
-// template's parameters filled in; nil when that cannot be done.
+// fromTemplate merges a state with the step of a workflow template and substitutes the
+// template's parameters. It returns nil after an error.
 func (p *parser) fromTemplate(name text.Text, n *text.Node) *text.Node {
 	tree := p.templates(name)
 	if tree == nil {
 		return nil
 	}
 	values := map[string]*text.Node{}
-	var wanted []string
+	var declared []string
 	for _, one := range listOf(tree.Get("parameters")) {
 		key := one.Get("name")
 		if key == nil {
 			continue
 		}
-		wanted = append(wanted, key.Value)
-		given := there(n.Get("parameters").Get(key.Value))
-		if given == nil {
-			given = there(one.Get("default"))
+		declared = append(declared, key.Value)
+		value := nonNull(n.Get("parameters").Get(key.Value))
+		if value == nil {
+			value = nonNull(one.Get("default"))
 		}
-		if required := one.Get("required"); given == nil && string(required.JSON()) == "true" {
-			given = key // something, so that nothing else seems to be missing
-			p.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("The template %q needs the parameter %q.", name.Value, key.Value),
-				fmt.Sprintf("Write \"%s: …\" below \"parameters:\".", key.Value))
+		if required := one.Get("required"); value == nil && string(required.JSON()) == "true" {
+			value = key // a placeholder, to avoid follow-up errors
+			p.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("Template %q requires the parameter %q.",
+				name.Value, key.Value),
+				fmt.Sprintf("Add \"%s: …\" below \"parameters:\".", key.Value))
 		}
-		if given == nil {
-			given = &text.Node{Kind: text.String}
+		if value == nil {
+			value = &text.Node{Kind: text.String}
 		}
-		values[key.Value] = given
+		values[key.Value] = value
 	}
-	if given := n.Get("parameters"); given != nil {
-		for _, pair := range given.Pairs {
-			if !slices.Contains(wanted, pair.Key.Value) {
-				p.report(CodeTemplate, diag.Warning, pair.Key.Span, fmt.Sprintf("The template %q has no parameter %q.", name.Value, pair.Key.Value),
-					diag.DidYouMean(pair.Key.Value, wanted))
+	if value := n.Get("parameters"); value != nil {
+		for _, pair := range value.Pairs {
+			if !slices.Contains(declared, pair.Key.Value) {
+				p.report(CodeTemplate, diag.Warning, pair.Key.Span, fmt.Sprintf("Template %q has no parameter %q.",
+					name.Value, pair.Key.Value),
+					diag.DidYouMean(pair.Key.Value, declared))
 			}
 		}
 	}
 	base := templateStep(tree)
 	if base == nil {
-		p.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("The template %q has no state.", name.Value), "Give it one state below \"states:\".")
+		p.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("Template %q has no state.", name.Value),
+			"Add one state below \"states:\" in the template.")
 		return nil
 	}
 	if base.Get("use_template") != nil {
-		p.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("The state of the template %q uses a template itself.", name.Value), "Write what that one says into the state.")
+		p.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("Template %q uses another template.", name.Value),
+			"Copy the keys of the other template into the state.")
 		return nil
 	}
 	merged := &text.Node{Kind: text.Map, Span: n.Span}
 	merged.Pairs = append(merged.Pairs, n.Pairs...)
 	for _, pair := range base.Pairs {
 		switch pair.Key.Value {
-		case "on_success", "on_failure", "transitions": // the way on is the state's own
+		case "on_success", "on_failure", "transitions": // transitions belong to the state
 			continue
 		}
 		if n.Get(pair.Key.Value) == nil {
-			merged.Pairs = append(merged.Pairs, text.Pair{Key: here(pair.Key, name.Span), Value: filled(pair.Value, nil, name.Span)})
+			merged.Pairs = append(merged.Pairs, text.Pair{
+				Key:   relocate(pair.Key, name.Span),
+				Value: substitute(pair.Value, nil, name.Span),
+			})
 		}
 	}
-	p.undeclared(name, merged, wanted, values)
+	p.undeclared(name, merged, declared, values)
 	for i := range merged.Pairs {
-		merged.Pairs[i].Value = filled(merged.Pairs[i].Value, values, source.Span{})
+		merged.Pairs[i].Value = substitute(merged.Pairs[i].Value, values, source.Span{})
 	}
 	return merged
 }
 
-// undeclared reports parameters that a template uses and does not declare. Their
-// names stand for them then.
+// undeclared reports parameters that a template uses but does not declare. Their names are
+// substituted for them.
 func (p *parser) undeclared(name text.Text, merged *text.Node, declared []string, values map[string]*text.Node) {
 	for _, t := range templates(merged, nil) {
 		for _, found := range parameterForm().FindAllStringSubmatch(t.Value, -1) {
 			if values[found[1]] == nil {
 				values[found[1]] = &text.Node{Kind: text.String, Value: found[1]}
-				p.report(CodeTemplate, diag.Error, t.Span, fmt.Sprintf("The template %q does not declare the parameter %q.", name.Value, found[1]), diag.DidYouMean(found[1], declared))
+				p.report(CodeTemplate, diag.Error, t.Span,
+					fmt.Sprintf("Template %q does not declare the parameter %q.", name.Value, found[1]),
+					diag.DidYouMean(found[1], declared))
 			}
 		}
 	}
 }
 
-// there is a value, or nil if it is null.
-func there(n *text.Node) *text.Node {
+// nonNull returns n, or nil if it is null.
+func nonNull(n *text.Node) *text.Node {
 	if n == nil || n.Kind == text.Null {
 		return nil
 	}
@@ -107,7 +116,7 @@ func listOf(n *text.Node) []*text.Node {
 	return n.Items
 }
 
-// templateStep is the one state of a template that does something.
+// templateStep returns the only working state of a template, or nil.
 func templateStep(tree *text.Node) *text.Node {
 	states := tree.Get("states")
 	if states == nil {
@@ -124,23 +133,23 @@ func templateStep(tree *text.Node) *text.Node {
 	return nil
 }
 
-// here gives a node of another file the place where that file is named.
-func here(n *text.Node, at source.Span) *text.Node {
+// relocate returns a copy of a node of another file at the position of the reference to it.
+func relocate(n *text.Node, at source.Span) *text.Node {
 	moved := *n
 	moved.Span = at
 	return &moved
 }
 
-// filled replaces {{parameters.x}} in all texts below a node. A text that is
-// nothing else becomes the value as it is: a number, or a list. at, when it is set,
-// is where all of it is said to stand.
-func filled(n *text.Node, values map[string]*text.Node, at source.Span) *text.Node {
+// substitute replaces {{parameters.x}} in all strings below a node. A string that is only a
+// parameter becomes its value as is, such as a number or a list. If at is set, it becomes the
+// span of all nodes.
+func substitute(n *text.Node, values map[string]*text.Node, at source.Span) *text.Node {
 	out := *n
 	if !at.IsZero() {
 		out.Span = at
 	}
 	if m := parameterForm().FindStringSubmatch(n.Value); m != nil && m[0] == n.Value && values[m[1]] != nil {
-		return here(values[m[1]], out.Span)
+		return relocate(values[m[1]], out.Span)
 	}
 	out.Value = parameterForm().ReplaceAllStringFunc(n.Value, func(found string) string {
 		name := parameterForm().FindStringSubmatch(found)[1]
@@ -155,14 +164,14 @@ func filled(n *text.Node, values map[string]*text.Node, at source.Span) *text.No
 	})
 	out.Items, out.Pairs = nil, nil
 	for _, item := range n.Items {
-		out.Items = append(out.Items, filled(item, values, at))
+		out.Items = append(out.Items, substitute(item, values, at))
 	}
 	for _, pair := range n.Pairs {
 		key := pair.Key
 		if !at.IsZero() {
-			key = here(key, at)
+			key = relocate(key, at)
 		}
-		out.Pairs = append(out.Pairs, text.Pair{Key: key, Value: filled(pair.Value, values, at)})
+		out.Pairs = append(out.Pairs, text.Pair{Key: key, Value: substitute(pair.Value, values, at)})
 	}
 	return &out
 }

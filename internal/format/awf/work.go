@@ -19,7 +19,8 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// commandReads adds what every command needs: where to run, and the inputs.
+// commandReads adds the variables that every command reads: the working directory and the
+// inputs.
 func (l *lowering) commandReads(out *ir.Step) {
 	l.vars["context.WorkingDir"] = ir.Var{Path: "context.WorkingDir", From: "dir"}
 	add := func(path string) {
@@ -53,73 +54,82 @@ func (l *lowering) command(s *state, out *ir.Step) {
 	if names := l.exports(); len(names) > 0 {
 		t.Settings.Put("export", names, s.at)
 	}
-	if l.doubtful {
+	if l.tainted {
 		t.Settings.Put("doubts", []string{"loop"}, s.at)
 	}
 	out.Reads = l.reads(body, s.dir, s.shell, s.timeoutText)
-	l.asCode(body, s.scriptFile.Value != "")
+	l.checkCode(body, s.scriptFile.Value != "")
 	l.commandReads(out)
-	out.Action, out.Result = t, l.own(failedState)
+	out.Action, out.Result = t, l.internalExpr(failedState)
 }
 
 var (
-	readsStep = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{[^{}]*\b(states|error|loop)\b[^{}]*\}\}`) })
-	saysRaw   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\{\{-?\s*raw\b|\|\s*raw\s*-?\}\}$`) })
+	stepForm = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\{\{[^{}]*\b(states|error|loop)\b[^{}]*\}\}`)
+	})
+	rawForm = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\{\{-?\s*raw\b|\|\s*raw\s*-?\}\}$`)
+	})
 )
 
-// asCode tells when what a step gave is taken for code, which our quotes cannot
-// help.
-func (l *lowering) asCode(body text.Text, script bool) {
+// checkCode reports step output that is executed as code, where quoting cannot help.
+func (l *lowering) checkCode(body text.Text, script bool) {
 	if !strings.Contains(body.Value, "{{") {
 		return
 	}
-	parts := slices.DeleteFunc(readsStep().FindAllStringSubmatchIndex(body.Value, -1), func(at []int) bool {
-		return saysRaw().MatchString(body.Value[at[0]:at[1]]) || body.Value[at[2]:at[3]] == "loop" && !l.doubtful
+	parts := slices.DeleteFunc(stepForm().FindAllStringSubmatchIndex(body.Value, -1), func(at []int) bool {
+		return rawForm().MatchString(body.Value[at[0]:at[1]]) || body.Value[at[2]:at[3]] == "loop" && !l.tainted
 	})
 	if len(parts) == 0 {
 		return
 	}
 	if by := expr.Interpreter(body.Value); script && by != "" && !expr.IsShell(by) {
-		l.report(CodeAsCode, diag.Warning, body.Span, fmt.Sprintf("What a step gave becomes a part of this script for %s: whoever wrote that can have it do anything.", by),
-			"Print the value in a step of its own, and let the script read it from a file.")
+		l.report(CodeAsCode, diag.Warning, body.Span,
+			fmt.Sprintf("Step output becomes part of this %s script: its author can execute any code.", by),
+			"Write the value to a file in an earlier step, and read the file in the script.")
 		return
 	}
 	for i, reader := range expr.CodeReaders(body.Value, parts) {
 		switch {
 		case reader != "":
-			l.report(CodeAsCode, diag.Warning, body.Span, fmt.Sprintf("What a step gave is read as code here, by %s: whoever wrote that can have it do anything.", reader), asData(reader))
+			l.report(CodeAsCode, diag.Warning, body.Span,
+				fmt.Sprintf("%s executes step output as code: its author can execute any code.", reader),
+				asData(reader))
 			return
 		case strings.TrimSpace(body.Value[:parts[i][0]]) == "":
-			l.report(CodeAsCode, diag.Note, body.Span, "What a step gave is the command here. It is taken as words: quotes, pipes and the like in it mean nothing.",
-				"Write {{raw .states.STEP.Output}} if it is code that you trust.")
+			l.report(CodeAsCode, diag.Note, body.Span,
+				"Step output is used as the command. It is split into words: quotes, pipes and other shell syntax "+
+					"have no effect.",
+				"Use {{raw .states.STEP.Output}} if you trust the code.")
 			return
 		}
 	}
 }
 
-// asData says how to hand a value to a program that reads code.
+// asData returns help on passing a value to a program that executes code.
 func asData(reader string) string {
 	switch {
 	case expr.ReadsWords(reader):
-		return "Write {{escape .states.STEP.Output}} in that code, which makes one word of it."
+		return "Use {{escape .states.STEP.Output}} in that code to pass it as one word."
 	case reader == "jq":
-		return `Hand it over with --arg text "{{.states.STEP.Output}}", and write $text in the filter.`
+		return `Pass it with --arg text "{{.states.STEP.Output}}", and use $text in the filter.`
 	case reader == "sed":
-		return `Let awk do it: TEXT="{{.states.STEP.Output}}" awk '{ sub(/old/, ENVIRON["TEXT"]); print }'.`
+		return `Use awk instead: TEXT="{{.states.STEP.Output}}" awk '{ sub(/old/, ENVIRON["TEXT"]); print }'.`
 	case reader == "psql" || reader == "mysql" || reader == "sqlite3":
-		return "Let a script hand it over as a parameter of the query."
+		return "Pass it as a query parameter in a script."
 	}
-	return fmt.Sprintf("Put it into the environment, as in TEXT=\"{{.states.STEP.Output}}\" %s …, and let the code read TEXT there.", reader)
+	return fmt.Sprintf("Pass it in the environment, as in TEXT=\"{{.states.STEP.Output}}\" %s …, and read TEXT in "+
+		"the code.", reader)
 }
 
-// script reads a script file now, so that the run pins it; what is not in the
-// project, or named only when the step runs, is read then.
+// script reads a script file at compile time, so that the run pins it. A script outside of the
+// project, or with a computed name, is read when the step runs.
 func (l *lowering) script(s *state, t *ir.Task) text.Text {
 	ref := l.resolved(s.scriptFile)
 	if !strings.Contains(ref, "{{") {
 		f, err := l.find(ref, "scripts")
 		if err == nil {
-			l.pin(f, "script")
+			l.p.AddFile(f, "script")
 			t.Settings.Put("script", f.Text, s.scriptFile.Span)
 			return text.Text{Value: f.Text, Span: s.scriptFile.Span}
 		}
@@ -136,9 +146,9 @@ var placedForm = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\{\{-?\s*\.?awf\.(scripts|prompts)_dir\s*-?\}\}/([A-Za-z0-9._/-]+)`)
 })
 
-// placed puts the paths of scripts and prompts that only the user has into a
-// command which names them in AWF's folder for such files. That folder is the
-// project's, as long as the file is there.
+// placed replaces references to AWF's script and prompt folders in a command by absolute paths,
+// for files that exist only in the user's folders. The references mean the project's folders if
+// the file exists there.
 func (l *lowering) placed(command text.Text) text.Text {
 	if !strings.Contains(command.Value, "{{") {
 		return command
@@ -149,7 +159,7 @@ func (l *lowering) placed(command text.Text) text.Text {
 		if err != nil {
 			return found
 		}
-		l.pin(f, strings.TrimSuffix(m[1], "s"))
+		l.p.AddFile(f, strings.TrimSuffix(m[1], "s"))
 		if f.Abs == "" || filepath.Dir(l.folder()) == strings.TrimSuffix(filepath.ToSlash(f.Abs), "/"+m[1]+"/"+m[2]) {
 			return found
 		}
@@ -158,7 +168,7 @@ func (l *lowering) placed(command text.Text) text.Text {
 	return command
 }
 
-// resolved fills in what is known now of a path: AWF's own folders.
+// resolved replaces references to AWF's own folders in a path.
 func (l *lowering) resolved(ref text.Text) string {
 	out := ref.Value
 	for _, name := range []string{"scripts_dir", "prompts_dir"} {
@@ -171,8 +181,8 @@ func (l *lowering) resolved(ref text.Text) string {
 
 func outside(ref string) bool { return filepath.IsAbs(ref) || strings.HasPrefix(ref, "~") }
 
-// find reads a file of the project: from the workflow's folder, from the root,
-// from AWF's own folder for such files, and from those of the user.
+// find reads a file relative to the workflow's folder, the root, AWF's folder for such files,
+// and the user's folders.
 func (l *lowering) find(ref, folder string) (*source.File, error) {
 	var first error
 	for _, one := range []string{ref, path.Join("../"+folder, ref), path.Join(".awf/"+folder, ref)} {
@@ -184,14 +194,14 @@ func (l *lowering) find(ref, folder string) (*source.File, error) {
 			first = err
 		}
 	}
-	if f, err := l.shelved(folder, strings.TrimPrefix(ref, "../"+folder+"/")); err == nil {
+	if f, err := l.lookup(folder, strings.TrimPrefix(ref, "../"+folder+"/")); err == nil {
 		return f, nil
 	}
 	return nil, first
 }
 
 func (l *lowering) noFile(what string, ref text.Text, err error) {
-	help := fmt.Sprintf("Put the %s where the path leads to, seen from the workflow's folder or the project's root.", what)
+	help := fmt.Sprintf("Create the %s at this path, relative to the workflow's folder or the project root.", what)
 	var failedRef *source.RefError
 	if errors.As(err, &failedRef) && len(failedRef.Near) > 0 {
 		help = fmt.Sprintf("Did you mean %q?", failedRef.Near[0])
@@ -199,54 +209,62 @@ func (l *lowering) noFile(what string, ref text.Text, err error) {
 	l.report(CodeNoFile, diag.Error, ref.Span, fmt.Sprintf("The %s %q cannot be read.", what, ref.Value), help)
 }
 
-// notThere reports a role or a skill of a name that none has.
-func (l *lowering) notThere(what string, name text.Text, file string, err error) {
-	help := fmt.Sprintf("Put it into .awf/%ss/%s or .agents/%ss/%s.", what, file, what, file)
+// undefined reports a role or a skill that does not exist.
+func (l *lowering) undefined(what string, name text.Text, file string, err error) {
+	help := fmt.Sprintf("Create .awf/%ss/%s or .agents/%ss/%s.", what, file, what, file)
 	var failed *source.RefError
 	if errors.As(err, &failed) && len(failed.Near) > 0 {
 		help = fmt.Sprintf("Did you mean %q?", failed.Near[0])
 	}
-	l.report(CodeNoFile, diag.Error, name.Span, fmt.Sprintf("There is no %s %q.", what, name.Value), help)
+	l.report(CodeNoFile, diag.Error, name.Span, fmt.Sprintf("The %s %q does not exist.", what, name.Value), help)
 }
 
-// operations are those that AWF brings along and that work here, with what they
-// must and what they may be given.
+// operations are AWF's own operations that are supported, with their required and optional
+// inputs.
 var operations = map[string]struct {
 	must string
 	may  []string
 }{
-	"http.request": {"url", []string{"method", "headers", "body", "timeout", "retryable_status_codes", "timeout_seconds"}},
-	"notify.send":  {"message", []string{"backend", "title", "priority", "webhook_url"}},
+	"http.request": {"url", []string{
+		"method", "headers", "body", "timeout", "retryable_status_codes",
+		"timeout_seconds",
+	}},
+	"notify.send": {"message", []string{"backend", "title", "priority", "webhook_url"}},
 }
 
-// knownOperation reports what one of AWF's operations would refuse, and names that
-// are nearly one of theirs.
+// knownOperation reports inputs that one of AWF's operations would reject, and misspelled
+// operations.
 func (l *lowering) knownOperation(s *state) {
 	o, ok := operations[s.operation.Value]
 	if !ok {
 		if near := diag.Nearest(s.operation.Value, slices.Sorted(maps.Keys(operations))); near != "" {
-			l.report(CodeBadValue, diag.Warning, s.operation.Span, fmt.Sprintf("AWF has no operation %q.", s.operation.Value),
-				fmt.Sprintf("Did you mean %q? A tool of your own has to be bound in espalier.yaml.", near))
+			l.report(CodeBadValue, diag.Warning, s.operation.Span,
+				fmt.Sprintf("AWF has no operation %q.", s.operation.Value),
+				fmt.Sprintf("Did you mean %q? Your own tools must be configured in espalier.yaml.", near))
 		}
 		return
 	}
 	known := append([]string{o.must}, o.may...)
-	for _, key := range s.given.Keys() {
+	for _, key := range s.inputs.Keys() {
 		if !slices.Contains(known, key) {
-			l.report(CodeUnknownKey, diag.Warning, s.given.Key(key).Span, fmt.Sprintf("The operation %q has no input %q, and refuses it.", s.operation.Value, key),
+			l.report(CodeUnknownKey, diag.Warning, s.inputs.Key(key).Span,
+				fmt.Sprintf("Operation %q has no input %q.", s.operation.Value, key),
 				diag.DidYouMean(key, known))
 		}
 	}
-	if s.given.Get(o.must) == nil {
-		l.report(CodeMissing, diag.Error, s.operation.Span, fmt.Sprintf("The operation %q needs the input %q.", s.operation.Value, o.must),
+	if s.inputs.Get(o.must) == nil {
+		l.report(CodeMissing, diag.Error, s.operation.Span, fmt.Sprintf("Operation %q requires the input %q.",
+			s.operation.Value, o.must),
 			fmt.Sprintf("Add \"%s: …\" below \"inputs:\".", o.must))
 	}
 	if s.operation.Value != "http.request" {
 		return
 	}
 	methods := []string{"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}
-	if n := s.given.Get("method"); n != nil && !strings.Contains(n.Value, "{{") && !slices.Contains(methods, strings.ToUpper(strings.TrimSpace(n.Value))) {
-		l.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("There is no HTTP method %q.", n.Value), diag.DidYouMean(strings.ToUpper(n.Value), methods))
+	if n := s.inputs.Get("method"); n != nil && !strings.Contains(n.Value, "{{") &&
+		!slices.Contains(methods, strings.ToUpper(strings.TrimSpace(n.Value))) {
+		l.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q is not an HTTP method.", n.Value),
+			diag.DidYouMean(strings.ToUpper(n.Value), methods))
 	}
 }
 
@@ -255,18 +273,18 @@ func (l *lowering) operation(s *state, out *ir.Step) {
 	t := ir.Task{Kind: "operation"}
 	t.Settings.Put("operation", s.operation.Value, s.operation.Span)
 	var texts []text.Text
-	if s.given != nil {
-		t.Settings.Put("inputs", s.given.JSON(), s.given.Span)
-		texts = templates(s.given, nil)
+	if s.inputs != nil {
+		t.Settings.Put("inputs", s.inputs.JSON(), s.inputs.Span)
+		texts = templates(s.inputs, nil)
 	}
 	if s.timeoutText.Value != "" {
 		t.Settings.Put("timeout", s.timeoutText.Value, s.timeoutText.Span)
 	}
 	out.Reads = l.reads(append(texts, s.timeoutText)...)
-	out.Action, out.Result = t, l.own(failedState)
+	out.Action, out.Result = t, l.internalExpr(failedState)
 }
 
-// templates are the texts below a node.
+// templates appends the strings below a node.
 func templates(n *text.Node, out []text.Text) []text.Text {
 	switch n.Kind {
 	case text.List:
@@ -283,7 +301,7 @@ func templates(n *text.Node, out []text.Text) []text.Text {
 	return out
 }
 
-// agent lowers a step that asks a model.
+// agent compiles a step that calls a model.
 func (l *lowering) agent(s *state, out *ir.Step) {
 	a := s.agent
 	id := s.name.Value
@@ -323,7 +341,7 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 		if f, err := l.find(l.resolved(a.promptFile), "prompts"); err != nil {
 			l.noFile("prompt", a.promptFile, err)
 		} else {
-			l.pin(f, "prompt")
+			l.p.AddFile(f, "prompt")
 			prompt = text.Text{Value: f.Text, Span: a.promptFile.Span}
 		}
 	}
@@ -361,12 +379,12 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 	if a.conversation || a.mode.Value == "conversation" || l.continued(id) {
 		t.Settings.Put("keep", true, s.at)
 	}
-	out.Action, out.Result = t, l.own(failedState)
+	out.Action, out.Result = t, l.internalExpr(failedState)
 }
 
-// forwarded are the options that the provider is told as they are: those that
-// nothing else of the agent says already. Where the server is may be said of one
-// that has no place of its own.
+// forwarded returns the options that are passed to the provider unchanged: those without an
+// equivalent in ir.Agent. The server's address is accepted only for an OpenAI-compatible
+// endpoint.
 func (l *lowering) forwarded(options *text.Node, provider string) json.RawMessage {
 	out := map[string]json.RawMessage{}
 	for _, pair := range options.Pairs {
@@ -375,15 +393,18 @@ func (l *lowering) forwarded(options *text.Node, provider string) json.RawMessag
 		case "base_url", "api_key":
 			if provider == compatible {
 				out[key] = pair.Value.JSON()
-				if v := pair.Value.Value; key == "api_key" && !strings.HasPrefix(v, "secret://") && !strings.Contains(v, "${") {
-					l.report(CodeKeyInFile, diag.Warning, pair.Value.Span, "This key can be read by everybody who has the file.",
-						"Write \"api_key: ${NAME}\" with a variable of the environment, or secret://NAME.")
+				if v := pair.Value.Value; key == "api_key" && !strings.HasPrefix(v, "secret://") &&
+					!strings.Contains(v, "${") {
+					l.report(CodeKeyInFile, diag.Warning, pair.Value.Span, "The API key is stored in plain text.",
+						"Use \"api_key: ${NAME}\" with an environment variable, or secret://NAME.")
 				}
 				continue
 			}
-			l.report(CodeNoEffect, diag.Warning, pair.Key.Span, fmt.Sprintf("The option %q does nothing here.", key),
-				"Say where the server is and which key it takes in espalier.yaml, under models: providers:, with the name of the provider; or use \"provider: openai_compatible\".")
-		case "allowed_tools", "allowedTools", "dangerously_skip_permissions", "yolo", "full_auto", "allow_all_tools": // its tools say so
+			l.report(CodeNoEffect, diag.Warning, pair.Key.Span, fmt.Sprintf("The option %q has no effect.", key),
+				"Configure the server and its key in espalier.yaml, under models: providers: and the provider's "+
+					"name, or use \"provider: openai_compatible\".")
+		case "allowed_tools", "allowedTools", "dangerously_skip_permissions", "yolo", "full_auto",
+			"allow_all_tools": // reflected in its tools
 		default:
 			out[key] = pair.Value.JSON()
 		}
@@ -393,35 +414,36 @@ func (l *lowering) forwarded(options *text.Node, provider string) json.RawMessag
 	}
 	raw, err := json.Marshal(out)
 	if err != nil {
-		panic("awf: " + err.Error()) // parts of a tree that was read
+		panic("awf: " + err.Error()) // unreachable: parts of a parsed tree
 	}
 	return raw
 }
 
-// proxied are the tools that AWF's proxy offers to agents, looking those that
-// some programs have without being asked.
+// proxyTools are the tools that AWF's proxy offers to agents. readOnlyTools are those that some
+// CLI programs grant by default.
 var (
-	proxied  = []string{"Read", "Write", "Edit", "Bash", "Glob", "Grep"}
-	looking  = []string{"Read", "Glob", "Grep"}
-	programs = []string{"claude", "codex", "gemini", "github_copilot"}
+	proxyTools    = []string{"Read", "Write", "Edit", "Bash", "Glob", "Grep"}
+	readOnlyTools = []string{"Read", "Glob", "Grep"}
+	cliProviders  = []string{"claude", "codex", "gemini", "github_copilot"}
 )
 
 const compatible = "openai_compatible"
 
-// tools are those that an agent may use: what its options allow it; all that
-// change something only when they say so, or with the proxy. A model that is no
-// program has none by itself.
+// tools returns the tools that an agent may call: those that its options allow. Tools that
+// change something require an option or the proxy. A model that is not a CLI program has no
+// tools of its own.
 func tools(a *agentKeys, at source.Span) []ir.Name {
 	var out []ir.Name
 	add := func(at source.Span, names ...string) {
 		for _, name := range names {
-			if name = strings.TrimSpace(name); name != "" && !slices.ContainsFunc(out, func(n ir.Name) bool { return n.Name == name }) {
+			if name = strings.TrimSpace(name); name != "" &&
+				!slices.ContainsFunc(out, func(n ir.Name) bool { return n.Name == name }) {
 				out = append(out, ir.Name{Name: name, Span: at})
 			}
 		}
 	}
 	if a.tools {
-		add(a.toolsAt, proxied...)
+		add(a.toolsAt, proxyTools...)
 	}
 	if a.provider.Value == compatible {
 		return out
@@ -438,18 +460,18 @@ func tools(a *agentKeys, at source.Span) []ir.Name {
 		}
 		for _, key := range []string{"dangerously_skip_permissions", "yolo", "full_auto", "allow_all_tools"} {
 			if n := a.options.Get(key); n != nil && n.Value == "true" {
-				add(n.Span, proxied...)
+				add(n.Span, proxyTools...)
 			}
 		}
 	}
-	if !listed && slices.Contains(programs, a.provider.Value) {
-		add(at, looking...)
+	if !listed && slices.Contains(cliProviders, a.provider.Value) {
+		add(at, readOnlyTools...)
 	}
 	return out
 }
 
-// entries are the parts of a list of tools such as "Read, Bash(git log, *)": at
-// commas and blanks outside of brackets.
+// entries splits a list of tools such as "Read, Bash(git log, *)" at commas and spaces outside
+// of parentheses.
 func entries(list string) []string {
 	var out []string
 	depth, from := 0, 0
@@ -466,38 +488,43 @@ func entries(list string) []string {
 	return append(out, list[from:])
 }
 
-// continued tells whether another step goes on with the conversation of one.
+// continued reports whether another step continues the conversation of a step.
 func (l *lowering) continued(id string) bool {
-	return slices.ContainsFunc(l.doc.states, func(s *state) bool { return s.agent != nil && s.agent.continueFrom.Value == id })
+	return slices.ContainsFunc(l.doc.states, func(s *state) bool {
+		return s.agent != nil &&
+			s.agent.continueFrom.Value == id
+	})
 }
 
 func (l *lowering) addAgent(a ir.Agent) {
-	if l.p.Agent(a.ID) == nil { // a state may stand in several blocks
+	if l.p.Agent(a.ID) == nil { // a state may be in several blocks
 		l.p.Agents = append(l.p.Agents, a)
 	}
 }
 
-// role finds the file of a role.
+// role reads the file of a role.
 func (l *lowering) role(name text.Text) *source.File {
 	var first error
 	for _, ref := range []string{
-		"../roles/" + name.Value + "/AGENTS.md", ".awf/roles/" + name.Value + "/AGENTS.md", ".agents/roles/" + name.Value + "/AGENTS.md",
-		".claude/roles/" + name.Value + "/AGENTS.md", "../roles/" + name.Value + ".md", ".awf/roles/" + name.Value + ".md", name.Value,
+		"../roles/" + name.Value + "/AGENTS.md", ".awf/roles/" + name.Value + "/AGENTS.md", ".agents/roles/" +
+			name.Value + "/AGENTS.md",
+		".claude/roles/" + name.Value + "/AGENTS.md", "../roles/" + name.Value + ".md", ".awf/roles/" + name.Value +
+			".md", name.Value,
 	} {
 		f, err := l.files.Read(l.file, ref)
 		if err == nil {
-			l.pin(f, "role")
+			l.p.AddFile(f, "role")
 			return f
 		}
 		if first == nil {
 			first = err
 		}
 	}
-	if f, err := l.shelved("roles", name.Value+"/AGENTS.md"); err == nil {
-		l.pin(f, "role")
+	if f, err := l.lookup("roles", name.Value+"/AGENTS.md"); err == nil {
+		l.p.AddFile(f, "role")
 		return f
 	}
-	l.notThere("role", name, name.Value+"/AGENTS.md", first)
+	l.undefined("role", name, name.Value+"/AGENTS.md", first)
 	return nil
 }
 
@@ -505,7 +532,7 @@ func (l *lowering) skill(ref skillRef) *source.File {
 	if ref.path.Value != "" {
 		for _, one := range []string{ref.path.Value, ref.path.Value + "/SKILL.md"} {
 			if f, err := l.files.Read(l.file, one); err == nil {
-				l.pin(f, "skill")
+				l.p.AddFile(f, "skill")
 				return f
 			}
 		}
@@ -516,16 +543,16 @@ func (l *lowering) skill(ref skillRef) *source.File {
 		return nil
 	}
 	if f, err := l.files.Skill(ref.name.Value); err == nil {
-		l.pin(f, "skill")
+		l.p.AddFile(f, "skill")
 		return f
 	}
 	for _, folder := range []string{"../skills/", ".awf/skills/"} {
 		if f, err := l.files.Read(l.file, folder+ref.name.Value+"/SKILL.md"); err == nil {
-			l.pin(f, "skill")
+			l.p.AddFile(f, "skill")
 			return f
 		}
 	}
-	l.notThere("skill", ref.name, ref.name.Value+"/SKILL.md", nil)
+	l.undefined("skill", ref.name, ref.name.Value+"/SKILL.md", nil)
 	return nil
 }
 

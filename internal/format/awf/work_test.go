@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// A run pins every file that it is made of: a change of any of them is noticed.
-func TestFilesOfAProgram(t *testing.T) {
+// A run pins every file that its program is compiled from, so that every change is detected.
+func TestProgramListsItsFiles(t *testing.T) {
 	p, list := compile(`name: f
 states:
   initial: script
@@ -23,8 +23,11 @@ states:
   call: {type: call_workflow, workflow: c, on_success: z}
   z: {type: terminal}
 `, files{
-		"../scripts/build.sh": "echo built", "../scripts/other.sh": "x", "../prompts/note.md": "x", ".awf/templates/maker.yaml": "name: maker\nparameters: [{name: what}]\nstates:\n  initial: s\n  s: {type: step, command: 'echo {{parameters.what}}'}\n",
-		"../prompts/ask.md": "Why?", ".agents/roles/critic/AGENTS.md": "You doubt.", "tidy": "Tidy up.", ".awf/skills/house/SKILL.md": "House rules.", "mine/SKILL.md": "Mine.",
+		"../scripts/build.sh": "echo built", "../scripts/other.sh": "x", "../prompts/note.md": "x",
+		".awf/templates/maker.yaml": "name: maker\nparameters: [{name: what}]\nstates:\n  initial: s\n  s: " +
+			"{type: step, command: 'echo {{parameters.what}}'}\n",
+		"../prompts/ask.md": "Why?", ".agents/roles/critic/AGENTS.md": "You doubt.", "tidy": "Tidy up.",
+		".awf/skills/house/SKILL.md": "House rules.", "mine/SKILL.md": "Mine.",
 		".awf/workflows/c.yaml": "name: c\nstates:\n  initial: z\n  z: {type: terminal}\n",
 	})
 	if len(list) > 0 {
@@ -39,8 +42,10 @@ states:
 	}
 	slices.Sort(got)
 	if want := []string{
-		"prompt ../prompts/ask.md", "prompt ../prompts/note.md", "role .agents/roles/critic/AGENTS.md", "script ../scripts/build.sh", "script ../scripts/other.sh",
-		"skill .awf/skills/house/SKILL.md", "skill mine/SKILL.md", "skill tidy", "template .awf/templates/maker.yaml", "workflow .awf/workflows/c.yaml",
+		"prompt ../prompts/ask.md", "prompt ../prompts/note.md", "role .agents/roles/critic/AGENTS.md",
+		"script ../scripts/build.sh", "script ../scripts/other.sh",
+		"skill .awf/skills/house/SKILL.md", "skill mine/SKILL.md", "skill tidy", "template .awf/templates/maker.yaml",
+		"workflow .awf/workflows/c.yaml",
 	}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -56,7 +61,7 @@ states:
 	}
 }
 
-// settings are what the kind of a step is told, as JSON.
+// settings returns the settings of a step's task, as JSON.
 func settings(t *testing.T, p *ir.Program, step string) string {
 	t.Helper()
 	raw := map[string]json.RawMessage{}
@@ -70,9 +75,9 @@ func settings(t *testing.T, p *ir.Program, step string) string {
 	return string(out)
 }
 
-// What an agent is told: its system prompt from wherever the author put it, below
-// its role; how long it may take; whom it goes on talking with.
-func TestSettingsOfAgents(t *testing.T) {
+// An agent's system prompt is found wherever the author put it and follows its role. Timeout
+// and continued conversation are passed on.
+func TestAgentSettings(t *testing.T) {
 	for keys, want := range map[string]string{
 		"prompt: Hi":                                     `{"agent":"x","prompt":"Hi"}`,
 		"prompt: Hi, system_prompt: Be brief":            `{"agent":"x","prompt":"Hi","system":"Be brief"}`,
@@ -87,20 +92,23 @@ func TestSettingsOfAgents(t *testing.T) {
 		"prompt_file: ask.md":                                                    `{"agent":"x","prompt":"Why?"}`,
 		"prompt: Hi, conversation: {continue_from: before}":                      `{"agent":"x","continue_from":"before","keep":true,"prompt":"Hi"}`,
 	} {
-		p, list := compile("name: f\ninputs: [{name: t}]\nstates:\n  initial: before\n  before: {type: agent, provider: claude, prompt: Hello, on_success: x}\n  x: {type: agent, provider: claude, "+keys+", on_success: z}\n  z: {type: terminal}\n",
+		p, list := compile("name: f\ninputs: [{name: t}]\nstates:\n  initial: before\n  before: {type: agent, "+
+			"provider: claude, prompt: Hello, on_success: x}\n  x: {type: agent, provider: claude, "+keys+
+			", on_success: z}\n  z: {type: terminal}\n",
 			files{"../roles/critic/AGENTS.md": "You doubt.\n", "ask.md": "Why?"})
 		if got := settings(t, p, "x"); got != want || len(list) > 0 {
 			t.Errorf("%s: got %s, want %s; %v", keys, got, want, list)
 		}
-		if got, want := strings.Contains(settings(t, p, "before"), `"keep":true`), strings.Contains(keys, "continue_from"); got != want {
+		if got, want := strings.Contains(settings(t, p, "before"), `"keep":true`),
+			strings.Contains(keys, "continue_from"); got != want {
 			t.Errorf("%s: the one before keeps what was said: %t", keys, got)
 		}
 	}
 }
 
-// How many tokens a reply may have is a number above 0, and options that only say
-// which tools there are go no further.
-func TestOptionsOfAgents(t *testing.T) {
+// The token limit of a reply is a number above 0. Options that only select tools are not
+// forwarded.
+func TestAgentTokenLimitAndToolOptions(t *testing.T) {
 	for options, want := range map[string]string{
 		"max_tokens: 0":    "0 ",
 		"max_tokens: -3":   "0 ",
@@ -110,16 +118,17 @@ func TestOptionsOfAgents(t *testing.T) {
 		"allowedTools: [Read], seed: 1":                                                             `0 {"seed":1}`,
 		"dangerously_skip_permissions: true, yolo: false, full_auto: false, allow_all_tools: false": "0 ",
 	} {
-		p, _ := compile("name: f\nstates:\n  initial: x\n  x: {type: agent, provider: claude, prompt: Hi, options: {"+options+"}, on_success: z}\n  z: {type: terminal}\n", nil)
+		p, _ := compile("name: f\nstates:\n  initial: x\n  x: {type: agent, provider: claude, prompt: Hi, options: {"+
+			options+"}, on_success: z}\n  z: {type: terminal}\n", nil)
 		if got := fmt.Sprint(p.Agents[0].MaxTokens, " ", string(p.Agents[0].Options)); got != want {
 			t.Errorf("%s: got %q, want %q", options, got, want)
 		}
 	}
 }
 
-// A tool may be allowed for some commands only, whatever stands in the brackets;
-// a model that is no program has those of the proxy and no others.
-func TestListsOfTools(t *testing.T) {
+// A tool may be allowed for some commands only. A model that is not a CLI program has only the
+// proxy's tools.
+func TestParsesToolLists(t *testing.T) {
 	for keys, want := range map[string]string{
 		"provider: claude, options: {allowed_tools: 'Bash(git log, (a b), *) Edit,Read'}":               "[Bash(git log, (a b), *) Edit Read]",
 		"provider: claude, options: {allowed_tools: ['Bash(ls -l)', Read], allowedTools: Read}":         "[Bash(ls -l) Read]",
@@ -127,7 +136,8 @@ func TestListsOfTools(t *testing.T) {
 		"provider: openai_compatible, options: {model: m, yolo: true, allowed_tools: Read}":             "[]",
 		"provider: openai_compatible, options: {model: m, allowed_tools: X}, mcp_proxy: {enable: true}": "[Read Write Edit Bash Glob Grep]",
 	} {
-		p, _ := compile("name: f\nstates:\n  initial: x\n  x: {type: agent, prompt: Hi, "+keys+", on_success: z}\n  z: {type: terminal}\n", nil)
+		p, _ := compile("name: f\nstates:\n  initial: x\n  x: {type: agent, prompt: Hi, "+keys+
+			", on_success: z}\n  z: {type: terminal}\n", nil)
 		names := []string{}
 		for _, n := range p.Agents[0].Tools {
 			names = append(names, n.Name)
@@ -138,9 +148,9 @@ func TestListsOfTools(t *testing.T) {
 	}
 }
 
-// A script that is not there is told, unless only the machine can know it: then it is
-// read when the step runs.
-func TestScriptsThatAreReadLater(t *testing.T) {
+// A missing script is reported, unless its path is outside of the project or computed: then it
+// is read when the step runs.
+func TestScriptsOutsideProjectAreReadAtRunTime(t *testing.T) {
 	for ref, want := range map[string]string{
 		"gone.sh":                "AWF013 gone.sh",
 		"/opt/build.sh":          `"script_file":"/opt/build.sh"`,
@@ -148,11 +158,13 @@ func TestScriptsThatAreReadLater(t *testing.T) {
 		"'{{.inputs.which}}.sh'": `"script_file":"{{.inputs.which}}.sh"`,
 		"'{{.awf.scripts_dir}}/{{.inputs.which}}.sh'": `"script_file":"../scripts/{{.inputs.which}}.sh"`,
 	} {
-		text := "name: f\ninputs: [{name: which}]\nstates:\n  initial: x\n  x: {type: step, script_file: " + ref + ", on_success: z}\n  z: {type: terminal}\n"
-		got := strings.Join(told(text, nil), ", ")
+		text := "name: f\ninputs: [{name: which}]\nstates:\n  initial: x\n  x: {type: step, script_file: " + ref +
+			", on_success: z}\n  z: {type: terminal}\n"
+		got := strings.Join(diagnose(text, nil), ", ")
 		if got == "" {
 			p, _ := compile(text, nil)
-			if got = settings(t, p, "x"); strings.Contains(got, want) && strings.Contains(got, `"folder":"."`) && strings.Contains(got, `"export":["which"]`) {
+			if got = settings(t, p, "x"); strings.Contains(got, want) && strings.Contains(got, `"folder":"."`) &&
+				strings.Contains(got, `"export":["which"]`) {
 				got = want
 			}
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// fifty is a bundle of fifty workers whose replies cost about 1,300 tokens
-// each, in a run that may spend so many.
+// fifty returns a bundle of fifty workers with replies of about 1,300 tokens each, in a run
+// with the given token budget.
 func fifty(tokens int, do ...string) *trial {
 	var b strings.Builder
 	fmt.Fprintf(&b, `---
@@ -26,7 +26,8 @@ budgets:
 	for i := range 50 {
 		fmt.Fprintf(&b, "  - {id: W%d, agent: one}\n", i)
 	}
-	b.WriteString("merge: {strategy: combine_by_type}\n```\n```step\nid: look\ntype: parallel\ndescription: Look\nbundle: many\nwrites: [output.all]\n```\n")
+	b.WriteString("merge: {strategy: combine_by_type}\n```\n```step\nid: look\ntype: parallel\ndescription: " +
+		"Look\nbundle: many\nwrites: [output.all]\n```\n")
 	return &trial{
 		files:  []txtar.File{{Name: "flow.md", Data: []byte(b.String())}},
 		script: "replies:\n  - {reply: seen, delay: 1s, usage: {input: 300, output: 1000}}\n",
@@ -44,9 +45,9 @@ func replies(events []journal.Event) (n int, spent int64) {
 	return n, spent
 }
 
-// With fifty workers side by side and a budget for three calls, three calls
-// happen: budgets are reservations, not something that is looked at afterwards.
-func TestFiftyWorkersWithABudgetForThreeCalls(t *testing.T) {
+// With fifty concurrent workers and a budget for three calls, exactly three calls happen:
+// budgets are reservations, not checks after the fact.
+func TestBudgetForThreeCallsAllowsThreeOfFiftyWorkers(t *testing.T) {
 	h := fifty(4000).run(t)
 	if n, spent := replies(h.events); n != 3 || spent > 4000 {
 		t.Errorf("%d calls, %d tokens", n, spent)
@@ -56,8 +57,8 @@ func TestFiftyWorkersWithABudgetForThreeCalls(t *testing.T) {
 	}
 }
 
-// More budget lets the others go on, and no call that was made is made again.
-func TestFiftyWorkersGoOnWithMoreBudget(t *testing.T) {
+// A raised budget lets the other workers continue, and no call is repeated.
+func TestRaisedBudgetContinuesWithoutRepeatingCalls(t *testing.T) {
 	h := fifty(4000, "raise tokens 8000", "raise tokens 100000").run(t)
 	if n, _ := replies(h.events); n != 50 || h.state.Finished == nil || h.state.Finished.Outcome != "ok" {
 		t.Errorf("%d calls, %+v", n, h.state.Finished)
@@ -68,7 +69,8 @@ func TestFiftyWorkersGoOnWithMoreBudget(t *testing.T) {
 			if _, ok := e.Fact.(journal.BudgetRaised); ok {
 				if seen++; seen == limit.raised {
 					if n, _ := replies(h.events[:i]); n != limit.calls {
-						t.Errorf("%d calls before the budget was raised for time %d, want %d", n, limit.raised, limit.calls)
+						t.Errorf("%d calls before the budget was raised for time %d, want %d", n, limit.raised,
+							limit.calls)
 					}
 				}
 			}

@@ -10,11 +10,12 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// inputs are what the examples are given, where they need anything.
+// inputs are the inputs of the examples that need any.
 var inputs = map[string]string{
-	"contract-review.md":      `{"contract": "We promise everything."}`,
-	"market-brief.md":         `{"question": "What do roses cost in winter?"}`,
-	"meeting-minutes.md":      `{"transcript": "` + strings.Repeat("Eva: we ship on Friday. Kim: I write the notes. ", 6) + `"}`,
+	"contract-review.md": `{"contract": "We promise everything."}`,
+	"market-brief.md":    `{"question": "What do roses cost in winter?"}`,
+	"meeting-minutes.md": `{"transcript": "` + strings.Repeat("Eva: we ship on Friday. Kim: I write the notes. ",
+		6) + `"}`,
 	"press-release.md":        `{"news": "Roses are in bloom."}`,
 	"second-opinion.md":       `{"case_text": "A branch fell on the roof."}`,
 	"support-triage.md":       `{"ticket": "The roses have withered.", "customer_id": "7", "service_tier": "enterprise"}`,
@@ -25,9 +26,9 @@ var inputs = map[string]string{
 	"skills/minutes/SKILL.md": `"Eva: we ship on Friday."`,
 }
 
-// TestExamples runs every Agent Flow example to its end with made-up replies;
-// whatever it asks is approved, whatever it waits for comes.
-func TestExamples(t *testing.T) {
+// Every Agent Flow example runs to its end with simulated replies. Every gate is approved and
+// every event is sent.
+func TestExamplesRunToTheirEnd(t *testing.T) {
 	root := filepath.Join("..", "..", "..", "examples", "agent-flow")
 	var all []txtar.File
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {

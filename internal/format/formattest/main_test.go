@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-run/espalier/internal/process"
 )
 
-// TestMain runs a command before all tests, so that what guards commands for
-// the rest of the program begins outside of the tests' own time.
+// TestMain runs a command before all tests, so that the process guardian starts outside of the
+// tests' virtual time.
 func TestMain(m *testing.M) {
 	path, err := exec.LookPath("true")
 	if err == nil {

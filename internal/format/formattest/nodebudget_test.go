@@ -9,15 +9,16 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// A node whose second call does not fit the budget stops the run there. With
-// more it goes on inside of the node, and the first call is not made again.
-func TestBudgetStopsInsideANode(t *testing.T) {
+// A node whose second call exceeds the budget stops the run there. With a raised budget it
+// continues inside the node, and the first call is not repeated.
+func TestBudgetStopsAndResumesInsideANode(t *testing.T) {
 	for name, c := range map[string]struct {
 		budget ir.Budget
 		raise  string
 	}{
 		"tokens": {ir.Budget{Tokens: &ir.Limit{Max: 1400}}, "raise tokens 100000"},
-		"money":  {ir.Budget{MicroDollars: &ir.Limit{Max: 7000}}, "raise micro_dollars 1000000"}, // one call is 5,300
+		"money":  {ir.Budget{MicroDollars: &ir.Limit{Max: 7000}}, "raise micro_dollars 1000000"},
+		// one call costs 5,300
 	} {
 		t.Run(name, func(t *testing.T) {
 			trial := func(do ...string) *trial {
@@ -39,7 +40,8 @@ func TestBudgetStopsInsideANode(t *testing.T) {
 				return tr
 			}
 			h := trial().run(t)
-			if n, _ := replies(h.events); n != 1 || h.entry.Status != journal.Exceeded || len(h.state.OpenTasks()) != 1 {
+			if n, _ := replies(h.events); n != 1 || h.entry.Status != journal.Exceeded ||
+				len(h.state.OpenTasks()) != 1 {
 				t.Fatalf("%d calls, the run is %s, finished %+v", n, h.entry.Status, h.state.Finished)
 			}
 			h = trial(c.raise).run(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// columns are the formats that have joined the suite: each has a file for
-// every program, or says why it cannot have one.
+// columns are the formats of the suite: each has a file for every program, or states why it
+// cannot have one.
 var columns = []string{
 	"agentfile",
 	"agent-flow",
@@ -29,19 +29,19 @@ var columns = []string{
 
 // programs are in the order of the table.
 var programs = []string{
-	"linear", "condition", "loop", "parallel", "gate", "retry-fallback", "sub-workflow", "tool-call", "budget-stop", "failure",
+	"linear", "condition", "loop", "parallel", "gate", "retry-fallback", "sub-workflow", "tool-call", "budget-stop",
+	"failure",
 }
 
-// expectation is what must come of a program, in whatever format.
+// expectation is the required result of a program in any format.
 type expectation struct {
-	outcome string          // ok, failed, rejected, cancelled, or budget when one stops it
-	output  json.RawMessage // empty: none is compared
-	steps   []string        // that did work or asked, in the order in which they began; "!" marks an attempt that failed
+	outcome string          // ok, failed, rejected, cancelled, or budget if one stops it
+	output  json.RawMessage // empty: not compared
+	steps   []string        // that did work or asked, in starting order; "!" marks a failed attempt
 }
 
-// TestPrograms runs the same programs in several formats: they must take the
-// same way and give the same output.
-func TestPrograms(t *testing.T) {
+// The same program in several formats takes the same path and yields the same output.
+func TestSameProgramInAllFormatsBehavesTheSame(t *testing.T) {
 	table := map[string]map[string]string{}
 	for _, program := range programs {
 		table[program] = map[string]string{}
@@ -80,9 +80,8 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// compare runs a program in one format. The format's archive may bring an
-// input, a script or things to do of its own, and may say in its comment how
-// its words differ:
+// compare runs a program in one format. The format's archive may have its own input, script or
+// actions, and its comment may state how its words differ:
 //
 //	step NAME = THE PROGRAM'S NAME
 //	leave out NAME              (a step that the format needs and the program does not have)
@@ -181,9 +180,8 @@ func (h *happened) ending() (outcome string, output json.RawMessage) {
 	return fmt.Sprintf("%s (%s)", h.entry.Status, h.entry.Waiting), nil
 }
 
-// trail is the steps that did work, or asked somebody, in the order in which
-// they began. Steps that only choose or gather are left out: formats differ in
-// whether they need them.
+// trail returns the steps that did work or asked a person, in starting order. Steps that only
+// choose or collect are omitted, because formats differ in whether they need them.
 func (h *happened) trail() []string {
 	failed := map[string]bool{}
 	for _, e := range h.events {

@@ -14,10 +14,9 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// record writes down what happened, one line for each thing that matters. The
-// comment of the archive may ask for more: "show reservations", "show files", or
-// "show picture" for the states and the ways in the picture of the run; or for
-// less: "leave out times", because commands take as long as they take.
+// record formats the relevant events, one per line. The comment of the archive may request
+// more: "show reservations", "show files", or "show picture" for the states and edges in the
+// picture of the run; or less: "leave out times", because the duration of commands varies.
 func (h *happened) record(t *testing.T, show string) string {
 	t.Helper()
 	var b strings.Builder
@@ -35,7 +34,7 @@ func (h *happened) record(t *testing.T, show string) string {
 		for _, answer := range h.answers[i] {
 			say("%s", answer)
 		}
-		line := tell(e.Fact)
+		line := line(e.Fact)
 		if _, ok := e.Fact.(journal.Reserved); ok && !strings.Contains(show, "show reservations") {
 			line = ""
 		}
@@ -73,7 +72,7 @@ func (h *happened) record(t *testing.T, show string) string {
 	return b.String()
 }
 
-// picture lists the states and the ways of the run's picture.
+// picture returns the states and taken edges of the run's picture.
 func (h *happened) picture() []string {
 	g := graph.Build(h.program, graph.Options{})
 	g.Follow(h.program, "", h.events)
@@ -96,8 +95,8 @@ func (h *happened) picture() []string {
 	return out
 }
 
-// tell is one fact in a line; empty when it says nothing new.
-func tell(fact journal.Fact) string {
+// line formats one fact; empty if it adds nothing.
+func line(fact journal.Fact) string {
 	switch x := fact.(type) {
 	case journal.RunFinished:
 		return join("run", x.Outcome, x.Reason, quote(x.Error), "last="+x.Last, value(x.Output))
@@ -112,15 +111,16 @@ func tell(fact journal.Fact) string {
 		if x.Limit > 0 {
 			within = "within " + (time.Duration(x.Limit) * time.Millisecond).String()
 		}
-		return join(x.Key(), "enters", x.Mode, standIn(x.For), within)
+		return join(x.Key(), "enters", x.Mode, fallbackOf(x.For), within)
 	case journal.StepLeft:
-		return join(x.Key(), x.Outcome, x.Class, x.Reason, quote(x.Error), standIn(x.For), value(x.Value), writes(x.Writes))
+		return join(x.Key(), x.Outcome, x.Class, x.Reason, quote(x.Error), fallbackOf(x.For), value(x.Value),
+			writes(x.Writes))
 	case journal.TaskStarted:
 		missing := ""
 		if len(x.MissingReads) > 0 {
 			missing = "missing " + strings.Join(x.MissingReads, ", ")
 		}
-		return join(x.Work.Key(), "starts", x.Kind, standIn(x.For), missing)
+		return join(x.Work.Key(), "starts", x.Kind, fallbackOf(x.For), missing)
 	case journal.TaskEnded:
 		again := ""
 		if !x.Final {
@@ -134,7 +134,8 @@ func tell(fact journal.Fact) string {
 		if x.Kind == journal.NoteToolCall || x.Kind == journal.NoteToolResult {
 			var use journal.ToolUse
 			if json.Unmarshal(x.Data, &use) == nil {
-				return join(x.Work.Key(), strings.ReplaceAll(x.Kind, "_", " "), use.Name, string(use.Input), string(use.Output), quote(use.Error))
+				return join(x.Work.Key(), strings.ReplaceAll(x.Kind, "_", " "), use.Name, string(use.Input),
+					string(use.Output), quote(use.Error))
 			}
 		}
 	case journal.Routed:
@@ -158,9 +159,10 @@ func tell(fact journal.Fact) string {
 	case journal.TimerFired:
 		return join(x.Key(), "timer", x.What)
 	case journal.GateOpened:
-		return join(x.Key(), "asks", x.Kind, x.Event, standIn(x.For))
+		return join(x.Key(), "asks", x.Kind, x.Event, fallbackOf(x.For))
 	case journal.GateDecided:
-		return join(x.Key(), "decided", x.Outcome, x.Method, cmp.Or(x.Reason, x.Class), by(x.By), quote(x.Note), quote(x.Error), value(x.Value), writes(x.Writes))
+		return join(x.Key(), "decided", x.Outcome, x.Method, cmp.Or(x.Reason, x.Class), by(x.By), quote(x.Note),
+			quote(x.Error), value(x.Value), writes(x.Writes))
 	case journal.Signalled:
 		return join("signalled", x.Event, by(x.By))
 	case journal.InputRefused:
@@ -188,7 +190,7 @@ func quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-func standIn(s string) string {
+func fallbackOf(s string) string {
 	if s == "" {
 		return ""
 	}
@@ -228,9 +230,15 @@ func amount(u journal.Usage) string {
 	for _, one := range []struct {
 		n    int64
 		name string
-	}{{u.Steps, "steps"}, {u.ModelCalls, "model calls"}, {u.ToolCalls, "tool calls"}, {u.OutputTokens, "output tokens"}} {
+	}{
+		{u.Steps, "steps"},
+		{u.ModelCalls, "model calls"},
+		{u.ToolCalls, "tool calls"},
+		{u.OutputTokens, "output tokens"},
+	} {
 		switch {
-		case one.n > 1000 && one.n%1000 != 0 && one.n != 4096: // what was left, which depends on every word of the prompt
+		case one.n > 1000 && one.n%1000 != 0 &&
+			one.n != 4096: // the remaining amount, which depends on the exact prompt
 			out = append(out, "fewer "+one.name)
 		case one.n > 0:
 			out = append(out, fmt.Sprintf("%d %s", one.n, one.name))

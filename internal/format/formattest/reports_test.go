@@ -12,15 +12,18 @@ import (
 	"github.com/espalier-run/espalier/internal/report/transcript"
 )
 
-// reported holds what is told about a run to what is promised, whatever format
-// it is of and whatever happened to it.
+// reported checks the reports of a run against their guarantees, for any format and any
+// sequence of events.
 func (h *happened) reported(t *testing.T) {
 	t.Helper()
 	shelf := &reporttest.Shelf{Pinned: h.program, Appends: []journal.Appended{{Pos: 1, Run: theRun, Events: h.events}}}
 	over := h.entry.Status == journal.Finished
 	quiet := slog.New(slog.DiscardHandler)
 
-	transcripts := transcript.New(transcript.Options{Dir: t.TempDir(), Source: shelf, Program: shelf.Program, Log: quiet})
+	transcripts := transcript.New(transcript.Options{
+		Dir: t.TempDir(), Source: shelf, Program: shelf.Program,
+		Log: quiet,
+	})
 	defer transcripts.Close()
 	made, err := transcripts.Rebuild(t.Context(), theRun)
 	if err != nil {
@@ -42,7 +45,7 @@ func (h *happened) reported(t *testing.T) {
 	h.traced(t, over)
 }
 
-// traced holds the spans of a run to what makes them one trace.
+// traced checks that the spans of a run form one trace.
 func (h *happened) traced(t *testing.T, over bool) {
 	t.Helper()
 	tracer := otel.NewTracer(theRun, otel.TracerOptions{
@@ -81,7 +84,8 @@ func (h *happened) traced(t *testing.T, over bool) {
 		case !ok:
 			t.Errorf("%s lies in a span that there is not", s.Name)
 		case s.Start < up.Start || s.End > up.End:
-			t.Errorf("%s (%d to %d) does not lie within %s (%d to %d)", s.Name, s.Start, s.End, up.Name, up.Start, up.End)
+			t.Errorf("%s (%d to %d) does not lie within %s (%d to %d)", s.Name, s.Start, s.End, up.Name, up.Start,
+				up.End)
 		}
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-var update = flag.Bool("update", false, "write the records of testdata/runs anew")
+var update = flag.Bool("update", false, "rewrite the records in testdata/runs")
 
-// TestRuns runs every workflow of testdata/runs and compares the record.
-func TestRuns(t *testing.T) {
+// Every workflow in testdata/runs yields its record.
+func TestRunsMatchTheirRecords(t *testing.T) {
 	names, err := filepath.Glob("testdata/runs/*/*.txtar")
 	if err != nil || len(names) == 0 {
 		t.Fatal(err, "no runs")

@@ -19,10 +19,9 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// TestRunsSurviveStops stops every workflow of testdata/runs at every write to
-// its journal, once it is durable and at times before, and carries it on with another engine: it
-// must end as the undisturbed run does, and no reply that was kept is asked for
-// again.
+// Every workflow in testdata/runs is stopped at every write to its journal, after it is durable
+// and sometimes before, and resumed with another engine. It must end like the undisturbed run,
+// and no recorded reply may be requested again.
 func TestRunsSurviveStops(t *testing.T) {
 	names, err := filepath.Glob("testdata/runs/*/*.txtar")
 	if err != nil {
@@ -41,7 +40,7 @@ func TestRunsSurviveStops(t *testing.T) {
 			tr := newTrial(a)
 			for _, line := range tr.do {
 				if strings.HasPrefix(line, "after ") {
-					return // it is about a moment that a stop moves
+					return // it depends on a moment that a stop shifts
 				}
 			}
 			calm := tr.run(t)
@@ -53,13 +52,14 @@ func TestRunsSurviveStops(t *testing.T) {
 				stopped := false
 				for _, after := range []bool{false, true} {
 					if !after && n%3 != 1 {
-						continue // what was not written is hardly worth a look each time
+						continue // stops before a write are sampled only
 					}
 					tr.stopAt, tr.stopAfter = n, after
 					h := tr.run(t)
 					stopped = stopped || h.stopped
 					if got := h.essence(); h.stopped && got != want {
-						t.Fatalf("stopped at write %d (after it: %t)\ngot  %s\nwant %s\n%s", n, after, got, want, h.record(t, ""))
+						t.Fatalf("stopped at write %d (after it: %t)\ngot  %s\nwant %s\n%s", n, after, got, want,
+							h.record(t, ""))
 					}
 				}
 				if !stopped {
@@ -70,14 +70,14 @@ func TestRunsSurviveStops(t *testing.T) {
 	}
 }
 
-// different tells which runs end differently after a stop, rightly so: a call
-// that was lost is charged in full, time that was spent on it is spent, and of
-// several that race another one may win.
+// different reports whether a run legitimately ends differently after a stop: a lost call is
+// charged in full, its time is spent, and another branch may win a race.
 func different(name string) bool {
-	return strings.Contains(name, "first-success") || strings.Contains(name, "tokens") || strings.Contains(name, "tool-calls") || strings.Contains(name, "deadline") || strings.Contains(name, "F42")
+	return strings.Contains(name, "first-success") || strings.Contains(name, "tokens") ||
+		strings.Contains(name, "tool-calls") || strings.Contains(name, "deadline") || strings.Contains(name, "F42")
 }
 
-// essence is what a stop must not change.
+// essence returns what a stop must not change.
 func (h *happened) essence() string {
 	outcome, output := h.ending()
 	n, _ := replies(h.events)
@@ -89,8 +89,8 @@ var decidedAt = regexp.MustCompile(`"decided_at":"[^"]*"`)
 
 var errStop = errors.New("stopped here")
 
-// stopping is a store whose process dies at its n-th append: before it, or
-// after it without anybody hearing of it.
+// stopping is a store whose process dies at its n-th append: before it, or after it without
+// reporting it.
 type stopping struct {
 	journal.Store
 	mu    sync.Mutex
@@ -121,7 +121,7 @@ func (s *stopping) gone() bool {
 	return s.dead
 }
 
-// playStopped is play with a process that dies, and another one that goes on.
+// playStopped is play with a process that dies, and another one that continues.
 func (tr *trial) playStopped(t *testing.T, h *happened, dir string) {
 	ctx := t.Context()
 	store := builtin.MemoryStore()
@@ -135,7 +135,7 @@ func (tr *trial) playStopped(t *testing.T, h *happened, dir string) {
 			t.Error(err)
 		}
 	}()
-	// alive goes over to another engine once the first one has died.
+	// alive switches to another engine once the first one has died.
 	alive := func() {
 		synctest.Wait()
 		if h.stopped || !dying.gone() {
@@ -145,7 +145,7 @@ func (tr *trial) playStopped(t *testing.T, h *happened, dir string) {
 		end(e)
 		e = builtin.InMemory(folder, store, builtin.RuntimeOptions{})
 		if err := e.Resume(ctx, theRun); errors.Is(err, journal.ErrUnknownRun) {
-			if err := tr.start(ctx, e, h); err != nil { // it had not even begun
+			if err := tr.start(ctx, e, h); err != nil { // the run had not started
 				t.Fatal(err)
 			}
 		} else if err != nil && !errors.Is(err, journal.ErrFinished) {
@@ -159,7 +159,7 @@ func (tr *trial) playStopped(t *testing.T, h *happened, dir string) {
 			if err != nil && !h.stopped {
 				t.Fatal(err)
 			}
-			if err == nil && !undoubt(ctx, e, entry) {
+			if err == nil && !resolveDoubt(ctx, e, entry) {
 				return
 			}
 		}
@@ -174,9 +174,9 @@ func (tr *trial) playStopped(t *testing.T, h *happened, dir string) {
 		before := h.stopped
 		err := act(ctx, e, strings.Fields(line))
 		alive()
-		if err != nil && h.stopped && !before { // nobody knows whether it was heard, so say it again
+		if err != nil && h.stopped && !before { // it is unknown whether it was recorded, so repeat it
 			rested()
-			_ = act(ctx, e, strings.Fields(line)) // a refusal says that it was
+			_ = act(ctx, e, strings.Fields(line)) // an error means that it was recorded
 		}
 	}
 	rested()
@@ -189,9 +189,9 @@ func (tr *trial) playStopped(t *testing.T, h *happened, dir string) {
 	h.state = state
 }
 
-// undoubt has work done again that nobody knows the end of; the tests' commands
-// do no harm.
-func undoubt(ctx context.Context, e *engine.Engine, entry journal.Entry) bool {
+// resolveDoubt reruns work with an unknown outcome; the tests' commands have no harmful side
+// effects.
+func resolveDoubt(ctx context.Context, e *engine.Engine, entry journal.Entry) bool {
 	if entry.Status == journal.Finished {
 		return false
 	}
@@ -201,7 +201,8 @@ func undoubt(ctx context.Context, e *engine.Engine, entry journal.Entry) bool {
 	}
 	for _, f := range state.OpenGates() {
 		if f.Gate.Kind == plan.GateDoubt {
-			return e.Send(ctx, theRun, plan.Decision{Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun}, "doubt") == nil
+			return e.Send(ctx, theRun, plan.Decision{Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun},
+				"doubt") == nil
 		}
 	}
 	return false

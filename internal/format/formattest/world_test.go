@@ -31,20 +31,20 @@ import (
 // trial is one workflow with everything that happens to it.
 type trial struct {
 	files  []txtar.File // the first one is run
-	input  string       // JSON; empty is {}
+	input  string       // JSON; empty means {}
 	script string       // replies of models and tools; empty simulates them
 	seed   uint64       // of the simulation
-	do     []string     // what people do, one line each
-	// agreeable people approve whatever is asked and send whatever is waited for.
+	do     []string     // actions of people, one per line
+	// agreeable approves every gate and sends every event.
 	agreeable bool
-	// stopAt is the write to the journal at which the process dies; 0 is never.
+	// stopAt is the write to the journal at which the process dies; 0 means never.
 	stopAt    int
 	stopAfter bool
-	// change is made to the program before it runs; nil is none.
+	// change modifies the program before it runs; may be nil.
 	change func(*ir.Program)
 }
 
-// special are the names of files that are no part of the workflow.
+// special are the names of archive files that are not part of the workflow.
 var special = []string{"input.json", "script.yaml", "do", "want"}
 
 func newTrial(a *txtar.Archive) *trial {
@@ -84,22 +84,22 @@ func section(a *txtar.Archive, name string) (string, bool) {
 	return "", false
 }
 
-// happened is what came of a trial.
+// happened is the result of a trial.
 type happened struct {
-	problems diag.List // of compiling; with an error nothing was run
+	problems diag.List // of compiling; after an error nothing was run
 	program  *ir.Program
 	events   []journal.Event
 	entry    journal.Entry
 	children []journal.Entry
 	state    *plan.State
-	answers  map[int][]string // what was said to what people did, by the number of events before it
+	answers  map[int][]string // responses to actions, by the number of preceding events
 	dir      string           // of the run's files
-	stopped  bool             // the process died, and another one went on
+	stopped  bool             // the process died, and another one continued
 }
 
 const theRun journal.RunID = "00000000-0000-4000-8000-000000000001"
 
-// in goes to a folder, and returns the way back.
+// in changes the working directory, and returns a function that restores it.
 func in(t *testing.T, dir string) (back func()) {
 	t.Helper()
 	before, err := os.Getwd()
@@ -116,7 +116,7 @@ func in(t *testing.T, dir string) (back func()) {
 	}
 }
 
-// run compiles the workflow and runs it to its rest, with what people do.
+// run compiles the workflow and runs it, with the actions of people, until it rests.
 func (tr *trial) run(t *testing.T) *happened {
 	t.Helper()
 	dir := t.TempDir()
@@ -154,7 +154,7 @@ func (tr *trial) run(t *testing.T) *happened {
 	}
 	pinned := asWritten(t, h.program)
 	h.dir = filepath.Join(dir, ".espalier", "runs", string(theRun))
-	defer in(t, dir)() // where people run workflows
+	defer in(t, dir)() // the working directory of the run
 	synctest.Test(t, func(t *testing.T) {
 		if tr.stopAt > 0 {
 			tr.playStopped(t, h, dir)
@@ -169,7 +169,7 @@ func (tr *trial) run(t *testing.T) *happened {
 	return h
 }
 
-// play runs inside a bubble: time passes only when nothing else can.
+// play runs in a synctest bubble: time passes only when every goroutine is blocked.
 func (tr *trial) play(t *testing.T, h *happened, dir string) {
 	store := builtin.MemoryStore()
 	e := builtin.InMemory(filepath.Join(dir, ".espalier"), store, builtin.RuntimeOptions{})
@@ -187,7 +187,7 @@ func (tr *trial) play(t *testing.T, h *happened, dir string) {
 	}
 	for _, line := range tr.do {
 		words := strings.Fields(line)
-		if words[0] == "after" { // not at rest, but at a certain moment
+		if words[0] == "after" { // at a certain moment, not at rest
 			d, err := time.ParseDuration(words[1])
 			if err != nil {
 				t.Fatalf("%s: %v", line, err)
@@ -227,7 +227,7 @@ func (tr *trial) play(t *testing.T, h *happened, dir string) {
 	}
 }
 
-// start begins the run.
+// start starts the run.
 func (tr *trial) start(ctx context.Context, e *engine.Engine, h *happened) error {
 	options := builtin.RunOptions{
 		Simulate: tr.script == "", Seed: tr.seed, Script: tr.script,
@@ -244,7 +244,7 @@ func (tr *trial) start(ctx context.Context, e *engine.Engine, h *happened) error
 	return e.Start(ctx, theRun, def, input, options.Encode(), journal.Actor{User: "eva"})
 }
 
-// agree says yes to the first thing that is asked; false when nothing is.
+// agree approves the first open gate; false if there is none.
 func agree(t *testing.T, e *engine.Engine) bool {
 	t.Helper()
 	rest(t, e)
@@ -267,7 +267,7 @@ func agree(t *testing.T, e *engine.Engine) bool {
 	return true
 }
 
-// seen reads the journal, and tells how many events there are.
+// seen reads the journal and returns the number of events.
 func (tr *trial) seen(t *testing.T, store journal.Store, h *happened) int {
 	t.Helper()
 	h.events = nil
@@ -292,7 +292,7 @@ func rest(t *testing.T, e *engine.Engine) journal.Entry {
 
 var errWords = errors.New("there is no such thing to do")
 
-// act does what one line says.
+// act performs the action of one line.
 func act(ctx context.Context, e *engine.Engine, words []string) error {
 	word := func(i int) string {
 		if i < len(words) {
@@ -318,7 +318,7 @@ func act(ctx context.Context, e *engine.Engine, words []string) error {
 		return e.Resume(ctx, theRun)
 	case "approve", "reject":
 		in = plan.Decision{Step: word(1), Answer: words[0], Note: tail(2), Digest: digest(ctx, e, word(1)), By: by}
-	case "approve-something-else": // what was shown is not what is asked
+	case "approve-something-else": // the digest does not match what the gate shows
 		in = plan.Decision{Step: word(1), Answer: plan.Approve, Digest: "0000", By: by}
 	case "decide":
 		in = plan.Decision{Step: word(1), Answer: word(2), Value: json.RawMessage(tail(3)), By: by}
@@ -344,7 +344,7 @@ func act(ctx context.Context, e *engine.Engine, words []string) error {
 	return e.Send(ctx, theRun, in, "said")
 }
 
-// digest is of what the gate of a step shows now.
+// digest returns the digest of what the gate of a step shows.
 func digest(ctx context.Context, e *engine.Engine, step string) string {
 	state, program, _, err := e.Load(ctx, theRun)
 	if err != nil {
@@ -359,7 +359,7 @@ func digest(ctx context.Context, e *engine.Engine, step string) string {
 	return ""
 }
 
-// made lists the files of the run's folder with their contents.
+// made returns the files in the run's folder with their contents.
 func (h *happened) made(t *testing.T) []string {
 	t.Helper()
 	var out []string

@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// asWritten holds that a program is the one that is read back when its run is
-// resumed: whatever is not written must not matter. It returns what is written.
+// asWritten checks that a program equals the one decoded when its run is resumed: what is not
+// encoded must not matter. It returns the encoding.
 func asWritten(t *testing.T, p *ir.Program) []byte {
 	t.Helper()
 	raw := written(t, p)
@@ -22,13 +22,14 @@ func asWritten(t *testing.T, p *ir.Program) []byte {
 	if err := json.Unmarshal(raw, &back); err != nil {
 		t.Fatal(err)
 	}
-	// An expression is its text, JSON what it says, and a map that is empty is
-	// read as one that is not there.
+	// Expressions compare by their text, JSON by its meaning, and an empty map equals a missing
+	// one.
 	same := cmp.Options{
 		cmp.Comparer(func(x, y json.RawMessage) bool { return compact(x) == compact(y) }),
 		cmp.FilterValues(func(x, y map[string]source.Span) bool { return len(x)+len(y) == 0 }, cmp.Ignore()),
 		cmp.Comparer(func(x, y *expr.Expr) bool {
-			return x == y || x != nil && y != nil && x.Dialect == y.Dialect && x.Text == y.Text && x.Span == y.Span && cmp.Equal(x.Names, y.Names)
+			return x == y || x != nil && y != nil && x.Dialect == y.Dialect && x.Text == y.Text && x.Span == y.Span &&
+				cmp.Equal(x.Names, y.Names)
 		}),
 	}
 	if d := cmp.Diff(p, back.Program, same); d != "" {

@@ -17,17 +17,17 @@ import (
 type node struct {
 	function string
 	at       source.Span
-	param    string // what it calls the state
+	param    string // the name of its state parameter
 	calls    []text.Text
 	reads    []text.Text // fields of the state
 	writes   []text.Text
-	// anyRead, anyWrite: the fields are not all known before it runs.
+	// anyRead and anyWrite are set if not all fields are known statically.
 	anyRead, anyWrite bool
-	// always are the fields that every return has.
+	// always are the fields that every return statement contains.
 	always []string
 }
 
-// key is the agent that the node is for: the first one that it calls (N3).
+// key returns the node's agent: the first one that it calls (N3).
 func (n *node) key() string { return n.calls[0].Value }
 
 // readNodes finds the node functions.
@@ -55,8 +55,8 @@ func (d *document) readNode(def *python.FuncDef, out *diag.List) *node {
 	return n
 }
 
-// chooses tells whether code chooses the agents that it calls, so that they
-// are not all known before it runs.
+// chooses reports whether code computes the agents that it calls, so that not all of them are
+// known statically.
 func chooses(m *python.Module, is func(*python.Attr) bool) bool {
 	mentioned, named := 0, 0
 	python.Walk(m.Body, func(x any) bool {
@@ -77,7 +77,8 @@ func chooses(m *python.Module, is func(*python.Attr) bool) bool {
 	return mentioned > named
 }
 
-// agentKey is the agent that a call names; false when that is not a text.
+// agentKey returns the agent that a call names. It returns false if the name is not a string
+// literal.
 func agentKey(c *python.Call) (*python.Const, bool) {
 	for i, a := range c.Args {
 		if a.Stars == 0 && (a.Name == "" && i == 0 || a.Name == "agent_name" || a.Name == "name" || a.Name == "agent") {
@@ -90,7 +91,7 @@ func agentKey(c *python.Call) (*python.Const, bool) {
 	return nil, false
 }
 
-// runnerCall is a call of AgentRunner.run, in any of the ways to import it.
+// runnerCall reports whether c calls AgentRunner.run, in any import style.
 func runnerCall(c *python.Call) bool {
 	a, ok := c.Fn.(*python.Attr)
 	return ok && isRun(a)
@@ -112,20 +113,23 @@ func (d *document) agentCalls(n *node, def *python.FuncDef, out *diag.List) {
 			}
 		}
 		if k, ok := agentKey(c); ok {
-			n.calls = append(n.calls, text.Text{Value: k.Value.(string), Span: d.span(d.helpers, python.Range{Start: k.Start + 1, End: k.End - 1})})
+			n.calls = append(n.calls, text.Text{
+				Value: k.Value.(string),
+				Span:  d.span(d.helpers, python.Range{Start: k.Start + 1, End: k.End - 1}),
+			})
 		}
 		if workload != nil && wholeState(workload, n.param) { // N31
 			out.Add(diag.Diagnostic{
 				Code: CodeWholeState, Severity: diag.Error, Span: d.span(d.helpers, workload.Where()),
-				Message: fmt.Sprintf("The node %q hands the whole state to its agent.", n.function),
-				Help:    fmt.Sprintf("Name the fields that the agent needs: {\"field\": %s[\"field\"]}.", n.param),
+				Message: fmt.Sprintf("Node %q passes the whole state to its agent.", n.function),
+				Help:    fmt.Sprintf("Pass only the fields that the agent needs: {\"field\": %s[\"field\"]}.", n.param),
 			})
 		}
 		return true
 	})
 }
 
-// wholeState tells whether an expression is all of the state.
+// wholeState reports whether an expression is the whole state.
 func wholeState(x python.Expr, param string) bool {
 	is := func(x python.Expr) bool {
 		n, ok := x.(*python.Name)
@@ -211,7 +215,7 @@ func (d *document) returns(n *node, def *python.FuncDef) {
 	first := true
 	defer func() {
 		if !ends(def.Def.Body) {
-			n.always = nil // at its end it returns nothing
+			n.always = nil // the function may end without a return
 		}
 	}()
 	python.Walk(def.Def.Body, func(x any) bool {
@@ -248,8 +252,7 @@ func (d *document) returns(n *node, def *python.FuncDef) {
 	})
 }
 
-// ends tells whether a block never goes on with what follows it: it returns
-// or raises. Of loops that is not known.
+// ends reports whether a block always returns or raises. Loops are assumed not to.
 func ends(body []python.Stmt) bool {
 	if len(body) == 0 {
 		return false
@@ -270,14 +273,14 @@ func ends(body []python.Stmt) bool {
 	return false
 }
 
-// pipeline is what the Execution block says (section 5.6).
+// pipeline is the content of the Execution block (section 5.6).
 type pipeline struct {
 	module  *python.Module
 	adds    []addition
-	initial []initial // literals that the state begins with
+	initial []initial // literals of the initial state
 }
 
-// addition is one pipeline.add.
+// addition is one call of pipeline.add.
 type addition struct {
 	agent     text.Text
 	dependsOn []text.Text
@@ -290,63 +293,81 @@ type initial struct {
 	at    source.Span
 }
 
-// readPipeline looks at the pipeline without running it.
+// readPipeline analyzes the pipeline without running it.
 func (d *document) readPipeline(m *python.Module) *pipeline {
 	p := &pipeline{module: m}
-	literal := func(x python.Expr) (text.Text, bool) {
-		c, ok := x.(*python.Const)
-		if !ok {
-			return text.Text{}, false
+	initialState := func(target, value python.Expr) {
+		if lastName(target) == "initial_state" {
+			p.initialize(d, value)
 		}
-		s, ok := c.Value.(string)
-		return text.Text{Value: s, Span: d.span(m, python.Range{Start: c.Start + 1, End: max(c.End-1, c.Start+1)})}, ok
 	}
 	python.Walk(m.Body, func(x any) bool {
 		switch x := x.(type) {
 		case *python.Call:
-			a, ok := x.Fn.(*python.Attr)
-			if !ok || a.Name != "add" || len(x.Args) == 0 {
-				return true
-			}
-			var one addition
-			for i, arg := range x.Args {
-				switch {
-				case i == 0 && arg.Name == "", arg.Name == "agent", arg.Name == "agent_name":
-					one.agent, ok = literal(arg.X)
-				case i == 1 && arg.Name == "", arg.Name == "workload":
-					p.initialise(d, m, arg.X)
-				case i == 2 && arg.Name == "", arg.Name == "depends_on":
-					if list, isList := arg.X.(*python.Seq); isList {
-						for _, item := range list.Items {
-							if t, ok := literal(item); ok {
-								one.dependsOn = append(one.dependsOn, t)
-							}
-						}
-					}
-				}
-			}
-			if ok {
-				one.at = d.span(m, x.Where())
-				p.adds = append(p.adds, one)
+			if a, ok := x.Fn.(*python.Attr); ok && isAdd(a) {
+				p.add(d, x)
 			}
 		case *python.AnnAssign:
-			if lastName(x.Target) == "initial_state" {
-				p.initialise(d, m, x.X)
-			}
+			initialState(x.Target, x.X)
 		case *python.Assign:
-			if len(x.Targets) == 1 && lastName(x.Targets[0]) == "initial_state" {
-				p.initialise(d, m, x.X)
+			if len(x.Targets) == 1 {
+				initialState(x.Targets[0], x.X)
 			}
 		}
 		return true
 	})
-	// A chain a.add(…).add(…) is walked from its end.
+	// The walk visits a chain a.add(…).add(…) from its end.
 	slices.SortStableFunc(p.adds, func(a, b addition) int { return a.agent.Span.Start - b.agent.Span.Start })
 	return p
 }
 
-// initialise takes the literals of a dict as what fields begin with (N1).
-func (p *pipeline) initialise(d *document, m *python.Module, x python.Expr) {
+// add records a call of pipeline.add(agent, workload, depends_on), unless its agent is computed.
+func (p *pipeline) add(d *document, call *python.Call) {
+	one := addition{at: d.span(p.module, call.Where())}
+	known := len(call.Args) > 0
+	for i, arg := range call.Args {
+		switch {
+		case i == 0 && arg.Name == "", arg.Name == "agent", arg.Name == "agent_name":
+			one.agent, known = p.literal(d, arg.X)
+		case i == 1 && arg.Name == "", arg.Name == "workload":
+			p.initialize(d, arg.X)
+		case i == 2 && arg.Name == "", arg.Name == "depends_on":
+			list, _ := arg.X.(*python.Seq)
+			one.dependsOn = append(one.dependsOn, p.literals(d, list)...)
+		}
+	}
+	if known {
+		p.adds = append(p.adds, one)
+	}
+}
+
+// literals returns the string literals of a list, which may be nil.
+func (p *pipeline) literals(d *document, list *python.Seq) []text.Text {
+	if list == nil {
+		return nil
+	}
+	var out []text.Text
+	for _, item := range list.Items {
+		if t, ok := p.literal(d, item); ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// literal returns a string literal, with the span of its text between the quotes.
+func (p *pipeline) literal(d *document, x python.Expr) (text.Text, bool) {
+	c, ok := x.(*python.Const)
+	if !ok {
+		return text.Text{}, false
+	}
+	s, ok := c.Value.(string)
+	at := python.Range{Start: c.Start + 1, End: max(c.End-1, c.Start+1)}
+	return text.Text{Value: s, Span: d.span(p.module, at)}, ok
+}
+
+// initialize records the literals of a dict as initial values of fields (N1).
+func (p *pipeline) initialize(d *document, x python.Expr) {
 	dict, ok := x.(*python.DictExpr)
 	if !ok {
 		return
@@ -369,6 +390,6 @@ func (p *pipeline) initialise(d *document, m *python.Module, x python.Expr) {
 		if err != nil {
 			continue
 		}
-		p.initial = append(p.initial, initial{name: name, value: raw, at: d.span(m, c.Where())})
+		p.initial = append(p.initial, initial{name: name, value: raw, at: d.span(p.module, c.Where())})
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// quote adds up the price list of the format (section 10): one pass, and the
-// worst case with every cycle (N7). The base contains one pass already, so a
-// cycle adds its segment as often as it may repeat.
+// quote computes costs by the format's price list (section 10): for one pass, and for the worst
+// case with every cycle (N7). The base includes one pass, so a cycle adds its segment as often
+// as it may repeat.
 func (l *lowering) quote() {
 	d := l.doc
 	q := &ir.Quote{}
-	extra := make([]int64, len(d.agents)) // further passes of each agent
+	extra := make([]int64, len(d.agents)) // additional passes of each agent
 	cycles := false
 	for _, r := range d.rules {
 		if r.kind != cycleRule {
@@ -28,7 +28,7 @@ func (l *lowering) quote() {
 	for i, a := range d.agents {
 		calls := map[string]int64{a.Value: 1}
 		order := []string{a.Value}
-		if n := d.node(a.Value); n != nil { // a node may call further agents
+		if n := d.node(a.Value); n != nil { // a node may call other agents
 			for _, c := range n.calls[1:] {
 				if calls[c.Value] == 0 {
 					order = append(order, c.Value)
@@ -42,10 +42,11 @@ func (l *lowering) quote() {
 	}
 	l.stated(q)
 	if cycles && d.mode() != dynamic && !l.HonorRules {
-		q.Notes = append(q.Notes, fmt.Sprintf("The worst case counts the Cycle-back rules, although %s routing does not look at them.", d.mode()))
+		q.Notes = append(q.Notes, fmt.Sprintf(
+			"The worst case includes the Cycle-back rules, which %s routing ignores.", d.mode()))
 	}
 	l.p.Quote = q
-	if len(q.Unpriced) > 0 || len(d.agents) == 0 || l.strangers {
+	if len(q.Unpriced) > 0 || len(d.agents) == 0 || l.unknownAgents {
 		return
 	}
 	l.compare(q, cycles)
@@ -80,7 +81,7 @@ var (
 	ceilingWord = lazily(`(?i)budget|ceiling|at most|no more than|limit|maximum|max\b`)
 )
 
-// stated reads what the file itself says about money.
+// stated reads the amounts that the file itself names.
 func (l *lowering) stated(q *ir.Quote) {
 	d := l.doc
 	if n, ok := microDollars(d.estimate.Value); ok && !d.estimate.IsZero() {
@@ -103,20 +104,24 @@ func (l *lowering) stated(q *ir.Quote) {
 	}
 }
 
-// compare reports figures that disagree (N8).
+// compare reports amounts that disagree (N8).
 func (l *lowering) compare(q *ir.Quote, cycles bool) {
 	inert := ""
 	if cycles && l.doc.mode() != dynamic {
-		inert = ", counting the Cycle-back rules"
+		inert = ", including the Cycle-back rules"
 	}
 	if q.Stated != nil && q.Stated.Max != q.Worst {
 		related := l.cycleSpans()
-		l.report(CodeEstimate, diag.Warning, q.Stated.Span, fmt.Sprintf("The cost estimate is %s, but the worst case is %s%s.", dollars(q.Stated.Max), dollars(q.Worst), inert),
-			fmt.Sprintf("Write cost_estimate: %q; one pass costs %s.", dollars(q.Worst), dollars(q.Base)), related...)
+		l.report(CodeEstimate, diag.Warning, q.Stated.Span,
+			fmt.Sprintf("The cost estimate is %s, but the worst case is %s%s.", dollars(q.Stated.Max),
+				dollars(q.Worst), inert),
+			fmt.Sprintf("Use cost_estimate: %q. One pass costs %s.", dollars(q.Worst), dollars(q.Base)), related...)
 	}
 	for _, c := range q.Ceilings {
 		if c.Max < q.Worst {
-			l.report(CodeCeiling, diag.Warning, c.Span, fmt.Sprintf("The prose allows %s, but the worst case is %s%s.", dollars(c.Max), dollars(q.Worst), inert),
+			l.report(CodeCeiling, diag.Warning, c.Span,
+				fmt.Sprintf("The prose allows %s, but the worst case is %s%s.", dollars(c.Max), dollars(q.Worst),
+					inert),
 				"Raise the ceiling, allow fewer cycles, or use cheaper agents.", l.cycleSpans()...)
 		}
 	}
@@ -132,7 +137,7 @@ func (l *lowering) cycleSpans() []diag.Related {
 	return out
 }
 
-// dollars writes an amount with as many digits as it has.
+// dollars formats an amount with as many decimals as it needs, but at least two.
 func dollars(micro int64) string {
 	s := fmt.Sprintf("%d.%06d", micro/1_000_000, micro%1_000_000)
 	s = strings.TrimRight(s, "0")

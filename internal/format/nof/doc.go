@@ -1,16 +1,14 @@
-// Package nof is the format of NLKE Orchestration Files (.nof.md): prose, a
-// Mermaid diagram and Python code that say the same thing.
+// Package nof implements the format of NLKE Orchestration Files (.nof.md): prose, a Mermaid
+// diagram and Python code that describe the same workflow.
 package nof
 
-// A file travels parse.go (frontmatter, sections) → state.go (the schema),
-// code.go (node functions, the pipeline), rules.go (routing rules) → lower.go.
-// drift.go compares what the parts of the file say; cost.go adds up the price
-// list of the format.
+// A file passes through parse.go (frontmatter, sections), state.go (the schema), code.go (node
+// functions, the pipeline), rules.go (routing rules) and lower.go. drift.go compares the parts
+// of the file with each other; cost.go computes costs by the format's price list.
 //
-// The program that a file becomes keeps the shared state in variables below
-// "state", what rules can read besides in "pass", and the last outputs of
-// agents in "agents". Node functions stay code: the step kind "node" runs
-// them, and "collect" begins the state, joins crews and gives the result.
+// The compiled program keeps the shared state in variables below "state", other values that
+// rules can read below "pass", and the last outputs of agents below "agents". Node functions
+// stay code: the step kind "node" runs them, and "collect" initializes the state, joins crews
+// and returns the result.
 //
-// N1, N2, … are the numbers of decisions where the specification is silent or
-// contradicts itself.
+// N1, N2, … number the decisions made where the specification is silent or contradicts itself.

@@ -18,8 +18,8 @@ type arrow struct {
 	at          source.Span
 }
 
-// drawn are the keys of the agents that the diagram shows, by the IDs of its
-// nodes. Several nodes may stand for one agent (N24).
+// drawn maps the IDs of the diagram's nodes to agent keys. Several nodes may represent one
+// agent (N24).
 func (d *document) drawn() map[string]string {
 	out := map[string]string{}
 	if d.chart == nil {
@@ -33,13 +33,13 @@ func (d *document) drawn() map[string]string {
 	return out
 }
 
-// terminal tells whether a node is where the diagram begins or ends.
+// terminal reports whether a node is a start or end of the diagram.
 func terminal(n *text.FlowNode) bool {
 	return n.Shape == "(())" || n.Shape == "([])" || n.Shape == "((()))"
 }
 
-// arrows are the edges between agents; an edge of a subgraph is one of every
-// member (N24).
+// arrows returns the edges between agents. An edge of a subgraph applies to each of its members
+// (N24).
 func (d *document) arrows() []arrow {
 	if d.chart == nil {
 		return nil
@@ -73,23 +73,25 @@ func (d *document) arrows() []arrow {
 		}
 		for _, from := range members(e.From) {
 			for _, to := range members(e.To) {
-				out = append(out, arrow{from: from, to: to, conditional: e.Style == text.EdgeDotted || isCondition(e.Label.Value), at: e.Span})
+				out = append(out, arrow{from: from, to: to, conditional: e.Style == text.EdgeDotted ||
+					isCondition(e.Label.Value), at: e.Span})
 			}
 		}
 	}
 	return out
 }
 
-// isCondition tells whether a label compares something (N24).
+// isCondition reports whether a label is a comparison (N24).
 func isCondition(label string) bool {
-	if !strings.ContainsAny(label, "<>=!") && !strings.Contains(label, " is ") && !strings.Contains(label, " contains ") {
+	if !strings.ContainsAny(label, "<>=!") && !strings.Contains(label, " is ") &&
+		!strings.Contains(label, " contains ") {
 		return false
 	}
 	cond, list := expr.Parse(expr.NOF, label, source.Span{})
 	return !list.Errors() && len(cond.Paths()) > 0
 }
 
-// leads tells whether arrows lead from one agent to another.
+// leads reports whether a path of arrows connects two agents.
 func leads(arrows []arrow, from, to string) bool {
 	seen := map[string]bool{from: true}
 	todo := []string{from}
@@ -112,7 +114,7 @@ func leads(arrows []arrow, from, to string) bool {
 	return false
 }
 
-// needs are the arrows that depends_on draws.
+// needs returns the dependencies in depends_on as arrows.
 func (d *document) needs() []arrow {
 	if d.pipeline == nil {
 		return nil
@@ -126,8 +128,8 @@ func (d *document) needs() []arrow {
 	return out
 }
 
-// depends tells whether one agent needs another, by the pipeline or by the
-// diagram, and where that is said.
+// depends reports whether one agent depends on another, by the pipeline or the diagram, and
+// where.
 func (d *document) depends(first, then string) (source.Span, bool) {
 	for _, list := range [][]arrow{d.needs(), d.arrows()} {
 		if !leads(list, first, then) {
@@ -142,13 +144,13 @@ func (d *document) depends(first, then string) (source.Span, bool) {
 	return source.Span{}, false
 }
 
-// drift compares what the parts of the file say (N2).
+// drift reports disagreements between the parts of the file (N2).
 func (l *lowering) drift() {
 	d := l.doc
 	l.inertRules()
 	l.policy()
-	if l.strangers {
-		return // what is compared with an unknown name disagrees, of course
+	if l.unknownAgents {
+		return // unknown agents would cause follow-up diagnostics
 	}
 	if d.chart != nil && !d.unread {
 		l.diagramAgents()
@@ -163,7 +165,7 @@ func (l *lowering) drift() {
 	}
 }
 
-// inertRules warns of rules that the mode does not look at (N4).
+// inertRules warns about rules that the routing mode ignores (N4).
 func (l *lowering) inertRules() {
 	var inert []*rule
 	for _, r := range l.doc.rules {
@@ -174,7 +176,7 @@ func (l *lowering) inertRules() {
 	if len(inert) == 0 {
 		return
 	}
-	what := "This routing rule is"
+	what := "The routing rule is"
 	if len(inert) > 1 {
 		what = fmt.Sprintf("This and %d more routing rules are", len(inert)-1)
 	}
@@ -182,13 +184,14 @@ func (l *lowering) inertRules() {
 	if !l.doc.routing.IsZero() {
 		related = append(related, diag.Related{Span: l.doc.routing.Span, Message: "the routing mode"})
 	}
-	l.report(CodeInert, diag.Warning, inert[0].at, fmt.Sprintf("%s not looked at, because the routing is %s.", what, l.doc.mode()),
-		"Write \"routing: dynamic\" in the frontmatter, or run the workflow with --honor-rules.", related...)
+	l.report(CodeInert, diag.Warning, inert[0].at, fmt.Sprintf("%s ignored: the routing mode is %s.", what,
+		l.doc.mode()),
+		"Set \"routing: dynamic\" in the frontmatter, or run the workflow with --honor-rules.", related...)
 }
 
 var failurePolicy = lazily("(?i)if\\s+`?([a-z0-9][a-z0-9_-]*)`?\\s+fails,?\\s+(?:then\\s+)?(?:the\\s+)?(?:pipeline\\s+is\\s+)?abort")
 
-// policy hints at a failure policy that only people can read (N19).
+// policy notes a failure policy that only the prose states (N19).
 func (l *lowering) policy() {
 	s := l.doc.sections[philosophy]
 	if s == nil {
@@ -203,8 +206,9 @@ func (l *lowering) policy() {
 	for _, m := range failurePolicy().FindAllStringSubmatchIndex(prose, -1) {
 		if key := prose[m[2]:m[3]]; l.doc.lists(key) {
 			l.report(CodePolicy, diag.Note, l.doc.file.Span(s.at.Start+m[0], s.at.Start+m[1]),
-				fmt.Sprintf("The prose says that a failure of %q aborts the workflow, but no rule does that.", key),
-				"Add \"- **If** `errors` is non-empty **then** abort pipeline, return partial results\", with routing: dynamic.")
+				fmt.Sprintf("The prose says that a failure of %q aborts the workflow, but there is no such rule.", key),
+				"Add \"- **If** `errors` is non-empty **then** abort pipeline, return partial results\", with "+
+					"routing: dynamic.")
 			return
 		}
 	}
@@ -219,19 +223,21 @@ func (l *lowering) diagramAgents() {
 	}
 	for _, a := range d.agents {
 		if !slices.Contains(labels, a.Value) {
-			l.report(CodeDiagram, diag.Warning, a.Span, fmt.Sprintf("The diagram does not show the agent %q.", a.Value),
-				fmt.Sprintf("Add a node such as %s[%s] to it.", alias(a.Value), a.Value), diag.Related{Span: d.chartAt, Message: "the diagram"})
+			l.report(CodeDiagram, diag.Warning, a.Span, fmt.Sprintf("The diagram does not contain agent %q.", a.Value),
+				fmt.Sprintf("Add a node such as %s[%s] to the diagram.", alias(a.Value), a.Value),
+				diag.Related{Span: d.chartAt, Message: "the diagram"})
 		}
 	}
 	for _, n := range d.chart.Nodes {
 		if key, ok := drawn[n.ID]; ok && !d.lists(key) {
-			l.report(CodeDiagram, diag.Warning, n.Label.Span, fmt.Sprintf("The diagram shows %q, which is not one of the agents.", key),
+			l.report(CodeDiagram, diag.Warning, n.Label.Span,
+				fmt.Sprintf("The diagram contains %q, which is not one of the agents.", key),
 				diag.DidYouMean(key, d.keys()), diag.Related{Span: d.agentsSpan(), Message: "the agents"})
 		}
 	}
 }
 
-// agentsSpan is where the list of agents begins.
+// agentsSpan returns the position of the list of agents.
 func (d *document) agentsSpan() source.Span {
 	if len(d.agents) > 0 {
 		return d.agents[0].Span
@@ -239,7 +245,7 @@ func (d *document) agentsSpan() source.Span {
 	return d.name.Span
 }
 
-// alias is a short name for a node: the first letters of the words of a key.
+// alias returns a short node ID: the initials of the words of a key.
 func alias(key string) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(key, "-") {
@@ -256,12 +262,18 @@ func (l *lowering) diagramOrder() {
 	arrows := d.arrows()
 	for _, a := range arrows {
 		from, to := d.position(a.from), d.position(a.to)
-		back := slices.ContainsFunc(d.rules, func(r *rule) bool { return r.kind == cycleRule && r.target.Value == a.to })
+		back := slices.ContainsFunc(d.rules, func(r *rule) bool {
+			return r.kind == cycleRule &&
+				r.target.Value == a.to
+		})
 		if from < 0 || to < 0 || from < to || a.conditional || back || from == to {
 			continue
 		}
-		l.report(CodeOrder, diag.Warning, a.at, fmt.Sprintf("The diagram leads from %q to %q, but the list of agents has %q first.", a.from, a.to, a.to),
-			"Turn the arrow round, or change the order of the agents.", diag.Related{Span: d.agents[to].Span, Message: "the list"})
+		l.report(CodeOrder, diag.Warning, a.at,
+			fmt.Sprintf("The diagram leads from %q to %q, but %q comes first in the list of agents.", a.from, a.to,
+				a.to),
+			"Reverse the arrow, or change the order of the agents.",
+			diag.Related{Span: d.agents[to].Span, Message: "the list"})
 	}
 	if d.mode() == hierarchical {
 		return
@@ -276,8 +288,11 @@ func (l *lowering) diagramOrder() {
 		})
 		together := d.crewOf(before.agents[0]) != nil && d.crewOf(before.agents[0]) == d.crewOf(after.agents[0])
 		if !linked && !both && !together {
-			l.report(CodeOrder, diag.Warning, d.agentSpan(after.agents[0]), fmt.Sprintf("%q runs after %q, but no arrow of the diagram leads there.", after.agents[0], before.agents[len(before.agents)-1]),
-				"Add the arrow, make both a crew, or change the order of the agents.", diag.Related{Span: d.chartAt, Message: "the diagram"})
+			l.report(CodeOrder, diag.Warning, d.agentSpan(after.agents[0]),
+				fmt.Sprintf("%q runs after %q, but the diagram has no arrow between them.", after.agents[0],
+					before.agents[len(before.agents)-1]),
+				"Add the arrow, put both in a crew, or change the order of the agents.",
+				diag.Related{Span: d.chartAt, Message: "the diagram"})
 		}
 	}
 }
@@ -305,20 +320,24 @@ func (l *lowering) drawnCrews() {
 			}
 		}
 		if match == nil {
-			l.report(CodeDrawnCrew, diag.Note, c.name.Span, fmt.Sprintf("The diagram does not show the crew %q.", c.name.Value),
-				fmt.Sprintf("Put its members into subgraph %s … end.", c.name.Value), diag.Related{Span: d.chartAt, Message: "the diagram"})
+			l.report(CodeDrawnCrew, diag.Note, c.name.Span, fmt.Sprintf("The diagram does not contain crew %q.",
+				c.name.Value),
+				fmt.Sprintf("Move its members into \"subgraph %s … end\".", c.name.Value),
+				diag.Related{Span: d.chartAt, Message: "the diagram"})
 			continue
 		}
 		used[match] = true
 		if !sameMembers(match, drawn, c) {
-			l.report(CodeDrawnCrew, diag.Warning, match.Span, fmt.Sprintf("The subgraph %q does not have the members of the crew %q.", match.ID, c.name.Value),
-				"Draw the same members as the frontmatter lists.", diag.Related{Span: c.name.Span, Message: "the crew"})
+			l.report(CodeDrawnCrew, diag.Warning, match.Span,
+				fmt.Sprintf("Subgraph %q and crew %q have different members.", match.ID, c.name.Value),
+				"Use the members that the frontmatter lists.", diag.Related{Span: c.name.Span, Message: "the crew"})
 		}
 	}
 	for _, s := range d.chart.Subgraphs {
 		if !used[s] {
-			l.report(CodeDrawnCrew, diag.Warning, s.Span, fmt.Sprintf("The subgraph %q is not a crew, so its agents run one after the other.", s.ID),
-				"Add it to crews in the frontmatter, or draw the agents without a subgraph.")
+			l.report(CodeDrawnCrew, diag.Warning, s.Span,
+				fmt.Sprintf("Subgraph %q is not a crew, so its agents run sequentially.", s.ID),
+				"Add it to \"crews\" in the frontmatter, or remove the subgraph.")
 		}
 	}
 }
@@ -348,8 +367,9 @@ func (l *lowering) tiers() {
 		for _, class := range n.Class {
 			tier := strings.ToLower(class.Value)
 			if _, known := prices[tier]; known && tier != e.tier {
-				l.report(CodeTier, diag.Warning, class.Span, fmt.Sprintf("The diagram shows %q as %s, but its tier is %s.", e.key, tier, e.tier),
-					fmt.Sprintf("Write class %s %s.", n.ID, e.tier), diag.Related{Span: n.Span, Message: "the node"})
+				l.report(CodeTier, diag.Warning, class.Span,
+					fmt.Sprintf("The diagram shows %q as %s, but its tier is %s.", e.key, tier, e.tier),
+					fmt.Sprintf("Use \"class %s %s\".", n.ID, e.tier), diag.Related{Span: n.Span, Message: "the node"})
 			}
 		}
 	}
@@ -363,8 +383,12 @@ func (l *lowering) drawnRules() {
 		if !a.conditional || !d.lists(a.from) || !d.lists(a.to) {
 			continue
 		}
-		if !slices.ContainsFunc(d.rules, func(r *rule) bool { return r.kind != saveRule && r.kind != abortRule && r.target.Value == a.to }) {
-			l.report(CodeDrawnRule, diag.Warning, a.at, fmt.Sprintf("The diagram has a conditional arrow from %q to %q, but no rule leads there.", a.from, a.to),
+		if !slices.ContainsFunc(d.rules, func(r *rule) bool {
+			return r.kind != saveRule && r.kind != abortRule &&
+				r.target.Value == a.to
+		}) {
+			l.report(CodeDrawnRule, diag.Warning, a.at,
+				fmt.Sprintf("The diagram has a conditional arrow from %q to %q, but no rule for it.", a.from, a.to),
 				fmt.Sprintf("Add a rule with \"route to `%s`\", or draw the arrow as -->.", a.to))
 		}
 	}
@@ -382,11 +406,13 @@ func (l *lowering) drawnRules() {
 			if r.kind == cycleRule {
 				return d.position(a.from) >= d.position(a.to)
 			}
-			return d.position(a.from) >= 0 && !slices.ContainsFunc(r.skips, func(s text.Text) bool { return s.Value == a.from })
+			return d.position(a.from) >= 0 &&
+				!slices.ContainsFunc(r.skips, func(s text.Text) bool { return s.Value == a.from })
 		})
 		if !ok {
-			l.report(CodeDrawnRule, diag.Note, r.at, fmt.Sprintf("The diagram has no arrow for this rule, which leads to %q.", r.target.Value),
-				"Draw it as a conditional arrow: -.->|condition|.", diag.Related{Span: d.chartAt, Message: "the diagram"})
+			l.report(CodeDrawnRule, diag.Note, r.at,
+				fmt.Sprintf("The diagram has no arrow for this rule, which routes to %q.", r.target.Value),
+				"Add a conditional arrow: -.->|condition|.", diag.Related{Span: d.chartAt, Message: "the diagram"})
 		}
 	}
 }
@@ -397,7 +423,8 @@ func (l *lowering) pipelineAgents() {
 	var order []text.Text
 	for _, a := range d.pipeline.adds {
 		if !d.lists(a.agent.Value) {
-			l.report(CodePipeline, diag.Warning, a.agent.Span, fmt.Sprintf("The pipeline adds %q, which is not one of the agents.", a.agent.Value),
+			l.report(CodePipeline, diag.Warning, a.agent.Span,
+				fmt.Sprintf("The pipeline adds %q, which is not one of the agents.", a.agent.Value),
 				diag.DidYouMean(a.agent.Value, d.keys()), diag.Related{Span: d.agentsSpan(), Message: "the agents"})
 			continue
 		}
@@ -405,14 +432,22 @@ func (l *lowering) pipelineAgents() {
 	}
 	for _, a := range d.agents {
 		if !slices.ContainsFunc(order, func(o text.Text) bool { return o.Value == a.Value }) {
-			l.report(CodePipeline, diag.Warning, a.Span, fmt.Sprintf("The pipeline does not add the agent %q.", a.Value),
-				fmt.Sprintf("Write pipeline.add(%q, …).", a.Value), diag.Related{Span: d.pipeline.adds[0].at, Message: "the pipeline"})
+			l.report(CodePipeline, diag.Warning, a.Span, fmt.Sprintf("The pipeline does not add agent %q.", a.Value),
+				fmt.Sprintf("Add pipeline.add(%q, …).", a.Value), diag.Related{
+					Span:    d.pipeline.adds[0].at,
+					Message: "the pipeline",
+				})
 		}
 	}
 	for i := 1; i < len(order); i++ {
 		if d.position(order[i].Value) < d.position(order[i-1].Value) {
-			l.report(CodeOrder, diag.Warning, order[i].Span, fmt.Sprintf("The pipeline adds %q after %q, but the list of agents has it before.", order[i].Value, order[i-1].Value),
-				"Use one order in both places.", diag.Related{Span: d.agentSpan(order[i].Value), Message: "the list"})
+			l.report(CodeOrder, diag.Warning, order[i].Span,
+				fmt.Sprintf("The pipeline adds %q after %q, but the list of agents has the reverse order.",
+					order[i].Value, order[i-1].Value),
+				"Use the same order in both places.", diag.Related{
+					Span:    d.agentSpan(order[i].Value),
+					Message: "the list",
+				})
 		}
 	}
 }
@@ -423,21 +458,28 @@ func (l *lowering) dependencies() {
 	needs, arrows := d.needs(), d.arrows()
 	for _, n := range needs {
 		if !d.lists(n.from) {
-			l.report(CodeDepends, diag.Warning, n.at, fmt.Sprintf("%q depends on %q, which is not one of the agents.", n.to, n.from), diag.DidYouMean(n.from, d.keys()))
+			l.report(CodeDepends, diag.Warning, n.at, fmt.Sprintf("%q depends on %q, which is not one of the agents.",
+				n.to, n.from), diag.DidYouMean(n.from, d.keys()))
 			continue
 		}
 		if d.chart != nil && !d.unread && d.lists(n.to) && !leads(arrows, n.from, n.to) {
-			l.report(CodeDepends, diag.Warning, n.at, fmt.Sprintf("The pipeline has %q depend on %q, but no arrow of the diagram leads there.", n.to, n.from),
-				"Draw the arrow, or remove the dependency.", diag.Related{Span: d.chartAt, Message: "the diagram"})
+			l.report(CodeDepends, diag.Warning, n.at,
+				fmt.Sprintf("In the pipeline, %q depends on %q, but the diagram has no arrow between them.", n.to,
+					n.from),
+				"Add the arrow, or remove the dependency.", diag.Related{Span: d.chartAt, Message: "the diagram"})
 		}
 	}
 	for _, a := range arrows {
 		added := slices.ContainsFunc(d.pipeline.adds, func(p addition) bool { return p.agent.Value == a.to })
-		if a.conditional || !added || !d.lists(a.from) || !d.lists(a.to) || d.position(a.from) >= d.position(a.to) || leads(needs, a.from, a.to) {
+		if a.conditional || !added || !d.lists(a.from) || !d.lists(a.to) || d.position(a.from) >= d.position(a.to) ||
+			leads(needs, a.from, a.to) {
 			continue
 		}
 		i := slices.IndexFunc(d.pipeline.adds, func(p addition) bool { return p.agent.Value == a.to })
-		l.report(CodeDepends, diag.Warning, a.at, fmt.Sprintf("The diagram leads from %q to %q, but the pipeline does not have %q depend on it.", a.from, a.to, a.to),
-			fmt.Sprintf("Add depends_on=[%q], or remove the arrow.", a.from), diag.Related{Span: d.pipeline.adds[i].agent.Span, Message: "the pipeline"})
+		l.report(CodeDepends, diag.Warning, a.at,
+			fmt.Sprintf("The diagram leads from %q to %q, but in the pipeline %q does not depend on it.", a.from,
+				a.to, a.to),
+			fmt.Sprintf("Add depends_on=[%q], or remove the arrow.", a.from),
+			diag.Related{Span: d.pipeline.adds[i].agent.Span, Message: "the pipeline"})
 	}
 }

@@ -13,13 +13,13 @@ import (
 
 var _ format.Drifter = Format{}
 
-// driftCodes are about places that disagree.
+// driftCodes are the codes of disagreements between parts of a file.
 var driftCodes = []diag.Code{
 	CodeName, CodeNodeName, CodeInert, CodeUnsafeCrew, CodeEstimate, CodeCeiling, CodePolicy,
 	CodeDiagram, CodeOrder, CodePipeline, CodeDepends, CodeDrawnCrew, CodeTier, CodeDrawnRule,
 }
 
-// Drift picks out what disagrees.
+// Drift returns the diagnostics about parts that disagree.
 func (Format) Drift(list diag.List) diag.List {
 	var out diag.List
 	for _, d := range list {
@@ -30,9 +30,8 @@ func (Format) Drift(list diag.List) diag.List {
 	return out
 }
 
-// FixTopology draws the diagram anew: the agents of the list, the crews that
-// can work side by side, the dependencies of the pipeline, and the rules that
-// lead elsewhere.
+// FixTopology regenerates the diagram from the agents, the crews that can run in parallel, the
+// pipeline's dependencies, and the routing rules.
 func (o Format) FixTopology(f *source.File, files format.Reader) (string, diag.List) {
 	var list diag.List
 	d := parse(f, &list)
@@ -47,7 +46,7 @@ func (o Format) FixTopology(f *source.File, files format.Reader) (string, diag.L
 	return f.Text[:d.fence.Start] + l.redrawn() + f.Text[d.fence.End:], list
 }
 
-// redrawn is the text of the diagram.
+// redrawn returns the text of the diagram.
 func (l *lowering) redrawn() string {
 	d := l.doc
 	ids := l.nodeIDs()
@@ -111,19 +110,21 @@ func (l *lowering) redrawn() string {
 		case cycleRule:
 			from = d.agents[len(d.agents)-1].Value
 		case routeRule:
-			if !slices.ContainsFunc(links, func(x arrow) bool { return x.to == r.target.Value }) && d.position(r.target.Value) > 0 {
+			if !slices.ContainsFunc(links, func(x arrow) bool { return x.to == r.target.Value }) &&
+				d.position(r.target.Value) > 0 {
 				from = d.agents[0].Value
 			}
 		}
 		if from != "" && from != r.target.Value {
-			fmt.Fprintf(&b, "    %s -.->|\"%s\"| %s\n", show(from), strings.Join(strings.Fields(strings.ReplaceAll(r.cond.Text, `"`, "'")), " "), show(r.target.Value))
+			fmt.Fprintf(&b, "    %s -.->|\"%s\"| %s\n", show(from),
+				strings.Join(strings.Fields(strings.ReplaceAll(r.cond.Text, `"`, "'")), " "), show(r.target.Value))
 		}
 	}
 	l.styles(&b, ids)
 	return b.String()
 }
 
-// links are the arrows of the pipeline; without any, the order of the list.
+// links returns the arrows of the pipeline or, if it has none, of the order of agents.
 func (l *lowering) links() []arrow {
 	d := l.doc
 	var out []arrow
@@ -149,7 +150,7 @@ func (l *lowering) links() []arrow {
 	return out
 }
 
-// nodeIDs keeps the IDs that the diagram has, and makes new ones.
+// nodeIDs returns the diagram's existing IDs, and new ones for the other agents.
 func (l *lowering) nodeIDs() map[string]string {
 	out, taken := map[string]string{}, map[string]bool{"START": true, "END": true}
 	for _, n := range l.doc.chart.Nodes {
@@ -171,19 +172,19 @@ func (l *lowering) nodeIDs() map[string]string {
 	return out
 }
 
-// terminal is the node where the diagram begins or ends, as it was drawn.
-func (l *lowering) terminal(usual string, begins bool) string {
+// terminal returns the existing start or end node of the diagram, or else the given default.
+func (l *lowering) terminal(otherwise string, start bool) string {
 	for _, n := range l.doc.chart.Nodes {
 		if !terminal(n) {
 			continue
 		}
 		out := slices.ContainsFunc(l.doc.chart.Edges, func(e text.FlowEdge) bool { return e.From == n.ID })
-		if out == begins {
+		if out == start {
 			half := len(n.Shape) / 2
 			return n.ID + n.Shape[:half] + n.Label.Value + n.Shape[half:]
 		}
 	}
-	return usual
+	return otherwise
 }
 
 func alphanumeric(s string) string {
@@ -195,8 +196,7 @@ func alphanumeric(s string) string {
 	}, s)
 }
 
-// styles keeps the definitions of classes, and gives the nodes the classes of
-// their tiers when the diagram had such.
+// styles keeps the class definitions, and assigns the classes of tiers if the diagram had any.
 func (l *lowering) styles(b *strings.Builder, ids map[string]string) {
 	d := l.doc
 	defined := false
@@ -210,7 +210,8 @@ func (l *lowering) styles(b *strings.Builder, ids map[string]string) {
 		}
 	}
 	tiered := slices.ContainsFunc(d.chart.Nodes, func(n *text.FlowNode) bool {
-		return slices.ContainsFunc(n.Class, func(c text.Text) bool { _, ok := prices[strings.ToLower(c.Value)]; return ok })
+		return slices.ContainsFunc(n.Class,
+			func(c text.Text) bool { _, ok := prices[strings.ToLower(c.Value)]; return ok })
 	})
 	if !tiered {
 		return

@@ -1,8 +1,6 @@
 package nof
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -17,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// lowering makes a program of a document.
+// lowering compiles a document to a program.
 type lowering struct {
 	Format
 	doc   *document
@@ -25,36 +23,39 @@ type lowering struct {
 	out   *diag.List
 	p     *ir.Program
 	units []*unit
-	safe  map[*crew]bool // whether its members can work side by side
-	// strangers: some agent is known to nobody, which has been said.
-	strangers bool
+	safe  map[*crew]bool // whether its members can run in parallel
+	// strangers is set if an agent is unknown, which has been reported.
+	unknownAgents bool
 }
 
-// unit is what runs at one place of the list: an agent, or a crew.
+// unit is one position of the execution order: an agent, or a crew.
 type unit struct {
 	id     string
 	agents []string
-	crew   *crew // nil for an agent alone
-	// last is the step that the ways on leave from.
+	crew   *crew // nil for a single agent
+	// last is the step that the unit's outgoing edges start from.
 	last string
 }
 
-// withoutSubset drops what only the evaluator of ours cannot do.
+// withoutSubset removes diagnostics about limitations of the built-in evaluator.
 func withoutSubset(list diag.List) diag.List {
 	return slices.DeleteFunc(list, func(d diag.Diagnostic) bool {
 		return d.Code == python.CodeSubset || d.Code == python.CodePrivate
 	})
 }
 
-func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
+func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
+	related ...diag.Related,
+) {
 	l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
 }
 
 func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.p = &ir.Program{
-		Format: "nof", Level: d.mode() + " routing", Name: d.name.Value, Version: d.version.Value, Description: d.description.Value,
-		Tools: ir.Tools{AllowAll: true}, Span: d.name.Span,
+		Format: "nof", Level: d.mode() + " routing", Name: d.name.Value, Version: d.version.Value,
+		Description: d.description.Value,
+		Tools:       ir.Tools{AllowAll: true}, Span: d.name.Span,
 	}
 	l.meta()
 	l.checkAgents()
@@ -74,12 +75,15 @@ func (l *lowering) program() *ir.Program {
 		l.graph()
 	}
 	if len(l.p.Blocks[ir.Body].Steps) == 0 {
-		l.p.Blocks[ir.Body].Steps = []ir.Step{{ID: "nothing", Type: "end", Implied: true, Action: ir.End{}, Span: d.name.Span}}
+		l.p.Blocks[ir.Body].Steps = []ir.Step{{
+			ID: "nothing", Type: "end", Implied: true, Action: ir.End{},
+			Span: d.name.Span,
+		}}
 	}
 	return l.p
 }
 
-// meta keeps what else the frontmatter says.
+// meta adds the remaining frontmatter to the program's metadata.
 func (l *lowering) meta() {
 	if l.doc.meta == nil {
 		return
@@ -93,21 +97,22 @@ func (l *lowering) meta() {
 	}
 }
 
-// checkAgents looks the agents up (N23).
+// checkAgents looks up the agents (N23).
 func (l *lowering) checkAgents() {
 	d := l.doc
 	var unique []text.Text
 	for _, a := range d.agents {
 		if i := slices.IndexFunc(unique, func(o text.Text) bool { return o.Value == a.Value }); i >= 0 {
-			l.report(CodeTwice, diag.Error, a.Span, fmt.Sprintf("The agent %q is listed twice.", a.Value),
-				"List each agent once; a Cycle-back rule has one run again.", diag.Related{Span: unique[i].Span, Message: "the first time"})
+			l.report(CodeTwice, diag.Error, a.Span, fmt.Sprintf("Agent %q is listed twice.", a.Value),
+				"List each agent once. To repeat an agent, use a Cycle-back rule.",
+				diag.Related{Span: unique[i].Span, Message: "the first time"})
 			continue
 		}
 		unique = append(unique, a)
 	}
 	d.agents = unique
 	for _, a := range d.agents {
-		l.lookUp(a)
+		l.resolveAgent(a)
 	}
 	for _, n := range d.nodes {
 		for _, call := range n.calls {
@@ -121,7 +126,7 @@ func (l *lowering) checkAgents() {
 	if l.Execution && d.pipeline != nil {
 		for _, a := range d.pipeline.adds {
 			if !d.lists(a.agent.Value) && l.p.Agent(a.agent.Value) == nil {
-				l.lookUp(a.agent)
+				l.resolveAgent(a.agent)
 			}
 		}
 	}
@@ -130,11 +135,14 @@ func (l *lowering) checkAgents() {
 		c := &d.crews[i]
 		c.members = slices.DeleteFunc(c.members, func(m text.Text) bool {
 			if !d.lists(m.Value) {
-				l.report(CodeCrew, diag.Error, m.Span, fmt.Sprintf("The crew %q has the member %q, which is not one of the agents.", c.name.Value, m.Value), diag.DidYouMean(m.Value, d.keys()))
+				l.report(CodeCrew, diag.Error, m.Span,
+					fmt.Sprintf("Crew %q has the member %q, which is not one of the agents.", c.name.Value, m.Value),
+					diag.DidYouMean(m.Value, d.keys()))
 				return true
 			}
 			if other, twice := in[m.Value]; twice {
-				l.report(CodeCrew, diag.Error, m.Span, fmt.Sprintf("%q is a member of two crews.", m.Value), "Leave it in one of them.", diag.Related{Span: other.Span, Message: "also here"})
+				l.report(CodeCrew, diag.Error, m.Span, fmt.Sprintf("%q is a member of two crews.", m.Value),
+					"Remove it from one of them.", diag.Related{Span: other.Span, Message: "also here"})
 				return true
 			}
 			in[m.Value] = m
@@ -144,9 +152,9 @@ func (l *lowering) checkAgents() {
 }
 
 func (l *lowering) unknownAgent(a text.Text) {
-	l.strangers = true
-	l.report(CodeAgent, diag.Error, a.Span, fmt.Sprintf("There is no agent %q.", a.Value),
-		strings.TrimSpace(near(a.Value)+fmt.Sprintf(" An agent of your own is described in %s/%s.md.", registryFolder, a.Value)))
+	l.unknownAgents = true
+	l.report(CodeAgent, diag.Error, a.Span, fmt.Sprintf("Agent %q is not defined.", a.Value),
+		strings.TrimSpace(near(a.Value)+fmt.Sprintf(" To define an agent, create %s/%s.md.", registryFolder, a.Value)))
 }
 
 func near(key string) string {
@@ -156,7 +164,7 @@ func near(key string) string {
 	return ""
 }
 
-func (l *lowering) lookUp(a text.Text) {
+func (l *lowering) resolveAgent(a text.Text) {
 	e := l.doc.find(a.Value, l.files, l.out)
 	if e == nil {
 		l.unknownAgent(a)
@@ -165,9 +173,12 @@ func (l *lowering) lookUp(a text.Text) {
 	l.addAgent(e, a.Span)
 }
 
-// addAgent makes the agent of the program.
+// addAgent adds an agent to the program.
 func (l *lowering) addAgent(e *entry, at source.Span) {
-	a := ir.Agent{ID: e.key, Model: e.model, Tier: e.tier, MaxTokens: int(min(e.maxTokens, 1<<30)), Span: at, Instructions: e.instructions}
+	a := ir.Agent{
+		ID: e.key, Model: e.model, Tier: e.tier, MaxTokens: int(min(e.maxTokens, 1<<30)), Span: at,
+		Instructions: e.instructions,
+	}
 	switch {
 	case e.description != "":
 		a.Role = e.description
@@ -178,19 +189,20 @@ func (l *lowering) addAgent(e *entry, at source.Span) {
 	a.Expected = outputContract
 	if l.doc.mode() == hierarchical && l.doc.position(e.key) == 0 { // N32
 		if s := l.doc.sections[philosophy]; s != nil {
-			a.Instructions = strings.TrimSpace(a.Instructions + "\n\nWhat the workflow is for:\n" + strings.TrimSpace(l.doc.file.Text[s.at.Start:s.at.End]))
+			a.Instructions = strings.TrimSpace(a.Instructions + "\n\nWhat the workflow is for:\n" +
+				strings.TrimSpace(l.doc.file.Text[s.at.Start:s.at.End]))
 		}
 	}
 	l.p.Agents = append(l.p.Agents, a)
 	if e.file != nil {
-		sum := sha256.Sum256([]byte(e.file.Text))
-		l.p.Files = append(l.p.Files, ir.File{Path: e.file.Path, Role: "agent", SHA256: hex.EncodeToString(sum[:])})
+		l.p.AddFile(e.file, "agent")
 	}
 }
 
-const outputContract = "A JSON object with recommendations (a list of objects), rules_applied (a list of names) and meta_insight (a sentence), and with analysis_data (an object) for figures."
+const outputContract = "A JSON object with recommendations (a list of objects), rules_applied (a list of names) " +
+	"and meta_insight (a sentence), and with analysis_data (an object) for figures."
 
-// node finds the node function of an agent.
+// node returns the node function of an agent, or nil.
 func (d *document) node(key string) *node {
 	for _, n := range d.nodes {
 		if n.key() == key {
@@ -200,43 +212,50 @@ func (d *document) node(key string) *node {
 	return nil
 }
 
-// checkNodes holds the node functions against agents and schema.
+// checkNodes checks the node functions against agents and schema.
 func (l *lowering) checkNodes() {
 	d := l.doc
 	for _, a := range d.agents {
-		if d.node(a.Value) == nil && d.sections[agentNodes] != nil && !d.unread && !l.strangers {
-			l.report(CodeNode, diag.Error, a.Span, fmt.Sprintf("No node function calls the agent %q.", a.Value),
-				fmt.Sprintf("Write a function %s(state) that calls AgentRunner.run(%q, …).", functionName(a.Value), a.Value))
+		if d.node(a.Value) == nil && d.sections[agentNodes] != nil && !d.unread && !l.unknownAgents {
+			l.report(CodeNode, diag.Error, a.Span, fmt.Sprintf("Agent %q has no node function.", a.Value),
+				fmt.Sprintf("Add a function %s(state) that calls AgentRunner.run(%q, …).", functionName(a.Value),
+					a.Value))
 		}
 	}
 	seen := map[string]*node{}
 	for _, n := range d.nodes {
 		key := n.key()
 		if first := seen[key]; first != nil {
-			l.report(CodeNode, diag.Error, n.at, fmt.Sprintf("A second node function calls the agent %q first.", key), "Leave one function for each agent.",
+			l.report(CodeNode, diag.Error, n.at, fmt.Sprintf("Agent %q has a second node function.", key),
+				"Keep one function for each agent.",
 				diag.Related{Span: first.at, Message: "the first one"})
 			continue
 		}
 		seen[key] = n
-		if !d.lists(key) && !l.strangers {
-			l.report(CodeNode, diag.Warning, n.at, fmt.Sprintf("The function %q is for the agent %q, which the frontmatter does not list, so it never runs.", n.function, key),
-				fmt.Sprintf("Add %q to agents, or remove the function.", key))
+		if !d.lists(key) && !l.unknownAgents {
+			l.report(CodeNode, diag.Warning, n.at,
+				fmt.Sprintf("Function %q never runs: its agent %q is not listed in the frontmatter.", n.function, key),
+				fmt.Sprintf("Add %q to \"agents\", or remove the function.", key))
 		}
 		if want := functionName(key); n.function != want { // N3
-			l.report(CodeNodeName, diag.Warning, n.at, fmt.Sprintf("The node function of %q is called %q.", key, n.function), fmt.Sprintf("Call it %s.", want))
+			l.report(CodeNodeName, diag.Warning, n.at, fmt.Sprintf("The node function of %q is named %q.", key,
+				n.function), fmt.Sprintf("Rename it to %s.", want))
 		}
 		if d.state.open {
 			continue
 		}
 		for _, use := range n.reads {
 			if d.state.find(use.Value) == nil {
-				l.report(CodeField, diag.Error, use.Span, fmt.Sprintf("The node %q reads the field %q, which the state schema does not have.", n.function, use.Value),
+				l.report(CodeField, diag.Error, use.Span,
+					fmt.Sprintf("Node %q reads the field %q, which is not in the state schema.", n.function, use.Value),
 					diag.DidYouMean(use.Value, d.state.names()), diag.Related{Span: d.state.at, Message: "the schema"})
 			}
 		}
 		for _, use := range n.writes {
 			if d.state.find(use.Value) == nil { // N20
-				l.report(CodeField, diag.Error, use.Span, fmt.Sprintf("The node %q returns the field %q, which the state schema does not have.", n.function, use.Value),
+				l.report(CodeField, diag.Error, use.Span,
+					fmt.Sprintf("Node %q returns the field %q, which is not in the state schema.", n.function,
+						use.Value),
 					diag.DidYouMean(use.Value, d.state.names()), diag.Related{Span: d.state.at, Message: "the schema"})
 			}
 		}
@@ -245,7 +264,7 @@ func (l *lowering) checkNodes() {
 
 func functionName(key string) string { return "run_" + strings.ReplaceAll(key, "-", "_") }
 
-// group puts the agents into units, in the order of the list.
+// group arranges the agents in units, in list order.
 func (l *lowering) group() {
 	d := l.doc
 	done := map[string]bool{}
@@ -254,7 +273,7 @@ func (l *lowering) group() {
 			continue
 		}
 		c := d.crewOf(a.Value)
-		if c == nil || !l.sideBySide(c) {
+		if c == nil || !l.parallel(c) {
 			l.units = append(l.units, &unit{id: a.Value, agents: []string{a.Value}})
 			done[a.Value] = true
 			continue
@@ -282,8 +301,8 @@ func (d *document) crewOf(key string) *crew {
 	return nil
 }
 
-// sideBySide decides, once, whether a crew can run in parallel (N13).
-func (l *lowering) sideBySide(c *crew) bool {
+// parallel determines, once per crew, whether it can run in parallel (N13).
+func (l *lowering) parallel(c *crew) bool {
 	if safe, known := l.safe[c]; known {
 		return safe
 	}
@@ -297,14 +316,16 @@ func (l *lowering) sideBySide(c *crew) bool {
 	return l.safe[c]
 }
 
-// independent tells whether no member of a crew needs another, and warns of
-// the first need.
+// independent reports whether no member of a crew depends on another, and warns about the first
+// dependency.
 func (l *lowering) independent(c *crew) bool {
 	d := l.doc
 	safe := true
 	warn := func(at source.Span, message string, related ...diag.Related) {
 		if safe {
-			l.report(CodeUnsafeCrew, diag.Warning, c.name.Span, message, "They run one after the other. Take the dependency away, or the crew.", append(related, diag.Related{Span: at, Message: "here"})...)
+			l.report(CodeUnsafeCrew, diag.Warning, c.name.Span, message,
+				"Its members run sequentially. Remove the dependency or the crew.",
+				append(related, diag.Related{Span: at, Message: "here"})...)
 		}
 		safe = false
 	}
@@ -314,17 +335,19 @@ func (l *lowering) independent(c *crew) bool {
 				continue
 			}
 			if at, ok := d.depends(a.Value, b.Value); ok {
-				warn(at, fmt.Sprintf("The crew %q cannot work side by side: %q depends on %q.", c.name.Value, b.Value, a.Value))
+				warn(at, fmt.Sprintf("Crew %q cannot run in parallel: %q depends on %q.", c.name.Value, b.Value,
+					a.Value))
 				continue
 			}
-			if w, r, ok := d.handsOn(a.Value, b.Value); ok {
-				warn(r.Span, fmt.Sprintf("The crew %q cannot work side by side: %q reads the field %q, which %q writes.", c.name.Value, b.Value, w.Value, a.Value),
+			if w, r, ok := d.sharedField(a.Value, b.Value); ok {
+				warn(r.Span, fmt.Sprintf("Crew %q cannot run in parallel: %q reads the field %q, which %q writes.",
+					c.name.Value, b.Value, w.Value, a.Value),
 					diag.Related{Span: w.Span, Message: "written here"})
 			}
 		}
 	}
-	// The crew runs where its first member stands, so the others run before
-	// whoever stands between.
+	// The crew runs at the position of its first member, so the other members run before the agents
+	// in between.
 	first := len(d.agents)
 	for _, m := range c.members {
 		first = min(first, d.position(m.Value))
@@ -335,11 +358,13 @@ func (l *lowering) independent(c *crew) bool {
 				continue
 			}
 			if at, ok := d.depends(other.Value, m.Value); ok {
-				warn(at, fmt.Sprintf("The crew %q cannot work side by side: %q depends on %q, which runs between its members.", c.name.Value, m.Value, other.Value))
+				warn(at, fmt.Sprintf("Crew %q cannot run in parallel: %q depends on %q, which runs between its "+
+					"members.", c.name.Value, m.Value, other.Value))
 			}
 			for _, pair := range [][2]string{{other.Value, m.Value}, {m.Value, other.Value}} {
-				if w, r, ok := d.handsOn(pair[0], pair[1]); ok {
-					warn(r.Span, fmt.Sprintf("The crew %q cannot work side by side: %q, which runs between its members, and %q share the field %q.", c.name.Value, other.Value, m.Value, w.Value),
+				if w, r, ok := d.sharedField(pair[0], pair[1]); ok {
+					warn(r.Span, fmt.Sprintf("Crew %q cannot run in parallel: %q, which runs between its members, "+
+						"and %q share the field %q.", c.name.Value, other.Value, m.Value, w.Value),
 						diag.Related{Span: w.Span, Message: "written here"})
 				}
 			}
@@ -348,8 +373,8 @@ func (l *lowering) independent(c *crew) bool {
 	return safe
 }
 
-// handsOn finds a field that one agent overwrites and another reads.
-func (d *document) handsOn(from, to string) (write, read text.Text, ok bool) {
+// handsOn returns a field that one agent overwrites and another reads.
+func (d *document) sharedField(from, to string) (write, read text.Text, ok bool) {
 	a, b := d.node(from), d.node(to)
 	if a == nil || b == nil {
 		return write, read, false
@@ -365,7 +390,7 @@ func (d *document) handsOn(from, to string) (write, read text.Text, ok bool) {
 	return write, read, false
 }
 
-// sharedFields warns of fields that several members overwrite (N14).
+// sharedFields warns about fields that several members overwrite (N14).
 func (l *lowering) sharedFields(c *crew) {
 	by := map[string]text.Text{}
 	for _, m := range c.members {
@@ -381,22 +406,25 @@ func (l *lowering) sharedFields(c *crew) {
 			}
 			mine[w.Value] = true
 			if first, twice := by[w.Value]; twice {
-				l.report(CodeSharedField, diag.Warning, w.Span, fmt.Sprintf("Two members of the crew %q write the field %q; the one that the crew lists last wins.", c.name.Value, w.Value),
-					"Give each a field of its own, or make it an accumulator.", diag.Related{Span: first.Span, Message: "the first one"})
+				l.report(CodeSharedField, diag.Warning, w.Span,
+					fmt.Sprintf("Two members of crew %q write the field %q. The member listed last wins.",
+						c.name.Value, w.Value),
+					"Use separate fields, or make it an accumulator.",
+					diag.Related{Span: first.Span, Message: "the first one"})
 			}
 			by[w.Value] = w
 		}
 	}
 }
 
-// The implied steps.
+// The IDs of implied steps.
 const (
 	beginStep  = "begin"
 	resultStep = "result"
 	abortStep  = "abort"
 )
 
-// implied is the ID of an implied step, also when an agent has that name.
+// implied returns the ID of an implied step, made unique if an agent has that name.
 func (l *lowering) implied(id string) string {
 	for l.doc.lists(id) {
 		id += "-step"
@@ -404,14 +432,14 @@ func (l *lowering) implied(id string) string {
 	return id
 }
 
-// The keys of what a node gives besides fields of the state.
+// Keys of a node's results other than state fields.
 var (
 	costKey      = runPath("cost_so_far")
 	cycleKey     = runPath("cycle")
 	delegatesKey = runPath("delegates")
 )
 
-// declare gives the program its variables, its input and its output.
+// declare adds the variables, the input and the output to the program.
 func (l *lowering) declare() {
 	d := l.doc
 	properties, output := map[string]any{}, map[string]any{}
@@ -431,16 +459,19 @@ func (l *lowering) declare() {
 	for path, zero := range l.tracked() {
 		l.p.Vars = append(l.p.Vars, ir.Var{Path: path, Init: json.RawMessage(zero), Span: d.name.Span})
 	}
-	slices.SortStableFunc(l.p.Vars[len(d.state.fields):], func(a, b ir.Var) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(l.p.Vars[len(d.state.fields):],
+		func(a, b ir.Var) int { return strings.Compare(a.Path, b.Path) })
 	input := map[string]any{"type": "object", "properties": properties, "additionalProperties": d.state.open}
 	l.p.Input = &ir.Contract{Schema: mustJSON(input), Span: d.state.at}
 	if !l.Execution {
-		l.p.Output = &ir.Contract{Schema: mustJSON(map[string]any{"type": "object", "properties": output, "required": names}), Span: d.state.at}
+		l.p.Output = &ir.Contract{Schema: mustJSON(map[string]any{
+			"type": "object", "properties": output,
+			"required": names,
+		}), Span: d.state.at}
 	}
 }
 
-// tracked are the variables besides the state that somebody reads, and what
-// they begin with.
+// tracked returns the variables besides the state that rules read, with their initial values.
 func (l *lowering) tracked() map[string]string {
 	out := map[string]string{}
 	for _, r := range l.doc.rules {
@@ -462,8 +493,8 @@ func (l *lowering) tracked() map[string]string {
 	return out
 }
 
-// initial is what a field begins with: what the Execution block says, or the
-// zero of its type (N1, N21).
+// initial returns the initial value of a field: from the Execution block, or the zero value of
+// its type (N1, N21).
 func (l *lowering) initial(f field) json.RawMessage {
 	if l.doc.pipeline != nil {
 		for _, one := range l.doc.pipeline.initial {
@@ -478,7 +509,7 @@ func (l *lowering) initial(f field) json.RawMessage {
 func mustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("nof: %v", err)) // only plain data goes here
+		panic(fmt.Sprintf("nof: %v", err)) // unreachable: plain data encodes
 	}
 	return raw
 }
@@ -487,7 +518,7 @@ func okEdge(to string, at source.Span) ir.Edge {
 	return ir.Edge{On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: to}, Sequential: true, Span: at}
 }
 
-// graph lowers the agents, crews and rules (N1, N5).
+// graph compiles the agents, crews and rules (N1, N5).
 func (l *lowering) graph() {
 	d := l.doc
 	body := l.p.AddBlock(ir.Block{Span: d.name.Span})
@@ -499,11 +530,11 @@ func (l *lowering) graph() {
 			l.add(body, l.nodeStep(u.agents[0], false))
 			u.last = u.id
 		}
-		l.saves(body, u)
+		l.addCheckpoints(body, u)
 	}
 	last := l.implied(resultStep)
 	l.add(body, l.result(last))
-	l.ends(body)
+	l.addAborts(body)
 	steps := l.p.Blocks[body].Steps
 	if len(l.units) > 0 {
 		steps[0].Next = []ir.Edge{okEdge(l.units[0].id, d.name.Span)}
@@ -515,7 +546,7 @@ func (l *lowering) graph() {
 		if i+1 < len(l.units) {
 			next = l.units[i+1].id
 		}
-		l.p.Step(body, u.last).Next = append(l.waysOn(i), okEdge(next, d.agentSpan(u.agents[0])))
+		l.p.Step(body, u.last).Next = append(l.ruleEdges(i), okEdge(next, d.agentSpan(u.agents[0])))
 	}
 }
 
@@ -523,10 +554,13 @@ func (l *lowering) add(b ir.BlockID, s ir.Step) {
 	l.p.Blocks[b].Steps = append(l.p.Blocks[b].Steps, s)
 }
 
-// begin fills the state.
+// begin returns the step that initializes the state.
 func (l *lowering) begin() ir.Step {
 	d := l.doc
-	s := ir.Step{ID: l.implied(beginStep), Type: "state", Description: "Begin with the state", Implied: true, Span: d.state.at, Reads: []ir.Ref{{Path: "input", Span: d.state.at}}}
+	s := ir.Step{
+		ID: l.implied(beginStep), Type: "state", Description: "Initialize the state", Implied: true,
+		Span: d.state.at, Reads: []ir.Ref{{Path: "input", Span: d.state.at}},
+	}
 	defaults := map[string]json.RawMessage{}
 	for _, f := range d.state.fields {
 		defaults[f.name] = l.initial(f)
@@ -538,12 +572,12 @@ func (l *lowering) begin() ir.Step {
 	return s
 }
 
-// result gives the state back.
+// result returns the step that returns the state.
 func (l *lowering) result(id string) ir.Step {
 	d := l.doc
 	task := ir.Task{Kind: "collect"}
 	s := ir.Step{
-		ID: id, Type: "result", Description: "Give back the state", Implied: true, Span: d.state.at,
+		ID: id, Type: "result", Description: "Return the state", Implied: true, Span: d.state.at,
 		Writes: []ir.Write{{Path: "output", Span: d.state.at}}, Action: ir.End{Work: &task},
 	}
 	for _, f := range d.state.fields {
@@ -552,15 +586,15 @@ func (l *lowering) result(id string) ir.Step {
 	return s
 }
 
-// ends adds an end for each rule that aborts.
-func (l *lowering) ends(body ir.BlockID) {
+// addAborts adds an end for each abort rule.
+func (l *lowering) addAborts(body ir.BlockID) {
 	n := 0
 	for _, r := range l.doc.rules {
 		if r.kind != abortRule || l.doc.inert(r, l.HonorRules) {
 			continue
 		}
 		s := l.result(l.abortID(n))
-		s.Description, s.Span = "Abort and give back what there is: "+strings.TrimSpace(r.cond.Text), r.at
+		s.Description, s.Span = "Abort and return partial results: "+strings.TrimSpace(r.cond.Text), r.at
 		s.ReasonOK = "ABORTED"
 		if end, ok := s.Action.(ir.End); ok {
 			end.Message = "aborted"
@@ -578,8 +612,8 @@ func (l *lowering) abortID(n int) string {
 	return l.implied(fmt.Sprintf("%s-%d", abortStep, n+1))
 }
 
-// nodeStep is the step of one agent. In a branch of a crew it gives only what
-// it changed, because the crew puts the changes together.
+// nodeStep returns the step of one agent. In a branch of a crew it returns only its changes,
+// because the crew merges them.
 func (l *lowering) nodeStep(key string, branch bool) ir.Step {
 	d := l.doc
 	n := d.node(key)
@@ -643,7 +677,7 @@ func (l *lowering) nodeStep(key string, branch bool) ir.Step {
 		}
 	}
 	track(costKey)
-	if !branch { // a branch is new in every pass; its crew counts them
+	if !branch { // a branch is new in every pass; its crew counts the passes
 		track(cycleKey)
 	}
 	track(agentPath(key))
@@ -662,18 +696,19 @@ func (l *lowering) nodeStep(key string, branch bool) ir.Step {
 func (l *lowering) tracks(t *ir.Task) []string {
 	var out []string
 	if raw := t.Settings.Get("track"); raw != nil {
-		_ = json.Unmarshal(raw, &out) // we wrote it
+		_ = json.Unmarshal(raw, &out) // encoded above
 	}
 	return out
 }
 
-// delegated holds when the orchestrator chose an agent, or nobody at all.
+// delegated returns the condition that the orchestrator chose the agent, or none at all.
 func (l *lowering) delegated(key string) *expr.Expr {
-	cond, _ := expr.Parse(expr.NOF, fmt.Sprintf("%s is empty or %s contains %q", delegatesKey, delegatesKey, key), l.doc.agentSpan(key))
+	cond, _ := expr.Parse(expr.NOF, fmt.Sprintf("%s is empty or %s contains %q", delegatesKey, delegatesKey, key),
+		l.doc.agentSpan(key))
 	return cond
 }
 
-// written are the fields that a node may write.
+// written returns the fields that a node may write.
 func (l *lowering) written(n *node) []field {
 	var out []field
 	for _, f := range l.doc.state.fields {
@@ -695,7 +730,7 @@ func stateWrite(f field, at source.Span) ir.Write {
 	return w
 }
 
-// code puts a block of code into a task, with its place.
+// code adds blocks of code to a task's settings, with their positions.
 func (l *lowering) code(t *ir.Task, blocks ...*python.Module) {
 	type block struct {
 		Code string `json:"code"`
@@ -718,8 +753,8 @@ func (l *lowering) code(t *ir.Task, blocks ...*python.Module) {
 	}
 }
 
-// registered is what a node knows about the agents that it may call: those
-// that it names, and where the code chooses all of the list.
+// registered returns the properties of the agents that a node may call: those that it names or,
+// if the code computes them, all agents.
 func (l *lowering) registered(calls []text.Text, chosen bool) map[string]any {
 	out := map[string]any{}
 	if chosen {
@@ -742,8 +777,8 @@ func (l *lowering) registered(calls []text.Text, chosen bool) map[string]any {
 	return out
 }
 
-// crewStep runs the members of a crew side by side and puts their changes
-// together in the order of the crew (N14).
+// crewStep adds a step that runs the members of a crew in parallel and merges their changes in
+// crew order (N14).
 func (l *lowering) crewStep(body ir.BlockID, u *unit) {
 	d := l.doc
 	at := u.crew.name.Span
@@ -807,8 +842,8 @@ func (l *lowering) crewStep(body ir.BlockID, u *unit) {
 	l.add(body, s)
 }
 
-// saves adds the checkpoints after a unit (N27).
-func (l *lowering) saves(body ir.BlockID, u *unit) {
+// addCheckpoints adds the checkpoints after a unit (N27).
+func (l *lowering) addCheckpoints(body ir.BlockID, u *unit) {
 	n := 0
 	for _, r := range l.doc.rules {
 		if r.kind != saveRule || !slices.Contains(u.agents, r.target.Value) {
@@ -820,7 +855,8 @@ func (l *lowering) saves(body ir.BlockID, u *unit) {
 		}
 		task := ir.Task{Kind: "collect"}
 		s := ir.Step{
-			ID: id, Type: "checkpoint", Description: "Save the state to " + r.path.Value, Implied: true, Span: r.at, Action: task,
+			ID: id, Type: "checkpoint", Description: "Save the state to " + r.path.Value, Implied: true, Span: r.at,
+			Action:   task,
 			Produces: []ir.Name{{Name: r.path.Value, Span: r.path.Span}},
 		}
 		for _, f := range l.doc.state.fields {
@@ -833,13 +869,16 @@ func (l *lowering) saves(body ir.BlockID, u *unit) {
 	}
 }
 
-// waysOn are the edges that rules make after a unit (N5, N6, N16): aborts
-// first, at the end of a pass the cycles, then routes by priority.
-func (l *lowering) waysOn(i int) []ir.Edge {
+// ruleEdges returns the edges of rules after a unit (N5, N6, N16): aborts first, then cycles at
+// the end of a pass, then routes by priority.
+func (l *lowering) ruleEdges(i int) []ir.Edge {
 	d := l.doc
 	var out []ir.Edge
 	edge := func(r *rule, to string, limit int, label string) {
-		out = append(out, ir.Edge{On: []ir.Outcome{ir.OK, ir.Skipped}, When: r.cond, To: ir.Target{Step: to}, Label: label, Limit: limit, Span: r.at})
+		out = append(out, ir.Edge{
+			On: []ir.Outcome{ir.OK, ir.Skipped}, When: r.cond, To: ir.Target{Step: to},
+			Label: label, Limit: limit, Span: r.at,
+		})
 	}
 	n := 0
 	for _, r := range d.rules {
@@ -871,8 +910,8 @@ func (l *lowering) waysOn(i int) []ir.Edge {
 	return out
 }
 
-// eligible tells whether a route leads on from a unit: to a later one, and
-// over everything that it wants to skip.
+// eligible reports whether a route applies after a unit: its target is later, and it skips
+// everything that it names.
 func (l *lowering) eligible(r *rule, i int) bool {
 	to := l.unitOf(r.target.Value)
 	if to <= i {
@@ -890,7 +929,7 @@ func (l *lowering) unitOf(key string) int {
 	return slices.IndexFunc(l.units, func(u *unit) bool { return slices.Contains(u.agents, key) })
 }
 
-// executionStep runs the Execution block as it stands.
+// executionStep adds the step that runs the Execution block as is.
 func (l *lowering) executionStep() {
 	d := l.doc
 	body := l.p.AddBlock(ir.Block{Span: d.name.Span})
@@ -907,13 +946,15 @@ func (l *lowering) executionStep() {
 		calls = append(calls, n.calls...)
 	}
 	at := d.sections[executionOf].heading.Span
-	chosen := chooses(d.pipeline.module, isRun) || chooses(d.pipeline.module, isAdd) || d.helpers != nil && chooses(d.helpers, isRun)
+	chosen := chooses(d.pipeline.module, isRun) || chooses(d.pipeline.module, isAdd) || d.helpers != nil &&
+		chooses(d.helpers, isRun)
 	task.Settings.Put("agents", l.registered(calls, chosen), at)
 	if l.SDK {
 		task.Settings.Put("sdk", true, at)
 	}
 	l.add(body, ir.Step{
-		ID: "execution", Type: "execution", Description: "Run the Execution block", Span: at, Reads: []ir.Ref{{Path: "input", Span: at}},
+		ID: "execution", Type: "execution", Description: "Run the Execution block", Span: at,
+		Reads:  []ir.Ref{{Path: "input", Span: at}},
 		Writes: []ir.Write{{Path: "output", Span: at}}, Action: task,
 	})
 }

@@ -10,27 +10,27 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Format reads NOF files. A file holds two programs: the graph of its agents
-// with the node functions, and the Execution block (N1).
+// Format compiles NOF files. A file contains two programs: the graph of its agents with the
+// node functions, and the Execution block (N1).
 type Format struct {
-	// Execution reads the Execution block instead of the graph.
+	// Execution compiles the Execution block instead of the graph.
 	Execution bool
-	// HonorRules looks at all routing rules in every routing mode (N4).
+	// HonorRules applies all routing rules in every routing mode (N4).
 	HonorRules bool
-	// Python has the code run by a real python3.
+	// Python runs the code with a real python3.
 	Python bool
-	// Unconfined lets that python3 do whatever the user may.
+	// Unconfined runs that python3 without a sandbox.
 	Unconfined bool
-	// SDK does what the public SDK does where that is not what it says (N17, N18).
+	// SDK follows the public SDK where it deviates from its documentation (N17, N18).
 	SDK bool
 }
 
 var _ format.Format = Format{}
 
-// Name is "nof".
+// Name returns "nof".
 func (Format) Name() string { return "nof" }
 
-// Match looks at the name, and at the lines of the frontmatter.
+// Match inspects the file name and the lines of the frontmatter.
 func (Format) Match(f *source.File) format.Match {
 	if strings.HasSuffix(strings.ToLower(f.Path), ".nof.md") {
 		return format.Certain
@@ -44,14 +44,15 @@ func (Format) Match(f *source.File) format.Match {
 	}
 	head, _, _ = strings.Cut(head, "\n---")
 	for line := range strings.Lines(head) {
-		if value, ok := strings.CutPrefix(line, "format:"); ok && strings.HasPrefix(strings.Trim(value, " \t\"'"), "nof/") {
+		if value, ok := strings.CutPrefix(line, "format:"); ok && strings.HasPrefix(strings.Trim(value, " \t\"'"),
+			"nof/") {
 			return format.Certain
 		}
 	}
 	return format.No
 }
 
-// Compile reads a file.
+// Compile compiles a file.
 func (o Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.List) {
 	var list diag.List
 	doc := parse(f, &list)

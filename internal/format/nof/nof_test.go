@@ -69,14 +69,14 @@ func codes(l diag.List) string {
 	return strings.Join(out, " ")
 }
 
-// change is what is written differently in a file, old and new in turn.
+// change is a list of replacements in a file, old and new alternating.
 type change []string
 
 func (c change) in(t testing.TB, text string) string {
 	t.Helper()
 	for i := 0; i < len(c); i += 2 {
 		if !strings.Contains(text, c[i]) {
-			t.Fatalf("there is no %q", c[i])
+			t.Fatalf("the file does not contain %q", c[i])
 		}
 		text = strings.Replace(text, c[i], c[i+1], 1)
 	}
@@ -85,8 +85,8 @@ func (c change) in(t testing.TB, text string) string {
 
 const abortRule = "- **If** `errors` is non-empty **then** abort pipeline, return partial results\n"
 
-// What is wrong with a file, each decision by its number.
-func TestDecisions(t *testing.T) {
+// Each case is a decision, by its number.
+func TestReportsByDecision(t *testing.T) {
 	rules := func(lines ...string) change {
 		return change{abortRule, abortRule + "- " + strings.Join(lines, "\n- ") + "\n"}
 	}
@@ -94,51 +94,170 @@ func TestDecisions(t *testing.T) {
 		name, file string
 		change     change
 		codes      string
-		says       string
+		want       string
 	}{
 		{"a good file", "two", nil, "", ""},
 		{"a good file of three", "three", nil, "", ""},
 		{"a good crew", "crew", nil, "", ""},
-		{"N2: drift of the diagram", "two", change{"CA --> VR[visual-report]", "CA --> WR[web-research]", "VR --> END", "WR --> END"}, "NOF030 NOF033", `does not show the agent "visual-report"`},
-		{"N2: drift of the pipeline", "three", change{`depends_on=["batch-optimizer"]`, `depends_on=["cost-advisor"]`}, "NOF033", `does not have "visual-report" depend on it`},
-		{"N2: drift of a crew", "crew", change{"        BO[batch-optimizer]\n    end\n", "    end\n    BO[batch-optimizer]\n"}, "NOF033 NOF034", "does not have the members"},
-		{"N3: a node is known by the agent that it calls", "two", change{"def run_visual_report", "def draw"}, "NOF019", "Call it run_visual_report"},
+		{"N2: drift of the diagram", "two", change{
+			"CA --> VR[visual-report]", "CA --> WR[web-research]",
+			"VR --> END", "WR --> END",
+		}, "NOF030 NOF033", `does not contain agent "visual-report"`},
+		{"N2: drift of the pipeline", "three", change{
+			`depends_on=["batch-optimizer"]`,
+			`depends_on=["cost-advisor"]`,
+		}, "NOF033", `"visual-report" does not depend on it`},
+		{"N2: drift of a crew", "crew", change{
+			"        BO[batch-optimizer]\n    end\n",
+			"    end\n    BO[batch-optimizer]\n",
+		}, "NOF033 NOF034", "have different members"},
+		{
+			"N3: a node is known by the agent that it calls", "two",
+			change{"def run_visual_report", "def draw"},
+			"NOF019", "Rename it to run_visual_report",
+		},
 		{"N4: inert rules", "two", change{"routing: dynamic", "routing: sequential"}, "NOF023", "--honor-rules"},
-		{"N7, N8: the worst case counts cycles", "three", rules("**Cycle-back** if `errors` is non-empty: re-run from `batch-optimizer` (max 3 cycles)"), "NOF027 NOF036", "$0.00225"},
+		{
+			"N7, N8: the worst case counts cycles", "three",
+			rules("**Cycle-back** if `errors` is non-empty: re-run from `batch-optimizer` (max 3 cycles)"),
+			"NOF027 NOF036", "$0.00225",
+		},
 		{"N8: a ceiling in the prose", "two", change{"$0.01", "$0.0001"}, "NOF028", "$0.0005"},
 		{"N8: without a dollar sign", "two", change{`"$0.0005"`, "0.0005"}, "", ""},
-		{"N9: backticks around names", "two", rules("**If** `spend` > 5 AND NOT (`period` == \"x\" or len(`errors`) > 2) **then** route to `visual-report`"), "", ""},
-		{"N9: backticks around everything", "two", rules("**if** `spend > 5 and period is not empty` **then** route to `visual-report`."), "", ""},
-		{"N9: constants of Python", "two", rules("**If** `period != None AND spend == 0` **then** route to `visual-report`"), "", ""},
-		{"N9: not a condition", "two", rules("**If** `spend >> 5` **then** route to `visual-report`"), "EXPR006 EXPR009", ""},
-		{"N10: outputs of agents", "two", rules("**If** `cost-advisor.meta_insight` contains \"x\" **then** route to `visual-report`"), "", ""},
-		{"N10: an agent that does not take part", "two", rules("**If** `cost-adviser.meta_insight` contains \"x\" **then** route to `visual-report`"), "NOF024", `Did you mean "cost-advisor"?`},
-		{"N11: names that are always there", "two", rules("**If** `cost_so_far > 1 OR cycle > 2 OR elapsed_ms > 10` **then** route to `visual-report`"), "", ""},
-		{"N12: skipping several", "three", rules("**If** `spend == 0` **then** skip `batch-optimizer`, `visual-report` and `cost-advisor`, route directly to `visual-report`"), "NOF036", ""},
-		{"N13: a crew that is not one", "crew", change{`AgentRunner.run("batch-optimizer", {"period": state["period"]})`, `AgentRunner.run("batch-optimizer", {"spend": state["spend"]})`}, "NOF025", `reads the field "spend", which "cost-advisor" writes`},
-		{"N13: who stands between the members", "three", change{"state_schema:", "crews:\n  ends: [cost-advisor, visual-report]\nstate_schema:", "CA --> BO", "START --> BO", `pipeline.add("batch-optimizer", depends_on=["cost-advisor"])`, `pipeline.add("batch-optimizer")`, `run("visual-report", {"spend": state["spend"]})`, `run("visual-report", {})`}, "NOF025 NOF031 NOF034", `"visual-report" depends on "batch-optimizer", which runs between its members`},
-		{"N14: a field that both write", "crew", change{`return {"recommendations": result.output["recommendations"]}`, `return {"spend": 1.0}`}, "NOF026", "lists last wins"},
-		{"N19: a policy in prose", "two", change{"routing: dynamic", "routing: sequential", "Find out", "If cost-advisor fails, abort. Find out"}, "NOF023 NOF029", ""},
-		{"N20: a field too many", "two", change{`return {"recommendations":`, `return {"savings":`}, "NOF021", `returns the field "savings"`},
-		{"N20: an accumulator too few", "two", change{"    rules_applied: Annotated[List[str], operator.add]\n", ""}, "NOF016", "rules_applied"},
-		{"N22: a later minor version", "two", change{"nof/1.0", "nof/1.7", "routing: dynamic", "routing: dynamic\nnovelty: 1"}, "NOF010", "later than"},
+		{
+			"N9: backticks around names", "two",
+			rules("**If** `spend` > 5 AND NOT (`period` == \"x\" or len(`errors`) > 2) **then** route to " +
+				"`visual-report`"), "", "",
+		},
+		{
+			"N9: backticks around everything", "two",
+			rules("**if** `spend > 5 and period is not empty` **then** route to `visual-report`."), "", "",
+		},
+		{
+			"N9: constants of Python", "two",
+			rules("**If** `period != None AND spend == 0` **then** route to `visual-report`"), "", "",
+		},
+		{
+			"N9: not a condition", "two", rules("**If** `spend >> 5` **then** route to `visual-report`"),
+			"EXPR006 EXPR009", "",
+		},
+		{
+			"N10: outputs of agents", "two",
+			rules("**If** `cost-advisor.meta_insight` contains \"x\" **then** route to `visual-report`"), "", "",
+		},
+		{
+			"N10: an agent that does not take part", "two",
+			rules("**If** `cost-adviser.meta_insight` contains \"x\" **then** route to `visual-report`"), "NOF024",
+			`Did you mean "cost-advisor"?`,
+		},
+		{
+			"N11: names that are always there", "two",
+			rules("**If** `cost_so_far > 1 OR cycle > 2 OR elapsed_ms > 10` **then** route to `visual-report`"), "",
+			"",
+		},
+		{
+			"N12: skipping several", "three",
+			rules("**If** `spend == 0` **then** skip `batch-optimizer`, `visual-report` and `cost-advisor`, route " +
+				"directly to `visual-report`"), "NOF036", "",
+		},
+		{
+			"N13: a crew that is not one", "crew",
+			change{
+				`AgentRunner.run("batch-optimizer", {"period": state["period"]})`,
+				`AgentRunner.run("batch-optimizer", {"spend": state["spend"]})`,
+			},
+			"NOF025",
+			`reads the field "spend", which "cost-advisor" writes`,
+		},
+		{
+			"N13: who stands between the members", "three",
+			change{
+				"state_schema:", "crews:\n  ends: [cost-advisor, visual-report]\nstate_schema:", "CA --> BO",
+				"START --> BO", `pipeline.add("batch-optimizer", depends_on=["cost-advisor"])`,
+				`pipeline.add("batch-optimizer")`, `run("visual-report", {"spend": state["spend"]})`,
+				`run("visual-report", {})`,
+			},
+			"NOF025 NOF031 NOF034",
+			`"visual-report" depends on "batch-optimizer", which runs between its members`,
+		},
+		{
+			"N14: a field that both write", "crew",
+			change{`return {"recommendations": result.output["recommendations"]}`, `return {"spend": 1.0}`},
+			"NOF026",
+			"listed last wins",
+		},
+		{"N19: a policy in prose", "two", change{
+			"routing: dynamic", "routing: sequential", "Find out",
+			"If cost-advisor fails, abort. Find out",
+		}, "NOF023 NOF029", ""},
+		{
+			"N20: a field too many", "two",
+			change{`return {"recommendations":`, `return {"savings":`},
+			"NOF021",
+			`returns the field "savings"`,
+		},
+		{
+			"N20: an accumulator too few", "two",
+			change{"    rules_applied: Annotated[List[str], operator.add]\n", ""},
+			"NOF016", "rules_applied",
+		},
+		{"N22: a later minor version", "two", change{
+			"nof/1.0", "nof/1.7", "routing: dynamic",
+			"routing: dynamic\nnovelty: 1",
+		}, "NOF010", "newer than"},
 		{"N22: another major version", "two", change{"nof/1.0", "nof/2.0"}, "NOF001", "nof/2.0"},
 		{"N22: no version", "two", change{"nof/1.0", "1.0"}, "NOF001", ""},
-		{"N23: an unknown agent", "two", change{"  - visual-report", "  - visual-reprot"}, "NOF012", `Did you mean "visual-report"?`},
+		{
+			"N23: an unknown agent", "two",
+			change{"  - visual-report", "  - visual-reprot"},
+			"NOF012",
+			`Did you mean "visual-report"?`,
+		},
 		{"N24: a subgraph stands for its members", "crew", nil, "", ""},
-		{"N24: two nodes for one agent", "three", change{"CA --> BO", "CA -->|spend < 1| VR2[visual-report]\n    CA --> BO"}, "NOF036", "conditional arrow"},
+		{
+			"N24: two nodes for one agent", "three",
+			change{"CA --> BO", "CA -->|spend < 1| VR2[visual-report]\n    CA --> BO"},
+			"NOF036", "conditional arrow",
+		},
 		{"N24: a label that describes data", "two", change{"CA --> VR", "CA --the spend--> VR"}, "", ""},
-		{"N25: sections in any order, and others", "two", change{"## Philosophy", "## Notes\n\nMore.\n\n## Philosophy", "## Routing Rules", "## Changelog\n\n## Routing Rules"}, "", ""},
+		{
+			"N25: sections in any order, and others", "two",
+			change{
+				"## Philosophy", "## Notes\n\nMore.\n\n## Philosophy", "## Routing Rules",
+				"## Changelog\n\n## Routing Rules",
+			},
+			"", "",
+		},
 		{"N26: two names", "two", change{"# Workflow: Cost check", "# Workflow: Check"}, "NOF008", ""},
-		{"N27: a checkpoint elsewhere", "two", rules("**Checkpoint** after `cost-advisor`: persist state to `/etc/passwd`"), "NOF037", ""},
-		{"N28: longer fences", "two", change{"```mermaid\n", "````mermaid\n", "VR --> END((End))\n```", "VR --> END((End))\n````", "## Topology\n", "## Topology\n\n````markdown\n```mermaid\nnot this one\n```\n````\n"}, "", ""},
-		{"N31: recommended sections", "three", change{"## Routing Rules\n\n" + abortRule, ""}, "NOF007", "Routing Rules"},
+		{
+			"N27: a checkpoint elsewhere", "two",
+			rules("**Checkpoint** after `cost-advisor`: persist state to `/etc/passwd`"), "NOF037", "",
+		},
+		{"N28: longer fences", "two", change{
+			"```mermaid\n", "````mermaid\n", "VR --> END((End))\n```",
+			"VR --> END((End))\n````", "## Topology\n",
+			"## Topology\n\n````markdown\n```mermaid\nnot this one\n```\n````\n",
+		}, "", ""},
+		{
+			"N31: recommended sections", "three",
+			change{"## Routing Rules\n\n" + abortRule, ""},
+			"NOF007",
+			"Routing Rules",
+		},
 		{"N31: the whole state", "two", change{`{"spend": state["spend"]}`, `dict(state)`}, "NOF020", ""},
-		{"N31: the whole state, taken apart", "two", change{`{"spend": state["spend"]}`, `{**state, "x": 1}`}, "NOF020", ""},
+		{
+			"N31: the whole state, taken apart", "two",
+			change{`{"spend": state["spend"]}`, `{**state, "x": 1}`},
+			"NOF020", "",
+		},
 		{"a rule that cannot be read", "two", rules("**If** `spend > 1` then do something"), "NOF022", ""},
 		{"a remark", "two", rules("Look at this again."), "NOF022", ""},
 		{"a diagram that cannot be read", "two", change{"CA --> VR", "CA ~> VR"}, "MMD002", ""},
-		{"code outside of the subset", "two", change{"import AgentRunner\n", "import AgentRunner\nimport requests\n"}, "PY002", `"requests"`},
+		{
+			"code outside of the subset", "two",
+			change{"import AgentRunner\n", "import AgentRunner\nimport requests\n"},
+			"PY002", `"requests"`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, list := compile(t, c.change.in(t, read(t, c.file+".nof.md")), nof.Format{}, nil)
@@ -148,32 +267,37 @@ func TestDecisions(t *testing.T) {
 					t.Logf("%s %s %s", d.Code, d.Message, d.Help)
 				}
 			}
-			if !slices.ContainsFunc(list, func(d diag.Diagnostic) bool { return strings.Contains(d.Message+" "+d.Help, c.says) }) && c.says != "" {
-				t.Errorf("nothing says %q: %v", c.says, list)
+			if !slices.ContainsFunc(list, func(d diag.Diagnostic) bool {
+				return strings.Contains(d.Message+" "+d.Help,
+					c.want)
+			}) && c.want != "" {
+				t.Errorf("no message contains %q: %v", c.want, list)
 			}
 		})
 	}
 }
 
-// N2: each disagreement is reported with both places.
-func TestN2BothPlaces(t *testing.T) {
-	text := change{"CA --> BO", "CA --> VR\n    CA --> BO", `depends_on=["batch-optimizer"]`, "workload={}"}.in(t, read(t, "three.nof.md"))
+// N2: each disagreement is reported with both positions.
+func TestN2DriftHasBothPositions(t *testing.T) {
+	text := change{"CA --> BO", "CA --> VR\n    CA --> BO", `depends_on=["batch-optimizer"]`, "workload={}"}.in(t,
+		read(t, "three.nof.md"))
 	_, list := compile(t, text, nof.Format{}, nil)
 	drift := nof.Format{}.Drift(list)
 	if len(drift) == 0 {
-		t.Fatal("nothing")
+		t.Fatal("no drift")
 	}
 	for _, d := range drift {
 		if len(d.Related) == 0 {
-			t.Errorf("%s has one place only: %s", d.Code, d.Message)
+			t.Errorf("%s has only one position: %s", d.Code, d.Message)
 		}
 	}
 }
 
-// N7: the example of the specification costs exactly $0.01825 at worst.
-func TestN7Cost(t *testing.T) {
+// N7: the worst case of the specification's example is exactly $0.01825.
+func TestN7WorstCaseCost(t *testing.T) {
 	p, _ := compile(t, read(t, "spec/kg-enhancement.nof.md"), nof.Format{}, nil)
-	if p.Quote.Base != 6_250 || p.Quote.Worst != 18_250 || p.Quote.Stated.Max != 6_250 || p.Quote.Ceilings[0].Max != 10_000 {
+	if p.Quote.Base != 6_250 || p.Quote.Worst != 18_250 || p.Quote.Stated.Max != 6_250 ||
+		p.Quote.Ceilings[0].Max != 10_000 {
 		t.Errorf("got %+v", p.Quote)
 	}
 	p, _ = compile(t, read(t, "spec/cost-audit.nof.md"), nof.Format{}, nil)
@@ -186,15 +310,15 @@ func TestN7Cost(t *testing.T) {
 	}
 }
 
-// N23: the project's registry comes before the agents that are built in.
-func TestN23Registry(t *testing.T) {
+// N23: the project's registry takes precedence over built-in agents.
+func TestN23ProjectRegistryTakesPrecedence(t *testing.T) {
 	files := folder{
 		"agents/cost-advisor.md":  "---\ndescription: Counts\ntier: opus\nmodel: m\nmax_tokens: 100\n---\nCount the money.\n",
 		"agents/visual-report.md": "---\ncommand: [python3, report.py]\n---\n",
 	}
 	p, list := compile(t, read(t, "two.nof.md"), nof.Format{}, files)
 	if list.Errors() || codes(list) != "" {
-		t.Errorf("got %v", list) // without a tier the cost is not known, so nothing is compared
+		t.Errorf("got %v", list) // without a tier the cost is unknown and not compared
 	}
 	a := p.Agent("cost-advisor")
 	if a.Role != "Counts" || a.Instructions != "Count the money." || a.Model != "m" || a.MaxTokens != 100 {
@@ -208,27 +332,43 @@ func TestN23Registry(t *testing.T) {
 	}
 }
 
-// What a node may not return keeps its value, so its step reads it.
-func TestWhatANodeMayNotReturnIsRead(t *testing.T) {
-	const success = "    return {\n        \"spend\": result.output.get(\"analysis_data\", {}).get(\"spend\", 0.0),\n        \"meta_insights\": [result.output[\"meta_insight\"]],\n    }\n"
+// A field that a node may omit keeps its value, so the step reads it.
+func TestStepReadsFieldsThatNodeMayOmit(t *testing.T) {
+	const success = "    return {\n        \"spend\": result.output.get(\"analysis_data\", {}).get(\"spend\", " +
+		"0.0),\n        \"meta_insights\": [result.output[\"meta_insight\"]],\n    }\n"
 	for name, c := range map[string]struct {
 		change change
 		reads  bool
 	}{
-		"every return has it":   {change{`return {"errors": [f"cost-advisor failed: {result.error}"]}`, `return {"spend": 0.0}`}, false},
-		"one has not":           {nil, true},
-		"it raises instead":     {change{`return {"errors": [f"cost-advisor failed: {result.error}"]}`, `raise ValueError(result.error)`}, false},
-		"its end is reached":    {change{"    if not result.success:\n        return {\"errors\": [f\"cost-advisor failed: {result.error}\"]}\n" + success, "    if result.success:\n        return {\"spend\": 1.0}\n"}, true},
-		"both ways return it":   {change{"    if not result.success:\n        return {\"errors\": [f\"cost-advisor failed: {result.error}\"]}\n" + success, "    if result.success:\n        return {\"spend\": 1.0}\n    else:\n        return {\"spend\": 2.0}\n"}, false},
-		"one is not a literal":  {change{`return {"errors": [f"cost-advisor failed: {result.error}"]}`, `return result.output`}, true},
-		"a try that is guarded": {change{"    if not result.success:\n        return {\"errors\": [f\"cost-advisor failed: {result.error}\"]}\n" + success, "    try:\n        return {\"spend\": 1.0}\n    except ValueError:\n        pass\n"}, true},
+		"every return has it": {change{
+			`return {"errors": [f"cost-advisor failed: {result.error}"]}`,
+			`return {"spend": 0.0}`,
+		}, false},
+		"one has not": {nil, true},
+		"it raises instead": {change{
+			`return {"errors": [f"cost-advisor failed: {result.error}"]}`,
+			`raise ValueError(result.error)`,
+		}, false},
+		"its end is reached": {change{"    if not result.success:\n        return {\"errors\": [f\"cost-advisor failed: " +
+			"{result.error}\"]}\n" + success, "    if result.success:\n        return {\"spend\": 1.0}\n"}, true},
+		"both ways return it": {change{"    if not result.success:\n        return {\"errors\": [f\"cost-advisor failed: " +
+			"{result.error}\"]}\n" + success, "    if result.success:\n        return {\"spend\": 1.0}\n    " +
+			"else:\n        return {\"spend\": 2.0}\n"}, false},
+		"one is not a literal": {change{
+			`return {"errors": [f"cost-advisor failed: {result.error}"]}`,
+			`return result.output`,
+		}, true},
+		"a try that is guarded": {change{"    if not result.success:\n        return {\"errors\": [f\"cost-advisor failed: " +
+			"{result.error}\"]}\n" + success, "    try:\n        return {\"spend\": 1.0}\n    except " +
+			"ValueError:\n        pass\n"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, list := compile(t, c.change.in(t, read(t, "two.nof.md")), nof.Format{}, nil)
 			if list.Errors() {
 				t.Fatal(list)
 			}
-			reads := slices.ContainsFunc(p.Step(ir.Body, "cost-advisor").Reads, func(r ir.Ref) bool { return r.Path == "state.spend" })
+			reads := slices.ContainsFunc(p.Step(ir.Body, "cost-advisor").Reads,
+				func(r ir.Ref) bool { return r.Path == "state.spend" })
 			if reads != c.reads {
 				t.Errorf("reads the field: %v", reads)
 			}
@@ -236,8 +376,8 @@ func TestWhatANodeMayNotReturnIsRead(t *testing.T) {
 	}
 }
 
-// Code that chooses whom it calls can call every agent of the list.
-func TestCodeChoosesAgents(t *testing.T) {
+// Code that computes the agents it calls can call every agent of the list.
+func TestComputedCallsMayReachEveryAgent(t *testing.T) {
 	agents := func(c change, as nof.Format, id string) string {
 		p, list := compile(t, c.in(t, read(t, "two.nof.md")), as, nil)
 		if list.Errors() {
@@ -251,23 +391,31 @@ func TestCodeChoosesAgents(t *testing.T) {
 	if got := agents(nil, nof.Format{}, "cost-advisor"); got != one {
 		t.Errorf("got %s", got)
 	}
-	for _, more := range []string{"    other = AgentRunner.run(state[\"period\"])\n", "    run = AgentRunner.run\n    run(\"visual-report\")\n"} {
+	for _, more := range []string{
+		"    other = AgentRunner.run(state[\"period\"])\n",
+		"    run = AgentRunner.run\n    run(\"visual-report\")\n",
+	} {
 		if got := agents(change{after, more + after}, nof.Format{}, "cost-advisor"); got != both {
 			t.Errorf("%s: %s", more, got)
 		}
 	}
-	loop := change{`pipeline.add("visual-report", depends_on=["cost-advisor"])`, "for key in [\"visual-report\"]:\n    pipeline.add(key)", `def run_visual_report`, "def other(state):\n    return {}\n\ndef run_visual_report"}
+	loop := change{
+		`pipeline.add("visual-report", depends_on=["cost-advisor"])`,
+		"for key in [\"visual-report\"]:\n    pipeline.add(key)", `def run_visual_report`,
+		"def other(state):\n    return {}\n\ndef run_visual_report",
+	}
 	if got := agents(loop, nof.Format{Execution: true}, "execution"); got != both {
 		t.Errorf("got %s", got)
 	}
 }
 
-// Agents may be called like the steps that every program has.
+// Agents may have the names of implied steps.
 func TestAgentsNamedLikeImpliedSteps(t *testing.T) {
 	text := read(t, "two.nof.md")
 	files := folder{}
 	for old, key := range map[string]string{"cost-advisor": "begin", "visual-report": "result"} {
-		text = strings.ReplaceAll(strings.ReplaceAll(text, old, key), strings.ReplaceAll("run_"+old, "-", "_"), "run_"+key)
+		text = strings.ReplaceAll(strings.ReplaceAll(text, old, key), strings.ReplaceAll("run_"+old, "-", "_"),
+			"run_"+key)
 		files["agents/"+key+".md"] = "---\ntier: haiku\n---\nWork.\n"
 	}
 	p, list := compile(t, text, nof.Format{}, files)
@@ -280,11 +428,11 @@ func TestAgentsNamedLikeImpliedSteps(t *testing.T) {
 	}
 }
 
-// N30: a file with another name is read, with a warning.
-func TestN30FileName(t *testing.T) {
+// N30: a file with another extension compiles, with a warning.
+func TestN30OtherExtensionIsAWarning(t *testing.T) {
 	f := source.NewFile("flow.md", read(t, "two.nof.md"))
 	if (nof.Format{}).Match(f) != format.Certain {
-		t.Error("not recognised")
+		t.Error("not recognized")
 	}
 	_, list := nof.Format{}.Compile(f, folder{})
 	if codes(list) != "NOF009" {
@@ -292,8 +440,8 @@ func TestN30FileName(t *testing.T) {
 	}
 }
 
-// N32: the orchestrator is told what the workflow is for.
-func TestN32Philosophy(t *testing.T) {
+// N32: the orchestrator's instructions include the purpose of the workflow.
+func TestN32OrchestratorGetsPhilosophy(t *testing.T) {
 	text := change{"routing: dynamic", "routing: hierarchical"}.in(t, read(t, "two.nof.md"))
 	p, _ := compile(t, text, nof.Format{}, nil)
 	if a := p.Agent("cost-advisor"); !strings.Contains(a.Instructions, "Find out where the money goes") {
@@ -304,9 +452,8 @@ func TestN32Philosophy(t *testing.T) {
 	}
 }
 
-// Redrawing the diagram removes what disagreed about it, and changes nothing
-// that agreed.
-func TestFixTopology(t *testing.T) {
+// Regenerating the diagram removes its disagreements, and is idempotent.
+func TestFixTopologyRemovesDrift(t *testing.T) {
 	for _, name := range []string{"two", "three", "crew"} {
 		text := read(t, name+".nof.md")
 		for what, c := range map[string]change{
@@ -326,24 +473,27 @@ func TestFixTopology(t *testing.T) {
 				}
 				again, _ := nof.Format{}.FixTopology(source.NewFile("flow.nof.md", fixed), folder{})
 				if again != fixed {
-					t.Error("redrawing it again changes it")
+					t.Error("regenerating it again changes it")
 				}
 			})
 		}
 	}
 }
 
-func TestSpecificationsOwnWorkflows(t *testing.T) {
+func TestCompilesWorkflowsOfTheSpecification(t *testing.T) {
 	for name, want := range map[string]string{
 		"cost-audit": "NOF023 NOF029", "kg-enhancement": "NOF019 NOF023 NOF025 NOF027 NOF028 NOF029 NOF034",
 	} {
-		if _, list := compile(t, read(t, "spec/"+name+".nof.md"), nof.Format{}, nil); list.Errors() || codes(list) != want {
+		if _, list := compile(t, read(t, "spec/"+name+".nof.md"), nof.Format{}, nil); list.Errors() ||
+			codes(list) != want {
 			t.Errorf("%s: %s", name, codes(list))
 		}
-		if p, list := compile(t, read(t, "spec/"+name+".nof.md"), nof.Format{Execution: true}, nil); list.Errors() || len(p.Blocks[0].Steps) != 1 {
+		if p, list := compile(t, read(t, "spec/"+name+".nof.md"), nof.Format{Execution: true}, nil); list.Errors() ||
+			len(p.Blocks[0].Steps) != 1 {
 			t.Errorf("%s: %v", name, list)
 		}
-		if p, _ := compile(t, read(t, "spec/"+name+".nof.md"), nof.Format{HonorRules: true}, nil); len(p.Blocks[0].Steps[1].Next) == 0 {
+		if p, _ := compile(t, read(t, "spec/"+name+".nof.md"), nof.Format{HonorRules: true}, nil); len(
+			p.Blocks[0].Steps[1].Next) == 0 {
 			t.Error("no edges")
 		}
 	}
@@ -367,7 +517,7 @@ func FuzzCompile(f *testing.F) {
 			}
 		}
 		if p == nil && !list.Errors() {
-			t.Error("nothing, and no error")
+			t.Error("no program, and no error")
 		}
 	})
 }

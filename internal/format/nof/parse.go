@@ -22,7 +22,7 @@ type document struct {
 	agents                                                     []text.Text
 	crews                                                      []crew
 	meta                                                       *text.Node
-	title                                                      text.Text // what "# Workflow: …" says
+	title                                                      text.Text // from "# Workflow: …"
 
 	sections map[string]*section
 	chart    *text.Flowchart
@@ -35,7 +35,7 @@ type document struct {
 	rules    []*rule
 
 	known map[string]*entry
-	// unread: a part could not be read, so what seems to be missing may not be.
+	// unread is set if a part could not be read, so that missing definitions may be in it.
 	unread bool
 }
 
@@ -44,14 +44,14 @@ type crew struct {
 	members []text.Text
 }
 
-// section is a part of the file under a heading of the second level.
+// section is a part of the file below a second-level heading.
 type section struct {
 	heading text.Heading
-	at      text.Region // what stands below it
+	at      text.Region // the content below the heading
 	fences  []*text.Fence
 }
 
-// The sections, as they are written; the first ones must be there.
+// The section headings. The first four are required.
 const (
 	philosophy   = "Philosophy"
 	topology     = "Topology"
@@ -71,10 +71,11 @@ const (
 )
 
 var codes = text.Codes{
-	WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknownKey, BadValue: CodeBadValue, UnknownAs: diag.Warning,
+	WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknownKey, BadValue: CodeBadValue,
+	UnknownAs: diag.Warning,
 }
 
-// parse reads a file; nil when nothing can be made of it.
+// parse parses a file. It returns nil if the file is unusable.
 func parse(f *source.File, out *diag.List) *document {
 	d := &document{file: f, md: text.ParseMarkdown(f), sections: map[string]*section{}}
 	*out = append(*out, d.md.Problems("python", "mermaid")...)
@@ -83,7 +84,8 @@ func parse(f *source.File, out *diag.List) *document {
 		out.Add(diag.Diagnostic{
 			Code: CodeVersion, Severity: diag.Error, Span: f.Span(0, len(line)),
 			Message: "The file has no frontmatter.",
-			Help:    "Begin the file with a line of ---, the keys format, name, description and agents, and another line of ---.",
+			Help: "Start the file with a line of ---, the keys format, name, description and agents, and " +
+				"another line of ---.",
 		})
 		return nil
 	}
@@ -99,8 +101,7 @@ func parse(f *source.File, out *diag.List) *document {
 
 var versionForm = lazily(`^nof/([0-9]+)\.([0-9]+)$`)
 
-// frontmatter reads section 4; false when the file is of a version that
-// cannot be read.
+// frontmatter parses section 4. It returns false if the version is not supported.
 func (d *document) frontmatter(out *diag.List) bool {
 	node, list := text.ParseYAML(d.file, d.md.Frontmatter.Start, d.md.Frontmatter.End)
 	*out = append(*out, list...)
@@ -115,16 +116,16 @@ func (d *document) frontmatter(out *diag.List) bool {
 	case m == nil || m[1] != "1":
 		out.Add(diag.Diagnostic{
 			Code: CodeVersion, Severity: diag.Error, Span: format.Span,
-			Message: fmt.Sprintf("The format %q cannot be read; what is known is nof/1.0.", format.Value),
-			Help:    "Write format: nof/1.0.",
+			Message: fmt.Sprintf("Format %q is not supported.", format.Value),
+			Help:    "Use format: nof/1.0.",
 		})
 		return false
 	case m[2] != "0":
 		later = true
 		out.Add(diag.Diagnostic{ // N22
 			Code: CodeMinor, Severity: diag.Warning, Span: format.Span,
-			Message: fmt.Sprintf("%q is later than nof/1.0; keys and sections that are new in it are passed over.", format.Value),
-			Help:    "Write format: nof/1.0 unless something newer is needed.",
+			Message: fmt.Sprintf("%q is newer than nof/1.0. New keys and sections are ignored.", format.Value),
+			Help:    "Use format: nof/1.0 unless you need a newer feature.",
 		})
 	}
 	d.name, d.description, d.version = r.String("name"), r.String("description"), r.String("version")
@@ -148,7 +149,7 @@ func (d *document) frontmatter(out *diag.List) bool {
 	return true
 }
 
-// money reads the cost estimate, with or without a dollar sign (N8).
+// money parses the cost estimate, with or without a dollar sign (N8).
 func (d *document) money(r *text.Reader, out *diag.List) text.Text {
 	n := r.Node("cost_estimate")
 	if n == nil || n.Kind == text.Null {
@@ -161,14 +162,14 @@ func (d *document) money(r *text.Reader, out *diag.List) text.Text {
 	if _, ok := microDollars(t.Value); !ok {
 		out.Add(diag.Diagnostic{
 			Code: CodeBadValue, Severity: diag.Error, Span: t.Span,
-			Message: fmt.Sprintf("%q is not an amount of money.", t.Value), Help: `Write an amount in dollars, such as "$0.00625".`,
+			Message: fmt.Sprintf("%q is not an amount in dollars.", t.Value), Help: `Use an amount such as "$0.00625".`,
 		})
 		return text.Text{}
 	}
 	return t
 }
 
-// microDollars reads an amount such as "$0.00625" exactly.
+// microDollars parses an amount such as "$0.00625" exactly.
 func microDollars(s string) (int64, bool) {
 	s = strings.TrimSpace(strings.ReplaceAll(s, ",", ""))
 	s = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(s, "$"), "USD"))
@@ -198,7 +199,8 @@ func (d *document) crewList(n *text.Node, out *diag.List) {
 			if p.Value.Kind == text.List || p.Value.Kind == text.Null {
 				out.Add(diag.Diagnostic{
 					Code: CodeCrew, Severity: diag.Warning, Span: p.Key.Span,
-					Message: fmt.Sprintf("The crew %q has no members.", c.name.Value), Help: "List the agents that work side by side, or remove the crew.",
+					Message: fmt.Sprintf("Crew %q has no members.", c.name.Value),
+					Help:    "List the agents that run in parallel, or remove the crew.",
 				})
 			}
 			continue
@@ -207,7 +209,7 @@ func (d *document) crewList(n *text.Node, out *diag.List) {
 	}
 }
 
-// fileName warns of a file with another name (N30).
+// fileName warns about a file with another extension (N30).
 func (d *document) fileName(out *diag.List) {
 	if strings.HasSuffix(strings.ToLower(d.file.Path), ".nof.md") {
 		return
@@ -215,9 +217,10 @@ func (d *document) fileName(out *diag.List) {
 	base := path.Base(d.file.Path)
 	stem, _, _ := strings.Cut(base, ".")
 	out.Add(diag.Diagnostic{
-		Code: CodeFileName, Severity: diag.Warning, Span: d.file.Span(d.md.Frontmatter.Start, d.md.Frontmatter.Start+strings.IndexByte(d.file.Text[d.md.Frontmatter.Start:]+"\n", '\n')),
-		Message: fmt.Sprintf("The file is called %q, but NOF files end in .nof.md.", base),
-		Help:    fmt.Sprintf("Call it %s.nof.md.", stem),
+		Code: CodeFileName, Severity: diag.Warning, Span: d.file.Span(d.md.Frontmatter.Start,
+			d.md.Frontmatter.Start+strings.IndexByte(d.file.Text[d.md.Frontmatter.Start:]+"\n", '\n')),
+		Message: fmt.Sprintf("The file name %q does not end in .nof.md.", base),
+		Help:    fmt.Sprintf("Rename it to %s.nof.md.", stem),
 	})
 }
 
@@ -242,10 +245,15 @@ func (d *document) split(out *diag.List) {
 		}
 		k := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, strings.TrimSpace(h.Text)) })
 		if k < 0 {
-			if near := diag.Nearest(h.Text, names); near != "" && !slices.ContainsFunc(d.md.Headings, func(o text.Heading) bool { return o.Level == 2 && strings.EqualFold(o.Text, near) }) {
+			if near := diag.Nearest(h.Text, names); near != "" &&
+				!slices.ContainsFunc(d.md.Headings, func(o text.Heading) bool {
+					return o.Level == 2 &&
+						strings.EqualFold(o.Text, near)
+				}) {
 				out.Add(diag.Diagnostic{
 					Code: CodeSection, Severity: diag.Warning, Span: h.Span,
-					Message: fmt.Sprintf("The section %q is not read.", h.Text), Help: fmt.Sprintf("Did you mean %q?", near),
+					Message: fmt.Sprintf("Section %q is not recognized.", h.Text),
+					Help:    fmt.Sprintf("Did you mean %q?", near),
 				})
 			}
 			continue
@@ -253,7 +261,7 @@ func (d *document) split(out *diag.List) {
 		if first := d.sections[names[k]]; first != nil {
 			out.Add(diag.Diagnostic{
 				Code: CodeSection, Severity: diag.Error, Span: h.Span,
-				Message: fmt.Sprintf("There is a second section %q.", names[k]), Help: "Put both together.",
+				Message: fmt.Sprintf("Duplicate section %q.", names[k]), Help: "Merge the two.",
 				Related: []diag.Related{{Span: first.heading.Span, Message: "the first one"}},
 			})
 			continue
@@ -262,8 +270,8 @@ func (d *document) split(out *diag.List) {
 	}
 }
 
-// headings checks the title and what must or should be there. Extra sections
-// may stand anywhere, in any order (N25).
+// headings checks the title and the required and recommended sections. Other sections may occur
+// anywhere, in any order (N25).
 func (d *document) headings(out *diag.List) {
 	place := d.file.Span(d.md.Body.Start, d.md.Body.Start)
 	if len(d.md.Headings) > 0 {
@@ -272,11 +280,12 @@ func (d *document) headings(out *diag.List) {
 		place = d.file.Span(0, 3)
 	}
 	const form = "# Workflow: NAME"
-	if len(d.md.Headings) == 0 || d.md.Headings[0].Level != 1 || !strings.HasPrefix(strings.ToLower(d.md.Headings[0].Text), "workflow:") {
+	if len(d.md.Headings) == 0 || d.md.Headings[0].Level != 1 ||
+		!strings.HasPrefix(strings.ToLower(d.md.Headings[0].Text), "workflow:") {
 		out.Add(diag.Diagnostic{
 			Code: CodeSection, Severity: diag.Error, Span: place,
-			Message: fmt.Sprintf("The first heading must be %q.", form),
-			Help:    fmt.Sprintf("Write \"# Workflow: %s\" after the frontmatter.", d.name.Value),
+			Message: fmt.Sprintf("The first heading is not %q.", form),
+			Help:    fmt.Sprintf("Add \"# Workflow: %s\" after the frontmatter.", d.name.Value),
 		})
 	} else {
 		h := d.md.Headings[0]
@@ -290,8 +299,8 @@ func (d *document) headings(out *diag.List) {
 		if !d.name.IsZero() && name != d.name.Value { // N26
 			out.Add(diag.Diagnostic{
 				Code: CodeName, Severity: diag.Warning, Span: d.title.Span,
-				Message: fmt.Sprintf("The heading calls the workflow %q, the frontmatter %q.", name, d.name.Value),
-				Help:    "Call it the same in both places.",
+				Message: fmt.Sprintf("The heading names the workflow %q, but the frontmatter %q.", name, d.name.Value),
+				Help:    "Use the same name in both places.",
 				Related: []diag.Related{{Span: d.name.Span, Message: "the name in the frontmatter"}},
 			})
 		}
@@ -300,7 +309,8 @@ func (d *document) headings(out *diag.List) {
 		if d.sections[name] == nil {
 			out.Add(diag.Diagnostic{
 				Code: CodeSection, Severity: diag.Error, Span: place,
-				Message: fmt.Sprintf("The section %q is missing.", name), Help: fmt.Sprintf("Write \"## %s\" and below it %s.", name, purposes[name]),
+				Message: fmt.Sprintf("Section %q is missing.", name), Help: fmt.Sprintf("Add \"## %s\" with %s.",
+					name, purposes[name]),
 			})
 		}
 	}
@@ -309,8 +319,9 @@ func (d *document) headings(out *diag.List) {
 			if d.sections[name] == nil {
 				out.Add(diag.Diagnostic{
 					Code: CodeRecommended, Severity: diag.Note, Span: place,
-					Message: fmt.Sprintf("A workflow of %d agents should have the section %q.", len(d.agents), name),
-					Help:    fmt.Sprintf("Write \"## %s\" and below it %s.", name, purposes[name]),
+					Message: fmt.Sprintf("Section %[2]q is recommended for a workflow of %[1]d agents.",
+						len(d.agents), name),
+					Help: fmt.Sprintf("Add \"## %s\" with %s.", name, purposes[name]),
 				})
 			}
 		}
@@ -318,11 +329,13 @@ func (d *document) headings(out *diag.List) {
 }
 
 var purposes = map[string]string{
-	philosophy: "what the workflow is for", topology: "a mermaid block with the diagram", agentNodes: "a python block with a function for each agent",
-	executionOf: "a python block with the pipeline", stateSection: "a python block with a TypedDict", ruleSection: "a list of rules",
+	philosophy: "the purpose of the workflow", topology: "a mermaid block with the diagram",
+	agentNodes:  "a python block with a function for each agent",
+	executionOf: "a python block with the pipeline", stateSection: "a python block with a TypedDict",
+	ruleSection: "a list of rules",
 }
 
-// blocks reads the code and the diagram in the sections.
+// blocks parses the code and the diagram in the sections.
 func (d *document) blocks(out *diag.List) {
 	if f := d.block(topology, "mermaid", out); f != nil {
 		chart, list := text.ParseFlowchart(d.file, f.Content.Start, f.Content.End)
@@ -350,7 +363,7 @@ func (d *document) code(f *text.Fence, out *diag.List) *python.Module {
 	return m
 }
 
-// block finds the one block of a section.
+// block returns the only block of a section with the given label.
 func (d *document) block(name, label string, out *diag.List) *text.Fence {
 	s := d.sections[name]
 	if s == nil {
@@ -364,7 +377,7 @@ func (d *document) block(name, label string, out *diag.List) *text.Fence {
 		if found != nil {
 			out.Add(diag.Diagnostic{
 				Code: CodeBlock, Severity: diag.Error, Span: f.InfoSpan,
-				Message: fmt.Sprintf("The section %q has a second %s block.", name, label), Help: "Put both into one.",
+				Message: fmt.Sprintf("Section %q has a second %s block.", name, label), Help: "Merge the two.",
 				Related: []diag.Related{{Span: found.InfoSpan, Message: "the first one"}},
 			})
 			return found
@@ -374,19 +387,19 @@ func (d *document) block(name, label string, out *diag.List) *text.Fence {
 	if found == nil {
 		d.unread = true
 		span := s.heading.Span
-		help := fmt.Sprintf("Write %s that begins with ```%s.", purposes[name], label)
+		help := fmt.Sprintf("Add %s, labeled ```%s.", purposes[name], label)
 		for _, f := range s.fences {
-			span, help = d.file.Span(f.Span.Start, f.Content.Start-1), fmt.Sprintf("Begin the block with ```%s.", label)
+			span, help = d.file.Span(f.Span.Start, f.Content.Start-1), fmt.Sprintf("Label the block ```%s.", label)
 		}
 		out.Add(diag.Diagnostic{
 			Code: CodeBlock, Severity: diag.Error, Span: span,
-			Message: fmt.Sprintf("The section %q has no %s block.", name, label), Help: help,
+			Message: fmt.Sprintf("Section %q has no %s block.", name, label), Help: help,
 		})
 	}
 	return found
 }
 
-// agentSpan is where the frontmatter lists an agent.
+// agentSpan returns the position of an agent in the frontmatter.
 func (d *document) agentSpan(key string) source.Span {
 	for _, a := range d.agents {
 		if a.Value == key {
@@ -396,10 +409,10 @@ func (d *document) agentSpan(key string) source.Span {
 	return d.name.Span
 }
 
-// lists tells whether the frontmatter lists an agent.
+// lists reports whether the frontmatter lists an agent.
 func (d *document) lists(key string) bool { return d.position(key) >= 0 }
 
-// position is the place of an agent in the list, -1 when it is not there.
+// position returns the index of an agent in the list, or -1.
 func (d *document) position(key string) int {
 	return slices.IndexFunc(d.agents, func(a text.Text) bool { return a.Value == key })
 }
@@ -412,7 +425,7 @@ func (d *document) keys() []string {
 	return out
 }
 
-// mode is the routing mode.
+// mode returns the routing mode.
 func (d *document) mode() string {
 	if d.routing.Value == "" {
 		return sequential
@@ -420,7 +433,7 @@ func (d *document) mode() string {
 	return d.routing.Value
 }
 
-// span is a place in a module of the file.
+// span returns the source position of a range in a module.
 func (d *document) span(m *python.Module, at python.Range) source.Span {
 	return d.file.Span(m.Base+at.Start, m.Base+at.End)
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// The tiers, and what one call of an agent costs in them, in millionths of a
-// dollar (section 10).
+// The tiers, and the price of one agent call in each, in millionths of a dollar (section 10).
 const (
 	opus   = "opus"
 	sonnet = "sonnet"
@@ -25,21 +24,21 @@ var prices = map[string]int64{opus: 15_000, sonnet: 3_000, haiku: 250}
 // entry is one agent of a registry.
 type entry struct {
 	key, category, tier string
-	// What a file of the project's registry says besides.
+	// Further keys of a file in the project's registry.
 	description, instructions, model string
 	maxTokens                        int64
 	command                          []string
 	file                             *source.File
-	at                               source.Span // where it is defined; zero is built in
+	at                               source.Span // where it is defined; zero if built in
 }
 
-// price is what one call costs; false when the tier is not known (N23).
+// price returns the price of one call. It returns false if the tier is unknown (N23).
 func (e *entry) price() (int64, bool) {
 	p, ok := prices[e.tier]
 	return p, ok
 }
 
-// builtIn is Appendix A.
+// builtIn is the registry of Appendix A.
 var builtIn = []entry{
 	{key: "cost-advisor", category: "cost-optimization", tier: haiku},
 	{key: "batch-optimizer", category: "cost-optimization", tier: haiku},
@@ -86,12 +85,12 @@ func builtInKeys() []string {
 	return out
 }
 
-// registryFolder is where a project keeps its own agents: one Markdown file
-// each, named after the key.
+// registryFolder is the folder of the project's own agents: one Markdown file each, named after
+// the key.
 const registryFolder = "agents"
 
-// find looks an agent up: in the project's registry, then among those built
-// in. nil when there is none.
+// find returns an agent of the project's registry, or else a built-in one. It returns nil if
+// there is none.
 func (d *document) find(key string, files format.Reader, out *diag.List) *entry {
 	if found, ok := d.known[key]; ok {
 		return found
@@ -100,8 +99,8 @@ func (d *document) find(key string, files format.Reader, out *diag.List) *entry 
 	if f, err := readAgent(d.file, files, key); err != nil {
 		out.Add(diag.Diagnostic{
 			Code: CodeRegistry, Severity: diag.Error, Span: d.agentSpan(key),
-			Message: fmt.Sprintf("The file of the agent %q cannot be read: %v.", key, err),
-			Help:    "Mend the file, or take it away.",
+			Message: fmt.Sprintf("The file of agent %q cannot be read: %v.", key, err),
+			Help:    "Fix or remove the file.",
 		})
 	} else if f != nil {
 		found = parseAgent(f, key, out)
@@ -117,7 +116,7 @@ func (d *document) find(key string, files format.Reader, out *diag.List) *entry 
 	return found
 }
 
-// readAgent reads agents/KEY.md; nil without an error when there is none.
+// readAgent reads agents/KEY.md. It returns nil without an error if the file does not exist.
 func readAgent(from *source.File, files format.Reader, key string) (*source.File, error) {
 	if files == nil || !isKey(key) {
 		return nil, nil
@@ -130,7 +129,7 @@ func readAgent(from *source.File, files format.Reader, key string) (*source.File
 	return f, err
 }
 
-// isKey tells whether a text can be the key of an agent, and so of its file.
+// isKey reports whether a string is a valid agent key, and therefore a safe file name.
 func isKey(key string) bool {
 	for _, r := range key {
 		if r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
@@ -140,20 +139,26 @@ func isKey(key string) bool {
 	return key != ""
 }
 
-var registryCodes = text.Codes{WrongType: CodeRegistry, Missing: CodeRegistry, Unknown: CodeRegistry, BadValue: CodeRegistry, UnknownAs: diag.Warning}
+var registryCodes = text.Codes{
+	WrongType: CodeRegistry, Missing: CodeRegistry, Unknown: CodeRegistry,
+	BadValue: CodeRegistry, UnknownAs: diag.Warning,
+}
 
-// parseAgent reads a file of the registry: what kind of agent it is in the
-// frontmatter, what it is told below.
+// parseAgent parses a file of the registry: properties in the frontmatter, instructions below.
 func parseAgent(f *source.File, key string, out *diag.List) *entry {
 	md := text.ParseMarkdown(f)
 	*out = append(*out, md.Problems()...)
-	e := &entry{key: key, file: f, at: f.Span(0, min(len(f.Text), 3)), instructions: strings.TrimSpace(f.Text[md.Body.Start:md.Body.End])}
+	e := &entry{
+		key: key, file: f, at: f.Span(0, min(len(f.Text), 3)),
+		instructions: strings.TrimSpace(f.Text[md.Body.Start:md.Body.End]),
+	}
 	if md.HasFrontmatter {
 		node, list := text.ParseYAML(f, md.Frontmatter.Start, md.Frontmatter.End)
 		*out = append(*out, list...)
 		r := text.Read(node, "agent", registryCodes, out)
-		r.String("name") // for people
-		e.description, e.category, e.model = r.String("description").Value, r.String("category").Value, r.String("model").Value
+		r.String("name") // for readers only
+		e.description, e.category, e.model = r.String("description").Value, r.String("category").Value,
+			r.String("model").Value
 		e.tier = r.Enum("tier", opus, sonnet, haiku).Value
 		e.maxTokens, _, _ = r.Int("max_tokens", 1)
 		for _, word := range r.Strings("command") {
@@ -167,8 +172,8 @@ func parseAgent(f *source.File, key string, out *diag.List) *entry {
 	if e.instructions == "" && e.description == "" && len(e.command) == 0 {
 		out.Add(diag.Diagnostic{
 			Code: CodeRegistry, Severity: diag.Error, Span: e.at,
-			Message: fmt.Sprintf("The agent %q has neither a command nor anything to be told.", key),
-			Help:    "Write what it should do below the frontmatter, or \"command: [PROGRAM, ARGUMENT]\" into it.",
+			Message: fmt.Sprintf("Agent %q has neither a command nor instructions.", key),
+			Help:    "Add instructions below the frontmatter, or \"command: [PROGRAM, ARGUMENT]\" to it.",
 		})
 	}
 	return e

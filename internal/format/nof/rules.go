@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// ruleKind is what a rule does.
+// ruleKind is the effect of a rule.
 type ruleKind string
 
 const (
@@ -30,10 +30,10 @@ const (
 type rule struct {
 	kind     ruleKind
 	at       source.Span
-	when     text.Text // the condition as it stands, backticks blanked out
+	when     text.Text // the condition as written
 	cond     *expr.Expr
-	target   text.Text   // where it leads; of a checkpoint, after which agent
-	skips    []text.Text // what a skip rule passes over
+	target   text.Text   // the target; for a checkpoint, the agent before it
+	skips    []text.Text // the agents that a skip rule skips
 	priority int         // 0 high, 1 normal, 2 low
 	path     text.Text
 	cycles   int
@@ -41,8 +41,8 @@ type rule struct {
 
 var priorities = []string{"high", "normal", "low"}
 
-// The forms of rules. Emphasis is optional and case does not matter, because
-// people write it in many ways.
+// Patterns of rules. Emphasis is optional and case is ignored, because authors write both in
+// many ways.
 var (
 	ifForm     = lazily(`(?is)^\*{0,2}if\*{0,2}\s(.*?)\s\*{0,2}then\*{0,2}\s+(.*)$`)
 	cycleForm  = lazily(`(?is)^\*{0,2}cycle[- ]?back\*{0,2}\s+if\s(.*):\s*re-?run\s+from\s+(.*)$`)
@@ -55,14 +55,17 @@ var (
 	quotedForm = lazily("`([^`]*)`")
 )
 
-// readRules reads the bullets of the section.
+// readRules parses the bullets of the section.
 func (d *document) readRules(out *diag.List) {
 	s := d.sections[ruleSection]
 	if s == nil {
 		return
 	}
 	for at := s.at.Start; at < s.at.End; {
-		if i := slices.IndexFunc(s.fences, func(f *text.Fence) bool { return at >= f.Span.Start && at < f.Span.End }); i >= 0 {
+		if i := slices.IndexFunc(s.fences, func(f *text.Fence) bool {
+			return at >= f.Span.Start &&
+				at < f.Span.End
+		}); i >= 0 {
 			at = s.fences[i].Span.End
 			continue
 		}
@@ -74,10 +77,11 @@ func (d *document) readRules(out *diag.List) {
 		}
 		begin := at + len(line) - len(mark) + 2
 		end := at + len(line)
-		for next < s.at.End { // the lines that belong to it
+		for next < s.at.End { // continuation lines
 			line, after := lineAt(d.file.Text, next, s.at.End)
 			trimmed := strings.TrimSpace(line)
-			if trimmed == "" || line[0] != ' ' && line[0] != '\t' || strings.HasPrefix(trimmed, "- ") || strings.HasPrefix(trimmed, "* ") {
+			if trimmed == "" || line[0] != ' ' && line[0] != '\t' || strings.HasPrefix(trimmed, "- ") ||
+				strings.HasPrefix(trimmed, "* ") {
 				break
 			}
 			end, next = next+len(line), after
@@ -129,20 +133,24 @@ func (d *document) readRule(begin, end int, out *diag.List) {
 	d.rules = append(d.rules, r)
 }
 
-// unreadRule reports a bullet that is not a rule.
+// unreadRule reports a bullet that is not a valid rule.
 func (d *document) unreadRule(r *rule, whole string, out *diag.List) {
-	help := "Write \"**If** `CONDITION` **then** route to `AGENT`\", or skip, abort, **Checkpoint** or **Cycle-back**; \"espalier explain NOF022\" shows all forms."
+	help := "Use \"**If** `CONDITION` **then** route to `AGENT`\", or skip, abort, **Checkpoint** or " +
+		"**Cycle-back**. Run \"espalier explain NOF022\" for all forms."
 	severity := diag.Error
 	lower := strings.ToLower(whole)
 	switch {
 	case cycleForm().MatchString(whole):
 		help = "End it with the agent and the limit: re-run from `AGENT` (max 2 cycles)."
 	case strings.Contains(lower, "checkpoint"):
-		help = "Write \"**Checkpoint** after `AGENT`: persist state to `checkpoints/NAME.json`\"."
+		help = "Use \"**Checkpoint** after `AGENT`: persist state to `checkpoints/NAME.json`\"."
 	case !strings.Contains(lower, "if") && !strings.Contains(lower, "route") && !strings.Contains(lower, "abort"):
-		severity = diag.Warning // a remark, most likely
+		severity = diag.Warning // most likely a remark
 	}
-	out.Add(diag.Diagnostic{Code: CodeRule, Severity: severity, Span: r.at, Message: "This routing rule cannot be read.", Help: help})
+	out.Add(diag.Diagnostic{
+		Code: CodeRule, Severity: severity, Span: r.at, Message: "The routing rule is invalid.",
+		Help: help,
+	})
 }
 
 func blank(s string) bool { return strings.Trim(s, " \t\r\n.;") == "" }
@@ -151,7 +159,7 @@ func sub(t text.Text, start, end int) text.Text {
 	return text.Text{Value: t.Value[start:end], Span: t.Span.Sub(start, end)}
 }
 
-// action reads what follows "then".
+// action parses the text after "then".
 func (d *document) action(r *rule, t text.Text, out *diag.List) bool {
 	rest := text.Text{}
 	switch {
@@ -181,7 +189,8 @@ func (d *document) action(r *rule, t text.Text, out *diag.List) bool {
 			r.priority = 1
 			out.Add(diag.Diagnostic{
 				Code: CodeRule, Severity: diag.Error, Span: word.Span,
-				Message: fmt.Sprintf("There is no priority %q.", word.Value), Help: diag.DidYouMean(word.Value, priorities),
+				Message: fmt.Sprintf("%q is not a priority.", word.Value),
+				Help:    diag.DidYouMean(word.Value, priorities),
 			})
 		}
 		return true
@@ -189,11 +198,10 @@ func (d *document) action(r *rule, t text.Text, out *diag.List) bool {
 	return blank(rest.Value)
 }
 
-// reserved are the names that rules can read besides the state (N11).
+// reserved are the names that rules can read in addition to the state (N11).
 var reserved = []string{"cost_so_far", "cycle", "elapsed_ms"}
 
-// bindRules parses the conditions, and checks the names in all rules. Those
-// that are usable stay.
+// bindRules parses the conditions, checks the names in all rules, and keeps the valid rules.
 func (d *document) bindRules(out *diag.List) {
 	names := map[string]string{}
 	for _, f := range d.state.fields {
@@ -203,7 +211,7 @@ func (d *document) bindRules(out *diag.List) {
 		if d.state.find(name) == nil {
 			names[name] = runPath(name)
 			if name == "elapsed_ms" {
-				names[name] = "run.elapsed_ms" // every run knows it
+				names[name] = "run.elapsed_ms" // provided by every run
 			}
 		}
 	}
@@ -219,7 +227,8 @@ func (d *document) bindRules(out *diag.List) {
 				ok = false
 				out.Add(diag.Diagnostic{
 					Code: CodeRuleName, Severity: diag.Error, Span: a.Span,
-					Message: fmt.Sprintf("The rule names the agent %q, which does not take part.", a.Value), Help: diag.DidYouMean(a.Value, d.keys()),
+					Message: fmt.Sprintf("The rule refers to %q, which is not one of the agents.", a.Value),
+					Help:    diag.DidYouMean(a.Value, d.keys()),
 				})
 			}
 		}
@@ -235,8 +244,8 @@ func (d *document) bindRules(out *diag.List) {
 	d.rules = good
 }
 
-// condition reads the condition of a rule. Backticks may stand around all of
-// it or around the names (N9); they are blanked out, so that places stay.
+// condition parses the condition of a rule. Backticks may enclose all of it or single names
+// (N9). They are replaced by spaces, so that positions stay the same.
 func (d *document) condition(r *rule, names map[string]string, out *diag.List) bool {
 	code := strings.NewReplacer("`", " ", "\n", " ", "\r", " ", "**", "  ").Replace(r.when.Value)
 	cond, list := expr.Parse(expr.NOF, code, r.when.Span)
@@ -252,7 +261,8 @@ func (d *document) condition(r *rule, names map[string]string, out *diag.List) b
 			known := append(append(d.state.names(), reserved...), d.keys()...)
 			out.Add(diag.Diagnostic{
 				Code: CodeRuleName, Severity: diag.Error, Span: p.Span,
-				Message: fmt.Sprintf("%q is neither a field of the state nor an agent.", p.Written[0]), Help: diag.DidYouMean(p.Written[0], known),
+				Message: fmt.Sprintf("%q is neither a state field nor an agent.", p.Written[0]),
+				Help:    diag.DidYouMean(p.Written[0], known),
 			})
 		}
 	}
@@ -260,32 +270,33 @@ func (d *document) condition(r *rule, names map[string]string, out *diag.List) b
 	return ok
 }
 
-// checkPath keeps checkpoints in the run's folder (N27).
+// checkPath requires checkpoints to be inside the run folder (N27).
 func (d *document) checkPath(r *rule, out *diag.List) bool {
 	p := strings.ReplaceAll(r.path.Value, `\`, "/")
 	clean := path.Clean(p)
-	if p == "" || path.IsAbs(p) || strings.Contains(p, ":") || clean == "." || clean == ".." || strings.HasPrefix(clean, "../") {
+	if p == "" || path.IsAbs(p) || strings.Contains(p, ":") || clean == "." || clean == ".." ||
+		strings.HasPrefix(clean, "../") {
 		out.Add(diag.Diagnostic{
 			Code: CodeCheckpoint, Severity: diag.Error, Span: r.path.Span,
-			Message: fmt.Sprintf("The checkpoint %q does not lie in the folder of the run.", r.path.Value),
-			Help:    "Write a relative path without .., such as `checkpoints/state.json`.",
+			Message: fmt.Sprintf("The checkpoint %q is outside the run folder.", r.path.Value),
+			Help:    "Use a relative path without .., such as `checkpoints/state.json`.",
 		})
 		return false
 	}
 	return true
 }
 
-// inert tells whether the routing mode does not look at a rule (N4).
-func (d *document) inert(r *rule, honour bool) bool {
-	return d.mode() != dynamic && r.kind != saveRule && !honour
+// inert reports whether the routing mode ignores a rule (N4).
+func (d *document) inert(r *rule, honor bool) bool {
+	return d.mode() != dynamic && r.kind != saveRule && !honor
 }
 
 func statePath(field string) string { return "state." + field }
 func runPath(name string) string    { return "pass." + name }
 func agentPath(key string) string   { return "agents." + key }
 
-// lazily compiles a pattern when it is first needed: most runs of the program
-// read no file of this format.
+// lazily returns a function that compiles a pattern on first use: most invocations never parse
+// this format.
 func lazily(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

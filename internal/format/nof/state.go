@@ -10,12 +10,12 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// stateSchema is section 7.
+// stateSchema is the state schema (section 7).
 type stateSchema struct {
 	name   string
 	at     source.Span
 	fields []field
-	// open: no schema was written, so what the nodes use is what there is.
+	// open is set if the file has no schema: the fields are those that the nodes use.
 	open bool
 }
 
@@ -24,24 +24,24 @@ type field struct {
 	name    string
 	at      source.Span
 	kind    fieldType
-	reducer string // "", or one of those below
+	reducer string // "", or one of the constants below
 }
 
 // The reducers.
 const (
-	reduceAppend = "append" // lists grow
-	reduceMerge  = "merge"  // dicts are laid over each other
-	reduceAdd    = "add"    // numbers and texts are added up
+	reduceAppend = "append" // appends lists
+	reduceMerge  = "merge"  // merges dicts
+	reduceAdd    = "add"    // adds numbers, concatenates strings
 )
 
-// fieldType is an annotation.
+// fieldType is a type annotation.
 type fieldType struct {
 	name string // str, int, float, bool, list, dict, any
 	elem *fieldType
 	null bool // may be None
 }
 
-// accumulators are the fields that every schema must have, with their types.
+// accumulators are the required fields of every schema, with their types.
 var accumulators = []struct{ name, written string }{
 	{"recommendations", "Annotated[List[Dict[str, Any]], operator.add]"},
 	{"rules_applied", "Annotated[List[str], operator.add]"},
@@ -67,7 +67,7 @@ func (s *stateSchema) names() []string {
 	return out
 }
 
-// zero is what a field begins with (N21).
+// zero returns the initial value of a field (N21).
 func (t fieldType) zero() json.RawMessage {
 	switch {
 	case t.null:
@@ -88,9 +88,12 @@ func (t fieldType) zero() json.RawMessage {
 	return json.RawMessage("null")
 }
 
-// schema is the type as JSON Schema.
+// schema returns the type as a JSON Schema.
 func (t fieldType) schema() map[string]any {
-	kind := map[string]string{"str": "string", "int": "integer", "float": "number", "bool": "boolean", "list": "array", "dict": "object"}[t.name]
+	kind := map[string]string{
+		"str": "string", "int": "integer", "float": "number", "bool": "boolean",
+		"list": "array", "dict": "object",
+	}[t.name]
 	out := map[string]any{}
 	switch {
 	case kind == "":
@@ -110,7 +113,7 @@ func (t fieldType) schema() map[string]any {
 	return out
 }
 
-// text is the type in a short form that the step kind reads: "list[float]".
+// text returns the type in the short form that the step kind parses: "list[float]".
 func (t fieldType) text() string {
 	out := t.name
 	if t.elem != nil {
@@ -122,7 +125,7 @@ func (t fieldType) text() string {
 	return out
 }
 
-// readState reads the schema's class.
+// readState parses the class of the schema.
 func (d *document) readState(m *python.Module, out *diag.List) {
 	var class *python.ClassDef
 	var all []string
@@ -140,7 +143,8 @@ func (d *document) readState(m *python.Module, out *diag.List) {
 		if !d.unread {
 			out.Add(diag.Diagnostic{
 				Code: CodeSchema, Severity: diag.Error, Span: d.sections[stateSection].heading.Span,
-				Message: "The state schema has no class that is a TypedDict.", Help: "Write class NAME(TypedDict): and a line for each field.",
+				Message: "The state schema has no TypedDict class.",
+				Help:    "Add \"class NAME(TypedDict):\" with a line for each field.",
 			})
 		}
 		return
@@ -150,13 +154,15 @@ func (d *document) readState(m *python.Module, out *diag.List) {
 	case d.stateSchema.IsZero():
 		out.Add(diag.Diagnostic{
 			Code: CodeSchema, Severity: diag.Warning, Span: s.at,
-			Message: fmt.Sprintf("The frontmatter does not name the state schema %q.", class.Name), Help: fmt.Sprintf("Add \"state_schema: %s\" to it.", class.Name),
+			Message: fmt.Sprintf("The frontmatter does not name the state schema %q.", class.Name),
+			Help:    fmt.Sprintf("Add \"state_schema: %s\" to the frontmatter.", class.Name),
 		})
 	case d.stateSchema.Value != class.Name:
 		out.Add(diag.Diagnostic{
 			Code: CodeSchema, Severity: diag.Error, Span: d.stateSchema.Span,
-			Message: fmt.Sprintf("There is no TypedDict called %q.", d.stateSchema.Value), Help: diag.DidYouMean(d.stateSchema.Value, all),
-			Related: []diag.Related{{Span: s.at, Message: "what there is"}},
+			Message: fmt.Sprintf("TypedDict %q is not defined.", d.stateSchema.Value),
+			Help:    diag.DidYouMean(d.stateSchema.Value, all),
+			Related: []diag.Related{{Span: s.at, Message: "the defined class"}},
 		})
 	}
 	for _, line := range class.Body {
@@ -170,17 +176,19 @@ func (d *document) readState(m *python.Module, out *diag.List) {
 			f.kind, f.reducer = d.annotation(m, line.Type, out)
 			if first := s.find(f.name); first != nil {
 				out.Add(diag.Diagnostic{
-					Code: CodeSchema, Severity: diag.Error, Span: f.at, Message: fmt.Sprintf("The field %q is there twice.", f.name), Help: "Remove one of the two.",
+					Code: CodeSchema, Severity: diag.Error, Span: f.at, Message: fmt.Sprintf("Duplicate field %q.",
+						f.name), Help: "Remove one of the two.",
 					Related: []diag.Related{{Span: first.at, Message: "the first one"}},
 				})
 				continue
 			}
 			s.fields = append(s.fields, f)
-		case *python.ExprStmt, *python.Jump: // a docstring, pass
+		case *python.ExprStmt, *python.Jump: // a docstring or pass
 		default:
 			out.Add(diag.Diagnostic{
 				Code: CodeSchema, Severity: diag.Error, Span: d.span(m, line.Where()),
-				Message: "Only fields belong into a state schema.", Help: "Write lines such as score: float.",
+				Message: "The state schema contains something other than fields.",
+				Help:    "Use only lines such as \"score: float\".",
 			})
 		}
 	}
@@ -190,13 +198,18 @@ func (d *document) readState(m *python.Module, out *diag.List) {
 		case f == nil:
 			out.Add(diag.Diagnostic{
 				Code: CodeAccumulator, Severity: diag.Error, Span: s.at,
-				Message: fmt.Sprintf("The state schema lacks the accumulator %q.", a.name), Help: fmt.Sprintf("Add \"%s: %s\".", a.name, a.written),
+				Message: fmt.Sprintf("The state schema has no accumulator %q.", a.name),
+				Help:    fmt.Sprintf("Add \"%s: %s\".", a.name, a.written),
 			})
-			s.fields = append(s.fields, field{name: a.name, at: s.at, kind: fieldType{name: "list"}, reducer: reduceAppend})
+			s.fields = append(s.fields, field{
+				name: a.name, at: s.at, kind: fieldType{name: "list"},
+				reducer: reduceAppend,
+			})
 		case f.kind.name != "list" || f.reducer != reduceAppend:
 			out.Add(diag.Diagnostic{
 				Code: CodeAccumulator, Severity: diag.Error, Span: f.at,
-				Message: fmt.Sprintf("%q must be a list that grows.", a.name), Help: fmt.Sprintf("Write \"%s: %s\".", a.name, a.written),
+				Message: fmt.Sprintf("%q is not an appended list.", a.name),
+				Help:    fmt.Sprintf("Use \"%s: %s\".", a.name, a.written),
 			})
 			f.kind, f.reducer = fieldType{name: "list"}, reduceAppend
 		}
@@ -204,12 +217,13 @@ func (d *document) readState(m *python.Module, out *diag.List) {
 	d.state = s
 }
 
-// annotation reads a type and its reducer.
+// annotation parses a type and its reducer.
 func (d *document) annotation(m *python.Module, x python.Expr, out *diag.List) (fieldType, string) {
 	if index, ok := x.(*python.Index); ok && lastName(index.X) == "Annotated" {
 		parts, ok := index.Key.(*python.Seq)
 		if !ok || len(parts.Items) < 2 {
-			d.badAnnotation(m, x, "Annotated needs a type and a reducer.", "Write Annotated[List[str], operator.add].", out)
+			d.badAnnotation(m, x, "Annotated has no type or no reducer.", "Use Annotated[List[str], operator.add].",
+				out)
 			return fieldType{name: "any"}, ""
 		}
 		t := d.typeOf(m, parts.Items[0], out)
@@ -219,7 +233,10 @@ func (d *document) annotation(m *python.Module, x python.Expr, out *diag.List) (
 }
 
 func (d *document) badAnnotation(m *python.Module, x python.Expr, message, help string, out *diag.List) {
-	out.Add(diag.Diagnostic{Code: CodeAnnotation, Severity: diag.Error, Span: d.span(m, x.Where()), Message: message, Help: help})
+	out.Add(diag.Diagnostic{
+		Code: CodeAnnotation, Severity: diag.Error, Span: d.span(m, x.Where()), Message: message,
+		Help: help,
+	})
 }
 
 func (d *document) reducer(m *python.Module, t fieldType, x python.Expr, out *diag.List) string {
@@ -232,15 +249,15 @@ func (d *document) reducer(m *python.Module, t fieldType, x python.Expr, out *di
 	case (name == "or_" || name == "ior") && t.name == "dict":
 		return reduceMerge
 	}
-	d.badAnnotation(m, x, fmt.Sprintf("This reducer means nothing for a field of type %s.", t.text()),
-		"There is operator.add for lists, numbers and texts, and operator.or_ for dicts.", out)
+	d.badAnnotation(m, x, fmt.Sprintf("The reducer does not apply to a field of type %s.", t.text()),
+		"Use operator.add for lists, numbers and strings, or operator.or_ for dicts.", out)
 	if t.name == "list" {
 		return reduceAppend
 	}
 	return ""
 }
 
-// lastName is x of a.b.x.
+// lastName returns x for a.b.x.
 func lastName(x python.Expr) string {
 	switch x := x.(type) {
 	case *python.Name:
@@ -251,7 +268,7 @@ func lastName(x python.Expr) string {
 	return ""
 }
 
-// typeOf reads a type.
+// typeOf parses a type.
 func (d *document) typeOf(m *python.Module, x python.Expr, out *diag.List) fieldType {
 	anything := fieldType{name: "any"}
 	switch x := x.(type) {
@@ -259,7 +276,7 @@ func (d *document) typeOf(m *python.Module, x python.Expr, out *diag.List) field
 		if x.Value == nil {
 			return fieldType{name: "any", null: true}
 		}
-		if s, ok := x.Value.(string); ok { // a type in quotes
+		if s, ok := x.Value.(string); ok { // a quoted type
 			return fieldType{name: simpleType(s)}
 		}
 	case *python.Binary:
@@ -311,8 +328,8 @@ func (d *document) typeOf(m *python.Module, x python.Expr, out *diag.List) field
 			return anything
 		}
 	}
-	d.badAnnotation(m, x, "This is not a type that a field of the state can have.",
-		"There are str, int, float, bool, List, Dict, Optional and Any; the state is kept as JSON.", out)
+	d.badAnnotation(m, x, "The type is not supported for state fields.",
+		"Use str, int, float, bool, List, Dict, Optional or Any. The state is stored as JSON.", out)
 	return anything
 }
 
@@ -330,12 +347,15 @@ func simpleType(name string) string {
 	return ""
 }
 
-// openState is the schema of a file that has none: the accumulators, and what
-// the nodes use.
+// openState returns the schema of a file without one: the accumulators, and the fields that the
+// nodes use.
 func (d *document) openState() *stateSchema {
 	s := &stateSchema{open: true, at: d.name.Span}
 	for _, a := range accumulators {
-		s.fields = append(s.fields, field{name: a.name, at: d.name.Span, kind: fieldType{name: "list"}, reducer: reduceAppend})
+		s.fields = append(s.fields, field{
+			name: a.name, at: d.name.Span, kind: fieldType{name: "list"},
+			reducer: reduceAppend,
+		})
 	}
 	add := func(name string, at source.Span) {
 		if s.find(name) == nil {
