@@ -174,7 +174,8 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 		}
 		if later, ok := errors.AsType[*step.Later](err); ok {
 			r.keepHistory(j)
-			return r.conclude(j, notes, request{in: plan.Sleep{Work: j.work, For: journal.Millis(later.After.Milliseconds()), Why: later.Why}})
+			wait := journal.Millis(later.After.Milliseconds())
+			return r.conclude(j, notes, request{in: plan.Sleep{Work: j.work, For: wait, Why: later.Why}})
 		}
 		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, "ERROR", err.Error()
 		if failure, ok := errors.AsType[*step.Error](err); ok {
