@@ -641,7 +641,8 @@ func (c *Choice) asked(req *provider.Request) *provider.Asked {
 	var options struct {
 		Temperature *float64 `json:"temperature"`
 	}
-	if json.Unmarshal(req.Options, &options) == nil && !slices.Contains(c.dialect().Ignored(req.Options), wire.Temperature) {
+	ignored := c.dialect().Ignored(req.Options)
+	if json.Unmarshal(req.Options, &options) == nil && !slices.Contains(ignored, wire.Temperature) {
 		out.Temperature = options.Temperature
 	}
 	return out

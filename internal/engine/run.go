@@ -91,7 +91,8 @@ func (r *run) begin(more []request) {
 		if policy == plan.PolicyAsk && r.e.redoing(r.id) {
 			policy, why = plan.PolicyRerun, why+"; somebody has it done again"
 		}
-		lost = append(lost, plan.Gone{Work: t.Work, Why: why, Policy: policy, Until: r.state.At, Used: journal.Reported(r.history[t.Key()])})
+		used := journal.Reported(r.history[t.Key()])
+		lost = append(lost, plan.Gone{Work: t.Work, Why: why, Policy: policy, Until: r.state.At, Used: used})
 	}
 	var requests []request
 	if len(lost) > 0 {

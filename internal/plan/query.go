@@ -58,7 +58,8 @@ func (s *State) MayBeInDoubt(in Input) bool {
 func (s *State) Resumable() (since journal.Seq, ok bool) {
 	for _, f := range s.Frames {
 		asked := f.Gate != nil && (f.Gate.Kind == GateDoubt || f.Gate.Kind == GateCall)
-		if f.Phase != Working && f.Phase != Lost && !asked && !((f.Phase == Ready || f.Phase == Resting) && f.Rerun > 0) {
+		again := (f.Phase == Ready || f.Phase == Resting) && f.Rerun > 0
+		if f.Phase != Working && f.Phase != Lost && !asked && !again {
 			continue
 		}
 		if !ok || f.Begun < since {

@@ -91,12 +91,7 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		var options []option.RequestOption
 		if extra[wire.Stream] != nil {
 			delete(extra, wire.Stream)
-			options = append(options, option.WithMiddleware(func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-				if err := wire.Unstreamed(req); err != nil {
-					return nil, err
-				}
-				return next(req)
-			}))
+			options = append(options, option.WithMiddleware(unstreamed))
 		}
 		for key, value := range extra {
 			options = append(options, option.WithJSONSet(key, value))
@@ -150,6 +145,13 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 	}
 }
 
+func unstreamed(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	if err := wire.Unstreamed(req); err != nil {
+		return nil, err
+	}
+	return next(req)
+}
+
 // events turns a whole message into the stream that it would have come as.
 func events(body []byte) ([]byte, error) {
 	var message map[string]json.RawMessage
@@ -171,10 +173,12 @@ func events(body []byte) ([]byte, error) {
 	}
 	err := add("message_start", map[string]any{"message": start})
 	for i, block := range content {
-		err = errors.Join(err, add("content_block_start", map[string]any{"index": i, "content_block": block}), add("content_block_stop", map[string]any{"index": i}))
+		start := add("content_block_start", map[string]any{"index": i, "content_block": block})
+		err = errors.Join(err, start, add("content_block_stop", map[string]any{"index": i}))
 	}
 	delta := map[string]any{"stop_reason": message["stop_reason"], "stop_sequence": message["stop_sequence"]}
-	err = errors.Join(err, add("message_delta", map[string]any{"delta": delta, "usage": message["usage"]}), add("message_stop", map[string]any{}))
+	end := add("message_delta", map[string]any{"delta": delta, "usage": message["usage"]})
+	err = errors.Join(err, end, add("message_stop", map[string]any{}))
 	return out, err
 }
 

@@ -150,7 +150,8 @@ func (t *Turn) uses(message string, u provider.Usage) {
 	t.turns = max(t.turns, len(t.spent))
 	if t.usage != sum {
 		t.usage = sum
-		t.chunks = append(t.chunks, provider.Chunk{Used: &provider.Reply{Usage: sum, Model: t.model, Worked: &provider.Worked{Turns: t.turns}}})
+		soFar := &provider.Reply{Usage: sum, Model: t.model, Worked: &provider.Worked{Turns: t.turns}}
+		t.chunks = append(t.chunks, provider.Chunk{Used: soFar})
 	}
 	if t.maxTokens > 0 && sum.Output > int64(t.maxTokens) {
 		t.cut = true

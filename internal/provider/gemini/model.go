@@ -34,7 +34,8 @@ func New(o wire.Options) *Model {
 	if base == "" {
 		base = BaseURL
 	}
-	return &Model{http: o.Client(wire.Auth{Header: "X-Goog-Api-Key"}, events), base: strings.TrimSuffix(base, "/") + "/"}
+	client := o.Client(wire.Auth{Header: "X-Goog-Api-Key"}, events)
+	return &Model{http: client, base: strings.TrimSuffix(base, "/") + "/"}
 }
 
 // Reach finds out whether the server is there and takes the key. It costs nothing.
@@ -93,7 +94,8 @@ func (m *Model) ask(ctx context.Context, req *provider.Request, names *wire.Name
 	if err != nil {
 		return nil, &provider.Error{Class: provider.BadRequest, Message: err.Error()}
 	}
-	address := fmt.Sprintf("%sv1beta/models/%s:streamGenerateContent?alt=sse", m.base, url.PathEscape(strings.TrimPrefix(req.Model, "models/")))
+	name := url.PathEscape(strings.TrimPrefix(req.Model, "models/"))
+	address := fmt.Sprintf("%sv1beta/models/%s:streamGenerateContent?alt=sse", m.base, name)
 	post, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(raw))
 	if err != nil {
 		return nil, &provider.Error{Class: provider.BadRequest, Message: err.Error()}
@@ -285,7 +287,8 @@ func partOf(b provider.Block, names *wire.Names) (part, bool) {
 		if !json.Valid(value) {
 			value, _ = json.Marshal(string(value)) // a text always can be
 		}
-		return part{FunctionResponse: &response{ID: wire.OwnID(b.ToolID), Name: names.Out(b.ToolName), Response: map[string]json.RawMessage{key: value}}}, true
+		said := map[string]json.RawMessage{key: value}
+		return part{FunctionResponse: &response{ID: wire.OwnID(b.ToolID), Name: names.Out(b.ToolName), Response: said}}, true
 	}
 	return part{}, false
 }
@@ -330,7 +333,8 @@ func (w *whole) take(piece *generated) []provider.Chunk {
 	w.id = cmp.Or(piece.ResponseID, w.id)
 	w.model = cmp.Or(piece.ModelVersion, w.model)
 	if u := piece.Usage; u != nil {
-		w.usage = provider.Usage{Input: max(0, u.Prompt+u.ToolUsePrompt-u.Cached), Output: u.Candidates + u.Thoughts, CacheRead: u.Cached}
+		read := max(0, u.Prompt+u.ToolUsePrompt-u.Cached)
+		w.usage = provider.Usage{Input: read, Output: u.Candidates + u.Thoughts, CacheRead: u.Cached}
 	}
 	if f := piece.PromptFeedback; f != nil && f.BlockReason != "" {
 		w.blocked = true
@@ -359,7 +363,8 @@ func (w *whole) take(piece *generated) []provider.Chunk {
 			}
 			w.calls++
 			w.blocks = append(w.blocks, provider.Block{
-				Type: provider.ToolUse, ToolID: id, ToolName: w.names.In(p.FunctionCall.Name), Input: wire.Input(string(p.FunctionCall.Args)), Signature: p.ThoughtSignature,
+				Type: provider.ToolUse, ToolID: id, ToolName: w.names.In(p.FunctionCall.Name),
+				Input: wire.Input(string(p.FunctionCall.Args)), Signature: p.ThoughtSignature,
 			})
 		case p.Thought:
 			w.add(provider.Thinking, text, p.ThoughtSignature)

@@ -128,7 +128,17 @@ func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 // structured output, as not all OpenAI-compatible servers do.
 func lacksFormats(err error) bool {
 	refused, ok := errors.AsType[*provider.Error](err)
-	return ok && refused.Class == provider.BadRequest && (strings.Contains(refused.Message, "response_format") || strings.Contains(refused.Message, "json_schema"))
+	if !ok || refused.Class != provider.BadRequest {
+		return false
+	}
+	return strings.Contains(refused.Message, "response_format") || strings.Contains(refused.Message, "json_schema")
+}
+
+func unstreamed(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	if err := wire.Unstreamed(req); err != nil {
+		return nil, err
+	}
+	return next(req)
 }
 
 // prepare turns an agent's options into those of the library.
@@ -143,12 +153,7 @@ func prepare(ctx context.Context, req *provider.Request, words wire.Dialect, our
 	var out []option.RequestOption
 	if extra[wire.Stream] != nil {
 		delete(extra, wire.Stream)
-		out = append(out, option.WithMiddleware(func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-			if err := wire.Unstreamed(req); err != nil {
-				return nil, err
-			}
-			return next(req)
-		}))
+		out = append(out, option.WithMiddleware(unstreamed))
 	}
 	for key, value := range extra {
 		out = append(out, option.WithJSONSet(key, value))
@@ -264,9 +269,11 @@ func parts(media []provider.Media, model string) []sdk.ChatCompletionContentPart
 	for _, m := range media {
 		switch {
 		case wire.Sees(model) && wire.Takes(m, wire.Images):
-			out = append(out, sdk.ImageContentPart(sdk.ChatCompletionContentPartImageImageURLParam{URL: wire.DataURL(m)}))
+			image := sdk.ChatCompletionContentPartImageImageURLParam{URL: wire.DataURL(m)}
+			out = append(out, sdk.ImageContentPart(image))
 		case hears && wire.Takes(m, slices.Collect(maps.Keys(formats))):
-			out = append(out, sdk.InputAudioContentPart(sdk.ChatCompletionContentPartInputAudioInputAudioParam{Data: wire.Base64(m), Format: formats[m.Type]}))
+			sound := sdk.ChatCompletionContentPartInputAudioInputAudioParam{Data: wire.Base64(m), Format: formats[m.Type]}
+			out = append(out, sdk.InputAudioContentPart(sound))
 		}
 	}
 	return out

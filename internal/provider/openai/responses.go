@@ -126,7 +126,9 @@ func responseEvents(body []byte) ([]byte, error) {
 		problem = errors.Join(problem, json.Unmarshal(raw, &item))
 		for _, part := range slices.Concat(item.Summary, item.Content) {
 			kind := map[string]string{
-				"output_text": "response.output_text.delta", "summary_text": "response.reasoning_summary_text.delta", "reasoning_text": "response.reasoning_text.delta",
+				"output_text":    "response.output_text.delta",
+				"summary_text":   "response.reasoning_summary_text.delta",
+				"reasoning_text": "response.reasoning_text.delta",
 			}[part.Type]
 			if kind != "" {
 				problem = errors.Join(problem, add(kind, map[string]any{"output_index": i, "delta": part.Text}))
@@ -135,8 +137,8 @@ func responseEvents(body []byte) ([]byte, error) {
 		problem = errors.Join(problem, add("response.output_item.done", map[string]any{"output_index": i, "item": raw}))
 	}
 	end := map[string]string{"failed": "response.failed", "incomplete": "response.incomplete"}[response.Status]
-	problem = errors.Join(problem, add(cmp.Or(end, "response.completed"), map[string]any{"response": json.RawMessage(body)}))
-	return out, problem
+	last := add(cmp.Or(end, "response.completed"), map[string]any{"response": json.RawMessage(body)})
+	return out, errors.Join(problem, last)
 }
 
 // inResponse is a failure that the server reports as part of a reply.
@@ -189,7 +191,9 @@ func family(model string) string {
 // answers; asking the others for their thoughts is an error.
 func thinks(model string) bool {
 	name := family(model)
-	return !strings.HasPrefix(name, "gpt-3") && !strings.HasPrefix(name, "gpt-4") && !strings.HasPrefix(name, "chatgpt-")
+	return !slices.ContainsFunc([]string{"gpt-3", "gpt-4", "chatgpt-"}, func(old string) bool {
+		return strings.HasPrefix(name, old)
+	})
 }
 
 var reasoningNames = regexp.MustCompile(`^(o\d|gpt-([5-9]|\d\d))`)
@@ -233,8 +237,9 @@ func inputItems(m provider.Message, names *wire.Names, sees bool) []api.Response
 		case provider.ToolResult:
 			one := api.ResponseInputItemParamOfFunctionCallOutput(resultText(b))
 			if shown := images(b.Media, sees); len(shown) > 0 {
-				text := api.ResponseFunctionCallOutputItemUnionParam{OfInputText: &api.ResponseInputTextContentParam{Text: resultText(b)}}
-				one = api.ResponseInputItemParamOfFunctionCallOutput(append(api.ResponseFunctionCallOutputItemListParam{text}, shown...))
+				text := &api.ResponseInputTextContentParam{Text: resultText(b)}
+				list := api.ResponseFunctionCallOutputItemListParam{{OfInputText: text}}
+				one = api.ResponseInputItemParamOfFunctionCallOutput(append(list, shown...))
 			}
 			one.OfFunctionCallOutput.CallID = sdk.String(b.ToolID)
 			out = append(out, one)
@@ -250,7 +255,8 @@ func images(media []provider.Media, sees bool) api.ResponseFunctionCallOutputIte
 	var out api.ResponseFunctionCallOutputItemListParam
 	for _, m := range media {
 		if sees && wire.Takes(m, wire.Images) {
-			out = append(out, api.ResponseFunctionCallOutputItemUnionParam{OfInputImage: &api.ResponseInputImageContentParam{ImageURL: sdk.String(wire.DataURL(m))}})
+			image := &api.ResponseInputImageContentParam{ImageURL: sdk.String(wire.DataURL(m))}
+			out = append(out, api.ResponseFunctionCallOutputItemUnionParam{OfInputImage: image})
 		}
 	}
 	return out
