@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install test test-clis test-live race lint cross check fix bench
+.PHONY: help demo build install test test-clis test-live race lint cross check fix bench soak
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,13 @@ check: lint test ## what CI runs: lint, then all tests
 
 fix: ## mend what a machine can mend
 	$(GO) tool gofumpt -w .
+
+# SOAK is how long real processes meet, after the model of the protocol. A failure prints the seed that plays it again.
+SOAK ?= 8m
+
+soak: ## act on runs from many processes at once, with kills and signals
+	$(GO) test ./internal/engine -run 'TestProtocol|TestEveryInterleaving' -count=1 -timeout 1h -rapid.checks=50000 -rapid.nofailfile -protocol.pairs -protocol.depth=6
+	$(GO) run ./internal/soak -for $(SOAK)
 
 bench: ## measure validation, start-up, layout and the durable core
 	$(GO) run ./internal/bench

@@ -87,6 +87,7 @@ var layers = map[string][]string{
 	"internal/arch": {},
 	// Measures from outside, the layout alone, and runs put together as they are in the product.
 	"internal/bench": {"internal/graph", "internal/builtin"},
+	"internal/soak":  {},
 }
 
 // seams are the packages whose subfolders are leaves: implementations of one

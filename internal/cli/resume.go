@@ -88,7 +88,7 @@ that is over stays as it is; another one begins at that step with its values.`,
 					if err := state.Check(program, back); err != nil {
 						return err
 					}
-					if back.Was, err = r.Engine.Standing(ctx, entry.ID, from); err != nil {
+					if back.Was, err = r.Engine.Checkpoint(ctx, entry.ID, from); err != nil {
 						return err
 					}
 					says = append(says, back)

@@ -25,7 +25,7 @@ type Definition struct {
 	once sync.Once
 	raw  []byte
 	hash string
-	pin  *pinned
+	pin  *compiledDef
 	err  error
 }
 
@@ -57,9 +57,9 @@ func (d *Definition) Prepare() {
 		// What runs is what was written, as for those who resume it: reading it
 		// again is for when that might be something else.
 		if exact {
-			d.pin = newPinned(d, d.raw)
+			d.pin = compileDef(d, d.raw)
 		} else {
-			d.pin, d.err = readPinned(d.raw)
+			d.pin, d.err = decodeCompiled(d.raw)
 		}
 	})
 }

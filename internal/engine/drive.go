@@ -31,7 +31,7 @@ func (e *Engine) setTimer(at journal.Millis) {
 	in := max(at.Time().Sub(e.Now()), 0)
 	if e.timer == nil {
 		e.timerAt = at
-		e.timer = time.AfterFunc(in, e.ring)
+		e.timer = time.AfterFunc(in, e.onTimer)
 		return
 	}
 	if e.timerAt == 0 || at < e.timerAt {
@@ -40,8 +40,8 @@ func (e *Engine) setTimer(at journal.Millis) {
 	}
 }
 
-// ring looks at the runs whose time has come, and sets the timer anew.
-func (e *Engine) ring() {
+// onTimer wakes the runs whose time has come and sets the timer again.
+func (e *Engine) onTimer() {
 	now := e.now()
 	var due []journal.RunID
 	var next journal.Millis
@@ -61,15 +61,15 @@ func (e *Engine) ring() {
 	all := e.all
 	e.mu.Unlock()
 	for _, id := range due {
-		e.nudge(id)
+		e.wake(id)
 	}
 	if all {
 		e.driveDue()
 	}
 }
 
-// nudge makes a run decide what is due by now, wherever it is.
-func (e *Engine) nudge(id journal.RunID) {
+// wake makes a run decide on what is due by now, in memory or not.
+func (e *Engine) wake(id journal.RunID) {
 	e.mu.Lock()
 	r, skip := e.runs[id], e.skip
 	e.mu.Unlock()
@@ -86,7 +86,7 @@ func (e *Engine) nudge(id journal.RunID) {
 	if err == nil {
 		return
 	}
-	// Those who wait for it have to look elsewhere.
+	// Waiters read the store again.
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !isHandledElsewhere(err) {
@@ -118,13 +118,13 @@ func (e *Engine) driveDue() {
 		e.mu.Unlock()
 	}
 	for _, id := range ids {
-		e.nudge(id)
+		e.wake(id)
 	}
 }
 
-// readMail takes in what other processes have posted: for runs in memory, and
-// for all others when this process drives the whole store.
-func (e *Engine) readMail(ctx context.Context) {
+// readInboxes accepts messages of other processes: for runs in memory, and for
+// all others when this process drives the whole store.
+func (e *Engine) readInboxes(ctx context.Context) {
 	boxes, err := e.Store.Mail(ctx)
 	if err != nil {
 		e.Log.Error("mail not read", "error", err)
@@ -136,7 +136,7 @@ func (e *Engine) readMail(ctx context.Context) {
 		e.mu.Unlock()
 		if r == nil {
 			if all {
-				e.nudge(box.Run)
+				e.wake(box.Run)
 			}
 			continue
 		}
@@ -183,18 +183,18 @@ func (e *Engine) Listen(ctx context.Context) {
 		case <-e.Process.Wakes():
 		case <-poll.C:
 		}
-		e.readMail(ctx)
+		e.readInboxes(ctx)
 	}
 }
 
 // lookEvery is how often a process that drives the whole store looks for runs
-// whose owner has died: the dead wake nobody. Everything else wakes it.
+// whose owner has died, which causes no wake-up.
 const lookEvery = time.Second
 
 // Work drives every run of the store until the context ends: runs whose owner
-// is gone, timers, messages, runs that were started and left. Before a run is
-// claimed, skip is asked whether it is better left alone; it may be asked
-// about a run again and again, and about several at once. Nil skips none.
+// has ended, timers, messages, runs that were started and left. It claims no run
+// for which skip returns true; skip may be called repeatedly and concurrently.
+// Nil skips none.
 func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error {
 	e.mu.Lock()
 	e.all, e.skip = true, skip
@@ -202,11 +202,11 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {
-		if err := e.adopt(ctx); err != nil {
+		if err := e.claimOrphans(ctx); err != nil {
 			return err
 		}
 		e.driveDue()
-		e.readMail(ctx)
+		e.readInboxes(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -216,8 +216,8 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 	}
 }
 
-// adopt claims the runs that could go on and that nobody living owns.
-func (e *Engine) adopt(ctx context.Context) error {
+// claimOrphans claims the runs that could go on and have no living owner.
+func (e *Engine) claimOrphans(ctx context.Context) error {
 	dead := map[journal.Owner]bool{"": true, e.Process.ID(): false}
 	for entry, err := range e.Store.Runs(ctx, journal.Filter{Status: journal.Running}) {
 		if err != nil {
@@ -232,15 +232,15 @@ func (e *Engine) adopt(ctx context.Context) error {
 			dead[entry.Owner] = gone
 		}
 		if gone {
-			e.nudge(entry.ID)
+			e.wake(entry.ID)
 		}
 	}
 	return nil
 }
 
-// CatchUp lets happen what is due by now in runs that nobody owns, as far as
-// no task begins: a gate whose time is up is decided, and the run stands where
-// somebody who works would go on. It is for those who only look.
+// CatchUp brings runs without an owner up to the present, without beginning a
+// task: a gate whose time is up is decided, and the run is ready for the next
+// process that drives it. Commands that only read call it first.
 func (e *Engine) CatchUp(ctx context.Context) error {
 	ids, _, err := e.Store.Due(ctx, e.now())
 	if err != nil {
@@ -249,11 +249,11 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 	for _, id := range ids {
 		err := e.acquire(ctx, id, true)
 		if err == nil {
-			err = e.given(ctx, id)
+			err = e.waitReleased(ctx, id)
 		}
 		if err != nil && !isHandledElsewhere(err) {
-			// Trouble with one run must not keep anybody from the others.
-			e.Log.Warn("a run could not be brought up to now", "run", id, "error", err)
+			// A failure of one run does not concern the others.
+			e.Log.Warn("run not brought up to date", "run", id, "error", err)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -262,8 +262,8 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 	return nil
 }
 
-// given waits until a run is no longer in memory.
-func (e *Engine) given(ctx context.Context, id journal.RunID) error {
+// waitReleased waits until a run is no longer in memory.
+func (e *Engine) waitReleased(ctx context.Context, id journal.RunID) error {
 	for {
 		e.mu.Lock()
 		if e.runs[id] == nil {
@@ -285,8 +285,8 @@ func (e *Engine) given(ctx context.Context, id journal.RunID) error {
 	}
 }
 
-// post leaves an input in a run's inbox and waits until its owner, or whoever
-// comes after it, has answered.
+// post puts an input in a run's inbox and waits until the owner, or the next
+// one, has answered.
 func (e *Engine) post(ctx context.Context, id journal.RunID, in plan.Input, ref string) error {
 	m, err := encodeMessage(in, ref, e.now())
 	if err != nil {
@@ -306,9 +306,9 @@ func (e *Engine) post(ctx context.Context, id journal.RunID, in plan.Input, ref 
 	return e.answered(ctx, id, in, ref, entry.Seq)
 }
 
-// answered waits until the message has left the inbox, and says what came of
-// it. If the owner dies meanwhile, this process takes the run over. A message
-// that a finished run has left in its inbox came too late.
+// answered polls the store until the message has left the inbox, and returns
+// the answer. If the owner dies or releases the run, this process claims it. A
+// message in the inbox of a finished run came too late.
 func (e *Engine) answered(ctx context.Context, id journal.RunID, in plan.Input, ref string, after journal.Seq) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -7,25 +7,25 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// A task whose kind notes before it acts need not wait until its start is
-// durable. It is begun as soon as it is decided on, and the decision waits for
-// its note: both are one write to the disk instead of two, and nearly all that
-// a short command costs are those.
+// A task whose kind writes a note before it acts need not wait until its start
+// is durable. It starts as soon as it is decided on, and the decision is held
+// back until the note arrives: both are one write to the disk instead of two,
+// which is most of the cost of a short command.
 
-// mostEarly is how long a decision waits for the tasks that it begins: those
-// that take longer than they promise cost a write of their own.
+// mostEarly is how long a decision is held back. Tasks that take longer to
+// write their note cost a write of their own.
 const mostEarly = 20 * time.Millisecond
 
-// beginEarly begins the tasks of a decision that may begin before it is
-// durable, and holds it back until they have said something. It is false when
-// there are none. r.mu is held.
+// beginEarly starts the tasks of a decision that may start before it is
+// durable, and holds the decision back until their notes arrive. It reports
+// whether there are such tasks. r.mu is held.
 func (r *run) beginEarly(p *pending) bool {
 	if r.state.Hold {
 		return false
 	}
 	for i := range p.events {
 		x, ok := p.events[i].Fact.(journal.TaskStarted)
-		if !ok || x.Rerun > 0 || !r.e.notesFirst[x.Kind] { // who does it again has noted it before, and would not wait for anything
+		if !ok || x.Rerun > 0 || !r.e.notesFirst[x.Kind] { // a task that is done again has written its note before
 			continue
 		}
 		f := r.state.Frames[x.Frame]
@@ -44,17 +44,17 @@ func (r *run) beginEarly(p *pending) bool {
 		return false
 	}
 	r.held = p
-	if r.patience == nil {
-		r.patience = time.AfterFunc(mostEarly, r.tired)
+	if r.holdTimer == nil {
+		r.holdTimer = time.AfterFunc(mostEarly, r.flushHeld)
 	} else {
-		r.patience.Reset(mostEarly)
+		r.holdTimer.Reset(mostEarly)
 	}
 	return true
 }
 
-// tired goes on without what the tasks of a decision have to say. It may have
-// been meant for the decision before: then this one costs a write of its own.
-func (r *run) tired() {
+// flushHeld appends the held decision without waiting for notes. A late timer
+// for an earlier decision only costs one extra write.
+func (r *run) flushHeld() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.held != nil {
@@ -63,15 +63,15 @@ func (r *run) tired() {
 	}
 }
 
-// heardOf takes note that a task has said something, in the queue by now. What
-// the decision waits for is complete with the last of its tasks. r.mu is held.
-func (r *run) heardOf(j *job) {
+// noteArrived counts a task whose note is in the queue now. The held decision
+// is complete with the note of its last task. r.mu is held.
+func (r *run) noteArrived(j *job) {
 	if j == nil || j.holds == nil || j.holds != r.held {
 		return
 	}
 	j.holds = nil
 	r.held.waits--
 	if r.held.waits == 0 {
-		r.patience.Stop()
+		r.holdTimer.Stop()
 	}
 }

@@ -68,7 +68,7 @@ type Engine struct {
 	mu       sync.Mutex
 	runs     map[journal.RunID]*run
 	loading  map[journal.RunID]chan struct{}
-	programs map[string]*pinning              // by the definition's hash
+	programs map[string]*loadOnce             // by the definition's hash
 	failed   map[journal.RunID]error          // runs that could not be written any more
 	sleeping map[journal.RunID]journal.Millis // runs of ours that wait for a time
 	redo     map[journal.RunID]bool           // runs whose lost tasks are to be done again
@@ -86,8 +86,8 @@ type Engine struct {
 	notesFirst map[string]bool // kinds that write a note before they act
 }
 
-// pinned is a definition that has been decoded and indexed once.
-type pinned struct {
+// compiledDef is a definition that has been decoded and indexed once.
+type compiledDef struct {
 	def     *Definition
 	program *plan.Program
 	hides   bool // its text has marks of secrets
@@ -103,7 +103,7 @@ func New(c Config) *Engine {
 	}
 	e := &Engine{
 		Config: c, runs: map[journal.RunID]*run{}, loading: map[journal.RunID]chan struct{}{},
-		programs: map[string]*pinning{}, waiting: map[journal.RunID]*waiter{}, emptied: make(chan struct{}, 1),
+		programs: map[string]*loadOnce{}, waiting: map[journal.RunID]*waiter{}, emptied: make(chan struct{}, 1),
 		failed: map[journal.RunID]error{}, sleeping: map[journal.RunID]journal.Millis{},
 		redo: map[journal.RunID]bool{}, kindOf: func(kind string) step.Runner { return c.Kinds[kind] },
 		notesFirst: map[string]bool{},
@@ -126,10 +126,10 @@ func (e *Engine) Start(ctx context.Context, id journal.RunID, def *Definition, i
 	if err != nil {
 		return err
 	}
-	ready := func() (*pinned, error) { return def.pin, nil }
+	ready := func() (*compiledDef, error) { return def.pin, nil }
 	if hidden := e.Secrets.Hide(raw); !bytes.Equal(hidden, raw) {
 		raw, hash = hidden, hashOf(hidden)
-		ready = func() (*pinned, error) { return readPinned(hidden) }
+		ready = func() (*compiledDef, error) { return decodeCompiled(hidden) }
 	}
 	pin, err := e.pin(hash, ready)
 	if err != nil {
@@ -147,7 +147,7 @@ func (e *Engine) Start(ctx context.Context, id journal.RunID, def *Definition, i
 	}, blobs)
 }
 
-func (e *Engine) start(ctx context.Context, id journal.RunID, pin *pinned, started journal.RunStarted, blobs []journal.Blob) error {
+func (e *Engine) start(ctx context.Context, id journal.RunID, pin *compiledDef, started journal.RunStarted, blobs []journal.Blob) error {
 	r := newRun(e, id, pin)
 	e.mu.Lock()
 	if e.closed {
@@ -201,17 +201,17 @@ func (e *Engine) vars(p *ir.Program) map[string]journal.Value {
 
 // pin makes a definition ready, once: runs that begin together, and
 // the records that are written of them, wait for one to do it.
-func (e *Engine) pin(hash string, ready func() (*pinned, error)) (*pinned, error) {
+func (e *Engine) pin(hash string, ready func() (*compiledDef, error)) (*compiledDef, error) {
 	e.mu.Lock()
 	p := e.programs[hash]
 	if p == nil {
-		p = &pinning{}
+		p = &loadOnce{}
 		e.programs[hash] = p
 	}
 	e.mu.Unlock()
-	p.once.Do(func() { p.pinned, p.err = ready() })
+	p.once.Do(func() { p.compiledDef, p.err = ready() })
 	if p.err == nil {
-		return p.pinned, nil
+		return p.compiledDef, nil
 	}
 	e.mu.Lock()
 	if e.programs[hash] == p { // the next one may have more luck
@@ -221,34 +221,34 @@ func (e *Engine) pin(hash string, ready func() (*pinned, error)) (*pinned, error
 	return nil, p.err
 }
 
-// pinning is a definition that is being decoded, or has been.
-type pinning struct {
+// loadOnce is a definition that is being decoded, or has been.
+type loadOnce struct {
 	once sync.Once
-	*pinned
+	*compiledDef
 	err error
 }
 
 // stored is a definition that the store has.
-func (e *Engine) stored(ctx context.Context, hash string) func() (*pinned, error) {
-	return func() (*pinned, error) {
+func (e *Engine) stored(ctx context.Context, hash string) func() (*compiledDef, error) {
+	return func() (*compiledDef, error) {
 		raw, err := e.Store.Blob(ctx, hash)
 		if err != nil {
 			return nil, err
 		}
-		return readPinned(raw)
+		return decodeCompiled(raw)
 	}
 }
 
-func readPinned(raw []byte) (*pinned, error) {
+func decodeCompiled(raw []byte) (*compiledDef, error) {
 	def, err := decodeDefinition(raw)
 	if err != nil {
 		return nil, err
 	}
-	return newPinned(def, raw), nil
+	return compileDef(def, raw), nil
 }
 
-func newPinned(def *Definition, raw []byte) *pinned {
-	return &pinned{def: def, program: plan.Compile(def.Program), hides: secret.Hides(raw)}
+func compileDef(def *Definition, raw []byte) *compiledDef {
+	return &compiledDef{def: def, program: plan.Compile(def.Program), hides: secret.Hides(raw)}
 }
 
 // largeValue is the size from which a value is kept once, by its hash.
@@ -321,7 +321,7 @@ func (e *Engine) Definition(ctx context.Context, hash string) (*Definition, erro
 }
 
 // bind gives a program the means to read large values. The index is shared.
-func (e *Engine) bind(pin *pinned) *plan.Program {
+func (e *Engine) bind(pin *compiledDef) *plan.Program {
 	p := *pin.program
 	p.CheckOutput, p.FillInput = e.CheckOutput, e.FillInput
 	p.Blobs = e.blob

@@ -214,7 +214,7 @@ func (r *run) conclude(j *job, notes []request, last request) {
 		return
 	}
 	r.queue = append(append(r.queue, notes...), last)
-	r.heardOf(j)
+	r.noteArrived(j)
 	r.advance()
 }
 
@@ -229,7 +229,7 @@ func (j *job) Note(ctx context.Context, notes ...step.Note) error {
 	j.r.push(j, requests...)
 	select {
 	case err := <-done:
-		return j.told(err)
+		return j.abortTask(err)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -303,15 +303,14 @@ func (j *job) ReserveUpTo(ctx context.Context, most journal.Usage, least int64, 
 	case got := <-answered:
 		return step.Reservation(n), got.amount, got.err
 	case err := <-refused:
-		return 0, most, j.told(err)
+		return 0, most, j.abortTask(err)
 	case <-ctx.Done():
 		return 0, most, context.Cause(ctx)
 	}
 }
 
-// told turns the run's refusal of something from inside a task into why the
-// task has to end.
-func (j *job) told(err error) error {
+// abortTask ends a task whose note or reservation the run has refused.
+func (j *job) abortTask(err error) error {
 	if err == nil {
 		return nil
 	}

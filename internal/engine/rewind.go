@@ -13,8 +13,8 @@ import (
 // ErrNotReached is when a run is to go back to a step that it has never come to.
 var ErrNotReached = errors.New("the run has never come to that step")
 
-// Standing is how things stood when a run last came to a step of its body.
-func (e *Engine) Standing(ctx context.Context, id journal.RunID, step string) (plan.Standing, error) {
+// Checkpoint is how things stood when a run last came to a step of its body.
+func (e *Engine) Checkpoint(ctx context.Context, id journal.RunID, step string) (plan.Checkpoint, error) {
 	was, _, err := e.standing(ctx, id, step, "")
 	return was, err
 }
@@ -22,9 +22,9 @@ func (e *Engine) Standing(ctx context.Context, id journal.RunID, step string) (p
 // standing looks at a run, or, with the name of another step, at what came
 // before the run last reached that one. Earlier is where to look for what came
 // before the run: nowhere unless it goes on from another one.
-func (e *Engine) standing(ctx context.Context, id journal.RunID, step, before string) (was plan.Standing, earlier *journal.Origin, err error) {
+func (e *Engine) standing(ctx context.Context, id journal.RunID, step, before string) (was plan.Checkpoint, earlier *journal.Origin, err error) {
 	state := &plan.State{Run: id}
-	var latest plan.Standing
+	var latest plan.Checkpoint
 	reached, found, came := false, false, before == ""
 	for event, err := range e.Store.Events(ctx, id, 0) {
 		if err != nil {
@@ -52,7 +52,7 @@ func (e *Engine) standing(ctx context.Context, id journal.RunID, step, before st
 
 // inherited is how things stood at a step that a run has come to, or that came
 // before it in the runs that it goes on from.
-func (e *Engine) inherited(ctx context.Context, id journal.RunID, step string) (plan.Standing, error) {
+func (e *Engine) inherited(ctx context.Context, id journal.RunID, step string) (plan.Checkpoint, error) {
 	was, earlier, never := e.standing(ctx, id, step, "")
 	err := never
 	for earlier != nil && errors.Is(err, ErrNotReached) {
@@ -91,7 +91,7 @@ func (e *Engine) StartFrom(ctx context.Context, id, old journal.RunID, step stri
 	if err != nil {
 		return err
 	}
-	pin, err := e.pin(hash, func() (*pinned, error) { return def.pin, nil })
+	pin, err := e.pin(hash, func() (*compiledDef, error) { return def.pin, nil })
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 // back takes the run back to a step.
 func back(t *testing.T, e *engine.Engine, step string) error {
 	t.Helper()
-	was, err := e.Standing(t.Context(), id, step)
+	was, err := e.Checkpoint(t.Context(), id, step)
 	if err != nil {
 		return err
 	}

@@ -18,23 +18,23 @@ type run struct {
 	e       *Engine
 	id      journal.RunID
 	program *plan.Program
-	pin     *pinned
+	pin     *compiledDef
 
-	mu       sync.Mutex
-	state    *plan.State
-	fence    int64
-	queue    []request
-	spare    []request // what queue was before, empty
-	inFlight bool
-	held     *pending        // decided on, and not appended before its tasks have said more
-	patience *time.Timer     // for what is held
-	early    map[string]bool // tasks that began before their start is durable
-	visit    bool            // only what is due happens, and no task begins
-	gone     bool            // given up, or failed
-	err      error           // why it failed
-	jobs     map[string]*job
-	index    journal.Index // as last written
-	children map[journal.RunID]journal.Entry
+	mu        sync.Mutex
+	state     *plan.State
+	fence     int64
+	queue     []request
+	spare     []request // what queue was before, empty
+	inFlight  bool
+	held      *pending        // decided on, and not appended before its tasks have said more
+	holdTimer *time.Timer     // appends what is held
+	early     map[string]bool // tasks that began before their start is durable
+	visit     bool            // only what is due happens, and no task begins
+	gone      bool            // given up, or failed
+	err       error           // why it failed
+	jobs      map[string]*job
+	index     journal.Index // as last written
+	children  map[journal.RunID]journal.Entry
 
 	// What came with loading.
 	inbox   []journal.Posted
@@ -57,7 +57,7 @@ type request struct {
 	done  func(error) // called once the answer is durable; may be nil
 }
 
-func newRun(e *Engine, id journal.RunID, pin *pinned) *run {
+func newRun(e *Engine, id journal.RunID, pin *compiledDef) *run {
 	r := &run{e: e, id: id, pin: pin, jobs: map[string]*job{}, children: map[journal.RunID]journal.Entry{}}
 	r.program = e.bind(pin)
 	stored := r.program.Blobs
@@ -163,7 +163,7 @@ func (r *run) push(j *job, requests ...request) {
 		return
 	}
 	r.queue = append(r.queue, requests...)
-	r.heardOf(j)
+	r.noteArrived(j)
 	r.advance()
 }
 

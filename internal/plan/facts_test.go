@@ -941,7 +941,7 @@ func bounds(t *testing.T) map[string]story {
 // takeBack takes a run back to a step that it had reached.
 func takeBack(w *world, step string, by journal.Actor) {
 	w.t.Helper()
-	var was plan.Standing
+	var was plan.Checkpoint
 	reached, s := false, &plan.State{Run: "run-1"}
 	for i := range w.log {
 		if at, ok := s.Reaches(&w.log[i], step); ok {

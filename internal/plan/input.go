@@ -177,12 +177,12 @@ type (
 // it was last reached.
 type Rewind struct {
 	Step string
-	Was  Standing
+	Was  Checkpoint
 	By   journal.Actor
 }
 
-// Standing is what a run goes back to.
-type Standing struct {
+// Checkpoint is what a run goes back to.
+type Checkpoint struct {
 	Vars  map[string]journal.Value
 	Taken map[string]int `json:",omitempty"`
 }

@@ -250,7 +250,7 @@ func (g *generator) happen(w *world) {
 func (g *generator) goBack(w *world) {
 	body := w.p.Root().Blocks[ir.Body].Steps
 	step := body[rapid.IntRange(0, len(body)-1).Draw(g.t, "to")].ID
-	var was plan.Standing
+	var was plan.Checkpoint
 	reached, s := false, &plan.State{Run: "run-1"}
 	for i := range w.log {
 		if at, ok := s.Reaches(&w.log[i], step); ok {

@@ -31,7 +31,7 @@ func (p *Program) CheckReturn(step string) error {
 
 // Reaches tells whether an event is about to take the run's body to a step, and
 // how things stand before it does.
-func (s *State) Reaches(e *journal.Event, step string) (Standing, bool) {
+func (s *State) Reaches(e *journal.Event, step string) (Checkpoint, bool) {
 	var at journal.Place
 	switch x := e.Fact.(type) {
 	case journal.TaskStarted:
@@ -47,9 +47,9 @@ func (s *State) Reaches(e *journal.Event, step string) (Standing, bool) {
 	}
 	root := s.Root()
 	if root == nil || at.Frame != "" || at.Step != step || root.Phase != Beginning && root.Phase != Ended && root.Phase != Sent {
-		return Standing{}, false
+		return Checkpoint{}, false
 	}
-	was := Standing{Vars: maps.Clone(root.Scope), Taken: maps.Clone(root.Taken)}
+	was := Checkpoint{Vars: maps.Clone(root.Scope), Taken: maps.Clone(root.Taken)}
 	delete(was.Vars, "input")
 	return was, true
 }

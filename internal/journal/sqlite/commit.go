@@ -38,7 +38,7 @@ const maxGroup = 256
 // group is its next group: one transaction and one sync for many appends.
 func (s *Store) commit() {
 	defer close(s.stopped)
-	defer s.told.close()
+	defer s.callbacks.close()
 	for {
 		jobs := s.jobs.Take()
 		if len(jobs) == 0 {
@@ -53,9 +53,9 @@ func (s *Store) commit() {
 }
 
 func (s *Store) commitGroup(group []job) {
-	s.want.yield()
+	s.turn.yield()
 	err := s.transact(group)
-	s.want.wrote = time.Now()
+	s.turn.wrote = time.Now()
 	if err != nil && len(group) > 1 && !isBusy(err) {
 		// One of them cannot be written: find out which, and write the others.
 		for i := range group {
@@ -72,7 +72,7 @@ func (s *Store) commitGroup(group []job) {
 		s.remember(group)
 		s.bell.Ring()
 	}
-	s.told.tell(group)
+	s.callbacks.dispatch(group)
 }
 
 func well(j job) bool { return j.err == nil }
@@ -129,9 +129,9 @@ func (s *Store) transact(group []job) error {
 	return nil
 }
 
-// teller calls back. Small groups are told at once by the committer; the many
-// of a large one by another goroutine, while the next group is being written.
-type teller struct {
+// callbackDispatcher calls back. The committer does it for small groups; for large
+// ones another goroutine does, while the next group is being written.
+type callbackDispatcher struct {
 	line    *queue.Queue[outcome]
 	pending atomic.Int64 // handed over and not told yet
 	stopped chan struct{}
@@ -142,10 +142,10 @@ type outcome struct {
 	err  error
 }
 
-const toldAtOnce = 4
+const dispatchedAtOnce = 4
 
-func newTeller() *teller {
-	t := &teller{line: queue.New[outcome](), stopped: make(chan struct{})}
+func newCallbackDispatcher() *callbackDispatcher {
+	t := &callbackDispatcher{line: queue.New[outcome](), stopped: make(chan struct{})}
 	go func() {
 		defer close(t.stopped)
 		for {
@@ -162,9 +162,9 @@ func newTeller() *teller {
 	return t
 }
 
-func (t *teller) tell(group []job) {
-	// Nobody is told before those whose append came earlier.
-	if len(group) <= toldAtOnce && t.pending.Load() == 0 {
+func (t *callbackDispatcher) dispatch(group []job) {
+	// Callbacks run in the order of the appends.
+	if len(group) <= dispatchedAtOnce && t.pending.Load() == 0 {
 		for i := range group {
 			group[i].done(plain(group[i].err))
 		}
@@ -176,7 +176,7 @@ func (t *teller) tell(group []job) {
 	}
 }
 
-func (t *teller) close() {
+func (t *callbackDispatcher) close() {
 	t.line.Close()
 	<-t.stopped
 }

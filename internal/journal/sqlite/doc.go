@@ -20,6 +20,6 @@ package sqlite
 //     change.
 //   - SQLite's busy handler lets a process that commits without pause starve
 //     all others. It is off; a process that has to wait takes a file lock that
-//     the committer of another process yields to (want.go).
+//     the committer of another process yields to (writeturn.go).
 //   - Positions are never used again: deleting a run empties the newest row of
 //     all instead of removing it.

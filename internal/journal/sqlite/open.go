@@ -38,13 +38,13 @@ type Store struct {
 	stopped  chan struct{}
 	reader   *sql.DB
 	prepared prepared
-	recent   memory
+	recent   recentAppends
 
 	// Only the commit goroutine uses these.
-	writer *conn
-	broken error // once a sync has failed: why nothing is written any more
-	want   want
-	told   *teller
+	writer    *conn
+	broken    error // once a sync has failed: why nothing is written any more
+	turn      writeTurn
+	callbacks *callbackDispatcher
 }
 
 var _ journal.Store = (*Store)(nil)
@@ -68,7 +68,7 @@ func Open(path string, o Options) (*Store, error) {
 	if err := s.open(o); err != nil {
 		return nil, err
 	}
-	s.told = newTeller()
+	s.callbacks = newCallbackDispatcher()
 	go s.commit()
 	return s, nil
 }
@@ -81,7 +81,7 @@ func (s *Store) open(o Options) error {
 	if err != nil {
 		return explain(s.path, err)
 	}
-	s.want.file = lock
+	s.turn.file = lock
 	if s.writer, err = connect(dsn(s.path, "_txlock=immediate")); err != nil {
 		lock.Close()
 		return explain(s.path, err)
@@ -131,7 +131,7 @@ func (s *Store) prepareFile(o Options) error {
 	}
 	slices.Sort(steps)
 	var version int
-	if err := s.patiently(func() error {
+	if err := s.retryBusy(func() error {
 		version, err = s.version()
 		return err
 	}); err != nil {
@@ -147,7 +147,7 @@ func (s *Store) prepareFile(o Options) error {
 	if o.Relaxed {
 		level = "NORMAL"
 	}
-	if err := s.patiently(func() error {
+	if err := s.retryBusy(func() error {
 		return s.writer.script("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 250; PRAGMA synchronous = " + level)
 	}); err != nil {
 		return s.explain(err)
@@ -202,9 +202,9 @@ func (s *Store) upgrade(steps []string) error {
 	return s.writer.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(steps)))
 }
 
-// patiently repeats what fails because another program holds a lock.
-func (s *Store) patiently(try func() error) error {
-	defer s.want.enter()
+// retryBusy repeats what fails because another program holds a lock.
+func (s *Store) retryBusy(try func() error) error {
+	defer s.turn.enter()
 	var deadline time.Time
 	for {
 		err := try()
@@ -218,12 +218,12 @@ func (s *Store) patiently(try func() error) error {
 		if now.After(deadline) {
 			return err
 		}
-		s.want.wait()
+		s.turn.wait()
 	}
 }
 
 func (s *Store) begin() error {
-	return s.patiently(func() error {
+	return s.retryBusy(func() error {
 		_, err := s.writer.exec("BEGIN IMMEDIATE")
 		return err
 	})
@@ -246,6 +246,6 @@ func (s *Store) Close() error {
 	s.jobs.Close()
 	<-s.stopped
 	s.prepared.close()
-	err := errors.Join(s.reader.Close(), s.writer.Close(), s.want.file.Close())
+	err := errors.Join(s.reader.Close(), s.writer.Close(), s.turn.file.Close())
 	return explain(s.path, err)
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/espalier-run/espalier/internal/journal/filelock"
 )
 
-// want is how a process that cannot write yet asks the one that writes without
+// writeTurn is how a process that cannot write yet asks the one that writes without
 // pause to let it in: a file on which those who wait hold a shared lock.
 // Measured with one busy process, a message of another waits 1.7 ms at worst
 // with it, and more than a second with SQLite's own busy handler.
-type want struct {
+type writeTurn struct {
 	file    *filelock.File
 	waiting bool
 	wrote   time.Time // the last transaction ended
@@ -24,7 +24,7 @@ const (
 
 // yield gives those who wait a moment before the next transaction, unless they
 // have had one.
-func (w *want) yield() {
+func (w *writeTurn) yield() {
 	if time.Since(w.wrote) > 2*retryEvery {
 		return
 	}
@@ -40,7 +40,7 @@ func (w *want) yield() {
 }
 
 // wait asks to be let in and waits a little.
-func (w *want) wait() {
+func (w *writeTurn) wait() {
 	if !w.waiting {
 		w.waiting = w.file.Shared() == nil
 	}
@@ -48,7 +48,7 @@ func (w *want) wait() {
 }
 
 // enter ends the waiting.
-func (w *want) enter() {
+func (w *writeTurn) enter() {
 	if w.waiting {
 		w.waiting = false
 		w.file.Unlock()

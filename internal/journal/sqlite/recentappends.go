@@ -6,9 +6,9 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// memory is the newest appends of this process, as long as no other process
+// recentAppends holds the newest appends of this process, as long as no other process
 // has appended in between.
-type memory struct {
+type recentAppends struct {
 	mu    sync.Mutex
 	rows  []remembered
 	bytes int
@@ -30,7 +30,7 @@ const (
 )
 
 // add remembers an append that is durable.
-func (m *memory) add(row remembered) {
+func (m *recentAppends) add(row remembered) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n := len(m.rows); n > 0 && m.rows[n-1].pos+1 != row.pos {
@@ -46,7 +46,7 @@ func (m *memory) add(row remembered) {
 }
 
 // drop lets go of the oldest.
-func (m *memory) drop(n int) {
+func (m *recentAppends) drop(n int) {
 	for i := range n {
 		m.bytes -= m.rows[i].size
 	}
@@ -58,7 +58,7 @@ func (m *memory) drop(n int) {
 // forget is told by somebody who has had everything up to a place. What was
 // there when this was last told goes: others have had the time to recall it, and
 // can read it.
-func (m *memory) forget(pos int64) {
+func (m *recentAppends) forget(pos int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n := len(m.rows); n > 0 {
@@ -71,7 +71,7 @@ func (m *memory) forget(pos int64) {
 }
 
 // after gives what follows a place, not all of it at a time.
-func (m *memory) after(pos int64) []remembered {
+func (m *recentAppends) after(pos int64) []remembered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.rows) == 0 || pos+1 < m.rows[0].pos {
