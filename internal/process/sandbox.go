@@ -60,7 +60,8 @@ func (c Confinement) String() string {
 }
 
 // ErrNoSandbox is returned where commands cannot be confined.
-var ErrNoSandbox = errors.New("commands cannot be confined on this machine: install bubblewrap (bwrap), or use a Linux kernel from 6.7 on, which has Landlock")
+var ErrNoSandbox = errors.New("commands cannot be confined on this machine: " +
+	"install bubblewrap (bwrap), or use Linux 6.7 or later, which has Landlock")
 
 // NewSandbox returns a sandbox in which a project can be read, except for the
 // entries in without. It fails with ErrNoSandbox where nothing confines commands.
@@ -122,7 +123,8 @@ func findMethod() (method, error) {
 
 // works reports whether the method confines a command that does nothing.
 func (m method) works() bool {
-	o, err := Run(context.Background(), Command{Path: "/bin/sh", Args: []string{"-c", ":"}, Dir: "/", Sandbox: &Sandbox{by: m}})
+	c := Command{Path: "/bin/sh", Args: []string{"-c", ":"}, Dir: "/", Sandbox: &Sandbox{by: m}}
+	o, err := Run(context.Background(), c)
 	return err == nil && o.Exit == 0
 }
 
