@@ -197,7 +197,7 @@ func (s *Sandbox) confine(c Command) Command {
 	inner := append([]string{c.Path}, c.Args...)
 	c.Env = s.environment(c.Env)
 	if s.by.bubblewrap == "" {
-		what, err := json.Marshal(confined{Read: s.readable(), Write: s.Write, Dir: c.Dir, Isolation: s.by.isolation})
+		what, err := json.Marshal(confined{Read: s.readable(), Write: s.Write, Dir: c.Dir, Isolation: s.by.isolation, Limits: c.Limits})
 		if err != nil {
 			panic(err) // strings and a number
 		}
@@ -232,7 +232,7 @@ func (s *Sandbox) confine(c Command) Command {
 	}
 	args = append(args, "--")
 	c.Path, c.Args = s.by.bubblewrap, append(args, inner...)
-	return c
+	return c.limited()
 }
 
 // filterFD is the file descriptor from which bubblewrap reads its filter.
@@ -254,6 +254,7 @@ type confined struct {
 	Write     []string  `json:"write,omitempty"`
 	Dir       string    `json:"dir,omitempty"`
 	Isolation isolation `json:"isolation,omitempty"`
+	Limits    Limits    `json:"limits"`
 }
 
 // Confine must be called first in the main function of a program whose commands
