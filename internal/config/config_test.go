@@ -196,7 +196,7 @@ func TestSecrets(t *testing.T) {
 		{config.Secret{Command: []string{"no-such-command-anywhere"}}, "", "failed"},
 		{config.Secret{Command: []string{"sh", "-c", "echo first >&2; echo the vault is locked >&2; exit 3"}}, "", "exit status 3: the vault is locked"},
 		{config.Secret{Command: []string{"sh", "-c", "kill -9 $$"}}, "", "it was ended by"},
-		{config.Secret{Command: []string{"sh", "-c", "yes"}}, "", "it wrote more than it may"},
+		{config.Secret{Command: []string{"sh", "-c", "yes"}}, "", "more output than allowed"},
 		// A child that would stay behind holds nobody up, and does not live on.
 		{config.Secret{Command: []string{"sh", "-c", "mkfifo fifo; exec 9<> fifo; { cat fifo & echo hush; }"}}, "hush", ""},
 	} {

@@ -55,7 +55,9 @@ func TestSandboxHolds(t *testing.T) {
 		users = map[string]*syscall.Credential{"root": nil, "ordinary user": {Uid: 65534, Gid: 65534}}
 	}
 	for user, credential := range users {
-		for by, env := range map[string]string{"bubblewrap": "", "Landlock": "PATH=" + pathWithoutBwrap(t), "Landlock alone": noNamespaces + "=1"} {
+		for by, env := range map[string]string{
+			"bubblewrap": "", "Landlock": "PATH=" + pathWithoutBwrap(t), "Landlock alone": noNamespaces + "=1",
+		} {
 			t.Run(user+"/"+by, func(t *testing.T) {
 				if by == "bubblewrap" {
 					needsBubblewrap(t)

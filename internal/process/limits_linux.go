@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,8 +16,9 @@ import (
 // whatever it has started since.
 //
 // Go cannot set resource limits between fork and exec, so they are set from
-// here, microseconds after the program began. A process is limited before its
-// children are listed: a child is either in the list or has inherited the limits.
+// here, microseconds after the program began. A child that is being forked at
+// that very moment can miss them, which is why a sandbox sets its limits itself
+// before it runs the command: see limited, and confined.become.
 func (l Limits) apply(pid int) {
 	if l == (Limits{}) {
 		return
@@ -92,4 +94,28 @@ func childrenOf(pid int) []int {
 		out = append(out, parsePIDs(raw)...)
 	}
 	return out
+}
+
+// limited returns the command with its limits set by a shell that becomes it.
+func (c Command) limited() Command {
+	var script strings.Builder
+	for _, one := range c.Limits.resources() {
+		// The options of shells differ. A limit that is lower already stays.
+		switch one.number {
+		case unix.RLIMIT_NPROC:
+			n := one.limit.Cur
+			fmt.Fprintf(&script, "command ulimit -u %d 2>/dev/null || command ulimit -p %d 2>/dev/null\n", n, n)
+		case unix.RLIMIT_DATA:
+			fmt.Fprintf(&script, "command ulimit -d %d 2>/dev/null\n", one.limit.Cur>>10)
+		case unix.RLIMIT_CPU:
+			fmt.Fprintf(&script, "command ulimit -H -t %d 2>/dev/null\n", one.limit.Max)
+			fmt.Fprintf(&script, "command ulimit -S -t %d 2>/dev/null\n", one.limit.Cur)
+		}
+	}
+	if script.Len() == 0 {
+		return c
+	}
+	c.Args = append([]string{"-c", script.String() + viaShell, "sh", c.Path}, c.Args...)
+	c.Path = "/bin/sh"
+	return c
 }

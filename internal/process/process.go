@@ -62,7 +62,7 @@ type Outcome struct {
 
 // ErrTooMuch is returned for a command that was killed because it exceeded its
 // MaxOutput.
-var ErrTooMuch = errors.New("the command wrote more output than is allowed")
+var ErrTooMuch = errors.New("more output than allowed")
 
 // ErrAlive is returned when a command was killed but has not ended.
 var ErrAlive = errors.New("the command was killed but has not ended")

@@ -60,7 +60,8 @@ func (c Confinement) String() string {
 }
 
 // ErrNoSandbox is returned where commands cannot be confined.
-var ErrNoSandbox = errors.New("commands cannot be confined on this machine: install bubblewrap (bwrap), or use a Linux kernel from 6.7 on, which has Landlock")
+var ErrNoSandbox = errors.New("commands cannot be confined on this machine: " +
+	"install bubblewrap (bwrap), or use Linux 6.7 or later, which has Landlock")
 
 // NewSandbox returns a sandbox in which a project can be read, except for the
 // entries in without. It fails with ErrNoSandbox where nothing confines commands.
@@ -122,7 +123,8 @@ func findMethod() (method, error) {
 
 // works reports whether the method confines a command that does nothing.
 func (m method) works() bool {
-	o, err := Run(context.Background(), Command{Path: "/bin/sh", Args: []string{"-c", ":"}, Dir: "/", Sandbox: &Sandbox{by: m}})
+	c := Command{Path: "/bin/sh", Args: []string{"-c", ":"}, Dir: "/", Sandbox: &Sandbox{by: m}}
+	o, err := Run(context.Background(), c)
 	return err == nil && o.Exit == 0
 }
 
@@ -195,7 +197,7 @@ func (s *Sandbox) confine(c Command) Command {
 	inner := append([]string{c.Path}, c.Args...)
 	c.Env = s.environment(c.Env)
 	if s.by.bubblewrap == "" {
-		what, err := json.Marshal(confined{Read: s.readable(), Write: s.Write, Dir: c.Dir, Isolation: s.by.isolation})
+		what, err := json.Marshal(confined{Read: s.readable(), Write: s.Write, Dir: c.Dir, Isolation: s.by.isolation, Limits: c.Limits})
 		if err != nil {
 			panic(err) // strings and a number
 		}
@@ -230,7 +232,7 @@ func (s *Sandbox) confine(c Command) Command {
 	}
 	args = append(args, "--")
 	c.Path, c.Args = s.by.bubblewrap, append(args, inner...)
-	return c
+	return c.limited()
 }
 
 // filterFD is the file descriptor from which bubblewrap reads its filter.
@@ -252,6 +254,7 @@ type confined struct {
 	Write     []string  `json:"write,omitempty"`
 	Dir       string    `json:"dir,omitempty"`
 	Isolation isolation `json:"isolation,omitempty"`
+	Limits    Limits    `json:"limits"`
 }
 
 // Confine must be called first in the main function of a program whose commands

@@ -93,6 +93,7 @@ func (c confined) become(argv []string) error {
 	if err != nil {
 		return err
 	}
+	limits := c.Limits.resources() // reads /proc, which Landlock denies
 	runtime.LockOSThread()
 	if c.Isolation != noNamespaces {
 		if err := c.mountReadOnly(); err != nil {
@@ -111,6 +112,9 @@ func (c confined) become(argv []string) error {
 	o := filterOptions{Attributes: inside || os.Geteuid() != 0, SystemV: inside}
 	if err := applyFilter(filter(o)); err != nil {
 		return err
+	}
+	for _, one := range limits {
+		one.apply(os.Getpid())
 	}
 	return syscall.Exec(path, argv, os.Environ())
 }

@@ -270,7 +270,9 @@ func (g *watchdog) begin() error {
 		return err
 	}
 	defer unix.Close(pipe[0])
-	env := []string{"PATH=/usr/bin:/bin:/usr/local/bin:" + os.Getenv("PATH"), watchdogName + "=" + strconv.Itoa(os.Getpid())}
+	env := []string{
+		"PATH=/usr/bin:/bin:/usr/local/bin:" + os.Getenv("PATH"), watchdogName + "=" + strconv.Itoa(os.Getpid()),
+	}
 	if outer := os.Getenv(markName); outer != "" {
 		env = append(env, markName+"="+outer)
 	}
