@@ -102,7 +102,7 @@ func (s *till) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who, results := "", 0
 	for _, m := range request.Messages {
 		if m.Role == "system" {
-			who, _, _ = strings.Cut(strings.TrimPrefix(m.Content, "Your role: "), "\n")
+			who, _, _ = strings.Cut(strings.TrimPrefix(m.Content, "Role: "), "\n")
 		}
 		if m.Role == "tool" {
 			results++

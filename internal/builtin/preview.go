@@ -40,8 +40,7 @@ func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step) (*provid
 			}
 		}
 		for _, name := range names {
-			value := step.JSON(map[string]string{"type": "claim", "claim": "(what " + name + " says)"})
-			job.Branches = append(job.Branches, step.Branch{Name: name, Outcome: ir.OK, Value: value})
+			job.Branches = append(job.Branches, step.Branch{Name: name, Outcome: ir.OK, Value: claim(task, name)})
 		}
 	}
 	_, err := runners[task.Kind].Run(ctx, job)
@@ -52,6 +51,19 @@ func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step) (*provid
 		return nil, err
 	}
 	return model.request, nil
+}
+
+// claim is a result of a worker that contradicts those of the others.
+func claim(merge *ir.Task, worker string) json.RawMessage {
+	fields := []string{"claim"}
+	if raw := merge.Settings.Get("required_fields"); raw != nil {
+		_ = json.Unmarshal(raw, &fields) // settings of another form were reported
+	}
+	out := map[string]string{}
+	for _, name := range fields {
+		out[name] = "(" + name + " as " + worker + " has it)"
+	}
+	return step.JSON(out)
 }
 
 // unknown stands for a value that is known when the step runs.
@@ -87,8 +99,16 @@ func unknown(p *ir.Program, path string) json.RawMessage {
 			}
 		}
 	}
-	if len(fields) > 0 {
+	switch {
+	case len(fields) > 0:
 		return step.JSON(fields)
+	case strings.HasSuffix(path, ".Session"):
+		return json.RawMessage("{}")
+	case strings.HasSuffix(path, ".Conversation"):
+		said := func(role provider.Role, text string) provider.Message {
+			return provider.Message{Role: role, Blocks: []provider.Block{{Type: provider.Text, Text: named(text)}}}
+		}
+		return step.JSON([]provider.Message{said(provider.User, "the earlier prompt"), said(provider.Assistant, "the earlier reply")})
 	}
 	return step.JSON(named(path))
 }

@@ -196,8 +196,12 @@ func (f *flow) depends(s, on *ir.Step) bool {
 			leads, avoids := false, false
 			for _, e := range r.Next {
 				to := f.p.Step(ir.BlockID(b), e.To.Step)
-				leads = leads || to != nil && (to == s || f.reachesWithout(to, s, r))
-				avoids = avoids || to == nil || f.endsWithout(to, s, r)
+				switch {
+				case to != nil && (to == s || f.reachesWithout(to, s, r)):
+					leads = true
+				case to == nil || f.endsWithout(to, s, r):
+					avoids = true
+				}
 			}
 			if leads && avoids {
 				return true

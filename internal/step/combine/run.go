@@ -135,8 +135,8 @@ func (m *merge) ask(ctx context.Context, job *step.Job, set Settings, conflicts 
 	return result, nil
 }
 
-const task = "Several workers did the same task side by side and contradict each other. For each conflict, choose the claim that is right. " +
-	"Answer under the conflict's number with the number of the claim as \"choice\" and a short \"reason\"."
+const task = "Several workers did the same task independently and contradict each other. For each numbered conflict, choose the claim that is right. " +
+	"Give the number of the claim as \"choice\" and explain it briefly as \"reason\"."
 
 // ballot is the JSON Schema of the critic's answer: a choice for each conflict,
 // of which the number of claims is given.

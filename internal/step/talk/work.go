@@ -71,8 +71,8 @@ func (c *conversation) allow() error {
 }
 
 // goOn is what an agent is told whose work was broken off.
-const goOn = "You were interrupted while you worked on this, and go on now. What you had begun last may have happened, in part or not at all: " +
-	"look before you do it again. Then finish the task, and answer as you were asked to."
+const goOn = "You were interrupted while you worked on this task. Continue it now. Your last action may have taken effect fully, partly or not at all: " +
+	"check before you repeat it. Then finish the task and reply in the form that was asked for."
 
 // setToWork makes a request one for an agent, and notes that it is set to work
 // before it is.

@@ -80,6 +80,6 @@ func Bound(p *ir.Program, s *ir.Step, set Settings) step.Bound {
 	return talk.Bound(p.Agent(set.Agent))
 }
 
-const task = "Work on the workload as your role says, and report in the form of the output contract."
+const task = "Analyze the workload as your role describes and report the result."
 
 var output = json.RawMessage(Contract)
