@@ -357,7 +357,7 @@ func (a *app) usable(arg string, tolerated ...diag.Code) (analysis, error) {
 		}
 		return an, errInvalid
 	}
-	if err := (diag.Printer{Files: an.files, Color: a.colorErr}).Print(a.stderr, an.diagnostics); err != nil {
+	if err := (diag.Printer{Files: an.files, Color: a.colorErr}).Print(a.paintedErr(), an.diagnostics); err != nil {
 		return an, err
 	}
 	a.note("\n%s: %s", an.file.Path, diag.Summary(an.diagnostics))
