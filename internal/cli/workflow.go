@@ -33,7 +33,7 @@ func analyse(as builtin.Reading, p *project.Project, f *source.File) analysis {
 		list = append(list, check.Program(r.Program, builtin.Kinds())...)
 	}
 	list = append(list, p.Shadowing(f)...)
-	return analysis{file: f, format: r.Format, program: r.Program, diagnostics: list.Sorted(), files: r.Files}
+	return analysis{file: f, format: r.Format, program: r.Program, diagnostics: list.Sorted().Capped(), files: r.Files}
 }
 
 func (an *analysis) name() string {
