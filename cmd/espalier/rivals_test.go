@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/trust"
 )
 
 // own runs a command in a process of its own.
@@ -77,13 +78,14 @@ func (f *faulty) goOn(cmd *exec.Cmd) {
 // begun begins a run of a program and leaves it to others.
 func (f *faulty) begun(p *ir.Program) {
 	f.t.Helper()
-	r, err := builtin.OpenRuntime(filepath.Join(f.dir, ".espalier"), builtin.RuntimeOptions{})
+	approvals := trust.Open(func(name string) string { return map[string]string{"HOME": f.dir}[name] })
+	r, err := builtin.OpenRuntime(filepath.Join(f.dir, ".espalier"), builtin.RuntimeOptions{Trust: &approvals})
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	defer r.Close()
 	r.Engine.Hold()
-	if err := r.Engine.Start(f.t.Context(), errandRun, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{User: "eva"}); err != nil {
+	if err := r.Engine.Start(f.t.Context(), errandRun, &engine.Definition{Program: p}, json.RawMessage("{}"), builtin.RunOptions{AllowShell: true}.Encode(), journal.Actor{User: "eva"}); err != nil {
 		f.t.Fatal(err)
 	}
 	now := make(chan struct{})

@@ -53,6 +53,8 @@ var layers = map[string][]string{
 	// Folders that only their owner can change, and what a person has approved.
 	"internal/private": {},
 	"internal/trust":   {"internal/private"},
+	// Commands write to a terminal through it alone.
+	"internal/terminal": {},
 	// Everything that writes files whose names a model can choose goes through it.
 	"internal/protected": {},
 
@@ -80,7 +82,7 @@ var layers = map[string][]string{
 	},
 	"internal/cli": {
 		"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph",
-		"internal/project", "internal/explain", "internal/config", "internal/price", "internal/secret", "internal/manifest",
+		"internal/project", "internal/explain", "internal/config", "internal/price", "internal/secret", "internal/manifest", "internal/terminal",
 	},
 	"internal/web":  {"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph", "internal/project"},
 	"cmd/espalier":  {"internal/cli", "internal/web", "internal/process"},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/espalier-run/espalier/internal/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/builtin"
@@ -21,7 +23,11 @@ from the journal: one that was deleted is written again.`,
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.withRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
-				return r.Audit(ctx, entry, !a.json, a.colorOut, a.stdout)
+				to := a.painted()
+				if a.json {
+					to = terminal.JSON(a.stdout)
+				}
+				return r.Audit(ctx, entry, !a.json, a.colorOut, to)
 			})
 		},
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/secret"
+	"github.com/espalier-run/espalier/internal/terminal"
 )
 
 // World is everything outside the program that commands touch.
@@ -38,6 +39,9 @@ type World struct {
 	Journal func(journal.Store) journal.Store
 	// Confinable is why commands cannot be confined here; nil asks the machine.
 	Confinable func() error
+	// IsTerminal reports whether a person looks at what is written; nil asks the
+	// machine.
+	IsTerminal func(io.Writer) bool
 }
 
 // Main runs one command line and returns the exit code.
@@ -48,8 +52,12 @@ func Main(w World, args []string) int {
 	if w.Confinable == nil {
 		w.Confinable = process.Confinable
 	}
-	out := &results{to: w.Stdout}
-	a := &app{World: w, stdout: out, stderr: w.Stderr}
+	if w.IsTerminal == nil {
+		w.IsTerminal = isTerminal
+	}
+	screen := terminal.New(w.Stdout, w.IsTerminal(w.Stdout))
+	out := &results{to: screen}
+	a := &app{World: w, stdout: out, stderr: terminal.New(w.Stderr, w.IsTerminal(w.Stderr)), screen: screen}
 	a.colorOut, a.colorErr = a.wantsColor(w.Stdout), a.wantsColor(w.Stderr)
 	defer a.close()
 	root := a.root()
@@ -72,17 +80,23 @@ type results struct {
 func (r *results) Write(p []byte) (int, error) {
 	n, err := r.to.Write(p)
 	if err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.failed = cmp.Or(r.failed, err)
+		r.fail(err)
 	}
 	return n, err
+}
+
+func (r *results) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = cmp.Or(r.failed, err)
 }
 
 // app is one invocation.
 type app struct {
 	World
-	stdout, stderr     io.Writer
+	stdout             io.Writer
+	stderr             *terminal.Writer
+	screen             *terminal.Writer // behind stdout
 	colorOut, colorErr bool
 	json               bool
 	opened             *project.Workspace

@@ -19,7 +19,7 @@ func (a *app) config(root string, how consent) (*config.Config, error) {
 	}
 	files := source.Set{}
 	files.Add(c.File)
-	if err := (diag.Printer{Files: files, Color: a.colorErr}).Print(a.stderr, list); err != nil {
+	if err := (diag.Printer{Files: files, Color: a.colorErr}).Print(a.paintedErr(), list); err != nil {
 		return nil, err
 	}
 	if list.Errors() {

@@ -365,7 +365,7 @@ func (a *app) validateGenerated(r *builtin.Runtime, g *generation) error {
 		}
 		if len(m.Repairs) == mostRepairs || g.options.Simulate {
 			m.Phases.Validation.Enter(manifest.StepFailed, a.Now())
-			err := errors.Join(m.Write(g.dir), (diag.Printer{Files: files, Color: a.colorErr}).Print(a.stderr, list))
+			err := errors.Join(m.Write(g.dir), (diag.Printer{Files: files, Color: a.colorErr}).Print(a.paintedErr(), list))
 			if err != nil {
 				return err
 			}

@@ -40,7 +40,7 @@ and its rules) and say where they disagree. The exit code is 1 when they do.
 				if err := a.writeJSON(newReport([]string{an.file.Path}, an.files, found, nil)); err != nil {
 					return err
 				}
-			} else if err := (diag.Printer{Files: an.files, Color: a.colorOut}).Print(a.stdout, found); err != nil {
+			} else if err := (diag.Printer{Files: an.files, Color: a.colorOut}).Print(a.painted(), found); err != nil {
 				return err
 			}
 			if found.Count(diag.Warning)+found.Count(diag.Error) == 0 {

@@ -75,7 +75,7 @@ func (a *app) exit(err error) int {
 		end = unreadableFile(ref)
 	}
 	if end.message != "" {
-		fmt.Fprintln(a.stderr, a.paint(a.colorErr, bold+red, "espalier:"), a.secrets.Show(sentence(end.message)))
+		fmt.Fprintln(a.stderr, a.paint(a.colorErr, a.stderr, red, "espalier:"), a.secrets.Show(sentence(end.message)))
 	}
 	if end.help != "" {
 		fmt.Fprintln(a.stderr, a.secrets.Show(end.help))

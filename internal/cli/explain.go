@@ -77,12 +77,12 @@ func (a *app) listCodes(codes []string) error {
 
 func (a *app) printPage(page explain.Page) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s\n", a.paint(a.colorOut, bold, page.Code+": "+page.Title))
+	fmt.Fprintf(&out, "%s\n", a.paint(a.colorOut, a.screen, bold, page.Code+": "+page.Title))
 	for paragraph := range strings.SplitSeq(page.Text, "\n\n") {
 		fmt.Fprintf(&out, "\n%s\n", reflow(paragraph, a.columns()))
 	}
 	example := func(what string, files []explain.File) {
-		fmt.Fprintf(&out, "\n%s %s\n\n", a.paint(a.colorOut, bold, what+":"), files[0].Path)
+		fmt.Fprintf(&out, "\n%s %s\n\n", a.paint(a.colorOut, a.screen, bold, what+":"), files[0].Path)
 		for line := range strings.Lines(strings.TrimRight(files[0].Text, "\n")) {
 			fmt.Fprintln(&out, strings.TrimRight("    "+line, " \r\n"))
 		}

@@ -52,7 +52,7 @@ what is not in it is null.`,
 				return &failure{code: exitUsage}
 			}
 			if len(list) > 0 {
-				if err := (diag.Printer{Files: files, Color: a.colorErr}).Print(a.stderr, list); err != nil {
+				if err := (diag.Printer{Files: files, Color: a.colorErr}).Print(a.paintedErr(), list); err != nil {
 					return err
 				}
 			}

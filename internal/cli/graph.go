@@ -43,7 +43,7 @@ come, and the way that was taken.`,
 			if err != nil {
 				return err
 			}
-			if chosen == "png" && output == "" && isTerminal(a.Stdout) {
+			if chosen == "png" && output == "" && a.IsTerminal(a.Stdout) {
 				return usage("Write it to a file: -o picture.png", "a PNG cannot be shown here")
 			}
 			g, err := a.drawn(args[0], graph.Options{Data: data})

@@ -38,7 +38,7 @@ where a project begins.`,
 			}
 			t := table{
 				header: []string{"NAME", "FORMAT", "PROBLEMS", "PATH"}, whole: []int{0, 3},
-				paint: func(s string) string { return a.paint(a.colorOut, dim, s) },
+				paint: func(s string) string { return a.paint(a.colorOut, a.screen, dim, s) },
 			}
 			for _, w := range found.workflows {
 				t.add(w.Name, cmp.Or(w.Format, "?"), problems(w.Problems), w.Path)

@@ -16,13 +16,14 @@ import (
 	"golang.org/x/term"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/terminal"
 )
 
 const (
-	bold  = "\x1b[1m"
-	dim   = "\x1b[2m"
-	red   = "\x1b[31m"
-	reset = "\x1b[0m"
+	bold  = "[1m"
+	dim   = "[2m"
+	red   = "[1;31m"
+	reset = "[0m"
 )
 
 // wantsColor follows NO_COLOR and CLICOLOR_FORCE, and else colours only what
@@ -34,7 +35,7 @@ func (a *app) wantsColor(w io.Writer) bool {
 	if force := a.Getenv("CLICOLOR_FORCE"); force != "" && force != "0" {
 		return true
 	}
-	return isTerminal(w)
+	return a.IsTerminal(w)
 }
 
 func isTerminal(w io.Writer) bool {
@@ -42,12 +43,19 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-func (a *app) paint(on bool, style, text string) string {
+// paint puts text in a style, for the writer that it goes to.
+func (a *app) paint(on bool, to *terminal.Writer, style, text string) string {
 	if !on || text == "" {
 		return text
 	}
-	return style + text + reset
+	return to.Escape(style) + terminal.Inert(text) + to.Escape(reset)
 }
+
+// painted is stdout for text that is inert but for colors of our own.
+func (a *app) painted() io.Writer { return a.screen.Mark(a.stdout) }
+
+// paintedErr is that of stderr.
+func (a *app) paintedErr() io.Writer { return a.stderr.Mark(a.stderr) }
 
 // columns is how wide a page may be: as wide as the terminal, within reason.
 func (a *app) columns() int {
@@ -70,10 +78,39 @@ func (a *app) writeJSON(v any) error {
 }
 
 func encode(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := terminal.JSON(w).Write(withoutHTMLEscapes(out.Bytes()))
+	return err
+}
+
+// withoutHTMLEscapes writes >> for \u003e\u003e, which raw values may have.
+func withoutHTMLEscapes(p []byte) []byte {
+	if !bytes.Contains(p, []byte(`\u00`)) {
+		return p
+	}
+	out := make([]byte, 0, len(p))
+	for i := 0; i < len(p); i++ {
+		if p[i] != '\\' || i+1 == len(p) {
+			out = append(out, p[i])
+			continue
+		}
+		if i+6 <= len(p) {
+			if c, ok := map[string]byte{`\u003c`: '<', `\u003e`: '>', `\u0026`: '&'}[string(p[i:i+6])]; ok {
+				out = append(out, c)
+				i += 5
+				continue
+			}
+		}
+		out = append(out, p[i], p[i+1]) // also a backslash that is escaped itself
+		i++
+	}
+	return out
 }
 
 // deliver writes a result to a file, or to stdout when none is named.

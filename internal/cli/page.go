@@ -22,20 +22,20 @@ func (a *app) page() *page { return &page{app: a, columns: a.columns()} }
 
 func (p *page) title(name, rest string) {
 	name, rest = diag.Printable(name), diag.Printable(rest)
-	fmt.Fprintf(&p.out, "%s", p.app.paint(p.app.colorOut, bold, name))
+	fmt.Fprintf(&p.out, "%s", p.app.paint(p.app.colorOut, p.app.screen, bold, name))
 	if rest != "" {
 		if diag.Width(name)+3+diag.Width(rest) > p.columns {
 			p.out.WriteString("\n")
 		} else {
 			p.out.WriteString("   ")
 		}
-		p.out.WriteString(p.app.paint(p.app.colorOut, dim, rest))
+		p.out.WriteString(p.app.paint(p.app.colorOut, p.app.screen, dim, rest))
 	}
 	p.out.WriteString("\n")
 }
 
 func (p *page) section(name string) {
-	fmt.Fprintf(&p.out, "\n%s\n", p.app.paint(p.app.colorOut, bold, name))
+	fmt.Fprintf(&p.out, "\n%s\n", p.app.paint(p.app.colorOut, p.app.screen, bold, name))
 }
 
 func (p *page) paragraph(text string) {
@@ -51,7 +51,7 @@ func (p *page) text(text string) {
 }
 
 func (p *page) table(t table) {
-	t.paint = func(s string) string { return p.app.paint(p.app.colorOut, dim, s) }
+	t.paint = func(s string) string { return p.app.paint(p.app.colorOut, p.app.screen, dim, s) }
 	_ = t.write(&p.out, p.columns, pageIndent) // a strings.Builder takes everything
 }
 

@@ -600,7 +600,7 @@ func (a *app) readScript(o *builtin.RunOptions, path string, p *ir.Program) erro
 	if len(problems) > 0 {
 		files := source.Set{}
 		files.Add(f)
-		if err := (diag.Printer{Files: files, Color: a.colorErr}).Print(a.stderr, problems.Sorted()); err != nil {
+		if err := (diag.Printer{Files: files, Color: a.colorErr}).Print(a.paintedErr(), problems.Sorted()); err != nil {
 			return err
 		}
 	}

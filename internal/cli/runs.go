@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -12,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/terminal"
 
 	"github.com/spf13/cobra"
 
@@ -258,7 +261,7 @@ func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) sta
 
 func (a *app) printStatus(s status) {
 	w := a.stdout
-	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, bold, string(s.ID)), s.Name)
+	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, a.screen, bold, string(s.ID)), s.Name)
 	fmt.Fprintf(w, "  %s", standing(s.Entry))
 	if s.Reason != "" && s.Outcome == plan.OutcomeOK {
 		fmt.Fprintf(w, " (%s)", s.Reason) // that of others is in the error
@@ -332,14 +335,24 @@ func usedWords(u journal.Usage, l journal.Limits) string {
 }
 
 // indented is a value as people read it, each line with a margin.
+// readableJSON is a value as people read it: >> instead of \u003e\u003e, and
+// numbers with all their digits.
+func readableJSON(raw json.RawMessage) any {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var value any
+	if d.Decode(&value) != nil {
+		return raw
+	}
+	return value
+}
+
 func indented(raw json.RawMessage, margin string) string {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
-		var value any
-		if json.Unmarshal(raw, &value) == nil {
-			if pretty, err := json.MarshalIndent(value, "", "  "); err == nil {
-				text = string(pretty)
-			}
+		var pretty bytes.Buffer
+		if encode(&pretty, readableJSON(raw)) == nil {
+			text = pretty.String()
 		}
 	}
 	return margin + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+margin)
@@ -426,9 +439,13 @@ writes it for people.`,
 				}
 				signals, release := a.Signals.handle()
 				defer release()
+				to := terminal.JSON(a.stdout)
+				if pretty {
+					to = a.painted()
+				}
 				err := r.Transcript(ctx, entry, builtin.TranscriptOptions{
 					Follow: follow, Pretty: pretty, Colour: a.colorOut, Stop: signals,
-				}, a.stdout)
+				}, to)
 				if errors.Is(err, os.ErrNotExist) {
 					return usage("It was run with --no-transcript, or nothing has happened yet.", "run %s has no transcript", short(entry.ID))
 				}
@@ -456,9 +473,9 @@ func (a *app) transcriptFile(path string, pretty, ofRuns bool) error {
 	}
 	defer f.Close()
 	if pretty {
-		return builtin.TranscriptFile(a.stdout, f, a.colorOut)
+		return builtin.TranscriptFile(a.painted(), f, a.colorOut)
 	}
-	_, err = io.Copy(a.stdout, f)
+	_, err = io.Copy(terminal.JSON(a.stdout), f)
 	return err
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/espalier-run/espalier/internal/private"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/terminal"
 	"github.com/espalier-run/espalier/internal/trust"
 )
 
@@ -231,7 +232,7 @@ func (a *app) drive(r *builtin.Runtime, id journal.RunID, begin func(ctx context
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done, err := r.Console(id, a.consoleForm(), a.consoleWriter(), a.colorErr && !a.json, func() (int, int) {
-		if f, ok := a.stderr.(*os.File); ok {
+		if f, ok := a.Stderr.(*os.File); ok {
 			if columns, rows, err := term.GetSize(int(f.Fd())); err == nil {
 				return columns, rows
 			}
@@ -353,7 +354,7 @@ func (a *app) consoleForm() builtin.ConsoleForm {
 	switch {
 	case a.json:
 		return builtin.ConsoleJSON
-	case isTerminal(a.stderr):
+	case a.IsTerminal(a.Stderr):
 		return builtin.ConsoleLive
 	}
 	return builtin.ConsoleLines
@@ -361,9 +362,9 @@ func (a *app) consoleForm() builtin.ConsoleForm {
 
 func (a *app) consoleWriter() io.Writer {
 	if a.json {
-		return a.stdout
+		return terminal.JSON(a.stdout)
 	}
-	return a.stderr
+	return a.paintedErr()
 }
 
 // letGo gives the runs up at once: nothing of them is being done here.
@@ -545,7 +546,7 @@ func (a *app) finalJSON(r result) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s\n", line)
+	_, err = fmt.Fprintf(terminal.JSON(a.stdout), "%s\n", line)
 	return err
 }
 
@@ -557,11 +558,7 @@ func (a *app) printValue(raw json.RawMessage) error {
 		_, err := fmt.Fprintln(a.stdout, strings.TrimSuffix(text, "\n"))
 		return err
 	}
-	var value any
-	if err := json.Unmarshal(raw, &value); err != nil {
-		return err
-	}
-	return a.writeJSON(value)
+	return a.writeJSON(readableJSON(raw))
 }
 
 // runTrouble turns what engines and stores say into what a person can act on.

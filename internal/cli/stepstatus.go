@@ -207,7 +207,7 @@ func (a *app) stepStatus(ctx context.Context, r *builtin.Runtime, entry journal.
 // printStep prints one execution; the whole state only behind the last one.
 func (a *app) printStep(rec *stepRecord, last bool) {
 	w := a.stdout
-	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, bold, rec.Step), rec.Type)
+	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, a.screen, bold, rec.Step), rec.Type)
 	if rec.Description != "" {
 		fmt.Fprintf(w, "  %s\n", rec.Description)
 	}

@@ -103,7 +103,7 @@ func (a *app) approve(p *project.Project, yes bool) error {
 		a.printReview(r)
 	}
 	if !yes {
-		if !isTerminal(a.Stderr) {
+		if !a.IsTerminal(a.Stderr) {
 			return usage("Review the list, then use --yes.", "an approval has to be confirmed, and there is no terminal to ask on")
 		}
 		fmt.Fprint(a.stderr, "Approve all of this? [y/N] ")

@@ -303,7 +303,7 @@ func newReport(workflows []string, files source.Set, list diag.List, skipped []p
 
 // printDiagnostics is for people; onScreen says that they see it right away.
 func (a *app) printDiagnostics(w io.Writer, files source.Set, list diag.List, onScreen bool) error {
-	if err := (diag.Printer{Files: files, Color: a.colorOut && onScreen}).Print(w, list); err != nil {
+	if err := (diag.Printer{Files: files, Color: a.colorOut && onScreen}).Print(a.screen.Mark(w), list); err != nil {
 		return err
 	}
 	if len(list) == 0 || !onScreen {

@@ -33,7 +33,7 @@ func analyse(as builtin.Reading, p *project.Project, f *source.File) analysis {
 		list = append(list, check.Program(r.Program, builtin.Kinds())...)
 	}
 	list = append(list, p.Shadowing(f)...)
-	return analysis{file: f, format: r.Format, program: r.Program, diagnostics: list.Sorted(), files: r.Files}
+	return analysis{file: f, format: r.Format, program: r.Program, diagnostics: list.Sorted().Capped(), files: r.Files}
 }
 
 func (an *analysis) name() string {
@@ -357,7 +357,7 @@ func (a *app) usable(arg string, tolerated ...diag.Code) (analysis, error) {
 		}
 		return an, errInvalid
 	}
-	if err := (diag.Printer{Files: an.files, Color: a.colorErr}).Print(a.stderr, an.diagnostics); err != nil {
+	if err := (diag.Printer{Files: an.files, Color: a.colorErr}).Print(a.paintedErr(), an.diagnostics); err != nil {
 		return an, err
 	}
 	a.note("\n%s: %s", an.file.Path, diag.Summary(an.diagnostics))

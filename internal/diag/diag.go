@@ -2,6 +2,7 @@ package diag
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/espalier-run/espalier/internal/source"
@@ -96,4 +97,31 @@ func (l List) Sorted() List {
 	return slices.CompactFunc(out, func(a, b Diagnostic) bool {
 		return a.Code == b.Code && a.Span == b.Span && a.Message == b.Message
 	})
+}
+
+// MostPerFile is how many diagnostics of one file are kept.
+const MostPerFile = 200
+
+// Capped returns a sorted list with at most MostPerFile diagnostics of each file,
+// and one more that says how many were left out. That one is as severe as the
+// worst of them.
+func (l List) Capped() List {
+	var out List
+	for begin := 0; begin < len(l); {
+		end := begin
+		for end < len(l) && l[end].Span.File == l[begin].Span.File {
+			end++
+		}
+		kept := min(begin+MostPerFile, end)
+		out = append(out, l[begin:kept]...)
+		if left := l[kept:end]; len(left) > 0 {
+			worst := slices.MaxFunc(left, func(a, b Diagnostic) int { return cmp.Compare(a.Severity, b.Severity) })
+			out = append(out, Diagnostic{
+				Severity: worst.Severity, Span: left[0].Span, Message: fmt.Sprintf("%d more problems of this file, from here on, are not shown.", len(left)),
+				Help: "Fix those above first.",
+			})
+		}
+		begin = end
+	}
+	return out
 }

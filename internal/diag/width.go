@@ -26,6 +26,7 @@ type cropped struct {
 // control characters become a replacement sign. Of a long line only the
 // neighbourhood of [start, end) is kept.
 func crop(line string, start, end int) cropped {
+	line, start, end = around(line, start, end)
 	type cell struct {
 		text  string
 		width int
@@ -151,4 +152,20 @@ func Printable(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// aroundBytes is how much of a line is looked at on each side of a span: more
+// than is ever shown, so that a long line costs no more than a short one.
+const aroundBytes = 2048
+
+// around returns the part of a line that a frame can show, and the span in it.
+func around(line string, start, end int) (string, int, int) {
+	low, high := max(0, start-aroundBytes), min(len(line), min(end, start+aroundBytes)+aroundBytes)
+	for low > 0 && !utf8.RuneStart(line[low]) {
+		low--
+	}
+	for high < len(line) && !utf8.RuneStart(line[high]) {
+		high++
+	}
+	return line[low:high], start - low, min(end, high) - low
 }

@@ -30,6 +30,7 @@ const (
 	CodeFence       diag.Code = "MD002" // a fenced block is never closed
 	CodeQuoted      diag.Code = "MD003" // a block of the format inside a quotation
 	CodeUnopened    diag.Code = "MD004" // a block whose opening line is missing
+	CodeNested      diag.Code = "MD005" // lists or quotations nested too deep
 )
 
 // Diagnostic codes for JSON.

@@ -25,6 +25,72 @@ type Document struct {
 	Body     Region
 	Headings []Heading // at the top level, not in lists and quotations
 	Fences   []Fence   // outermost fences only; a fence inside a fence is text
+
+	tooDeep source.Span // the first mark that is nested too deep
+}
+
+// maxNesting is how many lists and quotations one line may open. The library
+// takes time for each line and each of them.
+const maxNesting = 100
+
+// flattened returns a text in which no line opens more than maxNesting lists and
+// quotations, with the same length, and where the first mark too many was; -1
+// when there was none.
+func flattened(text string) (body []byte, deep int) {
+	body, deep = []byte(text), -1
+	for start := 0; start < len(body); {
+		depth, i := 0, start
+		for i < len(body) && body[i] != '\n' {
+			n := containerMark(body[i:])
+			switch {
+			case n == 0 && (body[i] == ' ' || body[i] == '\t'):
+				i++
+				continue
+			case n == 0:
+				for i < len(body) && body[i] != '\n' {
+					i++
+				}
+				continue
+			}
+			if depth++; depth > maxNesting {
+				if deep < 0 {
+					deep = i
+				}
+				body[i] = 'x'
+				for i < len(body) && body[i] != '\n' { // the rest is text now
+					i++
+				}
+				continue
+			}
+			i += n
+		}
+		start = i + 1
+	}
+	return body, deep
+}
+
+// containerMark returns the length of the mark of a list entry or a quotation
+// that a text begins with; 0 when there is none.
+func containerMark(b []byte) int {
+	n := 0
+	switch c := b[0]; {
+	case c == '>':
+		return 1
+	case c == '-' || c == '*' || c == '+':
+		n = 1
+	default:
+		for n < len(b) && n < 10 && b[n] >= '0' && b[n] <= '9' {
+			n++
+		}
+		if n == 0 || n == len(b) || b[n] != '.' && b[n] != ')' {
+			return 0
+		}
+		n++
+	}
+	if n < len(b) && b[n] != ' ' && b[n] != '\t' && b[n] != '\n' && b[n] != '\r' {
+		return 0
+	}
+	return n
 }
 
 // Region is the bytes [Start, End) of a file.
@@ -65,7 +131,11 @@ func ParseMarkdown(f *source.File) *Document {
 	d := &Document{File: f}
 	d.splitFrontmatter()
 	base := d.Body.Start
-	body := []byte(f.Text[base:])
+	body, deep := flattened(f.Text[base:])
+	if deep >= 0 {
+		line, _ := nextLine(f.Text, base+deep)
+		d.tooDeep = f.Span(base+deep, base+deep+min(len(line), 1))
+	}
 	root := blockParser().Parse(mdtext.NewReader(body))
 	// A node in a list or in a quotation is found on the way down; recursion
 	// is not needed, so deep nesting costs nothing.
@@ -269,6 +339,13 @@ func (d *Document) Problems(blocks ...string) diag.List {
 			found.Related = []diag.Related{{Span: d.File.Span(first, last), Message: "perhaps this is its last line"}}
 		}
 		out.Add(found)
+	}
+	if !d.tooDeep.IsZero() {
+		out.Add(diag.Diagnostic{
+			Code: CodeNested, Severity: diag.Error, Span: d.tooDeep,
+			Message: fmt.Sprintf("More than %d lists or quotations are nested here; the rest of the line is read as text.", maxNesting),
+			Help:    "Use fewer levels.",
+		})
 	}
 	for _, fence := range d.Fences {
 		ours := slices.Contains(blocks, fence.Info)
