@@ -21,13 +21,28 @@ func TestUses(t *testing.T) {
 		{expr.AgentFlow, `state.ok and not state.late`, `state.ok truth; state.late truth guarded`},
 		{expr.AgentFlow, `state.kind in ["a", 2]`, `state.kind equals a; state.kind equals 2`},
 		{expr.AgentFlow, `text(state.kind) == "true"`, `state.kind equals true loose`},
-		{expr.AgentFlow, `len(state.list) > 3 or state.list.length == 0`, `state.list sized 3 above; state.list sized 0 guarded`},
+		{
+			expr.AgentFlow, `len(state.list) > 3 or state.list.length == 0`,
+			`state.list sized 3 above; state.list sized 0 guarded`,
+		},
 		{expr.AgentFlow, `lower(state.kind) == "a"`, `state.kind equals a`},
 		{expr.AgentFlow, `state.a > input.limit`, `state.a orders input.limit above; input.limit orders state.a`},
-		{expr.AgentFlow, `state.a contains "x" and state.b is empty and state.c == null`, `state.a contains x; state.b sized guarded; state.c reads guarded`},
-		{expr.AIFlow, `output.kind == 'refund' and output.amount > context.limit`, `output.kind equals refund loose; output.amount orders context.limit above loose guarded; context.limit orders output.amount loose guarded`},
-		{expr.AWF, `states.ask.JSON.score >= 5 and states.ask.Output == "yes"`, `states.ask.JSON.score orders 5 above; states.ask.Output equals yes guarded`},
-		{expr.AWF, `len(states.ask.Output) > 2 || states.ask.output in ["a"]`, `states.ask.Output sized 2 above; states.ask.Output equals a guarded`},
+		{
+			expr.AgentFlow, `state.a contains "x" and state.b is empty and state.c == null`,
+			`state.a contains x; state.b sized guarded; state.c reads guarded`,
+		},
+		{
+			expr.AIFlow, `output.kind == 'refund' and output.amount > context.limit`,
+			`output.kind equals refund loose; output.amount orders context.limit above loose guarded; context.limit orders output.amount loose guarded`,
+		},
+		{
+			expr.AWF, `states.ask.JSON.score >= 5 and states.ask.Output == "yes"`,
+			`states.ask.JSON.score orders 5 above; states.ask.Output equals yes guarded`,
+		},
+		{
+			expr.AWF, `len(states.ask.Output) > 2 || states.ask.output in ["a"]`,
+			`states.ask.Output sized 2 above; states.ask.Output equals a guarded`,
+		},
 	} {
 		e, diags := expr.Parse(c.dialect, c.text, source.Span{})
 		if diags.Errors() {

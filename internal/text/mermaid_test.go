@@ -45,15 +45,40 @@ func drawn(c *text.Flowchart) string {
 func TestFlowcharts(t *testing.T) {
 	for _, c := range []struct{ name, chart, want, codes string }{
 		{"chain", "graph TD\n A --> B-->C", "A\nB\nC\nA solid B\nB solid C", ""},
-		{"shapes", "flowchart LR\nA[a] --> B(b) --> C([c]) --> D[[d]] --> E[(e)] --> F((f)) --> G{g} --> H{{h}} --> I>i] --> J[/j/] --> K(((k)))", "A[a]\nB(b)\nC([c])\nD[[d]]\nE[(e)]\nF((f))\nG{g}\nH{{h}}\nI>i]\nJ[/j/]\nK(((k)))\nA solid B\nB solid C\nC solid D\nD solid E\nE solid F\nF solid G\nG solid H\nH solid I\nI solid J\nJ solid K", ""},
+		{
+			"shapes",
+			"flowchart LR\n" +
+				"A[a] --> B(b) --> C([c]) --> D[[d]] --> E[(e)] --> F((f)) --> G{g} --> H{{h}} --> I>i] --> J[/j/] --> K(((k)))",
+			"A[a]\nB(b)\nC([c])\nD[[d]]\nE[(e)]\nF((f))\nG{g}\nH{{h}}\nI>i]\nJ[/j/]\nK(((k)))\nA solid B\nB solid C\n" +
+				"C solid D\nD solid E\nE solid F\nF solid G\nG solid H\nH solid I\nI solid J\nJ solid K",
+			"",
+		},
 		{
 			"arrows", "graph TD\nA -.-> B\nA ==> B\nA --- B\nA -.- B\nA === B\nA ~~~ B\nA ---> B\nA <--> B\nA --o B\nA --x B",
 			"A\nB\nA dotted B\nA thick B\nA solid B (no head)\nA dotted B (no head)\nA thick B (no head)\nA invisible B (no head)\nA solid B\nA solid B (both)\nA solid B (no head)\nA solid B (no head)", "",
 		},
-		{"labels", "graph TD\nA -->|x < 0.5| B\nA -- some text --> B\nA --text--> B\nA -. dots .-> B\nA == thick ==> B\nA -.->|\"quoted\"| B\nA --open--> B\nA -->|a-b -> c| B", "A\nB\nA solid B \"x < 0.5\"\nA solid B \"some text\"\nA solid B \"text\"\nA dotted B \"dots\"\nA thick B \"thick\"\nA dotted B \"quoted\"\nA solid B \"open\"\nA solid B \"a-b -> c\"", ""},
+		{
+			"labels",
+			"graph TD\nA -->|x < 0.5| B\nA -- some text --> B\nA --text--> B\nA -. dots .-> B\nA == thick ==> B\n" +
+				"A -.->|\"quoted\"| B\nA --open--> B\nA -->|a-b -> c| B",
+			"A\nB\nA solid B \"x < 0.5\"\nA solid B \"some text\"\nA solid B \"text\"\nA dotted B \"dots\"\n" +
+				"A thick B \"thick\"\nA dotted B \"quoted\"\nA solid B \"open\"\nA solid B \"a-b -> c\"",
+			"",
+		},
 		{"several", "graph TD\nA & B --> C & D", "A\nB\nC\nD\nA solid C\nA solid D\nB solid C\nB solid D", ""},
-		{"subgraphs", "graph TD\nsubgraph crew[The Crew]\n  A[a]\n  B[b]\nend\nsubgraph Other Title\n  C\nend\nX --> crew --> C", "A[a] in crew\nB[b] in crew\nC in Other Title\nX\nX solid crew\ncrew solid C", ""},
-		{"classes", "graph TD\n%% a comment\nA[x]:::big --> B; B --> C %% another\nclassDef haiku fill:#059669,stroke:#047857\nclass A,B haiku\nstyle A fill:#fff\nlinkStyle 0 stroke:red", "A[x]:big:haiku\nB:haiku\nC\nA solid B\nB solid C", ""},
+		{
+			"subgraphs",
+			"graph TD\nsubgraph crew[The Crew]\n  A[a]\n  B[b]\nend\nsubgraph Other Title\n  C\nend\nX --> crew --> C",
+			"A[a] in crew\nB[b] in crew\nC in Other Title\nX\nX solid crew\ncrew solid C",
+			"",
+		},
+		{
+			"classes",
+			"graph TD\n%% a comment\nA[x]:::big --> B; B --> C %% another\nclassDef haiku fill:#059669,stroke:#047857\n" +
+				"class A,B haiku\nstyle A fill:#fff\nlinkStyle 0 stroke:red",
+			"A[x]:big:haiku\nB:haiku\nC\nA solid B\nB solid C",
+			"",
+		},
 		{
 			"quotes", "graph TD\nA[\"with [brackets] (here)\"] --> end1[done]",
 			"A[with [brackets] (here)]\nend1[done]\nA solid end1", "",

@@ -361,7 +361,8 @@ func (m mistake) forbiddenStart() bool {
 		return false
 	}
 	end := endOfLine(m.p.text, at)
-	m.p.report(CodeNeedsQuotes, at, at+1, fmt.Sprintf("A value without quotes cannot begin like this: %c has a meaning of its own.", c),
+	m.p.report(CodeNeedsQuotes, at, at+1,
+		fmt.Sprintf("A value without quotes cannot begin like this: %c has a meaning of its own.", c),
 		fmt.Sprintf("Put the value in quotes: %s", quoted(strings.TrimSpace(m.p.text[at:end]))))
 	return true
 }
@@ -391,7 +392,8 @@ func (m mistake) outOfPlace() bool {
 	case ':':
 		m.p.report(CodeNotAPair, m.at, m.at+1, "There is no key before this colon.", `Write "key: value".`)
 	case '%':
-		m.p.report(CodeSyntax, m.at, wordEnd(m.p.text, m.at), "Lines for YAML programs, such as %YAML and %TAG, are not allowed here.", "Remove the line.")
+		m.p.report(CodeSyntax, m.at, wordEnd(m.p.text, m.at),
+			"Lines for YAML programs, such as %YAML and %TAG, are not allowed here.", "Remove the line.")
 	default:
 		return false
 	}
