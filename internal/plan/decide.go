@@ -528,7 +528,7 @@ func (d *decider) after(f *Frame) {
 	case edge.To.Exit == ir.ExitFail:
 		d.close(f, Ending{
 			Outcome: OutcomeFailed, Class: edge.To.Reason, Reason: edge.To.Reason, Step: f.Step,
-			Error: fmt.Sprintf("no way on from step %q", f.Step),
+			Error: fmt.Sprintf("step %q has no matching transition", f.Step),
 		})
 	default:
 		d.close(f, Ending{Outcome: OutcomeOK, Reason: edge.To.Reason, Value: end.Value, Step: f.Step})

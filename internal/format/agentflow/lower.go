@@ -355,14 +355,14 @@ func (l *lowering) checkID(id text.Text, what string) {
 	case odd >= 0:
 		help := "Use letters, digits and underscores."
 		if better != "" && len(id.Value) == utf8.RuneCountInString(id.Value) {
-			help = fmt.Sprintf("Write %q.", better)
+			help = fmt.Sprintf("Use %q.", better)
 		}
 		l.doc.skip(&l.doc.unread.Texts, id.Span) // the correct spelling may be used elsewhere
 		l.report(CodeBadID, diag.Error, id.Span, fmt.Sprintf("%q is not a valid id for %s.", id.Value, article(what)),
 			help)
 	case what != "worker" && what != "waitpoint" && id.Value != better && better != "":
 		l.report(CodeConvention, diag.Note, id.Span, fmt.Sprintf("The id %q is not in snake_case.", id.Value),
-			fmt.Sprintf("Write %q.", better))
+			fmt.Sprintf("Use %q.", better))
 	}
 }
 
@@ -378,7 +378,7 @@ func (l *lowering) checkReason(t text.Text) string {
 	better := strings.ToUpper(strings.ReplaceAll(kebab(t.Value), "-", "_"))
 	if better != "" {
 		l.report(CodeConvention, diag.Note, t.Span, fmt.Sprintf("The reason code %q is not in UPPER_SNAKE_CASE.",
-			t.Value), fmt.Sprintf("Write %q.", better))
+			t.Value), fmt.Sprintf("Use %q.", better))
 	}
 	return t.Value
 }

@@ -250,7 +250,8 @@ func (l *lowering) condition(t text.Text) *expr.Expr {
 		default:
 			l.want(name)
 			l.report(CodeBareName, diag.Warning, p.Span, fmt.Sprintf("Use output.%s or context.%s.", name, name),
-				"%q is resolved in the latest output, then in the context. The reference program does not resolve it.", strings.Join(p.Written, "."))
+				"%q is resolved in the latest output, then in the context. "+
+					"The reference program does not resolve it.", strings.Join(p.Written, "."))
 		}
 	}
 	if list.Errors() {

@@ -426,7 +426,7 @@ func (l *lowering) noTransition(s *state, edges []ir.Edge) []ir.Step {
 	if i < 0 || len(hooks) == 0 {
 		return nil
 	}
-	message := fmt.Sprintf("step %q has no transition after success", s.name.Value)
+	message := fmt.Sprintf("step %q has no matching transition", s.name.Value)
 	end := ir.Step{
 		ID: s.name.Value + ":nowhere", Type: kindTerminal, Implied: true,
 		Action: ir.End{Failed: true, Message: message, Status: 1}, Span: s.name.Span,

@@ -129,10 +129,19 @@ const (
 	kindCall      = "call_workflow"
 )
 
-var kinds = []string{
-	kindCommand, "command", kindAgent, kindTerminal, kindParallel, kindForEach, kindWhile,
-	kindOperation, kindCall,
-}
+// The values of keys that accept only a few. The JSON Schema lists the same ones.
+var (
+	kinds = []string{
+		kindCommand, "command", kindAgent, kindTerminal, kindParallel, kindForEach, kindWhile, kindOperation, kindCall,
+	}
+	inputKinds    = []string{"string", "integer", "boolean"}
+	statuses      = []string{"success", "failure"}
+	strategies    = []string{"all_succeed", "any_succeed", "best_effort"}
+	backoffs      = []string{"constant", "linear", "exponential"}
+	agentModes    = []string{"single", "conversation"}
+	outputFormats = []string{"json", "text"}
+	hookEvents    = []string{workflowStart, workflowEnd, workflowError, workflowCancel}
+)
 
 var readerCodes = text.Codes{
 	WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknownKey, BadValue: CodeBadValue,
@@ -221,7 +230,7 @@ func (p *parser) inputs(r *text.Reader) {
 	for _, n := range r.List("inputs") {
 		ir := p.read(n, "input")
 		in := &input{name: ir.String("name"), description: ir.String("description")}
-		in.kind = ir.Enum("type", "string", "integer", "boolean", "")
+		in.kind = ir.Enum("type", append(slices.Clone(inputKinds), "")...)
 		in.required, _, _ = ir.Bool("required")
 		in.def = ir.Node("default")
 		ir.Require("name")
@@ -354,7 +363,7 @@ const (
 
 func (p *parser) workflowHooks(r *text.Reader) {
 	hr := p.read(r.Map("hooks"), `block "hooks"`)
-	for _, event := range []string{workflowStart, workflowEnd, workflowError, workflowCancel} {
+	for _, event := range hookEvents {
 		p.doc.hooks[event] = p.hooks(hr.Node(event), event)
 	}
 	hr.Done()
@@ -503,7 +512,7 @@ func (p *parser) keys(s *state, n *text.Node) {
 	case kindCommand:
 		p.commandKeys(s, r)
 	case kindTerminal:
-		s.status = r.Enum("status", "success", "failure")
+		s.status = r.Enum("status", statuses...)
 		s.message = r.String("message")
 	case kindParallel:
 		p.parallelKeys(s, r)
@@ -617,7 +626,7 @@ func (p *parser) retry(n *text.Node) *ir.Retry {
 			out.Delays = []ir.Millis{d}
 		}
 	}
-	if b := r.Enum("backoff", "constant", "linear", "exponential"); b.Value != "" {
+	if b := r.Enum("backoff", backoffs...); b.Value != "" {
 		out.Backoff = ir.Backoff(b.Value)
 	}
 	float := func(key string, least, most float64) float64 {
@@ -679,7 +688,7 @@ func (p *parser) parallelKeys(s *state, r *text.Reader) {
 			s.branches = append(s.branches, n.Text())
 		}
 	}
-	s.strategy = r.Enum("strategy", "all_succeed", "any_succeed", "best_effort").Value
+	s.strategy = r.Enum("strategy", strategies...).Value
 	most, _, _ := r.Int("max_concurrent", 0)
 	s.maxConcurrent = int(min(most, 1<<20))
 }
@@ -808,7 +817,7 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 		p.report(CodeBadValue, diag.Warning, a.provider.Span, fmt.Sprintf("AWF has no provider %q.", v),
 			diag.DidYouMean(v, providers))
 	}
-	a.mode = r.Enum("mode", "single", "conversation")
+	a.mode = r.Enum("mode", agentModes...)
 	a.prompt, a.promptFile = r.String("prompt"), r.String("prompt_file")
 	if initial := r.String("initial_prompt"); a.prompt.Value == "" {
 		a.prompt = initial
@@ -825,7 +834,7 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 			"Use \"prompt\" instead.")
 	}
 	a.system, a.role = r.String("system_prompt"), r.String("role")
-	a.format = r.Enum("output_format", "json", "text")
+	a.format = r.Enum("output_format", outputFormats...)
 	a.options = r.Map("options")
 	if n := r.Map("conversation"); n != nil {
 		a.conversation = true

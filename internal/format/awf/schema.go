@@ -20,6 +20,10 @@ func workflowSchema() map[string]any {
 		"type":       "object",
 		"properties": map[string]any{"log": text, "command": text, "timeout": duration},
 	}}
+	events := map[string]any{}
+	for _, event := range hookEvents {
+		events[event] = hooks
+	}
 	keys := map[string]any{
 		"type":        map[string]any{"enum": kinds},
 		"description": text,
@@ -37,25 +41,25 @@ func workflowSchema() map[string]any {
 		"retry": map[string]any{"type": "object", "properties": map[string]any{
 			"max_attempts": map[string]any{"type": "integer", "minimum": 1}, "initial_delay": duration,
 			"max_delay":            duration,
-			"backoff":              map[string]any{"enum": []string{"constant", "linear", "exponential"}},
+			"backoff":              map[string]any{"enum": backoffs},
 			"multiplier":           map[string]any{"type": "number"},
 			"jitter":               map[string]any{"type": "number", "minimum": 0, "maximum": 1},
 			"retryable_exit_codes": map[string]any{"type": "array", "items": map[string]any{"type": "integer"}},
 		}},
 		"hooks":   map[string]any{"type": "object", "properties": map[string]any{"pre": hooks, "post": hooks}},
 		"command": text, "script_file": text, "dir": text, "shell": text,
-		"status": map[string]any{"enum": []string{"success", "failure"}}, "message": text,
-		"parallel": texts, "strategy": map[string]any{"enum": []string{"all_succeed", "any_succeed", "best_effort"}},
+		"status": map[string]any{"enum": statuses}, "message": text,
+		"parallel": texts, "strategy": map[string]any{"enum": strategies},
 		"max_concurrent": count,
 		"items":          map[string]any{"type": []string{"array", "string"}}, "while": text, "body": texts,
 		"break_when":     text,
 		"max_iterations": map[string]any{"type": []string{"integer", "string"}}, "on_complete": text,
 		"operation": text, "inputs": anyMap, "workflow": text, "outputs": anyMap,
 		"provider": map[string]any{"type": "string", "examples": providers},
-		"mode":     map[string]any{"enum": []string{"single", "conversation"}},
+		"mode":     map[string]any{"enum": agentModes},
 		"prompt":   text, "prompt_file": text, "system_prompt": text, "role": text,
 		"skills":        map[string]any{"type": "array"},
-		"output_format": map[string]any{"enum": []string{"json", "text"}}, "conversation": anyMap, "options": anyMap,
+		"output_format": map[string]any{"enum": outputFormats}, "conversation": anyMap, "options": anyMap,
 		"mcp_proxy":    anyMap,
 		"use_template": text, "parameters": anyMap,
 	}
@@ -68,7 +72,7 @@ func workflowSchema() map[string]any {
 				"type": "object", "required": []string{"name"},
 				"properties": map[string]any{
 					"name": text, "description": text,
-					"type":     map[string]any{"enum": []string{"string", "integer", "boolean"}},
+					"type":     map[string]any{"enum": inputKinds},
 					"required": flag, "default": map[string]any{}, "validation": map[string]any{
 						"type": "object",
 						"properties": map[string]any{
@@ -80,10 +84,7 @@ func workflowSchema() map[string]any {
 				},
 			}},
 			"outputs": map[string]any{"type": []string{"array", "object"}},
-			"hooks": map[string]any{"type": "object", "properties": map[string]any{
-				"workflow_start": hooks,
-				"workflow_end":   hooks, "workflow_error": hooks, "workflow_cancel": hooks,
-			}},
+			"hooks":   map[string]any{"type": "object", "properties": events},
 			"states": map[string]any{
 				"type": "object", "required": []string{"initial"},
 				"properties":           map[string]any{"initial": text},
