@@ -158,7 +158,7 @@ func piece(e *transcript.Event) bool {
 // asked is what the workflows of a run and of its children ask of their audit logs.
 func (r *Runtime) asked(ctx context.Context, root journal.RunID) (map[journal.RunID]*ir.Audit, error) {
 	out := map[journal.RunID]*ir.Audit{}
-	trail := report.NewTrail(root, func(definition string) (*report.Outline, error) {
+	in := report.NewInterpreter(root, func(definition string) (*report.Outline, error) {
 		p, err := r.program(ctx, definition)
 		if err != nil {
 			return nil, err
@@ -169,10 +169,11 @@ func (r *Runtime) asked(ctx context.Context, root journal.RunID) (map[journal.Ru
 		if err != nil {
 			return nil, err
 		}
-		err := trail.Take(&e, func(m *report.Moment) {
-			if m.What == report.RunBegan && m.Run.Program != nil {
-				out[m.Run.ID] = m.Run.Program.Audit
+		err := in.Interpret(&e, func(ev *report.Event) error {
+			if ev.Type == report.RunStarted && ev.Run.Program != nil {
+				out[ev.Run.ID] = ev.Run.Program.Audit
 			}
+			return nil
 		})
 		if err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"strconv"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -22,6 +23,7 @@ type StepInfo struct {
 	Step    *ir.Step
 	Program *ir.Program
 	Kind    string // as the transcript calls it
+	Agent   string // that does the step, or judges it; empty if none
 }
 
 // NewOutline indexes a program.
@@ -38,7 +40,7 @@ func (o *Outline) add(p *ir.Program, path string) {
 		infos := make([]StepInfo, len(steps))
 		u.blocks[b] = make(map[string]*StepInfo, len(steps))
 		for i := range steps {
-			infos[i] = StepInfo{Step: &steps[i], Program: p, Kind: kindOf(&steps[i])}
+			infos[i] = StepInfo{Step: &steps[i], Program: p, Kind: kindOf(&steps[i]), Agent: agentOf(&steps[i])}
 			u.blocks[b][steps[i].ID] = &infos[i]
 		}
 	}
@@ -100,4 +102,13 @@ func kindOf(s *ir.Step) string {
 		return ir.ActionName(s.Action)
 	}
 	return s.Type
+}
+
+func agentOf(s *ir.Step) (id string) {
+	if t := s.Task(); t != nil {
+		if raw := t.Settings.Get("agent"); raw != nil && json.Unmarshal(raw, &id) != nil {
+			return ""
+		}
+	}
+	return id
 }

@@ -252,7 +252,7 @@ func (p *printer) describe(r *Record, d *data) (report.Colour, string) {
 	case RunSuspended:
 		return report.Amber, "suspended, " + d.Waiting
 	case RunResumed:
-		if d.Cause == causeTakenOver && d.Waited == 0 { // nobody had put it to rest
+		if d.Cause == report.CauseTakenOver && d.Waited == 0 { // nobody had put it to rest
 			return report.Amber, fmt.Sprintf("taken over by another process, %s after the last that is known", report.Duration(r.Timestamp.Sub(p.last)))
 		}
 		return report.Plain, fmt.Sprintf("resumed (%s) after %s", d.Cause, report.Duration(time.Duration(d.Waited)*time.Millisecond))

@@ -80,6 +80,3 @@ type Record struct {
 
 // Genesis is what the first record has in the place of a hash.
 const Genesis = "0000000000000000000000000000000000000000000000000000000000000000"
-
-// causeTakenOver is why a run goes on whose process is gone.
-const causeTakenOver = "taken_over"

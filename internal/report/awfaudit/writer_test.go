@@ -45,25 +45,35 @@ func value(raw string) journal.Value { return journal.Value{JSON: json.RawMessag
 
 const child = journal.RunID("c1")
 
+// loop is a step of the child.
+var loop = journal.Place{Frame: "each/0/call/call", Step: "loop"}
+
 // world is a run with a child, one of another format, and one that fails.
 func world() (store, []journal.Appended) {
 	s := store{
 		"r1": {
 			{Seq: 1, At: 1000, Fact: journal.RunStarted{Name: "deploy", Format: "awf", Input: value(`{"env":"prod","my_password":"hunter2","n":5}`), By: journal.Actor{User: "ann"}}},
-			{Seq: 2, At: 1100, Fact: journal.FrameOpened{Frame: "each/0"}},
-			{Seq: 3, At: 1200, Run: child, Fact: journal.FrameOpened{Frame: "call/call", Child: child, Name: "build", Vars: map[string]journal.Value{"input": value(`{}`)}}},
-			{Seq: 4, At: 1250, Run: child, Fact: journal.FrameClosed{Frame: "call/call/loop/0", Outcome: "ok"}},
-			{Seq: 5, At: 1300, Run: child, Fact: journal.FrameClosed{Frame: "call/call", Outcome: "failed", Error: "no rule", Status: 7}},
-			{Seq: 6, At: 2500, Fact: journal.RunFinished{Outcome: "ok"}},
+			{Seq: 2, At: 1100, Fact: journal.StepEntered{Place: journal.Place{Step: "each"}, Mode: "loop"}},
+			{Seq: 3, At: 1100, Fact: journal.FrameOpened{Frame: "each/0", Step: "each"}},
+			{Seq: 4, At: 1200, Fact: journal.StepEntered{Place: journal.Place{Frame: "each/0", Step: "call"}, Mode: "call"}},
+			{Seq: 5, At: 1200, Run: child, Fact: journal.FrameOpened{
+				Frame: "each/0/call/call", Parent: "each/0", Step: "call", Child: child, Name: "build",
+				Vars: map[string]journal.Value{"input": value(`{}`)},
+			}},
+			{Seq: 6, At: 1250, Run: child, Fact: journal.StepEntered{Place: loop, Mode: "loop"}},
+			{Seq: 7, At: 1250, Run: child, Fact: journal.FrameOpened{Frame: loop.Frame + "/loop/0", Parent: loop.Frame, Step: "loop"}},
+			{Seq: 8, At: 1250, Run: child, Fact: journal.FrameClosed{Frame: loop.Frame + "/loop/0", Outcome: "ok"}},
+			{Seq: 9, At: 1300, Run: child, Fact: journal.FrameClosed{Frame: loop.Frame, Outcome: "failed", Error: "no rule", Status: 7}},
+			{Seq: 10, At: 2500, Fact: journal.RunFinished{Outcome: "ok"}},
 		},
 		"r2": {{Seq: 1, At: 1, Fact: journal.RunStarted{Name: "other", Format: "agent-flow"}}, {Seq: 2, At: 2, Fact: journal.RunFinished{Outcome: "ok"}}},
 		"r3": {{Seq: 1, At: 5000, Fact: journal.RunStarted{Name: "stop", Format: "awf"}}, {Seq: 2, At: 5001, Fact: journal.RunFinished{Outcome: "cancelled"}}},
 	}
 	appends := []journal.Appended{
-		{Pos: 1, Run: "r1", Events: s["r1"][:2]},
+		{Pos: 1, Run: "r1", Events: s["r1"][:3]},
 		{Pos: 2, Run: "r2", Events: s["r2"]},
-		{Pos: 3, Run: "r1", Events: s["r1"][2:4]},
-		{Pos: 4, Run: "r1", Events: s["r1"][4:]},
+		{Pos: 3, Run: "r1", Events: s["r1"][3:8]},
+		{Pos: 4, Run: "r1", Events: s["r1"][8:]},
 		{Pos: 5, Run: "r3", Events: s["r3"]},
 	}
 	return s, appends
@@ -588,14 +598,20 @@ func TestRoundsCostTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The beginning was written by another process.
+	// Another process has written the start.
+	seq := journal.Seq(8)
 	for i := range 100 {
-		round := journal.Event{Run: child, Fact: journal.FrameClosed{Frame: "call/call/loop/" + strconv.Itoa(i)}}
-		other := journal.Event{Fact: journal.FrameClosed{Frame: "x"}}
-		if err := w.Record(t.Context(), journal.Appended{Pos: journal.Pos(2*i + 1), Run: "r1", Events: []journal.Event{round}}); err != nil {
+		frame := loop.Frame + "/loop/" + strconv.Itoa(i+1)
+		round := []journal.Event{
+			{Seq: seq + 1, Run: child, Fact: journal.FrameOpened{Frame: frame, Parent: loop.Frame, Step: "loop"}},
+			{Seq: seq + 2, Run: child, Fact: journal.FrameClosed{Frame: frame}},
+		}
+		seq += 2
+		other := []journal.Event{{Seq: seq, Fact: journal.FrameClosed{Frame: "x"}}}
+		if err := w.Record(t.Context(), journal.Appended{Pos: journal.Pos(2*i + 1), Run: "r1", Events: round}); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Record(t.Context(), journal.Appended{Pos: journal.Pos(2*i + 2), Run: "r2", Events: []journal.Event{other}}); err != nil {
+		if err := w.Record(t.Context(), journal.Appended{Pos: journal.Pos(2*i + 2), Run: "r2", Events: other}); err != nil {
 			t.Fatal(err)
 		}
 	}

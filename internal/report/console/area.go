@@ -31,7 +31,7 @@ var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 // Area is the status area at a moment: lines that fit the terminal, the most
 // telling first to stay when there is no room for all.
 func (p *Progress) Area(now time.Time, size Size, s Style) []string {
-	if p.began == 0 {
+	if p.started == 0 {
 		return nil
 	}
 	size = size.orUsual()
@@ -72,8 +72,8 @@ func (p *Progress) headline(now time.Time, width int, s *Style) string {
 	case p.starved != "":
 		mark, parts = "‖", append(parts, "waiting for budget: "+report.BudgetName(p.starved))
 	}
-	l := p.ledger()
-	used, limits := l.Used, l.Limits
+	budget := p.in.Budget(journal.Millis(now.UnixMilli()))
+	used, limits := budget.Used, budget.Limits
 	parts = append(parts, report.Duration(p.elapsed(now)))
 	if p.offline != "" { // early, so that a narrow screen does not cut it
 		parts = append(parts, p.offline)
@@ -92,7 +92,7 @@ func (p *Progress) headline(now time.Time, width int, s *Style) string {
 	}
 	if s := limits.ActiveSeconds; s != nil {
 		whole := time.Duration(*s) * time.Second
-		left := max(whole-l.ActiveAt(journal.Millis(now.UnixMilli())), 0)
+		left := max(whole-time.Duration(budget.Active)*time.Millisecond, 0)
 		parts = append(parts, fmt.Sprintf("%s of %s left", report.Duration(left), report.Duration(whole)))
 	}
 	name := report.Shorten(report.Clean(p.name), max(width/2, 1))
@@ -117,8 +117,8 @@ func (p *Progress) sorted() (waits, works []*active) {
 			waits = append(waits, a)
 			continue
 		}
-		around := a.step.Up
-		if up := p.byStep[around]; up == nil || up.wait != nil {
+		around := a.step.Parent
+		if up := activeOf(around); up == nil || up.wait != nil {
 			around = nil
 		}
 		below[around] = append(below[around], a)
@@ -136,8 +136,8 @@ func (p *Progress) sorted() (waits, works []*active) {
 
 // depth is how many open steps are around it, those of calling runs included.
 func depth(s *report.Step) int {
-	if s.Run.At != nil {
-		return s.Depth + 1 + depth(s.Run.At)
+	if s.Run.Caller != nil {
+		return s.Depth + 1 + depth(s.Run.Caller)
 	}
 	return s.Depth
 }
@@ -151,9 +151,9 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 	if a.wait != nil {
 		return fit(s, indent, "?", place(a.step), a.wait.waits(s), report.KindColour(a.step.Kind), report.Amber, width)
 	}
-	parts := []string{report.Duration(now.Sub(a.step.Began.Time()))}
-	if who := agentOf(a.step); who != "" && who != a.step.Name {
-		parts = append(parts, who)
+	parts := []string{report.Duration(now.Sub(a.step.Started.Time()))}
+	if agent := a.step.Agent; agent != "" && agent != a.step.Name {
+		parts = append(parts, agent)
 	}
 	switch {
 	case a.retry != 0:
@@ -167,8 +167,8 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 	case a.step.Attempt > 0:
 		parts = append(parts, fmt.Sprintf("attempt %d", a.step.Attempt+1))
 	}
-	if a.total > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d done", a.over, a.total))
+	if all := a.step.Branches; all > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d done", a.over, all))
 	} else if a.over > 0 {
 		parts = append(parts, fmt.Sprintf("%d done", a.over))
 	}

@@ -2,6 +2,7 @@ package execution
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,6 +97,7 @@ type Error struct {
 // record is a State as it grows.
 type record struct {
 	State
+	in     *report.Interpreter
 	seen   journal.Seq
 	over   bool
 	dir    string        // of what the run produces, from the root
@@ -169,8 +171,12 @@ func (w *Writer) take(ctx context.Context, run journal.RunID, events []journal.E
 	if _, over := events[len(events)-1].Fact.(journal.RunFinished); over {
 		delete(w.runs, run)
 	}
-	if r == nil || !r.follow(events) && !changed {
+	if r == nil {
 		return nil, nil
+	}
+	news, err := r.follow(events)
+	if err != nil || !news && !changed {
+		return nil, err
 	}
 	return r, nil
 }
@@ -198,21 +204,22 @@ func (w *Writer) load(ctx context.Context, run journal.RunID) (r *record, err er
 		events = append(events, e)
 	}
 	if r != nil {
-		r.follow(events)
+		_, err = r.follow(events)
 	}
-	return r, nil
+	return r, err
 }
 
-// follow applies the events that are new, and tells whether there were any.
-func (r *record) follow(events []journal.Event) bool {
-	changed := false
+// follow applies the events that are new, and reports whether there were any.
+func (r *record) follow(events []journal.Event) (news bool, err error) {
 	for i := range events {
 		if e := &events[i]; e.Seq > r.seen {
-			r.apply(e)
-			r.seen, changed = e.Seq, true
+			if err := r.apply(r.in, e); err != nil {
+				return news, err
+			}
+			r.seen, news = e.Seq, true
 		}
 	}
-	return changed
+	return news, nil
 }
 
 // Idle writes what is owed, and forgets what can be read again.
@@ -261,8 +268,9 @@ func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStart
 	if err != nil {
 		return nil, err
 	}
-	r := &record{State: State{
-		Workflow: s.Name, RunID: text(stamp.JSON), Run: string(id), StartedAt: manifest.Time(at), Status: "running", Steps: []Step{}, Errors: []Error{},
+	r := &record{in: report.NewInterpreter(id, nil), State: State{
+		Workflow: s.Name, RunID: text(stamp.JSON), Run: string(id), StartedAt: manifest.Time(at), Status: "running",
+		Steps: []Step{}, Errors: []Error{},
 	}}
 	r.dir = path.Join("outputs", r.Workflow, r.RunID, "execution")
 	if len(r.RunID) == 0 || strings.ContainsAny(r.RunID+s.Name, `/\`) {
@@ -305,6 +313,7 @@ func (w *Writer) inherit(ctx context.Context, r *record, from *journal.Origin) e
 	}
 	r.before = from.Run
 	started := r.StartedAt
+	in := report.NewInterpreter(from.Run, nil)
 	for e, err := range w.Source.Events(ctx, from.Run, 0) {
 		if errors.Is(err, journal.ErrUnknownRun) {
 			return nil // removed by now
@@ -319,7 +328,9 @@ func (w *Writer) inherit(ctx context.Context, r *record, from *journal.Origin) e
 			started = manifest.Time(e.At.Time())
 			r.before = from.Run
 		}
-		r.apply(&e)
+		if err := r.apply(in, &e); err != nil {
+			return err
+		}
 	}
 	r.StartedAt = started
 	r.back(from.Step)
@@ -346,49 +357,66 @@ func (r *record) step(id string) *Step {
 	return &Step{} // one of ours
 }
 
-func (r *record) apply(e *journal.Event) {
-	at := manifest.Time(e.At.Time())
-	r.UpdatedAt = at
-	switch x := e.Fact.(type) {
-	case journal.TaskStarted:
-		s := r.step(x.Step)
-		s.Status, s.StartedAt, s.Error, s.CompletedAt = manifest.InProgress, at, "", ""
+// apply updates the record. in is the interpreter of the run that e belongs to.
+func (r *record) apply(in *report.Interpreter, e *journal.Event) error {
+	r.UpdatedAt = manifest.Time(e.At.Time())
+	return in.Interpret(e, func(ev *report.Event) error {
+		if handle := handlers[ev.Type]; handle != nil {
+			handle(r, ev, r.step(ev.Work.Step))
+		}
+		return nil
+	})
+}
+
+// handlers update the record, whose UpdatedAt is the time of the event, and the
+// step of the event.
+var handlers = map[report.EventType]func(r *record, ev *report.Event, s *Step){
+	report.TaskStarted: func(r *record, _ *report.Event, s *Step) {
+		s.Status, s.StartedAt, s.Error, s.CompletedAt = manifest.InProgress, r.UpdatedAt, "", ""
 		r.Status, r.Current = "running", s.ID
-	case journal.TaskEnded:
-		s := r.step(x.Step)
+	},
+	report.TaskFinished: func(r *record, ev *report.Event, s *Step) {
 		switch {
-		case x.Outcome == "ok":
-			s.Status, s.CompletedAt = manifest.Completed, at
-		case x.Final:
-			s.Status, s.CompletedAt, s.Error = manifest.StepFailed, at, x.Error
-			r.Errors = append(r.Errors, Error{Step: s.ID, Error: x.Error, At: at})
+		case ev.Outcome == report.OutcomeOK:
+			s.Status, s.CompletedAt = manifest.Completed, r.UpdatedAt
+		case ev.Fact.(journal.TaskEnded).Final:
+			s.Status, s.CompletedAt, s.Error = manifest.StepFailed, r.UpdatedAt, ev.Error
+			r.Errors = append(r.Errors, Error{Step: s.ID, Error: ev.Error, At: r.UpdatedAt})
 		}
-	case journal.GateOpened:
-		s := r.step(x.Step)
+	},
+	report.GateOpened: func(r *record, _ *report.Event, s *Step) {
 		s.Status, r.Status, r.Current = manifest.Awaiting, manifest.Awaiting, s.ID
-	case journal.GateDecided: // G8: completed, with who said so
-		s := r.step(x.Step)
-		r.Status = "running"
-		if x.Outcome == "ok" {
-			s.Status, s.ApprovedAt, s.ApprovedBy = manifest.Completed, at, x.By.User
-			if x.By.As != "" {
-				s.ApprovedBy = x.By.As
-			}
-		} else if x.Outcome == "rejected" {
-			s.Status, s.Error = manifest.StepFailed, "rejected"
-			r.Errors = append(r.Errors, Error{Step: s.ID, Error: strings.TrimSuffix("rejected: "+x.Note, ": "), At: at})
-		}
-	case journal.Rewound:
-		r.back(x.Step)
-	case journal.RunFinished:
-		r.over, r.Current, r.Status = true, "", manifest.Completed
-		if x.Outcome != "ok" {
-			r.Status = "failed"
-		}
-		for i := range r.Steps {
-			if s := &r.Steps[i]; s.Status == manifest.InProgress || s.Status == manifest.Awaiting {
-				s.Status, s.CompletedAt, s.Error = manifest.StepFailed, at, x.Outcome
-			}
+	},
+	report.GateDecided: (*record).gateDecided,
+	report.RunRewound:  func(r *record, ev *report.Event, _ *Step) { r.back(ev.Fact.(journal.Rewound).Step) },
+	report.RunFinished: (*record).runFinished,
+}
+
+// gateDecided completes the step of an approved gate (G8).
+func (r *record) gateDecided(ev *report.Event, s *Step) {
+	x := ev.Fact.(journal.GateDecided)
+	r.Status = "running"
+	switch x.Outcome {
+	case report.OutcomeOK:
+		s.Status, s.ApprovedAt, s.ApprovedBy = manifest.Completed, r.UpdatedAt, cmp.Or(x.By.As, x.By.User)
+	case report.OutcomeRejected:
+		s.Status, s.Error = manifest.StepFailed, "rejected"
+		why := strings.TrimSuffix("rejected: "+x.Note, ": ")
+		r.Errors = append(r.Errors, Error{Step: s.ID, Error: why, At: r.UpdatedAt})
+	}
+}
+
+func (r *record) runFinished(ev *report.Event, _ *Step) {
+	if ev.Run.Parent != "" {
+		return
+	}
+	r.over, r.Current, r.Status = true, "", manifest.Completed
+	if ev.Outcome != report.OutcomeOK {
+		r.Status = "failed"
+	}
+	for i := range r.Steps {
+		if s := &r.Steps[i]; s.Status == manifest.InProgress || s.Status == manifest.Awaiting {
+			s.Status, s.CompletedAt, s.Error = manifest.StepFailed, r.UpdatedAt, ev.Outcome
 		}
 	}
 }

@@ -25,13 +25,9 @@ type part struct {
 	Response  json.RawMessage `json:"response,omitempty"`
 }
 
-// prompted is a message to the model. Only what is new since the last call is
-// kept: a conversation of twenty turns would otherwise be told twenty times.
-func (a *actor) prompted(data json.RawMessage) {
-	var p journal.Prompt
-	if json.Unmarshal(data, &p) != nil {
-		return
-	}
+// prompted adds a message to the model. Only what is new since the last call is
+// kept: otherwise a conversation of twenty turns would be exported twenty times.
+func (a *actor) prompted(p *journal.Prompt) {
 	if p.System != "" {
 		a.system = p.System
 	}
@@ -42,8 +38,8 @@ func (a *actor) prompted(data json.RawMessage) {
 	a.asked = append(a.asked, m)
 }
 
-// heard is what a tool gave back to the model.
-func (a *actor) heard(use *journal.ToolUse) {
+// returned adds the result of a tool, which the model gets next.
+func (a *actor) returned(use *journal.ToolUse) {
 	response := use.Output
 	if use.Error != "" {
 		raw, err := json.Marshal(use.Error)

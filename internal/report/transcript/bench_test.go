@@ -51,17 +51,17 @@ func count(appends []journal.Appended) (n int) {
 	return n
 }
 
-// BenchmarkTrail is the meaning of events alone, in memory.
-func BenchmarkTrail(b *testing.B) {
+// BenchmarkInterpreter measures interpretation alone, in memory.
+func BenchmarkInterpreter(b *testing.B) {
 	p, appends := steps("bench", 1000)
 	outline := report.NewOutline(p)
 	b.ReportAllocs()
 	events := 0
 	for b.Loop() {
-		trail := report.NewTrail("bench", func(string) (*report.Outline, error) { return outline, nil })
+		in := report.NewInterpreter("bench", func(string) (*report.Outline, error) { return outline, nil })
 		for _, a := range appends {
 			for i := range a.Events {
-				if err := trail.Take(&a.Events[i], func(*report.Moment) {}); err != nil {
+				if err := in.Interpret(&a.Events[i], func(*report.Event) error { return nil }); err != nil {
 					b.Fatal(err)
 				}
 			}

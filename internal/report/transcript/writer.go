@@ -1,7 +1,6 @@
 package transcript
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -39,10 +38,8 @@ func New(o Options) *Writer {
 		What: "transcript", Dir: o.Dir, Ext: ".jsonl", Source: o.Source, Program: o.Program, Lock: o.Lock, Skip: o.Skip,
 		WriteEach: true, Written: w.written, Log: o.Log, Now: o.Now,
 		New: func(s *report.Stream) report.Projector {
-			p := &projector{
-				trail: report.NewTrail(s.Run, s.Outline), enc: encoder{value: s.Value},
-			}
-			p.emit = p.line
+			p := &projector{in: report.NewInterpreter(s.Run, s.Outline), enc: encoder{value: s.Value}}
+			p.emit = p.write
 			return p
 		},
 	})
@@ -69,56 +66,45 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// projector makes the lines of one stream.
+// projector encodes the events of one stream.
 type projector struct {
-	trail *report.Trail
-	enc   encoder
-
-	// Of the event that is being taken.
-	emit   func(*report.Moment)
-	out    report.Output
-	failed error
+	in   *report.Interpreter
+	enc  encoder
+	emit func(*report.Event) error
+	out  report.Output
 }
 
-// position is how far a file has come.
+// position is how far a file has been written.
 type position struct {
-	head string // what all lines have behind their seq
+	head string // what all lines have after their seq
 	seq  int64  // of the last line
 }
 
 // Take implements report.Projector.
 func (p *projector) Take(e *journal.Event, out report.Output) error {
-	p.out, p.failed = out, nil
-	err := p.trail.Take(e, p.emit)
-	p.out = nil
-	return cmp.Or(p.failed, err)
+	p.out = out
+	return p.in.Interpret(e, p.emit)
 }
 
-func (p *projector) line(m *report.Moment) {
-	if p.failed == nil {
-		p.failed = p.write(m)
+func (p *projector) write(ev *report.Event) error {
+	t := types[ev.Type]
+	if t == "" {
+		return nil // a transcript does not have it
 	}
-}
-
-func (p *projector) write(m *report.Moment) error {
-	f, ok := m.Run.Own.(*position)
+	f, ok := ev.Run.Data.(*position)
 	if !ok {
-		f = &position{head: head(m.Run)}
-		m.Run.Own = f
+		f = &position{head: head(ev.Run)}
+		ev.Run.Data = f
 	}
-	b, err := p.out.Begin(m.Run)
+	b, err := p.out.Begin(ev.Run)
 	if err != nil {
 		return err
 	}
-	before := len(b)
-	if b, err = p.enc.appendLine(b, f.seq+1, f.head, m); err != nil {
+	f.seq++
+	if b, err = p.enc.appendLine(b, t, f.seq, f.head, ev); err != nil {
 		return err
 	}
-	if len(b) > before {
-		f.seq++
-	}
-	over := m.What == report.RunEnded
-	p.out.End(m.Run, b, over)
+	p.out.End(ev.Run, b, ev.Type == report.RunFinished)
 	return nil
 }
 
