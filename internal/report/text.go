@@ -109,15 +109,15 @@ func BudgetFigure(budget string, n int64) string {
 	return Number(n)
 }
 
-// LostWords says how much of what was used is for calls of models whose replies
-// never came; "" when there are none.
+// LostWords returns the share of usage for model calls without a reply, for the
+// end of a sentence; "" when there is none.
 func LostWords(l journal.Lost) string {
 	if l == (journal.Lost{}) {
 		return ""
 	}
-	what := TokensAndMoney(l.InputTokens+l.OutputTokens, l.MicroDollars)
-	if l.ModelCalls == 1 {
-		return fmt.Sprintf("; of these at most %s for a call whose reply never came", what)
+	calls := "1 model call"
+	if l.ModelCalls != 1 {
+		calls = Number(l.ModelCalls) + " model calls"
 	}
-	return fmt.Sprintf("; of these at most %s for %s calls whose replies never came", what, Number(l.ModelCalls))
+	return fmt.Sprintf("; of these at most %s for %s without a reply", TokensAndMoney(l.InputTokens+l.OutputTokens, l.MicroDollars), calls)
 }

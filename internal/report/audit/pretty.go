@@ -3,25 +3,28 @@ package audit
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// PrettyOptions are how Pretty prints.
+// PrettyOptions configure Pretty.
 type PrettyOptions struct {
 	Colour bool
-	Zone   *time.Location // of the times; nil is UTC
+	Zone   *time.Location // of times; nil is UTC
 }
 
-// Pretty prints an audit log for people: what happened, who decided on seeing
-// what, and what each step cost.
+// Pretty prints an audit log for people: what happened, who decided on what
+// evidence, and what each step cost.
 func Pretty(w io.Writer, file []byte, o PrettyOptions) error {
 	if o.Zone == nil {
 		o.Zone = time.UTC
@@ -46,17 +49,17 @@ type printer struct {
 	o     PrettyOptions
 	steps []cost
 	total *cost
-	last  time.Time // of the record before
+	last  time.Time // of the previous record
 }
 
-// cost is a line of the table at the end.
+// cost is a row of the table at the end.
 type cost struct {
 	step   string
 	data   data
 	nested bool
 }
 
-// data is what the printer needs of the data of any record.
+// data has the members of the data of all records that are printed.
 type data struct {
 	Workflow string `json:"workflow_name"`
 	Version  string
@@ -131,7 +134,7 @@ func (p *printer) paint(c report.Colour, text string) string {
 
 func (p *printer) record(r *Record) {
 	var d data
-	// Members of another type than ours are left out; the file has them.
+	// Members of another type are left out; the file has them.
 	_ = json.Unmarshal(r.Data, &d)
 	colour, text := p.describe(r, &d)
 	p.last = r.Timestamp
@@ -162,130 +165,166 @@ func (p *printer) record(r *Record) {
 }
 
 func who(d *data) string {
-	name := d.Actor
-	if name == "" {
-		name = "somebody unknown"
-	}
+	name := cmp.Or(d.Actor, "an unknown user")
 	if d.Claimed != "" {
 		name += " (as " + d.Claimed + ")"
 	}
 	return name
 }
 
-// describe is the line of a record; empty for those that only repeat others.
+// phrase returns the line of a record; "" if the record only repeats others.
+type phrase = func(p *printer, r *Record, d *data) (report.Colour, string)
+
+// say makes a phrase of one colour from a template.
+func say(colour report.Colour, template string) phrase {
+	return func(_ *printer, _ *Record, d *data) (report.Colour, string) {
+		return colour, os.Expand(template, d.part)
+	}
+}
+
+// part returns the text of a name in a template.
+func (d *data) part(name string) string {
+	switch name {
+	case "who":
+		return who(d)
+	case "budget":
+		return report.BudgetName(d.Budget)
+	case "limit":
+		return report.BudgetFigure(d.Budget, d.To)
+	case "checkpoint":
+		return strconv.FormatInt(d.CheckpointAt, 10)
+	case "attempt":
+		return strconv.Itoa(d.Attempt)
+	case "total":
+		return report.Duration(time.Duration(d.TotalTime) * time.Millisecond)
+	}
+	return map[string]string{
+		"condition": d.Cond, "due": d.Due, "error": d.Error, "how": d.How, "input": d.Input, "key": d.Key, "path": d.Path,
+		"reason": d.Reason, "result": d.Result, "signal": d.Signal, "status": d.Status, "step": d.ToStep, "waiting": d.Waiting,
+		"why": d.Why, "worker": d.Worker,
+	}[name]
+}
+
+var phrases = map[string]phrase{
+	RunStart:         (*printer).runStart,
+	RunComplete:      say(report.Green, "run $status ($total)"),
+	RunFailed:        say(report.Red, "run $status, $reason: $error ($total)"),
+	RunSuspended:     say(report.Amber, "suspended, $waiting"),
+	RunResumed:       (*printer).runResumed,
+	RunPaused:        say(report.Amber, "run paused by $who"),
+	RunContinued:     say(report.Amber, "run continued by $who"),
+	RunRewound:       say(report.Amber, "rewound to $step by $who"),
+	CancelRequested:  say(report.Amber, "cancel requested by $who"),
+	CheckpointSaved:  say(report.Dim, "checkpoint $checkpoint"),
+	StateEdited:      say(report.Amber, "$path changed by $who"),
+	SignalReceived:   say(report.Plain, "event $signal received from $who; nothing waits for it yet"),
+	InputRefused:     say(report.Red, "refused $input by $who: $why"),
+	StepStart:        (*printer).stepStart,
+	StepOutput:       say(report.Plain, ""),
+	StepComplete:     (*printer).stepComplete,
+	StepSkipped:      say(report.Dim, "skipped, $reason: $condition"),
+	StepRetry:        say(report.Amber, "attempt $attempt at $due: $error"),
+	StepLost:         (*printer).stepLost,
+	WorkerSkipped:    say(report.Dim, "worker $worker skipped, $reason: $condition"),
+	GateOpened:       say(report.Amber, "waiting for a decision"),
+	GateDecision:     (*printer).gateDecision,
+	WaitpointOpened:  say(report.Amber, "waiting for event $waiting"),
+	WaitpointPassed:  say(report.Green, "event received from $who"),
+	WaitpointTimeout: say(report.Red, "timed out"),
+	DoubtOpened:      say(report.Amber, "interrupted, outcome unknown"),
+	DoubtDecided:     say(report.Amber, "outcome decided by $who: $result"),
+	ModelCall:        (*printer).modelCall,
+	ModelError:       (*printer).modelError,
+	ToolCall:         (*printer).toolCall,
+	CommandRun:       (*printer).commandRun,
+	MergeConflict:    say(report.Amber, "conflict over $key, resolved by $how"),
+	MergeDuplicate:   say(report.Dim, "duplicate of $key dropped"),
+	BudgetCheck:      say(report.Plain, ""),
+	BudgetWait:       say(report.Amber, "waiting for budget: $budget"),
+	BudgetRefused:    say(report.Red, "refused, budget exhausted: $budget"),
+	BudgetRaised:     say(report.Amber, "budget $budget raised to $limit by $who"),
+}
+
+// describe returns the line of a record. Records of other releases have their name.
 func (p *printer) describe(r *Record, d *data) (report.Colour, string) {
-	switch r.Event {
-	case RunStart:
-		text := fmt.Sprintf("run %s of %s", r.RunID, strings.TrimSpace(d.Workflow+" "+d.Version))
-		if r.ParentRunID != "" {
-			return report.Bold, text + ", called by run " + r.ParentRunID
-		}
-		return report.Bold, text + ", begun by " + who(d)
-	case StepStart:
-		text := d.Type + " begins"
-		if d.Agent != "" {
-			text += ", agent " + d.Agent
-		}
-		if d.For != "" {
-			text += ", in the place of " + d.For
-		}
-		return report.KindColour(d.Type), text
-	case StepOutput, BudgetCheck:
-		return report.Plain, ""
-	case StepComplete:
-		text := d.Status + ", " + d.Reason
-		if d.Declared != "" {
-			text += " (" + d.Declared + ")"
-		}
-		if d.Error != "" {
-			text += ": " + d.Error
-		}
-		text += " (" + report.Duration(time.Duration(d.Duration)*time.Millisecond) + ")"
-		if d.Status == "completed" {
-			return report.Green, text
-		}
-		return report.Red, text
-	case StepSkipped:
-		return report.Dim, fmt.Sprintf("skipped, %s: %s", d.Reason, d.Cond)
-	case WorkerSkipped:
-		return report.Dim, fmt.Sprintf("worker %s skipped, %s: %s", d.Worker, d.Reason, d.Cond)
-	case GateOpened:
-		return report.Amber, "waits for a decision"
-	case GateDecision:
-		if d.Result == "approved" {
-			return report.Green, fmt.Sprintf("approved by %s, %s", who(d), d.Method)
-		}
-		return report.Red, fmt.Sprintf("%s by %s, %s", d.Result, who(d), d.Method)
-	case WaitpointOpened:
-		return report.Amber, "waits for the event " + d.Waiting
-	case WaitpointPassed:
-		return report.Green, "the event came, sent by " + who(d)
-	case WaitpointTimeout:
-		return report.Red, "nobody came in time"
-	case DoubtOpened:
-		return report.Amber, "in doubt: nobody knows how it ended"
-	case DoubtDecided:
-		return report.Amber, fmt.Sprintf("doubt settled by %s: %s", who(d), d.Result)
-	case ModelCall:
-		return report.Cyan, strings.TrimSpace(fmt.Sprintf("model %s: %s tokens in, %s out%s", d.Model, report.Number(d.In), report.Number(d.Out), dollars(", ", d.Cost)))
-	case ModelError:
-		text := "model: " + d.Error
-		if more := lost(d.LostCalls, d.LostTokens, d.LostCost); more != "" {
-			text += "; " + more
-		}
-		return report.Red, text
-	case ToolCall:
-		if d.Error != "" {
-			return report.Red, fmt.Sprintf("tool %s failed: %s", d.Tool, d.Error)
-		}
-		return report.Cyan, "tool " + d.Tool
-	case CommandRun:
-		var command string
-		_ = json.Unmarshal(d.Command, &command) // a long one is told by the file
-		return report.Cyan, "command " + report.Shorten(report.Clean(command), 100)
-	case StepRetry:
-		return report.Amber, fmt.Sprintf("attempt %d follows at %s: %s", d.Attempt, d.Due, d.Error)
-	case MergeConflict:
-		return report.Amber, fmt.Sprintf("conflict over %s, settled by %s", d.Key, d.How)
-	case MergeDuplicate:
-		return report.Dim, "duplicate of " + d.Key + " dropped"
-	case RunSuspended:
-		return report.Amber, "suspended, " + d.Waiting
-	case RunResumed:
-		if d.Cause == report.CauseTakenOver && d.Waited == 0 { // nobody had put it to rest
-			return report.Amber, fmt.Sprintf("taken over by another process, %s after the last that is known", report.Duration(r.Timestamp.Sub(p.last)))
-		}
-		return report.Plain, fmt.Sprintf("resumed (%s) after %s", d.Cause, report.Duration(time.Duration(d.Waited)*time.Millisecond))
-	case CheckpointSaved:
-		return report.Dim, fmt.Sprintf("checkpoint %d", d.CheckpointAt)
-	case InputRefused:
-		return report.Red, fmt.Sprintf("refused a %s by %s: %s", d.Input, who(d), d.Why)
-	case SignalReceived:
-		return report.Plain, fmt.Sprintf("event %s, sent by %s; nothing waits for it yet", d.Signal, who(d))
-	case BudgetRaised:
-		return report.Amber, fmt.Sprintf("%s raises %s to %s", who(d), report.BudgetName(d.Budget), report.BudgetFigure(d.Budget, d.To))
-	case BudgetWait:
-		return report.Amber, "waits for budget: " + report.BudgetName(d.Budget)
-	case BudgetRefused:
-		return report.Red, "refused, the budget is used up: " + report.BudgetName(d.Budget)
-	case StateEdited:
-		return report.Amber, fmt.Sprintf("%s edits %s", who(d), d.Path)
-	case RunRewound:
-		return report.Amber, fmt.Sprintf("%s takes the run back to %s", who(d), d.ToStep)
-	case RunPaused, RunContinued, CancelRequested:
-		return report.Amber, strings.ReplaceAll(r.Event, "_", " ") + " by " + who(d)
-	case StepLost:
-		text := "interrupted: " + d.Why
-		if more := lost(d.ChargedCalls, d.ChargedTokens, d.ChargedCost); more != "" {
-			text += "; " + more
-		}
-		return report.Red, text
-	case RunComplete:
-		return report.Green, fmt.Sprintf("run %s (%s)", d.Status, report.Duration(time.Duration(d.TotalTime)*time.Millisecond))
-	case RunFailed:
-		return report.Red, fmt.Sprintf("run %s, %s: %s (%s)", d.Status, d.Reason, d.Error, report.Duration(time.Duration(d.TotalTime)*time.Millisecond))
+	if phrase := phrases[r.Event]; phrase != nil {
+		return phrase(p, r, d)
 	}
 	return report.Plain, strings.ReplaceAll(r.Event, "_", " ")
+}
+
+func (p *printer) runStart(r *Record, d *data) (report.Colour, string) {
+	text := fmt.Sprintf("run %s of %s", r.RunID, strings.TrimSpace(d.Workflow+" "+d.Version))
+	if r.ParentRunID != "" {
+		return report.Bold, text + ", called by run " + r.ParentRunID
+	}
+	return report.Bold, text + ", started by " + who(d)
+}
+
+func (p *printer) runResumed(r *Record, d *data) (report.Colour, string) {
+	if d.Cause == report.CauseTakenOver && d.Waited == 0 { // it was not suspended
+		return report.Amber, fmt.Sprintf("taken over by another process, %s after the last record", report.Duration(r.Timestamp.Sub(p.last)))
+	}
+	return report.Plain, fmt.Sprintf("resumed (%s) after %s", d.Cause, report.Duration(time.Duration(d.Waited)*time.Millisecond))
+}
+
+func (p *printer) stepStart(_ *Record, d *data) (report.Colour, string) {
+	text := d.Type + " started"
+	if d.Agent != "" {
+		text += ", agent " + d.Agent
+	}
+	if d.For != "" {
+		text += ", fallback for " + d.For
+	}
+	return report.KindColour(d.Type), text
+}
+
+func (p *printer) stepComplete(_ *Record, d *data) (report.Colour, string) {
+	text := d.Status + ", " + d.Reason
+	if d.Declared != "" {
+		text += " (" + d.Declared + ")"
+	}
+	if d.Error != "" {
+		text += ": " + d.Error
+	}
+	text += " (" + report.Duration(time.Duration(d.Duration)*time.Millisecond) + ")"
+	if d.Status == "completed" {
+		return report.Green, text
+	}
+	return report.Red, text
+}
+
+func (p *printer) stepLost(_ *Record, d *data) (report.Colour, string) {
+	return report.Red, "interrupted: " + d.Why + lost(d.ChargedCalls, d.ChargedTokens, d.ChargedCost)
+}
+
+func (p *printer) gateDecision(_ *Record, d *data) (report.Colour, string) {
+	colour := report.Red
+	if d.Result == "approved" {
+		colour = report.Green
+	}
+	return colour, fmt.Sprintf("%s by %s, %s", d.Result, who(d), d.Method)
+}
+
+func (p *printer) modelCall(_ *Record, d *data) (report.Colour, string) {
+	return report.Cyan, fmt.Sprintf("model %s: %s tokens in, %s out%s", d.Model, report.Number(d.In), report.Number(d.Out), dollars(", ", d.Cost))
+}
+
+func (p *printer) modelError(_ *Record, d *data) (report.Colour, string) {
+	return report.Red, "model: " + d.Error + lost(d.LostCalls, d.LostTokens, d.LostCost)
+}
+
+func (p *printer) toolCall(_ *Record, d *data) (report.Colour, string) {
+	if d.Error != "" {
+		return report.Red, fmt.Sprintf("tool %s failed: %s", d.Tool, d.Error)
+	}
+	return report.Cyan, "tool " + d.Tool
+}
+
+func (p *printer) commandRun(_ *Record, d *data) (report.Colour, string) {
+	var command string
+	_ = json.Unmarshal(d.Command, &command) // a long one is an object, which the file has
+	return report.Cyan, "command " + report.Shorten(report.Clean(command), 100)
 }
 
 func (p *printer) line(name, text string) {
@@ -297,7 +336,7 @@ func (p *printer) line(name, text string) {
 	}
 }
 
-// gate prints the answer to who, why and on seeing what.
+// gate prints what was asked, why it was decided so, and what was shown.
 func (p *printer) gate(d *data) {
 	if d.Question != "" {
 		p.line("asked", d.Question)
@@ -332,19 +371,20 @@ func readable(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// lost says what is charged for calls of models whose replies nobody got.
+// lost returns what is charged for model calls without a reply, for the end of
+// a sentence.
 func lost(calls, tokens, micro int64) string {
 	if calls == 0 {
 		return ""
 	}
-	text := "no reply came, so all that it may have used is charged: "
+	text := "; no reply arrived, so it is charged in full: "
 	if calls > 1 {
-		text = fmt.Sprintf("no replies came to %d calls of models, so all that they may have used is charged: ", calls)
+		text = fmt.Sprintf("; no replies arrived to %d model calls, so they are charged in full: ", calls)
 	}
 	return text + report.Number(tokens) + " tokens" + dollars(", ", micro)
 }
 
-// dollars is an amount of money, nothing when there is none.
+// dollars returns an amount of money; "" when it is 0.
 func dollars(before string, micro int64) string {
 	if micro == 0 {
 		return ""
@@ -352,8 +392,8 @@ func dollars(before string, micro int64) string {
 	return before + fmt.Sprintf("$%.6f", float64(micro)/1e6)
 }
 
-// costs prints what each step and the whole run cost. What is inside another
-// step is part of that one's figures, too.
+// costs prints what each step and the whole run cost. The figures of a step
+// include those of the steps inside it.
 func (p *printer) costs() {
 	if len(p.steps) == 0 {
 		return
@@ -390,10 +430,11 @@ func (p *printer) costs() {
 	}
 	row(name, sum.TotalModels, sum.TotalTools, sum.TotalIn, sum.TotalOut, sum.TotalCost)
 	if n := sum.AllLostCalls; n > 0 {
-		which := "1 model call whose reply never came"
+		calls := "1 model call"
 		if n > 1 {
-			which = fmt.Sprintf("%d model calls whose replies never came", n)
+			calls = fmt.Sprintf("%d model calls", n)
 		}
-		fmt.Fprintf(p.w, "  of these, at most %s tokens%s for %s\n", report.Number(sum.AllLostTokens), dollars(" and ", sum.AllLostCost), which)
+		fmt.Fprintf(p.w, "  of these, at most %s tokens%s for %s without a reply\n",
+			report.Number(sum.AllLostTokens), dollars(" and ", sum.AllLostCost), calls)
 	}
 }

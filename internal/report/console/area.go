@@ -46,7 +46,7 @@ func (p *Progress) Area(now time.Time, size Size, s Style) []string {
 		body = append(body, a.line(now, width, &s))
 	}
 	if over := len(body) - room; over > 0 {
-		body = append(body[:room-1], clip(&s, report.Dim, fmt.Sprintf("  … %d more at work", over+1), width))
+		body = append(body[:room-1], clip(&s, report.Dim, fmt.Sprintf("  … %d more running", over+1), width))
 	}
 	var before []string
 	if free := room - len(body); free > 0 {
@@ -63,16 +63,16 @@ func clip(s *Style, c report.Colour, text string, width int) string {
 
 func (p *Progress) headline(now time.Time, width int, s *Style) string {
 	mark := string(spinner[int(now.UnixMilli()/100)%len(spinner)])
+	budget := p.in.Budget(journal.Millis(now.UnixMilli()))
 	var parts []string
 	switch {
 	case p.stopping:
-		parts = append(parts, "being cancelled")
+		parts = append(parts, "cancelling")
 	case p.paused:
 		mark, parts = "‖", append(parts, "paused")
 	case p.starved != "":
-		mark, parts = "‖", append(parts, "waiting for budget: "+report.BudgetName(p.starved))
+		mark, parts = "‖", append(parts, exhausted(p.starved, &budget.Limits))
 	}
-	budget := p.in.Budget(journal.Millis(now.UnixMilli()))
 	used, limits := budget.Used, budget.Limits
 	parts = append(parts, report.Duration(p.elapsed(now)))
 	if p.offline != "" { // early, so that a narrow screen does not cut it
@@ -159,7 +159,7 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 	case a.retry != 0:
 		parts = append(parts, "next attempt in "+report.Duration(a.retry.Time().Sub(now)))
 	case a.again != 0:
-		parts = append(parts, "the model failed and is asked again in "+report.Duration(a.again.Time().Sub(now)))
+		parts = append(parts, "model call failed, retrying in "+report.Duration(a.again.Time().Sub(now)))
 	case len(a.tools) == 1:
 		parts = append(parts, "tool "+a.tools[0].Name+a.tools[0].far)
 	case len(a.tools) > 1:
@@ -221,7 +221,7 @@ func (p *Progress) Summary(s Style) []string {
 	var lines []string
 	shown, before := p.last()
 	if before > 0 {
-		lines = append(lines, clip(&s, report.Dim, fmt.Sprintf("  … %s before", plural(int64(before), "step")), width))
+		lines = append(lines, clip(&s, report.Dim, fmt.Sprintf("  … %s", plural(int64(before), "earlier step")), width))
 	}
 	for i := range shown {
 		lines = append(lines, p.doneLine(&shown[i], width, &s))
@@ -236,7 +236,7 @@ func (p *Progress) Summary(s Style) []string {
 		}
 	}
 	if p.starved != "" {
-		n := Notice{For: ForBudget, Budget: p.starved, root: p.run}
+		n := Notice{For: ForBudget, Budget: p.starved, root: p.run, limits: p.in.Budget(0).Limits}
 		lines = append(lines, fit(&s, "  ", "?", p.name, n.waits(&s), report.Bold, report.Amber, uncut))
 	}
 	return lines

@@ -399,7 +399,7 @@ func TestManyWorkersFitTheScreen(t *testing.T) {
 		}
 	}
 	lines := p.Area(time.UnixMilli(2000), console.Size{Columns: 40, Rows: 10}, console.Style{})
-	if last := lines[len(lines)-1]; last != "  … 994 more at work" {
+	if last := lines[len(lines)-1]; last != "  … 994 more running" {
 		t.Errorf("%q", last)
 	}
 }

@@ -2,8 +2,10 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -105,12 +107,12 @@ type Notice struct {
 	// From is another run, which this one goes on from at Step.
 	From journal.RunID `json:"from,omitempty"`
 
-	place string        // path as people see it, with the calling steps and the iteration
-	root  journal.RunID // how commands name the run
-	// printed is what a command said, for people.
-	printed string
-	quiet   bool // another notice of the same event says it better
-	badly   bool // it is the end that the author has for what went wrong
+	place   string         // path with the calling steps and the iteration
+	root    journal.RunID  // the run that commands name
+	limits  journal.Limits // of the run that waits for budget
+	printed string         // output of a command
+	quiet   bool           // another notice of the same event says it better
+	badly   bool           // it is an end that the author marked as a failure
 }
 
 // Time is a moment; its JSON is RFC 3339 in UTC with milliseconds.
@@ -168,14 +170,8 @@ func (s *Style) moment(t, told Time) string {
 // more of what models said than Line does.
 func (n *Notice) Remark(s Style) string {
 	if n.Event == ModelReplied {
-		text := n.Model + " answered: " + tokens(n.Tokens)
-		if n.MicroDollars > 0 {
-			text += ", " + price.Dollars(n.MicroDollars)
-		}
-		if n.Offline != "" {
-			text += ", " + n.Offline
-		}
-		return s.line(n, text, report.Dim)
+		parts := spent([]string{n.Model + " replied: " + tokens(n.Tokens)}, 0, n.MicroDollars, n.Offline)
+		return s.line(n, strings.Join(parts, ", "), report.Dim)
 	}
 	text, colour := n.text(&s)
 	if text == "" {
@@ -204,95 +200,123 @@ func (n *Notice) Line(s Style) string {
 	return s.line(n, text, colour)
 }
 
+// text returns what a line says, "" for notices that are not worth one.
 func (n *Notice) text(s *Style) (string, report.Colour) {
-	switch n.Event {
-	case RunStarted:
-		if n.Parent != "" {
-			return "", report.Plain // the step that calls it has been told
-		}
-		if n.From != "" {
-			return fmt.Sprintf("run %s started: goes on from %s of run %s", n.Run, n.Step, short(n.From)), report.Plain
-		}
-		return "run " + string(n.Run) + " started", report.Plain
-	case RunFinished:
-		return n.finished()
-	case RunClaimed:
-		return "carried on by another process", report.Dim
-	case StepStarted:
-		what := n.Kind
-		if n.Agent != "" {
-			what += " " + n.Agent
-		}
-		if n.Kind == report.KindTerminal || n.Kind == "decision" || n.Kind == kindHook {
-			return "", report.Plain // it takes no time; its end says all
-		}
-		return "started (" + what + ")", report.Plain
-	case StepFinished:
-		return n.stepFinished()
-	case StepSkipped:
-		return "skipped: its condition is false", report.Dim
-	case StepRetrying:
-		text := fmt.Sprintf("failed: %s; attempt %d", n.Error, n.Attempt)
-		if n.Attempts > 0 {
-			text += fmt.Sprintf(" of %d", n.Attempts)
-		}
-		return text + " in " + report.Duration(n.Due.Sub(n.At.Time)), report.Amber
-	case StepLost:
-		if n.Reason == "rerun" {
-			return "was interrupted and is taken up again" + n.lostSums(), report.Amber
-		}
-		return "was interrupted; nobody knows whether it was done", report.Amber
-	case StepSaid:
-		return strings.TrimSpace(n.Note), report.Plain
-	case ModelRetried:
-		return fmt.Sprintf("the model failed: %s; asked again in %s", n.Error, report.Duration(n.Due.Sub(n.At.Time))), report.Amber
-	case ScriptRuns:
-		return fmt.Sprintf("runs %s: %s", n.Script, n.Command), report.Plain
-	case ToolProgress:
-		return "tool " + n.Tool + " " + howFar(n.Done, n.Total, n.Note), report.Dim
-	case ToolFinished:
-		switch {
-		case n.Error != "" && n.Reason == "": // it worked, and what it says may be what the workflow wants to know
-			return "tool " + n.Tool + " said no: " + n.Error, report.Amber
-		case n.Error != "":
-			return "tool " + n.Tool + " failed: " + n.Error, report.Amber
-		}
-		if n.Offline != "" {
-			return "tool " + n.Tool + " returned, " + n.Offline, report.Plain
-		}
-		return "tool " + n.Tool + " returned", report.Plain
-	case WaitStarted:
-		return n.waits(s), report.Amber
-	case WaitFinished:
-		return n.decided()
-	case Signalled:
-		return "the event " + n.Signal + " came before anything waits for it", report.Plain
-	case Paused:
-		return "paused" + n.who(), report.Amber
-	case Continued:
-		return "goes on" + n.who(), report.Plain
-	case Cancelling:
-		return "being cancelled" + n.who() + because(n.Reason), report.Amber
-	case BudgetRaised:
-		return fmt.Sprintf("the budget of %s is %s now%s", report.BudgetName(n.Budget), report.BudgetFigure(n.Budget, n.To), n.who()), report.Plain
-	case Rewound:
-		return "goes back to " + n.Step + n.who(), report.Amber
-	case StateEdited:
-		return "changed " + n.Variable + n.who(), report.Plain
-	case InputRefused:
-		return "refused" + n.who() + ": " + n.Error, report.Amber
+	if phrase := phrases[n.Event]; phrase != nil {
+		return phrase(n, s)
 	}
-	return "", report.Plain // model.replied is told by the step's end
+	return "", report.Plain // the end of the step has the sum of model.replied
 }
 
-// howFar says how far a call has come.
+type phrase = func(n *Notice, s *Style) (string, report.Colour)
+
+// say makes a phrase of one colour.
+func say(colour report.Colour, text func(n *Notice) string) phrase {
+	return func(n *Notice, _ *Style) (string, report.Colour) { return text(n), colour }
+}
+
+var phrases = map[Event]phrase{
+	RunStarted:   say(report.Plain, (*Notice).runStarted),
+	RunFinished:  func(n *Notice, _ *Style) (string, report.Colour) { return n.finished() },
+	RunClaimed:   say(report.Dim, func(*Notice) string { return "resumed by another process" }),
+	StepStarted:  say(report.Plain, (*Notice).stepStarted),
+	StepFinished: func(n *Notice, _ *Style) (string, report.Colour) { return n.stepFinished() },
+	StepSkipped:  say(report.Dim, func(*Notice) string { return "skipped: condition is false" }),
+	StepRetrying: say(report.Amber, (*Notice).stepRetrying),
+	StepLost:     say(report.Amber, (*Notice).stepLost),
+	StepSaid:     say(report.Plain, func(n *Notice) string { return strings.TrimSpace(n.Note) }),
+	ModelRetried: say(report.Amber, func(n *Notice) string {
+		return fmt.Sprintf("model call failed: %s; retrying in %s", n.Error, report.Duration(n.Due.Sub(n.At.Time)))
+	}),
+	ScriptRuns: say(report.Plain, func(n *Notice) string { return "running " + n.Script + ": " + n.Command }),
+	ToolProgress: say(report.Dim, func(n *Notice) string {
+		return "tool " + n.Tool + " " + howFar(n.Done, n.Total, n.Note)
+	}),
+	ToolFinished: func(n *Notice, _ *Style) (string, report.Colour) { return n.toolFinished() },
+	WaitStarted:  func(n *Notice, s *Style) (string, report.Colour) { return n.waits(s), report.Amber },
+	WaitFinished: func(n *Notice, _ *Style) (string, report.Colour) { return n.decided() },
+	Signalled: say(report.Plain, func(n *Notice) string {
+		return "event " + n.Signal + " received" + n.actor(" from ") + "; nothing waits for it yet"
+	}),
+	Paused:     say(report.Amber, func(n *Notice) string { return "paused" + n.who() }),
+	Continued:  say(report.Plain, func(n *Notice) string { return "continued" + n.who() }),
+	Cancelling: say(report.Amber, func(n *Notice) string { return "cancellation requested" + n.who() + because(n.Reason) }),
+	BudgetRaised: say(report.Plain, func(n *Notice) string {
+		return fmt.Sprintf("%s raised to %s%s", budgetWords(n.Budget), report.BudgetFigure(n.Budget, n.To), n.who())
+	}),
+	Rewound:      say(report.Amber, func(n *Notice) string { return "rewound to " + n.Step + n.who() }),
+	StateEdited:  say(report.Plain, func(n *Notice) string { return n.Variable + " changed" + n.who() }),
+	InputRefused: say(report.Amber, func(n *Notice) string { return "refused input" + n.who() + ": " + n.Error }),
+}
+
+func (n *Notice) runStarted() string {
+	switch {
+	case n.Parent != "":
+		return "" // the step that calls it has a line
+	case n.From != "":
+		return fmt.Sprintf("run %s started: continues run %s from step %s", n.Run, short(n.From), n.Step)
+	}
+	return "run " + string(n.Run) + " started"
+}
+
+func (n *Notice) stepStarted() string {
+	switch n.Kind {
+	case report.KindTerminal, "decision", kindHook:
+		return "" // it takes no time
+	}
+	if n.Agent != "" {
+		return "started (" + n.Kind + " " + n.Agent + ")"
+	}
+	return "started (" + n.Kind + ")"
+}
+
+func (n *Notice) stepRetrying() string {
+	attempt := strconv.Itoa(n.Attempt)
+	if n.Attempts > 0 {
+		attempt += fmt.Sprintf(" of %d", n.Attempts)
+	}
+	return fmt.Sprintf("failed: %s; retrying in %s (attempt %s)", n.Error, report.Duration(n.Due.Sub(n.At.Time)), attempt)
+}
+
+func (n *Notice) stepLost() string {
+	if n.Reason != plan.PolicyRerun {
+		return "interrupted; outcome unknown"
+	}
+	if n.Tokens == 0 {
+		return "interrupted; running again"
+	}
+	return "interrupted; running again: a model call got no reply and is charged up to " + used(n.Tokens, n.MicroDollars)
+}
+
+// used returns tokens and their cost, if that is known.
+func used(n, microDollars int64) string {
+	if microDollars > 0 {
+		return tokens(n) + " and " + price.Dollars(microDollars)
+	}
+	return tokens(n)
+}
+
+func (n *Notice) toolFinished() (string, report.Colour) {
+	text, colour := "tool "+n.Tool+" returned", report.Plain
+	switch {
+	case n.Error != "" && n.Reason == "": // it ran, and its error may be what the workflow asks for
+		text, colour = text+" an error: "+n.Error, report.Amber
+	case n.Error != "":
+		text, colour = "tool "+n.Tool+" failed: "+n.Error, report.Amber
+	case n.Offline != "":
+		text += ", " + n.Offline
+	}
+	return text, colour
+}
+
+// howFar returns the progress of a tool call.
 func howFar(done, total float64, message string) string {
 	text := ""
 	switch {
 	case total > 0:
-		text = fmt.Sprintf("%.0f %%", 100*min(max(done/total, 0), 1))
+		text = fmt.Sprintf("%.0f%%", 100*min(max(done/total, 0), 1))
 	case message == "":
-		text = fmt.Sprintf("at work (%g so far)", done)
+		text = fmt.Sprintf("running (%g so far)", done)
 	}
 	if message = strings.TrimSpace(message); message != "" && text != "" {
 		text += ": "
@@ -300,16 +324,18 @@ func howFar(done, total float64, message string) string {
 	return text + message
 }
 
-// who says who did it, for the end of a sentence. A claimed name stands beside
-// the user, never in its place.
-func (n *Notice) who() string {
+// who returns who did it, for the end of a sentence. A claimed name stands
+// beside the user, never instead of it.
+func (n *Notice) who() string { return n.actor(" by ") }
+
+func (n *Notice) actor(before string) string {
 	switch {
 	case n.By == "" && n.Claimed == "":
 		return ""
 	case n.Claimed == "":
-		return " by " + n.By
+		return before + n.By
 	}
-	return " by " + n.By + " (as " + n.Claimed + ")"
+	return before + n.By + " (as " + n.Claimed + ")"
 }
 
 func because(reason string) string {
@@ -319,13 +345,13 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-// sums is what it cost: "in 2.1 s, 1,240 tokens, simulated".
+// sums returns duration and cost: "2.1 s, 1,240 tokens, simulated".
 func (n *Notice) sums() string {
 	parts := []string{report.Duration(time.Duration(n.Millis) * time.Millisecond)}
 	return strings.Join(spent(parts, n.Tokens, n.MicroDollars, n.Offline), ", ")
 }
 
-// spent adds what it cost, as far as it cost anything.
+// spent appends the cost to parts, as far as there is one.
 func spent(parts []string, used, micro int64, offline string) []string {
 	if used > 0 {
 		parts = append(parts, tokens(used))
@@ -339,18 +365,6 @@ func spent(parts []string, used, micro int64, offline string) []string {
 	return parts
 }
 
-// lostSums is what is charged for replies that never came.
-func (n *Notice) lostSums() string {
-	if n.Tokens == 0 {
-		return ""
-	}
-	text := ": no reply came, and up to " + tokens(n.Tokens)
-	if n.MicroDollars > 0 {
-		text += " and " + price.Dollars(n.MicroDollars)
-	}
-	return text + " are charged"
-}
-
 func tokens(n int64) string { return plural(n, "token") }
 
 func plural(n int64, what string) string {
@@ -360,61 +374,61 @@ func plural(n int64, what string) string {
 	return report.Number(n) + " " + what + "s"
 }
 
+// endings are the texts and colours of steps that did not simply succeed.
+var endings = map[string]struct {
+	text   string
+	colour report.Colour
+}{
+	report.OutcomeFailed:    {"failed after ", report.Red},
+	report.OutcomeCancelled: {"cancelled after ", report.Dim},
+	report.OutcomeRejected:  {"rejected after ", report.Red},
+	report.OutcomeSkipped:   {"skipped after ", report.Dim},
+	plan.OutcomeJump:        {"left after ", report.Plain},
+	plan.OutcomeEnd:         {"ended with the run after ", report.Plain},
+}
+
 func (n *Notice) stepFinished() (string, report.Colour) {
-	switch n.Outcome {
-	case report.OutcomeFailed:
-		return "failed after " + n.sums() + because(why(n.Error)), report.Red
-	case report.OutcomeCancelled:
-		return "cancelled after " + n.sums(), report.Dim
-	case report.OutcomeRejected:
-		return "rejected after " + n.sums(), report.Red
-	case report.OutcomeSkipped:
-		return "skipped after " + n.sums(), report.Dim
-	case plan.OutcomeJump:
-		return "left after " + n.sums(), report.Plain
-	case plan.OutcomeEnd:
-		return "ended with the run after " + n.sums(), report.Plain
-	}
-	if n.fails() {
-		return "ends the run as failed" + because(n.Error), report.Red
-	}
-	if n.Kind == kindHook {
-		return "", report.Plain // what it had to say, it has said
-	}
-	if n.Reason == plan.ClassLoopLimit { // the work may not be done
-		return "ended after " + n.sums() + because(n.Note), report.Amber
-	}
-	if n.Millis == 0 && n.Tokens == 0 && n.MicroDollars == 0 && n.printed == "" {
+	end, special := endings[n.Outcome]
+	switch {
+	case n.Outcome == report.OutcomeFailed:
+		return end.text + n.sums() + because(why(n.Error)), end.colour
+	case special:
+		return end.text + n.sums(), end.colour
+	case n.fails():
+		return "ended the run as failed" + because(n.Error), report.Red
+	case n.Kind == kindHook:
+		return "", report.Plain // its messages have lines of their own
+	case n.Reason == plan.ClassLoopLimit: // the work may not be done
+		return "stopped after " + n.sums() + because(n.Note), report.Amber
+	case n.Millis == 0 && n.Tokens == 0 && n.MicroDollars == 0 && n.printed == "":
 		return "done", report.Green
 	}
 	return "done in " + n.sums() + because(n.printed), report.Green
 }
 
-// printed is what a command said: its only line, or the last one.
+// printed returns the output of a command: its only line, or the last one.
 func printed(result json.RawMessage) string {
 	var left struct{ Output string }
 	if bytes.HasPrefix(result, []byte(`{"Output":"",`)) || json.Unmarshal(result, &left) != nil {
-		return "" // nothing; or too much of it to be here, or of another kind
+		return "" // there is none, it is stored by hash, or the result has another form
 	}
 	lines := strings.Split(strings.TrimSpace(left.Output), "\n")
-	last := report.Shorten(report.Clean(strings.TrimSpace(lines[len(lines)-1])), mostPrinted)
+	last := report.Shorten(report.Clean(strings.TrimSpace(lines[len(lines)-1])), maxPrinted)
 	if len(lines) == 1 {
 		return last
 	}
-	return fmt.Sprintf("%s, the last: %s", plural(int64(len(lines)), "line"), last)
+	return fmt.Sprintf("%s, last: %s", plural(int64(len(lines)), "line"), last)
 }
 
-// mostPrinted is how many columns of what a command printed are shown.
-const mostPrinted = 100
+// maxPrinted is how many columns of the output of a command are shown.
+const maxPrinted = 100
 
-// fails tells whether this is the end that the author has for what went wrong.
-func (n *Notice) fails() bool {
-	return n.badly && n.Outcome == report.OutcomeOK
-}
+// fails reports whether the step is an end that its author marked as a failure.
+func (n *Notice) fails() bool { return n.badly && n.Outcome == report.OutcomeOK }
 
 func (n *Notice) finished() (string, report.Colour) {
 	if n.Parent != "" {
-		return "", report.Plain // the step that called it tells
+		return "", report.Plain // the step that called it has a line
 	}
 	parts := []string{report.Duration(time.Duration(n.Millis) * time.Millisecond), plural(n.Steps, "step")}
 	sums := strings.Join(spent(parts, n.Tokens, n.MicroDollars, n.Offline), ", ") + report.LostWords(n.Lost)
@@ -429,63 +443,74 @@ func (n *Notice) finished() (string, report.Colour) {
 	return "failed after " + sums + because(why(n.Error)), report.Red
 }
 
-// why is an error without the outcome, which has been said already.
+// why returns an error without the outcome, which the line has already.
 func why(problem string) string { return strings.TrimPrefix(problem, report.OutcomeFailed+": ") }
 
-// waits says what is waited for, and what to type.
+// budgetNames are the words for budgets.
+var budgetNames = map[string]string{
+	plan.BudgetSteps: "step budget", plan.BudgetTools: "tool call budget", plan.BudgetTokens: "token budget",
+	plan.BudgetMoney: "cost budget", plan.BudgetDeadline: "time budget",
+}
+
+func budgetWords(budget string) string { return cmp.Or(budgetNames[budget], "budget "+budget) }
+
+// exhausted returns which budget is exhausted, with its limit if it is known.
+func exhausted(budget string, limits *journal.Limits) string {
+	limit := map[string]*int64{
+		plan.BudgetSteps: limits.Steps, plan.BudgetTools: limits.ToolCalls, plan.BudgetTokens: limits.Tokens,
+		plan.BudgetMoney: limits.MicroDollars, plan.BudgetDeadline: limits.ActiveSeconds,
+	}[budget]
+	switch {
+	case limit == nil:
+		return "paused: " + budgetWords(budget) + " exhausted"
+	case budget == plan.BudgetDeadline:
+		return fmt.Sprintf("paused: %s (%s) exhausted", budgetWords(budget), report.Duration(time.Duration(*limit)*time.Second))
+	}
+	return fmt.Sprintf("paused: %s (%s) exhausted", budgetWords(budget), report.BudgetFigure(budget, *limit))
+}
+
+// waits returns what a step waits for, and the command to type.
 func (n *Notice) waits(s *Style) string {
 	run := short(n.root)
 	var what, command string
 	switch n.For {
 	case ForApproval:
-		if what = "approval"; n.Tool != "" {
-			what = "approval of a call of " + n.Tool
+		if what = "waiting for approval"; n.Tool != "" {
+			what += " to call " + n.Tool
 		}
 		command = fmt.Sprintf("approve %s %s", run, n.Step)
 	case ForEvent:
-		what, command = "the event "+n.Signal, fmt.Sprintf("signal %s %s", run, n.Signal)
+		what, command = "waiting for event "+n.Signal, fmt.Sprintf("signal %s %s", run, n.Signal)
 	case ForDecision:
-		what, command = "a decision", fmt.Sprintf("resume %s --decide %s=rerun|skip|fail|result=JSON", run, n.Step)
+		what, command = "waiting for a decision", fmt.Sprintf("resume %s --decide %s=rerun|skip|fail|result=JSON", run, n.Step)
 	case ForBudget:
-		name := report.BudgetName(n.Budget)
-		what, command = "budget: "+name+" is used up", fmt.Sprintf("resume %s --raise %s=N", run, name)
+		what, command = exhausted(n.Budget, &n.limits), fmt.Sprintf("resume %s --raise %s=N", run, report.BudgetName(n.Budget))
 	}
 	if !n.Due.IsZero() { // before the command, which is there to be copied
 		what += " until " + s.moment(n.Due, n.At)
 	}
-	return "waiting for " + what + ": espalier " + command
+	return what + ": espalier " + command
 }
 
 func (n *Notice) decided() (string, report.Colour) {
-	text, colour := "", report.Green
+	text, colour, before := n.Outcome, report.Green, " by "
 	switch {
-	case n.Reason == "timeout":
-		text, colour = "nobody came in time", report.Red
+	case n.Reason == plan.MethodTimeout:
+		text, colour = "timed out", report.Red
 	case n.For == ForEvent:
-		text = "the event " + n.Signal + " came"
+		text, before = "event "+n.Signal+" received", " from "
 	case n.For == ForDecision:
 		text = "decided: " + n.Outcome
 	case n.Outcome == report.OutcomeOK:
 		text = "approved"
 	case n.Outcome == report.OutcomeRejected:
 		text, colour = "rejected", report.Red
-	default:
-		text = n.Outcome
 	}
 	if n.Tool != "" {
-		text = "the call of " + n.Tool + ": " + text
+		text = "call to " + n.Tool + " " + text
 	}
-	text += n.who()
-	if n.Note != "" {
-		text += ": " + n.Note
-	}
-	return text, colour
+	return text + n.actor(before) + because(n.Note), colour
 }
 
-// short is the beginning of a run's id, enough to name it.
-func short(run journal.RunID) string {
-	if len(run) > 8 {
-		return string(run[:8])
-	}
-	return string(run)
-}
+// short returns the start of a run's id, enough to name it.
+func short(run journal.RunID) string { return string(run[:min(len(run), 8)]) }

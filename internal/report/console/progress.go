@@ -222,7 +222,7 @@ func (p *Progress) stepFinished(ev *report.Event, a *active) {
 	if a != nil {
 		n.Tokens, n.MicroDollars, n.Offline = a.tokens, a.cost, a.offline
 		if ev.Reason == plan.ClassLoopLimit && ev.Outcome == report.OutcomeOK {
-			n.Reason, n.Note = ev.Reason, fmt.Sprintf("it reached its limit of %d iterations", ev.Step.MaxRounds)
+			n.Reason, n.Note = ev.Reason, fmt.Sprintf("iteration limit (%d) reached", ev.Step.MaxRounds)
 		}
 		p.active = slices.DeleteFunc(p.active, func(one *active) bool { return one == a })
 	}
@@ -302,7 +302,7 @@ func (p *Progress) branchFinished(ev *report.Event, a *active) {
 	a.over++
 	if ev.Reason == plan.ReasonUndecided && !a.undecided { // once is enough: it stays so
 		a.undecided = true
-		p.tell(ev, StepSaid).Note = "goes on, because the condition to stop cannot be decided: " + ev.Error
+		p.tell(ev, StepSaid).Note = "continues: the stop condition has no value: " + ev.Error
 	}
 }
 
@@ -433,19 +433,22 @@ func (p *Progress) budgetWaiting(ev *report.Event, _ *active) {
 	if p.starved == x.Budget { // another step waits for it already
 		return
 	}
-	p.starved = x.Budget
-	n := p.tell(ev, WaitStarted)
-	n.For, n.Budget = ForBudget, x.Budget
+	n := p.budgetExhausted(ev, x.Budget)
 	if n.Path == "" {
 		n.Path, n.place = x.Step, x.Step
 	}
 }
 
+func (p *Progress) budgetExhausted(ev *report.Event, budget string) *Notice {
+	p.starved = budget
+	n := p.tell(ev, WaitStarted)
+	n.For, n.Budget, n.limits = ForBudget, budget, p.in.Budget(ev.At).Limits
+	return n
+}
+
 func (p *Progress) deadlineReached(ev *report.Event, _ *active) {
 	if ev.Fact.(journal.TimerFired).Run {
-		p.starved = plan.BudgetDeadline
-		n := p.tell(ev, WaitStarted)
-		n.For, n.Budget = ForBudget, p.starved
+		p.budgetExhausted(ev, plan.BudgetDeadline)
 	}
 }
 

@@ -228,7 +228,7 @@ func (p *printer) tool(e *Event) {
 	}
 	by := ""
 	if t.Fidelity != "" && t.Fidelity != "router" {
-		by = ", as the agent tells it"
+		by = ", reported by the agent"
 	}
 	if e.Type == ToolCall {
 		p.head(e.Timestamp, p.where(e), report.Green, "calls "+t.Name+by)
@@ -237,7 +237,7 @@ func (p *printer) tool(e *Event) {
 	}
 	switch worked := len(t.Output) > 0 && string(t.Output) != "null"; {
 	case t.Error != "" && worked:
-		p.head(e.Timestamp, p.where(e), report.Amber, t.Name+" said no: "+t.Error+by)
+		p.head(e.Timestamp, p.where(e), report.Amber, t.Name+" returned an error: "+t.Error+by)
 	case t.Error != "":
 		p.head(e.Timestamp, p.where(e), report.Red, t.Name+" failed: "+t.Error+by)
 	default:
