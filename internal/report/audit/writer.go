@@ -74,8 +74,8 @@ func visitOf(s *report.Step) *visit {
 	return v
 }
 
-// Take implements report.Projector.
-func (p *projector) Take(e *journal.Event, out report.Output) error {
+// Apply implements report.Projector.
+func (p *projector) Apply(e *journal.Event, out report.Output) error {
 	p.out = out
 	return p.in.Interpret(e, p.emit)
 }

@@ -71,7 +71,7 @@ func (r recording) live(t *testing.T, size console.Size) string {
 	p := console.NewProgress(run, r.outline)
 	for _, a := range r.Appends {
 		for i := range a.Events {
-			if _, err := p.Take(&a.Events[i]); err != nil {
+			if _, err := p.Apply(&a.Events[i]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -308,7 +308,7 @@ func TestLive(t *testing.T) {
 			now = now.Add(time.Second)
 			feed(t, l, []journal.Appended{a})
 			for i := range a.Events {
-				p.Take(&a.Events[i])
+				p.Apply(&a.Events[i])
 			}
 			now = now.Add(time.Second)
 			if err := l.Tick(); err != nil {
@@ -381,7 +381,7 @@ func TestManyWorkersFitTheScreen(t *testing.T) {
 	seq := journal.Seq(0)
 	take := func(f journal.Fact) {
 		seq++
-		if _, err := p.Take(&journal.Event{Seq: seq, At: 1000, Fact: f}); err != nil {
+		if _, err := p.Apply(&journal.Event{Seq: seq, At: 1000, Fact: f}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -424,7 +424,7 @@ func BenchmarkProgress(b *testing.B) {
 		p := console.NewProgress(run, r.outline)
 		for _, a := range r.Appends {
 			for i := range a.Events {
-				if _, err := p.Take(&a.Events[i]); err != nil {
+				if _, err := p.Apply(&a.Events[i]); err != nil {
 					b.Fatal(err)
 				}
 				events++

@@ -34,7 +34,7 @@ func (s *stage) take(facts ...journal.Fact) {
 	s.lines = nil
 	for _, f := range facts {
 		s.seq++
-		notices, err := s.p.Take(&journal.Event{Seq: s.seq, At: 1000, Fact: f})
+		notices, err := s.p.Apply(&journal.Event{Seq: s.seq, At: 1000, Fact: f})
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -82,9 +82,9 @@ func (p *Progress) Seq() journal.Seq { return p.seq }
 // Over reports whether the run has finished.
 func (p *Progress) Over() bool { return p.end != nil }
 
-// Take applies the next event and returns its notices, which are valid until
+// Apply applies the next event and returns its notices, which are valid until
 // the next call.
-func (p *Progress) Take(e *journal.Event) ([]Notice, error) {
+func (p *Progress) Apply(e *journal.Event) ([]Notice, error) {
 	p.out, p.seq = p.out[:0], e.Seq
 	err := p.in.Interpret(e, func(ev *report.Event) error {
 		a := activeOf(ev.Step)

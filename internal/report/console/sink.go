@@ -65,7 +65,7 @@ func (f *follower) take(ctx context.Context, events []journal.Event) error {
 			if e.Seq >= first {
 				break
 			}
-			if _, err := f.p.Take(&e); err != nil {
+			if _, err := f.p.Apply(&e); err != nil {
 				return err
 			}
 		}
@@ -75,7 +75,7 @@ func (f *follower) take(ctx context.Context, events []journal.Event) error {
 		if events[i].Seq <= f.p.seq {
 			continue
 		}
-		notices, err := f.p.Take(&events[i])
+		notices, err := f.p.Apply(&events[i])
 		if err != nil {
 			return err
 		}

@@ -424,7 +424,7 @@ func (x *Exporter) read(run journal.RunID) (whole bool, err error) {
 			return false, nil
 		}
 		out = Yield{Spans: out.Spans[:0], Points: out.Points[:0]}
-		if err := s.tracer.Take(&e, &out); err != nil {
+		if err := s.tracer.Apply(&e, &out); err != nil {
 			return false, &brokenError{run, err}
 		}
 		s.seq = e.Seq
@@ -646,7 +646,7 @@ func (x *Exporter) waiting() int {
 		}
 		for e, err := range x.o.Source.Events(ctx, run, s.seq) {
 			var out Yield
-			if err != nil || s.tracer.Take(&e, &out) != nil {
+			if err != nil || s.tracer.Apply(&e, &out) != nil {
 				break
 			}
 			if e.Seq > s.done.Spans {

@@ -88,7 +88,7 @@ func TestACallThatHasNotBegun(t *testing.T) {
 		journal.StepLeft{Place: work.Place, Outcome: "failed"},
 		journal.RunFinished{Outcome: "failed"},
 	} {
-		if err := tracer.Take(&journal.Event{Seq: journal.Seq(i + 1), At: journal.Millis(i), Fact: f}, &out); err != nil {
+		if err := tracer.Apply(&journal.Event{Seq: journal.Seq(i + 1), At: journal.Millis(i), Fact: f}, &out); err != nil {
 			t.Fatal(err)
 		}
 	}

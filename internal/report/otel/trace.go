@@ -119,8 +119,8 @@ func NewTracer(root journal.RunID, o TracerOptions) *Tracer {
 	return &Tracer{o: o, root: root, trace: TraceOf(root), in: report.NewInterpreter(root, o.Outline).TrackBudgets()}
 }
 
-// Take applies the next event and adds what ended with it to out.
-func (t *Tracer) Take(e *journal.Event, out *Yield) error {
+// Apply applies the next event and adds what ended with it to out.
+func (t *Tracer) Apply(e *journal.Event, out *Yield) error {
 	t.out = out
 	return t.in.Interpret(e, t.event)
 }

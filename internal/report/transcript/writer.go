@@ -80,8 +80,8 @@ type position struct {
 	seq  int64  // of the last line
 }
 
-// Take implements report.Projector.
-func (p *projector) Take(e *journal.Event, out report.Output) error {
+// Apply implements report.Projector.
+func (p *projector) Apply(e *journal.Event, out report.Output) error {
 	p.out = out
 	return p.in.Interpret(e, p.emit)
 }
