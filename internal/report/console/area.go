@@ -15,7 +15,7 @@ import (
 // Size is the size of a terminal.
 type Size struct{ Columns, Rows int }
 
-// orUsual is the size, or a usual one where nothing is known.
+// orUsual returns the size, with a usual one for what is unknown.
 func (s Size) orUsual() Size {
 	if s.Columns <= 0 {
 		s.Columns = 80
@@ -28,8 +28,8 @@ func (s Size) orUsual() Size {
 
 var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
-// Area is the status area at a moment: lines that fit the terminal, the most
-// telling first to stay when there is no room for all.
+// Area returns the lines of the status area at a time, the most important ones
+// first if the terminal has no room for all.
 func (p *Progress) Area(now time.Time, size Size, s Style) []string {
 	if p.started == 0 {
 		return nil
@@ -39,8 +39,8 @@ func (p *Progress) Area(now time.Time, size Size, s Style) []string {
 	lines := []string{p.headline(now, width, &s)}
 	room := max(size.Rows-2, 1)
 	waits, works := p.sorted()
-	// What somebody can do something about comes first; then what is at work,
-	// and what is over as far as there is room.
+	// Steps that wait for the user come first, then those that are running, then
+	// finished ones as far as there is room.
 	var body []string
 	for _, a := range slices.Concat(waits, works) {
 		body = append(body, a.line(now, width, &s))
@@ -100,7 +100,7 @@ func (p *Progress) headline(now time.Time, width int, s *Style) string {
 	return report.Shorten(mark+" ", width) + s.paint(report.Bold, name) + "  " + rest
 }
 
-// counted is how much of something has been used, and how much is left of it.
+// counted returns how much has been used or, with a limit, how much is left.
 func counted(used int64, limit *int64, what string) string {
 	if limit == nil {
 		return plural(used, what)
@@ -108,8 +108,8 @@ func counted(used int64, limit *int64, what string) string {
 	return fmt.Sprintf("%s of %s left", report.Number(max(*limit-used, 0)), plural(*limit, what))
 }
 
-// sorted are the open steps: those that wait for somebody, and the others as
-// a tree, each below the step around it, in the order of their beginning.
+// sorted returns the open steps: those that wait for the user, and the others as
+// a tree, each below its enclosing step, in the order in which they started.
 func (p *Progress) sorted() (waits, works []*active) {
 	below := map[*report.Step][]*active{}
 	for _, a := range p.active {
@@ -134,7 +134,7 @@ func (p *Progress) sorted() (waits, works []*active) {
 	return waits, works
 }
 
-// depth is how many open steps are around it, those of calling runs included.
+// depth returns the number of enclosing open steps, those of calling runs included.
 func depth(s *report.Step) int {
 	if s.Run.Caller != nil {
 		return s.Depth + 1 + depth(s.Run.Caller)
@@ -176,8 +176,8 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 	return fit(s, indent, "▸", name, strings.Join(parts, " · "), report.KindColour(a.step.Kind), report.Dim, width)
 }
 
-// fit writes a mark, a name and what there is to say about it within a width;
-// the name gives way last.
+// fit formats a mark, a name and a text within a width; the text is cut before
+// the name.
 func fit(s *Style, indent, mark, name, text string, nameColour, textColour report.Colour, width int) string {
 	name, text = report.Clean(name), report.Clean(text)
 	start := indent
@@ -209,9 +209,9 @@ func (p *Progress) doneLine(n *Notice, width int, s *Style) string {
 	return fit(s, "  ", mark, n.place, text, report.KindColour(n.Kind), colour, width)
 }
 
-// Summary is what stays on the screen: a line for each outermost step, and
-// how the run ended or what it waits for. The last ones are never cut: they
-// hold what to read, and what to type.
+// Summary returns what stays on the screen: a line for each outermost step, and
+// how the run ended or what it waits for. The last lines are never cut: they
+// have the commands to copy.
 func (p *Progress) Summary(s Style) []string {
 	const uncut = 1 << 20
 	width := s.Width

@@ -15,53 +15,53 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// What happened in a Notice. The names are part of what --json promises.
+// Event names what a Notice reports. The names are part of the --json output.
 type Event string
 
-// The events.
+// Events.
 const (
 	RunStarted   Event = "run.started"
 	RunFinished  Event = "run.finished"
-	RunClaimed   Event = "run.claimed" // another process carries it on
+	RunClaimed   Event = "run.claimed" // another process drives it now
 	StepStarted  Event = "step.started"
 	StepFinished Event = "step.finished"
 	StepSkipped  Event = "step.skipped"
 	StepRetrying Event = "step.retrying"
-	StepLost     Event = "step.lost" // nobody knows how it ended
+	StepLost     Event = "step.lost" // its process died
 	ModelReplied Event = "model.replied"
-	ModelRetried Event = "model.retried" // an attempt failed and is made again
+	ModelRetried Event = "model.retried" // a call failed and is repeated
 	ToolProgress Event = "tool.progress"
 	ToolFinished Event = "tool.finished"
 	ScriptRuns   Event = "script.started" // a script of the project is about to run
-	StepSaid     Event = "step.said"      // a line that the author wrote for people
+	StepSaid     Event = "step.said"      // a message that the author wrote
 	WaitStarted  Event = "wait.started"
 	WaitFinished Event = "wait.finished"
-	Signalled    Event = "event.received" // before anything waited for it
+	Signalled    Event = "event.received" // nothing waits for it yet
 	Paused       Event = "run.paused"
 	Continued    Event = "run.continued"
 	Cancelling   Event = "run.cancelling"
 	BudgetRaised Event = "budget.raised"
 	StateEdited  Event = "state.edited"
-	Rewound      Event = "run.rewound" // it goes on from an earlier step
+	Rewound      Event = "run.rewound" // to an earlier step
 	InputRefused Event = "input.refused"
 )
 
-// kindHook is what stands before and after steps that their authors wrote:
-// lines for people and small commands, not worth lines of their own.
+// kindHook is the kind of steps around other steps: messages and small commands,
+// whose starts and ends are not shown.
 const kindHook = "hook"
 
-// What a run waits for.
+// What a wait is for.
 const (
 	ForApproval = "approval"
 	ForEvent    = "event"
-	ForDecision = "decision" // what to do about a step that was lost
+	ForDecision = "decision" // about a step whose outcome is unknown
 	ForBudget   = "budget"
 )
 
-// Notice is one thing that happened. Its JSON is what --json prints, a line
-// for each; fields that say nothing are left out.
+// Notice is one thing that happened. Its JSON is a line of the --json output,
+// without empty fields.
 type Notice struct {
-	Seq       journal.Seq     `json:"seq"` // of the journal
+	Seq       journal.Seq     `json:"seq"` // in the journal
 	At        Time            `json:"at"`
 	Run       journal.RunID   `json:"run"`
 	Parent    journal.RunID   `json:"parent,omitempty"` // of a child run
@@ -75,36 +75,36 @@ type Notice struct {
 	Outcome   string          `json:"outcome,omitempty"`
 	Reason    string          `json:"reason,omitempty"`
 	Error     string          `json:"error,omitempty"`
-	Status    int             `json:"status,omitempty"` // exit code of the author's choice
+	Status    int             `json:"status,omitempty"` // exit code that the author chose
 	Result    json.RawMessage `json:"result,omitempty"`
-	// ResultHash stands for a result that is too large to be repeated.
+	// ResultHash replaces a result that is too large.
 	ResultHash string `json:"result_sha256,omitempty"`
-	Millis     int64  `json:"ms,omitempty"` // how long it took
+	Millis     int64  `json:"ms,omitempty"` // duration
 	Tokens     int64  `json:"tokens,omitempty"`
-	// MicroDollars is what it cost, in millionths of a dollar.
+	// MicroDollars is the cost in millionths of a dollar.
 	MicroDollars int64        `json:"micro_dollars,omitempty"`
-	Steps        int64        `json:"steps,omitempty"`   // of a run: done so far
-	Lost         journal.Lost `json:"lost,omitzero"`     // of what a run used: for replies that never came
+	Steps        int64        `json:"steps,omitempty"`   // of a run, so far
+	Lost         journal.Lost `json:"lost,omitzero"`     // share of a run's usage for model calls without a reply
 	Offline      string       `json:"offline,omitempty"` // simulated or scripted: no real model answered
 	Model        string       `json:"model,omitempty"`
 	Tool         string       `json:"tool,omitempty"`
-	Done         float64      `json:"done,omitempty"`    // of a tool: how far it has come
-	Total        float64      `json:"total,omitempty"`   // of how much; 0 is not known
+	Done         float64      `json:"done,omitempty"`    // progress of a tool
+	Total        float64      `json:"total,omitempty"`   // 0 if unknown
 	Script       string       `json:"script,omitempty"`  // a file of the project
 	Command      string       `json:"command,omitempty"` // that runs it
-	Attempt      int          `json:"attempt,omitempty"` // the one to come, from 1
+	Attempt      int          `json:"attempt,omitempty"` // the next one, from 1
 	Attempts     int          `json:"attempts,omitempty"`
-	For          string       `json:"for,omitempty"`  // what is waited for
+	For          string       `json:"for,omitempty"`  // what the wait is for
 	Step         string       `json:"step,omitempty"` // as approve, reject, --decide and --from take it
 	Signal       string       `json:"signal,omitempty"`
 	Budget       string       `json:"budget,omitempty"`
 	To           int64        `json:"to,omitempty"` // the new limit
 	Due          Time         `json:"due,omitzero"`
-	By           string       `json:"by,omitempty"`      // the user of the machine
-	Claimed      string       `json:"claimed,omitempty"` // whom they claim to be
+	By           string       `json:"by,omitempty"`      // operating-system user
+	Claimed      string       `json:"claimed,omitempty"` // name that the user claims
 	Note         string       `json:"note,omitempty"`
 	Variable     string       `json:"variable,omitempty"`
-	// From is another run, which this one goes on from at Step.
+	// From is the run that this one continues, at Step.
 	From journal.RunID `json:"from,omitempty"`
 
 	place   string         // path with the calling steps and the iteration
@@ -115,15 +115,15 @@ type Notice struct {
 	badly   bool           // it is an end that the author marked as a failure
 }
 
-// Time is a moment; its JSON is RFC 3339 in UTC with milliseconds.
+// Time is a time whose JSON is RFC 3339 in UTC with milliseconds.
 type Time struct{ time.Time }
 
-// MarshalJSON writes it.
+// MarshalJSON implements json.Marshaler.
 func (t Time) MarshalJSON() ([]byte, error) {
 	return t.UTC().AppendFormat(nil, `"2006-01-02T15:04:05.000Z07:00"`), nil
 }
 
-// JSON is the notice as one line of JSON.
+// JSON returns the notice as one line of JSON.
 func (n *Notice) JSON() ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -132,11 +132,11 @@ func (n *Notice) JSON() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Style is how lines are written.
+// Style configures the format of lines.
 type Style struct {
 	Colour bool
 	Zone   *time.Location // nil is UTC
-	Width  int            // columns; 0 does not cut
+	Width  int            // columns; 0 means that lines are not cut
 }
 
 func (s *Style) paint(c report.Colour, text string) string {
@@ -153,7 +153,7 @@ func (s *Style) clock(t Time) string {
 	return t.In(s.Zone).Format("15:04:05")
 }
 
-// moment is a time that may lie on another day than the one it is told on.
+// moment formats a time, with the date unless it is that of the notice.
 func (s *Style) moment(t, told Time) string {
 	zone := s.Zone
 	if zone == nil {
@@ -166,8 +166,8 @@ func (s *Style) moment(t, told Time) string {
 	return t.In(zone).Format(day + " 15:04")
 }
 
-// Remark is the notice on one line among those of a transcript, which tells
-// more of what models said than Line does.
+// Remark returns the notice as a line among those of a transcript, where the
+// figures of each reply are of interest.
 func (n *Notice) Remark(s Style) string {
 	if n.Event == ModelReplied {
 		parts := spent([]string{n.Model + " replied: " + tokens(n.Tokens)}, 0, n.MicroDollars, n.Offline)
@@ -180,7 +180,7 @@ func (n *Notice) Remark(s Style) string {
 	return s.line(n, text, colour)
 }
 
-// line puts the parts of a line together.
+// line assembles a line.
 func (s *Style) line(n *Notice, text string, colour report.Colour) string {
 	place := report.Clean(n.place)
 	text = report.Clean(text)
@@ -191,7 +191,7 @@ func (s *Style) line(n *Notice, text string, colour report.Colour) string {
 	return s.paint(report.Dim, clock) + "  " + s.paint(report.KindColour(n.Kind), place) + "  " + s.paint(colour, text)
 }
 
-// Line is the notice on one line, "" when it is not worth one.
+// Line returns the notice as one line, "" when it is not worth one.
 func (n *Notice) Line(s Style) string {
 	text, colour := n.text(&s)
 	if text == "" || n.quiet {
@@ -200,17 +200,17 @@ func (n *Notice) Line(s Style) string {
 	return s.line(n, text, colour)
 }
 
-// text returns what a line says, "" for notices that are not worth one.
+// text returns the text of a line, "" for notices that are not worth one.
 func (n *Notice) text(s *Style) (string, report.Colour) {
 	if phrase := phrases[n.Event]; phrase != nil {
 		return phrase(n, s)
 	}
-	return "", report.Plain // the end of the step has the sum of model.replied
+	return "", report.Plain // model.replied: the line of the finished step has the total
 }
 
 type phrase = func(n *Notice, s *Style) (string, report.Colour)
 
-// say makes a phrase of one colour.
+// say makes a phrase of one color.
 func say(colour report.Colour, text func(n *Notice) string) phrase {
 	return func(n *Notice, _ *Style) (string, report.Colour) { return text(n), colour }
 }
@@ -374,7 +374,7 @@ func plural(n int64, what string) string {
 	return report.Number(n) + " " + what + "s"
 }
 
-// endings are the texts and colours of steps that did not simply succeed.
+// endings are the texts and colors of steps that did not simply succeed.
 var endings = map[string]struct {
 	text   string
 	colour report.Colour

@@ -34,7 +34,7 @@ type Progress struct {
 	out      []Notice
 }
 
-// maxDone is how many steps that are over the summary shows.
+// maxDone is how many finished steps the summary shows.
 const maxDone = 100
 
 // active is an open step.
@@ -61,10 +61,10 @@ func activeOf(s *report.Step) *active {
 	return a
 }
 
-// running is a call of a tool that has not returned.
+// running is a tool call that has not returned.
 type running struct {
 	journal.ToolUse
-	far string // how far it has come, if it says so
+	far string // its progress, if it reports any
 }
 
 func (a *active) tool(name, id string) int {
@@ -119,7 +119,7 @@ func (p *Progress) tell(ev *report.Event, event Event) *Notice {
 	return &p.out[len(p.out)-1]
 }
 
-// place is a step's path behind those of the steps that called its run.
+// place returns a step's path after those of the steps that called its run.
 func place(s *report.Step) string {
 	text := s.Path
 	if s.Info != nil && s.Info.Step.Label != "" {
@@ -229,8 +229,7 @@ func (p *Progress) stepFinished(ev *report.Event, a *active) {
 	p.keep(n, ev.Step)
 }
 
-// repeats tells whether a step ends as the one before it: hooks that do so have
-// not failed themselves.
+// repeats reports whether a step is a hook that repeats the failure before it.
 func repeats(s *report.Step) bool {
 	if s.Kind != kindHook || s.Info == nil {
 		return false
@@ -244,7 +243,7 @@ func (n *Notice) result(v journal.Value) {
 	n.Result, n.ResultHash = v.JSON, v.Hash
 }
 
-// keep keeps the end of an outermost step for the summary.
+// keep remembers the end of an outermost step for the summary.
 func (p *Progress) keep(n *Notice, s *report.Step) {
 	if s.Depth > 0 || s.Run.Caller != nil || n.quiet && n.Kind == kindHook || s.Kind == kindHook && n.Outcome == report.OutcomeOK {
 		return
@@ -253,7 +252,7 @@ func (p *Progress) keep(n *Notice, s *report.Step) {
 }
 
 func (p *Progress) remember(n *Notice) {
-	if len(p.done) == 2*maxDone { // moving them is cheaper now and then than each time
+	if len(p.done) == 2*maxDone { // rarely, since it moves all of them
 		p.done = p.done[:copy(p.done, p.done[maxDone:])]
 	}
 	kept := *n
@@ -262,7 +261,7 @@ func (p *Progress) remember(n *Notice) {
 	p.ended++
 }
 
-// last are the steps that the summary shows, and how many there were before.
+// last returns the steps that the summary shows, and the number of earlier ones.
 func (p *Progress) last() (shown []Notice, before int) {
 	shown = p.done[max(0, len(p.done)-maxDone):]
 	return shown, p.ended - len(shown)
@@ -300,7 +299,7 @@ func (p *Progress) branchFinished(ev *report.Event, a *active) {
 		return
 	}
 	a.over++
-	if ev.Reason == plan.ReasonUndecided && !a.undecided { // once is enough: it stays so
+	if ev.Reason == plan.ReasonUndecided && !a.undecided { // one notice is enough
 		a.undecided = true
 		p.tell(ev, StepSaid).Note = "continues: the stop condition has no value: " + ev.Error
 	}
@@ -452,7 +451,7 @@ func (p *Progress) deadlineReached(ev *report.Event, _ *active) {
 	}
 }
 
-// asked is the text of a value that a question shows; "" when it is none.
+// asked returns the text of a value that a gate shows; "" when it is no text.
 func asked(v journal.Value) string {
 	var text string
 	if json.Unmarshal(v.JSON, &text) != nil {
@@ -461,7 +460,7 @@ func asked(v journal.Value) string {
 	return text
 }
 
-// elapsed is how long the run has been going.
+// elapsed returns how long the run has taken so far.
 func (p *Progress) elapsed(now time.Time) time.Duration {
 	if p.end != nil {
 		return time.Duration(p.end.Millis) * time.Millisecond
