@@ -129,14 +129,14 @@ func (r *Runtime) evidence(entry journal.Entry, root journal.RunID) (audit.Evide
 }
 
 // told is what a transcript tells that an audit log has, too.
-func told(text []byte) []audit.Told {
+func told(text []byte) []audit.TranscriptEvent {
 	names := map[transcript.Type]string{
 		transcript.RunStarted: audit.RunStart, transcript.RunCompleted: audit.RunComplete,
 		transcript.StepStarted: audit.StepStart, transcript.CallStarted: audit.StepStart,
 		transcript.StepCompleted: audit.StepComplete, transcript.CallCompleted: audit.StepComplete,
 		transcript.MessageAssistant: audit.ModelCall, transcript.ToolResult: audit.ToolCall,
 	}
-	out := []audit.Told{}
+	out := []audit.TranscriptEvent{}
 	line := 0
 	for event, err := range transcript.Read(bytes.NewReader(text)) {
 		line++
@@ -144,7 +144,7 @@ func told(text []byte) []audit.Told {
 		if err != nil || name == "" || event.Type == transcript.MessageAssistant && piece(&event) {
 			continue
 		}
-		out = append(out, audit.Told{Line: line, Event: name, Path: event.Path, At: event.Timestamp})
+		out = append(out, audit.TranscriptEvent{Line: line, Event: name, Path: event.Path, At: event.Timestamp})
 	}
 	return out
 }

@@ -138,11 +138,11 @@ func TestVerifyNames(t *testing.T) {
 // TestVerifyAgainstTheRest: the store and the transcript have a say, too.
 func TestVerifyAgainstTheRest(t *testing.T) {
 	told := func(e *audit.Evidence) {
-		e.Transcript = []audit.Told{}
+		e.Transcript = []audit.TranscriptEvent{}
 		for i, r := range records(t, string(e.File)) {
 			switch r.Event {
 			case audit.RunStart, audit.StepStart, audit.StepComplete, audit.RunComplete:
-				e.Transcript = append(e.Transcript, audit.Told{Line: i + 1, Event: r.Event, Path: r.StepID, At: r.Timestamp})
+				e.Transcript = append(e.Transcript, audit.TranscriptEvent{Line: i + 1, Event: r.Event, Path: r.StepID, At: r.Timestamp})
 			}
 		}
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/espalier-run/espalier/internal/report/redact"
 )
 
-// Options are what a Writer works with.
+// Options configure a Writer.
 type Options struct {
 	Dir    string // storage/audit
 	Source report.Source
-	// Program gives the program of a definition that a run has pinned.
+	// Program returns the program of a pinned definition.
 	Program func(ctx context.Context, definition string) (*ir.Program, error)
-	// Files lists the files that went into a definition; nil is none.
+	// Files returns the files that a definition was made of; nil if they are unknown.
 	Files func(ctx context.Context, definition string) ([]ir.File, error)
-	// Lock is taken for each group of lines; nil when no other process writes here.
+	// Lock is held for each group of lines; nil when no other process writes here.
 	Lock report.Lock
 	Log  *slog.Logger     // nil is slog.Default
 	Now  func() time.Time // nil is time.Now; no line depends on it
@@ -29,7 +29,7 @@ type Options struct {
 // Writer writes audit logs. It is a report.Sink.
 type Writer struct{ *report.Writer }
 
-// New makes a Writer. Close it.
+// New returns a Writer. Close it.
 func New(o Options) *Writer {
 	return &Writer{report.NewWriter(report.WriterOptions{
 		What: "audit log", Dir: o.Dir, Ext: Ext, Source: o.Source, Program: o.Program, Lock: o.Lock, Log: o.Log, Now: o.Now,
@@ -58,7 +58,7 @@ type log struct {
 	audit *ir.Audit
 }
 
-// visit is what the notes of an open step say that its later records need.
+// visit is what the notes of an open step say for its later records.
 type visit struct {
 	doneBy  string
 	missing []string        // declared files that were not made

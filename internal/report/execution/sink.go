@@ -22,31 +22,31 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// FileName is the record's, in the folder of what a run produces.
+// FileName is the name of the record, in the folder of a run's outputs.
 const FileName = "execution-state.json"
 
-// Options are what a Writer needs.
+// Options configure a Writer.
 type Options struct {
 	Root    string // of the project
 	Source  Source
 	Program func(ctx context.Context, definition string) (*ir.Program, error)
 }
 
-// Source is what a Writer needs of a journal.Store.
+// Source is the part of a journal.Store that a Writer reads.
 type Source interface {
 	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
 	Entry(ctx context.Context, run journal.RunID) (journal.Entry, error)
 }
 
-// Writer is a reader of the journal.
+// Writer writes the records. It is a report.Sink.
 type Writer struct {
 	Options
 	mu   sync.Mutex
-	runs map[journal.RunID]*record // nil is a run of another format
+	runs map[journal.RunID]*record // nil for a run of another format
 	owed map[journal.RunID]bool    // records that could not be written
 }
 
-// format is the one whose runs have such a record.
+// format is the format whose runs have such a record.
 const format = "agentfile"
 
 var (
@@ -55,7 +55,7 @@ var (
 	_ report.Idler   = (*Writer)(nil)
 )
 
-// New returns a writer. Close it.
+// New returns a Writer. Close it.
 func New(o Options) *Writer {
 	return &Writer{Options: o, runs: map[journal.RunID]*record{}, owed: map[journal.RunID]bool{}}
 }
@@ -87,30 +87,30 @@ type Step struct {
 	Error       string `json:"error,omitempty"`
 }
 
-// Error is something that went wrong.
+// Error is an error of a step.
 type Error struct {
 	Step  string `json:"step"`
 	Error string `json:"error"`
 	At    string `json:"at"`
 }
 
-// record is a State as it grows.
+// record is a State under construction.
 type record struct {
 	State
 	in     *report.Interpreter
 	seen   journal.Seq
 	over   bool
-	dir    string        // of what the run produces, from the root
-	staged string        // folder of a workflow that is being generated
-	before journal.RunID // the run that this one goes on from
+	dir    string        // of the run's outputs, relative to the root
+	staged string        // folder of the workflow that the run generates
+	before journal.RunID // the run that this one continues
 }
 
-// Record takes one append.
+// Record implements report.Sink.
 func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
 	return w.RecordAll(ctx, []journal.Appended{a})
 }
 
-// RecordAll takes appends, and then writes each record that has changed.
+// RecordAll applies appends, and then writes each record that has changed.
 func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,15 +143,15 @@ func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) erro
 	return errors.Join(errs...)
 }
 
-// fail forgets what is in memory of a run whose record is owed: the next try
-// begins with what the journal has.
+// fail drops a run from memory whose record is owed: the next try starts with
+// the journal.
 func (w *Writer) fail(run journal.RunID, err error) error {
 	delete(w.runs, run)
 	w.owed[run] = true
 	return fmt.Errorf("%s of run %s: %w", FileName, run, err)
 }
 
-// take brings a run's record up to date, and returns it if it has changed.
+// take applies events to a run's record, and returns it if it has changed.
 func (w *Writer) take(ctx context.Context, run journal.RunID, events []journal.Event) (*record, error) {
 	r, known := w.runs[run]
 	changed := false
@@ -181,12 +181,11 @@ func (w *Writer) take(ctx context.Context, run journal.RunID, events []journal.E
 	return r, nil
 }
 
-// load makes the record of a run from what the journal has; nil for runs that
-// have none.
+// load builds the record of a run from the journal; nil for runs that have none.
 func (w *Writer) load(ctx context.Context, run journal.RunID) (r *record, err error) {
 	entry, err := w.Source.Entry(ctx, run)
 	if errors.Is(err, journal.ErrUnknownRun) {
-		return nil, nil // removed by now
+		return nil, nil // it has been deleted
 	}
 	if err != nil || entry.Format != format {
 		return nil, err
@@ -222,18 +221,18 @@ func (r *record) follow(events []journal.Event) (news bool, err error) {
 	return news, nil
 }
 
-// Idle writes what is owed, and forgets what can be read again.
+// Idle writes the records that are owed, and drops what can be read again.
 func (w *Writer) Idle(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	err := w.settle(ctx)
-	if len(w.runs) > 0 { // a map that was only cleared would keep its size
+	if len(w.runs) > 0 { // clearing the map would keep its memory
 		w.runs = map[journal.RunID]*record{}
 	}
 	return err
 }
 
-// settle tries again what could not be written.
+// settle writes what could not be written before.
 func (w *Writer) settle(ctx context.Context) error {
 	var errs []error
 	for run := range w.owed {
@@ -250,15 +249,15 @@ func (w *Writer) settle(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Close tries once more what could not be written.
+// Close writes what could not be written before.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.settle(context.Background())
 }
 
-// begin is the record of a run that has begun; nil for runs without a folder
-// of this format.
+// begin returns the record of a run that starts; nil for runs without a folder of
+// this format.
 func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStarted, at time.Time) (*record, error) {
 	stamp, ok := s.Vars["agentfile.run"]
 	if !ok || s.Format != format {
@@ -296,7 +295,7 @@ func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStart
 		one := Step{ID: s.ID, Name: s.Description, Status: manifest.Pending}
 		if t := s.Task(); t != nil {
 			one.Artifact = text(t.Settings.Get("produces"))
-			if runs := text(t.Settings.Get("runs")); runs != "" { // G5: not where the specification has them
+			if runs := text(t.Settings.Get("runs")); runs != "" { // G5: differs from the specification
 				r.dir = path.Join(runs, r.RunID)
 			}
 		}
@@ -305,8 +304,8 @@ func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStart
 	return r, w.inherit(ctx, r, s.From)
 }
 
-// inherit takes over what was done in the run that this one goes on from: they
-// share a folder, and what other programs see is one run that was taken back.
+// inherit adds what was done in the run that this one continues: they share a
+// folder, and other programs see one run that was rewound.
 func (w *Writer) inherit(ctx context.Context, r *record, from *journal.Origin) error {
 	if from == nil {
 		return nil
@@ -316,7 +315,7 @@ func (w *Writer) inherit(ctx context.Context, r *record, from *journal.Origin) e
 	in := report.NewInterpreter(from.Run, nil)
 	for e, err := range w.Source.Events(ctx, from.Run, 0) {
 		if errors.Is(err, journal.ErrUnknownRun) {
-			return nil // removed by now
+			return nil // it has been deleted
 		}
 		if err != nil {
 			return err
@@ -345,7 +344,7 @@ func text(raw json.RawMessage) string {
 	return s
 }
 
-// gateOf is the step that a gate belongs to.
+// gateOf returns the step that a gate belongs to.
 func gateOf(step string) string { return strings.TrimSuffix(step, ":gate") }
 
 func (r *record) step(id string) *Step {
@@ -354,7 +353,7 @@ func (r *record) step(id string) *Step {
 			return &r.Steps[i]
 		}
 	}
-	return &Step{} // one of ours
+	return &Step{} // generated, so the record does not have it
 }
 
 // apply updates the record. in is the interpreter of the run that e belongs to.
@@ -421,7 +420,7 @@ func (r *record) runFinished(ev *report.Event, _ *Step) {
 	}
 }
 
-// back takes the run back to a step.
+// back rewinds the record to a step.
 func (r *record) back(step string) {
 	r.over, r.Current, r.Status = false, "", "running"
 	again := false
@@ -432,7 +431,7 @@ func (r *record) back(step string) {
 	}
 }
 
-// write puts the files in their places.
+// write writes the files.
 func (w *Writer) write(r *record) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -454,16 +453,16 @@ func (w *Writer) write(r *record) error {
 	return r.generation()
 }
 
-// generation brings the manifest of what is being generated up to date.
+// generation updates the manifest of the workflow that the run generates.
 func (r *record) generation() error {
 	m, err := manifest.Read(r.staged)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // promoted by now, or given up
+		return nil // it has been promoted or abandoned
 	}
 	if err != nil {
 		return err
 	}
-	if m.Run == string(r.before) && m.Status == manifest.Failed { // and is taken up again
+	if m.Run == string(r.before) && m.Status == manifest.Failed { // this run continues it
 		m.Run, m.Status = r.Run, manifest.Generating
 		m.Phases.Generation.Status, m.Phases.Generation.CompletedAt = manifest.InProgress, ""
 	}

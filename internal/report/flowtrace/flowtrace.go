@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// Entry is one agent's turn.
+// Entry is the turn of one agent.
 type Entry struct {
 	Step         int                        `json:"step"`
 	AgentID      string                     `json:"agentId"`
@@ -36,7 +36,7 @@ type Entry struct {
 	NextAgent    string                     `json:"nextAgentId,omitempty"`
 }
 
-// Attempt is one try of it.
+// Attempt is one attempt of a turn.
 type Attempt struct {
 	Attempt     int    `json:"attempt"`
 	Status      string `json:"status"` // success, error
@@ -52,19 +52,19 @@ type Attempt struct {
 	Offline string `json:"offline,omitempty"`
 }
 
-// Policy is how an agent is asked again.
+// Policy is the retry policy of an agent.
 type Policy struct {
 	MaxAttempts int      `json:"maxAttempts"`
 	RetryOn     []string `json:"retryOn"`
 }
 
-// Directive is a tool that was called.
+// Directive is a tool call.
 type Directive struct {
 	Tool  string          `json:"tool"`
 	Input json.RawMessage `json:"parameters"`
 }
 
-// Rule is a rule that was looked at, and what it came to.
+// Rule is a rule that was evaluated, and its result.
 type Rule struct {
 	ID        string `json:"id"`
 	From      string `json:"from"`

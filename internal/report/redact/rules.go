@@ -6,30 +6,30 @@ import (
 	"sync"
 )
 
-// The groups that a workflow can ask for as a whole.
+// Groups of rules that a workflow can enable.
 const (
 	pii    = "pii"
 	secret = "secrets"
 )
 
-// rule finds one kind of text. When the expression has a group, only what the
-// group matches is hidden.
+// rule matches one kind of text. If the expression has a group, only the match of
+// the group is redacted.
 type rule struct {
 	name  string
 	group string
 	expr  string
-	// hints are texts of which every match has one; nil is not known. It is much
-	// quicker to see that there is none than to look for a match.
+	// hints are substrings of which every match has one; nil if there are none.
+	// Searching for them is much faster than matching.
 	hints []string
-	// real tells whether a match is what it looks like; nil is always.
+	// real reports whether a match is what it looks like; nil accepts all.
 	real func(text string, start, end int) bool
-	// find is the expression, compiled when it is first needed: not every
-	// process that has rules ever uses them.
+	// find is the expression, compiled when it is first needed: many processes
+	// that have rules never use them.
 	find func() *regexp.Regexp
 }
 
-// builtin are the rules that ship. The order counts where two match: what was
-// hidden by one is not looked at by the next.
+// builtin are the built-in rules. Their order matters where two match: a match of
+// one is hidden from the next.
 var builtin = sync.OnceValue(func() []rule {
 	all := []rule{
 		{name: "private_key", group: secret, hints: []string{"PRIVATE KEY"}, expr: `-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`},
@@ -60,8 +60,7 @@ var builtin = sync.OnceValue(func() []rule {
 	return all
 })
 
-// alone tells whether digits stand by themselves, and are not a piece of an id
-// or of a longer number.
+// alone reports whether digits are not part of an id or of a longer number.
 func alone(text string, start, end int) bool {
 	part := func(c byte) bool {
 		return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
@@ -81,7 +80,7 @@ func digits(text string) string {
 	}, text)
 }
 
-// card holds a number against the check digit that all payment cards have.
+// card checks the check digit of a payment card number.
 func card(text string, start, end int) bool {
 	d := digits(text[start:end])
 	sum := 0
@@ -98,7 +97,7 @@ func card(text string, start, end int) bool {
 	return sum%10 == 0 && strings.Trim(d, "0") != "" && !called && alone(text, start, end)
 }
 
-// iban holds an account number against its check digits.
+// iban checks the check digits of an account number.
 func iban(text string, start, end int) bool {
 	s := strings.ReplaceAll(text[start:end], " ", "")
 	rest := 0
@@ -112,13 +111,13 @@ func iban(text string, start, end int) bool {
 	return rest == 1
 }
 
-// ssn leaves out numbers that are never given to anybody.
+// ssn excludes numbers that are never assigned.
 func ssn(text string, start, end int) bool {
 	s := text[start:end]
 	return s[:3] != "000" && s[:3] != "666" && s[0] != '9' && s[4:6] != "00" && s[7:] != "0000" && alone(text, start, end)
 }
 
-// phone leaves out dates, versions and other numbers with marks between them.
+// phone excludes dates, versions and other numbers with separators.
 func phone(text string, start, end int) bool {
 	s := text[start:end]
 	n := len(digits(s))

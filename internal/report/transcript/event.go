@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Type is what an event tells.
+// Type is the type of an event.
 type Type string
 
-// The types. Files of later releases may have others.
+// Types. Files of later releases may have others.
 const (
 	RunStarted       Type = "run.started"
 	RunCompleted     Type = "run.completed"
@@ -22,7 +22,7 @@ const (
 	ToolResult       Type = "tool.result"
 )
 
-// Known tells whether the type is one of the above.
+// Known reports whether the type is one of the above.
 func (t Type) Known() bool {
 	switch t {
 	case RunStarted, RunCompleted, StepStarted, StepCompleted, CallStarted, CallCompleted,
@@ -75,7 +75,7 @@ type Block struct {
 	Chunk       string          `json:"chunk,omitempty"`
 }
 
-// The types of blocks.
+// Types of blocks.
 const (
 	BlockText       = "text"
 	BlockThinking   = "thinking"

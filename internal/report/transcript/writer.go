@@ -11,15 +11,15 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// Options are what a Writer works with.
+// Options configure a Writer.
 type Options struct {
 	Dir    string // storage/transcripts
 	Source report.Source
-	// Program gives the program of a definition that a run has pinned.
+	// Program returns the program of a pinned definition.
 	Program func(ctx context.Context, definition string) (*ir.Program, error)
-	// Lock is taken for each group of lines; nil when no other process writes here.
+	// Lock is held for each group of lines; nil when no other process writes here.
 	Lock report.Lock
-	// Skip tells which runs are to have no transcript; nil is none of them.
+	// Skip reports whether a run has no transcript; nil means that all runs have one.
 	Skip func(journal.RunStarted) bool
 	Log  *slog.Logger     // nil is slog.Default
 	Now  func() time.Time // nil is time.Now; no line depends on it
@@ -31,7 +31,7 @@ type Writer struct {
 	fan *FanOut
 }
 
-// New makes a Writer. Close it.
+// New returns a Writer. Close it.
 func New(o Options) *Writer {
 	w := &Writer{fan: NewFanOut(o.Log, o.Now)}
 	w.Writer = report.NewWriter(report.WriterOptions{
@@ -46,7 +46,7 @@ func New(o Options) *Writer {
 	return w
 }
 
-// FanOut gives events to live subscribers, each after it is on disk.
+// FanOut returns the FanOut that publishes events once they are on disk.
 func (w *Writer) FanOut() *FanOut { return w.fan }
 
 func (w *Writer) written(run journal.RunID, line []byte) {
@@ -59,7 +59,7 @@ func (w *Writer) written(run journal.RunID, line []byte) {
 	}
 }
 
-// Close closes the files and ends all subscriptions. Closing again does nothing.
+// Close closes the files and ends all subscriptions. It may be called again.
 func (w *Writer) Close() error {
 	err := w.Writer.Close()
 	w.fan.Close()
@@ -74,7 +74,7 @@ type projector struct {
 	out  report.Output
 }
 
-// position is how far a file has been written.
+// position is the end of a file.
 type position struct {
 	head string // what all lines have after their seq
 	seq  int64  // of the last line
