@@ -14,19 +14,19 @@ type (
 	SpanID  [8]byte
 )
 
-// Kind is what a span is to its parent, with OTLP's numbers.
+// Kind is the kind of a span, with OTLP's numbers.
 type Kind int
 
-// The kinds that there are here.
+// Kinds of spans.
 const (
 	Internal Kind = 1
 	Client   Kind = 3
 )
 
-// Span is something that began and ended.
+// Span is a span that has ended.
 type Span struct {
 	Trace      TraceID
-	ID, Parent SpanID // no parent is all zeros
+	ID, Parent SpanID // zero for no parent
 	Name       string
 	Kind       Kind
 	Start, End journal.Millis
@@ -34,46 +34,46 @@ type Span struct {
 	Events     []Event
 	Links      []Link
 	Failed     bool
-	Message    string // why, when it failed
+	Message    string // of a failure
 }
 
-// Attr says something about a span, a point or a resource. Its value is a
-// string, int64, float64, bool or []string.
+// Attr is an attribute of a span, a point or a resource. Its value is a string,
+// int64, float64, bool or []string.
 type Attr struct {
 	Key   string
 	Value any
 }
 
-// Event happened within a span.
+// Event is an event of a span.
 type Event struct {
 	At    journal.Millis
 	Name  string
 	Attrs []Attr
 }
 
-// Link leads to a span of another trace.
+// Link refers to a span of another trace.
 type Link struct {
 	Trace TraceID
 	Span  SpanID
 }
 
-// TraceOf is the trace of a stream: the run's id, which the audit log calls
-// trace_id, without its hyphens.
+// TraceOf returns the trace of a stream: the root run's id, the trace_id of audit
+// logs, without its hyphens.
 func TraceOf(root journal.RunID) TraceID {
 	var id TraceID
 	text := strings.ReplaceAll(string(root), "-", "")
 	if n, err := hex.Decode(id[:], []byte(text[:min(len(text), 2*len(id))])); err == nil && n == len(id) && len(text) == 2*len(id) && id != (TraceID{}) {
 		return id
 	}
-	sum := sha256.Sum256([]byte(root)) // a name that is no UUID
+	sum := sha256.Sum256([]byte(root)) // the id is not a UUID
 	copy(id[:], sum[:])
 	return id
 }
 
-// SpanOf is the id of a run's own span.
+// SpanOf returns the id of a run's own span.
 func SpanOf(root, run journal.RunID) SpanID { return spanID(root, "run:"+string(run)) }
 
-// spanID is the id of what has this label in a stream.
+// spanID returns the id of the span with a label in a stream.
 func spanID(root journal.RunID, label string) SpanID {
 	sum := sha256.Sum256([]byte(string(root) + "/" + label))
 	var id SpanID
@@ -84,7 +84,7 @@ func spanID(root journal.RunID, label string) SpanID {
 	return id
 }
 
-// ParseTraceParent reads the W3C's traceparent: "00-<trace>-<span>-<flags>".
+// ParseTraceParent parses a W3C traceparent: "00-<trace>-<span>-<flags>".
 func ParseTraceParent(text string) (Link, bool) {
 	var l Link
 	parts := strings.Split(strings.TrimSpace(text), "-")

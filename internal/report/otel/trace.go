@@ -12,17 +12,17 @@ import (
 	"github.com/espalier-run/espalier/internal/report/redact"
 )
 
-// TracerOptions are what a Tracer works with.
+// TracerOptions configure a Tracer.
 type TracerOptions struct {
 	Names Conventions
-	// Content adds prompts, replies, the arguments and results of tools, and
-	// the words of errors: what somebody may not want to have elsewhere.
+	// Content adds prompts, replies, arguments and results of tools, and error
+	// texts, which may be confidential.
 	Content bool
-	// MostBytes is how long one text of it may be; 0 is without limit.
+	// MostBytes is the maximum length of a text in them; 0 is unlimited.
 	MostBytes int
-	// Outline is of the definition that a run has pinned; nil does without.
+	// Outline returns the outline of a pinned definition; nil if it is unknown.
 	Outline func(definition string) (*report.Outline, error)
-	// Origin is the span from which somebody began a run; nil is none.
+	// Origin returns the span from which a run was started; nil if there is none.
 	Origin func(journal.RunStarted) (Link, bool)
 }
 
@@ -38,7 +38,7 @@ type Tracer struct {
 	origin *Link // span from which the run was started; nil if there is none
 }
 
-// Yield is what came of events.
+// Yield collects the spans and points of events.
 type Yield struct {
 	Spans  []Span
 	Points []Point
@@ -73,18 +73,18 @@ func openOf(s *report.Step) *openStep {
 	return open
 }
 
-// openTask is an attempt at a task, through all its lives.
+// openTask is an attempt at a task, reruns after crashes included.
 type openTask struct {
 	work  journal.Work
 	step  *report.Step
-	who   []*actor // the task, and calls from inside of it, innermost last
+	who   []*actor // the task and the calls inside it, innermost last
 	held  map[int]hold
-	wait  journal.Millis // before the next call of the model begins
+	wait  journal.Millis // before the next model call
 	tools map[string]openTool
-	last  journal.Millis // when something was last heard of it
+	last  journal.Millis // time of its last event
 }
 
-// actor is who asks models and calls tools: an agent, or a task without one.
+// actor is the source of model and tool calls: an agent, or a task without one.
 type actor struct {
 	id     SpanID
 	parent SpanID
@@ -99,7 +99,7 @@ type actor struct {
 	asked  []message // since the last reply
 }
 
-// hold is what is set aside for a call that is being made.
+// hold is the reservation of a call in progress.
 type hold struct {
 	seq    journal.Seq
 	at     journal.Millis
@@ -159,7 +159,7 @@ var handlers = map[report.EventType]func(t *Tracer, ev *report.Event, open *open
 	report.GateDecided:    (*Tracer).gateDecided,
 }
 
-// happenings are the events of spans.
+// happenings are the events within spans.
 var happenings = map[report.EventType]struct {
 	name  string
 	attrs func(t *Tracer, ev *report.Event) []Attr
@@ -235,7 +235,7 @@ func (t *Tracer) runFinished(ev *report.Event, _ *openStep) {
 	t.measure(workflowDuration, seconds(run.Started, ev.At), duration)
 }
 
-// links returns the links to where a run comes from.
+// links returns the links to the origin of a run.
 func (t *Tracer) links(run *report.Run) []Link {
 	var out []Link
 	if t.origin != nil {
@@ -364,7 +364,7 @@ func agentOf(s *report.Step) *actor {
 	return a
 }
 
-// known fills in what the workflow says about an agent.
+// known adds what the workflow defines for an agent.
 func (a *actor) known(s *report.Step) {
 	if s.Info == nil || s.Info.Program == nil {
 		return
@@ -374,7 +374,7 @@ func (a *actor) known(s *report.Step) {
 	}
 }
 
-// now is who is at work.
+// now returns the current actor.
 func (k *openTask) now() *actor { return k.who[len(k.who)-1] }
 
 func (t *Tracer) taskFinished(ev *report.Event, open *openStep) {
@@ -383,7 +383,7 @@ func (t *Tracer) taskFinished(ev *report.Event, open *openStep) {
 	}
 }
 
-// endTask ends the attempt of a step, with whatever is open in it.
+// endTask ends the attempt of a step, with everything that is open in it.
 func (t *Tracer) endTask(open *openStep, ev *report.Event, text string) {
 	task := open.task
 	if task == nil {
@@ -396,8 +396,7 @@ func (t *Tracer) endTask(open *openStep, ev *report.Event, text string) {
 	}
 }
 
-// abandon ends calls of which nobody will hear any more. What was set aside for
-// one that was lost is charged.
+// abandon ends calls without a result. The reservation of a lost one is charged.
 func (t *Tracer) abandon(task *openTask, at journal.Millis, result, class string) {
 	for _, n := range sorted(task.held) {
 		if h := task.held[n]; h.amount.ModelCalls > 0 {
@@ -410,20 +409,20 @@ func (t *Tracer) abandon(task *openTask, at journal.Millis, result, class string
 	}
 	clear(task.held)
 	if result == lost {
-		return // a tool's call is made again, or decided about
+		return // the tool call is repeated, or a person decides about it
 	}
 	for _, id := range sorted(task.tools) {
 		open := task.tools[id]
 		why := class
 		if result == report.OutcomeOK {
-			why = "" // whoever called it did not need to hear
+			why = "" // the task did not need the result
 		}
 		t.toolEnded(task, open, at, &open.use, why, "")
 	}
 	clear(task.tools)
 }
 
-// lost is the class of a call that a process took with it.
+// lost is the class of a call whose process died.
 const lost = "lost"
 
 func (t *Tracer) taskLost(ev *report.Event, open *openStep) {
@@ -514,7 +513,7 @@ func (t *Tracer) modelReplied(ev *report.Event, task *openTask) {
 }
 
 func (t *Tracer) modelFailed(ev *report.Event, task *openTask) {
-	failed := report.Body[journal.ModelRetry](ev.Note) // what cannot be read has no class
+	failed := report.Body[journal.ModelRetry](ev.Note) // without a class if it is unreadable
 	t.called(task, ev.Note.Settles, t.held(task, ev), ev.At, call{
 		used: ev.Usage, failed: true, class: failed.Class, text: failed.Message,
 	})
@@ -532,7 +531,7 @@ func (t *Tracer) held(task *openTask, ev *report.Event) hold {
 	return hold{seq: ev.Seq, at: task.last, who: task.now()}
 }
 
-// call is how a call of a model ended.
+// call is the result of a model call.
 type call struct {
 	reply  *journal.Reply
 	used   journal.Usage
@@ -541,10 +540,10 @@ type call struct {
 	text   string
 }
 
-// finishes are the conventions' words for why a model stopped.
+// finishes maps stop reasons to those of the conventions.
 var finishes = map[string]string{"done": "stop", "tool_use": "tool_calls", "max_tokens": "length", "refused": "content_filter"}
 
-// called ends a call of a model.
+// called ends a model call.
 func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call) {
 	delete(task.held, n)
 	who, step := h.who, task.step
@@ -662,8 +661,8 @@ func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use
 	t.measure(toolDuration, seconds(open.at, at), measured)
 }
 
-// The classes of calls that were not made. A model may make up any number of
-// names, and metrics have a series for each: these share one.
+// Classes of calls that were not made. A model may invent any number of names,
+// and each is a series of a metric: these share one.
 const (
 	classDenied  = "NOT_ALLOWED"
 	classMissing = "NOT_READY"
@@ -702,7 +701,7 @@ func (t *Tracer) callFinished(ev *report.Event, task *openTask) {
 	task.who = task.who[:len(task.who)-1]
 }
 
-// id is the id of what began with an event.
+// id returns the id of the span that started with an event.
 func (t *Tracer) id(what string, seq journal.Seq) SpanID {
 	return spanID(t.root, fmt.Sprintf("%s:%d", what, seq))
 }
@@ -715,7 +714,7 @@ func (t *Tracer) measure(metric name, value float64, attrs []Attr) {
 	}
 }
 
-// attrs are names and values in turn; what is empty is left out.
+// attrs returns attributes from names and values in turn, without empty values.
 func (t *Tracer) attrs(pairs ...any) []Attr { return t.and(nil, pairs...) }
 
 func (t *Tracer) and(attrs []Attr, pairs ...any) []Attr {
@@ -729,7 +728,7 @@ func (t *Tracer) and(attrs []Attr, pairs ...any) []Attr {
 	return attrs
 }
 
-// usage is what something cost.
+// usage returns the attributes of usage.
 func (t *Tracer) usage(u journal.Usage) []any {
 	if u.ModelCalls == 0 && u.InputTokens == 0 && u.OutputTokens == 0 && u.MicroDollars == 0 {
 		return nil
@@ -756,8 +755,7 @@ func remaining(b *report.Budget) []any {
 	return out
 }
 
-// fail says that a span did not end well. Words may hold anything, and need
-// the same consent as content.
+// fail marks a span as failed. Error texts may contain anything, and are content.
 func (t *Tracer) fail(s *Span, class, text string, rules *redact.Rules) {
 	s.Failed, s.Message = true, class
 	s.Attrs = t.and(s.Attrs, errorType, class)
@@ -787,7 +785,7 @@ func dollars(u journal.Usage) float64 { return float64(u.MicroDollars) / 1e6 }
 
 func seconds(from, to journal.Millis) float64 { return float64(to-from) / 1000 }
 
-// bare is a model's name without that of its provider.
+// bare returns a model's name without that of its provider.
 func bare(model string) string { return model[strings.IndexByte(model, '/')+1:] }
 
 func sorted[K cmp.Ordered, V any](m map[K]V) []K {
