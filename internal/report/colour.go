@@ -24,6 +24,17 @@ func (c Colour) Paint(text string) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
+// Palette paints text if it is true.
+type Palette bool
+
+// Paint returns text, in the color if colors are enabled.
+func (p Palette) Paint(c Colour, text string) string {
+	if !p {
+		return text
+	}
+	return c.Paint(text)
+}
+
 // KindColour returns the color of a kind of step, as in pictures of workflows.
 func KindColour(kind string) Colour {
 	switch kind {

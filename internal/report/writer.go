@@ -126,10 +126,6 @@ type Writer struct {
 	dirty      []*stream // streams with lines that are not on disk yet
 	gathered   int       // bytes of these lines
 	spare      []lines   // unused buffers
-
-	// Used by byRun: index of the last append of a run, and of the next one of the same run.
-	last map[journal.RunID]int32
-	next []int32
 }
 
 // Limits on memory. With more runs at the same time the Writer is slower, not
@@ -171,7 +167,7 @@ func NewWriter(o WriterOptions) *Writer {
 	}
 	return &Writer{
 		o: o, runs: map[journal.RunID]*stream{}, open: map[*file]struct{}{},
-		outlines: map[string]*Outline{}, behind: map[journal.RunID]backlog{}, last: map[journal.RunID]int32{},
+		outlines: map[string]*Outline{}, behind: map[journal.RunID]backlog{},
 	}
 }
 
@@ -207,7 +203,7 @@ func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) erro
 	if now := w.o.Now(); now.Sub(w.maintained) >= time.Second {
 		t.add(w.maintain(ctx, now))
 	}
-	w.byRun(appends, func(a *journal.Appended) {
+	byRun(appends, func(a *journal.Appended) {
 		s, since := w.runs[a.Run], a.Pos
 		if s != nil && len(s.dirty) > 0 {
 			since = s.since
@@ -227,27 +223,19 @@ func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) erro
 
 // byRun calls visit for the appends of one run after those of another, and done
 // after each run: the data of a run lies together in memory, and so do its lines.
-func (w *Writer) byRun(appends []journal.Appended, visit func(*journal.Appended), done func()) {
-	if len(appends) == 1 {
-		visit(&appends[0])
-		done()
-		return
-	}
-	clear(w.last)
-	w.next = append(w.next[:0], make([]int32, len(appends))...)
-	heads := make([]int32, 0, len(appends))
+func byRun(appends []journal.Appended, visit func(*journal.Appended), done func()) {
+	var runs []journal.RunID
+	groups := make(map[journal.RunID][]*journal.Appended)
 	for i := range appends {
-		if before, more := w.last[appends[i].Run]; more {
-			w.next[before] = int32(i)
-		} else {
-			heads = append(heads, int32(i))
+		run := appends[i].Run
+		if groups[run] == nil {
+			runs = append(runs, run)
 		}
-		w.last[appends[i].Run] = int32(i)
+		groups[run] = append(groups[run], &appends[i])
 	}
-	for _, i := range heads {
-		for visit(&appends[i]); w.next[i] > 0; {
-			i = w.next[i]
-			visit(&appends[i])
+	for _, run := range runs {
+		for _, a := range groups[run] {
+			visit(a)
 		}
 		done()
 	}
@@ -309,7 +297,7 @@ func (w *Writer) maintain(ctx context.Context, now time.Time) error {
 		}
 	}
 	w.forgetResting()
-	w.spare, w.next, w.last = nil, nil, map[journal.RunID]int32{}
+	w.spare = nil
 	w.mark = w.ticks
 	return err
 }

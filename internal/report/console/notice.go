@@ -140,10 +140,7 @@ type Style struct {
 }
 
 func (s *Style) paint(c report.Colour, text string) string {
-	if !s.Colour {
-		return text
-	}
-	return c.Paint(text)
+	return report.Palette(s.Colour).Paint(c, text)
 }
 
 func (s *Style) clock(t Time) string {
@@ -456,10 +453,7 @@ func budgetWords(budget string) string { return cmp.Or(budgetNames[budget], "bud
 
 // exhausted returns which budget is exhausted, with its limit if it is known.
 func exhausted(budget string, limits *journal.Limits) string {
-	limit := map[string]*int64{
-		plan.BudgetSteps: limits.Steps, plan.BudgetTools: limits.ToolCalls, plan.BudgetTokens: limits.Tokens,
-		plan.BudgetMoney: limits.MicroDollars, plan.BudgetDeadline: limits.ActiveSeconds,
-	}[budget]
+	limit := (&plan.Ledger{Limits: *limits}).Limit(budget)
 	switch {
 	case limit == nil:
 		return "paused: " + budgetWords(budget) + " exhausted"

@@ -79,9 +79,6 @@ func NewProgress(run journal.RunID, outline func(definition string) (*report.Out
 // Seq returns the sequence number of the last event.
 func (p *Progress) Seq() journal.Seq { return p.seq }
 
-// Over reports whether the run has finished.
-func (p *Progress) Over() bool { return p.end != nil }
-
 // Apply applies the next event and returns its notices, which are valid until
 // the next call.
 func (p *Progress) Apply(e *journal.Event) ([]Notice, error) {

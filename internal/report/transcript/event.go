@@ -22,16 +22,6 @@ const (
 	ToolResult       Type = "tool.result"
 )
 
-// Known reports whether the type is one of the above.
-func (t Type) Known() bool {
-	switch t {
-	case RunStarted, RunCompleted, StepStarted, StepCompleted, CallStarted, CallCompleted,
-		MessageUser, MessageAssistant, ToolCall, ToolResult:
-		return true
-	}
-	return false
-}
-
 // Event is one line of a transcript.
 type Event struct {
 	Seq         int64           `json:"seq"`

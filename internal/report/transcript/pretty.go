@@ -136,10 +136,7 @@ func (p *printer) head(at time.Time, place string, c report.Colour, text string)
 }
 
 func (p *printer) paint(c report.Colour, text string) string {
-	if !p.o.Colour {
-		return text
-	}
-	return c.Paint(text)
+	return report.Palette(p.o.Colour).Paint(c, text)
 }
 
 func (p *printer) step(e *Event) {
