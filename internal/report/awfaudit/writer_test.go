@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report/awfaudit"
 )
 
-// store is the events of some runs.
+// store has the events of some runs.
 type store map[journal.RunID][]journal.Event
 
 func (s store) Events(_ context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
@@ -48,7 +48,7 @@ const child = journal.RunID("c1")
 // loop is a step of the child.
 var loop = journal.Place{Frame: "each/0/call/call", Step: "loop"}
 
-// world is a run with a child, one of another format, and one that fails.
+// world returns a run with a child, one of another format, and one that fails.
 func world() (store, []journal.Appended) {
 	s := store{
 		"r1": {
@@ -102,7 +102,7 @@ func read(t *testing.T, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// How secrets are marked is for the rules to say.
+	// The rules define the replacement of secrets.
 	out := string(raw)
 	if i := strings.Index(out, "[redacted "); i >= 0 {
 		out = out[:i+len("[redacted")] + out[i+strings.Index(out[i:], "]"):]
@@ -110,8 +110,8 @@ func read(t *testing.T, dir string) string {
 	return out
 }
 
-// All at once are the same lines as one after the other.
-func TestManyAtOnce(t *testing.T) {
+// A batch of appends gives the same lines as single ones.
+func TestBatchWritesTheSameLines(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
 	w := open(t, dir, s)
@@ -128,7 +128,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// Two writers take turns: each sees what the other has written meanwhile.
+// Two writers take turns: each sees what the other has written.
 func TestTwoWriters(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
@@ -145,7 +145,7 @@ func TestTwoWriters(t *testing.T) {
 	}
 }
 
-func TestPairs(t *testing.T) {
+func TestStartsAndEndsArePaired(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
 	w := open(t, dir, s)
@@ -163,8 +163,8 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// Wherever the process ends, the next one completes the file and repeats nothing.
-func TestGoesOnAfterACrash(t *testing.T) {
+// Wherever the process dies, the next one completes the file without repetitions.
+func TestContinueAfterCrash(t *testing.T) {
 	s, appends := world()
 	for n := range len(appends) + 1 {
 		for _, lost := range []bool{false, true} {
@@ -197,13 +197,13 @@ func TestGoesOnAfterACrash(t *testing.T) {
 	}
 }
 
-// What could not be written is written as soon as it can be; if the process
-// ends before that, the next one begins where the file is complete.
-func TestMakesUpForWhatCouldNotBeWritten(t *testing.T) {
+// What could not be written is written later; if the process ends before that, the
+// next one starts where the file is complete.
+func TestUnwritableFileIsRetried(t *testing.T) {
 	s, appends := world()
 	for _, ends := range []bool{false, true} {
 		dir := t.TempDir()
-		obstacle := filepath.Join(dir, "deep") // a file where the folder has to be
+		obstacle := filepath.Join(dir, "deep") // a file in place of the folder
 		if err := os.WriteFile(obstacle, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +239,7 @@ func TestMakesUpForWhatCouldNotBeWritten(t *testing.T) {
 	}
 }
 
-// Inputs that AWF takes for secrets by their names are hidden, whatever they hold.
+// Inputs that are secrets by their names are masked, whatever their values.
 func TestSecretsByName(t *testing.T) {
 	s := store{"r": {{Seq: 1, Fact: journal.RunStarted{Format: "awf", Input: value(`{"API_KEY_X":"abcd","Token":7,"password2":"p","secret_":["s"],"secretary":"Ann","a_token":"t"}`)}}}}
 	dir := t.TempDir()
@@ -254,13 +254,13 @@ func TestSecretsByName(t *testing.T) {
 	}
 }
 
-// Runs that were begun with the trail switched off are not made up for later.
-func TestSwitchedOff(t *testing.T) {
+// Runs that were started without the trail are not recorded later.
+func TestSkippedRunsStaySkipped(t *testing.T) {
 	s, appends := world()
 	started := s["r1"][0].Fact.(journal.RunStarted)
 	started.Options = json.RawMessage(`{"off":true}`)
 	s["r1"][0].Fact = started
-	for n := range len(appends) { // also by one that comes in the middle
+	for n := range len(appends) { // the writer may start in the middle
 		dir := t.TempDir()
 		w, err := awfaudit.New(awfaudit.Options{
 			Path: filepath.Join(dir, "deep", "audit.jsonl"), Position: filepath.Join(dir, "position"), Source: s,
@@ -293,7 +293,7 @@ func TestLongInputsAreCut(t *testing.T) {
 	}
 }
 
-// begun writes what a run with some inputs begins with.
+// begun returns the start record of a run with some inputs.
 func begun(t *testing.T, input journal.Value, blobs map[string]string) string {
 	t.Helper()
 	s := store{"r": {{Seq: 1, Fact: journal.RunStarted{Format: "awf", Input: input}}}}
@@ -326,8 +326,8 @@ func (s stored) Blob(_ context.Context, hash string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// A line stays short, whatever the inputs are: the longest go first, and all of
-// them when there are too many. What is there is as people wrote it.
+// A line stays short: the longest inputs are truncated first, and all of them are
+// omitted when there are too many. The others are unchanged.
 func TestInputsFit(t *testing.T) {
 	text := func(n int, s string) string { return `"` + strings.Repeat(s, n) + `"` }
 	for name, c := range map[string]struct {
@@ -359,7 +359,7 @@ func many(n int) string {
 	return b.String()
 }
 
-// ended writes how a run ended; the second line is that.
+// ended returns the end record of a run.
 func ended(t *testing.T, fact journal.RunFinished) map[string]any {
 	t.Helper()
 	s := store{"r": {{Seq: 1, Fact: journal.RunStarted{Format: "awf"}}, {Seq: 2, Fact: fact}}}
@@ -375,7 +375,7 @@ func ended(t *testing.T, fact journal.RunFinished) map[string]any {
 	return out
 }
 
-// Failures have many words at times, and odd ones; a line stays a line.
+// Long error texts and control characters fit on one line.
 func TestLongErrorsAreCut(t *testing.T) {
 	for _, words := range []string{strings.Repeat("é", 9000), strings.Repeat("\x1b[31m\n", 2000), strings.Repeat("\x00", 9000), strings.Repeat("<", 2100)} {
 		got, _ := ended(t, journal.RunFinished{Outcome: "failed", Error: words})["error"].(string)
@@ -390,8 +390,8 @@ func TestLongErrorsAreCut(t *testing.T) {
 	}
 }
 
-// Exit codes are those that a process can have; what failed is never 0. Secrets
-// in the words of a failure are hidden.
+// Exit codes are valid, that of a failure is never 0, and secrets in error texts
+// are masked.
 func TestHowRunsEnd(t *testing.T) {
 	key := "ghp_" + strings.Repeat("a1B2", 9)
 	for _, c := range []struct {
@@ -416,7 +416,7 @@ func TestHowRunsEnd(t *testing.T) {
 	}
 }
 
-// A line that a crash has torn stays by itself, and what it was to say is said.
+// A torn line stays on a line of its own, and its record is written again.
 func TestTornLines(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
@@ -429,7 +429,7 @@ func TestTornLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range len(whole) + 1 {
-		if n > 0 && n < len(whole) && n%7 > 0 && whole[n-1] != '\n' && whole[n] != '\n' { // not each and every place
+		if n > 0 && n < len(whole) && n%7 > 0 && whole[n-1] != '\n' && whole[n] != '\n' { // a sample of offsets
 			continue
 		}
 		if err := os.WriteFile(path, whole[:n], 0o600); err != nil {
@@ -454,7 +454,7 @@ func TestTornLines(t *testing.T) {
 	}
 }
 
-// lock counts.
+// lock counts its acquisitions.
 type lock struct {
 	held, taken int
 	refused     error
@@ -470,9 +470,8 @@ func (l *lock) Exclusive() error {
 
 func (l *lock) Unlock() error { l.held--; return nil }
 
-// Others are kept out while lines are written, and only then; who is kept out
-// writes later.
-func TestTakesTurns(t *testing.T) {
+// The lock is held only while lines are written; without it, they are written later.
+func TestLockIsHeldForWriting(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
 	turn := &lock{refused: errors.New("it is another's turn")}
@@ -496,7 +495,7 @@ func TestTakesTurns(t *testing.T) {
 	if err := w.Idle(t.Context()); err != nil || turn.held != 0 || turn.taken != 1 {
 		t.Error(err, turn)
 	}
-	if got := strings.Count(read(t, dir), "\n"); got != 5 { // all but the beginning, which came too late
+	if got := strings.Count(read(t, dir), "\n"); got != 5 { // all but the start, which came too late
 		t.Errorf("%d lines", got)
 	}
 	if at, err := open(t, dir, s).At(); at != 5 || err != nil {
@@ -507,8 +506,8 @@ func TestTakesTurns(t *testing.T) {
 	}
 }
 
-// What happens in between, and is not written about, need not be read again.
-func TestClosing(t *testing.T) {
+// Close saves the position, so that events without records are not read again.
+func TestCloseSavesThePosition(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
 	w := open(t, dir, s)
@@ -535,9 +534,9 @@ func TestClosing(t *testing.T) {
 	}
 }
 
-// What could not be read is made up for by the next one, and what came behind it
-// is there at once.
-func TestMakesUpForWhatCouldNotBeRead(t *testing.T) {
+// What could not be read is made up for by the next process; later runs are
+// written at once.
+func TestUnreadableRunIsRetried(t *testing.T) {
 	s, appends := world()
 	begins := s["r1"][0].Fact.(journal.RunStarted)
 	whole := string(begins.Input.JSON)
@@ -577,7 +576,7 @@ func TestMakesUpForWhatCouldNotBeRead(t *testing.T) {
 	}
 }
 
-// counted is a source that knows how often it was read.
+// counted is a source that counts its reads.
 type counted struct {
 	store
 	reads *int
@@ -588,9 +587,9 @@ func (c counted) Events(ctx context.Context, run journal.RunID, after journal.Se
 	return c.store.Events(ctx, run, after)
 }
 
-// What a child does is not looked up again for each of its rounds, and runs of
-// other formats only once.
-func TestRoundsCostTheSame(t *testing.T) {
+// A stream is read once, not for each round of a loop, and those of other formats
+// are not read.
+func TestRoundsDoNotReadTheJournal(t *testing.T) {
 	s, _ := world()
 	reads := 0
 	dir := t.TempDir()

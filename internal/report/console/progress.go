@@ -298,7 +298,7 @@ func (p *Progress) branchFinished(ev *report.Event, a *active) {
 	a.over++
 	if ev.Reason == plan.ReasonUndecided && !a.undecided { // one notice is enough
 		a.undecided = true
-		p.tell(ev, StepSaid).Note = "continues: the stop condition has no value: " + ev.Error
+		p.tell(ev, StepSaid).Note = "continues: the stop condition cannot be evaluated: " + ev.Error
 	}
 }
 
