@@ -137,9 +137,11 @@ func (f *file) compare(size int64) (there int, err error) {
 		return 0, err
 	}
 	start := 0
-	for there < len(f.ends) && f.ends[there] <= len(rest) && bytes.Equal(rest[start:f.ends[there]], f.pending[start:f.ends[there]]) {
-		start = f.ends[there]
-		there++
+	for _, end := range f.ends {
+		if end > len(rest) || !bytes.Equal(rest[start:end], f.pending[start:end]) {
+			break
+		}
+		start, there = end, there+1
 	}
 	f.offset += int64(start)
 	if f.offset == size {

@@ -277,8 +277,8 @@ func (in *Interpreter) openFrame(x *journal.FrameOpened) error {
 		return fmt.Errorf("frame %q belongs to step %q, which is not open", x.Frame, x.Step)
 	}
 	f := &frame{
-		run: parent.run, prefix: parent.prefix + x.Step + ".", depth: parent.depth + 1, loop: parent.loop, index: parent.index,
-		block: x.Block, name: x.Name, parent: x.Parent, up: parent.step,
+		run: parent.run, prefix: parent.prefix + x.Step + ".", depth: parent.depth + 1,
+		loop: parent.loop, index: parent.index, block: x.Block, name: x.Name, parent: x.Parent, up: parent.step,
 	}
 	if in.program != nil {
 		f.unit = in.program.units[x.Program]
@@ -348,7 +348,8 @@ func (in *Interpreter) leaveStep(x *journal.StepLeft) error {
 		return nil
 	}
 	return in.end(journal.Work{Place: x.Place}, x.For, Ending{
-		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Status: x.Status, Value: x.Value, Writes: x.Writes,
+		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Status: x.Status,
+		Value: x.Value, Writes: x.Writes,
 	})
 }
 

@@ -119,5 +119,6 @@ func LostWords(l journal.Lost) string {
 	if l.ModelCalls != 1 {
 		calls = Number(l.ModelCalls) + " model calls"
 	}
-	return fmt.Sprintf("; of these at most %s for %s without a reply", TokensAndMoney(l.InputTokens+l.OutputTokens, l.MicroDollars), calls)
+	used := TokensAndMoney(l.InputTokens+l.OutputTokens, l.MicroDollars)
+	return fmt.Sprintf("; of these at most %s for %s without a reply", used, calls)
 }

@@ -243,7 +243,8 @@ func (d data) with(before, name, after string) string {
 
 func (p *printer) stepStart(_ *Record, d data) (report.Colour, string) {
 	kind := d.text("type")
-	return report.KindColour(kind), kind + " started" + d.with(", agent ", "agent", "") + d.with(", fallback for ", "fallback_for", "")
+	text := kind + " started" + d.with(", agent ", "agent", "") + d.with(", fallback for ", "fallback_for", "")
+	return report.KindColour(kind), text
 }
 
 func (p *printer) stepComplete(_ *Record, d data) (report.Colour, string) {
@@ -251,8 +252,8 @@ func (p *printer) stepComplete(_ *Record, d data) (report.Colour, string) {
 	if status == "completed" {
 		colour = report.Green
 	}
-	return colour, status + ", " + d.text("reason_code") + d.with(" (", "declared_reason_code", ")") + d.with(": ", "error", "") +
-		" (" + d.duration("duration_ms") + ")"
+	return colour, status + ", " + d.text("reason_code") + d.with(" (", "declared_reason_code", ")") +
+		d.with(": ", "error", "") + " (" + d.duration("duration_ms") + ")"
 }
 
 func (p *printer) stepLost(_ *Record, d data) (report.Colour, string) {
@@ -269,7 +270,8 @@ func (p *printer) gateDecision(_ *Record, d data) (report.Colour, string) {
 
 func (p *printer) modelCall(_ *Record, d data) (report.Colour, string) {
 	s := d.spend("")
-	return report.Cyan, fmt.Sprintf("model %s: %s tokens in, %s out%s", d.text("model"), report.Number(s.in), report.Number(s.out), dollars(", ", s.money))
+	return report.Cyan, fmt.Sprintf("model %s: %s tokens in, %s out%s",
+		d.text("model"), report.Number(s.in), report.Number(s.out), dollars(", ", s.money))
 }
 
 func (p *printer) modelError(_ *Record, d data) (report.Colour, string) {

@@ -159,14 +159,15 @@ func (v *verifier) chain() {
 		seq++
 		if r.Event != "" {
 			if r.Seq != seq {
-				v.fault(i+1, CheckChain, "seq is %d, not %d: a record was taken out, put in or moved", r.Seq, seq)
+				v.fault(i+1, CheckChain, "seq is %d, not %d: a record was removed, inserted or moved", r.Seq, seq)
 				seq = r.Seq
 			}
 			if r.PrevHash != prev {
-				v.fault(i+1, CheckChain, "prev_hash is %s, but the hash of the record before is %s: one of the two was changed, or a record between them is gone", short(r.PrevHash), short(prev))
+				v.fault(i+1, CheckChain, "prev_hash is %s, but the hash of the previous record is %s: "+
+					"one of the two was changed, or a record between them was removed", short(r.PrevHash), short(prev))
 			}
 			if i > 0 && r.Timestamp.Before(v.recs[i-1].Timestamp) {
-				v.fault(i+1, CheckChain, "timestamp lies before that of the record before")
+				v.fault(i+1, CheckChain, "timestamp is before that of the previous record")
 			}
 		}
 		prev = hash(v.lines[i])
@@ -266,7 +267,7 @@ func (v *verifier) events() {
 		v.fault(checkDue[step], CheckEvents, "no %s follows the end of step %q", BudgetCheck, step)
 	}
 	if end := v.recs[len(v.recs)-1].Event; v.e.Finished && end != RunComplete && end != RunFailed {
-		v.fault(len(v.recs), CheckEvents, "the run is over, but the last record is %q: the end of the log is gone", end)
+		v.fault(len(v.recs), CheckEvents, "the run is over, but the last record is %q: the end of the log is missing", end)
 	}
 	v.required()
 }
@@ -303,12 +304,14 @@ func (v *verifier) definition() {
 		v.note("The log is in the format %q; this program writes %q.", data.Format, Format)
 	}
 	if data.Definition != v.e.Definition {
-		v.fault(1, CheckDefinition, "definition is %s, but the run has pinned %s", short(data.Definition), short(v.e.Definition))
+		v.fault(1, CheckDefinition, "definition is %s, but the run has pinned %s",
+			short(data.Definition), short(v.e.Definition))
 	}
 	if v.e.Pinned == nil {
 		v.fault(1, CheckDefinition, "the definition %s is not in the store", short(v.e.Definition))
 	} else if got := hash(v.e.Pinned); got != v.e.Definition {
-		v.fault(1, CheckDefinition, "what is stored as definition %s has the hash %s: it was changed", short(v.e.Definition), short(got))
+		v.fault(1, CheckDefinition, "the stored definition %s has the hash %s: it was changed",
+			short(v.e.Definition), short(got))
 	}
 }
 
@@ -330,7 +333,8 @@ func (v *verifier) journal() {
 	if least := bytes.Count(v.e.Before, []byte("\n")); len(v.lines) < least {
 		var next Record
 		json.Unmarshal(want[len(v.lines)], &next) // derived, so it is valid
-		v.fault(len(v.lines)+1, CheckJournal, "the log ends here, but the journal has %d more: the next is %s", least-len(v.lines), about(&next))
+		v.fault(len(v.lines)+1, CheckJournal, "the log ends here, but the journal has %d more: the next is %s",
+			least-len(v.lines), about(&next))
 	}
 }
 
@@ -415,7 +419,9 @@ func brief(v any) string {
 func (v *verifier) transcript() {
 	events := v.e.Transcript
 	if v.e.Audit != nil && v.e.Audit.Level != "" && v.e.Audit.Level != "full" {
-		events = slices.DeleteFunc(slices.Clone(events), func(t TranscriptEvent) bool { return t.Event == ModelCall || t.Event == ToolCall })
+		events = slices.DeleteFunc(slices.Clone(events), func(t TranscriptEvent) bool {
+			return t.Event == ModelCall || t.Event == ToolCall
+		})
 	}
 	n := 0
 	for i := range v.recs {
@@ -435,13 +441,16 @@ func (v *verifier) transcript() {
 			return
 		}
 		if t := events[n]; t.Event != event || t.Path != r.StepID || !t.At.Equal(r.Timestamp) {
-			v.fault(i+1, CheckTranscript, "%s at %s, but line %d of the transcript tells of %s at %s", about(r), r.Timestamp.Format(report.TimeFormat),
+			v.fault(i+1, CheckTranscript, "%s at %s, but line %d of the transcript has %s at %s",
+				about(r), r.Timestamp.Format(report.TimeFormat),
 				t.Line, about(&Record{Event: t.Event, StepID: t.Path}), t.At.Format(report.TimeFormat))
 			return
 		}
 		n++
 	}
 	if n < len(events) && v.e.Finished {
-		v.fault(len(v.recs), CheckTranscript, "line %d of the transcript tells of %s, which the log does not have", events[n].Line, about(&Record{Event: events[n].Event, StepID: events[n].Path}))
+		t := &events[n]
+		v.fault(len(v.recs), CheckTranscript, "line %d of the transcript has %s, which the log does not have",
+			t.Line, about(&Record{Event: t.Event, StepID: t.Path}))
 	}
 }

@@ -334,7 +334,8 @@ func maskNamed(inputs json.RawMessage) json.RawMessage {
 	}
 	hidden := false
 	for name := range all {
-		if slices.ContainsFunc(secretNames, func(begin string) bool { return strings.HasPrefix(strings.ToUpper(name), begin) }) {
+		upper := strings.ToUpper(name)
+		if slices.ContainsFunc(secretNames, func(prefix string) bool { return strings.HasPrefix(upper, prefix) }) {
 			all[name], hidden = json.RawMessage(`"[redacted secret]"`), true
 		}
 	}

@@ -232,7 +232,8 @@ func (p *Progress) Summary(s Style) []string {
 	}
 	for _, a := range p.active {
 		if a.wait != nil {
-			lines = append(lines, fit(&s, "  ", "?", place(a.step), a.wait.waits(&s), report.KindColour(a.step.Kind), report.Amber, uncut))
+			colour := report.KindColour(a.step.Kind)
+			lines = append(lines, fit(&s, "  ", "?", place(a.step), a.wait.waits(&s), colour, report.Amber, uncut))
 		}
 	}
 	if p.starved != "" {

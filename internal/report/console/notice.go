@@ -235,9 +235,11 @@ var phrases = map[Event]phrase{
 	Signalled: say(report.Plain, func(n *Notice) string {
 		return "event " + n.Signal + " received" + n.actor(" from ") + "; nothing waits for it yet"
 	}),
-	Paused:     say(report.Amber, func(n *Notice) string { return "paused" + n.who() }),
-	Continued:  say(report.Plain, func(n *Notice) string { return "continued" + n.who() }),
-	Cancelling: say(report.Amber, func(n *Notice) string { return "cancellation requested" + n.who() + because(n.Reason) }),
+	Paused:    say(report.Amber, func(n *Notice) string { return "paused" + n.who() }),
+	Continued: say(report.Plain, func(n *Notice) string { return "continued" + n.who() }),
+	Cancelling: say(report.Amber, func(n *Notice) string {
+		return "cancellation requested" + n.who() + because(n.Reason)
+	}),
 	BudgetRaised: say(report.Plain, func(n *Notice) string {
 		return fmt.Sprintf("%s raised to %s%s", budgetWords(n.Budget), report.BudgetFigure(n.Budget, n.To), n.who())
 	}),
@@ -454,13 +456,14 @@ func budgetWords(budget string) string { return cmp.Or(budgetNames[budget], "bud
 // exhausted returns which budget is exhausted, with its limit if it is known.
 func exhausted(budget string, limits *journal.Limits) string {
 	limit := (&plan.Ledger{Limits: *limits}).Limit(budget)
-	switch {
-	case limit == nil:
+	if limit == nil {
 		return "paused: " + budgetWords(budget) + " exhausted"
-	case budget == plan.BudgetDeadline:
-		return fmt.Sprintf("paused: %s (%s) exhausted", budgetWords(budget), report.Duration(time.Duration(*limit)*time.Second))
 	}
-	return fmt.Sprintf("paused: %s (%s) exhausted", budgetWords(budget), report.BudgetFigure(budget, *limit))
+	figure := report.BudgetFigure(budget, *limit)
+	if budget == plan.BudgetDeadline {
+		figure = report.Duration(time.Duration(*limit) * time.Second)
+	}
+	return fmt.Sprintf("paused: %s (%s) exhausted", budgetWords(budget), figure)
 }
 
 // waits returns what a step waits for, and the command to type.
@@ -476,9 +479,11 @@ func (n *Notice) waits(s *Style) string {
 	case ForEvent:
 		what, command = "waiting for event "+n.Signal, fmt.Sprintf("signal %s %s", run, n.Signal)
 	case ForDecision:
-		what, command = "waiting for a decision", fmt.Sprintf("resume %s --decide %s=rerun|skip|fail|result=JSON", run, n.Step)
+		what = "waiting for a decision"
+		command = fmt.Sprintf("resume %s --decide %s=rerun|skip|fail|result=JSON", run, n.Step)
 	case ForBudget:
-		what, command = exhausted(n.Budget, &n.limits), fmt.Sprintf("resume %s --raise %s=N", run, report.BudgetName(n.Budget))
+		what = exhausted(n.Budget, &n.limits)
+		command = fmt.Sprintf("resume %s --raise %s=N", run, report.BudgetName(n.Budget))
 	}
 	if !n.Due.IsZero() { // before the command, which is there to be copied
 		what += " until " + s.moment(n.Due, n.At)

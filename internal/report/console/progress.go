@@ -137,11 +137,11 @@ var handlers = map[report.EventType]func(p *Progress, ev *report.Event, a *activ
 	report.RunStarted:      (*Progress).runStarted,
 	report.RunFinished:     (*Progress).runFinished,
 	report.RunClaimed:      func(p *Progress, ev *report.Event, _ *active) { p.tell(ev, RunClaimed) },
-	report.RunPaused:       of(Paused, func(p *Progress, n *Notice, x journal.Paused) { p.paused = true; n.by(x.By) }),
-	report.RunContinued:    of(Continued, func(p *Progress, n *Notice, x journal.Continued) { p.paused = false; n.by(x.By) }),
-	report.RunRewound:      of(Rewound, func(_ *Progress, n *Notice, x journal.Rewound) { n.Step = x.Step; n.by(x.By) }),
-	report.StateEdited:     of(StateEdited, func(_ *Progress, n *Notice, x journal.StateEdited) { n.Variable = x.Path; n.by(x.By) }),
-	report.SignalReceived:  of(Signalled, func(_ *Progress, n *Notice, x journal.Signalled) { n.Signal = x.Event; n.by(x.By) }),
+	report.RunPaused:       of(Paused, runPaused),
+	report.RunContinued:    of(Continued, runContinued),
+	report.RunRewound:      of(Rewound, runRewound),
+	report.StateEdited:     of(StateEdited, stateEdited),
+	report.SignalReceived:  of(Signalled, signalReceived),
 	report.InputRefused:    of(InputRefused, inputRefused),
 	report.BudgetRaised:    of(BudgetRaised, budgetRaised),
 	report.CancelRequested: (*Progress).cancelRequested,
@@ -242,10 +242,10 @@ func (n *Notice) result(v journal.Value) {
 
 // keep remembers the end of an outermost step for the summary.
 func (p *Progress) keep(n *Notice, s *report.Step) {
-	if s.Depth > 0 || s.Run.Caller != nil || n.quiet && n.Kind == kindHook || s.Kind == kindHook && n.Outcome == report.OutcomeOK {
-		return
+	outermost := s.Depth == 0 && s.Run.Caller == nil
+	if outermost && (s.Kind != kindHook || !n.quiet && n.Outcome != report.OutcomeOK) {
+		p.remember(n)
 	}
-	p.remember(n)
 }
 
 func (p *Progress) remember(n *Notice) {
@@ -404,6 +404,31 @@ func (p *Progress) gateDecided(ev *report.Event, a *active) {
 }
 
 func (n *Notice) by(a journal.Actor) { n.By, n.Claimed = a.User, a.As }
+
+func runPaused(p *Progress, n *Notice, x journal.Paused) {
+	p.paused = true
+	n.by(x.By)
+}
+
+func runContinued(p *Progress, n *Notice, x journal.Continued) {
+	p.paused = false
+	n.by(x.By)
+}
+
+func runRewound(_ *Progress, n *Notice, x journal.Rewound) {
+	n.Step = x.Step
+	n.by(x.By)
+}
+
+func signalReceived(_ *Progress, n *Notice, x journal.Signalled) {
+	n.Signal = x.Event
+	n.by(x.By)
+}
+
+func stateEdited(_ *Progress, n *Notice, x journal.StateEdited) {
+	n.Variable = x.Path
+	n.by(x.By)
+}
 
 func inputRefused(_ *Progress, n *Notice, x journal.InputRefused) {
 	n.Reason, n.Error = x.Input, x.Why

@@ -284,7 +284,8 @@ func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStart
 			r.Input = text(value)
 		}
 	}
-	if name, run := text(input["workflow_name"]), text(input["run_id"]); name != "" && run != "" && filepath.IsLocal(filepath.Join(name, run)) {
+	name, run := text(input["workflow_name"]), text(input["run_id"])
+	if name != "" && run != "" && filepath.IsLocal(filepath.Join(name, run)) {
 		r.staged = manifest.Staged(w.Root, name, run)
 	}
 	for i := range p.Blocks[ir.Body].Steps {
@@ -426,7 +427,8 @@ func (r *record) back(step string) {
 	again := false
 	for i := range r.Steps {
 		if again = again || r.Steps[i].ID == gateOf(step); again {
-			r.Steps[i] = Step{ID: r.Steps[i].ID, Name: r.Steps[i].Name, Artifact: r.Steps[i].Artifact, Status: manifest.Pending}
+			s := &r.Steps[i]
+			*s = Step{ID: s.ID, Name: s.Name, Artifact: s.Artifact, Status: manifest.Pending}
 		}
 	}
 }
@@ -472,7 +474,9 @@ func (r *record) generation() error {
 	by := map[string]string{}
 	m.Steps, m.Errors = nil, []manifest.Error{}
 	for _, s := range r.Steps {
-		m.Steps = append(m.Steps, manifest.Step{ID: s.ID, Name: s.Name, Status: s.Status, StartedAt: s.StartedAt, CompletedAt: s.CompletedAt})
+		m.Steps = append(m.Steps, manifest.Step{
+			ID: s.ID, Name: s.Name, Status: s.Status, StartedAt: s.StartedAt, CompletedAt: s.CompletedAt,
+		})
 		if _, below, ok := strings.Cut(s.Artifact, "{run_id}/"); ok {
 			by[below] = s.ID
 		}

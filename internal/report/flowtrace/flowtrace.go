@@ -75,7 +75,9 @@ type Rule struct {
 
 // Document returns the final context of a run, with its trace under "__trace".
 // value returns the JSON of a value, which may be stored by hash.
-func Document(p *ir.Program, events iter.Seq2[journal.Event, error], value func(journal.Value) (json.RawMessage, error)) ([]byte, error) {
+func Document(
+	p *ir.Program, events iter.Seq2[journal.Event, error], value func(journal.Value) (json.RawMessage, error),
+) ([]byte, error) {
 	t := &tracer{p: p, value: value, context: map[string]json.RawMessage{}}
 	in := report.NewInterpreter("", nil)
 	for e, err := range events {

@@ -48,7 +48,8 @@ func (a *actor) returned(use *journal.ToolUse) {
 		}
 		response = raw
 	}
-	a.asked = append(a.asked, message{Role: "tool", Parts: []part{{Type: "tool_call_response", ID: use.CallID, Response: response}}})
+	result := part{Type: "tool_call_response", ID: use.CallID, Response: response}
+	a.asked = append(a.asked, message{Role: "tool", Parts: []part{result}})
 }
 
 // said returns a reply as a message.

@@ -74,7 +74,8 @@ const (
 
 // isName reports whether an id is a plain file name.
 func isName(run journal.RunID) bool {
-	return run != "" && run != owed && !strings.HasPrefix(string(run), ".") && !strings.ContainsAny(string(run), "/\\:\x00")
+	name := string(run)
+	return name != "" && name != owed && !strings.HasPrefix(name, ".") && !strings.ContainsAny(name, "/\\:\x00")
 }
 
 func (l *ledger) path(run journal.RunID) string { return filepath.Join(l.dir, string(run)) }

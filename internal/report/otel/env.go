@@ -147,7 +147,7 @@ func (e *environment) number(name string, otherwise int) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		e.problem(name, "Write a whole number.", "is %q, which is no number", text)
+		e.problem(name, "Write a whole number.", "is %q, which is not a number", text)
 		return otherwise
 	}
 	return n
@@ -170,7 +170,7 @@ func (e *environment) endpoint(signal, path string) *Endpoint {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		// The address may contain a password, so it is not repeated.
-		e.problem(name, "Write it like http://localhost:4318.", "is no address that begins with http:// or https://")
+		e.problem(name, "Write it like http://localhost:4318.", "is not an address that starts with http:// or https://")
 		return nil
 	}
 	if name == VariableEndpoint {
@@ -182,7 +182,8 @@ func (e *environment) endpoint(signal, path string) *Endpoint {
 	case "http/json":
 		out.JSON = true
 	default:
-		e.problem(name, "Set it to http/protobuf, and the endpoint to the collector's port for HTTP, which mostly is 4318.", "is %q: only http/protobuf and http/json are spoken", protocol)
+		e.problem(name, "Set it to http/protobuf, and the endpoint to the collector's HTTP port, usually 4318.",
+			"is %q: only http/protobuf and http/json are supported", protocol)
 		return nil
 	}
 	switch compression, name := e.of(signal, "COMPRESSION"); compression {
@@ -190,7 +191,7 @@ func (e *environment) endpoint(signal, path string) *Endpoint {
 	case "gzip":
 		out.Gzip = true
 	default:
-		e.problem(name, "Set it to gzip or none.", "is %q: only gzip and none are known", compression)
+		e.problem(name, "Set it to gzip or none.", "is %q: only gzip and none are supported", compression)
 	}
 	_, timeout := e.of(signal, "TIMEOUT")
 	out.Timeout = max(time.Millisecond, e.millis(timeout, 10*time.Second))
@@ -213,7 +214,7 @@ func (e *environment) exported(signal string) bool {
 		}
 	}
 	if list != "none" {
-		e.problem(name, "Set it to otlp or none.", "is %q: only otlp and none are known", list)
+		e.problem(name, "Set it to otlp or none.", "is %q: only otlp and none are supported", list)
 	}
 	return false
 }
@@ -237,7 +238,8 @@ func (e *environment) pairs(name string, each func(key, value string)) {
 		key, value, ok := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if key = strings.TrimSpace(key); !ok || key == "" || err != nil {
-			e.problem(name, "Write NAME=VALUE, with commas between; a comma in a value is %2C.", "has something as its %s entry that is not NAME=VALUE", ordinal(i+1))
+			e.problem(name, "Write NAME=VALUE, separated by commas; a comma in a value is %2C.",
+				"has a %s entry that is not NAME=VALUE", ordinal(i+1))
 			continue
 		}
 		each(key, value)
@@ -275,14 +277,14 @@ func (e *environment) tls(signal string) (*tls.Config, error) {
 			}
 		}
 		if err != nil {
-			e.problem(caName, "Name a PEM file with the certificate of the collector's authority.", "cannot be used: %v", err)
+			e.problem(caName, "Set it to a PEM file with the collector's certificate authority.", "cannot be used: %v", err)
 			return nil, err
 		}
 	}
 	if certificate != "" {
 		pair, err := tls.LoadX509KeyPair(certificate, key)
 		if err != nil {
-			e.problem(certName, "Name PEM files with a certificate and its key.", "cannot be used: %v", err)
+			e.problem(certName, "Set both to PEM files with a certificate and its key.", "cannot be used: %v", err)
 			return nil, err
 		}
 		out.Certificates = []tls.Certificate{pair}
@@ -297,7 +299,8 @@ func (e *environment) content() bool {
 		return true
 	case "", "false", "no_content", "event_only":
 	default:
-		e.problem(variableContent, "Set it to SPAN_ONLY to have prompts and replies in spans, to NO_CONTENT to have none.", "is %q, which is taken as no", value)
+		e.problem(variableContent, "Set it to SPAN_ONLY to include prompts and replies in spans, otherwise to NO_CONTENT.",
+			"is %q, which counts as NO_CONTENT", value)
 	}
 	return false
 }
@@ -339,9 +342,10 @@ func (e *environment) share() float64 {
 		if err == nil && share >= 0 && share <= 1 {
 			return share
 		}
-		e.problem("OTEL_TRACES_SAMPLER_ARG", "Write a number from 0 to 1.", "is %q, which is no share", text)
+		e.problem("OTEL_TRACES_SAMPLER_ARG", "Write a number from 0 to 1.", "is %q, which is not a number from 0 to 1", text)
 	default:
-		e.problem(name, "Use always_on, always_off, traceidratio, or one of these with parentbased_ before it.", "is %q, which is not known", e.get(name))
+		e.problem(name, "Use always_on, always_off or traceidratio, optionally with the prefix parentbased_.",
+			"is %q, which is unknown", e.get(name))
 	}
 	return 1
 }

@@ -136,8 +136,9 @@ func New(o Options) *Exporter {
 	}
 	x := &Exporter{
 		o: o, ledger: ledger{dir: o.Dir, me: o.Process, open: o.Lock}, news: map[journal.RunID]journal.Seq{},
-		owes: map[journal.RunID]bool{}, begun: map[journal.RunID]int{}, streams: map[journal.RunID]*stream{}, inherited: map[journal.RunID]bool{},
-		work: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
+		owes: map[journal.RunID]bool{}, begun: map[journal.RunID]int{}, streams: map[journal.RunID]*stream{},
+		inherited: map[journal.RunID]bool{},
+		work:      make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 		totals: NewMetrics(o.Settings.Names, o.Settings.Delta),
 	}
 	x.ctx, x.stop = context.WithCancel(context.Background())
@@ -227,7 +228,9 @@ func (x *Exporter) start() {
 	x.since = journal.MillisOf(x.reported)
 	x.traces, x.metrics = newSender(x.o.Settings.Traces), newSender(x.o.Settings.Metrics)
 	version := x.o.Version()
-	x.resource = Resource{Scope: "github.com/espalier-run/espalier", Version: version, Attrs: slices.Clone(x.o.Settings.Resource)}
+	x.resource = Resource{
+		Scope: "github.com/espalier-run/espalier", Version: version, Attrs: slices.Clone(x.o.Settings.Resource),
+	}
 	for _, a := range []Attr{
 		{"service.version", version},
 		{"service.instance.id", string(x.o.Process)},

@@ -25,7 +25,9 @@ var (
 )
 
 var instruments = map[name]instrument{
-	tokenUsage:           {unit: "{token}", about: "Number of input and output tokens used.", whole: true, bounds: someTokens},
+	tokenUsage: {
+		unit: "{token}", about: "Number of input and output tokens used.", whole: true, bounds: someTokens,
+	},
 	inputTokensUsed:      {unit: "{token}", about: "Number of input tokens used.", whole: true},
 	outputTokensUsed:     {unit: "{token}", about: "Number of output tokens used.", whole: true},
 	cacheReadTokensUsed:  {unit: "{token}", about: "Number of input tokens read from a cache.", whole: true},
@@ -130,11 +132,14 @@ func (m *Metrics) Gather(now journal.Millis) []Metric {
 	var out []Metric
 	for _, n := range sorted(m.all) {
 		how := instruments[n]
-		one := Metric{Name: m.names.of(n), Unit: how.unit, About: how.about, Whole: how.whole, Delta: m.delta, Bounds: how.bounds}
+		one := Metric{
+			Name: m.names.of(n), Unit: how.unit, About: how.about, Whole: how.whole, Delta: m.delta, Bounds: how.bounds,
+		}
 		for _, key := range sorted(m.all[n]) {
 			s := m.all[n][key]
 			one.Series = append(one.Series, Series{
-				Attrs: s.attrs, Start: s.since, End: max(now, s.since), Sum: s.sum, Count: s.count, Buckets: slices.Clone(s.buckets),
+				Attrs: s.attrs, Start: s.since, End: max(now, s.since),
+				Sum: s.sum, Count: s.count, Buckets: slices.Clone(s.buckets),
 			})
 		}
 		out = append(out, one)

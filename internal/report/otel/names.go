@@ -108,15 +108,17 @@ var called = [names]struct{ published, latest string }{
 	budgetSteps:     {published: "agent_flow.budget.steps.remaining"},
 	reasonCode:      {published: "agent_flow.reason_code"},
 
-	operation:          {published: "gen_ai.operation.name"},
-	provider:           {published: "gen_ai.provider.name"},
-	requestModel:       {published: "gen_ai.request.model"},
-	responseModel:      {published: "gen_ai.response.model"},
-	finishReasons:      {published: "gen_ai.response.finish_reasons"},
-	inputTokens:        {published: "gen_ai.usage.input_tokens"},
-	outputTokens:       {published: "gen_ai.usage.output_tokens"},
-	cacheReadTokens:    {published: "gen_ai.usage.cache_read.input_tokens"},
-	cacheWriteTokens:   {published: "gen_ai.usage.cache_creation.input_tokens", latest: "gen_ai.usage.cache_write.input_tokens"},
+	operation:       {published: "gen_ai.operation.name"},
+	provider:        {published: "gen_ai.provider.name"},
+	requestModel:    {published: "gen_ai.request.model"},
+	responseModel:   {published: "gen_ai.response.model"},
+	finishReasons:   {published: "gen_ai.response.finish_reasons"},
+	inputTokens:     {published: "gen_ai.usage.input_tokens"},
+	outputTokens:    {published: "gen_ai.usage.output_tokens"},
+	cacheReadTokens: {published: "gen_ai.usage.cache_read.input_tokens"},
+	cacheWriteTokens: {
+		published: "gen_ai.usage.cache_creation.input_tokens", latest: "gen_ai.usage.cache_write.input_tokens",
+	},
 	tokenType:          {published: "gen_ai.token.type", latest: absent},
 	genAIAgent:         {published: "gen_ai.agent.name"},
 	genAIWorkflow:      {published: "gen_ai.workflow.name"},
@@ -182,4 +184,7 @@ const (
 )
 
 // providers maps Espalier's names of providers to those of the conventions.
-var providers = map[string]string{"gemini": "gcp.gemini", "azure": "azure.ai.openai", "bedrock": "aws.bedrock", "vertex": "gcp.vertex_ai", "mistral": "mistral_ai", "xai": "x_ai", "moonshot": "moonshot_ai"}
+var providers = map[string]string{
+	"gemini": "gcp.gemini", "azure": "azure.ai.openai", "bedrock": "aws.bedrock", "vertex": "gcp.vertex_ai",
+	"mistral": "mistral_ai", "xai": "x_ai", "moonshot": "moonshot_ai",
+}

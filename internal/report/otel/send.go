@@ -116,7 +116,8 @@ func (s *sender) send(ctx context.Context, body []byte) (rejected int64, err err
 // password.
 func plain(err error) string {
 	var timeout net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.As(err, &timeout) && timeout.Timeout() {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
+		errors.As(err, &timeout) && timeout.Timeout() {
 		return "it does not answer in time"
 	}
 	var at *url.Error

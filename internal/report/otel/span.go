@@ -62,8 +62,10 @@ type Link struct {
 func TraceOf(root journal.RunID) TraceID {
 	var id TraceID
 	text := strings.ReplaceAll(string(root), "-", "")
-	if n, err := hex.Decode(id[:], []byte(text[:min(len(text), 2*len(id))])); err == nil && n == len(id) && len(text) == 2*len(id) && id != (TraceID{}) {
-		return id
+	if len(text) == 2*len(id) {
+		if _, err := hex.Decode(id[:], []byte(text)); err == nil && id != (TraceID{}) {
+			return id
+		}
 	}
 	sum := sha256.Sum256([]byte(root)) // the id is not a UUID
 	copy(id[:], sum[:])
@@ -88,15 +90,15 @@ func spanID(root journal.RunID, label string) SpanID {
 func ParseTraceParent(text string) (Link, bool) {
 	var l Link
 	parts := strings.Split(strings.TrimSpace(text), "-")
-	if len(parts) < 4 || len(parts[0]) != 2 || parts[0] == "ff" || len(parts[1]) != 32 || len(parts[2]) != 16 || len(parts[3]) != 2 {
+	if len(parts) < 4 || len(parts[0]) != 2 || len(parts[1]) != 32 || len(parts[2]) != 16 || len(parts[3]) != 2 {
 		return l, false
 	}
-	if parts[0] == "00" && len(parts) != 4 || strings.ToLower(text) != text {
+	if parts[0] == "ff" || parts[0] == "00" && len(parts) != 4 || strings.ToLower(text) != text {
 		return l, false
 	}
 	var flags [1]byte
-	for _, one := range []struct{ to, from []byte }{{l.Trace[:], []byte(parts[1])}, {l.Span[:], []byte(parts[2])}, {flags[:], []byte(parts[3])}} {
-		if _, err := hex.Decode(one.to, one.from); err != nil {
+	for i, to := range [][]byte{l.Trace[:], l.Span[:], flags[:]} {
+		if _, err := hex.Decode(to, []byte(parts[i+1])); err != nil {
 			return Link{}, false
 		}
 	}

@@ -252,7 +252,8 @@ func (t *Tracer) stepSpan(ev *report.Event, id SpanID) Span {
 	s := ev.Step
 	agent := agentOf(s)
 	attrs := t.attrs(
-		workflowName, s.Run.Name, workflowVersion, version(s.Run), runID, string(s.Run.ID), stepID, s.Path, stepType, typeOf(s),
+		workflowName, s.Run.Name, workflowVersion, version(s.Run), runID, string(s.Run.ID),
+		stepID, s.Path, stepType, typeOf(s),
 		agentID, agent.name, agentRole, agent.role, standsInFor, s.FallbackFor, childRun, string(s.Child),
 	)
 	if s.Loop {
@@ -306,7 +307,8 @@ func (t *Tracer) stepFinished(ev *report.Event, open *openStep) {
 	code, _ := ev.ReasonCode()
 	span := t.stepSpan(ev, open.id)
 	span.Events = open.events
-	span.Attrs = t.and(span.Attrs, append(append([]any{outcome, ev.Outcome, reasonCode, code}, t.usage(step.Used)...), remaining(ev.Budget)...)...)
+	span.Attrs = t.and(span.Attrs, outcome, ev.Outcome, reasonCode, code)
+	span.Attrs = t.and(span.Attrs, append(t.usage(step.Used), remaining(ev.Budget)...)...)
 	if open.attempts > 1 {
 		span.Attrs = t.and(span.Attrs, attempts, int64(open.attempts))
 	}
@@ -341,7 +343,8 @@ func (t *Tracer) taskStarted(ev *report.Event, open *openStep) {
 	agent := agentOf(ev.Step)
 	agent.id, agent.parent, agent.at, agent.talks = t.id("agent", ev.Seq), open.id, ev.At, agent.name != ""
 	open.task = &openTask{
-		work: ev.Work, step: ev.Step, who: []*actor{agent}, held: map[int]hold{}, tools: map[string]openTool{}, last: ev.At,
+		work: ev.Work, step: ev.Step, who: []*actor{agent}, last: ev.At,
+		held: map[int]hold{}, tools: map[string]openTool{},
 	}
 }
 
@@ -404,7 +407,8 @@ func (t *Tracer) abandon(task *openTask, at journal.Millis, result, class string
 			if result == lost {
 				charged = h.amount
 			}
-			t.called(task, n, h, at, call{used: charged, class: class, failed: result != report.OutcomeCancelled && result != report.OutcomeOK})
+			failed := result != report.OutcomeCancelled && result != report.OutcomeOK
+			t.called(task, n, h, at, call{used: charged, class: class, failed: failed})
 		}
 	}
 	clear(task.held)
@@ -446,10 +450,12 @@ func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, resul
 		label = task.step.Name
 	}
 	span := Span{
-		Trace: t.trace, ID: who.id, Parent: who.parent, Name: invokeAgent + " " + label, Kind: Internal, Start: who.at, End: at,
+		Trace: t.trace, ID: who.id, Parent: who.parent, Name: invokeAgent + " " + label, Kind: Internal,
+		Start: who.at, End: at,
 		Attrs: t.and(t.attrs(
 			operation, invokeAgent, genAIAgent, label, agentID, who.name, agentRole, who.role, requestModel, bare(who.model),
-			workflowName, task.step.Run.Name, runID, string(task.step.Run.ID), stepID, task.step.Path, attempt, int64(task.work.Attempt+1), outcome, result,
+			workflowName, task.step.Run.Name, runID, string(task.step.Run.ID), stepID, task.step.Path,
+			attempt, int64(task.work.Attempt+1), outcome, result,
 			inputTokens, who.used.InputTokens, outputTokens, who.used.OutputTokens,
 		), t.usage(who.used)...),
 	}
@@ -541,7 +547,9 @@ type call struct {
 }
 
 // finishes maps stop reasons to those of the conventions.
-var finishes = map[string]string{"done": "stop", "tool_use": "tool_calls", "max_tokens": "length", "refused": "content_filter"}
+var finishes = map[string]string{
+	"done": "stop", "tool_use": "tool_calls", "max_tokens": "length", "refused": "content_filter",
+}
 
 // called ends a model call.
 func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call) {
@@ -564,9 +572,11 @@ func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call
 	begun := min(h.at, at)
 	model := t.attrs(operation, chat, provider, by, requestModel, asked, responseModel, answered)
 	span := Span{
-		Trace: t.trace, ID: t.id("chat", h.seq), Parent: who.id, Name: strings.TrimSpace(chat + " " + asked), Kind: Client, Start: begun, End: at,
+		Trace: t.trace, ID: t.id("chat", h.seq), Parent: who.id, Name: strings.TrimSpace(chat + " " + asked), Kind: Client,
+		Start: begun, End: at,
 		Attrs: t.and(t.attrs(
-			operation, chat, provider, by, requestModel, asked, responseModel, answered, offline, offlineBy, agentID, who.name, genAIAgent, who.name,
+			operation, chat, provider, by, requestModel, asked, responseModel, answered, offline, offlineBy,
+			agentID, who.name, genAIAgent, who.name,
 			workflowName, step.Run.Name, runID, string(step.Run.ID), stepID, step.Path,
 		), t.usage(c.used)...),
 	}
@@ -636,9 +646,11 @@ func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use
 		parent = open.who.parent
 	}
 	span := Span{
-		Trace: t.trace, ID: t.id("tool", open.seq), Parent: parent, Name: strings.TrimSpace(executeTool + " " + use.Name), Kind: Internal, Start: open.at, End: at,
+		Trace: t.trace, ID: t.id("tool", open.seq), Parent: parent, Name: strings.TrimSpace(executeTool + " " + use.Name),
+		Kind: Internal, Start: open.at, End: at,
 		Attrs: t.attrs(
-			operation, executeTool, toolName, use.Name, toolType, "function", toolCallID, use.CallID, offline, use.Offline, agentID, open.who.name,
+			operation, executeTool, toolName, use.Name, toolType, "function", toolCallID, use.CallID, offline, use.Offline,
+			agentID, open.who.name,
 			workflowName, step.Run.Name, runID, string(step.Run.ID), stepID, step.Path,
 		),
 	}

@@ -363,7 +363,8 @@ func (c *checker) message(f *transcriptFile, l *transcriptLine) {
 		}
 		err := json.Unmarshal(raw, &b)
 		more, known := blocks[b.Type]
-		if keys := keysOf(raw); err != nil || !known || b.Fidelity != fidelity || !ordered(keys, append([]string{"type", "fidelity"}, more...)...) {
+		keys, allowed := keysOf(raw), append([]string{"type", "fidelity"}, more...)
+		if err != nil || !known || b.Fidelity != fidelity || !ordered(keys, allowed...) {
 			c.breach(f, l, "the block %s", raw)
 		}
 		if (b.Type == "command" && role != "user") || (b.Type == "stream" && role != "assistant") {
@@ -378,7 +379,8 @@ func (c *checker) tool(f *transcriptFile, l *transcriptLine) {
 		c.breach(f, l, "payload: %v", err)
 		return
 	}
-	if keys := keysOf(l.Payload); !ordered(keys, "name", "call_id", "input", "output", "error?", "fidelity", "offline?") || p.Name == "" || p.CallID == "" {
+	keys := keysOf(l.Payload)
+	if !ordered(keys, "name", "call_id", "input", "output", "error?", "fidelity", "offline?") || p.Name == "" || p.CallID == "" {
 		c.breach(f, l, "the payload has the keys %q", keys)
 	}
 	if p.Fidelity != "router" && p.Fidelity != "agent_emitted" {

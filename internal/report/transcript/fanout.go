@@ -110,7 +110,7 @@ func (f *FanOut) drop(s *Subscription) {
 	s.dropped++
 	if now := f.now(); now.Sub(s.warned) >= time.Second {
 		s.warned = now
-		f.log.Warn("a subscriber to the transcript is too slow and loses events", "subscriber", s.id, "dropped", s.dropped)
+		f.log.Warn("transcript subscriber is too slow, dropping events", "subscriber", s.id, "dropped", s.dropped)
 	}
 }
 
@@ -120,7 +120,7 @@ func (f *FanOut) Stats() []SubscriberStats {
 	defer f.mu.Unlock()
 	out := make([]SubscriberStats, 0, len(f.subs))
 	for s := range f.subs {
-		out = append(out, SubscriberStats{Subscriber: s.id, Run: s.run, Sent: s.sent, Dropped: s.dropped, Waiting: len(s.c)})
+		out = append(out, SubscriberStats{s.id, s.run, s.sent, s.dropped, len(s.c)})
 	}
 	slices.SortFunc(out, func(a, b SubscriberStats) int { return cmp.Compare(a.Subscriber, b.Subscriber) })
 	return out

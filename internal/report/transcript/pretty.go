@@ -262,7 +262,8 @@ func (p *printer) text(prefix, text string) {
 		p.w.WriteString(strings.Repeat(" ", 8) + prefix + report.Clean(line) + "\n")
 	}
 	if more := len(lines) - len(shown); more > 0 {
-		fmt.Fprintf(p.w, "%s%s\n", strings.Repeat(" ", 8)+prefix, p.paint(report.Dim, fmt.Sprintf("… %d more lines", more)))
+		rest := p.paint(report.Dim, fmt.Sprintf("… %d more lines", more))
+		fmt.Fprintf(p.w, "%s%s\n", strings.Repeat(" ", 8)+prefix, rest)
 	}
 }
 

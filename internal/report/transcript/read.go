@@ -56,7 +56,8 @@ func Read(r io.Reader) iter.Seq2[Event, error] {
 				return
 			case len(text) == 0: // empty lines are skipped
 			case long:
-				if !yield(Event{}, &LineError{Line: n, Torn: last, Why: fmt.Errorf("it is longer than %d bytes", MaxLine)}) {
+				why := fmt.Errorf("it is longer than %d bytes", MaxLine)
+				if !yield(Event{}, &LineError{Line: n, Torn: last, Why: why}) {
 					return
 				}
 			default:
