@@ -79,6 +79,7 @@ type Event struct {
 	Step *Step          `json:"step,omitempty"` // nil for events of the run
 	Work journal.Work   `json:"work,omitzero"`  // the task or the place that the fact names
 	Ending
+	By         journal.Actor   `json:"by,omitzero"`    // the user who caused it
 	Name       string          `json:"name,omitempty"` // of a branch
 	Usage      journal.Usage   `json:"usage,omitzero"` // spent with this event
 	Limits     *journal.Limits `json:"limits,omitempty"`

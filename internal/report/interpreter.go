@@ -211,24 +211,24 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 		in.addStep(BudgetRefused, x.Work)
 	case journal.BudgetRaised:
 		in.cause = "budget_raised"
-		in.addRun(BudgetRaised)
+		in.addRun(BudgetRaised).By = x.By
 	case journal.Continued:
 		in.cause = "continued"
-		in.addRun(RunContinued)
+		in.addRun(RunContinued).By = x.By
 	case journal.CancelRequested:
 		in.cause = "cancelled"
-		in.addRun(CancelRequested)
+		in.addRun(CancelRequested).By = x.By
 	case journal.Paused:
 		in.rests = true
-		in.addRun(RunPaused)
+		in.addRun(RunPaused).By = x.By
 	case journal.Rewound:
-		in.addRun(RunRewound)
+		in.addRun(RunRewound).By = x.By
 	case journal.StateEdited:
-		in.addRun(StateEdited)
+		in.addRun(StateEdited).By = x.By
 	case journal.Signalled:
-		in.addRun(SignalReceived)
+		in.addRun(SignalReceived).By = x.By
 	case journal.InputRefused:
-		in.addRun(InputRefused)
+		in.addRun(InputRefused).By = x.By
 	case journal.Claimed:
 		in.addRun(RunClaimed)
 	}
@@ -373,7 +373,8 @@ func (in *Interpreter) decideGate(x *journal.GateDecided) error {
 	end := Ending{
 		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Value: x.Value, Writes: x.Writes,
 	}
-	in.addStep(GateDecided, journal.Work{Place: x.Place}).Ending = end
+	decided := in.addStep(GateDecided, journal.Work{Place: x.Place})
+	decided.Ending, decided.By = end, x.By
 	if x.Outcome != OutcomeRerun {
 		return in.end(journal.Work{Place: x.Place}, "", end)
 	}

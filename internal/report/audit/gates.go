@@ -126,7 +126,6 @@ func (p *projector) gateDecided(ev *report.Event, f *fields) error {
 	case DoubtDecided:
 		f.text("result", x.Outcome)
 		f.text("method", x.Method)
-		f.actor(x.By)
 		f.says("evidence", x.Note)
 		return nil
 	case WaitpointPassed:
@@ -134,7 +133,6 @@ func (p *projector) gateDecided(ev *report.Event, f *fields) error {
 			f.text("waitpoint", g.Name)
 		}
 		f.text("event", x.Event)
-		f.actor(x.By)
 		f.number("waited_ms", int64(ev.At-ev.Step.Gate.At))
 		return p.value(f, "data", x.Value, someBytes)
 	}
@@ -184,7 +182,6 @@ func answered(f *fields, x *journal.GateDecided) {
 		f.text("actor", clock)
 		f.text("actor_kind", clock)
 	} else {
-		f.actor(x.By)
 		f.text("actor_kind", person)
 	}
 }

@@ -22,9 +22,9 @@ var recipes = map[report.EventType][]recipe{
 	report.RunFinished:     {{ofOutcome(RunComplete, RunFailed), (*projector).runEnd}},
 	report.RunSuspended:    {{always(RunSuspended), suspended}},
 	report.RunResumed:      {{always(RunResumed), resumed}},
-	report.RunPaused:       {{always(RunPaused), of(func(f *fields, x journal.Paused) { f.actor(x.By) })}},
-	report.RunContinued:    {{always(RunContinued), of(func(f *fields, x journal.Continued) { f.actor(x.By) })}},
-	report.RunRewound:      {{always(RunRewound), of(rewound)}},
+	report.RunPaused:       {{always(RunPaused), none}},
+	report.RunContinued:    {{always(RunContinued), none}},
+	report.RunRewound:      {{always(RunRewound), of(func(f *fields, x journal.Rewound) { f.text("to_step", x.Step) })}},
 	report.CancelRequested: {{always(CancelRequested), of(cancelRequested)}},
 	report.StateEdited:     {{always(StateEdited), (*projector).stateEdited}},
 	report.SignalReceived:  {{always(SignalReceived), of(signalReceived)}},
@@ -102,6 +102,9 @@ func of[F journal.Fact](fill func(f *fields, x F)) func(*projector, *report.Even
 		return nil
 	}
 }
+
+// none leaves a record with what all records have.
+func none(*projector, *report.Event, *fields) error { return nil }
 
 // note fills a record from the note of its event. The transcript has what
 // cannot be read.
@@ -225,35 +228,26 @@ func resumed(_ *projector, ev *report.Event, f *fields) error {
 	return nil
 }
 
-func rewound(f *fields, x journal.Rewound) {
-	f.text("to_step", x.Step)
-	f.actor(x.By)
-}
-
 func cancelRequested(f *fields, x journal.CancelRequested) {
 	f.text("branch", x.Frame)
 	f.says("reason", x.Reason)
-	f.actor(x.By)
 }
 
 func (p *projector) stateEdited(ev *report.Event, f *fields) error {
 	x := ev.Fact.(journal.StateEdited)
 	f.text("path", x.Path)
-	f.actor(x.By)
 	return p.value(f, "value", x.Value, shownBytes)
 }
 
 func signalReceived(f *fields, x journal.Signalled) {
 	f.text("signal", x.Event)
 	f.value("data", x.Data, someBytes)
-	f.actor(x.By)
 }
 
 func inputRefused(f *fields, x journal.InputRefused) {
 	f.text("input", x.Input)
 	f.text("code", x.Code)
 	f.says("why", x.Why)
-	f.actor(x.By)
 }
 
 func deadlineReached(f *fields, x journal.TimerFired) {
@@ -266,7 +260,6 @@ func deadlineReached(f *fields, x journal.TimerFired) {
 func budgetRaised(f *fields, x journal.BudgetRaised) {
 	f.text("budget", x.Budget)
 	f.number("to", x.To)
-	f.actor(x.By)
 }
 
 func budgetWait(_ *projector, ev *report.Event, f *fields) error {

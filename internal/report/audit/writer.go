@@ -141,6 +141,7 @@ func (p *projector) write(ev *report.Event, r *recipe) error {
 	if err := r.fill(p, ev, f); err != nil {
 		return err
 	}
+	f.actor(ev.By)
 	if ev.Step != nil {
 		path = ev.Step.Path
 		if ev.Step.Loop {

@@ -107,7 +107,10 @@ func (p *Progress) Apply(e *journal.Event) ([]Notice, error) {
 
 // tell adds a notice about the event's step, or about the run if it has none.
 func (p *Progress) tell(ev *report.Event, event Event) *Notice {
-	n := Notice{Seq: ev.Seq, At: Time{ev.At.Time()}, Run: p.run, Event: event, place: p.name, root: p.run}
+	n := Notice{
+		Seq: ev.Seq, At: Time{ev.At.Time()}, Run: p.run, Event: event, By: ev.By.User, Claimed: ev.By.As,
+		place: p.name, root: p.run,
+	}
 	if s := ev.Step; s != nil {
 		n.Run, n.Parent, n.Path, n.Iteration, n.Kind = s.Run.ID, s.Run.Parent, s.Path, s.Iteration(), s.Kind
 		n.Agent, n.Child, n.place = s.Agent, s.Child, place(s)
@@ -136,14 +139,14 @@ func place(s *report.Step) string {
 var handlers = map[report.EventType]func(p *Progress, ev *report.Event, a *active){
 	report.RunStarted:      (*Progress).runStarted,
 	report.RunFinished:     (*Progress).runFinished,
-	report.RunClaimed:      func(p *Progress, ev *report.Event, _ *active) { p.tell(ev, RunClaimed) },
-	report.RunPaused:       of(Paused, runPaused),
-	report.RunContinued:    of(Continued, runContinued),
-	report.RunRewound:      of(Rewound, runRewound),
-	report.StateEdited:     of(StateEdited, stateEdited),
-	report.SignalReceived:  of(Signalled, signalReceived),
-	report.InputRefused:    of(InputRefused, inputRefused),
-	report.BudgetRaised:    of(BudgetRaised, budgetRaised),
+	report.RunClaimed:      of(RunClaimed, func(*Notice, journal.Claimed) {}),
+	report.RunPaused:       func(p *Progress, ev *report.Event, _ *active) { p.paused = true; p.tell(ev, Paused) },
+	report.RunContinued:    func(p *Progress, ev *report.Event, _ *active) { p.paused = false; p.tell(ev, Continued) },
+	report.RunRewound:      of(Rewound, func(n *Notice, x journal.Rewound) { n.Step = x.Step }),
+	report.StateEdited:     of(StateEdited, func(n *Notice, x journal.StateEdited) { n.Variable = x.Path }),
+	report.SignalReceived:  of(Signalled, func(n *Notice, x journal.Signalled) { n.Signal = x.Event }),
+	report.InputRefused:    of(InputRefused, func(n *Notice, x journal.InputRefused) { n.Reason, n.Error = x.Input, x.Why }),
+	report.BudgetRaised:    of(BudgetRaised, func(n *Notice, x journal.BudgetRaised) { n.Budget, n.To = x.Budget, x.To }),
 	report.CancelRequested: (*Progress).cancelRequested,
 	report.DeadlineReached: (*Progress).deadlineReached,
 	report.BudgetReserved:  func(p *Progress, _ *report.Event, _ *active) { p.starved = "" },
@@ -167,8 +170,8 @@ var handlers = map[report.EventType]func(p *Progress, ev *report.Event, a *activ
 }
 
 // of handles an event by one notice, filled from the event's fact.
-func of[F journal.Fact](event Event, fill func(*Progress, *Notice, F)) func(*Progress, *report.Event, *active) {
-	return func(p *Progress, ev *report.Event, _ *active) { fill(p, p.tell(ev, event), ev.Fact.(F)) }
+func of[F journal.Fact](event Event, fill func(*Notice, F)) func(*Progress, *report.Event, *active) {
+	return func(p *Progress, ev *report.Event, _ *active) { fill(p.tell(ev, event), ev.Fact.(F)) }
 }
 
 func (p *Progress) runStarted(ev *report.Event, _ *active) {
@@ -273,7 +276,7 @@ func (p *Progress) taskStarted(_ *report.Event, a *active) {
 	}
 }
 
-func taskLost(_ *Progress, n *Notice, x journal.TaskLost) {
+func taskLost(n *Notice, x journal.TaskLost) {
 	n.Reason, n.Error = x.Policy, x.Why
 	n.Tokens, n.MicroDollars = total(x.Charged), x.Charged.MicroDollars
 }
@@ -390,7 +393,6 @@ func (p *Progress) gateDecided(ev *report.Event, a *active) {
 	x := ev.Fact.(journal.GateDecided)
 	n := p.tell(ev, WaitFinished)
 	n.Outcome, n.Reason, n.Note, n.Signal = x.Outcome, x.Method, x.Note, x.Event
-	n.by(x.By)
 	if a.wait != nil {
 		n.For, n.Tool = a.wait.For, a.wait.Tool
 	}
@@ -403,49 +405,11 @@ func (p *Progress) gateDecided(ev *report.Event, a *active) {
 	a.wait = nil
 }
 
-func (n *Notice) by(a journal.Actor) { n.By, n.Claimed = a.User, a.As }
-
-func runPaused(p *Progress, n *Notice, x journal.Paused) {
-	p.paused = true
-	n.by(x.By)
-}
-
-func runContinued(p *Progress, n *Notice, x journal.Continued) {
-	p.paused = false
-	n.by(x.By)
-}
-
-func runRewound(_ *Progress, n *Notice, x journal.Rewound) {
-	n.Step = x.Step
-	n.by(x.By)
-}
-
-func signalReceived(_ *Progress, n *Notice, x journal.Signalled) {
-	n.Signal = x.Event
-	n.by(x.By)
-}
-
-func stateEdited(_ *Progress, n *Notice, x journal.StateEdited) {
-	n.Variable = x.Path
-	n.by(x.By)
-}
-
-func inputRefused(_ *Progress, n *Notice, x journal.InputRefused) {
-	n.Reason, n.Error = x.Input, x.Why
-	n.by(x.By)
-}
-
-func budgetRaised(_ *Progress, n *Notice, x journal.BudgetRaised) {
-	n.Budget, n.To = x.Budget, x.To
-	n.by(x.By)
-}
-
 func (p *Progress) cancelRequested(ev *report.Event, _ *active) {
 	if x := ev.Fact.(journal.CancelRequested); x.Frame == "" && !x.Below {
 		p.stopping = true
 		n := p.tell(ev, Cancelling)
 		n.Reason = x.Reason
-		n.by(x.By)
 	}
 }
 
