@@ -36,14 +36,14 @@ var recipes = map[report.EventType][]recipe{
 	report.StepStarted:     {{always(StepStart), stepStart}},
 	report.StepSkipped:     {{always(StepSkipped), stepSkipped}},
 	report.StepFinished: {
-		{hasOutput, (*projector).stepOutput},
+		{when(StepOutput, hasOutput), (*projector).stepOutput},
 		{always(StepComplete), (*projector).stepComplete},
 		{always(BudgetCheck), budgetCheck},
 	},
 	report.StepRetrying:    {{always(StepRetry), stepRetry}},
 	report.CheckpointSaved: {{always(CheckpointSaved), checkpoint}},
-	report.BranchFinished:  {{ofSkipped, workerSkipped}},
-	report.TaskLost:        {{ofStep(StepLost), of(stepLost)}},
+	report.BranchFinished:  {{when(WorkerSkipped, isSkipped), workerSkipped}},
+	report.TaskLost:        {{when(StepLost, hasStep), of(stepLost)}},
 	report.GateOpened:      {{gateOpenedName, (*projector).gateOpened}},
 	report.GateExpired:     {{always(WaitpointTimeout), gateExpired}},
 	report.GateDecided:     {{gateDecidedName, (*projector).gateDecided}},
@@ -71,29 +71,19 @@ func ofOutcome(ok, failed string) func(*report.Event) string {
 	}
 }
 
-// ofStep names a record that is written only if the step is open.
-func ofStep(name string) func(*report.Event) string {
+// when names a record that is written if a condition holds.
+func when(name string, holds func(*report.Event) bool) func(*report.Event) string {
 	return func(ev *report.Event) string {
-		if ev.Step == nil {
+		if !holds(ev) {
 			return ""
 		}
 		return name
 	}
 }
 
-func ofSkipped(ev *report.Event) string {
-	if ev.Outcome != report.OutcomeSkipped {
-		return ""
-	}
-	return WorkerSkipped
-}
-
-func hasOutput(ev *report.Event) string {
-	if ev.Value.IsZero() && len(visitOf(ev.Step).missing) == 0 {
-		return ""
-	}
-	return StepOutput
-}
+func hasStep(ev *report.Event) bool   { return ev.Step != nil }
+func isSkipped(ev *report.Event) bool { return ev.Outcome == report.OutcomeSkipped }
+func hasOutput(ev *report.Event) bool { return !ev.Value.IsZero() || len(visitOf(ev.Step).missing) > 0 }
 
 // of fills a record from the fact of its event.
 func of[F journal.Fact](fill func(f *fields, x F)) func(*projector, *report.Event, *fields) error {

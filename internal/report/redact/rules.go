@@ -32,35 +32,51 @@ type rule struct {
 // one is hidden from the next.
 var builtin = sync.OnceValue(func() []rule {
 	all := []rule{
-		{name: "private_key", group: secret, hints: []string{"PRIVATE KEY"},
-			expr: `-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`},
-		{name: "aws_key", group: secret, hints: []string{"AKIA", "ASIA", "ABIA", "ACCA"},
-			expr: `\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b`},
-		{name: "github_token", group: secret, hints: []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"},
-			expr: `\b(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{22,255})\b`},
+		{
+			name: "private_key", group: secret, hints: []string{"PRIVATE KEY"},
+			expr: `-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`,
+		},
+		{
+			name: "aws_key", group: secret, hints: []string{"AKIA", "ASIA", "ABIA", "ACCA"},
+			expr: `\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b`,
+		},
+		{
+			name: "github_token", group: secret, hints: []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"},
+			expr: `\b(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{22,255})\b`,
+		},
 		{name: "gitlab_token", group: secret, hints: []string{"glpat-"}, expr: `\bglpat-[A-Za-z0-9_\-]{20,}`},
-		{name: "slack_token", group: secret, hints: []string{"xox", "hooks.slack.com"},
-			expr: `\bxox[abeoprs]-[A-Za-z0-9\-]{10,}|https://hooks\.slack\.com/services/[A-Za-z0-9/+]{20,}`},
-		{name: "stripe_key", group: secret, hints: []string{"k_live_", "k_test_", "k_prod_"},
-			expr: `\b[rs]k_(?:live|test|prod)_[A-Za-z0-9]{10,}`},
+		{
+			name: "slack_token", group: secret, hints: []string{"xox", "hooks.slack.com"},
+			expr: `\bxox[abeoprs]-[A-Za-z0-9\-]{10,}|https://hooks\.slack\.com/services/[A-Za-z0-9/+]{20,}`,
+		},
+		{
+			name: "stripe_key", group: secret, hints: []string{"k_live_", "k_test_", "k_prod_"},
+			expr: `\b[rs]k_(?:live|test|prod)_[A-Za-z0-9]{10,}`,
+		},
 		{name: "google_key", group: secret, hints: []string{"AIza"}, expr: `\bAIza[A-Za-z0-9_\-]{35}`},
 		{name: "model_key", group: secret, hints: []string{"sk-"}, expr: `\bsk-[A-Za-z0-9_\-]{20,}`},
 		{name: "npm_token", group: secret, hints: []string{"npm_"}, expr: `\bnpm_[A-Za-z0-9]{36}\b`},
 		{name: "huggingface_token", group: secret, hints: []string{"hf_"}, expr: `\bhf_[A-Za-z0-9]{30,}\b`},
 		{name: "sendgrid_key", group: secret, hints: []string{"SG."}, expr: `\bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}`},
-		{name: "jwt", group: secret, hints: []string{"eyJ"},
-			expr: `\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]*`},
+		{
+			name: "jwt", group: secret, hints: []string{"eyJ"},
+			expr: `\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]*`,
+		},
 		{name: "bearer_token", group: secret, expr: `(?i)\bbearer\s+([A-Za-z0-9._~+/\-]{16,}=*)`},
 		{name: "password", group: secret, hints: []string{"://"}, expr: `\b[a-zA-Z][a-zA-Z0-9+.\-]*://[^/\s:@]+:([^/\s@]+)@`},
-		{name: "secret", group: secret, hints: []string{":", "="},
-			expr: `(?i)\b(?:api[_\- ]?key|access[_\- ]?key|client[_\- ]?secret|secret|token|passw(?:or)?d|passphrase)["']?\s*[:=]\s*["']?([^\s"',;&\[]{6,})`},
+		{
+			name: "secret", group: secret, hints: []string{":", "="},
+			expr: `(?i)\b(?:api[_\- ]?key|access[_\- ]?key|client[_\- ]?secret|secret|token|passw(?:or)?d|passphrase)["']?\s*[:=]\s*["']?([^\s"',;&\[]{6,})`,
+		},
 
 		{name: "email", group: pii, hints: []string{"@"}, expr: `[A-Za-z0-9._%+\-]+@[A-Za-z0-9\-]+(?:\.[A-Za-z0-9\-]+)+`},
 		{name: "IBAN", group: pii, expr: `\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,30}\b`, real: iban},
 		{name: "credit_card", group: pii, expr: `[0-9](?:[ \-]?[0-9]){12,18}`, real: card},
 		{name: "SSN", group: pii, expr: `[0-9]{3}-[0-9]{2}-[0-9]{4}`, real: ssn},
-		{name: "phone", group: pii,
-			expr: `(?:\+[0-9]{1,3}[ .\-/]?)?(?:\([0-9]{1,5}\)[ .\-/]?)?[0-9]{2,5}(?:[ .\-/][0-9]{2,8}){1,4}|\+[0-9]{7,15}`, real: phone},
+		{
+			name: "phone", group: pii,
+			expr: `(?:\+[0-9]{1,3}[ .\-/]?)?(?:\([0-9]{1,5}\)[ .\-/]?)?[0-9]{2,5}(?:[ .\-/][0-9]{2,8}){1,4}|\+[0-9]{7,15}`, real: phone,
+		},
 	}
 	for i := range all {
 		all[i].find = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(all[i].expr) })
