@@ -224,6 +224,11 @@ func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) erro
 // byRun calls visit for the appends of one run after those of another, and done
 // after each run: the data of a run lies together in memory, and so do its lines.
 func byRun(appends []journal.Appended, visit func(*journal.Appended), done func()) {
+	if len(appends) == 1 { // without allocations
+		visit(&appends[0])
+		done()
+		return
+	}
 	var runs []journal.RunID
 	groups := make(map[journal.RunID][]*journal.Appended)
 	for i := range appends {

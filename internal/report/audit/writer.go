@@ -65,13 +65,14 @@ type visit struct {
 	prompt  json.RawMessage // of a critic
 }
 
+var noVisit visit
+
+// visitOf returns the visit of a step, for reading.
 func visitOf(s *report.Step) *visit {
-	v, ok := s.Data.(*visit)
-	if !ok {
-		v = &visit{}
-		s.Data = v
+	if v, ok := s.Data.(*visit); ok {
+		return v
 	}
-	return v
+	return &noVisit
 }
 
 // Apply implements report.Projector.
@@ -81,15 +82,17 @@ func (p *projector) Apply(e *journal.Event, out report.Output) error {
 }
 
 func (p *projector) records(ev *report.Event) error {
-	switch n := ev.Note; {
-	case n == nil:
-	case ev.Type == report.ModelPrompted:
-		visitOf(ev.Step).prompt = n.Data
-	case ev.Type == report.WorkerChosen && !n.Unreadable:
-		visitOf(ev.Step).doneBy = report.Body[journal.DoneBy](n).By
-	case ev.Type == report.FileMissing && !n.Unreadable:
-		v := visitOf(ev.Step)
-		v.missing = append(v.missing, report.Body[journal.MissingFile](n).Path)
+	if ev.Note != nil {
+		note := *visitOf(ev.Step)
+		switch n := ev.Note; {
+		case ev.Type == report.ModelPrompted:
+			note.prompt = n.Data
+		case ev.Type == report.WorkerChosen && !n.Unreadable:
+			note.doneBy = report.Body[journal.DoneBy](n).By
+		case ev.Type == report.FileMissing && !n.Unreadable:
+			note.missing = append(note.missing, report.Body[journal.MissingFile](n).Path)
+		}
+		ev.Step.Data = &note
 	}
 	for _, r := range recipes[ev.Type] {
 		if err := p.write(ev, &r); err != nil {
