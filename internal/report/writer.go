@@ -33,28 +33,33 @@ type Lock interface {
 	Unlock() error
 }
 
-// WriterOptions configure a Writer.
-type WriterOptions struct {
-	What   string // name of the record in errors: "transcript"
+// RecordOptions are the options of a Writer that do not depend on the kind of record.
+type RecordOptions struct {
 	Dir    string
-	Ext    string // of file names, after the run's id
 	Source Source
 	// Program returns the program of a pinned definition.
 	Program func(ctx context.Context, definition string) (*ir.Program, error)
-	// New returns the projector of a stream.
-	New func(s *Stream) Projector
 	// Lock is held for each group of lines; nil when no other process writes here.
 	Lock Lock
+	// Skip reports whether a run has no record; nil means that all runs have one.
+	Skip func(journal.RunStarted) bool
+	Log  *slog.Logger     // nil is slog.Default
+	Now  func() time.Time // nil is time.Now; no line depends on it
+}
+
+// WriterOptions configure a Writer.
+type WriterOptions struct {
+	RecordOptions
+	What string // name of the record in errors: "transcript"
+	Ext  string // of file names, after the run's id
+	// New returns the projector of a stream.
+	New func(s *Stream) Projector
 	// WriteEach writes each line by a system call of its own; otherwise all
 	// lines that a file gets at the same time are written together.
 	WriteEach bool
-	// Skip reports whether a run has no record; nil means that all runs have one.
-	Skip func(journal.RunStarted) bool
 	// Written is called for each new line that is on disk, unless it is nil. It
 	// must not keep the line.
 	Written func(run journal.RunID, line []byte)
-	Log     *slog.Logger     // nil is slog.Default
-	Now     func() time.Time // nil is time.Now; no line depends on it
 }
 
 // Projector turns the events of one stream into lines of the files of its runs.

@@ -32,7 +32,9 @@ type Writer struct{ *report.Writer }
 // New returns a Writer. Close it.
 func New(o Options) *Writer {
 	return &Writer{report.NewWriter(report.WriterOptions{
-		What: "audit log", Dir: o.Dir, Ext: Ext, Source: o.Source, Program: o.Program, Lock: o.Lock, Log: o.Log, Now: o.Now,
+		What: "audit log", Ext: Ext, RecordOptions: report.RecordOptions{
+			Dir: o.Dir, Source: o.Source, Program: o.Program, Lock: o.Lock, Log: o.Log, Now: o.Now,
+		},
 		New: func(s *report.Stream) report.Projector {
 			p := &projector{stream: s, files: o.Files, in: report.NewInterpreter(s.Run, s.Outline).TrackBudgets()}
 			p.emit = p.records

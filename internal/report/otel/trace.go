@@ -477,30 +477,26 @@ func (t *Tracer) note(ev *report.Event, open *openStep) {
 	for _, one := range task.who {
 		one.used = one.used.Plus(ev.Usage)
 	}
-	if handle := noteHandlers[ev.Type]; handle != nil {
-		handle(t, ev, task)
+	if h := noteHandlers[ev.Type]; h.handle != nil && (h.unreadable || !ev.Note.Unreadable) {
+		h.handle(t, ev, task)
 	}
 	task.last = ev.At
 }
 
-var noteHandlers = map[report.EventType]func(t *Tracer, ev *report.Event, task *openTask){
-	report.ModelPrompted: (*Tracer).modelPrompted,
-	report.ModelReplied:  (*Tracer).modelReplied,
-	report.ModelFailed:   (*Tracer).modelFailed,
-	report.ModelRetried:  (*Tracer).modelFailed,
-	report.ToolCalled:    readable((*Tracer).toolCalled),
-	report.ToolReturned:  readable((*Tracer).toolReturned),
-	report.CallStarted:   readable((*Tracer).callStarted),
-	report.CallFinished:  readable((*Tracer).callFinished),
-}
-
-// readable skips notes whose data cannot be read.
-func readable(handle func(*Tracer, *report.Event, *openTask)) func(*Tracer, *report.Event, *openTask) {
-	return func(t *Tracer, ev *report.Event, task *openTask) {
-		if !ev.Note.Unreadable {
-			handle(t, ev, task)
-		}
-	}
+// noteHandlers handle events inside a task. Those of model calls also handle
+// unreadable notes: the call was made.
+var noteHandlers = map[report.EventType]struct {
+	handle     func(t *Tracer, ev *report.Event, task *openTask)
+	unreadable bool
+}{
+	report.ModelPrompted: {(*Tracer).modelPrompted, true},
+	report.ModelReplied:  {(*Tracer).modelReplied, true},
+	report.ModelFailed:   {(*Tracer).modelFailed, true},
+	report.ModelRetried:  {(*Tracer).modelFailed, true},
+	report.ToolCalled:    {(*Tracer).toolCalled, false},
+	report.ToolReturned:  {(*Tracer).toolReturned, false},
+	report.CallStarted:   {(*Tracer).callStarted, false},
+	report.CallFinished:  {(*Tracer).callFinished, false},
 }
 
 func (t *Tracer) modelPrompted(ev *report.Event, task *openTask) {

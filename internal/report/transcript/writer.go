@@ -1,29 +1,14 @@
 package transcript
 
 import (
-	"context"
-	"log/slog"
 	"slices"
-	"time"
 
-	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// Options configure a Writer.
-type Options struct {
-	Dir    string // storage/transcripts
-	Source report.Source
-	// Program returns the program of a pinned definition.
-	Program func(ctx context.Context, definition string) (*ir.Program, error)
-	// Lock is held for each group of lines; nil when no other process writes here.
-	Lock report.Lock
-	// Skip reports whether a run has no transcript; nil means that all runs have one.
-	Skip func(journal.RunStarted) bool
-	Log  *slog.Logger     // nil is slog.Default
-	Now  func() time.Time // nil is time.Now; no line depends on it
-}
+// Options configure a Writer; Dir is storage/transcripts.
+type Options = report.RecordOptions
 
 // Writer writes transcripts. It is a report.Sink.
 type Writer struct {
@@ -35,8 +20,7 @@ type Writer struct {
 func New(o Options) *Writer {
 	w := &Writer{fan: NewFanOut(o.Log, o.Now)}
 	w.Writer = report.NewWriter(report.WriterOptions{
-		What: "transcript", Dir: o.Dir, Ext: ".jsonl", Source: o.Source, Program: o.Program, Lock: o.Lock, Skip: o.Skip,
-		WriteEach: true, Written: w.written, Log: o.Log, Now: o.Now,
+		RecordOptions: o, What: "transcript", Ext: ".jsonl", WriteEach: true, Written: w.written,
 		New: func(s *report.Stream) report.Projector {
 			p := &projector{in: report.NewInterpreter(s.Run, s.Outline), enc: encoder{value: s.Value}}
 			p.emit = p.write
