@@ -375,7 +375,7 @@ func TestAWFRequests(t *testing.T) {
 		t.Errorf("%d requests while it was busy\n%s", busy, said)
 	}
 	// What the workflow goes by is not called a failure.
-	if !strings.Contains(said, `tool http.request said no: the server answered 404 Not Found: {"path":"/lost"}`) || strings.Contains(said, "tool http.request failed") {
+	if !strings.Contains(said, `tool http.request returned an error: the server answered 404 Not Found: {"path":"/lost"}`) || strings.Contains(said, "tool http.request failed") {
 		t.Error(said)
 	}
 }

@@ -447,7 +447,7 @@ func (s *till) killed(t *testing.T, dir, project string, request int, moment str
 }
 
 // differing is what differs from time to time in what is told of a run.
-var differing = regexp.MustCompile(`\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d|[\d.]+ m?s\b|begun by \w+`)
+var differing = regexp.MustCompile(`\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d|[\d.]+ m?s\b|started by \w+`)
 
 // figures are tokens and money. They change with every word of a tool's
 // description; whether they are right is for settle to say.
@@ -467,7 +467,7 @@ func told(text string) string {
 		case strings.HasSuffix(s, "s") && !strings.HasPrefix(s, "begun"):
 			return "… ms"
 		}
-		return "begun by NAME"
+		return "started by NAME"
 	})
 	var parts []string
 	for line := range strings.Lines(text) {

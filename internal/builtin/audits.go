@@ -129,14 +129,14 @@ func (r *Runtime) evidence(entry journal.Entry, root journal.RunID) (audit.Evide
 }
 
 // told is what a transcript tells that an audit log has, too.
-func told(text []byte) []audit.Told {
+func told(text []byte) []audit.TranscriptEvent {
 	names := map[transcript.Type]string{
 		transcript.RunStarted: audit.RunStart, transcript.RunCompleted: audit.RunComplete,
 		transcript.StepStarted: audit.StepStart, transcript.CallStarted: audit.StepStart,
 		transcript.StepCompleted: audit.StepComplete, transcript.CallCompleted: audit.StepComplete,
 		transcript.MessageAssistant: audit.ModelCall, transcript.ToolResult: audit.ToolCall,
 	}
-	out := []audit.Told{}
+	out := []audit.TranscriptEvent{}
 	line := 0
 	for event, err := range transcript.Read(bytes.NewReader(text)) {
 		line++
@@ -144,7 +144,7 @@ func told(text []byte) []audit.Told {
 		if err != nil || name == "" || event.Type == transcript.MessageAssistant && piece(&event) {
 			continue
 		}
-		out = append(out, audit.Told{Line: line, Event: name, Path: event.Path, At: event.Timestamp})
+		out = append(out, audit.TranscriptEvent{Line: line, Event: name, Path: event.Path, At: event.Timestamp})
 	}
 	return out
 }
@@ -158,7 +158,7 @@ func piece(e *transcript.Event) bool {
 // asked is what the workflows of a run and of its children ask of their audit logs.
 func (r *Runtime) asked(ctx context.Context, root journal.RunID) (map[journal.RunID]*ir.Audit, error) {
 	out := map[journal.RunID]*ir.Audit{}
-	trail := report.NewTrail(root, func(definition string) (*report.Outline, error) {
+	in := report.NewInterpreter(root, func(definition string) (*report.Outline, error) {
 		p, err := r.program(ctx, definition)
 		if err != nil {
 			return nil, err
@@ -169,10 +169,11 @@ func (r *Runtime) asked(ctx context.Context, root journal.RunID) (map[journal.Ru
 		if err != nil {
 			return nil, err
 		}
-		err := trail.Take(&e, func(m *report.Moment) {
-			if m.What == report.RunBegan && m.Run.Program != nil {
-				out[m.Run.ID] = m.Run.Program.Audit
+		err := in.Interpret(&e, func(ev *report.Event) error {
+			if ev.Type == report.RunStarted && ev.Run.Program != nil {
+				out[ev.Run.ID] = ev.Run.Program.Audit
 			}
+			return nil
 		})
 		if err != nil {
 			return nil, err

@@ -128,7 +128,7 @@ func (m *remarks) load() {
 	for e, err := range m.r.Store.Events(m.ctx, m.root, m.progress.Seq()) {
 		var told []console.Notice
 		if err == nil {
-			told, err = m.progress.Take(&e)
+			told, err = m.progress.Apply(&e)
 		}
 		if err != nil {
 			m.err = err

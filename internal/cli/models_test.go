@@ -113,7 +113,7 @@ prices: {suite: {input: 1, output: 10, cache_read: 0.1}}
 	if code != 0 || !strings.Contains(out, "An espalier is a tree") {
 		t.Fatalf("exit %d\n%s%s", code, out, progress)
 	}
-	if n := strings.Count(progress, "asked again in"); n != 4 {
+	if n := strings.Count(progress, "retrying in"); n != 4 {
 		t.Errorf("%d attempts are told:\n%s", n, progress)
 	}
 	if f.seen.Load() != 5 {

@@ -19,7 +19,7 @@ func TestUsedWords(t *testing.T) {
 		{
 			journal.Usage{Steps: 1, ModelCalls: 1, InputTokens: 700, OutputTokens: 800, MicroDollars: 20_000}.Unanswered(),
 			journal.Limits{},
-			"1 step, 1,500 tokens, 0 tool calls, $0.0200; of these at most 1,500 tokens and $0.0200 for a call whose reply never came",
+			"1 step, 1,500 tokens, 0 tool calls, $0.0200; of these at most 1,500 tokens and $0.0200 for 1 model call without a reply",
 		},
 	} {
 		if got := usedWords(c.used, c.limits); got != c.want {

@@ -20,8 +20,8 @@ import (
 	"github.com/espalier-run/espalier/internal/report/transcript"
 )
 
-// BenchmarkWriters is what the records of many runs at the same time cost, as
-// processor time of each step: a thousand runs of twenty steps that take turns.
+// BenchmarkWriters measures the processor time per step of all records, for a
+// thousand runs of twenty steps at the same time.
 func BenchmarkWriters(b *testing.B) {
 	const runs, steps = 1000, 20
 	p, appends := turns(runs, steps)
@@ -67,7 +67,7 @@ func BenchmarkWriters(b *testing.B) {
 	}
 }
 
-// turns are runs of a few steps, an append for each step, all of them in turns.
+// turns returns runs of a few steps, an append for each step, in turns.
 func turns(runs, steps int) (*ir.Program, []journal.Appended) {
 	p := &ir.Program{Name: "bench", Blocks: []ir.Block{{}}}
 	for i := range steps {

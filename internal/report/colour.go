@@ -1,10 +1,9 @@
 package report
 
-// Colour is a colour of the terminal's own palette, so that it goes with the
-// reader's theme.
+// Colour is a color of the terminal's palette, which follows the user's theme.
 type Colour string
 
-// The colours.
+// Colors.
 const (
 	Plain  Colour = ""
 	Bold   Colour = "1"
@@ -14,10 +13,10 @@ const (
 	Amber  Colour = "33"
 	Blue   Colour = "34"
 	Purple Colour = "35"
-	Cyan   Colour = "36" // stands for teal
+	Cyan   Colour = "36" // used for teal
 )
 
-// Paint puts text in the colour.
+// Paint returns text in the color.
 func (c Colour) Paint(text string) string {
 	if c == Plain || text == "" {
 		return text
@@ -25,7 +24,18 @@ func (c Colour) Paint(text string) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
-// KindColour is the colour of a kind of step, as pictures of workflows have it.
+// Palette paints text if it is true.
+type Palette bool
+
+// Paint returns text, in the color if colors are enabled.
+func (p Palette) Paint(c Colour, text string) string {
+	if !p {
+		return text
+	}
+	return c.Paint(text)
+}
+
+// KindColour returns the color of a kind of step, as in pictures of workflows.
 func KindColour(kind string) Colour {
 	switch kind {
 	case "transform", "script":
@@ -41,5 +51,5 @@ func KindColour(kind string) Colour {
 	case KindTerminal, KindForEach, KindWhile, KindWorkflow:
 		return Plain
 	}
-	return Green // a kind that is not listed acts on the world, like a tool
+	return Green // other kinds act on the world, like a tool
 }

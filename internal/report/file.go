@@ -12,42 +12,42 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// file is one run's record, as far as it has been written or compared.
+// file is the record of one run, as far as it has been written or compared.
 type file struct {
 	run    journal.RunID
 	path   string
 	f      *os.File
-	is     os.FileInfo // which file was opened
-	offset int64       // everything before it is on disk, and as it should be
-	used   int64       // when it was last written, as the writer counts
+	is     os.FileInfo // identity of the opened file
+	offset int64       // everything before it is on disk and correct
+	used   int64       // tick of the last write
 	over   bool        // the run has ended
 	lines
 }
 
-// lines are to be written.
+// lines are lines to be written.
 type lines struct {
 	pending []byte
-	ends    []int // where each of them ends
+	ends    []int // offset of the end of each line
 }
 
-// errRebuild: the file is not what this writer left; its lines have to be made
-// again from the beginning.
-var errRebuild = errors.New("the file has been changed by somebody else")
+// errRebuild reports that the file is not as this writer left it, so that its
+// lines have to be made again from the start.
+var errRebuild = errors.New("the file has been changed by another program")
 
-// fileName is the name of a run's file. An id that is not a plain name would
-// lead out of the folder, so it has none.
+// fileName returns the name of a run's file. An id that is not a plain name would
+// lead out of the folder, so it is refused.
 func fileName(run journal.RunID, ext string) (string, error) {
 	if run == "" || strings.HasPrefix(string(run), ".") || strings.ContainsAny(string(run), "/\\:\x00") {
-		return "", fmt.Errorf("%q cannot be the name of a file", run)
+		return "", fmt.Errorf("%q is not a valid file name", run)
 	}
 	return string(run) + ext, nil
 }
 
-// open opens the file, or makes it, and tells how much there is on disk.
+// open opens or creates the file, and returns its size.
 func (f *file) open() (int64, error) {
 	flags := os.O_RDWR | os.O_APPEND | os.O_CREATE
 	if f.offset > 0 {
-		flags &^= os.O_CREATE // it was there; if it is gone, all of it has to be written
+		flags &^= os.O_CREATE // if the file is gone, all of it has to be written
 	}
 	opened, err := os.OpenFile(f.path, flags, 0o600)
 	if errors.Is(err, os.ErrNotExist) && f.offset > 0 {
@@ -75,13 +75,13 @@ func (f *file) open() (int64, error) {
 
 func (f *file) close() {
 	if f.f != nil {
-		f.f.Close() // everything has been written; there is nothing left to fail
+		f.f.Close() // everything has been written; nothing can fail any more
 		f.f = nil
 	}
 }
 
-// size is how much there is on disk. Somebody may have deleted or replaced the
-// file while it was open.
+// size returns the size on disk. The file may have been deleted or replaced
+// while it was open.
 func (f *file) size() (int64, error) {
 	if f.f == nil {
 		return f.open()
@@ -97,9 +97,9 @@ func (f *file) size() (int64, error) {
 	return there.Size(), nil
 }
 
-// flush brings the pending lines to disk, each by a write of its own or all by
-// one. Those that are there already are passed over: an earlier life of this
-// process or another one has written them. It returns how many those were.
+// flush writes the pending lines, each by a system call of its own or all by
+// one. It skips those that are there already, which an earlier or another
+// process has written, and returns their number.
 func (f *file) flush(each bool) (there int, err error) {
 	size, err := f.size()
 	if err != nil {
@@ -129,17 +129,19 @@ func (f *file) flush(each bool) (there int, err error) {
 	return there, nil
 }
 
-// compare counts the pending lines that the file has behind offset, and cuts
-// off a last line that is torn.
+// compare counts the pending lines that the file has after offset, and cuts off
+// a torn last line.
 func (f *file) compare(size int64) (there int, err error) {
 	rest := make([]byte, min(size-f.offset, int64(len(f.pending))))
 	if _, err := f.f.ReadAt(rest, f.offset); err != nil && !errors.Is(err, io.EOF) {
 		return 0, err
 	}
 	start := 0
-	for there < len(f.ends) && f.ends[there] <= len(rest) && bytes.Equal(rest[start:f.ends[there]], f.pending[start:f.ends[there]]) {
-		start = f.ends[there]
-		there++
+	for _, end := range f.ends {
+		if end > len(rest) || !bytes.Equal(rest[start:end], f.pending[start:end]) {
+			break
+		}
+		start, there = end, there+1
 	}
 	f.offset += int64(start)
 	if f.offset == size {
@@ -154,15 +156,15 @@ func (f *file) compare(size int64) (there int, err error) {
 			return there, err
 		}
 	}
-	// More lines than are pending were written by somebody who is ahead, unless
-	// the run is over: nothing comes after its last line.
+	// Another process may be ahead and have written more lines than are pending,
+	// unless the run is over: nothing comes after its last line.
 	if whole > f.offset && (f.over || there < len(f.ends)) {
 		return there, f.setAside()
 	}
 	return there, nil
 }
 
-// wholeLines is where the last complete line behind offset ends.
+// wholeLines returns the offset at which the last complete line ends.
 func (f *file) wholeLines(size int64) (int64, error) {
 	const step = 64 << 10
 	for end := size; end > f.offset; {
@@ -179,8 +181,8 @@ func (f *file) wholeLines(size int64) (int64, error) {
 	return f.offset, nil
 }
 
-// setAside keeps a file under another name whose lines are not those of the
-// journal. Nobody's data is thrown away, and the record becomes right.
+// setAside renames a file whose lines do not match the journal. No data is lost,
+// and the record is written again.
 func (f *file) setAside() error {
 	f.close()
 	for n := 1; ; n++ {
@@ -195,14 +197,14 @@ func (f *file) setAside() error {
 	}
 }
 
-// damaged is what the name of a file that was set aside has at its end, with a number.
+// damaged is the suffix of files that were set aside, before a number.
 const damaged = ".damaged-"
 
-// asideError says where a damaged file went. It is an errRebuild.
+// asideError says where a damaged file is. It is an errRebuild.
 type asideError struct{ path string }
 
 func (e *asideError) Error() string {
-	return "a record did not match its run; it is kept as " + e.path
+	return "a record did not match its run and was kept as " + e.path
 }
 
 func (e *asideError) Is(target error) bool { return target == errRebuild }

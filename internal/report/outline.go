@@ -1,13 +1,14 @@
 package report
 
 import (
+	"encoding/json"
 	"strconv"
 
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
 // Outline finds the steps of a program and of its children by the names that
-// events use. It never changes, so one serves all runs of a definition.
+// events use. It is immutable, so that all runs of a definition share one.
 type Outline struct {
 	units map[string]*unit // "" is the program itself, "0.1" child 1 of child 0
 }
@@ -21,7 +22,8 @@ type unit struct {
 type StepInfo struct {
 	Step    *ir.Step
 	Program *ir.Program
-	Kind    string // as the transcript calls it
+	Kind    string // as records name it
+	Agent   string // that executes or judges the step; empty if there is none
 }
 
 // NewOutline indexes a program.
@@ -38,7 +40,7 @@ func (o *Outline) add(p *ir.Program, path string) {
 		infos := make([]StepInfo, len(steps))
 		u.blocks[b] = make(map[string]*StepInfo, len(steps))
 		for i := range steps {
-			infos[i] = StepInfo{Step: &steps[i], Program: p, Kind: kindOf(&steps[i])}
+			infos[i] = StepInfo{Step: &steps[i], Program: p, Kind: kindOf(&steps[i]), Agent: agentOf(&steps[i])}
 			u.blocks[b][steps[i].ID] = &infos[i]
 		}
 	}
@@ -52,7 +54,7 @@ func (o *Outline) add(p *ir.Program, path string) {
 	}
 }
 
-// step finds a step; nil when the program has none of that name.
+// step returns a step, or nil if the program has none of that name.
 func (u *unit) step(block int, id string) *StepInfo {
 	if u == nil || block < 0 || block >= len(u.blocks) {
 		return nil
@@ -60,7 +62,7 @@ func (u *unit) step(block int, id string) *StepInfo {
 	return u.blocks[block][id]
 }
 
-// The kinds that the transcript's specification names.
+// Kinds of steps that the transcript's specification names.
 const (
 	KindWorkflow  = "workflow"
 	KindAgent     = "agent"
@@ -73,8 +75,8 @@ const (
 	KindCall      = "call_workflow"
 )
 
-// kindOf is what the records call a step: the specification's name where one
-// fits, otherwise the word of the step's own format.
+// kindOf returns the kind of a step in records: the specification's name if it
+// has one, otherwise the type in the step's own format.
 func kindOf(s *ir.Step) string {
 	switch a := s.Action.(type) {
 	case ir.Task:
@@ -100,4 +102,13 @@ func kindOf(s *ir.Step) string {
 		return ir.ActionName(s.Action)
 	}
 	return s.Type
+}
+
+func agentOf(s *ir.Step) (id string) {
+	if t := s.Task(); t != nil {
+		if raw := t.Settings.Get("agent"); raw != nil && json.Unmarshal(raw, &id) != nil {
+			return ""
+		}
+	}
+	return id
 }

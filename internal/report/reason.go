@@ -1,12 +1,30 @@
 package report
 
 import (
+	"cmp"
+
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// The reason codes of Agent Flow's specification; ReasonCondition is one, too.
+// Outcomes, gate kinds and the reason of a false condition, as facts have them.
+const (
+	OutcomeOK        = plan.OutcomeOK
+	OutcomeFailed    = plan.OutcomeFailed
+	OutcomeSkipped   = plan.OutcomeSkipped
+	OutcomeRejected  = plan.OutcomeRejected
+	OutcomeCancelled = plan.OutcomeCancelled
+	OutcomeRerun     = plan.OutcomeRerun // the task runs again
+
+	GatePerson = plan.GatePerson
+	GateEvent  = plan.GateEvent
+	GateDoubt  = plan.GateDoubt // the outcome of a lost task is unknown
+	GateCall   = plan.GateCall  // a tool call needs approval
+
+	ReasonCondition = plan.ReasonCondition
+)
+
+// Reason codes of the Agent Flow specification; ReasonCondition is one of them.
 const (
 	ReasonCompleted  = "COMPLETED"
 	ReasonValidation = "FAILED_VALIDATION"
@@ -17,63 +35,50 @@ const (
 	ReasonRejected   = "GATE_REJECTED"
 )
 
-// Further reason codes, where the specification has none.
+// Reason codes for what the specification does not cover.
 const (
 	ReasonFailed    = "FAILED"
 	ReasonCancelled = "CANCELLED"
 	ReasonSkipped   = "SKIPPED"
 )
 
-// Ending is how a fact that ends a step calls what went wrong, and why it ended.
-func Ending(f journal.Fact) (class, reason string) {
-	switch x := f.(type) {
-	case journal.TaskEnded:
-		return x.Class, ""
-	case journal.StepLeft:
-		return x.Class, x.Reason
-	case journal.GateDecided:
-		return x.Class, x.Reason
+// ReasonCode returns why a step or a run ended: the code that the author of the
+// step declared, otherwise that of the specification. A step that replaced
+// another has FALLBACK_USED, and the author's code as declared (F45).
+func (e *Event) ReasonCode() (code, declared string) {
+	if e.Step == nil {
+		if e.Outcome == OutcomeOK {
+			return ReasonCompleted, ""
+		}
+		return failCode(e.Outcome, cmp.Or(e.Reason, e.Class)), ""
 	}
-	return "", ""
-}
-
-// ReasonCode is why a step ended so: the author's word where there is one,
-// otherwise the specification's. A step that stood in for another says
-// FALLBACK_USED (F45), with the author's word beside it.
-func ReasonCode(m *Moment, class, reason string) (code, declared string) {
 	var ok, fail string
-	if m.Step.Info != nil {
-		ok, fail = m.Step.Info.Step.ReasonOK, m.Step.Info.Step.ReasonFail
+	if e.Step.Info != nil {
+		ok, fail = e.Step.Info.Step.ReasonOK, e.Step.Info.Step.ReasonFail
 	}
-	switch m.Outcome {
+	switch e.Outcome {
 	case OutcomeOK:
 		switch {
-		case m.Step.For != "":
+		case e.Step.FallbackFor != "":
 			return ReasonFallback, ok
 		case ok != "":
 			return ok, ""
-		case isGate(m.Step):
+		case isGate(e.Step):
 			return ReasonApproved, ""
 		}
 		return ReasonCompleted, ""
 	case OutcomeSkipped:
-		if reason == "" {
-			reason = ReasonSkipped
-		}
-		return reason, ""
+		return cmp.Or(e.Reason, ReasonSkipped), ""
 	}
-	if reason == "" {
-		reason = class
-	}
-	if fail != "" && m.Outcome != OutcomeCancelled {
+	if fail != "" && e.Outcome != OutcomeCancelled {
 		return fail, ""
 	}
-	return FailCode(m.Outcome, reason), ""
+	return failCode(e.Outcome, cmp.Or(e.Reason, e.Class)), ""
 }
 
-// FailCode is the specification's code for what went wrong, or the word that
-// the engine has for it.
-func FailCode(outcome, class string) string {
+// failCode returns the specification's code for a failure, or the engine's
+// error class if the specification has none.
+func failCode(outcome, class string) string {
 	switch {
 	case outcome == OutcomeRejected:
 		return ReasonRejected
@@ -81,12 +86,10 @@ func FailCode(outcome, class string) string {
 		return ReasonCancelled
 	case class == plan.ClassBudget:
 		return ReasonBudget
-	case class == plan.ClassInvalid, class == "INVALID_INPUT":
+	case class == plan.ClassInvalid, class == plan.ClassInput:
 		return ReasonValidation
-	case class == "":
-		return ReasonFailed
 	}
-	return class
+	return cmp.Or(class, ReasonFailed)
 }
 
 func isGate(s *Step) bool {

@@ -18,8 +18,8 @@ import (
 var update = flag.Bool("update", false, "write the recordings anew")
 
 // scenarios are the runs that the tests of all readers share. They are driven
-// through the plan here, and kept as files, so that a reader is tested with the
-// journal that it reads and nothing else.
+// through the plan here and stored as files, so that readers are tested with a
+// journal and nothing else.
 var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 	"linear": func(t *testing.T) (*ir.Program, *world) {
 		p := program("greeting", chain(task("prepare", "transform", "transform"), agent("greet", "writer"), end("done"))...)
@@ -365,10 +365,9 @@ func gated() *ir.Program {
 		task("send", "tool", "tool"))...)
 }
 
-// TestRecordings holds the recorded runs to what the plan does now: a difference
-// means that it decides otherwise than when they were recorded. Each file
-// has the program, and the journal with an empty line between appends.
-func TestRecordings(t *testing.T) {
+// The recorded runs equal what the plan decides now. Each file has the program,
+// and the journal with an empty line between appends.
+func TestRecordingsMatchThePlan(t *testing.T) {
 	for name, scenario := range scenarios {
 		t.Run(name, func(t *testing.T) {
 			p, w := scenario(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/espalier-run/espalier/internal/price"
 )
 
-// Clean makes text harmless for a terminal and fit for one line: what models,
-// tools and files say may hold commands to the terminal or turn the direction
+// Clean returns text that is safe for a terminal and fits on one line: output of
+// models, tools and files may contain control sequences or change the direction
 // of writing.
 func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
@@ -29,10 +29,10 @@ func Clean(text string) string {
 	}, text)
 }
 
-// Width is how many columns a clean text takes on a terminal.
+// Width returns how many columns a clean text takes on a terminal.
 func Width(text string) int { return diag.Width(text) }
 
-// Shorten cuts a text to so many columns, with an ellipsis in its last one.
+// Shorten cuts a text to a number of columns, the last of which is an ellipsis.
 func Shorten(text string, columns int) string {
 	if columns <= 0 {
 		return ""
@@ -50,7 +50,7 @@ func Shorten(text string, columns int) string {
 	return text
 }
 
-// Duration is a duration as people like to read it: 250 ms, 2.1 s, 3 m 05 s, 2 h 05 m.
+// Duration formats a duration for people: 250 ms, 2.1 s, 3 m 05 s, 2 h 05 m.
 func Duration(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < time.Second:
@@ -68,7 +68,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", s/86400, s/3600%24)
 }
 
-// Number is a number with commas between its thousands.
+// Number formats a number with commas between thousands.
 func Number(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	sign := ""
@@ -81,7 +81,7 @@ func Number(n int64) string {
 	return sign + text
 }
 
-// TokensAndMoney is both in words; money that nobody knows of is left out.
+// TokensAndMoney formats both; an unknown cost is left out.
 func TokensAndMoney(tokens, microDollars int64) string {
 	out := Number(tokens) + " tokens"
 	if microDollars > 0 {
@@ -90,10 +90,10 @@ func TokensAndMoney(tokens, microDollars int64) string {
 	return out
 }
 
-// CostBudget is what people call the budget of money, which they count in dollars.
+// CostBudget is the name of the cost budget for users, who count in dollars.
 const CostBudget = "cost_usd"
 
-// BudgetName is a budget as people raise it.
+// BudgetName returns the name of a budget, as --raise takes it.
 func BudgetName(budget string) string {
 	if budget == plan.BudgetMoney {
 		return CostBudget
@@ -101,7 +101,7 @@ func BudgetName(budget string) string {
 	return budget
 }
 
-// BudgetFigure is an amount of a budget.
+// BudgetFigure formats an amount of a budget.
 func BudgetFigure(budget string, n int64) string {
 	if budget == plan.BudgetMoney {
 		return price.Dollars(n)
@@ -109,15 +109,16 @@ func BudgetFigure(budget string, n int64) string {
 	return Number(n)
 }
 
-// LostWords says how much of what was used is for calls of models whose replies
-// never came; "" when there are none.
+// LostWords returns the share of usage for model calls without a reply, for the
+// end of a sentence; "" when there is none.
 func LostWords(l journal.Lost) string {
 	if l == (journal.Lost{}) {
 		return ""
 	}
-	what := TokensAndMoney(l.InputTokens+l.OutputTokens, l.MicroDollars)
-	if l.ModelCalls == 1 {
-		return fmt.Sprintf("; of these at most %s for a call whose reply never came", what)
+	calls := "1 model call"
+	if l.ModelCalls != 1 {
+		calls = Number(l.ModelCalls) + " model calls"
 	}
-	return fmt.Sprintf("; of these at most %s for %s calls whose replies never came", what, Number(l.ModelCalls))
+	used := TokensAndMoney(l.InputTokens+l.OutputTokens, l.MicroDollars)
+	return fmt.Sprintf("; of these at most %s for %s without a reply", used, calls)
 }

@@ -19,10 +19,9 @@ import (
 	"github.com/espalier-run/espalier/internal/report/transcript"
 )
 
-// TestFollowedTranscripts: a process follows the journal from where the last
-// one was, dies in between, and a run that has finished meanwhile, which
-// nobody will ever append to again, is completed all the same.
-func TestFollowedTranscripts(t *testing.T) {
+// A process continues where the last one died, and completes the transcript of a
+// run that has finished in between, although nothing is appended to it any more.
+func TestFollowerCompletesTranscriptsAfterCrash(t *testing.T) {
 	p, w := scenarios["loop"](t)
 	want := folder(t, p, w.appends, len(w.appends))
 	for died := range len(w.appends) + 1 {
@@ -32,7 +31,7 @@ func TestFollowedTranscripts(t *testing.T) {
 	}
 }
 
-// folder writes transcripts in two lives: the first one sees so many appends.
+// folder writes transcripts with two processes: the first one gets seen appends.
 func folder(t *testing.T, p *ir.Program, appends [][]journal.Event, seen int) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +51,7 @@ func folder(t *testing.T, p *ir.Program, appends [][]journal.Event, seen int) ma
 	put := func(part [][]journal.Event) {
 		for _, events := range part {
 			b := journal.Batch{Run: run, Fence: journal.FirstFence, After: events[0].Seq - 1, Events: slices.Clone(events)}
-			if x, ok := b.Started(); ok { // the definition has to be there
+			if x, ok := b.Started(); ok { // the store requires the definition
 				sum := sha256.Sum256([]byte("{}"))
 				x.Definition = hex.EncodeToString(sum[:])
 				b.Blobs = []journal.Blob{{Hash: x.Definition, Data: []byte("{}")}}
@@ -68,7 +67,7 @@ func folder(t *testing.T, p *ir.Program, appends [][]journal.Event, seen int) ma
 	if err := first.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	first.Close() // and the writer is not closed: its process is dead
+	first.Close() // the writer stays open: its process is dead
 	put(appends[seen:])
 	w, second := life()
 	if err := second.Flush(t.Context()); err != nil {

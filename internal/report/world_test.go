@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// reporter is what tests and property tests have in common.
+// reporter is the common part of *testing.T and *rapid.T.
 type reporter interface {
 	Helper()
 	Fatal(args ...any)
@@ -21,11 +21,11 @@ type reporter interface {
 // run is the id of every recorded run.
 const run journal.RunID = "11111111-1111-4111-8111-111111111111"
 
-// begin is when every recorded run begins.
+// begin is the start time of every recorded run.
 const begin journal.Millis = 1_772_000_000_000
 
-// world plays everybody but the plan: it does tasks, notes what happens inside
-// them, and lets time pass.
+// world simulates everything around the plan: it executes tasks, adds notes, and
+// advances the clock.
 type world struct {
 	t       reporter
 	p       *plan.Program
@@ -33,9 +33,9 @@ type world struct {
 	appends [][]journal.Event
 	now     journal.Millis
 	tasks   []journal.Work
-	// do does a task: it may tell notes before it returns the result.
+	// do executes a task: it may add notes before it returns the result.
 	do func(w *world, task journal.Work) plan.Result
-	// idle is called when no task is open and no time is awaited.
+	// idle is called when no task is open and no timer is set.
 	idle func(w *world) bool
 }
 
@@ -69,7 +69,7 @@ func (w *world) took(events []journal.Event) {
 	}
 }
 
-// run does what there is to do until nothing moves.
+// run executes tasks and fires timers until nothing moves.
 func (w *world) run() *world {
 	w.t.Helper()
 	for range 10_000 {
@@ -106,7 +106,7 @@ func (w *world) run() *world {
 	return w
 }
 
-// runUntilGate does tasks until there are none; time stands still.
+// runUntilGate executes tasks until there are none, without firing timers.
 func (w *world) runUntilGate() {
 	w.t.Helper()
 	for len(w.tasks) > 0 {
@@ -121,7 +121,7 @@ func (w *world) runUntilGate() {
 	}
 }
 
-// note tells a note of a task.
+// note adds a note to a task.
 func (w *world) note(task journal.Work, n int, kind string, data any, usage journal.Usage) {
 	w.t.Helper()
 	raw, err := json.Marshal(data)
@@ -141,7 +141,7 @@ func (w *world) decide(answer, note string) {
 	w.tell(plan.Decision{Step: f.Step, Answer: answer, Digest: digest, Note: note, By: journal.Actor{User: "eva"}})
 }
 
-// Programs are built with a few words.
+// Helpers to build programs.
 
 func program(name string, steps ...ir.Step) *ir.Program {
 	return &ir.Program{Format: "agent-flow", Name: name, MayIntervene: true, Blocks: []ir.Block{{Steps: steps}}}
@@ -198,7 +198,7 @@ func failed(class, text string) plan.Result {
 	return plan.Result{Outcome: plan.OutcomeFailed, Class: class, Error: text}
 }
 
-// bundle is a parallel step of agents, each in a block of its own.
+// bundle returns a parallel step of agents, each in a block of its own.
 func bundle(p *ir.Program, id string, join ir.Join, workers ...string) ir.Step {
 	par := ir.Parallel{Join: join}
 	for _, name := range workers {

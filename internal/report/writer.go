@@ -20,75 +20,82 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Source is what writing needs of a journal.Store.
+// Source is the part of a journal.Store that a Writer reads.
 type Source interface {
 	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
 	Blob(ctx context.Context, hash string) ([]byte, error)
 	Last(ctx context.Context) (journal.Pos, error)
 }
 
-// Lock keeps other processes out while lines are written.
+// Lock excludes other processes while lines are written.
 type Lock interface {
 	Exclusive() error
 	Unlock() error
 }
 
-// WriterOptions are what a Writer works with.
-type WriterOptions struct {
-	What   string // how errors call the record: "transcript"
+// RecordOptions are the options of a Writer that do not depend on the kind of record.
+type RecordOptions struct {
 	Dir    string
-	Ext    string // of the files, behind the run's id
 	Source Source
-	// Program gives the program of a definition that a run has pinned.
+	// Program returns the program of a pinned definition.
 	Program func(ctx context.Context, definition string) (*ir.Program, error)
-	// New begins the projection of a stream.
-	New func(s *Stream) Projector
-	// Lock is taken for each group of lines; nil when no other process writes here.
+	// Lock is held for each group of lines; nil when no other process writes here.
 	Lock Lock
-	// WriteEach brings each line to disk by a write of its own; otherwise all
-	// that a file gets at the same time are written together.
-	WriteEach bool
-	// Skip tells which runs are to have no record; nil is none of them.
+	// Skip reports whether a run has no record; nil means that all runs have one.
 	Skip func(journal.RunStarted) bool
-	// Written is told of each line that is on disk and is news; nil is nobody.
-	// It must not keep the line.
+	Log  *slog.Logger     // nil is slog.Default
+	Now  func() time.Time // nil is time.Now; no line depends on it
+}
+
+// WriterOptions configure a Writer.
+type WriterOptions struct {
+	RecordOptions
+	What string // name of the record in errors: "transcript"
+	Ext  string // of file names, after the run's id
+	// New returns the projector of a stream.
+	New func(s *Stream) Projector
+	// WriteEach writes each line by a system call of its own; otherwise all
+	// lines that a file gets at the same time are written together.
+	WriteEach bool
+	// Written is called for each new line that is on disk, unless it is nil. It
+	// must not keep the line.
 	Written func(run journal.RunID, line []byte)
-	Log     *slog.Logger     // nil is slog.Default
-	Now     func() time.Time // nil is time.Now; no line depends on it
 }
 
 // Projector turns the events of one stream into lines of the files of its runs.
-// A line must be a function of the events alone, down to its bytes.
+// A line must be a function of the events alone, down to its bytes: this is how
+// several writers agree, and how a record is rebuilt.
 type Projector interface {
-	// Take takes the next event. After an error the projector is thrown away.
-	Take(e *journal.Event, out Output) error
+	// Apply writes the lines of the next event. After an error the projector is
+	// discarded.
+	Apply(e *journal.Event, out Output) error
 }
 
-// Output is where a Projector puts its lines.
+// Output is where a Projector writes its lines.
 type Output interface {
-	// Begin gives what the next line of a run's file is to be appended to.
+	// Begin returns the buffer to which the next line of a run's file is appended.
 	Begin(run *Run) ([]byte, error)
-	// End takes it back with the line, and its line feed, at the end; without
-	// a line nothing happens. over: it was the last line of the file.
+	// End gives the buffer back, with the line and its line feed. If nothing was
+	// appended, it does nothing. over reports that the line is the file's last.
 	End(run *Run, b []byte, over bool)
 }
 
-// Stream is what a Projector can ask for.
+// Stream is what a Projector reads besides events.
 type Stream struct {
 	Run     journal.RunID
-	ctx     context.Context // of the call that the projector works for
+	ctx     context.Context // of the current call
 	outline func(ctx context.Context, definition string) (*Outline, error)
 	source  Source
 }
 
-// Context is of the call that the projector works for.
+// Context returns the context of the current call.
 func (s *Stream) Context() context.Context { return s.ctx }
 
-// Outline is of the definition that the run has pinned.
+// Outline returns the outline of a pinned definition.
 func (s *Stream) Outline(definition string) (*Outline, error) { return s.outline(s.ctx, definition) }
 
-// Value is a value's JSON. One that has been lost is told by its hash, so that
-// the rest of the record can still be written.
+// Value returns the JSON of a value. A value that has been lost is replaced by
+// its hash, so that the rest of the record can still be written.
 func (s *Stream) Value(v journal.Value) (json.RawMessage, error) {
 	if v.Hash == "" {
 		return v.JSON, nil
@@ -101,43 +108,39 @@ func (s *Stream) Value(v journal.Value) (json.RawMessage, error) {
 }
 
 // Writer writes records, one file for each run. It is a Sink. Its methods may
-// be called by many goroutines at once.
+// be called by several goroutines.
 //
-// It compares what a file has with what it ought to have, skips what is there,
-// repairs a line that was torn, and appends the rest. That is all there is to
-// resuming, to rebuilding a deleted file, and to two processes that write at
-// the same time. There is no state beside the files; the position file only
-// says where in the journal to begin to look.
+// It compares what a file has with what it should have, skips what is there,
+// truncates a torn line, and appends the rest. Resuming, rebuilding a deleted
+// file and two processes that write at the same time need nothing else. There
+// is no state besides the files; the position file only says where in the
+// journal to start.
 type Writer struct {
 	o WriterOptions
 
-	mu       sync.Mutex
-	runs     map[journal.RunID]*stream
-	open     map[*file]struct{} // files that are open in the system
-	outlines map[string]*Outline
-	ticks    int64
-	behind   map[journal.RunID]debt // runs that could not be written
-	tidied   time.Time
-	mark     int64       // of ticks, when that was
-	pos      journal.Pos // everything up to here has come by
-	saved    journal.Pos
-	dirty    []*stream // those with lines that are not on disk yet
-	gathered int       // bytes of these lines
-	spare    []lines   // buffers that no file uses now
-
-	// Of many appends: where the last one of a run is, and which follows one.
-	last map[journal.RunID]int32
-	next []int32
+	mu         sync.Mutex
+	runs       map[journal.RunID]*stream
+	open       map[*file]struct{} // files with an open descriptor
+	outlines   map[string]*Outline
+	ticks      int64
+	behind     map[journal.RunID]backlog // runs that could not be written
+	maintained time.Time
+	mark       int64       // value of ticks at that time
+	pos        journal.Pos // everything up to here has been received
+	saved      journal.Pos
+	dirty      []*stream // streams with lines that are not on disk yet
+	gathered   int       // bytes of these lines
+	spare      []lines   // unused buffers
 }
 
-// What is kept in memory at most. More runs than that at the same time are
-// slower, not wrong: a run that is not in memory is read again.
+// Limits on memory. With more runs at the same time the Writer is slower, not
+// wrong: a run that is not in memory is read again.
 const (
 	maxRuns     = 2048
-	maxResting  = 256 // of runs that nothing has happened in since the last tidying
+	maxResting  = 256 // runs without events since the last maintenance
 	maxOpen     = 1200
 	maxPending  = 256 << 10 // bytes of lines of one run that are not on disk yet
-	maxGathered = 128 << 10 // of all runs; no more than a processor has at hand
+	maxGathered = 128 << 10 // the same of all runs; about a processor cache
 	maxSpare    = 512
 	maxOutlines = 64
 )
@@ -149,17 +152,17 @@ type stream struct {
 	projector Projector
 	seq       journal.Seq // of the last event
 	files     map[journal.RunID]*file
-	at        *file       // the one of the last line
+	at        *file       // file of the last line
 	dirty     []*file     // files with pending lines, in the order of their first
-	size      int         // of their lines
-	since     journal.Pos // of the first append that the lines come from
-	skip      bool        // there is to be no record
+	size      int         // of these lines
+	since     journal.Pos // of the first append that these lines come from
+	skip      bool        // there is no record
 	over      bool        // everything is written; only seq still counts
-	waits     bool        // as far as can be told, for somebody or something
+	waits     bool        // probably nothing happens in it for a while
 	used      int64
 }
 
-// NewWriter makes a Writer. Close it.
+// NewWriter returns a Writer. Close it.
 func NewWriter(o WriterOptions) *Writer {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -169,18 +172,17 @@ func NewWriter(o WriterOptions) *Writer {
 	}
 	return &Writer{
 		o: o, runs: map[journal.RunID]*stream{}, open: map[*file]struct{}{},
-		outlines: map[string]*Outline{}, behind: map[journal.RunID]debt{}, last: map[journal.RunID]int32{},
+		outlines: map[string]*Outline{}, behind: map[journal.RunID]backlog{},
 	}
 }
 
-// Path is the file of a run.
+// Path returns the file of a run.
 func (w *Writer) Path(run journal.RunID) (string, error) {
 	name, err := fileName(run, w.o.Ext)
 	return filepath.Join(w.o.Dir, name), err
 }
 
-// SetAside lists the files of a run that did not match it and were kept under
-// other names.
+// SetAside returns the files of a run that did not match it and were renamed.
 func (w *Writer) SetAside(run journal.RunID) ([]string, error) {
 	path, err := w.Path(run)
 	if err != nil {
@@ -189,24 +191,24 @@ func (w *Writer) SetAside(run journal.RunID) ([]string, error) {
 	return filepath.Glob(path + damaged + "*")
 }
 
-// Record writes the lines of one append. Of a run that this writer has not
-// seen from its beginning, everything that is missing is written.
+// Record writes the lines of one append. Of a run that this writer has not seen
+// from its start, it writes everything that is missing.
 func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
 	return w.RecordAll(ctx, []journal.Appended{a})
 }
 
-// RecordAll writes the lines of many appends, those of each file together.
+// RecordAll writes the lines of several appends, those of each file together.
 func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) error {
 	if len(appends) == 0 {
 		return nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var t trouble
-	if now := w.o.Now(); now.Sub(w.tidied) >= time.Second {
-		t.add(w.tidy(ctx, now))
+	var t errorSummary
+	if now := w.o.Now(); now.Sub(w.maintained) >= time.Second {
+		t.add(w.maintain(ctx, now))
 	}
-	w.byRun(appends, func(a *journal.Appended) {
+	byRun(appends, func(a *journal.Appended) {
 		s, since := w.runs[a.Run], a.Pos
 		if s != nil && len(s.dirty) > 0 {
 			since = s.since
@@ -224,56 +226,53 @@ func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) erro
 	return t.err()
 }
 
-// byRun visits the appends of one run after those of another: what a run needs
-// lies together in memory, and so do its lines. done is called after each run.
-func (w *Writer) byRun(appends []journal.Appended, visit func(*journal.Appended), done func()) {
-	if len(appends) == 1 {
+// byRun calls visit for the appends of one run after those of another, and done
+// after each run: the data of a run lies together in memory, and so do its lines.
+func byRun(appends []journal.Appended, visit func(*journal.Appended), done func()) {
+	if len(appends) == 1 { // without allocations
 		visit(&appends[0])
 		done()
 		return
 	}
-	clear(w.last)
-	w.next = append(w.next[:0], make([]int32, len(appends))...)
-	heads := make([]int32, 0, len(appends))
+	var runs []journal.RunID
+	groups := make(map[journal.RunID][]*journal.Appended)
 	for i := range appends {
-		if before, more := w.last[appends[i].Run]; more {
-			w.next[before] = int32(i)
-		} else {
-			heads = append(heads, int32(i))
+		run := appends[i].Run
+		if groups[run] == nil {
+			runs = append(runs, run)
 		}
-		w.last[appends[i].Run] = int32(i)
+		groups[run] = append(groups[run], &appends[i])
 	}
-	for _, i := range heads {
-		for visit(&appends[i]); w.next[i] > 0; {
-			i = w.next[i]
-			visit(&appends[i])
+	for _, run := range runs {
+		for _, a := range groups[run] {
+			visit(a)
 		}
 		done()
 	}
 }
 
-// debt is what the record of a run lacks.
-type debt struct {
+// backlog is what the record of a run lacks.
+type backlog struct {
 	since journal.Pos
-	err   error // why
+	err   error // of the failed write
 }
 
 func (w *Writer) fellBehind(run journal.RunID, pos journal.Pos, err error) error {
 	if d, known := w.behind[run]; known {
 		pos = min(pos, d.since)
 	}
-	w.behind[run] = debt{pos, err}
+	w.behind[run] = backlog{pos, err}
 	return err
 }
 
-// trouble gathers errors. When a disk is full all runs have the same, so one
-// is told and the others are counted.
-type trouble struct {
+// errorSummary collects errors. When a disk is full all runs have the same, so
+// it keeps the first and counts the others.
+type errorSummary struct {
 	first error
 	more  int
 }
 
-func (t *trouble) add(err error) {
+func (t *errorSummary) add(err error) {
 	switch {
 	case err == nil:
 	case t.first == nil:
@@ -283,24 +282,24 @@ func (t *trouble) add(err error) {
 	}
 }
 
-func (t *trouble) err() error {
+func (t *errorSummary) err() error {
 	if t.more == 0 {
 		return t.first
 	}
 	return fmt.Errorf("%w (and %d more)", t.first, t.more)
 }
 
-// Idle does what has to be done now and then although nothing happens.
+// Idle does the maintenance that is due although nothing is appended.
 func (w *Writer) Idle(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.tidy(ctx, w.o.Now())
+	return w.maintain(ctx, w.o.Now())
 }
 
-// tidy tries again what could not be written, notes how far everything is, and
-// closes files that nobody has written to since the last time.
-func (w *Writer) tidy(ctx context.Context, now time.Time) error {
-	w.tidied = now
+// maintain retries what could not be written, saves the position, and closes
+// files that have not been written since the last call.
+func (w *Writer) maintain(ctx context.Context, now time.Time) error {
+	w.maintained = now
 	err := errors.Join(w.retry(ctx), w.save())
 	for f := range w.open {
 		if f.used <= w.mark {
@@ -308,13 +307,13 @@ func (w *Writer) tidy(ctx context.Context, now time.Time) error {
 		}
 	}
 	w.forgetResting()
-	w.spare, w.next, w.last = nil, nil, map[journal.RunID]int32{}
+	w.spare = nil
 	w.mark = w.ticks
 	return err
 }
 
-// forgetResting lets go of runs that wait, if there are many: they may wait for
-// months, and what they write when they go on is little to read again.
+// forgetResting drops runs that wait, if there are many: they may wait for
+// months, and reading them again is cheap.
 func (w *Writer) forgetResting() {
 	if len(w.runs) <= maxResting {
 		return
@@ -334,8 +333,8 @@ func (w *Writer) forgetResting() {
 	}
 }
 
-// waiting tells whether a run that an append has left so may well be waiting. A
-// run in which a task has begun or goes on is at work, and soon heard of again.
+// waiting reports whether a run probably waits after an append. A run in which a
+// task has started or made progress has more events soon.
 func waiting(events []journal.Event) bool {
 	for i := range events {
 		switch events[i].Fact.(type) {
@@ -346,12 +345,12 @@ func waiting(events []journal.Event) bool {
 	return true
 }
 
-// record makes the lines of an append; settle brings them to disk.
+// record makes the lines of an append; settle writes them.
 func (w *Writer) record(ctx context.Context, s *stream, a *journal.Appended) error {
 	if len(a.Events) == 0 {
 		return nil
 	}
-	if d, owed := w.behind[a.Run]; owed { // tidying makes up for it
+	if d, owed := w.behind[a.Run]; owed { // maintenance makes up for it
 		return d.err
 	}
 	first, last := a.Events[0].Seq, a.Events[len(a.Events)-1].Seq
@@ -375,12 +374,12 @@ func (w *Writer) record(ctx context.Context, s *stream, a *journal.Appended) err
 	return err
 }
 
-// settle brings all lines that were made to disk.
+// settle writes all lines that have been made.
 func (w *Writer) settle(ctx context.Context) error {
 	if len(w.dirty) == 0 {
 		return nil
 	}
-	var t trouble
+	var t errorSummary
 	var anew []*stream
 	locked := w.lock()
 	for _, s := range w.dirty {
@@ -414,7 +413,7 @@ func (w *Writer) settle(ctx context.Context) error {
 	return t.err()
 }
 
-// of says whose record an error is about.
+// of adds to an error whose record it is about.
 func (w *Writer) of(run journal.RunID, err error) error {
 	return fmt.Errorf("%s of run %s: %w", w.o.What, run, err)
 }
@@ -433,18 +432,18 @@ func (w *Writer) unlock() error {
 	return w.o.Lock.Unlock()
 }
 
-// CatchUp brings the records of a run and of its children up to what the
-// journal has, whatever became of the files. run is a root run.
+// CatchUp writes what the records of a root run and of its children lack,
+// whatever the state of the files.
 func (w *Writer) CatchUp(ctx context.Context, run journal.RunID) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.forget(w.runs[run]) // what is in memory may not know of a file that was deleted
+	w.forget(w.runs[run]) // memory may not reflect a file that was deleted
 	return w.catchUp(ctx, run)
 }
 
 func (w *Writer) catchUp(ctx context.Context, run journal.RunID) error {
 	var err error
-	for range 3 { // each time a damaged file has been set aside, or somebody else's file been found
+	for range 3 { // each time a file was set aside, or replaced by another process
 		if err = w.read(ctx, run); !errors.Is(err, errRebuild) {
 			break
 		}
@@ -462,7 +461,7 @@ func (w *Writer) warnAside(err error) {
 	}
 }
 
-// read goes on with a run where memory ends, or from its beginning.
+// read applies the events after those in memory, or all of them.
 func (w *Writer) read(ctx context.Context, run journal.RunID) error {
 	s := w.runs[run]
 	if s == nil {
@@ -504,8 +503,8 @@ func (w *Writer) begin(run journal.RunID) *stream {
 	return s
 }
 
-// oldest is the half that was used least recently, so that sorting them out
-// costs next to nothing for each.
+// oldest returns the least recently used half, so that the cost of sorting is
+// shared by many.
 func oldest[T any](all []T, used func(T) int64) []T {
 	slices.SortFunc(all, func(a, b T) int { return int(used(a) - used(b)) })
 	return all[:(len(all)+1)/2]
@@ -527,9 +526,9 @@ func (w *Writer) closeFile(f *file) {
 	delete(w.open, f)
 }
 
-// take makes lines of events that have just come; settle writes them. After
-// an error the run is forgotten, so that the next try begins with what is
-// really on disk.
+// take makes lines of events that have been appended; settle writes them. After
+// an error the run is dropped from memory, so that the next try starts with
+// what is on disk.
 func (w *Writer) take(ctx context.Context, s *stream, events []journal.Event) error {
 	before := s.size
 	if err := w.project(ctx, s, events, true); err != nil {
@@ -543,7 +542,7 @@ func (w *Writer) take(ctx context.Context, s *stream, events []journal.Event) er
 	return nil
 }
 
-// write makes lines of events that were read, and writes them.
+// write makes lines of events that have been read, and writes them.
 func (w *Writer) write(ctx context.Context, s *stream, events []journal.Event) error {
 	err := w.project(ctx, s, events, false)
 	if err == nil {
@@ -576,7 +575,7 @@ func (w *Writer) project(ctx context.Context, s *stream, events []journal.Event,
 		if s.skip {
 			continue
 		}
-		if err := s.projector.Take(e, s); err != nil {
+		if err := s.projector.Apply(e, s); err != nil {
 			return err
 		}
 		if s.size >= maxPending {
@@ -588,7 +587,7 @@ func (w *Writer) project(ctx context.Context, s *stream, events []journal.Event,
 	return nil
 }
 
-// file is that of a run, which most often is that of the last line.
+// file returns the file of a run, which mostly is that of the last line.
 func (s *stream) file(run *Run) *file {
 	if s.at == nil || s.at.run != run.ID {
 		s.at = s.files[run.ID]
@@ -628,7 +627,7 @@ func (s *stream) End(run *Run, b []byte, over bool) {
 	s.size += len(b) - before
 }
 
-// flushAlone brings the pending lines of a stream to disk.
+// flushAlone writes the pending lines of a stream.
 func (w *Writer) flushAlone(s *stream, live bool) error {
 	if len(s.dirty) == 0 {
 		return nil
@@ -639,8 +638,8 @@ func (w *Writer) flushAlone(s *stream, live bool) error {
 	return errors.Join(w.flush(s, live), w.unlock())
 }
 
-// flush brings the pending lines of a stream to disk, then tells whoever
-// listens. The lock is taken.
+// flush writes the pending lines of a stream, then publishes them. The caller
+// holds the lock.
 func (w *Writer) flush(s *stream, live bool) error {
 	s.size = 0
 	for _, f := range s.dirty {
@@ -676,8 +675,8 @@ func (w *Writer) flush(s *stream, live bool) error {
 	return nil
 }
 
-// lines gives a buffer. Files have one only while they have pending lines, so
-// that a run which waits costs little.
+// lines returns a buffer. Files have one only while they have pending lines, so
+// that a waiting run takes little memory.
 func (w *Writer) lines() lines {
 	if n := len(w.spare); n > 0 {
 		l := w.spare[n-1]
@@ -694,8 +693,8 @@ func (w *Writer) recycle(f *file) {
 	f.lines = lines{}
 }
 
-// publish tells of lines that are on disk. Lines that were there before are
-// news only when their events are.
+// publish calls Written. Lines that were on disk before are new only if their
+// events are.
 func (w *Writer) publish(f *file, there int, live bool) {
 	if w.o.Written == nil {
 		return
@@ -728,13 +727,13 @@ func (w *Writer) outline(ctx context.Context, definition string) (*Outline, erro
 	return o, nil
 }
 
-// retry tries again what could not be written.
+// retry writes what could not be written before.
 func (w *Writer) retry(ctx context.Context) error {
-	var t trouble
+	var t errorSummary
 	for _, run := range slices.Sorted(maps.Keys(w.behind)) {
 		err := w.catchUp(ctx, run)
 		switch {
-		case errors.Is(err, journal.ErrUnknownRun): // removed by now
+		case errors.Is(err, journal.ErrUnknownRun): // it has been deleted
 			delete(w.behind, run)
 		case err != nil:
 			t.add(w.fellBehind(run, w.behind[run].since, err))
@@ -743,18 +742,18 @@ func (w *Writer) retry(ctx context.Context) error {
 	return t.err()
 }
 
-// The position file says up to where in the journal every record is
-// complete. Without it, or when it cannot be right, everything is compared.
+// The position file says up to where in the journal every record is complete.
+// Without it, or when it cannot be right, all records are compared.
 const positionFile = ".position"
 
-// Position is where in the journal to begin to follow.
+// Position returns the position in the journal to start from.
 func (w *Writer) Position(ctx context.Context) (journal.Pos, error) {
 	n, err := ReadPosition(filepath.Join(w.o.Dir, positionFile))
 	if err != nil {
 		return 0, err
 	}
 	last, err := w.o.Source.Last(ctx)
-	if err != nil || n > last { // it is another journal's
+	if err != nil || n > last { // it belongs to another journal
 		return 0, err
 	}
 	w.mu.Lock()
@@ -782,8 +781,8 @@ func (w *Writer) save() error {
 	return nil
 }
 
-// ReadPosition reads a file that says how far in the journal something is. One
-// that is not there, or of which a crash has left nothing useful, says 0.
+// ReadPosition reads a position file. It returns 0 if the file is missing or a
+// crash has left it unreadable.
 func ReadPosition(path string) (journal.Pos, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -799,9 +798,8 @@ func ReadPosition(path string) (journal.Pos, error) {
 	return journal.Pos(n), nil
 }
 
-// WritePosition writes such a file. All positions are of the same length and
-// lie over each other: emptying the file first would have some systems bring
-// it to disk each time.
+// WritePosition writes a position file. All positions have the same length and
+// overwrite each other: some systems sync a file that is truncated first.
 func WritePosition(path string, pos journal.Pos) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -811,8 +809,8 @@ func WritePosition(path string, pos journal.Pos) error {
 	return errors.Join(err, f.Close())
 }
 
-// Close tries once more what could not be written and closes all files.
-// Closing again does nothing.
+// Close retries what could not be written and closes all files. It may be
+// called again.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -823,8 +821,8 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// Rebuild makes the records of a run and of its children anew, in memory,
-// whatever there is on disk. run is a root run.
+// Rebuild returns the records of a root run and of its children as the journal
+// has them, whatever is on disk.
 func (w *Writer) Rebuild(ctx context.Context, run journal.RunID) (map[journal.RunID][]byte, error) {
 	m := memory{}
 	p := w.o.New(&Stream{Run: run, ctx: ctx, outline: func(ctx context.Context, definition string) (*Outline, error) {
@@ -834,7 +832,7 @@ func (w *Writer) Rebuild(ctx context.Context, run journal.RunID) (map[journal.Ru
 	}, source: w.o.Source})
 	for e, err := range w.o.Source.Events(ctx, run, 0) {
 		if err == nil {
-			err = p.Take(&e, m)
+			err = p.Apply(&e, m)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s of run %s: %w", w.o.What, run, err)

@@ -53,7 +53,7 @@ func (h *happened) traced(t *testing.T, over bool) {
 	})
 	var out otel.Yield
 	for i := range h.events {
-		if err := tracer.Take(&h.events[i], &out); err != nil {
+		if err := tracer.Apply(&h.events[i], &out); err != nil {
 			t.Fatal(err)
 		}
 	}

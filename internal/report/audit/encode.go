@@ -16,39 +16,39 @@ import (
 	"github.com/espalier-run/espalier/internal/report/redact"
 )
 
-// How much of a value a record holds. A longer one is told by its size, its
-// hash and its beginning; what a person decided on is kept nearly always.
+// How much of a value a record holds. A longer one is replaced by its size, its
+// hash and its start; what a person decided on is nearly always complete.
 const (
 	someBytes   = 4 << 10
 	shownBytes  = 1 << 20
 	beginsBytes = 512
 )
 
-// fields are the data of a record, in any order; it is quickest when they come
-// in that of their names.
+// fields are the data of a record, in any order. Sorting is fastest when they
+// are added in the order of their names.
 type fields struct {
 	rules    *redact.Rules
 	list     []field
 	values   []byte // canonical JSON, one after the other
-	foreign  bool   // the names are not our own words, and may need escapes
+	foreign  bool   // the names come from outside, and may need escapes
 	redacted bool
 }
 
-// field is a member; its value lies among the values.
+// field is a member; its value is part of the values.
 type field struct {
 	name     string
 	from, to int32
 }
 
-// reset makes room for the next record.
+// reset prepares for the next record.
 func (f *fields) reset(rules *redact.Rules) {
-	if cap(f.values) > 4*someBytes { // of a long value, which does not come often
+	if cap(f.values) > 4*someBytes { // do not keep the memory of a rare long value
 		f.values = nil
 	}
 	f.rules, f.list, f.values, f.redacted = rules, f.list[:0], f.values[:0], false
 }
 
-// add takes the values back with another one at their end.
+// add adds a member; values are the values with that of the member at their end.
 func (f *fields) add(name string, values []byte) {
 	f.list = append(f.list, field{name, int32(len(f.values)), int32(len(values))})
 	f.values = values
@@ -61,7 +61,7 @@ func (f *fields) object(name string, inner *fields) {
 	f.add(name, inner.append(f.values))
 }
 
-// text is a name, an id or a code: our own word, never hidden.
+// text adds a name, an id or a code, which is never redacted.
 func (f *fields) text(name, text string) {
 	if text != "" {
 		f.add(name, appendText(f.values, text))
@@ -72,7 +72,7 @@ func appendText(b []byte, text string) []byte {
 	return canonical.AppendString(b, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// says is what a person, a model or a program said.
+// says adds text of a person, a model or a program, which is redacted.
 func (f *fields) says(name, text string) {
 	hidden, found := f.rules.Text(text)
 	f.redacted = f.redacted || found
@@ -81,7 +81,7 @@ func (f *fields) says(name, text string) {
 
 func (f *fields) number(name string, n int64) { f.add(name, strconv.AppendInt(f.values, n, 10)) }
 
-// some is a number that is left out when it is 0.
+// some adds a number unless it is 0.
 func (f *fields) some(name string, n int64) {
 	if n != 0 {
 		f.number(name, n)
@@ -98,7 +98,7 @@ func (f *fields) texts(name string, list []string) {
 	textsOf(f, name, list, func(one *string) string { return *one })
 }
 
-// textsOf is a list of names that things have.
+// textsOf adds a list of names.
 func textsOf[T any](f *fields, name string, list []T, text func(*T) string) {
 	if len(list) == 0 {
 		return
@@ -113,13 +113,13 @@ func textsOf[T any](f *fields, name string, list []T, text func(*T) string) {
 	f.add(name, append(b, ']'))
 }
 
-// actor is who did something: the user of the machine, and whom they claim to be.
+// actor adds the operating-system user and the name that the user claims.
 func (f *fields) actor(by journal.Actor) {
 	f.text("actor", by.User)
 	f.text("actor_claimed", by.As)
 }
 
-// usage is what something cost.
+// usage adds tokens, calls and cost.
 func (f *fields) usage(prefix string, u journal.Usage) {
 	f.number(prefix+"cost_micro_dollars", u.MicroDollars)
 	f.number(prefix+"input_tokens", u.InputTokens)
@@ -132,7 +132,7 @@ func (f *fields) usage(prefix string, u journal.Usage) {
 	f.number(prefix+"tool_calls", u.ToolCalls)
 }
 
-// value is content: hidden as the workflow asks, and cut at so many bytes.
+// value adds content: redacted, and shortened if it is longer than most bytes.
 func (f *fields) value(name string, raw json.RawMessage, most int) {
 	if len(raw) == 0 {
 		return
@@ -145,7 +145,7 @@ func (f *fields) value(name string, raw json.RawMessage, most int) {
 	f.add(name, b)
 }
 
-// contents is an object of contents.
+// contents adds an object of contents.
 func (f *fields) contents(name string, all map[string]json.RawMessage, most int) {
 	inner := fields{rules: f.rules, foreign: true}
 	for key, raw := range all {
@@ -156,7 +156,7 @@ func (f *fields) contents(name string, all map[string]json.RawMessage, most int)
 
 func (f *fields) content(b []byte, raw json.RawMessage) []byte {
 	hidden, found, err := f.rules.JSON(raw)
-	if err != nil { // it is not JSON: then it is a text
+	if err != nil { // it is not JSON, so it becomes text
 		text, some := f.rules.Text(strings.ToValidUTF8(string(raw), "\uFFFD"))
 		f.redacted = f.redacted || some
 		return canonical.AppendString(b, text)
@@ -166,8 +166,7 @@ func (f *fields) content(b []byte, raw json.RawMessage) []byte {
 }
 
 // appendForm appends the canonical form of content. A number that a double does
-// not hold exactly becomes a string, as the RFC advises: an audit changes no
-// figures.
+// not hold exactly becomes a string, as the RFC advises, so that no figure changes.
 func appendForm(b []byte, raw json.RawMessage) []byte {
 	if !longNumbers(raw) {
 		if b, err := canonical.Append(b, raw); err == nil {
@@ -187,8 +186,8 @@ func appendForm(b []byte, raw json.RawMessage) []byte {
 	return appendText(b, string(raw))
 }
 
-// longNumbers tells whether there may be a number that a double cannot hold:
-// most values have none, and need not be taken apart.
+// longNumbers reports whether there may be a number that a double cannot hold.
+// Most values have none, and need not be decoded.
 func longNumbers(raw []byte) bool {
 	n := 0
 	for _, c := range raw {
@@ -221,7 +220,7 @@ func exact(v any) any {
 	return v
 }
 
-// appendShort tells a long value by its size, hash and beginning.
+// appendShort appends the size, the hash and the start of a long value.
 func appendShort(b, value []byte) []byte {
 	begins := value[:beginsBytes]
 	for len(begins) > 0 && !utf8.Valid(begins) {
@@ -240,7 +239,7 @@ func hash(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// append writes the object.
+// append appends the object.
 func (f *fields) append(b []byte) []byte {
 	slices.SortFunc(f.list, func(x, y field) int { return canonical.Compare(x.name, y.name) })
 	b = append(b, '{')
@@ -261,8 +260,8 @@ func (f *fields) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// chain is what the records of a file share, and how far they are. What is not
-// their own lies in three pieces, in the canonical order of the members.
+// chain is what the records of a file share, and their current end. The shared
+// members are three pieces, in the canonical order of the members.
 type chain struct {
 	before string // parent_run_id, and up to the hash
 	middle string // run_id, and up to seq
@@ -289,7 +288,7 @@ func newChain(run, parent, trace journal.RunID) *chain {
 	return c
 }
 
-// append writes the next record, without a line feed.
+// append appends the next record, without a line feed.
 func (c *chain) append(b []byte, event, step string, at journal.Millis, data *fields) []byte {
 	if data.redacted {
 		data.flag("redacted", true)
@@ -298,7 +297,7 @@ func (c *chain) append(b []byte, event, step string, at journal.Millis, data *fi
 	b = append(b, `{"data":`...)
 	b = data.append(b)
 	b = append(b, `,"event":"`...)
-	b = append(b, event...) // our own word
+	b = append(b, event...) // needs no escapes
 	b = append(b, '"')
 	b = append(b, c.before...)
 	b = append(b, c.prev[:]...)

@@ -3,25 +3,28 @@ package audit
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// PrettyOptions are how Pretty prints.
+// PrettyOptions configure Pretty.
 type PrettyOptions struct {
 	Colour bool
-	Zone   *time.Location // of the times; nil is UTC
+	Zone   *time.Location // of times; nil is UTC
 }
 
-// Pretty prints an audit log for people: what happened, who decided on seeing
-// what, and what each step cost.
+// Pretty prints an audit log for people: what happened, who decided on what
+// evidence, and what each step cost.
 func Pretty(w io.Writer, file []byte, o PrettyOptions) error {
 	if o.Zone == nil {
 		o.Zone = time.UTC
@@ -45,95 +48,63 @@ type printer struct {
 	w     *bufio.Writer
 	o     PrettyOptions
 	steps []cost
-	total *cost
-	last  time.Time // of the record before
+	total *spend
+	last  time.Time // of the previous record
 }
 
-// cost is a line of the table at the end.
+// cost is a row of the table at the end.
 type cost struct {
-	step   string
-	data   data
-	nested bool
+	step string
+	spend
 }
 
-// data is what the printer needs of the data of any record.
-type data struct {
-	Workflow string `json:"workflow_name"`
-	Version  string
-	Actor    string
-	Claimed  string `json:"actor_claimed"`
-	Kind     string `json:"actor_kind"`
-	Type     string
-	Agent    string
-	Status   string
-	Reason   string `json:"reason_code"`
-	Declared string `json:"declared_reason_code"`
-	Error    string
-	Result   string
-	Method   string
-	Evidence string
-	Question string
-	Digest   string
-	Shown    json.RawMessage
-	Waiting  string `json:"waiting_for"`
-	Due      string
-	Cond     string `json:"condition"`
-	Model    string
-	Offline  string
-	Tool     string
-	Command  json.RawMessage
-	Cause    string
-	Attempt  int
-	Input    string
-	Why      string
-	Budget   string
-	To       int64
-	Path     string
-	ToStep   string `json:"to_step"`
-	Signal   string
-	Worker   string
-	Key      string
-	How      string `json:"resolution"`
-	For      string `json:"fallback_for"`
+// data has the members of the data of a record.
+type data map[string]json.RawMessage
 
-	Duration     int64 `json:"duration_ms"`
-	Waited       int64 `json:"waited_ms"`
-	In           int64 `json:"input_tokens"`
-	Out          int64 `json:"output_tokens"`
-	Cost         int64 `json:"cost_micro_dollars"`
-	Models       int64 `json:"model_calls"`
-	Tools        int64 `json:"tool_calls"`
-	TotalTime    int64 `json:"total_duration_ms"`
-	TotalIn      int64 `json:"total_input_tokens"`
-	TotalOut     int64 `json:"total_output_tokens"`
-	TotalCost    int64 `json:"total_cost_micro_dollars"`
-	TotalModels  int64 `json:"total_model_calls"`
-	TotalTools   int64 `json:"total_tool_calls"`
-	CheckpointAt int64 `json:"journal_seq"`
+// text returns a member that is a string, otherwise "".
+func (d data) text(name string) (text string) {
+	_ = json.Unmarshal(d[name], &text)
+	return text
+}
 
-	ChargedCalls  int64 `json:"charged_lost_model_calls"`
-	ChargedTokens int64 `json:"charged_lost_tokens"`
-	ChargedCost   int64 `json:"charged_lost_cost_micro_dollars"`
-	LostCalls     int64 `json:"lost_model_calls"`
-	LostTokens    int64 `json:"lost_tokens"`
-	LostCost      int64 `json:"lost_cost_micro_dollars"`
-	AllLostCalls  int64 `json:"total_lost_model_calls"`
-	AllLostTokens int64 `json:"total_lost_tokens"`
-	AllLostCost   int64 `json:"total_lost_cost_micro_dollars"`
+// number returns a member that is a number, otherwise 0.
+func (d data) number(name string) (n int64) {
+	_ = json.Unmarshal(d[name], &n)
+	return n
+}
+
+// duration formats a member that is a number of milliseconds.
+func (d data) duration(name string) string {
+	return report.Duration(time.Duration(d.number(name)) * time.Millisecond)
+}
+
+// spend is the usage of a step or a run.
+type spend struct{ models, tools, in, out, money, lostCalls, lostTokens, lostMoney int64 }
+
+func (s *spend) members() []*int64 {
+	return []*int64{&s.models, &s.tools, &s.in, &s.out, &s.money, &s.lostCalls, &s.lostTokens, &s.lostMoney}
+}
+
+// spend returns the usage under names with a prefix.
+func (d data) spend(prefix string) (out spend) {
+	for i, name := range []string{
+		"model_calls", "tool_calls", "input_tokens", "output_tokens", "cost_micro_dollars",
+		"lost_model_calls", "lost_tokens", "lost_cost_micro_dollars",
+	} {
+		*out.members()[i] = d.number(prefix + name)
+	}
+	return out
 }
 
 func (p *printer) paint(c report.Colour, text string) string {
-	if !p.o.Colour {
-		return text
-	}
-	return c.Paint(text)
+	return report.Palette(p.o.Colour).Paint(c, text)
 }
 
 func (p *printer) record(r *Record) {
 	var d data
-	// Members of another type than ours are left out; the file has them.
+	// Data that is not an object is left out; the file has it.
 	_ = json.Unmarshal(r.Data, &d)
-	colour, text := p.describe(r, &d)
+	colour, text := p.describe(r, d)
 	p.last = r.Timestamp
 	if text == "" {
 		return
@@ -149,143 +120,173 @@ func (p *printer) record(r *Record) {
 	fmt.Fprintln(p.w, p.paint(colour, report.Clean(text)))
 	switch r.Event {
 	case GateDecision:
-		p.gate(&d)
+		p.gate(d)
 	case GateOpened:
-		if d.Question != "" {
-			p.line("asks", d.Question)
+		if question := d.text("question"); question != "" {
+			p.line("asks", question)
 		}
 	case StepComplete:
-		p.steps = append(p.steps, cost{step: r.StepID, data: d, nested: strings.Contains(r.StepID, ".")})
+		p.steps = append(p.steps, cost{r.StepID, d.spend("")})
 	case RunComplete, RunFailed:
-		p.total = &cost{data: d}
+		total := d.spend("total_")
+		p.total = &total
 	}
 }
 
-func who(d *data) string {
-	name := d.Actor
-	if name == "" {
-		name = "somebody unknown"
-	}
-	if d.Claimed != "" {
-		name += " (as " + d.Claimed + ")"
+func who(d data) string {
+	name := cmp.Or(d.text("actor"), "an unknown user")
+	if claimed := d.text("actor_claimed"); claimed != "" {
+		name += " (as " + claimed + ")"
 	}
 	return name
 }
 
-// describe is the line of a record; empty for those that only repeat others.
-func (p *printer) describe(r *Record, d *data) (report.Colour, string) {
-	switch r.Event {
-	case RunStart:
-		text := fmt.Sprintf("run %s of %s", r.RunID, strings.TrimSpace(d.Workflow+" "+d.Version))
-		if r.ParentRunID != "" {
-			return report.Bold, text + ", called by run " + r.ParentRunID
-		}
-		return report.Bold, text + ", begun by " + who(d)
-	case StepStart:
-		text := d.Type + " begins"
-		if d.Agent != "" {
-			text += ", agent " + d.Agent
-		}
-		if d.For != "" {
-			text += ", in the place of " + d.For
-		}
-		return report.KindColour(d.Type), text
-	case StepOutput, BudgetCheck:
-		return report.Plain, ""
-	case StepComplete:
-		text := d.Status + ", " + d.Reason
-		if d.Declared != "" {
-			text += " (" + d.Declared + ")"
-		}
-		if d.Error != "" {
-			text += ": " + d.Error
-		}
-		text += " (" + report.Duration(time.Duration(d.Duration)*time.Millisecond) + ")"
-		if d.Status == "completed" {
-			return report.Green, text
-		}
-		return report.Red, text
-	case StepSkipped:
-		return report.Dim, fmt.Sprintf("skipped, %s: %s", d.Reason, d.Cond)
-	case WorkerSkipped:
-		return report.Dim, fmt.Sprintf("worker %s skipped, %s: %s", d.Worker, d.Reason, d.Cond)
-	case GateOpened:
-		return report.Amber, "waits for a decision"
-	case GateDecision:
-		if d.Result == "approved" {
-			return report.Green, fmt.Sprintf("approved by %s, %s", who(d), d.Method)
-		}
-		return report.Red, fmt.Sprintf("%s by %s, %s", d.Result, who(d), d.Method)
-	case WaitpointOpened:
-		return report.Amber, "waits for the event " + d.Waiting
-	case WaitpointPassed:
-		return report.Green, "the event came, sent by " + who(d)
-	case WaitpointTimeout:
-		return report.Red, "nobody came in time"
-	case DoubtOpened:
-		return report.Amber, "in doubt: nobody knows how it ended"
-	case DoubtDecided:
-		return report.Amber, fmt.Sprintf("doubt settled by %s: %s", who(d), d.Result)
-	case ModelCall:
-		return report.Cyan, strings.TrimSpace(fmt.Sprintf("model %s: %s tokens in, %s out%s", d.Model, report.Number(d.In), report.Number(d.Out), dollars(", ", d.Cost)))
-	case ModelError:
-		text := "model: " + d.Error
-		if more := lost(d.LostCalls, d.LostTokens, d.LostCost); more != "" {
-			text += "; " + more
-		}
-		return report.Red, text
-	case ToolCall:
-		if d.Error != "" {
-			return report.Red, fmt.Sprintf("tool %s failed: %s", d.Tool, d.Error)
-		}
-		return report.Cyan, "tool " + d.Tool
-	case CommandRun:
-		var command string
-		_ = json.Unmarshal(d.Command, &command) // a long one is told by the file
-		return report.Cyan, "command " + report.Shorten(report.Clean(command), 100)
-	case StepRetry:
-		return report.Amber, fmt.Sprintf("attempt %d follows at %s: %s", d.Attempt, d.Due, d.Error)
-	case MergeConflict:
-		return report.Amber, fmt.Sprintf("conflict over %s, settled by %s", d.Key, d.How)
-	case MergeDuplicate:
-		return report.Dim, "duplicate of " + d.Key + " dropped"
-	case RunSuspended:
-		return report.Amber, "suspended, " + d.Waiting
-	case RunResumed:
-		if d.Cause == causeTakenOver && d.Waited == 0 { // nobody had put it to rest
-			return report.Amber, fmt.Sprintf("taken over by another process, %s after the last that is known", report.Duration(r.Timestamp.Sub(p.last)))
-		}
-		return report.Plain, fmt.Sprintf("resumed (%s) after %s", d.Cause, report.Duration(time.Duration(d.Waited)*time.Millisecond))
-	case CheckpointSaved:
-		return report.Dim, fmt.Sprintf("checkpoint %d", d.CheckpointAt)
-	case InputRefused:
-		return report.Red, fmt.Sprintf("refused a %s by %s: %s", d.Input, who(d), d.Why)
-	case SignalReceived:
-		return report.Plain, fmt.Sprintf("event %s, sent by %s; nothing waits for it yet", d.Signal, who(d))
-	case BudgetRaised:
-		return report.Amber, fmt.Sprintf("%s raises %s to %s", who(d), report.BudgetName(d.Budget), report.BudgetFigure(d.Budget, d.To))
-	case BudgetWait:
-		return report.Amber, "waits for budget: " + report.BudgetName(d.Budget)
-	case BudgetRefused:
-		return report.Red, "refused, the budget is used up: " + report.BudgetName(d.Budget)
-	case StateEdited:
-		return report.Amber, fmt.Sprintf("%s edits %s", who(d), d.Path)
-	case RunRewound:
-		return report.Amber, fmt.Sprintf("%s takes the run back to %s", who(d), d.ToStep)
-	case RunPaused, RunContinued, CancelRequested:
-		return report.Amber, strings.ReplaceAll(r.Event, "_", " ") + " by " + who(d)
-	case StepLost:
-		text := "interrupted: " + d.Why
-		if more := lost(d.ChargedCalls, d.ChargedTokens, d.ChargedCost); more != "" {
-			text += "; " + more
-		}
-		return report.Red, text
-	case RunComplete:
-		return report.Green, fmt.Sprintf("run %s (%s)", d.Status, report.Duration(time.Duration(d.TotalTime)*time.Millisecond))
-	case RunFailed:
-		return report.Red, fmt.Sprintf("run %s, %s: %s (%s)", d.Status, d.Reason, d.Error, report.Duration(time.Duration(d.TotalTime)*time.Millisecond))
+// phrase returns the line of a record; "" if the record only repeats others.
+type phrase = func(p *printer, r *Record, d data) (report.Colour, string)
+
+// say makes a phrase of one color from a template with names of members.
+func say(colour report.Colour, template string) phrase {
+	return func(_ *printer, _ *Record, d data) (report.Colour, string) {
+		return colour, os.Expand(template, d.part)
+	}
+}
+
+// part returns the text of a name in a template.
+func (d data) part(name string) string {
+	switch name {
+	case "who":
+		return who(d)
+	case "budget":
+		return report.BudgetName(d.text(name))
+	case "to":
+		return report.BudgetFigure(d.text("budget"), d.number(name))
+	case "journal_seq", "attempt":
+		return strconv.FormatInt(d.number(name), 10)
+	case "total_duration_ms":
+		return d.duration(name)
+	}
+	return d.text(name)
+}
+
+var phrases = map[string]phrase{
+	RunStart:         (*printer).runStart,
+	RunComplete:      say(report.Green, "run $status ($total_duration_ms)"),
+	RunFailed:        say(report.Red, "run $status, $reason_code: $error ($total_duration_ms)"),
+	RunSuspended:     say(report.Amber, "suspended, $waiting_for"),
+	RunResumed:       (*printer).runResumed,
+	RunPaused:        say(report.Amber, "run paused by $who"),
+	RunContinued:     say(report.Amber, "run continued by $who"),
+	RunRewound:       say(report.Amber, "rewound to $to_step by $who"),
+	CancelRequested:  say(report.Amber, "cancel requested by $who"),
+	CheckpointSaved:  say(report.Dim, "checkpoint $journal_seq"),
+	StateEdited:      say(report.Amber, "$path changed by $who"),
+	SignalReceived:   say(report.Plain, "event $signal received from $who; nothing waits for it yet"),
+	InputRefused:     say(report.Red, "refused $input by $who: $why"),
+	StepStart:        (*printer).stepStart,
+	StepOutput:       say(report.Plain, ""),
+	StepComplete:     (*printer).stepComplete,
+	StepSkipped:      say(report.Dim, "skipped, $reason_code: $condition"),
+	StepRetry:        say(report.Amber, "attempt $attempt at $due: $error"),
+	StepLost:         (*printer).stepLost,
+	WorkerSkipped:    say(report.Dim, "worker $worker skipped, $reason_code: $condition"),
+	GateOpened:       say(report.Amber, "waiting for a decision"),
+	GateDecision:     (*printer).gateDecision,
+	WaitpointOpened:  say(report.Amber, "waiting for event $waiting_for"),
+	WaitpointPassed:  say(report.Green, "event received from $who"),
+	WaitpointTimeout: say(report.Red, "timed out"),
+	DoubtOpened:      say(report.Amber, "interrupted, outcome unknown"),
+	DoubtDecided:     say(report.Amber, "outcome decided by $who: $result"),
+	ModelCall:        (*printer).modelCall,
+	ModelError:       (*printer).modelError,
+	ToolCall:         (*printer).toolCall,
+	CommandRun:       (*printer).commandRun,
+	MergeConflict:    say(report.Amber, "conflict over $key, resolved by $resolution"),
+	MergeDuplicate:   say(report.Dim, "duplicate of $key dropped"),
+	BudgetCheck:      say(report.Plain, ""),
+	BudgetWait:       say(report.Amber, "waiting for budget: $budget"),
+	BudgetRefused:    say(report.Red, "refused, budget exhausted: $budget"),
+	BudgetRaised:     say(report.Amber, "budget $budget raised to $to by $who"),
+}
+
+// describe returns the line of a record. Records of other releases have their name.
+func (p *printer) describe(r *Record, d data) (report.Colour, string) {
+	if phrase := phrases[r.Event]; phrase != nil {
+		return phrase(p, r, d)
 	}
 	return report.Plain, strings.ReplaceAll(r.Event, "_", " ")
+}
+
+func (p *printer) runStart(r *Record, d data) (report.Colour, string) {
+	text := fmt.Sprintf("run %s of %s", r.RunID, strings.TrimSpace(d.text("workflow_name")+" "+d.text("version")))
+	if r.ParentRunID != "" {
+		return report.Bold, text + ", called by run " + r.ParentRunID
+	}
+	return report.Bold, text + ", started by " + who(d)
+}
+
+func (p *printer) runResumed(r *Record, d data) (report.Colour, string) {
+	if d.text("cause") == report.CauseTakenOver && d.number("waited_ms") == 0 { // it was not suspended
+		since := report.Duration(r.Timestamp.Sub(p.last))
+		return report.Amber, "taken over by another process, " + since + " after the last record"
+	}
+	return report.Plain, fmt.Sprintf("resumed (%s) after %s", d.text("cause"), d.duration("waited_ms"))
+}
+
+// with returns before and a member, if the record has it.
+func (d data) with(before, name, after string) string {
+	text := d.text(name)
+	if text == "" {
+		return ""
+	}
+	return before + text + after
+}
+
+func (p *printer) stepStart(_ *Record, d data) (report.Colour, string) {
+	kind := d.text("type")
+	text := kind + " started" + d.with(", agent ", "agent", "") + d.with(", fallback for ", "fallback_for", "")
+	return report.KindColour(kind), text
+}
+
+func (p *printer) stepComplete(_ *Record, d data) (report.Colour, string) {
+	status, colour := d.text("status"), report.Red
+	if status == "completed" {
+		colour = report.Green
+	}
+	return colour, status + ", " + d.text("reason_code") + d.with(" (", "declared_reason_code", ")") +
+		d.with(": ", "error", "") + " (" + d.duration("duration_ms") + ")"
+}
+
+func (p *printer) stepLost(_ *Record, d data) (report.Colour, string) {
+	return report.Red, "interrupted: " + d.text("why") + lost(d.spend("charged_"))
+}
+
+func (p *printer) gateDecision(_ *Record, d data) (report.Colour, string) {
+	colour := report.Red
+	if d.text("result") == "approved" {
+		colour = report.Green
+	}
+	return colour, fmt.Sprintf("%s by %s, %s", d.text("result"), who(d), d.text("method"))
+}
+
+func (p *printer) modelCall(_ *Record, d data) (report.Colour, string) {
+	s := d.spend("")
+	return report.Cyan, fmt.Sprintf("model %s: %s tokens in, %s out%s",
+		d.text("model"), report.Number(s.in), report.Number(s.out), dollars(", ", s.money))
+}
+
+func (p *printer) modelError(_ *Record, d data) (report.Colour, string) {
+	return report.Red, "model: " + d.text("error") + lost(d.spend(""))
+}
+
+func (p *printer) toolCall(_ *Record, d data) (report.Colour, string) {
+	if d.text("error") != "" {
+		return report.Red, "tool " + d.text("tool") + " failed: " + d.text("error")
+	}
+	return report.Cyan, "tool " + d.text("tool")
+}
+
+func (p *printer) commandRun(_ *Record, d data) (report.Colour, string) {
+	return report.Cyan, "command " + report.Shorten(report.Clean(d.text("command")), 100) // a long one is an object
 }
 
 func (p *printer) line(name, text string) {
@@ -297,26 +298,26 @@ func (p *printer) line(name, text string) {
 	}
 }
 
-// gate prints the answer to who, why and on seeing what.
-func (p *printer) gate(d *data) {
-	if d.Question != "" {
-		p.line("asked", d.Question)
+// gate prints what was asked, why it was decided so, and what was shown.
+func (p *printer) gate(d data) {
+	if question := d.text("question"); question != "" {
+		p.line("asked", question)
 	}
-	if d.Evidence != "" {
-		p.line("because", d.Evidence)
+	if evidence := d.text("evidence"); evidence != "" {
+		p.line("because", evidence)
 	}
 	var shown struct {
 		Reads map[string]json.RawMessage `json:"reads"`
 	}
-	if json.Unmarshal(d.Shown, &shown) == nil && len(shown.Reads) > 0 {
+	if json.Unmarshal(d["shown"], &shown) == nil && len(shown.Reads) > 0 {
 		for _, name := range slices.Sorted(maps.Keys(shown.Reads)) {
 			p.line("on", name+" = "+readable(shown.Reads[name]))
 		}
-	} else if len(d.Shown) > 0 {
-		p.line("on", readable(d.Shown))
+	} else if len(d["shown"]) > 0 {
+		p.line("on", readable(d["shown"]))
 	}
-	if d.Digest != "" {
-		p.line("digest", d.Digest)
+	if digest := d.text("digest"); digest != "" {
+		p.line("digest", digest)
 	}
 }
 
@@ -332,19 +333,20 @@ func readable(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// lost says what is charged for calls of models whose replies nobody got.
-func lost(calls, tokens, micro int64) string {
-	if calls == 0 {
+// lost returns what is charged for model calls without a reply, for the end of
+// a sentence.
+func lost(s spend) string {
+	if s.lostCalls == 0 {
 		return ""
 	}
-	text := "no reply came, so all that it may have used is charged: "
-	if calls > 1 {
-		text = fmt.Sprintf("no replies came to %d calls of models, so all that they may have used is charged: ", calls)
+	text := "; no reply arrived, so it is charged in full: "
+	if s.lostCalls > 1 {
+		text = fmt.Sprintf("; no replies arrived to %d model calls, so they are charged in full: ", s.lostCalls)
 	}
-	return text + report.Number(tokens) + " tokens" + dollars(", ", micro)
+	return text + report.Number(s.lostTokens) + " tokens" + dollars(", ", s.lostMoney)
 }
 
-// dollars is an amount of money, nothing when there is none.
+// dollars returns an amount of money; "" when it is 0.
 func dollars(before string, micro int64) string {
 	if micro == 0 {
 		return ""
@@ -352,8 +354,8 @@ func dollars(before string, micro int64) string {
 	return before + fmt.Sprintf("$%.6f", float64(micro)/1e6)
 }
 
-// costs prints what each step and the whole run cost. What is inside another
-// step is part of that one's figures, too.
+// costs prints what each step and the whole run cost. The figures of a step
+// include those of the steps inside it.
 func (p *printer) costs() {
 	if len(p.steps) == 0 {
 		return
@@ -362,38 +364,35 @@ func (p *printer) costs() {
 	for _, c := range p.steps {
 		width = max(width, report.Width(c.step)+2)
 	}
-	row := func(name string, models, tools, in, out, money int64) {
-		fmt.Fprintf(p.w, "  %s%s  %11d  %10d  %10s  %10s  %12s\n", report.Clean(name), strings.Repeat(" ", max(width-report.Width(name), 0)), models, tools,
-			report.Number(in), report.Number(out), dollars("", money))
+	row := func(name string, s *spend) {
+		pad := strings.Repeat(" ", max(width-report.Width(name), 0))
+		fmt.Fprintf(p.w, "  %s%s  %11d  %10d  %10s  %10s  %12s\n", report.Clean(name), pad, s.models, s.tools,
+			report.Number(s.in), report.Number(s.out), dollars("", s.money))
 	}
-	fmt.Fprintf(p.w, "\n  %s%s  %s\n", "step", strings.Repeat(" ", width-4), p.paint(report.Dim, "model calls  tool calls   tokens in  tokens out          cost"))
-	var sum data
-	for _, c := range p.steps {
-		name := c.step
-		if c.nested {
-			name = "  " + name
-		} else {
-			sum.TotalModels += c.data.Models
-			sum.TotalTools += c.data.Tools
-			sum.TotalIn += c.data.In
-			sum.TotalOut += c.data.Out
-			sum.TotalCost += c.data.Cost
-			sum.AllLostCalls += c.data.LostCalls
-			sum.AllLostTokens += c.data.LostTokens
-			sum.AllLostCost += c.data.LostCost
+	fmt.Fprintf(p.w, "\n  %s%s  %s\n", "step", strings.Repeat(" ", width-4),
+		p.paint(report.Dim, "model calls  tool calls   tokens in  tokens out          cost"))
+	name, sum := "the run so far", spend{}
+	for i := range p.steps {
+		c := &p.steps[i]
+		if strings.Contains(c.step, ".") {
+			row("  "+c.step, &c.spend)
+			continue
 		}
-		row(name, c.data.Models, c.data.Tools, c.data.In, c.data.Out, c.data.Cost)
+		for k, n := range c.members() {
+			*sum.members()[k] += *n
+		}
+		row(c.step, &c.spend)
 	}
-	name := "the run so far"
 	if p.total != nil {
-		name, sum = "the run", p.total.data
+		name, sum = "the run", *p.total
 	}
-	row(name, sum.TotalModels, sum.TotalTools, sum.TotalIn, sum.TotalOut, sum.TotalCost)
-	if n := sum.AllLostCalls; n > 0 {
-		which := "1 model call whose reply never came"
+	row(name, &sum)
+	if n := sum.lostCalls; n > 0 {
+		calls := "1 model call"
 		if n > 1 {
-			which = fmt.Sprintf("%d model calls whose replies never came", n)
+			calls = fmt.Sprintf("%d model calls", n)
 		}
-		fmt.Fprintf(p.w, "  of these, at most %s tokens%s for %s\n", report.Number(sum.AllLostTokens), dollars(" and ", sum.AllLostCost), which)
+		fmt.Fprintf(p.w, "  of these, at most %s tokens%s for %s without a reply\n",
+			report.Number(sum.lostTokens), dollars(" and ", sum.lostMoney), calls)
 	}
 }

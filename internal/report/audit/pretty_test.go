@@ -8,8 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report/audit"
 )
 
-// TestPrettyBudgets: budgets have the names by which people raise them, and
-// money is in dollars.
+// Budgets have the names that --raise takes, and money is in dollars.
 func TestPrettyBudgets(t *testing.T) {
 	const file = `{"event":"budget_wait","step_id":"ask","timestamp":"2026-01-02T03:04:05.000Z","data":{"budget":"micro_dollars"}}
 {"event":"budget_raised","timestamp":"2026-01-02T03:04:06.000Z","data":{"actor":"eva","budget":"micro_dollars","to":3000000}}
@@ -21,10 +20,10 @@ damaged
 	if err := audit.Pretty(&got, []byte(file), audit.PrettyOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	const want = `03:04:05  ask  waits for budget: cost_usd
-03:04:06  eva raises cost_usd to $3.00
-03:04:07  eva raises tokens to 200,000
-03:04:08  ask  refused, the budget is used up: cost_usd
+	const want = `03:04:05  ask  waiting for budget: cost_usd
+03:04:06  budget cost_usd raised to $3.00 by eva
+03:04:07  budget tokens raised to 200,000 by eva
+03:04:08  ask  refused, budget exhausted: cost_usd
 line 5 is damaged: `
 	if !strings.HasPrefix(got.String(), want) {
 		t.Errorf("got\n%s\nwant\n%s", got.String(), want)

@@ -14,9 +14,8 @@ import (
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
-// TestTheTranscriptHasNoSay: a run without a transcript has the same audit log,
-// byte for byte.
-func TestTheTranscriptHasNoSay(t *testing.T) {
+// A run without a transcript has the same audit log, byte for byte.
+func TestLogDoesNotDependOnTranscript(t *testing.T) {
 	r := reporttest.Recorded(t, "gate-approved")
 	want := reporttest.Together(undisturbed(t, r))
 	started := r.Appends[0].Events[0].Fact.(journal.RunStarted)
@@ -27,9 +26,9 @@ func TestTheTranscriptHasNoSay(t *testing.T) {
 	}
 }
 
-// TestF44AuditLevel: another level than full leaves out what the specification does not
-// have, unless it is required. F30: required_events is the least that there must
-// be; at the full level everything is there anyway.
+// At a level other than full, events that the specification does not have are
+// omitted unless required (F44). required_events is a minimum: at the full level
+// all events are written (F30).
 func TestF44AuditLevel(t *testing.T) {
 	r := reporttest.Recorded(t, "observed")
 	r.Program.Audit = &ir.Audit{Level: "minimal", RequiredEvents: []ir.Name{{Name: "model_error"}}}
@@ -50,8 +49,7 @@ func TestF44AuditLevel(t *testing.T) {
 	}
 }
 
-// TestSuspension: a run is suspended and resumed in turn, and nothing is done
-// in between.
+// Suspensions and resumptions alternate, and no work is recorded in between.
 func TestSuspension(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		suspended := false
@@ -76,9 +74,9 @@ func TestSuspension(t *testing.T) {
 	}
 }
 
-// TestLongAndBrokenContent: nothing that a step says keeps a record from being
-// written, and long values are told by size, hash and beginning.
-func TestLongAndBrokenContent(t *testing.T) {
+// Invalid content does not prevent a record, and long values are replaced by
+// their size, hash and start.
+func TestLongAndInvalidContent(t *testing.T) {
 	for name, c := range map[string]struct{ value, want string }{
 		"long":           {`"` + strings.Repeat("é", 4000) + `"`, `"output_summary":{"shortened":{"begins":"\"é`},
 		"half a pair":    {`"\ud800"`, "\"output_summary\":\"\uFFFD\""},
@@ -104,8 +102,8 @@ func TestLongAndBrokenContent(t *testing.T) {
 	}
 }
 
-// TestUnreadableNotes: a note whose data is not what its kind promises still
-// counts as a call, so that audit and transcript agree.
+// A note with invalid data still counts as a call, so that audit and transcript
+// agree.
 func TestUnreadableNotes(t *testing.T) {
 	r := reporttest.Recorded(t, "bundle")
 	for _, a := range r.Appends {
@@ -122,7 +120,7 @@ func TestUnreadableNotes(t *testing.T) {
 	}
 }
 
-// TestEventsAreDocumented: whatever a log may have is on the page about it.
+// docs/audit.md has every event.
 func TestEventsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/audit.md")
 	if err != nil {
@@ -139,7 +137,7 @@ func TestEventsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestWideRunsStayLinear: a fan-out over many items costs each of them the same.
+// The cost per item of a fan-out does not depend on the number of items.
 func TestWideRunsStayLinear(t *testing.T) {
 	text := func(n int) string {
 		p := &ir.Program{Name: "wide", Blocks: []ir.Block{{Steps: []ir.Step{{ID: "map", Type: "parallel", Action: ir.Parallel{}}}}, {Steps: []ir.Step{{ID: "one", Type: "tool", Action: ir.Task{Kind: "tool"}}}}}}
@@ -181,7 +179,7 @@ func TestWideRunsStayLinear(t *testing.T) {
 	}
 }
 
-// completions are the step_complete records of a run, by step.
+// completions returns the step_complete records of a run, by step.
 func completions(t *testing.T, r *reporttest.Recording) map[string]map[string]any {
 	t.Helper()
 	out := map[string]map[string]any{}
@@ -197,7 +195,7 @@ func completions(t *testing.T, r *reporttest.Recording) map[string]map[string]an
 	return out
 }
 
-// step finds a step of the program's body.
+// step returns a step of the program's body.
 func step(t *testing.T, r *reporttest.Recording, id string) *ir.Step {
 	t.Helper()
 	s := r.Program.Step(ir.Body, id)
@@ -207,8 +205,8 @@ func step(t *testing.T, r *reporttest.Recording, id string) *ir.Step {
 	return s
 }
 
-// TestF45FallbackUsed: the step that stood in says so, with the author's word
-// beside it; the one that failed has its own reason.
+// A fallback has FALLBACK_USED and the declared reason code; the step that failed
+// has its own.
 func TestF45FallbackUsed(t *testing.T) {
 	r := reporttest.Recorded(t, "fallback")
 	step(t, r, "draft").ReasonFail = "NO_DRAFT"
@@ -222,7 +220,7 @@ func TestF45FallbackUsed(t *testing.T) {
 	}
 }
 
-// TestF16SkippedOnError: a failure that the author lets pass is called so.
+// A failure that the author tolerates has a status of its own.
 func TestF16SkippedOnError(t *testing.T) {
 	r := reporttest.Recorded(t, "fallback")
 	s := step(t, r, "draft")
@@ -232,7 +230,7 @@ func TestF16SkippedOnError(t *testing.T) {
 	}
 }
 
-// TestF6MissingReads: reads that nobody has written are told when a step begins.
+// step_start lists reads that no step has written.
 func TestF6MissingReads(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	for _, a := range r.Appends {
@@ -248,7 +246,7 @@ func TestF6MissingReads(t *testing.T) {
 	}
 }
 
-// TestF29Extensions: what the specification asks for without a name has one.
+// Events that the specification requires without naming them have names.
 func TestF29Extensions(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range reporttest.All(t) {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Format is the form of the records, named in the first one of each file.
+// Format is the format of the records, named in the first one of each file.
 const Format = "espalier.audit.v1"
 
-// Ext is how the names of files end, behind the run's id.
+// Ext is the suffix of file names, after the run's id.
 const Ext = ".audit.ndjson"
 
-// The events of the specification.
+// Events of the specification.
 const (
 	RunStart     = "run_start"
 	StepStart    = "step_start"
@@ -24,8 +24,8 @@ const (
 	RunFailed    = "run_failed"
 )
 
-// Further events: what the specification asks for without a name (F29), and
-// what an auditor wants to know besides.
+// Further events: those that the specification requires without naming them
+// (F29), and others that auditors need.
 const (
 	CheckpointSaved  = "checkpoint_saved"
 	RunSuspended     = "run_suspended"
@@ -78,8 +78,5 @@ type Record struct {
 	PrevHash    string          `json:"prev_hash"`
 }
 
-// Genesis is what the first record has in the place of a hash.
+// Genesis is the prev_hash of the first record.
 const Genesis = "0000000000000000000000000000000000000000000000000000000000000000"
-
-// causeTakenOver is why a run goes on whose process is gone.
-const causeTakenOver = "taken_over"

@@ -17,57 +17,57 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// Evidence is everything that an audit log is held against.
+// Evidence is everything that an audit log is compared with.
 type Evidence struct {
 	Run   journal.RunID
 	Trace journal.RunID // the root run
 	Path  string
-	File  []byte // as it lies on disk; nil when there is none
-	// Before and After are the log as the journal has it, made before and
-	// after File was read: a run that goes on may have written in between.
+	File  []byte // as it is on disk; nil when there is none
+	// Before and After are the log as the journal has it, derived before and
+	// after File was read: the run may have written in between.
 	Before, After []byte
 	Finished      bool
-	// Definition is the hash that the run has pinned, Pinned what is stored under it.
+	// Definition is the pinned hash, Pinned what is stored under it.
 	Definition string
 	Pinned     []byte
-	Audit      *ir.Audit // what the workflow asks for; nil is nothing
-	// Transcript is what the transcript tells, in its order; nil when there is none.
-	Transcript []Told
-	// SetAside are files that did not match their run and were kept.
+	Audit      *ir.Audit // settings of the workflow; nil if it has none
+	// Transcript has the events of the transcript, in its order; nil when there is none.
+	Transcript []TranscriptEvent
+	// SetAside are files that did not match their run and were renamed.
 	SetAside []string
 }
 
-// Told is an event of the transcript that the audit log has, too.
-type Told struct {
+// TranscriptEvent is an event of the transcript that the audit log has, too.
+type TranscriptEvent struct {
 	Line int // of the transcript
-	// Event is what the audit log calls it; RunComplete is any end of a run.
+	// Event is its name in the audit log; RunComplete is any end of a run.
 	Event string
 	Path  string
 	At    time.Time
 }
 
-// The checks.
+// Checks.
 const (
-	CheckFile       = "file"       // there is one, and its lines are records
-	CheckChain      = "chain"      // numbers and hashes
-	CheckIDs        = "ids"        // every record says what it belongs to
-	CheckEvents     = "events"     // what must be there is there
-	CheckJournal    = "journal"    // the records are those of the journal
-	CheckTranscript = "transcript" // both records tell the same
-	CheckDefinition = "definition" // what ran is what was pinned
+	CheckFile       = "file"       // it exists, and its lines are records
+	CheckChain      = "chain"      // sequence numbers and hashes
+	CheckIDs        = "ids"        // every record names its run and step
+	CheckEvents     = "events"     // required records exist
+	CheckJournal    = "journal"    // the records equal those derived from the journal
+	CheckTranscript = "transcript" // both records have the same events
+	CheckDefinition = "definition" // the stored definition is the pinned one
 )
 
-// Checks are all checks, in the order in which they are made.
+// Checks are all checks, in the order in which they run.
 var Checks = []string{CheckFile, CheckChain, CheckIDs, CheckEvents, CheckDefinition, CheckJournal, CheckTranscript}
 
-// Fault is something that does not hold.
+// Fault is the result of a failed check.
 type Fault struct {
 	Line    int    `json:"line"` // of the audit log, from 1; 0 is the file as a whole
 	Check   string `json:"check"`
 	Message string `json:"message"`
 }
 
-// Report is what verifying found out.
+// Report is the result of Verify.
 type Report struct {
 	Run     journal.RunID `json:"run_id"`
 	Path    string        `json:"file"`
@@ -75,7 +75,7 @@ type Report struct {
 	Records int           `json:"records"`
 	Head    string        `json:"head"` // hash of the last record
 	Checks  []string      `json:"checks"`
-	// Faults come in the order of their lines.
+	// Faults are sorted by line.
 	Faults []Fault  `json:"faults,omitempty"`
 	Notes  []string `json:"notes,omitempty"`
 }
@@ -87,7 +87,7 @@ type verifier struct {
 	recs  []Record // of the lines that are records; others are zero
 }
 
-// Verify holds an audit log against everything that is known of its run.
+// Verify compares an audit log with everything that is known of its run.
 func Verify(e Evidence) Report {
 	v := &verifier{e: &e, out: Report{Run: e.Run, Path: e.Path, Head: Genesis, Checks: slices.Clone(Checks)}}
 	for _, path := range e.SetAside {
@@ -159,14 +159,15 @@ func (v *verifier) chain() {
 		seq++
 		if r.Event != "" {
 			if r.Seq != seq {
-				v.fault(i+1, CheckChain, "seq is %d, not %d: a record was taken out, put in or moved", r.Seq, seq)
+				v.fault(i+1, CheckChain, "seq is %d, not %d: a record was removed, inserted or moved", r.Seq, seq)
 				seq = r.Seq
 			}
 			if r.PrevHash != prev {
-				v.fault(i+1, CheckChain, "prev_hash is %s, but the hash of the record before is %s: one of the two was changed, or a record between them is gone", short(r.PrevHash), short(prev))
+				v.fault(i+1, CheckChain, "prev_hash is %s, but the hash of the previous record is %s: "+
+					"one of the two was changed, or a record between them was removed", short(r.PrevHash), short(prev))
 			}
 			if i > 0 && r.Timestamp.Before(v.recs[i-1].Timestamp) {
-				v.fault(i+1, CheckChain, "timestamp lies before that of the record before")
+				v.fault(i+1, CheckChain, "timestamp is before that of the previous record")
 			}
 		}
 		prev = hash(v.lines[i])
@@ -180,7 +181,7 @@ func short(hash string) string {
 	return strconv.Quote(hash)
 }
 
-// aboutSteps tells whether records of an event have a step_id.
+// aboutSteps reports whether records of an event have a step_id.
 func aboutSteps(event string) bool {
 	return strings.HasPrefix(event, "step_") || strings.HasPrefix(event, "gate_") || event == BudgetCheck
 }
@@ -202,8 +203,8 @@ func (v *verifier) ids() {
 	}
 }
 
-// events checks that what must be there is there: whatever the workflow
-// requires, and what every log has.
+// events checks that required records exist: those that every log has, and those
+// that the workflow requires.
 func (v *verifier) events() {
 	if len(v.recs) == 0 {
 		v.fault(0, CheckEvents, "the audit log is empty")
@@ -218,7 +219,7 @@ func (v *verifier) events() {
 		decided bool
 	}
 	open := map[string][]visit{}
-	checkDue := map[string]int{} // steps whose budget_check has to follow, and since which line
+	checkDue := map[string]int{} // steps whose budget_check must follow, and since which line
 	for i := range v.recs {
 		r := &v.recs[i]
 		var data struct {
@@ -266,12 +267,12 @@ func (v *verifier) events() {
 		v.fault(checkDue[step], CheckEvents, "no %s follows the end of step %q", BudgetCheck, step)
 	}
 	if end := v.recs[len(v.recs)-1].Event; v.e.Finished && end != RunComplete && end != RunFailed {
-		v.fault(len(v.recs), CheckEvents, "the run is over, but the last record is %q: the end of the log is gone", end)
+		v.fault(len(v.recs), CheckEvents, "the run is over, but the last record is %q: the end of the log is missing", end)
 	}
 	v.required()
 }
 
-// required checks the events that the workflow asks for and that every run has.
+// required checks the events that the workflow requires and that every run has.
 func (v *verifier) required() {
 	if v.e.Audit == nil {
 		return
@@ -303,17 +304,19 @@ func (v *verifier) definition() {
 		v.note("The log is in the format %q; this program writes %q.", data.Format, Format)
 	}
 	if data.Definition != v.e.Definition {
-		v.fault(1, CheckDefinition, "definition is %s, but the run has pinned %s", short(data.Definition), short(v.e.Definition))
+		v.fault(1, CheckDefinition, "definition is %s, but the run has pinned %s",
+			short(data.Definition), short(v.e.Definition))
 	}
 	if v.e.Pinned == nil {
 		v.fault(1, CheckDefinition, "the definition %s is not in the store", short(v.e.Definition))
 	} else if got := hash(v.e.Pinned); got != v.e.Definition {
-		v.fault(1, CheckDefinition, "what is stored as definition %s has the hash %s: it was changed", short(v.e.Definition), short(got))
+		v.fault(1, CheckDefinition, "the stored definition %s has the hash %s: it was changed",
+			short(v.e.Definition), short(got))
 	}
 }
 
-// journal compares with the records that the journal gives, up to the first
-// that differs: what comes after a change differs all the same.
+// journal compares with the records derived from the journal, up to the first
+// difference: all records after a change differ.
 func (v *verifier) journal() {
 	want := bytes.SplitAfter(v.e.After, []byte("\n"))
 	want = want[:len(want)-1]
@@ -329,8 +332,9 @@ func (v *verifier) journal() {
 	}
 	if least := bytes.Count(v.e.Before, []byte("\n")); len(v.lines) < least {
 		var next Record
-		json.Unmarshal(want[len(v.lines)], &next) // it is our own
-		v.fault(len(v.lines)+1, CheckJournal, "the log ends here, but the journal has %d more: the next is %s", least-len(v.lines), about(&next))
+		json.Unmarshal(want[len(v.lines)], &next) // derived, so it is valid
+		v.fault(len(v.lines)+1, CheckJournal, "the log ends here, but the journal has %d more: the next is %s",
+			least-len(v.lines), about(&next))
 	}
 }
 
@@ -341,13 +345,13 @@ func about(r *Record) string {
 	return fmt.Sprintf("%s of step %q", r.Event, r.StepID)
 }
 
-// difference says where two records part.
+// difference returns where two records differ.
 func difference(got, want []byte) string {
 	var a, b any
 	if json.Unmarshal(got, &a) != nil || json.Unmarshal(want, &b) != nil {
 		return "the line is not what the journal says"
 	}
-	// A hash that differs because of what came before is not what was changed.
+	// A prev_hash that differs because of an earlier record is not the change.
 	for _, skip := range []string{"prev_hash", ""} {
 		if path, x, y, differs := part("", a, b, skip); differs {
 			return fmt.Sprintf("%s is %s, but the journal says %s", path, brief(x), brief(y))
@@ -410,12 +414,14 @@ func brief(v any) string {
 	return string(raw)
 }
 
-// transcript holds the two records against each other: both have the same
-// beginnings, ends and calls in the same order.
+// transcript compares both records: they have the same starts, ends and calls in
+// the same order.
 func (v *verifier) transcript() {
-	told := v.e.Transcript
+	events := v.e.Transcript
 	if v.e.Audit != nil && v.e.Audit.Level != "" && v.e.Audit.Level != "full" {
-		told = slices.DeleteFunc(slices.Clone(told), func(t Told) bool { return t.Event == ModelCall || t.Event == ToolCall })
+		events = slices.DeleteFunc(slices.Clone(events), func(t TranscriptEvent) bool {
+			return t.Event == ModelCall || t.Event == ToolCall
+		})
 	}
 	n := 0
 	for i := range v.recs {
@@ -428,20 +434,23 @@ func (v *verifier) transcript() {
 		default:
 			continue
 		}
-		if n >= len(told) {
+		if n >= len(events) {
 			if v.e.Finished {
 				v.fault(i+1, CheckTranscript, "the transcript ends before %s", about(r))
 			}
 			return
 		}
-		if t := told[n]; t.Event != event || t.Path != r.StepID || !t.At.Equal(r.Timestamp) {
-			v.fault(i+1, CheckTranscript, "%s at %s, but line %d of the transcript tells of %s at %s", about(r), r.Timestamp.Format(report.TimeFormat),
+		if t := events[n]; t.Event != event || t.Path != r.StepID || !t.At.Equal(r.Timestamp) {
+			v.fault(i+1, CheckTranscript, "%s at %s, but line %d of the transcript has %s at %s",
+				about(r), r.Timestamp.Format(report.TimeFormat),
 				t.Line, about(&Record{Event: t.Event, StepID: t.Path}), t.At.Format(report.TimeFormat))
 			return
 		}
 		n++
 	}
-	if n < len(told) && v.e.Finished {
-		v.fault(len(v.recs), CheckTranscript, "line %d of the transcript tells of %s, which the log does not have", told[n].Line, about(&Record{Event: told[n].Event, StepID: told[n].Path}))
+	if n < len(events) && v.e.Finished {
+		t := &events[n]
+		v.fault(len(v.recs), CheckTranscript, "line %d of the transcript has %s, which the log does not have",
+			t.Line, about(&Record{Event: t.Event, StepID: t.Path}))
 	}
 }

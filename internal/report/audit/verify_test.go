@@ -19,14 +19,14 @@ import (
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
-// evidence is of a recorded run whose files nobody has touched.
+// evidence returns that of a recorded run with unchanged files.
 func evidence(t testing.TB, r *reporttest.Recording) audit.Evidence {
 	t.Helper()
 	text := []byte(undisturbed(t, r)[string(reporttest.Run)+audit.Ext])
 	e := audit.Evidence{Run: reporttest.Run, Trace: reporttest.Run, File: text, Before: text, After: text, Finished: r.Name != "waiting" && r.Name != "budget"}
 	e.Pinned = []byte("the definition")
 	e.Definition = sum(e.Pinned)
-	// The recordings have pinned nothing; here they have.
+	// Recordings have no definition; here they get one.
 	for _, part := range []*[]byte{&e.File, &e.Before, &e.After} {
 		*part = rechain(bytes.ReplaceAll(*part, []byte(`"definition":"definition"`), []byte(`"definition":"`+e.Definition+`"`)))
 	}
@@ -38,7 +38,7 @@ func sum(b []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// rechain computes the hashes anew, as a forger would.
+// rechain recomputes the hashes, as a forger would.
 func rechain(text []byte) []byte {
 	var out []byte
 	prev, n := audit.Genesis, 0
@@ -64,7 +64,7 @@ func rechain(text []byte) []byte {
 	return out
 }
 
-func TestVerifyHolds(t *testing.T) {
+func TestVerifyAcceptsUnchangedLogs(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		e := evidence(t, r)
 		got := audit.Verify(e)
@@ -75,9 +75,8 @@ func TestVerifyHolds(t *testing.T) {
 	}
 }
 
-// TestVerifyNames: what was done to a log is found, and the first record that
-// does not hold is named.
-func TestVerifyNames(t *testing.T) {
+// Verify finds each change, and names the first affected record.
+func TestVerifyNamesTheChangedRecord(t *testing.T) {
 	replace := func(old, by string) func([]byte) []byte {
 		return func(b []byte) []byte {
 			if !bytes.Contains(b, []byte(old)) {
@@ -135,14 +134,14 @@ func TestVerifyNames(t *testing.T) {
 	}
 }
 
-// TestVerifyAgainstTheRest: the store and the transcript have a say, too.
-func TestVerifyAgainstTheRest(t *testing.T) {
+// Verify also compares with the store and the transcript.
+func TestVerifyAgainstStoreAndTranscript(t *testing.T) {
 	told := func(e *audit.Evidence) {
-		e.Transcript = []audit.Told{}
+		e.Transcript = []audit.TranscriptEvent{}
 		for i, r := range records(t, string(e.File)) {
 			switch r.Event {
 			case audit.RunStart, audit.StepStart, audit.StepComplete, audit.RunComplete:
-				e.Transcript = append(e.Transcript, audit.Told{Line: i + 1, Event: r.Event, Path: r.StepID, At: r.Timestamp})
+				e.Transcript = append(e.Transcript, audit.TranscriptEvent{Line: i + 1, Event: r.Event, Path: r.StepID, At: r.Timestamp})
 			}
 		}
 	}
@@ -184,8 +183,8 @@ func firstLines(b []byte, n int) []byte {
 	return bytes.Join(bytes.SplitAfter(b, []byte("\n"))[:n], nil)
 }
 
-// TestVerifyFindsAnyChange: no byte can be changed, no line left out, doubled
-// or moved, with or without a new chain.
+// No byte can be changed, no line omitted, repeated or moved, with or without a
+// new chain.
 func TestVerifyFindsAnyChange(t *testing.T) {
 	all := reporttest.All(t)
 	made := map[string]audit.Evidence{}
@@ -210,7 +209,7 @@ func TestVerifyFindsAnyChange(t *testing.T) {
 			text = bytes.Join(lines[:at], nil)
 		}
 		if rapid.Bool().Draw(t, "forged") {
-			defer func() { // what cannot be forged is no forgery
+			defer func() { // a change that does not apply is skipped
 				if recover() != nil {
 					t.Skip()
 				}
@@ -227,8 +226,7 @@ func TestVerifyFindsAnyChange(t *testing.T) {
 	})
 }
 
-// TestVerifyWithoutEspalier runs the program of docs/audit.md: whoever knows
-// nothing of this one can verify a log.
+// The program of docs/audit.md verifies a log without Espalier.
 func TestVerifyWithoutEspalier(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -258,7 +256,7 @@ func TestVerifyWithoutEspalier(t *testing.T) {
 		if err := os.WriteFile(path, c.text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, _ := exec.Command(python, "-c", script, path).CombinedOutput() // its exit code follows from what it says
+		out, _ := exec.Command(python, "-c", script, path).CombinedOutput() // the output implies the exit code
 		if !strings.Contains(string(out), c.want) {
 			t.Errorf("%s: got %s", name, out)
 		}

@@ -25,7 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "write the expected audit logs anew")
 
-// A writer of the tests never tidies up by itself.
+// The clock of the writer does not advance, so that it does no maintenance by itself.
 func frozen() time.Time { return time.Unix(0, 0) }
 
 func writer(dir string, s *reporttest.Shelf) *audit.Writer {
@@ -51,12 +51,12 @@ func undisturbed(t testing.TB, r *reporttest.Recording) map[string]string {
 	return reporttest.Files(t, dir, audit.Ext)
 }
 
-// TestLogs: every recorded run has the audit log that is expected of it.
+// Every recorded run has the expected audit log.
 func TestLogs(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		t.Run(r.Name, func(t *testing.T) {
 			all := undisturbed(t, r)
-			if r.Name != "linear" { // of which the exact bytes are kept
+			if r.Name != "linear" { // whose exact bytes are stored
 				for name, text := range all {
 					all[name] = plain(t, text)
 				}
@@ -67,8 +67,8 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// TestChain: every line is canonical, is numbered, has the base fields and the
-// hash of the line before; every log begins and ends as it should.
+// Every line is canonical and numbered, has the base fields and the hash of the
+// previous line; every log starts and ends with the right record.
 func TestChain(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		for name, text := range undisturbed(t, r) {
@@ -108,9 +108,9 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestDeathInTheMiddle: whatever a writer leaves behind that dies, another one
-// makes the same log of it; also when lines are torn.
-func TestDeathInTheMiddle(t *testing.T) {
+// Whatever a dead writer leaves, torn lines included, the next one completes it to
+// the same log.
+func TestContinueAfterCrash(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		want := undisturbed(t, r)
 		for at := range r.Appends {
@@ -123,7 +123,7 @@ func TestDeathInTheMiddle(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for name, text := range reporttest.Files(t, dir, audit.Ext) { // its last write was cut short
+			for name, text := range reporttest.Files(t, dir, audit.Ext) { // tear the last write
 				if err := os.WriteFile(filepath.Join(dir, name), []byte(text[:len(text)-at%7]), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -150,8 +150,8 @@ func TestDeathInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestRebuild: a log that was deleted is written again, byte for byte, and can
-// be made without touching the disk; only its owner may read it.
+// A deleted log is written again, byte for byte, and can be derived without the
+// disk; only its owner may read it.
 func TestRebuild(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		want := undisturbed(t, r)
@@ -185,8 +185,8 @@ func TestRebuild(t *testing.T) {
 
 var _ report.Sink = (*audit.Writer)(nil)
 
-// plain is a log as people compare it: without hashes and ids, which the other
-// tests look at, and which change with everything before them.
+// plain returns a log without hashes and ids, which change with every earlier
+// record and which other tests check.
 func plain(t testing.TB, text string) string {
 	t.Helper()
 	var b strings.Builder
@@ -196,7 +196,7 @@ func plain(t testing.TB, text string) string {
 	return b.String()
 }
 
-// records reads a log.
+// records decodes a log.
 func records(t testing.TB, text string) []audit.Record {
 	t.Helper()
 	var out []audit.Record

@@ -3,6 +3,7 @@ package awfaudit
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,29 +22,23 @@ import (
 	"github.com/espalier-run/espalier/internal/secret"
 )
 
-// Format is the one whose runs are recorded.
+// Format is the format of the workflows whose runs are recorded.
 const Format = "awf"
 
-// Source is what writing needs of a journal.Store.
+// Source is the part of a journal.Store that the Writer reads.
 type Source interface {
 	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
 	Blob(ctx context.Context, hash string) ([]byte, error)
 	Entry(ctx context.Context, run journal.RunID) (journal.Entry, error)
 }
 
-// Lock keeps other processes out while lines are written.
-type Lock interface {
-	Exclusive() error
-	Unlock() error
-}
-
-// Options are what a Writer works with.
+// Options configure a Writer.
 type Options struct {
 	Path     string // of the file
-	Position string // of the file that says how far in the journal it is
+	Position string // of the file that holds the position in the journal
 	Source   Source
-	Lock     Lock // nil when no other process writes here
-	// Skip tells of a run that nothing is to be written about; nil skips none.
+	Lock     report.Lock // nil when no other process writes here
+	// Skip reports whether a run is left out; nil leaves out none.
 	Skip func(journal.RunStarted) bool
 }
 
@@ -52,16 +47,15 @@ type Writer struct {
 	o     Options
 	rules *redact.Rules
 
-	mu    sync.Mutex
-	runs  map[journal.RunID]*execution // begun and not over
-	roots map[journal.RunID]bool       // streams that are not over: whether they are of this format
-	came  journal.Pos                  // everything up to here has come by
-	pos   journal.Pos                  // everything up to here is in the file
-	saved journal.Pos
-	owed  []record        // what could not be written yet
-	gap   bool            // something could not be read; whoever begins at pos makes up for it
-	left  os.FileInfo     // the file as this writer left it; nil before it has written
-	there map[string]bool // records that others, or an earlier life, had written by then
+	mu      sync.Mutex
+	streams map[journal.RunID]*stream // open ones; nil for those that are not recorded
+	came    journal.Pos               // everything up to here has been received
+	pos     journal.Pos               // everything up to here is in the file
+	saved   journal.Pos
+	owed    []record        // lines that could not be written yet
+	gap     bool            // a read failed; the next process that starts at pos makes up for it
+	left    os.FileInfo     // the file as this writer left it; nil before it has written
+	there   map[string]bool // records that were in the file by then
 }
 
 var (
@@ -70,14 +64,10 @@ var (
 	_ report.Idler   = (*Writer)(nil)
 )
 
-// execution is a run or a child run.
-type execution struct {
-	frame   string // that is all of it
-	name    string
-	user    string
-	inputs  json.RawMessage
-	secrets *secret.Registry // values of inputs that are masked
-	started journal.Millis
+// stream is an open root run.
+type stream struct {
+	in  *report.Interpreter
+	seq journal.Seq // of the last event
 }
 
 // record is a line. The order of the fields is AWF's.
@@ -99,28 +89,28 @@ type record struct {
 const (
 	started   = "workflow.started"
 	completed = "workflow.completed"
-	// mostRoots is how many streams are known by heart while nothing happens:
-	// reading again what one is takes as long as the run is.
-	mostRoots = 4096
-	// mostBytes is how long a line may be, so that it is written at once;
-	// mostError is how much of it the words of a failure may take.
-	mostBytes = 4096
-	mostError = 2048
+	// maxStreams is how many streams stay in memory between appends; others
+	// are read again from the journal.
+	maxStreams = 4096
+	// maxLine is the longest line, so that one write appends it;
+	// maxError is how much of it an error text may take.
+	maxLine  = 4096
+	maxError = 2048
 )
 
-// New makes a Writer.
+// New returns a Writer. Close it.
 func New(o Options) (*Writer, error) {
 	rules, err := redact.New(false, true)
 	if err != nil {
 		return nil, err
 	}
-	return &Writer{o: o, rules: rules, runs: map[journal.RunID]*execution{}, roots: map[journal.RunID]bool{}}, nil
+	return &Writer{o: o, rules: rules, streams: map[journal.RunID]*stream{}}, nil
 }
 
-// At is where in the journal to begin to follow.
+// At returns the position in the journal to start from.
 func (w *Writer) At() (journal.Pos, error) {
 	n, err := report.ReadPosition(w.o.Position)
-	if err != nil || n == 0 { // what is there already is not written again
+	if err != nil || n == 0 { // lines that are there already are not written again
 		return 0, err
 	}
 	w.mu.Lock()
@@ -129,48 +119,133 @@ func (w *Writer) At() (journal.Pos, error) {
 	return n, nil
 }
 
-// Record writes what an append begins or ends.
+// Record writes the starts and ends of one append.
 func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
 	return w.RecordAll(ctx, []journal.Appended{a})
 }
 
-// RecordAll writes what appends begin or end.
+// RecordAll writes the starts and ends of several appends.
 func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var errs []error
 	for i := range appends {
 		a := &appends[i]
-		if a.Pos <= w.came {
+		if a.Pos <= w.came || len(a.Events) == 0 {
 			continue
 		}
 		w.came = a.Pos
-		for i := range a.Events {
-			line, ok, err := w.line(ctx, a.Run, &a.Events[i])
-			if err != nil {
-				w.gap = true
-				errs = append(errs, fmt.Errorf("AWF's audit trail: %w", err))
-				break
-			}
-			if ok {
-				w.owed = append(w.owed, line)
-			}
+		if err := w.record(ctx, a); err != nil {
+			w.gap = true
+			errs = append(errs, fmt.Errorf("AWF's audit trail: %w", err))
 		}
 	}
 	return errors.Join(append(errs, w.settle())...)
 }
 
-// Idle tries again what could not be written.
+// record adds the lines of an append to those that are owed.
+func (w *Writer) record(ctx context.Context, a *journal.Appended) error {
+	s, known := w.streams[a.Run]
+	if !known {
+		var err error
+		if s, err = w.open(ctx, a); err != nil {
+			return err
+		}
+		w.streams[a.Run] = s
+	}
+	if s == nil {
+		return nil
+	}
+	over := false
+	for i := range a.Events {
+		err := s.take(&a.Events[i], func(ev *report.Event) error {
+			switch ev.Type {
+			case report.RunStarted:
+				line, err := w.start(ctx, ev)
+				if err != nil {
+					return err
+				}
+				w.owed = append(w.owed, line)
+			case report.RunFinished:
+				w.owed = append(w.owed, w.end(ev))
+				over = ev.Run.ID == a.Run
+			}
+			return nil
+		})
+		if err != nil {
+			w.streams[a.Run] = nil // the next process makes up for the rest, too
+			return err
+		}
+	}
+	if over {
+		delete(w.streams, a.Run)
+	}
+	return nil
+}
+
+func (s *stream) take(e *journal.Event, emit func(*report.Event) error) error {
+	if e.Seq <= s.seq {
+		return nil
+	}
+	s.seq = e.Seq
+	return s.in.Interpret(e, emit)
+}
+
+// open returns the stream of an append with everything before it; nil if it is
+// not recorded.
+func (w *Writer) open(ctx context.Context, a *journal.Appended) (*stream, error) {
+	first := &a.Events[0]
+	s := &stream{in: report.NewInterpreter(a.Run, nil)}
+	if x, ok := first.Fact.(journal.RunStarted); ok {
+		if !w.wants(x) {
+			return nil, nil
+		}
+		return s, nil
+	}
+	entry, err := w.o.Source.Entry(ctx, a.Run)
+	if err != nil || entry.Format != Format {
+		return nil, err
+	}
+	for e, err := range w.o.Source.Events(ctx, a.Run, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Seq >= first.Seq {
+			break
+		}
+		if x, ok := e.Fact.(journal.RunStarted); ok && !w.wants(x) {
+			return nil, nil
+		}
+		err = s.take(&e, func(ev *report.Event) error {
+			if ev.Type != report.RunStarted {
+				return nil
+			}
+			_, err := w.start(ctx, ev)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// wants reports whether a run is recorded.
+func (w *Writer) wants(x journal.RunStarted) bool {
+	return x.Format == Format && (w.o.Skip == nil || !w.o.Skip(x))
+}
+
+// Idle writes what could not be written before.
 func (w *Writer) Idle(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.roots) > mostRoots { // runs may wait for months; what they are can be read again
-		w.roots = map[journal.RunID]bool{}
+	if len(w.streams) > maxStreams { // runs may wait for months
+		w.streams = map[journal.RunID]*stream{}
 	}
 	return w.settle()
 }
 
-// settle writes what is owed.
+// settle writes the lines that are owed.
 func (w *Writer) settle() error {
 	news := len(w.owed) > 0
 	if news {
@@ -188,7 +263,7 @@ func (w *Writer) settle() error {
 	return nil
 }
 
-// save notes how far the file is.
+// save writes the position up to which the file is complete.
 func (w *Writer) save() error {
 	if w.pos == w.saved {
 		return nil
@@ -200,165 +275,77 @@ func (w *Writer) save() error {
 	return nil
 }
 
-// Close writes what is owed and notes how far the file is, so that the next one
-// need not look further back.
+// Close writes the lines that are owed and saves the position, from which the
+// next process starts.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return errors.Join(w.settle(), w.save())
 }
 
-// ours tells whether a stream is of an AWF workflow.
-func (w *Writer) ours(ctx context.Context, run journal.RunID) (bool, error) {
-	if known, ok := w.roots[run]; ok {
-		return known, nil
-	}
-	entry, err := w.o.Source.Entry(ctx, run)
-	if err != nil {
-		return false, err
-	}
-	ours := entry.Format == Format
-	if ours && w.o.Skip != nil {
-		for e, err := range w.o.Source.Events(ctx, run, 0) {
-			if err != nil {
-				return false, err
-			}
-			begun, ok := e.Fact.(journal.RunStarted)
-			ours = ok && w.wants(&begun)
-			break
-		}
-	}
-	w.roots[run] = ours
-	return ours, nil
-}
-
-// wants tells whether a run is to be written about.
-func (w *Writer) wants(x *journal.RunStarted) bool {
-	return x.Format == Format && (w.o.Skip == nil || !w.o.Skip(*x))
-}
-
-// line is the record that an event makes, if it makes one.
-func (w *Writer) line(ctx context.Context, root journal.RunID, e *journal.Event) (record, bool, error) {
-	switch x := e.Fact.(type) {
-	case journal.RunStarted:
-		w.roots[root] = w.wants(&x)
-	case journal.RunFinished, journal.FrameOpened, journal.FrameClosed:
-	default:
-		return record{}, false, nil
-	}
-	ours, err := w.ours(ctx, root)
-	if _, over := e.Fact.(journal.RunFinished); over {
-		delete(w.roots, root)
-	}
-	if err != nil || !ours {
-		return record{}, false, err
-	}
-	switch x := e.Fact.(type) {
-	case journal.RunStarted:
-		one, err := w.begun(ctx, root, e)
+// start returns the record of a run that starts, and keeps its masked inputs with
+// the run, for end.
+func (w *Writer) start(ctx context.Context, ev *report.Event) (record, error) {
+	line := newRecord(started, ev)
+	raw := ev.Value.JSON
+	if ev.Value.Hash != "" {
+		stored, err := w.o.Source.Blob(ctx, ev.Value.Hash)
 		if err != nil {
-			return record{}, false, err
-		}
-		w.runs[root] = one
-		return w.start(root, one, e.At), true, nil
-	case journal.FrameOpened:
-		if x.Child == "" {
-			return record{}, false, nil
-		}
-		one, err := w.begun(ctx, root, e)
-		if err != nil {
-			return record{}, false, err
-		}
-		w.runs[x.Child] = one
-		return w.start(x.Child, one, e.At), true, nil
-	case journal.RunFinished:
-		one, err := w.execution(ctx, root, root)
-		if err != nil {
-			return record{}, false, err
-		}
-		return w.end(root, one, e.At, x.Outcome, x.Error, x.Status), true, nil
-	case journal.FrameClosed:
-		if e.Run == "" || e.Run == root {
-			return record{}, false, nil
-		}
-		one, err := w.execution(ctx, root, e.Run)
-		if err != nil || one.frame != x.Frame {
-			return record{}, false, err
-		}
-		return w.end(e.Run, one, e.At, x.Outcome, x.Error, x.Status), true, nil
-	}
-	return record{}, false, nil
-}
-
-// execution is one that has begun, here or before this writer was made.
-func (w *Writer) execution(ctx context.Context, root, id journal.RunID) (*execution, error) {
-	if one := w.runs[id]; one != nil {
-		return one, nil
-	}
-	for e, err := range w.o.Source.Events(ctx, root, 0) {
-		if err != nil {
-			return nil, err
-		}
-		begin, isRun := e.Fact.(journal.RunStarted)
-		frame, isFrame := e.Fact.(journal.FrameOpened)
-		if isRun && id == root && begin.Format == Format || isFrame && frame.Child == id {
-			one, err := w.begun(ctx, root, &e)
-			if err == nil {
-				w.runs[id] = one
-			}
-			return one, err
-		}
-	}
-	return nil, fmt.Errorf("run %s has an end and no beginning", id)
-}
-
-// begun is what the event that begins an execution says of it.
-func (w *Writer) begun(ctx context.Context, root journal.RunID, e *journal.Event) (*execution, error) {
-	one := &execution{started: e.At}
-	var input journal.Value
-	switch x := e.Fact.(type) {
-	case journal.RunStarted:
-		one.name, one.user, input = x.Name, x.By.User, x.Input
-	case journal.FrameOpened:
-		one.frame, one.name, input = x.Frame, x.Name, x.Vars["input"]
-		parent, err := w.execution(ctx, root, root)
-		if err != nil {
-			return nil, err
-		}
-		one.user = parent.user
-	}
-	raw := input.JSON
-	if input.Hash != "" {
-		stored, err := w.o.Source.Blob(ctx, input.Hash)
-		if err != nil {
-			return nil, err
+			return line, err
 		}
 		raw = stored
 	}
 	masked, _, err := w.rules.JSON(raw)
 	if err != nil {
-		masked = nil // no JSON, so no inputs either
+		masked = nil // not JSON, so there are no inputs
 	}
-	masked = unnamed(masked)
-	one.secrets = maskedValues(raw, masked)
+	masked = maskNamed(masked)
+	ev.Run.Data = maskedValues(raw, masked)
 	if s := strings.TrimSpace(string(masked)); s != "{}" && s != "null" {
-		one.inputs = masked
+		line.Inputs = masked
 	}
-	return one, nil
+	for line.Inputs != nil && len(encoded(line)) > maxLine {
+		line.Inputs, line.Truncated = truncated(line.Inputs), true
+	}
+	return line, nil
 }
 
-// secretNames are how the names of inputs begin that AWF keeps out of its trail.
+func newRecord(event string, ev *report.Event) record {
+	return record{
+		Event: event, Execution: ev.Run.ID, Timestamp: string(report.AppendTime(nil, ev.At)), User: ev.Run.By.User,
+		Workflow: ev.Run.Name, Schema: 1,
+	}
+}
+
+// end returns the record of a run that has finished.
+func (w *Writer) end(ev *report.Event) record {
+	line := newRecord(completed, ev)
+	code, took := 0, int64(ev.At-ev.Run.Started)
+	line.Status, line.ExitCode, line.Duration = "success", &code, &took
+	if ev.Outcome != report.OutcomeOK {
+		line.Status, code = "failure", 1
+		if ev.Status > 0 && ev.Status < 256 {
+			code = ev.Status
+		}
+		masked, _ := w.rules.Text(ev.Run.Data.(*secret.Registry).Show(ev.Error))
+		line.Error = shortened(cmp.Or(masked, ev.Outcome), maxError)
+	}
+	return line
+}
+
+// secretNames are the prefixes of the names of inputs that AWF masks.
 var secretNames = []string{"SECRET_", "API_KEY", "PASSWORD", "TOKEN"}
 
-// unnamed hides the inputs that are secrets by their names.
-func unnamed(inputs json.RawMessage) json.RawMessage {
+// maskNamed masks the inputs that are secrets by their names.
+func maskNamed(inputs json.RawMessage) json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(inputs, &all) != nil {
 		return inputs
 	}
 	hidden := false
 	for name := range all {
-		if slices.ContainsFunc(secretNames, func(begin string) bool { return strings.HasPrefix(strings.ToUpper(name), begin) }) {
+		upper := strings.ToUpper(name)
+		if slices.ContainsFunc(secretNames, func(prefix string) bool { return strings.HasPrefix(upper, prefix) }) {
 			all[name], hidden = json.RawMessage(redactedSecret), true
 		}
 	}
@@ -389,8 +376,8 @@ func maskedValues(inputs, masked json.RawMessage) *secret.Registry {
 
 const redactedSecret = `"[redacted secret]"`
 
-// encoded is a value as JSON, for people to read: <, > and & are themselves.
-// What was read as JSON, and texts, can always be written so.
+// encoded returns a value as JSON without HTML escapes. It is called only with
+// values that can be encoded.
 func encoded(v any) json.RawMessage {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -399,18 +386,8 @@ func encoded(v any) json.RawMessage {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-func stamp(at journal.Millis) string { return string(report.AppendTime(nil, at)) }
-
-func (w *Writer) start(id journal.RunID, one *execution, at journal.Millis) record {
-	line := record{Event: started, Execution: id, Timestamp: stamp(at), User: one.user, Workflow: one.name, Inputs: one.inputs, Schema: 1}
-	for line.Inputs != nil && len(encoded(line)) > mostBytes {
-		line.Inputs, line.Truncated = truncated(line.Inputs), true
-	}
-	return line
-}
-
-// truncated puts an ellipsis in the place of the longest input; nil when that
-// would not help.
+// truncated replaces the longest input by an ellipsis. It returns nil when that
+// does not help.
 func truncated(inputs json.RawMessage) json.RawMessage {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(inputs, &object) != nil {
@@ -430,7 +407,8 @@ func truncated(inputs json.RawMessage) json.RawMessage {
 	return encoded(object)
 }
 
-// shortened is a text, or the beginning of it, that takes up only so much as JSON.
+// shortened returns a text, or the start of it, that takes at most so many bytes
+// as JSON.
 func shortened(text string, most int) string {
 	short := text
 	for n := min(len(text), most); len(encoded(short)) > most; n = n * 3 / 4 {
@@ -439,29 +417,8 @@ func shortened(text string, most int) string {
 	return short
 }
 
-func (w *Writer) end(id journal.RunID, one *execution, at journal.Millis, outcome, why string, status int) record {
-	delete(w.runs, id)
-	code, took := 0, int64(at-one.started)
-	line := record{
-		Event: completed, Execution: id, Timestamp: stamp(at), User: one.user, Workflow: one.name,
-		Status: "success", ExitCode: &code, Duration: &took, Schema: 1,
-	}
-	if outcome != "ok" {
-		line.Status, code = "failure", 1
-		if status > 0 && status < 256 {
-			code = status
-		}
-		line.Error, _ = w.rules.Text(one.secrets.Show(why))
-		if line.Error == "" {
-			line.Error = outcome
-		}
-		line.Error = shortened(line.Error, mostError)
-	}
-	return line
-}
-
-// write appends lines, but for those that are there already: the position may
-// not have been saved in time.
+// write appends the lines that the file does not have: the position may not have
+// been saved in time.
 func (w *Writer) write(lines []record) (err error) {
 	if w.o.Lock != nil {
 		if err := w.o.Lock.Exclusive(); err != nil {
@@ -497,9 +454,9 @@ func (w *Writer) write(lines []record) (err error) {
 	return err
 }
 
-// recent reads which records the end of the file has, and tells whether its
-// last line was torn by a crash. When nobody has changed the file since, that
-// is known.
+// recent reads which records the end of the file has, and reports whether a
+// crash has torn its last line. It reads nothing if the file has not changed
+// since this writer wrote it.
 func (w *Writer) recent(f *os.File) (torn bool, err error) {
 	const back = 256 << 10
 	info, err := f.Stat()

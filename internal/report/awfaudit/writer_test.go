@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report/awfaudit"
 )
 
-// store is the events of some runs.
+// store has the events of some runs.
 type store map[journal.RunID][]journal.Event
 
 func (s store) Events(_ context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
@@ -45,25 +45,35 @@ func value(raw string) journal.Value { return journal.Value{JSON: json.RawMessag
 
 const child = journal.RunID("c1")
 
-// world is a run with a child, one of another format, and one that fails.
+// loop is a step of the child.
+var loop = journal.Place{Frame: "each/0/call/call", Step: "loop"}
+
+// world returns a run with a child, one of another format, and one that fails.
 func world() (store, []journal.Appended) {
 	s := store{
 		"r1": {
 			{Seq: 1, At: 1000, Fact: journal.RunStarted{Name: "deploy", Format: "awf", Input: value(`{"env":"prod","my_password":"hunter2","n":5}`), By: journal.Actor{User: "ann"}}},
-			{Seq: 2, At: 1100, Fact: journal.FrameOpened{Frame: "each/0"}},
-			{Seq: 3, At: 1200, Run: child, Fact: journal.FrameOpened{Frame: "call/call", Child: child, Name: "build", Vars: map[string]journal.Value{"input": value(`{}`)}}},
-			{Seq: 4, At: 1250, Run: child, Fact: journal.FrameClosed{Frame: "call/call/loop/0", Outcome: "ok"}},
-			{Seq: 5, At: 1300, Run: child, Fact: journal.FrameClosed{Frame: "call/call", Outcome: "failed", Error: "no rule", Status: 7}},
-			{Seq: 6, At: 2500, Fact: journal.RunFinished{Outcome: "ok"}},
+			{Seq: 2, At: 1100, Fact: journal.StepEntered{Place: journal.Place{Step: "each"}, Mode: "loop"}},
+			{Seq: 3, At: 1100, Fact: journal.FrameOpened{Frame: "each/0", Step: "each"}},
+			{Seq: 4, At: 1200, Fact: journal.StepEntered{Place: journal.Place{Frame: "each/0", Step: "call"}, Mode: "call"}},
+			{Seq: 5, At: 1200, Run: child, Fact: journal.FrameOpened{
+				Frame: "each/0/call/call", Parent: "each/0", Step: "call", Child: child, Name: "build",
+				Vars: map[string]journal.Value{"input": value(`{}`)},
+			}},
+			{Seq: 6, At: 1250, Run: child, Fact: journal.StepEntered{Place: loop, Mode: "loop"}},
+			{Seq: 7, At: 1250, Run: child, Fact: journal.FrameOpened{Frame: loop.Frame + "/loop/0", Parent: loop.Frame, Step: "loop"}},
+			{Seq: 8, At: 1250, Run: child, Fact: journal.FrameClosed{Frame: loop.Frame + "/loop/0", Outcome: "ok"}},
+			{Seq: 9, At: 1300, Run: child, Fact: journal.FrameClosed{Frame: loop.Frame, Outcome: "failed", Error: "no rule", Status: 7}},
+			{Seq: 10, At: 2500, Fact: journal.RunFinished{Outcome: "ok"}},
 		},
 		"r2": {{Seq: 1, At: 1, Fact: journal.RunStarted{Name: "other", Format: "agent-flow"}}, {Seq: 2, At: 2, Fact: journal.RunFinished{Outcome: "ok"}}},
 		"r3": {{Seq: 1, At: 5000, Fact: journal.RunStarted{Name: "stop", Format: "awf"}}, {Seq: 2, At: 5001, Fact: journal.RunFinished{Outcome: "cancelled"}}},
 	}
 	appends := []journal.Appended{
-		{Pos: 1, Run: "r1", Events: s["r1"][:2]},
+		{Pos: 1, Run: "r1", Events: s["r1"][:3]},
 		{Pos: 2, Run: "r2", Events: s["r2"]},
-		{Pos: 3, Run: "r1", Events: s["r1"][2:4]},
-		{Pos: 4, Run: "r1", Events: s["r1"][4:]},
+		{Pos: 3, Run: "r1", Events: s["r1"][3:8]},
+		{Pos: 4, Run: "r1", Events: s["r1"][8:]},
 		{Pos: 5, Run: "r3", Events: s["r3"]},
 	}
 	return s, appends
@@ -92,7 +102,7 @@ func read(t *testing.T, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// How secrets are marked is for the rules to say.
+	// The rules define the replacement of secrets.
 	out := string(raw)
 	if i := strings.Index(out, "[redacted "); i >= 0 {
 		out = out[:i+len("[redacted")] + out[i+strings.Index(out[i:], "]"):]
@@ -100,8 +110,8 @@ func read(t *testing.T, dir string) string {
 	return out
 }
 
-// All at once are the same lines as one after the other.
-func TestManyAtOnce(t *testing.T) {
+// A batch of appends gives the same lines as single ones.
+func TestBatchWritesTheSameLines(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
 	w := open(t, dir, s)
@@ -118,7 +128,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// Two writers take turns: each sees what the other has written meanwhile.
+// Two writers take turns: each sees what the other has written.
 func TestTwoWriters(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
@@ -135,7 +145,7 @@ func TestTwoWriters(t *testing.T) {
 	}
 }
 
-func TestPairs(t *testing.T) {
+func TestStartsAndEndsArePaired(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
 	w := open(t, dir, s)
@@ -153,8 +163,8 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// Wherever the process ends, the next one completes the file and repeats nothing.
-func TestGoesOnAfterACrash(t *testing.T) {
+// Wherever the process dies, the next one completes the file without repetitions.
+func TestContinueAfterCrash(t *testing.T) {
 	s, appends := world()
 	for n := range len(appends) + 1 {
 		for _, lost := range []bool{false, true} {
@@ -187,13 +197,13 @@ func TestGoesOnAfterACrash(t *testing.T) {
 	}
 }
 
-// What could not be written is written as soon as it can be; if the process
-// ends before that, the next one begins where the file is complete.
-func TestMakesUpForWhatCouldNotBeWritten(t *testing.T) {
+// What could not be written is written later; if the process ends before that, the
+// next one starts where the file is complete.
+func TestUnwritableFileIsRetried(t *testing.T) {
 	s, appends := world()
 	for _, ends := range []bool{false, true} {
 		dir := t.TempDir()
-		obstacle := filepath.Join(dir, "deep") // a file where the folder has to be
+		obstacle := filepath.Join(dir, "deep") // a file in place of the folder
 		if err := os.WriteFile(obstacle, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +239,7 @@ func TestMakesUpForWhatCouldNotBeWritten(t *testing.T) {
 	}
 }
 
-// Inputs that AWF takes for secrets by their names are hidden, whatever they hold.
+// Inputs that are secrets by their names are masked, whatever their values.
 func TestSecretsByName(t *testing.T) {
 	s := store{"r": {{Seq: 1, Fact: journal.RunStarted{Format: "awf", Input: value(`{"API_KEY_X":"abcd","Token":7,"password2":"p","secret_":["s"],"secretary":"Ann","a_token":"t"}`)}}}}
 	dir := t.TempDir()
@@ -244,7 +254,7 @@ func TestSecretsByName(t *testing.T) {
 	}
 }
 
-// TestErrorsHideMaskedInputs holds that an error does not show what the inputs hide.
+// TestErrorsHideMaskedInputs checks that an error does not show what the inputs hide.
 func TestErrorsHideMaskedInputs(t *testing.T) {
 	s := store{"r": {
 		{Seq: 1, Fact: journal.RunStarted{Format: "awf", Input: value(`{"api_key":"hunter/2 hunter","city":"Rome"}`)}},
@@ -261,13 +271,13 @@ func TestErrorsHideMaskedInputs(t *testing.T) {
 	}
 }
 
-// Runs that were begun with the trail switched off are not made up for later.
-func TestSwitchedOff(t *testing.T) {
+// Runs that were started without the trail are not recorded later.
+func TestSkippedRunsStaySkipped(t *testing.T) {
 	s, appends := world()
 	started := s["r1"][0].Fact.(journal.RunStarted)
 	started.Options = json.RawMessage(`{"off":true}`)
 	s["r1"][0].Fact = started
-	for n := range len(appends) { // also by one that comes in the middle
+	for n := range len(appends) { // the writer may start in the middle
 		dir := t.TempDir()
 		w, err := awfaudit.New(awfaudit.Options{
 			Path: filepath.Join(dir, "deep", "audit.jsonl"), Position: filepath.Join(dir, "position"), Source: s,
@@ -300,7 +310,7 @@ func TestLongInputsAreCut(t *testing.T) {
 	}
 }
 
-// begun writes what a run with some inputs begins with.
+// begun returns the start record of a run with some inputs.
 func begun(t *testing.T, input journal.Value, blobs map[string]string) string {
 	t.Helper()
 	s := store{"r": {{Seq: 1, Fact: journal.RunStarted{Format: "awf", Input: input}}}}
@@ -333,8 +343,8 @@ func (s stored) Blob(_ context.Context, hash string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// A line stays short, whatever the inputs are: the longest go first, and all of
-// them when there are too many. What is there is as people wrote it.
+// A line stays short: the longest inputs are truncated first, and all of them are
+// omitted when there are too many. The others are unchanged.
 func TestInputsFit(t *testing.T) {
 	text := func(n int, s string) string { return `"` + strings.Repeat(s, n) + `"` }
 	for name, c := range map[string]struct {
@@ -366,7 +376,7 @@ func many(n int) string {
 	return b.String()
 }
 
-// ended writes how a run ended; the second line is that.
+// ended returns the end record of a run.
 func ended(t *testing.T, fact journal.RunFinished) map[string]any {
 	t.Helper()
 	s := store{"r": {{Seq: 1, Fact: journal.RunStarted{Format: "awf"}}, {Seq: 2, Fact: fact}}}
@@ -382,7 +392,7 @@ func ended(t *testing.T, fact journal.RunFinished) map[string]any {
 	return out
 }
 
-// Failures have many words at times, and odd ones; a line stays a line.
+// Long error texts and control characters fit on one line.
 func TestLongErrorsAreCut(t *testing.T) {
 	for _, words := range []string{strings.Repeat("é", 9000), strings.Repeat("\x1b[31m\n", 2000), strings.Repeat("\x00", 9000), strings.Repeat("<", 2100)} {
 		got, _ := ended(t, journal.RunFinished{Outcome: "failed", Error: words})["error"].(string)
@@ -397,8 +407,8 @@ func TestLongErrorsAreCut(t *testing.T) {
 	}
 }
 
-// Exit codes are those that a process can have; what failed is never 0. Secrets
-// in the words of a failure are hidden.
+// Exit codes are valid, that of a failure is never 0, and secrets in error texts
+// are masked.
 func TestHowRunsEnd(t *testing.T) {
 	key := "ghp_" + strings.Repeat("a1B2", 9)
 	for _, c := range []struct {
@@ -423,7 +433,7 @@ func TestHowRunsEnd(t *testing.T) {
 	}
 }
 
-// A line that a crash has torn stays by itself, and what it was to say is said.
+// A torn line stays on a line of its own, and its record is written again.
 func TestTornLines(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
@@ -436,7 +446,7 @@ func TestTornLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range len(whole) + 1 {
-		if n > 0 && n < len(whole) && n%7 > 0 && whole[n-1] != '\n' && whole[n] != '\n' { // not each and every place
+		if n > 0 && n < len(whole) && n%7 > 0 && whole[n-1] != '\n' && whole[n] != '\n' { // a sample of offsets
 			continue
 		}
 		if err := os.WriteFile(path, whole[:n], 0o600); err != nil {
@@ -461,7 +471,7 @@ func TestTornLines(t *testing.T) {
 	}
 }
 
-// lock counts.
+// lock counts its acquisitions.
 type lock struct {
 	held, taken int
 	refused     error
@@ -477,9 +487,8 @@ func (l *lock) Exclusive() error {
 
 func (l *lock) Unlock() error { l.held--; return nil }
 
-// Others are kept out while lines are written, and only then; who is kept out
-// writes later.
-func TestTakesTurns(t *testing.T) {
+// The lock is held only while lines are written; without it, they are written later.
+func TestLockIsHeldForWriting(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
 	turn := &lock{refused: errors.New("it is another's turn")}
@@ -503,7 +512,7 @@ func TestTakesTurns(t *testing.T) {
 	if err := w.Idle(t.Context()); err != nil || turn.held != 0 || turn.taken != 1 {
 		t.Error(err, turn)
 	}
-	if got := strings.Count(read(t, dir), "\n"); got != 5 { // all but the beginning, which came too late
+	if got := strings.Count(read(t, dir), "\n"); got != 5 { // all but the start, which came too late
 		t.Errorf("%d lines", got)
 	}
 	if at, err := open(t, dir, s).At(); at != 5 || err != nil {
@@ -514,8 +523,8 @@ func TestTakesTurns(t *testing.T) {
 	}
 }
 
-// What happens in between, and is not written about, need not be read again.
-func TestClosing(t *testing.T) {
+// Close saves the position, so that events without records are not read again.
+func TestCloseSavesThePosition(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
 	w := open(t, dir, s)
@@ -542,9 +551,9 @@ func TestClosing(t *testing.T) {
 	}
 }
 
-// What could not be read is made up for by the next one, and what came behind it
-// is there at once.
-func TestMakesUpForWhatCouldNotBeRead(t *testing.T) {
+// What could not be read is made up for by the next process; later runs are
+// written at once.
+func TestUnreadableRunIsRetried(t *testing.T) {
 	s, appends := world()
 	begins := s["r1"][0].Fact.(journal.RunStarted)
 	whole := string(begins.Input.JSON)
@@ -584,7 +593,7 @@ func TestMakesUpForWhatCouldNotBeRead(t *testing.T) {
 	}
 }
 
-// counted is a source that knows how often it was read.
+// counted is a source that counts its reads.
 type counted struct {
 	store
 	reads *int
@@ -595,9 +604,9 @@ func (c counted) Events(ctx context.Context, run journal.RunID, after journal.Se
 	return c.store.Events(ctx, run, after)
 }
 
-// What a child does is not looked up again for each of its rounds, and runs of
-// other formats only once.
-func TestRoundsCostTheSame(t *testing.T) {
+// A stream is read once, not for each round of a loop, and those of other formats
+// are not read.
+func TestRoundsDoNotReadTheJournal(t *testing.T) {
 	s, _ := world()
 	reads := 0
 	dir := t.TempDir()
@@ -605,14 +614,20 @@ func TestRoundsCostTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The beginning was written by another process.
+	// Another process has written the start.
+	seq := journal.Seq(8)
 	for i := range 100 {
-		round := journal.Event{Run: child, Fact: journal.FrameClosed{Frame: "call/call/loop/" + strconv.Itoa(i)}}
-		other := journal.Event{Fact: journal.FrameClosed{Frame: "x"}}
-		if err := w.Record(t.Context(), journal.Appended{Pos: journal.Pos(2*i + 1), Run: "r1", Events: []journal.Event{round}}); err != nil {
+		frame := loop.Frame + "/loop/" + strconv.Itoa(i+1)
+		round := []journal.Event{
+			{Seq: seq + 1, Run: child, Fact: journal.FrameOpened{Frame: frame, Parent: loop.Frame, Step: "loop"}},
+			{Seq: seq + 2, Run: child, Fact: journal.FrameClosed{Frame: frame}},
+		}
+		seq += 2
+		other := []journal.Event{{Seq: seq, Fact: journal.FrameClosed{Frame: "x"}}}
+		if err := w.Record(t.Context(), journal.Appended{Pos: journal.Pos(2*i + 1), Run: "r1", Events: round}); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Record(t.Context(), journal.Appended{Pos: journal.Pos(2*i + 2), Run: "r2", Events: []journal.Event{other}}); err != nil {
+		if err := w.Record(t.Context(), journal.Appended{Pos: journal.Pos(2*i + 2), Run: "r2", Events: other}); err != nil {
 			t.Fatal(err)
 		}
 	}

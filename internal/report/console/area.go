@@ -15,7 +15,7 @@ import (
 // Size is the size of a terminal.
 type Size struct{ Columns, Rows int }
 
-// orUsual is the size, or a usual one where nothing is known.
+// orUsual returns the size, with a usual one for what is unknown.
 func (s Size) orUsual() Size {
 	if s.Columns <= 0 {
 		s.Columns = 80
@@ -28,10 +28,10 @@ func (s Size) orUsual() Size {
 
 var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
-// Area is the status area at a moment: lines that fit the terminal, the most
-// telling first to stay when there is no room for all.
+// Area returns the lines of the status area at a time, the most important ones
+// first if the terminal has no room for all.
 func (p *Progress) Area(now time.Time, size Size, s Style) []string {
-	if p.began == 0 {
+	if p.started == 0 {
 		return nil
 	}
 	size = size.orUsual()
@@ -39,14 +39,14 @@ func (p *Progress) Area(now time.Time, size Size, s Style) []string {
 	lines := []string{p.headline(now, width, &s)}
 	room := max(size.Rows-2, 1)
 	waits, works := p.sorted()
-	// What somebody can do something about comes first; then what is at work,
-	// and what is over as far as there is room.
+	// Steps that wait for the user come first, then those that are running, then
+	// finished ones as far as there is room.
 	var body []string
 	for _, a := range slices.Concat(waits, works) {
 		body = append(body, a.line(now, width, &s))
 	}
 	if over := len(body) - room; over > 0 {
-		body = append(body[:room-1], clip(&s, report.Dim, fmt.Sprintf("  … %d more at work", over+1), width))
+		body = append(body[:room-1], clip(&s, report.Dim, fmt.Sprintf("  … %d more running", over+1), width))
 	}
 	var before []string
 	if free := room - len(body); free > 0 {
@@ -63,17 +63,17 @@ func clip(s *Style, c report.Colour, text string, width int) string {
 
 func (p *Progress) headline(now time.Time, width int, s *Style) string {
 	mark := string(spinner[int(now.UnixMilli()/100)%len(spinner)])
+	budget := p.in.Budget(journal.Millis(now.UnixMilli()))
 	var parts []string
 	switch {
 	case p.stopping:
-		parts = append(parts, "being cancelled")
+		parts = append(parts, "cancelling")
 	case p.paused:
 		mark, parts = "‖", append(parts, "paused")
 	case p.starved != "":
-		mark, parts = "‖", append(parts, "waiting for budget: "+report.BudgetName(p.starved))
+		mark, parts = "‖", append(parts, exhausted(p.starved, &budget.Limits))
 	}
-	l := p.ledger()
-	used, limits := l.Used, l.Limits
+	used, limits := budget.Used, budget.Limits
 	parts = append(parts, report.Duration(p.elapsed(now)))
 	if p.offline != "" { // early, so that a narrow screen does not cut it
 		parts = append(parts, p.offline)
@@ -92,7 +92,7 @@ func (p *Progress) headline(now time.Time, width int, s *Style) string {
 	}
 	if s := limits.ActiveSeconds; s != nil {
 		whole := time.Duration(*s) * time.Second
-		left := max(whole-l.ActiveAt(journal.Millis(now.UnixMilli())), 0)
+		left := max(whole-time.Duration(budget.Active)*time.Millisecond, 0)
 		parts = append(parts, fmt.Sprintf("%s of %s left", report.Duration(left), report.Duration(whole)))
 	}
 	name := report.Shorten(report.Clean(p.name), max(width/2, 1))
@@ -100,7 +100,7 @@ func (p *Progress) headline(now time.Time, width int, s *Style) string {
 	return report.Shorten(mark+" ", width) + s.paint(report.Bold, name) + "  " + rest
 }
 
-// counted is how much of something has been used, and how much is left of it.
+// counted returns how much has been used or, with a limit, how much is left.
 func counted(used int64, limit *int64, what string) string {
 	if limit == nil {
 		return plural(used, what)
@@ -108,8 +108,8 @@ func counted(used int64, limit *int64, what string) string {
 	return fmt.Sprintf("%s of %s left", report.Number(max(*limit-used, 0)), plural(*limit, what))
 }
 
-// sorted are the open steps: those that wait for somebody, and the others as
-// a tree, each below the step around it, in the order of their beginning.
+// sorted returns the open steps: those that wait for the user, and the others as
+// a tree, each below its enclosing step, in the order in which they started.
 func (p *Progress) sorted() (waits, works []*active) {
 	below := map[*report.Step][]*active{}
 	for _, a := range p.active {
@@ -117,8 +117,8 @@ func (p *Progress) sorted() (waits, works []*active) {
 			waits = append(waits, a)
 			continue
 		}
-		around := a.step.Up
-		if up := p.byStep[around]; up == nil || up.wait != nil {
+		around := a.step.Parent
+		if up := activeOf(around); up == nil || up.wait != nil {
 			around = nil
 		}
 		below[around] = append(below[around], a)
@@ -134,10 +134,10 @@ func (p *Progress) sorted() (waits, works []*active) {
 	return waits, works
 }
 
-// depth is how many open steps are around it, those of calling runs included.
+// depth returns the number of enclosing open steps, those of calling runs included.
 func depth(s *report.Step) int {
-	if s.Run.At != nil {
-		return s.Depth + 1 + depth(s.Run.At)
+	if s.Run.Caller != nil {
+		return s.Depth + 1 + depth(s.Run.Caller)
 	}
 	return s.Depth
 }
@@ -151,15 +151,15 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 	if a.wait != nil {
 		return fit(s, indent, "?", place(a.step), a.wait.waits(s), report.KindColour(a.step.Kind), report.Amber, width)
 	}
-	parts := []string{report.Duration(now.Sub(a.step.Began.Time()))}
-	if who := agentOf(a.step); who != "" && who != a.step.Name {
-		parts = append(parts, who)
+	parts := []string{report.Duration(now.Sub(a.step.Started.Time()))}
+	if agent := a.step.Agent; agent != "" && agent != a.step.Name {
+		parts = append(parts, agent)
 	}
 	switch {
 	case a.retry != 0:
 		parts = append(parts, "next attempt in "+report.Duration(a.retry.Time().Sub(now)))
 	case a.again != 0:
-		parts = append(parts, "the model failed and is asked again in "+report.Duration(a.again.Time().Sub(now)))
+		parts = append(parts, "model call failed, retrying in "+report.Duration(a.again.Time().Sub(now)))
 	case len(a.tools) == 1:
 		parts = append(parts, "tool "+a.tools[0].Name+a.tools[0].far)
 	case len(a.tools) > 1:
@@ -167,8 +167,8 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 	case a.step.Attempt > 0:
 		parts = append(parts, fmt.Sprintf("attempt %d", a.step.Attempt+1))
 	}
-	if a.total > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d done", a.over, a.total))
+	if all := a.step.Branches; all > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d done", a.over, all))
 	} else if a.over > 0 {
 		parts = append(parts, fmt.Sprintf("%d done", a.over))
 	}
@@ -176,8 +176,8 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 	return fit(s, indent, "▸", name, strings.Join(parts, " · "), report.KindColour(a.step.Kind), report.Dim, width)
 }
 
-// fit writes a mark, a name and what there is to say about it within a width;
-// the name gives way last.
+// fit formats a mark, a name and a text within a width; the text is cut before
+// the name.
 func fit(s *Style, indent, mark, name, text string, nameColour, textColour report.Colour, width int) string {
 	name, text = report.Clean(name), report.Clean(text)
 	start := indent
@@ -209,9 +209,9 @@ func (p *Progress) doneLine(n *Notice, width int, s *Style) string {
 	return fit(s, "  ", mark, n.place, text, report.KindColour(n.Kind), colour, width)
 }
 
-// Summary is what stays on the screen: a line for each outermost step, and
-// how the run ended or what it waits for. The last ones are never cut: they
-// hold what to read, and what to type.
+// Summary returns what stays on the screen: a line for each outermost step, and
+// how the run ended or what it waits for. The last lines are never cut: they
+// have the commands to copy.
 func (p *Progress) Summary(s Style) []string {
 	const uncut = 1 << 20
 	width := s.Width
@@ -221,7 +221,7 @@ func (p *Progress) Summary(s Style) []string {
 	var lines []string
 	shown, before := p.last()
 	if before > 0 {
-		lines = append(lines, clip(&s, report.Dim, fmt.Sprintf("  … %s before", plural(int64(before), "step")), width))
+		lines = append(lines, clip(&s, report.Dim, fmt.Sprintf("  … %s", plural(int64(before), "earlier step")), width))
 	}
 	for i := range shown {
 		lines = append(lines, p.doneLine(&shown[i], width, &s))
@@ -232,11 +232,12 @@ func (p *Progress) Summary(s Style) []string {
 	}
 	for _, a := range p.active {
 		if a.wait != nil {
-			lines = append(lines, fit(&s, "  ", "?", place(a.step), a.wait.waits(&s), report.KindColour(a.step.Kind), report.Amber, uncut))
+			colour := report.KindColour(a.step.Kind)
+			lines = append(lines, fit(&s, "  ", "?", place(a.step), a.wait.waits(&s), colour, report.Amber, uncut))
 		}
 	}
 	if p.starved != "" {
-		n := Notice{For: ForBudget, Budget: p.starved, root: p.run}
+		n := Notice{For: ForBudget, Budget: p.starved, root: p.run, limits: p.in.Budget(0).Limits}
 		lines = append(lines, fit(&s, "  ", "?", p.name, n.waits(&s), report.Bold, report.Amber, uncut))
 	}
 	return lines

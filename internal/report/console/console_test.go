@@ -64,14 +64,14 @@ func feed(t testing.TB, s report.Sink, appends []journal.Appended) {
 	}
 }
 
-// live is the area after each append, a little later, and the summary.
+// live returns the area after each append, a little later, and the summary.
 func (r recording) live(t *testing.T, size console.Size) string {
 	t.Helper()
 	var b strings.Builder
 	p := console.NewProgress(run, r.outline)
 	for _, a := range r.Appends {
 		for i := range a.Events {
-			if _, err := p.Take(&a.Events[i]); err != nil {
+			if _, err := p.Apply(&a.Events[i]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -112,9 +112,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestResumed: a console that comes later tells only what is new, and knows
-// what came before.
-func TestResumed(t *testing.T) {
+// A console that starts later shows only what is new, and knows what came before.
+func TestLateConsoleShowsOnlyNews(t *testing.T) {
 	for _, r := range recordings(t) {
 		var whole bytes.Buffer
 		feed(t, console.NewLines(&whole, r.options()), r.Appends)
@@ -129,7 +128,7 @@ func TestResumed(t *testing.T) {
 	}
 }
 
-// chunks are what was written at once.
+// chunks has the data of each write.
 type chunks []string
 
 func (c *chunks) Write(p []byte) (int, error) {
@@ -137,9 +136,8 @@ func (c *chunks) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestPrintedAtOnce: what comes together is printed by one write, and is what
-// would have been printed one by one.
-func TestPrintedAtOnce(t *testing.T) {
+// A batch is printed by one write, with the same lines.
+func TestBatchIsOneWrite(t *testing.T) {
 	r := recorded(t, "linear")
 	for _, console := range []func(io.Writer) report.Batcher{
 		func(w io.Writer) report.Batcher { return console.NewLines(w, r.options()) },
@@ -164,9 +162,9 @@ func TestPrintedAtOnce(t *testing.T) {
 	}
 }
 
-// TestPrintedAsAPipeTakesIt: others may print to the same pipe, which takes 4 KiB
-// as a whole. Their lines must not fall into ours.
-func TestPrintedAsAPipeTakesIt(t *testing.T) {
+// A write has at most 4 KiB, which a pipe takes atomically, so that lines of other
+// programs are not mixed into it.
+func TestWritesFitAPipe(t *testing.T) {
 	most := 0
 	for _, r := range recordings(t) {
 		var all chunks
@@ -185,7 +183,7 @@ func TestPrintedAsAPipeTakesIt(t *testing.T) {
 	}
 }
 
-func TestAppendsThatComeAgainAndOtherRuns(t *testing.T) {
+func TestRepeatedAppendsAndOtherRunsAreIgnored(t *testing.T) {
 	r := recorded(t, "linear")
 	var once, again bytes.Buffer
 	feed(t, console.NewLines(&once, r.options()), r.Appends)
@@ -200,8 +198,8 @@ func TestAppendsThatComeAgainAndOtherRuns(t *testing.T) {
 	}
 }
 
-// TestNothingCommandsTheTerminal: what models and files say is only text.
-func TestNothingCommandsTheTerminal(t *testing.T) {
+// Control characters of models and files do not reach the terminal.
+func TestNoControlCharacters(t *testing.T) {
 	r := recorded(t, "gate-rejected")
 	evil := "\x1b[2J\u009b31m\u202eevil\r\n\a"
 	for _, a := range r.Appends {
@@ -227,13 +225,13 @@ func TestNothingCommandsTheTerminal(t *testing.T) {
 	}
 }
 
-// terminal is as much of a terminal as the screen uses.
+// terminal emulates the control sequences that Screen uses.
 type terminal struct {
 	rows     []string
 	row      int
 	hidden   bool
 	writes   int
-	flickers int // times at which, between two writes, the area was empty
+	flickers int // number of writes after which the area was empty
 }
 
 func (v *terminal) Write(p []byte) (int, error) {
@@ -296,7 +294,7 @@ func (v *terminal) command(args string, c byte) {
 	}
 }
 
-func TestLive(t *testing.T) {
+func TestLiveDrawsTheArea(t *testing.T) {
 	for _, r := range recordings(t) {
 		size := console.Size{Columns: 80, Rows: 24}
 		v := &terminal{}
@@ -308,7 +306,7 @@ func TestLive(t *testing.T) {
 			now = now.Add(time.Second)
 			feed(t, l, []journal.Appended{a})
 			for i := range a.Events {
-				p.Take(&a.Events[i])
+				p.Apply(&a.Events[i])
 			}
 			now = now.Add(time.Second)
 			if err := l.Tick(); err != nil {
@@ -344,9 +342,9 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestNarrower: in a terminal that was made narrower, what was drawn takes
-// more rows, and all of them are drawn over.
-func TestNarrower(t *testing.T) {
+// In a terminal that became narrower, what was drawn takes more rows, and all of
+// them are overwritten.
+func TestNarrowerTerminal(t *testing.T) {
 	r := recorded(t, "waiting")
 	size := console.Size{Columns: 80, Rows: 24}
 	var out bytes.Buffer
@@ -381,7 +379,7 @@ func TestManyWorkersFitTheScreen(t *testing.T) {
 	seq := journal.Seq(0)
 	take := func(f journal.Fact) {
 		seq++
-		if _, err := p.Take(&journal.Event{Seq: seq, At: 1000, Fact: f}); err != nil {
+		if _, err := p.Apply(&journal.Event{Seq: seq, At: 1000, Fact: f}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -399,7 +397,7 @@ func TestManyWorkersFitTheScreen(t *testing.T) {
 		}
 	}
 	lines := p.Area(time.UnixMilli(2000), console.Size{Columns: 40, Rows: 10}, console.Style{})
-	if last := lines[len(lines)-1]; last != "  … 994 more at work" {
+	if last := lines[len(lines)-1]; last != "  … 994 more running" {
 		t.Errorf("%q", last)
 	}
 }
@@ -424,7 +422,7 @@ func BenchmarkProgress(b *testing.B) {
 		p := console.NewProgress(run, r.outline)
 		for _, a := range r.Appends {
 			for i := range a.Events {
-				if _, err := p.Take(&a.Events[i]); err != nil {
+				if _, err := p.Apply(&a.Events[i]); err != nil {
 					b.Fatal(err)
 				}
 				events++

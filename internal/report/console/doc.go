@@ -1,8 +1,8 @@
-// Package console is the progress of a run on a screen: as one line for each
-// thing that happens, as a status area redrawn in place, or as JSON.
+// Package console shows the progress of a run: as one line for each event, as a
+// status area redrawn in place, or as JSON.
 package console
 
-// Progress folds events into what there is to show; Notice is one thing that
-// happened, and both its forms, a line and JSON, come from it alone. Nothing
-// here knows the time or the terminal: what to draw is a function of events,
-// time and size, so tests need neither. Sinks tie it to a writer.
+// Progress holds what there is to show; a Notice is one thing that happened, and
+// both its forms, a line and JSON, are derived from it alone. What is drawn is a
+// function of events, time and terminal size, so that tests need neither a clock
+// nor a terminal. Sinks connect it to a writer.

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// stage is a run that is told fact by fact.
+// stage is a run whose facts a test supplies.
 type stage struct {
 	t     *testing.T
 	p     *console.Progress
@@ -34,7 +34,7 @@ func (s *stage) take(facts ...journal.Fact) {
 	s.lines = nil
 	for _, f := range facts {
 		s.seq++
-		notices, err := s.p.Take(&journal.Event{Seq: s.seq, At: 1000, Fact: f})
+		notices, err := s.p.Apply(&journal.Event{Seq: s.seq, At: 1000, Fact: f})
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -46,15 +46,15 @@ func (s *stage) take(facts ...journal.Fact) {
 	}
 }
 
-func (s *stage) told(want ...string) {
+func (s *stage) expectLines(want ...string) {
 	s.t.Helper()
 	if got := strings.Join(s.lines, "\n"); got != strings.Join(want, "\n") {
-		s.t.Errorf("told:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+		s.t.Errorf("got:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
 	}
 }
 
-// shows holds that the status area has a text.
-func (s *stage) shows(want string) {
+// expectArea checks that the status area contains a text.
+func (s *stage) expectArea(want string) {
 	s.t.Helper()
 	area := strings.Join(s.p.Area(time.UnixMilli(2000), console.Size{Columns: 160, Rows: 24}, console.Style{}), "\n")
 	if !strings.Contains(area, want) {
@@ -72,12 +72,12 @@ func note(n int, kind string, data any) journal.TaskNoted {
 	return journal.TaskNoted{Work: work, N: n, Kind: kind, Data: raw}
 }
 
-// What a command has printed is told with its end, shortly.
-func TestCommandsSayWhatTheyPrinted(t *testing.T) {
+// The line of a finished command has the last line of its output.
+func TestFinishedCommandShowsOutput(t *testing.T) {
 	for output, want := range map[string]string{
 		"":                       "send  done",
 		"built\n":                "send  done in 0 ms: built",
-		"one\n\x1b[31mtwo\n\n":   "send  done in 0 ms: 2 lines, the last: \ufffd[31mtwo",
+		"one\n\x1b[31mtwo\n\n":   "send  done in 0 ms: 2 lines, last: \ufffd[31mtwo",
 		strings.Repeat("x", 300): "send  done in 0 ms: " + strings.Repeat("x", 99) + "…",
 	} {
 		raw, err := json.Marshal(map[string]any{"Output": output, "ExitCode": 0})
@@ -86,14 +86,14 @@ func TestCommandsSayWhatTheyPrinted(t *testing.T) {
 		}
 		s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "command"})
 		s.take(journal.TaskEnded{Work: work, Outcome: "ok", Final: true, Value: journal.Value{JSON: raw}})
-		s.told(want)
+		s.expectLines(want)
 		if output == "built\n" {
-			s.shows("✓ send  done in 0 ms: built")
+			s.expectArea("✓ send  done in 0 ms: built")
 		}
 	}
 }
 
-func TestStepsAndBudgetsAreThoseOfThePlan(t *testing.T) {
+func TestTotalsEqualThePlan(t *testing.T) {
 	for _, r := range recordings(t) {
 		var objects bytes.Buffer
 		feed(t, console.NewJSON(&objects, r.options()), r.Appends)
@@ -121,7 +121,7 @@ func TestStepsAndBudgetsAreThoseOfThePlan(t *testing.T) {
 	}
 }
 
-func TestAQuestionAboutATool(t *testing.T) {
+func TestToolCallWaitsForApproval(t *testing.T) {
 	opened := journal.GateOpened{
 		Place: work.Place, Kind: plan.GateCall, Task: &work, Call: "send#0/call:1",
 		Shows: map[string]journal.Value{"tool": {JSON: []byte(`"mail.send"`)}, "arguments": {JSON: []byte(`{}`)}},
@@ -130,26 +130,26 @@ func TestAQuestionAboutATool(t *testing.T) {
 		decided journal.GateDecided
 		want    string
 	}{
-		{journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonApproved, By: journal.Actor{User: "kim"}}, "send  the call of mail.send: approved by kim"},
-		{journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonDenied, Note: "not today"}, "send  the call of mail.send: rejected: not today"},
-		{journal.GateDecided{Method: plan.MethodTimeout, Reason: plan.ReasonNobody}, "send  the call of mail.send: nobody came in time"},
+		{journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonApproved, By: journal.Actor{User: "kim"}}, "send  call to mail.send approved by kim"},
+		{journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonDenied, Note: "not today"}, "send  call to mail.send rejected: not today"},
+		{journal.GateDecided{Method: plan.MethodTimeout, Reason: plan.ReasonNobody}, "send  call to mail.send timed out"},
 	} {
 		s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"})
 		s.take(opened)
-		s.told("send  waiting for approval of a call of mail.send: espalier approve 11111111 send")
-		s.shows("? send  waiting for approval of a call of mail.send")
-		s.shows("1 step")
+		s.expectLines("send  waiting for approval to call mail.send: espalier approve 11111111 send")
+		s.expectArea("? send  waiting for approval to call mail.send")
+		s.expectArea("1 step")
 		c.decided.Place, c.decided.Outcome = work.Place, plan.OutcomeRerun
 		s.take(c.decided)
-		s.told(c.want)
+		s.expectLines(c.want)
 		s.take(journal.TaskStarted{Work: work, Kind: "agent", Rerun: 1}, journal.TaskEnded{Work: work, Outcome: "ok", Final: true})
-		s.told("send  done")
-		s.shows("1 step")
+		s.expectLines("send  done")
+		s.expectArea("1 step")
 	}
 }
 
-// Hooks that go on with the failure before them have not failed themselves.
-func TestHooksAreNotToBlame(t *testing.T) {
+// A hook that repeats the failure before it does not show it again.
+func TestHookDoesNotRepeatFailure(t *testing.T) {
 	for _, again := range []bool{true, false} {
 		task := ir.Task{Kind: "hook"}
 		task.Settings.Put("again", again, source.Span{})
@@ -161,7 +161,7 @@ func TestHooksAreNotToBlame(t *testing.T) {
 		if again {
 			want = nil
 		}
-		s.told(want...)
+		s.expectLines(want...)
 		s.take(journal.RunFinished{Outcome: "ok"})
 		if got := strings.Join(s.p.Summary(console.Style{}), "\n"); strings.Contains(got, "exit code 4") == again {
 			t.Errorf("at the end:\n%s", got)
@@ -169,101 +169,101 @@ func TestHooksAreNotToBlame(t *testing.T) {
 	}
 }
 
-// A while that reaches its limit ends well, and people are told so.
-func TestALoopAtItsLimit(t *testing.T) {
+// A loop that reaches its limit succeeds, and its line says so.
+func TestLoopAtItsLimit(t *testing.T) {
 	loop := journal.Place{Step: "wait"}
-	for reason, want := range map[string]string{"": "wait  done", plan.ClassLoopLimit: "wait  ended after 0 ms: it reached its limit of 2 iterations"} {
+	for reason, want := range map[string]string{"": "wait  done", plan.ClassLoopLimit: "wait  stopped after 0 ms: iteration limit (2) reached"} {
 		s := play(t, journal.RunStarted{Name: "flow"}, journal.StepEntered{Place: loop, Mode: "loop", Max: 2})
 		s.take(journal.StepLeft{Place: loop, Outcome: "ok", Reason: reason})
-		s.told(want)
+		s.expectLines(want)
 	}
 }
 
-func TestWhatHooksSayIsShown(t *testing.T) {
+func TestHookMessagesAreShown(t *testing.T) {
 	s := play(t, journal.RunStarted{Name: "flow"})
 	s.take(journal.TaskStarted{Work: work, Kind: "hook"})
-	s.told()
+	s.expectLines()
 	s.take(note(1, journal.NoteSaid, journal.Said{Text: "about to send"}))
-	s.told("send  about to send")
-	s.shows("· send  about to send")
+	s.expectLines("send  about to send")
+	s.expectArea("· send  about to send")
 	s.take(journal.TaskEnded{Work: work, Outcome: "ok", Final: true})
-	s.told()
+	s.expectLines()
 	s.take(journal.RunFinished{Outcome: "ok"})
 	if got := strings.Join(s.p.Summary(console.Style{}), "\n"); got != "  · send  about to send\nflow  finished in 0 ms, 1 step" {
 		t.Errorf("at the end:\n%s", got)
 	}
 }
 
-func TestAModelThatIsAskedAgain(t *testing.T) {
+func TestModelRetryIsShown(t *testing.T) {
 	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"})
 	s.take(note(1, journal.NoteModelRetry, journal.ModelRetry{ModelError: journal.ModelError{Class: "RATE_LIMIT", Message: "slow down"}, Wait: 5000}))
-	s.told("send  the model failed: slow down; asked again in 5.0 s")
-	s.shows("the model failed and is asked again in 4.0 s")
+	s.expectLines("send  model call failed: slow down; retrying in 5.0 s")
+	s.expectArea("model call failed, retrying in 4.0 s")
 	s.take(note(2, journal.NoteReply, journal.Reply{}))
-	if area := s.p.Area(time.UnixMilli(2000), console.Size{}, console.Style{}); strings.Contains(strings.Join(area, "\n"), "again") {
+	if area := s.p.Area(time.UnixMilli(2000), console.Size{}, console.Style{}); strings.Contains(strings.Join(area, "\n"), "retrying") {
 		t.Errorf("%q", area)
 	}
 }
 
-func TestToolsThatRunAtTheSameTime(t *testing.T) {
+func TestConcurrentToolCallsAreShown(t *testing.T) {
 	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"})
 	s.take(note(1, journal.NoteToolCall, journal.ToolUse{Name: "look", CallID: "1"}), note(2, journal.NoteToolCall, journal.ToolUse{Name: "read", CallID: "2"}))
-	s.shows("tool look and 1 more")
+	s.expectArea("tool look and 1 more")
 	s.take(note(3, journal.NoteToolResult, journal.ToolUse{Name: "look", CallID: "1"}))
-	s.shows("tool read")
+	s.expectArea("tool read")
 }
 
-func TestAToolTellsHowFarItIs(t *testing.T) {
+func TestToolProgressIsShown(t *testing.T) {
 	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"}, note(1, journal.NoteToolCall, journal.ToolUse{Name: "look", CallID: "1"}))
 	for i, c := range []struct {
 		far  journal.Progress
 		want string
 	}{
-		{journal.Progress{Done: 1, Total: 4, Message: "on the way"}, "tool look 25 %: on the way"},
-		{journal.Progress{Done: 9, Total: 4}, "tool look 100 %"},
+		{journal.Progress{Done: 1, Total: 4, Message: "on the way"}, "tool look 25%: on the way"},
+		{journal.Progress{Done: 9, Total: 4}, "tool look 100%"},
 		{journal.Progress{Done: 3, Message: " third page\n"}, "tool look third page"},
-		{journal.Progress{Done: 3}, "tool look at work (3 so far)"},
+		{journal.Progress{Done: 3}, "tool look running (3 so far)"},
 	} {
 		c.far.Name, c.far.CallID = "look", "1"
 		s.take(note(2+i, journal.NoteProgress, c.far))
-		s.told("send  " + c.want)
-		s.shows("▸ send  1.0 s · " + c.want)
+		s.expectLines("send  " + c.want)
+		s.expectArea("▸ send  1.0 s · " + c.want)
 	}
 	s.take(note(9, journal.NoteToolResult, journal.ToolUse{Name: "look", CallID: "1"}))
-	s.told("send  tool look returned")
+	s.expectLines("send  tool look returned")
 	n := console.Notice{Event: console.ToolProgress, Tool: "look", Done: 1, Total: 4}
 	if line, err := n.JSON(); err != nil || !strings.Contains(string(line), `"event":"tool.progress","tool":"look","done":1,"total":4}`) {
 		t.Errorf("%s %v", line, err)
 	}
 }
 
-func TestARunThatGoesBack(t *testing.T) {
+func TestContinuedAndRewoundRuns(t *testing.T) {
 	s := play(t, journal.RunStarted{Name: "flow", From: &journal.Origin{Run: "22222222-aaaa", Step: "send"}})
-	s.told("flow  run 11111111-1111-4111-8111-111111111111 started: goes on from send of run 22222222")
+	s.expectLines("flow  run 11111111-1111-4111-8111-111111111111 started: continues run 22222222 from step send")
 	s.take(journal.Rewound{Step: "send", By: journal.Actor{User: "kim"}})
-	s.told("flow  goes back to send by kim")
+	s.expectLines("flow  rewound to send by kim")
 }
 
-func TestMoney(t *testing.T) {
+func TestCostBudgetIsShown(t *testing.T) {
 	limit, seconds := int64(2_000_000), int64(60)
 	s := play(t, journal.RunStarted{Name: "flow", Budget: &journal.Limits{MicroDollars: &limit, ActiveSeconds: &seconds}}, journal.TaskStarted{Work: work, Kind: "agent"})
 	reply := note(1, journal.NoteReply, journal.Reply{})
 	reply.Usage.MicroDollars = 500_000
 	s.take(reply)
-	s.shows("$1.50 of $2.00 left")
-	s.shows("59.0 s of 1 m 00 s left")
-	s.shows("▸ send  1.0 s · $0.50")
+	s.expectArea("$1.50 of $2.00 left")
+	s.expectArea("59.0 s of 1 m 00 s left")
+	s.expectArea("▸ send  1.0 s · $0.50")
 	s.take(journal.BudgetWait{Work: work, N: 1, Budget: plan.BudgetMoney})
-	s.told("send  waiting for budget: cost_usd is used up: espalier resume 11111111 --raise cost_usd=N")
+	s.expectLines("send  paused: cost budget ($2.00) exhausted: espalier resume 11111111 --raise cost_usd=N")
 	s.take(journal.BudgetRaised{Budget: plan.BudgetMoney, To: 3_000_000})
-	s.told("flow  the budget of cost_usd is $3.00 now")
+	s.expectLines("flow  cost budget raised to $3.00")
 	s.take(journal.TaskEnded{Work: work, Outcome: "ok", Final: true}, journal.RunFinished{Outcome: "ok"})
-	s.told("send  done in 0 ms, $0.50", "flow  finished in 0 ms, 1 step, $0.50")
+	s.expectLines("send  done in 0 ms, $0.50", "flow  finished in 0 ms, 1 step, $0.50")
 }
 
 // A task that sleeps says why, and when it continues.
 func TestSleepingTaskSaysWhenItContinues(t *testing.T) {
 	s := play(t, journal.RunStarted{Name: "w"}, journal.TaskStarted{Work: work, Kind: "agent"})
 	s.take(journal.RetrySet{Work: work, Due: 1000 + 7_200_000, Continues: true, Why: "rate limit"})
-	s.told("send  waits: rate limit; continues in 2 h 00 m")
+	s.expectLines("send  waits: rate limit; continues in 2 h 00 m")
 }

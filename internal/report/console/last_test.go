@@ -7,7 +7,7 @@ import (
 )
 
 // The summary shows the last steps, and counts the others.
-func TestTheLastSteps(t *testing.T) {
+func TestSummaryShowsLastSteps(t *testing.T) {
 	var p Progress
 	for i := 1; i <= 5*maxDone; i++ {
 		p.remember(&Notice{Seq: journal.Seq(i)})

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestNothingMadeUpGoesUnlabelled(t *testing.T) {
+func TestSimulatedResultsAreLabeled(t *testing.T) {
 	n := Notice{Event: ToolFinished, Step: "send", Tool: "mail.send", Offline: "simulated"}
 	if got := n.Line(Style{}); !strings.HasSuffix(got, "tool mail.send returned, simulated") {
 		t.Error(got)

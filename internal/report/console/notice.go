@@ -2,8 +2,10 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,53 +15,53 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// What happened in a Notice. The names are part of what --json promises.
+// Event names what a Notice reports. The names are part of the --json output.
 type Event string
 
-// The events.
+// Events.
 const (
 	RunStarted   Event = "run.started"
 	RunFinished  Event = "run.finished"
-	RunClaimed   Event = "run.claimed" // another process carries it on
+	RunClaimed   Event = "run.claimed" // another process drives it now
 	StepStarted  Event = "step.started"
 	StepFinished Event = "step.finished"
 	StepSkipped  Event = "step.skipped"
 	StepRetrying Event = "step.retrying"
-	StepLost     Event = "step.lost" // nobody knows how it ended
+	StepLost     Event = "step.lost" // its process died
 	ModelReplied Event = "model.replied"
-	ModelRetried Event = "model.retried" // an attempt failed and is made again
+	ModelRetried Event = "model.retried" // a call failed and is repeated
 	ToolProgress Event = "tool.progress"
 	ToolFinished Event = "tool.finished"
 	ScriptRuns   Event = "script.started" // a script of the project is about to run
-	StepSaid     Event = "step.said"      // a line that the author wrote for people
+	StepSaid     Event = "step.said"      // a message that the author wrote
 	WaitStarted  Event = "wait.started"
 	WaitFinished Event = "wait.finished"
-	Signalled    Event = "event.received" // before anything waited for it
+	Signalled    Event = "event.received" // nothing waits for it yet
 	Paused       Event = "run.paused"
 	Continued    Event = "run.continued"
 	Cancelling   Event = "run.cancelling"
 	BudgetRaised Event = "budget.raised"
 	StateEdited  Event = "state.edited"
-	Rewound      Event = "run.rewound" // it goes on from an earlier step
+	Rewound      Event = "run.rewound" // to an earlier step
 	InputRefused Event = "input.refused"
 )
 
-// kindHook is what stands before and after steps that their authors wrote:
-// lines for people and small commands, not worth lines of their own.
+// kindHook is the kind of steps around other steps: messages and small commands,
+// whose starts and ends are not shown.
 const kindHook = "hook"
 
-// What a run waits for.
+// What a wait is for.
 const (
 	ForApproval = "approval"
 	ForEvent    = "event"
-	ForDecision = "decision" // what to do about a step that was lost
+	ForDecision = "decision" // about a step whose outcome is unknown
 	ForBudget   = "budget"
 )
 
-// Notice is one thing that happened. Its JSON is what --json prints, a line
-// for each; fields that say nothing are left out.
+// Notice is one thing that happened. Its JSON is a line of the --json output,
+// without empty fields.
 type Notice struct {
-	Seq       journal.Seq     `json:"seq"` // of the journal
+	Seq       journal.Seq     `json:"seq"` // in the journal
 	At        Time            `json:"at"`
 	Run       journal.RunID   `json:"run"`
 	Parent    journal.RunID   `json:"parent,omitempty"` // of a child run
@@ -73,55 +75,55 @@ type Notice struct {
 	Outcome   string          `json:"outcome,omitempty"`
 	Reason    string          `json:"reason,omitempty"`
 	Error     string          `json:"error,omitempty"`
-	Status    int             `json:"status,omitempty"` // exit code of the author's choice
+	Status    int             `json:"status,omitempty"` // exit code that the author chose
 	Result    json.RawMessage `json:"result,omitempty"`
-	// ResultHash stands for a result that is too large to be repeated.
+	// ResultHash replaces a result that is too large.
 	ResultHash string `json:"result_sha256,omitempty"`
-	Millis     int64  `json:"ms,omitempty"` // how long it took
+	Millis     int64  `json:"ms,omitempty"` // duration
 	Tokens     int64  `json:"tokens,omitempty"`
-	// MicroDollars is what it cost, in millionths of a dollar.
+	// MicroDollars is the cost in millionths of a dollar.
 	MicroDollars int64        `json:"micro_dollars,omitempty"`
-	Steps        int64        `json:"steps,omitempty"`   // of a run: done so far
-	Lost         journal.Lost `json:"lost,omitzero"`     // of what a run used: for replies that never came
+	Steps        int64        `json:"steps,omitempty"`   // of a run, so far
+	Lost         journal.Lost `json:"lost,omitzero"`     // share of a run's usage for model calls without a reply
 	Offline      string       `json:"offline,omitempty"` // simulated or scripted: no real model answered
 	Model        string       `json:"model,omitempty"`
 	Tool         string       `json:"tool,omitempty"`
-	Done         float64      `json:"done,omitempty"`    // of a tool: how far it has come
-	Total        float64      `json:"total,omitempty"`   // of how much; 0 is not known
+	Done         float64      `json:"done,omitempty"`    // progress of a tool
+	Total        float64      `json:"total,omitempty"`   // 0 if unknown
 	Script       string       `json:"script,omitempty"`  // a file of the project
 	Command      string       `json:"command,omitempty"` // that runs it
-	Attempt      int          `json:"attempt,omitempty"` // the one to come, from 1
+	Attempt      int          `json:"attempt,omitempty"` // the next one, from 1
 	Attempts     int          `json:"attempts,omitempty"`
-	For          string       `json:"for,omitempty"`  // what is waited for
+	For          string       `json:"for,omitempty"`  // what the wait is for
 	Step         string       `json:"step,omitempty"` // as approve, reject, --decide and --from take it
 	Signal       string       `json:"signal,omitempty"`
 	Budget       string       `json:"budget,omitempty"`
 	To           int64        `json:"to,omitempty"` // the new limit
 	Due          Time         `json:"due,omitzero"`
-	By           string       `json:"by,omitempty"`      // the user of the machine
-	Claimed      string       `json:"claimed,omitempty"` // whom they claim to be
+	By           string       `json:"by,omitempty"`      // operating-system user
+	Claimed      string       `json:"claimed,omitempty"` // name that the user claims
 	Note         string       `json:"note,omitempty"`
 	Variable     string       `json:"variable,omitempty"`
-	// From is another run, which this one goes on from at Step.
+	// From is the run that this one continues, at Step.
 	From journal.RunID `json:"from,omitempty"`
 
-	place string        // path as people see it, with the calling steps and the iteration
-	root  journal.RunID // how commands name the run
-	// printed is what a command said, for people.
-	printed string
-	quiet   bool // another notice of the same event says it better
-	badly   bool // it is the end that the author has for what went wrong
+	place   string         // path with the calling steps and the iteration
+	root    journal.RunID  // the run that commands name
+	limits  journal.Limits // of the run that waits for budget
+	printed string         // output of a command
+	quiet   bool           // another notice of the same event says it better
+	badly   bool           // it is an end that the author marked as a failure
 }
 
-// Time is a moment; its JSON is RFC 3339 in UTC with milliseconds.
+// Time is a time whose JSON is RFC 3339 in UTC with milliseconds.
 type Time struct{ time.Time }
 
-// MarshalJSON writes it.
+// MarshalJSON implements json.Marshaler.
 func (t Time) MarshalJSON() ([]byte, error) {
 	return t.UTC().AppendFormat(nil, `"2006-01-02T15:04:05.000Z07:00"`), nil
 }
 
-// JSON is the notice as one line of JSON.
+// JSON returns the notice as one line of JSON.
 func (n *Notice) JSON() ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -130,18 +132,15 @@ func (n *Notice) JSON() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Style is how lines are written.
+// Style configures the format of lines.
 type Style struct {
 	Colour bool
 	Zone   *time.Location // nil is UTC
-	Width  int            // columns; 0 does not cut
+	Width  int            // columns; 0 means that lines are not cut
 }
 
 func (s *Style) paint(c report.Colour, text string) string {
-	if !s.Colour {
-		return text
-	}
-	return c.Paint(text)
+	return report.Palette(s.Colour).Paint(c, text)
 }
 
 func (s *Style) clock(t Time) string {
@@ -151,7 +150,7 @@ func (s *Style) clock(t Time) string {
 	return t.In(s.Zone).Format("15:04:05")
 }
 
-// moment is a time that may lie on another day than the one it is told on.
+// moment formats a time, with the date unless it is that of the notice.
 func (s *Style) moment(t, told Time) string {
 	zone := s.Zone
 	if zone == nil {
@@ -164,18 +163,12 @@ func (s *Style) moment(t, told Time) string {
 	return t.In(zone).Format(day + " 15:04")
 }
 
-// Remark is the notice on one line among those of a transcript, which tells
-// more of what models said than Line does.
+// Remark returns the notice as a line among those of a transcript, where the
+// figures of each reply are of interest.
 func (n *Notice) Remark(s Style) string {
 	if n.Event == ModelReplied {
-		text := n.Model + " answered: " + tokens(n.Tokens)
-		if n.MicroDollars > 0 {
-			text += ", " + price.Dollars(n.MicroDollars)
-		}
-		if n.Offline != "" {
-			text += ", " + n.Offline
-		}
-		return s.line(n, text, report.Dim)
+		parts := spent([]string{n.Model + " replied: " + tokens(n.Tokens)}, 0, n.MicroDollars, n.Offline)
+		return s.line(n, strings.Join(parts, ", "), report.Dim)
 	}
 	text, colour := n.text(&s)
 	if text == "" {
@@ -184,7 +177,7 @@ func (n *Notice) Remark(s Style) string {
 	return s.line(n, text, colour)
 }
 
-// line puts the parts of a line together.
+// line assembles a line.
 func (s *Style) line(n *Notice, text string, colour report.Colour) string {
 	place := report.Clean(n.place)
 	text = report.Clean(text)
@@ -195,7 +188,7 @@ func (s *Style) line(n *Notice, text string, colour report.Colour) string {
 	return s.paint(report.Dim, clock) + "  " + s.paint(report.KindColour(n.Kind), place) + "  " + s.paint(colour, text)
 }
 
-// Line is the notice on one line, "" when it is not worth one.
+// Line returns the notice as one line, "" when it is not worth one.
 func (n *Notice) Line(s Style) string {
 	text, colour := n.text(&s)
 	if text == "" || n.quiet {
@@ -204,98 +197,128 @@ func (n *Notice) Line(s Style) string {
 	return s.line(n, text, colour)
 }
 
+// text returns the text of a line, "" for notices that are not worth one.
 func (n *Notice) text(s *Style) (string, report.Colour) {
-	switch n.Event {
-	case RunStarted:
-		if n.Parent != "" {
-			return "", report.Plain // the step that calls it has been told
-		}
-		if n.From != "" {
-			return fmt.Sprintf("run %s started: goes on from %s of run %s", n.Run, n.Step, short(n.From)), report.Plain
-		}
-		return "run " + string(n.Run) + " started", report.Plain
-	case RunFinished:
-		return n.finished()
-	case RunClaimed:
-		return "carried on by another process", report.Dim
-	case StepStarted:
-		what := n.Kind
-		if n.Agent != "" {
-			what += " " + n.Agent
-		}
-		if n.Kind == report.KindTerminal || n.Kind == "decision" || n.Kind == kindHook {
-			return "", report.Plain // it takes no time; its end says all
-		}
-		return "started (" + what + ")", report.Plain
-	case StepFinished:
-		return n.stepFinished()
-	case StepSkipped:
-		return "skipped: its condition is false", report.Dim
-	case StepRetrying:
-		if n.Attempt == 0 {
-			return fmt.Sprintf("waits: %s; continues in %s", n.Error, report.Duration(n.Due.Sub(n.At.Time))), report.Amber
-		}
-		text := fmt.Sprintf("failed: %s; attempt %d", n.Error, n.Attempt)
-		if n.Attempts > 0 {
-			text += fmt.Sprintf(" of %d", n.Attempts)
-		}
-		return text + " in " + report.Duration(n.Due.Sub(n.At.Time)), report.Amber
-	case StepLost:
-		if n.Reason == "rerun" {
-			return "was interrupted and is taken up again" + n.lostSums(), report.Amber
-		}
-		return "was interrupted; nobody knows whether it was done", report.Amber
-	case StepSaid:
-		return strings.TrimSpace(n.Note), report.Plain
-	case ModelRetried:
-		return fmt.Sprintf("the model failed: %s; asked again in %s", n.Error, report.Duration(n.Due.Sub(n.At.Time))), report.Amber
-	case ScriptRuns:
-		return fmt.Sprintf("runs %s: %s", n.Script, n.Command), report.Plain
-	case ToolProgress:
-		return "tool " + n.Tool + " " + howFar(n.Done, n.Total, n.Note), report.Dim
-	case ToolFinished:
-		switch {
-		case n.Error != "" && n.Reason == "": // it worked, and what it says may be what the workflow wants to know
-			return "tool " + n.Tool + " said no: " + n.Error, report.Amber
-		case n.Error != "":
-			return "tool " + n.Tool + " failed: " + n.Error, report.Amber
-		}
-		if n.Offline != "" {
-			return "tool " + n.Tool + " returned, " + n.Offline, report.Plain
-		}
-		return "tool " + n.Tool + " returned", report.Plain
-	case WaitStarted:
-		return n.waits(s), report.Amber
-	case WaitFinished:
-		return n.decided()
-	case Signalled:
-		return "the event " + n.Signal + " came before anything waits for it", report.Plain
-	case Paused:
-		return "paused" + n.who(), report.Amber
-	case Continued:
-		return "goes on" + n.who(), report.Plain
-	case Cancelling:
-		return "being cancelled" + n.who() + because(n.Reason), report.Amber
-	case BudgetRaised:
-		return fmt.Sprintf("the budget of %s is %s now%s", report.BudgetName(n.Budget), report.BudgetFigure(n.Budget, n.To), n.who()), report.Plain
-	case Rewound:
-		return "goes back to " + n.Step + n.who(), report.Amber
-	case StateEdited:
-		return "changed " + n.Variable + n.who(), report.Plain
-	case InputRefused:
-		return "refused" + n.who() + ": " + n.Error, report.Amber
+	if phrase := phrases[n.Event]; phrase != nil {
+		return phrase(n, s)
 	}
-	return "", report.Plain // model.replied is told by the step's end
+	return "", report.Plain // model.replied: the line of the finished step has the total
 }
 
-// howFar says how far a call has come.
+type phrase = func(n *Notice, s *Style) (string, report.Colour)
+
+// say makes a phrase of one color.
+func say(colour report.Colour, text func(n *Notice) string) phrase {
+	return func(n *Notice, _ *Style) (string, report.Colour) { return text(n), colour }
+}
+
+var phrases = map[Event]phrase{
+	RunStarted:   say(report.Plain, (*Notice).runStarted),
+	RunFinished:  func(n *Notice, _ *Style) (string, report.Colour) { return n.finished() },
+	RunClaimed:   say(report.Dim, func(*Notice) string { return "resumed by another process" }),
+	StepStarted:  say(report.Plain, (*Notice).stepStarted),
+	StepFinished: func(n *Notice, _ *Style) (string, report.Colour) { return n.stepFinished() },
+	StepSkipped:  say(report.Dim, func(*Notice) string { return "skipped: condition is false" }),
+	StepRetrying: say(report.Amber, (*Notice).stepRetrying),
+	StepLost:     say(report.Amber, (*Notice).stepLost),
+	StepSaid:     say(report.Plain, func(n *Notice) string { return strings.TrimSpace(n.Note) }),
+	ModelRetried: say(report.Amber, func(n *Notice) string {
+		return fmt.Sprintf("model call failed: %s; retrying in %s", n.Error, report.Duration(n.Due.Sub(n.At.Time)))
+	}),
+	ScriptRuns: say(report.Plain, func(n *Notice) string { return "running " + n.Script + ": " + n.Command }),
+	ToolProgress: say(report.Dim, func(n *Notice) string {
+		return "tool " + n.Tool + " " + howFar(n.Done, n.Total, n.Note)
+	}),
+	ToolFinished: func(n *Notice, _ *Style) (string, report.Colour) { return n.toolFinished() },
+	WaitStarted:  func(n *Notice, s *Style) (string, report.Colour) { return n.waits(s), report.Amber },
+	WaitFinished: func(n *Notice, _ *Style) (string, report.Colour) { return n.decided() },
+	Signalled: say(report.Plain, func(n *Notice) string {
+		return "event " + n.Signal + " received" + n.actor(" from ") + "; nothing waits for it yet"
+	}),
+	Paused:    say(report.Amber, func(n *Notice) string { return "paused" + n.who() }),
+	Continued: say(report.Plain, func(n *Notice) string { return "continued" + n.who() }),
+	Cancelling: say(report.Amber, func(n *Notice) string {
+		return "cancellation requested" + n.who() + because(n.Reason)
+	}),
+	BudgetRaised: say(report.Plain, func(n *Notice) string {
+		return fmt.Sprintf("%s raised to %s%s", budgetWords(n.Budget), report.BudgetFigure(n.Budget, n.To), n.who())
+	}),
+	Rewound:      say(report.Amber, func(n *Notice) string { return "rewound to " + n.Step + n.who() }),
+	StateEdited:  say(report.Plain, func(n *Notice) string { return n.Variable + " changed" + n.who() }),
+	InputRefused: say(report.Amber, func(n *Notice) string { return "refused input" + n.who() + ": " + n.Error }),
+}
+
+func (n *Notice) runStarted() string {
+	switch {
+	case n.Parent != "":
+		return "" // the step that calls it has a line
+	case n.From != "":
+		return fmt.Sprintf("run %s started: continues run %s from step %s", n.Run, short(n.From), n.Step)
+	}
+	return "run " + string(n.Run) + " started"
+}
+
+func (n *Notice) stepStarted() string {
+	switch n.Kind {
+	case report.KindTerminal, "decision", kindHook:
+		return "" // it takes no time
+	}
+	if n.Agent != "" {
+		return "started (" + n.Kind + " " + n.Agent + ")"
+	}
+	return "started (" + n.Kind + ")"
+}
+
+func (n *Notice) stepRetrying() string {
+	if n.Attempt == 0 {
+		return fmt.Sprintf("waits: %s; continues in %s", n.Error, report.Duration(n.Due.Sub(n.At.Time)))
+	}
+	attempt := strconv.Itoa(n.Attempt)
+	if n.Attempts > 0 {
+		attempt += fmt.Sprintf(" of %d", n.Attempts)
+	}
+	return fmt.Sprintf("failed: %s; retrying in %s (attempt %s)", n.Error, report.Duration(n.Due.Sub(n.At.Time)), attempt)
+}
+
+func (n *Notice) stepLost() string {
+	if n.Reason != plan.PolicyRerun {
+		return "interrupted; outcome unknown"
+	}
+	if n.Tokens == 0 {
+		return "interrupted; running again"
+	}
+	return "interrupted; running again: a model call got no reply and is charged up to " + used(n.Tokens, n.MicroDollars)
+}
+
+// used returns tokens and their cost, if that is known.
+func used(n, microDollars int64) string {
+	if microDollars > 0 {
+		return tokens(n) + " and " + price.Dollars(microDollars)
+	}
+	return tokens(n)
+}
+
+func (n *Notice) toolFinished() (string, report.Colour) {
+	text, colour := "tool "+n.Tool+" returned", report.Plain
+	switch {
+	case n.Error != "" && n.Reason == "": // it ran, and its error may be what the workflow asks for
+		text, colour = text+" an error: "+n.Error, report.Amber
+	case n.Error != "":
+		text, colour = "tool "+n.Tool+" failed: "+n.Error, report.Amber
+	case n.Offline != "":
+		text += ", " + n.Offline
+	}
+	return text, colour
+}
+
+// howFar returns the progress of a tool call.
 func howFar(done, total float64, message string) string {
 	text := ""
 	switch {
 	case total > 0:
-		text = fmt.Sprintf("%.0f %%", 100*min(max(done/total, 0), 1))
+		text = fmt.Sprintf("%.0f%%", 100*min(max(done/total, 0), 1))
 	case message == "":
-		text = fmt.Sprintf("at work (%g so far)", done)
+		text = fmt.Sprintf("running (%g so far)", done)
 	}
 	if message = strings.TrimSpace(message); message != "" && text != "" {
 		text += ": "
@@ -303,16 +326,18 @@ func howFar(done, total float64, message string) string {
 	return text + message
 }
 
-// who says who did it, for the end of a sentence. A claimed name stands beside
-// the user, never in its place.
-func (n *Notice) who() string {
+// who returns who did it, for the end of a sentence. A claimed name stands
+// beside the user, never instead of it.
+func (n *Notice) who() string { return n.actor(" by ") }
+
+func (n *Notice) actor(before string) string {
 	switch {
 	case n.By == "" && n.Claimed == "":
 		return ""
 	case n.Claimed == "":
-		return " by " + n.By
+		return before + n.By
 	}
-	return " by " + n.By + " (as " + n.Claimed + ")"
+	return before + n.By + " (as " + n.Claimed + ")"
 }
 
 func because(reason string) string {
@@ -322,13 +347,13 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-// sums is what it cost: "in 2.1 s, 1,240 tokens, simulated".
+// sums returns duration and cost: "2.1 s, 1,240 tokens, simulated".
 func (n *Notice) sums() string {
 	parts := []string{report.Duration(time.Duration(n.Millis) * time.Millisecond)}
 	return strings.Join(spent(parts, n.Tokens, n.MicroDollars, n.Offline), ", ")
 }
 
-// spent adds what it cost, as far as it cost anything.
+// spent appends the cost to parts, as far as there is one.
 func spent(parts []string, used, micro int64, offline string) []string {
 	if used > 0 {
 		parts = append(parts, tokens(used))
@@ -342,18 +367,6 @@ func spent(parts []string, used, micro int64, offline string) []string {
 	return parts
 }
 
-// lostSums is what is charged for replies that never came.
-func (n *Notice) lostSums() string {
-	if n.Tokens == 0 {
-		return ""
-	}
-	text := ": no reply came, and up to " + tokens(n.Tokens)
-	if n.MicroDollars > 0 {
-		text += " and " + price.Dollars(n.MicroDollars)
-	}
-	return text + " are charged"
-}
-
 func tokens(n int64) string { return plural(n, "token") }
 
 func plural(n int64, what string) string {
@@ -363,61 +376,61 @@ func plural(n int64, what string) string {
 	return report.Number(n) + " " + what + "s"
 }
 
+// endings are the texts and colors of steps that did not simply succeed.
+var endings = map[string]struct {
+	text   string
+	colour report.Colour
+}{
+	report.OutcomeFailed:    {"failed after ", report.Red},
+	report.OutcomeCancelled: {"cancelled after ", report.Dim},
+	report.OutcomeRejected:  {"rejected after ", report.Red},
+	report.OutcomeSkipped:   {"skipped after ", report.Dim},
+	plan.OutcomeJump:        {"left after ", report.Plain},
+	plan.OutcomeEnd:         {"ended with the run after ", report.Plain},
+}
+
 func (n *Notice) stepFinished() (string, report.Colour) {
-	switch n.Outcome {
-	case report.OutcomeFailed:
-		return "failed after " + n.sums() + because(why(n.Error)), report.Red
-	case report.OutcomeCancelled:
-		return "cancelled after " + n.sums(), report.Dim
-	case report.OutcomeRejected:
-		return "rejected after " + n.sums(), report.Red
-	case report.OutcomeSkipped:
-		return "skipped after " + n.sums(), report.Dim
-	case plan.OutcomeJump:
-		return "left after " + n.sums(), report.Plain
-	case plan.OutcomeEnd:
-		return "ended with the run after " + n.sums(), report.Plain
-	}
-	if n.fails() {
-		return "ends the run as failed" + because(n.Error), report.Red
-	}
-	if n.Kind == kindHook {
-		return "", report.Plain // what it had to say, it has said
-	}
-	if n.Reason == plan.ClassLoopLimit { // the work may not be done
-		return "ended after " + n.sums() + because(n.Note), report.Amber
-	}
-	if n.Millis == 0 && n.Tokens == 0 && n.MicroDollars == 0 && n.printed == "" {
+	end, special := endings[n.Outcome]
+	switch {
+	case n.Outcome == report.OutcomeFailed:
+		return end.text + n.sums() + because(why(n.Error)), end.colour
+	case special:
+		return end.text + n.sums(), end.colour
+	case n.fails():
+		return "ended the run as failed" + because(n.Error), report.Red
+	case n.Kind == kindHook:
+		return "", report.Plain // its messages have lines of their own
+	case n.Reason == plan.ClassLoopLimit: // the work may not be done
+		return "stopped after " + n.sums() + because(n.Note), report.Amber
+	case n.Millis == 0 && n.Tokens == 0 && n.MicroDollars == 0 && n.printed == "":
 		return "done", report.Green
 	}
 	return "done in " + n.sums() + because(n.printed), report.Green
 }
 
-// printed is what a command said: its only line, or the last one.
+// printed returns the output of a command: its only line, or the last one.
 func printed(result json.RawMessage) string {
 	var left struct{ Output string }
 	if bytes.HasPrefix(result, []byte(`{"Output":"",`)) || json.Unmarshal(result, &left) != nil {
-		return "" // nothing; or too much of it to be here, or of another kind
+		return "" // there is none, it is stored by hash, or the result has another form
 	}
 	lines := strings.Split(strings.TrimSpace(left.Output), "\n")
-	last := report.Shorten(report.Clean(strings.TrimSpace(lines[len(lines)-1])), mostPrinted)
+	last := report.Shorten(report.Clean(strings.TrimSpace(lines[len(lines)-1])), maxPrinted)
 	if len(lines) == 1 {
 		return last
 	}
-	return fmt.Sprintf("%s, the last: %s", plural(int64(len(lines)), "line"), last)
+	return fmt.Sprintf("%s, last: %s", plural(int64(len(lines)), "line"), last)
 }
 
-// mostPrinted is how many columns of what a command printed are shown.
-const mostPrinted = 100
+// maxPrinted is how many columns of the output of a command are shown.
+const maxPrinted = 100
 
-// fails tells whether this is the end that the author has for what went wrong.
-func (n *Notice) fails() bool {
-	return n.badly && n.Outcome == report.OutcomeOK
-}
+// fails reports whether the step is an end that its author marked as a failure.
+func (n *Notice) fails() bool { return n.badly && n.Outcome == report.OutcomeOK }
 
 func (n *Notice) finished() (string, report.Colour) {
 	if n.Parent != "" {
-		return "", report.Plain // the step that called it tells
+		return "", report.Plain // the step that called it has a line
 	}
 	parts := []string{report.Duration(time.Duration(n.Millis) * time.Millisecond), plural(n.Steps, "step")}
 	sums := strings.Join(spent(parts, n.Tokens, n.MicroDollars, n.Offline), ", ") + report.LostWords(n.Lost)
@@ -432,63 +445,74 @@ func (n *Notice) finished() (string, report.Colour) {
 	return "failed after " + sums + because(why(n.Error)), report.Red
 }
 
-// why is an error without the outcome, which has been said already.
+// why returns an error without the outcome, which the line has already.
 func why(problem string) string { return strings.TrimPrefix(problem, report.OutcomeFailed+": ") }
 
-// waits says what is waited for, and what to type.
+// budgetNames are the words for budgets.
+var budgetNames = map[string]string{
+	plan.BudgetSteps: "step budget", plan.BudgetTools: "tool call budget", plan.BudgetTokens: "token budget",
+	plan.BudgetMoney: "cost budget", plan.BudgetDeadline: "time budget",
+}
+
+func budgetWords(budget string) string { return cmp.Or(budgetNames[budget], "budget "+budget) }
+
+// exhausted returns which budget is exhausted, with its limit if it is known.
+func exhausted(budget string, limits *journal.Limits) string {
+	limit := (&plan.Ledger{Limits: *limits}).Limit(budget)
+	if limit == nil {
+		return "paused: " + budgetWords(budget) + " exhausted"
+	}
+	figure := report.BudgetFigure(budget, *limit)
+	if budget == plan.BudgetDeadline {
+		figure = report.Duration(time.Duration(*limit) * time.Second)
+	}
+	return fmt.Sprintf("paused: %s (%s) exhausted", budgetWords(budget), figure)
+}
+
+// waits returns what a step waits for, and the command to type.
 func (n *Notice) waits(s *Style) string {
 	run := short(n.root)
 	var what, command string
 	switch n.For {
 	case ForApproval:
-		if what = "approval"; n.Tool != "" {
-			what = "approval of a call of " + n.Tool
+		if what = "waiting for approval"; n.Tool != "" {
+			what += " to call " + n.Tool
 		}
 		command = fmt.Sprintf("approve %s %s", run, n.Step)
 	case ForEvent:
-		what, command = "the event "+n.Signal, fmt.Sprintf("signal %s %s", run, n.Signal)
+		what, command = "waiting for event "+n.Signal, fmt.Sprintf("signal %s %s", run, n.Signal)
 	case ForDecision:
-		what, command = "a decision", fmt.Sprintf("resume %s --decide %s=rerun|skip|fail|result=JSON", run, n.Step)
+		what = "waiting for a decision"
+		command = fmt.Sprintf("resume %s --decide %s=rerun|skip|fail|result=JSON", run, n.Step)
 	case ForBudget:
-		name := report.BudgetName(n.Budget)
-		what, command = "budget: "+name+" is used up", fmt.Sprintf("resume %s --raise %s=N", run, name)
+		what = exhausted(n.Budget, &n.limits)
+		command = fmt.Sprintf("resume %s --raise %s=N", run, report.BudgetName(n.Budget))
 	}
 	if !n.Due.IsZero() { // before the command, which is there to be copied
 		what += " until " + s.moment(n.Due, n.At)
 	}
-	return "waiting for " + what + ": espalier " + command
+	return what + ": espalier " + command
 }
 
 func (n *Notice) decided() (string, report.Colour) {
-	text, colour := "", report.Green
+	text, colour, before := n.Outcome, report.Green, " by "
 	switch {
-	case n.Reason == "timeout":
-		text, colour = "nobody came in time", report.Red
+	case n.Reason == plan.MethodTimeout:
+		text, colour = "timed out", report.Red
 	case n.For == ForEvent:
-		text = "the event " + n.Signal + " came"
+		text, before = "event "+n.Signal+" received", " from "
 	case n.For == ForDecision:
 		text = "decided: " + n.Outcome
 	case n.Outcome == report.OutcomeOK:
 		text = "approved"
 	case n.Outcome == report.OutcomeRejected:
 		text, colour = "rejected", report.Red
-	default:
-		text = n.Outcome
 	}
 	if n.Tool != "" {
-		text = "the call of " + n.Tool + ": " + text
+		text = "call to " + n.Tool + " " + text
 	}
-	text += n.who()
-	if n.Note != "" {
-		text += ": " + n.Note
-	}
-	return text, colour
+	return text + n.actor(before) + because(n.Note), colour
 }
 
-// short is the beginning of a run's id, enough to name it.
-func short(run journal.RunID) string {
-	if len(run) > 8 {
-		return string(run[:8])
-	}
-	return string(run)
-}
+// short returns the start of a run's id, enough to name it.
+func short(run journal.RunID) string { return string(run[:min(len(run), 8)]) }

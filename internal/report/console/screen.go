@@ -10,15 +10,15 @@ import (
 )
 
 // Screen draws lines in place at the bottom of a terminal. Each drawing is one
-// write, marked as one for terminals that know how to show it at once.
+// write, marked as a frame for terminals that support synchronized output.
 type Screen struct {
 	w      io.Writer
 	drawn  time.Time
-	widths []int // of the lines that stand there now
+	widths []int // of the lines that are shown
 	last   []byte
 }
 
-// The few commands to the terminal that it needs.
+// Control sequences.
 const (
 	hideCursor = "\x1b[?25l"
 	showCursor = "\x1b[?25h"
@@ -28,7 +28,7 @@ const (
 	clearBelow = "\x1b[J"
 )
 
-// Draw puts lines in the place of those that were drawn before.
+// Draw replaces the lines that were drawn before.
 func (s *Screen) Draw(lines []string, size Size) error {
 	var b bytes.Buffer
 	for _, line := range lines {
@@ -54,7 +54,7 @@ func (s *Screen) Draw(lines []string, size Size) error {
 	return err
 }
 
-// Finish takes the lines away, prints others that stay, and shows the cursor.
+// Finish replaces the lines by others that stay, and shows the cursor.
 func (s *Screen) Finish(lines []string, size Size) error {
 	var out bytes.Buffer
 	s.back(&out, size)
@@ -70,8 +70,8 @@ func (s *Screen) Finish(lines []string, size Size) error {
 	return err
 }
 
-// back goes to the beginning of what was drawn. In a terminal that has become
-// narrower, lines take several rows now.
+// back moves the cursor to the start of what was drawn. In a terminal that has
+// become narrower, the lines take more rows.
 func (s *Screen) back(out *bytes.Buffer, size Size) {
 	out.WriteByte('\r')
 	if rows := s.rows(size); rows > 0 {
@@ -87,7 +87,7 @@ func (s *Screen) rows(size Size) int {
 	return rows
 }
 
-// plain is a line without its colours.
+// plain returns a line without its colors.
 func plain(line string) string {
 	var b []byte
 	for i := 0; i < len(line); i++ {

@@ -13,37 +13,36 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// Source is what a console needs of a journal.Store.
+// Source is the part of a journal.Store that a console reads.
 type Source interface {
 	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
 }
 
-// Options are what all consoles have in common.
+// Options configure a console.
 type Options struct {
 	Run    journal.RunID
 	Source Source
-	// Outline gives the steps of the definition that the run has pinned; nil
-	// does without.
+	// Outline returns the steps of the pinned definition; nil if they are unknown.
 	Outline func(definition string) (*report.Outline, error)
 	Style   Style
 }
 
-// follower keeps Progress in step with the journal. What happened before the
-// first append that came is taken in silence.
+// follower keeps Progress up to date with the journal. Events before the first
+// append that it gets have no notices.
 type follower struct {
 	o    Options
 	mu   sync.Mutex
 	p    *Progress
-	tell func(n *Notice) error // nil tells nothing
-	show func() error          // after appends that came together
+	tell func(n *Notice) error // nil if notices are not shown
+	show func() error          // called after each group of appends
 }
 
-// Record takes one append; it is a report.Sink. Appends of other runs pass by.
+// Record implements report.Sink. It ignores appends of other runs.
 func (f *follower) Record(ctx context.Context, a journal.Appended) error {
 	return f.RecordAll(ctx, []journal.Appended{a})
 }
 
-// RecordAll takes appends that came together; it makes a report.Batcher.
+// RecordAll implements report.Batcher.
 func (f *follower) RecordAll(ctx context.Context, appends []journal.Appended) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +64,7 @@ func (f *follower) take(ctx context.Context, events []journal.Event) error {
 			if e.Seq >= first {
 				break
 			}
-			if _, err := f.p.Take(&e); err != nil {
+			if _, err := f.p.Apply(&e); err != nil {
 				return err
 			}
 		}
@@ -75,7 +74,7 @@ func (f *follower) take(ctx context.Context, events []journal.Event) error {
 		if events[i].Seq <= f.p.seq {
 			continue
 		}
-		notices, err := f.p.Take(&events[i])
+		notices, err := f.p.Apply(&events[i])
 		if err != nil {
 			return err
 		}
@@ -90,24 +89,24 @@ func (f *follower) take(ctx context.Context, events []journal.Event) error {
 
 func newFollower(o Options) *follower { return &follower{o: o, p: NewProgress(o.Run, o.Outline)} }
 
-// printer is a follower that prints the lines of appends that came together at
-// once: whoever reads is woken once.
+// printer is a follower that prints the lines of a group of appends by one write,
+// which wakes the reader once.
 type printer struct {
 	*follower
 	w     io.Writer
 	lines bytes.Buffer
 }
 
-// mostHeld is how much is printed at once: what a pipe takes as a whole, so that
-// the lines of others who print to the same one do not fall into ours.
-const mostHeld = 4096
+// maxWrite is how much is written at once: what a pipe takes atomically, so that
+// lines of other programs are not mixed into these.
+const maxWrite = 4096
 
 func newPrinter(w io.Writer, o Options, line func(n *Notice) ([]byte, error)) *printer {
 	p := &printer{follower: newFollower(o), w: w}
 	p.show = p.print
 	p.tell = func(n *Notice) error {
 		text, err := line(n)
-		if p.lines.Len()+len(text) > mostHeld {
+		if p.lines.Len()+len(text) > maxWrite {
 			err = errors.Join(err, p.print())
 		}
 		p.lines.Write(text)
@@ -125,10 +124,10 @@ func (p *printer) print() error {
 	return err
 }
 
-// Lines prints one line for each thing that matters.
+// Lines prints one line for each notice that is worth one.
 type Lines struct{ *printer }
 
-// NewLines prints to w.
+// NewLines returns a Lines that prints to w.
 func NewLines(w io.Writer, o Options) *Lines {
 	return &Lines{newPrinter(w, o, func(n *Notice) ([]byte, error) {
 		line := n.Line(o.Style)
@@ -142,7 +141,7 @@ func NewLines(w io.Writer, o Options) *Lines {
 // JSON prints one JSON object for each notice.
 type JSON struct{ *printer }
 
-// NewJSON prints to w.
+// NewJSON returns a JSON that prints to w.
 func NewJSON(w io.Writer, o Options) *JSON { return &JSON{newPrinter(w, o, (*Notice).JSON)} }
 
 // Live redraws a status area in place.
@@ -154,36 +153,36 @@ type Live struct {
 	closed bool
 }
 
-// NewLive draws to w, a terminal. size and now are asked at each drawing. Call
-// Tick several times a second, and Close at the end.
+// NewLive returns a Live that draws to w, a terminal. It calls size and now for
+// each drawing. Call Tick several times a second, and Close at the end.
 func NewLive(w io.Writer, o Options, size func() Size, now func() time.Time) *Live {
 	l := &Live{follower: newFollower(o), screen: Screen{w: w}, size: size, now: now}
 	l.show = l.draw
 	return l
 }
 
-// interval is the shortest time between two drawings: faster than anybody reads.
+// interval is the shortest time between two drawings.
 const interval = 50 * time.Millisecond
 
 func (l *Live) draw() error {
 	now := l.now()
 	if l.closed || now.Sub(l.screen.drawn) < interval {
-		return nil // the next tick will
+		return nil // the next tick draws
 	}
 	l.screen.drawn = now
 	size := l.size()
 	return l.screen.Draw(l.p.Area(now, size, l.o.Style), size)
 }
 
-// Tick draws the area again, so that clocks go on and a new size counts.
+// Tick draws the area again, with the current time and size.
 func (l *Live) Tick() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.draw()
 }
 
-// Close takes the area away, leaves the summary, and gives the cursor back.
-// Closing again does nothing.
+// Close replaces the area by the summary and shows the cursor. It may be called
+// again.
 func (l *Live) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

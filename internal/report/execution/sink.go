@@ -2,6 +2,7 @@ package execution
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,31 +22,31 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// FileName is the record's, in the folder of what a run produces.
+// FileName is the name of the record, in the folder of a run's outputs.
 const FileName = "execution-state.json"
 
-// Options are what a Writer needs.
+// Options configure a Writer.
 type Options struct {
 	Root    string // of the project
 	Source  Source
 	Program func(ctx context.Context, definition string) (*ir.Program, error)
 }
 
-// Source is what a Writer needs of a journal.Store.
+// Source is the part of a journal.Store that a Writer reads.
 type Source interface {
 	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
 	Entry(ctx context.Context, run journal.RunID) (journal.Entry, error)
 }
 
-// Writer is a reader of the journal.
+// Writer writes the records. It is a report.Sink.
 type Writer struct {
 	Options
 	mu   sync.Mutex
-	runs map[journal.RunID]*record // nil is a run of another format
+	runs map[journal.RunID]*record // nil for a run of another format
 	owed map[journal.RunID]bool    // records that could not be written
 }
 
-// format is the one whose runs have such a record.
+// format is the format whose runs have such a record.
 const format = "agentfile"
 
 var (
@@ -54,7 +55,7 @@ var (
 	_ report.Idler   = (*Writer)(nil)
 )
 
-// New returns a writer. Close it.
+// New returns a Writer. Close it.
 func New(o Options) *Writer {
 	return &Writer{Options: o, runs: map[journal.RunID]*record{}, owed: map[journal.RunID]bool{}}
 }
@@ -86,29 +87,30 @@ type Step struct {
 	Error       string `json:"error,omitempty"`
 }
 
-// Error is something that went wrong.
+// Error is an error of a step.
 type Error struct {
 	Step  string `json:"step"`
 	Error string `json:"error"`
 	At    string `json:"at"`
 }
 
-// record is a State as it grows.
+// record is a State under construction.
 type record struct {
 	State
+	in     *report.Interpreter
 	seen   journal.Seq
 	over   bool
-	dir    string        // of what the run produces, from the root
-	staged string        // folder of a workflow that is being generated
-	before journal.RunID // the run that this one goes on from
+	dir    string        // of the run's outputs, relative to the root
+	staged string        // folder of the workflow that the run generates
+	before journal.RunID // the run that this one continues
 }
 
-// Record takes one append.
+// Record implements report.Sink.
 func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
 	return w.RecordAll(ctx, []journal.Appended{a})
 }
 
-// RecordAll takes appends, and then writes each record that has changed.
+// RecordAll applies appends, and then writes each record that has changed.
 func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,15 +143,15 @@ func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) erro
 	return errors.Join(errs...)
 }
 
-// fail forgets what is in memory of a run whose record is owed: the next try
-// begins with what the journal has.
+// fail drops a run from memory whose record is owed: the next try starts with
+// the journal.
 func (w *Writer) fail(run journal.RunID, err error) error {
 	delete(w.runs, run)
 	w.owed[run] = true
 	return fmt.Errorf("%s of run %s: %w", FileName, run, err)
 }
 
-// take brings a run's record up to date, and returns it if it has changed.
+// take applies events to a run's record, and returns it if it has changed.
 func (w *Writer) take(ctx context.Context, run journal.RunID, events []journal.Event) (*record, error) {
 	r, known := w.runs[run]
 	changed := false
@@ -169,18 +171,21 @@ func (w *Writer) take(ctx context.Context, run journal.RunID, events []journal.E
 	if _, over := events[len(events)-1].Fact.(journal.RunFinished); over {
 		delete(w.runs, run)
 	}
-	if r == nil || !r.follow(events) && !changed {
+	if r == nil {
 		return nil, nil
+	}
+	news, err := r.follow(events)
+	if err != nil || !news && !changed {
+		return nil, err
 	}
 	return r, nil
 }
 
-// load makes the record of a run from what the journal has; nil for runs that
-// have none.
+// load builds the record of a run from the journal; nil for runs that have none.
 func (w *Writer) load(ctx context.Context, run journal.RunID) (r *record, err error) {
 	entry, err := w.Source.Entry(ctx, run)
 	if errors.Is(err, journal.ErrUnknownRun) {
-		return nil, nil // removed by now
+		return nil, nil // it has been deleted
 	}
 	if err != nil || entry.Format != format {
 		return nil, err
@@ -198,35 +203,36 @@ func (w *Writer) load(ctx context.Context, run journal.RunID) (r *record, err er
 		events = append(events, e)
 	}
 	if r != nil {
-		r.follow(events)
+		_, err = r.follow(events)
 	}
-	return r, nil
+	return r, err
 }
 
-// follow applies the events that are new, and tells whether there were any.
-func (r *record) follow(events []journal.Event) bool {
-	changed := false
+// follow applies the events that are new, and reports whether there were any.
+func (r *record) follow(events []journal.Event) (news bool, err error) {
 	for i := range events {
 		if e := &events[i]; e.Seq > r.seen {
-			r.apply(e)
-			r.seen, changed = e.Seq, true
+			if err := r.apply(r.in, e); err != nil {
+				return news, err
+			}
+			r.seen, news = e.Seq, true
 		}
 	}
-	return changed
+	return news, nil
 }
 
-// Idle writes what is owed, and forgets what can be read again.
+// Idle writes the records that are owed, and drops what can be read again.
 func (w *Writer) Idle(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	err := w.settle(ctx)
-	if len(w.runs) > 0 { // a map that was only cleared would keep its size
+	if len(w.runs) > 0 { // clearing the map would keep its memory
 		w.runs = map[journal.RunID]*record{}
 	}
 	return err
 }
 
-// settle tries again what could not be written.
+// settle writes what could not be written before.
 func (w *Writer) settle(ctx context.Context) error {
 	var errs []error
 	for run := range w.owed {
@@ -243,15 +249,15 @@ func (w *Writer) settle(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Close tries once more what could not be written.
+// Close writes what could not be written before.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.settle(context.Background())
 }
 
-// begin is the record of a run that has begun; nil for runs without a folder
-// of this format.
+// begin returns the record of a run that starts; nil for runs without a folder of
+// this format.
 func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStarted, at time.Time) (*record, error) {
 	stamp, ok := s.Vars["agentfile.run"]
 	if !ok || s.Format != format {
@@ -261,8 +267,9 @@ func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStart
 	if err != nil {
 		return nil, err
 	}
-	r := &record{State: State{
-		Workflow: s.Name, RunID: text(stamp.JSON), Run: string(id), StartedAt: manifest.Time(at), Status: "running", Steps: []Step{}, Errors: []Error{},
+	r := &record{in: report.NewInterpreter(id, nil), State: State{
+		Workflow: s.Name, RunID: text(stamp.JSON), Run: string(id), StartedAt: manifest.Time(at), Status: "running",
+		Steps: []Step{}, Errors: []Error{},
 	}}
 	r.dir = path.Join("outputs", r.Workflow, r.RunID, "execution")
 	if len(r.RunID) == 0 || strings.ContainsAny(r.RunID+s.Name, `/\`) {
@@ -277,7 +284,8 @@ func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStart
 			r.Input = text(value)
 		}
 	}
-	if name, run := text(input["workflow_name"]), text(input["run_id"]); name != "" && run != "" && filepath.IsLocal(filepath.Join(name, run)) {
+	name, run := text(input["workflow_name"]), text(input["run_id"])
+	if name != "" && run != "" && filepath.IsLocal(filepath.Join(name, run)) {
 		r.staged = manifest.Staged(w.Root, name, run)
 	}
 	for i := range p.Blocks[ir.Body].Steps {
@@ -288,7 +296,7 @@ func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStart
 		one := Step{ID: s.ID, Name: s.Description, Status: manifest.Pending}
 		if t := s.Task(); t != nil {
 			one.Artifact = text(t.Settings.Get("produces"))
-			if runs := text(t.Settings.Get("runs")); runs != "" { // G5: not where the specification has them
+			if runs := text(t.Settings.Get("runs")); runs != "" { // G5: differs from the specification
 				r.dir = path.Join(runs, r.RunID)
 			}
 		}
@@ -297,17 +305,18 @@ func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStart
 	return r, w.inherit(ctx, r, s.From)
 }
 
-// inherit takes over what was done in the run that this one goes on from: they
-// share a folder, and what other programs see is one run that was taken back.
+// inherit adds what was done in the run that this one continues: they share a
+// folder, and other programs see one run that was rewound.
 func (w *Writer) inherit(ctx context.Context, r *record, from *journal.Origin) error {
 	if from == nil {
 		return nil
 	}
 	r.before = from.Run
 	started := r.StartedAt
+	in := report.NewInterpreter(from.Run, nil)
 	for e, err := range w.Source.Events(ctx, from.Run, 0) {
 		if errors.Is(err, journal.ErrUnknownRun) {
-			return nil // removed by now
+			return nil // it has been deleted
 		}
 		if err != nil {
 			return err
@@ -319,7 +328,9 @@ func (w *Writer) inherit(ctx context.Context, r *record, from *journal.Origin) e
 			started = manifest.Time(e.At.Time())
 			r.before = from.Run
 		}
-		r.apply(&e)
+		if err := r.apply(in, &e); err != nil {
+			return err
+		}
 	}
 	r.StartedAt = started
 	r.back(from.Step)
@@ -334,7 +345,7 @@ func text(raw json.RawMessage) string {
 	return s
 }
 
-// gateOf is the step that a gate belongs to.
+// gateOf returns the step that a gate belongs to.
 func gateOf(step string) string { return strings.TrimSuffix(step, ":gate") }
 
 func (r *record) step(id string) *Step {
@@ -343,68 +354,86 @@ func (r *record) step(id string) *Step {
 			return &r.Steps[i]
 		}
 	}
-	return &Step{} // one of ours
+	return &Step{} // generated, so the record does not have it
 }
 
-func (r *record) apply(e *journal.Event) {
-	at := manifest.Time(e.At.Time())
-	r.UpdatedAt = at
-	switch x := e.Fact.(type) {
-	case journal.TaskStarted:
-		s := r.step(x.Step)
-		s.Status, s.StartedAt, s.Error, s.CompletedAt = manifest.InProgress, at, "", ""
+// apply updates the record. in is the interpreter of the run that e belongs to.
+func (r *record) apply(in *report.Interpreter, e *journal.Event) error {
+	r.UpdatedAt = manifest.Time(e.At.Time())
+	return in.Interpret(e, func(ev *report.Event) error {
+		if handle := handlers[ev.Type]; handle != nil {
+			handle(r, ev, r.step(ev.Work.Step))
+		}
+		return nil
+	})
+}
+
+// handlers update the record, whose UpdatedAt is the time of the event, and the
+// step of the event.
+var handlers = map[report.EventType]func(r *record, ev *report.Event, s *Step){
+	report.TaskStarted: func(r *record, _ *report.Event, s *Step) {
+		s.Status, s.StartedAt, s.Error, s.CompletedAt = manifest.InProgress, r.UpdatedAt, "", ""
 		r.Status, r.Current = "running", s.ID
-	case journal.TaskEnded:
-		s := r.step(x.Step)
+	},
+	report.TaskFinished: func(r *record, ev *report.Event, s *Step) {
 		switch {
-		case x.Outcome == "ok":
-			s.Status, s.CompletedAt = manifest.Completed, at
-		case x.Final:
-			s.Status, s.CompletedAt, s.Error = manifest.StepFailed, at, x.Error
-			r.Errors = append(r.Errors, Error{Step: s.ID, Error: x.Error, At: at})
+		case ev.Outcome == report.OutcomeOK:
+			s.Status, s.CompletedAt = manifest.Completed, r.UpdatedAt
+		case ev.Fact.(journal.TaskEnded).Final:
+			s.Status, s.CompletedAt, s.Error = manifest.StepFailed, r.UpdatedAt, ev.Error
+			r.Errors = append(r.Errors, Error{Step: s.ID, Error: ev.Error, At: r.UpdatedAt})
 		}
-	case journal.GateOpened:
-		s := r.step(x.Step)
+	},
+	report.GateOpened: func(r *record, _ *report.Event, s *Step) {
 		s.Status, r.Status, r.Current = manifest.Awaiting, manifest.Awaiting, s.ID
-	case journal.GateDecided: // G8: completed, with who said so
-		s := r.step(x.Step)
-		r.Status = "running"
-		if x.Outcome == "ok" {
-			s.Status, s.ApprovedAt, s.ApprovedBy = manifest.Completed, at, x.By.User
-			if x.By.As != "" {
-				s.ApprovedBy = x.By.As
-			}
-		} else if x.Outcome == "rejected" {
-			s.Status, s.Error = manifest.StepFailed, "rejected"
-			r.Errors = append(r.Errors, Error{Step: s.ID, Error: strings.TrimSuffix("rejected: "+x.Note, ": "), At: at})
-		}
-	case journal.Rewound:
-		r.back(x.Step)
-	case journal.RunFinished:
-		r.over, r.Current, r.Status = true, "", manifest.Completed
-		if x.Outcome != "ok" {
-			r.Status = "failed"
-		}
-		for i := range r.Steps {
-			if s := &r.Steps[i]; s.Status == manifest.InProgress || s.Status == manifest.Awaiting {
-				s.Status, s.CompletedAt, s.Error = manifest.StepFailed, at, x.Outcome
-			}
+	},
+	report.GateDecided: (*record).gateDecided,
+	report.RunRewound:  func(r *record, ev *report.Event, _ *Step) { r.back(ev.Fact.(journal.Rewound).Step) },
+	report.RunFinished: (*record).runFinished,
+}
+
+// gateDecided completes the step of an approved gate (G8).
+func (r *record) gateDecided(ev *report.Event, s *Step) {
+	x := ev.Fact.(journal.GateDecided)
+	r.Status = "running"
+	switch x.Outcome {
+	case report.OutcomeOK:
+		s.Status, s.ApprovedAt, s.ApprovedBy = manifest.Completed, r.UpdatedAt, cmp.Or(x.By.As, x.By.User)
+	case report.OutcomeRejected:
+		s.Status, s.Error = manifest.StepFailed, "rejected"
+		why := strings.TrimSuffix("rejected: "+x.Note, ": ")
+		r.Errors = append(r.Errors, Error{Step: s.ID, Error: why, At: r.UpdatedAt})
+	}
+}
+
+func (r *record) runFinished(ev *report.Event, _ *Step) {
+	if ev.Run.Parent != "" {
+		return
+	}
+	r.over, r.Current, r.Status = true, "", manifest.Completed
+	if ev.Outcome != report.OutcomeOK {
+		r.Status = "failed"
+	}
+	for i := range r.Steps {
+		if s := &r.Steps[i]; s.Status == manifest.InProgress || s.Status == manifest.Awaiting {
+			s.Status, s.CompletedAt, s.Error = manifest.StepFailed, r.UpdatedAt, ev.Outcome
 		}
 	}
 }
 
-// back takes the run back to a step.
+// back rewinds the record to a step.
 func (r *record) back(step string) {
 	r.over, r.Current, r.Status = false, "", "running"
 	again := false
 	for i := range r.Steps {
 		if again = again || r.Steps[i].ID == gateOf(step); again {
-			r.Steps[i] = Step{ID: r.Steps[i].ID, Name: r.Steps[i].Name, Artifact: r.Steps[i].Artifact, Status: manifest.Pending}
+			s := &r.Steps[i]
+			*s = Step{ID: s.ID, Name: s.Name, Artifact: s.Artifact, Status: manifest.Pending}
 		}
 	}
 }
 
-// write puts the files in their places.
+// write writes the files.
 func (w *Writer) write(r *record) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -426,16 +455,16 @@ func (w *Writer) write(r *record) error {
 	return r.generation()
 }
 
-// generation brings the manifest of what is being generated up to date.
+// generation updates the manifest of the workflow that the run generates.
 func (r *record) generation() error {
 	m, err := manifest.Read(r.staged)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // promoted by now, or given up
+		return nil // it has been promoted or abandoned
 	}
 	if err != nil {
 		return err
 	}
-	if m.Run == string(r.before) && m.Status == manifest.Failed { // and is taken up again
+	if m.Run == string(r.before) && m.Status == manifest.Failed { // this run continues it
 		m.Run, m.Status = r.Run, manifest.Generating
 		m.Phases.Generation.Status, m.Phases.Generation.CompletedAt = manifest.InProgress, ""
 	}
@@ -445,7 +474,9 @@ func (r *record) generation() error {
 	by := map[string]string{}
 	m.Steps, m.Errors = nil, []manifest.Error{}
 	for _, s := range r.Steps {
-		m.Steps = append(m.Steps, manifest.Step{ID: s.ID, Name: s.Name, Status: s.Status, StartedAt: s.StartedAt, CompletedAt: s.CompletedAt})
+		m.Steps = append(m.Steps, manifest.Step{
+			ID: s.ID, Name: s.Name, Status: s.Status, StartedAt: s.StartedAt, CompletedAt: s.CompletedAt,
+		})
 		if _, below, ok := strings.Cut(s.Artifact, "{run_id}/"); ok {
 			by[below] = s.ID
 		}

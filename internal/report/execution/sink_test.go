@@ -32,7 +32,7 @@ func program(context.Context, string) (*ir.Program, error) {
 	}}}}, nil
 }
 
-// world is a journal that a writer follows, event by event.
+// world is a journal that a writer follows event by event.
 type world struct {
 	t      *testing.T
 	root   string
@@ -92,7 +92,7 @@ func (w *world) state() (s execution.State) {
 
 func work(step string) journal.Work { return journal.Work{Place: journal.Place{Step: step}} }
 
-// G5, G8: the record of a run, from its beginning to its end.
+// G5, G8: the record of a run from start to end.
 func TestG8StateOfARun(t *testing.T) {
 	w := begin(t, "agentfile", `{"AGENT_INPUT":"roses"}`)
 	if s := w.state(); s.Status != "running" || s.RunID != stamp || s.Run != "r" || s.Input != "roses" || len(s.Steps) != 2 || s.Steps[0].Status != "pending" {
@@ -106,7 +106,7 @@ func TestG8StateOfARun(t *testing.T) {
 	if s := w.state(); s.Steps[0].Status != "awaiting_approval" || s.Status != "awaiting_approval" {
 		t.Errorf("%+v", s)
 	}
-	if err := w.writer.Idle(t.Context()); err != nil { // it forgets, and finds its place again
+	if err := w.writer.Idle(t.Context()); err != nil { // drops the run from memory
 		t.Fatal(err)
 	}
 	w.add(journal.GateDecided{Place: journal.Place{Step: "one:gate"}, Outcome: "ok", By: journal.Actor{User: "eva"}}, journal.TaskStarted{Work: work("two")})
@@ -123,9 +123,8 @@ func TestG8StateOfARun(t *testing.T) {
 	}
 }
 
-// A step that was under way when a run was cancelled, or that somebody was
-// asked about, is over with it.
-func TestCancelled(t *testing.T) {
+// Steps that are running or waiting when a run is cancelled end with it.
+func TestCancelledRunEndsItsSteps(t *testing.T) {
 	w := begin(t, "agentfile", `{"AGENT_INPUT":"roses"}`)
 	w.add(journal.TaskStarted{Work: work("one")}, journal.TaskEnded{Work: work("one"), Outcome: "ok", Final: true}, journal.GateOpened{Place: journal.Place{Step: "one:gate"}, Kind: "person"})
 	w.add(journal.RunFinished{Outcome: "cancelled"})
@@ -163,9 +162,9 @@ func TestG18Manifest(t *testing.T) {
 	}
 }
 
-// A run that goes on from a step of another one has its folder, its record and,
-// if that one has failed, its manifest.
-func TestGoesOnFromAnother(t *testing.T) {
+// A run that continues another one has its folder, its record and, if that one
+// has failed, its manifest.
+func TestContinuedRunSharesRecords(t *testing.T) {
 	input := `{"AGENT_INPUT":"x","workflow_name":"made","run_id":"` + stamp + `"}`
 	w := begin(t, "agentfile", input)
 	dir := manifest.Staged(w.root, "made", stamp)
@@ -184,7 +183,7 @@ func TestGoesOnFromAnother(t *testing.T) {
 	if m, err := manifest.Read(dir); err != nil || m.Status != manifest.Failed {
 		t.Fatalf("%+v %v", m, err)
 	}
-	for i, run := range []journal.RunID{"s", "t"} { // the second one goes on from the first
+	for i, run := range []journal.RunID{"s", "t"} { // the second one continues the first
 		from := &journal.Origin{Run: w.run, Step: "two"}
 		w.run, w.seq = run, 0
 		w.start("agentfile", input, from)
@@ -207,7 +206,7 @@ func TestGoesOnFromAnother(t *testing.T) {
 	}
 }
 
-// Runs of other formats leave nothing.
+// Runs of other formats have no record.
 func TestOtherFormats(t *testing.T) {
 	w := begin(t, "awf", `{}`)
 	w.add(journal.RunFinished{Outcome: "ok"})
@@ -216,9 +215,9 @@ func TestOtherFormats(t *testing.T) {
 	}
 }
 
-// What could not be written is written later, also when nothing more happens
-// in the run, and however many of its appends came at once.
-func TestTroubleIsMadeUpFor(t *testing.T) {
+// What could not be written is written later, without further appends, and
+// however many appends came at once.
+func TestUnwritableRecordIsRetried(t *testing.T) {
 	for name, again := range map[string]func(*world) error{
 		"idle":  func(w *world) error { return w.writer.Idle(t.Context()) },
 		"close": func(w *world) error { return w.writer.Close() },
@@ -229,7 +228,7 @@ func TestTroubleIsMadeUpFor(t *testing.T) {
 			if err := os.RemoveAll(dir); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(dir, nil, 0o600); err != nil { // there can be no folder here
+			if err := os.WriteFile(dir, nil, 0o600); err != nil { // prevents the folder
 				t.Fatal(err)
 			}
 			if err := w.append(journal.TaskStarted{Work: work("one"), Kind: "artifact"}); err == nil {
@@ -265,15 +264,15 @@ func TestTroubleIsMadeUpFor(t *testing.T) {
 	}
 }
 
-// noReads is a journal that nobody may read.
+// noReads is a journal whose events cannot be read.
 type noReads struct{ journal.Store }
 
 func (noReads) Events(context.Context, journal.RunID, journal.Seq) iter.Seq2[journal.Event, error] {
 	return func(yield func(journal.Event, error) bool) { yield(journal.Event{}, errors.New("it was read")) }
 }
 
-// A run that is seen from its beginning is not read, nor is one of another format.
-func TestTheJournalIsNotReadWithoutNeed(t *testing.T) {
+// A run that is seen from its start is not read, nor is one of another format.
+func TestJournalIsReadOnlyIfNeeded(t *testing.T) {
 	w := begin(t, "agentfile", `{}`)
 	writer := execution.New(execution.Options{Root: w.root, Source: noReads{w.store}, Program: program})
 	appends := []journal.Appended{

@@ -1,4 +1,4 @@
-// Package flowtrace tells a run of an AIFLOW file as the document that the
+// Package flowtrace converts a run of an AIFLOW file to the document that the
 // format's own trace viewer reads: the final context, with one entry for each
-// agent that was asked.
+// agent that ran.
 package flowtrace

@@ -7,13 +7,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
-// Entry is one agent's turn.
+// Entry is the turn of one agent.
 type Entry struct {
 	Step         int                        `json:"step"`
 	AgentID      string                     `json:"agentId"`
@@ -36,7 +36,7 @@ type Entry struct {
 	NextAgent    string                     `json:"nextAgentId,omitempty"`
 }
 
-// Attempt is one try of it.
+// Attempt is one attempt of a turn.
 type Attempt struct {
 	Attempt     int    `json:"attempt"`
 	Status      string `json:"status"` // success, error
@@ -52,19 +52,19 @@ type Attempt struct {
 	Offline string `json:"offline,omitempty"`
 }
 
-// Policy is how an agent is asked again.
+// Policy is the retry policy of an agent.
 type Policy struct {
 	MaxAttempts int      `json:"maxAttempts"`
 	RetryOn     []string `json:"retryOn"`
 }
 
-// Directive is a tool that was called.
+// Directive is a tool call.
 type Directive struct {
 	Tool  string          `json:"tool"`
 	Input json.RawMessage `json:"parameters"`
 }
 
-// Rule is a rule that was looked at, and what it came to.
+// Rule is a rule that was evaluated, and its result.
 type Rule struct {
 	ID        string `json:"id"`
 	From      string `json:"from"`
@@ -73,14 +73,18 @@ type Rule struct {
 	Result    bool   `json:"result"`
 }
 
-// Document is the whole of it. value reads what is kept by hash.
-func Document(p *ir.Program, events iter.Seq2[journal.Event, error], value func(journal.Value) (json.RawMessage, error)) ([]byte, error) {
-	t := &teller{p: p, value: value, context: map[string]json.RawMessage{}}
+// Document returns the final context of a run, with its trace under "__trace".
+// value returns the JSON of a value, which may be stored by hash.
+func Document(
+	p *ir.Program, events iter.Seq2[journal.Event, error], value func(journal.Value) (json.RawMessage, error),
+) ([]byte, error) {
+	t := &tracer{p: p, value: value, context: map[string]json.RawMessage{}}
+	in := report.NewInterpreter("", nil)
 	for e, err := range events {
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = in.Interpret(&e, t.event)
 		}
-		if err := t.take(e); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -97,45 +101,55 @@ func Document(p *ir.Program, events iter.Seq2[journal.Event, error], value func(
 	return json.MarshalIndent(document, "", "  ")
 }
 
-// teller folds events into entries.
-type teller struct {
+// tracer builds the entries of a run.
+type tracer struct {
 	p       *ir.Program
 	value   func(journal.Value) (json.RawMessage, error)
 	input   map[string]json.RawMessage
 	context map[string]json.RawMessage
 	entries []*Entry
-	ended   journal.Millis // of the attempt that is tried again
+	ended   journal.Millis // of the attempt that another one follows
 }
 
-func (t *teller) take(e journal.Event) error {
-	switch x := e.Fact.(type) {
-	case journal.RunStarted:
-		raw, err := t.value(x.Input)
-		if err != nil {
-			return err
-		}
-		_ = json.Unmarshal(raw, &t.input) // what is no object has no names
-		return t.reset(x.Vars)
-	case journal.Rewound:
-		return t.reset(x.Vars)
-	case journal.StateEdited:
-		return t.set(x.Path, x.Value, "")
-	case journal.TaskStarted:
-		t.begin(e.At, x)
-	case journal.TaskNoted:
-		return t.noted(x)
-	case journal.TaskEnded:
-		return t.end(e.At, x)
-	case journal.Routed:
-		t.routed(x.Step, x.Tried)
-	case journal.GateDecided:
-		t.decided(x)
+func (t *tracer) event(ev *report.Event) error {
+	if handle := handlers[ev.Type]; handle != nil {
+		return handle(t, ev)
 	}
 	return nil
 }
 
-// reset begins the context anew; what the run was given comes first.
-func (t *teller) reset(vars map[string]journal.Value) error {
+var handlers = map[report.EventType]func(*tracer, *report.Event) error{
+	report.RunStarted:   (*tracer).runStarted,
+	report.RunRewound:   func(t *tracer, ev *report.Event) error { return t.reset(ev.Fact.(journal.Rewound).Vars) },
+	report.StateEdited:  (*tracer).stateEdited,
+	report.TaskStarted:  (*tracer).taskStarted,
+	report.TaskFinished: (*tracer).taskFinished,
+	report.ModelReplied: (*tracer).modelReplied,
+	report.ToolCalled:   (*tracer).toolCalled,
+	report.StepRouted:   (*tracer).routed,
+	report.GateDecided:  (*tracer).decided,
+}
+
+func (t *tracer) runStarted(ev *report.Event) error {
+	x, ok := ev.Fact.(journal.RunStarted)
+	if !ok { // a child run, whose context is its own
+		return nil
+	}
+	raw, err := t.value(x.Input)
+	if err != nil {
+		return err
+	}
+	_ = json.Unmarshal(raw, &t.input) // an input that is no object has no names
+	return t.reset(x.Vars)
+}
+
+func (t *tracer) stateEdited(ev *report.Event) error {
+	x := ev.Fact.(journal.StateEdited)
+	return t.set(x.Path, x.Value, "")
+}
+
+// reset sets the context to variables, which the input of the run overrides.
+func (t *tracer) reset(vars map[string]journal.Value) error {
 	clear(t.context)
 	for path, v := range vars {
 		if err := t.set(path, v, ""); err != nil {
@@ -146,8 +160,8 @@ func (t *teller) reset(vars map[string]journal.Value) error {
 	return nil
 }
 
-// set keeps a variable of the context.
-func (t *teller) set(path string, v journal.Value, part string) error {
+// set stores a variable of the context.
+func (t *tracer) set(path string, v journal.Value, part string) error {
 	name, ok := strings.CutPrefix(path, "context.")
 	if !ok {
 		return nil
@@ -164,17 +178,17 @@ func (t *teller) set(path string, v journal.Value, part string) error {
 		raw = parts[part]
 	}
 	if agent, ok := strings.CutPrefix(name, "__tools."); ok {
-		name, raw = "__tools", laidOver(t.context["__tools"], agent, raw)
+		name, raw = "__tools", overlay(t.context["__tools"], agent, raw)
 	}
 	t.context[name] = raw
 	return nil
 }
 
-// laidOver adds results of an agent's tools to those of all agents.
-func laidOver(all json.RawMessage, agent string, fresh json.RawMessage) json.RawMessage {
+// overlay adds results of an agent's tools to those of all agents.
+func overlay(all json.RawMessage, agent string, fresh json.RawMessage) json.RawMessage {
 	agents := map[string]map[string]json.RawMessage{}
 	var tools map[string]json.RawMessage
-	_, _ = json.Unmarshal(all, &agents), json.Unmarshal(fresh, &tools) // both are ours; what is no object adds nothing
+	_, _ = json.Unmarshal(all, &agents), json.Unmarshal(fresh, &tools) // what is no object adds nothing
 	if agents[agent] == nil {
 		agents[agent] = map[string]json.RawMessage{}
 	}
@@ -186,108 +200,111 @@ func laidOver(all json.RawMessage, agent string, fresh json.RawMessage) json.Raw
 	return raw
 }
 
-// begin opens an entry, or another attempt of it.
-func (t *teller) begin(at journal.Millis, x journal.TaskStarted) {
-	if last := t.last(x.Step); last != nil && last.Status == "running" {
+// taskStarted opens an entry, or another attempt of it.
+func (t *tracer) taskStarted(ev *report.Event) error {
+	step := ev.Work.Step
+	if last := t.last(step); last != nil && last.Status == "running" {
 		if n := len(last.Attempts); n > 0 {
-			last.Attempts[n-1].BackoffMS = int64(at - t.ended)
+			last.Attempts[n-1].BackoffMS = int64(ev.At - t.ended)
 		}
-		return
+		return nil
 	}
 	if n := len(t.entries); n > 0 && t.entries[n-1].Status == "error" {
-		t.entries[n-1].NextAgent = x.Step // stands in
+		t.entries[n-1].NextAgent = step // its fallback
 	}
 	entry := &Entry{
-		Step: len(t.entries) + 1, AgentID: x.Step, InputContext: maps.Clone(t.context), StartedAt: moment(at), Status: "running",
-		Attempts: []Attempt{}, Rules: []Rule{},
+		Step: len(t.entries) + 1, AgentID: step, InputContext: maps.Clone(t.context), StartedAt: timestamp(ev.At),
+		Status: "running", Attempts: []Attempt{}, Rules: []Rule{},
 	}
-	if a := t.p.Agent(x.Step); a != nil {
+	if a := t.p.Agent(step); a != nil {
 		entry.Role = a.Role
 	}
-	if s := t.p.Step(ir.Body, x.Step); s != nil {
+	if s := t.p.Step(ir.Body, step); s != nil {
 		entry.AgentName = s.Description
 		if s.Retry != nil {
 			entry.RetryPolicy = &Policy{MaxAttempts: s.Retry.MaxAttempts, RetryOn: s.Retry.On}
 		}
 	}
 	t.entries = append(t.entries, entry)
+	return nil
 }
 
-// last is the newest entry, if it is of that agent.
-func (t *teller) last(agent string) *Entry {
+// last returns the newest entry if it is of the given agent, otherwise nil.
+func (t *tracer) last(agent string) *Entry {
 	if n := len(t.entries); n > 0 && t.entries[n-1].AgentID == agent {
 		return t.entries[n-1]
 	}
 	return nil
 }
 
-func (t *teller) noted(x journal.TaskNoted) error {
-	entry := t.last(x.Step)
+func (t *tracer) modelReplied(ev *report.Event) error {
+	entry := t.last(ev.Work.Step)
 	if entry == nil {
 		return nil
 	}
-	switch x.Kind {
-	case journal.NoteReply:
-		var reply journal.Reply
-		if err := json.Unmarshal(x.Data, &reply); err != nil {
-			return err
-		}
-		attempt := t.attempt(entry, x.Attempt)
-		attempt.Model, attempt.Offline, attempt.RawOutput = reply.Model, reply.Offline, ""
-		for _, b := range reply.Blocks {
-			if b.Type == journal.BlockText {
-				attempt.RawOutput += b.Text
-			}
-		}
-		entry.RawOutput = attempt.RawOutput
-	case journal.NoteToolCall:
-		var use journal.ToolUse
-		if err := json.Unmarshal(x.Data, &use); err != nil {
-			return err
-		}
-		entry.Directives = append(entry.Directives, Directive{Tool: use.Name, Input: use.Input})
+	if ev.Note.Unreadable {
+		return fmt.Errorf("the reply to step %q cannot be read", ev.Work.Step)
 	}
+	reply := report.Body[journal.Reply](ev.Note)
+	attempt := t.attempt(entry, ev.Work.Attempt)
+	attempt.Model, attempt.Offline, attempt.RawOutput = reply.Model, reply.Offline, ""
+	for _, b := range reply.Blocks {
+		if b.Type == journal.BlockText {
+			attempt.RawOutput += b.Text
+		}
+	}
+	entry.RawOutput = attempt.RawOutput
 	return nil
 }
 
-func (t *teller) attempt(entry *Entry, n int) *Attempt {
+func (t *tracer) toolCalled(ev *report.Event) error {
+	entry := t.last(ev.Work.Step)
+	if entry == nil {
+		return nil
+	}
+	if ev.Note.Unreadable {
+		return fmt.Errorf("a tool call of step %q cannot be read", ev.Work.Step)
+	}
+	use := report.Body[journal.ToolUse](ev.Note)
+	entry.Directives = append(entry.Directives, Directive{Tool: use.Name, Input: use.Input})
+	return nil
+}
+
+func (t *tracer) attempt(entry *Entry, n int) *Attempt {
 	for len(entry.Attempts) <= n {
 		entry.Attempts = append(entry.Attempts, Attempt{Attempt: len(entry.Attempts) + 1, Status: "running"})
 	}
 	return &entry.Attempts[n]
 }
 
-func (t *teller) end(at journal.Millis, x journal.TaskEnded) error {
-	entry := t.last(x.Step)
+func (t *tracer) taskFinished(ev *report.Event) error {
+	entry := t.last(ev.Work.Step)
 	if entry == nil {
 		return nil
 	}
-	attempt := t.attempt(entry, x.Attempt)
+	step := t.p.Step(ir.Body, ev.Work.Step)
+	attempt := t.attempt(entry, ev.Work.Attempt)
 	entry.AttemptCount = len(entry.Attempts)
-	t.ended = at
-	if x.Outcome != string(ir.OK) {
-		attempt.Status, attempt.Error, attempt.ErrorCode, attempt.ErrorClass = "error", x.Error, x.Class, "hard"
-		if s := t.p.Step(ir.Body, x.Step); s != nil && s.Retry != nil {
-			for _, class := range s.Retry.On {
-				if class == x.Class {
-					attempt.ErrorClass = "transient"
-				}
-			}
+	t.ended = ev.At
+	if ev.Outcome != string(ir.OK) {
+		attempt.Status, attempt.Error, attempt.ErrorCode, attempt.ErrorClass = "error", ev.Error, ev.Class, "hard"
+		if step != nil && step.Retry != nil && slices.Contains(step.Retry.On, ev.Class) {
+			attempt.ErrorClass = "transient"
 		}
-		if attempt.ShouldRetry = !x.Final; attempt.ShouldRetry {
-			attempt.RetryReason = fmt.Sprintf("%s can be tried again", x.Class)
+		if attempt.ShouldRetry = !ev.Fact.(journal.TaskEnded).Final; attempt.ShouldRetry {
+			attempt.RetryReason = fmt.Sprintf("%s can be tried again", ev.Class)
 			return nil
 		}
-		entry.Status, entry.Error, entry.FinishedAt = "error", x.Error, moment(at)
+		entry.Status, entry.Error, entry.FinishedAt = "error", ev.Error, timestamp(ev.At)
 		return nil
 	}
-	attempt.Status, entry.Status, entry.FinishedAt = "success", "success", moment(at)
-	for _, w := range x.Writes {
-		if err := t.set(w.Path, x.Value, w.Part); err != nil {
+	attempt.Status, entry.Status, entry.FinishedAt = "success", "success", timestamp(ev.At)
+	for _, w := range ev.Writes {
+		if err := t.set(w.Path, ev.Value, w.Part); err != nil {
 			return err
 		}
 	}
-	raw, err := t.value(x.Value)
+	raw, err := t.value(ev.Value)
 	if err != nil {
 		return err
 	}
@@ -298,13 +315,13 @@ func (t *teller) end(at journal.Millis, x journal.TaskEnded) error {
 	if json.Unmarshal(raw, &parts) == nil {
 		entry.ParsedOutput, entry.Tools = parts.Output, parts.Tools
 	}
-	t.unconditional(entry, t.p.Step(ir.Body, x.Step), ir.OK)
+	t.unconditional(entry, step, ir.OK)
 	return nil
 }
 
-// unconditional is the way on of a step whose first rule always holds: no
-// condition is looked at, so none is recorded.
-func (t *teller) unconditional(entry *Entry, s *ir.Step, outcome ir.Outcome) {
+// unconditional adds the first edge of a step for an outcome if it has no
+// condition: the journal records only the conditions that were evaluated.
+func (t *tracer) unconditional(entry *Entry, s *ir.Step, outcome ir.Outcome) {
 	if s == nil {
 		return
 	}
@@ -318,15 +335,12 @@ func (t *teller) unconditional(entry *Entry, s *ir.Step, outcome ir.Outcome) {
 	}
 }
 
-func (t *teller) routed(step string, tried []journal.Tried) {
-	if len(t.entries) == 0 {
-		return
+func (t *tracer) routed(ev *report.Event) error {
+	s := t.p.Step(ir.Body, ev.Work.Step)
+	if len(t.entries) == 0 || s == nil {
+		return nil
 	}
-	entry := t.entries[len(t.entries)-1]
-	s := t.p.Step(ir.Body, step)
-	if s == nil {
-		return
-	}
+	entry, tried := t.entries[len(t.entries)-1], ev.Fact.(journal.Routed).Tried
 	last := -1
 	for _, one := range tried {
 		if one.Of == "" && one.Edge < len(s.Next) {
@@ -334,12 +348,16 @@ func (t *teller) routed(step string, tried []journal.Tried) {
 			last = one.Edge
 		}
 	}
-	if n := len(tried); n > 0 && !tried[n-1].Held && last >= 0 && last+1 < len(s.Next) && s.Next[last+1].When == nil && s.Next[last+1].Label != "" {
-		t.rule(entry, &s.Next[last+1], true) // the one that always holds
+	if last < 0 || last+1 >= len(s.Next) || tried[len(tried)-1].Held {
+		return nil
 	}
+	if next := &s.Next[last+1]; next.When == nil && next.Label != "" {
+		t.rule(entry, next, true) // it has no condition
+	}
+	return nil
 }
 
-func (t *teller) rule(entry *Entry, e *ir.Edge, held bool) {
+func (t *tracer) rule(entry *Entry, e *ir.Edge, held bool) {
 	one := Rule{ID: e.Label, From: entry.AgentID, To: e.To.Step, Condition: "always", Result: held}
 	next := one.To
 	if s := t.p.Step(ir.Body, one.To); s != nil && s.Implied {
@@ -357,24 +375,23 @@ func (t *teller) rule(entry *Entry, e *ir.Edge, held bool) {
 	}
 }
 
-// decided is a rule that a person owns: it was the last that was looked at.
-func (t *teller) decided(x journal.GateDecided) {
-	s := t.p.Step(ir.Body, x.Step)
+// decided applies the decision of a person on the last rule that was evaluated.
+func (t *tracer) decided(ev *report.Event) error {
+	s := t.p.Step(ir.Body, ev.Work.Step)
 	if s == nil || !s.Implied || len(t.entries) == 0 {
-		return
+		return nil
 	}
 	entry := t.entries[len(t.entries)-1]
-	if x.Outcome == string(ir.OK) {
+	if ev.Outcome == string(ir.OK) {
 		entry.NextAgent = s.Next[0].To.Step
-		return
+		return nil
 	}
 	entry.SelectedRule = ""
 	if n := len(entry.Rules); n > 0 {
 		entry.Rules[n-1].Result = false
 	}
 	t.unconditional(entry, s, ir.Rejected)
+	return nil
 }
 
-func moment(at journal.Millis) string {
-	return time.UnixMilli(int64(at)).UTC().Format("2006-01-02T15:04:05.000Z")
-}
+func timestamp(at journal.Millis) string { return string(report.AppendTime(nil, at)) }

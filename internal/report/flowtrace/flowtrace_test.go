@@ -14,8 +14,7 @@ import (
 
 func value(raw string) journal.Value { return journal.Value{JSON: json.RawMessage(raw)} }
 
-// A flow in which an agent is asked twice, calls a tool and hands over to one
-// that cannot be helped.
+// flow has an agent that is retried, calls a tool and routes to one that fails.
 var flow = &ir.Program{
 	Name:   "desk",
 	Agents: []ir.Agent{{ID: "sort", Role: "Sorter"}},
@@ -167,7 +166,7 @@ func events(list []journal.Event) iter.Seq2[journal.Event, error] {
 	}
 }
 
-// stored reads values; the one that is kept by hash is the first agent's.
+// stored returns values; the one that is stored by hash is the first agent's.
 func stored(v journal.Value) (json.RawMessage, error) {
 	if v.Hash != "" {
 		return json.RawMessage(`{"output":{"kind":1},"agent":"sort","tools":{"sum":3}}`), nil
@@ -185,8 +184,8 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// A trace can be asked for at any moment of a run.
-func TestDocumentOfARunThatGoesOn(t *testing.T) {
+// The trace of a run that has not finished.
+func TestDocumentOfAnOpenRun(t *testing.T) {
 	for n := range told {
 		got, err := flowtrace.Document(flow, events(told[:n]), stored)
 		if err != nil || !json.Valid(got) {

@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report/redact"
 )
 
-// message and part are the form that the conventions give to messages.
+// message and part have the form of messages in the conventions.
 type message struct {
 	Role   string `json:"role"`
 	Parts  []part `json:"parts"`
@@ -25,13 +25,9 @@ type part struct {
 	Response  json.RawMessage `json:"response,omitempty"`
 }
 
-// prompted is a message to the model. Only what is new since the last call is
-// kept: a conversation of twenty turns would otherwise be told twenty times.
-func (a *actor) prompted(data json.RawMessage) {
-	var p journal.Prompt
-	if json.Unmarshal(data, &p) != nil {
-		return
-	}
+// prompted adds a message to the model. Only what is new since the last call is
+// kept: otherwise a conversation of twenty turns would be exported twenty times.
+func (a *actor) prompted(p *journal.Prompt) {
 	if p.System != "" {
 		a.system = p.System
 	}
@@ -42,20 +38,21 @@ func (a *actor) prompted(data json.RawMessage) {
 	a.asked = append(a.asked, m)
 }
 
-// heard is what a tool gave back to the model.
-func (a *actor) heard(use *journal.ToolUse) {
+// returned adds the result of a tool, which the model gets next.
+func (a *actor) returned(use *journal.ToolUse) {
 	response := use.Output
 	if use.Error != "" {
 		raw, err := json.Marshal(use.Error)
 		if err != nil {
-			return // a string always can be
+			return // cannot happen: it is a string
 		}
 		response = raw
 	}
-	a.asked = append(a.asked, message{Role: "tool", Parts: []part{{Type: "tool_call_response", ID: use.CallID, Response: response}}})
+	result := part{Type: "tool_call_response", ID: use.CallID, Response: response}
+	a.asked = append(a.asked, message{Role: "tool", Parts: []part{result}})
 }
 
-// said is a reply as a message.
+// said returns a reply as a message.
 func said(r *journal.Reply) message {
 	m := message{Role: "assistant", Finish: finishes[r.Stop]}
 	for _, b := range r.Blocks {
@@ -71,7 +68,7 @@ func said(r *journal.Reply) message {
 	return m
 }
 
-// conversation is what a model was asked and has said.
+// conversation returns the attributes of a model call: what is new of the prompt, and the reply.
 func (t *Tracer) conversation(who *actor, r *journal.Reply, rules *redact.Rules) []Attr {
 	out := []any{}
 	if who.system != "" {
@@ -86,7 +83,7 @@ func (t *Tracer) conversation(who *actor, r *journal.Reply, rules *redact.Rules)
 	return t.attrs(out...)
 }
 
-// hidden is messages without what must not be told, each text cut to its length.
+// hidden returns messages with redacted texts, each cut to the maximum length.
 func (t *Tracer) hidden(in []message, rules *redact.Rules) []message {
 	out := make([]message, len(in))
 	for i, m := range in {
@@ -100,22 +97,20 @@ func (t *Tracer) hidden(in []message, rules *redact.Rules) []message {
 	return out
 }
 
-// text hides what a text must not tell, and cuts it. The order counts: half a
-// secret would not be recognised.
+// text redacts a text, then cuts it: half a secret would not be recognized.
 func (t *Tracer) text(text string, rules *redact.Rules) string {
 	text, _ = rules.Text(text)
 	return cut(strings.ToValidUTF8(text, "\uFFFD"), t.o.MostBytes)
 }
 
-// value is a JSON value without what must not be told. One that is too long
-// becomes the beginning of its text.
+// value redacts a JSON value. One that is too long becomes the start of its text.
 func (t *Tracer) value(raw json.RawMessage, rules *redact.Rules) json.RawMessage {
 	if len(raw) == 0 {
 		return nil
 	}
 	hidden, _, err := rules.JSON(raw)
 	if err != nil {
-		return nil // no JSON: it was never meant to be seen
+		return nil // not JSON, so it is left out
 	}
 	if most := t.o.MostBytes; most > 0 && len(hidden) > most {
 		short, err := json.Marshal(cut(string(hidden), most))
@@ -131,7 +126,7 @@ func (t *Tracer) json(raw json.RawMessage, rules *redact.Rules) string {
 	return strings.ToValidUTF8(string(t.value(raw, rules)), "\uFFFD")
 }
 
-// cut shortens a text between two characters, and says so.
+// cut shortens a text between two characters, and adds an ellipsis.
 func cut(text string, most int) string {
 	if most <= 0 || len(text) <= most {
 		return text
@@ -147,7 +142,7 @@ func encoded(v any) string {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		return "" // a note whose JSON is broken says nothing
+		return "" // a note with invalid JSON
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// cursor is up to where in a run's stream everything has been delivered.
+// cursor says up to where a run's stream has been delivered.
 type cursor struct {
 	Spans   journal.Seq `json:"spans"`
-	Part    int         `json:"part,omitempty"` // so many spans of the next event, too
+	Part    int         `json:"part,omitempty"` // number of delivered spans of the next event
 	Metrics journal.Seq `json:"metrics"`
 }
 
-// reach moves the cursor on to where another is; it never goes back.
+// reach advances the cursor to another one; it never moves back.
 func (c *cursor) reach(to cursor) {
 	if to.Spans > c.Spans || to.Spans == c.Spans && to.Part > c.Part {
 		c.Spans, c.Part = to.Spans, to.Part
@@ -30,24 +30,24 @@ func (c *cursor) reach(to cursor) {
 }
 
 // ledger is the folder of cursors. A run that is over and delivered has none. A
-// run that a process still owes something of is also named in that process's
-// own folder, so that whoever comes next need not look at all runs.
+// run of which a process owes something also has a file in that process's own
+// folder, so that a later process need not look at all runs.
 type ledger struct {
 	dir string
 	me  journal.Owner
-	// open opens the lock that keeps other processes out while a cursor is
-	// moved, when it is first needed; nil is none.
+	// open opens the lock that excludes other processes while a cursor is written,
+	// when it is first needed; nil when there are no others.
 	open func() (Lock, error)
 	lock Lock
 }
 
-// Lock keeps other processes out.
+// Lock excludes other processes.
 type Lock interface {
 	report.Lock
 	io.Closer
 }
 
-// alone does something while no other process moves a cursor.
+// alone calls a function while no other process writes a cursor.
 func (l *ledger) alone(do func() error) (err error) {
 	if l.open == nil {
 		return do()
@@ -65,27 +65,28 @@ func (l *ledger) alone(do func() error) (err error) {
 }
 
 const (
-	// owed has a folder for each process, with an empty file for each run that
-	// it owes something of.
+	// owed has a folder for each process, with an empty file for each run of which
+	// the process owes something.
 	owed = "owed"
-	// draft is a cursor that is being written; it lies in the process's folder.
+	// draft is the name of a cursor that is being written, in the process's folder.
 	draft = ".new"
 )
 
-// isName tells whether an id is a plain name: another one would lead elsewhere.
+// isName reports whether an id is a plain file name.
 func isName(run journal.RunID) bool {
-	return run != "" && run != owed && !strings.HasPrefix(string(run), ".") && !strings.ContainsAny(string(run), "/\\:\x00")
+	name := string(run)
+	return name != "" && name != owed && !strings.HasPrefix(name, ".") && !strings.ContainsAny(name, "/\\:\x00")
 }
 
 func (l *ledger) path(run journal.RunID) string { return filepath.Join(l.dir, string(run)) }
 
-// mine is the folder of what this process owes.
+// mine returns the folder of what this process owes.
 func (l *ledger) mine() string { return filepath.Join(l.dir, owed, string(l.me)) }
 
 func (l *ledger) debt(run journal.RunID) string { return filepath.Join(l.mine(), string(run)) }
 
-// read is a run's cursor. Without one, nothing was delivered; one that cannot
-// be read is none, since what arrives twice is the same twice.
+// read returns a run's cursor. A missing or unreadable one is zero: spans that
+// arrive twice have the same ids.
 func (l *ledger) read(run journal.RunID) (cursor, error) {
 	raw, err := os.ReadFile(l.path(run))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,8 +99,7 @@ func (l *ledger) read(run journal.RunID) (cursor, error) {
 	return c, err
 }
 
-// write moves a run's cursor on. Where another process has moved it further, it
-// stays.
+// write advances a run's cursor, unless another process has advanced it further.
 func (l *ledger) write(run journal.RunID, c cursor) error {
 	return l.alone(func() error {
 		there, err := l.read(run)
@@ -119,7 +119,7 @@ func (l *ledger) write(run journal.RunID, c cursor) error {
 	})
 }
 
-// owe notes that this process has to deliver something of a run.
+// owe records that this process has to deliver something of a run.
 func (l *ledger) owe(run journal.RunID) error {
 	if !isName(run) {
 		return fmt.Errorf("%q cannot be the name of a file", run)
@@ -133,35 +133,35 @@ func (l *ledger) owe(run journal.RunID) error {
 	return err
 }
 
-// owes tells whether it still has to. Whoever delivers the end of a run pays
-// the debts of all.
+// owes reports whether it still has to. The process that delivers the end of a
+// run removes the debts of all.
 func (l *ledger) owes(run journal.RunID) bool {
 	_, err := os.Lstat(l.debt(run))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// paid notes that there is nothing to deliver now.
+// paid records that there is nothing to deliver now.
 func (l *ledger) paid(run journal.RunID) {
-	os.Remove(l.debt(run)) // a debt too many is looked at in vain, that is all
+	os.Remove(l.debt(run)) // if this fails, a later process finds nothing to deliver
 }
 
-// close leaves nothing behind but what is owed.
+// close removes everything but what is owed.
 func (l *ledger) close() {
 	if l.lock != nil {
 		l.lock.Close()
 	}
-	os.Remove(l.mine()) // which fails as long as there are debts in it
+	os.Remove(l.mine()) // fails if there are debts in it
 }
 
-// mostInherited is how many runs a process takes over at a time: a collector
-// that has been away for long must not become the burden of one.
-const mostInherited = 100
+// maxInherited is how many runs a process takes over at a time: one process must
+// not deliver everything that accumulated during a long outage.
+const maxInherited = 100
 
-// inherit takes over what processes that are gone have left to deliver.
+// inherit takes over what processes that have ended did not deliver.
 func (l *ledger) inherit(gone func(journal.Owner) bool) []journal.RunID {
 	owners, err := os.ReadDir(filepath.Join(l.dir, owed))
 	if err != nil {
-		return nil // there is no such folder, so nobody owes anything
+		return nil // there is no such folder, so nothing is owed
 	}
 	var out []journal.RunID
 	for _, owner := range owners {
@@ -171,34 +171,34 @@ func (l *ledger) inherit(gone func(journal.Owner) bool) []journal.RunID {
 		theirs := filepath.Join(l.dir, owed, owner.Name())
 		debts, err := os.ReadDir(theirs)
 		if err != nil || os.MkdirAll(l.mine(), 0o700) != nil {
-			continue // somebody else was quicker, or has to be
+			continue // another process was faster, or will do it
 		}
 		for _, debt := range debts {
 			run := journal.RunID(debt.Name())
 			switch {
 			case run == draft:
 				os.Remove(filepath.Join(theirs, draft))
-			case len(out) == mostInherited:
+			case len(out) == maxInherited:
 				return out
-			case os.Rename(filepath.Join(theirs, debt.Name()), l.debt(run)) == nil: // of several processes, one succeeds
+			case os.Rename(filepath.Join(theirs, debt.Name()), l.debt(run)) == nil: // only one process succeeds
 				out = append(out, run)
 			}
 		}
-		os.Remove(theirs) // unless something is left in it
+		os.Remove(theirs) // fails if something is left in it
 	}
 	return out
 }
 
-// Forget removes what is kept about a run in a folder of an Exporter.
+// Forget removes the files of a run from a folder of an Exporter.
 func Forget(dir string, run journal.RunID) {
 	if !isName(run) {
 		return
 	}
 	owners, err := os.ReadDir(filepath.Join(dir, owed))
 	if err != nil {
-		owners = nil // nobody owes anything
+		owners = nil // nothing is owed
 	}
-	// A debt without a cursor would be a run of which nothing was delivered.
+	// Debts go first: one without a cursor would mean that nothing was delivered.
 	for _, owner := range owners {
 		os.Remove(filepath.Join(dir, owed, owner.Name(), string(run)))
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
-// Random telemetry. Zeros and empty texts are frequent: protobuf leaves them out.
+// Random telemetry, with many zeros and empty texts, which protobuf omits.
 
 func drawAttrs(t *rapid.T, label string) []Attr {
 	value := rapid.OneOf(
@@ -38,7 +38,7 @@ func drawMillis(t *rapid.T, label string) journal.Millis {
 
 func drawID[T TraceID | SpanID](t *rapid.T, label string) (id T) {
 	raw := rapid.SliceOfN(rapid.Byte(), len(id), len(id)).Draw(t, label)
-	raw[0] |= 1 // no id is zero
+	raw[0] |= 1 // ids are not zero
 	for i := range raw {
 		id[i] = raw[i]
 	}
@@ -88,9 +88,8 @@ func drawMetric(t *rapid.T) Metric {
 	return m
 }
 
-// TestLanguages: OpenTelemetry's own decoders understand both languages, and
-// understand the same.
-func TestLanguages(t *testing.T) {
+// OpenTelemetry's own decoders read the same from both encodings.
+func TestEncodingsAreEquivalent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &Resource{Attrs: drawAttrs(t, "resource"), Scope: rapid.String().Draw(t, "scope"), Version: rapid.String().Draw(t, "version")}
 		var spans []*Span
@@ -131,7 +130,7 @@ func same(t *rapid.T, binary, text []byte, one, other proto.Message) {
 	}
 }
 
-// check holds what was decoded against what was encoded.
+// check compares decoded with encoded telemetry.
 func check(t *rapid.T, got *tracepb.Span, want *Span) {
 	switch {
 	case string(got.TraceId) != string(want.Trace[:]), string(got.SpanId) != string(want.ID[:]), got.Name != want.Name,
@@ -192,8 +191,8 @@ func checkMetric(t *rapid.T, got *metricspb.Metric, want *Metric) {
 	}
 }
 
-// Every name is there, and says no other thing.
-func TestNames(t *testing.T) {
+// Every name is defined and unique.
+func TestNamesAreUnique(t *testing.T) {
 	for _, c := range []Conventions{Published, Latest} {
 		seen := map[string]name{}
 		for n := range names {
@@ -212,7 +211,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A value that is a bound belongs to the bucket below it.
+// A value equal to a bound belongs to the bucket below it.
 func TestBuckets(t *testing.T) {
 	m := NewMetrics(Published, false)
 	for _, seconds := range []float64{0, 0.01, 0.011, 81.92, 82} {
@@ -256,7 +255,7 @@ func TestTraceOf(t *testing.T) {
 	}
 }
 
-// FuzzScan: whatever a collector answers, reading it ends.
+// Scanning the reply of a collector terminates for any input.
 func FuzzScan(f *testing.F) {
 	f.Add([]byte{0x0a, 0x02, 0x08, 0x07})
 	f.Add([]byte{0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f})
@@ -285,9 +284,9 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// TestDocsTellEveryName: whoever builds a dashboard finds every name in the
-// documentation, in both generations, and every variable that is read.
-func TestDocsTellEveryName(t *testing.T) {
+// docs/telemetry.md has every name, in both versions, and every variable that is
+// read.
+func TestNamesAreDocumented(t *testing.T) {
 	raw, err := os.ReadFile(filepath.FromSlash("../../../docs/telemetry.md"))
 	if err != nil {
 		t.Fatal(err)

@@ -14,47 +14,46 @@ import (
 	"time"
 )
 
-// Settings is what the standard variables say.
+// Settings are the values of the standard variables.
 type Settings struct {
-	// Traces and Metrics are where to send to; nil is nowhere.
+	// Traces and Metrics are the endpoints; nil if a signal is not exported.
 	Traces, Metrics *Endpoint
 	Names           Conventions
-	// Content was asked for; see TracerOptions.
+	// Content enables content in spans; see TracerOptions.
 	Content bool
-	// MostBytes is how long a text in an attribute may be.
+	// MostBytes is the maximum length of a text in an attribute.
 	MostBytes int
-	// Resource says whose telemetry it is: what the variables say, and service.name.
+	// Resource has the resource attributes of the variables, and service.name.
 	Resource []Attr
-	// Delta tells metrics as differences.
+	// Delta selects delta temporality for metrics.
 	Delta bool
-	// Share is which part of the traces is exported; 1 is all.
+	// Share is the share of traces that is exported; 1 is all.
 	Share float64
-	// Queue is how many spans may wait, Batch how many are sent at once, Delay
-	// how long they wait for company, and Interval the same for metrics.
+	// Queue is the maximum number of waiting spans, Batch the maximum of one
+	// request, Delay the time between requests, and Interval that of metrics.
 	Queue, Batch    int
 	Delay, Interval time.Duration
-	// Problems are variables that do not mean what somebody wanted. What they
-	// are about is left out.
+	// Problems are variables with invalid values, which are ignored.
 	Problems []Problem
 }
 
-// Problem is a variable that cannot be obeyed.
+// Problem is a variable with an invalid value.
 type Problem struct{ Variable, Why, Help string }
 
 func (p Problem) String() string { return p.Variable + " " + p.Why }
 
-// Endpoint is where one signal is sent to.
+// Endpoint is the destination of one signal.
 type Endpoint struct {
 	URL      string
 	Headers  map[string]string
 	JSON     bool
 	Gzip     bool
 	Timeout  time.Duration
-	Variable string // that named it
+	Variable string // that names it
 	TLS      *tls.Config
 }
 
-// Shown is the address without what nobody else should see.
+// Shown returns the address without credentials.
 func (e *Endpoint) Shown() string {
 	u, err := url.Parse(e.URL)
 	if err != nil {
@@ -64,10 +63,10 @@ func (e *Endpoint) Shown() string {
 	return u.String()
 }
 
-// Enabled tells whether anything is to be exported.
+// Enabled reports whether anything is exported.
 func (s *Settings) Enabled() bool { return s.Traces != nil || s.Metrics != nil }
 
-// The variables that turn telemetry on.
+// Variables that enable telemetry.
 const (
 	VariableEndpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	variableTraces   = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
@@ -75,7 +74,7 @@ const (
 	variableContent  = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 )
 
-// Asked tells, at next to no cost, whether telemetry may be wanted at all.
+// Asked reports whether telemetry may be enabled. It is cheap.
 func Asked(getenv func(string) string) bool {
 	for _, name := range []string{VariableEndpoint, variableTraces, variableMetrics} {
 		if strings.TrimSpace(getenv(name)) != "" {
@@ -85,13 +84,12 @@ func Asked(getenv func(string) string) bool {
 	return false
 }
 
-// mostContent is how long a text may be when nobody says otherwise: what
-// common collectors still take, with many of them in one request.
+// mostContent is the default maximum length of a text: what common collectors
+// accept, with many of them in one request.
 const mostContent = 64 << 10
 
 // FromEnvironment reads the variables. Without an address nothing is exported:
-// unlike an SDK, a program that people run by hand does not knock at a port
-// that nobody has named.
+// unlike an SDK, a command-line program does not connect to a default port.
 func FromEnvironment(getenv func(string) string) *Settings {
 	e := &environment{getenv: getenv, s: &Settings{Share: 1}}
 	s := e.s
@@ -125,7 +123,7 @@ type environment struct {
 
 func (e *environment) get(name string) string { return strings.TrimSpace(e.getenv(name)) }
 
-// of is a variable for one signal, or else that for all; and its name.
+// of returns the variable of one signal or, if it is unset, that of all; and its name.
 func (e *environment) of(signal, what string) (value, name string) {
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_" + signal + "_" + what, "OTEL_EXPORTER_OTLP_" + what} {
 		if value := e.get(name); value != "" {
@@ -137,7 +135,7 @@ func (e *environment) of(signal, what string) (value, name string) {
 
 func (e *environment) problem(variable, help, why string, args ...any) {
 	p := Problem{Variable: variable, Why: fmt.Sprintf(why, args...), Help: help}
-	if !slices.Contains(e.s.Problems, p) { // one variable may be about two signals
+	if !slices.Contains(e.s.Problems, p) { // a variable may apply to both signals
 		e.s.Problems = append(e.s.Problems, p)
 	}
 }
@@ -149,7 +147,7 @@ func (e *environment) number(name string, otherwise int) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		e.problem(name, "Write a whole number.", "is %q, which is no number", text)
+		e.problem(name, "Write a whole number.", "is %q, which is not a number", text)
 		return otherwise
 	}
 	return n
@@ -160,7 +158,7 @@ func (e *environment) millis(name string, otherwise time.Duration) time.Duration
 	return time.Duration(n) * time.Millisecond
 }
 
-// endpoint is where a signal goes; nil when it goes nowhere.
+// endpoint returns the destination of a signal; nil when it is not exported.
 func (e *environment) endpoint(signal, path string) *Endpoint {
 	if !e.exported(signal) {
 		return nil
@@ -171,8 +169,8 @@ func (e *environment) endpoint(signal, path string) *Endpoint {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		// The address may hold a password, so it is not repeated.
-		e.problem(name, "Write it like http://localhost:4318.", "is no address that begins with http:// or https://")
+		// The address may contain a password, so it is not repeated.
+		e.problem(name, "Write it like http://localhost:4318.", "is not an address that starts with http:// or https://")
 		return nil
 	}
 	if name == VariableEndpoint {
@@ -184,7 +182,8 @@ func (e *environment) endpoint(signal, path string) *Endpoint {
 	case "http/json":
 		out.JSON = true
 	default:
-		e.problem(name, "Set it to http/protobuf, and the endpoint to the collector's port for HTTP, which mostly is 4318.", "is %q: only http/protobuf and http/json are spoken", protocol)
+		e.problem(name, "Set it to http/protobuf, and the endpoint to the collector's HTTP port, usually 4318.",
+			"is %q: only http/protobuf and http/json are supported", protocol)
 		return nil
 	}
 	switch compression, name := e.of(signal, "COMPRESSION"); compression {
@@ -192,7 +191,7 @@ func (e *environment) endpoint(signal, path string) *Endpoint {
 	case "gzip":
 		out.Gzip = true
 	default:
-		e.problem(name, "Set it to gzip or none.", "is %q: only gzip and none are known", compression)
+		e.problem(name, "Set it to gzip or none.", "is %q: only gzip and none are supported", compression)
 	}
 	_, timeout := e.of(signal, "TIMEOUT")
 	out.Timeout = max(time.Millisecond, e.millis(timeout, 10*time.Second))
@@ -202,7 +201,7 @@ func (e *environment) endpoint(signal, path string) *Endpoint {
 	return out
 }
 
-// exported tells whether OTLP is among the exporters of a signal.
+// exported reports whether OTLP is among the exporters of a signal.
 func (e *environment) exported(signal string) bool {
 	name := "OTEL_" + signal + "_EXPORTER"
 	list := e.get(name)
@@ -215,22 +214,22 @@ func (e *environment) exported(signal string) bool {
 		}
 	}
 	if list != "none" {
-		e.problem(name, "Set it to otlp or none.", "is %q: only otlp and none are known", list)
+		e.problem(name, "Set it to otlp or none.", "is %q: only otlp and none are supported", list)
 	}
 	return false
 }
 
-// headers are "name=value" with commas between, values percent-encoded.
+// headers returns headers from "name=value" pairs, with percent-encoded values.
 func (e *environment) headers(signal string) map[string]string {
 	out := map[string]string{}
-	// What is said for one signal goes over what is said for all.
+	// The variable of one signal overrides that of all.
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_" + signal + "_HEADERS"} {
 		e.pairs(name, func(key, value string) { out[key] = value })
 	}
 	return out
 }
 
-// pairs reads a list. Values may be secret, so problems do not repeat them.
+// pairs parses a list. Values may be secret, so problems do not repeat them.
 func (e *environment) pairs(name string, each func(key, value string)) {
 	for i, pair := range strings.Split(e.get(name), ",") {
 		if pair = strings.TrimSpace(pair); pair == "" {
@@ -239,7 +238,8 @@ func (e *environment) pairs(name string, each func(key, value string)) {
 		key, value, ok := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if key = strings.TrimSpace(key); !ok || key == "" || err != nil {
-			e.problem(name, "Write NAME=VALUE, with commas between; a comma in a value is %2C.", "has something as its %s entry that is not NAME=VALUE", ordinal(i+1))
+			e.problem(name, "Write NAME=VALUE, separated by commas; a comma in a value is %2C.",
+				"has a %s entry that is not NAME=VALUE", ordinal(i+1))
 			continue
 		}
 		each(key, value)
@@ -259,7 +259,7 @@ func ordinal(n int) string {
 	return fmt.Sprintf("%dth", n)
 }
 
-// tls is who may answer, and who we are.
+// tls returns the certificate authority of the collector and the client certificate.
 func (e *environment) tls(signal string) (*tls.Config, error) {
 	ca, caName := e.of(signal, "CERTIFICATE")
 	certificate, certName := e.of(signal, "CLIENT_CERTIFICATE")
@@ -277,14 +277,14 @@ func (e *environment) tls(signal string) (*tls.Config, error) {
 			}
 		}
 		if err != nil {
-			e.problem(caName, "Name a PEM file with the certificate of the collector's authority.", "cannot be used: %v", err)
+			e.problem(caName, "Set it to a PEM file with the collector's certificate authority.", "cannot be used: %v", err)
 			return nil, err
 		}
 	}
 	if certificate != "" {
 		pair, err := tls.LoadX509KeyPair(certificate, key)
 		if err != nil {
-			e.problem(certName, "Name PEM files with a certificate and its key.", "cannot be used: %v", err)
+			e.problem(certName, "Set both to PEM files with a certificate and its key.", "cannot be used: %v", err)
 			return nil, err
 		}
 		out.Certificates = []tls.Certificate{pair}
@@ -292,19 +292,20 @@ func (e *environment) tls(signal string) (*tls.Config, error) {
 	return out, nil
 }
 
-// content tells whether spans may tell what was said.
+// content reports whether spans may have the content of messages.
 func (e *environment) content() bool {
 	switch value := e.get(variableContent); strings.ToLower(value) {
 	case "true", "span_only", "span_and_event":
 		return true
 	case "", "false", "no_content", "event_only":
 	default:
-		e.problem(variableContent, "Set it to SPAN_ONLY to have prompts and replies in spans, to NO_CONTENT to have none.", "is %q, which is taken as no", value)
+		e.problem(variableContent, "Set it to SPAN_ONLY to include prompts and replies in spans, otherwise to NO_CONTENT.",
+			"is %q, which counts as NO_CONTENT", value)
 	}
 	return false
 }
 
-// resource is whose telemetry it is.
+// resource returns the resource attributes.
 func (e *environment) resource() []Attr {
 	var out []Attr
 	set := func(key, value string) {
@@ -324,8 +325,8 @@ func (e *environment) resource() []Attr {
 	return out
 }
 
-// share is the part of the traces that the sampler lets through. A run has no
-// parent, so those that ask it first come to the same as the others.
+// share returns the share of traces that the sampler selects. A run has no parent,
+// so parentbased samplers are equivalent to their roots.
 func (e *environment) share() float64 {
 	name := "OTEL_TRACES_SAMPLER"
 	switch sampler := strings.TrimPrefix(e.get(name), "parentbased_"); sampler {
@@ -341,15 +342,16 @@ func (e *environment) share() float64 {
 		if err == nil && share >= 0 && share <= 1 {
 			return share
 		}
-		e.problem("OTEL_TRACES_SAMPLER_ARG", "Write a number from 0 to 1.", "is %q, which is no share", text)
+		e.problem("OTEL_TRACES_SAMPLER_ARG", "Write a number from 0 to 1.", "is %q, which is not a number from 0 to 1", text)
 	default:
-		e.problem(name, "Use always_on, always_off, traceidratio, or one of these with parentbased_ before it.", "is %q, which is not known", e.get(name))
+		e.problem(name, "Use always_on, always_off or traceidratio, optionally with the prefix parentbased_.",
+			"is %q, which is unknown", e.get(name))
 	}
 	return 1
 }
 
-// sampled tells whether a trace is among those that are exported: the same for
-// every process, because it depends on nothing but the id.
+// sampled reports whether a trace is exported. It depends only on the id, so that
+// every process decides the same.
 func (s *Settings) sampled(id TraceID) bool {
 	if s.Share >= 1 {
 		return true

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report/otel"
 )
 
-// TestEnvironment: the standard variables mean here what they mean elsewhere.
+// The standard variables have their standard meaning.
 func TestEnvironment(t *testing.T) {
 	const base = "http://collector:4318"
 	endpoint := func(change func(*otel.Endpoint)) *otel.Endpoint {
@@ -53,9 +53,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestProblems: what cannot be obeyed is said, with what to do, and without
-// anything that may be secret.
-func TestProblems(t *testing.T) {
+// Invalid values are reported with a fix, and without anything that may be secret.
+func TestInvalidVariablesAreReported(t *testing.T) {
 	for variable, value := range map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT":                        "collector:4317 hidden",
 		"OTEL_EXPORTER_OTLP_PROTOCOL":                        "grpc",
@@ -100,7 +99,7 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-func TestContentIsAskedFor(t *testing.T) {
+func TestContentIsOptIn(t *testing.T) {
 	for value, want := range map[string]bool{"": false, "false": false, "true": true, "SPAN_ONLY": true, "SPAN_AND_EVENT": true, "EVENT_ONLY": false, "NO_CONTENT": false, "yes": false} {
 		s := otel.FromEnvironment(variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": value}.getenv)
 		if s.Content != want {

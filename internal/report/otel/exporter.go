@@ -15,34 +15,34 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// Source is what exporting needs of a journal.Store.
+// Source is the part of a journal.Store that an Exporter reads.
 type Source interface {
 	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
 }
 
-// Options are what an Exporter works with.
+// Options configure an Exporter.
 type Options struct {
 	Settings *Settings
-	Dir      string // of what is kept about runs
+	Dir      string // of cursors
 	Source   Source
-	// Program gives the program of a definition that a run has pinned.
+	// Program returns the program of a pinned definition.
 	Program func(ctx context.Context, definition string) (*ir.Program, error)
-	// Origin is the span from which somebody began a run; nil is none.
+	// Origin returns the span from which a run was started; nil if there is none.
 	Origin func(journal.RunStarted) (Link, bool)
-	// Process is this one, and Gone tells whether another has ended.
+	// Process is this process, and Gone reports whether another has ended.
 	Process journal.Owner
 	Gone    func(journal.Owner) bool
-	// Lock opens the lock that keeps other processes out while it is noted what
-	// has been delivered; nil when there are no others.
+	// Lock opens the lock that excludes other processes while a cursor is written;
+	// nil when there are no others.
 	Lock    func() (Lock, error)
-	Version func() string    // of the program; nil is unknown
+	Version func() string    // of the program; nil if unknown
 	Now     func() time.Time // nil is time.Now
 }
 
-// Exporter delivers the spans and metrics of the runs that this process works
-// on. It reads what it needs from the journal, in a goroutine of its own, and
-// no faster than it can deliver: the journal is the queue, so no run waits for
-// it and its memory is bounded however long a collector is away.
+// Exporter delivers the spans and metrics of the runs that this process drives.
+// It reads the journal in a goroutine of its own, and no faster than it can
+// deliver: the journal is the queue, so that no run waits for the Exporter, and
+// its memory is bounded however long a collector is down.
 type Exporter struct {
 	o        Options
 	resource Resource
@@ -52,37 +52,37 @@ type Exporter struct {
 	since    journal.Millis
 
 	mu      sync.Mutex
-	news    map[journal.RunID]journal.Seq // runs of which more is to be read
-	owes    map[journal.RunID]bool        // runs that are noted as owed
-	begun   map[journal.RunID]int         // appends that may be durable any moment
+	news    map[journal.RunID]journal.Seq // runs with events to read
+	owes    map[journal.RunID]bool        // runs that are recorded as owed
+	begun   map[journal.RunID]int         // number of appends in progress
 	running bool
 	closed  bool
 
-	work    chan struct{} // there is something to do
+	work    chan struct{} // signals that news is not empty
 	closing chan struct{}
 	done    chan struct{}
-	ctx     context.Context // of everything that is sent
+	ctx     context.Context // of all requests
 	stop    context.CancelFunc
 
-	// The rest belongs to the goroutine, and to Close when that has ended.
+	// The rest belongs to the goroutine and, after its end, to Close.
 	streams map[journal.RunID]*stream
-	// inherited runs are those that others have left to deliver.
+	// inherited are runs that other processes left to deliver.
 	inherited map[journal.RunID]bool
 	pending   []item
 	totals    *Metrics
-	measured  bool      // something since the last delivery
-	told      time.Time // when metrics were last delivered
-	looked    time.Time // when it was last looked for what others have left
-	failures  int       // in a row
+	measured  bool      // there are measurements since the last delivery
+	reported  time.Time // of the last delivery of metrics
+	looked    time.Time // of the last call of inherit
+	failures  int       // consecutive
 	rest      time.Duration
-	broken    error // of a run of which there are no spans
+	broken    error // of a run whose spans cannot be made
 	summary   Summary
 }
 
 // stream is a run that is exported.
 type stream struct {
 	run      journal.RunID
-	tracer   *Tracer     // nil when it is over
+	tracer   *Tracer     // nil when the run is over
 	seq      journal.Seq // of the last event that was read
 	done     cursor
 	saved    cursor
@@ -90,42 +90,40 @@ type stream struct {
 	finished bool
 }
 
-// item is a span on its way.
+// item is a span that waits for delivery.
 type item struct {
 	span *Span
 	of   *stream
 	seq  journal.Seq // of the event that ended it
-	part int         // how many others that event has ended before
+	part int         // number of spans that the event ended before
 }
 
-// Summary is what became of what was to be delivered.
+// Summary is the result of all deliveries.
 type Summary struct {
 	Delivered int
-	// Waiting spans are kept, and delivered by a later process; so is what was
-	// measured, if Measured.
+	// Waiting spans stay in the journal for a later process; so do measurements,
+	// if Measured is set.
 	Waiting  int
 	Measured bool
-	// Refused spans are lost: the collector does not want them. So is what was
-	// measured, if Unmeasured.
+	// Refused spans are lost: the collector rejects them. So are measurements, if
+	// Unmeasured is set.
 	Refused    int
 	Unmeasured bool
-	// Trouble is what the collector last had, To which one.
+	// Trouble is the last problem of a collector, To its address.
 	Trouble, To string
-	// Unreadable is why the spans of some run could not even be made.
+	// Unreadable is why the spans of a run could not be made.
 	Unreadable error
 	Problems   []Problem
 }
 
-// mostStreams is how many runs are kept in memory that nothing happens in. More of
-// them are read again when they go on.
-const mostStreams = 256
+// maxStreams is how many runs without events are kept in memory. Others are read
+// again when they have events.
+const maxStreams = 256
 
-// lookEvery is how often a process that lives long looks for what others have
-// left to deliver.
+// lookEvery is how often a process looks for what other processes left to deliver.
 const lookEvery = time.Minute
 
-// New makes an Exporter. It does nothing before something has been appended, or
-// Start was called.
+// New returns an Exporter. It does nothing before the first append or Start.
 func New(o Options) *Exporter {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -138,17 +136,18 @@ func New(o Options) *Exporter {
 	}
 	x := &Exporter{
 		o: o, ledger: ledger{dir: o.Dir, me: o.Process, open: o.Lock}, news: map[journal.RunID]journal.Seq{},
-		owes: map[journal.RunID]bool{}, begun: map[journal.RunID]int{}, streams: map[journal.RunID]*stream{}, inherited: map[journal.RunID]bool{},
-		work: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
+		owes: map[journal.RunID]bool{}, begun: map[journal.RunID]int{}, streams: map[journal.RunID]*stream{},
+		inherited: map[journal.RunID]bool{},
+		work:      make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 		totals: NewMetrics(o.Settings.Names, o.Settings.Delta),
 	}
 	x.ctx, x.stop = context.WithCancel(context.Background())
 	return x
 }
 
-// Appending hears of every append of this process before it is durable: by
-// then it is noted that there will be something to deliver, for whoever comes
-// after us, also when we are closed by then. It never waits for a collector.
+// Appending is called before an append of this process is durable. It records
+// that there is something to deliver, for a later process if this one dies, also
+// after Close. It never waits for a collector.
 func (x *Exporter) Appending(run journal.RunID) {
 	if !x.o.Settings.Enabled() {
 		return
@@ -156,10 +155,10 @@ func (x *Exporter) Appending(run journal.RunID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.begun[run]++
-	_ = x.owe(run) // reading tries again, and tells
+	_ = x.owe(run) // reading tries again, and reports the error
 }
 
-// owe notes that there is something to deliver of a run. x.mu is held.
+// owe records that there is something to deliver of a run. x.mu is held.
 func (x *Exporter) owe(run journal.RunID) error {
 	if x.owes[run] {
 		return nil
@@ -169,7 +168,7 @@ func (x *Exporter) owe(run journal.RunID) error {
 	return err
 }
 
-// paid notes that there is not, unless more is on its way.
+// paid records that there is not, unless more is coming, and reports which.
 func (x *Exporter) paid(run journal.RunID) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -181,8 +180,7 @@ func (x *Exporter) paid(run journal.RunID) bool {
 	return true
 }
 
-// Appended hears of what became of them: last is 0 when nothing did. It never
-// waits.
+// Appended is called after an append; last is 0 if it failed. It never waits.
 func (x *Exporter) Appended(run journal.RunID, last journal.Seq) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -199,8 +197,8 @@ func (x *Exporter) Appended(run journal.RunID, last journal.Seq) {
 	}
 }
 
-// Start begins to deliver what processes that are gone have left, whether or
-// not this one ever appends something.
+// Start starts to deliver what ended processes have left, even if this process
+// never appends anything.
 func (x *Exporter) Start() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -209,7 +207,7 @@ func (x *Exporter) Start() {
 	}
 }
 
-// begin tells whether anything is exported, and has its goroutine run. x.mu is
+// begin starts the goroutine, and reports whether anything is exported. x.mu is
 // held.
 func (x *Exporter) begin() bool {
 	enabled := x.o.Settings.Enabled()
@@ -218,19 +216,21 @@ func (x *Exporter) begin() bool {
 		if enabled {
 			go x.run()
 		} else {
-			close(x.done) // there is only something to say in the end
+			close(x.done) // Close only reports problems
 		}
 	}
 	return enabled
 }
 
-// start is what the first append costs, and not the start of the program.
+// start initializes what only a process that appends needs.
 func (x *Exporter) start() {
-	x.told = x.o.Now()
-	x.since = journal.MillisOf(x.told)
+	x.reported = x.o.Now()
+	x.since = journal.MillisOf(x.reported)
 	x.traces, x.metrics = newSender(x.o.Settings.Traces), newSender(x.o.Settings.Metrics)
 	version := x.o.Version()
-	x.resource = Resource{Scope: "github.com/espalier-run/espalier", Version: version, Attrs: slices.Clone(x.o.Settings.Resource)}
+	x.resource = Resource{
+		Scope: "github.com/espalier-run/espalier", Version: version, Attrs: slices.Clone(x.o.Settings.Resource),
+	}
 	for _, a := range []Attr{
 		{"service.version", version},
 		{"service.instance.id", string(x.o.Process)},
@@ -238,7 +238,7 @@ func (x *Exporter) start() {
 		{"telemetry.sdk.language", "go"},
 		{"telemetry.sdk.version", version},
 	} {
-		// What somebody says about their service counts more.
+		// Attributes that the user sets take precedence.
 		if !slices.ContainsFunc(x.resource.Attrs, func(said Attr) bool { return said.Key == a.Key }) && a.Value != "" {
 			x.resource.Attrs = append(x.resource.Attrs, a)
 		}
@@ -246,7 +246,7 @@ func (x *Exporter) start() {
 	x.inherit()
 }
 
-// inherit takes over what processes that are gone have left to deliver.
+// inherit takes over what ended processes have left to deliver.
 func (x *Exporter) inherit() {
 	x.looked = x.o.Now()
 	for _, run := range x.ledger.inherit(x.o.Gone) {
@@ -255,7 +255,7 @@ func (x *Exporter) inherit() {
 			x.inherited[run] = true
 		}
 		x.owes[run] = true
-		x.news[run] = max(x.news[run], 1) // whatever there is
+		x.news[run] = max(x.news[run], 1) // the last event is unknown
 		x.mu.Unlock()
 	}
 }
@@ -272,20 +272,20 @@ func (x *Exporter) run() {
 	}
 }
 
-// busy tells whether there are spans to deliver.
+// busy reports whether there are spans to deliver.
 func (x *Exporter) busy() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.news) > 0 || len(x.pending) > 0
 }
 
-// await waits until it is time to deliver; false when it is time to end.
+// await waits until it is time to deliver. It returns false when the Exporter closes.
 func (x *Exporter) await() bool {
 	soon := max(x.rest, x.o.Settings.Delay)
 	if !x.busy() {
 		due := lookEvery
 		if x.measured {
-			due = min(due, max(soon, x.o.Settings.Interval-x.o.Now().Sub(x.told)))
+			due = min(due, max(soon, x.o.Settings.Interval-x.o.Now().Sub(x.reported)))
 		}
 		timer := time.NewTimer(due)
 		defer timer.Stop()
@@ -307,8 +307,8 @@ func (x *Exporter) await() bool {
 	}
 }
 
-// deliver sends what there is. At the last time everything goes, and the first
-// failure ends it.
+// deliver sends what there is. With last, it sends everything, and stops at the
+// first failure.
 func (x *Exporter) deliver(last bool) {
 	var failed error
 	if !last && len(x.pending) == 0 && x.o.Now().Sub(x.looked) >= lookEvery {
@@ -321,7 +321,7 @@ func (x *Exporter) deliver(last bool) {
 	if failed == nil {
 		x.summary.Unreadable = x.broken
 	}
-	if x.metrics != nil && x.measured && (last || x.o.Now().Sub(x.told) >= x.o.Settings.Interval) {
+	if x.metrics != nil && x.measured && (last || x.o.Now().Sub(x.reported) >= x.o.Settings.Interval) {
 		failed = cmp.Or(failed, x.sendMetrics())
 	}
 	x.settle()
@@ -337,8 +337,8 @@ func (x *Exporter) deliver(last bool) {
 	}
 }
 
-// fill reads what is new of runs, until enough spans wait: then there is more.
-// An error says that the journal cannot be read now.
+// fill reads new events until enough spans wait; then it returns more. An error
+// means that the journal cannot be read now.
 func (x *Exporter) fill() (more bool, failed error) {
 	x.mu.Lock()
 	news := x.news
@@ -353,7 +353,7 @@ func (x *Exporter) fill() (more bool, failed error) {
 		switch {
 		case whole:
 			continue
-		case errors.Is(err, journal.ErrUnknownRun), errors.Is(err, errPaid): // somebody has deleted it, or delivered all of it
+		case errors.Is(err, journal.ErrUnknownRun), errors.Is(err, errPaid): // deleted, or delivered by another process
 			x.forget(run)
 			continue
 		case errors.As(err, &broken):
@@ -369,7 +369,7 @@ func (x *Exporter) fill() (more bool, failed error) {
 	return more, failed
 }
 
-// brokenError is a run of which no spans can be made.
+// brokenError reports a run whose spans cannot be made.
 type brokenError struct {
 	run journal.RunID
 	error
@@ -378,14 +378,14 @@ type brokenError struct {
 func (e *brokenError) Error() string { return fmt.Sprintf("run %s: %v", e.run, e.error) }
 func (e *brokenError) Unwrap() error { return e.error }
 
-// again has a run read later.
+// again schedules a run to be read later.
 func (x *Exporter) again(run journal.RunID, last journal.Seq) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.news[run] = max(x.news[run], last)
 }
 
-// forget gives a run up that cannot be read: it was deleted, or is damaged.
+// forget gives up a run that cannot be read: it was deleted, or is damaged.
 func (x *Exporter) forget(run journal.RunID) {
 	delete(x.streams, run)
 	delete(x.inherited, run)
@@ -395,11 +395,10 @@ func (x *Exporter) forget(run journal.RunID) {
 	Forget(x.o.Dir, run)
 }
 
-// errPaid: another process has delivered a run to its end.
+// errPaid reports that another process has delivered a run to its end.
 var errPaid = errors.New("everything has been delivered")
 
-// read makes spans of what a run's stream has more, and tells whether that was
-// all of it.
+// read makes spans of a run's new events, and reports whether it read all of them.
 func (x *Exporter) read(run journal.RunID) (whole bool, err error) {
 	s := x.streams[run]
 	if s == nil {
@@ -407,7 +406,7 @@ func (x *Exporter) read(run journal.RunID) (whole bool, err error) {
 			return false, err
 		}
 	} else if there, err := x.ledger.read(run); err == nil {
-		s.done.reach(there) // another process may have had the run since
+		s.done.reach(there) // another process may have driven the run since
 	}
 	if !x.ledger.owes(run) {
 		return false, errPaid
@@ -424,7 +423,7 @@ func (x *Exporter) read(run journal.RunID) (whole bool, err error) {
 			return false, nil
 		}
 		out = Yield{Spans: out.Spans[:0], Points: out.Points[:0]}
-		if err := s.tracer.Take(&e, &out); err != nil {
+		if err := s.tracer.Apply(&e, &out); err != nil {
 			return false, &brokenError{run, err}
 		}
 		s.seq = e.Seq
@@ -446,7 +445,7 @@ func (x *Exporter) read(run journal.RunID) (whole bool, err error) {
 		}
 	}
 	if s.finished {
-		s.tracer = nil // what was measured may have to wait for long
+		s.tracer = nil // delivery may take long
 	}
 	return true, nil
 }
@@ -478,7 +477,7 @@ func (x *Exporter) open(run journal.RunID) (*stream, error) {
 	return s, nil
 }
 
-// sendSpans sends what waits, batch by batch.
+// sendSpans sends the waiting spans in batches.
 func (x *Exporter) sendSpans() error {
 	for len(x.pending) > 0 {
 		batch := x.pending[:min(len(x.pending), x.o.Settings.Batch)]
@@ -513,8 +512,8 @@ func (x *Exporter) sendSpans() error {
 	return nil
 }
 
-// trouble remembers what is wrong with a collector. What spans had is told
-// rather than what metrics had.
+// trouble records a problem of a collector. Problems of spans take precedence over
+// those of metrics.
 func (x *Exporter) trouble(at *sender, why string) {
 	if at == x.traces || len(x.pending) == 0 {
 		x.summary.Trouble, x.summary.To = why, at.to.Shown()
@@ -530,21 +529,21 @@ func (x *Exporter) sendMetrics() error {
 	var failed *sendError
 	if err != nil {
 		x.trouble(x.metrics, err.Error())
-		// Many collectors take traces alone: metrics are not kept for them.
+		// Many collectors accept traces only; metrics are dropped for them.
 		if !errors.As(err, &failed) || !failed.Never && !failed.Nowhere {
 			return err
 		}
 	}
 	x.summary.Unmeasured = err != nil
 	x.totals.Delivered()
-	x.measured, x.told = false, x.o.Now()
+	x.measured, x.reported = false, x.o.Now()
 	for _, s := range x.streams {
 		s.done.Metrics = s.seq
 	}
 	return nil
 }
 
-// settle notes what has been delivered, and lets go of runs that are.
+// settle saves cursors, and drops runs that are delivered.
 func (x *Exporter) settle() {
 	first := map[*stream]item{}
 	for _, i := range x.pending {
@@ -565,12 +564,12 @@ func (x *Exporter) settle() {
 		case s.finished && s.delivered():
 			x.forget(s.run)
 		case s.done != s.saved:
-			if err := x.ledger.write(s.run, s.done); err == nil { // else it is tried again
+			if err := x.ledger.write(s.run, s.done); err == nil { // otherwise the next call tries again
 				s.saved = s.done
 			}
 		}
 	}
-	if len(x.streams) > mostStreams {
+	if len(x.streams) > maxStreams {
 		for run, s := range x.streams {
 			if x.clean(s) && x.paid(run) {
 				delete(x.streams, run)
@@ -579,14 +578,14 @@ func (x *Exporter) settle() {
 	}
 }
 
-// delivered tells whether everything that was read has arrived.
+// delivered reports whether everything that was read has arrived.
 func (s *stream) delivered() bool { return s.done.Spans >= s.seq && s.done.Metrics >= s.seq }
 
-// clean tells whether nothing of what was read is owed.
+// clean reports whether nothing of what was read is owed.
 func (x *Exporter) clean(s *stream) bool { return s.delivered() && s.saved == s.done }
 
-// Close delivers what there is, for as long as it may take, and tells what
-// became of it all.
+// Close delivers what there is, within the time of its context, and returns the
+// summary.
 func (x *Exporter) Close(limit time.Duration) Summary {
 	x.mu.Lock()
 	if x.closed {
@@ -618,8 +617,8 @@ func (x *Exporter) Close(limit time.Duration) Summary {
 	return x.summary
 }
 
-// waiting counts the spans of this process's runs that were not delivered. What
-// was not even read is owed from now on, and read to be counted.
+// waiting counts the spans of this process's runs that were not delivered. It
+// records unread events as owed, and reads them to count their spans.
 func (x *Exporter) waiting() int {
 	n := 0
 	for _, i := range x.pending {
@@ -646,7 +645,7 @@ func (x *Exporter) waiting() int {
 		}
 		for e, err := range x.o.Source.Events(ctx, run, s.seq) {
 			var out Yield
-			if err != nil || s.tracer.Take(&e, &out) != nil {
+			if err != nil || s.tracer.Apply(&e, &out) != nil {
 				break
 			}
 			if e.Seq > s.done.Spans {

@@ -27,10 +27,10 @@ import (
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
-// spansOf is how many spans a recording has.
+// spansOf returns the number of spans of a recording.
 func spansOf(t *testing.T, r *reporttest.Recording) int { return len(export(t, r, nil, nil).Spans()) }
 
-// debts are the runs that are owed, each with the process that owes it.
+// debts returns the runs that are owed, each with the process that owes it.
 func debts(t *testing.T, dir string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "owed", "*", "*"))
@@ -40,8 +40,8 @@ func debts(t *testing.T, dir string) []string {
 	return found
 }
 
-// TestACollectorThatHangs: nobody waits for it longer than they want to.
-func TestACollectorThatHangs(t *testing.T) {
+// Close does not wait for a collector that hangs longer than its context allows.
+func TestCollectorHangs(t *testing.T) {
 	hangs := make(chan struct{})
 	c := reporttest.NewCollector(t)
 	t.Cleanup(func() { close(hangs) }) // before the server, which waits for it
@@ -57,17 +57,16 @@ func TestACollectorThatHangs(t *testing.T) {
 	r := reporttest.Recorded(t, "agent-with-tools")
 	l := newLife(t, t.TempDir(), r.Program, variables{"OTEL_BSP_SCHEDULE_DELAY": "1"}.at(c), nil)
 	l.sees(r.Appends)
-	<-asked // it is in the middle of a request
+	<-asked // a request is in progress
 	s := l.Close(time.Millisecond)
 	if s.Waiting != spansOf(t, r) || !s.Measured || s.Trouble != "it does not answer in time" {
 		t.Errorf("%+v", s)
 	}
 }
 
-// TestACollectorWithoutMetrics: many take traces alone. That is said, and
-// nothing is kept for them; spans without an address are kept until somebody
-// mends it.
-func TestACollectorWithoutMetrics(t *testing.T) {
+// Many collectors accept traces only. That is reported, and metrics are dropped;
+// spans that no collector accepts are kept until the address is corrected.
+func TestCollectorWithoutMetrics(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	for _, status := range []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusBadRequest} {
 		for _, signal := range []string{"metrics", "traces"} {
@@ -90,9 +89,8 @@ func TestACollectorWithoutMetrics(t *testing.T) {
 	}
 }
 
-// TestACollectorThatRefuses: what it does not want is not sent again, and the
-// rest goes on.
-func TestACollectorThatRefuses(t *testing.T) {
+// Rejected spans are not sent again, and the others are delivered.
+func TestCollectorRejects(t *testing.T) {
 	c := reporttest.NewCollector(t)
 	n := 0
 	c.Answer(func(r *http.Request, _ http.Header) int {
@@ -114,8 +112,8 @@ func TestACollectorThatRefuses(t *testing.T) {
 	}
 }
 
-// TestACollectorThatTakesSome says so in its answer.
-func TestACollectorThatTakesSome(t *testing.T) {
+// A collector may reject some spans of a request.
+func TestCollectorRejectsSome(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Write([]byte{0x0a, 0x02, 0x08, 0x03}) // three were rejected
 	}))
@@ -128,9 +126,8 @@ func TestACollectorThatTakesSome(t *testing.T) {
 	}
 }
 
-// TestACollectorThatSendsElsewhere: keys in headers go where somebody has said
-// that they go, and nowhere else.
-func TestACollectorThatSendsElsewhere(t *testing.T) {
+// Keys in headers are sent only to the configured address.
+func TestCollectorRedirects(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it went there") }))
 	defer other.Close()
 	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
@@ -143,11 +140,11 @@ func TestACollectorThatSendsElsewhere(t *testing.T) {
 	}
 }
 
-// TestACollectorWithACertificate of its own authority is believed when the
-// authority is named, and not otherwise.
-func TestACollectorWithACertificate(t *testing.T) {
+// A collector with a private certificate authority is trusted only if the authority
+// is configured.
+func TestPrivateCertificateAuthority(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it is told of the one who does not believe it
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs refused handshakes
 	server.StartTLS()
 	defer server.Close()
 	authority := filepath.Join(t.TempDir(), "ca.pem")
@@ -162,8 +159,8 @@ func TestACollectorWithACertificate(t *testing.T) {
 	}
 }
 
-// TestItIsTriedAgain, while the process lives.
-func TestItIsTriedAgain(t *testing.T) {
+// Delivery is retried while the process lives.
+func TestDeliveryIsRetried(t *testing.T) {
 	c := reporttest.NewCollector(t)
 	var mu sync.Mutex
 	down, arrived := true, make(chan struct{}, 100)
@@ -186,8 +183,8 @@ func TestItIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestTheJournalIsTheQueue: with room for two spans, everything is delivered.
-func TestTheJournalIsTheQueue(t *testing.T) {
+// With a queue of two spans, everything is delivered.
+func TestJournalIsTheQueue(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		env := variables{"OTEL_BSP_MAX_QUEUE_SIZE": "2", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "1"}
 		if got, want := export(t, r, env, nil).Spans(), export(t, r, nil, nil).Spans(); reporttest.Tree(got, tell) != reporttest.Tree(want, tell) {
@@ -214,8 +211,8 @@ func (g *growing) Events(ctx context.Context, run journal.RunID, after journal.S
 	return (&reporttest.Shelf{Appends: g.appends}).Events(ctx, run, after)
 }
 
-// TestTwoProcesses that work on a run in turn deliver every span once, also
-// when both are there all the time.
+// Two processes that drive a run in turn deliver every span once, also when both
+// run all the time.
 func TestTwoProcesses(t *testing.T) {
 	r := reporttest.Recorded(t, "gate-approved")
 	c := reporttest.NewCollector(t)
@@ -224,7 +221,7 @@ func TestTwoProcesses(t *testing.T) {
 	dir := t.TempDir()
 	env := variables{"OTEL_BSP_SCHEDULE_DELAY": "1", "OTEL_METRICS_EXPORTER": "none"}.at(c)
 	var processes []*life
-	var journals []*growing // each process comes to see its own appends
+	var journals []*growing // each process has its own
 	for _, name := range []journal.Owner{"a", "b"} {
 		j := &growing{}
 		journals = append(journals, j)
@@ -259,7 +256,7 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// awaitCursor waits until it is noted that something has been delivered.
+// awaitCursor waits until a cursor is saved.
 func awaitCursor(t *testing.T, dir string, run journal.RunID, seq journal.Seq, over bool) {
 	t.Helper()
 	await(func() bool {
@@ -269,16 +266,15 @@ func awaitCursor(t *testing.T, dir string, run journal.RunID, seq journal.Seq, o
 	})
 }
 
-// await waits for something that another goroutine does to files.
+// await waits for a change to files by another goroutine.
 func await(done func() bool) {
 	for !done() {
 		runtime.Gosched()
 	}
 }
 
-// TestTheCursorStaysAhead: a process whose request takes long does not take back
-// what another one has noted meanwhile.
-func TestTheCursorStaysAhead(t *testing.T) {
+// A slow process does not move back a cursor that another one has advanced.
+func TestCursorNeverMovesBack(t *testing.T) {
 	r := reporttest.Recorded(t, "gate-approved")
 	dir := t.TempDir()
 	process := func(name journal.Owner, c *reporttest.Collector, appends []journal.Appended) *life {
@@ -315,7 +311,7 @@ func TestTheCursorStaysAhead(t *testing.T) {
 	}
 }
 
-// left is a folder in which a process that was killed owes a run.
+// left returns a folder in which a killed process owes a run.
 func left(t *testing.T, runs ...journal.RunID) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -326,9 +322,9 @@ func left(t *testing.T, runs ...journal.RunID) string {
 	return dir
 }
 
-// TestStart: what others have left is delivered by a process in which nothing
-// happens, and by one that lives long, again and again.
-func TestStart(t *testing.T) {
+// A process without runs of its own delivers what others have left, and a
+// long-lived one does so repeatedly.
+func TestStartDeliversWhatOthersLeft(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	dir := left(t, reporttest.Run)
 	c := reporttest.NewCollector(t)
@@ -354,12 +350,11 @@ func TestStart(t *testing.T) {
 	if s := l.Close(time.Minute); s.Waiting > 0 || s.Delivered != 3*spansOf(t, r) {
 		t.Errorf("%+v", s)
 	}
-	l.Start() // after the end
+	l.Start() // after Close
 }
 
-// TestHeirs: of several processes that come after one that was killed, each
-// delivers a part, and nobody what another does.
-func TestHeirs(t *testing.T) {
+// Several processes share what a killed one has left, without repetitions.
+func TestInheritanceIsShared(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	var runs []journal.RunID
 	var all []journal.Appended
@@ -389,11 +384,10 @@ func TestHeirs(t *testing.T) {
 	}
 }
 
-// TestAnHeirAndAnOwner: a run is taken up again by one process while another
-// has inherited what its last one owed. Neither pays the other's debts as long
-// as there are any, and when one has delivered the end, the other has nothing
-// to do.
-func TestAnHeirAndAnOwner(t *testing.T) {
+// One process resumes a run while another has inherited what its last process
+// owed. Neither removes the other's debt while there is something to deliver, and
+// when one has delivered the end, the other has nothing to do.
+func TestInheritedAndResumedRun(t *testing.T) {
 	r := reporttest.Recorded(t, "gate-approved")
 	for _, over := range []bool{false, true} {
 		dir := left(t, reporttest.Run)
@@ -428,8 +422,8 @@ func TestAnHeirAndAnOwner(t *testing.T) {
 	}
 }
 
-// TestOneThatIsGone leaves its debts to the next; one that lives does not.
-func TestOneThatIsGone(t *testing.T) {
+// The debts of a dead process are inherited; those of a live one are not.
+func TestOnlyDeadProcessesAreInherited(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	for _, gone := range []bool{true, false} {
 		dir := t.TempDir()
@@ -457,9 +451,9 @@ func TestOneThatIsGone(t *testing.T) {
 	}
 }
 
-// TestKilledBeforeItIsRead: what a process has appended in its last moment, and
-// never come to read, is delivered by the next. What is on its way stays owed.
-func TestKilledBeforeItIsRead(t *testing.T) {
+// What a process has appended but not read when it is killed is delivered by the
+// next one. Appends in progress stay owed.
+func TestKilledBeforeReading(t *testing.T) {
 	const other = "22222222-2222-4222-8222-222222222222"
 	r := reporttest.Recorded(t, "linear")
 	dir := t.TempDir()
@@ -469,7 +463,7 @@ func TestKilledBeforeItIsRead(t *testing.T) {
 	next := newLife(t, dir, r.Program, variables{}.at(c), func(o *otel.Options) { o.Process = "next" })
 	next.shelf.Appends = append(renamed(r.Appends[:1], other), r.Appends...)
 	next.Appending(other)
-	next.Appending(other) // which has not come to an end
+	next.Appending(other) // and does not finish
 	next.Appended(other, 1)
 	next.Close(time.Minute)
 	if got, want := len(c.Spans()), spansOf(t, r); got != want {
@@ -479,7 +473,7 @@ func TestKilledBeforeItIsRead(t *testing.T) {
 		t.Errorf("owed are %q", left)
 	}
 	const late = "33333333-3333-4333-8333-333333333333"
-	next.Appending(late) // after the end: somebody else has to
+	next.Appending(late) // after Close: another process delivers it
 	if left := debts(t, dir); len(left) != 2 || filepath.Base(left[1]) != late {
 		t.Errorf("owed are %q", left)
 	}
@@ -501,8 +495,8 @@ func (f failing) Events(context.Context, journal.RunID, journal.Seq) iter.Seq2[j
 	return func(yield func(journal.Event, error) bool) { yield(journal.Event{}, f.err) }
 }
 
-// TestAJournalThatCannotBeRead is said once, unless the run was deleted.
-func TestAJournalThatCannotBeRead(t *testing.T) {
+// An unreadable journal is reported once, unless the run was deleted.
+func TestUnreadableJournalIsReported(t *testing.T) {
 	c := reporttest.NewCollector(t)
 	for _, err := range []error{journal.ErrUnknownRun, journal.ErrBusy} {
 		l := newLife(t, t.TempDir(), &ir.Program{}, variables{}.at(c), func(o *otel.Options) { o.Source = failing{err} })
@@ -512,7 +506,7 @@ func TestAJournalThatCannotBeRead(t *testing.T) {
 			t.Errorf("%v: %+v", err, s)
 		}
 	}
-	// A definition that is lost: there are no spans of this run, but of others.
+	// A definition is lost: this run has no spans, but others do.
 	r := reporttest.Recorded(t, "linear")
 	l := newLife(t, t.TempDir(), r.Program, variables{}.at(c), func(o *otel.Options) {
 		o.Program = func(context.Context, string) (*ir.Program, error) { return nil, errors.New("it is lost") }
@@ -523,7 +517,7 @@ func TestAJournalThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// slow is a journal that takes its time, once.
+// slow is a journal whose first read is slow.
 type slow struct {
 	*reporttest.Shelf
 	began chan struct{}
@@ -543,8 +537,8 @@ func (s *slow) Events(ctx context.Context, run journal.RunID, after journal.Seq)
 	}
 }
 
-// TestTheEndComesWhileReading: what was not read is owed, and counted.
-func TestTheEndComesWhileReading(t *testing.T) {
+// What was not read when the Exporter closes is owed, and counted.
+func TestCloseWhileReading(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	dir := t.TempDir()
 	source := &slow{Shelf: &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}, began: make(chan struct{})}
@@ -557,8 +551,8 @@ func TestTheEndComesWhileReading(t *testing.T) {
 	}
 }
 
-// TestNothingToDo costs nothing: no goroutine, no file, no request.
-func TestNothingToDo(t *testing.T) {
+// An unused Exporter has no goroutine, no file and no request.
+func TestUnusedExporterCostsNothing(t *testing.T) {
 	dir := t.TempDir()
 	l := newLife(t, dir, &ir.Program{}, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, nil)
 	if s := l.Close(time.Minute); s.Waiting > 0 || s.Trouble != "" {
@@ -567,12 +561,11 @@ func TestNothingToDo(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%v %v", left, err)
 	}
-	l.Appended("run", 1) // after the end
+	l.Appended("run", 1) // after Close
 }
 
-// TestWhatCannotBeObeyed is told to whoever has worked on a run, and nothing
-// else is done.
-func TestWhatCannotBeObeyed(t *testing.T) {
+// Invalid settings are reported to processes that drive runs, and disable export.
+func TestInvalidSettingsAreReported(t *testing.T) {
 	dir := t.TempDir()
 	for _, works := range []bool{false, true} {
 		l := newLife(t, dir, &ir.Program{}, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, nil)
@@ -589,9 +582,8 @@ func TestWhatCannotBeObeyed(t *testing.T) {
 	}
 }
 
-// TestManyDebts: a process takes over some of what others have left, and keeps
-// what it cannot deliver, too.
-func TestManyDebts(t *testing.T) {
+// A process inherits a limited number of runs, and keeps those that it cannot deliver.
+func TestInheritanceIsLimited(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	dir := t.TempDir()
 	const runs = 130
@@ -627,7 +619,7 @@ func TestManyDebts(t *testing.T) {
 	}
 }
 
-// TestForget: of a deleted run nothing is kept.
+// Forget removes all files of a deleted run.
 func TestForget(t *testing.T) {
 	dir := t.TempDir()
 	r := reporttest.Recorded(t, "waiting")
@@ -642,14 +634,14 @@ func TestForget(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, "*-*")); len(left) > 0 {
 		t.Errorf("%q", left)
 	}
-	otel.Forget(dir, "../../x") // no run has such a name, and nothing is removed elsewhere
+	otel.Forget(dir, "../../x") // not a run id, so nothing is removed
 }
 
-// content is the environment of somebody who wants to see what was said.
+// content is an environment that enables content.
 var content = variables{"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true", "OTEL_METRICS_EXPORTER": "none"}
 
-// TestContent: prompts, replies, arguments and results are told when somebody
-// asks for them, in the form of the conventions.
+// If enabled, spans have prompts, replies, arguments and results, in the form of
+// the conventions.
 func TestContent(t *testing.T) {
 	for _, name := range []string{"agent-with-tools", "observed"} {
 		c := export(t, reporttest.Recorded(t, name), content, nil)
@@ -657,8 +649,7 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// TestContentIsRedacted: what looks like a secret is hidden whatever the
-// workflow says, before a text is cut.
+// Secrets are redacted whatever the workflow says, before texts are cut.
 func TestContentIsRedacted(t *testing.T) {
 	r := reporttest.Recorded(t, "agent-with-tools")
 	const key = "AKIAIOSFODNN7EXAMPLE"
@@ -692,16 +683,15 @@ func TestContentIsRedacted(t *testing.T) {
 	}
 }
 
-// TestLatestConventions: names change with the generation that is asked for.
+// Names depend on the selected version of the conventions.
 func TestLatestConventions(t *testing.T) {
 	r := reporttest.Recorded(t, "agent-with-tools")
 	c := export(t, r, variables{"OTEL_SEMCONV_STABILITY_OPT_IN": "http, gen_ai_latest_experimental"}, nil)
 	golden(t, filepath.Join("testdata", "latest", "agent-with-tools.txt"), []byte(metrics(c.Metrics())))
 }
 
-// TestMadeUpTools: names that a model makes up are in spans, and do not become
-// series of metrics.
-func TestMadeUpTools(t *testing.T) {
+// Tool names that a model invents are in spans, but not in the series of metrics.
+func TestInventedToolNames(t *testing.T) {
 	r := reporttest.Recorded(t, "agent-with-tools")
 	for i := range r.Appends {
 		for j := range r.Appends[i].Events {
@@ -721,7 +711,7 @@ func TestMadeUpTools(t *testing.T) {
 	}
 }
 
-// TestOrigin: a run that goes on from a step of another is linked with it.
+// A run that continues another one is linked to it.
 func TestOrigin(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	started := r.Appends[0].Events[0].Fact.(journal.RunStarted)
@@ -738,8 +728,7 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// TestSampledRuns: a share of the traces is exported, the same ones by every
-// process; what is measured is measured of all.
+// Every process samples the same traces; metrics cover all runs.
 func TestSampledRuns(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	c := export(t, r, variables{"OTEL_TRACES_SAMPLER": "always_off"}, nil)

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// gate lets so many requests with spans through, and none with metrics, until
-// it is opened.
+// gate accepts a number of requests with spans, and none with metrics, until it is
+// opened.
 type gate struct {
 	mu   sync.Mutex
 	most int

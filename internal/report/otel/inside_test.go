@@ -12,11 +12,10 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// TestInside is a task in which much happens: a node calls two agents; the
-// first one's model fails and is asked again after a while; the process is
-// killed while the model of the second one answers, and another goes on; a tool
-// never returns; and the task ends without anybody having waited for it.
-func TestInside(t *testing.T) {
+// A node calls two agents. The first one's model call fails and is retried; the
+// process is killed during the second one's, and another process resumes; a tool
+// never returns; and the task ends without its result.
+func TestSpansInsideATask(t *testing.T) {
 	work := journal.Work{Place: journal.Place{Step: "node"}}
 	p := &ir.Program{
 		Name: "nodes", Version: "0.1.0", Format: "nof",
@@ -75,9 +74,8 @@ func TestInside(t *testing.T) {
 	golden(t, filepath.Join("testdata", "inside.txt"), []byte(reporttest.Tree(c.Spans(), tell)+metrics(c.Metrics())))
 }
 
-// TestACallThatHasNotBegun: what is told of a call whose child has not begun
-// belongs to no span, and harms nobody.
-func TestACallThatHasNotBegun(t *testing.T) {
+// Notes of a call without a child run belong to no span.
+func TestCallWithoutChildRun(t *testing.T) {
 	work := journal.Work{Place: journal.Place{Step: "call"}}
 	tracer := otel.NewTracer(reporttest.Run, otel.TracerOptions{})
 	var out otel.Yield
@@ -90,7 +88,7 @@ func TestACallThatHasNotBegun(t *testing.T) {
 		journal.StepLeft{Place: work.Place, Outcome: "failed"},
 		journal.RunFinished{Outcome: "failed"},
 	} {
-		if err := tracer.Take(&journal.Event{Seq: journal.Seq(i + 1), At: journal.Millis(i), Fact: f}, &out); err != nil {
+		if err := tracer.Apply(&journal.Event{Seq: journal.Seq(i + 1), At: journal.Millis(i), Fact: f}, &out); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Resource is whose spans and metrics they are, and what made them.
+// Resource describes the source of spans and metrics.
 type Resource struct {
 	Attrs          []Attr
 	Scope, Version string

@@ -9,23 +9,25 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// instrument is how a metric is measured.
+// instrument describes a metric.
 type instrument struct {
 	unit, about string
-	whole       bool      // whole numbers
+	whole       bool      // its values are integers
 	bounds      []float64 // of a histogram; nil is a counter
 }
 
-// The bounds that the conventions recommend.
+// Bucket bounds that the conventions recommend.
 var (
 	someSeconds = []float64{0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92}
-	// Workflows take their time, and wait for people.
+	// Workflows may take long, and wait for people.
 	manySeconds = []float64{0.1, 1, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400, 604800}
 	someTokens  = []float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864}
 )
 
 var instruments = map[name]instrument{
-	tokenUsage:           {unit: "{token}", about: "Number of input and output tokens used.", whole: true, bounds: someTokens},
+	tokenUsage: {
+		unit: "{token}", about: "Number of input and output tokens used.", whole: true, bounds: someTokens,
+	},
 	inputTokensUsed:      {unit: "{token}", about: "Number of input tokens used.", whole: true},
 	outputTokensUsed:     {unit: "{token}", about: "Number of output tokens used.", whole: true},
 	cacheReadTokensUsed:  {unit: "{token}", about: "Number of input tokens read from a cache.", whole: true},
@@ -49,20 +51,20 @@ type series struct {
 	since   journal.Millis
 }
 
-// Metrics adds measurements up.
+// Metrics aggregates measurements.
 type Metrics struct {
 	names Conventions
-	// delta begins anew with each delivery, instead of with the process.
+	// delta restarts series with each delivery, instead of with the process.
 	delta bool
 	all   map[name]map[string]*series
 }
 
-// NewMetrics has measured nothing.
+// NewMetrics returns Metrics without measurements.
 func NewMetrics(names Conventions, delta bool) *Metrics {
 	return &Metrics{names: names, delta: delta, all: map[name]map[string]*series{}}
 }
 
-// Add adds a measurement. since is when measuring began.
+// Add adds a measurement. since is the start of the series.
 func (m *Metrics) Add(p Point, since journal.Millis) {
 	how := instruments[p.metric]
 	of := m.all[p.metric]
@@ -87,8 +89,8 @@ func (m *Metrics) Add(p Point, since journal.Millis) {
 	}
 }
 
-// keyOf tells sets of attributes apart. The order of attributes is always the
-// same for one metric.
+// keyOf returns a key for a set of attributes. Their order is always the same for
+// one metric.
 func keyOf(attrs []Attr) string {
 	var b strings.Builder
 	for _, a := range attrs {
@@ -107,7 +109,7 @@ func keyOf(attrs []Attr) string {
 	return b.String()
 }
 
-// Metric is what there is to tell about one metric.
+// Metric is a metric with all its series.
 type Metric struct {
 	Name, Unit, About string
 	Whole             bool
@@ -125,16 +127,19 @@ type Series struct {
 	Buckets    []uint64
 }
 
-// Gather is everything that has been measured.
+// Gather returns all metrics.
 func (m *Metrics) Gather(now journal.Millis) []Metric {
 	var out []Metric
 	for _, n := range sorted(m.all) {
 		how := instruments[n]
-		one := Metric{Name: m.names.of(n), Unit: how.unit, About: how.about, Whole: how.whole, Delta: m.delta, Bounds: how.bounds}
+		one := Metric{
+			Name: m.names.of(n), Unit: how.unit, About: how.about, Whole: how.whole, Delta: m.delta, Bounds: how.bounds,
+		}
 		for _, key := range sorted(m.all[n]) {
 			s := m.all[n][key]
 			one.Series = append(one.Series, Series{
-				Attrs: s.attrs, Start: s.since, End: max(now, s.since), Sum: s.sum, Count: s.count, Buckets: slices.Clone(s.buckets),
+				Attrs: s.attrs, Start: s.since, End: max(now, s.since),
+				Sum: s.sum, Count: s.count, Buckets: slices.Clone(s.buckets),
 			})
 		}
 		out = append(out, one)
@@ -142,7 +147,7 @@ func (m *Metrics) Gather(now journal.Millis) []Metric {
 	return out
 }
 
-// Delivered forgets what has arrived, if only differences are told.
+// Delivered drops what has arrived, for delta temporality.
 func (m *Metrics) Delivered() {
 	if m.delta {
 		clear(m.all)

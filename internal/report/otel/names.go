@@ -1,9 +1,9 @@
 package otel
 
-// name is what the table below knows an attribute or a metric by.
+// name identifies an attribute or a metric in the table below.
 type name int
 
-// The attributes of Agent Flow's specification, section 10.1.
+// Attributes of the Agent Flow specification, section 10.1.
 const (
 	workflowName name = iota
 	workflowVersion
@@ -18,7 +18,7 @@ const (
 	budgetSteps
 	reasonCode
 
-	// The attributes of the conventions for generative AI.
+	// Attributes of the conventions for generative AI.
 	operation
 	provider
 	requestModel
@@ -46,7 +46,7 @@ const (
 	toolResult
 	errorType
 
-	// What neither has a name for.
+	// Attributes that neither of them has.
 	outcome
 	format
 	parentRun
@@ -78,27 +78,27 @@ const (
 	stepCount
 	costTotal
 
-	names // how many there are
+	names // their number
 )
 
-// Conventions is which generation of the conventions for generative AI is
-// spoken. They are still in development and names in them change.
+// Conventions selects a version of the conventions for generative AI. They are in
+// development, and names change.
 type Conventions int
 
 const (
-	// Published is the last one that was published with the other conventions
+	// Published is the last version that was published with the other conventions
 	// of OpenTelemetry (1.41).
 	Published Conventions = iota
-	// Latest is that of the repository in which they live now. It is asked for
-	// with OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental.
+	// Latest is that of the repository in which they are developed now. It is
+	// selected by OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental.
 	Latest
 )
 
-// absent is the name of what a generation does not have.
+// absent marks what a version does not have.
 const absent = "-"
 
-// called is what each thing is called, in every signal. Latest is empty where
-// the name has not changed.
+// called has the names of each version, in every signal. Latest is empty where the
+// name has not changed.
 var called = [names]struct{ published, latest string }{
 	workflowName:    {published: "agent_flow.workflow.name"},
 	workflowVersion: {published: "agent_flow.workflow.version"},
@@ -171,7 +171,7 @@ var called = [names]struct{ published, latest string }{
 	costTotal:            {published: "espalier.cost"},
 }
 
-// of is what something is called; empty when this generation does not have it.
+// of returns the name of an attribute or metric; empty when this version has none.
 func (c Conventions) of(n name) string {
 	out := called[n].published
 	if c == Latest && called[n].latest != "" {
@@ -183,7 +183,7 @@ func (c Conventions) of(n name) string {
 	return out
 }
 
-// The values of the attribute operation; with what is done they are the names of spans.
+// Values of the attribute operation; the names of spans start with them.
 const (
 	invokeWorkflow = "invoke_workflow"
 	invokeAgent    = "invoke_agent"
@@ -191,5 +191,8 @@ const (
 	chat           = "chat"
 )
 
-// providers are the conventions' names of providers that Espalier calls otherwise.
-var providers = map[string]string{"gemini": "gcp.gemini", "azure": "azure.ai.openai", "bedrock": "aws.bedrock", "vertex": "gcp.vertex_ai", "mistral": "mistral_ai", "xai": "x_ai", "moonshot": "moonshot_ai"}
+// providers maps Espalier's names of providers to those of the conventions.
+var providers = map[string]string{
+	"gemini": "gcp.gemini", "azure": "azure.ai.openai", "bedrock": "aws.bedrock", "vertex": "gcp.vertex_ai",
+	"mistral": "mistral_ai", "xai": "x_ai", "moonshot": "moonshot_ai",
+}

@@ -30,7 +30,7 @@ type variables map[string]string
 
 func (v variables) getenv(name string) string { return v[name] }
 
-// at adds a collector to an environment.
+// at adds the address of a collector to an environment.
 func (v variables) at(c *reporttest.Collector) variables {
 	out := maps.Clone(v)
 	if out == nil {
@@ -40,7 +40,7 @@ func (v variables) at(c *reporttest.Collector) variables {
 	return out
 }
 
-// life is a process that exports: it sees so many appends of a recording.
+// life is a process that exports a number of appends of a recording.
 type life struct {
 	*otel.Exporter
 	shelf *reporttest.Shelf
@@ -62,7 +62,7 @@ func newLife(t *testing.T, dir string, p *ir.Program, env variables, change func
 	return l
 }
 
-// sees lets a process hear of appends as its own.
+// sees reports appends to the process as its own.
 func (l *life) sees(appends []journal.Appended) {
 	l.shelf.Appends = appends
 	for _, a := range appends {
@@ -70,7 +70,7 @@ func (l *life) sees(appends []journal.Appended) {
 	}
 }
 
-// export is all of a recording in one life.
+// export exports a recording by one process.
 func export(t *testing.T, r *reporttest.Recording, env variables, change func(*otel.Options)) *reporttest.Collector {
 	t.Helper()
 	c := reporttest.NewCollector(t)
@@ -82,7 +82,7 @@ func export(t *testing.T, r *reporttest.Recording, env variables, change func(*o
 	return c
 }
 
-// tell is a span with everything in it.
+// tell formats a span with everything in it.
 func tell(s *tracepb.Span) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s [%s, %d ms]", s.Name, strings.TrimPrefix(s.Kind.String(), "SPAN_KIND_"), (s.EndTimeUnixNano-s.StartTimeUnixNano)/1e6)
@@ -108,7 +108,7 @@ func tell(s *tracepb.Span) string {
 	return b.String()
 }
 
-// metrics is what was measured, a line for each series.
+// metrics formats metrics, a line for each series.
 func metrics(all []*metricspb.Metric) string {
 	var lines []string
 	for _, m := range all {
@@ -127,8 +127,8 @@ func metrics(all []*metricspb.Metric) string {
 	return strings.Join(lines, "")
 }
 
-// TestTraces holds the traces of all recorded runs: parallel agents, child
-// runs, retries, gates, failures, tools, and tasks that were lost.
+// The traces of all recorded runs: parallel agents, child runs, retries, gates,
+// failures, tools, and lost tasks.
 func TestTraces(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		t.Run(r.Name, func(t *testing.T) {
@@ -156,10 +156,9 @@ func golden(t *testing.T, path string, got []byte) {
 	reporttest.Golden(t, path, string(got), *update)
 }
 
-// TestLives: a run is exported by several processes, of which each but the last
-// one is cut off after so many spans. Together they deliver every span once,
-// and count everything once.
-func TestLives(t *testing.T) {
+// Several processes export a run, each but the last of which is cut off after a
+// number of spans. Together they deliver every span and every measurement once.
+func TestProcessesDeliverEverythingOnce(t *testing.T) {
 	for _, name := range []string{"agent-with-tools", "bundle", "child", "doubt"} {
 		r := reporttest.Recorded(t, name)
 		whole := export(t, r, variables{"OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": "delta"}, nil)
@@ -220,7 +219,7 @@ func finished(r *reporttest.Recording) bool {
 	return ok
 }
 
-// kept are the files of an Exporter's folder, without its lock.
+// kept returns the files of an Exporter's folder, without its lock.
 func kept(t *testing.T, dir string) []string {
 	t.Helper()
 	var out []string
@@ -236,7 +235,7 @@ func kept(t *testing.T, dir string) []string {
 	return out
 }
 
-// added is metrics that came as differences, added up.
+// added sums metrics with delta temporality.
 func added(all []*metricspb.Metric) string {
 	sums := map[string]*metricspb.Metric{}
 	var order []string

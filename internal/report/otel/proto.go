@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// message encodes as protobuf: fields in the order of their numbers, zeros
-// left out. The numbers are those of opentelemetry-proto.
+// message is an encoded protobuf message: fields in the order of their numbers,
+// zeros omitted. The numbers are those of opentelemetry-proto.
 type protobuf []byte
 
 func (b protobuf) tag(field, wire int) protobuf {
@@ -27,7 +27,7 @@ func (b protobuf) fixed(field int, v uint64) protobuf {
 	return binary.LittleEndian.AppendUint64(b.tag(field, 1), v)
 }
 
-// fixedAlways is for fields that say by being there what the value is.
+// fixedAlways appends a field even if it is zero: its presence has a meaning.
 func (b protobuf) fixedAlways(field int, v uint64) protobuf {
 	return binary.LittleEndian.AppendUint64(b.tag(field, 1), v)
 }
@@ -46,7 +46,7 @@ func (b protobuf) text(field int, v string) protobuf {
 	return append(binary.AppendUvarint(b.tag(field, 2), uint64(len(v))), v...)
 }
 
-// sub is a message within the message; an empty one is there all the same.
+// sub appends a nested message, even if it is empty.
 func (b protobuf) sub(field int, v []byte) protobuf {
 	return append(binary.AppendUvarint(b.tag(field, 2), uint64(len(v))), v...)
 }
@@ -82,7 +82,7 @@ func anyValue(v any) protobuf {
 	return nil
 }
 
-// resource is whose spans and metrics they are, and scope what made them.
+// resource appends the source of spans and metrics, and the scope.
 func (r *Resource) protobuf() (resource, scope protobuf) {
 	return protobuf(nil).attrs(1, r.Attrs), protobuf(nil).text(1, r.Scope).text(2, r.Version)
 }
@@ -137,7 +137,7 @@ func (m *Metric) protobuf() protobuf {
 	if m.Bounds != nil {
 		return b.sub(9, points)
 	}
-	return b.sub(7, points.uint(3, 1)) // it never falls
+	return b.sub(7, points.uint(3, 1)) // monotonic
 }
 
 func (m *Metric) temporality() uint64 {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// sender brings one signal to its endpoint.
+// sender sends one signal to its endpoint.
 type sender struct {
 	to     *Endpoint
 	client *http.Client
@@ -31,7 +31,7 @@ func newSender(to *Endpoint) *sender {
 	transport.TLSClientConfig = to.TLS
 	return &sender{to: to, client: &http.Client{
 		Transport: transport,
-		// A collector does not send anybody elsewhere; and headers hold keys.
+		// A collector has no reason to redirect, and headers contain keys.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -42,20 +42,20 @@ func (s *sender) close() {
 	}
 }
 
-// sendError is why something was not taken.
+// sendError reports why a request failed.
 type sendError struct {
 	Why string
-	// Never: it is no use to send the same again.
+	// Never reports that sending the same again is useless.
 	Never bool
-	// Nowhere: there is nothing at the address that takes it.
+	// Nowhere reports that no collector is at the address.
 	Nowhere bool
-	// After is how long the collector wants to be left alone.
+	// After is the delay that the collector asks for.
 	After time.Duration
 }
 
 func (e *sendError) Error() string { return e.Why }
 
-// send sends a request and tells how many of its items were not taken.
+// send sends a request, and returns how many of its items were rejected.
 func (s *sender) send(ctx context.Context, body []byte) (rejected int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.to.Timeout)
 	defer cancel()
@@ -95,7 +95,7 @@ func (s *sender) send(ctx context.Context, body []byte) (rejected int64, err err
 	case resp.StatusCode/100 == 2 && err == nil:
 		return s.rejected(answer), nil
 	case resp.StatusCode/100 == 2:
-		return 0, nil // it has everything; what else it says was cut off
+		return 0, nil // the request succeeded; only the reply was cut off
 	}
 	failed := &sendError{Why: "it answers " + resp.Status}
 	switch resp.StatusCode {
@@ -112,11 +112,12 @@ func (s *sender) send(ctx context.Context, body []byte) (rejected int64, err err
 	return 0, failed
 }
 
-// plain says what is wrong with a connection, without the address, which may
-// hold a password.
+// plain describes a connection problem without the address, which may contain a
+// password.
 func plain(err error) string {
 	var timeout net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.As(err, &timeout) && timeout.Timeout() {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
+		errors.As(err, &timeout) && timeout.Timeout() {
 		return "it does not answer in time"
 	}
 	var at *url.Error
@@ -130,8 +131,8 @@ func plain(err error) string {
 	return strings.TrimPrefix(err.Error(), "connect: ")
 }
 
-// rejected reads how many spans or points a collector has not taken, although
-// it has taken the request.
+// rejected returns how many spans or points a collector has rejected of a request
+// that it accepted.
 func (s *sender) rejected(answer []byte) int64 {
 	if s.to.JSON {
 		var partial struct {
@@ -143,26 +144,26 @@ func (s *sender) rejected(answer []byte) int64 {
 		if json.Unmarshal(answer, &partial) != nil {
 			return 0
 		}
-		spans, _ := partial.Partial.Spans.Int64() // what is no number is none
+		spans, _ := partial.Partial.Spans.Int64() // an invalid number counts as 0
 		points, _ := partial.Partial.Points.Int64()
 		return max(0, spans, points)
 	}
 	return max(0, int64(field(bytesField(answer, 1), 1)))
 }
 
-// bytesField finds a field of a protobuf message that is a message itself.
+// bytesField returns a field of a protobuf message that is a message itself.
 func bytesField(b []byte, number uint64) []byte {
 	_, found := scan(b, number, 2)
 	return found
 }
 
-// field finds a number in a protobuf message; 0 when it is not there.
+// field returns a number in a protobuf message; 0 when it is missing.
 func field(b []byte, number uint64) uint64 {
 	n, _ := scan(b, number, 0)
 	return n
 }
 
-// scan looks for a field; what cannot be read ends the search.
+// scan finds a field; invalid data ends the search.
 func scan(b []byte, number, wire uint64) (uint64, []byte) {
 	for len(b) > 0 {
 		tag, n := binary.Uvarint(b)
@@ -203,7 +204,7 @@ func scan(b []byte, number, wire uint64) (uint64, []byte) {
 	return 0, nil
 }
 
-// encodeTraces and encodeMetrics are requests in the endpoint's own language.
+// encodeTraces and encodeMetrics encode requests as the endpoint wants them.
 func (s *sender) encodeTraces(r *Resource, spans []*Span) ([]byte, error) {
 	if s.to.JSON {
 		return jsonTraces(r, spans)
@@ -218,8 +219,8 @@ func (s *sender) encodeMetrics(r *Resource, metrics []Metric) ([]byte, error) {
 	return protobufMetrics(r, metrics), nil
 }
 
-// Reach sends an endpoint nothing at all, to see whether it is there and lets
-// us in.
+// Reach sends an empty request to check that the endpoint exists and accepts the
+// credentials.
 func (e *Endpoint) Reach(ctx context.Context) error {
 	s := newSender(e)
 	defer s.close()

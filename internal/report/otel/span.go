@@ -13,19 +13,19 @@ type (
 	SpanID  [8]byte
 )
 
-// Kind is what a span is to its parent, with OTLP's numbers.
+// Kind is the kind of a span, with OTLP's numbers.
 type Kind int
 
-// The kinds that there are here.
+// Kinds of spans.
 const (
 	Internal Kind = 1
 	Client   Kind = 3
 )
 
-// Span is something that began and ended.
+// Span is a span that has ended.
 type Span struct {
 	Trace      TraceID
-	ID, Parent SpanID // no parent is all zeros
+	ID, Parent SpanID // zero for no parent
 	Name       string
 	Kind       Kind
 	Start, End journal.Millis
@@ -33,24 +33,24 @@ type Span struct {
 	Events     []Event
 	Links      []Link
 	Failed     bool
-	Message    string // why, when it failed
+	Message    string // of a failure
 }
 
-// Attr says something about a span, a point or a resource. Its value is a
-// string, int64, float64, bool or []string.
+// Attr is an attribute of a span, a point or a resource. Its value is a string,
+// int64, float64, bool or []string.
 type Attr struct {
 	Key   string
 	Value any
 }
 
-// Event happened within a span.
+// Event is an event of a span.
 type Event struct {
 	At    journal.Millis
 	Name  string
 	Attrs []Attr
 }
 
-// Link leads to a span of another trace.
+// Link refers to a span of another trace.
 type Link struct {
 	Trace TraceID
 	Span  SpanID
@@ -66,19 +66,19 @@ func SpanOf(root, run journal.RunID) SpanID { return journal.RunSpan(root, run) 
 // spanID is the id of what has this label in a stream.
 func spanID(root journal.RunID, label string) SpanID { return journal.SpanID(root, label) }
 
-// ParseTraceParent reads the W3C's traceparent: "00-<trace>-<span>-<flags>".
+// ParseTraceParent parses a W3C traceparent: "00-<trace>-<span>-<flags>".
 func ParseTraceParent(text string) (Link, bool) {
 	var l Link
 	parts := strings.Split(strings.TrimSpace(text), "-")
-	if len(parts) < 4 || len(parts[0]) != 2 || parts[0] == "ff" || len(parts[1]) != 32 || len(parts[2]) != 16 || len(parts[3]) != 2 {
+	if len(parts) < 4 || len(parts[0]) != 2 || len(parts[1]) != 32 || len(parts[2]) != 16 || len(parts[3]) != 2 {
 		return l, false
 	}
-	if parts[0] == "00" && len(parts) != 4 || strings.ToLower(text) != text {
+	if parts[0] == "ff" || parts[0] == "00" && len(parts) != 4 || strings.ToLower(text) != text {
 		return l, false
 	}
 	var flags [1]byte
-	for _, one := range []struct{ to, from []byte }{{l.Trace[:], []byte(parts[1])}, {l.Span[:], []byte(parts[2])}, {flags[:], []byte(parts[3])}} {
-		if _, err := hex.Decode(one.to, one.from); err != nil {
+	for i, to := range [][]byte{l.Trace[:], l.Span[:], flags[:]} {
+		if _, err := hex.Decode(to, []byte(parts[i+1])); err != nil {
 			return Link{}, false
 		}
 	}

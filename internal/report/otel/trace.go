@@ -8,41 +8,37 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/redact"
 )
 
-// TracerOptions are what a Tracer works with.
+// TracerOptions configure a Tracer.
 type TracerOptions struct {
 	Names Conventions
-	// Content adds prompts, replies, the arguments and results of tools, and
-	// the words of errors: what somebody may not want to have elsewhere.
+	// Content adds prompts, replies, arguments and results of tools, and error
+	// texts, which may be confidential.
 	Content bool
-	// MostBytes is how long one text of it may be; 0 is without limit.
+	// MostBytes is the maximum length of a text in them; 0 is unlimited.
 	MostBytes int
-	// Outline is of the definition that a run has pinned; nil does without.
+	// Outline returns the outline of a pinned definition; nil if it is unknown.
 	Outline func(definition string) (*report.Outline, error)
-	// Origin is the span from which somebody began a run; nil is none.
+	// Origin returns the span from which a run was started; nil if there is none.
 	Origin func(journal.RunStarted) (Link, bool)
 }
 
-// Tracer makes the spans and the measurements of one stream. It holds what is
-// open, nothing of what is over.
+// Tracer makes the spans and the measurements of one stream. Its state is what
+// is open: it does not grow with what has finished.
 type Tracer struct {
-	o       TracerOptions
-	root    journal.RunID
-	trace   TraceID
-	trail   *report.Trail
-	state   *plan.State
-	started journal.RunStarted
-	runs    map[journal.RunID]*openRun
-	steps   map[*report.Step]*openStep
-	tasks   map[string]*openTask // by frame: each has one at a time
-	out     *Yield
+	o     TracerOptions
+	root  journal.RunID
+	trace TraceID
+	in    *report.Interpreter
+	out   *Yield
+
+	origin *Link // span from which the run was started; nil if there is none
 }
 
-// Yield is what came of events.
+// Yield collects the spans and points of events.
 type Yield struct {
 	Spans  []Span
 	Points []Point
@@ -56,7 +52,6 @@ type Point struct {
 }
 
 type openRun struct {
-	run    *report.Run
 	id     SpanID
 	events []Event
 	rules  *redact.Rules
@@ -66,22 +61,30 @@ type openStep struct {
 	id       SpanID
 	events   []Event
 	attempts int
-	gate     *journal.GateOpened
-	method   string // by which a gate was decided
+	method   string    // by which a gate was decided
+	task     *openTask // nil unless one is running
 }
 
-// openTask is an attempt at a task, through all its lives.
+func openOf(s *report.Step) *openStep {
+	if s == nil {
+		return nil
+	}
+	open, _ := s.Data.(*openStep)
+	return open
+}
+
+// openTask is an attempt at a task, reruns after crashes included.
 type openTask struct {
 	work  journal.Work
 	step  *report.Step
-	who   []*actor // the task, and calls from inside of it, innermost last
+	who   []*actor // the task and the calls inside it, innermost last
 	held  map[int]hold
-	wait  journal.Millis // before the next call of the model begins
+	wait  journal.Millis // before the next model call
 	tools map[string]openTool
-	last  journal.Millis // when something was last heard of it
+	last  journal.Millis // time of its last event
 }
 
-// actor is who asks models and calls tools: an agent, or a task without one.
+// actor is the source of model and tool calls: an agent, or a task without one.
 type actor struct {
 	id     SpanID
 	parent SpanID
@@ -96,7 +99,7 @@ type actor struct {
 	asked  []message // since the last reply
 }
 
-// hold is what is set aside for a call that is being made.
+// hold is the reservation of a call in progress.
 type hold struct {
 	seq    journal.Seq
 	at     journal.Millis
@@ -111,278 +114,260 @@ type openTool struct {
 	use journal.ToolUse
 }
 
-// NewTracer begins before the first event of a run's stream.
+// NewTracer returns a Tracer for the stream of a root run.
 func NewTracer(root journal.RunID, o TracerOptions) *Tracer {
-	return &Tracer{
-		o: o, root: root, trace: TraceOf(root), trail: report.NewTrail(root, o.Outline), state: &plan.State{Run: root},
-		runs: map[journal.RunID]*openRun{}, steps: map[*report.Step]*openStep{}, tasks: map[string]*openTask{},
-	}
+	return &Tracer{o: o, root: root, trace: TraceOf(root), in: report.NewInterpreter(root, o.Outline).TrackBudgets()}
 }
 
-// Take takes the next event and adds what ended with it.
-func (t *Tracer) Take(e *journal.Event, out *Yield) error {
+// Apply applies the next event and adds what ended with it to out.
+func (t *Tracer) Apply(e *journal.Event, out *Yield) error {
 	t.out = out
-	t.cost(e)
-	if err := t.ahead(e); err != nil {
-		return err
-	}
-	var moments []report.Moment
-	if err := t.trail.Take(e, func(m *report.Moment) { moments = append(moments, *m) }); err != nil {
-		return err
-	}
-	t.state.Fold([]journal.Event{*e})
-	for i := range moments {
-		t.moment(e, &moments[i])
-	}
-	t.behind(e)
-	return nil
+	return t.in.Interpret(e, t.event)
 }
 
-// cost measures what an event cost, unless it is a reply: that tells which model
-// it was.
-func (t *Tracer) cost(e *journal.Event) {
-	if x, ok := e.Fact.(journal.TaskNoted); ok && x.Kind == journal.NoteReply {
-		return
+func (t *Tracer) event(ev *report.Event) error {
+	open := openOf(ev.Step)
+	// The cost of a reply is measured with its model.
+	if ev.Step != nil && ev.Usage.MicroDollars > 0 && ev.Type != report.ModelReplied {
+		t.measure(costTotal, dollars(ev.Usage), t.attrs(workflowName, ev.Step.Run.Name))
 	}
-	used := journal.Spent(e.Fact)
-	if step := t.trail.StepOf(e.Fact); step != nil && used.MicroDollars > 0 {
-		t.measure(costTotal, dollars(used), t.attrs(workflowName, step.Run.Name))
+	switch handle := handlers[ev.Type]; {
+	case ev.Note != nil:
+		t.note(ev, open)
+	case handle != nil:
+		handle(t, ev, open)
 	}
-}
-
-// ahead is what has to be done before a step that an event ends is over.
-func (t *Tracer) ahead(e *journal.Event) error {
-	open := t.steps[t.trail.StepOf(e.Fact)]
-	if open == nil { // nothing is open there, or a call whose child has not begun
-		return nil
-	}
-	switch x := e.Fact.(type) {
-	case journal.TaskNoted:
-		return t.note(e, &x)
-	case journal.TaskEnded:
-		t.taskEnded(e.At, x.Frame, x.Outcome, x.Class, x.Error)
-	case journal.TaskLost:
-		t.taskLost(e.At, &x)
-		open.happened(e.At, "espalier.lost", t.attrs(attempt, int64(x.Attempt+1)))
-	case journal.GateDecided:
-		open.method = x.Method
-		open.happened(e.At, "espalier.gate_decided", t.attrs(outcome, cmp.Or(x.Reason, x.Outcome), gateMethod, x.Method))
+	if what := happenings[ev.Type]; what.attrs != nil && open != nil {
+		open.events = append(open.events, Event{At: ev.At, Name: what.name, Attrs: what.attrs(t, ev)})
 	}
 	return nil
 }
 
-// behind is what comes after a step has begun.
-func (t *Tracer) behind(e *journal.Event) {
-	if x, ok := e.Fact.(journal.Claimed); ok && x.Owner != "" {
-		if root := t.runs[t.root]; root != nil {
-			root.events = append(root.events, Event{At: e.At, Name: "espalier.taken_over"})
-		}
-		return
+// handlers update what is open and emit what has ended. The state of the step
+// is nil if it is not open.
+var handlers = map[report.EventType]func(t *Tracer, ev *report.Event, open *openStep){
+	report.RunStarted:     (*Tracer).runStarted,
+	report.RunFinished:    (*Tracer).runFinished,
+	report.RunClaimed:     (*Tracer).runClaimed,
+	report.StepStarted:    (*Tracer).stepStarted,
+	report.StepFinished:   (*Tracer).stepFinished,
+	report.StepSkipped:    (*Tracer).stepSkipped,
+	report.TaskStarted:    (*Tracer).taskStarted,
+	report.TaskFinished:   (*Tracer).taskFinished,
+	report.TaskLost:       (*Tracer).taskLost,
+	report.BudgetReserved: (*Tracer).reserved,
+	report.GateDecided:    (*Tracer).gateDecided,
+}
+
+// happenings are the events within spans.
+var happenings = map[report.EventType]struct {
+	name  string
+	attrs func(t *Tracer, ev *report.Event) []Attr
+}{
+	report.TaskLost: {"espalier.lost", func(t *Tracer, ev *report.Event) []Attr {
+		return t.attrs(attempt, int64(ev.Work.Attempt+1))
+	}},
+	report.StepRetrying: {"espalier.retry", func(t *Tracer, ev *report.Event) []Attr {
+		delay := float64(ev.Fact.(journal.RetrySet).Due-ev.At) / 1000
+		return t.attrs(attempt, int64(ev.Work.Attempt)+1, retryDelay, delay, errorType, ev.Class)
+	}},
+	report.GateOpened: {"espalier.gate_opened", func(t *Tracer, ev *report.Event) []Attr {
+		return t.attrs(gateKind, ev.Step.Gate.Kind)
+	}},
+	report.GateDecided: {"espalier.gate_decided", func(t *Tracer, ev *report.Event) []Attr {
+		return t.attrs(outcome, cmp.Or(ev.Reason, ev.Outcome), gateMethod, ev.Fact.(journal.GateDecided).Method)
+	}},
+	report.BudgetWaiting: {"espalier.budget_wait", func(t *Tracer, ev *report.Event) []Attr {
+		return t.attrs(budgetName, ev.Fact.(journal.BudgetWait).Budget)
+	}},
+	report.BudgetRefused: {"espalier.budget_refused", func(t *Tracer, ev *report.Event) []Attr {
+		return t.attrs(budgetName, ev.Fact.(journal.BudgetRefused).Budget)
+	}},
+}
+
+func (t *Tracer) runStarted(ev *report.Event, _ *openStep) {
+	open := &openRun{id: SpanOf(t.root, ev.Run.ID)}
+	if t.o.Content {
+		open.rules = redact.Of(true, ev.Run.Audits()...)
 	}
-	step := t.trail.StepOf(e.Fact)
-	open := t.steps[step]
-	if open == nil {
-		return
-	}
-	switch x := e.Fact.(type) {
-	case journal.TaskStarted:
-		t.taskStarted(e, &x, step)
-	case journal.Reserved:
-		if task := t.tasks[x.Frame]; task != nil && task.work == x.Work {
-			task.held[x.N] = hold{seq: e.Seq, at: e.At + task.wait, amount: x.Amount, who: task.now()}
-			task.wait = 0
+	ev.Run.Data = open
+	if x, ok := ev.Fact.(journal.RunStarted); ok && t.o.Origin != nil {
+		if link, ok := t.o.Origin(x); ok {
+			t.origin = &link
 		}
-	case journal.RetrySet:
-		attrs := t.attrs(attempt, int64(x.Attempt)+1, retryDelay, float64(x.Due-e.At)/1000)
-		if f := t.state.Frames[x.Frame]; f != nil && !x.Continues {
-			attrs = t.and(attrs, errorType, f.Tried.Class)
-		}
-		open.happened(e.At, "espalier.retry", attrs)
-	case journal.GateOpened:
-		open.gate = &x
-		open.happened(e.At, "espalier.gate_opened", t.attrs(gateKind, x.Kind))
-	case journal.BudgetWait:
-		open.happened(e.At, "espalier.budget_wait", t.attrs(budgetName, x.Budget))
-	case journal.BudgetRefused:
-		open.happened(e.At, "espalier.budget_refused", t.attrs(budgetName, x.Budget))
 	}
 }
 
-func (s *openStep) happened(at journal.Millis, what string, attrs []Attr) {
-	s.events = append(s.events, Event{At: at, Name: what, Attrs: attrs})
-}
-
-func (t *Tracer) moment(e *journal.Event, m *report.Moment) {
-	switch m.What {
-	case report.RunBegan:
-		if x, ok := e.Fact.(journal.RunStarted); ok {
-			t.started = x
-		}
-		open := &openRun{run: m.Run, id: SpanOf(t.root, m.Run.ID)}
-		if t.o.Content {
-			open.rules = redact.Of(true, m.Run.Audits()...)
-		}
-		t.runs[m.Run.ID] = open
-	case report.RunEnded:
-		t.runEnded(e, m)
-	case report.StepBegan:
-		t.steps[m.Step] = &openStep{id: t.id("step", e.Seq)}
-	case report.StepEnded:
-		t.stepEnded(e, m)
-	case report.StepSkipped:
-		span := t.stepSpan(m, t.id("step", e.Seq))
-		span.Attrs = t.and(span.Attrs, reasonCode, report.ReasonCondition, outcome, m.Outcome)
-		t.emit(span)
+func (t *Tracer) runClaimed(ev *report.Event, _ *openStep) {
+	if open, ok := ev.Run.Data.(*openRun); ok && ev.Fact.(journal.Claimed).Owner != "" {
+		open.events = append(open.events, Event{At: ev.At, Name: "espalier.taken_over"})
 	}
 }
 
-func (t *Tracer) runEnded(e *journal.Event, m *report.Moment) {
-	open := t.runs[m.Run.ID]
-	if open == nil {
+func (t *Tracer) runFinished(ev *report.Event, _ *openStep) {
+	run := ev.Run
+	open, ok := run.Data.(*openRun)
+	if !ok {
 		return
 	}
-	delete(t.runs, m.Run.ID)
-	var reason string
-	switch x := e.Fact.(type) {
-	case journal.RunFinished:
-		reason = x.Reason
-	case journal.FrameClosed:
-		reason = cmp.Or(x.Reason, x.Class)
-	}
-	code := report.ReasonCompleted
-	if m.Outcome != report.OutcomeOK {
-		code = report.FailCode(m.Outcome, reason)
-	}
+	code, _ := ev.ReasonCode()
 	span := Span{
-		Trace: t.trace, ID: open.id, Name: invokeWorkflow + " " + m.Run.Name, Kind: Internal, Start: m.Run.Began, End: m.At, Events: open.events,
+		Trace: t.trace, ID: open.id, Name: invokeWorkflow + " " + run.Name, Kind: Internal,
+		Start: run.Started, End: ev.At, Events: open.events,
 		Attrs: t.and(t.attrs(
-			operation, invokeWorkflow, genAIWorkflow, m.Run.Name, workflowName, m.Run.Name, workflowVersion, version(m.Run), runID, string(m.Run.ID),
-			parentRun, string(m.Run.Parent), outcome, m.Outcome, reasonCode, code,
-		), append(t.usage(m.Run.Used), t.remaining()...)...),
+			operation, invokeWorkflow, genAIWorkflow, run.Name, workflowName, run.Name, workflowVersion, version(run),
+			runID, string(run.ID), parentRun, string(run.Parent), outcome, ev.Outcome, reasonCode, code,
+		), append(t.usage(run.Used), remaining(ev.Budget)...)...),
 	}
-	duration := t.attrs(genAIWorkflow, m.Run.Name)
-	if m.Run.At != nil {
-		span.Parent = t.parentOf(m.Run.At, true)
+	duration := t.attrs(genAIWorkflow, run.Name)
+	if run.Caller != nil {
+		span.Parent = t.parentOf(run.Caller, true)
 	} else {
-		span.Attrs = t.and(span.Attrs, format, t.started.Format)
-		span.Links = t.links()
-		t.measure(runCount, 1, t.attrs(workflowName, m.Run.Name, outcome, m.Outcome))
+		span.Attrs = t.and(span.Attrs, format, run.Format)
+		span.Links = t.links(run)
+		t.measure(runCount, 1, t.attrs(workflowName, run.Name, outcome, ev.Outcome))
 	}
-	if m.Outcome == report.OutcomeFailed {
-		t.fail(&span, code, m.Error, open.rules)
+	if ev.Outcome == report.OutcomeFailed {
+		t.fail(&span, code, ev.Problem, open.rules)
 		duration = t.and(duration, errorType, code)
 	}
 	t.emit(span)
-	t.measure(workflowDuration, seconds(m.Run.Began, m.At), duration)
+	t.measure(workflowDuration, seconds(run.Started, ev.At), duration)
 }
 
-// links lead to where a run comes from.
-func (t *Tracer) links() []Link {
+// links returns the links to the origin of a run.
+func (t *Tracer) links(run *report.Run) []Link {
 	var out []Link
-	if t.o.Origin != nil {
-		if l, ok := t.o.Origin(t.started); ok {
-			out = append(out, l)
-		}
+	if t.origin != nil {
+		out = append(out, *t.origin)
 	}
-	if from := t.started.From; from != nil {
+	if from := run.From; from != nil {
 		out = append(out, Link{Trace: TraceOf(from.Run), Span: SpanOf(from.Run, from.Run)})
 	}
 	return out
 }
 
-// stepSpan is a step's span without its end.
-func (t *Tracer) stepSpan(m *report.Moment, id SpanID) Span {
-	s := m.Step
-	typ := s.Kind
-	if s.Info != nil && s.Info.Step.Type != "" {
-		typ = s.Info.Step.Type
-	}
-	who := agentOf(s)
+// stepSpan returns the span of a step without its end.
+func (t *Tracer) stepSpan(ev *report.Event, id SpanID) Span {
+	s := ev.Step
+	agent := agentOf(s)
 	attrs := t.attrs(
-		workflowName, s.Run.Name, workflowVersion, version(s.Run), runID, string(s.Run.ID), stepID, s.Path, stepType, typ,
-		agentID, who.name, agentRole, who.role, standsInFor, s.For, childRun, string(s.Child),
+		workflowName, s.Run.Name, workflowVersion, version(s.Run), runID, string(s.Run.ID),
+		stepID, s.Path, stepType, typeOf(s),
+		agentID, agent.name, agentRole, agent.role, standsInFor, s.FallbackFor, childRun, string(s.Child),
 	)
 	if s.Loop {
 		attrs = t.and(attrs, iteration, int64(s.Index))
 	}
-	return Span{Trace: t.trace, ID: id, Parent: t.parentOf(s, false), Name: "step " + s.Path, Kind: Internal, Start: s.Began, End: m.At, Attrs: attrs}
+	return Span{
+		Trace: t.trace, ID: id, Parent: t.parentOf(s, false), Name: "step " + s.Path, Kind: Internal,
+		Start: s.Started, End: ev.At, Attrs: attrs,
+	}
 }
 
-// parentOf is what a step lies in: the step around it, or its run. With inside
-// it is the step itself.
-func (t *Tracer) parentOf(s *report.Step, inside bool) SpanID {
-	if !inside {
-		if s.Up == nil || s.Up.Run != s.Run {
-			return SpanOf(t.root, s.Run.ID)
-		}
-		s = s.Up
+// typeOf returns the type of a step as its author wrote it, or its kind.
+func typeOf(s *report.Step) string {
+	if s.Info == nil {
+		return s.Kind
 	}
-	if open := t.steps[s]; open != nil {
+	return cmp.Or(s.Info.Step.Type, s.Kind)
+}
+
+// parentOf returns the span that contains a step: that of the enclosing step
+// or of the run. With inside, it returns the span of the step itself.
+func (t *Tracer) parentOf(s *report.Step, inside bool) SpanID {
+	run := s.Run
+	if !inside {
+		if s = s.Parent; s != nil && s.Run != run {
+			s = nil
+		}
+	}
+	if open := openOf(s); open != nil {
 		return open.id
 	}
-	return SpanOf(t.root, s.Run.ID)
+	return SpanOf(t.root, run.ID)
 }
 
-func (t *Tracer) stepEnded(e *journal.Event, m *report.Moment) {
-	open := t.steps[m.Step]
+func (t *Tracer) stepStarted(ev *report.Event, _ *openStep) {
+	ev.Step.Data = &openStep{id: t.id("step", ev.Seq)}
+}
+
+func (t *Tracer) stepSkipped(ev *report.Event, _ *openStep) {
+	span := t.stepSpan(ev, t.id("step", ev.Seq))
+	span.Attrs = t.and(span.Attrs, reasonCode, report.ReasonCondition, outcome, ev.Outcome)
+	t.emit(span)
+}
+
+func (t *Tracer) stepFinished(ev *report.Event, open *openStep) {
 	if open == nil {
 		return
 	}
-	class, reason := report.Ending(e.Fact)
-	if at, ok := journal.PlaceOf(e.Fact); ok {
-		// A task that was lost ends with what somebody decided about it.
-		t.taskEnded(e.At, at.Frame, m.Outcome, class, m.Error)
-	}
-	delete(t.steps, m.Step)
-	code, _ := report.ReasonCode(m, class, reason)
-	span := t.stepSpan(m, open.id)
+	t.endTask(open, ev, ev.Problem) // one that was lost ends with the decision about it
+	step := ev.Step
+	code, _ := ev.ReasonCode()
+	span := t.stepSpan(ev, open.id)
 	span.Events = open.events
-	span.Attrs = t.and(span.Attrs, append(append([]any{outcome, m.Outcome, reasonCode, code}, t.usage(m.Step.Used)...), t.remaining()...)...)
+	span.Attrs = t.and(span.Attrs, outcome, ev.Outcome, reasonCode, code)
+	span.Attrs = t.and(span.Attrs, append(t.usage(step.Used), remaining(ev.Budget)...)...)
 	if open.attempts > 1 {
 		span.Attrs = t.and(span.Attrs, attempts, int64(open.attempts))
 	}
-	if g := open.gate; g != nil && (g.Kind == report.GatePerson || g.Kind == report.GateEvent) {
-		span.Attrs = t.and(span.Attrs, gateKind, open.gate.Kind, gateMethod, open.method)
+	if g := step.Gate; g != nil && (g.Kind == report.GatePerson || g.Kind == report.GateEvent) {
+		span.Attrs = t.and(span.Attrs, gateKind, g.Kind, gateMethod, open.method)
 	}
-	measured := t.attrs(workflowName, m.Step.Run.Name, stepID, m.Step.Path, stepType, value(span.Attrs, t.o.Names.of(stepType)), outcome, m.Outcome)
-	if m.Outcome == report.OutcomeFailed {
-		t.fail(&span, cmp.Or(class, code), m.Error, t.rules(m.Run))
-		measured = t.and(measured, errorType, cmp.Or(class, code))
+	measured := t.attrs(workflowName, step.Run.Name, stepID, step.Path, stepType, typeOf(step), outcome, ev.Outcome)
+	if ev.Outcome == report.OutcomeFailed {
+		t.fail(&span, cmp.Or(ev.Class, code), ev.Problem, t.rules(ev.Run))
+		measured = t.and(measured, errorType, cmp.Or(ev.Class, code))
 	}
 	t.emit(span)
 	t.measure(stepCount, 1, measured)
-	t.measure(stepDuration, seconds(m.Step.Began, m.At), measured)
+	t.measure(stepDuration, seconds(step.Started, ev.At), measured)
 }
 
-func (t *Tracer) taskStarted(e *journal.Event, x *journal.TaskStarted, step *report.Step) {
-	open := t.steps[step]
-	open.attempts = max(open.attempts, x.Attempt+1)
-	if task := t.tasks[x.Frame]; task != nil && task.work == x.Work {
-		task.last = e.At // another life of the same attempt
+func (t *Tracer) gateDecided(ev *report.Event, open *openStep) {
+	if open != nil {
+		open.method = ev.Fact.(journal.GateDecided).Method
+	}
+}
+
+func (t *Tracer) taskStarted(ev *report.Event, open *openStep) {
+	if open == nil {
 		return
 	}
-	who := agentOf(step)
-	who.id, who.parent, who.at, who.talks = t.id("agent", e.Seq), open.id, e.At, who.name != ""
-	t.tasks[x.Frame] = &openTask{
-		work: x.Work, step: step, who: []*actor{who}, held: map[int]hold{}, tools: map[string]openTool{}, last: e.At,
+	open.attempts = max(open.attempts, ev.Work.Attempt+1)
+	if open.task.does(ev.Work) {
+		open.task.last = ev.At // the same attempt runs again
+		return
+	}
+	agent := agentOf(ev.Step)
+	agent.id, agent.parent, agent.at, agent.talks = t.id("agent", ev.Seq), open.id, ev.At, agent.name != ""
+	open.task = &openTask{
+		work: ev.Work, step: ev.Step, who: []*actor{agent}, last: ev.At,
+		held: map[int]hold{}, tools: map[string]openTool{},
 	}
 }
 
-// agentOf is the agent that the author wants to do a step; it may have no name.
+// does reports whether the task is the given one; a nil task is none.
+func (k *openTask) does(w journal.Work) bool { return k != nil && k.work == w }
+
+func (t *Tracer) reserved(ev *report.Event, open *openStep) {
+	if open == nil || !open.task.does(ev.Work) {
+		return
+	}
+	x, task := ev.Fact.(journal.Reserved), open.task
+	task.held[x.N] = hold{seq: ev.Seq, at: ev.At + task.wait, amount: x.Amount, who: task.now()}
+	task.wait = 0
+}
+
+// agentOf returns the agent that the author chose for a step; its name may be empty.
 func agentOf(s *report.Step) *actor {
-	who := &actor{}
-	if s.Info == nil {
-		return who
-	}
-	task := s.Info.Step.Task()
-	if task == nil || json.Unmarshal(task.Settings.Get("agent"), &who.name) != nil {
-		return who
-	}
-	who.known(s)
-	return who
+	a := &actor{name: s.Agent}
+	a.known(s)
+	return a
 }
 
-// known fills in what the workflow says about an agent.
+// known adds what the workflow defines for an agent.
 func (a *actor) known(s *report.Step) {
 	if s.Info == nil || s.Info.Program == nil {
 		return
@@ -392,24 +377,29 @@ func (a *actor) known(s *report.Step) {
 	}
 }
 
-// now is who is at work.
+// now returns the current actor.
 func (k *openTask) now() *actor { return k.who[len(k.who)-1] }
 
-// taskEnded ends an attempt, with whatever is open in it.
-func (t *Tracer) taskEnded(at journal.Millis, frame, result, class, text string) {
-	task := t.tasks[frame]
-	if task == nil {
-		return
-	}
-	delete(t.tasks, frame)
-	t.abandon(task, at, result, cmp.Or(class, result))
-	for i := len(task.who) - 1; i >= 0; i-- {
-		t.agentEnded(task, task.who[i], at, result, class, text)
+func (t *Tracer) taskFinished(ev *report.Event, open *openStep) {
+	if open != nil {
+		t.endTask(open, ev, ev.Error)
 	}
 }
 
-// abandon ends calls of which nobody will hear any more. What was set aside for
-// one that was lost is charged.
+// endTask ends the attempt of a step, with everything that is open in it.
+func (t *Tracer) endTask(open *openStep, ev *report.Event, text string) {
+	task := open.task
+	if task == nil {
+		return
+	}
+	open.task = nil
+	t.abandon(task, ev.At, ev.Outcome, cmp.Or(ev.Class, ev.Outcome))
+	for _, one := range slices.Backward(task.who) {
+		t.agentEnded(task, one, ev.At, ev.Outcome, ev.Class, text)
+	}
+}
+
+// abandon ends calls without a result. The reservation of a lost one is charged.
 func (t *Tracer) abandon(task *openTask, at journal.Millis, result, class string) {
 	for _, n := range sorted(task.held) {
 		if h := task.held[n]; h.amount.ModelCalls > 0 {
@@ -417,39 +407,38 @@ func (t *Tracer) abandon(task *openTask, at journal.Millis, result, class string
 			if result == lost {
 				charged = h.amount
 			}
-			t.called(task, n, h, at, call{used: charged, class: class, failed: result != report.OutcomeCancelled && result != report.OutcomeOK})
+			failed := result != report.OutcomeCancelled && result != report.OutcomeOK
+			t.called(task, n, h, at, call{used: charged, class: class, failed: failed})
 		}
 	}
 	clear(task.held)
 	if result == lost {
-		return // a tool's call is made again, or decided about
+		return // the tool call is repeated, or a person decides about it
 	}
 	for _, id := range sorted(task.tools) {
 		open := task.tools[id]
 		why := class
 		if result == report.OutcomeOK {
-			why = "" // whoever called it did not need to hear
+			why = "" // the task did not need the result
 		}
 		t.toolEnded(task, open, at, &open.use, why, "")
 	}
 	clear(task.tools)
 }
 
-// lost is the class of a call that a process took with it.
+// lost is the class of a call whose process died.
 const lost = "lost"
 
-func (t *Tracer) taskLost(at journal.Millis, x *journal.TaskLost) {
-	if task := t.tasks[x.Frame]; task != nil && task.work == x.Work {
-		until := at
-		if x.Until > 0 {
-			until = x.Until
-		}
-		for _, one := range task.who {
-			one.used = one.used.Plus(x.Charged)
-		}
-		t.abandon(task, until, lost, lost)
-		task.last = at
+func (t *Tracer) taskLost(ev *report.Event, open *openStep) {
+	if open == nil || !open.task.does(ev.Work) {
+		return
 	}
+	x, task := ev.Fact.(journal.TaskLost), open.task
+	for _, one := range task.who {
+		one.used = one.used.Plus(x.Charged)
+	}
+	t.abandon(task, cmp.Or(x.Until, ev.At), lost, lost)
+	task.last = ev.At
 }
 
 func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, result, class, text string) {
@@ -461,10 +450,12 @@ func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, resul
 		label = task.step.Name
 	}
 	span := Span{
-		Trace: t.trace, ID: who.id, Parent: who.parent, Name: invokeAgent + " " + label, Kind: Internal, Start: who.at, End: at,
+		Trace: t.trace, ID: who.id, Parent: who.parent, Name: invokeAgent + " " + label, Kind: Internal,
+		Start: who.at, End: at,
 		Attrs: t.and(t.attrs(
 			operation, invokeAgent, genAIAgent, label, agentID, who.name, agentRole, who.role, requestModel, bare(who.model),
-			workflowName, task.step.Run.Name, runID, string(task.step.Run.ID), stepID, task.step.Path, attempt, int64(task.work.Attempt+1), outcome, result,
+			workflowName, task.step.Run.Name, runID, string(task.step.Run.ID), stepID, task.step.Path,
+			attempt, int64(task.work.Attempt+1), outcome, result,
 			inputTokens, who.used.InputTokens, outputTokens, who.used.OutputTokens,
 		), t.usage(who.used)...),
 	}
@@ -477,63 +468,72 @@ func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, resul
 	t.measure(agentDuration, seconds(who.at, at), measured)
 }
 
-// note is something that happened inside of a task.
-func (t *Tracer) note(e *journal.Event, x *journal.TaskNoted) error {
-	task := t.tasks[x.Frame]
-	if task == nil || task.work != x.Work {
-		return nil
+// note applies an event inside a task.
+func (t *Tracer) note(ev *report.Event, open *openStep) {
+	if open == nil || !open.task.does(ev.Work) {
+		return
 	}
-	defer func() { task.last = e.At }()
-	who := task.now()
+	task := open.task
 	for _, one := range task.who {
-		one.used = one.used.Plus(x.Usage)
+		one.used = one.used.Plus(ev.Usage)
 	}
-	switch x.Kind {
-	case journal.NotePrompt:
-		who.talks = true
-		if t.o.Content {
-			who.prompted(x.Data)
-		}
-	case journal.NoteReply:
-		var r journal.Reply
-		bad := json.Unmarshal(x.Data, &r) != nil
-		t.called(task, x.Settles, t.held(task, e, x), e.At, call{reply: &r, used: x.Usage, failed: bad, class: "unreadable"})
-		who.asked = nil
-	case journal.NoteModelError, journal.NoteModelRetry:
-		var failed journal.ModelRetry
-		_ = json.Unmarshal(x.Data, &failed) // what cannot be read has no class
-		t.called(task, x.Settles, t.held(task, e, x), e.At, call{used: x.Usage, failed: true, class: failed.Class, text: failed.Message})
-		if x.Kind == journal.NoteModelRetry {
-			task.wait = failed.Wait
-		}
-	case journal.NoteToolCall:
-		var use journal.ToolUse
-		if json.Unmarshal(x.Data, &use) == nil {
-			task.tools[use.CallID] = openTool{seq: e.Seq, at: e.At, who: who, use: use}
-		}
-	case journal.NoteToolResult:
-		var use journal.ToolUse
-		if json.Unmarshal(x.Data, &use) == nil {
-			t.toolReturned(task, e, &use)
-		}
-	case journal.NoteCall:
-		t.callBegan(task, e, x)
-	case journal.NoteCallEnd:
-		t.callEnded(task, e, x)
+	if h := noteHandlers[ev.Type]; h.handle != nil && (h.unreadable || !ev.Note.Unreadable) {
+		h.handle(t, ev, task)
 	}
-	return nil
+	task.last = ev.At
 }
 
-// held is what was set aside for a call; one that was made without lasted
-// since the task was last heard of.
-func (t *Tracer) held(task *openTask, e *journal.Event, x *journal.TaskNoted) hold {
-	if h, ok := task.held[x.Settles]; ok && x.Settles > 0 {
+// noteHandlers handle events inside a task. Those of model calls also handle
+// unreadable notes: the call was made.
+var noteHandlers = map[report.EventType]struct {
+	handle     func(t *Tracer, ev *report.Event, task *openTask)
+	unreadable bool
+}{
+	report.ModelPrompted: {(*Tracer).modelPrompted, true},
+	report.ModelReplied:  {(*Tracer).modelReplied, true},
+	report.ModelFailed:   {(*Tracer).modelFailed, true},
+	report.ModelRetried:  {(*Tracer).modelFailed, true},
+	report.ToolCalled:    {(*Tracer).toolCalled, false},
+	report.ToolReturned:  {(*Tracer).toolReturned, false},
+	report.CallStarted:   {(*Tracer).callStarted, false},
+	report.CallFinished:  {(*Tracer).callFinished, false},
+}
+
+func (t *Tracer) modelPrompted(ev *report.Event, task *openTask) {
+	agent := task.now()
+	agent.talks = true
+	if t.o.Content && !ev.Note.Unreadable {
+		agent.prompted(report.Body[journal.Prompt](ev.Note))
+	}
+}
+
+func (t *Tracer) modelReplied(ev *report.Event, task *openTask) {
+	t.called(task, ev.Note.Settles, t.held(task, ev), ev.At, call{
+		reply: report.Body[journal.Reply](ev.Note), used: ev.Usage, failed: ev.Note.Unreadable, class: "unreadable",
+	})
+	task.now().asked = nil
+}
+
+func (t *Tracer) modelFailed(ev *report.Event, task *openTask) {
+	failed := report.Body[journal.ModelRetry](ev.Note) // without a class if it is unreadable
+	t.called(task, ev.Note.Settles, t.held(task, ev), ev.At, call{
+		used: ev.Usage, failed: true, class: failed.Class, text: failed.Message,
+	})
+	if ev.Type == report.ModelRetried {
+		task.wait = failed.Wait
+	}
+}
+
+// held returns the reservation of a call. A call without one has lasted since
+// the last event of the task.
+func (t *Tracer) held(task *openTask, ev *report.Event) hold {
+	if h, ok := task.held[ev.Note.Settles]; ok && ev.Note.Settles > 0 {
 		return h
 	}
-	return hold{seq: e.Seq, at: task.last, who: task.now()}
+	return hold{seq: ev.Seq, at: task.last, who: task.now()}
 }
 
-// call is how a call of a model ended.
+// call is the result of a model call.
 type call struct {
 	reply  *journal.Reply
 	used   journal.Usage
@@ -542,10 +542,12 @@ type call struct {
 	text   string
 }
 
-// finishes are the conventions' words for why a model stopped.
-var finishes = map[string]string{"done": "stop", "tool_use": "tool_calls", "max_tokens": "length", "refused": "content_filter"}
+// finishes maps stop reasons to those of the conventions.
+var finishes = map[string]string{
+	"done": "stop", "tool_use": "tool_calls", "max_tokens": "length", "refused": "content_filter",
+}
 
-// called ends a call of a model.
+// called ends a model call.
 func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call) {
 	delete(task.held, n)
 	who, step := h.who, task.step
@@ -566,9 +568,11 @@ func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call
 	begun := min(h.at, at)
 	model := t.attrs(operation, chat, provider, by, requestModel, asked, responseModel, answered)
 	span := Span{
-		Trace: t.trace, ID: t.id("chat", h.seq), Parent: who.id, Name: strings.TrimSpace(chat + " " + asked), Kind: Client, Start: begun, End: at,
+		Trace: t.trace, ID: t.id("chat", h.seq), Parent: who.id, Name: strings.TrimSpace(chat + " " + asked), Kind: Client,
+		Start: begun, End: at,
 		Attrs: t.and(t.attrs(
-			operation, chat, provider, by, requestModel, asked, responseModel, answered, offline, offlineBy, agentID, who.name, genAIAgent, who.name,
+			operation, chat, provider, by, requestModel, asked, responseModel, answered, offline, offlineBy,
+			agentID, who.name, genAIAgent, who.name,
 			workflowName, step.Run.Name, runID, string(step.Run.ID), stepID, step.Path,
 		), t.usage(c.used)...),
 	}
@@ -619,19 +623,25 @@ func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call
 	}
 }
 
-func (t *Tracer) toolReturned(task *openTask, e *journal.Event, use *journal.ToolUse) {
+func (t *Tracer) toolCalled(ev *report.Event, task *openTask) {
+	use := report.Body[journal.ToolUse](ev.Note)
+	task.tools[use.CallID] = openTool{seq: ev.Seq, at: ev.At, who: task.now(), use: *use}
+}
+
+func (t *Tracer) toolReturned(ev *report.Event, task *openTask) {
+	use := report.Body[journal.ToolUse](ev.Note)
 	open, ok := task.tools[use.CallID]
-	if !ok { // it was made elsewhere, and only told
-		open = openTool{seq: e.Seq, at: e.At, who: task.now()}
+	if !ok { // an external agent made the call and only reports its result
+		open = openTool{seq: ev.Seq, at: ev.At, who: task.now()}
 	}
 	delete(task.tools, use.CallID)
 	class := use.Class
 	if use.Error != "" && class == "" {
-		class = "tool_error" // it ran, and says that it did not work
+		class = "tool_error" // it ran, and returned an error
 	}
-	t.toolEnded(task, open, e.At, use, class, use.Error)
+	t.toolEnded(task, open, ev.At, use, class, use.Error)
 	if t.o.Content {
-		open.who.heard(use)
+		open.who.returned(use)
 	}
 }
 
@@ -642,9 +652,11 @@ func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use
 		parent = open.who.parent
 	}
 	span := Span{
-		Trace: t.trace, ID: t.id("tool", open.seq), Parent: parent, Name: strings.TrimSpace(executeTool + " " + use.Name), Kind: Internal, Start: open.at, End: at,
+		Trace: t.trace, ID: t.id("tool", open.seq), Parent: parent, Name: strings.TrimSpace(executeTool + " " + use.Name),
+		Kind: Internal, Start: open.at, End: at,
 		Attrs: t.attrs(
-			operation, executeTool, toolName, use.Name, toolType, "function", toolCallID, use.CallID, offline, use.Offline, agentID, open.who.name,
+			operation, executeTool, toolName, use.Name, toolType, "function", toolCallID, use.CallID, offline, use.Offline,
+			agentID, open.who.name,
 			workflowName, step.Run.Name, runID, string(step.Run.ID), stepID, step.Path,
 		),
 	}
@@ -667,20 +679,17 @@ func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use
 	t.measure(toolDuration, seconds(open.at, at), measured)
 }
 
-// The classes of calls that were not made. A model may make up any number of
-// names, and metrics have a series for each: these share one.
+// Classes of calls that were not made. A model may invent any number of names,
+// and each is a series of a metric: these share one.
 const (
 	classDenied  = "NOT_ALLOWED"
 	classMissing = "NOT_READY"
 	otherTool    = "_OTHER"
 )
 
-// callBegan is work that a task asks for: an agent within a node.
-func (t *Tracer) callBegan(task *openTask, e *journal.Event, x *journal.TaskNoted) {
-	var c journal.Call
-	if json.Unmarshal(x.Data, &c) != nil {
-		return
-	}
+// callStarted opens the span of work that a task asks for: an agent within a node.
+func (t *Tracer) callStarted(ev *report.Event, task *openTask) {
+	c := report.Body[journal.Call](ev.Note)
 	var request struct {
 		Settings struct {
 			Agent string `json:"agent"`
@@ -688,29 +697,29 @@ func (t *Tracer) callBegan(task *openTask, e *journal.Event, x *journal.TaskNote
 	}
 	_ = json.Unmarshal(c.Request, &request) // other kinds of work have no agent
 	above := task.now()
-	who := &actor{id: t.id("agent", e.Seq), parent: above.id, at: e.At, key: c.Key, name: request.Settings.Agent}
+	agent := &actor{id: t.id("agent", ev.Seq), parent: above.id, at: ev.At, key: c.Key, name: request.Settings.Agent}
 	if !above.talks {
-		who.parent = above.parent
+		agent.parent = above.parent
 	}
-	who.talks = who.name != ""
-	who.known(task.step)
-	task.who = append(task.who, who)
+	agent.talks = agent.name != ""
+	agent.known(task.step)
+	task.who = append(task.who, agent)
 }
 
-func (t *Tracer) callEnded(task *openTask, e *journal.Event, x *journal.TaskNoted) {
-	var c journal.CallEnd
-	if json.Unmarshal(x.Data, &c) != nil || len(task.who) == 1 {
+func (t *Tracer) callFinished(ev *report.Event, task *openTask) {
+	if len(task.who) == 1 {
 		return
 	}
+	c := report.Body[journal.CallEnd](ev.Note)
 	result := report.OutcomeOK
 	if c.Class != "" || c.Error != "" {
 		result = report.OutcomeFailed
 	}
-	t.agentEnded(task, task.now(), e.At, result, c.Class, c.Error)
+	t.agentEnded(task, task.now(), ev.At, result, c.Class, c.Error)
 	task.who = task.who[:len(task.who)-1]
 }
 
-// id is the id of what began with an event.
+// id returns the id of the span that started with an event.
 func (t *Tracer) id(what string, seq journal.Seq) SpanID {
 	return spanID(t.root, fmt.Sprintf("%s:%d", what, seq))
 }
@@ -723,7 +732,7 @@ func (t *Tracer) measure(metric name, value float64, attrs []Attr) {
 	}
 }
 
-// attrs are names and values in turn; what is empty is left out.
+// attrs returns attributes from names and values in turn, without empty values.
 func (t *Tracer) attrs(pairs ...any) []Attr { return t.and(nil, pairs...) }
 
 func (t *Tracer) and(attrs []Attr, pairs ...any) []Attr {
@@ -737,17 +746,7 @@ func (t *Tracer) and(attrs []Attr, pairs ...any) []Attr {
 	return attrs
 }
 
-func value(attrs []Attr, key string) string {
-	for _, a := range attrs {
-		if a.Key == key {
-			text, _ := a.Value.(string)
-			return text
-		}
-	}
-	return ""
-}
-
-// usage is what something cost.
+// usage returns the attributes of usage.
 func (t *Tracer) usage(u journal.Usage) []any {
 	if u.ModelCalls == 0 && u.InputTokens == 0 && u.OutputTokens == 0 && u.MicroDollars == 0 {
 		return nil
@@ -759,27 +758,22 @@ func (t *Tracer) usage(u journal.Usage) []any {
 	return out
 }
 
-// remaining is what the run's budgets have left.
-func (t *Tracer) remaining() []any {
-	ledger := t.state.Spent
-	if root := t.state.Root(); root != nil {
-		ledger = root.Ledger
-	}
-	if ledger == nil {
+// remaining returns what the budget of the root run has left.
+func remaining(b *report.Budget) []any {
+	if b == nil {
 		return nil
 	}
 	var out []any
-	if most := ledger.Limits.Tokens; most != nil {
-		out = append(out, budgetTokens, *most-ledger.Used.InputTokens-ledger.Used.OutputTokens)
+	if most := b.Limits.Tokens; most != nil {
+		out = append(out, budgetTokens, *most-b.Used.InputTokens-b.Used.OutputTokens)
 	}
-	if most := ledger.Limits.Steps; most != nil {
-		out = append(out, budgetSteps, *most-ledger.Used.Steps)
+	if most := b.Limits.Steps; most != nil {
+		out = append(out, budgetSteps, *most-b.Used.Steps)
 	}
 	return out
 }
 
-// fail says that a span did not end well. Words may hold anything, and need
-// the same consent as content.
+// fail marks a span as failed. Error texts may contain anything, and are content.
 func (t *Tracer) fail(s *Span, class, text string, rules *redact.Rules) {
 	s.Failed, s.Message = true, class
 	s.Attrs = t.and(s.Attrs, errorType, class)
@@ -792,7 +786,7 @@ func (t *Tracer) rules(run *report.Run) *redact.Rules {
 	if !t.o.Content {
 		return nil
 	}
-	if open := t.runs[run.ID]; open != nil {
+	if open, ok := run.Data.(*openRun); ok {
 		return open.rules
 	}
 	return redact.Of(true, run.Audits()...)
@@ -809,7 +803,7 @@ func dollars(u journal.Usage) float64 { return float64(u.MicroDollars) / 1e6 }
 
 func seconds(from, to journal.Millis) float64 { return float64(to-from) / 1000 }
 
-// bare is a model's name without that of its provider.
+// bare returns a model's name without that of its provider.
 func bare(model string) string { return model[strings.IndexByte(model, '/')+1:] }
 
 func sorted[K cmp.Ordered, V any](m map[K]V) []K {

@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestHints: what has no hint of a rule has no match of it.
-func TestHints(t *testing.T) {
+// A text without a hint of a rule has no match of it.
+func TestHintsAreComplete(t *testing.T) {
 	for _, r := range builtin() {
 		if r.hints == nil {
 			continue

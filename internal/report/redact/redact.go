@@ -14,17 +14,17 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// Rules are what is to be hidden. Nil hides nothing.
+// Rules are redaction rules. A nil *Rules redacts nothing.
 type Rules struct {
 	rules []rule
-	// members hides the values of members whose names say that they are secret.
+	// members redacts the values of members with secret names.
 	members bool
 }
 
-// New gathers rules: all for personal data, all for secrets, and patterns, each
-// of which is the name of a rule, in capitals or not, or a regular expression.
-// Patterns that are neither are told by the error; the rest counts all the same.
-// It returns nil when there is nothing to hide.
+// New returns rules for personal data, for secrets, and for patterns, each of
+// which is the name of a rule, in any case, or a regular expression. Invalid
+// patterns are reported in the error; the valid ones still apply. It returns nil
+// when there is nothing to redact.
 func New(withPII, withSecrets bool, patterns ...string) (*Rules, error) {
 	if !withPII && !withSecrets && len(patterns) == 0 {
 		return nil, nil
@@ -38,7 +38,7 @@ func New(withPII, withSecrets bool, patterns ...string) (*Rules, error) {
 			own[all[i].name] = true
 			continue
 		}
-		// The author's own words come first: they know best what it is.
+		// The author's patterns come first, since they are the most specific.
 		re, err := regexp.Compile(p)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%q is neither the name of a rule nor a regular expression: %w", p, err))
@@ -54,8 +54,8 @@ func New(withPII, withSecrets bool, patterns ...string) (*Rules, error) {
 	return r, errors.Join(errs...)
 }
 
-// Of gathers what workflows want to have hidden in their records; with secrets,
-// secrets are hidden whatever they say.
+// Of returns the rules of workflows for their records. With secrets, secrets are
+// redacted even if the workflows do not ask for it.
 func Of(secrets bool, audits ...*ir.Audit) *Rules {
 	var pii bool
 	var patterns []string
@@ -65,12 +65,12 @@ func Of(secrets bool, audits ...*ir.Audit) *Rules {
 			patterns = append(patterns, name.Name)
 		}
 	}
-	// A pattern that cannot be read was reported when the workflow was checked.
+	// An invalid pattern was reported when the workflow was checked.
 	rules, _ := New(pii, secrets, patterns...)
 	return rules
 }
 
-// Text hides what the rules find in a text, and tells whether they found anything.
+// Text redacts a text, and reports whether a rule matched.
 func (r *Rules) Text(text string) (string, bool) {
 	if r == nil || text == "" {
 		return text, false
@@ -101,12 +101,12 @@ func (r *Rules) Text(text string) (string, bool) {
 	return b.String(), true
 }
 
-// hinted tells whether a text may have a match.
+// hinted reports whether a text may have a match.
 func (c *rule) hinted(text string) bool {
 	return c.hints == nil || slices.ContainsFunc(c.hints, func(hint string) bool { return strings.Contains(text, hint) })
 }
 
-// piece is a part of a text: as it was, or what stands for something hidden.
+// piece is a part of a text: unchanged, or the replacement of a match.
 type piece struct {
 	text   string
 	hidden bool
@@ -130,8 +130,8 @@ func (c *rule) split(text string) (out []piece, found bool) {
 
 func mark(name string) string { return "[redacted " + name + "]" }
 
-// JSON hides what the rules find in the texts, names and long numbers of a
-// value, and tells whether they found anything.
+// JSON redacts the texts, names and long numbers of a value, and reports whether
+// a rule matched.
 func (r *Rules) JSON(raw json.RawMessage) (json.RawMessage, bool, error) {
 	if r == nil || len(raw) == 0 {
 		return raw, false, nil
@@ -182,7 +182,7 @@ func (r *Rules) value(v any, found *bool) any {
 			}
 			hidden, some := r.Text(name)
 			*found = *found || some
-			for n := 2; some; n++ { // two names may become the same
+			for n := 2; some; n++ { // two names may have the same replacement
 				if _, taken := out[hidden]; !taken {
 					break
 				}
@@ -195,7 +195,7 @@ func (r *Rules) value(v any, found *bool) any {
 	return v
 }
 
-// secretName tells whether a member's name says that its value is secret.
+// secretName reports whether the name of a member marks its value as secret.
 func secretName(name string) bool {
 	var b strings.Builder
 	before := ' '

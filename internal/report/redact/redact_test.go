@@ -19,7 +19,7 @@ func rules(t testing.TB, pii, secrets bool, patterns ...string) *redact.Rules {
 	return r
 }
 
-// join keeps examples of keys from looking like keys to those who search for them.
+// join hides examples of keys from scanners that search for keys.
 func join(parts ...string) string { return strings.Join(parts, "") }
 
 func TestText(t *testing.T) {
@@ -63,7 +63,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestPatterns: F31: names of rules in any case, else regular expressions.
+// F31: patterns are names of rules in any case, or regular expressions.
 func TestPatterns(t *testing.T) {
 	text := "ada@example.org 123-45-6789 EMP-00042 x"
 	for _, c := range []struct {
@@ -113,9 +113,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestNothingComesBack: whatever surrounds a secret, it is gone, and hiding
-// twice is hiding once.
-func TestNothingComesBack(t *testing.T) {
+// A secret is removed whatever surrounds it, and redaction is idempotent.
+func TestRedactionIsCompleteAndIdempotent(t *testing.T) {
 	r := rules(t, true, true)
 	rapid.Check(t, func(t *rapid.T) {
 		around := rapid.StringMatching(`[ a-z,.:;!?\n"{}]{0,12}`)

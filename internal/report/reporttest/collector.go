@@ -24,8 +24,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Collector receives traces and metrics as an OpenTelemetry collector does, with
-// OpenTelemetry's own types: what it cannot decode, it refuses, and the test fails.
+// Collector receives traces and metrics like an OpenTelemetry collector, with
+// OpenTelemetry's own types. It refuses what it cannot decode, and fails the test.
 type Collector struct {
 	URL string
 
@@ -38,7 +38,7 @@ type Collector struct {
 	bodies   bytes.Buffer
 }
 
-// NewCollector listens until the test is over.
+// NewCollector returns a Collector that listens until the test ends.
 func NewCollector(t testing.TB) *Collector {
 	t.Helper()
 	c := &Collector{t: t}
@@ -48,8 +48,8 @@ func NewCollector(t testing.TB) *Collector {
 	return c
 }
 
-// Answer is asked before a request is read: another status than 200 is given
-// back at once, with the header that it may set.
+// Answer sets a function that is called before a request is read: a status other
+// than 200 is returned at once, with the header that the function may set.
 func (c *Collector) Answer(with func(r *http.Request, header http.Header) int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +67,7 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if err := c.take(r); errors.Is(err, io.ErrUnexpectedEOF) {
-		return // whoever sent it was killed
+		return // the sender was killed
 	} else if err != nil {
 		c.t.Errorf("%s: %v", r.URL, err)
 		w.WriteHeader(http.StatusBadRequest)
@@ -111,8 +111,8 @@ func (c *Collector) take(r *http.Request) error {
 	return fmt.Errorf("nothing is at %s", r.URL.Path)
 }
 
-// Decode reads OTLP in one of its two languages, and takes no field that
-// OpenTelemetry does not know.
+// Decode decodes OTLP in one of its two encodings. It refuses fields that
+// OpenTelemetry does not have.
 func Decode(contentType string, raw []byte, into proto.Message) error {
 	switch contentType {
 	case "application/x-protobuf":
@@ -139,7 +139,7 @@ func Decode(contentType string, raw []byte, into proto.Message) error {
 	return fmt.Errorf("content type %q", contentType)
 }
 
-// unknown looks for fields that were not understood, wherever they are.
+// unknown finds unknown fields at any depth.
 func unknown(m proto.Message) error {
 	text, err := protojson.Marshal(m)
 	if err != nil {
@@ -155,8 +155,7 @@ func unknown(m proto.Message) error {
 	return nil
 }
 
-// idsAsBase64 undoes what OTLP does otherwise than all JSON of protobuf: ids
-// are hex.
+// idsAsBase64 converts ids from hex, which OTLP uses, to the base64 of protobuf's JSON.
 func idsAsBase64(v any) error {
 	switch v := v.(type) {
 	case []any:
@@ -183,7 +182,7 @@ func idsAsBase64(v any) error {
 	return nil
 }
 
-// Spans are all that came, in the order in which they did.
+// Spans returns all spans in the order in which they were received.
 func (c *Collector) Spans() []*tracepb.Span {
 	var out []*tracepb.Span
 	for r := range came(c, &c.traces, (*tracepb.TracesData).GetResourceSpans) {
@@ -194,7 +193,7 @@ func (c *Collector) Spans() []*tracepb.Span {
 	return out
 }
 
-// Resources are those of all traces that came.
+// Resources returns the resources of all traces.
 func (c *Collector) Resources() []map[string]string {
 	var out []map[string]string
 	for r := range came(c, &c.traces, (*tracepb.TracesData).GetResourceSpans) {
@@ -203,7 +202,7 @@ func (c *Collector) Resources() []map[string]string {
 	return out
 }
 
-// Metrics are all that came.
+// Metrics returns all metrics.
 func (c *Collector) Metrics() []*metricspb.Metric {
 	var out []*metricspb.Metric
 	for r := range came(c, &c.metrics, (*metricspb.MetricsData).GetResourceMetrics) {
@@ -214,7 +213,7 @@ func (c *Collector) Metrics() []*metricspb.Metric {
 	return out
 }
 
-// came is what requests had of each resource.
+// came returns what requests had of each resource.
 func came[Data, Part any](c *Collector, all *[]Data, parts func(Data) []Part) iter.Seq[Part] {
 	return func(yield func(Part) bool) {
 		c.mu.Lock()
@@ -229,21 +228,21 @@ func came[Data, Part any](c *Collector, all *[]Data, parts func(Data) []Part) it
 	}
 }
 
-// Requests are those that were taken.
+// Requests returns the accepted requests.
 func (c *Collector) Requests() []*http.Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.requests)
 }
 
-// Text is everything that came, byte for byte.
+// Text returns everything that was received, byte for byte.
 func (c *Collector) Text() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.bodies.String()
 }
 
-// Attributes are attributes as texts.
+// Attributes returns attributes as texts.
 func Attributes(list []*commonpb.KeyValue) map[string]string {
 	out := map[string]string{}
 	for _, a := range list {
@@ -272,8 +271,8 @@ func valueText(v *commonpb.AnyValue) string {
 	return "?"
 }
 
-// Tree is a trace as text: every span below its parent, in the order in which
-// they came, with what tell says about it.
+// Tree returns a trace as text: every span below its parent, in the order in which
+// they were received, with the text that tell returns for it.
 func Tree(spans []*tracepb.Span, tell func(*tracepb.Span) string) string {
 	known := map[string]bool{}
 	for _, s := range spans {

@@ -1,3 +1,3 @@
-// Package reporttest holds the recorded runs with which every reader of the
-// journal is tested: they were driven through the plan, and are kept as files.
+// Package reporttest provides the recorded runs with which every reader of the
+// journal is tested: they were driven through the plan, and are stored as files.
 package reporttest

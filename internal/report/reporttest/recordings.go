@@ -29,7 +29,7 @@ type Recording struct {
 // Run is the root run of every recording.
 const Run journal.RunID = "11111111-1111-4111-8111-111111111111"
 
-// All are the recordings, for a test in a folder of internal/report.
+// All returns the recordings, for a test in a folder of internal/report.
 func All(t testing.TB) []*Recording {
 	t.Helper()
 	paths, err := filepath.Glob("../testdata/runs/*.txtar")
@@ -43,7 +43,7 @@ func All(t testing.TB) []*Recording {
 	return out
 }
 
-// Recorded is one of them.
+// Recorded returns one recording.
 func Recorded(t testing.TB, name string) *Recording {
 	t.Helper()
 	archive, err := txtar.ParseFile(filepath.Join("../testdata/runs", name+".txtar"))
@@ -64,15 +64,15 @@ func Recorded(t testing.TB, name string) *Recording {
 	return r
 }
 
-// Shelf is a journal that holds recordings: as many appends as have been committed.
+// Shelf is a journal that holds recordings.
 type Shelf struct {
 	Appends []journal.Appended
 	Blobs   map[string][]byte
 	Pinned  *ir.Program
-	Reads   int // how often a stream was read
+	Reads   int // number of calls of Events
 }
 
-// Events counts how often it is called.
+// Events returns the events of a run, and counts its calls.
 func (s *Shelf) Events(_ context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
 	s.Reads++
 	return func(yield func(journal.Event, error) bool) {
@@ -86,7 +86,7 @@ func (s *Shelf) Events(_ context.Context, run journal.RunID, after journal.Seq) 
 	}
 }
 
-// Blob knows those that the test has put there.
+// Blob returns a blob of Blobs.
 func (s *Shelf) Blob(_ context.Context, hash string) ([]byte, error) {
 	if b, ok := s.Blobs[hash]; ok {
 		return b, nil
@@ -94,7 +94,7 @@ func (s *Shelf) Blob(_ context.Context, hash string) ([]byte, error) {
 	return nil, fmt.Errorf("%s: %w", hash, journal.ErrUnknownBlob)
 }
 
-// Last is where the journal ends.
+// Last returns the last position.
 func (s *Shelf) Last(context.Context) (journal.Pos, error) {
 	if len(s.Appends) == 0 {
 		return 0, nil
@@ -102,11 +102,10 @@ func (s *Shelf) Last(context.Context) (journal.Pos, error) {
 	return s.Appends[len(s.Appends)-1].Pos, nil
 }
 
-// Program is the same for every hash.
+// Program returns Pinned for every hash.
 func (s *Shelf) Program(context.Context, string) (*ir.Program, error) { return s.Pinned, nil }
 
-// Golden holds a text against the file that has what is expected; with update
-// it writes the file anew.
+// Golden compares a text with a file; with update it writes the file first.
 func Golden(t testing.TB, path, got string, update bool) {
 	t.Helper()
 	if update {
@@ -126,7 +125,7 @@ func Golden(t testing.TB, path, got string, update bool) {
 	}
 }
 
-// Files reads the records of a folder whose names end in ext.
+// Files returns the records of a folder whose names end in ext.
 func Files(t testing.TB, dir, ext string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -144,7 +143,7 @@ func Files(t testing.TB, dir, ext string) map[string]string {
 	return out
 }
 
-// Together is all files as one text, the root's first.
+// Together returns all files as one text, the root's first.
 func Together(all map[string]string) string {
 	var b strings.Builder
 	names := slices.Sorted(maps.Keys(all))

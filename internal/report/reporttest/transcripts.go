@@ -12,10 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// Breaches holds the transcripts of a run and of all its children, by the run's
-// id, to what is promised about them, and says where they break it. over: the
-// run has finished. It shares no code with the writer, so that a mistake there
-// is not made here again.
+// Breaches checks the promises about the transcripts of a run and of all its
+// children, by run id, and returns where they are broken. over reports that the
+// run has finished. It shares no code with the writer, so that it does not repeat
+// its mistakes.
 func Breaches(files map[string]string, root string, over bool) []string {
 	c := &checker{files: map[string]*transcriptFile{}, over: over}
 	for _, run := range slices.Sorted(maps.Keys(files)) {
@@ -34,20 +34,20 @@ type checker struct {
 	breaches []string
 }
 
-// transcriptFile is one file, and what is open at the line that is looked at.
+// transcriptFile is one file, and what is open at the current line.
 type transcriptFile struct {
 	run    string
 	lines  []transcriptLine
 	open   map[string][]openedStep // by path
-	latest map[string]int          // the last iteration of a step of a sequential loop, by the path
+	latest map[string]int          // last iteration of a step of a sequential loop, by path
 	calls  map[string]toolPayload  // by path and id
 }
 
 type openedStep struct {
 	line *transcriptLine
-	loop bool // it lies in a loop, so that its iteration stays what it is
-	// beside others: it lies in a parallel step, which may be a fan-out over a
-	// list, and then the same step is open for several items.
+	loop bool // inside a loop, so that its iteration does not change
+	// beside is set in a parallel step, which may be a fan-out over a list: then
+	// the same step is open for several items.
 	beside bool
 }
 
@@ -86,14 +86,14 @@ type toolPayload struct {
 
 var uuid4 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// htmlEscape is the escape of <, > or &, behind an even number of backslashes.
+// htmlEscape matches the escape of <, > or &, after an even number of backslashes.
 var htmlEscape = regexp.MustCompile(`[^\\](\\\\)*\\u00(3c|3e|26)`)
 
 func (c *checker) breach(f *transcriptFile, l *transcriptLine, format string, args ...any) {
 	c.breaches = append(c.breaches, fmt.Sprintf("%s line %d: %s: %s", f.run, l.number, fmt.Sprintf(format, args...), l.text))
 }
 
-// read takes a file apart. Lines that cannot be read are told and left out.
+// read parses a file. Lines that cannot be read are reported and skipped.
 func (c *checker) read(run, text string) *transcriptFile {
 	f := &transcriptFile{run: run, open: map[string][]openedStep{}, latest: map[string]int{}, calls: map[string]toolPayload{}}
 	if text != "" && !strings.HasSuffix(text, "\n") {
@@ -125,7 +125,7 @@ func (c *checker) read(run, text string) *transcriptFile {
 	return f
 }
 
-// keysOf are the keys of an object in their order.
+// keysOf returns the keys of an object in their order.
 func keysOf(raw []byte) []string {
 	var out []string
 	in := json.NewDecoder(bytes.NewReader(raw))
@@ -146,7 +146,7 @@ func keysOf(raw []byte) []string {
 	return out
 }
 
-// ordered tells whether keys are some of all, in their order, and all that are needed.
+// ordered reports whether keys are a subset of all, in their order, with all that are needed.
 func ordered(keys []string, all ...string) bool {
 	next := 0
 	for _, one := range all {
@@ -229,7 +229,7 @@ func (c *checker) file(f *transcriptFile, root bool) {
 	}
 }
 
-// step reads the payload of run.* and step.* events.
+// step decodes the payload of run.* and step.* events.
 func (c *checker) step(f *transcriptFile, l *transcriptLine, ended bool) {
 	if err := json.Unmarshal(l.Payload, &l.step); err != nil {
 		c.breach(f, l, "payload: %v", err)
@@ -250,7 +250,7 @@ func (c *checker) runKind(f *transcriptFile, l *transcriptLine) {
 	}
 }
 
-// begins is a step that begins: inside of steps that are open.
+// begins checks the start of a step: the steps around it must be open.
 func (c *checker) begins(f *transcriptFile, l *transcriptLine) {
 	call := strings.HasPrefix(l.Type, "step.call_workflow.")
 	if call != (l.step.Kind == "call_workflow") {
@@ -288,7 +288,7 @@ func (c *checker) begins(f *transcriptFile, l *transcriptLine) {
 }
 
 // instance finds the visit of a step that a line belongs to. Outside of loops the
-// iteration counts attempts, and may have grown since the step began.
+// iteration counts attempts, and may have grown since the step started.
 func (f *transcriptFile) instance(l *transcriptLine) int {
 	return slices.IndexFunc(f.open[l.Path], func(o openedStep) bool {
 		return o.line.Iteration == l.Iteration || !o.loop && o.line.Iteration < l.Iteration
@@ -315,14 +315,14 @@ func (c *checker) ends(f *transcriptFile, l *transcriptLine) {
 			c.breach(f, l, "%s is still open", path)
 		}
 	}
-	for path := range f.latest { // the next visit begins anew
+	for path := range f.latest { // the next visit starts again
 		if strings.HasPrefix(path, l.Path+".") {
 			delete(f.latest, path)
 		}
 	}
 }
 
-// within is something that happens in a step.
+// within checks an event inside a step.
 func (c *checker) within(f *transcriptFile, l *transcriptLine) {
 	if f.instance(l) < 0 {
 		c.breach(f, l, "no such step is open")
@@ -363,7 +363,8 @@ func (c *checker) message(f *transcriptFile, l *transcriptLine) {
 		}
 		err := json.Unmarshal(raw, &b)
 		more, known := blocks[b.Type]
-		if keys := keysOf(raw); err != nil || !known || b.Fidelity != fidelity || !ordered(keys, append([]string{"type", "fidelity"}, more...)...) {
+		keys, allowed := keysOf(raw), append([]string{"type", "fidelity"}, more...)
+		if err != nil || !known || b.Fidelity != fidelity || !ordered(keys, allowed...) {
 			c.breach(f, l, "the block %s", raw)
 		}
 		if (b.Type == "command" && role != "user") || (b.Type == "stream" && role != "assistant") {
@@ -378,7 +379,8 @@ func (c *checker) tool(f *transcriptFile, l *transcriptLine) {
 		c.breach(f, l, "payload: %v", err)
 		return
 	}
-	if keys := keysOf(l.Payload); !ordered(keys, "name", "call_id", "input", "output", "error?", "fidelity", "offline?") || p.Name == "" || p.CallID == "" {
+	keys := keysOf(l.Payload)
+	if !ordered(keys, "name", "call_id", "input", "output", "error?", "fidelity", "offline?") || p.Name == "" || p.CallID == "" {
 		c.breach(f, l, "the payload has the keys %q", keys)
 	}
 	if p.Fidelity != "router" && p.Fidelity != "agent_emitted" {
@@ -405,8 +407,8 @@ func (c *checker) tool(f *transcriptFile, l *transcriptLine) {
 	}
 }
 
-// linkage holds that every child is called once, by the run that it names, and
-// lives as long as the call.
+// linkage checks that every child is called once, by the run that it names, and
+// lasts as long as the call.
 func (c *checker) linkage(root string) {
 	if c.files[root] == nil {
 		c.breaches = append(c.breaches, root+": there is no transcript")
@@ -423,7 +425,7 @@ func (c *checker) linkage(root string) {
 		for i := range f.lines {
 			l := &f.lines[i]
 			if l.Type != "step.call_workflow.started" || l.Child == "" {
-				continue // a child that could not even begin has no file
+				continue // a child that could not start has no file
 			}
 			child := c.files[l.Child]
 			if child == nil || len(child.lines) == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
-// steps is a run of n steps, an append for each, as an engine makes them.
+// steps returns a run of n steps, with an append for each, as the engine makes them.
 func steps(run journal.RunID, n int) (*ir.Program, []journal.Appended) {
 	p := &ir.Program{Name: "bench", Blocks: []ir.Block{{}}}
 	for i := range n {
@@ -51,17 +51,17 @@ func count(appends []journal.Appended) (n int) {
 	return n
 }
 
-// BenchmarkTrail is the meaning of events alone, in memory.
-func BenchmarkTrail(b *testing.B) {
+// BenchmarkInterpreter measures interpretation alone, in memory.
+func BenchmarkInterpreter(b *testing.B) {
 	p, appends := steps("bench", 1000)
 	outline := report.NewOutline(p)
 	b.ReportAllocs()
 	events := 0
 	for b.Loop() {
-		trail := report.NewTrail("bench", func(string) (*report.Outline, error) { return outline, nil })
+		in := report.NewInterpreter("bench", func(string) (*report.Outline, error) { return outline, nil })
 		for _, a := range appends {
 			for i := range a.Events {
-				if err := trail.Take(&a.Events[i], func(*report.Moment) {}); err != nil {
+				if err := in.Interpret(&a.Events[i], func(*report.Event) error { return nil }); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -71,7 +71,7 @@ func BenchmarkTrail(b *testing.B) {
 	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
 }
 
-// BenchmarkRecord is one long run, append by append, into a file.
+// BenchmarkRecord measures one long run, append by append, into a file.
 func BenchmarkRecord(b *testing.B) {
 	p, appends := steps("bench", 1000)
 	events := 0
@@ -92,7 +92,7 @@ func BenchmarkRecord(b *testing.B) {
 	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
 }
 
-// BenchmarkManyRuns is a thousand runs of twenty steps, all at the same time.
+// BenchmarkManyRuns measures a thousand concurrent runs of twenty steps.
 func BenchmarkManyRuns(b *testing.B) {
 	p, appends := steps("bench", 20)
 	events := 0
@@ -113,7 +113,7 @@ func BenchmarkManyRuns(b *testing.B) {
 	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
 }
 
-// BenchmarkCatchUp compares a run that is on disk already.
+// BenchmarkCatchUp measures the comparison with a complete file.
 func BenchmarkCatchUp(b *testing.B) {
 	p, appends := steps("bench", 1000)
 	dir := b.TempDir()
@@ -130,7 +130,7 @@ func BenchmarkCatchUp(b *testing.B) {
 	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
 }
 
-// BenchmarkWaiting is what the writer holds in memory while many runs wait.
+// BenchmarkWaiting measures the memory of a writer while many runs wait.
 func BenchmarkWaiting(b *testing.B) {
 	p, appends := steps("bench", 2)
 	const n = 20_000

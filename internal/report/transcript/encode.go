@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -10,50 +11,48 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// Lines are written by hand, several times faster than by reflection: a busy
-// project has a hundred thousand of them in a second. A test holds the bytes
-// to those of encoding/json.
+// Lines are encoded by hand, several times faster than by reflection: a busy
+// project has a hundred thousand of them per second. A test compares the bytes
+// with those of encoding/json.
 
-// encoder makes lines out of moments.
+// encoder encodes events as lines.
 type encoder struct {
-	// value gives a value that may be kept by hash.
+	// value returns the JSON of a value, which may be stored by hash.
 	value func(v journal.Value) (json.RawMessage, error)
 }
 
-// appendLine writes a moment as line seq of a file; head is the part of the
-// envelope that all lines of the file share. Nothing is appended for moments
-// that the transcript leaves out.
-func (e *encoder) appendLine(b []byte, seq int64, head string, m *report.Moment) ([]byte, error) {
-	var t Type
-	switch m.What {
-	case report.RunBegan:
-		t = RunStarted
-	case report.RunEnded:
-		t = RunCompleted
-	case report.StepBegan:
-		if t = StepStarted; m.Step.Call {
-			t = CallStarted
-		}
-	case report.StepEnded:
-		if t = StepCompleted; m.Step.Call {
-			t = CallCompleted
-		}
-	case report.StepNoted:
-		if t = noteTypes[m.Note.Kind]; t == "" {
-			return b, nil
-		}
-	default:
-		return b, nil
-	}
+// types maps the events that a transcript has to the types of their lines.
+var types = map[report.EventType]Type{
+	report.RunStarted:     RunStarted,
+	report.RunFinished:    RunCompleted,
+	report.StepStarted:    StepStarted,
+	report.StepFinished:   StepCompleted,
+	report.ModelPrompted:  MessageUser,
+	report.CommandStarted: MessageUser,
+	report.ModelReplied:   MessageAssistant,
+	report.ModelStreamed:  MessageAssistant,
+	report.ToolCalled:     ToolCall,
+	report.ToolReturned:   ToolResult,
+}
+
+// callTypes replaces the types of steps that call a workflow.
+var callTypes = map[Type]Type{StepStarted: CallStarted, StepCompleted: CallCompleted}
+
+// appendLine appends an event as line seq of a file; head is the part of the
+// envelope that all lines of the file share.
+func (e *encoder) appendLine(b []byte, t Type, seq int64, head string, ev *report.Event) ([]byte, error) {
 	start := len(b)
 	b = append(b, `{"seq":`...)
 	b = strconv.AppendInt(b, seq, 10)
 	b = append(b, head...)
 	path, iteration := "", 0
-	if s := m.Step; s != nil {
-		if s.Call && s.Child != "" {
-			b = append(b, `,"child_run_id":`...)
-			b = journal.AppendString(b, string(s.Child))
+	if s := ev.Step; s != nil {
+		if s.Call {
+			t = cmp.Or(callTypes[t], t)
+			if s.Child != "" {
+				b = append(b, `,"child_run_id":`...)
+				b = journal.AppendString(b, string(s.Child))
+			}
 		}
 		path, iteration = s.Path, s.Iteration()
 	}
@@ -64,44 +63,39 @@ func (e *encoder) appendLine(b []byte, seq int64, head string, m *report.Moment)
 	b = append(b, `,"iteration":`...)
 	b = strconv.AppendInt(b, int64(iteration), 10)
 	b = append(b, `,"timestamp":"`...)
-	b = report.AppendTime(b, m.At)
+	b = report.AppendTime(b, ev.At)
 	b = append(b, `","payload":`...)
-	var err error
-	if m.What == report.StepNoted {
-		b, err = appendNote(b, m.Note)
-	} else {
-		b, err = e.appendStep(b, m)
-	}
+	b, err := e.appendPayload(b, ev)
 	if err != nil {
 		return b[:start], err
 	}
 	return append(b, "}\n"...), nil
 }
 
-var noteTypes = map[string]Type{
-	journal.NotePrompt:     MessageUser,
-	journal.NoteCommand:    MessageUser,
-	journal.NoteReply:      MessageAssistant,
-	journal.NoteStream:     MessageAssistant,
-	journal.NoteToolCall:   ToolCall,
-	journal.NoteToolResult: ToolResult,
+func (e *encoder) appendPayload(b []byte, ev *report.Event) ([]byte, error) {
+	switch ev.Type {
+	case report.ModelPrompted, report.CommandStarted:
+		return appendMessage(b, "user", journal.ByRouter, ev), nil
+	case report.ModelReplied, report.ModelStreamed:
+		return appendMessage(b, "assistant", journal.ByAgent, ev), nil
+	case report.ToolCalled, report.ToolReturned:
+		return appendTool(b, ev), nil
+	}
+	return e.appendStep(b, ev)
 }
 
-func (e *encoder) appendStep(b []byte, m *report.Moment) ([]byte, error) {
-	name, kind := m.Run.Name, report.KindWorkflow
-	if m.Step != nil {
-		name, kind = m.Step.Name, m.Step.Kind
+func (e *encoder) appendStep(b []byte, ev *report.Event) ([]byte, error) {
+	name, kind := ev.Run.Name, report.KindWorkflow
+	if ev.Step != nil {
+		name, kind = ev.Step.Name, ev.Step.Kind
 	}
 	b = append(b, `{"name":`...)
 	b = journal.AppendString(b, name)
 	b = append(b, `,"kind":`...)
 	b = journal.AppendString(b, kind)
-	if m.Error != "" {
-		b = append(b, `,"error":`...)
-		b = journal.AppendString(b, m.Error)
-	}
-	if !m.Value.IsZero() {
-		raw, err := e.value(m.Value)
+	b = appendText(b, `,"error":`, ev.Problem)
+	if ev.Type != report.RunStarted && !ev.Value.IsZero() {
+		raw, err := e.value(ev.Value)
 		if err != nil {
 			return b, err
 		}
@@ -111,43 +105,20 @@ func (e *encoder) appendStep(b []byte, m *report.Moment) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-func appendNote(b []byte, n *journal.TaskNoted) ([]byte, error) {
-	switch n.Kind {
-	case journal.NotePrompt:
-		var p journal.Prompt
-		if journal.ReadNote(n.Data, &p) != nil {
-			return appendUnread(b, "user", journal.ByRouter, n.Data), nil
-		}
-		if p.System != "" {
-			p.Blocks = append(p.Blocks, journal.Block{Type: BlockText, Text: p.System})
-		}
-		return appendMessage(b, "user", journal.ByRouter, p.Blocks, ""), nil
-	case journal.NoteReply:
-		var r journal.Reply
-		if journal.ReadNote(n.Data, &r) != nil {
-			return appendUnread(b, "assistant", journal.ByAgent, n.Data), nil
-		}
-		return appendMessage(b, "assistant", journal.ByAgent, r.Blocks, r.Offline), nil
-	case journal.NoteCommand:
-		var c journal.Command
-		if journal.ReadNote(n.Data, &c) != nil {
-			return appendUnread(b, "user", journal.ByRouter, n.Data), nil
-		}
-		b = append(b, `{"role":"user","blocks":[{"type":"command","fidelity":"router","command":`...)
-		return append(journal.AppendString(b, c.Command), "}]}"...), nil
-	case journal.NoteStream:
-		var s journal.Stream
-		if journal.ReadNote(n.Data, &s) != nil {
-			return appendUnread(b, "assistant", journal.ByAgent, n.Data), nil
-		}
-		b = append(b, `{"role":"assistant","blocks":[{"type":"stream","fidelity":"agent_emitted","chunk":`...)
-		return append(journal.AppendString(b, s.Chunk), "}]}"...), nil
+// appendText appends a member unless its text is empty.
+func appendText(b []byte, key, text string) []byte {
+	if text == "" {
+		return b
 	}
-	var t journal.ToolUse
-	if journal.ReadNote(n.Data, &t) != nil {
-		t = journal.ToolUse{Input: n.Data} // whatever it is, it is not lost
+	return journal.AppendString(append(b, key...), text)
+}
+
+func appendTool(b []byte, ev *report.Event) []byte {
+	t := *report.Body[journal.ToolUse](ev.Note)
+	if ev.Note.Unreadable {
+		t = journal.ToolUse{Input: ev.Note.Data} // so that nothing is lost
 	}
-	if n.Kind == journal.NoteToolCall {
+	if ev.Type == report.ToolCalled {
 		t.Output, t.Error = nil, ""
 	}
 	b = append(b, `{"name":`...)
@@ -158,32 +129,39 @@ func appendNote(b []byte, n *journal.TaskNoted) ([]byte, error) {
 	b = appendRaw(b, t.Input)
 	b = append(b, `,"output":`...)
 	b = appendRaw(b, t.Output)
-	if t.Error != "" {
-		b = append(b, `,"error":`...)
-		b = journal.AppendString(b, t.Error)
-	}
-	b = append(b, `,"fidelity":`...)
-	if t.Fidelity == "" {
-		t.Fidelity = journal.ByRouter
-	}
-	b = journal.AppendString(b, t.Fidelity)
-	if t.Offline != "" {
-		b = append(b, `,"offline":`...)
-		b = journal.AppendString(b, t.Offline)
-	}
-	return append(b, '}'), nil
+	b = appendText(b, `,"error":`, t.Error)
+	b = appendText(b, `,"fidelity":`, cmp.Or(t.Fidelity, journal.ByRouter))
+	b = appendText(b, `,"offline":`, t.Offline)
+	return append(b, '}')
 }
 
-// appendUnread writes data whose form is not what its kind promises as text,
-// so that a mistake in a step kind loses nothing.
-func appendUnread(b []byte, role, fidelity string, data json.RawMessage) []byte {
-	return appendMessage(b, role, fidelity, []journal.Block{{Type: BlockText, Text: string(data)}}, "")
-}
-
-func appendMessage(b []byte, role, fidelity string, blocks []journal.Block, offline string) []byte {
+// appendMessage appends a message. Data that does not have the form of its kind
+// becomes text, so that nothing is lost.
+func appendMessage(b []byte, role, fidelity string, ev *report.Event) []byte {
 	b = append(b, `{"role":"`...)
 	b = append(b, role...)
 	b = append(b, `","blocks":[`...)
+	var blocks []journal.Block
+	offline := ""
+	switch n := ev.Note; {
+	case n.Unreadable:
+		blocks = []journal.Block{{Type: BlockText, Text: string(n.Data)}}
+	case ev.Type == report.CommandStarted:
+		b = append(b, `{"type":"command","fidelity":"router","command":`...)
+		b = append(journal.AppendString(b, report.Body[journal.Command](n).Command), '}')
+	case ev.Type == report.ModelStreamed:
+		b = append(b, `{"type":"stream","fidelity":"agent_emitted","chunk":`...)
+		b = append(journal.AppendString(b, report.Body[journal.Stream](n).Chunk), '}')
+	case ev.Type == report.ModelPrompted:
+		p := report.Body[journal.Prompt](n)
+		blocks = p.Blocks
+		if p.System != "" {
+			blocks = append(blocks, journal.Block{Type: BlockText, Text: p.System})
+		}
+	default:
+		r := report.Body[journal.Reply](n)
+		blocks, offline = r.Blocks, r.Offline
+	}
 	for i := range blocks {
 		if i > 0 {
 			b = append(b, ',')
@@ -191,10 +169,7 @@ func appendMessage(b []byte, role, fidelity string, blocks []journal.Block, offl
 		b = appendBlock(b, fidelity, &blocks[i])
 	}
 	b = append(b, ']')
-	if offline != "" {
-		b = append(b, `,"offline":`...)
-		b = journal.AppendString(b, offline)
-	}
+	b = appendText(b, `,"offline":`, offline)
 	return append(b, '}')
 }
 
@@ -204,33 +179,24 @@ func appendBlock(b []byte, fidelity string, x *journal.Block) []byte {
 	b = append(b, `,"fidelity":"`...)
 	b = append(b, fidelity...)
 	b = append(b, '"')
-	text := func(key, s string) {
-		if s != "" {
-			b = append(b, key...)
-			b = journal.AppendString(b, s)
-		}
-	}
-	raw := func(key string, r json.RawMessage) {
-		if len(r) > 0 {
-			b = append(b, key...)
-			b = appendRaw(b, r)
-		}
-	}
+	key := `,"text":`
 	if x.Type == BlockThinking {
-		text(`,"thinking":`, x.Text)
-	} else {
-		text(`,"text":`, x.Text)
+		key = `,"thinking":`
 	}
-	text(`,"tool_name":`, x.ToolName)
-	text(`,"tool_id":`, x.ToolID)
-	raw(`,"tool_input":`, x.Input)
-	raw(`,"tool_content":`, x.Content)
+	b = appendText(b, key, x.Text)
+	b = appendText(b, `,"tool_name":`, x.ToolName)
+	b = appendText(b, `,"tool_id":`, x.ToolID)
+	if len(x.Input) > 0 {
+		b = appendRaw(append(b, `,"tool_input":`...), x.Input)
+	}
+	if len(x.Content) > 0 {
+		b = appendRaw(append(b, `,"tool_content":`...), x.Content)
+	}
 	return append(b, '}')
 }
 
-// appendRaw copies JSON; none at all is null. What the journal holds is JSON.
-// Values that went through an encoder with escapes for HTML lose those, so
-// that all lines are alike.
+// appendRaw appends JSON, or null if there is none. It undoes the HTML escapes
+// of encoders, so that all lines are alike.
 func appendRaw(b []byte, raw json.RawMessage) []byte {
 	start := len(b)
 	b, err := journal.AppendRaw(b, raw)
@@ -258,7 +224,7 @@ func appendRaw(b []byte, raw json.RawMessage) []byte {
 	return b[:end]
 }
 
-// htmlEscape is the character whose escape for HTML s begins with, or 0.
+// htmlEscape returns the character whose HTML escape s starts with, or 0.
 func htmlEscape(s []byte) byte {
 	if len(s) < 6 {
 		return 0

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Type is what an event tells.
+// Type is the type of an event.
 type Type string
 
-// The types. Files of later releases may have others.
+// Types. Files of later releases may have others.
 const (
 	RunStarted       Type = "run.started"
 	RunCompleted     Type = "run.completed"
@@ -21,16 +21,6 @@ const (
 	ToolCall         Type = "tool.call"
 	ToolResult       Type = "tool.result"
 )
-
-// Known tells whether the type is one of the above.
-func (t Type) Known() bool {
-	switch t {
-	case RunStarted, RunCompleted, StepStarted, StepCompleted, CallStarted, CallCompleted,
-		MessageUser, MessageAssistant, ToolCall, ToolResult:
-		return true
-	}
-	return false
-}
 
 // Event is one line of a transcript.
 type Event struct {
@@ -75,7 +65,7 @@ type Block struct {
 	Chunk       string          `json:"chunk,omitempty"`
 }
 
-// The types of blocks.
+// Types of blocks.
 const (
 	BlockText       = "text"
 	BlockThinking   = "thinking"

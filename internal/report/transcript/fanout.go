@@ -10,12 +10,12 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Buffer is how many events a subscriber may be behind before it loses some.
+// Buffer is how many events a subscriber may lag behind before it loses some.
 const Buffer = 256
 
-// FanOut hands events to subscribers and never waits for one: what a full
-// buffer has no room for is dropped for that subscriber, and counted. The file
-// has everything.
+// FanOut sends events to subscribers and never waits for one: events that do not
+// fit into a subscriber's buffer are dropped for that subscriber, and counted.
+// The file has all of them.
 type FanOut struct {
 	log *slog.Logger
 	now func() time.Time
@@ -26,9 +26,9 @@ type FanOut struct {
 	closed bool
 }
 
-// Subscription is one subscriber's end.
+// Subscription receives the events of one subscriber.
 type Subscription struct {
-	// C gives the events in the order of the file. It is closed by Close.
+	// C receives the events in the order of the file. Close closes it.
 	C <-chan Event
 
 	fan     *FanOut
@@ -40,7 +40,7 @@ type Subscription struct {
 	warned  time.Time
 }
 
-// SubscriberStats is how one subscriber is doing.
+// SubscriberStats are the counters of one subscriber.
 type SubscriberStats struct {
 	Subscriber int           `json:"subscriber"`
 	Run        journal.RunID `json:"run,omitempty"` // empty: all runs
@@ -49,7 +49,7 @@ type SubscriberStats struct {
 	Waiting    int           `json:"waiting"` // in its buffer
 }
 
-// NewFanOut makes one without subscribers. Nil means slog.Default and time.Now.
+// NewFanOut returns a FanOut without subscribers. Nil means slog.Default and time.Now.
 func NewFanOut(log *slog.Logger, now func() time.Time) *FanOut {
 	if log == nil {
 		log = slog.Default()
@@ -60,8 +60,8 @@ func NewFanOut(log *slog.Logger, now func() time.Time) *FanOut {
 	return &FanOut{log: log, now: now, subs: map[*Subscription]struct{}{}}
 }
 
-// Subscribe begins to receive what is published from now on; run narrows it
-// to one run's file, empty is all.
+// Subscribe returns a Subscription to what is published from now on: by the given
+// run, or by all runs if it is empty.
 func (f *FanOut) Subscribe(run journal.RunID) *Subscription {
 	c := make(chan Event, Buffer)
 	s := &Subscription{C: c, fan: f, c: c, run: run}
@@ -77,7 +77,7 @@ func (f *FanOut) Subscribe(run journal.RunID) *Subscription {
 	return s
 }
 
-// Wanted tells whether anybody listens to a run.
+// Wanted reports whether a run has subscribers.
 func (f *FanOut) Wanted(run journal.RunID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +89,7 @@ func (f *FanOut) Wanted(run journal.RunID) bool {
 	return false
 }
 
-// Publish offers an event to every subscriber.
+// Publish sends an event to every subscriber.
 func (f *FanOut) Publish(e Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,24 +110,24 @@ func (f *FanOut) drop(s *Subscription) {
 	s.dropped++
 	if now := f.now(); now.Sub(s.warned) >= time.Second {
 		s.warned = now
-		f.log.Warn("a subscriber to the transcript is too slow and loses events", "subscriber", s.id, "dropped", s.dropped)
+		f.log.Warn("transcript subscriber is too slow, dropping events", "subscriber", s.id, "dropped", s.dropped)
 	}
 }
 
-// Stats lists the subscribers in the order in which they came.
+// Stats returns the counters of the subscribers, in the order of their subscription.
 func (f *FanOut) Stats() []SubscriberStats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := make([]SubscriberStats, 0, len(f.subs))
 	for s := range f.subs {
-		out = append(out, SubscriberStats{Subscriber: s.id, Run: s.run, Sent: s.sent, Dropped: s.dropped, Waiting: len(s.c)})
+		out = append(out, SubscriberStats{s.id, s.run, s.sent, s.dropped, len(s.c)})
 	}
 	slices.SortFunc(out, func(a, b SubscriberStats) int { return cmp.Compare(a.Subscriber, b.Subscriber) })
 	return out
 }
 
-// Close ends the subscription; what is in its buffer can still be received.
-// Closing again does nothing.
+// Close ends the subscription; buffered events can still be received. It may be
+// called again.
 func (s *Subscription) Close() {
 	s.fan.mu.Lock()
 	defer s.fan.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *Subscription) Close() {
 	}
 }
 
-// Close ends all subscriptions. Closing again does nothing.
+// Close ends all subscriptions. It may be called again.
 func (f *FanOut) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

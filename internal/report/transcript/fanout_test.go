@@ -11,9 +11,9 @@ import (
 	"github.com/espalier-run/espalier/internal/report/transcript"
 )
 
-// TestSlowSubscriber: one that reads nothing loses what does not fit, the
-// newest first, and nobody waits for it.
-func TestSlowSubscriber(t *testing.T) {
+// A subscriber that does not read loses the newest events, and Publish does not
+// wait for it.
+func TestSlowSubscriberLosesNewestEvents(t *testing.T) {
 	var log bytes.Buffer
 	now := time.Unix(1000, 0)
 	f := transcript.NewFanOut(slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
@@ -60,10 +60,10 @@ func TestSlowSubscriber(t *testing.T) {
 	if _, open := <-f.Subscribe("").C; open {
 		t.Error("a subscription to what is closed is closed")
 	}
-	f.Publish(transcript.Event{}) // and publishing goes nowhere
+	f.Publish(transcript.Event{}) // has no effect
 }
 
-// TestSubscribersComeAndGo is for the race detector.
+// For the race detector.
 func TestSubscribersComeAndGo(t *testing.T) {
 	f := transcript.NewFanOut(quiet(), time.Now)
 	var all sync.WaitGroup

@@ -16,32 +16,31 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// PrettyOptions are how Pretty prints.
+// PrettyOptions configure Pretty.
 type PrettyOptions struct {
 	Colour bool
-	Zone   *time.Location // of the times; nil is UTC
-	// Remarks are lines of whoever knows more than a transcript has events for:
-	// those up to a moment that were not asked for before, and at the end, when
-	// the moment is zero, the rest. Nil knows nothing.
+	Zone   *time.Location // of times; nil is UTC
+	// Remarks returns additional lines up to a time that it has not returned
+	// before; for the zero time, at the end, it returns the rest. It may be nil.
 	Remarks func(until time.Time) []string
-	// Titles are what people call steps whose names nobody wrote, by these.
+	// Titles are labels of steps whose names are generated, by name.
 	Titles map[string]string
-	// Full prints texts and values whole; otherwise only their beginning.
+	// Full prints texts and values whole; otherwise only their start.
 	Full bool
 }
 
-// What is printed of texts and values unless all of it is asked for.
+// How much of texts and values is printed unless Full is set.
 const (
 	someLines = 12
 	someBytes = 400
 )
 
-// Pretty prints a transcript for people. A damaged line is told where it stands.
+// Pretty prints a transcript for people. A damaged line is reported in its place.
 func Pretty(w io.Writer, events iter.Seq2[Event, error], o PrettyOptions) error {
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
-	p := printer{w: bufio.NewWriter(w), o: o, began: map[begun]time.Time{}}
+	p := printer{w: bufio.NewWriter(w), o: o, began: map[openStep]time.Time{}}
 	for e, err := range events {
 		var line *LineError
 		switch {
@@ -64,21 +63,21 @@ func Pretty(w io.Writer, events iter.Seq2[Event, error], o PrettyOptions) error 
 type printer struct {
 	w     *bufio.Writer
 	o     PrettyOptions
-	began map[begun]time.Time // of what is open
+	began map[openStep]time.Time // start times of open steps
 }
 
-// begun names a step that is open, as far as a line tells: several iterations
+// openStep identifies an open step, as far as a line allows: several iterations
 // may be open at the same time.
-type begun struct {
+type openStep struct {
 	path, child string
 	iteration   int
 }
 
-// took says how long ago a step began that ends with an event.
+// took returns the duration of a step that ends with an event.
 func (p *printer) took(e *Event) (time.Duration, bool) {
-	key := begun{e.Path, e.ChildRunID, e.Iteration}
+	key := openStep{e.Path, e.ChildRunID, e.Iteration}
 	if _, ok := p.began[key]; !ok {
-		key.iteration = 0 // outside loops it counts attempts, and the first one began the step
+		key.iteration = 0 // outside loops it counts attempts, and the step started with the first
 	}
 	at, ok := p.began[key]
 	delete(p.began, key)
@@ -108,7 +107,7 @@ func (p *printer) event(e *Event) {
 	}
 }
 
-// where is the path with the iteration, when there is one to speak of.
+// where returns the path, with the iteration unless it is 0.
 func (p *printer) where(e *Event) string {
 	path := e.Path
 	for name, title := range p.o.Titles {
@@ -137,10 +136,7 @@ func (p *printer) head(at time.Time, place string, c report.Colour, text string)
 }
 
 func (p *printer) paint(c report.Colour, text string) string {
-	if !p.o.Colour {
-		return text
-	}
-	return c.Paint(text)
+	return report.Palette(p.o.Colour).Paint(c, text)
 }
 
 func (p *printer) step(e *Event) {
@@ -151,8 +147,8 @@ func (p *printer) step(e *Event) {
 	}
 	switch e.Type {
 	case RunStarted, StepStarted, CallStarted:
-		key := begun{e.Path, e.ChildRunID, e.Iteration}
-		if _, open := p.began[key]; open { // two loops around it: nobody can tell which one ends first
+		key := openStep{e.Path, e.ChildRunID, e.Iteration}
+		if _, open := p.began[key]; open { // nested loops: which one ends first is unknown
 			p.began[key] = time.Time{}
 		} else {
 			p.began[key] = e.Timestamp
@@ -197,7 +193,7 @@ func (p *printer) message(e *Event) {
 	p.head(e.Timestamp, p.where(e), report.Cyan, who)
 	for i, b := range m.Blocks {
 		if i > 0 && b.Type == BlockText && m.Blocks[i-1].Type == BlockText {
-			p.text("  ", "---") // what is asked ends, and the system prompt begins
+			p.text("  ", "---") // the system prompt follows the message
 		}
 		switch b.Type {
 		case BlockText:
@@ -228,7 +224,7 @@ func (p *printer) tool(e *Event) {
 	}
 	by := ""
 	if t.Fidelity != "" && t.Fidelity != "router" {
-		by = ", as the agent tells it"
+		by = ", reported by the agent"
 	}
 	if e.Type == ToolCall {
 		p.head(e.Timestamp, p.where(e), report.Green, "calls "+t.Name+by)
@@ -237,7 +233,7 @@ func (p *printer) tool(e *Event) {
 	}
 	switch worked := len(t.Output) > 0 && string(t.Output) != "null"; {
 	case t.Error != "" && worked:
-		p.head(e.Timestamp, p.where(e), report.Amber, t.Name+" said no: "+t.Error+by)
+		p.head(e.Timestamp, p.where(e), report.Amber, t.Name+" returned an error: "+t.Error+by)
 	case t.Error != "":
 		p.head(e.Timestamp, p.where(e), report.Red, t.Name+" failed: "+t.Error+by)
 	default:
@@ -246,13 +242,13 @@ func (p *printer) tool(e *Event) {
 	p.json("  ", t.Output)
 }
 
-// unread prints an event whose payload is not what its type promises.
+// unread prints an event whose payload does not have the form of its type.
 func (p *printer) unread(e *Event) {
 	p.head(e.Timestamp, p.where(e), report.Red, string(e.Type))
 	p.json("  ", e.Payload)
 }
 
-// text prints lines behind a prefix, without characters that command a terminal.
+// text prints lines with a prefix, without control characters.
 func (p *printer) text(prefix, text string) {
 	lines := strings.Split(strings.TrimRightFunc(text, unicode.IsSpace), "\n")
 	shown := lines
@@ -266,11 +262,12 @@ func (p *printer) text(prefix, text string) {
 		p.w.WriteString(strings.Repeat(" ", 8) + prefix + report.Clean(line) + "\n")
 	}
 	if more := len(lines) - len(shown); more > 0 {
-		fmt.Fprintf(p.w, "%s%s\n", strings.Repeat(" ", 8)+prefix, p.paint(report.Dim, fmt.Sprintf("… %d more lines", more)))
+		rest := p.paint(report.Dim, fmt.Sprintf("… %d more lines", more))
+		fmt.Fprintf(p.w, "%s%s\n", strings.Repeat(" ", 8)+prefix, rest)
 	}
 }
 
-// json prints a value on one line, or whole over several.
+// json prints a value on one line or, with Full, indented.
 func (p *printer) json(prefix string, raw json.RawMessage) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return

@@ -31,8 +31,7 @@ func TestPretty(t *testing.T) {
 	}
 }
 
-// TestPrettyTimesIterations: items of a fan-out are open at the same time, and
-// each has a time of its own.
+// Items of a fan-out are open at the same time, and each has its own duration.
 func TestPrettyTimesIterations(t *testing.T) {
 	line := func(kind, iteration, second string) string {
 		return `{"seq":1,"type":"step.` + kind + `","path":"each.w","iteration":` + iteration + `,"timestamp":"2026-01-01T00:00:0` + second + `Z","payload":{"name":"w","kind":"agent"}}` + "\n"
@@ -41,7 +40,7 @@ func TestPrettyTimesIterations(t *testing.T) {
 		line("started", "0", "1") + line("started", "1", "3") + line("completed", "0", "5") + line("completed", "1", "6"): {"done (4.0 s)", "done (3.0 s)"},
 		// A retry outside loops: the iteration is that of the last attempt.
 		line("started", "0", "1") + line("completed", "2", "5"): {"done (4.0 s)"},
-		// Nested loops at the same time: the lines do not tell which is which.
+		// Concurrent nested loops: the lines do not identify the iteration.
 		line("started", "0", "1") + line("started", "0", "3") + line("completed", "0", "5"): {"done\n"},
 	} {
 		var got bytes.Buffer

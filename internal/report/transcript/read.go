@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// MaxLine is the longest line that is read; a longer one counts as damaged.
+// MaxLine is the length of the longest line that is read; a longer one counts as damaged.
 const MaxLine = 256 << 20
 
-// LineError is a line that is not an event.
+// LineError reports a line that is not an event.
 type LineError struct {
 	Line int // from 1
-	// Torn: the file ends in the middle of the line; its writer was
+	// Torn reports that the file ends in the middle of the line: its writer was
 	// interrupted, or has not finished yet.
 	Torn bool
 	Why  error
@@ -30,13 +30,13 @@ func (e *LineError) Error() string {
 	return fmt.Sprintf("line %d is damaged: %v", e.Line, e.Why)
 }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (e *LineError) Unwrap() error { return e.Why }
 
-// Read reads a transcript line by line. Events of types that it does not know
-// come like all others, with their payload as it is. A line that is no event
-// gives a *LineError, and reading goes on behind it; any other error ends it.
-// It reads what Espalier writes and what the AWF program writes.
+// Read returns the events of a transcript. Events of unknown types are included,
+// with their payload as it is. A line that is not an event yields a *LineError,
+// and reading continues after it; any other error ends the sequence. Read accepts
+// files of Espalier and of the AWF program.
 func Read(r io.Reader) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		in := bufio.NewReaderSize(r, 64<<10)
@@ -54,9 +54,10 @@ func Read(r io.Reader) iter.Seq2[Event, error] {
 			switch {
 			case last && len(line) == 0:
 				return
-			case len(text) == 0: // an empty line says nothing and harms nobody
+			case len(text) == 0: // empty lines are skipped
 			case long:
-				if !yield(Event{}, &LineError{Line: n, Torn: last, Why: fmt.Errorf("it is longer than %d bytes", MaxLine)}) {
+				why := fmt.Errorf("it is longer than %d bytes", MaxLine)
+				if !yield(Event{}, &LineError{Line: n, Torn: last, Why: why}) {
 					return
 				}
 			default:
@@ -75,8 +76,8 @@ func Read(r io.Reader) iter.Seq2[Event, error] {
 	}
 }
 
-// readLine reads up to and including the next line feed. Of a line that is too
-// long it keeps the beginning.
+// readLine reads up to and including the next line feed. It keeps the start of a
+// line that is too long.
 func readLine(in *bufio.Reader, line []byte) (_ []byte, long bool, err error) {
 	for {
 		piece, err := in.ReadSlice('\n')
@@ -91,7 +92,7 @@ func readLine(in *bufio.Reader, line []byte) (_ []byte, long bool, err error) {
 	}
 }
 
-// Decode reads one line.
+// Decode decodes one line.
 func Decode(line []byte) (Event, error) {
 	var raw struct {
 		Seq         int64           `json:"seq"`
@@ -110,7 +111,7 @@ func Decode(line []byte) (Event, error) {
 	if raw.Type == nil {
 		return Event{}, errors.New("it has no type")
 	}
-	// A time that cannot be read is no reason to lose the event.
+	// An invalid time is no reason to drop the event.
 	at, _ := time.Parse(time.RFC3339Nano, raw.Timestamp)
 	return Event{
 		Seq: raw.Seq, RunID: raw.RunID, ParentRunID: raw.ParentRunID, ChildRunID: raw.ChildRunID, Type: *raw.Type,
@@ -118,13 +119,13 @@ func Decode(line []byte) (Event, error) {
 	}, nil
 }
 
-// Step reads the payload of a run.* or step.* event.
+// Step decodes the payload of a run.* or step.* event.
 func (e *Event) Step() (Step, error) { return payload[Step](e) }
 
-// Message reads the payload of a message.* event.
+// Message decodes the payload of a message.* event.
 func (e *Event) Message() (Message, error) { return payload[Message](e) }
 
-// Tool reads the payload of a tool.* event.
+// Tool decodes the payload of a tool.* event.
 func (e *Event) Tool() (Tool, error) { return payload[Tool](e) }
 
 func payload[T any](e *Event) (T, error) {

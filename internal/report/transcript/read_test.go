@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report/transcript"
 )
 
-// reference is how the AWF program writes: its own order, zone and escapes.
+// reference is a file of the AWF program, with its order of members, zone and escapes.
 const reference = `{"seq":1,"run_id":"53f2","type":"step.started","path":"ask","iteration":0,"timestamp":"2026-01-02T03:04:05.123456789-05:00","payload":{"name":"ask","kind":"agent"}}
 {"seq":2,"run_id":"53f2","type":"message.user","path":"agenttools","iteration":0,"timestamp":"2026-01-02T03:04:05-05:00","payload":{"role":"user","blocks":[{"type":"text","fidelity":"router","text":"a \u003e b"}]}}
 {"seq":4,"run_id":"53f2","type":"tool.result","path":"","iteration":0,"timestamp":"2026-01-02T03:04:06Z","payload":{"name":"Bash","call_id":"6b9c","input":{"command":"echo tool-ran"},"output":{"Content":[{"Type":"text","Text":"tool-ran\n"}],"IsError":false},"fidelity":"router"}}

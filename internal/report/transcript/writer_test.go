@@ -33,14 +33,14 @@ var _ report.Sink = (*transcript.Writer)(nil)
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-// frozen is a clock that stands, so that nothing happens because of time.
+// frozen is a clock that does not advance.
 func frozen() time.Time { return time.Unix(0, 0) }
 
 func writer(dir string, s *reporttest.Shelf) *transcript.Writer {
 	return transcript.New(transcript.Options{Dir: dir, Source: s, Program: s.Program, Log: quiet(), Now: frozen})
 }
 
-// write records appends as they are committed.
+// write records appends one by one.
 func write(t testing.TB, dir string, r *reporttest.Recording, from, to int) {
 	t.Helper()
 	s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends[:from]}
@@ -72,9 +72,9 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// TestForm holds the transcripts of all recordings to what is promised about
-// them, and their bytes to those of encoding/json.
-func TestForm(t *testing.T) {
+// The transcripts of all recordings keep what reporttest.Breaches checks, and have
+// the bytes of encoding/json.
+func TestTranscriptsKeepTheirForm(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		byRun := map[string]string{}
 		for name, text := range undisturbed(t, r) {
@@ -98,8 +98,8 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// TestBreaches: the check of transcripts sees what it is there to see.
-func TestBreaches(t *testing.T) {
+// reporttest.Breaches finds each kind of breach.
+func TestBreachesAreFound(t *testing.T) {
 	root := string(reporttest.Run)
 	replace := func(old, by string) func(string) string {
 		return func(text string) string { return strings.Replace(text, old, by, 1) }
@@ -185,15 +185,15 @@ func canonical(t *testing.T, e *transcript.Event) string {
 	}
 	e.Payload = encode(payload)
 	line := encode(e)
-	// A time.Time leaves trailing zeros out; the transcript does not.
+	// A time.Time omits trailing zeros; the transcript does not.
 	short, _ := e.Timestamp.MarshalJSON()
 	long := []byte(`"` + e.Timestamp.Format("2006-01-02T15:04:05.000Z07:00") + `"`)
 	return string(bytes.Replace(line, short, long, 1))
 }
 
-// TestContinuing: whatever was written before a process died, and however the
-// last line was torn, going on gives the same bytes.
-func TestContinuing(t *testing.T) {
+// Whatever a dead process has written, and wherever its last line is torn, the
+// next one produces the same bytes.
+func TestContinueAfterAnyCut(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		t.Run(r.Name, func(t *testing.T) {
 			want := undisturbed(t, r)
@@ -234,7 +234,7 @@ func TestContinuing(t *testing.T) {
 	}
 }
 
-// cuts are places at which a file may be torn: all of them, or those around
+// cuts returns offsets at which a file may be torn: all of them, or those around
 // the ends of lines and one inside each.
 func cuts(text string, all bool) []int {
 	var out []int
@@ -246,7 +246,7 @@ func cuts(text string, all bool) []int {
 	return out
 }
 
-// put makes a file anew: some file systems are slow to cut one that is there.
+// put replaces a file: some file systems are slow to truncate one.
 func put(t testing.TB, dir, name, text string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -269,9 +269,9 @@ func catchUp(t testing.TB, dir string, r *reporttest.Recording) {
 	}
 }
 
-// TestDeathInTheMiddle: the journal was ahead of the file, and the process
-// that goes on sees only the appends that come after.
-func TestDeathInTheMiddle(t *testing.T) {
+// The journal was ahead of the file, and the next process gets only the appends
+// that follow.
+func TestContinueWithLaterAppends(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		want := undisturbed(t, r)
 		for committed := 1; committed < len(r.Appends); committed++ {
@@ -288,7 +288,7 @@ func TestDeathInTheMiddle(t *testing.T) {
 	}
 }
 
-func TestAppendsThatComeAgain(t *testing.T) {
+func TestRepeatedAppendsAreIgnored(t *testing.T) {
 	r := reporttest.Recorded(t, "child")
 	dir := t.TempDir()
 	s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
@@ -308,9 +308,9 @@ func TestAppendsThatComeAgain(t *testing.T) {
 	}
 }
 
-// TestManyAppendsAtOnce: however many are recorded together, of however many
-// runs, the files are the same.
-func TestManyAppendsAtOnce(t *testing.T) {
+// The files do not depend on how many appends, of how many runs, are recorded
+// together.
+func TestBatchesWriteTheSameFiles(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		want := undisturbed(t, r)
 		for _, size := range []int{2, 3, 1000} {
@@ -333,16 +333,15 @@ func TestManyAppendsAtOnce(t *testing.T) {
 	}
 }
 
-// counted is a lock that counts how often it was taken.
+// counted is a lock that counts its acquisitions.
 type counted struct{ taken, held int }
 
 func (c *counted) Exclusive() error { c.taken++; c.held++; return nil }
 func (c *counted) Unlock() error    { c.held--; return nil }
 
-// TestTroubleAmongMany: of the runs that are recorded together, one cannot be
-// written. The others are, the lock is taken once for all, and what is owed is
-// made up for, of a deleted file, too.
-func TestTroubleAmongMany(t *testing.T) {
+// If one run of a batch cannot be written, the others are, the lock is acquired
+// once, and the missing lines are written later, also to a deleted file.
+func TestBatchWithOneUnwritableRun(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	want := undisturbed(t, r)[string(reporttest.Run)+".jsonl"]
 	dir := t.TempDir()
@@ -403,8 +402,8 @@ func TestTroubleAmongMany(t *testing.T) {
 	}
 }
 
-// TestAppendsThatOverlap: another store may cut a run into other appends.
-func TestAppendsThatOverlap(t *testing.T) {
+// Appends may overlap: another store may group events differently.
+func TestOverlappingAppends(t *testing.T) {
 	r := reporttest.Recorded(t, "child")
 	dir := t.TempDir()
 	w := writer(dir, &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends})
@@ -421,7 +420,7 @@ func TestAppendsThatOverlap(t *testing.T) {
 	noneAside(t, dir)
 }
 
-// noneAside: a file that was set aside would hide that wrong lines were written.
+// noneAside fails if a file was set aside, which would hide wrong lines.
 func noneAside(t testing.TB, dir string) {
 	t.Helper()
 	if aside, err := filepath.Glob(filepath.Join(dir, "*.damaged-*")); err != nil || len(aside) > 0 {
@@ -429,8 +428,8 @@ func noneAside(t testing.TB, dir string) {
 	}
 }
 
-// TestALateReaderReadsARunOnce: coming back after a long time is linear.
-func TestALateReaderReadsARunOnce(t *testing.T) {
+// A run is read once to catch up, however much is missing.
+func TestCatchUpReadsARunOnce(t *testing.T) {
 	r := reporttest.Recorded(t, "loop")
 	s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
 	w := writer(t.TempDir(), s)
@@ -444,7 +443,7 @@ func TestALateReaderReadsARunOnce(t *testing.T) {
 	}
 }
 
-func TestDamage(t *testing.T) {
+func TestDamagedFilesAreSetAside(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	want := undisturbed(t, r)
 	name := string(reporttest.Run) + ".jsonl"
@@ -467,7 +466,7 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%s: what was there is not kept: %v", what, err)
 		}
 	}
-	// Bytes of a torn write need not be a beginning of the line.
+	// The bytes of a torn write need not be a prefix of the line.
 	dir := t.TempDir()
 	put(t, dir, name, lines[0]+"\x00\x00\x00\x00")
 	catchUp(t, dir, r)
@@ -476,8 +475,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestFilesThatChangeUnderneath: deleted, cut or replaced while the run goes on.
-func TestFilesThatChangeUnderneath(t *testing.T) {
+// Files are deleted, truncated or replaced during the run.
+func TestFilesChangedByOthers(t *testing.T) {
 	r := reporttest.Recorded(t, "child")
 	want := undisturbed(t, r)
 	name := string(reporttest.Run) + ".jsonl"
@@ -516,9 +515,8 @@ func TestFilesThatChangeUnderneath(t *testing.T) {
 	}
 }
 
-// TestALongAppendWhoseFileIsGone: lines that are too many to be kept are written
-// while the others are being made; a file that is gone is found out just then.
-func TestALongAppendWhoseFileIsGone(t *testing.T) {
+// A long append is written in parts; a file that was deleted is noticed in between.
+func TestDeletedFileDuringLongAppend(t *testing.T) {
 	p, appends := steps("long", 8)
 	long := journal.Value{JSON: json.RawMessage(`"` + strings.Repeat("x", 100_000) + `"`)}
 	for i := range appends {
@@ -555,8 +553,7 @@ func TestALongAppendWhoseFileIsGone(t *testing.T) {
 	noneAside(t, dir)
 }
 
-// TestTwoWriters: a process that is about to end and one that has just taken
-// the run over write at the same time.
+// A process that ends and one that has claimed the run write at the same time.
 func TestTwoWriters(t *testing.T) {
 	r := reporttest.Recorded(t, "loop")
 	want := undisturbed(t, r)
@@ -603,9 +600,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestTroubleIsMadeUpFor: a folder that cannot be written holds back one run,
-// the position, and nothing else.
-func TestTroubleIsMadeUpFor(t *testing.T) {
+// A file that cannot be written delays one run and the position, nothing else.
+func TestUnwritableFileIsRetried(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	want := undisturbed(t, r)
 	dir := t.TempDir()
@@ -646,8 +642,8 @@ func TestTroubleIsMadeUpFor(t *testing.T) {
 	}
 }
 
-// TestIdle: what went wrong is made up for although nothing more happens.
-func TestIdle(t *testing.T) {
+// Idle writes what failed before, without further appends.
+func TestIdleRetries(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	dir := t.TempDir()
 	name := string(reporttest.Run) + ".jsonl"
@@ -712,7 +708,7 @@ func TestRunsWithoutTranscript(t *testing.T) {
 	}
 }
 
-func TestIdsThatAreNoFileNames(t *testing.T) {
+func TestIDsThatAreNotFileNames(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "transcripts")
@@ -727,7 +723,7 @@ func TestIdsThatAreNoFileNames(t *testing.T) {
 	}
 }
 
-func TestValuesKeptByHash(t *testing.T) {
+func TestValuesStoredByHash(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	last := r.Appends[len(r.Appends)-1]
 	for i := range last.Events {
@@ -757,7 +753,7 @@ func TestManyRunsAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	s := &reporttest.Shelf{Pinned: r.Program}
 	w := writer(dir, s)
-	const n = 2500 // more than are kept in memory
+	const n = 2500 // more than stay in memory
 	pos := journal.Pos(0)
 	for _, a := range r.Appends {
 		for i := range n {
@@ -797,7 +793,7 @@ func TestUnknownProgram(t *testing.T) {
 	}
 }
 
-func TestSubscribersHearWhatIsOnDisk(t *testing.T) {
+func TestSubscribersGetWhatIsOnDisk(t *testing.T) {
 	r := reporttest.Recorded(t, "child")
 	dir := t.TempDir()
 	s := &reporttest.Shelf{Pinned: r.Program}

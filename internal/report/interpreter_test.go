@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -13,23 +14,10 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
-// TestWordsOfThePlan: readers may not import the plan, but mean the same.
-func TestWordsOfThePlan(t *testing.T) {
-	for ours, theirs := range map[string]string{
-		report.OutcomeOK: plan.OutcomeOK, report.OutcomeFailed: plan.OutcomeFailed, report.OutcomeSkipped: plan.OutcomeSkipped,
-		report.OutcomeRejected: plan.OutcomeRejected, report.OutcomeCancelled: plan.OutcomeCancelled,
-		report.OutcomeRerun: plan.OutcomeRerun, report.ReasonCondition: plan.ReasonCondition,
-		report.GatePerson: plan.GatePerson, report.GateEvent: plan.GateEvent, report.GateDoubt: plan.GateDoubt,
-	} {
-		if ours != theirs {
-			t.Errorf("%q is %q in the plan", ours, theirs)
-		}
-	}
-}
-
-// generator makes programs of every kind of control flow, nested at random.
+// generator makes random programs with every kind of control flow.
 type generator struct {
 	t *rapid.T
 	p *ir.Program
@@ -178,9 +166,9 @@ func (g *generator) happen(w *world) {
 	}
 }
 
-// TestEverythingThatBeginsEnds: whatever happens, each step and each run has
-// one beginning and then one end, and nothing is told of a step outside them.
-func TestEverythingThatBeginsEnds(t *testing.T) {
+// Each run and each step starts once and then finishes once, and has no events
+// outside of that.
+func TestRunsAndStepsStartOnceAndFinishOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := &generator{t: t, p: &ir.Program{Name: "random", MayIntervene: true, Blocks: []ir.Block{{}}}}
 		g.p.Blocks[0].Steps = g.steps(2)
@@ -202,47 +190,62 @@ func TestEverythingThatBeginsEnds(t *testing.T) {
 			t.Fatal("the run does not end")
 		}
 		outline := report.NewOutline(g.p)
-		trail := report.NewTrail(run, func(string) (*report.Outline, error) { return outline, nil })
+		in := report.NewInterpreter(run, func(string) (*report.Outline, error) { return outline, nil }).TrackBudgets()
 		steps, runs := map[*report.Step]bool{}, map[*report.Run]bool{} // true: open
+		suspended := false
+		check := func(ev *report.Event) error {
+			switch ev.Type {
+			case report.RunStarted:
+				if _, known := runs[ev.Run]; known {
+					t.Fatalf("run %s starts again", ev.Run.Name)
+				}
+				runs[ev.Run] = true
+			case report.RunFinished:
+				if !runs[ev.Run] {
+					t.Fatalf("run %s finishes, but is not open", ev.Run.Name)
+				}
+				runs[ev.Run] = false
+				for s, open := range steps {
+					if open && s.Run == ev.Run {
+						t.Fatalf("run %s finishes before its step %s", ev.Run.Name, s.Path)
+					}
+				}
+			case report.RunSuspended, report.RunResumed:
+				if suspended == (ev.Type == report.RunSuspended) {
+					t.Fatalf("%s at event %d, but suspended is %t", ev.Type, ev.Seq, suspended)
+				}
+				suspended = !suspended
+			case report.StepStarted:
+				if _, known := steps[ev.Step]; known || !runs[ev.Run] {
+					t.Fatalf("step %s starts again, or outside its run", ev.Step.Path)
+				}
+				if ev.Step.Info == nil || ev.Step.Kind == "" || ev.Step.Info.Step.ID != ev.Step.Name {
+					t.Fatalf("step %s is not known: %+v", ev.Step.Path, ev.Step)
+				}
+				steps[ev.Step] = true
+			case report.StepSkipped:
+				if _, known := steps[ev.Step]; known {
+					t.Fatalf("step %s is skipped, but has started", ev.Step.Path)
+				}
+			case report.StepFinished:
+				if !steps[ev.Step] || ev.Budget == nil {
+					t.Fatalf("step %s finishes, but is not open or has no budget", ev.Step.Path)
+				}
+				steps[ev.Step] = false
+			case report.CheckpointSaved:
+			default:
+				if ev.Step != nil && !steps[ev.Step] {
+					t.Fatalf("%s of step %s, which is not open", ev.Type, ev.Step.Path)
+				}
+			}
+			if _, err := json.Marshal(ev); err != nil {
+				t.Fatal(err)
+			}
+			return nil
+		}
 		for _, events := range w.appends {
 			for i := range events {
-				err := trail.Take(&events[i], func(m *report.Moment) {
-					switch m.What {
-					case report.RunBegan:
-						if _, known := runs[m.Run]; known {
-							t.Fatalf("run %s begins again", m.Run.Name)
-						}
-						runs[m.Run] = true
-					case report.RunEnded:
-						if !runs[m.Run] {
-							t.Fatalf("run %s ends, but is not open", m.Run.Name)
-						}
-						runs[m.Run] = false
-						for s, open := range steps {
-							if open && s.Run == m.Run {
-								t.Fatalf("run %s ends before its step %s", m.Run.Name, s.Path)
-							}
-						}
-					case report.StepBegan:
-						if _, known := steps[m.Step]; known || !runs[m.Run] {
-							t.Fatalf("step %s begins again, or outside its run", m.Step.Path)
-						}
-						if m.Step.Info == nil || m.Step.Kind == "" || m.Step.Info.Step.ID != m.Step.Name {
-							t.Fatalf("step %s is not known: %+v", m.Step.Path, m.Step)
-						}
-						steps[m.Step] = true
-					case report.StepEnded, report.StepNoted:
-						if !steps[m.Step] {
-							t.Fatalf("step %s is not open", m.Step.Path)
-						}
-						steps[m.Step] = m.What == report.StepNoted
-					case report.StepSkipped:
-						if _, known := steps[m.Step]; known {
-							t.Fatalf("step %s was skipped and has begun", m.Step.Path)
-						}
-					}
-				})
-				if err != nil {
+				if err := in.Interpret(&events[i], check); err != nil {
 					t.Fatalf("event %d: %v", events[i].Seq, err)
 				}
 			}
@@ -260,8 +263,8 @@ func TestEverythingThatBeginsEnds(t *testing.T) {
 	})
 }
 
-func TestEventsOutOfPlaceAreErrors(t *testing.T) {
-	trail := report.NewTrail(run, nil)
+func TestFactsOutOfOrderAreErrors(t *testing.T) {
+	in := report.NewInterpreter(run, nil)
 	for _, f := range []journal.Fact{
 		journal.TaskStarted{},
 		journal.TaskEnded{Final: true},
@@ -274,14 +277,80 @@ func TestEventsOutOfPlaceAreErrors(t *testing.T) {
 		journal.GateDecided{},
 		journal.RunFinished{},
 	} {
-		if err := trail.Take(&journal.Event{Seq: 2, Fact: f}, func(*report.Moment) { t.Error("a moment") }); err == nil {
-			t.Errorf("%T before the run began", f)
+		err := in.Interpret(&journal.Event{Seq: 2, Fact: f}, func(*report.Event) error {
+			t.Errorf("%T before the run started has an event", f)
+			return nil
+		})
+		if err == nil {
+			t.Errorf("%T before the run started is no error", f)
 		}
 	}
 }
 
-// TestRepliesAreNotedAsTheyAre: a provider's reply is a note without translation.
-func TestRepliesAreNotedAsTheyAre(t *testing.T) {
+// The events of the recorded runs, as JSON: what an API or a web page gets.
+func TestEventsAsJSON(t *testing.T) {
+	for name, scenario := range scenarios {
+		t.Run(name, func(t *testing.T) {
+			p, w := scenario(t)
+			outline := report.NewOutline(p)
+			in := report.NewInterpreter(run, func(string) (*report.Outline, error) { return outline, nil }).TrackBudgets()
+			var got bytes.Buffer
+			enc := json.NewEncoder(&got)
+			enc.SetEscapeHTML(false)
+			for _, events := range w.appends {
+				for i := range events {
+					if err := in.Interpret(&events[i], func(ev *report.Event) error { return enc.Encode(ev) }); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			reporttest.Golden(t, filepath.Join("testdata", "events", name+".ndjson"), got.String(), *update)
+		})
+	}
+}
+
+// loopRun interprets a loop of n iterations, each of which appends to a list
+// and to a fan-out of n branches, and returns the size of what is then in memory.
+func loopRun(t *testing.T, mode string, n int) int {
+	t.Helper()
+	in := report.NewInterpreter(run, nil).TrackBudgets()
+	seq, limit := journal.Seq(0), int64(1<<40)
+	take := func(f journal.Fact) {
+		seq++
+		e := &journal.Event{Seq: seq, At: begin + journal.Millis(seq), Fact: f}
+		if err := in.Interpret(e, func(*report.Event) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take(journal.RunStarted{Name: "long", Input: journal.Value{JSON: json.RawMessage(`{}`)}, Budget: &journal.Limits{ActiveSeconds: &limit}})
+	take(journal.StepEntered{Place: journal.Place{Step: "each"}, Mode: mode, Total: n})
+	for i := range n {
+		path := fmt.Sprintf("each/%d", i)
+		work := journal.Work{Place: journal.Place{Frame: path, Step: "do"}}
+		item := journal.Value{JSON: json.RawMessage(`"one of many values"`)}
+		take(journal.FrameOpened{Frame: path, Step: "each", Index: i, Vars: map[string]journal.Value{"item": item}})
+		take(journal.TaskStarted{Work: work, Kind: "agent"})
+		take(journal.TaskNoted{Work: work, N: 1, Kind: journal.NoteReply, Data: json.RawMessage(`{"blocks":[]}`)})
+		take(journal.TaskEnded{
+			Work: work, Outcome: plan.OutcomeOK, Final: true, Value: item,
+			Writes: []journal.Write{{Path: "state.all", Reducer: "append"}},
+		})
+		take(journal.FrameClosed{Frame: path, Outcome: plan.OutcomeOK, Value: item})
+	}
+	return in.Size()
+}
+
+func TestStateDoesNotGrowWithIterations(t *testing.T) {
+	for _, mode := range []string{plan.ModeLoop, plan.ModeParallel} {
+		short, long := loopRun(t, mode, 10), loopRun(t, mode, 20_000)
+		if long > short+100 { // numbers become longer
+			t.Errorf("%s: %d bytes after 10 iterations, %d after 20,000", mode, short, long)
+		}
+	}
+}
+
+// The JSON of a provider's reply is the data of a note.
+func TestReplyIsANote(t *testing.T) {
 	reply := provider.Reply{
 		Blocks: []provider.Block{
 			{Type: provider.Thinking, Text: "t", Signature: "s"},

@@ -1,0 +1,210 @@
+package report
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+)
+
+// tracker folds the facts of a stream with the rules of the planner, so that
+// budgets and suspensions are never computed in a second way. It drops the
+// values of variables, which no reader shows.
+type tracker struct {
+	state plan.State
+	facts [1]journal.Event
+	names bool // some workflow of the run lists its variables at checkpoints
+
+	suspended bool
+	since     journal.Millis
+	claimedBy string // process that claimed the run while it was suspended
+	cause     string // of the resumption to come
+
+	run, branch Budget
+	suspension  Suspension
+}
+
+// TrackBudgets makes the Interpreter add budgets and variables to its events,
+// and emit RunSuspended and RunResumed. It must be called before the first fact.
+func (in *Interpreter) TrackBudgets() *Interpreter {
+	in.budgets = &tracker{state: plan.State{Run: in.root}}
+	return in
+}
+
+// Budget returns the budget of the root run at a time, which may be later than
+// the last fact.
+func (in *Interpreter) Budget(now journal.Millis) *Budget {
+	t := in.budgets
+	ledger := t.state.Spent
+	if root := t.state.Root(); root != nil {
+		ledger = root.Ledger
+	}
+	if ledger == nil {
+		return nil
+	}
+	t.run = budgetOf("", ledger, now)
+	return &t.run
+}
+
+func budgetOf(name string, l *plan.Ledger, now journal.Millis) Budget {
+	return Budget{name, l.Limits, l.Used, journal.Millis(l.ActiveAt(now).Milliseconds())}
+}
+
+// branchBudget returns the budget of the innermost branch around a frame that
+// has limits, or nil.
+func (t *tracker) branchBudget(frame string, now journal.Millis) *Budget {
+	for f := t.state.Frames[frame]; f != nil && f.Path != ""; f = t.state.Frames[f.Parent] {
+		if f.Ledger != nil && f.Ledger.Limits != (journal.Limits{}) {
+			t.branch = budgetOf(f.Name, f.Ledger, now)
+			return &t.branch
+		}
+	}
+	return nil
+}
+
+// fold applies the fact and completes the events that it consists of.
+func (t *tracker) fold(in *Interpreter) {
+	e := in.fact
+	t.facts[0] = *e
+	t.state.Fold(t.facts[:])
+	t.facts[0] = journal.Event{}
+	if _, starts := e.Fact.(journal.RunStarted); starts && in.program != nil {
+		for _, u := range in.program.units {
+			t.names = t.names || u.program.CheckpointEvery > 0
+		}
+	}
+	for i := range in.queue {
+		out := &in.queue[i]
+		switch out.Type {
+		case StepFinished:
+			out.Budget, out.Branch = in.Budget(e.At), t.branchBudget(out.Work.Frame, e.At)
+		case RunFinished:
+			out.Budget = in.Budget(e.At)
+		case CheckpointSaved:
+			if f := t.state.Frames[out.Work.Frame]; f != nil {
+				out.Variables = slices.Sorted(maps.Keys(f.Scope))
+			}
+		}
+	}
+	t.trim(t.state.Frames[in.place])
+	t.rest(in)
+}
+
+// trim drops what the planner keeps for its decisions: values of variables,
+// results of branches and timers that no longer count. They would grow with
+// the length of a run.
+func (t *tracker) trim(frame *plan.Frame) {
+	t.state.Wake() // discards timers
+	if frame == nil {
+		return
+	}
+	frame.Last.Value, frame.Before.Value = journal.Value{}, journal.Value{}
+	if frame.Group != nil {
+		frame.Group.Items = journal.Value{}
+	}
+	if t.names {
+		for name, v := range frame.Scope {
+			frame.Scope[name] = journal.Value{JSON: null, Hash: v.Hash}
+		}
+		return
+	}
+	frame.Scope = nil
+	if frame.Group != nil {
+		frame.Group.Results = nil
+	}
+}
+
+var null = json.RawMessage("null")
+
+// rest queues RunSuspended when nothing happens any more until a person or a
+// timer acts, and RunResumed when the run moves again: before what happens
+// then, but after the decision that caused it.
+func (t *tracker) rest(in *Interpreter) {
+	if in.cause != "" {
+		t.cause = in.cause
+	}
+	root := in.frames[""]
+	switch x, claimed := in.fact.Fact.(journal.Claimed); {
+	case claimed && t.suspended:
+		t.claimedBy = x.Owner
+	case claimed && root != nil:
+		t.suspension = Suspension{Cause: CauseTakenOver, Process: x.Owner}
+		in.add(RunResumed, root.run, nil).Suspension = &t.suspension
+	case t.suspended:
+		if _, resting := t.resting(in); resting {
+			return
+		}
+		t.suspended = false
+		if root == nil { // the run is over
+			return
+		}
+		t.suspension = Suspension{Cause: t.cause, Rested: in.fact.At - t.since, Process: t.claimedBy}
+		t.claimedBy = ""
+		resumed := *in.add(RunResumed, root.run, nil)
+		resumed.Suspension = &t.suspension
+		at := len(in.queue) - 1
+		if in.cause == "" {
+			at = 0
+		}
+		in.queue = slices.Insert(in.queue[:len(in.queue)-1], at, resumed)
+	case in.rests && !t.proceeds(in.fact.Fact):
+		index, resting := t.resting(in)
+		if !resting {
+			return
+		}
+		t.suspended, t.since = true, in.fact.At
+		t.suspension = Suspension{Status: index.Status, Waiting: index.Waiting, Expired: t.state.Expired}
+		in.add(RunSuspended, root.run, nil).Suspension = &t.suspension
+	}
+}
+
+// proceeds reports whether a fact has ended a step after which the run takes
+// the next one at once, as most do. It keeps a fan-out over thousands linear.
+func (t *tracker) proceeds(f journal.Fact) bool {
+	s := &t.state
+	if s.Expired || s.Paused || len(s.Starved) > 0 {
+		return false
+	}
+	at, ok := journal.PlaceOf(f)
+	frame := s.Frames[at.Frame]
+	return ok && frame != nil && frame.Phase == plan.Ended
+}
+
+// resting reports whether nothing is being done, and what the run waits for.
+func (t *tracker) resting(in *Interpreter) (journal.Index, bool) {
+	s := &t.state
+	if s.Finished != nil || s.Root() == nil || s.Open > 0 && len(s.Starved) == 0 && !s.Expired {
+		return journal.Index{}, false
+	}
+	index := s.Summary()
+	switch index.Status {
+	case journal.PausedAt, journal.Exceeded:
+		return index, true
+	case journal.Waiting:
+	default:
+		return index, false
+	}
+	for _, f := range s.Frames {
+		if f.Phase == plan.Grouped && moves(f, in.open(f.Place())) {
+			return index, false
+		}
+	}
+	return index, true
+}
+
+// moves reports whether a step that consists of frames proceeds at once: its
+// last frame has closed, or there is room for the next one.
+func moves(f *plan.Frame, step *Step) bool {
+	g := f.Group
+	if g.Live == 0 {
+		return true
+	}
+	if g.Mode != plan.ModeParallel || g.Stopped || g.Next >= g.Total || step == nil || step.Info == nil {
+		return false
+	}
+	par, ok := step.Info.Step.Action.(ir.Parallel)
+	return ok && (par.MaxConcurrent == 0 || g.Live < par.MaxConcurrent)
+}

@@ -1,0 +1,503 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+)
+
+// Interpreter turns the facts of one stream into Events. It is the only place
+// that interprets facts for readers. Its state is what is open: it does not
+// grow with the steps that have finished.
+type Interpreter struct {
+	root    journal.RunID
+	outline func(definition string) (*Outline, error)
+	program *Outline
+	frames  map[string]*frame
+	budgets *tracker // nil unless TrackBudgets was called
+
+	// State of the fact being interpreted, reused for the next.
+	fact  *journal.Event
+	place string // path of the frame that the fact changes
+	queue []Event
+	note  Note
+	cause string // what can end a suspension; empty for most facts
+	rests bool   // the run can come to rest after the fact
+}
+
+// frame is an activation of a block.
+type frame struct {
+	run    *Run
+	prefix string // path of the enclosing steps, with a trailing dot
+	depth  int
+	loop   bool
+	index  int
+	unit   *unit
+	block  int
+	name   string // of a branch
+	parent string // path of the frame around it
+	up     *Step  // step that the frame belongs to
+	step   *Step  // open visit
+	each   bool   // frames below the open step are iterations
+}
+
+// NewInterpreter returns an Interpreter for the stream of a root run. outline
+// is called once, with the definition that the run has pinned; if it is nil,
+// events lack what only the definition tells.
+func NewInterpreter(root journal.RunID, outline func(definition string) (*Outline, error)) *Interpreter {
+	return &Interpreter{root: root, outline: outline, frames: map[string]*frame{}}
+}
+
+// Interpret calls emit for each event that a fact consists of, in order. Facts
+// must be passed in the order of the stream, from the first one on: an error
+// means that they were not, that the definition cannot be read, or that emit
+// failed. The Event is valid during the call; its Run and Step may be kept.
+func (in *Interpreter) Interpret(e *journal.Event, emit func(*Event) error) error {
+	at, _ := journal.PlaceOf(e.Fact)
+	in.fact, in.place, in.queue, in.cause, in.rests = e, at.Frame, in.queue[:0], "", false
+	in.charge(journal.Spent(e.Fact), in.open(at))
+	if err := in.interpret(e); err != nil {
+		return err
+	}
+	if in.budgets != nil {
+		in.budgets.fold(in)
+	}
+	for i := range in.queue {
+		if err := emit(&in.queue[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// charge adds usage to a step, the enclosing steps and the runs.
+func (in *Interpreter) charge(used journal.Usage, step *Step) {
+	if step == nil || used == (journal.Usage{}) {
+		return
+	}
+	for s := step; s != nil; s = s.Parent {
+		s.Used = s.Used.Plus(used)
+	}
+	for run := step.Run; ; run = run.Caller.Run {
+		run.Used = run.Used.Plus(used)
+		if run.Caller == nil {
+			return
+		}
+	}
+}
+
+// open returns the open step at a place, or nil.
+func (in *Interpreter) open(at journal.Place) *Step {
+	if f := in.frames[at.Frame]; f != nil {
+		return f.step
+	}
+	return nil
+}
+
+func (in *Interpreter) frame(path string) (*frame, error) {
+	f := in.frames[path]
+	if f == nil {
+		return nil, fmt.Errorf("an event of frame %q, which is not open", path)
+	}
+	return f, nil
+}
+
+// add queues an event. The pointer is valid until the next call.
+func (in *Interpreter) add(t EventType, run *Run, step *Step) *Event {
+	in.queue = append(in.queue, Event{
+		Type: t, Seq: in.fact.Seq, At: in.fact.At, Run: run, Step: step, Fact: in.fact.Fact,
+	})
+	return &in.queue[len(in.queue)-1]
+}
+
+// addRun queues an event of the root run, if it has started.
+func (in *Interpreter) addRun(t EventType) *Event {
+	root := in.frames[""]
+	if root == nil {
+		return &Event{}
+	}
+	return in.add(t, root.run, nil)
+}
+
+// addWork queues an event about a task: of its step or, if that is not open,
+// of the root run.
+func (in *Interpreter) addWork(t EventType, w journal.Work) *Event {
+	var e *Event
+	if step := in.open(w.Place); step != nil {
+		e = in.add(t, step.Run, step)
+	} else {
+		e = in.addRun(t)
+	}
+	e.Work, e.Usage = w, journal.Spent(in.fact.Fact)
+	return e
+}
+
+// addStep queues an event of the step at a place, if it is open.
+func (in *Interpreter) addStep(t EventType, w journal.Work) *Event {
+	if in.open(w.Place) == nil {
+		return &Event{}
+	}
+	return in.addWork(t, w)
+}
+
+func (in *Interpreter) interpret(e *journal.Event) error {
+	switch x := e.Fact.(type) {
+	case journal.RunStarted:
+		return in.startRun(&x)
+	case journal.RunFinished:
+		return in.finishRun("", Ending{
+			Outcome: x.Outcome, Reason: x.Reason, Error: x.Error, Status: x.Status, Last: x.Last, Value: x.Output,
+		})
+	case journal.FrameOpened:
+		return in.openFrame(&x)
+	case journal.FrameClosed:
+		in.rests = true
+		return in.closeFrame(&x)
+	case journal.StepEntered:
+		return in.enterStep(&x)
+	case journal.StepLeft:
+		in.rests = true
+		return in.leaveStep(&x)
+	case journal.TaskStarted:
+		f, err := in.begin(x.Place, x.Kind, x.For)
+		if err != nil {
+			return err
+		}
+		f.step.Attempt, f.step.Gate = x.Attempt, nil
+		in.announce(f)
+		in.addWork(TaskStarted, x.Work)
+	case journal.TaskEnded:
+		in.rests = true
+		return in.endTask(&x)
+	case journal.TaskLost:
+		in.addWork(TaskLost, x.Work)
+	case journal.TaskNoted:
+		return in.annotate(&x)
+	case journal.RetrySet:
+		in.rests = true
+		if step := in.open(x.Place); step != nil {
+			ev := in.addStep(StepRetrying, x.Work)
+			ev.Ending = step.failed
+			if x.Continues { // the attempt goes on later; it has not failed
+				ev.Ending = Ending{Error: x.Why}
+			}
+		}
+	case journal.Routed:
+		in.addWork(StepRouted, journal.Work{Place: x.Place})
+	case journal.GateOpened:
+		in.rests = true
+		f, err := in.begin(x.Place, "gate", x.For)
+		if err != nil {
+			return err
+		}
+		f.step.Gate = &Gate{x, e.At}
+		in.announce(f)
+		in.addStep(GateOpened, journal.Work{Place: x.Place})
+	case journal.GateDecided:
+		in.rests, in.cause = true, x.Method
+		return in.decideGate(&x)
+	case journal.TimerFired:
+		in.rests, in.cause = true, "timer"
+		switch x.What {
+		case plan.TimerGate:
+			in.addStep(GateExpired, journal.Work{Place: x.Place})
+		case plan.TimerDeadline:
+			in.addRun(DeadlineReached)
+		}
+	case journal.Reserved:
+		in.addWork(BudgetReserved, x.Work)
+	case journal.BudgetWait:
+		in.rests = true
+		in.addWork(BudgetWaiting, x.Work)
+	case journal.BudgetRefused:
+		in.rests = true
+		in.addStep(BudgetRefused, x.Work)
+	case journal.BudgetRaised:
+		in.cause = "budget_raised"
+		in.addRun(BudgetRaised).By = x.By
+	case journal.Continued:
+		in.cause = "continued"
+		in.addRun(RunContinued).By = x.By
+	case journal.CancelRequested:
+		in.cause = "cancelled"
+		in.addRun(CancelRequested).By = x.By
+	case journal.Paused:
+		in.rests = true
+		in.addRun(RunPaused).By = x.By
+	case journal.Rewound:
+		in.addRun(RunRewound).By = x.By
+	case journal.StateEdited:
+		in.addRun(StateEdited).By = x.By
+	case journal.Signalled:
+		in.addRun(SignalReceived).By = x.By
+	case journal.InputRefused:
+		in.addRun(InputRefused).By = x.By
+	case journal.Claimed:
+		in.addRun(RunClaimed)
+	}
+	return nil
+}
+
+func (in *Interpreter) startRun(x *journal.RunStarted) error {
+	run := &Run{
+		ID: in.root, Name: x.Name, Format: x.Format, Definition: x.Definition, By: x.By, From: x.From, Started: in.fact.At,
+	}
+	f := &frame{run: run}
+	if in.outline != nil {
+		o, err := in.outline(x.Definition)
+		if err != nil {
+			return fmt.Errorf("definition of run %s: %w", in.root, err)
+		}
+		in.program, f.unit = o, o.units[""]
+		run.Program = f.unit.program
+	}
+	in.frames[""] = f
+	started := in.add(RunStarted, run, nil)
+	started.Value, started.Limits = x.Input, x.Budget
+	return nil
+}
+
+// finishRun ends the run whose body is the frame at a path.
+func (in *Interpreter) finishRun(path string, end Ending) error {
+	f, err := in.frame(path)
+	if err != nil {
+		return err
+	}
+	end.Problem = problem(&end)
+	in.add(RunFinished, f.run, nil).Ending = end
+	if path == "" {
+		clear(in.frames)
+	}
+	return nil
+}
+
+func (in *Interpreter) openFrame(x *journal.FrameOpened) error {
+	parent, err := in.frame(x.Parent)
+	if err != nil {
+		return err
+	}
+	if parent.step == nil {
+		return fmt.Errorf("frame %q belongs to step %q, which is not open", x.Frame, x.Step)
+	}
+	f := &frame{
+		run: parent.run, prefix: parent.prefix + x.Step + ".", depth: parent.depth + 1,
+		loop: parent.loop, index: parent.index, block: x.Block, name: x.Name, parent: x.Parent, up: parent.step,
+	}
+	if in.program != nil {
+		f.unit = in.program.units[x.Program]
+	}
+	if parent.each {
+		f.loop, f.index = true, x.Index
+	}
+	in.frames[x.Frame], in.place = f, x.Frame
+	if x.Child == "" {
+		return nil
+	}
+	parent.step.Child = x.Child
+	in.announce(parent)
+	f.run = &Run{
+		ID: x.Child, Parent: parent.run.ID, Name: x.Name, Definition: parent.run.Definition, By: parent.run.By,
+		Started: in.fact.At, Caller: parent.step,
+	}
+	if f.unit != nil {
+		f.run.Program = f.unit.program
+	}
+	f.prefix, f.depth, f.loop, f.index = "", 0, false, 0
+	started := in.add(RunStarted, f.run, nil)
+	started.Value, started.Limits = x.Vars["input"], x.Budget
+	return nil
+}
+
+func (in *Interpreter) closeFrame(x *journal.FrameClosed) error {
+	f, err := in.frame(x.Frame)
+	if err != nil {
+		return err
+	}
+	end := Ending{
+		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Status: x.Status, Last: x.Step, Value: x.Value,
+	}
+	if f.run.Caller != nil && f.depth == 0 { // the body of a child run
+		err = in.finishRun(x.Frame, end)
+	} else if f.up != nil {
+		finished := in.add(BranchFinished, f.run, f.up)
+		finished.Name, finished.Ending = f.name, end
+	}
+	delete(in.frames, x.Frame)
+	in.place = f.parent
+	return err
+}
+
+func (in *Interpreter) enterStep(x *journal.StepEntered) error {
+	f, err := in.begin(x.Place, x.Mode, x.For)
+	if err != nil {
+		return err
+	}
+	f.each = x.Mode == plan.ModeLoop || !x.Items.IsZero()
+	if f.step.Call = x.Mode == plan.ModeCall; f.step.Call {
+		return nil // it starts with its child
+	}
+	f.step.Branches, f.step.MaxRounds = x.Total, x.Max
+	in.announce(f)
+	return nil
+}
+
+func (in *Interpreter) leaveStep(x *journal.StepLeft) error {
+	f, err := in.frame(x.Frame)
+	if err != nil {
+		return err
+	}
+	if f.step == nil && x.Outcome == OutcomeSkipped && x.Reason == ReasonCondition {
+		in.add(StepSkipped, f.run, in.newStep(f, x.Step, "")).Outcome = x.Outcome
+		return nil
+	}
+	return in.end(journal.Work{Place: x.Place}, x.For, Ending{
+		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Status: x.Status,
+		Value: x.Value, Writes: x.Writes,
+	})
+}
+
+func (in *Interpreter) endTask(x *journal.TaskEnded) error {
+	end := Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error, Value: x.Value, Writes: x.Writes}
+	if step := in.open(x.Place); step != nil {
+		step.failed = Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error}
+		in.addStep(TaskFinished, x.Work).Ending = end
+		if x.Final && x.Part == plan.PartVerdict && (x.Outcome == OutcomeOK || x.Outcome == OutcomeRejected) {
+			judged := in.add(GateJudged, step.Run, step)
+			judged.Work, judged.Ending = x.Work, end
+		}
+	}
+	if !x.Final {
+		return nil
+	}
+	return in.end(x.Work, "", end)
+}
+
+func (in *Interpreter) decideGate(x *journal.GateDecided) error {
+	end := Ending{
+		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Value: x.Value, Writes: x.Writes,
+	}
+	decided := in.addStep(GateDecided, journal.Work{Place: x.Place})
+	decided.Ending, decided.By = end, x.By
+	if x.Outcome != OutcomeRerun {
+		return in.end(journal.Work{Place: x.Place}, "", end)
+	}
+	return nil
+}
+
+// begin opens a step, unless it is open already: another attempt, or the
+// combine task of a parallel step, belongs to the same visit.
+func (in *Interpreter) begin(at journal.Place, kind, fallbackFor string) (*frame, error) {
+	f, err := in.frame(at.Frame)
+	if err == nil && f.step == nil {
+		f.step = in.newStep(f, at.Step, kind)
+		f.step.FallbackFor = fallbackFor
+	}
+	return f, err
+}
+
+func (in *Interpreter) newStep(f *frame, name, kind string) *Step {
+	s := &Step{
+		Run: f.run, Name: name, Path: name, Kind: kind, Parent: f.up, Depth: f.depth, Loop: f.loop, Index: f.index,
+		Started: in.fact.At,
+	}
+	if f.prefix != "" {
+		s.Path = f.prefix + name
+	}
+	if s.Info = f.unit.step(f.block, name); s.Info != nil {
+		s.Kind, s.Agent = s.Info.Kind, s.Info.Agent
+		s.Call = s.Kind == KindCall
+	}
+	return s
+}
+
+// announce queues StepStarted, once for each visit.
+func (in *Interpreter) announce(f *frame) {
+	if !f.step.announced {
+		f.step.announced = true
+		in.add(StepStarted, f.run, f.step)
+	}
+}
+
+// end closes a step. One that never started, because it could not or because
+// it takes no time, starts and finishes at once.
+func (in *Interpreter) end(w journal.Work, fallbackFor string, end Ending) error {
+	f, err := in.begin(w.Place, "step", fallbackFor)
+	if err != nil {
+		return err
+	}
+	in.announce(f)
+	step := f.step
+	f.step, f.each = nil, false
+	if end.Outcome != OutcomeRejected || end.Value.IsZero() { // otherwise the value tells who rejected it, and why
+		end.Problem = problem(&end)
+	}
+	finished := in.add(StepFinished, f.run, step)
+	finished.Work, finished.Ending = w, end
+	if step.Depth == 0 {
+		f.run.Steps++
+		if p := f.run.Program; p != nil && p.CheckpointEvery > 0 && f.run.Steps%p.CheckpointEvery == 0 {
+			in.add(CheckpointSaved, f.run, step).Work = w
+		}
+	}
+	return nil
+}
+
+// problem explains why something did not succeed; "" when it did.
+func problem(e *Ending) string {
+	switch {
+	case e.Error != "":
+		return e.Error
+	case e.Outcome != OutcomeFailed && e.Outcome != OutcomeRejected && e.Outcome != OutcomeCancelled:
+		return ""
+	case e.Reason != "":
+		return e.Outcome + ": " + e.Reason
+	case e.Class != "":
+		return e.Outcome + ": " + e.Class
+	}
+	return e.Outcome
+}
+
+// noteTypes maps the kinds of notes to event types and the form of their data.
+var noteTypes = map[string]struct {
+	event EventType
+	body  func() any
+}{
+	journal.NotePrompt:      {ModelPrompted, body[journal.Prompt]},
+	journal.NoteReply:       {ModelReplied, body[journal.Reply]},
+	journal.NoteStream:      {ModelStreamed, body[journal.Stream]},
+	journal.NoteModelError:  {ModelFailed, body[journal.ModelRetry]},
+	journal.NoteModelRetry:  {ModelRetried, body[journal.ModelRetry]},
+	journal.NoteToolCall:    {ToolCalled, body[journal.ToolUse]},
+	journal.NoteProgress:    {ToolProgressed, body[journal.Progress]},
+	journal.NoteToolResult:  {ToolReturned, body[journal.ToolUse]},
+	journal.NoteCommand:     {CommandStarted, body[journal.Command]},
+	journal.NoteCall:        {CallStarted, body[journal.Call]},
+	journal.NoteCallEnd:     {CallFinished, body[journal.CallEnd]},
+	journal.NoteMerge:       {MergeDecided, body[journal.MergeDecision]},
+	journal.NoteSaid:        {MessagePrinted, body[journal.Said]},
+	journal.NoteDone:        {WorkerChosen, body[journal.DoneBy]},
+	journal.NoteMissingFile: {FileMissing, body[journal.MissingFile]},
+}
+
+func body[T any]() any { return new(T) }
+
+func (in *Interpreter) annotate(x *journal.TaskNoted) error {
+	f, err := in.frame(x.Frame)
+	if err != nil {
+		return err
+	}
+	if f.step == nil {
+		return fmt.Errorf("a note of step %q, which is not open", x.Step)
+	}
+	in.note = Note{Kind: x.Kind, Settles: x.Settles, Data: x.Data}
+	t, known := noteTypes[x.Kind]
+	if !known {
+		t.event = StepAnnotated
+	} else {
+		in.note.body = t.body()
+		in.note.Unreadable = journal.ReadNote(x.Data, in.note.body) != nil
+	}
+	in.addWork(t.event, x.Work).Note = &in.note
+	return nil
+}
