@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -193,13 +194,21 @@ func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journa
 
 // keepMedia writes what a tool returned besides its output into the run's folder.
 func (j *Job) keepMedia(media []tool.Media) ([]journal.Media, error) {
+	if len(media) == 0 {
+		return nil, nil
+	}
+	if err := j.MakeDir(); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(j.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
 	var out []journal.Media
 	for _, m := range media {
-		file := filepath.Join(j.Dir, filepath.FromSlash(m.File()))
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			return nil, err
-		}
-		if err := os.WriteFile(file, m.Data, 0o600); err != nil {
+		name := filepath.FromSlash(m.File())
+		if err := protected.WriteFile(root, name, m.Data, protected.Options{File: 0o600, Folder: 0o700}); err != nil {
 			return nil, err
 		}
 		out = append(out, journal.Media{Type: m.Type, File: m.File()})
