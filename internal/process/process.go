@@ -44,13 +44,8 @@ const (
 // MaxErrors is how many bytes at the end of the standard error are kept.
 const MaxErrors = 64 << 10
 
-const (
-	// killTimeout is how long killed processes may take to disappear.
-	killTimeout = 5 * time.Second
-	// drainTimeout is how long to read from a pipe that a process outside of
-	// the command holds open.
-	drainTimeout = time.Second
-)
+// killTimeout is how long killed processes may take to disappear.
+const killTimeout = 5 * time.Second
 
 // Outcome is how a command ended.
 type Outcome struct {

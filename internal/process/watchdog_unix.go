@@ -16,6 +16,10 @@ import (
 	"time"
 )
 
+// drainTimeout is how long to read from a pipe that a process outside of the
+// command holds open.
+const drainTimeout = time.Second
+
 // watchdogScript starts a watchdog and becomes the command. The watchdog is forked
 // twice, so that it is not a child that the command might wait for, and it holds
 // none of the command's files.

@@ -18,11 +18,6 @@ func (d dice) rotate(question string, n int) int {
 	return int((hash(d.place, question)%uint64(n) + uint64(d.round)) % uint64(n))
 }
 
-// chance is true with the probability p.
-func (d dice) chance(question string, p float64) bool {
-	return float64(hash(d.seed, question)>>11)/(1<<53) < p
-}
-
 // hash mixes texts into a number (FNV-1a, with a finish that spreads small
 // differences over all bits).
 func hash(seed uint64, texts ...string) uint64 {
