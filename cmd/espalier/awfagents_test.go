@@ -63,7 +63,7 @@ func TestAWFClaude(t *testing.T) {
 	t.Setenv("PATH", filepath.Join(p.dir, "bin")+":"+os.Getenv("PATH"))
 	p.file("espalier.yaml", "models: {clis: {claude-code: {pass_env: [CALLS]}}}\n", 0o600)
 	t.Setenv("CALLS", filepath.Join(p.dir, "calls"))
-	if said := p.exits(0, "run", "flow", "--run-id", awfRun); !strings.Contains(said, "about it heard: third") {
+	if said := p.exits(0, "run", "flow", "--allow-shell", "--run-id", awfRun); !strings.Contains(said, "about it heard: third") {
 		t.Error(said)
 	}
 	raw, err := os.ReadFile(filepath.Join(p.dir, "calls"))
@@ -160,7 +160,7 @@ func TestAWFOpenAICompatible(t *testing.T) {
 `)
 	t.Setenv("MY_KEY", "key-of-mine-12345")
 	t.Setenv("OPENAI_API_KEY", "key-of-openai-999")
-	if said := p.exits(0, "run", "flow", "--run-id", awfRun); !strings.Contains(said, "\n7 7 26 false\n") {
+	if said := p.exits(0, "run", "flow", "--allow-shell", "--run-id", awfRun); !strings.Contains(said, "\n7 7 26 false\n") {
 		t.Error(said)
 	}
 	if len(requests) != 2 {
@@ -212,7 +212,7 @@ func TestAWFWithoutStream(t *testing.T) {
   done: {type: terminal}
 `)
 	t.Setenv("OPENAI_API_KEY", "key-of-openai-999")
-	if said := p.exits(0, "run", "flow", "--run-id", awfRun); !strings.Contains(said, "\nseven 13\n") {
+	if said := p.exits(0, "run", "flow", "--allow-shell", "--run-id", awfRun); !strings.Contains(said, "\nseven 13\n") {
 		t.Error(said)
 	}
 	if len(bodies) != 1 || !strings.Contains(bodies[0], `"stream":false`) || strings.Contains(bodies[0], "stream_options") {

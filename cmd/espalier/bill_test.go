@@ -416,7 +416,7 @@ func TestBillWhenKilledInACall(t *testing.T) {
 // killed begins the run in a process that dies at a moment of a request.
 func (s *till) killed(t *testing.T, dir, project string, request int, moment string) {
 	t.Helper()
-	cmd := exec.Command("espalier", "run", "orchard.md", "--run-id", errandRun)
+	cmd := exec.Command("espalier", "run", "orchard.md", "--allow-shell", "--run-id", errandRun)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
 	begun, gone := make(chan struct{}), make(chan struct{})

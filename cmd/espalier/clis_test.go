@@ -162,7 +162,7 @@ func TestKilledProgramGoesOn(t *testing.T) {
 	g.write("espalier.yaml", "models: {clis: {claude-code: {command: ./claude, pass_env: [PIPE]}}}\n", 0o600)
 	pipe := g.pipe("pipe")
 	g.env = append(g.env, "PIPE="+pipe)
-	g.killWhen(pipe, "run", "plant.md", "--model", "claude-code", "--run-id", gardenRun)
+	g.killWhen(pipe, "run", "plant.md", "--allow-shell", "--model", "claude-code", "--run-id", gardenRun)
 	out := g.succeeds("resume", gardenRun)
 	if !strings.Contains(out, "It is planted.") || g.read("trees") != "planted\n" {
 		t.Errorf("%s\n%s", out, g.read("trees"))
@@ -191,7 +191,7 @@ func TestKilledProgramAsks(t *testing.T) {
 	g.write("espalier.yaml", "models: {clis: {parrot: {speaks: text, command: ./parrot, pass_env: [PIPE]}}}\n", 0o600)
 	pipe := g.pipe("pipe")
 	g.env = append(g.env, "PIPE="+pipe)
-	g.killWhen(pipe, "run", "plant.md", "--model", "parrot", "--run-id", gardenRun)
+	g.killWhen(pipe, "run", "plant.md", "--allow-shell", "--model", "parrot", "--run-id", gardenRun)
 	cmd := g.command("resume", gardenRun)
 	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 4 {
 		t.Fatalf("%v\n%s", err, out)

@@ -153,7 +153,7 @@ func TestRealCLIs(t *testing.T) {
 			if out := g.succeeds("doctor", "--offline", "--json"); !strings.Contains(out, "version "+c.pkg[strings.LastIndex(c.pkg, "@")+1:]) {
 				t.Errorf("%s", out)
 			}
-			out := g.succeeds("run", "plant.md", "--model", c.model, "--run-id", gardenRun)
+			out := g.succeeds("run", "plant.md", "--allow-shell", "--model", c.model, "--run-id", gardenRun)
 			if !strings.Contains(out, "The tree is planted.") || g.read("trees") != "planted\n" {
 				t.Errorf("%s\n%s", out, g.read("trees"))
 			}
@@ -179,7 +179,7 @@ func TestRealCLIsKilled(t *testing.T) {
 	for _, c := range realCLIs() {
 		t.Run(c.name, func(t *testing.T) {
 			g := plot(t, c)
-			g.killWhen(filepath.Join(g.dir, "pipe"), "run", "plant.md", "--model", c.model, "--run-id", gardenRun)
+			g.killWhen(filepath.Join(g.dir, "pipe"), "run", "plant.md", "--allow-shell", "--model", c.model, "--run-id", gardenRun)
 			if got := g.read("trees"); got != "planted\n" {
 				t.Fatalf("when it was killed: %q", got)
 			}
@@ -225,7 +225,7 @@ func TestRealCLIsHeldBack(t *testing.T) {
 			g.write("hurry", "", 0o600)
 			flow := strings.NewReplacer("allowlist: [Bash]", "allowlist: [Read]", "tools: [Bash]", "tools: [Read]").Replace(plantFlow)
 			g.write("plant.md", flow, 0o600)
-			out := g.succeeds("run", "plant.md", "--model", c.model, "--run-id", gardenRun)
+			out := g.succeeds("run", "plant.md", "--allow-shell", "--model", c.model, "--run-id", gardenRun)
 			if _, err := os.Stat(filepath.Join(g.dir, "trees")); err == nil || !strings.Contains(out, "It did not work.") {
 				t.Errorf("it planted a tree: %s", out)
 			}

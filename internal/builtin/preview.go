@@ -22,7 +22,7 @@ func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step) (*provid
 	if task == nil || runners[task.Kind] == nil {
 		return nil, fmt.Errorf("step %q asks no model", s.ID)
 	}
-	box := t.box(RunOptions{}, nil)
+	box := t.box(RunOptions{AllowShell: true}, nil)
 	box.program = p
 	model := &recorder{}
 	job := &step.Job{

@@ -1,12 +1,14 @@
 package builtin
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/report/execution"
+	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -43,9 +45,13 @@ func commands(p *ir.Program, prefix string, named bool) []Command {
 			if t == nil || kinds[t.Kind] == nil {
 				continue
 			}
-			for _, one := range kinds[t.Kind].Uses(t).Commands {
-				out = append(out, Command{Step: prefix + s.ID, Text: one.Text, Covered: coveredByName(p, named), Optional: one.Optional})
+			uses := kinds[t.Kind].Uses(t)
+			for _, one := range uses.Commands {
+				out = append(out, Command{
+					Step: prefix + s.ID, Text: one.Text, Covered: coveredByName(p, named), Optional: one.Optional,
+				})
 			}
+			out = append(out, shellCommands(p, s, &uses, prefix)...)
 		}
 	}
 	for i := range p.Children {
@@ -55,6 +61,31 @@ func commands(p *ir.Program, prefix string, named bool) []Command {
 				out = append(out, one)
 			}
 		}
+	}
+	return out
+}
+
+// shellTool is the tool that runs any command it is called with.
+const shellTool = "Bash"
+
+// shellCommands lists the calls of the shell tool that a step can make. A model
+// chooses these commands, so naming the file never covers them. An agent whose
+// list only matches the tool by a pattern does without it.
+func shellCommands(p *ir.Program, s *ir.Step, uses *step.Uses, prefix string) []Command {
+	var out []Command
+	if slices.ContainsFunc(uses.Tools, func(n ir.Name) bool { return tool.Plain(n.Name) == shellTool }) {
+		out = append(out, Command{Step: prefix + s.ID, Text: "any command, by the tool " + shellTool})
+	}
+	for _, name := range uses.Agents {
+		agent := p.Agent(name.Name)
+		if agent == nil || (tool.Caller{Program: p, Step: s, Agent: agent}).Refusal(shellTool, nil) != "" {
+			continue
+		}
+		listed := func(n ir.Name) bool { return tool.Plain(n.Name) == shellTool }
+		out = append(out, Command{
+			Step: prefix + s.ID, Text: fmt.Sprintf("commands that agent %q chooses, by the tool %s", agent.ID, shellTool),
+			Optional: !slices.ContainsFunc(agent.Tools, listed),
+		})
 	}
 	return out
 }

@@ -25,7 +25,7 @@ const ignoreFile = ".gitignore"
 const signatureFile = "signature"
 
 // makeStorage makes the folder, usable by its owner alone and invisible to git.
-// It refuses one that others can change, or that somebody else has made.
+// It refuses a folder that others can change or that another user made.
 func makeStorage(dir string, by *trust.Store) error {
 	fresh, err := isFresh(dir)
 	if err != nil {

@@ -56,7 +56,7 @@ func approvalsIn(dir string) *trust.Store {
 	return &s
 }
 
-// A storage folder is private, whoever runs the program, and whatever the umask.
+// A storage folder is private for every user and umask.
 func TestStorageIsPrivate(t *testing.T) {
 	asOrdinaryUser(t)
 	by := approvalsIn(t.TempDir())
@@ -85,7 +85,7 @@ func TestStorageIsPrivate(t *testing.T) {
 	}
 }
 
-// One that others can change, or that somebody else has made, is refused with
+// A folder that others can change or that another user made is refused with
 // what to do about it.
 func TestStorageOfOthersIsRefused(t *testing.T) {
 	asOrdinaryUser(t)

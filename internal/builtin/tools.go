@@ -125,11 +125,12 @@ type toolbox struct {
 	simulate bool
 	seed     uint64
 	confined bool // commands run in the sandbox
+	noShell  bool // without consent, models run no commands
 }
 
 // box has what a run with these options calls, for any program.
 func (t *Tools) box(o RunOptions, script *scripted.Script) toolbox {
-	b := toolbox{Tools: t, simulate: o.Simulate, seed: o.Seed, confined: o.Sandbox}
+	b := toolbox{Tools: t, simulate: o.Simulate, seed: o.Seed, confined: o.Sandbox, noShell: !t.Consented(o)}
 	if script != nil {
 		b.simulate = script.Simulates()
 		b.scripted = map[string]tool.Tool{}
@@ -203,6 +204,9 @@ func (b toolbox) base(name string) tool.Tool {
 			}
 		}
 	}
+	if name == shellTool && b.noShell && !b.simulate {
+		return nil
+	}
 	if b.plain[name] == nil {
 		if b.simulate { // which needs neither keys nor a network, as servers may
 			return nil
@@ -214,7 +218,7 @@ func (b toolbox) base(name string) tool.Tool {
 	}
 	boxed, err := b.boxed()
 	if err != nil { // rather no commands than such that can do anything
-		if name == "Bash" {
+		if name == shellTool {
 			return nil
 		}
 		return b.plain[name]
@@ -390,6 +394,7 @@ func (t *Tools) Lacks(p *ir.Program, o RunOptions, models *Models) []Lack {
 		}
 	}
 	box := t.box(o, script)
+	box.noShell = false // missing consent is reported by Unapproved
 	if box.simulate {
 		return out
 	}

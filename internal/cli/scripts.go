@@ -85,7 +85,7 @@ func (a *app) runCLIScript(an *analysis, input json.RawMessage, c *config.Config
 		return err
 	}
 	script.Stdin.Close()
-	_, _ = io.Copy(a.stdout, script.Stdout) // when nobody listens any more the script goes on without
+	_, _ = io.Copy(a.stdout, script.Stdout) // a closed stdout does not stop the script
 	script.Stdout.Close()
 	outcome, err := script.Wait()
 	const help = "It is the workflow's own script; without --scripts the workflow runs by itself."

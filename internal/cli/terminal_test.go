@@ -73,7 +73,7 @@ func TestShellWord(t *testing.T) {
 }
 
 // What models, files and tools say is shown on a terminal and never obeyed, in
-// every command that shows it; JSON escapes it. Whoever approves reads commands
+// every command that shows it; JSON escapes it. Approvers read commands
 // as they are.
 func TestTerminalObeysNobodyElse(t *testing.T) {
 	dir := t.TempDir()

@@ -135,7 +135,7 @@ const Explored = 10
 
 // Stride is how many consecutive seeds a step keeps the same value for, so that
 // all of them together try it with each of the values of other steps. of gives
-// the contract of a step; false for one that asks nobody.
+// the contract of a step; false for a step that calls no model.
 //
 // As long as all combinations fit into the seeds, each step waits for those
 // before it. Beyond that it waits only for those that decide whether it runs.

@@ -184,7 +184,7 @@ func TestSimulationsExploreExamples(t *testing.T) {
 	}
 }
 
-// TestSimulationsExplore holds the same for programs that nobody has looked at.
+// TestSimulationsExplore checks the same for random programs.
 func TestSimulationsExplore(t *testing.T) {
 	for n := range uint64(12) {
 		text := randomFlow(rand.New(rand.NewPCG(n, 7)))
