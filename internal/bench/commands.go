@@ -16,7 +16,7 @@ import (
 const (
 	commandSteps  = 1000
 	commandRounds = 15
-	commandTarget = 2
+	commandTarget = 2.0
 	commandGrowth = 1.1 // the last quarter of the chain, against the first
 )
 
