@@ -577,16 +577,16 @@ func TestDocsTourIsComplete(t *testing.T) {
 func TestDocsAssumptions(t *testing.T) {
 	page := strings.Join(readPage(t, "docs/cost.md"), "\n")
 	for what, figures := range map[string][]int64{
-		"tokens of one reply":                             {step.DefaultReplyTokens, step.DefaultReplyTokens},
-		"model calls of an agent that has tools":          {step.DefaultMaxTurns, 1},
-		"further calls for a reply":                       {step.RepairCalls, 0},
-		"seconds of a model call":                         {step.ModelCallSeconds, step.UsualModelSeconds},
-		"seconds of a tool call":                          {step.ToolCallSeconds, step.UsualToolSeconds},
-		"seconds of a script":                             {step.ScriptSeconds, step.UsualScriptSeconds},
-		"executions of steps in a run":                    {check.DefaultStepCap},
-		"tokens of one thing that is read from the input": {step.AssumedInputTokens, step.AssumedInputTokens},
-		"tokens of a result of":                           {step.AssumedResultTokens, step.AssumedResultTokens},
-		"tokens of a gate's note":                         {step.AssumedNoteTokens, step.AssumedNoteTokens},
+		"tokens per reply":                         {step.DefaultReplyTokens, step.DefaultReplyTokens},
+		"model calls of an agent with tools":       {step.DefaultMaxTurns, 1},
+		"additional calls for a reply":             {step.RepairCalls, 0},
+		"seconds per model call":                   {step.ModelCallSeconds, step.UsualModelSeconds},
+		"seconds per tool call":                    {step.ToolCallSeconds, step.UsualToolSeconds},
+		"seconds per script":                       {step.ScriptSeconds, step.UsualScriptSeconds},
+		"step executions per run":                  {check.DefaultStepCap},
+		"tokens per input value that a step reads": {step.AssumedInputTokens, step.AssumedInputTokens},
+		"tokens per result of":                     {step.AssumedResultTokens, step.AssumedResultTokens},
+		"tokens per gate note":                     {step.AssumedNoteTokens, step.AssumedNoteTokens},
 	} {
 		row := `\n\| ` + regexp.QuoteMeta(what) + `[^|]*`
 		for _, n := range figures {
