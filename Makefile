@@ -23,7 +23,7 @@ build: ## build bin/espalier, one binary without cgo
 install: ## install espalier where Go installs programs
 	CGO_ENABLED=0 $(GO) install -trimpath ./cmd/espalier
 
-demo: build ## see what Espalier does, without a key or an account
+demo: build ## show what Espalier does, without an API key or an account
 	@echo; echo '$$ espalier list'; $(ESPALIER) list
 	@echo; echo '$$ espalier validate examples'; $(ESPALIER) validate examples >/dev/null
 	@echo; echo '$$ espalier show $(EXAMPLE)'; $(ESPALIER) show $(EXAMPLE)
@@ -32,7 +32,7 @@ demo: build ## see what Espalier does, without a key or an account
 	@echo 'The picture is in $(BIN)/contract-review.svg.'
 	@echo; echo '$$ espalier run $(RUNS) --simulate'
 	@$(ESPALIER) run $(RUNS) --simulate --input ticket='I was billed twice' --input customer_id=42
-	@echo; echo 'The first workflow again, with two mistakes in it:'
+	@echo; echo 'The first workflow again, with two mistakes:'
 	@sed -e 's/agent: summariser/agent: sumariser/' -e 's/reads: \[state.summary, state.findings\]/reads: [state.sumary, state.findings]/' \
 		$(EXAMPLE) > $(BROKEN)
 	@echo '$$ espalier validate - < broken.md'
@@ -45,8 +45,8 @@ LIBRARIES = anthropic-sdk-go|openai-go|modelcontextprotocol
 
 test: ## run all tests, with the race detector where that is cheap and there is a C compiler
 	@$(if $(RACE),,echo 'No C compiler was found: the tests run without the race detector.')
-	@[ "$$($(GO) env GOOS)" != linux ] || bwrap --ro-bind / / --unshare-all true 2>/dev/null || echo 'bubblewrap is not here, or may not do its work: of the two sandboxes only Landlock is tested.'
-	@command -v python3 >/dev/null 2>&1 || echo 'No python3 was found: nodes of NOF files and the audit log are not held against it.'
+	@[ "$$($(GO) env GOOS)" != linux ] || bwrap --ro-bind / / --unshare-all true 2>/dev/null || echo 'bubblewrap is missing or not permitted: only the Landlock sandbox is tested.'
+	@command -v python3 >/dev/null 2>&1 || echo 'python3 was not found: tests that compare results with CPython are skipped.'
 	GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) $(call LISTED,-vE)
 	$(GO) test $(call LISTED,-E)
 
@@ -55,7 +55,7 @@ test-clis: ## run steps through the real claude, codex, gemini and copilot, offl
 	$(GO) test -tags clis -count=1 -timeout 20m -v -run 'TestRealCLIs' ./cmd/espalier
 
 test-live: ## run the provider suite against real accounts, with the keys in the environment; costs money
-	@[ -n "$$ANTHROPIC_API_KEY$$OPENAI_API_KEY$$GEMINI_API_KEY" ] || echo 'None of ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY is set: nothing will be proven.'
+	@[ -n "$$ANTHROPIC_API_KEY$$OPENAI_API_KEY$$GEMINI_API_KEY" ] || echo 'ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY are not set: no provider is tested.'
 	$(GO) test -tags live -count=1 -timeout 20m -v -run 'TestLive$$' ./internal/builtin
 
 race: ## run all tests with the race detector
@@ -67,7 +67,7 @@ PORTABLE = $$($(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | grep -v
 
 lint: ## format, vet, staticcheck, and builds of our packages for other systems
 	@unformatted=$$($(GO) tool gofumpt -l .); if [ -n "$$unformatted" ]; then \
-		echo "These files are not formatted; \"make fix\" does it:"; echo "$$unformatted"; exit 1; fi
+		echo "These files are not formatted. Run \"make fix\":"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	CGO_ENABLED=0 GOOS=windows $(GO) build $(PORTABLE)
@@ -81,7 +81,7 @@ cross: ## build the whole program for Linux, Windows and macOS
 
 check: lint test ## what CI runs: lint, then all tests
 
-fix: ## mend what a machine can mend
+fix: ## fix formatting
 	$(GO) tool gofumpt -w .
 
 # SOAK is how long real processes meet, after the model of the protocol. A failure prints the seed that plays it again.
