@@ -486,8 +486,8 @@ func runSentence(entry journal.Entry, outcome, why string) string {
 func raiseHint(s *plan.State) string {
 	root := s.Root()
 	budget := plan.BudgetDeadline
-	if len(s.Starved) > 0 {
-		budget = s.Starved[0].Budget
+	if len(s.BudgetWaiters) > 0 {
+		budget = s.BudgetWaiters[0].Budget
 	}
 	name := report.BudgetName(budget)
 	if root == nil || root.Ledger.Limit(budget) == nil {

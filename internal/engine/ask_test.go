@@ -33,7 +33,7 @@ func newAsker() *asker {
 		if err := job.Log.Note(ctx, step.Note{Kind: "reply", Data: "paid for"}); err != nil {
 			return err
 		}
-		return &step.Question{Call: job.Key + "/call:1", Shows: map[string]json.RawMessage{"arguments": json.RawMessage(`{"to":"eva"}`)}, Within: a.within}
+		return &step.ApprovalRequired{Call: job.Key + "/call:1", Shows: map[string]json.RawMessage{"arguments": json.RawMessage(`{"to":"eva"}`)}, Within: a.within}
 	}
 	return a
 }

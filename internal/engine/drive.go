@@ -125,7 +125,7 @@ func (e *Engine) driveDue() {
 // readInboxes accepts messages of other processes: for runs in memory, and for
 // all others when this process drives the whole store.
 func (e *Engine) readInboxes(ctx context.Context) {
-	boxes, err := e.Store.Mail(ctx)
+	boxes, err := e.Store.PendingInboxes(ctx)
 	if err != nil {
 		e.Log.Error("mail not read", "error", err)
 		return
@@ -151,7 +151,7 @@ func (e *Engine) readInboxes(ctx context.Context) {
 
 // deliver hands messages to the run, each once: they stay visible in the inbox
 // until the append that takes them is durable.
-func (r *run) deliver(posted []journal.Posted) {
+func (r *run) deliver(posted []journal.InboxMessage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.gone {
@@ -296,7 +296,7 @@ func (e *Engine) post(ctx context.Context, id journal.RunID, in plan.Input, ref 
 	if err != nil {
 		return err
 	}
-	owner, err := e.Store.Post(ctx, id, m)
+	owner, err := e.Store.Enqueue(ctx, id, m)
 	if err != nil {
 		return err
 	}

@@ -27,9 +27,9 @@ type careful struct {
 
 const begun = "begun"
 
-var _ step.NotesFirst = careful{}
+var _ step.WriteAhead = careful{}
 
-func (careful) NotesFirst() {}
+func (careful) WriteAhead() {}
 
 func (k careful) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if k.before != nil {

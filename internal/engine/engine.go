@@ -83,7 +83,7 @@ type Engine struct {
 	emptied  chan struct{} // sent to when no run is left in memory
 	kindOf   func(kind string) step.Runner
 
-	notesFirst map[string]bool // kinds that write a note before they act
+	writeAhead map[string]bool // kinds that write a note before they act
 }
 
 // compiledDef is a definition that has been decoded and indexed once.
@@ -106,10 +106,10 @@ func New(c Config) *Engine {
 		programs: map[string]*loadOnce{}, waiting: map[journal.RunID]*waiter{}, emptied: make(chan struct{}, 1),
 		failed: map[journal.RunID]error{}, sleeping: map[journal.RunID]journal.Millis{},
 		redo: map[journal.RunID]bool{}, kindOf: func(kind string) step.Runner { return c.Kinds[kind] },
-		notesFirst: map[string]bool{},
+		writeAhead: map[string]bool{},
 	}
 	for kind, runner := range c.Kinds {
-		_, e.notesFirst[kind] = runner.(step.NotesFirst)
+		_, e.writeAhead[kind] = runner.(step.WriteAhead)
 	}
 	return e
 }

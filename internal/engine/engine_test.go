@@ -56,7 +56,7 @@ func (k *testKind) Run(ctx context.Context, job *step.Job) (step.Result, error) 
 		}
 	}
 	if strings.HasPrefix(job.Step.ID, "asks") && job.Noted(journal.NoteToolAnswer) < 2 {
-		return asking(job), &step.Question{
+		return asking(job), &step.ApprovalRequired{
 			Call:  fmt.Sprintf("%s/call:%d", job.Key, job.Noted(journal.NoteToolAnswer)+1),
 			Shows: map[string]json.RawMessage{"arguments": json.RawMessage(`{"n":1}`)},
 		}

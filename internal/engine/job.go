@@ -154,7 +154,7 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 	case errors.Is(cause, errTimedOut):
 		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, step.ClassTimeout, errTimedOut.Error()
 	default:
-		if question, ok := errors.AsType[*step.Question](err); ok {
+		if question, ok := errors.AsType[*step.ApprovalRequired](err); ok {
 			r.ask(j, question, notes)
 			return
 		}
@@ -174,7 +174,7 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 }
 
 // ask stops a task until a person has answered it.
-func (r *run) ask(j *job, q *step.Question, notes []request) {
+func (r *run) ask(j *job, q *step.ApprovalRequired, notes []request) {
 	r.keepHistory(j)
 	r.conclude(j, notes, request{in: plan.Ask{Work: j.work, Call: q.Call, Shows: q.Shows, Within: journal.Millis(q.Within.Milliseconds())}})
 }

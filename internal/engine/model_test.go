@@ -210,14 +210,14 @@ func (s *scheduled) Claim(ctx context.Context, run journal.RunID, me journal.Own
 	return s.Store.Claim(ctx, run, me, dead)
 }
 
-func (s *scheduled) Post(ctx context.Context, run journal.RunID, m journal.Message) (journal.Owner, error) {
+func (s *scheduled) Enqueue(ctx context.Context, run journal.RunID, m journal.Message) (journal.Owner, error) {
 	if !s.p.pass("post") {
 		return "", errKilled
 	}
-	return s.Store.Post(ctx, run, m)
+	return s.Store.Enqueue(ctx, run, m)
 }
 
-func (s *scheduled) Inbox(ctx context.Context, run journal.RunID) ([]journal.Posted, error) {
+func (s *scheduled) Inbox(ctx context.Context, run journal.RunID) ([]journal.InboxMessage, error) {
 	if !s.p.pass("inbox") {
 		return nil, errKilled
 	}

@@ -35,8 +35,8 @@ func (h *hooked) Claim(ctx context.Context, run journal.RunID, me journal.Owner,
 	return claim, err
 }
 
-func (h *hooked) Post(ctx context.Context, run journal.RunID, m journal.Message) (journal.Owner, error) {
-	owner, err := h.Store.Post(ctx, run, m)
+func (h *hooked) Enqueue(ctx context.Context, run journal.RunID, m journal.Message) (journal.Owner, error) {
+	owner, err := h.Store.Enqueue(ctx, run, m)
 	if h.afterPost != nil {
 		h.afterPost()
 	}

@@ -37,7 +37,7 @@ type run struct {
 	children  map[journal.RunID]journal.Entry
 
 	// What came with loading.
-	inbox   []journal.Posted
+	inbox   []journal.InboxMessage
 	heard   journal.InboxID // the newest message that was handed over
 	history map[string][]journal.TaskNoted
 
@@ -76,7 +76,7 @@ func (r *run) begin(more []request) {
 	r.index = r.state.Summary()
 	var lost []plan.Input
 	starved := map[string]bool{}
-	for _, one := range r.state.Starved {
+	for _, one := range r.state.BudgetWaiters {
 		if one.N > 0 {
 			starved[one.Work.Key()] = true
 		}
@@ -120,7 +120,7 @@ func (r *run) begin(more []request) {
 }
 
 // messages makes requests of inbox messages. r.mu is held.
-func (r *run) messages(posted []journal.Posted) []request {
+func (r *run) messages(posted []journal.InboxMessage) []request {
 	var out []request
 	for _, m := range posted {
 		r.heard = max(r.heard, m.ID)

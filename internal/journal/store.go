@@ -36,13 +36,13 @@ type Store interface {
 	// owner is gone; a living one gives an *OwnedError. Claiming what is mine
 	// already changes nothing. Read the inbox after claiming, never before.
 	Claim(ctx context.Context, run RunID, me Owner, dead func(Owner) bool) (Claim, error)
-	// Post puts a message in a run's inbox and says whom to wake. A finished
+	// Enqueue puts a message in a run's inbox and says whom to wake. A finished
 	// run takes none: ErrFinished.
-	Post(ctx context.Context, run RunID, m Message) (Owner, error)
+	Enqueue(ctx context.Context, run RunID, m Message) (Owner, error)
 	// Inbox reads a run's messages in the order in which they came.
-	Inbox(ctx context.Context, run RunID) ([]Posted, error)
-	// Mail lists the unfinished runs that have messages, whoever owns them.
-	Mail(ctx context.Context) ([]Mailbox, error)
+	Inbox(ctx context.Context, run RunID) ([]InboxMessage, error)
+	// PendingInboxes lists the unfinished runs that have messages, whoever owns them.
+	PendingInboxes(ctx context.Context) ([]PendingInbox, error)
 	// Due lists the unfinished runs whose wake time has come, whoever owns
 	// them, and the next wake time after now (zero when there is none).
 	Due(ctx context.Context, now Millis) ([]RunID, Millis, error)
@@ -62,13 +62,13 @@ type Store interface {
 	Close() error
 }
 
-// Recaller is a Store that remembers what it has just committed, so that those
+// TailCache is a Store that remembers what it has just committed, so that those
 // who follow at its heels need not read it again.
-type Recaller interface {
-	// Recall gives appends that follow a Pos without a gap, or none when it
+type TailCache interface {
+	// CachedTail gives appends that follow a Pos without a gap, or none when it
 	// would have to read them. There may be more, of this Store or another
 	// process: Tail finds them.
-	Recall(after Pos) ([]Appended, error)
+	CachedTail(after Pos) ([]Appended, error)
 }
 
 // Batch is one append.
@@ -174,14 +174,14 @@ type Message struct {
 	At   Millis
 }
 
-// Posted is a message in an inbox.
-type Posted struct {
+// InboxMessage is a message in an inbox.
+type InboxMessage struct {
 	ID InboxID
 	Message
 }
 
-// Mailbox is an inbox that is not empty.
-type Mailbox struct {
+// PendingInbox is an inbox that is not empty.
+type PendingInbox struct {
 	Run   RunID
 	Owner Owner // empty: nobody's
 }

@@ -63,7 +63,7 @@ func (s *State) applyRest(e *journal.Event) {
 	case journal.RunFinished:
 		s.Finished, s.Spent = &x, s.Root().Ledger
 		clear(s.Frames)
-		s.Starved, s.timers, s.moved = nil, nil, nil
+		s.BudgetWaiters, s.timers, s.moved = nil, nil, nil
 	case journal.FrameOpened:
 		s.openFrame(&x)
 	case journal.FrameClosed:
@@ -71,7 +71,7 @@ func (s *State) applyRest(e *journal.Event) {
 	case journal.StepEntered:
 		f := s.enterStep(x.Place, x.Via, x.For)
 		s.countStep(f)
-		s.dropStarved(f.Path)
+		s.dropWaiters(f.Path)
 		f.Phase, f.Part = Grouped, ""
 		f.Group = &Group{Mode: x.Mode, Total: x.Total, Max: x.Max, Items: x.Items, Limit: x.Limit}
 		s.mark(f)
@@ -112,7 +112,7 @@ func (s *State) applyRest(e *journal.Event) {
 		})
 	case journal.Reserved:
 		f := s.frame(x.Frame)
-		s.unstarve(x.Work, x.N)
+		s.dequeueWaiter(x.Work, x.N)
 		if f.Reserved == nil {
 			f.Reserved = map[int]journal.Usage{}
 		}
@@ -121,11 +121,11 @@ func (s *State) applyRest(e *journal.Event) {
 	case journal.BudgetWait:
 		if x.N == 0 {
 			f := s.enterStep(x.Place, x.Via, x.For)
-			f.Phase, f.Part, f.Attempt, f.Due = Starving, x.Part, x.Attempt, 0
+			f.Phase, f.Part, f.Attempt, f.Due = AwaitingBudget, x.Part, x.Attempt, 0
 		}
-		s.Starved = append(s.Starved, Starved{Work: x.Work, N: x.N, Amount: x.Amount, Least: x.Least, Budget: x.Budget})
+		s.BudgetWaiters = append(s.BudgetWaiters, BudgetWaiter{Work: x.Work, N: x.N, Amount: x.Amount, Least: x.Least, Budget: x.Budget})
 	case journal.BudgetRefused:
-		s.unstarve(x.Work, x.N)
+		s.dequeueWaiter(x.Work, x.N)
 	case journal.Signalled:
 		if s.Signals == nil {
 			s.Signals = map[string][]Signalled{}
@@ -165,7 +165,7 @@ func (s *State) applyRest(e *journal.Event) {
 			s.countStep(f)
 		}
 		if x.Kind != GateDoubt {
-			s.dropStarved(f.Path)
+			s.dropWaiters(f.Path)
 		}
 		f.Phase = Asking
 		f.Gate = &Gate{Kind: x.Kind, Event: x.Event, Digest: x.Digest, Opened: e.At}
@@ -223,7 +223,7 @@ func (s *State) startTask(x *journal.TaskStarted, e *journal.Event) {
 		f.Notes, f.Begun = 0, e.Seq
 	}
 	f.Phase, f.Part, f.Attempt, f.Rerun, f.Due = Working, x.Part, x.Attempt, x.Rerun, 0
-	s.unstarve(x.Work, 0)
+	s.dequeueWaiter(x.Work, 0)
 	s.Open++
 	if counts(x.Work, x.Rerun) {
 		s.countStep(f)
@@ -296,7 +296,7 @@ func (s *State) endStep(f *Frame, end Ending) {
 		s.rested(f)
 	}
 	f.Phase, f.Group, f.Gate, f.Due = Ended, nil, nil, 0
-	s.dropStarved(f.Path)
+	s.dropWaiters(f.Path)
 	if f.Part == "" && end.Outcome == OutcomeOK {
 		s.top(f).Refused = ""
 	}
@@ -374,7 +374,7 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 	}
 	g.Results[at] = result
 	delete(s.Frames, x.Frame)
-	s.dropStarved(x.Frame)
+	s.dropWaiters(x.Frame)
 	s.mark(parent)
 }
 
@@ -414,28 +414,28 @@ func (s *State) release(f *Frame, used journal.Usage) {
 		l.Held = l.Held.Minus(held)
 		l.Used = l.Used.Plus(used)
 	})
-	s.dropStarved(f.Path)
+	s.dropWaiters(f.Path)
 }
 
-func (s *State) unstarve(w journal.Work, n int) {
-	for i := range s.Starved {
-		if s.Starved[i].N == n && s.Starved[i].Work == w {
-			s.Starved = append(s.Starved[:i], s.Starved[i+1:]...)
+func (s *State) dequeueWaiter(w journal.Work, n int) {
+	for i := range s.BudgetWaiters {
+		if s.BudgetWaiters[i].N == n && s.BudgetWaiters[i].Work == w {
+			s.BudgetWaiters = append(s.BudgetWaiters[:i], s.BudgetWaiters[i+1:]...)
 			return
 		}
 	}
 }
 
-func (s *State) dropStarved(frame string) {
-	kept := s.Starved[:0]
-	for _, one := range s.Starved {
+func (s *State) dropWaiters(frame string) {
+	kept := s.BudgetWaiters[:0]
+	for _, one := range s.BudgetWaiters {
 		if one.Work.Frame != frame {
 			kept = append(kept, one)
 		}
 	}
-	s.Starved = kept
-	if len(s.Starved) == 0 {
-		s.Starved = nil
+	s.BudgetWaiters = kept
+	if len(s.BudgetWaiters) == 0 {
+		s.BudgetWaiters = nil
 	}
 }
 

@@ -42,7 +42,7 @@ func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Ev
 			d.refuse(one, err)
 			continue
 		}
-		d.take(one)
+		d.accept(one)
 		if _, gone := one.(Gone); gone && i+1 < len(in) {
 			// What one process left is lost together: a task that begins again
 			// before the others are given up would keep the clock running.
@@ -104,7 +104,7 @@ func (d *decider) settleAll() {
 				}
 			}
 		}
-		if d.s.Finished != nil || !d.feed() {
+		if d.s.Finished != nil || !d.grantPending() {
 			return
 		}
 	}
@@ -756,7 +756,7 @@ func (d *decider) settleCancelled(f *Frame) {
 			return
 		}
 		d.left(f, journal.StepLeft{Place: f.Place(), Outcome: OutcomeCancelled, For: f.For, Merge: d.merges(f)})
-	case Resting, Ready, Asking, Overdue, Lost, Starving:
+	case Resting, Ready, Asking, Overdue, Lost, AwaitingBudget:
 		d.left(f, journal.StepLeft{Place: f.Place(), Outcome: OutcomeCancelled, For: f.For})
 	}
 	if d.mayCleanUp(f) {
@@ -850,13 +850,13 @@ func (d *decider) timeUp(f *Frame) {
 	d.fact(f, journal.CancelRequested{Frame: f.Path, Below: true, Reason: ClassTimeout})
 }
 
-// feed grants what waits for budget, first come, first served, and reports
+// grantPending grants what waits for budget, first come, first served, and reports
 // whether it did anything.
-func (d *decider) feed() bool {
-	if d.s.Expired || len(d.s.Starved) == 0 {
+func (d *decider) grantPending() bool {
+	if d.s.Expired || len(d.s.BudgetWaiters) == 0 {
 		return false
 	}
-	head := d.s.Starved[0]
+	head := d.s.BudgetWaiters[0]
 	f := d.s.Frames[head.Work.Frame]
 	if head.N == 0 && (d.s.Paused || d.s.Hold) {
 		return false

@@ -277,7 +277,7 @@ func (g *generator) bringToAnEnd(w *world) {
 				w.tell(plan.Raise{Budget: budget, To: 1 << 40})
 			}
 			if w.s.Finished == nil && w.s.Summary().Status == journal.Exceeded {
-				w.t.Fatalf("still short of budget: %+v", w.s.Starved)
+				w.t.Fatalf("still short of budget: %+v", w.s.BudgetWaiters)
 			}
 		case len(w.tasks) > 0:
 			task := w.tasks[0]

@@ -213,8 +213,8 @@ func (s *State) Summary() journal.Index {
 		out.Status, out.Waiting = journal.Exceeded, "budget: "+BudgetDeadline
 	case s.Open > s.Stuck():
 		out.Status = journal.Running
-	case len(s.Starved) > 0:
-		out.Status, out.Waiting = journal.Exceeded, "budget: "+s.Starved[0].Budget
+	case len(s.BudgetWaiters) > 0:
+		out.Status, out.Waiting = journal.Exceeded, "budget: "+s.BudgetWaiters[0].Budget
 	case s.Paused:
 		out.Status, out.Waiting = journal.PausedAt, "paused"
 	default:
@@ -227,7 +227,7 @@ func (s *State) Summary() journal.Index {
 // cancelled does not wait any more: it ends.
 func (s *State) Stuck() int {
 	n := 0
-	for _, one := range s.Starved {
+	for _, one := range s.BudgetWaiters {
 		if one.N > 0 && !s.Frames[one.Work.Frame].Cancelled {
 			n++
 		}

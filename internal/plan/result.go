@@ -39,8 +39,8 @@ func (d *decider) result(f *Frame, step *ir.Step, outcome string, gathered journ
 	return journal.Value{JSON: mustJSON(v)}, nil
 }
 
-// lasting are the writes that a failed step makes, too.
-func (d *decider) lasting(f *Frame, step *ir.Step) []journal.Write {
+// outputWrites are the writes that a failed step makes, too.
+func (d *decider) outputWrites(f *Frame, step *ir.Step) []journal.Write {
 	all := d.writes(f, step)
 	var out []journal.Write
 	for i, w := range step.Writes {
@@ -51,9 +51,9 @@ func (d *decider) lasting(f *Frame, step *ir.Step) []journal.Write {
 	return out
 }
 
-// remains fills in what a step leaves that was skipped or did not end well.
-func (d *decider) remains(f *Frame, step *ir.Step, outcome string, how failing) (journal.Value, []journal.Write) {
-	writes := d.lasting(f, step)
+// failureValue fills in what a step leaves that was skipped or did not end well.
+func (d *decider) failureValue(f *Frame, step *ir.Step, outcome string, how failing) (journal.Value, []journal.Write) {
+	writes := d.outputWrites(f, step)
 	if writes == nil {
 		return journal.Value{}, nil
 	}
@@ -84,7 +84,7 @@ func (d *decider) left(f *Frame, x journal.StepLeft) {
 	switch x.Outcome {
 	case OutcomeFailed, OutcomeSkipped, OutcomeCancelled:
 		step := d.unit(f).step(f.Block, x.Step)
-		x.Value, x.Writes = d.remains(f, step, x.Outcome, failing{Error: x.Error, Class: x.Class, Exit: x.Status})
+		x.Value, x.Writes = d.failureValue(f, step, x.Outcome, failing{Error: x.Error, Class: x.Class, Exit: x.Status})
 	}
 	d.fact(f, x)
 }

@@ -9,22 +9,22 @@ import (
 
 // State is where a run stands: the fold of its events, as plain data.
 type State struct {
-	Run        journal.RunID          `json:"run"`
-	Seq        journal.Seq            `json:"seq"`
-	Name       string                 `json:"name"`
-	Format     string                 `json:"format"`
-	Definition string                 `json:"definition"`
-	Options    json.RawMessage        `json:"options,omitempty"`
-	Started    journal.Millis         `json:"started"`
-	At         journal.Millis         `json:"at"` // of the last event
-	Frames     map[string]*Frame      `json:"frames"`
-	Open       int                    `json:"open,omitempty"` // tasks that are being done
-	Paused     bool                   `json:"paused,omitempty"`
-	Expired    bool                   `json:"expired,omitempty"` // the run's deadline has passed
-	Starved    []Starved              `json:"starved,omitempty"` // first come, first served
-	Signals    map[string][]Signalled `json:"signals,omitempty"` // events that came before anything waited for them
-	Spent      *Ledger                `json:"spent,omitempty"`   // of a run that is over
-	Finished   *journal.RunFinished   `json:"finished,omitempty"`
+	Run           journal.RunID          `json:"run"`
+	Seq           journal.Seq            `json:"seq"`
+	Name          string                 `json:"name"`
+	Format        string                 `json:"format"`
+	Definition    string                 `json:"definition"`
+	Options       json.RawMessage        `json:"options,omitempty"`
+	Started       journal.Millis         `json:"started"`
+	At            journal.Millis         `json:"at"` // of the last event
+	Frames        map[string]*Frame      `json:"frames"`
+	Open          int                    `json:"open,omitempty"` // tasks that are being done
+	Paused        bool                   `json:"paused,omitempty"`
+	Expired       bool                   `json:"expired,omitempty"` // the run's deadline has passed
+	BudgetWaiters []BudgetWaiter         `json:"starved,omitempty"` // first come, first served
+	Signals       map[string][]Signalled `json:"signals,omitempty"` // events that came before anything waited for them
+	Spent         *Ledger                `json:"spent,omitempty"`   // of a run that is over
+	Finished      *journal.RunFinished   `json:"finished,omitempty"`
 
 	// Hold keeps every task from beginning: this process is ending, or only
 	// looks. Everything else goes on. It is not part of the state; whoever
@@ -92,17 +92,17 @@ type Phase string
 
 // The phases.
 const (
-	Beginning Phase = "begin"    // nothing yet
-	Working   Phase = "task"     // a task is being done
-	Resting   Phase = "retry"    // waits for the time of the next attempt
-	Ready     Phase = "ready"    // the task may start again
-	Asking    Phase = "gate"     // a gate is open
-	Overdue   Phase = "overdue"  // a gate's time is up
-	Grouped   Phase = "group"    // frames below are at work
-	Starving  Phase = "starving" // the task may not start before there is budget
-	Lost      Phase = "lost"     // nobody knows how the task ended
-	Ended     Phase = "ended"    // the step is over; where to next?
-	Sent      Phase = "sent"     // to a step, by a person
+	Beginning      Phase = "begin"    // nothing yet
+	Working        Phase = "task"     // a task is being done
+	Resting        Phase = "retry"    // waits for the time of the next attempt
+	Ready          Phase = "ready"    // the task may start again
+	Asking         Phase = "gate"     // a gate is open
+	Overdue        Phase = "overdue"  // a gate's time is up
+	Grouped        Phase = "group"    // frames below are at work
+	AwaitingBudget Phase = "starving" // the task may not start before there is budget
+	Lost           Phase = "lost"     // nobody knows how the task ended
+	Ended          Phase = "ended"    // the step is over; where to next?
+	Sent           Phase = "sent"     // to a step, by a person
 )
 
 // Gate is a question that is open.
@@ -170,8 +170,8 @@ type Signalled struct {
 	By   journal.Actor   `json:"by,omitzero"`
 }
 
-// Starved is a task that waits for budget: to start (N is 0) or to go on.
-type Starved struct {
+// BudgetWaiter is a task that waits for budget: to start (N is 0) or to go on.
+type BudgetWaiter struct {
 	Work   journal.Work  `json:"work"`
 	N      int           `json:"n,omitempty"`
 	Amount journal.Usage `json:"amount"`

@@ -239,8 +239,8 @@ func (d *decider) refuse(in Input, err error) {
 	d.fact(nil, refused)
 }
 
-// take turns an input that fits into facts.
-func (d *decider) take(in Input) {
+// accept turns an input that fits into facts.
+func (d *decider) accept(in Input) {
 	switch x := in.(type) {
 	case Result:
 		d.endTask(d.s.Frames[x.Work.Frame], &x)
@@ -361,7 +361,7 @@ func (d *decider) endTask(f *Frame, r *Result) {
 	retries := ended.Outcome == OutcomeFailed && !f.Cancelled && retryable(step, f.Attempt, ended.Class, r.Exit)
 	ended.Final = !retries
 	if (ended.Outcome == OutcomeFailed || ended.Outcome == OutcomeCancelled) && ended.Final {
-		value, writes := d.remains(f, step, ended.Outcome, failing{Error: ended.Error, Class: ended.Class, Exit: r.Exit})
+		value, writes := d.failureValue(f, step, ended.Outcome, failing{Error: ended.Error, Class: ended.Class, Exit: r.Exit})
 		if ended.Writes = writes; writes != nil && r.Value.IsZero() {
 			ended.Value = value
 		}
@@ -439,16 +439,16 @@ func gateValue(result, method string, by journal.Actor, evidence string, at jour
 	}{result, by.User, by.As, method, evidence, at.Time().Format("2006-01-02T15:04:05.000Z07:00"), review})}
 }
 
-// hopeless are the classes of errors that trying again does not help; a step
+// notRetried are the classes of errors that trying again does not help; a step
 // that lists one of them all the same is taken at its word, but for budgets.
-var hopeless = []string{ClassBudget, "NOT_ALLOWED", "NOT_READY", "INVALID_INPUT", "BAD_REQUEST", "NO_QUOTA"}
+var notRetried = []string{ClassBudget, "NOT_ALLOWED", "NOT_READY", "INVALID_INPUT", "BAD_REQUEST", "NO_QUOTA"}
 
 func retryable(step *ir.Step, attempt int, class string, exit int) bool {
 	if attempt+1 >= step.Attempts() || class == ClassBudget {
 		return false
 	}
 	on := step.Retry.On
-	if len(on) > 0 && !slices.Contains(on, class) || len(on) == 0 && slices.Contains(hopeless, class) {
+	if len(on) > 0 && !slices.Contains(on, class) || len(on) == 0 && slices.Contains(notRetried, class) {
 		return false
 	}
 	if codes := step.Retry.ExitCodes; len(codes) > 0 && exit != 0 && !slices.Contains(codes, exit) {
@@ -492,18 +492,18 @@ func delay(r *ir.Retry, run journal.RunID, next journal.Work) journal.Millis {
 
 func (d *decider) reserve(x *Reserve) {
 	f := d.s.Frames[x.Work.Frame]
-	if _, has := f.Reserved[x.N]; has || slices.ContainsFunc(d.s.Starved, func(one Starved) bool { return one.N == x.N && one.Work == x.Work }) {
+	if _, has := f.Reserved[x.N]; has || slices.ContainsFunc(d.s.BudgetWaiters, func(one BudgetWaiter) bool { return one.N == x.N && one.Work == x.Work }) {
 		return // asked before: the answer is on its way
 	}
 	granted, budget, at, later := d.s.grant(f, x.Amount, x.Least)
 	switch {
-	case budget == "" && len(d.s.Starved) == 0:
+	case budget == "" && len(d.s.BudgetWaiters) == 0:
 		d.fact(f, journal.Reserved{Work: x.Work, N: x.N, Amount: granted})
 	case budget != "" && at.Path != "" && !later:
 		d.fact(f, journal.BudgetRefused{Work: x.Work, N: x.N, Amount: x.Amount, Budget: budget})
 	default:
 		if budget == "" { // it would fit, but others came first
-			budget = d.s.Starved[0].Budget
+			budget = d.s.BudgetWaiters[0].Budget
 		}
 		d.fact(f, journal.BudgetWait{Work: x.Work, N: x.N, Amount: x.Amount, Least: x.Least, Budget: budget})
 	}
@@ -539,13 +539,13 @@ func (d *decider) decide(f *Frame, x *Decision) {
 		decided.Outcome = OutcomeRerun
 	case AnswerSkip:
 		decided.Outcome = OutcomeSkipped
-		decided.Value, decided.Writes = d.remains(f, step, OutcomeSkipped, failing{})
+		decided.Value, decided.Writes = d.failureValue(f, step, OutcomeSkipped, failing{})
 		if last := &f.Last; step.InheritOutcome && last.failing() {
 			decided.Outcome, decided.Class, decided.Error, decided.Value = OutcomeFailed, last.Class, last.Error, last.Value
 		}
 	case AnswerFail:
 		decided.Outcome, decided.Class, decided.Error = OutcomeFailed, ClassInDoubt, "a person said that it failed"
-		decided.Value, decided.Writes = d.remains(f, step, OutcomeFailed, failing{Error: decided.Error, Class: ClassInDoubt, Exit: 1})
+		decided.Value, decided.Writes = d.failureValue(f, step, OutcomeFailed, failing{Error: decided.Error, Class: ClassInDoubt, Exit: 1})
 	case AnswerResult:
 		decided.Outcome = OutcomeOK
 		if f.Part == PartVerdict {

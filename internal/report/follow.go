@@ -200,13 +200,13 @@ func pause(handed, busy int) time.Duration {
 // recall hands over what the journal has just committed, as far as it has it
 // at hand, and tells whether that was anything.
 func (f *Follower) recall(ctx context.Context) bool {
-	recaller, ok := f.journal.(journal.Recaller)
+	cache, ok := f.journal.(journal.TailCache)
 	if !ok {
 		return false
 	}
 	found := false
 	for {
-		appended, err := recaller.Recall(f.Pos())
+		appended, err := cache.CachedTail(f.Pos())
 		if err != nil || len(appended) == 0 {
 			return found // reading says what is wrong
 		}

@@ -28,13 +28,13 @@ type Runner interface {
 	Run(ctx context.Context, job *Job) (Result, error)
 }
 
-// NotesFirst is a Runner that does nothing to the world before its first note
+// WriteAhead is a Runner that does nothing to the world before its first note
 // is durable, and gets there at once. It may begin before its own start is
 // durable: one write is enough for the end of the task before it, its start
 // and its note.
-type NotesFirst interface {
+type WriteAhead interface {
 	Runner
-	NotesFirst()
+	WriteAhead()
 }
 
 // Recovery is what happens to a task that may or may not have acted.
@@ -245,16 +245,16 @@ type Later struct {
 
 func (l *Later) Error() string { return l.Why }
 
-// Question is the error of a task that cannot go on without a person's answer.
+// ApprovalRequired is the error of a task that cannot go on without a person's answer.
 // Its notes are kept; when it is done again, the answer is among them. What it
 // shows is what people get to see: without the values of secrets.
-type Question struct {
+type ApprovalRequired struct {
 	Call   string // key of the call that it is about
 	Shows  map[string]json.RawMessage
 	Within time.Duration // 0 is for ever
 }
 
-func (q *Question) Error() string { return "a person has to agree to " + q.Call }
+func (q *ApprovalRequired) Error() string { return "a person has to agree to " + q.Call }
 
 // Errorf makes an Error.
 func Errorf(class, format string, args ...any) *Error {

@@ -345,7 +345,7 @@ func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner, d
 }
 
 // Post implements journal.Store.
-func (s *Store) Post(ctx context.Context, id journal.RunID, m journal.Message) (journal.Owner, error) {
+func (s *Store) Enqueue(ctx context.Context, id journal.RunID, m journal.Message) (journal.Owner, error) {
 	var owner journal.Owner
 	err := s.write(ctx, func(c *conn) error {
 		r, err := findRoot(c, id)
