@@ -61,9 +61,9 @@ var layers = map[string][]string{
 	"internal/format": {"internal/ir", "internal/text", "internal/python"},
 	// What replies must be is a question to the program: models, steps and checks all ask it.
 	"internal/contract": {"internal/ir", "internal/schema"},
-	"internal/tool":     {"internal/protected", "internal/contract", "internal/ir", "internal/schema", "internal/process", "internal/netguard", "internal/canonical"},
+	"internal/tool":     {"internal/protected", "internal/contract", "internal/ir", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/canonical"},
 	// The scripted model reads a file with positions, which speaks for tools too.
-	"internal/provider": {"internal/contract", "internal/ir", "internal/text", "internal/tool", "internal/schema", "internal/process"},
+	"internal/provider": {"internal/contract", "internal/ir", "internal/journal", "internal/text", "internal/tool", "internal/schema", "internal/process"},
 	"internal/step":     {"internal/protected", "internal/contract", "internal/ir", "internal/secret", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/python"},
 	"internal/check":    {"internal/ir", "internal/step", "internal/schedule"},
 

@@ -62,7 +62,7 @@ func asked(t *testing.T, e *engine.Engine) (shows map[string]json.RawMessage, de
 		t.Fatal(err)
 	}
 	gates := state.OpenGates()
-	if len(gates) != 1 || gates[0].Gate.Kind != plan.GateCall {
+	if len(gates) != 1 || gates[0].Gate.Kind != journal.GateToolCall {
 		t.Fatalf("%d gates", len(gates))
 	}
 	shows, digest := state.Shown(p, gates[0])
@@ -118,7 +118,7 @@ func TestAnAnswerToSomethingElse(t *testing.T) {
 	_, good := asked(t, e)
 	for name, change := range map[string]func(*plan.Decision){
 		"no digest":      func(d *plan.Decision) { d.Digest = "" },
-		"another digest": func(d *plan.Decision) { d.Digest = journal.GateDigest(id, "a#0/call:2", plan.GateCall, nil) },
+		"another digest": func(d *plan.Decision) { d.Digest = journal.GateDigest(id, "a#0/call:2", journal.GateToolCall, nil) },
 		"a doubt's":      func(d *plan.Decision) { d.Answer = plan.AnswerSkip },
 		"another step":   func(d *plan.Decision) { d.Step = "b" },
 	} {

@@ -61,8 +61,8 @@ func TestLookingFiresTimersAndBeginsNothing(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		steps   []ir.Step
-		looked  journal.Index // when somebody has looked
-		outcome string        // when somebody has carried it on
+		looked  journal.Index   // when somebody has looked
+		outcome journal.Outcome // when somebody has carried it on
 		done    map[string]int
 	}{
 		{

@@ -15,7 +15,6 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
-	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -172,9 +171,9 @@ func TestACarefulTaskThatIsSlow(t *testing.T) {
 					t.Errorf("the decision was held back for ever: %v", got)
 				}
 				close(goOn)
-				want := plan.OutcomeOK
+				want := journal.OutcomeOK
 				if fails {
-					want = plan.OutcomeFailed
+					want = journal.OutcomeFailed
 				}
 				if got := rest(t, e); string(got.Outcome) != string(want) {
 					t.Errorf("%+v", got)

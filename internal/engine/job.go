@@ -39,18 +39,18 @@ type job struct {
 }
 
 // recovery is what happens to the task if nobody learns how it ended. r.mu is held.
-func (j *job) recovery() string { return j.r.e.recovery(j.task, j.history) }
+func (j *job) recovery() journal.Recovery { return j.r.e.recovery(j.task, j.history) }
 
 // recovery asks the kind of a task, or of the call that the task was in.
-func (e *Engine) recovery(task *ir.Task, history []journal.TaskNoted) string {
+func (e *Engine) recovery(task *ir.Task, history []journal.TaskNoted) journal.Recovery {
 	runner := e.Kinds[task.Kind]
 	if call, inner, open := step.OpenCall(history); open {
 		return e.recovery(&call, inner)
 	}
 	if runner != nil && runner.Recovery(task, history) == step.Rerun {
-		return plan.PolicyRerun
+		return journal.RecoveryRerun
 	}
-	return plan.PolicyAsk
+	return journal.RecoveryAsk
 }
 
 // launch does a task in a goroutine of its own. r.mu is held.
@@ -126,7 +126,7 @@ var errTimedOut = errors.New("the step's time is up")
 func runSafely(ctx context.Context, runner step.Runner, spec *step.Job) (result step.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = step.Errorf("INTERNAL", "step kind %s: %v\n%s", runner.Name(), p, debug.Stack())
+			err = step.Errorf(journal.ClassInternal, "step kind %s: %v\n%s", runner.Name(), p, debug.Stack())
 		}
 	}()
 	return runner.Run(ctx, spec)
@@ -134,7 +134,7 @@ func runSafely(ctx context.Context, runner step.Runner, spec *step.Job) (result 
 
 // ended takes a task's end into the run.
 func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) {
-	in := plan.Result{Work: j.work, Outcome: plan.OutcomeOK, Usage: result.Usage}
+	in := plan.Result{Work: j.work, Outcome: journal.OutcomeOK, Usage: result.Usage}
 	var blob *journal.Blob
 	cause := context.Cause(ctx)
 	notes, unwritten := j.requests(result.Notes)
@@ -150,9 +150,9 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 		r.lose(j, cause, result.Usage, notes)
 		return
 	case errors.Is(cause, errCancelled):
-		in.Outcome = plan.OutcomeCancelled
+		in.Outcome = journal.OutcomeCancelled
 	case errors.Is(cause, errTimedOut):
-		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, step.ClassTimeout, errTimedOut.Error()
+		in.Outcome, in.Class, in.Error = journal.OutcomeFailed, step.ClassTimeout, errTimedOut.Error()
 	default:
 		if question, ok := errors.AsType[*step.ApprovalRequired](err); ok {
 			r.ask(j, question, notes)
@@ -164,7 +164,7 @@ func (r *run) ended(j *job, ctx context.Context, result step.Result, err error) 
 			r.conclude(j, notes, request{in: sleep})
 			return
 		}
-		in.Outcome, in.Class, in.Error = plan.OutcomeFailed, "ERROR", err.Error()
+		in.Outcome, in.Class, in.Error = journal.OutcomeFailed, journal.ClassOther, err.Error()
 		if failure, ok := errors.AsType[*step.Error](err); ok {
 			in.Class, in.Error, in.Exit = failure.Class, failure.Message, failure.Exit
 			in.Value, blob = keep(failure.Value)

@@ -561,7 +561,7 @@ func (w *world) check(before journal.Entry) {
 			by, what := "", ""
 			switch x := event.Fact.(type) {
 			case journal.GateDecided:
-				by, what = x.By.User, "decided "+x.Outcome
+				by, what = x.By.User, "decided "+string(x.Outcome)
 				if x.Outcome == plan.AnswerRerun {
 					reruns++
 				}

@@ -180,7 +180,7 @@ func TestRefusedDecisionStillDrivesTheRun(t *testing.T) {
 		if r, ok := plan.IsRefusal(<-refused); !ok || r.Code != plan.NoGate {
 			t.Errorf("the refused decision: %v", r)
 		}
-		if entry, err := all.store.Entry(ctx, id); err != nil || entry.Outcome != plan.OutcomeOK || all.kind.done["a#0"] != 1 {
+		if entry, err := all.store.Entry(ctx, id); err != nil || entry.Outcome != journal.OutcomeOK || all.kind.done["a#0"] != 1 {
 			t.Errorf("%+v, %v, done %v", entry, err, all.kind.done)
 		}
 		cancel()

@@ -88,8 +88,8 @@ func (r *run) begin(more []request) {
 		task := r.state.TaskOf(r.program, t.Frame)
 		policy := r.e.recovery(task, r.history[t.Key()])
 		why := "its process is gone"
-		if policy == plan.PolicyAsk && r.e.redoing(r.id) {
-			policy, why = plan.PolicyRerun, why+"; somebody has it done again"
+		if policy == journal.RecoveryAsk && r.e.redoing(r.id) {
+			policy, why = journal.RecoveryRerun, why+"; somebody has it done again"
 		}
 		used := journal.Reported(r.history[t.Key()])
 		lost = append(lost, plan.Gone{Work: t.Work, Why: why, Policy: policy, Until: r.state.At, Used: used})
@@ -109,7 +109,7 @@ func (r *run) begin(more []request) {
 		switch {
 		case !starved[t.Key()] || r.gone:
 		case t.Frame.Cancelled: // nobody does it who could say so
-			r.queue = append(r.queue, request{in: plan.Result{Work: t.Work, Outcome: plan.OutcomeCancelled}})
+			r.queue = append(r.queue, request{in: plan.Result{Work: t.Work, Outcome: journal.OutcomeCancelled}})
 		case r.jobs[t.Key()] == nil && r.state.Summary().Status != journal.Exceeded:
 			r.launch(t)
 		}
@@ -393,7 +393,7 @@ func (r *run) effect(e *journal.Event) {
 			return
 		}
 		if r.state.Hold { // it was intended and never begun
-			r.queue = append(r.queue, request{in: plan.Gone{Work: x.Work, Why: errParked.Error(), Policy: plan.PolicyRerun}})
+			r.queue = append(r.queue, request{in: plan.Gone{Work: x.Work, Why: errParked.Error(), Policy: journal.RecoveryRerun}})
 			return
 		}
 		r.launch(plan.OpenTask{Work: x.Work, Rerun: x.Rerun, Frame: f})
@@ -465,7 +465,7 @@ func (r *run) park(all bool) {
 	}
 	r.state.Hold = true
 	for _, j := range r.jobs {
-		if all || j.recovery() == plan.PolicyRerun {
+		if all || j.recovery() == journal.RecoveryRerun {
 			j.cancel(errParked)
 		}
 	}

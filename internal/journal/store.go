@@ -109,10 +109,10 @@ type Blob struct {
 
 // Index is what the run list and the clock need to know about a run.
 type Index struct {
-	Status  Status `json:"status"`
-	Outcome string `json:"outcome,omitempty"`
-	Wake    Millis `json:"wake,omitempty"`    // 0: nothing to wake for
-	Waiting string `json:"waiting,omitempty"` // for whom or what, in a few words
+	Status  Status  `json:"status"`
+	Outcome Outcome `json:"outcome,omitempty"`
+	Wake    Millis  `json:"wake,omitempty"`    // 0: nothing to wake for
+	Waiting string  `json:"waiting,omitempty"` // for whom or what, in a few words
 }
 
 // Status is what a run is doing.

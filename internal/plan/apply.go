@@ -77,7 +77,7 @@ func (s *State) applyRest(e *journal.Event) {
 		s.mark(f)
 	case journal.StepLeft:
 		f := s.enterStep(x.Place, x.Via, x.For)
-		if f.Phase != Grouped && x.Outcome == OutcomeOK { // a choice or an end: it begins and is over at once
+		if f.Phase != Grouped && x.Outcome == journal.OutcomeOK { // a choice or an end: it begins and is over at once
 			s.countStep(f)
 		}
 		if x.Merge && f.Group != nil {
@@ -161,15 +161,15 @@ func (s *State) applyRest(e *journal.Event) {
 		s.fireTimer(&x)
 	case journal.GateOpened:
 		f := s.enterStep(x.Place, x.Via, x.For)
-		if x.Kind == GatePerson || x.Kind == GateEvent { // the others are about a step that has begun
+		if x.Kind == journal.GatePerson || x.Kind == journal.GateEvent { // the others are about a step that has begun
 			s.countStep(f)
 		}
-		if x.Kind != GateDoubt {
+		if x.Kind != journal.GateInDoubt {
 			s.dropWaiters(f.Path)
 		}
 		f.Phase = Asking
 		f.Gate = &Gate{Kind: x.Kind, Event: x.Event, Digest: x.Digest, Opened: e.At}
-		if x.Kind == GateCall { // the task has stopped, and holds nothing
+		if x.Kind == journal.GateToolCall { // the task has stopped, and holds nothing
 			s.stopClock(f, e.At)
 			s.release(f, journal.Usage{})
 			f.Gate.Call, f.Gate.Shows = x.Call, x.Shows
@@ -179,13 +179,13 @@ func (s *State) applyRest(e *journal.Event) {
 		f := s.frame(x.Frame)
 		// What waits is taken by a gate that opens for it. An event that decides
 		// in a person's place came later.
-		if waiting := s.Signals[x.Event]; len(waiting) > 0 && f.Gate.Kind == GateEvent {
+		if waiting := s.Signals[x.Event]; len(waiting) > 0 && f.Gate.Kind == journal.GateEvent {
 			if s.Signals[x.Event] = waiting[1:]; len(waiting) == 1 {
 				delete(s.Signals, x.Event)
 			}
 		}
 		f.Gate, f.Due = nil, 0
-		if x.Outcome == OutcomeRerun {
+		if x.Outcome == journal.OutcomeRerun {
 			f.Phase, f.Rerun = Ready, f.Rerun+1
 			s.mark(f)
 			return
@@ -283,7 +283,7 @@ func (s *State) enterStep(at journal.Place, via *int, standIn string) *Frame {
 
 // jumpedFrom is how the step failed from which a loop is left; nil if none did.
 func (f *Frame) jumpedFrom(x journal.StepLeft) *Ending {
-	if x.Outcome != OutcomeJump || f.Group == nil || f.Group.Results[0] == nil || !f.Group.Results[0].failing() {
+	if x.Outcome != journal.OutcomeJump || f.Group == nil || f.Group.Results[0] == nil || !f.Group.Results[0].failing() {
 		return nil
 	}
 	return &f.Group.Results[0].Ending
@@ -297,10 +297,10 @@ func (s *State) endStep(f *Frame, end Ending) {
 	}
 	f.Phase, f.Group, f.Gate, f.Due = Ended, nil, nil, 0
 	s.dropWaiters(f.Path)
-	if f.Part == "" && end.Outcome == OutcomeOK {
+	if f.Part == "" && end.Outcome == journal.OutcomeOK {
 		s.top(f).Refused = ""
 	}
-	if end.Outcome == OutcomeRejected {
+	if end.Outcome == journal.OutcomeRejected {
 		s.top(f).Refused = f.Step
 	}
 	end.Step = f.Step
@@ -346,11 +346,11 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 		result.Used = f.Ledger.Used
 	}
 	switch x.Outcome {
-	case OutcomeFailed:
+	case journal.OutcomeFailed:
 		g.Failed++
-	case OutcomeRejected:
+	case journal.OutcomeRejected:
 		g.Rejected++
-	case OutcomeCancelled, OutcomeSkipped:
+	case journal.OutcomeCancelled, journal.OutcomeSkipped:
 	default:
 		g.OK++
 	}
@@ -383,7 +383,7 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 func (s *State) merge(f *Frame) {
 	for _, cancelled := range []bool{true, false} {
 		for i := range f.Group.Next {
-			if r := f.Group.Results[i]; r != nil && (r.Outcome == OutcomeCancelled) == cancelled {
+			if r := f.Group.Results[i]; r != nil && (r.Outcome == journal.OutcomeCancelled) == cancelled {
 				s.setAll(f, r.Scope, nil)
 			}
 		}

@@ -71,7 +71,7 @@ type Frame struct {
 	// Tried is how the last attempt at the current step ended, when another follows.
 	Tried Ending `json:"tried,omitzero"`
 	// Policy says what to do about a task that nobody knows the end of.
-	Policy string `json:"policy,omitempty"`
+	Policy journal.Recovery `json:"policy,omitempty"`
 
 	Visits    map[string]int `json:"visits,omitempty"`    // of steps on cycles, and of all once it was taken back
 	Rewound   bool           `json:"rewound,omitempty"`   // it was taken back to a step: any may be visited again
@@ -107,10 +107,10 @@ const (
 
 // Gate is a question that is open.
 type Gate struct {
-	Kind   string         `json:"kind"` // person, event, doubt, call
-	Event  string         `json:"event,omitempty"`
-	Digest string         `json:"digest,omitempty"`
-	Opened journal.Millis `json:"opened"`
+	Kind   journal.GateKind `json:"kind"` // person, event, doubt, call
+	Event  string           `json:"event,omitempty"`
+	Digest string           `json:"digest,omitempty"`
+	Opened journal.Millis   `json:"opened"`
 	// Of a call: its key, and what a person has to agree to.
 	Call  string                   `json:"call,omitempty"`
 	Shows map[string]journal.Value `json:"shows,omitempty"`
@@ -118,19 +118,19 @@ type Gate struct {
 
 // Ending is how a step or a frame ended.
 type Ending struct {
-	Outcome string        `json:"outcome,omitempty"`
-	Class   string        `json:"class,omitempty"` // of an error
-	Reason  string        `json:"reason,omitempty"`
-	Error   string        `json:"error,omitempty"`
-	Value   journal.Value `json:"value,omitzero"`
-	To      string        `json:"to,omitempty"`     // outcome jump: a step of an enclosing block
-	Status  int           `json:"status,omitempty"` // exit code of the author's choice
-	Step    string        `json:"step,omitempty"`   // that said so
+	Outcome journal.Outcome `json:"outcome,omitempty"`
+	Class   journal.Class   `json:"class,omitempty"` // of an error
+	Reason  string          `json:"reason,omitempty"`
+	Error   string          `json:"error,omitempty"`
+	Value   journal.Value   `json:"value,omitzero"`
+	To      string          `json:"to,omitempty"`     // outcome jump: a step of an enclosing block
+	Status  int             `json:"status,omitempty"` // exit code of the author's choice
+	Step    string          `json:"step,omitempty"`   // that said so
 }
 
 // failing tells whether a step failed, also one that led out of loops since.
 func (e *Ending) failing() bool {
-	return e.Outcome == OutcomeFailed || e.Outcome == OutcomeJump && (e.Class != "" || e.Error != "")
+	return e.Outcome == journal.OutcomeFailed || e.Outcome == journal.OutcomeJump && (e.Class != "" || e.Error != "")
 }
 
 // Group is a step that is made of frames.

@@ -200,7 +200,7 @@ func resolveDoubt(ctx context.Context, e *engine.Engine, entry journal.Entry) bo
 		return false
 	}
 	for _, f := range state.OpenGates() {
-		if f.Gate.Kind == plan.GateDoubt {
+		if f.Gate.Kind == journal.GateInDoubt {
 			return e.Send(ctx, theRun, plan.Decision{Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun},
 				"doubt") == nil
 		}

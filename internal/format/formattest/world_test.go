@@ -257,7 +257,7 @@ func agree(t *testing.T, e *engine.Engine) bool {
 		return false
 	}
 	words := []string{"approve", gates[0].Place().Key()}
-	if gates[0].Gate.Kind == plan.GateEvent {
+	if gates[0].Gate.Kind == journal.GateEvent {
 		words = []string{"signal", gates[0].Gate.Event, "{}"}
 	}
 	if err := act(t.Context(), e, words); err != nil {

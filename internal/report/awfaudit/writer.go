@@ -322,13 +322,13 @@ func (w *Writer) end(ev *report.Event) record {
 	line := newRecord(completed, ev)
 	code, took := 0, int64(ev.At-ev.Run.Started)
 	line.Status, line.ExitCode, line.Duration = "success", &code, &took
-	if ev.Outcome != report.OutcomeOK {
+	if ev.Outcome != journal.OutcomeOK {
 		line.Status, code = "failure", 1
 		if ev.Status > 0 && ev.Status < 256 {
 			code = ev.Status
 		}
 		masked, _ := w.rules.Text(ev.Run.Data.(*secret.Registry).Show(ev.Error))
-		line.Error = shortened(cmp.Or(masked, ev.Outcome), maxError)
+		line.Error = shortened(cmp.Or(masked, string(ev.Outcome)), maxError)
 	}
 	return line
 }
