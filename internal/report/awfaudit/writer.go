@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,18 +24,11 @@ import (
 // Format is the format of the workflows whose runs are recorded.
 const Format = "awf"
 
-// Source is the part of a journal.Store that the Writer reads.
-type Source interface {
-	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
-	Blob(ctx context.Context, hash string) ([]byte, error)
-	Entry(ctx context.Context, run journal.RunID) (journal.Entry, error)
-}
-
 // Options configure a Writer.
 type Options struct {
 	Path     string // of the file
 	Position string // of the file that holds the position in the journal
-	Source   Source
+	Source   journal.Reader
 	Lock     report.Lock // nil when no other process writes here
 	// Skip reports whether a run is left out; nil leaves out none.
 	Skip func(journal.RunStarted) bool

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -28,14 +27,8 @@ const FileName = "execution-state.json"
 // Options configure a Writer.
 type Options struct {
 	Root    string // of the project
-	Source  Source
+	Source  journal.Reader
 	Program func(ctx context.Context, definition string) (*ir.Program, error)
-}
-
-// Source is the part of a journal.Store that a Writer reads.
-type Source interface {
-	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
-	Entry(ctx context.Context, run journal.RunID) (journal.Entry, error)
 }
 
 // Writer writes the records. It is a report.Sink.
