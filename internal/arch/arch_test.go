@@ -97,6 +97,7 @@ var layers = map[string][]string{
 // builtin imports leaves.
 var seams = []string{
 	"internal/format", "internal/step", "internal/provider", "internal/tool", "internal/journal", "internal/report",
+	"internal/engine",
 }
 
 // shared are folders below a seam that are no implementations of it but what
@@ -276,6 +277,10 @@ func TestObjection(t *testing.T) {
 		{"internal/project", "internal/format", false},
 		{"cmd/espalier", "internal/cli", true},
 		{"internal/plan", "internal/engine", false},
+		{"internal/builtin", "internal/engine/embedded", true},
+		{"internal/engine/embedded", "internal/engine", true},
+		{"internal/engine", "internal/engine/embedded", false},
+		{"internal/cli", "internal/engine/embedded", false},
 		{"internal/journal/sqlite", "internal/journal/queue", true},
 		{"internal/journal/sqlite", "internal/journal/memory", false},
 		{"internal/journal", "internal/journal/queue", false},

@@ -1,4 +1,4 @@
-package engine_test
+package embedded_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/embedded"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -63,9 +63,9 @@ type rivals struct {
 func newRivals(t *testing.T) *rivals { return &rivals{t: t, store: memory.New(), kind: newKind()} }
 
 // open returns an engine that listens for messages until the context ends.
-func (r *rivals) open(ctx context.Context, name journal.Owner, hooks *hooked) *engine.Engine {
+func (r *rivals) open(ctx context.Context, name journal.Owner, hooks *hooked) *embedded.Engine {
 	hooks.Store = r.store
-	e := engine.New(engine.Config{Store: hooks, Process: r.peers.join(name), Kinds: map[string]step.Runner{"test": r.kind}})
+	e := newEngine(hooks, r.peers.join(name), r.kind)
 	go e.Listen(ctx)
 	return e
 }
@@ -161,7 +161,7 @@ func TestRefusedDecisionStillDrivesTheRun(t *testing.T) {
 			<-posted
 		}})
 		winner := all.open(ctx, "winner", &hooked{afterPost: func() { close(posted) }})
-		decide := func(e *engine.Engine, outcome, ref string) func(context.Context) error {
+		decide := func(e *embedded.Engine, outcome, ref string) func(context.Context) error {
 			return func(ctx context.Context) error { return e.Send(ctx, id, decision(t, e, outcome), ref) }
 		}
 		refused := make(chan error, 1)
@@ -233,7 +233,7 @@ func gate(id string) ir.Step {
 }
 
 // decision decides about what the open gate shows.
-func decision(t *testing.T, e *engine.Engine, answer string) plan.Decision {
+func decision(t *testing.T, e *embedded.Engine, answer string) plan.Decision {
 	state, program, _, err := e.Load(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package engine_test
+package embedded_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/embedded"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -55,7 +55,7 @@ func (a *asker) answers(t *testing.T) []journal.ToolAnswer {
 }
 
 // asked is the gate that a run waits at.
-func asked(t *testing.T, e *engine.Engine) (shows map[string]json.RawMessage, decision plan.Decision) {
+func asked(t *testing.T, e *embedded.Engine) (shows map[string]json.RawMessage, decision plan.Decision) {
 	t.Helper()
 	state, p, _, err := e.Load(t.Context(), id)
 	if err != nil {

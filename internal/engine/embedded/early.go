@@ -1,4 +1,4 @@
-package engine
+package embedded
 
 import (
 	"time"
@@ -36,7 +36,7 @@ func (r *run) beginEarly(p *pending) bool {
 			r.early = map[string]bool{}
 		}
 		j := r.launch(plan.OpenTask{Work: x.Work, Rerun: x.Rerun, Frame: f})
-		r.early[j.key] = true
+		r.early[j.Job.Key] = true
 		j.holds = p
 		p.waits++
 	}
