@@ -654,7 +654,7 @@ func (d *decider) close(f *Frame, end Ending) {
 		if loop.BreakWhen != nil {
 			stop, err := d.holds(loop.BreakWhen, d.scope(f))
 			switch {
-			case err != nil && loop.BreakWhen.Dialect == expr.AWFLenient: // it goes on, and people are told
+			case err != nil && loop.BreakWhen.Dialect.ErrorIsFalse(): // the loop continues; the records have the error
 				end.Reason, end.Error = ReasonUndecided, err.Error()
 			case err != nil:
 				end = Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Step: end.Step}

@@ -489,11 +489,11 @@ func due(t *testing.T, s journal.Store) {
 func index(t *testing.T, s journal.Store) {
 	def := Definition("a program")
 	b := Start("run-1", "me")
-	b.Events[0].Fact = journal.RunStarted{Name: "demo", Format: "agentflow", Definition: def.Hash}
+	b.Events[0].Fact = journal.RunStarted{Name: "demo", Format: "demo-format", Definition: def.Hash}
 	b.Blobs = []journal.Blob{def}
 	Append(t, s, b)
 	want := journal.Entry{
-		ID: "run-1", Name: "demo", Format: "agentflow", Definition: def.Hash, Started: 1000, Updated: 1000, Seq: 1, Owner: "me",
+		ID: "run-1", Name: "demo", Format: "demo-format", Definition: def.Hash, Started: 1000, Updated: 1000, Seq: 1, Owner: "me",
 		Index: journal.Index{Status: journal.Running},
 	}
 	entry := func() journal.Entry {
@@ -564,7 +564,7 @@ func index(t *testing.T, s journal.Store) {
 func children(t *testing.T, s journal.Store) {
 	Append(t, s, Start("root", "me"))
 	child := journal.Entry{
-		ID: "child", Root: "root", Parent: "root", Name: "sub", Format: "agentflow", Definition: "d", Started: 5, Updated: 6, Seq: 2,
+		ID: "child", Root: "root", Parent: "root", Name: "sub", Format: "demo-format", Definition: "d", Started: 5, Updated: 6, Seq: 2,
 		Index: journal.Index{Status: journal.Running},
 	}
 	b := Steps("root", 1, 1, 1)
