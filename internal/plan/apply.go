@@ -11,24 +11,24 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Fold applies the events of one or more whole appends. Nothing is left to be
-// decided at the end of an append, so nothing stays marked.
+// Fold applies the events of one or more whole appends. Nothing is left to
+// decide at the end of an append, so no frame stays marked.
 func (s *State) Fold(events []journal.Event) {
 	for i := range events {
 		s.Apply(&events[i])
 	}
-	s.settled()
+	s.unmarkAll()
 }
 
-func (s *State) settled() {
+func (s *State) unmarkAll() {
 	for _, f := range s.moved {
 		f.marked = false
 	}
 	s.moved = s.moved[:0]
 }
 
-// Apply takes one event into the state. It needs no Program: everything that
-// was decided is in the facts.
+// Apply applies one event. It needs no Program: facts contain everything that
+// was decided. Only Apply changes the state; deciding goes through it, too.
 func (s *State) Apply(e *journal.Event) {
 	s.Seq, s.At = e.Seq, e.At
 	switch x := e.Fact.(type) {
@@ -37,170 +37,52 @@ func (s *State) Apply(e *journal.Event) {
 	case journal.TaskEnded:
 		s.endTask(&x, e.At)
 	default:
-		s.applyRest(e)
+		s.applyOther(e)
 	}
 }
 
-// applyRest is Apply for what happens less often than once in a step: all that
-// it holds at once makes for a large frame on the stack.
-func (s *State) applyRest(e *journal.Event) {
+// applyOther is the part of Apply for facts that are rarer than once per step.
+// It is separate because its stack frame has room for a fact of every type.
+func (s *State) applyOther(e *journal.Event) {
 	switch x := e.Fact.(type) {
 	case journal.RunStarted:
-		s.Name, s.Format, s.Definition, s.Options, s.Started = x.Name, x.Format, x.Definition, x.Options, e.At
-		root := &Frame{Phase: Beginning, Scope: map[string]journal.Value{}, Ledger: &Ledger{}}
-		for key, v := range x.Vars {
-			root.Scope[key] = v
-		}
-		root.Scope["input"] = x.Input
-		if x.Budget != nil {
-			root.Ledger.Limits = *x.Budget
-		}
-		if x.From != nil {
-			root.Phase, root.Step = Sent, x.From.Step
-		}
-		s.Frames = map[string]*Frame{"": root}
-		s.mark(root)
+		s.startRun(&x, e.At)
 	case journal.RunFinished:
-		s.Finished, s.Spent = &x, s.Root().Ledger
-		clear(s.Frames)
-		s.Starved, s.timers, s.moved = nil, nil, nil
+		s.finishRun(x)
 	case journal.FrameOpened:
 		s.openFrame(&x)
 	case journal.FrameClosed:
 		s.closeFrame(&x)
 	case journal.StepEntered:
-		f := s.enterStep(x.Place, x.Via, x.For)
-		s.countStep(f)
-		s.dropStarved(f.Path)
-		f.Phase, f.Part = Grouped, ""
-		f.Group = &Group{Mode: x.Mode, Total: x.Total, Max: x.Max, Items: x.Items, Limit: x.Limit}
-		s.mark(f)
+		s.enterGroup(&x)
 	case journal.StepLeft:
-		f := s.enterStep(x.Place, x.Via, x.For)
-		if f.Phase != Grouped && x.Outcome == OutcomeOK { // a choice or an end: it begins and is over at once
-			s.countStep(f)
-		}
-		if x.Merge && f.Group != nil {
-			s.merge(f)
-		}
-		for _, w := range x.Writes {
-			s.set(f, w, x.Value)
-		}
-		from := f.jumpedFrom(x)
-		s.endStep(f, Ending{Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Value: x.Value, To: x.To, Status: x.Status})
-		if from != nil { // what comes next follows that step, and not the loop
-			f.Last.Class, f.Last.Error, f.Last.Value, f.Last.Step = from.Class, from.Error, from.Value, from.Step
-		}
+		s.leaveStep(&x)
 	case journal.TaskLost:
-		f := s.frame(x.Frame)
-		until := e.At
-		if x.Until != 0 { // between two processes nobody was at work
-			until = x.Until
-		}
-		s.stopClock(f, until)
-		s.release(f, x.Charged)
-		f.Phase, f.Policy = Lost, x.Policy
-		s.mark(f)
+		s.loseTask(&x, e.At)
 	case journal.TaskNoted:
-		f := s.frame(x.Frame)
-		f.Notes = x.N
-		held := f.Reserved[x.Settles]
-		delete(f.Reserved, x.Settles)
-		s.ledgers(f, func(_ *Frame, l *Ledger) {
-			l.Held = l.Held.Minus(held)
-			l.Used = l.Used.Plus(x.Usage)
-		})
+		s.noteTask(&x)
 	case journal.Reserved:
-		f := s.frame(x.Frame)
-		s.unstarve(x.Work, x.N)
-		if f.Reserved == nil {
-			f.Reserved = map[int]journal.Usage{}
-		}
-		f.Reserved[x.N] = x.Amount
-		s.ledgers(f, func(_ *Frame, l *Ledger) { l.Held = l.Held.Plus(x.Amount) })
+		s.reserve(&x)
 	case journal.BudgetWait:
-		if x.N == 0 {
-			f := s.enterStep(x.Place, x.Via, x.For)
-			f.Phase, f.Part, f.Attempt, f.Due = Starving, x.Part, x.Attempt, 0
-		}
-		s.Starved = append(s.Starved, Starved{Work: x.Work, N: x.N, Amount: x.Amount, Least: x.Least, Budget: x.Budget})
+		s.waitForBudget(&x)
 	case journal.BudgetRefused:
-		s.unstarve(x.Work, x.N)
-	case journal.Signalled:
-		if s.Signals == nil {
-			s.Signals = map[string][]Signalled{}
-		}
-		s.Signals[x.Event] = append(s.Signals[x.Event], Signalled{Data: x.Data, By: x.By})
+		s.removeWaiter(x.Work, x.N)
 	case journal.BudgetRaised:
-		s.Root().Ledger.raise(x.Budget, x.To)
-		if due := s.Root().Ledger.deadline(); due != 0 {
-			heap.Push(&s.timers, timer{due: due, limit: true})
-		}
-		if x.Budget == BudgetDeadline && s.Expired {
-			s.Expired = false
-			s.MarkAll()
-		}
+		s.raiseBudget(&x)
 	case journal.RetrySet:
-		f := s.frame(x.Frame)
-		if x.Continues { // the task has stopped, and holds nothing
-			s.stopClock(f, e.At)
-			s.release(f, journal.Usage{})
-			f.Phase, f.Rerun = Resting, f.Rerun+1
-			s.setDue(f, x.Due)
-			s.startClocks(f, e.At)
-			break
-		}
-		if f.Phase == Ended { // a step of frames, which seemed to be over
-			f.Tried, f.Last = f.Last, f.Before
-		}
-		// It is a new task, also when the last attempt had been done over.
-		f.Phase, f.Attempt, f.Part, f.Rerun, f.Notes = Resting, x.Attempt, x.Part, 0, 0
-		s.setDue(f, x.Due)
-		s.startClocks(f, e.At)
+		s.setRetry(&x, e.At)
 	case journal.TimerFired:
 		s.fireTimer(&x)
 	case journal.GateOpened:
-		f := s.enterStep(x.Place, x.Via, x.For)
-		if x.Kind == GatePerson || x.Kind == GateEvent { // the others are about a step that has begun
-			s.countStep(f)
-		}
-		if x.Kind != GateDoubt {
-			s.dropStarved(f.Path)
-		}
-		f.Phase = Asking
-		f.Gate = &Gate{Kind: x.Kind, Event: x.Event, Digest: x.Digest, Opened: e.At}
-		if x.Kind == GateCall { // the task has stopped, and holds nothing
-			s.stopClock(f, e.At)
-			s.release(f, journal.Usage{})
-			f.Gate.Call, f.Gate.Shows = x.Call, x.Shows
-		}
-		s.setDue(f, x.Due)
+		s.openGate(&x, e.At)
 	case journal.GateDecided:
-		f := s.frame(x.Frame)
-		// What waits is taken by a gate that opens for it. An event that decides
-		// in a person's place came later.
-		if waiting := s.Signals[x.Event]; len(waiting) > 0 && f.Gate.Kind == GateEvent {
-			if s.Signals[x.Event] = waiting[1:]; len(waiting) == 1 {
-				delete(s.Signals, x.Event)
-			}
-		}
-		f.Gate, f.Due = nil, 0
-		if x.Outcome == OutcomeRerun {
-			f.Phase, f.Rerun = Ready, f.Rerun+1
-			s.mark(f)
-			return
-		}
-		for _, w := range x.Writes {
-			s.set(f, w, x.Value)
-		}
-		s.endStep(f, Ending{Outcome: x.Outcome, Reason: x.Reason, Class: x.Class, Error: x.Error, Value: x.Value})
+		s.decideGate(&x)
+	case journal.Signalled:
+		s.keepSignal(&x)
 	case journal.CancelRequested:
 		s.cancel(&x)
 	case journal.CleanupBegun:
-		f := s.frame(x.Frame)
-		f.Cancelled, f.Cleaning, f.Phase, f.Step = false, true, Sent, x.Step
-		s.Paused = s.Paused && x.Frame != "" && !s.Root().Cancelled // who cancels a run does not want it to wait
-		s.mark(f)
+		s.startCleanup(&x)
 	case journal.Paused:
 		s.Paused = true
 	case journal.Continued:
@@ -217,13 +99,187 @@ func (s *State) applyRest(e *journal.Event) {
 	}
 }
 
+func (s *State) startRun(x *journal.RunStarted, at journal.Millis) {
+	s.Name, s.Format, s.Definition, s.Options, s.Started = x.Name, x.Format, x.Definition, x.Options, at
+	root := &Frame{Phase: Beginning, Scope: map[string]journal.Value{}, Ledger: &Ledger{}}
+	maps.Copy(root.Scope, x.Vars)
+	root.Scope["input"] = x.Input
+	if x.Budget != nil {
+		root.Ledger.Limits = *x.Budget
+	}
+	if x.From != nil {
+		root.Phase, root.Step = Sent, x.From.Step
+	}
+	s.Frames = map[string]*Frame{"": root}
+	s.mark(root)
+}
+
+func (s *State) finishRun(x journal.RunFinished) {
+	s.Finished, s.Spent = &x, s.Root().Ledger
+	clear(s.Frames)
+	s.BudgetWaiters, s.timers, s.moved = nil, nil, nil
+}
+
+// enterGroup starts a step that consists of frames.
+func (s *State) enterGroup(x *journal.StepEntered) {
+	f := s.enterStep(x.Place, x.Via, x.For)
+	s.countStep(f)
+	s.dropWaiters(f.Path)
+	f.Phase, f.Part = Grouped, ""
+	f.Group = &Group{Mode: x.Mode, Total: x.Total, Max: x.Max, Items: x.Items, Limit: x.Limit}
+	s.mark(f)
+}
+
+func (s *State) leaveStep(x *journal.StepLeft) {
+	f := s.enterStep(x.Place, x.Via, x.For)
+	if f.Phase != Grouped && x.Outcome == journal.OutcomeOK { // a route or an end: it starts and ends at once
+		s.countStep(f)
+	}
+	if x.Merge && f.Group != nil {
+		s.merge(f)
+	}
+	for _, w := range x.Writes {
+		s.set(f, w, x.Value)
+	}
+	from := f.jumpedFrom(x)
+	s.endStep(f, Ending{
+		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Value: x.Value, To: x.To, Status: x.Status,
+	})
+	if from != nil { // the next step follows the one that jumped, not the loop
+		f.Last.Class, f.Last.Error, f.Last.Value, f.Last.Step = from.Class, from.Error, from.Value, from.Step
+	}
+}
+
+func (s *State) loseTask(x *journal.TaskLost, at journal.Millis) {
+	f := s.frame(x.Frame)
+	if x.Until != 0 { // the time between two processes does not count
+		at = x.Until
+	}
+	s.stopClock(f, at)
+	s.release(f, x.Charged)
+	f.Phase, f.Policy = Lost, x.Policy
+	s.mark(f)
+}
+
+func (s *State) noteTask(x *journal.TaskNoted) {
+	f := s.frame(x.Frame)
+	f.Notes = x.N
+	held := f.Reserved[x.Settles]
+	delete(f.Reserved, x.Settles)
+	s.ledgers(f, func(_ *Frame, l *Ledger) {
+		l.Held = l.Held.Minus(held)
+		l.Used = l.Used.Plus(x.Usage)
+	})
+}
+
+func (s *State) reserve(x *journal.Reserved) {
+	f := s.frame(x.Frame)
+	s.removeWaiter(x.Work, x.N)
+	if f.Reserved == nil {
+		f.Reserved = map[int]journal.Usage{}
+	}
+	f.Reserved[x.N] = x.Amount
+	s.ledgers(f, func(_ *Frame, l *Ledger) { l.Held = l.Held.Plus(x.Amount) })
+}
+
+func (s *State) waitForBudget(x *journal.BudgetWait) {
+	if x.N == 0 {
+		f := s.enterStep(x.Place, x.Via, x.For)
+		f.Phase, f.Part, f.Attempt, f.Due = AwaitingBudget, x.Part, x.Attempt, 0
+	}
+	s.BudgetWaiters = append(s.BudgetWaiters, BudgetWaiter{
+		Work: x.Work, N: x.N, Amount: x.Amount, Least: x.Least, Budget: x.Budget,
+	})
+}
+
+func (s *State) raiseBudget(x *journal.BudgetRaised) {
+	s.Root().Ledger.raise(x.Budget, x.To)
+	if due := s.Root().Ledger.deadline(); due != 0 {
+		heap.Push(&s.timers, timer{due: due, limit: true})
+	}
+	if x.Budget == BudgetDeadline && s.Expired {
+		s.Expired = false
+		s.MarkAll()
+	}
+}
+
+func (s *State) setRetry(x *journal.RetrySet, at journal.Millis) {
+	f := s.frame(x.Frame)
+	if x.Continues { // the task has stopped and holds no reservation
+		s.stopClock(f, at)
+		s.release(f, journal.Usage{})
+		f.Phase, f.Rerun = Resting, f.Rerun+1
+	} else {
+		if f.Phase == Ended { // a step of frames, which had ended
+			f.Tried, f.Last = f.Last, f.Before
+		}
+		// The next attempt is a new task, even if the last one was rerun.
+		f.Phase, f.Attempt, f.Part, f.Rerun, f.Notes = Resting, x.Attempt, x.Part, 0, 0
+	}
+	s.setDue(f, x.Due)
+	s.startClocks(f, at)
+}
+
+func (s *State) openGate(x *journal.GateOpened, at journal.Millis) {
+	f := s.enterStep(x.Place, x.Via, x.For)
+	if x.Kind == journal.GatePerson || x.Kind == journal.GateEvent { // the others belong to a step that has started
+		s.countStep(f)
+	}
+	if x.Kind != journal.GateInDoubt {
+		s.dropWaiters(f.Path)
+	}
+	f.Phase = Asking
+	f.Gate = &Gate{Kind: x.Kind, Event: x.Event, Digest: x.Digest, Opened: at}
+	if x.Kind == journal.GateToolCall { // the task has stopped and holds no reservation
+		s.stopClock(f, at)
+		s.release(f, journal.Usage{})
+		f.Gate.Call, f.Gate.Shows = x.Call, x.Shows
+	}
+	s.setDue(f, x.Due)
+}
+
+func (s *State) decideGate(x *journal.GateDecided) {
+	f := s.frame(x.Frame)
+	// A gate that waits for an event consumes the oldest signal. A signal that
+	// approves in place of a person arrived while the gate was open, and is not kept.
+	if waiting := s.Signals[x.Event]; len(waiting) > 0 && f.Gate.Kind == journal.GateEvent {
+		if s.Signals[x.Event] = waiting[1:]; len(waiting) == 1 {
+			delete(s.Signals, x.Event)
+		}
+	}
+	f.Gate, f.Due = nil, 0
+	if x.Outcome == journal.OutcomeRerun {
+		f.Phase, f.Rerun = Ready, f.Rerun+1
+		s.mark(f)
+		return
+	}
+	for _, w := range x.Writes {
+		s.set(f, w, x.Value)
+	}
+	s.endStep(f, Ending{Outcome: x.Outcome, Reason: x.Reason, Class: x.Class, Error: x.Error, Value: x.Value})
+}
+
+func (s *State) keepSignal(x *journal.Signalled) {
+	if s.Signals == nil {
+		s.Signals = map[string][]Signalled{}
+	}
+	s.Signals[x.Event] = append(s.Signals[x.Event], Signalled{Data: x.Data, By: x.By})
+}
+
+func (s *State) startCleanup(x *journal.CleanupBegun) {
+	f := s.frame(x.Frame)
+	f.Cancelled, f.Cleaning, f.Phase, f.Step = false, true, Sent, x.Step
+	s.Paused = s.Paused && x.Frame != "" && !s.Root().Cancelled // a cancelled run does not stay paused
+	s.mark(f)
+}
+
 func (s *State) startTask(x *journal.TaskStarted, e *journal.Event) {
 	f := s.enterStep(x.Place, x.Via, x.For)
 	if x.Rerun == 0 {
 		f.Notes, f.Begun = 0, e.Seq
 	}
 	f.Phase, f.Part, f.Attempt, f.Rerun, f.Due = Working, x.Part, x.Attempt, x.Rerun, 0
-	s.unstarve(x.Work, 0)
+	s.removeWaiter(x.Work, 0)
 	s.Open++
 	if counts(x.Work, x.Rerun) {
 		s.countStep(f)
@@ -244,7 +300,7 @@ func (s *State) endTask(x *journal.TaskEnded, at journal.Millis) {
 	for _, w := range x.Writes {
 		s.set(f, w, x.Value)
 	}
-	if !x.Final { // another attempt follows; what the step is made of stays
+	if !x.Final { // another attempt follows; the frames of the step stay
 		f.Phase, f.Tried = Resting, Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error}
 		return
 	}
@@ -254,12 +310,13 @@ func (s *State) endTask(x *journal.TaskEnded, at journal.Millis) {
 func (s *State) frame(path string) *Frame {
 	f := s.Frames[path]
 	if f == nil {
-		panic(fmt.Sprintf("plan: the journal speaks of frame %q, which is not open", path))
+		panic(fmt.Sprintf("plan: the journal names frame %q, which is not open", path))
 	}
 	return f
 }
 
-// enterStep moves a frame to a step.
+// enterStep moves a frame to a step. via is the limited edge that led there, or
+// nil; standIn is the step that it replaces, or empty.
 func (s *State) enterStep(at journal.Place, via *int, standIn string) *Frame {
 	f := s.frame(at.Frame)
 	if via != nil {
@@ -281,9 +338,9 @@ func (s *State) enterStep(at journal.Place, via *int, standIn string) *Frame {
 	return f
 }
 
-// jumpedFrom is how the step failed from which a loop is left; nil if none did.
-func (f *Frame) jumpedFrom(x journal.StepLeft) *Ending {
-	if x.Outcome != OutcomeJump || f.Group == nil || f.Group.Results[0] == nil || !f.Group.Results[0].failing() {
+// jumpedFrom returns the failed ending whose jump left the loop, or nil.
+func (f *Frame) jumpedFrom(x *journal.StepLeft) *Ending {
+	if x.Outcome != journal.OutcomeJump || f.Group == nil || f.Group.Results[0] == nil || !f.Group.Results[0].failing() {
 		return nil
 	}
 	return &f.Group.Results[0].Ending
@@ -291,16 +348,17 @@ func (f *Frame) jumpedFrom(x journal.StepLeft) *Ending {
 
 func edgeKey(step string, edge int) string { return fmt.Sprintf("%s>%d", step, edge) }
 
+// endStep ends the current step of a frame.
 func (s *State) endStep(f *Frame, end Ending) {
 	if f.Phase == Resting && f.Due != 0 {
 		s.rested(f)
 	}
 	f.Phase, f.Group, f.Gate, f.Due = Ended, nil, nil, 0
-	s.dropStarved(f.Path)
-	if f.Part == "" && end.Outcome == OutcomeOK {
+	s.dropWaiters(f.Path)
+	if f.Part == "" && end.Outcome == journal.OutcomeOK {
 		s.top(f).Refused = ""
 	}
-	if end.Outcome == OutcomeRejected {
+	if end.Outcome == journal.OutcomeRejected {
 		s.top(f).Refused = f.Step
 	}
 	end.Step = f.Step
@@ -323,7 +381,7 @@ func (s *State) openFrame(x *journal.FrameOpened) {
 	if parent.Group.Mode != ModeCall {
 		f.Own = slices.Sorted(maps.Keys(x.Vars))
 	}
-	if parent.Group.Mode != ModeLoop { // what a branch or a child has used is told apart
+	if parent.Group.Mode != ModeLoop { // branches and children have a ledger of their own
 		f.Ledger = &Ledger{}
 		if x.Budget != nil {
 			f.Ledger.Limits = *x.Budget
@@ -340,25 +398,28 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 	parent := s.frame(f.Parent)
 	g := parent.Group
 	g.Live--
-	end := Ending{Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Value: x.Value, To: x.To, Status: x.Status, Step: x.Step}
+	end := Ending{
+		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Value: x.Value, To: x.To,
+		Status: x.Status, Step: x.Step,
+	}
 	result := &BranchResult{Name: f.Name, Ending: end, Child: f.Child}
 	if f.Ledger != nil {
 		result.Used = f.Ledger.Used
 	}
 	switch x.Outcome {
-	case OutcomeFailed:
+	case journal.OutcomeFailed:
 		g.Failed++
-	case OutcomeRejected:
+	case journal.OutcomeRejected:
 		g.Rejected++
-	case OutcomeCancelled, OutcomeSkipped:
+	case journal.OutcomeCancelled, journal.OutcomeSkipped:
 	default:
 		g.OK++
 	}
 	at := f.Index
 	switch g.Mode {
 	case ModeLoop:
-		// An iteration writes into the scope around it as it ends; only its
-		// own variables die with it.
+		// An iteration that ends writes its variables, except its own, into the
+		// enclosing scope.
 		at = 0
 		s.setAll(parent, f.Scope, f.Own)
 	case ModeParallel:
@@ -374,23 +435,23 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 	}
 	g.Results[at] = result
 	delete(s.Frames, x.Frame)
-	s.dropStarved(x.Frame)
+	s.dropWaiters(x.Frame)
 	s.mark(parent)
 }
 
-// merge lays what branches have written over the scope around them, in their
-// order. What a cancelled one left does not cover what the others wrote.
+// merge applies the writes of branches to the enclosing scope in branch order.
+// Writes of cancelled branches never replace those of the others.
 func (s *State) merge(f *Frame) {
 	for _, cancelled := range []bool{true, false} {
 		for i := range f.Group.Next {
-			if r := f.Group.Results[i]; r != nil && (r.Outcome == OutcomeCancelled) == cancelled {
+			if r := f.Group.Results[i]; r != nil && (r.Outcome == journal.OutcomeCancelled) == cancelled {
 				s.setAll(f, r.Scope, nil)
 			}
 		}
 	}
 }
 
-// stopClock ends the active time of a task.
+// stopClock stops the active time of a task and of the steps around it.
 func (s *State) stopClock(f *Frame, at journal.Millis) {
 	s.Open--
 	s.ledgers(f, func(_ *Frame, l *Ledger) {
@@ -399,11 +460,11 @@ func (s *State) stopClock(f *Frame, at journal.Millis) {
 	s.stopClocks(f, at)
 }
 
-// rested ends the time that a frame waits to try again. What goes beyond that
-// nobody waited for: no process was there.
+// rested ends the time that a frame waits for its next attempt. Time after Due
+// does not count: no process was running.
 func (s *State) rested(f *Frame) { s.stopClocks(f, min(s.At, f.Due)) }
 
-// release ends all reservations of a frame's task and charges what was used besides.
+// release ends all reservations of a frame's task and charges the usage that no note has settled.
 func (s *State) release(f *Frame, used journal.Usage) {
 	var held journal.Usage
 	for _, amount := range f.Reserved {
@@ -414,28 +475,31 @@ func (s *State) release(f *Frame, used journal.Usage) {
 		l.Held = l.Held.Minus(held)
 		l.Used = l.Used.Plus(used)
 	})
-	s.dropStarved(f.Path)
+	s.dropWaiters(f.Path)
 }
 
-func (s *State) unstarve(w journal.Work, n int) {
-	for i := range s.Starved {
-		if s.Starved[i].N == n && s.Starved[i].Work == w {
-			s.Starved = append(s.Starved[:i], s.Starved[i+1:]...)
+// removeWaiter removes a reservation, or the start of a task (n is 0), from the
+// queue for budget.
+func (s *State) removeWaiter(w journal.Work, n int) {
+	for i := range s.BudgetWaiters {
+		if s.BudgetWaiters[i].N == n && s.BudgetWaiters[i].Work == w {
+			s.BudgetWaiters = append(s.BudgetWaiters[:i], s.BudgetWaiters[i+1:]...)
 			return
 		}
 	}
 }
 
-func (s *State) dropStarved(frame string) {
-	kept := s.Starved[:0]
-	for _, one := range s.Starved {
+// dropWaiters removes everything of a frame from the queue for budget.
+func (s *State) dropWaiters(frame string) {
+	kept := s.BudgetWaiters[:0]
+	for _, one := range s.BudgetWaiters {
 		if one.Work.Frame != frame {
 			kept = append(kept, one)
 		}
 	}
-	s.Starved = kept
-	if len(s.Starved) == 0 {
-		s.Starved = nil
+	s.BudgetWaiters = kept
+	if len(s.BudgetWaiters) == 0 {
+		s.BudgetWaiters = nil
 	}
 }
 

@@ -87,9 +87,6 @@ func (Hook) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound { return bou
 // Recovery is to ask a person, unless no command can have begun.
 func (Hook) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery { return recovery(history) }
 
-// classEnded is the class of a run's failure that its author has decided on.
-const classEnded = "ENDED"
-
 // Run does all hooks, one after the other.
 func (Hook) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	set, err := step.Decode[HookSettings](job.Task)
@@ -107,7 +104,7 @@ func (Hook) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		if err != nil {
 			message = set.Failure.Message // the step that ends the run says what is wrong with it
 		}
-		values["last"] = map[string]any{"outcome": string(ir.Failed), "step": set.Failure.State, "error": message, "class": classEnded}
+		values["last"] = map[string]any{"outcome": string(ir.Failed), "step": set.Failure.State, "error": message, "class": journal.ClassEnded}
 	}
 	standAt(values, set.State)
 	r := runner{job: job, values: values, export: set.Export, doubts: set.Doubts}
@@ -156,7 +153,7 @@ func again(job *step.Job, notes []step.Note) (step.Result, error) {
 	var last struct {
 		Outcome string          `json:"outcome"`
 		Error   string          `json:"error"`
-		Class   string          `json:"class"`
+		Class   journal.Class   `json:"class"`
 		Step    string          `json:"step"`
 		Value   json.RawMessage `json:"value"`
 	}

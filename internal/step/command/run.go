@@ -21,11 +21,11 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-var _ step.NotesFirst = Kind{}
+var _ step.WriteAhead = Kind{}
 
-// NotesFirst: the command is noted before it begins, and to find out what it
+// WriteAhead: the command is noted before it begins, and to find out what it
 // is takes no time.
-func (Kind) NotesFirst() {}
+func (Kind) WriteAhead() {}
 
 // Recovery is to ask a person, unless the command cannot have begun.
 func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery { return recovery(history) }

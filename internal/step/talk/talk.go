@@ -289,7 +289,7 @@ func (c *conversation) settled() error {
 	return nil
 }
 
-const classInternal = "INTERNAL"
+const classInternal = journal.ClassInternal
 
 // note keeps a note until the next durable write.
 func (c *conversation) note(n step.Note) { c.pending = append(c.pending, n) }
@@ -527,7 +527,7 @@ var errNoReply = &provider.Error{Class: provider.APIError, Message: "the model's
 func modelError(err error) journal.ModelError {
 	var failed *provider.Error
 	if errors.As(err, &failed) {
-		return journal.ModelError{Class: string(failed.Class), Message: failed.Message, Status: failed.Status}
+		return journal.ModelError{Class: failed.Class, Message: failed.Message, Status: failed.Status}
 	}
 	return journal.ModelError{Class: step.ClassAPI, Message: err.Error()}
 }
