@@ -347,9 +347,9 @@ func (c *counted) Close() error {
 	return c.Store.Close()
 }
 
-func (c *counted) Claim(ctx context.Context, run journal.RunID, me journal.Owner, dead func(journal.Owner) bool) (journal.Claim, error) {
+func (c *counted) Claim(ctx context.Context, run journal.RunID, me journal.Owner) (journal.Claim, error) {
 	last := c.s.next()
-	claim, err := c.Store.Claim(ctx, run, me, dead)
+	claim, err := c.Store.Claim(ctx, run, me)
 	if last {
 		die()
 	}

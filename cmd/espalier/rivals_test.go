@@ -183,8 +183,8 @@ type interleaved struct {
 	claimed, posted func()
 }
 
-func (s *interleaved) Claim(ctx context.Context, run journal.RunID, me journal.Owner, dead func(journal.Owner) bool) (journal.Claim, error) {
-	claim, err := s.Store.Claim(ctx, run, me, dead)
+func (s *interleaved) Claim(ctx context.Context, run journal.RunID, me journal.Owner) (journal.Claim, error) {
+	claim, err := s.Store.Claim(ctx, run, me)
 	if err == nil {
 		s.claimed()
 	}

@@ -19,8 +19,6 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/filelock"
-	"github.com/espalier-run/espalier/internal/journal/owner"
-	"github.com/espalier-run/espalier/internal/journal/sqlite"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/audit"
@@ -37,7 +35,7 @@ import (
 // Runtime is a project's storage with everything that drives and records its runs.
 type Runtime struct {
 	Store   journal.Store
-	Process *owner.Process
+	Process Process
 	Engine  engine.Engine
 	// Transcripts and Audits write what happened; they follow the journal by
 	// themselves.
@@ -50,6 +48,7 @@ type Runtime struct {
 	GracePeriod time.Duration
 
 	dir    string
+	own    journal.Tailer // appends of this process, if the store has them apart
 	getenv func(string) string
 	states *execution.Writer
 	trail  *awfaudit.Writer // nil when it is switched off
@@ -127,17 +126,12 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	if err := makeStorage(dir, o.Trust); err != nil {
 		return nil, err
 	}
-	file, err := sqlite.Open(filepath.Join(dir, "espalier.db"), sqlite.Options{Relaxed: o.Relaxed})
+	now, err := r.openStore(o)
 	if err != nil {
 		return nil, err
 	}
-	var store journal.Store = file
 	if o.Journal != nil {
-		store = o.Journal(file)
-	}
-	r.Store = store
-	if r.Process, err = owner.New(filepath.Join(dir, "owners")); err != nil {
-		return nil, err
+		r.Store = o.Journal(r.Store)
 	}
 	kinds := Runners()
 	for _, k := range o.Kinds {
@@ -147,7 +141,7 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	r.models = host.models
 	r.tools = host.tools
 	r.Engine = embedded.New(embedded.Config{
-		Store: r.observed(store, o), Process: r.Process,
+		Store: r.observed(r.Store, o), Process: r.Process, Now: now,
 		Config: engine.Config{
 			Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)), Secrets: secrets, Host: host,
 			CheckOutput: checkOutput(secrets), FillInput: fillInput(secrets),
@@ -194,6 +188,10 @@ func (r *Runtime) record() error {
 	// they have been, it has been, too.
 	r.states = r.executions()
 	sinks, after := report.Sinks{r.states, r.Transcripts, r.Audits}, min(told, audited)
+	var source journal.Tailer = r.Store
+	if r.own != nil {
+		source, after = r.own, 0
+	}
 	trail, err := r.awfTrail()
 	if err != nil {
 		return err
@@ -206,7 +204,7 @@ func (r *Runtime) record() error {
 		sinks, after = append(sinks, trail), min(after, at)
 		r.trail = trail
 	}
-	r.follow = report.Follow(r.Store, sinks, report.FollowOptions{After: after, Log: r.log})
+	r.follow = report.Follow(source, sinks, report.FollowOptions{After: after, Log: r.log})
 	return nil
 }
 
@@ -223,7 +221,7 @@ func (r *Runtime) awfTrail() (*awfaudit.Writer, error) {
 		return nil, nil
 	}
 	path := r.getenv(awfAuditLog)
-	dir := filepath.Join(r.dir, "storage")
+	dir := r.records()
 	if path == "" {
 		path = filepath.Join(dir, "audit.jsonl")
 	}
@@ -237,7 +235,7 @@ func (r *Runtime) awfTrail() (*awfaudit.Writer, error) {
 
 // folder makes a folder of records, with the lock that its writers take.
 func (r *Runtime) folder(name string) (string, *filelock.File, error) {
-	dir := filepath.Join(r.dir, "storage", name)
+	dir := filepath.Join(r.records(), name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", nil, err
 	}

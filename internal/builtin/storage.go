@@ -17,6 +17,7 @@ import (
 var storageParts = []string{
 	ignoreFile, signatureFile, "espalier.db", "espalier.db-wal", "espalier.db-shm", "owners", "runs", "servers", notebookFolder,
 	"storage", "storage/transcripts", "storage/audit", "storage/audit.jsonl",
+	"storage/postgres", "storage/postgres/transcripts", "storage/postgres/audit", "storage/postgres/audit.jsonl",
 }
 
 const ignoreFile = ".gitignore"

@@ -36,7 +36,7 @@ func (s overheard) Append(b journal.Batch, done func(error)) {
 }
 
 // telemetryDir is where it is kept how much of each run has been exported.
-func (r *Runtime) telemetryDir() string { return filepath.Join(r.dir, "storage", "telemetry") }
+func (r *Runtime) telemetryDir() string { return filepath.Join(r.records(), "telemetry") }
 
 // observed is the store that the engine writes to: it makes what this process
 // does known to telemetry, when somebody has asked for that.

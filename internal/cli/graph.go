@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -100,8 +99,7 @@ func (a *app) maybeRun(arg string) bool {
 	if err != nil {
 		return false
 	}
-	_, err = os.Stat(filepath.Join(here.Root, storage, "espalier.db"))
-	return err == nil
+	return a.hasStore(here.Root)
 }
 
 // drawnRun draws the program of a run, or of a child run, and what happened in it.

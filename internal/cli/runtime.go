@@ -82,6 +82,8 @@ func storageHelp(err error) string {
 		return "Move that file away, or put the journal back from a backup."
 	case errors.Is(err, journal.ErrFull), errors.Is(err, syscall.ENOSPC):
 		return "Make room on the disk first."
+	case errors.Is(err, journal.ErrUnavailable):
+		return "Check that the database server is running and that the URL of the store is right."
 	case errors.Is(err, journal.ErrBusy):
 		return "Close whatever has the file open: a backup, or a program that shows databases."
 	case errors.As(err, &newer):
@@ -119,7 +121,7 @@ func (a *app) openExisting(o builtin.RuntimeOptions) (*builtin.Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(here.Root, storage, "espalier.db")); err != nil {
+	if !a.hasStore(here.Root) {
 		return nil, usage(`"espalier run WORKFLOW" begins one. A run is kept in the project of its workflow: go there to see it.`+a.otherRuns(here.Root), "there are no runs in %s", a.folder(here.Root))
 	}
 	if o.Config != nil {
@@ -128,6 +130,16 @@ func (a *app) openExisting(o builtin.RuntimeOptions) (*builtin.Runtime, error) {
 		}
 	}
 	return a.runtime(here.Root, o)
+}
+
+// hasStore reports whether a project may have runs: there is a journal in its
+// folder, or a database keeps them.
+func (a *app) hasStore(root string) bool {
+	if _, err := os.Stat(filepath.Join(root, storage, "espalier.db")); err == nil || a.Getenv(builtin.StoreVariable) != "" {
+		return true
+	}
+	c, _, err := a.rawConfig(root)
+	return err == nil && c.Store.URL.Value != ""
 }
 
 func (a *app) display(path string) string {

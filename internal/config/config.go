@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"net/url"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -34,9 +35,28 @@ type Config struct {
 	// GracePeriod is how long a run that is told to stop waits for a running
 	// command; 0 is the default.
 	GracePeriod time.Duration
+	// Store is the URL of the database that keeps runs; without it they are in
+	// the project's folder.
+	Store Store
 
 	// MCPFile is the other file that names servers.
 	MCPFile MCPFile
+}
+
+// Store is where runs are kept.
+type Store struct {
+	URL text.Text
+	// Withheld says that no person has approved the URL.
+	Withheld bool
+}
+
+// Shown returns the URL without its password.
+func (s Store) Shown() string {
+	u, err := url.Parse(s.URL.Value)
+	if err != nil {
+		return "a database"
+	}
+	return u.Redacted()
 }
 
 // Parse reads a file. The result is usable unless the list has an error.
@@ -60,6 +80,7 @@ func (c *Config) read(f *fields) {
 	c.MCP = readServers(f)
 	c.Sandbox = f.flag("sandbox", "true: commands see the project, change only their run's folder, and reach no network.")
 	c.GracePeriod = f.duration("grace_period", "How long a run that receives SIGTERM or SIGHUP waits for a running command before it interrupts it; 10s if not set.")
+	c.Store.URL = f.text("store", "The database that keeps runs: postgres://user@host/database. If not set, runs are kept in the folder .espalier.")
 	f.object("allow", "allow section", "What runs may do on this machine.", c.Allow.read)
 	c.Commands = readCommands(f)
 }

@@ -74,6 +74,9 @@ func (c *Config) Powers() []Power {
 			add("allow."+list.key, list.what+" "+words("", *list.of), func() { *list.of = nil })
 		}
 	}
+	if c.Store.URL.Value != "" {
+		add("store", "keeps runs in "+c.Store.Shown(), func() { c.Store.Withheld = true })
+	}
 	if c.Allow.Shell {
 		add("allow.shell", "lets all workflows run commands", func() { c.Allow.Shell = false })
 	}

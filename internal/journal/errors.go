@@ -10,6 +10,12 @@ import (
 var (
 	// ErrConflict: somebody else has appended, or owns the run now.
 	ErrConflict = errors.New("the run has moved on under another writer")
+	// ErrFenced: other processes have taken this one for dead. The runs that it
+	// owned are theirs to claim, and nothing of the batch remains.
+	ErrFenced = errors.New("this process has lost its runs to others")
+	// ErrUnavailable: the server that keeps the journal cannot be reached. What
+	// became of a batch is unknown; reading the run later tells.
+	ErrUnavailable = errors.New("the journal's server is unavailable")
 	// ErrUnknownRun: there is no such run.
 	ErrUnknownRun = errors.New("there is no such run")
 	// ErrExists: a run with that id is there already.

@@ -72,6 +72,7 @@ type Writer interface {
 	// store's goroutine and must not wait for the store. Batches of one caller
 	// are appended, and their done functions called, in order.
 	//
+	// A batch of a process that others have taken for dead fails with ErrFenced.
 	// Append refuses with ErrConflict a batch that does not follow the run's
 	// last event, has an old fence, or takes a message that is not in the
 	// inbox; with ErrExists a batch that starts a run that exists.
@@ -80,11 +81,16 @@ type Writer interface {
 
 // Ownership decides which process writes a run and carries messages to it.
 type Ownership interface {
-	// Claim makes me the only writer of a run. dead reports whether another
-	// owner has ended; if it has not, Claim returns an *OwnedError. Claiming
+	// Claim makes me the only writer of a run. The store decides whether the
+	// current owner is alive; if it is, Claim returns an *OwnedError. Claiming
 	// a run again changes nothing. The owner reads the inbox after the claim:
 	// then no message is lost between two owners.
-	Claim(ctx context.Context, run RunID, me Owner, dead func(Owner) bool) (Claim, error)
+	Claim(ctx context.Context, run RunID, me Owner) (Claim, error)
+	// ClaimNext claims up to n running root runs that no living process owns,
+	// and returns them together with those that me owns already. It leaves out
+	// runs for which skip returns true. Processes that call it at the same time
+	// do not get the same runs.
+	ClaimNext(ctx context.Context, me Owner, n int, skip func(RunID) bool) ([]RunID, error)
 	// Enqueue puts a message into a run's inbox and returns the owner to wake.
 	// A finished run accepts none: ErrFinished.
 	Enqueue(ctx context.Context, run RunID, m Message) (Owner, error)

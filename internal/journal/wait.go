@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 )
@@ -16,6 +17,39 @@ func Append(ctx context.Context, s Writer, b Batch) error {
 	outcome := make(chan error, 1)
 	s.Append(b, func(err error) { outcome <- err })
 	return <-outcome
+}
+
+// ClaimByScan is ClaimNext for a store in which looking at all running runs is
+// cheap. dead reports whether the process of an owner has ended.
+func ClaimByScan(
+	ctx context.Context, s Store, me Owner, n int, skip func(RunID) bool, dead func(Owner) bool,
+) ([]RunID, error) {
+	gone := map[Owner]bool{"": true, me: true}
+	var claimed []RunID
+	for entry, err := range s.Runs(ctx, Filter{Status: Running}) {
+		if err != nil {
+			return nil, err
+		}
+		free, known := gone[entry.Owner]
+		if !known {
+			free = dead(entry.Owner)
+			gone[entry.Owner] = free
+		}
+		if !free || skip(entry.ID) {
+			continue
+		}
+		_, err := s.Claim(ctx, entry.ID, me)
+		if _, owned := errors.AsType[*OwnedError](err); owned || errors.Is(err, ErrUnknownRun) {
+			continue // another process was faster
+		}
+		if err != nil {
+			return nil, err
+		}
+		if claimed = append(claimed, entry.ID); len(claimed) == n {
+			break
+		}
+	}
+	return claimed, nil
 }
 
 // Follow is a Tail without end: it goes on with what is committed later, until

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -103,7 +104,7 @@ func (e *Engine) wake(id journal.RunID) {
 // process drives the run, or that nothing is left to drive.
 func isHandledElsewhere(err error) bool {
 	var owned *journal.OwnedError
-	return errors.As(err, &owned) || errors.Is(err, journal.ErrConflict) || errors.Is(err, engine.ErrClosed) || errors.Is(err, journal.ErrFinished)
+	return errors.As(err, &owned) || errors.Is(err, journal.ErrConflict) || errors.Is(err, journal.ErrFenced) || errors.Is(err, engine.ErrClosed) || errors.Is(err, journal.ErrFinished)
 }
 
 // driveDue claims every run of the store whose time has come.
@@ -184,6 +185,7 @@ func (e *Engine) Listen(ctx context.Context) {
 		case <-e.process.Wakes():
 		case <-poll.C:
 		}
+		e.dropFenced()
 		e.readInboxes(ctx)
 	}
 }
@@ -191,6 +193,9 @@ func (e *Engine) Listen(ctx context.Context) {
 // lookEvery is how often a process that drives the whole store looks for runs
 // whose owner has died, which causes no wake-up.
 const lookEvery = time.Second
+
+// lookAgain is the same after a look that has left runs to other processes.
+const lookAgain = 20 * time.Millisecond
 
 // Work drives every run of the store until the context ends: runs whose owner
 // has ended, timers, messages, runs that were started and left. It claims no run
@@ -200,14 +205,21 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 	e.mu.Lock()
 	e.all, e.skip = true, skip
 	e.mu.Unlock()
-	look := time.NewTicker(lookEvery)
+	look := time.NewTimer(lookEvery)
 	defer look.Stop()
 	for {
-		if err := e.claimOrphans(ctx); err != nil {
+		e.dropFenced()
+		more, err := e.claimOrphans(ctx)
+		if err != nil {
 			return err
 		}
 		e.driveDue()
 		e.readInboxes(ctx)
+		if more {
+			look.Reset(lookAgain)
+		} else {
+			look.Reset(lookEvery)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -217,26 +229,55 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 	}
 }
 
-// claimOrphans claims the runs that could go on and have no living owner.
-func (e *Engine) claimOrphans(ctx context.Context) error {
-	dead := map[journal.Owner]bool{"": true, e.process.ID(): false}
-	for entry, err := range e.store.Runs(ctx, journal.Filter{Status: journal.Running}) {
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
+// claimAtOnce is how many runs a process claims before other processes get
+// their turn.
+const claimAtOnce = 32
+
+// claimOrphans claims runs that could go on and have no living owner. It reports
+// whether there may be more of them.
+func (e *Engine) claimOrphans(ctx context.Context) (more bool, err error) {
+	ids, err := e.store.ClaimNext(ctx, e.process.ID(), claimAtOnce, e.passesOver)
+	if err != nil {
+		if ctx.Err() != nil || errors.Is(err, journal.ErrUnavailable) {
+			return false, nil // Work tries again
 		}
-		gone, known := dead[entry.Owner]
-		if !known {
-			gone = e.process.Dead(entry.Owner)
-			dead[entry.Owner] = gone
-		}
-		if gone {
-			e.wake(entry.ID)
-		}
+		return false, err
 	}
-	return nil
+	for _, id := range ids {
+		e.wake(id)
+	}
+	return len(ids) == claimAtOnce, nil
+}
+
+// passesOver reports whether a run is not to be claimed: it is in memory, or it
+// could not be written, or the caller of Work skips it. A run of this process
+// that is none of these was lost with an append that failed for a while.
+func (e *Engine) passesOver(id journal.RunID) bool {
+	e.mu.Lock()
+	here, skip := e.runs[id] != nil || e.loading[id] != nil || e.failed[id] != nil, e.skip
+	e.mu.Unlock()
+	return here || skip != nil && skip(id)
+}
+
+// dropFenced gives up every run in memory after this process has lost its runs
+// to others: their tasks must not go on until an append is refused.
+func (e *Engine) dropFenced() {
+	id := e.process.ID()
+	e.mu.Lock()
+	fenced := e.name != "" && e.name != id
+	e.name = id
+	var runs []*run
+	if fenced {
+		runs = slices.Collect(maps.Values(e.runs))
+	}
+	e.mu.Unlock()
+	for _, r := range runs {
+		r.mu.Lock()
+		if !r.inFlight && r.owner != id {
+			r.fail(journal.ErrFenced)
+		}
+		r.mu.Unlock()
+	}
 }
 
 // CatchUp brings runs without an owner up to the present, without beginning a

@@ -197,10 +197,12 @@ type peer struct {
 
 func (p *peer) ID() journal.Owner      { return p.id }
 func (p *peer) Wakes() <-chan struct{} { return p.wakes }
-func (p *peer) Dead(o journal.Owner) bool {
-	p.all.mu.Lock()
-	defer p.all.mu.Unlock()
-	return p.all.here[o] == nil
+func (p *peer) Dead(o journal.Owner) bool { return p.all.dead(o) }
+
+func (p *peers) dead(o journal.Owner) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.here[o] == nil
 }
 
 func (p *peer) Drives(o journal.Owner) bool {
@@ -238,9 +240,9 @@ func (p *peer) die() {
 // and left at once, runs of a process that dies later.
 func TestWorkTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New()
-		defer store.Close()
 		all := &peers{}
+		store := memory.NewShared(all.dead)
+		defer store.Close()
 		kind := newKind()
 		make := func(p *peer, s journal.Store) *embedded.Engine {
 			return newEngine(s, p, kind)
@@ -309,9 +311,9 @@ func TestWorkTakesOver(t *testing.T) {
 // also when another process has brought the run to it.
 func TestWorkFiresTimersThatOthersSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New()
-		defer store.Close()
 		all := &peers{}
+		store := memory.NewShared(all.dead)
+		defer store.Close()
 		worker := newEngine(store, all.join("worker"), newKind())
 		ctx, cancel := context.WithCancel(t.Context())
 		go worker.Work(ctx, nil)
@@ -338,9 +340,9 @@ func TestWorkFiresTimersThatOthersSet(t *testing.T) {
 // neither when nobody has it, nor when its time comes. Others are driven.
 func TestWorkLeavesRunsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New()
-		defer store.Close()
 		all := &peers{}
+		store := memory.NewShared(all.dead)
+		defer store.Close()
 		kind := newKind()
 		make := func(name journal.Owner) *embedded.Engine {
 			return newEngine(store, all.join(name), kind)
@@ -373,9 +375,9 @@ func TestWorkLeavesRunsAlone(t *testing.T) {
 func TestARunThatIsCarriedOnElsewhere(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			store := memory.New()
-			defer store.Close()
 			all := &peers{}
+			store := memory.NewShared(all.dead)
+			defer store.Close()
 			kind := newKind()
 			kind.fail["flaky"] = 1
 			early := all.join("early")
@@ -454,9 +456,9 @@ func TestWaitingRunsHaveNoGoroutines(t *testing.T) {
 // said it is told that it came too late.
 func TestSaidToARunThatIsEnding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New()
-		defer store.Close()
 		all := &peers{}
+		store := memory.NewShared(all.dead)
+		defer store.Close()
 		kind := newKind()
 		end := make(chan struct{})
 		kind.hold = func(context.Context, *step.Job) error {

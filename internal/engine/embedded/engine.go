@@ -66,6 +66,7 @@ type Engine struct {
 	held     bool                     // messages are recorded, and no task starts
 	all      bool                     // drive every run of the store, not only those of this process
 	skip     func(journal.RunID) bool // runs that are not claimed; nil for none
+	name     journal.Owner            // of the process when it was last looked at
 	timer    *time.Timer
 	timerAt  journal.Millis // when timer fires; 0 if it is not set
 }
@@ -125,7 +126,7 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginnin
 	durable := make(chan error, 1)
 	r.mu.Lock()
 	state, events := plan.Start(r.program, id, b.Started, e.now(), e.holding())
-	r.state, r.fence = state, journal.FirstFence
+	r.state, r.fence, r.owner = state, journal.FirstFence, e.process.ID()
 	r.append(&pending{events: events, blobs: b.Blobs, done: []answer{{to: func(err error) { durable <- err }}}})
 	r.mu.Unlock()
 	select {
@@ -249,7 +250,8 @@ func (e *Engine) release(id journal.RunID, fence int64, last journal.Seq) {
 // load claims a run and reads what is needed to drive it. It reads the inbox
 // after the claim, so that each message is seen by the owner or by the next one.
 func (e *Engine) load(ctx context.Context, id journal.RunID) (_ *run, err error) {
-	claim, err := e.store.Claim(ctx, id, e.process.ID(), e.process.Dead)
+	me := e.process.ID()
+	claim, err := e.store.Claim(ctx, id, me)
 	if err != nil {
 		return nil, err
 	}
@@ -269,7 +271,7 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (_ *run, err error)
 	if r.state.Seq != claim.Seq {
 		return nil, fmt.Errorf("%w: run %s: its stream ends at event %d, not %d", journal.ErrCorrupt, id, r.state.Seq, claim.Seq)
 	}
-	r.fence = claim.Fence
+	r.fence, r.owner = claim.Fence, me
 	if r.inbox, err = e.store.Inbox(ctx, id); err != nil {
 		return nil, err
 	}
@@ -450,7 +452,7 @@ func (e *Engine) drop(r *run, reload chan struct{}) {
 	if reload != nil {
 		e.loading[r.id] = reload
 	}
-	if r.err != nil {
+	if r.err != nil && !errors.Is(r.err, journal.ErrFenced) && !errors.Is(r.err, journal.ErrUnavailable) {
 		e.failed[r.id] = r.err
 	}
 	delete(e.sleeping, r.id)

@@ -202,11 +202,17 @@ func (s *scheduled) Append(b journal.Batch, done func(error)) {
 	})
 }
 
-func (s *scheduled) Claim(ctx context.Context, run journal.RunID, me journal.Owner, dead func(journal.Owner) bool) (journal.Claim, error) {
+func (s *scheduled) Claim(ctx context.Context, run journal.RunID, me journal.Owner) (journal.Claim, error) {
 	if !s.p.pass("claim") {
 		return journal.Claim{}, errKilled
 	}
-	return s.Store.Claim(ctx, run, me, dead)
+	return s.Store.Claim(ctx, run, me)
+}
+
+func (s *scheduled) ClaimNext(
+	ctx context.Context, me journal.Owner, n int, skip func(journal.RunID) bool,
+) ([]journal.RunID, error) {
+	return journal.ClaimByScan(ctx, s, me, n, skip, s.p.peer.Dead)
 }
 
 func (s *scheduled) Enqueue(ctx context.Context, run journal.RunID, m journal.Message) (journal.Owner, error) {
@@ -512,7 +518,8 @@ func (w *world) until(name string) {
 // play executes commands in a situation and returns what is wrong with the outcome.
 func play(t *testing.T, situation string, names []string, choose func(n int) int) (violations []string) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{store: memory.New(), recovery: step.Ask, active: map[string]string{}, done: map[string]int{}}
+		w := &world{recovery: step.Ask, active: map[string]string{}, done: map[string]int{}}
+		w.store = memory.NewShared(w.peers.dead)
 		situations[situation](t, w)
 		before, err := w.store.Entry(t.Context(), id)
 		if err != nil {

@@ -24,11 +24,11 @@ type hooked struct {
 	append func(b journal.Batch, forward func())
 }
 
-func (h *hooked) Claim(ctx context.Context, run journal.RunID, me journal.Owner, dead func(journal.Owner) bool) (journal.Claim, error) {
+func (h *hooked) Claim(ctx context.Context, run journal.RunID, me journal.Owner) (journal.Claim, error) {
 	if h.beforeClaim != nil {
 		h.beforeClaim()
 	}
-	claim, err := h.Store.Claim(ctx, run, me, dead)
+	claim, err := h.Store.Claim(ctx, run, me)
 	if h.afterClaim != nil {
 		h.afterClaim(err)
 	}
@@ -60,7 +60,11 @@ type rivals struct {
 	kind  *testKind
 }
 
-func newRivals(t *testing.T) *rivals { return &rivals{t: t, store: memory.New(), kind: newKind()} }
+func newRivals(t *testing.T) *rivals {
+	r := &rivals{t: t, kind: newKind()}
+	r.store = memory.NewShared(r.peers.dead)
+	return r
+}
 
 // open returns an engine that listens for messages until the context ends.
 func (r *rivals) open(ctx context.Context, name journal.Owner, hooks *hooked) *embedded.Engine {

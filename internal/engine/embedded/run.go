@@ -24,6 +24,7 @@ type run struct {
 	mu        sync.Mutex
 	state     *plan.State
 	fence     int64
+	owner     journal.Owner // name of this process when it got the run
 	queue     []request
 	spare     []request // what queue was before, empty
 	inFlight  bool
@@ -142,7 +143,7 @@ func (r *run) checkOwner(owner journal.Owner) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.gone && !r.inFlight && owner != r.e.process.ID() {
+	if !r.gone && !r.inFlight && owner != r.owner {
 		r.fail(journal.ErrConflict)
 	}
 }
@@ -294,7 +295,7 @@ func (r *run) append(p *pending) {
 	events := p.events
 	b := journal.Batch{Run: r.id, Fence: r.fence, After: r.state.Seq - journal.Seq(len(events)), Events: events, Taken: p.taken, Blobs: p.blobs}
 	if b.After == 0 {
-		b.Owner = r.e.process.ID()
+		b.Owner = r.owner
 	}
 	if index := r.state.Summary(); index != r.index || b.After == 0 {
 		r.index = index

@@ -17,9 +17,9 @@ import (
 // goes on from its notes in the same attempt.
 func TestSleepingTaskContinuesFromItsNotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New()
-		defer store.Close()
 		all := &peers{}
+		store := memory.NewShared(all.dead)
+		defer store.Close()
 		kind := &noting{testKind: newKind(), seen: make(chan string, 2)}
 		kind.hold = func(_ context.Context, job *step.Job) error {
 			if len(job.History) > 0 {

@@ -19,19 +19,72 @@ import (
 
 // Subject is a kind of store.
 type Subject struct {
-	// Open opens the store that is kept in dir.
-	Open func(t testing.TB, dir string) journal.Store
+	// Open opens the store that is kept in dir. It may be called more than once
+	// for one dir if the store is Shared. Owners are dead unless they are alive
+	// in the process group.
+	Open func(t testing.TB, dir string, alive *Processes) journal.Store
+	// Join makes the process of an owner alive, and Leave dead, in the eyes of a
+	// store; nil if Processes is all that the store asks.
+	Join, Leave func(t testing.TB, s journal.Store, o journal.Owner)
+	// Shared says that several Stores can be open on one dir.
+	Shared bool
 	// Durable says that opening again finds what was there.
 	Durable bool
 	// Small leaves out the hundred thousand runs.
 	Small bool
 }
 
+// Processes is the set of owners that are alive. Its methods may be called by
+// several goroutines.
+type Processes struct {
+	mu    sync.Mutex
+	alive map[journal.Owner]bool
+}
+
+// Dead reports whether an owner is not in the set.
+func (p *Processes) Dead(o journal.Owner) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.alive[o]
+}
+
+func (p *Processes) set(o journal.Owner, alive bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.alive == nil {
+		p.alive = map[journal.Owner]bool{}
+	}
+	p.alive[o] = alive
+}
+
+// group is the store of one test and the processes around it.
+type group struct {
+	journal.Store
+	subject   *Subject
+	processes *Processes
+}
+
+func (g *group) join(t testing.TB, o journal.Owner) {
+	t.Helper()
+	g.processes.set(o, true)
+	if g.subject.Join != nil {
+		g.subject.Join(t, g.Store, o)
+	}
+}
+
+func (g *group) leave(t testing.TB, o journal.Owner) {
+	t.Helper()
+	g.processes.set(o, false)
+	if g.subject.Leave != nil {
+		g.subject.Leave(t, g.Store, o)
+	}
+}
+
 // Run runs the suite.
 func Run(t *testing.T, subject Subject) {
 	type promise struct {
 		name string
-		test func(*testing.T, journal.Store)
+		test func(*testing.T, *group)
 	}
 	tests := []promise{
 		{"a run begins and goes on", beginsAndGoesOn},
@@ -71,18 +124,16 @@ func Run(t *testing.T, subject Subject) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := subject.Open(t, t.TempDir())
-			defer s.Close()
-			tt.test(t, s)
+			g := &group{subject: &subject, processes: &Processes{}}
+			g.Store = subject.Open(t, t.TempDir(), g.processes)
+			defer g.Close()
+			tt.test(t, g)
 		})
 	}
 	if subject.Durable {
 		t.Run("opening again", func(t *testing.T) { openingAgain(t, subject) })
 	}
 }
-
-func alive(journal.Owner) bool { return false }
-func dead(journal.Owner) bool  { return true }
 
 func wantError(t testing.TB, err, want error) {
 	t.Helper()
@@ -91,7 +142,7 @@ func wantError(t testing.TB, err, want error) {
 	}
 }
 
-func beginsAndGoesOn(t *testing.T, s journal.Store) {
+func beginsAndGoesOn(t *testing.T, s *group) {
 	start := Start("a", "me")
 	Append(t, s, start)
 	more := Steps("a", 1, 1, 3)
@@ -124,7 +175,7 @@ var equalEmpty = cmp.Transformer("empty", func(e []journal.Event) []journal.Even
 	return e
 })
 
-func valuesComeBack(t *testing.T, s journal.Store) {
+func valuesComeBack(t *testing.T, s *group) {
 	b := Start("a", "me")
 	seven := 7
 	b.Events = append(b.Events,
@@ -142,7 +193,7 @@ func valuesComeBack(t *testing.T, s journal.Store) {
 	}
 }
 
-func beginsOnce(t *testing.T, s journal.Store) {
+func beginsOnce(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	wantError(t, journal.Append(t.Context(), s, Start("a", "you")), journal.ErrExists)
 	e, err := s.Entry(t.Context(), "a")
@@ -154,7 +205,7 @@ func beginsOnce(t *testing.T, s journal.Store) {
 	}
 }
 
-func malformed(t *testing.T, s journal.Store) {
+func malformed(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	tests := map[string]journal.Batch{
 		"no run":                    Start("", "me"),
@@ -177,7 +228,7 @@ func malformed(t *testing.T, s journal.Store) {
 	}
 }
 
-func followsLastEvent(t *testing.T, s journal.Store) {
+func followsLastEvent(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	Append(t, s, Steps("a", 1, 1, 2))
 	for _, after := range []journal.Seq{1, 2, 4} {
@@ -190,9 +241,9 @@ func followsLastEvent(t *testing.T, s journal.Store) {
 	}
 }
 
-func oldFence(t *testing.T, s journal.Store) {
+func oldFence(t *testing.T, s *group) {
 	Append(t, s, Start("a", "old"))
-	c, err := s.Claim(t.Context(), "a", "new", dead)
+	c, err := s.Claim(t.Context(), "a", "new")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +256,7 @@ func oldFence(t *testing.T, s journal.Store) {
 	}
 }
 
-func claiming(t *testing.T, s journal.Store) {
+func claiming(t *testing.T, s *group) {
 	ctx := t.Context()
 	def := Definition("a program")
 	b := Start("a", "first")
@@ -214,30 +265,31 @@ func claiming(t *testing.T, s journal.Store) {
 	Append(t, s, b)
 	Append(t, s, Steps("a", 1, 1, 2))
 
-	mine, err := s.Claim(ctx, "a", "first", func(journal.Owner) bool { t.Error("asked whether I am dead"); return true })
+	mine, err := s.Claim(ctx, "a", "first")
 	if diff := cmp.Diff(journal.Claim{Fence: 1, Seq: 3, Definition: def.Hash}, mine); err != nil || diff != "" {
 		t.Fatalf("%v %s", err, diff)
 	}
 
 	var owned *journal.OwnedError
-	if _, err := s.Claim(ctx, "a", "second", alive); !errors.As(err, &owned) || owned.Owner != "first" {
+	s.join(t, "first")
+	if _, err := s.Claim(ctx, "a", "second"); !errors.As(err, &owned) || owned.Owner != "first" {
 		t.Fatalf("a living owner gave way: %v", err)
 	}
-	var asked journal.Owner
-	c, err := s.Claim(ctx, "a", "second", func(o journal.Owner) bool { asked = o; return true })
-	if err != nil || c.Fence <= 1 || c.Seq != 3 || c.Definition != def.Hash || asked != "first" {
-		t.Fatalf("%+v, %v, asked about %q", c, err, asked)
+	s.leave(t, "first")
+	c, err := s.Claim(ctx, "a", "second")
+	if err != nil || c.Fence <= 1 || c.Seq != 3 || c.Definition != def.Hash {
+		t.Fatalf("%+v, %v", c, err)
 	}
-	again, err := s.Claim(ctx, "a", "second", alive)
+	again, err := s.Claim(ctx, "a", "second")
 	if err != nil || again != c {
 		t.Fatalf("claiming again gave %+v, %v", again, err)
 	}
-	if _, err := s.Claim(ctx, "nobody", "me", dead); !errors.Is(err, journal.ErrUnknownRun) {
+	if _, err := s.Claim(ctx, "nobody", "me"); !errors.Is(err, journal.ErrUnknownRun) {
 		t.Fatal(err)
 	}
 }
 
-func releasing(t *testing.T, s journal.Store) {
+func releasing(t *testing.T, s *group) {
 	Append(t, s, Start("a", "first"))
 	b := Steps("a", 1, 1, 1)
 	b.Release = true
@@ -246,7 +298,7 @@ func releasing(t *testing.T, s journal.Store) {
 		t.Fatalf("%+v, %v", e, err)
 	}
 	wantError(t, journal.Append(t.Context(), s, Steps("a", 1, 2, 1)), journal.ErrConflict)
-	c, err := s.Claim(t.Context(), "a", "second", func(journal.Owner) bool { t.Error("asked about nobody"); return false })
+	c, err := s.Claim(t.Context(), "a", "second")
 	if err != nil || c.Fence <= 1 {
 		t.Fatalf("%+v, %v", c, err)
 	}
@@ -282,7 +334,7 @@ func inbox(t testing.TB, s journal.Store, run journal.RunID) (kinds []string, id
 	return kinds, ids
 }
 
-func inboxTaken(t *testing.T, s journal.Store) {
+func inboxTaken(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	Append(t, s, Start("b", "me"))
 	owner, err := s.Enqueue(t.Context(), "a", journal.Message{Kind: "one", Data: []byte(`"one"`), At: 5})
@@ -334,7 +386,7 @@ func inboxTaken(t *testing.T, s journal.Store) {
 
 // Every part of a batch is undone when a late part is refused, and the batches
 // beside it are not.
-func refusedLeavesNothing(t *testing.T, s journal.Store) {
+func refusedLeavesNothing(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	Append(t, s, Start("b", "me"))
 	Append(t, s, Start("taken", "me"))
@@ -405,7 +457,7 @@ func refusedLeavesNothing(t *testing.T, s journal.Store) {
 	}
 }
 
-func mail(t *testing.T, s journal.Store) {
+func mail(t *testing.T, s *group) {
 	for _, id := range []journal.RunID{"a", "b", "c"} {
 		Append(t, s, Start(id, "me-"+journal.Owner(id)))
 	}
@@ -433,7 +485,7 @@ func cmpString(a, b journal.RunID) int {
 	return 0
 }
 
-func finishedTakesNoMessages(t *testing.T, s journal.Store) {
+func finishedTakesNoMessages(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	post(t, s, "a", "late")
 	Append(t, s, Finish("a", 1, 1))
@@ -444,7 +496,7 @@ func finishedTakesNoMessages(t *testing.T, s journal.Store) {
 	}
 }
 
-func due(t *testing.T, s journal.Store) {
+func due(t *testing.T, s *group) {
 	wake := func(run journal.RunID, at journal.Millis) {
 		Append(t, s, Start(run, "owner-of-"+journal.Owner(run)))
 		b := Steps(run, 1, 1, 1)
@@ -469,7 +521,7 @@ func due(t *testing.T, s journal.Store) {
 	want(300, 0, "b", "d", "a")
 
 	// Owners come and go; a sleeping run stays due.
-	if _, err := s.Claim(t.Context(), "b", "other", dead); err != nil {
+	if _, err := s.Claim(t.Context(), "b", "other"); err != nil {
 		t.Fatal(err)
 	}
 	want(100, 200, "b")
@@ -486,7 +538,7 @@ func due(t *testing.T, s journal.Store) {
 	want(400, 0, "b")
 }
 
-func index(t *testing.T, s journal.Store) {
+func index(t *testing.T, s *group) {
 	def := Definition("a program")
 	b := Start("run-1", "me")
 	b.Events[0].Fact = journal.RunStarted{Name: "demo", Format: "demo-format", Definition: def.Hash}
@@ -561,7 +613,7 @@ func index(t *testing.T, s journal.Store) {
 	wantError(t, err, journal.ErrUnknownRun)
 }
 
-func children(t *testing.T, s journal.Store) {
+func children(t *testing.T, s *group) {
 	Append(t, s, Start("root", "me"))
 	child := journal.Entry{
 		ID: "child", Root: "root", Parent: "root", Name: "sub", Format: "demo-format", Definition: "d", Started: 5, Updated: 6, Seq: 2,
@@ -611,7 +663,7 @@ func children(t *testing.T, s journal.Store) {
 			t.Errorf("a child was taken for a root: %v", err)
 		}
 	}
-	_, err := s.Claim(t.Context(), "grandchild", "me", dead)
+	_, err := s.Claim(t.Context(), "grandchild", "me")
 	wantChild(err)
 	_, err = s.Enqueue(t.Context(), "child", journal.Message{Kind: "x"})
 	wantChild(err)
@@ -627,7 +679,7 @@ func children(t *testing.T, s journal.Store) {
 	wantError(t, journal.Append(t.Context(), s, Start("child", "me")), journal.ErrExists)
 }
 
-func snapshots(t *testing.T, s journal.Store) {
+func snapshots(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	if seq, state, err := s.Snapshot(t.Context(), "a"); seq != 0 || state != nil || err != nil {
 		t.Errorf("%d %q %v", seq, state, err)
@@ -652,7 +704,7 @@ func snapshots(t *testing.T, s journal.Store) {
 	wantError(t, err, journal.ErrUnknownRun)
 }
 
-func blobs(t *testing.T, s journal.Store) {
+func blobs(t *testing.T, s *group) {
 	one, two := Definition("one"), Definition(string(make([]byte, 1<<20)))
 	b := Start("a", "me")
 	b.Blobs = []journal.Blob{one, two, one}
@@ -670,7 +722,7 @@ func blobs(t *testing.T, s journal.Store) {
 	wantError(t, err, journal.ErrUnknownBlob)
 }
 
-func deleting(t *testing.T, s journal.Store) {
+func deleting(t *testing.T, s *group) {
 	ctx := t.Context()
 	shared, own, def := Definition("shared"), Definition("own"), Definition("definition")
 	for _, id := range []journal.RunID{"a", "b"} {
@@ -747,7 +799,7 @@ func deleting(t *testing.T, s journal.Store) {
 	}
 }
 
-func positionsNeverReused(t *testing.T, s journal.Store) {
+func positionsNeverReused(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	Append(t, s, Finish("a", 1, 1))
 	before, err := s.Last(t.Context())
@@ -767,7 +819,7 @@ func positionsNeverReused(t *testing.T, s journal.Store) {
 	}
 }
 
-func tailOrder(t *testing.T, s journal.Store) {
+func tailOrder(t *testing.T, s *group) {
 	if last, err := s.Last(t.Context()); err != nil || last != 0 {
 		t.Errorf("last of an empty store: %d, %v", last, err)
 	}
@@ -814,7 +866,7 @@ func tailOrder(t *testing.T, s journal.Store) {
 	}
 }
 
-func readingFromTheMiddle(t *testing.T, s journal.Store) {
+func readingFromTheMiddle(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	Append(t, s, Steps("a", 1, 1, 10))
 	Append(t, s, Steps("a", 1, 11, 10))
@@ -825,7 +877,7 @@ func readingFromTheMiddle(t *testing.T, s journal.Store) {
 	}
 }
 
-func changed(t *testing.T, s journal.Store) {
+func changed(t *testing.T, s *group) {
 	first, second := s.Changed(), s.Changed()
 	select {
 	case <-first:
@@ -845,7 +897,7 @@ func changed(t *testing.T, s journal.Store) {
 	<-third
 }
 
-func follow(t *testing.T, s journal.Store) {
+func follow(t *testing.T, s *group) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	const n = 100
@@ -875,7 +927,7 @@ func follow(t *testing.T, s journal.Store) {
 	wg.Wait()
 }
 
-func manyAtOnce(t *testing.T, s journal.Store) {
+func manyAtOnce(t *testing.T, s *group) {
 	const runs, steps = 64, 20
 	var wg sync.WaitGroup
 	for i := range runs {
@@ -902,7 +954,7 @@ func manyAtOnce(t *testing.T, s journal.Store) {
 	}
 }
 
-func pipelined(t *testing.T, s journal.Store) {
+func pipelined(t *testing.T, s *group) {
 	const n = 200
 	outcomes := make(chan int, n)
 	for i := range n {
@@ -928,7 +980,7 @@ func pipelined(t *testing.T, s journal.Store) {
 }
 
 // The engine calls Append while it holds the lock that done will take.
-func doneElsewhere(t *testing.T, s journal.Store) {
+func doneElsewhere(t *testing.T, s *group) {
 	var lock sync.Mutex
 	finished := make(chan struct{})
 	lock.Lock()
@@ -955,7 +1007,7 @@ func doneElsewhere(t *testing.T, s journal.Store) {
 	<-finished
 }
 
-func racing(t *testing.T, s journal.Store) {
+func racing(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	var won, lost atomic.Int32
 	var wg sync.WaitGroup
@@ -980,14 +1032,15 @@ func racing(t *testing.T, s journal.Store) {
 	}
 }
 
-func racingClaims(t *testing.T, s journal.Store) {
+func racingClaims(t *testing.T, s *group) {
 	Append(t, s, Start("a", "gone"))
 	var winner atomic.Value
 	var wg sync.WaitGroup
 	for i := range 16 {
 		me := journal.Owner(fmt.Sprint("owner-", i))
+		s.join(t, me)
 		wg.Go(func() {
-			_, err := s.Claim(context.Background(), "a", me, func(o journal.Owner) bool { return o == "gone" })
+			_, err := s.Claim(context.Background(), "a", me)
 			var owned *journal.OwnedError
 			switch {
 			case err == nil:
@@ -1006,12 +1059,12 @@ func racingClaims(t *testing.T, s journal.Store) {
 	}
 }
 
-func cancellation(t *testing.T, s journal.Store) {
+func cancellation(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	wantError(t, journal.Append(gone, s, Steps("a", 1, 1, 1)), context.Canceled)
-	if _, err := s.Claim(t.Context(), "a", "me", alive); err != nil {
+	if _, err := s.Claim(t.Context(), "a", "me"); err != nil {
 		t.Fatal(err)
 	}
 	Append(t, s, Steps("a", 1, 1, 1))
@@ -1055,7 +1108,7 @@ func (i impatient) Append(b journal.Batch, done func(error)) {
 	i.giveUp()
 }
 
-func bigBatches(t *testing.T, s journal.Store) {
+func bigBatches(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	b := Steps("a", 1, 1, 1000)
 	Append(t, s, b)
@@ -1073,7 +1126,7 @@ func bigBatches(t *testing.T, s journal.Store) {
 	}
 }
 
-func closing(t *testing.T, s journal.Store) {
+func closing(t *testing.T, s *group) {
 	const n = 50
 	var kept atomic.Int32
 	var wg sync.WaitGroup
@@ -1096,7 +1149,7 @@ func closing(t *testing.T, s journal.Store) {
 	wantError(t, journal.Append(t.Context(), s, Start("late", "me")), journal.ErrClosed)
 	_, err := s.Entry(t.Context(), "run-0")
 	wantError(t, err, journal.ErrClosed)
-	_, err = s.Claim(t.Context(), "run-0", "me", dead)
+	_, err = s.Claim(t.Context(), "run-0", "me")
 	wantError(t, err, journal.ErrClosed)
 	_, err = s.Enqueue(t.Context(), "run-0", journal.Message{})
 	wantError(t, err, journal.ErrClosed)
@@ -1108,7 +1161,7 @@ func closing(t *testing.T, s journal.Store) {
 	}
 }
 
-func greatMany(t *testing.T, s journal.Store) {
+func greatMany(t *testing.T, s *group) {
 	if testing.Short() {
 		t.Skip("a great many runs take seconds")
 	}
@@ -1149,7 +1202,7 @@ func greatMany(t *testing.T, s journal.Store) {
 
 func openingAgain(t *testing.T, subject Subject) {
 	dir := t.TempDir()
-	s := subject.Open(t, dir)
+	s := subject.Open(t, dir, &Processes{})
 	def := Definition("d")
 	b := Start("a", "me")
 	b.Blobs = []journal.Blob{def}
@@ -1161,7 +1214,7 @@ func openingAgain(t *testing.T, subject Subject) {
 		t.Fatal(err)
 	}
 	for round := range 3 {
-		s = subject.Open(t, dir)
+		s = subject.Open(t, dir, &Processes{})
 		if got := Events(t, s, "a", 0); len(got) != round+1 {
 			t.Errorf("round %d: %d events", round, len(got))
 		}

@@ -17,6 +17,7 @@ type Store struct {
 	appends *queue.Queue[job]
 	stopped chan struct{}
 	changes queue.Notifier
+	dead    func(journal.Owner) bool
 
 	mu      sync.Mutex
 	closed  bool
@@ -59,9 +60,14 @@ type job struct {
 
 var _ journal.Store = (*Store)(nil)
 
-// New makes an empty store.
-func New() *Store {
+// New returns an empty store of a process that shares it with no living one.
+func New() *Store { return NewShared(func(journal.Owner) bool { return true }) }
+
+// NewShared returns an empty store. dead reports whether the process of an
+// owner has ended; it must not call the store.
+func NewShared(dead func(journal.Owner) bool) *Store {
 	s := &Store{
+		dead:    dead,
 		appends: queue.New[job](),
 		stopped: make(chan struct{}),
 		runs:    map[journal.RunID]*run{},
@@ -313,7 +319,7 @@ func (s *Store) open() error {
 func (s *Store) Changed() <-chan struct{} { return s.changes.Wait() }
 
 // Claim implements journal.Store.
-func (s *Store) Claim(_ context.Context, id journal.RunID, me journal.Owner, dead func(journal.Owner) bool) (journal.Claim, error) {
+func (s *Store) Claim(_ context.Context, id journal.RunID, me journal.Owner) (journal.Claim, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, err := s.root(id)
@@ -321,7 +327,7 @@ func (s *Store) Claim(_ context.Context, id journal.RunID, me journal.Owner, dea
 		return journal.Claim{}, err
 	}
 	if r.Owner != me {
-		if r.Owner != "" && !dead(r.Owner) {
+		if r.Owner != "" && !s.dead(r.Owner) {
 			return journal.Claim{}, &journal.OwnedError{Owner: r.Owner}
 		}
 		r.Owner = me
@@ -330,7 +336,14 @@ func (s *Store) Claim(_ context.Context, id journal.RunID, me journal.Owner, dea
 	return journal.Claim{Fence: r.fence, Seq: r.Seq, Definition: r.Definition}, nil
 }
 
-// Post implements journal.Store.
+// ClaimNext implements journal.Ownership.
+func (s *Store) ClaimNext(
+	ctx context.Context, me journal.Owner, n int, skip func(journal.RunID) bool,
+) ([]journal.RunID, error) {
+	return journal.ClaimByScan(ctx, s, me, n, skip, s.dead)
+}
+
+// Enqueue implements journal.Ownership.
 func (s *Store) Enqueue(_ context.Context, id journal.RunID, m journal.Message) (journal.Owner, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,6 +10,8 @@ import (
 
 func TestStore(t *testing.T) {
 	journaltest.Run(t, journaltest.Subject{
-		Open: func(testing.TB, string) journal.Store { return memory.New() },
+		Open: func(_ testing.TB, _ string, alive *journaltest.Processes) journal.Store {
+			return memory.NewShared(alive.Dead)
+		},
 	})
 }

@@ -60,7 +60,7 @@ func TestFailedSyncEndsWriting(t *testing.T) {
 			t.Errorf("append of %s: %v", id, err)
 		}
 	}
-	if _, err := s.Claim(t.Context(), "a", "you", nil); !errors.Is(err, journal.ErrNotKept) {
+	if _, err := s.Claim(t.Context(), "a", "you"); !errors.Is(err, journal.ErrNotKept) {
 		t.Errorf("claim: %v", err)
 	}
 	s.Close()

@@ -26,12 +26,16 @@ type Options struct {
 	// Patience is how long a write may wait for another program that keeps
 	// the file locked; 10 seconds when zero.
 	Patience time.Duration
+	// Dead reports whether the process of an owner has ended. It must not call
+	// the store. If it is nil, every other owner counts as alive.
+	Dead func(journal.Owner) bool
 }
 
 // Store is a journal.Store in a SQLite file.
 type Store struct {
 	path     string
 	patience time.Duration
+	dead     func(journal.Owner) bool
 	jobs     *queue.Queue[job]
 	changes  queue.Notifier
 	closed   atomic.Bool
@@ -61,7 +65,10 @@ func Open(path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, patience: o.Patience, jobs: queue.New[job](), stopped: make(chan struct{})}
+	s := &Store{path: path, patience: o.Patience, dead: o.Dead, jobs: queue.New[job](), stopped: make(chan struct{})}
+	if s.dead == nil {
+		s.dead = func(journal.Owner) bool { return false }
+	}
 	if s.patience == 0 {
 		s.patience = 10 * time.Second
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/journal"
@@ -59,7 +60,7 @@ func worker(n int) journal.RunID { return journal.RunID(fmt.Sprintf("worker-%d",
 // has been acknowledged. Messages that it posts to itself carry the number of
 // the event before; each must be answered once.
 func appendForEver(dir string) error {
-	s, err := sqlite.Open(filepath.Join(dir, "espalier.db"), sqlite.Options{})
+	s, err := sqlite.Open(filepath.Join(dir, "espalier.db"), sqlite.Options{Dead: everyone})
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func appendForEver(dir string) error {
 
 func work(ctx context.Context, s journal.Store, id journal.RunID, n int) error {
 	me := journal.Owner(fmt.Sprint("process-", os.Getpid()))
-	c, err := s.Claim(ctx, id, me, func(journal.Owner) bool { return true })
+	c, err := s.Claim(ctx, id, me)
 	if errors.Is(err, journal.ErrUnknownRun) {
 		if err := journal.Append(ctx, s, journaltest.Start(id, me)); err != nil {
 			return err
@@ -243,10 +244,11 @@ func TestTwoProcessesOnOneStore(t *testing.T) {
 	if !out.Scan() || out.Text() != "ready" {
 		t.Fatalf("the other process: %s", out.Text())
 	}
-	s := open(t, dir)
+	var killed atomic.Bool
+	s := openWith(t, dir, sqlite.Options{Dead: func(o journal.Owner) bool { return o == "busy" && killed.Load() }})
 	defer s.Close()
 	var owned *journal.OwnedError
-	if _, err := s.Claim(t.Context(), "shared", "me", func(journal.Owner) bool { return false }); !errors.As(err, &owned) || owned.Owner != "busy" {
+	if _, err := s.Claim(t.Context(), "shared", "me"); !errors.As(err, &owned) || owned.Owner != "busy" {
 		t.Fatalf("the living owner gave way: %v", err)
 	}
 	// Messages, runs of our own, and listings go on beside it.
@@ -282,7 +284,8 @@ func TestTwoProcessesOnOneStore(t *testing.T) {
 	// The other one dies; its runs can be claimed, and its appends no more.
 	cmd.Process.Kill()
 	cmd.Wait()
-	c, err := s.Claim(t.Context(), "busy-0", "me", func(o journal.Owner) bool { return o == "busy" })
+	killed.Store(true)
+	c, err := s.Claim(t.Context(), "busy-0", "me")
 	if err != nil || c.Fence <= journal.FirstFence {
 		t.Fatalf("%+v, %v", c, err)
 	}

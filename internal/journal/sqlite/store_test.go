@@ -16,7 +16,20 @@ import (
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
 )
 
-func open(t testing.TB, dir string) journal.Store { return openWith(t, dir, sqlite.Options{}) }
+func open(t testing.TB, dir string) journal.Store { return openWith(t, dir, sqlite.Options{Dead: everyone}) }
+
+func everyone(journal.Owner) bool { return true }
+
+// subject returns the store for the suite.
+func subject(o sqlite.Options) journaltest.Subject {
+	return journaltest.Subject{
+		Open: func(t testing.TB, dir string, alive *journaltest.Processes) journal.Store {
+			o.Dead = alive.Dead
+			return openWith(t, dir, o)
+		},
+		Durable: true, Shared: true,
+	}
+}
 
 func openWith(t testing.TB, dir string, o sqlite.Options) *sqlite.Store {
 	t.Helper()
@@ -28,15 +41,13 @@ func openWith(t testing.TB, dir string, o sqlite.Options) *sqlite.Store {
 }
 
 func TestStore(t *testing.T) {
-	journaltest.Run(t, journaltest.Subject{Open: open, Durable: true})
+	journaltest.Run(t, subject(sqlite.Options{}))
 }
 
 func TestRelaxedStore(t *testing.T) {
-	journaltest.Run(t, journaltest.Subject{
-		Open:    func(t testing.TB, dir string) journal.Store { return openWith(t, dir, sqlite.Options{Relaxed: true}) },
-		Durable: true,
-		Small:   true,
-	})
+	relaxed := subject(sqlite.Options{Relaxed: true})
+	relaxed.Small = true
+	journaltest.Run(t, relaxed)
 }
 
 // A large group is reported by another goroutine than a small one; even so
@@ -174,10 +185,9 @@ func TestWhatIsKnownOfARunMayBeOutOfDate(t *testing.T) {
 	ours, theirs := open(t, dir), open(t, dir)
 	defer ours.Close()
 	defer theirs.Close()
-	gone := func(journal.Owner) bool { return true }
 	claim := func(s journal.Store, owner journal.Owner) int64 {
 		t.Helper()
-		c, err := s.Claim(t.Context(), "a", owner, gone)
+		c, err := s.Claim(t.Context(), "a", owner)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +286,7 @@ func TestARowMayBeBehind(t *testing.T) {
 	step("a", journal.FirstFence)
 	step("a", journal.FirstFence)
 
-	claim, err := theirs.Claim(t.Context(), "a", "them", func(journal.Owner) bool { return true })
+	claim, err := theirs.Claim(t.Context(), "a", "them")
 	if err != nil || claim.Seq != seq["a"] {
 		t.Fatalf("%+v, %v", claim, err)
 	}

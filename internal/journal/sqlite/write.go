@@ -318,7 +318,7 @@ func findRoot(c *conn, id journal.RunID) (r root, err error) {
 }
 
 // Claim implements journal.Store.
-func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner, dead func(journal.Owner) bool) (journal.Claim, error) {
+func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (journal.Claim, error) {
 	var claim journal.Claim
 	err := s.write(ctx, func(c *conn) error {
 		r, err := findRoot(c, id)
@@ -326,7 +326,7 @@ func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner, d
 			return err
 		}
 		if r.owner != me {
-			if r.owner != "" && !dead(r.owner) {
+			if r.owner != "" && !s.dead(r.owner) {
 				return refuse(&journal.OwnedError{Owner: r.owner})
 			}
 			r.fence++
@@ -344,7 +344,14 @@ func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner, d
 	return claim, nil
 }
 
-// Post implements journal.Store.
+// ClaimNext implements journal.Ownership.
+func (s *Store) ClaimNext(
+	ctx context.Context, me journal.Owner, n int, skip func(journal.RunID) bool,
+) ([]journal.RunID, error) {
+	return journal.ClaimByScan(ctx, s, me, n, skip, s.dead)
+}
+
+// Enqueue implements journal.Ownership.
 func (s *Store) Enqueue(ctx context.Context, id journal.RunID, m journal.Message) (journal.Owner, error) {
 	var owner journal.Owner
 	err := s.write(ctx, func(c *conn) error {

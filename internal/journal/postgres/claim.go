@@ -1,0 +1,294 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// call runs a statement of this Store, and gives its errors their meaning.
+func (s *Store) call(ctx context.Context, do func() error) error {
+	if s.closed.Load() {
+		return journal.ErrClosed
+	}
+	err := s.retry(ctx, do)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case s.closed.Load():
+		return journal.ErrClosed
+	}
+	if refused, ok := errors.AsType[refusal](err); ok {
+		return refused.error
+	}
+	return explain(err)
+}
+
+// refusal is an error of the journal, not of the server.
+type refusal struct{ error }
+
+// root is the row of a run that has a stream of its own.
+type root struct {
+	head
+	definition string
+	status     journal.Status
+}
+
+// findRoot reads the row of a root run.
+func (s *Store) findRoot(ctx context.Context, id journal.RunID) (root, error) {
+	var r root
+	err := s.pool.QueryRow(ctx, s.q(`SELECT r.n, coalesce((SELECT last FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1), r.seq),
+		r.fence, r.owner, r.root, r.definition, r.status FROM @.runs r WHERE r.id = $1`), encodeText(id)).
+		Scan(&r.n, &r.seq, &r.fence, &r.owner, &r.root, &r.definition, &r.status)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return r, refusal{fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)}
+	}
+	decodeText(&r.owner)
+	decodeText(&r.root)
+	decodeText(&r.definition)
+	if err == nil && r.root != "" {
+		return r, refusal{&journal.ChildError{Root: r.root}}
+	}
+	return r, err
+}
+
+// Claim implements journal.Ownership.
+func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (claim journal.Claim, err error) {
+	err = s.call(ctx, func() error {
+		for {
+			r, err := s.findRoot(ctx, id)
+			if err != nil {
+				return err
+			}
+			if r.owner != me {
+				if r.owner != "" {
+					if dead, err := s.seal(ctx, r.owner); err != nil {
+						return err
+					} else if !dead {
+						return refusal{&journal.OwnedError{Owner: r.owner}}
+					}
+				}
+				// The sealed owner may have appended before it was sealed.
+				err := s.pool.QueryRow(ctx, s.q(`UPDATE @.runs r SET owner = $2, fence = fence + 1
+					WHERE n = $1 AND owner = $3 AND fence = $4
+					RETURNING fence, coalesce((SELECT last FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1), seq)`),
+					r.n, encodeText(me), encodeText(r.owner), r.fence).Scan(&r.fence, &r.seq)
+				if errors.Is(err, pgx.ErrNoRows) {
+					continue // another process was faster
+				}
+				if err != nil {
+					return err
+				}
+				r.owner = me
+			}
+			s.claimed(id, r.head)
+			claim = journal.Claim{Fence: r.fence, Seq: r.seq, Definition: r.definition}
+			return nil
+		}
+	})
+	return claim, err
+}
+
+// claimed keeps the head of a run that this process owns now.
+func (s *Store) claimed(id journal.RunID, h head) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.heads[id]; ok && known.fence == h.fence && known.seq > h.seq {
+		return // an append was committed in the meantime
+	}
+	delete(s.heads, id)
+	if current, _ := s.worker.names(); h.owner == current {
+		s.heads[id] = h
+	}
+}
+
+// claimPage is how many rows ClaimNext looks at in one transaction.
+const claimPage = 64
+
+// ClaimNext implements journal.Ownership.
+func (s *Store) ClaimNext(
+	ctx context.Context, me journal.Owner, n int, skip func(journal.RunID) bool,
+) (claimed []journal.RunID, err error) {
+	err = s.call(ctx, func() error {
+		claimed = nil
+		for after := int64(0); len(claimed) < n; {
+			ids, last, err := s.claimSome(ctx, me, after, n-len(claimed), skip)
+			if err != nil {
+				return err
+			}
+			claimed = append(claimed, ids...)
+			if last == 0 {
+				return nil
+			}
+			after = last
+		}
+		return nil
+	})
+	return claimed, err
+}
+
+// candidate is a run that ClaimNext may claim.
+type candidate struct {
+	n     int64
+	id    journal.RunID
+	owner journal.Owner
+}
+
+// claimSome is one transaction of ClaimNext. It returns the number of the last
+// run that it looked at, or 0 if there are no more.
+func (s *Store) claimSome(
+	ctx context.Context, me journal.Owner, after int64, n int, skip func(journal.RunID) bool,
+) (ids []journal.RunID, last int64, err error) {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		// A process with a group in flight is alive.
+		if _, err := tx.Exec(ctx, s.q(`WITH gone AS (
+				SELECT id FROM @.workers WHERE NOT sealed AND until < clock_timestamp() FOR UPDATE SKIP LOCKED
+			) UPDATE @.workers w SET sealed = true FROM gone WHERE w.id = gone.id`)); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, s.q(`SELECT n, id, owner FROM @.runs
+			WHERE root = '' AND status = 'running' AND n > $2
+				AND owner = ANY (ARRAY(SELECT id FROM @.workers WHERE sealed) || ARRAY['', $1])
+			LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED`), encodeText(me), after, claimPage)
+		if err != nil {
+			return err
+		}
+		var found []candidate
+		var c candidate
+		_, err = pgx.ForEachRow(rows, []any{&c.n, &c.id, &c.owner}, func() error {
+			decodeText(&c.id)
+			decodeText(&c.owner)
+			found = append(found, c)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		var numbers []int64
+		for _, c := range found {
+			if len(found) == claimPage {
+				last = max(last, c.n)
+			}
+			if len(ids) < n && !skip(c.id) {
+				ids = append(ids, c.id)
+				if c.owner != me {
+					numbers = append(numbers, c.n)
+				}
+			}
+		}
+		if len(numbers) == 0 {
+			return nil
+		}
+		_, err = tx.Exec(ctx, s.q("UPDATE @.runs SET owner = $2, fence = fence + 1 WHERE n = ANY($1)"), numbers, encodeText(me))
+		return err
+	})
+	return ids, last, err
+}
+
+// Enqueue implements journal.Ownership. The lock on the run's row makes the IDs
+// of one inbox visible in their order.
+func (s *Store) Enqueue(ctx context.Context, id journal.RunID, m journal.Message) (owner journal.Owner, err error) {
+	token := rand.Text() // the insert may be repeated when its outcome is unknown
+	data := m.Data
+	if data == nil {
+		data = []byte{}
+	}
+	err = s.call(ctx, func() error {
+		var of journal.RunID
+		var finished bool
+		err := s.pool.QueryRow(ctx, s.q(`WITH r AS (
+				SELECT n, owner, root, status = 'finished' AS finished FROM @.runs WHERE id = $1 FOR NO KEY UPDATE
+			), i AS (
+				INSERT INTO @.inbox (run, token, kind, data, at) SELECT n, $2, $3, $4, $5 FROM r WHERE root = '' AND NOT finished
+				ON CONFLICT (token) DO NOTHING RETURNING 1
+			) SELECT owner, root, finished AND NOT EXISTS (SELECT 1 FROM @.inbox WHERE token = $2) FROM r`),
+			encodeText(id), token, encodeText(m.Kind), data, int64(m.At)).Scan(&owner, &of, &finished)
+		decodeText(&owner)
+		decodeText(&of)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return refusal{fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)}
+		case err != nil:
+			return err
+		case of != "":
+			return refusal{&journal.ChildError{Root: of}}
+		case finished:
+			return refusal{fmt.Errorf("%w: %s", journal.ErrFinished, id)}
+		}
+		return nil
+	})
+	return owner, err
+}
+
+// Delete implements journal.Admin.
+func (s *Store) Delete(ctx context.Context, ids ...journal.RunID) error {
+	for _, id := range ids {
+		unknown := false // an earlier attempt may have been committed
+		err := s.call(ctx, func() error {
+			for {
+				err := s.deleteRun(ctx, id)
+				if unknown && errors.Is(err, journal.ErrUnknownRun) {
+					return nil
+				}
+				unknown = unknown || isRetryable(err) && !pgconn.SafeToRetry(err)
+				if code(err) != codeForeignKey { // another run has begun to use a blob
+					return err
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) deleteRun(ctx context.Context, id journal.RunID) error {
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		var n int64
+		var of journal.RunID
+		var status journal.Status
+		err := tx.QueryRow(ctx, s.q("SELECT n, root, status FROM @.runs WHERE id = $1 FOR UPDATE"), encodeText(id)).Scan(&n, &of, &status)
+		decodeText(&of)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return refusal{fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)}
+		case err != nil:
+			return err
+		case of != "":
+			return refusal{&journal.ChildError{Root: of}}
+		case status != journal.Finished:
+			return refusal{fmt.Errorf("%w: %s", journal.ErrUnfinished, id)}
+		}
+		batch := &pgx.Batch{}
+		for _, text := range []string{
+			"UPDATE @.journal SET mark = greatest(mark, (SELECT max(pos) FROM @.appends WHERE run = $1))",
+			"DELETE FROM @.appends WHERE run = $1",
+			`WITH u AS (DELETE FROM @.uses WHERE run = $1 RETURNING blob)
+				DELETE FROM @.blobs b USING u WHERE b.n = u.blob AND NOT EXISTS (SELECT 1 FROM @.uses WHERE blob = b.n AND run <> $1)`,
+			"DELETE FROM @.inbox WHERE run = $1",
+			"DELETE FROM @.snapshots WHERE run = $1",
+		} {
+			batch.Queue(s.q(text), n)
+		}
+		batch.Queue(s.q("DELETE FROM @.runs WHERE root = $1 OR id = $1"), encodeText(id))
+		// Blobs of refused appends. Those of appends that are being written have no use yet either.
+		batch.Queue(s.q(`DELETE FROM @.blobs b WHERE added < now() - interval '1 hour'
+			AND NOT EXISTS (SELECT 1 FROM @.uses WHERE blob = b.n)`))
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		delete(s.heads, id)
+		s.mu.Unlock()
+		return nil
+	})
+}

@@ -1,0 +1,167 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// job is a batch to append.
+type job struct {
+	batch journal.Batch
+	body  []byte
+	exact bool // decoding the body gives the events of the batch
+	err   error
+	done  func(error)
+}
+
+// Append implements journal.Writer. It encodes the events in the goroutine of
+// the caller, so that the committer has less to do.
+func (s *Store) Append(b journal.Batch, done func(error)) {
+	j := job{batch: b, done: done, err: b.Check()}
+	if j.err == nil {
+		j.body, j.exact, j.err = journal.EncodeExact(make([]byte, 0, 192*len(b.Events)), b.Events)
+	}
+	if !s.jobs.Put(j) {
+		go done(journal.ErrClosed)
+	}
+}
+
+// maxGroup bounds how long the first append of a group waits for the last. A
+// position has room for 1,023 appends of one transaction.
+const maxGroup = 256
+
+// commit is the goroutine that appends.
+func (s *Store) commit() {
+	defer close(s.stopped)
+	for {
+		jobs := s.jobs.Take()
+		if len(jobs) == 0 {
+			return
+		}
+		for len(jobs) > 0 {
+			n := min(len(jobs), maxGroup)
+			s.commitGroup(jobs[:n])
+			jobs = jobs[n:]
+		}
+	}
+}
+
+func (s *Store) commitGroup(jobs []job) {
+	err := s.appendGroup(jobs)
+	if err != nil && len(jobs) > 1 && !isForAll(err) {
+		// One of the batches cannot be written: find out which, and write the others.
+		for i := range jobs {
+			if jobs[i].err == nil {
+				jobs[i].err = s.appendGroup(jobs[i : i+1])
+			}
+		}
+	} else if err != nil {
+		for i := range jobs {
+			if jobs[i].err == nil {
+				jobs[i].err = err
+			}
+		}
+	}
+	if slices.ContainsFunc(jobs, func(j job) bool { return j.err == nil }) {
+		s.changes.Broadcast()
+	}
+	for i := range jobs {
+		jobs[i].done(jobs[i].err)
+	}
+}
+
+// isForAll reports whether an error of a group does not depend on its batches.
+func isForAll(err error) bool {
+	return errors.Is(err, journal.ErrFenced) || errors.Is(err, journal.ErrUnavailable) || errors.Is(err, journal.ErrFull) ||
+		errors.Is(err, journal.ErrReadOnly)
+}
+
+// maxAttempts is how often a group is looked up again because other processes
+// have changed something in between.
+const maxAttempts = 10
+
+// appendGroup appends the batches of a group that are not refused, in one
+// transaction. It sets the err of refused jobs. If it returns an error, nothing
+// of the group remains.
+func (s *Store) appendGroup(jobs []job) error {
+	ctx := context.Background()
+	token := newToken()
+	deadline := time.Now().Add(s.patience)
+	pause := 5 * time.Millisecond
+	lookUp, unknown := false, false // check everything; an earlier attempt may have been committed
+	refused := make([]error, len(jobs))
+	for stale := 0; ; {
+		g, err := s.newGroup(ctx, jobs, refused, token, lookUp, unknown)
+		if err == nil && !g.committed {
+			err = g.write(ctx)
+			if code(err) == codeFenced && unknown {
+				// No transaction of the sealed process is running any more.
+				var again *group
+				if again, err = s.newGroup(ctx, jobs, refused, token, true, true); err == nil {
+					if g = again; !g.committed {
+						err = &pgconn.PgError{Code: codeFenced}
+					}
+				}
+			}
+		}
+		switch {
+		case err == nil:
+			for i := range jobs {
+				if jobs[i].err == nil {
+					jobs[i].err = refused[i]
+				}
+			}
+			g.remember()
+			return nil
+		case code(err) == codeFenced:
+			s.renew(g.worker)
+			return journal.ErrFenced
+		case isStale(err):
+			if stale++; stale == maxAttempts {
+				return fmt.Errorf("%w: %w", journal.ErrConflict, err)
+			}
+			lookUp = true
+		case isRetryable(err):
+			unknown = unknown || !pgconn.SafeToRetry(err) && code(err) == "" || code(err) != "" && s.conn != nil && s.conn.IsClosed()
+			if time.Now().After(deadline) {
+				return explain(err)
+			}
+			time.Sleep(pause)
+			pause = min(2*pause, 500*time.Millisecond)
+			lookUp = true
+		default:
+			return explain(err)
+		}
+	}
+}
+
+// connected returns the connection of the committer.
+func (s *Store) connected(ctx context.Context) (*pgx.Conn, error) {
+	if s.conn != nil && !s.conn.IsClosed() {
+		return s.conn, nil
+	}
+	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(limited, s.config)
+	if err != nil {
+		return nil, err
+	}
+	s.conn = conn
+	return conn, nil
+}
+
+func newToken() int64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return int64(binary.NativeEndian.Uint64(b[:]))
+}

@@ -1,0 +1,89 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Error codes that expect raises, and codes of PostgreSQL.
+const (
+	codeFenced     = "ES001" // this process may not append any more
+	codeStale      = "ES002" // the journal is not what the group was built for
+	codeUnique     = "23505"
+	codeForeignKey = "23503"
+)
+
+// code returns the SQLSTATE of an error of the server, or "" for other errors.
+func code(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// isStale reports whether a statement failed because rows have changed since
+// they were looked up.
+func isStale(err error) bool {
+	switch code(err) {
+	case codeStale, codeUnique, codeForeignKey:
+		return true
+	}
+	return false
+}
+
+// isRetryable reports whether the same statement can succeed a little later:
+// the connection is lost, the server restarts, or transactions collided.
+func isRetryable(err error) bool {
+	switch c := code(err); {
+	case err == nil, errors.Is(err, context.Canceled):
+		return false
+	case c == "":
+		return isConnectionLoss(err)
+	case c == "53300": // too_many_connections
+		return true
+	case c == "57014": // query_canceled: by an administrator or a timeout
+		return false
+	default:
+		// Connection exceptions; operator intervention; collisions; lock timeouts.
+		return strings.HasPrefix(c, "08") || strings.HasPrefix(c, "57") || c == "40001" || c == "40P01" || c == "55P03"
+	}
+}
+
+// isConnectionLoss reports whether an error, which is not one of the server,
+// comes from the connection to it.
+func isConnectionLoss(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	_, system := errors.AsType[syscall.Errno](err)
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	return network || system || connecting || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err)
+}
+
+// explain adds the journal's meaning to an error.
+func explain(err error) error {
+	var meaning error
+	switch c := code(err); {
+	case err == nil:
+		return nil
+	case c == "53100":
+		meaning = journal.ErrFull
+	case c == "25006", c == "42501":
+		meaning = journal.ErrReadOnly
+	case strings.HasPrefix(c, "XX"):
+		meaning = journal.ErrCorrupt
+	case isRetryable(err):
+		meaning = journal.ErrUnavailable
+	default:
+		return fmt.Errorf("the journal: %w", err)
+	}
+	return fmt.Errorf("%w: %w", meaning, err)
+}

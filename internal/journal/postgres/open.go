@@ -1,0 +1,340 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/queue"
+)
+
+// Options configure a Store. The zero Options are the defaults.
+type Options struct {
+	// Lease is how long after its last sign of life a process counts as alive;
+	// 10 seconds if zero.
+	Lease time.Duration
+	// Patience is how long a call waits for a server that is unavailable; one
+	// minute if zero.
+	Patience time.Duration
+	Log      *slog.Logger // nil discards
+}
+
+const (
+	defaultLease    = 10 * time.Second
+	defaultPatience = time.Minute
+)
+
+// Store is a journal.Store in a PostgreSQL database.
+type Store struct {
+	schema   string // quoted
+	name     string // not quoted
+	pooled   bool   // there is a pooler between this process and the server
+	lease    time.Duration
+	patience time.Duration
+	log      *slog.Logger
+	config   *pgx.ConnConfig
+	pool     *pgxpool.Pool
+
+	jobs     *queue.Queue[job]
+	changes  queue.Notifier
+	own      ownTail
+	lastPos  atomic.Int64 // position of the last append of this Store
+	stopped  chan struct{}
+	closed   atomic.Bool
+	life     context.Context // ends with Close
+	endLife  context.CancelFunc
+	routines sync.WaitGroup
+	worker   worker
+
+	conn *pgx.Conn // of the committer; nil when it has to connect
+
+	mu     sync.Mutex
+	heads  map[journal.RunID]head // runs that this process owns
+	stored map[string]bool        // blobs that are in the database
+}
+
+var _ journal.Store = (*Store)(nil)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// IsURL reports whether a store setting names a PostgreSQL database.
+func IsURL(text string) bool {
+	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
+}
+
+// defaultSchema is the schema of a journal whose URL names none.
+const defaultSchema = "espalier"
+
+// parse splits a URL into what the driver needs and the schema of the journal.
+func parse(text string) (*pgxpool.Config, string, error) {
+	u, err := url.Parse(text)
+	if err != nil || !IsURL(text) {
+		return nil, "", errors.New("the store is not a URL of the form postgres://user@host/database")
+	}
+	values := u.Query()
+	schema := values.Get("schema")
+	values.Del("schema")
+	u.RawQuery = values.Encode()
+	config, err := pgxpool.ParseConfig(u.String())
+	if err != nil {
+		return nil, "", err
+	}
+	if schema == "" {
+		schema = defaultSchema
+	}
+	return config, schema, nil
+}
+
+// Open opens the journal in a schema of a database, and creates it if it does
+// not exist. The URL is that of libpq; its parameter "schema" names the schema.
+func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
+	config, schema, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		schema: pgx.Identifier{schema}.Sanitize(), name: schema, lease: o.Lease, patience: o.Patience, log: o.Log,
+		jobs: queue.New[job](), stopped: make(chan struct{}),
+		heads: map[journal.RunID]head{}, stored: map[string]bool{},
+	}
+	if s.lease == 0 {
+		s.lease = defaultLease
+	}
+	if s.patience == 0 {
+		s.patience = defaultPatience
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.life, s.endLife = context.WithCancel(context.Background())
+	defer func() {
+		if err != nil {
+			s.endLife()
+			if s.conn != nil {
+				s.conn.Close(context.Background())
+			}
+			if s.pool != nil {
+				s.pool.Close()
+			}
+		}
+	}()
+	if err := s.retry(ctx, func() error { return s.probe(ctx, config) }); err != nil {
+		return nil, explain(err)
+	}
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
+	config.ConnConfig = s.config.Copy()
+	if !strings.Contains(url, "pool_max_conns") {
+		config.MaxConns = 4
+	}
+	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, explain(err)
+	}
+	if err := s.retry(ctx, func() error { return s.register(ctx) }); err != nil {
+		return nil, explain(err)
+	}
+	s.routines.Go(s.beat)
+	go s.commit()
+	return s, nil
+}
+
+// probe connects, and finds out whether there is a pooler between this process
+// and the server: the process ID that a pooler announces is not the server's.
+func (s *Store) probe(ctx context.Context, config *pgxpool.Config) error {
+	s.config = config.ConnConfig.Copy()
+	conn, err := pgx.ConnectConfig(ctx, s.config)
+	if err != nil {
+		return err
+	}
+	var pid uint32
+	var version int
+	var isolation string
+	err = conn.QueryRow(ctx, `SELECT pg_backend_pid(), current_setting('server_version_num')::int,
+		current_setting('default_transaction_isolation')`, pgx.QueryExecModeSimpleProtocol).Scan(&pid, &version, &isolation)
+	if err != nil {
+		conn.Close(ctx)
+		return err
+	}
+	s.pooled = pid != conn.PgConn().PID()
+	const oldest = 130000
+	switch {
+	case version < oldest:
+		err = errUnusable{fmt.Errorf("the journal needs PostgreSQL 13 or later; the server has version %d", version/10000)}
+	case isolation == "read committed" && !s.pooled:
+		s.conn = conn
+		return nil
+	case isolation == "read committed":
+		s.config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	case s.pooled:
+		err = errUnusable{fmt.Errorf("the default transaction isolation is %q; behind a pooler it has to be \"read committed\"", isolation)}
+	default:
+		s.config.RuntimeParams["default_transaction_isolation"] = "read committed"
+	}
+	conn.Close(ctx)
+	if err != nil {
+		return err
+	}
+	s.conn, err = pgx.ConnectConfig(ctx, s.config)
+	return err
+}
+
+// errUnusable is an error that no retry can change.
+type errUnusable struct{ error }
+
+func (e errUnusable) Unwrap() error { return e.error }
+
+// q completes the text of a statement: "@" stands for the schema.
+func (s *Store) q(text string) string { return strings.ReplaceAll(text, "@", s.schema) }
+
+// prepare migrates the journal if that is necessary, and starts a new era if
+// the database was restored from a dump.
+func (s *Store) prepare(ctx context.Context) error {
+	steps, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return err
+	}
+	slices.Sort(steps)
+	if err := s.retry(ctx, func() error { return s.migrate(ctx, steps) }); err != nil {
+		if newer, ok := errors.AsType[*journal.NewerError](err); ok {
+			return newer
+		}
+		return explain(err)
+	}
+	return explain(s.retry(ctx, func() error {
+		_, err := s.conn.Exec(ctx, s.q(`UPDATE @.journal SET era = top - (next << 10) + 1024
+			FROM (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next,
+				greatest((SELECT mark FROM @.journal), (SELECT max(pos) FROM @.appends)) AS top) x
+			WHERE top >= era + (next << 10)`))
+		return err
+	}))
+}
+
+// version returns the version of the journal and the oldest that may use it;
+// 0 if the journal does not exist.
+func (s *Store) version(ctx context.Context) (version, minimum int, err error) {
+	var exists bool
+	if err := s.conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", s.schema+".journal").Scan(&exists); err != nil || !exists {
+		return 0, 0, err
+	}
+	err = s.conn.QueryRow(ctx, s.q("SELECT version, minimum FROM @.journal")).Scan(&version, &minimum)
+	return version, minimum, err
+}
+
+// migrate applies the migrations that are missing. A migration that waits for
+// a lock blocks every statement behind it, so it gives up soon and is retried.
+func (s *Store) migrate(ctx context.Context, steps []string) error {
+	if s.conn.IsClosed() {
+		conn, err := pgx.ConnectConfig(ctx, s.config)
+		if err != nil {
+			return err
+		}
+		s.conn = conn
+	}
+	version, minimum, err := s.version(ctx)
+	if err != nil {
+		return err
+	}
+	if minimum > len(steps) {
+		return errUnusable{&journal.NewerError{Path: "the journal in the schema " + s.name, Have: version, Expect: len(steps)}}
+	}
+	if version >= len(steps) {
+		return nil
+	}
+	return pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', '500ms', true)"); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('espalier:' || $1, 0))", s.name); err != nil {
+			return err
+		}
+		version, _, err := s.version(ctx) // another process may have been faster
+		if err != nil {
+			return err
+		}
+		var exists bool // CREATE … IF NOT EXISTS needs the privilege in any case
+		if err := tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL", s.schema).Scan(&exists); err != nil {
+			return err
+		}
+		if !exists {
+			if _, err := tx.Exec(ctx, s.q("CREATE SCHEMA @")); err != nil {
+				return err
+			}
+		}
+		for i := version; i < len(steps); i++ {
+			text, err := migrations.ReadFile(steps[i])
+			if err != nil {
+				return err
+			}
+			for _, statement := range statements(string(text)) {
+				if _, err := tx.Exec(ctx, s.q(statement), pgx.QueryExecModeSimpleProtocol); err != nil {
+					return fmt.Errorf("%s: %w", strings.TrimPrefix(steps[i], "migrations/"), err)
+				}
+			}
+		}
+		_, err = tx.Exec(ctx, s.q("UPDATE @.journal SET version = greatest(version, $1)"), len(steps))
+		return err
+	})
+}
+
+// statements returns the text of a migration without comments, in which "@"
+// means nothing. A server accepts several statements at once.
+func statements(text string) []string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i], _, _ = strings.Cut(line, "--")
+	}
+	return []string{strings.Join(lines, "\n")}
+}
+
+// retry repeats what fails because the server is unavailable or transactions
+// collided, until the patience of the Store is exhausted.
+func (s *Store) retry(ctx context.Context, try func() error) error {
+	deadline := time.Now().Add(s.patience)
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
+		err := try()
+		if _, final := errors.AsType[errUnusable](err); final || !isRetryable(err) || time.Now().After(deadline) {
+			return err
+		}
+		if s.closed.Load() {
+			return journal.ErrClosed
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Close implements journal.Admin.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		<-s.stopped
+		return nil
+	}
+	s.jobs.Close()
+	<-s.stopped
+	s.endLife()
+	s.routines.Wait()
+	s.unregister()
+	s.pool.Close()
+	if s.conn != nil {
+		s.conn.Close(context.Background())
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package postgres
+
+import (
+	"context"
+	"iter"
+	"sort"
+	"sync"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// ownTail keeps the appends of this process for the readers that follow it.
+type ownTail struct {
+	mu      sync.Mutex
+	kept    bool // Own has been called
+	appends []journal.Appended
+	last    journal.Pos
+}
+
+// appended notes a committed append.
+func (s *Store) appended(pos journal.Pos, j *job) {
+	s.lastPos.Store(int64(pos))
+	t := &s.own
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = pos
+	if !t.kept {
+		return
+	}
+	a := journal.Appended{Pos: pos, Run: j.batch.Run, Events: j.batch.Events}
+	if !j.exact {
+		events, err := journal.Decode(j.body)
+		if err != nil {
+			s.log.Error("an append cannot be decoded", "run", a.Run, "error", err)
+			return
+		}
+		a.Events = events
+	}
+	t.appends = append(t.appends, a)
+}
+
+// Own returns the appends of this process alone, from now on. Readers that only
+// care for the runs of this process follow them without reading those of others
+// from the database. One reader may use it: appends that it has read are dropped.
+func (s *Store) Own() journal.Tailer {
+	s.own.mu.Lock()
+	defer s.own.mu.Unlock()
+	s.own.kept = true
+	return own{s}
+}
+
+type own struct{ s *Store }
+
+// Tail implements journal.Tailer.
+func (o own) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.Appended, error] {
+	return func(yield func(journal.Appended, error) bool) {
+		for _, a := range o.s.own.since(after) {
+			if err := ctx.Err(); err != nil {
+				yield(journal.Appended{}, err)
+				return
+			}
+			if !yield(a, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Last implements journal.Tailer.
+func (o own) Last(context.Context) (journal.Pos, error) {
+	o.s.own.mu.Lock()
+	defer o.s.own.mu.Unlock()
+	return o.s.own.last, nil
+}
+
+// Changed implements journal.Tailer.
+func (o own) Changed() <-chan struct{} { return o.s.changes.Wait() }
+
+// since returns the appends after a position and drops the others.
+func (t *ownTail) since(after journal.Pos) []journal.Appended {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := sort.Search(len(t.appends), func(i int) bool { return t.appends[i].Pos > after })
+	clear(t.appends[:n])
+	t.appends = t.appends[n:]
+	return t.appends[:len(t.appends):len(t.appends)]
+}

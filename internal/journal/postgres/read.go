@@ -1,0 +1,382 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// page is how many rows are read at once. Readers hold no connection while
+// their caller works.
+const page = 256
+
+// query reads all rows of a statement. Each row is scanned into the targets,
+// and then each is called.
+func (s *Store) query(ctx context.Context, targets []any, each func() error, text string, args ...any) error {
+	return s.call(ctx, func() error {
+		rows, err := s.pool.Query(ctx, s.q(text), args...)
+		if err != nil {
+			return err
+		}
+		_, err = pgx.ForEachRow(rows, targets, each)
+		return err
+	})
+}
+
+// stored is a row of appends.
+type stored struct {
+	pos         int64
+	first, last journal.Seq
+	body        []byte
+}
+
+func (a *stored) decode(run journal.RunID) ([]journal.Event, error) {
+	events, err := journal.Decode(a.body)
+	if err == nil && (len(events) == 0 || events[0].Seq != a.first || events[len(events)-1].Seq != a.last) {
+		err = fmt.Errorf("its events are not those from %d to %d", a.first, a.last)
+	}
+	for i := 1; i < len(events) && err == nil; i++ {
+		if events[i].Seq != events[i-1].Seq+1 {
+			err = fmt.Errorf("event %d follows event %d", events[i].Seq, events[i-1].Seq)
+		}
+	}
+	if err != nil {
+		return nil, &journal.CorruptError{Run: run, Pos: journal.Pos(a.pos), Why: err}
+	}
+	return events, nil
+}
+
+// rootNumber returns the number of a run that has a stream of its own.
+func (s *Store) rootNumber(ctx context.Context, id journal.RunID) (int64, error) {
+	var n int64
+	err := s.call(ctx, func() error {
+		var of journal.RunID
+		err := s.pool.QueryRow(ctx, s.q("SELECT n, root FROM @.runs WHERE id = $1"), encodeText(id)).Scan(&n, &of)
+		decodeText(&of)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return refusal{fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)}
+		case err == nil && of != "":
+			return refusal{&journal.ChildError{Root: of}}
+		}
+		return err
+	})
+	return n, err
+}
+
+// Events implements journal.EventReader.
+func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
+	return func(yield func(journal.Event, error) bool) {
+		n, err := s.rootNumber(ctx, id)
+		if err != nil {
+			yield(journal.Event{}, err)
+			return
+		}
+		for next := after + 1; ; {
+			var rows []stored
+			var a stored
+			// The append that contains the next event may begin before it.
+			err := s.query(ctx, []any{&a.pos, &a.first, &a.last, &a.body}, func() error {
+				rows, a.body = append(rows, a), nil
+				return nil
+			}, `SELECT pos, first, last, body FROM @.appends WHERE run = $1 AND last >= $2
+				AND first >= coalesce((SELECT first FROM @.appends WHERE run = $1 AND first <= $2 ORDER BY first DESC LIMIT 1), 0)
+				ORDER BY first LIMIT $3`, n, int64(next), page)
+			if err != nil {
+				yield(journal.Event{}, err)
+				return
+			}
+			for i := range rows {
+				events, err := rows[i].decode(id)
+				if err == nil && (rows[i].first > next || i > 0 && rows[i].first != next) {
+					err = &journal.CorruptError{
+						Run: id, Pos: journal.Pos(rows[i].pos), Why: fmt.Errorf("event %d follows event %d", rows[i].first, next-1),
+					}
+				}
+				if err == nil {
+					err = ctx.Err()
+				}
+				if err != nil {
+					yield(journal.Event{}, err)
+					return
+				}
+				for _, e := range events {
+					if e.Seq > after && !yield(e, nil) {
+						return
+					}
+				}
+				next = rows[i].last + 1
+			}
+			if len(rows) < page {
+				return
+			}
+		}
+	}
+}
+
+// Tail implements journal.Tailer. It ends before the oldest transaction that
+// is still running: what that commits comes first.
+func (s *Store) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.Appended, error] {
+	return func(yield func(journal.Appended, error) bool) {
+		for {
+			rows, ids, err := s.tailPage(ctx, after)
+			if err != nil {
+				yield(journal.Appended{}, err)
+				return
+			}
+			for i := range rows {
+				events, err := rows[i].decode(ids[i])
+				if err == nil {
+					err = ctx.Err()
+				}
+				if err != nil {
+					yield(journal.Appended{}, err)
+					return
+				}
+				after = journal.Pos(rows[i].pos)
+				if !yield(journal.Appended{Pos: after, Run: ids[i], Events: events}, nil) {
+					return
+				}
+			}
+			if len(rows) < page {
+				return
+			}
+		}
+	}
+}
+
+// ownVisible is how long Tail waits until an append of this Store is visible,
+// while an older transaction is still running.
+const ownVisible = time.Second
+
+// bound is the position that Tail stops at.
+const bound = "(SELECT era + (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 10) FROM @.journal)"
+
+func (s *Store) tailPage(ctx context.Context, after journal.Pos) (rows []stored, ids []journal.RunID, err error) {
+	deadline := time.Now().Add(ownVisible)
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		rows, ids = nil, nil
+		own := s.lastPos.Load()
+		var a stored
+		var id journal.RunID
+		var limit int64
+		err = s.query(ctx, []any{&a.pos, &a.first, &a.last, &a.body, &id, &limit}, func() error {
+			if a.body != nil {
+				decodeText(&id)
+				rows, ids, a.body = append(rows, a), append(ids, id), nil
+			}
+			return nil
+		}, `WITH b AS MATERIALIZED (SELECT `+bound+` AS limit)
+			SELECT coalesce(x.pos, 0), coalesce(x.first, 0), coalesce(x.last, 0), x.body, coalesce(x.id, ''), b.limit
+			FROM b LEFT JOIN LATERAL (
+				SELECT a.pos, a.first, a.last, a.body, r.id FROM @.appends a JOIN @.runs r ON r.n = a.run
+				WHERE a.pos > $1 AND a.pos < b.limit ORDER BY a.pos LIMIT $2
+			) x ON true ORDER BY x.pos`, int64(after), page)
+		if err != nil || len(rows) == page || own <= int64(after) || limit > own || time.Now().After(deadline) {
+			return rows, ids, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Last implements journal.Tailer.
+func (s *Store) Last(ctx context.Context) (pos journal.Pos, err error) {
+	err = s.query(ctx, []any{&pos}, func() error { return nil },
+		"SELECT greatest((SELECT mark FROM @.journal), (SELECT max(pos) FROM @.appends))")
+	return pos, err
+}
+
+// Changed implements journal.Tailer.
+func (s *Store) Changed() <-chan struct{} { return s.changes.Wait() }
+
+// Inbox implements journal.Ownership.
+func (s *Store) Inbox(ctx context.Context, id journal.RunID) (messages []journal.InboxMessage, err error) {
+	n, err := s.rootNumber(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var m journal.InboxMessage
+	err = s.query(ctx, []any{&m.ID, &m.Kind, &m.Data, &m.At}, func() error {
+		decodeText(&m.Kind)
+		messages, m.Data = append(messages, m), nil
+		return nil
+	}, "SELECT id, kind, data, at FROM @.inbox WHERE run = $1 AND NOT taken ORDER BY id", n)
+	return messages, err
+}
+
+// PendingInboxes implements journal.Ownership.
+func (s *Store) PendingInboxes(ctx context.Context) (boxes []journal.PendingInbox, err error) {
+	var box journal.PendingInbox
+	err = s.query(ctx, []any{&box.Run, &box.Owner}, func() error {
+		decodeText(&box.Run)
+		decodeText(&box.Owner)
+		boxes = append(boxes, box)
+		return nil
+	}, `SELECT id, owner FROM @.runs WHERE n IN (SELECT DISTINCT run FROM @.inbox WHERE NOT taken) AND status <> 'finished'`)
+	return boxes, err
+}
+
+// Due implements journal.Ownership.
+func (s *Store) Due(ctx context.Context, now journal.Millis) (due []journal.RunID, next journal.Millis, err error) {
+	var id journal.RunID
+	var wake journal.Millis
+	err = s.query(ctx, []any{&id, &wake}, func() error {
+		if wake > now {
+			next = wake
+			return nil
+		}
+		decodeText(&id)
+		due = append(due, id)
+		return nil
+	}, `(SELECT id, wake FROM @.runs WHERE wake > 0 AND wake <= $1 AND root = '' AND status <> 'finished' ORDER BY wake, n)
+		UNION ALL
+		(SELECT id, wake FROM @.runs WHERE wake > $1 AND wake > 0 AND root = '' AND status <> 'finished' ORDER BY wake, n LIMIT 1)`,
+		int64(now))
+	return due, next, err
+}
+
+// The row of a root run is not written with each append, so its last event is
+// read from the last append.
+const entryColumns = `r.id, r.root, r.parent, r.name, r.format, r.definition, r.started,
+	greatest(r.updated, a.at), coalesce(a.last, r.seq), r.owner, r.status, r.outcome, r.wake, r.waiting, r.n`
+
+const entryTables = ` FROM @.runs r LEFT JOIN LATERAL
+	(SELECT last, at FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1) a ON r.root = '' `
+
+func (s *Store) entries(ctx context.Context, where string, args ...any) (all []journal.Entry, n int64, err error) {
+	var e journal.Entry
+	targets := []any{
+		&e.ID, &e.Root, &e.Parent, &e.Name, &e.Format, &e.Definition, &e.Started, &e.Updated, &e.Seq, &e.Owner,
+		&e.Status, &e.Outcome, &e.Wake, &e.Waiting, &n,
+	}
+	err = s.query(ctx, targets, func() error {
+		decodeText(&e.ID)
+		decodeText(&e.Root)
+		decodeText(&e.Parent)
+		decodeText(&e.Name)
+		decodeText(&e.Format)
+		decodeText(&e.Definition)
+		decodeText(&e.Owner)
+		decodeText(&e.Outcome)
+		decodeText(&e.Waiting)
+		all = append(all, e)
+		return nil
+	}, "SELECT "+entryColumns+entryTables+where, args...)
+	return all, n, err
+}
+
+// Entry implements journal.Reader.
+func (s *Store) Entry(ctx context.Context, id journal.RunID) (journal.Entry, error) {
+	found, _, err := s.entries(ctx, "WHERE r.id = $1", encodeText(id))
+	switch {
+	case err != nil:
+		return journal.Entry{}, err
+	case len(found) == 0:
+		return journal.Entry{}, fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)
+	}
+	return found[0], nil
+}
+
+// Runs implements journal.Reader.
+func (s *Store) Runs(ctx context.Context, f journal.Filter) iter.Seq2[journal.Entry, error] {
+	return func(yield func(journal.Entry, error) bool) {
+		where, args := listing(&f)
+		before := int64(math.MaxInt64)
+		for left := f.Limit; ; {
+			size := page
+			if f.Limit > 0 {
+				size = min(size, left)
+			}
+			entries, oldest, err := s.entries(ctx, where, append([]any{before, size}, args...)...)
+			if err != nil {
+				yield(journal.Entry{}, err)
+				return
+			}
+			for _, e := range entries {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			left -= len(entries)
+			if len(entries) < page || f.Limit > 0 && left == 0 {
+				return
+			}
+			before = oldest
+		}
+	}
+}
+
+// listing returns the condition of a page of runs and its arguments from the
+// third on. The first two are the run before which the page begins and its size.
+func listing(f *journal.Filter) (string, []any) {
+	where := []string{"r.n < $1"}
+	var args []any
+	add := func(condition string, value any) {
+		args = append(args, value)
+		where = append(where, fmt.Sprintf(condition, len(args)+2))
+	}
+	switch {
+	case f.Root != "":
+		add("r.root = $%d AND r.root <> ''", encodeText(f.Root))
+	case !f.Children:
+		where = append(where, "r.root = ''")
+	}
+	if f.Unfinished || f.Status != "" && f.Status != journal.Finished {
+		where = append(where, "r.status <> 'finished'") // in these words, so that the partial indexes apply
+	}
+	if f.Status != "" {
+		add("r.status = $%d", encodeText(f.Status))
+	}
+	if f.Name != "" {
+		add("r.name = $%d", encodeText(f.Name))
+	}
+	if f.Prefix != "" {
+		prefix := encodeText(f.Prefix)
+		add("r.id >= $%d", prefix)
+		add("r.id < $%d", prefix+"\U0010FFFF") // in bytes, no valid text sorts after it
+	}
+	return "WHERE " + strings.Join(where, " AND ") + " ORDER BY r.n DESC LIMIT $2", args
+}
+
+// Blob implements journal.Reader. A blob that no run uses is left over from a
+// batch that was refused.
+func (s *Store) Blob(ctx context.Context, hash string) ([]byte, error) {
+	var data []byte
+	found := false
+	err := s.query(ctx, []any{&data}, func() error { found = true; return nil },
+		"SELECT data FROM @.blobs b WHERE hash = $1 AND EXISTS (SELECT 1 FROM @.uses WHERE blob = b.n)", encodeText(hash))
+	switch {
+	case err != nil:
+		return nil, err
+	case !found:
+		return nil, fmt.Errorf("%w: %s", journal.ErrUnknownBlob, hash)
+	}
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != hash {
+		return nil, fmt.Errorf("%w: the value %s has another hash", journal.ErrCorrupt, hash)
+	}
+	return data, nil
+}
+
+// Snapshot implements journal.Reader.
+func (s *Store) Snapshot(ctx context.Context, id journal.RunID) (seq journal.Seq, state []byte, err error) {
+	n, err := s.rootNumber(ctx, id)
+	if err != nil {
+		return 0, nil, err
+	}
+	err = s.query(ctx, []any{&seq, &state}, func() error { return nil }, "SELECT seq, state FROM @.snapshots WHERE run = $1", n)
+	return seq, state, err
+}

@@ -1,0 +1,66 @@
+package postgres_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/journaltest"
+	"github.com/espalier-run/espalier/internal/journal/postgres"
+	"github.com/espalier-run/espalier/internal/pgtest"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	pgtest.StopShared()
+	os.Exit(code)
+}
+
+// schemaURL returns the URL of a schema that belongs to a folder.
+func schemaURL(t testing.TB, dir string) string {
+	t.Helper()
+	return pgtest.Shared(t).URL("postgres") + "&schema=" + schemaOf(dir)
+}
+
+func schemaOf(dir string) string {
+	sum := sha256.Sum256([]byte(dir))
+	return "j" + hex.EncodeToString(sum[:8])
+}
+
+func openURL(t testing.TB, url string, o postgres.Options) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(context.Background(), url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func subject() journaltest.Subject {
+	return journaltest.Subject{
+		Open: func(t testing.TB, dir string, _ *journaltest.Processes) journal.Store {
+			return openURL(t, schemaURL(t, dir), postgres.Options{})
+		},
+		Join: func(t testing.TB, s journal.Store, o journal.Owner) {
+			postgres.Join(t, s.(*postgres.Store), o)
+		},
+		Leave: func(t testing.TB, s journal.Store, o journal.Owner) {
+			postgres.Leave(t, s.(*postgres.Store), o)
+		},
+		Durable: true, Shared: true,
+	}
+}
+
+func TestStore(t *testing.T) {
+	pgtest.Shared(t)
+	journaltest.Run(t, subject())
+}
+
+var _ = fmt.Sprint
+var _ = time.Now

@@ -1,0 +1,254 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/owner"
+)
+
+// worker is this process as other processes see it. Its methods may be called
+// by several goroutines.
+type worker struct {
+	mu     sync.Mutex
+	id     journal.Owner
+	past   map[journal.Owner]bool // names under which this process was sealed
+	leaves bool                   // StopDriving has been called
+
+	wakes  chan struct{}
+	listen sync.Once
+	offset time.Duration // of the database's clock from the local one
+}
+
+// names returns the name of this process and those that it had before.
+func (w *worker) names() (journal.Owner, map[journal.Owner]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.id, w.past
+}
+
+// register adds a row for this process under a new name.
+func (s *Store) register(ctx context.Context) error {
+	host, _ := os.Hostname() // only for people to read
+	about, err := json.Marshal(owner.Info{
+		PID: os.Getpid(), Host: host, Command: filepath.Base(os.Args[0]), Since: time.Now().UTC().Truncate(time.Second),
+	})
+	if err != nil {
+		return err
+	}
+	w := &s.worker
+	w.mu.Lock()
+	leaves := w.leaves
+	w.mu.Unlock()
+	id := journal.Owner(rand.Text())
+	before := time.Now()
+	var now time.Time
+	err = s.pool.QueryRow(ctx, s.q(`INSERT INTO @.workers (id, until, driving, about)
+		VALUES ($1, clock_timestamp() + $2, $3, $4) RETURNING clock_timestamp()`),
+		id, s.lease, !leaves, string(about)).Scan(&now)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.heads)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.id != "" {
+		past := maps.Clone(w.past)
+		if past == nil {
+			past = map[journal.Owner]bool{}
+		}
+		past[w.id] = true
+		w.past = past
+	}
+	if w.wakes == nil {
+		w.wakes = make(chan struct{}, 1)
+	}
+	w.id = id
+	w.setOffset(before, now)
+	return nil
+}
+
+// setOffset notes how far the clocks of this process and of the database are
+// apart. w.mu is held.
+func (w *worker) setOffset(before, database time.Time) {
+	took := time.Since(before)
+	w.offset = database.Sub(before.Add(took / 2))
+}
+
+// Now returns the time of the database, which all processes share.
+func (s *Store) Now() time.Time {
+	s.worker.mu.Lock()
+	defer s.worker.mu.Unlock()
+	return time.Now().Add(s.worker.offset)
+}
+
+// renew gives this process a new name after it was sealed under an old one.
+func (s *Store) renew(sealed journal.Owner) {
+	if id, _ := s.worker.names(); id != sealed {
+		return // done already
+	}
+	s.log.Warn("this process was taken for dead and lost its runs", "worker", sealed)
+	if err := s.retry(s.life, func() error { return s.register(s.life) }); err != nil {
+		s.log.Error("this process could not be registered again", "error", err)
+	}
+	s.onWake()
+}
+
+// beat renews the lease of this process until the Store is closed.
+func (s *Store) beat() {
+	tick := time.NewTicker(s.lease / 4)
+	defer tick.Stop()
+	var conn *pgx.Conn // its own: reads must not delay it
+	defer func() {
+		if conn != nil {
+			conn.Close(context.Background())
+		}
+	}()
+	for {
+		select {
+		case <-s.life.Done():
+			return
+		case <-tick.C:
+		}
+		id, _ := s.worker.names()
+		beats, err := s.beatOnce(&conn, id)
+		switch {
+		case s.life.Err() != nil:
+			return
+		case err != nil:
+			s.log.Warn("the lease of this process could not be renewed", "error", err)
+		case !beats:
+			s.renew(id)
+		}
+	}
+}
+
+// beatOnce renews the lease once. It reports false if this process is sealed.
+func (s *Store) beatOnce(conn **pgx.Conn, id journal.Owner) (bool, error) {
+	ctx, cancel := context.WithTimeout(s.life, s.lease/2)
+	defer cancel()
+	if *conn == nil || (*conn).IsClosed() {
+		fresh, err := pgx.ConnectConfig(ctx, s.config)
+		if err != nil {
+			return true, err
+		}
+		*conn = fresh
+	}
+	before := time.Now()
+	rows, err := (*conn).Query(ctx, s.q(`UPDATE @.workers SET until = clock_timestamp() + $2
+		WHERE id = $1 AND NOT sealed RETURNING clock_timestamp()`), id, s.lease)
+	if err != nil {
+		return true, err
+	}
+	now, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
+	if err != nil {
+		return true, err
+	}
+	if len(now) == 0 {
+		return false, nil
+	}
+	s.worker.mu.Lock()
+	s.worker.setOffset(before, now[0])
+	s.worker.mu.Unlock()
+	// Messages that were taken are kept only to recognize a repeated insert.
+	_, err = (*conn).Exec(ctx, s.q("DELETE FROM @.inbox WHERE taken AND added < now() - interval '10 minutes'"))
+	return true, err
+}
+
+// unregister ends the life of this process for others.
+func (s *Store) unregister() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	id, _ := s.worker.names()
+	batch := &pgx.Batch{}
+	batch.Queue(s.q("UPDATE @.workers SET sealed = true WHERE id = $1"), id)
+	// A row is needed as long as a run names it: it is how the run is found.
+	batch.Queue(s.q(`DELETE FROM @.workers w WHERE sealed AND NOT EXISTS
+		(SELECT 1 FROM @.runs WHERE owner = w.id AND root = '' AND status = 'running')`))
+	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {
+		s.log.Warn("this process counts as alive until its lease ends", "error", err)
+	}
+}
+
+// seal makes sure that a process which has died never appends again. It reports
+// false if the process is alive. A process is dead if its lease has ended, or if
+// it has no row. Sealing waits for the group that the process has in flight.
+func (s *Store) seal(ctx context.Context, id journal.Owner) (bool, error) {
+	var alive bool
+	batch := &pgx.Batch{}
+	batch.Queue(s.q(`WITH gone AS (
+			SELECT id FROM @.workers WHERE id = $1 AND NOT sealed AND until < clock_timestamp() FOR UPDATE
+		) UPDATE @.workers w SET sealed = true FROM gone WHERE w.id = gone.id`), encodeText(id))
+	batch.Queue(s.q("SELECT EXISTS (SELECT 1 FROM @.workers WHERE id = $1 AND NOT sealed)"), encodeText(id)).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&alive) })
+	err := s.pool.SendBatch(ctx, batch).Close()
+	return !alive, err
+}
+
+// ID returns the name under which this process owns runs. It changes when other
+// processes have taken this one for dead.
+func (s *Store) ID() journal.Owner {
+	id, _ := s.worker.names()
+	return id
+}
+
+// Dead reports whether a process has ended. If it cannot find out, it reports
+// false: a run that waits is better than one with two writers.
+func (s *Store) Dead(o journal.Owner) bool {
+	id, past := s.worker.names()
+	if o == id || past[o] {
+		return past[o]
+	}
+	_, alive, err := s.lives(o)
+	return err == nil && !alive
+}
+
+// Drives reports whether another process is alive and has not called StopDriving.
+func (s *Store) Drives(o journal.Owner) bool {
+	driving, alive, err := s.lives(o)
+	return err == nil && alive && driving
+}
+
+func (s *Store) lives(o journal.Owner) (driving, alive bool, err error) {
+	err = s.retry(s.life, func() error {
+		return s.pool.QueryRow(s.life, s.q(`SELECT coalesce(bool_or(driving), false), count(*) > 0 FROM @.workers
+			WHERE id = $1 AND NOT sealed AND until >= clock_timestamp()`), encodeText(o)).Scan(&driving, &alive)
+	})
+	return driving, alive, err
+}
+
+// StopDriving announces that this process begins no more work.
+func (s *Store) StopDriving() {
+	s.worker.mu.Lock()
+	s.worker.leaves = true
+	id := s.worker.id
+	s.worker.mu.Unlock()
+	ctx, cancel := context.WithTimeout(s.life, s.lease)
+	defer cancel()
+	if _, err := s.pool.Exec(ctx, s.q("UPDATE @.workers SET driving = false WHERE id = $1"), id); err != nil {
+		s.log.Warn("other processes do not know that this one stops", "error", err)
+	}
+}
+
+// Describe returns what a process says about itself.
+func (s *Store) Describe(o journal.Owner) (owner.Info, error) {
+	var info owner.Info
+	var about string
+	err := s.pool.QueryRow(s.life, s.q("SELECT about FROM @.workers WHERE id = $1"), encodeText(o)).Scan(&about)
+	if err != nil {
+		return info, fmt.Errorf("worker %s: %w", o, err)
+	}
+	return info, json.Unmarshal([]byte(about), &info)
+}

@@ -1,0 +1,226 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Server is a PostgreSQL server.
+type Server struct {
+	dir      string
+	bin      string
+	settings []string
+	attr     *syscall.SysProcAttr
+	cmd      *exec.Cmd
+	exited   chan struct{}
+}
+
+var shared struct {
+	sync.Mutex
+	server *Server
+	err    error
+}
+
+// Shared returns the server that all tests of this process share. Without
+// PostgreSQL it skips the test, except in CI.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.server == nil && shared.err == nil {
+		// What a crash of the machine could lose does not matter here.
+		shared.server, shared.err = Start("fsync=off", "max_connections=200")
+	}
+	Require(t, shared.err)
+	return shared.server
+}
+
+// StopShared stops the shared server. TestMain calls it.
+func StopShared() {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.server != nil {
+		shared.server.Remove()
+		shared.server = nil
+	}
+}
+
+// ErrMissing means that PostgreSQL is not installed.
+var ErrMissing = errors.New("PostgreSQL is not installed")
+
+// Require ends a test whose server could not be started: it fails in CI and is
+// skipped elsewhere if PostgreSQL is not installed.
+func Require(t testing.TB, err error) {
+	t.Helper()
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrMissing) && os.Getenv("CI") == "":
+		t.Skipf("skipped: %v (on Debian: apt-get install postgresql)", err)
+	default:
+		t.Fatalf("this test needs PostgreSQL: %v", err)
+	}
+}
+
+// Start starts a server with a new cluster. settings are of the form name=value.
+func Start(settings ...string) (*Server, error) {
+	bin, err := binaries()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{bin: bin, settings: settings, attr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}}
+	// A short path: that of a socket has at most 107 bytes.
+	if s.dir, err = os.MkdirTemp("", "pgtest-"); err != nil {
+		return nil, err
+	}
+	if os.Geteuid() == 0 {
+		if err := s.dropRoot(); err != nil {
+			return nil, err
+		}
+	}
+	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", s.data(), "-U", "espalier", "-A", "trust",
+		"-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
+	initdb.SysProcAttr, initdb.Dir = &syscall.SysProcAttr{Credential: s.attr.Credential}, s.dir
+	if out, err := initdb.CombinedOutput(); err != nil {
+		os.RemoveAll(s.dir)
+		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	if err := s.Run(); err != nil {
+		os.RemoveAll(s.dir)
+		return nil, err
+	}
+	return s, nil
+}
+
+// binaries returns the folder of initdb and postgres.
+func binaries() (string, error) {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(path), nil
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(found) == 0 {
+		return "", ErrMissing
+	}
+	return filepath.Dir(slices.Max(found)), nil
+}
+
+// dropRoot makes the server run as an ordinary user.
+func (s *Server) dropRoot() error {
+	who, err := user.Lookup("postgres")
+	if err != nil {
+		if who, err = user.Lookup("nobody"); err != nil {
+			return err
+		}
+	}
+	uid, err := strconv.Atoi(who.Uid)
+	if err != nil {
+		return err
+	}
+	gid, err := strconv.Atoi(who.Gid)
+	if err != nil {
+		return err
+	}
+	s.attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return os.Chown(s.dir, uid, gid)
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// Run starts the server again after Kill.
+func (s *Server) Run() error {
+	args := []string{"-D", s.data(), "-k", s.dir, "-c", "listen_addresses="}
+	for _, setting := range s.settings {
+		args = append(args, "-c", setting)
+	}
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	s.cmd = exec.Command(filepath.Join(s.bin, "postgres"), args...)
+	s.cmd.SysProcAttr, s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.attr, s.dir, log, log
+	exited := make(chan struct{})
+	s.exited = exited
+	started := make(chan error)
+	go func() {
+		defer close(exited)
+		runtime.LockOSThread() // the death signal belongs to the thread
+		if err := s.cmd.Start(); err != nil {
+			started <- err
+			return
+		}
+		started <- nil
+		_ = s.cmd.Wait() // how it ended does not matter
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	return s.await()
+}
+
+// await waits until the server accepts connections.
+func (s *Server) await() error {
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		conn, err := pgx.Connect(ctx, s.URL("postgres"))
+		if err == nil {
+			err = conn.Close(ctx)
+			cancel()
+			return err
+		}
+		cancel()
+		select {
+		case <-s.exited:
+			text, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+			return fmt.Errorf("postgres ended: %s", text)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Kill ends the server as a power failure does: without a checkpoint.
+func (s *Server) Kill() {
+	s.cmd.Process.Signal(syscall.SIGQUIT)
+	<-s.exited
+}
+
+// Remove stops the server and deletes its cluster.
+func (s *Server) Remove() {
+	s.Kill()
+	os.RemoveAll(s.dir)
+}
+
+// Dir returns the folder with the server's socket.
+func (s *Server) Dir() string { return s.dir }
+
+// URL returns the URL of a database.
+func (s *Server) URL(database string) string {
+	return fmt.Sprintf("postgres://espalier@/%s?host=%s", database, url.QueryEscape(s.dir))
+}
+
+// Exec runs a statement in the database postgres.
+func (s *Server) Exec(t testing.TB, text string, args ...any) {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), s.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	if _, err := conn.Exec(context.Background(), text, args...); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
