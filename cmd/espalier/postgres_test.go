@@ -22,7 +22,7 @@ func TestScriptsOnPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	var files []string
-	for _, name := range []string{"run", "work", "resume-from", "resume-key", "resume-scripts", "audit", "agent-flow-run", "secrets"} {
+	for _, name := range []string{"run", "work", "resume-from", "resume-key", "resume-scripts", "agent-flow-run", "secrets"} {
 		files = append(files, filepath.Join(root, "testdata", "script", name+".txtar"))
 	}
 	testscript.Run(t, testscript.Params{

@@ -42,7 +42,7 @@ func (r *Runtime) Transcript(ctx context.Context, entry journal.Entry, o Transcr
 	defer f.Close()
 	var in io.Reader = f
 	if o.Follow {
-		in = &growing{r: r, ctx: ctx, file: f, run: entry.ID, stop: o.Stop}
+		in = &growing{r: r, ctx: ctx, file: f, run: entry.ID, root: root, stop: o.Stop}
 	}
 	if o.Pretty {
 		more := &remarks{r: r, ctx: ctx, root: root, run: entry.ID, style: console.Style{Colour: o.Colour}, live: o.Follow}
@@ -156,6 +156,7 @@ type growing struct {
 	ctx  context.Context
 	file *os.File
 	run  journal.RunID
+	root journal.RunID
 	stop <-chan os.Signal
 	over bool
 }
@@ -175,7 +176,7 @@ func (g *growing) Read(p []byte) (int, error) {
 		}
 		if entry.Status == journal.Finished {
 			g.over = true
-			if err := g.r.follow.Flush(g.ctx); err != nil {
+			if err := g.r.completeTranscript(g.ctx, g.root); err != nil {
 				return 0, err
 			}
 			continue
@@ -183,7 +184,19 @@ func (g *growing) Read(p []byte) (int, error) {
 		if !g.r.moved(g.ctx, g.stop) {
 			return 0, io.EOF
 		}
+		if err := g.r.completeTranscript(g.ctx, g.root); err != nil {
+			return 0, err
+		}
 	}
+}
+
+// completeTranscript waits until the transcript of a run has everything that was
+// appended so far, by whichever process.
+func (r *Runtime) completeTranscript(ctx context.Context, root journal.RunID) error {
+	if err := r.follow.Flush(ctx); err != nil || r.own == nil {
+		return err
+	}
+	return r.Transcripts.CatchUp(ctx, root)
 }
 
 // moved waits until something may have been appended by anybody; false when
@@ -204,7 +217,7 @@ func (r *Runtime) moved(ctx context.Context, stop <-chan os.Signal) bool {
 	}()
 	select {
 	case <-seen:
-		return r.follow.Flush(context.Background()) == nil
+		return true
 	case <-stop:
 		return false
 	}

@@ -62,6 +62,7 @@ type group struct {
 	journal.Store
 	subject   *Subject
 	processes *Processes
+	dir       string
 }
 
 func (g *group) join(t testing.TB, o journal.Owner) {
@@ -117,15 +118,35 @@ func Run(t *testing.T, subject Subject) {
 		{"one of many racing claims wins", racingClaims},
 		{"cancellation", cancellation},
 		{"big batches", bigBatches},
+		{"text with NUL and invalid UTF-8", anyText},
+		{"inbox ids are in order", inboxOrder},
+		{"claiming the next runs", claimingNext},
 		{"closing", closing},
+	}
+	if subject.Shared {
+		shared := func(test func(t *testing.T, a, b *group)) func(*testing.T, *group) {
+			return func(t *testing.T, a *group) {
+				b := &group{subject: &subject, processes: a.processes}
+				b.Store = subject.Open(t, a.dir, a.processes)
+				defer b.Close()
+				test(t, a, b)
+			}
+		}
+		tests = append(
+			tests,
+			promise{"two stores on one journal", shared(twoStores)},
+			promise{"a reader of two writers misses nothing", shared(nothingMissed)},
+			promise{"a writer that was taken for dead is refused", shared(takenForDead)},
+			promise{"two stores claim different runs", shared(claimedOnce)},
+		)
 	}
 	if !subject.Small {
 		tests = append(tests, promise{"a great many runs", greatMany})
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			g := &group{subject: &subject, processes: &Processes{}}
-			g.Store = subject.Open(t, t.TempDir(), g.processes)
+			g := &group{subject: &subject, processes: &Processes{}, dir: t.TempDir()}
+			g.Store = subject.Open(t, g.dir, g.processes)
 			defer g.Close()
 			tt.test(t, g)
 		})

@@ -227,8 +227,12 @@ func (s *Store) prepare(ctx context.Context) error {
 // version returns the version of the journal and the oldest that may use it;
 // 0 if the journal does not exist.
 func (s *Store) version(ctx context.Context) (version, minimum int, err error) {
+	// Not to_regclass: it may answer from a cache that does not know yet what
+	// another process has committed.
 	var exists bool
-	if err := s.conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", s.schema+".journal").Scan(&exists); err != nil || !exists {
+	err = s.conn.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n
+		ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'journal')`, s.name).Scan(&exists)
+	if err != nil || !exists {
 		return 0, 0, err
 	}
 	err = s.conn.QueryRow(ctx, s.q("SELECT version, minimum FROM @.journal")).Scan(&version, &minimum)
@@ -267,7 +271,8 @@ func (s *Store) migrate(ctx context.Context, steps []string) error {
 			return err
 		}
 		var exists bool // CREATE … IF NOT EXISTS needs the privilege in any case
-		if err := tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL", s.schema).Scan(&exists); err != nil {
+		err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1)", s.name).Scan(&exists)
+		if err != nil {
 			return err
 		}
 		if !exists {
