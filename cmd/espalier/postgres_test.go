@@ -1,14 +1,25 @@
+//go:build linux
+
 package main
 
 import (
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/postgres"
 	"github.com/espalier-run/espalier/internal/pgtest"
 )
 
@@ -41,4 +52,216 @@ func TestScriptsOnPostgres(t *testing.T) {
 			"exits": exits, "isjson": isJSON, "isxml": isXML, "ispng": isPNG,
 		},
 	})
+}
+
+// fleet is several workers on one database.
+type fleet struct {
+	t       *testing.T
+	k       *killed
+	url     string
+	store   *postgres.Store
+	workers []*exec.Cmd
+	said    []*bytes.Buffer
+}
+
+// chainSteps is the length of the runs of a fleet. Each step leaves one line.
+const chainSteps = 6
+
+func newFleet(t *testing.T, server *pgtest.Server, workers int) *fleet {
+	t.Helper()
+	f := &fleet{t: t, k: newKilled(t, chainSteps)}
+	chain := filepath.Join(f.k.dir, "chain.md")
+	text, err := os.ReadFile(chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.ReplaceAll(text, []byte("${ESPALIER_KEY#*/}"), []byte("$ESPALIER_KEY")) // with the run
+	if err := os.WriteFile(chain, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte(f.k.dir))
+	f.url = server.URL("postgres") + "&lease=2s&schema=f" + hex.EncodeToString(sum[:8])
+	store, err := postgres.Open(context.Background(), f.url, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.store = store
+	t.Cleanup(func() { store.Close() })
+	for range workers {
+		f.work()
+	}
+	return f
+}
+
+func (f *fleet) command(args ...string) *exec.Cmd {
+	cmd := f.k.command(args...)
+	cmd.Env = append(cmd.Env, "ESPALIER_STORE="+f.url)
+	return cmd
+}
+
+// work starts a worker.
+func (f *fleet) work() {
+	cmd, said := f.command("work"), new(bytes.Buffer)
+	cmd.Stderr = said
+	if err := cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.workers, f.said = append(f.workers, cmd), append(f.said, said)
+	f.t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGCONT)
+		cmd.Process.Kill()
+		cmd.Wait()
+		if f.t.Failed() {
+			f.t.Logf("a worker said: %s", said)
+		}
+	})
+}
+
+// begin leaves runs to the workers.
+func (f *fleet) begin(n int) {
+	f.t.Helper()
+	for range n {
+		if out, err := f.command("run", "chain.md", "--allow-shell", "--detach").CombinedOutput(); err != nil {
+			f.t.Fatalf("%v: %s", err, out)
+		}
+	}
+}
+
+// await waits until the runs are as they should be.
+func (f *fleet) await(what string, enough func([]journal.Entry) bool) []journal.Entry {
+	f.t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(45 * time.Second)
+	for {
+		var entries []journal.Entry
+		for e, err := range f.store.Runs(context.Background(), journal.Filter{}) {
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			entries = append(entries, e)
+		}
+		if enough(entries) {
+			return entries
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			for _, e := range entries {
+				f.t.Logf("%s: %s %s, event %d, owner %s", e.ID, e.Status, e.Waiting, e.Seq, e.Owner)
+			}
+			f.t.Fatalf("this never happened: %s", what)
+		}
+	}
+}
+
+// resting reports whether every run has finished or asks a person.
+func resting(entries []journal.Entry) bool {
+	return !slices.ContainsFunc(entries, func(e journal.Entry) bool {
+		return e.Status != journal.Finished && e.Status != journal.Waiting
+	})
+}
+
+// check compares the effects of steps with the runs: nothing is lost, and
+// nothing happens twice unless a person says so.
+func (f *fleet) check(entries []journal.Entry, mostInDoubt int) {
+	f.t.Helper()
+	times := map[string]int{}
+	for _, key := range f.k.done() {
+		if times[key]++; times[key] > 1 {
+			f.t.Errorf("effect %s happened %d times", key, times[key])
+		}
+	}
+	inDoubt := 0
+	for _, e := range entries {
+		if e.Status == journal.Waiting {
+			inDoubt++
+		} else if e.Outcome != journal.OutcomeOK {
+			f.t.Errorf("run %s: %s", e.ID, e.Outcome)
+		}
+		seq := journal.Seq(0)
+		for event, err := range f.store.Events(context.Background(), e.ID, 0) {
+			if err != nil || event.Seq != seq+1 {
+				f.t.Fatalf("run %s: event %d follows event %d, %v", e.ID, event.Seq, seq, err)
+			}
+			seq = event.Seq
+		}
+	}
+	if least := (len(entries) - inDoubt) * chainSteps; len(times) < least {
+		f.t.Errorf("%d effects of at least %d", len(times), least)
+	}
+	if inDoubt > mostInDoubt {
+		f.t.Errorf("%d runs ask about a lost step, expected at most %d", inDoubt, mostInDoubt)
+	}
+}
+
+// owned returns a worker's runs. The description of an owner names its process.
+func (f *fleet) owned(entries []journal.Entry, worker int) (owner journal.Owner, runs int) {
+	for _, e := range entries {
+		if e.Owner == "" || e.Status != journal.Running {
+			continue
+		}
+		if info, err := f.store.Describe(e.Owner); err == nil && info.PID == f.workers[worker].Process.Pid {
+			owner = e.Owner
+			runs++
+		}
+	}
+	return owner, runs
+}
+
+func TestFourWorkersFinishOneDatabase(t *testing.T) {
+	server := pgtest.Shared(t)
+	t.Cleanup(pgtest.StopShared)
+	f := newFleet(t, server, 4)
+	const runs = 24
+	f.begin(runs)
+	entries := f.await("all runs finish", func(e []journal.Entry) bool { return len(e) == runs && resting(e) })
+	f.check(entries, 0)
+}
+
+func TestWorkerKilledAndWorkerStopped(t *testing.T) {
+	server := pgtest.Shared(t)
+	t.Cleanup(pgtest.StopShared)
+	f := newFleet(t, server, 0)
+	const runs = 16
+	f.begin(runs) // before there is a worker: the first has its hands full
+	f.work()
+	var owner journal.Owner
+	f.await("the first worker has runs", func(e []journal.Entry) bool {
+		var n int
+		owner, n = f.owned(e, 0)
+		return n > 0
+	})
+	if err := f.workers[0].Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	f.work()
+	f.await("the second worker takes the runs of the first", func(e []journal.Entry) bool {
+		var n int
+		owner, n = f.owned(e, 1)
+		return n > 0 || resting(e)
+	})
+	if err := f.workers[1].Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	f.work()
+	f.await("the stopped worker loses its runs", func(e []journal.Entry) bool {
+		_, n := f.owned(e, 1)
+		return n == 0 && (owner == "" || f.store.Dead(owner))
+	})
+	if err := f.workers[1].Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	entries := f.await("all runs rest", func(e []journal.Entry) bool { return len(e) == runs && resting(e) })
+	f.check(entries, runs)
+	doubts := 0
+	for _, e := range entries {
+		if e.Status == journal.Waiting {
+			doubts++
+			if !strings.Contains(e.Waiting, "s") {
+				t.Errorf("run %s waits for %q", e.ID, e.Waiting)
+			}
+		}
+	}
+	t.Logf("%d of %d runs ask about a step whose worker was lost", doubts, runs)
 }

@@ -34,6 +34,7 @@ type Options struct {
 
 const (
 	defaultLease    = 10 * time.Second
+	minLease        = time.Second
 	defaultPatience = time.Minute
 )
 
@@ -80,7 +81,7 @@ func IsURL(text string) bool {
 const defaultSchema = "espalier"
 
 // parse splits a URL into what the driver needs and the schema of the journal.
-func parse(text string) (*pgxpool.Config, string, error) {
+func parse(text string, o *Options) (*pgxpool.Config, string, error) {
 	u, err := url.Parse(text)
 	if err != nil || !IsURL(text) {
 		return nil, "", errors.New("the store is not a URL of the form postgres://user@host/database")
@@ -88,6 +89,12 @@ func parse(text string) (*pgxpool.Config, string, error) {
 	values := u.Query()
 	schema := values.Get("schema")
 	values.Del("schema")
+	if text := values.Get("lease"); text != "" {
+		if o.Lease, err = time.ParseDuration(text); err != nil || o.Lease < minLease {
+			return nil, "", fmt.Errorf("the lease of the store is not a duration of at least %s: %q", minLease, text)
+		}
+	}
+	values.Del("lease")
 	u.RawQuery = values.Encode()
 	config, err := pgxpool.ParseConfig(u.String())
 	if err != nil {
@@ -100,9 +107,10 @@ func parse(text string) (*pgxpool.Config, string, error) {
 }
 
 // Open opens the journal in a schema of a database, and creates it if it does
-// not exist. The URL is that of libpq; its parameter "schema" names the schema.
+// not exist. The URL is that of libpq. Its parameter "schema" names the schema,
+// and "lease" overrides the lease of the options.
 func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
-	config, schema, err := parse(url)
+	config, schema, err := parse(url, &o)
 	if err != nil {
 		return nil, err
 	}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/journaltest"
@@ -61,6 +59,3 @@ func TestStore(t *testing.T) {
 	pgtest.Shared(t)
 	journaltest.Run(t, subject())
 }
-
-var _ = fmt.Sprint
-var _ = time.Now

@@ -1,0 +1,353 @@
+//go:build linux
+
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/journaltest"
+	"github.com/espalier-run/espalier/internal/journal/postgres"
+	"github.com/espalier-run/espalier/internal/pgtest"
+)
+
+// proxy forwards connections to a server and can cut them.
+type proxy struct {
+	dir    string
+	target string
+	// cutReply and cutRequest are how many of the next replies or requests are
+	// lost together with their connection.
+	cutReply, cutRequest atomic.Int32
+	cuts                 atomic.Int32
+}
+
+func newProxy(t *testing.T, server *pgtest.Server) *proxy {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pgproxy-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const socket = ".s.PGSQL.5432"
+	l, err := net.Listen("unix", filepath.Join(dir, socket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close(); os.RemoveAll(dir) })
+	p := &proxy{dir: dir, target: filepath.Join(server.Dir(), socket)}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.serve(client)
+		}
+	}()
+	return p
+}
+
+func (p *proxy) serve(client net.Conn) {
+	server, err := net.Dial("unix", p.target)
+	if err != nil {
+		client.Close()
+		return
+	}
+	var wg sync.WaitGroup
+	forward := func(to, from net.Conn, cut *atomic.Int32) {
+		defer to.Close()
+		defer from.Close()
+		buffer := make([]byte, 1<<16)
+		for {
+			n, err := from.Read(buffer)
+			if n > 0 && cut.Load() > 0 && cut.Add(-1) >= 0 {
+				p.cuts.Add(1)
+				return
+			}
+			if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
+				return
+			}
+		}
+	}
+	wg.Go(func() { forward(server, client, &p.cutRequest) })
+	wg.Go(func() { forward(client, server, &p.cutReply) })
+	wg.Wait()
+}
+
+func (p *proxy) url(schema string) string {
+	return fmt.Sprintf("postgres://espalier@/postgres?host=%s&schema=%s", url.QueryEscape(p.dir), schema)
+}
+
+// A connection that is lost while the server commits leaves the outcome open.
+// The store finds out; no append is lost, and none happens twice.
+func TestUnknownOutcomesAreResolved(t *testing.T) {
+	p := newProxy(t, pgtest.Shared(t))
+	s := openURL(t, p.url(schemaOf(t.TempDir())), postgres.Options{})
+	const runs, steps = 4, 60
+	for i := range runs {
+		journaltest.Append(t, s, journaltest.Start(journal.RunID(fmt.Sprint("run-", i)), s.ID()))
+	}
+	messages := 0
+	for n := range journal.Seq(steps) {
+		switch n % 3 {
+		case 1:
+			p.cutReply.Store(1)
+		case 2:
+			p.cutRequest.Store(1)
+		}
+		outcomes := make(chan error, runs)
+		for i := range runs {
+			b := journaltest.Steps(journal.RunID(fmt.Sprint("run-", i)), 1, n+1, 1)
+			s.Append(b, func(err error) { outcomes <- err })
+		}
+		for range runs {
+			if err := <-outcomes; err != nil {
+				t.Fatalf("step %d: %v", n, err)
+			}
+		}
+		if n%5 == 0 {
+			p.cutReply.Store(1)
+			messages++
+			if _, err := s.Enqueue(t.Context(), "run-0", journal.Message{Kind: "x"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.cutReply.Store(0)
+		p.cutRequest.Store(0)
+	}
+	if p.cuts.Load() < steps/2 {
+		t.Fatalf("only %d connections were cut", p.cuts.Load())
+	}
+	for i := range runs {
+		if got := journaltest.Events(t, s, journal.RunID(fmt.Sprint("run-", i)), 0); len(got) != steps+1 {
+			t.Errorf("run %d has %d events", i, len(got))
+		}
+	}
+	if got := len(journaltest.Tail(t, s, 0)); got != runs*(steps+1) {
+		t.Errorf("%d appends", got)
+	}
+	if got, err := s.Inbox(t.Context(), "run-0"); err != nil || len(got) != messages {
+		t.Errorf("%d of %d messages, %v", len(got), messages, err)
+	}
+	// A release has no append that could tell.
+	p.cutReply.Store(1)
+	journaltest.Append(t, s, journal.Batch{Run: "run-0", Fence: 1, After: steps + 1, Release: true})
+	if e, err := s.Entry(t.Context(), "run-0"); err != nil || e.Owner != "" {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// The server is killed again and again under load: what was acknowledged is
+// there, and nothing else is.
+func TestServerKilledUnderLoad(t *testing.T) {
+	server, err := pgtest.Start()
+	pgtest.Require(t, err)
+	defer server.Remove()
+	s := openURL(t, server.URL("postgres"), postgres.Options{Lease: time.Minute})
+	const runs = 16
+	var acknowledged [runs]atomic.Int64
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for i := range runs {
+		id := journal.RunID(fmt.Sprint("run-", i))
+		wg.Go(func() {
+			if err := journal.Append(context.Background(), s, journaltest.Start(id, s.ID())); err != nil {
+				t.Error(err)
+				return
+			}
+			for n := journal.Seq(1); !stop.Load(); n++ {
+				acknowledged[i].Store(int64(n))
+				if err := journal.Append(context.Background(), s, journaltest.Steps(id, 1, n, 1)); err != nil {
+					t.Errorf("%s after %d: %v", id, n, err)
+					return
+				}
+			}
+		})
+	}
+	for range 3 {
+		changed := s.Changed()
+		<-changed // it works again
+		server.Kill()
+		if err := server.Run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-s.Changed()
+	stop.Store(true)
+	wg.Wait()
+	for i := range runs {
+		got := journaltest.Events(t, s, journal.RunID(fmt.Sprint("run-", i)), 0)
+		if want := acknowledged[i].Load() + 1; int64(len(got)) != want {
+			t.Errorf("run %d has %d events, of which %d are known", i, len(got), want)
+		}
+	}
+}
+
+// A process that does not renew its lease loses its runs at once and for all:
+// nothing that it has queued gets in, and it continues under a new name.
+func TestFencedProcessAppendsNothing(t *testing.T) {
+	dir := t.TempDir()
+	paused, next := openURL(t, schemaURL(t, dir), postgres.Options{}), openURL(t, schemaURL(t, dir), postgres.Options{})
+	old := paused.ID()
+	const runs = 16
+	for i := range runs {
+		journaltest.Append(t, paused, journaltest.Start(journal.RunID(fmt.Sprint("run-", i)), old))
+	}
+	postgres.Leave(t, paused, old) // as if it had slept beyond its lease
+	claim, err := next.Claim(t.Context(), "run-0", next.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range runs {
+		err := journal.Append(t.Context(), paused, journaltest.Steps(journal.RunID(fmt.Sprint("run-", i)), 1, 1, 1))
+		if i == 0 && !errors.Is(err, journal.ErrFenced) || !errors.Is(err, journal.ErrFenced) && !errors.Is(err, journal.ErrConflict) {
+			t.Errorf("run %d: %v", i, err)
+		}
+	}
+	if paused.ID() == old || !next.Dead(old) || next.Dead(paused.ID()) {
+		t.Errorf("the process is still %q; dead: %t, %t", paused.ID(), next.Dead(old), next.Dead(paused.ID()))
+	}
+	journaltest.Append(t, next, journaltest.Steps("run-0", claim.Fence, claim.Seq, 1))
+	// The others are claimed by whichever process comes first, also the old one.
+	got, err := paused.ClaimNext(t.Context(), paused.ID(), runs, func(journal.RunID) bool { return false })
+	if err != nil || len(got) != runs-1 {
+		t.Errorf("claimed %q, %v", got, err)
+	}
+}
+
+// Sealing a process waits for the append that it has in flight.
+func TestClaimWaitsForTheAppendInFlight(t *testing.T) {
+	dir := t.TempDir()
+	server := pgtest.Shared(t)
+	a, b := openURL(t, schemaURL(t, dir), postgres.Options{}), openURL(t, schemaURL(t, dir), postgres.Options{})
+	journaltest.Append(t, a, journaltest.Start("r", a.ID()))
+	conn, err := pgx.Connect(t.Context(), server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	tx, err := conn.Begin(t.Context()) // as a group in flight does
+	if err != nil {
+		t.Fatal(err)
+	}
+	workers := pgx.Identifier{schemaOf(dir), "workers"}.Sanitize()
+	if _, err := tx.Exec(t.Context(), "SELECT 1 FROM "+workers+" WHERE id = $1 FOR KEY SHARE", a.ID()); err != nil {
+		t.Fatal(err)
+	}
+	postgres.Leave(t, a, a.ID())
+	claimed := make(chan error, 1)
+	go func() {
+		_, err := b.Claim(context.Background(), "r", b.ID())
+		claimed <- err
+	}()
+	awaitLock(t, server)
+	select {
+	case err := <-claimed:
+		t.Fatalf("the run was claimed beside an append in flight: %v", err)
+	default:
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-claimed; err != nil {
+		t.Error(err)
+	}
+}
+
+// awaitLock waits until a statement waits for a lock.
+func awaitLock(t *testing.T, server *pgtest.Server) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	for waiting := false; !waiting; {
+		if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)").Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A transaction that began earlier and commits later is not skipped.
+func TestTailStopsAtTheOldestRunningTransaction(t *testing.T) {
+	dir := t.TempDir()
+	server := pgtest.Shared(t)
+	s := openURL(t, schemaURL(t, dir), postgres.Options{})
+	journaltest.Append(t, s, journaltest.Start("r", "me"))
+	first := journaltest.Tail(t, s, 0)
+	conn, err := pgx.Connect(t.Context(), server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := func(table string) string { return pgx.Identifier{schemaOf(dir), table}.Sanitize() }
+	if _, err := tx.Exec(t.Context(), `INSERT INTO `+q("appends")+` (run, first, last, at, pos, token, body)
+		SELECT n, 2, 2, 0, (SELECT era + (pg_current_xact_id()::text::bigint << 10) + 1 FROM `+q("journal")+`), 0,
+			convert_to('{"q":2,"t":0,"k":"Paused","d":{}}' || chr(10), 'UTF8') FROM `+q("runs")+` WHERE id = 'r'`); err != nil {
+		t.Fatal(err)
+	}
+	journaltest.Append(t, s, journaltest.Start("later", "me"))
+	if got := journaltest.Tail(t, s, first[0].Pos); len(got) != 0 {
+		t.Fatalf("a reader would skip an append that is still to be committed: %+v", got)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := journaltest.Tail(t, s, first[0].Pos); len(got) != 2 || got[0].Run != "r" || got[1].Run != "later" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A dump that is restored into a new cluster has positions beyond its
+// transaction ids.
+func TestRestoredDumpStartsANewEra(t *testing.T) {
+	dir := t.TempDir()
+	s := openURL(t, schemaURL(t, dir), postgres.Options{})
+	journaltest.Append(t, s, journaltest.Start("r", "me"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Shared(t).Exec(t, "UPDATE "+pgx.Identifier{schemaOf(dir), "appends"}.Sanitize()+" SET pos = pos + (1000000::bigint << 10)")
+	s = openURL(t, schemaURL(t, dir), postgres.Options{})
+	old := journaltest.Tail(t, s, 0)
+	if len(old) != 1 {
+		t.Fatalf("the tail has %d appends", len(old))
+	}
+	journaltest.Append(t, s, journaltest.Start("new", "me"))
+	if got := journaltest.Tail(t, s, old[0].Pos); len(got) != 1 || got[0].Run != "new" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Processes that start together create the journal once.
+func TestConcurrentOpensCreateTheJournalOnce(t *testing.T) {
+	url := schemaURL(t, t.TempDir())
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			s, err := postgres.Open(context.Background(), url, postgres.Options{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			s.Close()
+		})
+	}
+	wg.Wait()
+}
