@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install test test-clis test-live race lint cross check fix bench soak
+.PHONY: help demo build install test test-clis test-live race lint cross check fix bench bench-postgres soak
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +90,9 @@ SOAK ?= 8m
 soak: ## act on runs from many processes at once, with kills and signals
 	$(GO) test ./internal/engine/embedded -run 'TestProtocol|TestEveryInterleaving' -count=1 -timeout 1h -rapid.checks=50000 -rapid.nofailfile -protocol.pairs -protocol.depth=6
 	$(GO) run ./internal/soak -for $(SOAK)
+
+bench-postgres: ## measure the durable core on PostgreSQL beside SQLite; starts a server of its own
+	$(GO) run ./internal/bench postgres
 
 bench: ## measure validation, start-up, layout and the durable core
 	$(GO) run ./internal/bench

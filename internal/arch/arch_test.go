@@ -41,6 +41,8 @@ var layers = map[string][]string{
 	"internal/process": {},
 	// Only tests import it.
 	"internal/npmtest": {},
+	// Tests and benchmarks start PostgreSQL with it.
+	"internal/pgtest": {},
 	// Tools and steps that fetch something from the network.
 	"internal/netguard": {},
 	// Hashes and comparisons go through it.
@@ -89,7 +91,7 @@ var layers = map[string][]string{
 	"cmd/espalier":  {"internal/cli", "internal/web", "internal/process"},
 	"internal/arch": {},
 	// Measures from outside, the layout alone, and runs put together as they are in the product.
-	"internal/bench": {"internal/graph", "internal/builtin"},
+	"internal/bench": {"internal/graph", "internal/builtin", "internal/pgtest"},
 	"internal/soak":  {},
 }
 

@@ -30,6 +30,8 @@ func main() {
 		err = run(false)
 	case len(args) == 1 && args[0] == commandsCommand:
 		err = run(true)
+	case len(args) == 1 && args[0] == postgresCommand:
+		err = onPostgres()
 	case args[0] == coreCommand:
 		err = core(args[1:])
 	case len(args) == 3 && args[0] == measureCommand:

@@ -2,17 +2,32 @@
 
 package pgtest
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 // Server is a PostgreSQL server.
 type Server struct{}
 
-// Shared skips the test: servers are started on Linux only.
+// ErrMissing means that servers cannot be started on this system.
+var ErrMissing = errors.New("PostgreSQL servers are started on Linux only")
+
+// Start fails.
+func Start(...string) (*Server, error) { return nil, ErrMissing }
+
+// Shared skips the test.
 func Shared(t testing.TB) *Server {
 	t.Helper()
-	t.Skip("skipped: PostgreSQL is started by tests on Linux only")
+	t.Skip("skipped: ", ErrMissing)
 	return nil
 }
 
 // StopShared does nothing.
 func StopShared() {}
+
+// Remove does nothing.
+func (*Server) Remove() {}
+
+// URL returns no URL.
+func (*Server) URL(string) string { return "" }
