@@ -82,15 +82,13 @@ func Start(settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{bin: bin, settings: settings, attr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}}
+	s := &Server{bin: bin, settings: settings}
 	// A short path: that of a socket has at most 107 bytes.
 	if s.dir, err = os.MkdirTemp("", "pgtest-"); err != nil {
 		return nil, err
 	}
-	if os.Geteuid() == 0 {
-		if err := s.dropRoot(); err != nil {
-			return nil, err
-		}
+	if s.attr, err = AsOrdinaryUser(s.dir); err != nil {
+		return nil, err
 	}
 	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", s.data(), "-U", "espalier", "-A", "trust",
 		"-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
@@ -118,24 +116,30 @@ func binaries() (string, error) {
 	return filepath.Dir(slices.Max(found)), nil
 }
 
-// dropRoot makes the server run as an ordinary user.
-func (s *Server) dropRoot() error {
+// AsOrdinaryUser returns how a test that runs as root starts a program which
+// refuses that, and gives the user of the program a folder. The program ends
+// with the test.
+func AsOrdinaryUser(dir string) (*syscall.SysProcAttr, error) {
+	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
+	if os.Geteuid() != 0 {
+		return attr, nil
+	}
 	who, err := user.Lookup("postgres")
 	if err != nil {
 		if who, err = user.Lookup("nobody"); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	uid, err := strconv.Atoi(who.Uid)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	gid, err := strconv.Atoi(who.Gid)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	return os.Chown(s.dir, uid, gid)
+	attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return attr, os.Chown(dir, uid, gid)
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }

@@ -3,13 +3,16 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -251,12 +254,7 @@ func TestClaimWaitsForTheAppendInFlight(t *testing.T) {
 		_, err := b.Claim(context.Background(), "r", b.ID())
 		claimed <- err
 	}()
-	awaitLock(t, server)
-	select {
-	case err := <-claimed:
-		t.Fatalf("the run was claimed beside an append in flight: %v", err)
-	default:
-	}
+	awaitLock(t, server, claimed)
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -265,8 +263,9 @@ func TestClaimWaitsForTheAppendInFlight(t *testing.T) {
 	}
 }
 
-// awaitLock waits until a statement waits for a lock.
-func awaitLock(t *testing.T, server *pgtest.Server) {
+// awaitLock waits until a statement waits for a lock. The statement fails the
+// test if it ends instead.
+func awaitLock(t *testing.T, server *pgtest.Server, ended <-chan error) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), server.URL("postgres"))
 	if err != nil {
@@ -274,6 +273,11 @@ func awaitLock(t *testing.T, server *pgtest.Server) {
 	}
 	defer conn.Close(context.Background())
 	for waiting := false; !waiting; {
+		select {
+		case err := <-ended:
+			t.Fatalf("the statement did not wait: %v", err)
+		default:
+		}
 		if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)").Scan(&waiting); err != nil {
 			t.Fatal(err)
 		}
@@ -350,4 +354,123 @@ func TestConcurrentOpensCreateTheJournalOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// The ids of one inbox become visible in their order: a message waits for one
+// that was enqueued before it and is not committed yet.
+func TestEnqueueWaitsForAnEarlierMessage(t *testing.T) {
+	dir := t.TempDir()
+	server := pgtest.Shared(t)
+	s := openURL(t, schemaURL(t, dir), postgres.Options{})
+	journaltest.Append(t, s, journaltest.Start("r", "me"))
+	conn, err := pgx.Connect(t.Context(), server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, inbox := pgx.Identifier{schemaOf(dir), "runs"}.Sanitize(), pgx.Identifier{schemaOf(dir), "inbox"}.Sanitize()
+	if _, err := tx.Exec(t.Context(), "WITH r AS (SELECT n FROM "+runs+" WHERE id = 'r' FOR NO KEY UPDATE) INSERT INTO "+inbox+
+		" (run, token, kind, data, at) SELECT n, 'first', 'first', '', 0 FROM r"); err != nil {
+		t.Fatal(err)
+	}
+	enqueued := make(chan error, 1)
+	go func() {
+		_, err := s.Enqueue(context.Background(), "r", journal.Message{Kind: "second"})
+		enqueued <- err
+	}()
+	awaitLock(t, server, enqueued)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-enqueued; err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Inbox(t.Context(), "r"); err != nil || len(got) != 2 || got[0].Kind != "first" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Behind PgBouncer in transaction mode, which offers neither notifications nor
+// named statements, the store keeps all its promises.
+func TestPgBouncerInTransactionMode(t *testing.T) {
+	server := pgtest.Shared(t)
+	dir := startPgBouncer(t, server)
+	behind := subject()
+	behind.Small = true
+	behind.Open = func(t testing.TB, folder string, _ *journaltest.Processes) journal.Store {
+		return openURL(t, fmt.Sprintf("postgres://espalier@/postgres?host=%s&port=6432&schema=%s", url.QueryEscape(dir), schemaOf(folder)), postgres.Options{})
+	}
+	journaltest.Run(t, behind)
+	// Wake-ups arrive although notifications do not.
+	a := behind.Open(t, t.TempDir(), nil).(*postgres.Store)
+	<-a.Wakes()
+	<-a.Wakes()
+}
+
+// startPgBouncer starts a pooler in transaction mode and returns the folder of
+// its socket.
+func startPgBouncer(t *testing.T, server *pgtest.Server) string {
+	t.Helper()
+	path, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		if path = "/usr/sbin/pgbouncer"; !exists(path) {
+			if os.Getenv("CI") != "" {
+				t.Fatal("this test needs pgbouncer")
+			}
+			t.Skip("skipped: pgbouncer is not installed (on Debian: apt-get install pgbouncer)")
+		}
+	}
+	dir, err := os.MkdirTemp("", "pgbouncer-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	settings := fmt.Sprintf(`[databases]
+postgres = host=%s dbname=postgres
+[pgbouncer]
+listen_addr =
+listen_port = 6432
+unix_socket_dir = %s
+auth_type = any
+pool_mode = transaction
+default_pool_size = 3
+`, server.Dir(), dir)
+	settings = strings.Replace(settings, "dbname=postgres", "dbname=postgres user=espalier", 1)
+	file := filepath.Join(dir, "pgbouncer.ini")
+	if err := os.WriteFile(file, []byte(settings), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, file)
+	cmd.Dir = dir
+	said := new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = said, said
+	if cmd.SysProcAttr, err = pgtest.AsOrdinaryUser(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // it is killed
+	}()
+	t.Cleanup(func() { cmd.Process.Kill(); <-ended })
+	for !exists(filepath.Join(dir, ".s.PGSQL.6432")) {
+		select {
+		case <-ended:
+			t.Fatalf("pgbouncer ended: %s", said)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return dir
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
