@@ -33,7 +33,9 @@ func TestScriptsOnPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	var files []string
-	for _, name := range []string{"run", "work", "resume-from", "resume-key", "resume-scripts", "agent-flow-run", "secrets"} {
+	for _, name := range []string{
+		"run", "work", "resume-from", "resume-key", "resume-scripts", "agent-flow-run", "secrets",
+	} {
 		files = append(files, filepath.Join(root, "testdata", "script", name+".txtar"))
 	}
 	testscript.Run(t, testscript.Params{
@@ -216,6 +218,34 @@ func TestFourWorkersFinishOneDatabase(t *testing.T) {
 	const runs = 24
 	f.begin(runs)
 	entries := f.await("all runs finish", func(e []journal.Entry) bool { return len(e) == runs && resting(e) })
+	f.check(entries, 0)
+}
+
+// What workers read grows with their own runs: together they read each append
+// about once, and not once for each worker.
+func TestWorkersReadOnlyTheirOwnRuns(t *testing.T) {
+	server, err := pgtest.Start("fsync=off", "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track=all")
+	pgtest.Require(t, err)
+	t.Cleanup(server.Remove)
+	server.Exec(t, "CREATE EXTENSION pg_stat_statements")
+	f := newFleet(t, server, 4)
+	const runs = 16
+	f.begin(runs)
+	entries := f.await("all runs finish", func(e []journal.Entry) bool { return len(e) == runs && resting(e) })
+	appends := 0
+	for _, err := range f.store.Tail(t.Context(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		appends++
+	}
+	// The tail above is one of these reads.
+	read := server.Number(t, `SELECT coalesce(sum(rows), 0)::bigint FROM pg_stat_statements
+		WHERE query LIKE '%body%' AND query NOT LIKE '%INSERT%'`)
+	t.Logf("%d appends, %d rows of appends read", appends, read)
+	if others := read - appends; others > 2*appends {
+		t.Errorf("four workers read %d rows of %d appends", others, appends)
+	}
 	f.check(entries, 0)
 }
 

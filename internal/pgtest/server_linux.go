@@ -216,6 +216,21 @@ func (s *Server) URL(database string) string {
 	return fmt.Sprintf("postgres://espalier@/%s?host=%s", database, url.QueryEscape(s.dir))
 }
 
+// Number returns the result of a query in the database postgres.
+func (s *Server) Number(t testing.TB, text string) int {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), s.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	var n int
+	if err := conn.QueryRow(context.Background(), text).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return n
+}
+
 // Exec runs a statement in the database postgres.
 func (s *Server) Exec(t testing.TB, text string, args ...any) {
 	t.Helper()

@@ -195,8 +195,8 @@ type peer struct {
 	wakes chan struct{}
 }
 
-func (p *peer) ID() journal.Owner      { return p.id }
-func (p *peer) Wakes() <-chan struct{} { return p.wakes }
+func (p *peer) ID() journal.Owner         { return p.id }
+func (p *peer) Wakes() <-chan struct{}    { return p.wakes }
 func (p *peer) Dead(o journal.Owner) bool { return p.all.dead(o) }
 
 func (p *peers) dead(o journal.Owner) bool {

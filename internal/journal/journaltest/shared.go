@@ -24,7 +24,8 @@ func anyText(t *testing.T, s *group) {
 		b.Children = []journal.Entry{{ID: "child of " + id, Root: id, Parent: id, Name: text}}
 		Append(t, s, b)
 		want := journal.Entry{
-			ID: id, Name: text, Format: "f" + text, Started: 1000, Updated: 1000, Seq: 1, Owner: journal.Owner("me" + text), Index: *b.Index,
+			ID: id, Name: text, Format: "f" + text, Started: 1000, Updated: 1000, Seq: 1,
+			Owner: journal.Owner("me" + text), Index: *b.Index,
 		}
 		if got, err := s.Entry(t.Context(), id); err != nil || !cmp.Equal(want, got) {
 			t.Errorf("%v %s", err, cmp.Diff(want, got))
@@ -91,7 +92,9 @@ func claimingNext(t *testing.T, s *group) {
 	s.join(t, "living")
 	s.join(t, "me")
 	s.join(t, "gone")
-	for id, owner := range map[journal.RunID]journal.Owner{"living": "living", "gone": "gone", "mine": "me", "skipped": "gone", "free": "gone"} {
+	for id, owner := range map[journal.RunID]journal.Owner{
+		"living": "living", "gone": "gone", "mine": "me", "skipped": "gone", "free": "gone",
+	} {
 		Append(t, s, Start(id, owner))
 	}
 	Append(t, s, journal.Batch{Run: "free", Fence: 1, After: 1, Release: true})
@@ -113,7 +116,9 @@ func claimingNext(t *testing.T, s *group) {
 	if want := []journal.RunID{"free", "gone", "mine"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("claimed %q, %v; expected %q", got, err, want)
 	}
-	for id, want := range map[journal.RunID]journal.Owner{"living": "living", "gone": "me", "mine": "me", "skipped": "gone", "free": "me"} {
+	for id, want := range map[journal.RunID]journal.Owner{
+		"living": "living", "gone": "me", "mine": "me", "skipped": "gone", "free": "me",
+	} {
 		if e, err := s.Entry(t.Context(), id); err != nil || e.Owner != want {
 			t.Errorf("%s is owned by %q, %v; expected %q", id, e.Owner, err, want)
 		}

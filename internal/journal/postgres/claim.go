@@ -45,7 +45,8 @@ type root struct {
 // findRoot reads the row of a root run.
 func (s *Store) findRoot(ctx context.Context, id journal.RunID) (root, error) {
 	var r root
-	err := s.pool.QueryRow(ctx, s.q(`SELECT r.n, coalesce((SELECT last FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1), r.seq),
+	err := s.pool.QueryRow(ctx, s.q(`SELECT r.n,
+		coalesce((SELECT last FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1), r.seq),
 		r.fence, r.owner, r.root, r.definition, r.status FROM @.runs r WHERE r.id = $1`), encodeText(id)).
 		Scan(&r.n, &r.seq, &r.fence, &r.owner, &r.root, &r.definition, &r.status)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -187,7 +188,8 @@ func (s *Store) claimSome(
 		if len(numbers) == 0 {
 			return nil
 		}
-		_, err = tx.Exec(ctx, s.q("UPDATE @.runs SET owner = $2, fence = fence + 1 WHERE n = ANY($1)"), numbers, encodeText(me))
+		_, err = tx.Exec(ctx, s.q("UPDATE @.runs SET owner = $2, fence = fence + 1 WHERE n = ANY($1)"),
+			numbers, encodeText(me))
 		return err
 	})
 	return ids, last, err
@@ -256,7 +258,8 @@ func (s *Store) deleteRun(ctx context.Context, id journal.RunID) error {
 		var n int64
 		var of journal.RunID
 		var status journal.Status
-		err := tx.QueryRow(ctx, s.q("SELECT n, root, status FROM @.runs WHERE id = $1 FOR UPDATE"), encodeText(id)).Scan(&n, &of, &status)
+		err := tx.QueryRow(ctx, s.q("SELECT n, root, status FROM @.runs WHERE id = $1 FOR UPDATE"), encodeText(id)).
+			Scan(&n, &of, &status)
 		decodeText(&of)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
@@ -273,7 +276,8 @@ func (s *Store) deleteRun(ctx context.Context, id journal.RunID) error {
 			"UPDATE @.journal SET mark = greatest(mark, (SELECT max(pos) FROM @.appends WHERE run = $1))",
 			"DELETE FROM @.appends WHERE run = $1",
 			`WITH u AS (DELETE FROM @.uses WHERE run = $1 RETURNING blob)
-				DELETE FROM @.blobs b USING u WHERE b.n = u.blob AND NOT EXISTS (SELECT 1 FROM @.uses WHERE blob = b.n AND run <> $1)`,
+				DELETE FROM @.blobs b USING u WHERE b.n = u.blob
+					AND NOT EXISTS (SELECT 1 FROM @.uses WHERE blob = b.n AND run <> $1)`,
 			"DELETE FROM @.inbox WHERE run = $1",
 			"DELETE FROM @.snapshots WHERE run = $1",
 		} {

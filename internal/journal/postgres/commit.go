@@ -82,8 +82,8 @@ func (s *Store) commitGroup(jobs []job) {
 
 // isForAll reports whether an error of a group does not depend on its batches.
 func isForAll(err error) bool {
-	return errors.Is(err, journal.ErrFenced) || errors.Is(err, journal.ErrUnavailable) || errors.Is(err, journal.ErrFull) ||
-		errors.Is(err, journal.ErrReadOnly)
+	return errors.Is(err, journal.ErrFenced) || errors.Is(err, journal.ErrUnavailable) ||
+		errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrReadOnly)
 }
 
 // maxAttempts is how often a group is looked up again because other processes
@@ -132,7 +132,8 @@ func (s *Store) appendGroup(jobs []job) error {
 			}
 			lookUp = true
 		case isRetryable(err):
-			unknown = unknown || !pgconn.SafeToRetry(err) && code(err) == "" || code(err) != "" && s.conn != nil && s.conn.IsClosed()
+			lost := s.conn != nil && s.conn.IsClosed()
+			unknown = unknown || code(err) == "" && !pgconn.SafeToRetry(err) || code(err) != "" && lost
 			if time.Now().After(deadline) {
 				return explain(err)
 			}

@@ -10,7 +10,8 @@ import (
 // Join adds a living process.
 func Join(t testing.TB, s *Store, o journal.Owner) {
 	t.Helper()
-	s.exec(t, "INSERT INTO @.workers (id, until, about) VALUES ($1, clock_timestamp() + interval '1 hour', '{}')", string(o))
+	s.exec(t, "INSERT INTO @.workers (id, until, about) "+
+		"VALUES ($1, clock_timestamp() + interval '1 hour', '{}')", string(o))
 }
 
 // Leave ends the lease of a process.

@@ -214,7 +214,8 @@ func TestFencedProcessAppendsNothing(t *testing.T) {
 	}
 	for i := range runs {
 		err := journal.Append(t.Context(), paused, journaltest.Steps(journal.RunID(fmt.Sprint("run-", i)), 1, 1, 1))
-		if i == 0 && !errors.Is(err, journal.ErrFenced) || !errors.Is(err, journal.ErrFenced) && !errors.Is(err, journal.ErrConflict) {
+		fenced := errors.Is(err, journal.ErrFenced)
+		if !fenced && (i == 0 || !errors.Is(err, journal.ErrConflict)) {
 			t.Errorf("run %d: %v", i, err)
 		}
 	}
@@ -278,7 +279,8 @@ func awaitLock(t *testing.T, server *pgtest.Server, ended <-chan error) {
 			t.Fatalf("the statement did not wait: %v", err)
 		default:
 		}
-		if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)").Scan(&waiting); err != nil {
+		err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)").Scan(&waiting)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -327,7 +329,8 @@ func TestRestoredDumpStartsANewEra(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	pgtest.Shared(t).Exec(t, "UPDATE "+pgx.Identifier{schemaOf(dir), "appends"}.Sanitize()+" SET pos = pos + (1000000::bigint << 10)")
+	appends := pgx.Identifier{schemaOf(dir), "appends"}.Sanitize()
+	pgtest.Shared(t).Exec(t, "UPDATE "+appends+" SET pos = pos + (1000000::bigint << 10)")
 	s = openURL(t, schemaURL(t, dir), postgres.Options{})
 	old := journaltest.Tail(t, s, 0)
 	if len(old) != 1 {
@@ -373,8 +376,8 @@ func TestEnqueueWaitsForAnEarlierMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	runs, inbox := pgx.Identifier{schemaOf(dir), "runs"}.Sanitize(), pgx.Identifier{schemaOf(dir), "inbox"}.Sanitize()
-	if _, err := tx.Exec(t.Context(), "WITH r AS (SELECT n FROM "+runs+" WHERE id = 'r' FOR NO KEY UPDATE) INSERT INTO "+inbox+
-		" (run, token, kind, data, at) SELECT n, 'first', 'first', '', 0 FROM r"); err != nil {
+	if _, err := tx.Exec(t.Context(), "WITH r AS (SELECT n FROM "+runs+" WHERE id = 'r' FOR NO KEY UPDATE) "+
+		"INSERT INTO "+inbox+" (run, token, kind, data, at) SELECT n, 'first', 'first', '', 0 FROM r"); err != nil {
 		t.Fatal(err)
 	}
 	enqueued := make(chan error, 1)
@@ -402,7 +405,8 @@ func TestPgBouncerInTransactionMode(t *testing.T) {
 	behind := subject()
 	behind.Small = true
 	behind.Open = func(t testing.TB, folder string, _ *journaltest.Processes) journal.Store {
-		return openURL(t, fmt.Sprintf("postgres://espalier@/postgres?host=%s&port=6432&schema=%s", url.QueryEscape(dir), schemaOf(folder)), postgres.Options{})
+		const form = "postgres://espalier@/postgres?host=%s&port=6432&schema=%s"
+		return openURL(t, fmt.Sprintf(form, url.QueryEscape(dir), schemaOf(folder)), postgres.Options{})
 	}
 	journaltest.Run(t, behind)
 	// Wake-ups arrive although notifications do not.

@@ -240,7 +240,8 @@ func (g *group) lookUp(ctx context.Context) error {
 			})
 	}
 	if len(blobs) > 0 {
-		batch.Queue(g.s.q("SELECT hash FROM @.blobs b WHERE hash = ANY($1) AND EXISTS (SELECT 1 FROM @.uses WHERE blob = b.n)"),
+		batch.Queue(g.s.q(`SELECT hash FROM @.blobs b WHERE hash = ANY($1)
+			AND EXISTS (SELECT 1 FROM @.uses WHERE blob = b.n)`),
 			slices.Collect(maps.Keys(blobs))).Query(func(rows pgx.Rows) error {
 			var hash string
 			_, err := pgx.ForEachRow(rows, []any{&hash}, func() error { g.blobs[hash] = true; return nil })
@@ -478,9 +479,11 @@ func (g *group) queueStarts(queue queueFunc) {
 			owner, fence = "", fence+1
 		}
 		byID[id] = x
-		ids, names, formats = append(ids, id), append(names, encodeText(x.started.Name)), append(formats, encodeText(x.started.Format))
+		ids, names = append(ids, id), append(names, encodeText(x.started.Name))
+		formats = append(formats, encodeText(x.started.Format))
 		definitions, owners = append(definitions, encodeText(x.started.Definition)), append(owners, owner)
-		statuses, outcomes = append(statuses, encodeText(x.row.index.Status)), append(outcomes, encodeText(x.row.index.Outcome))
+		statuses = append(statuses, encodeText(x.row.index.Status))
+		outcomes = append(outcomes, encodeText(x.row.index.Outcome))
 		waiting, wakes = append(waiting, encodeText(x.row.index.Waiting)), append(wakes, int64(x.row.index.Wake))
 		started, updated = append(started, int64(x.at)), append(updated, int64(x.row.at))
 		seqs, fences = append(seqs, int64(x.row.seq)), append(fences, fence)
@@ -488,9 +491,12 @@ func (g *group) queueStarts(queue queueFunc) {
 	var newIDs []string
 	var numbers []int64
 	queue(`WITH new AS (
-		INSERT INTO @.runs (id, root, parent, name, format, definition, started, updated, seq, fence, owner, status, outcome, wake, waiting)
-		SELECT u.id, '', '', u.name, u.format, u.definition, u.started, u.updated, u.seq, u.fence, u.owner, u.status, u.outcome, u.wake, u.waiting
-		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[],
+		INSERT INTO @.runs (id, root, parent, name, format, definition, started, updated, seq, fence,
+			owner, status, outcome, wake, waiting)
+		SELECT u.id, '', '', u.name, u.format, u.definition, u.started, u.updated, u.seq, u.fence,
+			u.owner, u.status, u.outcome, u.wake, u.waiting
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[],
+			$8::bigint[], $9::text[],
 			$10::text[], $11::text[], $12::bigint[], $13::text[]) WITH ORDINALITY
 			u (id, name, format, definition, started, updated, seq, fence, owner, status, outcome, wake, waiting, nth)
 		ORDER BY u.nth ON CONFLICT (id) DO NOTHING RETURNING id, n
@@ -554,7 +560,8 @@ func (g *group) queueUpdates(queue queueFunc) {
 			status = coalesce(u.status, r.status), outcome = coalesce(u.outcome, r.outcome),
 			wake = CASE WHEN u.status IS NULL THEN r.wake ELSE u.wake END, waiting = coalesce(u.waiting, r.waiting),
 			owner = CASE WHEN u.release THEN '' ELSE r.owner END, fence = r.fence + u.release::int
-		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::boolean[])
+		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[],
+			$7::bigint[], $8::text[], $9::boolean[])
 			u (n, fence, seq, at, status, outcome, wake, waiting, release)
 		WHERE r.n = u.n AND r.fence = u.fence RETURNING 1
 	) SELECT @.expect((SELECT count(*) FROM u), $10, '`+codeStale+`')`,
@@ -578,15 +585,17 @@ func (g *group) queueTaken(queue queueFunc) {
 func (g *group) queueChildren(queue queueFunc) {
 	for _, e := range g.childRows {
 		queue(`WITH u AS (
-			INSERT INTO @.runs AS r (id, root, parent, name, format, definition, started, updated, seq, fence, owner, status, outcome, wake, waiting)
+			INSERT INTO @.runs AS r (id, root, parent, name, format, definition, started, updated, seq, fence,
+			owner, status, outcome, wake, waiting)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, '', $10, $11, $12, $13)
 			ON CONFLICT (id) DO UPDATE SET parent = excluded.parent, name = excluded.name, format = excluded.format,
 				definition = excluded.definition, started = excluded.started, updated = excluded.updated, seq = excluded.seq,
 				status = excluded.status, outcome = excluded.outcome, wake = excluded.wake, waiting = excluded.waiting
 			WHERE r.root = excluded.root RETURNING 1
 		) SELECT @.expect((SELECT count(*) FROM u), 1, '`+codeStale+`')`,
-			encodeText(e.ID), encodeText(e.Root), encodeText(e.Parent), encodeText(e.Name), encodeText(e.Format), encodeText(e.Definition),
-			int64(e.Started), int64(e.Updated), int64(e.Seq), encodeText(e.Status), encodeText(e.Outcome), int64(e.Wake), encodeText(e.Waiting))
+			encodeText(e.ID), encodeText(e.Root), encodeText(e.Parent), encodeText(e.Name), encodeText(e.Format),
+			encodeText(e.Definition), int64(e.Started), int64(e.Updated), int64(e.Seq), encodeText(e.Status),
+			encodeText(e.Outcome), int64(e.Wake), encodeText(e.Waiting))
 	}
 }
 
@@ -612,7 +621,8 @@ func (g *group) queueSnapshots(queue queueFunc) {
 	for _, id := range slices.Sorted(maps.Keys(g.snapshots)) {
 		x := g.snapshots[id]
 		queue(`INSERT INTO @.snapshots (run, seq, state)
-			SELECT `+runNumber+`, u.seq, u.state FROM (SELECT $1::text AS id, $2::bigint AS n, $3::bigint AS seq, $4::bytea AS state) u
+			SELECT `+runNumber+`, u.seq, u.state
+			FROM (SELECT $1::text AS id, $2::bigint AS n, $3::bigint AS seq, $4::bytea AS state) u
 			ON CONFLICT (run) DO UPDATE SET seq = excluded.seq, state = excluded.state`,
 			encodeText(id), x.h.n, int64(x.seq), x.state)
 	}

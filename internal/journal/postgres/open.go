@@ -189,7 +189,8 @@ func (s *Store) probe(ctx context.Context, config *pgxpool.Config) error {
 	case isolation == "read committed":
 		s.config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	case s.pooled:
-		err = errUnusable{fmt.Errorf("the default transaction isolation is %q; behind a pooler it has to be \"read committed\"", isolation)}
+		const form = "the default transaction isolation is %q; behind a pooler it has to be \"read committed\""
+		err = errUnusable{fmt.Errorf(form, isolation)}
 	default:
 		s.config.RuntimeParams["default_transaction_isolation"] = "read committed"
 	}
@@ -262,7 +263,8 @@ func (s *Store) migrate(ctx context.Context, steps []string) error {
 		return err
 	}
 	if minimum > len(steps) {
-		return errUnusable{&journal.NewerError{Path: "the journal in the schema " + s.name, Have: version, Expect: len(steps)}}
+		where := "the journal in the schema " + s.name
+		return errUnusable{&journal.NewerError{Path: where, Have: version, Expect: len(steps)}}
 	}
 	if version >= len(steps) {
 		return nil
@@ -271,7 +273,8 @@ func (s *Store) migrate(ctx context.Context, steps []string) error {
 		if _, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', '500ms', true)"); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('espalier:' || $1, 0))", s.name); err != nil {
+		_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('espalier:' || $1, 0))", s.name)
+		if err != nil {
 			return err
 		}
 		version, _, err := s.version(ctx) // another process may have been faster
@@ -279,7 +282,8 @@ func (s *Store) migrate(ctx context.Context, steps []string) error {
 			return err
 		}
 		var exists bool // CREATE … IF NOT EXISTS needs the privilege in any case
-		err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1)", s.name).Scan(&exists)
+		err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1)", s.name).
+			Scan(&exists)
 		if err != nil {
 			return err
 		}

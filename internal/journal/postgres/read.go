@@ -226,7 +226,8 @@ func (s *Store) PendingInboxes(ctx context.Context) (boxes []journal.PendingInbo
 		decodeText(&box.Owner)
 		boxes = append(boxes, box)
 		return nil
-	}, `SELECT id, owner FROM @.runs WHERE n IN (SELECT DISTINCT run FROM @.inbox WHERE NOT taken) AND status <> 'finished'`)
+	}, `SELECT id, owner FROM @.runs
+		WHERE n IN (SELECT DISTINCT run FROM @.inbox WHERE NOT taken) AND status <> 'finished'`)
 	return boxes, err
 }
 
@@ -244,7 +245,8 @@ func (s *Store) Due(ctx context.Context, now journal.Millis) (due []journal.RunI
 		return nil
 	}, `(SELECT id, wake FROM @.runs WHERE wake > 0 AND wake <= $1 AND root = '' AND status <> 'finished' ORDER BY wake, n)
 		UNION ALL
-		(SELECT id, wake FROM @.runs WHERE wake > $1 AND wake > 0 AND root = '' AND status <> 'finished' ORDER BY wake, n LIMIT 1)`,
+		(SELECT id, wake FROM @.runs WHERE wake > $1 AND wake > 0 AND root = '' AND status <> 'finished'
+			ORDER BY wake, n LIMIT 1)`,
 		int64(now))
 	return due, next, err
 }
@@ -377,6 +379,7 @@ func (s *Store) Snapshot(ctx context.Context, id journal.RunID) (seq journal.Seq
 	if err != nil {
 		return 0, nil, err
 	}
-	err = s.query(ctx, []any{&seq, &state}, func() error { return nil }, "SELECT seq, state FROM @.snapshots WHERE run = $1", n)
+	err = s.query(ctx, []any{&seq, &state}, func() error { return nil },
+		"SELECT seq, state FROM @.snapshots WHERE run = $1", n)
 	return seq, state, err
 }

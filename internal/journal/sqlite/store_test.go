@@ -16,7 +16,9 @@ import (
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
 )
 
-func open(t testing.TB, dir string) journal.Store { return openWith(t, dir, sqlite.Options{Dead: everyone}) }
+func open(t testing.TB, dir string) journal.Store {
+	return openWith(t, dir, sqlite.Options{Dead: everyone})
+}
 
 func everyone(journal.Owner) bool { return true }
 
