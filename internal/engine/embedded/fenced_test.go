@@ -1,0 +1,115 @@
+package embedded_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/engine/embedded"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// outage is a store whose server is unavailable for one append.
+type outage struct {
+	journal.Store
+	appends, failing atomic.Int32
+}
+
+func (o *outage) Append(b journal.Batch, done func(error)) {
+	if o.appends.Add(1) == o.failing.Load() {
+		go done(journal.ErrUnavailable)
+		return
+	}
+	o.Store.Append(b, done)
+}
+
+// work starts an engine that drives the whole store. The returned function ends it.
+func work(t *testing.T, e *embedded.Engine) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := e.Work(ctx, nil); err != nil {
+			t.Error(err)
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+		stop(e)
+	}
+}
+
+// An append that fails because the server is unavailable drops the run from
+// memory, and its owner is this process: nobody else may take it back.
+func TestWorkTakesBackItsOwnRunAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := &peers{}
+		store := &outage{Store: memory.NewShared(all.dead)}
+		defer store.Close()
+		store.failing.Store(2)
+		e := newEngine(store, all.join("worker"), newKind())
+		defer work(t, e)()
+		begin(t, e, program([]ir.Step{task("a"), task("b")}))
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if entry, err := store.Entry(t.Context(), id); err != nil || entry.Status != journal.Finished {
+			t.Errorf("the run is %s, owned by %q, %v", entry.Status, entry.Owner, err)
+		}
+	})
+}
+
+// renamed is a process that others have taken for dead.
+type renamed struct {
+	*peer
+	name atomic.Value
+}
+
+func (r *renamed) ID() journal.Owner { return r.name.Load().(journal.Owner) }
+
+// A process that has lost its runs cancels their tasks at once: the next owner
+// may already run them.
+func TestTasksEndWhenTheProcessIsFenced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := &peers{}
+		store := memory.NewShared(all.dead)
+		defer store.Close()
+		kind := newKind()
+		var began, cancelled atomic.Int32
+		kind.hold = func(ctx context.Context, _ *step.Job) error {
+			if began.Add(1) > 1 {
+				return nil
+			}
+			<-ctx.Done()
+			cancelled.Add(1)
+			return ctx.Err()
+		}
+		process := &renamed{peer: all.join("old")}
+		process.name.Store(journal.Owner("old"))
+		e := newEngine(store, process, kind)
+		defer work(t, e)()
+		synctest.Wait()
+		begin(t, e, program([]ir.Step{task("a")}))
+		synctest.Wait()
+		if began.Load() != 1 {
+			t.Fatalf("%d tasks began", began.Load())
+		}
+		all.join("new")
+		process.name.Store(journal.Owner("new"))
+		process.die() // as "old"
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if cancelled.Load() != 1 {
+			t.Error("the task goes on")
+		}
+		if entry, err := store.Entry(t.Context(), id); err != nil || entry.Status != journal.Finished {
+			t.Errorf("the run is %s, owned by %q, %v", entry.Status, entry.Owner, err)
+		}
+	})
+}
