@@ -50,6 +50,8 @@ func (a *app) readConfig(root string, how consent) (*config.Config, diag.List, e
 	case approvedOnly:
 		a.withhold(root, c)
 	}
+	// Neither a simulation nor consent to commands may send a run's data to a server that a file names.
+	c.Store.Withheld = c.Store.URL.Value != "" && !a.approved(root, trust.Sum([]byte(c.File.Text)))
 	return c, list, nil
 }
 

@@ -36,6 +36,7 @@ const (
 	defaultLease    = 10 * time.Second
 	minLease        = time.Second
 	defaultPatience = time.Minute
+	openPatience    = 3 * time.Second
 )
 
 // Store is a journal.Store in a PostgreSQL database.
@@ -140,9 +141,12 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 			}
 		}
 	}()
+	patience := s.patience
+	s.patience = min(patience, openPatience) // the URL may be wrong
 	if err := s.retry(ctx, func() error { return s.probe(ctx, config) }); err != nil {
 		return nil, explain(err)
 	}
+	s.patience = patience
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
