@@ -390,6 +390,13 @@ type Rewound struct {
 	By    Actor            `json:"by,omitzero"`
 }
 
+// ClockJumped corrects the active time of everything that is running: the wall
+// clock has advanced by this much while no time has passed, because the machine
+// was suspended or its clock was set.
+type ClockJumped struct {
+	By Millis `json:"by"`
+}
+
 // Claimed is another process taking the run over.
 type Claimed struct {
 	Owner string `json:"owner"`

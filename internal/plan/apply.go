@@ -92,6 +92,8 @@ func (s *State) applyOther(e *journal.Event) {
 		s.set(s.Root(), journal.Write{Path: x.Path}, x.Value)
 	case journal.Rewound:
 		s.rewind(&x)
+	case journal.ClockJumped:
+		s.shiftClocks(x.By)
 	case journal.InputRefused, journal.Claimed, journal.Routed:
 		// They are for the records only.
 	default:

@@ -152,6 +152,10 @@ type Checkpoint struct {
 // TakenOver notes that another process owns the run now.
 type TakenOver struct{ Owner string }
 
+// ClockJump reports that the wall clock has advanced by this much while no time
+// has passed. It does not count as active time.
+type ClockJump struct{ By journal.Millis }
+
 func (Result) inputName() string    { return "result" }
 func (Note) inputName() string      { return "note" }
 func (Reserve) inputName() string   { return "reserve" }
@@ -167,3 +171,4 @@ func (Raise) inputName() string     { return "raise" }
 func (Edit) inputName() string      { return "edit" }
 func (Rewind) inputName() string    { return "rewind" }
 func (TakenOver) inputName() string { return "taken over" }
+func (ClockJump) inputName() string { return "clock jump" }

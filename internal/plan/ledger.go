@@ -180,6 +180,37 @@ func (s *State) stopClocks(f *Frame, at journal.Millis) {
 	s.limited(f, func(owner *Frame) { owner.Group.Clock.stop(at) })
 }
 
+// clocksRun reports whether active time is being measured.
+func (s *State) clocksRun() bool {
+	for _, f := range s.Frames {
+		if f.Ledger != nil && f.Ledger.Open > 0 || f.Group != nil && f.Group.Clock.Open > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// shiftClocks removes time from everything that measures active time, and moves
+// the deadlines that follow from it. Gates and retries keep their due times,
+// which are times of the wall clock.
+func (s *State) shiftClocks(by journal.Millis) {
+	for _, path := range s.paths() {
+		f := s.Frames[path]
+		if l := f.Ledger; l != nil && l.Open > 0 {
+			l.Since += by
+			if due := l.deadline(); due != 0 {
+				heap.Push(&s.timers, timer{due: due, path: path, limit: true})
+			}
+		}
+		if g := f.Group; g != nil && g.Clock.Open > 0 {
+			g.Clock.Since += by
+			if g.Limit > 0 {
+				heap.Push(&s.timers, timer{due: g.Clock.due(g.Limit), path: path, group: true})
+			}
+		}
+	}
+}
+
 // timeless finds a step around a frame that has no time left; nil when there is
 // none. The outermost one counts. Where that is known already, all that still
 // begins is what a cancelled program ends with.

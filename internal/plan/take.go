@@ -279,6 +279,10 @@ func (d *decider) accept(in Input) {
 		d.rewind(&x)
 	case TakenOver:
 		d.fact(nil, journal.Claimed{Owner: x.Owner})
+	case ClockJump:
+		if d.s.clocksRun() {
+			d.fact(nil, journal.ClockJumped{By: x.By})
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // schedule makes sure that a run in memory is looked at when its time comes.
 // The run's mutex is held.
 func (e *Engine) schedule(r *run) {
-	wake, ok := r.state.Wake()
+	wake, ok := r.wake()
 	if !ok {
 		return
 	}
@@ -29,7 +29,7 @@ func (e *Engine) setTimer(at journal.Millis) {
 	if e.closed {
 		return
 	}
-	in := max(at.Time().Sub(e.clock()), 0)
+	in := min(max(at.Time().Sub(e.now().Time()), 0), maxTimer)
 	if e.timer == nil {
 		e.timerAt = at
 		e.timer = time.AfterFunc(in, e.onTimer)
@@ -40,6 +40,10 @@ func (e *Engine) setTimer(at journal.Millis) {
 		e.timer.Reset(in)
 	}
 }
+
+// maxTimer is the longest time that the engine's timer is set to. Go's timers do
+// not advance while the machine is suspended; times of the wall clock do.
+const maxTimer = time.Minute
 
 // onTimer wakes the runs whose time has come and sets the timer again.
 func (e *Engine) onTimer() {

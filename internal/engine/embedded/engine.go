@@ -38,7 +38,11 @@ type Config struct {
 	engine.Config
 	Store   journal.Store
 	Process Process
-	Now     func() time.Time // nil is time.Now
+	// Now is the wall clock, and Monotonic a clock that neither jumps nor
+	// advances while the machine is suspended. Nil is the machine's clock; if
+	// only Now is set, it never jumps.
+	Now       func() time.Time
+	Monotonic func() time.Duration
 }
 
 // Engine drives the runs of one store in this process. It implements engine.Engine.
@@ -46,7 +50,7 @@ type Engine struct {
 	*engine.Core
 	store   journal.Store
 	process Process
-	clock   func() time.Time
+	clock   *clock
 
 	writeAhead map[string]bool // kinds that write a note before they act
 
@@ -61,6 +65,7 @@ type Engine struct {
 	failed   map[journal.RunID]error          // runs that could not be written, until Wait returns the error
 	sleeping map[journal.RunID]journal.Millis // runs of this process that wait for a time
 	rerun    map[journal.RunID]bool           // runs whose lost tasks run again
+	ahead    map[journal.RunID]journal.Millis // runs whose last event is ahead of the clock: see run.setClock
 	waiting  map[journal.RunID]*waiter
 	closed   bool
 	held     bool                     // messages are recorded, and no task starts
@@ -74,15 +79,12 @@ var _ engine.Engine = (*Engine)(nil)
 
 // New returns an engine.
 func New(c Config) *Engine {
-	if c.Now == nil {
-		c.Now = time.Now
-	}
 	e := &Engine{
-		Core: engine.NewCore(c.Config, c.Store), store: c.Store, process: c.Process, clock: c.Now,
+		Core: engine.NewCore(c.Config, c.Store), store: c.Store, process: c.Process, clock: newClock(c.Now, c.Monotonic),
 		runs: map[journal.RunID]*run{}, loading: map[journal.RunID]chan struct{}{},
 		waiting: map[journal.RunID]*waiter{}, emptied: make(chan struct{}, 1),
 		failed: map[journal.RunID]error{}, sleeping: map[journal.RunID]journal.Millis{},
-		rerun: map[journal.RunID]bool{}, writeAhead: map[string]bool{},
+		rerun: map[journal.RunID]bool{}, ahead: map[journal.RunID]journal.Millis{}, writeAhead: map[string]bool{},
 	}
 	for kind, runner := range c.Kinds {
 		_, e.writeAhead[kind] = runner.(step.WriteAhead)
@@ -90,7 +92,11 @@ func New(c Config) *Engine {
 	return e
 }
 
-func (e *Engine) now() journal.Millis { return journal.MillisOf(e.clock()) }
+// now returns the time of the engine's clock.
+func (e *Engine) now() journal.Millis {
+	now, _ := e.clock.read()
+	return now
+}
 
 // Start implements engine.Driver.
 func (e *Engine) Start(
@@ -124,7 +130,9 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginnin
 
 	durable := make(chan error, 1)
 	r.mu.Lock()
-	state, events := plan.Start(r.program, id, b.Started, e.now(), e.holding())
+	now, skipped := e.clock.read()
+	r.skipped = skipped
+	state, events := plan.Start(r.program, id, b.Started, now, e.holding())
 	r.state, r.fence = state, journal.FirstFence
 	r.append(&pending{events: events, blobs: b.Blobs, done: []answer{{to: func(err error) { durable <- err }}}})
 	r.mu.Unlock()
@@ -270,6 +278,7 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (_ *run, err error)
 		return nil, fmt.Errorf("%w: run %s: its stream ends at event %d, not %d", journal.ErrCorrupt, id, r.state.Seq, claim.Seq)
 	}
 	r.fence = claim.Fence
+	r.setClock()
 	if r.inbox, err = e.store.Inbox(ctx, id); err != nil {
 		return nil, err
 	}
@@ -395,8 +404,8 @@ const (
 // tryAcquire claims a run that is not in memory, if it could go on and no
 // living process owns it. It reports whether this process has the run now.
 func (e *Engine) tryAcquire(ctx context.Context, entry *journal.Entry) (bool, error) {
-	if entry.Status == journal.Sleeping && entry.Wake > e.now() {
-		return false, nil
+	if now := e.now(); entry.Status == journal.Sleeping && entry.Wake > now && entry.Updated <= now {
+		return false, nil // a run whose last event is in the future has a clock of its own: see run.setClock
 	}
 	err := e.acquire(ctx, entry.ID, false)
 	if err != nil && isHandledElsewhere(err) {
@@ -455,8 +464,8 @@ func (e *Engine) drop(r *run, reload chan struct{}) {
 	}
 	delete(e.sleeping, r.id)
 	if r.err == nil && r.state != nil && !e.closed && !r.visit {
-		if wake, ok := r.state.Wake(); ok {
-			if !e.all { // else it is found in the store when its time comes
+		if wake, ok := r.wake(); ok {
+			if !e.all || r.ahead() > 0 { // otherwise driveDue finds it in the store
 				e.sleeping[r.id] = wake
 			}
 			e.setTimer(wake)

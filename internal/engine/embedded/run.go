@@ -31,11 +31,14 @@ type run struct {
 	holdTimer *time.Timer     // appends what is held
 	early     map[string]bool // tasks that began before their start is durable
 	visit     bool            // only what is due happens, and no task begins
-	gone      bool            // given up, or failed
-	err       error           // why it failed
-	jobs      map[string]*job
-	index     journal.Index // as last written
-	children  engine.Children
+	// skipped is the part of the engine clock's jumps that the run has accounted
+	// for, and aheadUntil the jump with which that clock reaches the run's.
+	skipped, aheadUntil journal.Millis
+	gone                bool  // given up, or failed
+	err                 error // why it failed
+	jobs                map[string]*job
+	index               journal.Index // as last written
+	children            engine.Children
 
 	// What came with loading.
 	inbox   []journal.InboxMessage
@@ -69,6 +72,41 @@ func newRun(e *Engine, id journal.RunID, def *engine.Compiled) *run {
 		return stored(hash)
 	}
 	return r
+}
+
+// setClock starts the clock of a run that was just loaded. If the wall clock was
+// set back before this process started, the run's last event is in the future;
+// the run then has a clock that continues from that event. The engine remembers
+// by how much it is ahead, so that timers advance while the run is not in memory.
+// r.mu is held, or the run is not shared yet.
+func (r *run) setClock() {
+	now, skipped := r.e.clock.read()
+	r.skipped = skipped
+	r.e.mu.Lock()
+	defer r.e.mu.Unlock()
+	if ahead := r.state.At - now; ahead >= journal.Millis(jumpTolerance.Milliseconds()) && r.e.ahead[r.id] == 0 {
+		r.e.ahead[r.id] = ahead + skipped
+	}
+	r.aheadUntil = r.e.ahead[r.id]
+}
+
+// ahead returns by how much the run's clock is ahead of the engine's. When the
+// engine's clock jumps ahead, it catches up. r.mu is held.
+func (r *run) ahead() journal.Millis { return max(r.aheadUntil-r.skipped, 0) }
+
+// readClock returns the time of the run's clock, and by how much that has jumped
+// ahead since the last call. r.mu is held.
+func (r *run) readClock() (now, jump journal.Millis) {
+	now, skipped := r.e.clock.read()
+	before := r.skipped + r.ahead()
+	r.skipped = skipped
+	return now + r.ahead(), r.skipped + r.ahead() - before
+}
+
+// wake returns when the run's next timer is due on the engine's clock. r.mu is held.
+func (r *run) wake() (journal.Millis, bool) {
+	wake, ok := r.state.Wake()
+	return wake - r.ahead(), ok
 }
 
 // begin carries a run on that was just loaded: tasks that its last owner left
@@ -184,6 +222,15 @@ type answer struct {
 	refused error // why it is not done
 }
 
+// add adds the events of a decision.
+func (p *pending) add(events []journal.Event) {
+	if p.events == nil {
+		p.events = events
+	} else {
+		p.events = append(p.events, events...)
+	}
+}
+
 func (p *pending) answer(err error) {
 	for _, a := range p.done {
 		if err == nil {
@@ -205,9 +252,13 @@ func (r *run) advance() {
 		p = &pending{}
 	}
 	r.held = nil
-	asked := r.decide(p)
-	if !waited && !asked && (!r.state.Hold || !r.state.Moving()) { // what goes on for long stops there
-		p.events = r.state.Decide(r.program, r.e.now())
+	now, jump := r.readClock()
+	if jump > 0 {
+		p.add(r.state.Decide(r.program, now, plan.ClockJump{By: jump}))
+	}
+	asked := r.decide(p, now)
+	if !waited && !asked && (!r.state.Hold || !r.state.Moving()) { // a long decision stops while the engine holds
+		p.add(r.state.Decide(r.program, now))
 	}
 	if len(p.events) == 0 && len(p.taken) == 0 && !r.resting() {
 		p.answer(nil)
@@ -221,14 +272,13 @@ func (r *run) advance() {
 }
 
 // decide decides on what has queued up; false when nothing has. r.mu is held.
-func (r *run) decide(p *pending) bool {
+func (r *run) decide(p *pending, now journal.Millis) bool {
 	queue := r.queue
 	r.queue, r.spare = r.spare, nil
 	defer func() {
 		clear(queue)
 		r.spare = queue[:0]
 	}()
-	now := r.e.now()
 	for _, q := range queue {
 		if q.blob != nil {
 			if r.fresh == nil {
@@ -258,11 +308,7 @@ func (r *run) decide(p *pending) bool {
 				}
 			}
 		}
-		if p.events == nil {
-			p.events = more
-		} else {
-			p.events = append(p.events, more...)
-		}
+		p.add(more)
 		if q.inbox != 0 && !over { // what came too late stays where it is: its sender sees that
 			p.taken = append(p.taken, q.inbox)
 		}
