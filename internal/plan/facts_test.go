@@ -848,6 +848,15 @@ func bounds(t *testing.T) map[string]story {
 	namesakes := program()
 	namesakes.Blocks[0].Steps = []ir.Step{branches(namesakes, "fan", ir.JoinSettle, 0, "x", "xy")}
 	namesakes.Blocks[0].Steps[0].Action.(ir.Parallel).Branches[0].Budget.ActiveSeconds = limit(1)
+	out["a jump of the clock is not active time"] = story{program: late, tell: func(w *world) {
+		w.now += 900
+		w.tell()
+		w.now += 7_200_000
+		w.tell(plan.ClockJump{By: 7_200_000})
+		w.now += 99
+		w.tell()
+		w.do = stopped
+	}}
 	out["a branch whose name begins another one stops alone"] = story{program: namesakes, tell: func(w *world) { w.now += 1000; w.tell(); w.end("x", cancelled()) }}
 	again := task("a")
 	again.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant}
@@ -883,6 +892,10 @@ func bounds(t *testing.T) map[string]story {
 	waits := program(
 		ir.Step{ID: "z", Action: ir.Gate{Decider: ir.Event, Event: "z"}, Next: []ir.Edge{on("a", ir.OK)}}, ir.Step{ID: "a", Action: ir.Gate{Decider: ir.Event, Event: "a"}},
 	)
+	out["a jump of the clock while nothing runs"] = story{program: waits, tell: func(w *world) {
+		w.now += 7_200_000
+		w.tell(plan.ClockJump{By: 7_200_000})
+	}}
 	out["which events there are"] = story{program: waits, tell: func(w *world) { w.tell(plan.Signal{Event: "b"}, plan.Signal{Event: "z"}, plan.Signal{Event: "a"}) }}
 	parts := task("a")
 	parts.Writes = []ir.Write{{Path: "state.n", Part: "n"}}

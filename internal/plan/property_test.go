@@ -212,7 +212,7 @@ func (g *generator) happen(w *world) {
 		}
 		return
 	}
-	switch pick(g, "else", "decide", "decide", "signal", "time", "pause", "continue", "cancel", "edit", "raise", "late", "back") {
+	switch pick(g, "else", "decide", "decide", "signal", "time", "pause", "continue", "cancel", "edit", "raise", "late", "back", "jump") {
 	case "decide":
 		for _, f := range w.s.OpenGates() {
 			answer := pick(g, "answer", plan.Approve, plan.Reject, plan.AnswerRerun, plan.AnswerSkip, plan.AnswerFail, plan.AnswerResult)
@@ -227,6 +227,9 @@ func (g *generator) happen(w *world) {
 			w.now = max(w.now, wake)
 		}
 		w.tell()
+	case "jump":
+		w.now += 5000
+		w.tell(plan.ClockJump{By: 5000})
 	case "pause":
 		w.tell(plan.Pause{})
 	case "continue":
