@@ -8,7 +8,7 @@ package plan
 // it goes, because closing a frame may join a step, which enters the next one,
 // and so on. Three laws hold after every batch and the tests keep them: the
 // fold of the events equals the live state; marking everything and deciding
-// again yields nothing; a snapshot round trip changes nothing.
+// retry yields nothing; a snapshot round trip changes nothing.
 //
 // Decide changes State before its events are durable. A caller whose append
 // failed must throw the State away and fold again.
